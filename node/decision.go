@@ -32,7 +32,12 @@ var actionTexts = [actions]string{
 
 // String returns the action in lower case, as `rocecn play` prints it: the empty string for Nothing, "accepted" for
 // Taken.
-func (a Action) String() string { return enumtext.Name(a, actionTexts[:], "Action") }
+func (a Action) String() string {
+	if a == Nothing {
+		return ""
+	}
+	return enumtext.Name(a, actionTexts[:], "Action")
+}
 
 // MarshalText returns what String does.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }

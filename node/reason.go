@@ -80,7 +80,12 @@ var reasonTexts = [reasons]string{
 
 // String returns the reason in lower case, as `rocecn play` prints it; the
 // empty string for Accepted.
-func (r Reason) String() string { return enumtext.Name(r, reasonTexts[:], "Reason") }
+func (r Reason) String() string {
+	if r == Accepted {
+		return ""
+	}
+	return enumtext.Name(r, reasonTexts[:], "Reason")
+}
 
 // Err returns nil for Accepted, otherwise the error "node: " and the text of String. It
 // returns the same value each time, so errors.Is can compare with node.Limited.Err(),
