@@ -1,6 +1,7 @@
 package fcn
 
 import (
+	"cmp"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -89,10 +90,7 @@ func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, c
 	if pe == src {
 		return b, ErrOwn
 	}
-	if err := rocev2.Answerable(pe); err != nil {
-		return b, err
-	}
-	if err := rocev2.Answerable(src); err != nil {
+	if err := cmp.Or(rocev2.Answerable(pe), rocev2.Answerable(src)); err != nil {
 		return b, err
 	}
 	return m.AppendPacket(b, src, pe, cfg)

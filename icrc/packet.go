@@ -75,15 +75,16 @@ func find(ip []byte) (p packet, err error) {
 		return p, errUDPHeader
 	}
 	length := int(be.Uint16(ip[p.udp+4 : p.udp+6]))
-	p.end = p.udp + length - icrcLen
+	end := p.udp + length
+	p.end = end - icrcLen
 	switch {
 	case length < minUDP:
 		return p, errRoom
 	case limit > len(ip):
 		return p, errIPLength
-	case p.udp+length > len(ip):
+	case end > len(ip):
 		return p, errUDPCut
-	case p.udp+length > limit:
+	case end > limit:
 		return p, errUDPBeyondIP
 	}
 	return p, nil

@@ -68,6 +68,9 @@ func (m *Message) Cut(dst netip.Addr) {
 // [rocev2.Frame.MayAnswer] refuses. For a frame without a flow the error is that of [rocev2.Frame.FiveTuple].
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	flow, err := congested.FiveTuple()
+	if err == nil {
+		err = congested.MayAnswer()
+	}
 	if err != nil {
 		return Message{}, err
 	}
@@ -86,9 +89,6 @@ func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level u
 		if err := rocev2.Answerable(a); err != nil {
 			return b, err
 		}
-	}
-	if err := congested.MayAnswer(); err != nil {
-		return b, err
 	}
 	return m.AppendPacket(b, src, proxy, cfg)
 }

@@ -328,7 +328,7 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 	case f.udp != 0:
 		var w walk
 		w.plain(b, f.ip, f.udp, f.end, cut)
-		if err := w.check(b, true, nil); err != nil {
+		if _, err := w.length(b, true); err != nil {
 			return err
 		}
 		d.set(b, &w)

@@ -79,10 +79,11 @@ func (w *walk) carries(b []byte) bool {
 	return isMPLS(w.ether) && w.err == errNotIP
 }
 
-// descend continues where follow has ended, through every [Tunnel], down to the innermost IP packet. An error
-// means that a tunnel is broken or does not carry IP. An error of the innermost packet itself is in w.err.
+// descend continues where follow has ended and a tunnel begins, through every [Tunnel], down to the innermost IP
+// packet. An error means that a tunnel is broken or does not carry IP. An error of the innermost packet itself is
+// in w.err.
 func (w way) descend(b []byte) error {
-	for w.carries(b) {
+	for {
 		switch stop := w.stop; {
 		case !w.border && (w.overruns || !w.cut && w.missing):
 			return nil
@@ -103,8 +104,10 @@ func (w way) descend(b []byte) error {
 		if w.err = w.follow(b, w.trail); w.err == errDepth || w.err == errTunnels {
 			return w.err
 		}
+		if !w.carries(b) {
+			return nil
+		}
 	}
-	return nil
 }
 
 // tunnel moves the walk to the IP header that the next tunnel carries. The functions below do so for one kind

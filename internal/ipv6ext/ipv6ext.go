@@ -70,12 +70,14 @@ func Segments(next uint8, header []byte) (left uint8, ok bool) {
 // front. short says that one of these headers has no room for an address.
 func Final(next uint8, b []byte) (address []byte, short bool) {
 	for n := Len(b, 0); n > 0; n = Len(b, 0) {
-		switch left, _ := Segments(next, b[:n]); {
-		case left == 0:
-		case n < 8+16:
-			short = true
-		default:
-			address = b[8:24]
+		if next == Routing {
+			switch left, _ := Segments(next, b); {
+			case left == 0:
+			case n < 8+16:
+				short = true
+			default:
+				address = b[8:24]
+			}
 		}
 		next, b = b[0], b[n:]
 	}
