@@ -1,29 +1,20 @@
 package ipv6opt
 
-// The limits that hosts may set (RFC 8504 section 5.3) and Linux does set.
-const (
-	DefaultMaxOptions = 8 // options in a header, padding not counted
-	DefaultMaxPadding = 7 // octets of padding in a row, all of Pad1 and PadN counted
-)
+import "cmp"
 
-// Limits bounds what a header may hold. A field that is zero stands for its
-// default. Decoding has no limits but the header's length; a receiver that
+// Limits bounds what a header may hold. The defaults are those that hosts may
+// set (RFC 8504 section 5.3) and Linux does set. Decoding has no limits but the header's length; a receiver that
 // wants them asks [Limits.Check].
 type Limits struct {
-	MaxOptions int // options, padding not counted; default [DefaultMaxOptions]
-	MaxPadding int // octets of padding in a row; default [DefaultMaxPadding]
+	MaxOptions int // options, padding not counted; 0 stands for 8
+	MaxPadding int // octets of padding in a row, all of Pad1 and PadN counted; 0 stands for 7
 }
 
 // Check returns the first thing in the header that is beyond the limits, too many
 // options or too long a padding, as rocecn.ErrRange, or [ErrOverrun] when an
 // option overruns the header.
 func (l Limits) Check(h *Header) error {
-	if l.MaxOptions == 0 {
-		l.MaxOptions = DefaultMaxOptions
-	}
-	if l.MaxPadding == 0 {
-		l.MaxPadding = DefaultMaxPadding
-	}
+	maxOptions, maxPadding := cmp.Or(l.MaxOptions, 8), cmp.Or(l.MaxPadding, 7)
 	options, padding := 0, 0
 	for at := 0; at < len(h.Options); {
 		o, end, err := optionAt(h.Options, at)
@@ -37,9 +28,9 @@ func (l Limits) Check(h *Header) error {
 			options++
 		}
 		switch {
-		case options > l.MaxOptions:
+		case options > maxOptions:
 			return errOptionLimit
-		case padding > l.MaxPadding:
+		case padding > maxPadding:
 			return errPaddingLimit
 		}
 		at = end

@@ -1,6 +1,7 @@
 package proxymsg
 
 import (
+	"cmp"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/rocev2"
@@ -85,10 +86,8 @@ func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level u
 	if err != nil {
 		return b, err
 	}
-	for _, a := range [...]netip.Addr{m.Src, proxy, src} {
-		if err := rocev2.Answerable(a); err != nil {
-			return b, err
-		}
+	if err := cmp.Or(rocev2.Answerable(m.Src), rocev2.Answerable(proxy), rocev2.Answerable(src)); err != nil {
+		return b, err
 	}
 	return m.AppendPacket(b, src, proxy, cfg)
 }
