@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/experiment"
+	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/stretchr/testify/require"
+)
+
+// The figures of docs/results.md are those of docs/results/quick.json, which is whole. A table stands between
+// <!-- table C1: use of its link: cnp fastcnp --> and <!-- end -->, and has all cases of the experiment; a frontier of
+// C14 between <!-- frontier WAN far --> and <!-- end -->.
+func TestResults(t *testing.T) {
+	t.Chdir(filepath.Dir(wiretest.Path(t)))
+	text, err := os.ReadFile("docs/results/quick.json")
+	require.NoError(t, err)
+	var r experiment.Results
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Regexp(t, `^[0-9a-f]{12}(, [0-9a-f]{12})*$`, r.Commit)
+	require.Zero(t, r.Missing())
+	for _, e := range experiment.All() {
+		require.NotEmpty(t, r.In(e.ID), e.ID)
+	}
+
+	const file = "docs/results.md"
+	old, err := os.ReadFile(file)
+	require.NoError(t, err)
+	tables := 0
+	made := regexp.MustCompile(`(?s)(<!-- (table|frontier) ([^\n]*) -->\n).*?<!-- end -->`).ReplaceAllStringFunc(string(old),
+		func(block string) string {
+			tables++
+			head, _, _ := strings.Cut(block, "\n")
+			what := strings.TrimSuffix(strings.TrimPrefix(head, "<!-- "), " -->")
+			rows := ""
+			if network, ok := strings.CutPrefix(what, "frontier "); ok {
+				rows = frontierRows(&r, network)
+			} else {
+				rows = tableRows(t, &r, strings.TrimPrefix(what, "table "))
+			}
+			return head + "\n" + rows + "<!-- end -->"
+		})
+	require.NotZero(t, tables)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(made), 0o644))
+		return
+	}
+	require.Equal(t, string(old), made, "go test ./cmd/rocelab -run TestResults -update")
+}
+
+// tableRows returns a table: "C1: use of its link: cnp fastcnp".
+func tableRows(t *testing.T, r *experiment.Results, what string) string {
+	t.Helper()
+	parts := strings.Split(what, ": ")
+	require.Len(t, parts, 3, what)
+	var variants []lab.Variant
+	head, line := "| "+parts[1], "|---|"
+	if unit := experiment.Unit(parts[1]); unit != "" {
+		head += ", " + unit
+	}
+	for name := range strings.FieldsSeq(parts[2]) {
+		var v lab.Variant
+		require.NoError(t, v.UnmarshalText([]byte(name)))
+		variants = append(variants, v)
+		head, line = head+" | "+name, line+"---|"
+	}
+	out := head + " |\n" + line + "\n"
+	require.NotEmpty(t, r.In(parts[0]), what)
+	for _, c := range r.In(parts[0]) {
+		out += "| " + c.Name
+		for _, v := range variants {
+			m, from, to, ok := r.Median(c, v, parts[1])
+			cell := "–"
+			if ok {
+				cell = scenario.Figure(m)
+				if from != to {
+					cell += fmt.Sprintf(" (%s…%s)", scenario.Figure(from), scenario.Figure(to))
+				}
+			}
+			out += " | " + cell
+		}
+		out += " |\n"
+	}
+	return out
+}
+
+func frontierRows(r *experiment.Results, network string) string {
+	out := "| variant | use of the link, % | peak after the warmup, KB | thresholds |\n|---|---|---|---|\n"
+	for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle} {
+		for _, p := range r.Frontier(network, v) {
+			out += fmt.Sprintf("| %v | %s | %s | %s |\n", v, scenario.Figure(p.Use), scenario.Figure(p.Peak), p.Thresholds())
+		}
+	}
+	return out
+}
