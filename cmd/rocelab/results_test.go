@@ -35,19 +35,19 @@ func TestResults(t *testing.T) {
 	old, err := os.ReadFile(file)
 	require.NoError(t, err)
 	tables := 0
-	made := regexp.MustCompile(`(?s)(<!-- (table|frontier) ([^\n]*) -->\n).*?<!-- end -->`).ReplaceAllStringFunc(string(old),
-		func(block string) string {
-			tables++
-			head, _, _ := strings.Cut(block, "\n")
-			what := strings.TrimSuffix(strings.TrimPrefix(head, "<!-- "), " -->")
-			rows := ""
-			if network, ok := strings.CutPrefix(what, "frontier "); ok {
-				rows = frontierRows(&r, network)
-			} else {
-				rows = tableRows(t, &r, strings.TrimPrefix(what, "table "))
-			}
-			return head + "\n" + rows + "<!-- end -->"
-		})
+	blocks := regexp.MustCompile(`(?s)<!-- (table|frontier) [^\n]* -->\n.*?<!-- end -->`)
+	made := blocks.ReplaceAllStringFunc(string(old), func(block string) string {
+		tables++
+		head, _, _ := strings.Cut(block, "\n")
+		what := strings.TrimSuffix(strings.TrimPrefix(head, "<!-- "), " -->")
+		rows := ""
+		if network, ok := strings.CutPrefix(what, "frontier "); ok {
+			rows = frontierRows(&r, network)
+		} else {
+			rows = tableRows(t, &r, strings.TrimPrefix(what, "table "))
+		}
+		return head + "\n" + rows + "<!-- end -->"
+	})
 	require.NotZero(t, tables)
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(made), 0o644))
@@ -96,7 +96,8 @@ func frontierRows(r *experiment.Results, network string) string {
 	out := "| variant | use of the link, % | peak after the warmup, KB | thresholds |\n|---|---|---|---|\n"
 	for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle} {
 		for _, p := range r.Frontier(network, v) {
-			out += fmt.Sprintf("| %v | %s | %s | %s |\n", v, scenario.Figure(p.Use), scenario.Figure(p.Peak), p.Thresholds())
+			out += fmt.Sprintf("| %v | %s | %s | %s |\n", v, scenario.Figure(p.Use), scenario.Figure(p.Peak),
+				p.Thresholds())
 		}
 	}
 	return out
