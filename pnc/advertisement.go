@@ -88,9 +88,13 @@ func (a *Advertisement) Validate() error {
 func (a *Advertisement) check(bits int) (netip.Prefix, netip.Addr, error) {
 	proxy := plain(a.Proxy)
 	switch {
-	case !ofHosts(a.Prefix), bits != 0 && a.Prefix.Addr().BitLen() != bits:
+	case !ofHosts(a.Prefix):
 		return netip.Prefix{}, netip.Addr{}, errPrefix
-	case !reachable(proxy), bits != 0 && proxy.BitLen() != bits:
+	case !reachable(proxy):
+		return netip.Prefix{}, netip.Addr{}, errProxy
+	case bits != 0 && a.Prefix.Addr().BitLen() != bits:
+		return netip.Prefix{}, netip.Addr{}, errPrefix
+	case bits != 0 && proxy.BitLen() != bits:
 		return netip.Prefix{}, netip.Addr{}, errProxy
 	}
 	return a.Prefix.Masked(), proxy, nil
