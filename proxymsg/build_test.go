@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
@@ -279,4 +280,20 @@ func TestValidateLargest(t *testing.T) {
 	require.NotErrorIs(t, m.Validate(), errTooLong)
 	m.Invoking = make([]byte, 1280-40-8-SizeIPv6+1)
 	require.ErrorIs(t, m.Validate(), errTooLong)
+}
+
+// Nothing is said about acknowledgements and notifications: nobody could slow down.
+func TestForRefuses(t *testing.T) {
+	for opcode, want := range map[bth.Opcode]error{
+		bth.RCSendOnly: nil, bth.RCAcknowledge: rocev2.ErrAcknowledgement, bth.CNP: rocev2.ErrNotification,
+	} {
+		p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: opcode}}}
+		p.Src, p.Dst, p.DstPort = switch6, proxy6, rocev2.Port
+		ip, err := p.AppendBinary(nil)
+		require.NoError(t, err)
+		var f rocev2.Frame
+		require.NoError(t, f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+		_, err = For(&f, 1)
+		require.Equal(t, want, err, opcode)
+	}
 }
