@@ -54,9 +54,13 @@ var deployment = Experiment{
 		const senders = 16
 		for _, leg := range []scenario.Time{µs, 20 * µs} {
 			for _, c := range []struct {
-				old  int
-				join scenario.Time
-			}{{0, 0}, {4, 0}, {8, 0}, {8, 45 * µs}, {12, 0}, {16, 0}} {
+				old     int
+				join    scenario.Time
+				rejects bool
+			}{
+				{0, 0, false}, {4, 0, false}, {8, 0, false}, {8, 45 * µs, false}, {8, 0, true}, {12, 0, false},
+				{16, 0, false},
+			} {
 				old := c.old
 				t := scenario.Default()
 				paper40(t)
@@ -64,7 +68,7 @@ var deployment = Experiment{
 				t.Topology.Kind, t.Topology.Hosts, t.Topology.Switches = "line", senders, 2
 				t.Topology.Trunk, t.Topology.SlowHop, t.Topology.SlowRate = 1600e9, 1, 40e9
 				t.Topology.Delay = leg
-				t.Host.Incapable, t.Host.Join = old, c.join
+				t.Host.Incapable, t.Host.Join, t.Host.Rejects = old, c.join, c.rejects
 				half := []scenario.Traffic{{Kind: "pairs", Jitter: 10 * µs}, {Kind: "pairs", Jitter: 10 * µs}}
 				for i := range senders {
 					which := 1
@@ -80,10 +84,14 @@ var deployment = Experiment{
 				}
 				t.Warmup = choose(s, 100*ms, 40*ms)
 				t.Duration = choose(s, 300*ms, 80*ms)
-				cases = append(cases, Case{Scenario: t, At: []Coordinate{
+				at := []Coordinate{
 					length("links of", leg), number("do not understand", float64(old), fmt.Sprintf("of %d", senders)),
 					length("sender joins", c.join),
-				}})
+				}
+				if c.rejects {
+					at = append(at, word("and say so", "", 1))
+				}
+				cases = append(cases, Case{Scenario: t, At: at})
 			}
 		}
 		return cases
