@@ -197,6 +197,18 @@ local function define(kind, name, label, ...)
   all_fields[#all_fields + 1] = fields[name]
 end
 
+-- A part is a branch of the tree with fields of its own, and has a name of its own.
+local function part(name, label) define("none", name, label) end
+
+part("bth", "Base Transport Header")
+part("ioam", "IOAM")
+part("ioam.node", "Node")
+part("fastcnp", "Fast CNP option")
+part("ppfc", "PPFC")
+part("fcn", "FCN")
+part("proxy", "Message to a proxy")
+part("proxy.invoking", "Invoking packet")
+
 define("string", "kind", "Kind")
 define("string", "error", "Error")
 define("bool", "truncated", "Cut by the snap length")
@@ -557,7 +569,7 @@ end
 
 local function add_node(tree, tvb, s, t, at)
   local start, name = at, nil
-  local branch = tree:add(rocecn, tvb(at, 0), "Node")
+  local branch = tree:add(fields["ioam.node"], tvb(at, 0))
   for i = 0, 21 do
     if has_bit(t.type, i) then
       for _, f in ipairs(node_fields[i] or { { "undefined", 4 } }) do
@@ -666,7 +678,7 @@ local ioam_kinds = {
 -- what the type says.
 local function add_ioam(tree, tvb, s, o)
   local from, to = o.from, o.to
-  local branch = tree:add(rocecn, tvb(o.at, to - o.at), "IOAM")
+  local branch = tree:add(fields["ioam"], tvb(o.at, to - o.at))
   branch:add(fields["ioam.option_type"], tvb(o.at, 1))
   local fault, kind, t
   if o.overruns then
@@ -724,7 +736,7 @@ local function opcode_name(opcode)
 end
 
 local function add_bth(tree, tvb, b)
-  local branch = tree:add(rocecn, tvb(b.at, known.bth_size), "Base Transport Header: " .. opcode_name(b.opcode))
+  local branch = tree:add(fields["bth"], tvb(b.at, known.bth_size)):append_text(": " .. opcode_name(b.opcode))
   local function add(name, at, size) return branch:add(fields["bth." .. name], tvb(b.at + at, size), b[name]) end
   add("opcode", 0, 1)
   branch:add(fields["bth.name"], tvb(b.at, 1), opcode_name(b.opcode))
@@ -823,7 +835,7 @@ end
 local function add_fast_cnp(tree, tvb, s, w, p, o)
   local source, original = sub(s, w.ip + 8, w.ip + 24), sub(s, o.to - 16, o.to)
   local origin = source == original and "receiver" or "network"
-  local branch = tree:add(rocecn, tvb(o.at, o.to - o.at), "Fast CNP option " .. o.number .. ", from the " .. origin)
+  local branch = tree:add(fields["fastcnp"], tvb(o.at, o.to - o.at)):set_text("Fast CNP option " .. o.number .. ", from the " .. origin)
   branch:add(fields["fastcnp.option"], tvb(o.at, o.to - o.at), o.number):set_generated()
   local kind = branch:add(fields["fastcnp.option_type"], tvb(o.at, 1))
   deviates(kind, bits(o.type, 6, 2) ~= 2, "act bits of the option type are not 10")
@@ -831,7 +843,7 @@ local function add_fast_cnp(tree, tvb, s, w, p, o)
   deviates(branch, (o.at - w.ip) % 4 ~= (o.number == 1 and 2 or 0), "not aligned as in the figure: option 1 at 4n+2, option 2 at 4n")
   if o.trace then
     deviates(branch, u8(s, o.from) ~= 0, "reserved octet of option 2 is not 0")
-    local inside = branch:add(rocecn, tvb(o.from, o.to - 16 - o.from), "IOAM " .. ioam_types[o.trace.kind])
+    local inside = branch:add(fields["ioam"], tvb(o.from, o.to - 16 - o.from)):append_text(" " .. ioam_types[o.trace.kind])
     inside:add(fields["ioam.type"], tvb(o.from + 1, 1))
     add_trace(inside, tvb, s, o.trace)
   end
@@ -847,7 +859,7 @@ end
 
 local function add_ppfc(tree, tvb, s, p)
   local at, size = p.payload, p.payload_len
-  local branch = tree:add(rocecn, tvb(at, size), "PPFC")
+  local branch = tree:add(fields["ppfc"], tvb(at, size))
   local b, words = p.bth, at + size - 8
   local address = "ppfc.address" .. (size == known.ppfc_size4 and "_v4" or "")
   branch:add(fields[address], tvb(at, size - 8))
@@ -941,7 +953,7 @@ local function add_fcn(tree, tvb, s, w)
   if #s - at < known.fcn_size then return "error", "FCN is cut" end
   local v = u32(s, at)
   local label, level, reserved = floor(v / 4096), bits(v, 9, 3), v % 512
-  local branch = tree:add(rocecn, tvb(at, 4), ("FCN: flow label 0x%05x, level %d"):format(label, level))
+  local branch = tree:add(fields["fcn"], tvb(at, 4)):append_text((": flow label 0x%05x, level %d"):format(label, level))
   deviates(branch:add(fields["fcn.flow_label"], tvb(at, 3), label), label == 0, "flow label is 0")
   branch:add(fields["fcn.level"], tvb(at + 2, 1), level)
   deviates(branch:add(fields["fcn.reserved"], tvb(at + 2, 2), reserved), reserved ~= 0, "reserved bits are set")
@@ -994,7 +1006,7 @@ end
 local function add_invoking(tree, tvb, pinfo, s, at, there)
   local version = bits(u8(s, at), 4, 4)
   local name = version == 4 and "ip" or version == 6 and "ipv6"
-  local branch = tree:add(rocecn, tvb(at, there - at), "Invoking packet")
+  local branch = tree:add(fields["proxy.invoking"], tvb(at, there - at))
   if not name then return branch end
   local columns = {}
   for _, c in ipairs({ "src", "dst", "net_src", "net_dst", "dl_src", "dl_dst", "src_port", "dst_port" }) do columns[c] = pinfo[c] end
@@ -1015,7 +1027,7 @@ local function add_proxy(tree, tvb, pinfo, s, w)
   if there - at < l.size then return "error", "truncated: 40 octets needed with IPv6 addresses" end
   local behind = at + 2 * l.address
   local level, reserved = bits(u8(s, behind + 5), 5, 3), u24(s, behind + 5) % 2 ^ 21
-  local branch = tree:add(rocecn, tvb(at, there - at), "Message to a proxy: congestion level " .. level)
+  local branch = tree:add(fields["proxy"], tvb(at, there - at)):append_text(": congestion level " .. level)
   branch:add(fields["proxy.family"], tvb(at, l.size), family):set_generated()
   branch:add(fields["proxy.src" .. l.suffix], tvb(at, l.address))
   branch:add(fields["proxy.dst" .. l.suffix], tvb(at + l.address, l.address))

@@ -141,6 +141,63 @@ func datagram(port uint16, data []byte) []byte {
 	return append(append(b, 0, 0), data...)
 }
 
+// As JSON each level of the plugin's tree has a key of its own, so that readers of
+// JSON, which keep one value a key, lose none: only nodes of a trace repeat theirs.
+func TestWiresharkPluginJSON(t *testing.T) {
+	script := wiretest.Path(t, "..", "wireshark", "rocecn.lua")
+	dir := t.TempDir()
+	levels := map[string]int{}
+	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "tour.pcap"} {
+		cmd := exec.Command(wiretest.Tool(t, "tshark"), "-n", "-r", wiretest.Path(t, name), "-X", "lua_script:"+script,
+			"-T", "json")
+		cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+dir, "WIRESHARK_CONFIG_DIR="+dir)
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		keysOf(t, json.NewDecoder(bytes.NewReader(out)), func(key string, times, depth int) {
+			if key == "rocecn" || strings.HasPrefix(key, "rocecn.") {
+				require.True(t, times == 1 || key == "rocecn.ioam.node", "%s: %d times %s", name, times, key)
+				levels[key]++
+			}
+			if key == "rocecn" {
+				require.Equal(t, 4, depth, name) // [ { "_source": { "layers": { "rocecn"
+			}
+		})
+	}
+	for _, key := range []string{"rocecn", "rocecn.bth", "rocecn.fastcnp", "rocecn.ioam", "rocecn.ioam.node",
+		"rocecn.ppfc", "rocecn.fcn", "rocecn.proxy", "rocecn.proxy.invoking"} {
+		require.NotZero(t, levels[key], key)
+	}
+}
+
+// keysOf reads a value, and says of each key of each object in it how often it is
+// there, and how deep.
+func keysOf(t *testing.T, d *json.Decoder, say func(key string, times, depth int)) {
+	t.Helper()
+	var value func(depth int)
+	value = func(depth int) {
+		token, err := d.Token()
+		require.NoError(t, err)
+		times := map[string]int{}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			for d.More() {
+				if token == json.Delim('{') {
+					key, err := d.Token()
+					require.NoError(t, err)
+					times[key.(string)]++
+				}
+				value(depth + 1)
+			}
+			_, err = d.Token()
+			require.NoError(t, err)
+		}
+		for key, n := range times {
+			say(key, n, depth+1)
+		}
+	}
+	value(0)
+}
+
 // pluginAgrees compares the two, and returns how many packets of each kind the
 // capture has.
 func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
