@@ -63,6 +63,9 @@ type Record struct {
 	Time    time.Time     // in UTC; the zero time when the capture does not say
 	Unit    time.Duration // of Time: time.Microsecond, or time.Nanosecond where the capture is finer
 	Link    uint32        // what Data begins with: LINKTYPE_ of https://www.tcpdump.org/linktypes.html
+	// Packets in ERF records (LINKTYPE_ERF), as capture cards of Endace write them, have the link type of what the
+	// record holds, Ethernet or Raw, and Data and OrigLen are those of the packet. OrigLen then counts the frame check
+	// sequence, and Data may end with it.
 }
 
 // Link types that captures are written with.
@@ -75,7 +78,8 @@ const (
 func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 
 // Supported tells whether package rocev2 can decode packets of this link type:
-// Ethernet, IP, or the pseudo-header of a Linux cooked or BSD loopback capture.
+// Ethernet, IP, or the pseudo-header of a Linux cooked or BSD loopback capture. Ethernet and IP in ERF records are
+// Ethernet and IP.
 func (r *Record) Supported() bool {
 	_, ok := rocev2.LinkTypeOf(r.Link)
 	return ok

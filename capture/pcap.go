@@ -69,6 +69,8 @@ func (p *pcap) Next(r *Record) error {
 	if captured > maxPacket {
 		return p.fail(errTooLong)
 	}
-	r.Data, err = p.take(int(captured))
+	if r.Data, err = p.take(int(captured)); r.Link == erf {
+		r.unwrap()
+	}
 	return err
 }

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -177,4 +179,36 @@ func TestNamesAreEscaped(t *testing.T) {
 	require.Zero(t, status)
 	require.Contains(t, out, `red\x1b[31m.pcap`)
 	require.NotContains(t, out, "\x1b")
+}
+
+// Packets in ERF records, a record of metadata before them, are what they are in frames of their own.
+func TestERFRecords(t *testing.T) {
+	want, _, status := inspect(nil, "-json", wiretest.Path(t, "messages.pcap"))
+	require.Zero(t, status)
+	be := binary.BigEndian
+	meta := append(make([]byte, 8), 27, 4, 0, 24, 0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8)
+	var file bytes.Buffer
+	out, err := capture.NewWriter(&file, 197, time.Microsecond)
+	require.NoError(t, err)
+	require.NoError(t, out.Write(&capture.Record{Data: meta, OrigLen: 24}))
+	for _, p := range wiretest.Capture(t, "messages.pcap") {
+		b := append(make([]byte, 8), 2, 4)
+		b = be.AppendUint16(be.AppendUint16(b, uint16(18+len(p.Data))), 0)
+		b = append(append(be.AppendUint16(b, uint16(p.OrigLen)), 0, 0), p.Data...)
+		require.NoError(t, out.Write(&capture.Record{Data: b, OrigLen: uint32(len(b)), Time: p.Time}))
+	}
+	got, stderr, status := inspect(nil, "-json", write(t, "erf.pcap", file.Bytes()))
+	require.Zero(t, status, stderr)
+	require.NotContains(t, stderr, "link type")
+	numbered := regexp.MustCompile(`^\{"frame":\d+,`)
+	without := func(out string) (all []string) {
+		for line := range strings.Lines(out) {
+			require.Regexp(t, numbered, line)
+			all = append(all, numbered.ReplaceAllString(line, ""))
+		}
+		return all
+	}
+	all := without(got)
+	require.Contains(t, all[0], `"kind":"other"`)
+	require.Equal(t, without(want), all[1:])
 }
