@@ -548,7 +548,7 @@ interfaces = ["wan0", "wan1"]
 	wiretest.Await(t, "the rules", func() bool {
 		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
 	})
-	agent.reload(t, strings.Replace(config, "wan0", "a name that is too long for one", 1))
+	agent.reload(t, strings.Replace(config, "wan0", "*", 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), "2021")
 	agent.terminate(t)
@@ -579,7 +579,7 @@ interfaces = ["wan0"]
 	tables := func() string { return h.Run(t, "", "nft", "list", "tables") }
 	require.Equal(t, "table inet rocecn_x\ntable ip rocecn_7\ntable inet rocecn\ntable inet rocecn_1\n", tables())
 
-	agent.reload(t, strings.Replace(first, "wan0", "wan2", 1)+strings.Replace(second, "wan1", `a\"b`, 1))
+	agent.reload(t, strings.Replace(first, "wan0", "wan2", 1)+strings.Replace(second, "wan1", "*", 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	require.Contains(t, rules("rocecn"), `"wan0"`)
 	require.Contains(t, rules("rocecn_1"), `"wan1"`)

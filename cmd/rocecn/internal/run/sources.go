@@ -154,6 +154,9 @@ func (s *packetSource) check() error {
 	if err := checkInterfaces(s.Interfaces); err != nil {
 		return err
 	}
+	if i := slices.Index(s.Interfaces, "any"); i >= 0 && len(s.Interfaces) > 1 {
+		return config.Wrong(config.Index("interfaces", i), "any has the other ones: their packets would come twice")
+	}
 	if _, ok := directions[s.Direction]; !ok {
 		return config.Wrong("direction", "%q is not one of both, in, out", s.Direction)
 	}
@@ -232,6 +235,9 @@ func (s *udpSource) check() error {
 		if a.Port() == 0 {
 			return config.Wrong(config.Index("listen", i), "port 0: nobody would know where to send to")
 		}
+		if slices.Contains(s.Listen[:i], a) {
+			return config.Wrong(config.Index("listen", i), "%v is named twice", a)
+		}
 	}
 	return nil
 }
@@ -262,6 +268,9 @@ func (s *icmpSource) check() error {
 	for i, a := range s.Listen {
 		if !a.Is6() {
 			return config.Wrong(config.Index("listen", i), "%v is no IPv6 address", a)
+		}
+		if slices.Contains(s.Listen[:i], a) {
+			return config.Wrong(config.Index("listen", i), "%v is named twice", a)
 		}
 	}
 	if len(s.Listen) == 0 {
@@ -365,10 +374,15 @@ func needed(key, value string) error {
 	return nil
 }
 
-// device refuses what can be no name of an interface.
+// device refuses what can be no name of an interface, and quotation marks, which rules of nftables cannot have in a
+// name.
 func device(key, name string) error {
-	if len(name) > 15 {
+	never := func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r == '"' }
+	switch {
+	case len(name) > 15:
 		return config.Wrong(key, "%q has %d letters: names of interfaces have 15 at most", name, len(name))
+	case name == "." || name == ".." || strings.ContainsFunc(name, never):
+		return config.Wrong(key, "%q is no name of an interface", name)
 	}
 	return nil
 }
