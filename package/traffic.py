@@ -2,7 +2,8 @@
 """Sends RoCEv2 data packets: traffic.py DESTINATION PACKETS
 
 They are SEND Only of a reliable connection to queue pair 17, 1 KiB each, with an ICRC,
-by an ordinary UDP socket; ECT(0), so that a queue may mark them.
+by an ordinary UDP socket; ECT(0), so that a queue may mark them; without a UDP checksum,
+as network cards send them.
 """
 import socket
 import struct
@@ -12,6 +13,7 @@ import zlib
 destination, packets = sys.argv[1], int(sys.argv[2])
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, 2)
+s.setsockopt(socket.IPPROTO_UDP, 101, 1)  # UDP_NO_CHECK6_TX of linux/udp.h
 with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
     probe.connect((destination, 4791))
     source = probe.getsockname()[0]
