@@ -92,7 +92,10 @@ func FuzzTemplate(f *testing.F) {
 		want, wantErr := c.AppendPacket(nil, from, to, as)
 		template, err := NewTemplate(from, to, pKey, as)
 		if err != nil {
-			require.Equal(t, wantErr, err)
+			require.Error(t, wantErr)
+			if destQP <= 0xFFFFFF { // a template does not know the queue pair, whose fault the packet names first
+				require.Equal(t, wantErr, err)
+			}
 			return
 		}
 		got, err := template.AppendPacket(nil, destQP, 0)
