@@ -25,6 +25,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/filter"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/host"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/inspect"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/listen"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/pairs"
@@ -44,6 +45,7 @@ var commands = []command{
 	{"inspect", "print what is in captures, one line a packet", inspect.Run},
 	{"flows", "say what happened to every flow in captures", flows.Run},
 	{"pairs", "say whose queue pair sends to whose in captures", pairs.Run},
+	{"host", "write down what this host counts itself, for flows -host", host.Run},
 	{"answer", "write the Fast CNPs that a congested switch would send for a capture", play.Answer},
 	{"play", "rehearse a role of the network on a capture", play.Run},
 	{"run", "play roles of the network on real interfaces, as its configuration says", agent.Run},

@@ -1,0 +1,168 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What a folder may have at most: a recorded one is as someone else left it. What is beyond is not read.
+const (
+	maxDevices  = 64
+	maxPorts    = 255
+	maxGIDs     = 1024
+	maxCounters = 1024
+	maxValue    = 4096 // octets of a file in sysfs
+	maxEntries  = 4096 // of a folder
+	maxAllPorts = 512
+)
+
+const infiniband = "sys/class/infiniband"
+
+// ports reads the ports of all RDMA devices below a root. What cannot be read, as the counters of a port that a driver
+// does not have, is not there.
+func ports(root fs.FS) (all []Port) {
+	for _, device := range first(entries(root, infiniband), maxDevices) {
+		folder := path.Join(infiniband, device, "ports")
+		for _, name := range first(entries(root, folder), maxPorts) {
+			port, err := strconv.ParseUint(name, 10, 8)
+			if err != nil {
+				continue
+			}
+			if len(all) == maxAllPorts {
+				return all
+			}
+			at := path.Join(folder, name)
+			p := Port{Device: device, Port: int(port), Addresses: []netip.Addr{}, Interfaces: []string{},
+				Counters: counters(root, path.Join(at, "counters")), HW: counters(root, path.Join(at, "hw_counters"))}
+			for _, index := range first(entries(root, path.Join(at, "gids")), maxGIDs) {
+				gid, ok := value(root, path.Join(at, "gids", index))
+				a, err := netip.ParseAddr(gid)
+				if !ok || err != nil || a.IsUnspecified() {
+					continue
+				}
+				if a = a.Unmap(); !slices.Contains(p.Addresses, a) { // RoCE version 1 and 2 have the same
+					p.Addresses = append(p.Addresses, a)
+				}
+				dev, ok := value(root, path.Join(at, "gid_attrs/ndevs", index))
+				if ok && isName(dev) && !slices.Contains(p.Interfaces, dev) {
+					p.Interfaces = append(p.Interfaces, dev)
+				}
+			}
+			slices.SortFunc(p.Addresses, netip.Addr.Compare)
+			slices.Sort(p.Interfaces)
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// isName says whether a text can be the name of an interface, and so of a file.
+func isName(text string) bool {
+	return text != "" && len(text) <= 15 && text != "." && text != ".." && !strings.ContainsAny(text, "/ \t\n\x00") &&
+		text[0] != '-'
+}
+
+// counters reads a folder of files with a number each.
+func counters(root fs.FS, folder string) map[string]uint64 {
+	all := map[string]uint64{}
+	for _, name := range first(entries(root, folder), maxCounters) {
+		if text, ok := value(root, path.Join(folder, name)); ok {
+			if n, err := strconv.ParseUint(text, 10, 64); err == nil { // lifespan is one, too
+				all[name] = n
+			}
+		}
+	}
+	delete(all, "lifespan") // for how long the kernel keeps values: no counter
+	return all
+}
+
+// entries returns the names in a folder in their order, numbers by their value.
+func entries(root fs.FS, folder string) (names []string) {
+	f, err := root.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	dir, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil
+	}
+	list, _ := dir.ReadDir(maxEntries)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		n, err1 := strconv.Atoi(a)
+		m, err2 := strconv.Atoi(b)
+		if err1 == nil && err2 == nil {
+			return cmp.Compare(n, m)
+		}
+		return cmp.Compare(a, b)
+	})
+	return names
+}
+
+func first(names []string, n int) []string { return names[:min(n, len(names))] }
+
+// value reads a short file, without the space around it and without the zeros with which tar fills files of sysfs up.
+func value(root fs.FS, name string) (string, bool) {
+	text, err := content(root, name, maxValue)
+	return strings.Trim(text, " \t\r\n\x00"), err == nil
+}
+
+var errNoFile = errors.New("no regular file")
+
+// content reads a file up to so many octets. What is no file, such as a pipe, on which one would wait, is not opened.
+func content(root fs.FS, name string, most int64) (string, error) {
+	if info, err := fs.Stat(root, name); err != nil {
+		return "", err
+	} else if !info.Mode().IsRegular() {
+		return "", errNoFile
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	return string(text), err
+}
+
+// pauses reads what ethtool -S has printed, lines of a name, a colon and a number: what is about pauses.
+func pauses(text string) map[string]uint64 {
+	all := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		name, number, ok := strings.Cut(line, ":")
+		n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
+		if name = strings.TrimSpace(name); ok && err == nil && isPause(name) && len(all) < maxCounters {
+			all[name] = n
+		}
+	}
+	return all
+}
+
+// isPause says whether a counter is about pauses: mlx5 has rx_prio3_pause, ice tx_priority_3_xoff.nic, bnxt_en
+// rx_pfc_ena_frames_pri3.
+func isPause(name string) bool {
+	return strings.Contains(name, "pause") || strings.Contains(name, "xoff") || strings.Contains(name, "xon") ||
+		strings.Contains(name, "pfc")
+}
+
+// interfaces returns the names of the interfaces of ports, each once.
+func interfaces(ports []Port) []string {
+	names := map[string]bool{}
+	for i := range ports {
+		for _, name := range ports[i].Interfaces {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,207 @@
+// Package host is the command that writes down what a host counts itself: the counters of its RDMA devices, pauses of
+// its interfaces, and which program has which queue pair. A capture shows what was sent; this shows what the card made
+// of it.
+package host
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
+)
+
+const usage = `usage: rocecn host [-interval TIME] [-count N]
+       rocecn host -root DIR [-root DIR …]
+Writes what this host counts itself, one line of JSON an observation, for rocecn flows -host: counters of its RDMA
+devices, pauses of their interfaces (by the program ethtool), and which program has which queue pair (by the program
+rdma). With -root, what was recorded of another machine:
+  DIR/time            when that was, as date -u +%FT%TZ prints it
+  DIR/hostname        the name of the machine; without, that of the folder
+  DIR/sys             of /sys/class/infiniband
+  DIR/ethtool/NAME    what ethtool -S NAME has printed
+  DIR/rdma/qp         what rdma resource show qp has printed
+
+`
+
+const (
+	maxQPs    = 65536
+	maxOutput = 16 << 20 // octets of what a program has printed
+	patience  = 5 * time.Second
+)
+
+// Run is the command: it returns the exit status.
+func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	flags := cli.Flags("host", usage, stderr)
+	var roots []string
+	flags.Func("root", "read `DIR`, recorded of another machine, rather than this one; several: in their order",
+		func(dir string) error {
+			roots = append(roots, dir)
+			return nil
+		})
+	interval := flags.Duration("interval", 0, "observe each `time`, such as 1s, until an interrupt")
+	count := flags.Int("count", 0, "observe `N` times (0: once, with -interval without end)")
+	others, err := cli.Parse(flags, args)
+	switch {
+	case err != nil:
+		return cli.Unparsed(err)
+	case len(others) > 0:
+		return cli.Misuse(stderr, "host", errors.New("there are no arguments but flags"))
+	case *interval < 0 || *count < 0:
+		return cli.Misuse(stderr, "host", errors.New("-interval and -count: not below 0"))
+	case *count > 1 && *interval == 0:
+		return cli.Misuse(stderr, "host", errors.New("-count: takes -interval"))
+	case len(roots) > 0 && (*interval > 0 || *count > 0):
+		return cli.Misuse(stderr, "host", errors.New("-root: goes with neither -interval nor -count"))
+	}
+	out := json.NewEncoder(stdout)
+	for _, dir := range roots {
+		o, err := recorded(dir)
+		if err != nil {
+			cli.Say(stderr, "host", dir, err)
+			return cli.Failed
+		}
+		if err := out.Encode(o); err != nil {
+			return cli.End(stderr, "host", err)
+		}
+	}
+	if len(roots) > 0 {
+		return 0
+	}
+	if err := observe(ctx, out, stderr, *interval, *count); err != nil {
+		return cli.End(stderr, "host", err)
+	}
+	return 0
+}
+
+// observe writes observations of this host: one, or one each interval.
+func observe(ctx context.Context, out *json.Encoder, stderr io.Writer, interval time.Duration, count int) error {
+	if interval == 0 {
+		count = 1
+	}
+	ticks := time.NewTicker(cmp.Or(interval, time.Hour))
+	defer ticks.Stop()
+	said := map[string]bool{}
+	for n := 1; ; n++ {
+		o, err := live(ctx)
+		if err != nil || ctx.Err() != nil { // an interrupt ends the programs that were asked, too
+			return err
+		}
+		for _, text := range o.Missing {
+			if !said[text] && len(said) < 100 {
+				said[text] = true
+				fmt.Fprintln(stderr, "rocecn host:", cli.Printable(text))
+			}
+		}
+		if err := out.Encode(o); err != nil {
+			return err
+		}
+		if n == count {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+	}
+}
+
+// live observes this host.
+func live(ctx context.Context) (*Observation, error) {
+	root, err := os.OpenRoot("/")
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	o := &Observation{Time: time.Now().UTC(), Host: name}
+	o.readCounters(root.FS(), func(name string) (string, error) { return ethtool(ctx, name) })
+	o.Until = time.Now().UTC()
+	o.readQPs(func() (string, error) { return rdma.QueuePairs(ctx) })
+	return o, nil
+}
+
+// recorded reads what was recorded of a machine. Links that lead out of the folder are not followed.
+func recorded(dir string) (*Observation, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	files := root.FS()
+	text, ok := value(files, "time")
+	if !ok {
+		return nil, errors.New("no file time, which says when this was recorded: date -u +%FT%TZ >time")
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return nil, fmt.Errorf("time: %w", err)
+	}
+	name, _ := value(files, "hostname")
+	o := &Observation{Time: t.UTC(), Host: cmp.Or(name, dir)}
+	o.readCounters(files, func(name string) (string, error) { return content(files, "ethtool/"+name, maxOutput) })
+	o.readQPs(func() (string, error) { return content(files, "rdma/qp", maxOutput) })
+	return o, nil
+}
+
+// readCounters reads ports and the pauses of their interfaces.
+func (o *Observation) readCounters(root fs.FS, ethtool func(name string) (string, error)) {
+	o.Ports, o.Interfaces = append([]Port{}, ports(root)...), []Interface{}
+	if len(o.Ports) == 0 {
+		o.Missing = append(o.Missing, "no RDMA device in /"+infiniband)
+	}
+	for _, name := range interfaces(o.Ports) {
+		text, err := ethtool(name)
+		if err != nil {
+			o.Missing = append(o.Missing, "pauses of "+name+": "+oneLine(err))
+			continue
+		}
+		o.Interfaces = append(o.Interfaces, Interface{name, pauses(text)})
+	}
+}
+
+// readQPs reads queue pairs.
+func (o *Observation) readQPs(qps func() (string, error)) {
+	o.QPs = []rdma.QueuePair{}
+	text, err := qps()
+	if err != nil {
+		o.Missing = append(o.Missing, "queue pairs: "+oneLine(err))
+		return
+	}
+	o.QPs = append(o.QPs, rdma.ParseQueuePairs(text, maxQPs)...)
+	if len(o.QPs) == maxQPs {
+		o.Missing = append(o.Missing, fmt.Sprintf("queue pairs beyond the first %d", maxQPs))
+	}
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", " ") }
+
+// ethtool returns what the program ethtool says of an interface's counters.
+func ethtool(ctx context.Context, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var out, said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "ethtool", "-S", name)
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	if text := strings.TrimSpace(said.String()); err != nil && text != "" {
+		return "", fmt.Errorf("ethtool: %w: %s", err, text)
+	} else if err != nil {
+		return "", fmt.Errorf("ethtool: %w", err)
+	}
+	return out.String(), nil
+}

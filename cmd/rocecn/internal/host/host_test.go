@@ -1,0 +1,190 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
+)
+
+// folder writes a recorded folder.
+func folder(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		name = filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	return dir
+}
+
+func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = Run(context.Background(), args, nil, &out, &err)
+	return status, out.String(), err.String()
+}
+
+const (
+	rxePort   = "sys/class/infiniband/rxe0/ports/1/"
+	mlx5Ports = "sys/class/infiniband/mlx5_0/ports/"
+	noGID     = "0000:0000:0000:0000:0000:0000:0000:0000\n"
+)
+
+// Soft-RoCE, with the names of Linux's rxe_hw_counters.c: an interface with an address of IPv4, which is in the table
+// of GIDs as the kernel writes it.
+var rxe = map[string]string{
+	"time":                        "2026-11-23T09:00:00Z\n",
+	"hostname":                    "rcv\n",
+	rxePort + "gids/0":            "fe80:0000:0000:0000:5054:00ff:fe12:3456\n",
+	rxePort + "gids/1":            "0000:0000:0000:0000:0000:ffff:0a02:0001\n",
+	rxePort + "gids/2":            noGID,
+	rxePort + "gid_attrs/ndevs/0": "eth0\n",
+	rxePort + "gid_attrs/ndevs/1": "eth0\n",
+	rxePort + "hw_counters/duplicate_request":   "1\n",
+	rxePort + "hw_counters/out_of_seq_request":  "41\n",
+	rxePort + "hw_counters/rcvd_seq_err":        "0\n",
+	rxePort + "hw_counters/lifespan":            "10\n",
+	rxePort + "hw_counters/completer_retry_err": "no number\n",
+	"ethtool/eth0": "NIC statistics:\n     rx_queue_0_packets: 7\n",
+	"rdma/qp": "link rxe0/1 lqpn 17 rqpn 18 type RC state RTS rq-psn 5 sq-psn 6 path-mig-state MIGRATED pid 412 " +
+		"comm ib_write_bw \nlink rxe0/1 lqpn 1 type GSI state RTS sq-psn 40 comm [ib_core] \n",
+}
+
+// A card of mlx5 has counters of congestion, and pauses of each priority.
+var mlx5 = map[string]string{
+	"time": "2026-11-23T10:00:00+01:00\n",
+	// As tar records them: filled up with zeros to the size that sysfs claims.
+	mlx5Ports + "1/gids/0":                              "0000:0000:0000:0000:0000:ffff:c000:0202\n\x00\x00",
+	mlx5Ports + "1/gids/1":                              "0000:0000:0000:0000:0000:ffff:c000:0202\n\x00\x00",
+	mlx5Ports + "1/gid_attrs/ndevs/0":                   "ens1f0np0\n\x00",
+	mlx5Ports + "1/counters/port_xmit_wait":             "9\n\x00",
+	mlx5Ports + "1/hw_counters/np_cnp_sent":             "18446744073709551615\n\x00",
+	mlx5Ports + "1/hw_counters/local_ack_timeout_err":   "3\n\x00",
+	mlx5Ports + "1/hw_counters/rnr_nak_retry_err":       "18446744073709551616\n",
+	mlx5Ports + "1/gid_attrs/types/0":                   "RoCE v2\n",
+	mlx5Ports + "nonsense/hw_counters/np_cnp_sent":      "1\n",
+	mlx5Ports + "2/gid_attrs/ndevs/0":                   "../../../etc/passwd\n",
+	mlx5Ports + "2/gids/0":                              "fe80:0000:0000:0000:0000:0000:0000:0001\n",
+	mlx5Ports + "2/counters/folder/is_not_a_counter_at": "1\n",
+	"ethtool/ens1f0np0": `NIC statistics:
+     rx_packets: 1
+     rx_prio3_pause: 12
+     rx_prio3_pause_duration: 3400
+     tx_prio3_pause: 0
+     rx_prio3_pause_transition: many
+`,
+}
+
+// one decodes the only line.
+func one(t *testing.T, out string) (o Observation) {
+	t.Helper()
+	require.Equal(t, 1, strings.Count(out, "\n"), out)
+	require.NoError(t, json.Unmarshal([]byte(out), &o))
+	return o
+}
+
+func TestSoftRoCE(t *testing.T) {
+	status, out, stderr := run(t, "-root", folder(t, rxe))
+	require.Zero(t, status, stderr)
+	require.Equal(t, Observation{
+		Time: time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC), Host: "rcv",
+		Ports: []Port{{Device: "rxe0", Port: 1, Interfaces: []string{"eth0"},
+			Addresses: []netip.Addr{netip.MustParseAddr("10.2.0.1"), netip.MustParseAddr("fe80::5054:ff:fe12:3456")},
+			Counters:  map[string]uint64{},
+			HW:        map[string]uint64{"duplicate_request": 1, "out_of_seq_request": 41, "rcvd_seq_err": 0}}},
+		Interfaces: []Interface{{"eth0", map[string]uint64{}}},
+		QPs: []rdma.QueuePair{
+			{Device: "rxe0", Port: 1, QP: 17, RemoteQP: 18, Type: "RC", State: "RTS", PID: 412, Comm: "ib_write_bw"},
+			{Device: "rxe0", Port: 1, QP: 1, Type: "GSI", State: "RTS", Comm: "[ib_core]"},
+		},
+	}, one(t, out))
+}
+
+func TestHardware(t *testing.T) {
+	dir := folder(t, mlx5)
+	status, out, stderr := run(t, "-root", dir)
+	require.Zero(t, status, stderr)
+	o := one(t, out)
+	require.Equal(t, dir, o.Host)
+	require.Equal(t, time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC), o.Time)
+	require.Len(t, o.Ports, 2)
+	p := o.Port("mlx5_0", 1)
+	require.Equal(t, []netip.Addr{netip.MustParseAddr("192.0.2.2")}, p.Addresses)
+	require.Equal(t, map[string]uint64{"np_cnp_sent": 1<<64 - 1, "local_ack_timeout_err": 3}, p.HW)
+	require.Equal(t, map[string]uint64{"port_xmit_wait": 9}, p.Counters)
+	require.Equal(t, map[string]uint64{"rx_prio3_pause": 12, "rx_prio3_pause_duration": 3400, "tx_prio3_pause": 0},
+		o.Interface("ens1f0np0"))
+	require.Empty(t, o.Port("mlx5_0", 2).Interfaces, "a name that leads elsewhere")
+	require.Empty(t, o.Port("mlx5_0", 2).Counters)
+	require.Len(t, o.Missing, 1)
+	require.Contains(t, o.Missing[0], "queue pairs: ")
+	require.Nil(t, o.Port("mlx5_1", 1))
+	require.Nil(t, o.Interface("eth7"))
+}
+
+// Two folders are two lines, such as one from before and one from behind.
+func TestTwoFolders(t *testing.T) {
+	status, out, _ := run(t, "-root", folder(t, rxe), "-root", folder(t, mlx5))
+	require.Zero(t, status)
+	require.Equal(t, 2, strings.Count(out, "\n"))
+}
+
+func TestMisuse(t *testing.T) {
+	for _, args := range [][]string{{"file"}, {"-count", "2"}, {"-interval", "-1s"}, {"-count", "-1"},
+		{"-root", "x", "-count", "1"}, {"-root", "x", "-interval", "1s"}, {"-what"}} {
+		status, _, stderr := run(t, args...)
+		require.Equal(t, 2, status, "%v", args)
+		require.NotEmpty(t, stderr)
+	}
+	status, _, stderr := run(t, "-root", filepath.Join(t.TempDir(), "none"))
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "no such file")
+	status, _, stderr = run(t, "-root", t.TempDir())
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "date -u")
+	status, _, stderr = run(t, "-root", folder(t, map[string]string{"time": "yesterday"}))
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "yesterday")
+}
+
+// This host is observed as often as asked, whatever it has of RDMA; what it has not is said once.
+func TestLive(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no program rdma
+	status, out, stderr := run(t, "-interval", "1ms", "-count", "3")
+	require.Zero(t, status, stderr)
+	require.Equal(t, 3, strings.Count(out, "\n"))
+	require.Equal(t, 1, strings.Count(stderr, "queue pairs: "), stderr)
+	var o Observation
+	require.NoError(t, json.NewDecoder(strings.NewReader(out)).Decode(&o))
+	require.False(t, o.Until.Before(o.Time))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.Zero(t, Run(ctx, []string{"-interval", "1h"}, nil, &bytes.Buffer{}, &bytes.Buffer{}))
+}
+
+// The program ethtool is asked; what it complains of is said.
+func TestEthtool(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	program := func(text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "ethtool"), []byte("#!/bin/sh\n"+text), 0o755))
+	}
+	program(`echo "$@"`)
+	text, err := ethtool(context.Background(), "eth0")
+	require.NoError(t, err)
+	require.Equal(t, "-S eth0\n", text)
+	program("echo no stats available >&2; exit 94")
+	_, err = ethtool(context.Background(), "eth0")
+	require.EqualError(t, err, "ethtool: exit status 94: no stats available")
+}

@@ -1,0 +1,50 @@
+package rdma
+
+import (
+	"context"
+	"strconv"
+	"strings"
+)
+
+// A QueuePair is a queue pair of this host, and who has it.
+type QueuePair struct {
+	Device   string `json:"device"` // such as mlx5_0
+	Port     int    `json:"port"`
+	QP       uint32 `json:"qp"`
+	RemoteQP uint32 `json:"remote_qp,omitempty"`
+	Type     string `json:"type"`  // such as RC
+	State    string `json:"state"` // such as RTS
+	PID      int    `json:"pid,omitempty"`
+	// Comm is the name of the program, in brackets that of a part of the kernel. A program may call itself anything.
+	Comm string `json:"comm,omitempty"`
+}
+
+// QueuePairs returns what the program says of queue pairs, connected or not, for [ParseQueuePairs].
+func QueuePairs(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return show(ctx, "qp")
+}
+
+// ParseQueuePairs reads what rdma resource show qp has printed, at most so many queue pairs. Lines that are of none are
+// passed over.
+func ParseQueuePairs(text string, most int) (all []QueuePair) {
+	for line := range strings.Lines(text) {
+		f := fields(line)
+		device, behind, _ := strings.Cut(f["link"], "/")
+		port, err := strconv.ParseUint(behind, 10, 8)
+		qp, ok := number(f["lqpn"])
+		if err != nil || !ok || device == "" || f["type"] == "" || f["state"] == "" {
+			continue
+		}
+		if len(all) == most {
+			break
+		}
+		remote, _ := number(f["rqpn"])
+		pid, _ := strconv.ParseUint(f["pid"], 10, 31)
+		_, comm, _ := strings.Cut(line, " comm ")
+		all = append(all, QueuePair{Device: device, Port: int(port), QP: qp, RemoteQP: remote, Type: f["type"],
+			State: f["state"], PID: int(pid), Comm: strings.TrimSpace(comm)})
+	}
+	return all
+}
