@@ -53,6 +53,16 @@ func TestDocNamesNoUnexportedError(t *testing.T) {
 	}
 }
 
+// Whatever is exported has a comment. What a layer must say to gopacket needs none.
+func TestEverythingIsDocumented(t *testing.T) {
+	of := regexp.MustCompile(`\.(LayerType|CanDecode)$`)
+	for _, dir := range append([]string{"."}, libraries(t)...) {
+		for where, text := range comments(t, dir) {
+			require.True(t, text != "" || of.MatchString(where), "%s: %s", dir, where)
+		}
+	}
+}
+
 // comments returns what godoc shows of a package: comments by what they are of.
 func comments(t *testing.T, dir string) map[string]string {
 	t.Helper()

@@ -28,6 +28,8 @@ type Notification struct {
 	Offset int
 }
 
+// What FromPacket may return beside the errors of a broken option: a CNP without a
+// Fast CNP option, and an option that is longer than its header has room for.
 var (
 	ErrNotFastCNP = wireerr.New("fastcnp", "Destination Options", 0, "no Fast CNP option: a CNP", wireerr.Other)
 	errSecond     = wireerr.New("fastcnp", "Destination Options", 0, "more than one Fast CNP option", wireerr.Malformed)

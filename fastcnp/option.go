@@ -85,6 +85,7 @@ type Option struct {
 	Trace       ioam.Trace // option 2: the congested packet's; aliases the input
 }
 
+// ErrTooLong says that a trace does not fit into option 2.
 var (
 	errOptionLen = wireerr.New("fastcnp", "option data", 0, "neither 16 octets (option 1) nor 26 or more (option 2)",
 		wireerr.Malformed)

@@ -36,6 +36,7 @@ type Template struct {
 //	Destination Options (24) | UDP (8) | BTH (12) | reserved octets (16) | ICRC (4)
 const tailSize = 24 + 8 + cnp.Size + 4
 
+// ErrSender says that a congested packet is not from the sender of the template.
 var (
 	ErrSender   = wireerr.New("fastcnp", "congested packet", 0, "not from the template's sender", wireerr.Other)
 	errTemplate = wireerr.New("fastcnp", "template", 0, "only for UDP checksum 0 and ICRC coverage as-sent",

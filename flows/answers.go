@@ -9,12 +9,12 @@ import (
 type Answers struct {
 	ACKs    uint64    // opcode Acknowledge with an ACK syndrome
 	NAKs    [5]uint64 // by bth.NAKCode
-	RNRNAKs uint64
-	CNPs    uint64 // those without a Fast CNP option
-	Fast    uint64 // CNPs with one
-	PPFC    uint64
-	FCN     uint64
-	Proxy   uint64
+	RNRNAKs uint64    // receiver not ready
+	CNPs    uint64    // those without a Fast CNP option
+	Fast    uint64    // CNPs with one
+	PPFC    uint64    // PPFC notifications
+	FCN     uint64    // FCNs, which are for the ingress PE of the flow
+	Proxy   uint64    // messages to a proxy of the sender
 
 	last int64 // nanoseconds since 1970: when the last came
 	any  bool

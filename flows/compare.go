@@ -15,8 +15,8 @@ type Point uint8
 
 // The points.
 const (
-	A Point = iota
-	B
+	PointA Point = iota
+	PointB
 )
 
 // A ComparisonConfig is what a user of [NewComparison] chooses. The zero value
@@ -69,7 +69,7 @@ type Comparison struct {
 // NewComparison returns an empty comparison.
 func NewComparison(config ComparisonConfig) *Comparison {
 	return &Comparison{
-		window: uint64(cmp.Or(max(config.Window, 0), DefaultWindow)), turn: B,
+		window: uint64(cmp.Or(max(config.Window, 0), DefaultWindow)), turn: PointB,
 		maxFlows: cmp.Or(max(config.MaxFlows, 0), defaultMaxFlows),
 		groups:   flowtable.New[groupKey, group](math.MaxInt32, true, (*groupKey).hash),
 		flows:    flowtable.New[key, compared](math.MaxInt32, true, (*key).Hash),
@@ -82,11 +82,11 @@ func NewComparison(config ComparisonConfig) *Comparison {
 // than that would see its packets given up before their counterparts come.
 func (c *Comparison) Next() Point {
 	limit := max(c.window/2, 1)
-	switch a, b := min(c.sides[A].waiting, limit), min(c.sides[B].waiting, limit); {
+	switch a, b := min(c.sides[PointA].waiting, limit), min(c.sides[PointB].waiting, limit); {
 	case a < b:
-		return A
+		return PointA
 	case b < a:
-		return B
+		return PointB
 	}
 	return 1 - c.turn
 }
@@ -196,7 +196,7 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 		twin.state, g.head, g.known = met, twin.next, true
 		other.waiting--
 		packet.state, packet.delay = completes, t-twin.time
-		if at == A {
+		if at == PointA {
 			packet.delay = -packet.delay
 			f.same(packet.class, twin.class)
 		} else {
@@ -261,7 +261,7 @@ func (c *Comparison) forget(at Point) {
 // delayed takes the delay of a pair, if it is known to be the same packet.
 func (c *Comparison) delayed(g *group, r *remembered) {
 	f := g.flow
-	if g.seen[A] != g.seen[B] && !f.identified() {
+	if g.seen[PointA] != g.seen[PointB] && !f.identified() {
 		return
 	}
 	d := time.Duration(r.delay)
@@ -289,7 +289,7 @@ func (c *Comparison) missing(at Point, g *group, t int64) {
 	switch {
 	case copied:
 		f.Duplicated[at]++
-	case at == B:
+	case at == PointB:
 		f.Added++
 	default:
 		f.Lost++
@@ -297,7 +297,7 @@ func (c *Comparison) missing(at Point, g *group, t int64) {
 		if f.Delay.Samples() > 0 {
 			typical = f.typical
 		}
-		if b := &c.sides[B]; b.end == 0 || t+int64(typical) < b.first || t+int64(typical) > b.last {
+		if b := &c.sides[PointB]; b.end == 0 || t+int64(typical) < b.first || t+int64(typical) > b.last {
 			f.Outside++
 		}
 	}
@@ -314,7 +314,7 @@ func (c *Comparison) Finish() {
 			}
 		}
 	}
-	for _, at := range [...]Point{A, B} {
+	for _, at := range [...]Point{PointA, PointB} {
 		for s := &c.sides[at]; s.begin < s.end; {
 			c.forget(at)
 		}

@@ -87,7 +87,7 @@ func TestCompare(t *testing.T) {
 		sides := [2][]*traffic.Frame{a, b}
 		var d Decoder
 		var p Packet
-		for len(sides[A])+len(sides[B]) > 0 {
+		for len(sides[PointA])+len(sides[PointB]) > 0 {
 			at := c.Next()
 			if len(sides[at]) == 0 {
 				at = 1 - at
@@ -99,10 +99,11 @@ func TestCompare(t *testing.T) {
 		}
 		c.Finish()
 		for _, f := range c.Flows() {
-			got := truth{f.Packets[A], f.Packets[B], f.Lost, f.Added, f.Duplicated[A], f.Duplicated[B],
+			got := truth{f.Packets[PointA], f.Packets[PointB], f.Lost, f.Added,
+				f.Duplicated[PointA], f.Duplicated[PointB],
 				f.DSCP.total(), f.ECN.total()}
 			if management(f.DestQP) { // whose PSNs are all 0 here: which copy is whose is not known
-				require.Equal(t, want[f.FlowKey].b, f.Same+f.Duplicated[B]+f.Added)
+				require.Equal(t, want[f.FlowKey].b, f.Same+f.Duplicated[PointB]+f.Added)
 				continue
 			}
 			require.Equal(t, want[f.FlowKey], got, "seed %d: %v", seed, f.FlowKey)
@@ -135,10 +136,10 @@ func TestCompareWindow(t *testing.T) {
 	p := Packet{kind: request, pkt: s.keyAB()}
 	for psn := range uint32(100_000) {
 		p.psn = psn
-		c.Observe(A, &p, s.now.Add(time.Duration(psn)))
-		require.LessOrEqual(t, c.sides[A].waiting, uint64(100))
+		c.Observe(PointA, &p, s.now.Add(time.Duration(psn)))
+		require.LessOrEqual(t, c.sides[PointA].waiting, uint64(100))
 	}
-	c.Observe(B, &p, s.now)
+	c.Observe(PointB, &p, s.now)
 	c.Finish()
 	total := c.Total()
 	require.EqualValues(t, 99_999, total.Lost)
@@ -183,17 +184,17 @@ func (c *points) only(t *testing.T) *Compared {
 func TestCompareByIdentification(t *testing.T) {
 	const ms = time.Millisecond
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
-	c.at(A, bth.RCSendOnly, 1, 100).after(5*time.Microsecond, B, bth.RCSendOnly, 1, 100)
-	c.at(A, bth.RCSendOnly, 2, 101)                                                    // lost
-	c.after(70*ms, A, bth.RCSendOnly, 2, 102)                                          // lost
-	c.after(70*ms, A, bth.RCSendOnly, 2, 103).after(7000, B, bth.RCSendOnly, 2, 103)   // repeated
-	c.after(900*ms, B, bth.RCSendOnly, 2, 103)                                         // a copy, however late
-	c.at(A, bth.RCAcknowledge, 2, 104).after(9000, B, bth.RCAcknowledge, 2, 104)       // an ACK
-	c.after(1, B, bth.RCAcknowledge, 2, 104)                                           // its copy
-	c.after(1, B, bth.RCAcknowledge, 2, 105)                                           // again: A does not have it
-	c.at(A, bth.RCSendOnly, 3, 106).at(A, bth.RCSendOnly, 3, 106)                      // twice, and lost
-	c.at(A, bth.RCSendOnly, 4, 107).at(A, bth.RCSendOnly, 4, 107)                      // twice at A, once at B
-	c.at(B, bth.RCSendOnly, 4, 107).at(B, bth.RCSendOnly, 5, 108).at(B, bth.CNP, 0, 1) // added
+	c.at(PointA, bth.RCSendOnly, 1, 100).after(5*time.Microsecond, PointB, bth.RCSendOnly, 1, 100)
+	c.at(PointA, bth.RCSendOnly, 2, 101)                                                              // lost
+	c.after(70*ms, PointA, bth.RCSendOnly, 2, 102)                                                    // lost
+	c.after(70*ms, PointA, bth.RCSendOnly, 2, 103).after(7000, PointB, bth.RCSendOnly, 2, 103)        // repeated
+	c.after(900*ms, PointB, bth.RCSendOnly, 2, 103)                                                   // a late copy
+	c.at(PointA, bth.RCAcknowledge, 2, 104).after(9000, PointB, bth.RCAcknowledge, 2, 104)            // an ACK
+	c.after(1, PointB, bth.RCAcknowledge, 2, 104)                                                     // its copy
+	c.after(1, PointB, bth.RCAcknowledge, 2, 105)                                                     // not at A
+	c.at(PointA, bth.RCSendOnly, 3, 106).at(PointA, bth.RCSendOnly, 3, 106)                           // twice, and lost
+	c.at(PointA, bth.RCSendOnly, 4, 107).at(PointA, bth.RCSendOnly, 4, 107)                           // 2 at A, 1 at B
+	c.at(PointB, bth.RCSendOnly, 4, 107).at(PointB, bth.RCSendOnly, 5, 108).at(PointB, bth.CNP, 0, 1) // added
 	f := c.only(t)
 	require.Equal(t, [2]uint64{9, 9}, f.Packets)
 	require.EqualValues(t, 4, f.Same)
@@ -211,19 +212,19 @@ func TestCompareInOrder(t *testing.T) {
 	for _, address := range []struct{ src, dst string }{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
 		const ms = time.Millisecond
 		c := newPoints(address.src, address.dst, ComparisonConfig{})
-		c.at(A, bth.RCSendOnly, 1, 0).after(5000, B, bth.RCSendOnly, 1, 0)
-		c.after(20*ms, A, bth.RCSendOnly, 1, 0).after(6000, B, bth.RCSendOnly, 1, 0) // both arrived
-		c.at(A, bth.RCSendOnly, 2, 0)                                                // lost
-		c.after(20*ms, A, bth.RCSendOnly, 2, 0).after(7000, B, bth.RCSendOnly, 2, 0)
-		c.at(A, bth.RCSendOnly, 3, 0).after(8000, B, bth.RCSendOnly, 3, 0)
+		c.at(PointA, bth.RCSendOnly, 1, 0).after(5000, PointB, bth.RCSendOnly, 1, 0)
+		c.after(20*ms, PointA, bth.RCSendOnly, 1, 0).after(6000, PointB, bth.RCSendOnly, 1, 0) // both arrived
+		c.at(PointA, bth.RCSendOnly, 2, 0)                                                     // lost
+		c.after(20*ms, PointA, bth.RCSendOnly, 2, 0).after(7000, PointB, bth.RCSendOnly, 2, 0)
+		c.at(PointA, bth.RCSendOnly, 3, 0).after(8000, PointB, bth.RCSendOnly, 3, 0)
 		// a copy: too soon to be a repeat
-		c.at(B, bth.RCSendOnly, 3, 0)
-		c.after(copyTime2, B, bth.RCSendOnly, 3, 0)                                       // none
-		c.at(A, bth.RCRDMAReadResponseOnly, 4, 0).at(A, bth.RCRDMAReadResponseOnly, 4, 0) // a copy at A
-		c.at(B, bth.RCRDMAReadResponseOnly, 4, 0)
-		c.at(B, bth.RCAcknowledge, 5, 0).at(B, bth.RCAcknowledge, 5, 0) // sent again, the first one lost
-		c.at(A, bth.RCAcknowledge, 5, 0)
-		c.at(A, bth.CNP, 0, 0).at(A, bth.CNP, 0, 0) // two CNPs, both lost
+		c.at(PointB, bth.RCSendOnly, 3, 0)
+		c.after(copyTime2, PointB, bth.RCSendOnly, 3, 0)                                            // none
+		c.at(PointA, bth.RCRDMAReadResponseOnly, 4, 0).at(PointA, bth.RCRDMAReadResponseOnly, 4, 0) // a copy at A
+		c.at(PointB, bth.RCRDMAReadResponseOnly, 4, 0)
+		c.at(PointB, bth.RCAcknowledge, 5, 0).at(PointB, bth.RCAcknowledge, 5, 0) // sent again, the first one lost
+		c.at(PointA, bth.RCAcknowledge, 5, 0)
+		c.at(PointA, bth.CNP, 0, 0).at(PointA, bth.CNP, 0, 0) // two CNPs, both lost
 		f := c.only(t)
 		require.EqualValues(t, 6, f.Same)
 		require.EqualValues(t, 3, f.Lost)
@@ -255,7 +256,7 @@ func TestCompareTurns(t *testing.T) {
 				}
 			}
 		}
-		for len(psns[A])+len(psns[B]) > 0 {
+		for len(psns[PointA])+len(psns[PointB]) > 0 {
 			at := c.Next()
 			if len(psns[at]) == 0 {
 				at = 1 - at
@@ -265,12 +266,12 @@ func TestCompareTurns(t *testing.T) {
 		}
 		f := c.only(t)
 		require.EqualValues(t, 4800, f.Same, before)
-		require.EqualValues(t, before[A]+100, f.Lost, before)
-		require.EqualValues(t, before[B]+100, f.Added, before)
+		require.EqualValues(t, before[PointA]+100, f.Lost, before)
+		require.EqualValues(t, before[PointB]+100, f.Added, before)
 	}
 	// What does not count takes its turn too.
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
-	for _, at := range []Point{A, B, A, B} {
+	for _, at := range []Point{PointA, PointB, PointA, PointB} {
 		require.Equal(t, at, c.Next())
 		c.Observe(at, &Packet{}, c.now)
 	}
@@ -281,10 +282,10 @@ func TestCompareTurns(t *testing.T) {
 func TestCompareEqual(t *testing.T) {
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
 	for range DefaultWindow {
-		c.at(A, bth.CNP, 0, 0)
+		c.at(PointA, bth.CNP, 0, 0)
 	}
 	for range DefaultWindow {
-		c.at(B, bth.CNP, 0, 0)
+		c.at(PointB, bth.CNP, 0, 0)
 	}
 	require.EqualValues(t, 1, c.groups.Len())
 	f := c.only(t)
@@ -294,10 +295,10 @@ func TestCompareEqual(t *testing.T) {
 
 	c = newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: math.MaxInt})
 	for psn := range uint32(18) {
-		c.at(A, bth.RCSendOnly, psn, 0)
+		c.at(PointA, bth.RCSendOnly, psn, 0)
 	}
-	require.LessOrEqual(t, len(c.sides[A].ring), 64)
-	require.Empty(t, c.sides[B].ring)
+	require.LessOrEqual(t, len(c.sides[PointA].ring), 64)
+	require.Empty(t, c.sides[PointB].ring)
 	require.EqualValues(t, 18, c.only(t).Lost)
 }
 
@@ -308,7 +309,7 @@ func TestCompareEvicts(t *testing.T) {
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window, MaxFlows: flows})
 	for qp := range uint32(n) {
 		c.flow.DestQP = qp
-		c.at(A, bth.RCSendOnly, 1, 0).at(A, bth.RCSendOnly, 2, 0).at(B, bth.RCSendOnly, 2, 0)
+		c.at(PointA, bth.RCSendOnly, 1, 0).at(PointA, bth.RCSendOnly, 2, 0).at(PointB, bth.RCSendOnly, 2, 0)
 		require.LessOrEqual(t, c.Comparison.flows.Len(), flows+2*window)
 		require.LessOrEqual(t, c.groups.Len(), 2*window)
 	}
@@ -327,20 +328,20 @@ func TestCompareKinds(t *testing.T) {
 	require.EqualValues(t, DefaultWindow, c.window)
 	require.Equal(t, defaultMaxFlows, c.maxFlows)
 	for k := nothing; k <= pfcKind; k++ {
-		c.Observe(A, &Packet{kind: k, pkt: keyOf(c.flow), psn: uint32(k)}, c.now)
-		c.Observe(B, &Packet{kind: k, pkt: keyOf(c.flow), psn: uint32(k)}, c.now)
+		c.Observe(PointA, &Packet{kind: k, pkt: keyOf(c.flow), psn: uint32(k)}, c.now)
+		c.Observe(PointB, &Packet{kind: k, pkt: keyOf(c.flow), psn: uint32(k)}, c.now)
 	}
 	total := c.Total()
 	require.Equal(t, [2]uint64{5, 5}, total.Packets) // requests, answers, CNPs, Fast CNPs and PPFC
 	require.EqualValues(t, 5, total.Same)
-	require.Equal(t, [2]uint64{}, [2]uint64{c.sides[A].waiting, c.sides[B].waiting})
-	c.at(B, bth.RCSendOnly, 1, 2).at(B, bth.RCSendOnly, 2, 3)
-	require.EqualValues(t, 2, c.sides[B].waiting)
-	require.Equal(t, A, c.Next())
-	c.at(A, bth.RCSendOnly, 2, 3)
-	require.EqualValues(t, 1, c.sides[B].waiting)
+	require.Equal(t, [2]uint64{}, [2]uint64{c.sides[PointA].waiting, c.sides[PointB].waiting})
+	c.at(PointB, bth.RCSendOnly, 1, 2).at(PointB, bth.RCSendOnly, 2, 3)
+	require.EqualValues(t, 2, c.sides[PointB].waiting)
+	require.Equal(t, PointA, c.Next())
+	c.at(PointA, bth.RCSendOnly, 2, 3)
+	require.EqualValues(t, 1, c.sides[PointB].waiting)
 	c.Finish()
-	require.Zero(t, c.sides[B].waiting)
+	require.Zero(t, c.sides[PointB].waiting)
 }
 
 // Of what was lost it is said when B did not capture: before its first packet, and
@@ -351,16 +352,16 @@ func TestCompareOutside(t *testing.T) {
 		begin := c.now
 		at := func(point Point, after time.Duration, psn uint32) {
 			c.now = begin.Add(after)
-			if point == B {
+			if point == PointB {
 				c.now = c.now.Add(offset + 10)
 			}
 			c.after(0, point, bth.RCSendOnly, psn, uint16(psn))
 		}
 		for psn := range uint32(40) {
 			when := time.Duration(psn) * time.Millisecond
-			at(A, when, psn)
+			at(PointA, when, psn)
 			if psn >= 10 && psn < 30 && psn != 20 {
-				at(B, when, psn)
+				at(PointB, when, psn)
 			}
 		}
 		f := c.only(t)
@@ -368,7 +369,7 @@ func TestCompareOutside(t *testing.T) {
 		require.EqualValues(t, 20, f.Outside, offset)
 	}
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
-	require.EqualValues(t, 1, c.at(A, bth.RCSendOnly, 1, 1).only(t).Outside, "B has nothing at all")
+	require.EqualValues(t, 1, c.at(PointA, bth.RCSendOnly, 1, 1).only(t).Outside, "B has nothing at all")
 }
 
 // Percentiles of delays of both signs, few or many of them.
@@ -400,9 +401,9 @@ func TestCompareCopyTime(t *testing.T) {
 	}{{0, 1}, {10 * time.Microsecond, 1}, {10*time.Microsecond + 1, 0}, {-10 * time.Microsecond, 1},
 		{-10*time.Microsecond - 1, 0}} {
 		p := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
-		p.at(A, bth.RCSendOnly, 1, 0).after(c.after, A, bth.RCSendOnly, 1, 0).at(B, bth.RCSendOnly, 1, 0)
+		p.at(PointA, bth.RCSendOnly, 1, 0).after(c.after, PointA, bth.RCSendOnly, 1, 0).at(PointB, bth.RCSendOnly, 1, 0)
 		f := p.only(t)
-		require.Equal(t, c.copy, f.Duplicated[A], c.after)
+		require.Equal(t, c.copy, f.Duplicated[PointA], c.after)
 		require.Equal(t, 1-c.copy, f.Lost, c.after)
 	}
 }
@@ -418,9 +419,9 @@ func TestCompareOutsideOfFew(t *testing.T) {
 			lost bool
 		}{{17, false}, {18, ms != 20}, {19, true}} {
 			c.flow.DestQP, c.now = f.qp, begin.Add(time.Duration(ms)*time.Millisecond)
-			c.after(time.Duration(f.qp), A, bth.RCSendOnly, ms, uint16(ms))
+			c.after(time.Duration(f.qp), PointA, bth.RCSendOnly, ms, uint16(ms))
 			if !f.lost {
-				c.after(time.Hour, B, bth.RCSendOnly, ms, uint16(ms))
+				c.after(time.Hour, PointB, bth.RCSendOnly, ms, uint16(ms))
 			}
 		}
 	}
@@ -465,7 +466,7 @@ func TestIdentifications(t *testing.T) {
 					if packet.pkt.QP = overIPv4; v6 {
 						packet.pkt.QP = 0
 					}
-					f.ids[B].observe(&packet)
+					f.ids[PointB].observe(&packet)
 				}
 				require.Equal(t, c.want && !v6, f.identified())
 			}

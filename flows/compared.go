@@ -54,7 +54,7 @@ type compared struct {
 
 // identified says whether Identifications tell the flow's packets apart.
 func (f *compared) identified() bool {
-	a, b := &f.ids[A], &f.ids[B]
+	a, b := &f.ids[PointA], &f.ids[PointB]
 	return a.other+b.other > a.same+b.same
 }
 
@@ -141,7 +141,7 @@ func (c *Comparison) Flows() []*Compared {
 }
 
 func (f *Compared) trouble() uint64 {
-	return f.Lost + f.Added + f.Duplicated[A] + f.Duplicated[B] + f.DSCP.total() + f.ECN.total()
+	return f.Lost + f.Added + f.Duplicated[PointA] + f.Duplicated[PointB] + f.DSCP.total() + f.ECN.total()
 }
 
 // Total returns the sum of all flows. Its Delay is not known: packets go in both

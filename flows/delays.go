@@ -68,7 +68,7 @@ func (d *Delays) Percentile(p float64) time.Duration {
 	return d.after.rank(rank - below)
 }
 
-// Min and Max return the least and the greatest difference, 0 without any.
+// Min returns the least difference, 0 without any.
 func (d *Delays) Min() time.Duration { return d.min }
 
 // Max returns the greatest difference, 0 without any.

@@ -242,9 +242,9 @@ func TestCompareTimes(t *testing.T) {
 	p := Packet{kind: request, opcode: bth.RCSendOnly, pkt: newScript(t).keyAB()}
 	for _, at := range []int64{100, 300, 50, 200} {
 		p.psn++
-		c.Observe(B, &p, time.Unix(0, at))
+		c.Observe(PointB, &p, time.Unix(0, at))
 	}
-	require.Equal(t, [2]int64{50, 300}, [2]int64{c.sides[B].first, c.sides[B].last})
+	require.Equal(t, [2]int64{50, 300}, [2]int64{c.sides[PointB].first, c.sides[PointB].last})
 }
 
 // Flows of which packets are remembered are kept; the others up to the maximum.
@@ -258,20 +258,20 @@ func TestCompareKeeps(t *testing.T) {
 		}
 	}
 	c := NewComparison(ComparisonConfig{MaxFlows: 2})
-	observe(c, []Point{A, B}, 10)
+	observe(c, []Point{PointA, PointB}, 10)
 	require.Zero(t, c.Evicted())
 	require.Equal(t, 10, c.flows.Len())
 	require.EqualValues(t, 10, c.Total().Same)
 	c = NewComparison(ComparisonConfig{MaxFlows: 4, Window: 1})
-	observe(c, []Point{A}, 5)
+	observe(c, []Point{PointA}, 5)
 	require.Equal(t, 4, c.flows.Len())
 	require.EqualValues(t, 1, c.Evicted())
 	c = NewComparison(ComparisonConfig{MaxFlows: 2, Window: 5})
-	observe(c, []Point{A}, 5)
+	observe(c, []Point{PointA}, 5)
 	require.Equal(t, 5, c.flows.Len(), "all are remembered")
 	c.Finish()
 	k := newScript(t).keyBA()
-	c.Observe(A, &Packet{kind: request, opcode: bth.RCSendOnly, pkt: k}, time.Unix(2, 0))
+	c.Observe(PointA, &Packet{kind: request, opcode: bth.RCSendOnly, pkt: k}, time.Unix(2, 0))
 	require.Equal(t, 2, c.flows.Len())
 }
 

@@ -3,9 +3,9 @@ package flows
 // Evicted counts what a full table had to give up.
 type Evicted struct {
 	Flows    uint64
-	Packets  uint64
-	IPOctets uint64
-	Answers  // about these flows, and those that were not paired
+	Packets  uint64 // their requests
+	IPOctets uint64 // of these, by the length fields of IP
+	Answers         // about these flows, and those that were not paired
 }
 
 // Evicted returns what the table had to give up so far.

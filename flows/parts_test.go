@@ -277,7 +277,7 @@ func TestTypicalDelay(t *testing.T) {
 	require.EqualValues(t, 170+(1600-170)/16, c.typical)
 	require.EqualValues(t, 2, one.Delay.Samples())
 
-	c.sides[B] = side{end: 5, first: 1000, last: 2000}
+	c.sides[PointB] = side{end: 5, first: 1000, last: 2000}
 	none := new(compared)
 	for _, x := range []struct {
 		f       *compared
@@ -286,14 +286,14 @@ func TestTypicalDelay(t *testing.T) {
 	}{{one, 829, 1}, {one, 830, 0}, {one, 1830, 0}, {one, 1831, 1}, {none, 740, 1}, {none, 741, 0}, {none, 1741, 0},
 		{none, 1742, 1}} {
 		was := x.f.Outside
-		c.missing(A, &group{flow: x.f}, x.t)
+		c.missing(PointA, &group{flow: x.f}, x.t)
 		require.Equal(t, x.outside, x.f.Outside-was, x.t)
 	}
 	require.EqualValues(t, 4, none.Lost)
-	c.sides[B].end = 0
-	c.missing(A, &group{flow: none}, 1000)
+	c.sides[PointB].end = 0
+	c.missing(PointA, &group{flow: none}, 1000)
 	require.EqualValues(t, 3, none.Outside, "B has nothing")
-	c.missing(B, &group{flow: none}, 0)
+	c.missing(PointB, &group{flow: none}, 0)
 	require.EqualValues(t, 1, none.Added)
 	require.EqualValues(t, 3, none.Outside)
 }
@@ -304,13 +304,15 @@ func TestNext(t *testing.T) {
 		window, a, b uint64
 		turn, want   Point
 	}{
-		{100, 3, 1, A, B}, {100, 3, 1, B, B}, {100, 1, 3, A, A}, {100, 1, 3, B, A}, {100, 2, 2, A, B},
-		{100, 2, 2, B, A},
-		{100, 50, 60, B, A}, {100, 50, 60, A, B}, {100, 49, 60, A, A}, {100, 60, 49, B, B}, {1, 1, 5, A, B},
-		{1, 0, 5, A, A}, {2, 5, 0, B, B},
+		{100, 3, 1, PointA, PointB}, {100, 3, 1, PointB, PointB},
+		{100, 1, 3, PointA, PointA}, {100, 1, 3, PointB, PointA}, {100, 2, 2, PointA, PointB},
+		{100, 2, 2, PointB, PointA},
+		{100, 50, 60, PointB, PointA}, {100, 50, 60, PointA, PointB},
+		{100, 49, 60, PointA, PointA}, {100, 60, 49, PointB, PointB}, {1, 1, 5, PointA, PointB},
+		{1, 0, 5, PointA, PointA}, {2, 5, 0, PointB, PointB},
 	} {
 		k := Comparison{window: c.window, turn: c.turn}
-		k.sides[A].waiting, k.sides[B].waiting = c.a, c.b
+		k.sides[PointA].waiting, k.sides[PointB].waiting = c.a, c.b
 		require.Equal(t, c.want, k.Next(), "%+v", c)
 	}
 }
@@ -532,8 +534,8 @@ func TestOrderOfCompared(t *testing.T) {
 	for i, set := range []func(f *Compared){
 		func(*Compared) {}, func(f *Compared) { f.Same, f.Packets[0] = 99, 99 },
 		func(f *Compared) { f.Lost, f.Outside = 1, 99 },
-		func(f *Compared) { f.Added = 2 }, func(f *Compared) { f.Duplicated[A] = 3 },
-		func(f *Compared) { f.Duplicated[B] = 4 },
+		func(f *Compared) { f.Added = 2 }, func(f *Compared) { f.Duplicated[PointA] = 3 },
+		func(f *Compared) { f.Duplicated[PointB] = 4 },
 		func(f *Compared) { f.DSCP = change }, func(f *Compared) { f.ECN = change; f.Lost = 1 },
 		func(f *Compared) { f.Added = 9 },
 	} {

@@ -21,7 +21,7 @@ const allPriorities = 8
 
 // Priority counts the frames that pause one priority, or let it go on.
 type Priority struct {
-	XOFF, XON uint64
+	XOFF, XON uint64 // frames with a time, and with time 0
 	// Paused is how long the priority was paused: each XOFF pauses until an XON,
 	// or until its quanta have passed at the link's rate. Another XOFF meanwhile
 	// begins anew. The last one lasts up to the last packet observed, at most.

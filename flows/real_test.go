@@ -81,7 +81,7 @@ func TestRealPoints(t *testing.T) {
 			realFrames(t, name, func(p *Packet, at time.Time) { points[i] = append(points[i], seen{p, at}) })
 		}
 		c := NewComparison(ComparisonConfig{})
-		for len(points[A])+len(points[B]) > 0 {
+		for len(points[PointA])+len(points[PointB]) > 0 {
 			at := c.Next()
 			if len(points[at]) == 0 {
 				at = 1 - at
@@ -94,7 +94,7 @@ func TestRealPoints(t *testing.T) {
 		require.Equal(t, [2]uint64{truth.Packets.Before, truth.Packets.Behind}, total.Packets)
 		require.Equal(t, truth.Lost, total.Lost)
 		if truth.Name == "write4-dup" { // those are copies, and their Identifications show it
-			require.Equal(t, [2]uint64{B: truth.Added}, total.Duplicated)
+			require.Equal(t, [2]uint64{PointB: truth.Added}, total.Duplicated)
 			require.Zero(t, total.Added)
 		} else {
 			require.Equal(t, truth.Added, total.Added)

@@ -83,10 +83,10 @@ func (p *PSN) StayedMissing() uint64 { return p.Unseen + p.Lost + p.Unjudged }
 
 // Repeats counts repeats by their cause.
 type Repeats struct {
-	NAK     uint64 `json:"nak"`
-	RNR     uint64 `json:"rnr"`
-	Read    uint64 `json:"read"`
-	Timeout uint64 `json:"timeout"`
+	NAK     uint64 `json:"nak"`     // SequenceNAK
+	RNR     uint64 `json:"rnr"`     // RNR
+	Read    uint64 `json:"read"`    // ReadRest
+	Timeout uint64 `json:"timeout"` // Timeout
 }
 
 func (r *Repeats) add(c Cause) {
@@ -104,7 +104,7 @@ func (r *Repeats) add(c Cause) {
 
 // QueueDepth is the deepest queue that an IOAM trace names.
 type QueueDepth struct {
-	Node  uint64 `json:"node"`
+	Node  uint64 `json:"node"`  // as ioam.Node.ID says
 	Depth uint32 `json:"depth"` // in the unit of the node; Linux writes octets
 	Known bool   `json:"-"`
 }
@@ -127,11 +127,11 @@ type Unpaired struct {
 // Link is what one source address said in PFC frames, and in PAUSE frames, which
 // are about all priorities at once.
 type Link struct {
-	Src        net.HardwareAddr
-	Priorities [8]Priority
-	All        Priority
-	Rate       uint64 // of the link, in bits a second
-	Assumed    bool   // Rate is a guess: Config.LinkRate was not given
+	Src        net.HardwareAddr // of the frames
+	Priorities [8]Priority      // by PFC
+	All        Priority         // by PAUSE
+	Rate       uint64           // of the link, in bits a second
+	Assumed    bool             // Rate is a guess: Config.LinkRate was not given
 }
 
 // report returns what is known of the flow of a stream with requests.

@@ -64,7 +64,7 @@ func (k MarkKind) String() string { return enumtext.Name(k, markNames[:], "MarkK
 
 // A NodeSeries is how deep the queue of a node was.
 type NodeSeries struct {
-	Node  uint64
+	Node  uint64   // as ioam.Node.ID says
 	Depth []uint32 // by bin: the deepest, in the unit of the node
 	Known []bool   // by bin: a trace named the depth
 }

@@ -8,9 +8,9 @@ import (
 
 // A Snapshot is what a table had to say at one time. It stays as it is.
 type Snapshot struct {
-	Flows    []Flow
-	Unpaired []Unpaired
-	Links    []Link
+	Flows    []Flow     // by addresses and queue pair
+	Unpaired []Unpaired // likewise; first those without a queue pair
+	Links    []Link     // by source address
 	Evicted  Evicted
 	Stats    Stats
 }

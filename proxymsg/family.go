@@ -22,11 +22,13 @@ import (
 // packet. If no rule decides, or both families pass, the error is [ErrFamily].
 type Family uint8
 
+// The families.
 const (
 	IPv4 Family = 4
 	IPv6 Family = 6
 )
 
+// String returns "inferred" for 0, "IPv4" or "IPv6".
 func (f Family) String() string {
 	switch f {
 	case 0:
@@ -45,6 +47,7 @@ func (f *Family) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(f, text, "proxymsg", "family")
 }
 
+// ErrFamily says that a message shows no family, or both (D8): see [Family].
 var (
 	ErrFamily = wireerr.New("proxymsg", "addresses", 0,
 		"the message does not show whether they are IPv4 or IPv6: the family must be given", wireerr.Malformed)

@@ -67,7 +67,7 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 		for i := range flows {
 			f := &flows[i]
 			for len(f.news) > 0 && f.news[0] <= now {
-				f.Notify(at)
+				f.Notified(at)
 				f.news = f.news[1:]
 			}
 			f.Look(at)

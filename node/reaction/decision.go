@@ -18,7 +18,7 @@ func news(d *sender.Decision) bool {
 // or a Fast CNP that is news, nothing for all else. What PPFC asks for is for a [Brake].
 func (f *Flow) Hear(d *sender.Decision, now time.Time) {
 	if news(d) {
-		f.Notify(now)
+		f.Notified(now)
 	}
 }
 

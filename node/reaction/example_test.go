@@ -17,7 +17,7 @@ func Example() {
 	}
 	flow := dcqcn.Start()
 	now := time.Unix(1795254649, 0)
-	flow.Notify(now)
+	flow.Notified(now)
 	fmt.Println(flow.Rate())
 	for range 3 {
 		next, _ := flow.Next()

@@ -49,7 +49,7 @@ func TestFixedPoint(t *testing.T) {
 				f.look += 50 * µs
 				if f.marked {
 					f.marked = false
-					f.Notify(at)
+					f.Notified(at)
 					if now >= from {
 						told++
 					}

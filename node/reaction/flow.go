@@ -100,9 +100,9 @@ func after(stages uint32) uint32 {
 	return stages + 1
 }
 
-// Notify tells of a notification: a CNP or a Fast CNP. One that reports
+// Notified tells of a notification: a CNP or a Fast CNP. One that reports
 // the same congestion again must not be told.
-func (f *Flow) Notify(now time.Time) {
+func (f *Flow) Notified(now time.Time) {
 	if !f.d.cfg.Enabled {
 		return
 	}

@@ -107,6 +107,7 @@ const MaxLine = 1 << 50
 // A ConfigError says which setting is wrong, and what it has to be.
 type ConfigError struct{ Key, Want string }
 
+// Error returns the package, the key and what its value should be.
 func (e *ConfigError) Error() string { return fmt.Sprintf("reaction: %s: %s", e.Key, e.Want) }
 
 // check returns what is wrong with a Config, nil where nothing is.

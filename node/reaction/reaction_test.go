@@ -36,9 +36,9 @@ func TestStepByStep(t *testing.T) {
 	_, ok := f.Next()
 	require.False(t, ok)
 
-	f.Notify(at(0)) // α = 1: half, and α = 255/256 + 1/256
+	f.Notified(at(0)) // α = 1: half, and α = 255/256 + 1/256
 	state(20e9, 40e9, 1, 0)
-	f.Notify(at(50 * µs)) // sooner than τ': α stays 1
+	f.Notified(at(50 * µs)) // sooner than τ': α stays 1
 	state(10e9, 20e9, 1, 50*µs)
 	next, ok := f.Next()
 	require.True(t, ok)
@@ -51,7 +51,7 @@ func TestStepByStep(t *testing.T) {
 	state(17.5e9, 20e9, 255./256*255/256, 160*µs)
 
 	// R_C = 17.5·(1 − α/2) with α = (255/256)², which then is (255/256)³ + 1/256.
-	f.Notify(at(170 * µs))
+	f.Notified(at(170 * µs))
 	alpha := 255. * 255 / 256 / 256
 	state(17.5e9-8_681_774_139, 17.5e9, alpha*255/256+1./256, 170*µs)
 }
@@ -59,8 +59,8 @@ func TestStepByStep(t *testing.T) {
 // Five stages are fast recovery, then the target rises by 40 Mbit/s.
 func TestStages(t *testing.T) {
 	f := flow(t, Paper(40e9))
-	f.Notify(start)
-	f.Notify(start)
+	f.Notified(start)
+	f.Notified(start)
 	for i, want := range []uint64{15e9, 17.5e9, 18.75e9, 19.375e9, 19.6875e9, 19.86375e9, 19.971875e9} {
 		f.Look(start.Add(time.Duration(i+1) * 55 * µs))
 		require.Equal(t, want, f.Rate(), "stage %d", i+1)
@@ -71,8 +71,8 @@ func TestStages(t *testing.T) {
 // The byte counter has stages of its own; either may be the one that is ahead.
 func TestByteCounter(t *testing.T) {
 	f := flow(t, Paper(40e9))
-	f.Notify(start)
-	f.Notify(start)
+	f.Notified(start)
+	f.Notified(start)
 	f.Sent(9_999_999, start)
 	require.EqualValues(t, 10e9, f.Rate())
 	f.Sent(1, start)
@@ -83,7 +83,7 @@ func TestByteCounter(t *testing.T) {
 	require.EqualValues(t, 20.04e9, f.Target(), "the sixth stage is additive")
 	f.Look(start.Add(55 * µs))
 	require.EqualValues(t, 20.08e9, f.Target(), "and so is the timer's first, as the byte counter is past them")
-	f.Notify(start.Add(56 * µs))
+	f.Notified(start.Add(56 * µs))
 	rate, target := f.Rate(), f.Target()
 	f.Sent(10_000_000, start.Add(57*µs))
 	require.Equal(t, target, f.Target(), "a notification begins at the first stage")
@@ -107,8 +107,8 @@ func TestHyper(t *testing.T) {
 			cfg.Stages, cfg.ByteCounter = 2, 1000
 			c.change(&cfg)
 			f := flow(t, cfg)
-			f.Notify(start)
-			f.Notify(start)
+			f.Notified(start)
+			f.Notified(start)
 			for i, want := range c.targets {
 				now := start.Add(time.Duration(i+1) * 55 * µs)
 				f.Look(now) // first the timer's stage, then the byte counter's
@@ -122,11 +122,11 @@ func TestHyper(t *testing.T) {
 // A second notification within 4 µs waits for the gate; of more, one counts.
 func TestGate(t *testing.T) {
 	f := flow(t, ConnectX(100e9))
-	f.Notify(start)
+	f.Notified(start)
 	first := f.Rate()
 	require.EqualValues(t, 100e9-100e9*1023/1024/2, first, "the first cuts at once")
-	f.Notify(start.Add(time.Microsecond))
-	f.Notify(start.Add(2 * time.Microsecond))
+	f.Notified(start.Add(time.Microsecond))
+	f.Notified(start.Add(2 * time.Microsecond))
 	require.Equal(t, first, f.Rate())
 	next, ok := f.Next()
 	require.True(t, ok)
@@ -142,14 +142,14 @@ func TestGate(t *testing.T) {
 	f.Look(start.Add(304 * µs))
 	require.Equal(t, (second+100e9+1)/2, f.Rate())
 	third := f.Rate()
-	f.Notify(start.Add(305 * µs))
+	f.Notified(start.Add(305 * µs))
 	require.Equal(t, third, f.Target(), "after a stage of the timer the target is the rate")
 }
 
 // α of ConnectX moves each microsecond: up where a notification came in it.
 func TestAlphaByTimer(t *testing.T) {
 	f := flow(t, ConnectX(100e9))
-	f.Notify(start)
+	f.Notified(start)
 	alpha := 1023. / 1024
 	require.InDelta(t, alpha, f.Alpha(start.Add(µs-1)), 1e-9)
 	alpha = alpha*1019/1024 + 5./1024
@@ -166,17 +166,17 @@ func TestTwoHistories(t *testing.T) {
 	d, err := New(Paper(40e9))
 	require.NoError(t, err)
 	a, b := d.Start(), d.Start()
-	a.Notify(start)
+	a.Notified(start)
 	for i := range 2000 { // two in three intervals are quiet
-		a.Notify(start.Add(time.Duration(i) * 165 * µs))
+		a.Notified(start.Add(time.Duration(i) * 165 * µs))
 	}
 	now := start.Add(time.Second)
 	require.Less(t, a.Alpha(now), 0.1)
 	require.EqualValues(t, 1, b.Alpha(now))
-	b.Notify(now)
+	b.Notified(now)
 	require.EqualValues(t, 20e9, b.Rate())
 	alpha, rate := a.Alpha(now), a.Rate()
-	a.Notify(now)
+	a.Notified(now)
 	require.InDelta(t, float64(rate)*(1-alpha/2), float64(a.Rate()), 2)
 }
 
@@ -244,7 +244,7 @@ func TestAgainstText(t *testing.T) {
 				now += time.Duration(random.IntN(20_000))
 				switch random.IntN(50) {
 				case 0:
-					f.Notify(start.Add(now))
+					f.Notified(start.Add(now))
 					n.notify(now)
 				case 1:
 					f.Look(start.Add(now))
@@ -271,7 +271,7 @@ func TestFastPorts(t *testing.T) {
 			for range 100 {
 				before := f.Rate()
 				now = now.Add(4 * µs)
-				f.Notify(now)
+				f.Notified(now)
 				require.LessOrEqual(t, f.Rate(), before)
 			}
 			require.Less(t, f.Rate(), line/1000)
@@ -290,7 +290,7 @@ func TestFastPorts(t *testing.T) {
 func TestBackToLine(t *testing.T) {
 	f := flow(t, Paper(40e9))
 	now := start
-	f.Notify(now)
+	f.Notified(now)
 	for range 10_000 {
 		next, ok := f.Next()
 		if !ok {
@@ -310,10 +310,10 @@ func TestBackToLine(t *testing.T) {
 // Times that go back, and those far ahead, neither hang nor speed anything up.
 func TestTimes(t *testing.T) {
 	f := flow(t, Paper(40e9))
-	f.Notify(start)
+	f.Notified(start)
 	rate := f.Rate()
 	f.Look(start.Add(-time.Hour))
-	f.Notify(start.Add(-time.Hour))
+	f.Notified(start.Add(-time.Hour))
 	require.Less(t, f.Rate(), rate)
 	f.Look(start.Add(54 * µs))
 	require.EqualValues(t, 10e9, f.Rate())
@@ -321,16 +321,16 @@ func TestTimes(t *testing.T) {
 	cfg := Paper(400e9)
 	cfg.Timer, cfg.AlphaTimer, cfg.Additive = 1, 1, 1
 	f = flow(t, cfg)
-	f.Notify(start)
+	f.Notified(start)
 	f.Look(start.AddDate(100, 0, 0))
-	f.Notify(start.AddDate(100, 0, 0))
+	f.Notified(start.AddDate(100, 0, 0))
 	require.Less(t, f.Alpha(start.AddDate(100, 0, 0)), 0.01)
 	f.Look(start.AddDate(-1000, 0, 0))
 }
 
 func TestOff(t *testing.T) {
 	f := flow(t, Config{Line: 25e9})
-	f.Notify(start)
+	f.Notified(start)
 	f.Sent(1000, start)
 	f.Look(start.Add(time.Hour))
 	_, ok := f.Next()
@@ -368,7 +368,7 @@ func TestNoAllocations(t *testing.T) {
 	now := start
 	wiretest.NoAllocs(t, "a flow", func() {
 		now = now.Add(20 * µs)
-		f.Notify(now)
+		f.Notified(now)
 		f.Sent(4096, now)
 		f.Look(now)
 		f.Next()
@@ -383,7 +383,7 @@ func BenchmarkFlow(b *testing.B) {
 		now = now.Add(82)
 		f.Sent(4096, now)
 		if i%512 == 0 {
-			f.Notify(now)
+			f.Notified(now)
 		}
 	}
 }
