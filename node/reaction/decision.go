@@ -14,7 +14,7 @@ func news(d *sender.Decision) bool {
 	return d.Action == node.Taken && d.KnownQP && !d.Again && (d.Message == message.CNP || d.Message == message.FastCNP)
 }
 
-// Hear does what a sender's decision about this queue pair asks for: Notify for a CNP
+// Hear does what a sender's decision about this queue pair asks for: Notified for a CNP
 // or a Fast CNP that is news, nothing for all else. What PPFC asks for is for a [Brake].
 func (f *Flow) Hear(d *sender.Decision, now time.Time) {
 	if news(d) {
