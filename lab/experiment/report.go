@@ -90,18 +90,6 @@ func (r *Results) table(out *strings.Builder, e *Experiment, c *CaseText) {
 			table = append(table, row)
 		}
 	}
-	wide := make([]int, len(table[0]))
-	for _, row := range table {
-		for i, cell := range row {
-			wide[i] = max(wide[i], len([]rune(cell)))
-		}
-	}
-	for _, row := range table {
-		line := fmt.Sprintf("%-*s  %-*s", wide[0], row[0], wide[1], row[1])
-		for i, cell := range row[2:] {
-			line += fmt.Sprintf("  %*s", wide[i+2], cell)
-		}
-		fmt.Fprintln(out, strings.TrimRight(line, " "))
-	}
+	scenario.Columns(out, table)
 	fmt.Fprintln(out)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -166,32 +165,15 @@ func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(
 	jobs := p.jobs()
 	runs := make([]*Run, len(jobs))
 	errs := make([]error, len(jobs))
-	todo := make(chan int)
-	var all sync.WaitGroup
 	var lock sync.Mutex
 	done := 0
-	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
-		all.Go(func() {
-			for i := range todo {
-				runs[i], errs[i] = jobs[i].run(ctx)
-				lock.Lock()
-				done++
-				progress(float64(done) / float64(len(jobs)))
-				lock.Unlock()
-			}
-		})
-	}
-	for i := range jobs {
-		if ctx.Err() != nil {
-			break
-		}
-		select {
-		case todo <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(todo)
-	all.Wait()
+	scenario.Each(ctx, len(jobs), func(i int) {
+		runs[i], errs[i] = jobs[i].run(ctx)
+		lock.Lock()
+		done++
+		progress(float64(done) / float64(len(jobs)))
+		lock.Unlock()
+	})
 	r := &Results{Commit: commit, Size: size.String()}
 	for i := range p.Cases {
 		text, err := p.Cases[i].text()

@@ -155,6 +155,18 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 			table = append(table, row)
 		}
 	}
+	Columns(out, table)
+	out.WriteString("\n")
+	for _, r := range results {
+		fmt.Fprintf(out, "%v, seed %d: deepest queue from %s; %d events, fingerprint %016x\n",
+			r.Variant, r.Seed, r.Port, r.Events, r.Print)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// Columns writes rows of cells: the first row has the names of the columns, the first two columns are texts.
+func Columns(out *strings.Builder, table [][]string) {
 	wide := make([]int, len(table[0]))
 	for _, row := range table {
 		for i, cell := range row {
@@ -168,13 +180,6 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 		}
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
-	out.WriteString("\n")
-	for _, r := range results {
-		fmt.Fprintf(out, "%v, seed %d: deepest queue from %s; %d events, fingerprint %016x\n",
-			r.Variant, r.Seed, r.Port, r.Events, r.Print)
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }
 
 // Wrapped breaks lines of over 110 columns after a comma or a semicolon.

@@ -186,6 +186,31 @@ func (r *run) end(from sim.Time) {
 	}
 }
 
+// Each calls do with 0 to n-1, for as many at a time as there are processors, and
+// returns when all calls have. When ctx ends, it begins no more.
+func Each(ctx context.Context, n int, do func(i int)) {
+	todo := make(chan int)
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		all.Go(func() {
+			for i := range todo {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		select {
+		case todo <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(todo)
+	all.Wait()
+}
+
 // Run runs every variant with every seed, as many at a time as there are
 // processors, and returns the results by variant and seed. It calls progress
 // with the share of all runs that is done, from 0 to 1. When ctx ends, the
@@ -203,39 +228,22 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 	}
 	results := make([]*Result, len(jobs))
 	errs := make([]error, len(jobs))
-	todo := make(chan int)
 	var lock sync.Mutex
 	done := 0.
-	var all sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
-		all.Go(func() {
-			for i := range todo {
-				r, err := s.prepare(jobs[i].variant, jobs[i].seed)
-				if errs[i] = err; err != nil {
-					continue
-				}
-				r.through(ctx, s, func(share float64) {
-					lock.Lock()
-					done += share / float64(len(jobs))
-					progress(done)
-					lock.Unlock()
-				})
-				result := r.result // alone: what is kept of a run must not keep its network
-				results[i] = &result
-			}
+	Each(ctx, len(jobs), func(i int) {
+		r, err := s.prepare(jobs[i].variant, jobs[i].seed)
+		if errs[i] = err; err != nil {
+			return
+		}
+		r.through(ctx, s, func(share float64) {
+			lock.Lock()
+			done += share / float64(len(jobs))
+			progress(done)
+			lock.Unlock()
 		})
-	}
-	for i := range jobs {
-		if ctx.Err() != nil {
-			break
-		}
-		select {
-		case todo <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(todo)
-	all.Wait()
+		result := r.result // alone: what is kept of a run must not keep its network
+		results[i] = &result
+	})
 	var there []Result
 	for i, r := range results {
 		switch {
