@@ -57,4 +57,14 @@ func TestDevicePairs(t *testing.T) {
 		sends, known := h.Sends(c.qp, c.dst, now)
 		require.Equal(t, []bool{c.sends, c.known}, []bool{sends, known}, "%+v", c)
 	}
+
+	// The kernel is told the same.
+	own := map[rocev2.FlowKey]uint32{}
+	for k, qp := range (&dataSender{pairs: h}).Own() {
+		own[k] = qp
+	}
+	require.Equal(t, map[rocev2.FlowKey]uint32{
+		{Src: here, Dst: there, DestQP: 17}: 34, {Src: here, Dst: other, DestQP: 17}: 35,
+		{Src: here, Dst: other, DestQP: 20}: 39, {Src: here, Dst: there, DestQP: 30}: 98,
+	}, own)
 }

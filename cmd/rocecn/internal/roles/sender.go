@@ -115,10 +115,15 @@ var states = map[ppfc.Type]string{
 	ppfc.Stop: "stopped", ppfc.Resume: "running", ppfc.Alarm: "alarmed", ppfc.Hold: "held",
 }
 
-// Own iterates over the flows that the host sends, as far as it is known from which of its queue pairs. The loop must
-// not use the role.
+// Own iterates over the flows that the host sends, as far as it is known from which of its queue pairs. One that comes
+// twice is of the queue pair that comes last: the device's. The loop must not use the role.
 func (s *dataSender) Own() iter.Seq2[rocev2.FlowKey, uint32] {
 	return func(yield func(rocev2.FlowKey, uint32) bool) {
+		for k, pair := range s.pairs.All() {
+			if s.pairs.isOwn(k.FlowKey) && !s.pairs.either[k.FlowKey] && !yield(k.FlowKey, pair.SrcQP) {
+				return
+			}
+		}
 		if s.pairs.device != nil {
 			for qp, pairs := range s.pairs.device.byRemote {
 				for _, p := range pairs {
@@ -127,11 +132,6 @@ func (s *dataSender) Own() iter.Seq2[rocev2.FlowKey, uint32] {
 						return
 					}
 				}
-			}
-		}
-		for k, pair := range s.pairs.All() {
-			if s.pairs.isOwn(k.FlowKey) && !s.pairs.either[k.FlowKey] && !yield(k.FlowKey, pair.SrcQP) {
-				return
 			}
 		}
 	}
