@@ -29,7 +29,7 @@ import (
 // has one queue as its root: under mq, whose queues are several, the one counts that
 // moved last. How long a queue is that is there before is known from its next packet on.
 // It ends with Close, and with the process, but before Linux 6.6 its filters of qdisc
-// clsact stay if the process dies, until the next one begins.
+// clsact stay if the process dies, until the next one begins: after 10 s they do nothing.
 type Answerer struct {
 	objects struct {
 		Enqueue  *ebpf.Program `ebpf:"enqueue"`
@@ -183,6 +183,7 @@ func (a *Answerer) Watch(ports []Port) error {
 type port struct {
 	up, down     [level.Max]uint64
 	depth, level uint64
+	noted        uint64 // when the depth was, on the clock of bpf.Monotonic
 }
 
 // portOf returns a port with an empty queue.
@@ -201,7 +202,7 @@ func portOf(t level.Thresholds) (p port) {
 
 // MarshalBinary returns the port as the kernel has it.
 func (p port) MarshalBinary() (b []byte, err error) {
-	for _, n := range slices.Concat(p.up[:], p.down[:], []uint64{p.depth, p.level}) {
+	for _, n := range slices.Concat(p.up[:], p.down[:], []uint64{p.depth, p.level, p.noted}) {
 		b = binary.NativeEndian.AppendUint64(b, n)
 	}
 	return b, nil

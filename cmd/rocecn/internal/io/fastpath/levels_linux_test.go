@@ -1,11 +1,13 @@
 package fastpath
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/rocev2"
@@ -23,6 +25,7 @@ func TestAnswererLevels(t *testing.T) {
 	} {
 		a := load(t, AnswererConfig{})
 		p := portOf(levels)
+		p.noted = math.MaxInt64 // for good
 		r := rand.New(rand.NewPCG(25, 7))
 		was, congested := uint8(0), uint64(0)
 		for range 500 {
@@ -32,11 +35,28 @@ func TestAnswererLevels(t *testing.T) {
 			if was = levels.Of(p.depth, was); was > 0 {
 				congested++
 			}
-			var now [2*level.Max + 2]uint64
+			var now [2*level.Max + 3]uint64
 			require.NoError(t, a.objects.Ports.Lookup(uint32(1), &now))
 			require.EqualValues(t, was, now[2*level.Max+1], "%+v at %d", levels, p.depth)
 			require.Equal(t, congested, a.Counters().Congested)
 		}
+	}
+}
+
+// A depth that nobody notes any more counts for 10 s: what does may have died with the process, and egress stayed.
+func TestAnswererStale(t *testing.T) {
+	onNode(t)
+	a := load(t, AnswererConfig{})
+	p := portOf(from(100))
+	p.depth = 100
+	for _, c := range []struct {
+		ago       time.Duration
+		congested uint64
+	}{{0, 1}, {time.Hour, 1}, {11 * time.Second, 1}, {0, 2}} {
+		p.level, p.noted = 1, uint64(bpf.Monotonic()-int64(c.ago))
+		require.NoError(t, a.objects.Ports.Put(uint32(1), p))
+		_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
+		require.Equal(t, c.congested, a.Counters().Congested, "%v", c.ago)
 	}
 }
 
@@ -47,6 +67,7 @@ func TestAnswererPerFlowByLevel(t *testing.T) {
 	times[2] = 0
 	a := load(t, AnswererConfig{PerFlow: times})
 	p := portOf(level.Thresholds{Up: []uint64{100, 200}})
+	p.noted = math.MaxInt64 // for good
 	for _, c := range []struct{ depth, limited uint64 }{{100, 0}, {150, 1}, {200, 1}, {300, 1}, {199, 2}} {
 		p.depth = c.depth
 		require.NoError(t, a.objects.Ports.Put(uint32(1), p))

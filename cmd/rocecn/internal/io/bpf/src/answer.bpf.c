@@ -30,6 +30,8 @@ enum {
 
 	LEVELS = 7, /* of congestion, above 0: none */
 
+	STALE = 10, /* s: a depth that nobody has noted for so long is none */
+
 	MAX_PORTS = 1024,
 	MAX_SENDERS = 1 << 16, /* prefixes */
 	MAX_FLOWS = 1 << 16,
@@ -70,6 +72,7 @@ struct port {
 	__u64 up[LEVELS], down[LEVELS]; /* octets at which the level rises, and below which it falls */
 	__u64 depth;
 	__u64 level;
+	__u64 noted; /* when the depth was, ns since the start */
 };
 
 struct {
@@ -181,8 +184,10 @@ static __always_inline void note(const struct net_device *device, __u64 depth)
 	__u32 interface = device->ifindex;
 	struct port *port = bpf_map_lookup_elem(&ports, &interface);
 
-	if (port && device->nd_net.net->ns.inum == namespace)
+	if (port && device->nd_net.net->ns.inum == namespace) {
 		port->depth = depth;
+		port->noted = bpf_ktime_get_ns();
+	}
 }
 
 SEC("tp_btf/qdisc_enqueue")
@@ -231,12 +236,17 @@ static __always_inline int reachable4(__u32 address)
 	return a >> 24 != 0 && a >> 24 != 127 && a >> 24 < 224 && a >> 16 != 0xA9FE;
 }
 
-/* level_of is level.Thresholds.Of. */
+/*
+ * level_of is level.Thresholds.Of. Before Linux 6.6 egress stays if the process dies, and
+ * what notes the depth goes: the last one would count for ever.
+ */
 static __always_inline __u32 level_of(struct port *port)
 {
 	__u64 depth = port->depth;
 	__u32 level = port->level;
 
+	if (depth && (__s64)(bpf_ktime_get_ns() - port->noted) > STALE * 1000000000LL)
+		depth = 0;
 #pragma unroll
 	for (__u32 i = 0; i < LEVELS; i++)
 		if (level == i && depth >= port->up[i])
