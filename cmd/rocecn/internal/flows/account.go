@@ -27,6 +27,10 @@ type accountant struct {
 	csv      *csv.Writer // nil until its header is printed
 
 	page *cli.Replacement // of -html; nil without
+
+	begin, end time.Time // of -host: when the first and the last packet came
+	joined     []hostLine
+	hostErr    error // of reading the files of -host
 }
 
 func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
@@ -35,6 +39,14 @@ func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
 			return err
 		}
 		a.last = t
+	}
+	if len(a.hosts) > 0 && !t.IsZero() {
+		if a.begin.IsZero() || t.Before(a.begin) {
+			a.begin = t
+		}
+		if t.After(a.end) {
+			a.end = t
+		}
 	}
 	a.table.Observe(p, frame, t)
 	return nil
@@ -101,11 +113,15 @@ func (a *accountant) finish() (broken []verdict, err error) {
 		}
 	}
 	all := a.table.Snapshot()
+	a.joined, a.hostErr = a.joinHosts(all, a.begin, a.end) // of all flows, chosen or not
 	a.choice.apply(all)
 	broken = check(a.rules, all.Flows, all.Unpaired)
 	a.order.sort(all.Flows)
 	if a.interval == 0 {
 		err = a.print(all, nil)
+	}
+	if err == nil {
+		err = a.printHosts()
 	}
 	if err == nil && a.page != nil {
 		err = a.writePage(all)

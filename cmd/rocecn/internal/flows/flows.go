@@ -39,8 +39,9 @@ type options struct {
 	table    flows.Config
 	decoder  flows.Decoder
 	inputs   cli.Inputs
-	html     string // the file of the page; empty: none
-	twoPoint bool   // compare the two files
+	html     string   // the file of the page; empty: none
+	hosts    []string // the files of what hosts counted themselves
+	twoPoint bool     // compare the two files
 	window   int
 }
 
@@ -79,6 +80,11 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 			}
 			return err
 		})
+	flags.Func("host", "say what hosts counted meanwhile, by a `file` of rocecn host; several: each for itself",
+		func(name string) error {
+			o.hosts = append(o.hosts, name)
+			return nil
+		})
 	flags.BoolVar(&o.twoPoint, "compare", false,
 		"compare two captures of the same traffic: what was lost, changed, copied and delayed from A to B")
 	flags.IntVar(&o.window, "window", flows.DefaultWindow,
@@ -114,6 +120,9 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check, -html, -sort nor -dscp")
 	case o.twoPoint && names[0] == "-" && names[1] == "-":
 		err = errors.New("-compare: only one of the captures can be standard input")
+	case len(o.hosts) > 0 && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 ||
+		o.table.Shards > 1):
+		err = errors.New("-host: goes with neither -compare, -csv, -prometheus, -interval nor -shard")
 	case o.window < 1:
 		err = errors.New("-window: at least 1")
 	case forms > 1:
@@ -218,6 +227,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	broken, err := a.finish()
 	if err != nil {
 		return cli.End(stderr, "flows", err)
+	}
+	if a.hostErr != nil {
+		status = cli.End(stderr, "flows", a.hostErr)
 	}
 	a.summary(stderr, &r)
 	for _, v := range broken {

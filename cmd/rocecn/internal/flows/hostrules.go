@@ -1,0 +1,250 @@
+package flows
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/flows"
+)
+
+// What drivers call the same thing: mlx5, bnxt_re in its two versions, irdma, ionic and soft-RoCE.
+var (
+	cnpsSentNames = []string{"np_cnp_sent", "tx_cnp_pkts", "np_cnp_pkts", "cnpSent", "tx_rdma_cnp_pkts"}
+	marksGotNames = []string{"np_ecn_marked_roce_packets", "rx_ecn_marked_pkts", "RxECNMrkd"}
+	cnpsGotNames  = []string{"rp_cnp_handled", "rx_cnp_pkts", "cnpHandled", "rx_rdma_cnp_pkts"}
+	ignoredNames  = []string{"rp_cnp_ignored", "cnpIgnored"}
+	outOfSeqNames = []string{"out_of_sequence", "oos_drop_count", "out_of_seq_request"}
+	timeoutNames  = []string{"local_ack_timeout_err", "to_retransmits"}
+	notReadyNames = []string{"out_of_buffer", "rx_out_of_buffer", "send_rnr_err"}
+)
+
+// A seen is what the capture has of a host: of flows to it, and of flows from it.
+type seen struct {
+	ce, answered      uint64 // requests to it with CE, and those of flows that it answered
+	cnpsFrom, cnpsTo  uint64 // without a Fast CNP option
+	fast              uint64 // Fast CNPs about flows to it, of the network or its own
+	missing, timeouts uint64 // of requests to it; repeats of its own
+	rnrFrom           uint64
+	rnrQPs            map[uint32]bool // of its queue pairs, those that were not ready
+}
+
+func seenOf(s *flows.Snapshot, addresses []netip.Addr) (n seen) {
+	its := map[netip.Addr]bool{}
+	for _, a := range addresses {
+		its[a] = true
+	}
+	n.rnrQPs = map[uint32]bool{}
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		if its[f.Dst] {
+			if f.Sequenced { // not every card answers marked datagrams
+				n.ce += f.ECN[3]
+				if f.ACKs > 0 {
+					n.answered += f.ECN[3]
+				}
+			}
+			n.cnpsFrom += f.CNPs
+			n.fast += f.Fast
+			n.missing += f.PSN.StayedMissing()
+			n.rnrFrom += f.RNRNAKs
+			if f.RNRNAKs > 0 {
+				n.rnrQPs[f.DestQP] = true
+			}
+		}
+		if its[f.Src] {
+			n.cnpsTo += f.CNPs
+			n.timeouts += f.Causes.Timeout
+		}
+	}
+	for i := range s.Unpaired {
+		u := &s.Unpaired[i]
+		if its[u.Src] {
+			n.cnpsFrom += u.CNPs
+			n.rnrFrom += u.RNRNAKs
+		}
+		if its[u.Dst] {
+			n.cnpsTo += u.CNPs
+		}
+	}
+	return n
+}
+
+// A judge says what the counters of a port mean beside the capture. The port was observed for all of the capture's
+// time, and longer: that a counter did not grow is certain, that it grew may come of other traffic.
+type judge struct {
+	line     *hostLine
+	seen     seen
+	whole    bool // the capture's flows had room: what is not there was not captured
+	links    bool // the capture has PFC or PAUSE frames
+	programs []string
+}
+
+// A growth is a counter and how much it grew.
+type growth struct {
+	name string
+	n    uint64
+}
+
+func (c growth) String() string { return fmt.Sprintf("%s +%d", c.name, c.n) }
+
+// counter returns the first counter of these names that the port has.
+func (j *judge) counter(names []string) (c growth, ok bool) {
+	for _, name := range names {
+		if n, ok := j.line.Changes[name]; ok {
+			return growth{name, n}, true
+		}
+	}
+	return growth{}, false
+}
+
+// say adds a finding: what the capture has, what was counted, and what that means.
+func (j *judge) say(capture, meaning string, counters ...growth) {
+	f := finding{Counters: map[string]uint64{}}
+	parts := []string{}
+	if capture != "" {
+		parts = append(parts, capture)
+	}
+	for _, c := range counters {
+		f.Counters[c.name] = c.n
+		parts = append(parts, c.String())
+	}
+	f.Text = strings.Join(parts, ", ") + ": " + meaning
+	j.line.Says = append(j.line.Says, f)
+}
+
+func (j *judge) judge() {
+	j.receiver()
+	j.sender()
+	j.losses()
+	j.timeouts()
+	j.notReady()
+	j.pauses()
+}
+
+// receiver says whether the host answers marks with CNPs.
+func (j *judge) receiver() {
+	sent, ok := j.counter(cnpsSentNames)
+	if !ok || j.seen.ce == 0 {
+		return
+	}
+	capture := fmt.Sprintf("%d CE in the capture", j.seen.ce)
+	marks, _ := j.counter(marksGotNames)
+	switch {
+	case sent.n == 0 && j.seen.cnpsFrom > 0:
+		j.say(capture+" and "+cli.Count(j.seen.cnpsFrom, "CNP")+" from its address",
+			"the card did not send them, another node did in its name", sent)
+	case sent.n == 0 && j.seen.fast > 0:
+		j.say(capture+" and "+cli.Count(j.seen.fast, "Fast CNP"),
+			"the card sent no CNP, and Fast CNPs are the network's or not counted", sent)
+	case sent.n == 0 && marks.n > 0:
+		j.say(capture, "the receiver's ECN is off, it saw marks and answered none", marks, sent)
+	case sent.n == 0 && j.seen.answered > 0:
+		j.say(capture, "the receiver's ECN is off", sent)
+	case sent.n == 0:
+		j.say(capture, "the receiver's ECN is off, or the marked packets did not reach it", sent)
+	case j.seen.cnpsFrom == 0 && j.whole:
+		j.say(capture+" and no CNP", "the receiver sends CNPs, the capture does not have them", sent)
+	}
+}
+
+// sender says whether the host obeys CNPs.
+func (j *judge) sender() {
+	got, ok := j.counter(cnpsGotNames)
+	ignored, _ := j.counter(ignoredNames)
+	if j.seen.cnpsTo == 0 {
+		return
+	}
+	capture := cli.Count(j.seen.cnpsTo, "CNP") + " to it in the capture"
+	switch {
+	case ignored.n > 0:
+		counters := []growth{ignored}
+		if ok {
+			counters = append(counters, got)
+		}
+		j.say(capture, "the sender ignores CNPs, its ECN is off for some of its traffic", counters...)
+	case ok && got.n == 0:
+		j.say(capture, "they did not reach the sender, or its ECN is off", got)
+	}
+}
+
+// losses says whether the host, too, missed what the capture misses.
+func (j *judge) losses() {
+	c, ok := j.counter(outOfSeqNames)
+	if !ok || j.seen.missing == 0 {
+		return
+	}
+	capture := fmt.Sprintf("%d missing to it in the capture", j.seen.missing)
+	if c.n == 0 {
+		j.say(capture, "the host saw no gap, the capture may have lost them", c)
+	} else {
+		j.say(capture, "the host saw gaps, too", c)
+	}
+}
+
+// timeouts says whether the host's timers ran out where it looks so.
+func (j *judge) timeouts() {
+	c, ok := j.counter(timeoutNames)
+	if !ok || j.seen.timeouts == 0 {
+		return
+	}
+	capture := fmt.Sprintf("%d repeated after a timeout in the capture", j.seen.timeouts)
+	if c.n == 0 {
+		j.say(capture, "no timer of the host ran out, something that the capture does not have made it repeat", c)
+	} else {
+		j.say(capture, "timers of the host ran out", c)
+	}
+}
+
+// notReady says whose queue pairs had no buffer for a message.
+func (j *judge) notReady() {
+	c, ok := j.counter(notReadyNames)
+	if j.seen.rnrFrom == 0 || !(ok && c.n > 0 || len(j.programs) > 0) {
+		return
+	}
+	who := "a program"
+	if len(j.programs) > 0 {
+		who = strings.Join(j.programs, ", ")
+	}
+	counters := []growth{}
+	if ok {
+		counters = append(counters, c)
+	}
+	j.say(cli.Count(j.seen.rnrFrom, "RNR NAK")+" from it in the capture", who+" posts too few receives", counters...)
+}
+
+// pauses says who stopped whom on the host's link. PFC ends there: a capture elsewhere cannot have it.
+func (j *judge) pauses() {
+	var got, sent []growth
+	for _, name := range slices.Sorted(maps.Keys(j.line.Changes)) {
+		switch n := j.line.Changes[name]; {
+		case n == 0 || !countsPauses(name):
+		case strings.HasPrefix(name, "rx"):
+			got = append(got, growth{name, n})
+		case strings.HasPrefix(name, "tx"):
+			sent = append(sent, growth{name, n})
+		}
+	}
+	where := ""
+	if !j.links {
+		where = "no pause in the capture"
+	}
+	if len(got) > 0 {
+		j.say(where, "the network stopped the host", got...)
+	}
+	if len(sent) > 0 {
+		j.say(where, "the host stopped the network, it took data too slowly", sent...)
+	}
+}
+
+// countsPauses says whether a counter is one of frames that stop: rx_prio3_pause and rx_global_pause of mlx5,
+// tx_priority_3_xoff.nic of ice, rx_pfc_ena_frames_pri3 and rx_pause_frames of bnxt_en.
+func countsPauses(name string) bool {
+	if strings.Contains(name, "duration") || strings.Contains(name, "transition") || strings.Contains(name, "storm") {
+		return false
+	}
+	return strings.Contains(name, "pause") || strings.Contains(name, "xoff") || strings.Contains(name, "pfc_ena_frames")
+}
