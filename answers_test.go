@@ -120,7 +120,7 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := table.Receive(nil, &f, 0, now)
 		require.Equal(t, node.Taken, d.Action)
-		state, _ := table.State(pause.Flow(congested.Dst, 17), now)
+		state, _ := table.State(pause.FlowTarget(congested.Dst, 17), now)
 		require.Equal(t, c.want, state)
 	}
 }

@@ -135,7 +135,7 @@ func TestLinuxPauses(t *testing.T) {
 		Enabled: true, Self6: pausedAddr, Accept: acl.New(netip.PrefixFrom(nodeAddr, 128)), MaxPause: time.Millisecond,
 	})
 	require.NoError(t, err)
-	flow := pause.Flow(remoteAddr, stoppedPair)
+	flow := pause.FlowTarget(remoteAddr, stoppedPair)
 	now := time.Unix(1_800_000_000, 0)
 	burst := func() (psns []uint32) {
 		for range 20 {

@@ -125,5 +125,5 @@ func (h *hostRole) brakes(f *Flow, ip []byte) {
 
 // asks updates the flow from the state of the pause table.
 func (h *hostRole) asks(f *Flow) {
-	f.braked(h.pause.State(pause.Flow(f.dst.role.addr, f.destQP()), h.of.net.Sim.Now().Clock()))
+	f.braked(h.pause.State(pause.FlowTarget(f.dst.role.addr, f.destQP()), h.of.net.Sim.Now().Clock()))
 }

@@ -97,7 +97,7 @@ func (v *valve) store(r ref, k *packet) {
 // asks updates the valve from the state of the pause table.
 func (v *valve) asks() {
 	now := v.pe.of.net.Sim.Now()
-	state, until := v.pe.pause.State(pause.Flow(v.flow.dst.role.addr, v.flow.destQP()), now.Clock())
+	state, until := v.pe.pause.State(pause.FlowTarget(v.flow.dst.role.addr, v.flow.destQP()), now.Clock())
 	v.brake.Set(state, until, v.rate)
 	if v.flow.cut == sim.Never && (state == pause.Stopped || state == pause.Held) {
 		v.flow.cut = now

@@ -18,7 +18,7 @@ func TestConfigure(t *testing.T) {
 	cfg := config(t)
 	cfg.In, cfg.MaxTargets = limit.Rate{PerSecond: 1e-3, Burst: 3}, 64
 	table := made(t, cfg)
-	flow := pause.Flow(dst6, 0x11)
+	flow := pause.FlowTarget(dst6, 0x11)
 	tell := func(typ ppfc.Type) (action, node.Reason) {
 		return receive(table, notification(t, sw6, dst6, typ, 900*us), ip, now)
 	}

@@ -37,7 +37,7 @@ func ExampleTable() {
 	fmt.Println(d.State, d.Pause)
 
 	for _, after := range []time.Duration{0, 49 * time.Microsecond, 50 * time.Microsecond} {
-		state, _ := table.State(pause.Flow(receiver, 17), now.Add(after))
+		state, _ := table.State(pause.FlowTarget(receiver, 17), now.Add(after))
 		fmt.Println(after, state)
 	}
 	// Output:

@@ -87,8 +87,9 @@ func targetsOf(n int) (all []Target) {
 		a6 := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: byte(i % 3)})
 		a4 := netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 3)})
 		mapped := netip.AddrFrom16(a4.As16())
-		all = append(all, Flow(a6, uint32(i)), Flow(a4, uint32(i)), NodePort(a6, uint16(i)), NodePort(a4, uint16(i)),
-			Flow(mapped, uint32(i)))
+		all = append(all, FlowTarget(a6, uint32(i)), FlowTarget(a4, uint32(i)), PortTarget(a6, uint16(i)),
+			PortTarget(a4, uint16(i)),
+			FlowTarget(mapped, uint32(i)))
 	}
 	return all
 }
@@ -180,7 +181,7 @@ func check(t *testing.T, s *targets) {
 // where it was.
 func TestTimeJumpsBack(t *testing.T) {
 	table := made(t, Config{})
-	target := Flow(netip.MustParseAddr("2001:db8::1"), 17)
+	target := FlowTarget(netip.MustParseAddr("2001:db8::1"), 17)
 	stop := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: 50 * time.Millisecond}}
 	now := time.Unix(1_700_000_000, 0)
 	table.do(&Decision{Target: target}, &stop, now)
@@ -213,7 +214,7 @@ func TestFlood(t *testing.T) {
 	n := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: ppfc.MaxPause}}
 	i := uint32(0)
 	flood := func() {
-		a := Decision{Target: Flow(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), i)}
+		a := Decision{Target: FlowTarget(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), i)}
 		i++
 		table.do(&a, &n, now)
 		table.State(a.Target, now)

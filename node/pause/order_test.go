@@ -162,7 +162,7 @@ func TestTwoQueues(t *testing.T) {
 					passed++
 					last = now
 				}
-				state, _ := table.State(pause.Flow(dst6, 0x11), queue)
+				state, _ := table.State(pause.FlowTarget(dst6, 0x11), queue)
 				// The queue that is behind is told the time of the other, a frame ago.
 				if since := now.Sub(last); !last.IsZero() && since < 900*us {
 					require.Equal(t, pause.Stopped, state, since)

@@ -67,11 +67,13 @@ type Target struct {
 	Domain uint32     // such as a VPN, which may have addresses of its own
 }
 
-// Flow returns the target that is a flow.
-func Flow(dst netip.Addr, destQP uint32) Target { return Target{Addr: dst, DestQP: destQP} }
+// FlowTarget returns the target that is a flow.
+func FlowTarget(dst netip.Addr, destQP uint32) Target { return Target{Addr: dst, DestQP: destQP} }
 
-// NodePort returns the target that is a port of a congested node.
-func NodePort(addr netip.Addr, port uint16) Target { return Target{Addr: addr, Port: port, Node: true} }
+// PortTarget returns the target that is a port of a congested node.
+func PortTarget(addr netip.Addr, port uint16) Target {
+	return Target{Addr: addr, Port: port, Node: true}
+}
 
 // Config is what a deployment chooses, in the words of package [node].
 type Config struct {
@@ -178,7 +180,7 @@ func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Ti
 
 // find sets the target of a notification (D15).
 func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.Time) {
-	d.Target = Flow(n.Congested, n.DestQP)
+	d.Target = FlowTarget(n.Congested, n.DestQP)
 	k := qpmap.Key{
 		FlowKey: rocev2.FlowKey{Src: t.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}, Domain: domain,
 	}
@@ -187,7 +189,7 @@ func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.
 	case reason == node.Accepted:
 		d.Flow, d.SrcQP, d.KnownQP = k, qp, true
 	case n.Congested == d.From:
-		d.Target = NodePort(n.Congested, n.Port)
+		d.Target = PortTarget(n.Congested, n.Port)
 	}
 	d.Target.Domain = domain
 }

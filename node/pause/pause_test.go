@@ -104,26 +104,27 @@ func TestAccepted(t *testing.T) {
 		want   action
 	}{
 		{"stop", notification(t, sw6, dst6, ppfc.Stop, 100*us),
-			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Stopped,
+			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Stopped,
 				Pause: 100 * us, Until: now.Add(100 * us)}},
 		{"hold, longer than allowed", notification(t, sw6, dst6, ppfc.Hold, 65535*us),
-			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Held,
+			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Held,
 				Pause: 1000 * us, Until: now.Add(1000 * us)}},
 		{"alarm", notification(t, sw4, dst4, ppfc.Alarm, 0),
-			action{From: sw4, Target: pause.Flow(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Alarmed,
+			action{From: sw4, Target: pause.FlowTarget(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Alarmed,
 				Until: now}},
 		{"resume, whatever its duration", notification(t, sw6, dst6, ppfc.Resume, 100*us),
-			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Running,
+			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Running,
 				Until: now}},
 		{"IPv4 flow, IPv6 packet", notification(t, sw6, dst4, ppfc.Stop, 1*us),
-			action{From: sw6, Target: pause.Flow(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Stopped,
+			action{From: sw6, Target: pause.FlowTarget(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Stopped,
 				Pause: us, Until: now.Add(us)}},
 		{"flow that is not known", notification(t, sw6, other, ppfc.Stop, 1*us),
-			action{From: sw6, Target: pause.Flow(other, 0x11), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw6, Target: pause.FlowTarget(other, 0x11), State: pause.Stopped, Pause: us,
+				Until: now.Add(us)}},
 		{"port of the node", notification(t, sw6, sw6, ppfc.Stop, 1*us),
-			action{From: sw6, Target: pause.NodePort(sw6, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw6, Target: pause.PortTarget(sw6, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
 		{"port of the node, IPv4", notification(t, sw4, sw4, ppfc.Stop, 1*us),
-			action{From: sw4, Target: pause.NodePort(sw4, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw4, Target: pause.PortTarget(sw4, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := made(t, config(t))
@@ -146,19 +147,19 @@ func TestAccepted(t *testing.T) {
 	cfg := config(t)
 	cfg.QPs = nil
 	got, _ := receive(made(t, cfg), notification(t, sw6, dst6, ppfc.Stop, us), ip, now)
-	require.Equal(t, pause.Flow(dst6, 0x11), got.Target)
+	require.Equal(t, pause.FlowTarget(dst6, 0x11), got.Target)
 	cfg = config(t)
 	require.NoError(t, cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: sw6, DestQP: 0x11}},
 		qpmap.Pair{SrcQP: 0x24}))
 	got, _ = receive(made(t, cfg), notification(t, sw6, sw6, ppfc.Stop, us), ip, now)
-	require.Equal(t, pause.Flow(sw6, 0x11), got.Target)
+	require.Equal(t, pause.FlowTarget(sw6, 0x11), got.Target)
 	require.EqualValues(t, 0x24, got.SrcQP)
 }
 
 // The story of one flow.
 func TestStory(t *testing.T) {
 	table := made(t, config(t))
-	flow := pause.Flow(dst6, 0x11)
+	flow := pause.FlowTarget(dst6, 0x11)
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * us) }
 	tell := func(n int, typ ppfc.Type, duration time.Duration) {
 		t.Helper()
@@ -271,7 +272,7 @@ func TestOff(t *testing.T) {
 		table := made(t, cfg)
 		_, reason := receive(table, notification(t, sw6, dst6, ppfc.Stop, 100*us), ip, now)
 		require.Equal(t, node.Disabled, reason)
-		state, _ := table.State(pause.Flow(dst6, 0x11), now)
+		state, _ := table.State(pause.FlowTarget(dst6, 0x11), now)
 		require.Equal(t, pause.Running, state)
 		_, ok := table.Next(now)
 		require.False(t, ok)
@@ -283,7 +284,7 @@ func TestAllocs(t *testing.T) {
 	stop, resume := notification(t, sw6, dst6, ppfc.Stop, 100*us), notification(t, sw6, dst6, ppfc.Resume, 0)
 	wiretest.NoAllocs(t, "Receive, State, Next", func() {
 		receive(table, stop, ip, now)
-		table.State(pause.Flow(dst6, 0x11), now)
+		table.State(pause.FlowTarget(dst6, 0x11), now)
 		table.Next(now)
 		receive(table, resume, ip, now)
 	})
@@ -327,14 +328,14 @@ func BenchmarkState(b *testing.B) {
 	receive(table, notification(b, sw6, dst6, ppfc.Stop, 100*us), ip, now)
 	b.ReportAllocs()
 	for b.Loop() {
-		table.State(pause.Flow(dst6, 0x11), now)
+		table.State(pause.FlowTarget(dst6, 0x11), now)
 	}
 }
 
 // A packet whose time is not known changes nothing about when states end.
 func TestWithoutTime(t *testing.T) {
 	table := made(t, config(t))
-	flow := pause.Flow(dst6, 0x11)
+	flow := pause.FlowTarget(dst6, 0x11)
 	state := func(at time.Time) pause.State {
 		s, _ := table.State(flow, at)
 		return s

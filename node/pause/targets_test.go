@@ -13,9 +13,10 @@ func TestKeys(t *testing.T) {
 	four, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
 	keys := map[key]Target{}
 	for _, target := range []Target{
-		Flow(four, 7), Flow(four, 8), Flow(mapped, 7), Flow(netip.MustParseAddr("192.0.2.2"), 7), Flow(four, 0xFFFFFF),
-		NodePort(four, 7), NodePort(four, 8), NodePort(mapped, 7), NodePort(four, 0xFFFF), Flow(four, 0),
-		NodePort(four, 0),
+		FlowTarget(four, 7), FlowTarget(four, 8), FlowTarget(mapped, 7),
+		FlowTarget(netip.MustParseAddr("192.0.2.2"), 7), FlowTarget(four, 0xFFFFFF),
+		PortTarget(four, 7), PortTarget(four, 8), PortTarget(mapped, 7), PortTarget(four, 0xFFFF), FlowTarget(four, 0),
+		PortTarget(four, 0),
 	} {
 		k := keyOf(&target)
 		require.NotContains(t, keys, k, "%+v", target)

@@ -35,7 +35,7 @@ func TestBrake(t *testing.T) {
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := table.Receive(nil, &f, 0, now)
 		require.Equal(t, node.Taken, d.Action)
-		state, until := table.State(pause.Flow(far, 0x123), now)
+		state, until := table.State(pause.FlowTarget(far, 0x123), now)
 		b.Set(state, until, rate)
 	}
 	const line = 100e9
@@ -58,7 +58,7 @@ func TestBrake(t *testing.T) {
 	require.Zero(t, rate(150*µs-1))
 
 	// The stop is over, the hold is not: the table is asked again.
-	state, until := table.State(pause.Flow(far, 0x123), at(150*µs))
+	state, until := table.State(pause.FlowTarget(far, 0x123), at(150*µs))
 	b.Set(state, until, line)
 	require.EqualValues(t, 30e9, rate(150*µs), "held at the rate of when it was asked for")
 	next, _ = b.Next()
