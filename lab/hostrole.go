@@ -35,9 +35,6 @@ func newHostRole(h *Host, flows int) *hostRole {
 		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
 		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.seed(),
 	}
-	if h.index < n.cfg.Incapable {
-		s.Accept = acl.New() // no Fast CNPs
-	}
 	p := pause.Config{
 		Enabled: n.cfg.Variant.pauses(), Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
 		MaxPause: n.cfg.Pausing.Most, MaxTargets: 4096,

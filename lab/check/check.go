@@ -97,7 +97,7 @@ func All() []Check {
 		{"A3", "pacing and priority", 9, true, pacing},
 		{"A4", "headroom of PFC", 20, true, headroom},
 		{"A5", "steady state of HPCC", 24, true, hpcc},
-		{"A6", "fixed point of DCQCN", 32, false, fixedPoint},
+		{"A6", "fixed point of DCQCN", 36, false, fixedPoint},
 		{"A7", "convergence of DCQCN", 6, false, convergence},
 		{"A8", "stability of DCQCN", 26, false, stability},
 		{"A9", "time and queue that Fast CNP saves", 47, true, saved},

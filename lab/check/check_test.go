@@ -49,7 +49,7 @@ func TestFixedPoint(t *testing.T) {
 	wiretest.Alone(t)
 	rows, err := newTrial(t).fixedPointOf(4, 1, 300*ms)
 	require.NoError(t, err)
-	require.Len(t, rows, 8)
+	require.Len(t, rows, 10)
 	right(t, rows)
 }
 

@@ -16,6 +16,7 @@ import (
 // steady is the steady state of an incast.
 type steady struct {
 	queue       *lab.Histogram
+	marks       float64 // the share of packets that were marked: p
 	alpha, cnps float64 // the mean of all flows; of one flow, a second
 	estimate    float64 // U of HPCC, the mean of all flows
 	jain, use   float64 // of the link, from 0 to 1
@@ -56,7 +57,9 @@ func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to
 	}
 	s.estimate /= samples
 	s.queue, s.alpha, s.jain, s.most = &meter.Queue, s.alpha/samples, lab.Jain(octets), float64(out.Most())
-	s.cnps = float64(n.Counts().Notified-before.Notified) / (to - from).Seconds() / float64(flows)
+	after := n.Counts()
+	s.marks = float64(after.Marked-before.Marked) / float64(after.Packets-before.Packets)
+	s.cnps = float64(after.Notified-before.Notified) / (to - from).Seconds() / float64(flows)
 	s.use = float64(out.Sent()-sent) / float64(rate.Octets(to-from))
 	return s, t.ends(n)
 }
@@ -100,7 +103,7 @@ func hpcc(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// A6: queue, α and CNPs of equal flows. The model describes a receiver that polls; one that answers at once
+// A6: queue, p, α and CNPs of equal flows. The model describes a receiver that polls; one that answers at once
 // gives higher values. At 100 Gbit/s the ramp is so steep that the fixed point is close to KMin, and stable
 // only in a short loop.
 func fixedPoint(t *trial) (rows []Row, err error) {
@@ -127,7 +130,7 @@ func fixedPoint(t *trial) (rows []Row, err error) {
 }
 
 // overSeeds has the results of settle for each seed.
-type overSeeds struct{ queue, cnps, alpha, jain []float64 }
+type overSeeds struct{ queue, marks, cnps, alpha, jain []float64 }
 
 func (t *trial) overSeeds(seeds int, cfg lab.Config, flows int, rate sim.Rate, end sim.Time) (o overSeeds, err error) {
 	for seed := range seeds {
@@ -137,7 +140,7 @@ func (t *trial) overSeeds(seeds int, cfg lab.Config, flows int, rate sim.Rate, e
 			return o, err
 		}
 		o.queue = append(o.queue, s.queue.Mean())
-		o.cnps = append(o.cnps, s.cnps)
+		o.marks, o.cnps = append(o.marks, s.marks), append(o.cnps, s.cnps)
 		o.alpha, o.jain = append(o.alpha, s.alpha), append(o.jain, s.jain)
 	}
 	return o, nil
@@ -160,9 +163,11 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 	if flows <= 4 { // more flows oscillate
 		rows = append(rows,
 			within(place+"polled, queue", "octets", at.Queue, 0.1, polled.queue...),
+			within(place+"polled, p", "", at.P, 0.1, polled.marks...),
 			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
 			within(place+"polled, α, falling at the end of whole intervals", "", m.PolledAlpha(), 0.1, polled.alpha...),
 			between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
+			between(place+"at once, p", "", at.P*1.3, at.P*1.2, at.P*1.4, once.marks...),
 			between(place+"at once, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
 	}
 	if flows == 4 { // with 2 flows α falls in steps that are too large

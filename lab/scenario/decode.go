@@ -47,7 +47,7 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 		switch v.Kind() {
 		case reflect.Struct:
 			return d.object(key, text, v)
-		case reflect.Slice:
+		case reflect.Slice, reflect.Array:
 			return d.list(key, text, v)
 		}
 	}
@@ -56,12 +56,27 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 		return &KeyError{key, "a text in quotes belongs here"}
 	}
 	if wrong, ok := err.(*json.UnmarshalTypeError); ok {
-		return &KeyError{key, fmt.Sprintf("a %s stands where a %s belongs", wrong.Value, v.Kind())}
+		return &KeyError{key, fmt.Sprintf("a %s stands where %s belongs", wrong.Value, wanted(v.Kind()))}
 	}
 	if err != nil {
 		return &KeyError{key, err.Error()}
 	}
 	return nil
+}
+
+// wanted says what a key of this kind has.
+func wanted(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Uint8, reflect.Uint64:
+		return "a whole number, not negative,"
+	case reflect.Int:
+		return "a whole number"
+	}
+	return "a text"
 }
 
 func (d *decoder) object(key string, text json.RawMessage, v reflect.Value) error {
@@ -115,7 +130,12 @@ func (d *decoder) list(key string, text json.RawMessage, v reflect.Value) error 
 	if json.Unmarshal(text, &elements) != nil {
 		return &KeyError{key, "a list belongs here"}
 	}
-	v.Set(reflect.MakeSlice(v.Type(), len(elements), len(elements)))
+	switch {
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), len(elements), len(elements)))
+	case len(elements) != v.Len():
+		return &KeyError{key, fmt.Sprintf("a list of %d belongs here", v.Len())}
+	}
 	for i, element := range elements {
 		if err := d.decode(fmt.Sprintf("%s[%d]", key, i), element, v.Index(i)); err != nil {
 			return err
