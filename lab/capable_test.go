@@ -36,6 +36,18 @@ func TestKnownSenders(t *testing.T) {
 	require.Less(t, out.Most(), int64(6_000_000))
 }
 
+// No sender can be told earlier than by the oracle, so it tells those as well that do not understand Fast CNPs.
+func TestOracleTellsAll(t *testing.T) {
+	n, _ := half(dcqcn(Oracle), false)
+	n.Until(ms)
+	require.NoError(t, n.Check())
+	require.Zero(t, n.Counts().Marked+n.Counts().CNPs)
+	for i, f := range n.Flows() {
+		require.NotEqual(t, sim.Never, f.FirstCut(), i)
+		require.Equal(t, f.Onset(), f.FirstCut(), i)
+	}
+}
+
 // Switches that do not know their senders tell all of them, and mark. Who does not understand that says so or not:
 // if so, a switch sends no second Fast CNP once it has heard it.
 func TestUnknownSenders(t *testing.T) {

@@ -163,7 +163,8 @@ type Config struct {
 	Idle   time.Duration
 
 	// Incapable is the number of hosts, from the first, that do not understand Fast CNPs. Switches know that, but
-	// for FastCNPMarks: they mark the packets of such senders, and receivers answer the marks.
+	// for FastCNPMarks: they mark the packets of such senders, and receivers answer the marks. With Oracle it has
+	// no effect.
 	Incapable int
 
 	// Rejects: these hosts answer each Fast CNP with an ICMPv6 Parameter Problem, from which the switch learns that.

@@ -79,6 +79,9 @@ func New(cfg Config) (*Network, error) {
 		return nil, err
 	}
 	cfg.Payload, cfg.TraceHops, cfg.AckEvery = cfg.payload(), cfg.traceHops(), max(cfg.AckEvery, 1)
+	if cfg.Variant == Oracle {
+		cfg.Incapable = 0
+	}
 	n := &Network{cfg: cfg, losses: sim.NewStream(cfg.Seed, "losses", 0)}
 	n.count.Onset = sim.Never
 	n.pool.traced = cfg.Variant.HPCC()
