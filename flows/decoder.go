@@ -136,10 +136,23 @@ func (d *Decoder) transport(p *Packet, h *bth.Header) {
 	d.addressed(p, h.DestQP)
 	p.kind, p.opcode, p.psn, p.ackReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
 	p.truncated, p.icrcWrong, p.srcPort = u.Truncated, false, u.SrcPort
-	p.vlan, _, _ = d.f.VLAN()
+	p.vlan, p.pcp = 0, 0
+	if id, priority, ok := d.f.VLAN(); ok {
+		p.vlan, p.pcp = id, 1<<priority
+	}
+	d.addressesOf(p)
 	payload := int(u.Length) - 8 - bth.Size - h.Opcode.HeaderLen() - int(h.Pad) - 4
 	p.payload = uint32(max(payload, 0))
 	p.ingressOf(u.Outer)
+}
+
+// addressesOf sets the MAC addresses of the frame.
+func (d *Decoder) addressesOf(p *Packet) {
+	if b := d.f.Octets; d.f.Options.Link == rocev2.LinkEthernet && len(b) >= len(p.macs) {
+		p.macs = [12]byte(b)
+	} else {
+		p.macs = [12]byte{}
+	}
 }
 
 // ingressOf sets what the outermost header of a packet in a tunnel says, if that

@@ -9,7 +9,8 @@ import (
 // A flow is what is known of the requests in a stream.
 type flow struct {
 	Requests
-	first, last int64 // nanoseconds since 1970: the first request, the last
+	macs        [12]byte // of the last request's frame: destination, source
+	first, last int64    // nanoseconds since 1970: the first request, the last
 	peak        peak
 	queue       QueueDepth
 	sequence    sequence
@@ -29,8 +30,9 @@ func (f *flow) count(p *Packet, at int64) {
 	f.PayloadOctets += uint64(p.payload)
 	f.ECN[p.trafficClass&3]++
 	f.DSCP |= 1 << (p.trafficClass >> 2)
-	if p.vlan != 0 {
-		f.VLAN = p.vlan
+	f.PCP |= p.pcp
+	if p.srcPort != f.SrcPort || p.vlan != f.VLAN || p.macs != f.macs {
+		f.carried(p)
 	}
 	if p.icrcWrong {
 		f.ICRCWrong++
@@ -44,6 +46,19 @@ func (f *flow) count(p *Packet, at int64) {
 	}
 	if p.trafficClass&3 == 3 && !f.cnps.ce {
 		f.cnps.ce, f.cnps.firstCE = true, at
+	}
+}
+
+// carried records what frame and UDP header of a request have, and what of it was not so in the one before.
+func (f *flow) carried(p *Packet) {
+	again := f.Packets > 1
+	f.Varies.SrcPort = f.Varies.SrcPort || again && p.srcPort != f.SrcPort
+	f.Varies.VLAN = f.Varies.VLAN || again && p.vlan != f.VLAN
+	f.Varies.DstMAC = f.Varies.DstMAC || again && [6]byte(p.macs[:]) != [6]byte(f.macs[:])
+	f.Varies.SrcMAC = f.Varies.SrcMAC || again && [6]byte(p.macs[6:]) != [6]byte(f.macs[6:])
+	f.SrcPort, f.macs = p.srcPort, p.macs
+	if p.vlan != 0 {
+		f.VLAN = p.vlan
 	}
 }
 

@@ -23,6 +23,8 @@ type Packet struct {
 	nHops        uint8 // queue and so many hops are set
 	trafficClass uint8
 	syndrome     bth.Syndrome // of the AETH
+	pcp          uint8        // bit n: the tag has PCP n; 0 without a tag
+	macs         [12]byte     // destination and source of the frame; 0 where it is not Ethernet
 	vlan         uint16       // 0 without
 	srcPort      uint16       // UDP
 	ident        uint16       // Identification of an IPv4 header

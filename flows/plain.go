@@ -30,7 +30,8 @@ func (d *Decoder) plain(p *Packet) bool {
 	h, extended := u[udpSize:udpSize+bth.Size], u[udpSize+bth.Size:]
 	p.header(ip, be.Uint32(h[4:])&maxQP)
 	p.kind, p.opcode, p.psn, p.ackReq = r.of, op, be.Uint32(h[8:])&bth.MaxPSN, h[8]>>7 != 0
-	p.payload, p.vlan, p.srcPort = uint32(payload), 0, be.Uint16(u)
+	p.payload, p.vlan, p.pcp, p.srcPort = uint32(payload), 0, 0, be.Uint16(u)
+	d.addressesOf(p)
 	p.icrcWrong, p.truncated, p.noHeaders = false, false, false
 	p.srcQP, p.asked, p.syndrome = 0, 0, 0
 	switch {

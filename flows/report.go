@@ -35,13 +35,22 @@ type Flow struct {
 	RTT     *Histogram    // as seen where the packets were captured; nil without
 
 	Queue QueueDepth
+
+	// Of the last request's frame, as captured; nil where that is not Ethernet.
+	SrcMAC, DstMAC net.HardwareAddr
+	// SharedPort is how many other flows of the snapshot have the same two addresses, in this direction, and the same
+	// SrcPort, so that ECMP sends them all one way. Flows of management and those whose port varies share with none.
+	SharedPort uint64
 }
 
 // Requests counts the requests of a flow, repeats and those with a wrong ICRC
 // included.
 type Requests struct {
 	Transport     bth.Transport
-	VLAN          uint16    // of the tag next to the IP header; 0 without
+	VLAN          uint16 // of the tag next to the IP header; 0 without
+	PCP           uint8  // bit n: PCP n was seen in that tag; 0 without tags
+	SrcPort       uint16 // UDP, of the last request: what ECMP tells flows of two hosts apart by
+	Varies        Varies
 	MTU           uint16    // path MTU in octets; 0 if not known
 	DSCP          uint64    // bit n: DSCP n was seen
 	ECN           [4]uint64 // packets by ECN field
@@ -52,6 +61,12 @@ type Requests struct {
 	Truncated     uint64
 	Messages      [MessageKinds]Messages // by MessageKind
 	FirstTrouble  uint64                 // the first frame with a gap or a repeat; 0 without
+}
+
+// Varies says which of these were not the same in all requests of a flow: of them, the last is given, of VLAN the
+// last with a tag.
+type Varies struct {
+	VLAN, SrcPort, SrcMAC, DstMAC bool
 }
 
 // Messages counts the messages of one kind.
@@ -142,6 +157,9 @@ func (t *Table) report(s *stream) Flow {
 		AfterCE: t.histograms.at(f.cnps.afterCE).clone(), Queue: f.queue,
 	}
 	out.Mean, out.Peak = f.rates()
+	if f.macs != [12]byte{} {
+		out.DstMAC, out.SrcMAC = bytes.Clone(f.macs[:6]), bytes.Clone(f.macs[6:])
+	}
 	if f.cnps.spaced {
 		out.Spacing = f.cnps.spacing
 	}

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/rocecn/rocecn/rocev2"
@@ -56,6 +57,31 @@ func (s *Snapshot) order() {
 		n++
 	}
 	s.Unpaired = s.Unpaired[:n]
+	s.share()
+}
+
+// share sets which flows share a source port.
+func (s *Snapshot) share() {
+	type path struct {
+		src, dst netip.Addr
+		port     uint16
+	}
+	of := func(f *Flow) (p path, ok bool) {
+		return path{f.Src, f.Dst, f.SrcPort}, !f.Varies.SrcPort && !management(f.DestQP)
+	}
+	flows := map[path]uint64{}
+	for i := range s.Flows {
+		if p, ok := of(&s.Flows[i]); ok {
+			flows[p]++
+		}
+	}
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		f.SharedPort = 0
+		if p, ok := of(f); ok {
+			f.SharedPort = flows[p] - 1
+		}
+	}
 }
 
 // Since returns what changed since an older snapshot of the same table: flows
@@ -82,6 +108,7 @@ func (s *Snapshot) Since(old *Snapshot) *Snapshot {
 		}
 		out.Flows = append(out.Flows, f)
 	}
+	out.share()
 	strays := map[Unpaired]Answers{} // by all of an Unpaired but its Answers
 	for _, u := range old.Unpaired {
 		strays[Unpaired{FlowKey: u.FlowKey, WithQP: u.WithQP}] = u.Answers

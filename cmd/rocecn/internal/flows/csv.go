@@ -13,7 +13,8 @@ import (
 // metrics.
 func csvHeader() []string {
 	return append([]string{"from", "to", "src", "dst", "dest_qp", "src_qp", "src_qp_from", "transport", "first", "last",
-		"vlan", "dscp", "psn.first", "psn.last", "psn.first_trouble_frame", "worst_queue.node"}, metricNames()...)
+		"vlan", "dscp", "psn.first", "psn.last", "psn.first_trouble_frame", "worst_queue.node",
+		"pcp", "src_mac", "dst_mac", "varies"}, metricNames()...)
 }
 
 // writeCSV writes the flows of a snapshot, one a row. What does not apply is
@@ -30,9 +31,11 @@ func writeCSV(out *csv.Writer, s *flows.Snapshot, during *intervalLine) {
 		}
 		row := []string{during.From, during.To, f.Src.String(), f.Dst.String(), fmt.Sprint(f.DestQP), srcQP, from,
 			f.Transport.String(), stamp(f.First), stamp(f.Last), orEmpty(f.VLAN != 0, uint64(f.VLAN)),
-			strings.Trim(fmt.Sprint(dscps(f.DSCP)), "[]"),
+			strings.Trim(fmt.Sprint(setBits(f.DSCP)), "[]"),
 			orEmpty(f.Sequenced, uint64(f.PSN.First)), orEmpty(f.Sequenced, uint64(f.PSN.Last)),
-			orEmpty(f.FirstTrouble != 0, f.FirstTrouble), orEmpty(f.Queue.Known, f.Queue.Node)}
+			orEmpty(f.FirstTrouble != 0, f.FirstTrouble), orEmpty(f.Queue.Known, f.Queue.Node),
+			strings.Trim(fmt.Sprint(setBits(uint64(f.PCP))), "[]"), f.SrcMAC.String(), f.DstMAC.String(),
+			strings.Join(varies(&f.Varies), " ")}
 		for _, m := range metrics {
 			text := ""
 			if n, ok := m.of(f); ok {

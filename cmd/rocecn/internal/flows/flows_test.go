@@ -149,7 +149,9 @@ func TestVotesAgreeWithCM(t *testing.T) {
 
 // Every key of the contract, where it applies, and no other.
 func TestKeys(t *testing.T) {
-	f := flows.Flow{SrcQPFrom: 2, Requests: flows.Requests{VLAN: 3, MTU: 1024, FirstTrouble: 12},
+	f := flows.Flow{SrcQPFrom: 2, Requests: flows.Requests{VLAN: 3, PCP: 1, SrcPort: 4, MTU: 1024,
+		FirstTrouble: 12, Varies: flows.Varies{VLAN: true}},
+		SrcMAC: make([]byte, 6), DstMAC: make([]byte, 6), SharedPort: 1,
 		Sequenced: true, Mean: 1, PSN: flows.PSN{Lives: 1}}
 	f.Src, f.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	f.Peak = 1
@@ -162,10 +164,12 @@ func TestKeys(t *testing.T) {
 	require.NoError(t, json.Unmarshal(jsonOf(t, lineOf(&f, nil)), &got))
 	keys := func(v any) []string { return slices.Sorted(maps.Keys(v.(map[string]any))) }
 	require.Equal(t,
-		strings.Fields("acks cnps dest_qp dscp dst ecn fcn first icrc_wrong ip_octets last lives messages mtu naks "+
-			"packets "+
-			"payload_octets ppfc proxy psn rate_bps repeats_by rnr_naks rtt_us src src_qp src_qp_from transport "+
-			"truncated vlan worst_queue"), keys(got))
+		strings.Fields("acks cnps dest_qp dscp dst dst_mac ecn fcn first icrc_wrong ip_octets last lives messages mtu "+
+			"naks packets "+
+			"payload_octets pcp ppfc proxy psn rate_bps repeats_by rnr_naks rtt_us src src_mac "+
+			"src_port "+
+			"src_port_shared src_qp src_qp_from transport truncated varies vlan worst_queue"),
+		keys(got))
 	require.Equal(t, []string{"ce", "ect0", "ect1", "not_ect"}, keys(got["ecn"]))
 	require.Equal(t,
 		strings.Fields("copies first first_trouble_frame gaps last late lost missing repeats unjudged unseen"),

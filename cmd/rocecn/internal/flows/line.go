@@ -27,6 +27,12 @@ type flowLine struct {
 	Interval *intervalLine `json:"interval,omitempty"`
 
 	VLAN          uint16   `json:"vlan,omitempty"`
+	PCP           []int    `json:"pcp,omitempty"`
+	SrcMAC        string   `json:"src_mac,omitempty"`
+	DstMAC        string   `json:"dst_mac,omitempty"`
+	SrcPort       uint16   `json:"src_port,omitempty"`
+	SharedPort    uint64   `json:"src_port_shared,omitempty"`
+	Varies        []string `json:"varies,omitempty"`
 	DSCP          []int    `json:"dscp"`
 	ECN           ecnLine  `json:"ecn"`
 	MTU           uint16   `json:"mtu,omitempty"`
@@ -109,7 +115,9 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		Src: f.Src, Dst: f.Dst, DestQP: f.DestQP,
 		Transport: f.Transport.String(),
 		First:     stamp(f.First), Last: stamp(f.Last), Interval: during,
-		VLAN: f.VLAN, DSCP: dscps(f.DSCP),
+		VLAN: f.VLAN, PCP: setBits(uint64(f.PCP)), DSCP: setBits(f.DSCP),
+		SrcMAC: f.SrcMAC.String(), DstMAC: f.DstMAC.String(),
+		SrcPort: f.SrcPort, SharedPort: f.SharedPort, Varies: varies(&f.Varies),
 		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
 		Rate:    rateLine{math.Round(f.Mean), math.Round(f.Peak)},
 		MTU:     f.MTU,
@@ -263,7 +271,21 @@ func evictedLineOf(e *flows.Evicted) *evictedLine {
 	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, countedLineOf(&e.Answers)}
 }
 
-func dscps(set uint64) []int {
+// varies names what was not the same in all requests of a flow.
+func varies(v *flows.Varies) (names []string) {
+	for _, n := range []struct {
+		name   string
+		varies bool
+	}{{"vlan", v.VLAN}, {"src_mac", v.SrcMAC}, {"dst_mac", v.DstMAC}, {"src_port", v.SrcPort}} {
+		if n.varies {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// setBits returns the numbers of the bits of a set.
+func setBits(set uint64) []int {
 	list := make([]int, 0, bits.OnesCount64(set))
 	for ; set != 0; set &= set - 1 {
 		list = append(list, bits.TrailingZeros64(set))

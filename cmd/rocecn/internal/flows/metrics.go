@@ -45,6 +45,8 @@ func newMetrics() []metric {
 	value("rate_bps.mean", func(f *flows.Flow) (float64, bool) { return f.Mean, f.Mean > 0 })
 	value("rate_bps.peak", func(f *flows.Flow) (float64, bool) { return f.Peak, f.Peak > 0 })
 	value("mtu", func(f *flows.Flow) (float64, bool) { return float64(f.MTU), f.MTU != 0 })
+	value("src_port", func(f *flows.Flow) (float64, bool) { return float64(f.SrcPort), f.SrcPort != 0 })
+	count("src_port_shared", func(f *flows.Flow) uint64 { return f.SharedPort })
 	for i, name := range ecnNames {
 		count("ecn."+name, func(f *flows.Flow) uint64 { return f.ECN[i] })
 	}

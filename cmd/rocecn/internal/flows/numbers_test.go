@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -27,9 +28,12 @@ func everything() flows.Flow {
 		FlowKey: flowKey(netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), 17),
 		SrcQP:   18, SrcQPFrom: qpmap.Port,
 		First: time.Unix(1000, 0).UTC(), Last: time.Unix(1002, 500000).UTC(),
-		Requests: flows.Requests{Transport: bth.TransportUC, VLAN: 3, DSCP: 1<<26 | 1<<48,
-			ECN: [4]uint64{101, 102, 103, 104}, MTU: 1024, Packets: 105, IPOctets: 106, PayloadOctets: 107,
-			ICRCWrong: 108, Truncated: 109, FirstTrouble: 145},
+		Requests: flows.Requests{Transport: bth.TransportUC, VLAN: 3, PCP: 1<<3 | 1<<5, SrcPort: 49152,
+			DSCP: 1<<26 | 1<<48,
+			ECN:  [4]uint64{101, 102, 103, 104}, MTU: 1024, Packets: 105, IPOctets: 106, PayloadOctets: 107,
+			ICRCWrong: 108, Truncated: 109, FirstTrouble: 145,
+			Varies: flows.Varies{VLAN: true, SrcPort: true, SrcMAC: true, DstMAC: true}},
+		SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}, SharedPort: 160,
 		Mean: 110.5, Peak: 111.5,
 		Sequenced: true,
 		PSN: flows.PSN{First: 130, Last: 131, Lives: 132, Gaps: 133, Missing: 134, Late: 135, Repeats: 136, Copies: 137,
@@ -53,7 +57,8 @@ func everything() flows.Flow {
 }
 
 // values are the metrics of everything.
-var values = `packets=105 ip_octets=106 payload_octets=107 rate_bps.mean=110.5 rate_bps.peak=111.5 mtu=1024
+var values = `src_port=49152 src_port_shared=160
+	packets=105 ip_octets=106 payload_octets=107 rate_bps.mean=110.5 rate_bps.peak=111.5 mtu=1024
 	ecn.not_ect=101 ecn.ect1=102 ecn.ect0=103 ecn.ce=104
 	messages.SEND.begun=112 messages.SEND.complete=113 messages.RDMA_WRITE.begun=114 messages.RDMA_WRITE.complete=115
 	messages.RDMA_READ.begun=116 messages.RDMA_READ.complete=117 messages.ATOMIC.begun=118 messages.ATOMIC.complete=119
@@ -96,7 +101,7 @@ func TestMetrics(t *testing.T) {
 			measured = append(measured, m.name)
 		}
 	}
-	require.Len(t, measured, len(metrics)-23, "%s", measured) // 10 of no count, 13 of PSNs
+	require.Len(t, measured, len(metrics)-24, "%s", measured) // 11 of no count, 13 of PSNs
 	empty.Spacing, empty.RTT = 0, nil
 	spacing, _ := metricOf("min_spacing_us")
 	n, ok := spacing.of(&empty)
@@ -121,7 +126,8 @@ func TestCSVOfEverything(t *testing.T) {
 	want := valuesOf(values)
 	maps.Copy(want, map[string]string{"from": "then", "to": "now", "src": "192.0.2.1", "dst": "192.0.2.2",
 		"dest qp": "17",
-		"src qp":  "18", "src qp from": "port", "transport": "UC", "vlan": "3", "dscp": "26 48",
+		"src qp":  "18", "src qp from": "port", "transport": "UC", "vlan": "3", "dscp": "26 48", "pcp": "3 5",
+		"src mac": "02:00:00:00:00:01", "dst mac": "02:00:00:00:00:02", "varies": "vlan src_mac dst_mac src_port",
 		"first": "1970-01-01T00:16:40.000000Z", "last": "1970-01-01T00:16:42.000500Z",
 		"psn.first": "130", "psn.last": "131", "psn.first trouble frame": "145", "worst queue.node": "159"})
 	got, filled := map[string]string{}, []string{}
