@@ -39,9 +39,10 @@ const (
 	QueuePair                 // RoCEv2 packets to the queue pair DestQP
 	Ours                      // FCN and proxy messages
 	Pairs                     // RoCEv2 packets that teach queue pairs: not those in a message that ask for no answer
+	Flows                     // what package flows counts: RoCEv2 and Ours, PFC and PAUSE frames, all in tunnels
 )
 
-var kinds = [...]string{"rocev2", "notifications", "ce", "qp", "ours", "pairs"}
+var kinds = [...]string{"rocev2", "notifications", "ce", "qp", "ours", "pairs", "flows"}
 
 // String returns the kind in lower case, "qp" for QueuePair.
 func (k Kind) String() string { return enumtext.Name(k, kinds[:], "Kind") }
@@ -56,6 +57,7 @@ func (k *Kind) UnmarshalText(text []byte) error {
 
 // A Capture selects packets to capture. It recognizes packets without a tunnel,
 // with at most two VLAN tags and four IPv6 extension headers, and no fragments.
+// Flows also selects whatever is in a tunnel, without looking into it.
 // If the IP packet or the capture ends within the BTH, OpCode and queue pair
 // are not known.
 type Capture struct {
@@ -73,7 +75,7 @@ var (
 
 func (c *Capture) check() error {
 	switch {
-	case c.Kind > Pairs:
+	case c.Kind > Flows:
 		return errKind
 	case c.Kind == QueuePair && c.DestQP >= 1<<24:
 		return errDestQP
@@ -84,7 +86,7 @@ func (c *Capture) check() error {
 // messagePorts returns the UDP ports of FCN and proxy messages if c selects
 // these.
 func (c *Capture) messagePorts() []uint32 {
-	if c.Kind != Notifications && c.Kind != Ours {
+	if c.Kind != Notifications && c.Kind != Ours && c.Kind != Flows {
 		return nil
 	}
 	return []uint32{uint32(cmp.Or(c.FCNPort, fcn.ExperimentalPort)),
@@ -125,12 +127,16 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	hit := w.label()
 	w.udp, w.miss = w.label(), w.label()
 	w.cut, w.beyond = w.miss, w.miss
+	w.all, w.hit = c.Kind == Flows, hit
 	if err := w.from(link); err != nil {
 		return nil, err
 	}
 	w.place(w.udp)
 	w.need(udpHeader)
 	w.do(load(atPort, 2))
+	if w.all {
+		w.jumpIfAny(hit, tunnelPorts...)
+	}
 	w.jumpIfAny(hit, c.messagePorts()...)
 	if c.Kind == Ours {
 		w.jump(w.miss)
@@ -138,7 +144,7 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		w.jumpIf(bpf.JumpNotEqual, rocev2.Port, w.miss, next)
 	}
 	switch c.Kind {
-	case RoCEv2:
+	case RoCEv2, Flows:
 		w.jump(hit)
 	case Notifications:
 		w.need(wholeBTH)

@@ -35,11 +35,22 @@ var captures = []Capture{
 	{Kind: Ours},
 	{Kind: Ours, FCNPort: 53, ProxyPort: 2000},
 	{Kind: Pairs},
+	{Kind: Flows},
+	{Kind: Flows, FCNPort: 53, ProxyPort: 2000},
 }
 
 // wanted says whether a filter is to select a packet, by what packages message
 // and rocev2 make of it. It is not known of some broken packets.
 func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
+	if c.Kind == Flows {
+		var m message.Message
+		err := m.Decode(b, o, message.Config{FCNPort: c.FCNPort, ProxyPort: c.ProxyPort})
+		var f rocev2.Frame
+		_ = f.Decode(b, o)
+		// More than is wanted is selected of what is broken or in tunnels.
+		want = m.Kind != message.Other && m.Kind != message.Broken || f.Tunnels().Len() > 0
+		return want, want || err == nil && f.Tunnels().Len() == 0 && !f.Cut()
+	}
 	var d rocev2.Datagram
 	if d.Decode(b, o) == nil && d.Outer != nil {
 		return false, false // filters do not look into tunnels
@@ -200,6 +211,8 @@ func TestTCPDumpCaptures(t *testing.T) {
 			}
 		}
 	}
+	require.NotZero(t, total[9], "flows")
+	require.Greater(t, total[9], total[0], "flows are more than RoCEv2")
 	for i, c := range captures[:5] {
 		require.NotZero(t, total[i], "%+v", c)
 	}

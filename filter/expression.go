@@ -22,6 +22,10 @@ func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 		return "", err
 	}
 	e := or(c.expression4(), c.expression6())
+	if c.Kind == Flows && link != rocev2.LinkIP {
+		e = or(e, fmt.Sprintf("ether proto %#x", etherMPLS), fmt.Sprintf("ether proto %#x", etherMPLS2),
+			fmt.Sprintf("ether proto %#x", etherPause))
+	}
 	switch link {
 	case rocev2.LinkEthernet: // after "vlan" all offsets are past the tag
 		return or(e, and("vlan", or(e, and("vlan", e)))), nil
@@ -47,8 +51,11 @@ func (o offset) plus(n int) string { return strconv.Itoa(o.octets+n) + o.headers
 // expression4 is the part of Expression for IPv4: version, IHL, no fragment,
 // UDP.
 func (c *Capture) expression4() string {
-	return and("ip", "ip[0] & 0xf0 = 0x40", "ip[0] & 0xf >= 5", "ip[6:2] & 0x3fff = 0", "ip[9] = 17",
-		c.expressionUDP("ip", "ip[2:2]", offset{0, " + (ip[0] & 0xf) * 4"}, "ip[1] & 3 = 3"))
+	udp := and("ip[9] = 17", c.expressionUDP("ip", "ip[2:2]", offset{0, " + (ip[0] & 0xf) * 4"}, "ip[1] & 3 = 3"))
+	if c.Kind == Flows {
+		udp = or(udp, tunnelled("ip[9]"))
+	}
+	return and("ip", "ip[0] & 0xf0 = 0x40", "ip[0] & 0xf >= 5", "ip[6:2] & 0x3fff = 0", udp)
 }
 
 // expression6 is the part of Expression for IPv6.
@@ -61,12 +68,25 @@ func (c *Capture) expression6() string {
 // many extension headers may follow.
 func (c *Capture) expressionNext(next string, at offset, more int) string {
 	udp := and(next+" = 17", c.expressionUDP("ip6", "ip6[4:2] + 40", at, "ip6[1] & 0x30 = 0x30"))
+	if c.Kind == Flows {
+		udp = or(udp, and(fmt.Sprintf("ip6[4:2] + 40 >= %s", at.plus(0)), fmt.Sprintf("ip6[%s] >= 0", at.plus(-1)),
+			tunnelled(next)))
+	}
 	if more == 0 {
 		return udp
 	}
 	then := offset{at.octets + 8, fmt.Sprintf("%s + ip6[%s] * 8", at.headers, at.plus(1))}
 	return or(udp, and(or(next+" = 0", next+" = 43", next+" = 60"),
 		c.expressionNext("ip6["+at.plus(0)+"]", then, more-1)))
+}
+
+// tunnelled is the expression for a protocol of a tunnel.
+func tunnelled(protocol string) string {
+	var terms []string
+	for _, p := range tunnelProtocols {
+		terms = append(terms, fmt.Sprintf("%s = %d", protocol, p))
+	}
+	return or(terms...)
 }
 
 // expressionUDP is the part of Expression for the UDP header at an offset in an
@@ -86,6 +106,11 @@ func (c *Capture) expressionUDP(ip, length string, at offset, ce string) string 
 	switch roce := port(rocev2.Port); c.Kind {
 	case RoCEv2:
 		ports = append(ports, roce)
+	case Flows:
+		ports = append(ports, roce)
+		for _, p := range tunnelPorts {
+			ports = append(ports, port(p))
+		}
 	case Notifications:
 		ports = append(ports, and(roce, whole(wholeBTH), fmt.Sprintf("%s = %#x", field(atOpcode, 1), uint8(bth.CNP))))
 	case QueuePair:

@@ -14,6 +14,7 @@ const (
 	etherIPv6  = 0x86DD
 	etherMPLS  = 0x8847
 	etherMPLS2 = 0x8848
+	etherPause = 0x8808 // MAC Control: PFC and PAUSE
 
 	protoHopByHop = ipv6ext.HopByHop
 	protoUDP      = 17
@@ -73,6 +74,10 @@ type walk struct {
 	// it is outside the domain of the programs, with a tunnel, a third tag or a
 	// fifth extension header.
 	udp, miss, cut, later, beyond label
+
+	// all: packets in tunnels and MAC Control frames go to hit.
+	all bool
+	hit label
 
 	// border: the walk also goes through first fragments, detects tunnels, and
 	// records where destination options are.
@@ -140,6 +145,9 @@ func (w *walk) etherTypes(at, size uint32, ipv4, ipv6 label) {
 		if w.border {
 			w.jumpIfAny(w.beyond, etherMPLS, etherMPLS2)
 		}
+		if w.all {
+			w.jumpIfAny(w.hit, etherMPLS, etherMPLS2, etherPause)
+		}
 		if n == maxTags {
 			w.jumpIfAny(w.beyond, tags...)
 			w.jump(w.miss)
@@ -191,6 +199,9 @@ func (w *walk) protocol(udp label) {
 	w.jumpIf(bpf.JumpEqual, protoUDP, udp, next)
 	if w.border {
 		w.jumpIfAny(w.beyond, tunnelProtocols...)
+	}
+	if w.all {
+		w.jumpIfAny(w.hit, tunnelProtocols...)
 	}
 }
 

@@ -33,6 +33,7 @@ KIND is what a capture is to have:
   qp             RoCEv2 packets to the queue pair that -qp names
   ours           FCN and proxy messages
   pairs          RoCEv2 packets that teach queue pairs
+  flows          all that rocecn flows counts: RoCEv2, FCN and proxy messages, PFC and PAUSE, and tunnels
 or what must not cross the border of a domain, for rules and for tc:
   border         Fast CNPs, FCN and proxy messages; by choice CNPs and PPFC
 or what Linux must not see, which would reject it, but the agent by NFLOG:
@@ -220,7 +221,8 @@ func (o *options) border(link rocev2.LinkType, ports message.Config) (string, er
 func (o *options) capture(link rocev2.LinkType, ports message.Config) (string, error) {
 	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: ports.FCNPort, ProxyPort: ports.ProxyPort}
 	if err := c.Kind.UnmarshalText([]byte(o.kind)); err != nil {
-		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, pairs, border, host", o.kind)
+		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host",
+			o.kind)
 	}
 	switch {
 	case o.qp >= 1<<24 || o.qp == 0 && c.Kind == filter.QueuePair:
