@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"net"
 	"strings"
 	"testing"
 
@@ -255,6 +256,14 @@ self = ["2001:db8::5"]
 	require.Contains(t, stderr, "rocecn check: source.a: FILE: open FILE: no such file or directory\n")
 	status, stdout, stderr = check(there + "[sink.b]\ntype = \"raw\"\n")
 	require.Equal(t, []any{0, "role.pause: from a\nnot used: sink.b\n", ""}, []any{status, stdout, stderr})
+	status, _, stderr = check("[agent]\nhttp = \"203.0.113.9:9479\"\n"+there, "-system") // nobody's
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "rocecn check: agent.http: listen tcp 203.0.113.9:9479: ")
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer busy.Close()
+	status, _, stderr = check("[agent]\nhttp = \""+busy.Addr().String()+"\"\n"+there, "-system")
+	require.Equal(t, []any{0, ""}, []any{status, stderr})
 	status, _, stderr = check(there + "pe = []\n")
 	require.Equal(t, 2, status)
 	require.Contains(t, stderr, "line 9: role.pause.pe: unknown key")

@@ -17,9 +17,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -255,6 +257,15 @@ func (f *file) tryAll(ctx context.Context) error {
 		}
 		opened.Close()
 	})
+	if f.agent.HTTP != "" {
+		l, err := net.Listen("tcp", f.agent.HTTP)
+		switch {
+		case err == nil:
+			l.Close()
+		case !errors.Is(err, syscall.EADDRINUSE): // by the agent that runs, as a rule
+			all = append(all, fmt.Errorf("agent.http: %w", err))
+		}
+	}
 	for _, r := range f.roles {
 		if r.Agent.RDMA != "" {
 			if _, err := devicePairs(ctx, r.Agent.RDMA); err != nil {
