@@ -82,10 +82,10 @@ func find(ip []byte) (p packet, err error) {
 		return p, errRoom
 	case limit > len(ip):
 		return p, errIPLength
+	case end <= limit:
+		return p, nil
 	case end > len(ip):
 		return p, errUDPCut
-	case end > limit:
-		return p, errUDPBeyondIP
 	}
-	return p, nil
+	return p, errUDPBeyondIP
 }

@@ -138,15 +138,22 @@ func (c *Counters) Decided(d *Decision) {
 		d.Action, d.Message = Refused, message.Other
 	}
 	if d.MarkECN {
-		c.Inc(Count{Action: Marked})
+		c.add(Marked, 0)
 	}
 	if d.Reason != Accepted {
-		c.Inc(Count{Action: Refused, Reason: d.Reason})
+		c.add(Refused, int(d.Reason))
 	}
-	switch {
-	case d.Action == Sent, d.Action == Taken, d.Action == Dropped:
-		c.Inc(Count{Action: d.Action, Message: d.Message})
-	case d.Action == Forwarded, d.Action == Learned, d.Action == Passed:
-		c.Inc(Count{Action: d.Action})
+	switch d.Action {
+	case Sent, Taken, Dropped:
+		c.add(d.Action, int(d.Message))
+	case Forwarded, Learned, Passed:
+		c.add(d.Action, 0)
+	}
+}
+
+// add adds one to the counter of an Action, and of a reason or a kind of message if there is one.
+func (c *Counters) add(a Action, column int) {
+	if column < columns {
+		c.n[a][column].Add(1)
 	}
 }

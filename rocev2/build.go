@@ -22,13 +22,13 @@ func (d *Datagram) headerLen() int {
 // lengths and the IPv4 header checksum are computed, the UDP checksum as well
 // unless Checksum is 0. To send a frame append the Ethernet header first.
 func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
-	out, udp, err := d.appendHeaders(b, len(d.Data))
+	out, err := d.appendHeaders(b, len(d.Data))
 	if err != nil {
 		return b, err
 	}
 	out = append(out, d.Data...)
 	if d.Checksum != 0 {
-		ipudp.PutChecksum(out[len(b):], udp-len(b))
+		ipudp.PutChecksum(out[len(b):], d.headerLen())
 	}
 	return out, nil
 }
@@ -39,35 +39,35 @@ func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 //
 // Ext may already be at its place in the packet, in the free capacity of b.
 func (d *Datagram) AppendRoCEv2(b []byte, c icrc.Coverage) ([]byte, error) {
-	out, udp, err := d.appendHeaders(b, len(d.Data)+icrcSize)
+	out, err := d.appendHeaders(b, len(d.Data)+icrcSize)
 	if err != nil {
 		return b, err
 	}
-	return d.appendICRC(b, append(out, d.Data...), udp, c)
+	return d.appendICRC(b, append(out, d.Data...), c)
 }
 
 // appendICRC appends the ICRC to the packet that begins at the end of b, and sets the UDP checksum.
-func (d *Datagram) appendICRC(b, out []byte, udp int, c icrc.Coverage) ([]byte, error) {
+func (d *Datagram) appendICRC(b, out []byte, c icrc.Coverage) ([]byte, error) {
 	out = append(out, 0, 0, 0, 0)
-	ip, udp := out[len(b):], udp-len(b)
+	ip := out[len(b):]
 	if err := icrc.Put(ip, c); err != nil {
 		return b, err
 	}
 	if d.Checksum != 0 {
-		ipudp.PutChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
+		ipudp.PutChecksum(ip, d.headerLen()) // after the ICRC, which it covers; the ICRC masks the checksum field
 	}
 	return out, nil
 }
 
 // appendHeaders appends the IP header, Ext, a UDP header with checksum 0, and
-// room for n octets of data. It returns the offset of the UDP header.
-func (d *Datagram) appendHeaders(b []byte, n int) (out []byte, udp int, err error) {
+// room for n octets of data.
+func (d *Datagram) appendHeaders(b []byte, n int) ([]byte, error) {
 	size := d.headerLen()
 	if err := d.check(size + 8 + n); err != nil {
-		return b, 0, err
+		return b, err
 	}
-	udp = len(b) + size
-	out = slices.Grow(b, size+8+n)[:udp+8]
+	udp := len(b) + size
+	out := slices.Grow(b, size+8+n)[:udp+8]
 	ip := out[len(b):udp]
 	if d.Src.Is4() {
 		d.putIPv4(ip, uint16(size+8+n))
@@ -75,7 +75,7 @@ func (d *Datagram) appendHeaders(b []byte, n int) (out []byte, udp int, err erro
 		d.putIPv6(ip, uint16(size-40+8+n))
 	}
 	be.PutUint64(out[udp:], uint64(d.SrcPort)<<48|uint64(d.DstPort)<<32|uint64(8+n)<<16)
-	return out, udp, nil
+	return out, nil
 }
 
 // check returns why d cannot be a packet of n octets, or nil.

@@ -53,7 +53,7 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 		f.udp, f.end = plainIP(b)
 	}
 	if f.udp != 0 && f.end <= len(b) && f.end >= f.udp+8 {
-		f.walked = false
+		f.walked, f.descended = false, false
 		return nil
 	}
 	f.udp = 0
@@ -94,22 +94,26 @@ func (f *Frame) outer() *walk {
 
 // inner returns the walk to the innermost packet.
 func (f *Frame) inner() *walk {
-	w := f.outer()
 	if !f.descended {
-		f.descended = true
-		if w.carries(f.Octets) {
-			f.descend()
-		}
+		f.descend()
 	}
 	if f.below {
 		return &f.far
 	}
-	return w
+	return &f.near
 }
 
-// descend looks for a packet in a tunnel.
+// descend looks for a packet in a tunnel, and sets below and broken.
 func (f *Frame) descend() {
-	f.far = f.near
+	near := f.outer()
+	if f.descended { // Options.Outer
+		return
+	}
+	f.descended = true
+	if !near.carries(f.Octets) {
+		return
+	}
+	f.far = *near
 	tunnels, n := f.tunnels.n, f.trail.n
 	switch err := (way{walk: &f.far, trail: &f.trail}).descend(f.Octets); {
 	case err != nil:

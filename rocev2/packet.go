@@ -186,19 +186,22 @@ var zeros [3]byte
 // be nil for zeros; otherwise it must be empty. A Truncated packet cannot be
 // built.
 func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
-	pad := p.padding()
+	pad, wanted := p.padding(), 0
+	if p.hasPad() {
+		wanted = int(p.BTH.Pad)
+	}
 	switch {
 	case p.Truncated:
 		return b, ErrCut
-	case p.hasPad() && len(pad) != int(p.BTH.Pad) || !p.hasPad() && len(pad) > 0:
+	case len(pad) != wanted:
 		return b, errPaddingSize
 	}
-	out, udp, err := p.appendHeaders(b, p.BTH.Len()+len(p.Payload)+len(pad)+icrcSize)
+	out, err := p.appendHeaders(b, p.BTH.Len()+len(p.Payload)+len(pad)+icrcSize)
 	if err != nil {
 		return b, err
 	}
 	if out, err = p.BTH.AppendBinary(out); err != nil {
 		return b, err
 	}
-	return p.appendICRC(b, append(append(out, p.Payload...), pad...), udp, p.Coverage)
+	return p.appendICRC(b, append(append(out, p.Payload...), pad...), p.Coverage)
 }

@@ -92,9 +92,12 @@ func (w way) descend(b []byte) error {
 				return err
 			}
 			w.outer = w.ip
-		case w.err == nil && w.check(b, w.cut, nil) != nil:
-			return nil
 		default:
+			if w.err == nil {
+				if _, err := w.length(b, w.cut); err != nil {
+					return nil
+				}
+			}
 			if err := w.tunnel(b); err != nil {
 				w.stop = stop
 				return err

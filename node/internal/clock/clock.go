@@ -28,10 +28,14 @@ const (
 
 // At returns the ticks at a time.
 func (c *Clock) At(now time.Time) int64 {
-	t := now.UnixNano() - zeroTime
-	if t == c.latest { // several limits look at one packet
-		return c.ticks
+	if t := now.UnixNano() - zeroTime; t != c.latest { // several limits look at one packet
+		c.move(t)
 	}
+	return c.ticks
+}
+
+// move sets the clock to another time than the latest.
+func (c *Clock) move(t int64) {
 	switch step := t - c.latest; {
 	case t == 0:
 	case c.latest == 0:
@@ -41,7 +45,6 @@ func (c *Clock) At(now time.Time) int64 {
 	case step < -int64(max(c.Slack, time.Second)):
 		c.latest = t
 	}
-	return c.ticks
 }
 
 // Now returns the ticks at the time of the last call of At.
