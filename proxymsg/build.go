@@ -65,13 +65,11 @@ func (m *Message) Cut(dst netip.Addr) {
 // received it, from its outermost IP header on, tunnels included: about this
 // the draft says nothing.
 //
-// Cut the message before you send it through a UDP socket. The flow may be of any protocol; For refuses what
-// [rocev2.Frame.MayAnswer] refuses. For a frame without a flow the error is that of [rocev2.Frame.FiveTuple].
+// Cut the message before you send it through a UDP socket. The flow may be of any protocol, and the packet one that
+// [rocev2.Frame.MayAnswer] refuses: ask that first. For a frame without a flow the error is that of
+// [rocev2.Frame.FiveTuple].
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	flow, err := congested.FiveTuple()
-	if err == nil {
-		err = congested.MayAnswer()
-	}
 	if err != nil {
 		return Message{}, err
 	}
@@ -80,13 +78,15 @@ func For(congested *rocev2.Frame, level uint8) (Message, error) {
 
 // AppendFor appends the message of [For] as a complete IP packet, from the
 // congested node at src to a proxy. All three addresses, of the flow's source,
-// the proxy and src, must be reachable for others: rocev2.ErrNotReachable.
+// the proxy and src, must be reachable for others: rocev2.ErrNotReachable. Nothing
+// is said about what [rocev2.Frame.MayAnswer] refuses.
 func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := For(congested, level)
 	if err != nil {
 		return b, err
 	}
-	if err := cmp.Or(rocev2.Answerable(m.Src), rocev2.Answerable(proxy), rocev2.Answerable(src)); err != nil {
+	if err := cmp.Or(rocev2.Answerable(m.Src), rocev2.Answerable(proxy), rocev2.Answerable(src),
+		congested.MayAnswer()); err != nil {
 		return b, err
 	}
 	return m.AppendPacket(b, src, proxy, cfg)

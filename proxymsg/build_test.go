@@ -283,7 +283,7 @@ func TestValidateLargest(t *testing.T) {
 }
 
 // Nothing is said about acknowledgements and notifications: nobody could slow down.
-func TestForRefuses(t *testing.T) {
+func TestAppendForRefusesOpcodes(t *testing.T) {
 	for opcode, want := range map[bth.Opcode]error{
 		bth.RCSendOnly: nil, bth.RCAcknowledge: rocev2.ErrAcknowledgement, bth.CNP: rocev2.ErrNotification,
 	} {
@@ -293,7 +293,9 @@ func TestForRefuses(t *testing.T) {
 		require.NoError(t, err)
 		var f rocev2.Frame
 		require.NoError(t, f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-		_, err = For(&f, 1)
+		_, err = AppendFor(nil, &f, switch6, proxy6, 1, Config{})
 		require.Equal(t, want, err, opcode)
+		_, err = For(&f, 1)
+		require.NoError(t, err)
 	}
 }

@@ -176,10 +176,8 @@ func built(t testing.TB) (frames []named) {
 		} {
 			var flow rocev2.Frame
 			require.NoError(t, flow.Decode(invoking.frame, rocev2.DecodeOptions{}))
-			tuple, err := flow.FiveTuple()
+			m, err := proxymsg.For(&flow, 5) // also about what nothing answers
 			require.NoError(t, err)
-			// Not proxymsg.For: a message about what nothing answers is read, too.
-			m := proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: flow.Outermost()}
 			name := "proxy message about " + invoking.name + over.name
 			add(name, over.link)(m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
 		}
