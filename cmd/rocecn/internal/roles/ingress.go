@@ -59,6 +59,9 @@ func (s *seed) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Limited says whether it bounds what it sends.
+func (c *ingressConfig) Limited() bool { return c.PerFlow != 0 || c.Rate != rate{} }
+
 // Apply is that of [Config].
 func (c *ingressConfig) Apply(old Role) (Role, error) {
 	messages, err := c.message()

@@ -29,6 +29,9 @@ type proxyConfig struct {
 	PerFlow      time.Duration `json:"per_flow"`
 }
 
+// Limited says whether it bounds what it sends.
+func (c *proxyConfig) Limited() bool { return c.PerFlow != 0 || c.RateOut != rate{} }
+
 // Apply is that of [Config].
 func (c *proxyConfig) Apply(old Role) (Role, error) {
 	messages, err := c.message()

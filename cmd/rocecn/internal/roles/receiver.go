@@ -24,6 +24,9 @@ type receiverConfig struct {
 	Learn bool `json:"learn"`
 }
 
+// Limited says whether it bounds what it sends.
+func (c *receiverConfig) Limited() bool { return c.Interval != 0 || c.Rate != rate{} }
+
 // Apply is that of [Config].
 func (c *receiverConfig) Apply(old Role) (Role, error) {
 	if _, err := c.message(); err != nil {

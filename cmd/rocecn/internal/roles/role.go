@@ -67,6 +67,7 @@ type Agent struct {
 	Observe    []string `json:"observe"`    // likewise: only to be learned from
 	Sink       string   `json:"sink"`       // the name of the sink for what it sends
 	Mode       string   `json:"mode"`       // switch, sender: who acts, agent, the default, or kernel
+	Limits     string   `json:"limits"`     // none: that nothing limits what it sends is meant
 	RDMA       string   `json:"rdma"`       // sender: the host's RDMA device, any for all, that has its queue pairs
 	Install    string   `json:"install"`    // border: nft, or none, the default
 	Interfaces []string `json:"interfaces"` // border: of nft

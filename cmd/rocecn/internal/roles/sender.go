@@ -68,6 +68,11 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 // Translates says whether it sends CNPs to the host behind it.
 func (c *senderConfig) Translates() bool { return c.As == "cnp" }
 
+// Limited says whether it bounds the CNPs that it sends to that host.
+func (c *senderConfig) Limited() bool {
+	return c.As != "cnp" || c.PerSource != 0 || c.Rate != rate{} || c.Window != 0
+}
+
 // dataSender plays the sender.
 type dataSender struct {
 	*sender.Sender

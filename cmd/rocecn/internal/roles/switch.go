@@ -109,6 +109,9 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 // Marks says whether the node is to mark packets.
 func (c *switchConfig) Marks() bool { return c.Marking != "elsewhere" }
 
+// Limited says whether it bounds what it sends.
+func (c *switchConfig) Limited() bool { return c.PerFlow != [8]time.Duration{} || c.Rate != rate{} }
+
 // Answers says whether anybody is told, or a packet marked.
 func (c *switchConfig) Answers() bool { return len(c.Methods) > 0 }
 

@@ -251,6 +251,8 @@ func (f *file) checkRole(r *roles.Instance) error {
 		return checkInterfaces(a.Interfaces)
 	case r.Role == "border" && a.Install == "nft":
 		return nil
+	case a.Limits != "" && a.Limits != "none":
+		return config.Wrong("limits", "%q is not none; limits are keys of their own", a.Limits)
 	case a.Mode != "" && a.Mode != "agent" && a.Mode != "kernel":
 		return config.Wrong("mode", "%q is neither agent nor kernel", a.Mode)
 	case len(a.Sources) == 0:
@@ -311,8 +313,20 @@ func (f *file) warnings() (all []string) {
 				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+
 				`whose capable is "yes"`, r.Name))
 		}
+		if live && !f.limited(r) {
+			all = append(all, fmt.Sprintf("role.%s: no limit: the drafts ask for one to what it sends, by per_flow or "+
+				`a rate, or by per_second of its sink; limits = "none" says that none is meant`, r.Name))
+		}
 	}
 	return all
+}
+
+// limited says whether something bounds what a role sends, or nothing is meant to. FAST section 5 and section 6 of the
+// proxy's and the WAN's drafts want a limit, and name no figure.
+func (f *file) limited(r *roles.Instance) bool {
+	c, sends := r.Config.(interface{ Limited() bool })
+	sink := f.sinks[r.Agent.Sink]
+	return !sends || c.Limited() || r.Agent.Limits == "none" || sink != nil && sink.PerSecond > 0
 }
 
 // queueWarnings says which queues are to be watched and cannot be, as they are now.

@@ -30,7 +30,16 @@ methods = [{ senders = "::/0", method = "fastcnp" }]
 	const methods, mark = `methods = [{ senders = "::/0", method = "fastcnp" }]`, `marking = "elsewhere"` + "\n"
 	f, err := parse([]byte(good))
 	require.NoError(t, err)
-	require.Empty(t, f.warnings())
+	require.Len(t, f.warnings(), 1)
+	require.Contains(t, f.warnings()[0], "role.switch: no limit")
+	for _, limit := range []struct{ of, key string }{
+		{"self", `per_flow = "100us"`}, {"self", `rate = { per_second = 5 }`}, {"self", `limits = "none"`},
+		{"[role.switch]", "per_second = 5"},
+	} {
+		f, err := parse([]byte(strings.Replace(good, limit.of, limit.key+"\n"+limit.of, 1)))
+		require.NoError(t, err)
+		require.Empty(t, f.warnings(), limit.key)
+	}
 	kernel := strings.NewReplacer(`"packet"`, `"qdisc"`+"\nlevels = [5]", `sink = "b"`, `mode = "kernel"`).Replace(good)
 	deep := strings.Replace(strings.Replace(good, `"packet"`, `"psample"`, 1), `interfaces = ["eth0"]`, `group = 1`, 1)
 	f, err = parse([]byte(kernel))
@@ -122,6 +131,7 @@ tunnel = { src = "2001:db8:fe::1" }
 		{good, `"raw"`, `"packet"`, `line 4: sink.b.neighbour: missing`},
 		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00\"", `line 6: sink.b.neighbour: a hardware address needed`},
 		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00:00:00:00:01\"", `line 4: sink.b.interface: missing`},
+		{good, "self", "limits = \"some\"\nself", `role.switch.limits: "some" is not none`},
 		{good, `"raw"`, "\"raw\"\nper_second = -1", `line 6: sink.b.per_second: -1 is not a whole number`},
 		{good, `"raw"`, "\"raw\"\ndscp = 64", `line 6: sink.b.dscp: 64: 0 to 63 allowed`},
 		{good, `["a"]`, `["c"]`, `line 8: role.switch.sources[0]: there is no [source.c]`},
