@@ -172,7 +172,7 @@ func TestLearnsBoth(t *testing.T) {
 
 // A flood of labels takes no more memory than the maximum, and costs none by the packet.
 func TestLearnedMemory(t *testing.T) {
-	require.EqualValues(t, 64, unsafe.Sizeof(lesson{})) // and 16 of label, links and padding
+	require.LessOrEqual(t, unsafe.Sizeof(lesson{}), uintptr(64)) // and 16 of label, links and padding
 	pe := newLearner(t, func(c *Config) { c.MaxFlows, c.Idle = 64, time.Millisecond })
 	b := tunnelled(t, tunnel, octets(t, flow6, 1), 1)
 	now, n := start, uint32(0)
