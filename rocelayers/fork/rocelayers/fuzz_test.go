@@ -45,7 +45,7 @@ func FuzzBTHLayer(f *testing.F) {
 
 		var p rocev2.Packet
 		want := p.Decode(frame, rocev2.DecodeOptions{Cut: true})
-		if want == nil && p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 {
+		if want == nil && p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 {
 			want = cnp.ErrLength // the layer's word, where no decoder would be called
 			if p.BTH.Resv6&bth.PPFCBit != 0 {
 				want = ppfc.ErrLength
@@ -154,6 +154,8 @@ func FuzzFrame(f *testing.F) {
 	f.Add(wiretest.Hex(f, send6))
 	f.Add(wrap(4, wiretest.Hex(f, cnp4)[14:]))
 	f.Add(vlan(wiretest.Hex(f, send6), 2))
+	empty := wrap(17, wiretest.Hex(f, "c000 12b7 0018 0000 81400000 00000000 00000000 00000000"))
+	f.Add(empty[:len(empty)-3]) // a CNP that ends behind the BTH, cut in the ICRC
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var m message.Message
 		err := m.Decode(frame, rocev2.DecodeOptions{Cut: true}, message.Config{})
