@@ -78,6 +78,7 @@ func (o *options) joinHosts(s *flows.Snapshot, from, to time.Time) (lines []host
 			}
 			l.change(old.Counters, p.Counters)
 			l.change(old.HW, p.HW)
+			l.change(w.From.Device(p.Device), beside(w.To.Device(p.Device), p))
 			for _, name := range p.Interfaces {
 				l.change(w.From.Interface(name), w.To.Interface(name))
 			}
@@ -138,6 +139,17 @@ func (l *hostLine) change(old, now map[string]uint64) {
 			l.Reset = append(l.Reset, name)
 		}
 	}
+}
+
+// beside returns the counters of a device that its port has not got itself.
+func beside(device map[string]uint64, p *host.Port) map[string]uint64 {
+	others := map[string]uint64{}
+	for name, n := range device {
+		if _, ok := p.Counter(name); !ok {
+			others[name] = n
+		}
+	}
+	return others
 }
 
 // programs names the programs that have these queue pairs of a port.

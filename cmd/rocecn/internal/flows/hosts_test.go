@@ -53,6 +53,25 @@ func says(t *testing.T, capture, file string) (texts []string) {
 	return texts
 }
 
+// What a driver counts for the device as a whole is its only port's, but for what the port counts itself.
+func TestHostDeviceCounts(t *testing.T) {
+	with := func(line, device string) string {
+		return strings.Replace(line, `"interfaces":[{`,
+			`"devices":[{"name":"mlx5_0","hw_counters":{`+device+`}}],"interfaces":[{`, 1)
+	}
+	for sent, want := range map[string][]string{
+		``: {"1661 CE in the capture, np_cnp_sent +0: the receiver's ECN is off"},
+		`"np_cnp_sent":105`: {"1661 CE in the capture and no CNP, np_cnp_sent +5: " +
+			"the receiver sends CNPs, the capture does not have them"},
+	} {
+		was := strings.ReplaceAll(sent, "105", "100")
+		file := hostFile(t,
+			with(observation("h2", "21:37:20", receiver, was, ``), `"np_cnp_sent":7`),
+			with(observation("h2", "21:37:25", receiver, sent, ``), `"np_cnp_sent":7`))
+		require.Equal(t, want, says(t, marked, file), sent)
+	}
+}
+
 const receiver, sender = "10.2.0.1", "10.1.0.1"
 
 // What counters mean beside the capture, by drivers.

@@ -64,6 +64,16 @@ func ports(root fs.FS) (all []Port) {
 	return all
 }
 
+// devices reads the counters of devices as a whole, of those that have any.
+func devices(root fs.FS) (all []Device) {
+	for _, name := range first(entries(root, infiniband), maxDevices) {
+		if hw := counters(root, path.Join(infiniband, name, "hw_counters")); len(hw) > 0 {
+			all = append(all, Device{name, hw})
+		}
+	}
+	return all
+}
+
 // isName says whether a text can be the name of an interface, and so of a file.
 func isName(text string) bool {
 	return text != "" && len(text) <= 15 && text != "." && text != ".." && !strings.ContainsAny(text, "/ \t\n\x00") &&

@@ -161,6 +161,7 @@ func recorded(dir string) (*Observation, error) {
 // readCounters reads ports and the pauses of their interfaces.
 func (o *Observation) readCounters(root fs.FS, ethtool func(name string) (string, error)) {
 	o.Ports, o.Interfaces = append([]Port{}, ports(root)...), []Interface{}
+	o.Devices = devices(root)
 	if len(o.Ports) == 0 {
 		o.Missing = append(o.Missing, "no RDMA device in /"+infiniband)
 	}

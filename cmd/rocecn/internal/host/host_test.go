@@ -65,18 +65,20 @@ var rxe = map[string]string{
 var mlx5 = map[string]string{
 	"time": "2026-11-23T10:00:00+01:00\n",
 	// As tar records them: filled up with zeros to the size that sysfs claims.
-	mlx5Ports + "1/gids/0":                              "0000:0000:0000:0000:0000:ffff:c000:0202\n\x00\x00",
-	mlx5Ports + "1/gids/1":                              "0000:0000:0000:0000:0000:ffff:c000:0202\n\x00\x00",
-	mlx5Ports + "1/gid_attrs/ndevs/0":                   "ens1f0np0\n\x00",
-	mlx5Ports + "1/counters/port_xmit_wait":             "9\n\x00",
-	mlx5Ports + "1/hw_counters/np_cnp_sent":             "18446744073709551615\n\x00",
-	mlx5Ports + "1/hw_counters/local_ack_timeout_err":   "3\n\x00",
-	mlx5Ports + "1/hw_counters/rnr_nak_retry_err":       "18446744073709551616\n",
-	mlx5Ports + "1/gid_attrs/types/0":                   "RoCE v2\n",
-	mlx5Ports + "nonsense/hw_counters/np_cnp_sent":      "1\n",
-	mlx5Ports + "2/gid_attrs/ndevs/0":                   "../../../etc/passwd\n",
-	mlx5Ports + "2/gids/0":                              "fe80:0000:0000:0000:0000:0000:0000:0001\n",
-	mlx5Ports + "2/counters/folder/is_not_a_counter_at": "1\n",
+	mlx5Ports + "1/gids/0":                                   "0000:0000:0000:0000:0000:ffff:c000:0202\n\x00\x00",
+	mlx5Ports + "1/gids/1":                                   "0000:0000:0000:0000:0000:ffff:c000:0202\n\x00\x00",
+	mlx5Ports + "1/gid_attrs/ndevs/0":                        "ens1f0np0\n\x00",
+	mlx5Ports + "1/counters/port_xmit_wait":                  "9\n\x00",
+	mlx5Ports + "1/hw_counters/np_cnp_sent":                  "18446744073709551615\n\x00",
+	mlx5Ports + "1/hw_counters/local_ack_timeout_err":        "3\n\x00",
+	mlx5Ports + "1/hw_counters/rnr_nak_retry_err":            "18446744073709551616\n",
+	mlx5Ports + "1/gid_attrs/types/0":                        "RoCE v2\n",
+	mlx5Ports + "nonsense/hw_counters/np_cnp_sent":           "1\n",
+	"sys/class/infiniband/mlx5_0/hw_counters/lifespan":       "10\n\x00",
+	"sys/class/infiniband/mlx5_0/hw_counters/rp_cnp_handled": "7\n\x00",
+	mlx5Ports + "2/gid_attrs/ndevs/0":                        "../../../etc/passwd\n",
+	mlx5Ports + "2/gids/0":                                   "fe80:0000:0000:0000:0000:0000:0000:0001\n",
+	mlx5Ports + "2/counters/folder/is_not_a_counter_at":      "1\n",
 	"ethtool/ens1f0np0": `NIC statistics:
      rx_packets: 1
      rx_prio3_pause: 12
@@ -125,6 +127,11 @@ func TestHardware(t *testing.T) {
 	require.Equal(t, map[string]uint64{"port_xmit_wait": 9}, p.Counters)
 	require.Equal(t, map[string]uint64{"rx_prio3_pause": 12, "rx_prio3_pause_duration": 3400, "tx_prio3_pause": 0},
 		o.Interface("ens1f0np0"))
+	require.Equal(t, []Device{{"mlx5_0", map[string]uint64{"rp_cnp_handled": 7}}}, o.Devices)
+	require.Nil(t, o.Device("mlx5_0"), "which of its two ports counted is not known")
+	o.Ports = o.Ports[:1]
+	require.Equal(t, map[string]uint64{"rp_cnp_handled": 7}, o.Device("mlx5_0"))
+	o.Ports = o.Ports[:2]
 	require.Empty(t, o.Port("mlx5_0", 2).Interfaces, "a name that leads elsewhere")
 	require.Empty(t, o.Port("mlx5_0", 2).Counters)
 	require.Len(t, o.Missing, 1)

@@ -19,6 +19,7 @@ type Observation struct {
 	Until      time.Time        `json:"until,omitzero"` // when the last counter had been read
 	Host       string           `json:"host"`
 	Ports      []Port           `json:"ports"`
+	Devices    []Device         `json:"devices,omitempty"`
 	Interfaces []Interface      `json:"interfaces"`
 	QPs        []rdma.QueuePair `json:"qps"`
 	// Missing says what could not be read, which is no sign that there was nothing.
@@ -34,6 +35,12 @@ type Port struct {
 	Interfaces []string          `json:"interfaces"`
 	Counters   map[string]uint64 `json:"counters"`    // those of InfiniBand's specification
 	HW         map[string]uint64 `json:"hw_counters"` // those of the card, as its driver names them
+}
+
+// A Device has the counters that a driver keeps for an RDMA device as a whole, whatever its ports: few do.
+type Device struct {
+	Name string            `json:"name"`        // such as mlx5_0
+	HW   map[string]uint64 `json:"hw_counters"` // as its driver names them
 }
 
 // An Interface has the counters of a network interface that are about pauses, as ethtool -S names them.
@@ -58,6 +65,23 @@ func (o *Observation) Port(device string, port int) *Port {
 		}
 	}
 	return nil
+}
+
+// Device returns the counters of a device as a whole, nil if there are none, or if the observation has not exactly one
+// port of it, whose counters these are then, too.
+func (o *Observation) Device(name string) (counters map[string]uint64) {
+	ports := 0
+	for i := range o.Ports {
+		if o.Ports[i].Device == name {
+			ports++
+		}
+	}
+	for i := range o.Devices {
+		if o.Devices[i].Name == name && ports == 1 {
+			counters = o.Devices[i].HW
+		}
+	}
+	return counters
 }
 
 // Interface returns the counters of an interface, nil if there are none.
@@ -88,7 +112,7 @@ var (
 	errHosts = fmt.Errorf("more than %d hosts", maxHosts)
 	errKept  = fmt.Errorf("more than %d octets of observations at one time", maxKept)
 	errTime  = errors.New("no time: not a line of rocecn host")
-	errPorts = fmt.Errorf("more than %d ports or interfaces, or too many addresses", maxAllPorts)
+	errPorts = fmt.Errorf("more than %d ports or interfaces, or too many addresses or devices", maxAllPorts)
 )
 
 // A Reader keeps of files of observations, of each host, those that are the closest around a time.
@@ -208,7 +232,7 @@ func decode(text []byte) (*Observation, error) {
 	if err := json.Unmarshal(text, o); err != nil {
 		return nil, err
 	}
-	if len(o.Ports) > maxAllPorts || len(o.Interfaces) > maxAllPorts {
+	if len(o.Ports) > maxAllPorts || len(o.Interfaces) > maxAllPorts || len(o.Devices) > maxDevices {
 		return nil, errPorts
 	}
 	for i := range o.Ports {
