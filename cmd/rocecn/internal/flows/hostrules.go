@@ -119,8 +119,11 @@ func (j *judge) say(capture, meaning string, counters ...growth) {
 func (j *judge) judge() {
 	j.receiver()
 	j.sender()
-	j.losses()
-	j.timeouts()
+	j.agrees(outOfSeqNames, j.seen.missing, "missing to it",
+		"the host saw no gap, the capture may have lost them", "the host saw gaps, too")
+	j.agrees(timeoutNames, j.seen.timeouts, "repeated after a timeout",
+		"no timer of the host ran out, something that the capture does not have made it repeat",
+		"timers of the host ran out")
 	j.notReady()
 	j.pauses()
 }
@@ -171,31 +174,15 @@ func (j *judge) sender() {
 	}
 }
 
-// losses says whether the host, too, missed what the capture misses.
-func (j *judge) losses() {
-	c, ok := j.counter(outOfSeqNames)
-	if !ok || j.seen.missing == 0 {
-		return
-	}
-	capture := fmt.Sprintf("%d missing to it in the capture", j.seen.missing)
-	if c.n == 0 {
-		j.say(capture, "the host saw no gap, the capture may have lost them", c)
-	} else {
-		j.say(capture, "the host saw gaps, too", c)
-	}
-}
-
-// timeouts says whether the host's timers ran out where it looks so.
-func (j *judge) timeouts() {
-	c, ok := j.counter(timeoutNames)
-	if !ok || j.seen.timeouts == 0 {
-		return
-	}
-	capture := fmt.Sprintf("%d repeated after a timeout in the capture", j.seen.timeouts)
-	if c.n == 0 {
-		j.say(capture, "no timer of the host ran out, something that the capture does not have made it repeat", c)
-	} else {
-		j.say(capture, "timers of the host ran out", c)
+// agrees says whether a counter of the host grew where the capture has n of what it counts.
+func (j *judge) agrees(names []string, n uint64, what, none, some string) {
+	c, ok := j.counter(names)
+	switch capture := fmt.Sprintf("%d %s in the capture", n, what); {
+	case !ok || n == 0:
+	case c.n == 0:
+		j.say(capture, none, c)
+	default:
+		j.say(capture, some, c)
 	}
 }
 
