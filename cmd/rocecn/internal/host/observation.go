@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
@@ -174,7 +173,7 @@ func (r *Reader) add(text []byte) error {
 			return errHosts
 		}
 		h = &kept{}
-		r.hosts[strings.Clone(head.Host)] = h
+		r.hosts[head.Host] = h
 		r.order = append(r.order, head.Host)
 	}
 	until := head.Time
