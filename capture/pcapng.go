@@ -77,6 +77,9 @@ func (p *pcapng) Next(r *Record) error {
 		if err == nil {
 			err = p.endBlock()
 		}
+		if packet && r.Link == erf {
+			r.unwrap()
+		}
 		if err != nil || packet {
 			return err
 		}
@@ -246,16 +249,7 @@ func (p *pcapng) simple(r *Record) error {
 	return p.data(r, captured)
 }
 
-func (p *pcapng) data(r *Record, captured uint32) error {
-	err := p.octetsOf(r, captured)
-	if r.Link == erf {
-		r.unwrap()
-	}
-	return err
-}
-
-// octetsOf reads the octets of a packet.
-func (p *pcapng) octetsOf(r *Record, captured uint32) (err error) {
+func (p *pcapng) data(r *Record, captured uint32) (err error) {
 	switch {
 	case captured > p.left:
 		return p.fail(errBlockShort)
