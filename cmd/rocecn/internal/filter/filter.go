@@ -5,12 +5,14 @@
 package filter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,9 +87,9 @@ func (o *options) optionTypes(s string) error {
 	return nil
 }
 
-// onlyFor says which kind a flag is for, if it is for one alone.
-var onlyFor = map[string]string{"qp": "qp", "option-types": "border", "cnp": "border", "ppfc": "border",
-	"chain": "border", "group": "host", "ports": "host"}
+// onlyFor says which kinds a flag is for, if it is not for all.
+var onlyFor = map[string][]string{"qp": {"qp"}, "option-types": {"border"}, "cnp": {"border"}, "ppfc": {"border"},
+	"chain": {"border"}, "group": {"host"}, "ports": {"host"}, "table": {"border", "host"}}
 
 // Run is the command: it returns the exit status.
 func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
@@ -120,11 +122,8 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 		o.kind = kinds[0]
 	}
 	flags.Visit(func(f *flag.Flag) {
-		if only := onlyFor[f.Name]; only != "" && only != o.kind {
-			err = fmt.Errorf("-%s: for %s only", f.Name, only)
-		}
-		if f.Name == "table" && o.kind != "border" && o.kind != "host" {
-			err = errors.New("-table: for border and host only")
+		if only := onlyFor[f.Name]; only != nil && !slices.Contains(only, o.kind) {
+			err = fmt.Errorf("-%s: for %s only", f.Name, strings.Join(only, " and "))
 		}
 	})
 	if err != nil {
@@ -148,9 +147,10 @@ func (o *options) text() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if o.table == "" {
-		o.table = map[bool]string{false: "rocecn", true: "rocecn_host"}[o.kind == "host"]
+	if o.kind == "host" {
+		o.table = cmp.Or(o.table, "rocecn_host")
 	}
+	o.table = cmp.Or(o.table, "rocecn")
 	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
 		if !plainName.MatchString(n.name) {
 			return "", fmt.Errorf("%s: %q is not a name: a letter, then letters, digits, - . and _, 28 at most", n.flag,
