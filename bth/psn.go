@@ -1,11 +1,15 @@
 package bth
 
+import "cmp"
+
 // MaxPSN is the largest Packet Sequence Number; the next one is 0.
 const MaxPSN = 1<<24 - 1
 
 // ReadPSNs returns how many PSNs an RDMA READ of this length in octets uses: one
 // for each response packet of up to mtu octets, the path MTU, and at least one.
+// An mtu of 0 stands for 256, the smallest.
 func ReadPSNs(length, mtu uint32) uint32 {
+	mtu = cmp.Or(mtu, 256)
 	return max(1, length/mtu+min(1, length%mtu))
 }
 
