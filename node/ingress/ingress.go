@@ -182,11 +182,8 @@ func (pe *PE) Len() int { return pe.table.Len() + pe.learned.Len() }
 // Free returns for how many flows more there is a label and room, as of the last packet or call of Expire: a label that
 // a flow has given back is in quarantine at first. With LearnLabels it is how many labels more there is room for.
 func (pe *PE) Free() int {
-	room := pe.cfg.MaxFlows - pe.Len()
-	switch {
-	case !pe.memory.Taken():
-		return 0
-	case pe.cfg.LearnLabels:
+	room := pe.memory.Size(0) - pe.Len()
+	if pe.memory.Size(4) == 1 { // LearnLabels
 		return room
 	}
 	return min(room, pe.labels.left(pe.clock.Now()))
@@ -214,9 +211,6 @@ type Flow struct {
 // labels that one flow alone has. The loop must not use the PE.
 func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 	return func(yield func(Flow) bool) {
-		if !pe.memory.Taken() {
-			return
-		}
 		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
 			e := pe.table.At(i)
 			if !yield(pe.flow(pe.table.Key(i), e.label, e.pKey, now)) {
@@ -225,8 +219,7 @@ func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 		}
 		for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Newer(i) {
 			l := pe.learned.At(i)
-			if !l.ambiguous(pe.clock.Now(), int64(pe.cfg.Idle)) &&
-				!yield(pe.flow(&l.flow, *pe.learned.Key(i), l.pKey, now)) {
+			if !pe.ambiguous(l) && !yield(pe.flow(&l.flow, *pe.learned.Key(i), l.pKey, now)) {
 				return
 			}
 		}

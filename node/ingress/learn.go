@@ -24,8 +24,10 @@ type lesson struct {
 	shared bool          // another flow has had it
 }
 
-// ambiguous says whether more than one flow has had the label within idle.
-func (l *lesson) ambiguous(now, idle int64) bool { return l.shared && now-l.other < idle }
+// ambiguous says whether more than one flow has had the label within Idle, of a PE that is off the Idle that it had.
+func (pe *PE) ambiguous(l *lesson) bool {
+	return l.shared && pe.clock.Now()-l.other < int64(pe.clock.Slack)
+}
 
 func newLearned(most int) learned {
 	return flowtable.New[uint32, lesson](most, false, hashLabel)
@@ -91,7 +93,7 @@ func (pe *PE) note(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) n
 		l.flow, d.Action = k, node.Learned
 		pe.counters.Inc(node.Count{Effect: node.Opened})
 	case l.flow != k:
-		if !l.ambiguous(t, int64(pe.cfg.Idle)) {
+		if !pe.ambiguous(l) {
 			d.Action = node.Learned
 		}
 		l.flow, l.other, l.shared = k, l.seen, true
@@ -119,7 +121,7 @@ func (pe *PE) taught(d *Decision, label uint32) (pKey uint16) {
 	switch {
 	case l == nil:
 		d.Reason = node.UnknownLabel
-	case l.ambiguous(pe.clock.Now(), int64(pe.cfg.Idle)):
+	case pe.ambiguous(l):
 		d.Reason = node.AmbiguousLabel
 	default:
 		d.Flow, d.Label = role.FlowOf(&l.flow), label

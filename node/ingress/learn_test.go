@@ -102,6 +102,25 @@ func TestSharedLabel(t *testing.T) {
 	require.Zero(t, pe.Len())
 }
 
+// A PE that is switched off keeps what it has, and says of it what it said before.
+func TestOffKeepsFlows(t *testing.T) {
+	for _, learn := range []bool{false, true} {
+		pe := newPE(t, func(c *Config) { c.LearnLabels, c.MaxFlows = learn, 16 })
+		if learn {
+			pe.under(t, 7, octets(t, flow6, 1), start)
+			pe.under(t, 7, octets(t, to(flow6, 0x12), 1), start)
+			pe.under(t, 8, octets(t, flow4, 1), start)
+		} else {
+			pe.give(packetOf(flow6), 0, start)
+		}
+		known, free := countFlows(pe, start), pe.Free()
+		require.Len(t, known, 1)
+		require.NoError(t, pe.Configure(Config{QPs: pe.cfg.QPs}))
+		require.Equal(t, known, countFlows(pe, start))
+		require.Equal(t, free, pe.Free())
+	}
+}
+
 func countFlows(pe *PE, now time.Time) (all []Flow) {
 	for f := range pe.Flows(now) {
 		all = append(all, f)
