@@ -88,7 +88,7 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 	return &c.n[k.Action][column]
 }
 
-// Of returns a counter. With Kind Other and Reason Accepted it is the sum over all kinds or reasons of the Action.
+// Of returns a counter. With Message Other and Reason Accepted it is the sum over all kinds or reasons of the Action.
 func (c *Counters) Of(k Count) (n uint64) {
 	if k.Effect != 0 || k.Message != message.Other || k.Reason != Accepted || k.Action >= actions {
 		return c.at(k).Load()
