@@ -59,7 +59,7 @@ func (l *DestinationOptions) DecodeFromBytes(data []byte, df gopacket.DecodeFeed
 
 // SerializeTo prepends the header, with the Hdr Ext Len that Options calls
 // for. With FixLengths it first pads Options to what makes the header a
-// multiple of 8 octets; without, another length is [ipv6opt.ErrHeaderLen].
+// multiple of 8 octets; without, another length is an error.
 func (l *DestinationOptions) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	if opts.FixLengths {
 		l.Options = padded(l.Options)
