@@ -204,7 +204,11 @@ func (p *player) say(v *roles.Verdict, packet []byte) {
 func (p *player) write(packet []byte, cause *capture.Record) {
 	p.summary.written++
 	p.begin(linkOf(cause), cause.Unit)
-	p.pcap.Write(&capture.Record{Data: packet, OrigLen: originalLen(packet, cause), Time: cause.Time})
+	r := capture.Record{Data: packet, Time: cause.Time}
+	if p.answers == nil { // an answer is whole, and maybe a frame
+		r.OrigLen = originalLen(packet, cause)
+	}
+	p.pcap.Write(&r)
 }
 
 // begin begins OUT, unless it has begun. The first packet determines its link type, of answer alone, and the unit of
