@@ -24,6 +24,7 @@ func (t *Table) Snapshot() *Snapshot {
 		t.reportTo(s, t.streams.At(id))
 	}
 	s.order()
+	s.share()
 	return s
 }
 
@@ -57,7 +58,6 @@ func (s *Snapshot) order() {
 		n++
 	}
 	s.Unpaired = s.Unpaired[:n]
-	s.share()
 }
 
 // share sets which flows share a source port.
