@@ -195,14 +195,11 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", " 
 func ethtool(ctx context.Context, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var out, said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "ethtool", "-S", name)
-	cmd.Stdout, cmd.Stderr = &out, &said
-	err := cmd.Run()
-	if text := strings.TrimSpace(said.String()); err != nil && text != "" {
-		return "", fmt.Errorf("ethtool: %w: %s", err, text)
+	out, err := exec.CommandContext(ctx, "ethtool", "-S", name).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+		return "", fmt.Errorf("ethtool: %w: %s", err, bytes.TrimSpace(exit.Stderr))
 	} else if err != nil {
 		return "", fmt.Errorf("ethtool: %w", err)
 	}
-	return out.String(), nil
+	return string(out), nil
 }
