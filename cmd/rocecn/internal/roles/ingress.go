@@ -262,4 +262,4 @@ var ownEthernet = []byte{0x02, 0, 0, 0, 0, 0x02, 0x02, 0, 0, 0, 0, 0x01, 0x08, 0
 func (pe *ingressPE) Pairs() int { return pe.pairs.Stats().Pairs }
 
 // Labels returns how many flows have a label, and how many more could have one.
-func (r *ingressPE) Labels() (flows, free int) { return r.Len(), r.Free() }
+func (pe *ingressPE) Labels() (flows, free int) { return pe.Len(), pe.Free() }
