@@ -478,7 +478,7 @@ func (c *connection) packet(from, to side, op bth.Operation, psn uint32) *rocev2
 		Src: from.addr, Dst: to.addr, TrafficClass: 26<<2 | uint8(rocev2.ECT0), HopLimit: 64, SrcPort: 50000,
 		DstPort: rocev2.Port,
 	}}
-	p.BTH.Opcode = bth.Opcode(c.transport)<<5 | bth.Opcode(op)
+	p.BTH.Opcode = c.transport.Opcode(op)
 	p.BTH.PKey, p.BTH.DestQP, p.BTH.PSN = 0xFFFF, to.qp, psn
 	return p
 }
