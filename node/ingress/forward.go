@@ -42,14 +42,13 @@ func (pe *PE) forward(
 		ip = nil // not all there
 	}
 	switch dst := f.OuterDst(); {
-	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN), !roce && (ip == nil || !pe.cfg.Enabled):
+	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN),
+		!roce && (ip == nil || !pe.cfg.Enabled || pe.cfg.LearnLabels):
 		return out, node.Accepted
 	case !pe.cfg.Enabled:
 		return out, node.Disabled
-	case pe.cfg.LearnLabels && roce:
-		return out, node.NotTunnelled
 	case pe.cfg.LearnLabels:
-		return out, node.Accepted
+		return out, node.NotTunnelled
 	case ip == nil:
 		return out, node.Broken
 	}
