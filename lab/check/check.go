@@ -110,7 +110,7 @@ func All() []Check {
 // within returns a row with bounds of plus and minus a share of the expected figure.
 func within(what, unit string, expected, share float64, measured ...float64) Row {
 	d := math.Abs(expected) * share
-	return between(what, unit, expected, expected-d, expected+d, measured...)
+	return Between(what, unit, expected, expected-d, expected+d, measured...)
 }
 
 // exactly returns a row whose bounds are both the expected figure.
@@ -118,8 +118,8 @@ func exactly(what, unit string, expected, measured float64) Row {
 	return within(what, unit, expected, 0, measured)
 }
 
-// between returns a row with these bounds. Several measurements count by their median.
-func between(what, unit string, expected, low, high float64, measured ...float64) Row {
+// Between returns a row with these bounds. Several measurements count by their median.
+func Between(what, unit string, expected, low, high float64, measured ...float64) Row {
 	r := Row{What: what, Unit: unit, Expected: expected, Low: low, High: high}
 	r.Measured, r.From, r.To = lab.Median(measured)
 	if len(measured) > 1 {

@@ -68,7 +68,7 @@ func TestBound(t *testing.T) {
 	alpha := m.RestingAlpha()
 	took, err := newTrial(t).shared(proven(alpha), 10, 2)
 	require.NoError(t, err)
-	right(t, []Row{between("ten flows and one more", "ms", 33.84, m.Joining(alpha)*1000/2, 33.84, took)})
+	right(t, []Row{Between("ten flows and one more", "ms", 33.84, m.Joining(alpha)*1000/2, 33.84, took)})
 }
 
 // As the proof of convergence has it, the rate rises from what the cut left, by R_AI in each 55 µs, while α falls.
@@ -97,7 +97,7 @@ func TestStability(t *testing.T) {
 	s, err := newTrial(t).settle(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms)
 	require.NoError(t, err)
 	use := modelUse(10, 85*µs)
-	right(t, []Row{between("ten flows, 85 µs", "%", use, use-4, use+4, s.use*100)})
+	right(t, []Row{Between("ten flows, 85 µs", "%", use, use-4, use+4, s.use*100)})
 	require.Greater(t, s.queue.Deviation(), s.queue.Mean())
 }
 

@@ -136,7 +136,7 @@ func pacing(t *trial) (rows []Row, err error) {
 		const packet = 1024 + header + gap
 		onTheWay := 2*µs + 2*line.Time(packet)
 		expected := float64((length-onTheWay-sim.Time(i)*stagger)/rate.Time(packet) + 1)
-		rows = append(rows, between(fmt.Sprintf("packets at %d Gbit/s in 10 ms", rate/1e9), "", expected,
+		rows = append(rows, Between(fmt.Sprintf("packets at %d Gbit/s in 10 ms", rate/1e9), "", expected,
 			expected-1, expected, got[i]))
 	}
 	if err := t.ends(n); err != nil {
@@ -172,7 +172,7 @@ func pacing(t *trial) (rows []Row, err error) {
 		return rows, err
 	}
 	frame, ack := line.Time(1024+header+gap), line.Time(header+4+gap)
-	return append(rows, between("the longest wait of 1,000 round trips against full load", "ps",
+	return append(rows, Between("the longest wait of 1,000 round trips against full load", "ps",
 		float64(2*frame), float64(frame), float64(2*frame+2*ack), float64(most-n.Alone(to, from, 1024)))), t.ends(n)
 }
 
@@ -258,7 +258,7 @@ func (t *trial) longPFC() (rows []Row, err error) {
 			expected = 100 * (1 - float64(idle)/float64(period))
 		}
 		place := fmt.Sprintf("80 km, 100 Gbit/s, XOFF 6 MB, behind it %d Gbit/s: ", slow/sim.Gbps)
-		rows = append(rows, between(place+"its use", "%", expected, expected-0.1, min(expected+0.1, 100.01), use),
+		rows = append(rows, Between(place+"its use", "%", expected, expected-0.1, min(expected+0.1, 100.01), use),
 			exactly(place+"lost", "packets", 0, float64(n.Counts().Lost)))
 	}
 	return rows, nil

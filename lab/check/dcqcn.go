@@ -96,9 +96,9 @@ func hpcc(t *trial) (rows []Row, err error) {
 		queue := s.queue.Mean()
 		use := min(u-queue/trip*100, 100)
 		rows = append(rows,
-			between(place+"U", "%", u, u-off, u+off, s.estimate*100),
-			between(place+"use of the link: U without the queue", "%", use, use-off, min(use+off, 100), s.use*100),
-			between(place+"queue, mean", "octets", stands, max(stands-off/100*trip, 0), most, queue))
+			Between(place+"U", "%", u, u-off, u+off, s.estimate*100),
+			Between(place+"use of the link: U without the queue", "%", use, use-off, min(use+off, 100), s.use*100),
+			Between(place+"queue, mean", "octets", stands, max(stands-off/100*trip, 0), most, queue))
 	}
 	return rows, nil
 }
@@ -166,9 +166,9 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 			within(place+"polled, p", "", at.P, 0.1, polled.marks...),
 			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
 			within(place+"polled, α, falling at the end of whole intervals", "", m.PolledAlpha(), 0.1, polled.alpha...),
-			between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
-			between(place+"at once, p", "", at.P*1.3, at.P*1.2, at.P*1.4, once.marks...),
-			between(place+"at once, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
+			Between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
+			Between(place+"at once, p", "", at.P*1.3, at.P*1.2, at.P*1.4, once.marks...),
+			Between(place+"at once, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
 	}
 	if flows == 4 { // with 2 flows α falls in steps that are too large
 		rows = append(rows, within(place+"polled, α", "", at.Alpha, 0.1, polled.alpha...))
@@ -178,7 +178,7 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 		ratio[i] = once.queue[i] / polled.queue[i]
 	}
 	if flows <= 4 {
-		rows = append(rows, between(place+"queue at once ÷ polled", "", 1.35, 1.2, 1.5, ratio...))
+		rows = append(rows, Between(place+"queue at once ÷ polled", "", 1.35, 1.2, 1.5, ratio...))
 	} else { // polled, they oscillate, and the mean is below the fixed point
 		expected, err := t.plainRatio(flows, end)
 		if err != nil {
@@ -187,7 +187,7 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 		rows = append(rows, within(place+"queue at once ÷ polled, by packets", "", expected, 0.05, ratio...))
 	}
 	return append(rows,
-		between(place+"Jain's index, the least", "", 1, 0.99, 1,
+		Between(place+"Jain's index, the least", "", 1, 0.99, 1,
 			min(slices.Min(polled.jain), slices.Min(once.jain)))), nil
 }
 
@@ -256,7 +256,7 @@ func convergence(t *trial) (rows []Row, err error) {
 			return rows, err
 		}
 		expected, bound := modelShared(flows), fluid.Paper(flows)
-		rows = append(rows, between(what+": the fluid model, and the published bound", "ms", expected, expected*0.75,
+		rows = append(rows, Between(what+": the fluid model, and the published bound", "ms", expected, expected*0.75,
 			min(expected*1.25, bound.Bound()*1000), took))
 
 		m := fluid.Paper(flows + 1)
@@ -271,7 +271,7 @@ func convergence(t *trial) (rows []Row, err error) {
 		}
 		// Packets are faster than the discrete model, which has no cuts while the queue that the new flow has
 		// caused drains.
-		rows = append(rows, between(what+" of the same α, as in the proof: the bound", "ms",
+		rows = append(rows, Between(what+" of the same α, as in the proof: the bound", "ms",
 			m.Bound()*1000, m.Joining(alpha)*1000/2, m.Bound()*1000, took))
 	}
 	return rows, nil
@@ -380,19 +380,19 @@ func stability(t *trial) (rows []Row, err error) {
 			place += "longer ramp, "
 		}
 		rows = append(rows,
-			between(place+"use of the link, by packets", "%", packets.use*100, packets.use*100-2,
+			Between(place+"use of the link, by packets", "%", packets.use*100, packets.use*100-2,
 				min(packets.use*100+2, 100.01), uses...),
 			within(place+"queue, by packets", "octets", packets.mean, 0.2, queues...))
 		expected := packets.deviation / packets.mean
 		switch { // oscillation begins near a loop of 22 µs
 		case c.swings:
-			rows = append(rows, between(place+"deviation ÷ mean", "", expected, 0.65, 2, swings...))
+			rows = append(rows, Between(place+"deviation ÷ mean", "", expected, 0.65, 2, swings...))
 		case c.loop == 4*µs:
-			rows = append(rows, between(place+"deviation ÷ mean", "", expected, 0, 0.5, swings...))
+			rows = append(rows, Between(place+"deviation ÷ mean", "", expected, 0, 0.5, swings...))
 		}
 		if c.red == red {
 			use := modelUse(c.flows, c.loop)
-			rows = append(rows, between(place+"use of the link, fluid model", "%", use, use-3, min(use+3, 100.01),
+			rows = append(rows, Between(place+"use of the link, fluid model", "%", use, use-3, min(use+3, 100.01),
 				uses...))
 		}
 	}
@@ -412,7 +412,7 @@ func margins(*trial) (rows []Row, err error) {
 		if exact > 0 != (got > 0) {
 			what += fmt.Sprintf(" (%.1f without simplifications)", exact)
 		}
-		row := between(what, "degrees", c.Margin, c.Margin-0.6, c.Margin+0.6, got)
+		row := Between(what, "degrees", c.Margin, c.Margin-0.6, c.Margin+0.6, got)
 		if c.Margin > 0 {
 			row.Low = max(row.Low, 0)
 		} else {
@@ -671,10 +671,10 @@ func azure(t *trial) (rows []Row, err error) {
 		return nil, err
 	}
 	rows = []Row{
-		between("the near flow", "Gbit/s", 17, 15, 20, cards.near...),
-		between("the far flow", "Gbit/s", 17, 15, 20, cards.far...),
-		between("near ÷ far", "", 1, 0.9, 1.1, cards.ratio...),
-		between("queue, 99th percentile", "octets", 1.36e6, 1.1e6, 1.7e6, cards.queue...),
+		Between("the near flow", "Gbit/s", 17, 15, 20, cards.near...),
+		Between("the far flow", "Gbit/s", 17, 15, 20, cards.far...),
+		Between("near ÷ far", "", 1, 0.9, 1.1, cards.ratio...),
+		Between("queue, 99th percentile", "octets", 1.36e6, 1.1e6, 1.7e6, cards.queue...),
 	}
 	for _, c := range []struct {
 		name   string

@@ -51,23 +51,21 @@ var positions = Experiment{
 				lab.Oracle:  0,
 			}
 			for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle} {
-				want := float64(exact[v]) / float64(sim.Microsecond)
-				rows = r.row(rows, c, v, firstCut, want, 0)
+				rows = r.row(rows, c, v, firstCut, µsOf(exact[v]), 0)
 			}
 			if hop.Value != lineSwitches {
 				continue
 			}
-			cnp, ok1 := first(r.Values(c, lab.CNP, firstCut))
-			fast, ok2 := first(r.Values(c, lab.FastCNP, firstCut))
-			if ok1 && ok2 {
-				// What is left of the path is one link: a packet and the CNP on it, and the receiver; but the CNP is
-				// shorter than the Fast CNP on the links on which both travel.
-				want := 2*link + (40 * sim.Gbps).Time(dataWire) + (40 * sim.Gbps).Time(cnpWire) +
-					nodeDelay + pipeline - nodeDelay - others(lineSwitches)
-				rows = append(rows, check.Row{
-					Check: "C1", What: c.Name + ": what a Fast CNP is sooner at the last hop", Unit: "µs",
-					Expected: µsOf(want), Low: µsOf(want) - 1e-6, High: µsOf(want) + 1e-6, Measured: cnp - fast,
-				})
+			cnp, fast := r.Values(c, lab.CNP, firstCut), r.Values(c, lab.FastCNP, firstCut)
+			if len(cnp) > 0 && len(fast) > 0 {
+				// What is left of the path is one link: a packet and the CNP on it. The receiver takes as long as the
+				// switch. But the CNP is shorter than the Fast CNP on the links on which both travel, of which the last
+				// is slow.
+				longer := func(rate sim.Rate) sim.Time { return rate.Time(fastWire) - rate.Time(cnpWire) }
+				want := µsOf(2*link + (40 * sim.Gbps).Time(dataWire) + (40 * sim.Gbps).Time(cnpWire) + pipeline -
+					longer(40*sim.Gbps) - (lineSwitches-1)*longer(1600*sim.Gbps))
+				rows = append(rows, check.Between(c.Name+": what a Fast CNP is sooner at the last hop", "µs",
+					want, want-1e-6, want+1e-6, cnp[0]-fast[0]))
 			}
 		}
 		return rows
@@ -114,24 +112,7 @@ func reactionTime(hop int, link sim.Time, direct bool) sim.Time {
 	return t + nodeDelay + back(lineSwitches, cnpWire) + nodeDelay
 }
 
-// others returns how much longer a Fast CNP takes than a CNP for the octets by which it is longer, on the links from
-// a switch to the sender, of which only the last is slow.
-func others(hop int) sim.Time {
-	longer := (40 * sim.Gbps).Time(fastWire) - (40 * sim.Gbps).Time(cnpWire)
-	for range hop - 1 {
-		longer += (1600 * sim.Gbps).Time(fastWire) - (1600 * sim.Gbps).Time(cnpWire)
-	}
-	return longer
-}
-
 func µsOf(t sim.Time) float64 { return float64(t) / float64(sim.Microsecond) }
-
-func first(values []float64) (float64, bool) {
-	if len(values) == 0 {
-		return 0, false
-	}
-	return values[0], true
-}
 
 // row appends the comparison of a figure with what is expected of it, within a share. Share 0 is to the picosecond,
 // or what is lost of it in floating point.
@@ -141,15 +122,8 @@ func (r *Results) row(rows []check.Row, c *CaseText, v lab.Variant, figure strin
 		return rows
 	}
 	d := max(math.Abs(want)*share, 1e-7)
-	row := check.Row{
-		Check: c.Experiment, What: fmt.Sprintf("%s, %v: %s", c.Name, v, figure), Unit: Unit(figure),
-		Expected: want, Low: want - d, High: want + d,
-	}
-	row.Measured, row.From, row.To, _ = r.Median(c, v, figure)
-	if len(values) > 1 {
-		row.Seeds = len(values)
-	}
-	return append(rows, row)
+	return append(rows, check.Between(fmt.Sprintf("%s, %v: %s", c.Name, v, figure), Unit(figure), want, want-d, want+d,
+		values...))
 }
 
 // C1a: the same question in the setting of a model by packets that was written before this laboratory and apart from

@@ -47,17 +47,17 @@ var incast = Experiment{
 			cnp, a, b := r.Values(out, lab.CNP, peak), r.Values(out, lab.FastCNP, peak), r.Values(in, lab.FastCNP, peak)
 			name := fmt.Sprintf("%g senders: Fast CNP beside CNP, decided at departure", n)
 			// The model had −5, −4 and −3 %, of one seed.
-			rows = change(rows, "C2", name, a, cnp, map[float64]float64{8: -5, 32: -4, 64: -3}[n], -6, -2)
+			rows = change(rows, name, a, cnp, map[float64]float64{8: -5, 32: -4, 64: -3}[n], -6, -2)
 			// At arrival −11, −14 and −23 %.
 			name = fmt.Sprintf("%g senders: Fast CNP decided at arrival, beside CNP at departure", n)
-			rows = change(rows, "C2", name, b, cnp, map[float64]float64{8: -11, 32: -14, 64: -23}[n], -26, -8)
+			rows = change(rows, name, b, cnp, map[float64]float64{8: -11, 32: -14, 64: -23}[n], -26, -8)
 		}
 		return rows
 	},
 }
 
 // change appends the comparison of the change of a figure in percent, seed by seed, with bounds.
-func change(rows []check.Row, id, what string, of, than []float64, want, low, high float64) []check.Row {
+func change(rows []check.Row, what string, of, than []float64, want, low, high float64) []check.Row {
 	if len(of) == 0 || len(of) != len(than) {
 		return rows
 	}
@@ -65,12 +65,7 @@ func change(rows []check.Row, id, what string, of, than []float64, want, low, hi
 	for i := range of {
 		changes = append(changes, (of[i]/than[i]-1)*100)
 	}
-	row := check.Row{Check: id, What: what, Unit: "%", Expected: want, Low: low, High: high}
-	row.Measured, row.From, row.To = lab.Median(changes)
-	if len(changes) > 1 {
-		row.Seeds = len(changes)
-	}
-	return append(rows, row)
+	return append(rows, check.Between(what, "%", want, low, high, changes...))
 }
 
 // C2m: messages of several sizes, with the delays of nodes.

@@ -91,7 +91,7 @@ var sins = Experiment{
 			}
 			alone, healed := r.Values(c, lab.None, secondGoodput), r.Values(c, lab.CNP, secondGoodput)
 			// The sign alone is known: DCQCN gives the victim more.
-			rows = change(rows, "B3", c.Name+": what the victim gains by DCQCN", healed, alone, 100, 10, 10_000)
+			rows = change(rows, c.Name+": what the victim gains by DCQCN", healed, alone, 100, 10, 10_000)
 		}
 		return rows
 	},

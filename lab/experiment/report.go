@@ -13,7 +13,11 @@ import (
 func (r *Results) Rows() (rows []check.Row) {
 	for _, e := range All() {
 		if e.rows != nil && len(r.In(e.ID)) > 0 {
-			rows = append(rows, e.rows(r)...)
+			more := e.rows(r)
+			for i := range more {
+				more[i].Check = e.ID
+			}
+			rows = append(rows, more...)
 		}
 	}
 	return rows
