@@ -77,14 +77,7 @@ func tableRows(t *testing.T, r *experiment.Results, what string) string {
 	for _, c := range r.In(parts[0]) {
 		out += "| " + c.Name
 		for _, v := range variants {
-			m, from, to, ok := r.Median(c, v, parts[1])
-			cell := "–"
-			if ok {
-				cell = scenario.Figure(m)
-				if from != to {
-					cell += fmt.Sprintf(" (%s…%s)", scenario.Figure(from), scenario.Figure(to))
-				}
-			}
+			cell, _ := r.Cell(c, v, parts[1])
 			out += " | " + cell
 		}
 		out += " |\n"

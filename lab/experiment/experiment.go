@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/scenario"
 	"github.com/rocecn/rocecn/lab/sim"
@@ -60,7 +59,6 @@ type Experiment struct {
 	cases func(s Size) []Case
 	shown []Shown                      // the figures of its table
 	rows  func(r *Results) []check.Row // what is known beforehand; nil for nothing
-
 }
 
 // A Case is one point of an experiment: a scenario, and where it stands.
@@ -79,18 +77,6 @@ type Coordinate struct {
 	Value float64 `json:"value"`
 	Text  string  `json:"text"` // the value with its unit
 }
-
-// Of returns a coordinate of the case.
-func (c *Case) Of(name string) (Coordinate, bool) {
-	i := slices.IndexFunc(c.At, func(at Coordinate) bool { return at.Name == name })
-	if i < 0 {
-		return Coordinate{}, false
-	}
-	return c.At[i], true
-}
-
-// Line returns the conditions of a variant, without which no figure of it is to be quoted.
-func (c *Case) Line(v lab.Variant) string { return c.Scenario.Line(v) }
 
 // All returns the experiments in order.
 func All() []Experiment {

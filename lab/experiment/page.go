@@ -73,6 +73,15 @@ type curve struct {
 	Points []dot
 }
 
+// to goes on to a place, or begins there.
+func (c *curve) to(x, y string) {
+	step := "L"
+	if c.Path == "" {
+		step = "M"
+	}
+	c.Path += step + x + " " + y
+}
+
 type dot struct {
 	X, Y  string
 	Title string
@@ -241,29 +250,24 @@ func (r *Results) commit(c *CaseText) string {
 
 // maps returns C1 as maps.
 func (r *Results) maps() []heatMap {
+	share := func(figure string) func(*CaseText) (float64, float64, bool) {
+		return func(c *CaseText) (float64, float64, bool) {
+			x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, figure))
+			return x * 100, 1 - x, ok
+		}
+	}
 	kinds := []struct {
 		title, unit string
 		of          func(c *CaseText) (value, gain float64, ok bool) // gain: above 0 is better, 1 is much
 		format      string
 	}{
-		{"until the first cut, as a share of that with CNPs", "%", func(c *CaseText) (float64, float64, bool) {
-			x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, firstCut))
-			return x * 100, 1 - x, ok
-		}, "%.0f"},
+		{"until the first cut, as a share of that with CNPs", "%", share(firstCut), "%.0f"},
 		{"use of the link, gained", "points", func(c *CaseText) (float64, float64, bool) {
 			x, ok := difference(r, c, use)
 			return x, x / 30, ok
 		}, "%+.1f"},
-		{"peak of the queue in the steady state, as a share of that with CNPs", "%",
-			func(c *CaseText) (float64, float64, bool) {
-				x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, later))
-				return x * 100, 1 - x, ok
-			}, "%.0f"},
-		{"peak of the queue from the start, as a share of that with CNPs", "%",
-			func(c *CaseText) (float64, float64, bool) {
-				x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, peak))
-				return x * 100, 1 - x, ok
-			}, "%.0f"},
+		{"peak of the queue in the steady state, as a share of that with CNPs", "%", share(later), "%.0f"},
+		{"peak of the queue from the start, as a share of that with CNPs", "%", share(peak), "%.0f"},
 	}
 	cases := r.In(positions.ID)
 	var ways, hops []Coordinate
@@ -371,10 +375,8 @@ func (r *Results) frontier(network string) (f frontier, ok bool) {
 	if top == bottom {
 		top++
 	}
-	x := func(u float64) string { return fmt.Sprintf("%.1f", (u-minUse)/(100-minUse)*wide) }
-	y := func(p float64) string {
-		return fmt.Sprintf("%.1f", tall-(math.Log10(max(p, 1))-bottom)/(top-bottom)*tall)
-	}
+	x := func(u float64) string { return tenths((u - minUse) / (100 - minUse) * wide) }
+	y := func(p float64) string { return tenths(tall - (math.Log10(max(p, 1))-bottom)/(top-bottom)*tall) }
 	f.Network = network
 	for u := minUse; u <= 100; u += max(math.Floor((100-minUse)/4/5)*5, 5) {
 		f.XTicks = append(f.XTicks, tick{x(u), fmt.Sprintf("%.0f %%", u)})
@@ -384,12 +386,8 @@ func (r *Results) frontier(network string) (f frontier, ok bool) {
 	}
 	for _, v := range compared {
 		c := curve{Class: v.String()}
-		for i, p := range all[v] {
-			step := "L"
-			if i == 0 {
-				step = "M"
-			}
-			c.Path += step + x(p.Use) + " " + y(p.Peak)
+		for _, p := range all[v] {
+			c.to(x(p.Use), y(p.Peak))
 			title := fmt.Sprintf("%v: %.4g %% used, peak %.4g KB; %s", v, p.Use, p.Peak, p.Thresholds())
 			c.Points = append(c.Points, dot{x(p.Use), y(p.Peak), title})
 		}
@@ -397,6 +395,9 @@ func (r *Results) frontier(network string) (f frontier, ok bool) {
 	}
 	return f, true
 }
+
+// tenths returns a place in a figure.
+func tenths(x float64) string { return fmt.Sprintf("%.1f", x) }
 
 // timeText returns microseconds in words.
 func timeText(t float64) string {
@@ -434,7 +435,7 @@ func (r *Results) moments() (all []moment) {
 		}
 		top := math.Ceil(math.Log10(high))
 		for e := 0.; e <= top; e++ {
-			m.YTicks = append(m.YTicks, tick{fmt.Sprintf("%.1f", tall-e/top*tall), sizeText(math.Pow(10, e))})
+			m.YTicks = append(m.YTicks, tick{tenths(tall - e/top*tall), sizeText(math.Pow(10, e))})
 		}
 		m.RateTop = fmt.Sprintf("%.0f Gbit/s", fastest)
 		if fastest >= 1000 {
@@ -446,14 +447,9 @@ func (r *Results) moments() (all []moment) {
 			line := s.Line // stands in the first row that it is of
 			queue, rate := curve{Class: s.Variant.String()}, curve{Class: s.Variant.String()}
 			for k := range s.Queue {
-				step := "L"
-				if k == 0 {
-					step = "M"
-				}
-				at := float64(k) / float64(max(len(s.Queue)-1, 1)) * wide
-				queue.Path += fmt.Sprintf("%s%.1f %.1f", step, at, tall-math.Log10(max(s.Queue[k], 1))/top*tall)
-				rate.Path += fmt.Sprintf("%s%.1f %.1f", step, at, tall-math.Log10(max(s.Rate[k], 1))/
-					math.Log10(max(fastest, 10))*tall)
+				at := tenths(float64(k) / float64(max(len(s.Queue)-1, 1)) * wide)
+				queue.to(at, tenths(tall-math.Log10(max(s.Queue[k], 1))/top*tall))
+				rate.to(at, tenths(tall-math.Log10(max(s.Rate[k], 1))/math.Log10(max(fastest, 10))*tall))
 				table = append(table, []string{
 					fmt.Sprint(float64(k+1) * s.Every), s.Variant.String(), fmt.Sprint(s.Queue[k]),
 					fmt.Sprint(s.Use[k]), fmt.Sprint(s.Rate[k]), fmt.Sprint(s.Notices[k]), line,

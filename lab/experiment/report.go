@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/scenario"
 )
@@ -70,6 +71,19 @@ func (c *CaseText) conditions() string {
 	return out + scenario.Wrapped(end)
 }
 
+// Cell returns a figure as tables have it, with its bounds if they differ, and whether it is not 0.
+func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, some bool) {
+	m, from, to, ok := r.Median(c, v, figure)
+	if !ok {
+		return "–", false
+	}
+	text = scenario.Figure(m)
+	if from != to {
+		text += fmt.Sprintf(" (%s…%s)", scenario.Figure(from), scenario.Figure(to))
+	}
+	return text, m != 0 || to != 0
+}
+
 // table writes the table of a case.
 func (r *Results) table(out *strings.Builder, e *Experiment, c *CaseText) {
 	table := [][]string{{c.Name, ""}}
@@ -79,16 +93,8 @@ func (r *Results) table(out *strings.Builder, e *Experiment, c *CaseText) {
 	for _, shown := range e.shown {
 		row, some := []string{shown.Figure, Unit(shown.Figure)}, false
 		for _, v := range c.Variants {
-			m, from, to, ok := r.Median(c, v, shown.Figure)
-			cell := "–"
-			if ok {
-				cell = scenario.Figure(m)
-				if from != to {
-					cell += fmt.Sprintf(" (%s…%s)", scenario.Figure(from), scenario.Figure(to))
-				}
-				some = some || m != 0 || to != 0
-			}
-			row = append(row, cell)
+			cell, is := r.Cell(c, v, shown.Figure)
+			row, some = append(row, cell), some || is
 		}
 		if some {
 			table = append(table, row)

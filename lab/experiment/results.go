@@ -20,9 +20,6 @@ import (
 // Figures are what a run measured, by name.
 type Figures map[string]float64
 
-// A Metric is a name of a figure, with its unit.
-type Metric struct{ Name, Unit string }
-
 // The figures that reports of scenarios do not have.
 const (
 	later     = "peak after the warmup"
@@ -123,7 +120,13 @@ type CaseText struct {
 }
 
 // Of returns a coordinate of the case.
-func (c *CaseText) Of(name string) (Coordinate, bool) { return (&Case{At: c.At}).Of(name) }
+func (c *CaseText) Of(name string) (Coordinate, bool) {
+	i := slices.IndexFunc(c.At, func(at Coordinate) bool { return at.Name == name })
+	if i < 0 {
+		return Coordinate{}, false
+	}
+	return c.At[i], true
+}
 
 type key struct {
 	experiment, name string
@@ -219,7 +222,7 @@ func (c *Case) text() (CaseText, error) {
 		Seeds: c.Scenario.Seeds, Variants: c.Scenario.Variants,
 	}
 	for _, v := range c.Scenario.Variants {
-		t.Lines[v.String()] = c.Line(v)
+		t.Lines[v.String()] = c.Scenario.Line(v)
 	}
 	return t, err
 }
