@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
@@ -35,15 +36,15 @@ func (h *hostRole) ignores(ip []byte) bool {
 	if h.of.Capable() {
 		return false
 	}
+	n := h.of.net
 	var p rocev2.Packet
-	if p.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}) != nil {
+	if n.roles.reads(ip).Packet(&p) != nil {
 		return false
 	}
 	notice, err := fastcnp.FromPacket(&p)
 	if err != nil {
 		return false
 	}
-	n := h.of.net
 	n.count.Ignored++
 	if to, ok := index(switchPrefix, notice.Src); ok && n.cfg.Rejects && to < len(n.switches) {
 		n.count.Rejected++
@@ -82,16 +83,8 @@ func (n *Network) problem(from, to netip.Addr, about []byte, pointer uint32) []b
 	message := b[ipv6Header:]
 	message[0], message[1] = problem, unrecognised
 	binary.BigEndian.PutUint32(message[4:], pointer)
-	sum := uint32(len(message)) + icmpv6 // of the pseudo-header (RFC 8200 section 8.1)
-	for octets := b[8:]; len(octets) > 0; octets = octets[2:] {
-		if len(octets) == 1 {
-			sum += uint32(octets[0]) << 8
-			break
-		}
-		sum += uint32(octets[0])<<8 | uint32(octets[1])
-	}
-	sum = sum>>16 + sum&0xFFFF
-	binary.BigEndian.PutUint16(message[2:], ^uint16(sum>>16+sum))
+	sum := ipudp.Sum(uint64(len(message))+icmpv6, b[8:]) // with the pseudo-header (RFC 8200 section 8.1)
+	binary.BigEndian.PutUint16(message[2:], ^ipudp.Fold(sum))
 	return b
 }
 
