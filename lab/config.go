@@ -50,11 +50,11 @@ func (v Variant) byAck() bool { return v == HPCC || v == HPCCBoth }
 // pauses says whether switches send PPFCs.
 func (v Variant) pauses() bool { return v == PPFC || v == PPFCAndCNP }
 
-// decides says whether packets meet congestion by RED.
-func (v Variant) decides() bool { return v != None && v != PPFC && v != HPCC }
+// Decides says whether packets meet congestion by RED.
+func (v Variant) Decides() bool { return v != None && v != PPFC && v != HPCC }
 
-// answers says whether receivers answer marks with CNPs.
-func (v Variant) answers() bool {
+// Answers says whether receivers answer marks with CNPs.
+func (v Variant) Answers() bool {
 	switch v {
 	case CNP, CNPPolled, FastCNPMarks, FCN, PPFCAndCNP:
 		return true

@@ -25,7 +25,7 @@ func newHostRole(h *Host, flows int) *hostRole {
 	n := h.net
 	addr := numbered(hostPrefix, h.index)
 	r := receiver.Config{
-		Enabled: n.cfg.Variant.answers() || n.cfg.Incapable > 0, Out: n.cfg.HostLimit,
+		Enabled: n.cfg.Variant.Answers() || n.cfg.Incapable > 0, Out: n.cfg.HostLimit,
 		Self6: addr, QPs: pairs{n}, PerFlow: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
 	}
 	if n.cfg.Variant == CNPPolled {

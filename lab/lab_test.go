@@ -205,7 +205,7 @@ func TestNoAllocations(t *testing.T) {
 		n.Until(30 * ms)
 		require.Equal(t, pages, len(n.pool.pages), v)
 		c := n.Counts()
-		require.True(t, v.HPCC() || v.decides() == (c.Notified > before.Notified), v)
+		require.True(t, v.HPCC() || v.Decides() == (c.Notified > before.Notified), v)
 		require.Equal(t, v.pauses(), c.Braked > before.Braked, v)
 	}
 	for what, change := range map[string]func(*Config){

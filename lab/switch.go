@@ -106,7 +106,7 @@ func (s *Switch) attach(p *Port) {
 	p.index = len(s.ports)
 	s.ports = append(s.ports, p)
 	p.draws = s.net.Stream("marks", s.index<<16|p.index)
-	p.red = s.net.cfg.RED.Max > 0 && s.net.cfg.Variant.decides()
+	p.red = s.net.cfg.RED.Max > 0 && s.net.cfg.Variant.Decides()
 	p.in.refresh = sim.NewAlarm(sim.Timer, s.id, uint32(p.index))
 }
 

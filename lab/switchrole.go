@@ -54,7 +54,7 @@ func newSwitchRole(s *Switch) *switchRole {
 		}
 	}
 	cfg := congested.Config{
-		Enabled:  n.cfg.Variant.decides(),
+		Enabled:  n.cfg.Variant.Decides(),
 		Self6:    role.addr,
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
 		Capable:  n.capable(capable),

@@ -62,33 +62,20 @@ func (c *Config) check() error {
 			return &ConfigError{wrong.key, wrong.want}
 		}
 	}
-	if err := c.checkPausing(); err != nil {
-		return err
-	}
+	from := &p.From
 	for _, x := range []struct {
-		priority uint8
+		is, most uint8
 		key      string
-	}{{c.DataPriority, "DataPriority"}, {c.AckPriority, "AckPriority"},
-		{c.NotificationPriority, "NotificationPriority"}} {
-		if x.priority > maxPriority {
-			return &ConfigError{x.key, fmt.Sprintf("from 0 to %d needed", maxPriority)}
+	}{
+		{from.Alarm, level.Max, "Pausing.From.Alarm"}, {from.Hold, level.Max, "Pausing.From.Hold"},
+		{from.Stop, level.Max, "Pausing.From.Stop"}, {c.DataPriority, maxPriority, "DataPriority"},
+		{c.AckPriority, maxPriority, "AckPriority"}, {c.NotificationPriority, maxPriority, "NotificationPriority"},
+	} {
+		if x.is > x.most {
+			return &ConfigError{x.key, fmt.Sprintf("from 0 to %d needed", x.most)}
 		}
 	}
 	return c.checkAmounts()
-}
-
-// checkPausing returns an error if a request to pause begins at a level that cannot be.
-func (c *Config) checkPausing() error {
-	from := &c.Pausing.From
-	for _, x := range []struct {
-		level uint8
-		key   string
-	}{{from.Alarm, "Alarm"}, {from.Hold, "Hold"}, {from.Stop, "Stop"}} {
-		if x.level > level.Max {
-			return &ConfigError{"Pausing.From." + x.key, fmt.Sprintf("from 0 to %d needed", level.Max)}
-		}
-	}
-	return nil
 }
 
 // checkAmounts returns an error if an amount of octets, a time or a limit cannot be.

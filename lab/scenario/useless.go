@@ -45,8 +45,7 @@ func (s *Scenario) rules() []rule {
 	one := func(v lab.Variant) bool { return slices.Contains(s.Variants, v) }
 	dcqcn := some(func(v lab.Variant) bool { return !v.HPCC() })
 	in := "with topology.kind " + t.Kind
-	red := some(usesRED)
-	answers := some(func(v lab.Variant) bool { return v == lab.CNPPolled || answersAtOnce(v) })
+	red, answers := some(lab.Variant.Decides), some(lab.Variant.Answers)
 	asks := some(func(v lab.Variant) bool { return switchSends(v) || v == lab.Oracle })
 	sends := some(switchSends)
 	cuts := some(func(v lab.Variant) bool { return v != lab.None && v != lab.PPFC && !v.HPCC() })
@@ -100,14 +99,6 @@ func (s *Scenario) rules() []rule {
 
 // fast says whether switches send Fast CNPs without a trace.
 func fast(v lab.Variant) bool { return v == lab.FastCNP || v == lab.FastCNPMarks }
-
-// usesRED says whether packets meet congestion by RED.
-func usesRED(v lab.Variant) bool { return v != lab.None && v != lab.PPFC && v != lab.HPCC }
-
-// answersAtOnce says whether receivers answer marks with CNPs, each at once.
-func answersAtOnce(v lab.Variant) bool {
-	return slices.Contains([]lab.Variant{lab.CNP, lab.FastCNPMarks, lab.FCN, lab.PPFCAndCNP}, v)
-}
 
 // switchSends says whether switches send notifications that take time.
 func switchSends(v lab.Variant) bool {
