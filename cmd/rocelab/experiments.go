@@ -201,16 +201,9 @@ func writeJSON(w io.Writer, r *experiment.Results) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s", head[:len(head)-1])
-	if err := writeList(out, "cases", r.Cases); err != nil {
-		return err
-	}
-	if err := writeList(out, "runs", r.Runs); err != nil {
-		return err
-	}
-	if err := writeList(out, "series", r.Series); err != nil {
-		return err
-	}
-	if err := writeList(out, "checks", r.Checks); err != nil {
+	err = errors.Join(writeList(out, "cases", r.Cases), writeList(out, "runs", r.Runs),
+		writeList(out, "series", r.Series), writeList(out, "checks", r.Checks))
+	if err != nil {
 		return err
 	}
 	fmt.Fprint(out, "}\n")

@@ -115,6 +115,16 @@ func (r *run) measure() {
 	}
 }
 
+// deepest returns the index of the port whose data queue was the deepest; of several the first.
+func (r *run) deepest() (deepest int) {
+	for i, p := range r.ports {
+		if p.Most() > r.ports[deepest].Most() {
+			deepest = i
+		}
+	}
+	return deepest
+}
+
 // end collects the results.
 func (r *run) end(from sim.Time) {
 	n, res := r.net, &r.result
@@ -123,15 +133,12 @@ func (r *run) end(from sim.Time) {
 		res.Err = n.Check()
 	}
 	res.Print, res.Events = n.Print(), n.Sim.Events()
-	length := res.Ended - from
+	length, deepest := res.Ended-from, r.deepest()
+	res.Port, res.Peak = r.ports[deepest].String(), r.ports[deepest].Most()
 	for i, p := range r.ports {
 		res.Paused += p.Paused()
 		if p.Last() {
 			res.AtHosts += p.Congested()
-		}
-		deepest := p.Most() > res.Peak || res.Port == ""
-		if deepest {
-			res.Port, res.Peak = p.String(), p.Most()
 		}
 		if r.meters == nil || length <= 0 {
 			continue
@@ -139,7 +146,7 @@ func (r *run) end(from sim.Time) {
 		p.Stop()
 		use := float64(p.Sent()-r.sent[i]) / float64(max(p.Rate().Octets(length), 1))
 		res.Busiest = max(res.Busiest, use)
-		if deepest {
+		if i == deepest {
 			res.Use, res.Queue = use, r.meters[i].Queue
 		}
 	}

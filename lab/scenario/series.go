@@ -54,12 +54,7 @@ func (s *Scenario) Series(ctx context.Context, v lab.Variant, seed uint64, every
 		out.Notice = append(out.Notice, n.Counts().Notified-notified)
 		notified = n.Counts().Notified
 	}
-	deepest := 0
-	for j, p := range r.ports {
-		if p.Most() > r.ports[deepest].Most() {
-			deepest = j
-		}
-	}
+	deepest := r.deepest()
 	out.Port, out.Queue, out.Use = r.ports[deepest].String(), queues[deepest], uses[deepest]
 	return out, n.Check()
 }
