@@ -55,7 +55,7 @@
 //     node/border the border, node/pause who obeys PPFC, node/reaction how a sender
 //     slows down. node/acl, node/level, node/limit and node/proxies are their parts.
 //   - qpmap: whose queue pair sends to whose, learned from packets.
-//   - flows: what became of each flow, in captures and live.
+//   - flows: what became of each flow, in captures and live; flows/triage: what was the matter, in sentences.
 //   - filter: filters for captures and for borders.
 //
 // # How they are used

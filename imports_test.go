@@ -46,7 +46,7 @@ var floors = [][]string{
 		"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause",
 		"flows",
 	},
-	{"node/reaction"},
+	{"node/reaction", "flows/triage"},
 	{"lab/sim", "lab/fluid"},
 	{"lab"},
 	{"lab/check", "lab/scenario"},

@@ -95,6 +95,9 @@ type reply struct {
 	unread   bool // the capture cut the syndrome
 	mtu      uint16
 	at       int64
+	frame    uint64
+	class    uint8 // traffic class
+	pcp      uint8 // as Packet has it
 }
 
 // kind returns the kind of the syndrome: BTH opcodes other than Acknowledge count as an
@@ -111,10 +114,10 @@ func (r *reply) kind() bth.SyndromeType {
 
 // answer records what comes back: responses, acknowledgements and CNPs of the
 // receiver.
-func (t *Table) answer(p *Packet, at int64) {
+func (t *Table) answer(p *Packet, frame uint64, at int64) {
 	s := t.stream(&p.pkt)
 	r := reply{psn: p.psn, opcode: p.opcode, syndrome: p.syndrome, unread: p.noHeaders, at: at,
-		mtu: p.opcode.PathMTU(p.payload)}
+		mtu: p.opcode.PathMTU(p.payload), frame: frame, class: p.trafficClass, pcp: p.pcp}
 	t.learnMTU(s, r.mtu)
 	with := t.known(s)
 	doubted := p.kind == answer && with != nil && with.pairing.srcQPBy != 0 && !with.expects(r.psn)
@@ -164,12 +167,19 @@ func (t *Table) reply(s *stream, r *reply) {
 	o := &roles[r.opcode]
 	if o.of == cnpKind {
 		t.notified(f, r.at)
+		if e := t.evidence(f); e != nil {
+			from := t.key(s).Reversed(0)
+			e.notice(NoticeCNP, &from, r.class, r.pcp, r.frame, r.at)
+		}
 		return
 	}
 	if f.Packets == 0 && !f.sequence.begun {
 		return
 	}
 	h := t.history(f)
+	if e := t.evidence(f); e != nil {
+		e.answer(r)
+	}
 	t.setMTU(s, r.mtu)
 	covered, kind := r.psn, r.kind()
 	if kind != bth.SyndromeACK {
@@ -206,6 +216,9 @@ func (t *Table) refuse(s *stream, r *reply) {
 	if kind == bth.SyndromeRNRNAK || kind == bth.SyndromeNAK && code == bth.NAKPSNSequence {
 		f := &s.flow
 		sent := bth.AddPSN(f.sequence.next, f.sequence.slack)
+		if e := t.evidence(f); e != nil {
+			e.refused(kind == bth.SyndromeRNRNAK, r)
+		}
 		t.history(f).refuse(r.psn, sent, kind == bth.SyndromeRNRNAK, t.stats.Packets)
 	}
 }

@@ -223,7 +223,7 @@ func TestDeepestQueue(t *testing.T) {
 	}
 	require.Equal(t, QueueDepth{2, 5, true}, q)
 	var p paused
-	p.frame(1500, 100)
+	p.frame(1500, 1, 100)
 	p.until(101)
 	require.Equal(t, []int64{1, 0}, []int64{int64(p.Paused), p.rest}, "a nanosecond passed, no more")
 	var h Histogram

@@ -45,6 +45,10 @@ func (t *Table) drop(id uint32) {
 	}
 	t.histories.give(&f.history)
 	t.serieses.give(&f.series)
+	if e := t.evidences.at(f.evidence); e != nil {
+		t.histograms.give(&e.pace.recovery)
+	}
+	t.evidences.give(&f.evidence)
 	t.histograms.give(&f.rtt)
 	t.histograms.give(&f.cnps.afterCE)
 	t.changes.forget(s)

@@ -19,6 +19,7 @@ type flow struct {
 	cnps        cnps
 	rtt         uint32 // a histogram in the table's pool; 0 without
 	series      uint32 // in the table's pool; 0 without
+	evidence    uint32 // likewise
 }
 
 // count counts what every request has.

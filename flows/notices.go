@@ -4,7 +4,7 @@ import "github.com/rocecn/rocecn/internal/flowtable"
 
 // notice records a message that names the flow that it is about: a Fast CNP, a
 // PPFC, an FCN or a proxy message.
-func (t *Table) notice(p *Packet, at int64) {
+func (t *Table) notice(p *Packet, frame uint64, at int64) {
 	about, named := p.about, p.about.QP&withoutQP == 0
 	switch {
 	case p.kind == fcnKind:
@@ -41,6 +41,9 @@ func (t *Table) notice(p *Packet, at int64) {
 		for _, q := range p.hops[:p.nHops] {
 			series.queue(q, i)
 		}
+	}
+	if e := t.evidence(&s.flow); e != nil {
+		e.notice(noticeKinds[p.kind-fastKind], &p.pkt, p.trafficClass, p.pcp, frame, at)
 	}
 	if p.kind == fastKind {
 		t.notified(&s.flow, at)
@@ -137,3 +140,6 @@ func (n *names) find(k *key) (key, bool) {
 	flow, ok := n.flows[key{Src: k.Src, QP: k.QP}]
 	return flow, ok && flow.QP&withoutQP == 0
 }
+
+// noticeKinds are the kinds of notices from fastKind on.
+var noticeKinds = [...]NoticeKind{NoticeFast, NoticePPFC, NoticeFCN, NoticeProxy}

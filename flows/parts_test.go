@@ -352,8 +352,8 @@ func TestLinksInShards(t *testing.T) {
 func TestPauseStepsBack(t *testing.T) {
 	for back, since := range map[int64]int64{0: 5e9, 1: 5e9, 1e9 - 1: 5e9, 1e9: 4e9, 2e9: 3e9, -1: 5e9 + 1} {
 		var p paused
-		p.frame(1000, 5e9)
-		p.frame(1000, 5e9-back)
+		p.frame(1000, 1, 5e9)
+		p.frame(1000, 2, 5e9-back)
 		require.Equal(t, since, p.since, back)
 	}
 }

@@ -35,6 +35,16 @@ type paused struct {
 	on     bool  // an XOFF came, and no XON since
 	since  int64 // nanoseconds since 1970: when the last one came
 	length int64 // picoseconds: how long that one pauses
+
+	sign    sign  // of XOFFs
+	began   int64 // nanoseconds since 1970: since when it is paused without an end
+	longest int64 // nanoseconds: the longest time without an end that is over
+}
+
+// Pauses says when a priority was paused.
+type Pauses struct {
+	Sign                  // XOFFs
+	Longest time.Duration // the longest time that it was paused without an end
 }
 
 // until counts what the last XOFF paused up to now.
@@ -51,16 +61,37 @@ func (p *paused) until(now int64) {
 	p.rest = ps % 1000
 }
 
+// end returns when what the last XOFF asked for has passed.
+func (p *paused) end() int64 { return p.since + min(p.length/1000, math.MaxInt64-p.since) }
+
+// lasts returns for how long the priority has been paused without an end now, or was when that passed; 0 if it is not.
+func (p *paused) lasts(now int64) int64 {
+	if !p.on {
+		return 0
+	}
+	return max(min(now, p.end())-p.began, 0)
+}
+
 // frame records what a frame says of the priority, a pause of so many
 // picoseconds, 0 to go on, that came now.
-func (p *paused) frame(length, now int64) {
+func (p *paused) frame(length int64, number uint64, now int64) {
 	if back := p.since - now; back > 0 && back < int64(time.Second) {
 		now = p.since // the clock of another queue: no time is counted twice
 	}
 	p.until(now)
+	if end := p.end(); p.on && now > end {
+		p.longest, p.on = max(p.longest, end-p.began), false // its quanta had passed
+	}
+	switch {
+	case length > 0 && !p.on:
+		p.began = now
+	case length == 0:
+		p.longest = max(p.longest, p.lasts(now))
+	}
 	p.on, p.since, p.length = length > 0, now, length
 	if p.on {
 		p.XOFF++
+		p.sign.add(number, now)
 	} else {
 		p.XON++
 	}
@@ -89,7 +120,7 @@ func pauseOf(m *message.Message) (p pause) {
 }
 
 // pause records a PFC or PAUSE frame.
-func (t *Table) pause(p *pause, at int64) {
+func (t *Table) pause(p *pause, frame uint64, at int64) {
 	mac := uint64(be.Uint16(p.mac[:]))<<32 | uint64(be.Uint32(p.mac[2:]))
 	if n := uint64(t.config.Shards); n > 1 && hash.Mix(mac, 0xE7037ED1A0B428DB)%n != uint64(t.config.Shard) {
 		return
@@ -104,12 +135,12 @@ func (t *Table) pause(p *pause, at int64) {
 		t.links[p.mac] = l
 	}
 	if p.whole {
-		l[allPriorities].frame(t.pauseLength(p.quanta[0]), at)
+		l[allPriorities].frame(t.pauseLength(p.quanta[0]), frame, at)
 		return
 	}
 	for i, quanta := range p.quanta {
 		if p.enabled>>i&1 != 0 {
-			l[i].frame(t.pauseLength(quanta), at)
+			l[i].frame(t.pauseLength(quanta), frame, at)
 		}
 	}
 }

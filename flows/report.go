@@ -41,6 +41,8 @@ type Flow struct {
 	// SharedPort is how many other flows of the snapshot have the same two addresses, in this direction, and the same
 	// SrcPort, so that ECMP sends them all one way. Flows of management and those whose port varies share with none.
 	SharedPort uint64
+
+	Evidence *Evidence // nil without Config.Evidence
 }
 
 // Requests counts the requests of a flow, repeats and those with a wrong ICRC
@@ -145,6 +147,7 @@ type Link struct {
 	Src        net.HardwareAddr // of the frames
 	Priorities [8]Priority      // by PFC
 	All        Priority         // by PAUSE
+	Pauses     [9]Pauses        // the same by priority, and behind them those by PAUSE
 	Rate       uint64           // of the link, in bits a second
 	Assumed    bool             // Rate is a guess: Config.LinkRate was not given
 }
@@ -155,6 +158,9 @@ func (t *Table) report(s *stream) Flow {
 	out := Flow{
 		FlowKey: flowKey(t.key(s)), Requests: f.Requests, First: moment(f.first), Answers: s.settled, Spacing: -1,
 		AfterCE: t.histograms.at(f.cnps.afterCE).clone(), Queue: f.queue,
+	}
+	if e := t.evidences.at(f.evidence); e != nil {
+		out.Evidence = e.report(t.histograms.at(e.pace.recovery).clone())
 	}
 	out.Mean, out.Peak = f.rates()
 	if f.macs != [12]byte{} {
@@ -230,7 +236,9 @@ func (t *Table) reportLinks() (all []Link) {
 	for mac, priorities := range t.links {
 		l := Link{Src: mac[:], Rate: t.config.LinkRate, Assumed: t.assumed}
 		for i, p := range priorities {
-			if p.until(t.latest); i == allPriorities {
+			p.until(t.latest)
+			l.Pauses[i] = Pauses{p.sign.report(), time.Duration(max(p.longest, p.lasts(t.latest)))}
+			if i == allPriorities {
 				l.All = p.Priority
 			} else {
 				l.Priorities[i] = p.Priority

@@ -17,6 +17,10 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	if series := t.series(f); series != nil {
 		series.packet(p, at)
 	}
+	if e := t.evidence(f); e != nil {
+		e.request(p, frame, at)
+		t.recovered(e)
+	}
 	r := &roles[p.opcode]
 	if sequenced(p.opcode.Transport(), p.pkt.QP) {
 		t.sequenced(s, p, frame, at)
@@ -51,6 +55,7 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	}
 	lives, slack, read, expected := q.counts.Lives, q.slack, q.read, bth.AddPSN(q.next, q.slack)
 	n, more := f.takes(p, r)
+	covered := q.begun && q.covered(p.psn)
 	verdict := q.request(p.psn, n, more, r, h)
 	if q.counts.Lives != lives && s.pairing.ended {
 		t.settle(s)
@@ -78,10 +83,10 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	if verdict != repeated {
 		f.countMessage(r)
 	}
-	cause := Timeout
+	cause, asked := Timeout, false
 	switch {
 	case verdict == fillsHole && !unreliable:
-		h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.stats.Packets, true)
+		asked = h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.stats.Packets, true) != Timeout
 	case !verdict.repeats():
 	case unreliable: // UC repeats nothing
 		return
@@ -96,6 +101,9 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	if series := t.series(f); series != nil {
 		gap := uint32(bth.ComparePSN(p.psn, expected))
 		series.sequenced(p, frame, at, verdict, gap, q.counts.Lives != lives, cause)
+	}
+	if e := t.evidence(f); e != nil {
+		e.sequenced(frame, at, verdict, cause, covered, asked)
 	}
 	if f.FirstTrouble == 0 && (verdict.repeats() || verdict == beyondGap) {
 		f.FirstTrouble = frame

@@ -26,6 +26,9 @@ type Config struct {
 	// Series keeps how each flow went over time, for [Table.Series], in 8 KB more a
 	// flow.
 	Series bool
+	// Evidence keeps in which frames what happened, for Flow.Evidence, in 1.5 KB more a flow, and 2 KB more where a
+	// CNP made it slow down.
+	Evidence bool
 }
 
 const (
@@ -53,6 +56,7 @@ type Table struct {
 	histograms pool[Histogram]
 	earlies    pool[early]
 	serieses   pool[series]
+	evidences  pool[evidence]
 
 	pairs       *qpmap.Map
 	observation qpmap.Observation
@@ -130,12 +134,12 @@ func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 		}
 	case answer, cnpKind:
 		if t.mine(&p.pkt) {
-			t.answer(p, at)
+			t.answer(p, frame, at)
 		}
 	case pfcKind:
-		t.pause(&p.pause, at)
+		t.pause(&p.pause, frame, at)
 	default:
-		t.notice(p, at)
+		t.notice(p, frame, at)
 	}
 }
 

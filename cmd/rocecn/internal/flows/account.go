@@ -11,6 +11,8 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // An accountant gives packets to a table, and prints what the table says: at the
@@ -30,7 +32,11 @@ type accountant struct {
 
 	begin, end time.Time // of -host: when the first and the last packet came
 	joined     []hostLine
-	hostErr    error // of reading the files of -host
+
+	verdicts []triage.Verdict            // of -explain, and for the page; about chosen flows
+	causes   map[rocev2.FlowKey][]string // of the verdicts about a flow
+
+	hostErr error // of reading the files of -host
 }
 
 func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
@@ -114,11 +120,19 @@ func (a *accountant) finish() (broken []verdict, err error) {
 	}
 	all := a.table.Snapshot()
 	a.joined, a.hostErr = a.joinHosts(all, a.begin, a.end) // of all flows, chosen or not
+	a.verdicts = triage.Explain(all)                       // likewise
 	a.choice.apply(all)
+	a.choose(all)
 	broken = check(a.rules, all.Flows, all.Unpaired)
 	a.order.sort(all.Flows)
-	if a.interval == 0 {
+	if a.form == "human" {
+		err = a.printVerdicts()
+	}
+	if err == nil && a.interval == 0 {
 		err = a.print(all, nil)
+	}
+	if err == nil && a.form == "json" {
+		err = a.printVerdicts()
 	}
 	if err == nil {
 		err = a.printHosts()
@@ -166,7 +180,7 @@ func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err err
 		}
 	}
 	for i := range s.Flows {
-		write(lineOf(&s.Flows[i], during))
+		write(a.explained(lineOf(&s.Flows[i], during), &s.Flows[i]))
 	}
 	for i := range s.Unpaired {
 		write(unpairedLineOf(&s.Unpaired[i], during))

@@ -41,6 +41,7 @@ type options struct {
 	inputs   cli.Inputs
 	html     string   // the file of the page; empty: none
 	hosts    []string // the files of what hosts counted themselves
+	explains bool     // print what is the matter
 	twoPoint bool     // compare the two files
 	window   int
 }
@@ -85,6 +86,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 			o.hosts = append(o.hosts, name)
 			return nil
 		})
+	flags.BoolVar(&o.explains, "explain", false,
+		"say in sentences what is the matter, with whom and why, in which frames, and how to filter for them")
 	flags.BoolVar(&o.twoPoint, "compare", false,
 		"compare two captures of the same traffic: what was lost, changed, copied and delayed from A to B")
 	flags.IntVar(&o.window, "window", flows.DefaultWindow,
@@ -123,6 +126,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	case len(o.hosts) > 0 && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 ||
 		o.table.Shards > 1):
 		err = errors.New("-host: goes with neither -compare, -csv, -prometheus, -interval nor -shard")
+	case o.explains && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.table.Shards > 1):
+		err = errors.New("-explain: goes with neither -compare, -csv, -prometheus nor -shard")
 	case o.window < 1:
 		err = errors.New("-window: at least 1")
 	case forms > 1:
@@ -140,6 +145,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	if err != nil {
 		return nil, cli.Misuse(stderr, "flows", err)
 	}
+	// A shard does not see what its flows have in common with others.
+	o.table.Evidence = o.explains || o.html != "" && o.table.Shards <= 1
 	return o, 0
 }
 

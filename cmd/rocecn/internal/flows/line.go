@@ -53,6 +53,11 @@ type flowLine struct {
 	WorstQueue *flows.QueueDepth `json:"worst_queue,omitempty"`
 	ICRCWrong  uint64            `json:"icrc_wrong"`
 	Truncated  uint64            `json:"truncated"`
+
+	// Of -explain.
+	Verdicts []string     `json:"verdicts,omitempty"`
+	Control  *controlLine `json:"control,omitempty"`
+	Silence  *silenceLine `json:"silence_us,omitempty"`
 }
 
 type (

@@ -1,0 +1,189 @@
+package flows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A verdictLine is the JSON object of a verdict.
+type verdictLine struct {
+	Verdict bool        `json:"verdict"`
+	Cause   string      `json:"cause"`
+	Party   string      `json:"party,omitempty"`
+	Flows   []keyLine   `json:"flows"`
+	More    int         `json:"more_flows,omitempty"`
+	Since   string      `json:"since"`
+	Until   string      `json:"until"`
+	Text    string      `json:"text"`
+	Next    string      `json:"next"`
+	Frames  []frameLine `json:"frames"`
+	Filter  string      `json:"filter"`
+}
+
+type (
+	keyLine struct {
+		Src    string `json:"src"`
+		Dst    string `json:"dst"`
+		DestQP uint32 `json:"dest_qp"`
+	}
+	frameLine struct {
+		Frame uint64 `json:"frame"`
+		What  string `json:"what"`
+	}
+)
+
+// maxKeys is how many flows a verdict names.
+const maxKeys = 64
+
+func verdictLineOf(v *triage.Verdict) *verdictLine {
+	l := &verdictLine{Verdict: true, Cause: v.Cause.String(), Party: v.Party, Flows: []keyLine{},
+		Since: stamp(v.Since), Until: stamp(v.Until), Text: v.Text, Next: v.Next, Frames: []frameLine{},
+		Filter: v.Filter, More: max(len(v.Flows)-maxKeys, 0)}
+	for _, k := range v.Flows[:len(v.Flows)-l.More] {
+		l.Flows = append(l.Flows, keyLine{k.Src.String(), k.Dst.String(), k.DestQP})
+	}
+	for _, f := range v.Frames {
+		l.Frames = append(l.Frames, frameLine{f.Number, f.What})
+	}
+	return l
+}
+
+// A controlLine is what CNPs did to a flow, in its JSON object, of -explain.
+type controlLine struct {
+	Judged   uint64     `json:"judged"`
+	Cut      uint64     `json:"cut"`
+	Before   float64    `json:"before_bps"`
+	After    float64    `json:"after_bps"`
+	Recovery *timesLine `json:"recovery_us,omitempty"`
+	Unheeded uint64     `json:"unheeded,omitempty"`
+	DSCP     []int      `json:"cnp_dscp"`
+	PCP      []int      `json:"cnp_pcp,omitempty"`
+}
+
+// controlLineOf returns nil for a flow without a CNP.
+func controlLineOf(f *flows.Flow) *controlLine {
+	if f.Evidence == nil || f.Evidence.CNPDSCP == 0 {
+		return nil
+	}
+	c := &f.Evidence.Control
+	l := &controlLine{Judged: c.Judged, Cut: c.Cut, Before: float64(int64(c.Before)), After: float64(int64(c.After)),
+		Unheeded: c.Unheeded.Count, DSCP: setBits(f.Evidence.CNPDSCP), PCP: setBits(uint64(f.Evidence.CNPPCP))}
+	if c.Recovery.Samples() > 0 {
+		l.Recovery = new(timesOf(c.Recovery))
+	}
+	return l
+}
+
+// A silenceLine is how long a sender was silent before it repeated something after a timeout.
+type silenceLine struct {
+	Least   float64 `json:"least"`
+	Most    float64 `json:"most"`
+	Covered uint64  `json:"covered"`
+}
+
+// choose leaves out the verdicts that are about other flows than those chosen.
+func (a *accountant) choose(chosen *flows.Snapshot) {
+	shown := map[rocev2.FlowKey]bool{}
+	for i := range chosen.Flows {
+		shown[chosen.Flows[i].FlowKey] = true
+	}
+	a.verdicts = slices.DeleteFunc(a.verdicts, func(v triage.Verdict) bool {
+		return len(v.Flows) > 0 && !slices.ContainsFunc(v.Flows, func(k rocev2.FlowKey) bool { return shown[k] })
+	})
+	a.causes = map[rocev2.FlowKey][]string{}
+	for i := range a.verdicts {
+		v := &a.verdicts[i]
+		for _, k := range v.Flows {
+			if c := v.Cause.String(); !slices.Contains(a.causes[k], c) {
+				a.causes[k] = append(a.causes[k], c)
+			}
+		}
+	}
+}
+
+// printVerdicts prints them: before the table for people, behind the flows as JSON.
+func (a *accountant) printVerdicts() error {
+	if !a.explains {
+		return nil
+	}
+	if a.form == "json" {
+		out := json.NewEncoder(a.out)
+		out.SetEscapeHTML(false) // filters have &&
+		for i := range a.verdicts {
+			if err := out.Encode(verdictLineOf(&a.verdicts[i])); err != nil {
+				return cli.Output(err)
+			}
+		}
+		return cli.Output(a.out.Flush())
+	}
+	if len(a.verdicts) == 0 {
+		a.out.WriteString("nothing to explain\n")
+	}
+	for i := range a.verdicts {
+		a.out.Write(a.human.verdict(&a.verdicts[i]))
+	}
+	a.out.WriteString("\n")
+	return cli.Output(a.out.Flush())
+}
+
+// verdict writes one for people.
+func (h *human) verdict(v *triage.Verdict) []byte {
+	colour := red
+	if v.Cause.Symptom() {
+		colour = yellow
+	}
+	b := h.coloured(nil, v.Cause.String(), colour)
+	if v.Party != "" {
+		b = fmt.Appendf(b, ": %s", v.Party)
+	}
+	b = append(b, '\n')
+	for _, text := range []string{v.Text, v.Next} {
+		for _, line := range wrapText(text, columns-2) {
+			b = fmt.Appendf(b, "  %s\n", line)
+		}
+	}
+	var words []string
+	for _, f := range v.Frames {
+		words = append(words, fmt.Sprintf("%d %s", f.Number, f.What))
+	}
+	for _, line := range wrap(append([]string{"frames " + words[0]}, words[1:]...), columns-2) {
+		b = fmt.Appendf(b, "  %s\n", line)
+	}
+	return fmt.Appendf(b, "  %s\n", v.Filter)
+}
+
+// wrapText breaks a text into lines of this width.
+func wrapText(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case len(line)+1+len(word) <= width:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = word
+		}
+	}
+	return append(lines, line)
+}
+
+// explained adds to the line of a flow what -explain knows of it.
+func (a *accountant) explained(l *flowLine, f *flows.Flow) *flowLine {
+	if f.Evidence == nil || !a.explains {
+		return l
+	}
+	l.Verdicts, l.Control = a.causes[f.FlowKey], controlLineOf(f)
+	if e := f.Evidence; e.MostSilence > 0 {
+		l.Silence = &silenceLine{micros(e.LeastSilence), micros(e.MostSilence), e.Covered}
+	}
+	return l
+}

@@ -1,0 +1,271 @@
+package flows
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Evidence is what can be pointed at of what happened to a flow: in which frames, when, and what its rate did. See
+// Config.Evidence.
+type Evidence struct {
+	Signs     [SignKinds]Sign // by SignKind
+	Notifiers []Notifier      // who sent notifications about the flow, those that were seen first
+	Control   Control
+
+	// How long the flow was silent before it repeated something after a timeout: the least and the most, 0 where
+	// it did not. Covered is how many of these repeats an answer in the capture had covered already.
+	LeastSilence, MostSilence time.Duration
+	Covered                   uint64
+
+	CNPDSCP uint64 // bit n: a CNP of either kind had DSCP n
+	CNPPCP  uint8  // bit n: one had PCP n in its VLAN tag; 0 without tags
+}
+
+// A Sign is something that was seen several times.
+type Sign struct {
+	Count        uint64
+	First, Last  uint64 // frames; 0 where there was none
+	Since, Until time.Time
+}
+
+// SignKind says what a [Sign] is of.
+type SignKind uint8
+
+// The kinds of signs. All are packets of the flow, or answers that are known to be about it.
+const (
+	SignRequest       SignKind = iota
+	SignNotECT                 // requests without ECT
+	SignCE                     // requests with CE
+	SignAnswer                 // responses, ACKs and NAKs
+	SignAnswerAfterCE          // of these, what came after a request with CE was seen
+	SignNAK                    // NAKs of the code PSN sequence
+	SignRNR                    // RNR NAKs
+	SignCNP                    // CNPs without a Fast CNP option
+	SignNotice                 // Fast CNPs, PPFCs, FCNs, messages to proxies
+	SignGap                    // requests behind PSNs that were passed over
+	SignLate                   // requests that filled a gap, and that no NAK asked for
+	SignResent                 // requests that filled a gap, and that a NAK had asked for
+	SignTimeout                // repeats by their cause, as Repeats has them
+	SignRepeatNAK
+	SignRepeatRNR
+	SignRepeatRead
+	noSign
+)
+
+// SignKinds is how many kinds there are.
+const SignKinds = int(noSign)
+
+var signNames = [SignKinds]string{"request", "not ECT", "CE", "answer", "answer after CE", "sequence NAK", "RNR NAK",
+	"CNP", "notification", "gap", "out of order", "sent again", "repeat after a timeout", "repeat after a NAK",
+	"repeat after an RNR NAK", "rest of a READ"}
+
+// String returns what was seen, in a few words.
+func (k SignKind) String() string { return enumtext.Name(k, signNames[:], "SignKind") }
+
+// NoticeKind says what kind of notification a node sent.
+type NoticeKind uint8
+
+// The kinds of notifications.
+const (
+	NoticeCNP NoticeKind = iota // without a Fast CNP option: of the receiver, or of a proxy in its name
+	NoticeFast
+	NoticePPFC
+	NoticeFCN
+	NoticeProxy
+)
+
+var noticeNames = [...]string{"CNP", "Fast CNP", "PPFC", "FCN", "proxy message"}
+
+// String returns what people call it.
+func (k NoticeKind) String() string { return enumtext.Name(k, noticeNames[:], "NoticeKind") }
+
+// A Notifier is an address from which notifications of one kind came about a flow.
+type Notifier struct {
+	From netip.Addr
+	Kind NoticeKind
+	Sign
+	Close uint64        // how many came less than 10 µs after the one before
+	Least time.Duration // between two; negative with fewer than two
+}
+
+// maxNotifiers is how many are kept of each flow.
+const maxNotifiers = 4
+
+// closeNotice is below what time notifications are close: an eighth of what DCQCN's authors have a receiver wait at
+// most.
+const closeNotice = int64(10 * time.Microsecond)
+
+// An evidence is an [Evidence] that grows.
+type evidence struct {
+	signs     [SignKinds]sign
+	notifiers [maxNotifiers]notifier
+	pace      pace
+
+	previous      int64 // when the request before came
+	timingOut     bool  // it was a repeat after a timeout
+	least, most   int64
+	covered       uint64
+	dscp          uint64
+	pcp           uint8
+	notifiersUsed uint8
+}
+
+type sign struct {
+	count, first, last uint64
+	since, until       int64
+}
+
+func (s *sign) add(frame uint64, at int64) {
+	if s.count == 0 {
+		s.first, s.since = frame, at
+	}
+	s.count++
+	s.last, s.until = frame, at
+}
+
+func (s *sign) report() (out Sign) {
+	if s.count > 0 {
+		out = Sign{s.count, s.first, s.last, moment(s.since), moment(s.until)}
+	}
+	return out
+}
+
+type notifier struct {
+	from key // its source
+	kind NoticeKind
+	sign
+	close  uint64
+	spaced bool
+	least  int64
+}
+
+// evidence returns the evidence of a flow, nil if none is kept or there was no request yet.
+func (t *Table) evidence(f *flow) *evidence {
+	if f.evidence == 0 && (!t.config.Evidence || f.Packets == 0) {
+		return nil
+	}
+	return t.evidences.of(&f.evidence)
+}
+
+// request records what all requests have.
+func (e *evidence) request(p *Packet, frame uint64, at int64) {
+	e.signs[SignRequest].add(frame, at)
+	switch rocev2.ECN(p.trafficClass & 3) {
+	case rocev2.CE:
+		e.signs[SignCE].add(frame, at)
+	case rocev2.NotECT:
+		e.signs[SignNotECT].add(frame, at)
+	}
+	e.pace.request(p.ipOctets, at)
+}
+
+// sequenced records what the PSN of a request showed; covered says whether an answer had covered it, asked whether a
+// NAK had asked for it.
+func (e *evidence) sequenced(frame uint64, at int64, v verdict, cause Cause, covered, asked bool) {
+	timeout := v.repeats() && cause == Timeout
+	switch {
+	case v == beyondGap:
+		e.signs[SignGap].add(frame, at)
+	case v == fillsHole && asked:
+		e.signs[SignResent].add(frame, at)
+	case v == fillsHole:
+		e.signs[SignLate].add(frame, at)
+	case v.repeats():
+		e.signs[[...]SignKind{SignTimeout, SignRepeatNAK, SignRepeatRNR, SignRepeatRead}[cause]].add(frame, at)
+	}
+	if timeout && covered {
+		e.covered++
+	}
+	if timeout && !e.timingOut && e.previous != 0 {
+		silence := max(at-e.previous, 1)
+		if e.least == 0 || silence < e.least {
+			e.least = silence
+		}
+		e.most = max(e.most, silence)
+	}
+	e.timingOut, e.previous = timeout, at
+}
+
+// answer records a response, an ACK or a NAK.
+func (e *evidence) answer(r *reply) {
+	e.signs[SignAnswer].add(r.frame, r.at)
+	if e.signs[SignCE].count > 0 {
+		e.signs[SignAnswerAfterCE].add(r.frame, r.at)
+	}
+}
+
+// refused records an RNR NAK, or a NAK of the code PSN sequence.
+func (e *evidence) refused(rnr bool, r *reply) {
+	if rnr {
+		e.signs[SignRNR].add(r.frame, r.at)
+	} else {
+		e.signs[SignNAK].add(r.frame, r.at)
+	}
+}
+
+// recovered counts how long it took until a flow was as fast as before a CNP, if that is so just now.
+func (t *Table) recovered(e *evidence) {
+	if d := e.pace.recovered; d > 0 {
+		t.histograms.of(&e.pace.recovery).Add(time.Duration(d))
+		e.pace.recovered = 0
+	}
+}
+
+// notice records a notification about the flow: where it came from, and with what traffic class.
+func (e *evidence) notice(kind NoticeKind, from *key, class, pcp uint8, frame uint64, at int64) {
+	if kind <= NoticeFast {
+		e.dscp |= 1 << (class >> 2)
+		e.pcp |= pcp
+		e.pace.notified(frame, at)
+	}
+	if kind == NoticeCNP {
+		e.signs[SignCNP].add(frame, at)
+	} else {
+		e.signs[SignNotice].add(frame, at)
+	}
+	used := e.notifiers[:e.notifiersUsed]
+	i := slices.IndexFunc(used, func(n notifier) bool {
+		return n.kind == kind && n.from.Src == from.Src && (n.from.QP^from.QP)&overIPv4 == 0
+	})
+	if i < 0 {
+		if i = len(used); i == maxNotifiers {
+			return
+		}
+		e.notifiersUsed++
+		e.notifiers[i] = notifier{from: *from, kind: kind}
+	}
+	n := &e.notifiers[i]
+	if d := at - n.until; n.count > 0 && d >= 0 {
+		if d < closeNotice {
+			n.close++
+		}
+		if !n.spaced || d < n.least {
+			n.spaced, n.least = true, d
+		}
+	}
+	n.add(frame, at)
+}
+
+// report returns what is known by now.
+func (e *evidence) report(h *Histogram) *Evidence {
+	out := &Evidence{
+		LeastSilence: time.Duration(e.least), MostSilence: time.Duration(e.most), Covered: e.covered,
+		CNPDSCP: e.dscp, CNPPCP: e.pcp, Control: e.pace.report(h),
+	}
+	for i := range e.signs {
+		out.Signs[i] = e.signs[i].report()
+	}
+	for i := range e.notifiers[:e.notifiersUsed] {
+		n := &e.notifiers[i]
+		one := Notifier{From: flowKey(&n.from).Src, Kind: n.kind, Sign: n.sign.report(), Close: n.close, Least: -1}
+		if n.spaced {
+			one.Least = time.Duration(n.least)
+		}
+		out.Notifiers = append(out.Notifiers, one)
+	}
+	return out
+}

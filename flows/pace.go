@@ -1,0 +1,163 @@
+package flows
+
+import "time"
+
+// Control is what a flow's rate did when CNPs came about it, as seen where the packets were captured. Before a CNP the
+// rate is that of the last 16 requests, after it that of the slowest 8 among the next 32, or up to the next CNP. It is
+// that of IP packets. CNPs without so many requests before and after them are not judged.
+type Control struct {
+	Judged        uint64  // CNPs, of both kinds
+	Cut           uint64  // of these, those behind which the rate fell by a tenth or more
+	Before, After float64 // bits a second: the mean over all that were judged
+	// From a cut until the rate was again nine tenths of what it was before; nil without. Further CNPs meanwhile do
+	// not begin anew.
+	Recovery *Histogram
+	// The longest run of CNPs, each at most 100 µs after the one before, behind none of which the rate fell by a
+	// fifth, and at whose end it was no less than nine tenths of what it was at its beginning. It has at least
+	// MinUnheeded CNPs.
+	Unheeded Sign
+	Rate     float64 // bits a second, at the end of that run
+}
+
+// MinUnheeded is how many CNPs a sender must leave unheeded before Control says so. So many, one each 100 µs at most,
+// would have DCQCN's authors' sender slow down by a quarter or more, whatever came before.
+const MinUnheeded = 24
+
+const (
+	paceBefore = 16 // requests that make a rate
+	paceBlock  = 8  // behind a CNP
+	paceBlocks = 4  // of which the slowest counts
+	denseCNPs  = int64(100 * time.Microsecond)
+	leastRate  = 100e6 // bits a second: senders do not slow down below some rate
+)
+
+// A pace is what a flow's last requests say of its rate.
+type pace struct {
+	at     [paceBefore]int64 // of the last requests
+	octets [paceBefore]uint32
+	n      uint64 // requests
+	sum    uint64 // of octets
+
+	judging bool // a CNP came, and its blocks are not over
+	came    int64
+	before  float64
+	blocks  uint8   // that are over
+	in      uint8   // requests in the present block
+	began   int64   // the present block
+	block   uint64  // its octets
+	slowest float64 // of those that are over
+
+	judged, cut  uint64
+	sumBefore    float64
+	sumAfter     float64
+	recovering   bool
+	cutAt        int64
+	cutFrom      float64
+	recovery     uint32 // a histogram in the table's pool; 0 without
+	recovered    int64  // how long it took just now; 0: nothing to count
+	run          sign   // of CNPs
+	runFrom      float64
+	unheeded     sign
+	unheededRate float64
+}
+
+// request counts a request.
+func (p *pace) request(octets uint32, at int64) {
+	i := p.n % paceBefore
+	p.sum += uint64(octets) - uint64(p.octets[i])
+	p.at[i], p.octets[i] = at, octets
+	p.n++
+	if p.judging {
+		p.blocked(octets, at)
+	}
+	if p.recovering && p.n%paceBlock == 0 {
+		if r := p.rate(at); r >= 0.9*p.cutFrom {
+			p.recovering, p.recovered = false, max(at-p.cutAt, 1)
+		}
+	}
+}
+
+// rate returns the rate of the last requests, 0 where there are too few, or a pause since.
+func (p *pace) rate(now int64) float64 {
+	if p.n < paceBefore {
+		return 0
+	}
+	oldest, newest := p.n%paceBefore, (p.n-1)%paceBefore
+	span := p.at[newest] - p.at[oldest]
+	if span <= 0 || now < p.at[newest] || now-p.at[newest] > span {
+		return 0
+	}
+	return float64(p.sum-uint64(p.octets[oldest])) * 8e9 / float64(span)
+}
+
+// notified records a CNP.
+func (p *pace) notified(frame uint64, at int64) {
+	p.judge()
+	before := p.rate(at)
+	if dense := at-p.run.until <= denseCNPs && at >= p.run.until; !dense || p.run.count == 0 || before < leastRate {
+		p.run = sign{}
+	}
+	if before <= 0 {
+		return
+	}
+	if before >= leastRate {
+		if p.run.count == 0 {
+			p.runFrom = before
+		}
+		p.run.add(frame, at)
+		if p.run.count >= MinUnheeded && p.run.count > p.unheeded.count && before >= 0.9*p.runFrom {
+			p.unheeded, p.unheededRate = p.run, before
+		}
+	}
+	p.judging, p.came = true, at
+	p.before, p.blocks, p.in, p.block, p.began, p.slowest = before, 0, 0, 0, at, 0
+}
+
+// blocked counts a request behind a CNP.
+func (p *pace) blocked(octets uint32, at int64) {
+	p.in++
+	p.block += uint64(octets)
+	if p.in < paceBlock {
+		return
+	}
+	if span := at - p.began; span > 0 {
+		if r := float64(p.block) * 8e9 / float64(span); p.blocks == 0 || r < p.slowest {
+			p.slowest = r
+		}
+	}
+	p.blocks++
+	p.in, p.block, p.began = 0, 0, at
+	if p.blocks == paceBlocks {
+		p.judge()
+	}
+}
+
+// judge says what the last CNP did, if enough came behind it.
+func (p *pace) judge() {
+	if !p.judging || p.blocks == 0 || p.slowest <= 0 {
+		p.judging = false
+		return
+	}
+	p.judging = false
+	p.judged++
+	p.sumBefore += p.before
+	p.sumAfter += p.slowest
+	if p.slowest <= 0.8*p.before {
+		p.run = sign{}
+	}
+	if p.slowest <= 0.9*p.before {
+		p.cut++
+		if !p.recovering {
+			p.recovering, p.cutAt, p.cutFrom = true, p.came, p.before
+		}
+	}
+}
+
+func (p *pace) report(recovery *Histogram) Control {
+	c := Control{Judged: p.judged, Cut: p.cut, Recovery: recovery, Unheeded: p.unheeded.report(),
+		Rate: p.unheededRate}
+	if p.judged > 0 {
+		c.Before, c.After = p.sumBefore/float64(p.judged), p.sumAfter/float64(p.judged)
+	}
+	return c
+}

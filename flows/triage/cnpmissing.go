@@ -1,0 +1,61 @@
+package triage
+
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// fewMarks is how many marked packets a flow must have until their CNP is missed.
+const fewMarks = 3
+
+// cnpMissing: packets were marked, and no CNP came back.
+//
+// Evidence: a flow of a reliable service with several packets with CE, after the first of which the receiver
+// acknowledged others. Its ECN is off.
+//
+// Counter-evidence: any CNP from the receiver to this sender, about whichever flow, as adapters answer by the address
+// too; notifications of nodes, instead of which there may be no CNP. Where the receiver's answers were not captured,
+// its CNPs were not, either: then nobody is blamed.
+func cnpMissing(v *view) {
+	answered := map[pair]bool{} // by the direction of the flows
+	for p, n := range v.pairs {
+		answered[pair{p.dst, p.src}] = n > 0
+	}
+	for _, f := range v.flows {
+		if f.CNPs+f.Fast+f.PPFC+f.FCN+f.Proxy > 0 {
+			answered[pair{f.Src, f.Dst}] = true
+		}
+	}
+	marked := func(f *flows.Flow) bool {
+		return f.Sequenced && f.ECN[rocev2.CE] >= fewMarks && !answered[pair{f.Src, f.Dst}]
+	}
+	seen := func(f *flows.Flow) bool { return f.Evidence.Signs[flows.SignAnswerAfterCE].Count >= fewMarks }
+	for _, g := range v.each(destination, func(f *flows.Flow) bool { return marked(f) && seen(f) }) {
+		marks, answers := sum(g.flows, flows.SignCE), sum(g.flows, flows.SignAnswerAfterCE)
+		v.say(Verdict{
+			Cause: CNPMissing, Party: g.of.String(), Since: marks.Since, Until: marks.Until,
+			Text: fmt.Sprintf("%s to %v came with CE from %s on, and %v answered with no CNP, though %s from it came "+
+				"behind the first mark. Its ECN is off: the senders are not told to slow down.",
+				count(marks.Count, "packet"), g.of, clock(marks), g.of, count(answers.Count, "answer")),
+			Next:   "Turn on the notification point (NP) for this priority on the receiver; see its np_cnp_sent.",
+			Frames: frames(g.flows, flows.SignCE),
+			Filter: and(requests(g.flows), ecn(g.of, 3)),
+		}, g.flows)
+	}
+	for _, g := range v.each(destination, func(f *flows.Flow) bool {
+		return marked(f) && f.Evidence.Signs[flows.SignAnswer].Count == 0
+	}) {
+		marks := sum(g.flows, flows.SignCE)
+		v.say(Verdict{
+			Cause: CNPMissing, Since: marks.Since, Until: marks.Until,
+			Text: fmt.Sprintf("%s to %v came with CE from %s on, and no CNP is in the capture. Nor is any other "+
+				"answer of these flows: whether the receiver sends CNPs cannot be said.",
+				count(marks.Count, "packet"), g.of, clock(marks)),
+			Next:   "Capture the other direction, too, at the same place.",
+			Frames: frames(g.flows, flows.SignCE),
+			Filter: and(requests(g.flows), ecn(g.of, 3)),
+		}, g.flows)
+	}
+}

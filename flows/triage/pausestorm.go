@@ -1,0 +1,90 @@
+package triage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// What makes pauses a storm: PFC that works pauses for some ten microseconds now and then.
+const (
+	stormXOFFs  = 5
+	stormShare  = 4                      // at least a fourth of the time from the first XOFF on
+	stormPaused = 500 * time.Microsecond // in all
+)
+
+// pauseStorm: somebody paused a link for long.
+//
+// Evidence: PFC or PAUSE frames from a MAC address that stopped a priority for half a millisecond or more in all, and
+// for a fourth of the time from the first one to the capture's end.
+//
+// Counter-evidence: who is paused pauses those behind him. Where several addresses pause, only who began is blamed.
+// PFC stays on its link: that a capture has none says nothing.
+func pauseStorm(v *view) {
+	type storm struct {
+		link     *flows.Link
+		priority int // 8: all
+		paused   time.Duration
+		flows.Pauses
+	}
+	var all []storm
+	end := v.end()
+	for i := range v.Links {
+		l := &v.Links[i]
+		for p := range l.Pauses {
+			s := storm{link: l, priority: p, Pauses: l.Pauses[p]}
+			if s.paused = l.All.Paused; p < len(l.Priorities) {
+				s.paused = l.Priorities[p].Paused
+			}
+			span := max(end.Sub(s.Since), s.Until.Sub(s.Since))
+			if s.Count >= stormXOFFs && s.paused >= stormPaused && s.paused*stormShare >= span {
+				all = append(all, s)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	slices.SortStableFunc(all, func(a, b storm) int { return cmp.Compare(a.First, b.First) })
+	first := &all[0]
+	what := fmt.Sprintf("priority %d", first.priority)
+	if first.priority == len(first.link.Priorities) {
+		what = "all priorities"
+	}
+	text := fmt.Sprintf("%v paused %s of its link for %s in all, %s at a time at most, by %s from %s on.",
+		first.link.Src, what, about(first.paused), about(first.Longest), count(first.Count, "XOFF"), clock(first.Sign))
+	var also []string
+	for _, s := range all[1:] {
+		if a := s.link.Src.String(); a != first.link.Src.String() && !slices.Contains(also, a) {
+			also = append(also, a)
+		}
+	}
+	if len(also) > 0 {
+		text += fmt.Sprintf(" It began there: %s did the same later.", list(also, 3))
+	}
+	if first.link.Assumed {
+		text += " The times are for a link of 100 Gbit/s: -link-rate."
+	}
+	shown := some([]Frame{{first.First, "XOFF"}, {first.Last, "XOFF"}})
+	v.say(Verdict{
+		Cause: PauseStorm, Party: first.link.Src.String(), Since: first.Since, Until: first.Until,
+		Text: text,
+		Next: "Look at whoever has this MAC address: a host that takes data too slowly, or a switch that is paused " +
+			"itself; then capture on its other links.",
+		Frames: shown,
+		Filter: and("eth.src == "+first.link.Src.String(), "macc"),
+	}, nil)
+}
+
+// end returns when the last packet of a flow came.
+func (v *view) end() (end time.Time) {
+	for i := range v.Flows {
+		if last := v.Flows[i].Last; last.After(end) {
+			end = last
+		}
+	}
+	return end
+}

@@ -1,0 +1,181 @@
+package triage
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A view is a snapshot, as rules look at it.
+type view struct {
+	*flows.Snapshot
+	flows    []*flows.Flow // those with evidence, but for management's
+	to, from groups
+	pairs    map[pair]uint64 // CNPs from one address to another about flows that are not known
+	verdicts []Verdict
+	said     []map[rocev2.FlowKey]bool // by cause
+}
+
+// A pair is a source and a destination.
+type pair struct{ src, dst netip.Addr }
+
+// groups are flows with something in common, in the order in which they were found.
+type groups []group
+
+type group struct {
+	of    netip.Addr
+	flows []*flows.Flow
+}
+
+func newView(s *flows.Snapshot) *view {
+	v := &view{Snapshot: s, pairs: map[pair]uint64{}, said: make([]map[rocev2.FlowKey]bool, Causes)}
+	for i := range s.Flows {
+		if f := &s.Flows[i]; f.Evidence != nil && f.DestQP > 1 {
+			v.flows = append(v.flows, f)
+		}
+	}
+	for i := range s.Unpaired {
+		u := &s.Unpaired[i]
+		v.pairs[pair{u.Src, u.Dst}] += u.CNPs + u.Fast
+	}
+	v.to = groupBy(v.flows, func(f *flows.Flow) netip.Addr { return f.Dst })
+	v.from = groupBy(v.flows, func(f *flows.Flow) netip.Addr { return f.Src })
+	return v
+}
+
+// groupBy puts together flows that have an address in common.
+func groupBy(all []*flows.Flow, by func(*flows.Flow) netip.Addr) (out groups) {
+	at := map[netip.Addr]int{}
+	for _, f := range all {
+		a := by(f)
+		i, ok := at[a]
+		if !ok {
+			i = len(out)
+			at[a] = i
+			out = append(out, group{of: a})
+		}
+		out[i].flows = append(out[i].flows, f)
+	}
+	return out
+}
+
+// each yields, of the flows that meet a condition, those that have an address in common.
+func (v *view) each(by func(*flows.Flow) netip.Addr, holds func(*flows.Flow) bool) groups {
+	var all []*flows.Flow
+	for _, f := range v.flows {
+		if holds(f) {
+			all = append(all, f)
+		}
+	}
+	return groupBy(all, by)
+}
+
+func source(f *flows.Flow) netip.Addr      { return f.Src }
+func destination(f *flows.Flow) netip.Addr { return f.Dst }
+
+// sources returns how many different ones flows have.
+func sources(all []*flows.Flow) int {
+	seen := map[netip.Addr]bool{}
+	for _, f := range all {
+		seen[f.Src] = true
+	}
+	return len(seen)
+}
+
+// say adds a verdict about flows.
+func (v *view) say(verdict Verdict, about []*flows.Flow) {
+	said := v.said[verdict.Cause]
+	if said == nil {
+		said = map[rocev2.FlowKey]bool{}
+		v.said[verdict.Cause] = said
+	}
+	for _, f := range about {
+		verdict.Flows = append(verdict.Flows, f.FlowKey)
+		said[f.FlowKey] = true
+	}
+	slices.SortFunc(verdict.Flows, rocev2.FlowKey.Compare)
+	v.verdicts = append(v.verdicts, verdict)
+}
+
+// explained says whether one of these causes was found for a flow.
+func (v *view) explained(f *flows.Flow, causes ...Cause) bool {
+	return slices.ContainsFunc(causes, func(c Cause) bool { return v.said[c][f.FlowKey] })
+}
+
+// sum adds up the signs of some kinds of several flows.
+func sum(all []*flows.Flow, kinds ...flows.SignKind) (out flows.Sign) {
+	for _, f := range all {
+		for _, k := range kinds {
+			out = plus(out, f.Evidence.Signs[k])
+		}
+	}
+	return out
+}
+
+// plus adds up two signs.
+func plus(a, b flows.Sign) flows.Sign {
+	switch {
+	case a.Count == 0:
+		return b
+	case b.Count == 0:
+		return a
+	}
+	a.Count += b.Count
+	if b.First < a.First {
+		a.First = b.First
+	}
+	if b.Since.Before(a.Since) {
+		a.Since = b.Since
+	}
+	if b.Last > a.Last {
+		a.Last = b.Last
+	}
+	if b.Until.After(a.Until) {
+		a.Until = b.Until
+	}
+	return a
+}
+
+// congestion returns the signs that a flow met congestion: its own marks, and what nodes sent about it.
+func congestion(f *flows.Flow) flows.Sign {
+	return plus(f.Evidence.Signs[flows.SignCE], f.Evidence.Signs[flows.SignNotice])
+}
+
+// overlap says whether two spans of time have a moment in common.
+func overlap(since, until, from, to time.Time) bool { return !until.Before(from) && !to.Before(since) }
+
+// active says whether a flow sent within a span of time.
+func active(f *flows.Flow, since, until time.Time) bool {
+	s := &f.Evidence.Signs[flows.SignRequest]
+	return overlap(s.Since, s.Until, since, until)
+}
+
+// maxFrames is how many frames a verdict names.
+const maxFrames = 8
+
+// frames names the first and the last frames of signs of some kinds of several flows.
+func frames(all []*flows.Flow, kinds ...flows.SignKind) (out []Frame) {
+	for _, f := range all {
+		for _, k := range kinds {
+			if s := &f.Evidence.Signs[k]; s.Count > 0 {
+				out = append(out, Frame{s.First, k.String()}, Frame{s.Last, k.String()})
+			}
+		}
+	}
+	return some(out)
+}
+
+// some leaves the first frames, and the last one.
+func some(all []Frame) []Frame {
+	slices.SortStableFunc(all, func(a, b Frame) int { return cmp.Compare(a.Number, b.Number) })
+	all = slices.CompactFunc(all, func(a, b Frame) bool { return a.Number == b.Number })
+	if len(all) > maxFrames {
+		all[maxFrames-1] = all[len(all)-1]
+		all = all[:maxFrames]
+	}
+	return all
+}
