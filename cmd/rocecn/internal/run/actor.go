@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // An actor is a role as the agent plays it.
@@ -92,7 +93,7 @@ func (a *actor) say(v *roles.Verdict, packet []byte) {
 		a.packets.Add(1)
 		a.out.now = a.stamp
 		if dscp := a.out.entry.DSCP; dscp >= 0 && (v.Action == node.Sent || v.Action == node.Taken) {
-			setDSCP(packet, uint8(dscp))
+			_, _ = rocev2.SetDSCP(packet, uint8(dscp)) // no ICRC covers it
 		}
 		if a.out.send(packet, a.now) && a.live && !v.Unasked {
 			a.stamps = append(a.stamps, a.stamp)

@@ -12,6 +12,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -126,26 +127,48 @@ sink = "out"
 	}
 }
 
+// sentBy returns what roles send of messages.pcap into one sink with these keys.
+func sentBy(t *testing.T, keys string, names ...string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sent.pcap")
+	config := fmt.Sprintf("[source.traffic]\ntype = \"capture\"\nfile = %q\n"+
+		"[sink.out]\ntype = \"capture\"\nfile = %q\n%s", wiretest.Path(t, "messages.pcap"), file, keys)
+	for _, name := range names {
+		config += "[role." + name + "]\nenabled = true\nsources = [\"traffic\"]\nsink = \"out\"\n"
+		config += everyRole[name]
+	}
+	stderr := new(bytes.Buffer)
+	config = written(t, "agent.toml", config)
+	status := Run(t.Context(), []string{"-config", config}, nil, new(bytes.Buffer), stderr)
+	require.Zero(t, status, stderr)
+	return packets(t, file)
+}
+
 // Roles that have one sink send into one file.
 func TestSharedCaptureSink(t *testing.T) {
-	sent := func(names ...string) (all []string) {
-		file := filepath.Join(t.TempDir(), "sent.pcap")
-		config := fmt.Sprintf("[source.traffic]\ntype = \"capture\"\nfile = %q\n"+
-			"[sink.out]\ntype = \"capture\"\nfile = %q\n", wiretest.Path(t, "messages.pcap"), file)
-		for _, name := range names {
-			config += "[role." + name + "]\nenabled = true\nsources = [\"traffic\"]\nsink = \"out\"\n"
-			config += everyRole[name]
-		}
-		stderr := new(bytes.Buffer)
-		config = written(t, "agent.toml", config)
-		status := Run(t.Context(), []string{"-config", config}, nil, new(bytes.Buffer), stderr)
-		require.Zero(t, status, stderr)
-		return packets(t, file)
-	}
-	one, other := sent("switch"), sent("proxy")
+	one, other := sentBy(t, "", "switch"), sentBy(t, "", "proxy")
 	require.NotEmpty(t, one)
 	require.NotEmpty(t, other)
-	require.ElementsMatch(t, append(one, other...), sent("switch", "proxy"))
+	require.ElementsMatch(t, append(one, other...), sentBy(t, "", "switch", "proxy"))
+}
+
+// A sink gives notifications another DSCP, and leaves all else of them as it is; what is forwarded keeps its own.
+func TestSinkDSCP(t *testing.T) {
+	for _, role := range []string{"switch", "proxy"} {
+		as, with := sentBy(t, "", role), sentBy(t, "dscp = 46\n", role)
+		require.NotEmpty(t, as)
+		require.Len(t, with, len(as))
+		for i := range as {
+			_, was, _ := strings.Cut(as[i], " ")
+			_, is, _ := strings.Cut(with[i], " ")
+			ip := wiretest.Hex(t, is)
+			dscp, err := rocev2.SetDSCP(ip, 48)
+			require.NoError(t, err)
+			require.EqualValues(t, 46, dscp)
+			require.Equal(t, wiretest.Hex(t, was), ip)
+		}
+	}
+	require.Equal(t, sentBy(t, "", "ingress"), sentBy(t, "dscp = 46\n", "ingress"))
 }
 
 // packets returns the packets of a capture, and when they were sent.

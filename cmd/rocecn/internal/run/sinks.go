@@ -2,7 +2,6 @@ package run
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -44,22 +43,6 @@ func (s *sinkEntry) check() error {
 		return config.Wrong("dscp", "%d: 0 to 63 allowed", s.DSCP)
 	}
 	return s.is.check()
-}
-
-// setDSCP changes the DSCP of an IP packet. No ICRC covers it.
-func setDSCP(ip []byte, dscp uint8) {
-	switch {
-	case len(ip) >= 40 && ip[0]>>4 == 6: // version 4, traffic class 8, flow label 20
-		class := dscp<<2 | ip[1]>>4&3
-		ip[0], ip[1] = ip[0]&0xF0|class>>4, class<<4|ip[1]&0xF
-	case len(ip) >= 20 && ip[0]>>4 == 4:
-		was := uint32(ip[1])
-		ip[1] = dscp<<2 | ip[1]&3
-		sum := uint32(^binary.BigEndian.Uint16(ip[10:])) + ^was&0xFFFF + uint32(ip[1]) // RFC 1624
-		sum = sum>>16 + sum&0xFFFF
-		sum += sum >> 16
-		binary.BigEndian.PutUint16(ip[10:], ^uint16(sum))
-	}
 }
 
 // rawSink is sent what the kernel routes.

@@ -11,7 +11,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -125,35 +124,6 @@ marking = "elsewhere"
 	}
 	a.relax(w.highest(a))
 	require.EqualValues(t, 2, resumed())
-}
-
-// Another DSCP leaves the ECN field, and what stands beside it, as it was, and the
-// ICRC right; the checksum of an IPv4 header changes with it.
-func TestSetDSCP(t *testing.T) {
-	for _, r := range wiretest.Capture(t, "messages.pcap")[2:5] { // a CNP each over IPv6 and IPv4, a Fast CNP
-		ip := append([]byte(nil), r.Data[14:]...)
-		for _, dscp := range []uint8{0, 1, 46, 63, 48} {
-			before := append([]byte(nil), ip...)
-			setDSCP(ip, dscp)
-			var was, is rocev2.Packet
-			require.NoError(t, was.DecodeIP(before))
-			require.NoError(t, is.DecodeIP(ip))
-			require.Equal(t, dscp<<2|was.TrafficClass&3, is.TrafficClass)
-			require.Equal(t, was.FlowLabel, is.FlowLabel)
-			_, err := is.VerifyICRC()
-			require.NoError(t, err)
-			if ip[0]>>4 == 4 {
-				sum := uint32(0)
-				for i := 0; i < 20; i += 2 {
-					sum += uint32(ip[i])<<8 | uint32(ip[i+1])
-				}
-				require.EqualValues(t, 0xFFFF, sum>>16+sum&0xFFFF)
-			}
-		}
-		require.Equal(t, r.Data[14:], ip) // which had 48
-	}
-	setDSCP([]byte{0x60}, 1)
-	setDSCP(nil, 1)
 }
 
 // What cannot be opened is tried again after 250 ms, then more and more seldom, for
