@@ -84,7 +84,7 @@ func (a *actor) say(v *roles.Verdict, packet []byte) {
 		a.outcomes[outcome].Add(1)
 	}
 	if v.Action == node.Learned {
-		a.withKernel(func(k kernelProgram) { k.said(v, a.now) })
+		a.withKernel(func(k kernelProgram) { k.learned(v, a.now) })
 	}
 	if v.MarkECN && a.live {
 		a.unmade.Add(1)

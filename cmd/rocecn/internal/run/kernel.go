@@ -57,8 +57,8 @@ type kernelProgram interface {
 	counts() kernelCounts
 	// show is called for what the agent sees of the role's other sources, before the role sees it.
 	show(r roles.Role, p *netio.Packet)
-	// said is called for what the role says of that, and tick now and then.
-	said(v *roles.Verdict, now time.Time)
+	// learned is called for what the role learns of that, and tick now and then.
+	learned(v *roles.Verdict, now time.Time)
 	tick(r roles.Role, now time.Time)
 	close()
 }
@@ -127,7 +127,7 @@ func (f *file) kernelConfig(r *roles.Instance) (c kernelConfig, err error) {
 			if other := f.rival(port, r); other != nil {
 				return c, config.Wrong(key, "role.%s has %s already: both would answer", other.Name, port)
 			}
-			c.ports = append(c.ports, kernelPort{port, name, s.Type, s.Required == nil || *s.Required})
+			c.ports = append(c.ports, kernelPort{port, name, s.Type, s.required()})
 		}
 	}
 	if r.Role == "switch" {
@@ -285,12 +285,9 @@ func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
 		if err != nil {
 			return nil, r.At(err)
 		}
-		k := &kernelRole{name: r.Name, config: c}
-		at := slices.IndexFunc(s.kernels, func(k *kernelRole) bool {
-			return k.name == r.Name && reflect.DeepEqual(k.config, c)
-		})
-		if at >= 0 {
-			k = s.kernels[at]
+		k := s.kernel(r.Name)
+		if k == nil || !reflect.DeepEqual(k.config, c) {
+			k = &kernelRole{name: r.Name, config: c}
 		}
 		all = append(all, k)
 	}
@@ -301,10 +298,8 @@ func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
 		if slices.Contains(s.kernels, k) {
 			continue
 		}
-		for _, old := range s.kernels {
-			if old.name == k.name {
-				k.before, k.last = old.before, old.last
-			}
+		if old := s.kernel(k.name); old != nil {
+			k.before, k.last = old.before, old.last
 		}
 		if err := k.open(); err != nil {
 			s.restoreKernels(all)

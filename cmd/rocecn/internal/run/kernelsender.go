@@ -78,9 +78,9 @@ func (p *translating) close() { p.Close() }
 
 func (p *translating) show(roles.Role, *netio.Packet) {}
 
-// said tells the kernel at once what the role has learned.
-func (p *translating) said(v *roles.Verdict, _ time.Time) {
-	if v.Action == node.Learned && v.KnownQP {
+// learned tells the kernel at once what the role has learned.
+func (p *translating) learned(v *roles.Verdict, _ time.Time) {
+	if v.KnownQP {
 		p.told = time.Time{}
 	}
 }

@@ -138,7 +138,7 @@ func (p *answering) close() { p.Close() }
 
 // show makes the role know of the Fast CNP that an error is about, if the kernel has sent it.
 func (p *answering) show(r roles.Role, packet *netio.Packet) {
-	const parameterProblem, header = 4, 8
+	const header = 8
 	_ = p.frame.Decode(packet.Data, packet.Options())
 	octets, ok := p.frame.ICMPv6()
 	noter, is := r.(interface {
@@ -152,9 +152,9 @@ func (p *answering) show(r roles.Role, packet *netio.Packet) {
 	}
 }
 
-// said tells the kernel who has rejected a Fast CNP.
-func (p *answering) said(v *roles.Verdict, now time.Time) {
-	if v.Action == node.Learned && len(p.rejected) < maxRejected {
+// learned tells the kernel who has rejected a Fast CNP.
+func (p *answering) learned(v *roles.Verdict, now time.Time) {
+	if len(p.rejected) < maxRejected {
 		_ = p.reject(v.Flow.Src, now.Add(rejectedFor)) // there is room, and the map that there was before
 	}
 }

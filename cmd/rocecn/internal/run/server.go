@@ -324,15 +324,18 @@ func (s *server) ended() (all bool, err error) {
 	return all, err
 }
 
-// ready says what the agent still waits for: nothing, if it is ready.
+// waitsFor says what the agent still waits for: nothing, if it is ready.
 func (s *server) waitsFor() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, p := range s.parts {
-		if !p.up.Load() && (p.entry.Required == nil || *p.entry.Required) {
+		if !p.entry.required() {
+			continue
+		}
+		if !p.up.Load() {
 			return fmt.Sprintf("source.%s: %s", p.entry.name, p.label)
 		}
-		if i := slices.Index(numbers(p.watch), 0); i >= 0 && (p.entry.Required == nil || *p.entry.Required) {
+		if i := slices.Index(numbers(p.watch), 0); i >= 0 {
 			return fmt.Sprintf("source.%s: %s", p.entry.name, p.watch[i])
 		}
 	}

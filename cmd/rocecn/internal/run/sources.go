@@ -61,6 +61,8 @@ type sourceCommon struct {
 	Down     []uint64 `json:"down"`     // and falls again; absent: at three quarters of those
 }
 
+func (c *sourceCommon) required() bool { return c.Required == nil || *c.Required }
+
 func (s *sourceEntry) check() error {
 	c := &s.sourceCommon
 	switch {
