@@ -139,44 +139,38 @@ func (a *Answerer) attachAnswer() error {
 // and those that are not there are left out. An interface that was deleted and made
 // again has another number, and must be watched again.
 func (a *Answerer) Watch(ports []Port) error {
-	var all []error
-	now := map[int]Port{}
-	for _, p := range ports {
-		i, err := net.InterfaceByName(p.Name)
-		if err != nil {
-			continue
-		}
-		if err := onEthernet(i); err != nil {
-			all = append(all, err)
-			continue
-		}
-		now[i.Index] = p
-	}
+	now, wrong := numbers(names(ports))
 	for index, l := range a.ports {
-		if _, ok := now[index]; !ok {
+		if !slices.Contains(now, index) {
 			delete(a.ports, index)
 			_ = l.Close() // with the interface it is gone already
-			if err := there(a.objects.Ports.Delete(uint32(index))); err != nil {
-				all = append(all, err)
-			}
+			wrong = errors.Join(wrong, there(a.objects.Ports.Delete(uint32(index))))
 		}
 	}
-	for index, p := range now {
-		if a.ports[index] != nil {
+	for i, index := range now {
+		if index == 0 || a.ports[index] != nil {
 			continue
 		}
-		if err := a.objects.Ports.Put(uint32(index), portOf(p.Levels)); err != nil {
-			all = append(all, err)
+		if err := a.objects.Ports.Put(uint32(index), portOf(ports[i].Levels)); err != nil {
+			wrong = errors.Join(wrong, err)
 			continue
 		}
-		l, err := attachTC(p.Name, a.objects.Egress, ebpf.AttachTCXEgress)
+		l, err := attachTC(ports[i].Name, a.objects.Egress, ebpf.AttachTCXEgress)
 		if err != nil {
-			all = append(all, err, a.objects.Ports.Delete(uint32(index)))
+			wrong = errors.Join(wrong, err, a.objects.Ports.Delete(uint32(index)))
 			continue
 		}
 		a.ports[index] = l
 	}
-	return errors.Join(all...)
+	return wrong
+}
+
+// names returns the names of ports.
+func names(ports []Port) (all []string) {
+	for _, p := range ports {
+		all = append(all, p.Name)
+	}
+	return all
 }
 
 // A port is one as the kernel has it.
@@ -218,11 +212,7 @@ func TryAnswerer(c AnswererConfig) error {
 		err = a.attachTracing()
 	}
 	if err == nil {
-		var names []string
-		for _, p := range c.Ports {
-			names = append(names, p.Name)
-		}
-		err = allOnEthernet(names)
+		_, err = numbers(names(c.Ports))
 	}
 	if err != nil {
 		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"))

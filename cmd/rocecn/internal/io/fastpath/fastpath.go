@@ -19,24 +19,21 @@ import (
 	"github.com/rocecn/rocecn/node/level"
 )
 
-// onEthernet returns an error for an interface that carries anything else, such as a tunnel.
-func onEthernet(i *net.Interface) error {
-	if len(i.HardwareAddr) != 6 && i.Flags&net.FlagLoopback == 0 {
-		return fmt.Errorf("%s: %w", i.Name, errEthernet)
-	}
-	return nil
-}
-
-// allOnEthernet is onEthernet for those of some interfaces that are there.
-func allOnEthernet(names []string) error {
+// numbers returns the numbers of interfaces, 0 for one that is not there. For one that
+// carries anything else than Ethernet, such as a tunnel, it is 0 with an error.
+func numbers(names []string) (all []int, wrong error) {
 	for _, name := range names {
-		if i, err := net.InterfaceByName(name); err == nil {
-			if err := onEthernet(i); err != nil {
-				return err
-			}
+		number := 0
+		switch i, err := net.InterfaceByName(name); {
+		case err != nil:
+		case len(i.HardwareAddr) == 6 || i.Flags&net.FlagLoopback != 0:
+			number = i.Index
+		default:
+			wrong = errors.Join(wrong, fmt.Errorf("%s: %w", name, errEthernet))
 		}
+		all = append(all, number)
 	}
-	return nil
+	return all, wrong
 }
 
 var errEthernet = errors.New("it does not carry Ethernet")

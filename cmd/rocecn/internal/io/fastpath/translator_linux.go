@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -53,7 +53,7 @@ func TryTranslator(c TranslatorConfig) error {
 	defer t.Close()
 	err := t.load(&c)
 	if err == nil {
-		err = allOnEthernet(c.Interfaces)
+		_, err = numbers(c.Interfaces)
 	}
 	if err != nil {
 		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
@@ -92,37 +92,25 @@ func (t *Translator) load(c *TranslatorConfig) error {
 // notice, and those that are not there are left out. An interface that was deleted and
 // made again has another number, and must be watched again.
 func (t *Translator) Watch(interfaces []string) error {
-	var all []error
-	now := map[int]string{}
-	for _, name := range interfaces {
-		i, err := net.InterfaceByName(name)
-		if err != nil {
-			continue
-		}
-		if err := onEthernet(i); err != nil {
-			all = append(all, err)
-			continue
-		}
-		now[i.Index] = name
-	}
+	now, wrong := numbers(interfaces)
 	for index, l := range t.links {
-		if _, ok := now[index]; !ok {
+		if !slices.Contains(now, index) {
 			delete(t.links, index)
 			_ = l.Close() // with the interface it is gone already
 		}
 	}
-	for index, name := range now {
-		if t.links[index] != nil {
+	for i, index := range now {
+		if index == 0 || t.links[index] != nil {
 			continue
 		}
 		l, err := link.AttachXDP(link.XDPOptions{Program: t.objects.Translator, Interface: index})
 		if err != nil {
-			all = append(all, fmt.Errorf("%s: %w", name, err))
+			wrong = errors.Join(wrong, fmt.Errorf("%s: %w", interfaces[i], err))
 			continue
 		}
 		t.links[index] = l
 	}
-	return errors.Join(all...)
+	return wrong
 }
 
 // cnpSize is the length of a CNP over IPv6.
