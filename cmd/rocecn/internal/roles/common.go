@@ -141,6 +141,22 @@ func every(interval time.Duration) (r limit.Rate) {
 	return r
 }
 
+// A given is a key, and whether it is there.
+type given struct {
+	key   string
+	there bool
+}
+
+// refuse refuses the first key that is there.
+func refuse(why string, keys []given) error {
+	for _, k := range keys {
+		if k.there {
+			return config.Wrong(k.key, "%s", why)
+		}
+	}
+	return nil
+}
+
 // word refuses a value that is neither of two words, of which the usual one is meant
 // where there is none.
 func word(key, value, usual, other string) error {

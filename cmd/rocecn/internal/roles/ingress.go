@@ -95,19 +95,23 @@ func (c *ingressConfig) Learns() bool { return c.Labels == "learn" }
 
 // enabled sets what a role that is off may lack.
 func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) {
-	if pe.learns {
-		err = c.Tunnel.checkSource()
-	} else {
-		err = c.Tunnel.set(pe)
+	switch t := &c.Tunnel; {
+	case !usable(t.Src):
+		err = config.Wrong("tunnel.src", notUsable)
+	case !pe.learns:
+		err = t.set(pe)
+	case c.Quarantine != nil:
+		err = config.Wrong("quarantine", `labels rest that the role gives: not with labels "learn"`)
+	case c.Seed != nil:
+		err = config.Wrong("seed", `it is for labels that the role gives: not with labels "learn"`)
+	default: // only where the tunnel begins is to be known
+		err = refuse(`others encapsulate with labels "learn": src is enough`, []given{
+			{"tunnel.type", t.Type != ""}, {"tunnel.dst", t.Dst.IsValid()}, {"tunnel.segments", t.Segments != nil},
+			{"tunnel.vni", t.VNI != 0}, {"tunnel.reduced", t.Reduced},
+		})
 	}
 	if err != nil {
 		return err
-	}
-	if pe.learns && c.Quarantine != nil {
-		return config.Wrong("quarantine", `labels rest that the role gives: not with labels "learn"`)
-	}
-	if pe.learns && c.Seed != nil {
-		return config.Wrong("seed", `it is for labels that the role gives: not with labels "learn"`)
 	}
 	if cfg.Self4, cfg.Self6, err = c.CNP.families("cnp", len(c.CNP) > 0); err != nil {
 		return err
@@ -133,37 +137,17 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 // usable says whether an address can be an end of a tunnel.
 func usable(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
 
-// checkSource checks the tunnel of a PE that learns labels: only where it begins is to be known.
-func (t *tunnel) checkSource() error {
-	if !usable(t.Src) {
-		return config.Wrong("tunnel.src", "an IPv6 unicast address that others can reach needed")
-	}
-	for _, key := range []struct {
-		name  string
-		given bool
-	}{
-		{"type", t.Type != ""}, {"dst", t.Dst.IsValid()}, {"segments", t.Segments != nil}, {"vni", t.VNI != 0},
-		{"reduced", t.Reduced},
-	} {
-		if key.given {
-			return config.Wrong(config.Join("tunnel", key.name),
-				`others encapsulate with labels "learn": src is enough`)
-		}
-	}
-	return nil
-}
+const notUsable = "an IPv6 unicast address that others can reach needed"
 
-// set makes the tunnel of the PE.
+// set makes the tunnel of the PE, which begins where it can.
 func (t *tunnel) set(pe *ingressPE) error {
 	switch {
-	case !usable(t.Src):
-		return config.Wrong("tunnel.src", "an IPv6 unicast address that others can reach needed")
 	case len(t.Segments) > 0 && t.Type != "srv6":
 		return config.Wrong("tunnel.segments", "only srv6 has segments")
 	case len(t.Segments) > 0 && t.Dst.IsValid():
 		return config.Wrong("tunnel.dst", "segments say where the tunnel goes")
 	case len(t.Segments) == 0 && !usable(t.Dst):
-		return config.Wrong("tunnel.dst", "an IPv6 unicast address that others can reach needed")
+		return config.Wrong("tunnel.dst", notUsable)
 	case len(t.Segments) > 127:
 		return config.Wrong("tunnel.segments", "more than 127")
 	case t.VNI > 0xFFFFFF:
@@ -171,8 +155,7 @@ func (t *tunnel) set(pe *ingressPE) error {
 	}
 	for i, s := range t.Segments {
 		if !usable(s) {
-			return config.Wrong(config.Index("tunnel.segments", i),
-				"an IPv6 unicast address that others can reach needed")
+			return config.Wrong(config.Index("tunnel.segments", i), notUsable)
 		}
 	}
 	switch t.Type {

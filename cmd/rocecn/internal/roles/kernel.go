@@ -28,6 +28,16 @@ type KernelSender struct {
 	Capable congested.Capability
 }
 
+const notInKernel = `the kernel cannot do that: mode "agent" can`
+
+// inKernel returns the address of a role that the kernel plays.
+func (own ownAddresses) inKernel() (v6 netip.Addr, err error) {
+	if _, v6, err = own.families("self", true); err == nil && !v6.IsValid() {
+		err = config.Wrong("self", "the kernel needs an IPv6 address")
+	}
+	return v6, err
+}
+
 // Kernel returns what the kernel needs to know, or says which key it knows nothing
 // of.
 func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
@@ -36,22 +46,14 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 		return k, err
 	}
 	k = KernelSwitch{PerFlow: c.PerFlow, CodePoints: messages.CodePoints, Marks: c.Marks()}
-	for _, key := range []struct {
-		name  string
-		given bool
-	}{
+	if err := refuse(notInKernel, []given{
 		{"rate", c.Rate != rate{}}, {"own_record", c.OwnRecord != nil}, {"inner_source", c.InnerSource},
 		{"levels", c.Levels != nil}, {"congested", c.Congested == "ce"}, {"fallback", c.Fallback != congested.Nothing},
-	} {
-		if key.given {
-			return k, config.Wrong(key.name, `the kernel cannot do that: mode "agent" can`)
-		}
-	}
-	if _, k.Self, err = c.Self.families("self", true); err != nil {
+	}); err != nil {
 		return k, err
 	}
-	if !k.Self.IsValid() {
-		return k, config.Wrong("self", "the kernel needs an IPv6 address")
+	if k.Self, err = c.Self.inKernel(); err != nil {
+		return k, err
 	}
 	methods, err := byPrefix[congested.Method]("methods", c.Methods)
 	if err != nil {
@@ -113,22 +115,16 @@ func (c *senderConfig) Kernel() (k KernelTranslator, err error) {
 	if err != nil {
 		return k, err
 	}
-	for _, key := range []struct {
-		name  string
-		given bool
-	}{{"rate", c.Rate != rate{}}, {"per_source", c.PerSource != 0}, {"allow_tunnel", c.AllowTunnel}} {
-		if key.given {
-			return k, config.Wrong(key.name, `the kernel cannot do that: mode "agent" can`)
-		}
+	if err := refuse(notInKernel, []given{
+		{"rate", c.Rate != rate{}}, {"per_source", c.PerSource != 0}, {"allow_tunnel", c.AllowTunnel},
+	}); err != nil {
+		return k, err
 	}
 	if c.As != "cnp" {
 		return k, config.Wrong("as", `the kernel makes CNPs: "cnp" needed`)
 	}
-	if _, k.Host, err = c.Self.families("self", true); err != nil {
+	if k.Host, err = c.Self.inKernel(); err != nil {
 		return k, err
-	}
-	if !k.Host.IsValid() {
-		return k, config.Wrong("self", "the kernel needs an IPv6 address")
 	}
 	k.Accept, k.Receivers = c.Accept, c.Receivers == nil || *c.Receivers
 	k.Window, k.CodePoints = c.Window, messages.CodePoints
