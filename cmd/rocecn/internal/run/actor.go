@@ -25,8 +25,8 @@ type actor struct {
 		SetLevel(uint8)
 		Relax()
 	} // the role, if it is one
-	queued bool                               // its queues were not empty
-	device atomic.Pointer[[]roles.DevicePair] // what the RDMA device has said, not heard of yet
+	queued bool                    // its queues were not empty
+	device chan []roles.DevicePair // what the RDMA device says; another one with each start
 
 	frames int
 	now    time.Time   // of this host

@@ -28,9 +28,9 @@ func devicePairs(ctx context.Context, device string) ([]roles.DevicePair, error)
 	return all, nil
 }
 
-// askDevice asks an RDMA device time and again until ctx ends, and leaves what it says to the actor's worker. What it
-// does not say is not known any more.
-func (a *actor) askDevice(ctx context.Context, device string, log *slog.Logger) {
+// askDevice asks an RDMA device time and again until ctx ends, and hands on what it says. What it does not say is not
+// known any more.
+func askDevice(ctx context.Context, device string, to chan<- []roles.DevicePair, log *slog.Logger) {
 	said := false
 	for {
 		all, err := devicePairs(ctx, device)
@@ -43,7 +43,11 @@ func (a *actor) askDevice(ctx context.Context, device string, log *slog.Logger) 
 			log.Info("the RDMA device says its queue pairs again")
 		}
 		said = err != nil
-		a.device.Store(&all)
+		select {
+		case <-ctx.Done():
+			return
+		case to <- all:
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -56,21 +60,22 @@ func (a *actor) askDevice(ctx context.Context, device string, log *slog.Logger) 
 func (s *server) startDevices(ctx context.Context) {
 	ctx, s.stopDevices = context.WithCancel(ctx)
 	for _, a := range s.actors {
+		a.device = make(chan []roles.DevicePair, 1)
 		if device := a.instance.Agent.RDMA; device != "" {
-			go a.askDevice(ctx, device, s.log.With("role", a.instance.Name))
+			go askDevice(ctx, device, a.device, s.log.With("role", a.instance.Name))
 		} else {
-			a.device.Store(new([]roles.DevicePair)) // none, whatever was asked before
+			a.device <- nil // none, whatever was asked before
 		}
 	}
 }
 
 // hearDevice tells the role what its device has said since.
 func (a *actor) hearDevice() {
-	all := a.device.Swap(nil)
-	if all == nil {
-		return
-	}
-	if r, ok := a.Role.(interface{ SetDevice([]roles.DevicePair) }); ok {
-		r.SetDevice(*all)
+	select {
+	case all := <-a.device:
+		if r, ok := a.Role.(interface{ SetDevice([]roles.DevicePair) }); ok {
+			r.SetDevice(all)
+		}
+	default:
 	}
 }
