@@ -255,8 +255,7 @@ func TestSenderUnknown(t *testing.T) {
 	require.NotEmpty(t, r.decisions)
 	require.Equal(t, node.Decision{
 		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
-		To:     senderAddr,
-		Option: 1, MarkECN: true,
+		To: senderAddr, Option: 1, MarkECN: true,
 	}, r.decisions[0])
 	for _, d := range r.decisions[1:] { // the limit of Fast CNPs is none of marks
 		require.Equal(t, node.Decision{
@@ -346,8 +345,7 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 	require.Greater(t, len(r.decisions), 2)
 	require.Equal(t, node.Decision{
 		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
-		To:     senderAddr,
-		Option: 1, MarkECN: true,
+		To: senderAddr, Option: 1, MarkECN: true,
 	}, r.decisions[0])
 	for _, d := range r.decisions[1:] {
 		require.Equal(t, node.Decision{

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -234,6 +235,38 @@ func datagram(t *testing.T, destQP uint32) []byte {
 	return b
 }
 
+// answerTo is a packet the other way.
+func answerTo(data []byte) []byte {
+	return slices.Concat(data[:8], data[24:40], data[8:24], data[40:])
+}
+
+// tunnels returns what gives the next packet in a tunnel that comes to a host.
+func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame {
+	t.Helper()
+	var in *netio.Packets
+	h.Do(t, func() (err error) {
+		in, err = netio.OpenPackets(netio.PacketConfig{Interface: device, Direction: netio.In})
+		return err
+	})
+	poll, err := netio.NewPoll(t.Context(), in)
+	require.NoError(t, err)
+	t.Cleanup(func() { poll.Close(); in.Close() })
+	return func() *rocev2.Frame {
+		t.Helper()
+		for {
+			_, packets, err := poll.Next(wiretest.Patience)
+			require.NoError(t, err)
+			require.NotEmpty(t, packets)
+			for i := range packets { // among those of the neighbours
+				f := new(rocev2.Frame)
+				if f.Decode(slices.Clone(packets[i].Data), packets[i].Options()) == nil && f.Tunnelled() {
+					return f
+				}
+			}
+		}
+	}
+}
+
 // cnps waits for so many CNPs at a source, and checks them.
 func cnps(t *testing.T, in netio.Source, want int, from netip.Addr) {
 	t.Helper()
@@ -249,7 +282,7 @@ func cnps(t *testing.T, in netio.Source, want int, from netip.Addr) {
 			require.NoError(t, p.DecodeFrame(packets[i].Data))
 			c, err := cnp.FromPacket(&p)
 			require.NoError(t, err)
-			require.Equal(t, []any{uint32(34), from, sender}, []any{c.DestQP, p.Src, p.Dst})
+			require.Equal(t, []any{uint32(34), from, sender, 0}, []any{c.DestQP, p.Src, p.Dst, len(p.Ext)})
 			_, err = p.VerifyICRC()
 			require.NoError(t, err)
 			n++

@@ -8,7 +8,6 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -39,30 +38,12 @@ cnp = ["2001:db8:1::1"]
 accept = ["2001:db8:2::c/128"]
 `
 	agent := start(t, r, config)
-	var wan *netio.Packets
-	b.Do(t, func() (err error) {
-		wan, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In})
-		return err
-	})
-	defer wan.Close()
+	next := tunnels(t, b, "b0")
 	out, core := raw(t, a), raw(t, b)
-	poll, err := netio.NewPoll(t.Context(), wan)
-	require.NoError(t, err)
-	defer poll.Close()
 	// forwarded sends a packet and returns what comes out of the PE.
 	forwarded := func(octets []byte) *rocev2.Frame {
 		sends(t, out, octets)
-		for {
-			_, packets, err := poll.Next(wiretest.Patience)
-			require.NoError(t, err)
-			require.NotEmpty(t, packets)
-			for i := range packets { // among those of the neighbours
-				f := new(rocev2.Frame)
-				if f.Decode(append([]byte(nil), packets[i].Data...), packets[i].Options()) == nil && f.Tunnelled() {
-					return f
-				}
-			}
-		}
+		return next()
 	}
 	data := datagram(t, 17)
 	f := forwarded(data)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -75,32 +74,15 @@ tunnel = { src = "2001:db8:2::1" }
 cnp = ["2001:db8:1::1"]
 accept = ["2001:db8:2::c/128"]
 `)
-			var wan *netio.Packets
-			b.Do(t, func() (err error) {
-				wan, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In})
-				return err
-			})
-			defer wan.Close()
-			poll, err := netio.NewPoll(t.Context(), wan)
-			require.NoError(t, err)
-			defer poll.Close()
+			next := tunnels(t, b, "b0")
 			out, core := raw(t, a), raw(t, b)
 			// complain sends a datagram and returns the FCN of the P router that sees it in its tunnel.
 			complain := func(octets []byte) (message []byte, label uint32) {
 				sends(t, out, octets)
-				for {
-					_, packets, err := poll.Next(wiretest.Patience)
-					require.NoError(t, err)
-					require.NotEmpty(t, packets)
-					for i := range packets {
-						var f rocev2.Frame
-						if f.Decode(packets[i].Data, packets[i].Options()) == nil && f.Tunnelled() {
-							message, err := fcn.AppendFor(nil, &f, node6, 3, fcn.Config{})
-							require.NoError(t, err)
-							return message, f.OuterFlowLabel()
-						}
-					}
-				}
+				f := next()
+				message, err := fcn.AppendFor(nil, f, node6, 3, fcn.Config{})
+				require.NoError(t, err)
+				return message, f.OuterFlowLabel()
 			}
 			from := func(port uint16, label, destQP uint32) []byte {
 				var p rocev2.Packet

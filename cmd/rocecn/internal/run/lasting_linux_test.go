@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/netio"
-	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -115,17 +113,12 @@ func TestSoak(t *testing.T) {
 	}
 	data := datagram(t, 17)
 	marked, dead := from(data, 0xE), from(data, 0xD)
-	answer := append([]byte(nil), data...)
-	copy(answer[8:24], data[24:40])
-	copy(answer[24:40], data[8:24])
+	answer := answerTo(data)
 	broken := append([]byte(nil), answer...)
 	broken[44] = 0xFF // UDP length
 	met := append([]byte(nil), data...)
 	met[1] |= 3 << 4 // CE
-	var p rocev2.Packet
-	require.NoError(t, p.Decode(data, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	fast, err := fastcnp.AppendFor(nil, &p, node6, nil, fastcnp.Config{})
-	require.NoError(t, err)
+	fast := fast(t, data)
 	about, aboutDead, unknown := complaint(t, data), complaint(t, dead), complaint(t, datagram(t, 18))
 
 	sends(t, fromA, data, marked, dead)

@@ -2,15 +2,12 @@ package run
 
 import (
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
-	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/netio"
-	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,9 +39,7 @@ sources = ["both"]
 `)
 	fromA, fromB := raw(t, a), raw(t, b)
 	data := datagram(t, 17)
-	answer := append([]byte(nil), data...)
-	copy(answer[8:24], data[24:40])
-	copy(answer[24:40], data[8:24])
+	answer := answerTo(data)
 	broken := append([]byte(nil), answer...)
 	broken[44] = 0xFF // UDP length
 	const rounds, burst = 400, 20
@@ -138,41 +133,14 @@ accept = ["2001:db8:2::c/128"]
 qps = [{ dst = "2001:db8:2::b", dest_qp = 17, qp = 34 }]
 as = "cnp"
 `)
-	congested := datagram(t, 17)
-	var p rocev2.Frame
-	require.NoError(t, p.Decode(congested, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	var data rocev2.Packet
-	require.NoError(t, p.Packet(&data))
-	fast, err := fastcnp.AppendFor(nil, &data, node6, nil, fastcnp.Config{})
-	require.NoError(t, err)
-	var errors *netio.Datagrams
-	b.Do(t, func() (err error) {
-		errors, err = netio.ListenICMPv6(netip.IPv6Unspecified(), 4)
-		return err
-	})
-	defer errors.Close()
+	fast := fast(t, datagram(t, 17))
+	rejected := parameterProblems(t, b, "::")
 	out := raw(t, b)
 	sends(t, out, fast, fast)
 	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="accepted"`)
 	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="ignored"`) // as they arrive at r1
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
-	defer poll.Close()
-	for got := 0; got < 2; {
-		_, packets, err := poll.Next(wiretest.Patience)
-		require.NoError(t, err)
-		require.NotEmpty(t, packets)
-		for i := range packets {
-			var cnp rocev2.Packet
-			require.NoError(t, cnp.DecodeFrame(packets[i].Data))
-			require.Equal(t, []any{receiver, sender, uint32(34), 0},
-				[]any{cnp.Src, cnp.Dst, cnp.BTH.DestQP, len(cnp.Ext)})
-			_, err := cnp.VerifyICRC()
-			require.NoError(t, err)
-			got++
-		}
-	}
-	packets, err := errors.Read()
+	cnps(t, in, 2, receiver)
+	packets, err := rejected.Read()
 	require.NoError(t, err)
 	require.Empty(t, packets) // the host has rejected nothing
 	agent.terminate(t)
