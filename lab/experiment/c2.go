@@ -44,26 +44,26 @@ var incast = Experiment{
 			if out == nil || in == nil {
 				continue
 			}
-			cnp, a, b := r.Values(out, lab.CNP, peak), r.Values(out, lab.FastCNP, peak), r.Values(in, lab.FastCNP, peak)
+			a, b := r.pairs(out, lab.FastCNP, out, lab.CNP, peak), r.pairs(in, lab.FastCNP, out, lab.CNP, peak)
 			name := fmt.Sprintf("%g senders: Fast CNP beside CNP, decided at departure", n)
 			// The model had −5, −4 and −3 %, of one seed.
-			rows = change(rows, name, a, cnp, map[float64]float64{8: -5, 32: -4, 64: -3}[n], -6, -2)
+			rows = change(rows, name, a, map[float64]float64{8: -5, 32: -4, 64: -3}[n], -6, -2)
 			// At arrival −11, −14 and −23 %.
 			name = fmt.Sprintf("%g senders: Fast CNP decided at arrival, beside CNP at departure", n)
-			rows = change(rows, name, b, cnp, map[float64]float64{8: -11, 32: -14, 64: -23}[n], -26, -8)
+			rows = change(rows, name, b, map[float64]float64{8: -11, 32: -14, 64: -23}[n], -26, -8)
 		}
 		return rows
 	},
 }
 
 // change appends the comparison of the change of a figure in percent, seed by seed, with bounds.
-func change(rows []check.Row, what string, of, than []float64, want, low, high float64) []check.Row {
-	if len(of) == 0 || len(of) != len(than) {
+func change(rows []check.Row, what string, pairs [][2]float64, want, low, high float64) []check.Row {
+	if len(pairs) == 0 {
 		return rows
 	}
 	var changes []float64
-	for i := range of {
-		changes = append(changes, (of[i]/than[i]-1)*100)
+	for _, p := range pairs {
+		changes = append(changes, (p[0]/p[1]-1)*100)
 	}
 	return append(rows, check.Between(what, "%", want, low, high, changes...))
 }

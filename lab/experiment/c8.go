@@ -89,9 +89,9 @@ var sins = Experiment{
 			if n.Value == 0 {
 				continue
 			}
-			alone, healed := r.Values(c, lab.None, secondGoodput), r.Values(c, lab.CNP, secondGoodput)
 			// The sign alone is known: DCQCN gives the victim more.
-			rows = change(rows, c.Name+": what the victim gains by DCQCN", healed, alone, 100, 10, 10_000)
+			rows = change(rows, c.Name+": what the victim gains by DCQCN",
+				r.pairs(c, lab.CNP, c, lab.None, secondGoodput), 100, 10, 10_000)
 		}
 		return rows
 	},

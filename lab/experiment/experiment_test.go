@@ -131,6 +131,32 @@ func TestRatios(t *testing.T) {
 	require.Equal(t, "3 0 8", fmt.Sprint(m, from, to))
 }
 
+// What has runs of different seeds, as in a share of a plan, is not compared.
+func TestOtherSeeds(t *testing.T) {
+	r := &Results{}
+	for _, at := range []lab.Point{lab.AtDeparture, lab.AtArrival} {
+		r.Cases = append(r.Cases, CaseText{Experiment: "C2", Name: at.String(), At: []Coordinate{
+			word("decided at", at.String(), int(at)), number("senders", 8, ""),
+		}})
+		for seed, v := range map[uint64]lab.Variant{1: lab.CNP, 2: lab.FastCNP} {
+			r.Runs = append(r.Runs, Run{Experiment: "C2", Case: at.String(), Variant: v, Seed: seed,
+				Figures: Figures{peak: 100}})
+		}
+	}
+	require.Empty(t, r.Rows())
+	_, ok := difference(r, &r.Cases[0], peak)
+	require.False(t, ok)
+
+	r = &Results{Cases: r.Cases, Runs: append(r.Runs, Run{Experiment: "C2", Case: "departure", Variant: lab.FastCNP,
+		Seed: 1, Figures: Figures{peak: 95}})}
+	rows := r.Rows()
+	require.Len(t, rows, 1)
+	require.InDelta(t, -5, rows[0].Measured, 1e-9)
+	x, ok := difference(r, &r.Cases[0], peak)
+	require.True(t, ok)
+	require.EqualValues(t, -5, x)
+}
+
 // What is known beforehand is met at a small size: the reaction times of C1 to the picosecond, the model of one
 // bottleneck, the peaks of an incast.
 func TestRows(t *testing.T) {

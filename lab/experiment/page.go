@@ -338,12 +338,8 @@ func middle(values []float64) (float64, bool) {
 // difference returns the median of what a Fast CNP has more than a CNP.
 func difference(r *Results, c *CaseText, figure string) (float64, bool) {
 	var all []float64
-	cnp, fast := r.Values(c, lab.CNP, figure), r.Values(c, lab.FastCNP, figure)
-	if len(cnp) != len(fast) {
-		return 0, false
-	}
-	for i := range cnp {
-		all = append(all, fast[i]-cnp[i])
+	for _, p := range r.pairs(c, lab.FastCNP, c, lab.CNP, figure) {
+		all = append(all, p[0]-p[1])
 	}
 	return middle(all)
 }

@@ -407,22 +407,32 @@ func (r *Results) Median(c *CaseText, v lab.Variant, figure string) (m, from, to
 	return m, from, to, true
 }
 
-// Ratios returns a figure of a variant divided by the same of another one, seed by seed: both saw the same random
-// numbers.
+// Ratios returns a figure of a variant divided by the same of another one, seed by seed.
 func (r *Results) Ratios(c *CaseText, v, than lab.Variant, figure string) (ratios []float64) {
+	for _, p := range r.pairs(c, v, c, than, figure) {
+		if p[1] != 0 {
+			ratios = append(ratios, p[0]/p[1])
+		}
+	}
+	return ratios
+}
+
+// pairs returns a figure of a variant in a case, and of another one, of each seed that has both: they saw the same
+// random numbers.
+func (r *Results) pairs(c *CaseText, v lab.Variant, d *CaseText, than lab.Variant, figure string) (all [][2]float64) {
 	other := map[uint64]float64{}
-	for _, i := range r.of(c, than) {
-		if x, ok := r.Runs[i].Figures[figure]; ok && x != 0 {
+	for _, i := range r.of(d, than) {
+		if x, ok := r.Runs[i].Figures[figure]; ok {
 			other[r.Runs[i].Seed] = x
 		}
 	}
 	for _, i := range r.of(c, v) {
 		x, ok := r.Runs[i].Figures[figure]
 		if y, there := other[r.Runs[i].Seed]; ok && there {
-			ratios = append(ratios, x/y)
+			all = append(all, [2]float64{x, y})
 		}
 	}
-	return ratios
+	return all
 }
 
 // In returns the cases of an experiment.
