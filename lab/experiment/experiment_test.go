@@ -229,6 +229,14 @@ func TestFrontier(t *testing.T) {
 	}
 	require.Equal(t, [][2]float64{{80, 10}, {95, 50}, {99, 70}}, got)
 	require.Empty(t, r.Frontier("incast", lab.Oracle))
+
+	// A link that is always full has a place in the figure.
+	full := &Results{Cases: r.Cases[:1], Runs: []Run{{Experiment: "C14", Case: "0", Variant: lab.CNP, Seed: 1,
+		Figures: Figures{use: 100, later: 100}}}}
+	f, ok := full.frontier("incast")
+	require.True(t, ok)
+	require.Equal(t, "640.0", f.Curves[0].Points[0].X)
+	require.Equal(t, tick{"0.0", "90 %"}, f.XTicks[0])
 	require.Empty(t, r.Frontier("WAN far", lab.CNP))
 }
 

@@ -355,7 +355,7 @@ var compared = []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle}
 // frontier returns a network of C14 as a figure: use to the right, peak upwards, which is worse.
 func (r *Results) frontier(network string) (f frontier, ok bool) {
 	all := map[lab.Variant][]Point{}
-	minUse, low, high := 100., math.Inf(1), 0.
+	minUse, low, high := 99., math.Inf(1), 0. // so that the axis has a length
 	for _, v := range compared {
 		all[v] = r.Frontier(network, v)
 		for _, p := range all[v] {
