@@ -19,7 +19,8 @@ type file struct {
 	agent   agentConfig
 	sources map[string]*sourceEntry
 	sinks   map[string]*sinkEntry
-	roles   []*roles.Instance // those that are on
+	roles   []*roles.Instance       // those that are on
+	kernels map[string]kernelConfig // by the names of roles whose mode is kernel
 	octets  []byte
 }
 
@@ -91,7 +92,8 @@ func parse(octets []byte) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{sources: map[string]*sourceEntry{}, sinks: map[string]*sinkEntry{}, octets: bytes.Clone(octets)}
+	f := &file{sources: map[string]*sourceEntry{}, sinks: map[string]*sinkEntry{},
+		kernels: map[string]kernelConfig{}, octets: bytes.Clone(octets)}
 	names, parts, err := tree.Members()
 	if err != nil {
 		return nil, err
@@ -258,7 +260,8 @@ func (f *file) checkRole(r *roles.Instance) error {
 	case len(a.Sources) == 0:
 		return config.Wrong("sources", "an enabled role needs one at least")
 	case a.Mode == "kernel":
-		_, err := f.kernelConfig(r)
+		c, err := f.kernelConfig(r)
+		f.kernels[r.Name] = c
 		return err
 	}
 	if r.Role == "switch" {

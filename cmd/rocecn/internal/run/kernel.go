@@ -140,18 +140,15 @@ func (f *file) kernelConfig(r *roles.Instance) (c kernelConfig, err error) {
 
 // kernelSummary says what the kernel does of a role, empty if nothing.
 func (f *file) kernelSummary(r *roles.Instance) string {
-	if r.Agent.Mode != "kernel" {
-		return ""
-	}
-	c, err := f.kernelConfig(r)
-	if err != nil {
+	c, ok := f.kernels[r.Name]
+	if !ok {
 		return ""
 	}
 	what := "answers at "
 	if _, ok := c.is.(*kernelTranslator); ok {
 		what = "translates Fast CNPs at "
 	}
-	what += strings.Join((&kernelRole{config: c}).names(), ", ")
+	what += strings.Join(c.names(), ", ")
 	switch t, ok := c.is.(*kernelTranslator); {
 	case ok && t.Drop:
 		what += fmt.Sprintf(", and drops those it cannot; PPFC go on to %v", t.Host)
@@ -236,8 +233,8 @@ func (s *sourceEntry) agentOnly() string {
 }
 
 // names returns the names of its interfaces.
-func (k *kernelRole) names() (all []string) {
-	for _, p := range k.config.ports {
+func (c *kernelConfig) names() (all []string) {
+	for _, p := range c.ports {
 		all = append(all, p.name)
 	}
 	return all
@@ -245,7 +242,7 @@ func (k *kernelRole) names() (all []string) {
 
 // open lets the kernel begin.
 func (k *kernelRole) open() (err error) {
-	k.numbers, k.looked = numbers(k.names()), time.Now()
+	k.numbers, k.looked = numbers(k.config.names()), time.Now()
 	k.program, err = k.config.is.open(k.last)
 	return err
 }
@@ -281,11 +278,7 @@ func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
 			s.log.Warn(`mode "kernel" decides nothing in a rehearsal: mode "agent" does`, "role", r.Name)
 			continue
 		}
-		c, err := f.kernelConfig(r)
-		if err != nil {
-			return nil, r.At(err)
-		}
-		k := s.kernel(r.Name)
+		k, c := s.kernel(r.Name), f.kernels[r.Name]
 		if k == nil || !reflect.DeepEqual(k.config, c) {
 			k = &kernelRole{name: r.Name, config: c}
 		}
@@ -340,7 +333,7 @@ func (s *server) lookAfterKernels(now time.Time) {
 			continue
 		}
 		k.looked = now
-		there := numbers(k.names())
+		there := numbers(k.config.names())
 		if k.program != nil && slices.Equal(k.numbers, there) {
 			continue
 		}

@@ -272,17 +272,13 @@ func (f *file) tryAll(ctx context.Context) error {
 				all = append(all, fmt.Errorf("role.%s.rdma: %w", r.Name, err))
 			}
 		}
-		if r.Agent.Mode == "kernel" {
-			c, err := f.kernelConfig(r)
-			for _, p := range c.ports {
-				if numbers([]string{p.name})[0] == 0 {
+		if c, ok := f.kernels[r.Name]; ok {
+			for i, number := range numbers(c.names()) {
+				if p := c.ports[i]; number == 0 {
 					all = append(all, fmt.Errorf("source.%s: %s: %w", p.source, p.name, netio.ErrNoInterface))
 				}
 			}
-			if err == nil {
-				err = c.is.try()
-			}
-			if err != nil {
+			if err := c.is.try(); err != nil {
 				all = append(all, fmt.Errorf("role.%s.mode: %w", r.Name, err))
 			}
 		}
