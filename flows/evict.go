@@ -3,9 +3,11 @@ package flows
 // Evicted counts what a full table had to give up.
 type Evicted struct {
 	Flows    uint64
-	Packets  uint64 // their requests
-	IPOctets uint64 // of these, by the length fields of IP
-	Answers         // about these flows, and those that were not paired
+	Packets  uint64    // their requests
+	IPOctets uint64    // of these, by the length fields of IP
+	ECN      [4]uint64 // packets by ECN field
+	Causes   Repeats   // of the packets that were repeats
+	Answers            // about these flows, and those that were not paired
 }
 
 // Evicted returns what the table had to give up so far.
@@ -35,6 +37,10 @@ func (t *Table) drop(id uint32) {
 		e.Flows++
 		e.Packets += f.Packets
 		e.IPOctets += f.IPOctets
+		for i, n := range f.ECN {
+			e.ECN[i] += n
+		}
+		e.Causes.plus(&f.sequence.causes)
 	}
 	e.Answers.add(&s.settled)
 	e.Answers.add(&s.stray)

@@ -106,6 +106,13 @@ type Repeats struct {
 	Timeout uint64 `json:"timeout"` // Timeout
 }
 
+func (r *Repeats) plus(o *Repeats) {
+	r.NAK += o.NAK
+	r.RNR += o.RNR
+	r.Read += o.Read
+	r.Timeout += o.Timeout
+}
+
 func (r *Repeats) add(c Cause) {
 	switch c {
 	case SequenceNAK:

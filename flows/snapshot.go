@@ -170,8 +170,18 @@ func (a *Answers) since(o *Answers) {
 	subtract(now[:], before[:])
 }
 
+// counts are all counts, but for those of answers.
+func (e *Evicted) counts() []*uint64 {
+	c := &e.Causes
+	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout}
+	for i := range e.ECN {
+		all = append(all, &e.ECN[i])
+	}
+	return all
+}
+
 func (e Evicted) since(o *Evicted) Evicted {
-	subtract([]*uint64{&e.Flows, &e.Packets, &e.IPOctets}, []*uint64{&o.Flows, &o.Packets, &o.IPOctets})
+	subtract(e.counts(), o.counts())
 	e.Answers.since(&o.Answers)
 	return e
 }

@@ -145,11 +145,7 @@ func (a *accountant) finish() (broken []verdict, err error) {
 
 // print prints a snapshot, of its flows the first by -top.
 func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
-	first := *all
-	s := &first
-	if a.top > 0 {
-		s.Flows = s.Flows[:min(len(s.Flows), a.top)]
-	}
+	s := a.first(all)
 	var err error
 	switch a.form {
 	case "json":
@@ -172,11 +168,24 @@ func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
 	return cli.Output(cmp.Or(err, a.out.Flush())) // which says whether all of it was written
 }
 
-func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err error) {
-	out := json.NewEncoder(a.out)
+// first returns a snapshot with the first flows alone, by -top.
+func (o *options) first(all *flows.Snapshot) *flows.Snapshot {
+	s := *all
+	if o.top > 0 {
+		s.Flows = s.Flows[:min(len(s.Flows), o.top)]
+	}
+	return &s
+}
+
+func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) error {
+	return eachLine(s, during, json.NewEncoder(a.out).Encode)
+}
+
+// eachLine calls put with the object of each line, until it returns an error.
+func eachLine(s *flows.Snapshot, during *intervalLine, put func(line any) error) (err error) {
 	write := func(line any) {
 		if err == nil {
-			err = out.Encode(line)
+			err = put(line)
 		}
 	}
 	for i := range s.Flows {

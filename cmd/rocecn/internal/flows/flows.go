@@ -4,6 +4,7 @@ package flows
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type options struct {
 	html     string   // the file of the page; empty: none
 	hosts    []string // the files of what hosts counted themselves
 	explains bool     // print what is the matter
+	address  string   // of -listen; empty: none
 	twoPoint bool     // compare the two files
 	window   int
 }
@@ -65,6 +67,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	form("csv", "print comma-separated values, a flow a line")
 	form("prometheus", "print the text format of Prometheus")
 	flags.StringVar(&o.html, "html", "", "write a page to look at to this `file`, besides what is printed")
+	flags.StringVar(&o.address, "listen", "",
+		"serve what is known now at this `address`, such as 127.0.0.1:9480: a page at /, /flows.json and /metrics")
 	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble",
 		"order by trouble, src, dst, first, last or a `number`, the greatest first")
@@ -96,7 +100,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		"how many goroutines decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard",
 		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
-	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072)")
+	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072, with -listen 16384)")
 	flags.Func("link-rate",
 		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed",
 		o.linkRate)
@@ -128,6 +132,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		err = errors.New("-host: goes with neither -compare, -csv, -prometheus, -interval nor -shard")
 	case o.explains && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.table.Shards > 1):
 		err = errors.New("-explain: goes with neither -compare, -csv, -prometheus nor -shard")
+	case o.address != "" && o.twoPoint:
+		err = errors.New("-listen: does not go with -compare")
 	case o.window < 1:
 		err = errors.New("-window: at least 1")
 	case forms > 1:
@@ -146,7 +152,11 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		return nil, cli.Misuse(stderr, "flows", err)
 	}
 	// A shard does not see what its flows have in common with others.
-	o.table.Evidence = o.explains || o.html != "" && o.table.Shards <= 1
+	o.table.Evidence = o.explains || (o.html != "" || o.address != "") && o.table.Shards <= 1
+	if o.address != "" {
+		o.table.Series = true
+		o.table.MaxFlows = cmp.Or(o.table.MaxFlows, liveFlows)
+	}
 	return o, 0
 }
 
@@ -216,6 +226,14 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers,
 		packet: a.packet, idle: a.idle,
 		progress: func(octets, size int64) { a.line.Show(0, octets, size) }}
+	var live *site
+	if o.address != "" {
+		if live, err = o.listen(stderr); err != nil {
+			return cli.End(stderr, "flows", err)
+		}
+		defer live.close()
+		live.of, live.reader, r.asks = &a, &r, live.asks
+	}
 	for _, name := range o.inputs.Names {
 		a.line.Name = name
 		err := r.read(ctx, name)
@@ -230,6 +248,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 				status = cli.Failed
 			}
 		}
+	}
+	if live != nil && status == 0 {
+		live.wait(ctx)
 	}
 	broken, err := a.finish()
 	if err != nil {

@@ -26,12 +26,17 @@ type reader struct {
 	workers int           // goroutines that decode
 	inputs  cli.Inputs
 	frames  uint64 // handed on so far
-	dropped uint64 // by the kernel, of live captures
+	dropped uint64 // by the kernel, of live captures that have ended
+	present uint64 // of the one that is read
 
 	packet   func(p *flows.Packet, frame uint64, t time.Time) error // is given each packet
 	progress func(octets, size int64)                               // nil, or told what was read so far
 	idle     func(d time.Duration) error                            // nil, or told that nothing came for so long
+	asks     chan func()                                            // what to do between packets
 }
+
+// lost returns how many packets the kernel dropped so far.
+func (r *reader) lost() uint64 { return r.dropped + r.present }
 
 // errUnknownLink says that some packets could not be looked at.
 var errUnknownLink = errors.New("packets of a link type that is not supported are counted as others")
@@ -82,6 +87,9 @@ func (r *reader) read(ctx context.Context, name string) error {
 				return err
 			}
 			continue
+		case do := <-r.asks:
+			do()
+			continue
 		}
 		<-b.decoded
 		for i := range b.packets {
@@ -93,8 +101,11 @@ func (r *reader) read(ctx context.Context, name string) error {
 		if r.progress != nil {
 			r.progress(b.octets, in.Size)
 		}
-		r.dropped += b.dropped
+		r.present = b.dropped
 		unknown, last = unknown || b.unknown, time.Now()
+		if b.err != nil {
+			r.dropped, r.present = r.lost(), 0
+		}
 		switch {
 		case b.err == nil:
 		case b.err != io.EOF:
@@ -117,8 +128,8 @@ type batch struct {
 	unknown bool           // there are packets of a link type that is not supported
 	err     error          // what ended the file behind the packets; io.EOF at its end
 
-	octets  int64 // read of the file so far
-	dropped uint64
+	octets  int64  // read of the file so far
+	dropped uint64 // likewise, by the kernel
 }
 
 // A record is a packet as it was captured.
@@ -163,7 +174,7 @@ func (s *source) find() {
 		err := s.in.Next(&r)
 		if err != nil {
 			b := s.begin()
-			b.err, b.dropped = err, s.in.Dropped()
+			b.err = err
 			break
 		}
 		if s.copies {
@@ -179,8 +190,8 @@ func (s *source) find() {
 			s.handOn()
 		}
 	}
-	s.in.Close()
 	s.handOn()
+	s.in.Close()
 	close(s.found)
 }
 
@@ -206,7 +217,7 @@ func (s *source) handOn() {
 	if b == nil {
 		return
 	}
-	s.batch, b.octets = nil, s.octets
+	s.batch, b.octets, b.dropped = nil, s.octets, s.in.Dropped()
 	select {
 	case s.ordered <- b:
 		s.found <- b

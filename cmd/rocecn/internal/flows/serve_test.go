@@ -1,0 +1,203 @@
+package flows
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A served is a command with -listen that goes on.
+type served struct {
+	url    string
+	end    func() (status int, stdout string)
+	stderr *output
+}
+
+// An output is what a program writes, for others to read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+	line chan struct{} // closed with the first line
+}
+
+func (s *output) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(b)
+	if s.line != nil && strings.Contains(s.text.String(), "\n") {
+		close(s.line)
+		s.line = nil
+	}
+	return len(b), nil
+}
+
+func (s *output) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// serve runs the command with -listen.
+func serve(t *testing.T, args ...string) served {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(t.Context())
+	t.Cleanup(interrupt)
+	first := make(chan struct{})
+	stderr := &output{line: first}
+	status, out := make(chan int, 1), make(chan string, 1)
+	go func() {
+		var stdout strings.Builder
+		status <- Run(ctx, append([]string{"-listen", "127.0.0.1:0"}, args...), strings.NewReader(""), &stdout, stderr)
+		out <- stdout.String()
+	}()
+	select {
+	case <-first:
+	case s := <-status:
+		require.FailNow(t, "it ended", "status %d: %s", s, stderr)
+	}
+	url := regexp.MustCompile(`http://\S+`).FindString(stderr.String())
+	require.NotEmpty(t, url, stderr)
+	return served{url, func() (int, string) {
+		interrupt()
+		return <-status, <-out
+	}, stderr}
+}
+
+// get fetches a page, once the command has read what it reads.
+func (s served) get(t *testing.T, path string) string {
+	t.Helper()
+	answer, err := http.Get(s.url + path)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.StatusCode, string(b))
+	return string(b)
+}
+
+// read waits until so many packets have been read, and returns the samples then.
+func (s served) read(t *testing.T, packets float64) (samples map[string]float64) {
+	t.Helper()
+	for samples["rocecn_capture_packets_total"] < packets { // the test's own time limit ends it
+		samples = exposition(t, s.get(t, "metrics"))
+	}
+	return samples
+}
+
+// What is served says the same as what is printed.
+func TestListen(t *testing.T) {
+	verbs := wiretest.Path(t, "rxe-verbs6.pcap")
+	s := serve(t, "-json", verbs)
+	all := s.read(t, 253)
+	require.EqualValues(t, 253, all["rocecn_capture_packets_total"])
+	require.EqualValues(t, 159, all["rocecn_capture_other_packets_total"])
+	require.EqualValues(t, 3, all[`rocecn_capture_repeats_total cause="rnr"`])
+	require.EqualValues(t, 0, all[`rocecn_capture_repeats_total cause="timeout"`])
+	require.EqualValues(t, 4, all[`rocecn_capture_rnr_naks_total`])
+	require.EqualValues(t, 1, all[`rocecn_capture_naks_total code="remote access"`], "unpaired ones, too")
+	require.EqualValues(t, 7, all["rocecn_capture_flows"])
+	require.EqualValues(t, 2, all["rocecn_capture_flows_in_trouble"])
+
+	var lines []any
+	require.NoError(t, json.Unmarshal([]byte(s.get(t, "flows.json")), &lines))
+	page := s.get(t, "")
+	require.Contains(t, page, "rxe-verbs6.pcap")
+	require.Contains(t, page, "0x000017")
+	answer, err := http.Post(s.url+"metrics", "", nil)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode)
+
+	status, out := s.end()
+	require.Zero(t, status, s.stderr)
+	var printed []any
+	for line := range strings.Lines(out) {
+		var v any
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		printed = append(printed, v)
+	}
+	require.Equal(t, printed, lines)
+}
+
+// What the flags choose is what JSON and the page have.
+func TestListenChooses(t *testing.T) {
+	s := serve(t, "-qp", "23", "-top", "1", wiretest.Path(t, "rxe-verbs6.pcap"))
+	s.read(t, 253)
+	var lines []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(s.get(t, "flows.json")), &lines))
+	require.Len(t, lines, 2)
+	for _, l := range lines {
+		require.EqualValues(t, 23, l["dest_qp"])
+	}
+	require.NotContains(t, s.get(t, ""), "0x000016")
+	s.end()
+}
+
+func TestListenRefused(t *testing.T) {
+	s := serve(t, wiretest.Path(t, "fastcnp.pcap"))
+	taken := strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/")
+	status, _, stderr := run(t, nil, "-listen", taken, wiretest.Path(t, "fastcnp.pcap"))
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "-listen: ")
+	s.end()
+	status, _, stderr = run(t, nil, "-listen", "127.0.0.1:0", "no.pcap")
+	require.Equal(t, 1, status, "there is nothing to serve")
+	require.Contains(t, stderr, "no such file")
+	status, _, _ = run(t, nil, "-listen", "127.0.0.1:0", "-compare", "a", "b")
+	require.Equal(t, 2, status)
+}
+
+// However small the table, no total falls, and each ends with what a large table
+// has; and there are as many series whatever there was.
+func TestTotals(t *testing.T) {
+	series := 0
+	for seed := range uint64(4) {
+		made := traffic.Generate(seed, traffic.Options{Connections: 30, NoCM: seed%2 == 0})
+		var d flows.Decoder
+		var p flows.Packet
+		small, large := flows.New(flows.Config{MaxFlows: 16}), flows.New(flows.Config{})
+		before := map[string]float64{}
+		for i, f := range made.Frames {
+			d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+			small.Observe(&p, uint64(i+1), f.Time)
+			large.Observe(&p, uint64(i+1), f.Time)
+			if i%50 != 0 && i != len(made.Frames)-1 {
+				continue
+			}
+			now := exposition(t, string(appendTotals(nil, small.Snapshot(), 7)))
+			for name, n := range before {
+				if strings.Contains(name, "_total") {
+					require.GreaterOrEqual(t, now[name], n, name)
+				}
+			}
+			before = now
+		}
+		require.EqualValues(t, 7, before["rocecn_capture_dropped_packets_total"])
+		require.Positive(t, before["rocecn_capture_evicted_flows_total"])
+		want := exposition(t, string(appendTotals(nil, large.Snapshot(), 7)))
+		for _, name := range []string{"packets_total", "requests_total", "ip_bytes_total", `ecn_requests_total ecn="ce"`,
+			"acks_total", "rnr_naks_total", `naks_total code="sequence"`, `notifications_total kind="cnp"`,
+			`notifications_total kind="fast_cnp"`, `notifications_total kind="ppfc"`, `notifications_total kind="fcn"`,
+			`notifications_total kind="proxy"`, `paused_seconds_total priority="3"`} {
+			require.Equal(t, want["rocecn_capture_"+name], before["rocecn_capture_"+name], name)
+			require.Contains(t, want, "rocecn_capture_"+name)
+		}
+		require.Len(t, want, len(before))
+		if series == 0 {
+			series = len(want)
+		}
+		require.Len(t, want, series)
+	}
+}

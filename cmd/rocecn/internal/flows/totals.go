@@ -1,0 +1,140 @@
+package flows
+
+import (
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
+	"github.com/rocecn/rocecn/flows"
+)
+
+// totals are the sums over all flows of a table, those that it gave up among them:
+// what is counted here never falls, whatever becomes known of a flow.
+type totals struct {
+	flows, trouble uint64 // that the table holds; of these, those in trouble
+	evicted        uint64
+	packets        uint64
+	ipOctets       uint64
+	ecn            [4]uint64
+	causes         flows.Repeats
+	answers        answerSums
+
+	// Of the flows that the table holds. They fall, too: when a hole is filled, and
+	// when a flow is given up.
+	late, unseen, lost, unjudged uint64
+
+	priorities map[string]flows.Priority // of all sources
+}
+
+// answerSums are flows.Answers, which a program cannot add up.
+type answerSums struct {
+	acks, rnr uint64
+	naks      [5]uint64
+	notices   [5]uint64 // by noticeNames
+}
+
+var noticeNames = [5]string{"cnp", "fast_cnp", "ppfc", "fcn", "proxy"}
+
+func notices(a *flows.Answers) [5]uint64 { return [5]uint64{a.CNPs, a.Fast, a.PPFC, a.FCN, a.Proxy} }
+
+func (s *answerSums) add(a *flows.Answers) {
+	s.acks += a.ACKs
+	s.rnr += a.RNRNAKs
+	for i, n := range a.NAKs {
+		s.naks[i] += n
+	}
+	for i, n := range notices(a) {
+		s.notices[i] += n
+	}
+}
+
+// totalsOf adds up a snapshot.
+func totalsOf(s *flows.Snapshot) *totals {
+	e := &s.Evicted
+	t := &totals{flows: uint64(len(s.Flows)), evicted: e.Flows, packets: e.Packets, ipOctets: e.IPOctets,
+		ecn: e.ECN, causes: e.Causes, priorities: map[string]flows.Priority{}}
+	t.answers.add(&e.Answers)
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		if f.Trouble() > 0 {
+			t.trouble++
+		}
+		t.packets += f.Packets
+		t.ipOctets += f.IPOctets
+		for i, n := range f.ECN {
+			t.ecn[i] += n
+		}
+		c := &f.Causes
+		t.causes.NAK += c.NAK
+		t.causes.RNR += c.RNR
+		t.causes.Read += c.Read
+		t.causes.Timeout += c.Timeout
+		t.answers.add(&f.Answers)
+		t.late += f.PSN.Late
+		t.unseen += f.PSN.Unseen
+		t.lost += f.PSN.Lost
+		t.unjudged += f.PSN.Unjudged
+	}
+	for i := range s.Unpaired {
+		t.answers.add(&s.Unpaired[i].Answers)
+	}
+	for i := range s.Links {
+		for name, p := range priorities(&s.Links[i]) {
+			sum := t.priorities[name]
+			t.priorities[name] = flows.Priority{XOFF: sum.XOFF + p.XOFF, XON: sum.XON + p.XON,
+				Paused: sum.Paused + p.Paused}
+		}
+	}
+	return t
+}
+
+// priorityNames are the values of the label priority: those of PFC, and all of PAUSE.
+var priorityNames = [9]string{"0", "1", "2", "3", "4", "5", "6", "7", "all"}
+
+// appendTotals appends what -listen has at /metrics: sums, so that the number of
+// series is the same whatever the network brings.
+func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
+	text := prometheus.Text{Octets: b}
+	one := func(name, help string, n uint64) {
+		text.Family("rocecn_capture_"+name, help)
+		text.Sample(float64(n))
+	}
+	many := func(name, help, label string, values []string, of func(i int) float64) {
+		text.Family("rocecn_capture_"+name, help)
+		for i, value := range values {
+			text.Sample(of(i), label, value)
+		}
+	}
+	counts := func(all []uint64) func(i int) float64 { return func(i int) float64 { return float64(all[i]) } }
+	t := totalsOf(s)
+	one("packets_total", "Packets read, of any kind.", s.Stats.Packets)
+	one("other_packets_total", "Of these, neither RoCEv2 nor about congestion.", s.Stats.Others)
+	one("broken_packets_total", "Packets of RoCEv2 or about congestion that do not parse.", s.Stats.Broken)
+	one("cut_packets_total", "Packets of which the snap length cut what was needed.", s.Stats.Cut)
+	one("dropped_packets_total", "Packets that came too fast, and were not read.", dropped)
+	one("flows", "Flows that are held.", t.flows)
+	one("flows_in_trouble", "Of these, those in trouble since they began.", t.trouble)
+	one("evicted_flows_total", "Flows that made room for others.", t.evicted)
+	one("requests_total", "Requests, repeats included.", t.packets)
+	one("ip_bytes_total", "Octets of requests, by the length fields of IP.", t.ipOctets)
+	many("ecn_requests_total", "Requests by ECN field.", "ecn", ecnNames[:], counts(t.ecn[:]))
+	c := &t.causes
+	many("repeats_total", "Requests that were repeated, by cause.", "cause",
+		[]string{"nak", "rnr", "read", "timeout"}, counts([]uint64{c.NAK, c.RNR, c.Read, c.Timeout}))
+	many("gaps", "Requests passed over in the flows that are held, by what became of them.", "fate",
+		[]string{"late", "unseen", "lost", "unjudged"}, counts([]uint64{t.late, t.unseen, t.lost, t.unjudged}))
+	one("acks_total", "Acknowledgements.", t.answers.acks)
+	many("naks_total", "NAKs by code.", "code", nakNames[:], counts(t.answers.naks[:]))
+	one("rnr_naks_total", "RNR NAKs.", t.answers.rnr)
+	many("notifications_total", "Notifications of congestion, about flows that are known and others.", "kind",
+		noticeNames[:], counts(t.answers.notices[:]))
+	ofPriorities := func(name, help string, of func(p flows.Priority) float64) {
+		many(name, help, "priority", priorityNames[:],
+			func(i int) float64 { return of(t.priorities[priorityNames[i]]) })
+	}
+	ofPriorities("pfc_xoff_total", "PFC and PAUSE frames that pause, of all sources.",
+		func(p flows.Priority) float64 { return float64(p.XOFF) })
+	ofPriorities("pfc_xon_total", "PFC and PAUSE frames that let go on, of all sources.",
+		func(p flows.Priority) float64 { return float64(p.XON) })
+	ofPriorities("paused_seconds_total", "How long they paused, the times of all sources added up.",
+		func(p flows.Priority) float64 { return p.Paused.Seconds() })
+	one("pfc_sources_refused_total", "PFC and PAUSE frames of sources that there was no room for.", s.Stats.Links)
+	return text.Octets
+}
