@@ -65,7 +65,7 @@ func TestSinceOfEverything(t *testing.T) {
 			Flows:    []Flow{f},
 			Unpaired: []Unpaired{{FlowKey: f.FlowKey, WithQP: true, Answers: answersOf(n)}},
 			Links:    []Link{link},
-			Evicted:  Evicted{Flows: n, Packets: 2 * n, IPOctets: 3 * n, Answers: answersOf(n),
+			Evicted: Evicted{Flows: n, Packets: 2 * n, IPOctets: 3 * n, Answers: answersOf(n),
 				ECN: [4]uint64{4 * n, 5 * n, 6 * n, 7 * n}, Causes: Repeats{8 * n, 9 * n, 10 * n, 11 * n}},
 		}
 	}

@@ -120,11 +120,8 @@ func (a *accountant) finish() (broken []verdict, err error) {
 	}
 	all := a.table.Snapshot()
 	a.joined, a.hostErr = a.joinHosts(all, a.begin, a.end) // of all flows, chosen or not
-	a.verdicts = triage.Explain(all)                       // likewise
-	a.choice.apply(all)
-	a.choose(all)
+	a.judge(all)
 	broken = check(a.rules, all.Flows, all.Unpaired)
-	a.order.sort(all.Flows)
 	if a.form == "human" {
 		err = a.printVerdicts()
 	}
@@ -141,6 +138,15 @@ func (a *accountant) finish() (broken []verdict, err error) {
 		err = a.writePage(all)
 	}
 	return broken, err
+}
+
+// judge finds out what is the matter in a snapshot, and leaves in it what is shown,
+// in its order.
+func (a *accountant) judge(all *flows.Snapshot) {
+	a.verdicts = triage.Explain(all) // of all flows, chosen or not
+	a.choice.apply(all)
+	a.choose(all)
+	a.order.sort(all.Flows)
 }
 
 // print prints a snapshot, of its flows the first by -top.
@@ -178,11 +184,11 @@ func (o *options) first(all *flows.Snapshot) *flows.Snapshot {
 }
 
 func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) error {
-	return eachLine(s, during, json.NewEncoder(a.out).Encode)
+	return a.eachLine(s, during, json.NewEncoder(a.out).Encode)
 }
 
 // eachLine calls put with the object of each line, until it returns an error.
-func eachLine(s *flows.Snapshot, during *intervalLine, put func(line any) error) (err error) {
+func (a *accountant) eachLine(s *flows.Snapshot, during *intervalLine, put func(line any) error) (err error) {
 	write := func(line any) {
 		if err == nil {
 			err = put(line)

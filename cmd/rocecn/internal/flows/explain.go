@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -116,12 +117,7 @@ func (a *accountant) printVerdicts() error {
 	if a.form == "json" {
 		out := json.NewEncoder(a.out)
 		out.SetEscapeHTML(false) // filters have &&
-		for i := range a.verdicts {
-			if err := out.Encode(verdictLineOf(&a.verdicts[i])); err != nil {
-				return cli.Output(err)
-			}
-		}
-		return cli.Output(a.out.Flush())
+		return cli.Output(cmp.Or(a.eachVerdict(out.Encode), a.out.Flush()))
 	}
 	if len(a.verdicts) == 0 {
 		a.out.WriteString("nothing to explain\n")
@@ -131,6 +127,16 @@ func (a *accountant) printVerdicts() error {
 	}
 	a.out.WriteString("\n")
 	return cli.Output(a.out.Flush())
+}
+
+// eachVerdict calls put with the object of each verdict, until it returns an error.
+func (a *accountant) eachVerdict(put func(line any) error) error {
+	for i := range a.verdicts {
+		if err := put(verdictLineOf(&a.verdicts[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verdict writes one for people.

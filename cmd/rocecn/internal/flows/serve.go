@@ -2,13 +2,13 @@ package flows
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,18 +32,18 @@ type site struct {
 	asks   chan func()
 	closed chan struct{}
 	server http.Server
-
-	mu       sync.Mutex
-	now      view
-	page     []byte
-	pageTime time.Time
 }
 
-// A view is what the table had to say at a time.
-type view struct {
-	taken    time.Time
-	snapshot *flows.Snapshot // of all flows; nobody changes it
-	dropped  uint64
+// An answer is what is at a path of a site.
+type answer struct {
+	path, kind string
+	octets     func(s *site, ctx context.Context) ([]byte, error)
+}
+
+var answers = []answer{
+	{"/{$}", "text/html; charset=utf-8", (*site).html},
+	{"/flows.json", "application/json", (*site).json},
+	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", (*site).metrics},
 }
 
 // listen begins to serve, and says where.
@@ -54,26 +54,38 @@ func (o *options) listen(stderr io.Writer) (*site, error) {
 	}
 	s := &site{asks: make(chan func()), closed: make(chan struct{})}
 	mux := http.NewServeMux()
-	answer := func(path, kind string, octets func(ctx context.Context) ([]byte, error)) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			b, err := octets(r.Context())
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			w.Header().Set("Content-Type", kind)
-			w.Header().Set("Cache-Control", "no-store")
-			w.Write(b)
-		})
+	for _, a := range answers {
+		mux.HandleFunc("GET "+a.path, s.handler(a))
 	}
-	answer("/{$}", "text/html; charset=utf-8", s.html)
-	answer("/flows.json", "application/json", s.json)
-	answer("/metrics", "text/plain; version=0.0.4; charset=utf-8", s.metrics)
 	s.server = http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10}
 	go s.server.Serve(l)
 	fmt.Fprintf(stderr, "rocecn flows: listening on http://%v/\n", l.Addr())
 	return s, nil
+}
+
+// handler gives an answer, the same one for a moment.
+func (s *site) handler(a answer) http.HandlerFunc {
+	var mu sync.Mutex
+	var octets []byte
+	var made time.Time
+	return func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		var err error
+		if octets == nil || time.Since(made) >= fresh {
+			octets, err = a.octets(s, r.Context())
+			made = time.Now()
+		}
+		b := octets
+		mu.Unlock()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", a.kind)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Write(b)
+	}
 }
 
 // close ends serving. Who waits for an answer gets none.
@@ -108,80 +120,53 @@ func (s *site) ask(ctx context.Context, do func()) error {
 	}
 }
 
-// view returns what the table has to say, or had a moment ago.
-func (s *site) view(ctx context.Context) (view, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.now.snapshot != nil && time.Since(s.now.taken) < fresh {
-		return s.now, nil
-	}
-	err := s.ask(ctx, func() {
-		s.now = view{time.Now(), s.of.table.Snapshot(), s.reader.lost()}
-	})
-	return s.now, err
-}
-
-func (s *site) metrics(ctx context.Context) ([]byte, error) {
-	v, err := s.view(ctx)
-	if err != nil {
+func (s *site) metrics(ctx context.Context) (b []byte, err error) {
+	var all *flows.Snapshot
+	var dropped uint64
+	if err := s.ask(ctx, func() { all, dropped = s.of.table.Snapshot(), s.reader.lost() }); err != nil {
 		return nil, err
 	}
-	return appendTotals(nil, v.snapshot, v.dropped), nil
+	return appendTotals(nil, all, dropped), nil
 }
 
-// json returns an array with the objects of -json: the flows that the flags choose,
-// in their order.
+// json returns an array with the objects of -json: what the flags choose, in their
+// order.
 func (s *site) json(ctx context.Context) ([]byte, error) {
-	v, err := s.view(ctx)
-	if err != nil {
+	var all *flows.Snapshot
+	var now accountant
+	if err := s.ask(ctx, func() { all, now = s.of.table.Snapshot(), *s.of }); err != nil {
 		return nil, err
 	}
-	chosen := *v.snapshot
-	chosen.Flows, chosen.Unpaired, chosen.Links =
-		slices.Clone(chosen.Flows), slices.Clone(chosen.Unpaired), slices.Clone(chosen.Links)
-	o := s.of.options
-	o.choice.apply(&chosen)
-	o.order.sort(chosen.Flows)
+	now.judge(all)
 	b := bytes.NewBufferString("[")
 	separator := ""
-	err = eachLine(o.first(&chosen), nil, func(line any) error {
+	put := func(line any) error {
 		octets, err := json.Marshal(line)
 		b.WriteString(separator)
 		b.Write(octets)
 		separator = ",\n"
 		return err
-	})
+	}
+	err := now.eachLine(now.first(all), nil, put)
+	if err == nil && now.explains {
+		err = now.eachVerdict(put)
+	}
 	b.WriteString("]\n")
 	return b.Bytes(), err
 }
 
 // html returns the page of -html, of the first flows.
-func (s *site) html(ctx context.Context) (b []byte, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.page != nil && time.Since(s.pageTime) < fresh {
-		return s.page, nil
-	}
-	failed := s.ask(ctx, func() { s.page, err = s.of.pageNow() }) // which has series from the table
-	s.pageTime = time.Now()
-	if failed != nil {
-		err = failed
-	}
-	return s.page, err
-}
-
-// pageNow returns the page of what the table has to say now.
-func (a *accountant) pageNow() ([]byte, error) {
-	s := a.table.Snapshot()
-	a.choice.apply(s)
-	a.order.sort(s.Flows)
-	o := *a.options
-	if o.top == 0 {
-		o.top = shownRows
-	}
-	shown := *a
-	shown.options = &o
+func (s *site) html(ctx context.Context) ([]byte, error) {
 	var b bytes.Buffer
-	err := pageTemplate.Execute(&b, shown.pageOf(s))
-	return b.Bytes(), err
+	var err error
+	asked := s.ask(ctx, func() { // which has series from the table
+		all, now, o := s.of.table.Snapshot(), *s.of, *s.of.options
+		if o.top == 0 {
+			o.top = shownRows
+		}
+		now.options = &o
+		now.judge(all)
+		err = pageTemplate.Execute(&b, now.pageOf(all))
+	})
+	return b.Bytes(), cmp.Or(asked, err)
 }

@@ -59,7 +59,8 @@ func serve(t *testing.T, args ...string) served {
 	status, out := make(chan int, 1), make(chan string, 1)
 	go func() {
 		var stdout strings.Builder
-		status <- Run(ctx, append([]string{"-listen", "127.0.0.1:0"}, args...), strings.NewReader(""), &stdout, stderr)
+		args := append([]string{"-listen", "127.0.0.1:0"}, args...)
+		status <- Run(ctx, args, strings.NewReader(""), &stdout, stderr)
 		out <- stdout.String()
 	}()
 	select {
@@ -99,7 +100,7 @@ func (s served) read(t *testing.T, packets float64) (samples map[string]float64)
 // What is served says the same as what is printed.
 func TestListen(t *testing.T) {
 	verbs := wiretest.Path(t, "rxe-verbs6.pcap")
-	s := serve(t, "-json", verbs)
+	s := serve(t, "-json", "-explain", verbs)
 	all := s.read(t, 253)
 	require.EqualValues(t, 253, all["rocecn_capture_packets_total"])
 	require.EqualValues(t, 159, all["rocecn_capture_other_packets_total"])
@@ -187,10 +188,12 @@ func TestTotals(t *testing.T) {
 		require.EqualValues(t, 7, before["rocecn_capture_dropped_packets_total"])
 		require.Positive(t, before["rocecn_capture_evicted_flows_total"])
 		want := exposition(t, string(appendTotals(nil, large.Snapshot(), 7)))
-		for _, name := range []string{"packets_total", "requests_total", "ip_bytes_total", `ecn_requests_total ecn="ce"`,
+		for _, name := range []string{
+			"packets_total", "requests_total", "ip_bytes_total", `ecn_requests_total ecn="ce"`,
 			"acks_total", "rnr_naks_total", `naks_total code="sequence"`, `notifications_total kind="cnp"`,
 			`notifications_total kind="fast_cnp"`, `notifications_total kind="ppfc"`, `notifications_total kind="fcn"`,
-			`notifications_total kind="proxy"`, `paused_seconds_total priority="3"`} {
+			`notifications_total kind="proxy"`, `paused_seconds_total priority="3"`,
+		} {
 			require.Equal(t, want["rocecn_capture_"+name], before["rocecn_capture_"+name], name)
 			require.Contains(t, want, "rocecn_capture_"+name)
 		}

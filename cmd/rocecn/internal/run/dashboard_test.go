@@ -1,9 +1,13 @@
 package run
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -34,9 +39,14 @@ func exported(t *testing.T) map[string][]string {
 	for _, p := range s.parts {
 		p.quiet(time.Now())
 	}
+	return labelsOf(string(s.metrics()))
+}
+
+// labelsOf returns the metrics of a text, and the labels of each.
+func labelsOf(text string) map[string][]string {
 	labels := map[string][]string{}
 	sample := regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? \S+$`)
-	for _, m := range sample.FindAllStringSubmatch(string(s.metrics()), -1) {
+	for _, m := range sample.FindAllStringSubmatch(text, -1) {
 		names := []string{"instance"} // which Prometheus adds
 		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
 			names = append(names, l[1])
@@ -97,10 +107,34 @@ func wrongIn(query, legend string, labels map[string][]string) (wrong []string) 
 	return wrong
 }
 
-// The dashboard asks for metrics and labels that the agent has, and for all of its
-// metrics.
+// captured is what rocecn flows -listen has at /metrics.
+func captured(t *testing.T) map[string][]string {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(t.Context())
+	said, says := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		done <- flows.Run(ctx, []string{"-listen", "127.0.0.1:0", wiretest.Path(t, "tour.pcap")}, nil, io.Discard, says)
+	}()
+	lines := bufio.NewReader(said)
+	first, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	go io.Copy(io.Discard, lines)
+	answer, err := http.Get(regexp.MustCompile(`http://\S+`).FindString(first) + "metrics")
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	interrupt()
+	require.Zero(t, <-done)
+	return labelsOf(string(text))
+}
+
+// The dashboard asks for metrics and labels that the agent has, or a capture, and
+// for all of their metrics.
 func TestDashboard(t *testing.T) {
 	labels := exported(t)
+	maps.Copy(labels, captured(t))
 	file := filepath.Join(filepath.Dir(wiretest.Path(t)), "package", "dashboard.json")
 	octets, err := os.ReadFile(file)
 	require.NoError(t, err)
