@@ -27,6 +27,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rocecn/rocecn/bench/internal/printed"
 )
 
 // ratios of medians of the same run, the ones to look at first.
@@ -91,30 +93,20 @@ func write(into string, lab bool, args []string, out io.Writer) error {
 		_, err := fmt.Fprint(out, text)
 		return err
 	}
-	old, err := os.ReadFile(into)
-	if err != nil {
-		return err
-	}
-	begin, end := "<!-- "+section+" -->\n", "<!-- end "+section+" -->\n"
-	head, rest, found := strings.Cut(string(old), begin)
-	_, tail, ends := strings.Cut(rest, end)
-	if !found || !ends {
-		return fmt.Errorf("%s: no lines %s and %s", into, strings.TrimSpace(begin), strings.TrimSpace(end))
-	}
-	return os.WriteFile(into, []byte(head+begin+text+end+tail), 0o644)
+	return printed.Replace(into, section, text)
 }
 
 // results are what a run of the benchmarks printed, in its order.
 type results struct {
-	machine []string                        // goos, goarch, cpu
-	names   []string                        // Section/column/row
-	runs    map[string]map[string][]float64 // by name and unit, such as ns/op
+	machine []string // goos, goarch, cpu
+	names   []string // Section/column/row
+	printed.Runs
 }
 
 func parse(in io.Reader) (*results, error) {
-	r := &results{runs: map[string]map[string][]float64{}}
+	r := &results{Runs: printed.Runs{}}
 	s := bufio.NewScanner(in)
-	pkg := ""
+	front := "@ "
 	for s.Scan() {
 		switch key, value, _ := strings.Cut(s.Text(), ": "); key {
 		case "goos", "goarch", "cpu":
@@ -122,31 +114,17 @@ func parse(in io.Reader) (*results, error) {
 				r.machine = append(r.machine, value)
 			}
 		case "pkg":
-			pkg = strings.TrimPrefix(value, "github.com/rocecn/rocecn/")
-		}
-		fields := strings.Fields(s.Text())
-		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
-			continue
-		}
-		name := strings.ReplaceAll(strings.TrimPrefix(fields[0], "Benchmark"), "_", " ")
-		if at := strings.LastIndexByte(name, '-'); at > strings.LastIndexByte(name, '/') { // GOMAXPROCS
-			if _, err := strconv.Atoi(name[at+1:]); err == nil {
-				name = name[:at]
+			front = "@" + strings.TrimPrefix(value, "github.com/rocecn/rocecn/") + " "
+			if front == "@bench " {
+				front = ""
 			}
 		}
-		if pkg != "bench" {
-			name = "@" + pkg + " " + name
+		name, err := r.Add(s.Text(), front)
+		if err != nil {
+			return nil, err
 		}
-		if r.runs[name] == nil {
+		if name != "" && !slices.Contains(r.names, name) {
 			r.names = append(r.names, name)
-			r.runs[name] = map[string][]float64{}
-		}
-		for i := 2; i+1 < len(fields); i += 2 {
-			v, err := strconv.ParseFloat(fields[i], 64)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.Text(), err)
-			}
-			r.runs[name][fields[i+1]] = append(r.runs[name][fields[i+1]], v)
 		}
 	}
 	if len(r.names) == 0 && s.Err() == nil {
@@ -158,27 +136,18 @@ func parse(in io.Reader) (*results, error) {
 // count is how often each benchmark ran, at least.
 func (r *results) count() int {
 	n := math.MaxInt
-	for _, runs := range r.runs {
+	for _, runs := range r.Runs {
 		n = min(n, len(runs["ns/op"]))
 	}
 	return n
-}
-
-// median returns the median of a benchmark, and whether it has such a unit.
-func (r *results) median(name, unit string) (m float64, ok bool) {
-	sorted := slices.Sorted(slices.Values(r.runs[name][unit]))
-	if len(sorted) == 0 {
-		return 0, false
-	}
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2, true
 }
 
 func (r *results) ratios() string {
 	var out strings.Builder
 	out.WriteString("\n| ratio | |\n|---|--:|\n")
 	for _, q := range ratios {
-		of, ok := r.median(q.of, "ns/op")
-		to, ok2 := r.median(q.to, "ns/op")
+		of, ok := r.Median(q.of, "ns/op")
+		to, ok2 := r.Median(q.to, "ns/op")
 		if ok && ok2 {
 			fmt.Fprintf(&out, "| %s | %.2f |\n", q.what, of/to)
 		}
@@ -213,15 +182,15 @@ func (r *results) table(out *strings.Builder, title string, columns, rows []stri
 // cell is a benchmark's nanoseconds, the ratio to another one, the allocations
 // if there are any.
 func (r *results) cell(name, beside string) string {
-	ns, ok := r.median(name, "ns/op")
+	ns, ok := r.Median(name, "ns/op")
 	if !ok {
 		return ""
 	}
 	s := strconv.FormatFloat(ns, 'f', decimals(ns), 64)
-	if base, ok := r.median(beside, "ns/op"); ok {
+	if base, ok := r.Median(beside, "ns/op"); ok {
 		s += fmt.Sprintf(" (%.*f)", decimals(ns/base), ns/base)
 	}
-	if allocs, _ := r.median(name, "allocs/op"); allocs > 0 {
+	if allocs, _ := r.Median(name, "allocs/op"); allocs > 0 {
 		s += fmt.Sprintf(" %.0f allocs", allocs)
 	}
 	return s
@@ -282,8 +251,8 @@ func (r *results) others() string {
 		if out.Len() == 0 {
 			out.WriteString("\n### Packages\n\n| package | benchmark | ns | allocations |\n|---|---|--:|--:|\n")
 		}
-		ns, _ := r.median(name, "ns/op")
-		allocs, _ := r.median(name, "allocs/op")
+		ns, _ := r.Median(name, "ns/op")
+		allocs, _ := r.Median(name, "allocs/op")
 		fmt.Fprintf(&out, "| %s | %s | %.*f | %.0f |\n", pkg[1:], rest, decimals(ns), ns, allocs)
 	}
 	return out.String()
@@ -316,7 +285,7 @@ func (r *results) lab() string {
 		fmt.Fprintf(&out, "| %s | %s |", pkg, rest)
 		for _, unit := range labUnits {
 			cell := ""
-			if m, ok := r.median(name, unit); ok && m >= 1000 {
+			if m, ok := r.Median(name, unit); ok && m >= 1000 {
 				cell = strconv.FormatFloat(m, 'f', 0, 64)
 			} else if ok {
 				cell = strconv.FormatFloat(m, 'g', 3, 64)

@@ -72,7 +72,7 @@ PASS
 	require.Error(t, err)
 }
 
-const printed = `goos: linux
+const output = `goos: linux
 goarch: amd64
 pkg: github.com/rocecn/rocecn/lab/sim
 cpu: A CPU
@@ -85,7 +85,7 @@ PASS
 `
 
 func TestLab(t *testing.T) {
-	r, err := parse(strings.NewReader(printed))
+	r, err := parse(strings.NewReader(output))
 	require.NoError(t, err)
 	require.Equal(t, 1, r.count())
 	text := r.lab()
@@ -101,7 +101,7 @@ func TestLab(t *testing.T) {
 func TestInto(t *testing.T) {
 	dir := t.TempDir()
 	in, into := filepath.Join(dir, "lab.txt"), filepath.Join(dir, "B.md")
-	require.NoError(t, os.WriteFile(in, []byte(printed), 0o644))
+	require.NoError(t, os.WriteFile(in, []byte(output), 0o644))
 	require.NoError(t, os.WriteFile(into, []byte("a\n<!-- lab -->\nformer text\n<!-- end lab -->\nb\n"), 0o644))
 	require.NoError(t, write(into, true, []string{in}, nil))
 	text, err := os.ReadFile(into)

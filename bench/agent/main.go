@@ -12,7 +12,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -22,6 +21,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rocecn/rocecn/bench/internal/printed"
 )
 
 func main() {
@@ -48,27 +49,15 @@ func main() {
 		kernel(), runtime.NumCPU(), runtime.Version(), *count, *trips, load, loadThen)
 	fmt.Print(text)
 	if *file != "" {
-		if err := replace(*file, text); err != nil {
+		if err := printed.Replace(*file, "agent", text); err != nil {
 			log.Fatal(err)
 		}
 	}
 }
 
-// results are what runs have reported, by the benchmark and the unit.
-type results map[string]map[string][]float64
-
-// median returns that of the runs, and whether there are any.
-func (r results) median(benchmark, unit string) (float64, bool) {
-	all := slices.Sorted(slices.Values(r[benchmark][unit]))
-	if len(all) == 0 {
-		return 0, false
-	}
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2, true
-}
-
 // measure runs the benchmarks beside so many busy processes, and returns the load of the
 // machine before that.
-func measure(count, trips, busy int) (r results, load string, err error) {
+func measure(count, trips, busy int) (r printed.Runs, load string, err error) {
 	average, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return nil, "", err
@@ -99,57 +88,39 @@ func measure(count, trips, busy int) (r results, load string, err error) {
 			return nil, "", err
 		}
 	}
-	return parse(out.String()), load, nil
-}
-
-// parse reads what go test prints.
-func parse(out string) results {
-	r := results{}
-	for line := range strings.Lines(out) {
-		f := strings.Fields(line)
-		if len(f) < 4 || !strings.HasPrefix(f[0], "Benchmark") {
-			continue
-		}
-		name := f[0]
-		if i := strings.LastIndexByte(name, '-'); i > 0 { // number of CPUs
-			name = name[:i]
-		}
-		if r[name] == nil {
-			r[name] = map[string][]float64{}
-		}
-		for i := 2; i+1 < len(f); i += 2 {
-			if v, err := strconv.ParseFloat(f[i], 64); err == nil {
-				r[name][f[i+1]] = append(r[name][f[i+1]], v)
-			}
+	r = printed.Runs{}
+	for line := range strings.Lines(out.String()) {
+		if _, err := r.Add(line, ""); err != nil {
+			return nil, "", err
 		}
 	}
-	return r
+	return r, load, nil
 }
 
 // ways are the rows of the first table, and readers those of the second.
 var (
 	ways = [][3]string{
-		{"BenchmarkAnswerKernel", "kernel: BPF at tc egress, by the depth of a TBF", "the kernel"},
-		{"BenchmarkAnswerQdisc", "qdisc: BPF at the queue, ring buffer, behind a TBF", "`node/congested`, raw socket"},
-		{"BenchmarkAnswerPacket", "packet: AF_PACKET at the way in", "same"},
-		{"BenchmarkAnswerNFLOG", "nflog: a rule of nftables, NFLOG", "same"},
+		{"AnswerKernel", "kernel: BPF at tc egress, by the depth of a TBF", "the kernel"},
+		{"AnswerQdisc", "qdisc: BPF at the queue, ring buffer, behind a TBF", "`node/congested`, raw socket"},
+		{"AnswerPacket", "packet: AF_PACKET at the way in", "same"},
+		{"AnswerNFLOG", "nflog: a rule of nftables, NFLOG", "same"},
 	}
 	readers = [][2]string{
-		{"BenchmarkLoss/packet", "source `packet` and `node/congested`, one answer a millisecond"},
-		{"BenchmarkLoss/flows", "`rocecn flows -i`"},
-		{"BenchmarkLoss/inspect", "`rocecn inspect -i`, into a file"},
-		{"BenchmarkLoss/tcpdump", "`tcpdump -w`, to compare"},
+		{"Loss/packet", "source `packet` and `node/congested`, one answer a millisecond"},
+		{"Loss/flows", "`rocecn flows -i`"},
+		{"Loss/inspect", "`rocecn inspect -i`, into a file"},
+		{"Loss/tcpdump", "`tcpdump -w`, to compare"},
 	}
 )
 
 // tables returns the tables in Markdown.
-func tables(idle, loaded results) string {
+func tables(idle, loaded printed.Runs) string {
 	var b strings.Builder
 	b.WriteString("| way in | answered by | idle: min µs | median µs | p99 µs | loaded: median µs | p99 µs | " +
 		"CPU, µs an answer | answers/s a core |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, w := range ways {
-		cell := func(r results, unit string) string { return shown(r.median(w[0], unit)) }
-		each, ok := idle.median(w[0], "cpu-µs/answer")
+		cell := func(r printed.Runs, unit string) string { return shown(r.Median(w[0], unit)) }
+		each, ok := idle.Median(w[0], "cpu-µs/answer")
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", w[1], w[2],
 			cell(idle, "min-µs"), cell(idle, "median-µs"), cell(idle, "p99-µs"),
 			cell(loaded, "median-µs"), cell(loaded, "p99-µs"), shown(each, ok), shown(1e6/each, ok))
@@ -162,7 +133,7 @@ func tables(idle, loaded results) string {
 }
 
 // lost returns what of all runs together was lost, in percent where that is anything.
-func lost(r results, benchmark string) string {
+func lost(r printed.Runs, benchmark string) string {
 	all := r[benchmark]["lost-%"]
 	if len(all) == 0 {
 		return ""
@@ -193,19 +164,4 @@ func kernel() string {
 		return runtime.GOOS
 	}
 	return "Linux " + strings.TrimSpace(string(release))
-}
-
-// replace puts text between the marks of a file.
-func replace(name, text string) error {
-	const begin, end = "<!-- begin agent -->\n", "<!-- end agent -->\n"
-	octets, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(octets), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		return errors.New(name + " has no place for it")
-	}
-	return os.WriteFile(name, []byte(before+begin+text+end+after), 0o644)
 }
