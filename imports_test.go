@@ -234,7 +234,8 @@ func allowed(file, imported string) bool {
 		return pkg == "rocelayers" || onTop(pkg) && !within("cmd", pkg) // its layers take time at each start
 	case within(module, imported):
 		return test && !within("internal", pkg) || within(module+"/cmd", imported) && within("cmd", pkg) ||
-			within(module+"/bench", imported) && within("bench", pkg) || mayImport(pkg, strings.TrimPrefix(imported, module+"/"), test)
+			within(module+"/bench", imported) && within("bench", pkg) ||
+			mayImport(pkg, strings.TrimPrefix(imported, module+"/"), test)
 	default: // only the standard library has no dot before the first slash
 		first, _, _ := strings.Cut(imported, "/")
 		return !strings.Contains(first, ".")
