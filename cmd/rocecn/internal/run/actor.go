@@ -19,14 +19,11 @@ type actor struct {
 	roles.Player
 	instance *roles.Instance
 	server   *server
-	out      *outlet // nil: it sends nothing
-	live     bool    // a source of it is
-	leveller interface {
-		SetLevel(uint8)
-		Relax()
-	} // the role, if it is one
-	queued bool                    // its queues were not empty
-	device chan []roles.DevicePair // what the RDMA device says; another one with each start
+	out      *outlet                 // nil: it sends nothing
+	live     bool                    // a source of it is
+	leveller roles.Leveller          // the role, if it is one
+	queued   bool                    // its queues were not empty
+	device   chan []roles.DevicePair // what the RDMA device says; another one with each start
 
 	frames int
 	now    time.Time   // of this host
@@ -51,10 +48,7 @@ type counts struct {
 // play gives the actor its role.
 func (a *actor) play(r roles.Role) {
 	a.Role, a.Say = r, a.say
-	a.leveller, _ = r.(interface {
-		SetLevel(uint8)
-		Relax()
-	})
+	a.leveller, _ = r.(roles.Leveller)
 }
 
 // show shows a packet to the role.
@@ -162,18 +156,18 @@ const (
 
 // measure takes note of how large the role's tables are.
 func (a *actor) measure(now time.Time) {
-	if e, ok := a.Role.(interface{ Expire(time.Time) int }); ok && a.live {
+	if e, ok := a.Role.(roles.Expirer); ok && a.live {
 		e.Expire(now)
 	}
-	if r, ok := a.Role.(interface{ Pairs() int }); ok {
+	if r, ok := a.Role.(roles.Paired); ok {
 		a.sizes[pairsSize].Store(int64(r.Pairs()))
 	}
-	if r, ok := a.Role.(interface{ Labels() (flows, free int) }); ok {
+	if r, ok := a.Role.(roles.Labelled); ok {
 		flows, free := r.Labels()
 		a.sizes[flowsSize].Store(int64(flows))
 		a.sizes[freeSize].Store(int64(free))
 	}
-	if r, ok := a.Role.(interface{ Stopped() int }); ok {
+	if r, ok := a.Role.(roles.Stopper); ok {
 		a.sizes[stoppedSize].Store(int64(r.Stopped()))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
-	"github.com/rocecn/rocecn/filter"
 )
 
 // firstTable is the table of nftables of the first border; others have its number besides.
@@ -56,7 +55,7 @@ func (f *file) rules() (string, error) {
 
 // rulesOf returns the rules of a border, in place of a table of this name.
 func rulesOf(r *roles.Instance, table string) (string, error) {
-	border, err := r.Config.(interface{ Rules() (filter.Border, error) }).Rules()
+	border, err := r.Config.(roles.Border).Rules()
 	if err != nil {
 		return "", r.At(err)
 	}

@@ -272,16 +272,16 @@ func (f *file) checkRole(r *roles.Instance) error {
 					"a switch answers data packets, and type %s gives none", f.sources[name].Type)
 			}
 		}
-		if c, ok := r.Config.(interface{ Answers() bool }); ok && !c.Answers() {
+		if c, ok := r.Config.(roles.Answering); ok && !c.Answers() {
 			return config.Wrong("methods", "missing: without any it answers nobody and marks nothing")
 		}
 	}
-	if c, ok := r.Config.(interface{ Learns() bool }); ok && c.Learns() && !f.showsTunnels(a) {
+	if c, ok := r.Config.(roles.Learning); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "labels are learned from what leaves in tunnels: needed is such a source as "+
 			"of type packet, without filter, whose direction is not in")
 	}
 	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
-	translates, ok := r.Config.(interface{ Translates() bool })
+	translates, ok := r.Config.(roles.Translating)
 	switch {
 	case ok && translates.Translates() && a.Sink == "":
 		return config.Wrong("sink", `missing: where the CNPs go that as = "cnp" makes`)
@@ -310,7 +310,7 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 func (f *file) warnings() (all []string) {
 	for _, r := range f.roles {
 		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].is.live() })
-		marks, ok := r.Config.(interface{ Marks() bool })
+		marks, ok := r.Config.(roles.Answering)
 		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
 			all = append(all, fmt.Sprintf("role.%s: marking: packets that the agent sees are on their way already, "+
 				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+
@@ -327,7 +327,7 @@ func (f *file) warnings() (all []string) {
 // limited says whether something bounds what a role sends, or nothing is meant to. FAST section 5 and section 6 of the
 // proxy's and the WAN's drafts want a limit, and name no figure.
 func (f *file) limited(r *roles.Instance) bool {
-	c, sends := r.Config.(interface{ Limited() bool })
+	c, sends := r.Config.(roles.Sending)
 	sink := f.sinks[r.Agent.Sink]
 	return !sends || c.Limited() || r.Agent.Limits == "none" || sink != nil && sink.PerSecond > 0
 }

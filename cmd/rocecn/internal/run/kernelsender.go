@@ -1,7 +1,6 @@
 package run
 
 import (
-	"iter"
 	"net/netip"
 	"time"
 
@@ -37,9 +36,7 @@ func (f *file) kernelSender(r *roles.Instance, ports []kernelPort) (*kernelTrans
 	case !own && r.Agent.Sink != "":
 		return nil, config.Wrong("sink", "the kernel passes CNPs on by itself: none allowed")
 	}
-	k, err := r.Config.(interface {
-		Kernel() (roles.KernelTranslator, error)
-	}).Kernel()
+	k, err := r.Config.(roles.TranslatorInKernel).Kernel()
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +90,7 @@ func (p *translating) tick(r roles.Role, now time.Time) {
 	}
 	p.told = now
 	own := map[rocev2.FlowKey]uint32{}
-	for k, qp := range r.(interface {
-		Own() iter.Seq2[rocev2.FlowKey, uint32]
-	}).Own() {
+	for k, qp := range r.(roles.Owner).Own() {
 		if k.Src == p.c.Host {
 			own[k] = qp
 		}

@@ -48,9 +48,7 @@ func (f *file) kernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 				"the kernel learns only who rejects Fast CNPs: type icmpv6 needed")
 		}
 	}
-	k, err := r.Config.(interface {
-		Kernel() (roles.KernelSwitch, error)
-	}).Kernel()
+	k, err := r.Config.(roles.SwitchInKernel).Kernel()
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +139,7 @@ func (p *answering) show(r roles.Role, packet *netio.Packet) {
 	const header = 8
 	_ = p.frame.Decode(packet.Data, packet.Options())
 	octets, ok := p.frame.ICMPv6()
-	noter, is := r.(interface {
-		NoteSent(ip []byte, domain uint32, now time.Time)
-	})
+	noter, is := r.(roles.Noter)
 	if !ok || !is || len(octets) < header || octets[0] != parameterProblem {
 		return
 	}

@@ -1,0 +1,76 @@
+package roles
+
+import (
+	"iter"
+	"time"
+
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// What only some configurations say, and only some roles can. Who plays them asks by these interfaces; the
+// assignments below hold which have what.
+type (
+	// A Sending configuration is of a role that sends of its own accord.
+	Sending interface {
+		Limited() bool // something in it bounds how much
+	}
+	// An Answering configuration is of a role that answers senders.
+	Answering interface {
+		Answers() bool // at least one
+		Marks() bool   // it is the role that marks the packets of the others
+	}
+	// A Learning configuration is of a role that may learn labels from tunnels.
+	Learning interface{ Learns() bool }
+	// A Translating configuration is of a role that may make CNPs of other notifications.
+	Translating interface{ Translates() bool }
+	// A Border configuration has rules for the kernel.
+	Border interface{ Rules() (filter.Border, error) }
+	// A SwitchInKernel and a TranslatorInKernel say what the kernel needs to play their role.
+	SwitchInKernel     interface{ Kernel() (KernelSwitch, error) }
+	TranslatorInKernel interface {
+		Kernel() (KernelTranslator, error)
+	}
+
+	// An Expirer is a role with entries whose time ends.
+	Expirer interface{ Expire(now time.Time) int }
+	// A Paired role knows queue pairs.
+	Paired interface{ Pairs() int }
+	// A Labelled role has flows with labels, and so many labels free.
+	Labelled interface{ Labels() (flows, free int) }
+	// A Stopper is a role at whose word flows and ports stop.
+	Stopper interface{ Stopped() int }
+	// An Owner is a role of a host, which knows the host's queue pairs.
+	Owner interface {
+		Own() iter.Seq2[rocev2.FlowKey, uint32]
+		SetDevice([]DevicePair)
+	}
+	// A Leveller is a role that goes by the levels of queues.
+	Leveller interface {
+		SetLevel(level uint8)
+		Relax()
+	}
+	// A Noter is a role that takes note of what the kernel has sent for it.
+	Noter interface {
+		NoteSent(ip []byte, domain uint32, now time.Time)
+	}
+)
+
+var (
+	_ = []Sending{&switchConfig{}, &proxyConfig{}, &ingressConfig{}, &receiverConfig{}, &senderConfig{}}
+
+	_ Answering          = &switchConfig{}
+	_ Learning           = &ingressConfig{}
+	_ Translating        = &senderConfig{}
+	_ Border             = &borderConfig{}
+	_ SwitchInKernel     = &switchConfig{}
+	_ TranslatorInKernel = &senderConfig{}
+
+	_ Expirer  = &pauseRole{}
+	_          = []Paired{&proxyNode{}, &ingressPE{}, &notificationPoint{}, &dataSender{}}
+	_ Labelled = &ingressPE{}
+	_ Stopper  = &pauseRole{}
+	_ Owner    = &dataSender{}
+	_ Leveller = &congestedSwitch{}
+	_ Noter    = &congestedSwitch{}
+)
