@@ -1,0 +1,417 @@
+package reaction
+
+import (
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/clock"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/ppfc"
+)
+
+// TableConfig is what a deployment chooses. The zero TableConfig is off.
+type TableConfig struct {
+	Enabled bool
+
+	// DCQCN hears CNPs and Fast CNPs. Its Line is that of the table.
+	DCQCN Config
+
+	// HPCC, where it is on, hears the Fast CNPs whose trace says how long queues are, in place of DCQCN. The slower of
+	// the two counts.
+	HPCC HPCCConfig
+	// Bandwidth is that of each port in a trace, in bits a second, as IOAM has no field for it. 0 stands for Line.
+	Bandwidth uint64
+
+	// MaxFlows is how many flows are kept, 1,024 by default. A new one in a full table evicts the one that was notified
+	// longest ago, which then sends at full rate.
+	MaxFlows int
+	// Idle is after how long without a packet or a notification a flow is forgotten; 0 stands for 10 s.
+	Idle time.Duration
+	// MaxPause: no stop or hold lasts longer; 0 stands for [ppfc.MaxPause], the longest that a PPFC asks for.
+	MaxPause time.Duration
+}
+
+const (
+	defaultFlows = 1 << 10
+	mostFlows    = 1 << 20
+	defaultIdle  = 10 * time.Second
+)
+
+func (c *TableConfig) check() error {
+	for _, wrong := range []struct {
+		is        bool
+		key, want string
+	}{
+		{c.DCQCN.Line == 0 || c.DCQCN.Line > MaxLine, "DCQCN.Line", "from 1 to 2^50 bits a second needed"},
+		{c.HPCC.Enabled && c.HPCC.Line != c.DCQCN.Line, "HPCC.Line", "the line of DCQCN needed"},
+		{c.Bandwidth > MaxLine, "Bandwidth", "2^50 bits a second at most"},
+		{c.MaxFlows < 0 || c.MaxFlows > mostFlows, "MaxFlows", "from 0 to 2^20 needed"},
+		{c.Idle < 0, "Idle", "0 or above needed"},
+		{c.MaxPause < 0 || c.MaxPause > ppfc.MaxPause, "MaxPause", "from 0 to the longest that a PPFC asks for needed"},
+	} {
+		if wrong.is {
+			return &ConfigError{wrong.key, wrong.want}
+		}
+	}
+	return nil
+}
+
+// A FlowID is what a flow of the host is known by: where it goes, and the queue pair there, 24 bits.
+type FlowID struct {
+	Dst    netip.Addr
+	DestQP uint32
+}
+
+// An Order is what a flow may do now.
+type Order struct {
+	Flow FlowID
+	Rate uint64        // bits a second, that of the line where nothing slows the flow
+	Stop time.Duration // it may send nothing for so long, and at Rate then; 0: it may send
+	Gone bool          // the flow is forgotten: nothing limits it
+}
+
+// A Table has the reaction points of a host's flows, each by itself. It keeps those that were notified, until they are
+// idle. It has no clock: see [Table.Next]. It is for one goroutine.
+type Table struct {
+	cfg       TableConfig
+	dcqcn     *DCQCN
+	hpcc      *HPCC
+	bandwidth func(ioam.Node) uint64
+	flows     flowtable.Table[flowtable.Key, reacting]
+	made      bool
+	clock     clock.Clock
+	next      int64 // by the clock: when Look has something to do; never before it
+	gone      []FlowID
+	hops      []Hop
+	stats     TableStats
+}
+
+// A reacting flow is one of a Table.
+type reacting struct {
+	dcqcn Flow
+	hpcc  HPCCFlow
+	brake Brake
+
+	stopped, held int64 // until when, by the clock
+	used          int64 // when it sent or was notified
+	rate          uint64
+	changed       bool // since Changes told of it
+	told          bool // by Changes, once at least
+}
+
+// TableStats are what a Table has counted, and how it is.
+type TableStats struct {
+	Flows  int    // that are kept
+	Slowed int    // of these, the ones that are stopped or below the line
+	Least  uint64 // the lowest of their rates, bits a second, 0 where one is stopped; the line's where none is slowed
+
+	Cuts    uint64 // how often a rate fell
+	Stops   uint64 // how often a flow was stopped
+	Evicted uint64 // flows that others took the place of
+}
+
+// NewTable returns a Table, or a *[ConfigError]. A TableConfig that is off is not looked at.
+func NewTable(cfg TableConfig) (*Table, error) {
+	t := &Table{}
+	return t, t.Configure(cfg)
+}
+
+// Configure changes the rules. Where nothing but Idle or MaxPause is another one, rates stay; else all flows are let go
+// and begin anew. With an error nothing changes.
+func (t *Table) Configure(cfg TableConfig) error {
+	if !cfg.Enabled {
+		t.forgetAll()
+		t.cfg = cfg
+		return nil
+	}
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	dcqcn, err := New(cfg.DCQCN)
+	if err != nil {
+		return err
+	}
+	hpcc, err := NewHPCC(cfg.HPCC)
+	if err != nil {
+		return err
+	}
+	cfg.MaxFlows, cfg.Idle = or(cfg.MaxFlows, defaultFlows), or(cfg.Idle, defaultIdle)
+	cfg.MaxPause, cfg.Bandwidth = or(cfg.MaxPause, ppfc.MaxPause), or(cfg.Bandwidth, cfg.DCQCN.Line)
+	same := t.cfg
+	same.Idle, same.MaxPause = cfg.Idle, cfg.MaxPause
+	t.next = 0
+	if t.made && same == cfg {
+		t.cfg = cfg
+		return nil
+	}
+	t.forgetAll()
+	t.cfg, t.dcqcn, t.hpcc, t.made = cfg, dcqcn, hpcc, true
+	t.flows = flowtable.New[flowtable.Key, reacting](cfg.MaxFlows, true, (*flowtable.Key).Hash)
+	t.bandwidth = func(ioam.Node) uint64 { return cfg.Bandwidth }
+	t.hops = make([]Hop, 0, 64)
+	return nil
+}
+
+func or[T int | uint64 | time.Duration](x, otherwise T) T {
+	if x == 0 {
+		return otherwise
+	}
+	return x
+}
+
+// Line returns the rate of the port, in bits a second.
+func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
+
+// Hear does what a sender's decision about a flow of the host asks for, as Hear of a [Flow] and of an [HPCCFlow] do,
+// and PPFC by a [Brake]: stop, hold and resume. It says whether it asks for anything. The caller says which flow it is,
+// as a CNP does not; a decision that was refused, or whose queue pair is not known, is about none.
+func (t *Table) Hear(d *sender.Decision, flow FlowID, now time.Time) bool {
+	pauses := d.Action == node.Taken && d.KnownQP && d.Message == message.PPFC && d.Pause.Type != ppfc.Alarm
+	if !t.cfg.Enabled || !pauses && !news(d) || !flow.Dst.IsValid() {
+		return false
+	}
+	at := t.clock.At(now)
+	t.look(at)
+	k := flowtable.KeyOf(netip.Addr{}, flow.Dst, flow.DestQP, 0)
+	q, id := t.flows.Find(&k, k.Hash(t.flows.Seed))
+	switch {
+	case q == nil && pauses && d.Pause.Type == ppfc.Resume:
+		return true // it runs
+	case q == nil:
+		q, id = t.add(&k)
+	}
+	q.used = at
+	t.flows.Renew(id, 0)
+	if pauses {
+		t.pause(q, &d.Pause, at)
+	} else {
+		t.notify(q, d, at)
+	}
+	t.settle(q, at)
+	return true
+}
+
+// add makes a flow, in the place of another one if need be.
+func (t *Table) add(k *flowtable.Key) (*reacting, uint32) {
+	if t.flows.Full() {
+		t.stats.Evicted++
+		t.forget(t.flows.Oldest(0))
+	}
+	id := t.flows.Add(k, k.Hash(t.flows.Seed), 0)
+	q := t.flows.At(id)
+	*q = reacting{dcqcn: t.dcqcn.Start(), hpcc: t.hpcc.Start(), rate: t.Line()}
+	return q, id
+}
+
+// forget lets a flow go.
+func (t *Table) forget(id uint32) {
+	if t.flows.At(id).told {
+		_, dst := t.flows.Key(id).Addrs()
+		t.gone = append(t.gone, FlowID{dst, t.flows.Key(id).DestQP()})
+	}
+	t.flows.Remove(id)
+}
+
+func (t *Table) forgetAll() {
+	for id := range t.flows.All() {
+		t.forget(id)
+	}
+}
+
+// when returns a time of the clock as reaction points want it.
+func when(at int64) time.Time { return time.Unix(0, at) }
+
+// notify tells the reaction points of news.
+func (t *Table) notify(q *reacting, d *sender.Decision, at int64) {
+	if t.cfg.HPCC.Enabled && d.Trace != nil {
+		t.hops = Hops(t.hops[:0], d.Trace, ioam.PTP, t.bandwidth)
+		for i := range t.hops {
+			if t.hops[i].QLen > 0 {
+				q.hpcc.Notified(t.hops, when(at))
+				return
+			}
+		}
+	}
+	q.dcqcn.Notified(when(at))
+}
+
+// pause does what a PPFC asks for.
+func (t *Table) pause(q *reacting, p *ppfc.Extension, at int64) {
+	until := at + int64(min(p.Pause, t.cfg.MaxPause))
+	switch p.Type {
+	case ppfc.Stop:
+		q.stopped = until
+		t.stats.Stops++
+	case ppfc.Hold:
+		q.held = until
+	case ppfc.Resume:
+		q.stopped, q.held = 0, 0
+	}
+	q.changed = true
+}
+
+// points returns the rate of the reaction points, and when it is to be looked at again.
+func (t *Table) points(q *reacting) (rate uint64, next int64) {
+	rate, next = q.dcqcn.Rate(), int64(1<<62)
+	if due, ok := q.dcqcn.Next(); ok {
+		next = due.UnixNano()
+	}
+	if t.cfg.HPCC.Enabled {
+		rate = min(rate, q.hpcc.Rate())
+		if due, ok := q.hpcc.Next(); ok {
+			next = min(next, due.UnixNano())
+		}
+	}
+	return rate, next
+}
+
+// settle takes note of a flow's rate, and of when to look at it again.
+func (t *Table) settle(q *reacting, at int64) {
+	rate, next := t.points(q)
+	switch {
+	case q.stopped > at:
+		q.brake.Set(pause.Stopped, when(q.stopped), rate)
+		next = min(next, q.stopped)
+	case q.held > at:
+		q.brake.Set(pause.Held, when(q.held), rate)
+		next = min(next, q.held)
+		rate = q.brake.Rate(rate, when(at))
+	default:
+		q.brake.Set(pause.Running, time.Time{}, rate)
+	}
+	if rate < q.rate {
+		t.stats.Cuts++
+	}
+	if rate != q.rate {
+		q.rate, q.changed = rate, true
+	}
+	t.next = min(t.next, next, q.used+int64(t.cfg.Idle))
+}
+
+// Sent tells of octets that a flow has sent since that was told last. What is sent by flows that are not in the table
+// is of no interest.
+func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
+	k := flowtable.KeyOf(netip.Addr{}, flow.Dst, flow.DestQP, 0)
+	q, _ := t.flows.Find(&k, k.Hash(t.flows.Seed))
+	if q == nil || octets == 0 {
+		return
+	}
+	at := t.clock.At(now)
+	q.used = at
+	// A flow ends a stage of its byte counter at most with each packet, which these are many of.
+	for stage := or(t.cfg.DCQCN.ByteCounter, 1<<30); octets > 0; {
+		part := min(octets, stage, 1<<30)
+		q.dcqcn.Sent(int(part), when(at))
+		octets -= part
+	}
+	t.settle(q, at)
+}
+
+// Look does what is due: rates rise, stops end, and idle flows are forgotten. The time that it takes is linear in the
+// flows that are kept, and short before Next.
+func (t *Table) Look(now time.Time) { t.look(t.clock.At(now)) }
+
+func (t *Table) look(at int64) {
+	if at < t.next {
+		return
+	}
+	t.next = 1 << 62
+	for id := range t.flows.All() {
+		q := t.flows.At(id)
+		if at-q.used >= int64(t.cfg.Idle) {
+			t.forget(id)
+			continue
+		}
+		q.dcqcn.Look(when(at))
+		if t.cfg.HPCC.Enabled {
+			q.hpcc.Look(when(at))
+		}
+		t.settle(q, at)
+	}
+}
+
+// Next returns when Look has something to do; nothing, if no flow is kept.
+func (t *Table) Next(now time.Time) (time.Time, bool) {
+	at := t.clock.At(now)
+	if t.flows.Len() == 0 {
+		return time.Time{}, false
+	}
+	return now.Add(time.Duration(max(t.next-at, 0))), true
+}
+
+// Now returns what a flow may do. Of one that is not kept that is everything.
+func (t *Table) Now(flow FlowID, now time.Time) Order {
+	t.Look(now)
+	k := flowtable.KeyOf(netip.Addr{}, flow.Dst, flow.DestQP, 0)
+	q, _ := t.flows.Find(&k, k.Hash(t.flows.Seed))
+	if q == nil {
+		return Order{Flow: flow, Rate: t.Line(), Gone: true}
+	}
+	return t.order(flow, q)
+}
+
+func (t *Table) order(flow FlowID, q *reacting) Order {
+	return Order{Flow: flow, Rate: q.rate, Stop: time.Duration(max(q.stopped-t.clock.Now(), 0))}
+}
+
+// Changes iterates over the flows that may do something else than when it was asked last: first those that are
+// forgotten, then the others. The loop must not use the Table.
+func (t *Table) Changes(now time.Time) iter.Seq[Order] {
+	return func(yield func(Order) bool) {
+		t.clock.At(now)
+		for n, flow := range t.gone {
+			if !yield(Order{Flow: flow, Rate: t.Line(), Gone: true}) {
+				t.gone = append(t.gone[:0], t.gone[n+1:]...)
+				return
+			}
+		}
+		t.gone = t.gone[:0]
+		for id := range t.flows.All() {
+			q := t.flows.At(id)
+			if !q.changed {
+				continue
+			}
+			q.changed, q.told = false, true
+			_, dst := t.flows.Key(id).Addrs()
+			if !yield(t.order(FlowID{dst, t.flows.Key(id).DestQP()}, q)) {
+				return
+			}
+		}
+	}
+}
+
+// All iterates over the flows that are kept. The loop must not use the Table.
+func (t *Table) All() iter.Seq[Order] {
+	return func(yield func(Order) bool) {
+		for id := range t.flows.All() {
+			_, dst := t.flows.Key(id).Addrs()
+			if !yield(t.order(FlowID{dst, t.flows.Key(id).DestQP()}, t.flows.At(id))) {
+				return
+			}
+		}
+	}
+}
+
+// Stats returns what has been counted, and how the flows are at the latest time that was told.
+func (t *Table) Stats() TableStats {
+	s := t.stats
+	s.Flows, s.Least = t.flows.Len(), t.Line()
+	for id := range t.flows.All() {
+		q := t.flows.At(id)
+		rate := q.rate
+		if q.stopped > t.clock.Now() {
+			rate = 0
+		}
+		if rate < t.Line() {
+			s.Slowed++
+		}
+		s.Least = min(s.Least, rate)
+	}
+	return s
+}

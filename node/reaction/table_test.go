@@ -1,0 +1,283 @@
+package reaction
+
+import (
+	"iter"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	far     = netip.MustParseAddr("2001:db8::2")
+	farther = netip.MustParseAddr("192.0.2.2")
+)
+
+// heard is what a sender says of a notification that counts.
+func heard(kind message.Kind) *sender.Decision {
+	return &sender.Decision{Decision: node.Decision{Action: node.Taken, Message: kind, KnownQP: true}}
+}
+
+func paused(kind ppfc.Type, pause time.Duration) *sender.Decision {
+	d := heard(message.PPFC)
+	d.Pause = ppfc.Extension{Type: kind, Pause: pause}
+	return d
+}
+
+func newTable(t *testing.T, change func(*TableConfig)) *Table {
+	t.Helper()
+	cfg := TableConfig{Enabled: true, DCQCN: Paper(100e9)}
+	if change != nil {
+		change(&cfg)
+	}
+	table, err := NewTable(cfg)
+	require.NoError(t, err)
+	return table
+}
+
+// taken takes changes that are of no interest.
+func taken(changes iter.Seq[Order]) {
+	for range changes {
+	}
+}
+
+// Three flows of one table, two of them of one destination, have the rates of reaction points that know nothing of a
+// table, whatever is told when.
+func TestTableIsItsFlows(t *testing.T) {
+	for name, cfg := range map[string]Config{"paper": Paper(400e9), "ConnectX": ConnectX(400e9)} {
+		t.Run(name, func(t *testing.T) {
+			table := newTable(t, func(c *TableConfig) { c.DCQCN = cfg })
+			d, err := New(cfg)
+			require.NoError(t, err)
+			ids := []FlowID{{far, 0x22}, {far, 0x23}, {farther, 0x22}}
+			alone := map[FlowID]*Flow{}
+			r := rand.New(rand.NewPCG(26, 2))
+			at := time.Duration(0)
+			for range 5000 {
+				at += time.Duration(r.IntN(100_000))
+				id := ids[r.IntN(len(ids))]
+				switch f := alone[id]; r.IntN(4) {
+				case 0:
+					if f == nil {
+						begun := d.Start()
+						f = &begun
+						alone[id] = f
+					}
+					require.True(t, table.Hear(heard(message.CNP), id, start.Add(at)))
+					f.Notified(start.Add(at))
+				case 1:
+					octets := r.IntN(1 << 20)
+					table.Sent(id, uint64(octets), start.Add(at))
+					if f != nil {
+						f.Sent(octets, start.Add(at))
+					}
+				default:
+					table.Look(start.Add(at))
+				}
+				for id, f := range alone {
+					f.Look(start.Add(at))
+					require.Equal(t, Order{Flow: id, Rate: f.Rate()}, table.Now(id, start.Add(at)))
+				}
+			}
+			require.Len(t, alone, 3)
+			s := table.Stats()
+			require.Equal(t, 3, s.Flows)
+			require.NotZero(t, s.Cuts)
+		})
+	}
+}
+
+// Orders are told when they are others, and no more often; the first cut of the paper halves the rate, and 55 µs later
+// three quarters of it are back.
+func TestTableTellsChanges(t *testing.T) {
+	table := newTable(t, nil)
+	id, at := FlowID{far, 0x22}, start
+	changes := func() []Order { return slices.Collect(table.Changes(at)) }
+	require.Empty(t, changes())
+	_, ok := table.Next(at)
+	require.False(t, ok)
+
+	require.True(t, table.Hear(heard(message.FastCNP), id, at))
+	require.Equal(t, []Order{{Flow: id, Rate: 50e9}}, changes())
+	require.Empty(t, changes())
+	next, ok := table.Next(at)
+	require.True(t, ok)
+	require.Equal(t, start.Add(55*µs), next)
+	at = next
+	table.Look(at)
+	require.Equal(t, []Order{{Flow: id, Rate: 75e9}}, changes())
+	require.Equal(t, TableStats{Flows: 1, Slowed: 1, Least: 75e9, Cuts: 1}, table.Stats())
+
+	// It is back at the line, and then idle.
+	at = at.Add(time.Second)
+	table.Look(at)
+	require.Equal(t, []Order{{Flow: id, Rate: 100e9}}, changes())
+	require.Equal(t, TableStats{Flows: 1, Least: 100e9, Cuts: 1}, table.Stats())
+	table.Sent(id, 1, at)
+	at = at.Add(defaultIdle - 1)
+	table.Look(at)
+	require.Empty(t, changes())
+	at = at.Add(1)
+	table.Look(at)
+	require.Equal(t, []Order{{Flow: id, Rate: 100e9, Gone: true}}, changes())
+	require.Empty(t, changes())
+	require.Zero(t, table.Stats().Flows)
+}
+
+// What is no news for a queue pair of the host's makes no flow.
+func TestTableHearsNewsOnly(t *testing.T) {
+	table := newTable(t, nil)
+	id := FlowID{far, 0x22}
+	for _, change := range []func(*sender.Decision){
+		func(d *sender.Decision) { d.Action = node.Refused },
+		func(d *sender.Decision) { d.KnownQP = false },
+		func(d *sender.Decision) { d.Again = true },
+		func(d *sender.Decision) { d.Message = message.FCN },
+		func(d *sender.Decision) { d.Message, d.Pause.Type = message.PPFC, ppfc.Alarm },
+	} {
+		d := heard(message.CNP)
+		change(d)
+		require.False(t, table.Hear(d, id, start))
+	}
+	require.False(t, table.Hear(heard(message.CNP), FlowID{}, start), "no destination")
+	require.True(t, table.Hear(paused(ppfc.Resume, 0), id, start), "it runs already")
+	require.Zero(t, table.Stats().Flows)
+
+	off, err := NewTable(TableConfig{})
+	require.NoError(t, err)
+	require.False(t, off.Hear(heard(message.CNP), id, start))
+	off.Sent(id, 1, start)
+	off.Look(start)
+	require.Empty(t, slices.Collect(off.Changes(start)))
+}
+
+// A stop ends with its time or a resume, a hold goes on behind it at the rate that there was, and nothing lasts longer
+// than MaxPause.
+func TestTablePauses(t *testing.T) {
+	table := newTable(t, func(c *TableConfig) { c.MaxPause = 5 * time.Millisecond })
+	id := FlowID{far, 0x22}
+	at := func(µ time.Duration) time.Time { return start.Add(µ * µs) }
+	table.Hear(heard(message.CNP), id, at(0))
+	table.Hear(paused(ppfc.Hold, time.Second), id, at(1)) // 5 ms
+	table.Hear(paused(ppfc.Stop, time.Millisecond), id, at(2))
+	require.Equal(t, Order{id, 50e9, time.Millisecond, false}, table.Now(id, at(2)))
+	require.Equal(t, TableStats{Flows: 1, Slowed: 1, Least: 0, Cuts: 1, Stops: 1}, table.Stats())
+	require.Equal(t, 502*µs, table.Now(id, at(500)).Stop)
+
+	// The reaction point is faster by now, but held.
+	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, at(1002)))
+	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, at(5000)))
+	require.Greater(t, table.Now(id, at(5001)).Rate, uint64(95e9))
+
+	table.Hear(paused(ppfc.Stop, time.Millisecond), id, at(6000))
+	require.NotZero(t, table.Now(id, at(6001)).Stop)
+	table.Hear(paused(ppfc.Resume, 0), id, at(6002))
+	require.Zero(t, table.Now(id, at(6003)).Stop)
+	require.Equal(t, Order{Flow: id, Rate: table.Now(id, at(6003)).Rate}, slices.Collect(table.Changes(at(6003)))[0])
+}
+
+// A full table lets the flow go that was notified longest ago, and tells of it ahead of all else.
+func TestTableEvicts(t *testing.T) {
+	table := newTable(t, func(c *TableConfig) { c.MaxFlows = 2 })
+	id := func(n uint32) FlowID { return FlowID{far, n} }
+	for i, n := range []uint32{1, 2, 1, 3} {
+		table.Hear(heard(message.CNP), id(n), start.Add(time.Duration(i)))
+		taken(table.Changes(start))
+	}
+	require.True(t, table.Now(id(2), start).Gone)
+	table.Hear(heard(message.CNP), id(2), start.Add(5)) // in place of 1
+	require.Equal(t, []Order{{id(1), 100e9, 0, true}, {id(2), 50e9, 0, false}},
+		slices.Collect(table.Changes(start.Add(5))))
+	require.Equal(t, uint64(2), table.Stats().Evicted)
+	require.Len(t, slices.Collect(table.All()), 2)
+}
+
+// A trace that says how long a queue is goes to HPCC: u = 1 + 125,000 octets / (100 Gbit/s · 10 µs) = 2, and the rate
+// 100 Gbit/s · 0.95/2 + R_AI. A Fast CNP without one goes to DCQCN, and the slower one counts.
+func TestTableHPCC(t *testing.T) {
+	table := newTable(t, func(c *TableConfig) { c.HPCC = PaperHPCC(100e9, 10*µs) })
+	id := FlowID{far, 0x22}
+	trace := ioam.Trace{
+		OptType: ioam.TypePreallocated, Type: ioam.BitNode | ioam.BitQueueDepth,
+		Data: wiretest.Hex(t, "40000007 0001e848"), // hop limit 64, node 7; 125,000 octets wait
+	}
+	d := heard(message.FastCNP)
+	d.Trace = &trace
+	require.True(t, table.Hear(d, id, start))
+	require.EqualValues(t, 47_540_000_000, table.Now(id, start).Rate)
+	require.True(t, table.Hear(heard(message.FastCNP), id, start))
+	require.EqualValues(t, 47_540_000_000, table.Now(id, start).Rate, "DCQCN: 50 Gbit/s")
+}
+
+// The same rules again keep rates; other ones let flows go.
+func TestTableConfigure(t *testing.T) {
+	cfg := TableConfig{Enabled: true, DCQCN: Paper(100e9)}
+	table, err := NewTable(cfg)
+	require.NoError(t, err)
+	id := FlowID{far, 0x22}
+	table.Hear(heard(message.CNP), id, start)
+	taken(table.Changes(start))
+	cfg.Idle, cfg.MaxPause = time.Second, time.Millisecond
+	require.NoError(t, table.Configure(cfg))
+	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, start))
+	require.Empty(t, slices.Collect(table.Changes(start)))
+
+	for _, change := range []func(*TableConfig){
+		func(c *TableConfig) { c.DCQCN.Line = 0 },
+		func(c *TableConfig) { c.DCQCN.Gain = 2 },
+		func(c *TableConfig) { c.HPCC = PaperHPCC(1e9, time.Millisecond) },
+		func(c *TableConfig) { c.HPCC = HPCCConfig{Enabled: true, Line: 100e9} },
+		func(c *TableConfig) { c.Bandwidth = MaxLine + 1 },
+		func(c *TableConfig) { c.MaxFlows = -1 },
+		func(c *TableConfig) { c.MaxFlows = 1<<20 + 1 },
+		func(c *TableConfig) { c.Idle = -1 },
+		func(c *TableConfig) { c.MaxPause = ppfc.MaxPause + 1 },
+	} {
+		wrong := cfg
+		change(&wrong)
+		var of *ConfigError
+		require.ErrorAs(t, table.Configure(wrong), &of)
+	}
+	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, start), "what is wrong changes nothing")
+
+	cfg.DCQCN = ConnectX(100e9)
+	require.NoError(t, table.Configure(cfg))
+	require.Equal(t, []Order{{id, 100e9, 0, true}}, slices.Collect(table.Changes(start)))
+	table.Hear(heard(message.CNP), id, start)
+	taken(table.Changes(start))
+	require.NoError(t, table.Configure(TableConfig{}))
+	require.Len(t, slices.Collect(table.Changes(start)), 1)
+}
+
+// Nothing is allocated for news of flows that are kept.
+func TestTableAllocs(t *testing.T) {
+	table := newTable(t, nil)
+	id, d, at := FlowID{far, 0x22}, heard(message.CNP), start
+	table.Hear(d, id, at)
+	wiretest.NoAllocs(t, "Hear, Sent, Look and Next", func() {
+		at = at.Add(20 * µs)
+		table.Hear(d, id, at)
+		table.Sent(id, 1<<24, at)
+		table.Look(at)
+		table.Next(at)
+	})
+}
+
+// A step back of the clock is waited out, or goes on from where it was: no flow is frozen.
+func TestTableClock(t *testing.T) {
+	table := newTable(t, nil)
+	id := FlowID{far, 0x22}
+	table.Hear(heard(message.CNP), id, start)
+	back := start.Add(-time.Hour)
+	require.EqualValues(t, 50e9, table.Now(id, back).Rate)
+	require.EqualValues(t, 75e9, table.Now(id, back.Add(55*µs)).Rate)
+}
