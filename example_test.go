@@ -45,7 +45,7 @@ func Example_answer() {
 	// CE mark in it would have been set upstream, at another node.
 	answer := func(packet, frame []byte) ([]byte, error) {
 		var congested rocev2.Packet
-		err := congested.DecodeFrame(frame)
+		err := congested.DecodeEthernet(frame)
 		if errors.Is(err, rocev2.ErrNotRoCEv2) {
 			return packet, nil // other traffic
 		} else if err != nil {

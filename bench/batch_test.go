@@ -28,7 +28,7 @@ type worker struct {
 func (w *worker) do(frames [][]byte) error {
 	w.out = w.out[:0]
 	for _, frame := range frames {
-		err := w.p.DecodeFrame(frame)
+		err := w.p.DecodeEthernet(frame)
 		if err == nil {
 			w.out, err = w.answer(w.out, &w.p)
 		}

@@ -64,7 +64,7 @@ func dataFrame(b testing.TB, nodes int) []byte {
 // congested is dataFrame, decoded.
 func congested(b testing.TB, nodes int) *rocev2.Packet {
 	var p rocev2.Packet
-	require.NoError(b, p.DecodeFrame(dataFrame(b, nodes)))
+	require.NoError(b, p.DecodeEthernet(dataFrame(b, nodes)))
 	return &p
 }
 

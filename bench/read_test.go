@@ -88,24 +88,24 @@ func readPacket(b *testing.B, name string, frame []byte, fromPacket func(*rocev2
 	var p rocev2.Packet
 	run(b, name+"walk", func(b *testing.B) {
 		for b.Loop() {
-			check(b, p.DecodeFrame(frame))
+			check(b, p.DecodeEthernet(frame))
 		}
 	})
 	run(b, name+"walk, ICRC verified", func(b *testing.B) {
 		for b.Loop() {
-			check(b, p.DecodeFrame(frame))
+			check(b, p.DecodeEthernet(frame))
 			_, err := icrc.Verify(p.IP)
 			check(b, err)
 		}
 	})
 	run(b, name+"walk and message", func(b *testing.B) {
 		for b.Loop() {
-			check(b, p.DecodeFrame(frame))
+			check(b, p.DecodeEthernet(frame))
 			check(b, fromPacket(&p))
 		}
 	})
 	run(b, name+"message alone", func(b *testing.B) {
-		check(b, p.DecodeFrame(frame))
+		check(b, p.DecodeEthernet(frame))
 		for b.Loop() {
 			check(b, fromPacket(&p))
 		}

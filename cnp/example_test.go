@@ -18,7 +18,7 @@ func ExampleAppendFor() {
 		"60300000001c113f20010db800010000000000000000000120010db8000200000000000000000002" +
 		"c00112b7001c0000" + "0400ffff0000001180fffff0" + "01020304" + "00000000")
 	var data rocev2.Packet
-	if err := data.DecodeFrame(frame); err != nil {
+	if err := data.DecodeEthernet(frame); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -48,7 +48,7 @@ func TestTshark(t *testing.T) {
 func roce(t *testing.T) []byte {
 	for _, captured := range wiretest.Capture(t, "rxe-rping6.pcap") {
 		var p rocev2.Packet
-		if p.DecodeFrame(captured.Data) == nil {
+		if p.DecodeEthernet(captured.Data) == nil {
 			return p.IP
 		}
 	}

@@ -65,7 +65,7 @@ func Example_batch() {
 	for range 3 { // batches
 		buf, answers = buf[:0], answers[:0]
 		for _, frame := range frames {
-			if p.DecodeFrame(frame) != nil || p.BTH.Opcode == bth.CNP {
+			if p.DecodeEthernet(frame) != nil || p.BTH.Opcode == bth.CNP {
 				continue
 			}
 			start := len(buf)

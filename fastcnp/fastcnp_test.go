@@ -95,7 +95,7 @@ func TestOption1(t *testing.T) {
 // Linux nodes, copied verbatim.
 func TestOption2(t *testing.T) {
 	var data rocev2.Packet
-	require.NoError(t, data.DecodeFrame(wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data))
+	require.NoError(t, data.DecodeEthernet(wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data))
 	option := data.Ext[4:] // behind Next Header, Hdr Ext Len, PadN: 31, 46, 00, 00, trace
 	require.Equal(t, wiretest.Hex(t, "31 46 0000 007b2800 f2000000"), option[:12])
 

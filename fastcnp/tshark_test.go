@@ -24,7 +24,7 @@ func TestTshark(t *testing.T) {
 			Config{Carriage: rocev2.Carriage{Checksum: true, FlowLabel: 0x12345}})
 		require.NoError(t, err)
 		var p rocev2.Packet
-		require.NoError(t, p.DecodeFrame(frame))
+		require.NoError(t, p.DecodeEthernet(frame))
 		n, err := FromPacket(&p)
 		require.NoError(t, err)
 		frames, want = append(frames, frame), append(want, n)

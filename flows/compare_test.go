@@ -29,7 +29,7 @@ func TestCompare(t *testing.T) {
 		var a, b []*traffic.Frame
 		for _, f := range made.Frames {
 			var p rocev2.Packet
-			require.NoError(t, p.DecodeFrame(f.Data))
+			require.NoError(t, p.DecodeEthernet(f.Data))
 			key := p.FlowKey()
 			w := want[key]
 			forth := key.Src.As16()[15] == 1

@@ -126,7 +126,7 @@ func (r *bottleneck) traffic(t *testing.T) (data []rocev2.Packet) {
 	requester := netip.MustParseAddr("fd77::2")
 	for _, c := range wiretest.Capture(t, "rxe-verbs6.pcap") {
 		var p rocev2.Packet
-		if p.DecodeFrame(c.Data) != nil || p.BTH.DestQP != 0x11 {
+		if p.DecodeEthernet(c.Data) != nil || p.BTH.DestQP != 0x11 {
 			continue
 		}
 		p.TrafficClass = uint8(rocev2.ECT0)
@@ -200,7 +200,7 @@ func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(fr
 			return true
 		})
 		var p rocev2.Packet
-		require.NoError(t, p.DecodeFrame(frame))
+		require.NoError(t, p.DecodeEthernet(frame))
 		_, err := icrc.Verify(p.IP)
 		require.NoError(t, err, "a mark breaks nothing")
 		ecn[p.ECN()]++
@@ -231,7 +231,7 @@ func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
 func isPacket(p *rocev2.Packet) func([]byte) bool {
 	return func(frame []byte) bool {
 		var got rocev2.Packet
-		return got.DecodeFrame(frame) == nil && got.Src == p.Src && got.BTH.PSN == p.BTH.PSN &&
+		return got.DecodeEthernet(frame) == nil && got.Src == p.Src && got.BTH.PSN == p.BTH.PSN &&
 			got.BTH.Opcode == p.BTH.Opcode
 	}
 }
@@ -240,7 +240,7 @@ func isPacket(p *rocev2.Packet) func([]byte) bool {
 func isFrom(src netip.Addr) func([]byte) bool {
 	return func(frame []byte) bool {
 		var got rocev2.Packet
-		return got.DecodeFrame(frame) == nil && got.Src == src && got.BTH.Opcode == bth.CNP
+		return got.DecodeEthernet(frame) == nil && got.Src == src && got.BTH.Opcode == bth.CNP
 	}
 }
 

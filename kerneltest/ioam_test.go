@@ -321,7 +321,7 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 	for len(depths) < 4 { // in whatever order: any CPU may take frames out of a qdisc
 		var congested rocev2.Packet
 		r.end.receive(t, "data packet", func(frame []byte) bool {
-			if congested.DecodeFrame(frame) == nil {
+			if congested.DecodeEthernet(frame) == nil {
 				return true
 			}
 			others += len(frame)

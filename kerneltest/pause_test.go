@@ -99,7 +99,7 @@ func (p *pausing) arrive(t *testing.T, psns ...uint32) {
 	t.Helper()
 	var d rocev2.Packet
 	p.far.receive(t, "data packet", func(frame []byte) bool {
-		if d.DecodeFrame(frame) != nil || d.Src != pausedAddr {
+		if d.DecodeEthernet(frame) != nil || d.Src != pausedAddr {
 			return false
 		}
 		i := slices.Index(psns, d.BTH.PSN)

@@ -53,7 +53,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	learned := map[uint32]bool{}
 	for _, c := range wiretest.Capture(t, "rxe-ucmatose4.pcap")[:57] {
 		var q rocev2.Packet
-		if q.DecodeFrame(c.Data) != nil {
+		if q.DecodeEthernet(c.Data) != nil {
 			continue
 		}
 		from, to, away, far := start, in, out, end
@@ -63,7 +63,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 		now = c.Time
 		from.sendIP(t, to, q.IP)
 		frame := to.receive(t, "packet", func(frame []byte) bool { return bytes.HasSuffix(frame, q.IP) })
-		require.NoError(t, q.DecodeFrame(frame))
+		require.NoError(t, q.DecodeEthernet(frame))
 		p.Receive(nil, frameOf(frame), 0, now)
 		away.sendIP(t, far, q.IP)
 		for k, pair := range qps.Learned() {

@@ -37,7 +37,7 @@ func TestRawSocket(t *testing.T) {
 					raw.send(t, peer, c.packet, dst)
 					frame := end.receive(t, c.name, func(frame []byte) bool {
 						var p rocev2.Packet
-						return p.DecodeFrame(frame) == nil && p.Src == src
+						return p.DecodeEthernet(frame) == nil && p.Src == src
 					})
 					arrived := frame[14:]
 					if c.filledIn {

@@ -156,7 +156,7 @@ func (r *road) cross(t *testing.T, sent *rocev2.Packet) (frame []byte, arrived r
 	t.Helper()
 	r.start.sendIP(t, r.startB2, whole(t, sent))
 	frame = r.end.receive(t, "data packet", func(frame []byte) bool {
-		return arrived.DecodeFrame(frame) == nil && arrived.BTH.Opcode == sent.BTH.Opcode &&
+		return arrived.DecodeEthernet(frame) == nil && arrived.BTH.Opcode == sent.BTH.Opcode &&
 			arrived.BTH.PSN == sent.BTH.PSN
 	})
 	return frame, arrived

@@ -86,7 +86,7 @@ func TestLinuxVXLAN(t *testing.T) {
 						require.ErrorIs(t, err, fcn.ErrNotTunnelled)
 					}
 					var p rocev2.Packet // D12 does not go into VXLAN
-					require.ErrorIs(t, p.DecodeFrame(frame), rocev2.ErrNotRoCEv2)
+					require.ErrorIs(t, p.DecodeEthernet(frame), rocev2.ErrNotRoCEv2)
 				})
 			}
 		}
@@ -138,10 +138,10 @@ func TestLinuxSRv6(t *testing.T) {
 			}
 			var p rocev2.Packet
 			if !c.direct {
-				require.ErrorIs(t, p.DecodeFrame(frame), rocev2.ErrNotRoCEv2)
+				require.ErrorIs(t, p.DecodeEthernet(frame), rocev2.ErrNotRoCEv2)
 				return
 			}
-			require.NoError(t, p.DecodeFrame(frame))
+			require.NoError(t, p.DecodeEthernet(frame))
 			require.Equal(t, f.IP(), p.IP)
 			require.Equal(t, inner.BTH.Header, p.BTH.Header)
 			require.Equal(t, inner.FlowLabel, p.FlowLabel)
@@ -174,7 +174,7 @@ func TestLinuxForwardsOurSegments(t *testing.T) {
 
 	frame := e.encapsulated(t, ip)
 	var arrived rocev2.Packet
-	require.NoError(t, arrived.DecodeFrame(frame))
+	require.NoError(t, arrived.DecodeEthernet(frame))
 	require.Equal(t, coreAddr, arrived.Dst)
 	require.Zero(t, arrived.Ext[3], "Segments Left")
 	coverage, err := icrc.Verify(arrived.IP)

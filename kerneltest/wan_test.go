@@ -276,7 +276,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
 			require.EqualValues(t, 0x21, row.Uint("infiniband.bth.destqp"))
 			var p rocev2.Packet
-			require.NoError(t, p.DecodeFrame(frame))
+			require.NoError(t, p.DecodeEthernet(frame))
 			require.Equal(t, c.src, p.Src)
 			_, err = icrc.Verify(p.IP)
 			require.NoError(t, err)

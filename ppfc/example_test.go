@@ -12,7 +12,7 @@ import (
 
 // A switch asks the sender of a congested packet to pause for a millisecond.
 func ExampleAppendFor() {
-	var congested rocev2.Packet // as DecodeFrame leaves it
+	var congested rocev2.Packet // as DecodeEthernet leaves it
 	congested.Src, congested.Dst = netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:2::2")
 	congested.BTH.Header = bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF, DestQP: 0x11}
 	self := netip.MustParseAddr("2001:db8:ffff::5")

@@ -16,7 +16,7 @@ func captured(t testing.TB, name string, withCM bool) []sent {
 	var all []sent
 	for _, c := range wiretest.Capture(t, name) {
 		s := sent{at: c.Time.Sub(start)}
-		if s.packet.DecodeFrame(c.Data) != nil || !withCM && s.packet.BTH.DestQP == cm.QP {
+		if s.packet.DecodeEthernet(c.Data) != nil || !withCM && s.packet.BTH.DestQP == cm.QP {
 			continue
 		}
 		// Both ends of all connections of these captures have the same number:

@@ -76,7 +76,7 @@ func readHost(t testing.TB, name, at string) host {
 	}
 	for _, c := range wiretest.Capture(t, "real/"+name+"."+at+".pcap.gz") {
 		s := sent{at: c.Time.Sub(start)}
-		require.NoError(t, s.packet.DecodeFrame(c.Data))
+		require.NoError(t, s.packet.DecodeEthernet(c.Data))
 		h.packets = append(h.packets, s)
 	}
 	return h

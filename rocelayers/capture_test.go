@@ -25,7 +25,7 @@ func eachPacket(t *testing.T, pattern string, f func(t *testing.T, frame []byte,
 		t.Run(name, func(t *testing.T) {
 			for _, c := range wiretest.Capture(t, name) {
 				var p rocev2.Packet
-				if p.DecodeFrame(c.Data) == nil {
+				if p.DecodeEthernet(c.Data) == nil {
 					f(t, c.Data, &p)
 				} else if other != nil {
 					other(c.Data)

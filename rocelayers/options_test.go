@@ -66,7 +66,7 @@ func TestDestinationOptions(t *testing.T) {
 			for _, frame := range [][]byte{c.frame, vlan(c.frame, 2)} {
 				require.NoError(t, s.decode(frame))
 				var p rocev2.Packet
-				require.NoError(t, p.DecodeFrame(frame))
+				require.NoError(t, p.DecodeEthernet(frame))
 				require.Equal(t, p.Ext, s.DestinationOptions.Contents)
 				require.Equal(t, p.Ext[2:], s.DestinationOptions.Options)
 				require.EqualValues(t, 17, s.DestinationOptions.NextHeader)

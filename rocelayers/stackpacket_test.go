@@ -34,7 +34,7 @@ func TestStackPacket(t *testing.T) {
 	inner := wiretest.Hex(t, cnp4)
 	for _, frame := range [][]byte{inner, vlan(inner, 2), wrap(4, inner[14:]), wiretest.Hex(t, send6)} {
 		var want rocev2.Packet
-		require.NoError(t, want.DecodeFrame(frame))
+		require.NoError(t, want.DecodeEthernet(frame))
 		require.NoError(t, s.Decode(frame))
 		require.Equal(t, &want, s.Packet())
 		wiretest.NoAllocs(t, "Packet", func() {
@@ -56,7 +56,7 @@ func TestStackPacket(t *testing.T) {
 func send(t *testing.T, payload int) []byte {
 	t.Helper()
 	var p rocev2.Packet
-	require.NoError(t, p.DecodeFrame(wiretest.Hex(t, send6)))
+	require.NoError(t, p.DecodeEthernet(wiretest.Hex(t, send6)))
 	p.Payload = make([]byte, payload)
 	b, err := p.AppendBinary(bytes.Clone(ether6))
 	require.NoError(t, err)

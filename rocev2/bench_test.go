@@ -31,7 +31,7 @@ func BenchmarkWalk(b *testing.B) {
 		var p Packet
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := p.DecodeFrame(frame); err != nil {
+			if err := p.DecodeEthernet(frame); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -49,7 +49,7 @@ func BenchmarkWalk(b *testing.B) {
 		var p Packet
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := p.DecodeFrame(frame); err != nil {
+			if err := p.DecodeEthernet(frame); err != nil {
 				b.Fatal(err)
 			}
 			if _, err := icrc.Verify(p.IP); err != nil {
@@ -59,7 +59,7 @@ func BenchmarkWalk(b *testing.B) {
 	})
 	b.Run("build", func(b *testing.B) {
 		var p Packet
-		if err := p.DecodeFrame(frame); err != nil {
+		if err := p.DecodeEthernet(frame); err != nil {
 			b.Fatal(err)
 		}
 		out := make([]byte, 0, 128)

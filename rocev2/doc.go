@@ -17,7 +17,7 @@
 // A first program:
 //
 //	var p rocev2.Packet // reusable, no allocation
-//	if err := p.DecodeFrame(frame); errors.Is(err, rocev2.ErrNotRoCEv2) {
+//	if err := p.DecodeEthernet(frame); errors.Is(err, rocev2.ErrNotRoCEv2) {
 //		// other traffic
 //	} else if err != nil {
 //		// a broken RoCEv2 packet

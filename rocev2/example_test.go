@@ -19,7 +19,7 @@ const written = "020000000001020000000002" + "86dd" +
 func Example() {
 	frame, _ := hex.DecodeString(written)
 	var p rocev2.Packet
-	err := p.DecodeFrame(frame)
+	err := p.DecodeEthernet(frame)
 	if errors.Is(err, rocev2.ErrNotRoCEv2) {
 		return // other traffic
 	} else if err != nil {
@@ -59,7 +59,7 @@ func ExamplePacket_AppendBinary() {
 func ExampleSetECN() {
 	frame, _ := hex.DecodeString(written)
 	var p rocev2.Packet
-	if err := p.DecodeFrame(frame); err != nil {
+	if err := p.DecodeEthernet(frame); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -162,7 +162,7 @@ func TestFlow(t *testing.T) {
 			frame := slices.Concat(link, tunnel, flow)
 			c.want.Outermost, c.want.IP = frame[len(link):], flow
 			var f Flow
-			require.NoError(t, f.DecodeFrame(append(frame, 0xEE, 0xEE))) // Ethernet padding
+			require.NoError(t, f.DecodeEthernet(append(frame, 0xEE, 0xEE))) // Ethernet padding
 			require.Equal(t, c.tunnels, f.Tunnels.String())
 			c.want.Tunnels = f.Tunnels
 			require.Equal(t, c.want, f)
@@ -170,11 +170,11 @@ func TestFlow(t *testing.T) {
 			require.NoError(t, again.DecodeIP(f.Outermost))
 			require.Equal(t, c.want.FiveTuple, again.FiveTuple)
 			require.Equal(t, c.want.IP, again.IP)
-			wiretest.NoAllocs(t, "Decode", func() { _ = f.DecodeFrame(frame) })
+			wiretest.NoAllocs(t, "Decode", func() { _ = f.DecodeEthernet(frame) })
 
 			whole := f
 			wiretest.Prefixes(t, frame, func(b []byte) error {
-				err := f.DecodeFrame(b)
+				err := f.DecodeEthernet(b)
 				require.Equal(t, whole, f)
 				return err
 			})
@@ -417,7 +417,7 @@ func TestNoFlow(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var f Flow
-			decode, octets := f.DecodeFrame, c.frame
+			decode, octets := f.DecodeEthernet, c.frame
 			if c.ip != nil {
 				decode, octets = f.DecodeIP, c.ip
 			}
@@ -488,7 +488,7 @@ func BenchmarkFlow(b *testing.B) {
 			var f Flow
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = f.DecodeFrame(frame)
+				_ = f.DecodeEthernet(frame)
 			}
 		})
 	}

@@ -36,9 +36,9 @@ type Packet struct {
 	Coverage icrc.Coverage
 }
 
-// DecodeFrame sets p from an Ethernet II frame: plain, 802.1Q, 802.1ad or
+// DecodeEthernet sets p from an Ethernet II frame: plain, 802.1Q, 802.1ad or
 // stacked tags. p aliases b.
-func (p *Packet) DecodeFrame(b []byte) error { return p.Decode(b, DecodeOptions{}) }
+func (p *Packet) DecodeEthernet(b []byte) error { return p.Decode(b, DecodeOptions{}) }
 
 // DecodeIP sets p from an IPv4 or IPv6 packet. p aliases b.
 func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Link: LinkIP}) }

@@ -26,10 +26,10 @@ const send6 = `525400770001 525400770002 86dd
 	6680000000181140 fd770000000000000000000000000002 fd770000000000000000000000000001
 	e34112b700180000 0400ffff 00000011 80fffff0 4b69f6c2`
 
-func TestDecodeFrame(t *testing.T) {
+func TestDecodeEthernet(t *testing.T) {
 	b := wiretest.Hex(t, hardwareCNP)
 	var p Packet
-	require.NoError(t, p.DecodeFrame(append(b, 0xEE, 0xEE))) // Ethernet padding
+	require.NoError(t, p.DecodeEthernet(append(b, 0xEE, 0xEE))) // Ethernet padding
 	require.Equal(t, Packet{
 		Datagram: Datagram{
 			Link: b[:14], IP: b[14:],
@@ -157,7 +157,7 @@ func TestWalk(t *testing.T) {
 					frame = append(frame, [][]byte{{0x81, 0x00, 0, 7}, {0x88, 0xA8, 0, 9}}[i%2]...)
 				}
 				frame = append(append(frame, ethertype...), c.octets...)
-				require.NoError(t, p.DecodeFrame(frame))
+				require.NoError(t, p.DecodeEthernet(frame))
 				require.Len(t, p.Link, 14+4*tags)
 				require.Equal(t, c.octets[c.outer:], p.IP)
 				if len(frame) > 1000 {
@@ -165,7 +165,7 @@ func TestWalk(t *testing.T) {
 				}
 				wiretest.Prefixes(t, frame, func(b []byte) error {
 					was := p
-					err := p.DecodeFrame(b)
+					err := p.DecodeEthernet(b)
 					require.Equal(t, was, p)
 					return err
 				})
@@ -237,7 +237,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Packet
-			decode, octets := p.DecodeFrame, c.frame
+			decode, octets := p.DecodeEthernet, c.frame
 			if c.ip != nil {
 				decode, octets = p.DecodeIP, c.ip
 			}
@@ -261,7 +261,7 @@ func TestUnknownOpcodeKeepsTheRestRaw(t *testing.T) {
 	b := wiretest.Hex(t, hardwareCNP)
 	b[42], b[43] = 0x9F, 0x30 // pad count 3
 	var p Packet
-	require.NoError(t, p.DecodeFrame(b))
+	require.NoError(t, p.DecodeEthernet(b))
 	require.Equal(t, b[54:70], p.Payload)
 	require.Empty(t, p.Padding)
 	require.Equal(t, 16, p.PayloadLen())
@@ -274,7 +274,7 @@ func TestUDPLengthShorterThanIP(t *testing.T) {
 	b = append(b, 1, 2, 3, 4, 5)
 	b[19] += 5
 	var p Packet
-	require.NoError(t, p.DecodeFrame(b))
+	require.NoError(t, p.DecodeEthernet(b))
 	require.Equal(t, uint32(0xC2F6694B), p.ICRC)
 	require.Len(t, p.Data, 16)
 	require.Len(t, p.IP, 69)
@@ -292,7 +292,7 @@ func TestCut(t *testing.T) {
 	}
 	require.NotNil(t, frame)
 	var whole Packet
-	require.NoError(t, whole.DecodeFrame(frame))
+	require.NoError(t, whole.DecodeEthernet(frame))
 	headers := 14 + 40 + 8 + whole.BTH.Len()
 	for n := range len(frame) + 1 {
 		var p Packet
@@ -333,7 +333,7 @@ func TestLinkTypeDecides(t *testing.T) {
 		`60000000 0024 11 40 00000000 0800 4500 003e 00000000 4011 0000 c0000201 c0000202 c001 12b7 002a`+
 			`c001 12b7 0024 0000 0400ffff 00000011 80000000 0102030405060708090a0b0c aabbccdd`)
 	var p Packet
-	require.NoError(t, p.DecodeFrame(b))
+	require.NoError(t, p.DecodeEthernet(b))
 	require.Equal(t, addr("192.0.2.1"), p.Src)
 	require.NoError(t, p.DecodeIP(b))
 	require.Equal(t, addr("0:0:800:4500:3e:0:0:4011"), p.Src)
@@ -347,7 +347,7 @@ func TestPorts(t *testing.T) {
 	require.NoError(t, d.Decode(b, DecodeOptions{}, 1022, 1021))
 	require.ErrorIs(t, d.Decode(b, DecodeOptions{}, 1022), ErrPort)
 	var p Packet
-	require.ErrorIs(t, p.DecodeFrame(b), ErrPort)
+	require.ErrorIs(t, p.DecodeEthernet(b), ErrPort)
 	q := Packet{Datagram: d}
 	require.NoError(t, q.DecodeDatagram(&q.Datagram))
 	require.NoError(t, p.DecodeDatagram(&d))
@@ -407,7 +407,7 @@ func TestExtensions(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	b := wiretest.Hex(t, send6)
 	var p Packet
-	wiretest.NoAllocs(t, "Packet.DecodeFrame", func() { _ = p.DecodeFrame(b) })
+	wiretest.NoAllocs(t, "Packet.DecodeEthernet", func() { _ = p.DecodeEthernet(b) })
 	wiretest.NoAllocs(t, "Packet.Decode", func() { _ = p.Decode(b, DecodeOptions{Link: LinkSLL}) })
 	var d Datagram
 	wiretest.NoAllocs(t, "Datagram.Decode", func() { _ = d.Decode(b, DecodeOptions{}) })
@@ -448,7 +448,7 @@ func TestValidate(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {
 		for _, c := range wiretest.Capture(t, name) {
 			var p Packet
-			if p.DecodeFrame(c.Data) == nil {
+			if p.DecodeEthernet(c.Data) == nil {
 				require.NoError(t, p.Validate(), "%s frame %d", name, c.Number)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // What is printed can be read.
 func TestStrings(t *testing.T) {
 	var p Packet
-	require.NoError(t, p.DecodeFrame(wiretest.Hex(t, send6)))
+	require.NoError(t, p.DecodeEthernet(wiretest.Hex(t, send6)))
 	require.Equal(t,
 		"[fd77::2]:58177 > [fd77::1]:4791, RC SEND Only DestQP 0x000011 PSN 16777200 PKey 0xffff AckReq 1, 0 octets "+
 			"of payload", fmt.Sprint(p))

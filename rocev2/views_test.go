@@ -65,7 +65,7 @@ type Flow struct {
 	Outermost, IP []byte
 }
 
-func (f *Flow) DecodeFrame(b []byte) error { return f.Decode(b, DecodeOptions{}) }
+func (f *Flow) DecodeEthernet(b []byte) error { return f.Decode(b, DecodeOptions{}) }
 
 func (f *Flow) DecodeIP(b []byte) error { return f.Decode(b, DecodeOptions{Link: LinkIP}) }
 

@@ -34,7 +34,7 @@ func TestAgent(t *testing.T) {
 	for r, err := range capture.All(answers) {
 		require.NoError(t, err)
 		var p rocev2.Packet
-		require.NoError(t, p.DecodeFrame(r.Data))
+		require.NoError(t, p.DecodeEthernet(r.Data))
 		require.Equal(t, congested[n].Data[6:12], r.Data[:6])
 		_, err = p.VerifyICRC()
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 func TestRates(t *testing.T) {
 	cnps := slices.DeleteFunc(wiretest.Capture(t, "messages.pcap"), func(c wiretest.Packet) bool {
 		var p rocev2.Packet
-		return p.DecodeFrame(c.Data) != nil || p.BTH.Opcode != 0x81 || len(p.Ext) > 0 || !p.Src.Is4()
+		return p.DecodeEthernet(c.Data) != nil || p.BTH.Opcode != 0x81 || len(p.Ext) > 0 || !p.Src.Is4()
 	})
 	cnp := cnps[0].Data
 	wrong := bytes.Clone(cnp)

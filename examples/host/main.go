@@ -31,7 +31,7 @@ type host struct {
 // the frame is for this host, limits, and joins two reports of one congestion.
 func (h *host) receive(frame []byte, out io.Writer) error {
 	var p rocev2.Packet
-	if err := p.DecodeFrame(frame); errors.Is(err, rocev2.ErrNotRoCEv2) {
+	if err := p.DecodeEthernet(frame); errors.Is(err, rocev2.ErrNotRoCEv2) {
 		return nil
 	} else if err != nil {
 		return err

@@ -69,7 +69,7 @@ func TestIngress(t *testing.T) {
 	var frames [][]byte
 	for _, c := range wiretest.Capture(t, "rxe-ucmatose4.pcap") {
 		var p rocev2.Packet
-		if p.DecodeFrame(c.Data) != nil {
+		if p.DecodeEthernet(c.Data) != nil {
 			continue
 		}
 		frame := c.Data

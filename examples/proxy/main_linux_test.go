@@ -83,7 +83,7 @@ func TestLive(t *testing.T) {
 		return frame != nil
 	})
 	var cnp rocev2.Packet
-	require.NoError(t, cnp.DecodeFrame(frame))
+	require.NoError(t, cnp.DecodeEthernet(frame))
 	requireCNP(t, &cnp, self)
 	var d rocev2.Datagram
 	require.NoError(t, d.DecodeIP(message))

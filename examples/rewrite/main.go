@@ -44,7 +44,7 @@ func rewrite(file string, out io.Writer) error {
 		return err
 	}
 	var q rocev2.Packet
-	if err := q.DecodeFrame(changed); err != nil {
+	if err := q.DecodeEthernet(changed); err != nil {
 		return err
 	}
 	coverage, err := q.VerifyICRC()

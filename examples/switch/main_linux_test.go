@@ -100,7 +100,7 @@ func TestSwitch(t *testing.T) {
 		return frame != nil
 	})
 	var p rocev2.Packet
-	require.NoError(t, p.DecodeFrame(frame))
+	require.NoError(t, p.DecodeEthernet(frame))
 	_, err = p.VerifyICRC()
 	require.NoError(t, err)
 	n, err := fastcnp.FromPacket(&p)

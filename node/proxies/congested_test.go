@@ -25,7 +25,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 	var frame []byte
 	var p rocev2.Packet
 	for _, c := range wiretest.Capture(t, "rxe-verbs6.pcap") { // the first SEND
-		if frame = c.Data; p.DecodeFrame(frame) == nil && p.BTH.Opcode.Operation() == bth.OpSendOnly {
+		if frame = c.Data; p.DecodeEthernet(frame) == nil && p.BTH.Opcode.Operation() == bth.OpSendOnly {
 			break
 		}
 	}

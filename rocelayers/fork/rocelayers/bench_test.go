@@ -27,7 +27,7 @@ import (
 func BenchmarkLayers(b *testing.B) {
 	var p rocev2.Packet
 	var d rocev2.Datagram
-	packet := func(frame []byte) error { return p.DecodeFrame(frame) }
+	packet := func(frame []byte) error { return p.DecodeEthernet(frame) }
 	c, n := cnp.New(0x118, 0xFFFF), ppfc.New(0x118, 0xFFFF, ppfc.Extension{Congested: dst6})
 	plain := congested(b, 0, nil)
 	traced := congested(b, ipv6opt.HopByHop, options(b, 17, ioam.IPv6MayChange, ioamData(b, trace(b, 4))))
@@ -110,7 +110,7 @@ func benchmark(b *testing.B, typ gopacket.LayerType, frame []byte, codec func([]
 
 	var p rocev2.Packet
 	var d rocev2.Datagram
-	walk := func() error { return p.DecodeFrame(frame) }
+	walk := func() error { return p.DecodeEthernet(frame) }
 	if walk() != nil { // a UDP message
 		walk = func() error { return d.Decode(frame, rocev2.DecodeOptions{}) }
 	}

@@ -101,7 +101,7 @@ func TestOctetsBehindThePacket(t *testing.T) {
 		"IPv6 in IPv6":            wrap(41, wiretest.Hex(t, send6)[14:]),
 	} {
 		var p rocev2.Packet
-		require.NoError(t, p.DecodeFrame(frame), name)
+		require.NoError(t, p.DecodeEthernet(frame), name)
 		coverage, err := icrc.Verify(p.IP)
 		require.NoError(t, err, name)
 		for padding := range 12 {

@@ -279,7 +279,7 @@ func cnps(t *testing.T, in netio.Source, want int, from netip.Addr) {
 		require.NotEmpty(t, packets, "%d of %d CNPs", n, want)
 		for i := range packets {
 			var p rocev2.Packet
-			require.NoError(t, p.DecodeFrame(packets[i].Data))
+			require.NoError(t, p.DecodeEthernet(packets[i].Data))
 			c, err := cnp.FromPacket(&p)
 			require.NoError(t, err)
 			require.Equal(t, []any{uint32(34), from, sender, 0}, []any{c.DestQP, p.Src, p.Dst, len(p.Ext)})

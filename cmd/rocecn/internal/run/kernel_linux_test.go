@@ -43,7 +43,7 @@ func decoded(t *testing.T, in netio.Source, f func(p *rocev2.Packet) bool) {
 		require.NotEmpty(t, packets, "no more comes")
 		for i := range packets {
 			var p rocev2.Packet
-			if p.DecodeFrame(packets[i].Data) == nil && f(&p) {
+			if p.DecodeEthernet(packets[i].Data) == nil && f(&p) {
 				return
 			}
 		}

@@ -41,7 +41,7 @@ func fastCNPs(t *testing.T, in netio.Source, want int, from netip.Addr) {
 		require.NotEmpty(t, packets, "%d of %d Fast CNPs", len(frames), want)
 		for i := range packets {
 			var p rocev2.Packet
-			require.NoError(t, p.DecodeFrame(packets[i].Data))
+			require.NoError(t, p.DecodeEthernet(packets[i].Data))
 			n, err := fastcnp.FromPacket(&p)
 			require.NoError(t, err)
 			require.Equal(t, []any{uint32(17), receiver, from, sender},

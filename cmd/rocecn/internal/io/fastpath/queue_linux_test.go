@@ -203,7 +203,7 @@ func take(t *testing.T, source netio.Source, f func(p *rocev2.Packet) bool) {
 		require.NotEmpty(t, packets, "no more comes")
 		for i := range packets {
 			var p rocev2.Packet
-			if p.DecodeFrame(packets[i].Data) == nil && f(&p) {
+			if p.DecodeEthernet(packets[i].Data) == nil && f(&p) {
 				return
 			}
 		}
@@ -284,7 +284,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 
 	for i, row := range wiretest.Tshark(t, frames...) {
 		var p rocev2.Packet
-		require.NoError(t, p.DecodeFrame(frames[i]))
+		require.NoError(t, p.DecodeEthernet(frames[i]))
 		var m message.Message
 		require.NoError(t, m.Decode(frames[i], rocev2.DecodeOptions{}, message.Config{}))
 		require.Equal(t, message.FastCNP, m.Kind)
