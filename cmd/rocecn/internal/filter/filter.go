@@ -89,7 +89,10 @@ func (o *options) optionTypes(s string) error {
 
 // onlyFor says which kinds a flag is for, if it is not for all.
 var onlyFor = map[string][]string{"qp": {"qp"}, "option-types": {"border"}, "cnp": {"border"}, "ppfc": {"border"},
-	"chain": {"border"}, "group": {"host"}, "ports": {"host"}, "table": {"border", "host"}}
+	"chain": {"border"}, "group": {"host"}, "ports": {"host"}, "table": {"border", "host"},
+	"fcn-port": withPorts, "proxy-port": withPorts}
+
+var withPorts = []string{"notifications", "ours", "flows", "border"}
 
 // Run is the command: it returns the exit status.
 func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {

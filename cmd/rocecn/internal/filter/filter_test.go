@@ -102,6 +102,8 @@ func TestUsage(t *testing.T) {
 		{"qp", `-qp: 1 to 0xffffff is needed`},
 		{"ce -qp 5", `-qp: for qp only`},
 		{"-cnp rocev2", `-cnp: for border only`},
+		{"ce -fcn-port 4000", `-fcn-port: for notifications and ours and flows and border only`},
+		{"host -proxy-port 4000", `-proxy-port: for notifications and ours and flows and border only`},
 		{"notifications -option-types 0x9e", `-option-types: for border only`},
 		{"ours -fcn-port 65536", `1 to 65535 allowed`},
 		{"border -fcn-port 4791", `4791 is the port of RoCEv2`},
