@@ -41,38 +41,3 @@ var leafSpine = Experiment{
 		return cases
 	},
 }
-
-// C13: collectives.
-var collectives = Experiment{
-	ID:    "C13",
-	Title: "collectives",
-	Asks: "Does an iteration of training end sooner? All-reduce around a ring, all-to-all, and from each host to " +
-		"another one drawn by lot, in a leaf-spine network without oversubscription: congestion comes from paths " +
-		"that hashes choose alike.",
-	shown: []Shown{{ended, -1}, {lastTime, -1}, {peak, -1}, {pauses, -1}, {atHosts, 0}, {notified, 0}, {remaining, 0}},
-	cases: func(s Size) (cases []Case) {
-		for _, kind := range []string{"ring", "all-to-all", "permutation"} {
-			for _, size := range choose(s, []scenario.Size{1e6, 8e6, 64e6}, []scenario.Size{1e6, 8e6}) {
-				t := scenario.Default()
-				t.Variants = []lab.Variant{lab.None, lab.CNP, lab.FastCNP, lab.Oracle, lab.HPCC}
-				t.Topology.Kind = "leaf-spine"
-				t.Topology.Leaves, t.Topology.Hosts = choose(s, 16, 4), choose(s, 8, 4)
-				t.Topology.Spines = t.Topology.Hosts
-				scaled(t)
-				sonic(t)
-				t.Reaction.RTT = 15 * µs
-				hosts := t.Topology.Leaves * t.Topology.Hosts
-				message := size
-				if kind == "all-to-all" {
-					message = max(size/scenario.Size(hosts), 1)
-				}
-				t.Traffic = []scenario.Traffic{{Kind: kind, Size: message, Jitter: µs}}
-				t.Duration = 2*ms + scenario.Time(float64(size)/1e6*float64(ms))
-				cases = append(cases, Case{Scenario: t, At: []Coordinate{
-					word("collective", kind, len(kind)), number("data of a host", float64(size)/1e6, "MB"),
-				}})
-			}
-		}
-		return cases
-	},
-}

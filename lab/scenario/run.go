@@ -78,7 +78,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 		Completion: make([]lab.Histogram, len(Bins)), Slowdown: make([]lab.Histogram, len(Bins)),
 	}
 	for i := range s.Traffic {
-		if err := s.Traffic[i].start(r, i); err != nil {
+		if err := s.Traffic[i].start(r, i, &s.Topology); err != nil {
 			return nil, err
 		}
 		r.ends = append(r.ends, len(r.net.Flows()))

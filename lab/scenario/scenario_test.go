@@ -159,6 +159,13 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 1, "sizes": "WebSearch"}]`,
 			"traffic[0].load: above 0 and below 1"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring"}]`, "traffic[0].size: above 0 needed"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "tree"}]`, "traffic[0].size: above 0 needed"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "order": "best"}]`,
+			"traffic[0].order: scattered or rails needed"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "order": "rails"}]`,
+			"traffic[0].order: rails needs topology.kind leaf-spine, and two leaves"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "steps": 17}]`,
+			"traffic[0].steps: from 1 to 16 needed, or 0"},
 		{seconds + `,"topology": {"kind": "fat-tree", "k": 5},` + incast, "topology.k: an even number from 2 to 16"},
 		{seconds + `,"topology": {"kind": "leaf-spine", "hosts": 2, "leaves": 200, "spines": 100},` + incast,
 			"topology.spines: 16384 links"},
@@ -237,6 +244,10 @@ func TestUselessKeys(t *testing.T) {
 			top(`"kind": "wan", "hosts": 9, "distance": "1ms"`)},
 		{top(`"kind": "line", "switches": 2, "hosts": 9, "position": 0`), "topology.position",
 			top(`"kind": "wan", "hosts": 9, "position": 0`)},
+		{star + `,"traffic": [{"kind": "tree", "size": "1KB", "steps": 2}]`, "traffic[0].steps",
+			star + `,"traffic": [{"kind": "ring", "size": "1KB", "steps": 2}]`},
+		{star + `,"traffic": [{"kind": "permutation", "order": "scattered"}]`, "traffic[0].order",
+			star + `,"traffic": [{"kind": "ring", "size": "1KB", "order": "scattered"}]`},
 		{star + `,` + incast + `,"switch": {"alpha": 0.5}`, "switch.alpha",
 			star + `,` + incast + `,"switch": {"alpha": 0.5, "buffer": "1MB"}`},
 		{star + `,` + incast + `,"switch": {"buffer": "1MB", "headroom": "1KB"}`, "switch.headroom",
@@ -439,6 +450,77 @@ func TestRing(t *testing.T) {
 	require.NoError(t, err)
 	piece := n.Alone(n.Hosts()[0], n.Hosts()[1], 100_000)
 	require.InEpsilon(t, float64(6*piece), float64(results[0].Last), 0.01)
+}
+
+// Who sends to whom in a ring, and how many pieces: of neighbours, drawn by lot, and one for each host of a leaf.
+func TestRingOrders(t *testing.T) {
+	for _, c := range []struct {
+		keys  string
+		steps int // of each of the eight hosts
+	}{
+		{``, 2 * 7}, {`, "steps": 3`, 3}, {`, "order": "scattered"`, 2 * 7}, {`, "order": "rails"`, 2 * 3},
+		{`, "order": "rails", "steps": 5`, 5},
+	} {
+		s := read(t, `{"variants": ["none"], "duration": "2ms",
+			"topology": {"kind": "leaf-spine", "leaves": 4, "hosts": 2, "spines": 2},
+			"traffic": [{"kind": "ring", "size": "80KB"`+c.keys+`}]}`)
+		r, err := s.prepare(lab.None, 1)
+		require.NoError(t, err)
+		r.through(t.Context(), s, func(float64) {})
+		require.Equal(t, 8*c.steps, r.result.Finished, c.keys)
+		require.Zero(t, r.result.Unfinished)
+
+		to := map[*lab.Host]*lab.Host{}
+		for i, f := range r.net.Flows() {
+			to[f.Source()] = f.Destination()
+			if strings.Contains(c.keys, "rails") { // the same place at the next leaf
+				require.Same(t, r.net.Hosts()[(i+2)%8], f.Destination())
+			}
+		}
+		rings := map[*lab.Host]int{} // how many hosts until a host comes again
+		for _, h := range r.net.Hosts() {
+			n := 1
+			for at := to[h]; at != h; at = to[at] {
+				n++
+			}
+			rings[h] = n
+		}
+		long := 8
+		if strings.Contains(c.keys, "rails") {
+			long = 4
+		}
+		for _, n := range rings {
+			require.Equal(t, long, n, c.keys)
+		}
+	}
+	scattered := func(seed uint64) (to []int) {
+		t := Traffic{Kind: "ring", Order: "scattered"}
+		top := Topology{Kind: "star", Hosts: 32, Rate: 100e9}
+		n, _ := top.build(lab.Config{Seed: seed})
+		return t.around(n, 0, &top)
+	}
+	require.Equal(t, scattered(1), scattered(1))
+	require.NotEqual(t, scattered(1), scattered(2))
+}
+
+// In a tree the data goes to the root and back in pieces. With three hosts the link of the root carries each piece
+// of both children, one after the other, and the way back is as long; it begins when the first piece of both is
+// there.
+func TestTree(t *testing.T) {
+	for hosts, last := range map[int]float64{2: 2 + 1, 3: 2*3 + 2, 4: 0} {
+		s := read(t, fmt.Sprintf(`{"variants": ["none"], "duration": "4ms", "topology": {"kind": "star", "hosts": %d},
+			"traffic": [{"kind": "tree", "size": "%dMB"}]}`, hosts, hosts))
+		results, err := s.Run(t.Context(), func(float64) {})
+		require.NoError(t, err)
+		require.Equal(t, 2*(hosts-1)*hosts, results[0].Finished, "pieces to the root and back")
+		require.Zero(t, results[0].Unfinished)
+		require.EqualValues(t, 2*(hosts-1)*hosts*977, results[0].Counts.Delivered, "of 977 packets each")
+		if last > 0 {
+			piece := (100 * sim.Gbps).Time(977*(82+20) + 1_000_000)
+			require.InEpsilon(t, last*float64(piece), float64(results[0].Last), 0.05)
+			require.Greater(t, float64(results[0].Last), last*float64(piece))
+		}
+	}
 }
 
 // An interrupt ends the runs, and what there is is printed and said to be less.

@@ -15,12 +15,15 @@ import (
 //	permutation  each host to another one, drawn by the seed
 //	all-to-all   each host to each other one
 //	ring         all-reduce: each host to the next, 2(n−1) pieces, each when the one before has come
+//	tree         all-reduce: to the root of a binary tree and back, n pieces, each when it has come from all children
 //	pairs        from one host to another, by their numbers from 0; the same pair again is another flow
 //	poisson      messages between random hosts, at random times
 type Traffic struct {
 	Kind    string   `json:"kind"`
 	Senders int      `json:"senders"`
-	Size    Size     `json:"size"` // of a message; in a ring, of all data of a host; 0: endless
+	Size    Size     `json:"size"`  // of a message; in a ring or tree, of all data of a host; 0: endless
+	Order   string   `json:"order"` // of a ring: "scattered", by lot; "rails", a ring for each host of a leaf
+	Steps   int      `json:"steps"` // of a ring: the pieces that a host sends; 0: all
 	At      Time     `json:"at"`
 	Jitter  Time     `json:"jitter"` // each flow begins up to this much later
 	Sizes   string   `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
@@ -39,8 +42,9 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		is        bool
 		key, text string
 	}{
-		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "pairs",
-			"poisson"}, t.Kind), "kind", "incast, across, permutation, all-to-all, ring, pairs or poisson needed"},
+		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs",
+			"poisson"}, t.Kind), "kind",
+			"incast, across, permutation, all-to-all, ring, tree, pairs or poisson needed"},
 		{t.Kind == "pairs" && (len(t.Pairs) == 0 || len(t.Pairs) > maxPairs), "pairs",
 			fmt.Sprintf("from 1 to %d needed", maxPairs)},
 		{slices.ContainsFunc(t.Pairs, func(p [2]int) bool {
@@ -50,7 +54,12 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		{t.Kind == "incast" && (t.Senders < 1 || t.Senders >= top.hosts()), "senders",
 			"from 1 to one less than there are hosts needed"},
 		{uint64(t.Rate) > uint64(top.Rate), "rate", "no more than topology.rate"},
-		{(t.Kind == "all-to-all" || t.Kind == "ring") && t.Size == 0, "size", "above 0 needed"},
+		{(t.Kind == "all-to-all" || t.Kind == "ring" || t.Kind == "tree") && t.Size == 0, "size", "above 0 needed"},
+		{!slices.Contains([]string{"", "scattered", "rails"}, t.Order), "order", "scattered or rails needed"},
+		{t.Order == "rails" && (top.Kind != "leaf-spine" || top.Leaves < 2), "order",
+			"rails needs topology.kind leaf-spine, and two leaves"},
+		{t.Kind == "ring" && (t.Steps < 0 || t.Steps > t.pieces(top)), "steps",
+			fmt.Sprintf("from 1 to %d needed, or 0", t.pieces(top))},
 		{int64(t.Size)/int64(s.Host.Payload) >= 1<<31, "size", "fewer than 2^31 packets of host.payload needed"},
 		{t.Kind == "across" && top.hosts()%2 != 0, "kind", "across needs an even number of hosts"},
 		{t.At >= s.Duration, "at", "before the end of duration needed"},
@@ -67,7 +76,7 @@ func (t *Traffic) check(key string, s *Scenario) error {
 }
 
 // start starts the traffic of a run. number is the traffic's index in the scenario.
-func (t *Traffic) start(r *run, number int) error {
+func (t *Traffic) start(r *run, number int, top *Topology) error {
 	n := r.net
 	hosts := n.Hosts()
 	jitter := n.Stream("starts", number)
@@ -125,7 +134,9 @@ func (t *Traffic) start(r *run, number int) error {
 			}
 		}
 	case "ring":
-		return t.ring(r, number)
+		return t.ring(r, number, top)
+	case "tree":
+		return t.tree(r, number)
 	case "poisson":
 		p := &poisson{
 			r: r, sizes: distributions[t.Sizes], arrivals: n.Stream("arrivals",
@@ -152,45 +163,6 @@ func shuffled(n int, draws sim.Stream) []int {
 		order[i], order[j] = order[j], order[i]
 	}
 	return order
-}
-
-// ring starts an all-reduce: a host that has received a piece may send the next
-// one.
-func (t *Traffic) ring(r *run, number int) error {
-	hosts := r.net.Hosts()
-	piece := max(int64(t.Size)/int64(len(hosts)), 1)
-	pieces := 2 * (len(hosts) - 1)
-	first := len(r.net.Flows())
-	flows := make([]*lab.Flow, len(hosts))
-	left := make([]int, len(hosts)) // pieces that each host has still to send
-	start := r.net.Stream("starts", number)
-	for i := range hosts {
-		f, err := r.net.Flow(hosts[i], hosts[(i+1)%len(hosts)], sim.Rate(t.Rate))
-		if err != nil {
-			return err
-		}
-		flows[i], left[i] = f, pieces
-	}
-	post := func(i int) {
-		left[i]--
-		flows[i].Post(piece)
-	}
-	for i := range hosts {
-		at := t.At.sim()
-		if t.Jitter > 0 {
-			at += sim.Time(start.Below(uint64(t.Jitter)))
-		}
-		r.net.At(at, func() { post(i) })
-	}
-	// A piece counts as received when it is acknowledged, half a round trip later.
-	r.done = append(r.done, func(f *lab.Flow) {
-		if i := f.Number() - first; i >= 0 && i < len(flows) {
-			if next := (i + 1) % len(hosts); left[next] > 0 {
-				post(next)
-			}
-		}
-	})
-	return nil
 }
 
 // A distribution is a list of points of size and percent, linear between them.

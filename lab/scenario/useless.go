@@ -91,8 +91,9 @@ func (s *Scenario) rules() []rule {
 		{keys: "traffic.senders", kinds: []string{"incast"}, without: "with other kinds than incast"},
 		{keys: "traffic.sizes traffic.load", kinds: []string{"poisson"}, without: "with other kinds than poisson"},
 		{keys: "traffic.pairs", kinds: []string{"pairs"}, without: "with other kinds than pairs"},
+		{keys: "traffic.order traffic.steps", kinds: []string{"ring"}, without: "with other kinds than ring"},
 		{keys: "traffic.size traffic.jitter",
-			kinds:   []string{"incast", "across", "permutation", "all-to-all", "ring", "pairs"},
+			kinds:   []string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs"},
 			without: "with poisson"},
 	}
 }
