@@ -141,6 +141,49 @@ func TestLivePairs(t *testing.T) {
 	require.Equal(t, 2, p.ProcessState.ExitCode())
 }
 
+// What -listen serves is what came until then, and an interrupt ends it.
+func TestLiveListen(t *testing.T) {
+	socket := cable(t)
+	out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput()
+	require.NoError(t, err, string(out))
+	p := tool(t, "flows", "-json", "-i", "far", "-listen", "127.0.0.1:0")
+	messages, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	p.Stderr = messages
+	var stdout bytes.Buffer
+	p.Stdout = &stdout
+	p.start(t)
+	address := ""
+	wiretest.Await(t, "it listens", func() bool {
+		_, address, _ = strings.Cut(string(octetsOf(t, messages.Name())), "http://")
+		address, _, _ = strings.Cut(address, "/")
+		return address != ""
+	})
+	get := func(path string) string { // by the test's own thread: the others are elsewhere
+		conn, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n\r\n", path)
+		answer, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.Contains(t, string(answer), "200 OK")
+		return string(answer)
+	}
+	awaitSocket(t, "far")
+	for _, packet := range wiretest.Capture(t, "rxe-perf4.pcap") {
+		socket.Send(t, packet.Data)
+	}
+	wiretest.Await(t, "all is counted", func() bool {
+		return strings.Contains(get("/metrics"), "\nrocecn_capture_packets_total 238\n")
+	})
+	require.Contains(t, get("/metrics"), "\nrocecn_capture_dropped_packets_total 0\n")
+	require.Contains(t, get("/flows.json"), `"dest_qp":19,`)
+	require.Contains(t, get("/"), "0x000013")
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.NoError(t, p.Wait(), string(octetsOf(t, messages.Name())))
+	require.Contains(t, stdout.String(), `"dest_qp":19,`)
+}
+
 // awaitSocket waits until somebody captures on a device.
 func awaitSocket(t *testing.T, device string) {
 	t.Helper()

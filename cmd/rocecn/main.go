@@ -44,6 +44,7 @@ type command struct {
 var commands = []command{
 	{"inspect", "print what is in captures, one line a packet", inspect.Run},
 	{"flows", "say what happened to every flow in captures", flows.Run},
+	{"top", "show which flows are in trouble now", flows.Top},
 	{"pairs", "say whose queue pair sends to whose in captures", pairs.Run},
 	{"host", "write down what this host counts itself, for flows -host", host.Run},
 	{"answer", "write the Fast CNPs that a congested switch would send for a capture", play.Answer},

@@ -30,6 +30,8 @@ type accountant struct {
 
 	page *cli.Replacement // of -html; nil without
 
+	show func(changed *flows.Snapshot) error // of rocecn top: instead of printing an interval
+
 	begin, end time.Time // of -host: when the first and the last packet came
 	joined     []hostLine
 
@@ -107,6 +109,9 @@ func (a *accountant) printInterval() error {
 	}
 	during := &intervalLine{stamp(a.from), stamp(a.to)}
 	a.choice.apply(changed)
+	if a.show != nil {
+		return a.show(changed)
+	}
 	a.order.sort(changed.Flows)
 	return a.print(changed, during)
 }

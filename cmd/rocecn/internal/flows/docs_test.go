@@ -17,7 +17,7 @@ import (
 
 // What docs shows is what the command prints.
 func TestDocumentation(t *testing.T) {
-	requireDocumented(t, "flows.md", 4)
+	requireDocumented(t, "flows.md", 5)
 	requireDocumented(t, "triage.md", 5)
 }
 
@@ -51,10 +51,12 @@ func requireDocumented(t *testing.T, name string, blocks int) {
 			continue
 		}
 		var args []string
-		want := ""
+		run, want := Run, ""
 		for line := range strings.Lines(strings.TrimPrefix(block, "\n")) {
 			if command, ok := strings.CutPrefix(line, "$ rocecn flows "); ok {
 				args = strings.Fields(strings.ReplaceAll(command, "'", ""))
+			} else if command, ok := strings.CutPrefix(line, "$ rocecn top "); ok {
+				run, args = Top, strings.Fields(command)
 			} else if !strings.HasPrefix(line, "$ ") {
 				want += line
 			}
@@ -69,7 +71,7 @@ func requireDocumented(t *testing.T, name string, blocks int) {
 			}
 		}
 		var out, stderr bytes.Buffer
-		status := Run(context.Background(), args, nil, &out, &stderr)
+		status := run(context.Background(), args, nil, &out, &stderr)
 		got := out.String()
 		if status != 0 {
 			got += stderr.String()

@@ -1,0 +1,111 @@
+package flows
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/terminal"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// openPair opens the two ends of a terminal: what looks at it, and what has it.
+func openPair(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { master.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { slave.Close() })
+	require.NoError(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 200, Row: 24}))
+	return master, slave
+}
+
+// read reads what is shown until it has a text.
+func readUntil(t *testing.T, master io.Reader, text string) (all string) {
+	t.Helper()
+	b := make([]byte, 4096)
+	for !strings.Contains(all, text) {
+		n, err := master.Read(b)
+		require.NoError(t, err, all)
+		all += string(b[:n])
+	}
+	return all
+}
+
+// On a terminal there is a screen that obeys keys and is given back, whatever ends it.
+func TestTopTerminal(t *testing.T) {
+	const on, off = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+	b, err := os.ReadFile(wiretest.Path(t, "tour.pcap"))
+	require.NoError(t, err)
+	for _, end := range []string{"key", "interrupt", "end of the input", "screens"} {
+		t.Run(end, func(t *testing.T) {
+			master, slave := openPair(t)
+			was, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+			require.NoError(t, err)
+			ctx, interrupt := context.WithCancel(t.Context())
+			fifo := t.TempDir() + "/fifo"
+			require.NoError(t, unix.Mkfifo(fifo, 0o600))
+			status := make(chan int, 1)
+			args := []string{"-interval", "1ns", fifo}
+			if end == "screens" {
+				args = append(args, "-n", "3")
+			}
+			var stderr bytes.Buffer
+			go func() { status <- Top(ctx, args, slave, slave, &stderr) }()
+			feed, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			defer feed.Close()
+			shown := readUntil(t, master, ", no packet yet")
+			require.True(t, strings.HasPrefix(shown, on), "%q", shown)
+			now, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+			require.NoError(t, err)
+			require.Zero(t, now.Lflag&(unix.ICANON|unix.ECHO))
+			_, err = feed.Write(b)
+			require.NoError(t, err)
+			if end != "screens" {
+				readUntil(t, master, " from 2026-")
+				master.WriteString("s")
+				readUntil(t, master, "the worst")
+			}
+			switch end {
+			case "key":
+				master.WriteString("q")
+			case "interrupt":
+				interrupt()
+			case "end of the input":
+				feed.Close()
+			}
+			require.Zero(t, <-status, stderr.String())
+			slave.WriteString("the end")
+			rest := readUntil(t, master, "the end")
+			require.Contains(t, rest, off)
+			_, behind, _ := strings.Cut(rest, off)
+			require.NotContains(t, behind, "\x1b[?")
+			require.Contains(t, behind, "rocecn top ", "what was shown last stays")
+			now, err = unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+			require.NoError(t, err)
+			require.Equal(t, was, now)
+			interrupt()
+		})
+	}
+}
+
+func TestNoTerminalForTop(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer null.Close()
+	require.Nil(t, terminal.Open(null, null))
+	require.Nil(t, terminal.Open(null, &bytes.Buffer{}))
+}

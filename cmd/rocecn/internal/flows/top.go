@@ -1,0 +1,209 @@
+package flows
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/terminal"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+const topUsage = `usage: rocecn top [flags] -i INTERFACE
+       rocecn top [flags] FILE…
+Shows which flows of RoCEv2 traffic are in trouble now: on a terminal a screen that refreshes, elsewhere one block after
+the other. Of a file each interval of its time is shown. Keys: n, r, s, b: order by notifications, repeats, stalls or
+bit/s; q: end.
+
+`
+
+// A watch shows what happened in each interval: who is in trouble, and what was not
+// seen of it.
+type watch struct {
+	out       io.Writer
+	terminal  *terminal.Terminal // nil where the output is none
+	colour    bool
+	name      string // of what is read
+	interval  time.Duration
+	rows      int // flows of a block, where there is no terminal
+	order     topOrder
+	separator string
+	screens   int // to be shown still, negative without end
+	reader    *reader
+	of        *accountant
+
+	// What was shown last, and flows of which nothing came meanwhile.
+	last     *flows.Snapshot
+	from, to time.Time
+	silent   []flows.Flow
+
+	quiet map[rocev2.FlowKey]flows.Flow // in trouble when something came of them last
+}
+
+const (
+	maxQuiet  = 256              // flows that are remembered
+	longQuiet = 10 * time.Second // and for how long
+)
+
+// errShown ends the reading once all screens that were asked for have been shown.
+var errShown = errors.New("all screens are shown")
+
+// Top is the command that shows flows in trouble: it returns the exit status.
+func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	o := &options{inputs: cli.Inputs{Stdin: stdin}, workers: min(2*runtime.GOMAXPROCS(0), 8), form: "top"}
+	w := &watch{out: stdout, quiet: map[rocev2.FlowKey]flows.Flow{}}
+	flags := cli.Flags("top", topUsage, stderr)
+	flags.DurationVar(&o.interval, "interval", time.Second, "how much `time` of the capture a screen is about")
+	flags.IntVar(&w.screens, "n", -1, "end after `N` screens; below 0: with an interrupt, or the end of the file")
+	once := flags.Bool("once", false, "end after one screen, as -n 1")
+	sort := flags.String("sort", "notifications", "the worst flow first by `notifications, repeats, stalls or rate`; "+
+		"where that is the same by the others, in this order")
+	flags.IntVar(&w.rows, "top", 20, "show the first `N` flows, on a terminal as many as it has room for")
+	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
+	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
+	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
+	flags.IntVar(&o.table.MaxFlows, "max-flows", liveFlows, "how many `flows` are kept at once")
+	flags.Func("link-rate",
+		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed", o.linkRate)
+	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
+	var ports cli.Ports
+	ports.Flags(flags)
+	if status, ok := o.inputs.Parse(flags, args); !ok {
+		return status
+	}
+	var err error
+	o.decoder.Config, err = ports.Config()
+	w.order = topOrder(slices.Index(topOrders[:], *sort))
+	switch {
+	case err != nil:
+	case w.order < 0:
+		err = fmt.Errorf("-sort: %q is none of %s", *sort, strings.Join(topOrders[:], ", "))
+	case o.interval <= 0 || w.rows < 1 || w.screens == 0:
+		err = errors.New("-interval, -top and -n: above 0")
+	case o.table.MaxFlows < minFlows:
+		err = fmt.Errorf("-max-flows: at least %d", minFlows)
+	}
+	if err != nil {
+		return cli.Misuse(stderr, "top", err)
+	}
+	if *once {
+		w.screens = 1
+	}
+	o.order, o.decoder.NoICRC = orders["trouble"], true
+	return w.run(ctx, o, stderr)
+}
+
+func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status int) {
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	a := accountant{options: o, table: flows.New(o.table), show: w.show}
+	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers, packet: a.packet, idle: a.idle}
+	w.interval, w.reader, w.of = o.interval, &r, &a
+	if w.terminal = terminal.Open(o.inputs.Stdin, w.out); w.terminal != nil {
+		w.colour = os.Getenv("NO_COLOR") == ""
+		asks := make(chan func())
+		r.asks = asks
+		go w.terminal.Keys(func(key byte) {
+			i := strings.IndexByte(topKeys, key)
+			switch {
+			case key == 'q' || key == 'Q':
+				quit()
+			case i >= 0:
+				select {
+				case asks <- func() { w.order = topOrder(i); w.draw() }:
+				case <-ctx.Done():
+				}
+			}
+		})
+		defer w.leave()
+		w.name = filepath.Base(o.inputs.Names[0])
+		w.last = a.table.Snapshot()
+		w.draw()
+	}
+	var err error
+	reading := ""
+	for _, reading = range o.inputs.Names {
+		w.name = filepath.Base(reading)
+		if err = r.read(ctx, reading); err != nil {
+			break
+		}
+	}
+	if a.begun() && (err == nil || err == errUnknownLink) && ctx.Err() == nil {
+		err = cmp.Or(a.printInterval(), err)
+	}
+	w.leave()
+	var out cli.OutputError
+	switch {
+	case errors.As(err, &out):
+		return cli.End(stderr, "top", out)
+	case err != nil && err != errShown:
+		cli.Say(stderr, "top", reading, err)
+		if err != errUnknownLink {
+			status = cli.Failed
+		}
+	}
+	a.summary(stderr, &r)
+	return status
+}
+
+// leave gives the terminal back, and leaves there what was shown last.
+func (w *watch) leave() {
+	if w.terminal != nil {
+		width, height := w.terminal.Size()
+		w.terminal.Close()
+		w.terminal = nil
+		w.out.Write(w.block(width, height-1))
+	}
+}
+
+// show shows an interval.
+func (w *watch) show(s *flows.Snapshot) error {
+	w.last, w.from, w.to = s, w.of.from, w.of.to
+	w.remember(s)
+	err := w.draw()
+	if w.screens--; err == nil && w.screens == 0 {
+		err = errShown
+	}
+	return err
+}
+
+// remember keeps flows that were in trouble and of which nothing comes now.
+func (w *watch) remember(s *flows.Snapshot) {
+	for i := range s.Flows {
+		delete(w.quiet, s.Flows[i].FlowKey)
+	}
+	maps.DeleteFunc(w.quiet, func(_ rocev2.FlowKey, f flows.Flow) bool {
+		silence := w.to.Sub(f.Last)
+		return silence > longQuiet || silence < 0 // or the clock has jumped
+	})
+	w.silent = slices.Collect(maps.Values(w.quiet))
+	for i := range s.Flows {
+		if f := &s.Flows[i]; f.Trouble() > 0 && len(w.quiet) < maxQuiet {
+			w.quiet[f.FlowKey] = *f
+		}
+	}
+}
+
+// draw draws what was shown last once more, as large as the terminal is now.
+func (w *watch) draw() error {
+	var err error
+	if w.terminal == nil {
+		_, err = w.out.Write(append([]byte(w.separator), w.block(columns, 0)...))
+		w.separator = "\n"
+	} else {
+		width, height := w.terminal.Size()
+		err = w.terminal.Frame(w.block(width, height))
+	}
+	return cli.Output(err)
+}

@@ -1,0 +1,192 @@
+package flows
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// top runs rocecn top.
+func top(t *testing.T, stdin io.Reader, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = Top(context.Background(), args, stdin, &out, &err)
+	return status, out.String(), err.String()
+}
+
+// Of a file each interval of its time is a block, the worst flow first.
+func TestTop(t *testing.T) {
+	verbs := wiretest.Path(t, "rxe-verbs6.pcap")
+	status, out, stderr := top(t, nil, "-interval", "10s", verbs)
+	require.Zero(t, status, stderr)
+	require.Equal(t, "253 packets, 159 other\n", stderr)
+	blocks := strings.Split(strings.TrimSuffix(out, "\n"), "\n\nrocecn top ")
+	require.Len(t, blocks, 3, out)
+	last := blocks[2]
+	require.Contains(t, last, "2 flows, 1 in trouble, ")
+	require.Contains(t, last, "repeats 3, 0 after a timeout; NAK 1, RNR NAK 4; CE 0.0%\n")
+	require.Regexp(t, `(?s)BIT/S\nfd77::2 > fd77::1 \? > 0x000017 +0 +3 +0 .*\nfd77::2 > fd77::1 \? > 0x000016`, last)
+	require.NotContains(t, out, "\x1b")
+
+	_, once, _ := top(t, nil, "-once", "-interval", "10s", verbs)
+	require.True(t, strings.HasPrefix(out, once+"\n"), once)
+	require.Equal(t, 1, strings.Count(once, "rocecn top"))
+	_, two, _ := top(t, nil, "-n", "2", "-interval", "10s", verbs)
+	require.True(t, strings.HasPrefix(out, two+"\n"), two)
+	require.Equal(t, 2, strings.Count(two, "rocecn top"))
+
+	_, out, _ = top(t, nil, wiretest.Path(t, "tour.pcap"))
+	require.Contains(t, out, "notifications a second: 8.0 (CNP 2.0, Fast CNP 2.0, PPFC 2.0, FCN 1.0, proxy 1.0)\n")
+	require.Contains(t, out, "paused by 02:00:00:00:00:01, priority 3: 0.0% of the time, 1 XOFF, 1 XON\n")
+	require.Contains(t, out, "1 broken")
+
+	b, err := os.ReadFile(verbs)
+	require.NoError(t, err)
+	_, piped, _ := top(t, bytes.NewReader(b), "-interval", "10s", "-qp", "23", "-")
+	require.Contains(t, piped, "0x000017")
+	require.NotContains(t, piped, "0x000016")
+}
+
+func TestTopMisuse(t *testing.T) {
+	file := wiretest.Path(t, "tour.pcap")
+	for _, args := range [][]string{{}, {"-i", "lo", file}, {"-interval", "0s", file}, {"-n", "0", file},
+		{"-top", "0", file}, {"-sort", "size", file}, {"-max-flows", "1", file}, {"-fcn-port", "4791", file}} {
+		status, _, stderr := top(t, nil, args...)
+		require.Equal(t, 2, status, args)
+		require.NotEmpty(t, stderr)
+	}
+	status, _, stderr := top(t, nil, filepath.Join(t.TempDir(), "none"))
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "no such file")
+	status, _, _ = top(t, nil, "-h")
+	require.Zero(t, status)
+}
+
+// watched is a watch of a second of these flows.
+func watched(all ...flows.Flow) *watch {
+	return &watch{name: "eth0", interval: time.Second, rows: 20, reader: &reader{},
+		last: &flows.Snapshot{Flows: all},
+		of:   &accountant{table: flows.New(flows.Config{})}, to: time.Unix(101, 0),
+		quiet: map[rocev2.FlowKey]flows.Flow{}}
+}
+
+// A flow with a queue pair for its name.
+func flowOf(qp uint32, set func(f *flows.Flow)) flows.Flow {
+	f := flows.Flow{FlowKey: flowKey(netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), qp),
+		Sequenced: true, Last: time.Unix(100, 0)}
+	f.Packets = 10
+	set(&f)
+	return f
+}
+
+// Each order has its worst flow, and goes on with the others.
+func TestTopOrder(t *testing.T) {
+	w := watched(
+		flowOf(1, func(f *flows.Flow) { f.Mean = 9 }),
+		flowOf(2, func(f *flows.Flow) { f.PSN.Repeats, f.Causes.Timeout = 1, 1 }),
+		flowOf(3, func(f *flows.Flow) { f.PSN.Repeats = 5 }),
+		flowOf(4, func(f *flows.Flow) { f.CNPs, f.Fast = 1, 1 }),
+		flowOf(5, func(f *flows.Flow) { f.PPFC = 3 }),
+	)
+	w.silent = []flows.Flow{flowOf(6, func(f *flows.Flow) { f.Last = time.Unix(98, 0) })}
+	for order, want := range map[topOrder][]uint32{
+		byNotifications: {5, 4, 3, 2, 6, 1}, byRepeats: {3, 2, 5, 4, 6, 1}, byStalls: {6, 2, 5, 4, 3, 1},
+		byRate: {1, 5, 4, 3, 2, 6},
+	} {
+		w.order = order
+		var got []uint32
+		for _, r := range w.worst() {
+			got = append(got, r.flow.DestQP)
+		}
+		require.Equal(t, want, got, topOrders[order])
+	}
+}
+
+// Whatever the size, no line is longer than the screen is wide, there are no more of
+// them than it has, and the trouble stands first.
+func TestTopFits(t *testing.T) {
+	var all []flows.Flow
+	for qp := range uint32(300) {
+		all = append(all, flowOf(qp, func(f *flows.Flow) { f.CNPs = uint64(qp) }))
+	}
+	w := watched(all...)
+	w.name = "\x1b[31mé.pcap"
+	escape := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for _, w.colour = range []bool{false, true} {
+		for width := 1; width < 140; width += 6 {
+			for height := 1; height < 60; height += 7 {
+				block := string(w.block(width, height))
+				lines := strings.Split(strings.TrimSuffix(block, "\n"), "\n")
+				require.LessOrEqual(t, len(lines), height)
+				for _, line := range lines {
+					require.LessOrEqual(t, utf8.RuneCountInString(escape.ReplaceAllString(line, "")), width, line)
+				}
+				require.NotContains(t, block, "\x1b[31mé")
+				if width > 80 && height > 10 {
+					require.Contains(t, block, "0x00012b", "the worst")
+					require.Regexp(t, `and \d+ more flows\n$`, block)
+				}
+			}
+		}
+	}
+}
+
+// A flow in trouble that falls silent stays on the screen for a while; nothing is kept
+// without end.
+func TestTopSilent(t *testing.T) {
+	w := watched()
+	w.out = io.Discard
+	at := func(second int64, all ...flows.Flow) string {
+		w.of.from, w.of.to = time.Unix(second-1, 0), time.Unix(second, 0)
+		require.NoError(t, w.show(&flows.Snapshot{Flows: all}))
+		return string(w.block(columns, 0))
+	}
+	trouble := flowOf(17, func(f *flows.Flow) { f.PSN.Repeats = 1 })
+	well := flowOf(18, func(f *flows.Flow) {})
+	require.NotContains(t, at(101, trouble, well), "silent 1s")
+	require.Contains(t, at(102), "1 silent since in trouble")
+	text := at(103)
+	require.Contains(t, text, "0x000011     –       –       –       –   –  –       – silent 3s\n")
+	require.NotContains(t, text, "0x000012")
+	require.Contains(t, at(110), "silent 10s")
+	require.NotContains(t, at(111), "silent 11s")
+	require.Empty(t, w.quiet)
+	at(101, trouble)
+	require.NotContains(t, at(90), "silent -", "the clock jumped back")
+	var many []flows.Flow
+	for qp := range uint32(2 * maxQuiet) {
+		many = append(many, flowOf(qp, func(f *flows.Flow) { f.CNPs = 1 }))
+	}
+	at(101, many...)
+	require.Len(t, w.quiet, maxQuiet)
+	at(101, flowOf(0, func(f *flows.Flow) {}))
+	require.Len(t, w.quiet, maxQuiet-1)
+}
+
+// What was lost is said.
+func TestTopLost(t *testing.T) {
+	w := watched()
+	w.reader.dropped, w.reader.present = 5, 7
+	w.last.Stats = flows.Stats{Cut: 3, Broken: 4}
+	require.Contains(t, string(w.block(columns, 0)), "not seen since the start: 12 dropped by the kernel, "+
+		"3 cut by the snap length, 4 broken, 0 flows without room\n")
+	path, _ := made(t, 1, traffic.Options{Connections: 40})
+	_, out, stderr := top(t, nil, "-max-flows", "16", "-interval", "1h", path)
+	require.NotContains(t, out, " 0 flows without room")
+	require.Contains(t, stderr, "no room for ")
+}

@@ -1,0 +1,296 @@
+package flows
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A topOrder is what the worst flow has most of.
+type topOrder int
+
+const (
+	byNotifications topOrder = iota
+	byRepeats
+	byStalls
+	byRate
+)
+
+var topOrders = [...]string{"notifications", "repeats", "stalls", "rate"}
+
+// topKeys are the keys for the orders.
+const topKeys = "nrsb"
+
+// A topRow is a flow in a block.
+type topRow struct {
+	flow   *flows.Flow
+	silent time.Duration // 0: something came in the interval
+	by     [len(topOrders)]float64
+}
+
+// rowOf is the row of a flow of which something came.
+func rowOf(f *flows.Flow) topRow {
+	r := topRow{flow: f}
+	r.by[byNotifications] = float64(f.CNPs + f.Fast + f.PPFC + f.FCN + f.Proxy)
+	r.by[byRepeats] = float64(f.PSN.Repeats)
+	r.by[byStalls] = float64(f.Causes.Timeout)
+	r.by[byRate] = f.Mean
+	return r
+}
+
+// worst returns the rows in order: by the number that was asked for, then by the
+// others.
+func (w *watch) worst() []topRow {
+	var all []topRow
+	for i := range w.last.Flows {
+		all = append(all, rowOf(&w.last.Flows[i]))
+	}
+	for i := range w.silent {
+		r := topRow{flow: &w.silent[i], silent: w.to.Sub(w.silent[i].Last)}
+		r.by[byStalls] = r.silent.Seconds() * 1e9 // before those that go on
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b topRow) int {
+		c := cmp.Compare(b.by[w.order], a.by[w.order])
+		for i := 0; c == 0 && i < len(topOrders); i++ {
+			c = cmp.Compare(b.by[i], a.by[i])
+		}
+		return cmp.Or(c, a.flow.FlowKey.Compare(b.flow.FlowKey))
+	})
+	return all
+}
+
+// A topLine is a line of a block, of parts that may have colours.
+type topLine []cell
+
+// block returns what is shown, in lines of at most a width. With a height of 0 it has
+// as many flows as -top says, otherwise as many lines as that at most.
+func (w *watch) block(width, height int) (b []byte) {
+	lines := append(w.head(), topLine{})
+	rows := w.worst()
+	room := w.rows
+	if height > 0 {
+		room = max(height-len(lines)-1, 0) // and the headings
+	}
+	table := w.table(rows[:min(len(rows), room)], width)
+	if height > 0 && len(lines)+len(table)+1 > height { // some take two lines
+		table = table[:max(height-len(lines)-1, 0)]
+	}
+	lines = append(lines, table...)
+	if more := len(rows) - room; more > 0 {
+		lines = append(lines, topLine{{Text: fmt.Sprintf("and %s", cli.Count(more, "more flow"))}})
+	}
+	if height > 0 {
+		lines = lines[:min(len(lines), height)]
+	}
+	for _, l := range lines {
+		b = append(w.appendLine(b, l, width), '\n')
+	}
+	return b
+}
+
+// appendLine appends the part of a line that a width has room for.
+func (w *watch) appendLine(b []byte, l topLine, width int) []byte {
+	h := human{colour: w.colour}
+	for _, c := range l {
+		text := c.Text
+		if n := utf8.RuneCountInString(text); n > width {
+			text = string([]rune(text)[:width])
+		}
+		width -= utf8.RuneCountInString(text)
+		b = h.coloured(b, text, c.colour)
+	}
+	return b
+}
+
+// alarming is a part that has a colour unless its number is 0.
+func alarming(n float64, colour, format string, args ...any) cell {
+	c := cell{Text: fmt.Sprintf(format, args...)}
+	if n > 0 {
+		c.colour = colour
+	}
+	return c
+}
+
+// head returns the lines above the flows.
+func (w *watch) head() (lines []topLine) {
+	t := totalsOf(&flows.Snapshot{Flows: w.last.Flows, Unpaired: w.last.Unpaired})
+	second := func(n uint64) string { return perSecond(n, w.interval) }
+	first := "rocecn top " + cli.Printable(w.name)
+	if w.to.IsZero() {
+		first += ", no packet yet"
+	} else {
+		first += fmt.Sprintf(", %v from %s", w.interval, stamp(w.from))
+	}
+	lines = append(lines, topLine{{Text: first}})
+	bits := uint64(float64(t.ipOctets) * 8)
+	lines = append(lines, topLine{
+		{Text: fmt.Sprintf("%s, ", cli.Count(t.flows, "flow"))},
+		alarming(float64(t.trouble), yellow, "%d in trouble", t.trouble),
+		{Text: ", "}, alarming(float64(len(w.silent)), red, "%d silent since in trouble", len(w.silent)),
+		{Text: fmt.Sprintf("; a second: %s requests, %s bit; the worst by %s", second(t.packets), second(bits),
+			topOrders[w.order])},
+	})
+	n := t.answers.notices
+	notified := n[0] + n[1] + n[2] + n[3] + n[4]
+	lines = append(lines, topLine{
+		{Text: "notifications a second: "}, alarming(float64(notified), yellow, "%s", second(notified)),
+		{Text: fmt.Sprintf(" (CNP %s, Fast CNP %s, PPFC %s, FCN %s, proxy %s)",
+			second(n[0]), second(n[1]), second(n[2]), second(n[3]), second(n[4]))},
+	})
+	c := &t.causes
+	repeats, naks := c.NAK+c.RNR+c.Read+c.Timeout, sum(t.answers.naks[:])
+	lines = append(lines, topLine{
+		alarming(float64(repeats), red, "repeats %d", repeats), {Text: ", "},
+		alarming(float64(c.Timeout), red, "%d after a timeout", c.Timeout), {Text: "; "},
+		alarming(float64(naks), red, "NAK %d", naks), {Text: ", "},
+		alarming(float64(t.answers.rnr), red, "RNR NAK %d", t.answers.rnr), {Text: "; "},
+		alarming(float64(t.ecn[rocev2.CE]), yellow, "CE %s", percent(t.ecn[rocev2.CE], t.packets)),
+	})
+	lines = append(lines, w.pauses()...)
+	s := w.last.Stats
+	lost, evicted := w.reader.lost(), w.of.table.Evicted().Flows
+	return append(lines, topLine{
+		{Text: "not seen since the start: "},
+		alarming(float64(lost), red, "%d dropped by the kernel", lost), {Text: ", "},
+		alarming(float64(s.Cut), yellow, "%d cut by the snap length", s.Cut), {Text: ", "},
+		alarming(float64(s.Broken), yellow, "%d broken", s.Broken), {Text: ", "},
+		alarming(float64(evicted), yellow, "%d flows without room", evicted),
+	})
+}
+
+// maxPauses is how many priorities are shown.
+const maxPauses = 4
+
+// pauses says who was paused, the longest first.
+func (w *watch) pauses() (lines []topLine) {
+	type pause struct {
+		name string
+		of   flows.Priority
+	}
+	var all []pause
+	for i := range w.last.Links {
+		for priority, p := range priorities(&w.last.Links[i]) {
+			what := ", priority " + priority
+			if priority == "all" {
+				what = ", all priorities"
+			}
+			all = append(all, pause{w.last.Links[i].Src.String() + what, *p})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b pause) int {
+		return cmp.Or(cmp.Compare(b.of.Paused, a.of.Paused), cmp.Compare(b.of.XOFF, a.of.XOFF))
+	})
+	for _, p := range all[:min(len(all), maxPauses)] {
+		const format = "paused by %s: %s of the time, %d XOFF, %d XON"
+		lines = append(lines, topLine{alarming(float64(p.of.Paused), yellow, format, p.name,
+			percent(uint64(p.of.Paused), uint64(w.interval)), p.of.XOFF, p.of.XON)})
+	}
+	switch more := len(all) - maxPauses; {
+	case len(all) == 0:
+		lines = append(lines, topLine{{Text: "paused: nothing seen"}})
+	case more > 0:
+		lines = append(lines, topLine{{Text: fmt.Sprintf("and %s that pause", cli.Count(more, "priority or source"))}})
+	}
+	return lines
+}
+
+// perSecond writes how many there were a second.
+func perSecond(n uint64, during time.Duration) string {
+	rate := float64(n) / during.Seconds()
+	if n > 0 && rate < 10 {
+		return fmt.Sprintf("%.1f", rate)
+	}
+	return scaled(rate)
+}
+
+func percent(n, of uint64) string {
+	if of == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(of))
+}
+
+// topColumn is a column of a block.
+type topColumn struct {
+	name string
+	of   func(f *flows.Flow) cell
+}
+
+var topColumns = []topColumn{
+	{"QP", shown("QP")},
+	{"NOTIF", func(f *flows.Flow) cell {
+		return countCell(rowOf(f).by[byNotifications], true, yellow)
+	}},
+	{"REPEATS", shown("REPEATS")},
+	{"TIMEOUT", counted("repeats_by.timeout", red)},
+	{"MISSING", shown("MISSING")},
+	{"NAK", func(f *flows.Flow) cell { return countCell(float64(sum(f.NAKs[:])+f.RNRNAKs), true, red) }},
+	{"CE", shown("CE")},
+	{"RTT P99", shown("RTT P99")},
+	{"BIT/S", shown("BIT/S")},
+}
+
+// shown returns the cells of a column of the table of rocecn flows.
+func shown(name string) func(f *flows.Flow) cell {
+	return flowColumns[slices.IndexFunc(flowColumns, func(c column) bool { return c.short == name })].of
+}
+
+// table returns headings and flows. A name that a line has no room for has one of its
+// own.
+func (w *watch) table(rows []topRow, width int) (lines []topLine) {
+	if len(rows) == 0 {
+		return nil
+	}
+	cells := [][]cell{{}}
+	widths := make([]int, len(topColumns))
+	for i, c := range topColumns {
+		cells[0] = append(cells[0], cell{Text: c.name})
+		widths[i] = len(c.name)
+	}
+	names := 0
+	for _, r := range rows {
+		var row []cell
+		for i, c := range topColumns {
+			made := c.of(r.flow)
+			if r.silent > 0 && i > 0 {
+				made = cell{Text: none} // what it had before is over
+			}
+			if r.silent > 0 && c.name == "BIT/S" {
+				made = cell{Text: "silent " + short(r.silent), colour: red}
+			}
+			row = append(row, cell{Text: made.inTerminal(), colour: made.colour})
+			widths[i] = max(widths[i], row[i].width())
+		}
+		cells = append(cells, row)
+		names = max(names, len(pair(r.flow)))
+	}
+	room := width
+	for _, n := range widths {
+		room -= n + 1
+	}
+	name := max(min(names, room), len("FLOW"))
+	for i, row := range cells {
+		text := "FLOW"
+		if i > 0 {
+			text = pair(rows[i-1].flow)
+		}
+		if len(text) > name {
+			lines = append(lines, topLine{{Text: text}})
+			text = ""
+		}
+		line := topLine{{Text: fmt.Sprintf("%-*s", name, text)}}
+		for i, c := range row {
+			line = append(line, cell{Text: strings.Repeat(" ", 1+widths[i]-c.width())}, c)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,89 @@
+// Package terminal is a screen that refreshes, and the keys of whoever looks at it.
+package terminal
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Terminal is turned to its other screen, until it is closed.
+type Terminal struct {
+	out *os.File
+	in  *os.File // nil where keys come from elsewhere
+	was *unix.Termios
+}
+
+// Open turns a terminal to its other screen, and reads keys as they come,
+// without showing them. It returns nil where the output is no terminal.
+func Open(stdin io.Reader, stdout io.Writer) *Terminal {
+	out, ok := stdout.(*os.File)
+	if !ok {
+		return nil
+	}
+	if _, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS); err != nil {
+		return nil
+	}
+	t := &Terminal{out: out}
+	if in, ok := stdin.(*os.File); ok {
+		if was, err := unix.IoctlGetTermios(int(in.Fd()), unix.TCGETS); err == nil {
+			t.in, t.was = in, was
+			now := *was
+			now.Lflag &^= unix.ICANON | unix.ECHO
+			now.Cc[unix.VMIN], now.Cc[unix.VTIME] = 1, 0
+			now.Cc[unix.VSUSP] = 0 // it would stop with the other screen on
+			_ = unix.IoctlSetTermios(int(in.Fd()), unix.TCSETS, &now)
+		}
+	}
+	io.WriteString(out, "\x1b[?1049h\x1b[?25l\x1b[2J")
+	return t
+}
+
+// Keys hands on keys, until there are no more.
+func (t *Terminal) Keys(pressed func(key byte)) {
+	if t.in == nil {
+		return
+	}
+	var b [1]byte
+	for {
+		if n, err := t.in.Read(b[:]); err != nil || n == 0 {
+			return
+		}
+		pressed(b[0])
+	}
+}
+
+// Size returns how many columns and lines there are.
+func (t *Terminal) Size() (width, height int) {
+	s, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
+	if err != nil || s.Col == 0 || s.Row == 0 {
+		return 80, 24
+	}
+	return int(s.Col), int(s.Row)
+}
+
+// Frame shows lines in place of those before.
+func (t *Terminal) Frame(lines []byte) error {
+	b := []byte("\x1b[H")
+	for i, c := range lines {
+		if c != '\n' {
+			b = append(b, c)
+			continue
+		}
+		b = append(b, "\x1b[K"...)
+		if i < len(lines)-1 { // the last one may be that of the terminal
+			b = append(b, "\r\n"...)
+		}
+	}
+	_, err := t.out.Write(append(b, "\x1b[J"...))
+	return err
+}
+
+// Close turns the terminal back.
+func (t *Terminal) Close() {
+	io.WriteString(t.out, "\x1b[?25h\x1b[?1049l")
+	if t.was != nil {
+		_ = unix.IoctlSetTermios(int(t.in.Fd()), unix.TCSETS, t.was)
+	}
+}
