@@ -19,6 +19,9 @@ func Answer() (*ebpf.CollectionSpec, error) { return spec(answer) }
 // Translate returns the program that makes CNPs of Fast CNPs.
 func Translate() (*ebpf.CollectionSpec, error) { return spec(translate) }
 
+// Shape returns the program that slows flows down.
+func Shape() (*ebpf.CollectionSpec, error) { return spec(shape) }
+
 func spec(object []byte) (*ebpf.CollectionSpec, error) {
 	return ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 }

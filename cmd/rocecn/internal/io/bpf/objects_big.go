@@ -12,3 +12,6 @@ var translate []byte
 
 //go:embed queue_bpfeb.o
 var queue []byte
+
+//go:embed shape_bpfeb.o
+var shape []byte

@@ -12,3 +12,6 @@ var translate []byte
 
 //go:embed queue_bpfel.o
 var queue []byte
+
+//go:embed shape_bpfel.o
+var shape []byte

@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/tc"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/rocev2"
@@ -128,7 +129,7 @@ func (a *Answerer) attachTracing() error {
 
 // attachAnswer attaches the program that makes the answer of a copy.
 func (a *Answerer) attachAnswer() error {
-	l, err := attachTC("lo", a.objects.Answer, ebpf.AttachTCXIngress)
+	l, err := tc.Attach("lo", a.objects.Answer, ebpf.AttachTCXIngress, tc.Answer)
 	if err == nil {
 		a.links = append(a.links, l)
 	}
@@ -155,7 +156,7 @@ func (a *Answerer) Watch(ports []Port) error {
 			wrong = errors.Join(wrong, err)
 			continue
 		}
-		l, err := attachTC(ports[i].Name, a.objects.Egress, ebpf.AttachTCXEgress)
+		l, err := tc.Attach(ports[i].Name, a.objects.Egress, ebpf.AttachTCXEgress, tc.Answer)
 		if err != nil {
 			wrong = errors.Join(wrong, err, a.objects.Ports.Delete(uint32(index)))
 			continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/tc"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
@@ -303,8 +304,8 @@ func TestAnswererLimits(t *testing.T) { testLimits(t) }
 
 // By qdisc clsact, as before Linux 6.6; what was left behind is replaced.
 func TestAnswererWithoutTCX(t *testing.T) {
-	withTCX = false
-	defer func() { withTCX = true }()
+	tc.WithTCX = false
+	defer func() { tc.WithTCX = true }()
 	b := testLimits(t)
 	again := func() (a *Answerer, err error) {
 		err = b.node.Try(func() (err error) {

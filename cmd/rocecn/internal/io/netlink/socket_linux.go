@@ -124,6 +124,38 @@ func (s *Socket) Request(kind, flags uint16, data []byte, f func(Message)) error
 	}
 }
 
+// Dump calls f with the messages that answer a request for all there are of something. Other ones that are there are
+// lost.
+func (s *Socket) Dump(kind uint16, data []byte, f func(Message)) error {
+	if err := s.Send(kind, unix.NLM_F_DUMP, data); err != nil {
+		return err
+	}
+	for {
+		datagrams, err := s.Receive()
+		switch {
+		case err == unix.EINTR, err == unix.ENOBUFS:
+			continue
+		case err == unix.EAGAIN:
+			return errNoAnswer
+		case err != nil:
+			return os.NewSyscallError("recvmmsg", err)
+		}
+		for _, b := range datagrams {
+			for m, b, ok := Cut(b); ok; m, b, ok = Cut(b) {
+				switch {
+				case m.Sequence != s.sequence:
+				case m.Type == unix.NLMSG_DONE:
+					return nil
+				case m.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
+					return s.refusal(unix.Errno(-int32(ne.Uint32(m.Data))))
+				default:
+					f(m)
+				}
+			}
+		}
+	}
+}
+
 var errNoAnswer = errors.New("netlink: the kernel has not answered")
 
 // refusal returns what an error of the kernel's means, nil for 0. EPERM is left as

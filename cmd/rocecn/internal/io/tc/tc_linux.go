@@ -1,4 +1,5 @@
-package fastpath
+// Package tc attaches programs of traffic control to interfaces, on Linux.
+package tc
 
 import (
 	"encoding/binary"
@@ -13,19 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withTCX says that programs are attached by TCX where the kernel has it. It is a
+// WithTCX says that programs are attached by TCX where the kernel has it. It is a
 // variable for tests of kernels that have not.
-var withTCX = true
+var WithTCX = true
 
-// attachTC attaches a program of traffic control to an interface. Since Linux 6.6 it
-// ends with the process, whatever becomes of that. Before, it is a filter that Close
-// removes; one that a process has left behind is replaced.
-func attachTC(name string, program *ebpf.Program, where ebpf.AttachType) (io.Closer, error) {
+// A Place is where a filter stands among others: lower ones come first. There is one filter at a place.
+type Place uint32
+
+// The places of the agent's programs.
+const (
+	Answer Place = 4791 + iota // of a congested node
+	Shape                      // of flows that are slowed down
+)
+
+// Attach attaches a program of traffic control to an interface, ebpf.AttachTCXIngress or ebpf.AttachTCXEgress. Since
+// Linux 6.6 it ends with the process, whatever becomes of that, and there may be several. Before, it is a filter that
+// Close removes; one that a process has left behind at its place is replaced.
+func Attach(name string, program *ebpf.Program, where ebpf.AttachType, place Place) (io.Closer, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
 		return nil, err
 	}
-	if withTCX {
+	if WithTCX {
 		l, err := link.AttachTCX(link.TCXOptions{Interface: i.Index, Program: program, Attach: where})
 		if err == nil {
 			return l, nil
@@ -33,7 +43,7 @@ func attachTC(name string, program *ebpf.Program, where ebpf.AttachType) (io.Clo
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	f, err := newFilter(i.Index, program, where)
+	f, err := newFilter(i.Index, program, where, place)
 	if err != nil {
 		return nil, fmt.Errorf("%s: clsact: %w", name, err)
 	}
@@ -57,12 +67,12 @@ const (
 	bpfFD, bpfName, bpfFlags        = 6, 7, 8
 	bpfDirect                       = 1 // the program's verdict is that of the filter
 	nested                          = 0x8000
-	priority, handle         uint32 = 4791, 1
+	handle                   uint32 = 1
 )
 
 // newFilter makes a filter of a program, and qdisc clsact where there is none. When that
 // is made, Linux empties the queues of the interface.
-func newFilter(index int, program *ebpf.Program, where ebpf.AttachType) (*filter, error) {
+func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Place) (*filter, error) {
 	socket, err := netlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err
@@ -72,7 +82,7 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType) (*filter
 		parent = egress
 	}
 	everything := uint32(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}))
-	f := &filter{socket, tcMessage(index, handle, parent, priority<<16|everything)}
+	f := &filter{socket, tcMessage(index, handle, parent, uint32(place)<<16|everything)}
 	const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
 	qdisc := netlink.AppendAttribute(tcMessage(index, clsactMajor, clsact, 0), tcaKind, []byte("clsact\x00")...)
 	err = socket.Request(unix.RTM_NEWQDISC, create, qdisc, nil)

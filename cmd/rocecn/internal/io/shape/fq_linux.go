@@ -1,0 +1,149 @@
+package shape
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
+	"github.com/rocecn/rocecn/netio"
+	"golang.org/x/sys/unix"
+)
+
+// Values of linux/rtnetlink.h and linux/pkt_sched.h.
+const (
+	root       = 0xFFFFFFFF
+	ours       = 4791 << 16 // the handle of a qdisc that InstallFQ has made
+	qdiscKind  = 1
+	tcmsgSize  = 20
+	ingressOwn = 0xFFFF0000 // of clsact, at which nothing waits
+)
+
+// A queueing discipline of an interface.
+type discipline struct {
+	kind           string
+	handle, parent uint32
+}
+
+// disciplines returns those of an interface. Of noqueue the kernel says nothing.
+func disciplines(index int) (all []discipline, err error) {
+	s, err := netlink.Open(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	err = s.Dump(unix.RTM_GETQDISC, message(0, 0, 0), func(m netlink.Message) {
+		if m.Type != unix.RTM_NEWQDISC || len(m.Data) < tcmsgSize {
+			return
+		}
+		word := func(n int) uint32 { return binary.NativeEndian.Uint32(m.Data[4*n:]) }
+		if word(1) != uint32(index) || word(2) == ingressOwn {
+			return
+		}
+		d := discipline{handle: word(2), parent: word(3)}
+		b := m.Data[tcmsgSize:]
+		for what, data, b, ok := netlink.CutAttribute(b); ok; what, data, b, ok = netlink.CutAttribute(b) {
+			if what == qdiscKind {
+				d.kind = strings.TrimRight(string(data), "\x00")
+			}
+		}
+		all = append(all, d)
+	})
+	return all, err
+}
+
+// message returns a struct tcmsg.
+func message(index int, handle, parent uint32) []byte {
+	b := make([]byte, 4, tcmsgSize) // family 8, padding 24
+	for _, word := range []uint32{uint32(index), handle, parent, 0} {
+		b = binary.NativeEndian.AppendUint32(b, word)
+	}
+	return b
+}
+
+// CheckFQ says whether packets wait for their time at an interface: whether its root is fq, or mq with fq everywhere
+// below it. root is what it is.
+func CheckFQ(name string) (root string, waits bool, err error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return "", false, netio.ErrNoInterface
+	}
+	all, err := disciplines(i.Index)
+	if err != nil {
+		return "", false, fmt.Errorf("shape: %w", err)
+	}
+	of := rootOf(all)
+	return of.kind, waitsIn(of, all), nil
+}
+
+// rootOf returns the root of an interface.
+func rootOf(all []discipline) discipline {
+	for _, d := range all {
+		if d.parent == root {
+			return d
+		}
+	}
+	return discipline{kind: "noqueue"}
+}
+
+// waitsIn says whether packets wait for their time in all queues of a root.
+func waitsIn(of discipline, all []discipline) bool {
+	if of.kind != "mq" {
+		return of.kind == "fq"
+	}
+	below := 0
+	for _, d := range all {
+		if d.parent == root {
+			continue
+		}
+		if below++; d.kind != "fq" {
+			return false
+		}
+	}
+	return below > 0
+}
+
+// InstallFQ makes fq the root of an interface where nobody has chosen another qdisc. remove takes it away again, and
+// the kernel puts in its place what it gives to interfaces by default. Where there is fq already nothing is done, but
+// one that a process has left behind that crashed is taken over. It needs CAP_NET_ADMIN.
+func InstallFQ(name string) (remove func() error, err error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, netio.ErrNoInterface
+	}
+	all, err := disciplines(i.Index)
+	if err != nil {
+		return nil, fmt.Errorf("shape: %w", err)
+	}
+	switch of := rootOf(all); {
+	case of.kind == "fq" && of.handle == ours:
+	case waitsIn(of, all):
+		return func() error { return nil }, nil
+	case of.handle != 0:
+		return nil, fmt.Errorf("shape: %s: somebody has chosen qdisc %s: remove it, or put fq in its place",
+			name, of.kind)
+	default:
+		b := netlink.AppendAttribute(message(i.Index, ours, root), qdiscKind, []byte("fq\x00")...)
+		if err := request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, b); err != nil {
+			return nil, fmt.Errorf("shape: %s: qdisc fq: %w", name, err)
+		}
+	}
+	return func() error {
+		err := request(unix.RTM_DELQDISC, 0, message(i.Index, ours, root))
+		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+			return nil // it is gone, or another one has taken its place
+		}
+		return err
+	}, nil
+}
+
+func request(kind, flags uint16, data []byte) error {
+	s, err := netlink.Open(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.Request(kind, flags, data, nil)
+}
