@@ -15,8 +15,8 @@ import (
 )
 
 // A Shaper slows flows down. It needs CAP_BPF and CAP_NET_ADMIN. It ends with Close, and with the process; before Linux
-// 6.6 a process that crashed leaves a filter behind, whose orders end with their lease. It is for one goroutine, but for
-// Counters.
+// 6.6 a process that crashed leaves a filter behind, whose orders end with their lease. It is for one goroutine, but
+// for Counters.
 type Shaper struct {
 	objects struct {
 		Shape    *ebpf.Program `ebpf:"shape"`
