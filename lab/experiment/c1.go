@@ -135,7 +135,7 @@ var model = Experiment{
 		"the position of the bottleneck is worth? Ten senders of 40 Gbit/s, paper's parameters, steady state.",
 	shown: []Shown{{use, 1}, {later, -1}, {firstCut, -1}},
 	cases: func(s Size) (cases []Case) {
-		for _, way := range choose(s, []scenario.Time{100 * µs, ms}, []scenario.Time{100 * µs}) {
+		for _, way := range []scenario.Time{100 * µs, ms} {
 			for _, x := range choose(s, []float64{0.01, 0.25, 0.5, 0.75, 0.99}, []float64{0.01, 0.5, 0.99}) {
 				t := scenario.Default()
 				paper40(t)
@@ -146,8 +146,8 @@ var model = Experiment{
 				t.Topology.Trunk, t.Topology.SlowRate = 1600e9, 40e9
 				t.Topology.Distance, t.Topology.Position = way, x
 				t.Traffic = []scenario.Traffic{{Kind: "across", Jitter: way / 10}}
-				t.Warmup = choose(s, max(100*ms, 300*way), 60*ms)
-				t.Duration = choose(s, 2*t.Warmup, 120*ms)
+				t.Warmup = choose(s, max(100*ms, 300*way), max(60*ms, 150*way))
+				t.Duration = 2 * t.Warmup
 				cases = append(cases, Case{
 					At: []Coordinate{length("one way", way), number("x", x, "")}, Scenario: t,
 				})

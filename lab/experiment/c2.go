@@ -17,7 +17,7 @@ var incast = Experiment{
 	shown: []Shown{{peak, -1}, {firstCut, -1}, {notified, 0}, {octets, 0}},
 	cases: func(s Size) (cases []Case) {
 		for _, at := range []lab.Point{lab.AtDeparture, lab.AtArrival} {
-			for _, n := range choose(s, []int{8, 32, 64}, []int{8, 32}) {
+			for _, n := range choose(s, []int{8, 32, 64, 256, 1024}, []int{8, 32, 64, 256}) {
 				t := scenario.Default()
 				instant(t)
 				t.Variants = []lab.Variant{lab.CNP, lab.CNPPolled, lab.FastCNP, lab.Oracle}

@@ -172,7 +172,7 @@ func TestRows(t *testing.T) {
 		r, err := p.Run(t.Context(), "", Quick, func(float64) {})
 		require.NoError(t, err)
 		rows := r.Rows()
-		require.Len(t, rows, map[string]int{"C1": 3 * (3*3 + 1), "C2": 4}[e.ID])
+		require.Len(t, rows, map[string]int{"C1": 3 * (3*3 + 1), "C2": 6}[e.ID])
 		for _, row := range rows {
 			require.True(t, row.OK(), "%+v", row)
 		}
