@@ -1,7 +1,6 @@
 package fcn
 
 import (
-	"cmp"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -43,7 +42,8 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 	if cfg.Port == 0 {
 		cfg.Port = ExperimentalPort
 	}
-	d := rocev2.Datagram{Src: src, Dst: dst, DstPort: cfg.Port, Data: data[:]}
+	var d rocev2.Datagram
+	d.Src, d.Dst, d.DstPort, d.Data = src, dst, cfg.Port, data[:]
 	if err := cfg.Carriage.Apply(&d); err != nil {
 		return b, err
 	}
@@ -87,11 +87,11 @@ func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, c
 		return b, err
 	}
 	pe := congested.OuterSrc()
-	if pe == src {
+	switch {
+	case pe == src:
 		return b, ErrOwn
-	}
-	if err := cmp.Or(rocev2.Answerable(pe), rocev2.Answerable(src)); err != nil {
-		return b, err
+	case rocev2.Answerable(pe) != nil, rocev2.Answerable(src) != nil:
+		return b, rocev2.ErrNotReachable
 	}
 	return m.AppendPacket(b, src, pe, cfg)
 }

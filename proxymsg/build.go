@@ -1,7 +1,6 @@
 package proxymsg
 
 import (
-	"cmp"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/rocev2"
@@ -29,7 +28,8 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	if src.Is4In6() || dst.Is4In6() {
 		return b, rocev2.ErrMapped
 	}
-	d := rocev2.Datagram{Src: src, Dst: dst, DstPort: cfg.Port}
+	var d rocev2.Datagram
+	d.Src, d.Dst, d.DstPort = src, dst, cfg.Port
 	if d.DstPort == 0 {
 		d.DstPort = ExperimentalPort
 	}
@@ -85,8 +85,10 @@ func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level u
 	if err != nil {
 		return b, err
 	}
-	if err := cmp.Or(rocev2.Answerable(m.Src), rocev2.Answerable(proxy), rocev2.Answerable(src),
-		congested.MayAnswer()); err != nil {
+	switch err := congested.MayAnswer(); {
+	case rocev2.Answerable(m.Src) != nil, rocev2.Answerable(proxy) != nil, rocev2.Answerable(src) != nil:
+		return b, rocev2.ErrNotReachable
+	case err != nil:
 		return b, err
 	}
 	return m.AppendPacket(b, src, proxy, cfg)

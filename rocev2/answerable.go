@@ -67,13 +67,13 @@ func answersOpcode(op bth.Opcode) error {
 // Sockets of both families return IPv4 addresses as IPv4-mapped ones: Unmap
 // them.
 func Answerable(a netip.Addr) error {
-	switch a.BitLen() {
-	case 128:
+	switch {
+	case a.Is6():
 		octets := a.AsSlice() // as in putIPv6Addr
 		if ipudp.Reachable6(be.Uint64(octets), be.Uint64(octets[8:])) {
 			return nil
 		}
-	case 32:
+	case a.Is4():
 		octets := a.As4()
 		if ipudp.Reachable4(be.Uint32(octets[:])) {
 			return nil

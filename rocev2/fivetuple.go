@@ -59,7 +59,7 @@ func (f *Frame) flow() (w *walk, b []byte, err error) {
 	case f.broken != nil:
 		return w, b, f.broken
 	case w.err == nil:
-		err = w.check(b, w.cut, nil)
+		_, err = w.length(b, w.cut)
 	case !other && w.err != errUDPHeader:
 		return w, b, w.err
 	case w.overruns, !w.cut && w.missing:

@@ -202,19 +202,12 @@ func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 // Outermost returns the outermost IP packet, as it was on the wire: up to the end that its length field gives,
 // or as much of it as was captured. It is nil if there is no complete IP header.
 func (f *Frame) Outermost() []byte {
-	if ip, _ := f.Plain(); ip != nil {
-		return ip
-	}
-	w := f.inner()
-	if w.ip == w.outer && !w.begins(f.Octets) {
-		return nil
-	}
-	ip := f.Octets[w.outer:]
+	ip := f.outermost()
 	n := 0
 	switch {
-	case ip[0]>>4 == 4 && len(ip) >= 20:
+	case len(ip) >= 20 && ip[0]>>4 == 4:
 		n = int(be.Uint16(ip[2:]))
-	case ip[0]>>4 == 6 && len(ip) >= 40:
+	case len(ip) >= 40 && ip[0]>>4 == 6:
 		n = 40 + int(be.Uint16(ip[4:]))
 	}
 	if n < 20 {
@@ -222,6 +215,18 @@ func (f *Frame) Outermost() []byte {
 	}
 	n = min(n, len(ip))
 	return ip[:n:n]
+}
+
+// outermost returns the octets of the frame from the outermost IP header on, nil if there is none.
+func (f *Frame) outermost() []byte {
+	if f.udp != 0 {
+		return f.Octets[f.ip:]
+	}
+	w := f.inner()
+	if w.ip == w.outer && !w.begins(f.Octets) {
+		return nil
+	}
+	return f.Octets[w.outer:]
 }
 
 // Cut says whether the outermost packet has fewer octets than its length field says.
@@ -252,16 +257,16 @@ func (f *Frame) Tunnelled() bool {
 }
 
 // OuterSrc returns the source address of the outermost IP header: for a tunnelled packet, the tunnel's ingress.
-func (f *Frame) OuterSrc() netip.Addr { src, _ := addresses(f.Outermost()); return src }
+func (f *Frame) OuterSrc() netip.Addr { src, _ := addresses(f.outermost()); return src }
 
 // OuterDst returns the destination address of the outermost IP header.
-func (f *Frame) OuterDst() netip.Addr { _, dst := addresses(f.Outermost()); return dst }
+func (f *Frame) OuterDst() netip.Addr { _, dst := addresses(f.outermost()); return dst }
 
 // OuterFlowLabel returns the flow label of the outermost IP header: 20 bits, and 0 for IPv4.
-func (f *Frame) OuterFlowLabel() uint32 { return flowLabel(f.Outermost()) }
+func (f *Frame) OuterFlowLabel() uint32 { return flowLabel(f.outermost()) }
 
 // OuterECN returns the ECN field of the outermost IP header.
-func (f *Frame) OuterECN() ECN { return ecnOf(f.Outermost()) }
+func (f *Frame) OuterECN() ECN { return ecnOf(f.outermost()) }
 
 // addresses returns source and destination of an IP packet, or zero Addrs if its header is not complete.
 func addresses(ip []byte) (src, dst netip.Addr) {

@@ -29,11 +29,13 @@ func PutChecksum(ip []byte, udp int) {
 func DatagramSum(ip []byte, udp int) uint64 {
 	datagram := ip[udp:]
 	s := uint64(len(datagram)) + UDP
-	if ip[0]>>4 == 6 {
-		s = Sum(s, ip[8:24])
-		s = Sum(s, FinalDestination(ip, udp))
-	} else {
+	switch {
+	case ip[0]>>4 == 4:
 		s = Sum(s, ip[12:20])
+	case udp == 40:
+		s = Sum(s, ip[8:40])
+	default:
+		s = Sum(Sum(s, ip[8:24]), FinalDestination(ip, udp))
 	}
 	return Sum(s, datagram)
 }
