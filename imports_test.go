@@ -31,7 +31,7 @@ const (
 // the ground, the first two floors, and nothing else but helpers and what the
 // messages' builders share.
 var floors = [][]string{
-	{"internal/wireerr", "internal/hash", "internal/crcdelta", "internal/ipv6ext"},
+	{"internal/wireerr", "internal/hash", "internal/crcdelta", "internal/ipv6ext", "internal/webpage"},
 	{"internal/enumtext", "internal/flowtable", "internal/ipudp"},
 	{"bth", "icrc", "ipv6opt", "ioam", "pfc", "cm", "pnc"},
 	{"rocev2"},

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rocecn/rocecn/internal/webpage"
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/scenario"
@@ -19,7 +20,7 @@ import (
 //go:embed page.tmpl
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = webpage.New(pageText)
 
 // A page is what the template shows.
 type page struct {
