@@ -118,6 +118,7 @@ func (t *Table) answer(p *Packet, frame uint64, at int64) {
 	s := t.stream(&p.pkt)
 	r := reply{psn: p.psn, opcode: p.opcode, syndrome: p.syndrome, unread: p.noHeaders, at: at,
 		mtu: p.opcode.PathMTU(p.payload), frame: frame, class: p.trafficClass, pcp: p.pcp}
+	t.totalled(p, at)
 	t.learnMTU(s, r.mtu)
 	with := t.known(s)
 	doubted := p.kind == answer && with != nil && with.pairing.srcQPBy != 0 && !with.expects(r.psn)
@@ -166,7 +167,7 @@ func (t *Table) reply(s *stream, r *reply) {
 	f := &s.flow
 	o := &roles[r.opcode]
 	if o.of == cnpKind {
-		t.notified(f, r.at)
+		t.notified(f, false, r.frame, r.at)
 		if e := t.evidence(f); e != nil {
 			from := t.key(s).Reversed(0)
 			e.notice(NoticeCNP, &from, r.class, r.pcp, r.frame, r.at)
@@ -188,11 +189,16 @@ func (t *Table) reply(s *stream, r *reply) {
 	f.sequence.covers(covered)
 	h.covers(covered)
 	if h.marks.head != h.marks.tail {
-		h.marks.answered(covered, o.firstResponse, kind != bth.SyndromeACK, r.at, t.histograms.of(&f.rtt))
+		took := h.marks.answered(covered, o.firstResponse, kind != bth.SyndromeACK, r.at, t.histograms.of(&f.rtt))
+		if series := t.series(f); series != nil {
+			series.timed(took, r.at)
+			t.total(r.at).timed(took)
+		}
 	}
 	switch {
 	case kind != bth.SyndromeACK:
 		t.refuse(s, r)
+		t.refused(f, r)
 	case o.lastResponse:
 		if end := bth.AddPSN(r.psn, 1); f.sequence.slack > 0 && bth.ComparePSN(r.psn, f.sequence.read) >= 0 {
 			f.sequence.resolve(end)
@@ -283,6 +289,7 @@ func (t *Table) replay(s, about *stream) {
 	for i := e.n - min(e.n, maxEarly); i != e.n; i++ {
 		r := e.kept[i%maxEarly]
 		if r.kind() != bth.SyndromeACK { // what it explains was recorded when it came
+			t.refused(f, &r)
 			r.unread = true
 		}
 		t.reply(about, &r)

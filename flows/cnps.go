@@ -15,15 +15,14 @@ type cnps struct {
 }
 
 // notified records a CNP about a flow.
-func (t *Table) notified(f *flow, at int64) {
+func (t *Table) notified(f *flow, fast bool, frame uint64, at int64) {
 	c := &f.cnps
 	if d := time.Duration(at - c.last); c.came && d >= 0 && (!c.spaced || d < c.spacing) {
 		c.spaced, c.spacing = true, d
 	}
 	c.came, c.last = true, at
 	if s := t.series(f); s != nil {
-		b, _ := s.bin(at)
-		b.CNPs++
+		s.notified(fast, frame, at)
 	}
 	if c.ce {
 		t.histograms.of(&c.afterCE).Add(time.Duration(at - c.firstCE))

@@ -135,7 +135,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 		free []uint32
 	}{
 		"histories": {s.histories.n, s.histories.free}, "asks": {s.Table.asks.n, s.Table.asks.free},
-		"histograms": {s.histograms.n, s.histograms.free}, "serieses": {s.serieses.n, s.serieses.free},
+		"histograms": {s.histograms.n, s.histograms.free}, "serieses": {s.serieses.of.n, s.serieses.of.free},
 		"earlies": {s.earlies.n, s.earlies.free},
 	} {
 		var all []uint32
@@ -223,7 +223,7 @@ func TestDeepestQueue(t *testing.T) {
 	}
 	require.Equal(t, QueueDepth{2, 5, true}, q)
 	var p paused
-	p.frame(1500, 1, 100)
+	p.frame(1500, 1, 100, nil)
 	p.until(101)
 	require.Equal(t, []int64{1, 0}, []int64{int64(p.Paused), p.rest}, "a nanosecond passed, no more")
 	var h Histogram
@@ -231,9 +231,9 @@ func TestDeepestQueue(t *testing.T) {
 		h.Add(d)
 	}
 	require.EqualValues(t, 33, h.Percentile(0.5), "of the bucket of 32 and 33")
-	s := newSeries()
-	s.queue(QueueDepth{7, 3, true}, 0)
-	require.True(t, s.Nodes[0].Known[0])
+	var nodes queues
+	nodes.add(QueueDepth{7, 3, true}, 0)
+	require.True(t, nodes.known[0][0])
 }
 
 // The time between which a point saw packets, whatever their order.
@@ -295,5 +295,7 @@ func TestSeriesKnown(t *testing.T) {
 	named.psn = 12
 	s.at(2).put(named)
 	series := s.Series(s.flow().FlowKey)
-	require.Equal(t, []NodeSeries{{Node: 7, Depth: []uint32{3, 0, 3}, Known: []bool{true, false, true}}}, series.Nodes)
+	require.Equal(t, []NodeSeries{{
+		Node: 7, Width: time.Microsecond, Depth: []uint32{3, 0, 3}, Known: []bool{true, false, true},
+	}}, series.Nodes)
 }

@@ -183,17 +183,20 @@ func (m *marks) repeated(p uint32) {
 }
 
 // answered times what is up to PSN c. A READ is timed by its first response;
-// an answer that refuses times nothing.
-func (m *marks) answered(c uint32, firstResponse, refuses bool, now int64, times *Histogram) {
+// an answer that refuses times nothing. It returns the longest time, 0 without.
+func (m *marks) answered(c uint32, firstResponse, refuses bool, now int64, times *Histogram) (most time.Duration) {
 	for m.head != m.tail {
 		p := m.psn[m.head%maxMarks]
 		if bth.ComparePSN(p&bth.MaxPSN, c) > 0 {
-			return
+			break
 		}
 		read := p&readMark != 0
 		if !refuses && (!read || firstResponse && p&bth.MaxPSN == c) {
-			times.Add(time.Duration(now - m.at[m.head%maxMarks]))
+			took := time.Duration(now - m.at[m.head%maxMarks])
+			times.Add(took)
+			most = max(most, took)
 		}
 		m.head++
 	}
+	return most
 }

@@ -17,10 +17,12 @@ func (t *Table) notice(p *Packet, frame uint64, at int64) {
 	}
 	if !named && t.mine(&p.pkt) {
 		t.stream(&p.pkt).stray.count(p, at)
+		t.totalled(p, at)
 	}
 	if !named || !t.mine(&about) {
 		return
 	}
+	t.totalled(p, at)
 	s := t.named(p, &about)
 	if s == nil {
 		s = t.stream(&about)
@@ -37,16 +39,13 @@ func (t *Table) notice(p *Packet, frame uint64, at int64) {
 		s.flow.queue.deeper(p.queue)
 	}
 	if series := t.series(&s.flow); series != nil {
-		_, i := series.bin(at)
-		for _, q := range p.hops[:p.nHops] {
-			series.queue(q, i)
-		}
+		series.noticed(p, frame, at)
 	}
 	if e := t.evidence(&s.flow); e != nil {
 		e.notice(noticeKinds[p.kind-fastKind], &p.pkt, p.trafficClass, p.pcp, frame, at)
 	}
 	if p.kind == fastKind {
-		t.notified(&s.flow, at)
+		t.notified(&s.flow, true, frame, at)
 	}
 }
 

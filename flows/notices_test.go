@@ -108,7 +108,7 @@ func TestSpacing(t *testing.T) {
 			table := New(Config{})
 			var f flow
 			for _, at := range c.at {
-				table.notified(&f, int64(at))
+				table.notified(&f, false, 1, int64(at))
 			}
 			require.Equal(t, c.want >= 0, f.cnps.spaced)
 			if c.want >= 0 {

@@ -13,9 +13,7 @@ import (
 
 // newSeries returns a series that begins at 100 ns.
 func newSeries() *series {
-	s := new(series)
-	s.begin(100)
-	return s
+	return new(serieses{maxFine: 1}).begin(new(uint32), 100)
 }
 
 // Repeats of one cause that follow one another are one mark.
@@ -40,7 +38,7 @@ func TestMarksOfRepeats(t *testing.T) {
 				s.mark(m)
 			}
 			var counts []uint32
-			for _, m := range s.Marks {
+			for _, m := range s.marks {
 				counts = append(counts, m.Count)
 			}
 			require.Equal(t, c.counts, counts)
@@ -50,46 +48,51 @@ func TestMarksOfRepeats(t *testing.T) {
 	for psn := range uint32(seriesMarks + 3) {
 		s.mark(repeat(2*psn, RNR))
 	}
-	require.EqualValues(t, 3, s.More)
+	require.EqualValues(t, 3, s.more)
 	s.mark(repeat(2*(seriesMarks-1)+1, RNR))
 	require.EqualValues(t, 2, s.marks[seriesMarks-1].Count)
-	require.EqualValues(t, 3, s.More)
+	require.EqualValues(t, 3, s.more)
+}
+
+// depth records the depth of a queue in a bin of 1 µs.
+func depth(s *series, q QueueDepth, bin int) {
+	s.depths(&Packet{nHops: 1, hops: [maxNodes]QueueDepth{q}}, 100+1000*int64(bin))
 }
 
 // Two bins become one that has what both had, and the deepest of both queues.
 func TestWiden(t *testing.T) {
 	s := newSeries()
-	at := func(n int64) *Bin { b, _ := s.bin(100 + 1000*n); return b }
-	*at(0) = Bin{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Repeats: 6, First: 7, Last: 8, Sequenced: true}
-	*at(1) = Bin{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Repeats: 60, First: 70, Last: 80,
+	at := func(n int64) *Tally { return &s.bins.tallies[s.bin(100+1000*n)] }
+	*at(0) = Tally{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Repeats: 6, First: 7, Last: 8, Sequenced: true}
+	*at(1) = Tally{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Repeats: 60, First: 70, Last: 80,
 		Sequenced: true}
-	*at(2) = Bin{IPOctets: 1}
-	*at(3) = Bin{First: 9, Last: 11, Sequenced: true}
-	*at(4) = Bin{First: 12, Last: 13, Sequenced: true}
-	*at(5) = Bin{IPOctets: 2}
+	*at(2) = Tally{IPOctets: 1}
+	*at(3) = Tally{First: 9, Last: 11, Sequenced: true}
+	*at(4) = Tally{First: 12, Last: 13, Sequenced: true}
+	*at(5) = Tally{IPOctets: 2}
 	for _, q := range []struct {
 		bin   int
 		depth uint32
 	}{{0, 5}, {3, 4}, {6, 0}, {8, 9}, {9, 7}} {
-		s.queue(QueueDepth{1, q.depth, true}, q.bin)
+		depth(s, QueueDepth{1, q.depth, true}, q.bin)
 	}
-	s.queue(QueueDepth{2, 3, true}, 1)
-	require.Len(t, s.Bins, 6)
-	b, i := s.bin(100 + 1000*maxBins - 1)
-	require.EqualValues(t, maxBins-1, i, "the last that there is room for")
-	require.Zero(t, *b)
-	_, i = s.bin(100 + 1000*maxBins)
-	require.EqualValues(t, maxBins/2, i)
-	require.EqualValues(t, 2000, s.width)
-	require.Len(t, s.Bins, maxBins/2+1)
-	require.Equal(t, Bin{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Repeats: 66, First: 7, Last: 80,
-		Sequenced: true}, s.bins[0])
-	require.Equal(t, Bin{IPOctets: 1, First: 9, Last: 11, Sequenced: true}, s.bins[1])
-	require.Equal(t, Bin{IPOctets: 2, First: 12, Last: 13, Sequenced: true}, s.bins[2])
-	for _, b := range s.bins[3:] {
+	depth(s, QueueDepth{2, 3, true}, 1)
+	require.Equal(t, 10, s.bins.n)
+	require.Zero(t, *at(seriesBins - 1))
+	require.EqualValues(t, 1000, s.bins.width, "the last that there is room for")
+	require.EqualValues(t, seriesBins/2, s.bin(100+1000*seriesBins))
+	require.EqualValues(t, 2000, s.bins.width)
+	require.Equal(t, seriesBins/2+1, s.bins.n)
+	bins := s.bins.tallies
+	require.Equal(t, Tally{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Repeats: 66, First: 7, Last: 80,
+		Sequenced: true}, bins[0])
+	require.Equal(t, Tally{IPOctets: 1, First: 9, Last: 11, Sequenced: true}, bins[1])
+	require.Equal(t, Tally{IPOctets: 2, First: 12, Last: 13, Sequenced: true}, bins[2])
+	for _, b := range bins[3:] {
 		require.Zero(t, b)
 	}
-	one, two := &s.Nodes[0], &s.Nodes[1]
+	require.Len(t, s.report().Nodes, 2)
+	one, two := &s.report().Nodes[0], &s.report().Nodes[1]
 	require.Equal(t, []bool{true, true, false, true, true, false}, one.Known[:6])
 	require.NotContains(t, one.Known[6:], true)
 	require.Equal(t, []uint32{5, 4, 0, 0, 9, 0}, one.Depth[:6])
@@ -98,22 +101,22 @@ func TestWiden(t *testing.T) {
 	require.EqualValues(t, 3, two.Depth[0])
 
 	// What comes before the start is in the first bin; the first PSN in a bin is.
-	_, i = s.bin(0)
-	require.Zero(t, i)
+	require.Zero(t, s.bin(0))
 	s = newSeries()
 	for _, psn := range []uint32{50, 52, 51} {
 		s.sequenced(&Packet{psn: psn}, 1, 100, inOrder, 0, false, Timeout)
 	}
-	require.Equal(t, Bin{First: 0, Last: 1, Sequenced: true}, s.bins[0])
+	require.Equal(t, Tally{First: 0, Last: 1, Sequenced: true}, s.bins.tallies[0])
 
 	// Of the nodes the first are kept, with their deepest.
 	for node := range uint64(maxNodes + 2) {
-		s.queue(QueueDepth{node, 5, true}, 0)
-		s.queue(QueueDepth{node, 4, true}, 0)
+		depth(s, QueueDepth{node, 5, true}, 0)
+		depth(s, QueueDepth{node, 4, true}, 0)
 	}
-	require.Len(t, s.Nodes, maxNodes)
-	require.EqualValues(t, maxNodes-1, s.Nodes[maxNodes-1].Node)
-	require.EqualValues(t, 5, s.Nodes[maxNodes-1].Depth[0])
+	nodes := s.report().Nodes
+	require.Len(t, nodes, maxNodes)
+	require.EqualValues(t, maxNodes-1, nodes[maxNodes-1].Node)
+	require.EqualValues(t, 5, nodes[maxNodes-1].Depth[0])
 }
 
 // What is timed, and what only ends the waiting.
@@ -352,8 +355,8 @@ func TestLinksInShards(t *testing.T) {
 func TestPauseStepsBack(t *testing.T) {
 	for back, since := range map[int64]int64{0: 5e9, 1: 5e9, 1e9 - 1: 5e9, 1e9: 4e9, 2e9: 3e9, -1: 5e9 + 1} {
 		var p paused
-		p.frame(1000, 1, 5e9)
-		p.frame(1000, 2, 5e9-back)
+		p.frame(1000, 1, 5e9, nil)
+		p.frame(1000, 2, 5e9-back, nil)
 		require.Equal(t, since, p.since, back)
 	}
 }

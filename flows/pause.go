@@ -73,12 +73,19 @@ func (p *paused) lasts(now int64) int64 {
 }
 
 // frame records what a frame says of the priority, a pause of so many
-// picoseconds, 0 to go on, that came now.
-func (p *paused) frame(length int64, number uint64, now int64) {
+// picoseconds, 0 to go on, that came now. If all is not nil, that remembers when.
+func (p *paused) frame(length int64, number uint64, now int64, all *pauses) {
 	if back := p.since - now; back > 0 && back < int64(time.Second) {
 		now = p.since // the clock of another queue: no time is counted twice
 	}
+	before := p.Paused
 	p.until(now)
+	if all != nil {
+		all.went(p.since, p.Paused-before)
+		if length > 0 {
+			all.xoff(now, number)
+		}
+	}
 	if end := p.end(); p.on && now > end {
 		p.longest, p.on = max(p.longest, end-p.began), false // its quanta had passed
 	}
@@ -134,13 +141,16 @@ func (t *Table) pause(p *pause, frame uint64, at int64) {
 		l = new(link)
 		t.links[p.mac] = l
 	}
+	one := func(i int, quanta uint16) {
+		l[i].frame(t.pauseLength(quanta), frame, at, t.pausesOf(p.mac, i))
+	}
 	if p.whole {
-		l[allPriorities].frame(t.pauseLength(p.quanta[0]), frame, at)
+		one(allPriorities, p.quanta[0])
 		return
 	}
 	for i, quanta := range p.quanta {
 		if p.enabled>>i&1 != 0 {
-			l[i].frame(t.pauseLength(quanta), frame, at)
+			one(i, quanta)
 		}
 	}
 }

@@ -41,3 +41,6 @@ func (p *pool[T]) give(id *uint32) {
 		p.free, *id = append(p.free, *id), 0
 	}
 }
+
+// used returns how many values are given out.
+func (p *pool[T]) used() uint32 { return p.n - uint32(len(p.free)) }

@@ -16,6 +16,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	f.count(p, at)
 	if series := t.series(f); series != nil {
 		series.packet(p, at)
+		t.total(at).request(p)
 	}
 	if e := t.evidence(f); e != nil {
 		e.request(p, frame, at)
@@ -101,6 +102,7 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	if series := t.series(f); series != nil {
 		gap := uint32(bth.ComparePSN(p.psn, expected))
 		series.sequenced(p, frame, at, verdict, gap, q.counts.Lives != lives, cause)
+		t.total(at).judged(verdict, gap)
 	}
 	if e := t.evidence(f); e != nil {
 		e.sequenced(frame, at, verdict, cause, covered, asked)

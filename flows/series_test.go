@@ -21,10 +21,10 @@ func TestSeriesSums(t *testing.T) {
 		for _, f := range table.Snapshot().Flows {
 			s := table.Series(f.FlowKey)
 			require.Equal(t, f.First, s.Start)
-			require.LessOrEqual(t, len(s.Bins), maxBins)
-			var sum Bin
+			require.LessOrEqual(t, len(s.Bins), 2*seriesBins+1)
+			var sum Tally
 			for i := range s.Bins {
-				sum.add(&s.Bins[i])
+				sum.add(&s.Bins[i].Tally)
 			}
 			late, repeats := uint32(f.PSN.Late), uint32(f.PSN.Repeats)
 			if management(f.DestQP) {
@@ -36,27 +36,46 @@ func TestSeriesSums(t *testing.T) {
 			require.EqualValues(t, f.CNPs+f.Fast, sum.CNPs)
 			require.Equal(t, late, sum.Late)
 			require.Equal(t, repeats, sum.Repeats)
+			require.EqualValues(t, f.PPFC, sum.PPFC)
+			require.LessOrEqual(t, uint64(sum.RNRNAKs), f.RNRNAKs)
+			if f.RTT != nil {
+				require.EqualValues(t, f.RTT.max, sum.RTT)
+			}
+			var end time.Duration
+			for _, b := range s.Bins {
+				require.Equal(t, end, b.From)
+				require.Greater(t, b.To, b.From)
+				end = b.To
+			}
+			require.GreaterOrEqual(t, end, s.End.Sub(s.Start))
 			require.LessOrEqual(t, uint64(sum.Missing), f.PSN.Missing) // but the last ones, which nothing shows
 
-			first, n := uint64(0), uint64(0)
+			first, n, naks := uint64(0), uint64(0), uint32(0)
 			for _, m := range s.Marks {
 				marks[m.Kind]++
+				if m.Kind == MarkNAK {
+					naks++
+				}
 				require.Equal(t, made.Frames[m.Frame-1].Time, m.Time)
 				if first == 0 && (m.Kind == MarkGap || m.Kind == MarkRepeat) {
 					first = m.Frame
 				}
-				if m.Kind != MarkLife {
+				if m.Kind < MarkLife {
 					n += uint64(m.Count)
 				}
 			}
 			require.Equal(t, f.FirstTrouble, first)
+			require.True(t, s.More > 0 || naks == sum.NAKs, "%d marks, %d in bins", naks, sum.NAKs)
 			if s.More == 0 {
 				require.EqualValues(t, sum.Missing+sum.Late+sum.Repeats, n)
 			}
 		}
 	}
-	for kind := MarkGap; kind <= MarkLife; kind++ {
-		require.NotZero(t, marks[kind])
+	for kind := MarkGap; kind <= MarkProxy; kind++ {
+		if kind == MarkFCN { // TestSeriesNotices
+			continue
+		}
+		require.NotZero(t, marks[kind], kind)
 	}
 }
 
@@ -72,6 +91,7 @@ func TestSeriesMarks(t *testing.T) {
 	require.Equal(t, []Mark{
 		{Kind: MarkGap, PSN: 0, Count: 2, Line: 2},
 		{Kind: MarkLate, PSN: 0, Count: 1, Line: 2},
+		{Kind: MarkNAK, PSN: 1, Count: 1, Line: 3},
 		{Kind: MarkRepeat, Cause: SequenceNAK, PSN: 2, Count: 1, Line: 4},
 		{Kind: MarkLife, PSN: 900_000, Count: 1, Line: 0},
 	}, got.Marks)
@@ -90,28 +110,26 @@ func TestSeriesIsBounded(t *testing.T) {
 	for psn := uint32(11); psn <= 100; psn++ {
 		s.sends(psn)
 	}
-	for psn := uint32(103); psn <= 300; psn += 3 {
+	for psn := uint32(103); psn <= 600; psn += 3 {
 		s.sends(psn)
 	}
 	got := s.Series(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB})
 	require.Len(t, got.Marks, seriesMarks)
 	require.EqualValues(t, 90, got.Marks[0].Count)
-	require.EqualValues(t, 66+1-seriesMarks, got.More)
-	require.LessOrEqual(t, len(got.Bins), maxBins)
+	require.EqualValues(t, 166+1-seriesMarks, got.More)
+	require.LessOrEqual(t, len(got.Bins), 2*seriesBins+1)
 }
 
 // Bins become wider as time goes on, whatever it does.
 func TestSeriesTime(t *testing.T) {
 	s := newSeries()
-	for _, at := range []int64{0, 63_999, 64_000, -5, 1 << 62, -1 << 62, 1<<63 - 1, 5} {
-		b, i := s.bin(at)
-		b.CE++
-		require.Less(t, i, maxBins)
-		require.Less(t, i, len(s.Bins))
+	for _, at := range []int64{0, 255_999, 256_000, -5, 1 << 62, -1 << 62, 1<<63 - 1, 5} {
+		s.at(at)[0].CE++
+		require.LessOrEqual(t, s.bins.n, seriesBins)
 	}
-	sum := Bin{}
-	for i := range s.bins {
-		sum.add(&s.bins[i])
+	sum := Tally{}
+	for i := range s.bins.tallies {
+		sum.add(&s.bins.tallies[i])
 	}
 	require.EqualValues(t, 8, sum.CE)
 }
@@ -156,7 +174,7 @@ func TestSeriesAllocations(t *testing.T) {
 	for _, f := range table.Snapshot().Flows {
 		require.Nil(t, table.Series(f.FlowKey))
 	}
-	require.Empty(t, table.serieses.blocks)
+	require.Empty(t, table.serieses.of.blocks)
 }
 
 // A flow that is given up gives back its series.
@@ -164,5 +182,24 @@ func TestSeriesEvicted(t *testing.T) {
 	made := traffic.Generate(3, traffic.Options{Connections: 40})
 	table := tableOf(made, Config{MaxFlows: 16, Series: true})
 	require.NotZero(t, table.Evicted().Flows)
-	require.LessOrEqual(t, table.serieses.n, uint32(17))
+	require.LessOrEqual(t, table.serieses.of.n, uint32(17))
+}
+
+// What congested nodes and the receiver say of a flow has its time and frame.
+func TestSeriesNotices(t *testing.T) {
+	table := New(Config{Series: true})
+	var d Decoder
+	var p Packet
+	for _, r := range wiretest.Capture(t, "tour.pcap") {
+		d.Decode(&p, r.Data, rocev2.DecodeOptions{})
+		table.Observe(&p, uint64(r.Number), r.Time)
+	}
+	f := &table.Snapshot().Flows[0]
+	kinds := map[MarkKind]int{}
+	for _, m := range table.Series(f.FlowKey).Marks {
+		kinds[m.Kind]++
+		require.NotZero(t, m.Frame)
+		require.False(t, m.Time.IsZero())
+	}
+	require.Equal(t, map[MarkKind]int{MarkRepeat: 1, MarkFastCNP: 2, MarkPPFC: 2, MarkFCN: 1, MarkProxy: 1}, kinds)
 }

@@ -1,0 +1,186 @@
+package flows
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// From the first trouble on there are narrow bins, while those of all of the time
+// have become wide. What they hold together is what the wide ones hold.
+func TestOnset(t *testing.T) {
+	s := newSeries() // at 100 ns
+	put := func(at int64, c uint32) {
+		for _, b := range s.at(at) {
+			b.IPOctets += 1000
+			b.CE += c
+		}
+	}
+	for at := int64(100); at < 1_000_000_000; at += 1_000_000 {
+		if at == 500_000_100 {
+			s.trouble(at + 3333)
+			for i := range int64(20) {
+				put(at+3333+i*2000, 1)
+			}
+		}
+		put(at, 0)
+	}
+	s.trouble(900_000_000) // not the first
+	got := s.report()
+	require.Equal(t, 999*time.Millisecond, got.End.Sub(got.Start))
+	var sum Tally
+	narrow := 0
+	for i, b := range got.Bins {
+		sum.add(&b.Tally)
+		if b.To-b.From <= onsetWidth {
+			narrow++
+			require.GreaterOrEqual(t, b.From, 500*time.Millisecond)
+			require.Less(t, b.From, 500*time.Millisecond+seriesBins*onsetWidth)
+		} else {
+			require.Zero(t, b.CE, "bin %d, %v to %v", i, b.From, b.To)
+		}
+	}
+	require.EqualValues(t, 20, sum.CE)
+	require.EqualValues(t, 1_020_000, sum.IPOctets)
+	require.GreaterOrEqual(t, narrow, 200)
+	for i := range got.Bins[1:] {
+		require.Equal(t, got.Bins[i].To, got.Bins[i+1].From)
+	}
+}
+
+// An answer that came before the trouble, and of which only later is known what it is
+// about, is counted once.
+func TestBeforeOnset(t *testing.T) {
+	s := newSeries()
+	s.trouble(50_000_000)
+	for range 3 {
+		s.refused(&reply{at: 40_000_000})
+	}
+	naks := uint32(0)
+	for _, b := range s.report().Bins {
+		naks += b.NAKs
+	}
+	require.EqualValues(t, 3, naks)
+}
+
+// What is before and behind the narrow bins of a wide one has what they have not,
+// divided by the time, and the PSNs go on from one to the other.
+func TestAround(t *testing.T) {
+	whole := Bin{0, 100, Tally{IPOctets: 1000, CE: 12, RTT: 9, First: 5, Last: 50, Sequenced: true}}
+	inside := []Bin{
+		{20, 22, Tally{IPOctets: 300, CE: 1, RTT: 7}},
+		{22, 24, Tally{IPOctets: 100, CE: 1, First: 10, Last: 20, Sequenced: true}},
+	}
+	require.Equal(t, []Bin{
+		{0, 20, Tally{IPOctets: 125, CE: 2, RTT: 9, First: 5, Last: 10, Sequenced: true}},
+		inside[0], inside[1],
+		{24, 100, Tally{IPOctets: 475, CE: 8, RTT: 9, First: 20, Last: 50, Sequenced: true}},
+	}, around(&whole, inside))
+	inside[1].RTT = 9 // which is the longest: of the others nothing is known
+	got := around(&Bin{20, 50, whole.Tally}, inside)
+	require.Len(t, got, 3)
+	require.Equal(t, Tally{IPOctets: 600, CE: 10, First: 20, Last: 50, Sequenced: true}, got[2].Tally)
+	got = around(&Bin{20, 24, whole.Tally}, inside)
+	require.Len(t, got, 2, "nowhere else is room")
+	require.EqualValues(t, 900, got[0].IPOctets)
+}
+
+// The last bin ends with the time; of little time there is no bin.
+func TestLastBinEnds(t *testing.T) {
+	three := func() []Bin {
+		return []Bin{{0, 10, Tally{CE: 1}}, {10, 20, Tally{CE: 2}}, {20, 30, Tally{CE: 4}}}
+	}
+	for _, c := range []struct {
+		end, to time.Duration
+		bins    int
+		ce      uint32
+	}{
+		{30, 30, 3, 4}, {31, 30, 3, 4}, {25, 25, 3, 4}, {24, 24, 2, 6}, {20, 20, 2, 6},
+	} {
+		got := endAt(three(), c.end)
+		require.Len(t, got, c.bins, c)
+		last := got[len(got)-1]
+		require.Equal(t, c.to, last.To)
+		require.Equal(t, c.ce, last.CE)
+	}
+	require.Equal(t, three()[:1], endAt(three()[:1], 0), "one packet")
+	require.Empty(t, endAt(nil, 5))
+}
+
+// All flows together have what each has.
+func TestTotals(t *testing.T) {
+	for seed := range uint64(20) {
+		made := traffic.Generate(seed, traffic.Options{Connections: 3})
+		table := tableOf(made, Config{Series: true})
+		var want, got Tally
+		s := table.Snapshot()
+		for _, f := range s.Flows {
+			want.IPOctets += f.IPOctets
+			want.CE += uint32(f.ECN[rocev2.CE])
+			want.CNPs += uint32(f.CNPs + f.Fast)
+			want.PPFC += uint32(f.PPFC)
+			want.RNRNAKs += uint32(f.RNRNAKs)
+			for _, n := range f.NAKs {
+				want.NAKs += uint32(n)
+			}
+			for _, b := range table.Series(f.FlowKey).Bins {
+				want.Missing += b.Missing
+				want.Late += b.Late
+				want.Repeats += b.Repeats
+				want.RTT = max(want.RTT, b.RTT)
+			}
+		}
+		for _, u := range s.Unpaired {
+			want.CNPs += uint32(u.CNPs + u.Fast)
+			want.PPFC += uint32(u.PPFC)
+			want.RNRNAKs += uint32(u.RNRNAKs)
+			for _, n := range u.NAKs {
+				want.NAKs += uint32(n)
+			}
+		}
+		totals := table.Totals()
+		require.LessOrEqual(t, len(totals.Bins), totalBins)
+		for i := range totals.Bins {
+			got.add(&totals.Bins[i].Tally)
+		}
+		require.Equal(t, want, got, seed)
+	}
+	require.Nil(t, New(Config{Series: true}).Totals())
+	require.Nil(t, tableOf(traffic.Generate(1, traffic.Options{}), Config{}).Totals())
+}
+
+// Beyond so many flows, bins are wider, and flows in trouble have no narrow ones.
+func TestSeriesRoom(t *testing.T) {
+	all := serieses{maxFine: 1}
+	ids := make([]uint32, 2)
+	for i := range ids {
+		s := all.begin(&ids[i], 0)
+		s.trouble(0)
+		for _, b := range s.at(255_999) {
+			b.CE++
+		}
+		require.EqualValues(t, []int64{1000, 8000}[i], s.bins.width)
+		require.Equal(t, i == 0, s.onsetID != 0)
+		require.Len(t, s.report().Bins, []int{256, 32}[i])
+	}
+	all.give(&ids[0])
+	require.Zero(t, all.fine.used()+all.onsets.used())
+	require.Len(t, all.begin(&ids[0], 0).bins.tallies, seriesBins, "there is room again")
+}
+
+// What the doc of Config.Series says of memory.
+func TestSeriesMemory(t *testing.T) {
+	const tally, mark = unsafe.Sizeof(Tally{}), unsafe.Sizeof(Mark{})
+	flow := unsafe.Sizeof(series{}) + seriesBins*tally
+	trouble := seriesBins*tally + seriesMarks*mark
+	require.LessOrEqual(t, flow, uintptr(17<<10))
+	require.LessOrEqual(t, trouble, uintptr(25<<10))
+	require.LessOrEqual(t, unsafe.Sizeof(series{})+coarseBins*tally, uintptr(3<<10))
+	room := maxFine*(flow+seriesBins*tally) + maxMarked*seriesMarks*mark + maxQueued*unsafe.Sizeof(queues{})
+	require.LessOrEqual(t, room, uintptr(450<<20))
+}

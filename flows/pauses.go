@@ -1,0 +1,117 @@
+package flows
+
+import (
+	"bytes"
+	"cmp"
+	"net"
+	"slices"
+	"time"
+)
+
+// AllPriorities stands for all of a link, in [Pause].
+const AllPriorities = allPriorities
+
+// A Pause is a time in which a priority of a link was paused without a break, or
+// several with short breaks between, where there was no room for each.
+type Pause struct {
+	Src      net.HardwareAddr // of the frames
+	Priority int              // 0 to 7 by PFC, or AllPriorities
+	From, To time.Time
+	Paused   time.Duration // of this time
+	XOFF     uint64        // frames
+	Frame    uint64        // the first of them
+}
+
+// Room for pauses: of so many priorities of links, so many each.
+const (
+	maxPauseLists = 256
+	maxPauses     = 256
+)
+
+// pauses are those of one priority of a link, in their order.
+type pauses struct {
+	all []stretch
+	gap int64 // nanoseconds: shorter breaks were given up
+}
+
+// A stretch is a pause, in nanoseconds since 1970.
+type stretch struct {
+	from, to, paused int64
+	xoff, frame      uint64
+}
+
+// went records what the last frame paused: so long, since a time.
+func (p *pauses) went(since int64, paused time.Duration) {
+	if n := len(p.all); n > 0 && paused > 0 {
+		last := &p.all[n-1]
+		last.to = max(last.to, since+int64(paused))
+		last.paused += int64(paused)
+	}
+}
+
+// xoff records a frame that pauses from now on.
+func (p *pauses) xoff(now int64, frame uint64) {
+	if n := len(p.all); n > 0 && now-p.all[n-1].to <= p.gap {
+		p.all[n-1].xoff++
+		return
+	}
+	for len(p.all) == maxPauses {
+		p.gap = max(2*p.gap, minWidth)
+		p.join()
+	}
+	p.all = append(p.all, stretch{from: now, to: now, xoff: 1, frame: frame})
+}
+
+// join makes one pause of those between which there is only a short break.
+func (p *pauses) join() {
+	kept := p.all[:1]
+	for _, s := range p.all[1:] {
+		last := &kept[len(kept)-1]
+		if s.from-last.to > p.gap {
+			kept = append(kept, s)
+			continue
+		}
+		last.to, last.paused, last.xoff = max(last.to, s.to), last.paused+s.paused, last.xoff+s.xoff
+	}
+	p.all = kept
+}
+
+// A pausing names a priority of a link.
+type pausing struct {
+	mac      [6]byte
+	priority uint8
+}
+
+// pausesOf returns the pauses of a priority, nil if none are kept or there is no room.
+func (t *Table) pausesOf(mac [6]byte, priority int) *pauses {
+	if !t.config.Series {
+		return nil
+	}
+	k := pausing{mac, uint8(priority)}
+	p := t.pauses[k]
+	if p == nil && len(t.pauses) < maxPauseLists {
+		p = new(pauses)
+		t.pauses[k] = p
+	}
+	return p
+}
+
+// Pauses returns when which priorities were paused, by source address, priority and
+// time; nothing without Config.Series. Each ends as [Priority] says.
+func (t *Table) Pauses() (all []Pause) {
+	for k, p := range t.pauses {
+		now := t.links[k.mac][k.priority]
+		before := now.Paused
+		now.until(t.latest)
+		with := pauses{all: slices.Clone(p.all)}
+		with.went(now.since, now.Paused-before)
+		for _, s := range with.all {
+			all = append(all, Pause{bytes.Clone(k.mac[:]), int(k.priority), moment(s.from), moment(s.to),
+				time.Duration(s.paused), s.xoff, s.frame})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Pause) int {
+		return cmp.Or(bytes.Compare(a.Src, b.Src), cmp.Compare(a.Priority, b.Priority), a.From.Compare(b.From))
+	})
+	return all
+}

@@ -1,0 +1,79 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// xoff gives a table a frame that pauses one priority for so many quanta.
+func xoff(table *Table, frame uint64, at time.Duration, priority int, quanta uint16) {
+	p := Packet{kind: pfcKind, pause: pause{mac: [6]byte{2}, enabled: 1 << priority}}
+	p.pause.quanta[priority] = quanta
+	table.Observe(&p, frame, time.Unix(1, 0).Add(at))
+}
+
+// A pause lasts from its first XOFF until the XON, or until the quanta have passed;
+// together they are what the priority was paused.
+func TestPauses(t *testing.T) {
+	table := New(Config{Series: true, LinkRate: 512_000_000}) // a quantum is 1 µs
+	const µs = time.Microsecond
+	xoff(table, 1, 0, 3, 100)
+	xoff(table, 2, 50*µs, 3, 100) // goes on to 150
+	xoff(table, 3, 200*µs, 3, 10)
+	xoff(table, 4, 203*µs, 3, 0)
+	xoff(table, 5, 203*µs, 5, 1000)
+	xoff(table, 6, 300*µs, 3, 0) // nothing was paused
+	at := func(d time.Duration) time.Time { return time.Unix(1, 0).Add(d).UTC() }
+	src := table.Snapshot().Links[0].Src
+	require.Equal(t, []Pause{
+		{src, 3, at(0), at(150 * µs), 150 * µs, 2, 1},
+		{src, 3, at(200 * µs), at(203 * µs), 3 * µs, 1, 3},
+		{src, 5, at(203 * µs), at(300 * µs), 97 * µs, 1, 5}, // to the last packet
+	}, table.Pauses())
+
+	whole := Packet{kind: pfcKind, pause: pause{mac: [6]byte{1}, whole: true, quanta: [8]uint16{7}}}
+	table.Observe(&whole, 7, at(400*µs))
+	table.Observe(&Packet{}, 8, at(500*µs))
+	all := table.Pauses()
+	require.Equal(t, Pause{[]byte{1, 0, 0, 0, 0, 0}, AllPriorities, at(400 * µs), at(407 * µs), 7 * µs, 1, 7}, all[0])
+	require.Len(t, all, 4)
+	require.Equal(t, at(500*µs), all[3].To)
+
+	off := New(Config{})
+	xoff(off, 1, 0, 3, 100)
+	require.Empty(t, off.Pauses())
+}
+
+// Where there are more pauses than there is room for, short breaks are given up.
+func TestPausesAreBounded(t *testing.T) {
+	table := New(Config{Series: true, LinkRate: 512_000_000})
+	const n = 5000
+	for i := range uint64(n) {
+		at := time.Duration(i) * 100 * time.Microsecond
+		if i >= n/2 {
+			at += time.Second // a long break
+		}
+		xoff(table, i+1, at, 3, 40)
+	}
+	table.Observe(&Packet{}, n+1, time.Unix(10, 0))
+	all := table.Pauses()
+	require.LessOrEqual(t, len(all), maxPauses)
+	var paused time.Duration
+	var xoff uint64
+	for i, p := range all {
+		paused, xoff = paused+p.Paused, xoff+p.XOFF
+		require.LessOrEqual(t, p.To.Sub(p.From), time.Duration(n/2)*100*time.Microsecond, "the long break is there")
+		require.True(t, i == 0 || !p.From.Before(all[i-1].To))
+	}
+	require.Equal(t, table.Snapshot().Links[0].Priorities[3].Paused, paused)
+	require.EqualValues(t, n, xoff)
+
+	table = New(Config{Series: true})
+	for i := range maxPauseLists + 10 {
+		p := pause{mac: [6]byte{2, byte(i >> 8), byte(i)}, whole: true, quanta: [8]uint16{7}}
+		table.Observe(&Packet{kind: pfcKind, pause: p}, 1, time.Unix(1, 0))
+	}
+	require.Len(t, table.Pauses(), maxPauseLists)
+}
