@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 mkdir -p docs/pictures
 pictures=$PWD/docs/pictures
 cd cmd/rocecn/internal/flows/browsertest
-go test -count=1 -run '^(TestPhoneDarkAndPrint|TestQueues)$' . -pictures "$pictures"
+go test -count=1 -run '^(TestPhoneDarkAndPrint|TestQueuesAndPauses)$' . -pictures "$pictures"
 ls -l "$pictures"

@@ -3,7 +3,7 @@ package flows
 import (
 	"cmp"
 	"fmt"
-	"strconv"
+	"math"
 	"unicode/utf8"
 
 	"github.com/rocecn/rocecn/flows"
@@ -14,15 +14,15 @@ import (
 type column struct {
 	short      string // heading in a terminal; empty: it has no such column
 	Name, Help string // heading on a page
-	Numeric    bool
+	kind       string // on a page: text, qp, count, rate, share or time, in nanoseconds
 	of         func(f *flows.Flow) cell
 }
 
 // cell is what stands in a column.
 type cell struct {
 	Text   string
-	Sort   string // the number to sort by on a page; empty: that of the text
 	short  string // in a terminal; empty: the text
+	value  any    // on a page: a number, a text, or nil where there is none
 	colour string // an escape sequence; empty: none
 }
 
@@ -32,56 +32,62 @@ func (c cell) inTerminal() string { return cmp.Or(c.short, c.Text) }
 // width returns how wide that is.
 func (c cell) width() int { return utf8.RuneCountInString(c.inTerminal()) }
 
-// Bad says that a cell stands out on a page, too.
-func (c cell) Bad() bool { return c.colour == red }
-
 // none stands where there is nothing to say.
 const none = "–"
 
 // flowColumns are the columns behind that with the addresses.
 var flowColumns = []column{
-	{"QP", "QP", "source queue pair", true, func(f *flows.Flow) cell {
-		return cell{Text: sourceQP(f), short: sourceQP(f) + " > " + queuePair(f.DestQP)}
+	{"QP", "QP", "source queue pair", "qp", func(f *flows.Flow) cell {
+		c := cell{Text: sourceQP(f), short: sourceQP(f) + " > " + queuePair(f.DestQP)}
+		if f.SrcQPFrom != 0 {
+			c.value = f.SrcQP
+		}
+		return c
 	}},
-	{"", "to QP", "destination queue pair", true, func(f *flows.Flow) cell { return cell{Text: queuePair(f.DestQP)} }},
-	{"TR", "Transport", "transport service", false, func(f *flows.Flow) cell {
-		return cell{Text: f.Transport.String()}
+	{"", "to QP", "destination queue pair", "qp", func(f *flows.Flow) cell {
+		return cell{Text: queuePair(f.DestQP), value: f.DestQP}
 	}},
-	{"PACKETS", "Packets", "requests, repeats included", true, counted("packets", "")},
-	{"BIT/S", "bit/s", "mean rate of IP packets", true, func(f *flows.Flow) cell {
+	{"", "Port", "UDP source port of the last request: by it ECMP tells flows apart", "number",
+		func(f *flows.Flow) cell { return cell{Text: fmt.Sprint(f.SrcPort), value: f.SrcPort} }},
+	{"TR", "Transport", "transport service", "text", func(f *flows.Flow) cell {
+		return cell{Text: f.Transport.String(), value: f.Transport.String()}
+	}},
+	{"PACKETS", "Packets", "requests, repeats included", "count", counted("packets", "")},
+	{"BIT/S", "bit/s", "mean rate of IP packets", "rate", func(f *flows.Flow) cell {
 		if f.Mean <= 0 {
 			return cell{Text: none}
 		}
-		return cell{Text: scaled(f.Mean)}
+		return cell{Text: scaled(f.Mean), value: math.Round(f.Mean)}
 	}},
-	{"MISSING", "Missing", "PSNs that were passed over and never came", true, func(f *flows.Flow) cell {
+	{"MISSING", "Missing", "PSNs that were passed over and never came", "count", func(f *flows.Flow) cell {
 		colour := yellow // by the capture
 		if f.PSN.Lost+f.PSN.Unjudged > 0 {
 			colour = red
 		}
 		return countCell(float64(f.PSN.StayedMissing()), f.Sequenced, colour)
 	}},
-	{"", "Lost", "missing, and no answer covers them", true, counted("psn.lost", red)},
-	{"REORDER", "Out of order", "requests that came after later ones, and had not been seen", true,
+	{"", "Lost", "missing, and no answer covers them", "count", counted("psn.lost", red)},
+	{"REORDER", "Out of order", "requests that came after later ones, and had not been seen", "count",
 		counted("psn.late", yellow)},
-	{"REPEATS", "Repeats", "requests that were sent again", true, counted("psn.repeats", red)},
-	{"", "Copies", "requests that a network copied", true, counted("psn.copies", "")},
-	{"CE", "CE", "requests with Congestion Experienced", true, func(f *flows.Flow) cell {
+	{"REPEATS", "Repeats", "requests that were sent again", "count", counted("psn.repeats", red)},
+	{"", "Copies", "requests that a network copied", "count", counted("psn.copies", "")},
+	{"CE", "CE", "requests with Congestion Experienced", "share", func(f *flows.Flow) cell {
 		n := f.ECN[rocev2.CE]
 		if n == 0 {
-			return cell{Text: "0"}
+			return cell{Text: "0", value: 0}
 		}
-		return cell{Text: fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(f.Packets, 1))), colour: yellow}
+		share := 100 * float64(n) / float64(max(f.Packets, 1))
+		return cell{Text: fmt.Sprintf("%.1f%%", share), value: math.Round(1000*share) / 1000, colour: yellow}
 	}},
-	{"CNP", "CNP", "CNPs of receivers, and Fast CNPs", true, counted("cnps", yellow)},
-	{"NAK", "NAK", "NAKs of all kinds", true, counted("naks", red)},
-	{"RNR", "RNR", "RNR NAKs", true, counted("rnr_naks", red)},
-	{"RTT P99", "RTT p99", "99th percentile of the round trip time", true, func(f *flows.Flow) cell {
+	{"CNP", "CNP", "CNPs of receivers, and Fast CNPs", "count", counted("cnps", yellow)},
+	{"NAK", "NAK", "NAKs of all kinds", "count", counted("naks", red)},
+	{"RNR", "RNR", "RNR NAKs", "count", counted("rnr_naks", red)},
+	{"RTT P99", "RTT p99", "99th percentile of the round trip time", "time", func(f *flows.Flow) cell {
 		if f.RTT.Samples() == 0 {
 			return cell{Text: none}
 		}
 		d := f.RTT.Percentile(0.99)
-		return cell{Text: short(d), Sort: strconv.FormatInt(int64(d), 10)}
+		return cell{Text: short(d), value: int64(d)}
 	}},
 }
 
@@ -103,7 +109,7 @@ func countCell(n float64, ok bool, colour string) cell {
 	case n == 0:
 		colour = ""
 	}
-	return cell{Text: fmt.Sprintf("%.0f", n), short: scaled(n), colour: colour}
+	return cell{Text: fmt.Sprintf("%.0f", n), short: scaled(n), value: n, colour: colour}
 }
 
 // queuePair writes a queue pair as inspect and pairs do.

@@ -443,7 +443,7 @@ func TestHumanReordered(t *testing.T) {
 func TestNoRate(t *testing.T) {
 	f := flows.Flow{Requests: flows.Requests{Packets: 2}}
 	require.NotContains(t, string(jsonOf(t, lineOf(&f, nil))), "peak")
-	require.Equal(t, cell{Text: none}, flowColumns[4].of(&f))
+	require.Equal(t, cell{Text: none}, flowColumns[5].of(&f))
 	m, err := metricOf("rate_bps.peak")
 	require.NoError(t, err)
 	_, ok := m.of(&f)

@@ -194,20 +194,24 @@ func (l *hostLine) text() []byte {
 	for _, f := range l.Says {
 		b = fmt.Appendf(b, "  %s\n", cli.Printable(f.Text))
 	}
-	var changes []string
-	for _, name := range slices.Sorted(maps.Keys(l.Changes)) {
-		if n := l.Changes[name]; n > 0 {
-			changes = append(changes, fmt.Sprintf("%s +%d", cli.Printable(name), n))
-		}
-	}
-	for _, name := range l.Reset {
-		changes = append(changes, cli.Printable(name)+" began anew")
-	}
-	if len(changes) == 0 {
-		changes = []string{"no counter has changed"}
-	}
-	for _, text := range wrap(changes, columns-2) {
+	for _, text := range wrap(l.changes(), columns-2) {
 		b = fmt.Appendf(b, "  %s\n", text)
 	}
 	return b
+}
+
+// changes says which counters have grown, and which began anew.
+func (l *hostLine) changes() (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(l.Changes)) {
+		if n := l.Changes[name]; n > 0 {
+			all = append(all, fmt.Sprintf("%s +%d", cli.Printable(name), n))
+		}
+	}
+	for _, name := range l.Reset {
+		all = append(all, cli.Printable(name)+" began anew")
+	}
+	if len(all) == 0 {
+		return []string{"no counter has changed"}
+	}
+	return all
 }

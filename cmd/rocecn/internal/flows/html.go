@@ -3,7 +3,7 @@ package flows
 import (
 	"bufio"
 	"cmp"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"html/template"
@@ -15,43 +15,78 @@ import (
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
+	"github.com/rocecn/rocecn/internal/webpage"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // maxCharts is how many flows have charts on a page, the first of its table:
 // a page of 10,000 flows is to stay below 5 MB.
 const maxCharts = 50
 
-// shownRows is how many rows are shown until all are asked for.
-const shownRows = 500
+// liveRows is how many flows are on the page of -listen, unless -top says otherwise:
+// no packet is counted while it is made.
+const liveRows = 500
 
-//go:embed page.tmpl
+//go:embed page/page.tmpl
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+//go:embed page/page.css
+var pageStyle string
+
+// The script is in several files, each about one thing, which see each other's names.
+//
+//go:embed page/*.js
+var pageScripts embed.FS
+
+var pageTemplate = webpage.New(pageText)
 
 // A page is what -html writes.
 type page struct {
-	Files    []string
-	From     string // the first request
-	Span     string // from there to the last packet of a flow
-	Packets  uint64 // of the capture
-	Flows    int    // all that are chosen, of which -top leaves the first in Rows
-	Trouble  int    // of these, those with any
-	Columns  []column
-	Rows     []row
-	Shown    int // rows, until all are asked for
-	Charts   []chart
-	Unpaired []string
-	Links    []string
-	Evicted  uint64 // flows
+	Style  template.CSS
+	Script template.JS
+	Data   *pageData // what the script draws
+
+	Files     []string
+	From      string // the first request
+	Span      string // from there to the last packet of a flow
+	Packets   uint64 // of the capture
+	Flows     int    // all that are chosen, of which -top leaves the first in the table
+	Rows      int
+	Trouble   int // of Flows, those with any
+	Headline  string
+	Under     string        // what the headline rests on
+	Verdicts  []pageVerdict // the first ones
+	Further   []pageVerdict
+	Hosts     []pageHost
+	Questions []pageQuestion
+	Unpaired  []string
+	Links     []string
+	Evicted   uint64 // flows
 }
 
-// A row is a flow in the table.
-type row struct {
-	Chart  int // number of its charts; 0 without
-	Name   string
-	Cells  []cell
-	Hidden bool // until all are asked for
+// A pageVerdict is what happened, and what that rests on.
+type pageVerdict struct {
+	*triage.Verdict
+	Level level
+	Row   *int // of the first flow that it is about, if it is in the table
+}
+
+// shownVerdicts is how many verdicts are seen at once, that the answers to the six
+// questions are on the first screen, too.
+const shownVerdicts = 2
+
+// A pageHost is what a host counted, and what that says.
+type pageHost struct {
+	Name  string
+	Says  []string
+	Grown string
+}
+
+// A pageQuestion is a question, and which row of the table the answer is about.
+type pageQuestion struct {
+	question
+	Row *int
 }
 
 // checkPage says what is wrong with the name of the page: no capture is
@@ -102,41 +137,47 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 	return nil
 }
 
+// script returns the script of the page.
+func script() template.JS {
+	var all strings.Builder
+	for _, name := range []string{"format", "series", "view", "lanes", "table", "main"} {
+		text, err := pageScripts.ReadFile("page/" + name + ".js")
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		all.Write(text)
+	}
+	return template.JS(all.String())
+}
+
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
-	p := &page{Columns: flowColumns, Flows: len(s.Flows), Packets: s.Stats.Packets, Shown: shownRows,
+	p := &page{Style: template.CSS(pageStyle), Script: script(), Flows: len(s.Flows), Packets: s.Stats.Packets,
 		Evicted: s.Evicted.Flows}
 	for _, name := range a.inputs.Names {
 		p.Files = append(p.Files, cli.Printable(filepath.Base(name)))
 	}
-	var first, last time.Time
 	for i := range s.Flows {
-		f := &s.Flows[i]
-		if first.IsZero() || f.First.Before(first) {
-			first = f.First
-		}
-		if f.Last.After(last) {
-			last = f.Last
-		}
-		if f.Trouble() > 0 {
+		if s.Flows[i].Trouble() > 0 {
 			p.Trouble++
 		}
-		if a.top > 0 && i >= a.top {
-			continue
-		}
-		r := row{Name: arrow(f), Hidden: i >= shownRows}
-		for _, c := range flowColumns {
-			r.Cells = append(r.Cells, c.of(f))
-		}
-		if len(p.Charts) < maxCharts {
-			if series := a.table.Series(f.FlowKey); series != nil {
-				r.Chart = len(p.Charts) + 1
-				p.Charts = append(p.Charts, chartOf(r.Chart, f, series))
-			}
-		}
-		p.Rows = append(p.Rows, r)
 	}
-	if !first.IsZero() {
+	p.Data = a.pageData(s)
+	p.Rows = len(p.Data.Rows)
+	if first, last := bounds(s); !first.IsZero() {
 		p.From, p.Span = stamp(first), short(last.Sub(first))
+	}
+	rows := map[*flows.Flow]*int{}
+	for i := range p.Rows {
+		rows[&s.Flows[i]] = &i
+	}
+	p.Headline, p.Under = headline(s, p.Trouble, len(a.verdicts))
+	all := a.onPage(s, rows)
+	p.Verdicts, p.Further = all[:min(len(all), shownVerdicts)], all[min(len(all), shownVerdicts):]
+	for _, q := range questions(s, a.table.Series, p.Files) {
+		p.Questions = append(p.Questions, pageQuestion{q, rows[q.Flow]})
+	}
+	for i := range a.joined {
+		p.Hosts = append(p.Hosts, a.joined[i].onPage())
 	}
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
@@ -154,6 +195,75 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 		}
 	}
 	return p
+}
+
+// onPage returns the verdicts for a page.
+func (a *accountant) onPage(s *flows.Snapshot, rows map[*flows.Flow]*int) (all []pageVerdict) {
+	byKey := map[rocev2.FlowKey]*int{}
+	for f, row := range rows {
+		byKey[f.FlowKey] = row
+	}
+	for i := range a.verdicts {
+		v := pageVerdict{Verdict: &a.verdicts[i], Level: bad}
+		if v.Cause.Symptom() {
+			v.Level = notable
+		}
+		for _, k := range v.Flows {
+			if row := byKey[k]; row != nil && (v.Row == nil || *row < *v.Row) {
+				v.Row = row
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// headline says in a sentence what the capture has, and where there is no verdict, on
+// what that rests.
+func headline(s *flows.Snapshot, trouble, verdicts int) (sentence, under string) {
+	all := cli.Count(len(s.Flows), "flow")
+	switch {
+	case len(s.Flows) == 0:
+		return "No flow of RoCEv2 here", "no request is in the capture, or none is chosen"
+	case trouble == 0:
+		return "Nothing is in trouble",
+			all + ": no packet is missing or repeated, and none was marked, refused or notified"
+	}
+	verb := "have"
+	if trouble == 1 {
+		verb = "has"
+	}
+	if verdicts > 0 {
+		return fmt.Sprintf("%s; %d of %s %s something to look into", cli.Count(verdicts, "finding"), trouble, all,
+			verb), ""
+	}
+	f := worst(s, func(f *flows.Flow) float64 { return float64(f.Trouble()) })
+	return fmt.Sprintf("%d of %s %s something to look into", trouble, all, verb),
+		"most of it " + flowName(f) + ": " + strings.Join(remarks(f), ", ")
+}
+
+// bounds returns when the first request and the last packet of a flow came.
+func bounds(s *flows.Snapshot) (first, last time.Time) {
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		if first.IsZero() || f.First.Before(first) {
+			first = f.First
+		}
+		if f.Last.After(last) {
+			last = f.Last
+		}
+	}
+	return first, last
+}
+
+// onPage returns the line for a page. Names are from outside.
+func (l *hostLine) onPage() pageHost {
+	h := pageHost{Name: cli.Printable(fmt.Sprintf("%s, %s port %d", l.Host, l.Device, l.Port)),
+		Grown: strings.Join(l.changes(), ", ")}
+	for _, f := range l.Says {
+		h.Says = append(h.Says, cli.Printable(f.Text))
+	}
+	return h
 }
 
 func arrow(f *flows.Flow) string { return f.Src.String() + " → " + f.Dst.String() }

@@ -252,13 +252,17 @@ func linkName(l *flows.Link) string {
 // said says in words what was said of priorities, one string each.
 func said(l *flows.Link) (all []string) {
 	for name, p := range priorities(l) {
-		what := "priority " + name
-		if name == "all" {
-			what = "all priorities"
-		}
-		all = append(all, fmt.Sprintf("%s: %d XOFF, %d XON, paused %v", what, p.XOFF, p.XON, p.Paused))
+		all = append(all, fmt.Sprintf("%s: %d XOFF, %d XON, paused %v", priorityName(name), p.XOFF, p.XON, p.Paused))
 	}
 	return all
+}
+
+// priorityName says in words which priority is meant, or all of them.
+func priorityName(name string) string {
+	if name == "all" {
+		return "all priorities"
+	}
+	return "priority " + name
 }
 
 // An evictedLine is the JSON object of what there was no room for.

@@ -162,7 +162,7 @@ func (s *site) html(ctx context.Context) ([]byte, error) {
 	asked := s.ask(ctx, func() { // which has series from the table
 		all, now, o := s.of.table.Snapshot(), *s.of, *s.of.options
 		if o.top == 0 {
-			o.top = shownRows
+			o.top = liveRows
 		}
 		now.options = &o
 		now.judge(all)

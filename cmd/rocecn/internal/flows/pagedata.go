@@ -1,0 +1,282 @@
+package flows
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// pageData is what the script of a page draws. Times are nanoseconds since Start.
+type pageData struct {
+	Start     string       `json:"start"`
+	Span      int64        `json:"span"`
+	Columns   []pageColumn `json:"columns"`
+	Addresses []netip.Addr `json:"addresses"` // that rows number
+	Rows      []pageRow    `json:"rows"`
+	Totals    *pageSeries  `json:"totals,omitempty"`
+	Pauses    []pageLane   `json:"pauses,omitempty"`
+	Charts    []pageChart  `json:"charts,omitempty"` // of the first rows
+}
+
+type pageColumn struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+	Kind string `json:"kind"` // as column.kind
+}
+
+// A pageRow is a flow in the table: source, destination, time of the first request and
+// of the last packet, for each column n, r (red), y (yellow), and then the cells.
+type pageRow []any
+
+// A pageChart is how a flow went over time.
+type pageChart struct {
+	Remarks string `json:"remarks"`
+	pageSeries
+	Marks []pageMark `json:"marks,omitempty"`
+	More  uint64     `json:"more,omitempty"`
+	Nodes []pageNode `json:"nodes,omitempty"`
+}
+
+// A pageSeries is the bins of a flow, or of all together. What is 0 everywhere is left
+// out, and zeros at the end.
+type pageSeries struct {
+	From   int64      `json:"from"`
+	Widths [][2]int64 `json:"widths"` // so wide are so many bins, one after another
+	Octets []uint64   `json:"octets,omitempty"`
+	CE     []uint32   `json:"ce,omitempty"`
+	CNPs   []uint32   `json:"cnps,omitempty"`
+	Miss   []uint32   `json:"missing,omitempty"`
+	Late   []uint32   `json:"late,omitempty"`
+	Repeat []uint32   `json:"repeats,omitempty"`
+	NAKs   []uint32   `json:"naks,omitempty"`
+	RNRs   []uint32   `json:"rnrs,omitempty"`
+	PPFC   []uint32   `json:"ppfc,omitempty"`
+	RTT    []uint32   `json:"rtt,omitempty"` // nanoseconds: the longest
+	PSN    []*int64   `json:"psn,omitempty"` // of the first and the last request of each bin, from that of the life
+}
+
+// A pageMark is a mark: kind, time, frame, and of the PSNs that it is about from which
+// to which, and what it says.
+type pageMark []any
+
+// A pageNode is the depth of a node's queue.
+type pageNode struct {
+	Node  uint64    `json:"node"`
+	Width int64     `json:"width"`
+	Depth []*uint32 `json:"depth"` // null where it is not known
+}
+
+// A pageLane is the pauses of one priority of a link: from, to, how much of that it was
+// paused, by how many frames, the first of which is this one.
+type pageLane struct {
+	Name   string     `json:"name"`
+	Pauses [][5]int64 `json:"pauses"`
+}
+
+func (a *accountant) pageData(s *flows.Snapshot) *pageData {
+	d := &pageData{Addresses: []netip.Addr{}, Rows: []pageRow{}}
+	for _, c := range flowColumns {
+		d.Columns = append(d.Columns, pageColumn{c.Name, c.Help, c.kind})
+	}
+	shown := s.Flows
+	if a.top > 0 {
+		shown = shown[:min(len(shown), a.top)]
+	}
+	start, end := bounds(s)
+	totals, pauses := a.table.Totals(), a.table.Pauses()
+	if totals != nil {
+		start, end = earlier(start, totals.Start), later(end, totals.End)
+	}
+	for _, p := range pauses {
+		start, end = earlier(start, p.From), later(end, p.To)
+	}
+	d.Start, d.Span = stamp(start), int64(end.Sub(start))
+	numbers := map[netip.Addr]int{}
+	number := func(a netip.Addr) int {
+		n, ok := numbers[a]
+		if !ok {
+			n = len(numbers)
+			numbers[a], d.Addresses = n, append(d.Addresses, a)
+		}
+		return n
+	}
+	for i := range shown {
+		f := &shown[i]
+		d.Rows = append(d.Rows, pageRowOf(f, number(f.Src), number(f.Dst), start))
+		if i < maxCharts {
+			if series := a.table.Series(f.FlowKey); series != nil {
+				d.Charts = append(d.Charts, chartOf(f, series, start))
+			}
+		}
+	}
+	if totals != nil {
+		all := packed(totals, start)
+		d.Totals = &all
+	}
+	d.Pauses = pauseLanes(pauses, start)
+	return d
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func pageRowOf(f *flows.Flow, src, dst int, start time.Time) pageRow {
+	row := pageRow{src, dst, int64(f.First.Sub(start)), int64(f.Last.Sub(start)), ""}
+	var colours strings.Builder
+	for _, column := range flowColumns {
+		c := column.of(f)
+		switch c.colour {
+		case red:
+			colours.WriteByte('r')
+		case yellow:
+			colours.WriteByte('y')
+		default:
+			colours.WriteByte('n')
+		}
+		row = append(row, c.value)
+	}
+	row[4] = colours.String()
+	return row
+}
+
+func chartOf(f *flows.Flow, s *flows.Series, start time.Time) pageChart {
+	c := pageChart{Remarks: strings.Join(remarks(f), ", "), pageSeries: packed(s, start), More: s.More}
+	if f.Sequenced {
+		c.PSN = psns(s)
+	}
+	for i := range s.Marks {
+		m := &s.Marks[i]
+		c.Marks = append(c.Marks, pageMark{m.Kind.String(), int64(m.Time.Sub(start)), m.Frame, m.Line,
+			m.Line + int64(max(m.Count, 1)) - 1, markText(m)})
+	}
+	for _, n := range s.Nodes {
+		node := pageNode{Node: n.Node, Width: int64(n.Width)}
+		for i := range n.Depth {
+			var depth *uint32
+			if n.Known[i] {
+				depth = &n.Depth[i]
+			}
+			node.Depth = append(node.Depth, depth)
+		}
+		c.Nodes = append(c.Nodes, node)
+	}
+	return c
+}
+
+func packed(s *flows.Series, start time.Time) pageSeries {
+	p := pageSeries{From: int64(s.Start.Sub(start))}
+	for i := range s.Bins {
+		width := int64(s.Bins[i].To - s.Bins[i].From)
+		if last := len(p.Widths) - 1; last >= 0 && p.Widths[last][0] == width {
+			p.Widths[last][1]++
+		} else {
+			p.Widths = append(p.Widths, [2]int64{width, 1})
+		}
+	}
+	p.Octets = column64(s.Bins)
+	for _, of := range []struct {
+		to *[]uint32
+		n  func(b *flows.Bin) uint32
+	}{
+		{&p.CE, func(b *flows.Bin) uint32 { return b.CE }}, {&p.CNPs, func(b *flows.Bin) uint32 { return b.CNPs }},
+		{&p.Miss, func(b *flows.Bin) uint32 { return b.Missing }},
+		{&p.Late, func(b *flows.Bin) uint32 { return b.Late }},
+		{&p.Repeat, func(b *flows.Bin) uint32 { return b.Repeats }},
+		{&p.NAKs, func(b *flows.Bin) uint32 { return b.NAKs }},
+		{&p.RNRs, func(b *flows.Bin) uint32 { return b.RNRNAKs }},
+		{&p.PPFC, func(b *flows.Bin) uint32 { return b.PPFC }},
+		{&p.RTT, func(b *flows.Bin) uint32 { return b.RTT }},
+	} {
+		for i := range s.Bins {
+			if n := of.n(&s.Bins[i]); n > 0 {
+				*of.to = append(append(*of.to, make([]uint32, i-len(*of.to))...), n)
+			}
+		}
+	}
+	return p
+}
+
+// column64 returns the octets of bins, without zeros at the end.
+func column64(bins []flows.Bin) (all []uint64) {
+	for i := range bins {
+		if n := bins[i].IPOctets; n > 0 {
+			all = append(append(all, make([]uint64, i-len(all))...), n)
+		}
+	}
+	return all
+}
+
+func psns(s *flows.Series) (all []*int64) {
+	for i := range s.Bins {
+		if b := &s.Bins[i]; b.Sequenced {
+			all = append(all, &b.First, &b.Last)
+		} else {
+			all = append(all, nil, nil)
+		}
+	}
+	return all
+}
+
+func pauseLanes(pauses []flows.Pause, start time.Time) (lanes []pageLane) {
+	for _, p := range pauses {
+		priority := priorityName(fmt.Sprint(p.Priority))
+		if p.Priority == flows.AllPriorities {
+			priority = priorityName("all")
+		}
+		name := p.Src.String() + ", " + priority
+		if last := len(lanes) - 1; last < 0 || lanes[last].Name != name {
+			lanes = append(lanes, pageLane{Name: name})
+		}
+		l := &lanes[len(lanes)-1]
+		l.Pauses = append(l.Pauses, [5]int64{int64(p.From.Sub(start)), int64(p.To.Sub(start)), int64(p.Paused),
+			int64(p.XOFF), int64(p.Frame)})
+	}
+	return lanes
+}
+
+var causeNames = [...]string{
+	flows.Timeout: "a timeout", flows.SequenceNAK: "a NAK", flows.RNR: "an RNR NAK",
+	flows.ReadRest: "a READ of which a part is missing",
+}
+
+// markText says in words what a mark says.
+func markText(m *flows.Mark) string {
+	switch m.Kind {
+	case flows.MarkGap:
+		return fmt.Sprintf("gap, %d missing from PSN %d on", m.Count, m.PSN)
+	case flows.MarkLate:
+		return fmt.Sprintf("PSN %d comes out of order", m.PSN)
+	case flows.MarkRepeat:
+		return fmt.Sprintf("%d repeated from PSN %d on, after %s", m.Count, m.PSN, causeNames[m.Cause])
+	case flows.MarkLife:
+		return fmt.Sprintf("a new life begins with PSN %d", m.PSN)
+	case flows.MarkNAK:
+		name := "of a reserved code"
+		if int(m.NAK) < len(nakNames) {
+			name = nakNames[m.NAK]
+		}
+		return fmt.Sprintf("NAK %s for PSN %d", name, m.PSN)
+	case flows.MarkRNR:
+		return fmt.Sprintf("RNR NAK for PSN %d: the receiver is not ready", m.PSN)
+	}
+	return noticeTexts[m.Kind]
+}
+
+var noticeTexts = map[flows.MarkKind]string{
+	flows.MarkCNP: "CNP of the receiver", flows.MarkFastCNP: "Fast CNP", flows.MarkPPFC: "PPFC notification",
+	flows.MarkFCN: "FCN, for the ingress PE", flows.MarkProxy: "message for a proxy",
+}

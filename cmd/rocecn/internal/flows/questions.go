@@ -1,0 +1,276 @@
+package flows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A question is one of those that people ask of a capture, and what this one answers.
+type question struct {
+	Asked  string
+	Answer string
+	Detail string
+	Level  level
+	Flow   *flows.Flow // the one that the answer is about; nil without
+}
+
+// A level says how a page shows an answer.
+type level string
+
+const (
+	bad     level = "bad"     // look into it
+	notable level = "notable" // worth knowing
+	good    level = "good"
+	unknown level = "unknown" // this capture cannot say
+)
+
+// questions are asked of the flows that are chosen, the charts of the first of them,
+// and the links.
+func questions(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series, files []string) []question {
+	return []question{
+		loss(s), congested(s), notified(s, series), paused(s), queued(s), compared(files),
+	}
+}
+
+// worst returns the flow of which something is the most; nil if there is none of it.
+func worst(s *flows.Snapshot, of func(f *flows.Flow) float64) (found *flows.Flow) {
+	most := 0.0
+	for i := range s.Flows {
+		if n := of(&s.Flows[i]); n > most {
+			found, most = &s.Flows[i], n
+		}
+	}
+	return found
+}
+
+// loss answers by what answers to requests say of those that are not in the capture.
+func loss(s *flows.Snapshot) question {
+	q := question{Asked: "Is it loss, or is it the capture?"}
+	var p flows.PSN
+	var c flows.Repeats
+	sequenced := 0
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		if f.Sequenced {
+			sequenced++
+		}
+		p.Lost, p.Unseen, p.Unjudged = p.Lost+f.PSN.Lost, p.Unseen+f.PSN.Unseen, p.Unjudged+f.PSN.Unjudged
+		p.Late, p.Repeats = p.Late+f.PSN.Late, p.Repeats+f.PSN.Repeats
+		c.NAK, c.RNR = c.NAK+f.Causes.NAK, c.RNR+f.Causes.RNR
+		c.Read, c.Timeout = c.Read+f.Causes.Read, c.Timeout+f.Causes.Timeout
+	}
+	q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.PSN.StayedMissing()) })
+	switch {
+	case p.Lost > 0:
+		q.Answer, q.Level = cli.Count(p.Lost, "packet")+" lost", bad
+	case p.Unjudged > 0:
+		q.Answer, q.Level = cli.Count(p.Unjudged, "packet")+" lost, or not captured", bad
+	case p.Unseen > 0:
+		q.Answer, q.Level = "The capture: "+cli.Count(p.Unseen, "packet")+" not in it arrived", notable
+	case sequenced == 0:
+		q.Answer, q.Level = "Not to be said: no flow has PSNs that follow one another", unknown
+	default:
+		q.Answer, q.Level = "Nothing is missing", good
+		q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.PSN.Repeats) })
+	}
+	if p.Repeats > 0 && q.Level != bad {
+		q.Level = notable
+	}
+	var more []string
+	add := func(n uint64, what string) {
+		if n > 0 {
+			more = append(more, fmt.Sprint(n, what))
+		}
+	}
+	if p.Lost > 0 {
+		add(p.Unjudged, " lost or not captured")
+	}
+	if p.Lost+p.Unjudged > 0 {
+		add(p.Unseen, " not captured, as they were acknowledged")
+	}
+	add(p.Late, " out of order")
+	q.Detail, more = strings.Join(more, ", "), nil
+	add(c.NAK, " after NAKs")
+	add(c.RNR, " after RNR NAKs")
+	add(c.Read, " for the rest of a READ")
+	add(c.Timeout, " after a timeout")
+	if len(more) > 0 {
+		q.Detail = joined(q.Detail, "repeated "+strings.Join(more, ", "))
+	}
+	return q
+}
+
+// congested answers by what switches marked.
+func congested(s *flows.Snapshot) question {
+	q := question{Asked: "Who is congested?"}
+	var ce, capable, marked uint64
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		ce += f.ECN[rocev2.CE]
+		capable += f.ECN[rocev2.ECT0] + f.ECN[rocev2.ECT1] + f.ECN[rocev2.CE]
+		if f.ECN[rocev2.CE] > 0 {
+			marked++
+		}
+	}
+	switch {
+	case len(s.Flows) == 0:
+		q.Answer, q.Level = "No flow", unknown
+	case capable == 0:
+		q.Answer, q.Level = "Not to be said: no packet can be marked", unknown
+		q.Detail = "all of them are sent as not ECN-capable"
+	case ce == 0:
+		q.Answer, q.Level = "Nobody: no packet is marked", good
+	default:
+		share := func(f *flows.Flow) float64 { return 100 * float64(f.ECN[rocev2.CE]) / float64(max(f.Packets, 1)) }
+		f := worst(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
+		q.Answer, q.Level = "The way to "+f.Dst.String(), bad
+		q.Flow, q.Detail = f, fmt.Sprintf("%.1f%% of %s are marked; in all %d CE in %s", share(f), flowName(f), ce,
+			cli.Count(marked, "flow"))
+	}
+	return q
+}
+
+// notified answers by the CNPs of flows with marks, and their rates.
+func notified(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) question {
+	q := question{Asked: "Do CNPs arrive, does the sender slow down?"}
+	var cnps, marked, told, stray uint64
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		n := f.CNPs + f.Fast
+		cnps += n
+		if f.ECN[rocev2.CE] > 0 {
+			marked++
+			if n > 0 {
+				told++
+			}
+		}
+	}
+	for i := range s.Unpaired {
+		stray += s.Unpaired[i].CNPs + s.Unpaired[i].Fast
+	}
+	switch {
+	case cnps+stray == 0 && marked == 0:
+		q.Answer, q.Level = "None is needed: there is no CE and no CNP", good
+	case cnps+stray == 0:
+		q.Answer, q.Level = "No CNP in the capture", bad
+		q.Detail = cli.Count(marked, "flow") + " with CE: no CNP was sent, or it was not captured"
+	case told < marked:
+		q.Answer, q.Level = fmt.Sprintf("Not for %d of %s with CE", marked-told, cli.Count(marked, "flow")), notable
+		q.Detail = cli.Count(cnps+stray, "CNP") + " in all"
+	default:
+		q.Answer, q.Level = cli.Count(cnps+stray, "CNP"), notable
+	}
+	if stray > 0 {
+		q.Detail = joined(q.Detail, fmt.Sprintf("%d of flows that are not known", stray))
+	}
+	q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.CNPs + f.Fast) })
+	if q.Flow == nil {
+		q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
+		return q
+	}
+	if before, behind, ok := slowed(series(q.Flow.FlowKey)); ok {
+		q.Detail = joined(q.Detail, fmt.Sprintf("%s went from %sbit/s to %s with its first CNP", flowName(q.Flow),
+			scaled(before), scaled(behind)))
+	}
+	return q
+}
+
+// slowed returns the rates before and behind the first CNP, if there is time on both
+// sides of it.
+func slowed(s *flows.Series) (before, behind float64, ok bool) {
+	if s == nil {
+		return 0, 0, false
+	}
+	i := slices.IndexFunc(s.Marks, func(m flows.Mark) bool {
+		return m.Kind == flows.MarkCNP || m.Kind == flows.MarkFastCNP
+	})
+	if i < 0 {
+		return 0, 0, false
+	}
+	at := s.Marks[i].Time.Sub(s.Start)
+	var octets [2]uint64
+	var times [2]time.Duration
+	for _, b := range s.Bins {
+		side := 0
+		if b.From >= at {
+			side = 1
+		}
+		octets[side] += b.IPOctets
+		times[side] += b.To - b.From
+	}
+	if octets[0] == 0 || octets[1] == 0 || min(times[0], times[1])*20 < max(times[0], times[1]) {
+		return 0, 0, false
+	}
+	rate := func(i int) float64 { return float64(octets[i]) * 8 / times[i].Seconds() }
+	return rate(0), rate(1), true
+}
+
+// paused answers by PFC and PAUSE frames, which end at their link.
+func paused(s *flows.Snapshot) question {
+	q := question{Asked: "Is PFC pausing me?", Answer: "Not seen here", Level: unknown,
+		Detail: "no PFC or PAUSE frame in the capture: they stay on their link, capture there"}
+	var most time.Duration
+	lines := 0
+	for i := range s.Links {
+		l := &s.Links[i]
+		for name, p := range priorities(l) {
+			lines++
+			if p.Paused > most {
+				most = p.Paused
+				q.Answer, q.Level = fmt.Sprintf("Yes: %s for %v", priorityName(name), p.Paused), bad
+				q.Detail = fmt.Sprintf("by %s, %s", linkName(l), cli.Count(p.XOFF, "XOFF"))
+			}
+		}
+	}
+	switch {
+	case lines > 0 && most == 0:
+		q.Answer, q.Level = "No: such frames, but they pause nothing", good
+		q.Detail = ""
+	case lines > 1:
+		q.Detail += fmt.Sprintf("; %d more below", lines-1)
+	}
+	return q
+}
+
+// queued answers by IOAM traces.
+func queued(s *flows.Snapshot) question {
+	q := question{Asked: "Which queue?", Answer: "Not known", Level: unknown,
+		Detail: "no IOAM trace with a depth in the capture"}
+	known := false
+	for i := range s.Flows {
+		known = known || s.Flows[i].Queue.Known
+	}
+	if f := worst(s, func(f *flows.Flow) float64 { return float64(f.Queue.Depth) }); f != nil {
+		q.Answer, q.Level = fmt.Sprintf("That of node %d", f.Queue.Node), notable
+		q.Flow, q.Detail = f, fmt.Sprintf("it was %d deep", f.Queue.Depth)
+	} else if known {
+		q.Answer, q.Detail, q.Level = "None: all are empty", "", good
+	}
+	return q
+}
+
+// compared says how to answer: a page is of one point.
+func compared(files []string) question {
+	q := question{Asked: "What changed between two points?", Answer: "This is one point", Level: unknown,
+		Detail: "rocecn flows -compare A B"}
+	if len(files) == 1 {
+		q.Detail = "rocecn flows -compare " + files[0] + " B"
+	}
+	return q
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// flowName names a flow in a sentence.
+func flowName(f *flows.Flow) string { return arrow(f) + " QP " + queuePair(f.DestQP) }

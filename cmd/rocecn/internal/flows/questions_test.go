@@ -1,0 +1,118 @@
+package flows
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// asked is a flow between two hosts with what a test says of it.
+func asked(set func(f *flows.Flow)) flows.Flow {
+	f := flows.Flow{Sequenced: true, FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("10.0.0.1"),
+		Dst: netip.MustParseAddr("10.0.0.2"), DestQP: 18}, Requests: flows.Requests{Packets: 200}}
+	set(&f)
+	return f
+}
+
+// Each question is answered by what the capture has, and where it cannot be, that is
+// said: nobody is blamed for what was not seen.
+func TestQuestions(t *testing.T) {
+	const loss, congestion, cnps, pauses, queues, points = 0, 1, 2, 3, 4, 5
+	link := func(p flows.Priority) []flows.Link {
+		return []flows.Link{{Src: []byte{2, 0, 0, 0, 0, 1}, Priorities: [8]flows.Priority{3: p}, Rate: 25e9}}
+	}
+	ecn := func(ect, ce uint64) [4]uint64 { return [4]uint64{rocev2.ECT0: ect, rocev2.CE: ce} }
+	const name = "10.0.0.1 → 10.0.0.2 QP 0x000012"
+	for _, c := range []struct {
+		asked          int
+		set            func(f *flows.Flow)
+		links          []flows.Link
+		unpaired       uint64 // CNPs
+		answer, detail string
+		level          level
+	}{
+		{loss, func(f *flows.Flow) {}, nil, 0, "Nothing is missing", "", good},
+		{loss, func(f *flows.Flow) { f.Sequenced = false }, nil, 0,
+			"Not to be said: no flow has PSNs that follow one another", "", unknown},
+		{loss, func(f *flows.Flow) { f.PSN.Unseen = 3 }, nil, 0, "The capture: 3 packets not in it arrived", "",
+			notable},
+		{loss, func(f *flows.Flow) { f.PSN.Unjudged = 1 }, nil, 0, "1 packet lost, or not captured", "", bad},
+		{loss, func(f *flows.Flow) {
+			f.PSN = flows.PSN{Lost: 2, Unjudged: 3, Unseen: 4, Late: 5, Repeats: 6}
+			f.Causes = flows.Repeats{NAK: 1, RNR: 2, Timeout: 3}
+		}, nil, 0, "2 packets lost", "3 lost or not captured, 4 not captured, as they were acknowledged, " +
+			"5 out of order; " +
+			"repeated 1 after NAKs, 2 after RNR NAKs, 3 after a timeout", bad},
+		{loss, func(f *flows.Flow) { f.PSN.Late = 7 }, nil, 0, "Nothing is missing", "7 out of order", good},
+		{loss, func(f *flows.Flow) { f.PSN.Repeats, f.Causes.RNR = 1, 1 }, nil, 0, "Nothing is missing",
+			"repeated 1 after RNR NAKs", notable},
+		{congestion, func(f *flows.Flow) { f.ECN[rocev2.NotECT] = 200 }, nil, 0,
+			"Not to be said: no packet can be marked",
+			"all of them are sent as not ECN-capable", unknown},
+		{congestion, func(f *flows.Flow) { f.ECN = ecn(200, 0) }, nil, 0, "Nobody: no packet is marked", "", good},
+		{congestion, func(f *flows.Flow) { f.ECN = ecn(199, 1) }, nil, 0, "The way to 10.0.0.2",
+			"0.5% of " + name + " are marked; in all 1 CE in 1 flow", bad},
+		{cnps, func(f *flows.Flow) {}, nil, 0, "None is needed: there is no CE and no CNP", "", good},
+		{cnps, func(f *flows.Flow) { f.ECN = ecn(199, 1) }, nil, 0, "No CNP in the capture",
+			"1 flow with CE: no CNP was sent, or it was not captured", bad},
+		{cnps, func(f *flows.Flow) { f.ECN = ecn(199, 1) }, nil, 2, "Not for 1 of 1 flow with CE",
+			"2 CNPs in all; 2 of flows that are not known", notable},
+		{cnps, func(f *flows.Flow) { f.ECN, f.CNPs = ecn(199, 1), 1 }, nil, 0, "1 CNP", "", notable},
+		{pauses, func(f *flows.Flow) {}, nil, 0, "Not seen here",
+			"no PFC or PAUSE frame in the capture: they stay on their link, capture there", unknown},
+		{pauses, func(f *flows.Flow) {}, link(flows.Priority{XOFF: 2, Paused: time.Millisecond}), 0,
+			"Yes: priority 3 for 1ms", "by 02:00:00:00:00:01, 2 XOFFs", bad},
+		{pauses, func(f *flows.Flow) {}, link(flows.Priority{XON: 2}), 0,
+			"No: such frames, but they pause nothing", "", good},
+		{queues, func(f *flows.Flow) {}, nil, 0, "Not known", "no IOAM trace with a depth in the capture", unknown},
+		{queues, func(f *flows.Flow) { f.Queue = flows.QueueDepth{Node: 7, Known: true} }, nil, 0,
+			"None: all are empty", "", good},
+		{queues, func(f *flows.Flow) { f.Queue = flows.QueueDepth{Node: 7, Depth: 9, Known: true} }, nil, 0,
+			"That of node 7", "it was 9 deep", notable},
+		{points, func(f *flows.Flow) {}, nil, 0, "This is one point", "rocecn flows -compare a.pcap B", unknown},
+	} {
+		s := &flows.Snapshot{Flows: []flows.Flow{asked(c.set)}, Links: c.links}
+		if c.unpaired > 0 {
+			s.Unpaired = []flows.Unpaired{{Answers: flows.Answers{CNPs: c.unpaired}}}
+		}
+		q := questions(s, func(rocev2.FlowKey) *flows.Series { return nil }, []string{"a.pcap"})[c.asked]
+		require.Equal(t, []string{c.answer, c.detail, string(c.level)}, []string{q.Answer, q.Detail, string(q.Level)})
+	}
+	q := questions(&flows.Snapshot{}, nil, []string{"a.pcap", "b.pcap"})
+	require.Equal(t, []level{unknown, unknown, good, unknown, unknown, unknown},
+		[]level{q[0].Level, q[1].Level, q[2].Level, q[3].Level, q[4].Level, q[5].Level})
+	require.Equal(t, "rocecn flows -compare A B", q[points].Detail)
+}
+
+// The rates before the first CNP and behind it, where there is time for both.
+func TestSlowed(t *testing.T) {
+	series := func(at time.Duration) *flows.Series {
+		s := &flows.Series{Start: time.Unix(1, 0)}
+		for i := range time.Duration(10) {
+			octets := uint64(1000)
+			if i >= 4 {
+				octets = 500
+			}
+			s.Bins = append(s.Bins, flows.Bin{From: i * time.Millisecond, To: (i + 1) * time.Millisecond,
+				Tally: flows.Tally{IPOctets: octets}})
+		}
+		s.Marks = []flows.Mark{{Kind: flows.MarkGap, Time: s.Start}, {Kind: flows.MarkCNP, Time: s.Start.Add(at)}}
+		return s
+	}
+	before, behind, ok := slowed(series(4 * time.Millisecond))
+	require.True(t, ok)
+	require.EqualValues(t, []float64{8e6, 4e6}, []float64{before, behind})
+	_, _, ok = slowed(series(0))
+	require.False(t, ok, "nothing is before it")
+	_, _, ok = slowed(series(10 * time.Millisecond))
+	require.False(t, ok, "nothing is behind it")
+	_, _, ok = slowed(&flows.Series{})
+	require.False(t, ok)
+	_, _, ok = slowed(nil)
+	require.False(t, ok)
+}
