@@ -17,6 +17,9 @@ type Inputs struct {
 	Names []string
 	Live  bool // the only name is that of an interface
 	Stdin io.Reader
+	// Without says, once the flags are parsed, whether a command without any of these
+	// reads something else. Nil is false.
+	Without func() bool
 
 	iface string // of -i
 }
@@ -30,7 +33,8 @@ func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool)
 		return Unparsed(err), false
 	}
 	i.Live = i.iface != ""
-	if i.Live == (len(i.Names) > 0) {
+	none := !i.Live && len(i.Names) == 0 && i.Without != nil && i.Without()
+	if i.Live == (len(i.Names) > 0) && !none {
 		flags.Usage()
 		return Misused, false
 	}

@@ -23,6 +23,7 @@ import (
 const usage = `usage: rocecn flows [flags] FILE…
        rocecn flows [flags] -i INTERFACE
        rocecn flows [-json] [-top N] [-trouble] [-address …] [-qp …] -compare A B
+       rocecn flows [-json] [-interval TIME] [-top N] [-trouble] [-address …] [-qp …] -sflow ADDR [FILE…]
 Says what happened to every flow of RoCEv2 traffic: packets missing and repeated, and why; CE marks and CNPs; round
 trip times. FILE is a pcap or pcapng capture, gzip or not, or - for standard input; several are read as one.
 
@@ -44,6 +45,7 @@ type options struct {
 	hosts    []string // the files of what hosts counted themselves
 	explains bool     // print what is the matter
 	address  string   // of -listen; empty: none
+	sflow    string   // of -sflow; empty: none
 	twoPoint bool     // compare the two files
 	window   int
 }
@@ -69,6 +71,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.StringVar(&o.html, "html", "", "write a page to look at to this `file`, besides what is printed")
 	flags.StringVar(&o.address, "listen", "",
 		"serve what is known now at this `address`, such as 127.0.0.1:9480: a page at /, /flows.json and /metrics")
+	flags.StringVar(&o.sflow, "sflow", "", "count the packets that switches sampled: receive sFlow (version 5) "+
+		"at this UDP `address`, such as :6343, or with FILE or -i read what goes to its port")
 	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble",
 		"order by trouble, src, dst, first, last or a `number`, the greatest first")
@@ -108,6 +112,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
 	var ports cli.Ports
 	ports.Flags(flags)
+	o.inputs.Without = func() bool { return o.sflow != "" }
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return nil, status
 	}
@@ -134,6 +139,11 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		err = errors.New("-explain: goes with neither -compare, -csv, -prometheus nor -shard")
 	case o.address != "" && o.twoPoint:
 		err = errors.New("-listen: does not go with -compare")
+	case o.sflow != "" && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || len(o.rules) > 0 ||
+		o.html != "" || o.address != "" || o.explains || len(o.hosts) > 0 || o.table.Shards > 1 || *order != "trouble"):
+		err = errors.New("-sflow: goes with -json, -interval, -top, -trouble, -address, -qp and -dscp alone")
+	case o.sflow != "" && !strings.Contains(o.sflow, ":"):
+		err = errors.New("-sflow: an address and a port are needed, such as :6343")
 	case o.window < 1:
 		err = errors.New("-window: at least 1")
 	case forms > 1:
@@ -203,6 +213,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if o.twoPoint {
 		return o.compare(ctx, stdout, stderr)
+	}
+	if o.sflow != "" {
+		return o.collect(ctx, stdout, stderr)
 	}
 	if err := o.checkPage(); err != nil {
 		cli.Say(stderr, "flows", "-html "+o.html, err)

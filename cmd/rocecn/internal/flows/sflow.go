@@ -1,0 +1,497 @@
+package flows
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/sflow"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A collector takes the packets out of datagrams of sFlow, and counts them.
+type collector struct {
+	*options
+	port    uint16
+	samples *flows.Samples
+	decoder flows.Decoder
+	human   human
+	out     *bufio.Writer
+
+	agents map[agentKey]*agent
+	counts sflowCounts
+
+	from, to time.Time // the present interval, of -interval
+}
+
+// agentKey names a part of an agent, which numbers its datagrams.
+type agentKey struct {
+	address netip.Addr
+	part    uint32
+}
+
+// An agent is what is known of one.
+type agent struct {
+	next, uptime uint32
+	drops        map[flows.SamplePoint]uint32 // that each point said last
+}
+
+// sflowCounts are the counts of the last line.
+type sflowCounts struct {
+	Sampled       bool   `json:"sampled"`
+	Total         bool   `json:"total"`
+	Datagrams     uint64 `json:"datagrams"`
+	Lost          uint64 `json:"lost_datagrams"` // by their sequence numbers
+	Broken        uint64 `json:"broken_datagrams"`
+	Agents        int    `json:"agents"`
+	Points        int    `json:"points"` // data sources
+	Samples       uint64 `json:"samples"`
+	WithoutHeader uint64 `json:"without_header"`
+	Drops         uint64 `json:"dropped_by_agents"` // since they were seen first
+	Refused       uint64 `json:"refused"`           // samples of agents, points and queue pairs without room
+	Others        uint64 `json:"other_packets"`     // of the samples, neither RoCEv2 nor about congestion
+	BrokenPackets uint64 `json:"broken_packets"`
+	Cut           uint64 `json:"cut_packets"` // too short to tell
+}
+
+// What there is room for: who sends datagrams may invent both.
+const (
+	maxAgents = 1024
+	maxPoints = 4096
+)
+
+// longLate is how many milliseconds older than the one before a datagram is at most that is out of order.
+const longLate = 10_000
+
+// collect is -sflow ADDR: datagrams that come to a socket, or those in captures that
+// go to its port.
+func (o *options) collect(ctx context.Context, stdout, stderr io.Writer) (status int) {
+	_, port, _ := strings.Cut(o.sflow[strings.LastIndexByte(o.sflow, ':'):], ":")
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return cli.Misuse(stderr, "flows", fmt.Errorf("-sflow: %q is no port", port))
+	}
+	o.decoder.NoICRC = true
+	c := &collector{options: o, port: uint16(n), decoder: o.decoder, agents: map[agentKey]*agent{},
+		samples: flows.NewSamples(o.table.MaxFlows), out: bufio.NewWriterSize(stdout, 64<<10),
+		human:  human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""},
+		counts: sflowCounts{Sampled: true, Total: true}}
+	if len(o.inputs.Names) == 0 {
+		err = c.receive(ctx, stderr)
+	}
+	for _, name := range o.inputs.Names {
+		var out cli.OutputError
+		if err := c.read(ctx, name); errors.As(err, &out) {
+			return cli.End(stderr, "flows", out)
+		} else if err != nil {
+			cli.Say(stderr, "flows", name, err)
+			status = cli.Failed
+		}
+	}
+	if err == nil {
+		err = c.print()
+	}
+	if err != nil {
+		return cli.End(stderr, "flows", err)
+	}
+	return status
+}
+
+// receive counts what comes to a socket, until an interrupt.
+func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
+	in, err := netio.ListenUDP(c.sflow)
+	if err != nil {
+		return fmt.Errorf("-sflow: %w", err)
+	}
+	defer in.Close()
+	poll, err := netio.NewPoll(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer poll.Close()
+	fmt.Fprintf(stderr, "rocecn flows: receiving sFlow at %v\n", in.Addr())
+	limit := time.Duration(-1)
+	if c.interval > 0 {
+		limit = min(c.interval, 200*time.Millisecond)
+	}
+	for {
+		_, packets, err := poll.Next(limit)
+		if err == io.EOF {
+			if lost := in.Lost(); lost > 0 {
+				fmt.Fprintf(stderr, "rocecn flows: %s dropped by the kernel\n", cli.Count(lost, "datagram"))
+			}
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for i := range packets {
+			var d rocev2.Datagram
+			if d.DecodeIP(packets[i].Data) == nil {
+				if err := c.datagram(d.Data, packets[i].Time); err != nil {
+					return err
+				}
+			}
+		}
+		if len(packets) == 0 && c.interval > 0 {
+			if err := c.reach(time.Now()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// read counts the datagrams in a capture, or on an interface.
+func (c *collector) read(ctx context.Context, name string) error {
+	in, err := c.inputs.Open(ctx, name, func(int64) error { return nil }, nil)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var r capture.Record
+	var f rocev2.Frame
+	for {
+		switch err := in.Next(&r); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case !r.Supported():
+			continue
+		}
+		var d rocev2.Datagram
+		if f.Decode(r.Data, r.Options()) != nil || f.Datagram(&d, c.port) != nil {
+			continue
+		}
+		if err := c.datagram(d.Data, r.Time); err != nil {
+			return err
+		}
+	}
+}
+
+// datagram counts the samples of a datagram that came at a time: when they were taken
+// it does not say.
+func (c *collector) datagram(b []byte, at time.Time) error {
+	if c.interval > 0 {
+		if err := c.reach(at); err != nil {
+			return err
+		}
+	}
+	c.counts.Datagrams++
+	var d sflow.Datagram
+	if d.Decode(b) != nil {
+		c.counts.Broken++
+		return nil
+	}
+	a := c.agent(&d)
+	for {
+		var s sflow.Sample
+		ok, err := d.Next(&s)
+		if err != nil || ok && s.Rate == 0 {
+			c.counts.Broken++
+		}
+		if !ok {
+			return nil
+		}
+		c.counts.Samples++
+		point := flows.SamplePoint{Agent: d.Agent, Type: s.SourceType, Index: s.SourceIndex}
+		switch {
+		case a == nil || !c.point(a, point, s.Drops):
+			c.counts.Refused++
+		case s.Rate == 0:
+		case s.Header == nil:
+			c.counts.WithoutHeader++
+		default:
+			var p flows.Packet
+			c.decoder.Decode(&p, s.Header, s.Options)
+			c.samples.Observe(&p, point, s.Rate, at)
+		}
+	}
+}
+
+// agent returns whose datagram it is, nil if there is no room, and counts those that
+// are missing before it.
+func (c *collector) agent(d *sflow.Datagram) *agent {
+	k := agentKey{d.Agent, d.SubAgent}
+	a := c.agents[k]
+	switch {
+	case a == nil && len(c.agents) == maxAgents:
+		return nil
+	case a == nil:
+		a = &agent{drops: map[flows.SamplePoint]uint32{}}
+		c.agents[k] = a
+		c.counts.Agents++
+	case d.Sequence-a.next <= 1<<31:
+		c.counts.Lost += uint64(d.Sequence - a.next)
+	case a.uptime-d.Uptime < longLate: // out of order: it counted as lost
+		c.counts.Lost -= min(c.counts.Lost, 1)
+		return a
+	} // or it began anew
+	a.next, a.uptime = d.Sequence+1, d.Uptime
+	return a
+}
+
+// point says whether there is room for a point, and counts what the agent dropped.
+func (c *collector) point(a *agent, p flows.SamplePoint, drops uint32) bool {
+	was, known := a.drops[p]
+	switch {
+	case !known && c.counts.Points == maxPoints:
+		return false
+	case !known:
+		c.counts.Points++
+	case drops-was < 1<<31: // or it began anew
+		c.counts.Drops += uint64(drops - was)
+	}
+	a.drops[p] = drops
+	return true
+}
+
+// reach prints the interval that ends before or at t, and begins the next.
+func (c *collector) reach(t time.Time) error {
+	if !c.to.IsZero() && t.Before(c.to) && c.from.Sub(t) <= stepBack {
+		return nil
+	}
+	if !c.to.IsZero() {
+		if err := c.print(); err != nil {
+			return err
+		}
+		c.samples = flows.NewSamples(c.table.MaxFlows)
+	}
+	c.from, c.to = t, t.Add(c.interval)
+	return nil
+}
+
+// print prints what was sampled in the present interval, or in all.
+func (c *collector) print() error {
+	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool {
+		return !c.choice.addressed(s.Src, s.Dst) || c.choice.dscps != 0 && s.DSCP&c.choice.dscps == 0 ||
+			len(c.choice.qps) > 0 && !(s.WithQP && slices.Contains(c.choice.qps, s.DestQP)) ||
+			c.choice.trouble && s.ECN[rocev2.CE]+s.Answers.Total() == s.ACKs
+	})
+	slices.SortStableFunc(all, func(a, b flows.Sampled) int {
+		return cmp.Or(cmp.Compare(b.ECN[rocev2.CE]+noticed(&b), a.ECN[rocev2.CE]+noticed(&a)),
+			cmp.Compare(most(&b).Packets, most(&a).Packets))
+	})
+	rest := 0
+	if c.top > 0 && len(all) > c.top {
+		rest, all = len(all)-c.top, all[:c.top]
+	}
+	s := c.samples.Stats()
+	total := c.counts
+	total.Refused += c.samples.Refused()
+	total.Others, total.BrokenPackets, total.Cut = s.Others, s.Broken, s.Cut
+	if c.form != "json" {
+		c.printTable(all, rest, &total)
+		return cli.Output(c.out.Flush())
+	}
+	out := json.NewEncoder(c.out)
+	var err error
+	for i := range all {
+		err = cmp.Or(err, out.Encode(sampledLineOf(&all[i], c.during())))
+	}
+	return cli.Output(cmp.Or(err, out.Encode(struct {
+		Interval *intervalLine `json:"interval,omitempty"`
+		sflowCounts
+	}{c.during(), total}), c.out.Flush()))
+}
+
+func (c *collector) during() *intervalLine {
+	if c.interval == 0 {
+		return nil
+	}
+	return &intervalLine{stamp(c.from.UTC()), stamp(c.to.UTC())}
+}
+
+// noticed returns how many notifications were among samples.
+func noticed(s *flows.Sampled) (n uint64) {
+	for _, of := range notices(&s.Answers) {
+		n += of
+	}
+	return n
+}
+
+// most returns the point that shows most.
+func most(s *flows.Sampled) flows.PointSamples {
+	return slices.MaxFunc(s.Points, func(a, b flows.PointSamples) int { return cmp.Compare(a.Packets, b.Packets) })
+}
+
+// A sampledLine is the JSON object of samples to a queue pair.
+type sampledLine struct {
+	Sampled   bool               `json:"sampled"`
+	Src       netip.Addr         `json:"src"`
+	Dst       netip.Addr         `json:"dst"`
+	DestQP    *uint32            `json:"dest_qp,omitempty"`
+	Transport string             `json:"transport,omitempty"`
+	First     string             `json:"first"`
+	Last      string             `json:"last"`
+	Interval  *intervalLine      `json:"interval,omitempty"`
+	VLAN      uint16             `json:"vlan,omitempty"`
+	PCP       []int              `json:"pcp,omitempty"`
+	SrcMAC    string             `json:"src_mac,omitempty"`
+	DstMAC    string             `json:"dst_mac,omitempty"`
+	SrcPort   uint16             `json:"src_port,omitempty"`
+	Varies    []string           `json:"varies,omitempty"`
+	DSCP      []int              `json:"dscp,omitempty"`
+	Requests  *sampledRequests   `json:"sampled_requests,omitempty"`
+	Answers   sampledAnswers     `json:"sampled_answers,omitzero"`
+	Points    []sampledPointLine `json:"points"`
+	Elsewhere uint64             `json:"samples_elsewhere,omitempty"`
+}
+
+type (
+	sampledRequests struct {
+		Packets  uint64  `json:"packets"`
+		IPOctets uint64  `json:"ip_octets"`
+		ECN      ecnLine `json:"ecn"`
+	}
+	sampledAnswers struct {
+		Responses uint64            `json:"responses,omitempty"`
+		ACKs      uint64            `json:"acks,omitempty"`
+		NAKs      map[string]uint64 `json:"naks,omitempty"`
+		RNRNAKs   uint64            `json:"rnr_naks,omitempty"`
+		CNPs      uint64            `json:"cnps,omitempty"`
+		Fast      uint64            `json:"fast_cnps,omitempty"`
+		PPFC      uint64            `json:"ppfc,omitempty"`
+		FCN       uint64            `json:"fcn,omitempty"`
+		Proxy     uint64            `json:"proxy,omitempty"`
+	}
+	sampledPointLine struct {
+		Agent    netip.Addr `json:"agent"`
+		Source   string     `json:"source"`
+		Rate     uint32     `json:"sampling_rate"`
+		Samples  uint64     `json:"samples"`
+		Packets  uint64     `json:"estimated_packets"`
+		IPOctets uint64     `json:"estimated_ip_octets"`
+	}
+)
+
+func sampledLineOf(s *flows.Sampled, during *intervalLine) *sampledLine {
+	counted := countedLineOf(&s.Answers)
+	l := &sampledLine{Sampled: true, Src: s.Src, Dst: s.Dst, First: stamp(s.First), Last: stamp(s.Last),
+		Interval: during, Elsewhere: s.Elsewhere, Points: []sampledPointLine{},
+		Answers: sampledAnswers{s.Responses, s.ACKs, counted.NAKs, s.RNRNAKs, s.CNPs, s.Fast, s.PPFC, s.FCN, s.Proxy}}
+	if s.WithQP {
+		l.DestQP = &s.DestQP
+	}
+	if len(counted.NAKs) == 0 {
+		l.Answers.NAKs = nil
+	}
+	if s.Requests.Packets > 0 {
+		l.Transport, l.VLAN, l.PCP, l.SrcPort = s.Transport.String(), s.VLAN, setBits(uint64(s.PCP)), s.SrcPort
+		l.SrcMAC, l.DstMAC, l.Varies, l.DSCP = s.SrcMAC.String(), s.DstMAC.String(), varies(&s.Varies), setBits(s.DSCP)
+		l.Requests = &sampledRequests{s.Requests.Packets, s.IPOctets, ecnLine{s.ECN[0], s.ECN[2], s.ECN[1], s.ECN[3]}}
+	}
+	for _, p := range s.Points {
+		l.Points = append(l.Points, sampledPointLine{p.Agent, sourceOf(p.SamplePoint), p.Rate, p.Samples, p.Packets,
+			p.IPOctets})
+	}
+	return l
+}
+
+// sourceOf writes a data source.
+func sourceOf(p flows.SamplePoint) string { return fmt.Sprintf("%d:%d", p.Type, p.Index) }
+
+// printTable prints samples for people.
+func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts) {
+	if d := c.during(); d != nil {
+		fmt.Fprintf(c.out, "%s to %s\n", d.From, d.To)
+	}
+	const unknown = "gaps, losses, repeats, round trip times and pairs of queue pairs are unknown"
+	fmt.Fprintln(c.out, "samples, not packets:", unknown)
+	rows := [][]cell{{}}
+	for _, name := range []string{"TO QP", "TR", "SAMPLES", "CE", "ESTIMATE", "OCTETS", "PORT", "AT"} {
+		rows[0] = append(rows[0], cell{Text: name})
+	}
+	names := []string{"FROM AND TO"}
+	var remarks [][]string
+	for i := range all {
+		s, p := &all[i], most(&all[i])
+		qp, transport, ce, port := none, none, cell{Text: none}, none
+		if s.WithQP {
+			qp = queuePair(s.DestQP)
+		}
+		if s.Requests.Packets > 0 {
+			transport, port = s.Transport.String(), strconv.Itoa(int(s.SrcPort))
+			ce = alarming(float64(s.ECN[rocev2.CE]), yellow, "%s", percent(s.ECN[rocev2.CE], s.Requests.Packets))
+		}
+		if s.Varies.SrcPort {
+			port = "varies"
+		}
+		var n uint64
+		for _, q := range s.Points {
+			n += q.Samples
+		}
+		rows = append(rows, []cell{{Text: qp}, {Text: transport}, {Text: scaled(float64(n + s.Elsewhere))}, ce,
+			{Text: "~" + scaled(float64(p.Packets))}, {Text: "~" + scaled(float64(p.IPOctets))}, {Text: port},
+			{Text: fmt.Sprintf("%v %s", p.Agent, sourceOf(p.SamplePoint))}})
+		names = append(names, fmt.Sprintf("%v > %v", s.Src, s.Dst))
+		words := answered(&s.Answers)
+		if s.Responses > 0 {
+			words = append(words, cli.Count(s.Responses, "response"))
+		}
+		if len(s.Points) > 1 {
+			words = append(words, cli.Count(len(s.Points), "point"))
+		}
+		remarks = append(remarks, words)
+	}
+	if len(all) > 0 {
+		c.align(names, rows, remarks)
+	}
+	if rest > 0 {
+		fmt.Fprintf(c.out, "and %s\n", cli.Count(rest, "more line"))
+	}
+	parts := []string{cli.Count(total.Datagrams, "datagram") + " of " + cli.Count(total.Agents, "agent"),
+		cli.Count(total.Samples, "sample") + " at " + cli.Count(total.Points, "point")}
+	for _, n := range []struct {
+		n    uint64
+		what string
+	}{{total.Lost, "datagrams lost"}, {total.Broken, "broken"}, {total.Drops, "samples dropped by agents"},
+		{total.WithoutHeader, "samples without a header"}, {total.Refused, "samples without room"},
+		{total.Others, "other packets"}, {total.BrokenPackets, "broken packets"}, {total.Cut, "packets cut"}} {
+		if n.n > 0 {
+			parts = append(parts, fmt.Sprint(n.n, " ", n.what))
+		}
+	}
+	for _, line := range wrap(parts, columns) {
+		fmt.Fprintln(c.out, line)
+	}
+}
+
+// align prints rows behind names, and remarks below each but the first.
+func (c *collector) align(names []string, rows [][]cell, remarks [][]string) {
+	widths := make([]int, len(rows[0]))
+	name := 0
+	for i, row := range rows {
+		name = max(name, len(names[i]))
+		for j, cell := range row {
+			widths[j] = max(widths[j], cell.width())
+		}
+	}
+	for i, row := range rows {
+		line := []byte(names[i] + strings.Repeat(" ", name-utf8.RuneCountInString(names[i])))
+		for j, cell := range row {
+			line = append(line, strings.Repeat(" ", 1+widths[j]-cell.width())...)
+			line = c.human.coloured(line, cell.Text, cell.colour)
+		}
+		c.out.Write(append(line, '\n'))
+		if i > 0 {
+			for _, text := range wrap(remarks[i-1], columns-2) {
+				fmt.Fprintf(c.out, "  %s\n", text)
+			}
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package flows
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/sflow"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// datagrams are those of Open vSwitch in a capture.
+func datagrams(t *testing.T) (all [][]byte) {
+	for _, r := range wiretest.Capture(t, "sflow/ovs.pcap") {
+		var u rocev2.Datagram
+		require.NoError(t, u.Decode(r.Data, rocev2.DecodeOptions{}, sflow.Port))
+		all = append(all, u.Data)
+	}
+	return all
+}
+
+// What is counted is what tshark sees in the same samples, and of what samples do not
+// tell nothing is said.
+func TestSFlow(t *testing.T) {
+	path := wiretest.Path(t, "sflow", "ovs.pcap")
+	var frames [][]byte
+	for _, r := range wiretest.Capture(t, "sflow/ovs.pcap") {
+		frames = append(frames, r.Data)
+	}
+	const qp, rate = "infiniband.bth.destqp", "sflow.flow_sample.sampling_rate"
+	seen := map[string]uint64{}
+	samples := 0
+	for _, row := range wiretest.TsharkAs(t, []string{"udp.port==6343,sflow"}, []string{qp, rate}, frames...) {
+		for _, n := range row.All(qp) {
+			seen[n]++
+		}
+		samples += len(row.All(rate))
+	}
+	require.NotEmpty(t, seen)
+	got := map[string]uint64{}
+	all := lines(t, "-sflow", ":6343", path)
+	for _, l := range all[:len(all)-1] {
+		require.Equal(t, true, l["sampled"])
+		for _, p := range l["points"].([]any) {
+			n := at(p, "samples").(float64)
+			require.Equal(t, 4*n, at(p, "estimated_packets"))
+			require.EqualValues(t, 4, at(p, "sampling_rate"))
+			require.Equal(t, "2:1000", at(p, "source"))
+			require.Equal(t, "127.0.0.1", at(p, "agent"))
+			got["0x"+strings.TrimPrefix(queuePair(uint32(l["dest_qp"].(float64))), "0x")] += uint64(n)
+		}
+		for _, unknown := range []string{
+			"psn", "repeats_by", "lives", "rtt_us", "rate_bps", "messages", "packets", "src_qp",
+		} {
+			require.NotContains(t, l, unknown)
+		}
+	}
+	require.Equal(t, seen, got)
+	total := all[len(all)-1]
+	require.EqualValues(t, samples, total["samples"])
+	require.EqualValues(t, len(frames), total["datagrams"])
+	require.EqualValues(t, 0, total["lost_datagrams"])
+
+	status, out, _ := run(t, nil, "-sflow", ":6343", "-top", "1", path)
+	require.Zero(t, status)
+	require.Contains(t, out, "losses, repeats, round trip times and pairs of queue pairs are unknown\n")
+	require.Regexp(t, `and \d+ more lines\n14 datagrams of 1 agent, 62 samples at 1 point, 42 other packets\n$`, out)
+	_, out, _ = run(t, nil, "-sflow", ":6344", path)
+	require.Contains(t, out, "\n0 datagrams of 0 agents, ")
+	_, out, _ = run(t, nil, "-sflow", ":6343", "-qp", "19", path)
+	require.NotContains(t, out, "0x000012")
+	require.Contains(t, out, "0x000013")
+	intervals := lines(t, "-sflow", ":6343", "-interval", "1ms", path)
+	sum := 0.0
+	for _, l := range intervals {
+		require.NotEmpty(t, at(l, "interval", "from"))
+		if p, ok := l["points"].([]any); ok {
+			for i := range p {
+				sum += at(p[i], "samples").(float64)
+			}
+		}
+	}
+	require.Equal(t, total["samples"].(float64)-total["other_packets"].(float64), sum)
+}
+
+// A socket gets what a capture of it holds.
+func TestSFlowSocket(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	first := make(chan struct{})
+	stderr := &output{line: first}
+	status, out := make(chan int, 1), new(strings.Builder)
+	go func() { status <- Run(ctx, []string{"-json", "-sflow", "127.0.0.1:0"}, nil, out, stderr) }()
+	<-first
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(stderr.String())
+	conn, err := net.Dial("udp", address)
+	require.NoError(t, err)
+	defer conn.Close()
+	for _, b := range append(datagrams(t), []byte("x")) {
+		_, err := conn.Write(b)
+		require.NoError(t, err)
+	}
+	interrupt() // what the kernel has is read
+	require.Zero(t, <-status, stderr)
+	all := lines(t, "-sflow", ":6343", wiretest.Path(t, "sflow", "ovs.pcap"))
+	got := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, got, len(all))
+	for i, text := range got {
+		var l map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &l))
+		want := all[i]
+		if want["total"] == true {
+			want["datagrams"], want["broken_datagrams"] = want["datagrams"].(float64)+1, 1.0
+		}
+		for _, m := range []map[string]any{l, want} {
+			delete(m, "first")
+			delete(m, "last")
+		}
+		require.Equal(t, want, l)
+	}
+}
+
+// collected is a collector without input.
+func collected(t *testing.T) *collector {
+	t.Helper()
+	return &collector{options: &options{}, agents: map[agentKey]*agent{}, samples: flows.NewSamples(0)}
+}
+
+// changed is a datagram with another word at a place.
+func changed(b []byte, at int, n uint32) []byte {
+	b = slices.Clone(b)
+	binary.BigEndian.PutUint32(b[at:], n)
+	return b
+}
+
+// Datagrams that are missing are counted by their numbers, out of order or not, and not
+// where an agent begins anew; samples that an agent dropped likewise.
+func TestSFlowLost(t *testing.T) {
+	const sequence, uptime = 16, 20
+	one := datagrams(t)[2] // flow samples alone
+	c := collected(t)
+	numbered := func(n, at uint32) {
+		require.NoError(t, c.datagram(changed(changed(one, sequence, n), uptime, at), time.Unix(100, 0)))
+	}
+	numbered(1<<32-2, 50000)
+	numbered(1<<32-1, 50000)
+	numbered(0, 60000)
+	require.Zero(t, c.counts.Lost)
+	numbered(5, 70000)
+	require.EqualValues(t, 4, c.counts.Lost)
+	numbered(3, 69000)
+	require.EqualValues(t, 3, c.counts.Lost)
+	numbered(6, 80000)
+	require.EqualValues(t, 3, c.counts.Lost)
+	numbered(1, 10) // it began anew
+	numbered(2, 20)
+	require.EqualValues(t, 3, c.counts.Lost)
+	require.Equal(t, 1, c.counts.Agents)
+
+	const drops = 28 + 8 + 16
+	c = collected(t)
+	for _, n := range []uint32{1000, 1007, 3} {
+		require.NoError(t, c.datagram(changed(changed(one, 24, 1), drops, n), time.Unix(100, 0))) // one sample
+	}
+	require.EqualValues(t, 7, c.counts.Drops)
+	require.Equal(t, 1, c.counts.Points)
+}
+
+// Whatever agents and points a sender invents, there is an end, and what there is no
+// room for is counted.
+func TestSFlowRoom(t *testing.T) {
+	const agent, source, samplingRate = 8, 28 + 8 + 4, 28 + 8 + 8
+	one := datagrams(t)[2]
+	c := collected(t)
+	n := uint64(8) // samples of each
+	for i := range uint32(maxAgents + 100) {
+		require.NoError(t, c.datagram(changed(one, agent, i), time.Unix(100, 0)))
+	}
+	require.Len(t, c.agents, maxAgents)
+	require.Equal(t, 100*n, c.counts.Refused)
+	c = collected(t)
+	for i := range uint32(maxPoints + 100) {
+		require.NoError(t, c.datagram(changed(one, source, i), time.Unix(100, 0)))
+	}
+	require.Equal(t, maxPoints, c.counts.Points)
+	require.EqualValues(t, 101, c.counts.Refused, "the others of each are of one more point")
+	c = collected(t)
+	require.NoError(t, c.datagram(changed(one, samplingRate, 0), time.Unix(100, 0)))
+	require.EqualValues(t, 1, c.counts.Broken, "one packet in none")
+}
+
+func TestSFlowMisuse(t *testing.T) {
+	path := wiretest.Path(t, "sflow", "ovs.pcap")
+	for _, args := range [][]string{{"-sflow", "6343", path}, {"-sflow", ":x", path}, {"-sflow", ":70000", path},
+		{"-sflow", ":6343", "-csv", path}, {"-sflow", ":6343", "-check", "ce=0", path},
+		{"-sflow", ":6343", "-html", t.TempDir() + "/p", path}, {"-sflow", ":6343", "-listen", "127.0.0.1:0", path},
+		{"-sflow", ":6343", "-sort", "ce", path}, {"-sflow", ":6343", "-explain", path}, {"-i", "lo", path}, {}} {
+		status, _, stderr := run(t, nil, args...)
+		require.Equal(t, 2, status, args)
+		require.NotEmpty(t, stderr)
+	}
+	status, _, stderr := run(t, nil, "-sflow", ":6343", t.TempDir()+"/none")
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "no such file")
+	status, _, stderr = run(t, nil, "-sflow", "192.0.2.250:6343")
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "-sflow: ")
+}
+
+// What an output says of a sample of another kind: a CNP, an FCN, and marks.
+func TestSFlowAnswers(t *testing.T) {
+	var records []byte
+	b, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
+	require.NoError(t, err)
+	in, err := capture.Open(strings.NewReader(string(b)))
+	require.NoError(t, err)
+	n := uint32(0)
+	word := binary.BigEndian.AppendUint32
+	for r := new(capture.Record); in.Next(r) == nil; n++ {
+		padded := (len(r.Data) + 3) &^ 3
+		head := []uint32{1, uint32(32 + 8 + 16 + padded), n, 7, 100, 0, 0, 0, 0, 1,
+			1, uint32(16 + padded), 1, r.OrigLen, 0, uint32(len(r.Data))}
+		for _, w := range head {
+			records = word(records, w)
+		}
+		records = append(append(records, r.Data...), make([]byte, padded-len(r.Data))...)
+	}
+	var datagram []byte
+	for _, w := range []uint32{5, 1, 0xC00002C8, 0, 1, 1, n} {
+		datagram = word(datagram, w)
+	}
+	c := collected(t)
+	require.NoError(t, c.datagram(append(datagram, records...), time.Unix(100, 0)))
+	require.EqualValues(t, n, c.counts.Samples)
+	sums := sampledAnswers{}
+	for _, s := range c.samples.Snapshot() {
+		l := sampledLineOf(&s, nil)
+		require.Equal(t, l.Answers.FCN+l.Answers.Proxy == 0, l.DestQP != nil)
+		require.Equal(t, "0:7", l.Points[0].Source)
+		sums.CNPs += l.Answers.CNPs
+		sums.Fast += l.Answers.Fast
+		sums.FCN += l.Answers.FCN
+	}
+	require.Positive(t, sums.CNPs)
+	require.Positive(t, sums.Fast)
+	require.Positive(t, sums.FCN)
+}

@@ -1,0 +1,107 @@
+package flows
+
+import (
+	"math"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+func point(i uint32) SamplePoint {
+	return SamplePoint{Agent: netip.MustParseAddr("192.0.2.200"), Index: i}
+}
+
+// What was sampled is counted where it was, and never added to what was sampled
+// elsewhere; a flow's counts are those of its samples.
+func TestSamples(t *testing.T) {
+	s := NewSamples(0)
+	var d Decoder
+	var p Packet
+	frames := wiretest.Capture(t, "rxe-perf4.pcap")
+	want := map[uint32]uint64{} // IP octets of requests to a queue pair of 10.77.0.1, of which every third is sampled
+	for i, f := range frames {
+		d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+		if p.kind != request && p.kind != answer || i%3 > 0 {
+			continue
+		}
+		at := point(uint32(i % 2))
+		s.Observe(&p, at, 3, time.Unix(100, int64(i)))
+		if p.kind == request && f.Data[33] == 1 {
+			want[p.pkt.QP&maxQP] += uint64(p.ipOctets)
+		}
+	}
+	require.NotEmpty(t, want)
+	for _, f := range s.Snapshot() {
+		require.True(t, f.WithQP)
+		if f.Dst == netip.MustParseAddr("10.77.0.1") {
+			require.Equal(t, want[f.DestQP], f.IPOctets)
+		}
+		n := f.Requests.Packets + f.Responses + f.Answers.Total()
+		for _, at := range f.Points {
+			require.Equal(t, 3*at.Samples, at.Packets)
+			require.EqualValues(t, 3, at.Rate)
+			n -= at.Samples
+		}
+		require.Zero(t, n, f.FlowKey)
+		require.Equal(t, [MessageKinds]Messages{}, f.Messages)
+	}
+}
+
+// Nothing that comes has more than there is room for, and everything is counted somewhere.
+func TestSamplesRoom(t *testing.T) {
+	made := traffic.Generate(3, traffic.Options{Connections: 8})
+	s := NewSamples(4)
+	var d Decoder
+	var p Packet
+	for i, f := range made.Frames {
+		d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+		s.Observe(&p, point(uint32(i%20)), 1<<32-1, f.Time)
+	}
+	all := s.Snapshot()
+	require.Len(t, all, 4)
+	n := s.Refused() + s.Stats().Others + s.Stats().Broken + s.Stats().Cut
+	for _, f := range all {
+		require.LessOrEqual(t, len(f.Points), maxPoints)
+		n += f.Elsewhere
+		for _, at := range f.Points {
+			n += at.Samples
+		}
+	}
+	require.Equal(t, s.Stats().Packets, n)
+	require.EqualValues(t, uint64(math.MaxUint64), sumOrMost(1<<63, 1<<63))
+	require.EqualValues(t, 7, sumOrMost(3, 4))
+}
+
+// A CNP, an FCN and a PFC frame: to whom it goes, to whom without a queue pair, and not at all.
+func TestSamplesKinds(t *testing.T) {
+	s := NewSamples(0)
+	var d Decoder
+	var p Packet
+	kinds := map[kind]bool{}
+	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "tour.pcap"} {
+		for _, f := range wiretest.Capture(t, name) {
+			d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+			kinds[p.kind] = true
+			s.Observe(&p, point(1), 10, f.Time)
+		}
+	}
+	for k := nothing; k <= pfcKind; k++ {
+		require.True(t, kinds[k] || k == cutShort, k)
+	}
+	var sums Answers
+	for _, f := range s.Snapshot() {
+		sums.add(&f.Answers)
+		require.Equal(t, f.FCN+f.Proxy == 0, f.WithQP)
+	}
+	for _, n := range []uint64{sums.CNPs, sums.Fast, sums.PPFC, sums.FCN, sums.Proxy} {
+		require.Positive(t, n)
+	}
+	require.Positive(t, s.Stats().Others)
+	require.Positive(t, s.Stats().Broken)
+}
