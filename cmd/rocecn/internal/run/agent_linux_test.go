@@ -146,6 +146,12 @@ func (a *agent) awaits(t *testing.T, want float64, name string, labels ...string
 	})
 }
 
+// says waits until the agent has said something: its metrics may be ahead of what it writes.
+func (a *agent) says(t *testing.T, part string) {
+	t.Helper()
+	wiretest.Await(t, part, func() bool { return strings.Contains(a.log(), part) })
+}
+
 // reload writes another configuration, and sends SIGHUP.
 func (a *agent) reload(t *testing.T, config string) {
 	t.Helper()

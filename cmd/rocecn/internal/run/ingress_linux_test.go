@@ -7,7 +7,6 @@ import (
 
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -62,14 +61,14 @@ accept = ["2001:db8:2::c/128"]
 	sends(t, core, message)
 	cnps(t, in, 1, ip("2001:db8:1::1"))
 	agent.reload(t, strings.Replace(config, "enabled = true", "enabled = true\nidle = \"30s\"", 1))
-	wiretest.Await(t, "the reload", func() bool { return strings.Contains(agent.log(), "msg=reloaded") })
+	agent.says(t, "msg=reloaded")
 	require.Equal(t, label, forwarded(data).OuterFlowLabel())
 	sends(t, core, message, message)
 	cnps(t, in, 2, ip("2001:db8:1::1"))
 
 	agent.reload(t, strings.Replace(config, "enabled = true", "enabled = true\nmax_flows = 9", 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, agent.log(), "MaxFlows")
+	agent.says(t, "MaxFlows")
 	require.Equal(t, label, forwarded(data).OuterFlowLabel())
 	agent.addsUp(t, 6)
 	agent.awaits(t, 1, "rocecn_ingress_flows")

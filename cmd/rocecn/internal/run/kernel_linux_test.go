@@ -142,7 +142,7 @@ as = "cnp"
 
 	agent.reload(t, strings.Replace(config, `as = "cnp"`, `as = "log"`, 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, agent.log(), "role.sender.as: the kernel makes CNPs")
+	agent.says(t, "role.sender.as: the kernel makes CNPs")
 	agent.reload(t, config+"window = \"1h\"\n") // what was learned and counted stays
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	total := agent.metric("rocecn_role_packets_total", `outcome="accepted"`)
@@ -318,14 +318,14 @@ as = "cnp"
 		sends(t, core, fast(t, data))
 		return refused() > before
 	})
-	require.Contains(t, agent.log(), "rdma: it says: no such device")
+	agent.says(t, "rdma: it says: no such device")
 	says("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
 	now := accepted()
 	wiretest.Await(t, "it knows it again", func() bool {
 		sends(t, core, fast(t, data))
 		return accepted() > now
 	})
-	require.Contains(t, agent.log(), "says its queue pairs again")
+	agent.says(t, "says its queue pairs again")
 	agent.reload(t, strings.Replace(config, "rdma = \"rxe0\"\n", "", 1))
 	wiretest.Await(t, "nobody is asked any more", func() bool {
 		was := refused()

@@ -77,13 +77,9 @@ func TestProxy(t *testing.T) {
 	// What is wrong changes nothing, and shows.
 	agent.reload(t, strings.Replace(theProxy, `"cnp"`, `"cnq"`, 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	wiretest.Await(t, "the error", func() bool {
-		return strings.Contains(agent.log(), "role.proxy.senders[0].send: ")
-	})
+	agent.says(t, "role.proxy.senders[0].send: ")
 	agent.reload(t, strings.Replace(theProxy, `["traffic"]`, `["trafic"]`, 1))
-	wiretest.Await(t, "the error", func() bool {
-		return strings.Contains(agent.log(), "role.proxy.observe[0]: there is no [source.trafic]")
-	})
+	agent.says(t, "role.proxy.observe[0]: there is no [source.trafic]")
 	sends(t, fromB, complaint(t, data))
 	cnps(t, in, 1, proxyAddr)
 
@@ -296,7 +292,7 @@ func TestCapabilities(t *testing.T) {
 		return startAs(t, r, config, append(append([]string{setpriv}, args...), program)...)
 	}
 	agent := with(strings.Fields(line)...)
-	wiretest.Await(t, "the agent is ready", func() bool { return strings.Contains(agent.log(), "msg=ready") })
+	agent.says(t, "msg=ready")
 	fromA, fromB := raw(t, a), raw(t, b)
 	sends(t, fromA, datagram(t, 17))
 	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
@@ -305,7 +301,7 @@ func TestCapabilities(t *testing.T) {
 	agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "logged"]`, 1)+
 		"[source.logged]\ntype = \"nflog\"\ngroup = 7\n") // for which a right is missing
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, agent.log(), "source.logged: 7: ")
+	agent.says(t, "source.logged: 7: ")
 	sends(t, fromB, complaint(t, datagram(t, 17)))
 	cnps(t, in, 1, proxyAddr)
 	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+theProxy), 0o644))
@@ -387,7 +383,7 @@ self = ["2001:db8:2::1"]
 	wiretest.Await(t, "the agent", func() bool { return strings.Contains(agent.get("/readyz"), "source.late") })
 	require.NoError(t, os.WriteFile(agent.config, []byte(late+"\n# changed\n"), 0o600))
 	require.NoError(t, agent.Process.Signal(hup))
-	wiretest.Await(t, "the reload", func() bool { return strings.Contains(agent.log(), "msg=reloaded") })
+	agent.says(t, "msg=reloaded")
 	hears("WATCHDOG=1")
 	wiretest.Link(t, wiretest.End{Host: h, Device: "late0"},
 		wiretest.End{Host: wiretest.NewHost(t, "other"), Device: "late1"})
@@ -405,13 +401,13 @@ func TestReloadOpens(t *testing.T) {
 		"[source.more]\ntype = \"capture\"\nfile = \"" + missing + "\"\n"
 	agent.reload(t, capture)
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, agent.log(), "source.more: ")
+	agent.says(t, "source.more: ")
 	require.EqualValues(t, 2, agent.metric("rocecn_source_up"))
 	agent.reload(t, theProxy)
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	agent.reload(t, strings.Replace(theProxy, `type = "raw"`, "type = \"capture\"\nfile = \""+missing+"\"", 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, agent.log(), "sink.net: ")
+	agent.says(t, "sink.net: ")
 	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
 	for _, name := range []string{"logged", "renamed"} { // the group is one socket's alone
 		agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "`+name+`"]`, 1)+
@@ -432,16 +428,12 @@ func TestReloadOpens(t *testing.T) {
 func TestReloadAgent(t *testing.T) {
 	_, r, b, _ := network(t)
 	agent := start(t, r, theProxy)
-	says := func(part string) {
-		t.Helper()
-		wiretest.Await(t, part, func() bool { return strings.Contains(agent.log(), part) })
-	}
 	signal := func(s syscall.Signal) { require.NoError(t, agent.Process.Signal(s)) }
 	write := func(table string) {
 		require.NoError(t, os.WriteFile(agent.config, []byte("[agent]\n"+table+theProxy), 0o600))
 	}
 	signal(hup)
-	says("nothing has changed")
+	agent.says(t, "nothing has changed")
 	require.NotContains(t, agent.log(), "msg=reloaded")
 	require.Contains(t, agent.get("/debug/pprof/cmdline"), "404")
 
@@ -451,10 +443,10 @@ func TestReloadAgent(t *testing.T) {
 	write("http = \"[2001:db8:77::1]:9479\"\n") // no address of this host
 	signal(hup)
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	says("agent.http: ")
+	agent.says(t, "agent.http: ")
 	write("http = \"[::1]:9480\"\nlog = { format = \"json\" }\n")
 	signal(hup)
-	says(`"msg":"reloaded"`)
+	agent.says(t, `"msg":"reloaded"`)
 	require.Empty(t, agent.get("/metrics"))
 	agent.monitor = "[::1]:9480"
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
@@ -463,11 +455,11 @@ func TestReloadAgent(t *testing.T) {
 	wiretest.Await(t, "nobody answers", func() bool { return agent.get("/metrics") == "" })
 
 	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
-	says("reason=unknown_qp")
+	agent.says(t, "reason=unknown_qp")
 	signal(syscall.SIGUSR1)
-	says("msg=status source=messages type=udp input=[2001:db8:2::1]:1022 up=true packets=1 lost=0 reopened=0")
-	says("msg=status role=proxy pairs=0 ignored=0 sent=0 marked=0")
-	says("msg=status sink=net role=proxy up=true packets=0 no_route=0")
+	agent.says(t, "msg=status source=messages type=udp input=[2001:db8:2::1]:1022 up=true packets=1 lost=0 reopened=0")
+	agent.says(t, "msg=status role=proxy pairs=0 ignored=0 sent=0 marked=0")
+	agent.says(t, "msg=status sink=net role=proxy up=true packets=0 no_route=0")
 	agent.terminate(t)
 }
 
@@ -509,7 +501,7 @@ func TestLiveDryRun(t *testing.T) {
 	agent.Cmd = exec.Command(self, "-dry-run", "-config", written(t, "agent.toml", theProxy))
 	agent.Env, agent.Stdout = append(os.Environ(), isAgent+"=1"), lines
 	agent.run(t)
-	wiretest.Await(t, "the agent is ready", func() bool { return strings.Contains(agent.log(), "msg=ready") })
+	agent.says(t, "msg=ready")
 	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
 	wiretest.Await(t, "a line", func() bool {
 		return strings.Contains(string(octetsOf(t, lines.Name())), "unknown_qp")
