@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -53,6 +54,8 @@ const (
 	SignRepeatNAK
 	SignRepeatRNR
 	SignRepeatRead
+	SignRefused // NAKs of other codes
+	SignCorrupt // requests with a wrong ICRC
 	noSign
 )
 
@@ -61,7 +64,7 @@ const SignKinds = int(noSign)
 
 var signNames = [SignKinds]string{"request", "not ECT", "CE", "answer", "answer after CE", "sequence NAK", "RNR NAK",
 	"CNP", "notification", "gap", "out of order", "sent again", "repeat after a timeout", "repeat after a NAK",
-	"repeat after an RNR NAK", "rest of a READ"}
+	"repeat after an RNR NAK", "rest of a READ", "NAK", "wrong ICRC"}
 
 // String returns what was seen, in a few words.
 func (k SignKind) String() string { return enumtext.Name(k, signNames[:], "SignKind") }
@@ -88,16 +91,19 @@ type Notifier struct {
 	From netip.Addr
 	Kind NoticeKind
 	Sign
-	Close uint64        // how many came less than 10 µs after the one before
+	Close uint64        // how many came less than 10 µs after the one before; of NoticeCNP 4 µs
 	Least time.Duration // between two; negative with fewer than two
 }
 
 // maxNotifiers is how many are kept of each flow.
 const maxNotifiers = 4
 
-// closeNotice is below what time notifications are close: an eighth of what DCQCN's authors have a receiver wait at
-// most.
-const closeNotice = int64(10 * time.Microsecond)
+// Below these times notifications are close: a fifth of what DCQCN's authors have a receiver wait; and for CNPs of
+// receivers the least that adapters have as their default.
+const (
+	closeNotice = int64(10 * time.Microsecond)
+	closeCNP    = int64(4 * time.Microsecond)
+)
 
 // An evidence is an [Evidence] that grows.
 type evidence struct {
@@ -160,6 +166,9 @@ func (e *evidence) request(p *Packet, frame uint64, at int64) {
 	case rocev2.NotECT:
 		e.signs[SignNotECT].add(frame, at)
 	}
+	if p.icrcWrong {
+		e.signs[SignCorrupt].add(frame, at)
+	}
 	e.pace.request(p.ipOctets, at)
 }
 
@@ -195,6 +204,9 @@ func (e *evidence) answer(r *reply) {
 	e.signs[SignAnswer].add(r.frame, r.at)
 	if e.signs[SignCE].count > 0 {
 		e.signs[SignAnswerAfterCE].add(r.frame, r.at)
+	}
+	if code, ok := r.syndrome.Code(); ok && !r.unread && r.kind() == bth.SyndromeNAK && code != bth.NAKPSNSequence {
+		e.signs[SignRefused].add(r.frame, r.at)
 	}
 }
 
@@ -240,7 +252,7 @@ func (e *evidence) notice(kind NoticeKind, from *key, class, pcp uint8, frame ui
 	}
 	n := &e.notifiers[i]
 	if d := at - n.until; n.count > 0 && d >= 0 {
-		if d < closeNotice {
+		if d < closeNotice && (kind != NoticeCNP || d < closeCNP) {
 			n.close++
 		}
 		if !n.spaced || d < n.least {

@@ -40,6 +40,9 @@ type Port struct {
 	met   uint64 // packets that met congestion by RED
 	most  int64  // the most octets in the data queue
 	quiet sim.Time
+
+	tap  func(frame []byte) // nil: nobody looks
+	seen []byte             // its frame
 }
 
 // String returns the nodes from which and to which the port sends.
@@ -119,6 +122,9 @@ func (p *Port) Handle(arg uint32) {
 func (p *Port) arrived(r ref) {
 	k := p.net.pool.at(r)
 	p.net.note(p.peer, k)
+	if p.peer.tap != nil {
+		p.peer.tapped(r, k)
+	}
 	p.peer.owner.arrive(p.peer, r, k)
 }
 

@@ -9,7 +9,9 @@ import (
 
 // rules are all rules. Those about symptoms come last: they leave out what others explained.
 var rules = []func(*view){
-	pauseStorm, cnpMissing, notReady,
+	pauseStorm, incast, onePath, cnpMissing, cnpUnheeded, notECNCapable, otherDSCP, tooManyNotices, notReady, storm,
+	timedOut, reordered,
+	lost, congested, refused, corrupt, notCaptured,
 }
 
 // Explain returns the verdicts about what a table has seen: causes before symptoms, of each kind that about the most

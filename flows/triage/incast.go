@@ -1,0 +1,181 @@
+package triage
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+const (
+	fewSenders = 3  // make an incast
+	fewHits    = 10 // that a flow should have had, by the share of others', until its having none means something
+)
+
+// incast: several senders sent to one receiver at once, and what was marked or notified about is what they sent.
+//
+// Evidence: flows from three sources or more to one receiver met congestion, and there is a time at which all of them
+// did.
+//
+// Counter-evidence: other sources whose flows to the same receiver met none at that time though they sent enough: then
+// it is not the receiver. Flows of the same sources to other receivers that met it, too: then it is where they come
+// from, or between. Flows of the same two hosts of which some met it and others not: then it is one of several paths.
+func incast(v *view) {
+	type candidate struct {
+		group
+		since, until time.Time
+		hits         flows.Sign
+	}
+	var all []candidate
+	of := map[netip.Addr]bool{}
+	for _, g := range v.to {
+		var hit []*flows.Flow
+		for _, f := range g.flows {
+			if congestion(f).Count >= fewMarks {
+				hit = append(hit, f)
+			}
+		}
+		at := together(hit)
+		if sources(at) < fewSenders {
+			continue
+		}
+		c := candidate{group: group{g.of, at}}
+		var total uint64
+		c.since, c.until, c.hits, total = spell(at)
+		spared := map[netip.Addr]bool{}
+		for _, f := range g.flows {
+			if s := congestion(f); s.Count == 0 && during(f, c.since, c.until)*c.hits.Count >= fewHits*total {
+				spared[f.Src] = true
+			}
+		}
+		if len(spared)*4 > sources(at) {
+			continue
+		}
+		all = append(all, c)
+		of[g.of] = true
+	}
+	for i := range all {
+		c := &all[i]
+		from := map[netip.Addr]bool{}
+		for _, f := range c.flows {
+			from[f.Src] = true
+		}
+		elsewhere := map[netip.Addr]bool{} // sources with flows that met congestion on the way to others, too
+		for _, f := range v.flows {
+			s := congestion(f)
+			if from[f.Src] && !of[f.Dst] && s.Count >= fewMarks && overlap(s.Since, s.Until, c.since, c.until) {
+				elsewhere[f.Src] = true
+			}
+		}
+		if len(elsewhere)*4 > len(from) {
+			continue
+		}
+		v.say(Verdict{
+			Cause: Incast, Party: c.of.String(), Since: c.hits.Since, Until: c.hits.Until,
+			Text: fmt.Sprintf("%d senders sent to %v at once, %s, from %s on: %s", len(from), c.of,
+				count(len(c.flows), "flow"), clock(c.hits), met(c.flows)),
+			Next: "Look at the queue of the last switch's port to this receiver, and at who makes all of them send to it at " +
+				"the same time.",
+			Frames: frames(c.flows, flows.SignCE, flows.SignNotice),
+			Filter: congested1(c.flows, c.of),
+		}, c.flows)
+	}
+}
+
+// met says how many packets met congestion.
+func met(all []*flows.Flow) string {
+	marks, notices, requests := sum(all, flows.SignCE), sum(all, flows.SignNotice), sum(all, flows.SignRequest)
+	text := ""
+	switch {
+	case marks.Count > 0:
+		text = fmt.Sprintf("%d of %s came with CE (%s).", marks.Count, count(requests.Count, "packet"),
+			share(marks.Count, requests.Count))
+	default:
+		text = fmt.Sprintf("nodes on the way sent %s about %s.", count(notices.Count, "notification"),
+			count(requests.Count, "packet"))
+	}
+	return text
+}
+
+// congested1 selects what is marked among the requests of flows to one address, and notifications about them.
+func congested1(all []*flows.Flow, to netip.Addr) string {
+	var terms []string
+	if sum(all, flows.SignCE).Count > 0 {
+		terms = append(terms, "("+and(address("dst", to), ecn(to, 3))+")")
+	}
+	if notices := sum(all, flows.SignNotice); notices.Count > 0 {
+		terms = append(terms, "("+and(notifiers(all), between(notices))+")")
+	}
+	return or(terms...)
+}
+
+// notifiers selects what the nodes sent that notified about flows.
+func notifiers(all []*flows.Flow) string {
+	seen := map[netip.Addr]bool{}
+	var terms []string
+	for _, f := range all {
+		for _, n := range f.Evidence.Notifiers {
+			if n.Kind != flows.NoticeCNP && !seen[n.From] {
+				seen[n.From] = true
+				terms = append(terms, address("src", n.From))
+			}
+		}
+	}
+	if len(terms) > maxTerms {
+		return "udp"
+	}
+	return or(terms...)
+}
+
+// together returns the flows that met congestion around the moment at which most sources did.
+func together(all []*flows.Flow) (most []*flows.Flow) {
+	best := 0
+	for _, one := range all {
+		at := congestion(one).Since
+		seen := map[netip.Addr]bool{}
+		for _, f := range all {
+			if s := congestion(f); !at.Before(s.Since) && !at.After(s.Until) {
+				seen[f.Src] = true
+			}
+		}
+		if len(seen) > best {
+			best, most = len(seen), nil
+			for _, f := range all {
+				if s := congestion(f); !at.Before(s.Since) && !at.After(s.Until) {
+					most = append(most, f)
+				}
+			}
+		}
+	}
+	return most
+}
+
+// spell returns from when to when flows met congestion, how often, and how many requests they sent.
+func spell(all []*flows.Flow) (since, until time.Time, hits flows.Sign, requests uint64) {
+	for _, f := range all {
+		hits = plus(hits, congestion(f))
+		requests += f.Packets
+	}
+	return hits.Since, hits.Until, hits, requests
+}
+
+// during returns how many of a flow's requests came within a span of time, as if they had come evenly.
+func during(f *flows.Flow, since, until time.Time) uint64 {
+	s := &f.Evidence.Signs[flows.SignRequest]
+	from, to := s.Since, s.Until
+	if from.Before(since) {
+		from = since
+	}
+	if to.After(until) {
+		to = until
+	}
+	all, part := s.Until.Sub(s.Since), to.Sub(from)
+	switch {
+	case part < 0:
+		return 0
+	case all <= 0:
+		return s.Count
+	}
+	return uint64(float64(s.Count) * float64(part) / float64(all))
+}

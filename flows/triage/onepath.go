@@ -1,0 +1,95 @@
+package triage
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// onePath: of the flows of two hosts, those with some UDP source ports met congestion, and the others met none. ECMP
+// sends them different ways, by the source port, and one way has too much.
+//
+// Evidence: flows of one pair of hosts in one direction, at the same time, some with marks or notifications, others
+// with none that by the share of the first should have had ten or more; no source port has flows of both kinds.
+//
+// Counter-evidence: the receiver's link is the same for all of them, as is the sender's: what all pass does not mark
+// some alone. Flows that cannot be marked, or whose source port varies, do not count, nor do those of another DSCP,
+// which may have a queue of their own.
+func onePath(v *view) {
+	var hit, spared []*flows.Flow
+	var ports []uint16
+	for _, to := range v.to {
+		for _, g := range groupBy(to.flows, source) {
+			a, b := split(g.flows)
+			if len(a) == 0 || len(b) == 0 {
+				continue
+			}
+			hit, spared = append(hit, a...), append(spared, b...)
+			for _, f := range a {
+				ports = append(ports, f.SrcPort)
+			}
+		}
+	}
+	if len(hit) == 0 {
+		return
+	}
+	hits := flows.Sign{}
+	for _, f := range hit {
+		hits = plus(hits, congestion(f))
+	}
+	slices.Sort(ports)
+	ports = slices.Compact(ports)
+	v.say(Verdict{
+		Cause: OnePath, Since: hits.Since, Until: hits.Until,
+		Text: fmt.Sprintf("One of several paths has too much: from %s on, the flows with the UDP source ports %s met "+
+			"congestion, and %s between the same hosts at the same time met none. Of the first, %s",
+			clock(hits), list(ports, 6), count(len(spared), "flow"), met(hit)),
+		Next: "ECMP chooses the path by the source port: look at which links these hash to, and use more ports, or " +
+			"balance by load.",
+		Frames: frames(hit, flows.SignCE, flows.SignNotice),
+		Filter: congestedOf(hit),
+	}, hit)
+}
+
+// split returns which flows of a pair of hosts met congestion, and which should have and did not; none where a source
+// port has both, or the others do not convict.
+func split(all []*flows.Flow) (hit, spared []*flows.Flow) {
+	for _, f := range all {
+		if f.Sequenced && !f.Varies.SrcPort && congestion(f).Count >= fewHits {
+			hit = append(hit, f)
+		}
+	}
+	if len(hit) == 0 {
+		return nil, nil
+	}
+	since, until, hits, requests := spell(hit)
+	for _, f := range all {
+		s := &f.Evidence.Signs
+		switch {
+		case slices.Contains(hit, f) || !f.Sequenced || f.Varies.SrcPort || s[flows.SignNotECT].Count > 0 ||
+			f.DSCP != hit[0].DSCP:
+		case congestion(f).Count > 0 || during(f, since, until)*hits.Count < fewHits*requests:
+		default:
+			spared = append(spared, f)
+		}
+	}
+	for _, f := range spared {
+		if slices.ContainsFunc(hit, func(h *flows.Flow) bool { return h.SrcPort == f.SrcPort }) {
+			return nil, nil
+		}
+	}
+	return hit, spared
+}
+
+// congestedOf selects what is marked among the requests of flows, and notifications about them.
+func congestedOf(all []*flows.Flow) string {
+	var terms []string
+	if sum(all, flows.SignCE).Count > 0 {
+		terms = append(terms, "("+and(requests(all), or(ecn(all[0].Dst, 3)))+")")
+	}
+	if notices := sum(all, flows.SignNotice); notices.Count > 0 {
+		terms = append(terms, "("+and(notifiers(all), between(notices))+")")
+	}
+	return or(terms...)
+}

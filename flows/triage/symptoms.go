@@ -1,0 +1,113 @@
+package triage
+
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// What was seen of flows, and no rule above explains.
+
+// lost: packets were lost, or something was repeated.
+func lost(v *view) {
+	for _, g := range v.each(destination, func(f *flows.Flow) bool {
+		return (loses(f) || f.PSN.Unjudged > 0 || f.Causes.Read > 0) &&
+			!v.explained(f, OtherDSCP, Storm, TimedOut, Reordered, NotReady)
+	}) {
+		seen := sum(g.flows, append([]flows.SignKind{flows.SignRepeatRead}, losses...)...)
+		var missing, unjudged, repeats uint64
+		for _, f := range g.flows {
+			missing += f.PSN.Lost
+			unjudged += f.PSN.Unjudged
+			repeats += f.PSN.Repeats
+		}
+		text := fmt.Sprintf("Packets to %v were lost from %s on: %d never came here, and %s.", g.of, clock(seen), missing,
+			was(repeats, "packet")+" sent again")
+		if unjudged > 0 {
+			text += fmt.Sprintf(" Of %d more it cannot be said whether the network or the capture lost them: nothing came "+
+				"back.", unjudged)
+		}
+		v.say(Verdict{
+			Cause: Lost, Since: seen.Since, Until: seen.Until, Text: text,
+			Next:   "Capture at a second point, and compare the two with -compare: that shows where.",
+			Frames: frames(g.flows, append([]flows.SignKind{flows.SignRepeatRead}, losses...)...),
+			Filter: and(hosts(g.flows), between(seen)),
+		}, g.flows)
+	}
+}
+
+// congested: packets were marked, or notified about.
+func congested(v *view) {
+	for _, g := range v.each(destination, func(f *flows.Flow) bool {
+		return congestion(f).Count > 0 && !v.explained(f, Incast, OnePath, CNPMissing, CNPUnheeded, TooManyNotices)
+	}) {
+		_, _, hits, _ := spell(g.flows)
+		var judged, cut uint64
+		for _, f := range g.flows {
+			judged += f.Evidence.Control.Judged
+			cut += f.Evidence.Control.Cut
+		}
+		text := fmt.Sprintf("The way to %v was congested from %s on: %s", g.of, clock(hits), met(g.flows))
+		if judged > 0 {
+			text += fmt.Sprintf(" Senders slowed down behind %d of %s.", cut, count(judged, "CNP"))
+		}
+		v.say(Verdict{
+			Cause: Congested, Since: hits.Since, Until: hits.Until, Text: text,
+			Next:   "Capture at the receiver as well, or with IOAM: a mark does not say which switch made it.",
+			Frames: frames(g.flows, flows.SignCE, flows.SignNotice),
+			Filter: congestedOf(g.flows),
+		}, g.flows)
+	}
+}
+
+// refused: the receiver refused requests for good, which ends the connection.
+func refused(v *view) {
+	for _, g := range v.each(destination, func(f *flows.Flow) bool { return f.Evidence.Signs[flows.SignRefused].Count > 0 }) {
+		naks := sum(g.flows, flows.SignRefused)
+		v.say(Verdict{
+			Cause: Refused, Since: naks.Since, Until: naks.Until,
+			Text: fmt.Sprintf("%v refused %s with NAKs other than for a PSN, from %s on: requests that are not allowed, or "+
+				"that it cannot carry out. That ends the connection.", g.of, count(naks.Count, "request"), clock(naks)),
+			Next:   "The NAK's code says which: look at keys, addresses and lengths that the two programs use.",
+			Frames: frames(g.flows, flows.SignRefused),
+			Filter: and(address("src", g.of), "infiniband.aeth.syndrome >= 0x61"),
+		}, g.flows)
+	}
+}
+
+// corrupt: packets came with a wrong ICRC.
+func corrupt(v *view) {
+	for _, g := range v.each(source, func(f *flows.Flow) bool { return f.ICRCWrong > 0 }) {
+		wrong := sum(g.flows, flows.SignCorrupt)
+		v.say(Verdict{
+			Cause: Corrupt, Since: wrong.Since, Until: wrong.Until,
+			Text: fmt.Sprintf("%s of %v came with a wrong ICRC, from %s on: receivers drop them.",
+				count(wrong.Count, "packet"), g.of, clock(wrong)),
+			Next:   "Something on the way changes what it must not, or the sender's ICRC is wrong for such packets.",
+			Frames: frames(g.flows, flows.SignCorrupt),
+			Filter: and(requests(g.flows), between(wrong)),
+		}, g.flows)
+	}
+}
+
+// notCaptured: the receiver acknowledged what the capture does not have.
+func notCaptured(v *view) {
+	for _, g := range v.each(destination, func(f *flows.Flow) bool { return f.PSN.Unseen > 0 }) {
+		gaps := sum(g.flows, flows.SignGap)
+		if gaps.Count == 0 { // the last ones of the flow
+			gaps = sum(g.flows, flows.SignAnswer)
+		}
+		var unseen uint64
+		for _, f := range g.flows {
+			unseen += f.PSN.Unseen
+		}
+		v.say(Verdict{
+			Cause: NotCaptured, Since: gaps.Since, Until: gaps.Until,
+			Text: fmt.Sprintf("%s to %v missed here, from %s on, though the receiver acknowledged them: the capture lost "+
+				"them, not the network.", was(unseen, "packet"), g.of, clock(gaps)),
+			Next:   "Capture with less: only headers (-s), a filter, a faster disk.",
+			Frames: some([]Frame{{gaps.First, "behind the first gap"}, {gaps.Last, "behind the last gap"}}),
+			Filter: and(hosts(g.flows), between(gaps)),
+		}, g.flows)
+	}
+}

@@ -1,0 +1,50 @@
+package triage
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// fewSilence is how long a sender must have been silent until what it repeats then is taken for a timeout: no useful
+// timer of 4.096 µs times a power of two is shorter, and no copy of a network comes so late.
+const fewSilence = 200 * time.Microsecond
+
+// timedOut: a sender waited for an acknowledgement that did not come, and sent again.
+//
+// Evidence: repeats that no NAK explains, the first of them after a silence of the flow.
+//
+// Counter-evidence: no answers in the capture, or some that only the sender got: then a NAK may be what is missing, and
+// there is no verdict. Repeats without a silence before them.
+func timedOut(v *view) {
+	for _, g := range v.each(source, func(f *flows.Flow) bool {
+		e := f.Evidence
+		return f.Causes.Timeout > 0 && e.MostSilence >= fewSilence && e.Signs[flows.SignAnswer].Count > 0
+	}) {
+		again := sum(g.flows, flows.SignTimeout)
+		var longest time.Duration
+		var covered uint64
+		for _, f := range g.flows {
+			longest = max(longest, f.Evidence.MostSilence)
+			covered += f.Evidence.Covered
+		}
+		why := "None of these had been acknowledged here: they were lost, or their ACKs before this point."
+		switch {
+		case covered*2 >= again.Count:
+			why = fmt.Sprintf("Of these, %d had been acknowledged here before: the ACKs were lost between here and the "+
+				"sender, or the timer is too short.", covered)
+		case covered > 0:
+			why = fmt.Sprintf("Of these, %d had been acknowledged here before, the others not.", covered)
+		}
+		v.say(Verdict{
+			Cause: TimedOut, Since: again.Since, Until: again.Until,
+			Text: fmt.Sprintf("%v waited for answers until its timer ran out, %s at most, and sent %s again, from %s on. %s",
+				g.of, about(longest), count(again.Count, "packet"), clock(again), why),
+			Next: "The last packet of a message, when it is lost, makes no gap and no NAK: look for drops on the way, and " +
+				"for ACKs that are dropped on the way back.",
+			Frames: frames(g.flows, flows.SignTimeout),
+			Filter: and(hosts(g.flows), between(again)),
+		}, g.flows)
+	}
+}
