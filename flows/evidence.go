@@ -232,7 +232,7 @@ func (e *evidence) notice(kind NoticeKind, from *key, class, pcp uint8, frame ui
 	if kind <= NoticeFast {
 		e.dscp |= 1 << (class >> 2)
 		e.pcp |= pcp
-		e.pace.notified(frame, at)
+		e.pace.notified(frame, at, e.signs[SignCE].count > 0)
 	}
 	if kind == NoticeCNP {
 		e.signs[SignCNP].add(frame, at)

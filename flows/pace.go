@@ -12,23 +12,27 @@ type Control struct {
 	// From a cut until the rate was again nine tenths of what it was before; nil without. Further CNPs meanwhile do
 	// not begin anew.
 	Recovery *Histogram
-	// The longest run of CNPs, each at most 100 µs after the one before, behind none of which the rate fell by a
-	// fifth, and at whose end it was no less than nine tenths of what it was at its beginning. It has at least
-	// MinUnheeded CNPs.
+	// The longest run of CNPs behind none of which the rate fell by 15 %, and at whose end it was no less than nine
+	// tenths of what it was at its beginning. It has MinUnheeded CNPs and lasts 1 ms, each at most 150 µs after the
+	// one before. Where requests came with CE, the capture is behind the queue, and the rate is that at which the
+	// queue empties: there the run lasts 10 ms, and CNPs come each 150 µs in the mean and 400 µs at most.
 	Unheeded Sign
 	Rate     float64 // bits a second, at the end of that run
 }
 
-// MinUnheeded is how many CNPs a sender must leave unheeded before Control says so. So many, one each 100 µs at most,
-// would have DCQCN's authors' sender slow down by a quarter or more, whatever came before.
+// MinUnheeded is how many CNPs a sender must leave unheeded before Control says so. So many, one each 150 µs at most,
+// slow DCQCN's authors' sender down, whatever came before.
 const MinUnheeded = 24
 
 const (
-	paceBefore = 16 // requests that make a rate
-	paceBlock  = 8  // behind a CNP
-	paceBlocks = 4  // of which the slowest counts
-	denseCNPs  = int64(100 * time.Microsecond)
-	leastRate  = 100e6 // bits a second: senders do not slow down below some rate
+	paceBefore   = 16 // requests that make a rate
+	paceBlock    = 8  // behind a CNP
+	paceBlocks   = 4  // of which the slowest counts
+	denseCNPs    = int64(150 * time.Microsecond)
+	longestGap   = int64(400 * time.Microsecond)
+	leastRun     = int64(time.Millisecond)
+	longestQueue = int64(10 * time.Millisecond) // that a switch has, at the rate of its link
+	leastRate    = 100e6                        // bits a second: senders do not slow down below some rate
 )
 
 // A pace is what a flow's last requests say of its rate.
@@ -90,11 +94,15 @@ func (p *pace) rate(now int64) float64 {
 	return float64(p.sum-uint64(p.octets[oldest])) * 8e9 / float64(span)
 }
 
-// notified records a CNP.
-func (p *pace) notified(frame uint64, at int64) {
+// notified records a CNP; behind says whether the capture is behind the queue.
+func (p *pace) notified(frame uint64, at int64, behind bool) {
 	p.judge()
 	before := p.rate(at)
-	if dense := at-p.run.until <= denseCNPs && at >= p.run.until; !dense || p.run.count == 0 || before < leastRate {
+	gap := denseCNPs
+	if behind {
+		gap = longestGap
+	}
+	if at-p.run.until > gap || at < p.run.until || before < leastRate {
 		p.run = sign{}
 	}
 	if before <= 0 {
@@ -105,7 +113,9 @@ func (p *pace) notified(frame uint64, at int64) {
 			p.runFrom = before
 		}
 		p.run.add(frame, at)
-		if p.run.count >= MinUnheeded && p.run.count > p.unheeded.count && before >= 0.9*p.runFrom {
+		lasted := p.run.until - p.run.since
+		long := lasted >= leastRun && !behind || lasted >= longestQueue && lasted <= int64(p.run.count)*denseCNPs
+		if long && p.run.count >= MinUnheeded && p.run.count > p.unheeded.count && before >= 0.9*p.runFrom {
 			p.unheeded, p.unheededRate = p.run, before
 		}
 	}
@@ -142,7 +152,7 @@ func (p *pace) judge() {
 	p.judged++
 	p.sumBefore += p.before
 	p.sumAfter += p.slowest
-	if p.slowest <= 0.8*p.before {
+	if p.slowest <= 0.85*p.before {
 		p.run = sign{}
 	}
 	if p.slowest <= 0.9*p.before {

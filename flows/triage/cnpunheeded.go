@@ -11,7 +11,7 @@ import (
 // Evidence: a run of CNPs, each soon after the one before, and at its end the flow is as fast as at its beginning; see
 // flows.Control.
 //
-// Counter-evidence: a fall of the rate by a fifth behind one of them; fewer CNPs than a sender may need that has seen
+// Counter-evidence: a fall of the rate behind one of them; fewer CNPs than a sender may need that has seen
 // none for long; a rate so low that senders slow down no more. CNPs that are lost between here and the sender are not
 // seen, and the sentence says so.
 func cnpUnheeded(v *view) {

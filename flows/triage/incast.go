@@ -3,6 +3,7 @@ package triage
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
@@ -74,40 +75,50 @@ func incast(v *view) {
 		v.say(Verdict{
 			Cause: Incast, Party: c.of.String(), Since: c.hits.Since, Until: c.hits.Until,
 			Text: fmt.Sprintf("%d senders sent to %v at once, %s, from %s on: %s", len(from), c.of,
-				count(len(c.flows), "flow"), clock(c.hits), met(c.flows)),
+				count(len(c.flows), "flow"), clock(c.hits), says(c.flows)),
 			Next: "Look at the queue of the last switch's port to this receiver, and at who makes all of them send to it at " +
 				"the same time.",
-			Frames: frames(c.flows, flows.SignCE, flows.SignNotice),
-			Filter: congested1(c.flows, c.of),
+			Frames: frames(c.flows, met(c.flows...)...),
+			Filter: selects(c.flows),
 		}, c.flows)
 	}
 }
 
-// met says how many packets met congestion.
-func met(all []*flows.Flow) string {
-	marks, notices, requests := sum(all, flows.SignCE), sum(all, flows.SignNotice), sum(all, flows.SignRequest)
-	text := ""
-	switch {
-	case marks.Count > 0:
-		text = fmt.Sprintf("%d of %s came with CE (%s).", marks.Count, count(requests.Count, "packet"),
-			share(marks.Count, requests.Count))
-	default:
-		text = fmt.Sprintf("nodes on the way sent %s about %s.", count(notices.Count, "notification"),
-			count(requests.Count, "packet"))
+// says says in a sentence how flows met congestion.
+func says(all []*flows.Flow) string {
+	requests := sum(all, flows.SignRequest)
+	var parts []string
+	for _, k := range met(all...) {
+		switch n := sum(all, k).Count; k {
+		case flows.SignCE:
+			parts = append(parts, fmt.Sprintf("%d came with CE (%s)", n, share(n, requests.Count)))
+		case flows.SignNotice:
+			parts = append(parts, "nodes on the way sent "+count(n, "notification"))
+		default:
+			parts = append(parts, "the receiver sent "+count(n, "CNP"))
+		}
 	}
-	return text
+	return fmt.Sprintf("of %s, %s.", count(requests.Count, "packet"), strings.Join(parts, ", and "))
 }
 
-// congested1 selects what is marked among the requests of flows to one address, and notifications about them.
-func congested1(all []*flows.Flow, to netip.Addr) string {
+// selects writes the filter for the signs of congestion of flows to one address.
+func selects(all []*flows.Flow) string {
 	var terms []string
-	if sum(all, flows.SignCE).Count > 0 {
-		terms = append(terms, "("+and(address("dst", to), ecn(to, 3))+")")
+	to := all[0].Dst
+	for _, k := range met(all...) {
+		switch k {
+		case flows.SignCE:
+			terms = append(terms, and(requests(all), ecn(to, 3)))
+		case flows.SignNotice:
+			terms = append(terms, and(notifiers(all), between(sum(all, k))))
+		default:
+			terms = append(terms, and(hosts(all), anyCNP))
+		}
 	}
-	if notices := sum(all, flows.SignNotice); notices.Count > 0 {
-		terms = append(terms, "("+and(notifiers(all), between(notices))+")")
+	if len(terms) == 1 {
+		return terms[0]
 	}
-	return or(terms...)
+	return "(" + strings.Join(terms, ") || (") + ")"
 }
 
 // notifiers selects what the nodes sent that notified about flows.

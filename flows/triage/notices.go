@@ -8,11 +8,11 @@ import (
 )
 
 // fewNotices is how many notifications about a flow one node must have sent until their frequency is judged.
-const fewNotices = 16
+const fewNotices = 5
 
 // tooManyNotices: a node notified a sender more often than that can act upon.
 //
-// Evidence: from one address, about one flow, 16 or more notifications of a kind, at least half of which came within
+// Evidence: from one address, about one flow, five or more notifications of a kind, at least half of which came within
 // 10 µs of the one before.
 //
 // Counter-evidence: CNPs of a receiver have their own rule of 4 µs, which is the least that adapters have as default;

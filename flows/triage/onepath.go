@@ -43,20 +43,20 @@ func onePath(v *view) {
 	v.say(Verdict{
 		Cause: OnePath, Since: hits.Since, Until: hits.Until,
 		Text: fmt.Sprintf("One of several paths has too much: from %s on, the flows with the UDP source ports %s met "+
-			"congestion, and %s between the same hosts at the same time met none. Of the first, %s",
-			clock(hits), list(ports, 6), count(len(spared), "flow"), met(hit)),
+			"congestion, and %s between the same hosts at the same time met none: %s",
+			clock(hits), list(ports, 6), count(len(spared), "flow"), says(hit)),
 		Next: "ECMP chooses the path by the source port: look at which links these hash to, and use more ports, or " +
 			"balance by load.",
-		Frames: frames(hit, flows.SignCE, flows.SignNotice),
-		Filter: congestedOf(hit),
+		Frames: frames(hit, met(hit...)...),
+		Filter: selects(hit),
 	}, hit)
 }
 
-// split returns which flows of a pair of hosts met congestion, and which should have and did not; none where a source
-// port has both, or the others do not convict.
+// split returns which flows of a pair of hosts met congestion, and which did not though together they should have; none
+// where a source port has both.
 func split(all []*flows.Flow) (hit, spared []*flows.Flow) {
 	for _, f := range all {
-		if f.Sequenced && !f.Varies.SrcPort && congestion(f).Count >= fewHits {
+		if f.Sequenced && !f.Varies.SrcPort && congestion(f).Count >= fewMarks {
 			hit = append(hit, f)
 		}
 	}
@@ -64,32 +64,20 @@ func split(all []*flows.Flow) (hit, spared []*flows.Flow) {
 		return nil, nil
 	}
 	since, until, hits, requests := spell(hit)
+	var expected uint64 // times requests
 	for _, f := range all {
-		s := &f.Evidence.Signs
-		switch {
-		case slices.Contains(hit, f) || !f.Sequenced || f.Varies.SrcPort || s[flows.SignNotECT].Count > 0 ||
-			f.DSCP != hit[0].DSCP:
-		case congestion(f).Count > 0 || during(f, since, until)*hits.Count < fewHits*requests:
-		default:
+		if !slices.Contains(hit, f) && f.Sequenced && !f.Varies.SrcPort && f.DSCP == hit[0].DSCP &&
+			f.Evidence.Signs[flows.SignNotECT].Count == 0 && congestion(f).Count == 0 {
 			spared = append(spared, f)
+			expected += during(f, since, until) * hits.Count
 		}
-	}
-	for _, f := range spared {
-		if slices.ContainsFunc(hit, func(h *flows.Flow) bool { return h.SrcPort == f.SrcPort }) {
+		if slices.ContainsFunc(hit, func(h *flows.Flow) bool { return h != f && h.SrcPort == f.SrcPort }) &&
+			!slices.Contains(hit, f) {
 			return nil, nil
 		}
 	}
+	if expected < fewHits*requests {
+		return nil, nil
+	}
 	return hit, spared
-}
-
-// congestedOf selects what is marked among the requests of flows, and notifications about them.
-func congestedOf(all []*flows.Flow) string {
-	var terms []string
-	if sum(all, flows.SignCE).Count > 0 {
-		terms = append(terms, "("+and(requests(all), or(ecn(all[0].Dst, 3)))+")")
-	}
-	if notices := sum(all, flows.SignNotice); notices.Count > 0 {
-		terms = append(terms, "("+and(notifiers(all), between(notices))+")")
-	}
-	return or(terms...)
 }

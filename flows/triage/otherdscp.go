@@ -3,58 +3,69 @@ package triage
 import (
 	"fmt"
 	"math/bits"
+	"net/netip"
 
 	"github.com/rocecn/rocecn/flows"
 )
 
 // otherDSCP: packets were lost of flows with another DSCP than most, and none of the others'.
 //
-// Evidence: most flows have one DSCP, and at least two of these sent a hundred packets or more together while a flow
-// with another DSCP lost some; all of the others came. What is lossless goes by the DSCP.
+// Evidence: most flows to a receiver have one DSCP, two flows or more, with a hundred packets or more together, and all
+// of these came, while a flow with another DSCP lost some. What is lossless goes by the DSCP.
 //
 // Counter-evidence: any loss among the flows with the usual DSCP; flows with several. What the lossless DSCP of a
 // network is, a capture does not say: where there is nothing to compare with, there is no verdict.
 func otherDSCP(v *view) {
-	var flowsOf, packets [64]uint64
-	var lossy [64]bool
-	var total uint64
-	for _, f := range v.flows {
-		if bits.OnesCount64(f.DSCP) != 1 || !f.Sequenced {
-			continue
-		}
-		d := bits.TrailingZeros64(f.DSCP)
-		flowsOf[d]++
-		packets[d] += f.Packets
-		lossy[d] = lossy[d] || loses(f)
-		total++
-	}
-	usual := 0
-	for d, n := range flowsOf {
-		if n > flowsOf[usual] {
-			usual = d
+	found := map[netip.Addr]uint64{} // by source: the DSCP that it should have, and that it has a verdict
+	var lossy []*flows.Flow
+	for _, g := range v.to {
+		usual, ok := usualDSCP(g.flows)
+		for _, f := range g.flows {
+			if ok && f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<usual && loses(f) {
+				lossy = append(lossy, f)
+				found[f.Src] = usual
+			}
 		}
 	}
-	if flowsOf[usual] < 2 || flowsOf[usual]*2 <= total || packets[usual] < 100 || lossy[usual] {
-		return
-	}
-	for _, g := range v.each(source, func(f *flows.Flow) bool {
-		return f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<usual && loses(f)
-	}) {
-		lost := sum(g.flows, losses...)
+	for _, g := range groupBy(lossy, source) {
+		lost, usual := sum(g.flows, losses...), found[g.of]
 		var set uint64
 		for _, f := range g.flows {
 			set |= f.DSCP
 		}
 		v.say(Verdict{
 			Cause: OtherDSCP, Party: g.of.String(), Since: lost.Since, Until: lost.Until,
-			Text: fmt.Sprintf("%v sends with DSCP %s, and packets of it are lost from %s on. %s with DSCP %d lost none: "+
-				"that one is lossless here, and this one is not.",
-				g.of, list(numbers(set), 4), clock(lost), count(flowsOf[usual], "flow"), usual),
+			Text: fmt.Sprintf("%v sends with DSCP %s, and packets of it are lost from %s on. Of the flows to the same "+
+				"receiver with DSCP %d none lost any: that one is lossless here, and this one is not.",
+				g.of, list(numbers(set), 4), clock(lost), usual),
 			Next:   fmt.Sprintf("Set the traffic class on the sender, so that it sends with DSCP %d.", usual),
 			Frames: frames(g.flows, losses...),
 			Filter: and(hosts(g.flows), between(lost)),
 		}, g.flows)
 	}
+}
+
+// usualDSCP returns the DSCP that most flows have, if they are enough to compare with, and none of them lost anything.
+func usualDSCP(all []*flows.Flow) (usual uint64, ok bool) {
+	var number, packets [64]uint64
+	var lossy [64]bool
+	var total uint64
+	for _, f := range all {
+		if bits.OnesCount64(f.DSCP) != 1 || !f.Sequenced {
+			continue
+		}
+		d := bits.TrailingZeros64(f.DSCP)
+		number[d]++
+		packets[d] += f.Packets
+		lossy[d] = lossy[d] || loses(f)
+		total++
+	}
+	for d, n := range number {
+		if n > number[usual] {
+			usual = uint64(d)
+		}
+	}
+	return usual, number[usual] >= 2 && number[usual]*2 > total && packets[usual] >= 100 && !lossy[usual]
 }
 
 // losses are the signs that packets of a flow were lost.

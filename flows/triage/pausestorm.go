@@ -12,14 +12,14 @@ import (
 // What makes pauses a storm: PFC that works pauses for some ten microseconds now and then.
 const (
 	stormXOFFs  = 5
-	stormShare  = 4                      // at least a fourth of the time from the first XOFF on
+	stormShare  = 4                      // at least a fourth of the time from the first XOFF to the last
 	stormPaused = 500 * time.Microsecond // in all
 )
 
 // pauseStorm: somebody paused a link for long.
 //
 // Evidence: PFC or PAUSE frames from a MAC address that stopped a priority for half a millisecond or more in all, and
-// for a fourth of the time from the first one to the capture's end.
+// for a fourth of the time from the first one to the last.
 //
 // Counter-evidence: who is paused pauses those behind him. Where several addresses pause, only who began is blamed.
 // PFC stays on its link: that a capture has none says nothing.
@@ -31,7 +31,6 @@ func pauseStorm(v *view) {
 		flows.Pauses
 	}
 	var all []storm
-	end := v.end()
 	for i := range v.Links {
 		l := &v.Links[i]
 		for p := range l.Pauses {
@@ -39,7 +38,7 @@ func pauseStorm(v *view) {
 			if s.paused = l.All.Paused; p < len(l.Priorities) {
 				s.paused = l.Priorities[p].Paused
 			}
-			span := max(end.Sub(s.Since), s.Until.Sub(s.Since))
+			span := s.Until.Sub(s.Since)
 			if s.Count >= stormXOFFs && s.paused >= stormPaused && s.paused*stormShare >= span {
 				all = append(all, s)
 			}
@@ -77,14 +76,4 @@ func pauseStorm(v *view) {
 		Frames: shown,
 		Filter: and("eth.src == "+first.link.Src.String(), "macc"),
 	}, nil)
-}
-
-// end returns when the last packet of a flow came.
-func (v *view) end() (end time.Time) {
-	for i := range v.Flows {
-		if last := v.Flows[i].Last; last.After(end) {
-			end = last
-		}
-	}
-	return end
 }

@@ -10,13 +10,13 @@ import (
 //
 // Evidence: requests that filled gaps before anybody asked for them, three or more of a flow.
 //
-// Counter-evidence: anything that stayed missing, a gap that was filled after a NAK, a repeat after a timeout: then
-// what comes late may be sent again.
+// Counter-evidence: a gap that was filled after a NAK, a repeat after a silence, more than one in eight that stayed
+// missing: then what comes late may be sent again. At the two ends of a capture some may be on the other side.
 func reordered(v *view) {
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
 		s := &f.Evidence.Signs
-		return s[flows.SignLate].Count >= 3 && s[flows.SignResent].Count == 0 && f.PSN.StayedMissing() == 0 &&
-			f.Causes.Timeout == 0 && s[flows.SignAnswer].Count+s[flows.SignRequest].Count > 0
+		return s[flows.SignLate].Count >= 3 && s[flows.SignResent].Count == 0 &&
+			(f.PSN.StayedMissing()+f.Causes.Timeout)*8 <= f.PSN.Late && f.Evidence.MostSilence < fewSilence
 	}) {
 		late, total := sum(g.flows, flows.SignLate), sum(g.flows, flows.SignRequest)
 		sprays, repeats := 0, uint64(0)
@@ -35,7 +35,7 @@ func reordered(v *view) {
 		}
 		v.say(Verdict{
 			Cause: Reordered, Since: late.Since, Until: late.Until,
-			Text: fmt.Sprintf("%d of %s to %v came out of order from %s on, and none is lost. %s", late.Count,
+			Text: fmt.Sprintf("%d of %s to %v came out of order from %s on, and none had to be sent again. %s", late.Count,
 				count(total.Count, "packet"), g.of, clock(late), why),
 			Next: "That is as it should be where packets are sprayed and the receiver can put them in order; else turn the " +
 				"spraying off for this traffic.",

@@ -14,24 +14,28 @@ const (
 // storm: a large part of what a flow sends is sent again, for what the receiver missed: go-back-N repeats all that was
 // under way for each packet that is lost.
 //
-// Evidence: repeats after NAKs, or of the rest of READs, that are a fifth of the flow's packets and fifty at least.
+// Evidence: repeats after NAKs, of the rest of READs, or by a timer while the flow goes on, that are a fifth of its
+// packets and fifty at least.
 //
-// Counter-evidence: repeats for RNR NAKs or timeouts have verdicts of their own. Who lost the packets is not said.
+// Counter-evidence: repeats for RNR NAKs, and timeouts after a silence, have verdicts of their own. Who lost the packets is not said.
 func storm(v *view) {
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
 		n := f.Causes.NAK + f.Causes.Read
+		if f.Evidence.MostSilence < fewSilence { // by a timer that ran out while it sent others
+			n += f.Causes.Timeout
+		}
 		return n >= stormRepeats && n*stormPart >= f.Packets
 	}) {
-		again := sum(g.flows, flows.SignRepeatNAK, flows.SignRepeatRead)
+		again := sum(g.flows, flows.SignRepeatNAK, flows.SignRepeatRead, flows.SignTimeout)
 		total := sum(g.flows, flows.SignRequest)
 		naks := sum(g.flows, flows.SignNAK)
 		v.say(Verdict{
 			Cause: Storm, Since: again.Since, Until: again.Until,
-			Text: fmt.Sprintf("%d of %s to %v are repeats (%s), from %s on, after %s: for each packet that is lost, all "+
-				"that was under way is sent again.", again.Count, count(total.Count, "packet"), g.of,
+			Text: fmt.Sprintf("%d of %s to %v are repeats (%s), from %s on, after %s: for each packet that the "+
+				"receiver misses, all that was under way is sent again.", again.Count, count(total.Count, "packet"), g.of,
 				share(again.Count, total.Count), clock(again), count(naks.Count, "NAK")),
-			Next: "Find the loss: drops at the queues on the way, a DSCP that is not lossless, a bad cable. Compare two " +
-				"points with -compare.",
+			Next: "Find what it misses: drops at the queues on the way, a DSCP that is not lossless, packets out of order. " +
+				"Compare two points with -compare.",
 			Frames: frames(g.flows, flows.SignNAK, flows.SignRepeatNAK, flows.SignRepeatRead),
 			Filter: and(hosts(g.flows), between(plus(naks, again))),
 		}, g.flows)

@@ -47,15 +47,15 @@ func congested(v *view) {
 			judged += f.Evidence.Control.Judged
 			cut += f.Evidence.Control.Cut
 		}
-		text := fmt.Sprintf("The way to %v was congested from %s on: %s", g.of, clock(hits), met(g.flows))
+		text := fmt.Sprintf("The way to %v was congested from %s on: %s", g.of, clock(hits), says(g.flows))
 		if judged > 0 {
 			text += fmt.Sprintf(" Senders slowed down behind %d of %s.", cut, count(judged, "CNP"))
 		}
 		v.say(Verdict{
 			Cause: Congested, Since: hits.Since, Until: hits.Until, Text: text,
 			Next:   "Capture at the receiver as well, or with IOAM: a mark does not say which switch made it.",
-			Frames: frames(g.flows, flows.SignCE, flows.SignNotice),
-			Filter: congestedOf(g.flows),
+			Frames: frames(g.flows, met(g.flows...)...),
+			Filter: selects(g.flows),
 		}, g.flows)
 	}
 }

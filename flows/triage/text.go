@@ -18,7 +18,11 @@ func count[N int | uint64](n N, what string) string {
 
 // share writes a part of the whole.
 func share(part, whole uint64) string {
-	return fmt.Sprintf("%.2g %%", 100*float64(part)/float64(max(whole, 1)))
+	percent := 100 * float64(part) / float64(max(whole, 1))
+	if percent >= 10 {
+		return fmt.Sprintf("%.0f %%", percent)
+	}
+	return fmt.Sprintf("%.2g %%", percent)
 }
 
 // about writes a time with two or three digits.

@@ -7,16 +7,16 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// fewSilence is how long a sender must have been silent until what it repeats then is taken for a timeout: no useful
-// timer of 4.096 µs times a power of two is shorter, and no copy of a network comes so late.
-const fewSilence = 200 * time.Microsecond
+// fewSilence is how long a sender must have been silent until what it repeats then is taken for a timeout: timers are
+// 4.096 µs times a power of two, in practice 2^7 and more, and no copy of a network comes so late.
+const fewSilence = 500 * time.Microsecond
 
 // timedOut: a sender waited for an acknowledgement that did not come, and sent again.
 //
 // Evidence: repeats that no NAK explains, the first of them after a silence of the flow.
 //
-// Counter-evidence: no answers in the capture, or some that only the sender got: then a NAK may be what is missing, and
-// there is no verdict. Repeats without a silence before them.
+// Counter-evidence: no answers in the capture: then a NAK may be what is missing, and there is no verdict. Repeats
+// without a silence before them.
 func timedOut(v *view) {
 	for _, g := range v.each(source, func(f *flows.Flow) bool {
 		e := f.Evidence

@@ -140,9 +140,27 @@ func plus(a, b flows.Sign) flows.Sign {
 	return a
 }
 
-// congestion returns the signs that a flow met congestion: its own marks, and what nodes sent about it.
-func congestion(f *flows.Flow) flows.Sign {
-	return plus(f.Evidence.Signs[flows.SignCE], f.Evidence.Signs[flows.SignNotice])
+// met returns the kinds of signs that flows met congestion: marks and what nodes sent about them; where there are
+// neither, as the capture is before the queue, the CNPs of receivers.
+func met(all ...*flows.Flow) []flows.SignKind {
+	var kinds []flows.SignKind
+	for _, k := range []flows.SignKind{flows.SignCE, flows.SignNotice} {
+		if sum(all, k).Count > 0 {
+			kinds = append(kinds, k)
+		}
+	}
+	if len(kinds) == 0 {
+		kinds = append(kinds, flows.SignCNP)
+	}
+	return kinds
+}
+
+// congestion returns the signs that a flow met congestion.
+func congestion(f *flows.Flow) (s flows.Sign) {
+	for _, k := range met(f) {
+		s = plus(s, f.Evidence.Signs[k])
+	}
+	return s
 }
 
 // overlap says whether two spans of time have a moment in common.
