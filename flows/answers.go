@@ -142,6 +142,9 @@ func (t *Table) answer(p *Packet, frame uint64, at int64) {
 		t.reply(about, &r)
 	} else {
 		t.earlies.of(&s.early).keep(&r)
+		if p.kind == cnpKind && t.config.Evidence && s.flow.Packets == 0 { // perhaps of a proxy, in its own name
+			t.evidences.of(&s.flow.evidence).signs[SignCNP].add(frame, at)
+		}
 		if p.kind == answer && r.kind() != bth.SyndromeACK {
 			t.refuseAll(s, &r)
 		}

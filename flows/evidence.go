@@ -79,9 +79,10 @@ const (
 	NoticePPFC
 	NoticeFCN
 	NoticeProxy
+	NoticeProxied // a CNP that comes from elsewhere than the receiver
 )
 
-var noticeNames = [...]string{"CNP", "Fast CNP", "PPFC", "FCN", "proxy message"}
+var noticeNames = [...]string{"CNP", "Fast CNP", "PPFC", "FCN", "proxy message", "CNP of a proxy"}
 
 // String returns what people call it.
 func (k NoticeKind) String() string { return enumtext.Name(k, noticeNames[:], "NoticeKind") }

@@ -12,17 +12,18 @@ type Control struct {
 	// From a cut until the rate was again nine tenths of what it was before; nil without. Further CNPs meanwhile do
 	// not begin anew.
 	Recovery *Histogram
-	// The longest run of CNPs behind none of which the rate fell by 15 %, and at whose end it was no less than nine
-	// tenths of what it was at its beginning. It has MinUnheeded CNPs and lasts 1 ms, each at most 150 µs after the
-	// one before. Where requests came with CE, the capture is behind the queue, and the rate is that at which the
-	// queue empties: there the run lasts 10 ms, and CNPs come each 150 µs in the mean and 400 µs at most.
+	// The longest run of CNPs, each at most 150 µs after the one before, in which the rate never fell by 15 %, and at
+	// whose end it was nine tenths of what it was at its beginning, or more, and eight tenths of what it ever was.
+	// It has MinUnheeded CNPs, and as many for its time as would slow down the gentlest sender by 30 %, which is an
+	// adapter whose α rises by the share of microseconds with a CNP. Where requests came with CE, the capture is
+	// behind the queue, and the rate is that at which the queue empties: there the run lasts 10 ms, and CNPs come at
+	// most 400 µs apart.
 	Unheeded Sign
 	Rate     float64 // bits a second, at the end of that run
 }
 
-// MinUnheeded is how many CNPs a sender must leave unheeded before Control says so. So many, one each 150 µs at most,
-// slow DCQCN's authors' sender down, whatever came before.
-const MinUnheeded = 24
+// MinUnheeded is how many CNPs a sender must leave unheeded, at least, before Control says so.
+const MinUnheeded = 32
 
 const (
 	paceBefore   = 16 // requests that make a rate
@@ -30,7 +31,6 @@ const (
 	paceBlocks   = 4  // of which the slowest counts
 	denseCNPs    = int64(150 * time.Microsecond)
 	longestGap   = int64(400 * time.Microsecond)
-	leastRun     = int64(time.Millisecond)
 	longestQueue = int64(10 * time.Millisecond) // that a switch has, at the rate of its link
 	leastRate    = 100e6                        // bits a second: senders do not slow down below some rate
 )
@@ -61,6 +61,7 @@ type pace struct {
 	recovered    int64  // how long it took just now; 0: nothing to count
 	run          sign   // of CNPs
 	runFrom      float64
+	fastest      float64 // that the flow ever was
 	unheeded     sign
 	unheededRate float64
 }
@@ -73,6 +74,9 @@ func (p *pace) request(octets uint32, at int64) {
 	p.n++
 	if p.judging {
 		p.blocked(octets, at)
+	}
+	if p.n%paceBefore == 0 {
+		p.fastest = max(p.fastest, p.rate(at))
 	}
 	if p.recovering && p.n%paceBlock == 0 {
 		if r := p.rate(at); r >= 0.9*p.cutFrom {
@@ -102,8 +106,8 @@ func (p *pace) notified(frame uint64, at int64, behind bool) {
 	if behind {
 		gap = longestGap
 	}
-	if at-p.run.until > gap || at < p.run.until || before < leastRate {
-		p.run = sign{}
+	if at-p.run.until > gap || at < p.run.until || before < max(leastRate, 0.85*p.runFrom) {
+		p.run, p.runFrom = sign{}, 0
 	}
 	if before <= 0 {
 		return
@@ -114,13 +118,17 @@ func (p *pace) notified(frame uint64, at int64, behind bool) {
 		}
 		p.run.add(frame, at)
 		lasted := p.run.until - p.run.since
-		long := lasted >= leastRun && !behind || lasted >= longestQueue && lasted <= int64(p.run.count)*denseCNPs
-		if long && p.run.count >= MinUnheeded && p.run.count > p.unheeded.count && before >= 0.9*p.runFrom {
+		enough := p.run.count >= MinUnheeded && 500*float64(p.run.count)*float64(p.run.count) >= 0.3*float64(lasted)
+		if behind && lasted < longestQueue {
+			enough = false
+		}
+		if enough && p.run.count > p.unheeded.count && before >= 0.9*p.runFrom &&
+			before >= 0.8*p.fastest {
 			p.unheeded, p.unheededRate = p.run, before
 		}
 	}
 	p.judging, p.came = true, at
-	p.before, p.blocks, p.in, p.block, p.began, p.slowest = before, 0, 0, 0, at, 0
+	p.before, p.blocks, p.in, p.block, p.began, p.slowest = before, 0, 0, 0, p.at[(p.n-1)%paceBefore], 0
 }
 
 // blocked counts a request behind a CNP.
@@ -153,7 +161,7 @@ func (p *pace) judge() {
 	p.sumBefore += p.before
 	p.sumAfter += p.slowest
 	if p.slowest <= 0.85*p.before {
-		p.run = sign{}
+		p.run, p.runFrom = sign{}, 0
 	}
 	if p.slowest <= 0.9*p.before {
 		p.cut++

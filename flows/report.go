@@ -146,6 +146,7 @@ type Unpaired struct {
 	rocev2.FlowKey
 	WithQP bool // the packets name a queue pair
 	Answers
+	CNP Sign // of the CNPs among them without a Fast CNP option; nothing without Config.Evidence
 }
 
 // Link is what one source address said in PFC frames, and in PAUSE frames, which
@@ -216,15 +217,19 @@ func moment(at int64) time.Time { return time.Unix(0, at).UTC() }
 func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 	add := func(k *key, a *Answers) {
 		if a.Total() > 0 {
-			all = append(all, Unpaired{flowKey(k), k.QP&withoutQP == 0, *a})
+			all = append(all, Unpaired{FlowKey: flowKey(k), WithQP: k.QP&withoutQP == 0, Answers: *a})
 		}
 	}
+	before := len(all)
 	own := s.stray
 	own.add(&s.doubted)
 	if !t.paired(s) {
 		own.add(&s.answers)
 	}
 	add(t.key(s), &own)
+	if e := t.evidences.at(s.flow.evidence); e != nil && s.flow.Packets == 0 && len(all) > before {
+		all[before].CNP = e.signs[SignCNP].report()
+	}
 	// What names this flow, of which no request was seen.
 	if e := t.earlies.at(s.early); e != nil && e.heard && s.flow.Packets == 0 {
 		add(&e.from, &s.settled)

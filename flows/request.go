@@ -8,6 +8,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	f := &s.flow
 	if f.Packets == 0 {
 		f.first, f.last = at, at
+		t.evidences.give(&f.evidence) // of CNPs about another flow
 		if e := t.earlies.at(s.early); e != nil {
 			e.heard = false // what came about the flow before counts for it now
 		}

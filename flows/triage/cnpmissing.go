@@ -24,7 +24,7 @@ func cnpMissing(v *view) {
 		answered[pair{p.dst, p.src}] = n > 0
 	}
 	for _, f := range v.flows {
-		if f.CNPs+f.Fast+f.PPFC+f.FCN+f.Proxy > 0 {
+		if f.CNPs+f.Evidence.Signs[flows.SignNotice].Count > 0 {
 			answered[pair{f.Src, f.Dst}] = true
 		}
 	}

@@ -31,7 +31,7 @@ const (
 )
 
 // judgedSeed is that of the incidents that rules are judged by.
-const judgedSeed = 0x20261123
+const judgedSeed = 0x5EED_1123
 
 // make makes the n-th incident.
 func makeIncident(n int, judged bool) incident {

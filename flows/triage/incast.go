@@ -1,8 +1,10 @@
 package triage
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,8 +12,9 @@ import (
 )
 
 const (
-	fewSenders = 3  // make an incast
-	fewHits    = 10 // that a flow should have had, by the share of others', until its having none means something
+	fewSenders = 3                      // make an incast
+	aMoment    = 100 * time.Microsecond // two notifications so far apart are about the same congestion
+	fewHits    = 10                     // that a flow should have had, by the share of others', until its having none means something
 )
 
 // incast: several senders sent to one receiver at once, and what was marked or notified about is what they sent.
@@ -33,7 +36,7 @@ func incast(v *view) {
 	for _, g := range v.to {
 		var hit []*flows.Flow
 		for _, f := range g.flows {
-			if congestion(f).Count >= fewMarks {
+			if n := congestion(f).Count; n >= fewMarks || n > 0 && met(f)[0] != flows.SignCE {
 				hit = append(hit, f)
 			}
 		}
@@ -141,22 +144,32 @@ func notifiers(all []*flows.Flow) string {
 
 // together returns the flows that met congestion around the moment at which most sources did.
 func together(all []*flows.Flow) (most []*flows.Flow) {
-	best := 0
-	for _, one := range all {
-		at := congestion(one).Since
-		seen := map[netip.Addr]bool{}
-		for _, f := range all {
-			if s := congestion(f); !at.Before(s.Since) && !at.After(s.Until) {
-				seen[f.Src] = true
-			}
+	type change struct {
+		at  time.Time
+		by  int // 1: a flow begins to meet congestion; -1: it ends
+		src netip.Addr
+	}
+	var changes []change
+	spans := make([]flows.Sign, len(all))
+	for i, f := range all {
+		s := congestion(f)
+		s.Since, s.Until = s.Since.Add(-aMoment), s.Until.Add(aMoment)
+		spans[i] = s
+		changes = append(changes, change{s.Since, 1, f.Src}, change{s.Until, -1, f.Src})
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), b.by-a.by) })
+	best, at, now := 0, time.Time{}, map[netip.Addr]int{}
+	for _, c := range changes {
+		if now[c.src] += c.by; now[c.src] == 0 {
+			delete(now, c.src)
 		}
-		if len(seen) > best {
-			best, most = len(seen), nil
-			for _, f := range all {
-				if s := congestion(f); !at.Before(s.Since) && !at.After(s.Until) {
-					most = append(most, f)
-				}
-			}
+		if len(now) > best {
+			best, at = len(now), c.at
+		}
+	}
+	for i, f := range all {
+		if overlap(spans[i].Since, spans[i].Until, at, at) {
+			most = append(most, f)
 		}
 	}
 	return most

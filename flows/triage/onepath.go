@@ -55,9 +55,11 @@ func onePath(v *view) {
 // split returns which flows of a pair of hosts met congestion, and which did not though together they should have; none
 // where a source port has both.
 func split(all []*flows.Flow) (hit, spared []*flows.Flow) {
+	its, ports := map[*flows.Flow]bool{}, map[uint16]bool{} // of those that met it
 	for _, f := range all {
 		if f.Sequenced && !f.Varies.SrcPort && congestion(f).Count >= fewMarks {
 			hit = append(hit, f)
+			its[f], ports[f.SrcPort] = true, true
 		}
 	}
 	if len(hit) == 0 {
@@ -66,14 +68,14 @@ func split(all []*flows.Flow) (hit, spared []*flows.Flow) {
 	since, until, hits, requests := spell(hit)
 	var expected uint64 // times requests
 	for _, f := range all {
-		if !slices.Contains(hit, f) && f.Sequenced && !f.Varies.SrcPort && f.DSCP == hit[0].DSCP &&
-			f.Evidence.Signs[flows.SignNotECT].Count == 0 && congestion(f).Count == 0 {
+		switch {
+		case its[f]:
+		case ports[f.SrcPort]:
+			return nil, nil
+		case f.Sequenced && !f.Varies.SrcPort && f.DSCP == hit[0].DSCP && congestion(f).Count == 0 &&
+			f.Evidence.Signs[flows.SignNotECT].Count == 0:
 			spared = append(spared, f)
 			expected += during(f, since, until) * hits.Count
-		}
-		if slices.ContainsFunc(hit, func(h *flows.Flow) bool { return h != f && h.SrcPort == f.SrcPort }) &&
-			!slices.Contains(hit, f) {
-			return nil, nil
 		}
 	}
 	if expected < fewHits*requests {

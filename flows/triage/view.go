@@ -38,6 +38,7 @@ func newView(s *flows.Snapshot) *view {
 			v.flows = append(v.flows, f)
 		}
 	}
+	v.proxied()
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
 		v.pairs[pair{u.Src, u.Dst}] += u.CNPs + u.Fast
@@ -45,6 +46,43 @@ func newView(s *flows.Snapshot) *view {
 	v.to = groupBy(v.flows, func(f *flows.Flow) netip.Addr { return f.Dst })
 	v.from = groupBy(v.flows, func(f *flows.Flow) netip.Addr { return f.Src })
 	return v
+}
+
+// proxied gives CNPs that are about no flow for certain to the one that they can only be about: those of others than
+// the receiver by the source queue pair, as proxies send them in their own name; those of the receiver where there is
+// no other flow between the two.
+func (v *view) proxied() {
+	type end struct {
+		addr netip.Addr
+		qp   uint32
+	}
+	of, only := map[end][]int{}, map[pair][]int{}
+	for i, f := range v.flows {
+		only[pair{f.Src, f.Dst}] = append(only[pair{f.Src, f.Dst}], i)
+		if f.SrcQPFrom != 0 {
+			of[end{f.Src, f.SrcQP}] = append(of[end{f.Src, f.SrcQP}], i)
+		}
+	}
+	for i := range v.Unpaired {
+		u := &v.Unpaired[i]
+		its, of := of[end{u.Dst, u.DestQP}], only[pair{u.Dst, u.Src}]
+		if len(of) > 0 {
+			its = of
+		}
+		if u.CNP.Count == 0 || !u.WithQP || len(its) != 1 || len(of) == 1 && v.flows[of[0]].SrcQPFrom != 0 {
+			continue
+		}
+		f, e := *v.flows[its[0]], *v.flows[its[0]].Evidence
+		if len(of) == 1 {
+			e.Signs[flows.SignCNP] = plus(e.Signs[flows.SignCNP], u.CNP)
+		} else {
+			e.Signs[flows.SignNotice] = plus(e.Signs[flows.SignNotice], u.CNP)
+			e.Notifiers = append(slices.Clip(e.Notifiers),
+				flows.Notifier{From: u.Src, Kind: flows.NoticeProxied, Sign: u.CNP})
+		}
+		f.Evidence = &e
+		v.flows[its[0]] = &f
+	}
 }
 
 // groupBy puts together flows that have an address in common.
