@@ -29,7 +29,8 @@ func cnpUnheeded(v *view) {
 			Cause: CNPUnheeded, Party: g.of.String(), Since: run.Since, Until: run.Until,
 			Text: fmt.Sprintf("%v did not slow down: %s about its flows came within %s from %s on, and behind them it "+
 				"still sent %s a flow. Its ECN is off, or CNPs are lost between here and it.", g.of,
-				count(run.Count, "CNP"), about(run.Until.Sub(run.Since)), clock(run), rate(rates/float64(len(g.flows)))),
+				count(run.Count, "CNP"), about(run.Until.Sub(run.Since)), clock(run),
+				rate(rates/float64(len(g.flows)))),
 			Next: "Turn on the reaction point (RP) for this priority on the sender; see its rp_cnp_handled and " +
 				"rp_cnp_ignored.",
 			Frames: some(shown),

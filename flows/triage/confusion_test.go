@@ -276,7 +276,9 @@ func requireEvidence(t *testing.T, in *incident, verdicts []triage.Verdict) {
 		require.NotEmpty(t, v.Filter)
 		require.False(t, v.Since.IsZero() || v.Until.Before(v.Since), "%v", v)
 		require.NotEmpty(t, v.Frames, "%v", v)
-		require.True(t, slices.IsSortedFunc(v.Frames, func(a, b triage.Frame) int { return int(a.Number) - int(b.Number) }))
+		require.True(t, slices.IsSortedFunc(v.Frames, func(a, b triage.Frame) int {
+			return int(a.Number) - int(b.Number)
+		}))
 		for _, f := range v.Frames {
 			require.Positive(t, f.Number)
 			require.LessOrEqual(t, f.Number, uint64(len(in.frames)))

@@ -8,8 +8,8 @@ import (
 
 // notECNCapable: a sender's packets cannot be marked, where others' were.
 //
-// Evidence: all requests of a flow are Not-ECT, and meanwhile packets to the same receiver, or from the same sender, came
-// with CE. Such a sender is never told to slow down, and switches drop its packets where they mark others.
+// Evidence: all requests of a flow are Not-ECT, and meanwhile packets to the same receiver, or from the same sender,
+// came with CE. Such a sender is never told to slow down, and switches drop its packets where they mark others.
 //
 // Counter-evidence: no marks anywhere near it: then nobody would have marked it. Nodes that notify about it by
 // themselves.
@@ -43,10 +43,13 @@ func notECNCapable(v *view) {
 		not := sum(g.flows, flows.SignNotECT)
 		v.say(Verdict{
 			Cause: NotECNCapable, Party: g.of.String(), Since: not.Since, Until: not.Until,
-			Text: fmt.Sprintf("%v sends without ECN: all %s of %s are Not-ECT, from %s on. Meanwhile %s of other flows "+
+			Text: fmt.Sprintf("%v sends without ECN: all %s of %s are Not-ECT, from %s on. Meanwhile %s of other "+
+				"flows "+
 				"beside them came with CE: where these are marked, those are dropped, and nobody tells their sender.",
-				g.of, count(not.Count, "packet"), count(len(g.flows), "flow"), clock(not), count(others.Count, "packet")),
-			Next:   "Set ECT(0) on the sender: the ECN bits of its traffic class, by rdma_cm's or the adapter's setting.",
+				g.of, count(not.Count, "packet"), count(len(g.flows), "flow"), clock(not),
+				count(others.Count, "packet")),
+			Next: "Set ECT(0) on the sender: the ECN bits of its traffic class, by rdma_cm's or the adapter's " +
+				"setting.",
 			Frames: frames(g.flows, flows.SignNotECT),
 			Filter: and(requests(g.flows), ecn(g.of, 0)),
 		}, g.flows)

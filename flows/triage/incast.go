@@ -14,7 +14,7 @@ import (
 const (
 	fewSenders = 3                      // make an incast
 	aMoment    = 100 * time.Microsecond // two notifications so far apart are about the same congestion
-	fewHits    = 10                     // that a flow should have had, by the share of others', until its having none means something
+	fewHits    = 10                     // that others' share says a flow should have, until its having none counts
 )
 
 // incast: several senders sent to one receiver at once, and what was marked or notified about is what they sent.
@@ -79,7 +79,8 @@ func incast(v *view) {
 			Cause: Incast, Party: c.of.String(), Since: c.hits.Since, Until: c.hits.Until,
 			Text: fmt.Sprintf("%d senders sent to %v at once, %s, from %s on: %s", len(from), c.of,
 				count(len(c.flows), "flow"), clock(c.hits), says(c.flows)),
-			Next: "Look at the queue of the last switch's port to this receiver, and at who makes all of them send to it at " +
+			Next: "Look at the queue of the last switch's port to this receiver, and at who makes all of them send " +
+				"to it at " +
 				"the same time.",
 			Frames: frames(c.flows, met(c.flows...)...),
 			Filter: selects(c.flows),

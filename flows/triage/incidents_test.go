@@ -118,7 +118,11 @@ func mac6(m [6]byte) string {
 func unanswered(s *setting, w *wire, t truth) {
 	v6 := s.IntN(2) == 0
 	receiver := w.host(v6)
-	for range of(s, []int{1, 2}, []int{1, 3}) {
+	senders := of(s, []int{1, 2}, []int{1, 3})
+	if senders >= 3 { // as much as that is one
+		t.blame(triage.Incast, receiver.String())
+	}
+	for range senders {
 		c := w.conn(w.host(v6), receiver)
 		c.mark = sometimes(w, of(s, []float64{0.02, 0.05, 0.1, 0.2, 0.6}, []float64{0.03, 0.15, 0.4}))
 		c.cnp = false
@@ -184,7 +188,7 @@ func wrongDSCP(s *setting, w *wire, t truth) {
 		c.lostBehind = lose
 	}
 	c.timeout = 2 * time.Second // not within the capture
-	c.messages, c.message = 0, 4096
+	c.message = 4096
 	c.start()
 	t.blame(triage.OtherDSCP, c.src.String())
 }
@@ -345,7 +349,8 @@ func rates(s *setting) sim.Rate {
 }
 
 func manyToOne(s *setting, t truth) []frame {
-	v := of(s, []lab.Variant{lab.CNP, lab.FastCNP, lab.FastCNPMarks, lab.Proxy}, []lab.Variant{lab.CNP, lab.FastCNP, lab.FastCNPMarks, lab.Proxy})
+	v := of(s, []lab.Variant{lab.CNP, lab.FastCNP, lab.FastCNPMarks, lab.Proxy},
+		[]lab.Variant{lab.CNP, lab.FastCNP, lab.FastCNPMarks, lab.Proxy})
 	r := newRun(config(s, v, true))
 	rate := rates(s)
 	n := of(s, []int{3, 4, 6, 8, 11, 20}, []int{5, 7, 14, 24})
@@ -532,7 +537,8 @@ func eagerTeller(s *setting, t truth) []frame {
 func drops(s *setting, t truth) []frame {
 	c := config(s, lab.None, false)
 	c.Timeout = 400 * sim.Microsecond
-	c.Buffer = lab.Buffer{Total: 1 << 24, Alpha: 8, Queue: int64(of(s, []int{30_000, 40_000, 60_000}, []int{35_000, 50_000}))}
+	c.Buffer = lab.Buffer{Total: 1 << 24, Alpha: 8,
+		Queue: int64(of(s, []int{30_000, 40_000, 60_000}, []int{35_000, 50_000}))}
 	r := newRun(c)
 	rate := rates(s)
 	leaf, receiver := r.Switch(), r.Host()

@@ -54,7 +54,8 @@ func tooManyNotices(v *view) {
 		n := &x.of
 		verdict := Verdict{
 			Cause: TooManyNotices, Party: k.from, Since: n.Since, Until: n.Until,
-			Text: fmt.Sprintf("%v notifies too often: %s about %s came from %s on, %d of them less than 10 µs after the "+
+			Text: fmt.Sprintf("%v notifies too often: %s about %s came from %s on, %d of them less than 10 µs after "+
+				"the "+
 				"one before, the closest %s.", n.From, count(n.Count, n.Kind.String()), count(len(x.flows), "flow"),
 				clock(n.Sign), n.Close, about(max(n.Least, time.Nanosecond))),
 			Next:   "Give it a least time between two notifications of a flow, 50 µs for example: per_flow.",
@@ -63,10 +64,12 @@ func tooManyNotices(v *view) {
 		}
 		if n.Kind == flows.NoticeCNP {
 			verdict.Party = ""
-			verdict.Text = fmt.Sprintf("CNPs come too often: %s about %s came with the address of %v from %s on, %d of "+
+			verdict.Text = fmt.Sprintf("CNPs come too often: %s about %s came with the address of %v from %s on, %d "+
+				"of "+
 				"them less than 4 µs after the one before. The receiver sends them, or a proxy in its name.",
 				count(n.Count, "CNP"), count(len(x.flows), "flow"), n.From, clock(n.Sign), n.Close)
-			verdict.Next = "Look at the receiver's np_cnp_sent to know which; then set the least time between two CNPs there."
+			verdict.Next = "Look at the receiver's np_cnp_sent to know which; then set the least time between two " +
+				"CNPs there."
 			verdict.Filter = and(address("src", n.From), anyCNP)
 		}
 		v.say(verdict, x.flows)

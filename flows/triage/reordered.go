@@ -35,9 +35,11 @@ func reordered(v *view) {
 		}
 		v.say(Verdict{
 			Cause: Reordered, Since: late.Since, Until: late.Until,
-			Text: fmt.Sprintf("%d of %s to %v came out of order from %s on, and none had to be sent again. %s", late.Count,
+			Text: fmt.Sprintf("%d of %s to %v came out of order from %s on, and none had to be sent again. "+
+				"%s", late.Count,
 				count(total.Count, "packet"), g.of, clock(late), why),
-			Next: "That is as it should be where packets are sprayed and the receiver can put them in order; else turn the " +
+			Next: "That is as it should be where packets are sprayed and the receiver can put them in order; else " +
+				"turn the " +
 				"spraying off for this traffic.",
 			Frames: frames(g.flows, flows.SignLate),
 			Filter: and(requests(g.flows), between(late)),

@@ -17,7 +17,8 @@ const (
 // Evidence: repeats after NAKs, of the rest of READs, or by a timer while the flow goes on, that are a fifth of its
 // packets and fifty at least.
 //
-// Counter-evidence: repeats for RNR NAKs, and timeouts after a silence, have verdicts of their own. Who lost the packets is not said.
+// Counter-evidence: repeats for RNR NAKs, and timeouts after a silence, have verdicts of their own. Who lost the
+// packets is not said.
 func storm(v *view) {
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
 		n := f.Causes.NAK + f.Causes.Read
@@ -32,9 +33,11 @@ func storm(v *view) {
 		v.say(Verdict{
 			Cause: Storm, Since: again.Since, Until: again.Until,
 			Text: fmt.Sprintf("%d of %s to %v are repeats (%s), from %s on, after %s: for each packet that the "+
-				"receiver misses, all that was under way is sent again.", again.Count, count(total.Count, "packet"), g.of,
+				"receiver misses, all that was under way is sent "+
+				"again.", again.Count, count(total.Count, "packet"), g.of,
 				share(again.Count, total.Count), clock(again), count(naks.Count, "NAK")),
-			Next: "Find what it misses: drops at the queues on the way, a DSCP that is not lossless, packets out of order. " +
+			Next: "Find what it misses: drops at the queues on the way, a DSCP that is not lossless, packets out of " +
+				"order. " +
 				"Compare two points with -compare.",
 			Frames: frames(g.flows, flows.SignNAK, flows.SignRepeatNAK, flows.SignRepeatRead),
 			Filter: and(hosts(g.flows), between(plus(naks, again))),

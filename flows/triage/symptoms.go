@@ -21,10 +21,12 @@ func lost(v *view) {
 			unjudged += f.PSN.Unjudged
 			repeats += f.PSN.Repeats
 		}
-		text := fmt.Sprintf("Packets to %v were lost from %s on: %d never came here, and %s.", g.of, clock(seen), missing,
+		text := fmt.Sprintf("Packets to %v were lost from %s on: %d never came here, and "+
+			"%s.", g.of, clock(seen), missing,
 			was(repeats, "packet")+" sent again")
 		if unjudged > 0 {
-			text += fmt.Sprintf(" Of %d more it cannot be said whether the network or the capture lost them: nothing came "+
+			text += fmt.Sprintf(" Of %d more it cannot be said whether the network or the capture lost them: "+
+				"nothing came "+
 				"back.", unjudged)
 		}
 		v.say(Verdict{
@@ -62,11 +64,14 @@ func congested(v *view) {
 
 // refused: the receiver refused requests for good, which ends the connection.
 func refused(v *view) {
-	for _, g := range v.each(destination, func(f *flows.Flow) bool { return f.Evidence.Signs[flows.SignRefused].Count > 0 }) {
+	for _, g := range v.each(destination, func(f *flows.Flow) bool {
+		return f.Evidence.Signs[flows.SignRefused].Count > 0
+	}) {
 		naks := sum(g.flows, flows.SignRefused)
 		v.say(Verdict{
 			Cause: Refused, Since: naks.Since, Until: naks.Until,
-			Text: fmt.Sprintf("%v refused %s with NAKs other than for a PSN, from %s on: requests that are not allowed, or "+
+			Text: fmt.Sprintf("%v refused %s with NAKs other than for a PSN, from %s on: requests that are not "+
+				"allowed, or "+
 				"that it cannot carry out. That ends the connection.", g.of, count(naks.Count, "request"), clock(naks)),
 			Next:   "The NAK's code says which: look at keys, addresses and lengths that the two programs use.",
 			Frames: frames(g.flows, flows.SignRefused),
@@ -103,7 +108,8 @@ func notCaptured(v *view) {
 		}
 		v.say(Verdict{
 			Cause: NotCaptured, Since: gaps.Since, Until: gaps.Until,
-			Text: fmt.Sprintf("%s to %v missed here, from %s on, though the receiver acknowledged them: the capture lost "+
+			Text: fmt.Sprintf("%s to %v missed here, from %s on, though the receiver acknowledged them: the capture "+
+				"lost "+
 				"them, not the network.", was(unseen, "packet"), g.of, clock(gaps)),
 			Next:   "Capture with less: only headers (-s), a filter, a faster disk.",
 			Frames: some([]Frame{{gaps.First, "behind the first gap"}, {gaps.Last, "behind the last gap"}}),

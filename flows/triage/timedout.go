@@ -32,16 +32,19 @@ func timedOut(v *view) {
 		why := "None of these had been acknowledged here: they were lost, or their ACKs before this point."
 		switch {
 		case covered*2 >= again.Count:
-			why = fmt.Sprintf("Of these, %d had been acknowledged here before: the ACKs were lost between here and the "+
+			why = fmt.Sprintf("Of these, %d had been acknowledged here before: the ACKs were lost between here and "+
+				"the "+
 				"sender, or the timer is too short.", covered)
 		case covered > 0:
 			why = fmt.Sprintf("Of these, %d had been acknowledged here before, the others not.", covered)
 		}
 		v.say(Verdict{
 			Cause: TimedOut, Since: again.Since, Until: again.Until,
-			Text: fmt.Sprintf("%v waited for answers until its timer ran out, %s at most, and sent %s again, from %s on. %s",
+			Text: fmt.Sprintf("%v waited for answers until its timer ran out, %s at most, and sent %s again, from "+
+				"%s on. %s",
 				g.of, about(longest), count(again.Count, "packet"), clock(again), why),
-			Next: "The last packet of a message, when it is lost, makes no gap and no NAK: look for drops on the way, and " +
+			Next: "The last packet of a message, when it is lost, makes no gap and no NAK: look for drops on the " +
+				"way, and " +
 				"for ACKs that are dropped on the way back.",
 			Frames: frames(g.flows, flows.SignTimeout),
 			Filter: and(hosts(g.flows), between(again)),

@@ -90,7 +90,6 @@ type conn struct {
 	line     float64 // bits a second
 	payload  int
 	message  int           // packets
-	messages int           // 0: no end
 	idle     time.Duration // between messages
 	window   uint32
 	near     time.Duration // from the sender to the capture
@@ -120,7 +119,6 @@ type conn struct {
 	rate, alpha, target    float64
 	stages                 int
 	blocked, waiting       bool
-	posted                 int
 	timer                  uint64
 	stopped                time.Duration // no packet before that
 
@@ -136,7 +134,8 @@ type conn struct {
 
 // conn adds a connection that nothing happens to.
 func (w *wire) conn(src, dst netip.Addr) *conn {
-	c := &conn{w: w, src: src, dst: dst, qp: uint32(w.between(0x100, 0xFFFFFF)), peer: uint32(w.between(0x100, 0xFFFFFF)),
+	c := &conn{w: w, src: src, dst: dst,
+		qp: uint32(w.between(0x100, 0xFFFFFF)), peer: uint32(w.between(0x100, 0xFFFFFF)),
 		port: uint16(w.between(0xC000, 0xFFFF)), dscp: 26, ect: true, line: 1e9 * float64(w.between(2, 8)),
 		payload: 1024, message: w.between(8, 64), window: 64, near: 2 * time.Microsecond, far: 3 * time.Microsecond,
 		ackEvery: w.between(4, 16), cnp: true, cnpGap: 50 * time.Microsecond, heeds: true,
@@ -162,7 +161,8 @@ func diff(a, b uint32) int { return bth.ComparePSN(a, b) }
 func (c *conn) send() {
 	c.waiting = false
 	at := diff(c.next, c.first)
-	if c.tailOnly && at%c.message == 0 && c.next != c.una || c.messages > 0 && at >= c.messages*c.message || uint32(diff(c.next, c.una)) >= c.window {
+	outstanding := uint32(diff(c.next, c.una))
+	if c.tailOnly && at%c.message == 0 && outstanding > 0 || outstanding >= c.window {
 		c.blocked = true
 		return
 	}
@@ -210,8 +210,8 @@ func (c *conn) send() {
 		if c.ect && c.mark != nil && c.mark() {
 			ecn = 3
 		}
-		c.w.packet(c.src, c.dst, port, c.dscp<<2|ecn, bth.Header{Opcode: op, DestQP: c.peer, PSN: psn, AckReq: lastOne}, 0,
-			c.payload)
+		h := bth.Header{Opcode: op, DestQP: c.peer, PSN: psn, AckReq: lastOne}
+		c.w.packet(c.src, c.dst, port, c.dscp<<2|ecn, h, 0, c.payload)
 		if c.lostBehind != nil && c.lostBehind(n, psn, again) {
 			return
 		}

@@ -1,0 +1,141 @@
+package triage_test
+
+import (
+	"compress/gzip"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// verdictsOf returns what is said of a capture in testdata.
+func verdictsOf(t *testing.T, name string) []triage.Verdict {
+	t.Helper()
+	f, err := os.Open(filepath.Join(wiretest.Path(t), name))
+	require.NoError(t, err)
+	defer f.Close()
+	var r capture.Reader
+	if strings.HasSuffix(name, ".gz") {
+		z, err := gzip.NewReader(f)
+		require.NoError(t, err)
+		r, err = capture.Open(z)
+		require.NoError(t, err)
+	} else {
+		r, err = capture.Open(f)
+		require.NoError(t, err)
+	}
+	table := flows.New(flows.Config{Evidence: true})
+	var d flows.Decoder
+	var p flows.Packet
+	var record capture.Record
+	for n := uint64(1); r.Next(&record) == nil; n++ {
+		d.Decode(&p, record.Data, record.Options())
+		table.Observe(&p, n, record.Time)
+	}
+	return triage.Explain(table.Snapshot())
+}
+
+// Captures in which nothing happened have no verdict.
+func TestCleanCaptures(t *testing.T) {
+	for _, name := range []string{
+		"rxe-perf4.pcap", "rxe-rping6.pcap", "rxe-vlan4.pcap", "rxe-ucmatose4.pcap", "rxe-udaddy6.pcap",
+		"real/atomic4.eth0.pcap.gz", "real/atomic4.eth1.pcap.gz", "real/nvme4.eth0.pcap.gz", "real/nvme4.eth1.pcap.gz",
+		"real/rping6.eth0.pcap.gz", "real/rping6.eth1.pcap.gz",
+		"real/write4-dup.eth0.pcap.gz", "real/write4-dup.eth1.pcap.gz", // copies, by the Identification
+		"real/sR4-redect-q4.eth0.pcap.gz", // before the queue that marks
+	} {
+		require.Empty(t, verdictsOf(t, name), name)
+	}
+}
+
+// What is said of real hosts is what was done to them: see testdata/real.
+func TestRealCaptures(t *testing.T) {
+	const receiver = "10.2.0.1"
+	for name, want := range map[string][]string{
+		"real/s4-rnr.eth0.pcap.gz":          {"receiver not ready " + receiver},
+		"real/s4-rnr.eth1.pcap.gz":          {"receiver not ready " + receiver},
+		"real/sR4-redect-q4.eth1.pcap.gz":   {"no CNP " + receiver},
+		"real/write4-red-ect.eth1.pcap.gz":  {"no CNP " + receiver, "timeout "},
+		"real/write4-loss1.eth0.pcap.gz":    {"retransmission storm "},
+		"real/write4-loss1.eth1.pcap.gz":    {"retransmission storm "},
+		"real/w6-ackloss3.eth0.pcap.gz":     {"timeout "},
+		"real/w6-ackloss3.eth1.pcap.gz":     {"timeout "},
+		"real/w4-uc-loss2.eth0.pcap.gz":     nil,
+		"real/w4-uc-loss2.eth1.pcap.gz":     {"loss "},
+		"real/r6-loss2.eth0.pcap.gz":        {"loss "},
+		"real/r6-loss2.eth1.pcap.gz":        {"loss "},
+		"real/w4-reddrop-q4.eth0.pcap.gz":   {"retransmission storm ", "timeout "},
+		"real/w4-reddrop-q4.eth1.pcap.gz":   {"retransmission storm ", "timeout "},
+		"real/write6-q8-loss1.eth1.pcap.gz": {"retransmission storm ", "timeout "},
+		"rxe-verbs6.pcap":                   {"receiver not ready fd77::1", "corrupt "}, // soft-RoCE's FLUSH
+	} {
+		var said []string
+		for _, v := range verdictsOf(t, name) {
+			said = append(said, fmt.Sprintf("%v %s", v.Cause, v.Party))
+		}
+		require.Equal(t, want, said, name)
+	}
+}
+
+// Wireshark's display filters select the frames that a verdict names.
+func TestFilters(t *testing.T) {
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		wiretest.Missing(t, "tshark")
+	}
+	seen := map[string]bool{} // by cause
+	for n := quiet; n < 300 && len(seen) < 14; n++ {
+		in := makeIncident(n, false)
+		if len(in.frames) > 6000 {
+			continue
+		}
+		file := ""
+		for _, v := range explain(&in) {
+			what := v.Cause.String()
+			if seen[what] || v.Cause == triage.Congested {
+				continue
+			}
+			seen[what] = true
+			if file == "" {
+				file = write(t, &in)
+			}
+			out, err := exec.Command(tshark, "-r", file, "-Y", v.Filter, "-T", "fields", "-e", "frame.number").Output()
+			require.NoError(t, err, v.Filter)
+			selected := strings.Fields(string(out))
+			for _, f := range v.Frames {
+				require.True(t, slices.Contains(selected, strconv.FormatUint(f.Number, 10)), "%v: frame %d, "+
+					"%s", v.Cause,
+					f.Number, v.Filter)
+			}
+			require.Less(t, len(selected), len(in.frames), v.Filter)
+		}
+	}
+	t.Logf("%d filters", len(seen))
+}
+
+// write writes the frames of an incident as a capture, and returns its name.
+func write(t *testing.T, in *incident) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "incident.pcap"))
+	require.NoError(t, err)
+	w, err := capture.NewWriter(f, capture.Ethernet, time.Nanosecond)
+	require.NoError(t, err)
+	for _, frame := range in.frames {
+		require.NoError(t, w.Write(&capture.Record{Data: frame.octets, OrigLen: uint32(len(frame.octets)),
+			Time: epoch.Add(frame.at)}))
+	}
+	require.NoError(t, f.Close())
+	return f.Name()
+}
