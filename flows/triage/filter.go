@@ -40,16 +40,25 @@ func ecn(a netip.Addr, field int) string {
 
 func qp(n uint32) string { return fmt.Sprintf("infiniband.bth.destqp == 0x%06x", n) }
 
-// requests selects the requests of flows.
+// requests selects the requests of flows, by pairs of hosts.
 func requests(all []*flows.Flow) string {
-	var terms []string
-	for _, f := range all {
-		if len(terms) == maxTerms {
-			return hosts(all)
-		}
-		terms = append(terms, "("+and(address("src", f.Src), address("dst", f.Dst), qp(f.DestQP))+")")
+	if len(all) > maxTerms {
+		return hosts(all)
 	}
-	return or(terms...)
+	var terms []string
+	for _, to := range groupBy(all, destination) {
+		for _, g := range groupBy(to.flows, source) {
+			var qps []string
+			for _, f := range g.flows {
+				qps = append(qps, qp(f.DestQP))
+			}
+			terms = append(terms, and(address("src", g.of), address("dst", to.of), or(qps...)))
+		}
+	}
+	if len(terms) == 1 {
+		return terms[0]
+	}
+	return "((" + strings.Join(terms, ") || (") + "))"
 }
 
 // hosts selects what is between the hosts of flows, in both directions.
