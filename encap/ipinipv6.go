@@ -10,11 +10,16 @@ type IPInIPv6 struct {
 	Dst netip.Addr // the node where the tunnel ends
 }
 
-// Append implements [Tunnel]. A reduced list of one segment needs no Segment Routing
-// header, and leaves IP in IPv6 (RFC 8986 section 5.2).
+// Append implements [Tunnel].
 func (t *IPInIPv6) Append(b, inner []byte, label uint32) ([]byte, error) {
-	one := SRv6{Src: t.Src, Segments: []netip.Addr{t.Dst}, Reduced: true}
-	return one.Append(b, inner, label)
+	proto, _, class, err := look(inner)
+	if err != nil {
+		return b, err
+	}
+	if b, err = appendIPv6(b, t.Src, t.Dst, class, label, proto, len(inner)); err != nil {
+		return b, err
+	}
+	return append(b, inner...), nil
 }
 
 // Overhead is how many octets Append puts around a packet.

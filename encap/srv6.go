@@ -50,7 +50,7 @@ func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 	if len(t.Segments) < 1 || len(t.Segments) > 127 { // Hdr Ext Len has 8 bits
 		return b, errSegments
 	}
-	for _, s := range t.Segments {
+	for _, s := range t.Segments[1:] { // appendIPv6 checks the first
 		if !usable(s) {
 			return b, errAddress
 		}

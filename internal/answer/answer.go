@@ -92,10 +92,8 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 		be.PutUint64(d[8:], a.Octets[0])
 		be.PutUint64(d[16:], a.Octets[1])
 		be.PutUint64(d[24:], a.Octets[2])
-		rest := ip[udp+32:]
-		for _, w := range words {
-			be.PutUint64(rest, w)
-			rest = rest[8:]
+		for i, w := range words {
+			be.PutUint64(ip[udp+32+8*i:], w)
 		}
 	case src.Is4() && dst.Is4():
 		s, d := src.As4(), dst.As4()

@@ -152,7 +152,7 @@ func (t *Table[K, V]) Add(k *K, hash uint64, list uint32) uint32 {
 	t.len++
 	t.put(place{uint32(hash), id})
 	t.entry(id).key = *k
-	t.link(id, list)
+	t.link(t.entry(id), id, list)
 	return id
 }
 
@@ -197,7 +197,7 @@ func (t *Table[K, V]) Remove(id uint32) {
 func (t *Table[K, V]) Renew(id, list uint32) {
 	if e := t.entry(id); e.newer != list { // not the newest yet
 		t.unlink(e)
-		t.link(id, list)
+		t.link(e, id, list)
 	}
 }
 
@@ -254,9 +254,8 @@ func (t *Table[K, V]) Expire(past func(*V) bool) (n int) {
 	return n
 }
 
-func (t *Table[K, V]) link(id, list uint32) {
+func (t *Table[K, V]) link(e *entry[K, V], id, list uint32) {
 	end := t.entry(list)
-	e := t.entry(id)
 	e.older, e.newer = end.older, list
 	t.entry(end.older).newer = id
 	end.older = id
