@@ -137,6 +137,9 @@ func (a *accountant) finish() (broken []verdict, err error) {
 		err = a.printVerdicts()
 	}
 	if err == nil {
+		err = a.printPaths(all)
+	}
+	if err == nil {
 		err = a.printHosts()
 	}
 	if err == nil && a.page != nil {

@@ -17,7 +17,7 @@ import (
 
 // What docs shows is what the command prints.
 func TestDocumentation(t *testing.T) {
-	requireDocumented(t, "flows.md", 6)
+	requireDocumented(t, "flows.md", 7)
 	requireDocumented(t, "triage.md", 6)
 }
 

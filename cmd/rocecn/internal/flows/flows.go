@@ -45,6 +45,7 @@ type options struct {
 	hosts    []string // the files of what hosts counted themselves
 	explains bool     // print what is the matter
 	address  string   // of -listen; empty: none
+	paths    bool     // print which flows of two hosts ECMP cannot tell apart
 	sflow    string   // of -sflow; empty: none
 	twoPoint bool     // compare the two files
 	window   int
@@ -71,6 +72,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.StringVar(&o.html, "html", "", "write a page to look at to this `file`, besides what is printed")
 	flags.StringVar(&o.address, "listen", "",
 		"serve what is known now at this `address`, such as 127.0.0.1:9480: a page at /, /flows.json and /metrics")
+	flags.BoolVar(&o.paths, "paths", false,
+		"say, too, which flows of two hosts have the same UDP source port, and so are one to ECMP")
 	flags.StringVar(&o.sflow, "sflow", "", "count the packets that switches sampled: receive sFlow (version 5) "+
 		"at this UDP `address`, such as :6343, or with FILE or -i read what goes to its port")
 	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
@@ -139,6 +142,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		err = errors.New("-explain: goes with neither -compare, -csv, -prometheus nor -shard")
 	case o.address != "" && o.twoPoint:
 		err = errors.New("-listen: does not go with -compare")
+	case o.paths && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 || o.sflow != ""):
+		err = errors.New("-paths: goes with neither -compare, -csv, -prometheus, -interval nor -sflow")
 	case o.sflow != "" && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || len(o.rules) > 0 ||
 		o.html != "" || o.address != "" || o.explains || len(o.hosts) > 0 || o.table.Shards > 1 || *order != "trouble"):
 		err = errors.New("-sflow: goes with -json, -interval, -top, -trouble, -address, -qp and -dscp alone")
