@@ -119,6 +119,10 @@ type Buffer struct {
 	// memory, outside Total.
 	PFC                                bool
 	XOFF, XON, Headroom, Pool, Reserve int64
+
+	// Watchdog is how long the data class of a switch's port may be paused without a break. Then what waits there is
+	// dropped, and so is what comes until the pause ends. 0 is for ever.
+	Watchdog sim.Time
 }
 
 // Pausing says when switches send PPFCs, and what they ask for.

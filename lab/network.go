@@ -70,6 +70,7 @@ type Counts struct {
 	Notice    uint64   // octets of the frames of notifications
 	Pauses    uint64   // PFC frames that pause
 	Resumes   uint64   // PFC frames that end a pause
+	Storms    uint64   // times that a watchdog emptied a queue
 	Onset     sim.Time // of the first of Congested; Never if there was none
 }
 
@@ -151,7 +152,7 @@ func (n *Network) port(owner place, rate sim.Rate, delay sim.Time) *Port {
 	p := &Port{net: n, owner: owner, rate: rate, delay: delay}
 	p.number = int32(len(n.ports))
 	p.id = n.Sim.Add(p)
-	p.wake = sim.NewAlarm(sim.Departure, p.id, portWake)
+	p.wake, p.watch = sim.NewAlarm(sim.Departure, p.id, portWake), sim.NewAlarm(sim.Timer, p.id, portWatch)
 	n.ports = append(n.ports, p)
 	owner.attach(p)
 	return p

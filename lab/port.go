@@ -41,6 +41,9 @@ type Port struct {
 	most  int64  // the most octets in the data queue
 	quiet sim.Time
 
+	watch sim.Alarm // of the watchdog
+	drops bool      // until the pause ends
+
 	tap  func(frame []byte) // nil: nobody looks
 	seen []byte             // its frame
 }
@@ -56,6 +59,7 @@ const pfcQueue = 8
 const (
 	portWake = iota
 	portWire
+	portWatch
 	portDirect
 )
 
@@ -113,6 +117,10 @@ func (p *Port) Handle(arg uint32) {
 			p.net.Sim.AtOrder(f.at, f.order, p.id, portWire)
 		}
 		p.arrived(r)
+	case portWatch:
+		if p.watch.Rings(&p.net.Sim) {
+			p.storm()
+		}
 	default:
 		p.direct--
 		p.arrived(ref(arg - portDirect))
@@ -220,6 +228,7 @@ func (p *Port) arm() {
 // pause stops a priority until a time, or resumes it if that is now.
 func (p *Port) pause(prio int, until sim.Time) {
 	now := p.net.Sim.Now()
+	was := p.paused
 	if p.paused>>prio&1 != 0 && prio == int(p.net.cfg.DataPriority) {
 		p.quiet -= p.ends[prio] - now // the rest of a longer pause
 	}
@@ -231,14 +240,17 @@ func (p *Port) pause(prio int, until sim.Time) {
 			p.quiet += until - now
 		}
 	}
+	p.guard(was)
 	p.serve()
 }
 
 // expire ends the pauses that are over.
 func (p *Port) expire(now sim.Time) {
+	was := p.paused
 	for m := p.paused; m != 0; m &= m - 1 {
 		if i := bits.TrailingZeros16(m); p.ends[i] <= now {
 			p.paused &^= 1 << i
 		}
 	}
+	p.guard(was)
 }

@@ -135,6 +135,60 @@ func TestPauseTakesTime(t *testing.T) {
 	require.InDelta(t, (100 * sim.Gbps).Octets(5*µs), sent(5*µs)-sent(0), 1200)
 }
 
+// A watchdog empties the data queue of a port that is paused for as long as it waits, and lets nothing come until
+// the pause ends. Without a packet that waits there is nothing to do, nor about a pause that ends in time.
+func TestWatchdog(t *testing.T) {
+	const wait = 20 * µs
+	cfg := dcqcn(None)
+	cfg.Buffer = Buffer{Total: 100_000_000, Alpha: 1, PFC: true, XON: 3000, Headroom: 100_000, Watchdog: wait}
+	n, out := star(cfg, 1, 100*sim.Gbps, µs)
+	f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0))
+	pause := func(quanta uint16) { n.sendPause(out.peer, quanta) } // from the receiver
+
+	pause(maxQuanta)
+	n.Until(3 * wait)
+	require.Zero(t, n.Counts().Storms, "nothing waits")
+	pause(0)
+	n.Until(4 * wait)
+
+	f.Endless()
+	n.Until(5 * wait)
+	pause(maxQuanta)
+	n.Until(5*wait + 2*µs)
+	require.EqualValues(t, 1, out.paused>>3&1)
+	for _, stop := range []sim.Time{5*wait + 15*µs, 5*wait + 19*µs} {
+		n.Until(stop)
+		require.Zero(t, n.Counts().Storms)
+	}
+	pause(0)
+	n.Until(6*wait + 15*µs)
+	require.Zero(t, n.Counts().Storms, "resumed in time")
+	require.Zero(t, n.Counts().Lost)
+
+	began := n.Sim.Now()
+	pause(maxQuanta)
+	n.Until(began + wait + µs) // the frame takes more than that
+	require.Zero(t, n.Counts().Lost)
+	queued := out.dataQueue().octets
+	require.Greater(t, queued, int64(150_000))
+	n.Until(began + wait + 2*µs)
+	require.EqualValues(t, 1, n.Counts().Storms)
+	require.Zero(t, out.dataQueue().octets)
+	lost := n.Counts().LostData
+	require.Greater(t, lost, uint64(150))
+	n.Until(began + wait + 20*µs)
+	require.Greater(t, n.Counts().LostData, lost+100, "what comes is dropped as well")
+	require.EqualValues(t, 1, n.Counts().Storms)
+	require.NoError(t, n.Check())
+
+	before := f.Octets()
+	pause(0)
+	n.Until(began + wait + 60*µs)
+	require.Greater(t, f.Octets(), before+100_000, "the flow goes on")
+	require.EqualValues(t, 1, n.Counts().Storms)
+	require.NoError(t, n.Check())
+}
+
 // RED: nothing below Min, everything from Max on, and half of Probability in the middle.
 func TestRamp(t *testing.T) {
 	red := RED{Min: 100, Max: 200, Probability: 0.5}

@@ -169,7 +169,7 @@ func (s *Switch) forward(in *Port, r ref, k *packet) {
 		}
 		v.goes(out, k.octets)
 	}
-	if !s.admit(in, &out.queues[k.prio], k) {
+	if out.drops && k.prio == s.net.cfg.DataPriority || !s.admit(in, &out.queues[k.prio], k) {
 		s.net.lost(r, k)
 		return
 	}

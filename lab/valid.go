@@ -119,7 +119,7 @@ func (c *Config) checkAmounts() error {
 	}{
 		{c.Pipeline, "Pipeline"}, {c.SwitchDelay, "SwitchDelay"}, {c.ProxyDelay, "ProxyDelay"},
 		{c.EdgeDelay, "EdgeDelay"}, {c.PauseDelay, "PauseDelay"}, {c.ReceiverDelay, "ReceiverDelay"},
-		{c.SenderDelay, "SenderDelay"}, {c.Timeout, "Timeout"},
+		{c.SenderDelay, "SenderDelay"}, {c.Timeout, "Timeout"}, {c.Buffer.Watchdog, "Buffer.Watchdog"},
 	} {
 		if x.time < 0 || x.time > sim.From(maxDelay) {
 			return &ConfigError{x.key, fmt.Sprintf("from 0 to %v needed", maxDelay)}

@@ -76,6 +76,7 @@ func TestWrongConfig(t *testing.T) {
 		"ReceiverDelay":    {func(c *Config) { c.ReceiverDelay = -1 }},
 		"SenderDelay":      {func(c *Config) { c.SenderDelay = sim.Never }},
 		"Timeout":          {func(c *Config) { c.Timeout = -1 }},
+		"Buffer.Watchdog":  {func(c *Config) { c.Buffer.Watchdog = -1 }},
 		"NoticeLoss":       {func(c *Config) { c.NoticeLoss = -0.1 }, func(c *Config) { c.NoticeLoss = math.NaN() }},
 		"SwitchLimit.PerSecond": {
 			func(c *Config) { c.SwitchLimit.PerSecond = -1 }, func(c *Config) { c.SwitchLimit.PerSecond = math.Inf(1) },

@@ -4,6 +4,7 @@ import (
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/rocecn/rocecn/lab/sim"
 )
 
 // C8: PPFC beside PFC.
@@ -38,6 +39,51 @@ var pausing = Experiment{
 		for _, loss := range []float64{0.01, 0.1} {
 			add(loss, 100*µs)
 			add(loss, ms)
+		}
+		return cases
+	},
+}
+
+// C8d: five switches in a circle, each of which waits for the next.
+var circle = Experiment{
+	ID:    "C8d",
+	Title: "deadlock in a circle",
+	Asks: "Five switches in a circle, each of which has a host that sends to one two switches on: so each waits for" +
+		" the next one. Where does PFC lock them up for good, and does it help to tell the senders? Small buffers" +
+		" pause sooner. The watchdog drops what a pause holds for 1 ms (200 ms are usual). Goodput is that of the" +
+		" second half: 0 is a deadlock.",
+	shown: []Shown{
+		{goodput, 1}, {jain, 1}, {peak, -1}, {pauses, -1}, {"paused, all ports", -1}, {lost, -1},
+		{"queues emptied by the watchdog", -1}, {notified, 0}, {octets, -1},
+	},
+	cases: func(s Size) (cases []Case) {
+		for _, buffer := range []scenario.Size{12_000_000, 1_000_000, 500_000} {
+			for _, wait := range []scenario.Time{0, ms} {
+				t := scenario.Default()
+				paper40(t)
+				t.Variants = []lab.Variant{lab.None, lab.CNP, lab.FastCNP, lab.PPFC, lab.PPFCAndCNP}
+				t.Topology.Kind, t.Topology.Switches, t.Topology.Hosts = "circle", 5, 2
+				t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = 40_000, 160_000, 0.2
+				t.Switch.PFC, t.Switch.Buffer, t.Switch.Alpha, t.Switch.Headroom = true, buffer, 0.125, 60_000
+				t.Switch.PPFC = scenario.PPFC{
+					Hold: 100_000, Stop: 300_000, Resume: 50_000, Pause: 100 * µs, Interval: 5 * µs, To: "sender",
+				}
+				t.Switch.Watchdog = wait
+				around := scenario.Traffic{Kind: "pairs", Jitter: 10 * µs}
+				for i := range 5 {
+					around.Pairs = append(around.Pairs, [2]int{2 * i, (2*i + 5) % 10})
+				}
+				t.Traffic = []scenario.Traffic{around}
+				t.Duration = choose(s, 100*ms, 20*ms)
+				t.Warmup = t.Duration / 2
+				dog := "none"
+				if wait > 0 {
+					dog = sim.Time(wait).String()
+				}
+				cases = append(cases, Case{Scenario: t, At: []Coordinate{
+					number("buffer", float64(buffer)/1000, "KB"), word("watchdog", dog, int(wait/ms)),
+				}})
+			}
 		}
 		return cases
 	},

@@ -81,8 +81,8 @@ type Coordinate struct {
 // All returns the experiments in order.
 func All() []Experiment {
 	return []Experiment{
-		positions, model, incast, incastMessages, leafSpine, longHaul, mixed, labels, proxies, pausing, byTrace, limits,
-		deployment, several, collectives, frontiers, sins,
+		positions, model, incast, incastMessages, leafSpine, longHaul, mixed, labels, proxies, pausing, circle, byTrace,
+		limits, deployment, several, collectives, frontiers, sins,
 	}
 }
 

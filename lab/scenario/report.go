@@ -53,6 +53,7 @@ func Metrics() []Metric {
 		{"octets of notifications", "KB", func(r *Result) float64 { return float64(r.Counts.Notice) / 1000 }},
 		{"pauses", "", func(r *Result) float64 { return float64(r.Counts.Pauses) }},
 		{"paused, all ports", "µs", func(r *Result) float64 { return µs(r.Paused) }},
+		{"queues emptied by the watchdog", "", func(r *Result) float64 { return float64(r.Counts.Storms) }},
 		{"packets lost", "", func(r *Result) float64 { return float64(r.Counts.Lost) }},
 		{"messages finished", "", func(r *Result) float64 { return float64(r.Finished) }},
 		{"messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }},

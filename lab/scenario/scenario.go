@@ -34,6 +34,7 @@ type Scenario struct {
 //
 //	star        hosts around one switch
 //	line        hosts, switches in a row, as many hosts
+//	circle      switches in a circle, hosts at each
 //	leaf-spine  hosts at each leaf, each leaf at each spine
 //	fat-tree    K pods of K/2 edge and K/2 aggregation switches, K²/4 core switches, K³/4 hosts
 //	wan         hosts, a leaf, PE, P, PE, a leaf, as many hosts
@@ -42,7 +43,7 @@ type Scenario struct {
 // In the last two, packets from one PE to the other are in a tunnel.
 type Topology struct {
 	Kind     string  `json:"kind"`
-	Hosts    int     `json:"hosts"` // of the star; at each end of the line and the WAN; at each leaf
+	Hosts    int     `json:"hosts"` // of the star; at each end of line and WAN; at each leaf, or switch of the circle
 	K        int     `json:"k"`     // of the fat tree: the ports of a switch
 	Rate     Rate    `json:"rate"`  // of the links of hosts
 	Delay    Time    `json:"delay"` // of each link except those of the WAN
@@ -73,6 +74,7 @@ type Switch struct {
 	Pool        Size      `json:"headroom_pool"`
 	Reserve     Size      `json:"reserve"`
 	XON         Size      `json:"xon"`
+	Watchdog    Time      `json:"watchdog"` // a data queue that is paused for this long is emptied
 	Pipeline    Time      `json:"pipeline"`
 	NotifyDelay Time      `json:"notify_delay"`
 	NotifyLimit float64   `json:"notify_limit"`
@@ -173,7 +175,7 @@ func (s *Scenario) check() error {
 			maxRuns)},
 		{s.Duration == 0, "duration", "above 0 needed"},
 		{s.Warmup >= s.Duration, "warmup", "shorter than duration needed"},
-		{!t.known(), "topology.kind", "star, line, leaf-spine, fat-tree, wan or two-dc needed"},
+		{!t.known(), "topology.kind", "star, line, circle, leaf-spine, fat-tree, wan or two-dc needed"},
 		{!t.wan() && slices.Contains(s.Variants, lab.FCN),
 			fmt.Sprintf("variants[%d]", slices.Index(s.Variants, lab.FCN)),
 			"fcn needs routers of a WAN: topology.kind wan or two-dc"},
@@ -185,6 +187,8 @@ func (s *Scenario) check() error {
 		{t.hosts() > maxHosts, "topology.hosts", fmt.Sprintf("%d in all at most", maxHosts)},
 		{t.Kind == "line" && (t.Switches < 1 || t.Switches > maxSwitches), "topology.switches",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
+		{t.Kind == "circle" && (t.Switches < 3 || t.Switches > maxSwitches), "topology.switches",
+			fmt.Sprintf("from 3 to %d needed", maxSwitches)},
 		{t.leaved() && (t.Leaves < 1 || t.Leaves > maxSwitches), "topology.leaves",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
 		{t.leaved() && (t.Spines < 1 || t.Spines > maxSwitches), "topology.spines",
@@ -254,7 +258,7 @@ func again[T comparable](list []T) int {
 
 func (t *Topology) known() bool {
 	switch t.Kind {
-	case "star", "line", "leaf-spine", "fat-tree", "wan", "two-dc":
+	case "star", "line", "circle", "leaf-spine", "fat-tree", "wan", "two-dc":
 		return true
 	}
 	return false
@@ -272,6 +276,8 @@ func (t *Topology) hosts() int {
 		return 2*t.Hosts + max(t.Switches-2, 0)*t.Between
 	case "wan":
 		return 2 * t.Hosts
+	case "circle":
+		return t.Switches * t.Hosts
 	case "leaf-spine":
 		return t.Leaves * t.Hosts
 	case "two-dc":
@@ -381,7 +387,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		RED: lab.RED{Min: int64(sw.KMin), Max: int64(sw.KMax), Probability: sw.PMax, At: sw.Decide},
 		Buffer: lab.Buffer{
 			Total: int64(sw.Buffer), Alpha: sw.Alpha, PFC: sw.PFC, XON: int64(sw.XON), Headroom: int64(sw.Headroom),
-			Pool: int64(sw.Pool), Reserve: int64(sw.Reserve), Queue: int64(sw.Queue),
+			Pool: int64(sw.Pool), Reserve: int64(sw.Reserve), Queue: int64(sw.Queue), Watchdog: sw.Watchdog.sim(),
 		},
 		Pausing: sw.PPFC.pausing(), TraceHops: sw.TraceHops, Labels: sw.Labels, Idle: duration(sw.LabelIdle),
 		Cold:    sw.Cold,
@@ -481,6 +487,9 @@ func (s *Scenario) buffer() string {
 			text += fmt.Sprintf(", %d headroom of all ports", sw.Pool)
 		}
 		text += fmt.Sprintf(", pause takes %v", h.PauseDelay.sim())
+		if sw.Watchdog > 0 {
+			text += fmt.Sprintf(", watchdog after %v", sw.Watchdog.sim())
+		}
 	}
 	if h.Join > 0 {
 		text += fmt.Sprintf("; reports within %v are one", h.Join.sim())

@@ -67,7 +67,7 @@ func TestWrongKeys(t *testing.T) {
 	for _, c := range []struct{ json, text string }{
 		{seconds + `,` + star + `,` + incast, ``},
 		{star + `,` + incast, "duration: above 0 needed"},
-		{seconds + `,` + incast, "topology.kind: star, line, leaf-spine, fat-tree, wan or two-dc needed"},
+		{seconds + `,` + incast, "topology.kind: star, line, circle, leaf-spine, fat-tree, wan or two-dc needed"},
 		{seconds + `,` + star, "traffic: one at least is needed"},
 		{seconds + `,` + star + `,` + incast + `, "speed": 1`,
 			"speed: unknown key; known are name, variants, seeds, duration"},
@@ -159,6 +159,8 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 1, "sizes": "WebSearch"}]`,
 			"traffic[0].load: above 0 and below 1"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring"}]`, "traffic[0].size: above 0 needed"},
+		{seconds + `,"topology": {"kind": "circle", "switches": 2, "hosts": 2},` + incast,
+			"topology.switches: from 3 to 1024 needed"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "tree"}]`, "traffic[0].size: above 0 needed"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "order": "best"}]`,
 			"traffic[0].order: scattered or rails needed"},
@@ -248,6 +250,8 @@ func TestUselessKeys(t *testing.T) {
 			star + `,"traffic": [{"kind": "ring", "size": "1KB", "steps": 2}]`},
 		{star + `,"traffic": [{"kind": "permutation", "order": "scattered"}]`, "traffic[0].order",
 			star + `,"traffic": [{"kind": "ring", "size": "1KB", "order": "scattered"}]`},
+		{star + `,` + incast + `,"switch": {"buffer": "1MB", "watchdog": "1ms"}`, "switch.watchdog",
+			star + `,` + incast + `,"switch": {"buffer": "1MB", "watchdog": "1ms", "pfc": true}`},
 		{star + `,` + incast + `,"switch": {"alpha": 0.5}`, "switch.alpha",
 			star + `,` + incast + `,"switch": {"alpha": 0.5, "buffer": "1MB"}`},
 		{star + `,` + incast + `,"switch": {"buffer": "1MB", "headroom": "1KB"}`, "switch.headroom",
@@ -501,6 +505,29 @@ func TestRingOrders(t *testing.T) {
 	}
 	require.Equal(t, scattered(1), scattered(1))
 	require.NotEqual(t, scattered(1), scattered(2))
+}
+
+// In a circle of five switches, each of whose hosts sends to one two switches on, PFC alone locks all up: each switch
+// waits for the next. A watchdog ends that, for a time, at the price of packets.
+func TestCircle(t *testing.T) {
+	text := `{"variants": ["none"], "duration": "4ms", "warmup": "2ms",
+		"topology": {"kind": "circle", "switches": 5, "hosts": 2, "rate": "40G"},
+		"switch": {"buffer": "2MB", "alpha": 0.125, "pfc": true%s},
+		"traffic": [{"kind": "pairs", "jitter": "1us", "pairs": [[0, 5], [2, 7], [4, 9], [6, 1], [8, 3]]}]}`
+	run := func(more string) *Result {
+		s := read(t, fmt.Sprintf(text, more))
+		results, err := s.Run(t.Context(), func(float64) {})
+		require.NoError(t, err)
+		return &results[0]
+	}
+	locked := run("")
+	require.Zero(t, locked.Goodput)
+	require.Zero(t, locked.Counts.Lost)
+	require.Less(t, locked.Busiest, 0.001, "pauses alone")
+	freed := run(`, "watchdog": "300us"`)
+	require.Greater(t, freed.Goodput, 1.)
+	require.NotZero(t, freed.Counts.Lost)
+	require.NotZero(t, freed.Counts.Storms)
 }
 
 // In a tree the data goes to the root and back in pieces. With three hosts the link of the root carries each piece

@@ -33,6 +33,8 @@ func (t *Topology) build(cfg lab.Config) (*lab.Network, error) {
 		b.hosts(b.net.Switch(), t.Hosts)
 	case "line":
 		b.line()
+	case "circle":
+		b.circle()
 	case "leaf-spine":
 		b.leafSpine()
 	case "fat-tree":
@@ -74,6 +76,18 @@ func (b *builder) line() {
 		}
 	}
 	b.hosts(at, b.Hosts)
+}
+
+func (b *builder) circle() {
+	var all []*lab.Switch
+	for range b.Switches {
+		s := b.net.Switch()
+		b.hosts(s, b.Hosts)
+		all = append(all, s)
+	}
+	for i, s := range all {
+		b.net.Link(s, all[(i+1)%len(all)], b.trunk, b.delay)
+	}
 }
 
 // leafSpine builds leaves with hosts, and spines, and returns the spines.
