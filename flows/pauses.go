@@ -12,7 +12,7 @@ import (
 const AllPriorities = allPriorities
 
 // A Pause is a time in which a priority of a link was paused without a break, or
-// several with short breaks between, where there was no room for each.
+// several with the breaks between, where there was no room for each.
 type Pause struct {
 	Src      net.HardwareAddr // of the frames
 	Priority int              // 0 to 7 by PFC, or AllPriorities
@@ -22,16 +22,18 @@ type Pause struct {
 	Frame    uint64        // the first of them
 }
 
-// Room for pauses: of so many priorities of links, so many each.
+// Room for pauses: of so many priorities of links, so many each, of which the first
+// ones are never joined.
 const (
 	maxPauseLists = 256
-	maxPauses     = 256
+	maxPauses     = 1024
+	exactPauses   = maxPauses / 2
 )
 
 // pauses are those of one priority of a link, in their order.
 type pauses struct {
-	all []stretch
-	gap int64 // nanoseconds: shorter breaks were given up
+	all   []stretch
+	grain int64 // nanoseconds: how long joined pauses may be with their breaks; 0 while there is room for all
 }
 
 // A stretch is a pause, in nanoseconds since 1970.
@@ -51,23 +53,25 @@ func (p *pauses) went(since int64, paused time.Duration) {
 
 // xoff records a frame that pauses from now on.
 func (p *pauses) xoff(now int64, frame uint64) {
-	if n := len(p.all); n > 0 && now-p.all[n-1].to <= p.gap {
-		p.all[n-1].xoff++
-		return
+	if n := len(p.all); n > 0 {
+		if last := &p.all[n-1]; now <= last.to || n > exactPauses && now-last.from < p.grain {
+			last.xoff++
+			return
+		}
 	}
 	for len(p.all) == maxPauses {
-		p.gap = max(2*p.gap, minWidth)
+		p.grain = max(2*p.grain, minWidth)
 		p.join()
 	}
 	p.all = append(p.all, stretch{from: now, to: now, xoff: 1, frame: frame})
 }
 
-// join makes one pause of those between which there is only a short break.
+// join makes one pause of those that are so close together, behind the first ones.
 func (p *pauses) join() {
-	kept := p.all[:1]
-	for _, s := range p.all[1:] {
+	kept := p.all[:exactPauses+1]
+	for _, s := range p.all[exactPauses+1:] {
 		last := &kept[len(kept)-1]
-		if s.from-last.to > p.gap {
+		if s.to-last.from > p.grain {
 			kept = append(kept, s)
 			continue
 		}

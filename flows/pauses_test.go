@@ -46,10 +46,11 @@ func TestPauses(t *testing.T) {
 	require.Empty(t, off.Pauses())
 }
 
-// Where there are more pauses than there is room for, short breaks are given up.
+// Where there are more pauses than there is room for, those that are close together
+// are joined, but for the first ones.
 func TestPausesAreBounded(t *testing.T) {
 	table := New(Config{Series: true, LinkRate: 512_000_000})
-	const n = 5000
+	const n = 20_000
 	for i := range uint64(n) {
 		at := time.Duration(i) * 100 * time.Microsecond
 		if i >= n/2 {
@@ -60,15 +61,20 @@ func TestPausesAreBounded(t *testing.T) {
 	table.Observe(&Packet{}, n+1, time.Unix(10, 0))
 	all := table.Pauses()
 	require.LessOrEqual(t, len(all), maxPauses)
+	require.Greater(t, len(all), exactPauses+exactPauses/4)
 	var paused time.Duration
-	var xoff uint64
+	var xoffs uint64
 	for i, p := range all {
-		paused, xoff = paused+p.Paused, xoff+p.XOFF
-		require.LessOrEqual(t, p.To.Sub(p.From), time.Duration(n/2)*100*time.Microsecond, "the long break is there")
-		require.True(t, i == 0 || !p.From.Before(all[i-1].To))
+		paused, xoffs = paused+p.Paused, xoffs+p.XOFF
+		if i < exactPauses {
+			require.Equal(t, []any{uint64(1), 40 * time.Microsecond}, []any{p.XOFF, p.To.Sub(p.From)})
+			require.EqualValues(t, i+1, p.Frame)
+		}
+		require.Less(t, p.To.Sub(p.From), 20*time.Millisecond)
+		require.True(t, i == 0 || p.From.After(all[i-1].To))
 	}
 	require.Equal(t, table.Snapshot().Links[0].Priorities[3].Paused, paused)
-	require.EqualValues(t, n, xoff)
+	require.EqualValues(t, n, xoffs)
 
 	table = New(Config{Series: true})
 	for i := range maxPauseLists + 10 {

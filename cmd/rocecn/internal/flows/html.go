@@ -166,15 +166,19 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	if first, last := bounds(s); !first.IsZero() {
 		p.From, p.Span = stamp(first), short(last.Sub(first))
 	}
-	rows := map[*flows.Flow]*int{}
+	rows := map[rocev2.FlowKey]int{}
 	for i := range p.Rows {
-		rows[&s.Flows[i]] = &i
+		rows[s.Flows[i].FlowKey] = i
 	}
 	p.Headline, p.Under = headline(s, p.Trouble, len(a.verdicts))
-	all := a.onPage(s, rows)
+	all := a.onPage(rows)
 	p.Verdicts, p.Further = all[:min(len(all), shownVerdicts)], all[min(len(all), shownVerdicts):]
 	for _, q := range questions(s, a.table.Series, p.Files) {
-		p.Questions = append(p.Questions, pageQuestion{q, rows[q.Flow]})
+		on := pageQuestion{question: q}
+		if q.Flow != nil {
+			on.Row = rowOrNil(rows, q.Flow.FlowKey)
+		}
+		p.Questions = append(p.Questions, on)
 	}
 	for i := range a.joined {
 		p.Hosts = append(p.Hosts, a.joined[i].onPage())
@@ -198,24 +202,24 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 }
 
 // onPage returns the verdicts for a page.
-func (a *accountant) onPage(s *flows.Snapshot, rows map[*flows.Flow]*int) (all []pageVerdict) {
-	byKey := map[rocev2.FlowKey]*int{}
-	for f, row := range rows {
-		byKey[f.FlowKey] = row
-	}
+func (a *accountant) onPage(rows map[rocev2.FlowKey]int) (all []pageVerdict) {
 	for i := range a.verdicts {
 		v := pageVerdict{Verdict: &a.verdicts[i], Level: bad}
 		if v.Cause.Symptom() {
 			v.Level = notable
 		}
-		for _, k := range v.Flows {
-			if row := byKey[k]; row != nil && (v.Row == nil || *row < *v.Row) {
-				v.Row = row
-			}
-		}
+		v.Row = rowOrNil(rows, v.Flows...)
 		all = append(all, v)
 	}
 	return all
+}
+
+// rowOrNil returns the first row of some flows, nil if none of them is there.
+func rowOrNil(rows map[rocev2.FlowKey]int, keys ...rocev2.FlowKey) *int {
+	if row, ok := firstRow(rows, keys); ok {
+		return &row
+	}
+	return nil
 }
 
 // headline says in a sentence what the capture has, and where there is no verdict, on

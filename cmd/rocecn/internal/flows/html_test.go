@@ -17,8 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // pageFrom runs the command, and returns the page and what was printed.
@@ -134,8 +136,8 @@ func TestPageOverTime(t *testing.T) {
 	require.Equal(t, octets, total(d.Totals.Octets))
 	html, _ = pageFrom(t, nil, wiretest.Path(t, "tour.pcap"))
 	require.Equal(t, []pageLane{
-		{"02:00:00:00:00:01, priority 3", [][5]int64{{50_000, 350_000, 300_000, 1, 3}}},
-		{"02:00:00:00:00:01, all priorities", [][5]int64{{375_000, 395_971, 20_971, 1, 16}}},
+		{"02:00:00:00:00:01, priority 3", [][5]int64{{50_000, 350_000, 300_000, 1, 3}}, 0},
+		{"02:00:00:00:00:01, all priorities", [][5]int64{{375_000, 395_971, 20_971, 1, 16}}, 0},
 	}, dataOf(t, html).Pauses)
 }
 
@@ -236,7 +238,7 @@ func TestPageSize(t *testing.T) {
 		series := crowded()
 		series.Nodes = series.Nodes[:nodes]
 		for i := range maxCharts {
-			p.Data.Charts = append(p.Data.Charts, chartOf(&s.Flows[i], series, time.Unix(1, 0)))
+			p.Data.Charts = append(p.Data.Charts, chartOf(i, &s.Flows[i], series, time.Unix(1, 0)))
 		}
 		var b bytes.Buffer
 		require.NoError(t, pageTemplate.Execute(&b, p))
@@ -336,4 +338,37 @@ func TestPageSaysFirst(t *testing.T) {
 	require.Contains(t, html, "<b>&lt;b&gt;h2, mlx5_0 port 1</b><br>1661 CE in the capture, np_cnp_sent &#43;0: "+
 		"the receiver&#39;s ECN is off")
 	require.Contains(t, html, "no counter has changed")
+}
+
+// A flow that a verdict is about has a chart, wherever it stands in the table.
+func TestPageCharts(t *testing.T) {
+	s := crowd(200)
+	a := accountant{verdicts: []triage.Verdict{
+		{Flows: []rocev2.FlowKey{{DestQP: 1}}}, // which is not shown
+		{Flows: []rocev2.FlowKey{s.Flows[180].FlowKey, s.Flows[170].FlowKey}},
+	}}
+	rows := a.charted(s.Flows)
+	require.Len(t, rows, maxCharts)
+	require.Equal(t, 48, rows[maxCharts-2])
+	require.Equal(t, 170, rows[maxCharts-1])
+	require.Equal(t, []int{0, 1, 2}, a.charted(s.Flows[:3]))
+	for i := range s.Flows {
+		a.verdicts = append(a.verdicts, triage.Verdict{Flows: []rocev2.FlowKey{s.Flows[len(s.Flows)-1-i].FlowKey}})
+	}
+	require.Len(t, a.charted(s.Flows), maxCharts)
+	require.Equal(t, 0, a.charted(s.Flows)[0], "the worst have charts, too")
+}
+
+// Of many priorities those that were paused longest are drawn.
+func TestPagePauses(t *testing.T) {
+	var all []flows.Pause
+	for i := range 100 {
+		at := time.Unix(1, 0)
+		all = append(all, flows.Pause{Src: []byte{2, 0, 0, 0, 0, byte(i)}, From: at, To: at.Add(time.Hour),
+			Paused: time.Duration(i%50) * time.Millisecond})
+	}
+	lanes := pauseLanes(all, time.Unix(0, 0))
+	require.Len(t, lanes, maxPauseLanes)
+	require.Equal(t, "02:00:00:00:00:31, priority 0", lanes[0].Name)
+	require.Equal(t, [5]int64{1e9, 3601e9, 49e6, 0, 0}, lanes[0].Pauses[0])
 }

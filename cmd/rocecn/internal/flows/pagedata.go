@@ -1,12 +1,16 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // pageData is what the script of a page draws. Times are nanoseconds since Start.
@@ -18,7 +22,7 @@ type pageData struct {
 	Rows      []pageRow    `json:"rows"`
 	Totals    *pageSeries  `json:"totals,omitempty"`
 	Pauses    []pageLane   `json:"pauses,omitempty"`
-	Charts    []pageChart  `json:"charts,omitempty"` // of the first rows
+	Charts    []pageChart  `json:"charts,omitempty"`
 }
 
 type pageColumn struct {
@@ -33,6 +37,7 @@ type pageRow []any
 
 // A pageChart is how a flow went over time.
 type pageChart struct {
+	Row     int    `json:"row"`
 	Remarks string `json:"remarks"`
 	pageSeries
 	Marks []pageMark `json:"marks,omitempty"`
@@ -74,6 +79,7 @@ type pageNode struct {
 type pageLane struct {
 	Name   string     `json:"name"`
 	Pauses [][5]int64 `json:"pauses"`
+	paused time.Duration
 }
 
 func (a *accountant) pageData(s *flows.Snapshot) *pageData {
@@ -106,10 +112,11 @@ func (a *accountant) pageData(s *flows.Snapshot) *pageData {
 	for i := range shown {
 		f := &shown[i]
 		d.Rows = append(d.Rows, pageRowOf(f, number(f.Src), number(f.Dst), start))
-		if i < maxCharts {
-			if series := a.table.Series(f.FlowKey); series != nil {
-				d.Charts = append(d.Charts, chartOf(f, series, start))
-			}
+	}
+	for _, row := range a.charted(shown) {
+		f := &shown[row]
+		if series := a.table.Series(f.FlowKey); series != nil {
+			d.Charts = append(d.Charts, chartOf(row, f, series, start))
 		}
 	}
 	if totals != nil {
@@ -118,6 +125,35 @@ func (a *accountant) pageData(s *flows.Snapshot) *pageData {
 	}
 	d.Pauses = pauseLanes(pauses, start)
 	return d
+}
+
+// charted returns the rows that have charts, in their order: of each of the first
+// verdicts the first flow that is there, and the first rows.
+func (a *accountant) charted(shown []flows.Flow) (rows []int) {
+	byKey := map[rocev2.FlowKey]int{}
+	for i := range shown {
+		byKey[shown[i].FlowKey] = i
+	}
+	chosen := map[int]bool{}
+	for i := range a.verdicts {
+		if row, ok := firstRow(byKey, a.verdicts[i].Flows); ok && len(chosen) < maxCharts/2 {
+			chosen[row] = true
+		}
+	}
+	for i := 0; i < len(shown) && len(chosen) < maxCharts; i++ {
+		chosen[i] = true
+	}
+	return slices.Sorted(maps.Keys(chosen))
+}
+
+// firstRow returns the first row of some flows, if any of them is there.
+func firstRow(rows map[rocev2.FlowKey]int, keys []rocev2.FlowKey) (first int, ok bool) {
+	for _, k := range keys {
+		if row, there := rows[k]; there && (!ok || row < first) {
+			first, ok = row, true
+		}
+	}
+	return first, ok
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -153,8 +189,8 @@ func pageRowOf(f *flows.Flow, src, dst int, start time.Time) pageRow {
 	return row
 }
 
-func chartOf(f *flows.Flow, s *flows.Series, start time.Time) pageChart {
-	c := pageChart{Remarks: strings.Join(remarks(f), ", "), pageSeries: packed(s, start), More: s.More}
+func chartOf(row int, f *flows.Flow, s *flows.Series, start time.Time) pageChart {
+	c := pageChart{Row: row, Remarks: strings.Join(remarks(f), ", "), pageSeries: packed(s, start), More: s.More}
 	if f.Sequenced {
 		c.PSN = psns(s)
 	}
@@ -231,6 +267,10 @@ func psns(s *flows.Series) (all []*int64) {
 	return all
 }
 
+// maxPauseLanes is how many priorities of links are drawn, those that were paused
+// longest. The page says in words what the others were.
+const maxPauseLanes = 16
+
 func pauseLanes(pauses []flows.Pause, start time.Time) (lanes []pageLane) {
 	for _, p := range pauses {
 		priority := priorityName(fmt.Sprint(p.Priority))
@@ -244,8 +284,10 @@ func pauseLanes(pauses []flows.Pause, start time.Time) (lanes []pageLane) {
 		l := &lanes[len(lanes)-1]
 		l.Pauses = append(l.Pauses, [5]int64{int64(p.From.Sub(start)), int64(p.To.Sub(start)), int64(p.Paused),
 			int64(p.XOFF), int64(p.Frame)})
+		l.paused += p.Paused
 	}
-	return lanes
+	slices.SortStableFunc(lanes, func(a, b pageLane) int { return cmp.Compare(b.paused, a.paused) })
+	return lanes[:min(len(lanes), maxPauseLanes)]
 }
 
 var causeNames = [...]string{

@@ -223,7 +223,7 @@ func paused(s *flows.Snapshot) question {
 			lines++
 			if p.Paused > most {
 				most = p.Paused
-				q.Answer, q.Level = fmt.Sprintf("Yes: %s for %v", priorityName(name), p.Paused), bad
+				q.Answer, q.Level = fmt.Sprintf("Yes: %s for %s", priorityName(name), short(p.Paused)), bad
 				q.Detail = fmt.Sprintf("by %s, %s", linkName(l), cli.Count(p.XOFF, "XOFF"))
 			}
 		}

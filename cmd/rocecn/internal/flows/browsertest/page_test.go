@@ -29,6 +29,7 @@ import (
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -453,7 +454,7 @@ func TestZoomAndCursor(t *testing.T) {
 	for _, part := range parts {
 		require.InDelta(t, first/all[1], part, 0.002)
 	}
-	require.NotEmpty(t, read[string](t, ctx, `document.querySelector("#totals .of-rate output").textContent`))
+	require.NotEmpty(t, read[string](t, ctx, `document.querySelector("#totals .of-rate .value").textContent`))
 
 	// A part of a picture is a part of the time.
 	before := shown()
@@ -520,7 +521,7 @@ func TestFineBins(t *testing.T) {
 	ctx := browser(t)
 	open(t, ctx, pageOf(t, wiretest.Path(t, "real/write4-loss1.eth0.pcap.gz")))
 	got := read[[]float64](t, ctx, `(() => {
-		const c = charts[0], widths = c.edges.slice(1).map((edge, i) => edge - c.edges[i]);
+		const c = charts.get(0), widths = c.edges.slice(1).map((edge, i) => edge - c.edges[i]);
 		return [Math.min(...widths), Math.max(...widths), whole.to];
 	})()`)
 	require.LessOrEqual(t, got[0], 8000.)
@@ -759,5 +760,55 @@ func TestCrowd(t *testing.T) {
 	require.Equal(t, "Show 500 more of 10000", read[string](t, ctx, `document.querySelector("#more").textContent`))
 	click(t, ctx, heads, "to QP")
 	require.Equal(t, "0x800000", column(t, ctx, "to QP")[0])
+	require.Empty(t, c.complaints)
+}
+
+// Short pauses in a long capture are a low band from afar, and are told apart up close:
+// here 10 µs in each millisecond of a second.
+func TestPausesUpClose(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pauses.pcap")
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	w, err := capture.NewWriter(f, capture.Ethernet, time.Microsecond)
+	require.NoError(t, err)
+	write := func(at time.Duration, frame []byte) {
+		r := capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: time.Unix(1, 0).Add(at)}
+		require.NoError(t, w.Write(&r))
+	}
+	data := rocev2.Packet{Datagram: rocev2.Datagram{Src: netip.AddrFrom4([4]byte{10, 0, 0, 1}),
+		Dst: netip.AddrFrom4([4]byte{10, 0, 0, 2}), HopLimit: 64, SrcPort: 50000, DstPort: rocev2.Port}}
+	data.BTH.Opcode, data.BTH.DestQP, data.BTH.PKey = bth.RCSendOnly, 17, 0xFFFF
+	mac := [6]byte{2, 0, 0, 0, 0, 9}
+	for i := range 400 {
+		at := time.Duration(i) * time.Millisecond
+		data.BTH.PSN = uint32(i)
+		frame, err := data.AppendBinary(append(make([]byte, 12), 8, 0))
+		require.NoError(t, err)
+		write(at, frame)
+		stop := pfc.PFC{Enabled: 1 << 3}
+		stop.Quanta[3] = 0xFFFF
+		write(at+100*time.Microsecond, stop.AppendFrame(nil, mac))
+		write(at+110*time.Microsecond, pfc.PFC{Enabled: 1 << 3}.AppendFrame(nil, mac))
+	}
+	require.NoError(t, f.Close())
+	ctx := browser(t)
+	c := open(t, ctx, pageOf(t, name))
+	type box struct{ X, Width, Height float64 }
+	drawn := func() []box {
+		return read[[]box](t, ctx, `[...document.querySelectorAll("#totals .of-pauses path.pause")]
+			.map(e => e.getBBox()).map(b => ({X: b.x, Width: b.width, Height: b.height}))`)
+	}
+	far := drawn()
+	require.Len(t, far, 1, "all of them in one path")
+	require.Less(t, far[0].Height, 15.)
+	read[chromedp.Void](t, ctx, `void show(200e6, 202e6)`)
+	painted(t, ctx)
+	near := drawn()
+	require.Len(t, near, 2)
+	for i, b := range near {
+		require.InDelta(t, 50+500*float64(i), b.X, 0.1)
+		require.InDelta(t, 5, b.Width, 0.1)
+		require.InDelta(t, 90, b.Height, 0.1)
+	}
 	require.Empty(t, c.complaints)
 }

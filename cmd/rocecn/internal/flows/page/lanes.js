@@ -173,17 +173,24 @@ const queueLane = nodes => nodes ? {
   },
 } : null;
 
-// pauseLane draws when a priority of a link was paused.
+// pauseLane draws when a priority of a link was paused: as high as the part of the time
+// that it was, which is all of it for each pause that can be told apart.
 const pauseLane = ({ name, pauses }) => ({
   name: "Paused", unit: name, kind: "pauses",
   draw() {
-    return {
-      svg: pauses.filter(([from, to]) => to >= view.from && from <= view.to).map(pause => {
-        const [from, to, paused] = pause, left = x(from), right = Math.max(x(to), left + 1.5);
-        const title = `from frame ${pause[4]} on, +${shortTime(from)}: ${pauseText(pause)}`;
-        return drawn(paused < to - from ? "pause some" : "pause", `M${left} 100V10H${right}V100Z`, title);
-      }).join(""),
-    };
+    const width = (view.to - view.from) / columns.bar, short = new Map();
+    const high = part => y(Math.max(Math.min(part, 1) * 0.9, 0.12), 1);
+    const box = (from, to, part) => `M${x(from)} 100V${high(part)}H${Math.max(x(to), x(from) + 1.5)}V100Z`;
+    const wide = pauses.filter(shownPause).map(pause => {
+      const [from, to, paused, , frame] = pause, title = `from frame ${frame} on, +${shortTime(from)}: ${pauseText(pause)}`;
+      if (to - from >= width) return drawn(paused < to - from ? "pause some" : "pause", box(from, to, paused / (to - from)), title);
+      const column = Math.floor((from - view.from) / width);
+      short.set(column, (short.get(column) ?? 0) + paused);
+      return "";
+    });
+    const together = [...short].map(([column, paused]) =>
+      box(view.from + column * width, view.from + (column + 1) * width, paused / width));
+    return { svg: wide.join("") + drawn("pause", together.join("")) };
   },
   read(time) {
     const found = pauses.find(([from, to]) => from <= time && time <= to);
@@ -191,8 +198,9 @@ const pauseLane = ({ name, pauses }) => ({
   },
 });
 
+const shownPause = ([from, to]) => to >= view.from && from <= view.to;
 const pauseText = ([from, to, paused, frames]) =>
-  `paused ${duration(paused)}${paused < to - from ? " of " + duration(to - from) : ""} by ${frames} XOFF`;
+  `paused ${shortTime(paused)}${paused < to - from ? " of " + shortTime(to - from) : ""} by ${frames} XOFF`;
 
 // tickMarks returns the lines at an axis and what is written there.
 function tickMarks({ low = 0, top, write, entire }) {
@@ -211,7 +219,7 @@ const timeTicks = () => ticks(view.from, view.to, innerWidth < 640 ? 3 : 8);
 
 // drawLane makes what shows a lane, and draws it; with is what it belongs to.
 function drawLane(lane, belongs) {
-  const says = element("output", {}), legend = element("span", { class: "legend" });
+  const says = element("span", { class: "value" }), legend = element("span", { class: "legend" });
   for (const [kind, name, n] of lane.legend ?? []) {
     legend.append(element("span", {}, element("i", { class: "key " + kind }), `${name}: ${n} `));
   }

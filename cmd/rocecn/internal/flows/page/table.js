@@ -2,9 +2,9 @@
 // opened with its lanes.
 
 const rowTimes = 2, rowColours = 4, firstCell = 5;
-const charts = (data.charts ?? []).map(unpacked);
+const charts = new Map((data.charts ?? []).map(chart => [chart.row, unpacked(chart)]));
 const rows = data.rows.map((row, number) => ({
-  number, row, chart: charts[number], src: data.addresses[row[0]], dst: data.addresses[row[1]],
+  number, row, chart: charts.get(number), src: data.addresses[row[0]], dst: data.addresses[row[1]],
 }));
 const nameOf = ({ src, dst }) => src + " → " + dst;
 
@@ -156,7 +156,7 @@ function lookInto(row) {
   const detail = element("tr", { class: "detail" }, element("td", { colspan: headings.length }, cell));
   const { chart } = row;
   if (!chart) {
-    cell.append(element("p", {}, `Only the first ${charts.length} flows have charts: rocecn flows -sort and -top choose which.`));
+    cell.append(element("p", {}, `Only ${charts.size} flows have charts: rocecn flows -sort and -address choose which.`));
     return { detail, giveUp() {} };
   }
   cell.append(element("p", {}, chart.remarks));
