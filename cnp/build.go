@@ -30,7 +30,8 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([
 	if err != nil {
 		return b, err
 	}
-	d := rocev2.Datagram{Src: src, Dst: dst, DstPort: rocev2.Port, Data: octets}
+	var d rocev2.Datagram
+	d.Src, d.Dst, d.DstPort, d.Data = src, dst, rocev2.Port, octets
 	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
