@@ -287,7 +287,7 @@ func reach(pkg string) int {
 func onTop(pkg string) bool {
 	return slices.ContainsFunc([]string{
 		"cmd", "examples", "bench", "scripts", "wireshark/genlua", "rocelayers/genfork", "kerneltest", "vectortest",
-		"pnc/igptest",
+		"pnc/igptest", "testbed",
 	}, func(root string) bool { return within(root, pkg) })
 }
 

@@ -1,0 +1,113 @@
+# Bash, for the host: rocecn run in the machines, and what it is configured with.
+# shellcheck shell=bash disable=SC2016 # machines expand what stands in single quotes
+: "${work:?}" "${out:?}"
+
+# agent MACHINE CONFIGURATION [NAMESPACE] runs an agent there until agents_end.
+agent() {
+	local machine=$1 prefix=${3:+ip netns exec $3}
+	printf '%s\n' "$2" >"$work/$machine/agent${3-}.toml"
+	on "$machine" "${prefix-} rocecn run -config /share/agent${3-}.toml >/share/agent${3-}.log 2>&1 &
+		echo \$! >/run/agent${3-}.pid
+		within 60 $prefix wget -qO- http://127.0.0.1:9479/readyz || { cat /share/agent${3-}.log && false; }"
+}
+
+# agents_end ends all agents, whose logs and metrics it leaves with the case.
+agents_end() {
+	local machine file
+	for machine in switch sender receiver; do
+		on "$machine" 'for pid in /run/agent*.pid; do
+				[[ -e $pid ]] || continue
+				n=${pid#/run/agent} n=${n%.pid}
+				${n:+ip netns exec $n} wget -qO- http://127.0.0.1:9479/metrics >/share/agent$n.metrics
+				kill -TERM "$(cat "$pid")"
+				within 30 eval "! kill -0 $(cat "$pid")"
+				rm "$pid"
+			done
+			nft flush ruleset 2>/dev/null; tc qdisc delete dev eth0 root 2>/dev/null; true'
+		for file in "$work/$machine"/agent*; do
+			[[ ! -e $file ]] || mv "$file" "$out/${name:?}/$machine.${file##*/}"
+		done
+	done
+}
+
+http='[agent]
+http = "127.0.0.1:9479"
+[agent.log]
+decisions = 1000
+'
+
+# level is the depth in octets from which on the switch tells, or marks.
+level=10000
+
+queue_source="$http
+[source.queues]
+type = \"qdisc\"
+interfaces = [\"eth1\"]
+levels = [$level]
+"
+
+# switch_kernel METHOD: the kernel marks, or sends Fast CNPs.
+switch_kernel() {
+	agent switch "$queue_source
+[role.switch]
+enabled = true
+mode = \"kernel\"
+sources = [\"queues\"]
+self = [\"fd00:1::fe\"]
+methods = [{ senders = \"fd00:1::/64\", method = \"$1\" }]
+capable = [{ senders = \"fd00:1::/64\", capable = \"yes\" }]
+per_flow = \"5ms\""
+}
+
+# switch_agent METHOD KEYS: the agent sends, by way of user space.
+switch_agent() {
+	agent switch "$queue_source
+[sink.net]
+type = \"raw\"
+[role.switch]
+enabled = true
+sources = [\"queues\"]
+sink = \"net\"
+self = [\"fd00:1::fe\"]
+methods = [{ senders = \"fd00:1::/64\", method = \"$1\" }]
+per_flow = \"5ms\"
+marking = \"elsewhere\"
+$2"
+}
+
+# receiver_role sends CNPs for CE.
+receiver_role() {
+	agent receiver "$http
+[source.traffic]
+type = \"packet\"
+interfaces = [\"eth0\"]
+filter = \"rocev2\"
+[sink.net]
+type = \"raw\"
+[role.receiver]
+enabled = true
+sources = [\"traffic\"]
+sink = \"net\"
+self = [\"fd00:2::1\"]
+learn = true
+interval = \"5ms\""
+}
+
+# sender_role hears all of them, and says what it would do.
+sender_role() {
+	on sender 'rocecn filter host | nft -f -'
+	agent sender "$http
+[source.notifications]
+type = \"nflog\"
+group = 7
+[source.traffic]
+type = \"packet\"
+interfaces = [\"eth0\"]
+filter = \"rocev2\"
+[role.sender]
+enabled = true
+sources = [\"notifications\", \"traffic\"]
+self = [\"fd00:1::1\"]
+accept = [\"fd00:1::fe/128\", \"fd00:2::fe/128\"]
+learn = true"
+}

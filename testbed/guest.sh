@@ -1,0 +1,108 @@
+# Bash, for the machines: what their scripts call.
+# shellcheck shell=bash disable=SC1090
+
+# argument says what the kernel's command line gives to a name.
+argument() { sed -n "s/.*\<$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
+
+# boot sets up the network, and soft-RoCE on machines that are hosts (10.N.0.1, by a
+# router 10.N.0.254).
+boot() {
+	local host link device number
+	host=$(argument host)
+	uname -r
+	hostname "$(argument name)"
+	ip link set lo up
+	modprobe -a af_packet
+	sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
+	for link in $(argument net | tr , ' '); do
+		device=${link%:*} number=${link#*:}
+		ip link set "$device" up mtu 1500
+		ip address add "10.$number.0.$host/24" dev "$device"
+		ip address add "fd00:$number::$(printf %x "$host")/64" dev "$device" nodad
+	done
+	if [[ $host == 254 ]]; then
+		sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.send_redirects=0
+		modprobe -a sch_htb sch_red sch_netem cls_flower
+	else
+		ip route add default via "10.$number.0.254"
+		ip -6 route add default via "fd00:$number::fe"
+		modprobe -a crc32_generic rdma_rxe ib_uverbs rdma_ucm ib_umad
+		rdma link add rxe0 type rxe netdev eth0
+		rdma link
+	fi
+	ip -brief address
+	cat /proc/uptime
+}
+
+# serve runs the scripts 1.sh, 2.sh and so on of the folder that the host shares.
+serve() {
+	local n
+	mkfifo /run/never
+	exec 9<>/run/never # to wait without starting a program
+	touch /share/ready
+	for ((n = 1; ; n++)); do
+		until [[ -e /share/$n.sh ]]; do read -rt 0.1 -u 9 || true; done
+		(cd /share && . "./$n.sh") >"/share/$n.out" 2>&1 </dev/null
+		echo $? >"/share/$n.new"
+		mv "/share/$n.new" "/share/$n.status"
+	done
+}
+
+# within runs a command each tenth of a second until it succeeds, for some seconds.
+within() {
+	local i seconds=$1
+	shift
+	for ((i = 0; i < seconds * 10; i++)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	echo "waited $seconds s for: $*" >&2
+	return 1
+}
+
+# gid says which entry of soft-RoCE's table has its address of a family, 4 or 6.
+gid() {
+	local i address
+	for i in 0 1 2 3 4 5; do
+		address=$(cat "/sys/class/infiniband/rxe0/ports/1/gids/$i")
+		case $1$address in 4*:ffff:0a*) echo "$i" && return ;; 6fd00:*) echo "$i" && return ;; esac
+	done
+	echo "no address of IPv$1 in the table of rxe0" >&2
+	return 1
+}
+
+# listens says whether somebody waits for connections: at a TCP port, or by the
+# connection manager.
+listens() {
+	case $1 in
+	cm) rdma resource show cm_id | grep -qi 'state LISTEN' ;;
+	*) [[ $(ss -tlnH sport = ":$1") ]] ;;
+	esac
+}
+
+# capture begins to write what the given interfaces carry of a filter into memory, and
+# capture_end puts it into the folder that is shared: INTERFACE.pcap.
+capture() {
+	local filter=$1 device
+	shift
+	rm -f /dev/shm/*.pcap /run/capture.*
+	for device; do
+		tcpdump -Z root -i "$device" -B 16384 -s 0 --time-stamp-precision nano -w "/dev/shm/$device.pcap" "$filter" \
+			2>"/run/capture.$device.log" &
+		echo $! >"/run/capture.$device.pid"
+	done
+	for device; do
+		within 60 grep -q listening "/run/capture.$device.log" || { cat "/run/capture.$device.log" && return 1; }
+	done
+}
+capture_end() {
+	local pid
+	sleep 1 # what is on its way
+	for pid in /run/capture.*.pid; do kill -INT "$(cat "$pid")"; done
+	for pid in /run/capture.*.pid; do within 60 eval "! kill -0 $(cat "$pid")"; done
+	grep -h 'dropped by kernel' /run/capture.*.log | sort -u
+	mv /dev/shm/*.pcap /share/
+}
+
+# counters prints what soft-RoCE has counted.
+counters() { (cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . ./*) | sed 's,^\./,,; s/:/ /'; }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A queueRun is what captures on both sides of a queue say of one run of a load.
+type queueRun struct {
+	sent, drops   int           // packets towards the queue, and those of them that never came out
+	depths        []int         // octets of IP in the queue, as each packet found it that came out
+	took          time.Duration // from the first packet to the last answer
+	notifications int           // towards the sender
+	congested     bool          // whether the queue was as deep as the level
+	told          bool          // whether a notification came after that
+	news          time.Duration // how long after
+}
+
+// A packet is what is kept of one in a capture.
+type packet struct {
+	at   time.Time
+	kind message.Kind
+	dst  netip.Addr
+	id   packetID
+	size int
+}
+
+// A packetID names a packet and its repeats.
+type packetID struct {
+	qp, psn uint32
+	opcode  bth.Opcode
+}
+
+// readPackets reads what a capture has of RoCEv2.
+func readPackets(file string) (packets []packet, err error) {
+	var f rocev2.Frame
+	var m message.Message
+	for r, err := range capture.File(file) {
+		if err != nil {
+			return nil, err
+		}
+		if f.Decode(r.Data, r.Options()) != nil || m.DecodeInner(&f, message.Config{}) != nil {
+			continue
+		}
+		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: len(f.Innermost())}
+		p.id = packetID{m.Packet.BTH.DestQP, m.Packet.BTH.PSN, m.Packet.BTH.Opcode}
+		packets = append(packets, p)
+	}
+	return packets, nil
+}
+
+// readQueue reads the captures of a run. level is the depth in octets that is called
+// congested.
+func readQueue(folder string, level int) (q queueRun, err error) {
+	before, err := readPackets(filepath.Join(folder, "before.pcap"))
+	if err != nil {
+		return q, err
+	}
+	behind, err := readPackets(filepath.Join(folder, "behind.pcap"))
+	if err != nil {
+		return q, err
+	}
+	q.queue(before, behind, level)
+	return q, nil
+}
+
+// queue follows what is in the queue, which is first in, first out: a packet that comes
+// out is the first that came in and is like it, and those before it were dropped.
+func (q *queueRun) queue(before, behind []packet, level int) {
+	var data []packet
+	var congested, last time.Time
+	for _, p := range before {
+		switch p.kind {
+		case message.Data:
+			data = append(data, p)
+			last = p.at
+		case message.Ack:
+			last = p.at
+		}
+	}
+	q.sent = len(data)
+	left := make([]time.Time, len(data)) // zero of what never came out
+	next := 0
+	for _, p := range behind {
+		if p.kind != message.Data {
+			continue
+		}
+		for i := next; i < len(data); i++ {
+			if data[i].id == p.id {
+				left[i] = p.at
+				next = i + 1
+				break
+			}
+		}
+	}
+	depth, out := 0, 0
+	for i, p := range data {
+		if left[i].IsZero() {
+			q.drops++
+			continue
+		}
+		for ; out < i && !left[out].After(p.at); out++ {
+			if !left[out].IsZero() {
+				depth -= data[out].size
+			}
+		}
+		q.depths = append(q.depths, depth)
+		if depth >= level && congested.IsZero() {
+			congested = p.at
+		}
+		depth += p.size
+	}
+	if len(data) > 0 {
+		q.took = last.Sub(data[0].at)
+	}
+	q.congested = !congested.IsZero()
+	for _, p := range before {
+		switch p.kind {
+		case message.CNP, message.FastCNP, message.PPFC:
+			q.notifications++
+			if q.congested && !q.told && !p.at.Before(congested) {
+				q.told, q.news = true, p.at.Sub(congested)
+			}
+		}
+	}
+}
