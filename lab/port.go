@@ -90,6 +90,12 @@ func (p *Port) Last() bool {
 	return host
 }
 
+// Uplink says whether the link leads from a switch with hosts to another switch.
+func (p *Port) Uplink() bool {
+	s, ok := p.owner.(*Switch)
+	return ok && s.hasHost() && !p.Last()
+}
+
 // Paused returns for how long the data class was paused.
 func (p *Port) Paused() sim.Time {
 	if i := p.net.cfg.DataPriority; p.paused>>i&1 != 0 {

@@ -24,7 +24,8 @@ func (t *Traffic) around(n *lab.Network, number int, top *Topology) []int {
 	to, next := make([]int, hosts), 1
 	switch t.Order {
 	case "scattered":
-		order := shuffled(hosts, n.Stream("ring", number))
+		draws := n.Stream("ring", number)
+		order := shuffled(hosts, &draws)
 		for i, from := range order {
 			to[from] = order[(i+1)%hosts]
 		}

@@ -69,6 +69,20 @@ func Metrics() []Metric {
 	}
 	all = append(all, Metric{"of those that met congestion, at a last hop", "%", func(r *Result) float64 {
 		return float64(r.AtHosts) / float64(r.Counts.Congested) * 100 // NaN if there was none
+	}}, Metric{"at a leaf's uplink", "%", func(r *Result) float64 {
+		if r.Uplinks == nil {
+			return math.NaN()
+		}
+		sum := uint64(0)
+		for _, met := range r.Uplinks {
+			sum += met
+		}
+		return float64(sum) / float64(r.Counts.Congested) * 100
+	}}, Metric{"at the uplink with the most", "%", func(r *Result) float64 {
+		if r.Uplinks == nil {
+			return math.NaN()
+		}
+		return float64(slices.Max(r.Uplinks)) / float64(r.Counts.Congested) * 100
 	}})
 	quantile := func(h *lab.Histogram, q, unit float64) float64 {
 		if h.Count() == 0 {

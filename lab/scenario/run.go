@@ -22,6 +22,7 @@ type run struct {
 	meters []*lab.Meter
 	result Result
 
+	upward    bool     // there are uplinks
 	endless   int64    // octets of a message without end
 	sent      []uint64 // of each port, before what is measured
 	delivered []uint64 // of each flow
@@ -54,6 +55,7 @@ type Result struct {
 	Goodput  float64    // Gbit/s of data delivered to all, after the warmup
 	Goodputs []float64  // the same by traffic, but for poisson
 	AtHosts  uint64     // packets that met congestion at a port to a host
+	Uplinks  []uint64   // those of each port from a leaf to a spine, or in a fat tree from an edge switch
 
 	Finished   int // messages, of the whole run
 	Unfinished int // those that were not acknowledged, without endless ones
@@ -73,6 +75,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 		return nil, err
 	}
 	r := &run{net: n, endless: int64(s.Host.Payload) << 31}
+	r.upward = s.Topology.Kind == "leaf-spine" || s.Topology.Kind == "fat-tree"
 	r.result = Result{
 		Variant: v, Seed: seed, FirstCut: sim.Never,
 		Completion: make([]lab.Histogram, len(Bins)), Slowdown: make([]lab.Histogram, len(Bins)),
@@ -139,6 +142,9 @@ func (r *run) end(from sim.Time) {
 		res.Paused += p.Paused()
 		if p.Last() {
 			res.AtHosts += p.Congested()
+		}
+		if r.upward && p.Uplink() {
+			res.Uplinks = append(res.Uplinks, p.Congested())
 		}
 		if r.meters == nil || length <= 0 {
 			continue

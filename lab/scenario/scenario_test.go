@@ -442,6 +442,62 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// Bursts have the load that they were told, each from as many different hosts to another one as there are senders.
+func TestBursts(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "20ms", "topology": {"kind": "star", "hosts": 16},
+		"traffic": [{"kind": "bursts", "senders": 12, "size": "64KB", "load": 0.05}]}`)
+	r, err := s.prepare(lab.None, 1)
+	require.NoError(t, err)
+	posts := map[sim.Time][][2]*lab.Host{} // of each burst, when it was posted
+	was := r.net.Done
+	r.net.Done = func(f *lab.Flow, octets int64, posted sim.Time) {
+		require.EqualValues(t, 64_000, octets)
+		posts[posted] = append(posts[posted], [2]*lab.Host{f.Source(), f.Destination()})
+		was(f, octets, posted)
+	}
+	r.through(t.Context(), s, func(float64) {})
+	require.NoError(t, r.result.Err)
+	require.InEpsilon(t, 0.05*16*100, r.result.Goodput, 0.2)
+	whole := 0
+	for _, pairs := range posts {
+		from, to := map[*lab.Host]bool{}, map[*lab.Host]bool{}
+		for _, p := range pairs {
+			from[p[0]], to[p[1]] = true, true
+			require.NotSame(t, p[0], p[1])
+		}
+		require.Len(t, to, 1)
+		require.Len(t, from, len(pairs))
+		if len(pairs) == 12 {
+			whole++
+		}
+	}
+	require.GreaterOrEqual(t, whole, len(posts)-2, "but for the last ones")
+	require.Greater(t, whole, 100)
+}
+
+// What meets congestion does so at an uplink of a leaf, at a spine or at a last hop.
+func TestUplinks(t *testing.T) {
+	run := func(top, pairs string) Result {
+		s := read(t, `{"variants": ["cnp"], "duration": "300us", `+top+`,
+			"traffic": [{"kind": "pairs", "pairs": `+pairs+`}]}`)
+		results, err := s.Run(t.Context(), func(float64) {})
+		require.NoError(t, err)
+		require.NotZero(t, results[0].Counts.Congested)
+		return results[0]
+	}
+	const top = `"topology": {"kind": "leaf-spine", "leaves": 3, "spines": 1, "hosts": 2}`
+	up := run(top, `[[0, 2], [1, 4]]`) // both leave leaf 0
+	require.Equal(t, []uint64{up.Counts.Congested, 0, 0}, up.Uplinks)
+	require.Zero(t, up.AtHosts)
+	down := run(top, `[[0, 4], [2, 5]]`) // both come to leaf 2
+	require.Equal(t, []uint64{0, 0, 0}, down.Uplinks)
+	require.Zero(t, down.AtHosts)
+	last := run(top, `[[0, 1], [2, 1]]`)
+	require.Equal(t, []uint64{0, 0, 0}, last.Uplinks)
+	require.Equal(t, last.Counts.Congested, last.AtHosts)
+	require.Nil(t, run(`"topology": {"kind": "star", "hosts": 3}`, `[[0, 2], [1, 2]]`).Uplinks)
+}
+
 // In a ring each host sends 2(n−1) pieces: alone in the network, one after the other.
 func TestRing(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "topology": {"kind": "star", "hosts": 4},

@@ -18,6 +18,7 @@ import (
 //	tree         all-reduce: to the root of a binary tree and back, n pieces, each when it has come from all children
 //	pairs        from one host to another, by their numbers from 0; the same pair again is another flow
 //	poisson      messages between random hosts, at random times
+//	bursts       from Senders random hosts to another one at once, at random times
 type Traffic struct {
 	Kind    string   `json:"kind"`
 	Senders int      `json:"senders"`
@@ -27,7 +28,7 @@ type Traffic struct {
 	At      Time     `json:"at"`
 	Jitter  Time     `json:"jitter"` // each flow begins up to this much later
 	Sizes   string   `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
-	Load    float64  `json:"load"`   // of poisson: the data, as a share of the links of hosts
+	Load    float64  `json:"load"`   // of poisson and bursts: the data, as a share of the links of hosts
 	Pairs   [][2]int `json:"pairs"`
 	Rate    Rate     `json:"rate"` // the maximum of a flow; 0: the rate of its host's link
 }
@@ -43,18 +44,19 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		key, text string
 	}{
 		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs",
-			"poisson"}, t.Kind), "kind",
-			"incast, across, permutation, all-to-all, ring, tree, pairs or poisson needed"},
+			"poisson", "bursts"}, t.Kind), "kind",
+			"incast, across, permutation, all-to-all, ring, tree, pairs, poisson or bursts needed"},
 		{t.Kind == "pairs" && (len(t.Pairs) == 0 || len(t.Pairs) > maxPairs), "pairs",
 			fmt.Sprintf("from 1 to %d needed", maxPairs)},
 		{slices.ContainsFunc(t.Pairs, func(p [2]int) bool {
 			return min(p[0], p[1]) < 0 || max(p[0], p[1]) >= top.hosts() || p[0] == p[1]
 		}), "pairs", "two different hosts needed, from 0 on"},
 		{top.hosts() < 2, "kind", "two hosts at least are needed"},
-		{t.Kind == "incast" && (t.Senders < 1 || t.Senders >= top.hosts()), "senders",
+		{(t.Kind == "incast" || t.Kind == "bursts") && (t.Senders < 1 || t.Senders >= top.hosts()), "senders",
 			"from 1 to one less than there are hosts needed"},
 		{uint64(t.Rate) > uint64(top.Rate), "rate", "no more than topology.rate"},
-		{(t.Kind == "all-to-all" || t.Kind == "ring" || t.Kind == "tree") && t.Size == 0, "size", "above 0 needed"},
+		{slices.Contains([]string{"all-to-all", "ring", "tree", "bursts"}, t.Kind) && t.Size == 0, "size",
+			"above 0 needed"},
 		{!slices.Contains([]string{"", "scattered", "rails"}, t.Order), "order", "scattered or rails needed"},
 		{t.Order == "rails" && (top.Kind != "leaf-spine" || top.Leaves < 2), "order",
 			"rails needs topology.kind leaf-spine, and two leaves"},
@@ -66,7 +68,8 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		{t.Jitter > s.Duration-t.At, "jitter", "no later than the end of duration needed, with at"},
 		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
 		{t.Kind == "poisson" && !sizes, "sizes", "WebSearch, FB_Hadoop or AliStorage2019 needed"},
-		{t.Kind == "poisson" && !(t.Load > 0 && t.Load < 1), "load", "above 0 and below 1 needed"},
+		{(t.Kind == "poisson" || t.Kind == "bursts") && !(t.Load > 0 && t.Load < 1), "load",
+			"above 0 and below 1 needed"},
 	} {
 		if wrong.is {
 			return &KeyError{key + wrong.key, wrong.text}
@@ -119,7 +122,8 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 			}
 		}
 	case "permutation":
-		order := shuffled(len(hosts), n.Stream("permutation", number))
+		draws := n.Stream("permutation", number)
+		order := shuffled(len(hosts), &draws)
 		for i, from := range order {
 			if err := send(hosts[from], hosts[order[(i+1)%len(order)]]); err != nil {
 				return err
@@ -137,14 +141,22 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 		return t.ring(r, number, top)
 	case "tree":
 		return t.tree(r, number)
-	case "poisson":
+	case "poisson", "bursts":
 		p := &poisson{
 			r: r, sizes: distributions[t.Sizes], arrivals: n.Stream("arrivals",
 				number), draws: n.Stream("sizes", number),
 			pairs: n.Stream("pairs", number), rate: sim.Rate(t.Rate), idle: map[[2]int][]*lab.Flow{},
+			mine: map[*lab.Flow][2]int{},
+		}
+		var octets float64 // of an arrival
+		if t.Kind == "bursts" {
+			p.burst, p.size = t.Senders, int64(t.Size)
+			octets = float64(p.burst) * float64(p.size)
+		} else {
+			octets = p.sizes.mean()
 		}
 		whole := float64(hosts[0].Port().Rate()) / 8 * t.Load * float64(len(hosts)) // octets a second
-		p.mean = sim.Time(p.sizes.mean() / whole * float64(sim.Second))
+		p.mean = sim.Time(octets / whole * float64(sim.Second))
 		p.id = n.Sim.Add(p)
 		r.done = append(r.done, p.finished)
 		n.Sim.At(t.At.sim()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
@@ -153,7 +165,7 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 }
 
 // shuffled returns the numbers below n in random order.
-func shuffled(n int, draws sim.Stream) []int {
+func shuffled(n int, draws *sim.Stream) []int {
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -203,54 +215,4 @@ func (d distribution) draw(share float64) int64 {
 		}
 	}
 	return int64(d[len(d)-1][0])
-}
-
-// poisson posts messages between random hosts. A message uses an idle queue
-// pair or a new one; both start as a new flow.
-type poisson struct {
-	r                      *run
-	id                     sim.ID
-	sizes                  distribution
-	arrivals, draws, pairs sim.Stream
-	mean                   sim.Time
-	rate                   sim.Rate
-	idle                   map[[2]int][]*lab.Flow
-	mine                   map[*lab.Flow][2]int
-}
-
-func (p *poisson) Handle(uint32) {
-	n := p.r.net
-	hosts := n.Hosts()
-	from := int(p.pairs.Below(uint64(len(hosts))))
-	to := int(p.pairs.Below(uint64(len(hosts) - 1)))
-	if to >= from {
-		to++
-	}
-	pair := [2]int{from, to}
-	var f *lab.Flow
-	if idle := p.idle[pair]; len(idle) > 0 {
-		f = idle[len(idle)-1]
-		p.idle[pair] = idle[:len(idle)-1]
-		f.Renew()
-	} else {
-		var err error
-		if f, err = n.Flow(hosts[from], hosts[to], p.rate); err != nil {
-			p.r.result.Err = err
-			n.Sim.Stop()
-			return
-		}
-		if p.mine == nil {
-			p.mine = map[*lab.Flow][2]int{}
-		}
-		p.mine[f] = pair
-	}
-	f.Post(p.sizes.draw(p.draws.Float64()))
-	n.Sim.At(n.Sim.Now()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
-}
-
-// finished makes a queue pair idle.
-func (p *poisson) finished(f *lab.Flow) {
-	if pair, ok := p.mine[f]; ok {
-		p.idle[pair] = append(p.idle[pair], f)
-	}
 }

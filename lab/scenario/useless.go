@@ -89,13 +89,19 @@ func (s *Scenario) rules() []rule {
 		{keys: "reaction.hyper reaction.timer", heard: s.Reaction.Kind != "none", without: "without DCQCN"},
 		{keys: "reaction.additive", heard: some(lab.Variant.HPCC) || s.Reaction.Kind != "none",
 			without: "without a reaction"},
-		{keys: "traffic.senders", kinds: []string{"incast"}, without: "with other kinds than incast"},
-		{keys: "traffic.sizes traffic.load", kinds: []string{"poisson"}, without: "with other kinds than poisson"},
+		{keys: "traffic.senders", kinds: []string{"incast", "bursts"},
+			without: "with other kinds than incast and bursts"},
+		{keys: "traffic.sizes", kinds: []string{"poisson"}, without: "with other kinds than poisson"},
+		{keys: "traffic.load", kinds: []string{"poisson", "bursts"},
+			without: "with other kinds than poisson and bursts"},
 		{keys: "traffic.pairs", kinds: []string{"pairs"}, without: "with other kinds than pairs"},
 		{keys: "traffic.order traffic.steps", kinds: []string{"ring"}, without: "with other kinds than ring"},
-		{keys: "traffic.size traffic.jitter",
-			kinds:   []string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs"},
+		{keys: "traffic.size",
+			kinds:   []string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs", "bursts"},
 			without: "with poisson"},
+		{keys: "traffic.jitter",
+			kinds:   []string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs"},
+			without: "with poisson and bursts"},
 	}
 }
 
