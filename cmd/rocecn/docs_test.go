@@ -37,7 +37,10 @@ func TestDocuments(t *testing.T) {
 			"LC_ALL=C")
 		return cmd
 	}
-	for _, name := range []string{"docs/tool.md"} {
+	for _, needed := range []string{"editcap", "tcpdump"} {
+		wiretest.Tool(t, needed)
+	}
+	for _, name := range []string{"docs/tool.md", "docs/capturing.md"} {
 		file := filepath.Join(root, name)
 		document := string(octetsOf(t, file))
 		parts := regexp.MustCompile("(?s)```console\n.*?```").FindAllStringIndex(document, -1)
