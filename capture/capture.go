@@ -74,7 +74,7 @@ const (
 	Raw      uint32 = 101 // bare IP packets
 )
 
-// Cut tells whether Data is less than the packet: the snap length cut it.
+// Cut tells whether Data is less than was on the wire: the snap length cut it. See rocev2.DecodeOptions.
 func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 
 // Supported tells whether package rocev2 can decode packets of this link type:

@@ -49,7 +49,7 @@ func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 		_ = f.Decode(b, o)
 		// More than is wanted is selected of what is broken or in tunnels.
 		want = m.Kind != message.Other && m.Kind != message.Broken || f.Tunnels().Len() > 0
-		return want, want || err == nil && f.Tunnels().Len() == 0 && !f.Cut()
+		return want, want || err == nil && f.Tunnels().Len() == 0 && !f.Truncated()
 	}
 	var d rocev2.Datagram
 	if d.Decode(b, o) == nil && d.Outer != nil {

@@ -103,7 +103,7 @@ func TestBuildPadsWithZeros(t *testing.T) {
 	require.ErrorIs(t, err, errPaddingSize)
 	p.Truncated = true
 	_, err = p.AppendBinary(nil)
-	require.ErrorIs(t, err, ErrCut)
+	require.ErrorIs(t, err, errTruncated)
 }
 
 // naive is the Internet checksum as RFC 1071 words it.

@@ -32,7 +32,7 @@ type Datagram struct {
 	Checksum         uint16 // AppendBinary sends 0 for 0, and the right checksum for any other value
 	Data             []byte // what follows the UDP header, up to Length; aliases the input
 
-	Truncated bool // the capture cut the packet before the end that its length fields give (D13)
+	Truncated bool // octets are missing that the length fields promise: see DecodeOptions (D13)
 }
 
 // DSCP returns the Differentiated Services Code Point, 0–63.

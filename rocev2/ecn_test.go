@@ -107,7 +107,7 @@ func TestVerifyChecksum(t *testing.T) {
 	var d Datagram
 	require.NoError(t, d.DecodeIP(wiretest.Hex(t, hardwareCNP)[14:]))
 	d.Checksum, d.Length = 1, d.Length+1 // more than IP has
-	require.ErrorIs(t, d.VerifyChecksum(), ErrCut)
+	require.ErrorIs(t, d.VerifyChecksum(), errTruncated)
 	require.NoError(t, d.Decode(wiretest.Hex(t, hardwareCNP)[14:60], DecodeOptions{Link: LinkIP, Cut: true}))
-	require.ErrorIs(t, d.VerifyChecksum(), ErrCut)
+	require.ErrorIs(t, d.VerifyChecksum(), errTruncated)
 }

@@ -60,7 +60,7 @@ var (
 	errExtRange = wireerr.New("rocev2", "Ext", 0,
 		"no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
 	errDataLength = wireerr.New("rocev2", "Data", 0, "not as many octets as Length says", wireerr.Range)
-	ErrCut        = wireerr.New("rocev2", "packet", 0,
+	errTruncated  = wireerr.New("rocev2", "packet", 0,
 		"Truncated, its octets are not all there", wireerr.Truncated)
 	ErrTooLong     = wireerr.New("rocev2", "packet", 0, "over 65535 octets", wireerr.Range)
 	errPaddingSize = wireerr.New("rocev2", "Padding", 0,

@@ -229,8 +229,9 @@ func (f *Frame) outermost() []byte {
 	return f.Octets[w.outer:]
 }
 
-// Cut says whether the outermost packet has fewer octets than its length field says.
-func (f *Frame) Cut() bool { return f.udp == 0 && f.inner().missing }
+// Truncated says whether the outermost packet has fewer octets than its length field says. It need not be the
+// capture that cut it: see [DecodeOptions].
+func (f *Frame) Truncated() bool { return f.udp == 0 && f.inner().missing }
 
 // IP returns the innermost IP packet, in the same way as Outermost; if its length field cannot be read, up to
 // the end of the packet or frame that carries it. It is nil if there is no IP header.

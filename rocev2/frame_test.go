@@ -53,7 +53,7 @@ func TestFrameCut(t *testing.T) {
 	var f Frame
 	var p Packet
 	require.NoError(t, f.Decode(frame, DecodeOptions{}))
-	require.True(t, f.Cut())
+	require.True(t, f.Truncated())
 	require.Equal(t, errIPLength, f.Packet(&p))
 	require.NoError(t, f.PacketCut(&p))
 	require.True(t, p.Truncated)
@@ -104,7 +104,7 @@ func TestZeroFrame(t *testing.T) {
 		"VLAN":        func(f *Frame) any { _, _, ok := f.VLAN(); return ok },
 		"ICMPv6":      func(f *Frame) any { _, ok := f.ICMPv6(); return ok },
 		"Fragment":    func(f *Frame) any { _, ok := f.Fragment(); return ok },
-		"Cut":         func(f *Frame) any { return f.Cut() },
+		"Truncated":   func(f *Frame) any { return f.Truncated() },
 		"Tunnelled":   func(f *Frame) any { return f.Tunnelled() },
 		"OuterSrc":    func(f *Frame) any { return f.OuterSrc().IsValid() },
 		"FlowLabel":   func(f *Frame) any { return f.FlowLabel() },
@@ -129,7 +129,7 @@ func TestFrameOrderOfQuestions(t *testing.T) {
 		ip, udp := f.Plain()
 		require.NotNil(t, ip)
 		require.Equal(t, ip, f.Outermost())
-		require.False(t, f.Cut())
+		require.False(t, f.Truncated())
 		_, ok := f.ICMPv6()
 		require.False(t, ok)
 		var first, second Packet

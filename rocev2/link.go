@@ -10,10 +10,12 @@ import (
 type DecodeOptions struct {
 	// Link is the header that the octets begin with.
 	Link LinkType
-	// Cut: the captured length of the packet is below its original length. Then
-	// a packet whose headers are complete is accepted: its lengths come from
-	// the UDP length, and Truncated is set if octets are missing (D13). Without
-	// Cut, missing octets are an error.
+	// Cut is what the capture says of the octets: they are fewer than were on the wire. Then
+	// a packet whose headers are complete is accepted, with its lengths from the UDP length (D13).
+	// Without Cut, missing octets are an error.
+	//
+	// A packet is Truncated if octets are missing that its length fields promise. Only padding may be cut off, and a
+	// mirror or an ICMPv6 error truncates the packet that it quotes, without a cut of its own.
 	Cut bool
 	// Outer: a Frame does not look into tunnels other than IP in IP.
 	Outer bool

@@ -192,7 +192,7 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	}
 	switch {
 	case p.Truncated:
-		return b, ErrCut
+		return b, errTruncated
 	case len(pad) != wanted:
 		return b, errPaddingSize
 	}

@@ -48,7 +48,7 @@ func TestVerifyICRC(t *testing.T) {
 	require.Equal(t, icrc.Without, p.Coverage, "as it was")
 	require.NoError(t, p.Decode(out[:len(out)-1], DecodeOptions{Link: LinkIP, Cut: true}))
 	_, err = p.VerifyICRC()
-	require.ErrorIs(t, err, ErrCut)
+	require.ErrorIs(t, err, errTruncated)
 }
 
 func TestFlowKeyHash(t *testing.T) {

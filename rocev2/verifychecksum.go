@@ -17,11 +17,11 @@ var (
 // is allowed: over IPv4, and on port 4791, because the ICRC protects more (RFC
 // 768, RFC 8200 section 8.1, RFC 6936). Decode does not verify it, and raw
 // captures and AF_PACKET sockets show packets that a UDP socket would drop. d
-// must have been decoded. A Truncated one cannot be verified: [ErrCut].
+// must have been decoded. A Truncated one cannot be verified, with an error of rocecn.ErrTruncated.
 func (d *Datagram) VerifyChecksum() error {
 	switch {
 	case d.Truncated:
-		return ErrCut
+		return errTruncated
 	case d.Checksum == 0 && d.Src.Is6() && d.DstPort != Port:
 		return errNoChecksum
 	case d.Checksum == 0:
@@ -29,7 +29,7 @@ func (d *Datagram) VerifyChecksum() error {
 	}
 	udp := d.headerLen()
 	if len(d.IP) < udp+int(d.Length) {
-		return ErrCut
+		return errTruncated
 	}
 	if ipudp.Fold(ipudp.DatagramSum(d.IP[:udp+int(d.Length)], udp)) != 0xFFFF {
 		return ErrChecksum

@@ -4,14 +4,14 @@ import "github.com/rocecn/rocecn/icrc"
 
 // VerifyICRC verifies the ICRC of a decoded packet. It sets Coverage to the one
 // that matches, so that AppendBinary computes the ICRC as the sender did (D1).
-// The errors are [icrc.ErrMismatch], and [ErrCut] for a Truncated packet; they
+// The errors are [icrc.ErrMismatch], and one of rocecn.ErrTruncated for a Truncated packet; they
 // leave Coverage unchanged. It reads p.IP, not the other fields.
 //
 // The ICRC does not cover extension headers that another node inserted after
 // the sender had computed it, as with IOAM.
 func (p *Packet) VerifyICRC() (icrc.Coverage, error) {
 	if p.Truncated {
-		return p.Coverage, ErrCut
+		return p.Coverage, errTruncated
 	}
 	c, err := icrc.Verify(p.IP)
 	if err != nil {

@@ -134,7 +134,7 @@ func Split(b []byte, o DecodeOptions) (link, ip []byte, err error) {
 	switch ip = f.Outermost(); {
 	case ip == nil:
 		return nil, nil, f.near.err
-	case f.Cut() && !o.Cut:
+	case f.Truncated() && !o.Cut:
 		return nil, nil, errIPLength
 	}
 	return f.Link(), ip, nil

@@ -38,7 +38,7 @@ func (pe *PE) forward(
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
 	roce, cut := reason != node.NotOurs, f.Options.Cut
-	if !cut && f.Cut() {
+	if !cut && f.Truncated() {
 		ip = nil // not all there
 	}
 	switch dst := f.OuterDst(); {

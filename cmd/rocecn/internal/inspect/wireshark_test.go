@@ -72,7 +72,7 @@ func TestWiresharkPluginAgreesInTunnels(t *testing.T) {
 			var f rocev2.Frame
 			_ = f.Decode(p.Data, rocev2.DecodeOptions{})
 			ip := f.Outermost()
-			if ip == nil || f.Cut() {
+			if ip == nil || f.Truncated() {
 				continue // one that is broken so early that no tunnel takes it
 			}
 			frame, err := tunnel.Append(link[:14:14], ip, 1)
