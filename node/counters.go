@@ -131,9 +131,9 @@ func (c *Counters) Add(others *Counters) {
 // Inc adds one. It is for roles.
 func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
 
-// Decided counts a Decision: its Action, and its Reason, which also what was forwarded or marked can have. If it has a
-// Reason, and nothing was done, its Action becomes Refused. It is for roles.
-func (c *Counters) Decided(d *Decision) {
+// Settle counts a Decision: its Action, and its Reason, which also what was forwarded or marked can have. If it has a
+// Reason, and nothing was done, its Action becomes Refused first. It is for roles.
+func (c *Counters) Settle(d *Decision) {
 	if d.Reason != Accepted && d.Action == Nothing {
 		d.Action, d.Message = Refused, message.Other
 	}

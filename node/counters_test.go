@@ -37,7 +37,7 @@ func TestDecided(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var counters node.Counters
-			counters.Decided(&c.d)
+			counters.Settle(&c.d)
 			require.Equal(t, c.action, c.d.Action)
 			if c.action == node.Refused {
 				require.Equal(t, message.Other, c.d.Message)

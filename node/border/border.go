@@ -61,6 +61,6 @@ func (b *Border) Receive(out []byte, f *rocev2.Frame, _ uint32, _ time.Time) (se
 	default:
 		d.Action = node.Passed
 	}
-	b.counters.Decided(&d)
+	b.counters.Settle(&d)
 	return out, d
 }

@@ -44,7 +44,7 @@ func (a *Agent) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Tim
 	if octets, ok := f.ICMPv6(); ok {
 		a.icmp(&d, f, octets, domain, now)
 	}
-	a.counters.Decided(&d)
+	a.counters.Settle(&d)
 	return out, d
 }
 

@@ -50,7 +50,7 @@ func (a *Agent) Congested(
 	case s.MarkECN:
 		s.Action = node.Marked
 	}
-	a.counters.Decided(&d)
+	a.counters.Settle(&d)
 	return sent, d
 }
 

@@ -101,7 +101,7 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 func (a *Agent) Resume(out []byte, port uint16) (sent []byte, d node.Decision) {
 	if !a.cfg.Enabled {
 		d.Reason = node.Disabled
-		a.counters.Decided(&d)
+		a.counters.Settle(&d)
 		return out, d
 	}
 	for f := a.paused.find(port); f != nil; f = a.paused.find(port) {
@@ -114,7 +114,7 @@ func (a *Agent) Resume(out []byte, port uint16) (sent []byte, d node.Decision) {
 			continue
 		}
 		d.Action, d.Packet, d.Message, d.To = node.Sent, message.Data, message.PPFC, to
-		a.counters.Decided(&d)
+		a.counters.Settle(&d)
 		a.counters.Inc(node.Count{Effect: node.Resumed})
 		return sent, d
 	}

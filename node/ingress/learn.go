@@ -49,7 +49,7 @@ func (pe *PE) Learn(f *rocev2.Frame, domain uint32, now time.Time) (d Decision) 
 	if pe.cfg.Enabled && pe.cfg.LearnLabels && f.Tunnelled() && !f.Mirrored() && f.OuterSrc() == pe.cfg.WAN {
 		pe.learn(f, domain, &d, now)
 	}
-	pe.counters.Decided(&d.Decision)
+	pe.counters.Settle(&d.Decision)
 	return d
 }
 

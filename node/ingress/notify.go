@@ -34,7 +34,7 @@ func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time)
 	} else if d.Reason == node.Accepted {
 		sent, d.Reason = pe.answer(out, &d, now)
 	}
-	pe.counters.Decided(&d.Decision)
+	pe.counters.Settle(&d.Decision)
 	return sent, d
 }
 
@@ -92,7 +92,7 @@ func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now t
 // ECN-capable); then as for Receive, from Address on.
 func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	sent, d.Reason = pe.congested(out, f, domain, &d, now)
-	pe.counters.Decided(&d.Decision)
+	pe.counters.Settle(&d.Decision)
 	return sent, d
 }
 

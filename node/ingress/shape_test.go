@@ -124,7 +124,7 @@ func (pe *PE) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node
 		d.Reason = node.Accepted
 		d.Reason = pe.label(p, domain, &d, now)
 	}
-	pe.counters.Decided(&d.Decision)
+	pe.counters.Settle(&d.Decision)
 	return d.Label, d.Reason
 }
 

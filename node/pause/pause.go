@@ -151,7 +151,7 @@ func (t *Table) Counters() *node.Counters { return &t.counters }
 // missing, or there are too many); ICRC.
 func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	d.Reason = t.receive(f, domain, &d, now)
-	t.counters.Decided(&d.Decision)
+	t.counters.Settle(&d.Decision)
 	return out, d
 }
 

@@ -43,7 +43,7 @@ func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Tim
 	} else if d.Reason == node.Accepted {
 		sent, d.Reason = p.answer(out, domain, &d, now)
 	}
-	p.counters.Decided(&d.Decision)
+	p.counters.Settle(&d.Decision)
 	return sent, d
 }
 

@@ -91,7 +91,7 @@ func (r *Receiver) Counters() *node.Counters { return &r.counters }
 // flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
 func (r *Receiver) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
 	sent, d.Reason = r.receive(out, f, domain, now, &d)
-	r.counters.Decided(&d)
+	r.counters.Settle(&d)
 	return sent, d
 }
 

@@ -154,7 +154,7 @@ func (s *Sender) Counters() *node.Counters { return &s.counters }
 // packet is not charged to any limit.
 func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	s.receive(f, domain, &d, now)
-	s.counters.Decided(&d.Decision)
+	s.counters.Settle(&d.Decision)
 	if d.Again {
 		s.counters.Inc(node.Count{Effect: node.Again})
 	}
