@@ -119,7 +119,7 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 		var f rocev2.Frame
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := table.Receive(nil, &f, 0, now)
-		require.Equal(t, node.Taken, d.Action)
+		require.Equal(t, node.Accepted, d.Action)
 		state, _ := table.State(pause.FlowTarget(congested.Dst, 17), now)
 		require.Equal(t, c.want, state)
 	}

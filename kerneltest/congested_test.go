@@ -221,7 +221,7 @@ func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
 	return func(frame []byte) {
 		r.sent = append(r.sent, frame)
 		_, d := r.send.Receive(nil, frameOf(frame), 0, r.now)
-		require.Equal(t, node.Taken, d.Action)
+		require.Equal(t, node.Accepted, d.Action)
 		require.Equal(t, senderQP, d.SrcQP)
 		r.events = append(r.events, d)
 	}
@@ -338,7 +338,7 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 		forged[len(forged)-40+7] ^= 1 // about another queue pair
 		require.Equal(t, node.Denied, r.rejected(from, forged))
 		require.Equal(t, node.Denied, r.rejected(receiverAddr, problem))
-		require.Equal(t, node.Accepted, r.rejected(from, problem))
+		require.Equal(t, node.NoReason, r.rejected(from, problem))
 	})
 	ecn := r.arrive(t, data, func([]byte) {})
 

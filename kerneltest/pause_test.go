@@ -122,7 +122,7 @@ func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, durati
 		return m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}) == nil && m.Kind == message.PPFC
 	})
 	_, d := table.Receive(nil, frameOf(frame), 0, now)
-	require.Equal(t, node.Taken, d.Action)
+	require.Equal(t, node.Accepted, d.Action)
 	return d
 }
 

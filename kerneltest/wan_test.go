@@ -251,7 +251,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			ip := whole(t, &data)
 			frame, label := w.enter(t, pe, via, ip, now)
 			notification, d := agent.Congested(nil, frameOf(frame), 0, congested.Event{Level: 6}, now)
-			require.Equal(t, node.Accepted, d.Reason)
+			require.Equal(t, node.NoReason, d.Reason)
 			require.Equal(t, message.FCN, d.Message)
 			require.Equal(t, wanPE, d.To)
 

@@ -94,7 +94,7 @@ func (h *hostRole) hears(ip []byte) {
 	d := &n.roles.heard // not a variable of its own: given to a Control, each would be allocated
 	_, *d = h.sender.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock())
 	i := int(d.SrcQP)/2 - 1
-	if d.Action != node.Taken || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
+	if d.Action != node.Accepted || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
 		n.count.Refused++
 		return
 	}
@@ -112,7 +112,7 @@ func (h *hostRole) hears(ip []byte) {
 // brakes applies a PPFC to a flow of the host.
 func (h *hostRole) brakes(f *Flow, ip []byte) {
 	n := h.of.net
-	if _, d := h.pause.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock()); d.Action != node.Taken {
+	if _, d := h.pause.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock()); d.Action != node.Accepted {
 		n.count.Refused++
 		return
 	}

@@ -242,7 +242,7 @@ func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
 		n.count.Marked++
 		k.ce = true
 	}
-	if d.Reason != node.Accepted {
+	if d.Reason != node.NoReason {
 		n.count.Refused++
 		return
 	}

@@ -157,7 +157,7 @@ func (s *switchRole) ordered(k *packet) {
 	n := s.of.net
 	_, d := s.pause.Receive(nil, n.roles.reads(k.ip), 0, n.Sim.Now().Clock())
 	i := int(d.Target.DestQP)/2 - 1
-	if d.Action != node.Taken || i < 0 || i >= len(n.flows) || n.flows[i].dst.role.addr != d.Target.Addr {
+	if d.Action != node.Accepted || i < 0 || i >= len(n.flows) || n.flows[i].dst.role.addr != d.Target.Addr {
 		n.count.Refused++
 		return
 	}

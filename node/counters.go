@@ -11,7 +11,7 @@ import (
 // A Count names one of the [Counters]: of Decisions by Action, or of an Effect.
 type Count struct {
 	Action  Action
-	Message message.Kind // of the notification: with Sent, Taken and Dropped
+	Message message.Kind // of the notification: with Sent, Accepted and Dropped
 	Reason  Reason       // with Refused
 	Effect  Effect       // alone
 }
@@ -23,7 +23,7 @@ func (c Count) String() string {
 		return c.Effect.String()
 	case c.Message != message.Other:
 		return c.Action.String() + "_" + c.Message.String()
-	case c.Reason != Accepted:
+	case c.Reason != NoReason:
 		return c.Action.String() + "_" + c.Reason.String()
 	case c.Action == Nothing:
 		return "nothing"
@@ -88,9 +88,9 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 	return &c.n[k.Action][column]
 }
 
-// Of returns a counter. With Message Other and Reason Accepted it is the sum over all kinds or reasons of the Action.
+// Of returns a counter. With Message Other and NoReason it is the sum over all kinds or reasons of the Action.
 func (c *Counters) Of(k Count) (n uint64) {
-	if k.Effect != 0 || k.Message != message.Other || k.Reason != Accepted || k.Action >= actions {
+	if k.Effect != 0 || k.Message != message.Other || k.Reason != NoReason || k.Action >= actions {
 		return c.at(k).Load()
 	}
 	for i := range c.n[k.Action] {
@@ -134,17 +134,17 @@ func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
 // Settle counts a Decision: its Action, and its Reason, which also what was forwarded or marked can have. If it has a
 // Reason, and nothing was done, its Action becomes Refused first. It is for roles.
 func (c *Counters) Settle(d *Decision) {
-	if d.Reason != Accepted && d.Action == Nothing {
+	if d.Reason != NoReason && d.Action == Nothing {
 		d.Action, d.Message = Refused, message.Other
 	}
 	if d.MarkECN {
 		c.add(Marked, 0)
 	}
-	if d.Reason != Accepted {
+	if d.Reason != NoReason {
 		c.add(Refused, int(d.Reason))
 	}
 	switch d.Action {
-	case Sent, Taken, Dropped:
+	case Sent, Accepted, Dropped:
 		c.add(d.Action, int(d.Message))
 	case Forwarded, Learned, Passed:
 		c.add(d.Action, 0)

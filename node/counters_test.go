@@ -29,7 +29,7 @@ func TestDecided(t *testing.T) {
 		"marked": {decision{Action: node.Marked, MarkECN: true}, node.Marked, "marked"},
 		"marked, and a reason": {decision{Action: node.Marked, Reason: node.NoProxy, MarkECN: true}, node.Marked,
 			"marked refused_no_proxy"},
-		"accepted":  {decision{Action: node.Taken, Message: message.PPFC}, node.Taken, "accepted_ppfc"},
+		"accepted":  {decision{Action: node.Accepted, Message: message.PPFC}, node.Accepted, "accepted_ppfc"},
 		"dropped":   {decision{Action: node.Dropped, Message: message.CNP}, node.Dropped, "dropped_cnp"},
 		"forwarded": {decision{Action: node.Forwarded, Message: message.CNP}, node.Forwarded, "forwarded"},
 		"learned":   {decision{Action: node.Learned}, node.Learned, "learned"},
@@ -121,7 +121,7 @@ func TestCountString(t *testing.T) {
 		"sent_cnp":        {Action: node.Sent, Message: message.CNP},
 		"refused_limited": {Action: node.Refused, Reason: node.Limited},
 		"refused":         {Action: node.Refused},
-		"accepted_ppfc":   {Action: node.Taken, Message: message.PPFC},
+		"accepted_ppfc":   {Action: node.Accepted, Message: message.PPFC},
 		"not_ecn_capable": {Effect: node.NotECNCapable},
 	} {
 		require.Equal(t, want, c.String())

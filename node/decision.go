@@ -18,7 +18,7 @@ const (
 	Marked           // the packet is to be marked with CE, and no notification was sent
 	Forwarded        // the packet was appended in a tunnel (ingress)
 	Learned          // the packet taught a queue pair, a label, or that a sender does not support Fast CNP
-	Taken            // a notification was accepted: the program has something to do
+	Accepted         // a notification was accepted: the program has something to do
 	Dropped          // the packet may not cross (border)
 	Passed           // the packet may cross (border)
 	Refused          // nothing was done: Decision.Reason says why
@@ -30,8 +30,7 @@ var actionTexts = [actions]string{
 	"", "sent", "marked", "forwarded", "learned", "accepted", "dropped", "passed", "refused",
 }
 
-// String returns the action in lower case, as `rocecn play` prints it: the empty string for Nothing, "accepted" for
-// Taken.
+// String returns the action in lower case, as `rocecn play` prints it; the empty string for Nothing.
 func (a Action) String() string {
 	if a == Nothing {
 		return ""
@@ -51,7 +50,7 @@ func (a *Action) UnmarshalText(text []byte) error {
 // zero.
 type Decision struct {
 	Action Action
-	Reason Reason       // Accepted, or why no more was done
+	Reason Reason       // NoReason, or why no more was done
 	Packet message.Kind // what the packet is, as far as the role has decoded it
 
 	Message message.Kind // of the notification that was appended, accepted or dropped; Other for none

@@ -37,12 +37,12 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// A Reason says why a role refused a packet. It is not an error, as Accepted is a Reason, too: see [Reason.Err].
+// A Reason says why a role refused a packet. It is not an error, as NoReason is a Reason, too: see [Reason.Err].
 type Reason uint8
 
-// The reasons. Accepted, the zero value, means that nothing was refused.
+// The reasons. NoReason, the zero value, means that nothing was refused.
 const (
-	Accepted        Reason = iota
+	NoReason        Reason = iota
 	Disabled               // the role is off
 	NotCapable             // the sender does not understand the message, or the packet is not ECN-capable
 	Acknowledgement        // acknowledgements are not answered
@@ -79,15 +79,15 @@ var reasonTexts = [reasons]string{
 }
 
 // String returns the reason in lower case, as `rocecn play` prints it; the
-// empty string for Accepted.
+// empty string for NoReason.
 func (r Reason) String() string {
-	if r == Accepted {
+	if r == NoReason {
 		return ""
 	}
 	return enumtext.Name(r, reasonTexts[:], "Reason")
 }
 
-// Err returns nil for Accepted, otherwise the error "node: " and the text of String. It
+// Err returns nil for NoReason, otherwise the error "node: " and the text of String. It
 // returns the same value each time, so errors.Is can compare with node.Limited.Err(),
 // and does not allocate.
 func (r Reason) Err() error {
@@ -97,7 +97,7 @@ func (r Reason) Err() error {
 // errs has the error of every value of a Reason.
 var errs = func() (errs [math.MaxUint8 + 1]error) {
 	for i := range errs {
-		if r := Reason(i); r != Accepted {
+		if r := Reason(i); r != NoReason {
 			errs[i] = errors.New("node: " + r.String())
 		}
 	}

@@ -12,13 +12,13 @@ import (
 
 // What succeeded is no error, and every refusal is one of its own.
 func TestReasonErr(t *testing.T) {
-	require.NoError(t, node.Accepted.Err())
+	require.NoError(t, node.NoReason.Err())
 	require.EqualError(t, node.Limited.Err(), "node: limited")
 	require.EqualError(t, node.Reason(200).Err(), "node: Reason(200)")
 	for r := range node.Reason(24) {
 		for other := range node.Reason(24) {
 			err := fmt.Errorf("10.0.0.1: %w", r.Err())
-			require.Equal(t, r == other && r != node.Accepted, errors.Is(err, other.Err()), "%v, %v", r, other)
+			require.Equal(t, r == other && r != node.NoReason, errors.Is(err, other.Err()), "%v, %v", r, other)
 		}
 	}
 }
@@ -27,7 +27,7 @@ func TestReasonErr(t *testing.T) {
 func TestReasonPrints(t *testing.T) {
 	require.Equal(t, "limited limited", fmt.Sprint(node.Limited, " ", node.Limited))
 	require.Equal(t, "limited", fmt.Sprintf("%v", node.Limited))
-	require.Empty(t, fmt.Sprint(node.Accepted))
+	require.Empty(t, fmt.Sprint(node.NoReason))
 	_, isError := any(node.Limited).(error)
 	require.False(t, isError)
 }

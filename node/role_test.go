@@ -101,7 +101,7 @@ func TestRoles(t *testing.T) {
 					require.NotZero(t, reasons[node.Disabled])
 				}
 				for reason, n := range reasons {
-					if reason != node.Accepted {
+					if reason != node.NoReason {
 						require.Equal(t, n, role.counters.Of(node.Count{Action: node.Refused, Reason: reason}), reason)
 					}
 				}

@@ -38,7 +38,7 @@ func run(in netio.Source, out netio.Sink, pe *ingress.PE, via *encap.IPInIPv6) e
 		switch {
 		case d.Action == node.Sent:
 			log.Printf("label %05x is congested: CNP to queue pair %d of %v", d.Label, d.SrcQP, d.To)
-		case d.Action == node.Forwarded && d.Reason != node.Accepted:
+		case d.Action == node.Forwarded && d.Reason != node.NoReason:
 			log.Print("label 0: ", d.Reason)
 		case d.Action == node.Refused:
 			log.Printf("%v: %v", d.From, d.Reason)

@@ -45,7 +45,7 @@ func (h *host) run(in capture.Reader) error {
 		h.now = r.Time
 		f.Decode(r.Data, r.Options())
 		switch _, d := h.table.Receive(nil, &f, 0, h.now); {
-		case d.Action == node.Taken:
+		case d.Action == node.Accepted:
 			h.tell(d.Target)
 		case d.Action == node.Refused && d.Reason != node.NotOurs: // for this host
 			fmt.Fprintf(h.out, "refused: %v\n", d.Reason)

@@ -40,7 +40,7 @@ func run(in capture.Reader, out io.Writer, s *sender.Sender) error {
 		if d.Action == node.Refused && d.Reason != node.NotOurs { // not for this host
 			fmt.Fprintf(out, "refused: %v\n", d.Reason)
 		}
-		if d.Action != node.Taken || d.Again { // the same congestion as before
+		if d.Action != node.Accepted || d.Again { // the same congestion as before
 			continue
 		}
 		fmt.Fprintf(out, "queue pair %#x: %v from %v (%v)\n", d.SrcQP, d.Message, d.From, d.Origin)

@@ -73,7 +73,7 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 	if err != nil || n.Dst != between.Src {
 		return
 	}
-	d.Action, d.Reason = node.Learned, node.Accepted
+	d.Action, d.Reason = node.Learned, node.NoReason
 	d.Flow = qpmap.Key{FlowKey: n.FlowKey(), Domain: domain}
 	a.rejected.Take(a.hashOf(n.Dst, domain), now)
 }

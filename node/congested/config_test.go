@@ -127,7 +127,7 @@ func TestCannotMark(t *testing.T) {
 	e := &event{Frame: data(t), Options: ip}
 	sent, d := congest(a, nil, e, now)
 	require.Equal(t, message.FastCNP, d.Kind)
-	require.Equal(t, node.Accepted, icmp(a, src6, problem(sent), now))
+	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
 	_, d = congest(a, nil, e, now)
 	require.Equal(t, decision{Packet: message.Data, Kind: message.Proxy, To: proxy}, d)
 }

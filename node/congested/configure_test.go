@@ -20,7 +20,7 @@ func TestConfigure(t *testing.T) {
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip, Port: 7}
 	sent, _ := congest(a, nil, e, now)
-	require.Equal(t, node.Accepted, icmp(a, src6, problem(sent), now))
+	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
 
 	for text, change := range map[string]func(*congested.Config){
 		"Self6":                     func(c *congested.Config) { c.Self6 = self4 },

@@ -381,7 +381,7 @@ func TestNotifications(t *testing.T) {
 	decide := func(cfg congested.Config, e event) (m message.Message, d decision) {
 		e.Options = ip
 		out, d := congest(agent(t, cfg), nil, &e, now)
-		require.Equal(t, node.Accepted, d.Reason)
+		require.Equal(t, node.NoReason, d.Reason)
 		require.NoError(t, m.Decode(out, ip, message.Config{FCNPort: cfg.FCN.Port, ProxyPort: cfg.Proxy.Port,
 			CodePoints: cfg.FastCNP.CodePoints}))
 		return m, d
@@ -455,7 +455,7 @@ func TestSourcePort(t *testing.T) {
 			var of [2]uint16
 			for i := range of {
 				out, d := congest(agent(t, method), nil, &event{Frame: frame, Options: ip}, now)
-				require.Equal(t, node.Accepted, d.Reason)
+				require.Equal(t, node.NoReason, d.Reason)
 				of[i] = binary.BigEndian.Uint16(out[40:])
 			}
 			require.Equal(t, of[0], of[1])
@@ -616,7 +616,7 @@ func TestRejectionOfDomain(t *testing.T) {
 	require.Equal(t, node.Denied, reject(sent, 2), "sent in another domain")
 	_, kind := congest(1)
 	require.Equal(t, message.FastCNP, kind)
-	require.Equal(t, node.Accepted, reject(sent, 1))
+	require.Equal(t, node.NoReason, reject(sent, 1))
 	for domain, want := range map[uint32]message.Kind{0: message.FastCNP, 1: message.Other, 2: message.FastCNP} {
 		_, kind := congest(domain)
 		require.Equal(t, want, kind, domain)
@@ -674,18 +674,18 @@ func TestICMP(t *testing.T) {
 	other.NoteSent(sent[:39], 0, now)
 	require.Equal(t, node.Denied, icmp(other, src6, problem(sent), now.Add(time.Minute)))
 	other.NoteSent(sent, 0, now)
-	require.Equal(t, node.Accepted, icmp(other, src6, problem(sent), now))
+	require.Equal(t, node.NoReason, icmp(other, src6, problem(sent), now))
 	(&congested.Agent{}).NoteSent(sent, 0, now)
 
 	// What stood in the buffer before it is no part of what was sent.
 	behind := agent(t, cfg)
 	out, _ := congest(behind, []byte("frame"), e, now)
 	require.Equal(t, sent, out[len("frame"):])
-	require.Equal(t, node.Accepted, icmp(behind, src6, problem(sent), now))
+	require.Equal(t, node.NoReason, icmp(behind, src6, problem(sent), now))
 
 	rejection := problem(sent)
 	rejection[8+7]-- // the hop limit falls on the way
-	require.Equal(t, node.Accepted, icmp(a, src6, rejection, now.Add(time.Second)))
+	require.Equal(t, node.NoReason, icmp(a, src6, rejection, now.Add(time.Second)))
 	require.EqualValues(t, 1, a.Counters().Of(taught))
 	_, d = congest(a, nil, e, now.Add(time.Second))
 	require.Equal(t, decision{Packet: message.Data, MarkECN: true}, d)
@@ -702,7 +702,7 @@ func TestICMP(t *testing.T) {
 	cfg.Capable, cfg.RejectedFor = capable(congested.Yes), time.Minute
 	a = agent(t, cfg)
 	sent, _ = congest(a, nil, e, now)
-	require.Equal(t, node.Accepted, icmp(a, src6, problem(sent), now))
+	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
 	_, d = congest(a, nil, e, now)
 	require.True(t, d.Kind == message.Other && d.MarkECN)
 	_, d = congest(a, nil, e, now.Add(time.Minute))
@@ -743,7 +743,7 @@ func TestICMPFrame(t *testing.T) {
 			before := counted(a)
 			require.Equal(t, c.reason, icmpFrame(a, c.frame, ip, now))
 			switch c.reason {
-			case node.Accepted:
+			case node.NoReason:
 				before[taught]++
 			case node.Denied:
 				before[refused(node.Denied)]++
@@ -774,7 +774,7 @@ func TestFlood(t *testing.T) {
 			require.Equal(t, message.FastCNP, d.Kind)
 			if i%2 == 0 {
 				buf = append(buf[:0], problem(buf)...)
-				require.Equal(t, node.Accepted, icmp(a, d.To, buf, now))
+				require.Equal(t, node.NoReason, icmp(a, d.To, buf, now))
 			} else {
 				buf = append(buf[:0], problem(buf)...)
 				buf[8+39]++

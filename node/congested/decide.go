@@ -79,13 +79,13 @@ func (a *Agent) decide(b []byte, s *seen) ([]byte, node.Reason) {
 		if role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) && !s.frame.Mirrored() {
 			return b, node.Disabled
 		}
-		return b, node.Accepted
+		return b, node.NoReason
 	}
 	reason := a.look(s)
 	switch {
 	case s.Packet == message.Other && reason == node.NotOurs:
-		return b, node.Accepted
-	case reason != node.Accepted:
+		return b, node.NoReason
+	case reason != node.NoReason:
 		return b, reason
 	}
 	method, ok := a.cfg.Methods.Lookup(s.Flow.Src)
@@ -112,7 +112,7 @@ func (a *Agent) notify(b []byte, s *seen, method Method) ([]byte, node.Reason) {
 	return b, node.NoMethod
 }
 
-// look finds the RoCEv2 packet in a frame, inside its tunnels, and returns why no method may answer it, or Accepted.
+// look finds the RoCEv2 packet in a frame, inside its tunnels, and returns why no method may answer it, or NoReason.
 func (a *Agent) look(s *seen) node.Reason {
 	m, f := &a.message, s.frame
 	if f.EtherType() == pfc.EtherType {
@@ -154,7 +154,7 @@ func (a *Agent) look(s *seen) node.Reason {
 	case rocev2.Answerable(p.Src) != nil || s.Flow.Dst.IsMulticast(): // RFC 4443 section 2.4 (e)
 		return node.Address
 	}
-	return node.Accepted
+	return node.NoReason
 }
 
 // messages returns the ports and option types that tell messages apart.
@@ -179,7 +179,7 @@ func (a *Agent) mark(b []byte, s *seen) ([]byte, node.Reason) {
 	if s.MarkECN = a.mayMark(s); !s.MarkECN {
 		return b, node.NotCapable
 	}
-	return b, node.Accepted
+	return b, node.NoReason
 }
 
 // mayMark says whether a packet can be marked, in its outermost IP header. Not-ECT packets must not be (RFC 3168
@@ -220,7 +220,7 @@ func (a *Agent) fastCNP(b []byte, s *seen) ([]byte, node.Reason) {
 	a.pace.Take(s.flow, s.now)
 	a.sent.Take(a.hash(out[len(b):], s.Flow.Domain), s.now)
 	s.Message, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
-	return out, node.Accepted
+	return out, node.NoReason
 }
 
 // proxy notifies the proxy of the sender (PROXY section 4). The message names the innermost flow.
@@ -246,7 +246,7 @@ func (a *Agent) proxy(b []byte, s *seen) ([]byte, node.Reason) {
 	}
 	a.pace.Take(s.flow, s.now)
 	s.Message, s.To = message.Proxy, proxy
-	return out, node.Accepted
+	return out, node.NoReason
 }
 
 // fcn notifies the ingress PE of the packet's tunnel: the source of the outermost header (FCN section 4.1).
@@ -265,7 +265,7 @@ func (a *Agent) fcn(b []byte, s *seen) ([]byte, node.Reason) {
 	label := rocev2.FlowKey{Src: pe, DestQP: f.OuterFlowLabel()}
 	named := qpmap.Key{FlowKey: label, Domain: s.Flow.Domain}.Hash(a.memory.Seed())
 	switch reason := a.ingress(pe); {
-	case reason != node.Accepted:
+	case reason != node.NoReason:
 		return b, reason
 	case f.OuterFlowLabel() == 0:
 		return b, node.UnknownLabel
@@ -284,10 +284,10 @@ func (a *Agent) fcn(b []byte, s *seen) ([]byte, node.Reason) {
 	}
 	a.pace.Take(named, s.now)
 	s.Message, s.To = message.FCN, pe
-	return out, node.Accepted
+	return out, node.NoReason
 }
 
-// ingress returns why the source of a tunnel may not be notified as its ingress PE, or Accepted.
+// ingress returns why the source of a tunnel may not be notified as its ingress PE, or NoReason.
 func (a *Agent) ingress(pe netip.Addr) node.Reason {
 	switch {
 	case a.self.Has(pe):
@@ -297,7 +297,7 @@ func (a *Agent) ingress(pe netip.Addr) node.Reason {
 	case rocev2.Answerable(pe) != nil:
 		return node.Address
 	}
-	return node.Accepted
+	return node.NoReason
 }
 
 // ready says whether the limits let a notification of a flow pass.

@@ -132,7 +132,7 @@ func TestOrderOfChecks(t *testing.T) {
 					e := &event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }),
 						Options: ip}
 					_, d := congest(a, nil, e, now)
-					require.Equal(t, r.cfg.Enabled, d.Reason == node.Accepted, row)
+					require.Equal(t, r.cfg.Enabled, d.Reason == node.NoReason, row)
 				}
 				before := counted(a)
 				out, d := congest(a, []byte{1}, &event{Frame: r.frame(t), Options: ip}, now)
@@ -160,11 +160,11 @@ func TestRefusalsTakeNothing(t *testing.T) {
 		data(t, func(p *rocev2.Packet) { p.Src = self6 }), data(t, v4), tunnelled(t, ipip, data(t), 5),
 	} {
 		_, d := congest(a, nil, &event{Frame: frame, Options: ip}, now)
-		require.NotEqual(t, node.Accepted, d.Reason)
+		require.NotEqual(t, node.NoReason, d.Reason)
 	}
 	for i := range 3 {
 		_, d := congest(a, nil, &event{Frame: data(t), Options: ip}, now)
-		require.Equal(t, i == 0, d.Reason == node.Accepted)
+		require.Equal(t, i == 0, d.Reason == node.NoReason)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestClocksApart(t *testing.T) {
 				at = at.Add(-apart)
 			}
 			_, d := congest(a, nil, &event{Frame: frame(i), Options: ip}, at)
-			if d.Reason == node.Accepted {
+			if d.Reason == node.NoReason {
 				sent++
 			}
 		}

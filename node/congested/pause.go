@@ -49,7 +49,7 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 		return b, node.NotTunnelled
 	default:
 		to = s.frame.OuterSrc()
-		if reason := a.ingress(to); reason != node.Accepted {
+		if reason := a.ingress(to); reason != node.NoReason {
 			return b, reason
 		}
 	}
@@ -60,7 +60,7 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 	case s.tunnelled && !a.cfg.InnerSource && !a.cfg.PauseIngress:
 		return b, node.Tunnelled
 	case !something:
-		return b, node.Accepted
+		return b, node.NoReason
 	case !a.ready(s, s.flow):
 		return b, node.Limited
 	}
@@ -80,7 +80,7 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 		a.counters.Inc(node.Count{Effect: node.Forgotten})
 	}
 	s.Message, s.To = message.PPFC, to
-	return out, node.Accepted
+	return out, node.NoReason
 }
 
 func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte, error) {

@@ -72,7 +72,7 @@ func TestPauseFrom(t *testing.T) {
 			a := agent(t, cfg)
 			out, d := congest(a, nil, &event{Frame: data(t), Options: ip, Level: uint8(level),
 				Pause: time.Millisecond}, now)
-			require.Equal(t, node.Accepted, d.Reason)
+			require.Equal(t, node.NoReason, d.Reason)
 			if want == '-' {
 				require.Equal(t, decision{Packet: message.Data}, d)
 				require.Empty(t, out)

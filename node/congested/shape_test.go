@@ -48,7 +48,7 @@ func decisionOf(d *node.Decision) decision {
 		want = node.Sent
 	case d.MarkECN:
 		want = node.Marked
-	case d.Reason != node.Accepted:
+	case d.Reason != node.NoReason:
 		want = node.Refused
 	}
 	if d.Action != want {
@@ -81,7 +81,7 @@ func learned(a *congested.Agent, now time.Time) node.Reason {
 	switch {
 	case d.Action == node.Nothing:
 		return node.NotOurs
-	case d.Action == node.Learned != (d.Reason == node.Accepted):
+	case d.Action == node.Learned != (d.Reason == node.NoReason):
 		panic("a Decision that contradicts itself")
 	}
 	return d.Reason

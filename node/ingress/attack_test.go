@@ -19,14 +19,14 @@ func TestForgedLabels(t *testing.T) {
 		k := rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}
 		require.NoError(t, pe.cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x10000 + qp}))
 		label, reason := pe.give(packetOf(k), 0, start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		given[label] = 0x10000 + qp
 	}
 	out, data := make([]byte, 0, 256), make([]byte, 4)
 	for label := range uint32(1 << 20) {
 		be.PutUint32(data, label<<12)
 		_, n, reason := pe.hear(out, p1, data, start)
-		if reason == node.Accepted && n.SrcQP != given[label] || reason != node.Accepted &&
+		if reason == node.NoReason && n.SrcQP != given[label] || reason != node.NoReason &&
 			(reason != node.UnknownLabel || given[label] != 0) {
 			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, reason)
 		}
@@ -39,7 +39,7 @@ func TestForgedLabels(t *testing.T) {
 func TestReplays(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.PerFlow = time.Millisecond })
 	label, reason := pe.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	data := messageAbout(t, label)
 	for i := range 100_000 {
 		_, _, _ = pe.hear(nil, p1, data, start.Add(time.Duration(i)*10*time.Microsecond))

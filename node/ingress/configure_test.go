@@ -18,12 +18,12 @@ func TestConfigure(t *testing.T) {
 		cfg = *c
 	})
 	label, reason := pe.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	hear := func(at time.Duration) node.Reason {
 		_, _, reason := pe.hear(nil, p1, messageAbout(t, label), start.Add(at))
 		return reason
 	}
-	require.Equal(t, node.Accepted, hear(0))
+	require.Equal(t, node.NoReason, hear(0))
 
 	for name, change := range map[string]func(*Config){
 		"WAN":                 func(c *Config) { c.WAN = cnp4 },
@@ -50,8 +50,8 @@ func TestConfigure(t *testing.T) {
 	cfg.PerFlow, cfg.Seed = 500*time.Millisecond, 0 // the seed stays
 	require.NoError(t, pe.Configure(cfg))
 	again, reason := pe.give(packetOf(flow6), 0, start.Add(time.Millisecond))
-	require.Equal(t, []any{label, node.Accepted}, []any{again, reason})
-	require.Equal(t, node.Accepted, hear(500*time.Millisecond), "half of it is enough now")
+	require.Equal(t, []any{label, node.NoReason}, []any{again, reason})
+	require.Equal(t, node.NoReason, hear(500*time.Millisecond), "half of it is enough now")
 	require.Equal(t, node.Limited, hear(time.Second), "three were looked at: the rate of all is used up")
 
 	cfg.In, cfg.Accept = limit.Rate{}, acl.New()
@@ -62,6 +62,6 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, node.Disabled, hear(2*time.Second))
 	cfg.Enabled, cfg.Accept = true, config().Accept
 	require.NoError(t, pe.Configure(cfg))
-	require.Equal(t, node.Accepted, hear(3*time.Second), "off and on again, the label is known")
+	require.Equal(t, node.NoReason, hear(3*time.Second), "off and on again, the label is known")
 	require.Equal(t, 1, pe.Len())
 }

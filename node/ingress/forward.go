@@ -44,7 +44,7 @@ func (pe *PE) forward(
 	switch dst := f.OuterDst(); {
 	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN),
 		!roce && (ip == nil || !pe.cfg.Enabled || pe.cfg.LearnLabels):
-		return out, node.Accepted
+		return out, node.NoReason
 	case !pe.cfg.Enabled:
 		return out, node.Disabled
 	case pe.cfg.LearnLabels:
@@ -55,20 +55,20 @@ func (pe *PE) forward(
 	if cut {
 		if roce && reason == node.Broken && f.DatagramCut(&p.Datagram, rocev2.Port) == nil {
 			if _, err := p.BTH.Header.Decode(p.Data); err == nil {
-				reason = node.Accepted // headers are missing, but not those that name the flow
+				reason = node.NoReason // headers are missing, but not those that name the flow
 			}
 		}
 		via = nil
 	}
 	switch {
-	case reason == node.Accepted:
+	case reason == node.NoReason:
 		reason = pe.label(p, domain, d, now)
 	case roce && cut:
 		return out, node.Broken
 	case roce:
 		d.Action = node.Forwarded
 	default:
-		reason = node.Accepted
+		reason = node.NoReason
 	}
 	if via == nil {
 		return out, reason
@@ -79,7 +79,7 @@ func (pe *PE) forward(
 		*d = Decision{Decision: node.Decision{Packet: d.Packet}}
 		return out, node.Broken
 	case err != nil:
-		return out, node.Accepted
+		return out, node.NoReason
 	case d.Label == 0:
 		pe.counters.Inc(node.Count{Effect: node.Unlabelled})
 	}
@@ -120,5 +120,5 @@ func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time)
 	if p.ECN() == rocev2.NotECT {
 		pe.counters.Inc(node.Count{Effect: node.NotECNCapable})
 	}
-	return node.Accepted
+	return node.NoReason
 }

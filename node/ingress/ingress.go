@@ -230,7 +230,7 @@ func (pe *PE) flow(k *flowtable.Key, label uint32, pKey uint16, now time.Time) F
 	f := Flow{Key: role.FlowOf(k), Label: label, PKey: pKey}
 	var reason node.Reason
 	f.SrcQP, reason = pe.qps.SourceQP(&f.Key, now)
-	f.KnownQP = reason == node.Accepted
+	f.KnownQP = reason == node.NoReason
 	return f
 }
 

@@ -95,7 +95,7 @@ func TestForward(t *testing.T) {
 					require.Equal(t, before, inner)
 					require.Equal(t, byte(9), out[0])
 					require.True(t, f.RoCEv2)
-					require.Equal(t, node.Accepted, f.Reason)
+					require.Equal(t, node.NoReason, f.Reason)
 					require.NotZero(t, f.Label)
 
 					var got rocev2.Frame
@@ -172,12 +172,12 @@ func TestFlows(t *testing.T) {
 		for domain := range uint32(2) {
 			p := packetOf(k)
 			label, reason := pe.give(p, domain, start)
-			require.Equal(t, node.Accepted, reason)
+			require.Equal(t, node.NoReason, reason)
 			require.NotContains(t, seen, label, "%v %d", k, domain)
 			seen[label] = true
 			p.SrcPort, p.BTH.PSN, p.BTH.Opcode, p.TrafficClass, p.FlowLabel = 77, 99, 0x0A, 3, 5
 			again, reason := pe.give(p, domain, start)
-			require.Equal(t, node.Accepted, reason)
+			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, label, again)
 		}
 	}
@@ -201,7 +201,7 @@ func TestIdleFlowsLeave(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.Idle, c.Quarantine = time.Second, time.Second })
 	label := func(at time.Duration) uint32 {
 		l, reason := pe.give(packetOf(flow4), 0, start.Add(at))
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		return l
 	}
 	first := label(0)
@@ -257,17 +257,17 @@ func TestTimeJumpsBack(t *testing.T) {
 		return reason
 	}
 	for qp := range uint32(2) {
-		require.Equal(t, node.Accepted, at(qp, start))
+		require.Equal(t, node.NoReason, at(qp, start))
 	}
 	past := start.Add(-time.Hour)
 	require.Equal(t, node.TableFull, at(2, past))
 	require.Equal(t, node.TableFull, at(2, past.Add(time.Second-1)))
-	require.Equal(t, node.Accepted, at(2, past.Add(time.Second)))
+	require.Equal(t, node.NoReason, at(2, past.Add(time.Second)))
 
 	pe = newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 2, time.Second })
-	require.Equal(t, node.Accepted, at(0, start))
+	require.Equal(t, node.NoReason, at(0, start))
 	for i := range 10_000 { // two capture queues, 1 ms apart
-		require.Equal(t, node.Accepted, at(1, start.Add(time.Duration(i%2)*time.Millisecond)))
+		require.Equal(t, node.NoReason, at(1, start.Add(time.Duration(i%2)*time.Millisecond)))
 	}
 	require.Zero(t, pe.Expire(start.Add(999*time.Millisecond)))
 	for _, odd := range []time.Time{{}, time.Unix(1<<40, 0), time.Unix(-1<<40, 0), time.Unix(0, 0)} {
@@ -284,7 +284,7 @@ func TestReceive(t *testing.T) {
 		_, f, err := pe.send(nil, octets(t, c.flow, 1), 0, tunnel, start)
 		require.NoError(t, err)
 		out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, f.Label), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, notice{Flow: c.flow, Label: f.Label, SrcQP: 0x21, Level: 3}, n)
 		requireCNP(t, out[1:], c.src, c.flow.Src, 0x21, 0x8001)
 		require.EqualValues(t, 1, pe.counted(node.Sent))
@@ -315,7 +315,7 @@ func TestPairLearnedLater(t *testing.T) {
 	require.Equal(t, node.UnknownQP, reason)
 	cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x31})
 	_, n, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 0x31, n.SrcQP)
 }
 
@@ -330,7 +330,7 @@ func TestDomains(t *testing.T) {
 		_, f, err := pe.send(nil, octets(t, flow4, 1), domain, tunnel, start)
 		require.NoError(t, err)
 		out, n, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, domain, n.Domain)
 		requireCNP(t, out, cnp4, sender4, 0x40+domain, 0x8001)
 	}
@@ -341,7 +341,7 @@ func TestReceiveRefuses(t *testing.T) {
 		p := packetOf(k)
 		p.BTH.Opcode = op
 		l, reason := pe.give(p, 0, start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		return l
 	}
 	const send = bth.Opcode(bth.OpSendOnly)
@@ -406,7 +406,7 @@ func TestLateFCN(t *testing.T) {
 	require.NoError(t, err)
 	late := messageAbout(t, f.Label)
 	_, _, reason := pe.hear(nil, p1, late, start.Add(time.Second-1))
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	for at := time.Second; at < time.Minute; at += time.Second {
 		_, _, reason = pe.hear(nil, p1, late, start.Add(at))
 		require.Equal(t, node.UnknownLabel, reason)
@@ -420,18 +420,18 @@ func TestReceiveOtherInstance(t *testing.T) {
 	a := newPE(t, func(c *Config) { c.Instances = 2 })
 	b := newPE(t, func(c *Config) { c.Instances, c.Instance = 2, 1 })
 	l, reason := a.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.Zero(t, Owner(l, 2))
 	_, _, reason = b.hear(nil, p1, messageAbout(t, l), start)
 	require.Equal(t, node.UnknownLabel, reason)
 	_, _, reason = a.hear(nil, p1, messageAbout(t, l), start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 }
 
 func TestReceivePacket(t *testing.T) {
 	pe := newPE(t, nil)
 	label, reason := pe.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	m := fcn.Message{FlowLabel: label, Level: 2}
 	datagram := func(src, dst netip.Addr, change func(ip []byte)) *rocev2.Datagram {
 		ip, err := m.AppendPacket(nil, src, dst, fcn.Config{})
@@ -452,7 +452,7 @@ func TestReceivePacket(t *testing.T) {
 		d    *rocev2.Datagram
 		want node.Reason
 	}{
-		{"right", datagram(p1, own, nil), node.Accepted},
+		{"right", datagram(p1, own, nil), node.NoReason},
 		{"another address", datagram(p1, egress, nil), node.NotOurs},
 		{"address towards senders", datagram(p1, cnp6, nil), node.NotOurs},
 		{"denied", datagram(addr("2001:db8:ff::5"), own, nil), node.Denied},
@@ -462,8 +462,8 @@ func TestReceivePacket(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, n, reason := pe.see(nil, c.d, start)
-			if c.want == node.Accepted {
-				require.Equal(t, node.Accepted, reason)
+			if c.want == node.NoReason {
+				require.Equal(t, node.NoReason, reason)
 				requireCNP(t, out, cnp6, sender6, 0x21, 0xFFFF)
 				require.EqualValues(t, 2, n.Level)
 				return
@@ -496,7 +496,7 @@ func TestLimits(t *testing.T) {
 	} {
 		_, _, reason := pe.hear(nil, p1, messageAbout(t, c.label), start.Add(c.at))
 		if c.sent {
-			require.Equal(t, node.Accepted, reason, c)
+			require.Equal(t, node.NoReason, reason, c)
 		} else {
 			require.Equal(t, node.Limited, reason, c)
 		}
@@ -509,13 +509,13 @@ func TestCongested(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(octets(t, flow4, rocev2.ECT1)))
 	out, n, reason := pe.jam(t, nil, &p, 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, notice{Flow: flow4, SrcQP: 0x21}, n, "a CNP needs no label")
 	requireCNP(t, out, cnp4, sender4, 0x21, 0x8001)
 	label, reason := pe.give(&p, 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	_, n, reason = pe.jam(t, nil, &p, 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, label, n.Label)
 
 	for want, change := range map[node.Reason]func(*rocev2.Packet){
@@ -644,6 +644,6 @@ func FuzzForward(f *testing.F) {
 		}
 		require.Equal(t, frame.Outermost(), out[1+40:])
 		require.Equal(t, v.Label, be.Uint32(out[1:])&0xFFFFF)
-		require.Equal(t, v.RoCEv2 && v.Reason == node.Accepted, v.Label != 0)
+		require.Equal(t, v.RoCEv2 && v.Reason == node.NoReason, v.Label != 0)
 	})
 }

@@ -100,7 +100,7 @@ func (pe *PE) note(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) n
 	}
 	l.seen, l.pKey = t, p.BTH.PKey
 	pe.learned.Renew(i, 0)
-	return node.Accepted
+	return node.NoReason
 }
 
 // forget removes the labels that have been silent for Idle, and returns how many.

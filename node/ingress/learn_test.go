@@ -48,7 +48,7 @@ func TestLearnedLabel(t *testing.T) {
 		require.Equal(t, []any{node.Learned, label, c}, []any{d.Action, d.Label, d.Flow.FlowKey})
 		require.Equal(t, node.Nothing, pe.under(t, label, octets(t, c, 1), start).Action, "nothing new")
 		out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, label), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, notice{Flow: c, Label: label, SrcQP: 0x21, Level: 3}, n)
 		self := cnp6
 		if c.Src.Is4() {
@@ -83,7 +83,7 @@ func TestSharedLabel(t *testing.T) {
 		require.Equal(t, []any{want, qp}, []any{reason, n.SrcQP})
 	}
 	seen(0, 7, flow6, node.Learned)
-	heard(0, 7, node.Accepted, 0x21)
+	heard(0, 7, node.NoReason, 0x21)
 	seen(5, 7, other, node.Learned)
 	heard(5, 7, node.AmbiguousLabel, 0)
 	require.Empty(t, countFlows(pe, at(5)))
@@ -92,10 +92,10 @@ func TestSharedLabel(t *testing.T) {
 	heard(7, 7, node.AmbiguousLabel, 0)
 	heard(15, 7, node.AmbiguousLabel, 0) // the first was seen at 6
 	seen(15, 7, other, node.Nothing)
-	heard(16, 7, node.Accepted, 0x22)
+	heard(16, 7, node.NoReason, 0x22)
 	seen(16, 8, other, node.Learned)
-	heard(16, 8, node.Accepted, 0x22)
-	heard(16, 7, node.Accepted, 0x22)
+	heard(16, 8, node.NoReason, 0x22)
+	heard(16, 7, node.NoReason, 0x22)
 	heard(25, 7, node.UnknownLabel, 0) // silent since 15
 	require.Equal(t, 1, pe.Len())
 	heard(26, 8, node.UnknownLabel, 0)

@@ -31,7 +31,7 @@ func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time)
 	sent = out
 	if !pe.intake.Message(&d.Decision, &pe.datagram, f, pe.cfg.Port, message.FCN, now) {
 		pe.fromTunnel(f, domain, &d.Decision, now)
-	} else if d.Reason == node.Accepted {
+	} else if d.Reason == node.NoReason {
 		sent, d.Reason = pe.answer(out, &d, now)
 	}
 	pe.counters.Settle(&d.Decision)
@@ -47,7 +47,7 @@ func (pe *PE) answer(out []byte, d *Decision, now time.Time) ([]byte, node.Reaso
 	pe.Expire(now)
 	if pe.cfg.LearnLabels {
 		pKey := pe.taught(d, m.FlowLabel)
-		if d.Reason != node.Accepted {
+		if d.Reason != node.NoReason {
 			return out, d.Reason
 		}
 		d.Level = m.Level
@@ -104,11 +104,11 @@ func (pe *PE) congested(
 	switch {
 	case !pe.cfg.Enabled:
 		return out, node.Disabled
-	case reason != node.Accepted:
+	case reason != node.NoReason:
 		return out, reason
 	case len(p.Outer) > 0:
 		return out, node.Tunnelled
-	case role.Unanswered(d.Packet) != node.Accepted:
+	case role.Unanswered(d.Packet) != node.NoReason:
 		return out, role.Unanswered(d.Packet)
 	case p.ECN() == rocev2.NotECT:
 		return out, node.NotCapable
@@ -134,7 +134,7 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) ([]byt
 	case !src.IsValid():
 		return out, node.NoMethod
 	}
-	if pe.qps.Find(&d.Decision, now); d.Reason != node.Accepted {
+	if pe.qps.Find(&d.Decision, now); d.Reason != node.NoReason {
 		return out, d.Reason
 	}
 	hash := d.Flow.Hash(pe.memory.Seed())
@@ -148,5 +148,5 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) ([]byt
 	}
 	pe.pace.Take(hash, now)
 	d.Action, d.Message, d.To = node.Sent, message.CNP, sender
-	return sent, node.Accepted
+	return sent, node.NoReason
 }

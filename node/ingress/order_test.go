@@ -106,8 +106,8 @@ func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
 		c.spent(pe)
 	}
 	out, n, packet := pe.see([]byte{9}, &c.d, start)
-	require.Equal(t, packet == node.Accepted, n != notice{})
-	require.Equal(t, packet == node.Accepted, len(out) > 1)
+	require.Equal(t, packet == node.NoReason, n != notice{})
+	require.Equal(t, packet == node.NoReason, len(out) > 1)
 	_, _, data = pe.hear(nil, c.d.Src, append(messageAbout(t, label^c.label), c.extra...), start)
 	return packet, data
 }
@@ -123,8 +123,8 @@ func newCase() *fcnCase {
 // Of two faults the one that is looked at first is the reason.
 func TestOrderOfFaults(t *testing.T) {
 	packet, data := newCase().run(t)
-	require.Equal(t, node.Accepted, packet)
-	require.Equal(t, node.Accepted, data)
+	require.Equal(t, node.NoReason, packet)
+	require.Equal(t, node.NoReason, data)
 	for i, first := range faults {
 		for _, second := range faults[i:] {
 			if first.name == "sender link-local" && second.name == "sender is the PE" {
@@ -185,7 +185,7 @@ func TestOwnAddresses(t *testing.T) {
 		want     node.Reason
 	}{
 		{own, remote6, node.OwnAddress}, {cnp6, remote6, node.OwnAddress}, {cnp4, remote4, node.OwnAddress},
-		{cnp6.Next(), remote6, node.Accepted}, {cnp4.Next(), remote4, node.Accepted},
+		{cnp6.Next(), remote6, node.NoReason}, {cnp4.Next(), remote4, node.NoReason},
 	} {
 		flow := rocev2.FlowKey{Src: c.src, Dst: c.dst, DestQP: 7}
 		pe := newPE(t, func(cfg *Config) { cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow}, qpmap.Pair{SrcQP: 5}) })
@@ -203,9 +203,9 @@ func TestLimitsOfDomains(t *testing.T) {
 	})
 	for domain := range uint32(2) {
 		label, reason := pe.give(packetOf(flow6), domain, start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		_, n, reason := pe.hear(nil, p1, messageAbout(t, label), start)
-		require.Equal(t, node.Accepted, reason, "domain %d", domain)
+		require.Equal(t, node.NoReason, reason, "domain %d", domain)
 		require.Equal(t, domain, n.Domain)
 		_, _, reason = pe.hear(nil, p1, messageAbout(t, label), start)
 		require.Equal(t, node.Limited, reason)
@@ -218,13 +218,13 @@ func TestLimitsOfDomains(t *testing.T) {
 func TestCongestedAfterIdle(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.Idle = time.Second })
 	label, reason := pe.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	for at, want := range map[time.Duration]uint32{time.Second - 1: label, time.Second: 0} {
 		pe := newPE(t, func(c *Config) { c.Idle = time.Second })
 		again, _ := pe.give(packetOf(flow6), 0, start)
 		require.Equal(t, label, again, "the same seed")
 		_, n, reason := pe.jam(t, nil, packetOf(flow6), 0, start.Add(at))
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, want, n.Label)
 	}
 }
@@ -239,14 +239,14 @@ func TestQuarantineEnds(t *testing.T) {
 	})
 	other := packetOf(flow4)
 	label, reason := pe.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 5, label)
 	for _, at := range []time.Duration{0, idle - 1, idle, idle + quarantine - 1} {
 		_, reason = pe.give(other, 0, start.Add(at))
 		require.Equal(t, node.TableFull, reason, at)
 	}
 	label, reason = pe.give(other, 0, start.Add(idle+quarantine))
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 5, label)
 }
 
@@ -276,12 +276,12 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 					now = now.Add(-200 * time.Millisecond)
 				}
 				label, reason := pe.give(packetOf(flow6), 0, now)
-				require.Equal(t, node.Accepted, reason)
+				require.Equal(t, node.NoReason, reason)
 				if first == 0 {
 					first = label
 				}
 				require.Equal(t, first, label, "%d", i)
-				if _, _, reason := pe.hear(nil, p1, messageAbout(t, label), now); reason == node.Accepted {
+				if _, _, reason := pe.hear(nil, p1, messageAbout(t, label), now); reason == node.NoReason {
 					sent++
 				}
 			}
@@ -299,7 +299,7 @@ func TestInPerSource(t *testing.T) {
 		c.In = limit.Rate{PerSecond: 1, Burst: 5}
 	})
 	label, reason := pe.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	p2 := p1.Next()
 	for i, c := range []struct {
 		from netip.Addr
@@ -309,11 +309,11 @@ func TestInPerSource(t *testing.T) {
 		{addr("2001:db8:ff::5"), nil, node.Denied}, // takes nothing
 		{p1, nil, node.Broken},
 		{p1, messageAbout(t, label^1), node.UnknownLabel},
-		{p1, messageAbout(t, label), node.Accepted},
+		{p1, messageAbout(t, label), node.NoReason},
 		{p1, messageAbout(t, label), node.Limited},
 		{p1, nil, node.Limited},
-		{p2, messageAbout(t, label), node.Accepted},
-		{p2, messageAbout(t, label), node.Accepted},
+		{p2, messageAbout(t, label), node.NoReason},
+		{p2, messageAbout(t, label), node.NoReason},
 		{p2, messageAbout(t, label), node.Limited}, // by In
 		{p2.Next(), messageAbout(t, label), node.Limited},
 	} {
@@ -330,12 +330,12 @@ func TestLastPacketCounts(t *testing.T) {
 	p := packetOf(flow6)
 	p.BTH.PKey = 0x8001
 	label, reason := pe.give(p, 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	p.BTH.PKey, p.BTH.Opcode = 0x8002, bth.Opcode(bth.OpAcknowledge)
 	_, reason = pe.give(p, 0, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	out, _, reason := pe.hear(nil, p1, messageAbout(t, label), start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	requireCNP(t, out, cnp6, sender6, 0x21, 0x8002)
 	for f := range pe.Flows(start) {
 		require.EqualValues(t, 0x8002, f.PKey)
@@ -347,7 +347,7 @@ func TestFlowsCollected(t *testing.T) {
 	pe := newPE(t, nil)
 	for qp := range uint32(5) {
 		_, reason := pe.give(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}), 0, start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 	}
 	for qp, f := range slices.Collect(pe.Flows(start)) {
 		require.EqualValues(t, qp, f.DestQP)
@@ -368,8 +368,8 @@ func TestMaxSources(t *testing.T) {
 func TestManySources(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 1} })
 	label, reason := pe.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
-	for _, want := range []node.Reason{node.Accepted, node.Limited} {
+	require.Equal(t, node.NoReason, reason)
+	for _, want := range []node.Reason{node.NoReason, node.Limited} {
 		from := p1
 		for range 64 {
 			_, _, reason := pe.hear(nil, from, messageAbout(t, label), start)
@@ -389,7 +389,7 @@ func TestLearns(t *testing.T) {
 	}
 	pe := newPE(t, nil)
 	_, reason := pe.give(datagram(0x77), 5, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	out := datagram(0x88)
 	out.Outer = []byte{0}
 	through, err := (&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octetsOf(t, out)[40:], 0)
@@ -399,7 +399,7 @@ func TestLearns(t *testing.T) {
 	require.Equal(t, []any{node.Learned, uint32(0x88), true}, []any{d.Action, d.SrcQP, d.KnownQP})
 	for domain, want := range map[uint32]uint32{5: 0x77, 6: 0x88} {
 		qp, reason := pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: domain}, start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, want, qp)
 	}
 	_, reason = pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: 7}, start)

@@ -96,7 +96,7 @@ func TestMillionRandomSteps(t *testing.T) {
 				label, reason := pe.give(packets[i], uint32(i/2%2), now)
 				switch was := m.flows[i].label; {
 				case was != 0:
-					if reason != node.Accepted || label != was {
+					if reason != node.NoReason || label != was {
 						t.Fatalf("label %d, was %d: %v", label, was, reason)
 					}
 				case m.live == c.maxFlows || m.live+len(m.waiting) == labels:
@@ -107,7 +107,7 @@ func TestMillionRandomSteps(t *testing.T) {
 					continue
 				default:
 					has := func(f modelFlow) bool { return f.label == label }
-					if reason != node.Accepted || label == 0 || Owner(label, c.instances) != cfg.Instance ||
+					if reason != node.NoReason || label == 0 || Owner(label, c.instances) != cfg.Instance ||
 						slices.ContainsFunc(m.flows, has) || slices.ContainsFunc(m.waiting, has) {
 						t.Fatalf("label %d is not free: %v", label, reason)
 					}
@@ -141,7 +141,7 @@ func TestEveryLabel(t *testing.T) {
 		for i := range uint32(MaxLabel) {
 			p.BTH.DestQP = i
 			label, reason := pe.give(p, uint32(round), now)
-			if reason != node.Accepted || label == 0 || given[label] {
+			if reason != node.NoReason || label == 0 || given[label] {
 				t.Fatalf("flow %d: label %d, given before: %v, %v", i, label, given[label], reason)
 			}
 			given[label] = true
@@ -178,7 +178,7 @@ func TestLabelsAreRandom(t *testing.T) {
 		require.NoError(t, err)
 		for i := range uint32(4096) {
 			label, reason := pe.give(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: i}), 0, start)
-			require.Equal(t, node.Accepted, reason)
+			require.Equal(t, node.NoReason, reason)
 			all = append(all, label)
 		}
 		return all

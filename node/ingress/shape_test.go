@@ -25,7 +25,7 @@ type notice struct {
 }
 
 func noticeOf(d *Decision) (n notice, reason node.Reason) {
-	if d.Reason != node.Accepted {
+	if d.Reason != node.NoReason {
 		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() {
 			panic("a refusal has something to send")
 		}
@@ -121,7 +121,7 @@ var errNotForwarded = errors.New("not forwarded")
 func (pe *PE) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node.Reason) {
 	d := Decision{Decision: node.Decision{Packet: role.KindOf(p.BTH.Opcode), Reason: node.Disabled}}
 	if pe.cfg.Enabled {
-		d.Reason = node.Accepted
+		d.Reason = node.NoReason
 		d.Reason = pe.label(p, domain, &d, now)
 	}
 	pe.counters.Settle(&d.Decision)

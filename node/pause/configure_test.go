@@ -23,7 +23,7 @@ func TestConfigure(t *testing.T) {
 		return receive(table, notification(t, sw6, dst6, typ, 900*us), ip, now)
 	}
 	_, reason := tell(ppfc.Stop)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	for text, change := range map[string]func(*pause.Config){
 		"pause: neither Self4":     func(c *pause.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
 		"Self4":                    func(c *pause.Config) { c.Self4 = self6 },
@@ -40,7 +40,7 @@ func TestConfigure(t *testing.T) {
 		require.ErrorContains(t, table.Configure(bad), text)
 	}
 	_, reason = tell(ppfc.Alarm)
-	require.Equal(t, node.Accepted, reason, "the list is as it was")
+	require.Equal(t, node.NoReason, reason, "the list is as it was")
 
 	cfg.MaxPause = 100 * us
 	require.NoError(t, table.Configure(cfg))
@@ -48,7 +48,7 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, pause.Stopped, state)
 	require.Equal(t, now.Add(900*us), until, "what was asked for before")
 	a, reason := tell(ppfc.Hold)
-	require.Equal(t, []any{node.Accepted, 100 * us}, []any{reason, a.Pause})
+	require.Equal(t, []any{node.NoReason, 100 * us}, []any{reason, a.Pause})
 	_, reason = tell(ppfc.Resume)
 	require.Equal(t, node.Limited, reason, "three were looked at")
 	cfg.In, cfg.Accept = limit.Rate{}, acl.New()

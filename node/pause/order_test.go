@@ -120,13 +120,13 @@ func TestOnlyOwnAddresses(t *testing.T) {
 		congestion netip.Addr
 		want       node.Reason
 	}{
-		{"IPv4", self4, self6, sw4, self4, dst4, node.Accepted},
+		{"IPv4", self4, self6, sw4, self4, dst4, node.NoReason},
 		{"IPv4, another host's", self4, self6, sw4, self4.Next(), dst4, node.NotOurs},
-		{"IPv6", self4, self6, sw6, self6, dst6, node.Accepted},
+		{"IPv6", self4, self6, sw6, self6, dst6, node.NoReason},
 		{"IPv6, another host's", self4, self6, sw6, self6.Next(), dst6, node.NotOurs},
 		{"IPv4 without an address", netip.Addr{}, self6, sw4, self4, dst4, node.NotOurs},
 		{"IPv6 without an address", self4, netip.Addr{}, sw6, self6, dst6, node.NotOurs},
-		{"IPv4, only IPv4", self4, netip.Addr{}, sw4, self4, dst4, node.Accepted},
+		{"IPv4, only IPv4", self4, netip.Addr{}, sw4, self4, dst4, node.NoReason},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newReceived(t, c.from, c.congestion)
@@ -158,7 +158,7 @@ func TestTwoQueues(t *testing.T) {
 				if i%2 == 1 {
 					queue = now.Add(-200 * time.Millisecond)
 				}
-				if _, reason := receive(table, stop, ip, queue); reason == node.Accepted {
+				if _, reason := receive(table, stop, ip, queue); reason == node.NoReason {
 					passed++
 					last = now
 				}
@@ -184,8 +184,8 @@ func TestInPerSource(t *testing.T) {
 		from netip.Addr
 		want node.Reason
 	}{
-		{stranger, node.Denied}, {sw6, node.Accepted}, {sw6, node.Accepted}, {sw6, node.Limited}, {sw6, node.Limited},
-		{sw6.Next(), node.Accepted}, {sw6.Next(), node.Limited}, {sw6.Next().Next(), node.Limited},
+		{stranger, node.Denied}, {sw6, node.NoReason}, {sw6, node.NoReason}, {sw6, node.Limited}, {sw6, node.Limited},
+		{sw6.Next(), node.NoReason}, {sw6.Next(), node.Limited}, {sw6.Next().Next(), node.Limited},
 	} {
 		_, reason := receive(table, notification(t, c.from, dst6, ppfc.Stop, us), ip, now)
 		require.Equal(t, c.want, reason, i)
@@ -198,7 +198,7 @@ func TestManySources(t *testing.T) {
 	cfg := config(t)
 	cfg.InPerSource = limit.Rate{PerSecond: 1}
 	table := made(t, cfg)
-	for _, want := range []node.Reason{node.Accepted, node.Limited} {
+	for _, want := range []node.Reason{node.NoReason, node.Limited} {
 		from := sw6
 		for range 64 {
 			_, reason := receive(table, notification(t, from, dst6, ppfc.Stop, us), ip, now)

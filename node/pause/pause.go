@@ -159,10 +159,10 @@ func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Ti
 	p := &t.packet
 	// A packet that a capture has cut is refused behind the list and the limits, not here.
 	if f.PacketCut(p) != nil || !ppfc.Is(p) {
-		return node.Accepted
+		return node.NoReason
 	}
 	d.Packet = message.PPFC
-	if t.intake.Check(&d.Decision, &p.Datagram, now); d.Reason != node.Accepted {
+	if t.intake.Check(&d.Decision, &p.Datagram, now); d.Reason != node.NoReason {
 		return d.Reason
 	}
 	n, err := ppfc.FromPacket(p)
@@ -172,10 +172,10 @@ func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Ti
 	if _, err := icrc.Verify(p.IP); err != nil {
 		return node.ICRC
 	}
-	d.Action, d.Message = node.Taken, message.PPFC
+	d.Action, d.Message = node.Accepted, message.PPFC
 	t.find(d, &n, domain, now)
 	t.do(d, &n, now)
-	return node.Accepted
+	return node.NoReason
 }
 
 // find sets the target of a notification (D15).
@@ -186,7 +186,7 @@ func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.
 	}
 	qp, reason := t.qps.SourceQP(&k, now)
 	switch {
-	case reason == node.Accepted:
+	case reason == node.NoReason:
 		d.Flow, d.SrcQP, d.KnownQP = k, qp, true
 	case n.Congested == d.From:
 		d.Target = PortTarget(n.Congested, n.Port)

@@ -87,7 +87,7 @@ func receive(table *pause.Table, packet []byte, o rocev2.DecodeOptions, now time
 	frame.Decode(packet, o)
 	_, d := table.Receive(nil, &frame, 0, now)
 	switch d.Action {
-	case node.Taken:
+	case node.Accepted:
 		return action{d.From, d.Target, d.SrcQP, d.KnownQP, d.State, d.Pause, d.Until}, d.Reason
 	case node.Nothing:
 		return a, node.NotOurs
@@ -129,10 +129,10 @@ func TestAccepted(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			table := made(t, config(t))
 			got, reason := receive(table, c.packet, ip, now)
-			require.Equal(t, node.Accepted, reason)
+			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, c.want, got)
 			require.Equal(t, map[node.Count]uint64{
-				{Action: node.Taken, Message: message.PPFC}: 1, {Effect: counted[c.want.State]}: 1,
+				{Action: node.Accepted, Message: message.PPFC}: 1, {Effect: counted[c.want.State]}: 1,
 			}, maps.Collect(table.Counters().All()))
 			state, until := table.State(c.want.Target, now)
 			if c.want.Pause == 0 {
@@ -164,7 +164,7 @@ func TestStory(t *testing.T) {
 	tell := func(n int, typ ppfc.Type, duration time.Duration) {
 		t.Helper()
 		_, reason := receive(table, notification(t, sw6, dst6, typ, duration), ip, at(n))
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 	}
 	is := func(n int, want pause.State, until int) {
 		t.Helper()
@@ -300,7 +300,7 @@ func FuzzReceive(f *testing.F) {
 		table := made(t, cfg)
 		now := time.Unix(0, at)
 		a, reason := receive(table, packet, ip, now)
-		if reason != node.Accepted {
+		if reason != node.NoReason {
 			require.Zero(t, a)
 			require.Zero(t, table.Len())
 			return

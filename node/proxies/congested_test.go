@@ -57,7 +57,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		to     netip.Addr
 	}{
 		{nil, node.NoProxy, netip.Addr{}},
-		{[][]byte{lsp}, node.Accepted, proxy},
+		{[][]byte{lsp}, node.NoReason, proxy},
 		{nil, node.NoProxy, netip.Addr{}},
 	} {
 		table.Replace(leaf, codes.ReadISIS(c.lsps...))

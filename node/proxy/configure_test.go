@@ -39,7 +39,7 @@ func TestConfigure(t *testing.T) {
 		return a, reason
 	}
 	a, reason := hear()
-	require.Equal(t, []any{CNP, uint32(0x21), node.Accepted}, []any{a.Method, a.SrcQP, reason})
+	require.Equal(t, []any{CNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason})
 
 	for name, change := range map[string]func(*Config){
 		"neither Self4":     func(c *Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
@@ -63,17 +63,17 @@ func TestConfigure(t *testing.T) {
 	cfg.PerFlow, cfg.Senders = 0, senders(PPFC)
 	require.NoError(t, p.Configure(cfg))
 	a, reason = hear()
-	require.Equal(t, []any{PPFC, node.Accepted}, []any{a.Method, reason})
+	require.Equal(t, []any{PPFC, node.NoReason}, []any{a.Method, reason})
 	cfg.Senders = senders(CNP)
 	require.NoError(t, p.Configure(cfg))
 	a, reason = hear()
-	require.Equal(t, []any{CNP, uint32(0x21), node.Accepted}, []any{a.Method, a.SrcQP, reason}, "nothing is forgotten")
+	require.Equal(t, []any{CNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason}, "nothing is forgotten")
 	_, reason = hear()
 	require.Equal(t, node.Limited, reason, "the source has sent four")
 	cfg.InPerSource = limit.Rate{}
 	require.NoError(t, p.Configure(cfg))
 	_, reason = hear()
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 }
 
 // What a proxy counts is read while it works: for the race detector.

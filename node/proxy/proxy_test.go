@@ -105,7 +105,7 @@ func TestCNP(t *testing.T) {
 	} {
 		p := newProxy(t, func(cfg *Config) { cfg.FromReceiver = c.fromReceiver })
 		out, a, reason := p.hear([]byte{9}, c.from, messageAbout(t, congested(t, c.flow, nil)), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, answer{Method: CNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
 		require.Equal(t, byte(9), out[0])
 		got := decode(t, out[1:])
@@ -131,7 +131,7 @@ func decode(t *testing.T, ip []byte) (p rocev2.Packet) {
 func TestOtherMethods(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.QPs = senders(FastCNP), nil })
 	out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, answer{Method: FastCNP, Flow: flow6, Option: 1, Level: 3}, a)
 	got := decode(t, out)
 	n, err := fastcnp.FromPacket(&got)
@@ -146,7 +146,7 @@ func TestOtherMethods(t *testing.T) {
 	})
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
 		out, a, reason = p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, answer{Method: PPFC, Flow: k, Level: 3}, a)
 		got = decode(t, out)
 		n, err := ppfc.FromPacket(&got)
@@ -161,7 +161,7 @@ func TestFastCNPWithTrace(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders = senders(FastCNP) })
 	frame := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
 	out, a, reason := p.hear(nil, switch6, messageAbout(t, frame[14:]), start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 2, a.Option)
 	got := decode(t, out)
 	n, err := fastcnp.FromPacket(&got)
@@ -179,7 +179,7 @@ func TestTunnelledInvokingPacket(t *testing.T) {
 		outer, err := via.Append(nil, congested(t, flow4, nil), 5)
 		require.NoError(t, err)
 		_, a, reason := p.hear(nil, switch6, messageAbout(t, outer), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, flow4, a.Flow)
 		require.EqualValues(t, 0x21, a.SrcQP)
 	}
@@ -277,8 +277,8 @@ func TestSendersByPrefix(t *testing.T) {
 		)
 	})
 	for sender, want := range map[string]node.Reason{
-		"2001:db8:1::1":   node.Accepted,
-		"2001:db8:1:1::1": node.Accepted,
+		"2001:db8:1::1":   node.NoReason,
+		"2001:db8:1:1::1": node.NoReason,
 		"2001:db8:1:2::1": node.NoMethod,
 		"2001:db8:2::1":   node.NoMethod,
 		"10.0.1.1":        node.NoMethod,
@@ -319,20 +319,20 @@ func TestReceivePacket(t *testing.T) {
 		d    rocev2.Datagram
 		want node.Reason
 	}{
-		{"right", right, node.Accepted},
-		{"over IPv4", datagram(switch4, self4, nil), node.Accepted},
+		{"right", right, node.NoReason},
+		{"over IPv4", datagram(switch4, self4, nil), node.NoReason},
 		{"another address", datagram(switch6, sender6, nil), node.NotOurs},
 		{"tunnelled", tunnelled, node.Tunnelled},
 		{"cut", cut, node.Broken},
 		{"checksum", datagram(switch6, self6, func(ip []byte) { ip[46]++ }), node.Checksum},
 		{"no checksum", datagram(switch6, self6, func(ip []byte) { ip[46], ip[47] = 0, 0 }), node.Checksum},
-		{"no checksum over IPv4", datagram(switch4, self4, func(ip []byte) { ip[26], ip[27] = 0, 0 }), node.Accepted},
+		{"no checksum over IPv4", datagram(switch4, self4, func(ip []byte) { ip[26], ip[27] = 0, 0 }), node.NoReason},
 		{"denied", datagram(addr("2001:db8:fffe::5"), self6, nil), node.Denied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, _, reason := p.see(nil, &c.d, start)
-			if c.want == node.Accepted {
-				require.Equal(t, node.Accepted, reason)
+			if c.want == node.NoReason {
+				require.Equal(t, node.NoReason, reason)
 				require.NotEmpty(t, out)
 			} else {
 				require.Equal(t, c.want, reason)
@@ -361,16 +361,16 @@ func TestLimits(t *testing.T) {
 		steps  []step
 	}{
 		"none": {nil, []step{
-			{six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Accepted},
+			{six, switch6, 0, node.NoReason}, {six, switch6, 0, node.NoReason}, {six, switch6, 0, node.NoReason},
 		}},
 		"per flow": {func(c *Config) { c.PerFlow = interval }, []step{
-			{six, switch6, 0, node.Accepted},
+			{six, switch6, 0, node.NoReason},
 			{six, switch6, interval - 1, node.Limited},
-			{four, switch6, interval - 1, node.Accepted},
-			{six, switch6, interval, node.Accepted},
+			{four, switch6, interval - 1, node.NoReason},
+			{six, switch6, interval, node.NoReason},
 			{six, switch6, 2*interval - 1, node.Limited},
 			{six, switch6, -time.Hour, node.Limited},
-			{six, switch6, interval - time.Hour, node.Accepted},
+			{six, switch6, interval - time.Hour, node.NoReason},
 		}},
 		"per flow, by all that names it": {func(c *Config) {
 			c.PerFlow = interval
@@ -378,56 +378,56 @@ func TestLimits(t *testing.T) {
 				c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x21})
 			}
 		}, []step{
-			{six, switch6, 0, node.Accepted},
-			{messageAbout(t, congested(t, otherQP, nil)), switch6, 0, node.Accepted},
-			{messageAbout(t, congested(t, otherSender, nil)), switch6, 0, node.Accepted},
-			{messageAbout(t, congested(t, otherReceiver, nil)), switch6, 0, node.Accepted},
+			{six, switch6, 0, node.NoReason},
+			{messageAbout(t, congested(t, otherQP, nil)), switch6, 0, node.NoReason},
+			{messageAbout(t, congested(t, otherSender, nil)), switch6, 0, node.NoReason},
+			{messageAbout(t, congested(t, otherReceiver, nil)), switch6, 0, node.NoReason},
 			// the same flow
 			{messageAbout(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited},
 		}},
 		"in": {func(c *Config) { c.In = limit.Rate{PerSecond: 1, Burst: 3} }, []step{
 			{six, addr("::1"), 0, node.Denied}, // takes nothing
-			{unknown, switch6, 0, node.UnknownQP}, {nil, switch4, 0, node.Broken}, {six, switch6, 0, node.Accepted},
+			{unknown, switch6, 0, node.UnknownQP}, {nil, switch4, 0, node.Broken}, {six, switch6, 0, node.NoReason},
 			{six, switch6, 0, node.Limited},
 			{nil, switch4, time.Second - 1, node.Limited}, // before anything in the message is looked at
 			{nil, addr("::1"), time.Second - 1, node.Denied},
-			{six, switch6, time.Second, node.Accepted},
+			{six, switch6, time.Second, node.NoReason},
 		}},
 		"in, by source": {func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 1, Burst: 2} }, []step{
-			{nil, switch6, 0, node.Broken}, {six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Limited},
-			{six, switch4, 0, node.Accepted}, {six, switch6.Next(), 0, node.Accepted}, // others are not held up
-			{six, switch4, 0, node.Accepted}, {six, switch4, 0, node.Limited},
-			{six, switch6, time.Second, node.Accepted},
+			{nil, switch6, 0, node.Broken}, {six, switch6, 0, node.NoReason}, {six, switch6, 0, node.Limited},
+			{six, switch4, 0, node.NoReason}, {six, switch6.Next(), 0, node.NoReason}, // others are not held up
+			{six, switch4, 0, node.NoReason}, {six, switch4, 0, node.Limited},
+			{six, switch6, time.Second, node.NoReason},
 		}},
 		"in, by source and in all": {func(c *Config) {
 			c.In, c.InPerSource = limit.Rate{PerSecond: 1, Burst: 3}, limit.Rate{PerSecond: 1, Burst: 2}
 		}, []step{
-			{six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Accepted},
+			{six, switch6, 0, node.NoReason}, {six, switch6, 0, node.NoReason},
 			{six, switch6, 0, node.Limited}, // takes nothing from the sum
-			{six, switch4, 0, node.Accepted},
+			{six, switch4, 0, node.NoReason},
 			{six, switch4, 0, node.Limited}, {six, switch4, 0, node.Limited}, // take nothing from the source
-			{six, switch4, time.Second, node.Accepted}, {six, switch4, 2 * time.Second, node.Accepted},
+			{six, switch4, time.Second, node.NoReason}, {six, switch4, 2 * time.Second, node.NoReason},
 		}},
 		"out": {func(c *Config) { c.Out = limit.Rate{PerSecond: 1} }, []step{
 			{unknown, switch6, 0, node.UnknownQP},
-			{six, switch6, 0, node.Accepted},
+			{six, switch6, 0, node.NoReason},
 			{unknown, switch6, 0, node.UnknownQP}, // looked at last
 			{four, switch6, 0, node.Limited},
-			{four, switch6, time.Second, node.Accepted},
+			{four, switch6, time.Second, node.NoReason},
 		}},
 		"what is handed to the program": {func(c *Config) {
 			c.Senders, c.Out = senders(Other), limit.Rate{PerSecond: 1}
 		}, []step{
-			{six, switch6, 0, node.Accepted}, {four, switch6, 0, node.Limited},
-			{four, switch6, time.Second, node.Accepted},
+			{six, switch6, 0, node.NoReason}, {four, switch6, 0, node.Limited},
+			{four, switch6, time.Second, node.NoReason},
 		}},
 		"out refuses, and the flow's interval does not begin": {func(c *Config) {
 			c.PerFlow, c.Out = time.Minute,
 				limit.Rate{PerSecond: 1}
 		}, []step{
-			{six, switch6, 0, node.Accepted},
+			{six, switch6, 0, node.NoReason},
 			{four, switch6, 0, node.Limited},
-			{four, switch6, time.Second, node.Accepted},
+			{four, switch6, time.Second, node.NoReason},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -463,18 +463,18 @@ func TestOther(t *testing.T) {
 	packet, tuple := tcp(sender6, receiver6, 40000, 443)
 	data := encoded(t, proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: packet})
 	out, a, reason := p.hear([]byte{9}, switch4, data, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, []byte{9}, out, "nothing is sent")
 	require.Equal(t, answer{
 		Method: Other, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple, Invoking: packet,
 	}, a)
-	require.Equal(t, map[node.Count]uint64{{Action: node.Taken, Message: kinds.Proxy}: 1},
+	require.Equal(t, map[node.Count]uint64{{Action: node.Accepted, Message: kinds.Proxy}: 1},
 		maps.Collect(p.Counters().All()))
 
 	// RoCEv2 of a sender whose rule says so, too.
 	data = messageAbout(t, congested(t, flow4, nil))
 	out, a, reason = p.hear(nil, switch4, data, start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.Empty(t, out)
 	var m proxymsg.Message
 	require.NoError(t, m.Decode(data, 0))
@@ -510,11 +510,11 @@ func TestOther(t *testing.T) {
 		packet []byte
 		want   node.Reason
 	}{
-		{packet, node.Accepted}, {packet, node.Limited}, {other, node.Accepted},
-		{first(tcp(sender6, receiver6, 40000, 444)), node.Accepted},
-		{first(tcp(sender6.Next(), receiver6, 40000, 443)), node.Accepted},
-		{first(tcp(sender6, receiver6.Next(), 40000, 443)), node.Accepted},
-		{udp(sender6, receiver6, 40000, 443), node.Accepted}, {udp(sender6, receiver6, 40000, 443), node.Limited},
+		{packet, node.NoReason}, {packet, node.Limited}, {other, node.NoReason},
+		{first(tcp(sender6, receiver6, 40000, 444)), node.NoReason},
+		{first(tcp(sender6.Next(), receiver6, 40000, 443)), node.NoReason},
+		{first(tcp(sender6, receiver6.Next(), 40000, 443)), node.NoReason},
+		{udp(sender6, receiver6, 40000, 443), node.NoReason}, {udp(sender6, receiver6, 40000, 443), node.Limited},
 	} {
 		_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
 		require.Equal(t, c.want, reason, "packet %d", i)
@@ -565,7 +565,7 @@ func TestLevel(t *testing.T) {
 		m := messageOf(t, congested(t, flow6, nil))
 		m.Level = level
 		_, a, reason := p.hear(nil, switch6, encoded(t, m), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, level, a.Level)
 	}
 }
@@ -576,7 +576,7 @@ func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
 	for _, method := range []Answer{FastCNP, PPFC} {
 		p := newProxy(t, func(c *Config) { c.Senders, c.FromReceiver = senders(method), true })
 		out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, method, a.Method)
 		got := decode(t, out)
 		require.Equal(t, self6, got.Src)
@@ -592,7 +592,7 @@ func TestCarriageAndCodePoints(t *testing.T) {
 			c.Pause = ppfc.Extension{Type: ppfc.Hold, Pause: 7 * time.Microsecond}
 		})
 		out, _, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		got := decode(t, out)
 		require.Equal(t, []uint8{10, 7}, []uint8{got.TrafficClass >> 2, got.HopLimit}, method)
 		switch method {
@@ -645,7 +645,7 @@ func TestNobodyIsStarved(t *testing.T) {
 			looked++
 		}
 		if i%10_000 == 0 {
-			if _, _, reason := p.hear(nil, switch4, data, now); reason == node.Accepted {
+			if _, _, reason := p.hear(nil, switch4, data, now); reason == node.NoReason {
 				answered++
 			}
 		}
@@ -743,7 +743,7 @@ func TestSeedIsRandom(t *testing.T) {
 				k := flow6
 				k.DestQP = uint32(i)
 				_, _, reason := p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
-				which[i] = reason == node.Accepted
+				which[i] = reason == node.NoReason
 			}
 		}
 		return which
@@ -847,7 +847,7 @@ func TestNoAllocations(t *testing.T) {
 		data, now := messageAbout(t, congested(t, flow6, nil)), start
 		wiretest.NoAllocs(t, method.String(), func() {
 			now = now.Add(time.Microsecond)
-			if _, _, reason := p.hear(out, switch6, data, now); reason != node.Accepted {
+			if _, _, reason := p.hear(out, switch6, data, now); reason != node.NoReason {
 				t.Fatal(reason)
 			}
 		})
@@ -863,7 +863,7 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, method uint8) {
 		p := newProxy(t, func(c *Config) { c.Senders = senders(Answer(method % 5)) })
 		out, a, reason := p.hear([]byte{9}, switch6, data, start)
-		if reason != node.Accepted {
+		if reason != node.NoReason {
 			require.Equal(t, []byte{9}, out)
 			return
 		}
@@ -901,7 +901,7 @@ func TestStraysSince(t *testing.T) {
 	}
 	stray := show(flow4, bth.RCRDMAWriteOnly, 0x800000)
 	_, a, reason := p.hear(nil, switch4, messageAbout(t, marked), start)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 0x21, a.SrcQP)
 	_, _, reason = p.hear(nil, switch4, messageAbout(t, stray), start)
 	require.Equal(t, node.UnknownQP, reason)

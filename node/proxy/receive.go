@@ -16,13 +16,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Decision is about what was sent. If the Action is node.Taken, the sender's Answer is Other: nothing was appended,
-// and the program is to notify the sender. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
+// A Decision is about what was sent. If the Action is node.Accepted, the sender's Answer is Other: nothing was
+// appended, and the program is to notify the sender. Flow has the addresses then, and the queue pair if the flow is
+// RoCEv2.
 type Decision struct {
 	node.Decision
 
-	// With node.Taken, the five-tuple of the flow, and the invoking packet: from its outermost IP header on, as much as
-	// the message had room for. It aliases the frame.
+	// With node.Accepted, the five-tuple of the flow, and the invoking packet: from its outermost IP header on, as much
+	// as the message had room for. It aliases the frame.
 	Tuple    rocev2.FiveTuple
 	Invoking []byte
 }
@@ -40,7 +41,7 @@ func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Tim
 	sent = out
 	if !p.intake.Message(&d.Decision, &p.datagram, f, p.cfg.Port, message.Proxy, now) {
 		p.observe(f, domain, &d.Decision, now)
-	} else if d.Reason == node.Accepted {
+	} else if d.Reason == node.NoReason {
 		sent, d.Reason = p.answer(out, domain, &d, now)
 	}
 	p.counters.Settle(&d.Decision)
@@ -71,7 +72,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([
 	if !isRoCEv2 && answer != Other {
 		return out, node.TupleMismatch
 	}
-	if reason := p.invoked(&m, isRoCEv2); reason != node.Accepted {
+	if reason := p.invoked(&m, isRoCEv2); reason != node.NoReason {
 		return out, reason
 	}
 	limited := d.Flow // the key of the limit: for other protocols it has the ports as queue pair
@@ -91,7 +92,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([
 		return out, node.NoMethod
 	}
 	if answer == CNP {
-		if p.qps.FindOf(&d.Decision, &p.packet.BTH.Header, now); d.Reason != node.Accepted {
+		if p.qps.FindOf(&d.Decision, &p.packet.BTH.Header, now); d.Reason != node.NoReason {
 			return out, d.Reason
 		}
 	}
@@ -105,11 +106,11 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([
 	}
 	p.pace.Take(hash, now)
 	if answer == Other {
-		d.Action, d.Message, d.Tuple, d.Invoking = node.Taken, message.Proxy, m.FiveTuple, m.Invoking
+		d.Action, d.Message, d.Tuple, d.Invoking = node.Accepted, message.Proxy, m.FiveTuple, m.Invoking
 	} else {
 		d.Action, d.To = node.Sent, d.Flow.Src
 	}
-	return sent, node.Accepted
+	return sent, node.NoReason
 }
 
 // invoked checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet up to the
@@ -125,7 +126,7 @@ func (p *Proxy) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	case tuple != m.FiveTuple:
 		return node.TupleMismatch
 	case !isRoCEv2:
-		return node.Accepted
+		return node.NoReason
 	}
 	q := &p.packet
 	if p.invoking.InnerDatagram(&q.Datagram, rocev2.Port) != nil {

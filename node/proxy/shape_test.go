@@ -22,7 +22,7 @@ type answer struct {
 }
 
 func answerOf(d *Decision) (a answer, reason node.Reason) {
-	if d.Reason != node.Accepted {
+	if d.Reason != node.NoReason {
 		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() || d.Invoking != nil {
 			panic("a refusal has something to send")
 		}
@@ -34,7 +34,7 @@ func answerOf(d *Decision) (a answer, reason node.Reason) {
 		d.KnownQP != (d.SrcQP != 0) {
 		panic("a Decision that contradicts itself")
 	}
-	return answer{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, d.Tuple, d.Invoking}, node.Accepted
+	return answer{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, d.Tuple, d.Invoking}, node.NoReason
 }
 
 var frame rocev2.Frame

@@ -11,7 +11,8 @@ import (
 // news says whether what a sender decided asks a queue pair of its own to slow down: a
 // CNP or a Fast CNP that it took, and no second report of the same congestion.
 func news(d *sender.Decision) bool {
-	return d.Action == node.Taken && d.KnownQP && !d.Again && (d.Message == message.CNP || d.Message == message.FastCNP)
+	return d.Action == node.Accepted && d.KnownQP && !d.Again &&
+		(d.Message == message.CNP || d.Message == message.FastCNP)
 }
 
 // Hear does what a sender's decision about this queue pair asks for: Notified for a CNP

@@ -66,19 +66,19 @@ func TestHear(t *testing.T) {
 		h.Hear(&d, []Hop{{B: 100e9, QLen: 125_000}}, start.Add(at))
 		return d.Reason
 	}
-	require.Equal(t, node.Accepted, hear(fast, 0))
+	require.Equal(t, node.NoReason, hear(fast, 0))
 	require.EqualValues(t, 20e9, f.Rate())
-	require.Equal(t, node.Accepted, hear(plain, 10*µs))
+	require.Equal(t, node.NoReason, hear(plain, 10*µs))
 	require.EqualValues(t, 20e9, f.Rate(), "the same congestion")
-	require.Equal(t, node.Accepted, hear(paused, 20*µs))
+	require.Equal(t, node.NoReason, hear(paused, 20*µs))
 	require.EqualValues(t, 20e9, f.Rate(), "a pause is no cut")
-	require.Equal(t, node.Accepted, hear(plain, 50*µs))
+	require.Equal(t, node.NoReason, hear(plain, 50*µs))
 	require.EqualValues(t, 10e9, f.Rate(), "news")
 	require.EqualValues(t, 100e9, h.Rate(), "without a trace HPCC learns nothing")
 
 	// Refused: the rate stays, but for what time does.
 	forged, err := message.AppendPacket(nil, netip.MustParseAddr("2001:db8::bad"), self, rocev2.Carriage{})
 	require.NoError(t, err)
-	require.NotEqual(t, node.Accepted, hear(forged, 51*µs))
+	require.NotEqual(t, node.NoReason, hear(forged, 51*µs))
 	require.EqualValues(t, 10e9, f.Rate())
 }

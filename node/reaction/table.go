@@ -172,7 +172,7 @@ func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 // and PPFC by a [Brake]: stop, hold and resume. It says whether it asks for anything. The caller says which flow it is,
 // as a CNP does not; a decision that was refused, or whose queue pair is not known, is about none.
 func (t *Table) Hear(d *sender.Decision, flow FlowID, now time.Time) bool {
-	pauses := d.Action == node.Taken && d.KnownQP && d.Message == message.PPFC && d.Pause.Type != ppfc.Alarm
+	pauses := d.Action == node.Accepted && d.KnownQP && d.Message == message.PPFC && d.Pause.Type != ppfc.Alarm
 	if !t.cfg.Enabled || !pauses && !news(d) || !flow.Dst.IsValid() {
 		return false
 	}

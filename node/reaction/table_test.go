@@ -24,7 +24,7 @@ var (
 
 // heard is what a sender says of a notification that counts.
 func heard(kind message.Kind) *sender.Decision {
-	return &sender.Decision{Decision: node.Decision{Action: node.Taken, Message: kind, KnownQP: true}}
+	return &sender.Decision{Decision: node.Decision{Action: node.Accepted, Message: kind, KnownQP: true}}
 }
 
 func paused(kind ppfc.Type, pause time.Duration) *sender.Decision {

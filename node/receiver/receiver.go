@@ -102,7 +102,7 @@ func (r *Receiver) receive(
 	d.Packet, reason = role.Decode(p, f)
 	asks := false // it is data marked CE, or may be
 	switch reason {
-	case node.Accepted:
+	case node.NoReason:
 		asks = p.ECN() == rocev2.CE && d.Packet == message.Data
 	case node.Broken:
 		asks = marked(f.Innermost()) && role.MayBe(f, message.Data)
@@ -112,8 +112,8 @@ func (r *Receiver) receive(
 		return b, node.Disabled
 	case asks && reason == node.Broken:
 		return b, node.Broken
-	case !r.cfg.Enabled || reason != node.Accepted:
-		return b, node.Accepted
+	case !r.cfg.Enabled || reason != node.NoReason:
+		return b, node.NoReason
 	}
 	if r.qps.Learns() {
 		r.qps.Learn(d, p, domain, r.self.Peer(p), now)
@@ -121,7 +121,7 @@ func (r *Receiver) receive(
 	if asks {
 		return r.answer(b, p, domain, d, now)
 	}
-	return b, node.Accepted
+	return b, node.NoReason
 }
 
 // marked says whether the ECN field of an IP packet, of which octets may be missing, is CE.
@@ -146,7 +146,7 @@ func (r *Receiver) answer(
 	fast := r.cfg.Fast && p.Src.Is6()
 	named := r.named(p, d, fast, now)
 	switch {
-	case d.Reason != node.Accepted:
+	case d.Reason != node.NoReason:
 		return b, d.Reason
 	case !r.pace.Ready(named, r.cfg.PerFlow, now):
 		return b, node.Limited
@@ -165,7 +165,7 @@ func (r *Receiver) answer(
 	if fast {
 		d.Message = message.FastCNP
 	}
-	return out, node.Accepted
+	return out, node.NoReason
 }
 
 // named returns the key of the limits, which is what the notification names: for a CNP the sender's address and queue

@@ -152,7 +152,7 @@ func TestSource(t *testing.T) {
 		cfg := config(t)
 		cfg.Fast = fast
 		out, d := receive(made(t, cfg), nil, marked(t), now)
-		require.Equal(t, node.Accepted, d.Reason)
+		require.Equal(t, node.NoReason, d.Reason)
 		var m message.Message
 		require.NoError(t, m.Decode(out, ip, message.Config{}))
 		require.Equal(t, self6, m.Packet.Src)
@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 		name   string
 		p      *rocev2.Packet
 		change func(*receiver.Config)
-		reason node.Reason // Accepted: nothing is to be said
+		reason node.Reason // NoReason: nothing is to be said
 	}{
 		{"ECT(0)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), nil, 0},
 		{"ECT(1)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT1) }), nil, 0},

@@ -23,7 +23,7 @@ func TestConfigure(t *testing.T) {
 	observe(s, congested(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 0x55 }), now)
 	about := receiverCNP(t, congested(t), 0x55)
 	e, reason := receive(s, about, ip, now)
-	require.Equal(t, []any{false, node.Accepted}, []any{e.Again, reason})
+	require.Equal(t, []any{false, node.NoReason}, []any{e.Again, reason})
 	for text, change := range map[string]func(*sender.Config){
 		"sender: neither Self4":    func(c *sender.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
 		"Self6":                    func(c *sender.Config) { c.Self6 = self4 },
@@ -49,7 +49,7 @@ func TestConfigure(t *testing.T) {
 	_, reason = receive(s, about, ip, now.Add(100*time.Millisecond-1))
 	require.Equal(t, node.Limited, reason)
 	e, reason = receive(s, about, ip, now.Add(100*time.Millisecond))
-	require.Equal(t, []any{true, node.Accepted}, []any{e.Again, reason}, "nothing is forgotten")
+	require.Equal(t, []any{true, node.NoReason}, []any{e.Again, reason}, "nothing is forgotten")
 	_, reason = receive(s, fastCNP(t, sw, congested(t)), ip, now)
 	require.Equal(t, node.Denied, reason)
 	cfg.Enabled = false
@@ -59,5 +59,5 @@ func TestConfigure(t *testing.T) {
 	cfg.Enabled = true
 	require.NoError(t, s.Configure(cfg))
 	e, reason = receive(s, about, ip, now.Add(time.Second))
-	require.Equal(t, []any{true, node.Accepted}, []any{e.Again, reason})
+	require.Equal(t, []any{true, node.NoReason}, []any{e.Again, reason})
 }

@@ -77,9 +77,9 @@ type QPTable interface {
 	Sends(qp uint32, dst netip.Addr, now time.Time) (sends, known bool)
 }
 
-// A Decision is about a notification. If its Action is node.Taken, SrcQP is the host's queue pair that has to react, if
-// KnownQP. Only for a PPFC may that be unknown: it is then about all traffic to Flow.Dst or through Pause.Port. A CNP
-// does not name the flow: only Flow.Src is set.
+// A Decision is about a notification. If its Action is node.Accepted, SrcQP is the host's queue pair that has to react,
+// if KnownQP. Only for a PPFC may that be unknown: it is then about all traffic to Flow.Dst or through Pause.Port. A
+// CNP does not name the flow: only Flow.Src is set.
 type Decision struct {
 	node.Decision
 	Origin fastcnp.Origin // the receiver of the flow, or a node of the network
@@ -180,10 +180,10 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	case len(p.Outer) > 0 && !s.cfg.AllowTunnel:
 		d.Reason = node.Tunnelled
 	}
-	if reason == node.Accepted {
+	if reason == node.NoReason {
 		d.From = p.Src
 	}
-	if d.Reason != node.Accepted {
+	if d.Reason != node.NoReason {
 		return
 	}
 	trust := s.trust(p, domain, now)
@@ -204,23 +204,23 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 		d.Flow.Domain = domain
 		d.Reason = s.read(p, d)
 	}
-	if d.Reason == node.Accepted {
+	if d.Reason == node.NoReason {
 		d.Reason = trust.in(d)
 	}
-	if d.Reason == node.Accepted {
+	if d.Reason == node.NoReason {
 		if _, err := icrc.Verify(p.IP); err != nil {
 			d.Reason = node.ICRC
 		} else {
 			s.find(d, now)
 		}
 	}
-	if d.Reason != node.Accepted {
+	if d.Reason != node.NoReason {
 		*d = Decision{Decision: node.Decision{Packet: d.Packet, Reason: d.Reason, From: p.Src}}
 		return
 	}
 	s.from.Take(source, now)
 	s.all.Take(now)
-	d.Action = node.Taken
+	d.Action = node.Accepted
 	s.join(d, now)
 }
 
@@ -258,7 +258,7 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 		}
 		d.Packet, d.Message, d.Pause = message.PPFC, message.PPFC, n.Extension
 		d.Flow.FlowKey = rocev2.FlowKey{Src: s.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}
-		return node.Accepted
+		return node.NoReason
 	}
 	var err error
 	switch s.fast, err = s.cfg.CodePoints.FromPacket(p); err {
@@ -268,7 +268,7 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 		if s.fast.Option.Number == 2 {
 			d.Trace = &s.fast.Option.Trace
 		}
-		return node.Accepted
+		return node.NoReason
 	case fastcnp.ErrNotFastCNP:
 		c, err := cnp.FromPacket(p)
 		if err == cnp.ErrOption { // maybe a Fast CNP with an unknown option type: its DestQP is not the host's
@@ -278,7 +278,7 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 			return node.Broken
 		}
 		d.Message, d.Origin, d.SrcQP, d.KnownQP = message.CNP, fastcnp.Receiver, c.DestQP, true
-		return node.Accepted
+		return node.NoReason
 	}
 	return node.Broken
 }
@@ -293,7 +293,7 @@ func (s *Sender) find(d *Decision, now time.Time) {
 		return
 	}
 	if s.qps.Find(&d.Decision, now); d.Message == message.PPFC {
-		d.Reason = node.Accepted
+		d.Reason = node.NoReason
 	}
 }
 

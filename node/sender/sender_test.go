@@ -132,12 +132,12 @@ func receive(s *sender.Sender, packet []byte, o rocev2.DecodeOptions, now time.T
 	switch {
 	case d.Action == node.Nothing, d.Action == node.Learned:
 		return e, node.NotOurs
-	case d.Reason != node.Accepted:
+	case d.Reason != node.NoReason:
 		if d.Action != node.Refused || d.Message != message.Other || d.Trace != nil || d.Again {
 			panic("a refusal that says something")
 		}
 		return e, d.Reason
-	case d.Action != node.Taken || d.Message != d.Packet:
+	case d.Action != node.Accepted || d.Message != d.Packet:
 		panic("a Decision that contradicts itself")
 	}
 	return event{
@@ -197,15 +197,15 @@ func TestAccepted(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := made(t, config(t))
 			e, reason := receive(s, c.packet, ip, now)
-			require.Equal(t, node.Accepted, reason)
+			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, c.want, e)
-			require.EqualValues(t, 1, s.Counters().Of(node.Count{Action: node.Taken, Message: c.want.Kind}))
+			require.EqualValues(t, 1, s.Counters().Of(node.Count{Action: node.Accepted, Message: c.want.Kind}))
 		})
 	}
 
 	s := made(t, config(t))
 	e, reason := receive(s, fastCNP(t, sw, congested(t, traced(t))), ip, now)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	for n := range e.Trace.Nodes() {
 		require.EqualValues(t, 9, n.QueueDepth)
 	}
@@ -327,7 +327,7 @@ func TestRefused(t *testing.T) {
 	cfg := config(t)
 	cfg.AllowTunnel = true
 	e, reason := receive(made(t, cfg), tunnelled(good), ip, now)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 0x22, e.SrcQP)
 }
 
@@ -355,16 +355,16 @@ func TestOnTheList(t *testing.T) {
 	s := made(t, cfg)
 	proxys := receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = sw }), 0x99)
 	e, reason := receive(s, proxys, ip, now)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, []any{message.CNP, uint32(0x99), sw}, []any{e.Kind, e.SrcQP, e.From})
 	for _, from := range []netip.Addr{sw, dst6} {
 		_, reason = receive(s, fastCNP(t, from, congested(t)), ip, now)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 	}
 	// Receivers' CNPs are no Fast CNPs.
 	cfg.Accept = nil
 	_, reason = receive(made(t, cfg), receiverCNP(t, congested(t), 0x22), ip, now)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 }
 
 // table is a host's own table, which knows its queue pairs by number.
@@ -389,7 +389,7 @@ func (q table) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool)
 func TestQPTable(t *testing.T) {
 	cfg := config(t)
 	cfg.QPs = table{0x22: dst6, 0x24: dst6.Next()}
-	for qp, want := range map[uint32]node.Reason{0x22: node.Accepted, 0x24: node.Denied, 0x25: node.UnknownQP} {
+	for qp, want := range map[uint32]node.Reason{0x22: node.NoReason, 0x24: node.Denied, 0x25: node.UnknownQP} {
 		_, reason := receive(made(t, cfg), receiverCNP(t, congested(t), qp), ip, now)
 		require.Equal(t, want, reason, qp)
 	}
@@ -419,9 +419,9 @@ func TestDatagrams(t *testing.T) {
 	require.Equal(t, node.UnknownQP, reason(about, 0))
 	observe(s, datagram(), now)
 	observe(s, datagram(v4), now)
-	require.Equal(t, node.Accepted, reason(about, 0))
-	require.Equal(t, node.Accepted, reason(receiverCNP(t, congested(t, v4), 0x55), 0))
-	require.Equal(t, node.Accepted, reason(about, 10*time.Minute-1))
+	require.Equal(t, node.NoReason, reason(about, 0))
+	require.Equal(t, node.NoReason, reason(receiverCNP(t, congested(t, v4), 0x55), 0))
+	require.Equal(t, node.NoReason, reason(about, 10*time.Minute-1))
 	require.Equal(t, node.UnknownQP, reason(about, 10*time.Minute))
 	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t), 0x56), 0))
 	elsewhere := congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })
@@ -520,7 +520,7 @@ func TestTwoClocks(t *testing.T) {
 				}
 				receive(s, fast, ip, at)
 			}
-			require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Taken,
+			require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Accepted,
 				Message: message.FastCNP})-s.Counters().Of(node.Count{Effect: node.Again}))
 		})
 	}
@@ -616,7 +616,7 @@ func TestSeedIsRandom(t *testing.T) {
 			for i := range which {
 				from = from.Next()
 				_, reason := receive(s, fastCNP(t, from, congested(t)), ip, now)
-				which[i] = reason == node.Accepted
+				which[i] = reason == node.NoReason
 			}
 		}
 		return which
@@ -652,7 +652,7 @@ func TestAgain(t *testing.T) {
 		{-2_000_000 + 100, fast, false},
 	} {
 		e, reason := receive(s, c.packet, ip, now.Add(c.at*time.Microsecond))
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, c.again, e.Again, c.at)
 	}
 	require.EqualValues(t, 7, s.Counters().Of(node.Count{Effect: node.Again}))
@@ -704,7 +704,7 @@ func TestFlood(t *testing.T) {
 		require.Contains(t, []node.Reason{node.Denied, node.ICRC}, reason)
 	}
 	_, reason := receive(s, fastCNP(t, sw, congested(t)), ip, now)
-	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, node.NoReason, reason)
 	wiretest.NoAllocs(t, "flood", func() {
 		binary.BigEndian.PutUint64(forged[8:], random.Uint64())
 		receive(s, forged, ip, now)
@@ -715,7 +715,7 @@ func TestFlood(t *testing.T) {
 				15: uint8(qp)})
 		}
 		_, reason := receive(s, receiverCNP(t, congested(t, from), qp), ip, now)
-		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, node.NoReason, reason)
 	}
 }
 
@@ -758,7 +758,7 @@ func FuzzReceive(f *testing.F) {
 		cfg.MaxSources, cfg.MaxQPs = 4, 4
 		cfg.AllowTunnel = true
 		e, reason := receive(made(t, cfg), packet, ip, now)
-		if reason != node.Accepted {
+		if reason != node.NoReason {
 			require.Equal(t, event{}, e)
 			return
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // trust says which kinds of message are accepted from a packet's source, before any
-// option is decoded: each is Accepted, or the reason for refusing it.
+// option is decoded: each returns NoReason, or the reason for refusing it.
 type trust struct {
 	cnp   node.Reason // a CNP: the queue pair that it names must send to the source
 	fast  node.Reason // a receiver's Fast CNP: the source must be the destination of the named flow
@@ -23,7 +23,7 @@ type trust struct {
 
 // none says whether no message of the source is accepted.
 func (t trust) none() bool {
-	return t.cnp != node.Accepted && t.fast != node.Accepted && t.other != node.Accepted
+	return t.cnp != node.NoReason && t.fast != node.NoReason && t.other != node.NoReason
 }
 
 // in returns the trust in this notification.
@@ -79,29 +79,29 @@ func key(src, dst netip.Addr, destQP, domain uint32) qpmap.Key {
 	return qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: destQP}, Domain: domain}
 }
 
-// sends returns Accepted if one of the host's queue pairs sends to dst.
+// sends returns NoReason if one of the host's queue pairs sends to dst.
 func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Time) node.Reason {
 	switch {
 	case s.table != nil:
 		switch sends, known := s.table.Sends(qp, dst, now); {
 		case sends:
-			return node.Accepted
+			return node.NoReason
 		case known:
 			return node.Denied
 		}
 		return node.UnknownQP
 	case !s.sent.Ready(s.datagrams(qp, dst, domain), remembered, now):
-		return node.Accepted
+		return node.NoReason
 	}
 	k := key(dst, self, qp, domain)
 	back, reason := s.qps.SourceQP(&k, now)
-	if reason != node.Accepted {
+	if reason != node.NoReason {
 		return reason
 	}
 	// dst sends to the queue pair, but anybody can do that. The queue pair must also send to dst.
 	k = key(self, dst, back, domain)
 	forth, reason := s.qps.SourceQP(&k, now)
-	if reason == node.Accepted && forth != qp {
+	if reason == node.NoReason && forth != qp {
 		return node.UnknownQP
 	}
 	return reason

@@ -44,13 +44,13 @@ func (q *Pairs) SourceQP(k *qpmap.Key, now time.Time) (uint32, node.Reason) {
 	if err != nil {
 		return 0, reasonOf(err)
 	}
-	return pair.SrcQP, node.Accepted
+	return pair.SrcQP, node.NoReason
 }
 
 // Find sets the queue pair that sends d.Flow, or the reason for which it is not known.
 func (q *Pairs) Find(d *node.Decision, now time.Time) {
 	d.SrcQP, d.Reason = q.SourceQP(&d.Flow, now)
-	d.KnownQP = d.Reason == node.Accepted
+	d.KnownQP = d.Reason == node.NoReason
 }
 
 // FindOf is Find for the queue pair that has sent a packet with this BTH, whatever the flow has sent since.
@@ -61,7 +61,7 @@ func (q *Pairs) FindOf(d *node.Decision, h *bth.Header, now time.Time) {
 	}
 	pair, err := q.sent.SourceQPOf(d.Flow, h, now)
 	if d.KnownQP = err == nil; d.KnownQP {
-		d.SrcQP, d.Reason = pair.SrcQP, node.Accepted
+		d.SrcQP, d.Reason = pair.SrcQP, node.NoReason
 	} else {
 		d.SrcQP, d.Reason = 0, reasonOf(err)
 	}

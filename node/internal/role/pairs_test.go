@@ -36,9 +36,9 @@ func TestFind(t *testing.T) {
 	}{
 		"nil":                       {nil, 7, node.UnknownQP},
 		"a nil table":               {(*qpmap.Map)(nil), 7, node.UnknownQP},
-		"known":                     {known, 7, node.Accepted},
+		"known":                     {known, 7, node.NoReason},
 		"of another domain":         {known, 8, node.UnknownQP},
-		"known, no table":           {answer{}, 0, node.Accepted},
+		"known, no table":           {answer{}, 0, node.NoReason},
 		"ambiguous":                 {answer{qpmap.ErrAmbiguous}, 0, node.AmbiguousQP},
 		"ambiguous, in other words": {answer{fmt.Errorf("host: %w", qpmap.ErrAmbiguous)}, 0, node.AmbiguousQP},
 		"another error":             {answer{errors.New("down")}, 0, node.UnknownQP},
@@ -47,7 +47,7 @@ func TestFind(t *testing.T) {
 			q := role.PairsOf(c.pairs)
 			flow := qpmap.Key{FlowKey: k, Domain: c.domain}
 			want := node.Decision{Flow: flow, Reason: c.want}
-			if c.want == node.Accepted {
+			if c.want == node.NoReason {
 				want.SrcQP, want.KnownQP = 0x21, true
 			}
 			for _, find := range []func(d *node.Decision){

@@ -45,7 +45,7 @@ func KindOf(op bth.Opcode) message.Kind {
 func Unanswered(k message.Kind) node.Reason {
 	switch k {
 	case message.Data:
-		return node.Accepted
+		return node.NoReason
 	case message.Ack:
 		return node.Acknowledgement
 	}
@@ -63,7 +63,7 @@ func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	switch err := f.Packet(p); {
 	case err == nil:
-		return KindOf(p.BTH.Opcode), node.Accepted
+		return KindOf(p.BTH.Opcode), node.NoReason
 	case errors.Is(err, rocev2.ErrNotRoCEv2):
 		return message.Other, node.NotOurs
 	}
@@ -88,7 +88,7 @@ func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 	err := f.Datagram(d, port)
 	switch {
 	case err == nil:
-		return node.Accepted
+		return node.NoReason
 	case errors.Is(err, rocev2.ErrFragment):
 		if first, ok := f.Fragment(); ok && first == port {
 			return node.Fragment
@@ -278,7 +278,7 @@ func (i *Intake) Message(
 		return false
 	}
 	d.Packet, d.Reason = kind, reason
-	if i.Check(d, q, now); d.Reason == node.Accepted && q.VerifyChecksum() != nil {
+	if i.Check(d, q, now); d.Reason == node.NoReason && q.VerifyChecksum() != nil {
 		d.Reason = node.Checksum
 	}
 	return true
@@ -287,25 +287,25 @@ func (i *Intake) Message(
 // Check sets the source of a message, and the reason if it is not to be read. A reason that d has already stands for
 // a message of which q is not set.
 func (i *Intake) Check(d *node.Decision, q *rocev2.Datagram, now time.Time) {
-	if d.Reason == node.Accepted {
+	if d.Reason == node.NoReason {
 		d.From = q.Src
 	}
 	switch {
 	case !i.On:
 		d.Reason = node.Disabled
-	case d.Reason != node.Accepted:
+	case d.Reason != node.NoReason:
 	case !i.Self.Has(q.Dst):
 		d.Reason = node.NotOurs
 	case len(q.Outer) > 0:
 		d.Reason = node.Tunnelled
 	default:
-		if d.Reason = i.Admit(q.Src, now); d.Reason == node.Accepted && q.Truncated {
+		if d.Reason = i.Admit(q.Src, now); d.Reason == node.NoReason && q.Truncated {
 			d.Reason = node.Broken
 		}
 	}
 }
 
-// Admit says whether a message from a source is to be looked at: Denied, or Limited, or it is Accepted and charged to
+// Admit says whether a message from a source is to be looked at: Denied, or Limited, or NoReason, and it is charged to
 // its source and to all. What one limit refuses takes nothing from the other.
 func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	if !i.accept.Contains(src) {
@@ -320,7 +320,7 @@ func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	}
 	i.from.Take(key, now)
 	i.all.Take(now)
-	return node.Accepted
+	return node.NoReason
 }
 
 // A Pace is what stands before what a role sends, or lets count: the least time between two of the same key, and the

@@ -33,13 +33,13 @@ func TestKindOf(t *testing.T) {
 		kind   message.Kind
 		reason node.Reason
 	}{
-		bth.RCSendOnly:                       {message.Data, node.Accepted},
+		bth.RCSendOnly:                       {message.Data, node.NoReason},
 		bth.RCAcknowledge:                    {message.Ack, node.Acknowledgement},
 		bth.RCAtomicAcknowledge:              {message.Ack, node.Acknowledgement},
 		bth.CNP:                              {message.CNP, node.Notification},
-		bth.Opcode(0x80):                     {message.Data, node.Accepted},
-		bth.RCRDMAReadRequest:                {message.Data, node.Accepted},
-		bth.Opcode(uint8(bth.CNP) & 0b11111): {message.Data, node.Accepted},
+		bth.Opcode(0x80):                     {message.Data, node.NoReason},
+		bth.RCRDMAReadRequest:                {message.Data, node.NoReason},
+		bth.Opcode(uint8(bth.CNP) & 0b11111): {message.Data, node.NoReason},
 	} {
 		kind := role.KindOf(op)
 		require.Equal(t, want.kind, kind, op)
@@ -65,7 +65,7 @@ func TestToPort(t *testing.T) {
 		octets []byte
 		want   node.Reason
 	}{
-		"to the port":                 {ipv6(17, "c000 1234 000a 0000 abcd"), node.Accepted},
+		"to the port":                 {ipv6(17, "c000 1234 000a 0000 abcd"), node.NoReason},
 		"to another":                  {ipv6(17, "c000 1235 000a 0000 abcd"), node.NotOurs},
 		"UDP longer than IP":          {ipv6(17, "c000 1234 000b 0000 abcd"), node.Broken},
 		"UDP shorter than its header": {ipv6(17, "c000 1234 0007 0000 abcd"), node.Broken},
@@ -83,7 +83,7 @@ func TestToPort(t *testing.T) {
 			var d rocev2.Datagram
 			_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			require.Equal(t, c.want, role.ToPort(&d, &f, port))
-			if c.want == node.Accepted {
+			if c.want == node.NoReason {
 				require.Equal(t, []byte{0xab, 0xcd}, d.Data)
 			}
 		})
@@ -102,10 +102,10 @@ func TestDecode(t *testing.T) {
 		kind   message.Kind
 		want   node.Reason
 	}{
-		"data": {ipv6(17, data), message.Data, node.Accepted},
-		"CNP":  {ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.Accepted},
+		"data": {ipv6(17, data), message.Data, node.NoReason},
+		"CNP":  {ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.NoReason},
 		"acknowledgement": {ipv6(17, "c000 12b7 001c 0000 1100 8001 0000 0011 0000 0000 0000 0000 0000 0000"),
-			message.Ack, node.Accepted},
+			message.Ack, node.NoReason},
 		"cut":             {ipv6(17, data)[:50], message.Broken, node.Broken},
 		"to another port": {ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.NotOurs},
 		"no octets":       {nil, message.Other, node.NotOurs},
@@ -273,26 +273,26 @@ func TestIntake(t *testing.T) {
 		want node.Reason
 	}{
 		{stranger, node.Denied}, {stranger, node.Denied}, {stranger, node.Denied}, {stranger, node.Denied},
-		{a, node.Accepted}, {a, node.Accepted}, {a, node.Limited}, // its own limit; one of all is left
-		{b, node.Accepted}, {b, node.Limited}, {c, node.Limited}, // that of all
+		{a, node.NoReason}, {a, node.NoReason}, {a, node.Limited}, // its own limit; one of all is left
+		{b, node.NoReason}, {b, node.Limited}, {c, node.Limited}, // that of all
 	} {
 		require.Equal(t, s.want, i.Admit(s.from, start), n)
 	}
 	// A second later one may pass: b was refused by the limit of all, which took nothing from its own.
-	require.Equal(t, node.Accepted, i.Admit(b, start.Add(time.Second)))
+	require.Equal(t, node.NoReason, i.Admit(b, start.Add(time.Second)))
 	require.Equal(t, node.Limited, i.Admit(c, start.Add(time.Second)))
-	require.Equal(t, node.Accepted, i.Admit(b, start.Add(2*time.Second)))
+	require.Equal(t, node.NoReason, i.Admit(b, start.Add(2*time.Second)))
 
 	// Other rules keep what the limits hold: nothing of all, of b one, and c is a new source.
 	i.Configure(acl.New(prefix("10.0.0.0/30"), prefix("10.1.0.0/24")), limit.Rate{PerSecond: 2, Burst: 3},
 		limit.Rate{PerSecond: 1, Burst: 1}, 64, 1)
 	require.Equal(t, node.Limited, i.Admit(stranger, start.Add(2*time.Second)))
-	require.Equal(t, node.Accepted, i.Admit(stranger, start.Add(5*time.Second/2)))
+	require.Equal(t, node.NoReason, i.Admit(stranger, start.Add(5*time.Second/2)))
 	i.Configure(nil, limit.Rate{}, limit.Rate{}, 64, 1)
 	require.Equal(t, node.Denied, i.Admit(a, start.Add(3*time.Second)), "no list lets nobody pass")
 	i.Configure(acl.New(prefix("0.0.0.0/0")), limit.Rate{}, limit.Rate{}, 64, 1)
 	for range 9 {
-		require.Equal(t, node.Accepted, i.Admit(a, start.Add(3*time.Second)), "no limit")
+		require.Equal(t, node.NoReason, i.Admit(a, start.Add(3*time.Second)), "no limit")
 	}
 }
 

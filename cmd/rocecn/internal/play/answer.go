@@ -162,7 +162,7 @@ func skipped(d *node.Decision) string {
 	switch {
 	case d.Action == node.Learned:
 		return "ICMPv6 error of a sender that is not capable"
-	case d.Action == node.Marked && d.Reason == node.Accepted:
+	case d.Action == node.Marked && d.Reason == node.NoReason:
 		return "marked only: the sender is not capable"
 	case d.Action == node.Nothing:
 		return "not RoCEv2"

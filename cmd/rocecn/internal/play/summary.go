@@ -46,7 +46,7 @@ func (s *summary) print(w io.Writer) {
 			fmt.Fprint(w, ", ")
 		}
 		fmt.Fprint(w, s.lines[l])
-		if l.Reason != node.Accepted {
+		if l.Reason != node.NoReason {
 			fmt.Fprint(w, " ", l.Reason)
 		}
 	}

@@ -62,7 +62,7 @@ func (v *Verdict) Line(role string, frame int, at time.Time) Line {
 		l.Kind, l.To, l.Option = v.Message.String(), v.To, v.Option
 	case node.Dropped:
 		l.Kind = v.Message.String()
-	case node.Learned, node.Taken:
+	case node.Learned, node.Accepted:
 		if v.KnownQP {
 			l.QP = &v.SrcQP
 		}

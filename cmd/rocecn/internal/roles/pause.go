@@ -55,7 +55,7 @@ type pauseRole struct{ *pause.Table }
 func (r *pauseRole) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	out, d := r.Receive(out, f, 0, now)
 	v := Verdict{Decision: d.Decision}
-	if d.Action == node.Taken {
+	if d.Action == node.Accepted {
 		v.State, v.Pause, v.Keys = d.State.String(), d.Pause, State
 	}
 	return out, v

@@ -75,7 +75,7 @@ type proxyNode struct {
 func (p *proxyNode) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	out, d := p.Receive(out, f, 0, now)
 	v := Verdict{Decision: d.Decision}
-	if d.Action == node.Taken { // what is sent is not the proxy's to know
+	if d.Action == node.Accepted { // what is sent is not the proxy's to know
 		v.Keys = Kind
 	}
 	return out, v

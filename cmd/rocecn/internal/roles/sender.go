@@ -84,7 +84,7 @@ type dataSender struct {
 func (s *dataSender) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	out, d := s.Receive(out, f, 0, now)
 	v := Verdict{Decision: d.Decision}
-	if d.Action != node.Taken {
+	if d.Action != node.Accepted {
 		return out, v
 	}
 	v.Origin, v.Again, v.Keys = d.Origin, d.Again, Origin

@@ -86,7 +86,7 @@ func (a *actor) say(v *roles.Verdict, packet []byte) {
 	if len(packet) > 0 && a.out != nil {
 		a.packets.Add(1)
 		a.out.now = a.stamp
-		if dscp := a.out.entry.DSCP; dscp >= 0 && (v.Action == node.Sent || v.Action == node.Taken) {
+		if dscp := a.out.entry.DSCP; dscp >= 0 && (v.Action == node.Sent || v.Action == node.Accepted) {
 			_, _ = rocev2.SetDSCP(packet, uint8(dscp)) // no ICRC covers it
 		}
 		if a.out.send(packet, a.now) && a.live && !v.Unasked {
@@ -198,7 +198,7 @@ func (a *actor) print(v *roles.Verdict) {
 func (a *actor) log(v *roles.Verdict) {
 	attrs := make([]slog.Attr, 0, 8)
 	attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", v.Action.String()))
-	if v.Reason != node.Accepted {
+	if v.Reason != node.NoReason {
 		attrs = append(attrs, slog.String("reason", v.Reason.String()))
 	}
 	l := v.Line(a.instance.Name, a.frames, a.stamp)

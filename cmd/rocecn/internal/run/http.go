@@ -92,14 +92,14 @@ func (s *server) serve(l net.Listener) {
 // status have for them.
 var outcomes = map[node.Action]string{
 	node.Nothing: "ignored", node.Sent: "sent", node.Marked: "marked", node.Forwarded: "forwarded",
-	node.Learned: "learned", node.Taken: "accepted", node.Dropped: "dropped", node.Passed: "passed",
+	node.Learned: "learned", node.Accepted: "accepted", node.Dropped: "dropped", node.Passed: "passed",
 	node.Refused: "refused",
 }
 
 // reasons are all reasons of refusals, and kinds those of messages that are sent.
 var (
 	reasons = func() (all []node.Reason) {
-		for r := node.Accepted + 1; r <= node.AmbiguousLabel; r++ {
+		for r := node.NoReason + 1; r <= node.AmbiguousLabel; r++ {
 			all = append(all, r)
 		}
 		return all

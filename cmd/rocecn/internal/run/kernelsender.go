@@ -116,7 +116,7 @@ func (p *translating) tick(r roles.Role, now time.Time) {
 
 func (p *translating) counts() (n kernelCounts) {
 	t := p.Counters()
-	n.outcomes[node.Taken] = t.Translated + t.Again
+	n.outcomes[node.Accepted] = t.Translated + t.Again
 	n.toSink, n.left = t.Translated, t.Translated
 	n.refuse(node.Denied, t.Denied)
 	n.refuse(node.ICRC, t.ICRC)

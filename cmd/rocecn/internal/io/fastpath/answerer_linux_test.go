@@ -273,7 +273,7 @@ func counterOf(n *Answered, d *node.Decision, ip []byte) *uint64 {
 		return &n.Address
 	case node.NotCapable:
 		return &n.NotCapable
-	case node.Accepted:
+	case node.NoReason:
 		switch {
 		case d.Action == node.Marked:
 			return &n.MarkedOnly
