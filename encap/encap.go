@@ -21,11 +21,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Tunnel appends to b the outer packet that carries inner, a whole IPv4 or
-// IPv6 packet, with this flow label: 20 bits, in the outermost IPv6 header. On
-// error it returns b as it was. inner must not lie in the free room behind b.
+// A Tunnel puts packets into other ones.
 type Tunnel interface {
+	// Append appends to b the outer packet that carries inner, a whole IPv4 or
+	// IPv6 packet, with this flow label: 20 bits, in the outermost IPv6 header. On
+	// error it returns b as it was. inner must not lie in the free room behind b.
 	Append(b, inner []byte, label uint32) ([]byte, error)
+	// Overhead is how many octets Append puts around a packet.
+	Overhead() int
 }
 
 var (

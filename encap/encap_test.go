@@ -70,7 +70,7 @@ func TestOctets(t *testing.T) {
 			appendTo := func(b []byte) ([]byte, error) { return c.tunnel.Append(b, inner, 0xBEEF5) }
 			wiretest.Encodes(t, want, appendTo)
 			require.Equal(t, wiretest.Hex(t, c.inner), inner, "the packet is not touched")
-			overhead := c.tunnel.(interface{ Overhead() int }).Overhead()
+			overhead := c.tunnel.Overhead()
 			require.Equal(t, len(want)-len(inner), overhead)
 			buf := make([]byte, 0, 256)
 			wiretest.NoAllocs(t, "Append", func() { _, _ = c.tunnel.Append(buf, inner, 0xBEEF5) })
@@ -160,7 +160,7 @@ func TestNotBuilt(t *testing.T) {
 func TestMost(t *testing.T) {
 	packet := slices.Concat(wiretest.Hex(t, six), make([]byte, 0x10000))
 	for _, tunnel := range tunnels() {
-		n := ipv6Size + 0xFFFF - tunnel.(interface{ Overhead() int }).Overhead()
+		n := ipv6Size + 0xFFFF - tunnel.Overhead()
 		out, err := tunnel.Append(nil, packet[:n], 1)
 		require.NoError(t, err)
 		require.Equal(t, []byte{0xFF, 0xFF}, out[4:6])

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/rocev2"
@@ -51,7 +52,7 @@ func TestForwardCut(t *testing.T) {
 	}
 }
 
-type noTunnel struct{}
+type noTunnel struct{ encap.Tunnel }
 
 func (noTunnel) Append(b, _ []byte, _ uint32) ([]byte, error) { return b, errors.New("too long") }
 
