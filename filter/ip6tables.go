@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// IP6Tables returns commands for ip6tables and iptables. They append rules to a
+// IP6Tables returns commands for ip6tables and iptables, each in a line. They append rules to a
 // chain, FORWARD at a border, that drop what must not cross in either
 // direction. They also make a chain rocecn-options. The rules need the matches
 // bpf, multiport, dst and frag. The name of the chain is quoted for a shell if
@@ -26,7 +26,7 @@ import (
 // any. Otherwise, for packets without a tunnel and with at most four extension
 // headers, the rules drop what Match drops. They drop all tunnels, because they
 // cannot look into them.
-func (r *Border) IP6Tables(chain string) []string {
+func (r *Border) IP6Tables(chain string) string {
 	c := r.withDefaults()
 	chain = quoted(chain)
 	// A rule that cannot read its field does not return from the chain, so a
@@ -57,7 +57,7 @@ func (r *Border) IP6Tables(chain string) []string {
 		}
 		drop("-p udp -m multiport --dports %s", strings.ReplaceAll(list(tunnelPorts), " ", ""))
 	}
-	return commands
+	return strings.Join(commands, "\n") + "\n"
 }
 
 // quoted returns text quoted as one word for a shell.

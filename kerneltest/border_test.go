@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -257,7 +256,7 @@ type rules struct {
 func rulesOf(t *testing.T, b *filter.Border) []rules {
 	return []rules{
 		{"nftables", "nft -f - <<'end'\n" + b.NFT("rocecn") + "end\n", "nft delete table inet rocecn", false},
-		{"ip6tables", strings.Join(b.IP6Tables("FORWARD"), "\n"), "for c in iptables ip6tables; do $c -F; $c -X; done",
+		{"ip6tables", b.IP6Tables("FORWARD"), "for c in iptables ip6tables; do $c -F; $c -X; done",
 			false},
 		// This kernel has no action drop: what is selected goes to a device that
 		// nobody listens at.

@@ -216,7 +216,7 @@ func (o *options) border(link rocev2.LinkType, ports message.Config) (string, er
 	case o.bpf:
 		return program(b.Program(link))
 	case o.ip6tables:
-		return strings.Join(b.IP6Tables(o.chain), "\n") + "\n", nil
+		return b.IP6Tables(o.chain), nil
 	}
 	return b.NFT(o.table), nil
 }
