@@ -7,14 +7,14 @@ import (
 
 // Answers counts what comes back to the sender of a flow.
 type Answers struct {
-	ACKs    uint64    // opcode Acknowledge with an ACK syndrome
-	NAKs    [5]uint64 // by bth.NAKCode
-	RNRNAKs uint64    // receiver not ready
-	CNPs    uint64    // those without a Fast CNP option
-	Fast    uint64    // CNPs with one
-	PPFC    uint64    // PPFC notifications
-	FCN     uint64    // FCNs, which are for the ingress PE of the flow
-	Proxy   uint64    // messages to a proxy of the sender
+	ACKs    uint64                              // opcode Acknowledge with an ACK syndrome
+	NAKs    [bth.NAKInvalidRDRequest + 1]uint64 // by bth.NAKCode
+	RNRNAKs uint64                              // receiver not ready
+	CNPs    uint64                              // those without a Fast CNP option
+	Fast    uint64                              // CNPs with one
+	PPFC    uint64                              // PPFC notifications
+	FCN     uint64                              // FCNs, which are for the ingress PE of the flow
+	Proxy   uint64                              // messages to a proxy of the sender
 
 	last int64 // nanoseconds since 1970: when the last came
 	any  bool

@@ -18,24 +18,24 @@ type Compared struct {
 	Outside    uint64    // of the lost, those from before B's first packet or after its last
 	Added      uint64    // of B, that A does not have: what was lost on the way from B to A shows so
 	Duplicated [2]uint64 // copies that a network made, more than at the other point
-	DSCP, ECN  Changes
+	DSCP, ECN  Rewrites
 	Delay      Delays // from A to B, as the clocks have it
 }
 
-// Changes counts how a field changed from A to B.
-type Changes map[[2]uint8]uint64
+// Rewrites counts how a field changed from A to B.
+type Rewrites map[[2]uint8]uint64
 
-func (c *Changes) add(from, to uint8, n uint64) {
+func (c *Rewrites) add(from, to uint8, n uint64) {
 	if from == to {
 		return
 	}
 	if *c == nil {
-		*c = Changes{}
+		*c = Rewrites{}
 	}
 	(*c)[[2]uint8{from, to}] += n
 }
 
-func (c Changes) total() (n uint64) {
+func (c Rewrites) total() (n uint64) {
 	for _, changes := range c {
 		n += changes
 	}

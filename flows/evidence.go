@@ -13,7 +13,7 @@ import (
 // Evidence is what can be pointed at of what happened to a flow: in which frames, when, and what its rate did. See
 // Config.Evidence.
 type Evidence struct {
-	Signs     [SignKinds]Sign // by SignKind
+	Signs     [signKinds]Sign // by SignKind; there may come more kinds
 	Notifiers []Notifier      // who sent notifications about the flow, those that were seen first
 	Control   Control
 
@@ -56,13 +56,10 @@ const (
 	SignRepeatRead
 	SignRefused // NAKs of other codes
 	SignCorrupt // requests with a wrong ICRC
-	noSign
+	signKinds
 )
 
-// SignKinds is how many kinds there are.
-const SignKinds = int(noSign)
-
-var signNames = [SignKinds]string{"request", "not ECT", "CE", "answer", "answer after CE", "sequence NAK", "RNR NAK",
+var signNames = [signKinds]string{"request", "not ECT", "CE", "answer", "answer after CE", "sequence NAK", "RNR NAK",
 	"CNP", "notification", "gap", "out of order", "sent again", "repeat after a timeout", "repeat after a NAK",
 	"repeat after an RNR NAK", "rest of a READ", "NAK", "wrong ICRC"}
 
@@ -108,7 +105,7 @@ const (
 
 // An evidence is an [Evidence] that grows.
 type evidence struct {
-	signs     [SignKinds]sign
+	signs     [signKinds]sign
 	notifiers [maxNotifiers]notifier
 	pace      pace
 
@@ -175,7 +172,7 @@ func (e *evidence) request(p *Packet, frame uint64, at int64) {
 
 // sequenced records what the PSN of a request showed; covered says whether an answer had covered it, asked whether a
 // NAK had asked for it.
-func (e *evidence) sequenced(frame uint64, at int64, v verdict, cause Cause, covered, asked bool) {
+func (e *evidence) sequenced(frame uint64, at int64, v verdict, cause RepeatCause, covered, asked bool) {
 	timeout := v.repeats() && cause == Timeout
 	switch {
 	case v == beyondGap:

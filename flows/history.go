@@ -124,21 +124,21 @@ func (t *Table) rest(h *history, p uint32) bool {
 	return false
 }
 
-// A Cause is why a request was repeated.
-type Cause uint8
+// A RepeatCause is why a request was repeated.
+type RepeatCause uint8
 
 // The causes.
 const (
-	Timeout     Cause = iota // none of the others
-	SequenceNAK              // a NAK of the code PSN sequence
-	RNR                      // an RNR NAK
-	ReadRest                 // a READ asks for the rest of an earlier one
+	Timeout     RepeatCause = iota // none of the others
+	SequenceNAK                    // a NAK of the code PSN sequence
+	RNR                            // an RNR NAK
+	ReadRest                       // a READ asks for the rest of an earlier one
 )
 
 var causeNames = [...]string{"timeout", "nak", "rnr", "read"}
 
 // String returns the cause as repeats_by in the output of rocecn flows has it.
-func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause") }
+func (c RepeatCause) String() string { return enumtext.Name(c, causeNames[:], "RepeatCause") }
 
 // marks are the requests whose answer is timed, the lowest PSN first.
 type marks struct {

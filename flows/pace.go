@@ -7,14 +7,14 @@ import "time"
 // that of IP packets. CNPs without so many requests before and after them are not judged.
 type Control struct {
 	Judged        uint64  // CNPs, of both kinds
-	Cut           uint64  // of these, those behind which the rate fell by a tenth or more
+	Slowed        uint64  // of these, those behind which the rate fell by a tenth or more
 	Before, After float64 // bits a second: the mean over all that were judged
 	// From a cut until the rate was again nine tenths of what it was before; nil without. Further CNPs meanwhile do
 	// not begin anew.
 	Recovery *Histogram
 	// The longest run of CNPs, each at most 150 µs after the one before, in which the rate never fell by 15 %, and at
 	// whose end it was nine tenths of what it was at its beginning, or more, and eight tenths of what it ever was.
-	// It has MinUnheeded CNPs, and as many for its time as would slow down the gentlest sender by 30 %, which is an
+	// It has 32 CNPs, and as many for its time as would slow down the gentlest sender by 30 %, which is an
 	// adapter whose α rises by the share of microseconds with a CNP. Where requests came with CE, the capture is
 	// behind the queue, and the rate is that at which the queue empties: there the run lasts 10 ms, and CNPs come at
 	// most 400 µs apart.
@@ -22,8 +22,8 @@ type Control struct {
 	Rate     float64 // bits a second, at the end of that run
 }
 
-// MinUnheeded is how many CNPs a sender must leave unheeded, at least, before Control says so.
-const MinUnheeded = 32
+// minUnheeded is how many CNPs a sender must leave unheeded, at least, before Control says so.
+const minUnheeded = 32
 
 const (
 	paceBefore   = 16 // requests that make a rate
@@ -118,7 +118,7 @@ func (p *pace) notified(frame uint64, at int64, behind bool) {
 		}
 		p.run.add(frame, at)
 		lasted := p.run.until - p.run.since
-		enough := p.run.count >= MinUnheeded && 500*float64(p.run.count)*float64(p.run.count) >= 0.3*float64(lasted)
+		enough := p.run.count >= minUnheeded && 500*float64(p.run.count)*float64(p.run.count) >= 0.3*float64(lasted)
 		if behind && lasted < longestQueue {
 			enough = false
 		}
@@ -172,7 +172,7 @@ func (p *pace) judge() {
 }
 
 func (p *pace) report(recovery *Histogram) Control {
-	c := Control{Judged: p.judged, Cut: p.cut, Recovery: recovery, Unheeded: p.unheeded.report(),
+	c := Control{Judged: p.judged, Slowed: p.cut, Recovery: recovery, Unheeded: p.unheeded.report(),
 		Rate: p.unheededRate}
 	if p.judged > 0 {
 		c.Before, c.After = p.sumBefore/float64(p.judged), p.sumAfter/float64(p.judged)

@@ -79,10 +79,10 @@ const (
 	noKind
 )
 
-// MessageKinds is how many kinds there are.
-const MessageKinds = int(noKind)
+// messageKinds is how many kinds there are.
+const messageKinds = int(noKind)
 
-var kindNames = [MessageKinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
+var kindNames = [messageKinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
 
 // String returns the name of the operation as the standard writes it.
 func (k MessageKind) String() string {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/qpmap"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A pairing is what is known of the queue pair at the other end of a stream: the
@@ -213,12 +212,4 @@ func (t *Table) source(s *stream, qp uint32) {
 	default:
 		b.shared = true
 	}
-}
-
-// Give tells the table the source queue pair of a flow, which counts for more
-// than what it learns.
-func (t *Table) Give(k rocev2.FlowKey, srcQP uint32) {
-	forth := keyOf(k)
-	t.pairs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: srcQP & maxQP})
-	t.pair(&forth, qpmap.Pair{SrcQP: srcQP & maxQP, From: qpmap.Given})
 }

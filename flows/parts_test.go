@@ -18,7 +18,7 @@ func newSeries() *series {
 
 // Repeats of one cause that follow one another are one mark.
 func TestMarksOfRepeats(t *testing.T) {
-	repeat := func(psn uint32, c Cause) Mark { return Mark{Kind: MarkRepeat, Cause: c, PSN: psn, Count: 1} }
+	repeat := func(psn uint32, c RepeatCause) Mark { return Mark{Kind: MarkRepeat, Cause: c, PSN: psn, Count: 1} }
 	for _, c := range []struct {
 		name   string
 		marks  []Mark
@@ -462,7 +462,7 @@ func TestNoticesOfTwo(t *testing.T) {
 func TestEarlyMTU(t *testing.T) {
 	s := newScript(t).read(10, 3000).back(bth.RCRDMAReadResponseFirst, 0x1F, 10)
 	require.Zero(t, s.flow().MTU)
-	s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+	s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 	s.sends(13)
 	f := s.flow()
 	require.EqualValues(t, 1024, f.MTU)
@@ -483,7 +483,7 @@ func TestMTUOf(t *testing.T) {
 		s := newScript(t)
 		s.put(Packet{kind: request, opcode: c.op, pkt: s.keyAB(), psn: 10, payload: c.payload})
 		require.Equal(t, c.want, s.flow().MTU)
-		s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+		s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 		s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
 		require.Equal(t, c.want, s.sends(5).flow().MTU, "the other direction")
 	}
@@ -530,7 +530,7 @@ func TestTwins(t *testing.T) {
 
 // Flows are in the order of their troubles, each of which counts.
 func TestOrderOfCompared(t *testing.T) {
-	change := Changes{{0, 3}: 4, {1, 3}: 3}
+	change := Rewrites{{0, 3}: 4, {1, 3}: 3}
 	s := newScript(t)
 	var want []uint32
 	c := NewComparison(ComparisonConfig{})
@@ -607,7 +607,7 @@ func TestEvictedAddsUp(t *testing.T) {
 func TestEarlyMiddle(t *testing.T) {
 	s := newScript(t).sends(10).read(12, 3072).back(bth.RCRDMAReadResponseMiddle, 0, 13)
 	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, s.flow().PSN)
-	s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+	s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 	require.EqualValues(t, 1, s.flow().PSN.Unseen)
 	require.Zero(t, s.flow().PSN.Unjudged)
 }

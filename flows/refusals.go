@@ -28,14 +28,14 @@ const maxRefusals = 8
 type refusals struct {
 	all [maxRefusals]refusal
 
-	cause  Cause  // of the run
-	by     uint64 // order of the refusal that caused it; 0: none did
-	exact  bool   // it began with the PSN that the refusal names
-	n      uint8  // how many requests it has, counted up to maxBeyond+1
-	next   uint32 // behind the highest PSN of the run
-	back   uint32 // the lowest PSN that it passed over last, as long as that may still come
-	beyond uint8  // how many requests came beyond back; 0 where nothing was passed over
-	began  uint64 // order of the request that began the last run of repeats
+	cause  RepeatCause // of the run
+	by     uint64      // order of the refusal that caused it; 0: none did
+	exact  bool        // it began with the PSN that the refusal names
+	n      uint8       // how many requests it has, counted up to maxBeyond+1
+	next   uint32      // behind the highest PSN of the run
+	back   uint32      // the lowest PSN that it passed over last, as long as that may still come
+	beyond uint8       // how many requests came beyond back; 0 where nothing was passed over
+	began  uint64      // order of the request that began the last run of repeats
 }
 
 // maxBeyond is after how many requests beyond it a PSN that a run passed over, or
@@ -82,7 +82,7 @@ func (h *history) covers(c uint32) {
 // goBack records a request with PSN p, which takes those before end, that was
 // sent before, or fills a hole, in which case it is late. It returns why it was
 // repeated.
-func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Cause {
+func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) RepeatCause {
 	r := &h.refusals
 	switch {
 	case q.running && p == r.next:

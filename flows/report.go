@@ -61,7 +61,7 @@ type Requests struct {
 	PayloadOctets uint64 // without pad
 	ICRCWrong     uint64
 	Truncated     uint64
-	Messages      [MessageKinds]Messages // by MessageKind
+	Messages      [messageKinds]Messages // by MessageKind; there may come more kinds
 	FirstTrouble  uint64                 // the first frame with a gap or a repeat; 0 without
 }
 
@@ -113,7 +113,7 @@ func (r *Repeats) plus(o *Repeats) {
 	r.Timeout += o.Timeout
 }
 
-func (r *Repeats) add(c Cause) {
+func (r *Repeats) add(c RepeatCause) {
 	switch c {
 	case SequenceNAK:
 		r.NAK++

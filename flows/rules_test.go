@@ -429,7 +429,7 @@ func TestPairs(t *testing.T) {
 	require.Equal(t, pair{17, qpmap.Votes, 2}, of(s))
 
 	s = newScript(t).sends(10)
-	s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 18}, 17)
+	s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 18}, 17)
 	require.Equal(t, pair{17, qpmap.Given, 1}, of(s.acks(10)))
 }
 
@@ -531,7 +531,7 @@ func TestMessages(t *testing.T) {
 		send(bth.RCCmpSwap, 19, 20).back(bth.RCAtomicAcknowledge, 0, 19, 19).
 		read(21, 2000).back(bth.RCRDMAReadResponseFirst, 0, 21).back(bth.RCRDMAReadResponseLast, 0, 22, 22).
 		read(23, 2000).back(bth.RCRDMAReadResponseFirst, 0, 23)
-	require.Equal(t, [MessageKinds]Messages{
+	require.Equal(t, [messageKinds]Messages{
 		Send: {1, 1}, Write: {2, 2}, Flush: {1, 1}, AtomicWrite: {1, 1}, Atomic: {2, 1}, Read: {2, 1},
 	}, s.flow().Messages)
 }

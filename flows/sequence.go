@@ -29,7 +29,7 @@ type sequence struct {
 	causes Repeats
 	// Messages whose last packet was seen, but not all before it, by kind: those
 	// that will not be complete any more.
-	cut [MessageKinds]uint32
+	cut [messageKinds]uint32
 }
 
 // lifeDistance is how far from the PSN expected next, either way, a request
@@ -135,7 +135,7 @@ func (s *sequence) ended(of MessageKind, h *history) {
 // lowest request that was seen.
 func (s *sequence) headEnds(of MessageKind) {
 	s.headless = false
-	if int(of) < MessageKinds {
+	if int(of) < messageKinds {
 		s.headCut = of + 1
 		s.cut[of]++
 	}
@@ -179,7 +179,7 @@ func (s *sequence) forget(one hole) {
 // is missing belongs to that message alone and was received, as far as can be
 // seen, it is complete.
 func (s *sequence) cuts(one *hole) bool {
-	if !one.cut || int(one.last) >= MessageKinds {
+	if !one.cut || int(one.last) >= messageKinds {
 		return false
 	}
 	_, rest := s.split(one.span)
@@ -264,7 +264,7 @@ func (s *sequence) judged(h *history) PSN {
 }
 
 // cutNow returns how many messages whose last packet was seen are not complete.
-func (s *sequence) cutNow(h *history) [MessageKinds]uint32 {
+func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
 	cut := s.cut
 	if h != nil {
 		for i := range h.holes.all[:h.holes.n] {

@@ -147,7 +147,7 @@ func TestHoleAfterTheRound(t *testing.T) {
 // older ones covered is covered, but times nothing.
 func TestManyEarly(t *testing.T) {
 	give := func(s *script) Flow {
-		s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+		s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 		return s.flow()
 	}
 	acks := func(s *script, n int, psn uint32) *script {

@@ -25,7 +25,7 @@ type Series struct {
 // A Mark is something that a request showed, or an answer said.
 type Mark struct {
 	Kind  MarkKind
-	Cause Cause       // of a repeat
+	Cause RepeatCause // of a repeat
 	NAK   bth.NAKCode // of a NAK
 	Frame uint64
 	Time  time.Time
@@ -191,7 +191,7 @@ func (a *Tally) request(p *Packet) {
 
 // sequenced records what the PSN of a request showed: if there is a gap before it,
 // of how many, whether it is the first of a new life, of a repeat the cause.
-func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, newLife bool, cause Cause) {
+func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, newLife bool, cause RepeatCause) {
 	again := newLife && s.seen
 	if !s.seen || newLife {
 		s.line = 0

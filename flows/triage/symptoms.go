@@ -47,7 +47,7 @@ func congested(v *view) {
 		var judged, cut uint64
 		for _, f := range g.flows {
 			judged += f.Evidence.Control.Judged
-			cut += f.Evidence.Control.Cut
+			cut += f.Evidence.Control.Slowed
 		}
 		text := fmt.Sprintf("The way to %v was congested from %s on: %s", g.of, clock(hits), says(g.flows))
 		if judged > 0 {

@@ -54,10 +54,7 @@ const (
 	noCause
 )
 
-// Causes is how many there are.
-const Causes = int(noCause)
-
-var causeNames = [Causes]string{"pause storm", "incast", "one path", "no CNP", "CNP unheeded", "not ECN-capable",
+var causeNames = [noCause]string{"pause storm", "incast", "one path", "no CNP", "CNP unheeded", "not ECN-capable",
 	"other DSCP", "too many notifications", "receiver not ready", "retransmission storm", "timeout", "reordering",
 	"loss", "congestion", "refused", "corrupt", "not captured"}
 

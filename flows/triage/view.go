@@ -32,7 +32,7 @@ type group struct {
 }
 
 func newView(s *flows.Snapshot) *view {
-	v := &view{Snapshot: s, pairs: map[pair]uint64{}, said: make([]map[rocev2.FlowKey]bool, Causes)}
+	v := &view{Snapshot: s, pairs: map[pair]uint64{}, said: make([]map[rocev2.FlowKey]bool, noCause)}
 	for i := range s.Flows {
 		if f := &s.Flows[i]; f.Evidence != nil && f.DestQP > 1 {
 			v.flows = append(v.flows, f)

@@ -173,7 +173,7 @@ func comparedLineOf(f *flows.Compared) *comparedLine {
 }
 
 // changes writes what changed as "from>to".
-func changes(all flows.Changes, name func(uint8) string) map[string]uint64 {
+func changes(all flows.Rewrites, name func(uint8) string) map[string]uint64 {
 	named := map[string]uint64{}
 	for change, n := range all {
 		named[name(change[0])+">"+name(change[1])] = n

@@ -198,7 +198,7 @@ func TestChoiceOf(t *testing.T) {
 	naks.NAKs[2] = 1
 	nameless.WithQP = false
 	same := flows.Compared{FlowKey: f.FlowKey, Same: 5}
-	change := flows.Changes{{0, 1}: 1}
+	change := flows.Rewrites{{0, 1}: 1}
 	const shown = "flow troubled unknown acks naks nameless same lost added copyA copyB dscp ecn"
 	for args, want := range map[string]string{
 		"":                                  shown + " link",

@@ -74,7 +74,7 @@ func controlLineOf(f *flows.Flow) *controlLine {
 		return nil
 	}
 	c := &f.Evidence.Control
-	l := &controlLine{Judged: c.Judged, Cut: c.Cut, Before: float64(int64(c.Before)), After: float64(int64(c.After)),
+	l := &controlLine{Judged: c.Judged, Cut: c.Slowed, Before: float64(int64(c.Before)), After: float64(int64(c.After)),
 		Unheeded: c.Unheeded.Count, DSCP: setBits(f.Evidence.CNPDSCP), PCP: setBits(uint64(f.Evidence.CNPPCP))}
 	if c.Recovery.Samples() > 0 {
 		l.Recovery = new(timesOf(c.Recovery))

@@ -50,7 +50,7 @@ func newMetrics() []metric {
 	for i, name := range ecnNames {
 		count("ecn."+name, func(f *flows.Flow) uint64 { return f.ECN[i] })
 	}
-	for kind := range flows.MessageKinds {
+	for kind := range (flows.Requests{}).Messages {
 		name := flows.MessageKind(kind).String()
 		count("messages."+name+".begun", func(f *flows.Flow) uint64 { return f.Messages[kind].Begun })
 		count("messages."+name+".complete", func(f *flows.Flow) uint64 { return f.Messages[kind].Complete })
