@@ -202,12 +202,12 @@ type Config struct {
 	// Reaction returns the reaction point's parameters for a port; if it is nil, flows keep the rate of the
 	// port. HPCC does the same for the variants of HPCC. Control, if it is not nil, replaces Reaction: it
 	// returns the reaction point of a new flow.
-	Reaction func(line uint64) reaction.Config
+	Reaction func(line uint64) reaction.DCQCNConfig
 	HPCC     func(line uint64) reaction.HPCCConfig
 	Control  func(line uint64) Control
 }
 
-// A Control is a reaction point of the caller. Its methods do what those of a [reaction.Flow] do, which is one.
+// A Control is a reaction point of the caller. Its methods do what those of a [reaction.DCQCNFlow] do, which is one.
 type Control interface {
 	Rate() uint64 // bits a second; 0 counts as 1
 	Next() (at time.Time, ok bool)

@@ -15,7 +15,7 @@ func Example() {
 	for _, v := range []lab.Variant{lab.CNP, lab.FastCNP} {
 		n, err := lab.New(lab.Config{
 			Seed: 1, Variant: v, RED: lab.RED{Min: 100_000, Max: 400_000, Probability: 0.2},
-			Reaction: reaction.Paper, Interval: 50 * time.Microsecond,
+			Reaction: reaction.PaperDCQCN, Interval: 50 * time.Microsecond,
 			ReceiverDelay: sim.Microsecond, SwitchDelay: sim.Microsecond, SenderDelay: sim.Microsecond,
 			DataPriority: 3, AckPriority: 3, NotificationPriority: 6, AckEvery: 16,
 		})

@@ -31,8 +31,9 @@ type Flow struct {
 	end      uint32 // number after that of the last packet posted
 	draws    uint32 // packets sent
 	reaction *reaction.DCQCN
-	cc       reaction.Flow
-	control  Control // replaces cc; nil for none
+	cc       reaction.DCQCNFlow
+	control  Control        // replaces cc; nil for none
+	paths    *reaction.HPCC // nil without IOAM traces
 	hpcc     reaction.HPCCFlow
 	brake    reaction.Brake // set by PPFC
 	release  sim.Alarm      // when the brake opens
@@ -96,7 +97,7 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	f.release = sim.NewAlarm(sim.Timer, id, flowRelease)
 	f.hash = spread(uint32(src.index), uint32(dst.index), uint32(f.sourcePort()))
 	f.returns = spread(uint32(dst.index), uint32(src.index), uint32(f.sourcePort()))
-	cfg := reaction.Config{}
+	cfg := reaction.DCQCNConfig{}
 	if n.cfg.Reaction != nil {
 		cfg = n.cfg.Reaction(uint64(rate))
 	}
@@ -105,21 +106,19 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	if f.reaction, err = n.roles.reacts(cfg); err != nil {
 		return nil, err
 	}
-	f.starts()
-	if n.cfg.Control != nil && f.control == nil {
-		return nil, &ConfigError{"Control", "a reaction point needed, not nil"}
-	}
 	if n.pool.traced {
 		cfg := reaction.HPCCConfig{}
 		if n.cfg.HPCC != nil {
 			cfg = n.cfg.HPCC(uint64(rate))
 		}
 		cfg.Line = uint64(rate)
-		h, err := reaction.NewHPCC(cfg)
-		if err != nil {
+		if f.paths, err = reaction.NewHPCC(cfg); err != nil {
 			return nil, err
 		}
-		f.hpcc = h.Start()
+	}
+	f.starts()
+	if n.cfg.Control != nil && f.control == nil {
+		return nil, &ConfigError{"Control", "a reaction point needed, not nil"}
 	}
 	n.flows = append(n.flows, f)
 	if n.routed {
@@ -131,12 +130,15 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 // Renew resets the reaction point of a flow that has nothing to send to that of a new flow. Onset and FirstCut stay.
 func (f *Flow) Renew() {
 	f.starts()
-	f.hpcc, f.may = f.hpcc.Again(), f.net.Sim.Now()
+	f.may = f.net.Sim.Now()
 }
 
 // starts gives the flow a new reaction point.
 func (f *Flow) starts() {
 	f.cc = f.reaction.Start()
+	if f.paths != nil {
+		f.hpcc = f.paths.Start()
+	}
 	if f.net.cfg.Control != nil {
 		f.control = f.net.cfg.Control(f.line)
 	}

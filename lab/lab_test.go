@@ -112,7 +112,7 @@ func dcqcn(v Variant) Config {
 		Interval: 50 * time.Microsecond, AckEvery: 16, Timeout: 10 * ms,
 		DataPriority: 3, AckPriority: 3, NotificationPriority: 6,
 		ReceiverDelay: µs, SwitchDelay: µs, SenderDelay: µs,
-		Reaction: reaction.Paper,
+		Reaction: reaction.PaperDCQCN,
 	}
 }
 
@@ -383,7 +383,7 @@ func TestControl(t *testing.T) {
 	want, got := run(func(*Config) {}), run(func(cfg *Config) {
 		cfg.Reaction = nil
 		cfg.Control = func(line uint64) Control {
-			f := must(reaction.New(reaction.Paper(line))).Start()
+			f := must(reaction.NewDCQCN(reaction.PaperDCQCN(line))).Start()
 			return &f
 		}
 	})
@@ -406,8 +406,8 @@ func scaling(t *testing.T, v Variant) {
 		cfg.Pausing.For, cfg.Pausing.Interval = cfg.Pausing.For*time.Duration(k), cfg.Pausing.Interval*time.Duration(k)
 		cfg.ReceiverDelay, cfg.SwitchDelay, cfg.SenderDelay, cfg.Pipeline = k*µs, k*µs, k*µs, k*µs/2
 		cfg.Interval *= time.Duration(k)
-		cfg.Reaction = func(line uint64) reaction.Config {
-			c := reaction.Paper(line)
+		cfg.Reaction = func(line uint64) reaction.DCQCNConfig {
+			c := reaction.PaperDCQCN(line)
 			c.Additive, c.Min = c.Additive/uint64(k), c.Min/uint64(k)
 			c.Timer, c.AlphaTimer = c.Timer*time.Duration(k), c.AlphaTimer*time.Duration(k)
 			return c

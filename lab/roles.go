@@ -26,21 +26,21 @@ import (
 type roles struct {
 	making int // packets that a node is building or reading
 
-	data    rocev2.Packet                       // the packet that is being built
-	ack     rocev2.Packet                       // the acknowledgement that is being built
-	frame   []byte                              // the octets of one of them
-	outer   []byte                              // the octets with the tunnel around it
-	ext     []byte                              // the Hop-by-Hop header
-	read    rocev2.Frame                        // the frame that a role reads
-	learned *qpmap.Map                          // of all proxies and PEs, known from the start; nil for Cold
-	answer  []byte                              // the answer of a role
-	heard   sender.Decision                     // the decision of a sender
-	zeros   []byte                              // the payload of all packets
-	event   congested.Event                     // the event that a congested node is asked about
-	own     ioam.Node                           // its own IOAM record
-	hops    [reaction.MaxHops + 1]reaction.Hop  // the hops that a sender reads
-	dcqcn   map[reaction.Config]*reaction.DCQCN // by their configuration
-	capable *acl.Map[congested.Capability]      // of senders, as switches know it
+	data    rocev2.Packet                            // the packet that is being built
+	ack     rocev2.Packet                            // the acknowledgement that is being built
+	frame   []byte                                   // the octets of one of them
+	outer   []byte                                   // the octets with the tunnel around it
+	ext     []byte                                   // the Hop-by-Hop header
+	read    rocev2.Frame                             // the frame that a role reads
+	learned *qpmap.Map                               // of all proxies and PEs, known from the start; nil for Cold
+	answer  []byte                                   // the answer of a role
+	heard   sender.Decision                          // the decision of a sender
+	zeros   []byte                                   // the payload of all packets
+	event   congested.Event                          // the event that a congested node is asked about
+	own     ioam.Node                                // its own IOAM record
+	hops    [reaction.MaxHops + 1]reaction.Hop       // the hops that a sender reads
+	dcqcn   map[reaction.DCQCNConfig]*reaction.DCQCN // by their configuration
+	capable *acl.Map[congested.Capability]           // of senders, as switches know it
 }
 
 var (
@@ -105,15 +105,15 @@ func (p pairs) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool)
 func (n *Network) seed() uint64 { return n.cfg.Seed*2 + 1 }
 
 // reacts returns the reaction point for a configuration.
-func (r *roles) reacts(cfg reaction.Config) (*reaction.DCQCN, error) {
+func (r *roles) reacts(cfg reaction.DCQCNConfig) (*reaction.DCQCN, error) {
 	d := r.dcqcn[cfg]
 	if d == nil {
 		var err error
-		if d, err = reaction.New(cfg); err != nil {
+		if d, err = reaction.NewDCQCN(cfg); err != nil {
 			return nil, err
 		}
 		if r.dcqcn == nil {
-			r.dcqcn = map[reaction.Config]*reaction.DCQCN{}
+			r.dcqcn = map[reaction.DCQCNConfig]*reaction.DCQCN{}
 		}
 		r.dcqcn[cfg] = d
 	}

@@ -194,7 +194,7 @@ func FuzzConfig(f *testing.F) {
 		fill(reflect.ValueOf(&cfg).Elem(), &octets)
 		cfg.HPCC = hpccOf(10 * time.Microsecond)
 		if other%2 == 0 {
-			cfg.Reaction = reaction.Paper
+			cfg.Reaction = reaction.PaperDCQCN
 		}
 		n, err := New(cfg)
 		if err != nil {

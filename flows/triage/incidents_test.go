@@ -294,7 +294,7 @@ func config(s *setting, v lab.Variant, react bool) lab.Config {
 		DataPriority: 3, AckPriority: 3, NotificationPriority: 6, AckEvery: 16,
 	}
 	if react {
-		c.Reaction = reaction.Paper
+		c.Reaction = reaction.PaperDCQCN
 		if s.IntN(2) == 0 {
 			c.Reaction = reaction.ConnectX
 		}

@@ -668,8 +668,8 @@ func sums(t *trial) (rows []Row, err error) {
 func azure(t *trial) (rows []Row, err error) {
 	for i, c := range []struct {
 		name   string
-		config func(uint64) reaction.Config
-	}{{"the cards' increase", documented}, {"the paper's increase", reaction.Paper}} {
+		config func(uint64) reaction.DCQCNConfig
+	}{{"the cards' increase", documented}, {"the paper's increase", reaction.PaperDCQCN}} {
 		measured, err := t.twoRoundTrips(c.config)
 		if err != nil {
 			return rows, err
@@ -711,8 +711,8 @@ var azureRED = lab.RED{Min: 1_000_000, Max: 2_000_000, Probability: 0.05}
 
 // documented is DCQCN of the paper with the increase that NVIDIA documents for its network cards, without the byte
 // counter, whose unit is not documented.
-func documented(line uint64) reaction.Config {
-	c, card := reaction.Paper(line), reaction.ConnectX(line)
+func documented(line uint64) reaction.DCQCNConfig {
+	c, card := reaction.PaperDCQCN(line), reaction.ConnectX(line)
 	c.Timer, c.ByteCounter, c.Stages, c.Additive, c.Hyper = card.Timer, 0, card.Stages, card.Additive, card.Hyper
 	return c
 }
@@ -721,7 +721,7 @@ func documented(line uint64) reaction.Config {
 type roundTrips struct{ near, far, ratio, queue []float64 }
 
 // twoRoundTrips runs the network of B1. Each host has up to 160 writes of 64 KB under way.
-func (t *trial) twoRoundTrips(config func(line uint64) reaction.Config) (r roundTrips, err error) {
+func (t *trial) twoRoundTrips(config func(line uint64) reaction.DCQCNConfig) (r roundTrips, err error) {
 	const rate, writes, write = 40 * sim.Gbps, 160, 64 << 10
 	const from, end = 200 * ms, 1200 * ms
 	for seed := range uint64(24) {

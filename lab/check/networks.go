@@ -32,7 +32,7 @@ func paper(v lab.Variant) lab.Config {
 	return lab.Config{
 		Seed: 1, Variant: v, Payload: 900, RED: lab.RED{Min: 5000, Max: 200_000, Probability: 0.01},
 		Interval: 50 * time.Microsecond, AckEvery: 64, DataPriority: 3, AckPriority: 3, NotificationPriority: 6,
-		Reaction: reaction.Paper,
+		Reaction: reaction.PaperDCQCN,
 	}
 }
 

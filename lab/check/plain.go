@@ -17,14 +17,14 @@ type plain struct {
 	red          lab.RED
 	there, back  []time.Duration // of each flow: to the port, and from there on to the sender
 	wire, packet int             // octets of a packet: on the wire, in the queue
-	config       func(line uint64) reaction.Config
+	config       func(line uint64) reaction.DCQCNConfig
 	polls        bool // the receiver looks once every interval
 	seed         uint64
 }
 
 // loop is the incast of settle: so many flows, for which it takes a quarter of the loop to the port.
 func loop(flows int, line uint64, red lab.RED, delay time.Duration) *plain {
-	m := &plain{line: line, red: red, wire: 1002, packet: 982, config: reaction.Paper, seed: 1}
+	m := &plain{line: line, red: red, wire: 1002, packet: 982, config: reaction.PaperDCQCN, seed: 1}
 	for range flows {
 		m.there, m.back = append(m.there, delay/4), append(m.back, delay*3/4)
 	}
@@ -40,13 +40,13 @@ type plainly struct {
 func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 	const interval = 50 * time.Microsecond
 	slot := time.Duration(m.wire) * 8 * time.Second / time.Duration(m.line)
-	d, err := reaction.New(m.config(m.line))
+	d, err := reaction.NewDCQCN(m.config(m.line))
 	if err != nil {
 		return r, err
 	}
 	random := sim.NewStream(m.seed, "plain", 0)
 	flows := make([]struct {
-		reaction.Flow
+		reaction.DCQCNFlow
 		credit     float64
 		last, look time.Duration   // when a mark was reported, when a receiver that polls looks next
 		marked     bool            // since it looked
@@ -54,7 +54,7 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 		left       float64
 	}, len(m.there))
 	for i := range flows {
-		flows[i].Flow, flows[i].credit, flows[i].last = d.Start(), random.Float64(), -interval
+		flows[i].DCQCNFlow, flows[i].credit, flows[i].last = d.Start(), random.Float64(), -interval
 	}
 	var queue []int // the flows of the packets that wait
 	var busy, squares, slots float64

@@ -349,11 +349,11 @@ func (p *PPFC) line() string {
 func (r *Reaction) known() bool { return r.Kind == "paper" || r.Kind == "connectx" || r.Kind == "none" }
 
 // point returns the reaction point's parameters for a port.
-func (r *Reaction) point(line uint64) reaction.Config {
-	c := reaction.Config{}
+func (r *Reaction) point(line uint64) reaction.DCQCNConfig {
+	c := reaction.DCQCNConfig{}
 	switch r.Kind {
 	case "paper":
-		c = reaction.Paper(line)
+		c = reaction.PaperDCQCN(line)
 	case "connectx":
 		c = reaction.ConnectX(line)
 	}

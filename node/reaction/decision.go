@@ -17,7 +17,7 @@ func news(d *sender.Decision) bool {
 
 // Hear does what a sender's decision about this queue pair asks for: Notified for a CNP
 // or a Fast CNP that is news, nothing for all else. What PPFC asks for is for a [Brake].
-func (f *Flow) Hear(d *sender.Decision, now time.Time) {
+func (f *DCQCNFlow) Hear(d *sender.Decision, now time.Time) {
 	if news(d) {
 		f.Notified(now)
 	}

@@ -56,7 +56,7 @@ func TestHear(t *testing.T) {
 	paused, err := stop.AppendPacket(nil, node6, self, rocev2.Carriage{})
 	require.NoError(t, err)
 
-	f := flow(t, Paper(40e9))
+	f := flow(t, PaperDCQCN(40e9))
 	h := hpccFlow(t, func(*HPCCConfig) {})
 	hear := func(octets []byte, at time.Duration) node.Reason {
 		var frame rocev2.Frame

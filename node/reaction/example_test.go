@@ -10,7 +10,7 @@ import (
 // A port of 100 Gbit/s has a flow that is notified once, and that asks when to
 // look again.
 func Example() {
-	dcqcn, err := reaction.New(reaction.Paper(100e9))
+	dcqcn, err := reaction.NewDCQCN(reaction.PaperDCQCN(100e9))
 	if err != nil {
 		fmt.Println(err)
 		return

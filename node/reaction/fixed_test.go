@@ -21,17 +21,17 @@ func TestFixedPoint(t *testing.T) {
 		end    = 400 * time.Millisecond
 		from   = 100 * time.Millisecond
 	)
-	d, err := New(Paper(line))
+	d, err := NewDCQCN(PaperDCQCN(line))
 	require.NoError(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [flows]struct {
-		Flow
+		DCQCNFlow
 		credit float64
 		marked bool
 		look   time.Duration
 	}
 	for i := range all {
-		all[i].Flow = d.Start()
+		all[i].DCQCNFlow = d.Start()
 		all[i].look = time.Duration(random.IntN(50_000))
 	}
 	var queue []int // whose packets wait

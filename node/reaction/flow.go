@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A Flow is the reaction point of one queue pair. Times must not go back; one
+// A DCQCNFlow is the reaction point of one queue pair. Times must not go back; one
 // that does counts as the latest before it.
-type Flow struct {
+type DCQCNFlow struct {
 	d *DCQCN
 
 	rate, target uint64 // R_C, R_T
@@ -28,13 +28,13 @@ type Flow struct {
 }
 
 // Rate returns the rate that the flow may send at, in bits a second: R_C.
-func (f *Flow) Rate() uint64 { return f.rate }
+func (f *DCQCNFlow) Rate() uint64 { return f.rate }
 
 // Target returns the rate that the flow recovers to, in bits a second: R_T.
-func (f *Flow) Target() uint64 { return f.target }
+func (f *DCQCNFlow) Target() uint64 { return f.target }
 
 // Alpha returns the estimate of congestion: α, from 0 to 1.
-func (f *Flow) Alpha(now time.Time) float64 {
+func (f *DCQCNFlow) Alpha(now time.Time) float64 {
 	at := f.time(now)
 	f.look(at)
 	if f.notified {
@@ -45,14 +45,14 @@ func (f *Flow) Alpha(now time.Time) float64 {
 
 // Next returns when the rate will change if nothing else happens: the time for
 // Look. There is none while the flow is at the rate of the port.
-func (f *Flow) Next() (at time.Time, ok bool) {
+func (f *DCQCNFlow) Next() (at time.Time, ok bool) {
 	if !f.limited {
 		return time.Time{}, false
 	}
 	return time.Unix(0, f.next()), true
 }
 
-func (f *Flow) next() int64 {
+func (f *DCQCNFlow) next() int64 {
 	at := f.timerAt + int64(f.d.cfg.Timer)
 	if f.waits {
 		at = min(at, f.cutAt+int64(f.d.cfg.Gate))
@@ -65,15 +65,15 @@ func (f *Flow) next() int64 {
 const maxStages = 1 << 12
 
 // Look does what is due.
-func (f *Flow) Look(now time.Time) { f.look(f.time(now)) }
+func (f *DCQCNFlow) Look(now time.Time) { f.look(f.time(now)) }
 
 // time returns a time as it counts.
-func (f *Flow) time(now time.Time) int64 {
+func (f *DCQCNFlow) time(now time.Time) int64 {
 	f.last = max(f.last, now.UnixNano())
 	return f.last
 }
 
-func (f *Flow) look(now int64) {
+func (f *DCQCNFlow) look(now int64) {
 	if !f.limited {
 		return
 	}
@@ -102,7 +102,7 @@ func after(stages uint32) uint32 {
 
 // Notified tells of a notification: a CNP or a Fast CNP. One that reports
 // the same congestion again must not be told.
-func (f *Flow) Notified(now time.Time) {
+func (f *DCQCNFlow) Notified(now time.Time) {
 	if !f.d.cfg.Enabled {
 		return
 	}
@@ -123,7 +123,7 @@ func (f *Flow) Notified(now time.Time) {
 }
 
 // decay updates α for the intervals that are over.
-func (f *Flow) decay(now int64) {
+func (f *DCQCNFlow) decay(now int64) {
 	interval := int64(f.d.cfg.AlphaTimer)
 	over := (now - f.alphaAt) / interval
 	f.alphaAt += over * interval
@@ -138,10 +138,10 @@ func (f *Flow) decay(now int64) {
 }
 
 // rise is α = (1−g)α + g.
-func (f *Flow) rise() { f.alpha = times(f.alpha, fraction-f.d.gain) + f.d.gain }
+func (f *DCQCNFlow) rise() { f.alpha = times(f.alpha, fraction-f.d.gain) + f.d.gain }
 
 // cut is what a notification does: R_T = R_C, R_C = R_C(1−α/2), and then α.
-func (f *Flow) cut(at int64) {
+func (f *DCQCNFlow) cut(at int64) {
 	f.decay(at)
 	if !f.d.cfg.KeepTarget || f.timerStages > 0 || !f.limited {
 		f.target = f.rate
@@ -157,7 +157,7 @@ func (f *Flow) cut(at int64) {
 }
 
 // Sent tells of octets that were sent, those of one packet.
-func (f *Flow) Sent(octets int, now time.Time) {
+func (f *DCQCNFlow) Sent(octets int, now time.Time) {
 	f.look(f.time(now))
 	if !f.limited || f.d.cfg.ByteCounter == 0 {
 		return
@@ -171,7 +171,7 @@ func (f *Flow) Sent(octets int, now time.Time) {
 }
 
 // increase is what the end of a stage does.
-func (f *Flow) increase() {
+func (f *DCQCNFlow) increase() {
 	cfg := &f.d.cfg
 	both := min(f.timerStages, f.byteStages)
 	switch {

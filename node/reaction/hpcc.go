@@ -99,14 +99,6 @@ type HPCCFlow struct {
 	updated  int64 // when R_c was updated by a notification, or by the timer
 }
 
-// Again returns the state of another new flow with the same parameters.
-func (f *HPCCFlow) Again() HPCCFlow {
-	if f.h == nil {
-		return HPCCFlow{}
-	}
-	return f.h.Start()
-}
-
 // Rate returns the rate that the flow may send at, in bits a second.
 func (f *HPCCFlow) Rate() uint64 { return f.rate }
 

@@ -19,12 +19,12 @@
 //	      │     notified
 //	      └──────────────────────────────────── time, octets sent
 //
-// There is no single DCQCN: [Paper] has the parameters of the paper, [ConnectX]
+// There is no single DCQCN: [PaperDCQCN] has the parameters of the paper, [ConnectX]
 // what a vendor documents of network cards. Rates are whole numbers of bits a
 // second and α is a fraction of 32 bits, so that the same input gives the same rates on every
 // machine.
 //
-// A [DCQCN] is shared by the queue pairs of a port, a [Flow] is the state of one.
+// A [DCQCN] is shared by the queue pairs of a port, a [DCQCNFlow] is the state of one.
 // Neither has a clock: what happens is told with its time, and Next says when to
 // look again.
 package reaction
@@ -35,9 +35,9 @@ import (
 	"time"
 )
 
-// Config is what a deployment chooses. The zero Config is off: rates stay what
+// DCQCNConfig is what a deployment chooses. The zero DCQCNConfig is off: rates stay what
 // Line is. Rates are in bits a second.
-type Config struct {
+type DCQCNConfig struct {
 	Enabled bool
 	Line    uint64 // the rate of the port, at which each flow starts
 	Min     uint64 // what no cut goes below
@@ -77,10 +77,10 @@ type Config struct {
 	HyperGrows      bool
 }
 
-// Paper returns the parameters of the paper, which are for 40 Gbit/s, for a
+// PaperDCQCN returns the parameters of the paper, which are for 40 Gbit/s, for a
 // port of another rate too: without hyper increase, as its authors analyse it.
-func Paper(line uint64) Config {
-	return Config{
+func PaperDCQCN(line uint64) DCQCNConfig {
+	return DCQCNConfig{
 		Enabled: true, Line: line, Min: min(line, 1e6),
 		Gain: 1. / 256, FirstAlpha: 1, AlphaTimer: 55 * time.Microsecond,
 		Timer: 55 * time.Microsecond, ByteCounter: 10_000_000, Stages: 5,
@@ -91,8 +91,8 @@ func Paper(line uint64) Config {
 // ConnectX returns the defaults that NVIDIA documents for its network cards: α
 // each microsecond, a cut in 4 µs at most, one stage of fast recovery, a timer of
 // 300 µs. The byte counter is left out, as its unit is not documented.
-func ConnectX(line uint64) Config {
-	return Config{
+func ConnectX(line uint64) DCQCNConfig {
+	return DCQCNConfig{
 		Enabled: true, Line: line, Min: min(line, 1e6),
 		Gain: 5. / 1024, FirstAlpha: 1023. / 1024, AlphaTimer: time.Microsecond, AlphaByTimer: true,
 		Gate: 4 * time.Microsecond, KeepTarget: true,
@@ -110,8 +110,8 @@ type ConfigError struct{ Key, Want string }
 // Error returns the package, the key and what its value should be.
 func (e *ConfigError) Error() string { return fmt.Sprintf("reaction: %s: %s", e.Key, e.Want) }
 
-// check returns what is wrong with a Config, nil where nothing is.
-func (c *Config) check() error {
+// check returns what is wrong with a DCQCNConfig, nil where nothing is.
+func (c *DCQCNConfig) check() error {
 	for _, wrong := range []struct {
 		is        bool
 		key, want string
@@ -138,12 +138,12 @@ const fraction = 1 << 32
 
 // A DCQCN has the parameters of the flows that it starts.
 type DCQCN struct {
-	cfg  Config
+	cfg  DCQCNConfig
 	gain uint64
 }
 
-// New returns a DCQCN, or a *[ConfigError]. A Config that is off is not looked at.
-func New(cfg Config) (*DCQCN, error) {
+// NewDCQCN returns a DCQCN, or a *[ConfigError]. A DCQCNConfig that is off is not looked at.
+func NewDCQCN(cfg DCQCNConfig) (*DCQCN, error) {
 	if cfg.Enabled {
 		if err := cfg.check(); err != nil {
 			return nil, err
@@ -153,8 +153,8 @@ func New(cfg Config) (*DCQCN, error) {
 }
 
 // Start returns the state of a new flow, at the rate of the port.
-func (d *DCQCN) Start() Flow {
-	return Flow{d: d, rate: d.cfg.Line, target: d.cfg.Line, alpha: uint64(d.cfg.FirstAlpha * fraction)}
+func (d *DCQCN) Start() DCQCNFlow {
+	return DCQCNFlow{d: d, rate: d.cfg.Line, target: d.cfg.Line, alpha: uint64(d.cfg.FirstAlpha * fraction)}
 }
 
 // times returns x·f, f being a fraction of 32 bits up to 1.

@@ -15,8 +15,8 @@ const µs = time.Microsecond
 
 var start = time.Unix(1795254649, 0)
 
-func flow(t *testing.T, cfg Config) *Flow {
-	d, err := New(cfg)
+func flow(t *testing.T, cfg DCQCNConfig) *DCQCNFlow {
+	d, err := NewDCQCN(cfg)
 	require.NoError(t, err)
 	f := d.Start()
 	return &f
@@ -24,7 +24,7 @@ func flow(t *testing.T, cfg Config) *Flow {
 
 // The paper's equations at 40 Gbit/s, by hand.
 func TestStepByStep(t *testing.T) {
-	f := flow(t, Paper(40e9))
+	f := flow(t, PaperDCQCN(40e9))
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	state := func(rate, target uint64, alpha float64, now time.Duration) {
 		t.Helper()
@@ -58,7 +58,7 @@ func TestStepByStep(t *testing.T) {
 
 // Five stages are fast recovery, then the target rises by 40 Mbit/s.
 func TestStages(t *testing.T) {
-	f := flow(t, Paper(40e9))
+	f := flow(t, PaperDCQCN(40e9))
 	f.Notified(start)
 	f.Notified(start)
 	for i, want := range []uint64{15e9, 17.5e9, 18.75e9, 19.375e9, 19.6875e9, 19.86375e9, 19.971875e9} {
@@ -70,7 +70,7 @@ func TestStages(t *testing.T) {
 
 // The byte counter has stages of its own; either may be the one that is ahead.
 func TestByteCounter(t *testing.T) {
-	f := flow(t, Paper(40e9))
+	f := flow(t, PaperDCQCN(40e9))
 	f.Notified(start)
 	f.Notified(start)
 	f.Sent(9_999_999, start)
@@ -93,17 +93,18 @@ func TestByteCounter(t *testing.T) {
 func TestHyper(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		change  func(*Config)
+		change  func(*DCQCNConfig)
 		targets []uint64 // above 20 Gbit/s, in Mbit/s, after each round of both
 	}{
-		{"off", func(*Config) {}, []uint64{0, 0, 80, 160, 240, 320}},
-		{"on", func(c *Config) { c.Hyper = 100e6 }, []uint64{0, 0, 40 + 100, 340, 540, 740}},
-		{"growing", func(c *Config) { c.Hyper, c.HyperGrows = 100e6, true }, []uint64{0, 0, 140,
+		{"off", func(*DCQCNConfig) {}, []uint64{0, 0, 80, 160, 240, 320}},
+		{"on", func(c *DCQCNConfig) { c.Hyper = 100e6 }, []uint64{0, 0, 40 + 100, 340, 540, 740}},
+		{"growing", func(c *DCQCNConfig) { c.Hyper, c.HyperGrows = 100e6, true }, []uint64{0, 0, 140,
 			140 + 100 + 200, 440 + 200 + 300, 940 + 300 + 400}},
-		{"no byte counter", func(c *Config) { c.Hyper, c.ByteCounter = 100e6, 0 }, []uint64{0, 0, 40, 140, 240, 340}},
+		{"no byte counter", func(c *DCQCNConfig) { c.Hyper, c.ByteCounter = 100e6, 0 },
+			[]uint64{0, 0, 40, 140, 240, 340}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := Paper(40e9)
+			cfg := PaperDCQCN(40e9)
 			cfg.Stages, cfg.ByteCounter = 2, 1000
 			c.change(&cfg)
 			f := flow(t, cfg)
@@ -163,7 +164,7 @@ func TestAlphaByTimer(t *testing.T) {
 
 // What one flow lived through is not another's: α is its own, not the port's.
 func TestTwoHistories(t *testing.T) {
-	d, err := New(Paper(40e9))
+	d, err := NewDCQCN(PaperDCQCN(40e9))
 	require.NoError(t, err)
 	a, b := d.Start(), d.Start()
 	a.Notified(start)
@@ -182,7 +183,7 @@ func TestTwoHistories(t *testing.T) {
 
 // naive is the paper's text with floating point, each timer an event of its own.
 type naive struct {
-	cfg                   Config
+	cfg                   DCQCNConfig
 	rc, rt, alpha         float64
 	timer, alphaAt        time.Duration
 	stages, bytes, octets uint64
@@ -233,7 +234,7 @@ func (n *naive) send(octets uint64, now time.Duration) {
 // Random histories, against the paper's text in floating point, at every rate.
 func TestAgainstText(t *testing.T) {
 	for _, line := range []uint64{10e9, 40e9, 100e9, 400e9, 1600e9, MaxLine} {
-		cfg := Paper(line)
+		cfg := PaperDCQCN(line)
 		cfg.ByteCounter = 1_000_000
 		for seed := range uint64(20) {
 			random := rand.New(rand.NewPCG(line, seed))
@@ -264,7 +265,7 @@ func TestAgainstText(t *testing.T) {
 // At 400 Gbit/s and more nothing overflows, at either end.
 func TestFastPorts(t *testing.T) {
 	for _, line := range []uint64{400e9, 800e9, 1600e9, MaxLine} {
-		for _, cfg := range []Config{Paper(line), ConnectX(line)} {
+		for _, cfg := range []DCQCNConfig{PaperDCQCN(line), ConnectX(line)} {
 			cfg.Hyper, cfg.HyperGrows = MaxLine, true
 			f := flow(t, cfg)
 			now := start
@@ -288,7 +289,7 @@ func TestFastPorts(t *testing.T) {
 }
 
 func TestBackToLine(t *testing.T) {
-	f := flow(t, Paper(40e9))
+	f := flow(t, PaperDCQCN(40e9))
 	now := start
 	f.Notified(now)
 	for range 10_000 {
@@ -309,7 +310,7 @@ func TestBackToLine(t *testing.T) {
 
 // Times that go back, and those far ahead, neither hang nor speed anything up.
 func TestTimes(t *testing.T) {
-	f := flow(t, Paper(40e9))
+	f := flow(t, PaperDCQCN(40e9))
 	f.Notified(start)
 	rate := f.Rate()
 	f.Look(start.Add(-time.Hour))
@@ -318,7 +319,7 @@ func TestTimes(t *testing.T) {
 	f.Look(start.Add(54 * µs))
 	require.EqualValues(t, 10e9, f.Rate())
 
-	cfg := Paper(400e9)
+	cfg := PaperDCQCN(400e9)
 	cfg.Timer, cfg.AlphaTimer, cfg.Additive = 1, 1, 1
 	f = flow(t, cfg)
 	f.Notified(start)
@@ -329,7 +330,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestOff(t *testing.T) {
-	f := flow(t, Config{Line: 25e9})
+	f := flow(t, DCQCNConfig{Line: 25e9})
 	f.Notified(start)
 	f.Sent(1000, start)
 	f.Look(start.Add(time.Hour))
@@ -339,32 +340,32 @@ func TestOff(t *testing.T) {
 }
 
 func TestWrongConfigs(t *testing.T) {
-	for key, change := range map[string]func(*Config){
-		"Line":       func(c *Config) { c.Line = MaxLine + 1 },
-		"Min":        func(c *Config) { c.Min = 0 },
-		"Gain":       func(c *Config) { c.Gain = math.NaN() },
-		"FirstAlpha": func(c *Config) { c.FirstAlpha = 1.1 },
-		"AlphaTimer": func(c *Config) { c.AlphaTimer = 0 },
-		"Gate":       func(c *Config) { c.Gate = -1 },
-		"Timer":      func(c *Config) { c.Timer = 0 },
-		"Additive":   func(c *Config) { c.Additive = 0 },
-		"Hyper":      func(c *Config) { c.Hyper = math.MaxUint64 },
+	for key, change := range map[string]func(*DCQCNConfig){
+		"Line":       func(c *DCQCNConfig) { c.Line = MaxLine + 1 },
+		"Min":        func(c *DCQCNConfig) { c.Min = 0 },
+		"Gain":       func(c *DCQCNConfig) { c.Gain = math.NaN() },
+		"FirstAlpha": func(c *DCQCNConfig) { c.FirstAlpha = 1.1 },
+		"AlphaTimer": func(c *DCQCNConfig) { c.AlphaTimer = 0 },
+		"Gate":       func(c *DCQCNConfig) { c.Gate = -1 },
+		"Timer":      func(c *DCQCNConfig) { c.Timer = 0 },
+		"Additive":   func(c *DCQCNConfig) { c.Additive = 0 },
+		"Hyper":      func(c *DCQCNConfig) { c.Hyper = math.MaxUint64 },
 	} {
-		cfg := Paper(40e9)
+		cfg := PaperDCQCN(40e9)
 		change(&cfg)
-		_, err := New(cfg)
+		_, err := NewDCQCN(cfg)
 		var wrong *ConfigError
 		require.True(t, errors.As(err, &wrong), key)
 		require.Equal(t, key, wrong.Key)
 		require.Contains(t, err.Error(), "reaction: "+key+": ")
 		cfg.Enabled = false
-		_, err = New(cfg)
+		_, err = NewDCQCN(cfg)
 		require.NoError(t, err)
 	}
 }
 
 func TestNoAllocations(t *testing.T) {
-	f := flow(t, Paper(400e9))
+	f := flow(t, PaperDCQCN(400e9))
 	now := start
 	wiretest.NoAllocs(t, "a flow", func() {
 		now = now.Add(20 * µs)
@@ -376,7 +377,7 @@ func TestNoAllocations(t *testing.T) {
 }
 
 func BenchmarkFlow(b *testing.B) {
-	d, _ := New(Paper(400e9))
+	d, _ := NewDCQCN(PaperDCQCN(400e9))
 	f := d.Start()
 	now := start
 	for i := range b.N {

@@ -20,7 +20,7 @@ type TableConfig struct {
 	Enabled bool
 
 	// DCQCN hears CNPs and Fast CNPs. Its Line is that of the table.
-	DCQCN Config
+	DCQCN DCQCNConfig
 
 	// HPCC, where it is on, hears the Fast CNPs whose trace says how long queues are, in place of DCQCN. The slower of
 	// the two counts.
@@ -94,7 +94,7 @@ type Table struct {
 
 // A reacting flow is one of a Table.
 type reacting struct {
-	dcqcn Flow
+	dcqcn DCQCNFlow
 	hpcc  HPCCFlow
 	brake Brake
 
@@ -133,7 +133,7 @@ func (t *Table) Configure(cfg TableConfig) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	dcqcn, err := New(cfg.DCQCN)
+	dcqcn, err := NewDCQCN(cfg.DCQCN)
 	if err != nil {
 		return err
 	}
@@ -168,9 +168,9 @@ func or[T int | uint64 | time.Duration](x, otherwise T) T {
 // Line returns the rate of the port, in bits a second.
 func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 
-// Hear does what a sender's decision about a flow of the host asks for, as Hear of a [Flow] and of an [HPCCFlow] do,
-// and PPFC by a [Brake]: stop, hold and resume. It says whether it asks for anything. The caller says which flow it is,
-// as a CNP does not; a decision that was refused, or whose queue pair is not known, is about none.
+// Hear does what a sender's decision about a flow of the host asks for, as Hear of a [DCQCNFlow] and of an [HPCCFlow]
+// do, and PPFC by a [Brake]: stop, hold and resume. It says whether it asks for anything. The caller says which flow it
+// is, as a CNP does not; a decision that was refused, or whose queue pair is not known, is about none.
 func (t *Table) Hear(d *sender.Decision, flow FlowID, now time.Time) bool {
 	pauses := d.Action == node.Accepted && d.KnownQP && d.Message == message.PPFC && d.Pause.Type != ppfc.Alarm
 	if !t.cfg.Enabled || !pauses && !news(d) || !flow.Dst.IsValid() {

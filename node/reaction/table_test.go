@@ -35,7 +35,7 @@ func paused(kind ppfc.Type, pause time.Duration) *sender.Decision {
 
 func newTable(t *testing.T, change func(*TableConfig)) *Table {
 	t.Helper()
-	cfg := TableConfig{Enabled: true, DCQCN: Paper(100e9)}
+	cfg := TableConfig{Enabled: true, DCQCN: PaperDCQCN(100e9)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -53,13 +53,13 @@ func taken(changes iter.Seq[Order]) {
 // Three flows of one table, two of them of one destination, have the rates of reaction points that know nothing of a
 // table, whatever is told when.
 func TestTableIsItsFlows(t *testing.T) {
-	for name, cfg := range map[string]Config{"paper": Paper(400e9), "ConnectX": ConnectX(400e9)} {
+	for name, cfg := range map[string]DCQCNConfig{"paper": PaperDCQCN(400e9), "ConnectX": ConnectX(400e9)} {
 		t.Run(name, func(t *testing.T) {
 			table := newTable(t, func(c *TableConfig) { c.DCQCN = cfg })
-			d, err := New(cfg)
+			d, err := NewDCQCN(cfg)
 			require.NoError(t, err)
 			ids := []FlowID{{far, 0x22}, {far, 0x23}, {farther, 0x22}}
-			alone := map[FlowID]*Flow{}
+			alone := map[FlowID]*DCQCNFlow{}
 			r := rand.New(rand.NewPCG(26, 2))
 			at := time.Duration(0)
 			for range 5000 {
@@ -213,14 +213,14 @@ func TestTableHPCC(t *testing.T) {
 	d := heard(message.FastCNP)
 	d.Trace = &trace
 	require.True(t, table.Hear(d, id, start))
-	require.EqualValues(t, 47_540_000_000, table.Now(id, start).Rate)
+	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate)
 	require.True(t, table.Hear(heard(message.FastCNP), id, start))
-	require.EqualValues(t, 47_540_000_000, table.Now(id, start).Rate, "DCQCN: 50 Gbit/s")
+	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate, "DCQCN: 50 Gbit/s")
 }
 
 // The same rules again keep rates; other ones let flows go.
 func TestTableConfigure(t *testing.T) {
-	cfg := TableConfig{Enabled: true, DCQCN: Paper(100e9)}
+	cfg := TableConfig{Enabled: true, DCQCN: PaperDCQCN(100e9)}
 	table, err := NewTable(cfg)
 	require.NoError(t, err)
 	id := FlowID{far, 0x22}
