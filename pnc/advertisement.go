@@ -9,10 +9,10 @@ import (
 
 // An Advertisement says who is the proxy of the senders in a prefix.
 type Advertisement struct {
-	Prefix netip.Prefix // of the senders, masked
-	Proxy  netip.Addr   // where notifications go; the zero Addr when the octets do not say
-	Metric uint32       // of the prefix at its origin; 0 where the protocol has none there (OSPFv2, BGP)
-	Origin Origin       // who originated it
+	Prefix     netip.Prefix // of the senders, masked
+	Proxy      netip.Addr   // where notifications go; the zero Addr when the octets do not say
+	Metric     uint32       // of the prefix at its origin; 0 where the protocol has none there (OSPFv2, BGP)
+	Originator Originator   // who originated it
 }
 
 // A Protocol is where an advertisement comes from.
@@ -40,9 +40,9 @@ func (p *Protocol) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(p, text, "pnc", "protocol")
 }
 
-// An Origin is who advertises: what it says at one time takes the place of what
-// it said before. Origins can be compared.
-type Origin struct {
+// An Originator is who advertises: what it says at one time takes the place of what
+// it said before. Originators can be compared.
+type Originator struct {
 	Protocol Protocol
 
 	// ID is in IS-IS the system id (6 octets), 0 and the level; in OSPF the

@@ -14,7 +14,7 @@ func ExampleCodes_ReadISIS() {
 	lsp, _ := hex.DecodeString("831b010014010000002f04b000000000000100000000000100000387" + "12" +
 		"0000000a58c0000209040101" + "0b04c6336402")
 	for a, err := range (pnc.Codes{}).ReadISIS(lsp) {
-		fmt.Println(a.Prefix, "proxy", a.Proxy, "metric", a.Metric, a.Origin.Protocol, err)
+		fmt.Println(a.Prefix, "proxy", a.Proxy, "metric", a.Metric, a.Originator.Protocol, err)
 	}
 	// Output: 192.0.2.0/24 proxy 198.51.100.2 metric 10 IS-IS <nil>
 }

@@ -93,7 +93,7 @@ func (c Codes) ReadISIS(fragments ...[]byte) iter.Seq2[Advertisement, error] {
 //	|           Checksum            |P/ATT/OL/IS Typ|  TLVs …
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type lsp struct {
-	origin     Origin
+	origin     Originator
 	lifetime   uint16
 	pseudonode uint8
 	fragment   uint8
@@ -118,7 +118,7 @@ func (l *lsp) decode(b []byte) error {
 		return errLSPCut
 	}
 	*l = lsp{
-		origin:     Origin{Protocol: ISIS, ID: [8]byte{7: pduType/2 - 8}}, // 18 is level 1, 20 is level 2
+		origin:     Originator{Protocol: ISIS, ID: [8]byte{7: pduType/2 - 8}}, // 18 is level 1, 20 is level 2
 		lifetime:   binary.BigEndian.Uint16(b[10:]),
 		pseudonode: b[18],
 		fragment:   b[19],
@@ -130,8 +130,8 @@ func (l *lsp) decode(b []byte) error {
 
 // A system is what must be known of all fragments before one can be read.
 type system struct {
-	origin   Origin // of the first fragment that decodes
-	gone     bool   // fragment 0 has expired
+	origin   Originator // of the first fragment that decodes
+	gone     bool       // fragment 0 has expired
 	id4, id6 netip.Addr
 }
 
@@ -140,7 +140,7 @@ func (s *system) add(fragment []byte) {
 	if l.decode(fragment) != nil {
 		return
 	}
-	if s.origin == (Origin{}) {
+	if s.origin == (Originator{}) {
 		s.origin = l.origin
 	}
 	if l.origin != s.origin || l.pseudonode != 0 {
@@ -208,7 +208,7 @@ func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertiseme
 		}
 		var a Advertisement
 		if err == nil {
-			a = Advertisement{Prefix: r.prefix.Masked(), Metric: r.metric, Origin: s.origin}
+			a = Advertisement{Prefix: r.prefix.Masked(), Metric: r.metric, Originator: s.origin}
 			a.Proxy = sameFamily(a.Prefix, at.source4, at.source6)
 			leaked := r.control&controlDown != 0 || flagSet(at.flags, bitReAdvertised)
 			if !a.Proxy.IsValid() && !leaked {

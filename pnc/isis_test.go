@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var systemOne = Origin{Protocol: ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}} // at level 2
+var systemOne = Originator{Protocol: ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}} // at level 2
 
 // The octets are laid out by hand from RFC 5305, 5308, 5120 and 7794.
 func TestReadISIS(t *testing.T) {
@@ -101,7 +101,8 @@ func TestReadISIS(t *testing.T) {
 				require.Empty(t, all)
 				return
 			}
-			want := Advertisement{Prefix: prefix(c.prefix), Proxy: addr(c.proxy), Metric: c.metric, Origin: systemOne}
+			want := Advertisement{Prefix: prefix(c.prefix), Proxy: addr(c.proxy), Metric: c.metric,
+				Originator: systemOne}
 			require.Equal(t, []Advertisement{want}, all)
 			truncations(t, pdu, Codes{}.ReadISIS)
 			lengths(t, pdu, Codes{}.ReadISIS)
@@ -118,8 +119,8 @@ func TestReadISISFragments(t *testing.T) {
 	id := wiretest.Hex(t, "86 04 c6336401")
 	p1 := wiretest.Hex(t, "87 0c 0000000a 58 c00002 03 0401 01")
 	p2 := wiretest.Hex(t, "87 0c 0000000b 58 c00003 03 0401 01")
-	one := Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.1"), Metric: 10, Origin: systemOne}
-	two := Advertisement{Prefix: prefix("192.0.3.0/24"), Proxy: addr("198.51.100.1"), Metric: 11, Origin: systemOne}
+	one := Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.1"), Metric: 10, Originator: systemOne}
+	two := Advertisement{Prefix: prefix("192.0.3.0/24"), Proxy: addr("198.51.100.1"), Metric: 11, Originator: systemOne}
 
 	all, errs := collect(Codes{}.ReadISIS(fragment(2, 1, 1, 1200, p1), fragment(2, 1, 2, 1200, p2),
 		fragment(2, 1, 0, 1200, id)))
@@ -144,7 +145,7 @@ func TestReadISISFragments(t *testing.T) {
 	require.Equal(t, []Advertisement{one}, all, "other systems and levels")
 
 	level1, _ := collect(Codes{}.ReadISIS(fragment(1, 1, 0, 1200, id, p1)))
-	require.Equal(t, Origin{Protocol: ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 1}}, level1[0].Origin)
+	require.Equal(t, Originator{Protocol: ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 1}}, level1[0].Originator)
 
 	pseudonode := lspOf(id, p1)
 	pseudonode[18] = 1
@@ -183,7 +184,7 @@ func TestReadISISFragments(t *testing.T) {
 func TestReadISISBroken(t *testing.T) {
 	good := wiretest.Hex(t, "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402")
 	want := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Metric: 10,
-		Origin: systemOne}}
+		Originator: systemOne}}
 	for _, c := range []struct {
 		name, tlvs string
 		err        error
@@ -267,7 +268,7 @@ func TestAppendISIS(t *testing.T) {
 		wiretest.Encodes(t, wire, func(b []byte) ([]byte, error) { return c.codes.AppendISIS(b, c.a, c.topology) })
 		all, errs := collect(c.codes.ReadISIS(lspOf(wire)))
 		require.Empty(t, errs)
-		c.a.Prefix, c.a.Proxy, c.a.Origin = c.a.Prefix.Masked(), plain(c.a.Proxy), systemOne
+		c.a.Prefix, c.a.Proxy, c.a.Originator = c.a.Prefix.Masked(), plain(c.a.Proxy), systemOne
 		require.Equal(t, []Advertisement{c.a}, all)
 		buf := make([]byte, 0, 64)
 		wiretest.NoAllocs(t, "AppendISIS", func() { _, _ = c.codes.AppendISIS(buf, c.a, c.topology) })

@@ -98,7 +98,7 @@ type ospfPrefix struct {
 // readOSPF yields what one router advertises in LSAs with this bit.
 func readOSPF(version Protocol, lsas [][]byte, bit uint) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {
-		r := ospfRouter{Origin{Protocol: version}, false, netip.Addr{}}
+		r := ospfRouter{Originator{Protocol: version}, false, netip.Addr{}}
 		for _, b := range lsas {
 			r.add(b)
 		}
@@ -112,8 +112,8 @@ func readOSPF(version Protocol, lsas [][]byte, bit uint) iter.Seq2[Advertisement
 
 // An ospfRouter is what must be known of all LSAs before one can be read.
 type ospfRouter struct {
-	origin  Origin // of the first LSA that decodes
-	seen    bool   // there was one
+	origin  Originator // of the first LSA that decodes
+	seen    bool       // there was one
 	address netip.Addr
 }
 
@@ -175,7 +175,7 @@ func (r *ospfRouter) read(b []byte, bit uint, yield func(Advertisement, error) b
 		if p.intraArea {
 			otherwise = r.address
 		}
-		a := Advertisement{Prefix: p.prefix.Masked(), Metric: p.metric, Origin: r.origin}
+		a := Advertisement{Prefix: p.prefix.Masked(), Metric: p.metric, Originator: r.origin}
 		if !codes.yieldSources(a, p.subTLVs, otherwise, yield) {
 			return false
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	routerV2 = Origin{Protocol: OSPFv2, ID: [8]byte{192, 0, 2, 1}}
-	routerV3 = Origin{Protocol: OSPFv3, ID: [8]byte{192, 0, 2, 1}}
+	routerV2 = Originator{Protocol: OSPFv2, ID: [8]byte{192, 0, 2, 1}}
+	routerV3 = Originator{Protocol: OSPFv3, ID: [8]byte{192, 0, 2, 1}}
 )
 
 // The octets are laid out by hand from RFC 7684, 9792, 9084 and 3630.
@@ -56,7 +56,7 @@ func TestReadOSPFv2(t *testing.T) {
 			pdu := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, c.body))
 			var want []Advertisement
 			for _, p := range c.proxy {
-				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Origin: routerV2})
+				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Originator: routerV2})
 			}
 			for _, lsas := range [][][]byte{{pdu, te}, {te, pdu}} {
 				all, errs := collect(Codes{}.ReadOSPFv2(lsas...))
@@ -134,7 +134,7 @@ func TestReadOSPFv3(t *testing.T) {
 			var want []Advertisement
 			for _, p := range c.proxy {
 				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Metric: c.metric,
-					Origin: routerV3})
+					Originator: routerV3})
 			}
 			for _, lsas := range [][][]byte{{pdu, te}, {te, pdu}} {
 				all, errs := collect(Codes{}.ReadOSPFv3(lsas...))
@@ -155,7 +155,7 @@ func TestReadOSPFv3(t *testing.T) {
 // A malformed LSA is ignored as a whole, the others are not.
 func TestReadOSPFBroken(t *testing.T) {
 	const goodV2 = "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402"
-	wantV2 := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Origin: routerV2}}
+	wantV2 := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Originator: routerV2}}
 	for _, c := range []struct {
 		name, body string
 		err        error
@@ -188,7 +188,7 @@ func TestReadOSPFBroken(t *testing.T) {
 	const goodV3 = "0003 002c 0000000b 40000000 20010db800010000 00250004 20000000 001c0010 " +
 		"20010db8ffff00000000000000000002"
 	wantV3 := []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 11,
-		Origin: routerV3}}
+		Originator: routerV3}}
 	for _, c := range []struct {
 		name, body string
 		err        error
@@ -263,7 +263,8 @@ func TestReadOSPFDefaultRoute(t *testing.T) {
 			"0001 0010 01000000 00000000 000b0004 40000000"+
 			"0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402"))))
 	require.Equal(t, []error{errNotHosts}, errs)
-	require.Equal(t, []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Origin: routerV2}},
+	require.Equal(t, []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"),
+		Originator: routerV2}},
 		all)
 
 	all, errs = collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, wiretest.Hex(t,
@@ -271,7 +272,7 @@ func TestReadOSPFDefaultRoute(t *testing.T) {
 			"0003 0010 00000001 00000000 00250004 40000000"+
 			"0003 0018 0000000b 40000000 20010db800010000 00250004 20000000"))))
 	require.Equal(t, []error{errNotHosts}, errs)
-	require.Equal(t, []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Metric: 11, Origin: routerV3}}, all)
+	require.Equal(t, []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Metric: 11, Originator: routerV3}}, all)
 }
 
 // A prefix takes as many words as its bits need, and the octets behind them in
@@ -299,7 +300,7 @@ func TestPrefixesOfOSPFv3(t *testing.T) {
 		require.Equal(t, out, got, c.prefix)
 		all, errs := collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, got)))
 		require.Empty(t, errs)
-		require.Equal(t, []Advertisement{{Prefix: prefix(c.prefix), Metric: 7, Origin: routerV3}}, all)
+		require.Equal(t, []Advertisement{{Prefix: prefix(c.prefix), Metric: 7, Originator: routerV3}}, all)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		Proxies: table,
 	})
 	require.NoError(t, err)
-	leaf := pnc.Origin{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}}
+	leaf := pnc.Originator{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}}
 	for _, c := range []struct {
 		lsps   [][]byte
 		reason node.Reason

@@ -43,10 +43,10 @@ var (
 // unless the operator gives one.
 type Table struct {
 	max      int
-	prefixes map[netip.Prefix]uint32 // the best advertisement of each
-	origins  map[pnc.Origin]uint32   // the latest one of each
-	entries  []entry                 // entry 0 is none
-	free     uint32                  // entries not in use, linked by next
+	prefixes map[netip.Prefix]uint32   // the best advertisement of each
+	origins  map[pnc.Originator]uint32 // the latest one of each
+	entries  []entry                   // entry 0 is none
+	free     uint32                    // entries not in use, linked by next
 	used     int
 	four     lengths
 	six      lengths
@@ -64,7 +64,7 @@ type entry struct {
 type Stats struct {
 	Advertisements int // in the table
 	Prefixes       int // in the table
-	Origins        int // in the table
+	Originators    int // in the table
 	Refused        Refused
 }
 
@@ -85,7 +85,7 @@ func New(max int) *Table {
 	return &Table{
 		max:      max,
 		prefixes: make(map[netip.Prefix]uint32),
-		origins:  make(map[pnc.Origin]uint32),
+		origins:  make(map[pnc.Originator]uint32),
 		entries:  make([]entry, 1),
 	}
 }
@@ -120,7 +120,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 	a.Prefix = a.Prefix.Masked()
 	n := 0
 	for i := t.prefixes[a.Prefix]; i != 0; i = t.entries[i].next {
-		if o := &t.entries[i]; o.Origin == a.Origin && o.Proxy == a.Proxy {
+		if o := &t.entries[i]; o.Originator == a.Originator && o.Proxy == a.Proxy {
 			t.remove(i)
 			n = 0
 			break
@@ -136,14 +136,14 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 }
 
 // Withdraw removes what an origin advertised of one prefix, and says whether there was anything.
-func (t *Table) Withdraw(o pnc.Origin, p netip.Prefix) bool {
+func (t *Table) Withdraw(o pnc.Originator, p netip.Prefix) bool {
 	if !p.IsValid() || p.Addr().Is4In6() {
 		return false
 	}
 	found := false
 	for i := t.prefixes[p.Masked()]; i != 0; {
 		next := t.entries[i].next
-		if t.entries[i].Origin == o {
+		if t.entries[i].Originator == o {
 			t.remove(i)
 			found = true
 		}
@@ -156,7 +156,7 @@ func (t *Table) Withdraw(o pnc.Origin, p netip.Prefix) bool {
 // nothing, withdraws everything. It returns how many advertisements were inserted. The others, those of another origin,
 // and errors of the iterator are counted in Stats and otherwise ignored: a broken TLV does not invalidate its
 // neighbours.
-func (t *Table) Replace(o pnc.Origin, advertisements iter.Seq2[pnc.Advertisement, error]) (taken int) {
+func (t *Table) Replace(o pnc.Originator, advertisements iter.Seq2[pnc.Advertisement, error]) (taken int) {
 	for i := t.origins[o]; i != 0; i = t.origins[o] {
 		t.remove(i)
 	}
@@ -165,7 +165,7 @@ func (t *Table) Replace(o pnc.Origin, advertisements iter.Seq2[pnc.Advertisement
 	}
 	for a, err := range advertisements {
 		switch {
-		case err != nil || a.Origin != o:
+		case err != nil || a.Originator != o:
 			t.refused.Broken++
 		case t.Insert(a) == nil:
 			taken++
@@ -189,7 +189,7 @@ func (t *Table) All() iter.Seq[pnc.Advertisement] {
 
 // Stats returns the counters.
 func (t *Table) Stats() Stats {
-	return Stats{Advertisements: t.used, Prefixes: len(t.prefixes), Origins: len(t.origins), Refused: t.refused}
+	return Stats{Advertisements: t.used, Prefixes: len(t.prefixes), Originators: len(t.origins), Refused: t.refused}
 }
 
 // add adds an entry to the lists of its prefix and of its origin.
@@ -218,11 +218,11 @@ func (t *Table) add(e entry) {
 		t.entries[before].next = i
 	}
 
-	e.nextOfOrigin = t.origins[e.Origin]
+	e.nextOfOrigin = t.origins[e.Originator]
 	if e.nextOfOrigin != 0 {
 		t.entries[e.nextOfOrigin].prevOfOrigin = i
 	}
-	t.origins[e.Origin] = i
+	t.origins[e.Originator] = i
 	t.entries[i] = e
 }
 
@@ -250,9 +250,9 @@ func (t *Table) remove(i uint32) {
 	case e.prevOfOrigin != 0:
 		t.entries[e.prevOfOrigin].nextOfOrigin = e.nextOfOrigin
 	case e.nextOfOrigin != 0:
-		t.origins[e.Origin] = e.nextOfOrigin
+		t.origins[e.Originator] = e.nextOfOrigin
 	default:
-		delete(t.origins, e.Origin)
+		delete(t.origins, e.Originator)
 	}
 
 	*e = entry{next: t.free}

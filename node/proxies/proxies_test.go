@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func origin(n uint8) pnc.Origin {
-	return pnc.Origin{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, n, 0, 2}}
+func origin(n uint8) pnc.Originator {
+	return pnc.Originator{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, n, 0, 2}}
 }
 
 func says(n uint8, prefix, proxy string, metric uint32) pnc.Advertisement {
 	return pnc.Advertisement{Prefix: netip.MustParsePrefix(prefix), Proxy: netip.MustParseAddr(proxy), Metric: metric,
-		Origin: origin(n)}
+		Originator: origin(n)}
 }
 
 func requireProxy(t *testing.T, table *Table, sender, want string) {
@@ -66,7 +66,7 @@ func TestLongestPrefix(t *testing.T) {
 	} {
 		requireProxy(t, table, sender, proxy)
 	}
-	require.Equal(t, Stats{Advertisements: 9, Prefixes: 9, Origins: 1}, table.Stats())
+	require.Equal(t, Stats{Advertisements: 9, Prefixes: 9, Originators: 1}, table.Stats())
 
 	require.True(t, table.Withdraw(origin(1), netip.MustParsePrefix("192.0.2.200/25")))
 	require.False(t, table.Withdraw(origin(1), netip.MustParsePrefix("192.0.2.200/25")))
@@ -147,11 +147,11 @@ func TestRefused(t *testing.T) {
 	table = New(0)
 	for i := range MaxPerPrefix {
 		a := says(uint8(i), "192.0.2.0/24", "198.51.100.1", 1)
-		a.Origin.ID[0] = uint8(i >> 8)
+		a.Originator.ID[0] = uint8(i >> 8)
 		require.NoError(t, table.Insert(a))
 	}
 	another := says(0, "192.0.2.0/24", "198.51.100.1", 0)
-	another.Origin.ID[0] = 0xFF
+	another.Originator.ID[0] = 0xFF
 	require.Equal(t, ErrFull, table.Insert(another))
 	require.NoError(t, table.Insert(says(9, "192.0.2.0/24", "198.51.100.1", 0)))
 }
@@ -235,7 +235,7 @@ func TestModel(t *testing.T) {
 	table, model := New(max), []pnc.Advertisement{}
 	insert := func(a pnc.Advertisement) bool {
 		i := slices.IndexFunc(model, func(m pnc.Advertisement) bool {
-			return m.Prefix == a.Prefix && m.Origin == a.Origin && m.Proxy == a.Proxy
+			return m.Prefix == a.Prefix && m.Originator == a.Originator && m.Proxy == a.Proxy
 		})
 		switch {
 		case i >= 0:
@@ -249,22 +249,22 @@ func TestModel(t *testing.T) {
 	}
 	for range 50_000 {
 		a := pnc.Advertisement{Prefix: prefix(), Proxy: netip.AddrFrom4([4]byte{198, 51, 100, uint8(1 + r.IntN(3))}),
-			Metric: uint32(r.IntN(3)), Origin: origin(uint8(r.IntN(5)))}
+			Metric: uint32(r.IntN(3)), Originator: origin(uint8(r.IntN(5)))}
 		switch r.IntN(10) {
 		default:
 			require.Equal(t, insert(a), table.Insert(a) == nil)
 		case 0, 1:
 			n := len(model)
 			model = slices.DeleteFunc(model, func(m pnc.Advertisement) bool {
-				return m.Origin == a.Origin &&
+				return m.Originator == a.Originator &&
 					m.Prefix == a.Prefix
 			})
-			require.Equal(t, len(model) != n, table.Withdraw(a.Origin, a.Prefix))
+			require.Equal(t, len(model) != n, table.Withdraw(a.Originator, a.Prefix))
 		case 2:
 			if r.IntN(10) == 0 {
-				model = slices.DeleteFunc(model, func(m pnc.Advertisement) bool { return m.Origin == a.Origin })
+				model = slices.DeleteFunc(model, func(m pnc.Advertisement) bool { return m.Originator == a.Originator })
 				insert(a)
-				require.Equal(t, 1, table.Replace(a.Origin, seq(a)))
+				require.Equal(t, 1, table.Replace(a.Originator, seq(a)))
 			}
 		}
 		require.Equal(t, len(model), table.Stats().Advertisements)
@@ -303,7 +303,8 @@ func full(t testing.TB, n int) *Table {
 	for i := range n {
 		p, _ := host(i).Prefix([]int{128, 64, 128, 96}[i%4])
 		if err := table.Insert(pnc.Advertisement{Prefix: p,
-			Proxy: netip.AddrFrom4([4]byte{198, 51, uint8(i >> 8), uint8(i)}), Origin: origin(uint8(i))}); err != nil {
+			Proxy:      netip.AddrFrom4([4]byte{198, 51, uint8(i >> 8), uint8(i)}),
+			Originator: origin(uint8(i))}); err != nil {
 			t.Fatal(i, p, err)
 		}
 	}
@@ -318,7 +319,7 @@ func TestLookupAllocates(t *testing.T) {
 	wiretest.NoAllocs(t, "Withdraw and Insert", func() {
 		table.Withdraw(origin(0), p)
 		_ = table.Insert(pnc.Advertisement{Prefix: p, Proxy: netip.AddrFrom4([4]byte{198, 51, 100, 1}),
-			Origin: origin(0)})
+			Originator: origin(0)})
 	})
 }
 
@@ -344,7 +345,7 @@ func BenchmarkInsertAndWithdraw(b *testing.B) {
 	a := says(1, "192.0.2.0/24", "198.51.100.1", 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		if table.Insert(a) != nil || !table.Withdraw(a.Origin, a.Prefix) {
+		if table.Insert(a) != nil || !table.Withdraw(a.Originator, a.Prefix) {
 			b.Fatal("refused")
 		}
 	}

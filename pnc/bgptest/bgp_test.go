@@ -188,14 +188,14 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 
 	// The table of a congested node that learns by these routes.
 	table := proxies.New(0)
-	peer := pnc.Origin{Protocol: pnc.BGP, ID: [8]byte{10, 2, 0, 2}}
+	peer := pnc.Originator{Protocol: pnc.BGP, ID: [8]byte{10, 2, 0, 2}}
 	for prefix, sender := range map[string]string{senders4: "192.0.2.7", senders6: "2001:db8:1::7"} {
 		r := inside.await(t, prefix)
 		proxy, ok, err := codes.ReadNHC(r.value, r.nextHop)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.NoError(t, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix(prefix), Proxy: proxy,
-			Origin: peer}))
+			Originator: peer}))
 		got, ok := table.Lookup(netip.MustParseAddr(sender))
 		require.True(t, ok)
 		require.Equal(t, proxy, got)
