@@ -113,9 +113,9 @@ type PacketConfig struct {
 	// "any", it sees interfaces that carry Ethernet or IP only.
 	Filter    Filter
 	Direction Direction
-	// Snap is how many octets of each packet are given, the VLAN tag that comes
+	// SnapLength is how many octets of each packet are given, the VLAN tag that comes
 	// beside it not counted; 0 stands for 256 KiB, or in low latency for 64.
-	Snap int
+	SnapLength int
 	// Blocks says that throughput counts and not latency: the kernel hands over
 	// packets in blocks, at the latest after 10 ms. It loses none where a source
 	// without blocks, which needs system calls for every 64 packets, does.

@@ -106,8 +106,8 @@ func (c *PacketConfig) snap() int {
 	if c.Blocks {
 		most = maxFrame
 	}
-	if c.Snap > 0 {
-		return min(c.Snap, most)
+	if c.SnapLength > 0 {
+		return min(c.SnapLength, most)
 	}
 	return most
 }

@@ -231,7 +231,7 @@ func TestFilterAndSnap(t *testing.T) {
 		frame := wiretest.Capture(t, "messages.pcap")[0].Data
 		roce := &filter.Capture{Kind: filter.RoCEv2}
 		far, _ := poll(t, open(t, PacketConfig{Interface: "far", Filter: roce, Blocks: blocks}))
-		cut, _ := poll(t, open(t, PacketConfig{Interface: "far", Filter: roce, Snap: 60, Blocks: blocks}))
+		cut, _ := poll(t, open(t, PacketConfig{Interface: "far", Filter: roce, SnapLength: 60, Blocks: blocks}))
 		every, _ := poll(t, open(t, PacketConfig{Interface: "any", Direction: In, Filter: roce, Blocks: blocks}))
 		other := wiretest.Hex(t, untagged)
 		withTag := append(append(append([]byte(nil), frame[:12]...), wiretest.Hex(t, "81006007")...), frame[12:]...)

@@ -209,7 +209,7 @@ func (s *packetSource) inputs() (all []input) {
 				return nil, err
 			}
 			return opened(netio.OpenPackets(netio.PacketConfig{
-				Interface: name, Filter: f, Direction: directions[s.Direction], Snap: s.Snap, Blocks: s.Blocks,
+				Interface: name, Filter: f, Direction: directions[s.Direction], SnapLength: s.Snap, Blocks: s.Blocks,
 			}))
 		}})
 	}

@@ -80,12 +80,12 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	})
 	t.Cleanup(func() { b.raw.Close() })
 	open(b.sender, func() (err error) {
-		b.start, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, Snap: 2000})
+		b.start, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 2000})
 		return err
 	})
 	t.Cleanup(func() { b.start.Close() })
 	open(b.receiver, func() (err error) {
-		b.end, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, Snap: 2000})
+		b.end, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 2000})
 		return err
 	})
 	t.Cleanup(func() { b.end.Close() })

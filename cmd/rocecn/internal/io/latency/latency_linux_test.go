@@ -83,7 +83,7 @@ func newLine(b *testing.B) *line {
 		if l.raw, err = netio.OpenRaw(""); err != nil {
 			return err
 		}
-		packets, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, Snap: 200})
+		packets, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 200})
 		return err
 	})
 	b.Cleanup(func() { l.raw.Close(); packets.Close() })
@@ -277,7 +277,7 @@ func BenchmarkAnswerQdisc(b *testing.B) {
 
 func BenchmarkAnswerPacket(b *testing.B) {
 	newLine(b).userSpace(b, func() (netio.Source, error) {
-		return netio.OpenPackets(netio.PacketConfig{Interface: "in", Direction: netio.In, Snap: 512})
+		return netio.OpenPackets(netio.PacketConfig{Interface: "in", Direction: netio.In, SnapLength: 512})
 	})
 }
 

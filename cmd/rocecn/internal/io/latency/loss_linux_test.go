@@ -162,7 +162,7 @@ func packetSource(b *testing.B) {
 	var in *netio.Packets
 	var out *netio.RawSink
 	c.to.Do(b, func() (err error) {
-		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, Snap: 512})
+		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 512})
 		if err == nil {
 			out, err = netio.OpenRaw("")
 		}
