@@ -273,7 +273,7 @@ func (c *Comparison) delayed(g *group, r *remembered) {
 	}
 	f.typical += (d - f.typical) / 16
 	c.typical += (d - c.typical) / 16
-	f.Delay.Add(d)
+	f.Delay.add(d)
 }
 
 // missing counts a packet that the other point does not have.

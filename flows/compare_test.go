@@ -377,14 +377,14 @@ func TestDelays(t *testing.T) {
 	var d Delays
 	require.Zero(t, d.Percentile(0.5))
 	for _, one := range []time.Duration{30, -20, 10, -math.MaxInt64 - 1} {
-		d.Add(one)
+		d.add(one)
 	}
 	require.EqualValues(t, -20, d.Percentile(0.5))
 	require.EqualValues(t, int64(math.MinInt64), d.Percentile(0.01))
 	require.EqualValues(t, 30, d.Percentile(1))
 	d = Delays{}
 	for i := range time.Duration(1000) { // -300 to 699
-		d.Add((i*7)%1000 - 300)
+		d.add((i*7)%1000 - 300)
 	}
 	require.EqualValues(t, 1000, d.Samples())
 	require.Equal(t, [2]time.Duration{-300, 699}, [2]time.Duration{d.Min(), d.Max()})

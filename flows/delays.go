@@ -15,8 +15,8 @@ type Delays struct {
 	after, before *Histogram // of those from 0 on; of the negative ones, without the sign
 }
 
-// Add counts a difference.
-func (d *Delays) Add(delay time.Duration) {
+// add counts a difference.
+func (d *Delays) add(delay time.Duration) {
 	if d.n == 0 {
 		d.min, d.max = delay, delay
 	}

@@ -252,7 +252,7 @@ func TestClocksOfRoads(t *testing.T) {
 			comparison := NewComparison(ComparisonConfig{})
 			for _, f := range c.flows {
 				for _, d := range f.delays {
-					comparison.flow(&f.key).Delay.Add(d)
+					comparison.flow(&f.key).Delay.add(d)
 				}
 				comparison.flow(&f.key)
 			}
@@ -561,7 +561,7 @@ func TestOrderOfCompared(t *testing.T) {
 func TestSmallDelays(t *testing.T) {
 	var d Delays
 	for _, n := range []time.Duration{-3, 5, -10, 1, -7, 9, -1, 3, -5, 7} {
-		d.Add(n)
+		d.add(n)
 	}
 	for p, want := range map[float64]time.Duration{0.1: -10, 0.2: -7, 0.3: -5, 0.4: -3, 0.5: -1, 0.6: 1, 0.7: 3, 0.8: 5,
 		0.9: 7, 1: 9} {

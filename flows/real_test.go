@@ -140,7 +140,7 @@ func micros(d time.Duration) float64 { return float64(d) / 1000 }
 func (d *Delays) merge(o *Delays) {
 	for _, one := range o.few[:min(o.n, uint64(len(o.few)))] {
 		if o.after == nil && o.before == nil {
-			d.Add(one)
+			d.add(one)
 		}
 	}
 	if o.after == nil && o.before == nil {

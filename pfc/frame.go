@@ -12,8 +12,8 @@ import (
 // EtherType is that of MAC control frames (IEEE 802.3 clause 31).
 const EtherType = 0x8808
 
-// Destination is the group address that these frames are sent to.
-var Destination = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x01}
+// destination is the group address that these frames are sent to.
+var destination = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x01}
 
 // The opcodes of MAC control frames that this package knows.
 const (
@@ -48,7 +48,7 @@ func Opcode(b []byte) (uint16, error) {
 
 // appendFrame appends the frame with these octets behind the EtherType, padded.
 func appendFrame(b []byte, src [6]byte, control []byte) []byte {
-	b = append(append(b, Destination[:]...), src[:]...)
+	b = append(append(b, destination[:]...), src[:]...)
 	b = append(binary.BigEndian.AppendUint16(b, EtherType), control...)
 	return append(b, zeros[:minFrame-frameHeader-len(control)]...)
 }

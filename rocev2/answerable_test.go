@@ -95,9 +95,9 @@ func TestMirrored(t *testing.T) {
 		ERSPAN1: true, ERSPAN2: true, ERSPAN3: true, GRE: false, VXLAN: false, Geneve: false, MPLS: false, SRv6: false,
 	} {
 		var all Tunnels
-		require.False(t, all.Mirrored())
+		require.False(t, all.mirrored())
 		require.NoError(t, all.add(VXLAN))
 		require.NoError(t, all.add(tunnel))
-		require.Equal(t, want, all.Mirrored(), tunnel)
+		require.Equal(t, want, all.mirrored(), tunnel)
 	}
 }

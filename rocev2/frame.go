@@ -249,7 +249,7 @@ func (f *Frame) Tunnels() Tunnels { f.inner(); return f.tunnels }
 
 // Mirrored says whether the innermost packet is a copy, sent here by a mirror, of a packet that passed another
 // node.
-func (f *Frame) Mirrored() bool { return f.Tunnels().Mirrored() }
+func (f *Frame) Mirrored() bool { return f.Tunnels().mirrored() }
 
 // Tunnelled says whether the innermost packet is inside another IP header.
 func (f *Frame) Tunnelled() bool {

@@ -54,9 +54,9 @@ func (t Tunnels) All() iter.Seq[Tunnel] {
 	}
 }
 
-// Mirrored says whether one of the tunnels is ERSPAN: then the packet is a
+// mirrored says whether one of the tunnels is ERSPAN: then the packet is a
 // copy, sent here by a mirror, of a packet that passed another node.
-func (t Tunnels) Mirrored() bool {
+func (t Tunnels) mirrored() bool {
 	for _, tunnel := range t.list[:t.n] {
 		if tunnel == ERSPAN1 || tunnel == ERSPAN2 || tunnel == ERSPAN3 {
 			return true

@@ -26,10 +26,10 @@ type bucketOf struct {
 	content
 }
 
-// NewBuckets returns Buckets for this many keys at once, rounded up to a power of
+// newBuckets returns Buckets for this many keys at once, rounded up to a power of
 // two and to 4 at least; nil if the Rate sets no limit. It allocates all memory
 // that they will ever use.
-func NewBuckets(r Rate, maxKeys int) *Buckets {
+func newBuckets(r Rate, maxKeys int) *Buckets {
 	if !r.limited() {
 		return nil
 	}
@@ -40,7 +40,7 @@ func NewBuckets(r Rate, maxKeys int) *Buckets {
 // does. Nil Buckets are made anew for this many keys.
 func (b *Buckets) With(r Rate, maxKeys int) *Buckets {
 	if b == nil || !r.limited() {
-		return NewBuckets(r, maxKeys)
+		return newBuckets(r, maxKeys)
 	}
 	was, at := b.size, b.clock.Now()
 	b.size = r.size()

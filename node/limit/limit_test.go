@@ -20,7 +20,7 @@ func TestNoLimit(t *testing.T) {
 			b := NewBucket(r)
 			require.True(t, b.Ready(start), r)
 			b.Take(start)
-			keyed := NewBuckets(r, 16)
+			keyed := newBuckets(r, 16)
 			require.Nil(t, keyed)
 			require.True(t, keyed.Ready(7, start))
 			keyed.Take(7, start)
@@ -59,7 +59,7 @@ func TestBucket(t *testing.T) {
 		{"large steps back and forth", Rate{PerSecond: 1}, []time.Duration{5e9, 3e9, 3.5e9, 4e9}, "1001"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, keyed := NewBucket(c.rate), NewBuckets(c.rate, 16)
+			b, keyed := NewBucket(c.rate), newBuckets(c.rate, 16)
 			for i, at := range c.at {
 				now := start.Add(at)
 				require.Equal(t, c.sent[i] == '1', b.Ready(now), "packet %d", i)
@@ -74,7 +74,7 @@ func TestBucket(t *testing.T) {
 }
 
 func TestBucketTakenWhenEmptyIsEmpty(t *testing.T) {
-	b, keyed := NewBucket(Rate{PerSecond: 1}), NewBuckets(Rate{PerSecond: 1}, 4)
+	b, keyed := NewBucket(Rate{PerSecond: 1}), newBuckets(Rate{PerSecond: 1}, 4)
 	for range 5 {
 		b.Take(start)
 		keyed.Take(7, start)
@@ -87,7 +87,7 @@ func TestBucketTakenWhenEmptyIsEmpty(t *testing.T) {
 
 // Each key has a bucket of its own.
 func TestBuckets(t *testing.T) {
-	b := NewBuckets(Rate{PerSecond: 10, Burst: 2}, 1024)
+	b := newBuckets(Rate{PerSecond: 10, Burst: 2}, 1024)
 	for i, key := range []uint64{0, 2, 3, math.MaxUint64} {
 		now := start.Add(time.Duration(i) * time.Second)
 		for range 2 {
@@ -102,7 +102,7 @@ func TestBuckets(t *testing.T) {
 	require.EqualValues(t, 24, unsafe.Sizeof(bucketOf{}))
 
 	// A time before that of Unix.
-	b = NewBuckets(Rate{PerSecond: 1}, 4)
+	b = newBuckets(Rate{PerSecond: 1}, 4)
 	epoch := time.Unix(0, 0)
 	b.Take(1, epoch.Add(-time.Hour))
 	require.False(t, b.Ready(1, epoch.Add(-time.Hour+time.Second-1)))
@@ -112,7 +112,7 @@ func TestBuckets(t *testing.T) {
 // Where there is no room the fullest bucket is forgotten, so that who has spent
 // much is remembered.
 func TestBucketsForgetTheFullest(t *testing.T) {
-	b := NewBuckets(Rate{PerSecond: 1, Burst: 9}, 4)
+	b := newBuckets(Rate{PerSecond: 1, Burst: 9}, 4)
 	for key, taken := range []int{5, 2, 1, 7} {
 		for range taken {
 			b.Take(uint64(key)+2, start)
@@ -145,8 +145,8 @@ func TestTwoClocks(t *testing.T) {
 	rate := Rate{PerSecond: 1000, Burst: 3}
 	for _, step := range []time.Duration{0, time.Nanosecond, 7 * time.Microsecond, interval, time.Millisecond} {
 		var every, bucket, buckets [2]int // packets sent by both clocks, and by the one ahead
-		e, b, k := NewEvery(4), NewBucket(rate), NewBuckets(rate, 4)
-		e1, b1, k1 := NewEvery(4), NewBucket(rate), NewBuckets(rate, 4)
+		e, b, k := NewEvery(4), NewBucket(rate), newBuckets(rate, 4)
+		e1, b1, k1 := NewEvery(4), NewBucket(rate), newBuckets(rate, 4)
 		for i := range packets {
 			ahead := start.Add(time.Duration(i/2) * step) // a packet of each queue at a time
 			now := ahead
@@ -369,7 +369,7 @@ func TestEveryForgetsTheOldest(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	b, e, k := NewBucket(Rate{PerSecond: 1, Burst: 2}), NewEvery(64), NewBuckets(Rate{PerSecond: 1, Burst: 2}, 64)
+	b, e, k := NewBucket(Rate{PerSecond: 1, Burst: 2}), NewEvery(64), newBuckets(Rate{PerSecond: 1, Burst: 2}, 64)
 	now, key := start, uint64(0)
 	wiretest.NoAllocs(t, "limits", func() {
 		key++
@@ -442,7 +442,7 @@ func TestPastAtOldRate(t *testing.T) {
 			}
 			for in, want := range map[time.Duration]int{0: c.now, time.Second: c.in} {
 				at := later.Add(in)
-				one, all := NewBucket(c.old), NewBuckets(c.old, 16)
+				one, all := NewBucket(c.old), newBuckets(c.old, 16)
 				for range 100 {
 					one.Take(start)
 					all.Take(7, start)
@@ -459,7 +459,7 @@ func TestPastAtOldRate(t *testing.T) {
 
 // Buckets with another rate are the same ones; where there was no limit, or is none any more, they are others.
 func TestBucketsWith(t *testing.T) {
-	b := NewBuckets(Rate{PerSecond: 1, Burst: 2}, 16)
+	b := newBuckets(Rate{PerSecond: 1, Burst: 2}, 16)
 	b.Take(7, start)
 	b.Take(7, start)
 	b = b.With(Rate{PerSecond: 4, Burst: 2}, 1<<20)
@@ -479,7 +479,7 @@ func TestBucketsWith(t *testing.T) {
 // A packet whose time is not known is one of the latest time: it fills no bucket, and ends no interval.
 func TestWithoutTime(t *testing.T) {
 	e, b := NewEvery(16), NewBucket(Rate{PerSecond: 1, Burst: 2})
-	keyed := NewBuckets(Rate{PerSecond: 1, Burst: 2}, 16)
+	keyed := newBuckets(Rate{PerSecond: 1, Burst: 2}, 16)
 	for range 2 {
 		e.Take(9, start)
 		b.Take(start)

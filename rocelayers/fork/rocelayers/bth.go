@@ -35,7 +35,7 @@ type BTH struct {
 	// zeros.
 	Padding    []byte
 	PayloadLen int  // octets of payload that were sent; more than len(Payload) when the capture cut them
-	Truncated  bool // the capture cut the packet before its end; ICRC is zero then
+	Truncated  bool // as in rocev2.Packet; ICRC is zero then
 	ICRC       ICRC
 
 	// The layers that carry the BTH, set by NewPacket and by [Stack]: nobody
@@ -209,7 +209,7 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	case opts.ComputeChecksums:
 		return errSerialize
 	case l.Truncated:
-		return rocev2.ErrCut
+		return errTruncated
 	}
 	if !slices.Contains(b.Layers(), LayerTypeICRC) {
 		if err := l.ICRC.put(b); err != nil {

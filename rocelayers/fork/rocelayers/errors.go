@@ -23,6 +23,7 @@ var (
 		wireerr.Range)
 	errNoCarrier = wireerr.New("rocelayers", "BTH", 0, "no IP and UDP layers before it, which its ICRC covers",
 		wireerr.Range)
+	errTruncated   = wireerr.New("rocelayers", "BTH", 0, "Truncated, its octets are not all there", wireerr.Truncated)
 	errPaddingSize = wireerr.New("rocelayers", "BTH", 0, "Padding must have as many octets as Pad says", wireerr.Range)
 	errICRCOrder   = wireerr.New("rocelayers", "ICRC", 0, "the layer belongs behind the BTH's payload", wireerr.Range)
 	errLengths     = wireerr.New("rocelayers", "IP and UDP", 0,
