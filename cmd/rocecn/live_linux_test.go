@@ -178,7 +178,7 @@ func TestLiveListen(t *testing.T) {
 	})
 	require.Contains(t, get("/metrics"), "\nrocecn_capture_dropped_packets_total 0\n")
 	require.Contains(t, get("/flows.json"), `"dest_qp":19,`)
-	require.Contains(t, get("/"), "0x000013")
+	require.Contains(t, get("/"), "<h1>RoCEv2 flows · far</h1>")
 	require.NoError(t, p.Process.Signal(os.Interrupt))
 	require.NoError(t, p.Wait(), string(octetsOf(t, messages.Name())))
 	require.Contains(t, stdout.String(), `"dest_qp":19,`)
