@@ -140,7 +140,7 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 // script returns the script of the page.
 func script() template.JS {
 	var all strings.Builder
-	for _, name := range []string{"format", "series", "view", "lanes", "table", "main"} {
+	for _, name := range []string{"format", "series", "view", "lanes", "kinds", "table", "main"} {
 		text, err := pageScripts.ReadFile("page/" + name + ".js")
 		if err != nil {
 			panic(err) // it is embedded

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -665,6 +666,26 @@ func readable(t *testing.T, ctx context.Context) {
 	})()`))
 }
 
+// busy returns how many milliseconds the page's thread has worked so far, which does
+// not grow when others have the processor.
+func busy(t *testing.T, ctx context.Context) float64 {
+	t.Helper()
+	var at float64
+	require.NoError(t, chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		got, err := cdp.Call(ctx, target, performance.GetMetrics, cdp.Empty{})
+		if err != nil {
+			return err
+		}
+		for _, m := range got.Metrics {
+			if m.Name == "ThreadTime" {
+				at = m.Value * 1000
+			}
+		}
+		return nil
+	})))
+	return at
+}
+
 // crowd writes a capture of so many flows.
 func crowd(t *testing.T, n uint32) string {
 	name := filepath.Join(t.TempDir(), "crowd.pcap")
@@ -718,6 +739,11 @@ func TestCrowd(t *testing.T) {
 			[...document.querySelectorAll("#flows thead button")].find(b => b.textContent === name).click(),
 		filterAsTold(text) { filterBox.value = text; filterBox.dispatchEvent(new Event("input")); },
 	})`)
+	require.NoError(t, chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{})
+		return err
+	})))
+	const times = 5
 	for _, grouped := range []bool{true, false} {
 		if !grouped {
 			ungroup(t, ctx)
@@ -730,24 +756,24 @@ func TestCrowd(t *testing.T) {
 			{"not filtered", `filterAsTold("")`},
 		} {
 			// With what the browser needs to lay it out.
+			before := busy(t, ctx)
 			took := read[[]float64](t, ctx, fmt.Sprintf(`(() => {
-				const make = document.createElement, times = [];
-				let made = 0;
+				const make = document.createElement;
+				let made = 0, least = Infinity;
 				document.createElement = function (...all) { made++; return make.apply(this, all); };
-				for (let i = 0; i < 5; i++) {
+				for (let i = 0; i < %d; i++) {
 					const before = performance.now();
 					made = 0;
 					%s;
 					document.body.offsetHeight;
-					times.push(performance.now() - before);
+					least = Math.min(least, performance.now() - before);
 				}
 				delete document.createElement;
-				times.sort((a, b) => a - b);
-				return [times[0], times[2], made];
-			})()`, one.act))
-			t.Logf("by receiver %v, %s: %.1f ms, in the middle of five times %.1f ms; %.0f elements", grouped, one.name,
-				took[0], took[1], took[2])
-			require.Less(t, took[2], 2000.)
+				return [least, made];
+			})()`, times, one.act))
+			t.Logf("by receiver %v, %s: at least %.1f ms, of the thread on average %.1f ms; %.0f elements", grouped,
+				one.name, took[0], (busy(t, ctx)-before)/times, took[1])
+			require.Less(t, took[1], 2000.)
 			require.LessOrEqual(t, len(column(t, ctx, "to QP")), 100)
 		}
 	}
@@ -811,4 +837,35 @@ func TestPausesUpClose(t *testing.T) {
 		require.InDelta(t, 90, b.Height, 0.1)
 	}
 	require.Empty(t, c.complaints)
+}
+
+// The page of every capture opens, zooms, sorts and shows its flows without a complaint,
+// also that of a single packet.
+func TestEveryCapture(t *testing.T) {
+	names, err := filepath.Glob(wiretest.Path(t, "*.pcap"))
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	real, err := filepath.Glob(wiretest.Path(t, "real/*-loss*.pcap.gz"))
+	require.NoError(t, err)
+	names = append(names, append(real, crowd(t, 1))...)
+	ctx := browser(t)
+	for _, name := range names {
+		c := open(t, ctx, pageOf(t, name))
+		if !read[bool](t, ctx, `Boolean(document.querySelector("#data"))`) {
+			require.Contains(t, read[string](t, ctx, `document.querySelector("#headline").textContent`), "No flow", name)
+			continue
+		}
+		read[chromedp.Void](t, ctx, `void (() => {
+			rows.slice(0, 5).filter(row => !state.open.has(row)).forEach(turn);
+			zoom(0.01, whole.to / 3);
+			point(whole.to / 3);
+		})()`)
+		painted(t, ctx)
+		require.NotContains(t, read[string](t, ctx, `document.querySelector("main").innerHTML`), "NaN", name)
+		require.NotContains(t, read[string](t, ctx, `document.querySelector("main").innerHTML`), "Infinity", name)
+		read[chromedp.Void](t, ctx, `void (showAll(), next(1), document.querySelectorAll("#flows thead button").forEach(b => b.click()))`)
+		painted(t, ctx)
+		require.NotContains(t, read[string](t, ctx, `document.querySelector("main").innerHTML`), "NaN", name)
+		require.Empty(t, c.complaints, name)
+	}
 }

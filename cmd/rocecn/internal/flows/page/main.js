@@ -18,10 +18,11 @@ function drawOverview() {
   }));
   const top = Math.max(...list.map(part => part.value), 0);
   list.forEach(part => { part.height = y(part.value, top); });
-  const marks = list.filter(part => part.bad).map(part => `M${x(part.from)} 0V18H${Math.max(x(part.to), x(part.from) + 2)}V0`).join("");
-  const stops = (data.pauses ?? []).flatMap(lane => lane.pauses)
-    .map(([from, to]) => `M${x(from)} 22V40H${Math.max(x(to), x(from) + 2)}V22`).join("");
-  overview.querySelector("svg").innerHTML = drawn("rate", steps(list)) + drawn("trouble", marks) + drawn("pause", stops);
+  const box = (from, to, above, below) => `M${x(from)} ${above}V${below}H${Math.max(x(to), x(from) + 2)}V${above}`;
+  const marks = list.filter(part => part.bad).map(({ from, to }) => box(from, to, 0, 18));
+  const stops = (data.pauses ?? []).flatMap(lane => lane.pauses).map(([from, to]) => box(from, to, 22, 40));
+  overview.querySelector("svg").innerHTML =
+    drawn("rate", steps(list)) + drawn("trouble", marks.join("")) + drawn("pause", stops.join(""));
   Object.assign(view, now);
 }
 
@@ -32,7 +33,8 @@ function drawAxis() {
   axis.replaceChildren(...timeTicks().map(time =>
     element("span", { style: `left: ${share(time) * 100}%` }, sinceStart(time))));
   const all = view.from === 0 && view.to === whole.to;
-  range.textContent = all ? `all of ${shortTime(whole.to)}` : `${shortTime(view.to - view.from)} from ${sinceStart(view.from)} on`;
+  range.textContent = all ? `all of ${shortTime(whole.to)}` :
+    `${shortTime(view.to - view.from)} from ${sinceStart(view.from)} on`;
 }
 
 function readCursor() {
@@ -63,7 +65,10 @@ function listen() {
     button.addEventListener("click", () => openFlow(Number(button.dataset.open))));
   document.querySelectorAll("[data-copy]").forEach(button =>
     button.addEventListener("click", () => navigator.clipboard?.writeText(button.dataset.copy)));
-  addEventListener("beforeprint", () => openFirst(3));
+  addEventListener("beforeprint", () => {
+    openFirst(3);
+    document.querySelectorAll("#verdict details").forEach(details => { details.open = true; });
+  });
 }
 
 function begin() {

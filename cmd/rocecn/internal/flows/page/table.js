@@ -18,9 +18,10 @@ const shownColumns = allColumns.filter(column => !isEmpty(column) && !isSame(col
 // leftOut says which columns are left out.
 function leftOut() {
   const empty = allColumns.filter(isEmpty).map(({ name }) => name);
-  const same = allColumns.filter(isSame).map(({ name, kind, i }) => `${name} ${written(kind, rows[0].row[firstCell + i])}`);
-  return [same.length ? "The same everywhere: " + same.join(", ") : "", empty.length ? "0 everywhere: " + empty.join(", ") : ""]
-    .filter(text => text).join(". ");
+  const same = allColumns.filter(isSame)
+    .map(({ name, kind, i }) => `${name} ${written(kind, rows[0].row[firstCell + i])}`);
+  const says = (text, names) => (names.length ? [text + names.join(", ")] : []);
+  return [...says("The same everywhere: ", same), ...says("0 everywhere: ", empty)].join(". ");
 }
 
 const table = document.querySelector("#flows table");
@@ -33,7 +34,8 @@ const state = { column: null, up: false, limit: page, closed: new Set(), open: n
 
 const byName = { name: "Flow", kind: "text", help: "source and destination", key: nameOf };
 const byTime = { name: "Over time", kind: "time", help: "since its first request", key: ({ row }) => row[rowTimes] };
-const headings = [byName, byTime, ...shownColumns.map(column => ({ ...column, key: ({ row }) => row[firstCell + column.i] }))];
+const byColumn = column => ({ ...column, key: ({ row }) => row[firstCell + column.i] });
+const headings = [byName, byTime, ...shownColumns.map(byColumn)];
 
 // ranks returns the place of each text among all there are: numbers are compared sooner.
 function ranks(texts) {
@@ -112,7 +114,8 @@ function groupRow(receiver, list) {
       },
     },
   }, "to " + receiver);
-  const head = element("th", { scope: "rowgroup" }, toggle, element("span", { class: "faint" }, list.length + (list.length === 1 ? " flow" : " flows")));
+  const count = element("span", { class: "faint" }, list.length + (list.length === 1 ? " flow" : " flows"));
+  const head = element("th", { scope: "rowgroup" }, toggle, count);
   return element("tr", { class: "group", "data-receiver": receiver }, head,
     element("td", {}), ...shownColumns.map(column => element("td", {}, together(list, column))));
 }
@@ -121,10 +124,11 @@ const colours = { r: "red", y: "yellow", n: "" };
 
 function flowRow(row, inGroup) {
   const open = state.open.has(row);
-  const toggle = element("button", { class: "name", "aria-expanded": open, "aria-label": nameOf(row), on: { click: () => toggleFlow(row) } },
-    inGroup ? "from " + row.src : nameOf(row));
-  const cells = shownColumns.map(({ name, kind, i }) =>
-    element("td", { class: colours[row.row[rowColours][i]], "data-name": name }, written(kind, row.row[firstCell + i])));
+  const toggle = element("button", {
+    class: "name", "aria-expanded": open, "aria-label": nameOf(row), on: { click: () => toggleFlow(row) },
+  }, inGroup ? "from " + row.src : nameOf(row));
+  const cells = shownColumns.map(({ name, kind, i }) => element("td",
+    { class: colours[row.row[rowColours][i]], "data-name": name }, written(kind, row.row[firstCell + i])));
   return element("tr", { "data-flow": row.number, class: open ? "open" : "" },
     element("th", { scope: "row" }, toggle), element("td", { class: "strip" }, strip(row)), ...cells);
 }
@@ -133,7 +137,9 @@ function flowRow(row, inGroup) {
 function strip(row) {
   const box = element("div", { class: "plot" });
   follow(box);
-  box.draw = () => { box.innerHTML = `<svg viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true">${stripPaths(row)}</svg><i class="cursor"></i>`; };
+  box.innerHTML =
+    `<svg viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true"></svg><i class="cursor"></i>`;
+  box.draw = () => { box.firstChild.innerHTML = stripPaths(row); };
   box.draw();
   return box;
 }
@@ -141,12 +147,14 @@ function strip(row) {
 const trouble = ["gap", "repeat", "nak", "rnr"];
 
 function stripPaths({ row, chart }) {
-  if (!chart) return drawn("there", `M${x(row[rowTimes])} 60H${Math.max(x(row[rowTimes + 1]), x(row[rowTimes]) + 2)}`);
+  const first = x(row[rowTimes]), last = x(row[rowTimes + 1]);
+  if (!chart) return drawn("there", `M${first} 60H${Math.max(last, first + 2)}`);
   const list = groups(chart.edges, view, 120)
     .map(group => ({ from: chart.edges[group[0]], to: chart.edges[group[1]], value: rate(chart, group) }));
   const top = Math.max(...list.map(part => part.value), 0);
   list.forEach(part => { part.height = y(part.value, top * 1.2); });
-  const at = kinds => (chart.marks ?? []).filter(mark => kinds.includes(mark[0]) && shown(mark)).map(mark => `M${x(mark[1])} 0V100`).join("");
+  const at = kinds => (chart.marks ?? []).filter(mark => kinds.includes(mark[0]) && inView(mark))
+    .map(mark => `M${x(mark[1])} 0V100`).join("");
   return drawn("rate", steps(list)) + drawn("cnp", at(["cnp", "fast"])) + drawn("gap", at(trouble));
 }
 
@@ -156,7 +164,8 @@ function lookInto(row) {
   const detail = element("tr", { class: "detail" }, element("td", { colspan: headings.length }, cell));
   const { chart } = row;
   if (!chart) {
-    cell.append(element("p", {}, `Only ${charts.size} flows have charts: rocecn flows -sort and -address choose which.`));
+    const why = `Only ${charts.size} flows have charts: rocecn flows -sort and -address choose which.`;
+    cell.append(element("p", {}, why));
     return { detail, giveUp() {} };
   }
   cell.append(element("p", {}, chart.remarks));
@@ -169,8 +178,9 @@ function eventList(chart) {
   const marks = chart.marks ?? [];
   if (!marks.length) return "";
   const says = `Frame by frame${chart.more ? `: ${marks.length}, ${chart.more} more are not listed` : ""}`;
-  return element("details", {}, element("summary", {}, says), element("ul", { class: "events" }, ...marks.map(mark =>
-    element("li", {}, element("button", { on: { click: () => look(mark[1]) } }, markTitle(mark))))));
+  const button = mark => element("button", { on: { click: () => look(mark[1]) } }, markTitle(mark));
+  const list = element("ul", { class: "events" }, ...marks.map(mark => element("li", {}, button(mark))));
+  return element("details", {}, element("summary", {}, says), list);
 }
 
 // turn opens a flow, or shuts it.

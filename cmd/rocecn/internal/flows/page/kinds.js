@@ -1,0 +1,227 @@
+// The kinds of lanes: what each draws, and what it has at a time.
+
+// rateLane draws the bits a second.
+const rateLane = series => ({
+  name: "Rate", unit: "bit/s", kind: "rate", tall: true,
+  draw() {
+    const list = parts(series, group => ({ value: rate(series, group) }), columns.area);
+    const top = Math.max(...list.map(part => part.value), 0);
+    list.forEach(part => { part.height = y(part.value, top); });
+    return { svg: drawn("rate", steps(list)), top, write: scaled };
+  },
+  read(time) {
+    const group = groupAt(series, time, columns.area);
+    return group ? scaled(rate(series, group)) + "bit/s" : "";
+  },
+});
+
+// countLane draws how many of some kinds there were: [field, name, class]. Without any
+// there is no lane.
+function countLane(name, series, kinds) {
+  const there = kinds.filter(([field]) => series[field]);
+  if (!there.length) return null;
+  const counts = group => there.map(([field]) => sum(series[field], group));
+  return {
+    name, kind: "counts",
+    legend: there.map(([field, name, kind]) => [kind, name, sum(series[field], [0, Infinity])]),
+    draw() {
+      const list = parts(series, group => ({ values: counts(group) }));
+      const top = Math.max(...list.flatMap(part => part.values), 1);
+      const paths = there.map(([, , kind], i) => drawn(kind, bars(list, i, there.length, top)));
+      return { svg: paths.join(""), top, write: scaled, entire: true };
+    },
+    read(time) {
+      const group = groupAt(series, time);
+      if (!group) return "";
+      return counts(group).map((n, i) => [n, there[i][1]]).filter(([n]) => n).map(one => one.join(" ")).join(", ");
+    },
+  };
+}
+
+// rttLane draws the longest round trips.
+function rttLane(series) {
+  if (!series.rtt) return null;
+  return {
+    name: "Round trip", unit: "longest", kind: "rtt",
+    draw() {
+      const list = parts(series, group => ({ values: [most(series.rtt, group)] }));
+      const top = Math.max(...list.map(part => part.values[0]), 0);
+      return { svg: drawn("rtt", bars(list, 0, 1, top)), top, write: shortTime };
+    },
+    read(time) {
+      const group = groupAt(series, time), longest = group ? most(series.rtt, group) : 0;
+      return longest ? shortTime(longest) : "";
+    },
+  };
+}
+
+// Marks are [kind, time, frame, first PSN, last PSN, text].
+const inView = ([, time]) => time >= view.from && time <= view.to;
+const stroke = (kind, time, from, to, title) => drawn(kind, `M${x(time)} ${from}V${to}`, title);
+const markTitle = ([, time, frame, , , text]) => `frame ${frame}, +${shortTime(time)}: ${text}`;
+const ofKind = (marks, kind) => marks.filter(mark => mark[0] === kind);
+
+const psnKinds = [["gap", "missing"], ["late", "out of order"], ["repeat", "repeated"], ["life", "new life"]];
+
+// psnLane draws how far the PSNs came, and what they showed on the way.
+function psnLane(chart) {
+  if (!chart.psn) return null;
+  const marks = (chart.marks ?? []).filter(([kind]) => psnKinds.some(one => one[0] === kind));
+  return {
+    name: "PSN", unit: "since the first", kind: "psns", tall: true,
+    legend: psnKinds.map(([kind, name]) => [kind, name, ofKind(marks, kind).length]).filter(([, , n]) => n),
+    draw() {
+      const list = parts(chart, group => ({ line: psns(chart, group) })).filter(part => part.line);
+      const seen = marks.filter(inView);
+      const all = [...list.flatMap(part => part.line), ...seen.flatMap(([, , , first, last]) => [first, last])];
+      if (!all.length) return { svg: "" };
+      const low = Math.min(...all), top = Math.max(...all, low + 1);
+      const height = line => y(line - low, top - low);
+      const path = drawn("psn", psnPath(list, ofKind(seen, "life"), height));
+      const svg = path + seen.map(mark => psnMark(mark, height)).join("");
+      return { svg, low, top, write: scaled, entire: true };
+    },
+    read(time) {
+      const group = groupAt(chart, time), line = group && psns(chart, group);
+      return line ? String(line[1]) : "";
+    },
+  };
+}
+
+// psnPath goes from the first PSN of each part to the last, and begins anew with a life.
+function psnPath(list, lives, height) {
+  return list.map(({ from, to, line }, i) => {
+    if (i && lives.some(([, time]) => list[i - 1].from <= time && time < to)) return `M${x(to)} ${height(line[1])}`;
+    return `${i ? "L" : "M"}${x(from)} ${height(line[0])}L${x(to)} ${height(line[1])}`;
+  }).join("");
+}
+
+function psnMark(mark, height) {
+  const [kind, time, , first, last] = mark, title = markTitle(mark);
+  if (kind === "life") return stroke(kind, time, 0, 100, title);
+  const longer = kind === "gap" ? 8 : 0; // tall enough to be seen
+  return stroke(kind, time, height(first) + longer, height(last) - longer, title);
+}
+
+// eventLane draws what came, [kind, name, field], a row each, at exact times, and where
+// there was no room for all, in which bins there were some.
+function eventLane(chart, kinds) {
+  const marks = chart.marks ?? [];
+  const there = kinds.filter(([kind, , field]) => chart[field] || ofKind(marks, kind).length);
+  if (!there.length) return null;
+  const high = 100 / there.length;
+  const draw = ([kind, , field], row) => {
+    const from = (row + 0.15) * high, to = (row + 0.85) * high;
+    const some = field && chart.more ? parts(chart, group => ({ n: sum(chart[field], group) })) : [];
+    const boxes = some.filter(part => part.n).map(part => `M${x(part.from)} ${to}V${from}H${x(part.to)}V${to}`).join("");
+    const exact = ofKind(marks, kind).filter(inView).map(mark => stroke(kind, mark[1], from, to, markTitle(mark)));
+    return drawn(kind + " some", boxes) + exact.join("");
+  };
+  const count = ([kind, , field]) => (field ? sum(chart[field], [0, Infinity]) : ofKind(marks, kind).length);
+  return {
+    name: "Answers", kind: "events", legend: there.map(one => [one[0], one[1], count(one)]),
+    draw: () => ({ svg: there.map(draw).join("") }),
+    read(time) {
+      const near = (view.to - view.from) / 200;
+      const found = there.flatMap(([kind]) => ofKind(marks, kind)).filter(mark => Math.abs(mark[1] - time) <= near);
+      return found.length ? found[0][5] + (found.length > 1 ? `, ${found.length - 1} more` : "") : "";
+    },
+  };
+}
+
+// queueLane draws the depth of each node's queue.
+function queueLane(nodes) {
+  if (!nodes) return null;
+  const begins = (node, i) => node.from + i * node.width;
+  const seen = (node, i) => node.depth[i] !== null && begins(node, i + 1) > view.from && begins(node, i) < view.to;
+  return {
+    name: "Queue depth", kind: "queues", tall: true,
+    legend: nodes.map(({ node, depth }, i) => ["node" + i, "node " + node, Math.max(...depth)]),
+    draw() {
+      const top = Math.max(0, ...nodes.flatMap(node => node.depth.filter((_, i) => seen(node, i))));
+      const line = (node, i) =>
+        `M${x(begins(node, i))} ${y(node.depth[i], top)}H${Math.max(x(begins(node, i + 1)), x(begins(node, i)) + 3)}`;
+      const paths = nodes.map((node, n) =>
+        drawn("node" + n, node.depth.map((_, i) => (seen(node, i) ? line(node, i) : "")).join(""), "node " + node.node));
+      return { svg: paths.join(""), top, write: scaled };
+    },
+    read(time) {
+      return nodes.map(({ node, from, width, depth }) => [node, depth[Math.floor((time - from) / width)] ?? null])
+        .filter(([, depth]) => depth !== null).map(one => one.join(": ")).join(", ");
+    },
+  };
+}
+
+// Pauses are [from, to, how much of that, XOFF frames, the first of them].
+const pauseInView = ([from, to]) => to >= view.from && from <= view.to;
+const pauseText = ([from, to, paused, frames]) =>
+  `paused ${shortTime(paused)}${paused < to - from ? " of " + shortTime(to - from) : ""} by ${frames} XOFF`;
+const pauseTitle = pause => `from frame ${pause[4]} on, +${shortTime(pause[0])}: ${pauseText(pause)}`;
+
+// pauseBox is as high as the part of the time that was paused.
+function pauseBox(from, to, part) {
+  const height = y(Math.max(Math.min(part, 1) * 0.9, 0.12), 1);
+  return `M${x(from)} 100V${height}H${Math.max(x(to), x(from) + 1.5)}V100Z`;
+}
+
+// pauseLane draws when a priority of a link was paused: each pause that can be told
+// apart, and of others how much of the time they are together.
+const pauseLane = ({ name, pauses }) => ({
+  name: "Paused", unit: name, kind: "pauses",
+  draw() {
+    const width = (view.to - view.from) / columns.bar, short = new Map();
+    let svg = "";
+    for (const pause of pauses.filter(pauseInView)) {
+      const [from, to, paused] = pause;
+      if (to - from >= width) {
+        const kind = paused < to - from ? "pause some" : "pause";
+        svg += drawn(kind, pauseBox(from, to, paused / (to - from)), pauseTitle(pause));
+        continue;
+      }
+      const column = Math.floor((from - view.from) / width);
+      short.set(column, (short.get(column) ?? 0) + paused);
+    }
+    const begins = column => view.from + column * width;
+    const boxes = [...short].map(([column, paused]) => pauseBox(begins(column), begins(column + 1), paused / width));
+    return { svg: svg + drawn("pause", boxes.join("")) };
+  },
+  read(time) {
+    const found = pauses.find(([from, to]) => from <= time && time <= to);
+    return found ? pauseText(found) : "";
+  },
+});
+
+const answerKinds = [
+  ["nak", "NAK", "naks"], ["rnr", "RNR NAK", "rnrs"], ["cnp", "CNP", null], ["fast", "Fast CNP", null],
+  ["ppfc", "PPFC", "ppfc"], ["fcn", "FCN", null], ["proxy", "proxy message", null],
+];
+
+const congestionKinds = [["ce", "CE", "ce"], ["cnps", "CNP", "cnp"]];
+const sequenceKinds = [
+  ["missing", "missing", "gap"], ["late", "out of order", "late"], ["repeats", "repeated", "repeat"],
+];
+const refusalKinds = [["naks", "NAK", "nak"], ["rnrs", "RNR NAK", "rnr"], ["ppfc", "PPFC", "ppfc"]];
+
+// flowLanes are those of a flow.
+function flowLanes(chart) {
+  const nodes = chart.nodes?.map(node => ({ ...node, from: chart.from }));
+  return [
+    rateLane(chart),
+    countLane("Congestion", chart, congestionKinds),
+    psnLane(chart), eventLane(chart, answerKinds), rttLane(chart), queueLane(nodes),
+  ];
+}
+
+// totalLanes are those of all flows together, and of links.
+function totalLanes(totals) {
+  return [
+    ...(totals ? [
+      rateLane(totals),
+      countLane("Congestion", totals, congestionKinds),
+      countLane("Sequence", totals, sequenceKinds),
+      countLane("Refused, stopped", totals, refusalKinds),
+      rttLane(totals),
+    ] : []),
+    ...(data.pauses ?? []).map(pauseLane),
+  ];
+}
