@@ -67,7 +67,7 @@ var flowColumns = []column{
 		return countCell(float64(f.PSN.StayedMissing()), f.Sequenced, colour)
 	}},
 	{"", "Lost", "missing, and no answer covers them", "count", counted("psn.lost", red)},
-	{"REORDER", "Out of order", "requests that came after later ones, and had not been seen", "count",
+	{"REORDER", "Reorder", "requests that came after later ones, and had not been seen", "count",
 		counted("psn.late", yellow)},
 	{"REPEATS", "Repeats", "requests that were sent again", "count", counted("psn.repeats", red)},
 	{"", "Copies", "requests that a network copied", "count", counted("psn.copies", "")},

@@ -852,7 +852,8 @@ func TestEveryCapture(t *testing.T) {
 	for _, name := range names {
 		c := open(t, ctx, pageOf(t, name))
 		if !read[bool](t, ctx, `Boolean(document.querySelector("#data"))`) {
-			require.Contains(t, read[string](t, ctx, `document.querySelector("#headline").textContent`), "No flow", name)
+			headline := read[string](t, ctx, `document.querySelector("#headline").textContent`)
+			require.Contains(t, headline, "No flow", name)
 			continue
 		}
 		read[chromedp.Void](t, ctx, `void (() => {
@@ -863,7 +864,8 @@ func TestEveryCapture(t *testing.T) {
 		painted(t, ctx)
 		require.NotContains(t, read[string](t, ctx, `document.querySelector("main").innerHTML`), "NaN", name)
 		require.NotContains(t, read[string](t, ctx, `document.querySelector("main").innerHTML`), "Infinity", name)
-		read[chromedp.Void](t, ctx, `void (showAll(), next(1), document.querySelectorAll("#flows thead button").forEach(b => b.click()))`)
+		read[chromedp.Void](t, ctx, `void (showAll(), next(1),
+			document.querySelectorAll("#flows thead button").forEach(b => b.click()))`)
 		painted(t, ctx)
 		require.NotContains(t, read[string](t, ctx, `document.querySelector("main").innerHTML`), "NaN", name)
 		require.Empty(t, c.complaints, name)

@@ -139,10 +139,12 @@ function queueLane(nodes) {
     legend: nodes.map(({ node, depth }, i) => ["node" + i, "node " + node, Math.max(...depth)]),
     draw() {
       const top = Math.max(0, ...nodes.flatMap(node => node.depth.filter((_, i) => seen(node, i))));
-      const line = (node, i) =>
-        `M${x(begins(node, i))} ${y(node.depth[i], top)}H${Math.max(x(begins(node, i + 1)), x(begins(node, i)) + 3)}`;
+      const line = (node, n, i) => { // beside those of the other nodes
+        const from = x(begins(node, i)) + n * 4, to = Math.max(x(begins(node, i + 1)), from + 4);
+        return `M${from} 100V${y(node.depth[i], top)}H${to}`;
+      };
       const paths = nodes.map((node, n) =>
-        drawn("node" + n, node.depth.map((_, i) => (seen(node, i) ? line(node, i) : "")).join(""), "node " + node.node));
+        drawn("node" + n, node.depth.map((_, i) => (seen(node, i) ? line(node, n, i) : "")).join(""), "node " + node.node));
       return { svg: paths.join(""), top, write: scaled };
     },
     read(time) {
