@@ -18,7 +18,7 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte("a script of two octets a packet, what it is and its PSN"))
 	f.Fuzz(func(t *testing.T, octets []byte) {
 		s := newScript(t)
-		s.Table.config.MaxFlows = 16
+		s.Table.config.MaxFlows, s.Table.config.Evidence = 16, true
 		var requests, acks, exchanges uint64
 		for ; len(octets) >= 2; octets = octets[2:] {
 			what, psn := octets[0], 0xFFFF80+uint32(octets[1])

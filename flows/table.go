@@ -27,7 +27,7 @@ type Config struct {
 	// together, for [Table.Totals] and [Table.Pauses]: in 17 KB more a flow, and 25 KB
 	// where there is trouble, as long as 450 MB have room for that; then 3 KB.
 	Series bool
-	// Evidence keeps in which frames what happened, for Flow.Evidence, in 1.5 KB more a flow, and 2 KB more where a
+	// Evidence keeps in which frames what happened, for Flow.Evidence, in 1.7 KB more a flow, and 2 KB more where a
 	// CNP made it slow down.
 	Evidence bool
 }

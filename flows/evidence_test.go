@@ -1,0 +1,213 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// withEvidence lets a connection have an exchange, in a table that keeps evidence. Frames 1 and 2 are its.
+func withEvidence(t *testing.T, psn uint32) *script {
+	s := newScript(t)
+	s.Table = New(Config{Evidence: true})
+	return s.connect(7, psn, 1024)
+}
+
+// class gives requests with this traffic class.
+func (s *script) class(class uint8, psns ...uint32) *script {
+	for _, psn := range psns {
+		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: psn, ackReq: true, trafficClass: class,
+			ipOctets: 1250})
+	}
+	return s
+}
+
+// told gives a CNP of the receiver, with DSCP 48 and PCP 6.
+func (s *script) told() *script {
+	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA(), trafficClass: 48 << 2, pcp: 1 << 6})
+	return s
+}
+
+// Each sign is of the frames in which it was.
+func TestSigns(t *testing.T) {
+	s := withEvidence(t, 10)
+	s.at(0).class(0, 10)                         // 3: not ECT
+	s.at(10).class(26<<2|3, 11, 12)              // 4, 5: CE
+	s.at(20).acks(12)                            // 6
+	s.at(30).told()                              // 7
+	s.at(40).class(26<<2|2, 15)                  // 8: 13 and 14 are missing
+	s.at(50).class(26<<2|2, 13)                  // 9: late
+	s.at(60).naks(14)                            // 10
+	s.at(70).class(26<<2|2, 14)                  // 11: asked for
+	s.at(80).class(26<<2|2, 15)                  // 12: a repeat by that NAK
+	s.at(90).acks(15)                            // 13
+	s.at(5090).class(26<<2|2, 15)                // 14: a repeat after 5010 µs, and acknowledged before
+	s.at(5100).class(26<<2|2, 16)                // 15
+	s.at(5110).rnrs(16)                          // 16
+	s.at(5120).class(26<<2|2, 16)                // 17
+	s.at(5130).back(bth.RCAcknowledge, 0x61, 16) // 18: invalid request
+	e := s.flow().Evidence
+	sign := func(count, first, last uint64, since, until int) Sign {
+		return Sign{count, first, last, moment(s.at(since).now.UnixNano()), moment(s.at(until).now.UnixNano())}
+	}
+	for kind, want := range map[SignKind]Sign{
+		SignRequest: sign(10, 3, 17, 0, 5120), SignNotECT: sign(1, 3, 3, 0, 0), SignCE: sign(2, 4, 5, 10, 10),
+		SignAnswer: sign(5, 6, 18, 20, 5130), SignAnswerAfterCE: sign(5, 6, 18, 20, 5130),
+		SignNAK: sign(1, 10, 10, 60, 60), SignRNR: sign(1, 16, 16, 5110, 5110), SignCNP: sign(1, 7, 7, 30, 30),
+		SignGap: sign(1, 8, 8, 40, 40), SignLate: sign(1, 9, 9, 50, 50), SignResent: sign(1, 11, 11, 70, 70),
+		SignTimeout: sign(1, 14, 14, 5090, 5090), SignRepeatNAK: sign(1, 12, 12, 80, 80),
+		SignRepeatRNR: sign(1, 17, 17, 5120, 5120), SignRefused: sign(1, 18, 18, 5130, 5130),
+		SignNotice: {}, SignRepeatRead: {}, SignCorrupt: {},
+	} {
+		require.Equal(t, want, e.Signs[kind], "%v", kind)
+	}
+	require.Equal(t, 5010*time.Microsecond, e.LeastSilence)
+	require.Equal(t, 5010*time.Microsecond, e.MostSilence)
+	require.EqualValues(t, 1, e.Covered)
+	require.EqualValues(t, 1<<48, e.CNPDSCP)
+	require.EqualValues(t, 1<<6, e.CNPPCP)
+	require.Len(t, e.Notifiers, 1)
+	require.Equal(t, s.b, e.Notifiers[0].From)
+	require.Negative(t, e.Notifiers[0].Least)
+}
+
+// A node that notifies about a flow, and how close together.
+func TestNotifiers(t *testing.T) {
+	s := withEvidence(t, 10).at(0).class(2, 10)
+	node := s.keyBA()
+	node.Src[15] = 99
+	for _, at := range []int{100, 109, 119, 128} { // 9, 10 and 9 µs
+		s.at(at).put(Packet{kind: fastKind, opcode: bth.CNP, pkt: node, about: s.keyAB()})
+	}
+	for _, at := range []int{200, 203, 207} { // of the receiver only less than 4 µs count
+		s.at(at).told()
+	}
+	n := s.flow().Evidence.Notifiers
+	require.Len(t, n, 2)
+	require.Equal(t, []any{NoticeFast, uint64(4), uint64(2), 9 * time.Microsecond},
+		[]any{n[0].Kind, n[0].Count, n[0].Close, n[0].Least})
+	require.Equal(t, "192.0.2.99", n[0].From.String())
+	require.Equal(t, []any{NoticeCNP, uint64(3), uint64(1), 3 * time.Microsecond},
+		[]any{n[1].Kind, n[1].Count, n[1].Close, n[1].Least})
+	for octet := range byte(5) { // there is room for four
+		node.Src[15] = 100 + octet
+		s.put(Packet{kind: ppfcKind, opcode: bth.CNP, pkt: node, about: s.keyAB()})
+	}
+	require.Len(t, s.flow().Evidence.Notifiers, maxNotifiers)
+	require.EqualValues(t, 9, s.flow().Evidence.Signs[SignNotice].Count)
+}
+
+// pace gives requests of 1,250 octets, each so long after the one before: 10 µs are 1 Gbit/s.
+func (s *script) pace(psn *uint32, us int, n int, class uint8) *script {
+	for range n {
+		s.now = s.now.Add(time.Duration(us) * time.Microsecond)
+		s.class(class, *psn)
+		*psn++
+	}
+	return s
+}
+
+// The rate before a CNP and behind it, and when it is back.
+func TestControl(t *testing.T) {
+	s, psn := withEvidence(t, 10), uint32(10)
+	s.at(0).pace(&psn, 10, 20, 2).told().pace(&psn, 20, 32, 2).pace(&psn, 10, 40, 2)
+	c := s.flow().Evidence.Control
+	require.EqualValues(t, 1, c.Judged)
+	require.EqualValues(t, 1, c.Cut)
+	require.InDelta(t, 1e9, c.Before, 1)
+	require.InDelta(t, 0.5e9, c.After, 1)
+	require.Zero(t, c.Unheeded)
+	require.EqualValues(t, 1, c.Recovery.Samples())
+	// 640 µs slowly, and then until 16 requests came with at most one slow step among them, looked at each 8.
+	require.GreaterOrEqual(t, c.Recovery.Min(), 780*time.Microsecond)
+	require.LessOrEqual(t, c.Recovery.Min(), 870*time.Microsecond)
+
+	// Too few before it, a pause before it, or too few behind it: it is not judged.
+	for name, f := range map[string]func(s *script){
+		"few before": func(s *script) { s.pace(&psn, 10, 15, 2).told().pace(&psn, 10, 32, 2) },
+		"a pause": func(s *script) {
+			s.pace(&psn, 10, 20, 2)
+			s.now = s.now.Add(time.Millisecond)
+			s.told().pace(&psn, 10, 32, 2)
+		},
+		"few behind": func(s *script) { s.pace(&psn, 10, 20, 2).told().pace(&psn, 10, 7, 2).told() },
+	} {
+		psn = 10
+		s := withEvidence(t, 10)
+		f(s.at(0))
+		require.Zero(t, s.flow().Evidence.Control.Judged, name)
+	}
+}
+
+// A sender that goes on as before behind so many CNPs, and what speaks against it.
+func TestUnheeded(t *testing.T) {
+	run := func(cnps, every, step int, class uint8) Control {
+		s, psn := withEvidence(t, 10), uint32(10)
+		s.at(0).pace(&psn, 10, 32, class)
+		for range cnps {
+			s.told().pace(&psn, step, every, class)
+		}
+		return s.flow().Evidence.Control
+	}
+	c := run(40, 5, 10, 2) // each 50 µs
+	require.EqualValues(t, 40, c.Unheeded.Count)
+	require.EqualValues(t, 35, c.Unheeded.First) // two of the exchange, 32 requests
+	require.InDelta(t, 1e9, c.Rate, 1)
+	require.Zero(t, run(MinUnheeded-1, 5, 10, 2).Unheeded, "too few")
+	require.Zero(t, run(60, 16, 10, 2).Unheeded, "160 µs apart")
+
+	s, psn := withEvidence(t, 10), uint32(10) // gently: by a tenth behind each six
+	s.at(0).pace(&psn, 10, 32, 2)
+	for i := range 60 {
+		s.told().pace(&psn, 10+i/6, 5, 2)
+	}
+	require.Zero(t, s.flow().Evidence.Control.Unheeded)
+
+	require.Zero(t, run(40, 15, 10, 2).Unheeded, "so many in 6 ms slow the gentlest down by 13 % only")
+	require.NotZero(t, run(95, 15, 10, 2).Unheeded, "and 95 of them by 32 %")
+	require.Zero(t, run(100, 5, 10, 3).Unheeded, "behind a queue 5 ms say nothing")
+	require.NotZero(t, run(210, 5, 10, 3).Unheeded, "10 ms do")
+}
+
+// A CNP from elsewhere than the receiver is about no flow, and says where it is.
+func TestUnpairedCNP(t *testing.T) {
+	s := withEvidence(t, 10).at(0).class(2, 10)
+	proxy := s.keyBA()
+	proxy.Src[15] = 77
+	s.at(5).put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: proxy})
+	u := s.Snapshot().Unpaired
+	require.Len(t, u, 1)
+	require.EqualValues(t, 1, u[0].CNPs)
+	require.Equal(t, Sign{1, 4, 4, moment(s.now.UnixNano()), moment(s.now.UnixNano())}, u[0].CNP)
+}
+
+// When a priority was paused, and how long without an end.
+func TestPauseEvidence(t *testing.T) {
+	s := newPauses(t, 100_000_000_000) // a quantum is 5.12 ns
+	s.at(0, off3).at(100, off3).at(400, on3).at(10_000, off3).at(10_050, on3)
+	p := s.link().Pauses[3]
+	require.EqualValues(t, 3, p.Count)
+	require.Equal(t, 10_000*time.Nanosecond, p.Until.Sub(p.Since))
+	require.Equal(t, 400*time.Nanosecond, p.Longest)
+	require.Zero(t, s.link().Pauses[allPriorities])
+}
+
+func TestEvidenceAllocatesNothing(t *testing.T) {
+	s := withEvidence(t, 10)
+	forth, back := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), ackReq: true, trafficClass: 3},
+		Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyBA()}
+	cnp := Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()}
+	psn := uint32(10)
+	wiretest.NoAllocs(t, "a request, a CNP and an answer", func() {
+		forth.psn, back.psn = psn, psn
+		s.now = s.now.Add(10 * time.Microsecond)
+		s.Observe(&forth, 1, s.now)
+		s.Observe(&cnp, 2, s.now)
+		s.Observe(&back, 3, s.now)
+		psn = bth.AddPSN(psn, 1)
+	})
+}
