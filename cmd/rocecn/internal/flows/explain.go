@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
@@ -82,11 +83,67 @@ func controlLineOf(f *flows.Flow) *controlLine {
 	return l
 }
 
+// controlled says in words what CNPs did to a flow, with what class they came, and how long the sender was silent before
+// it repeated something, as far as there is evidence.
+func controlled(f *flows.Flow) (all []string) {
+	if f.Evidence == nil {
+		return nil
+	}
+	c := &f.Evidence.Control
+	if c.Judged > 0 {
+		text := fmt.Sprintf("slowed down behind %d of %s", c.Cut, cli.Count(c.Judged, "CNP"))
+		if c.Cut > 0 {
+			text += fmt.Sprintf(" (%sbit/s before, %sbit/s behind in the mean)", scaled(c.Before), scaled(c.After))
+		}
+		if c.Recovery.Samples() > 0 {
+			text += fmt.Sprintf(" and was back after %s", short(c.Recovery.Percentile(0.5)))
+		}
+		all = append(all, text)
+	}
+	if f.Spacing >= 0 {
+		all = append(all, "CNPs "+short(f.Spacing)+" apart at least")
+	}
+	if set := f.Evidence.CNPDSCP; set != 0 {
+		text := "CNPs with DSCP " + numbered(setBits(set))
+		if pcp := f.Evidence.CNPPCP; pcp != 0 {
+			text += " and PCP " + numbered(setBits(uint64(pcp)))
+		}
+		all = append(all, text)
+	}
+	if e := f.Evidence; e.MostSilence > 0 && f.Causes.Timeout > 0 {
+		text := "silent for " + short(e.LeastSilence)
+		if e.MostSilence > e.LeastSilence {
+			text += " to " + short(e.MostSilence)
+		}
+		all = append(all, text+" before a repeat after a timeout")
+	}
+	return all
+}
+
+// numbered writes a list of numbers.
+func numbered(all []int) string {
+	words := make([]string, len(all))
+	for i, n := range all {
+		words[i] = fmt.Sprint(n)
+	}
+	return strings.Join(words, ", ")
+}
+
 // A silenceLine is how long a sender was silent before it repeated something after a timeout.
 type silenceLine struct {
-	Least   float64 `json:"least"`
-	Most    float64 `json:"most"`
-	Covered uint64  `json:"covered"`
+	Least      float64 `json:"least"`
+	Most       float64 `json:"most"`
+	Covered    uint64  `json:"covered"`     // repeats that an answer in the capture had covered
+	AckTimeout int     `json:"ack_timeout"` // the highest Local ACK Timeout that is not longer than the least
+}
+
+// ackTimeoutOf returns the highest Local ACK Timeout, 4.096 µs times a power of two, that is not longer than d: 0 where
+// none is.
+func ackTimeoutOf(d time.Duration) (exponent int) {
+	for exponent < 31 && 4096<<(exponent+1) <= d.Nanoseconds() {
+		exponent++
+	}
+	return exponent
 }
 
 // choose leaves out the verdicts that are about other flows than those chosen.
@@ -189,7 +246,7 @@ func (a *accountant) explained(l *flowLine, f *flows.Flow) *flowLine {
 	}
 	l.Verdicts, l.Control = a.causes[f.FlowKey], controlLineOf(f)
 	if e := f.Evidence; e.MostSilence > 0 {
-		l.Silence = &silenceLine{micros(e.LeastSilence), micros(e.MostSilence), e.Covered}
+		l.Silence = &silenceLine{micros(e.LeastSilence), micros(e.MostSilence), e.Covered, ackTimeoutOf(e.LeastSilence)}
 	}
 	return l
 }

@@ -168,6 +168,7 @@ func remarks(f *flows.Flow) (all []string) {
 	more := f.Answers
 	more.ACKs, more.RNRNAKs, more.CNPs = 0, 0, 0 // the table has columns for RNR NAKs and CNPs; ACKs are no trouble
 	all = append(all, answered(&more)...)
+	all = append(all, controlled(f)...)
 	add(f.ICRCWrong, "%d wrong ICRC")
 	if f.Queue.Known && f.Queue.Depth > 0 {
 		all = append(all, fmt.Sprintf("deepest queue %d at node %d", f.Queue.Depth, f.Queue.Node))

@@ -1,0 +1,89 @@
+package flows
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// explained runs the command on a capture in testdata.
+func explainedOf(t *testing.T, args ...string) (out, stderr string, status int) {
+	t.Helper()
+	for i, arg := range args {
+		if strings.Contains(arg, ".pcap") {
+			args[i] = filepath.Join(wiretest.Path(t), arg)
+		}
+	}
+	var stdout, errs bytes.Buffer
+	status = Run(context.Background(), args, nil, &stdout, &errs)
+	return stdout.String(), errs.String(), status
+}
+
+// A verdict is a line of JSON, behind those of the flows, which name it.
+func TestExplainJSON(t *testing.T) {
+	out, _, status := explainedOf(t, "-json", "-explain", "real/write4-red-ect.eth1.pcap.gz")
+	require.Zero(t, status)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 3)
+	var flow struct {
+		Verdicts []string           `json:"verdicts"`
+		Silence  map[string]float64 `json:"silence_us"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &flow))
+	require.Equal(t, []string{"no CNP", "timeout"}, flow.Verdicts)
+	require.Equal(t, map[string]float64{"least": 51, "most": 7174, "covered": 525, "ack_timeout": 3}, flow.Silence)
+	var v verdictLine
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &v))
+	require.True(t, v.Verdict)
+	require.Equal(t, []any{"no CNP", "10.2.0.1", "2026-11-22T21:37:20.900974Z", "2026-11-22T21:37:24.120015Z"},
+		[]any{v.Cause, v.Party, v.Since, v.Until})
+	require.Equal(t, []keyLine{{"10.1.0.1", "10.2.0.1", 45}}, v.Flows)
+	require.Equal(t, []frameLine{{21, "CE"}, {2433, "CE"}}, v.Frames)
+	require.Contains(t, lines[1], " && ", "not escaped")
+}
+
+// Nothing is said without the flag, nor of flows that are not chosen.
+func TestExplainChosen(t *testing.T) {
+	out, _, _ := explainedOf(t, "-json", "real/write4-red-ect.eth1.pcap.gz")
+	for _, key := range []string{"verdict", "control", "silence"} {
+		require.NotContains(t, out, key)
+	}
+	out, _, _ = explainedOf(t, "-json", "-explain", "-qp", "46", "real/write4-red-ect.eth1.pcap.gz")
+	require.Empty(t, out)
+	out, _, _ = explainedOf(t, "-explain", "rxe-perf4.pcap")
+	require.True(t, strings.HasPrefix(out, "nothing to explain\n\nFLOW"), out)
+	out, _, _ = explainedOf(t, "-explain", "-interval", "1s", "-json", "real/s4-rnr.eth0.pcap.gz")
+	require.Equal(t, 1, strings.Count(out, `"verdict":true`), "at the end")
+	for _, other := range []string{"-csv", "-prometheus", "-shard=0/2"} {
+		_, stderr, status := explainedOf(t, "-explain", other, "rxe-perf4.pcap")
+		require.Equal(t, 2, status)
+		require.Contains(t, stderr, "-explain: goes with neither")
+	}
+}
+
+// The page knows the verdicts without the flag, and shows them nowhere else.
+func TestExplainForThePage(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.html")
+	out, _, status := explainedOf(t, "-json", "-html", page, "real/s4-rnr.eth0.pcap.gz")
+	require.Zero(t, status)
+	require.NotContains(t, out, "verdict")
+	_, err := os.Stat(page)
+	require.NoError(t, err)
+}
+
+// 4.096 µs times a power of two.
+func TestAckTimeout(t *testing.T) {
+	for d, want := range map[time.Duration]int{0: 0, 5 * time.Microsecond: 0, 8191: 0, 8192: 1, 67_108_864: 14,
+		67_108_863: 13, time.Hour * 1e6: 31} {
+		require.Equal(t, want, ackTimeoutOf(d), d)
+	}
+}
