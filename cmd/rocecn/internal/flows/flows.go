@@ -238,8 +238,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		page:    page,
 		table:   flows.New(o.table),
 		out:     bufio.NewWriterSize(stdout, 64<<10),
-		human:   human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""}, // https://no-color.org
-		line:    cli.NewProgress(stdout, stderr),
+		// https://no-color.org
+		human: human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == "", explains: o.explains},
+		line:  cli.NewProgress(stdout, stderr),
 	}
 	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers,
 		packet: a.packet, idle: a.idle,

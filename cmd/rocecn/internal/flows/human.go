@@ -16,7 +16,10 @@ import (
 const columns = 120
 
 // A human prints tables for people.
-type human struct{ colour bool }
+type human struct {
+	colour   bool
+	explains bool // and says how flows obeyed CNPs
+}
 
 const (
 	red    = "\x1b[31m"
@@ -64,7 +67,11 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 	}
 	for i := range s.Flows {
 		line(pair(&s.Flows[i]), rows[1+i])
-		for _, text := range wrap(remarks(&s.Flows[i]), columns-2) {
+		words := remarks(&s.Flows[i])
+		if h.explains {
+			words = append(words, controlled(&s.Flows[i])...)
+		}
+		for _, text := range wrap(words, columns-2) {
 			b = fmt.Appendf(b, "  %s\n", text)
 		}
 	}
@@ -168,7 +175,6 @@ func remarks(f *flows.Flow) (all []string) {
 	more := f.Answers
 	more.ACKs, more.RNRNAKs, more.CNPs = 0, 0, 0 // the table has columns for RNR NAKs and CNPs; ACKs are no trouble
 	all = append(all, answered(&more)...)
-	all = append(all, controlled(f)...)
 	add(f.ICRCWrong, "%d wrong ICRC")
 	if f.Queue.Known && f.Queue.Depth > 0 {
 		all = append(all, fmt.Sprintf("deepest queue %d at node %d", f.Queue.Depth, f.Queue.Node))
