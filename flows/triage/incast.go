@@ -80,8 +80,7 @@ func incast(v *view) {
 			Text: fmt.Sprintf("%d senders sent to %v at once, %s, from %s on: %s", len(from), c.of,
 				count(len(c.flows), "flow"), clock(c.hits), says(c.flows)),
 			Next: "Look at the queue of the last switch's port to this receiver, and at who makes all of them send " +
-				"to it at " +
-				"the same time.",
+				"to it at the same time.",
 			Frames: frames(c.flows, met(c.flows...)...),
 			Filter: selects(c.flows),
 		}, c.flows)

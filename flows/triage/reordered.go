@@ -39,8 +39,7 @@ func reordered(v *view) {
 				"%s", late.Count,
 				count(total.Count, "packet"), g.of, clock(late), why),
 			Next: "That is as it should be where packets are sprayed and the receiver can put them in order; else " +
-				"turn the " +
-				"spraying off for this traffic.",
+				"turn the spraying off for this traffic.",
 			Frames: frames(g.flows, flows.SignLate),
 			Filter: and(requests(g.flows), between(late)),
 		}, g.flows)

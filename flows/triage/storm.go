@@ -37,8 +37,7 @@ func storm(v *view) {
 				"again.", again.Count, count(total.Count, "packet"), g.of,
 				share(again.Count, total.Count), clock(again), count(naks.Count, "NAK")),
 			Next: "Find what it misses: drops at the queues on the way, a DSCP that is not lossless, packets out of " +
-				"order. " +
-				"Compare two points with -compare.",
+				"order. Compare two points with -compare.",
 			Frames: frames(g.flows, flows.SignNAK, flows.SignRepeatNAK, flows.SignRepeatRead),
 			Filter: and(hosts(g.flows), between(plus(naks, again))),
 		}, g.flows)

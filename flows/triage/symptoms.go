@@ -2,6 +2,7 @@ package triage
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rocecn/rocecn/flows"
 )
@@ -21,14 +22,18 @@ func lost(v *view) {
 			unjudged += f.PSN.Unjudged
 			repeats += f.PSN.Repeats
 		}
-		text := fmt.Sprintf("Packets to %v were lost from %s on: %d never came here, and "+
-			"%s.", g.of, clock(seen), missing,
-			was(repeats, "packet")+" sent again")
-		if unjudged > 0 {
-			text += fmt.Sprintf(" Of %d more it cannot be said whether the network or the capture lost them: "+
-				"nothing came "+
-				"back.", unjudged)
+		var parts []string
+		if missing > 0 {
+			parts = append(parts, count(missing, "packet")+" never came here, nor an answer that covers them")
 		}
+		if repeats > 0 {
+			parts = append(parts, was(repeats, "packet")+" sent again, since they or their answers were lost")
+		}
+		if unjudged > 0 {
+			parts = append(parts, count(unjudged, "packet")+" never came here, and as nothing came back, it cannot be "+
+				"said whether the network or the capture lost them")
+		}
+		text := fmt.Sprintf("To %v, from %s on: %s.", g.of, clock(seen), strings.Join(parts, "; "))
 		v.say(Verdict{
 			Cause: Lost, Since: seen.Since, Until: seen.Until, Text: text,
 			Next:   "Capture at a second point, and compare the two with -compare: that shows where.",
@@ -108,9 +113,8 @@ func notCaptured(v *view) {
 		}
 		v.say(Verdict{
 			Cause: NotCaptured, Since: gaps.Since, Until: gaps.Until,
-			Text: fmt.Sprintf("%s to %v missed here, from %s on, though the receiver acknowledged them: the capture "+
-				"lost "+
-				"them, not the network.", was(unseen, "packet"), g.of, clock(gaps)),
+			Text: fmt.Sprintf("%v acknowledged %s that the capture does not have, from %s on: the capture lost them, "+
+				"not the network.", g.of, count(unseen, "packet"), clock(gaps)),
 			Next:   "Capture with less: only headers (-s), a filter, a faster disk.",
 			Frames: some([]Frame{{gaps.First, "behind the first gap"}, {gaps.Last, "behind the last gap"}}),
 			Filter: and(hosts(g.flows), between(gaps)),

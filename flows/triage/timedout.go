@@ -44,8 +44,7 @@ func timedOut(v *view) {
 				"%s on. %s",
 				g.of, about(longest), count(again.Count, "packet"), clock(again), why),
 			Next: "The last packet of a message, when it is lost, makes no gap and no NAK: look for drops on the " +
-				"way, and " +
-				"for ACKs that are dropped on the way back.",
+				"way, and for ACKs that are dropped on the way back.",
 			Frames: frames(g.flows, flows.SignTimeout),
 			Filter: and(hosts(g.flows), between(again)),
 		}, g.flows)

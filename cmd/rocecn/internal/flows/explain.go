@@ -83,8 +83,8 @@ func controlLineOf(f *flows.Flow) *controlLine {
 	return l
 }
 
-// controlled says in words what CNPs did to a flow, with what class they came, and how long the sender was silent before
-// it repeated something, as far as there is evidence.
+// controlled says in words what CNPs did to a flow, with what class they came, and how long the sender was silent
+// before it repeated something, as far as there is evidence.
 func controlled(f *flows.Flow) (all []string) {
 	if f.Evidence == nil {
 		return nil
