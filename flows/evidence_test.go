@@ -117,7 +117,7 @@ func TestControl(t *testing.T) {
 	s.at(0).pace(&psn, 10, 20, 2).told().pace(&psn, 20, 32, 2).pace(&psn, 10, 40, 2)
 	c := s.flow().Evidence.Control
 	require.EqualValues(t, 1, c.Judged)
-	require.EqualValues(t, 1, c.Cut)
+	require.EqualValues(t, 1, c.Slowed)
 	require.InDelta(t, 1e9, c.Before, 1)
 	require.InDelta(t, 0.5e9, c.After, 1)
 	require.Zero(t, c.Unheeded)
@@ -157,7 +157,7 @@ func TestUnheeded(t *testing.T) {
 	require.EqualValues(t, 40, c.Unheeded.Count)
 	require.EqualValues(t, 35, c.Unheeded.First) // two of the exchange, 32 requests
 	require.InDelta(t, 1e9, c.Rate, 1)
-	require.Zero(t, run(MinUnheeded-1, 5, 10, 2).Unheeded, "too few")
+	require.Zero(t, run(minUnheeded-1, 5, 10, 2).Unheeded, "too few")
 	require.Zero(t, run(60, 16, 10, 2).Unheeded, "160 µs apart")
 
 	s, psn := withEvidence(t, 10), uint32(10) // gently: by a tenth behind each six

@@ -91,8 +91,8 @@ func controlled(f *flows.Flow) (all []string) {
 	}
 	c := &f.Evidence.Control
 	if c.Judged > 0 {
-		text := fmt.Sprintf("slowed down behind %d of %s", c.Cut, cli.Count(c.Judged, "CNP"))
-		if c.Cut > 0 {
+		text := fmt.Sprintf("slowed down behind %d of %s", c.Slowed, cli.Count(c.Judged, "CNP"))
+		if c.Slowed > 0 {
 			text += fmt.Sprintf(" (%sbit/s before, %sbit/s behind in the mean)", scaled(c.Before), scaled(c.After))
 		}
 		if c.Recovery.Samples() > 0 {
