@@ -88,6 +88,7 @@ type Table struct {
 	clock     clock.Clock
 	next      int64 // by the clock: when Look has something to do; never before it
 	gone      []FlowID
+	pending   bool // some flow has changed
 	hops      []Hop
 	stats     TableStats
 }
@@ -253,7 +254,7 @@ func (t *Table) pause(q *reacting, p *ppfc.Extension, at int64) {
 	case ppfc.Resume:
 		q.stopped, q.held = 0, 0
 	}
-	q.changed = true
+	q.changed, t.pending = true, true
 }
 
 // points returns the rate of the reaction points, and when it is to be looked at again.
@@ -289,7 +290,7 @@ func (t *Table) settle(q *reacting, at int64) {
 		t.stats.Cuts++
 	}
 	if rate != q.rate {
-		q.rate, q.changed = rate, true
+		q.rate, q.changed, t.pending = rate, true, true
 	}
 	t.next = min(t.next, next, q.used+int64(t.cfg.Idle))
 }
@@ -372,6 +373,9 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 			}
 		}
 		t.gone = t.gone[:0]
+		if !t.pending {
+			return
+		}
 		for id := range t.flows.All() {
 			q := t.flows.At(id)
 			if !q.changed {
@@ -383,6 +387,7 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 				return
 			}
 		}
+		t.pending = false
 	}
 }
 
