@@ -28,7 +28,8 @@ func everyRole() map[string]string {
 			`, "rate": {"per_second": 1e3, "burst": 2}, "own_record": {"node_id": 5}`),
 		"receiver": receiverWith(receiverPairs + `, "interval": "50us", "learn": true`),
 		"sender": senderWith(acceptSwitch + senderPairs +
-			`, "window": "1ms", "option_types": ["0x83", 132], "learn": true`),
+			`, "window": "1ms", "option_types": ["0x83", 132], "learn": true, "reaction": {"line": 100000000000, ` +
+			`"rtt": "10us", "max_flows": 2, "idle": "1ms"}`),
 		"proxy": proxyWith(cnpForAll +
 			`, "rate_in": {"per_second": 5}, "rate_in_source": {"per_second": 4, "burst": 2}, "per_flow": "1s"`),
 		"ingress": ingressWith(`, "idle": "3s", "max_flows": 9, "rate_in_source": {"per_second": 9, "burst": 2}`),

@@ -284,3 +284,65 @@ func TestTranslator(t *testing.T) {
 	}
 	require.ErrorContains(t, malformed("sender", `"as": "ppfc"`), `as: "ppfc" is neither log nor cnp`)
 }
+
+// Each notification that counts has the rate that its flow goes on at. The paper's first cut is half, and 55 µs later
+// a half of the rest is back. Flows, of one queue pair too, are apart.
+func TestSenderRates(t *testing.T) {
+	const flows = `, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "2001:db8:4::e", ` +
+		`"dest_qp": 18, "qp": 34}, {"dst": "198.51.100.2", "dest_qp": 17, "qp": 34}, ` +
+		`{"dst": "2001:db8:4::e", "dest_qp": 19, "qp": 35}]`
+	const reaction = `, "reaction": {"line": 100000000000}`
+	stop := func(typ ppfc.Type) []byte { return ppfcFrom(t, switchAddr, packet(t, destQP(19)), typ) }
+	in := every(10*time.Microsecond,
+		fastCNPFrom(t, switchAddr, packet(t)),             // 0 µs: 17 of IPv6
+		fastCNPFrom(t, switchAddr, packet(t)),             // again
+		cnpFor(t, packet(t, ipv4), 34),                    // 20 µs: 17 of IPv4
+		fastCNPFrom(t, switchAddr, packet(t, destQP(20))), // nobody's
+		cnpFor(t, packet(t), 34),                          // 40 µs: 17 and 18
+		stop(ppfc.Stop), stop(ppfc.Hold), stop(ppfc.Resume),
+		ppfcFrom(t, switchAddr, packet(t, destQP(20)), ppfc.Stop), // about a port
+	)
+	rates := func(keys string) (all []any) {
+		lines, _, _ := rehearse(t, "sender", senderWith(acceptSwitch+flows+keys), in)
+		for _, l := range lines {
+			all = append(all, l["rate_bps"])
+		}
+		return all
+	}
+	// α is 1 and then 1·255/256 + 1/256 = 1 up to rounding: each cut is half, or some bits a second less.
+	want := []float64{50e9, 25e9, 50e9, -1, 12.5e9, 0, 0, 100e9, -1}
+	for name, keys := range map[string]string{"report": reaction, "shape": reaction + `, "act": "shape"`} {
+		got := rates(keys)
+		require.Len(t, got, len(want), name)
+		for i, rate := range got {
+			if want[i] < 0 {
+				require.Nil(t, rate, "%s %d", name, i)
+			} else {
+				require.InDelta(t, want[i], rate, 1000, "%s %d", name, i)
+			}
+		}
+	}
+	require.Equal(t, make([]any, len(want)), rates(``), "no reaction, no rates")
+
+	// With a window the second report of the first flow is the same news.
+	require.InDelta(t, 50e9, rates(reaction + `, "window": "15us"`)[1], 1000)
+	// By option 2 HPCC.
+	require.InDelta(t, 50e9, rates(`, "reaction": {"line": 100000000000, "rtt": "10us", "kind": "connectx"}`)[0], 100e6)
+}
+
+// What a flow has sent counts, as the capture has it: after 10 MB the rate rises, whatever the time.
+func TestSenderRatesByOctets(t *testing.T) {
+	data := packet(t, func(p *rocev2.Packet) { p.Payload = make([]byte, 9000-14-40-8-12-4) })
+	config := senderWith(acceptSwitch + senderPairs + `, "reaction": {"line": 100000000000, "timer": "1h"}`)
+	rate := func(packets int) any {
+		in := [][]byte{fastCNPFrom(t, switchAddr, packet(t))}
+		for range packets {
+			in = append(in, data)
+		}
+		in = append(in, ppfcFrom(t, switchAddr, packet(t), ppfc.Resume))
+		lines, _, _ := rehearse(t, "sender", config, every(0, in...))
+		return lines[len(lines)-1]["rate_bps"]
+	}
+	require.InDelta(t, 50e9, rate(1111), 1) // 9,999,000 octets
+	require.InDelta(t, 75e9, rate(1112), 1)
+}

@@ -23,14 +23,14 @@ self = ["2001:db8:ffff::5"]
 methods = [{ senders = "::/0", method = "fastcnp" }]
 [[role.switch]]
 enabled = false
-[role.sender]
+[role.receiver]
 install = "nft"
 `
 	in := every(0, packet(t))
 	want, out, _ := rehearse(t, "switch", switchWith(fastCNPForAll), in)
 	require.Equal(t, "sent", want[0]["action"])
 	_, err := roles.Read([]byte(agent), "switch[0]")
-	require.EqualError(t, err, "line 15: role.sender.install: is for the role border")
+	require.EqualError(t, err, "line 15: role.receiver.install: is for the role border or sender")
 	good := agent[:len(agent)-len("install = \"nft\"\n")]
 	got, same, _ := rehearse(t, "switch[0]", good, in)
 	want[0]["role"] = "switch[0]"

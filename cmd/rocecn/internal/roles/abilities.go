@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -24,6 +25,11 @@ type (
 	Learning interface{ Learns() bool }
 	// A Translating configuration is of a role that may make CNPs of other notifications.
 	Translating interface{ Translates() bool }
+	// A Shaping configuration may make the rates of flows real, and says of how many.
+	Shaping interface {
+		Shapes() bool
+		MaxFlows() int
+	}
 	// A Border configuration has rules for the kernel.
 	Border interface{ Rules() (filter.Border, error) }
 	// A SwitchInKernel and a TranslatorInKernel say what the kernel needs to play their role.
@@ -45,6 +51,11 @@ type (
 		Own() iter.Seq2[rocev2.FlowKey, uint32]
 		SetDevice([]DevicePair)
 	}
+	// A Rated role has rates of flows, nil for none. Counted says who tells what they have sent.
+	Rated interface {
+		Rates() *reaction.Table
+		Counted(byOthers bool)
+	}
 	// A Leveller is a role that goes by the levels of queues.
 	Leveller interface {
 		SetLevel(level uint8)
@@ -62,6 +73,7 @@ var (
 	_ Answering          = &switchConfig{}
 	_ Learning           = &ingressConfig{}
 	_ Translating        = &senderConfig{}
+	_ Shaping            = &senderConfig{}
 	_ Border             = &borderConfig{}
 	_ SwitchInKernel     = &switchConfig{}
 	_ TranslatorInKernel = &senderConfig{}
@@ -71,6 +83,7 @@ var (
 	_ Labelled = &ingressPE{}
 	_ Stopper  = &pauseRole{}
 	_ Owner    = &dataSender{}
+	_ Rated    = &dataSender{}
 	_ Leveller = &congestedSwitch{}
 	_ Noter    = &congestedSwitch{}
 )

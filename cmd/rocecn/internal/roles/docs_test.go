@@ -41,6 +41,11 @@ func TestDocumentedKeys(t *testing.T) {
 				own = append(own, "tunnel."+key)
 			}
 		}
+		if role == "sender" {
+			for _, key := range config.Keys(reactionConfig{}) {
+				own = append(own, "reaction."+key)
+			}
+		}
 		require.ElementsMatch(t, own, documentedKeys(sections[title], "key of `play`"), role)
 	}
 	for _, key := range append(config.Keys(ownRecord{}), config.Keys(ownSnapshot{})...) {

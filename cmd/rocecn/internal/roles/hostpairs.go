@@ -66,7 +66,12 @@ func (h *hostPairs) give(all []hostPair) error {
 		return err
 	}
 	for _, q := range all {
-		h.own[*q.QP], h.given[ownQP{*q.QP, q.Dst}] = true, true
+		h.given[ownQP{*q.QP, q.Dst}] = true
+		k := rocev2.FlowKey{Src: h.self6, Dst: q.Dst, DestQP: *q.DestQP}
+		if q.Dst.Is4() {
+			k.Src = h.self4
+		}
+		h.record(k, *q.QP)
 	}
 	return nil
 }
@@ -141,13 +146,17 @@ type DevicePair struct {
 type devicePairs struct {
 	byRemote map[uint32][]DevicePair // by the queue pair at the other end
 	remotes  map[uint32]netip.Addr   // by the host's own
+	// remoteQPs are the queue pairs there.
+	remoteQPs map[uint32]uint32
 }
 
 func newDevicePairs(all []DevicePair) *devicePairs {
-	d := &devicePairs{byRemote: map[uint32][]DevicePair{}, remotes: map[uint32]netip.Addr{}}
+	d := &devicePairs{
+		byRemote: map[uint32][]DevicePair{}, remotes: map[uint32]netip.Addr{}, remoteQPs: map[uint32]uint32{},
+	}
 	for _, p := range all[:min(len(all), maxLearned)] {
 		d.byRemote[p.RemoteQP] = append(d.byRemote[p.RemoteQP], p)
-		d.remotes[p.QP] = p.Remote
+		d.remotes[p.QP], d.remoteQPs[p.QP] = p.Remote, p.RemoteQP
 	}
 	return d
 }

@@ -117,6 +117,7 @@ func (c *senderConfig) Kernel() (k KernelTranslator, err error) {
 	}
 	if err := refuse(notInKernel, []given{
 		{"rate", c.Rate != rate{}}, {"per_source", c.PerSource != 0}, {"allow_tunnel", c.AllowTunnel},
+		{"reaction", c.Reaction != nil},
 	}); err != nil {
 		return k, err
 	}

@@ -17,6 +17,7 @@ type Verdict struct {
 	Again  bool          // reported before
 	State  string        // accepted PPFC: what the flow is now
 	Pause  time.Duration // and for how long
+	Rate   uint64        // accepted by the sender: bits a second that the flow goes on at; 0: it is stopped
 
 	Keys    Keys
 	Unasked bool // it is about what was sent of the role's own accord, and no frame
@@ -32,6 +33,7 @@ const (
 	Origin // and Again
 	State  // and Pause
 	Kind   // of what was accepted, which has no queue pair
+	Rate
 )
 
 // A Line is a Verdict as one JSON object. A key that does not apply is not there.
@@ -52,6 +54,7 @@ type Line struct {
 	Again   *bool      `json:"again,omitempty"`    // accepted by the sender: reported before
 	State   string     `json:"state,omitempty"`    // accepted PPFC: what the flow is now
 	PauseUS *uint32    `json:"pause_us,omitempty"` // accepted PPFC: for how long
+	RateBPS *uint64    `json:"rate_bps,omitempty"` // accepted by the sender: bits a second, 0 while stopped
 }
 
 // Line returns the line about a frame of this number and time.
@@ -79,6 +82,9 @@ func (v *Verdict) Line(role string, frame int, at time.Time) Line {
 	if v.Keys&State != 0 {
 		us := uint32(v.Pause / time.Microsecond)
 		l.State, l.PauseUS = v.State, &us
+	}
+	if v.Keys&Rate != 0 {
+		l.RateBPS = &v.Rate
 	}
 	if v.Keys&Kind != 0 {
 		l.Kind, l.QP = v.Message.String(), nil

@@ -69,8 +69,8 @@ type Agent struct {
 	Mode       string   `json:"mode"`       // switch, sender: who acts, agent, the default, or kernel
 	Limits     string   `json:"limits"`     // none: that nothing limits what it sends is meant
 	RDMA       string   `json:"rdma"`       // sender: the host's RDMA device, any for all, that has its queue pairs
-	Install    string   `json:"install"`    // border: nft, or none, the default
-	Interfaces []string `json:"interfaces"` // border: of nft
+	Install    string   `json:"install"`    // border: nft, sender: fq, or none, the default
+	Interfaces []string `json:"interfaces"` // border: of nft; sender: by which flows leave that are slowed down
 }
 
 // An Instance is one role of a file: [role.NAME], or one of [[role.NAME]].
@@ -135,8 +135,8 @@ func (i *Instance) decode() error {
 	}{
 		{"mode", i.Agent.Mode != "", []string{"switch", "sender"}},
 		{"rdma", i.Agent.RDMA != "", []string{"sender"}},
-		{"install", i.Agent.Install != "", []string{"border"}},
-		{"interfaces", i.Agent.Interfaces != nil, []string{"border"}},
+		{"install", i.Agent.Install != "", []string{"border", "sender"}},
+		{"interfaces", i.Agent.Interfaces != nil, []string{"border", "sender"}},
 	} {
 		if key.given && !slices.Contains(key.roles, i.Role) {
 			return i.At(config.Wrong(key.name, "is for the role %s", strings.Join(key.roles, " or ")))

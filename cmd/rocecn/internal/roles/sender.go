@@ -5,11 +5,13 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -29,6 +31,9 @@ type senderConfig struct {
 	AllowTunnel bool          `json:"allow_tunnel"`
 	Receivers   *bool         `json:"receivers"` // whether Fast CNPs of receivers count; absent: they do
 	As          string        `json:"as"`        // what becomes of a notification: log, the default, or cnp
+
+	Act      string          `json:"act"`      // what becomes of rates: report, the default, or shape
+	Reaction *reactionConfig `json:"reaction"` // absent: there are no rates
 }
 
 // Apply is that of [Config].
@@ -38,6 +43,13 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 		return nil, err
 	}
 	if err := word("as", c.As, "log", "cnp"); err != nil {
+		return nil, err
+	}
+	if err := c.checkAct(); err != nil {
+		return nil, err
+	}
+	rates, err := c.Reaction.table()
+	if err != nil {
 		return nil, err
 	}
 	cfg := sender.Config{
@@ -61,8 +73,30 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	}
 	cfg.QPs = pairs
 	pairs.device = before.pairs.device
-	s := &dataSender{Sender: before.Sender, pairs: pairs, translates: c.As == "cnp"}
-	return s, pairs.use(before.pairs.pairs, func() error { return apply(&s.Sender, sender.New, cfg) })
+	s := &dataSender{
+		Sender: before.Sender, pairs: pairs, translates: c.As == "cnp", counted: before.counted && c.Shapes(),
+	}
+	return s, pairs.use(before.pairs.pairs, func() error {
+		err := apply(&s.Sender, sender.New, cfg)
+		if err == nil && c.Enabled && rates.Enabled {
+			err = apply(&before.rates, reaction.NewTable, rates)
+			s.rates = before.rates
+		}
+		return err
+	})
+}
+
+// checkAct refuses what does not go together with rates.
+func (c *senderConfig) checkAct() error {
+	switch err := word("act", c.Act, "report", "shape"); {
+	case err != nil:
+		return err
+	case c.Act == "shape" && c.Reaction == nil:
+		return config.Wrong("reaction", `missing: how flows slow down, for act = "shape"`)
+	case c.Act == "shape" && c.As == "cnp":
+		return config.Wrong("act", `shape slows flows of this host down, as = "cnp" tells another one to: one of them`)
+	}
+	return nil
 }
 
 // Translates says whether it sends CNPs to the host behind it.
@@ -77,20 +111,24 @@ func (c *senderConfig) Limited() bool {
 type dataSender struct {
 	*sender.Sender
 	pairs      *hostPairs
-	translates bool // it stands in front of a host that only knows CNPs
+	translates bool            // it stands in front of a host that only knows CNPs
+	rates      *reaction.Table // nil: none
+	counted    bool            // somebody else tells what flows have sent
+	packet     rocev2.Packet
 }
 
 // Play takes notifications, and says by a CNP what the host does not understand.
 func (s *dataSender) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	out, d := s.Receive(out, f, 0, now)
 	v := Verdict{Decision: d.Decision}
+	s.react(&v, &d, f, now)
 	if d.Action != node.Accepted {
 		return out, v
 	}
-	v.Origin, v.Again, v.Keys = d.Origin, d.Again, Origin
+	v.Origin, v.Again, v.Keys = d.Origin, d.Again, v.Keys|Origin
 	slower := !d.Again
 	if d.Message == message.PPFC {
-		v.State, v.Pause, v.Keys = states[d.Pause.Type], d.Pause.Pause, Origin|State
+		v.State, v.Pause, v.Keys = states[d.Pause.Type], d.Pause.Pause, v.Keys|State
 		if slower = d.Pause.Type == ppfc.Stop; d.Pause.Type == ppfc.Resume {
 			v.Pause = 0
 		}

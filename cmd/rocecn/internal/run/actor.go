@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -24,6 +25,8 @@ type actor struct {
 	leveller roles.Leveller          // the role, if it is one
 	queued   bool                    // its queues were not empty
 	device   chan []roles.DevicePair // what the RDMA device says; another one with each start
+	rates    *reaction.Table         // of the role; nil: none
+	inKernel bool                    // the kernel plays the role, or slows flows down for it
 
 	frames int
 	now    time.Time   // of this host
@@ -43,12 +46,17 @@ type counts struct {
 	silent   atomic.Uint64                   // decisions that were not logged
 	sizes    [sizes]atomic.Int64             // of its tables
 	latency  prometheus.Histogram
+	rated    atomic.Pointer[reaction.TableStats] // nil: no rates
 }
 
 // play gives the actor its role.
 func (a *actor) play(r roles.Role) {
 	a.Role, a.Say = r, a.say
 	a.leveller, _ = r.(roles.Leveller)
+	a.rates = nil
+	if rated, ok := r.(roles.Rated); ok {
+		a.rates = rated.Rates()
+	}
 }
 
 // show shows a packet to the role.
@@ -156,6 +164,15 @@ const (
 
 // measure takes note of how large the role's tables are.
 func (a *actor) measure(now time.Time) {
+	if a.rates != nil {
+		if a.live {
+			a.rates.Look(now)
+		}
+		stats := a.rates.Stats()
+		a.rated.Store(&stats)
+	} else {
+		a.rated.Store(nil)
+	}
 	if e, ok := a.Role.(roles.Expirer); ok && a.live {
 		e.Expire(now)
 	}
@@ -210,6 +227,9 @@ func (a *actor) log(v *roles.Verdict) {
 	}
 	if l.QP != nil {
 		attrs = append(attrs, slog.Uint64("qp", uint64(*l.QP)))
+	}
+	if l.RateBPS != nil {
+		attrs = append(attrs, slog.Uint64("rate_bps", *l.RateBPS))
 	}
 	if l.Label != nil {
 		attrs = append(attrs, slog.Uint64("label", uint64(*l.Label)))

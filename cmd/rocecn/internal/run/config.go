@@ -20,7 +20,7 @@ type file struct {
 	sources map[string]*sourceEntry
 	sinks   map[string]*sinkEntry
 	roles   []*roles.Instance       // those that are on
-	kernels map[string]kernelConfig // by the names of roles whose mode is kernel
+	kernels map[string]kernelConfig // by the names of roles that it plays, or slows flows down for
 	octets  []byte
 }
 
@@ -259,10 +259,18 @@ func (f *file) checkRole(r *roles.Instance) error {
 		return config.Wrong("mode", "%q is neither agent nor kernel", a.Mode)
 	case len(a.Sources) == 0:
 		return config.Wrong("sources", "an enabled role needs one at least")
+	case r.Role == "sender" && checkShaping(r) != nil:
+		return checkShaping(r)
 	case a.Mode == "kernel":
 		c, err := f.kernelConfig(r)
 		f.kernels[r.Name] = c
 		return err
+	case shapes(r):
+		c, err := f.kernelShaper(r)
+		if err != nil {
+			return err
+		}
+		f.kernels[r.Name] = c
 	}
 	if r.Role == "switch" {
 		for i, name := range a.Sources {
@@ -336,6 +344,9 @@ func (f *file) limited(r *roles.Instance) bool {
 func (f *file) queueWarnings() (all []string) {
 	said := map[string]bool{}
 	for _, r := range f.roles {
+		if c, ok := f.kernels[r.Name].is.(*kernelShaper); ok {
+			all = append(all, c.warnings(r.Name)...)
+		}
 		for _, name := range r.Agent.Sources {
 			q, ok := f.sources[name].is.(*qdiscSource)
 			if !ok {

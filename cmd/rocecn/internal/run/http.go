@@ -182,6 +182,7 @@ func (s *server) metrics() []byte {
 	ofSize("rocecn_ingress_flows", "Flows that have a label.", "ingress", flowsSize)
 	ofSize("rocecn_ingress_labels_free", "Flows more that could have a label now.", "ingress", freeSize)
 	ofSize("rocecn_pause_stopped", "Flows and ports that do not run: stopped, held or alarmed.", "pause", stoppedSize)
+	s.rateMetrics(&t)
 	t.Histograms("rocecn_latency_seconds", "From the time stamp of a packet until its answer was sent.")
 	for _, a := range s.actors {
 		t.Histogram(&a.latency, "role", a.instance.Name)

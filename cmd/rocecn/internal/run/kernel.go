@@ -110,6 +110,14 @@ func (f *file) ofAgent(a *roles.Agent) []string {
 		func(name string) bool { return f.isOfKernel(a, name) })
 }
 
+// key returns the key of the role that asks for it.
+func (c *kernelConfig) key() string {
+	if _, ok := c.is.(*kernelShaper); ok {
+		return "act"
+	}
+	return "mode"
+}
+
 // kernelConfig returns what a role whose mode is kernel goes by.
 func (f *file) kernelConfig(r *roles.Instance) (c kernelConfig, err error) {
 	for i, name := range r.Agent.Sources {
@@ -143,6 +151,9 @@ func (f *file) kernelSummary(r *roles.Instance) string {
 	c, ok := f.kernels[r.Name]
 	if !ok {
 		return ""
+	}
+	if c, ok := c.is.(*kernelShaper); ok {
+		return fmt.Sprintf("role.%s: the kernel %s\n", r.Name, c.summary())
 	}
 	what := "answers at "
 	if _, ok := c.is.(*kernelTranslator); ok {
@@ -272,7 +283,10 @@ func (k *kernelRole) counts() (sum kernelCounts) {
 func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
 	for _, r := range f.roles {
 		switch {
-		case r.Agent.Mode != "kernel":
+		case r.Agent.Mode != "kernel" && !shapes(r):
+			continue
+		case s.dry && shapes(r):
+			s.log.Warn(`act "shape" only says the rates in a rehearsal`, "role", r.Name)
 			continue
 		case s.dry:
 			s.log.Warn(`mode "kernel" decides nothing in a rehearsal: mode "agent" does`, "role", r.Name)
@@ -296,7 +310,7 @@ func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
 		}
 		if err := k.open(); err != nil {
 			s.restoreKernels(all)
-			return nil, fmt.Errorf("role.%s.mode: %w", k.name, err)
+			return nil, fmt.Errorf("role.%s.%s: %w", k.name, k.config.key(), err)
 		}
 		s.warnOf(k)
 	}
@@ -378,7 +392,7 @@ func (s *server) tickKernel(k *kernelRole, now time.Time) {
 
 // withKernel calls f with the program that the kernel plays the actor's role by, if it is open.
 func (a *actor) withKernel(f func(kernelProgram)) {
-	if a.instance.Agent.Mode != "kernel" {
+	if !a.inKernel {
 		return
 	}
 	a.server.mu.RLock()
@@ -401,6 +415,9 @@ func (s *server) warnOf(k *kernelRole) {
 func (s *server) kernelPorts(f func(p kernelPort, up bool)) {
 	for _, k := range s.kernels {
 		for i, p := range k.config.ports {
+			if p.source == "" { // flows only leave there
+				continue
+			}
 			f(p, k.program != nil && k.numbers[i] != 0)
 		}
 	}
@@ -451,6 +468,9 @@ func (s *server) counted(a *actor, c node.Count) uint64 {
 // kernelSinks calls f with what became of the packets that the kernel sent.
 func (s *server) kernelSinks(f func(role string, n *kernelCounts)) {
 	for _, k := range s.kernels {
+		if _, ok := k.config.is.(*kernelShaper); ok {
+			continue
+		}
 		n := k.counts()
 		f(k.name, &n)
 	}

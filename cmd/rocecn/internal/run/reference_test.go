@@ -47,6 +47,7 @@ func TestReferenceHasDefaults(t *testing.T) {
 	}
 	// Roles that are off: with what the file says and without it they are the same.
 	require.Equal(t, []string{"agent"}, regexp.MustCompile(`\nmode = "(.*?)"`).FindStringSubmatch(reference)[1:])
+	require.Equal(t, []string{"report"}, regexp.MustCompile(`\nact = "(.*?)"`).FindStringSubmatch(reference)[1:])
 }
 
 // All keys are in it, those of roles that docs/roles.md explains apart; and with the
@@ -113,7 +114,7 @@ func TestDocuments(t *testing.T) {
 	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "running.md"))
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(octets, -1)
-	require.Len(t, blocks, 10)
+	require.Len(t, blocks, 11)
 	for _, b := range blocks {
 		f, err := parse(b[1])
 		require.NoError(t, err, "%s", b[1])

@@ -274,12 +274,16 @@ func (f *file) tryAll(ctx context.Context) error {
 		}
 		if c, ok := f.kernels[r.Name]; ok {
 			for i, number := range numbers(c.names()) {
-				if p := c.ports[i]; number == 0 {
-					all = append(all, fmt.Errorf("source.%s: %s: %w", p.source, p.name, netio.ErrNoInterface))
+				of := "source." + c.ports[i].source
+				if shapes(r) {
+					of = "role." + r.Name
+				}
+				if number == 0 {
+					all = append(all, fmt.Errorf("%s: %s: %w", of, c.ports[i].name, netio.ErrNoInterface))
 				}
 			}
 			if err := c.is.try(); err != nil {
-				all = append(all, fmt.Errorf("role.%s.mode: %w", r.Name, err))
+				all = append(all, fmt.Errorf("role.%s.%s: %w", r.Name, c.key(), err))
 			}
 		}
 	}
@@ -307,10 +311,11 @@ func (f *file) summary() string {
 		}
 	})
 	for _, r := range f.roles {
-		if r.Agent.Install == "nft" || r.Agent.Mode == "kernel" {
+		_, inKernel := f.kernels[r.Name]
+		if r.Agent.Install == "nft" || inKernel {
 			needs["CAP_NET_ADMIN"] = true
 		}
-		if r.Agent.Mode == "kernel" {
+		if inKernel {
 			needs["CAP_BPF"] = true
 		}
 		if r.Agent.Mode == "kernel" && r.Role == "switch" {

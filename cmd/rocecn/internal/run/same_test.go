@@ -44,6 +44,7 @@ qps = [{ dst = "2001:db8:4::e", dest_qp = 17, qp = 33 }]
 learn = true
 window = "1s"
 as = "cnp"
+reaction = { line = 1_000_000_000, timer = "1ms" }
 `,
 	"proxy": `
 self = ["2001:db8:ffff::9", "198.51.100.9"]

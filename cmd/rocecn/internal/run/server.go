@@ -123,6 +123,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	for _, c := range changes {
 		a := c.actor
 		a.instance, a.live = c.in, false
+		_, a.inKernel = f.kernels[c.in.Name]
 		a.play(c.role)
 		s.actors = append(s.actors, a)
 		s.outlet(a, oldLimits)
@@ -342,6 +343,14 @@ func (s *server) waitsFor() string {
 	for _, a := range s.actors {
 		if a.out != nil && !a.out.up.Load() {
 			return "sink." + a.out.entry.name
+		}
+	}
+	for _, k := range s.kernels {
+		if _, ok := k.config.is.(*kernelShaper); !ok {
+			continue
+		}
+		if i := slices.Index(k.numbers, 0); i >= 0 || k.program == nil {
+			return fmt.Sprintf("role.%s: %s", k.name, k.config.names()[max(i, 0)])
 		}
 	}
 	what := ""

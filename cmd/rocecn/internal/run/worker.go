@@ -131,7 +131,7 @@ func (w *worker) run(ctx context.Context) {
 // serve shows packets to the roles until another set of sources is open, or none.
 func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
 	for !w.halt.Load() {
-		i, packets, err := poll.Next(every)
+		i, packets, err := poll.Next(w.pause(time.Now()))
 		now := time.Now()
 		switch {
 		case err == io.EOF:
@@ -147,6 +147,9 @@ func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
 			return
 		case len(packets) > 0:
 			w.take(open[i], packets, now)
+		}
+		for _, a := range w.actors {
+			a.pace(now)
 		}
 		if now.Sub(w.ticked) >= every && (w.tick(now) || w.err != nil) {
 			return

@@ -105,6 +105,27 @@ func waitsIn(of discipline, all []discipline) bool {
 	return below > 0
 }
 
+// TryFQ says why InstallFQ would refuse. That the kernel may have no fq it cannot know.
+func TryFQ(name string) error {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return netio.ErrNoInterface
+	}
+	all, err := disciplines(i.Index)
+	if err != nil {
+		return fmt.Errorf("shape: %w", err)
+	}
+	return chosen(name, rootOf(all), all)
+}
+
+// chosen returns an error where somebody has chosen a qdisc that is not fq.
+func chosen(name string, of discipline, all []discipline) error {
+	if waitsIn(of, all) || of.handle == 0 {
+		return nil
+	}
+	return fmt.Errorf("shape: %s: somebody has chosen qdisc %s: remove it, or put fq in its place", name, of.kind)
+}
+
 // InstallFQ makes fq the root of an interface where nobody has chosen another qdisc. remove takes it away again, and
 // the kernel puts in its place what it gives to interfaces by default. Where there is fq already nothing is done, but
 // one that a process has left behind that crashed is taken over. It needs CAP_NET_ADMIN.
@@ -122,8 +143,7 @@ func InstallFQ(name string) (remove func() error, err error) {
 	case waitsIn(of, all):
 		return func() error { return nil }, nil
 	case of.handle != 0:
-		return nil, fmt.Errorf("shape: %s: somebody has chosen qdisc %s: remove it, or put fq in its place",
-			name, of.kind)
+		return nil, chosen(name, of, all)
 	default:
 		b := netlink.AppendAttribute(message(i.Index, ours, root), qdiscKind, []byte("fq\x00")...)
 		if err := request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, b); err != nil {

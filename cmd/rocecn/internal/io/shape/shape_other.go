@@ -19,6 +19,9 @@ func Try(Config) error { return errors.ErrUnsupported }
 // CheckFQ returns errors.ErrUnsupported.
 func CheckFQ(string) (root string, waits bool, err error) { return "", false, errors.ErrUnsupported }
 
+// TryFQ returns errors.ErrUnsupported.
+func TryFQ(string) error { return errors.ErrUnsupported }
+
 // InstallFQ returns errors.ErrUnsupported.
 func InstallFQ(string) (remove func() error, err error) { return nil, errors.ErrUnsupported }
 

@@ -1,0 +1,179 @@
+package roles
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// reactionConfig says how flows that are notified slow down. Rates are in bits a second.
+type reactionConfig struct {
+	Kind      string        `json:"kind"`      // paper, the default, or connectx
+	Line      uint64        `json:"line"`      // of the port
+	Min       uint64        `json:"min"`       // 0: 1 Mbit/s
+	Additive  uint64        `json:"additive"`  // 0, as of timer: what the kind has
+	Hyper     *uint64       `json:"hyper"`     // absent: what the kind has
+	Timer     time.Duration `json:"timer"`     // of increase
+	RTT       time.Duration `json:"rtt"`       // of HPCC, for Fast CNPs with a trace; 0: DCQCN hears them as well
+	Bandwidth uint64        `json:"bandwidth"` // of each port in a trace; 0: line
+	MaxFlows  int           `json:"max_flows"` // 0: 1,024
+	Idle      time.Duration `json:"idle"`      // 0: 10 s
+	MaxPause  time.Duration `json:"max_pause"` // 0: as long as a PPFC asks for
+}
+
+// minRate is the least rate of a flow, and maxFlows how many there may be.
+const (
+	minRate  = 1000
+	maxFlows = 1 << 16
+)
+
+// table returns what the reaction points are made of, one that is off where none is asked for.
+func (c *reactionConfig) table() (t reaction.TableConfig, err error) {
+	if c == nil {
+		return t, nil
+	}
+	if err := word("reaction.kind", c.Kind, "paper", "connectx"); err != nil {
+		return t, err
+	}
+	t = reaction.TableConfig{
+		Enabled: true, DCQCN: reaction.PaperDCQCN(c.Line),
+		Bandwidth: c.Bandwidth, MaxFlows: c.MaxFlows, Idle: c.Idle, MaxPause: c.MaxPause,
+	}
+	if c.Kind == "connectx" {
+		t.DCQCN = reaction.ConnectX(c.Line)
+	}
+	if c.RTT != 0 {
+		t.HPCC = reaction.PaperHPCC(c.Line, c.RTT)
+	}
+	if c.Min != 0 {
+		t.DCQCN.Min, t.HPCC.Min = c.Min, c.Min
+	}
+	if c.Additive != 0 {
+		t.DCQCN.Additive, t.HPCC.RAI = c.Additive, c.Additive
+	}
+	if c.Hyper != nil {
+		t.DCQCN.Hyper = *c.Hyper
+	}
+	if c.Timer != 0 {
+		t.DCQCN.Timer = c.Timer
+	}
+	switch {
+	case c.Min != 0 && c.Min < minRate:
+		return t, config.Wrong("reaction.min", "%d: from %d bits a second on", c.Min, minRate)
+	case c.MaxFlows < 0 || c.MaxFlows > maxFlows:
+		return t, config.Wrong("reaction.max_flows", "%d: up to %d", c.MaxFlows, maxFlows)
+	}
+	_, err = reaction.NewTable(t)
+	var wrong *reaction.ConfigError
+	if errors.As(err, &wrong) {
+		return t, config.Wrong(config.Join("reaction", reactionKeys[wrong.Key]), "%s", wrong.Want)
+	}
+	return t, err
+}
+
+// reactionKeys are the keys by what package reaction calls them.
+var reactionKeys = map[string]string{
+	"DCQCN.Line": "line", "HPCC.Line": "line", "Line": "line", "Min": "min", "Additive": "additive", "RAI": "additive",
+	"Hyper": "hyper", "Timer": "timer", "BaseRTT": "rtt", "Bandwidth": "bandwidth", "Idle": "idle",
+	"MaxPause": "max_pause",
+}
+
+// react tells the reaction points what the sender has decided, and adds to the verdict what comes of it.
+func (s *dataSender) react(v *Verdict, d *sender.Decision, f *rocev2.Frame, now time.Time) {
+	switch {
+	case s.rates == nil:
+		return
+	case d.Action != node.Accepted:
+		s.count(d, f, now)
+		return
+	case !d.KnownQP: // a PPFC about a port
+		return
+	}
+	var all [maxTo]uint32
+	flow, to := reaction.FlowID{Dst: d.Flow.Dst}, append(all[:0], d.Flow.DestQP)
+	if d.Message == message.CNP { // which names the queue pair, and comes from where that sends to
+		flow.Dst, to = d.From, s.pairs.to(all[:0], d.SrcQP, d.From, now)
+	}
+	rate := s.rates.Line()
+	for _, flow.DestQP = range to {
+		s.rates.Hear(d, flow, now)
+		order := s.rates.Now(flow, now)
+		if order.Stop > 0 {
+			order.Rate = 0
+		}
+		rate = min(rate, order.Rate)
+		v.Keys |= Rate
+	}
+	v.Rate = rate
+}
+
+// count tells the reaction points of a packet that the host has sent, unless the kernel counts them.
+func (s *dataSender) count(d *sender.Decision, f *rocev2.Frame, now time.Time) {
+	if _, any := s.rates.Next(now); !any || s.counted || d.Packet != message.Data || f.PacketCut(&s.packet) != nil {
+		return
+	}
+	if p := &s.packet; p.Src == s.pairs.self4 || p.Src == s.pairs.self6 {
+		headers := ethernet + 40
+		if p.Src.Is4() {
+			headers = ethernet + 20
+		}
+		s.rates.Sent(reaction.FlowID{Dst: p.Dst, DestQP: p.BTH.DestQP}, uint64(headers+int(p.Length)), now)
+	}
+}
+
+const ethernet = 14 // octets of a header
+
+// Rates returns the reaction points of the host's flows, nil where there are none.
+func (s *dataSender) Rates() *reaction.Table { return s.rates }
+
+// Counted says whether others tell the reaction points what flows have sent. Else the packets do that the role sees.
+func (s *dataSender) Counted(byOthers bool) { s.counted = byOthers }
+
+// Shapes says whether the rates are made real.
+func (c *senderConfig) Shapes() bool { return c.Enabled && c.Act == "shape" }
+
+// MaxFlows returns how many flows have a rate of their own.
+func (c *senderConfig) MaxFlows() int {
+	if c.Reaction == nil || c.Reaction.MaxFlows == 0 {
+		return 1024
+	}
+	return c.Reaction.MaxFlows
+}
+
+// maxTo is how many flows of one queue pair to one destination slow down by one CNP: of datagrams there may be several.
+const maxTo = 5
+
+// to appends the queue pairs at dst that one of the host's sends to, as far as is known: those that were learned last.
+func (h *hostPairs) to(all []uint32, qp uint32, dst netip.Addr, now time.Time) []uint32 {
+	add := func(destQP uint32) {
+		for _, there := range all {
+			if there == destQP {
+				return
+			}
+		}
+		all = append(all, destQP)
+	}
+	if h.device != nil {
+		if remote, ok := h.device.remotes[qp]; ok && (remote == dst || !remote.IsValid()) {
+			add(h.device.remoteQPs[qp])
+		}
+	}
+	k := rocev2.FlowKey{Src: h.self6, Dst: dst}
+	if dst.Is4() {
+		k.Src = h.self4
+	}
+	for _, k.DestQP = range h.learned[ownQP{qp, dst}] {
+		if pair, err := h.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil && pair.SrcQP == qp {
+			add(k.DestQP)
+		}
+	}
+	return all
+}

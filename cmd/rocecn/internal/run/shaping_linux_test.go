@@ -1,0 +1,292 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/shape"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// theShaper is the sender's host. Its rates stay where a cut leaves them.
+const theShaper = `
+[source.traffic]
+type = "packet"
+interfaces = ["a0"]
+filter = "rocev2"
+[role.sender]
+enabled = true
+act = "shape"
+interfaces = ["a0"]
+sources = ["traffic"]
+self = ["2001:db8:1::a"]
+accept = ["2001:db8:2::c/128"]
+qps = [{ dst = "2001:db8:2::b", dest_qp = 17, qp = 34 }, { dst = "2001:db8:2::b", dest_qp = 18, qp = 35 }]
+reaction = { line = 8_000_000_000, timer = "1h" }
+`
+
+// egressOf returns the programs at egress of an interface of a host, by their numbers and filters.
+func egressOf(t *testing.T, h *wiretest.Host, name string) (ids []ebpf.ProgramID) {
+	t.Helper()
+	h.Do(t, func() error {
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		now, err := link.QueryPrograms(link.QueryOptions{Target: i.Index, Attach: ebpf.AttachTCXEgress})
+		if err != nil {
+			return nil // Linux has no TCX
+		}
+		for _, p := range now.Programs {
+			ids = append(ids, p.ID)
+		}
+		return nil
+	})
+	if strings.Contains(h.Run(t, "", "tc", "filter", "show", "dev", name, "egress"), "rocecn") {
+		ids = append(ids, 0)
+	}
+	return ids
+}
+
+// Flows of a host slow down as they are notified: each by itself, all of their packets arrive, a reload keeps rates,
+// and nothing stays behind.
+func TestShape(t *testing.T) {
+	a, _, b, _ := network(t)
+	agent := start(t, a, theShaper)
+	require.Len(t, egressOf(t, a, "a0"), 1)
+	require.Contains(t, agent.log(), "role.sender: a0: its qdisc is noqueue, and only fq keeps packets")
+	var arrives *netio.Packets
+	b.Do(t, func() (err error) {
+		arrives, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In})
+		return err
+	})
+	defer arrives.Close()
+	out, core := raw(t, a), raw(t, b)
+	const line = 8e9
+	agent.awaits(t, line, "rocecn_rate_least_bps")
+	require.Zero(t, agent.metric("rocecn_rate_flows"))
+
+	// A Fast CNP halves the rate of one queue pair.
+	sends(t, core, fast(t, datagram(t, 17)))
+	agent.awaits(t, line/2, "rocecn_rate_least_bps")
+	agent.awaits(t, 1, "rocecn_rate_slowed")
+	require.EqualValues(t, 1, agent.metric("rocecn_rate_cuts_total"))
+	require.Contains(t, agent.log(), "rate_bps=4000000000")
+	const n = 100
+	both := func() {
+		t.Helper()
+		for range n {
+			sends(t, out, datagram(t, 17), datagram(t, 18))
+		}
+		count := map[uint32]int{}
+		decoded(t, arrives, func(p *rocev2.Packet) bool {
+			count[p.BTH.DestQP]++
+			return count[17] == n && count[18] == n
+		})
+	}
+	both()
+	agent.awaits(t, n, "rocecn_shaped_packets_total")
+
+	// A CNP of the receiver is about the other one, and one of a stranger about nothing.
+	message := cnp.New(35, 0xFFFF)
+	ours, err := message.AppendPacket(nil, receiver, sender, rocev2.Carriage{HopLimit: 64})
+	require.NoError(t, err)
+	forged, err := message.AppendPacket(nil, ip("2001:db8:2::d"), sender, rocev2.Carriage{HopLimit: 64})
+	require.NoError(t, err)
+	sends(t, core, forged)
+	agent.awaits(t, 1, "rocecn_role_refused_total")
+	require.EqualValues(t, 1, agent.metric("rocecn_rate_slowed"))
+	sends(t, core, ours)
+	agent.awaits(t, 2, "rocecn_rate_slowed")
+	both()
+	agent.awaits(t, 3*n, "rocecn_shaped_packets_total")
+
+	// A stop ends by itself, and by a resume.
+	var about rocev2.Packet
+	require.NoError(t, about.DecodeIP(datagram(t, 17)))
+	for _, asks := range []ppfc.Extension{
+		{Type: ppfc.Stop, Pause: ppfc.MaxPause}, {Type: ppfc.Resume}, {Type: ppfc.Stop, Pause: time.Millisecond},
+	} {
+		notification, err := ppfc.AppendFor(nil, &about, node6, asks, ppfc.Config{})
+		require.NoError(t, err)
+		sends(t, core, notification)
+	}
+	agent.awaits(t, 2, "rocecn_rate_stops_total")
+	both()
+
+	// Rates stay, and so does the program, where nothing about it is another.
+	before := egressOf(t, a, "a0")
+	agent.reload(t, theShaper+"window = \"1ms\"\n")
+	wiretest.Await(t, "the reload", func() bool { return strings.Contains(agent.log(), "msg=reloaded") })
+	require.Equal(t, before, egressOf(t, a, "a0"))
+	require.EqualValues(t, line/2, agent.metric("rocecn_rate_least_bps"))
+	was := agent.metric("rocecn_shaped_packets_total")
+	both()
+	agent.awaits(t, was+2*n, "rocecn_shaped_packets_total")
+
+	// To report leaves flows alone, and knows the rates all the same; to shape again slows them down at once.
+	report := strings.NewReplacer(`"shape"`, `"report"`, "interfaces = [\"a0\"]\nsources", "sources").Replace(theShaper)
+	agent.reload(t, report)
+	wiretest.Await(t, "it is gone", func() bool { return len(egressOf(t, a, "a0")) == 0 })
+	both()
+	require.Zero(t, agent.metric("rocecn_shaped_packets_total"))
+	agent.awaits(t, line/2, "rocecn_rate_least_bps")
+	agent.reload(t, theShaper)
+	wiretest.Await(t, "it is there again", func() bool { return len(egressOf(t, a, "a0")) == 1 })
+	wiretest.Await(t, "orders are told again", func() bool {
+		both()
+		return agent.metric("rocecn_shaped_packets_total") > 0
+	})
+
+	// Its interface goes and comes.
+	agent.reload(t, strings.Replace(theShaper, `interfaces = ["a0"]
+sources`, `interfaces = ["later"]
+sources`, 1))
+	wiretest.Await(t, "it is not ready", func() bool {
+		return strings.Contains(agent.get("/readyz"), "not ready: role.sender: later")
+	})
+	require.Empty(t, egressOf(t, a, "a0"))
+	a.Run(t, "", "ip", "link", "add", "later", "type", "veth", "peer", "name", "other")
+	wiretest.Await(t, "it is there", func() bool { return len(egressOf(t, a, "later")) == 1 })
+	agent.terminate(t)
+	require.Empty(t, egressOf(t, a, "later"))
+}
+
+// An agent that is killed leaves nothing behind: the kernel takes the program away with it.
+func TestShapeKilled(t *testing.T) {
+	a, _, _, _ := network(t)
+	agent := start(t, a, theShaper)
+	ids := egressOf(t, a, "a0")
+	require.Len(t, ids, 1)
+	require.NoError(t, agent.Process.Kill())
+	<-agent.ended
+	if ids[0] == 0 { // before Linux 6.6 a filter stays, whose orders end; the next agent takes its place
+		agent = start(t, a, theShaper)
+		require.Len(t, egressOf(t, a, "a0"), 1)
+		agent.terminate(t)
+	}
+	wiretest.Await(t, "it is gone", func() bool { return len(egressOf(t, a, "a0")) == 0 })
+}
+
+// check says what is missing, and changes nothing; a qdisc that somebody has chosen stands in the way of fq.
+func TestShapeTried(t *testing.T) {
+	a, _, _, _ := network(t)
+	a.Run(t, "", "tc", "qdisc", "add", "dev", "a0", "root", "handle", "7:", "tbf",
+		"rate", "1gbit", "burst", "10k", "limit", "10k")
+	check := func(config string) (status int, said string) {
+		var out, stderr bytes.Buffer
+		a.Do(t, func() error {
+			args := []string{"-config", written(t, "agent.toml", config), "-system"}
+			status = Check(t.Context(), args, nil, &out, &stderr)
+			return nil
+		})
+		return status, out.String() + stderr.String()
+	}
+	status, said := check(theShaper)
+	require.Zero(t, status)
+	require.Contains(t, said, "warning: role.sender: a0: its qdisc is tbf, and only fq keeps packets until their time")
+	require.Contains(t, said, "role.sender: the kernel slows flows down that leave by a0\n")
+	require.Contains(t, said, "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
+	installs := strings.Replace(theShaper, `act =`, "install = \"fq\"\nact =", 1)
+	status, said = check(installs)
+	require.Equal(t, 1, status)
+	require.Contains(t, said, "role.sender.act: shape: a0: somebody has chosen qdisc tbf: remove it, or put fq")
+	const at = "interfaces = [\"a0\"]\nsources"
+	status, said = check(strings.Replace(theShaper, at, strings.Replace(at, "a0", "a7", 1), 1))
+	require.Equal(t, 1, status)
+	require.Contains(t, said, "role.sender: a7: "+netio.ErrNoInterface.Error())
+	require.Empty(t, egressOf(t, a, "a0"))
+
+	// The agent does not start, and leaves nothing behind.
+	self, err := os.Executable()
+	require.NoError(t, err)
+	agent := startAs(t, a, written(t, "agent.toml", installs), self)
+	require.Error(t, <-agent.ended)
+	require.Contains(t, agent.log(), "somebody has chosen qdisc tbf")
+	require.Empty(t, egressOf(t, a, "a0"))
+}
+
+// The capabilities that check says are enough, as nobody.
+func TestShapeCapabilities(t *testing.T) {
+	setpriv := wiretest.Tool(t, "setpriv")
+	a, _, b, _ := network(t)
+	dir, err := os.MkdirTemp("", "agent")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program, config := filepath.Join(dir, "rocecn"), filepath.Join(dir, "agent.toml")
+	require.NoError(t, os.WriteFile(program, octetsOf(t, self), 0o755))
+	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+theShaper), 0o644))
+	agent := startAs(t, a, config, setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
+		"--bounding-set=-all,+bpf,+net_admin,+net_raw", "--inh-caps=+bpf,+net_admin,+net_raw",
+		"--ambient-caps=+bpf,+net_admin,+net_raw", program)
+	wiretest.Await(t, "the agent is ready", func() bool { return strings.Contains(agent.log(), "msg=ready") })
+	sends(t, raw(t, b), fast(t, datagram(t, 17)))
+	agent.awaits(t, 1, "rocecn_rate_slowed")
+	sends(t, raw(t, a), datagram(t, 17))
+	agent.awaits(t, 1, "rocecn_shaped_packets_total")
+	agent.terminate(t)
+}
+
+// fq comes and goes with the agent, stays when that is killed, and is taken over by the next one. Where the kernel has
+// none, the agent says so and does not start.
+func TestShapeInstalls(t *testing.T) {
+	a, _, b, _ := network(t)
+	installs := strings.Replace(theShaper, `act =`, "install = \"fq\"\nact =", 1)
+	root := func() (kind string) {
+		a.Do(t, func() (err error) {
+			kind, _, err = shape.CheckFQ("a0")
+			return err
+		})
+		return kind
+	}
+	err := a.Try(func() error {
+		remove, err := shape.InstallFQ("a0")
+		if err != nil {
+			return err
+		}
+		return remove()
+	})
+	require.Equal(t, "noqueue", root())
+	if errors.Is(err, unix.ENOENT) { // no module sch_fq
+		self, err := os.Executable()
+		require.NoError(t, err)
+		agent := startAs(t, a, written(t, "agent.toml", installs), self)
+		require.Error(t, <-agent.ended)
+		require.Contains(t, agent.log(), "role.sender.act: shape: a0: qdisc fq: no such file or directory")
+		require.Empty(t, egressOf(t, a, "a0"))
+		require.Equal(t, "noqueue", root())
+		return
+	}
+	require.NoError(t, err)
+	agent := start(t, a, installs)
+	require.Equal(t, "fq", root())
+	require.NotContains(t, agent.log(), "only fq keeps")
+	require.NoError(t, agent.Process.Kill())
+	<-agent.ended
+	require.Equal(t, "fq", root())
+
+	agent = start(t, a, installs)
+	sends(t, raw(t, b), fast(t, datagram(t, 17)))
+	agent.awaits(t, 1, "rocecn_rate_slowed")
+	sends(t, raw(t, a), datagram(t, 17))
+	agent.awaits(t, 1, "rocecn_shaped_packets_total")
+	agent.terminate(t)
+	require.Equal(t, "noqueue", root())
+}
