@@ -129,14 +129,14 @@ func (w *watch) head() (lines []topLine) {
 	} else {
 		first += fmt.Sprintf(", %v from %s", w.interval, stamp(w.from))
 	}
+	first += ", the worst by " + topOrders[w.order]
 	lines = append(lines, topLine{{Text: first}})
 	bits := uint64(float64(t.ipOctets) * 8)
 	lines = append(lines, topLine{
 		{Text: fmt.Sprintf("%s, ", cli.Count(t.flows, "flow"))},
 		alarming(float64(t.trouble), yellow, "%d in trouble", t.trouble),
 		{Text: ", "}, alarming(float64(len(w.silent)), red, "%d silent since in trouble", len(w.silent)),
-		{Text: fmt.Sprintf("; a second: %s requests, %s bit; the worst by %s", second(t.packets), second(bits),
-			topOrders[w.order])},
+		{Text: fmt.Sprintf("; a second: %s requests, %s bit", second(t.packets), second(bits))},
 	})
 	n := t.answers.notices
 	notified := n[0] + n[1] + n[2] + n[3] + n[4]
@@ -160,9 +160,9 @@ func (w *watch) head() (lines []topLine) {
 	return append(lines, topLine{
 		{Text: "not seen since the start: "},
 		alarming(float64(lost), red, "%d dropped by the kernel", lost), {Text: ", "},
+		alarming(float64(evicted), yellow, "%d flows without room", evicted), {Text: ", "},
 		alarming(float64(s.Cut), yellow, "%d cut by the snap length", s.Cut), {Text: ", "},
-		alarming(float64(s.Broken), yellow, "%d broken", s.Broken), {Text: ", "},
-		alarming(float64(evicted), yellow, "%d flows without room", evicted),
+		alarming(float64(s.Broken), yellow, "%d broken", s.Broken),
 	})
 }
 
