@@ -2,18 +2,23 @@ package triage
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// fewMarks is how many marked packets a flow must have until their CNP is missed.
-const fewMarks = 3
+// fewMarks is how many marked packets a flow must have until their CNP is missed, and cnpTime for how long others were
+// answered meanwhile.
+const (
+	fewMarks = 3
+	cnpTime  = 200 * time.Microsecond
+)
 
 // cnpMissing: packets were marked, and no CNP came back.
 //
 // Evidence: a flow of a reliable service with several packets with CE, after the first of which the receiver
-// acknowledged others. Its ECN is off.
+// acknowledged others for some time. Its ECN is off.
 //
 // Counter-evidence: any CNP from the receiver to this sender, about whichever flow, as adapters answer by the address
 // too; notifications of nodes, instead of which there may be no CNP. Where the receiver's answers were not captured,
@@ -31,13 +36,16 @@ func cnpMissing(v *view) {
 	marked := func(f *flows.Flow) bool {
 		return f.Sequenced && f.ECN[rocev2.CE] >= fewMarks && !answered[pair{f.Src, f.Dst}]
 	}
-	seen := func(f *flows.Flow) bool { return f.Evidence.Signs[flows.SignAnswerAfterCE].Count >= fewMarks }
+	seen := func(f *flows.Flow) bool {
+		answers := &f.Evidence.Signs[flows.SignAnswerAfterCE]
+		return answers.Count >= fewMarks && answers.Until.Sub(f.Evidence.Signs[flows.SignCE].Since) >= cnpTime
+	}
 	for _, g := range v.each(destination, func(f *flows.Flow) bool { return marked(f) && seen(f) }) {
 		marks, answers := sum(g.flows, flows.SignCE), sum(g.flows, flows.SignAnswerAfterCE)
 		v.say(Verdict{
 			Cause: CNPMissing, Party: g.of.String(), Since: marks.Since, Until: marks.Until,
 			Text: fmt.Sprintf("%s to %v came with CE from %s on, and %v answered with no CNP, though %s from it came "+
-				"behind the first mark. Its ECN is off: the senders are not told to slow down.",
+				"behind the first mark. Its ECN is off, unless its CNPs go another way than its ACKs.",
 				count(marks.Count, "packet"), g.of, clock(marks), g.of, count(answers.Count, "answer")),
 			Next:   "Turn on the notification point (NP) for this priority on the receiver; see its np_cnp_sent.",
 			Frames: frames(g.flows, flows.SignCE),

@@ -35,6 +35,7 @@ type accountant struct {
 	begin, end time.Time // of -host: when the first and the last packet came
 	joined     []hostLine
 
+	crowded  bool                        // there was no room for all flows: nothing is explained
 	verdicts []triage.Verdict            // of -explain, and for the page; about chosen flows
 	causes   map[rocev2.FlowKey][]string // of the verdicts about a flow
 
@@ -151,7 +152,7 @@ func (a *accountant) finish() (broken []verdict, err error) {
 // judge finds out what is the matter in a snapshot, and leaves in it what is shown,
 // in its order.
 func (a *accountant) judge(all *flows.Snapshot) {
-	a.verdicts = triage.Explain(all) // of all flows, chosen or not
+	a.verdicts, a.crowded = triage.Explain(all), all.Evicted.Flows > 0 // of all flows, chosen or not
 	a.choice.apply(all)
 	a.choose(all)
 	a.order.sort(all.Flows)

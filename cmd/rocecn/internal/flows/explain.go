@@ -176,7 +176,10 @@ func (a *accountant) printVerdicts() error {
 		out.SetEscapeHTML(false) // filters have &&
 		return cli.Output(cmp.Or(a.eachVerdict(out.Encode), a.out.Flush()))
 	}
-	if len(a.verdicts) == 0 {
+	switch {
+	case a.crowded:
+		a.out.WriteString("nothing is explained: there was no room for all flows: -max-flows\n")
+	case len(a.verdicts) == 0:
 		a.out.WriteString("nothing to explain\n")
 	}
 	for i := range a.verdicts {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
@@ -63,6 +64,9 @@ func TestExplainChosen(t *testing.T) {
 	require.True(t, strings.HasPrefix(out, "nothing to explain\n\nFLOW"), out)
 	out, _, _ = explainedOf(t, "-explain", "-interval", "1s", "-json", "real/s4-rnr.eth0.pcap.gz")
 	require.Equal(t, 1, strings.Count(out, `"verdict":true`), "at the end")
+	path, _ := made(t, 6, traffic.Options{Connections: 40})
+	_, out, _ = run(t, nil, "-explain", "-max-flows", "16", path)
+	require.True(t, strings.HasPrefix(out, "nothing is explained: there was no room"), out)
 	for _, other := range []string{"-csv", "-prometheus", "-shard=0/2"} {
 		_, stderr, status := explainedOf(t, "-explain", other, "rxe-perf4.pcap")
 		require.Equal(t, 2, status)
