@@ -7,7 +7,7 @@ import (
 
 // C13: collectives.
 var collectives = Experiment{
-	ID:    "C13",
+	ID: "C13", Long: true,
 	Title: "collectives of 128 hosts",
 	Asks: "Does an iteration of training end sooner? All-reduce around a ring of neighbours, around one drawn by" +
 		" lot, around a ring for each rail, and over a tree; all-to-all; and from each host to another one drawn by" +

@@ -11,7 +11,7 @@ import (
 
 // C14: not one set of thresholds but many, so that what the signal is worth is told apart from what tuning is worth.
 var frontiers = Experiment{
-	ID:    "C14",
+	ID: "C14", Long: true,
 	Title: "frontiers over thresholds",
 	Asks: "Could tuning have done as much as the faster signal? Each variant with a grid of KMin, KMax and PMax; of" +
 		" each those points count than which no other has both more use of the link and a lower peak.",

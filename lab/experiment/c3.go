@@ -19,7 +19,7 @@ type mix struct {
 
 // C3: a data centre with the sizes of messages that were published.
 var leafSpine = Experiment{
-	ID:    "C3",
+	ID: "C3", Long: true,
 	Title: "a data centre with published workloads",
 	Asks: "Which messages of a leaf-spine network end sooner, and where is the congestion? Poisson arrivals between" +
 		" random hosts, leaves 2:1 oversubscribed, PFC as in the example of SONiC; alone, and with bursts of 2 % load" +

@@ -10,7 +10,7 @@ import (
 
 // C4: two data centres and a WAN between them.
 var longHaul = Experiment{
-	ID: "C4", Quick: true,
+	ID: "C4", Quick: true, Long: true,
 	Title: "between two data centres",
 	Asks: "What is it worth over tens to thousands of kilometres, by the place of the congested router? Hosts of " +
 		"one data centre send to those of the other through leaves, spines, PE, P and PE; RED is sparse, as an " +
@@ -59,7 +59,7 @@ var longHaul = Experiment{
 							Hold: unit, Stop: 10 * unit, Resume: unit / 2, Pause: ms, Interval: 50 * µs, To: "ingress",
 						}
 					}
-					t.Warmup = choose(s, max(200*ms, 60*way), 60*ms)
+					t.Warmup = choose(s, max(100*ms, 30*way), 60*ms)
 					t.Duration = choose(s, 2*t.Warmup, 100*ms)
 					cases = append(cases, Case{Scenario: t, At: []Coordinate{
 						length("one way", way), word("congested", place, int(x*10)), word("buffer", guard, len(guard)),

@@ -21,7 +21,7 @@ type Size uint8
 
 // The sizes.
 const (
-	Full  Size = iota // as the documents say, with ten seeds
+	Full  Size = iota // as the documents say, with ten seeds, or five of what takes long
 	Quick             // smaller networks, fewer points, shorter, with three seeds
 )
 
@@ -55,6 +55,7 @@ type Experiment struct {
 	Title string
 	Asks  string // the question, and how it is answered
 	Quick bool   // one of those that "quick" runs
+	Long  bool   // at full size it takes long: five seeds
 
 	cases func(s Size) []Case
 	shown []Shown                      // the figures of its table
@@ -124,6 +125,9 @@ func (e *Experiment) Cases(s Size, seeds int) []Case {
 	cases := e.cases(s)
 	if seeds == 0 {
 		seeds = s.seeds()
+		if s == Full && e.Long {
+			seeds = 5
+		}
 	}
 	for i := range cases {
 		c := &cases[i]
