@@ -346,3 +346,19 @@ func TestSenderRatesByOctets(t *testing.T) {
 	require.InDelta(t, 50e9, rate(1111), 1) // 9,999,000 octets
 	require.InDelta(t, 75e9, rate(1112), 1)
 }
+
+// Of hosts of soft-RoCE the queue pairs are learned: a CNP of the receiver slows the flow of the queue pair down that
+// it names.
+func TestSenderRatesOfRealHosts(t *testing.T) {
+	first, second := netip.MustParseAddr("fd77::1"), netip.MustParseAddr("fd77::2")
+	in := replay(t, "rxe-rping6.pcap") // queue pair 0x11 to 0x11
+	c := cnp.New(0x11, 0xFFFF)
+	notification, err := c.AppendPacket(nil, second, first, rocev2.Carriage{})
+	require.NoError(t, err)
+	middle := len(in) - 4 // behind that the connection is over
+	in = append(in[:middle], capture.Record{Data: notification, Time: in[middle-1].Time})
+	lines, _, _ := rehearse(t, "sender", `{"enabled": true, "self": ["fd77::1"], "learn": true,
+		"reaction": {"line": 1000000000}}`, captureOf(capture.Raw, time.Microsecond, in...))
+	last := lines[len(lines)-1]
+	require.Equal(t, []any{"", 17., 500e6}, []any{last["reason"], last["qp"], last["rate_bps"]})
+}
