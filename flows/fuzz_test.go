@@ -18,7 +18,8 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte("a script of two octets a packet, what it is and its PSN"))
 	f.Fuzz(func(t *testing.T, octets []byte) {
 		s := newScript(t)
-		s.Table.config.MaxFlows, s.Table.config.Evidence = 16, true
+		c := &s.Table.config
+		c.MaxFlows, c.Evidence, c.Series = 16, true, true
 		var requests, acks, exchanges uint64
 		for ; len(octets) >= 2; octets = octets[2:] {
 			what, psn := octets[0], 0xFFFF80+uint32(octets[1])
@@ -57,6 +58,18 @@ func FuzzTable(f *testing.F) {
 			p := f.PSN
 			require.Equal(t, p.Missing, p.Late+p.Unseen+p.Lost+p.Unjudged)
 			require.Equal(t, p.Repeats, f.Causes.NAK+f.Causes.RNR+f.Causes.Read+f.Causes.Timeout)
+			series := s.Series(f.FlowKey)
+			var sum Tally
+			for i, b := range series.Bins {
+				sum.add(&b.Tally)
+				require.Greater(t, b.To, b.From)
+				require.True(t, i == 0 || b.From == series.Bins[i-1].To)
+			}
+			require.EqualValues(t, f.IPOctets, sum.IPOctets)
+			if f.Sequenced { // the last request was no datagram
+				require.EqualValues(t, []uint64{p.Late, p.Repeats}, []uint64{uint64(sum.Late), uint64(sum.Repeats)})
+			}
+			require.LessOrEqual(t, len(series.Marks), seriesMarks)
 			require.LessOrEqual(t, p.Gaps, 2*f.Packets+exchanges) // a life of which only answers are seen has one, too
 			if f.Sequenced {
 				require.LessOrEqual(t, p.Late+p.Repeats, f.Packets)

@@ -28,6 +28,11 @@ func (c *choice) flow(f *flows.Flow) bool {
 		(!c.trouble || f.Trouble() > 0)
 }
 
+// any says whether there is anything that is not shown.
+func (c *choice) any() bool {
+	return len(c.addresses) > 0 || len(c.qps) > 0 || c.dscps != 0 || c.trouble
+}
+
 // unpaired: of a DSCP nothing is known; that something is unpaired is no
 // trouble of a flow, but what it says may be.
 func (c *choice) unpaired(u *flows.Unpaired) bool {

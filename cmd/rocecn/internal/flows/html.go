@@ -53,7 +53,8 @@ type page struct {
 	Packets   uint64 // of the capture
 	Flows     int    // all that are chosen, of which -top leaves the first in the table
 	Rows      int
-	Trouble   int // of Flows, those with any
+	Partly    bool // the table has not all flows of the capture, of which the totals are
+	Trouble   int  // of Flows, those with any
 	Headline  string
 	Under     string        // what the headline rests on
 	Verdicts  []pageVerdict // the first ones
@@ -163,6 +164,7 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	}
 	p.Data = a.pageData(s)
 	p.Rows = len(p.Data.Rows)
+	p.Partly = a.choice.any() || p.Rows < p.Flows
 	if first, last := bounds(s); !first.IsZero() {
 		p.From, p.Span = stamp(first), short(last.Sub(first))
 	}

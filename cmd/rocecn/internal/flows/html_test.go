@@ -83,6 +83,12 @@ func TestPage(t *testing.T) {
 		require.Regexp(t, `>8 flows, \d in trouble, the first 2 are shown; 281 packets`, top)
 	}
 	require.Regexp(t, `>8 flows, \d in trouble; 281 packets`, html)
+	const partly = "also those that are not in the table"
+	require.Contains(t, top, partly)
+	require.NotContains(t, html, partly)
+	chosen, _ := pageFrom(t, nil, "-qp", "0x10003", name)
+	require.Contains(t, chosen, partly)
+	require.Equal(t, dataOf(t, html).Totals, dataOf(t, chosen).Totals)
 
 	d = dataOf(t, top)
 	row := d.Rows[0]
