@@ -84,17 +84,7 @@ func between(s flows.Sign) string {
 	return fmt.Sprintf("frame.number >= %d && frame.number <= %d", s.First, s.Last)
 }
 
-// these selects the frames that a verdict names.
-func these(all []Frame) string {
-	terms := make([]string, len(all))
-	for i, f := range all {
-		terms[i] = fmt.Sprintf("frame.number == %d", f.Number)
-	}
-	return or(terms...)
-}
-
 const (
-	rnrNAK      = "infiniband.aeth.syndrome.opcode == 1"
-	sequenceNAK = "infiniband.aeth.syndrome == 0x60"
-	anyCNP      = "infiniband.bth.opcode == 0x81"
+	rnrNAK = "infiniband.aeth.syndrome.opcode == 1"
+	anyCNP = "infiniband.bth.opcode == 0x81"
 )
