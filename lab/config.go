@@ -179,6 +179,10 @@ type Config struct {
 	// data and acknowledgements that they see, and send nothing about a flow until then.
 	Cold bool
 
+	// Forget is how long a proxy or PE that learns remembers a queue pair of which no packet comes; 0 stands for ten
+	// minutes.
+	Forget time.Duration
+
 	Pipeline    sim.Time // of a switch: from the last octet in to the queue
 	SwitchDelay sim.Time // of a switch: from the decision to a notification in its queue
 	ProxyDelay  sim.Time // of a proxy: from a message to the CNP in its queue

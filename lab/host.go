@@ -45,7 +45,7 @@ func (h *Host) Handle(arg uint32) {
 	k := h.net.pool.at(r)
 	h.net.roles.making--
 	if int(k.to) == h.index {
-		h.role.hears(k.ip)
+		h.role.hears(k.ip, k.flow)
 		h.net.pool.put(r)
 		return
 	}

@@ -85,8 +85,8 @@ func (h *Host) answer(r ref, k *packet) {
 	h.later(n.message(out, h.index, to, k.flow), n.cfg.ReceiverDelay)
 }
 
-// hears reads a notification, and notifies the reaction point that it is for.
-func (h *hostRole) hears(ip []byte) {
+// hears reads a notification, and notifies the reaction point that it is for. flow is the one that met congestion.
+func (h *hostRole) hears(ip []byte, flow int32) {
 	if h.ignores(ip) {
 		return
 	}
@@ -105,6 +105,9 @@ func (h *hostRole) hears(ip []byte) {
 	if d.Message == kinds.PPFC {
 		h.brakes(n.flows[i], ip)
 		return
+	}
+	if i != int(flow) {
+		n.count.Astray++
 	}
 	n.flows[i].notified(d)
 }

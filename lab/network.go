@@ -67,6 +67,7 @@ type Counts struct {
 	Rejected  uint64   // of Ignored: those that were answered with ICMPv6
 	Again     uint64   // notifications that a sender counted as the same congestion
 	Notified  uint64   // notifications that reached a reaction point
+	Astray    uint64   // of Notified: those that reached that of a flow which is not the one that met congestion
 	Notice    uint64   // octets of the frames of notifications
 	Pauses    uint64   // PFC frames that pause
 	Resumes   uint64   // PFC frames that end a pause

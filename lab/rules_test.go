@@ -2,8 +2,10 @@ package lab
 
 import (
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -187,6 +189,24 @@ func TestWatchdog(t *testing.T) {
 	require.Greater(t, f.Octets(), before+100_000, "the flow goes on")
 	require.EqualValues(t, 1, n.Counts().Storms)
 	require.NoError(t, n.Check())
+}
+
+// A notification that reaches the reaction point of another flow than the one that met congestion is counted.
+func TestAstray(t *testing.T) {
+	n, _ := incast(dcqcn(CNP), 2, 100*sim.Gbps, µs)
+	n.Until(200 * µs)
+	require.NotZero(t, n.Counts().Notified)
+	require.Zero(t, n.Counts().Astray)
+	sender := n.Hosts()[0].role
+	out, d := n.Hosts()[2].role.receiver.Receive(nil, n.roles.reads(n.octets(0, &packet{kind: data, ce: true, flow: 0,
+		octets: 1106, egress: -1})), 0, n.Sim.Now().Clock().Add(time.Second))
+	require.Equal(t, node.Sent, d.Action)
+	was := n.Counts().Notified
+	sender.hears(out, 0)
+	require.Zero(t, n.Counts().Astray)
+	sender.hears(out, 1)
+	require.EqualValues(t, 1, n.Counts().Astray)
+	require.Equal(t, was+2, n.Counts().Notified)
 }
 
 // RED: nothing below Min, everything from Max on, and half of Probability in the middle.

@@ -85,7 +85,9 @@ func newSwitchRole(s *Switch) *switchRole {
 	}
 	pairs := n.roles.learned
 	if n.cfg.Cold {
-		pairs = qpmap.New(qpmap.Config{Grow: true})
+		pairs = qpmap.New(qpmap.Config{
+			Grow: true, Idle: n.cfg.Forget, MaxPairs: max(1<<16, 4*len(n.flows)), MaxOpen: max(4096, 4*len(n.flows)),
+		})
 	}
 	role.proxy = must(proxy.New(proxy.Config{
 		Enabled: n.cfg.Variant == Proxy, Self6: role.addr, Accept: acl.New(switchPrefix),
@@ -265,7 +267,7 @@ func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
 		return
 	}
 	if n.cfg.Variant == Oracle {
-		n.hosts[to].role.hears(notice)
+		n.hosts[to].role.hears(notice, k.flow)
 		return
 	}
 	s.role.later(n.message(notice, n.place(s), to, k.flow), n.cfg.SwitchDelay)

@@ -107,7 +107,7 @@ func (c *Config) checkAmounts() error {
 		key  string
 	}{
 		{c.Pausing.Interval, "Pausing.Interval"}, {c.Pausing.Most, "Pausing.Most"}, {c.Idle, "Idle"},
-		{c.Interval, "Interval"}, {c.Join, "Join"},
+		{c.Interval, "Interval"}, {c.Join, "Join"}, {c.Forget, "Forget"},
 	} {
 		if x.time < 0 || x.time > maxDelay {
 			return &ConfigError{x.key, fmt.Sprintf("from 0 to %v needed", maxDelay)}

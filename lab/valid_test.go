@@ -68,6 +68,7 @@ func TestWrongConfig(t *testing.T) {
 		"Incapable":        {func(c *Config) { c.Incapable = -1 }},
 		"Labels":           {func(c *Config) { c.Labels = -1 }, func(c *Config) { c.Labels = 1 << 20 }},
 		"Idle":             {func(c *Config) { c.Idle = -1 }},
+		"Forget":           {func(c *Config) { c.Forget = -1 }},
 		"Pipeline":         {func(c *Config) { c.Pipeline = -1 }, func(c *Config) { c.Pipeline = sim.Never }},
 		"SwitchDelay":      {func(c *Config) { c.SwitchDelay = -1 }},
 		"ProxyDelay":       {func(c *Config) { c.ProxyDelay = -1 }},

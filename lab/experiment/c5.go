@@ -3,6 +3,7 @@ package experiment
 import (
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/rocecn/rocecn/lab/sim"
 )
 
 const (
@@ -10,6 +11,7 @@ const (
 	secondGoodput = "goodput, traffic[1]"
 	unlabelled    = "packets without a label"
 	unlearned     = "messages about unknown queue pairs"
+	astray        = "those that reached a wrong flow"
 )
 
 // C5: flows to another data centre and flows within one at the same port.
@@ -18,7 +20,7 @@ var mixed = Experiment{
 	Title: "short and long round trips at one port",
 	Asks: "What do flows that stay in a data centre have of the others' being told sooner? As many of each share a " +
 		"port: either in the data centre of the senders, where the long flows leave for a WAN, or in the other " +
-		"one.",
+		"one; or that of a router, from which a near and a far PE are reached.",
 	shown: []Shown{{firstGoodput, 0}, {secondGoodput, 0}, {jain, 1}, {use, 1}, {later, -1}, {mean, 0}},
 	cases: func(s Size) (cases []Case) {
 		for _, way := range choose(s, []scenario.Time{ms, 3 * ms}, []scenario.Time{ms}) {
@@ -52,18 +54,75 @@ var mixed = Experiment{
 					length("one way", way), word("shared port", place, len(place)&1),
 				}})
 			}
+			for _, near := range []bool{true, false} {
+				t := scenario.Default()
+				t.Variants = []lab.Variant{lab.CNP, lab.FCN, lab.FastCNP, lab.Oracle}
+				const hosts = 8 // at each site
+				t.Topology.Kind, t.Topology.Hosts, t.Topology.Rate, t.Topology.Trunk = "fork", hosts, 10e9, 400e9
+				t.Topology.SlowRate, t.Topology.Distance = 40e9, way
+				t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = 50_000, 500_000, 0.05
+				t.Reaction.Additive = 10e6
+				long := scenario.Traffic{Kind: "pairs", Jitter: way / 10}
+				short := long
+				place := "a router's near the senders"
+				for i := range hosts / 2 { // host 0 is at the first site, 8 at the far one, 16 at the near one
+					far, here := [2]int{i, hosts + i}, [2]int{hosts/2 + i, 2*hosts + i}
+					if !near {
+						place = "a router's near the receivers"
+						far, here = [2]int{far[1], far[0]}, [2]int{here[1], here[0]}
+					}
+					long.Pairs, short.Pairs = append(long.Pairs, far), append(short.Pairs, here)
+				}
+				t.Traffic = []scenario.Traffic{long, short}
+				t.Warmup = choose(s, 200*ms, 60*ms)
+				t.Duration = 2 * t.Warmup
+				cases = append(cases, Case{Scenario: t, At: []Coordinate{
+					length("one way", way), word("shared port", place, 2+len(place)&1),
+				}})
+			}
 		}
 		return cases
 	},
 }
 
+// silent returns the cases of C6 in which proxies and PEs forget: each flow sends a packet in 10 ms, and after the
+// third answer its queue pair is known.
+func silent(s Size) (cases []Case) {
+	for _, flows := range choose(s, []int{100, 1000, 10_000, 100_000}, []int{100, 1000, 10_000}) {
+		for _, idle := range []scenario.Time{0, 5 * ms} {
+			t := scenario.Default()
+			t.Variants = []lab.Variant{lab.CNP, lab.Proxy, lab.FCN}
+			const hosts = 100 // at each end
+			slow := scenario.Rate(flows) * 500_000
+			t.Topology.Kind, t.Topology.Hosts, t.Topology.Rate, t.Topology.Trunk = "wan", hosts, 10e9, 400e9
+			t.Topology.SlowRate, t.Topology.Distance, t.Topology.Position = slow, ms, 0.1
+			t.Switch.KMin, t.Switch.PMax = scenario.Size(slow/8000), 0.2 // a millisecond of the link
+			t.Switch.KMax, t.Switch.Buffer = 10*t.Switch.KMin, 64_000_000
+			t.Switch.Cold, t.Switch.PairIdle, t.Switch.LabelIdle = true, idle, idle
+			t.Traffic = []scenario.Traffic{{
+				Kind: "across", Flows: flows / hosts, Size: 1024, Every: 10 * ms, Jitter: 10 * ms,
+			}}
+			t.Duration = 80 * ms
+			remembers := "for minutes"
+			if idle > 0 {
+				remembers = sim.Time(idle).String()
+			}
+			cases = append(cases, Case{Scenario: t, At: []Coordinate{
+				number("flows", float64(flows), ""), word("remembered", remembers, int(idle/ms)),
+			}})
+		}
+	}
+	return cases
+}
+
 // C6: flows that have no label of their own.
 var labels = Experiment{
 	ID:    "C6",
-	Title: "more flows over a WAN than labels",
+	Title: "more flows over a WAN than labels, and flows that are forgotten",
 	Asks: "What happens to flows for which the ingress PE has no label? Their FCNs name label 0, which is nobody's;" +
 		" the flows that have one pay for all.",
-	shown: []Shown{{goodput, 1}, {use, 1}, {later, -1}, {jain, 1}, {unlabelled, 0}, {notified, 0}, {firstCut, -1}},
+	shown: []Shown{{goodput, 1}, {use, 1}, {later, -1}, {jain, 1}, {unlabelled, 0}, {notified, 0}, {firstCut, -1},
+		{astray, -1}, {unlearned, -1}, {"FCNs", 0}, {"messages to proxies", 0}},
 	cases: func(s Size) (cases []Case) {
 		flows := choose(s, 256, 32)
 		for _, share := range []int{100, 75, 50, 25, 10} {
@@ -84,7 +143,7 @@ var labels = Experiment{
 				number("flows", float64(flows), ""), number("with a label", float64(share), "%"),
 			}})
 		}
-		return cases
+		return append(cases, silent(s)...)
 	},
 }
 

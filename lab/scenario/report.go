@@ -50,6 +50,7 @@ func Metrics() []Metric {
 		{"PPFCs obeyed", "", func(r *Result) float64 { return float64(r.Counts.Braked) }},
 		{"stored by a PE, at most", "KB", func(r *Result) float64 { return float64(r.Stored) / 1000 }},
 		{"notifications to reaction points", "", func(r *Result) float64 { return float64(r.Counts.Notified) }},
+		{"those that reached a wrong flow", "", func(r *Result) float64 { return float64(r.Counts.Astray) }},
 		{"octets of notifications", "KB", func(r *Result) float64 { return float64(r.Counts.Notice) / 1000 }},
 		{"pauses", "", func(r *Result) float64 { return float64(r.Counts.Pauses) }},
 		{"paused, all ports", "µs", func(r *Result) float64 { return µs(r.Paused) }},

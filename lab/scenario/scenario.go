@@ -39,8 +39,9 @@ type Scenario struct {
 //	fat-tree    K pods of K/2 edge and K/2 aggregation switches, K²/4 core switches, K³/4 hosts
 //	wan         hosts, a leaf, PE, P, PE, a leaf, as many hosts
 //	two-dc      leaf and spine, PE, P, PE, leaf and spine: each spine at its PE
+//	fork        hosts, a leaf, PE, P, P, and from there to two more PEs with a leaf and hosts: a far and a near one
 //
-// In the last two, packets from one PE to the other are in a tunnel.
+// In the last three, packets from one PE to the other are in a tunnel.
 type Topology struct {
 	Kind     string  `json:"kind"`
 	Hosts    int     `json:"hosts"` // of the star; at each end of line and WAN; at each leaf, or switch of the circle
@@ -56,7 +57,7 @@ type Topology struct {
 	SlowHop  int     `json:"slow_hop"`
 	SlowRate Rate    `json:"slow_rate"`  // of the link after this switch of the line, from 1, or after P
 	Proxy    int     `json:"proxy_hops"` // links from the hosts' first switch to their proxy
-	Distance Time    `json:"distance"`   // one way between the PEs
+	Distance Time    `json:"distance"`   // one way between the PEs; of the fork to the far PE
 	Position float64 `json:"position"`   // of P, from 0, at the sender's PE, to 1
 }
 
@@ -84,6 +85,7 @@ type Switch struct {
 	Labels      int       `json:"labels"`
 	LabelIdle   Time      `json:"label_idle"`
 	Cold        bool      `json:"cold"` // proxies and PEs have to learn queue pairs from what passes
+	PairIdle    Time      `json:"pair_idle"`
 	TraceHops   int       `json:"trace_hops"`
 	PPFC        PPFC      `json:"ppfc"`
 }
@@ -175,10 +177,10 @@ func (s *Scenario) check() error {
 			maxRuns)},
 		{s.Duration == 0, "duration", "above 0 needed"},
 		{s.Warmup >= s.Duration, "warmup", "shorter than duration needed"},
-		{!t.known(), "topology.kind", "star, line, circle, leaf-spine, fat-tree, wan or two-dc needed"},
+		{!t.known(), "topology.kind", "star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork needed"},
 		{!t.wan() && slices.Contains(s.Variants, lab.FCN),
 			fmt.Sprintf("variants[%d]", slices.Index(s.Variants, lab.FCN)),
-			"fcn needs routers of a WAN: topology.kind wan or two-dc"},
+			"fcn needs routers of a WAN: topology.kind wan, two-dc or fork"},
 		{t.Kind == "fat-tree" && (t.K < 2 || t.K > 16 || t.K%2 != 0), "topology.k",
 			"an even number from 2 to 16 needed"},
 		{t.Kind != "fat-tree" && t.Hosts < 1 || t.Kind == "star" && t.Hosts < 2, "topology.hosts",
@@ -208,7 +210,7 @@ func (s *Scenario) check() error {
 			fmt.Sprintf("from 1 to %d needed", reaction.MaxHops)},
 		{s.Switch.PPFC.To != "sender" && s.Switch.PPFC.To != "ingress", "switch.ppfc.to", "sender or ingress needed"},
 		{s.Switch.PPFC.To == "ingress" && !t.wan(), "switch.ppfc.to",
-			"ingress needs routers of a WAN: topology.kind wan or two-dc"},
+			"ingress needs routers of a WAN: topology.kind wan, two-dc or fork"},
 		{!s.Switch.PPFC.ascends(), "switch.ppfc", "resume below alarm, hold and stop needed, which differ"},
 		{!(h.CNPLimit >= 0), "host.cnp_limit", "0 or above needed"},
 		{h.Payload < 64 || h.Payload > 8192 || h.Payload%4 != 0, "host.payload",
@@ -258,14 +260,14 @@ func again[T comparable](list []T) int {
 
 func (t *Topology) known() bool {
 	switch t.Kind {
-	case "star", "line", "circle", "leaf-spine", "fat-tree", "wan", "two-dc":
+	case "star", "line", "circle", "leaf-spine", "fat-tree", "wan", "two-dc", "fork":
 		return true
 	}
 	return false
 }
 
 // wan says whether the topology has a WAN.
-func (t *Topology) wan() bool { return t.Kind == "wan" || t.Kind == "two-dc" }
+func (t *Topology) wan() bool { return t.Kind == "wan" || t.Kind == "two-dc" || t.Kind == "fork" }
 
 func (t *Topology) leaved() bool { return t.Kind == "leaf-spine" || t.Kind == "two-dc" }
 
@@ -276,6 +278,8 @@ func (t *Topology) hosts() int {
 		return 2*t.Hosts + max(t.Switches-2, 0)*t.Between
 	case "wan":
 		return 2 * t.Hosts
+	case "fork":
+		return 3 * t.Hosts
 	case "circle":
 		return t.Switches * t.Hosts
 	case "leaf-spine":
@@ -390,7 +394,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 			Pool: int64(sw.Pool), Reserve: int64(sw.Reserve), Queue: int64(sw.Queue), Watchdog: sw.Watchdog.sim(),
 		},
 		Pausing: sw.PPFC.pausing(), TraceHops: sw.TraceHops, Labels: sw.Labels, Idle: duration(sw.LabelIdle),
-		Cold:    sw.Cold,
+		Cold: sw.Cold, Forget: duration(sw.PairIdle),
 		Payload: h.Payload, Pipeline: sw.Pipeline.sim(),
 		SwitchDelay: sw.NotifyDelay.sim(), ProxyDelay: sw.ProxyDelay.sim(), EdgeDelay: sw.EdgeDelay.sim(),
 		PauseDelay:  h.PauseDelay.sim(),
@@ -513,7 +517,11 @@ func (s *Scenario) buffer() string {
 // learning returns the text for proxies and PEs that know no queue pairs at first.
 func (s *Scenario) learning() string {
 	if s.Switch.Cold {
-		return " and learns queue pairs from what passes"
+		text := " and learns queue pairs from what passes"
+		if idle := s.Switch.PairIdle.sim(); idle > 0 {
+			text += fmt.Sprintf(", and forgets them after %v", idle)
+		}
+		return text
 	}
 	return ""
 }

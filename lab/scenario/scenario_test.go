@@ -250,6 +250,15 @@ func TestUselessKeys(t *testing.T) {
 			star + `,"traffic": [{"kind": "ring", "size": "1KB", "steps": 2}]`},
 		{star + `,"traffic": [{"kind": "permutation", "order": "scattered"}]`, "traffic[0].order",
 			star + `,"traffic": [{"kind": "ring", "size": "1KB", "order": "scattered"}]`},
+		{`"variants": ["proxy"],` + star + `,` + incast + `,"switch": {"pair_idle": "1ms"}`, "switch.pair_idle",
+			`"variants": ["proxy"],` + star + `,` + incast + `,"switch": {"pair_idle": "1ms", "cold": true}`},
+		{star + `,"traffic": [{"kind": "ring", "size": "1KB", "every": "1ms"}]`, "traffic[0].every",
+			star + `,"traffic": [{"kind": "permutation", "size": "1KB", "every": "1ms"}]`},
+		{star + `,"traffic": [{"kind": "permutation", "flows": 2}]`, "traffic[0].flows",
+			`"topology": {"kind": "wan", "hosts": 9},` +
+				`"traffic": [{"kind": "across", "flows": 2}]`},
+		{top(`"kind": "fork", "hosts": 9, "position": 0.5`), "topology.position",
+			top(`"kind": "wan", "hosts": 9, "position": 0.5`)},
 		{star + `,` + incast + `,"switch": {"buffer": "1MB", "watchdog": "1ms"}`, "switch.watchdog",
 			star + `,` + incast + `,"switch": {"buffer": "1MB", "watchdog": "1ms", "pfc": true}`},
 		{star + `,` + incast + `,"switch": {"alpha": 0.5}`, "switch.alpha",
@@ -584,6 +593,38 @@ func TestCircle(t *testing.T) {
 	require.Greater(t, freed.Goodput, 1.)
 	require.NotZero(t, freed.Counts.Lost)
 	require.NotZero(t, freed.Counts.Storms)
+}
+
+// Flows of across may be several, and post again and again.
+func TestEvery(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "1ms", "topology": {"kind": "line", "switches": 2, "hosts": 2},
+		"traffic": [{"kind": "across", "flows": 3, "size": "1KB", "every": "100us", "at": "50us"}]}`)
+	r, err := s.prepare(lab.None, 1)
+	require.NoError(t, err)
+	r.through(t.Context(), s, func(float64) {})
+	require.Len(t, r.net.Flows(), 2*3)
+	require.Equal(t, 2*3*10, r.result.Finished)
+	for _, f := range r.net.Flows() {
+		require.EqualValues(t, 10_000, f.Octets())
+	}
+}
+
+// From the first site of a fork both others are reached over one link between routers, the near one sooner.
+func TestFork(t *testing.T) {
+	s := read(t, `{"variants": ["fcn"], "duration": "20ms", "warmup": "10ms",
+		"topology": {"kind": "fork", "hosts": 2, "rate": "10G", "trunk": "100G", "slow_rate": "10G", "distance": "1ms"},
+		"traffic": [{"kind": "pairs", "pairs": [[0, 2], [1, 4]]}]}`)
+	r, err := s.prepare(lab.FCN, 1)
+	require.NoError(t, err)
+	h := r.net.Hosts()
+	require.Len(t, h, 6)
+	far, near := r.net.Alone(h[0], h[2], 1000), r.net.Alone(h[1], h[4], 1000)
+	require.InEpsilon(t, float64(2*(sim.Millisecond-sim.Microsecond)), float64(far-near), 0.001)
+	r.through(t.Context(), s, func(float64) {})
+	require.NoError(t, r.result.Err)
+	require.Equal(t, "router 0 to router 1", r.result.Port)
+	require.NotZero(t, r.result.Counts.FCNs)
+	require.NotZero(t, r.result.Counts.CNPs)
 }
 
 // In a tree the data goes to the root and back in pieces. With three hosts the link of the root carries each piece

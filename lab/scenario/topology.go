@@ -43,6 +43,8 @@ func (t *Topology) build(cfg lab.Config) (*lab.Network, error) {
 		b.across(b.net.Switch(), b.net.Switch())
 	case "two-dc":
 		b.twoDC()
+	case "fork":
+		b.fork()
 	}
 	return b.net, nil
 }
@@ -147,6 +149,26 @@ func (b *builder) twoDC() {
 	near := b.leafSpine()
 	far := b.leafSpine()
 	b.overWAN(near, far)
+}
+
+// fork builds three sites: from the first one to both others everything goes over one link between two routers, whose
+// rate is SlowRate, if that is set.
+func (b *builder) fork() {
+	p, q := b.net.Router(), b.net.Router()
+	slow := b.wan
+	if b.SlowRate > 0 {
+		slow = sim.Rate(b.SlowRate)
+	}
+	b.net.Link(p, q, slow, b.delay)
+	for _, site := range []struct {
+		at    *lab.Switch
+		delay sim.Time
+	}{{p, b.delay}, {q, b.Distance.sim()}, {q, b.delay}} {
+		leaf, pe := b.net.Switch(), b.net.PE()
+		b.hosts(leaf, b.Hosts)
+		b.net.Link(leaf, pe, b.trunk, b.delay)
+		b.net.Link(pe, site.at, b.wan, site.delay)
+	}
 }
 
 // overWAN connects switches by PE, P, PE. SlowRate, if set, is the rate of the link after P.

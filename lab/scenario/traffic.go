@@ -26,6 +26,8 @@ type Traffic struct {
 	Order   string   `json:"order"` // of a ring: "scattered", by lot; "rails", a ring for each host of a leaf
 	Steps   int      `json:"steps"` // of a ring: the pieces that a host sends; 0: all
 	At      Time     `json:"at"`
+	Every   Time     `json:"every"`  // a flow posts another message this long after the one before; 0: one alone
+	Flows   int      `json:"flows"`  // of across: from each host; 0 is 1
 	Jitter  Time     `json:"jitter"` // each flow begins up to this much later
 	Sizes   string   `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
 	Load    float64  `json:"load"`   // of poisson and bursts: the data, as a share of the links of hosts
@@ -64,6 +66,8 @@ func (t *Traffic) check(key string, s *Scenario) error {
 			fmt.Sprintf("from 1 to %d needed, or 0", t.pieces(top))},
 		{int64(t.Size)/int64(s.Host.Payload) >= 1<<31, "size", "fewer than 2^31 packets of host.payload needed"},
 		{t.Kind == "across" && top.hosts()%2 != 0, "kind", "across needs an even number of hosts"},
+		{t.Every > 0 && t.Size == 0, "every", "needs messages with an end: size"},
+		{t.Flows < 0 || t.Flows*top.hosts() > maxPairs, "flows", fmt.Sprintf("%d in all at most", maxPairs)},
 		{t.At >= s.Duration, "at", "before the end of duration needed"},
 		{t.Jitter > s.Duration-t.At, "jitter", "no later than the end of duration needed, with at"},
 		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
@@ -92,13 +96,16 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 		if t.Jitter > 0 {
 			at += sim.Time(jitter.Below(uint64(t.Jitter)))
 		}
-		n.At(at, func() {
-			if t.Size == 0 {
-				f.Endless()
-			} else {
-				f.Post(int64(t.Size))
-			}
-		})
+		switch {
+		case t.Every > 0:
+			m := &repeated{n, f, int64(t.Size), t.Every.sim(), 0}
+			m.id = n.Sim.Add(m)
+			n.Sim.At(at, sim.Application, m.id, 0)
+		case t.Size == 0:
+			n.At(at, f.Endless)
+		default:
+			n.At(at, func() { f.Post(int64(t.Size)) })
+		}
 		return nil
 	}
 	switch t.Kind {
@@ -111,8 +118,10 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 	case "across":
 		half := len(hosts) / 2
 		for i, h := range hosts[:half] {
-			if err := send(h, hosts[half+i]); err != nil {
-				return err
+			for range max(t.Flows, 1) {
+				if err := send(h, hosts[half+i]); err != nil {
+					return err
+				}
 			}
 		}
 	case "pairs":
@@ -162,6 +171,20 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 		n.Sim.At(t.At.sim()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
 	}
 	return nil
+}
+
+// repeated posts messages of a flow, one after the other.
+type repeated struct {
+	net   *lab.Network
+	flow  *lab.Flow
+	size  int64
+	every sim.Time
+	id    sim.ID
+}
+
+func (m *repeated) Handle(uint32) {
+	m.flow.Post(m.size)
+	m.net.Sim.At(m.net.Sim.Now()+m.every, sim.Application, m.id, 0)
 }
 
 // shuffled returns the numbers below n in random order.
