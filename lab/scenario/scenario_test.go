@@ -67,7 +67,7 @@ func TestWrongKeys(t *testing.T) {
 	for _, c := range []struct{ json, text string }{
 		{seconds + `,` + star + `,` + incast, ``},
 		{star + `,` + incast, "duration: above 0 needed"},
-		{seconds + `,` + incast, "topology.kind: star, line, circle, leaf-spine, fat-tree, wan or two-dc needed"},
+		{seconds + `,` + incast, "topology.kind: star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork needed"},
 		{seconds + `,` + star, "traffic: one at least is needed"},
 		{seconds + `,` + star + `,` + incast + `, "speed": 1`,
 			"speed: unknown key; known are name, variants, seeds, duration"},
