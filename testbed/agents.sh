@@ -6,9 +6,9 @@
 agent() {
 	local machine=$1 prefix=${3:+ip netns exec $3}
 	printf '%s\n' "$2" >"$work/$machine/agent${3-}.toml"
-	on "$machine" "${prefix-} rocecn run -config /share/agent${3-}.toml >/share/agent${3-}.log 2>&1 &
+	on "$machine" "${prefix-} rocecn run -config /share/agent${3-}.toml >/run/agent${3-}.log 2>&1 &
 		echo \$! >/run/agent${3-}.pid
-		within 60 $prefix wget -qO- http://127.0.0.1:9479/readyz || { cat /share/agent${3-}.log && false; }"
+		within 60 $prefix wget -qO- http://127.0.0.1:9479/readyz || { cat /run/agent${3-}.log && false; }"
 }
 
 # agents_end ends all agents, whose logs and metrics it leaves with the case.
@@ -22,6 +22,7 @@ agents_end() {
 				kill -TERM "$(cat "$pid")"
 				within 30 eval "! kill -0 $(cat "$pid")"
 				rm "$pid"
+				mv "/run/agent$n.log" /share/
 			done
 			nft flush ruleset 2>/dev/null; tc qdisc delete dev eth0 root 2>/dev/null; true'
 		for file in "$work/$machine"/agent*; do
@@ -32,8 +33,6 @@ agents_end() {
 
 http='[agent]
 http = "127.0.0.1:9479"
-[agent.log]
-decisions = 1000
 '
 
 # level is the depth in octets from which on the switch tells, or marks.
@@ -56,7 +55,7 @@ sources = [\"queues\"]
 self = [\"fd00:1::fe\"]
 methods = [{ senders = \"fd00:1::/64\", method = \"$1\" }]
 capable = [{ senders = \"fd00:1::/64\", capable = \"yes\" }]
-per_flow = \"5ms\""
+per_flow = \"1ms\""
 }
 
 # switch_agent METHOD KEYS: the agent sends, by way of user space.
@@ -70,7 +69,7 @@ sources = [\"queues\"]
 sink = \"net\"
 self = [\"fd00:1::fe\"]
 methods = [{ senders = \"fd00:1::/64\", method = \"$1\" }]
-per_flow = \"5ms\"
+per_flow = \"1ms\"
 marking = \"elsewhere\"
 $2"
 }
@@ -90,10 +89,11 @@ sources = [\"traffic\"]
 sink = \"net\"
 self = [\"fd00:2::1\"]
 learn = true
-interval = \"5ms\""
+interval = \"1ms\""
 }
 
-# sender_role hears all of them, and says what it would do.
+# sender_role hears all of them, and slows the flows down that they name. Parameters of
+# DCQCN are those of the paper but for rates, which are here a thousandth and less.
 sender_role() {
 	on sender 'rocecn filter host | nft -f -'
 	agent sender "$http
@@ -109,5 +109,9 @@ enabled = true
 sources = [\"notifications\", \"traffic\"]
 self = [\"fd00:1::1\"]
 accept = [\"fd00:1::fe/128\", \"fd00:2::fe/128\"]
-learn = true"
+learn = true
+act = \"shape\"
+interfaces = [\"eth0\"]
+install = \"fq\"
+reaction = { line = 16_000_000, min = 500_000, additive = 50_000, hyper = 200_000, timer = \"20ms\" }"
 }

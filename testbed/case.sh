@@ -38,7 +38,7 @@ begin() {
 	name=$1
 	echo "testbed: $name (after $SECONDS s)" >&2
 	mkdir -p "$out/$name"
-	on switch "capture 'udp port 4791' eth0 eth1"
+	on switch "capture 'udp port 4791 or ip6 proto 60' eth0 eth1" # 60: options, as Fast CNPs have them
 	on sender 'dmesg -c >/dev/null; counters >/share/counters.before'
 	on receiver 'dmesg -c >/dev/null; counters >/share/counters.before'
 }
@@ -68,7 +68,7 @@ perftest() {
 # finish ends the captures and puts all that is known of the case into its folder.
 finish() {
 	local machine
-	on switch 'capture_end; tc -s qdisc show dev eth1 >/share/queue.txt' >"$out/$name/capture.txt"
+	on switch 'capture_end; { tc -s qdisc show dev eth1; ip -all netns exec tc -s qdisc show; } >/share/queue.txt' >"$out/$name/capture.txt"
 	mv "$work/switch/eth0.pcap" "$out/$name/before.pcap"
 	mv "$work/switch/eth1.pcap" "$out/$name/behind.pcap"
 	mv "$work/switch/queue.txt" "$out/$name/"

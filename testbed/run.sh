@@ -5,29 +5,26 @@
 #	testbed/run.sh [-o FOLDER] [CASE…]
 #
 # Without -o captures are gone at the end. Cases are named as testbed/run.sh -l lists
-# them; all is all of them.
+# them; all is all of them; without any they are write-marks, write-drops and loop.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export TZ=UTC LC_ALL=C
 
-declare -A file=()
-for f in testbed/cases/*.sh; do
-	while read -r case; do file[$case]=$f; done < <(sed -n 's/^case_\([a-z0-9_]*\)().*/\1/p' "$f" | tr _ -)
-done
+mapfile -t cases < <(sed -n 's/^case_\([a-z0-9_]*\)().*/\1/p' testbed/cases/*.sh | tr _ - | sort)
 
 out=
 while getopts o:lh option; do
 	case $option in
 	o) out=$OPTARG ;;
-	l) printf '%s\n' "${!file[@]}" | sort && exit ;;
+	l) printf '%s\n' "${cases[@]}" && exit ;;
 	*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit 2 ;;
 	esac
 done
 shift $((OPTIND - 1))
-(($#)) || set -- write-marks write-drops
-[[ $* == all ]] && mapfile -t all < <(printf '%s\n' "${!file[@]}" | sort) && set -- "${all[@]}"
+(($#)) || set -- write-marks write-drops loop
+[[ $* == all ]] && set -- "${cases[@]}"
 for case; do
-	[[ ${file[$case]-} ]] || { echo "testbed: there is no case $case: testbed/run.sh -l" >&2; exit 2; }
+	[[ " ${cases[*]} " == *" $case "* ]] || { echo "testbed: there is no case $case: testbed/run.sh -l" >&2; exit 2; }
 done
 
 missing=()
@@ -62,10 +59,12 @@ testbed/image.sh "$work"
 . testbed/agents.sh
 boot_three
 echo "testbed: three machines have booted (after $SECONDS s)" >&2
+for f in testbed/cases/*.sh; do
+	# shellcheck source=testbed/cases/write.sh
+	. "$f"
+done
 go build -o "$work/judge" ./testbed/judge
 for case; do
-	# shellcheck source=testbed/cases/write.sh
-	. "${file[$case]}"
 	"case_${case//-/_}"
 done
 "$work/judge" -rocecn "$work/rocecn" "$out"

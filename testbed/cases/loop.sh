@@ -3,32 +3,35 @@
 # shellcheck shell=bash disable=SC2034
 : "${out:?}" "${level:?}"
 
-loop_qps=4 loop_messages=60
+loop_qps=4 loop_messages=120
 
-# loop NAME COMMAND… runs the load $RUNS times, 5 if not set, with the agents that the
-# command starts.
-loop() {
-	local variant=$1 run
-	shift
+# loop runs the load $RUNS times, 5 if not set, with each of $VARIANTS: all have one run
+# before any has the next.
+case_loop() {
+	local run variant queue
 	for ((run = 1; run <= ${RUNS:-5}; run++)); do
-		queue 4mbit bfifo limit 40000
-		on receiver 'tc qdisc replace dev eth0 root netem delay 20ms limit 10000'
-		name=loop-$variant.$run
-		mkdir -p "$out/$name"
-		"$@"
-		begin "$name"
-		echo $((loop_qps * loop_messages * 4)) >"$out/$name/needed"
-		echo "$level" >"$out/$name/level"
-		perftest ib_write_bw -u 18 -s 4096 -n "$loop_messages" -q "$loop_qps" -t 8 -Q 1 --tclass=2
-		finish
-		agents_end
+		for variant in ${VARIANTS:-nothing cnp fastcnp proxy ppfc fcn}; do
+			queue=queue
+			if [[ $variant == fcn ]]; then queue=wan_queue && wan_up; fi
+			$queue 4mbit bfifo limit 40000
+			on receiver 'tc qdisc replace dev eth0 root netem delay 20ms limit 10000'
+			name=loop-$variant.$run
+			mkdir -p "$out/$name"
+			"loop_$variant"
+			begin "$name"
+			echo $((loop_qps * loop_messages * 4)) >"$out/$name/needed"
+			echo "$level" >"$out/$name/level"
+			perftest ib_write_bw -u 18 -s 4096 -n "$loop_messages" -q "$loop_qps" -t 4 -Q 1 --tclass=2
+			finish
+			agents_end
+			if [[ $variant == fcn ]]; then wan_down; fi
+		done
 	done
 }
 
 loop_nothing() { :; }
 loop_cnp() { switch_kernel mark && receiver_role && sender_role; }
 loop_fastcnp() { switch_kernel fastcnp && sender_role; }
-loop_fastcnp_agent() { switch_agent fastcnp '' && sender_role; }
 loop_ppfc() { switch_agent ppfc 'pause_us = 65535' && sender_role; }
 loop_proxy() {
 	switch_agent proxy 'proxies = [{ senders = "fd00:1::/64", proxy = "fd00:1::fe" }]
@@ -48,13 +51,6 @@ sink = "net"
 self = ["fd00:1::fe"]
 accept = ["fd00:1::fe/128"]
 senders = [{ prefix = "fd00:1::/64", send = "cnp" }]
-per_flow = "5ms"'
+per_flow = "1ms"'
 	sender_role
 }
-
-case_loop_nothing() { loop nothing loop_nothing; }
-case_loop_cnp() { loop cnp loop_cnp; }
-case_loop_fastcnp() { loop fastcnp loop_fastcnp; }
-case_loop_fastcnp_agent() { loop fastcnp-agent loop_fastcnp_agent; }
-case_loop_ppfc() { loop ppfc loop_ppfc; }
-case_loop_proxy() { loop proxy loop_proxy; }

@@ -42,7 +42,7 @@ func loopTable(w io.Writer, cases []testCase) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "\nLOOP\tRUNS\tQUEUE P50\tQUEUE P99\tDROPS\tSENT PER NEEDED\tGOODPUT\t",
+	fmt.Fprint(t, "\nLOOP\tRUNS\tQUEUE P50\tQUEUE P99\tDROPS\tSENT PER NEEDED\tGOODPUT\tDEEP\t",
 		"NOTIFICATIONS\tNEWS\t(RANGE)\tOF RUNS\n")
 	for _, name := range slices.Sorted(maps.Keys(variants)) {
 		runs := variants[name]
@@ -53,12 +53,13 @@ func loopTable(w io.Writer, cases []testCase) error {
 				news = append(news, q.news)
 			}
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d o\t%d o\t%d\t%.2f\t%.2f Mbit/s\t%d\t", name, len(runs),
+		fmt.Fprintf(t, "%s\t%d\t%d o\t%d o\t%d\t%.2f\t%.2f Mbit/s\t%v\t%d\t", name, len(runs),
 			median(runs, func(q queueRun) int { return quantile(q.depths, 50) }),
 			median(runs, func(q queueRun) int { return quantile(q.depths, 99) }),
 			median(runs, func(q queueRun) int { return q.drops }),
 			median(runs, func(q queueRun) float64 { return float64(q.sent) / float64(need) }),
 			median(runs, func(q queueRun) float64 { return float64(need*payload*8) / q.took.Seconds() / 1e6 }),
+			median(runs, func(q queueRun) time.Duration { return q.deep }).Round(100*time.Microsecond),
 			median(runs, func(q queueRun) int { return q.notifications }))
 		if len(news) == 0 {
 			fmt.Fprintf(t, "-\t-\t0\n")
@@ -82,7 +83,7 @@ func quantile(values []int, percent int) int {
 }
 
 // median is that of what of returns for each run, the upper one of two.
-func median[N int | float64](runs []queueRun, of func(queueRun) N) N {
+func median[N int | float64 | time.Duration](runs []queueRun, of func(queueRun) N) N {
 	var values []N
 	for _, q := range runs {
 		values = append(values, of(q))

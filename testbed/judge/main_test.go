@@ -32,7 +32,7 @@ func TestPrintedPairs(t *testing.T) {
 
 // Each thing that can be wrong is wrong.
 func TestJudge(t *testing.T) {
-	right := result{packets: 1, lost: 2, drops: 2, ce: 3, marks: 3, pairs: 4, pairsRight: 4}
+	right := result{packets: 1, lost: 2, drops: 2, ce: 3, marks: 3, printed: true, pairs: 4, pairsRight: 4}
 	require.NoError(t, right.judge())
 	for i, change := range []func(*result){
 		func(r *result) { r.status = 1 },

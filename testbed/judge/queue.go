@@ -20,6 +20,7 @@ type queueRun struct {
 	congested     bool          // whether the queue was as deep as the level
 	told          bool          // whether a notification came after that
 	news          time.Duration // how long after
+	deep          time.Duration // from when it was as deep as the level until a packet found it less deep
 }
 
 // A packet is what is kept of one in a capture.
@@ -111,8 +112,11 @@ func (q *queueRun) queue(before, behind []packet, level int) {
 			}
 		}
 		q.depths = append(q.depths, depth)
-		if depth >= level && congested.IsZero() {
+		switch {
+		case depth >= level && congested.IsZero():
 			congested = p.at
+		case depth < level && !congested.IsZero() && q.deep == 0:
+			q.deep = p.at.Sub(congested)
 		}
 		depth += p.size
 	}

@@ -27,6 +27,7 @@ func TestQueue(t *testing.T) {
 	require.Equal(t, queueRun{
 		sent: 5, drops: 1, depths: []int{0, 100, 200, 0}, took: 70 * time.Millisecond,
 		notifications: 3, congested: true, told: true, news: 5 * time.Millisecond,
+		deep: 47 * time.Millisecond,
 	}, q)
 }
 
