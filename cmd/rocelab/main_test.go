@@ -111,14 +111,14 @@ func TestExperiments(t *testing.T) {
 
 	status, out, errs := call(t.Context(), "", "merge", files[0])
 	require.Equal(t, 0, status)
-	require.Equal(t, "rocelab merge: 8 runs are missing\n", errs)
+	require.Equal(t, "rocelab merge: 16 runs are missing\n", errs)
 	require.True(t, strings.HasPrefix(out, "C2: incast, the peak of the queue\n"), out)
 
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	status, _, errs = call(ctx, "", "run", "-quick", "-seeds", "1", "C2")
 	require.Equal(t, interrupted, status)
-	require.Equal(t, "rocelab run: interrupted; 16 runs are missing\n", errs)
+	require.Equal(t, "rocelab run: interrupted; 32 runs are missing\n", errs)
 }
 
 func TestCheck(t *testing.T) {
