@@ -24,14 +24,14 @@ func lost(v *view) {
 		}
 		var parts []string
 		if missing > 0 {
-			parts = append(parts, count(missing, "packet")+" never came here, nor an answer that covers them")
+			parts = append(parts, count(missing, "packet")+" never came here, and no answer covers that")
 		}
 		if repeats > 0 {
-			parts = append(parts, was(repeats, "packet")+" sent again, since they or their answers were lost")
+			parts = append(parts, was(repeats, "packet")+" sent again, as packets or answers were lost")
 		}
 		if unjudged > 0 {
 			parts = append(parts, count(unjudged, "packet")+" never came here, and as nothing came back, it cannot be "+
-				"said whether the network or the capture lost them")
+				"said whether in the network or in the capture")
 		}
 		text := fmt.Sprintf("To %v, from %s on: %s.", g.of, clock(seen), strings.Join(parts, "; "))
 		v.say(Verdict{
