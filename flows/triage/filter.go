@@ -81,6 +81,9 @@ func hosts(all []*flows.Flow) string {
 
 // between selects frames by their numbers.
 func between(s flows.Sign) string {
+	if s.First == s.Last {
+		return fmt.Sprintf("frame.number == %d", s.First)
+	}
 	return fmt.Sprintf("frame.number >= %d && frame.number <= %d", s.First, s.Last)
 }
 

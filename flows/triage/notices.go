@@ -12,11 +12,12 @@ const fewNotices = 5
 
 // tooManyNotices: a node notified a sender more often than that can act upon.
 //
-// Evidence: from one address, about one flow, five or more notifications of a kind, at least half of which came within
+// Evidence: from one address, about one flow, five or more notifications of a kind, more than half of which came within
 // 10 µs of the one before.
 //
 // Counter-evidence: CNPs of a receiver have their own rule of 4 µs, which is the least that adapters have as default;
-// as a proxy sends them in the receiver's name, nobody is blamed for them.
+// as a proxy sends them in the receiver's name, nobody is blamed for them. No more than half of them
+// close: so they are in a capture that has each packet twice.
 func tooManyNotices(v *view) {
 	type key struct {
 		from string
@@ -31,7 +32,7 @@ func tooManyNotices(v *view) {
 	var order []key
 	for _, f := range v.flows {
 		for _, n := range f.Evidence.Notifiers {
-			if n.Count < fewNotices || n.Close*2 < n.Count {
+			if n.Count < fewNotices || n.Close*2 <= n.Count {
 				continue
 			}
 			k := key{n.From.String(), n.Kind}

@@ -13,15 +13,17 @@ import (
 // Evidence: most flows to a receiver have one DSCP, two flows or more, with a hundred packets or more together, and all
 // of these came, while a flow with another DSCP lost some. What is lossless goes by the DSCP.
 //
-// Counter-evidence: any loss among the flows with the usual DSCP; flows with several. What the lossless DSCP of a
+// Counter-evidence: any loss among the flows with the usual DSCP; flows with several; so few losses that
+// the usual ones, at the same share, should have had less than three. What the lossless DSCP of a
 // network is, a capture does not say: where there is nothing to compare with, there is no verdict.
 func otherDSCP(v *view) {
 	found := map[netip.Addr]uint64{} // by source: the DSCP that it should have, and that it has a verdict
 	var lossy []*flows.Flow
 	for _, g := range v.to {
-		usual, ok := usualDSCP(g.flows)
+		usual, spared, ok := usualDSCP(g.flows)
 		for _, f := range g.flows {
-			if ok && f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<usual && loses(f) {
+			if ok && f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<usual && loses(f) &&
+				losings(f)*spared >= fewMarks*f.Packets {
 				lossy = append(lossy, f)
 				found[f.Src] = usual
 			}
@@ -45,8 +47,9 @@ func otherDSCP(v *view) {
 	}
 }
 
-// usualDSCP returns the DSCP that most flows have, if they are enough to compare with, and none of them lost anything.
-func usualDSCP(all []*flows.Flow) (usual uint64, ok bool) {
+// usualDSCP returns the DSCP that most flows have, and how many packets they sent, if they are enough to compare with,
+// and none of them lost anything.
+func usualDSCP(all []*flows.Flow) (usual, sent uint64, ok bool) {
 	var number, packets [64]uint64
 	var lossy [64]bool
 	var total uint64
@@ -65,7 +68,7 @@ func usualDSCP(all []*flows.Flow) (usual uint64, ok bool) {
 			usual = uint64(d)
 		}
 	}
-	return usual, number[usual] >= 2 && number[usual]*2 > total && packets[usual] >= 100 && !lossy[usual]
+	return usual, packets[usual], number[usual] >= 2 && number[usual]*2 > total && packets[usual] >= 100 && !lossy[usual]
 }
 
 // losses are the signs that packets of a flow were lost.
@@ -74,6 +77,12 @@ var losses = []flows.SignKind{flows.SignGap, flows.SignNAK, flows.SignResent, fl
 // loses says whether packets of a flow were lost, not by the capture.
 func loses(f *flows.Flow) bool {
 	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 || f.Evidence.Signs[flows.SignResent].Count > 0
+}
+
+// losings returns how often a flow lost something, at least.
+func losings(f *flows.Flow) uint64 {
+	s := &f.Evidence.Signs
+	return max(f.PSN.Lost, s[flows.SignNAK].Count, s[flows.SignResent].Count, min(f.Causes.Timeout, 1))
 }
 
 // numbers returns the numbers of the bits of a set.

@@ -21,7 +21,8 @@ const (
 // Evidence: PFC or PAUSE frames from a MAC address that stopped a priority for half a millisecond or more in all, and
 // for a fourth of the time from the first one to the last.
 //
-// Counter-evidence: who is paused pauses those behind him. Where several addresses pause, only who began is blamed.
+// Counter-evidence: who is paused pauses those behind him. Where several addresses pause like that, nobody is blamed:
+// who was the first here may have been paused by another before the capture, or have paused for an instant long before.
 // PFC stays on its link: that a capture has none says nothing.
 func pauseStorm(v *view) {
 	type storm struct {
@@ -61,15 +62,17 @@ func pauseStorm(v *view) {
 			also = append(also, a)
 		}
 	}
+	party := first.link.Src.String()
 	if len(also) > 0 {
-		text += fmt.Sprintf(" It began there: %s did the same later.", list(also, 3))
+		party = ""
+		text += fmt.Sprintf(" It was the first here, and %s did the same: who is paused pauses others.", list(also, 3))
 	}
 	if first.link.Assumed {
 		text += " The times are for a link of 100 Gbit/s: -link-rate."
 	}
 	shown := some([]Frame{{first.First, "XOFF"}, {first.Last, "XOFF"}})
 	v.say(Verdict{
-		Cause: PauseStorm, Party: first.link.Src.String(), Since: first.Since, Until: first.Until,
+		Cause: PauseStorm, Party: party, Since: first.Since, Until: first.Until,
 		Text: text,
 		Next: "Look at whoever has this MAC address: a host that takes data too slowly, or a switch that is paused " +
 			"itself; then capture on its other links.",

@@ -15,17 +15,19 @@ const (
 // under way for each packet that is lost.
 //
 // Evidence: repeats after NAKs, of the rest of READs, or by a timer while the flow goes on, that are a fifth of its
-// packets and fifty at least.
+// packets and fifty at least, and NAKs or READs that ask for some of them.
 //
-// Counter-evidence: repeats for RNR NAKs, and timeouts after a silence, have verdicts of their own. Who lost the
-// packets is not said.
+// Counter-evidence: repeats for RNR NAKs, and timeouts after a silence, have verdicts of their own. Where nobody asked
+// for any, and there was no silence, the capture may have each packet twice: at a mirror of two ports, for example. Who
+// lost the packets is not said.
 func storm(v *view) {
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
 		n := f.Causes.NAK + f.Causes.Read
 		if f.Evidence.MostSilence < fewSilence { // by a timer that ran out while it sent others
 			n += f.Causes.Timeout
 		}
-		return n >= stormRepeats && n*stormPart >= f.Packets
+		asked := f.Evidence.Signs[flows.SignNAK].Count + f.Causes.NAK + f.Causes.Read
+		return asked > 0 && n >= stormRepeats && n*stormPart >= f.Packets
 	}) {
 		again := sum(g.flows, flows.SignRepeatNAK, flows.SignRepeatRead, flows.SignTimeout)
 		total := sum(g.flows, flows.SignRequest)

@@ -3,6 +3,7 @@ package triage
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rocecn/rocecn/flows"
 )
@@ -16,18 +17,29 @@ func lost(v *view) {
 			!v.explained(f, OtherDSCP, Storm, TimedOut, Reordered, NotReady)
 	}) {
 		seen := sum(g.flows, append([]flows.SignKind{flows.SignRepeatRead}, losses...)...)
+		answers := sum(g.flows, flows.SignAnswer).Count
+		asked := sum(g.flows, flows.SignNAK, flows.SignRepeatNAK, flows.SignRepeatRead).Count
+		var silence time.Duration
 		var missing, unjudged, repeats uint64
 		for _, f := range g.flows {
 			missing += f.PSN.Lost
 			unjudged += f.PSN.Unjudged
 			repeats += f.PSN.Repeats
+			silence = max(silence, f.Evidence.MostSilence)
 		}
 		var parts []string
 		if missing > 0 {
 			parts = append(parts, count(missing, "packet")+" never came here, and no answer covers that")
 		}
 		if repeats > 0 {
-			parts = append(parts, was(repeats, "packet")+" sent again, as packets or answers were lost")
+			why := "what came before, or answers, did not arrive or came too late"
+			switch {
+			case answers == 0:
+				why = "why, answers would tell, and none is in the capture"
+			case asked == 0 && silence < fewSilence:
+				why = "nobody asked for it, and no silence was before, so the capture may just have packets twice"
+			}
+			parts = append(parts, was(repeats, "packet")+" sent again ("+why+")")
 		}
 		if unjudged > 0 {
 			parts = append(parts, count(unjudged, "packet")+" never came here, and as nothing came back, it cannot be "+

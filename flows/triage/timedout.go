@@ -16,11 +16,14 @@ const fewSilence = 500 * time.Microsecond
 // Evidence: repeats that no NAK explains, the first of them after a silence of the flow.
 //
 // Counter-evidence: no answers in the capture: then a NAK may be what is missing, and there is no verdict. Repeats
-// without a silence before them.
+// without a silence before them. Repeats that all came before the flow's first RNR NAK: where a capture begins in the
+// middle, one before them may be from when it was not known yet whose answers these are.
 func timedOut(v *view) {
 	for _, g := range v.each(source, func(f *flows.Flow) bool {
 		e := f.Evidence
-		return f.Causes.Timeout > 0 && e.MostSilence >= fewSilence && e.Signs[flows.SignAnswer].Count > 0
+		rnr := &e.Signs[flows.SignRNR]
+		return f.Causes.Timeout > 0 && e.MostSilence >= fewSilence && e.Signs[flows.SignAnswer].Count > 0 &&
+			(rnr.Count == 0 || rnr.First < e.Signs[flows.SignTimeout].Last)
 	}) {
 		again := sum(g.flows, flows.SignTimeout)
 		var longest time.Duration

@@ -219,7 +219,10 @@ func (h *human) verdict(v *triage.Verdict) []byte {
 	for _, f := range v.Frames {
 		words = append(words, fmt.Sprintf("%d %s", f.Number, f.What))
 	}
-	for _, line := range wrap(append([]string{"frames " + words[0]}, words[1:]...), columns-2) {
+	if len(words) > 0 {
+		words[0] = "frames " + words[0]
+	}
+	for _, line := range wrap(words, columns-2) {
 		b = fmt.Appendf(b, "  %s\n", line)
 	}
 	return fmt.Appendf(b, "  %s\n", v.Filter)

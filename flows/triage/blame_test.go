@@ -1,0 +1,87 @@
+package triage_test
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+var start = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+// signOf is a sign that came so often within ten milliseconds.
+func signOf(count uint64) flows.Sign {
+	return flows.Sign{Count: count, First: 1, Last: count, Since: start, Until: start.Add(10 * time.Millisecond)}
+}
+
+// flowOf is a flow from 10.0.0.src to 10.0.0.1.
+func flowOf(src byte, dscp int, packets uint64) flows.Flow {
+	f := flows.Flow{FlowKey: rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{10, 0, 0, src}),
+		Dst: netip.AddrFrom4([4]byte{10, 0, 0, 1}), DestQP: 0x100 + uint32(src)}, Sequenced: true,
+		Evidence: &flows.Evidence{}}
+	f.Packets, f.DSCP = packets, 1<<dscp
+	f.Evidence.Signs[flows.SignRequest] = signOf(packets)
+	return f
+}
+
+func marked(f flows.Flow) flows.Flow {
+	f.ECN[rocev2.CE] = 20
+	f.Evidence.Signs[flows.SignCE], f.Evidence.Signs[flows.SignAnswerAfterCE] = signOf(20), signOf(10)
+	f.Evidence.Signs[flows.SignAnswer] = signOf(10)
+	return f
+}
+
+// A receiver that sends CNPs to another sender has its ECN on.
+func TestReceiverThatNotifiesOthersIsNotBlamed(t *testing.T) {
+	a, b := marked(flowOf(2, 26, 100)), marked(flowOf(3, 26, 100))
+	require.Equal(t, []string{"no CNP 10.0.0.1"}, causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{a, b}})))
+	b.CNPs, b.Evidence.Signs[flows.SignCNP] = 5, signOf(5)
+	all := triage.Explain(&flows.Snapshot{Flows: []flows.Flow{a, b}})
+	require.Equal(t, "no CNP", causesOf(all)[0])
+	require.NotContains(t, all[0].Text, "Its ECN is off")
+}
+
+// One loss in a hundred thousand packets says nothing about a DSCP that two hundred packets had.
+func TestFewLossesDoNotConvictADSCP(t *testing.T) {
+	of := func(packets, naks uint64) []string {
+		f := flowOf(4, 0, packets)
+		f.Causes.NAK, f.Evidence.Signs[flows.SignNAK] = naks, signOf(naks)
+		return causesOf(triage.Explain(&flows.Snapshot{
+			Flows: []flows.Flow{flowOf(2, 26, 100), flowOf(3, 26, 100), f}}))
+	}
+	require.Equal(t, []string{"other DSCP 10.0.0.4"}, of(100, 2))
+	require.Equal(t, []string{"loss"}, of(100_000, 1))
+}
+
+// Of two that pause each other nobody is blamed: who began may be before the capture.
+func TestPausesOfSeveralConvictNobody(t *testing.T) {
+	link := func(last byte) flows.Link {
+		l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, last}}
+		l.Pauses[3] = flows.Pauses{Sign: signOf(20), Longest: time.Millisecond}
+		l.Priorities[3] = flows.Priority{XOFF: 20, Paused: 8 * time.Millisecond}
+		return l
+	}
+	require.Equal(t, []string{"pause storm 02:00:00:00:00:01"},
+		causesOf(triage.Explain(&flows.Snapshot{Links: []flows.Link{link(1)}})))
+	require.Equal(t, []string{"pause storm"},
+		causesOf(triage.Explain(&flows.Snapshot{Links: []flows.Link{link(1), link(2)}})))
+}
+
+// A capture that has each packet twice makes half of the notifications close.
+func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
+	of := func(near uint64) []string {
+		f := flowOf(2, 26, 100)
+		f.Evidence.Signs[flows.SignNotice] = signOf(10)
+		f.Evidence.Notifiers = []flows.Notifier{{From: netip.MustParseAddr("10.0.0.9"), Kind: flows.NoticeFast,
+			Sign: signOf(10), Close: near}}
+		return causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}}))
+	}
+	require.Equal(t, []string{"congestion"}, of(5))
+	require.Equal(t, []string{"too many notifications 10.0.0.9"}, of(6))
+}

@@ -1,0 +1,110 @@
+package triage_test
+
+import (
+	"compress/gzip"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// recordsOf returns the records of a capture in testdata/real.
+func recordsOf(t *testing.T, name string) (all []capture.Record) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(wiretest.Path(t), "real", name+".pcap.gz"))
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	r, err := capture.Open(z)
+	require.NoError(t, err)
+	var record capture.Record
+	for r.Next(&record) == nil {
+		one := record
+		one.Data = slices.Clone(record.Data)
+		all = append(all, one)
+	}
+	return all
+}
+
+func explainRecords(all []capture.Record) []triage.Verdict {
+	table := flows.New(flows.Config{Evidence: true})
+	var d flows.Decoder
+	var p flows.Packet
+	for i := range all {
+		d.Decode(&p, all[i].Data, all[i].Options())
+		table.Observe(&p, uint64(i+1), all[i].Time)
+	}
+	return triage.Explain(table.Snapshot())
+}
+
+// twice returns a capture that has each packet twice, as of a mirror of two ports.
+func twice(all []capture.Record) (out []capture.Record) {
+	for _, one := range all {
+		later := one
+		later.Time = one.Time.Add(2 * time.Microsecond)
+		out = append(out, one, later)
+	}
+	slices.SortStableFunc(out, func(a, b capture.Record) int { return a.Time.Compare(b.Time) })
+	return out
+}
+
+// from returns what an address sent.
+func from(all []capture.Record, addr string) (out []capture.Record) {
+	for _, one := range all {
+		if a, ok := netip.AddrFromSlice(one.Data[26:30]); ok && a.String() == addr {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func causesOf(all []triage.Verdict) (out []string) {
+	for _, v := range all {
+		out = append(out, strings.TrimSpace(v.Cause.String()+" "+v.Party))
+	}
+	return out
+}
+
+// Of captures that lack something, or have too much, nothing is said that they do not show.
+func TestPartialCaptures(t *testing.T) {
+	rnr := recordsOf(t, "s4-rnr.eth1") // nothing is lost
+	all := explainRecords(rnr[len(rnr)/2:])
+	require.Equal(t, []string{"receiver not ready 10.2.0.1"}, causesOf(all))
+
+	all = explainRecords(from(rnr, "10.1.0.1"))
+	require.Equal(t, []string{"loss"}, causesOf(all))
+	require.Contains(t, all[0].Text, "1528 packets were sent again (why, answers would tell")
+	require.NotContains(t, all[0].Text, "lost")
+
+	all = explainRecords(twice(recordsOf(t, "sR4-redect-q4.eth1")))
+	require.NotContains(t, causesOf(all), "retransmission storm")
+	require.Contains(t, all[len(all)-1].Text, "the capture may just have packets twice")
+}
+
+// Sentences about losses say no number that is 0, and no loss that is not known.
+func TestLossIsSaidAsKnown(t *testing.T) {
+	all := verdictsOf(t, "real/w4-uc-loss2.eth1.pcap.gz")
+	require.Len(t, all, 1)
+	require.Contains(t, all[0].Text, ": 4 packets never came here, and as nothing came back, it cannot be said")
+	require.NotContains(t, all[0].Text, " 0 ")
+
+	all = verdictsOf(t, "tour.pcap")
+	require.Contains(t, all[0].Text, ": 1 packet was sent again (why, answers would tell")
+	require.NotContains(t, all[0].Text, " 0 ")
+	require.True(t, strings.HasSuffix(all[0].Filter, "&& frame.number == 9"), all[0].Filter)
+
+	all = verdictsOf(t, "real/r6-loss2.eth1.pcap.gz")
+	require.Contains(t, all[0].Text, ": 10 packets were sent again (what came before")
+	require.NotContains(t, all[0].Text, " 0 ")
+}
