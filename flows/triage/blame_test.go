@@ -85,3 +85,12 @@ func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
 	require.Equal(t, []string{"congestion"}, of(5))
 	require.Equal(t, []string{"too many notifications 10.0.0.9"}, of(6))
 }
+
+// Of RNR NAKs behind which the capture has no repeat, none is said.
+func TestRNRWithoutRepeats(t *testing.T) {
+	f := flowOf(2, 26, 100)
+	f.RNRNAKs, f.Evidence.Signs[flows.SignRNR] = 1, signOf(1)
+	all := triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}})
+	require.Equal(t, []string{"receiver not ready 10.0.0.1"}, causesOf(all))
+	require.NotContains(t, all[0].Text, "again")
+}

@@ -48,7 +48,8 @@ func cnpMissing(v *view) {
 		marks, answers := sum(g.flows, flows.SignCE), sum(g.flows, flows.SignAnswerAfterCE)
 		party, why := g.of.String(), "Its ECN is off, unless its CNPs go another way than its ACKs."
 		if notifies[g.of] {
-			party, why = "", "To others it sends CNPs: these may go another way, or be limited for all senders together."
+			party = ""
+			why = "To others it sends CNPs: these may go another way, or be limited for all senders together."
 		}
 		v.say(Verdict{
 			Cause: CNPMissing, Party: party, Since: marks.Since, Until: marks.Until,

@@ -16,11 +16,14 @@ func notReady(v *view) {
 		return f.Evidence.Signs[flows.SignRNR].Count > 0 && f.RNRNAKs+f.Causes.RNR > 0
 	}) {
 		naks, repeats := sum(g.flows, flows.SignRNR), sum(g.flows, flows.SignRepeatRNR)
+		text := fmt.Sprintf("%v was not ready: it had no receive posted and answered with RNR NAKs from %s on.", g.of,
+			clock(naks))
+		if repeats.Count > 0 {
+			text += fmt.Sprintf(" %s sent again for it.", was(repeats.Count, "packet"))
+		}
 		v.say(Verdict{
 			Cause: NotReady, Party: g.of.String(), Since: naks.Since, Until: naks.Until,
-			Text: fmt.Sprintf("%v was not ready: it had no receive posted and answered with RNR NAKs from %s on. "+
-				"%s sent again for it.",
-				g.of, clock(naks), was(repeats.Count, "packet")),
+			Text:   text,
 			Next:   "Have the program there post more receives, or earlier. Its RNR timer says how long senders wait.",
 			Frames: frames(g.flows, flows.SignRNR),
 			Filter: and(address("src", g.of), rnrNAK),

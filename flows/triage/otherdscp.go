@@ -68,7 +68,8 @@ func usualDSCP(all []*flows.Flow) (usual, sent uint64, ok bool) {
 			usual = uint64(d)
 		}
 	}
-	return usual, packets[usual], number[usual] >= 2 && number[usual]*2 > total && packets[usual] >= 100 && !lossy[usual]
+	sent = packets[usual]
+	return usual, sent, number[usual] >= 2 && number[usual]*2 > total && sent >= 100 && !lossy[usual]
 }
 
 // losses are the signs that packets of a flow were lost.

@@ -36,6 +36,7 @@ type accountant struct {
 	joined     []hostLine
 
 	crowded  bool                        // there was no room for all flows: nothing is explained
+	blind    bool                        // nothing was seen of any flow but answers, at most
 	verdicts []triage.Verdict            // of -explain, and for the page; about chosen flows
 	causes   map[rocev2.FlowKey][]string // of the verdicts about a flow
 
@@ -153,6 +154,7 @@ func (a *accountant) finish() (broken []verdict, err error) {
 // in its order.
 func (a *accountant) judge(all *flows.Snapshot) {
 	a.verdicts, a.crowded = triage.Explain(all), all.Evicted.Flows > 0 // of all flows, chosen or not
+	a.blind = len(all.Flows) == 0
 	a.choice.apply(all)
 	a.choose(all)
 	a.order.sort(all.Flows)

@@ -179,6 +179,8 @@ func (a *accountant) printVerdicts() error {
 	switch {
 	case a.crowded:
 		a.out.WriteString("nothing is explained: there was no room for all flows: -max-flows\n")
+	case len(a.verdicts) == 0 && a.blind:
+		a.out.WriteString("nothing can be explained: the capture has no request of any flow\n")
 	case len(a.verdicts) == 0:
 		a.out.WriteString("nothing to explain\n")
 	}

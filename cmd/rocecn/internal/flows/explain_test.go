@@ -62,6 +62,8 @@ func TestExplainChosen(t *testing.T) {
 	require.Empty(t, out)
 	out, _, _ = explainedOf(t, "-explain", "rxe-perf4.pcap")
 	require.True(t, strings.HasPrefix(out, "nothing to explain\n\nFLOW"), out)
+	out, _, _ = explainedOf(t, "-explain", "fastcnp.pcap")
+	require.True(t, strings.HasPrefix(out, "nothing can be explained: the capture has no request of any flow\n"), out)
 	out, _, _ = explainedOf(t, "-explain", "-interval", "1s", "-json", "real/s4-rnr.eth0.pcap.gz")
 	require.Equal(t, 1, strings.Count(out, `"verdict":true`), "at the end")
 	path, _ := made(t, 6, traffic.Options{Connections: 40})
