@@ -39,20 +39,20 @@ var errPort = wireerr.New("filter", "UDP port of FCN or proxy messages", 0, "479
 
 // Validate returns an error if one of the ports is that of RoCEv2: then no
 // RoCEv2 could cross.
-func (r *Border) Validate() error {
-	if r.FCNPort == rocev2.Port || r.ProxyPort == rocev2.Port {
+func (b *Border) Validate() error {
+	if b.FCNPort == rocev2.Port || b.ProxyPort == rocev2.Port {
 		return errPort
 	}
 	return nil
 }
 
-// withDefaults returns r with its defaults filled in.
-func (r *Border) withDefaults() Border {
-	c := *r
-	c.CodePoints.Option1 = cmp.Or(r.CodePoints.Option1, fastcnp.ExperimentalType)
-	c.CodePoints.Option2 = cmp.Or(r.CodePoints.Option2, fastcnp.ExperimentalType)
-	c.FCNPort = cmp.Or(r.FCNPort, fcn.ExperimentalPort)
-	c.ProxyPort = cmp.Or(r.ProxyPort, proxymsg.ExperimentalPort)
+// withDefaults returns b with its defaults filled in.
+func (b *Border) withDefaults() Border {
+	c := *b
+	c.CodePoints.Option1 = cmp.Or(b.CodePoints.Option1, fastcnp.ExperimentalType)
+	c.CodePoints.Option2 = cmp.Or(b.CodePoints.Option2, fastcnp.ExperimentalType)
+	c.FCNPort = cmp.Or(b.FCNPort, fcn.ExperimentalPort)
+	c.ProxyPort = cmp.Or(b.ProxyPort, proxymsg.ExperimentalPort)
 	return c
 }
 
@@ -75,8 +75,8 @@ func (r *Border) withDefaults() Border {
 // The kind is Other for packets that are neither RoCEv2 nor a message, and
 // Broken for RoCEv2 that ends before its OpCode and for first fragments that
 // could be any message.
-func (r *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
-	c := r.withDefaults()
+func (b *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
+	c := b.withDefaults()
 	ip := f.Innermost()
 	switch {
 	case len(ip) == 0:
@@ -96,7 +96,7 @@ type datagram struct {
 }
 
 // matchUDP is Match for a datagram.
-func (r *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
+func (b *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 	udp := d.udp
 	if udp == nil {
 		return message.Other, false
@@ -107,9 +107,9 @@ func (r *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 	}
 	switch binary.BigEndian.Uint16(udp[atPort:]) {
 	case rocev2.Port:
-	case r.FCNPort:
+	case b.FCNPort:
 		return message.FCN, true
-	case r.ProxyPort:
+	case b.ProxyPort:
 		return message.Proxy, true
 	default:
 		if incomplete {
@@ -118,7 +118,7 @@ func (r *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 		return message.Other, false
 	}
 	if len(udp) <= atOpcode {
-		return d.cut(message.Broken, incomplete || d.first && (r.CNP || r.PPFC))
+		return d.cut(message.Broken, incomplete || d.first && (b.CNP || b.PPFC))
 	}
 	switch op := bth.Opcode(udp[atOpcode]); {
 	case op.Acknowledges():
@@ -126,11 +126,11 @@ func (r *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 	case op != bth.CNP:
 		return message.Data, false
 	case len(udp) > atPBit && udp[atPBit]&ppfcBit != 0 && binary.BigEndian.Uint16(udp[atLength:]) != cnpLength:
-		return message.PPFC, d.found || r.PPFC
+		return message.PPFC, d.found || b.PPFC
 	case d.found:
 		return message.FastCNP, true
 	}
-	return message.CNP, r.CNP
+	return message.CNP, b.CNP
 }
 
 // cut is the verdict on a packet that ends before its OpCode. kind and drop are

@@ -26,11 +26,11 @@ const selected = 1<<32 - 1
 //
 // The program is for sockets and tc filters, which take up to 2000
 // instructions. For xt_bpf, which takes 64, see IP6Tables.
-func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
-	if err := r.Validate(); err != nil {
+func (b *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
+	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	c := r.withDefaults()
+	c := b.withDefaults()
 	w := walk{border: true}
 	w.udp, w.miss, w.cut, w.later, w.beyond = w.label(), w.label(), w.label(), w.label(), w.label()
 	options, hit := w.later, w.beyond
@@ -56,7 +56,7 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.place(whole)
 	w.do(recall(regA, wordNext))
 	w.jumpIf(bpf.JumpNotEqual, rocev2.Port, w.miss, next)
-	if r.CNP || r.PPFC {
+	if b.CNP || b.PPFC {
 		w.need(atOpcode + 1)
 	} else {
 		w.needOr(atOpcode+1, options)
@@ -64,7 +64,7 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.do(load(atOpcode, 1))
 	w.jumpIf(bpf.JumpNotEqual, uint32(bth.CNP), w.miss, next)
 	w.do(recall(regA, wordEnd), subX)
-	w.notification(r, hit, options)
+	w.notification(b, hit, options)
 
 	w.place(w.cut)
 	w.do(recall(regA, wordFirst))
@@ -83,12 +83,12 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 
 // notification jumps to drop if a packet with OpCode 0x81 must not cross as a CNP or as PPFC, otherwise to
 // pass. The accumulator has the number of octets from the UDP header on.
-func (p *program) notification(r *Border, drop, pass label) {
+func (p *program) notification(b *Border, drop, pass label) {
 	cnp, ppfc := pass, pass
-	if r.CNP {
+	if b.CNP {
 		cnp = drop
 	}
-	if r.PPFC {
+	if b.PPFC {
 		ppfc = drop
 	}
 	if cnp == ppfc {

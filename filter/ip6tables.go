@@ -26,8 +26,8 @@ import (
 // any. Otherwise, for packets without a tunnel and with at most four extension
 // headers, the rules drop what Match drops. They drop all tunnels, because they
 // cannot look into them.
-func (r *Border) IP6Tables(chain string) string {
-	c := r.withDefaults()
+func (b *Border) IP6Tables(chain string) string {
+	c := b.withDefaults()
 	chain = quoted(chain)
 	// A rule that cannot read its field does not return from the chain, so a
 	// packet that ends before its OpCode is dropped.
@@ -82,11 +82,11 @@ func Bytecode(program []bpf.RawInstruction) string {
 	return b.String()
 }
 
-// xtProgram returns a program for xt_bpf, which sees a packet from its IP header on. With r it selects packets
-// with OpCode 0x81 that must not cross, except Fast CNPs; without r it selects packets with another OpCode. The
-// rules drop a packet if the program cannot reach its UDP header, or the OpCode of a first fragment: with r it
-// selects such packets, without r it does not.
-func xtProgram(version int, r *Border) []bpf.RawInstruction {
+// xtProgram returns a program for xt_bpf, which sees a packet from its IP header on. With b it selects packets
+// with OpCode 0x81 that must not cross, except Fast CNPs; without b it selects packets with another OpCode. The
+// rules drop a packet if the program cannot reach its UDP header, or the OpCode of a first fragment: with b it
+// selects such packets, without b it does not.
+func xtProgram(version int, b *Border) []bpf.RawInstruction {
 	var p program
 	udp, lost, yes, no := p.label(), p.label(), p.label(), p.label()
 	if version == 4 {
@@ -114,17 +114,17 @@ func xtProgram(version int, r *Border) []bpf.RawInstruction {
 		p.place(whole)
 	}
 	p.do(load(atOpcode, 1))
-	if r == nil {
+	if b == nil {
 		p.jumpIf(bpf.JumpEqual, uint32(bth.CNP), no, yes)
 		p.place(lost)
 	} else {
 		p.jumpIf(bpf.JumpNotEqual, uint32(bth.CNP), no, next)
 		p.do(bpf.LoadExtension{Num: bpf.ExtLen}, subX)
-		p.notification(r, yes, no)
+		p.notification(b, yes, no)
 	}
 	p.place(no)
 	p.do(bpf.RetConstant{Val: 0})
-	if r != nil {
+	if b != nil {
 		p.place(lost)
 	}
 	p.place(yes)

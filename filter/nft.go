@@ -20,10 +20,10 @@ import (
 // tunnel, the table drops what Match drops, after any number of extension
 // headers. It drops all tunnels, because it cannot look into them. Packets with
 // MPLS labels are not forwarded as IP and do not pass the table.
-func (r *Border) NFT(table string) string {
-	c := r.withDefaults()
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+func (b *Border) NFT(table string) string {
+	c := b.withDefaults()
+	var ruleset strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&ruleset, format+"\n", args...) }
 	line("table inet %s {", table)
 	line("\tchain forward {")
 	line("\t\ttype filter hook forward priority filter; policy accept;")
@@ -77,7 +77,7 @@ func (r *Border) NFT(table string) string {
 		line("\t}")
 	}
 	line("}")
-	return b.String()
+	return ruleset.String()
 }
 
 // list returns numbers separated by commas.
