@@ -2,16 +2,16 @@ package cm
 
 import "fmt"
 
-// The transports of a REQ (IBTA section 12.7.6).
+// Values of the field TransportType of a REQ (IBTA section 12.7.6). They are not those of bth.Transport.
 const (
-	TransportRC       = 0
-	TransportUC       = 1
-	TransportRD       = 2
-	TransportExtended = 3 // see ExtendedTransport
+	TransportTypeRC       = 0
+	TransportTypeUC       = 1
+	TransportTypeRD       = 2
+	TransportTypeExtended = 3 // see ExtendedTransport
 )
 
-// ExtendedXRC is the ExtendedTransport of XRC.
-const ExtendedXRC = 1
+// ExtendedTransportXRC is the value of the field ExtendedTransport for XRC.
+const ExtendedTransportXRC = 1
 
 var (
 	errREQ24   = overBits("REQ: LocalQPN, LocalEECN, RemoteEECN or StartingPSN", over24)

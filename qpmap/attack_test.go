@@ -57,7 +57,7 @@ func established(c *connection, acks bool) *qpmap.Map {
 }
 
 func TestForgedCMChangesNoLivePair(t *testing.T) {
-	for _, transport := range []uint8{cm.TransportRC, cm.TransportUC} {
+	for _, transport := range []uint8{cm.TransportTypeRC, cm.TransportTypeUC} {
 		c := live()
 		c.transport = transport
 		forged := *c
@@ -89,7 +89,7 @@ func TestForgedCMChangesNoLivePair(t *testing.T) {
 			})},
 		} {
 			t.Run(bth.Transport(transport).String()+" "+what, func(t *testing.T) {
-				m := established(c, transport == cm.TransportRC)
+				m := established(c, transport == cm.TransportTypeRC)
 				observe(m, start, packets...)
 				requirePair(t, m, c.forth(), c.a, qpmap.CM)
 				requirePair(t, m, c.back(), c.b, qpmap.CM)
@@ -126,7 +126,7 @@ func TestForgedCMChangesNoVotedPair(t *testing.T) {
 // Data that flows already does not begin where the forger says.
 func TestForgedCMNamesNoFlowUnderWay(t *testing.T) {
 	c := live()
-	c.transport = cm.TransportUC
+	c.transport = cm.TransportTypeUC
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start, c.request(0), c.request(1))
 	forged := *c
@@ -276,7 +276,7 @@ func TestForgedResponses(t *testing.T) {
 // UC has no responses: the answers to other flows do not count for it.
 func TestUCHasNoVotes(t *testing.T) {
 	rc, uc := live(), live()
-	uc.b, uc.transport = 0x32, cm.TransportUC
+	uc.b, uc.transport = 0x32, cm.TransportTypeUC
 	m := qpmap.New(qpmap.Config{})
 	for n := range uint32(10) {
 		observe(m, start, uc.request(n), rc.request(n), rc.ack(n))

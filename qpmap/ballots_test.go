@@ -165,11 +165,11 @@ func TestMoreAnswersThanBefore(t *testing.T) {
 // UC has no answers: only silence makes room for another connection.
 func TestUCInUse(t *testing.T) {
 	c := live()
-	c.transport = cm.TransportUC
+	c.transport = cm.TransportTypeUC
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), c.request(0))
 	other := *c
-	other.a, other.psnA, other.transport = 0x52, c.psnA+1<<20, cm.TransportRC
+	other.a, other.psnA, other.transport = 0x52, c.psnA+1<<20, cm.TransportTypeRC
 	for n := range uint32(9) {
 		observe(m, start, other.request(n), other.ack(n))
 	}

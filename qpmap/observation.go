@@ -104,11 +104,11 @@ func (x *Exchange) setREQ(message []byte) bool {
 	var m cm.REQ
 	m.Decode(message)
 	switch {
-	case m.TransportType == cm.TransportRC:
+	case m.TransportType == cm.TransportTypeRC:
 		x.Transport = bth.TransportRC
-	case m.TransportType == cm.TransportUC:
+	case m.TransportType == cm.TransportTypeUC:
 		x.Transport = bth.TransportUC
-	case m.TransportType == cm.TransportExtended && m.ExtendedTransport == cm.ExtendedXRC:
+	case m.TransportType == cm.TransportTypeExtended && m.ExtendedTransport == cm.ExtendedTransportXRC:
 		x.Transport = bth.TransportXRC
 	default:
 		return false

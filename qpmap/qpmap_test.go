@@ -89,8 +89,8 @@ func TestXRC(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start,
-		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: c.a, TransportType: cm.TransportExtended,
-			ExtendedTransport: cm.ExtendedXRC}),
+		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: c.a,
+			TransportType: cm.TransportTypeExtended, ExtendedTransport: cm.ExtendedTransportXRC}),
 		cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{LocalCommID: 2, RemoteCommID: 1, LocalEECN: c.b}))
 	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestNoCM(t *testing.T) {
 	cut.Payload = cut.Payload[:200] // as long as that, and not cut by a capture
 	low.a = 1
 	observe(m, start, immediate, wrongKey, cut, low.req(),
-		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalQPN: c.a, TransportType: cm.TransportRD}),
+		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalQPN: c.a, TransportType: cm.TransportTypeRD}),
 		cmPacket(c.A, c.B, 0x19, &cm.RTU{}))
 	require.Equal(t, qpmap.Stats{}, m.Stats())
 	low = *c

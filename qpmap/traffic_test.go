@@ -97,7 +97,7 @@ func (c *connection) back() rocev2.FlowKey  { return rocev2.FlowKey{Src: c.B, Ds
 // request returns a request from A, and the answer to it; n counts both from 0.
 func (c *connection) request(n uint32) rocev2.Packet {
 	op := bth.RCSendOnly
-	if c.transport == cm.TransportUC {
+	if c.transport == cm.TransportTypeUC {
 		op = bth.UCSendOnly
 	}
 	return packet(c.A, c.B, op, c.b, c.psnA+n)
@@ -145,7 +145,7 @@ func generate(r *rand.Rand, connections int, someCM bool) []sent {
 		}
 		withCM := someCM && r.IntN(2) == 0
 		if withCM && r.IntN(4) == 0 {
-			c.transport = cm.TransportUC
+			c.transport = cm.TransportTypeUC
 		}
 		// Lives that CM shows may begin anywhere, the same PSN for many included.
 		// What no CM shows can only be seen when it begins elsewhere.
@@ -209,7 +209,7 @@ func exchangeRequests(r *rand.Rand, c *connection, rtt time.Duration,
 	for range r.IntN(25) {
 		at += time.Duration(r.IntN(2000)) * time.Microsecond
 		switch {
-		case c.transport == cm.TransportUC:
+		case c.transport == cm.TransportTypeUC:
 			put(at, c.request(psn), c.a)
 			psn++
 		case r.IntN(6) == 0: // READ

@@ -442,9 +442,9 @@ func (c *connection) exchange() {
 		PathMTU: uint8(bits.Len(uint(c.mtu)) - 8)}
 	switch c.transport {
 	case bth.TransportUC:
-		req.TransportType = cm.TransportUC
+		req.TransportType = cm.TransportTypeUC
 	case bth.TransportXRC:
-		req.TransportType, req.ExtendedTransport = cm.TransportExtended, cm.ExtendedXRC
+		req.TransportType, req.ExtendedTransport = cm.TransportTypeExtended, cm.ExtendedTransportXRC
 	}
 	rep := cm.REP{LocalCommID: c.commID + 1, RemoteCommID: c.commID, LocalQPN: c.to.qp, LocalEECN: c.to.qp,
 		StartingPSN: c.psn}

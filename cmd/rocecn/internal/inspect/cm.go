@@ -86,9 +86,9 @@ func ipData(service cm.ServiceID, private []byte) (text, member string) {
 
 func transportName(m *cm.REQ) string {
 	switch {
-	case m.TransportType < cm.TransportExtended:
+	case m.TransportType < cm.TransportTypeExtended:
 		return bth.Transport(m.TransportType).String()
-	case m.ExtendedTransport == cm.ExtendedXRC:
+	case m.ExtendedTransport == cm.ExtendedTransportXRC:
 		return bth.TransportXRC.String()
 	}
 	return "extended"
