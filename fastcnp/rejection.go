@@ -14,13 +14,12 @@ const (
 	icmpHeader             = 8
 )
 
-// Errors of FromICMP. ErrNotProblem and ErrPointer mean that the message is
-// about something else.
+// Errors of FromICMP.
 var (
 	errTruncatedICMP = wireerr.New("fastcnp", "ICMPv6 message", 8, "truncated: 8 octets needed", wireerr.Truncated)
-	ErrNotProblem    = wireerr.New("fastcnp", "ICMPv6 message", 0,
+	errNotProblem    = wireerr.New("fastcnp", "ICMPv6 message", 0,
 		"not a Parameter Problem (type 4) with code 2, unrecognized IPv6 option", wireerr.Other)
-	ErrPointer = wireerr.New("fastcnp", "Pointer", 0, "not at a Fast CNP option type", wireerr.Other)
+	errPointer = wireerr.New("fastcnp", "Pointer", 0, "not at a Fast CNP option type", wireerr.Other)
 )
 
 // FromICMP is [CodePoints.FromICMP] for options of ExperimentalType.
@@ -33,10 +32,10 @@ func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) 
 // capable, and FlowKey the flow.
 //
 // b is what an ICMPv6 socket delivers: it begins with the ICMPv6 type and ends
-// with the message. The checksum is not verified. Other ICMPv6 messages are
-// ErrNotProblem, problems with another octet ErrPointer. Quoted packets that
-// are not Fast CNPs give the errors of rocev2 and of [CodePoints.FromPacket].
-// The trace aliases b.
+// with the message. The checksum is not verified. Other ICMPv6 messages, and
+// problems with another octet, are an error of rocecn.ErrOther. Quoted packets
+// that are not Fast CNPs give the errors of rocev2 and of
+// [CodePoints.FromPacket]. The trace aliases b.
 //
 // Anybody can send such a message: the caller must check that its source is the
 // Dst of a Fast CNP that was sent.
@@ -53,7 +52,7 @@ func (c CodePoints) FromICMP(b []byte) (Notification, error) {
 		return Notification{}, errTruncatedICMP
 	}
 	if b[0] != icmpParameterProblem || b[1] != icmpUnrecognisedOption {
-		return Notification{}, ErrNotProblem
+		return Notification{}, errNotProblem
 	}
 	pointer := binary.BigEndian.Uint32(b[4:])
 	var p rocev2.Packet
@@ -65,7 +64,7 @@ func (c CodePoints) FromICMP(b []byte) (Notification, error) {
 		return Notification{}, err
 	}
 	if uint32(len(p.Outer)+n.Offset) != pointer {
-		return Notification{}, ErrPointer
+		return Notification{}, errPointer
 	}
 	return n, nil
 }

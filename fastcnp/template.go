@@ -36,9 +36,9 @@ type Template struct {
 //	Destination Options (24) | UDP (8) | BTH (12) | reserved octets (16) | ICRC (4)
 const tailSize = 24 + 8 + cnp.Size + 4
 
-// ErrSender says that a congested packet is not from the sender of the template.
+// Errors of Template.
 var (
-	ErrSender   = wireerr.New("fastcnp", "congested packet", 0, "not from the template's sender", wireerr.Other)
+	errSender   = wireerr.New("fastcnp", "congested packet", 0, "not from the template's sender", wireerr.Other)
 	errTemplate = wireerr.New("fastcnp", "template", 0, "only for UDP checksum 0 and ICRC coverage as-sent",
 		wireerr.Range)
 )
@@ -78,11 +78,12 @@ func NewTemplate(src, sender netip.Addr, cfg Config) (t Template, err error) {
 }
 
 // AppendFor appends the Fast CNP with option 1 for a congested packet, which
-// must be from the template's sender: ErrSender. A trace in the packet does not
-// matter. It refuses what the function [AppendFor] does.
+// must be from the template's sender, else the error is one of rocecn.ErrOther.
+// A trace in the packet does not matter. It refuses what the function
+// [AppendFor] does.
 func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error) {
 	if !t.sender.IsValid() || congested.Src != t.sender {
-		return b, ErrSender
+		return b, errSender
 	}
 	if err := rocev2.MayAnswer(congested, t.inner); err != nil {
 		return b, err

@@ -31,10 +31,10 @@ func TestTemplate(t *testing.T) {
 		change   func(*rocev2.Packet)
 		err      error
 	}{
-		{&none, func(p *rocev2.Packet) {}, ErrSender},
-		{&none, func(p *rocev2.Packet) { p.Src = netip.Addr{} }, ErrSender},
-		{&template, func(p *rocev2.Packet) { p.Src = receiver }, ErrSender},
-		{&template, func(p *rocev2.Packet) { p.Src = addr("192.0.2.1") }, ErrSender},
+		{&none, func(p *rocev2.Packet) {}, errSender},
+		{&none, func(p *rocev2.Packet) { p.Src = netip.Addr{} }, errSender},
+		{&template, func(p *rocev2.Packet) { p.Src = receiver }, errSender},
+		{&template, func(p *rocev2.Packet) { p.Src = addr("192.0.2.1") }, errSender},
 		{&template, func(p *rocev2.Packet) { p.Dst = addr("192.0.2.1") }, errDestination},
 		{&template, func(p *rocev2.Packet) { p.BTH.DestQP = 1 << 24 }, bth.ErrDestQPRange},
 		{&template, func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }, rocev2.ErrNotification},

@@ -22,10 +22,9 @@ var (
 	ErrNotTunnelled = wireerr.New("fcn", "congested packet", 0, "not in a tunnel with an outer IPv6 header",
 		wireerr.Other)
 	ErrNotECNCapable = wireerr.New("fcn", "congested packet", 0, "its outer header is not ECN-capable", wireerr.Other)
-	// Validate also returns ErrFlowLabelZero.
-	ErrFlowLabelZero = wireerr.New("fcn", "Flow Label", 0, "0, which labels no flow", wireerr.Malformed)
-	// ErrOwn: the node is the ingress PE itself.
-	ErrOwn = wireerr.New("fcn", "congested packet", 0, "its outer source is the node's own address", wireerr.Other)
+	errFlowLabelZero = wireerr.New("fcn", "Flow Label", 0, "0, which labels no flow", wireerr.Malformed)
+	errOwn           = wireerr.New("fcn", "congested packet", 0, "its outer source is the node's own address",
+		wireerr.Other)
 )
 
 // AppendPacket appends the message as a complete IP packet from src to dst, both
@@ -59,8 +58,9 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 // is not used. The tunnel may carry any protocol.
 //
 // For refuses packets without an outer IPv6 header, ErrNotTunnelled; that are
-// not ECN-capable outside, ErrNotECNCapable; or whose label is 0,
-// ErrFlowLabelZero (FCN section 4.1); and what rocev2.Frame.MayAnswer refuses.
+// not ECN-capable outside, ErrNotECNCapable; or whose label is 0, with an error
+// of rocecn.ErrMalformed (FCN section 4.1); and what rocev2.Frame.MayAnswer
+// refuses.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	m := Message{FlowLabel: congested.OuterFlowLabel(), Level: level}
 	switch {
@@ -69,7 +69,7 @@ func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	case congested.OuterECN() == rocev2.NotECT:
 		return Message{}, ErrNotECNCapable
 	case m.FlowLabel == 0:
-		return Message{}, ErrFlowLabelZero
+		return Message{}, errFlowLabelZero
 	}
 	if err := congested.MayAnswer(); err != nil {
 		return Message{}, err
@@ -79,8 +79,8 @@ func For(congested *rocev2.Frame, level uint8) (Message, error) {
 
 // AppendFor appends the message of [For] as a complete IP packet, from the node
 // at src to the source of the packet's outer IPv6 header, the ingress PE. That
-// must not be the node itself, ErrOwn, and both addresses must be reachable for
-// others, rocev2.ErrNotReachable.
+// must not be the node itself, an error of rocecn.ErrOther, and both addresses
+// must be reachable for others, rocev2.ErrNotReachable.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := For(congested, level)
 	if err != nil {
@@ -89,7 +89,7 @@ func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, c
 	pe := congested.OuterSrc()
 	switch {
 	case pe == src:
-		return b, ErrOwn
+		return b, errOwn
 	case rocev2.Answerable(pe) != nil, rocev2.Answerable(src) != nil:
 		return b, rocev2.ErrNotReachable
 	}

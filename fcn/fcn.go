@@ -113,7 +113,7 @@ func (m Message) Validate() error {
 		wireerr.If(m.Level > MaxLevel, errLevelRange),
 		wireerr.If(m.Reserved > maxReserved, errReservedRange),
 		wireerr.If(m.Reserved != 0, errReservedSet),
-		wireerr.If(m.FlowLabel == 0, ErrFlowLabelZero),
+		wireerr.If(m.FlowLabel == 0, errFlowLabelZero),
 	)
 }
 

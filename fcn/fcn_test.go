@@ -60,7 +60,7 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, Message{FlowLabel: 1}.Validate())
 	require.ErrorIs(t, Message{FlowLabel: 1, Reserved: 1}.Validate(), errReservedSet)
 	both := Message{Reserved: 1 << 9, Level: 8}
-	for _, err := range []error{errReservedSet, errReservedRange, errLevelRange, ErrFlowLabelZero} {
+	for _, err := range []error{errReservedSet, errReservedRange, errLevelRange, errFlowLabelZero} {
 		require.ErrorIs(t, both.Validate(), err)
 	}
 	require.Equal(t, "flow label 0xbeef5 level 7", Message{FlowLabel: 0xBEEF5, Level: 7}.String())
@@ -165,10 +165,10 @@ func TestAppendFor(t *testing.T) {
 			ErrNotTunnelled},
 		{"IPv4 tunnel", `4502003400000000 40040000 c6336401 c6336402` + inner, "2001:db8::1", 1, ErrNotTunnelled},
 		{"not ECN-capable", `600b` + congested[4:], "2001:db8::1", 1, ErrNotECNCapable},
-		{"label 0", `60200000` + congested[8:], "2001:db8::1", 1, ErrFlowLabelZero},
+		{"label 0", `60200000` + congested[8:], "2001:db8::1", 1, errFlowLabelZero},
 		{"level 8", congested, "2001:db8::1", 8, errLevelRange},
 		{"IPv4 source", congested, "192.0.2.1", 1, rocev2.ErrAddress},
-		{"to itself", congested, "2001:db8:ffff::1", 1, ErrOwn},
+		{"to itself", congested, "2001:db8:ffff::1", 1, errOwn},
 		{"from loopback", congested, "::1", 1, rocev2.ErrNotReachable},
 		{"to a multicast address", congested[:16] +
 			` ff020db8ffff00000000000000000001 20010db8ffff00000000000000000009` + inner, "2001:db8::1", 1,

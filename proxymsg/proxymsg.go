@@ -88,7 +88,7 @@ var (
 		"truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
 	errTruncatedIPv6 = wireerr.New("proxymsg", "message", 40,
 		"truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
-	ErrNoInvoking = wireerr.New("proxymsg", "invoking packet", 0, "missing", wireerr.Truncated)
+	errNoInvoking = wireerr.New("proxymsg", "invoking packet", 0, "missing", wireerr.Truncated)
 	errAddress    = wireerr.New("proxymsg", "five-tuple", 0, "addresses must both be IPv4 or both IPv6",
 		wireerr.Range)
 	errLevelRange    = wireerr.New("proxymsg", "congestion level", 0, "over 7", wireerr.Range)
@@ -200,9 +200,9 @@ func putAddr(b []byte, a netip.Addr) {
 // BTH returns the Base Transport Header of the invoking packet, with the opcode
 // and the destination queue pair of the flow. That is the receiver's; a proxy
 // must know the sender's to send it a CNP. BTH looks into all tunnels of a
-// [rocev2.Frame]. Octets after the BTH may be missing. The error is
-// [ErrNoInvoking], or one of package rocev2 if the invoking packet is not
-// RoCEv2 or is cut too early.
+// [rocev2.Frame]. Octets after the BTH may be missing. The error is one of
+// rocecn.ErrTruncated if there is no invoking packet, or one of package rocev2
+// if that is not RoCEv2 or is cut too early.
 func (m *Message) BTH() (h bth.Header, err error) {
 	d, err := m.datagram()
 	if err != nil {
@@ -225,7 +225,7 @@ func (m *Message) FlowKey() (k rocev2.FlowKey, err error) {
 // datagram returns the RoCEv2 datagram in the invoking packet.
 func (m *Message) datagram() (d rocev2.Datagram, err error) {
 	if len(m.Invoking) == 0 {
-		return d, ErrNoInvoking
+		return d, errNoInvoking
 	}
 	var f rocev2.Frame
 	m.frame(&f)

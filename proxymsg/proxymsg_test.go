@@ -262,7 +262,7 @@ func TestBTH(t *testing.T) {
 		invoking []byte
 		err      error
 	}{
-		{nil, ErrNoInvoking},
+		{nil, errNoInvoking},
 		{wiretest.Hex(t, tcp4), rocev2.ErrNotRoCEv2},
 		{other, rocev2.ErrPort},
 		{[]byte("garbage, kept raw, of some length"), wireerr.Truncated},

@@ -94,7 +94,7 @@ func TestVerifyChecksum(t *testing.T) {
 			bad := bytes.Clone(ip)
 			bad[i/8] ^= 1 << (i % 8)
 			if d.DecodeIP(bad) == nil {
-				require.ErrorIs(t, d.VerifyChecksum(), ErrChecksum, "bit %d", i)
+				require.ErrorIs(t, d.VerifyChecksum(), errChecksum, "bit %d", i)
 			}
 		}
 		copy(ip[udp+6:], []byte{0, 0})

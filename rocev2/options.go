@@ -8,8 +8,7 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
-// ErrNoTrace: the packet carries no IOAM trace.
-var ErrNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", 0, "no IOAM trace", wireerr.Other)
+var errNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", 0, "no IOAM trace", wireerr.Other)
 
 // OptionsError returns [ipv6opt.ErrOverrun] if an option overruns one of the Hop-by-Hop or Destination Options
 // headers that Extensions yields, otherwise nil. Decode does not look at options, because it needs only the
@@ -100,9 +99,10 @@ func yieldIOAM(yield func(IOAMOption, error) bool, next uint8, octets []byte) bo
 
 // Trace returns the first IOAM trace in the Hop-by-Hop header of the innermost
 // IPv6 packet that parses; it aliases d.Ext. If none does, it returns the error
-// of the first that does not parse, or [ErrNoTrace] (D5).
+// of the first that does not parse, or one of rocecn.ErrOther if there is none
+// (D5).
 func (d *Datagram) Trace() (ioam.Trace, error) {
-	broken := ErrNoTrace
+	broken := errNoTrace
 	for o, err := range d.IOAM() {
 		var t ioam.Trace
 		switch {
@@ -116,7 +116,7 @@ func (d *Datagram) Trace() (ioam.Trace, error) {
 		if err == nil {
 			return t, nil
 		}
-		if broken == ErrNoTrace {
+		if broken == errNoTrace {
 			broken = err
 		}
 	}

@@ -96,9 +96,9 @@ func TestTrace(t *testing.T) {
 		{"a broken one", 0, `11` + halfTrace, wireerr.Truncated},
 		{"two broken ones: the first", 0, `00` + oneOctet + `11` + overrun, wireerr.Truncated},
 		{"two broken ones: the first again", 0, `00` + overrun + `11` + oneOctet, ipv6opt.ErrOverrun},
-		{"in Destination Options", 60, `11` + oneNode, ErrNoTrace},
-		{"edge-to-edge", 0, `11` + edge, ErrNoTrace},
-		{"another option", 0, `11` + noIOAM, ErrNoTrace},
+		{"in Destination Options", 60, `11` + oneNode, errNoTrace},
+		{"edge-to-edge", 0, `11` + edge, errNoTrace},
+		{"another option", 0, `11` + noIOAM, errNoTrace},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var d Datagram

@@ -7,8 +7,7 @@ import (
 
 // Errors of VerifyChecksum.
 var (
-	// ErrChecksum: the UDP checksum is wrong.
-	ErrChecksum   = wireerr.New("rocev2", "UDP checksum", 0, "does not match", wireerr.Malformed)
+	errChecksum   = wireerr.New("rocev2", "UDP checksum", 0, "does not match", wireerr.Malformed)
 	errNoChecksum = wireerr.New("rocev2", "UDP checksum", 0,
 		"0 over IPv6, which only port 4791 allows", wireerr.Malformed)
 )
@@ -17,7 +16,8 @@ var (
 // is allowed: over IPv4, and on port 4791, because the ICRC protects more (RFC
 // 768, RFC 8200 section 8.1, RFC 6936). Decode does not verify it, and raw
 // captures and AF_PACKET sockets show packets that a UDP socket would drop. d
-// must have been decoded. A Truncated one cannot be verified, with an error of rocecn.ErrTruncated.
+// must have been decoded. A wrong checksum is an error of rocecn.ErrMalformed; a
+// Truncated datagram cannot be verified, which is one of rocecn.ErrTruncated.
 func (d *Datagram) VerifyChecksum() error {
 	switch {
 	case d.Truncated:
@@ -32,7 +32,7 @@ func (d *Datagram) VerifyChecksum() error {
 		return errTruncated
 	}
 	if ipudp.Fold(ipudp.DatagramSum(d.IP[:udp+int(d.Length)], udp)) != 0xFFFF {
-		return ErrChecksum
+		return errChecksum
 	}
 	return nil
 }

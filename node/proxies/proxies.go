@@ -28,9 +28,9 @@ const MaxPerPrefix = 256
 
 // What Insert refuses.
 var (
-	ErrPrefix = wireerr.New("proxies", "prefix", 0, "not valid, or IPv4-mapped", wireerr.Range)
-	ErrProxy  = wireerr.New("proxies", "proxy", 0, "not a unicast address that others can reach", wireerr.Range)
-	ErrFull   = wireerr.New("proxies", "table", 0,
+	errPrefix = wireerr.New("proxies", "prefix", 0, "not valid, or IPv4-mapped", wireerr.Range)
+	errProxy  = wireerr.New("proxies", "proxy", 0, "not a unicast address that others can reach", wireerr.Range)
+	errFull   = wireerr.New("proxies", "table", 0,
 		"no room: it has the maximum of advertisements, or MaxPerPrefix of this prefix", wireerr.Range)
 )
 
@@ -70,9 +70,9 @@ type Stats struct {
 
 // Refused are counters of what Insert refused, by reason.
 type Refused struct {
-	Prefix uint64 // ErrPrefix
-	Proxy  uint64 // ErrProxy, also for an advertisement without a proxy
-	Full   uint64 // ErrFull
+	Prefix uint64 // not valid, or IPv4-mapped
+	Proxy  uint64 // none, or not a unicast address that others can reach
+	Full   uint64 // no room: the maximum of advertisements, or MaxPerPrefix of a prefix
 	Broken uint64 // errors out of the iterators given to Replace
 }
 
@@ -107,15 +107,15 @@ func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 
 // Insert adds an advertisement. It replaces one of the same prefix, origin and proxy, whatever its metric. Others of
 // the same origin stay, as a prefix may have several proxies: in a protocol where a new one replaces the old one,
-// withdraw first.
+// withdraw first. It refuses, with an error of rocecn.ErrRange, what [Refused] counts.
 func (t *Table) Insert(a pnc.Advertisement) error {
 	switch {
 	case !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6():
 		t.refused.Prefix++
-		return ErrPrefix
+		return errPrefix
 	case rocev2.Answerable(a.Proxy) != nil:
 		t.refused.Proxy++
-		return ErrProxy
+		return errProxy
 	}
 	a.Prefix = a.Prefix.Masked()
 	n := 0
@@ -129,7 +129,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 	}
 	if t.used >= t.max || n >= MaxPerPrefix {
 		t.refused.Full++
-		return ErrFull
+		return errFull
 	}
 	t.add(entry{Advertisement: a})
 	return nil

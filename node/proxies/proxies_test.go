@@ -127,18 +127,18 @@ func TestRefused(t *testing.T) {
 	table := New(2)
 	for _, proxy := range []string{"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "::", "::1", "ff02::1",
 		"fe80::1", "::ffff:192.0.2.1"} {
-		require.Equal(t, ErrProxy, table.Insert(says(1, "192.0.2.0/24", proxy, 1)), proxy)
+		require.Equal(t, errProxy, table.Insert(says(1, "192.0.2.0/24", proxy, 1)), proxy)
 	}
-	require.Equal(t, ErrProxy, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24")}),
+	require.Equal(t, errProxy, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24")}),
 		"nobody said who")
-	require.Equal(t, ErrPrefix, table.Insert(pnc.Advertisement{Proxy: netip.MustParseAddr("198.51.100.1")}))
+	require.Equal(t, errPrefix, table.Insert(pnc.Advertisement{Proxy: netip.MustParseAddr("198.51.100.1")}))
 	mapped := says(1, "192.0.2.0/24", "198.51.100.1", 1)
 	mapped.Prefix = netip.PrefixFrom(netip.MustParseAddr("::ffff:192.0.2.0"), 120)
-	require.Equal(t, ErrPrefix, table.Insert(mapped))
+	require.Equal(t, errPrefix, table.Insert(mapped))
 
 	require.NoError(t, table.Insert(says(1, "192.0.2.0/24", "198.51.100.1", 1)))
 	require.NoError(t, table.Insert(says(2, "192.0.2.0/24", "198.51.100.2", 2)))
-	require.Equal(t, ErrFull, table.Insert(says(1, "203.0.113.0/24", "198.51.100.1", 1)))
+	require.Equal(t, errFull, table.Insert(says(1, "203.0.113.0/24", "198.51.100.1", 1)))
 	require.NoError(t, table.Insert(says(2, "192.0.2.0/24", "198.51.100.2", 0)), "a full table still takes what it has")
 	requireProxy(t, table, "192.0.2.1", "198.51.100.2")
 	wiretest.NoAllocs(t, "Insert, full", func() { _ = table.Insert(says1) })
@@ -152,7 +152,7 @@ func TestRefused(t *testing.T) {
 	}
 	another := says(0, "192.0.2.0/24", "198.51.100.1", 0)
 	another.Originator.ID[0] = 0xFF
-	require.Equal(t, ErrFull, table.Insert(another))
+	require.Equal(t, errFull, table.Insert(another))
 	require.NoError(t, table.Insert(says(9, "192.0.2.0/24", "198.51.100.1", 0)))
 }
 
@@ -356,7 +356,7 @@ func TestReplaceWithErrors(t *testing.T) {
 	table := New(0)
 	good := says(1, "192.0.2.0/24", "198.51.100.1", 1)
 	taken := table.Replace(origin(1), func(yield func(pnc.Advertisement, error) bool) {
-		if yield(good, ErrPrefix) {
+		if yield(good, errPrefix) {
 			yield(says(1, "203.0.113.0/24", "198.51.100.1", 1), nil)
 		}
 	})
