@@ -39,7 +39,7 @@ func TestCaptures(t *testing.T) {
 					f.Transport, f.SrcQP, f.SrcQPFrom, f.Packets, f.PSN, f.Causes, f.ACKs, f.RNRNAKs, f.MTU, f.Messages,
 					f.ICRCWrong)
 				if f.RTT != nil {
-					t.Log(f.RTT.Samples(), f.RTT.Min(), f.RTT.Percentile(.5), f.RTT.Percentile(.99))
+					t.Log(f.RTT.Count(), f.RTT.Min(), f.RTT.Percentile(.5), f.RTT.Percentile(.99))
 				}
 				sum.Gaps += f.PSN.Gaps
 				sum.Missing += f.PSN.Missing

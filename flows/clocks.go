@@ -45,7 +45,7 @@ func (c *Comparison) Clocks() (clocks Clocks) {
 	directions := map[direction]delays{}
 	for id := range c.flows.All() {
 		d := &c.flows.At(id).Delay
-		if d.Samples() == 0 {
+		if d.Count() == 0 {
 			continue
 		}
 		k := c.flows.Key(id)
@@ -54,10 +54,10 @@ func (c *Comparison) Clocks() (clocks Clocks) {
 		if !ok {
 			all.min, all.max = d.Min(), d.Max()
 		}
-		all.samples += d.Samples()
+		all.samples += d.Count()
 		all.min, all.max = min(all.min, d.Min()), max(all.max, d.Max())
-		if d.Samples() > all.most {
-			all.most, all.middle = d.Samples(), d.Percentile(0.5)
+		if d.Count() > all.most {
+			all.most, all.middle = d.Count(), d.Percentile(0.5)
 		}
 		directions[r] = all
 	}

@@ -265,7 +265,7 @@ func (c *Comparison) delayed(g *group, r *remembered) {
 		return
 	}
 	d := time.Duration(r.delay)
-	if f.Delay.Samples() == 0 {
+	if f.Delay.Count() == 0 {
 		f.typical = d
 	}
 	if c.typical == 0 {
@@ -294,7 +294,7 @@ func (c *Comparison) missing(at Point, g *group, t int64) {
 	default:
 		f.Lost++
 		typical := c.typical
-		if f.Delay.Samples() > 0 {
+		if f.Delay.Count() > 0 {
 			typical = f.typical
 		}
 		if b := &c.sides[PointB]; b.end == 0 || t+int64(typical) < b.first || t+int64(typical) > b.last {

@@ -107,7 +107,7 @@ func TestCompare(t *testing.T) {
 				continue
 			}
 			require.Equal(t, want[f.FlowKey], got, "seed %d: %v", seed, f.FlowKey)
-			if f.Delay.Samples() > 0 {
+			if f.Delay.Count() > 0 {
 				least := offset + 20*time.Microsecond
 				if f.Src.As16()[15] != 1 {
 					least = offset - 50*time.Microsecond
@@ -201,7 +201,7 @@ func TestCompareByIdentification(t *testing.T) {
 	require.EqualValues(t, 3, f.Lost)
 	require.EqualValues(t, 3, f.Added)
 	require.Equal(t, [2]uint64{2, 2}, f.Duplicated)
-	require.EqualValues(t, 4, f.Delay.Samples())
+	require.EqualValues(t, 4, f.Delay.Count())
 	require.Equal(t, 2*time.Microsecond, f.Delay.Min()) // the first of the two with PSN 4
 	require.Equal(t, 9*time.Microsecond, f.Delay.Max())
 }
@@ -230,7 +230,7 @@ func TestCompareInOrder(t *testing.T) {
 		require.EqualValues(t, 3, f.Lost)
 		require.EqualValues(t, 2, f.Added)
 		require.Equal(t, [2]uint64{1, 1}, f.Duplicated)
-		require.EqualValues(t, 2, f.Delay.Samples())
+		require.EqualValues(t, 2, f.Delay.Count())
 		require.Equal(t, 5*time.Microsecond, f.Delay.Min())
 		require.Equal(t, 6*time.Microsecond, f.Delay.Max())
 	}
@@ -290,7 +290,7 @@ func TestCompareEqual(t *testing.T) {
 	require.EqualValues(t, 1, c.groups.Len())
 	f := c.only(t)
 	require.EqualValues(t, DefaultWindow, f.Same)
-	require.EqualValues(t, DefaultWindow, f.Delay.Samples())
+	require.EqualValues(t, DefaultWindow, f.Delay.Count())
 	require.Zero(t, c.groups.Len())
 
 	c = newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: math.MaxInt})
@@ -386,7 +386,7 @@ func TestDelays(t *testing.T) {
 	for i := range time.Duration(1000) { // -300 to 699
 		d.add((i*7)%1000 - 300)
 	}
-	require.EqualValues(t, 1000, d.Samples())
+	require.EqualValues(t, 1000, d.Count())
 	require.Equal(t, [2]time.Duration{-300, 699}, [2]time.Duration{d.Min(), d.Max()})
 	for p, want := range map[float64]float64{0.001: -300, 0.1: -201, 0.29: -11, 0.31: 9, 0.5: 199, 0.99: 689, 1: 699} {
 		require.InDelta(t, want, float64(d.Percentile(p)), math.Abs(want)/16+0.5, p)

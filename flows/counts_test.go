@@ -233,7 +233,7 @@ func TestCopies(t *testing.T) {
 	require.Zero(t, f.FirstTrouble)
 	require.Zero(t, f.Trouble())
 	require.EqualValues(t, 4, f.Packets)
-	require.EqualValues(t, 3, f.RTT.Samples())
+	require.EqualValues(t, 3, f.RTT.Count())
 	require.Equal(t, 30*time.Microsecond, f.RTT.Min())
 }
 
@@ -384,9 +384,9 @@ func TestSnapshotStays(t *testing.T) {
 		if f.RTT != nil {
 			s.qpB = 18
 			s.at(100).sends(11).at(200).acks(11)
-			require.EqualValues(t, 1, f.RTT.Samples())
+			require.EqualValues(t, 1, f.RTT.Count())
 			require.EqualValues(t, 1, f.Packets)
-			require.EqualValues(t, 2, s.flow().RTT.Samples())
+			require.EqualValues(t, 2, s.flow().RTT.Count())
 		}
 	}
 	require.Len(t, keys, len(all))

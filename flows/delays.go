@@ -46,8 +46,8 @@ func (d *Delays) count(delay time.Duration) {
 	(*h).Add(size)
 }
 
-// Samples returns how many differences were counted.
-func (d *Delays) Samples() uint64 { return d.n }
+// Count returns how many differences were counted.
+func (d *Delays) Count() uint64 { return d.n }
 
 // Percentile returns the difference that this part of all are not above, within
 // 1/32 of the true one: 0 < p ≤ 1; 0 without any.
@@ -61,7 +61,7 @@ func (d *Delays) Percentile(p float64) time.Duration {
 		slices.Sort(few[:d.n])
 		return few[rank-1]
 	}
-	below := d.before.Samples()
+	below := d.before.Count()
 	if rank <= below {
 		return -d.before.rank(below - rank + 1)
 	}

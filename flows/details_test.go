@@ -87,13 +87,13 @@ func TestTimesGoOn(t *testing.T) {
 	for psn := range uint32(3 * maxMarks) {
 		s.sends(psn).acks(psn)
 	}
-	require.EqualValues(t, 3*maxMarks, s.flow().RTT.Samples())
+	require.EqualValues(t, 3*maxMarks, s.flow().RTT.Count())
 	// Middle responses that come before the pair is known take no room of what is timed.
 	s = newScript(t).at(0).sends(10).at(5).acks(10)
 	for psn := range uint32(2 * maxEarly) {
 		s.back(bth.RCRDMAReadResponseMiddle, 0, 11+psn)
 	}
-	require.EqualValues(t, 1, s.give().flow().RTT.Samples())
+	require.EqualValues(t, 1, s.give().flow().RTT.Count())
 	// The windows of the peak begin with the flow.
 	s = newScript(t)
 	for _, us := range []int{30_000, 100_000, 230_000} {
@@ -127,8 +127,8 @@ func TestPoolsGetAllBack(t *testing.T) {
 		s.cnp(0).naks(12)
 		f := s.flow()
 		require.Equal(t, Messages{1, 1}, f.Messages[Read])
-		require.EqualValues(t, 1, f.AfterCE.Samples())
-		require.EqualValues(t, 2, f.RTT.Samples())
+		require.EqualValues(t, 1, f.AfterCE.Count())
+		require.EqualValues(t, 2, f.RTT.Count())
 		require.EqualValues(t, 1, f.Fast)
 	}
 	var ids []uint32

@@ -121,7 +121,7 @@ func TestControl(t *testing.T) {
 	require.InDelta(t, 1e9, c.Before, 1)
 	require.InDelta(t, 0.5e9, c.After, 1)
 	require.Zero(t, c.Unheeded)
-	require.EqualValues(t, 1, c.Recovery.Samples())
+	require.EqualValues(t, 1, c.Recovery.Count())
 	// 640 µs slowly, and then until 16 requests came with at most one slow step among them, looked at each 8.
 	require.GreaterOrEqual(t, c.Recovery.Min(), 780*time.Microsecond)
 	require.LessOrEqual(t, c.Recovery.Min(), 870*time.Microsecond)
@@ -189,11 +189,11 @@ func TestUnpairedCNP(t *testing.T) {
 func TestPauseEvidence(t *testing.T) {
 	s := newPauses(t, 100_000_000_000) // a quantum is 5.12 ns
 	s.at(0, off3).at(100, off3).at(400, on3).at(10_000, off3).at(10_050, on3)
-	p := s.link().Pauses[3]
+	p := s.link().PauseSigns[3]
 	require.EqualValues(t, 3, p.Count)
 	require.Equal(t, 10_000*time.Nanosecond, p.Until.Sub(p.Since))
 	require.Equal(t, 400*time.Nanosecond, p.Longest)
-	require.Zero(t, s.link().Pauses[allPriorities])
+	require.Zero(t, s.link().PauseSigns[AllPriorities])
 }
 
 func TestEvidenceAllocatesNothing(t *testing.T) {

@@ -39,8 +39,8 @@ func bucket(d time.Duration) int {
 	return shift<<histogramBits + int(v>>shift)
 }
 
-// Samples returns how many durations were counted.
-func (h *Histogram) Samples() uint64 {
+// Count returns how many durations were counted.
+func (h *Histogram) Count() uint64 {
 	if h == nil {
 		return 0
 	}
@@ -58,7 +58,7 @@ func (h *Histogram) Min() time.Duration {
 // Percentile returns the duration that this part of all are not above, 0 < p ≤
 // 1; 0 without any.
 func (h *Histogram) Percentile(p float64) time.Duration {
-	if h.Samples() == 0 {
+	if h.Count() == 0 {
 		return 0
 	}
 	return h.rank(rankOf(p, h.n))

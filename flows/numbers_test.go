@@ -115,11 +115,11 @@ func TestSinceOfEverything(t *testing.T) {
 	got = now.Since(old)
 	require.Equal(t, of(11, 13), got.Flows[0].RTT)
 	require.Equal(t, of(3), got.Flows[0].AfterCE)
-	require.EqualValues(t, 4, now.Flows[0].RTT.Samples())
+	require.EqualValues(t, 4, now.Flows[0].RTT.Count())
 	old.Flows[0].RTT, old.Flows[0].AfterCE = nil, nil
 	got = now.Since(old)
-	require.EqualValues(t, 4, got.Flows[0].RTT.Samples())
-	require.EqualValues(t, 2, got.Flows[0].AfterCE.Samples())
+	require.EqualValues(t, 4, got.Flows[0].RTT.Count())
+	require.EqualValues(t, 2, got.Flows[0].AfterCE.Count())
 }
 
 // What is unpaired is in the order of its keys, those without a queue pair first, and

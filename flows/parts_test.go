@@ -173,7 +173,7 @@ func TestMarksOfTimes(t *testing.T) {
 	}
 	var h Histogram
 	m.answered(maxMarks+1, false, false, 1000, &h)
-	require.EqualValues(t, maxMarks, h.Samples())
+	require.EqualValues(t, maxMarks, h.Count())
 	require.EqualValues(t, 1000-(maxMarks-1), h.Min())
 }
 
@@ -278,7 +278,7 @@ func TestTypicalDelay(t *testing.T) {
 	require.EqualValues(t, 170, one.typical)
 	require.EqualValues(t, 1600, other.typical)
 	require.EqualValues(t, 170+(1600-170)/16, c.typical)
-	require.EqualValues(t, 2, one.Delay.Samples())
+	require.EqualValues(t, 2, one.Delay.Count())
 
 	c.sides[PointB] = side{end: 5, first: 1000, last: 2000}
 	none := new(compared)

@@ -14,10 +14,8 @@ import (
 const AssumedLinkRate = 100_000_000_000
 
 // A link is what is known of PFC and PAUSE frames from one source address, by
-// priority; allPriorities stands for the whole link.
-type link [allPriorities + 1]paused
-
-const allPriorities = 8
+// priority; AllPriorities stands for the whole link.
+type link [AllPriorities + 1]paused
 
 // Priority counts the frames that pause one priority, or let it go on.
 type Priority struct {
@@ -41,8 +39,8 @@ type paused struct {
 	longest int64 // nanoseconds: the longest time without an end that is over
 }
 
-// Pauses says when a priority was paused.
-type Pauses struct {
+// A PauseSign is the sign of a priority that was paused.
+type PauseSign struct {
 	Sign                  // XOFFs
 	Longest time.Duration // the longest time that it was paused without an end
 }
@@ -110,7 +108,7 @@ type pause struct {
 	mac     [6]byte // of its source
 	whole   bool    // a PAUSE frame: quanta[0] counts
 	enabled uint8   // bit n for priority n
-	quanta  [allPriorities]uint16
+	quanta  [AllPriorities]uint16
 }
 
 // pauseOf returns what the frame in m says, which is of one of the two kinds.
@@ -145,7 +143,7 @@ func (t *Table) pause(p *pause, frame uint64, at int64) {
 		l[i].frame(t.pauseLength(quanta), frame, at, t.pausesOf(p.mac, i))
 	}
 	if p.whole {
-		one(allPriorities, p.quanta[0])
+		one(AllPriorities, p.quanta[0])
 		return
 	}
 	for i, quanta := range p.quanta {

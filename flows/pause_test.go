@@ -155,12 +155,12 @@ func TestWholePause(t *testing.T) {
 	before := s.Snapshot()
 	s.at(20_000, off3).at(20_100, on3)
 	changed := s.Snapshot().Since(before)
-	changed.Links[0].Pauses = [9]Pauses{}
+	changed.Links[0].PauseSigns = [9]PauseSign{}
 	require.Equal(t, []Link{{Src: l.Src, Priorities: [8]Priority{3: {1, 1, 100}}, Rate: l.Rate}}, changed.Links)
 	before = s.Snapshot()
 	s.at(30_000, offAll).other(40_000)
 	changed = s.Snapshot().Since(before)
-	changed.Links[0].Pauses = [9]Pauses{}
+	changed.Links[0].PauseSigns = [9]PauseSign{}
 	require.Equal(t, []Link{{Src: l.Src, All: Priority{1, 0, 512}, Rate: l.Rate}}, changed.Links)
 	require.Empty(t, s.Snapshot().Since(s.Snapshot()).Links)
 }

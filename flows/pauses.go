@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// AllPriorities stands for all of a link, in [Pause].
-const AllPriorities = allPriorities
+// AllPriorities stands for all of a link: as Pause.Priority, and behind the priorities in Link.PauseSigns.
+const AllPriorities = 8
 
 // A Pause is a time in which a priority of a link was paused without a break, or
 // several with the breaks between, where there was no room for each.

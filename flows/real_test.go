@@ -117,12 +117,12 @@ func TestRealPoints(t *testing.T) {
 		}
 		want := &truth.Delay.Forward
 		if !truth.Ambiguous {
-			require.Equal(t, want.N, forward.Samples())
+			require.Equal(t, want.N, forward.Count())
 			require.InEpsilon(t, want.P50, micros(forward.Percentile(0.5)), 0.1)
 			require.InEpsilon(t, want.P99, micros(forward.Percentile(0.99)), 0.1)
 			require.Equal(t, [2]float64{want.Min, want.Max}, [2]float64{micros(forward.Min()), micros(forward.Max())})
 		} else { // repeats that arrived too count here
-			require.GreaterOrEqual(t, forward.Samples(), want.N)
+			require.GreaterOrEqual(t, forward.Count(), want.N)
 		}
 		switch clocks := c.Clocks(); truth.Name {
 		case "w4-uc-loss2": // nothing comes back

@@ -152,12 +152,12 @@ type Unpaired struct {
 // Link is what one source address said in PFC frames, and in PAUSE frames, which
 // are about all priorities at once.
 type Link struct {
-	Src        net.HardwareAddr // of the frames
-	Priorities [8]Priority      // by PFC
-	All        Priority         // by PAUSE
-	Pauses     [9]Pauses        // the same by priority, and behind them those by PAUSE
-	Rate       uint64           // of the link, in bits a second
-	Assumed    bool             // Rate is a guess: Config.LinkRate was not given
+	Src        net.HardwareAddr             // of the frames
+	Priorities [8]Priority                  // by PFC
+	All        Priority                     // by PAUSE
+	PauseSigns [AllPriorities + 1]PauseSign // the same by priority, and at AllPriorities those by PAUSE
+	Rate       uint64                       // of the link, in bits a second
+	Assumed    bool                         // Rate is a guess: Config.LinkRate was not given
 }
 
 // report returns what is known of the flow of a stream with requests.
@@ -200,7 +200,7 @@ func (t *Table) report(s *stream) Flow {
 			out.Answers.add(&back.answers)
 		}
 	}
-	if h := t.histograms.at(f.rtt); h.Samples() > 0 && (with != nil || s.settled.any) {
+	if h := t.histograms.at(f.rtt); h.Count() > 0 && (with != nil || s.settled.any) {
 		out.RTT = h.clone()
 	}
 	last := f.last
@@ -249,8 +249,8 @@ func (t *Table) reportLinks() (all []Link) {
 		l := Link{Src: mac[:], Rate: t.config.LinkRate, Assumed: t.assumed}
 		for i, p := range priorities {
 			p.until(t.latest)
-			l.Pauses[i] = Pauses{p.sign.report(), time.Duration(max(p.longest, p.lasts(t.latest)))}
-			if i == allPriorities {
+			l.PauseSigns[i] = PauseSign{p.sign.report(), time.Duration(max(p.longest, p.lasts(t.latest)))}
+			if i == AllPriorities {
 				l.All = p.Priority
 			} else {
 				l.Priorities[i] = p.Priority

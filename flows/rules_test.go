@@ -460,7 +460,7 @@ func TestTimes(t *testing.T) {
 	s.at(260).back(bth.RCRDMAReadResponseFirst, 0x1F, 13)
 	s.at(300).back(bth.RCRDMAReadResponseLast, 0x1F, 15)
 	f := s.flow()
-	require.EqualValues(t, 4, f.RTT.Samples()) // 30, 30, 40, 60
+	require.EqualValues(t, 4, f.RTT.Count()) // 30, 30, 40, 60
 	require.Equal(t, 30*time.Microsecond, f.RTT.Min())
 	require.InEpsilon(t, 30*time.Microsecond, f.RTT.Percentile(0.5), 0.05)
 	require.InEpsilon(t, 60*time.Microsecond, f.RTT.Percentile(0.99), 0.05)
@@ -469,23 +469,23 @@ func TestTimes(t *testing.T) {
 	s.at(400).sends(16)
 	s.at(500).sends(16)
 	s.at(600).acks(16) // of the first or of the second?
-	require.EqualValues(t, 4, s.flow().RTT.Samples())
+	require.EqualValues(t, 4, s.flow().RTT.Count())
 
 	s.at(700).acks(17) // it changed places with its request
 	s.at(701).sends(17)
 	s.at(800).sends(18).acks(18)
-	require.EqualValues(t, 5, s.flow().RTT.Samples())
+	require.EqualValues(t, 5, s.flow().RTT.Count())
 
 	// Before the pair is known.
 	s = newScript(t)
 	s.at(0).sends(10, 11, 12)
 	s.at(25).acks(10, 11, 12)
-	require.EqualValues(t, 3, s.flow().RTT.Samples())
+	require.EqualValues(t, 3, s.flow().RTT.Count())
 
 	// Time jumps back.
 	s.at(50).sends(13)
 	s.at(10).acks(13)
-	require.EqualValues(t, 4, s.flow().RTT.Samples())
+	require.EqualValues(t, 4, s.flow().RTT.Count())
 	require.Zero(t, s.flow().RTT.Min())
 }
 
@@ -517,7 +517,7 @@ func TestCNPTimes(t *testing.T) {
 	require.Equal(t, [4]uint64{1, 0, 0, 3}, f.ECN)
 	require.Equal(t, [2]uint64{2, 1}, [2]uint64{f.CNPs, f.Fast})
 	require.Equal(t, 40*time.Microsecond, f.Spacing)
-	require.EqualValues(t, 2, f.AfterCE.Samples())
+	require.EqualValues(t, 2, f.AfterCE.Count())
 	require.InEpsilon(t, 30*time.Microsecond, f.AfterCE.Percentile(0.5), 0.05)
 	require.InEpsilon(t, 50*time.Microsecond, f.AfterCE.Percentile(0.99), 0.05)
 	require.Equal(t, QueueDepth{5, 77, true}, f.Queue)

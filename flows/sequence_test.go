@@ -172,7 +172,7 @@ func TestManyEarly(t *testing.T) {
 				require.Nil(t, f.RTT)
 				return
 			}
-			require.Equal(t, c.times, f.RTT.Samples())
+			require.Equal(t, c.times, f.RTT.Count())
 			require.Equal(t, 5*time.Microsecond, f.RTT.Min())
 		})
 	}

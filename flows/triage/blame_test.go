@@ -63,7 +63,7 @@ func TestFewLossesDoNotConvictADSCP(t *testing.T) {
 func TestPausesOfSeveralConvictNobody(t *testing.T) {
 	link := func(last byte) flows.Link {
 		l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, last}}
-		l.Pauses[3] = flows.Pauses{Sign: signOf(20), Longest: time.Millisecond}
+		l.PauseSigns[3] = flows.PauseSign{Sign: signOf(20), Longest: time.Millisecond}
 		l.Priorities[3] = flows.Priority{XOFF: 20, Paused: 8 * time.Millisecond}
 		return l
 	}

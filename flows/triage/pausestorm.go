@@ -27,16 +27,16 @@ const (
 func pauseStorm(v *view) {
 	type storm struct {
 		link     *flows.Link
-		priority int // 8: all
+		priority int // or flows.AllPriorities
 		paused   time.Duration
-		flows.Pauses
+		flows.PauseSign
 	}
 	var all []storm
 	for i := range v.Links {
 		l := &v.Links[i]
-		for p := range l.Pauses {
-			s := storm{link: l, priority: p, Pauses: l.Pauses[p]}
-			if s.paused = l.All.Paused; p < len(l.Priorities) {
+		for p := range l.PauseSigns {
+			s := storm{link: l, priority: p, PauseSign: l.PauseSigns[p]}
+			if s.paused = l.All.Paused; p != flows.AllPriorities {
 				s.paused = l.Priorities[p].Paused
 			}
 			span := s.Until.Sub(s.Since)
@@ -51,7 +51,7 @@ func pauseStorm(v *view) {
 	slices.SortStableFunc(all, func(a, b storm) int { return cmp.Compare(a.First, b.First) })
 	first := &all[0]
 	what := fmt.Sprintf("priority %d", first.priority)
-	if first.priority == len(first.link.Priorities) {
+	if first.priority == flows.AllPriorities {
 		what = "all priorities"
 	}
 	text := fmt.Sprintf("%v paused %s of its link for %s in all, %s at a time at most, by %s from %s on.",

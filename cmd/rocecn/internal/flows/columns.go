@@ -83,7 +83,7 @@ var flowColumns = []column{
 	{"NAK", "NAK", "NAKs of all kinds", "count", counted("naks", red)},
 	{"RNR", "RNR", "RNR NAKs", "count", counted("rnr_naks", red)},
 	{"RTT P99", "RTT p99", "99th percentile of the round trip time", "time", func(f *flows.Flow) cell {
-		if f.RTT.Samples() == 0 {
+		if f.RTT.Count() == 0 {
 			return cell{Text: none}
 		}
 		d := f.RTT.Percentile(0.99)

@@ -166,7 +166,7 @@ func comparedLineOf(f *flows.Compared) *comparedLine {
 	if f.Src.IsValid() {
 		l.Src, l.Dst, l.DestQP = &f.Src, &f.Dst, &f.DestQP
 	}
-	if d := &f.Delay; d.Samples() > 0 {
+	if d := &f.Delay; d.Count() > 0 {
 		l.Delay = &delayLine{timesOf(d), micros(d.Max())}
 	}
 	return l
@@ -226,7 +226,7 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) {
 			key = ""
 		}
 		p50, p99 := "-", "-"
-		if d := &f.Delay; d.Samples() > 0 {
+		if d := &f.Delay; d.Count() > 0 {
 			p50, p99 = short(d.Percentile(0.5)), short(d.Percentile(0.99))
 		}
 		count := func(n uint64) string { return scaled(float64(n)) }

@@ -77,7 +77,7 @@ func controlLineOf(f *flows.Flow) *controlLine {
 	c := &f.Evidence.Control
 	l := &controlLine{Judged: c.Judged, Cut: c.Slowed, Before: float64(int64(c.Before)), After: float64(int64(c.After)),
 		Unheeded: c.Unheeded.Count, DSCP: setBits(f.Evidence.CNPDSCP), PCP: setBits(uint64(f.Evidence.CNPPCP))}
-	if c.Recovery.Samples() > 0 {
+	if c.Recovery.Count() > 0 {
 		l.Recovery = new(timesOf(c.Recovery))
 	}
 	return l
@@ -95,7 +95,7 @@ func controlled(f *flows.Flow) (all []string) {
 		if c.Slowed > 0 {
 			text += fmt.Sprintf(" (%sbit/s before, %sbit/s behind in the mean)", scaled(c.Before), scaled(c.After))
 		}
-		if c.Recovery.Samples() > 0 {
+		if c.Recovery.Count() > 0 {
 			text += fmt.Sprintf(" and was back after %s", short(c.Recovery.Percentile(0.5)))
 		}
 		all = append(all, text)

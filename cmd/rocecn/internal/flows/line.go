@@ -145,10 +145,10 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 	if f.Spacing >= 0 {
 		l.CNPs.Spacing = new(micros(f.Spacing))
 	}
-	if h := f.AfterCE; h.Samples() > 0 {
+	if h := f.AfterCE; h.Count() > 0 {
 		l.CNPs.AfterCE = new(percentilesOf(h))
 	}
-	if h := f.RTT; h.Samples() > 0 {
+	if h := f.RTT; h.Count() > 0 {
 		l.RTT = new(timesOf(h))
 	}
 	if f.Queue.Known {
@@ -173,7 +173,7 @@ func countedLineOf(a *flows.Answers) countedLine {
 
 // times are those of a [flows.Histogram] or of [flows.Delays].
 type times interface {
-	Samples() uint64
+	Count() uint64
 	Min() time.Duration
 	Percentile(p float64) time.Duration
 }
@@ -183,7 +183,7 @@ func percentilesOf(h times) percentilesLine {
 }
 
 func timesOf(h times) timesLine {
-	return timesLine{h.Samples(), micros(h.Min()), percentilesOf(h)}
+	return timesLine{h.Count(), micros(h.Min()), percentilesOf(h)}
 }
 
 // An unpairedLine is the JSON object of packets that are about no known flow.

@@ -33,7 +33,7 @@ func newMetrics() []metric {
 	}
 	percentiles := func(name string, of func(f *flows.Flow) *flows.Histogram) {
 		at := func(p float64) func(f *flows.Flow) (float64, bool) {
-			return func(f *flows.Flow) (float64, bool) { return micros(of(f).Percentile(p)), of(f).Samples() > 0 }
+			return func(f *flows.Flow) (float64, bool) { return micros(of(f).Percentile(p)), of(f).Count() > 0 }
 		}
 		value(name+".p50", at(0.5))
 		value(name+".p99", at(0.99))
@@ -82,7 +82,7 @@ func newMetrics() []metric {
 	count("ppfc", func(f *flows.Flow) uint64 { return f.PPFC })
 	count("fcn", func(f *flows.Flow) uint64 { return f.FCN })
 	count("proxy", func(f *flows.Flow) uint64 { return f.Proxy })
-	value("rtt_us.min", func(f *flows.Flow) (float64, bool) { return micros(f.RTT.Min()), f.RTT.Samples() > 0 })
+	value("rtt_us.min", func(f *flows.Flow) (float64, bool) { return micros(f.RTT.Min()), f.RTT.Count() > 0 })
 	percentiles("rtt_us", func(f *flows.Flow) *flows.Histogram { return f.RTT })
 	value("worst_queue.depth", func(f *flows.Flow) (float64, bool) { return float64(f.Queue.Depth), f.Queue.Known })
 	count("icrc_wrong", func(f *flows.Flow) uint64 { return f.ICRCWrong })

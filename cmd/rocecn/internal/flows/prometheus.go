@@ -105,7 +105,7 @@ func operations(of func(m *flows.Messages) uint64) samples {
 
 func quantiles(of func(f *flows.Flow) *flows.Histogram) func(*flows.Flow, func(float64, ...string)) {
 	return func(f *flows.Flow, add func(float64, ...string)) {
-		if h := of(f); h.Samples() > 0 {
+		if h := of(f); h.Count() > 0 {
 			add(h.Percentile(0.5).Seconds(), "quantile", "0.5")
 			add(h.Percentile(0.99).Seconds(), "quantile", "0.99")
 		}
