@@ -258,15 +258,18 @@ func (f *Frame) Tunnelled() bool {
 }
 
 // OuterSrc returns the source address of the outermost IP header: for a tunnelled packet, the tunnel's ingress.
+// It needs all 20 octets of an IPv4 header or 40 of an IPv6 one, else there is none; the length field may be too
+// small even for the header, where Outermost is nil.
 func (f *Frame) OuterSrc() netip.Addr { src, _ := addresses(f.outermost()); return src }
 
-// OuterDst returns the destination address of the outermost IP header.
+// OuterDst returns the destination address of the outermost IP header. It needs what OuterSrc needs.
 func (f *Frame) OuterDst() netip.Addr { _, dst := addresses(f.outermost()); return dst }
 
-// OuterFlowLabel returns the flow label of the outermost IP header: 20 bits, and 0 for IPv4.
+// OuterFlowLabel returns the flow label of the outermost IP header: 20 bits, and 0 for IPv4. It needs what
+// OuterSrc needs, else it is 0.
 func (f *Frame) OuterFlowLabel() uint32 { return flowLabel(f.outermost()) }
 
-// OuterECN returns the ECN field of the outermost IP header.
+// OuterECN returns the ECN field of the outermost IP header. It needs what OuterSrc needs, else it is NotECT.
 func (f *Frame) OuterECN() ECN { return ecnOf(f.outermost()) }
 
 // addresses returns source and destination of an IP packet, or zero Addrs if its header is not complete.

@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -44,6 +45,43 @@ func TestFrameViews(t *testing.T) {
 	require.NoError(t, f.Decode(broken, DecodeOptions{Outer: true}))
 	require.Equal(t, ErrPort, f.InnerPacket(&p))
 	wiretest.NoAllocs(t, "Decode", func() { _ = f.Decode(frame, DecodeOptions{}); _ = f.InnerPacket(&p) })
+}
+
+// What is asked of the outermost header needs all of it, whatever its length field says.
+func TestFrameOuterHeader(t *testing.T) {
+	const (
+		v4 = ` 00000000 40040000 c0000201 c00002`                 // to 192.0.2.2, but for the last octet
+		v6 = ` 20010db8000000000000000000000001 20010db8000000` + // to 2001:db8::2, but for it
+			`0000000000000000`
+	)
+	for _, c := range []struct {
+		name, packet string
+		src, dst     string // none if empty
+		label        uint32
+		ecn          ECN
+		outermost    int // octets
+	}{
+		{"IPv4", `45030014` + v4 + `02`, "192.0.2.1", "192.0.2.2", 0, CE, 20},
+		{"Total Length 19", `45030013` + v4 + `02`, "192.0.2.1", "192.0.2.2", 0, CE, 0},
+		{"Total Length 0 of a tunnel", `45020000` + v4 + `02` + cnp4, "192.0.2.1", "192.0.2.2", 0, ECT0, 0},
+		{"19 octets of IPv4", `45030014` + v4, "", "", 0, NotECT, 0},
+		{"Payload Length 0 of a tunnel", `60112345 00000440` + v6 + `02` + cnp4,
+			"2001:db8::1", "2001:db8::2", 0x12345, ECT1, 40},
+		{"39 octets of IPv6", `60112345 00000440` + v6, "", "", 0, NotECT, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var src, dst netip.Addr
+			if c.src != "" {
+				src, dst = addr(c.src), addr(c.dst)
+			}
+			var f Frame
+			_ = f.Decode(wiretest.Hex(t, c.packet), DecodeOptions{Link: LinkIP}) // what is inside may be broken
+			require.Equal(t, []netip.Addr{src, dst}, []netip.Addr{f.OuterSrc(), f.OuterDst()})
+			require.Equal(t, c.label, f.OuterFlowLabel())
+			require.Equal(t, c.ecn, f.OuterECN())
+			require.Len(t, f.Outermost(), c.outermost)
+		})
+	}
 }
 
 // Octets that are missing are an error, or make the packet Truncated for those who take it as it is.
