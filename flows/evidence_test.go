@@ -68,7 +68,7 @@ func TestSigns(t *testing.T) {
 	require.Equal(t, 5010*time.Microsecond, e.LeastSilence)
 	require.Equal(t, 5010*time.Microsecond, e.MostSilence)
 	require.EqualValues(t, 1, e.Covered)
-	require.EqualValues(t, 1<<48, e.CNPDSCP)
+	require.Equal(t, uint64(1<<48), e.CNPDSCP)
 	require.EqualValues(t, 1<<6, e.CNPPCP)
 	require.Len(t, e.Notifiers, 1)
 	require.Equal(t, s.b, e.Notifiers[0].From)
