@@ -83,7 +83,7 @@ func TestPartialCaptures(t *testing.T) {
 	require.Equal(t, []string{"receiver not ready 10.2.0.1"}, causesOf(all))
 
 	all = explainRecords(from(rnr, "10.1.0.1"))
-	require.Equal(t, []string{"loss"}, causesOf(all))
+	require.Equal(t, []string{"repeats"}, causesOf(all))
 	require.Contains(t, all[0].Text, "1528 packets were sent again (why, answers would tell")
 	require.NotContains(t, all[0].Text, "lost")
 
@@ -100,6 +100,7 @@ func TestLossIsSaidAsKnown(t *testing.T) {
 	require.NotContains(t, all[0].Text, " 0 ")
 
 	all = verdictsOf(t, "tour.pcap")
+	require.Equal(t, triage.Repeated, all[0].Cause)
 	require.Contains(t, all[0].Text, ": 1 packet was sent again (why, answers would tell")
 	require.NotContains(t, all[0].Text, " 0 ")
 	require.True(t, strings.HasSuffix(all[0].Filter, "&& frame.number == 9"), all[0].Filter)

@@ -46,8 +46,12 @@ func lost(v *view) {
 				"said whether in the network or in the capture")
 		}
 		text := fmt.Sprintf("To %v, from %s on: %s.", g.of, clock(seen), strings.Join(parts, "; "))
+		cause := Lost
+		if missing+unjudged+asked == 0 {
+			cause = Repeated
+		}
 		v.say(Verdict{
-			Cause: Lost, Since: seen.Since, Until: seen.Until, Text: text,
+			Cause: cause, Since: seen.Since, Until: seen.Until, Text: text,
 			Next:   "Capture at a second point, and compare the two with -compare: that shows where.",
 			Frames: frames(g.flows, append([]flows.SignKind{flows.SignRepeatRead}, losses...)...),
 			Filter: and(hosts(g.flows), between(seen)),

@@ -47,6 +47,7 @@ const (
 	TimedOut                    // a sender waited for what did not come
 	Reordered                   // packets overtook one another, and none was lost
 	Lost                        // packets were lost
+	Repeated                    // packets were sent again, and no packet is known to be lost
 	Congested                   // packets were marked or notified about
 	Refused                     // requests that the receiver refuses
 	Corrupt                     // packets with a wrong ICRC
@@ -56,7 +57,7 @@ const (
 
 var causeNames = [noCause]string{"pause storm", "incast", "one path", "no CNP", "CNP unheeded", "not ECN-capable",
 	"other DSCP", "too many notifications", "receiver not ready", "retransmission storm", "timeout", "reordering",
-	"loss", "congestion", "refused", "corrupt", "not captured"}
+	"loss", "repeats", "congestion", "refused", "corrupt", "not captured"}
 
 // String returns the name of the cause, as JSON has it.
 func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause") }

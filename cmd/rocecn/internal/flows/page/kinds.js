@@ -61,7 +61,7 @@ const stroke = (kind, time, from, to, title) => drawn(kind, `M${x(time)} ${from}
 const markTitle = ([, time, frame, , , text]) => `frame ${frame}, +${shortTime(time)}: ${text}`;
 const ofKind = (marks, kind) => marks.filter(mark => mark[0] === kind);
 
-const psnKinds = [["gap", "missing"], ["late", "out of order"], ["repeat", "repeated"], ["life", "new life"]];
+const psnKinds = [["gap", "passed over"], ["late", "out of order"], ["repeat", "repeated"], ["life", "new life"]];
 
 // psnLane draws how far the PSNs came, and what they showed on the way.
 function psnLane(chart) {
@@ -200,7 +200,7 @@ const answerKinds = [
 
 const congestionKinds = [["ce", "CE", "ce"], ["cnps", "CNP", "cnp"]];
 const sequenceKinds = [
-  ["missing", "missing", "gap"], ["late", "out of order", "late"], ["repeats", "repeated", "repeat"],
+  ["missing", "passed over", "gap"], ["late", "out of order", "late"], ["repeats", "repeated", "repeat"],
 ];
 const refusalKinds = [["naks", "NAK", "nak"], ["rnrs", "RNR NAK", "rnr"], ["ppfc", "PPFC", "ppfc"]];
 
