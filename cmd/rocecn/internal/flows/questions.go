@@ -155,6 +155,8 @@ func notified(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) ques
 		stray += s.Unpaired[i].CNPs + s.Unpaired[i].Fast
 	}
 	switch {
+	case cnps+stray == 0 && len(s.Flows) == 0:
+		q.Answer, q.Level = "Not to be said: no flow", unknown
 	case cnps+stray == 0 && marked == 0:
 		q.Answer, q.Level = "None is needed: there is no CE and no CNP", good
 	case cnps+stray == 0:

@@ -84,7 +84,7 @@ func TestQuestions(t *testing.T) {
 		require.Equal(t, []string{c.answer, c.detail, string(c.level)}, []string{q.Answer, q.Detail, string(q.Level)})
 	}
 	q := questions(&flows.Snapshot{}, nil, []string{"a.pcap", "b.pcap"})
-	require.Equal(t, []level{unknown, unknown, good, unknown, unknown, unknown},
+	require.Equal(t, []level{unknown, unknown, unknown, unknown, unknown, unknown},
 		[]level{q[0].Level, q[1].Level, q[2].Level, q[3].Level, q[4].Level, q[5].Level})
 	require.Equal(t, "rocecn flows -compare A B", q[points].Detail)
 }
