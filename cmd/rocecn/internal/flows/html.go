@@ -55,6 +55,7 @@ type page struct {
 	Rows      int
 	Partly    bool // the table has not all flows of the capture, of which the totals are
 	Trouble   int  // of Flows, those with any
+	Level     level
 	Headline  string
 	Under     string        // what the headline rests on
 	Verdicts  []pageVerdict // the first ones
@@ -172,7 +173,7 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	for i := range p.Rows {
 		rows[s.Flows[i].FlowKey] = i
 	}
-	p.Headline, p.Under = headline(s, p.Trouble, len(a.verdicts))
+	p.Level, p.Headline, p.Under = headline(s, p.Trouble, len(a.verdicts))
 	all := a.onPage(rows)
 	p.Verdicts, p.Further = all[:min(len(all), shownVerdicts)], all[min(len(all), shownVerdicts):]
 	for _, q := range questions(s, a.table.Series, p.Files) {
@@ -224,28 +225,28 @@ func rowOrNil(rows map[rocev2.FlowKey]int, keys ...rocev2.FlowKey) *int {
 	return nil
 }
 
-// headline says in a sentence what the capture has, and where there is no verdict, on
-// what that rests.
-func headline(s *flows.Snapshot, trouble, verdicts int) (sentence, under string) {
+// headline says in a sentence what the capture has and how bad that is, and where there is no verdict, on what it
+// rests.
+func headline(s *flows.Snapshot, trouble, verdicts int) (l level, sentence, under string) {
 	all := cli.Count(len(s.Flows), "flow")
-	switch {
-	case len(s.Flows) == 0:
-		return "No flow of RoCEv2 here", "no request is in the capture, or none is chosen"
-	case trouble == 0:
-		return "Nothing is in trouble",
-			all + ": no packet is missing or repeated, and none was marked, refused or notified"
-	}
 	verb := "have"
 	if trouble == 1 {
 		verb = "has"
 	}
-	if verdicts > 0 {
-		return fmt.Sprintf("%s; %d of %s %s something to look into", cli.Count(verdicts, "finding"), trouble, all,
-			verb), ""
+	some := fmt.Sprintf("%d of %s %s something to look into", trouble, all, verb)
+	switch {
+	case trouble > 0 && verdicts > 0:
+		return bad, cli.Count(verdicts, "finding") + "; " + some, ""
+	case trouble > 0:
+		f := worst(s, func(f *flows.Flow) float64 { return float64(f.Trouble()) })
+		return bad, some, "most of it " + flowName(f) + ": " + strings.Join(remarks(f), ", ")
+	case verdicts > 0:
+		return notable, cli.Count(verdicts, "finding") + "; no flow is in trouble", ""
+	case len(s.Flows) == 0:
+		return unknown, "No flow of RoCEv2 here", "no request is in the capture, or none is chosen"
 	}
-	f := worst(s, func(f *flows.Flow) float64 { return float64(f.Trouble()) })
-	return fmt.Sprintf("%d of %s %s something to look into", trouble, all, verb),
-		"most of it " + flowName(f) + ": " + strings.Join(remarks(f), ", ")
+	return good, "Nothing is in trouble",
+		all + ": no packet is missing or repeated, and none was marked, refused or notified"
 }
 
 // bounds returns when the first request and the last packet of a flow came.
