@@ -151,20 +151,7 @@ enum {
 	COUNTERS,
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, COUNTERS);
-	__type(key, __u32);
-	__type(value, __u64);
-} counters SEC(".maps");
-
-static __always_inline void count(__u32 what)
-{
-	__u64 *n = bpf_map_lookup_elem(&counters, &what);
-
-	if (n)
-		*n += 1;
-}
+#include "counters.h"
 
 /* A packet, from its IP header on. */
 struct octets {
