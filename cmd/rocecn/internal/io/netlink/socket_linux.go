@@ -100,6 +100,19 @@ func (s *Socket) Request(kind, flags uint16, data []byte, f func(Message)) error
 	if err := s.Send(kind, flags|unix.NLM_F_ACK, data); err != nil {
 		return err
 	}
+	return s.answers(f)
+}
+
+// Dump is Request for all there are of something.
+func (s *Socket) Dump(kind uint16, data []byte, f func(Message)) error {
+	if err := s.Send(kind, unix.NLM_F_DUMP, data); err != nil {
+		return err
+	}
+	return s.answers(f)
+}
+
+// answers calls f with the messages that answer the request sent last, and returns the error that ends them.
+func (s *Socket) answers(f func(Message)) error {
 	for {
 		datagrams, err := s.Receive()
 		switch {
@@ -114,41 +127,11 @@ func (s *Socket) Request(kind, flags uint16, data []byte, f func(Message)) error
 			for m, b, ok := Cut(b); ok; m, b, ok = Cut(b) {
 				switch {
 				case m.Sequence != s.sequence:
-				case m.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
-					return s.refusal(unix.Errno(-int32(ne.Uint32(m.Data))))
-				case f != nil:
-					f(m)
-				}
-			}
-		}
-	}
-}
-
-// Dump calls f with the messages that answer a request for all there are of something. Other ones that are there are
-// lost.
-func (s *Socket) Dump(kind uint16, data []byte, f func(Message)) error {
-	if err := s.Send(kind, unix.NLM_F_DUMP, data); err != nil {
-		return err
-	}
-	for {
-		datagrams, err := s.Receive()
-		switch {
-		case err == unix.EINTR, err == unix.ENOBUFS:
-			continue
-		case err == unix.EAGAIN:
-			return errNoAnswer
-		case err != nil:
-			return os.NewSyscallError("recvmmsg", err)
-		}
-		for _, b := range datagrams {
-			for m, b, ok := Cut(b); ok; m, b, ok = Cut(b) {
-				switch {
-				case m.Sequence != s.sequence:
-				case m.Type == unix.NLMSG_DONE:
+				case m.Type == unix.NLMSG_DONE: // of a dump
 					return nil
 				case m.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
 					return s.refusal(unix.Errno(-int32(ne.Uint32(m.Data))))
-				default:
+				case f != nil:
 					f(m)
 				}
 			}
