@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -80,9 +81,6 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	order := flags.String("sort", "trouble",
 		"order by trouble, src, dst, first, last or a `number`, the greatest first")
 	flags.IntVar(&o.top, "top", 0, "print the first `N` flows only")
-	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
-	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
-	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
 	flags.BoolVar(&o.choice.trouble, "trouble", false, "only flows in trouble")
 	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0",
 		func(list string) error {
@@ -108,13 +106,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.Func("shard",
 		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072, with -listen 16384)")
-	flags.Func("link-rate",
-		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed",
-		o.linkRate)
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
-	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
-	var ports cli.Ports
-	ports.Flags(flags)
+	ports := o.flags(flags)
 	o.inputs.Without = func() bool { return o.sflow != "" }
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return nil, status
@@ -173,6 +166,19 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		o.table.MaxFlows = cmp.Or(o.table.MaxFlows, liveFlows)
 	}
 	return o, 0
+}
+
+// flags defines the flags that say what is read, and which flows are shown of it; the ports are there after parsing.
+func (o *options) flags(flags *flag.FlagSet) *cli.Ports {
+	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
+	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
+	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
+	flags.Func("link-rate",
+		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed", o.linkRate)
+	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
+	ports := new(cli.Ports)
+	ports.Flags(flags)
+	return ports
 }
 
 const (

@@ -70,15 +70,8 @@ func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	sort := flags.String("sort", "notifications", "the worst flow first by `notifications, repeats, stalls or rate`; "+
 		"where that is the same by the others, in this order")
 	flags.IntVar(&w.rows, "top", 20, "show the first `N` flows, on a terminal as many as it has room for")
-	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
-	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
-	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", liveFlows, "how many `flows` are kept at once")
-	flags.Func("link-rate",
-		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed", o.linkRate)
-	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
-	var ports cli.Ports
-	ports.Flags(flags)
+	ports := o.flags(flags)
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return status
 	}
