@@ -258,22 +258,27 @@ func TestDeadNeighbour(t *testing.T) {
 	agent.terminate(t)
 }
 
+// forNobody returns an agent and its configuration where nobody may run and read them.
+func forNobody(t *testing.T, text string) (program, config string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program, config = filepath.Join(dir, "rocecn"), filepath.Join(dir, "agent.toml")
+	require.NoError(t, os.WriteFile(program, octetsOf(t, self), 0o755))
+	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+text), 0o644))
+	return program, config
+}
+
 // The agent works with the capabilities that check says, as nobody, and not without
 // them.
 func TestCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, r, b, in := network(t)
-	dir, err := os.MkdirTemp("", "agent")
-	require.NoError(t, err)
-	defer os.RemoveAll(dir)
-	require.NoError(t, os.Chmod(dir, 0o755))
-	self, err := os.Executable()
-	require.NoError(t, err)
-	octets, err := os.ReadFile(self)
-	require.NoError(t, err)
-	program, config := filepath.Join(dir, "rocecn"), filepath.Join(dir, "agent.toml")
-	require.NoError(t, os.WriteFile(program, octets, 0o755))
-	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+theProxy), 0o644))
+	program, config := forNobody(t, theProxy)
 	f, err := parse([]byte(theProxy))
 	require.NoError(t, err)
 	_, line, _ := strings.Cut(f.summary(), "AmbientCapabilities=")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -224,19 +223,11 @@ func TestShapeTried(t *testing.T) {
 func TestShapeCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, _, b, _ := network(t)
-	dir, err := os.MkdirTemp("", "agent")
-	require.NoError(t, err)
-	defer os.RemoveAll(dir)
-	require.NoError(t, os.Chmod(dir, 0o755))
-	self, err := os.Executable()
-	require.NoError(t, err)
-	program, config := filepath.Join(dir, "rocecn"), filepath.Join(dir, "agent.toml")
-	require.NoError(t, os.WriteFile(program, octetsOf(t, self), 0o755))
-	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+theShaper), 0o644))
+	program, config := forNobody(t, theShaper)
 	agent := startAs(t, a, config, setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
 		"--bounding-set=-all,+bpf,+net_admin,+net_raw", "--inh-caps=+bpf,+net_admin,+net_raw",
 		"--ambient-caps=+bpf,+net_admin,+net_raw", program)
-	wiretest.Await(t, "the agent is ready", func() bool { return strings.Contains(agent.log(), "msg=ready") })
+	agent.says(t, "msg=ready")
 	sends(t, raw(t, b), fast(t, datagram(t, 17)))
 	agent.awaits(t, 1, "rocecn_rate_slowed")
 	sends(t, raw(t, a), datagram(t, 17))
