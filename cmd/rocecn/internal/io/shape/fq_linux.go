@@ -8,17 +8,16 @@ import (
 	"strings"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/tc"
 	"github.com/rocecn/rocecn/netio"
 	"golang.org/x/sys/unix"
 )
 
 // Values of linux/rtnetlink.h and linux/pkt_sched.h.
 const (
-	root       = 0xFFFFFFFF
-	ours       = 4791 << 16 // the handle of a qdisc that InstallFQ has made
-	qdiscKind  = 1
-	tcmsgSize  = 20
-	ingressOwn = 0xFFFF0000 // of clsact, at which nothing waits
+	root      = 0xFFFFFFFF
+	ours      = 4791 << 16 // the handle of a qdisc that InstallFQ has made
+	tcmsgSize = 20
 )
 
 // A queueing discipline of an interface.
@@ -34,33 +33,24 @@ func disciplines(index int) (all []discipline, err error) {
 		return nil, err
 	}
 	defer s.Close()
-	err = s.Dump(unix.RTM_GETQDISC, message(0, 0, 0), func(m netlink.Message) {
+	err = s.Dump(unix.RTM_GETQDISC, tc.Message(0, 0, 0, 0), func(m netlink.Message) {
 		if m.Type != unix.RTM_NEWQDISC || len(m.Data) < tcmsgSize {
 			return
 		}
 		word := func(n int) uint32 { return binary.NativeEndian.Uint32(m.Data[4*n:]) }
-		if word(1) != uint32(index) || word(2) == ingressOwn {
+		if word(1) != uint32(index) || word(2) == tc.Clsact {
 			return
 		}
 		d := discipline{handle: word(2), parent: word(3)}
 		b := m.Data[tcmsgSize:]
 		for what, data, b, ok := netlink.CutAttribute(b); ok; what, data, b, ok = netlink.CutAttribute(b) {
-			if what == qdiscKind {
+			if what == tc.Kind {
 				d.kind = strings.TrimRight(string(data), "\x00")
 			}
 		}
 		all = append(all, d)
 	})
 	return all, err
-}
-
-// message returns a struct tcmsg.
-func message(index int, handle, parent uint32) []byte {
-	b := make([]byte, 4, tcmsgSize) // family 8, padding 24
-	for _, word := range []uint32{uint32(index), handle, parent, 0} {
-		b = binary.NativeEndian.AppendUint32(b, word)
-	}
-	return b
 }
 
 // CheckFQ says whether packets wait for their time at an interface: whether its root is fq, or mq with fq everywhere
@@ -145,13 +135,13 @@ func InstallFQ(name string) (remove func() error, err error) {
 	case of.handle != 0:
 		return nil, chosen(name, of, all)
 	default:
-		b := netlink.AppendAttribute(message(i.Index, ours, root), qdiscKind, []byte("fq\x00")...)
+		b := netlink.AppendAttribute(tc.Message(i.Index, ours, root, 0), tc.Kind, []byte("fq\x00")...)
 		if err := request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, b); err != nil {
 			return nil, fmt.Errorf("shape: %s: qdisc fq: %w", name, err)
 		}
 	}
 	return func() error {
-		err := request(unix.RTM_DELQDISC, 0, message(i.Index, ours, root))
+		err := request(unix.RTM_DELQDISC, 0, tc.Message(i.Index, ours, root, 0))
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 			return nil // it is gone, or another one has taken its place
 		}

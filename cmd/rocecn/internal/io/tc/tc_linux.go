@@ -58,12 +58,14 @@ type filter struct {
 
 // Values of linux/rtnetlink.h, linux/pkt_sched.h and linux/pkt_cls.h.
 const (
-	clsact      = 0xFFFFFFF1
-	clsactMajor = 0xFFFF0000
-	ingress     = clsactMajor | 0xFFF2
-	egress      = clsactMajor | 0xFFF3
+	Kind   = 1          // TCA_KIND, an attribute
+	Clsact = 0xFFFF0000 // the handle of qdisc clsact, at which nothing waits
 
-	tcaKind, tcaOptions             = 1, 2
+	clsact  = 0xFFFFFFF1
+	ingress = Clsact | 0xFFF2
+	egress  = Clsact | 0xFFF3
+
+	tcaOptions                      = 2
 	bpfFD, bpfName, bpfFlags        = 6, 7, 8
 	bpfDirect                       = 1 // the program's verdict is that of the filter
 	nested                          = 0x8000
@@ -82,9 +84,9 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Pl
 		parent = egress
 	}
 	everything := uint32(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}))
-	f := &filter{socket, tcMessage(index, handle, parent, uint32(place)<<16|everything)}
+	f := &filter{socket, Message(index, handle, parent, uint32(place)<<16|everything)}
 	const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
-	qdisc := netlink.AppendAttribute(tcMessage(index, clsactMajor, clsact, 0), tcaKind, []byte("clsact\x00")...)
+	qdisc := netlink.AppendAttribute(Message(index, Clsact, clsact, 0), Kind, []byte("clsact\x00")...)
 	err = socket.Request(unix.RTM_NEWQDISC, create, qdisc, nil)
 	if err == nil || err == unix.EEXIST {
 		_ = socket.Request(unix.RTM_DELTFILTER, 0, f.header, nil) // what another process has left behind
@@ -93,7 +95,7 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Pl
 		options = netlink.AppendAttribute(options, bpfFD, word(nil, uint32(program.FD()))...)
 		options = netlink.AppendAttribute(options, bpfName, []byte("rocecn\x00")...)
 		options = netlink.AppendAttribute(options, bpfFlags, word(nil, bpfDirect)...)
-		b := netlink.AppendAttribute(append([]byte(nil), f.header...), tcaKind, []byte("bpf\x00")...)
+		b := netlink.AppendAttribute(append([]byte(nil), f.header...), Kind, []byte("bpf\x00")...)
 		b = netlink.AppendAttribute(b, tcaOptions|nested, options...)
 		err = socket.Request(unix.RTM_NEWTFILTER, create, b, nil)
 	}
@@ -104,8 +106,8 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Pl
 	return f, nil
 }
 
-// tcMessage returns a struct tcmsg.
-func tcMessage(index int, handle, parent, info uint32) []byte {
+// Message returns a struct tcmsg of an interface.
+func Message(index int, handle, parent, info uint32) []byte {
 	b := make([]byte, 4, 128) // family 8, padding 24
 	for _, word := range []uint32{uint32(index), handle, parent, info} {
 		b = binary.NativeEndian.AppendUint32(b, word)
