@@ -84,7 +84,6 @@ type Table struct {
 	hpcc      *HPCC
 	bandwidth func(ioam.Node) uint64
 	flows     flowtable.Table[flowtable.Key, reacting]
-	made      bool
 	clock     clock.Clock
 	next      int64 // by the clock: when Look has something to do; never before it
 	gone      []FlowID
@@ -147,12 +146,12 @@ func (t *Table) Configure(cfg TableConfig) error {
 	same := t.cfg
 	same.Idle, same.MaxPause = cfg.Idle, cfg.MaxPause
 	t.next = 0
-	if t.made && same == cfg {
+	if same == cfg {
 		t.cfg = cfg
 		return nil
 	}
 	t.forgetAll()
-	t.cfg, t.dcqcn, t.hpcc, t.made = cfg, dcqcn, hpcc, true
+	t.cfg, t.dcqcn, t.hpcc = cfg, dcqcn, hpcc
 	t.flows = flowtable.New[flowtable.Key, reacting](cfg.MaxFlows, true, (*flowtable.Key).Hash)
 	t.bandwidth = func(ioam.Node) uint64 { return cfg.Bandwidth }
 	t.hops = make([]Hop, 0, 64)
