@@ -155,11 +155,7 @@ func (b *builder) twoDC() {
 // rate is SlowRate, if that is set.
 func (b *builder) fork() {
 	p, q := b.net.Router(), b.net.Router()
-	slow := b.wan
-	if b.SlowRate > 0 {
-		slow = sim.Rate(b.SlowRate)
-	}
-	b.net.Link(p, q, slow, b.delay)
+	b.net.Link(p, q, b.slow(), b.delay)
 	for _, site := range []struct {
 		at    *lab.Switch
 		delay sim.Time
@@ -171,20 +167,24 @@ func (b *builder) fork() {
 	}
 }
 
+// slow returns SlowRate, if that is set, or else the rate of the WAN.
+func (b *builder) slow() sim.Rate {
+	if b.SlowRate > 0 {
+		return sim.Rate(b.SlowRate)
+	}
+	return b.wan
+}
+
 // overWAN connects switches by PE, P, PE. SlowRate, if set, is the rate of the link after P.
 func (b *builder) overWAN(near, far []*lab.Switch) {
 	ingress, p, egress := b.net.PE(), b.net.Router(), b.net.PE()
 	distance := b.Distance.sim()
 	before := sim.Time(b.Position * float64(distance))
-	slow := b.wan
-	if b.SlowRate > 0 {
-		slow = sim.Rate(b.SlowRate)
-	}
 	for _, s := range near {
 		b.net.Link(s, ingress, b.trunk, b.delay)
 	}
 	b.net.Link(ingress, p, b.wan, before)
-	b.net.Link(p, egress, slow, distance-before)
+	b.net.Link(p, egress, b.slow(), distance-before)
 	for _, s := range far {
 		b.net.Link(egress, s, b.trunk, b.delay)
 	}
