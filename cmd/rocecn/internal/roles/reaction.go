@@ -117,7 +117,10 @@ func (s *dataSender) react(v *Verdict, d *sender.Decision, f *rocev2.Frame, now 
 
 // count tells the reaction points of a packet that the host has sent, unless the kernel counts them.
 func (s *dataSender) count(d *sender.Decision, f *rocev2.Frame, now time.Time) {
-	if _, any := s.rates.Next(now); !any || s.counted || d.Packet != message.Data || f.PacketCut(&s.packet) != nil {
+	if s.counted {
+		return
+	}
+	if _, any := s.rates.Next(now); !any || d.Packet != message.Data || f.PacketCut(&s.packet) != nil {
 		return
 	}
 	if p := &s.packet; p.Src == s.pairs.self4 || p.Src == s.pairs.self6 {

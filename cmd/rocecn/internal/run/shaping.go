@@ -218,12 +218,13 @@ func (a *actor) pace(now time.Time) {
 }
 
 // pause returns how long a worker may wait for packets.
-func (w *worker) pause(now time.Time) time.Duration {
+func (w *worker) pause() time.Duration {
 	wait := every
 	for _, a := range w.actors {
 		if a.rates == nil || !a.inKernel {
 			continue
 		}
+		now := time.Now()
 		if at, ok := a.rates.Next(now); ok {
 			wait = min(wait, max(at.Sub(now), step))
 		}

@@ -131,7 +131,7 @@ func (w *worker) run(ctx context.Context) {
 // serve shows packets to the roles until another set of sources is open, or none.
 func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
 	for !w.halt.Load() {
-		i, packets, err := poll.Next(w.pause(time.Now()))
+		i, packets, err := poll.Next(w.pause())
 		now := time.Now()
 		switch {
 		case err == io.EOF:
