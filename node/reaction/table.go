@@ -178,8 +178,7 @@ func (t *Table) Hear(d *sender.Decision, flow FlowID, now time.Time) bool {
 	}
 	at := t.clock.At(now)
 	t.look(at)
-	k := flowtable.KeyOf(netip.Addr{}, flow.Dst, flow.DestQP, 0)
-	q, id := t.flows.Find(&k, k.Hash(t.flows.Seed))
+	k, q, id := t.find(flow)
 	switch {
 	case q == nil && pauses && d.Pause.Type == ppfc.Resume:
 		return true // it runs
@@ -197,6 +196,20 @@ func (t *Table) Hear(d *sender.Decision, flow FlowID, now time.Time) bool {
 	return true
 }
 
+// find looks for a flow; nil, if it is not kept.
+func (t *Table) find(flow FlowID) (k flowtable.Key, q *reacting, id uint32) {
+	k = flowtable.KeyOf(netip.Addr{}, flow.Dst, flow.DestQP, 0)
+	q, id = t.flows.Find(&k, k.Hash(t.flows.Seed))
+	return k, q, id
+}
+
+// flow returns which flow one is.
+func (t *Table) flow(id uint32) FlowID {
+	k := t.flows.Key(id)
+	_, dst := k.Addrs()
+	return FlowID{dst, k.DestQP()}
+}
+
 // add makes a flow, in the place of another one if need be.
 func (t *Table) add(k *flowtable.Key) (*reacting, uint32) {
 	if t.flows.Full() {
@@ -212,8 +225,7 @@ func (t *Table) add(k *flowtable.Key) (*reacting, uint32) {
 // forget lets a flow go.
 func (t *Table) forget(id uint32) {
 	if t.flows.At(id).told {
-		_, dst := t.flows.Key(id).Addrs()
-		t.gone = append(t.gone, FlowID{dst, t.flows.Key(id).DestQP()})
+		t.gone = append(t.gone, t.flow(id))
 	}
 	t.flows.Remove(id)
 }
@@ -297,8 +309,7 @@ func (t *Table) settle(q *reacting, at int64) {
 // Sent tells of octets that a flow has sent since that was told last. What is sent by flows that are not in the table
 // is of no interest.
 func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
-	k := flowtable.KeyOf(netip.Addr{}, flow.Dst, flow.DestQP, 0)
-	q, _ := t.flows.Find(&k, k.Hash(t.flows.Seed))
+	_, q, _ := t.find(flow)
 	if q == nil || octets == 0 {
 		return
 	}
@@ -348,8 +359,7 @@ func (t *Table) Next(now time.Time) (time.Time, bool) {
 // Now returns what a flow may do. Of one that is not kept that is everything.
 func (t *Table) Now(flow FlowID, now time.Time) Order {
 	t.Look(now)
-	k := flowtable.KeyOf(netip.Addr{}, flow.Dst, flow.DestQP, 0)
-	q, _ := t.flows.Find(&k, k.Hash(t.flows.Seed))
+	_, q, _ := t.find(flow)
 	if q == nil {
 		return Order{Flow: flow, Rate: t.Line(), Gone: true}
 	}
@@ -381,8 +391,7 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 				continue
 			}
 			q.changed, q.told = false, true
-			_, dst := t.flows.Key(id).Addrs()
-			if !yield(t.order(FlowID{dst, t.flows.Key(id).DestQP()}, q)) {
+			if !yield(t.order(t.flow(id), q)) {
 				return
 			}
 		}
@@ -394,8 +403,7 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 func (t *Table) All() iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		for id := range t.flows.All() {
-			_, dst := t.flows.Key(id).Addrs()
-			if !yield(t.order(FlowID{dst, t.flows.Key(id).DestQP()}, t.flows.At(id))) {
+			if !yield(t.order(t.flow(id), t.flows.At(id))) {
 				return
 			}
 		}

@@ -53,16 +53,24 @@ func disciplines(index int) (all []discipline, err error) {
 	return all, err
 }
 
+// look returns the number of an interface, and its qdiscs.
+func look(name string) (index int, all []discipline, err error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return 0, nil, netio.ErrNoInterface
+	}
+	if all, err = disciplines(i.Index); err != nil {
+		return 0, nil, fmt.Errorf("shape: %w", err)
+	}
+	return i.Index, all, nil
+}
+
 // CheckFQ says whether packets wait for their time at an interface: whether its root is fq, or mq with fq everywhere
 // below it. root is what it is.
 func CheckFQ(name string) (root string, waits bool, err error) {
-	i, err := net.InterfaceByName(name)
+	_, all, err := look(name)
 	if err != nil {
-		return "", false, netio.ErrNoInterface
-	}
-	all, err := disciplines(i.Index)
-	if err != nil {
-		return "", false, fmt.Errorf("shape: %w", err)
+		return "", false, err
 	}
 	of := rootOf(all)
 	return of.kind, waitsIn(of, all), nil
@@ -97,13 +105,9 @@ func waitsIn(of discipline, all []discipline) bool {
 
 // TryFQ says why InstallFQ would refuse. That the kernel may have no fq it cannot know.
 func TryFQ(name string) error {
-	i, err := net.InterfaceByName(name)
+	_, all, err := look(name)
 	if err != nil {
-		return netio.ErrNoInterface
-	}
-	all, err := disciplines(i.Index)
-	if err != nil {
-		return fmt.Errorf("shape: %w", err)
+		return err
 	}
 	return chosen(name, rootOf(all), all)
 }
@@ -120,13 +124,9 @@ func chosen(name string, of discipline, all []discipline) error {
 // the kernel puts in its place what it gives to interfaces by default. Where there is fq already nothing is done, but
 // one that a process has left behind that crashed is taken over. It needs CAP_NET_ADMIN.
 func InstallFQ(name string) (remove func() error, err error) {
-	i, err := net.InterfaceByName(name)
+	index, all, err := look(name)
 	if err != nil {
-		return nil, netio.ErrNoInterface
-	}
-	all, err := disciplines(i.Index)
-	if err != nil {
-		return nil, fmt.Errorf("shape: %w", err)
+		return nil, err
 	}
 	switch of := rootOf(all); {
 	case of.kind == "fq" && of.handle == ours:
@@ -135,13 +135,13 @@ func InstallFQ(name string) (remove func() error, err error) {
 	case of.handle != 0:
 		return nil, chosen(name, of, all)
 	default:
-		b := netlink.AppendAttribute(tc.Message(i.Index, ours, root, 0), tc.Kind, []byte("fq\x00")...)
+		b := netlink.AppendAttribute(tc.Message(index, ours, root, 0), tc.Kind, []byte("fq\x00")...)
 		if err := request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, b); err != nil {
 			return nil, fmt.Errorf("shape: %s: qdisc fq: %w", name, err)
 		}
 	}
 	return func() error {
-		err := request(unix.RTM_DELQDISC, 0, tc.Message(i.Index, ours, root, 0))
+		err := request(unix.RTM_DELQDISC, 0, tc.Message(index, ours, root, 0))
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 			return nil // it is gone, or another one has taken its place
 		}
