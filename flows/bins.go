@@ -79,15 +79,16 @@ func (b *bins) index(at int64) int {
 		return -1
 	}
 	since := max(at-b.start, 0)
-	for since/b.width >= int64(len(b.tallies)) {
+	i := since / b.width
+	for i >= int64(len(b.tallies)) {
 		if b.widest > 0 && b.width >= b.widest {
 			return -1
 		}
 		b.widen()
+		i = since / b.width
 	}
-	i := int(since / b.width)
-	b.n = max(b.n, i+1)
-	return i
+	b.n = max(b.n, int(i)+1)
+	return int(i)
 }
 
 // widen makes one bin of two.

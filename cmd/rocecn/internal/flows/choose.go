@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A choice says which flows are shown. Its zero value shows all.
@@ -39,6 +40,12 @@ func (c *choice) unpaired(u *flows.Unpaired) bool {
 	return c.addressed(u.Src, u.Dst) && c.dscps == 0 &&
 		(len(c.qps) == 0 || u.WithQP && slices.Contains(c.qps, u.DestQP)) &&
 		(!c.trouble || u.Total() > u.ACKs)
+}
+
+func (c *choice) sampled(s *flows.Sampled) bool {
+	return c.addressed(s.Src, s.Dst) && (c.dscps == 0 || s.DSCP&c.dscps != 0) &&
+		(len(c.qps) == 0 || s.WithQP && slices.Contains(c.qps, s.DestQP)) &&
+		(!c.trouble || s.ECN[rocev2.CE]+s.Answers.Total() > s.ACKs)
 }
 
 func (c *choice) link(l *flows.Link) bool {

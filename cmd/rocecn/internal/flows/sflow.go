@@ -277,11 +277,7 @@ func (c *collector) reach(t time.Time) error {
 
 // print prints what was sampled in the present interval, or in all.
 func (c *collector) print() error {
-	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool {
-		return !c.choice.addressed(s.Src, s.Dst) || c.choice.dscps != 0 && s.DSCP&c.choice.dscps == 0 ||
-			len(c.choice.qps) > 0 && !(s.WithQP && slices.Contains(c.choice.qps, s.DestQP)) ||
-			c.choice.trouble && s.ECN[rocev2.CE]+s.Answers.Total() == s.ACKs
-	})
+	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool { return !c.choice.sampled(&s) })
 	slices.SortStableFunc(all, func(a, b flows.Sampled) int {
 		return cmp.Or(cmp.Compare(b.ECN[rocev2.CE]+noticed(&b), a.ECN[rocev2.CE]+noticed(&a)),
 			cmp.Compare(most(&b).Packets, most(&a).Packets))
