@@ -28,8 +28,7 @@ const (
 func incast(v *view) {
 	type candidate struct {
 		group
-		since, until time.Time
-		hits         flows.Sign
+		hits flows.Sign
 	}
 	var all []candidate
 	of := map[netip.Addr]bool{}
@@ -46,10 +45,10 @@ func incast(v *view) {
 		}
 		c := candidate{group: group{g.of, at}}
 		var total uint64
-		c.since, c.until, c.hits, total = spell(at)
+		c.hits, total = spell(at)
 		spared := map[netip.Addr]bool{}
 		for _, f := range g.flows {
-			if s := congestion(f); s.Count == 0 && during(f, c.since, c.until)*c.hits.Count >= fewHits*total {
+			if s := congestion(f); s.Count == 0 && during(f, &c.hits)*c.hits.Count >= fewHits*total {
 				spared[f.Src] = true
 			}
 		}
@@ -68,7 +67,8 @@ func incast(v *view) {
 		elsewhere := map[netip.Addr]bool{} // sources with flows that met congestion on the way to others, too
 		for _, f := range v.flows {
 			s := congestion(f)
-			if from[f.Src] && !of[f.Dst] && s.Count >= fewMarks && overlap(s.Since, s.Until, c.since, c.until) {
+			if from[f.Src] && !of[f.Dst] && s.Count >= fewMarks &&
+				overlap(s.Since, s.Until, c.hits.Since, c.hits.Until) {
 				elsewhere[f.Src] = true
 			}
 		}
@@ -175,24 +175,24 @@ func together(all []*flows.Flow) (most []*flows.Flow) {
 	return most
 }
 
-// spell returns from when to when flows met congestion, how often, and how many requests they sent.
-func spell(all []*flows.Flow) (since, until time.Time, hits flows.Sign, requests uint64) {
+// spell returns how often and when flows met congestion, and how many requests they sent.
+func spell(all []*flows.Flow) (hits flows.Sign, requests uint64) {
 	for _, f := range all {
 		hits = plus(hits, congestion(f))
 		requests += f.Packets
 	}
-	return hits.Since, hits.Until, hits, requests
+	return hits, requests
 }
 
-// during returns how many of a flow's requests came within a span of time, as if they had come evenly.
-func during(f *flows.Flow, since, until time.Time) uint64 {
+// during returns how many of a flow's requests came while there was a sign, as if they had come evenly.
+func during(f *flows.Flow, sign *flows.Sign) uint64 {
 	s := &f.Evidence.Signs[flows.SignRequest]
 	from, to := s.Since, s.Until
-	if from.Before(since) {
-		from = since
+	if from.Before(sign.Since) {
+		from = sign.Since
 	}
-	if to.After(until) {
-		to = until
+	if to.After(sign.Until) {
+		to = sign.Until
 	}
 	all, part := s.Until.Sub(s.Since), to.Sub(from)
 	switch {

@@ -65,7 +65,7 @@ func split(all []*flows.Flow) (hit, spared []*flows.Flow) {
 	if len(hit) == 0 {
 		return nil, nil
 	}
-	since, until, hits, requests := spell(hit)
+	hits, requests := spell(hit)
 	var expected uint64 // times requests
 	for _, f := range all {
 		switch {
@@ -75,7 +75,7 @@ func split(all []*flows.Flow) (hit, spared []*flows.Flow) {
 		case f.Sequenced && !f.Varies.SrcPort && f.DSCP == hit[0].DSCP && congestion(f).Count == 0 &&
 			f.Evidence.Signs[flows.SignNotECT].Count == 0:
 			spared = append(spared, f)
-			expected += during(f, since, until) * hits.Count
+			expected += during(f, &hits) * hits.Count
 		}
 	}
 	if expected < fewHits*requests {

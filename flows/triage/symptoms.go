@@ -64,7 +64,7 @@ func congested(v *view) {
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
 		return congestion(f).Count > 0 && !v.explained(f, Incast, OnePath, CNPMissing, CNPUnheeded, TooManyNotices)
 	}) {
-		_, _, hits, _ := spell(g.flows)
+		hits, _ := spell(g.flows)
 		var judged, cut uint64
 		for _, f := range g.flows {
 			judged += f.Evidence.Control.Judged

@@ -43,8 +43,8 @@ func newView(s *flows.Snapshot) *view {
 		u := &s.Unpaired[i]
 		v.pairs[pair{u.Src, u.Dst}] += u.CNPs + u.Fast
 	}
-	v.to = groupBy(v.flows, func(f *flows.Flow) netip.Addr { return f.Dst })
-	v.from = groupBy(v.flows, func(f *flows.Flow) netip.Addr { return f.Src })
+	v.to = groupBy(v.flows, destination)
+	v.from = groupBy(v.flows, source)
 	return v
 }
 

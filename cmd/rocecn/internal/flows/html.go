@@ -252,13 +252,7 @@ func headline(s *flows.Snapshot, trouble, verdicts int) (l level, sentence, unde
 // bounds returns when the first request and the last packet of a flow came.
 func bounds(s *flows.Snapshot) (first, last time.Time) {
 	for i := range s.Flows {
-		f := &s.Flows[i]
-		if first.IsZero() || f.First.Before(first) {
-			first = f.First
-		}
-		if f.Last.After(last) {
-			last = f.Last
-		}
+		first, last = earlier(first, s.Flows[i].First), later(last, s.Flows[i].Last)
 	}
 	return first, last
 }

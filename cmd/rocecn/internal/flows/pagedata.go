@@ -223,7 +223,7 @@ func packed(s *flows.Series, start time.Time) pageSeries {
 			p.Widths = append(p.Widths, [2]int64{width, 1})
 		}
 	}
-	p.Octets = column64(s.Bins)
+	p.Octets = trimmed(s.Bins, func(b *flows.Bin) uint64 { return b.IPOctets })
 	for _, of := range []struct {
 		to *[]uint32
 		n  func(b *flows.Bin) uint32
@@ -237,20 +237,16 @@ func packed(s *flows.Series, start time.Time) pageSeries {
 		{&p.PPFC, func(b *flows.Bin) uint32 { return b.PPFC }},
 		{&p.RTT, func(b *flows.Bin) uint32 { return b.RTT }},
 	} {
-		for i := range s.Bins {
-			if n := of.n(&s.Bins[i]); n > 0 {
-				*of.to = append(append(*of.to, make([]uint32, i-len(*of.to))...), n)
-			}
-		}
+		*of.to = trimmed(s.Bins, of.n)
 	}
 	return p
 }
 
-// column64 returns the octets of bins, without zeros at the end.
-func column64(bins []flows.Bin) (all []uint64) {
+// trimmed returns a number of each bin, without zeros at the end.
+func trimmed[T uint32 | uint64](bins []flows.Bin, of func(b *flows.Bin) T) (all []T) {
 	for i := range bins {
-		if n := bins[i].IPOctets; n > 0 {
-			all = append(append(all, make([]uint64, i-len(all))...), n)
+		if n := of(&bins[i]); n > 0 {
+			all = append(append(all, make([]T, i-len(all))...), n)
 		}
 	}
 	return all
