@@ -1,28 +1,30 @@
 package flows
 
 import (
+	"iter"
+
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-// Answers counts what comes back to the sender of a flow.
+// Answers counts what comes back to the sender of a flow. NAK and NAKs have the NAKs.
 type Answers struct {
-	ACKs    uint64                              // opcode Acknowledge with an ACK syndrome
-	NAKs    [bth.NAKInvalidRDRequest + 1]uint64 // by bth.NAKCode
-	RNRNAKs uint64                              // receiver not ready
-	CNPs    uint64                              // those without a Fast CNP option
-	Fast    uint64                              // CNPs with one
-	PPFC    uint64                              // PPFC notifications
-	FCN     uint64                              // FCNs, which are for the ingress PE of the flow
-	Proxy   uint64                              // messages to a proxy of the sender
+	ACKs    uint64 // opcode Acknowledge with an ACK syndrome
+	RNRNAKs uint64 // receiver not ready
+	CNPs    uint64 // those without a Fast CNP option
+	Fast    uint64 // CNPs with one
+	PPFC    uint64 // PPFC notifications
+	FCN     uint64 // FCNs, which are for the ingress PE of the flow
+	Proxy   uint64 // messages to a proxy of the sender
 
-	last int64 // nanoseconds since 1970: when the last came
+	naks [bth.NAKInvalidRDRequest + 1]uint64 // by bth.NAKCode
+	last int64                               // nanoseconds since 1970: when the last came
 	any  bool
 }
 
 // counts are all that is counted.
 func (a *Answers) counts() [12]*uint64 {
-	n := &a.NAKs
+	n := &a.naks
 	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.Fast, &a.PPFC, &a.FCN,
 		&a.Proxy}
 }
@@ -66,8 +68,28 @@ func (a *Answers) acknowledge(s bth.Syndrome) {
 	case bth.SyndromeRNRNAK:
 		a.RNRNAKs++
 	case bth.SyndromeNAK:
-		if code, _ := s.Code(); int(code) < len(a.NAKs) {
-			a.NAKs[code]++
+		if code, _ := s.Code(); int(code) < len(a.naks) {
+			a.naks[code]++
+		}
+	}
+}
+
+// NAK returns how many NAKs had a code. Who makes a snapshot may change it; of a code that nobody has a name for, that
+// changes nothing.
+func (a *Answers) NAK(code bth.NAKCode) *uint64 {
+	if int(code) >= len(a.naks) {
+		return new(uint64)
+	}
+	return &a.naks[code]
+}
+
+// NAKs yields how many NAKs had each code, those that did not occur included.
+func (a *Answers) NAKs() iter.Seq2[bth.NAKCode, uint64] {
+	return func(yield func(bth.NAKCode, uint64) bool) {
+		for code, n := range a.naks {
+			if !yield(bth.NAKCode(code), n) {
+				return
+			}
 		}
 	}
 }
@@ -208,11 +230,11 @@ func (t *Table) reply(s *stream, r *reply) {
 			t.resolve(h, f.sequence.read, end)
 		}
 		if t.complete(h, r.psn, false) {
-			f.Messages[Read].Complete++
+			f.messages[Read].Complete++
 		}
 	case o.message == Atomic:
 		if t.complete(h, r.psn, true) {
-			f.Messages[Atomic].Complete++
+			f.messages[Atomic].Complete++
 		}
 	}
 }

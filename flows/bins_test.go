@@ -125,7 +125,7 @@ func TestTotals(t *testing.T) {
 			want.CNPs += uint32(f.CNPs + f.Fast)
 			want.PPFC += uint32(f.PPFC)
 			want.RNRNAKs += uint32(f.RNRNAKs)
-			for _, n := range f.NAKs {
+			for _, n := range f.NAKs() {
 				want.NAKs += uint32(n)
 			}
 			for _, b := range table.Series(f.FlowKey).Bins {
@@ -139,7 +139,7 @@ func TestTotals(t *testing.T) {
 			want.CNPs += uint32(u.CNPs + u.Fast)
 			want.PPFC += uint32(u.PPFC)
 			want.RNRNAKs += uint32(u.RNRNAKs)
-			for _, n := range u.NAKs {
+			for _, n := range u.NAKs() {
 				want.NAKs += uint32(n)
 			}
 		}

@@ -36,7 +36,7 @@ func TestCaptures(t *testing.T) {
 			var sum PSN
 			for _, f := range table.Snapshot().Flows {
 				t.Logf("%s %v %v src %d %v: %d packets, %+v %+v acks %d rnr %d mtu %d %v wrong %d", c.name, f.FlowKey,
-					f.Transport, f.SrcQP, f.SrcQPFrom, f.Packets, f.PSN, f.Causes, f.ACKs, f.RNRNAKs, f.MTU, f.Messages,
+					f.Transport, f.SrcQP, f.SrcQPFrom, f.Packets, f.PSN, f.Causes, f.ACKs, f.RNRNAKs, f.MTU, f.messages,
 					f.ICRCWrong)
 				if f.RTT != nil {
 					t.Log(f.RTT.Count(), f.RTT.Min(), f.RTT.Percentile(.5), f.RTT.Percentile(.99))

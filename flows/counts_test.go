@@ -107,8 +107,8 @@ func TestRealCounts(t *testing.T) {
 			var naks, rnrs, begun, complete uint64
 			table, _ := observedReal(t, c.name)
 			for _, f := range table.Snapshot().Flows {
-				for kind, m := range f.Messages {
-					require.LessOrEqual(t, m.Complete, m.Begun, "%v %v", f.FlowKey, MessageKind(kind))
+				for kind, m := range f.Messages() {
+					require.LessOrEqual(t, m.Complete, m.Begun, "%v %v", f.FlowKey, kind)
 					if f.Sequenced {
 						begun += m.Begun
 						complete += m.Complete
@@ -130,7 +130,7 @@ func TestRealCounts(t *testing.T) {
 				causes.RNR += f.Causes.RNR
 				causes.Read += f.Causes.Read
 				causes.Timeout += f.Causes.Timeout
-				naks += f.NAKs[bth.NAKPSNSequence]
+				naks += *f.NAK(bth.NAKPSNSequence)
 				rnrs += f.RNRNAKs
 			}
 			require.Equal(t, c.psn, psn)
@@ -229,7 +229,7 @@ func TestCopies(t *testing.T) {
 	s.at(10).sendID(9, op, 12)
 	s.at(30).acks(12)
 	f := s.flow()
-	require.Equal(t, Messages{3, 3}, f.Messages[Send])
+	require.Equal(t, Messages{3, 3}, *f.Message(Send))
 	require.Zero(t, f.FirstTrouble)
 	require.Zero(t, f.Trouble())
 	require.EqualValues(t, 4, f.Packets)
@@ -303,7 +303,7 @@ func TestWholeMessages(t *testing.T) {
 			Messages{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.of, c.script.flow().Messages[Send])
+			require.Equal(t, c.of, c.script.flow().messages[Send])
 		})
 	}
 	// More holes than are remembered, each in a message of its own.
@@ -311,7 +311,7 @@ func TestWholeMessages(t *testing.T) {
 	for i := range uint32(3 * maxHoles) {
 		s.send(uc(first), 3*i).send(uc(last), 3*i+2)
 	}
-	require.Equal(t, Messages{3 * maxHoles, 0}, s.flow().Messages[Send])
+	require.Equal(t, Messages{3 * maxHoles, 0}, s.flow().messages[Send])
 }
 
 // As many READs and ATOMICs as an adapter may have outstanding.
@@ -323,7 +323,7 @@ func TestManyOutstanding(t *testing.T) {
 	for i := range uint32(maxAsked) {
 		s.back(bth.RCAtomicAcknowledge, 0, i, i)
 	}
-	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().Messages[Atomic])
+	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().messages[Atomic])
 	s = paired(t, 0)
 	for i := range uint32(maxAsked) {
 		s.read(2*i, 2000)
@@ -332,10 +332,10 @@ func TestManyOutstanding(t *testing.T) {
 		i = maxAsked - 1 - i // the other way round
 		s.back(bth.RCRDMAReadResponseLast, 0, 2*i+1, 2*i+1)
 	}
-	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().Messages[Read])
+	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().messages[Read])
 	// What another life had outstanding is forgotten.
 	s.connect(8, 5, 1024).read(5, 2000).back(bth.RCRDMAReadResponseLast, 0, 3, 6)
-	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.flow().Messages[Read])
+	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.flow().messages[Read])
 }
 
 func TestRates(t *testing.T) {

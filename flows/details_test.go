@@ -57,7 +57,7 @@ func TestLastResponses(t *testing.T) {
 			Messages{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, c.script.flow().Messages[Read])
+			require.Equal(t, c.want, c.script.flow().messages[Read])
 		})
 	}
 }
@@ -71,14 +71,14 @@ func TestForgottenMessages(t *testing.T) {
 	for i := range uint32(10) {
 		s.sends(3*(maxHoles+6) + i)
 	}
-	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.flow().Messages[Send])
+	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.flow().messages[Send])
 	// The end of a message that comes late, while a packet before it is missing still.
 	s = newScript(t).send(bth.RCSendFirst, 10).send(bth.RCSendFirst, 14).send(bth.RCSendLast, 12)
-	require.Equal(t, Messages{2, 0}, s.flow().Messages[Send])
-	require.Equal(t, Messages{2, 1}, s.send(bth.RCSendMiddle, 11).flow().Messages[Send])
+	require.Equal(t, Messages{2, 0}, s.flow().messages[Send])
+	require.Equal(t, Messages{2, 1}, s.send(bth.RCSendMiddle, 11).flow().messages[Send])
 	// What is no message at all ends one whose beginning was not seen, of no kind.
 	s = newScript(t).send(bth.TransportRD.Opcode(bth.OpSendMiddle), 10).send(bth.TransportRD.Opcode(bth.OpResync), 11)
-	require.Equal(t, [messageKinds]Messages{}, s.flow().Messages)
+	require.Equal(t, [messageKinds]Messages{}, s.flow().messages)
 }
 
 // What waits for nothing any more makes room for the times of others.
@@ -126,7 +126,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: 12, trafficClass: uint8(rocev2.CE)})
 		s.cnp(0).naks(12)
 		f := s.flow()
-		require.Equal(t, Messages{1, 1}, f.Messages[Read])
+		require.Equal(t, Messages{1, 1}, *f.Message(Read))
 		require.EqualValues(t, 1, f.AfterCE.Count())
 		require.EqualValues(t, 2, f.RTT.Count())
 		require.EqualValues(t, 1, f.Fast)

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -10,11 +11,10 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Evidence is what can be pointed at of what happened to a flow: in which frames, when, and what its rate did. See
-// Config.Evidence.
+// Evidence is what can be pointed at of what happened to a flow: in which frames, when, and what its rate did; Sign and
+// Signs have the frames by their kind. See Config.Evidence.
 type Evidence struct {
-	Signs     [signKinds]Sign // by SignKind; there may come more kinds
-	Notifiers []Notifier      // who sent notifications about the flow, those that were seen first
+	Notifiers []Notifier // who sent notifications about the flow, those that were seen first
 	Control   Control
 
 	// How long the flow was silent before it repeated something after a timeout: the least and the most, 0 where
@@ -24,6 +24,28 @@ type Evidence struct {
 
 	CNPDSCP uint64 // bit n: a CNP of either kind had DSCP n
 	CNPPCP  uint8  // bit n: one had PCP n in its VLAN tag; 0 without tags
+
+	signs [signKinds]Sign
+}
+
+// Sign returns what was seen of a kind. Who makes a snapshot may change it; of a kind that there is not, that changes
+// nothing.
+func (e *Evidence) Sign(k SignKind) *Sign {
+	if int(k) >= len(e.signs) {
+		return new(Sign)
+	}
+	return &e.signs[k]
+}
+
+// Signs yields all kinds of signs, those that were not seen included.
+func (e *Evidence) Signs() iter.Seq2[SignKind, Sign] {
+	return func(yield func(SignKind, Sign) bool) {
+		for k, s := range e.signs {
+			if !yield(SignKind(k), s) {
+				return
+			}
+		}
+	}
 }
 
 // A Sign is something that was seen several times.
@@ -267,7 +289,7 @@ func (e *evidence) report(h *Histogram) *Evidence {
 		CNPDSCP: e.dscp, CNPPCP: e.pcp, Control: e.pace.report(h),
 	}
 	for i := range e.signs {
-		out.Signs[i] = e.signs[i].report()
+		out.signs[i] = e.signs[i].report()
 	}
 	for i := range e.notifiers[:e.notifiersUsed] {
 		n := &e.notifiers[i]

@@ -63,7 +63,7 @@ func TestSigns(t *testing.T) {
 		SignRepeatRNR: sign(1, 17, 17, 5120, 5120), SignRefused: sign(1, 18, 18, 5130, 5130),
 		SignNotice: {}, SignRepeatRead: {}, SignCorrupt: {},
 	} {
-		require.Equal(t, want, e.Signs[kind], "%v", kind)
+		require.Equal(t, want, *e.Sign(kind), "%v", kind)
 	}
 	require.Equal(t, 5010*time.Microsecond, e.LeastSilence)
 	require.Equal(t, 5010*time.Microsecond, e.MostSilence)
@@ -98,7 +98,7 @@ func TestNotifiers(t *testing.T) {
 		s.put(Packet{kind: ppfcKind, opcode: bth.CNP, pkt: node, about: s.keyAB()})
 	}
 	require.Len(t, s.flow().Evidence.Notifiers, maxNotifiers)
-	require.EqualValues(t, 9, s.flow().Evidence.Signs[SignNotice].Count)
+	require.EqualValues(t, 9, s.flow().Evidence.Sign(SignNotice).Count)
 }
 
 // pace gives requests of 1,250 octets, each so long after the one before: 10 µs are 1 Gbit/s.

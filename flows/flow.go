@@ -69,10 +69,10 @@ func (f *flow) countMessage(r *role) {
 		return
 	}
 	if r.begins {
-		f.Messages[r.message].Begun++
+		f.messages[r.message].Begun++
 	}
 	if r.completes {
-		f.Messages[r.message].Complete++
+		f.messages[r.message].Complete++
 	}
 }
 

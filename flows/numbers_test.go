@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"maps"
 	"net/netip"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestTrouble(t *testing.T) {
 			ICRCWrong: 2},
 		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Repeats: 4, Unseen: 8, Lost: 16,
 			Unjudged: 32},
-		Answers: Answers{ACKs: none, NAKs: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096, Fast: 8192,
+		Answers: Answers{ACKs: none, naks: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096, Fast: 8192,
 			PPFC: 16384,
 			FCN:  32768, Proxy: 65536},
 	}
@@ -42,14 +43,14 @@ func counted(n uint64) Flow {
 		Causes:  Repeats{NAK: 18 * n, RNR: 19 * n, Read: 20 * n, Timeout: 21 * n},
 		Answers: answersOf(n),
 	}
-	for kind := range f.Messages {
-		f.Messages[kind] = Messages{Begun: uint64(40+kind) * n, Complete: uint64(50+kind) * n}
+	for kind := range f.messages {
+		f.messages[kind] = Messages{Begun: uint64(40+kind) * n, Complete: uint64(50+kind) * n}
 	}
 	return f
 }
 
 func answersOf(n uint64) Answers {
-	return Answers{ACKs: 22 * n, NAKs: [5]uint64{23 * n, 24 * n, 25 * n, 26 * n, 27 * n}, RNRNAKs: 28 * n, CNPs: 29 * n,
+	return Answers{ACKs: 22 * n, naks: [5]uint64{23 * n, 24 * n, 25 * n, 26 * n, 27 * n}, RNRNAKs: 28 * n, CNPs: 29 * n,
 		Fast: 30 * n,
 		PPFC: 31 * n, FCN: 32 * n, Proxy: 33 * n}
 }
@@ -222,4 +223,46 @@ func TestPeak(t *testing.T) {
 	f.Packets, f.last = 3, 5
 	mean, most = f.rates()
 	require.Equal(t, []float64{0, 0}, []float64{mean, most})
+}
+
+// What is counted by kind is found, may be changed, and is yielded in the order of the kinds; kinds that a version does
+// not know yet are nothing.
+func TestCountsByKind(t *testing.T) {
+	var f Flow
+	var e Evidence
+	f.Message(Flush).Begun = 4
+	*f.NAK(bth.NAKRemoteAccess) = 5
+	e.Sign(SignCE).Count = 6
+	require.EqualValues(t, 5, f.Total())
+	require.Equal(t, Messages{Begun: 4}, maps.Collect(f.Messages())[Flush])
+	require.EqualValues(t, 5, maps.Collect(f.NAKs())[bth.NAKRemoteAccess])
+	require.EqualValues(t, 6, maps.Collect(e.Signs())[SignCE].Count)
+
+	f.Message(255).Begun, *f.NAK(31), e.Sign(255).Count = 7, 7, 7
+	require.Zero(t, *f.Message(255))
+	require.Zero(t, *f.NAK(31))
+	require.Zero(t, *e.Sign(255))
+	require.EqualValues(t, 5, f.Total())
+
+	var messages []MessageKind
+	for k := range f.Messages() {
+		if messages = append(messages, k); k == Read {
+			break
+		}
+	}
+	require.Equal(t, []MessageKind{Send, Write, Read}, messages)
+	var codes []bth.NAKCode
+	for code := range f.NAKs() {
+		if codes = append(codes, code); code == bth.NAKRemoteAccess {
+			break
+		}
+	}
+	require.Equal(t, []bth.NAKCode{0, 1, 2}, codes)
+	var signs []SignKind
+	for k := range e.Signs() {
+		if signs = append(signs, k); k == SignNotECT {
+			break
+		}
+	}
+	require.Equal(t, []SignKind{SignRequest, SignNotECT}, signs)
 }

@@ -183,12 +183,12 @@ func TestAsked(t *testing.T) {
 	s := paired(t, 10).read(10, 1024).send(bth.RCFetchAdd, 11).back(bth.RCAtomicAcknowledge, 0x1F, 10)
 	s.back(bth.RCRDMAReadResponseOnly, 0x1F, 11)
 	f := s.flow()
-	require.Equal(t, Messages{1, 0}, f.Messages[Read])
-	require.Equal(t, Messages{1, 0}, f.Messages[Atomic])
+	require.Equal(t, Messages{1, 0}, *f.Message(Read))
+	require.Equal(t, Messages{1, 0}, *f.Message(Atomic))
 	s.back(bth.RCRDMAReadResponseOnly, 0x1F, 10, 10).back(bth.RCAtomicAcknowledge, 0x1F, 11, 11)
 	f = s.flow()
-	require.Equal(t, Messages{1, 1}, f.Messages[Read])
-	require.Equal(t, Messages{1, 1}, f.Messages[Atomic])
+	require.Equal(t, Messages{1, 1}, *f.Message(Read))
+	require.Equal(t, Messages{1, 1}, *f.Message(Atomic))
 
 	s = paired(t, 0)
 	const n = maxAsked + 2
@@ -198,11 +198,11 @@ func TestAsked(t *testing.T) {
 	for psn := range uint32(n) {
 		s.back(bth.RCRDMAReadResponseOnly, 0x1F, psn)
 	}
-	require.Equal(t, Messages{n, maxAsked}, s.flow().Messages[Read])
+	require.Equal(t, Messages{n, maxAsked}, s.flow().messages[Read])
 	for psn := uint32(n); psn < 3*n; psn++ {
 		s.read(psn, 1024).back(bth.RCRDMAReadResponseOnly, 0x1F, psn)
 	}
-	require.Equal(t, Messages{3 * n, maxAsked + 2*n}, s.flow().Messages[Read])
+	require.Equal(t, Messages{3 * n, maxAsked + 2*n}, s.flow().messages[Read])
 }
 
 // The clocks are compared by the roads with the most samples both ways.
@@ -366,14 +366,14 @@ func TestPauseStepsBack(t *testing.T) {
 func TestLateMiddle(t *testing.T) {
 	const first, middle, last = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast
 	s := newScript(t).send(middle, 10).send(last, 12).send(first, 13).send(middle, 11)
-	require.Equal(t, Messages{1, 0}, s.flow().Messages[Send], "of the one that ends its beginning is not there")
-	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().Messages[Send])
+	require.Equal(t, Messages{1, 0}, s.flow().messages[Send], "of the one that ends its beginning is not there")
+	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().messages[Send])
 	s = newScript(t).send(middle, 10).send(middle, 12).send(middle, 11).send(last, 13).send(first, 14)
-	require.Equal(t, Messages{1, 0}, s.flow().Messages[Send])
-	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().Messages[Send])
+	require.Equal(t, Messages{1, 0}, s.flow().messages[Send])
+	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().messages[Send])
 	// Where CM said which PSN is the first, what is missing before is a gap.
 	s = paired(t, 10).send(middle, 12).send(last, 13).send(first, 11).sends(10)
-	require.Equal(t, Messages{2, 2}, s.flow().Messages[Send])
+	require.Equal(t, Messages{2, 2}, s.flow().messages[Send])
 }
 
 // What was answered before a connection belongs to the one before it, and both
@@ -495,7 +495,7 @@ func TestReservedSyndromes(t *testing.T) {
 	for _, syndrome := range []bth.Syndrome{0x40, 0x5F, 0x65, 0x7F} {
 		s := paired(t, 10).at(0).sends(10, 11).at(5).back(bth.RCAcknowledge, syndrome, 11)
 		f := s.flow()
-		require.Zero(t, f.NAKs, syndrome)
+		require.Zero(t, f.naks, syndrome)
 		require.Zero(t, f.RNRNAKs+f.ACKs)
 		require.Nil(t, f.RTT)
 	}

@@ -2,6 +2,7 @@ package flows
 
 import (
 	"bytes"
+	"iter"
 	"net"
 	"slices"
 	"time"
@@ -46,7 +47,7 @@ type Flow struct {
 }
 
 // Requests counts the requests of a flow, repeats and those with a wrong ICRC
-// included.
+// included. Message and Messages have the messages that they make up.
 type Requests struct {
 	Transport     bth.Transport
 	VLAN          uint16 // of the tag next to the IP header; 0 without
@@ -61,14 +62,35 @@ type Requests struct {
 	PayloadOctets uint64 // without pad
 	ICRCWrong     uint64
 	Truncated     uint64
-	Messages      [messageKinds]Messages // by MessageKind; there may come more kinds
-	FirstTrouble  uint64                 // the first frame with a gap or a repeat; 0 without
+	FirstTrouble  uint64 // the first frame with a gap or a repeat; 0 without
+
+	messages [messageKinds]Messages
 }
 
 // Varies says which of these were not the same in all requests of a flow: of them, the last is given, of VLAN the
 // last with a tag.
 type Varies struct {
 	VLAN, SrcPort, SrcMAC, DstMAC bool
+}
+
+// Message returns how many messages of a kind there were. Who makes a snapshot may change it; of a kind that there is
+// not, that changes nothing.
+func (r *Requests) Message(k MessageKind) *Messages {
+	if int(k) >= len(r.messages) {
+		return new(Messages)
+	}
+	return &r.messages[k]
+}
+
+// Messages yields all kinds of messages, those that did not occur included.
+func (r *Requests) Messages() iter.Seq2[MessageKind, Messages] {
+	return func(yield func(MessageKind, Messages) bool) {
+		for k, m := range r.messages {
+			if !yield(MessageKind(k), m) {
+				return
+			}
+		}
+	}
 }
 
 // Messages counts the messages of one kind.
@@ -182,7 +204,7 @@ func (t *Table) report(s *stream) Flow {
 		out.Sequenced, out.PSN, out.Causes = true, q.judged(h), q.causes
 		out.PSN.Last = bth.AddPSN(q.next, bth.MaxPSN)
 		for kind, n := range q.cutNow(h) {
-			m := &out.Messages[kind]
+			m := &out.messages[kind]
 			m.Complete = min(m.Complete-min(m.Complete, uint64(n)), m.Begun)
 		}
 	}

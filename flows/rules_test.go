@@ -533,7 +533,7 @@ func TestMessages(t *testing.T) {
 		read(23, 2000).back(bth.RCRDMAReadResponseFirst, 0, 23)
 	require.Equal(t, [messageKinds]Messages{
 		Send: {1, 1}, Write: {2, 2}, Flush: {1, 1}, AtomicWrite: {1, 1}, Atomic: {2, 1}, Read: {2, 1},
-	}, s.flow().Messages)
+	}, s.flow().messages)
 }
 
 // A PPFC names the flow by address and queue pair, in all readings (D15).

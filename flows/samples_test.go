@@ -49,7 +49,7 @@ func TestSamples(t *testing.T) {
 			n -= at.Samples
 		}
 		require.Zero(t, n, f.FlowKey)
-		require.Equal(t, [messageKinds]Messages{}, f.Messages)
+		require.Equal(t, [messageKinds]Messages{}, f.messages)
 	}
 }
 

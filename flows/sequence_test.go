@@ -113,7 +113,7 @@ func TestPrecedes(t *testing.T) {
 			for _, p := range c.packets {
 				s.send(p.op, p.psn)
 			}
-			require.Equal(t, Messages{c.begun, c.complete}, s.flow().Messages[Send])
+			require.Equal(t, Messages{c.begun, c.complete}, s.flow().messages[Send])
 		})
 	}
 }

@@ -159,8 +159,8 @@ func (f *Flow) counts() []*uint64 {
 		&p.Gaps, &p.Missing, &p.Late, &p.Repeats, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
 		&c.NAK, &c.RNR, &c.Read, &c.Timeout,
 	}
-	for i := range f.Messages {
-		all = append(all, &f.Messages[i].Begun, &f.Messages[i].Complete)
+	for i := range f.messages {
+		all = append(all, &f.messages[i].Begun, &f.messages[i].Complete)
 	}
 	return all
 }

@@ -59,7 +59,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 		truth := made.Flows[f.FlowKey]
 		require.NotNil(t, truth, "%s: %v", name, f.FlowKey)
 		begun, complete := uint64(0), uint64(0)
-		for _, m := range f.Messages {
+		for _, m := range f.Messages() {
 			begun += m.Begun
 			complete += m.Complete
 		}
@@ -70,7 +70,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 			Gaps: f.PSN.Gaps, Missing: f.PSN.Missing, Late: f.PSN.Late,
 			Unseen: f.PSN.Unseen, Lost: f.PSN.Lost, Unjudged: f.PSN.Unjudged,
 			NAKed: f.Causes.NAK, RNR: f.Causes.RNR, Rest: f.Causes.Read, Timeout: f.Causes.Timeout,
-			ACKs: f.ACKs, RNRNAKs: f.RNRNAKs, SequenceNAKs: f.NAKs[0],
+			ACKs: f.ACKs, RNRNAKs: f.RNRNAKs, SequenceNAKs: *f.NAK(0),
 			CNPs: f.CNPs, Fast: f.Fast, PPFC: f.PPFC, Proxy: f.Proxy,
 			CE: f.ECN[rocev2.CE], Begun: begun, Complete: complete,
 			FirstTrouble: f.FirstTrouble,

@@ -26,14 +26,14 @@ func flowOf(src byte, dscp int, packets uint64) flows.Flow {
 		Dst: netip.AddrFrom4([4]byte{10, 0, 0, 1}), DestQP: 0x100 + uint32(src)}, Sequenced: true,
 		Evidence: &flows.Evidence{}}
 	f.Packets, f.DSCP = packets, 1<<dscp
-	f.Evidence.Signs[flows.SignRequest] = signOf(packets)
+	*f.Evidence.Sign(flows.SignRequest) = signOf(packets)
 	return f
 }
 
 func marked(f flows.Flow) flows.Flow {
 	f.ECN[rocev2.CE] = 20
-	f.Evidence.Signs[flows.SignCE], f.Evidence.Signs[flows.SignAnswerAfterCE] = signOf(20), signOf(10)
-	f.Evidence.Signs[flows.SignAnswer] = signOf(10)
+	*f.Evidence.Sign(flows.SignCE), *f.Evidence.Sign(flows.SignAnswerAfterCE) = signOf(20), signOf(10)
+	*f.Evidence.Sign(flows.SignAnswer) = signOf(10)
 	return f
 }
 
@@ -41,7 +41,7 @@ func marked(f flows.Flow) flows.Flow {
 func TestReceiverThatNotifiesOthersIsNotBlamed(t *testing.T) {
 	a, b := marked(flowOf(2, 26, 100)), marked(flowOf(3, 26, 100))
 	require.Equal(t, []string{"no CNP 10.0.0.1"}, causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{a, b}})))
-	b.CNPs, b.Evidence.Signs[flows.SignCNP] = 5, signOf(5)
+	b.CNPs, *b.Evidence.Sign(flows.SignCNP) = 5, signOf(5)
 	all := triage.Explain(&flows.Snapshot{Flows: []flows.Flow{a, b}})
 	require.Equal(t, "no CNP", causesOf(all)[0])
 	require.NotContains(t, all[0].Text, "Its ECN is off")
@@ -51,7 +51,7 @@ func TestReceiverThatNotifiesOthersIsNotBlamed(t *testing.T) {
 func TestFewLossesDoNotConvictADSCP(t *testing.T) {
 	of := func(packets, naks uint64) []string {
 		f := flowOf(4, 0, packets)
-		f.Causes.NAK, f.Evidence.Signs[flows.SignNAK] = naks, signOf(naks)
+		f.Causes.NAK, *f.Evidence.Sign(flows.SignNAK) = naks, signOf(naks)
 		return causesOf(triage.Explain(&flows.Snapshot{
 			Flows: []flows.Flow{flowOf(2, 26, 100), flowOf(3, 26, 100), f}}))
 	}
@@ -77,7 +77,7 @@ func TestPausesOfSeveralConvictNobody(t *testing.T) {
 func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
 	of := func(near uint64) []string {
 		f := flowOf(2, 26, 100)
-		f.Evidence.Signs[flows.SignNotice] = signOf(10)
+		*f.Evidence.Sign(flows.SignNotice) = signOf(10)
 		f.Evidence.Notifiers = []flows.Notifier{{From: netip.MustParseAddr("10.0.0.9"), Kind: flows.NoticeFast,
 			Sign: signOf(10), Close: near}}
 		return causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}}))
@@ -89,7 +89,7 @@ func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
 // Of RNR NAKs behind which the capture has no repeat, none is said.
 func TestRNRWithoutRepeats(t *testing.T) {
 	f := flowOf(2, 26, 100)
-	f.RNRNAKs, f.Evidence.Signs[flows.SignRNR] = 1, signOf(1)
+	f.RNRNAKs, *f.Evidence.Sign(flows.SignRNR) = 1, signOf(1)
 	all := triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}})
 	require.Equal(t, []string{"receiver not ready 10.0.0.1"}, causesOf(all))
 	require.NotContains(t, all[0].Text, "again")

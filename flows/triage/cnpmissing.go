@@ -32,17 +32,17 @@ func cnpMissing(v *view) {
 		notifies[p.src] = notifies[p.src] || n > 0
 	}
 	for _, f := range v.flows {
-		if f.CNPs+f.Evidence.Signs[flows.SignNotice].Count > 0 {
+		if f.CNPs+f.Evidence.Sign(flows.SignNotice).Count > 0 {
 			answered[pair{f.Src, f.Dst}] = true
 		}
-		notifies[f.Dst] = notifies[f.Dst] || f.Evidence.Signs[flows.SignCNP].Count > 0
+		notifies[f.Dst] = notifies[f.Dst] || f.Evidence.Sign(flows.SignCNP).Count > 0
 	}
 	marked := func(f *flows.Flow) bool {
 		return f.Sequenced && f.ECN[rocev2.CE] >= fewMarks && !answered[pair{f.Src, f.Dst}]
 	}
 	seen := func(f *flows.Flow) bool {
-		answers := &f.Evidence.Signs[flows.SignAnswerAfterCE]
-		return answers.Count >= fewMarks && answers.Until.Sub(f.Evidence.Signs[flows.SignCE].Since) >= cnpTime
+		answers := f.Evidence.Sign(flows.SignAnswerAfterCE)
+		return answers.Count >= fewMarks && answers.Until.Sub(f.Evidence.Sign(flows.SignCE).Since) >= cnpTime
 	}
 	for _, g := range v.each(destination, func(f *flows.Flow) bool { return marked(f) && seen(f) }) {
 		marks, answers := sum(g.flows, flows.SignCE), sum(g.flows, flows.SignAnswerAfterCE)
@@ -62,7 +62,7 @@ func cnpMissing(v *view) {
 		}, g.flows)
 	}
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
-		return marked(f) && f.Evidence.Signs[flows.SignAnswer].Count == 0
+		return marked(f) && f.Evidence.Sign(flows.SignAnswer).Count == 0
 	}) {
 		marks := sum(g.flows, flows.SignCE)
 		v.say(Verdict{

@@ -31,8 +31,8 @@ func notECNCapable(v *view) {
 		return flows.Sign{}
 	}
 	for _, g := range v.each(source, func(f *flows.Flow) bool {
-		return f.Sequenced && f.Evidence.Signs[flows.SignNotECT].Count == f.Packets && f.Packets >= fewHits &&
-			f.Evidence.Signs[flows.SignNotice].Count == 0 && near(f).Count > 0
+		return f.Sequenced && f.Evidence.Sign(flows.SignNotECT).Count == f.Packets && f.Packets >= fewHits &&
+			f.Evidence.Sign(flows.SignNotice).Count == 0 && near(f).Count > 0
 	}) {
 		var others flows.Sign
 		for _, f := range g.flows {

@@ -186,7 +186,7 @@ func spell(all []*flows.Flow) (hits flows.Sign, requests uint64) {
 
 // during returns how many of a flow's requests came while there was a sign, as if they had come evenly.
 func during(f *flows.Flow, sign *flows.Sign) uint64 {
-	s := &f.Evidence.Signs[flows.SignRequest]
+	s := f.Evidence.Sign(flows.SignRequest)
 	from, to := s.Since, s.Until
 	if from.Before(sign.Since) {
 		from = sign.Since

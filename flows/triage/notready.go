@@ -13,7 +13,7 @@ import (
 // Counter-evidence: none. An RNR NAK says what it is, and who says it.
 func notReady(v *view) {
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
-		return f.Evidence.Signs[flows.SignRNR].Count > 0 && f.RNRNAKs+f.Causes.RNR > 0
+		return f.Evidence.Sign(flows.SignRNR).Count > 0 && f.RNRNAKs+f.Causes.RNR > 0
 	}) {
 		naks, repeats := sum(g.flows, flows.SignRNR), sum(g.flows, flows.SignRepeatRNR)
 		text := fmt.Sprintf("%v was not ready: it had no receive posted and answered with RNR NAKs from %s on.", g.of,

@@ -73,7 +73,7 @@ func split(all []*flows.Flow) (hit, spared []*flows.Flow) {
 		case ports[f.SrcPort]:
 			return nil, nil
 		case f.Sequenced && !f.Varies.SrcPort && f.DSCP == hit[0].DSCP && congestion(f).Count == 0 &&
-			f.Evidence.Signs[flows.SignNotECT].Count == 0:
+			f.Evidence.Sign(flows.SignNotECT).Count == 0:
 			spared = append(spared, f)
 			expected += during(f, &hits) * hits.Count
 		}

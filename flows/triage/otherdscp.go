@@ -77,13 +77,13 @@ var losses = []flows.SignKind{flows.SignGap, flows.SignNAK, flows.SignResent, fl
 
 // loses says whether packets of a flow were lost, not by the capture.
 func loses(f *flows.Flow) bool {
-	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 || f.Evidence.Signs[flows.SignResent].Count > 0
+	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 || f.Evidence.Sign(flows.SignResent).Count > 0
 }
 
 // losings returns how often a flow lost something, at least.
 func losings(f *flows.Flow) uint64 {
-	s := &f.Evidence.Signs
-	return max(f.PSN.Lost, s[flows.SignNAK].Count, s[flows.SignResent].Count, min(f.Causes.Timeout, 1))
+	e := f.Evidence
+	return max(f.PSN.Lost, e.Sign(flows.SignNAK).Count, e.Sign(flows.SignResent).Count, min(f.Causes.Timeout, 1))
 }
 
 // numbers returns the numbers of the bits of a set.

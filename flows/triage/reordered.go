@@ -14,8 +14,8 @@ import (
 // missing: then what comes late may be sent again. At the two ends of a capture some may be on the other side.
 func reordered(v *view) {
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
-		s := &f.Evidence.Signs
-		return s[flows.SignLate].Count >= 3 && s[flows.SignResent].Count == 0 &&
+		e := f.Evidence
+		return e.Sign(flows.SignLate).Count >= 3 && e.Sign(flows.SignResent).Count == 0 &&
 			(f.PSN.StayedMissing()+f.Causes.Timeout)*8 <= f.PSN.Late && f.Evidence.MostSilence < fewSilence
 	}) {
 		late, total := sum(g.flows, flows.SignLate), sum(g.flows, flows.SignRequest)

@@ -26,7 +26,7 @@ func storm(v *view) {
 		if f.Evidence.MostSilence < fewSilence { // by a timer that ran out while it sent others
 			n += f.Causes.Timeout
 		}
-		asked := f.Evidence.Signs[flows.SignNAK].Count + f.Causes.NAK + f.Causes.Read
+		asked := f.Evidence.Sign(flows.SignNAK).Count + f.Causes.NAK + f.Causes.Read
 		return asked > 0 && n >= stormRepeats && n*stormPart >= f.Packets
 	}) {
 		again := sum(g.flows, flows.SignRepeatNAK, flows.SignRepeatRead, flows.SignTimeout)

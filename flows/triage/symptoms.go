@@ -86,7 +86,7 @@ func congested(v *view) {
 // refused: the receiver refused requests for good, which ends the connection.
 func refused(v *view) {
 	for _, g := range v.each(destination, func(f *flows.Flow) bool {
-		return f.Evidence.Signs[flows.SignRefused].Count > 0
+		return f.Evidence.Sign(flows.SignRefused).Count > 0
 	}) {
 		naks := sum(g.flows, flows.SignRefused)
 		v.say(Verdict{

@@ -21,9 +21,9 @@ const fewSilence = 500 * time.Microsecond
 func timedOut(v *view) {
 	for _, g := range v.each(source, func(f *flows.Flow) bool {
 		e := f.Evidence
-		rnr := &e.Signs[flows.SignRNR]
-		return f.Causes.Timeout > 0 && e.MostSilence >= fewSilence && e.Signs[flows.SignAnswer].Count > 0 &&
-			(rnr.Count == 0 || rnr.First < e.Signs[flows.SignTimeout].Last)
+		rnr := e.Sign(flows.SignRNR)
+		return f.Causes.Timeout > 0 && e.MostSilence >= fewSilence && e.Sign(flows.SignAnswer).Count > 0 &&
+			(rnr.Count == 0 || rnr.First < e.Sign(flows.SignTimeout).Last)
 	}) {
 		again := sum(g.flows, flows.SignTimeout)
 		var longest time.Duration

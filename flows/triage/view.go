@@ -74,9 +74,9 @@ func (v *view) proxied() {
 		}
 		f, e := *v.flows[its[0]], *v.flows[its[0]].Evidence
 		if len(of) == 1 {
-			e.Signs[flows.SignCNP] = plus(e.Signs[flows.SignCNP], u.CNP)
+			*e.Sign(flows.SignCNP) = plus(*e.Sign(flows.SignCNP), u.CNP)
 		} else {
-			e.Signs[flows.SignNotice] = plus(e.Signs[flows.SignNotice], u.CNP)
+			*e.Sign(flows.SignNotice) = plus(*e.Sign(flows.SignNotice), u.CNP)
 			e.Notifiers = append(slices.Clip(e.Notifiers),
 				flows.Notifier{From: u.Src, Kind: flows.NoticeProxied, Sign: u.CNP})
 		}
@@ -148,7 +148,7 @@ func (v *view) explained(f *flows.Flow, causes ...Cause) bool {
 func sum(all []*flows.Flow, kinds ...flows.SignKind) (out flows.Sign) {
 	for _, f := range all {
 		for _, k := range kinds {
-			out = plus(out, f.Evidence.Signs[k])
+			out = plus(out, *f.Evidence.Sign(k))
 		}
 	}
 	return out
@@ -196,7 +196,7 @@ func met(all ...*flows.Flow) []flows.SignKind {
 // congestion returns the signs that a flow met congestion.
 func congestion(f *flows.Flow) (s flows.Sign) {
 	for _, k := range met(f) {
-		s = plus(s, f.Evidence.Signs[k])
+		s = plus(s, *f.Evidence.Sign(k))
 	}
 	return s
 }
@@ -206,7 +206,7 @@ func overlap(since, until, from, to time.Time) bool { return !until.Before(from)
 
 // active says whether a flow sent within a span of time.
 func active(f *flows.Flow, since, until time.Time) bool {
-	s := &f.Evidence.Signs[flows.SignRequest]
+	s := f.Evidence.Sign(flows.SignRequest)
 	return overlap(s.Since, s.Until, since, until)
 }
 
@@ -217,7 +217,7 @@ const maxFrames = 8
 func frames(all []*flows.Flow, kinds ...flows.SignKind) (out []Frame) {
 	for _, f := range all {
 		for _, k := range kinds {
-			if s := &f.Evidence.Signs[k]; s.Count > 0 {
+			if s := f.Evidence.Sign(k); s.Count > 0 {
 				out = append(out, Frame{s.First, k.String()}, Frame{s.Last, k.String()})
 			}
 		}

@@ -195,7 +195,7 @@ func TestChoiceOf(t *testing.T) {
 	unknown.SrcQPFrom = 0
 	acks := flows.Unpaired{FlowKey: f.FlowKey, WithQP: true, Answers: flows.Answers{ACKs: 5}}
 	naks, nameless := acks, acks
-	naks.NAKs[2] = 1
+	*naks.NAK(2) = 1
 	nameless.WithQP = false
 	same := flows.Compared{FlowKey: f.FlowKey, Same: 5}
 	change := flows.Rewrites{{0, 1}: 1}

@@ -200,7 +200,7 @@ func crowd(n int) *flows.Snapshot {
 			0x55, byte(0x60 + i>>12), byte(i)})
 		f.Dst, f.DestQP = f.Src, uint32(1<<23+i)
 		f.PSN = flows.PSN{Gaps: 1e4, Missing: 1e5, Lost: 1e5, Late: 1e5, Repeats: 1e5}
-		f.ECN[3], f.CNPs, f.NAKs[0], f.RNRNAKs = 1e8, 1e5, 1e4, 1e4
+		f.ECN[3], f.CNPs, *f.NAK(0), f.RNRNAKs = 1e8, 1e5, 1e4, 1e4
 		f.RTT.Add(123456 * time.Nanosecond)
 		s.Flows = append(s.Flows, f)
 	}

@@ -190,7 +190,7 @@ func answered(a *flows.Answers) (all []string) {
 		}
 	}
 	add(a.ACKs, "ACK")
-	for code, n := range a.NAKs {
+	for code, n := range a.NAKs() {
 		add(n, "NAK "+nakNames[code])
 	}
 	add(a.RNRNAKs, "RNR NAK")

@@ -134,9 +134,9 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 	if f.SrcQPFrom != 0 {
 		l.SrcQP, l.SrcQPFrom = &f.SrcQP, f.SrcQPFrom.String()
 	}
-	for kind, m := range f.Messages {
+	for kind, m := range f.Messages() {
 		if m != (flows.Messages{}) {
-			l.Messages[flows.MessageKind(kind).String()] = m
+			l.Messages[kind.String()] = m
 		}
 	}
 	if f.Sequenced {
@@ -159,8 +159,8 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 
 func answersLineOf(a *flows.Answers) answersLine {
 	naks := map[string]uint64{}
-	for i, name := range nakNames {
-		naks[name] = a.NAKs[i]
+	for code, n := range a.NAKs() {
+		naks[nakNames[code]] = n
 	}
 	return answersLine{a.ACKs, naks, a.RNRNAKs, cnpsLine{Receiver: a.CNPs, Fast: a.Fast}, a.PPFC, a.FCN, a.Proxy}
 }

@@ -50,10 +50,10 @@ func newMetrics() []metric {
 	for i, name := range ecnNames {
 		count("ecn."+name, func(f *flows.Flow) uint64 { return f.ECN[i] })
 	}
-	for kind := range (flows.Requests{}).Messages {
-		name := flows.MessageKind(kind).String()
-		count("messages."+name+".begun", func(f *flows.Flow) uint64 { return f.Messages[kind].Begun })
-		count("messages."+name+".complete", func(f *flows.Flow) uint64 { return f.Messages[kind].Complete })
+	for kind := range new(flows.Requests).Messages() {
+		name := kind.String()
+		count("messages."+name+".begun", func(f *flows.Flow) uint64 { return f.Message(kind).Begun })
+		count("messages."+name+".complete", func(f *flows.Flow) uint64 { return f.Message(kind).Complete })
 	}
 	sequence("lives", func(f *flows.Flow) uint64 { return f.PSN.Lives })
 	sequence("psn.gaps", func(f *flows.Flow) uint64 { return f.PSN.Gaps })
@@ -69,9 +69,9 @@ func newMetrics() []metric {
 	sequence("repeats_by.read", func(f *flows.Flow) uint64 { return f.Causes.Read })
 	sequence("repeats_by.timeout", func(f *flows.Flow) uint64 { return f.Causes.Timeout })
 	count("acks", func(f *flows.Flow) uint64 { return f.ACKs })
-	count("naks", func(f *flows.Flow) uint64 { return sum(f.NAKs[:]) })
-	for i, name := range nakNames {
-		count("naks."+name, func(f *flows.Flow) uint64 { return f.NAKs[i] })
+	count("naks", func(f *flows.Flow) uint64 { return naks(&f.Answers) })
+	for code := range new(flows.Answers).NAKs() {
+		count("naks."+nakNames[code], func(f *flows.Flow) uint64 { return *f.NAK(code) })
 	}
 	count("rnr_naks", func(f *flows.Flow) uint64 { return f.RNRNAKs })
 	count("cnps", func(f *flows.Flow) uint64 { return f.CNPs + f.Fast })
@@ -141,6 +141,14 @@ func micros(d time.Duration) float64 { return float64(d) / 1000 }
 
 func sum(counts []uint64) (n uint64) {
 	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// naks returns how many NAKs there were, of all codes.
+func naks(a *flows.Answers) (n uint64) {
+	for _, c := range a.NAKs() {
 		n += c
 	}
 	return n

@@ -39,14 +39,17 @@ func everything() flows.Flow {
 		PSN: flows.PSN{First: 130, Last: 131, Lives: 132, Gaps: 133, Missing: 134, Late: 135, Repeats: 136, Copies: 137,
 			Unseen: 138, Lost: 139, Unjudged: 140},
 		Causes: flows.Repeats{NAK: 141, RNR: 142, Read: 143, Timeout: 144},
-		Answers: flows.Answers{ACKs: 146, NAKs: [5]uint64{147, 148, 149, 150, 151}, RNRNAKs: 152, CNPs: 153, Fast: 154,
+		Answers: flows.Answers{ACKs: 146, RNRNAKs: 152, CNPs: 153, Fast: 154,
 			PPFC: 155,
 			FCN:  156, Proxy: 157},
 		Spacing: 158 * time.Microsecond, AfterCE: new(flows.Histogram), RTT: new(flows.Histogram),
 		Queue: flows.QueueDepth{Known: true, Node: 159, Depth: 160},
 	}
-	for kind := range f.Messages {
-		f.Messages[kind] = flows.Messages{Begun: uint64(112 + 2*kind), Complete: uint64(113 + 2*kind)}
+	for code := range f.NAKs() {
+		*f.NAK(code) = 147 + uint64(code)
+	}
+	for kind := range f.Messages() {
+		*f.Message(kind) = flows.Messages{Begun: uint64(112 + 2*kind), Complete: uint64(113 + 2*kind)}
 	}
 	// Of two samples the lower one is the median. Below 32 ns they are exact.
 	f.AfterCE.Add(20)

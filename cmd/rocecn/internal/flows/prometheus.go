@@ -33,9 +33,9 @@ var families = []family{
 	{"payload_bytes_total", "Octets of payload, without pad.", number("payload_octets")},
 	{"ecn_packets_total", "Requests by ECN field.", numbers("ecn", "ecn.", ecnNames[:]...)},
 	{"messages_begun_total", "Messages whose first packet was captured.",
-		operations(func(m *flows.Messages) uint64 { return m.Begun })},
+		operations(func(m flows.Messages) uint64 { return m.Begun })},
 	{"messages_complete_total", "Messages whose last packet was captured.",
-		operations(func(m *flows.Messages) uint64 { return m.Complete })},
+		operations(func(m flows.Messages) uint64 { return m.Complete })},
 	{"lives_total", "How often the flow began.", number("lives")},
 	{"gaps_total", "Gaps in the PSNs.", number("psn.gaps")},
 	{"missing_packets_total", "PSNs that were passed over.", number("psn.missing")},
@@ -93,11 +93,11 @@ func numbers(label, prefix string, values ...string) samples {
 }
 
 // operations are counts of messages, of the kinds that there were.
-func operations(of func(m *flows.Messages) uint64) samples {
+func operations(of func(m flows.Messages) uint64) samples {
 	return func(f *flows.Flow, add func(float64, ...string)) {
-		for kind := range f.Messages {
-			if n := of(&f.Messages[kind]); n > 0 {
-				add(float64(n), "operation", flows.MessageKind(kind).String())
+		for kind, m := range f.Messages() {
+			if n := of(m); n > 0 {
+				add(float64(n), "operation", kind.String())
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		for _, c := range []struct {
 			kind string
 			n    uint64
-		}{{"ack", u.ACKs}, {"nak", sum(u.NAKs[:])}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp", u.Fast},
+		}{{"ack", u.ACKs}, {"nak", naks(&u.Answers)}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp", u.Fast},
 			{"ppfc", u.PPFC}, {"fcn", u.FCN}, {"proxy", u.Proxy}} {
 			if c.n > 0 {
 				text.Sample(float64(c.n), append(key, "kind", c.kind)...)

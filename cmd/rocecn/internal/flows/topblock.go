@@ -232,7 +232,7 @@ var topColumns = []topColumn{
 	{"REPEATS", shown("REPEATS")},
 	{"TIMEOUT", counted("repeats_by.timeout", red)},
 	{"MISSING", shown("MISSING")},
-	{"NAK", func(f *flows.Flow) cell { return countCell(float64(sum(f.NAKs[:])+f.RNRNAKs), true, red) }},
+	{"NAK", func(f *flows.Flow) cell { return countCell(float64(naks(&f.Answers)+f.RNRNAKs), true, red) }},
 	{"CE", shown("CE")},
 	{"RTT P99", shown("RTT P99")},
 	{"BIT/S", shown("BIT/S")},

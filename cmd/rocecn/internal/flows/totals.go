@@ -37,7 +37,7 @@ func notices(a *flows.Answers) [5]uint64 { return [5]uint64{a.CNPs, a.Fast, a.PP
 func (s *answerSums) add(a *flows.Answers) {
 	s.acks += a.ACKs
 	s.rnr += a.RNRNAKs
-	for i, n := range a.NAKs {
+	for i, n := range a.NAKs() {
 		s.naks[i] += n
 	}
 	for i, n := range notices(a) {
