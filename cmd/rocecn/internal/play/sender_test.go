@@ -347,18 +347,34 @@ func TestSenderRatesByOctets(t *testing.T) {
 	require.InDelta(t, 75e9, rate(1112), 1)
 }
 
-// Of hosts of soft-RoCE the queue pairs are learned: a CNP of the receiver slows the flow of the queue pair down that
-// it names.
+// Of hosts of soft-RoCE the queue pairs are learned: a CNP of the receiver, or of a proxy, slows the flow of the queue
+// pair down that it names.
 func TestSenderRatesOfRealHosts(t *testing.T) {
 	first, second := netip.MustParseAddr("fd77::1"), netip.MustParseAddr("fd77::2")
-	in := replay(t, "rxe-rping6.pcap") // queue pair 0x11 to 0x11
-	c := cnp.New(0x11, 0xFFFF)
-	notification, err := c.AppendPacket(nil, second, first, rocev2.Carriage{})
-	require.NoError(t, err)
-	middle := len(in) - 4 // behind that the connection is over
-	in = append(in[:middle], capture.Record{Data: notification, Time: in[middle-1].Time})
-	lines, _, _ := rehearse(t, "sender", `{"enabled": true, "self": ["fd77::1"], "learn": true,
-		"reaction": {"line": 1000000000}}`, captureOf(capture.Raw, time.Microsecond, in...))
-	last := lines[len(lines)-1]
-	require.Equal(t, []any{"", 17., 500e6}, []any{last["reason"], last["qp"], last["rate_bps"]})
+	proxy := netip.MustParseAddr("fd77::fe")
+	for _, from := range []netip.Addr{second, proxy} {
+		in := replay(t, "rxe-rping6.pcap") // queue pair 0x11 to 0x11
+		c := cnp.New(0x11, 0xFFFF)
+		notification, err := c.AppendPacket(nil, from, first, rocev2.Carriage{})
+		require.NoError(t, err)
+		middle := len(in) - 4 // behind that the connection is over
+		in = append(in[:middle], capture.Record{Data: notification, Time: in[middle-1].Time})
+		lines, _, _ := rehearse(t, "sender", `{"enabled": true, "self": ["fd77::1"], "accept": ["fd77::fe/128"],
+			"learn": true, "reaction": {"line": 1000000000}}`, captureOf(capture.Raw, time.Microsecond, in...))
+		last := lines[len(lines)-1]
+		require.Equal(t, []any{"", 17., 500e6}, []any{last["reason"], last["qp"], last["rate_bps"]}, from)
+	}
+}
+
+// How fast α falls without notifications is configured: after two of its intervals a cut is a little less than half.
+func TestSenderAlphaTimer(t *testing.T) {
+	rate := func(alpha string) any {
+		config := senderWith(acceptSwitch + senderPairs +
+			`, "reaction": {"line": 100000000000, "timer": "1h", "alpha_timer": "` + alpha + `"}`)
+		notification := fastCNPFrom(t, switchAddr, packet(t))
+		lines, _, _ := rehearse(t, "sender", config, every(time.Second, notification, notification))
+		return lines[1]["rate_bps"]
+	}
+	require.InDelta(t, 25e9, rate("2s"), 1)
+	require.InDelta(t, 50e9*(1-255.*255/256/256/2), rate("500ms"), 100)
 }

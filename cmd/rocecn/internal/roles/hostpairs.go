@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -22,8 +23,9 @@ type hostPairs struct {
 	self4, self6 netip.Addr
 	own          map[uint32]bool // the numbers of the host's queue pairs
 	given        map[ownQP]bool
-	device       *devicePairs        // nil: it is not asked
-	learned      map[ownQP][4]uint32 // the queue pairs at the other end that were learned last
+	device       *devicePairs                  // nil: it is not asked
+	learned      map[ownQP][4]uint32           // the queue pairs at the other end that were learned last
+	last         map[uint32][4]reaction.FlowID // likewise, wherever the other end is
 }
 
 // An ownQP is a queue pair of the host, and where it sends to.
@@ -54,7 +56,7 @@ func (h *hostPairs) renew() {
 
 // forget leaves what was given.
 func (h *hostPairs) forget() {
-	h.own, h.learned = map[uint32]bool{}, map[ownQP][4]uint32{}
+	h.own, h.learned, h.last = map[uint32]bool{}, map[ownQP][4]uint32{}, map[uint32][4]reaction.FlowID{}
 	for q := range h.given {
 		h.own[q.qp] = true
 	}
@@ -101,11 +103,17 @@ func (h *hostPairs) record(k rocev2.FlowKey, qp uint32) {
 	}
 	h.own[qp] = true
 	at := ownQP{qp, k.Dst}
-	last := h.learned[at]
-	if last[0] != k.DestQP {
+	learned := h.learned[at]
+	if learned[0] != k.DestQP {
+		copy(learned[1:], learned[:])
+		learned[0] = k.DestQP
+		h.learned[at] = learned
+	}
+	last, flow := h.last[qp], reaction.FlowID{Dst: k.Dst, DestQP: k.DestQP}
+	if last[0] != flow {
 		copy(last[1:], last[:])
-		last[0] = k.DestQP
-		h.learned[at] = last
+		last[0] = flow
+		h.last[qp] = last
 	}
 }
 

@@ -3,6 +3,7 @@ package roles
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
@@ -16,17 +17,18 @@ import (
 
 // reactionConfig says how flows that are notified slow down. Rates are in bits a second.
 type reactionConfig struct {
-	Kind      string        `json:"kind"`      // paper, the default, or connectx
-	Line      uint64        `json:"line"`      // of the port
-	Min       uint64        `json:"min"`       // 0: 1 Mbit/s
-	Additive  uint64        `json:"additive"`  // 0, as of timer: what the kind has
-	Hyper     *uint64       `json:"hyper"`     // absent: what the kind has
-	Timer     time.Duration `json:"timer"`     // of increase
-	RTT       time.Duration `json:"rtt"`       // of HPCC, for Fast CNPs with a trace; 0: DCQCN hears them as well
-	Bandwidth uint64        `json:"bandwidth"` // of each port in a trace; 0: line
-	MaxFlows  int           `json:"max_flows"` // 0: 1,024
-	Idle      time.Duration `json:"idle"`      // 0: 10 s
-	MaxPause  time.Duration `json:"max_pause"` // 0: as long as a PPFC asks for
+	Kind       string        `json:"kind"`        // paper, the default, or connectx
+	Line       uint64        `json:"line"`        // of the port
+	Min        uint64        `json:"min"`         // 0: 1 Mbit/s
+	Additive   uint64        `json:"additive"`    // 0, as of timer: what the kind has
+	Hyper      *uint64       `json:"hyper"`       // absent: what the kind has
+	Timer      time.Duration `json:"timer"`       // of increase
+	AlphaTimer time.Duration `json:"alpha_timer"` // of α
+	RTT        time.Duration `json:"rtt"`         // of HPCC, for Fast CNPs with a trace; 0: DCQCN hears them as well
+	Bandwidth  uint64        `json:"bandwidth"`   // of each port in a trace; 0: line
+	MaxFlows   int           `json:"max_flows"`   // 0: 1,024
+	Idle       time.Duration `json:"idle"`        // 0: 10 s
+	MaxPause   time.Duration `json:"max_pause"`   // 0: as long as a PPFC asks for
 }
 
 // minRate is the least rate of a flow, and maxFlows how many there may be.
@@ -65,6 +67,9 @@ func (c *reactionConfig) table() (t reaction.TableConfig, err error) {
 	if c.Timer != 0 {
 		t.DCQCN.Timer = c.Timer
 	}
+	if c.AlphaTimer != 0 {
+		t.DCQCN.AlphaTimer = c.AlphaTimer
+	}
 	switch {
 	case c.Min != 0 && c.Min < minRate:
 		return t, config.Wrong("reaction.min", "%d: from %d bits a second on", c.Min, minRate)
@@ -82,8 +87,8 @@ func (c *reactionConfig) table() (t reaction.TableConfig, err error) {
 // reactionKeys are the keys by what package reaction calls them.
 var reactionKeys = map[string]string{
 	"DCQCN.Line": "line", "HPCC.Line": "line", "Line": "line", "Min": "min", "Additive": "additive", "RAI": "additive",
-	"Hyper": "hyper", "Timer": "timer", "BaseRTT": "rtt", "Bandwidth": "bandwidth", "Idle": "idle",
-	"MaxPause": "max_pause",
+	"Hyper": "hyper", "Timer": "timer", "AlphaTimer": "alpha_timer", "BaseRTT": "rtt", "Bandwidth": "bandwidth",
+	"Idle": "idle", "MaxPause": "max_pause",
 }
 
 // react tells the reaction points what the sender has decided, and adds to the verdict what comes of it.
@@ -97,13 +102,13 @@ func (s *dataSender) react(v *Verdict, d *sender.Decision, f *rocev2.Frame, now 
 	case !d.KnownQP: // a PPFC about a port
 		return
 	}
-	var all [maxTo]uint32
-	flow, to := reaction.FlowID{Dst: d.Flow.Dst}, append(all[:0], d.Flow.DestQP)
-	if d.Message == message.CNP { // which names the queue pair, and comes from where that sends to
-		flow.Dst, to = d.From, s.pairs.to(all[:0], d.SrcQP, d.From, now)
+	var all [maxTo]reaction.FlowID
+	flows := append(all[:0], reaction.FlowID{Dst: d.Flow.Dst, DestQP: d.Flow.DestQP})
+	if d.Message == message.CNP { // which names the host's queue pair
+		flows = s.pairs.flowsOf(all[:0], d.SrcQP, d.From, now)
 	}
 	rate := s.rates.Line()
-	for _, flow.DestQP = range to {
+	for _, flow := range flows {
 		s.rates.Hear(d, flow, now)
 		order := s.rates.Now(flow, now)
 		if order.Stop > 0 {
@@ -151,32 +156,50 @@ func (c *senderConfig) MaxFlows() int {
 	return c.Reaction.MaxFlows
 }
 
-// maxTo is how many flows of one queue pair to one destination slow down by one CNP: of datagrams there may be several.
+// maxTo is how many flows of one queue pair slow down by one CNP: of datagrams there may be several.
 const maxTo = 5
 
-// to appends the queue pairs at dst that one of the host's sends to, as far as is known: those that were learned last.
-func (h *hostPairs) to(all []uint32, qp uint32, dst netip.Addr, now time.Time) []uint32 {
-	add := func(destQP uint32) {
-		for _, there := range all {
-			if there == destQP {
-				return
-			}
-		}
-		all = append(all, destQP)
-	}
-	if h.device != nil {
-		if remote, ok := h.device.remotes[qp]; ok && (remote == dst || !remote.IsValid()) {
-			add(h.device.remoteQPs[qp])
+// flowsOf appends the flows of one of the host's queue pairs that a CNP is about, as far as is known: those to where it
+// comes from, or, where the queue pair sends nothing there, as that is a proxy, all of them; those that were learned
+// last.
+func (h *hostPairs) flowsOf(all []reaction.FlowID, qp uint32, from netip.Addr, now time.Time) []reaction.FlowID {
+	add := func(flow reaction.FlowID) {
+		if len(all) < maxTo && !slices.Contains(all, flow) {
+			all = append(all, flow)
 		}
 	}
-	k := rocev2.FlowKey{Src: h.self6, Dst: dst}
-	if dst.Is4() {
-		k.Src = h.self4
-	}
-	for _, k.DestQP = range h.learned[ownQP{qp, dst}] {
+	learned := func(flow reaction.FlowID) {
+		k := rocev2.FlowKey{Src: h.self6, Dst: flow.Dst, DestQP: flow.DestQP}
+		if flow.Dst.Is4() {
+			k.Src = h.self4
+		}
 		if pair, err := h.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil && pair.SrcQP == qp {
-			add(k.DestQP)
+			add(flow)
 		}
+	}
+	var device reaction.FlowID
+	connected := false
+	if h.device != nil {
+		device.Dst, connected = h.device.remotes[qp]
+		device.DestQP = h.device.remoteQPs[qp]
+	}
+	if connected && device.Dst == from {
+		add(device)
+	}
+	for _, destQP := range h.learned[ownQP{qp, from}] {
+		learned(reaction.FlowID{Dst: from, DestQP: destQP})
+	}
+	if len(all) > 0 {
+		return all
+	}
+	if connected && device.Dst.IsValid() {
+		add(device)
+	}
+	for _, flow := range h.last[qp] {
+		learned(flow)
+	}
+	if len(all) == 0 && connected {
+		add(reaction.FlowID{Dst: from, DestQP: device.DestQP})
 	}
 	return all
 }
