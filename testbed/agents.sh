@@ -14,7 +14,7 @@ agent() {
 # agents_end ends all agents, whose logs and metrics it leaves with the case.
 agents_end() {
 	local machine file
-	for machine in switch sender receiver; do
+	for machine in switch "${senders[@]}" receiver; do
 		on "$machine" 'for pid in /run/agent*.pid; do
 				[[ -e $pid ]] || continue
 				n=${pid#/run/agent} n=${n%.pid}
@@ -45,6 +45,12 @@ interfaces = [\"eth1\"]
 levels = [$level]
 "
 
+# each_sender prints an entry with these keys for the network of each sender.
+each_sender() {
+	local machine
+	for machine in "${senders[@]}"; do printf '{ senders = "fd00:%s::/64", %s }, ' "${networks[$machine]}" "$1"; done
+}
+
 # switch_kernel METHOD: the kernel marks, or sends Fast CNPs.
 switch_kernel() {
 	agent switch "$queue_source
@@ -53,8 +59,8 @@ enabled = true
 mode = \"kernel\"
 sources = [\"queues\"]
 self = [\"fd00:1::fe\"]
-methods = [{ senders = \"fd00:1::/64\", method = \"$1\" }]
-capable = [{ senders = \"fd00:1::/64\", capable = \"yes\" }]
+methods = [$(each_sender "method = \"$1\"")]
+capable = [$(each_sender 'capable = "yes"')]
 per_flow = \"1ms\""
 }
 
@@ -95,8 +101,11 @@ interval = \"1ms\""
 # sender_role hears all of them, and slows the flows down that they name. Parameters of
 # DCQCN are those of the paper but for rates, which are here a thousandth and less.
 sender_role() {
-	on sender 'rocecn filter host | nft -f -'
-	agent sender "$http
+	local machine number
+	for machine in "${senders[@]}"; do
+		number=${networks[$machine]}
+		on "$machine" 'rocecn filter host | nft -f -'
+		agent "$machine" "$http
 [source.notifications]
 type = \"nflog\"
 group = 7
@@ -107,11 +116,12 @@ filter = \"rocev2\"
 [role.sender]
 enabled = true
 sources = [\"notifications\", \"traffic\"]
-self = [\"fd00:1::1\"]
+self = [\"fd00:$number::1\"]
 accept = [\"fd00:1::fe/128\", \"fd00:2::fe/128\"]
 learn = true
 act = \"shape\"
 interfaces = [\"eth0\"]
 install = \"fq\"
 reaction = { line = 16_000_000, min = 500_000, additive = 50_000, hyper = 200_000, timer = \"20ms\" }"
+	done
 }

@@ -7,7 +7,7 @@ argument() { sed -n "s/.*\<$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 # boot sets up the network, and soft-RoCE on machines that are hosts (10.N.0.1, by a
 # router 10.N.0.254).
 boot() {
-	local host link device number neighbour mac
+	local host link number
 	host=$(argument host)
 	uname -r
 	hostname "$(argument name)"
@@ -15,16 +15,9 @@ boot() {
 	modprobe -a af_packet
 	sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
 	for link in $(argument net | tr , ' '); do
-		device=${link%:*} number=${link#*:}
-		ip link set "$device" up mtu 1500
-		ip address add "10.$number.0.$host/24" dev "$device"
-		ip address add "fd00:$number::$(printf %x "$host")/64" dev "$device" nodad
-		# A neighbour that had to be asked for first would lose packets outside the queue.
-		neighbour=254
-		[[ $host == 254 ]] && neighbour=1
-		mac=52:54:00:00:0$number:$(printf %02x "$neighbour")
-		ip neighbour add "10.$number.0.$neighbour" lladdr "$mac" dev "$device"
-		ip neighbour add "fd00:$number::$(printf %x "$neighbour")" lladdr "$mac" dev "$device"
+		number=${link#*:}
+		ip link set "${link%:*}" up mtu 1500
+		addresses "${link%:*}" "$number" "$host"
 	done
 	if [[ $host == 254 ]]; then
 		sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.send_redirects=0
@@ -38,6 +31,18 @@ boot() {
 	fi
 	ip -brief address
 	cat /proc/uptime
+}
+
+# addresses gives a device those that the host has in the network of a number.
+addresses() {
+	local device=$1 number=$2 host=$3 neighbour=254 mac
+	ip address replace "10.$number.0.$host/24" dev "$device"
+	ip address replace "fd00:$number::$(printf %x "$host")/64" dev "$device" nodad
+	# A neighbour that had to be asked for first would lose packets outside the queue.
+	[[ $host == 254 ]] && neighbour=1
+	mac=52:54:00:00:0$number:$(printf %02x "$neighbour")
+	ip neighbour replace "10.$number.0.$neighbour" lladdr "$mac" dev "$device"
+	ip neighbour replace "fd00:$number::$(printf %x "$neighbour")" lladdr "$mac" dev "$device"
 }
 
 # serve runs the scripts 1.sh, 2.sh and so on of the folder that the host shares.

@@ -16,7 +16,7 @@ modules=(
 	sch_htb sch_red sch_netem sch_tbf sch_fq sch_ingress                # queues
 	cls_flower cls_bpf cls_u32 cls_matchall act_mirred act_sample       # what goes into them
 	act_gact act_police act_skbedit psample
-	veth dummy ip6_tunnel sit esp6 xfrm_user                            # tunnels
+	veth dummy vrf ip6_tunnel sit esp6 xfrm_user                            # tunnels
 	nf_tables nft_log nft_limit nf_log_syslog nfnetlink_log nft_reject_inet # what the sender's agent hears
 	configfs null_blk nvmet nvmet-rdma nvme-rdma                        # NVMe over RDMA
 )

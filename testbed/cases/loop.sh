@@ -12,7 +12,7 @@ case_loop() {
 	for ((run = 1; run <= ${RUNS:-5}; run++)); do
 		for variant in ${VARIANTS:-nothing cnp fastcnp proxy ppfc fcn}; do
 			queue=queue
-			if [[ $variant == fcn ]]; then queue=wan_queue && wan_up; fi
+			if [[ $variant == fcn ]]; then queue=wan_queue && wan_up srv6; fi
 			$queue 4mbit bfifo limit 40000
 			on receiver 'tc qdisc replace dev eth0 root netem delay 20ms limit 10000'
 			name=loop-$variant.$run

@@ -1,41 +1,81 @@
-# Bash. The loop across a WAN: the switch is the ingress PE and the egress PE of an SRv6
-# tunnel through a namespace, core, that has the queue. The core tells the PE the label
-# of the flow, by FCN, and the PE the sender, by CNP.
+# Bash. A WAN: the switch is the ingress PE, in front of it the sender, and behind it a
+# tunnel, which begins at w0 and ends in the namespace egress, the other PE; between them
+# is the namespace core, a router that knows the addresses of both PEs and no others, and
+# has the queue. What leaves the tunnel comes back to the switch, and goes to the receiver.
 #
-#	eth0 [PE fd00:fe::1] w0 ── w1 [core fd00:ff::5] c0, the queue ── c1 [PE fd00:ee::2] eth1
+#	eth0 [ingress fd00:fe::1] w0 ── w1 [core fd00:ff::5] c0 ── c1 [egress fd00:ee::2] e0 ── e1 [switch] eth1
 #
 # shellcheck shell=bash disable=SC2016,SC2154 # machines expand what stands in single quotes
 
+# wan_up KIND [DELAY] makes it: KIND of tunnel is ip6ip6, plain IPv6 in IPv6, or srv6. Each
+# way between core and egress takes DELAY.
 wan_up() {
-	on switch 'modprobe veth; ip netns add core
-		ip link add w0 type veth peer name w1 netns core
-		ip link add c1 type veth peer name c0 netns core
-		ip address add fd00:fe::1/64 dev w0 nodad
-		ip address add fd00:ee::2/64 dev c1 nodad
-		sysctl -qw net.ipv6.seg6_flowlabel=1 net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.c1.seg6_enabled=1
-		ip link set w0 up && ip link set c1 up
-		core="ip -n core"
-		ip netns exec core sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv6.conf.all.accept_dad=0
-		$core link set lo up && $core address add fd00:ff::5/128 dev lo
-		$core link set w1 up && $core address add fd00:fe::5/64 dev w1 nodad
-		$core link set c0 up && $core address add fd00:ee::5/64 dev c0 nodad
+	on switch 'set -e
+		modprobe -a veth ip6_tunnel
+		sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.seg6_flowlabel=1
+		for ns in core egress; do
+			ip netns add $ns
+			ip netns exec $ns sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.accept_dad=0 net.ipv6.seg6_flowlabel=1
+		done
+		# cable A B: A is DEVICE, ADDRESS and the options of ip for its namespace.
+		cable() {
+			local a=$1 b=$3 mac_a mac_b
+			ip link add "$a" type veth peer name "$b"
+			mac_a=$(cat "/sys/class/net/$a/address") mac_b=$(cat "/sys/class/net/$b/address")
+			end "$a" "$2" "$4" "$mac_b" "$5"
+			end "$b" "$4" "$2" "$mac_a" "$6"
+		}
+		# end DEVICE ADDRESS PEER MAC NAMESPACE
+		end() {
+			[[ ! $5 ]] || ip link set "$1" netns "$5"
+			ip ${5:+-n $5} link set "$1" up
+			ip ${5:+-n $5} address add "$2/64" dev "$1" nodad
+			ip ${5:+-n $5} neighbour add "$3" lladdr "$4" dev "$1"
+		}
+		cable w0 fd00:fe::1 w1 fd00:fe::5 "" core
+		cable c0 fd00:ee::5 c1 fd00:ee::2 core egress
+		cable e0 fd00:ef::2 e1 fd00:ef::1 egress ""
+		ip -n core address add fd00:ff::5/128 dev lo
+		ip -n core link set lo up; ip -n egress link set lo up
+		ip -6 route add fd00:ee::/64 via fd00:fe::5 dev w0
 		ip -6 route add fd00:ff::/64 via fd00:fe::5 dev w0
-		neighbour() { $1 neighbour add "$2" dev "$3" lladdr "$($4 -br link show "$5" | tr -s " " | cut -d" " -f3)"; }
-		neighbour ip fd00:fe::5 w0 "$core" w1; neighbour "$core" fd00:fe::1 w1 ip w0
-		neighbour ip fd00:ee::5 c1 "$core" c0; neighbour "$core" fd00:ee::2 c0 ip c1
-		$core -6 route add fd00:ee::9/128 via fd00:ee::2 dev c0
-		ip sr tunsrc set fd00:fe::1
-		ip -6 route add fd00:2::/64 dev eth1 table 100
-		ip -6 rule add iif c1 table 101
-		ip -6 route add fd00:ee::9/128 encap seg6local action End.DT6 table 100 dev c1 table 101
-		ip -6 route add fd00:ee::9/128 via fd00:fe::5 dev w0 # the PE looks its own packets up again
-		# Answers come back in a tunnel of the core, from which the PE learns queue pairs.
-		ip -6 rule add iif eth1 table 102
-		ip -6 route add fd00:1::/64 via fd00:ee::5 dev c1 table 102
-		ip netns exec core ip sr tunsrc set fd00:ee::5
-		$core -6 route add fd00:1::/64 encap seg6 mode encap segs fd00:fe::1 via fd00:fe::1 dev w1
-		sysctl -qw net.ipv6.conf.w0.seg6_enabled=1
-		ip -6 route add fd00:2::/65 encap seg6 mode encap segs fd00:ee::9 via fd00:fe::5 dev w0'
+		ip -n egress -6 route add fd00:fe::/64 via fd00:ee::5 dev c1
+		# What comes from a host goes through the tunnel, and what comes out of it to a host.
+		ip -6 rule add iif eth0 table 101
+		ip -6 rule add iif e1 table 102
+		ip -6 rule add iif eth1 table 103
+		ip -6 route add fd00:2::/64 dev eth1 table 102
+		ip -6 route add fd00:1::/64 via fd00:ef::2 dev e1 table 103
+		ip -n egress -6 route add fd00:2::/64 via fd00:ef::1 dev e0'
+	"wan_$1"
+	if [[ ${2-} ]]; then
+		on switch "ip netns exec egress tc qdisc add dev e0 root netem delay $2 limit 10000 &&
+			ip netns exec egress tc qdisc add dev c1 root netem delay $2 limit 10000"
+	fi
+}
+
+# wan_ip6ip6: a tunnel takes its label from the hash that somebody has computed of the
+# packet before, as here the steering of packets to processors.
+wan_ip6ip6() {
+	on switch 'set -e
+		echo 1 >/sys/class/net/eth0/queues/rx-0/rps_cpus
+		ip -6 tunnel add t0 mode ip6ip6 local fd00:fe::1 remote fd00:ee::2 dev w0 encaplimit none hoplimit 64
+		ip -n egress -6 tunnel add t1 mode ip6ip6 local fd00:ee::2 remote fd00:fe::1 dev c1 encaplimit none hoplimit 64
+		ip link set t0 up; ip -n egress link set t1 up
+		ip -6 route add fd00:2::/64 dev t0 table 101
+		ip -n egress -6 route add fd00:1::/64 dev t1'
+}
+
+wan_srv6() {
+	on switch 'set -e
+		sysctl -qw net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.w0.seg6_enabled=1
+		ip netns exec egress sysctl -qw net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.c1.seg6_enabled=1
+		ip sr tunsrc set fd00:fe::1; ip -n egress sr tunsrc set fd00:ee::2
+		ip -n egress -6 route add fd00:ee::9/128 encap seg6local action End.DT6 table main dev c1
+		ip -n core -6 route add fd00:ee::9/128 via fd00:ee::2 dev c0
+		ip -6 route add fd00:2::/64 encap seg6 mode encap segs fd00:ee::9 via fd00:fe::5 dev w0 table 101
+		ip -6 route add fd00:ee::9/128 via fd00:fe::5 dev w0 table 101 # the PE looks its own packets up again
+		ip -n egress -6 route add fd00:1::/64 encap seg6 mode encap segs fd00:fe::1 via fd00:ee::5 dev c1'
 }
 
 # wan_queue RATE QDISC… is the queue of the core, through which nothing else goes.
@@ -50,12 +90,32 @@ wan_queue() {
 }
 
 wan_down() {
-	on switch 'ip -6 route delete fd00:2::/65; ip -6 route delete fd00:ee::9/128
-		ip -6 rule delete iif c1 table 101; ip -6 rule delete iif eth1 table 102
-		for table in 100 101 102; do ip -6 route flush table $table; done
-		ip link delete w0; ip link delete c1; ip netns delete core'
+	on switch 'echo 0 >/sys/class/net/eth0/queues/rx-0/rps_cpus
+		for rule in "iif eth0 table 101" "iif e1 table 102" "iif eth1 table 103"; do ip -6 rule delete $rule; done
+		for table in 101 102 103; do ip -6 route flush table $table; done
+		ip link delete w0; ip link delete e1; ip link delete t0 2>/dev/null
+		ip netns delete core; ip netns delete egress'
 }
 
+# case_wan_ip6ip6 and case_wan_srv6: the loop through a WAN whose egress PE is 10 ms away.
+case_wan_ip6ip6() { wan_told ip6ip6; }
+case_wan_srv6() { wan_told srv6; }
+
+# wan_told KIND: the core tells the ingress PE the label of the flow, by FCN, and the PE
+# the sender, by CNP.
+wan_told() {
+	wan_up "$1" 10ms
+	wan_queue 4mbit bfifo limit 40000
+	name=wan-$1
+	mkdir -p "$out/$name"
+	loop_fcn
+	begin "$name"
+	told cnp
+	perftest ib_write_bw -u 18 -s 4096 -n 120 -q 4 -t 4 -Q 1 --tclass=2
+	finish
+	agents_end
+	wan_down
+}
 loop_fcn() {
 	agent switch "$http
 [source.queues]

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,7 @@ import (
 func main() {
 	rocecn := flag.String("rocecn", "rocecn", "the `program` that is judged")
 	flag.Parse()
-	cases, err := filepath.Glob(filepath.Join(flag.Arg(0), "*", "before.pcap"))
+	cases, err := filepath.Glob(filepath.Join(flag.Arg(0), "*", "behind.pcap"))
 	if err != nil || len(cases) == 0 {
 		fmt.Fprintln(os.Stderr, "judge: no cases in", flag.Arg(0))
 		os.Exit(1)
@@ -34,13 +35,16 @@ func main() {
 	var all []testCase
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CASE\tCLIENT\tPACKETS\tLOST\tDROPS\tCE\tMARKS\tICRC WRONG\tPAIRS RIGHT\tVERDICT")
-	for _, before := range cases {
-		c := testCase{rocecn: *rocecn, folder: filepath.Dir(before)}
+	for _, behind := range cases {
+		c := testCase{rocecn: *rocecn, folder: filepath.Dir(behind)}
 		all = append(all, c)
 		r, err := c.read()
 		verdict := "right"
 		if err == nil {
 			err = r.judge()
+		}
+		if err == nil {
+			err = c.checkTold()
 		}
 		if err != nil {
 			wrong++
@@ -98,6 +102,9 @@ func (r result) judge() error {
 type testCase struct{ rocecn, folder string }
 
 func (c testCase) read() (r result, err error) {
+	if err = merge(c.folder); err != nil {
+		return r, err
+	}
 	if r.status, err = strconv.Atoi(strings.TrimSpace(c.text("client.status"))); err != nil {
 		return r, err
 	}
@@ -131,7 +138,14 @@ func (c testCase) read() (r result, err error) {
 			return r, err
 		}
 	}
-	truth := printedPairs(c.text("client.txt"))
+	clients, err := filepath.Glob(filepath.Join(c.folder, "*.client.txt"))
+	if err != nil {
+		return r, err
+	}
+	truth := map[[2]int]bool{}
+	for _, client := range clients {
+		maps.Copy(truth, printedPairs(c.text(filepath.Base(client))))
+	}
 	r.pairs, r.printed = len(truth), len(truth) > 0
 	switch commands := c.text("commands.txt"); {
 	case strings.Contains(commands, "-c UC"): // nothing answers, and nothing says who sends

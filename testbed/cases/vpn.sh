@@ -1,0 +1,83 @@
+# Bash. A proxy beside a VPN: the hosts are in a VPN that the WAN of wan.sh carries. The core,
+# whose queue fills, sees the flow in its tunnel but has no route to its sender, which nothing
+# outside the VPN has: so it tells the PE, which is the proxy, and the PE sends CNPs into the
+# VPN, from the address of the flow's receiver, as its own mean nothing there.
+# shellcheck shell=bash disable=SC2016,SC2154 # machines expand what stands in single quotes
+
+# vpn_up puts the sender's port and the tunnel of the ingress PE into a VRF.
+vpn_up() {
+	wan_up ip6ip6 10ms
+	on switch 'set -e
+		modprobe vrf
+		ip -6 rule delete iif eth0 table 101
+		ip link add vpn type vrf table 101
+		ip link set vpn up
+		ip link set t0 master vpn
+		ip link set eth0 master vpn
+		ip -6 route replace fd00:2::/64 dev t0 vrf vpn
+		addresses eth0 1 254
+		# What perftest exchanges over TCP and IPv4 goes around the VPN.
+		ip route add 10.2.0.0/24 dev eth1 vrf vpn
+		ip route add 10.1.0.0/24 dev eth0'
+	# Nobody outside knows the sender, not even as far as the next router.
+	on switch '! ip -n core -6 route get fd00:1::1 && ! ip -6 route get fd00:1::1'
+}
+
+vpn_down() {
+	on switch 'ip link delete vpn; ip route delete 10.1.0.0/24 dev eth0 2>/dev/null
+		ip -6 rule add iif eth0 table 101
+		addresses eth0 1 254'
+	wan_down
+}
+
+case_vpn_proxy() {
+	vpn_up
+	wan_queue 4mbit bfifo limit 40000
+	name=vpn-proxy
+	mkdir -p "$out/$name"
+	agent switch "$http
+[source.queues]
+type = \"qdisc\"
+interfaces = [\"c0\"]
+levels = [$level]
+tunnels = true
+[sink.net]
+type = \"raw\"
+[role.switch]
+enabled = true
+sources = [\"queues\"]
+sink = \"net\"
+self = [\"fd00:ff::5\"]
+methods = [{ senders = \"fd00:1::/64\", method = \"proxy\" }]
+proxies = [{ senders = \"fd00:1::/64\", proxy = \"fd00:fe::1\" }]
+per_flow = \"1ms\"
+marking = \"elsewhere\"" core
+	agent switch "$http
+[source.access]
+type = \"packet\"
+interfaces = [\"eth0\"]
+filter = \"rocev2\"
+[source.messages]
+type = \"udp\"
+listen = [\"[fd00:fe::1]:1022\"]
+[sink.vpn]
+type = \"raw\"
+device = \"vpn\"
+[role.proxy]
+enabled = true
+sources = [\"messages\"]
+observe = [\"access\"]
+sink = \"vpn\"
+self = [\"fd00:fe::1\"]
+cnp_source = \"destination\"
+accept = [\"fd00:ff::/64\"]
+senders = [{ prefix = \"fd00:1::/64\", send = \"cnp\" }]
+per_flow = \"1ms\""
+	sender_role
+	begin "$name"
+	told cnp
+	perftest ib_write_bw -u 18 -s 4096 -n 120 -q 4 -t 4 -Q 1 --tclass=2
+	finish
+	agents_end
+	vpn_down
+}
