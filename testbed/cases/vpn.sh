@@ -24,7 +24,7 @@ vpn_up() {
 }
 
 vpn_down() {
-	on switch 'ip link delete vpn; ip route delete 10.1.0.0/24 dev eth0 2>/dev/null
+	on switch 'ip link delete vpn
 		ip -6 rule add iif eth0 table 101
 		addresses eth0 1 254'
 	wan_down
