@@ -20,7 +20,7 @@ vpn_up() {
 		ip route add 10.2.0.0/24 dev eth1 vrf vpn
 		ip route add 10.1.0.0/24 dev eth0'
 	# Nobody outside knows the sender, not even as far as the next router.
-	on switch '! ip -n core -6 route get fd00:1::1 && ! ip -6 route get fd00:1::1'
+	on switch '! ip -n core -6 route get fd00:1::1 2>/dev/null && ! ip -6 route get fd00:1::1 2>/dev/null'
 }
 
 vpn_down() {
