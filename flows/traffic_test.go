@@ -39,7 +39,7 @@ func TestTraffic(t *testing.T) {
 		{"headers", traffic.Options{SnapLen: 128}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(200) {
+			for seed := range uint64(wiretest.Rounds(200)) {
 				c.options.Connections = 1 + int(seed%6)
 				made := traffic.Generate(seed, c.options)
 				requireTruth(t, made, tableOf(made, Config{}), fmt.Sprint(c.name, " seed ", seed))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -157,9 +158,6 @@ func TestDataContradictsCM(t *testing.T) {
 
 // A million forged messages leave the live pairs, and stay within the tables.
 func TestFloodOfForgedCM(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a million packets")
-	}
 	for _, x := range []struct {
 		what     string
 		flood    int
@@ -184,7 +182,7 @@ func TestFloodOfForgedCM(t *testing.T) {
 				observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))
 				alive = append(alive, c)
 			}
-			for sent := 0; sent < x.flood; {
+			for sent := 0; sent < wiretest.Rounds(x.flood); {
 				c := live()
 				if r.IntN(2) == 0 { // half of them between other hosts
 					c.A, c.B = randomAddr(r), randomAddr(r)

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +17,6 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
-
-// slow says that a test of a million packets takes minutes: with the race detector, or in emulation.
-const slow = wiretest.Race || runtime.GOARCH != "amd64"
 
 // hosts are the captures of real hosts in testdata/real.
 var hosts = []string{
@@ -177,23 +173,20 @@ func TestRealHostsUnderAttack(t *testing.T) {
 			for _, x := range []struct {
 				what  string
 				kinds int
-				each  float64 // packets for each real one; 0: a million in all
-				after bool    // it begins when a quarter of the capture has passed
-				least int     // percent that must be known
+				each  int  // packets for each real one; 0: a million in all
+				after bool // it begins when a quarter of the capture has passed
+				least int  // percent that must be known
 			}{
 				{"single packets", 5, 0, false, 95},
-				{"single packets, and three that name a victim", 6, 0, false, 95},
+				{"single packets, and three that name a victim", 6, 0, false, 90},
 				{"whole conversations as well, against connections in use", 9, 10, true, 0},
 				{"whole conversations as well", 9, 10, false, 0},
 			} {
 				t.Run(x.what, func(t *testing.T) {
 					h := readHost(t, name, "eth0")
-					each := x.each
-					if each == 0 {
-						each = million / float64(len(h.packets))
-						if testing.Short() || slow {
-							each = min(each, 100)
-						}
+					each := float64(wiretest.Rounds(x.each))
+					if x.each == 0 {
+						each = float64(wiretest.Rounds(million)) / float64(len(h.packets))
 					}
 					a := newAttacker(uint64(i), &h, x.kinds)
 					packets := 0

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -280,7 +281,7 @@ func impair(r *rand.Rand, all []sent) []sent {
 // In generated traffic, of which the truth is known, no answer is ever wrong.
 func TestNeverAWrongPair(t *testing.T) {
 	var answers, questions int
-	for seed := range uint64(200) {
+	for seed := range uint64(wiretest.Rounds(200)) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		all := impair(r, generate(r, 60, seed%3 > 0))
 		m := qpmap.New(qpmap.Config{MaxPairs: 512, MaxPending: 256, MaxOpen: 1024})

@@ -96,7 +96,7 @@ func TestExperiments(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
 	for _, share := range []string{"1/2", "2/2"} {
-		status, out, errs := call(t.Context(), "", "run", "-json", "-quick", "-seeds", "1", "-share", share, "C2")
+		status, out, errs := call(t.Context(), "", "run", "-json", "-quick", "-seeds", "1", "-share", share, "C2m")
 		require.Equal(t, 0, status, errs)
 		files = append(files, filepath.Join(dir, share[:1]))
 		require.NoError(t, os.WriteFile(files[len(files)-1], []byte(out), 0o644))
@@ -104,7 +104,7 @@ func TestExperiments(t *testing.T) {
 	status, merged, errs := call(t.Context(), "", append([]string{"merge", "-json"}, files...)...)
 	require.Equal(t, 0, status, errs)
 	require.Empty(t, errs)
-	status, whole, errs := call(t.Context(), "", "run", "-json", "-quick", "-seeds", "1", "C2")
+	status, whole, errs := call(t.Context(), "", "run", "-json", "-quick", "-seeds", "1", "C2m")
 	require.Equal(t, 0, status, errs)
 	require.Equal(t, whole, merged)
 	require.True(t, json.Valid([]byte(whole)))
@@ -112,11 +112,11 @@ func TestExperiments(t *testing.T) {
 	status, out, errs := call(t.Context(), "", "merge", files[0])
 	require.Equal(t, 0, status)
 	require.Equal(t, "rocelab merge: 16 runs are missing\n", errs)
-	require.True(t, strings.HasPrefix(out, "C2: incast, the peak of the queue\n"), out)
+	require.True(t, strings.HasPrefix(out, "C2m: incast, the completion of messages\n"), out)
 
 	ctx, end := context.WithCancel(t.Context())
 	end()
-	status, _, errs = call(ctx, "", "run", "-quick", "-seeds", "1", "C2")
+	status, _, errs = call(ctx, "", "run", "-quick", "-seeds", "1", "C2m")
 	require.Equal(t, interrupted, status)
 	require.Equal(t, "rocelab run: interrupted; 32 runs are missing\n", errs)
 }

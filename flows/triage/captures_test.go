@@ -96,15 +96,8 @@ func TestFilters(t *testing.T) {
 		wiretest.Missing(t, "tshark")
 	}
 	seen := map[string]bool{} // by cause
-	enough := 12
-	if testing.Short() {
-		enough = 3
-	}
-	for n := quiet; n < 300 && len(seen) < enough; n++ {
+	for _, n := range []int{47, 59, 63, 73, 81, 82, 124, 139, 156, 187} { // small ones, of different causes
 		in := makeIncident(n, false)
-		if len(in.frames) > 6000 {
-			continue
-		}
 		file := ""
 		for _, v := range explain(&in) {
 			what := v.Cause.String()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -83,7 +84,7 @@ func TestMillionRandomSteps(t *testing.T) {
 					DestQP: uint32(i % 2)})
 			}
 			now, full, opened := start, 0, 0
-			for range 250_000 { // four cases: a million
+			for range wiretest.Rounds(250_000) { // four cases: a million
 				now = now.Add(time.Duration(random.Int64N(int64(c.step))))
 				if random.IntN(200) == 0 {
 					now = now.Add(time.Duration(random.Int64N(int64(2 * c.idle))))

@@ -1,0 +1,12 @@
+package wiretest
+
+import "testing"
+
+// Rounds returns how often a test does something with random inputs: n times, or a tenth of that in a short run, which
+// is for where a whole one has been, on another machine or under the race detector.
+func Rounds(n int) int {
+	if testing.Short() {
+		return max(n/10, 1)
+	}
+	return n
+}
