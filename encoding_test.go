@@ -38,7 +38,7 @@ var _ = []interface {
 	encoding.TextUnmarshaler
 }{
 	(*bth.Opcode)(nil), (*icrc.Coverage)(nil), (*ioam.OptType)(nil), (*pnc.Protocol)(nil), (*ppfc.Type)(nil),
-	(*proxymsg.Family)(nil), (*message.Kind)(nil), (*filter.Kind)(nil),
+	(*proxymsg.Family)(nil), (*message.Kind)(nil), (*filter.Selection)(nil),
 }
 
 // Every value is read back from its text; another text is an error, and leaves

@@ -7,7 +7,7 @@
 // or ip6tables.
 //
 //	               Capture                     Border
-//	Program        what Kind says              what Match says, or more
+//	Program        what Selection says              what Match says, or more
 //	Expression     the same, for tcpdump       –
 //	NFT, IP6Tables –                           the same, or more
 //
@@ -28,31 +28,31 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Kind says which packets a Capture selects.
-type Kind uint8
+// A Selection says which packets a Capture selects.
+type Selection uint8
 
-// The kinds.
+// The selections.
 const (
-	RoCEv2        Kind = iota // all RoCEv2 packets, by their port
-	Notifications             // CNP, Fast CNP and PPFC, by OpCode 0x81, FCN and proxy messages, by their ports
-	CE                        // RoCEv2 packets with the ECN field 11, congestion experienced
-	QueuePair                 // RoCEv2 packets to the queue pair DestQP
-	Ours                      // FCN and proxy messages
-	Pairs                     // RoCEv2 packets that teach queue pairs: not those in a message that ask for no answer
-	Flows                     // what package flows counts: RoCEv2 and Ours, PFC and PAUSE frames, all in tunnels
+	RoCEv2        Selection = iota // all RoCEv2 packets, by their port
+	Notifications                  // CNP, Fast CNP and PPFC, by OpCode 0x81, FCN and proxy messages, by their ports
+	CE                             // RoCEv2 packets with the ECN field 11, congestion experienced
+	QueuePair                      // RoCEv2 packets to the queue pair DestQP
+	Ours                           // FCN and proxy messages
+	Pairs                          // RoCEv2 packets that teach queue pairs: not those in a message that ask for no answer
+	Flows                          // what package flows counts: RoCEv2 and Ours, PFC and PAUSE frames, all in tunnels
 )
 
-var kinds = [...]string{"rocev2", "notifications", "ce", "qp", "ours", "pairs", "flows"}
+var selections = [...]string{"rocev2", "notifications", "ce", "qp", "ours", "pairs", "flows"}
 
-// String returns the kind in lower case, "qp" for QueuePair.
-func (k Kind) String() string { return enumtext.Name(k, kinds[:], "Kind") }
+// String returns the selection in lower case, "qp" for QueuePair.
+func (s Selection) String() string { return enumtext.Name(s, selections[:], "Selection") }
 
 // MarshalText returns what String does.
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText sets k to the kind that String returns the text for.
-func (k *Kind) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(k, text, "filter", "Kind")
+// UnmarshalText sets s to the selection that String returns the text for.
+func (s *Selection) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(s, text, "filter", "Selection")
 }
 
 // A Capture selects packets to capture. It recognizes packets without a tunnel,
@@ -61,7 +61,7 @@ func (k *Kind) UnmarshalText(text []byte) error {
 // If the IP packet or the capture ends within the BTH, OpCode and queue pair
 // are not known.
 type Capture struct {
-	Kind      Kind
+	Selection Selection
 	DestQP    uint32 // for QueuePair: 24 bits
 	FCNPort   uint16 // 0 stands for fcn.ExperimentalPort
 	ProxyPort uint16 // 0 stands for proxymsg.ExperimentalPort
@@ -69,15 +69,15 @@ type Capture struct {
 
 // Errors of Program and Expression.
 var (
-	errKind   = wireerr.New("filter", "Kind", 0, "no such kind", wireerr.Range)
-	errDestQP = wireerr.New("filter", "DestQP", 0, "over 24 bits", wireerr.Range)
+	errSelection = wireerr.New("filter", "Selection", 0, "no such selection", wireerr.Range)
+	errDestQP    = wireerr.New("filter", "DestQP", 0, "over 24 bits", wireerr.Range)
 )
 
 func (c *Capture) check() error {
 	switch {
-	case c.Kind > Flows:
-		return errKind
-	case c.Kind == QueuePair && c.DestQP >= 1<<24:
+	case c.Selection > Flows:
+		return errSelection
+	case c.Selection == QueuePair && c.DestQP >= 1<<24:
 		return errDestQP
 	}
 	return nil
@@ -86,7 +86,7 @@ func (c *Capture) check() error {
 // messagePorts returns the UDP ports of FCN and proxy messages if c selects
 // these.
 func (c *Capture) messagePorts() []uint32 {
-	if c.Kind != Notifications && c.Kind != Ours && c.Kind != Flows {
+	if c.Selection != Notifications && c.Selection != Ours && c.Selection != Flows {
 		return nil
 	}
 	return []uint32{uint32(cmp.Or(c.FCNPort, fcn.ExperimentalPort)),
@@ -127,7 +127,7 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	hit := w.label()
 	w.udp, w.miss = w.label(), w.label()
 	w.cut, w.beyond = w.miss, w.miss
-	w.all, w.hit = c.Kind == Flows, hit
+	w.all, w.hit = c.Selection == Flows, hit
 	if err := w.from(link); err != nil {
 		return nil, err
 	}
@@ -138,12 +138,12 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		w.jumpIfAny(hit, tunnelPorts...)
 	}
 	w.jumpIfAny(hit, c.messagePorts()...)
-	if c.Kind == Ours {
+	if c.Selection == Ours {
 		w.jump(w.miss)
 	} else {
 		w.jumpIf(bpf.JumpNotEqual, rocev2.Port, w.miss, next)
 	}
-	switch c.Kind {
+	switch c.Selection {
 	case RoCEv2, Flows:
 		w.jump(hit)
 	case Notifications:

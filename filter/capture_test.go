@@ -27,22 +27,22 @@ var links = map[rocev2.LinkType]uint32{
 // captures are filters of each kind.
 var captures = []Capture{
 	{},
-	{Kind: Notifications},
-	{Kind: Notifications, FCNPort: 53, ProxyPort: 2000},
-	{Kind: CE},
-	{Kind: QueuePair, DestQP: 17},
-	{Kind: QueuePair, DestQP: 0xABCDEF},
-	{Kind: Ours},
-	{Kind: Ours, FCNPort: 53, ProxyPort: 2000},
-	{Kind: Pairs},
-	{Kind: Flows},
-	{Kind: Flows, FCNPort: 53, ProxyPort: 2000},
+	{Selection: Notifications},
+	{Selection: Notifications, FCNPort: 53, ProxyPort: 2000},
+	{Selection: CE},
+	{Selection: QueuePair, DestQP: 17},
+	{Selection: QueuePair, DestQP: 0xABCDEF},
+	{Selection: Ours},
+	{Selection: Ours, FCNPort: 53, ProxyPort: 2000},
+	{Selection: Pairs},
+	{Selection: Flows},
+	{Selection: Flows, FCNPort: 53, ProxyPort: 2000},
 }
 
 // wanted says whether a filter is to select a packet, by what packages message
 // and rocev2 make of it. It is not known of some broken packets.
 func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
-	if c.Kind == Flows {
+	if c.Selection == Flows {
 		var m message.Message
 		err := m.Decode(b, o, message.Config{FCNPort: c.FCNPort, ProxyPort: c.ProxyPort})
 		var f rocev2.Frame
@@ -61,16 +61,16 @@ func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 		return err == nil || !errors.Is(err, rocev2.ErrNotRoCEv2)
 	}
 	ours, roce := false, isTo(rocev2.Port)
-	for _, port := range (&Capture{Kind: Ours, FCNPort: c.FCNPort, ProxyPort: c.ProxyPort}).messagePorts() {
+	for _, port := range (&Capture{Selection: Ours, FCNPort: c.FCNPort, ProxyPort: c.ProxyPort}).messagePorts() {
 		ours = ours || isTo(uint16(port))
 	}
 	switch {
-	case c.Kind == Ours:
+	case c.Selection == Ours:
 		return ours, true
-	case c.Kind == RoCEv2:
+	case c.Selection == RoCEv2:
 		return roce, true
 	case ours:
-		return c.Kind == Notifications, true
+		return c.Selection == Notifications, true
 	case !roce:
 		return false, true
 	}
@@ -78,7 +78,7 @@ func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 	if m.Decode(b, o, message.Config{FCNPort: c.FCNPort, ProxyPort: c.ProxyPort}); m.Reach != message.ReachTransport {
 		return false, false
 	}
-	switch p := &m.Packet; c.Kind {
+	switch p := &m.Packet; c.Selection {
 	case Notifications:
 		return p.BTH.Opcode == bth.CNP, true
 	case QueuePair:

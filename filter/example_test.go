@@ -11,7 +11,7 @@ import (
 // A program for a socket that is to see notifications alone. Sockets of package
 // golang.org/x/net take it by their SetBPF.
 func ExampleCapture_Program() {
-	c := filter.Capture{Kind: filter.Notifications}
+	c := filter.Capture{Selection: filter.Notifications}
 	program, err := c.Program(rocev2.LinkIP)
 	if err != nil {
 		panic(err)

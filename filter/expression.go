@@ -22,7 +22,7 @@ func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 		return "", err
 	}
 	e := or(c.expression4(), c.expression6())
-	if c.Kind == Flows && link != rocev2.LinkIP {
+	if c.Selection == Flows && link != rocev2.LinkIP {
 		e = or(e, fmt.Sprintf("ether proto %#x", etherMPLS), fmt.Sprintf("ether proto %#x", etherMPLS2),
 			fmt.Sprintf("ether proto %#x", etherPause))
 	}
@@ -52,7 +52,7 @@ func (o offset) plus(n int) string { return strconv.Itoa(o.octets+n) + o.headers
 // UDP.
 func (c *Capture) expression4() string {
 	udp := and("ip[9] = 17", c.expressionUDP("ip", "ip[2:2]", offset{0, " + (ip[0] & 0xf) * 4"}, "ip[1] & 3 = 3"))
-	if c.Kind == Flows {
+	if c.Selection == Flows {
 		udp = or(udp, tunnelled("ip[9]"))
 	}
 	return and("ip", "ip[0] & 0xf0 = 0x40", "ip[0] & 0xf >= 5", "ip[6:2] & 0x3fff = 0", udp)
@@ -68,7 +68,7 @@ func (c *Capture) expression6() string {
 // many extension headers may follow.
 func (c *Capture) expressionNext(next string, at offset, more int) string {
 	udp := and(next+" = 17", c.expressionUDP("ip6", "ip6[4:2] + 40", at, "ip6[1] & 0x30 = 0x30"))
-	if c.Kind == Flows {
+	if c.Selection == Flows {
 		udp = or(udp, and(fmt.Sprintf("ip6[4:2] + 40 >= %s", at.plus(0)), fmt.Sprintf("ip6[%s] >= 0", at.plus(-1)),
 			tunnelled(next)))
 	}
@@ -103,7 +103,7 @@ func (c *Capture) expressionUDP(ip, length string, at offset, ce string) string 
 	for _, p := range c.messagePorts() {
 		ports = append(ports, port(p))
 	}
-	switch roce := port(rocev2.Port); c.Kind {
+	switch roce := port(rocev2.Port); c.Selection {
 	case RoCEv2:
 		ports = append(ports, roce)
 	case Flows:

@@ -307,8 +307,8 @@ func TestLinuxBorderLetsDataCross(t *testing.T) {
 func TestLinuxCaptures(t *testing.T) {
 	f := newFrontier(t)
 	outside := &f.sides[0]
-	for _, c := range []filter.Capture{{}, {Kind: filter.Notifications}, {Kind: filter.QueuePair, DestQP: 17},
-		{Kind: filter.Ours}} {
+	for _, c := range []filter.Capture{{}, {Selection: filter.Notifications}, {Selection: filter.QueuePair, DestQP: 17},
+		{Selection: filter.Ours}} {
 		program, err := c.Program(rocev2.LinkEthernet)
 		require.NoError(t, err)
 		instructions, ok := bpf.Disassemble(program)

@@ -51,7 +51,7 @@ func newPausing(t *testing.T) *pausing {
 	wiretest.Tool(t, "tc")
 	p := &pausing{host: newHost(t, "host"), congested: newHost(t, "congested")}
 	connect(t, p.host, "eth0", p.congested, "eth0")
-	program, err := (&filter.Capture{Kind: filter.QueuePair, DestQP: stoppedPair}).Program(rocev2.LinkEthernet)
+	program, err := (&filter.Capture{Selection: filter.QueuePair, DestQP: stoppedPair}).Program(rocev2.LinkEthernet)
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "qp.bpf")
 	require.NoError(t, os.WriteFile(file, []byte(filter.Bytecode(program)+"\n"), 0o600))

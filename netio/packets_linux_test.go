@@ -229,7 +229,7 @@ func TestFilterAndSnap(t *testing.T) {
 		near := cable(t)
 		bare := tunnel(t, "bare")
 		frame := wiretest.Capture(t, "messages.pcap")[0].Data
-		roce := &filter.Capture{Kind: filter.RoCEv2}
+		roce := &filter.Capture{Selection: filter.RoCEv2}
 		far, _ := poll(t, open(t, PacketConfig{Interface: "far", Filter: roce, Blocks: blocks}))
 		cut, _ := poll(t, open(t, PacketConfig{Interface: "far", Filter: roce, SnapLength: 60, Blocks: blocks}))
 		every, _ := poll(t, open(t, PacketConfig{Interface: "any", Direction: In, Filter: roce, Blocks: blocks}))
@@ -355,9 +355,9 @@ func TestOpenErrors(t *testing.T) {
 	require.Equal(t, errDirection, err)
 	_, err = linkType(unix.ARPHRD_INFINIBAND)
 	require.ErrorIs(t, err, ErrLinkType)
-	_, err = OpenPackets(PacketConfig{Interface: "lo", Filter: &filter.Capture{Kind: 99}})
+	_, err = OpenPackets(PacketConfig{Interface: "lo", Filter: &filter.Capture{Selection: 99}})
 	require.ErrorContains(t, err, "no such kind")
-	_, err = OpenPackets(PacketConfig{Interface: "any", Filter: &filter.Capture{Kind: 99}})
+	_, err = OpenPackets(PacketConfig{Interface: "any", Filter: &filter.Capture{Selection: 99}})
 	require.ErrorContains(t, err, "no such kind")
 }
 

@@ -75,7 +75,7 @@ func main() {
 		in := must(netio.OpenFile(os.Stdin))
 		err = run(ctx, p, must(in.Sink(os.Stdout, capture.Raw)), in)
 	} else {
-		roce := &filter.Capture{Kind: filter.RoCEv2}
+		roce := &filter.Capture{Selection: filter.RoCEv2}
 		traffic := must(netio.OpenPackets(netio.PacketConfig{Interface: *name, Filter: roce}))
 		messages := must(netio.ListenUDP(fmt.Sprint(":", proxymsg.ExperimentalPort)))
 		err = run(ctx, p, must(netio.OpenRaw("")), traffic, messages)

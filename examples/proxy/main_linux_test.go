@@ -48,7 +48,7 @@ func TestLive(t *testing.T) {
 		if out, err = netio.OpenRaw(""); err != nil {
 			return err
 		}
-		roce := &filter.Capture{Kind: filter.RoCEv2}
+		roce := &filter.Capture{Selection: filter.RoCEv2}
 		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "s0", Direction: netio.In, Filter: roce})
 		return err
 	})

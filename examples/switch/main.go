@@ -62,7 +62,7 @@ func main() {
 		PerFlow: [8]time.Duration{1: 10 * time.Millisecond, 2: time.Millisecond, 3: 100 * time.Microsecond},
 		Out:     limit.Rate{PerSecond: 1000, Burst: 100},
 	}))
-	roce := &filter.Capture{Kind: filter.RoCEv2}
+	roce := &filter.Capture{Selection: filter.RoCEv2}
 	leaving := must(netio.OpenPackets(netio.PacketConfig{Interface: *name, Direction: netio.Out, Filter: roce}))
 	icmp := must(netio.ListenICMPv6(self, 4)) // parameter problems: hosts that do not understand Fast CNPs
 	out := must(netio.OpenRaw(""))

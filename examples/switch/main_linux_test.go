@@ -66,7 +66,7 @@ func TestSwitch(t *testing.T) {
 	var in *netio.Packets
 	var out *netio.RawSink
 	a.Do(t, func() (err error) {
-		roce := &filter.Capture{Kind: filter.RoCEv2}
+		roce := &filter.Capture{Selection: filter.RoCEv2}
 		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "a0", Direction: netio.In, Filter: roce})
 		if err != nil {
 			return err

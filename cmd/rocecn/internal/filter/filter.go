@@ -223,12 +223,12 @@ func (o *options) border(link rocev2.LinkType, ports message.Config) (string, er
 
 func (o *options) capture(link rocev2.LinkType, ports message.Config) (string, error) {
 	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: ports.FCNPort, ProxyPort: ports.ProxyPort}
-	if err := c.Kind.UnmarshalText([]byte(o.kind)); err != nil {
+	if err := c.Selection.UnmarshalText([]byte(o.kind)); err != nil {
 		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host",
 			o.kind)
 	}
 	switch {
-	case o.qp >= 1<<24 || o.qp == 0 && c.Kind == filter.QueuePair:
+	case o.qp >= 1<<24 || o.qp == 0 && c.Selection == filter.QueuePair:
 		return "", errors.New("-qp: 1 to 0xffffff is needed")
 	case o.nft || o.ip6tables:
 		return "", fmt.Errorf("%s: rules are for the border; -tcpdump and -bpf for a capture", o.kind)

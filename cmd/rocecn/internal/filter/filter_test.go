@@ -22,12 +22,12 @@ func run(args ...string) (status int, stdout, stderr string) {
 }
 
 func TestPrints(t *testing.T) {
-	qp := filter.Capture{Kind: filter.QueuePair, DestQP: 0x11}
+	qp := filter.Capture{Selection: filter.QueuePair, DestQP: 0x11}
 	expression, err := qp.Expression(rocev2.LinkSLL)
 	require.NoError(t, err)
-	last, err := (&filter.Capture{Kind: filter.QueuePair, DestQP: 0xFFFFFF}).Expression(rocev2.LinkSLL)
+	last, err := (&filter.Capture{Selection: filter.QueuePair, DestQP: 0xFFFFFF}).Expression(rocev2.LinkSLL)
 	require.NoError(t, err)
-	notifications := filter.Capture{Kind: filter.Notifications, FCNPort: 4000, ProxyPort: 4001}
+	notifications := filter.Capture{Selection: filter.Notifications, FCNPort: 4000, ProxyPort: 4001}
 	program, err := notifications.Program(rocev2.LinkEthernet)
 	require.NoError(t, err)
 	border := filter.Border{FCNPort: 4000, PPFC: true}

@@ -200,7 +200,7 @@ func network(t *testing.T) (a, r, b *wiretest.Host, in *netio.Packets) {
 		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
 	}
 	a.Do(t, func() (err error) {
-		roce := &filter.Capture{Kind: filter.RoCEv2}
+		roce := &filter.Capture{Selection: filter.RoCEv2}
 		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "a0", Direction: netio.In, Filter: roce})
 		return err
 	})

@@ -197,7 +197,7 @@ type soak struct {
 func (s *soak) listen(a *wiretest.Host) (arrived *atomic.Int64) {
 	a.Do(s.T, func() (err error) {
 		s.in, err = netio.OpenPackets(netio.PacketConfig{
-			Interface: "a0", Direction: netio.In, Filter: &filter.Capture{Kind: filter.Notifications},
+			Interface: "a0", Direction: netio.In, Filter: &filter.Capture{Selection: filter.Notifications},
 		})
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 // Who sees by the filter pairs only what teaches, of real hosts, knows nearly as much as who sees all, nothing else,
 // and sees less.
 func TestPairsFilter(t *testing.T) {
-	raw, err := (&filter.Capture{Kind: filter.Pairs}).Program(rocev2.LinkEthernet)
+	raw, err := (&filter.Capture{Selection: filter.Pairs}).Program(rocev2.LinkEthernet)
 	require.NoError(t, err)
 	program, ok := bpf.Disassemble(raw)
 	require.True(t, ok)

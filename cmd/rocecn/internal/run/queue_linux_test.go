@@ -139,7 +139,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 `
 	var end *netio.Packets
 	b.Do(t, func() (err error) {
-		roce := &filter.Capture{Kind: filter.CE}
+		roce := &filter.Capture{Selection: filter.CE}
 		end, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In, Filter: roce})
 		return err
 	})

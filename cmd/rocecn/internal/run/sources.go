@@ -191,7 +191,7 @@ func (s *packetSource) filter() (netio.Filter, error) {
 	if s.Filter == "" {
 		return nil, nil
 	}
-	if err := f.Kind.UnmarshalText([]byte(s.Filter)); err != nil || f.Kind == filter.QueuePair {
+	if err := f.Selection.UnmarshalText([]byte(s.Filter)); err != nil || f.Selection == filter.QueuePair {
 		return nil, config.Wrong("filter", "%q is not one of rocev2, notifications, ce, ours, pairs", s.Filter)
 	}
 	return &f, nil
