@@ -21,8 +21,9 @@
 //	                  A message of a node on the list is charged to both before it is read, even if it is refused
 //	PerFlow, Out      the shortest time between two messages that are sent about one flow, and the rate of all.
 //	                  Only what is sent is charged
-//	PerSource, Out    of the sender, which sends nothing: the rates of the messages of each node, and of all, that
-//	                  it accepts. Only what is accepted is charged
+//	Accepted, AcceptedPerSource
+//	                  rates of the messages of all nodes, and of each, that the sender accepts. Only what is accepted
+//	                  is charged
 //	MaxFlows, …       how many entries a table has; 0 stands for the default. A full table evicts an old entry
 //	Seed              of the hash tables, so that an attacker cannot choose keys that collide, and of the labels of
 //	                  an ingress PE. 0 stands for a random one, drawn when the role is first enabled

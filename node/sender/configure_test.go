@@ -18,21 +18,21 @@ import (
 // cannot work changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := config(t)
-	cfg.QPs, cfg.Window, cfg.PerSource, cfg.MaxQPs = nil, time.Hour, limit.Rate{PerSecond: 1}, 64
+	cfg.QPs, cfg.Window, cfg.AcceptedPerSource, cfg.MaxQPs = nil, time.Hour, limit.Rate{PerSecond: 1}, 64
 	s := made(t, cfg)
 	observe(s, congested(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 0x55 }), now)
 	about := receiverCNP(t, congested(t), 0x55)
 	e, reason := receive(s, about, ip, now)
 	require.Equal(t, []any{false, node.NoReason}, []any{e.Again, reason})
 	for text, change := range map[string]func(*sender.Config){
-		"sender: neither Self4":    func(c *sender.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
-		"Self6":                    func(c *sender.Config) { c.Self6 = self4 },
-		"PerSource {PerSecond:-1":  func(c *sender.Config) { c.PerSource.PerSecond = -1 },
-		"Window -1ns":              func(c *sender.Config) { c.Window = -1 },
-		"Out has a Burst":          func(c *sender.Config) { c.Out = limit.Rate{Burst: 1} },
-		"MaxQPs cannot change":     func(c *sender.Config) { c.MaxQPs = 65 },
-		"MaxSources cannot change": func(c *sender.Config) { c.MaxSources = 65 },
-		"the Seed cannot change":   func(c *sender.Config) { c.Seed = 9 },
+		"sender: neither Self4":           func(c *sender.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
+		"Self6":                           func(c *sender.Config) { c.Self6 = self4 },
+		"AcceptedPerSource {PerSecond:-1": func(c *sender.Config) { c.AcceptedPerSource.PerSecond = -1 },
+		"Window -1ns":                     func(c *sender.Config) { c.Window = -1 },
+		"Accepted has a Burst":            func(c *sender.Config) { c.Accepted = limit.Rate{Burst: 1} },
+		"MaxQPs cannot change":            func(c *sender.Config) { c.MaxQPs = 65 },
+		"MaxSources cannot change":        func(c *sender.Config) { c.MaxSources = 65 },
+		"the Seed cannot change":          func(c *sender.Config) { c.Seed = 9 },
 	} {
 		bad := cfg
 		bad.Accept = nil
@@ -44,7 +44,7 @@ func TestConfigure(t *testing.T) {
 	_, reason = receive(s, about, ip, now)
 	require.Equal(t, node.Limited, reason)
 
-	cfg.PerSource, cfg.Accept = limit.Rate{PerSecond: 10}, acl.New()
+	cfg.AcceptedPerSource, cfg.Accept = limit.Rate{PerSecond: 10}, acl.New()
 	require.NoError(t, s.Configure(cfg))
 	_, reason = receive(s, about, ip, now.Add(100*time.Millisecond-1))
 	require.Equal(t, node.Limited, reason)

@@ -52,9 +52,9 @@ type Config struct {
 	// Sender itself remembers where the host's own datagrams go.
 	QPs node.Pairs
 
-	// PerSource and Out are the rates of accepted notifications, of each source and of all. A refused notification is
-	// not charged.
-	PerSource, Out limit.Rate
+	// Accepted and AcceptedPerSource are the rates of accepted notifications, of all and of each source. A refused
+	// notification is not charged.
+	Accepted, AcceptedPerSource limit.Rate
 
 	// Window is how long, after a first report about a queue pair, further reports count as the same congestion
 	// ([Decision.Again]). A switch that does not know the sender's capability sends a Fast CNP and marks ECN as well,
@@ -64,7 +64,8 @@ type Config struct {
 	CodePoints fastcnp.CodePoints
 	Limits     ipv6opt.Limits // of the options in a notification
 
-	// MaxSources is for PerSource, 24 octets a source; MaxQPs for Window, 32 a queue pair. 65,536 each by default.
+	// MaxSources is for AcceptedPerSource, 24 octets a source; MaxQPs for Window, 32 a queue pair. 65,536 each by
+	// default.
 	MaxSources, MaxQPs int
 	Seed               uint64
 }
@@ -124,7 +125,7 @@ func (s *Sender) Configure(cfg Config) error {
 		sizes := []role.Size{{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 16},
 			{Name: "MaxQPs", N: cfg.MaxQPs, Default: 1 << 16}}
 		first, err := s.memory.Take("sender", cfg.Seed, sizes, self.Needed(),
-			role.CheckRate("PerSource", cfg.PerSource), role.CheckRate("Out", cfg.Out),
+			role.CheckRate("AcceptedPerSource", cfg.AcceptedPerSource), role.CheckRate("Accepted", cfg.Accepted),
 			role.CheckTime("Window", cfg.Window))
 		if err != nil {
 			return err
@@ -132,7 +133,7 @@ func (s *Sender) Configure(cfg Config) error {
 		if first {
 			s.reports, s.sent = limit.NewEvery(s.memory.Size(1)), limit.NewEvery(s.memory.Size(1))
 		}
-		s.from, s.all = s.from.With(cfg.PerSource, s.memory.Size(0)), s.all.With(cfg.Out)
+		s.from, s.all = s.from.With(cfg.AcceptedPerSource, s.memory.Size(0)), s.all.With(cfg.Accepted)
 	}
 	s.cfg, s.self, s.qps = cfg, self, role.PairsOf(cfg.QPs)
 	s.table, _ = cfg.QPs.(QPTable)
@@ -149,9 +150,9 @@ func (s *Sender) Counters() *node.Counters { return &s.counters }
 // Anybody can send notifications, so cheap checks come before expensive ones, and the source is checked before the
 // contents. The first of these reasons is given: Disabled; Broken (it may be a notification but cannot be decoded);
 // NotOurs (to another host); Tunnelled; for a source that is neither on the access list nor the flow's destination
-// Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (PerSource or Out); Broken (options beyond
-// Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or AmbiguousQP. A refused
-// packet is not charged to any limit.
+// Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (Accepted or AcceptedPerSource); Broken
+// (options beyond Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or
+// AmbiguousQP. A refused packet is not charged to any limit.
 func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	s.receive(f, domain, &d, now)
 	s.counters.Settle(&d.Decision)

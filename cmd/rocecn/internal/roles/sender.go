@@ -55,7 +55,7 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	cfg := sender.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
 		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
-		PerSource:         every(c.PerSource), Out: limit.Rate(c.Rate), Window: c.Window,
+		AcceptedPerSource: every(c.PerSource), Accepted: limit.Rate(c.Rate), Window: c.Window,
 		CodePoints: messages.CodePoints,
 	}
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {
