@@ -3,6 +3,7 @@ package lab
 import (
 	"time"
 
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
@@ -36,7 +37,7 @@ func newPE(s *switchRole, pairs *qpmap.Map) (*ingress.PE, error) {
 func (s *Switch) label(k *packet) uint32 {
 	n := s.net
 	if k.kind != data || s.role.pe == nil {
-		return max(k.hash&ingress.MaxLabel, 1)
+		return max(k.hash&fcn.MaxFlowLabel, 1)
 	}
 	l, now := &n.flows[k.flow].label, n.Sim.Now()
 	idle := n.cfg.Idle

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/lab/sim"
-	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
@@ -53,7 +53,7 @@ func (c *Config) check() error {
 		{c.Variant == CNPPolled && c.Interval == 0, "Interval", "above 0 needed, how often the receiver looks"},
 		{c.TraceHops < 0 || c.TraceHops > reaction.MaxHops, "TraceHops", fmt.Sprintf("from 0 to %d needed",
 			reaction.MaxHops)},
-		{c.Labels < 0 || c.Labels > ingress.MaxLabel, "Labels", fmt.Sprintf("from 0 to %d needed", ingress.MaxLabel)},
+		{c.Labels < 0 || c.Labels > fcn.MaxFlowLabel, "Labels", fmt.Sprintf("from 0 to %d needed", fcn.MaxFlowLabel)},
 		{c.Incapable < 0, "Incapable", "0 or above needed"},
 		{!within(c.NoticeLoss, 0, 1), "NoticeLoss", "from 0 to 1 needed"},
 		{c.AckEvery < 0, "AckEvery", "0 or above needed"},

@@ -87,7 +87,7 @@ const maxFlows = 1 << 16
 // complete sets the defaults, and returns an error if something is wrong.
 func (c *Config) complete() error {
 	c.Instances = cmp.Or(c.Instances, 1)
-	if c.Instances < 1 || c.Instances > MaxLabel || c.Instance < 0 || c.Instance >= c.Instances {
+	if c.Instances < 1 || c.Instances > maxLabel || c.Instance < 0 || c.Instance >= c.Instances {
 		return fmt.Errorf("there is no Instance %d of %d Instances", c.Instance, c.Instances)
 	}
 	if c.LearnLabels && c.Instances > 1 {

@@ -3,11 +3,12 @@ package ingress
 import (
 	"encoding/binary"
 	"math/rand/v2"
+
+	"github.com/rocecn/rocecn/fcn"
 )
 
-// MaxLabel is the highest flow label: a label has 20 bits, and 0 labels no flow
-// (RFC 6437).
-const MaxLabel = 1<<20 - 1
+// maxLabel is the highest flow label; 0 labels no flow (RFC 6437).
+const maxLabel = fcn.MaxFlowLabel
 
 // Owner returns the number of the instance, of as many as there are, that gives
 // out a label: where an FCN about it must go. The instances are those of
@@ -53,7 +54,7 @@ func newLabels(instance, instances int, seed uint64) labels {
 
 // share returns how many numbers of 20 bits an instance has, 0 among them.
 func share(instance, instances int) int {
-	return (MaxLabel + instances - instance) / instances
+	return (maxLabel + instances - instance) / instances
 }
 
 // left returns how many labels are free, after those whose quarantine is over by now became so.
@@ -90,7 +91,7 @@ func (l *labels) release(label uint32, at int64) {
 
 // slot returns the slot of the flow that has a label; if none has, a number that is not the slot of a flow with it.
 func (l *labels) slot(label uint32) int64 {
-	if label > MaxLabel || label%l.instances != l.instance {
+	if label > maxLabel || label%l.instances != l.instance {
 		return -1
 	}
 	return l.state[label/l.instances]

@@ -234,7 +234,7 @@ func TestCongestedAfterIdle(t *testing.T) {
 func TestQuarantineEnds(t *testing.T) {
 	const idle, quarantine = time.Second, 3 * time.Second
 	pe := newPE(t, func(c *Config) {
-		c.Instances, c.Instance, c.MaxFlows = MaxLabel, 5, 1 // one label: 5
+		c.Instances, c.Instance, c.MaxFlows = maxLabel, 5, 1 // one label: 5
 		c.Idle, c.Quarantine = idle, quarantine
 	})
 	other := packetOf(flow4)

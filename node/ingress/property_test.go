@@ -132,14 +132,14 @@ func TestMillionRandomSteps(t *testing.T) {
 
 // Every label that there is, once, with the table as large as it gets.
 func TestEveryLabel(t *testing.T) {
-	pe, err := New(Config{Enabled: true, WAN: own, MaxFlows: MaxLabel, Idle: time.Second, Quarantine: time.Second})
+	pe, err := New(Config{Enabled: true, WAN: own, MaxFlows: maxLabel, Idle: time.Second, Quarantine: time.Second})
 	require.NoError(t, err)
 	given := make([]bool, 1<<20)
 	p := packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6})
 	for round := range 2 {
 		now := start.Add(time.Duration(round) * time.Hour)
 		clear(given)
-		for i := range uint32(MaxLabel) {
+		for i := range uint32(maxLabel) {
 			p.BTH.DestQP = i
 			label, reason := pe.give(p, uint32(round), now)
 			if reason != node.NoReason || label == 0 || given[label] {
@@ -150,12 +150,12 @@ func TestEveryLabel(t *testing.T) {
 		p.BTH.DestQP = 1 << 23
 		_, reason := pe.give(p, uint32(round), now)
 		require.Equal(t, node.TableFull, reason)
-		require.Equal(t, []int{MaxLabel, 0}, []int{pe.Len(), pe.Free()})
+		require.Equal(t, []int{maxLabel, 0}, []int{pe.Len(), pe.Free()})
 	}
-	require.Equal(t, MaxLabel, pe.Expire(start.Add(time.Hour+time.Second)))
+	require.Equal(t, maxLabel, pe.Expire(start.Add(time.Hour+time.Second)))
 	require.Equal(t, []int{0, 0}, []int{pe.Len(), pe.Free()}, "all are in quarantine")
 	pe.Expire(start.Add(2 * time.Hour))
-	require.Equal(t, MaxLabel, pe.Free())
+	require.Equal(t, maxLabel, pe.Free())
 }
 
 // The labels of instances do not meet, and all together are all there are.
@@ -166,7 +166,7 @@ func TestInstances(t *testing.T) {
 			l := newLabels(i, instances, 1)
 			sum += l.free
 		}
-		require.Equal(t, MaxLabel, sum, instances)
+		require.Equal(t, maxLabel, sum, instances)
 	}
 	require.Equal(t, 0, Owner(7, 0))
 	require.Equal(t, 1, Owner(7, 3))

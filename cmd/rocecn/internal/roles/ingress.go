@@ -10,6 +10,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
@@ -123,9 +124,9 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 		cfg.Quarantine = max(*c.Quarantine, 1) // likewise
 	}
 	if c.MaxFlows != nil {
-		if cfg.MaxFlows = *c.MaxFlows; cfg.MaxFlows < 1 || cfg.MaxFlows > ingress.MaxLabel {
+		if cfg.MaxFlows = *c.MaxFlows; cfg.MaxFlows < 1 || cfg.MaxFlows > fcn.MaxFlowLabel {
 			return config.Wrong("max_flows", "%d: 1 to %d, the number of flow labels, allowed", cfg.MaxFlows,
-				ingress.MaxLabel)
+				fcn.MaxFlowLabel)
 		}
 	}
 	if c.Seed != nil {
