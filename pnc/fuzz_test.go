@@ -141,11 +141,11 @@ func FuzzLeak(f *testing.F) {
 				}
 			}
 		}
-		if kept, err := LeakOSPFv2(nil, b, Source{}); err == nil {
+		if kept, err := LeakOSPFv2(nil, b, PrefixSource{}); err == nil {
 			value, valueKept := firstValue(b), firstValue(kept)
 			keeps(t, &subTLVsV2, value[extendedPrefixLen:], valueKept[extendedPrefixLen:])
 		}
-		if kept, err := LeakOSPFv3(nil, b, 1, Source{}); err == nil {
+		if kept, err := LeakOSPFv3(nil, b, 1, PrefixSource{}); err == nil {
 			var p, q prefixV3
 			value, valueKept := firstValue(b), firstValue(kept)
 			if p.decode(value) != nil || q.decode(valueKept) != nil || p.prefix != q.prefix {

@@ -305,19 +305,21 @@ func (c *subTLVCodes) appendSource(b []byte, addr netip.Addr) []byte {
 	return endTLV(appendAddr(beginTLV(b, c.sourceAddress), addr), start)
 }
 
-// A Source is the router that originated an OSPF prefix, as another router
+// A PrefixSource is the router that originated an OSPF prefix, as another router
 // knows it; fields that are zero are not known.
-type Source struct {
+type PrefixSource struct {
 	Router  [4]byte    // its OSPF router id
 	Address netip.Addr // an address by which it can be reached, of the prefix's family
 }
 
 // appendKept appends what of a prefix's sub-TLVs is kept from one area to the
 // next: the flags as they are, and who originated the prefix. Where no sub-TLV
-// says that, it is the Source given. A router id of 0 is invalid and ignored, and
+// says that, it is the PrefixSource given. A router id of 0 is invalid and ignored, and
 // so is that of another router where the prefix is one of the area (RFC 9084
 // section 2.1). With that it ends the TLV that began at start, unless it is too long.
-func (c *subTLVCodes) appendKept(b []byte, start int, subTLVs []byte, intraArea bool, from Source) ([]byte, error) {
+func (c *subTLVCodes) appendKept(
+	b []byte, start int, subTLVs []byte, intraArea bool, from PrefixSource,
+) ([]byte, error) {
 	if flags := c.flagField(subTLVs); flags != nil {
 		b = appendTLV(b, c.flags, flags)
 	}

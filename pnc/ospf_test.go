@@ -295,7 +295,7 @@ func TestPrefixesOfOSPFv3(t *testing.T) {
 		in := slices.Clone(out)
 		in[1], in[9], in[10], in[11] = 6, 0xFF, 0xAB, 0xCD // Intra-Area-Prefix, all options, the reserved octets
 		out[9] = 0xFD                                      // all but LA
-		got, err := LeakOSPFv3(nil, in, 7, Source{Router: [4]byte{192, 0, 2, 7}})
+		got, err := LeakOSPFv3(nil, in, 7, PrefixSource{Router: [4]byte{192, 0, 2, 7}})
 		require.NoError(t, err)
 		require.Equal(t, out, got, c.prefix)
 		all, errs := collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, got)))
@@ -329,23 +329,23 @@ func TestAppendOSPF(t *testing.T) {
 // PROXY section 5.2: an area border router MUST keep the capability, and MUST
 // originate an Extended Prefix Opaque LSA that includes it.
 func TestLeakOSPFv2(t *testing.T) {
-	from := Source{Router: [4]byte{192, 0, 2, 1}, Address: addr("198.51.100.1")}
+	from := PrefixSource{Router: [4]byte{192, 0, 2, 1}, Address: addr("198.51.100.1")}
 	for _, c := range []struct {
 		name string
 		in   string
-		from Source
+		from PrefixSource
 		out  string
 	}{
 		{"P kept, source kept", "0001 0018 01180040 c0000200 000b0004 20000000 00050004 c6336402", from,
 			"0001 0018 03180040 c0000200 000b0004 20000000 00050004 c6336402"},
 		{"source added", "0001 0010 01180000 c0000200 000b0004 20000000", from,
 			"0001 0020 03180000 c0000200 000b0004 20000000 00040004 c0000201 00050004 c6336401"},
-		{"source not known", "0001 0010 03180000 c0000200 000b0004 20000000", Source{},
+		{"source not known", "0001 0010 03180000 c0000200 000b0004 20000000", PrefixSource{},
 			"0001 0010 03180000 c0000200 000b0004 20000000"},
-		{"not set stays not set", "0001 0010 01180000 c0000200 000b0004 40000000", Source{},
+		{"not set stays not set", "0001 0010 01180000 c0000200 000b0004 40000000", PrefixSource{},
 			"0001 0010 03180000 c0000200 000b0004 40000000"},
-		{"no flags", "0001 0008 01180000 c0000200", Source{}, "0001 0008 03180000 c0000200"},
-		{"all flags kept", "0001 0014 01180000 c0000200 000b0008 2000000100000001", Source{},
+		{"no flags", "0001 0008 01180000 c0000200", PrefixSource{}, "0001 0008 03180000 c0000200"},
+		{"all flags kept", "0001 0014 01180000 c0000200 000b0008 2000000100000001", PrefixSource{},
 			"0001 0014 03180000 c0000200 000b0008 2000000100000001"},
 		{"several sources kept, others not copied",
 			"0001 0034 03180000 c0000200 000b0004 20000000 00040004 c0000207 00050004 c6336402 00020008 " +
@@ -355,7 +355,7 @@ func TestLeakOSPFv2(t *testing.T) {
 			"0001 0020 01180000 c0000200 000b0004 20000000 00040004 c0000207 00040004 00000000", from,
 			"0001 0020 03180000 c0000200 000b0004 20000000 00040004 c0000201 00050004 c6336401"},
 		{"source of the other family", "0001 0010 01180000 c0000200 000b0004 20000000",
-			Source{Address: addr("2001:db8::1")},
+			PrefixSource{Address: addr("2001:db8::1")},
 			"0001 0010 03180000 c0000200 000b0004 20000000"},
 	} {
 		in := wiretest.Hex(t, c.in)
@@ -377,7 +377,7 @@ func TestLeakOSPFv2(t *testing.T) {
 		require.Equal(t, []byte{7}, b)
 	}
 	huge := slices.Concat(wiretest.Hex(t, "0001 fffc 01180000 c0000200 000b fff0"), make([]byte, 0xFFF0))
-	b, err := LeakOSPFv2([]byte{7}, huge, Source{})
+	b, err := LeakOSPFv2([]byte{7}, huge, PrefixSource{})
 	require.NoError(t, err, "65536 octets")
 	require.Equal(t, wiretest.Hex(t, "07 0001 fffc 03180000"), b[:9])
 	require.Len(t, b, 1+0x10000)
@@ -389,12 +389,12 @@ func TestLeakOSPFv2(t *testing.T) {
 // PROXY section 5.3: the flag MUST have the value that it has in the source
 // area.
 func TestLeakOSPFv3(t *testing.T) {
-	from := Source{Router: [4]byte{192, 0, 2, 1}, Address: addr("2001:db8:ffff::1")}
+	from := PrefixSource{Router: [4]byte{192, 0, 2, 1}, Address: addr("2001:db8:ffff::1")}
 	for _, c := range []struct {
 		name   string
 		in     string
 		metric uint32
-		from   Source
+		from   PrefixSource
 		out    string
 	}{
 		{"P kept, source kept, N kept, LA not",
@@ -406,9 +406,9 @@ func TestLeakOSPFv3(t *testing.T) {
 				"20010db8ffff00000000000000000001"},
 		{"from area to area",
 			"0003 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002",
-			30, Source{},
+			30, PrefixSource{},
 			"0003 002c 0000001e 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002"},
-		{"not set stays not set", "0006 0010 0000000a 40000000 20010db800010000", 30, Source{},
+		{"not set stays not set", "0006 0010 0000000a 40000000 20010db800010000", 30, PrefixSource{},
 			"0003 0010 0000001e 40000000 20010db800010000"},
 		{"another router's id in an area is invalid",
 			"0006 0020 0000000a 40000000 20010db800010000 00250004 20000000 001b0004 c0000207", 30, from,
@@ -417,7 +417,7 @@ func TestLeakOSPFv3(t *testing.T) {
 		{"from another area it is kept",
 			"0003 0020 0000000a 40000000 20010db800010000 00250004 20000000 001b0004 c0000207", 30, from,
 			"0003 0020 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000207"},
-		{"the highest metric", "0006 0010 0000000a 40000000 20010db800010000", 1<<24 - 1, Source{},
+		{"the highest metric", "0006 0010 0000000a 40000000 20010db800010000", 1<<24 - 1, PrefixSource{},
 			"0003 0010 00ffffff 40000000 20010db800010000"},
 	} {
 		in := wiretest.Hex(t, c.in)
@@ -440,7 +440,7 @@ func TestLeakOSPFv3(t *testing.T) {
 	_, err := LeakOSPFv3(nil, wiretest.Hex(t, "0006 0008 0000000a 00000000"), 1<<24, from)
 	require.Equal(t, errMetric, err)
 	huge := slices.Concat(wiretest.Hex(t, "0006 fffc 0000000a 00000000 0025 fff0"), make([]byte, 0xFFF0))
-	b, err := LeakOSPFv3([]byte{7}, huge, 1, Source{})
+	b, err := LeakOSPFv3([]byte{7}, huge, 1, PrefixSource{})
 	require.NoError(t, err, "65536 octets")
 	require.Equal(t, wiretest.Hex(t, "07 0003 fffc 00000001"), b[:9])
 	require.Len(t, b, 1+0x10000)
@@ -454,9 +454,9 @@ func TestLeakOSPFv3(t *testing.T) {
 func TestLeakOSPFTwice(t *testing.T) {
 	origin, err := Codes{}.AppendOSPFv2(nil, Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2")})
 	require.NoError(t, err)
-	backbone, err := LeakOSPFv2(nil, origin, Source{Router: [4]byte{192, 0, 2, 1}, Address: addr("198.51.100.1")})
+	backbone, err := LeakOSPFv2(nil, origin, PrefixSource{Router: [4]byte{192, 0, 2, 1}, Address: addr("198.51.100.1")})
 	require.NoError(t, err)
-	third, err := LeakOSPFv2(nil, backbone, Source{})
+	third, err := LeakOSPFv2(nil, backbone, PrefixSource{})
 	require.NoError(t, err)
 	require.Equal(t, backbone, third)
 	all, errs := collect(Codes{}.ReadOSPFv2(opaqueLSA(opaqueExtendedPrefix, third)))

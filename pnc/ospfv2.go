@@ -116,10 +116,10 @@ func (c Codes) AppendOSPFv2(b []byte, a Advertisement) ([]byte, error) {
 // Route type 3 (inter-area) takes the place of what was there; flags, extended
 // flags and the originator's router id and address are kept. When the TLV does
 // not name the originator it is from that is put in (RFC 9084 section 3): for a
-// prefix of route type 1 the router whose LSA it is; for any other a Source that
+// prefix of route type 1 the router whose LSA it is; for any other a PrefixSource that
 // is not known for sure must be left zero. Other sub-TLVs have rules of their
 // own and are not copied.
-func LeakOSPFv2(b, tlv []byte, from Source) ([]byte, error) {
+func LeakOSPFv2(b, tlv []byte, from PrefixSource) ([]byte, error) {
 	var p extendedPrefix
 	t := ospfTLVs(tlv)
 	switch {

@@ -145,7 +145,7 @@ func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
 // Extended flags and the originator's router id and address are kept; when the
 // TLV does not name the originator it is from that is put in, as in
 // [LeakOSPFv2]. Other sub-TLVs have rules of their own and are not copied.
-func LeakOSPFv3(b, tlv []byte, metric uint32, from Source) ([]byte, error) {
+func LeakOSPFv3(b, tlv []byte, metric uint32, from PrefixSource) ([]byte, error) {
 	var p prefixV3
 	t := ospfTLVs(tlv)
 	switch {

@@ -67,7 +67,7 @@ func TestTsharkReadsOSPFv2(t *testing.T) {
 	a := Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2")}
 	own, err := Codes{}.AppendOSPFv2(nil, a)
 	require.NoError(t, err)
-	leaked, err := LeakOSPFv2(nil, own, Source{})
+	leaked, err := LeakOSPFv2(nil, own, PrefixSource{})
 	require.NoError(t, err)
 	row := wiretest.TsharkFields(t, []string{
 		"ospf.lsid_opaque_type", "ospf.tlv.extpfx.tlv_type", "ospf.tlv.extpfx.rotuetype", "ospf.prefix_length",
@@ -91,7 +91,7 @@ func TestTsharkReadsOSPFv3Header(t *testing.T) {
 	a := Advertisement{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 10}
 	own, err := Codes{}.AppendOSPFv3(nil, a)
 	require.NoError(t, err)
-	leaked, err := LeakOSPFv3(nil, own, 30, Source{})
+	leaked, err := LeakOSPFv3(nil, own, 30, PrefixSource{})
 	require.NoError(t, err)
 	rows := wiretest.TsharkFields(t, []string{"ospf.v3.lsa.fc", "ospf.v3.lsa.u", "ospf.v3.lsa.s12", "ospf.lsa.length",
 		"_ws.malformed"},

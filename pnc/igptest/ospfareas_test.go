@@ -56,7 +56,7 @@ func TestOSPFv2Areas(t *testing.T) {
 	require.True(t, contains(frr.Show(t, "show ip ospf database opaque-area"), "7.0.0.1", "203.0.113.1", "192.0.2.128"))
 
 	var kept []byte
-	from := pnc.Source{Router: leafID, Address: netip.MustParseAddr("198.51.100.1")}
+	from := pnc.PrefixSource{Router: leafID, Address: netip.MustParseAddr("198.51.100.1")}
 	for tlv := range prefixTLVs(border.of(backbone, leafID), 0x4200|opaqueArea, extendedPrefix, 20) {
 		kept, err = pnc.LeakOSPFv2(kept, tlv, from)
 		require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestOSPFv3Areas(t *testing.T) {
 	require.Empty(t, readV3(node.of(area1, leafID)), "area scope")
 	require.Contains(t, frr.Show(t, "show ipv6 ospf6 database"), "203.0.113.1")
 
-	from := pnc.Source{Router: leafID, Address: netip.AddrFrom16(router)}
+	from := pnc.PrefixSource{Router: leafID, Address: netip.AddrFrom16(router)}
 	n := uint8(0)
 	for tlv := range prefixTLVs(border.of(backbone, leafID), intraAreaPrefix, 0, 32) {
 		kept, err := pnc.LeakOSPFv3(nil, tlv, 110, from)
