@@ -176,10 +176,7 @@ func (t *Table) answer(p *Packet, frame uint64, at int64) {
 // refuseAll takes a refusal of which it is not known which flow it is about. It
 // explains the repeats of all that it may be.
 func (t *Table) refuseAll(s *stream, r *reply) {
-	for _, qp := range t.pairs.Asked() {
-		if qp == 0 {
-			continue
-		}
+	for qp := range t.pairs.Asked() {
 		k := t.key(s).Reversed(qp)
 		if f := t.find(&k); f != nil && t.known(f) == nil {
 			t.refuse(f, r)

@@ -12,7 +12,7 @@ import (
 // come before it can are kept, and counted once it has.
 type pairing struct {
 	with  ref // the stream to the other queue pair of a connection
-	from  qpmap.Source
+	from  qpmap.Basis
 	ended bool       // a DREQ ended the connection
 	ids   [2]uint32  // communication ids of the exchange, the requester's first
 	next  connection // the one that CM announced, until data shows that it is used
@@ -23,7 +23,7 @@ type pairing struct {
 
 	// The source of the flow, in the last of its lives of which that is known.
 	srcQP   uint32
-	srcQPBy qpmap.Source // 0: it is not known
+	srcQPBy qpmap.Basis // 0: it is not known
 
 	// Of UD: the queue pair that requests come from, and for that one the flow
 	// that its requests make.
@@ -122,7 +122,7 @@ func (t *Table) about(s *stream) *stream {
 
 // join makes two streams partners: answers that waited in one count for the other.
 // What they had for partners before stays with those.
-func (t *Table) join(a, b *stream, from qpmap.Source) {
+func (t *Table) join(a, b *stream, from qpmap.Basis) {
 	again := t.known(a) == b
 	both := [...][2]*stream{{a, b}, {b, a}}
 	for _, of := range both {

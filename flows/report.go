@@ -17,7 +17,7 @@ import (
 type Flow struct {
 	rocev2.FlowKey
 	SrcQP     uint32
-	SrcQPFrom qpmap.Source // 0: SrcQP is not known
+	SrcQPFrom qpmap.Basis // 0: SrcQP is not known
 
 	Requests
 	First, Last time.Time // the first request; the last packet, request or answer

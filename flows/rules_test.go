@@ -380,7 +380,7 @@ func TestHolesSplit(t *testing.T) {
 func TestPairs(t *testing.T) {
 	type pair struct {
 		qp   uint32
-		from qpmap.Source
+		from qpmap.Basis
 		acks uint64
 	}
 	of := func(s *script) pair { f := s.flow(); return pair{f.SrcQP, f.SrcQPFrom, f.ACKs} }

@@ -21,7 +21,7 @@ func observe(m *qpmap.Map, now time.Time, packets ...rocev2.Packet) {
 	}
 }
 
-func requirePair(t testing.TB, m *qpmap.Map, k rocev2.FlowKey, srcQP uint32, from qpmap.Source) {
+func requirePair(t testing.TB, m *qpmap.Map, k rocev2.FlowKey, srcQP uint32, from qpmap.Basis) {
 	t.Helper()
 	got, err := m.SourceQP(qpmap.Key{FlowKey: k}, start)
 	require.NoError(t, err, "%v", k)

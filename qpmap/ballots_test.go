@@ -1,6 +1,7 @@
 package qpmap_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -86,7 +87,7 @@ func TestAskedOnce(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start, c.request(0), c.request(0), c.request(1), c.ack(0))
-	require.Equal(t, [4]uint32{c.b}, m.Asked())
+	require.Equal(t, []uint32{c.b}, slices.Collect(m.Asked()))
 }
 
 // In a flood a single answer does not displace a connection that was answered and is
@@ -219,7 +220,7 @@ func TestVotesBesideGiven(t *testing.T) {
 
 // The partition is that of the REQ, or of the last request.
 func TestPartition(t *testing.T) {
-	for from, want := range map[qpmap.Source]uint16{qpmap.CM: 0xFFFF, qpmap.Votes: 0x8001, qpmap.Port: 0x8001} {
+	for from, want := range map[qpmap.Basis]uint16{qpmap.CM: 0xFFFF, qpmap.Votes: 0x8001, qpmap.Port: 0x8001} {
 		c := live()
 		twin := *c
 		twin.a, twin.b = 0x52, 0x53
@@ -324,7 +325,7 @@ func TestNeighbours(t *testing.T) {
 
 // Requests that began with an announced PSN are the announced connection's for 16,384.
 func TestAnsweredLater(t *testing.T) {
-	for last, from := range map[uint32]qpmap.Source{
+	for last, from := range map[uint32]qpmap.Basis{
 		2: qpmap.CM, 100: qpmap.CM, 16384: qpmap.CM, 16385: qpmap.Votes,
 	} {
 		c := live()

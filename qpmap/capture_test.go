@@ -69,7 +69,7 @@ func TestCaptures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			with := learn(t, qpmap.New(qpmap.Config{}), captured(t, c.name, true))
 			without := learn(t, qpmap.New(qpmap.Config{}), captured(t, c.name, false))
-			count := func(known map[rocev2.FlowKey]qpmap.Pair, from qpmap.Source) (n int) {
+			count := func(known map[rocev2.FlowKey]qpmap.Pair, from qpmap.Basis) (n int) {
 				for _, p := range known {
 					if p.From == from {
 						n++

@@ -1,6 +1,7 @@
 package qpmap_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestCMEndsOnlyItsOwn(t *testing.T) {
 	}
 	require.NoError(t, given.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
 	require.NoError(t, given.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: c.b}))
-	for from, m := range map[qpmap.Source]*qpmap.Map{qpmap.Votes: voted, qpmap.Given: given} {
+	for from, m := range map[qpmap.Basis]*qpmap.Map{qpmap.Votes: voted, qpmap.Given: given} {
 		observe(m, start, c.dreq(), c.turned().dreq(), c.drep(), c.rej(), c.turned().rej())
 		requirePair(t, m, c.forth(), c.a, from)
 		requirePair(t, m, c.back(), c.b, from)
@@ -202,7 +203,7 @@ func TestCrowdedStaysCrowded(t *testing.T) {
 	}
 	observe(m, start, c.ack(0))
 	require.Zero(t, m.Stats().Pairs)
-	require.Zero(t, m.Asked())
+	require.Empty(t, slices.Collect(m.Asked()))
 }
 
 // Moments are modulo 2^32, about 50 days: nothing of what is never wrong, or is

@@ -26,7 +26,7 @@ type pair struct {
 	pkey, mtu uint16
 	weight    uint16 // answers seen
 	transport bth.Transport
-	from      Source
+	from      Basis
 	sure      bool // the requests are srcQP's: they began with the announced PSN, or were answered
 	stray     bool // the last request was outside the life
 	contested bool // something has spoken for another pair, and no answer for this one since

@@ -74,29 +74,29 @@ var (
 
 var errQPRange = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 
-// A Source says how a pair is known.
-type Source uint8
+// A Basis says what the knowledge of a pair rests on.
+type Basis uint8
 
-// The sources.
+// The bases.
 const (
-	CM    Source = iota + 1 // a REQ and its REP
-	Votes                   // the PSNs of requests and responses
-	UD                      // a DETH
-	Given                   // Map.Add
-	Port                    // votes that tie unless the UDP source port counts: see Config.Ports
+	CM    Basis = iota + 1 // a REQ and its REP
+	Votes                  // the PSNs of requests and responses
+	UD                     // a DETH
+	Given                  // Map.Add
+	Port                   // votes that tie unless the UDP source port counts: see Config.Ports
 )
 
-var sources = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}
+var bases = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}
 
 // String returns "cm", "votes", "ud", "given" or "port", and "unknown" for 0.
-func (s Source) String() string { return enumtext.Name(s, sources[:], "Source") }
+func (b Basis) String() string { return enumtext.Name(b, bases[:], "Basis") }
 
 // MarshalText returns what String does.
-func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (b Basis) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText sets s to the source that String returns the text for.
-func (s *Source) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(s, text, "qpmap", "source")
+// UnmarshalText sets b to the basis that String returns the text for.
+func (b *Basis) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(b, text, "qpmap", "basis")
 }
 
 // A Pair is what is known of the sender of a flow.
@@ -105,7 +105,7 @@ type Pair struct {
 	PKey      uint16 // of the REQ, or of the flow's last packet
 	MTU       uint16 // path MTU in octets, 0 when not known
 	Transport bth.Transport
-	From      Source
+	From      Basis
 	Seen      time.Time // when a packet last agreed with the pair
 }
 
@@ -403,10 +403,18 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] {
 	}
 }
 
-// Asked returns the destination queue pairs of up to four flows that the response last
-// seen by [Map.Observe] or [Map.Learn] may answer, as they used its PSN, while no pair
-// says which of them it does. Unused elements are 0.
-func (m *Map) Asked() [4]uint32 { return m.users }
+// Asked yields the destination queue pairs of some flows that the response last seen by
+// [Map.Observe] or [Map.Learn] may answer, as they used its PSN, while no pair says which
+// of them it does. The loop must not change the Map.
+func (m *Map) Asked() iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for _, qp := range m.users {
+			if qp != 0 && !yield(qp) {
+				return
+			}
+		}
+	}
+}
 
 // Expire forgets all entries that have been idle for Config.Idle, and returns how many
 // pairs these were. Calling it is optional: it only makes room early.

@@ -570,9 +570,9 @@ func TestMemory(t *testing.T) {
 	require.Less(t, size(qpmap.Config{Grow: true, MaxOpen: 2}), uint64(16<<10))
 }
 
-func TestSource(t *testing.T) {
-	for s, want := range map[qpmap.Source]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud",
-		qpmap.Given: "given", qpmap.Port: "port", 9: "Source(9)"} {
+func TestBasis(t *testing.T) {
+	for s, want := range map[qpmap.Basis]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud",
+		qpmap.Given: "given", qpmap.Port: "port", 9: "Basis(9)"} {
 		require.Equal(t, want, s.String())
 		text, err := s.MarshalText()
 		require.NoError(t, err)

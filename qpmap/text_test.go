@@ -8,13 +8,13 @@ import (
 
 func TestText(t *testing.T) {
 	for i, text := range []string{"unknown", "cm", "votes", "ud", "given"} {
-		got, err := Source(i).MarshalText()
+		got, err := Basis(i).MarshalText()
 		require.NoError(t, err)
 		require.Equal(t, text, string(got))
-		v := Source(0xFF)
+		v := Basis(0xFF)
 		require.NoError(t, v.UnmarshalText(got))
-		require.Equal(t, Source(i), v)
+		require.Equal(t, Basis(i), v)
 		require.Error(t, v.UnmarshalText([]byte("none of them")))
-		require.Equal(t, Source(i), v, "unchanged")
+		require.Equal(t, Basis(i), v, "unchanged")
 	}
 }

@@ -251,7 +251,7 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 }
 
 // elect makes the pairs of a decided election.
-func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16) {
+func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16) {
 	f, g := m.open.find(forth), m.open.find(back)
 	t := o.Opcode.Transport()
 	mtu := max(f.mtu, g.mtu)

@@ -112,7 +112,7 @@ func (t *table) all() []*row {
 
 // summary says how many flows are known, and how.
 func (t *table) summary(w io.Writer, packets int) {
-	by := map[qpmap.Source]int{}
+	by := map[qpmap.Basis]int{}
 	for _, r := range t.rows {
 		by[r.pair.From]++
 	}
