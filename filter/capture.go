@@ -38,7 +38,7 @@ const (
 	CE                             // RoCEv2 packets with the ECN field 11, congestion experienced
 	QueuePair                      // RoCEv2 packets to the queue pair DestQP
 	Ours                           // FCN and proxy messages
-	Pairs                          // RoCEv2 packets that teach queue pairs: not those in a message that ask for no answer
+	Pairs                          // RoCEv2 packets that teach queue pairs: not those in a message that want no answer
 	Flows                          // what package flows counts: RoCEv2 and Ours, PFC and PAUSE frames, all in tunnels
 )
 

@@ -20,7 +20,9 @@ func TestSend(t *testing.T) {
 		wiretest.End{Host: b, Device: "b0", Addresses: []string{"192.0.2.1/24", "2001:db8:1::a/64"}})
 	var in *netio.Packets
 	b.Do(t, func() (err error) {
-		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Filter: &filter.Capture{Selection: filter.RoCEv2}})
+		in, err = netio.OpenPackets(netio.PacketConfig{
+			Interface: "b0", Filter: &filter.Capture{Selection: filter.RoCEv2},
+		})
 		return err
 	})
 	defer in.Close()
