@@ -179,6 +179,11 @@ type Config struct {
 	// data and acknowledgements that they see, and send nothing about a flow until then.
 	Cold bool
 
+	// ColdHosts: hosts do not know which queue pairs theirs talk to at the start. They learn it from the data and
+	// acknowledgements that they send and receive. Until then a receiver sends no CNP about a flow, and a sender
+	// obeys no Fast CNP about it.
+	ColdHosts bool
+
 	// Forget is how long a proxy or PE that learns remembers a queue pair of which no packet comes; 0 stands for ten
 	// minutes.
 	Forget time.Duration
@@ -197,6 +202,10 @@ type Config struct {
 	Join          time.Duration // further reports of a flow within this time count as the same congestion; 0: none do
 	ReceiverDelay sim.Time      // of a host: from a marked packet to the CNP in its queue
 	SenderDelay   sim.Time      // of a host: from a notification to the new rate
+
+	// Window is the octets of data that a flow may have sent and are not acknowledged, rounded down to packets; 0 is no
+	// limit. It has room for AckEvery packets, or nobody would acknowledge. HPCC has a window of its own.
+	Window int64
 
 	AckEvery int      // packets; 1 where it is 0, and with HPCC. The last one of a message is always acknowledged
 	Timeout  sim.Time // of a sender: until it repeats what is not acknowledged; 0 is never

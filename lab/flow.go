@@ -218,8 +218,11 @@ func (f *Flow) post(m posted, packets uint32) {
 
 // has says whether there is something to send that the window allows.
 func (f *Flow) has() bool {
-	if f.next == f.end || f.stopped || !f.net.pool.traced {
-		return f.next != f.end && !f.stopped
+	switch {
+	case f.next == f.end || f.stopped:
+		return false
+	case !f.net.pool.traced:
+		return f.next-f.unacked < f.net.window
 	}
 	packet := f.net.cfg.Payload + f.net.head + gap
 	return uint64(f.next-f.unacked)*uint64(packet) < f.hpcc.Window(packet)
@@ -439,7 +442,7 @@ func (f *Flow) acknowledged(r ref, k *packet) {
 	if k.kind == nak && k.number == f.unacked {
 		f.back()
 	}
-	if f.net.pool.traced {
+	if f.net.pool.traced || f.net.cfg.Window > 0 {
 		f.wake() // the window has moved
 	}
 }
@@ -490,5 +493,6 @@ func (f *Flow) answer(what kind, to ref, was *packet) {
 	}
 	k.kind, k.prio, k.octets, k.hash = what, f.net.cfg.AckPriority, int32(f.net.ackHead), f.returns
 	k.flow, k.to, k.number = int32(f.index), int32(f.src.index), f.expected
+	f.dst.role.sees(r, k)
 	f.dst.port.enqueue(r, k)
 }

@@ -67,11 +67,13 @@ func (h *Host) arrive(in *Port, r ref, k *packet) {
 		h.later(r, n.cfg.SenderDelay)
 		return
 	case ack, nak:
+		h.role.sees(r, k)
 		n.flows[k.flow].acknowledged(r, k)
 	case data:
 		n.count.Arrived++
 		n.count.ArrivedOctets += uint64(k.octets)
 		f := n.flows[k.flow]
+		h.role.sees(r, k)
 		if k.ce {
 			h.marked(f, r, k)
 		}
@@ -87,6 +89,7 @@ func (h *Host) fill(p *Port) {
 	}
 	if f := h.due.next(h.net.Sim.Now()); f != nil {
 		r, k := f.packet()
+		h.role.sees(r, k)
 		p.transmit(r, k)
 		f.sent(k)
 	}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/rocecn/rocecn/lab/sim"
 	kinds "github.com/rocecn/rocecn/message"
@@ -10,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/qpmap"
 )
 
 // A hostRole has a host's roles: the receiver that sends notifications and the sender that receives them.
@@ -19,20 +21,40 @@ type hostRole struct {
 	receiver *receiver.Receiver
 	sender   *sender.Sender
 	pause    *pause.Table
+	learns   bool
 }
+
+// A learning has the queue pairs that a host has learned. Its own, which CNPs name, it knows from the start.
+type learning struct {
+	*qpmap.Map
+	own pairs
+}
+
+// Sends implements [sender.QPTable].
+func (l learning) Sends(qp uint32, dst netip.Addr, now time.Time) (sends, known bool) {
+	return l.own.Sends(qp, dst, now)
+}
+
+// asked has pairs that others learn.
+type asked struct{ node.Pairs }
 
 func newHostRole(h *Host, flows int) *hostRole {
 	n := h.net
 	addr := numbered(hostPrefix, h.index)
+	var known node.Pairs = pairs{n}
+	if n.cfg.ColdHosts {
+		size := max(4096, 4*len(n.flows))
+		known = learning{qpmap.New(qpmap.Config{Grow: true, MaxPairs: size, MaxOpen: size}), pairs{n}}
+	}
 	r := receiver.Config{
 		Enabled: n.cfg.Variant.Answers() || n.cfg.Incapable > 0, Out: n.cfg.HostLimit,
-		Self6: addr, QPs: pairs{n}, PerFlow: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
+		Self6: addr, QPs: asked{known}, PerFlow: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
 	}
 	if n.cfg.Variant == CNPPolled {
 		r.PerFlow = 0 // polling is the limit
 	}
 	s := sender.Config{
-		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
+		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: known,
 		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.seed(),
 	}
 	p := pause.Config{
@@ -43,7 +65,15 @@ func newHostRole(h *Host, flows int) *hostRole {
 		p.MaxTargets = 1
 	}
 	return &hostRole{
-		of: h, addr: addr, receiver: must(receiver.New(r)), sender: must(sender.New(s)), pause: must(pause.New(p)),
+		of: h, addr: addr, learns: n.cfg.ColdHosts && s.Enabled, receiver: must(receiver.New(r)), sender: must(sender.New(s)), pause: must(pause.New(p)),
+	}
+}
+
+// sees shows the host's roles a packet of data or an acknowledgement that it sends or receives, if they learn.
+func (h *hostRole) sees(r ref, k *packet) {
+	if h.learns {
+		n := h.of.net
+		h.sender.Receive(nil, n.roles.reads(n.octets(r, k)), 0, n.Sim.Now().Clock())
 	}
 }
 
@@ -79,6 +109,7 @@ func (h *Host) answer(r ref, k *packet) {
 	to, ok := index(hostPrefix, d.To)
 	if d.Action != node.Sent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
+		n.unlearned(d.Reason)
 		return
 	}
 	n.count.CNPs++
@@ -96,6 +127,7 @@ func (h *hostRole) hears(ip []byte, flow int32) {
 	i := int(d.SrcQP)/2 - 1
 	if d.Action != node.Accepted || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
 		n.count.Refused++
+		n.unlearned(d.Reason)
 		return
 	}
 	if d.Again {

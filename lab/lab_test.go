@@ -212,6 +212,8 @@ func TestNoAllocations(t *testing.T) {
 		"fcn, WAN":           func(c *Config) { c.Variant = FCN },
 		"fcn, WAN, learning": func(c *Config) { c.Variant, c.Cold = FCN, true },
 		"proxy, learning":    func(c *Config) { c.Variant, c.Cold = Proxy, true },
+		"fastcnp, learning":  func(c *Config) { c.Variant, c.ColdHosts = FastCNP, true },
+		"fcn, a window":      func(c *Config) { c.Window = 1 << 20 },
 		"ppfc and CNP, of the PE": func(c *Config) {
 			c.Variant, c.Pausing.Ingress, c.RED = PPFCAndCNP, true, RED{Min: 5000, Max: 200_000, Probability: 0.01}
 			c.Pausing.Up, c.Pausing.Down = []uint64{20_000, 100_000}, []uint64{10_000, 50_000}
@@ -226,7 +228,7 @@ func TestNoAllocations(t *testing.T) {
 		wiretest.NoAllocs(t, what, func() { n.Until(n.Sim.Now() + 50*µs) })
 		n.Until(40 * ms)
 		c := n.Counts()
-		require.Positive(t, c.FCNs+c.Proxied+c.Braked, what)
+		require.Positive(t, c.FCNs+c.Proxied+c.Braked+c.FastCNPs, what)
 		require.True(t, cfg.Cold || cfg.Variant != FCN || c.FCNs > before.FCNs, what)
 	}
 }
@@ -561,10 +563,16 @@ func TestPauseExpires(t *testing.T) {
 	}
 }
 
-// What is lost is sent again, and each message arrives whole and in order.
+// What is lost is sent again, and each message arrives whole and in order, whatever the window.
 func TestLoss(t *testing.T) {
+	for _, window := range []int64{0, 64 * 1024} {
+		losesAndRepeats(t, window)
+	}
+}
+
+func losesAndRepeats(t *testing.T, window int64) {
 	cfg := dcqcn(CNP)
-	cfg.Buffer, cfg.Timeout = Buffer{Total: 100_000, Alpha: 1}, 200*µs
+	cfg.Buffer, cfg.Timeout, cfg.Window = Buffer{Total: 100_000, Alpha: 1}, 200*µs, window
 	n, _ := star(cfg, 8, 100*sim.Gbps, µs)
 	finished := map[int]int64{}
 	n.Done = func(f *Flow, octets int64, _ sim.Time) { finished[f.Number()] += octets }
@@ -584,6 +592,25 @@ func TestLoss(t *testing.T) {
 		require.EqualValues(t, 150_000+1+4096, octets, "flow %d", i)
 	}
 	require.Zero(t, n.pool.used, "the network is empty")
+}
+
+// With a window of four packets, of which the last is acknowledged, each four take what they take alone.
+func TestWindow(t *testing.T) {
+	cfg := dcqcn(None)
+	cfg.Window, cfg.AckEvery = 5*1024-1, 4
+	n, _ := star(cfg, 1, 100*sim.Gbps, 100*µs)
+	from, to := n.Hosts()[0], n.Hosts()[1]
+	f := must(n.Flow(from, to, 0))
+	var done []sim.Time
+	n.Done = func(*Flow, int64, sim.Time) { done = append(done, n.Sim.Now()) }
+	f.Post(40 * 1024)
+	four := n.Alone(from, to, 4*1024)
+	for n.Sim.Now() < 10*four {
+		n.Until(n.Sim.Now() + µs)
+		require.LessOrEqual(t, f.next-f.unacked, uint32(4))
+	}
+	require.Equal(t, []sim.Time{10 * four}, done)
+	require.NoError(t, n.Check())
 }
 
 // A meter weighs each depth by how long it was.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rocecn/rocecn/lab/sim"
@@ -35,6 +36,7 @@ type Network struct {
 	line     []place             // of distances
 	head     int                 // octets of a packet of data besides the data
 	ackHead  int                 // octets of an acknowledgement
+	window   uint32              // packets that a flow may have sent and are not acknowledged
 	routed   bool
 	print    uint64 // see Print
 	count    Counts
@@ -60,7 +62,7 @@ type Counts struct {
 	PPFCs     uint64   // those that stop or hold a flow
 	Released  uint64   // those that end a stop or hold
 	Braked    uint64   // PPFCs that a sender obeyed
-	Unlearned uint64   // of Refused: messages to proxies and PEs that did not know the sender's queue pair
+	Unlearned uint64   // of Refused: what asked a proxy, PE or host that did not know the sender's queue pair
 	Unlabeled uint64   // packets of data in the WAN without their flow's own label
 	Refused   uint64   // packets that no role answered, and notifications that none accepted; mostly because of limits
 	Ignored   uint64   // Fast CNPs that reached hosts that do not understand them
@@ -88,6 +90,10 @@ func New(cfg Config) (*Network, error) {
 	n.count.Onset = sim.Never
 	n.pool.traced = cfg.Variant.HPCC()
 	n.head, n.ackHead = overhead, overhead+4
+	n.window = math.MaxUint32
+	if cfg.Window > 0 {
+		n.window = uint32(min(cfg.Window/int64(cfg.Payload), math.MaxUint32))
+	}
 	if n.pool.traced {
 		n.cfg.AckEvery = 1 // a window may be one packet
 		n.head += cfg.traceOctets()

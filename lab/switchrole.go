@@ -181,13 +181,18 @@ func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait s
 	to, ok := index(hostPrefix, d.Flow.Src)
 	if d.Action != node.Sent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
-		if d.Reason == node.UnknownQP || d.Reason == node.AmbiguousQP {
-			n.count.Unlearned++
-		}
+		n.unlearned(d.Reason)
 		return
 	}
 	n.count.CNPs++
 	s.later(n.message(cnp, n.place(s.of), to, flow), wait)
+}
+
+// unlearned counts a refusal for want of a queue pair.
+func (n *Network) unlearned(reason node.Reason) {
+	if reason == node.UnknownQP || reason == node.AmbiguousQP {
+		n.count.Unlearned++
+	}
 }
 
 // learn adds the queue pairs of a flow to those of proxies and PEs, as if they

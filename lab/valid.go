@@ -57,6 +57,8 @@ func (c *Config) check() error {
 		{c.Incapable < 0, "Incapable", "0 or above needed"},
 		{!within(c.NoticeLoss, 0, 1), "NoticeLoss", "from 0 to 1 needed"},
 		{c.AckEvery < 0, "AckEvery", "0 or above needed"},
+		{c.Window != 0 && !c.Variant.HPCC() && c.Window < int64(max(c.AckEvery, 1))*int64(c.payload()), "Window",
+			"the octets of AckEvery packets at least needed, or 0"},
 	} {
 		if wrong.is {
 			return &ConfigError{wrong.key, wrong.want}
@@ -87,7 +89,7 @@ func (c *Config) checkAmounts() error {
 	}{
 		{c.RED.Max, "RED.Max"}, {b.Total, "Buffer.Total"}, {b.Queue, "Buffer.Queue"},
 		{b.XOFF, "Buffer.XOFF"}, {b.XON, "Buffer.XON"}, {b.Headroom, "Buffer.Headroom"}, {b.Pool, "Buffer.Pool"},
-		{b.Reserve, "Buffer.Reserve"},
+		{b.Reserve, "Buffer.Reserve"}, {c.Window, "Window"},
 	} {
 		if x.octets < 0 || x.octets > maxOctets {
 			return &ConfigError{x.key, "from 0 to 2^50 octets needed"}

@@ -82,9 +82,14 @@ func TestWrongConfig(t *testing.T) {
 		"SwitchLimit.PerSecond": {
 			func(c *Config) { c.SwitchLimit.PerSecond = -1 }, func(c *Config) { c.SwitchLimit.PerSecond = math.Inf(1) },
 		},
-		"HostLimit.Burst":      {func(c *Config) { c.HostLimit = limit.Rate{PerSecond: 1, Burst: -1} }},
-		"Interval":             {func(c *Config) { c.Interval = -1 }, func(c *Config) { c.Variant = CNPPolled }},
-		"Join":                 {func(c *Config) { c.Join = -1 }, func(c *Config) { c.Join = math.MaxInt64 }},
+		"HostLimit.Burst": {func(c *Config) { c.HostLimit = limit.Rate{PerSecond: 1, Burst: -1} }},
+		"Interval":        {func(c *Config) { c.Interval = -1 }, func(c *Config) { c.Variant = CNPPolled }},
+		"Join":            {func(c *Config) { c.Join = -1 }, func(c *Config) { c.Join = math.MaxInt64 }},
+		"Window": {
+			func(c *Config) { c.Window = -1 }, func(c *Config) { c.Window = 1 << 51 },
+			func(c *Config) { c.Window = 1023 },
+			func(c *Config) { c.Window, c.AckEvery = 4*1024-1, 4 },
+		},
 		"AckEvery":             {func(c *Config) { c.AckEvery = -1 }},
 		"DataPriority":         {func(c *Config) { c.DataPriority = 8 }},
 		"AckPriority":          {func(c *Config) { c.AckPriority = 9 }},

@@ -444,6 +444,33 @@ func TestCold(t *testing.T) {
 	}
 }
 
+// Hosts that know no queue pairs learn them from the third acknowledgement of a flow: until then a receiver sends no CNP
+// about it, and a sender takes no Fast CNP for it.
+func TestColdHosts(t *testing.T) {
+	wiretest.Alone(t)
+	for _, v := range []Variant{CNP, FastCNP} {
+		run := func(cold bool) *Network {
+			cfg := dcqcn(v)
+			cfg.ColdHosts = cold
+			n, _ := wan(cfg, 3, 100*sim.Gbps, 10*µs)
+			n.Until(5 * ms)
+			require.NoError(t, n.Check())
+			return n
+		}
+		known, cold := run(false), run(true)
+		require.Zero(t, known.Counts().Unlearned, v)
+		c := cold.Counts()
+		require.Positive(t, c.Unlearned, v)
+		require.Positive(t, c.Notified, v)
+		third := 3 * 16 * (100 * sim.Gbps).Time(1024+overhead+gap) // the third acknowledgement's packet has left
+		for i, f := range cold.Flows() {
+			require.Greater(t, f.FirstCut(), known.Flows()[i].FirstCut(), v)
+			require.Greater(t, f.FirstCut(), third+2*23*µs, "%v: there and back", v)
+			require.Less(t, f.FirstCut(), sim.Never, v)
+		}
+	}
+}
+
 // The octets of an acknowledgement are those that a host sends: IBTA section 9.7.5, by hand.
 func TestAckOctets(t *testing.T) {
 	n, _ := wan(dcqcn(None), 1, 100*sim.Gbps, µs)

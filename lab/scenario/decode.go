@@ -150,8 +150,8 @@ type Rate sim.Rate
 // UnmarshalText reads a rate in bits a second.
 func (r *Rate) UnmarshalText(text []byte) error {
 	n, err := quantity(string(text))
-	if err == nil && (n < 1e6 || n > 1e14) {
-		err = fmt.Errorf("%s: from 1M to 100T needed", text)
+	if err == nil && (n < 1e3 || n > 1e14) {
+		err = fmt.Errorf("%s: from 1K to 100T needed", text)
 	}
 	if err == nil && !whole(n) {
 		err = fmt.Errorf("%s: whole bits a second needed", text)
@@ -165,7 +165,7 @@ func (r Rate) String() string {
 	for _, unit := range []struct {
 		of   Rate
 		name string
-	}{{1e9, "G"}, {1e6, "M"}} {
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "K"}} {
 		if r%unit.of == 0 && r > 0 {
 			return fmt.Sprintf("%d%s", r/unit.of, unit.name)
 		}

@@ -118,11 +118,14 @@ type Host struct {
 	AckPriority          uint8   `json:"ack_priority"`
 	NotificationPriority uint8   `json:"notification_priority"`
 	Timeout              Time    `json:"timeout"`
+	Window               Size    `json:"window"` // octets of a flow on their way; 0: no limit
+	Cold                 bool    `json:"cold"`   // hosts have to learn queue pairs from their packets
 }
 
 // Reaction is the reaction point: "paper", "connectx" or "none". Fields that are not 0 replace its parameters.
 type Reaction struct {
 	Kind     string `json:"kind"`
+	Min      Rate   `json:"min"`
 	Additive Rate   `json:"additive"`
 	Hyper    Rate   `json:"hyper"`
 	Timer    Time   `json:"timer"`
@@ -243,7 +246,7 @@ func (s *Scenario) check() error {
 // keyOf has the keys for the fields of [lab.Config] that check leaves to [lab.New].
 var keyOf = map[string]string{
 	"Buffer.Total": "switch.buffer", "Buffer.Queue": "switch.queue", "Interval": "host.interval",
-	"RED.Probability": "switch.pmax", "NoticeLoss": "switch.notify_loss", "Labels": "switch.labels",
+	"RED.Probability": "switch.pmax", "Window": "host.window", "NoticeLoss": "switch.notify_loss", "Labels": "switch.labels",
 	"AckPriority": "host.ack_priority", "NotificationPriority": "host.notification_priority",
 	"Pausing.For": "switch.ppfc.pause",
 }
@@ -361,6 +364,9 @@ func (r *Reaction) point(line uint64) reaction.DCQCNConfig {
 	case "connectx":
 		c = reaction.ConnectX(line)
 	}
+	if r.Min > 0 {
+		c.Min = min(uint64(r.Min), line)
+	}
 	if r.Additive > 0 {
 		c.Additive = uint64(r.Additive)
 	}
@@ -394,7 +400,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 			Pool: int64(sw.Pool), Reserve: int64(sw.Reserve), Queue: int64(sw.Queue), Watchdog: sw.Watchdog.sim(),
 		},
 		Pausing: sw.PPFC.pausing(), TraceHops: sw.TraceHops, Labels: sw.Labels, Idle: duration(sw.LabelIdle),
-		Cold: sw.Cold, Forget: duration(sw.PairIdle),
+		Cold: sw.Cold, ColdHosts: h.Cold, Forget: duration(sw.PairIdle),
 		Payload: h.Payload, Pipeline: sw.Pipeline.sim(),
 		SwitchDelay: sw.NotifyDelay.sim(), ProxyDelay: sw.ProxyDelay.sim(), EdgeDelay: sw.EdgeDelay.sim(),
 		PauseDelay:  h.PauseDelay.sim(),
@@ -402,7 +408,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		SwitchLimit: limit.Rate{PerSecond: sw.NotifyLimit}, HostLimit: limit.Rate{PerSecond: h.CNPLimit},
 		Interval: duration(h.Interval), Join: duration(h.Join), Incapable: h.Incapable, Rejects: h.Rejects,
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
-		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(),
+		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(), Window: int64(h.Window),
 		DataPriority: dataPriority, AckPriority: h.AckPriority, NotificationPriority: h.NotificationPriority,
 		Reaction: s.Reaction.point, HPCC: s.Reaction.hpcc,
 	}
@@ -457,6 +463,9 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 		gate = fmt.Sprintf("gate of %v", g)
 	}
 	changed := s.Reaction.additive()
+	if r := s.Reaction.Min; r > 0 {
+		changed += fmt.Sprintf(", no less than %s", r)
+	}
 	if r := s.Reaction.Hyper; r > 0 {
 		changed += fmt.Sprintf(", R_HAI %s", r)
 	}
@@ -510,6 +519,12 @@ func (s *Scenario) buffer() string {
 	}
 	if h.Timeout != other.Host.Timeout {
 		text += fmt.Sprintf("; timeout %v", h.Timeout.sim())
+	}
+	if h.Cold {
+		text += "; hosts learn queue pairs from their packets"
+	}
+	if h.Window > 0 {
+		text += fmt.Sprintf("; a window of %d octets", h.Window)
 	}
 	return text
 }
