@@ -129,6 +129,7 @@ type Reaction struct {
 	Additive Rate   `json:"additive"`
 	Hyper    Rate   `json:"hyper"`
 	Timer    Time   `json:"timer"`
+	Alpha    Time   `json:"alpha_timer"`
 	RTT      Time   `json:"rtt"` // T of the variants of hpcc: the longest round trip of the idle network
 	MaxStage uint32 `json:"max_stage"`
 }
@@ -374,7 +375,10 @@ func (r *Reaction) point(line uint64) reaction.DCQCNConfig {
 		c.Hyper = uint64(r.Hyper)
 	}
 	if r.Timer > 0 {
-		c.Timer = time.Duration(r.Timer.sim() / sim.Nanosecond)
+		c.Timer = duration(r.Timer)
+	}
+	if r.Alpha > 0 {
+		c.AlphaTimer = duration(r.Alpha)
 	}
 	return c
 }
@@ -471,6 +475,9 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 	}
 	if t := s.Reaction.Timer.sim(); t > 0 {
 		changed += fmt.Sprintf(", timer %v", t)
+	}
+	if t := s.Reaction.Alpha.sim(); t > 0 {
+		changed += fmt.Sprintf(", α each %v", t)
 	}
 	return fmt.Sprintf("%v: reaction %s%s, %s at the sender, %s, one in %v a flow", v, s.Reaction.Kind, changed, gate,
 		receiver, s.Host.Interval.sim())
