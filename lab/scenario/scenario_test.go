@@ -104,6 +104,8 @@ func TestWrongKeys(t *testing.T) {
 			"host.interval: above 0 needed, how often the receiver looks"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"pause": "1.5us"}}`,
 			"switch.ppfc.pause: whole microseconds up to 65.535ms needed"},
+		{seconds + `,` + star + `,` + incast + `,"host": {"window": "16KB"}`,
+			"host.window: the octets of AckEvery packets at least needed, or 0"},
 		{`"topology": {"hosts": null}`, "topology.hosts: null stands here"},
 		{`"seeds": [1, null]`, "seeds[1]: null stands here"},
 		{`"topology": []`, "topology: an object belongs here"},
@@ -303,6 +305,14 @@ func TestUselessKeys(t *testing.T) {
 			`"variants": ["cnp-polled"],` + star + `,` + incast + `,"host": {"join": "2us"}`},
 		{`"variants": ["oracle"],` + star + `,` + incast + `,"host": {"reaction_delay": "2us"}`, "host.reaction_delay",
 			`"variants": ["ppfc"],` + star + `,` + incast + `,"host": {"reaction_delay": "2us"}`},
+		{`"variants": ["none"],` + star + `,` + incast + `,"host": {"cold": true}`, "host.cold",
+			`"variants": ["ppfc"],` + star + `,` + incast + `,"host": {"cold": true}`},
+		{`"variants": ["hpcc"],"reaction": {"rtt": "9us"},` + star + `,` + incast + `,"host": {"window": "20KB"}`,
+			"host.window", `"variants": ["none"],` + star + `,` + incast + `,"host": {"window": "20KB"}`},
+		{`"variants": ["ppfc"],` + star + `,` + incast + `,"reaction": {"alpha_timer": "5us"}`, "reaction.alpha_timer",
+			star + `,` + incast + `,"reaction": {"alpha_timer": "5us"}`},
+		{`"variants": ["ppfc"],` + star + `,` + incast + `,"reaction": {"min": "5M"}`, "reaction.min",
+			star + `,` + incast + `,"reaction": {"min": "5M"}`},
 		{`"variants": ["none"],` + star + `,` + incast + `,"host": {"interval": "2us"}`, "host.interval",
 			`"variants": ["fcn"],"topology": {"kind": "wan", "hosts": 9},` + incast + `,"host": {"interval": "2us"}`},
 		{`"variants": ["none"],` + star + `,` + incast + `,"reaction": {"kind": "paper"}`, "reaction.kind",
@@ -762,13 +772,13 @@ func TestMemory(t *testing.T) {
 func TestLine(t *testing.T) {
 	const network = `"duration": "1ms", "topology": {"kind": "star", "hosts": 9},
 		"traffic": [{"kind": "incast", "senders": 8}]`
-	s := read(t, `{"variants": ["cnp", "none"], "reaction": {"additive": "10M", "hyper": "1500M", "timer": "300us"},
-		"switch": {"buffer": "1MB", "alpha": 0.5, "pfc": true}, "host": {"join": "2us"},`+network+`}`)
+	s := read(t, `{"variants": ["cnp", "none"], "reaction": {"min": "50K", "additive": "10M", "hyper": "1500M", "timer": "300us", "alpha_timer": "2us"},
+		"switch": {"buffer": "1MB", "alpha": 0.5, "pfc": true}, "host": {"join": "2us", "window": "20KB", "cold": true},`+network+`}`)
 	line := s.Line(lab.CNP)
 	for _, part := range []string{
-		"reaction paper, R_AI 10M, R_HAI 1500M, timer 300µs, no gate",
+		"reaction paper, R_AI 10M, no less than 50K, R_HAI 1500M, timer 300µs, α each 2µs, no gate",
 		"buffer 1000000 octets, alpha 0.5, headroom 100000",
-		"reports within 2µs are one", "RED from",
+		"reports within 2µs are one", "RED from", "; a window of 20000 octets", "; hosts learn queue pairs",
 	} {
 		require.Contains(t, line, part)
 	}
