@@ -65,7 +65,8 @@ func newHostRole(h *Host, flows int) *hostRole {
 		p.MaxTargets = 1
 	}
 	return &hostRole{
-		of: h, addr: addr, learns: n.cfg.ColdHosts && s.Enabled, receiver: must(receiver.New(r)), sender: must(sender.New(s)), pause: must(pause.New(p)),
+		of: h, addr: addr, receiver: must(receiver.New(r)), sender: must(sender.New(s)), pause: must(pause.New(p)),
+		learns: n.cfg.ColdHosts && s.Enabled,
 	}
 }
 

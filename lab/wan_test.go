@@ -444,8 +444,8 @@ func TestCold(t *testing.T) {
 	}
 }
 
-// Hosts that know no queue pairs learn them from the third acknowledgement of a flow: until then a receiver sends no CNP
-// about it, and a sender takes no Fast CNP for it.
+// Hosts that know no queue pairs learn them from the third acknowledgement of a flow: until then a receiver sends no
+// CNP about it, and a sender takes no Fast CNP for it.
 func TestColdHosts(t *testing.T) {
 	wiretest.Alone(t)
 	for _, v := range []Variant{CNP, FastCNP} {

@@ -247,7 +247,8 @@ func (s *Scenario) check() error {
 // keyOf has the keys for the fields of [lab.Config] that check leaves to [lab.New].
 var keyOf = map[string]string{
 	"Buffer.Total": "switch.buffer", "Buffer.Queue": "switch.queue", "Interval": "host.interval",
-	"RED.Probability": "switch.pmax", "Window": "host.window", "NoticeLoss": "switch.notify_loss", "Labels": "switch.labels",
+	"RED.Probability": "switch.pmax", "Window": "host.window",
+	"NoticeLoss": "switch.notify_loss", "Labels": "switch.labels",
 	"AckPriority": "host.ack_priority", "NotificationPriority": "host.notification_priority",
 	"Pausing.For": "switch.ppfc.pause",
 }

@@ -772,8 +772,10 @@ func TestMemory(t *testing.T) {
 func TestLine(t *testing.T) {
 	const network = `"duration": "1ms", "topology": {"kind": "star", "hosts": 9},
 		"traffic": [{"kind": "incast", "senders": 8}]`
-	s := read(t, `{"variants": ["cnp", "none"], "reaction": {"min": "50K", "additive": "10M", "hyper": "1500M", "timer": "300us", "alpha_timer": "2us"},
-		"switch": {"buffer": "1MB", "alpha": 0.5, "pfc": true}, "host": {"join": "2us", "window": "20KB", "cold": true},`+network+`}`)
+	s := read(t, `{"variants": ["cnp", "none"], "reaction": {"min": "50K", "additive": "10M", "hyper": "1500M",
+			"timer": "300us", "alpha_timer": "2us"},
+		"switch": {"buffer": "1MB", "alpha": 0.5, "pfc": true}, 
+		"host": {"join": "2us", "window": "20KB", "cold": true},`+network+`}`)
 	line := s.Line(lab.CNP)
 	for _, part := range []string{
 		"reaction paper, R_AI 10M, no less than 50K, R_HAI 1500M, timer 300µs, α each 2µs, no gate",
