@@ -485,10 +485,12 @@ func BenchmarkFlow(b *testing.B) {
 	for _, i := range []int{1, 11, 14, len(flows) - 1} {
 		b.Run(flows[i].name, func(b *testing.B) {
 			frame := wiretest.Hex(b, flows[i].link+flows[i].tunnel+flows[i].flow)
-			var f Flow
+			var f Frame
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = f.DecodeEthernet(frame)
+				_ = f.Decode(frame, DecodeOptions{})
+				_, _ = f.FiveTuple()
+				_, _, _, _ = f.FlowLabel(), f.Tunnels(), f.Outermost(), f.IP()
 			}
 		})
 	}

@@ -29,11 +29,10 @@ type Frame struct {
 	// needs more: see plain.
 	ip, udp, end int // offsets of IP and UDP header and of the end of the IP packet; udp is 0 for other frames
 
-	near  walk // through IP in IP alone; valid where walked is set
-	far   walk // below the tunnels; valid where below is set
-	trail      // of far where below is set, otherwise of near
+	near walk // through IP in IP alone; valid where walked is set
+	far  way  // below the tunnels; where below is not set, only its trail is valid, and is that of near
 
-	walked    bool  // near and trail are set
+	walked    bool  // near and its trail are set
 	descended bool  // below and broken are set
 	below     bool  // there is a packet in a tunnel other than IP in IP
 	broken    error // what is wrong with a tunnel; valid where descended is set
@@ -60,10 +59,10 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	return f.walk()
 }
 
-// walk sets near and trail.
+// walk sets near and its trail.
 func (f *Frame) walk() error {
 	f.walked, f.descended, f.below, f.broken = true, f.Options.Outer, false, nil
-	f.trail.n, f.tunnels.n = 0, 0
+	f.far.n, f.far.tunnels.n = 0, 0
 	w, b := &f.near, f.Octets
 	if f.udp != 0 {
 		w.plain(b, f.ip, f.udp, f.end, f.Options.Cut)
@@ -73,7 +72,7 @@ func (f *Frame) walk() error {
 	w.start(b, at, version, f.Options.Cut)
 	w.ether = ether
 	if err == nil {
-		err = w.follow(b, &f.trail)
+		err = w.follow(b, &f.far.trail)
 	} else {
 		w.version, w.udp, w.end = noVersion, at, at
 	}
@@ -98,7 +97,7 @@ func (f *Frame) inner() *walk {
 		f.descend()
 	}
 	if f.below {
-		return &f.far
+		return &f.far.walk
 	}
 	return &f.near
 }
@@ -113,9 +112,9 @@ func (f *Frame) descend() {
 	if !near.carries(f.Octets) {
 		return
 	}
-	f.far = *near
-	tunnels, n := f.tunnels.n, f.trail.n
-	switch err := (way{walk: &f.far, trail: &f.trail}).descend(f.Octets); {
+	f.far.walk = *near
+	tunnels, n := f.far.tunnels.n, f.far.n
+	switch err := f.far.descend(f.Octets); {
 	case err != nil:
 		f.broken = err
 	case f.far.depth == f.near.depth && f.far.outer == f.near.outer: // no tunnel
@@ -125,7 +124,7 @@ func (f *Frame) descend() {
 		f.below = true
 		return
 	}
-	f.tunnels.n, f.trail.n = tunnels, n
+	f.far.tunnels.n, f.far.n = tunnels, n
 }
 
 // Plain returns the IP packet in a plain frame, and the UDP datagram in that, each up to the end that the IP
@@ -238,14 +237,14 @@ func (f *Frame) Truncated() bool { return f.udp == 0 && f.inner().missing }
 func (f *Frame) IP() []byte {
 	w := f.inner()
 	if !w.begins(f.Octets) {
-		return f.last(f.Octets)
+		return f.far.last(f.Octets)
 	}
 	end := min(w.end, w.stop)
 	return f.Octets[w.ip:end:end]
 }
 
 // Tunnels returns the tunnels around the innermost packet, without IP in IP.
-func (f *Frame) Tunnels() Tunnels { f.inner(); return f.tunnels }
+func (f *Frame) Tunnels() Tunnels { f.inner(); return f.far.tunnels }
 
 // Mirrored says whether the innermost packet is a copy, sent here by a mirror, of a packet that passed another
 // node.
@@ -405,12 +404,12 @@ func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.
 func (f *Frame) Innermost() []byte {
 	b, near := f.Octets, f.outer()
 	if !near.carries(b) {
-		return near.octets(b, &f.trail)
+		return near.octets(b, &f.far.trail)
 	}
-	w, t := *near, trail{}
+	w := way{walk: *near, border: true}
 	w.cut = true
-	_ = way{walk: &w, trail: &t, border: true}.descend(b) // an error does not matter here
-	return w.octets(b, &t)
+	_ = w.descend(b) // an error does not matter here
+	return w.octets(b, &w.trail)
 }
 
 // Extensions iterates over the IPv6 extension headers of the types 0 (Hop-by-Hop Options), 43 (Routing) and 60
@@ -419,7 +418,7 @@ func (f *Frame) Innermost() []byte {
 func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		w := f.inner()
-		for _, p := range f.packets[:f.trail.n] {
+		for _, p := range f.far.packets[:f.far.n] {
 			if !f.yieldExtensions(yield, int(p.ip), int(p.udp)) {
 				return
 			}

@@ -61,8 +61,8 @@ var (
 
 // A way is a walk through tunnels and its trail.
 type way struct {
-	*walk
-	*trail
+	walk
+	trail
 	// border: the walk continues after an IP header whose length field is more than there is, and does not look
 	// into mirrored frames.
 	border bool
@@ -82,7 +82,7 @@ func (w *walk) carries(b []byte) bool {
 // descend continues where follow has ended and a tunnel begins, through every [Tunnel], down to the innermost IP
 // packet. An error means that a tunnel is broken or does not carry IP. An error of the innermost packet itself is
 // in w.err.
-func (w way) descend(b []byte) error {
+func (w *way) descend(b []byte) error {
 	for {
 		switch stop := w.stop; {
 		case !w.border && (w.overruns || !w.cut && w.missing):
@@ -104,7 +104,7 @@ func (w way) descend(b []byte) error {
 			}
 			w.depth++
 		}
-		if w.err = w.follow(b, w.trail); w.err == errDepth || w.err == errTunnels {
+		if w.err = w.follow(b, &w.trail); w.err == errDepth || w.err == errTunnels {
 			return w.err
 		}
 		if !w.carries(b) {
@@ -115,9 +115,9 @@ func (w way) descend(b []byte) error {
 
 // tunnel moves the walk to the IP header that the next tunnel carries. The functions below do so for one kind
 // of header each, at b[at:].
-func (w way) tunnel(b []byte) error {
+func (w *way) tunnel(b []byte) error {
 	at, proto := w.udp, w.proto
-	_ = w.pass(b, w.walk, false)
+	_ = w.pass(b, &w.walk, false)
 	switch proto {
 	case protoEthernet:
 		if w.version == 6 {
@@ -145,7 +145,7 @@ func isTunnelPort(port uint16) bool {
 
 // payload adds a tunnel, and moves the walk into its payload, which has this
 // EtherType.
-func (w way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
+func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 	if err := w.tunnels.add(tunnel); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (w way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 }
 
 // frame moves the walk into an Ethernet frame.
-func (w way) frame(b []byte, at int) error {
+func (w *way) frame(b []byte, at int) error {
 	end, version, ether, err := ethernetEnd(b, at)
 	switch {
 	case err == errNotIP && isMPLS(ether):
@@ -197,7 +197,7 @@ func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS
 // bits (RFC 3032), or the Ethernet frame of a pseudowire, with or without a
 // control word before it, whose first four bits are 0 (RFC 4448). The first
 // that fits is taken: IP with right lengths, then a frame that leads to IP.
-func (w way) labels(b []byte, at int) error {
+func (w *way) labels(b []byte, at int) error {
 	if err := w.tunnels.add(MPLS); err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func looksLikeFrame(b []byte, at int) (yes, short bool) {
 
 // fits says whether the lengths of the IP header at b[at:] are right, and its
 // protocol is a common one.
-func (w way) fits(b []byte, at int) bool {
+func (w *way) fits(b []byte, at int) bool {
 	var p walk
 	p.start(b, at, b[at]>>4, w.cut)
 	p.limit = w.limit
@@ -271,7 +271,7 @@ func (w way) fits(b []byte, at int) bool {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|           VXLAN Network Identifier            |   Reserved    |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w way) vxlan(b []byte, at int) error {
+func (w *way) vxlan(b []byte, at int) error {
 	switch {
 	case len(b)-at < 8:
 		return errVXLAN
@@ -292,7 +292,7 @@ func (w way) vxlan(b []byte, at int) error {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	~                    Variable-Length Options                    ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w way) geneve(b []byte, at int) error {
+func (w *way) geneve(b []byte, at int) error {
 	if len(b)-at < 8 {
 		return errGeneve
 	}
@@ -314,7 +314,7 @@ func (w way) geneve(b []byte, at int) error {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|C|0|K|S|0 0|    Reserved   |Ver|           EtherType           |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w way) gre(b []byte, at int) error {
+func (w *way) gre(b []byte, at int) error {
 	if len(b)-at < 4 {
 		return errGRE
 	}
@@ -349,7 +349,7 @@ func (w way) gre(b []byte, at int) error {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|       Reserved        |                 Index                 |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w way) erspan2(b []byte, at int) error {
+func (w *way) erspan2(b []byte, at int) error {
 	switch {
 	case len(b)-at < 8:
 		return errERSPAN
@@ -371,7 +371,7 @@ func (w way) erspan2(b []byte, at int) error {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|              SGT              |P|   FT    |   Hw ID   |D|Gra|O|
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w way) erspan3(b []byte, at int) error {
+func (w *way) erspan3(b []byte, at int) error {
 	if len(b)-at < 12 {
 		return errERSPAN
 	}
@@ -402,7 +402,7 @@ func (w way) erspan3(b []byte, at int) error {
 
 // mirrored is payload after an ERSPAN header, whose third octet contains T. A frame that the switch cut may be
 // longer than the octets that are there.
-func (w way) mirrored(tunnel Tunnel, third byte, ether uint16, b []byte, at int) error {
+func (w *way) mirrored(tunnel Tunnel, third byte, ether uint16, b []byte, at int) error {
 	if third&0x04 != 0 {
 		w.limit, w.cut = math.MaxInt, true
 	}
