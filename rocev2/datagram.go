@@ -76,7 +76,7 @@ func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	if err := w.from(b, o); err != nil {
 		return err
 	}
-	if err := w.check(b, o.Cut, ports); err != nil {
+	if err := w.check(o.Cut, ports); err != nil {
 		return err
 	}
 	d.set(b, &w)

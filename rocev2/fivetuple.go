@@ -59,7 +59,7 @@ func (f *Frame) flow() (w *walk, b []byte, err error) {
 	case f.broken != nil:
 		return w, b, f.broken
 	case w.err == nil:
-		_, err = w.length(b, w.cut)
+		err = w.checkLength(w.cut)
 	case !other && w.err != errUDPHeader:
 		return w, b, w.err
 	case w.overruns, !w.cut && w.missing:
@@ -82,7 +82,7 @@ func (f *Frame) MayAnswer() error {
 	switch {
 	case err != nil:
 		return err
-	case w.proto != protoUDP, be.Uint16(b[w.udp+2:]) != Port, len(b) <= w.udp+8:
+	case w.proto != protoUDP, w.port != Port, len(b) <= w.udp+8:
 		return nil // other traffic, or the capture does not show the opcode
 	}
 	return answersOpcode(bth.Opcode(b[w.udp+8]))

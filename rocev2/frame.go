@@ -109,7 +109,7 @@ func (f *Frame) descend() {
 		return
 	}
 	f.descended = true
-	if !near.carries(f.Octets) {
+	if !near.carries() {
 		return
 	}
 	f.far.walk = *near
@@ -243,6 +243,9 @@ func (f *Frame) IP() []byte {
 	return f.Octets[w.ip:end:end]
 }
 
+// innermost returns the octets from the innermost IP header on, nil if there is none.
+func (f *Frame) innermost() []byte { return f.inner().octets(f.Octets, &f.far.trail) }
+
 // Tunnels returns the tunnels around the innermost packet, without IP in IP.
 func (f *Frame) Tunnels() Tunnels { f.inner(); return f.far.tunnels }
 
@@ -340,14 +343,14 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 	case f.udp != 0:
 		var w walk
 		w.plain(b, f.ip, f.udp, f.end, cut)
-		if _, err := w.length(b, true); err != nil {
+		if err := w.checkLength(true); err != nil {
 			return err
 		}
 		d.set(b, &w)
 		return nil
 	}
 	w := f.outer()
-	if err := w.check(b, cut || w.cut, ports); err != nil {
+	if err := w.check(cut || w.cut, ports); err != nil {
 		return err
 	}
 	d.set(b, w)
@@ -360,7 +363,7 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 	case f.broken != nil:
 		return f.broken
 	case f.below:
-		if err := w.check(f.Octets, w.cut, ports); err != nil {
+		if err := w.check(w.cut, ports); err != nil {
 			return err
 		}
 		d.set(f.Octets, w)
@@ -370,11 +373,11 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 }
 
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
-func (f *Frame) FlowLabel() uint32 { return flowLabel(f.IP()) }
+func (f *Frame) FlowLabel() uint32 { return flowLabel(f.innermost()) }
 
 // ECN returns the ECN field of the innermost IP header. Routers inside a tunnel mark the outermost header: see
 // OuterECN.
-func (f *Frame) ECN() ECN { return ecnOf(f.IP()) }
+func (f *Frame) ECN() ECN { return ecnOf(f.innermost()) }
 
 // ICMPv6 returns the message of an ICMPv6 packet without a tunnel, from its type on; ok is false for other
 // frames.
@@ -403,7 +406,7 @@ func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.
 // It is for a border, which must decide also about packets that do not parse.
 func (f *Frame) Innermost() []byte {
 	b, near := f.Octets, f.outer()
-	if !near.carries(b) {
+	if !near.carries() {
 		return near.octets(b, &f.far.trail)
 	}
 	w := way{walk: *near, border: true}

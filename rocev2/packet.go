@@ -68,13 +68,13 @@ func (p *Packet) fromWalk(b []byte, at *walk, cut bool) error {
 	switch {
 	case at.err != nil:
 		return at.err
-	case be.Uint16(b[at.udp+2:]) != Port:
+	case at.port != Port:
 		return ErrPort
 	}
-	length, err := at.length(b, cut)
-	if err != nil {
+	if err := at.checkLength(cut); err != nil {
 		return err
 	}
+	length := int(at.length)
 	l, err := layOut(b[at.udp+8:min(at.udp+length, at.stop)], length-8)
 	if err != nil {
 		return err

@@ -69,10 +69,10 @@ type way struct {
 }
 
 // carries says whether a tunnel may begin where a walk has ended.
-func (w *walk) carries(b []byte) bool {
+func (w *walk) carries() bool {
 	switch {
 	case w.err == nil:
-		return isTunnelPort(be.Uint16(b[w.udp+2:]))
+		return isTunnelPort(w.port)
 	case w.proto == protoEthernet, w.proto == protoMPLS, w.proto == protoGRE: // looked at first: errors compare slowly
 		return w.err == errNotUDP || w.err == errNotIP && isMPLS(w.ether)
 	}
@@ -94,7 +94,7 @@ func (w *way) descend(b []byte) error {
 			w.outer = w.ip
 		default:
 			if w.err == nil {
-				if _, err := w.length(b, w.cut); err != nil {
+				if w.checkLength(w.cut) != nil {
 					return nil
 				}
 			}
@@ -107,7 +107,7 @@ func (w *way) descend(b []byte) error {
 		if w.err = w.follow(b, &w.trail); w.err == errDepth || w.err == errTunnels {
 			return w.err
 		}
-		if !w.carries(b) {
+		if !w.carries() {
 			return nil
 		}
 	}
@@ -129,8 +129,8 @@ func (w *way) tunnel(b []byte) error {
 	case protoGRE:
 		return w.gre(w.inside(b, w.end), at)
 	}
-	inside := w.inside(b, at+int(be.Uint16(b[at+4:])))
-	switch be.Uint16(b[at+2:]) {
+	inside := w.inside(b, at+int(w.length))
+	switch w.port {
 	case portVXLAN:
 		return w.vxlan(inside, at+8)
 	case portGeneve:

@@ -49,6 +49,9 @@ type walk struct {
 	limit int // the end of the packet around it; math.MaxInt if there is none
 	stop  int // the end of the octets that are there of the packet around it
 
+	port   uint16 // UDP destination port and length, where there is a UDP header
+	length uint16
+
 	ether    uint16 // the EtherType at the end of the link-layer header, 0 without
 	depth    uint8  // how many IP headers are around this one
 	version  uint8  // of the IP header, as announced by the header before it
@@ -102,6 +105,7 @@ func (w *walk) from(b []byte, o DecodeOptions) error {
 func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 	w.start(b, ip, b[ip]>>4, cut)
 	w.ether, w.udp, w.end, w.proto, w.err = 0, udp, end, protoUDP, nil
+	w.datagram(b[udp:])
 	if ip > 0 {
 		w.ether = be.Uint16(b[12:])
 	}
@@ -131,9 +135,11 @@ func (w *walk) follow(b []byte, t *trail) error {
 		inner := uint8(6)
 		switch w.proto {
 		case protoUDP:
-			if min(w.end, w.stop)-w.udp < 8 {
+			udp := b[w.udp:min(w.end, w.stop)]
+			if len(udp) < 8 {
 				return errUDPHeader
 			}
+			w.datagram(udp)
 			return nil
 		case protoIPv4:
 			inner = 4
@@ -151,6 +157,12 @@ func (w *walk) follow(b []byte, t *trail) error {
 	}
 }
 
+// datagram sets port and length from a UDP header.
+func (w *walk) datagram(udp []byte) {
+	header := be.Uint64(udp)
+	w.port, w.length = uint16(header>>32), uint16(header>>16)
+}
+
 // inside sets the limits of a packet that ends at end for what it carries, and returns the octets up to there.
 func (w *walk) inside(b []byte, end int) []byte {
 	w.limit, w.stop = end, min(end, w.stop)
@@ -163,7 +175,7 @@ func (w *walk) reach(at int, version uint8) { w.ip, w.udp, w.version = at, at, v
 // begins says whether there is at least the first octet of the IP header
 // reached, with the right version.
 func (w *walk) begins(b []byte) bool {
-	return w.ip < w.stop && b[w.ip]>>4 == w.version && w.err != errDepth
+	return w.ip < w.stop && b[w.ip]>>4 == w.version && w.depth <= maxDepth
 }
 
 // octets returns the packet that the walk has reached, up to the end of the packet around it; if there is no IP
@@ -258,27 +270,26 @@ func (w *walk) ends(end int) {
 
 // check returns nil if the walk led to a UDP datagram to one of these ports (any port if there are none) and
 // its lengths are right. With cut, missing octets at the end are no error.
-func (w *walk) check(b []byte, cut bool, ports []uint16) error {
+func (w *walk) check(cut bool, ports []uint16) error {
 	switch {
 	case w.err != nil:
 		return w.err
-	case len(ports) > 0 && !slices.Contains(ports, be.Uint16(b[w.udp+2:])):
+	case len(ports) > 0 && !slices.Contains(ports, w.port):
 		return ErrPort
 	}
-	_, err := w.length(b, cut)
-	return err
+	return w.checkLength(cut)
 }
 
-// length returns the length field of the UDP header that the walk led to, or why it is wrong.
-func (w *walk) length(b []byte, cut bool) (int, error) {
-	length := int(be.Uint16(b[w.udp+4 : w.udp+8]))
+// checkLength returns nil if the lengths of the UDP header that the walk led to, and of the IP headers around it,
+// are right.
+func (w *walk) checkLength(cut bool) error {
 	switch {
-	case length < 8:
-		return 0, errUDPLength
+	case w.length < 8:
+		return errUDPLength
 	case w.overruns, !cut && w.missing:
-		return 0, errIPLength
-	case w.udp+length > w.end:
-		return 0, errUDPBeyondIP
+		return errIPLength
+	case w.udp+int(w.length) > w.end:
+		return errUDPBeyondIP
 	}
-	return length, nil
+	return nil
 }
