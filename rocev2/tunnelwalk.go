@@ -85,7 +85,8 @@ func (w *walk) carries() bool {
 func (w *way) descend(b []byte) error {
 	for {
 		switch stop := w.stop; {
-		case !w.border && (w.overruns || !w.cut && w.missing):
+		case w.err == nil && w.checkLength(w.cut) != nil,
+			w.err != nil && !w.border && (w.overruns || !w.cut && w.missing):
 			return nil
 		case w.err == errNotIP: // labels directly after the link-layer header
 			if err := w.labels(b, w.link); err != nil {
@@ -93,21 +94,17 @@ func (w *way) descend(b []byte) error {
 			}
 			w.outer = w.ip
 		default:
-			if w.err == nil {
-				if w.checkLength(w.cut) != nil {
-					return nil
-				}
-			}
 			if err := w.tunnel(b); err != nil {
 				w.stop = stop
 				return err
 			}
 			w.depth++
 		}
-		if w.err = w.follow(b, &w.trail); w.err == errDepth || w.err == errTunnels {
-			return w.err
-		}
-		if !w.carries() {
+		err := w.follow(b, &w.trail)
+		switch w.err = err; {
+		case err == errDepth, err == errTunnels:
+			return err
+		case !w.carries():
 			return nil
 		}
 	}
@@ -117,7 +114,7 @@ func (w *way) descend(b []byte) error {
 // of header each, at b[at:].
 func (w *way) tunnel(b []byte) error {
 	at, proto := w.udp, w.proto
-	_ = w.pass(b, &w.walk, false)
+	w.pass(&w.walk)
 	switch proto {
 	case protoEthernet:
 		if w.version == 6 {
@@ -272,10 +269,10 @@ func (w *way) fits(b []byte, at int) bool {
 //	|           VXLAN Network Identifier            |   Reserved    |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 func (w *way) vxlan(b []byte, at int) error {
-	switch {
-	case len(b)-at < 8:
+	switch h := b[at:]; {
+	case len(h) < 8:
 		return errVXLAN
-	case b[at]&0x08 == 0:
+	case h[0]&0x08 == 0:
 		return errVNI
 	}
 	return w.payload(VXLAN, etherBridged, b, at+8)
@@ -293,17 +290,18 @@ func (w *way) vxlan(b []byte, at int) error {
 //	~                    Variable-Length Options                    ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 func (w *way) geneve(b []byte, at int) error {
-	if len(b)-at < 8 {
+	h := b[at:]
+	if len(h) < 8 {
 		return errGeneve
 	}
-	header := 8 + 4*int(b[at]&0x3F)
+	size := 8 + 4*int(h[0]&0x3F)
 	switch {
-	case b[at]>>6 != 0:
+	case h[0]>>6 != 0:
 		return errGeneveVer
-	case len(b)-at < header:
+	case len(h) < size:
 		return errGeneve
 	}
-	return w.payload(Geneve, be.Uint16(b[at+2:]), b, at+header)
+	return w.payload(Geneve, be.Uint16(h[2:]), b, at+size)
 }
 
 // gre is for a GRE header (RFC 2784, RFC 2890). Each of C, K and S adds 4

@@ -135,11 +135,10 @@ func (w *walk) follow(b []byte, t *trail) error {
 		inner := uint8(6)
 		switch w.proto {
 		case protoUDP:
-			udp := b[w.udp:min(w.end, w.stop)]
-			if len(udp) < 8 {
+			if min(w.end, w.stop)-w.udp < 8 {
 				return errUDPHeader
 			}
-			w.datagram(udp)
+			w.datagram(b[w.udp:])
 			return nil
 		case protoIPv4:
 			inner = 4
@@ -149,8 +148,13 @@ func (w *walk) follow(b []byte, t *trail) error {
 		default:
 			return errNotUDP
 		}
-		if err := t.pass(b, w, true); err != nil {
-			return err
+		if t != nil {
+			t.pass(w)
+			if w.routed(b) {
+				if err := t.tunnels.add(SRv6); err != nil {
+					return err
+				}
+			}
 		}
 		w.inside(b, w.end)
 		w.reach(w.udp, inner)
@@ -195,22 +199,22 @@ func (w *walk) ext() int {
 	return min(w.ip+20, w.udp)
 }
 
-// pass adds a packet that carries another packet or, if packet is false, a frame. A packet inside makes a
-// Segment Routing header a tunnel.
-func (t *trail) pass(b []byte, w *walk, packet bool) error {
-	if t == nil {
-		return nil
-	}
+// pass adds the packet that w has reached, which carries another packet or a frame.
+func (t *trail) pass(w *walk) {
 	t.packets[t.n] = passed{uint32(w.ip), uint32(w.udp), uint32(w.stop)}
 	t.n++
-	if packet && w.version == 6 && w.udp > w.ip+40 {
+}
+
+// routed says whether the IP header reached has a Segment Routing header, which a packet inside makes a tunnel.
+func (w *walk) routed(b []byte) bool {
+	if w.version == 6 && w.udp > w.ip+40 {
 		for next, header := range ipv6ext.All(b[w.ip+6], b[w.ip+40:w.udp]) {
 			if _, ok := ipv6ext.Segments(next, header); ok {
-				return t.tunnels.add(SRv6)
+				return true
 			}
 		}
 	}
-	return nil
+	return false
 }
 
 // header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop, and refuses fragments of
