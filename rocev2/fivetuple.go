@@ -34,56 +34,52 @@ var errTCPHeader = wireerr.New("rocev2", "TCP header", 4,
 // Every fragment is an error, also the first one: the later ones of the same flow have no ports. Protocols
 // other than TCP and UDP have no ports.
 func (f *Frame) FiveTuple() (t FiveTuple, err error) {
-	w, b, err := f.flow()
+	w, err := f.flow()
 	if err != nil {
 		return t, err
 	}
-	t.Protocol = w.proto
-	if t.Protocol == protoTCP || t.Protocol == protoUDP {
-		ports := be.Uint32(b[w.udp:])
-		t.SrcPort, t.DstPort = uint16(ports>>16), uint16(ports)
+	b, ports := f.Octets, uint32(0)
+	if w.proto == protoTCP || w.proto == protoUDP {
+		ports = be.Uint32(b[w.udp:])
 	}
 	ip := b[w.ip:]
-	if t.Src, t.Dst = addresses(ip); w.version == 6 && w.udp > w.ip+40 {
-		t.Dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, w.udp-w.ip)))
+	src, dst := addresses(ip)
+	if w.version == 6 && w.udp > w.ip+40 {
+		dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, w.udp-w.ip)))
 	}
-	return t, nil
+	return FiveTuple{src, dst, w.proto, uint16(ports >> 16), uint16(ports)}, nil
 }
 
-// flow returns the walk to the innermost packet, and the octets up to the end of that packet. The error is that
-// of FiveTuple.
-func (f *Frame) flow() (w *walk, b []byte, err error) {
-	w, b = f.inner(), f.Octets
-	other := w.err == errNotUDP
+// flow returns the walk to the innermost packet. The error is that of FiveTuple.
+func (f *Frame) flow() (*walk, error) {
+	w := f.inner()
 	switch {
 	case f.broken != nil:
-		return w, b, f.broken
+		return w, f.broken
 	case w.err == nil:
-		err = w.checkLength(w.cut)
-	case !other && w.err != errUDPHeader:
-		return w, b, w.err
+		return w, w.checkLength(w.cut)
+	case w.err != errNotUDP && w.err != errUDPHeader:
+		return w, w.err
 	case w.overruns, !w.cut && w.missing:
-		err = errIPLength
-	case !other:
-		err = w.err
+		return w, errIPLength
+	case w.err == errUDPHeader:
+		return w, w.err
+	case w.proto == protoTCP && min(w.end, w.stop)-w.udp < 4:
+		return w, errTCPHeader
 	}
-	b = b[:min(w.end, w.stop)]
-	if err == nil && w.proto == protoTCP && len(b)-w.udp < 4 {
-		err = errTCPHeader
-	}
-	return w, b, err
+	return w, nil
 }
 
 // MayAnswer is the rule of [MayAnswer] for messages to another node than the flow's source, about the flow of
 // the innermost packet, of any protocol. Tunnels do not matter here. Of RoCEv2 it refuses notifications and
 // acknowledgements; a frame without a flow gets the error of FiveTuple.
 func (f *Frame) MayAnswer() error {
-	w, b, err := f.flow()
+	w, err := f.flow()
 	switch {
 	case err != nil:
 		return err
-	case w.proto != protoUDP, w.port != Port, len(b) <= w.udp+8:
+	case w.proto != protoUDP, w.port != Port, min(w.end, w.stop) <= w.udp+8:
 		return nil // other traffic, or the capture does not show the opcode
 	}
-	return answersOpcode(bth.Opcode(b[w.udp+8]))
+	return answersOpcode(bth.Opcode(f.Octets[w.udp+8]))
 }
