@@ -61,7 +61,7 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 
 // walk sets near and its trail.
 func (f *Frame) walk() error {
-	f.walked, f.descended, f.below, f.broken = true, f.Options.Outer, false, nil
+	f.walked, f.descended = true, false
 	f.far.n, f.far.tunnels.n = 0, 0
 	w, b := &f.near, f.Octets
 	if f.udp != 0 {
@@ -105,11 +105,8 @@ func (f *Frame) inner() *walk {
 // descend looks for a packet in a tunnel, and sets below and broken.
 func (f *Frame) descend() {
 	near := f.outer()
-	if f.descended { // Options.Outer
-		return
-	}
-	f.descended = true
-	if !near.carries() {
+	f.descended, f.below, f.broken = true, false, nil
+	if f.Options.Outer || !near.carries() {
 		return
 	}
 	f.far.walk = *near
@@ -117,7 +114,7 @@ func (f *Frame) descend() {
 	switch err := f.far.descend(f.Octets); {
 	case err != nil:
 		f.broken = err
-	case f.far.depth == f.near.depth && f.far.outer == f.near.outer: // no tunnel
+	case f.far.ip == near.ip: // no tunnel
 	case !f.far.begins(f.Octets):
 		f.broken = f.far.err // there is no IP header where one is expected
 	default:
@@ -242,9 +239,6 @@ func (f *Frame) IP() []byte {
 	end := min(w.end, w.stop)
 	return f.Octets[w.ip:end:end]
 }
-
-// innermost returns the octets from the innermost IP header on, nil if there is none.
-func (f *Frame) innermost() []byte { return f.inner().octets(f.Octets, &f.far.trail) }
 
 // Tunnels returns the tunnels around the innermost packet, without IP in IP.
 func (f *Frame) Tunnels() Tunnels { f.inner(); return f.far.tunnels }
@@ -373,11 +367,11 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 }
 
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
-func (f *Frame) FlowLabel() uint32 { return flowLabel(f.innermost()) }
+func (f *Frame) FlowLabel() uint32 { return flowLabel(f.inner().octets(f.Octets, &f.far.trail)) }
 
 // ECN returns the ECN field of the innermost IP header. Routers inside a tunnel mark the outermost header: see
 // OuterECN.
-func (f *Frame) ECN() ECN { return ecnOf(f.innermost()) }
+func (f *Frame) ECN() ECN { return ecnOf(f.inner().octets(f.Octets, &f.far.trail)) }
 
 // ICMPv6 returns the message of an ICMPv6 packet without a tunnel, from its type on; ok is false for other
 // frames.

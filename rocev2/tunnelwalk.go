@@ -113,27 +113,28 @@ func (w *way) descend(b []byte) error {
 // tunnel moves the walk to the IP header that the next tunnel carries. The functions below do so for one kind
 // of header each, at b[at:].
 func (w *way) tunnel(b []byte) error {
-	at, proto := w.udp, w.proto
 	w.pass(&w.walk)
-	switch proto {
-	case protoEthernet:
-		if w.version == 6 {
-			return w.payload(SRv6, etherBridged, w.inside(b, w.end), at)
+	at := w.udp
+	if w.proto == protoUDP {
+		b = w.inside(b, at+int(w.length))
+		switch w.port {
+		case portVXLAN:
+			return w.vxlan(b, at+8)
+		case portGeneve:
+			return w.geneve(b, at+8)
 		}
-		return w.frame(w.inside(b, w.end), at)
-	case protoMPLS:
-		return w.labels(w.inside(b, w.end), at)
-	case protoGRE:
-		return w.gre(w.inside(b, w.end), at)
+		return w.labels(b, at+8)
 	}
-	inside := w.inside(b, at+int(w.length))
-	switch w.port {
-	case portVXLAN:
-		return w.vxlan(inside, at+8)
-	case portGeneve:
-		return w.geneve(inside, at+8)
+	b = w.inside(b, w.end)
+	switch {
+	case w.proto == protoMPLS:
+		return w.labels(b, at)
+	case w.proto == protoGRE:
+		return w.gre(b, at)
+	case w.version == 6: // protoEthernet
+		return w.payload(SRv6, etherBridged, b, at)
 	}
-	return w.labels(inside, at+8)
+	return w.frame(b, at)
 }
 
 func isTunnelPort(port uint16) bool {
@@ -163,7 +164,7 @@ func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 
 // frame moves the walk into an Ethernet frame.
 func (w *way) frame(b []byte, at int) error {
-	end, version, ether, err := ethernetEnd(b, at)
+	end, version, ether, err := etherEnd(b, at+12, at+ethernetSize, errFrame)
 	switch {
 	case err == errNotIP && isMPLS(ether):
 		return w.labels(b, end)
@@ -171,13 +172,6 @@ func (w *way) frame(b []byte, at int) error {
 		w.reach(end, version)
 	}
 	return err
-}
-
-// ethernetEnd returns where the IP header in the Ethernet frame at b[at:]
-// begins, and its version. With errNotIP it returns the end of the frame's
-// header and its EtherType.
-func ethernetEnd(b []byte, at int) (end int, version uint8, ether uint16, err error) {
-	return etherEnd(b, at+12, at+ethernetSize, errFrame)
 }
 
 func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS2 }
@@ -229,7 +223,7 @@ func (w *way) labels(b []byte, at int) error {
 // looksLikeFrame says whether an Ethernet frame with IP or MPLS begins at
 // b[at:]; short, whether there are too few octets to decide.
 func looksLikeFrame(b []byte, at int) (yes, short bool) {
-	end, version, ether, err := ethernetEnd(b, at)
+	end, version, ether, err := etherEnd(b, at+12, at+ethernetSize, errFrame)
 	switch {
 	case err == errNotIP:
 		return isMPLS(ether), false
