@@ -86,7 +86,7 @@ var (
 // (rocev2.Datagram.FinalDst).
 //
 // AppendFor refuses what rocev2.MayAnswer refuses, IPv4 (ErrIPv4), option types
-// that the draft does not allow (ErrType), and addresses that others cannot
+// that the draft does not allow (rocecn.ErrRange), and addresses that others cannot
 // reach (rocev2.ErrNotReachable). The caller decides whether the flow is to
 // slow down.
 //
@@ -272,7 +272,7 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice)
 // AppendPacket appends n as a complete IPv6 packet with its ICRC, which covers
 // the option header as sent. A source port of 0 is sent. The addresses must be
 // reachable for others, rocev2.ErrNotReachable, and the draft must allow the
-// option type, ErrType.
+// option type, rocecn.ErrRange.
 func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error) {
 	switch {
 	case n.CNP.Opcode != bth.CNP:
@@ -321,7 +321,7 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 // length.
 func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
 	if o.typ.Action() != ipv6opt.DiscardICMP || o.typ.MayChange() {
-		return b, 0, ErrType
+		return b, 0, errType
 	}
 	n = o.len()
 	out = slices.Grow(b, ipv6Size+n+8+cnp.Size+4)

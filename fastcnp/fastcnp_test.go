@@ -17,6 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// errNotTrace is what package ioam says of options that are no traces.
+var errNotTrace = new(ioam.Trace).Decode(ioam.Option{Type: ioam.TypeDirectExport})
+
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 var (
@@ -183,8 +186,8 @@ func TestPlacement(t *testing.T) {
 
 		{name: "no option", options: other, err: ErrNotFastCNP},
 		{name: "another type", options: asType(0x9D, one), err: ErrNotFastCNP},
-		{name: "broken before it", options: join([]byte{0x1E, 200}, one), err: ErrOverrun},
-		{name: "itself beyond the header", options: join([]byte{0x9E, 0x56}, one[2:]), err: ErrOverrun},
+		{name: "broken before it", options: join([]byte{0x1E, 200}, one), err: errOverrun},
+		{name: "itself beyond the header", options: join([]byte{0x9E, 0x56}, one[2:]), err: errOverrun},
 		{name: "apart: option 1 as option 2", options: asType(0x9F, one), points: apart, err: errOption2Len},
 		{name: "apart: option 2 as option 1", options: two, points: apart, err: errOption1Len},
 		{name: "0 octets", options: withLen(0), err: errOptionLen},
@@ -193,9 +196,9 @@ func TestPlacement(t *testing.T) {
 		{name: "25 octets", options: withLen(25), err: errOptionLen},
 		{name: "two options 1", options: join(one, one), err: errSecond},
 		{name: "options 1 and 2", options: join(one, two), err: errSecond},
-		{name: "broken behind it", options: join(one, []byte{0x1E, 200}), err: ErrOverrun},
-		{name: "IOAM proof of transit", options: bad(3, 2), err: ioam.ErrNotTrace},
-		{name: "IOAM direct export", options: bad(3, 4), err: ioam.ErrNotTrace},
+		{name: "broken behind it", options: join(one, []byte{0x1E, 200}), err: errOverrun},
+		{name: "IOAM proof of transit", options: bad(3, 2), err: errNotTrace},
+		{name: "IOAM direct export", options: bad(3, 4), err: errNotTrace},
 		{name: "NodeLen 2", options: bad(6, 2<<3), err: wireerr.Malformed},
 		{name: "RemainingLen beyond the space", options: bad(7, 2), err: wireerr.Malformed},
 		{name: "remainder shorter than a node", options: join([]byte{0x9E, 28}, two[2:14], address, []byte{0, 0}),
@@ -552,15 +555,15 @@ func TestRefused(t *testing.T) {
 			require.NoError(t, err2)
 			continue
 		}
-		require.ErrorIs(t, err, ErrType, "%#x", typ)
-		require.ErrorIs(t, err2, ErrType, "%#x", typ)
+		require.ErrorIs(t, err, errType, "%#x", typ)
+		require.ErrorIs(t, err2, errType, "%#x", typ)
 	}
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
 	_, err = CodePoints{Option1: ipv6opt.PadN}.FromPacket(&p)
-	require.ErrorIs(t, err, ErrType, "padding is no Fast CNP")
+	require.ErrorIs(t, err, errType, "padding is no Fast CNP")
 	_, err = CodePoints{Option2: ipv6opt.PadN}.FromPacket(&p)
-	require.ErrorIs(t, err, ErrType)
+	require.ErrorIs(t, err, errType)
 }
 
 // The sender finds its queue pair by what the flow's own packets have.
@@ -661,7 +664,7 @@ func TestConfig(t *testing.T) {
 		{addr("192.0.2.1"), Config{}, errIPv6},
 		{loopback, Config{Carriage: rocev2.Carriage{DSCP: 64}}, wireerr.Range},
 		{loopback, Config{Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, wireerr.Range},
-		{loopback, Config{CodePoints: CodePoints{Option1: ipv6opt.PadN}}, ErrType},
+		{loopback, Config{CodePoints: CodePoints{Option1: ipv6opt.PadN}}, errType},
 		{loopback, Config{Coverage: 3}, wireerr.Range},
 	} {
 		buf := make([]byte, 0, 512)
@@ -689,8 +692,8 @@ func TestAppendPacket(t *testing.T) {
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Data = 2, make([]byte, 232) }, ErrTooLong},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Type = 2, 1<<24 }, wireerr.Range},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.OptType = 2, ioam.TypeDirectExport },
-			ioam.ErrNotTrace},
-		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, ErrType},
+			errNotTrace},
+		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, errType},
 		{func(n *Notification) { n.Src, n.Dst = addr("192.0.2.1"), addr("192.0.2.2") }, rocev2.ErrAddress},
 		{func(n *Notification) { n.CNP.PSN = 1 << 24 }, wireerr.Range},
 	} {

@@ -28,12 +28,12 @@ type Notification struct {
 	Offset int
 }
 
-// What FromPacket may return beside the errors of a broken option: a CNP without a
-// Fast CNP option, and an option that is longer than its header has room for.
+// What FromPacket may return beside the errors of a broken option.
 var (
+	// ErrNotFastCNP: the packet is a CNP without a Fast CNP option.
 	ErrNotFastCNP = wireerr.New("fastcnp", "Destination Options", 0, "no Fast CNP option: a CNP", wireerr.Other)
 	errSecond     = wireerr.New("fastcnp", "Destination Options", 0, "more than one Fast CNP option", wireerr.Malformed)
-	ErrOverrun    = wireerr.New("fastcnp", "Destination Options", 0, "an option runs beyond the header of the CNP",
+	errOverrun    = wireerr.New("fastcnp", "Destination Options", 0, "an option runs beyond the header of the CNP",
 		wireerr.Malformed)
 )
 
@@ -114,7 +114,7 @@ func (n *Notification) findIn(h *ipv6opt.Header, at int, c CodePoints) error {
 	for o, err := range h.All() {
 		switch {
 		case err != nil: // the broken option may be a Fast CNP's, or one may follow it
-			return ErrOverrun
+			return errOverrun
 		case o.Type != c.Option1 && o.Type != c.Option2:
 			continue
 		case n.Option.Number != 0:

@@ -21,16 +21,16 @@ type CodePoints struct {
 	Option1, Option2 ipv6opt.Type // 0 stands for ExperimentalType; not PadN
 }
 
-// ErrType: the act bits of an option type are not 10 or its chg bit is not 0,
+// errType: the act bits of an option type are not 10 or its chg bit is not 0,
 // as the draft demands of both options: no Fast CNP is built with it (FAST
 // section 4, D21). Pad1 and PadN are not allowed at all, neither to build nor
 // to decode.
-var ErrType = wireerr.New("fastcnp", "option type", 0, "act bits are not 10 or chg bit is not 0", wireerr.Range)
+var errType = wireerr.New("fastcnp", "option type", 0, "act bits are not 10 or chg bit is not 0", wireerr.Range)
 
 // check refuses Pad1 and PadN as option types. Call orDefault before.
 func (c CodePoints) check() error {
 	if c.Option1.IsPadding() || c.Option2.IsPadding() {
-		return ErrType
+		return errType
 	}
 	return nil
 }
@@ -94,7 +94,8 @@ var (
 		"truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
 	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
 	errDestination = wireerr.New("fastcnp", "original destination", 0, "not an IPv6 address", wireerr.Range)
-	ErrTooLong     = wireerr.New("fastcnp", "IOAM trace", 0,
+	// ErrTooLong: AppendFor with Refuse met it; Trim and FallBack send a Fast CNP all the same.
+	ErrTooLong = wireerr.New("fastcnp", "IOAM trace", 0,
 		"too long for option 2: with its header it may have 236 octets", wireerr.Range)
 )
 

@@ -38,7 +38,7 @@ func TestAppendFresh(t *testing.T) {
 		{Trace{Type: BitNode}, 128, errRemainingLenRange},
 		{Trace{Type: BitNode}, -1, errRemainingLenRange},
 		{Trace{Type: 0x1000000}, 1, errTraceTypeRange},
-		{Trace{OptType: TypeDirectExport}, 1, ErrNotTrace},
+		{Trace{OptType: TypeDirectExport}, 1, errNotTrace},
 	} {
 		b, err := c.trace.AppendFresh([]byte{0xA5}, c.words)
 		require.Equal(t, c.err, err)

@@ -6,7 +6,7 @@ import "github.com/rocecn/rocecn/internal/wireerr"
 var (
 	errTruncatedOption = wireerr.New("ioam", "option", 2, "2 octets needed", wireerr.Truncated)
 
-	ErrNotTrace       = wireerr.New("ioam", "IOAM-Opt-Type", 0, "not 0 or 1, no trace", wireerr.Other)
+	errNotTrace       = wireerr.New("ioam", "IOAM-Opt-Type", 0, "not 0 or 1, no trace", wireerr.Other)
 	errTruncatedTrace = wireerr.New("ioam", "trace", 8, "8 octets needed", wireerr.Truncated)
 	errNodeLen        = wireerr.New("ioam", "trace", 0, "NodeLen does not match IOAM-Trace-Type", wireerr.Malformed)
 	errRemainingLen   = wireerr.New("ioam", "trace: RemainingLen", 0,

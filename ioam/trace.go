@@ -39,7 +39,7 @@ const traceHeaderLen = 8
 // unchanged.
 func (t *Trace) Decode(o Option) error {
 	if o.Type > TypeIncremental {
-		return ErrNotTrace
+		return errNotTrace
 	}
 	if len(o.Data) < traceHeaderLen {
 		return errTruncatedTrace
@@ -132,7 +132,7 @@ func (t *Trace) AppendBinary(b []byte) ([]byte, error) {
 func (t *Trace) check() error {
 	switch {
 	case t.OptType > TypeIncremental:
-		return ErrNotTrace
+		return errNotTrace
 	case t.Type > 0xFFFFFF:
 		return errTraceTypeRange
 	case t.RemainingLen > 0x7F:

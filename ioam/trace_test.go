@@ -119,8 +119,8 @@ func TestTraceErrors(t *testing.T) {
 		err    error
 		root   error
 	}{
-		{"an option that is no trace", TypeProofOfTransit, "007b 1000 c00000 00", ErrNotTrace, wireerr.Other},
-		{"an option type beyond the known ones", 0xFF, "007b 1000 c00000 00", ErrNotTrace, wireerr.Other},
+		{"an option that is no trace", TypeProofOfTransit, "007b 1000 c00000 00", errNotTrace, wireerr.Other},
+		{"an option type beyond the known ones", 0xFF, "007b 1000 c00000 00", errNotTrace, wireerr.Other},
 		{"no header", 0, "", errTruncatedTrace, wireerr.Truncated},
 		{"7 octets of header", 0, "007b 1000 c00000", errTruncatedTrace, wireerr.Truncated},
 		{"NodeLen too small", 0, "007b 0800 c00000 00" + nodes, errNodeLen, wireerr.Malformed},
@@ -158,7 +158,7 @@ func TestTraceAppendRefuses(t *testing.T) {
 		trace Trace
 		err   error
 	}{
-		{"another option type", Trace{OptType: TypeEdgeToEdge}, ErrNotTrace},
+		{"another option type", Trace{OptType: TypeEdgeToEdge}, errNotTrace},
 		{"a type of 25 bits", Trace{Type: 0x1000000}, errTraceTypeRange},
 		{"RemainingLen of 8 bits", Trace{RemainingLen: 128, Data: make([]byte, 512)}, errRemainingLenRange},
 		{"RemainingLen beyond the space", Trace{RemainingLen: 2, Data: make([]byte, 4)}, errRemainingLen},

@@ -128,14 +128,16 @@ type Filter interface {
 	Program(rocev2.LinkType) ([]bpf.RawInstruction, error)
 }
 
-// What is wrong with an interface. Other errors are those of the system.
+// What is wrong with an interface. Other errors are those of the system; without CAP_NET_RAW it matches
+// fs.ErrPermission.
 var (
 	ErrNoInterface = errors.New("no such interface")
-	ErrDown        = errors.New("the interface is down")
+	// ErrDown: OpenPackets can be tried again once somebody has set it up.
+	ErrDown = errors.New("the interface is down")
 	// ErrAway ends nothing, and Run goes on: packets come again when the interface is up. If it
 	// was deleted, it must be opened again, by its name.
-	ErrAway     = errors.New("the interface went down or away")
-	ErrLinkType = errors.New("carries neither Ethernet nor IP")
-	// ErrNoRights matches fs.ErrPermission.
-	ErrNoRights = fmt.Errorf("%w: CAP_NET_RAW is needed", fs.ErrPermission)
+	ErrAway = errors.New("the interface went down or away")
+
+	errLinkType = errors.New("carries neither Ethernet nor IP")
+	errNoRights = fmt.Errorf("%w: CAP_NET_RAW is needed", fs.ErrPermission)
 )

@@ -218,7 +218,7 @@ func linkType(hardware uint16) (uint32, error) {
 	case unix.ARPHRD_TUNNEL, unix.ARPHRD_TUNNEL6, unix.ARPHRD_SIT, unix.ARPHRD_NONE, unix.ARPHRD_PPP:
 		return capture.Raw, nil
 	}
-	return 0, fmt.Errorf("hardware type %d: %w", hardware, ErrLinkType)
+	return 0, fmt.Errorf("hardware type %d: %w", hardware, errLinkType)
 }
 
 // Stop is that of [Source].
@@ -261,7 +261,7 @@ func (p *Packets) Close() error {
 func plain(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return ErrNoRights
+		return errNoRights
 	case errors.Is(err, unix.ENETDOWN), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
 		return ErrAway
 	}

@@ -354,11 +354,11 @@ func TestOpenErrors(t *testing.T) {
 	_, err := OpenPackets(PacketConfig{Interface: "lo", Direction: Out + 1})
 	require.Equal(t, errDirection, err)
 	_, err = linkType(unix.ARPHRD_INFINIBAND)
-	require.ErrorIs(t, err, ErrLinkType)
+	require.ErrorIs(t, err, errLinkType)
 	_, err = OpenPackets(PacketConfig{Interface: "lo", Filter: &filter.Capture{Selection: 99}})
-	require.ErrorContains(t, err, "no such kind")
+	require.ErrorContains(t, err, "no such selection")
 	_, err = OpenPackets(PacketConfig{Interface: "any", Filter: &filter.Capture{Selection: 99}})
-	require.ErrorContains(t, err, "no such kind")
+	require.ErrorContains(t, err, "no such selection")
 }
 
 // What the kernel says beside a frame is of the kernel's own byte order.

@@ -97,13 +97,12 @@ type Extension struct {
 	Pause     time.Duration // Pause Duration: whole microseconds, 0 to 65535
 }
 
-// What decoding and encoding refuse; ErrNotPPFC and ErrCNP say that the octets
-// are another message.
+// What decoding and encoding refuse. The root of what is another message is rocecn.ErrOther.
 var (
 	errTruncated = wireerr.New("ppfc", "notification", 24,
 		"truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
-	ErrNotPPFC = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
-	ErrCNP     = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
+	errNotPPFC = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
+	errCNP     = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
 	ErrLength  = wireerr.New("ppfc", "extension", 0, "neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC",
 		wireerr.Malformed)
 	errCongested  = wireerr.New("ppfc", "Congested Destination IP", 0, "no address", wireerr.Range)
@@ -145,7 +144,7 @@ func Is(p *rocev2.Packet) bool {
 }
 
 // FromPacket returns the notification in a decoded packet. It returns
-// ErrNotPPFC or ErrCNP for packets of another kind, ErrLength for a broken
+// an error of rocecn.ErrOther for packets of another kind, ErrLength for a broken
 // notification, rocecn.ErrTruncated for one that the capture cut.
 func FromPacket(p *rocev2.Packet) (Notification, error) {
 	var n Notification
@@ -170,9 +169,9 @@ func FromPacket(p *rocev2.Packet) (Notification, error) {
 func recognise(op bth.Opcode, octet4 uint8, n int) error {
 	switch {
 	case op != bth.CNP:
-		return ErrNotPPFC
+		return errNotPPFC
 	case octet4&bth.PPFCBit == 0, n == cnpReserved:
-		return ErrCNP
+		return errCNP
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func TestLength(t *testing.T) {
 		case size < 24:
 			require.ErrorIs(t, err, wireerr.Truncated)
 		case size == 28: // a CNP with a reserved bit set
-			require.ErrorIs(t, err, ErrCNP)
+			require.ErrorIs(t, err, errCNP)
 		default:
 			require.ErrorIs(t, err, ErrLength)
 		}
@@ -95,8 +95,8 @@ func TestNotBuilt(t *testing.T) {
 		n   Notification
 		err error
 	}{
-		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
-		{with(func(n *Notification) { n.Resv6 = 0x1F }), ErrCNP},
+		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), errNotPPFC},
+		{with(func(n *Notification) { n.Resv6 = 0x1F }), errCNP},
 		{with(func(n *Notification) { n.Congested = netip.Addr{} }), errCongested},
 		{with(func(n *Notification) { n.Flags = 1 << 14 }), errFlagsRange},
 		{with(func(n *Notification) { n.Type = 4 }), errTypeRange},
@@ -131,8 +131,8 @@ func TestValidate(t *testing.T) {
 		{with(func(n *Notification) { n.Flags = 1 }), errFlagsSet},
 		{with(func(n *Notification) { n.Flags = 1 << 14 }), errFlagsRange},
 		{with(func(n *Notification) { n.DestQP = 0 }), errDestQP},
-		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
-		{with(func(n *Notification) { n.Resv6 = 0 }), ErrCNP},
+		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), errNotPPFC},
+		{with(func(n *Notification) { n.Resv6 = 0 }), errCNP},
 		{Notification{}, errCongested},
 		{with(func(n *Notification) { n.Reserved = 1 }), errReservedSet},
 	} {
@@ -140,7 +140,7 @@ func TestValidate(t *testing.T) {
 	}
 	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24},
 		Extension: Extension{Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}}
-	for _, err := range []error{ErrNotPPFC, ErrCNP, bth.ErrDestQPRange,
+	for _, err := range []error{errNotPPFC, errCNP, bth.ErrDestQPRange,
 		errCongested, errFlagsSet, errFlagsRange, errTypeRange, errReservedSet, errPauseRange} {
 		require.ErrorIs(t, all.Validate(), err)
 	}
@@ -181,11 +181,11 @@ func TestPackets(t *testing.T) {
 			p.BTH.Resv6 &^= bth.PPFCBit
 			require.False(t, Is(&p))
 			_, err = FromPacket(&p)
-			require.ErrorIs(t, err, ErrCNP)
+			require.ErrorIs(t, err, errCNP)
 			p.BTH.Opcode = bth.RCSendOnly
 			require.False(t, Is(&p))
 			_, err = FromPacket(&p)
-			require.ErrorIs(t, err, ErrNotPPFC)
+			require.ErrorIs(t, err, errNotPPFC)
 		}
 	}
 	for i, row := range wiretest.Tshark(t, frames...) {
@@ -220,7 +220,7 @@ func TestBrokenPackets(t *testing.T) {
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, errTruncated)
 		} else if size == 16 { // a CNP with a reserved bit set
-			require.ErrorIs(t, err, ErrCNP)
+			require.ErrorIs(t, err, errCNP)
 		} else {
 			require.ErrorIs(t, err, ErrLength)
 		}

@@ -22,8 +22,8 @@ func (n *Notification) Validate() error {
 	header.Resv6 &^= bth.PPFCBit
 	return errors.Join(
 		header.Validate(),
-		wireerr.If(n.Opcode != bth.CNP, ErrNotPPFC),
-		wireerr.If(n.Resv6&bth.PPFCBit == 0, ErrCNP),
+		wireerr.If(n.Opcode != bth.CNP, errNotPPFC),
+		wireerr.If(n.Resv6&bth.PPFCBit == 0, errCNP),
 		wireerr.If(n.DestQP == 0, errDestQP),
 		wireerr.If(!n.Congested.IsValid(), errCongested),
 		wireerr.If(n.Flags != 0, errFlagsSet),

@@ -202,7 +202,7 @@ func TestTruncatedDatagram(t *testing.T) {
 		require.Equal(t, packet[48+SizeIPv6:n], m.Invoking)
 		m, err = FromDatagram(&d, 0)
 		if n < 48+SizeIPv6+40 {
-			require.ErrorIs(t, err, ErrFamily, "%d octets", n) // at 16 and 40 octets too
+			require.ErrorIs(t, err, errFamily, "%d octets", n) // at 16 and 40 octets too
 			continue
 		}
 		require.NoError(t, err)

@@ -19,7 +19,8 @@ import (
 // plausible IP header of either version: complete, with a length field that
 // covers at least the octets there (this finds it with a tunnel). A message of
 // exactly 16 octets is IPv4, one of exactly 40 IPv6, without an invoking
-// packet. If no rule decides, or both families pass, the error is [ErrFamily].
+// packet. If no rule decides, or both families pass, the error is one of
+// rocecn.ErrMalformed.
 type Family uint8
 
 // The families.
@@ -47,9 +48,9 @@ func (f *Family) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(f, text, "proxymsg", "family")
 }
 
-// ErrFamily says that a message shows no family, or both (D8): see [Family].
+// errFamily says that a message shows no family, or both (D8): see [Family].
 var (
-	ErrFamily = wireerr.New("proxymsg", "addresses", 0,
+	errFamily = wireerr.New("proxymsg", "addresses", 0,
 		"the message does not show whether they are IPv4 or IPv6: the family must be given", wireerr.Malformed)
 	errFamilyRange = wireerr.New("proxymsg", "Family", 0, "neither IPv4 nor IPv6", wireerr.Range)
 )
@@ -72,7 +73,7 @@ func infer(b []byte, sent int) (Family, error) {
 	case SizeIPv6:
 		return IPv6, nil
 	}
-	return 0, ErrFamily
+	return 0, errFamily
 }
 
 // theOne returns the only family that passed a test, otherwise 0.

@@ -140,7 +140,7 @@ func TestFamily(t *testing.T) {
 			err := m.Decode(b, 0)
 			wiretest.NoAllocs(t, "inferring", func() { _ = given.Decode(b, 0) })
 			if c.want == 0 {
-				require.ErrorIs(t, err, ErrFamily)
+				require.ErrorIs(t, err, errFamily)
 				require.Equal(t, Message{}, m)
 				require.NoError(t, m.Decode(b, IPv4))
 				require.Equal(t, b[SizeIPv4:], m.Invoking)
@@ -168,7 +168,7 @@ func TestFamilyBothMatch(t *testing.T) {
 	copy(b[40:], []byte{0x60, 0, 0, 0, 0, 0}) // IPv6 at 40
 	copy(b[48:], b[:32])                      // addresses of the IPv6 tuple
 	var m Message
-	require.ErrorIs(t, m.Decode(b, 0), ErrFamily)
+	require.ErrorIs(t, m.Decode(b, 0), errFamily)
 }
 
 func TestRange(t *testing.T) {

@@ -69,7 +69,8 @@ import (
 var (
 	ErrUnknown   = wireerr.New("qpmap", "source queue pair", 0, "not known")
 	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", 0, "more than one is possible")
-	ErrFull      = wireerr.New("qpmap", "table of pairs", 0, "full of pairs that are given or in use")
+	// ErrFull: Add has no room for more, so a program that restores saved pairs stops here.
+	ErrFull = wireerr.New("qpmap", "table of pairs", 0, "full of pairs that are given or in use")
 )
 
 var errQPRange = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)

@@ -96,7 +96,7 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 		y = 2
 	}
 	if typ&0xE0 != 0x80 {
-		return nil, fastcnp.ErrType // D21: act 10, chg 0
+		return nil, errType // D21: act 10, chg 0
 	}
 	w := ipv6opt.Begin(nil, uint8(layers.IPProtocolUDP))
 	if err := w.Add(typ, 4, y, data); err != nil {

@@ -207,9 +207,9 @@ func TestSerializeFastCNP(t *testing.T) {
 		{fastcnp.Option{}, 0, wireerr.Range},
 		{fastcnp.Option{Number: 1, OriginalDst: src4}, 0, wireerr.Range},
 		{fastcnp.Option{Number: 2, OriginalDst: dst6far, Trace: trace(t, 11)}, 0, fastcnp.ErrTooLong},
-		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, ipv6opt.PadN, fastcnp.ErrType},
-		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, 0x1E, fastcnp.ErrType},
-		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, 0xBE, fastcnp.ErrType},
+		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, ipv6opt.PadN, wireerr.Range},
+		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, 0x1E, wireerr.Range},
+		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, 0xBE, wireerr.Range},
 	} {
 		fast := &rocelayers.FastCNP{Notification: fastcnp.Notification{Option: c.option, OptionType: c.typ}}
 		_, err := fast.DestinationOptions()

@@ -8,7 +8,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// Why a packet gets no answer.
+// Why a packet gets no answer. A program that answers whatever it sees goes on with the next packet; only of
+// ErrTunnelled it may decide otherwise, with the InnerSource of the message's Config.
 var (
 	// ErrNotReachable: nothing can be sent to the address, or from it.
 	ErrNotReachable = wireerr.New("rocev2", "address", 0,
