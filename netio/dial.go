@@ -13,10 +13,9 @@ import (
 // A UDPSink is a [Sink] for the data of datagrams. It sends each at once, works on
 // every system, and needs no rights.
 type UDPSink struct {
-	Local, Remote netip.AddrPort
-
-	conn   *net.UDPConn
-	failed atomic.Uint64
+	local, remote netip.AddrPort
+	conn          *net.UDPConn
+	failed        atomic.Uint64
 }
 
 // DialUDP opens a sink for datagrams to an address as in "[::1]:1021", with this
@@ -30,8 +29,8 @@ func DialUDP(address string, dscp, hopLimit uint8) (*UDPSink, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &UDPSink{Local: addrPortOf(conn.LocalAddr()), Remote: addrPortOf(conn.RemoteAddr()), conn: conn}
-	if u.Remote.Addr().Is4() {
+	u := &UDPSink{local: addrPortOf(conn.LocalAddr()), remote: addrPortOf(conn.RemoteAddr()), conn: conn}
+	if u.remote.Addr().Is4() {
 		c := ipv4.NewConn(conn)
 		err = errors.Join(c.SetTOS(int(dscp)<<2), c.SetTTL(int(hopLimit)))
 	} else {
@@ -49,6 +48,12 @@ func addrPortOf(a net.Addr) netip.AddrPort {
 	ap := a.(*net.UDPAddr).AddrPort()
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
+
+// Local returns the address and port that it sends from.
+func (u *UDPSink) Local() netip.AddrPort { return u.local }
+
+// Remote returns those that it sends to.
+func (u *UDPSink) Remote() netip.AddrPort { return u.remote }
 
 // Send is that of [Sink].
 func (u *UDPSink) Send(data []byte) error {

@@ -268,7 +268,7 @@ func TestDatagramsLost(t *testing.T) {
 	out, err := DialUDP(in.Addr().String(), 0, 1)
 	require.NoError(t, err)
 	defer out.Close()
-	require.Equal(t, in.Addr(), out.Remote)
+	require.Equal(t, in.Addr(), out.Remote())
 	const sent = 20_000
 	for range sent {
 		require.NoError(t, out.Send(make([]byte, 1400)))

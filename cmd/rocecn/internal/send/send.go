@@ -111,14 +111,14 @@ func (o *options) send(address string, stdout io.Writer, data func(to netip.Addr
 		return err
 	}
 	defer out.Close()
-	b, err := data(out.Remote.Addr())
+	b, err := data(out.Remote().Addr())
 	if err != nil {
 		return err
 	}
 	if err := out.Send(b); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%d octets from %v to %v\n", len(b), out.Local, out.Remote)
+	_, err = fmt.Fprintf(stdout, "%d octets from %v to %v\n", len(b), out.Local(), out.Remote())
 	return err
 }
 
