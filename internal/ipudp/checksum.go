@@ -77,12 +77,11 @@ func Sum(s uint64, b []byte) uint64 {
 	return s
 }
 
-// Fold reduces a sum to 16 bits.
+// Fold reduces a sum to 16 bits. A word plus the same word with its halves swapped
+// has the sum of the halves in its upper half, the carry added at the low end.
 func Fold(s uint64) uint16 {
-	s = s>>32 + s&0xFFFFFFFF
-	s = s>>32 + s&0xFFFFFFFF
-	s = s>>16 + s&0xFFFF
-	s = s>>16 + s&0xFFFF
-	s = s>>16 + s&0xFFFF
-	return uint16(s)
+	s += bits.RotateLeft64(s, 32)
+	half := uint32(s >> 32)
+	half += bits.RotateLeft32(half, 16)
+	return uint16(half >> 16)
 }
