@@ -14,7 +14,10 @@ const (
 const segmentRouting = 4 // the Routing Type (RFC 8754)
 
 // Is says whether the walk steps over headers of this type (D12).
-func Is(next uint8) bool { return next == HopByHop || next == Routing || next == DestinationOptions }
+func Is(next uint8) bool {
+	const types = 1<<HopByHop | 1<<Routing | 1<<DestinationOptions
+	return next < 64 && types>>next&1 == 1
+}
 
 // Len returns the length of the extension header at b[at:], 0 where it is not all there. Its second octet
 // counts 8 octets each, without the first 8.
