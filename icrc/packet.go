@@ -57,16 +57,18 @@ func find(ip []byte) (p packet, err error) {
 		}
 		limit = ipv6Len + int(be.Uint16(ip[4:]))
 		p.ext, p.udp = ipv6Len, ipv6Len
-		if next := ip[6]; next != udpProtocol {
-			var whole bool
-			switch next, p.udp, whole = ipv6ext.Skip(ip[:min(limit, len(ip))], ipv6Len, next); {
-			case !whole:
-				return p, errExtension
-			case next == ipv6ext.Fragment:
-				return p, errFragment
-			case next != udpProtocol:
-				return p, errNotUDP
-			}
+		next, whole := ip[6], true
+		if next != udpProtocol {
+			next, p.udp, whole = ipv6ext.Skip(ip[:min(limit, len(ip))], ipv6Len, next)
+		}
+		switch {
+		case next == udpProtocol:
+		case !whole:
+			return p, errExtension
+		case next == ipv6ext.Fragment:
+			return p, errFragment
+		default:
+			return p, errNotUDP
 		}
 	default:
 		return p, errVersion

@@ -49,15 +49,17 @@ func (p packet) leaveOut(ip []byte) (uint32, error) {
 		diff := word ^ (word&0xF0FFFFFF | ipv4Len/4<<24 - n)
 		return t.step(t.word(bits.ReverseBytes32(diff)), 0, 0), nil
 	}
-	word := be.Uint32(ip[4:]) // Payload Length, Next Header, Hop Limit
+	h := (*[ipv6Len]byte)(ip)
+	word := be.Uint32(h[4:]) // Payload Length, Next Header, Hop Limit
 	diff := word ^ (word&0xFFFF00FF | udpProtocol<<8 - n<<16)
-	destination, short := ipv6ext.Final(ip[6], ip[p.ext:p.udp])
-	switch {
+	r := t.step(t.word(bits.ReverseBytes32(diff)), 0, 0)
+	switch final, short := ipv6ext.Final(h[6], ip[p.ext:p.udp]); {
 	case short:
 		return 0, errSegmentList
-	case destination == nil:
-		destination = ip[24:40]
+	case final == nil:
+		return t.step(r, 0, 0), nil
+	default:
+		to := (*[16]byte)(final)
+		return t.step(r, le.Uint64(h[24:])^le.Uint64(to[:]), le.Uint64(h[32:])^le.Uint64(to[8:])), nil
 	}
-	r := t.step(t.word(bits.ReverseBytes32(diff)), 0, 0)
-	return t.step(r, le.Uint64(ip[24:])^le.Uint64(destination), le.Uint64(ip[32:])^le.Uint64(destination[8:])), nil
 }
