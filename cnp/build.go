@@ -48,8 +48,8 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([
 // refused, and so are addresses that cannot be answered, rocev2.ErrNotReachable,
 // and a src of another family, rocev2.ErrAddress.
 func AppendFor(b []byte, data *rocev2.Packet, src netip.Addr, senderQP uint32, cfg Config) ([]byte, error) {
-	a, err := answer.To(data, senderQP, cfg.InnerSource)
-	if err != nil {
+	var a answer.Answer
+	if err := a.To(data, senderQP, cfg.InnerSource); err != nil {
 		return b, err
 	}
 	return a.Append(b, &src, &data.Src, 0, &cfg.Carriage, icrc.AsSent)

@@ -102,13 +102,14 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	case cfg.Long > FallBack:
 		return b, errLong
 	}
-	a, err := answer.To(congested, congested.BTH.DestQP, cfg.InnerSource)
-	if err != nil {
+	var a answer.Answer
+	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {
 		return b, err
 	}
 	points := cfg.CodePoints.orDefault()
 	o := header{typ: points.Option1, original: congested.FinalDst()}
 	if cfg.mayFindTrace(congested) {
+		var err error
 		if b, err = cfg.embedTrace(b, &o, congested, own); err != nil {
 			return b, err
 		}

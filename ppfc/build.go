@@ -62,11 +62,11 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 	default:
 		e.Congested = congested.FinalDst()
 	}
-	a, err := answer.To(congested, congested.BTH.DestQP, cfg.InnerSource)
-	switch {
-	case err != nil:
+	var a answer.Answer
+	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {
 		return b, err
-	case !src.IsValid():
+	}
+	if !src.IsValid() {
 		return b, rocev2.ErrNotReachable
 	}
 	if err := e.fits(); err != nil {

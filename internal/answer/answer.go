@@ -24,19 +24,19 @@ type Answer struct {
 	Len    int // 24, 28 or 36
 }
 
-// To returns the CNP that answers p and names this queue pair. It refuses what
-// [rocev2.MayAnswer] refuses.
-func To(p *rocev2.Packet, destQP uint32, innerSource bool) (a Answer, err error) {
+// To makes a, which is zero, the CNP that answers p and names this queue pair. It
+// refuses what [rocev2.MayAnswer] refuses.
+func (a *Answer) To(p *rocev2.Packet, destQP uint32, innerSource bool) error {
 	if err := rocev2.MayAnswer(p, innerSource); err != nil {
-		return a, err
+		return err
 	}
 	if destQP > 0xFFFFFF {
-		return a, bth.ErrDestQPRange
+		return bth.ErrDestQPRange
 	}
 	const becn = 1 << 30 // in octets 4 to 7 of the BTH
 	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(p.BTH.PKey)<<32 | becn | uint64(destQP)
 	a.Len = bth.Size + 16
-	return a, nil
+	return nil
 }
 
 const (
