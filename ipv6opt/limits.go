@@ -1,7 +1,5 @@
 package ipv6opt
 
-import "cmp"
-
 // Limits bounds what a header may hold. The defaults are those that hosts may
 // set (RFC 8504 section 5.3) and Linux does set. Decoding has no limits but the header's length; a receiver that
 // wants them asks [Limits.Check].
@@ -14,7 +12,12 @@ type Limits struct {
 // options or too long a padding, as rocecn.ErrRange, or [ErrOverrun] when an
 // option overruns the header.
 func (l Limits) Check(h *Header) error {
-	maxOptions, maxPadding := cmp.Or(l.MaxOptions, 8), cmp.Or(l.MaxPadding, 7)
+	if l.MaxOptions == 0 {
+		l.MaxOptions = 8
+	}
+	if l.MaxPadding == 0 {
+		l.MaxPadding = 7
+	}
 	options, padding := 0, 0
 	for at := 0; at < len(h.Options); {
 		o, end, err := optionAt(h.Options, at)
@@ -28,9 +31,9 @@ func (l Limits) Check(h *Header) error {
 			options++
 		}
 		switch {
-		case options > maxOptions:
+		case options > l.MaxOptions:
 			return errOptionLimit
-		case padding > maxPadding:
+		case padding > l.MaxPadding:
 			return errPaddingLimit
 		}
 		at = end

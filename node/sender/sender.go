@@ -234,15 +234,16 @@ func (s *Sender) ready(source uint64, now time.Time) bool {
 // withinLimits says whether the options are within Config.Limits. Long lists of
 // options would be a denial-of-service attack on the host (RFC 8504 section 5.3).
 func (s *Sender) withinLimits(p *rocev2.Packet) bool {
-	if len(p.Ext) == 0 {
+	if p.Src.Is4() {
 		return true
 	}
-	for typ, octets := range p.Extensions() {
-		var h ipv6opt.Header
-		if typ != ipv6opt.HopByHop && typ != ipv6opt.DestinationOptions {
-			continue
+	var h ipv6opt.Header
+	for next, ext := p.NextHeader, p.Ext; len(ext) > 0; next = h.NextHeader {
+		var err error
+		if ext, err = h.Decode(ext); err != nil {
+			return false
 		}
-		if _, err := h.Decode(octets); err != nil || s.cfg.Limits.Check(&h) != nil {
+		if (next == ipv6opt.HopByHop || next == ipv6opt.DestinationOptions) && s.cfg.Limits.Check(&h) != nil {
 			return false
 		}
 	}
