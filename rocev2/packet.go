@@ -57,7 +57,7 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 		}
 	}
 	var w walk
-	if err := w.from(b, o); err != nil {
+	if err := w.stepwise(b, o); err != nil {
 		return err
 	}
 	return p.fromWalk(b, &w, o.Cut)

@@ -93,6 +93,11 @@ func (w *walk) from(b []byte, o DecodeOptions) error {
 		w.plain(b, ethernetSize, udp, end, o.Cut)
 		return nil
 	}
+	return w.stepwise(b, o)
+}
+
+// stepwise is from for frames that are not plain.
+func (w *walk) stepwise(b []byte, o DecodeOptions) error {
 	at, version, _, err := linkEnd(b, o.Link)
 	if err != nil {
 		return err
