@@ -15,6 +15,7 @@ import (
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -62,7 +63,8 @@ func newSwitchRole(s *Switch) *switchRole {
 		PEs:      acl.New(switchPrefix),
 		Out:      n.cfg.SwitchLimit,
 		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
-		InnerSource: true, FastCNP: fastcnp.Config{InnerSource: true}, // in this WAN routers can reach the hosts
+		// In this WAN routers can reach the hosts.
+		FastCNP: fastcnp.Config{InnerSource: true}, PPFC: ppfc.Config{InnerSource: true},
 		Seed: n.seed(),
 	}
 	if n.cfg.Rejects {

@@ -71,10 +71,6 @@ type Config struct {
 	PerFlow [8]time.Duration
 	Out     limit.Rate
 
-	// InnerSource: send Fast CNPs and PPFCs about tunnelled packets to their inner source. A node in the routing domain
-	// of the tunnel usually cannot reach that address (D17).
-	InnerSource bool
-
 	// RejectedFor is how long a sender counts as not capable after it has rejected a Fast CNP; 0 stands for an hour.
 	RejectedFor time.Duration
 
@@ -85,9 +81,10 @@ type Config struct {
 	MaxPaused   int // flows that a PPFC has told to stop or hold: 4,096
 	Seed        uint64
 
-	// How messages are built. FastCNP.InnerSource is ignored: see InnerSource above. Proxy messages and FCNs whose
-	// Carriage has no UDP source port get an ephemeral one. The ports and option types also tell arriving messages
-	// apart.
+	// How messages are built. With its InnerSource a Fast CNP or PPFC about a tunnelled packet goes to the inner
+	// source, which a node in the routing domain of the tunnel usually cannot reach (D17). Proxy messages and FCNs
+	// whose Carriage has no UDP source port get an ephemeral one. The ports and option types also tell arriving
+	// messages apart.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config
@@ -105,6 +102,7 @@ type Event struct {
 // An Agent decides for one congested node.
 type Agent struct {
 	cfg      Config
+	inner    bool // Config.FastCNP.InnerSource
 	self     role.Self
 	memory   role.Memory
 	pace     role.Pace
@@ -142,8 +140,8 @@ func (a *Agent) Configure(cfg Config) error {
 	cfg.RejectedFor = cmp.Or(cfg.RejectedFor, time.Hour)
 	cfg.FCN.Port = cmp.Or(cfg.FCN.Port, fcn.ExperimentalPort)
 	cfg.Proxy.Port = cmp.Or(cfg.Proxy.Port, proxymsg.ExperimentalPort)
-	cfg.FastCNP.InnerSource = true // who is answered is decided here
-	a.cfg, a.self = cfg, self
+	a.cfg, a.self, a.inner = cfg, self, cfg.FastCNP.InnerSource
+	a.cfg.FastCNP.InnerSource = true // who is answered is decided here
 	return nil
 }
 

@@ -132,7 +132,8 @@ func TestTruthTable(t *testing.T) {
 		yes  = congested.Yes
 		no   = congested.No
 	)
-	inner := func(cfg *congested.Config) { cfg.InnerSource = true }
+	inner := func(cfg *congested.Config) { cfg.FastCNP.InnerSource = true }
+	innerPPFC := func(cfg *congested.Config) { cfg.PPFC.InnerSource = true }
 	for _, c := range []struct {
 		name    string
 		method  congested.Method
@@ -165,6 +166,7 @@ func TestTruthTable(t *testing.T) {
 		{"inner source, VXLAN, unknown", fast, 0, inner, tunnelled(t, vxlan, data(t), 5), 0, message.FastCNP, true},
 		{"inner source, outside Not-ECT", fast, 0, inner, tunnelled(t, ipip, data(t, ecn(0)), 5), 0, message.FastCNP,
 			false},
+		{"inner source of PPFC", fast, yes, innerPPFC, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
 		{"inner source, IPv4", fast, 0, inner, tunnelled(t, ipip, data(t, v4), 5), node.NoMethod, 0, false},
 
 		// Marking only.
@@ -216,8 +218,10 @@ func TestTruthTable(t *testing.T) {
 		{"PPFC, no IPv4 address", congested.PPFC, 0, func(cfg *congested.Config) { cfg.Self4 = netip.Addr{} },
 			data(t, v4), node.NoMethod, 0, false},
 		{"PPFC, tunnelled", congested.PPFC, 0, nil, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
-		{"PPFC, tunnelled, inner source", congested.PPFC, 0, inner, tunnelled(t, ipip, data(t, v4), 5), 0, message.PPFC,
-			false},
+		{"PPFC, tunnelled, inner source of Fast CNP", congested.PPFC, 0, inner, tunnelled(t, ipip, data(t, v4), 5),
+			node.Tunnelled, 0, false},
+		{"PPFC, tunnelled, inner source", congested.PPFC, 0, innerPPFC, tunnelled(t, ipip, data(t, v4), 5), 0,
+			message.PPFC, false},
 
 		{"method none", congested.Nothing, 0, nil, data(t), node.NoMethod, 0, false},
 		{"no method", congested.Nothing, 0, func(cfg *congested.Config) { cfg.Methods = nil }, data(t), node.NoMethod,

@@ -57,7 +57,7 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 	switch {
 	case !a.self.Like(to).IsValid():
 		return b, node.NoMethod
-	case s.tunnelled && !a.cfg.InnerSource && !a.cfg.PauseIngress:
+	case s.tunnelled && !a.cfg.PPFC.InnerSource && !a.cfg.PauseIngress:
 		return b, node.Tunnelled
 	case !something:
 		return b, node.NoReason

@@ -47,7 +47,7 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 	flags := cli.Flags("answer", answerUsage, stderr)
 	flags.TextVar(&cfg.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
 	flags.IntVar(&a.every, "every", 1, "answer every `N`-th matching packet")
-	flags.BoolVar(&cfg.InnerSource, "inner-source", false,
+	flags.BoolVar(&cfg.FastCNP.InnerSource, "inner-source", false,
 		"answer packets that come in a tunnel too, to the source inside it")
 	flags.DurationVar(&cfg.PerFlow[0], "per-flow", 0, "least `time` between two Fast CNPs about one flow")
 	flags.Float64Var(&cfg.Out.PerSecond, "rate", 0, "Fast CNPs a second at most, one at once; 0 sets no limit")

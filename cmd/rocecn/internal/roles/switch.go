@@ -88,13 +88,14 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 		}
 	}
 	cfg := congested.Config{
-		Enabled: c.Enabled, Out: limit.Rate(c.Rate), PerFlow: c.PerFlow, InnerSource: c.InnerSource,
+		Enabled: c.Enabled, Out: limit.Rate(c.Rate), PerFlow: c.PerFlow,
 		PEs:        acl.New(c.PE...),
 		CannotMark: c.Marking == "elsewhere", Fallback: c.Fallback, PauseIngress: c.PPFCTo == "ingress",
 	}
 	if cfg.PauseFrom, err = c.pauseFrom(); err != nil {
 		return nil, err
 	}
+	cfg.FastCNP.InnerSource, cfg.PPFC.InnerSource = c.InnerSource, c.InnerSource
 	cfg.PPFC.NodeAddress = c.PPFCAddress == "node"
 	cfg.FastCNP.CodePoints, cfg.FastCNP.Long = messages.CodePoints, fastcnp.FallBack
 	cfg.FCN.Port, cfg.Proxy.Port = messages.FCNPort, messages.ProxyPort
