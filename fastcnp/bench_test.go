@@ -16,7 +16,10 @@ func BenchmarkFastCNP(b *testing.B) {
 		{"option2", hopByHop(b, trace(1, 20, 20))},
 	} {
 		data := congested(b, 0, c.ext)
-		out := make([]byte, 0, 512)
+		out, err := AppendFor(nil, data, loopback, nil, Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
 		b.Run(c.name+"/build", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
