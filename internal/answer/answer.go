@@ -59,8 +59,8 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 	if err != nil {
 		return b, err
 	}
-	n := 8 + a.Len + icrcSize                 // from the UDP header on
-	words := a.Octets[3 : (a.Len+icrcSize)/8] // the first three are there in any case
+	n := 8 + a.Len + icrcSize                  // from the UDP header on
+	words := a.Octets[3 : (a.Len+icrcSize)>>3] // the first three are there in any case
 
 	// All stores are 64 bits wide, at multiples of 8 octets from the start. The
 	// ICRC loads words of the same width, so no load has to wait until a store
