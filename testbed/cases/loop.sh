@@ -1,9 +1,12 @@
 # Bash. The loop: one load that is too much for a queue, and each way to say so. What is
 # behind the switch is 20 ms away: the receiver's answers come that much later.
 # shellcheck shell=bash disable=SC2034
-: "${out:?}" "${level:?}"
+: "${out:?}" "${level:?}" "${interval:?}"
 
-loop_qps=4 loop_messages=120
+# Each of the queue pairs has so many messages of two packets to send, and at most as many
+# as outstanding on their way. The sender gives a message to its port so many times a second,
+# all queue pairs together, which is a port of 8 Mbit/s.
+loop_qps=4 loop_messages=480 loop_outstanding=8 loop_rate=466
 
 # loop runs the load $RUNS times, 5 if not set, with each of $VARIANTS: all have one run
 # before any has the next.
@@ -15,13 +18,20 @@ case_loop() {
 			if [[ $variant == fcn ]]; then queue=wan_queue && wan_up srv6; fi
 			$queue 4mbit bfifo limit 40000
 			on receiver 'tc qdisc replace dev eth0 root netem delay 20ms limit 10000'
+			# So that what teaches the agents the queue pairs is no load yet.
+			on sender 'tc qdisc replace dev eth0 root fq maxrate 3900kbit quantum 1100 initial_quantum 1100'
 			name=loop-$variant.$run
 			mkdir -p "$out/$name"
 			"loop_$variant"
 			begin "$name"
-			echo $((loop_qps * loop_messages * 4)) >"$out/$name/needed"
-			echo "$level" >"$out/$name/level"
-			perftest ib_write_bw -u 18 -s 4096 -n "$loop_messages" -q "$loop_qps" -t 4 -Q 1 --tclass=2
+			on sender "capture 'udp port 4791 or ip6 proto 60' eth0"
+			printf '{"needed": %d, "level": %d, "window": %d}\n' $((loop_qps * (loop_messages + loop_outstanding) * 2)) "$level" \
+				$((loop_outstanding * 2)) >"$out/$name/load.json"
+			perftest ib_write_bw -u 18 -s 2048 -n "$loop_messages" -q "$loop_qps" -t "$loop_outstanding" \
+				-Q 1 --tclass=2 --perform_warm_up --rate_limit_type=SW --rate_units=p --rate_limit="$loop_rate" \
+				--burst_size=1
+			on sender capture_end >"$out/$name/sender.capture.txt"
+			mv "$work/sender/eth0.pcap" "$out/$name/sender.pcap"
 			finish
 			agents_end
 			if [[ $variant == fcn ]]; then wan_down; fi
@@ -32,7 +42,7 @@ case_loop() {
 loop_nothing() { :; }
 loop_cnp() { switch_kernel mark && receiver_role && sender_role; }
 loop_fastcnp() { switch_kernel fastcnp && sender_role; }
-loop_ppfc() { switch_agent ppfc 'pause_us = 65535' && sender_role; }
+loop_ppfc() { interval=50ms switch_agent ppfc 'pause_us = 65535' && sender_role; }
 loop_proxy() {
 	switch_agent proxy 'proxies = [{ senders = "fd00:1::/64", proxy = "fd00:1::fe" }]
 

@@ -132,7 +132,7 @@ sink = \"net\"
 self = [\"fd00:ff::5\"]
 methods = [{ senders = \"::/0\", method = \"fcn\" }]
 pe = [\"fd00:fe::1/128\"]
-per_flow = \"1ms\"
+per_flow = \"$interval\"
 marking = \"elsewhere\"" core
 	agent switch "$http
 [source.wan]

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,9 +14,15 @@ import (
 
 const payload = 1024 // octets of each packet that the loop needs
 
+// A load is what the file load.json says of a run.
+type load struct {
+	Needed int    `json:"needed"` // packets
+	Level  int    `json:"level"`  // the depth in octets that is called congested
+	Window uint32 `json:"window"` // how many packets a queue pair has on its way at most
+}
+
 // loopTable prints, of each variant of the loop, the medians of its runs. A run's folder
-// is loop-VARIANT.NUMBER; besides the captures it has how many packets were needed, and
-// which depth is called congested.
+// is loop-VARIANT.NUMBER.
 func loopTable(w io.Writer, cases []testCase) error {
 	variants := map[string][]queueRun{}
 	needed := map[string]int{}
@@ -25,17 +31,15 @@ func loopTable(w io.Writer, cases []testCase) error {
 		if !ok {
 			continue
 		}
-		level, err := strconv.Atoi(strings.TrimSpace(c.text("level")))
+		var l load
+		if err := json.Unmarshal([]byte(c.text("load.json")), &l); err != nil {
+			return fmt.Errorf("load.json: %w", err)
+		}
+		q, err := c.readQueue(l)
 		if err != nil {
 			return err
 		}
-		if needed[variant], err = strconv.Atoi(strings.TrimSpace(c.text("needed"))); err != nil {
-			return err
-		}
-		q, err := readQueue(c.folder, level)
-		if err != nil {
-			return err
-		}
+		needed[variant] = l.Needed
 		variants[variant] = append(variants[variant], q)
 	}
 	if len(variants) == 0 {
@@ -43,34 +47,50 @@ func loopTable(w io.Writer, cases []testCase) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\nLOOP\tRUNS\tQUEUE P50\tQUEUE P99\tDROPS\tSENT PER NEEDED\tGOODPUT\tDEEP\t",
-		"NOTIFICATIONS\tNEWS\t(RANGE)\tOF RUNS\n")
+		"NOTIFICATIONS\tNEWS\tSLOWER\n")
+	var within time.Duration
 	for _, name := range slices.Sorted(maps.Keys(variants)) {
 		runs := variants[name]
 		need := needed[name]
-		var news []time.Duration
 		for _, q := range runs {
-			if q.told {
-				news = append(news, q.news)
-			}
+			within = max(within, q.within)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d o\t%d o\t%d\t%.2f\t%.2f Mbit/s\t%v\t%d\t", name, len(runs),
+		fmt.Fprintf(t, "%s\t%d\t%d o\t%d o\t%d\t%.2f\t%.2f Mbit/s\t%v\t%d\t%s\t%s\n", name, len(runs),
 			median(runs, func(q queueRun) int { return quantile(q.depths, 50) }),
 			median(runs, func(q queueRun) int { return quantile(q.depths, 99) }),
 			median(runs, func(q queueRun) int { return q.drops }),
 			median(runs, func(q queueRun) float64 { return float64(q.sent) / float64(need) }),
 			median(runs, func(q queueRun) float64 { return float64(need*payload*8) / q.took.Seconds() / 1e6 }),
 			median(runs, func(q queueRun) time.Duration { return q.deep }).Round(100*time.Microsecond),
-			median(runs, func(q queueRun) int { return q.notifications }))
-		if len(news) == 0 {
-			fmt.Fprintf(t, "-\t-\t0\n")
-			continue
-		}
-		slices.Sort(news)
-		round := func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
-		least, most := news[0], news[len(news)-1]
-		fmt.Fprintf(t, "%v\t(%v to %v)\t%d\n", round(news[len(news)/2]), round(least), round(most), len(news))
+			median(runs, func(q queueRun) int { return q.notifications }),
+			spread(runs, func(q queueRun) (time.Duration, bool) { return q.news, q.told }),
+			spread(runs, func(q queueRun) (time.Duration, bool) { return q.slower, q.slowed }))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "SLOWER is right to %v: clocks.\n", within.Round(10*time.Microsecond))
+	return err
+}
+
+// spread says the median of what of returns, the upper one of two, and the least and the
+// most, and of how many runs where it is not of all.
+func spread(runs []queueRun, of func(queueRun) (time.Duration, bool)) string {
+	var values []time.Duration
+	for _, q := range runs {
+		if d, ok := of(q); ok {
+			values = append(values, d.Round(100*time.Microsecond))
+		}
+	}
+	if len(values) == 0 {
+		return "-"
+	}
+	slices.Sort(values)
+	text := fmt.Sprintf("%v (%v to %v)", values[len(values)/2], values[0], values[len(values)-1])
+	if len(values) < len(runs) {
+		text += fmt.Sprintf(" of %d", len(values))
+	}
+	return text
 }
 
 // quantile is that of so many in a hundred, the lower one of two.

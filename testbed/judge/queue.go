@@ -20,6 +20,9 @@ type queueRun struct {
 	congested     bool          // whether the queue was as deep as the level
 	told          bool          // whether a notification came after that
 	news          time.Duration // how long after
+	slowed        bool          // whether a packet left the sender slower
+	slower        time.Duration // how long after the queue was as deep as the level
+	within        time.Duration // how wrong slower can be, as clocks differ
 	deep          time.Duration // from when it was as deep as the level until a packet found it less deep
 }
 
@@ -30,6 +33,7 @@ type packet struct {
 	dst  netip.Addr
 	id   packetID
 	size int
+	nak  bool // an answer that asks for something to be sent again
 }
 
 // A packetID names a packet and its repeats.
@@ -51,31 +55,39 @@ func readPackets(file string) (packets []packet, err error) {
 		}
 		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: len(f.Innermost())}
 		p.id = packetID{m.Packet.BTH.DestQP, m.Packet.BTH.PSN, m.Packet.BTH.Opcode}
+		p.nak = m.Kind == message.Ack && m.Packet.BTH.AETH.Syndrome.Type() == bth.SyndromeNAK
 		packets = append(packets, p)
 	}
 	return packets, nil
 }
 
-// readQueue reads the captures of a run. level is the depth in octets that is called
-// congested.
-func readQueue(folder string, level int) (q queueRun, err error) {
-	before, err := readPackets(filepath.Join(folder, "before.pcap"))
+// readQueue reads the captures of a run, and what the sender's agent has logged.
+func (c testCase) readQueue(l load) (q queueRun, err error) {
+	var seen [3][]packet
+	for i, name := range []string{"before.pcap", "behind.pcap", "sender.pcap"} {
+		if seen[i], err = readPackets(filepath.Join(c.folder, name)); err != nil {
+			return q, err
+		}
+	}
+	congested := q.queue(seen[0], seen[1], l.Level)
+	cuts, err := readCuts(c.text("sender.agent.log"))
 	if err != nil {
 		return q, err
 	}
-	behind, err := readPackets(filepath.Join(folder, "behind.pcap"))
-	if err != nil {
-		return q, err
+	if slower, ok := firstSlower(seen[2], cuts, l.Window); ok && q.congested {
+		var ahead time.Duration
+		ahead, q.within, q.slowed = clocks(seen[2], seen[0], slower)
+		q.slower = slower.Add(ahead).Sub(congested)
 	}
-	q.queue(before, behind, level)
 	return q, nil
 }
 
 // queue follows what is in the queue, which is first in, first out: a packet that comes
-// out is the first that came in and is like it, and those before it were dropped.
-func (q *queueRun) queue(before, behind []packet, level int) {
+// out is the first that came in and is like it, and those before it were dropped. It
+// returns when it was as deep as level first.
+func (q *queueRun) queue(before, behind []packet, level int) (congested time.Time) {
 	var data []packet
-	var congested, last time.Time
+	var last time.Time
 	for _, p := range before {
 		switch p.kind {
 		case message.Data:
@@ -133,4 +145,5 @@ func (q *queueRun) queue(before, behind []packet, level int) {
 			}
 		}
 	}
+	return congested
 }
