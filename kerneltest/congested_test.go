@@ -291,7 +291,7 @@ func TestSenderUnknown(t *testing.T) {
 func TestSenderCapable(t *testing.T) {
 	r := newBottleneck(t, congested.Config{
 		Capable: acl.NewMap(acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(senderAddr, 128),
-			Value: congested.Yes}),
+			Value: congested.Capable}),
 	})
 	data := r.traffic(t)
 	r.replay(t, data, r.accept(t))

@@ -21,10 +21,10 @@ func (n *Network) capable(all congested.Capability) *acl.Map[congested.Capabilit
 		return n.roles.capable // all switches know the same
 	}
 	entries := []acl.Entry[congested.Capability]{{Prefix: hostPrefix, Value: all}}
-	if all == congested.Yes {
+	if all == congested.Capable {
 		for i := range min(n.cfg.Incapable, len(n.hosts)) {
 			one := netip.PrefixFrom(numbered(hostPrefix, i), 128)
-			entries = append(entries, acl.Entry[congested.Capability]{Prefix: one, Value: congested.No})
+			entries = append(entries, acl.Entry[congested.Capability]{Prefix: one, Value: congested.Incapable})
 		}
 	}
 	n.roles.capable = acl.NewMap(entries...)

@@ -44,7 +44,7 @@ func newSwitchRole(s *Switch) *switchRole {
 	method, capable := congested.Mark, congested.Unknown
 	switch n.cfg.Variant {
 	case FastCNP, Oracle, HPCCFastCNP, HPCCFastCNPOwn, HPCCBoth:
-		method, capable = congested.FastCNP, congested.Yes
+		method, capable = congested.FastCNP, congested.Capable
 	case FastCNPMarks:
 		method = congested.FastCNP
 	case Proxy:

@@ -22,7 +22,7 @@ const (
 // capability returns what is known about a sender. A rejected Fast CNP overrides the configuration.
 func (a *Agent) capability(sender netip.Addr, domain uint32, now time.Time) Capability {
 	if !a.rejected.Ready(a.hashOf(sender, domain), a.cfg.RejectedFor, now) {
-		return No
+		return Incapable
 	}
 	c, _ := a.cfg.Capable.Lookup(sender)
 	return c

@@ -129,8 +129,8 @@ func TestTruthTable(t *testing.T) {
 	const (
 		fast = congested.FastCNP
 		mark = congested.Mark
-		yes  = congested.Yes
-		no   = congested.No
+		yes  = congested.Capable
+		no   = congested.Incapable
 	)
 	inner := func(cfg *congested.Config) { cfg.FastCNP.InnerSource = true }
 	innerPPFC := func(cfg *congested.Config) { cfg.PPFC.InnerSource = true }
@@ -513,8 +513,8 @@ func TestLongestPrefix(t *testing.T) {
 		acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8::/32"), Value: congested.Mark},
 		acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.FastCNP})
 	cfg.Capable = acl.NewMap(
-		acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.No},
-		acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(src6, 128), Value: congested.Yes})
+		acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.Incapable},
+		acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(src6, 128), Value: congested.Capable})
 	a := agent(t, cfg)
 	for src, want := range map[netip.Addr]decision{
 		src6:                               {Packet: message.Data, Kind: message.FastCNP, To: src6, Option: 1},
@@ -572,7 +572,7 @@ func TestLimits(t *testing.T) {
 	}
 
 	// Marking is not limited, and takes nothing.
-	cfg.Capable, cfg.Out = capable(congested.No), limit.Rate{PerSecond: 1}
+	cfg.Capable, cfg.Out = capable(congested.Incapable), limit.Rate{PerSecond: 1}
 	a = agent(t, cfg)
 	for range 10 {
 		_, d := congest(a, nil, &event{Frame: flow(1), Options: ip}, now)
@@ -703,7 +703,7 @@ func TestICMP(t *testing.T) {
 	require.Equal(t, message.FastCNP, d.Kind)
 
 	// What the host itself says counts more than what is configured.
-	cfg.Capable, cfg.RejectedFor = capable(congested.Yes), time.Minute
+	cfg.Capable, cfg.RejectedFor = capable(congested.Capable), time.Minute
 	a = agent(t, cfg)
 	sent, _ = congest(a, nil, e, now)
 	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
@@ -832,7 +832,7 @@ func FuzzCongested(f *testing.F) {
 	f.Add(fragmentOf(data(f)), uint8(1), uint8(congested.FastCNP))
 	f.Fuzz(func(t *testing.T, frame []byte, link, m uint8) {
 		cfg := method(congested.Method(m % 6))
-		cfg.Capable = capable(congested.Yes)
+		cfg.Capable = capable(congested.Capable)
 		cfg.FastCNP.Long = fastcnp.FallBack
 		cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 4, 4, 4
 		a := agent(t, cfg)

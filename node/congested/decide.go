@@ -202,7 +202,7 @@ func (a *Agent) fastCNP(b []byte, s *seen) ([]byte, node.Reason) {
 		return b, node.Tunnelled
 	}
 	capable := a.capability(p.Src, s.Flow.Domain, s.now)
-	if capable == No {
+	if capable == Incapable {
 		return a.mark(b, s)
 	}
 	// FAST section 4 forbids both a Fast CNP and a mark if the sender is known to be capable, and allows both if that

@@ -32,9 +32,9 @@ type Capability uint8
 
 // The capabilities.
 const (
-	Unknown Capability = iota // send, and mark ECN as well
-	Yes                       // send, and do not mark ECN
-	No                        // mark ECN, and do not send
+	Unknown   Capability = iota // send, and mark ECN as well
+	Capable                     // send, and do not mark ECN
+	Incapable                   // mark ECN, and do not send
 )
 
 var capabilities = []string{"unknown", "yes", "no"}

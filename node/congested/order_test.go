@@ -98,7 +98,7 @@ func TestOrderOfChecks(t *testing.T) {
 		faults []fault
 	}{
 		"fastcnp": {congested.FastCNP, nil, []fault{noSelf6, tunnelledFault, limited}},
-		"fastcnp, not capable": {congested.FastCNP, func(c *try) { c.cfg.Capable = capable(congested.No) },
+		"fastcnp, not capable": {congested.FastCNP, func(c *try) { c.cfg.Capable = capable(congested.Incapable) },
 			[]fault{noSelf6, tunnelledFault, notCapable}},
 		"proxy": {congested.Proxy, nil, []fault{
 			{"no proxy", node.NoProxy, func(c *try) { c.cfg.Proxies = byProxies() }}, noSelf6, limited}},

@@ -20,7 +20,7 @@ func TestTexts(t *testing.T) {
 		require.Equal(t, text, method.String())
 	}
 	for capability, text := range map[congested.Capability]string{
-		congested.Unknown: "unknown", congested.Yes: "yes", congested.No: "no",
+		congested.Unknown: "unknown", congested.Capable: "yes", congested.Incapable: "no",
 	} {
 		var got congested.Capability = 99
 		require.NoError(t, got.UnmarshalText([]byte(text)))
@@ -28,11 +28,11 @@ func TestTexts(t *testing.T) {
 		require.Equal(t, text, capability.String())
 	}
 	for _, text := range []string{"", "FastCNP", "cnp", "Method(6)"} {
-		method, capability := congested.PPFC, congested.No
+		method, capability := congested.PPFC, congested.Incapable
 		require.Error(t, method.UnmarshalText([]byte(text)), text)
 		require.Error(t, capability.UnmarshalText([]byte(text)), text)
 		require.Equal(t, congested.PPFC, method)
-		require.Equal(t, congested.No, capability)
+		require.Equal(t, congested.Incapable, capability)
 	}
 	require.Equal(t, "Method(6)", congested.Method(6).String())
 	require.Equal(t, "Capability(3)", congested.Capability(3).String())

@@ -37,6 +37,7 @@ type Config struct {
 	MaxFlows int        // for PerFlow, 16 octets each; 65,536 by default
 	Seed     uint64
 
+	// CNP and FastCNP say how messages are built. Packets in tunnels get none, whatever InnerSource says.
 	CNP cnp.Config
 
 	// Fast: answer IPv6 packets with Fast CNPs, which receivers may send as well (FAST section 4). A Fast CNP names

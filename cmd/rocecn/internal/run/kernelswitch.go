@@ -65,7 +65,7 @@ func policy(s roles.KernelSender, marks bool) fastpath.Policy {
 	switch {
 	case s.Method == congested.FastCNP && s.Prefix.Addr().Is4():
 		return fastpath.Nothing
-	case s.Method == congested.FastCNP && s.Capable == congested.Yes:
+	case s.Method == congested.FastCNP && s.Capable == congested.Capable:
 		return fastpath.Notify
 	case s.Method == congested.FastCNP && s.Capable == congested.Unknown && marks:
 		return fastpath.NotifyAndMark
@@ -162,7 +162,7 @@ func (p *answering) reject(host netip.Addr, until time.Time) error {
 		return nil
 	}
 	p.rejected[host] = until
-	s.Capable = congested.No
+	s.Capable = congested.Incapable
 	return p.SetSender(netip.PrefixFrom(host, host.BitLen()), policy(s.KernelSender, p.c.marks))
 }
 

@@ -39,8 +39,8 @@ var (
 		capable congested.Capability
 	}{
 		{netip.MustParsePrefix("2001:db8:1::/48"), NotifyAndMark, congested.Unknown},
-		{netip.MustParsePrefix("2001:db8:1:1::/64"), Notify, congested.Yes},
-		{netip.MustParsePrefix("2001:db8:1:2::/64"), Mark, congested.No},
+		{netip.MustParsePrefix("2001:db8:1:1::/64"), Notify, congested.Capable},
+		{netip.MustParsePrefix("2001:db8:1:2::/64"), Mark, congested.Incapable},
 	}
 	marked4   = netip.MustParsePrefix("192.0.2.0/24") // IPv4 is marked, or nothing is done
 	addresses = []netip.Addr{
