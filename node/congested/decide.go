@@ -130,12 +130,10 @@ func (a *Agent) look(s *seen) node.Reason {
 	switch {
 	case m.Kind == message.Broken:
 		return node.Broken
-	case errors.Is(err, rocev2.ErrFragment):
-		if port, ok := f.Fragment(); ok && a.ours(port) {
+	case m.Kind == message.Other:
+		if port, ok := f.Fragment(); ok && errors.Is(err, rocev2.ErrFragment) && a.ours(port) {
 			return node.Fragment
 		}
-		return node.NotOurs
-	case m.Kind == message.Other:
 		return node.NotOurs
 	case m.Kind == message.Ack:
 		return node.Acknowledgement
