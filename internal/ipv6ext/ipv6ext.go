@@ -15,7 +15,7 @@ const segmentRouting = 4 // the Routing Type (RFC 8754)
 
 // Is says whether the walk steps over headers of this type (D12).
 func Is(next uint8) bool {
-	const types = 1<<HopByHop | 1<<Routing | 1<<DestinationOptions
+	const types uint64 = 1<<HopByHop | 1<<Routing | 1<<DestinationOptions
 	return next < 64 && types>>next&1 == 1
 }
 
