@@ -131,7 +131,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 		t.refused.Full++
 		return errFull
 	}
-	t.add(entry{Advertisement: a})
+	t.add(&a)
 	return nil
 }
 
@@ -192,8 +192,8 @@ func (t *Table) Stats() Stats {
 	return Stats{Advertisements: t.used, Prefixes: len(t.prefixes), Originators: len(t.origins), Refused: t.refused}
 }
 
-// add adds an entry to the lists of its prefix and of its origin.
-func (t *Table) add(e entry) {
+// add adds an advertisement to the lists of its prefix and of its origin.
+func (t *Table) add(a *pnc.Advertisement) {
 	i := t.free
 	if i == 0 {
 		i = uint32(len(t.entries))
@@ -202,6 +202,8 @@ func (t *Table) add(e entry) {
 		t.free = t.entries[i].next
 	}
 	t.used++
+	e := &t.entries[i]
+	e.Advertisement = *a
 
 	first, known := t.prefixes[e.Prefix]
 	if !known {
@@ -223,7 +225,6 @@ func (t *Table) add(e entry) {
 		t.entries[e.nextOfOrigin].prevOfOrigin = i
 	}
 	t.origins[e.Originator] = i
-	t.entries[i] = e
 }
 
 // remove removes an entry from both lists.
