@@ -118,11 +118,11 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 		return errProxy
 	}
 	a.Prefix = a.Prefix.Masked()
-	n := 0
-	for i := t.prefixes[a.Prefix]; i != 0; i = t.entries[i].next {
+	first, n := t.prefixes[a.Prefix], 0
+	for i := first; i != 0; i = t.entries[i].next {
 		if o := &t.entries[i]; o.Originator == a.Originator && o.Proxy == a.Proxy {
 			t.remove(i)
-			n = 0
+			first, n = t.prefixes[a.Prefix], 0
 			break
 		}
 		n++
@@ -131,7 +131,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 		t.refused.Full++
 		return errFull
 	}
-	t.add(&a)
+	t.add(&a, first)
 	return nil
 }
 
@@ -192,8 +192,8 @@ func (t *Table) Stats() Stats {
 	return Stats{Advertisements: t.used, Prefixes: len(t.prefixes), Originators: len(t.origins), Refused: t.refused}
 }
 
-// add adds an advertisement to the lists of its prefix and of its origin.
-func (t *Table) add(a *pnc.Advertisement) {
+// add adds an advertisement to the lists of its prefix, in which first is the first entry, and of its origin.
+func (t *Table) add(a *pnc.Advertisement, first uint32) {
 	i := t.free
 	if i == 0 {
 		i = uint32(len(t.entries))
@@ -205,8 +205,7 @@ func (t *Table) add(a *pnc.Advertisement) {
 	e := &t.entries[i]
 	e.Advertisement = *a
 
-	first, known := t.prefixes[e.Prefix]
-	if !known {
+	if first == 0 {
 		t.lengths(e.Prefix.Addr()).count(e.Prefix.Bits(), +1)
 	}
 	before := uint32(0)
