@@ -66,6 +66,7 @@ func (f *Frame) walk() error {
 	w, b := &f.near, f.Octets
 	if f.udp != 0 {
 		w.plain(b, f.ip, f.udp, f.end, f.Options.Cut)
+		w.datagram(b[f.udp:])
 		return nil
 	}
 	at, version, ether, err := linkEnd(b, f.Options.Link)
@@ -337,6 +338,7 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 	case f.udp != 0:
 		var w walk
 		w.plain(b, f.ip, f.udp, f.end, cut)
+		w.datagram(b[f.udp:])
 		if err := w.checkLength(true); err != nil {
 			return err
 		}

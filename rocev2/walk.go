@@ -91,6 +91,7 @@ func (t *trail) last(b []byte) []byte {
 func (w *walk) from(b []byte, o DecodeOptions) error {
 	if udp, end := plain(b); o.Link == LinkEthernet && udp != 0 && end <= len(b) && end >= udp+8 {
 		w.plain(b, ethernetSize, udp, end, o.Cut)
+		w.datagram(b[udp:])
 		return nil
 	}
 	return w.stepwise(b, o)
@@ -106,11 +107,10 @@ func (w *walk) stepwise(b []byte, o DecodeOptions) error {
 	return w.follow(b, nil)
 }
 
-// plain sets w as from would, for a frame that Frame.Decode found plain, with these offsets.
+// plain sets w as from would, but for port and length, for a frame that Frame.Decode found plain, with these offsets.
 func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 	w.start(b, ip, b[ip]>>4, cut)
 	w.ether, w.udp, w.end, w.proto, w.err = 0, udp, end, protoUDP, nil
-	w.datagram(b[udp:])
 	if ip > 0 {
 		w.ether = be.Uint16(b[12:])
 	}
