@@ -16,9 +16,8 @@ const payload = 1024 // octets of each packet that the loop needs
 
 // A load is what the file load.json says of a run.
 type load struct {
-	Needed int    `json:"needed"` // packets
-	Level  int    `json:"level"`  // the depth in octets that is called congested
-	Window uint32 `json:"window"` // how many packets a queue pair has on its way at most
+	Needed int `json:"needed"` // packets
+	Level  int `json:"level"`  // the depth in octets that is called congested
 }
 
 // loopTable prints, of each variant of the loop, the medians of its runs. A run's folder

@@ -33,7 +33,6 @@ type packet struct {
 	dst  netip.Addr
 	id   packetID
 	size int
-	nak  bool // an answer that asks for something to be sent again
 }
 
 // A packetID names a packet and its repeats.
@@ -55,7 +54,6 @@ func readPackets(file string) (packets []packet, err error) {
 		}
 		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: len(f.Innermost())}
 		p.id = packetID{m.Packet.BTH.DestQP, m.Packet.BTH.PSN, m.Packet.BTH.Opcode}
-		p.nak = m.Kind == message.Ack && m.Packet.BTH.AETH.Syndrome.Type() == bth.SyndromeNAK
 		packets = append(packets, p)
 	}
 	return packets, nil
@@ -74,7 +72,7 @@ func (c testCase) readQueue(l load) (q queueRun, err error) {
 	if err != nil {
 		return q, err
 	}
-	if slower, ok := firstSlower(seen[2], cuts, l.Window); ok && q.congested {
+	if slower, ok := firstSlower(seen[2], cuts); ok && q.congested {
 		var ahead time.Duration
 		ahead, q.within, q.slowed = clocks(seen[2], seen[0], slower)
 		q.slower = slower.Add(ahead).Sub(congested)

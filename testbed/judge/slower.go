@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/message"
 )
 
@@ -30,59 +31,30 @@ func readCuts(log string) (map[uint32]time.Time, error) {
 	return cuts, nil
 }
 
-// firstSlower finds in what the sender's port carried the first packet that a queue pair
-// gave to the port when it had been slowed down; which is not the first that left then, as
-// those that wait at the port keep their time. window is how many packets a queue pair has
-// on its way at most: one beyond those that it was allowed by the answers until then came
-// later, and so did a repeat that it was asked for since.
-func firstSlower(port []packet, cuts map[uint32]time.Time, window uint32) (at time.Time, ok bool) {
-	type flow struct {
-		cut          time.Time
-		began, asked bool
-		last, opened uint32 // packet numbers: the highest that was sent, and that was allowed before the cut
-	}
+// firstSlower finds in what the sender's port carried the first message that a queue pair
+// began when it had been slowed down. Until then nothing waits at the port, as the load is
+// given to it no faster than it sends: so that message is the first that is slower.
+func firstSlower(port []packet, cuts map[uint32]time.Time) (at time.Time, ok bool) {
 	// An answer has the packet number of what it answers, and the sender's queue pair.
-	flows, byNumber := map[uint32]*flow{}, map[uint32]*flow{}
+	byNumber, cut := map[uint32]uint32{}, map[uint32]time.Time{}
 	for _, p := range port {
 		switch p.kind {
 		case message.Data:
-			if flows[p.id.qp] == nil {
-				flows[p.id.qp] = &flow{}
-			}
-			byNumber[p.id.psn] = flows[p.id.qp]
+			byNumber[p.id.psn] = p.id.qp
 		case message.Ack:
-			if f := byNumber[p.id.psn]; f != nil && !p.nak {
-				f.cut = cuts[p.id.qp]
+			if qp, ok := byNumber[p.id.psn]; ok && !cuts[p.id.qp].IsZero() {
+				cut[qp] = cuts[p.id.qp]
 			}
 		}
 	}
 	for _, p := range port {
-		switch f := byNumber[p.id.psn]; {
-		case f == nil || f.cut.IsZero():
-		case p.kind == message.Ack && p.at.Before(f.cut):
-			if !p.nak {
-				f.opened = p.id.psn + window
-			}
-		case p.kind == message.Ack:
-			f.asked = f.asked || p.nak
-		case p.kind == message.Data:
-			if !f.began {
-				f.began, f.last, f.opened = true, p.id.psn-1, p.id.psn-1+window
-			}
-			again := !after(p.id.psn, f.last)
-			if p.at.After(f.cut) && (again && f.asked || !again && after(p.id.psn, f.opened)) {
-				return p.at, true
-			}
-			if !again {
-				f.last = p.id.psn
-			}
+		when, slowed := cut[p.id.qp]
+		if p.kind == message.Data && p.id.opcode == bth.RCRDMAWriteFirst && slowed && p.at.After(when) {
+			return p.at, true
 		}
 	}
 	return time.Time{}, false
 }
-
-// after says whether a packet number comes after another one, of 24 bits.
-func after(psn, other uint32) bool { return int32((psn-other)<<8) > 0 }
 
 // clocks says by how much the switch's clock is ahead of the sender's at a time of the
 // sender's, and how wrong that can be: by the packets of the second before and the second
