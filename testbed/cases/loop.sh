@@ -25,8 +25,8 @@ case_loop() {
 			"loop_$variant"
 			begin "$name"
 			on sender "capture 'udp port 4791 or ip6 proto 60' eth0"
-			printf '{"needed": %d, "level": %d}\n' $((loop_qps * (loop_messages + loop_outstanding) * 2)) "$level" \
-				>"$out/$name/load.json"
+			printf '{"needed": %d, "level": %d, "warm": %d}\n' $((loop_qps * loop_messages * 2)) "$level" \
+				$((loop_outstanding * 2)) >"$out/$name/load.json"
 			perftest ib_write_bw -u 18 -s 2048 -n "$loop_messages" -q "$loop_qps" -t "$loop_outstanding" \
 				-Q 1 --tclass=2 --perform_warm_up --rate_limit_type=SW --rate_units=p --rate_limit="$loop_rate" \
 				--burst_size=1

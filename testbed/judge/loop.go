@@ -16,8 +16,9 @@ const payload = 1024 // octets of each packet that the loop needs
 
 // A load is what the file load.json says of a run.
 type load struct {
-	Needed int `json:"needed"` // packets
-	Level  int `json:"level"`  // the depth in octets that is called congested
+	Needed int    `json:"needed"` // packets
+	Level  int    `json:"level"`  // the depth in octets that is called congested
+	Warm   uint32 `json:"warm"`   // packets that a queue pair sends before, to be known
 }
 
 // loopTable prints, of each variant of the loop, the medians of its runs. A run's folder

@@ -14,12 +14,12 @@ import (
 // A queueRun is what captures on both sides of a queue say of one run of a load.
 type queueRun struct {
 	sent, drops   int           // packets towards the queue, and those of them that never came out
-	depths        []int         // octets of IP in the queue, as each packet found it that came out
+	depths        []int         // octets in the queue, as each packet found it that came out
 	took          time.Duration // from the first packet to the last answer
 	notifications int           // towards the sender
 	congested     bool          // whether the queue was as deep as the level
-	told          bool          // whether a notification came after that
-	news          time.Duration // how long after
+	told          bool          // whether a notification came
+	news          time.Duration // how long after that; before it, as captures are not the queue, if below 0
 	slowed        bool          // whether a packet left the sender slower
 	slower        time.Duration // how long after the queue was as deep as the level
 	within        time.Duration // how wrong slower can be, as clocks differ
@@ -41,6 +41,8 @@ type packetID struct {
 	opcode  bth.Opcode
 }
 
+const ethernet = 14 // octets of a header, which tc counts
+
 // readPackets reads what a capture has of RoCEv2.
 func readPackets(file string) (packets []packet, err error) {
 	var f rocev2.Frame
@@ -52,7 +54,7 @@ func readPackets(file string) (packets []packet, err error) {
 		if f.Decode(r.Data, r.Options()) != nil || m.DecodeInner(&f, message.Config{}) != nil {
 			continue
 		}
-		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: len(f.Innermost())}
+		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: ethernet + len(f.Innermost())}
 		p.id = packetID{m.Packet.BTH.DestQP, m.Packet.BTH.PSN, m.Packet.BTH.Opcode}
 		packets = append(packets, p)
 	}
@@ -67,8 +69,8 @@ func (c testCase) readQueue(l load) (q queueRun, err error) {
 			return q, err
 		}
 	}
-	congested := q.queue(seen[0], seen[1], l.Level)
-	cuts, err := readCuts(c.text("sender.agent.log"))
+	congested := q.queue(seen[0], seen[1], l.Level, begins(seen[0], l.Warm))
+	cuts, err := readCuts(c.text("sender.agent.log"), begins(seen[2], l.Warm))
 	if err != nil {
 		return q, err
 	}
@@ -80,10 +82,28 @@ func (c testCase) readQueue(l load) (q queueRun, err error) {
 	return q, nil
 }
 
+// begins returns when the load begins: with the first packet of a queue pair beyond those
+// that it sends to be known.
+func begins(packets []packet, warm uint32) time.Time {
+	first := map[uint32]uint32{}
+	for _, p := range packets {
+		if p.kind != message.Data {
+			continue
+		}
+		if _, known := first[p.id.qp]; !known {
+			first[p.id.qp] = p.id.psn
+		}
+		if (p.id.psn-first[p.id.qp])&0xFFFFFF >= warm {
+			return p.at
+		}
+	}
+	return time.Time{}
+}
+
 // queue follows what is in the queue, which is first in, first out: a packet that comes
-// out is the first that came in and is like it, and those before it were dropped. It
-// returns when it was as deep as level first.
-func (q *queueRun) queue(before, behind []packet, level int) (congested time.Time) {
+// out is the first that came in and is like it, and those before it were dropped. What
+// comes before begin is not measured. It returns when it was as deep as level first.
+func (q *queueRun) queue(before, behind []packet, level int, begin time.Time) (congested time.Time) {
 	var data []packet
 	var last time.Time
 	for _, p := range before {
@@ -95,7 +115,11 @@ func (q *queueRun) queue(before, behind []packet, level int) (congested time.Tim
 			last = p.at
 		}
 	}
-	q.sent = len(data)
+	early := 0
+	for early < len(data) && data[early].at.Before(begin) {
+		early++
+	}
+	q.sent = len(data) - early
 	left := make([]time.Time, len(data)) // zero of what never came out
 	next := 0
 	for _, p := range behind {
@@ -121,8 +145,11 @@ func (q *queueRun) queue(before, behind []packet, level int) (congested time.Tim
 				depth -= data[out].size
 			}
 		}
-		q.depths = append(q.depths, depth)
+		if i >= early {
+			q.depths = append(q.depths, depth)
+		}
 		switch {
+		case i < early:
 		case depth >= level && congested.IsZero():
 			congested = p.at
 		case depth < level && !congested.IsZero() && q.deep == 0:
@@ -130,15 +157,18 @@ func (q *queueRun) queue(before, behind []packet, level int) (congested time.Tim
 		}
 		depth += p.size
 	}
-	if len(data) > 0 {
-		q.took = last.Sub(data[0].at)
+	if q.sent > 0 {
+		q.took = last.Sub(data[early].at)
 	}
 	q.congested = !congested.IsZero()
 	for _, p := range before {
 		switch p.kind {
 		case message.CNP, message.FastCNP, message.PPFC:
+			if p.at.Before(begin) {
+				continue
+			}
 			q.notifications++
-			if q.congested && !q.told && !p.at.Before(congested) {
+			if q.congested && !q.told {
 				q.told, q.news = true, p.at.Sub(congested)
 			}
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // Four packets of 100 octets arrive 1 ms apart, and leave each 10 ms; the third is
-// dropped and comes again. The fourth finds two, the repeat finds none.
+// dropped and comes again. The fourth finds two, the repeat finds none. The first
+// notification comes before the fourth.
 func TestQueue(t *testing.T) {
 	at := func(ms int) time.Time { return time.Unix(1, 0).Add(time.Duration(ms) * time.Millisecond) }
 	data := func(ms int, psn uint32) packet {
@@ -23,12 +24,35 @@ func TestQueue(t *testing.T) {
 		data(50, 3), {at: at(70), kind: message.Ack},
 	}, []packet{
 		data(10, 1), data(20, 2), data(30, 4), {at: at(31), kind: message.Ack}, data(60, 3),
-	}, 200)
+	}, 200, time.Time{})
 	require.Equal(t, queueRun{
 		sent: 5, drops: 1, depths: []int{0, 100, 200, 0}, took: 70 * time.Millisecond,
-		notifications: 3, congested: true, told: true, news: 5 * time.Millisecond,
+		notifications: 3, congested: true, told: true, news: -time.Millisecond,
 		deep: 47 * time.Millisecond,
 	}, q)
+}
+
+// The load begins with the third packet of a queue pair, whatever the numbers. What was
+// before it is in the queue, and is not measured.
+func TestQueueBegins(t *testing.T) {
+	last := uint32(0xFFFFFF)
+	before := []packet{
+		data(0, 7, last), data(1, 8, 5), {at: at(2), kind: message.CNP}, data(3, 7, 0), data(10, 7, 1),
+		{at: at(12), kind: message.CNP}, {at: at(40), kind: message.Ack},
+	}
+	for i := range before {
+		before[i].size = 100
+	}
+	begin := begins(before, 2)
+	require.Equal(t, at(10), begin)
+	var q queueRun
+	congested := q.queue(before, []packet{data(9, 7, last), data(20, 8, 5), data(30, 7, 0), data(35, 7, 1)}, 200, begin)
+	require.Equal(t, at(10), congested)
+	require.Equal(t, queueRun{
+		sent: 1, depths: []int{200}, took: 30 * time.Millisecond,
+		notifications: 1, congested: true, told: true, news: 2 * time.Millisecond,
+	}, q)
+	require.Zero(t, begins(before, 3))
 }
 
 func TestQuantile(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 )
 
 // readCuts finds in the log of the sender's agent when it slowed each of the host's
-// queue pairs down first, or stopped it, by the sender's clock.
-func readCuts(log string) (map[uint32]time.Time, error) {
+// queue pairs down first after begin, or stopped it, by the sender's clock.
+func readCuts(log string, begin time.Time) (map[uint32]time.Time, error) {
 	cuts := map[uint32]time.Time{}
 	for s := bufio.NewScanner(strings.NewReader(log)); s.Scan(); {
 		var l struct {
@@ -24,7 +24,7 @@ func readCuts(log string) (map[uint32]time.Time, error) {
 		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
 			return nil, fmt.Errorf("the log of the sender's agent: %w", err)
 		}
-		if _, known := cuts[l.QP]; l.Rate != nil && !known {
+		if _, known := cuts[l.QP]; l.Rate != nil && !known && l.Time.After(begin) {
 			cuts[l.QP] = l.Time
 		}
 	}

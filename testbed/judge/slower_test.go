@@ -20,20 +20,22 @@ func answer(ms int, qp, psn uint32) packet {
 	return packet{at: at(ms), kind: message.Ack, id: packetID{qp: qp, psn: psn}}
 }
 
-// What the agent logs when it has learned a queue pair, is told of it twice, and then of
-// another one.
+// What the agent logs when it has learned a queue pair, is told of it before the load
+// begins and twice after that, and then of another one.
 func TestReadCuts(t *testing.T) {
+	begin := time.Date(2026, 11, 23, 16, 25, 11, 700e6, time.UTC)
 	cuts, err := readCuts(`{"time":"2026-11-23T16:25:11.5Z","level":"INFO","msg":"decision","action":"learned","qp":53}
+{"time":"2026-11-23T16:25:11.6Z","level":"INFO","msg":"decision","action":"accepted","qp":53,"rate_bps":1000000}
 {"time":"2026-11-23T16:25:11.781000001Z","level":"INFO","msg":"decision","action":"accepted","qp":53,"rate_bps":1000000}
 {"time":"2026-11-23T16:25:11.9Z","level":"INFO","msg":"decision","action":"accepted","qp":53,"rate_bps":500000}
 {"time":"2026-11-23T16:25:12Z","level":"INFO","msg":"decision","action":"accepted","qp":54,"rate_bps":0}
-`)
+`, begin)
 	require.NoError(t, err)
 	require.Equal(t, map[uint32]time.Time{
 		53: time.Date(2026, 11, 23, 16, 25, 11, 781000001, time.UTC),
 		54: time.Date(2026, 11, 23, 16, 25, 12, 0, time.UTC),
 	}, cuts)
-	_, err = readCuts("time=2026-11-23T16:25:11.5Z level=INFO\n")
+	_, err = readCuts("time=2026-11-23T16:25:11.5Z level=INFO\n", begin)
 	require.Error(t, err)
 }
 
