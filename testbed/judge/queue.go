@@ -23,7 +23,7 @@ type queueRun struct {
 	slowed        bool          // whether a packet left the sender slower
 	slower        time.Duration // how long after the queue was as deep as the level
 	within        time.Duration // how wrong slower can be, as clocks differ
-	deep          time.Duration // from when it was as deep as the level until a packet found it less deep
+	deep          time.Duration // from when it was as deep as the level until a packet left it less deep
 }
 
 // A packet is what is kept of one in a capture.
@@ -148,6 +148,7 @@ func (q *queueRun) queue(before, behind []packet, level int, begin time.Time) (c
 		if i >= early {
 			q.depths = append(q.depths, depth)
 		}
+		depth += p.size
 		switch {
 		case i < early:
 		case depth >= level && congested.IsZero():
@@ -155,7 +156,6 @@ func (q *queueRun) queue(before, behind []packet, level int, begin time.Time) (c
 		case depth < level && !congested.IsZero() && q.deep == 0:
 			q.deep = p.at.Sub(congested)
 		}
-		depth += p.size
 	}
 	if q.sent > 0 {
 		q.took = last.Sub(data[early].at)

@@ -10,8 +10,8 @@ import (
 )
 
 // Four packets of 100 octets arrive 1 ms apart, and leave each 10 ms; the third is
-// dropped and comes again. The fourth finds two, the repeat finds none. The first
-// notification comes before the fourth.
+// dropped and comes again. The fourth finds two, the repeat finds none. With the second
+// there are 200 octets in the queue.
 func TestQueue(t *testing.T) {
 	at := func(ms int) time.Time { return time.Unix(1, 0).Add(time.Duration(ms) * time.Millisecond) }
 	data := func(ms int, psn uint32) packet {
@@ -27,8 +27,8 @@ func TestQueue(t *testing.T) {
 	}, 200, time.Time{})
 	require.Equal(t, queueRun{
 		sent: 5, drops: 1, depths: []int{0, 100, 200, 0}, took: 70 * time.Millisecond,
-		notifications: 3, congested: true, told: true, news: -time.Millisecond,
-		deep: 47 * time.Millisecond,
+		notifications: 3, congested: true, told: true, news: time.Millisecond,
+		deep: 49 * time.Millisecond,
 	}, q)
 }
 
