@@ -95,7 +95,7 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		wiretest.Missing(t, "tshark")
 	}
-	seen := map[string]bool{} // by cause
+	seen := map[string]bool{}                                             // by cause
 	for _, n := range []int{47, 59, 63, 73, 81, 82, 124, 139, 156, 187} { // small ones, of different causes
 		in := makeIncident(n, false)
 		file := ""
