@@ -62,7 +62,7 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 // walk sets near and its trail.
 func (f *Frame) walk() error {
 	f.walked, f.descended = true, false
-	f.far.n, f.far.tunnels.n = 0, 0
+	f.far.n, f.far.tunnels = 0, Tunnels{}
 	w, b := &f.near, f.Octets
 	if f.udp != 0 {
 		w.plain(b, f.ip, f.udp, f.end, f.Options.Cut)
@@ -111,7 +111,7 @@ func (f *Frame) descend() {
 		return
 	}
 	f.far.walk = *near
-	tunnels, n := f.far.tunnels.n, f.far.n
+	tunnels, n := f.far.tunnels, f.far.n
 	switch err := f.far.descend(f.Octets); {
 	case err != nil:
 		f.broken = err
@@ -122,7 +122,7 @@ func (f *Frame) descend() {
 		f.below = true
 		return
 	}
-	f.far.tunnels.n, f.far.n = tunnels, n
+	f.far.tunnels, f.far.n = tunnels, n
 }
 
 // Plain returns the IP packet in a plain frame, and the UDP datagram in that, each up to the end that the IP

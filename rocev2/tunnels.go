@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"iter"
+	"math/bits"
 	"strings"
 
 	"github.com/rocecn/rocecn/internal/enumtext"
@@ -36,18 +37,17 @@ const maxTunnels = 12
 
 // Tunnels are all tunnels around a packet.
 type Tunnels struct {
-	list [maxTunnels]Tunnel
-	n    uint8
+	list uint64 // four bits each, the outermost in the lowest: one word, since it is read as soon as it is written
 }
 
 // Len returns the number of tunnels.
-func (t Tunnels) Len() int { return int(t.n) }
+func (t Tunnels) Len() int { return (bits.Len64(t.list) + 3) / 4 }
 
 // All yields the tunnels, the outermost first.
 func (t Tunnels) All() iter.Seq[Tunnel] {
 	return func(yield func(Tunnel) bool) {
-		for _, tunnel := range t.list[:t.n] {
-			if !yield(tunnel) {
+		for list := t.list; list != 0; list >>= 4 {
+			if !yield(Tunnel(list & 15)) {
 				return
 			}
 		}
@@ -57,7 +57,7 @@ func (t Tunnels) All() iter.Seq[Tunnel] {
 // mirrored says whether one of the tunnels is ERSPAN: then the packet is a
 // copy, sent here by a mirror, of a packet that passed another node.
 func (t Tunnels) mirrored() bool {
-	for _, tunnel := range t.list[:t.n] {
+	for tunnel := range t.All() {
 		if tunnel == ERSPAN1 || tunnel == ERSPAN2 || tunnel == ERSPAN3 {
 			return true
 		}
@@ -79,11 +79,11 @@ func (t Tunnels) String() string {
 
 // add adds a tunnel inside the present ones.
 func (t *Tunnels) add(tunnel Tunnel) error {
-	if t.n == maxTunnels {
+	n := t.Len()
+	if n == maxTunnels {
 		return errTunnels
 	}
-	t.list[t.n] = tunnel
-	t.n++
+	t.list |= uint64(tunnel) << (4 * n)
 	return nil
 }
 
