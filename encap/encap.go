@@ -100,11 +100,13 @@ func appendIPv6(b []byte, src, dst netip.Addr, class uint8, label uint32, next u
 	if err := check(src, dst, label, n); err != nil {
 		return b, err
 	}
-	b = slices.Grow(b, ipv6Size+n)
-	b = binary.BigEndian.AppendUint32(b, 6<<28|uint32(class)<<20|label)
-	b = append(b, byte(n>>8), byte(n), next, hopLimit)
-	b = appendAddr(b, src)
-	return appendAddr(b, dst), nil
+	at := len(b)
+	b = slices.Grow(b, ipv6Size+n)[:at+ipv6Size]
+	h := (*[ipv6Size]byte)(b[at:])
+	binary.BigEndian.PutUint32(h[:], 6<<28|uint32(class)<<20|label)
+	binary.BigEndian.PutUint32(h[4:], uint32(n)<<16|uint32(next)<<8|hopLimit)
+	*(*[16]byte)(h[8:]), *(*[16]byte)(h[24:]) = src.As16(), dst.As16()
+	return b, nil
 }
 
 func appendAddr(b []byte, a netip.Addr) []byte {

@@ -22,16 +22,17 @@ const (
 	DstIPv4 = 1 << 30
 )
 
-// KeyOf returns the key of a flow. A qp of more than 24 bits, as no packet has, gives the key of no flow.
-func KeyOf(src, dst netip.Addr, qp, domain uint32) (k Key) {
-	k.Src, k.Dst, k.QP, k.Domain = src.As16(), dst.As16(), min(qp, MaxQP+1), domain
+// KeyOf returns the key of a flow. A qp of more than 24 bits, as no packet has, gives the key of no flow. It is
+// so short that it is inlined: a copy of what was just written in smaller words takes long.
+func KeyOf(src, dst netip.Addr, qp, domain uint32) Key {
+	qp = min(qp, MaxQP+1)
 	if src.Is4() {
-		k.QP |= SrcIPv4
+		qp |= SrcIPv4
 	}
 	if dst.Is4() {
-		k.QP |= DstIPv4
+		qp |= DstIPv4
 	}
-	return k
+	return Key{src.As16(), dst.As16(), qp, domain}
 }
 
 // Addrs returns the addresses that KeyOf was given.

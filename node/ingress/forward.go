@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
@@ -96,7 +97,7 @@ func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time)
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
 	t := pe.clock.At(now)
 	pe.release(t)
-	k := role.TableKey(&d.Flow)
+	k := flowtable.KeyOf(d.Flow.Src, d.Flow.Dst, d.Flow.DestQP, domain)
 	hash := k.Hash(pe.table.Seed)
 	e, i := pe.table.Find(&k, hash)
 	if e != nil {

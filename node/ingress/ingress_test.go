@@ -125,6 +125,24 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// A packet on its way through segments (RFC 8754) is of the flow to the last of them.
+func TestForwardSegments(t *testing.T) {
+	pe := newPE(t, nil)
+	plain := octets(t, flow6, 1)
+	_, want, err := pe.send(nil, plain, 0, tunnel, start)
+	require.NoError(t, err)
+	header := []byte{17, 4, 4, 1, 1, 0, 0, 0} // UDP is next, 40 octets, Segments Left 1, Last Entry 1
+	header = append(append(header, remote6.AsSlice()...), p1.AsSlice()...)
+	routed := append(append(bytes.Clone(plain[:40]), header...), plain[40:]...)
+	binary.BigEndian.PutUint16(routed[4:], uint16(len(routed)-40))
+	routed[6] = 43
+	copy(routed[24:], p1.AsSlice())
+	_, got, err := pe.send(nil, routed, 0, tunnel, start)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Equal(t, 1, pe.Len())
+}
+
 // What is no flow of RoCEv2 goes with label 0, and leaves nothing behind.
 func TestForwardOther(t *testing.T) {
 	broken := octets(t, flow4, 1)
