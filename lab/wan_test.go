@@ -435,12 +435,19 @@ func TestCold(t *testing.T) {
 		require.InDelta(t, c.CNPs, c.Notified, 6, "%v: no host refuses what was sent to it", v)
 		require.InDelta(t, c.Proxied+c.FCNs, c.CNPs+c.Unlearned, 10, "%v: one answer each, but those on their way", v)
 		require.Greater(t, c.CNPs, 5*c.Unlearned, "%v: in the end it knows all", v)
-		third := 3 * 16 * (100 * sim.Gbps).Time(1024+overhead+gap) // the third acknowledgement's packet has left
-		for i, f := range cold.Flows() {
-			require.Greater(t, f.FirstCut(), known.Flows()[i].FirstCut(), v)
-			require.Greater(t, f.FirstCut(), third+2*23*µs, "%v: there and back", v)
-			require.Less(t, f.FirstCut(), sim.Never, v)
-		}
+		requireLearned(t, v, known, cold)
+	}
+}
+
+// requireLearned asserts that flows were told of congestion, but no sooner than three of their acknowledgements could
+// have told of their queue pairs.
+func requireLearned(t *testing.T, v Variant, known, cold *Network) {
+	t.Helper()
+	third := 3 * 16 * (100 * sim.Gbps).Time(1024+overhead+gap) // the third acknowledgement's packet has left
+	for i, f := range cold.Flows() {
+		require.Greater(t, f.FirstCut(), known.Flows()[i].FirstCut(), v)
+		require.Greater(t, f.FirstCut(), third+2*23*µs, "%v: there and back", v)
+		require.Less(t, f.FirstCut(), sim.Never, v)
 	}
 }
 
@@ -462,12 +469,7 @@ func TestColdHosts(t *testing.T) {
 		c := cold.Counts()
 		require.Positive(t, c.Unlearned, v)
 		require.Positive(t, c.Notified, v)
-		third := 3 * 16 * (100 * sim.Gbps).Time(1024+overhead+gap) // the third acknowledgement's packet has left
-		for i, f := range cold.Flows() {
-			require.Greater(t, f.FirstCut(), known.Flows()[i].FirstCut(), v)
-			require.Greater(t, f.FirstCut(), third+2*23*µs, "%v: there and back", v)
-			require.Less(t, f.FirstCut(), sim.Never, v)
-		}
+		requireLearned(t, v, known, cold)
 	}
 }
 
