@@ -32,26 +32,12 @@ vpn_down() {
 
 case_vpn_proxy() {
 	vpn_up
-	wan_queue 4mbit bfifo limit 40000
-	name=vpn-proxy
-	mkdir -p "$out/$name"
-	agent switch "$http
-[source.queues]
-type = \"qdisc\"
-interfaces = [\"c0\"]
-levels = [$level]
-tunnels = true
-[sink.net]
-type = \"raw\"
-[role.switch]
-enabled = true
-sources = [\"queues\"]
-sink = \"net\"
-self = [\"fd00:ff::5\"]
-methods = [{ senders = \"fd00:1::/64\", method = \"proxy\" }]
-proxies = [{ senders = \"fd00:1::/64\", proxy = \"fd00:fe::1\" }]
-per_flow = \"1ms\"
-marking = \"elsewhere\"" core
+	wan_case vpn-proxy vpn_proxy
+	vpn_down
+}
+
+vpn_proxy() {
+	core_role proxy fd00:1::/64 1ms 'proxies = [{ senders = "fd00:1::/64", proxy = "fd00:fe::1" }]'
 	agent switch "$http
 [source.access]
 type = \"packet\"
@@ -74,10 +60,4 @@ accept = [\"fd00:ff::/64\"]
 senders = [{ prefix = \"fd00:1::/64\", send = \"cnp\" }]
 per_flow = \"1ms\""
 	sender_role
-	begin "$name"
-	told cnp
-	perftest ib_write_bw -u 18 -s 4096 -n 120 -q 4 -t 4 -Q 1 --tclass=2
-	finish
-	agents_end
-	vpn_down
 }

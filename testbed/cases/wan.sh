@@ -105,35 +105,26 @@ case_wan_srv6() { wan_told srv6; }
 # the sender, by CNP.
 wan_told() {
 	wan_up "$1" 10ms
-	wan_queue 4mbit bfifo limit 40000
-	name=wan-$1
+	wan_case "wan-$1" loop_fcn
+	wan_down
+}
+
+# wan_case NAME AGENTS runs a load into the queue of the core, beside the agents that AGENTS
+# starts; at the end of what they do is a CNP.
+wan_case() {
+	name=$1
 	mkdir -p "$out/$name"
-	loop_fcn
+	wan_queue 4mbit bfifo limit 40000
+	"$2"
 	begin "$name"
 	told cnp
 	perftest ib_write_bw -u 18 -s 4096 -n 120 -q 4 -t 4 -Q 1 --tclass=2
 	finish
 	agents_end
-	wan_down
 }
+
 loop_fcn() {
-	agent switch "$http
-[source.queues]
-type = \"qdisc\"
-interfaces = [\"c0\"]
-levels = [$level]
-tunnels = true
-[sink.net]
-type = \"raw\"
-[role.switch]
-enabled = true
-sources = [\"queues\"]
-sink = \"net\"
-self = [\"fd00:ff::5\"]
-methods = [{ senders = \"::/0\", method = \"fcn\" }]
-pe = [\"fd00:fe::1/128\"]
-per_flow = \"$interval\"
-marking = \"elsewhere\"" core
+	core_role fcn ::/0 "$interval" 'pe = ["fd00:fe::1/128"]'
 	agent switch "$http
 [source.wan]
 type = \"packet\"
@@ -159,4 +150,26 @@ cnp = [\"fd00:1::fe\"]
 accept = [\"fd00:ff::/64\"]
 per_flow = \"1ms\""
 	sender_role
+}
+
+# core_role METHOD SENDERS INTERVAL KEY: the core tells of the flows of SENDERS, each once
+# in INTERVAL at most; KEY says whom.
+core_role() {
+	agent switch "$http
+[source.queues]
+type = \"qdisc\"
+interfaces = [\"c0\"]
+levels = [$level]
+tunnels = true
+[sink.net]
+type = \"raw\"
+[role.switch]
+enabled = true
+sources = [\"queues\"]
+sink = \"net\"
+self = [\"fd00:ff::5\"]
+methods = [{ senders = \"$2\", method = \"$1\" }]
+$4
+per_flow = \"$3\"
+marking = \"elsewhere\"" core
 }
