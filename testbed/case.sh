@@ -55,6 +55,7 @@ begin() {
 	name=$1
 	echo "testbed: $name (after $SECONDS s)" >&2
 	mkdir -p "$out/$name"
+	rm -f "$out/$name/before.pcap" # the judge's, of a run before
 	for machine in "${senders[@]}"; do devices+=("${ports[$machine]}"); done
 	on switch "capture 'udp port 4791 or ip6 proto 60' ${devices[*]} eth1" # 60: options, as Fast CNPs have them
 	for machine in "${senders[@]}" receiver; do
