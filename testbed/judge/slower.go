@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -15,13 +14,13 @@ import (
 // queue pairs down first after begin, or stopped it, by the sender's clock.
 func readCuts(log string, begin time.Time) (map[uint32]time.Time, error) {
 	cuts := map[uint32]time.Time{}
-	for s := bufio.NewScanner(strings.NewReader(log)); s.Scan(); {
+	for line := range strings.Lines(log) {
 		var l struct {
 			Time time.Time `json:"time"`
 			QP   uint32    `json:"qp"`
 			Rate *uint64   `json:"rate_bps"`
 		}
-		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			return nil, fmt.Errorf("the log of the sender's agent: %w", err)
 		}
 		if _, known := cuts[l.QP]; l.Rate != nil && !known && l.Time.After(begin) {
