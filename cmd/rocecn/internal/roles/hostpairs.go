@@ -102,18 +102,14 @@ func (h *hostPairs) record(k rocev2.FlowKey, qp uint32) {
 		return
 	}
 	h.own[qp] = true
-	at := ownQP{qp, k.Dst}
-	learned := h.learned[at]
-	if learned[0] != k.DestQP {
-		copy(learned[1:], learned[:])
-		learned[0] = k.DestQP
-		h.learned[at] = learned
-	}
-	last, flow := h.last[qp], reaction.FlowID{Dst: k.Dst, DestQP: k.DestQP}
-	if last[0] != flow {
-		copy(last[1:], last[:])
-		last[0] = flow
-		h.last[qp] = last
+	putFirst(h.learned, ownQP{qp, k.Dst}, k.DestQP)
+	putFirst(h.last, qp, reaction.FlowID{Dst: k.Dst, DestQP: k.DestQP})
+}
+
+// putFirst puts x before the others at a key, if it is not the first already, and lets the last go.
+func putFirst[K, T comparable](all map[K][4]T, at K, x T) {
+	if list := all[at]; list[0] != x {
+		all[at] = [4]T{x, list[0], list[1], list[2]}
 	}
 }
 
