@@ -6,10 +6,10 @@
 // the border of a domain, with a function, a BPF program, or rules for nftables
 // or ip6tables.
 //
-//	               Capture                     Border
-//	Program        what Selection says              what Match says, or more
-//	Expression     the same, for tcpdump       –
-//	NFT, IP6Tables –                           the same, or more
+//	               Capture                 Border
+//	Program        what Selection says     what Match says, or more
+//	Expression     the same, for tcpdump   –
+//	NFT, IP6Tables –                       the same, or more
 //
 // Programs and rules do not look into tunnels. Each says what it does with
 // them.

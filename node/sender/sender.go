@@ -238,6 +238,7 @@ func (s *Sender) withinLimits(p *rocev2.Packet) bool {
 		return true
 	}
 	var h ipv6opt.Header
+	// as p.Extensions(), but faster
 	for next, ext := p.NextHeader, p.Ext; len(ext) > 0; next = h.NextHeader {
 		var err error
 		if ext, err = h.Decode(ext); err != nil {
