@@ -14,8 +14,8 @@ import (
 
 func init() {
 	rocelayers.Register()
-	rocelayers.RegisterFCN(fcn.ExperimentalPort)
-	rocelayers.RegisterProxy(proxymsg.ExperimentalPort)
+	rocelayers.RegisterFCN(fcn.Port)
+	rocelayers.RegisterProxy(proxymsg.Port)
 }
 
 // readLayers reads a frame with gopacket, down to the layer of this type: by a

@@ -57,14 +57,14 @@ func BenchmarkRead(b *testing.B) {
 	ip, err = fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, loopback, sender, fcn.Config{})
 	f = frame(b, ip, err)
 	readFloors(b, "FCN/", f, f[14:])
-	readDatagram(b, "FCN/", f, fcn.ExperimentalPort,
+	readDatagram(b, "FCN/", f, fcn.Port,
 		func(d *rocev2.Datagram) error { _, err := fcn.FromDatagram(d); return err })
 	readLayers(b, "FCN/", f, rocelayers.LayerTypeFCN)
 
 	ip, err = proxymsg.AppendFor(nil, flow(b), loopback, sender, 5, proxymsg.Config{})
 	f = frame(b, ip, err)
 	readFloors(b, "proxy/", f, f[14:])
-	readDatagram(b, "proxy/", f, proxymsg.ExperimentalPort,
+	readDatagram(b, "proxy/", f, proxymsg.Port,
 		func(d *rocev2.Datagram) error { _, err := proxymsg.FromDatagram(d, 0); return err })
 	readLayers(b, "proxy/", f, rocelayers.LayerTypeProxy)
 }

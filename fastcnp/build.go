@@ -287,10 +287,7 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 	if err := n.Option.check(); err != nil {
 		return b, err
 	}
-	o := header{typ: n.OptionType, original: n.Option.OriginalDst}
-	if o.typ == 0 {
-		o.typ = ExperimentalType
-	}
+	o := header{typ: n.optionType(), original: n.Option.OriginalDst}
 	if n.Option.Number == 2 {
 		data := append(make([]byte, 0, maxData), n.Option.Reserved, uint8(n.Option.Trace.OptType)) // on the stack
 		var err error

@@ -103,7 +103,7 @@ func FuzzPacket(f *testing.F) {
 				Src: loopback, Dst: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
 				Option: Option{Number: n.Option.Number, OriginalDst: congested.Dst, Reserved: n.Option.Reserved,
 					Trace: n.Option.Trace},
-				OptionType: ExperimentalType, Offset: n.Offset,
+				OptionType: [...]ipv6opt.Type{1: Option1Type, 2: Option2Type}[n.Option.Number], Offset: n.Offset,
 			}, n)
 			cfg.Carriage.SrcPort = congested.SrcPort
 			require.Equal(t, byParts(t, &n, cfg.Carriage, cfg.Coverage), out)
@@ -132,6 +132,6 @@ func FuzzFromICMP(f *testing.F) {
 			require.Equal(t, Notification{}, n)
 			return
 		}
-		require.Equal(t, ExperimentalType, n.OptionType)
+		require.Contains(t, []ipv6opt.Type{Option1Type, Option2Type}, n.OptionType)
 	})
 }

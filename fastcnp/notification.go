@@ -1,6 +1,7 @@
 package fastcnp
 
 import (
+	"cmp"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/bth"
@@ -23,9 +24,17 @@ type Notification struct {
 	Src, Dst   netip.Addr
 	CNP        cnp.CNP
 	Option     Option
-	OptionType ipv6opt.Type // as sent; AppendPacket takes 0 for ExperimentalType
+	OptionType ipv6opt.Type // as sent; AppendPacket takes 0 for Option1Type or Option2Type
 	// of the option's type octet from the start of the IPv6 header; AppendPacket does not use it
 	Offset int
+}
+
+// optionType returns the option type that n is sent with.
+func (n *Notification) optionType() ipv6opt.Type {
+	if n.Option.Number == 2 {
+		return cmp.Or(n.OptionType, Option2Type)
+	}
+	return cmp.Or(n.OptionType, Option1Type)
 }
 
 // What FromPacket may return beside the errors of a broken option.
@@ -38,7 +47,7 @@ var (
 )
 
 // FromPacket returns the Fast CNP in a decoded packet, whose options have
-// ExperimentalType. See [CodePoints.FromPacket].
+// Option1Type and Option2Type. See [CodePoints.FromPacket].
 func FromPacket(p *rocev2.Packet) (n Notification, err error) {
 	err = n.set(p, CodePoints{}.orDefault())
 	return n, err

@@ -1,6 +1,7 @@
 package fastcnp
 
 import (
+	"cmp"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -8,17 +9,25 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
-// ExperimentalType is the type of both options unless configured otherwise.
-// TBD1 and TBD2 of the draft are not assigned yet. 0x9E is the experimental
-// type of RFC 4727 with act 10 and chg 0, as the draft demands; it will change
-// when they are assigned (D2).
+// Option1Type and Option2Type are the types of the options unless configured
+// otherwise. The draft's, TBD1 and TBD2, are not assigned yet; when they are,
+// these become them (D2).
+const (
+	Option1Type = ExperimentalType
+	Option2Type = ExperimentalType
+)
+
+// ExperimentalType is the experimental type of RFC 4727 with act 10 and chg 0,
+// as the draft demands, and stays what it is: to name it in CodePoints is to go
+// on using it.
 const ExperimentalType ipv6opt.Type = 0x9E
 
-// CodePoints are the option types of a deployment (D2). The zero value has
-// ExperimentalType for both. If both are equal, the length tells the options
-// apart: option 1 has exactly 16 octets, option 2 has 26 or more.
+// CodePoints are the option types of a deployment (D2). If both are equal, the
+// length tells the options apart: option 1 has exactly 16 octets, option 2 has
+// 26 or more.
 type CodePoints struct {
-	Option1, Option2 ipv6opt.Type // 0 stands for ExperimentalType; not PadN
+	Option1 ipv6opt.Type // 0 stands for Option1Type; not PadN
+	Option2 ipv6opt.Type // 0 stands for Option2Type; not PadN
 }
 
 // errType: the act bits of an option type are not 10 or its chg bit is not 0,
@@ -36,13 +45,7 @@ func (c CodePoints) check() error {
 }
 
 func (c CodePoints) orDefault() CodePoints {
-	if c.Option1 == 0 {
-		c.Option1 = ExperimentalType
-	}
-	if c.Option2 == 0 {
-		c.Option2 = ExperimentalType
-	}
-	return c
+	return CodePoints{Option1: cmp.Or(c.Option1, Option1Type), Option2: cmp.Or(c.Option2, Option2Type)}
 }
 
 // Opt Data Len of the options.

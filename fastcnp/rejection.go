@@ -22,7 +22,7 @@ var (
 	errPointer = wireerr.New("fastcnp", "Pointer", 0, "not at a Fast CNP option type", wireerr.Other)
 )
 
-// FromICMP is [CodePoints.FromICMP] for options of ExperimentalType.
+// FromICMP is [CodePoints.FromICMP] for options of Option1Type and Option2Type.
 func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) }
 
 // FromICMP decodes the answer of a host that does not know the Fast CNP option:

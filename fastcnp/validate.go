@@ -22,10 +22,7 @@ var (
 // errors.Is finds each. The alignment (D3) is checked only if Offset is set, as
 // it is after decoding.
 func (n *Notification) Validate() error {
-	typ := n.OptionType
-	if typ == 0 {
-		typ = ExperimentalType
-	}
+	typ := n.optionType()
 	o, y := &n.Option, 2
 	if o.Number == 2 {
 		y = 0

@@ -11,7 +11,7 @@ import (
 // checksum is always computed, whatever Carriage says.
 type Config struct {
 	Carriage rocev2.Carriage
-	Port     uint16 // UDP destination port; 0 stands for ExperimentalPort
+	Port     uint16 // UDP destination port; 0 stands for Port
 	// CopyLabel puts the message's flow label into its own IPv6 header too, as
 	// the draft allows, instead of Carriage.FlowLabel.
 	CopyLabel bool
@@ -39,7 +39,7 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 	}
 	cfg.Carriage.Checksum = true
 	if cfg.Port == 0 {
-		cfg.Port = ExperimentalPort
+		cfg.Port = Port
 	}
 	var d rocev2.Datagram
 	d.Src, d.Dst, d.DstPort, d.Data = src, dst, cfg.Port, data[:]

@@ -21,9 +21,12 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// ExperimentalPort is the UDP destination port unless configured otherwise. The
-// draft's port is not assigned yet (TBD1); this is one of the experimental
-// ports of RFC 4727, and will change when it is.
+// Port is the UDP destination port unless configured otherwise. The draft's
+// port, TBD1, is not assigned yet; when it is, this becomes it.
+const Port = ExperimentalPort
+
+// ExperimentalPort is one of the experimental ports of RFC 4727, and stays what
+// it is: to name it in a configuration is to go on using it.
 const ExperimentalPort = 1021
 
 // Size is the length of a message in octets; with its UDP header it has 12.

@@ -117,7 +117,7 @@ func TestAppendPacket(t *testing.T) {
 
 func TestUDPLength(t *testing.T) {
 	for _, size := range []int{0, 1, 2, 3, 4, 5, 8, 100} {
-		d := rocev2.Datagram{Src: addr("192.0.2.5"), Dst: addr("192.0.2.1"), DstPort: ExperimentalPort,
+		d := rocev2.Datagram{Src: addr("192.0.2.5"), Dst: addr("192.0.2.1"), DstPort: Port,
 			Data: make([]byte, size)}
 		out, err := d.AppendBinary(nil)
 		require.NoError(t, err)

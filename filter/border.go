@@ -21,8 +21,8 @@ import (
 // receivers. The zero value has the default code points and ports.
 type Border struct {
 	CodePoints fastcnp.CodePoints // of Fast CNPs
-	FCNPort    uint16             // 0 stands for fcn.ExperimentalPort
-	ProxyPort  uint16             // 0 stands for proxymsg.ExperimentalPort
+	FCNPort    uint16             // 0 stands for fcn.Port
+	ProxyPort  uint16             // 0 stands for proxymsg.Port
 	CNP        bool               // CNPs must not cross either
 	PPFC       bool               // nor must PPFC notifications
 }
@@ -49,10 +49,10 @@ func (b *Border) Validate() error {
 // withDefaults returns b with its defaults filled in.
 func (b *Border) withDefaults() Border {
 	c := *b
-	c.CodePoints.Option1 = cmp.Or(b.CodePoints.Option1, fastcnp.ExperimentalType)
-	c.CodePoints.Option2 = cmp.Or(b.CodePoints.Option2, fastcnp.ExperimentalType)
-	c.FCNPort = cmp.Or(b.FCNPort, fcn.ExperimentalPort)
-	c.ProxyPort = cmp.Or(b.ProxyPort, proxymsg.ExperimentalPort)
+	c.CodePoints.Option1 = cmp.Or(b.CodePoints.Option1, fastcnp.Option1Type)
+	c.CodePoints.Option2 = cmp.Or(b.CodePoints.Option2, fastcnp.Option2Type)
+	c.FCNPort = cmp.Or(b.FCNPort, fcn.Port)
+	c.ProxyPort = cmp.Or(b.ProxyPort, proxymsg.Port)
 	return c
 }
 

@@ -63,8 +63,8 @@ func (s *Selection) UnmarshalText(text []byte) error {
 type Capture struct {
 	Selection Selection
 	DestQP    uint32 // for QueuePair: 24 bits
-	FCNPort   uint16 // 0 stands for fcn.ExperimentalPort
-	ProxyPort uint16 // 0 stands for proxymsg.ExperimentalPort
+	FCNPort   uint16 // 0 stands for fcn.Port
+	ProxyPort uint16 // 0 stands for proxymsg.Port
 }
 
 // Errors of Program and Expression.
@@ -89,8 +89,8 @@ func (c *Capture) messagePorts() []uint32 {
 	if c.Selection != Notifications && c.Selection != Ours && c.Selection != Flows {
 		return nil
 	}
-	return []uint32{uint32(cmp.Or(c.FCNPort, fcn.ExperimentalPort)),
-		uint32(cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort))}
+	return []uint32{uint32(cmp.Or(c.FCNPort, fcn.Port)),
+		uint32(cmp.Or(c.ProxyPort, proxymsg.Port))}
 }
 
 // Octets from the UDP header on.

@@ -77,7 +77,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	}
 	require.Equal(t, map[uint32]bool{0x11: true, 0x12: true}, learned)
 
-	messages := between.listen(t, self, proxymsg.ExperimentalPort)
+	messages := between.listen(t, self, proxymsg.Port)
 	notify := func(about *rocev2.Packet) ([]byte, proxy.Decision) {
 		var f rocev2.Frame
 		require.NoError(t, f.Decode(whole(t, about), rocev2.DecodeOptions{Link: rocev2.LinkIP}))

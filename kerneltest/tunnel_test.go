@@ -223,7 +223,7 @@ func (e *edge) requireFCN(t *testing.T, f *rocev2.Frame, begin *host, addr netip
 	t.Helper()
 	b, err := fcn.AppendFor(nil, f, coreAddr, 5, fcn.Config{})
 	require.NoError(t, err)
-	socket := begin.listen(t, addr, fcn.ExperimentalPort)
+	socket := begin.listen(t, addr, fcn.Port)
 	e.corePort.sendIP(t, e.pePort, b)
 	var m fcn.Message
 	require.NoError(t, m.Decode(receive(t, socket)))
@@ -240,7 +240,7 @@ func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Frame, inner *rocev2.
 	} {
 		b, err := proxymsg.AppendFor(nil, f, core, proxy, 3, proxymsg.Config{})
 		require.NoError(t, err)
-		socket := e.pe.listen(t, proxy, proxymsg.ExperimentalPort)
+		socket := e.pe.listen(t, proxy, proxymsg.Port)
 		e.corePort.sendIP(t, e.pePort, b)
 		var m proxymsg.Message
 		require.NoError(t, m.Decode(receive(t, socket), 0))

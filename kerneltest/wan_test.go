@@ -255,7 +255,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			require.Equal(t, message.FCN, d.Message)
 			require.Equal(t, wanPE, d.To)
 
-			fcnSocket := w.pe.listen(t, wanPE, fcn.ExperimentalPort)
+			fcnSocket := w.pe.listen(t, wanPE, fcn.Port)
 			cnpSocket := w.sender.listen(t, data.Src, rocev2.Port)
 			w.pIn.sendIP(t, w.peOut, notification)
 			octets := receive(t, fcnSocket)

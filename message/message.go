@@ -74,8 +74,8 @@ func (k *Kind) UnmarshalText(text []byte) error {
 
 // Config is what a deployment chooses. The zero value has the defaults.
 type Config struct {
-	FCNPort     uint16             // 0 stands for fcn.ExperimentalPort, 1021
-	ProxyPort   uint16             // 0 stands for proxymsg.ExperimentalPort, 1022
+	FCNPort     uint16             // 0 stands for fcn.Port
+	ProxyPort   uint16             // 0 stands for proxymsg.Port
 	ProxyFamily proxymsg.Family    // of the five-tuples of proxy messages; 0: inferred (D8)
 	CodePoints  fastcnp.CodePoints // of the Fast CNP options (D2)
 
@@ -86,7 +86,7 @@ type Config struct {
 
 // ports returns the UDP ports of FCN and proxy messages, or Port of package rocev2 for those that are not used.
 func (c *Config) ports() (fcnPort, proxyPort uint16) {
-	fcnPort, proxyPort = cmp.Or(c.FCNPort, fcn.ExperimentalPort), cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort)
+	fcnPort, proxyPort = cmp.Or(c.FCNPort, fcn.Port), cmp.Or(c.ProxyPort, proxymsg.Port)
 	if c.NoFCN {
 		fcnPort = rocev2.Port
 	}

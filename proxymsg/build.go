@@ -17,7 +17,7 @@ const (
 // checksum is always computed, whatever Carriage says.
 type Config struct {
 	Carriage rocev2.Carriage
-	Port     uint16 // UDP destination port; 0 stands for ExperimentalPort
+	Port     uint16 // UDP destination port; 0 stands for Port
 }
 
 // AppendPacket appends the message as a complete IP packet from src to dst,
@@ -31,7 +31,7 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	var d rocev2.Datagram
 	d.Src, d.Dst, d.DstPort = src, dst, cfg.Port
 	if d.DstPort == 0 {
-		d.DstPort = ExperimentalPort
+		d.DstPort = Port
 	}
 	cfg.Carriage.Checksum = true
 	if err := cfg.Carriage.Apply(&d); err != nil {

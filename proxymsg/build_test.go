@@ -50,7 +50,7 @@ func TestAppendFor(t *testing.T) {
 		for _, octets := range []string{c.over4 + c.data, c.over6 + c.data} {
 			var d rocev2.Datagram
 			require.NoError(t, d.Decode(wiretest.Hex(t, octets), rocev2.DecodeOptions{Link: rocev2.LinkIP},
-				ExperimentalPort))
+				Port))
 			m, err := FromDatagram(&d, 0)
 			require.NoError(t, err)
 			require.NoError(t, m.Validate())

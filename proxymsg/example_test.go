@@ -34,7 +34,7 @@ func Example() {
 	fmt.Println(len(packet), err)
 
 	var d rocev2.Datagram
-	if err := d.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, proxymsg.ExperimentalPort); err != nil {
+	if err := d.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, proxymsg.Port); err != nil {
 		fmt.Println(err)
 		return
 	}

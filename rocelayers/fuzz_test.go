@@ -96,7 +96,7 @@ func FuzzBTHLayer(f *testing.F) {
 // says, in every way, and what package ioam says of the options. A parser's
 // layers serialize it as it was.
 func FuzzMessages(f *testing.F) {
-	ports := []uint16{rocev2.Port, fcn.ExperimentalPort, proxymsg.ExperimentalPort}
+	ports := []uint16{rocev2.Port, fcn.Port, proxymsg.Port}
 	for _, c := range append(built(f), broken(f)...) {
 		var d rocev2.Datagram
 		require.NoError(f, d.Decode(c.frame, rocev2.DecodeOptions{}))
@@ -124,7 +124,7 @@ func FuzzMessages(f *testing.F) {
 		check := func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
 			requireMessageIn(t, way, frame, get, failure)
 		}
-		if d.DstPort == proxymsg.ExperimentalPort { // gopacket's decoders get to see any invoking packet
+		if d.DstPort == proxymsg.Port { // gopacket's decoders get to see any invoking packet
 			eachParser(frame, check)
 			packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 			requireNoPanicOfOurs(t, packet)

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for _, port := range []layers.UDPPort{rocev2.Port, fcn.ExperimentalPort, proxymsg.ExperimentalPort} {
+	for _, port := range []layers.UDPPort{rocev2.Port, fcn.Port, proxymsg.Port} {
 		if t := port.LayerType(); t != gopacket.LayerTypePayload {
 			fmt.Printf("the import alone claims port %d for %v\n", port, t)
 			os.Exit(1)
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	}
 	rocelayers.Register()
 	rocelayers.Register()
-	rocelayers.RegisterFCN(fcn.ExperimentalPort)
-	rocelayers.RegisterProxy(proxymsg.ExperimentalPort)
+	rocelayers.RegisterFCN(fcn.Port)
+	rocelayers.RegisterProxy(proxymsg.Port)
 	os.Exit(m.Run())
 }
 
@@ -83,8 +83,8 @@ func TestLayerTypes(t *testing.T) {
 func TestNewPacketAllocations(t *testing.T) {
 	claim := func(bth, fcns, proxies gopacket.LayerType) {
 		layers.RegisterUDPPortLayerType(rocev2.Port, bth)
-		layers.RegisterUDPPortLayerType(fcn.ExperimentalPort, fcns)
-		layers.RegisterUDPPortLayerType(proxymsg.ExperimentalPort, proxies)
+		layers.RegisterUDPPortLayerType(fcn.Port, fcns)
+		layers.RegisterUDPPortLayerType(proxymsg.Port, proxies)
 	}
 	for _, c := range append(built(t), named{"SEND", wiretest.Hex(t, send6)}) {
 		packet := gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default)

@@ -204,10 +204,10 @@ func broken(t testing.TB) []named {
 		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:]), reserved[:15])},
 		{"CNP of 17 octets", message0x81(t, 0, 0, nil, append(reserved, 1))},
 		{"PPFC of 17 octets", message0x81(t, bth.PPFCBit, 0, nil, append(reserved, 1))},
-		{"FCN of 3 octets", datagram(t, fcn.ExperimentalPort, reserved[:3])},
-		{"FCN of 5 octets", datagram(t, fcn.ExperimentalPort, reserved[:5])},
-		{"proxy message of 15 octets", datagram(t, proxymsg.ExperimentalPort, reserved[:15])},
-		{"proxy message without a family", datagram(t, proxymsg.ExperimentalPort,
+		{"FCN of 3 octets", datagram(t, fcn.Port, reserved[:3])},
+		{"FCN of 5 octets", datagram(t, fcn.Port, reserved[:5])},
+		{"proxy message of 15 octets", datagram(t, proxymsg.Port, reserved[:15])},
+		{"proxy message without a family", datagram(t, proxymsg.Port,
 			append(reserved, "what flow is this about"...))},
 	}
 }

@@ -83,7 +83,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 		m := fcn.Message{FlowLabel: 1 << 12}
 		for range 2 { // the second time the checksum sums up to 0
 			want, err := m.AppendPacket(nil, over.src, over.dst, fcn.Config{})
-			same(want, err, append(carriedBy(over.src, fcn.ExperimentalPort), &rocelayers.FCN{Message: m}))
+			same(want, err, append(carriedBy(over.src, fcn.Port), &rocelayers.FCN{Message: m}))
 			var d rocev2.Datagram
 			require.NoError(t, d.DecodeIP(want))
 			m.FlowLabel |= uint32(d.Checksum >> 12)
@@ -98,7 +98,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 				m := proxymsg.Message{FiveTuple: tuple, Level: 6, Reserved: 0x12345, Invoking: invoking}
 				want, err := m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{})
 				m.Cut(over.dst)
-				same(want, err, append(carriedBy(over.src, proxymsg.ExperimentalPort), &rocelayers.Proxy{Message: m}))
+				same(want, err, append(carriedBy(over.src, proxymsg.Port), &rocelayers.Proxy{Message: m}))
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestSerializeInvoking(t *testing.T) {
 	s := newStack()
 	require.NoError(t, s.decode(append(bytes.Clone(ether6), want...)))
 	s.BTH.ICRC.Value = 0
-	ls := append(carriedBy(src4, proxymsg.ExperimentalPort), &rocelayers.Proxy{Message: m}, &s.IPv6, &s.UDP, &s.BTH)
+	ls := append(carriedBy(src4, proxymsg.Port), &rocelayers.Proxy{Message: m}, &s.IPv6, &s.UDP, &s.BTH)
 	buf := dirty(t)
 	require.NoError(t, rocelayers.SerializeLayers(buf, complete, ls...))
 	require.Equal(t, message, buf.Bytes())
@@ -161,14 +161,14 @@ func TestSerializeMessagesRefused(t *testing.T) {
 
 // A packet that does not lead to its message has no checksum to compute.
 func TestSerializeUDPMessagesAstray(t *testing.T) {
-	ls := append(carriedBy(src6, fcn.ExperimentalPort), new(rocelayers.FCN))
+	ls := append(carriedBy(src6, fcn.Port), new(rocelayers.FCN))
 	ls[0].(*layers.IPv6).NextHeader = layers.IPProtocolTCP
 	require.ErrorIs(t, rocelayers.SerializeLayers(dirty(t), complete, ls...), rocev2.ErrNotRoCEv2)
 }
 
 // Traffic that only comes from our ports is not ours.
 func TestMessagesFromOurPorts(t *testing.T) {
-	for _, port := range []uint16{fcn.ExperimentalPort, proxymsg.ExperimentalPort} {
+	for _, port := range []uint16{fcn.Port, proxymsg.Port} {
 		d := rocev2.Datagram{Src: loopback, Dst: src6, SrcPort: port, DstPort: 5000, Data: []byte("data")}
 		frame, err := d.AppendBinary(bytes.Clone(ether6))
 		require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestMessagesFromOurPorts(t *testing.T) {
 
 // Without the layers around them the octets given are all there are.
 func TestMessagesAlone(t *testing.T) {
-	frame := datagram(t, fcn.ExperimentalPort, []byte{0xBE, 0xEF, 0x5E, 0})
+	frame := datagram(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0})
 	packet := gopacket.NewPacket(frame[62:], rocelayers.LayerTypeFCN, gopacket.Default)
 	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7},
 		packet.Layer(rocelayers.LayerTypeFCN).(*rocelayers.FCN).Message)
@@ -226,7 +226,7 @@ func TestProxyInvokingGarbage(t *testing.T) {
 		m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far}, Invoking: []byte(invoking)}
 		data, err := m.AppendBinary(nil)
 		require.NoError(t, err)
-		frame := datagram(t, proxymsg.ExperimentalPort, data)
+		frame := datagram(t, proxymsg.Port, data)
 		s := newStack()
 		s.Config.ProxyFamily = proxymsg.IPv6
 		_ = s.decode(frame)

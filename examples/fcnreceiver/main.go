@@ -44,7 +44,7 @@ func (p *pe) answer(b, data []byte) ([]byte, error) {
 }
 
 func main() {
-	listen := flag.String("listen", fmt.Sprintf("[::]:%d", fcn.ExperimentalPort), "address")
+	listen := flag.String("listen", fmt.Sprintf("[::]:%d", fcn.Port), "address")
 	flag.Parse()
 	known := rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 0x12}
 	p := pe{self: netip.MustParseAddr("192.0.2.9"), flows: map[uint32]flow{0xBEEF5: {known, 0x11, 0xFFFF}}}

@@ -29,8 +29,8 @@ func main() {
 // register tells NewPacket the ports, before decoding starts.
 func register() {
 	rocelayers.Register()
-	rocelayers.RegisterFCN(fcn.ExperimentalPort)
-	rocelayers.RegisterProxy(proxymsg.ExperimentalPort)
+	rocelayers.RegisterFCN(fcn.Port)
+	rocelayers.RegisterProxy(proxymsg.Port)
 }
 
 // read prints every frame of a capture, decoded in both ways.

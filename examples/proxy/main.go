@@ -77,7 +77,7 @@ func main() {
 	} else {
 		roce := &filter.Capture{Selection: filter.RoCEv2}
 		traffic := must(netio.OpenPackets(netio.PacketConfig{Interface: *name, Filter: roce}))
-		messages := must(netio.ListenUDP(fmt.Sprint(":", proxymsg.ExperimentalPort)))
+		messages := must(netio.ListenUDP(fmt.Sprint(":", proxymsg.Port)))
 		err = run(ctx, p, must(netio.OpenRaw("")), traffic, messages)
 	}
 	for what, n := range p.Counters().All() {

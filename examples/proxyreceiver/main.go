@@ -42,7 +42,7 @@ func (p *proxy) translate(b, data []byte) ([]byte, error) {
 }
 
 func main() {
-	listen := flag.String("listen", fmt.Sprintf("[::]:%d", proxymsg.ExperimentalPort), "address")
+	listen := flag.String("listen", fmt.Sprintf("[::]:%d", proxymsg.Port), "address")
 	flag.Parse()
 	p := proxy{senderQP: map[rocev2.FlowKey]uint32{
 		{Src: netip.MustParseAddr("fd77::1"), Dst: netip.MustParseAddr("fd77::2"), DestQP: 0x11}: 0x22,

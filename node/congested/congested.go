@@ -138,8 +138,8 @@ func (a *Agent) Configure(cfg Config) error {
 		a.pace.Configure(cfg.Out, slices.Max(cfg.PerFlow[:]), m.Size(0))
 	}
 	cfg.RejectedFor = cmp.Or(cfg.RejectedFor, time.Hour)
-	cfg.FCN.Port = cmp.Or(cfg.FCN.Port, fcn.ExperimentalPort)
-	cfg.Proxy.Port = cmp.Or(cfg.Proxy.Port, proxymsg.ExperimentalPort)
+	cfg.FCN.Port = cmp.Or(cfg.FCN.Port, fcn.Port)
+	cfg.Proxy.Port = cmp.Or(cfg.Proxy.Port, proxymsg.Port)
 	a.cfg, a.self, a.inner = cfg, self, cfg.FastCNP.InnerSource
 	a.cfg.FastCNP.InnerSource = true // who is answered is decided here
 	return nil

@@ -41,7 +41,7 @@ type Config struct {
 
 	// WAN is the PE's address in the WAN: the outer source of its tunnels, which FCN are sent to.
 	WAN  netip.Addr
-	Port uint16 // of FCN; 0 stands for fcn.ExperimentalPort
+	Port uint16 // of FCN; 0 stands for fcn.Port
 	// Self4 and Self6 are the PE's addresses towards senders, the sources of its CNPs. Neither is needed: senders of a
 	// family without one are told nothing, node.NoMethod.
 	Self4, Self6 netip.Addr
@@ -136,7 +136,7 @@ func New(cfg Config) (*PE, error) {
 
 // Configure changes the rules. Flows keep their labels. LearnLabels, Instance and Instances cannot change either.
 func (pe *PE) Configure(cfg Config) error {
-	cfg.Port = cmp.Or(cfg.Port, fcn.ExperimentalPort)
+	cfg.Port = cmp.Or(cfg.Port, fcn.Port)
 	if cfg.Enabled {
 		if err := pe.enable(&cfg); err != nil {
 			return err

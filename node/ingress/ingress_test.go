@@ -562,7 +562,7 @@ func TestOffByDefault(t *testing.T) {
 	require.Equal(t, node.Disabled, reason)
 	_, _, reason = pe.hear(nil, p1, messageAbout(t, 1), start)
 	require.Equal(t, node.Disabled, reason)
-	data := rocev2.Datagram{Src: p1, Dst: own, DstPort: fcn.ExperimentalPort, Data: messageAbout(t, 1)}
+	data := rocev2.Datagram{Src: p1, Dst: own, DstPort: fcn.Port, Data: messageAbout(t, 1)}
 	ip, err := data.AppendBinary(nil)
 	require.NoError(t, err)
 	_, _, reason = pe.see(nil, &rocev2.Datagram{IP: ip}, start)

@@ -88,7 +88,7 @@ func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
 	p.BTH.Opcode = c.op
 	label, _ := pe.give(p, 0, start)
 	c.d.Data = append(messageAbout(t, label^c.label), c.extra...)
-	sent := rocev2.Datagram{SrcPort: 1, DstPort: fcn.ExperimentalPort, Checksum: 1, Data: c.d.Data}
+	sent := rocev2.Datagram{SrcPort: 1, DstPort: fcn.Port, Checksum: 1, Data: c.d.Data}
 	sent.Src, sent.Dst = c.d.Src, c.d.Dst
 	ip, err := sent.AppendBinary(nil)
 	require.NoError(t, err)

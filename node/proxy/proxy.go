@@ -60,7 +60,7 @@ type Config struct {
 	// Self4 and Self6 are where messages are sent to, and the sources of what the proxy sends. Senders of a family
 	// without one are told nothing from it: node.NoMethod.
 	Self4, Self6 netip.Addr
-	Port         uint16    // of the messages; 0 stands for proxymsg.ExperimentalPort
+	Port         uint16    // of the messages; 0 stands for proxymsg.Port
 	Accept       *acl.List // the congested nodes
 	// Senders say by prefix what a sender understands. Only these senders are sent anything, whatever a message says;
 	// a sender without an entry is node.NoMethod.
@@ -109,7 +109,7 @@ func New(cfg Config) (*Proxy, error) {
 // Configure changes the rules.
 func (p *Proxy) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
-	cfg.Port = cmp.Or(cfg.Port, proxymsg.ExperimentalPort)
+	cfg.Port = cmp.Or(cfg.Port, proxymsg.Port)
 	if cfg.Enabled {
 		sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
 			{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12}}

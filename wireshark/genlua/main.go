@@ -78,9 +78,10 @@ func tables() []byte {
 		value  any
 	}{
 		{"roce_port", "%d", rocev2.Port},
-		{"fcn_port", "%d", fcn.ExperimentalPort},
-		{"proxy_port", "%d", proxymsg.ExperimentalPort},
-		{"option_type", "0x%02x", uint8(fastcnp.ExperimentalType)},
+		{"fcn_port", "%d", fcn.Port},
+		{"proxy_port", "%d", proxymsg.Port},
+		{"option1_type", "0x%02x", uint8(fastcnp.Option1Type)},
+		{"option2_type", "0x%02x", uint8(fastcnp.Option2Type)},
 		{"cnp_opcode", "0x%02x", uint8(bth.CNP)},
 		{"cnp_reserved", "%d", cnp.ReservedSize},
 		{"ppfc_bit", "0x%02x", bth.PPFCBit},

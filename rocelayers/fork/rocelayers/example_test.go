@@ -231,13 +231,13 @@ func ExampleIOAMOf() {
 
 // Messages over UDP: written, and read again.
 func ExampleRegisterFCN() {
-	rocelayers.RegisterFCN(fcn.ExperimentalPort) // once, before decoding starts
+	rocelayers.RegisterFCN(fcn.Port) // once, before decoding starts
 
 	ip := layers.IPv6{
 		Version: 6, TrafficClass: 48 << 2, HopLimit: 64, NextHeader: layers.IPProtocolUDP,
 		SrcIP: net.ParseIP("2001:db8:ffff::5"), DstIP: net.ParseIP("2001:db8:ffff::1"),
 	}
-	udp := layers.UDP{SrcPort: 49152, DstPort: fcn.ExperimentalPort}
+	udp := layers.UDP{SrcPort: 49152, DstPort: fcn.Port}
 	congested := rocelayers.FCN{Message: fcn.Message{FlowLabel: 0xBEEF5, Level: 7}}
 	buf := gopacket.NewSerializeBuffer()
 	opts := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}

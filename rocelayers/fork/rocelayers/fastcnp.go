@@ -84,7 +84,7 @@ func (l *FastCNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error
 
 // DestinationOptions returns the header that a packet with this layer has in
 // front of the UDP layer, with Option in it, of OptionType or, where that is
-// 0, fastcnp.ExperimentalType.
+// 0, fastcnp.Option1Type or fastcnp.Option2Type.
 //
 // D3: option 1 stands at 4n+2, right behind the first two octets of the
 // header; option 2 at 4n, behind a PadN of 2.
@@ -93,9 +93,9 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	typ, y := cmp.Or(l.OptionType, fastcnp.ExperimentalType), 0
+	typ, y := cmp.Or(l.OptionType, fastcnp.Option2Type), 0
 	if l.Option.Number == 1 {
-		y = 2
+		typ, y = cmp.Or(l.OptionType, fastcnp.Option1Type), 2
 	}
 	if typ&0xE0 != 0x80 {
 		return nil, errType // D21: act 10, chg 0

@@ -137,14 +137,14 @@ var claimPort = sync.OnceFunc(func() {
 	layers.RegisterUDPPortLayerType(rocev2.Port, LayerTypeBTH)
 })
 
-// RegisterFCN makes a UDP port lead to the [FCN]: fcn.ExperimentalPort, or what the
+// RegisterFCN makes a UDP port lead to the [FCN]: fcn.Port, or what the
 // deployment uses. Like Register, call it before decoding starts.
 func RegisterFCN(port uint16) {
 	layers.RegisterUDPPortLayerType(layers.UDPPort(port), LayerTypeFCN)
 }
 
 // RegisterProxy makes a UDP port lead to the [Proxy] notification:
-// proxymsg.ExperimentalPort, or what the deployment uses. Like Register, call it before
+// proxymsg.Port, or what the deployment uses. Like Register, call it before
 // decoding starts.
 func RegisterProxy(port uint16) {
 	layers.RegisterUDPPortLayerType(layers.UDPPort(port), LayerTypeProxy)

@@ -76,7 +76,7 @@ func TestStackCopied(t *testing.T) {
 func TestStackConfig(t *testing.T) {
 	address := dst6far.As16()
 	frames := []named{
-		{"FCN", datagram(t, fcn.ExperimentalPort, []byte{0xBE, 0xEF, 0x5E, 0})},
+		{"FCN", datagram(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0})},
 		{"FCN at 7777", datagram(t, 7777, []byte{0xBE, 0xEF, 0x5E, 0})},
 		{"proxy at 7778", datagram(t, 7778, make([]byte, 16))},
 		{"PPFC", message0x81(t, 0x20, 0, nil, make([]byte, 24))},

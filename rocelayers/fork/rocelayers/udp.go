@@ -49,9 +49,9 @@ func leadsTo(c *message.Config, port layers.UDPPort) gopacket.LayerType {
 	switch p := uint16(port); {
 	case p == rocev2.Port:
 		return LayerTypeBTH
-	case !c.NoFCN && p == cmp.Or(c.FCNPort, fcn.ExperimentalPort):
+	case !c.NoFCN && p == cmp.Or(c.FCNPort, fcn.Port):
 		return LayerTypeFCN
-	case !c.NoProxy && p == cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort):
+	case !c.NoProxy && p == cmp.Or(c.ProxyPort, proxymsg.Port):
 		return LayerTypeProxy
 	}
 	if t := port.LayerType(); !isOurs(t) {

@@ -16,8 +16,8 @@ type Ports struct{ fcn, proxy uint }
 
 // Flags adds -fcn-port and -proxy-port.
 func (p *Ports) Flags(flags *flag.FlagSet) {
-	flags.UintVar(&p.fcn, "fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
-	flags.UintVar(&p.proxy, "proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
+	flags.UintVar(&p.fcn, "fcn-port", fcn.Port, "UDP destination `port` of FCN messages")
+	flags.UintVar(&p.proxy, "proxy-port", proxymsg.Port, "UDP destination `port` of messages to a proxy")
 }
 
 // Config returns what the flags say. Every port belongs to one kind of message.

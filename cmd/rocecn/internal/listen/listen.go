@@ -89,13 +89,13 @@ func kindOf(as string, port uint16) (string, error) {
 	switch {
 	case as != "":
 		return as, nil
-	case port == fcn.ExperimentalPort:
+	case port == fcn.Port:
 		return "fcn", nil
-	case port == proxymsg.ExperimentalPort:
+	case port == proxymsg.Port:
 		return "proxy", nil
 	}
 	return "", fmt.Errorf("port %d is neither %d nor %d: say -as fcn or -as proxy",
-		port, fcn.ExperimentalPort, proxymsg.ExperimentalPort)
+		port, fcn.Port, proxymsg.Port)
 }
 
 // describe says in a line what a datagram holds.

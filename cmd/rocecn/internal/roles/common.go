@@ -35,7 +35,7 @@ func (c *common) message() (m message.Config, err error) {
 	if m.CodePoints, err = codePoints("option_types", c.OptionTypes); err != nil {
 		return m, err
 	}
-	m.FCNPort, m.ProxyPort = fcn.ExperimentalPort, proxymsg.ExperimentalPort
+	m.FCNPort, m.ProxyPort = fcn.Port, proxymsg.Port
 	for _, p := range []struct {
 		key  string
 		from *uint16

@@ -78,8 +78,8 @@ func (t *Translator) load(c *TranslatorConfig) error {
 		}
 	}
 	if err := bpf.Set(spec, map[string]any{
-		"option1": uint8(cmp.Or(c.CodePoints.Option1, fastcnp.ExperimentalType)),
-		"option2": uint8(cmp.Or(c.CodePoints.Option2, fastcnp.ExperimentalType)),
+		"option1": uint8(cmp.Or(c.CodePoints.Option1, fastcnp.Option1Type)),
+		"option2": uint8(cmp.Or(c.CodePoints.Option2, fastcnp.Option2Type)),
 		"cnp":     template, "crc": crcTables(),
 		"only": only, "receivers": c.Receivers, "drop": c.Drop, "window": uint64(max(c.Window, 0)),
 	}); err != nil {
