@@ -148,7 +148,7 @@ func (d *Decoder) transport(p *Packet, h *bth.Header) {
 
 // addressesOf sets the MAC addresses of the frame.
 func (d *Decoder) addressesOf(p *Packet) {
-	if b := d.f.Octets; d.f.Options.Link == rocev2.LinkEthernet && len(b) >= len(p.macs) {
+	if b := d.f.Octets(); d.f.Options().Link == rocev2.LinkEthernet && len(b) >= len(p.macs) {
 		p.macs = [12]byte(b)
 	} else {
 		p.macs = [12]byte{}

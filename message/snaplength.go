@@ -19,7 +19,7 @@ const (
 // header. What the missing octets contain is not known, so it may take more. It returns 0 if missing octets are
 // not the problem.
 func SnapLength(f *rocev2.Frame, c Config) int {
-	if !f.Options.Cut {
+	if !f.Options().Cut {
 		return 0
 	}
 	fcnPort, proxyPort := c.ports()
@@ -46,7 +46,7 @@ func SnapLength(f *rocev2.Frame, c Config) int {
 	if len(d.Data) >= need {
 		return 0
 	}
-	return len(f.Octets) - len(d.Data) + need
+	return len(f.Octets()) - len(d.Data) + need
 }
 
 // transportNeed returns how many octets from the BTH on are needed to tell what

@@ -38,7 +38,7 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 	if err != nil {
 		return t, err
 	}
-	b, ports := f.Octets, uint32(0)
+	b, ports := f.octets, uint32(0)
 	if w.proto == protoTCP || w.proto == protoUDP {
 		ports = be.Uint32(b[w.udp:])
 	}
@@ -81,5 +81,5 @@ func (f *Frame) MayAnswer() error {
 	case w.proto != protoUDP, w.port != Port, min(w.end, w.stop) <= w.udp+8:
 		return nil // other traffic, or the capture does not show the opcode
 	}
-	return answersOpcode(bth.Opcode(f.Octets[w.udp+8]))
+	return answersOpcode(bth.Opcode(f.octets[w.udp+8]))
 }

@@ -21,9 +21,8 @@ import (
 // The zero value is a frame of no octets, ready for any number of Decode calls; nothing allocates. A Frame is not safe
 // for concurrent use.
 type Frame struct {
-	// Octets and Options are the arguments of the last Decode.
-	Octets  []byte
-	Options DecodeOptions
+	octets  []byte // the arguments of the last Decode
+	options DecodeOptions
 
 	// Most frames are plain. They are not walked, and nothing but these offsets is recorded, until a method
 	// needs more: see plain.
@@ -42,7 +41,7 @@ type Frame struct {
 // IP alone, as Packet and Datagram would do; it is nil for UDP to any port. f is set also on error, as far as
 // the walk came: flow control, fragments and tunnels are Frames like others. f aliases b.
 func (f *Frame) Decode(b []byte, o DecodeOptions) error {
-	f.Octets, f.Options = b, o
+	f.octets, f.options = b, o
 	f.ip, f.udp, f.end = 0, 0, 0
 	switch o.Link {
 	case LinkEthernet:
@@ -59,18 +58,24 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	return f.walk()
 }
 
+// Octets returns what the last Decode was given.
+func (f *Frame) Octets() []byte { return f.octets }
+
+// Options returns how the last Decode was told to read it.
+func (f *Frame) Options() DecodeOptions { return f.options }
+
 // walk sets near and its trail.
 func (f *Frame) walk() error {
 	f.walked, f.descended = true, false
 	f.far.n, f.far.tunnels = 0, Tunnels{}
-	w, b := &f.near, f.Octets
+	w, b := &f.near, f.octets
 	if f.udp != 0 {
-		w.plain(b, f.ip, f.udp, f.end, f.Options.Cut)
+		w.plain(b, f.ip, f.udp, f.end, f.options.Cut)
 		w.datagram(b[f.udp:])
 		return nil
 	}
-	at, version, ether, err := linkEnd(b, f.Options.Link)
-	w.start(b, at, version, f.Options.Cut)
+	at, version, ether, err := linkEnd(b, f.options.Link)
+	w.start(b, at, version, f.options.Cut)
 	w.ether = ether
 	if err == nil {
 		err = w.follow(b, &f.far.trail)
@@ -82,7 +87,7 @@ func (f *Frame) walk() error {
 }
 
 // plainPort returns the destination port of a plain frame.
-func (f *Frame) plainPort() uint16 { return be.Uint16(f.Octets[f.udp+2:]) }
+func (f *Frame) plainPort() uint16 { return be.Uint16(f.octets[f.udp+2:]) }
 
 // outer returns the walk through IP in IP alone.
 func (f *Frame) outer() *walk {
@@ -107,16 +112,16 @@ func (f *Frame) inner() *walk {
 func (f *Frame) descend() {
 	near := f.outer()
 	f.descended, f.below, f.broken = true, false, nil
-	if f.Options.Outer || !near.carries() {
+	if f.options.Outer || !near.carries() {
 		return
 	}
 	f.far.walk = *near
 	tunnels, n := f.far.tunnels, f.far.n
-	switch err := f.far.descend(f.Octets); {
+	switch err := f.far.descend(f.octets); {
 	case err != nil:
 		f.broken = err
 	case f.far.ip == near.ip: // no tunnel
-	case !f.far.begins(f.Octets):
+	case !f.far.begins(f.octets):
 		f.broken = f.far.err // there is no IP header where one is expected
 	default:
 		f.below = true
@@ -133,13 +138,13 @@ func (f *Frame) Plain() (ip, udp []byte) {
 	if f.udp == 0 {
 		return nil, nil
 	}
-	return f.Octets[f.ip:f.end:f.end], f.Octets[f.udp:f.end:f.end]
+	return f.octets[f.ip:f.end:f.end], f.octets[f.udp:f.end:f.end]
 }
 
 // Link returns the link-layer header, VLAN tags included; it is empty for a bare IP packet.
 func (f *Frame) Link() []byte {
 	end := f.linkEnd()
-	return f.Octets[:end:end]
+	return f.octets[:end:end]
 }
 
 // EtherType returns the EtherType at the end of the link-layer header; 0 if the header is not complete or its
@@ -151,14 +156,14 @@ func (f *Frame) EtherType() uint16 {
 	case f.ip == 0:
 		return 0
 	}
-	return be.Uint16(f.Octets[12:])
+	return be.Uint16(f.octets[12:])
 }
 
 // LinkPayload returns what follows the link-layer header. It is for frames that are not IP, such as flow
 // control.
 func (f *Frame) LinkPayload() []byte {
 	end := f.linkEnd()
-	return f.Octets[end:len(f.Octets):len(f.Octets)]
+	return f.octets[end:len(f.octets):len(f.octets)]
 }
 
 func (f *Frame) linkEnd() int {
@@ -168,17 +173,17 @@ func (f *Frame) linkEnd() int {
 
 // MACs returns source and destination of an Ethernet frame; ok is false for other link types.
 func (f *Frame) MACs() (src, dst [6]byte, ok bool) {
-	if f.Options.Link != LinkEthernet || f.linkEnd() < 14 {
+	if f.options.Link != LinkEthernet || f.linkEnd() < 14 {
 		return src, dst, false
 	}
-	return [6]byte(f.Octets[6:]), [6]byte(f.Octets), true
+	return [6]byte(f.octets[6:]), [6]byte(f.octets), true
 }
 
 // VLAN returns the VLAN and the priority (PCP) of the last VLAN tag in the link-layer header; ok is false if
 // there is no tag.
 func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 	untagged := 0
-	switch f.Options.Link {
+	switch f.options.Link {
 	case LinkEthernet:
 		untagged = 14
 	case LinkSLL:
@@ -192,7 +197,7 @@ func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 	if end < untagged+4 {
 		return 0, 0, false
 	}
-	tag := be.Uint16(f.Octets[end-4:])
+	tag := be.Uint16(f.octets[end-4:])
 	return tag & 0xFFF, uint8(tag >> 13), true
 }
 
@@ -217,13 +222,13 @@ func (f *Frame) Outermost() []byte {
 // outermost returns the octets of the frame from the outermost IP header on, nil if there is none.
 func (f *Frame) outermost() []byte {
 	if f.udp != 0 {
-		return f.Octets[f.ip:]
+		return f.octets[f.ip:]
 	}
 	w := f.inner()
-	if w.ip == w.outer && !w.begins(f.Octets) {
+	if w.ip == w.outer && !w.begins(f.octets) {
 		return nil
 	}
-	return f.Octets[w.outer:]
+	return f.octets[w.outer:]
 }
 
 // Truncated says whether the outermost packet has fewer octets than its length field says. It need not be the
@@ -234,11 +239,11 @@ func (f *Frame) Truncated() bool { return f.udp == 0 && f.inner().missing }
 // the end of the packet or frame that carries it. It is nil if there is no IP header.
 func (f *Frame) IP() []byte {
 	w := f.inner()
-	if !w.begins(f.Octets) {
-		return f.far.last(f.Octets)
+	if !w.begins(f.octets) {
+		return f.far.last(f.octets)
 	}
 	end := min(w.end, w.stop)
-	return f.Octets[w.ip:end:end]
+	return f.octets[w.ip:end:end]
 }
 
 // Tunnels returns the tunnels around the innermost packet, without IP in IP.
@@ -296,19 +301,19 @@ func ecnOf(ip []byte) ECN {
 // matches means other traffic, other errors mean a broken RoCEv2 packet. On error p is unchanged.
 func (f *Frame) Packet(p *Packet) error { return f.packet(p, false) }
 
-// PacketCut is Packet for a frame that may be cut, whatever Options say: missing octets make p Truncated and
+// PacketCut is Packet for a frame that may be cut, whatever Decode was told: missing octets make p Truncated and
 // are no error. It is for callers that check a packet for errors only after they have seen that it concerns
 // them.
 func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
 
 func (f *Frame) packet(p *Packet, cut bool) error {
 	if f.udp != 0 && f.ip != 0 {
-		if ok, err := p.decodePlain(f.Octets); ok {
+		if ok, err := p.decodePlain(f.octets); ok {
 			return err
 		}
 	}
 	w := f.outer()
-	return p.fromWalk(f.Octets, w, cut || w.cut)
+	return p.fromWalk(f.octets, w, cut || w.cut)
 }
 
 // InnerPacket is Packet below every tunnel.
@@ -317,7 +322,7 @@ func (f *Frame) InnerPacket(p *Packet) error {
 	case f.broken != nil:
 		return f.broken
 	case f.below:
-		return p.fromWalk(f.Octets, w, w.cut)
+		return p.fromWalk(f.octets, w, w.cut)
 	}
 	return f.Packet(p)
 }
@@ -331,7 +336,7 @@ func (f *Frame) Datagram(d *Datagram, ports ...uint16) error { return f.datagram
 func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error { return f.datagram(d, true, ports) }
 
 func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
-	b := f.Octets
+	b := f.octets
 	switch {
 	case f.udp != 0 && len(ports) > 0 && !slices.Contains(ports, f.plainPort()):
 		return ErrPort
@@ -362,18 +367,18 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 		if err := w.check(w.cut, ports); err != nil {
 			return err
 		}
-		d.set(f.Octets, w)
+		d.set(f.octets, w)
 		return nil
 	}
 	return f.datagram(d, false, ports)
 }
 
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
-func (f *Frame) FlowLabel() uint32 { return flowLabel(f.inner().octets(f.Octets, &f.far.trail)) }
+func (f *Frame) FlowLabel() uint32 { return flowLabel(f.inner().octets(f.octets, &f.far.trail)) }
 
 // ECN returns the ECN field of the innermost IP header. Routers inside a tunnel mark the outermost header: see
 // OuterECN.
-func (f *Frame) ECN() ECN { return ecnOf(f.inner().octets(f.Octets, &f.far.trail)) }
+func (f *Frame) ECN() ECN { return ecnOf(f.inner().octets(f.octets, &f.far.trail)) }
 
 // ICMPv6 returns the message of an ICMPv6 packet without a tunnel, from its type on; ok is false for other
 // frames.
@@ -387,12 +392,12 @@ func (f *Frame) ICMPv6() (message []byte, ok bool) {
 		return nil, false
 	}
 	end := min(w.end, w.stop)
-	return f.Octets[w.udp:end:end], true
+	return f.octets[w.udp:end:end], true
 }
 
 // Fragment returns the UDP destination port if the innermost packet is the first fragment of a datagram. Later
 // fragments do not contain it: ok is false for them, and for fragments of other protocols.
-func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.Octets) }
+func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.octets) }
 
 // Innermost returns the octets of the innermost packet, however malformed: from the last IP header that can be
 // reached up to the end of the packet or frame that carries it, or as much as was captured. It continues after
@@ -401,7 +406,7 @@ func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.
 //
 // It is for a border, which must decide also about packets that do not parse.
 func (f *Frame) Innermost() []byte {
-	b, near := f.Octets, f.outer()
+	b, near := f.octets, f.outer()
 	if !near.carries() {
 		return near.octets(b, &f.far.trail)
 	}
@@ -429,7 +434,7 @@ func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 // yieldExtensions yields the extension headers, which end at udp, of the IP header at ip if that is IPv6. It
 // says whether to continue.
 func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) bool {
-	if b := f.Octets; udp > ip+40 && b[ip]>>4 == 6 {
+	if b := f.octets; udp > ip+40 && b[ip]>>4 == 6 {
 		for next, header := range ipv6ext.All(b[ip+6], b[ip+40:udp]) {
 			if !yield(next, header) {
 				return false
@@ -444,7 +449,7 @@ func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) boo
 // it may take more. It returns 0 if the walk did not end because of missing octets, or if the octets that are
 // there lead to something else.
 func (f *Frame) SnapLength(ports ...uint16) int {
-	w, b := f.inner(), f.Octets
+	w, b := f.inner(), f.octets
 	there := len(b) - w.udp
 	switch {
 	case len(b) == 0 || f.broken != nil || !errors.Is(w.err, wireerr.Truncated):

@@ -89,7 +89,7 @@ func requireFrameIsWalk(t *testing.T, b []byte, link LinkType) {
 	t.Helper()
 	o := DecodeOptions{Link: link}
 	var f Frame
-	byWalk := Frame{Octets: b, Options: o} // which does not look whether it is plain
+	byWalk := Frame{octets: b, options: o} // which does not look whether it is plain
 	require.Equal(t, byWalk.walk(), f.Decode(b, o))
 	near := byWalk.near
 	if f.udp == 0 {

@@ -38,7 +38,7 @@ func (pe *PE) forward(
 	p, ip := &pe.packet, f.Outermost()
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
-	roce, cut := reason != node.NotOurs, f.Options.Cut
+	roce, cut := reason != node.NotOurs, f.Options().Cut
 	if !cut && f.Truncated() {
 		ip = nil // not all there
 	}

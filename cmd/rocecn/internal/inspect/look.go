@@ -115,7 +115,7 @@ func (f *finding) ip() (ip []byte) {
 	switch {
 	case f.walked == nil:
 		return nil
-	case f.walked.Options.Outer:
+	case f.walked.Options().Outer:
 		return f.walked.Outermost()
 	}
 	return f.walked.Innermost()

@@ -49,13 +49,13 @@ func (e *echo) Play(_ []byte, f *rocev2.Frame, _ time.Time) ([]byte, roles.Verdi
 	case !e.Enabled:
 		v.Action, v.Reason = node.Refused, node.Disabled
 		return nil, v
-	case len(f.Octets) > 0 && f.Octets[0] >= 'A':
+	case len(f.Octets()) > 0 && f.Octets()[0] >= 'A':
 		v.Action, v.Message, v.Keys = node.Sent, message.CNP, roles.MarkECN
-		if f.Octets[0] > 'A' {
+		if f.Octets()[0] > 'A' {
 			v.Message = message.FCN
 		}
 	}
-	return f.Octets, v
+	return f.Octets(), v
 }
 
 func init() { roles.All["echo"] = func() roles.Config { return new(echo) } }

@@ -200,7 +200,7 @@ func (pe *ingressPE) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, V
 		return sent, Verdict{Decision: d.Decision}
 	}
 	pe.vxlan.Ethernet = ownEthernet
-	if f.Options.Link == rocev2.LinkEthernet {
+	if f.Options().Link == rocev2.LinkEthernet {
 		pe.vxlan.Ethernet = f.Link()
 	}
 	sent, d = pe.Forward(out, f, 0, pe.tunnel, now)
