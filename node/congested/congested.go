@@ -102,7 +102,6 @@ type Event struct {
 // An Agent decides for one congested node.
 type Agent struct {
 	cfg      Config
-	inner    bool // Config.FastCNP.InnerSource
 	self     role.Self
 	memory   role.Memory
 	pace     role.Pace
@@ -140,8 +139,7 @@ func (a *Agent) Configure(cfg Config) error {
 	cfg.RejectedFor = cmp.Or(cfg.RejectedFor, time.Hour)
 	cfg.FCN.Port = cmp.Or(cfg.FCN.Port, fcn.Port)
 	cfg.Proxy.Port = cmp.Or(cfg.Proxy.Port, proxymsg.Port)
-	a.cfg, a.self, a.inner = cfg, self, cfg.FastCNP.InnerSource
-	a.cfg.FastCNP.InnerSource = true // who is answered is decided here
+	a.cfg, a.self = cfg, self
 	return nil
 }
 

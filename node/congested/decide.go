@@ -196,7 +196,7 @@ func (a *Agent) fastCNP(b []byte, s *seen) ([]byte, node.Reason) {
 	switch {
 	case !p.Src.Is6() || !a.cfg.Self6.IsValid():
 		return b, node.NoMethod
-	case s.tunnelled && !a.inner:
+	case s.tunnelled && !a.cfg.FastCNP.InnerSource:
 		return b, node.Tunnelled
 	}
 	capable := a.capability(p.Src, s.Flow.Domain, s.now)
