@@ -290,7 +290,7 @@ func (s *Switch) leveled(p *Port, octets int64) {
 	}
 	n := s.net
 	for {
-		notice, d := s.role.pauser.Resume(n.roles.answer[:0], uint16(p.index))
+		notice, d := s.role.pauser.Resume(n.roles.answer[:0], uint16(p.index), n.Sim.Now().Clock())
 		if d.Action != node.Sent {
 			return
 		}

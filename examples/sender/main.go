@@ -28,7 +28,7 @@ import (
 
 // run prints a line for each notification.
 func run(in capture.Reader, out io.Writer, s *sender.Sender) error {
-	detour := sender.NewDetour(4096, time.Second, 1)
+	detour := sender.NewDetour(sender.DetourConfig{Hold: time.Second, Seed: 1})
 	var f rocev2.Frame
 	for r, err := range capture.All(in) {
 		if err != nil {

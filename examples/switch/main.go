@@ -91,10 +91,10 @@ func main() {
 		return b
 	}
 	var run []byte
-	resume := func(time.Time) { // whoever was stopped, though no packet leaves any more
+	resume := func(at time.Time) { // whoever was stopped, though no packet leaves any more
 		for now = thresholds.Of(depth.Load(), now); now == 0; {
 			var d node.Decision
-			if run, d = agent.Resume(run[:0], 0); d.Action == node.Nothing {
+			if run, d = agent.Resume(run[:0], 0, at); d.Action == node.Nothing {
 				return
 			}
 			_ = out.Send(run)

@@ -84,7 +84,11 @@ func ExampleAgent_Resume() {
 		if event.Level > 0 {
 			says(agent.Congested(nil, &f, 0, event, now))
 		} else if was > 0 {
-			for ip, d := agent.Resume(nil, event.Port); d.Action == node.Sent; ip, d = agent.Resume(nil, event.Port) {
+			for {
+				ip, d := agent.Resume(nil, event.Port, now)
+				if d.Action != node.Sent {
+					break
+				}
 				says(ip, d)
 			}
 		}

@@ -33,7 +33,7 @@ func ofPPFC(t *testing.T, packet []byte) (p rocev2.Packet, n ppfc.Notification) 
 func resumes(t *testing.T, a *congested.Agent, port uint16) (all []rocev2.FlowKey) {
 	t.Helper()
 	for {
-		out, d := a.Resume([]byte{1}, port)
+		out, d := a.Resume([]byte{1}, port, now)
 		if d.Action != node.Sent {
 			require.Equal(t, []byte{1}, out)
 			if d.Action != node.Nothing {
@@ -130,7 +130,7 @@ func TestResumeAsConfigured(t *testing.T) {
 	limited := func(p *rocev2.Packet) { p.BTH.PKey = 0x8001 }
 	a := agent(t, cfg)
 	stop, _ := congest(a, nil, &event{Frame: data(t, v4, limited), Options: ip, Port: 3}, now)
-	resume, resumed := a.Resume(nil, 3)
+	resume, resumed := a.Resume(nil, 3, now)
 	require.Equal(t, node.Sent, resumed.Action)
 	for want, octets := range map[ppfc.Type][]byte{ppfc.Stop: stop, ppfc.Resume: resume} {
 		p, n := ofPPFC(t, octets)
@@ -160,7 +160,7 @@ func TestPauseIngress(t *testing.T) {
 				a := agent(t, cfg)
 				out, d := congest(a, nil, &event{Frame: c.packet, Options: ip, Port: 7}, now)
 				require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: c.to}, d)
-				resume, resumed := a.Resume(nil, 7)
+				resume, resumed := a.Resume(nil, 7, now)
 				require.Equal(t, node.Sent, resumed.Action)
 				require.Equal(t, c.to, resumed.To)
 				for _, octets := range [][]byte{out, resume} {
@@ -202,8 +202,8 @@ func TestPauseFlood(t *testing.T) {
 	require.Equal(t, forgotten, a.Counters().Of(node.Count{Effect: node.Forgotten}))
 	wiretest.NoAllocs(t, "stop and resume", func() {
 		congest(a, buf, e, now)
-		a.Resume(buf, 0)
-		a.Resume(buf, 0)
+		a.Resume(buf, 0, now)
+		a.Resume(buf, 0, now)
 	})
 	require.Empty(t, resumes(t, a, 0))
 }
@@ -219,7 +219,7 @@ func TestResumeKeepsFlow(t *testing.T) {
 	flow := rocev2.FlowKey{Src: src6, Dst: dst6, DestQP: 17}
 	var got []node.Decision
 	for range 2 {
-		_, d := a.Resume(nil, 3)
+		_, d := a.Resume(nil, 3, now)
 		got = append(got, d)
 	}
 	want := node.Decision{Action: node.Sent, Packet: message.Data, Message: message.PPFC, To: src6}
@@ -242,7 +242,7 @@ func TestResumeAfterChange(t *testing.T) {
 
 	a := stopped()
 	require.NoError(t, a.Configure(congested.Config{}))
-	out, d := a.Resume([]byte{1}, 3)
+	out, d := a.Resume([]byte{1}, 3, now)
 	require.Equal(t, []byte{1}, out)
 	require.Equal(t, node.Decision{Action: node.Refused, Reason: node.Disabled}, d)
 	require.NoError(t, a.Configure(cfg))
@@ -265,6 +265,6 @@ func BenchmarkResume(b *testing.B) {
 	require.NoError(b, err)
 	congest(a, nil, &event{Frame: data(b), Options: ip, Port: 3}, now)
 	for b.Loop() {
-		a.Resume(nil, 4)
+		a.Resume(nil, 4, now)
 	}
 }

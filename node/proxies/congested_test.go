@@ -42,7 +42,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 	require.NoError(t, err)
 	lsp[9] = uint8(len(lsp))
 
-	table := proxies.New(0)
+	table := proxies.New(proxies.Config{})
 	agent, err := congested.New(congested.Config{
 		Enabled: true,
 		Self6:   netip.MustParseAddr("2001:db8:ffff::5"),

@@ -11,7 +11,7 @@ import (
 // An operator says who is the proxy of a rack, and a leaf says it of one of its
 // hosts.
 func Example() {
-	table := proxies.New(0)
+	table := proxies.New(proxies.Config{})
 	_ = table.Insert(pnc.Advertisement{
 		Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
 		Proxy:  netip.MustParseAddr("2001:db8::1"),

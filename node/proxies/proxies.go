@@ -19,8 +19,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// DefaultMax is how many advertisements a table holds unless told otherwise.
-const DefaultMax = 65536
+// Config of a Table.
+type Config struct {
+	MaxAdvertisements int // 0 stands for 65,536
+}
+
+// defaultMax is how many advertisements a table holds unless told otherwise.
+const defaultMax = 1 << 16
 
 // MaxPerPrefix is how many advertisements of one prefix a table holds, as the time of Insert and Withdraw grows with
 // them.
@@ -76,14 +81,13 @@ type Refused struct {
 	Broken uint64 // errors out of the iterators given to Replace
 }
 
-// New returns a table for so many advertisements, DefaultMax where max is 0 or
-// below. It takes memory as it fills.
-func New(max int) *Table {
-	if max <= 0 {
-		max = DefaultMax
+// New returns an empty table. It takes memory as it fills.
+func New(cfg Config) *Table {
+	if cfg.MaxAdvertisements <= 0 {
+		cfg.MaxAdvertisements = defaultMax
 	}
 	return &Table{
-		max:      max,
+		max:      cfg.MaxAdvertisements,
 		prefixes: make(map[netip.Prefix]uint32),
 		origins:  make(map[pnc.Originator]uint32),
 		entries:  make([]entry, 1),

@@ -36,7 +36,7 @@ func requireProxy(t *testing.T, table *Table, sender, want string) {
 }
 
 func TestLongestPrefix(t *testing.T) {
-	table := New(0)
+	table := New(Config{})
 	for _, a := range []pnc.Advertisement{
 		says(1, "0.0.0.0/0", "198.51.100.1", 1),
 		says(1, "192.0.2.0/24", "198.51.100.2", 9),
@@ -76,7 +76,7 @@ func TestLongestPrefix(t *testing.T) {
 	require.True(t, table.Withdraw(origin(1), netip.MustParsePrefix("0.0.0.0/0")))
 	requireProxy(t, table, "10.0.0.1", "")
 
-	for _, nobody := range []*Table{nil, New(1)} {
+	for _, nobody := range []*Table{nil, New(Config{MaxAdvertisements: 1})} {
 		requireProxy(t, nobody, "192.0.2.1", "")
 		requireProxy(t, nobody, "2001:db8::1", "")
 	}
@@ -95,7 +95,7 @@ func TestTie(t *testing.T) {
 	}
 	for range 20 {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		table := New(0)
+		table := New(Config{})
 		for _, a := range all {
 			require.NoError(t, table.Insert(a))
 		}
@@ -112,7 +112,7 @@ func TestTie(t *testing.T) {
 }
 
 func TestInsertAgain(t *testing.T) {
-	table := New(2)
+	table := New(Config{MaxAdvertisements: 2})
 	require.NoError(t, table.Insert(says(1, "192.0.2.0/24", "198.51.100.1", 5)))
 	require.NoError(t, table.Insert(says(1, "192.0.2.0/24", "198.51.100.2", 6)), "a second proxy of one origin")
 	require.NoError(t, table.Insert(says(1, "192.0.2.7/24", "198.51.100.1", 5)), "the same again")
@@ -124,7 +124,7 @@ func TestInsertAgain(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	table := New(2)
+	table := New(Config{MaxAdvertisements: 2})
 	for _, proxy := range []string{"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "::", "::1", "ff02::1",
 		"fe80::1", "::ffff:192.0.2.1"} {
 		require.Equal(t, errProxy, table.Insert(says(1, "192.0.2.0/24", proxy, 1)), proxy)
@@ -144,7 +144,7 @@ func TestRefused(t *testing.T) {
 	wiretest.NoAllocs(t, "Insert, full", func() { _ = table.Insert(says1) })
 	require.Equal(t, Refused{Prefix: 2, Proxy: 10, Full: 102}, table.Stats().Refused)
 
-	table = New(0)
+	table = New(Config{})
 	for i := range MaxPerPrefix {
 		a := says(uint8(i), "192.0.2.0/24", "198.51.100.1", 1)
 		a.Originator.ID[0] = uint8(i >> 8)
@@ -169,7 +169,7 @@ func seq(all ...pnc.Advertisement) iter.Seq2[pnc.Advertisement, error] {
 }
 
 func TestReplace(t *testing.T) {
-	table := New(0)
+	table := New(Config{})
 	require.Equal(t, 2, table.Replace(origin(1),
 		seq(says(1, "192.0.2.0/24", "198.51.100.1", 1), says(1, "203.0.113.0/24", "198.51.100.1", 1))))
 	require.Equal(t, 1, table.Replace(origin(2), seq(says(2, "192.0.2.0/24", "198.51.100.2", 2))))
@@ -190,7 +190,7 @@ func TestReplaceFromLSP(t *testing.T) {
 		"87120000000a58c00002090401010b04c6336402"
 	lsp, err := hex.DecodeString(header + reach)
 	require.NoError(t, err)
-	table, o := New(0), origin(1)
+	table, o := New(Config{}), origin(1)
 	require.Equal(t, 1, table.Replace(o, pnc.Codes{}.ReadISIS(lsp)))
 	requireProxy(t, table, "192.0.2.200", "198.51.100.2")
 
@@ -232,7 +232,7 @@ func TestModel(t *testing.T) {
 		return p
 	}
 	const max = 100
-	table, model := New(max), []pnc.Advertisement{}
+	table, model := New(Config{MaxAdvertisements: max}), []pnc.Advertisement{}
 	insert := func(a pnc.Advertisement) bool {
 		i := slices.IndexFunc(model, func(m pnc.Advertisement) bool {
 			return m.Prefix == a.Prefix && m.Originator == a.Originator && m.Proxy == a.Proxy
@@ -299,7 +299,7 @@ func host(i int) netip.Addr {
 
 // full returns a table with n prefixes: half of them hosts, the others nets.
 func full(t testing.TB, n int) *Table {
-	table := New(n)
+	table := New(Config{MaxAdvertisements: n})
 	for i := range n {
 		p, _ := host(i).Prefix([]int{128, 64, 128, 96}[i%4])
 		if err := table.Insert(pnc.Advertisement{Prefix: p,
@@ -324,10 +324,10 @@ func TestLookupAllocates(t *testing.T) {
 }
 
 func BenchmarkLookup(b *testing.B) {
-	table := full(b, DefaultMax)
+	table := full(b, defaultMax)
 	senders := make([]netip.Addr, 4096)
 	for i := range senders {
-		senders[i] = host(i * 37 % DefaultMax)
+		senders[i] = host(i * 37 % defaultMax)
 	}
 	b.ReportAllocs()
 	i := 0
@@ -340,7 +340,7 @@ func BenchmarkLookup(b *testing.B) {
 }
 
 func BenchmarkInsertAndWithdraw(b *testing.B) {
-	table := full(b, DefaultMax-1)
+	table := full(b, defaultMax-1)
 	table.max++
 	a := says(1, "192.0.2.0/24", "198.51.100.1", 1)
 	b.ReportAllocs()
@@ -353,7 +353,7 @@ func BenchmarkInsertAndWithdraw(b *testing.B) {
 
 // What comes with an error is not taken, whoever said it.
 func TestReplaceWithErrors(t *testing.T) {
-	table := New(0)
+	table := New(Config{})
 	good := says(1, "192.0.2.0/24", "198.51.100.1", 1)
 	taken := table.Replace(origin(1), func(yield func(pnc.Advertisement, error) bool) {
 		if yield(good, errPrefix) {

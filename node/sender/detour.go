@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -55,15 +56,20 @@ type report struct {
 	port uint16
 }
 
-// NewDetour returns a Detour for this many flows at once, rounded up to a power
-// of two and to 4 at least. A reported port is avoided for the time hold. The seed
-// is that of the hashes, 0 a random one. It allocates all memory that it will ever
-// use.
-func NewDetour(maxFlows int, hold time.Duration, seed uint64) *Detour {
-	if seed == 0 {
-		seed = rand.Uint64()
+// DetourConfig says how long ports are avoided, and of how many flows.
+type DetourConfig struct {
+	Hold     time.Duration // how long a reported port is avoided; 0: not at all
+	MaxFlows int           // rounded up to a power of two; 0 stands for 4,096
+	Seed     uint64        // of the hashes; 0 is a random one
+}
+
+// NewDetour returns a Detour with all the memory that it will ever use.
+func NewDetour(cfg DetourConfig) *Detour {
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
 	}
-	return &Detour{hold: int64(hold), seed: seed, sets: flowtable.NewSets[detoured](maxFlows)}
+	return &Detour{hold: int64(cfg.Hold), seed: cfg.Seed,
+		sets: flowtable.NewSets[detoured](cmp.Or(cfg.MaxFlows, 1<<12))}
 }
 
 // Report says that a switch reports congestion on the path that this source port

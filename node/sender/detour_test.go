@@ -20,7 +20,7 @@ func TestDetour(t *testing.T) {
 		if congested == 1<<8-1 {
 			continue
 		}
-		d := sender.NewDetour(64, time.Second, uint64(congested))
+		d := sender.NewDetour(sender.DetourConfig{MaxFlows: 64, Hold: time.Second, Seed: uint64(congested)})
 		port := uint16(50000)
 		moves := 0
 		for congested>>path(port)&1 == 1 {
@@ -43,7 +43,7 @@ func TestDetour(t *testing.T) {
 // where it is.
 func TestNoWayAround(t *testing.T) {
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
-	d := sender.NewDetour(64, time.Second, 1)
+	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 64, Hold: time.Second, Seed: 1})
 	port := uint16(50000)
 	moves := 0
 	for range 20 {
@@ -62,7 +62,7 @@ func TestNoWayAround(t *testing.T) {
 // was reported of other ports stays.
 func TestReportedAgain(t *testing.T) {
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
-	d := sender.NewDetour(64, time.Second, 1)
+	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 64, Hold: time.Second, Seed: 1})
 	for range 40 {
 		d.Report(flow, 50000, sw, now)
 	}
@@ -90,7 +90,7 @@ func TestReportedAgain(t *testing.T) {
 // Of a full set the flow that was reported longest ago is forgotten, wherever it
 // stands; the others are not taken for each other.
 func TestDetourForgetsTheOldest(t *testing.T) {
-	d := sender.NewDetour(4, time.Hour, 1)
+	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 4, Hold: time.Hour, Seed: 1})
 	flow := func(qp uint32) rocev2.FlowKey { return rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: qp} }
 	for i, qp := range []uint32{1, 2, 3, 4, 1, 2, 4, 5} {
 		d.Report(flow(qp), 50000+uint16(qp), sw, now.Add(time.Duration(i)))
@@ -105,7 +105,7 @@ func TestDetourForgetsTheOldest(t *testing.T) {
 
 // A quarter of the flows that there is room for are all remembered.
 func TestDetourRemembers(t *testing.T) {
-	d := sender.NewDetour(1<<12, time.Hour, 1)
+	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 1 << 12, Hold: time.Hour, Seed: 1})
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6}
 	for flow.DestQP = range uint32(1 << 8) {
 		d.Report(flow, 50000, sw, now)
@@ -117,7 +117,7 @@ func TestDetourRemembers(t *testing.T) {
 
 func TestDetourAges(t *testing.T) {
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
-	d := sender.NewDetour(64, time.Second, 1)
+	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 64, Hold: time.Second, Seed: 1})
 	d.Report(flow, 50000, sw, now)
 	require.NotEqual(t, uint16(50000), d.SrcPort(flow, 50000, now.Add(time.Second-1)))
 	require.EqualValues(t, 50000, d.SrcPort(flow, 50000, now.Add(time.Second)))
@@ -133,7 +133,7 @@ func TestDetourAges(t *testing.T) {
 
 // A flood of flows and of ports: no memory beyond that of the start.
 func TestDetourFlood(t *testing.T) {
-	d := sender.NewDetour(64, time.Second, 1)
+	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 64, Hold: time.Second, Seed: 1})
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6}
 	at := now
 	wiretest.NoAllocs(t, "flood", func() {

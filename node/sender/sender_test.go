@@ -814,7 +814,7 @@ func BenchmarkReceive(b *testing.B) {
 }
 
 func ExampleDetour() {
-	d := sender.NewDetour(1024, time.Second, 1)
+	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 1024, Hold: time.Second, Seed: 1})
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
 	fmt.Println(d.SrcPort(flow, 50000, now) == 50000)
 	d.Report(flow, 50000, sw, now) // as the Decision about a Fast CNP says: Flow, SrcPort, From
@@ -831,7 +831,8 @@ func TestMemory(t *testing.T) {
 	cfg := config(t)
 	cfg.AcceptedPerSource = limit.Rate{PerSecond: 1}
 	require.InDelta(t, (24+2*16)*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
-	require.InDelta(t, 272*4096, wiretest.Allocated(func() { sender.NewDetour(4096, time.Second, 1) }), 64<<10)
+	byDefault := func() { sender.NewDetour(sender.DetourConfig{Hold: time.Second}) }
+	require.InDelta(t, 272*4096, wiretest.Allocated(byDefault), 64<<10)
 	require.Less(t, wiretest.Allocated(func() { sender.New(sender.Config{}) }), uint64(16<<10),
 		"nothing for a role that is off")
 }

@@ -187,7 +187,7 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 	}
 
 	// The table of a congested node that learns by these routes.
-	table := proxies.New(0)
+	table := proxies.New(proxies.Config{})
 	peer := pnc.Originator{Protocol: pnc.BGP, ID: [8]byte{10, 2, 0, 2}}
 	for prefix, sender := range map[string]string{senders4: "192.0.2.7", senders6: "2001:db8:1::7"} {
 		r := inside.await(t, prefix)

@@ -291,7 +291,7 @@ func (s *congestedSwitch) Relieve(out []byte, now time.Time) ([]byte, Verdict) {
 	if !s.resumes {
 		return out, Verdict{}
 	}
-	out, d := s.Resume(out, s.event.Port)
+	out, d := s.Resume(out, s.event.Port, now)
 	if s.resumes = d.Action == node.Sent; !s.resumes {
 		return out, Verdict{}
 	}
