@@ -2,6 +2,7 @@
 //
 //	rocecn FILE…                      what is in captures, one line a packet
 //	rocecn COMMAND [flags] [arguments]
+//	rocecn version                    which version this is
 //
 // rocecn -h lists the commands, rocecn COMMAND -h says what to type.
 //
@@ -22,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/internal/build"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/filter"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
@@ -85,6 +87,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		usage(stdout)
 		return 0
+	case "-version", "--version", "version":
+		fmt.Fprint(stdout, build.Read().Line("rocecn"))
+		return 0
 	case "completion": // source <(rocecn completion), in bash
 		fmt.Fprintf(stdout, "complete -o default -W '%s' rocecn\n", strings.Join(names(), " "))
 		return 0
@@ -124,6 +129,7 @@ func usage(w io.Writer) {
 
 usage: rocecn FILE…                what is in captures: short for rocecn inspect FILE…
        rocecn COMMAND [flags] …
+       rocecn version              which version this is
 
 `)
 	for _, c := range commands {

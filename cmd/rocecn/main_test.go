@@ -95,6 +95,11 @@ func TestUsage(t *testing.T) {
 	stdout, _, status := run("completion")
 	require.Zero(t, status)
 	require.Contains(t, stdout, "complete -o default -W 'inspect ")
+	for _, name := range []string{"version", "-version", "--version"} {
+		stdout, _, status = run(name)
+		require.Zero(t, status)
+		require.Regexp(t, `^rocecn [v(]\S+, .*go1\.`, stdout)
+	}
 	stdout, stderr, status := run()
 	require.Equal(t, 2, status)
 	require.Empty(t, stdout)

@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 
+	"github.com/rocecn/rocecn/cmd/internal/build"
 	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/experiment"
 )
@@ -64,7 +64,8 @@ func (o *options) experiments(ctx context.Context, names []string, stdout, stder
 		plan.Cases = append(plan.Cases, chosen[i].Cases(size, o.seeds)...)
 	}
 	p := newProgress(stderr)
-	results, err := plan.Run(ctx, commit(), size, func(done float64) { p.say(fmt.Sprintf("%.0f %%", done*100)) })
+	results, err := plan.Run(ctx, build.Read().Commit(), size,
+		func(done float64) { p.say(fmt.Sprintf("%.0f %%", done*100)) })
 	if results == nil {
 		fmt.Fprintf(stderr, "rocelab run: %v\n", err)
 		return failed
@@ -225,25 +226,4 @@ func writeList[T any](out io.Writer, name string, list []T) error {
 	}
 	_, err := fmt.Fprint(out, "]")
 	return err
-}
-
-// commit returns the commit of the program; "unknown" without one.
-func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	id, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			id = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "+changed"
-		}
-	}
-	if id == "" {
-		return "unknown"
-	}
-	return id[:min(len(id), 12)] + changed
 }

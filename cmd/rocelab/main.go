@@ -5,6 +5,7 @@
 //	rocelab run NAME…     run experiments: C1, C2 and so on, quick, all
 //	rocelab merge FILE…   put together what shares of experiments measured
 //	rocelab check [ID…]   hold the laboratory against what is known without it
+//	rocelab version       say which version this is
 //
 // An interrupt ends the runs; what there is is printed, and what is missing said. The exit status is then 130.
 // It is 1 when something failed or a check is wrong, 2 when the arguments are
@@ -25,6 +26,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/internal/build"
 	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/experiment"
 	"github.com/rocecn/rocecn/lab/scenario"
@@ -51,6 +53,7 @@ usage: rocelab run [-json] FILE…    run scenarios; - is standard input
        rocelab merge [-json] [-html PAGE] FILE…
                                     put together what shares of experiments measured
        rocelab check [-quick] [ID…] hold the laboratory against what is known without it
+       rocelab version              say which version this is
 
 docs/laboratory.md says what a scenario has, docs/results.md what the experiments are.
 `
@@ -70,6 +73,9 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return merge(args[1:], stdin, stdout, stderr)
 	case "-h", "-help", "--help", "help":
 		fmt.Fprint(stdout, usage)
+		return 0
+	case "-version", "--version", "version":
+		fmt.Fprint(stdout, build.Read().Line("rocelab"))
 		return 0
 	}
 	fmt.Fprintf(stderr, "rocelab: %s is no command; rocelab -h lists them\n", args[0])

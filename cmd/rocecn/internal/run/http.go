@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/internal/build"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -122,9 +122,9 @@ func (s *server) metrics() []byte {
 		t.Family(name, help)
 		t.Sample(v, labels...)
 	}
-	version, revision := build()
+	program := build.Read()
 	value("rocecn_build_info", "What is running.", 1,
-		"version", version, "goversion", runtime.Version(), "revision", revision)
+		"version", program.Version, "goversion", runtime.Version(), "revision", program.Revision)
 	value("rocecn_config_last_reload_successful", "Whether the file was right when it was read last.",
 		number(s.reloaded.good))
 	value("rocecn_config_last_reload_success_timestamp_seconds", "When the file in force was read.",
@@ -352,18 +352,4 @@ func number(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// build returns version and revision of the program, as far as Go knows them.
-func build() (version, revision string) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "", ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value
-		}
-	}
-	return info.Main.Version, revision
 }
