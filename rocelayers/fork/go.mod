@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gopacket/gopacket v1.7.7
-	github.com/rocecn/rocecn v0.0.0
+	github.com/rocecn/rocecn v1.0.0
 	github.com/stretchr/testify v1.12.1
 )
 
