@@ -81,13 +81,15 @@ func TestRoots(t *testing.T) {
 	var header bth.Header
 	_, truncated := header.Decode(nil)
 	header.TVer = 1
+	_, wide := (&bth.Header{DestQP: 1 << 24}).AppendBinary(nil)
+	_, mismatch := icrc.Verify(append([]byte{0x45, 0, 0, 44, 9: 17, 24: 0, 25: 24}, make([]byte, 18)...))
 	var p rocev2.Packet
 	for err, root := range map[error]error{
-		truncated:          rocecn.ErrTruncated,
-		bth.ErrDestQPRange: rocecn.ErrRange,
-		header.Validate():  rocecn.ErrMalformed,
-		icrc.ErrMismatch:   rocecn.ErrICRC,
-		rocev2.ErrPort:     rocecn.ErrOther,
+		truncated:         rocecn.ErrTruncated,
+		wide:              rocecn.ErrRange,
+		header.Validate(): rocecn.ErrMalformed,
+		mismatch:          rocecn.ErrICRC,
+		rocev2.ErrPort:    rocecn.ErrOther,
 	} {
 		for _, other := range []error{rocecn.ErrTruncated, rocecn.ErrRange, rocecn.ErrMalformed, rocecn.ErrICRC,
 			rocecn.ErrOther} {

@@ -17,12 +17,11 @@ var errTruncated = wireerr.New("bth", "BTH", 12, "12 octets needed", wireerr.Tru
 // Values that [Header.AppendBinary] refuses because they do not fit their
 // field.
 var (
-	errPadRange    = wireerr.New("bth", "Pad", 0, "over 3, more than 2 bits", wireerr.Range)
-	errTVerRange   = wireerr.New("bth", "TVer", 0, "over 15, more than 4 bits", wireerr.Range)
-	errResv6Range  = wireerr.New("bth", "Resv6", 0, "over 63, more than 6 bits", wireerr.Range)
-	ErrDestQPRange = wireerr.New("bth", "DestQP", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
-	errResv7Range  = wireerr.New("bth", "Resv7", 0, "over 127, more than 7 bits", wireerr.Range)
-	errPSNRange    = wireerr.New("bth", "PSN", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errPadRange   = wireerr.New("bth", "Pad", 0, "over 3, more than 2 bits", wireerr.Range)
+	errTVerRange  = wireerr.New("bth", "TVer", 0, "over 15, more than 4 bits", wireerr.Range)
+	errResv6Range = wireerr.New("bth", "Resv6", 0, "over 63, more than 6 bits", wireerr.Range)
+	errResv7Range = wireerr.New("bth", "Resv7", 0, "over 127, more than 7 bits", wireerr.Range)
+	errPSNRange   = wireerr.New("bth", "PSN", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 )
 
 // Deviations that [Header.Validate] reports.
@@ -147,7 +146,7 @@ func (h *Header) misfit() error {
 	case h.Resv6 > 63:
 		return errResv6Range
 	case h.DestQP > 0xffffff:
-		return ErrDestQPRange
+		return wireerr.DestQP
 	case h.Resv7 > 127:
 		return errResv7Range
 	default:
@@ -169,7 +168,7 @@ func (h *Header) Validate() error {
 		wireerr.If(h.TVer != 0, errTVer),
 		wireerr.If(h.Resv6 > 63, errResv6Range),
 		wireerr.If(h.Resv6 != 0, errResv6),
-		wireerr.If(h.DestQP > 0xffffff, ErrDestQPRange),
+		wireerr.If(h.DestQP > 0xffffff, wireerr.DestQP),
 		wireerr.If(h.Resv7 > 127, errResv7Range),
 		wireerr.If(h.Resv7 != 0, errResv7),
 		wireerr.If(h.PSN > 0xffffff, errPSNRange),

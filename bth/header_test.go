@@ -68,7 +68,7 @@ var misfits = []struct {
 	{bth.Header{Pad: 4}, bth.ErrPadRange},
 	{bth.Header{TVer: 16}, bth.ErrTVerRange},
 	{bth.Header{Resv6: 64}, bth.ErrResv6Range},
-	{bth.Header{DestQP: 1 << 24}, bth.ErrDestQPRange},
+	{bth.Header{DestQP: 1 << 24}, wireerr.DestQP},
 	{bth.Header{Resv7: 128}, bth.ErrResv7Range},
 	{bth.Header{PSN: 1 << 24}, bth.ErrPSNRange},
 }

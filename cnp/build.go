@@ -6,6 +6,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -18,13 +19,13 @@ type Config struct {
 // AppendPacket appends c as a whole IP packet from src to dst, both IPv4 or both
 // IPv6, with its ICRC. The zero Carriage is what hardware does: DSCP 48, hop limit
 // 64, UDP source port 0, UDP checksum 0; only its ECN field of 10 differs from
-// ours, 00.
+// ours, 00. An IPv4-mapped IPv6 address is refused: Unmap it.
 func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
 	switch {
 	case c.Opcode != bth.CNP:
-		return b, ErrNotCNP
+		return b, wireerr.NotCNP
 	case src.Is4In6() || dst.Is4In6():
-		return b, rocev2.ErrMapped
+		return b, wireerr.Mapped
 	}
 	octets, err := c.AppendBinary(make([]byte, 0, Size)) // on the stack
 	if err != nil {
@@ -46,7 +47,7 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([
 // Whether data was marked (data.ECN() == rocev2.CE) and is of a transport that
 // CNPs are meant for is the caller's to check. What rocev2.MayAnswer refuses is
 // refused, and so are addresses that cannot be answered, rocev2.ErrNotReachable,
-// and a src of another family, rocev2.ErrAddress.
+// and a src of another family.
 func AppendFor(b []byte, data *rocev2.Packet, src netip.Addr, senderQP uint32, cfg Config) ([]byte, error) {
 	var a answer.Answer
 	if err := a.To(data, senderQP, cfg.InnerSource); err != nil {

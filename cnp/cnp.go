@@ -52,23 +52,14 @@ type CNP struct {
 	Reserved [ReservedSize]byte // zero on send, ignored on receipt, kept
 }
 
-// What is no CNP, or none to act on.
-var (
-	// ErrNotCNP and ErrPPFC say that the octets are another message.
-	ErrNotCNP = wireerr.New("cnp", "OpCode", 0, "not 0x81", wireerr.Other)
-	ErrPPFC   = wireerr.New("cnp", "P", 0, "set: a PPFC notification, no CNP", wireerr.Other)
-	// ErrLength: anything but 16 octets between BTH and ICRC.
-	ErrLength = wireerr.New("cnp", "reserved octets", 0, "not exactly 16 octets between BTH and ICRC",
-		wireerr.Malformed)
-	// ErrOption: the packet carries a destination option that a host which does
-	// not know it must not skip (RFC 8200 section 4.2). It may be a Fast CNP,
-	// whose DestQP is another queue pair than a CNP's.
-	ErrOption = wireerr.New("cnp", "Destination Options", 0, "an option that must not be skipped: maybe a Fast CNP",
-		wireerr.Other)
+// ErrOption: the packet carries a destination option that a host which does
+// not know it must not skip (RFC 8200 section 4.2). It may be a Fast CNP,
+// whose DestQP is another queue pair than a CNP's.
+var ErrOption = wireerr.New("cnp", "Destination Options", 0, "an option that must not be skipped: maybe a Fast CNP",
+	wireerr.Other)
 
-	errTruncated = wireerr.New("cnp", "CNP", Size, "truncated: 28 octets of BTH and reserved octets needed",
-		wireerr.Truncated)
-)
+var errTruncated = wireerr.New("cnp", "CNP", Size, "truncated: 28 octets of BTH and reserved octets needed",
+	wireerr.Truncated)
 
 // New returns the CNP that a conforming node sends: everything zero but the
 // queue pair, the P_Key and BECN, which is not in the annex's figure and is
@@ -81,8 +72,8 @@ func New(destQP uint32, pKey uint16) CNP {
 // behind the reserved octets. On error c is unchanged.
 //
 // Where b goes on behind the reserved octets, a P bit makes it a PPFC
-// notification, ErrPPFC; where it ends there it is a CNP whose bit is kept, as
-// reserved bits are ignored on receipt (D18).
+// notification; where it ends there it is a CNP whose bit is kept, as reserved
+// bits are ignored on receipt (D18). What is not a CNP is of rocecn.ErrOther.
 func (c *CNP) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
 		return nil, errTruncated
@@ -103,18 +94,18 @@ func (c *CNP) Decode(b []byte) (rest []byte, err error) {
 func recognise(op bth.Opcode, octet4 uint8, n int) error {
 	switch {
 	case op != bth.CNP:
-		return ErrNotCNP
+		return wireerr.NotCNP
 	case octet4&bth.PPFCBit != 0 && n != ReservedSize:
-		return ErrPPFC
+		return wireerr.IsPPFC
 	}
 	return nil
 }
 
-// FromPacket returns the CNP in a decoded packet. It returns ErrNotCNP or
-// ErrPPFC for packets of another kind and ErrLength for a broken CNP. OpCode
-// 0x81 with the P bit and exactly 16 octets is a CNP whose bit is kept (D18). Of
-// a truncated packet, reserved octets that are missing are zero. The pad count
-// is ignored: a CNP has no pad.
+// FromPacket returns the CNP in a decoded packet. The error is of
+// rocecn.ErrOther for packets of another kind, of rocecn.ErrMalformed for a
+// broken CNP. OpCode 0x81 with the P bit and exactly 16 octets is a CNP whose
+// bit is kept (D18). Of a truncated packet, reserved octets that are missing are
+// zero. The pad count is ignored: a CNP has no pad.
 //
 // A CNP with a Destination Options header that holds an option whose act bits
 // are not 00 is ErrOption: a host that does not know the option must discard the
@@ -127,7 +118,7 @@ func FromPacket(p *rocev2.Packet) (c CNP, err error) {
 		return CNP{}, err
 	}
 	if n != ReservedSize {
-		return CNP{}, ErrLength
+		return CNP{}, wireerr.CNPLength
 	}
 	if len(p.Ext) > 0 {
 		if err = checkOptions(p); err == ipv6opt.ErrOverrun {
@@ -174,7 +165,7 @@ func (c CNP) String() string {
 // AppendBinary appends BTH and reserved octets, without the ICRC.
 func (c *CNP) AppendBinary(b []byte) ([]byte, error) {
 	if c.Opcode != bth.CNP {
-		return b, ErrNotCNP
+		return b, wireerr.NotCNP
 	}
 	out, err := c.Header.AppendBinary(slices.Grow(b, Size))
 	if err != nil {

@@ -86,18 +86,18 @@ func TestNotACNP(t *testing.T) {
 		change func(b []byte) []byte
 		err    error
 	}{
-		{"opcode 0x80", func(b []byte) []byte { b[28] = 0x80; return b }, ErrNotCNP},
-		{"P bit and 12 octets", func(b []byte) []byte { b[32] |= 0x20; b[25] = 36; return b }, ErrPPFC},
-		{"15 octets", func(b []byte) []byte { b[25] = 39; return b }, ErrLength},
-		{"no octets", func(b []byte) []byte { b[25] = 24; return b }, ErrLength},
-		{"17 octets", func(b []byte) []byte { b[3], b[25] = 61, 41; return append(b, 0) }, ErrLength},
+		{"opcode 0x80", func(b []byte) []byte { b[28] = 0x80; return b }, wireerr.NotCNP},
+		{"P bit and 12 octets", func(b []byte) []byte { b[32] |= 0x20; b[25] = 36; return b }, wireerr.IsPPFC},
+		{"15 octets", func(b []byte) []byte { b[25] = 39; return b }, wireerr.CNPLength},
+		{"no octets", func(b []byte) []byte { b[25] = 24; return b }, wireerr.CNPLength},
+		{"17 octets", func(b []byte) []byte { b[3], b[25] = 61, 41; return append(b, 0) }, wireerr.CNPLength},
 	} {
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(c.change(wiretest.Hex(t, hardware))), c.name)
 		_, err := FromPacket(&p)
 		require.ErrorIs(t, err, c.err, c.name)
 		wiretest.NoAllocs(t, c.name, func() { _, _ = FromPacket(&p) })
-		if c.err != ErrNotCNP {
+		if c.err != wireerr.NotCNP {
 			continue
 		}
 		var cnp CNP
@@ -132,7 +132,7 @@ func TestPBit(t *testing.T) {
 	require.Empty(t, rest)
 	require.Equal(t, c, again)
 	_, err = again.Decode(append(out, 0))
-	require.ErrorIs(t, err, ErrPPFC)
+	require.ErrorIs(t, err, wireerr.IsPPFC)
 }
 
 // A host that does not know a destination option whose act bits are not 00
@@ -187,7 +187,7 @@ func TestNotAnswered(t *testing.T) {
 	}
 	c := New(1, 2)
 	_, err := c.AppendPacket(nil, addr("2001:db8::1"), addr("::ffff:192.0.2.1"), rocev2.Carriage{})
-	require.ErrorIs(t, err, rocev2.ErrMapped)
+	require.ErrorIs(t, err, wireerr.Mapped)
 }
 
 // A capture that cut the reserved octets still shows the CNP.
@@ -224,7 +224,7 @@ func TestValidate(t *testing.T) {
 		return wiretest.Names(err, pkg, field)
 	}
 	wide := New(1<<24, 0xFFFF)
-	require.ErrorIs(t, wide.Validate(), bth.ErrDestQPRange)
+	require.ErrorIs(t, wide.Validate(), wireerr.DestQP)
 	broken := New(1, 0xFFFF)
 	for what, change := range all {
 		c := New(1, 0xFFFF)
@@ -326,7 +326,7 @@ func TestAppendFor(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := AppendFor(nil, &data, data.FinalDst(), 1<<24, Config{})
-	require.ErrorIs(t, err, bth.ErrDestQPRange)
+	require.ErrorIs(t, err, wireerr.DestQP)
 	_, err = AppendFor(nil, &data, data.FinalDst(), 1, Config{Carriage: rocev2.Carriage{DSCP: 64}})
 	require.ErrorIs(t, err, wireerr.Range)
 

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 	"net/netip"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/crcdelta"
 	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -61,13 +61,13 @@ func NewTemplate(src, dst netip.Addr, pKey uint16, as rocev2.Carriage) (t Templa
 // AppendPacket appends the CNP with this destination queue pair as a whole IP
 // packet. id is the IPv4 Identification, of no meaning over IPv6; 0 stands for
 // that of the Carriage, as [CNP.AppendPacket] sends it. The zero Template has no
-// addresses: rocev2.ErrAddress.
+// addresses and is refused, like a queue pair over 24 bits.
 func (t *Template) AppendPacket(b []byte, destQP uint32, id uint16) ([]byte, error) {
 	switch {
 	case destQP > 0xFFFFFF:
-		return b, bth.ErrDestQPRange
+		return b, wireerr.DestQP
 	case t.size == 0:
-		return b, rocev2.ErrAddress
+		return b, wireerr.Addresses
 	}
 	out := append(b, t.packet[:t.size]...)
 	sum := t.icrc ^ destQPDelta.Of(destQP)

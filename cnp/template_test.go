@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
@@ -28,7 +27,7 @@ func TestNoTemplate(t *testing.T) {
 		as       rocev2.Carriage
 		err      error
 	}{
-		{"192.0.2.1", "2001:db8::1", rocev2.Carriage{}, rocev2.ErrAddress},
+		{"192.0.2.1", "2001:db8::1", rocev2.Carriage{}, wireerr.Addresses},
 		{"192.0.2.1", "192.0.2.2", rocev2.Carriage{ECN: 4}, wireerr.Range},
 		{"2001:db8::1", "2001:db8::2", rocev2.Carriage{FlowLabel: 1 << 20}, wireerr.Range},
 	} {
@@ -38,13 +37,13 @@ func TestNoTemplate(t *testing.T) {
 	}
 	var none Template
 	out, err := none.AppendPacket([]byte{9}, 1, 0)
-	require.ErrorIs(t, err, rocev2.ErrAddress)
+	require.ErrorIs(t, err, wireerr.Addresses)
 	require.Equal(t, []byte{9}, out)
 
 	template, err := NewTemplate(addr("2001:db8::1"), addr("2001:db8::2"), 1, rocev2.Carriage{Checksum: true})
 	require.NoError(t, err)
 	out, err = template.AppendPacket([]byte{9}, 1<<24, 0)
-	require.ErrorIs(t, err, bth.ErrDestQPRange)
+	require.ErrorIs(t, err, wireerr.DestQP)
 	require.Equal(t, []byte{9}, out)
 
 	out = make([]byte, 0, 80)

@@ -26,7 +26,7 @@ var (
 func (c *CNP) Validate() error {
 	return errors.Join(
 		c.Header.Validate(),
-		wireerr.If(c.Opcode != bth.CNP, ErrNotCNP),
+		wireerr.If(c.Opcode != bth.CNP, wireerr.NotCNP),
 		wireerr.If(c.Solicited, errSolicited),
 		wireerr.If(c.MigReq, errMigReq),
 		wireerr.If(c.Pad != 0, errPad),

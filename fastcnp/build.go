@@ -277,9 +277,9 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice)
 func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error) {
 	switch {
 	case n.CNP.Opcode != bth.CNP:
-		return b, cnp.ErrNotCNP
+		return b, wireerr.NotCNP
 	case !n.Src.Is6() || !n.Dst.Is6():
-		return b, rocev2.ErrAddress
+		return b, wireerr.Addresses
 	}
 	if err := cmp.Or(rocev2.Answerable(n.Src), rocev2.Answerable(n.Dst)); err != nil {
 		return b, err

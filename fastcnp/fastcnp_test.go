@@ -229,13 +229,13 @@ func TestPlacement(t *testing.T) {
 			// In packets that are no CNP the type means nothing.
 			p.BTH.Opcode = bth.RCSendOnly
 			_, err = c.points.FromPacket(&p)
-			require.ErrorIs(t, err, cnp.ErrNotCNP)
+			require.ErrorIs(t, err, wireerr.NotCNP)
 			p.BTH.Opcode, p.BTH.Resv6 = bth.CNP, bth.PPFCBit
 			_, err = c.points.FromPacket(&p)
 			require.NoError(t, err, "with 16 octets P is one more reserved bit")
 			p.Length -= 4
 			_, err = c.points.FromPacket(&p)
-			require.ErrorIs(t, err, cnp.ErrPPFC)
+			require.ErrorIs(t, err, wireerr.IsPPFC)
 		})
 	}
 }
@@ -269,7 +269,7 @@ func TestBrokenCNP(t *testing.T) {
 	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
 	p.Length--
 	_, err := FromPacket(&p)
-	require.ErrorIs(t, err, cnp.ErrLength)
+	require.ErrorIs(t, err, wireerr.CNPLength)
 	require.NoError(t, p.DecodeIP(build(t, 60, []byte{17, 0, 1, 4, 0, 0, 0, 0})))
 	p.Length--
 	_, err = FromPacket(&p)
@@ -618,7 +618,7 @@ func TestLargestQueuePair(t *testing.T) {
 	require.Equal(t, uint32(0xFFFFFF), p.BTH.DestQP)
 	data.BTH.DestQP++
 	out, err = AppendFor([]byte{9}, data, loopback, nil, Config{})
-	require.ErrorIs(t, err, bth.ErrDestQPRange)
+	require.ErrorIs(t, err, wireerr.DestQP)
 	require.Equal(t, []byte{9}, out)
 }
 
@@ -686,7 +686,7 @@ func TestAppendPacket(t *testing.T) {
 		change func(*Notification)
 		err    error
 	}{
-		{func(n *Notification) { n.CNP.Opcode = 0x80 }, cnp.ErrNotCNP},
+		{func(n *Notification) { n.CNP.Opcode = 0x80 }, wireerr.NotCNP},
 		{func(n *Notification) { n.Option.Number = 3 }, errNumber},
 		{func(n *Notification) { n.Option.OriginalDst = addr("192.0.2.1") }, errDestination},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Data = 2, make([]byte, 232) }, ErrTooLong},
@@ -694,7 +694,7 @@ func TestAppendPacket(t *testing.T) {
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.OptType = 2, ioam.TypeDirectExport },
 			errNotTrace},
 		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, errType},
-		{func(n *Notification) { n.Src, n.Dst = addr("192.0.2.1"), addr("192.0.2.2") }, rocev2.ErrAddress},
+		{func(n *Notification) { n.Src, n.Dst = addr("192.0.2.1"), addr("192.0.2.2") }, wireerr.Addresses},
 		{func(n *Notification) { n.CNP.PSN = 1 << 24 }, wireerr.Range},
 	} {
 		bad := n
@@ -722,7 +722,7 @@ func TestValidate(t *testing.T) {
 		{func(n *Notification) { n.Offset = 42 }, errAlignment},
 		{func(n *Notification) { n.Option.Number = 1 }, errAlignment},
 		{func(n *Notification) { n.CNP.PSN = 1 }, wireerr.Malformed},
-		{func(n *Notification) { n.Src = addr("192.0.2.1") }, rocev2.ErrAddress},
+		{func(n *Notification) { n.Src = addr("192.0.2.1") }, wireerr.Addresses},
 		{func(n *Notification) { n.Option = Option{} }, errNumber},
 	} {
 		bad := good

@@ -55,8 +55,8 @@ func FromPacket(p *rocev2.Packet) (n Notification, err error) {
 
 // FromPacket returns the Fast CNP in a decoded packet; its trace aliases the
 // packet. For packets that are not CNPs, in which the option types mean
-// nothing, it returns cnp.ErrNotCNP or cnp.ErrPPFC, and for a CNP without the
-// option ErrNotFastCNP. Every other error means a broken Fast CNP.
+// nothing, the error is of rocecn.ErrOther, and so is [ErrNotFastCNP], for a CNP
+// without the option. Every other error means a broken Fast CNP.
 //
 // The option may be anywhere in a Destination Options header. A second Fast CNP
 // option is an error, and so is any option that overruns such a header:
@@ -76,12 +76,12 @@ func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
 	var err error
 	switch n := p.PayloadLen(); {
 	case p.BTH.Opcode != bth.CNP:
-		return cnp.ErrNotCNP
+		return wireerr.NotCNP
 	case n == cnp.ReservedSize:
 	case p.BTH.Resv6&bth.PPFCBit != 0:
-		return cnp.ErrPPFC
+		return wireerr.IsPPFC
 	default:
-		err = cnp.ErrLength
+		err = wireerr.CNPLength
 	}
 	// The option shows whether a broken packet is a Fast CNP or a CNP.
 	if found := n.findOption(p, c); found != nil {

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/crcdelta"
@@ -92,7 +91,7 @@ func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error)
 	case !congested.Dst.Is6():
 		return b, errDestination
 	case congested.BTH.DestQP > 0xFFFFFF:
-		return b, bth.ErrDestQPRange
+		return b, wireerr.DestQP
 	}
 	out := append(b, t.packet[:]...)
 	tail := (*[tailSize]byte)(out[len(b)+ipv6Size:])

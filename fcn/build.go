@@ -31,7 +31,7 @@ var (
 // IPv4 or both IPv6, with its UDP checksum.
 func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	if src.Is4In6() || dst.Is4In6() {
-		return b, rocev2.ErrMapped
+		return b, wireerr.Mapped
 	}
 	var data [Size]byte
 	if _, err := m.AppendBinary(data[:0]); err != nil {

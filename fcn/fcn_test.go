@@ -167,7 +167,7 @@ func TestAppendFor(t *testing.T) {
 		{"not ECN-capable", `600b` + congested[4:], "2001:db8::1", 1, ErrNotECNCapable},
 		{"label 0", `60200000` + congested[8:], "2001:db8::1", 1, errFlowLabelZero},
 		{"level 8", congested, "2001:db8::1", 8, errLevelRange},
-		{"IPv4 source", congested, "192.0.2.1", 1, rocev2.ErrAddress},
+		{"IPv4 source", congested, "192.0.2.1", 1, wireerr.Addresses},
 		{"to itself", congested, "2001:db8:ffff::1", 1, errOwn},
 		{"from loopback", congested, "::1", 1, rocev2.ErrNotReachable},
 		{"to a multicast address", congested[:16] +

@@ -2,8 +2,8 @@ package icrc
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// ErrMismatch: the ICRC of the packet is right in none of the coverages.
-var ErrMismatch = wireerr.New("icrc", "ICRC", 0, "matches in no coverage", wireerr.ICRC)
+// errMismatch: the ICRC of the packet is right in none of the coverages.
+var errMismatch = wireerr.New("icrc", "ICRC", 0, "matches in no coverage", wireerr.ICRC)
 
 // What has no ICRC that could be computed.
 var (

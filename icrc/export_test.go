@@ -10,6 +10,7 @@ var (
 	ErrHeader      = errHeader
 	ErrIPLength    = errIPLength
 	ErrIHL         = errIHL
+	ErrMismatch    = errMismatch
 	ErrNotUDP      = errNotUDP
 	ErrRoom        = errRoom
 	ErrSegmentList = errSegmentList

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
@@ -270,7 +271,7 @@ func TestICRCAcrossTransitNodes(t *testing.T) {
 	}{
 		{"another namespace", ioam.Trace{Namespace: namespace + 1, Type: hpcc}, nil},
 		{"incremental trace", ioam.Trace{Namespace: namespace, Type: hpcc, OptType: ioam.TypeIncremental}, nil},
-		{"recorded", ioam.Trace{Namespace: namespace, Type: hpcc}, icrc.ErrMismatch},
+		{"recorded", ioam.Trace{Namespace: namespace, Type: hpcc}, rocecn.ErrICRC},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sent := dataPacket(uint32(i), hopByHop(t, c.fresh, 10))

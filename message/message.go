@@ -24,6 +24,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -215,7 +216,7 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 	}
 	if ppfc.Is(p) {
 		if c.NoPPFC {
-			return cnp.ErrLength
+			return wireerr.CNPLength
 		}
 		m.Kind = PPFC
 		if whole == bth.Size+ppfc.SizeIPv4 || whole == bth.Size+ppfc.SizeIPv6 {

@@ -90,14 +90,14 @@ func TestDecode(t *testing.T) {
 
 		{"no BTH", udp(t, 4791, make([]byte, 15)), Broken, ReachUDP, wireerr.Truncated},
 		{"short UDP length", lengthened(udp(t, 4791, make([]byte, 16)), -17), Broken, ReachNothing, wireerr.Malformed},
-		{"CNP of 15 octets", roce(t, cnpHeader, nil, make([]byte, 15)), Broken, ReachTransport, cnp.ErrLength},
+		{"CNP of 15 octets", roce(t, cnpHeader, nil, make([]byte, 15)), Broken, ReachTransport, wireerr.CNPLength},
 		{"Fast CNP of 15 octets", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 15)), Broken,
-			ReachTransport, cnp.ErrLength},
+			ReachTransport, wireerr.CNPLength},
 		{"Fast CNP option of 15 octets", roce(t, cnpHeader, fastOption(address[:15]...), make([]byte, 16)), Broken,
 			ReachTransport, wireerr.Malformed},
 		{"Fast CNP without a trace", roce(t, cnpHeader, fastOption(append(make([]byte, 12), address[:]...)...),
 			make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
-		{"PPFC of 20 octets", roce(t, ppfcHeader, nil, make([]byte, 20)), Broken, ReachTransport, ppfc.ErrLength},
+		{"PPFC of 20 octets", roce(t, ppfcHeader, nil, make([]byte, 20)), Broken, ReachTransport, wireerr.PPFCLength},
 		{"P bit and 16 octets", roce(t, ppfcHeader, nil, make([]byte, 16)), CNP, ReachTransport, nil},
 		{"P bit and 16 octets, Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 16)),
 			FastCNP, ReachTransport, nil},
@@ -119,7 +119,7 @@ func TestDecode(t *testing.T) {
 			ReachTransport, nil},
 		{"15 octets and an unknown option",
 			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 15)), Broken, ReachTransport,
-			cnp.ErrLength},
+			wireerr.CNPLength},
 		{"an unknown option, and one that overruns",
 			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 9, 0, 0}, make([]byte, 16)), Broken, ReachTransport,
 			wireerr.Malformed},
@@ -207,7 +207,7 @@ func TestOff(t *testing.T) {
 		err := m.Decode(c.octets, o, c.cfg)
 		require.Equal(t, c.kind, m.Kind, "%v", err)
 		if c.kind == Broken {
-			require.ErrorIs(t, err, cnp.ErrLength)
+			require.ErrorIs(t, err, wireerr.CNPLength)
 		}
 	}
 }

@@ -27,9 +27,9 @@ const minFrame = 60
 
 const frameHeader = 14
 
-// ErrOpcode says that a MAC control frame is of another kind. The root for
+// errOpcode says that a MAC control frame is of another kind. The root for
 // other kinds of packet matches it.
-var ErrOpcode = wireerr.New("pfc", "opcode", 0, "another MAC control frame", wireerr.Other)
+var errOpcode = wireerr.New("pfc", "opcode", 0, "another MAC control frame", wireerr.Other)
 
 var (
 	errOpcodeTruncated = wireerr.New("pfc", "opcode", 2, "2 octets needed", wireerr.Truncated)

@@ -30,7 +30,7 @@ func (p *Pause) Decode(b []byte) (rest []byte, err error) {
 	case err != nil:
 		return nil, err
 	case opcode != OpcodePause:
-		return nil, ErrOpcode
+		return nil, errOpcode
 	case len(b) < pauseSize:
 		return nil, errPauseTruncated
 	}

@@ -46,7 +46,7 @@ func (p *PFC) Decode(b []byte) (rest []byte, err error) {
 	case err != nil:
 		return nil, err
 	case opcode != OpcodePFC:
-		return nil, ErrOpcode
+		return nil, errOpcode
 	case len(b) < Size:
 		return nil, errPFCTruncated
 	}

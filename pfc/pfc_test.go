@@ -115,15 +115,15 @@ func TestOtherOpcodes(t *testing.T) {
 	for _, octets := range []string{`0002 0000 0000 0000 0000 0000 0000 0000 0000 0000`, `ffff`, `0100 0000`} {
 		b := wiretest.Hex(t, octets)
 		_, err := new(PFC).Decode(b)
-		require.ErrorIs(t, err, ErrOpcode)
+		require.ErrorIs(t, err, errOpcode)
 		_, err = new(Pause).Decode(b)
-		require.ErrorIs(t, err, ErrOpcode)
+		require.ErrorIs(t, err, errOpcode)
 		require.ErrorIs(t, err, wireerr.Other)
 	}
 	_, err := new(Pause).Decode(wiretest.Hex(t, pfcs[0].octets))
-	require.ErrorIs(t, err, ErrOpcode)
+	require.ErrorIs(t, err, errOpcode)
 	_, err = new(PFC).Decode(wiretest.Hex(t, pauses[0].octets))
-	require.ErrorIs(t, err, ErrOpcode)
+	require.ErrorIs(t, err, errOpcode)
 	wiretest.NoAllocs(t, "refusing", func() { _, _ = new(PFC).Decode(nil) })
 
 	var e *rocecn.Error

@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -32,7 +33,7 @@ func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Car
 		return b, err
 	}
 	if src.Is4In6() || dst.Is4In6() {
-		return b, rocev2.ErrMapped
+		return b, wireerr.Mapped
 	}
 	octets, err := n.AppendBinary(make([]byte, 0, bth.Size+SizeIPv6)) // on the stack
 	if err != nil {
@@ -52,8 +53,7 @@ func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Car
 // is the packet's final destination, so that the notification names the flow as
 // its sender knows it, unless cfg.NodeAddress says otherwise (D15). What
 // rocev2.MayAnswer refuses is refused, and so are addresses that cannot be
-// answered, rocev2.ErrNotReachable, and a src of another family,
-// rocev2.ErrAddress.
+// answered, rocev2.ErrNotReachable, and a src of another family.
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, cfg Config) ([]byte, error) {
 	switch {
 	case e.Congested.IsValid():

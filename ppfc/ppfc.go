@@ -101,10 +101,8 @@ type Extension struct {
 var (
 	errTruncated = wireerr.New("ppfc", "notification", 24,
 		"truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
-	errNotPPFC = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
-	errCNP     = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
-	ErrLength  = wireerr.New("ppfc", "extension", 0, "neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC",
-		wireerr.Malformed)
+	errNotPPFC    = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
+	errCNP        = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
 	errCongested  = wireerr.New("ppfc", "Congested Destination IP", 0, "no address", wireerr.Range)
 	errFlagsRange = wireerr.New("ppfc", "Flags", 0, "over 14 bits", wireerr.Range)
 	errTypeRange  = wireerr.New("ppfc", "PT", 0, "over 2 bits", wireerr.Range)
@@ -127,7 +125,7 @@ func (n *Notification) Decode(b []byte) error {
 		return err
 	}
 	if len(b) != bth.Size+SizeIPv4 && len(b) != bth.Size+SizeIPv6 {
-		return ErrLength
+		return wireerr.PPFCLength
 	}
 	extension, err := n.Header.Decode(b)
 	if err != nil {
@@ -144,7 +142,7 @@ func Is(p *rocev2.Packet) bool {
 }
 
 // FromPacket returns the notification in a decoded packet. It returns
-// an error of rocecn.ErrOther for packets of another kind, ErrLength for a broken
+// an error of rocecn.ErrOther for packets of another kind, rocecn.ErrMalformed for a broken
 // notification, rocecn.ErrTruncated for one that the capture cut.
 func FromPacket(p *rocev2.Packet) (Notification, error) {
 	var n Notification
@@ -153,7 +151,7 @@ func FromPacket(p *rocev2.Packet) (Notification, error) {
 		return n, err
 	}
 	if size != SizeIPv4 && size != SizeIPv6 {
-		return n, ErrLength
+		return n, wireerr.PPFCLength
 	} else if len(p.Payload) < size {
 		return n, errTruncated
 	}

@@ -83,7 +83,7 @@ func TestLength(t *testing.T) {
 		case size == 28: // a CNP with a reserved bit set
 			require.ErrorIs(t, err, errCNP)
 		default:
-			require.ErrorIs(t, err, ErrLength)
+			require.ErrorIs(t, err, wireerr.PPFCLength)
 		}
 		require.Equal(t, Notification{}, n)
 		wiretest.NoAllocs(t, "wrong length", func() { _ = n.Decode(octets[:size]) })
@@ -103,7 +103,7 @@ func TestNotBuilt(t *testing.T) {
 		{with(func(n *Notification) { n.Pause = MaxPause + time.Microsecond }), errPauseRange},
 		{with(func(n *Notification) { n.Pause = -time.Microsecond }), errPauseRange},
 		{with(func(n *Notification) { n.Pause = time.Nanosecond }), errPauseRange},
-		{with(func(n *Notification) { n.DestQP = 1 << 24 }), bth.ErrDestQPRange},
+		{with(func(n *Notification) { n.DestQP = 1 << 24 }), wireerr.DestQP},
 	} {
 		out, err := c.n.AppendBinary([]byte{9})
 		require.ErrorIs(t, err, c.err)
@@ -140,7 +140,7 @@ func TestValidate(t *testing.T) {
 	}
 	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24},
 		Extension: Extension{Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}}
-	for _, err := range []error{errNotPPFC, errCNP, bth.ErrDestQPRange,
+	for _, err := range []error{errNotPPFC, errCNP, wireerr.DestQP,
 		errCongested, errFlagsSet, errFlagsRange, errTypeRange, errReservedSet, errPauseRange} {
 		require.ErrorIs(t, all.Validate(), err)
 	}
@@ -169,7 +169,7 @@ func TestPackets(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.n, n)
 			_, err = cnp.FromPacket(&p)
-			require.ErrorIs(t, err, cnp.ErrPPFC)
+			require.ErrorIs(t, err, wireerr.IsPPFC)
 			wiretest.NoAllocs(t, "FromPacket", func() { _, _ = FromPacket(&p) })
 
 			ethernet := "020000000001 020000000002 86dd"
@@ -222,7 +222,7 @@ func TestBrokenPackets(t *testing.T) {
 		} else if size == 16 { // a CNP with a reserved bit set
 			require.ErrorIs(t, err, errCNP)
 		} else {
-			require.ErrorIs(t, err, ErrLength)
+			require.ErrorIs(t, err, wireerr.PPFCLength)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestAppendForRefuses(t *testing.T) {
 	}{
 		{bth.Header{Opcode: bth.CNP}, rocev2.ErrNotification},
 		{bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit}, rocev2.ErrNotification},
-		{bth.Header{Opcode: bth.RCSendOnly, DestQP: 1 << 24}, bth.ErrDestQPRange},
+		{bth.Header{Opcode: bth.RCSendOnly, DestQP: 1 << 24}, wireerr.DestQP},
 	} {
 		p := rocev2.Packet{BTH: bth.Headers{Header: c.header}}
 		p.Src, p.Dst = addr("2001:db8::1"), addr("2001:db8::2")
@@ -256,8 +256,8 @@ func TestAppendForAddresses(t *testing.T) {
 		{"2001:db8::1", "fe80::5", rocev2.ErrNotReachable},
 		{"ff02::1", "2001:db8::5", rocev2.ErrNotReachable},
 		{"::", "2001:db8::5", rocev2.ErrNotReachable},
-		{"192.0.2.1", "::ffff:192.0.2.5", rocev2.ErrAddress},
-		{"2001:db8::1", "192.0.2.5", rocev2.ErrAddress},
+		{"192.0.2.1", "::ffff:192.0.2.5", wireerr.Addresses},
+		{"2001:db8::1", "192.0.2.5", wireerr.Addresses},
 	} {
 		for _, node := range []bool{false, true} {
 			var p rocev2.Packet

@@ -3,6 +3,7 @@ package proxymsg
 import (
 	"net/netip"
 
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -26,7 +27,7 @@ type Config struct {
 // included (D9).
 func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	if src.Is4In6() || dst.Is4In6() {
-		return b, rocev2.ErrMapped
+		return b, wireerr.Mapped
 	}
 	var d rocev2.Datagram
 	d.Src, d.Dst, d.DstPort = src, dst, cfg.Port

@@ -102,7 +102,7 @@ func TestConfig(t *testing.T) {
 		dst string
 		err error
 	}{
-		{Config{}, "192.0.2.1", rocev2.ErrAddress},
+		{Config{}, "192.0.2.1", wireerr.Addresses},
 		{Config{Carriage: rocev2.Carriage{DSCP: 64}}, "fd77::1", wireerr.Range},
 		{Config{Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, "fd77::1", wireerr.Range},
 	} {

@@ -18,8 +18,8 @@ import (
 
 // VerifyICRC checks the ICRC of the packet that l was decoded from and returns
 // the coverage that matches (D1): as sent; without extension headers, as when
-// a node on the way inserted them; or skipping them. [icrc.ErrMismatch] is a
-// wrong ICRC; other errors are those of a packet that has none to check: cut by
+// a node on the way inserted them; or skipping them. rocecn.ErrICRC is a wrong
+// ICRC; other errors are those of a packet that has none to check: cut by
 // the capture, decoded without the IP layers. It allocates nothing.
 func (l *BTH) VerifyICRC() (icrc.Coverage, error) {
 	if len(l.Contents) > 0 && l.ip != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/message"
-	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -109,9 +109,9 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	}
 	if p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 { // gopacket calls no decoder for nothing
 		if p.BTH.Resv6&bth.PPFCBit != 0 && (l.config == nil || !l.config.NoPPFC) {
-			return ppfc.ErrLength
+			return wireerr.PPFCLength
 		}
-		return cnp.ErrLength
+		return wireerr.CNPLength
 	}
 	l.Contents, l.Payload = data[:p.BTH.Len()], p.Payload
 	l.Headers = p.BTH

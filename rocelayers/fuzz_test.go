@@ -12,15 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/pfc"
-	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
@@ -44,9 +43,9 @@ func FuzzBTHLayer(f *testing.F) {
 		var p rocev2.Packet
 		want := p.Decode(frame, rocev2.DecodeOptions{Cut: true})
 		if want == nil && p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 {
-			want = cnp.ErrLength // the layer's word, where no decoder would be called
+			want = wireerr.CNPLength // the layer's word, where no decoder would be called
 			if p.BTH.Resv6&bth.PPFCBit != 0 {
-				want = ppfc.ErrLength
+				want = wireerr.PPFCLength
 			}
 		}
 		s := newStack()

@@ -5,6 +5,7 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ppfc"
 )
 
@@ -29,7 +30,7 @@ func (l *PPFC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	case l.bth == nil:
 		return errNoBTH
 	case len(data) != ppfc.SizeIPv4 && len(data) != ppfc.SizeIPv6:
-		return ppfc.ErrLength
+		return wireerr.PPFCLength
 	}
 	var buf [bth.Size + ppfc.SizeIPv6]byte
 	octets, err := l.bth.Header.AppendBinary(buf[:0])

@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
 // headerLen is the length of the IP header with its options or extension
@@ -88,14 +89,14 @@ func (d *Datagram) check(n int) error {
 		case d.Flags > 7 || d.Flags&1 != 0:
 			return errFlagsRange
 		case n > 0xFFFF:
-			return ErrTooLong
+			return wireerr.TooLong
 		}
 	case d.Src.Is6() && d.Dst.Is6():
 		switch {
 		case d.FlowLabel > 0xFFFFF:
 			return errFlowLabelRange
 		case n-40 > 0xFFFF:
-			return ErrTooLong
+			return wireerr.TooLong
 		}
 		if len(d.Ext) > 0 {
 			next, end, _ := ipv6ext.Skip(d.Ext, 0, d.NextHeader)
@@ -104,7 +105,7 @@ func (d *Datagram) check(n int) error {
 			}
 		}
 	default:
-		return ErrAddress
+		return wireerr.Addresses
 	}
 	return nil
 }

@@ -180,15 +180,17 @@ func TestNotBuilt(t *testing.T) {
 		d    Datagram
 		err  error
 	}{
-		{"no addresses", Datagram{}, ErrAddress},
-		{"both families", with(good, func(d *Datagram) { d.Dst = addr("10.0.0.2") }), ErrAddress},
+		{"no addresses", Datagram{}, wireerr.Addresses},
+		{"both families", with(good, func(d *Datagram) { d.Dst = addr("10.0.0.2") }), wireerr.Addresses},
 		{"flow label", with(good, func(d *Datagram) { d.FlowLabel = 1 << 20 }), errFlowLabelRange},
 		{"flags", with(good4, func(d *Datagram) { d.Flags = 8 }), errFlagsRange},
 		{"More Fragments", with(good4, func(d *Datagram) { d.Flags = 1 }), errFlagsRange},
 		{"IPv4 options of 3 octets", with(good4, func(d *Datagram) { d.Ext = make([]byte, 3) }), errIPv4Options},
 		{"IPv4 options of 44 octets", with(good4, func(d *Datagram) { d.Ext = make([]byte, 44) }), errIPv4Options},
-		{"IPv4 packet of 65536 octets", with(good4, func(d *Datagram) { d.Data = make([]byte, 65536-28) }), ErrTooLong},
-		{"IPv6 payload of 65536 octets", with(good, func(d *Datagram) { d.Data = make([]byte, 65536-8) }), ErrTooLong},
+		{"IPv4 packet of 65536 octets", with(good4, func(d *Datagram) { d.Data = make([]byte, 65536-28) }),
+			wireerr.TooLong},
+		{"IPv6 payload of 65536 octets", with(good, func(d *Datagram) { d.Data = make([]byte, 65536-8) }),
+			wireerr.TooLong},
 		{"chain ends elsewhere", with(good, func(d *Datagram) { d.Ext = extension(58) }), errExtRange},
 		{"octets behind the chain", with(good, func(d *Datagram) { d.Ext = append(extension(17), 0) }), errExtRange},
 		{"extension header cut", with(good, func(d *Datagram) { d.Ext = extension(17)[:7] }), errExtRange},

@@ -32,12 +32,6 @@ const BestEffort = 0xFF
 var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
 	"DSCP over 63 or ECN over 3", wireerr.Range)
 
-// ErrMapped: an address is an IPv4-mapped IPv6 address, as dual-stack sockets
-// return them. An IPv4 packet is meant: call Unmap on the address. Functions
-// named AppendPacket return this error; a Packet or Datagram writes any
-// address.
-var ErrMapped = wireerr.New("rocev2", "address", 0, "IPv4-mapped: unmap it", wireerr.Range)
-
 // Apply sets the fields of d that the Carriage has. On error d is unchanged.
 func (c *Carriage) Apply(d *Datagram) error {
 	class, hopLimit, err := c.IP()

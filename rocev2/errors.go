@@ -51,7 +51,6 @@ var (
 
 // Errors of AppendBinary, and of decoding from a Datagram whose fields the caller has set.
 var (
-	ErrAddress        = wireerr.New("rocev2", "addresses", 0, "must both be IPv4 or both IPv6", wireerr.Range)
 	errFlowLabelRange = wireerr.New("rocev2", "IPv6 flow label", 0, "over 20 bits", wireerr.Range)
 	errFlagsRange     = wireerr.New("rocev2", "IPv4 flags", 0,
 		"over 3 bits, or More Fragments set", wireerr.Range)
@@ -62,7 +61,6 @@ var (
 	errDataLength = wireerr.New("rocev2", "Data", 0, "not as many octets as Length says", wireerr.Range)
 	errTruncated  = wireerr.New("rocev2", "packet", 0,
 		"Truncated, its octets are not all there", wireerr.Truncated)
-	ErrTooLong     = wireerr.New("rocev2", "packet", 0, "over 65535 octets", wireerr.Range)
 	errPaddingSize = wireerr.New("rocev2", "Padding", 0,
 		"not as many octets as the BTH's pad count says, which are none in CNPs and unknown opcodes", wireerr.Range)
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func TestVerifyICRC(t *testing.T) {
 	require.Equal(t, out, again)
 	out[len(out)-1]++
 	_, err = p.VerifyICRC()
-	require.ErrorIs(t, err, icrc.ErrMismatch)
+	require.ErrorIs(t, err, rocecn.ErrICRC)
 	require.Equal(t, icrc.Without, p.Coverage, "as it was")
 	require.NoError(t, p.Decode(out[:len(out)-1], DecodeOptions{Link: LinkIP, Cut: true}))
 	_, err = p.VerifyICRC()

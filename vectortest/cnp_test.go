@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
 func TestCNP(t *testing.T) {
@@ -12,7 +13,7 @@ func TestCNP(t *testing.T) {
 		var c cnp.CNP
 		rest, err := c.Decode(b)
 		if err == nil && len(rest) > 0 {
-			err = cnp.ErrLength // what FromPacket says
+			err = wireerr.CNPLength // what FromPacket says
 		}
 		if err != nil {
 			return outcome{err: err}

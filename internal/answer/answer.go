@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -31,7 +32,7 @@ func (a *Answer) To(p *rocev2.Packet, destQP uint32, innerSource bool) error {
 		return err
 	}
 	if destQP > 0xFFFFFF {
-		return bth.ErrDestQPRange
+		return wireerr.DestQP
 	}
 	const becn = 1 << 30 // in octets 4 to 7 of the BTH
 	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(p.BTH.PKey)<<32 | becn | uint64(destQP)
@@ -51,8 +52,8 @@ const (
 // the caller has already written to the free capacity of b, at its place in the
 // packet; 0 for none.
 //
-// It returns rocev2.ErrNotReachable if src or dst cannot be reached by others,
-// and rocev2.ErrAddress if they are not of one family.
+// It refuses addresses that others cannot reach, rocev2.ErrNotReachable, and two
+// of different families.
 func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carriage, coverage icrc.Coverage) ([]byte,
 	error) {
 	class, hopLimit, err := c.IP()
@@ -126,7 +127,7 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 	case !src.IsValid() || !dst.IsValid():
 		return b, rocev2.ErrNotReachable
 	default:
-		return b, rocev2.ErrAddress
+		return b, wireerr.Addresses
 	}
 	if err := icrc.Put(ip, coverage); err != nil {
 		return b, err

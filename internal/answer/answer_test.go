@@ -10,6 +10,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -78,7 +79,7 @@ func TestAppendRefuses(t *testing.T) {
 	for bad, want := range map[string]error{
 		"::": rocev2.ErrNotReachable, "::1": rocev2.ErrNotReachable, "ff02::1": rocev2.ErrNotReachable,
 		"fe80::1":          rocev2.ErrNotReachable,
-		"::ffff:192.0.2.1": rocev2.ErrNotReachable, "192.0.2.1": rocev2.ErrAddress,
+		"::ffff:192.0.2.1": rocev2.ErrNotReachable, "192.0.2.1": wireerr.Addresses,
 	} {
 		t.Run(bad, func(t *testing.T) {
 			a, bad := Answer{Len: 28}, netip.MustParseAddr(bad)

@@ -10,10 +10,10 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
-	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -48,9 +48,9 @@ func TestVerifyICRCOfThisPacket(t *testing.T) {
 			frame []byte
 			err   error
 		}{
-			{ip6, nil}, {damaged4, icrc.ErrMismatch}, {ip4, nil}, {damaged6, icrc.ErrMismatch}, {ip4, nil},
-			{vlan(damaged4, 1), icrc.ErrMismatch}, {vlan(ip6, 2), nil}, {damaged4, icrc.ErrMismatch},
-			{wrap(4, damaged4[14:]), icrc.ErrMismatch}, {wrap(41, ip6[14:]), nil},
+			{ip6, nil}, {damaged4, rocecn.ErrICRC}, {ip4, nil}, {damaged6, rocecn.ErrICRC}, {ip4, nil},
+			{vlan(damaged4, 1), rocecn.ErrICRC}, {vlan(ip6, 2), nil}, {damaged4, rocecn.ErrICRC},
+			{wrap(4, damaged4[14:]), rocecn.ErrICRC}, {wrap(41, ip6[14:]), nil},
 		} {
 			require.NoError(t, decode(c.frame))
 			_, err := s.BTH.VerifyICRC()
@@ -88,7 +88,7 @@ func TestFastCNPOfThisPacket(t *testing.T) {
 			_ = decode(before)
 			require.NoError(t, decode(with(wiretest.Hex(t, cnp4), 42, uint8(bth.RCSendOnly))))
 			_, err = s.BTH.FastCNP(fastcnp.CodePoints{})
-			require.ErrorIs(t, err, cnp.ErrNotCNP)
+			require.ErrorIs(t, err, wireerr.NotCNP)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestCNPToActOn(t *testing.T) {
 		})
 	}
 	_, err := bthOf(gopacket.NewPacket(wiretest.Hex(t, send6), layers.LayerTypeEthernet, gopacket.Default)).CNP()
-	require.ErrorIs(t, err, cnp.ErrNotCNP)
+	require.ErrorIs(t, err, wireerr.NotCNP)
 
 	// D19: an option that overruns is an error, never a CNP.
 	overrun := options(t, 17, 0x1E, reserved)

@@ -7,6 +7,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -47,7 +48,7 @@ func (l *CNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	case l.bth == nil:
 		return errNoBTH
 	case len(data) != cnp.ReservedSize:
-		return cnp.ErrLength
+		return wireerr.CNPLength
 	}
 	l.BaseLayer = layers.BaseLayer{Contents: data}
 	l.Header = l.bth.Header

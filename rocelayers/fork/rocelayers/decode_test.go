@@ -12,6 +12,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
@@ -77,7 +78,7 @@ func TestCNP(t *testing.T) {
 	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 	require.Contains(t, packet.String(), "Reserved a0000000000000000000000000000000\n")
 	_, err := rocelayers.VerifyICRC(packet)
-	require.ErrorIs(t, err, icrc.ErrMismatch)
+	require.ErrorIs(t, err, rocecn.ErrICRC)
 }
 
 // The octets that Ethernet puts behind a short packet, or that anything puts
@@ -144,8 +145,8 @@ func TestRefused(t *testing.T) {
 		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
 		{name: "no room for AtomicETH", frame: with(ip4, 42, 0x13), err: wireerr.Truncated},
 		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
-		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: cnp.ErrLength, bth: true},
-		{name: "CNP of 20 octets", frame: with(with(longer, 16, 0, 64), 38, 0, 44), err: cnp.ErrLength, bth: true},
+		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: wireerr.CNPLength, bth: true},
+		{name: "CNP of 20 octets", frame: with(with(longer, 16, 0, 64), 38, 0, 44), err: wireerr.CNPLength, bth: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for mode, options := range modes {
@@ -237,7 +238,7 @@ func TestBTHAlone(t *testing.T) {
 	l = new(rocelayers.BTH)
 	require.NoError(t, l.DecodeFromBytes(data, gopacket.NilDecodeFeedback))
 	require.EqualValues(t, 0x2A00FD82, l.ICRC.Value)
-	require.ErrorIs(t, l.DecodeFromBytes(make([]byte, 0x10000), gopacket.NilDecodeFeedback), rocev2.ErrTooLong)
+	require.ErrorIs(t, l.DecodeFromBytes(make([]byte, 0x10000), gopacket.NilDecodeFeedback), wireerr.TooLong)
 	for n := range 16 {
 		require.ErrorIs(t, l.DecodeFromBytes(data[:n:n], gopacket.NilDecodeFeedback), wireerr.Truncated)
 	}
@@ -278,12 +279,12 @@ func TestNoAllocations(t *testing.T) {
 		{name: "RDMA WRITE over IPv6", frame: write},
 		{name: "VLAN", frame: vlan(ip4, 2)},
 		{name: "IP in IP", frame: wrap(4, ip4[14:])},
-		{name: "ICRC wrong", frame: with(ip4, 54, 1), icrc: icrc.ErrMismatch},
+		{name: "ICRC wrong", frame: with(ip4, 54, 1), icrc: rocecn.ErrICRC},
 		{name: "cut", frame: ip4[:60], icrc: wireerr.Truncated},
 		{name: "cut, no UDP layer", frame: ip4[:60], s: blind, err: rocelayers.ErrCut},
 		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
 		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
-		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: cnp.ErrLength},
+		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: wireerr.CNPLength},
 		{name: "another port's", frame: with(with(ip6, 56, 0x13, 0x88), 54, 4791>>8, 4791&0xFF), err: rocev2.ErrPort},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -134,7 +134,7 @@ func TestFastCNPCodePoints(t *testing.T) {
 	for _, c := range []struct {
 		frame []byte
 		err   error
-	}{{wiretest.Hex(t, send6), cnp.ErrNotCNP}, {wiretest.Hex(t, cnp4), fastcnp.ErrNotFastCNP}} {
+	}{{wiretest.Hex(t, send6), wireerr.NotCNP}, {wiretest.Hex(t, cnp4), fastcnp.ErrNotFastCNP}} {
 		_, err = bthOf(gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default)).FastCNP(others)
 		require.ErrorIs(t, err, c.err)
 	}

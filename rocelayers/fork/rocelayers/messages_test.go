@@ -17,6 +17,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -236,7 +237,7 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 	l, _ := get(rocelayers.LayerTypeBTH).(*rocelayers.BTH)
 	if m.Reach == message.ReachTransport && p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 {
 		require.Nil(t, l, name)
-		require.Contains(t, []error{cnp.ErrLength, ppfc.ErrLength}, failure, name)
+		require.Contains(t, []error{wireerr.CNPLength, wireerr.PPFCLength}, failure, name)
 		return
 	}
 	switch {
@@ -390,8 +391,8 @@ func TestEmptyCNP(t *testing.T) {
 		header bth.Header
 		err    error
 	}{
-		{cnp.New(1, 0xFFFF).Header, cnp.ErrLength},
-		{ppfc.New(1, 0xFFFF, ppfc.Extension{}).Header, ppfc.ErrLength},
+		{cnp.New(1, 0xFFFF).Header, wireerr.CNPLength},
+		{ppfc.New(1, 0xFFFF, ppfc.Extension{}).Header, wireerr.PPFCLength},
 	} {
 		p := rocev2.Packet{BTH: bth.Headers{Header: c.header}}
 		p.Src, p.Dst, p.DstPort = src6, dst6far, rocev2.Port

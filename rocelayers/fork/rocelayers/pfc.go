@@ -8,6 +8,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/pfc"
 )
 
@@ -23,7 +24,7 @@ type FlowControl struct {
 }
 
 // DecodeFromBytes sets l from what follows the EtherType, which it aliases. The
-// errors are those of package pfc: [pfc.ErrOpcode] for other MAC control
+// errors are those of package pfc, of rocecn.ErrOther for other MAC control
 // frames. On error l is unchanged.
 func (l *FlowControl) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	opcode, err := pfc.Opcode(data)
@@ -45,7 +46,7 @@ func (l *FlowControl) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) e
 // Ethernet layer pads when it fixes lengths.
 func (l *FlowControl) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	var buf [pfc.Size]byte
-	octets, err := buf[:0], pfc.ErrOpcode
+	octets, err := buf[:0], errOpcode
 	switch l.Opcode {
 	case pfc.OpcodePFC:
 		octets, err = l.PFC.AppendBinary(octets)
@@ -57,7 +58,7 @@ func (l *FlowControl) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.Seri
 
 func decodeFlowControl(data []byte, p gopacket.PacketBuilder) error {
 	err := decodeAs[FlowControl](data, p)
-	if errors.Is(err, pfc.ErrOpcode) {
+	if errors.Is(err, wireerr.Other) {
 		return p.NextDecoder(gopacket.LayerTypePayload)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/pfc"
@@ -69,7 +70,7 @@ func TestFlowControl(t *testing.T) {
 	require.Nil(t, p.ErrorLayer())
 	require.Nil(t, p.Layer(rocelayers.LayerTypeFlowControl))
 	require.Equal(t, other[14:], p.ApplicationLayer().Payload())
-	require.ErrorIs(t, (&rocelayers.FlowControl{Opcode: 2}).SerializeTo(dirty(t), complete), pfc.ErrOpcode)
+	require.ErrorIs(t, (&rocelayers.FlowControl{Opcode: 2}).SerializeTo(dirty(t), complete), rocecn.ErrRange)
 	require.Equal(t, "FlowControl", rocelayers.LayerTypeFlowControl.String())
 	require.EqualValues(t, 1801, rocelayers.LayerTypeFlowControl)
 }

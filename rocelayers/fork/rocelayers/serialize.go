@@ -9,6 +9,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -30,7 +31,7 @@ import (
 // given: checksums that end elsewhere than the packet are an error. So is a
 // packet too long for the length of an IPv4 or UDP header before it, outer ones
 // of tunnels among them, which FixLengths would cut to 16 bits:
-// [rocev2.ErrTooLong]. On error nothing is in w.
+// rocecn.ErrRange. On error nothing is in w.
 //
 // Without ComputeChecksums, and for everything else, it does what gopacket's
 // does.
@@ -65,7 +66,7 @@ func serialize(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls []
 		}
 		w.PushLayer(ls[i].LayerType())
 		if opts.FixLengths && wrapped(ls[i], w.Bytes()) {
-			return rocev2.ErrTooLong
+			return wireerr.TooLong
 		}
 		if i == c.ipAt {
 			if err := c.putChecksums(w.Bytes()); err != nil {

@@ -232,7 +232,7 @@ func TestSerializeRefused(t *testing.T) {
 		{"lengths not fixed", gopacket.SerializeOptions{ComputeChecksums: true}, list{ipv6(), udp(0), good},
 			wireerr.Truncated},
 		{"coverage 3", complete, list{ip, u, good, data, &rocelayers.ICRC{Coverage: 3}}, wireerr.Range},
-		{"DestQP over 24 bits", fix, list{wrong(func(l *rocelayers.BTH) { l.DestQP = 1 << 24 })}, bth.ErrDestQPRange},
+		{"DestQP over 24 bits", fix, list{wrong(func(l *rocelayers.BTH) { l.DestQP = 1 << 24 })}, wireerr.DestQP},
 		{"cut by the capture", fix, list{wrong(func(l *rocelayers.BTH) { l.Truncated = true })}, wireerr.Truncated},
 		{"Pad over 2 bits", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Pad = 4 })},
 			rocelayers.ErrPaddingSize},
@@ -394,7 +394,7 @@ func TestSerializeOuterTooLong(t *testing.T) {
 					require.NoError(t, err)
 					continue
 				}
-				require.ErrorIs(t, err, rocev2.ErrTooLong)
+				require.ErrorIs(t, err, wireerr.TooLong)
 				require.Empty(t, buf.Bytes())
 			}
 		})

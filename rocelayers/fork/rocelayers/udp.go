@@ -9,6 +9,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -96,7 +97,7 @@ func udpLength(udp *layers.UDP, c *message.Config, t gopacket.LayerType, data []
 	case udp == nil && truncated(df):
 		return 0, errCut
 	case udp == nil && n > 0xFFFF:
-		return 0, rocev2.ErrTooLong
+		return 0, wireerr.TooLong
 	case udp == nil:
 		return uint16(n), nil
 	case leadsTo(c, udp.DstPort) != t:

@@ -15,6 +15,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -243,12 +244,12 @@ func samples(t testing.TB) []sample {
 		broken("data", 4791, "0x4736", errHeadersRoom,
 			udp(4791, "0a00ffff 00000011 8000002a 0000000000000000000000000000 00000000")),
 		broken("ack", 4791, "0xc042", errHeadersRoom, udp(4791, "1100ffff 00000021 0000002a 00000000")),
-		broken("cnp", 4791, "0x104e", cnp.ErrLength,
+		broken("cnp", 4791, "0x104e", wireerr.CNPLength,
 			udp(4791, "8100ffff 40000021 00000000 000000000000000000000000000000 00000000")),
 		broken("fastcnp", 4791, "0x0000",
 			errors.New("fastcnp: option data: neither 16 octets (option 1) nor 26 or more (option 2)"),
 			whole(brokenFast.AppendBinary(nil))),
-		broken("ppfc", 4791, "0xf053", ppfc.ErrLength,
+		broken("ppfc", 4791, "0xf053", wireerr.PPFCLength,
 			udp(4791, "8100ffff 60000011 00000000 0000000000000000000000000000000000000000 00000000")),
 		broken("fcn", 1021, "0xc36d", errors.New("fcn: UDP length: not 12: a message has exactly 4 octets"),
 			udp(1021, "beef5e00 00")),

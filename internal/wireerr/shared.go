@@ -1,0 +1,20 @@
+package wireerr
+
+// Errors that several packages return. Nothing can be done about any of them
+// that could not be done about the others of its root, so none is exported.
+var (
+	DestQP = New("bth", "DestQP", 0, "over 0xffffff, more than 24 bits", Range)
+
+	NotCNP = New("cnp", "OpCode", 0, "not 0x81", Other)
+	IsPPFC = New("cnp", "P", 0, "set: a PPFC notification, no CNP", Other)
+	// CNPLength: anything but 16 octets between BTH and ICRC.
+	CNPLength = New("cnp", "reserved octets", 0, "not exactly 16 octets between BTH and ICRC", Malformed)
+	// PPFCLength: neither of the two lengths of an extension.
+	PPFCLength = New("ppfc", "extension", 0, "neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", Malformed)
+
+	Addresses = New("rocev2", "addresses", 0, "must both be IPv4 or both IPv6", Range)
+	// Mapped: an address is an IPv4-mapped IPv6 address, as dual-stack sockets
+	// return them. An IPv4 packet is meant.
+	Mapped  = New("rocev2", "address", 0, "IPv4-mapped: unmap it", Range)
+	TooLong = New("rocev2", "packet", 0, "over 65535 octets", Range)
+)
