@@ -143,11 +143,17 @@ type Message struct {
 // Decode looks only into IP in IP, as a host would: packets inside VXLAN, Geneve, GRE or MPLS are Other.
 // DecodeInner looks into all tunnels.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
-	if err := m.Packet.Decode(b, o); err != nil {
-		_ = m.frame.Decode(b, o)
-		return m.decodeOther(&m.frame, false, err, &c)
+	err := m.Packet.Decode(b, o)
+	if err == nil {
+		return m.decodeTransport(&c)
 	}
-	return m.decodeTransport(&c)
+	fcnPort, proxyPort := c.ports()
+	otherwise := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort)
+	if otherwise == nil {
+		return m.decodeDatagram(err, fcnPort, &c)
+	}
+	_ = m.frame.Decode(b, o)
+	return m.decodeNeither(&m.frame, otherwise)
 }
 
 // DecodeFrame is Decode for a decoded frame. It too looks only into IP in IP. m aliases what f does.
@@ -253,7 +259,6 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 // neither.
 func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config) error {
 	fcnPort, proxyPort := c.ports()
-	m.Kind, m.Reach = Broken, ReachNothing
 	d := &m.Packet.Datagram
 	var otherwise error
 	if inner {
@@ -261,19 +266,19 @@ func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config)
 	} else {
 		otherwise = f.Datagram(d, rocev2.Port, fcnPort, proxyPort)
 	}
-	if err := otherwise; err != nil {
-		switch {
-		case !errors.Is(err, rocev2.ErrNotRoCEv2):
-		case f.EtherType() == pfc.EtherType:
-			return m.decodeControl(f.LinkPayload(), err)
-		default:
-			m.Kind = Other
-		}
-		return err
+	if otherwise != nil {
+		return m.decodeNeither(f, otherwise)
 	}
+	return m.decodeDatagram(err, fcnPort, c)
+}
+
+// decodeDatagram decodes a datagram that is not RoCEv2 because of err.
+func (m *Message) decodeDatagram(err error, fcnPort uint16, c *Config) error {
+	d := &m.Packet.Datagram
 	m.Reach = ReachUDP
 	switch d.DstPort {
 	case rocev2.Port: // RoCEv2 that is broken after its UDP header
+		m.Kind = Broken
 		return err
 	case fcnPort:
 		m.Kind = FCN
@@ -283,4 +288,17 @@ func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config)
 		m.Proxy, err = proxymsg.FromDatagram(d, c.ProxyFamily)
 	}
 	return m.broken(err)
+}
+
+// decodeNeither decodes a frame without a datagram to one of the ports because of err: flow control, or something else.
+func (m *Message) decodeNeither(f *rocev2.Frame, err error) error {
+	m.Kind, m.Reach = Broken, ReachNothing
+	switch {
+	case !errors.Is(err, rocev2.ErrNotRoCEv2):
+	case f.EtherType() == pfc.EtherType:
+		return m.decodeControl(f.LinkPayload(), err)
+	default:
+		m.Kind = Other
+	}
+	return err
 }

@@ -49,6 +49,11 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 		f.udp, f.end = plain(b)
 	case LinkIP:
 		f.udp, f.end = plainIP(b)
+	default:
+		return f.walk()
+	}
+	if f.udp == 0 {
+		f.udp, f.end = plainOptions(b, f.ip)
 	}
 	if f.udp != 0 && f.end <= len(b) && f.end >= f.udp+8 {
 		f.walked, f.descended = false, false
@@ -70,8 +75,7 @@ func (f *Frame) walk() error {
 	f.far.n, f.far.tunnels = 0, Tunnels{}
 	w, b := &f.near, f.octets
 	if f.udp != 0 {
-		w.plain(b, f.ip, f.udp, f.end, f.options.Cut)
-		w.datagram(b[f.udp:])
+		f.plainWalk(w)
 		return nil
 	}
 	at, version, ether, err := linkEnd(b, f.options.Link)
@@ -84,6 +88,22 @@ func (f *Frame) walk() error {
 	}
 	w.err = err
 	return err
+}
+
+// plainWalk sets w from the offsets of a plain frame.
+func (f *Frame) plainWalk(w *walk) {
+	w.plain(f.octets, f.ip, f.udp, f.end, f.options.Cut)
+	w.datagram(f.octets[f.udp:])
+}
+
+// resume sets w to where near has ended. A copy of what has just been written has to wait for it; to set a plain
+// frame's walk again takes less.
+func (f *Frame) resume(w *walk) {
+	if f.udp != 0 {
+		f.plainWalk(w)
+		return
+	}
+	*w = f.near
 }
 
 // plainPort returns the destination port of a plain frame.
@@ -115,7 +135,7 @@ func (f *Frame) descend() {
 	if f.options.Outer || !near.carries() {
 		return
 	}
-	f.far.walk = *near
+	f.resume(&f.far.walk)
 	tunnels, n := f.far.tunnels, f.far.n
 	switch err := f.far.descend(f.octets); {
 	case err != nil:
@@ -135,7 +155,7 @@ func (f *Frame) descend() {
 // without options or IPv6 without extension headers, not a fragment, and complete. For other frames Plain
 // returns nil. It is for programs that read so many frames that setting a Packet from each would be too slow.
 func (f *Frame) Plain() (ip, udp []byte) {
-	if f.udp == 0 {
+	if f.udp == 0 || f.udp > f.ip+40 {
 		return nil, nil
 	}
 	return f.octets[f.ip:f.end:f.end], f.octets[f.udp:f.end:f.end]
@@ -406,11 +426,16 @@ func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.
 //
 // It is for a border, which must decide also about packets that do not parse.
 func (f *Frame) Innermost() []byte {
-	b, near := f.octets, f.outer()
+	b := f.octets
+	if f.udp != 0 && !isTunnelPort(f.plainPort()) {
+		return b[f.ip:len(b):len(b)]
+	}
+	near := f.outer()
 	if !near.carries() {
 		return near.octets(b, &f.far.trail)
 	}
-	w := way{walk: *near, border: true}
+	w := way{border: true}
+	f.resume(&w.walk)
 	w.cut = true
 	_ = w.descend(b) // an error does not matter here
 	return w.octets(b, &w.trail)

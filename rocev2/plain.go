@@ -37,12 +37,30 @@ func plainIP(b []byte) (udp, end int) {
 	return 0, 0
 }
 
+// plainOptions is plain for a packet at b[ip:] with one Destination Options header in front of UDP, as a Fast CNP
+// has.
+func plainOptions(b []byte, ip int) (udp, end int) {
+	ext := ip + 40
+	if len(b) < ext+8 || b[ip]>>4 != 6 || b[ip+6] != protoDestOpts || b[ext] != protoUDP ||
+		ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
+		return 0, 0
+	}
+	udp, end = ext+8+8*int(b[ext+1]), ext+int(be.Uint16(b[ip+4:]))
+	if udp > end {
+		return 0, 0
+	}
+	return udp, end
+}
+
 // decodePlain is Decode for plain Ethernet frames. It does what the walk does in half the time, because most
 // offsets are constants; setting the fields by the functions of the walk would lose that. If ok is false, p is
 // unchanged and the frame needs the walk.
 func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	const ip = ethernetSize
 	udp, end := plain(b)
+	if udp == 0 {
+		udp, end = plainOptions(b, ip)
+	}
 	switch {
 	case udp == 0:
 		return false, nil
@@ -62,13 +80,17 @@ func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	}
 
 	d := &p.Datagram
-	if udp == ip+40 {
+	d.Outer, d.Ext, d.Truncated = nil, nil, false
+	if udp >= ip+40 {
 		h := (*[40]byte)(b[ip:])
 		d.Src = netip.AddrFrom16([16]byte(h[8:24]))
 		d.Dst = netip.AddrFrom16([16]byte(h[24:40]))
 		first := be.Uint32(h[0:])
 		d.TrafficClass, d.FlowLabel, d.HopLimit = uint8(first>>20), first&0xFFFFF, h[7]
-		d.ID, d.Flags, d.NextHeader = 0, 0, protoUDP
+		d.ID, d.Flags, d.NextHeader = 0, 0, h[6]
+		if udp > ip+40 {
+			d.Ext = b[ip+40 : udp : udp]
+		}
 	} else {
 		h := (*[20]byte)(b[ip:])
 		d.Src = netip.AddrFrom4([4]byte(h[12:16]))
@@ -79,7 +101,6 @@ func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	d.Link, d.IP = b[:ip:ip], b[ip:end:end]
 	d.SrcPort, d.DstPort, d.Length, d.Checksum = be.Uint16(u[0:]), Port, uint16(length), be.Uint16(u[6:])
 	d.Data = b[udp+8 : icrcAt+icrcSize : icrcAt+icrcSize]
-	d.Outer, d.Ext, d.Truncated = nil, nil, false
 	rest, _ := p.BTH.Decode(d.Data) // cannot fail: the headers are there
 	p.Payload, p.Padding = rest[:pad-payload:pad-payload], nil
 	if icrcAt > pad {
