@@ -24,8 +24,8 @@ type Frame struct {
 	octets  []byte // the arguments of the last Decode
 	options DecodeOptions
 
-	// Most frames are plain. They are not walked, and nothing but these offsets is recorded, until a method
-	// needs more: see plain.
+	// Most frames are plain (see plainIn). They are not walked, and nothing but these offsets is recorded, until a method
+	// needs more.
 	ip, udp, end int // offsets of IP and UDP header and of the end of the IP packet; udp is 0 for other frames
 
 	near walk // through IP in IP alone; valid where walked is set
@@ -42,24 +42,11 @@ type Frame struct {
 // the walk came: flow control, fragments and tunnels are Frames like others. f aliases b.
 func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	f.octets, f.options = b, o
-	f.ip, f.udp, f.end = 0, 0, 0
-	switch o.Link {
-	case LinkEthernet:
-		f.ip = ethernetSize
-		f.udp, f.end = plain(b)
-	case LinkIP:
-		f.udp, f.end = plainIP(b)
-	default:
-		return f.walk()
-	}
-	if f.udp == 0 {
-		f.udp, f.end = plainOptions(b, f.ip)
-	}
-	if f.udp != 0 && f.end <= len(b) && f.end >= f.udp+8 {
+	f.ip, f.udp, f.end = plainIn(b, o.Link)
+	if f.udp != 0 {
 		f.walked, f.descended = false, false
 		return nil
 	}
-	f.udp = 0
 	return f.walk()
 }
 
@@ -327,8 +314,8 @@ func (f *Frame) Packet(p *Packet) error { return f.packet(p, false) }
 func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
 
 func (f *Frame) packet(p *Packet, cut bool) error {
-	if f.udp != 0 && f.ip != 0 {
-		if ok, err := p.decodePlain(f.octets); ok {
+	if f.udp != 0 {
+		if ok, err := p.decodePlainIn(f.octets, f.ip, f.udp, f.end); ok {
 			return err
 		}
 	}

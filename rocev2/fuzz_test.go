@@ -26,14 +26,12 @@ func FuzzPacket(f *testing.F) {
 		}
 		var p Packet
 		err := p.Decode(b, o)
-		if o.Link == LinkEthernet { // decodePlain gives what the walk gives, or nothing
-			var plain, walked Packet
-			if ok, err := plain.decodePlain(b); ok {
-				require.Equal(t, err, walked.decode(b, o))
-				require.Equal(t, walked, plain)
-			} else {
-				require.Equal(t, Packet{}, plain)
-			}
+		var plain, walked Packet // decodePlain gives what the walk gives, or nothing
+		if ok, err := plain.decodeIfPlain(b, o.Link); ok {
+			require.Equal(t, err, walked.decode(b, o))
+			require.Equal(t, walked, plain)
+		} else {
+			require.Equal(t, Packet{}, plain)
 		}
 		if err != nil {
 			require.Equal(t, Packet{}, p)

@@ -52,12 +52,18 @@ func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Lin
 // have or that is, with its pad, not a multiple of 4 octets.
 func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 	if o.Link == LinkEthernet {
-		if ok, err := p.decodePlain(b); ok {
-			return err
+		udp, end := plain(b)
+		if udp == 0 {
+			udp, end = plainOptions(b, ethernetSize)
+		}
+		if udp != 0 {
+			if ok, err := decodePlain[[ethernetSize]byte](p, b, udp, end); ok {
+				return err
+			}
 		}
 	}
 	var w walk
-	if err := w.stepwise(b, o); err != nil {
+	if err := w.from(b, o); err != nil {
 		return err
 	}
 	return p.fromWalk(b, &w, o.Cut)

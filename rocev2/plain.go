@@ -52,19 +52,45 @@ func plainOptions(b []byte, ip int) (udp, end int) {
 	return udp, end
 }
 
-// decodePlain is Decode for plain Ethernet frames. It does what the walk does in half the time, because most
-// offsets are constants; setting the fields by the functions of the walk would lose that. If ok is false, p is
-// unchanged and the frame needs the walk.
-func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
-	const ip = ethernetSize
-	udp, end := plain(b)
+// plainIn returns the offsets of a plain frame that begins with this link-layer header, or in front of UDP has one
+// Destination Options header, if it is complete with room for a UDP header.
+func plainIn(b []byte, link LinkType) (ip, udp, end int) {
+	switch link {
+	case LinkEthernet:
+		ip = ethernetSize
+		udp, end = plain(b)
+	case LinkIP:
+		udp, end = plainIP(b)
+	default:
+		return 0, 0, 0
+	}
 	if udp == 0 {
 		udp, end = plainOptions(b, ip)
 	}
-	switch {
-	case udp == 0:
-		return false, nil
-	case end > len(b) || end < udp+8+minData:
+	if end > len(b) || end < udp+8 {
+		return 0, 0, 0
+	}
+	return ip, udp, end
+}
+
+// decodePlainIn is decodePlain for the offsets of plainIn.
+func (p *Packet) decodePlainIn(b []byte, ip, udp, end int) (ok bool, err error) {
+	if ip == 0 {
+		return decodePlain[[0]byte](p, b, udp, end)
+	}
+	return decodePlain[[ethernetSize]byte](p, b, udp, end)
+}
+
+// A linkHeader is a link-layer header without tags; decodePlain is compiled for each, so that offsets are constants.
+type linkHeader interface{ [0]byte | [ethernetSize]byte }
+
+// decodePlain is Decode for a plain frame with these offsets. It does what the walk does in half the time, because
+// most offsets are constants; setting the fields by the functions of the walk would lose that. If ok is false, p is
+// unchanged and the frame needs the walk.
+func decodePlain[L linkHeader](p *Packet, b []byte, udp, end int) (ok bool, err error) {
+	var link L
+	ip := len(link)
+	if end > len(b) || end < udp+8+minData {
 		return end <= len(b) && end >= udp+8 && be.Uint16(b[udp+2:]) != Port, ErrPort
 	}
 	u := (*[8 + minData]byte)(b[udp:])
@@ -80,8 +106,14 @@ func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	}
 
 	d := &p.Datagram
-	d.Outer, d.Ext, d.Truncated = nil, nil, false
-	if udp >= ip+40 {
+	var ext []byte
+	if udp == ip+20 {
+		h := (*[20]byte)(b[ip:])
+		d.Src = netip.AddrFrom4([4]byte(h[12:16]))
+		d.Dst = netip.AddrFrom4([4]byte(h[16:20]))
+		d.TrafficClass, d.FlowLabel, d.HopLimit = h[1], 0, h[8]
+		d.ID, d.Flags, d.NextHeader = be.Uint16(h[4:]), h[6]>>5, 0
+	} else {
 		h := (*[40]byte)(b[ip:])
 		d.Src = netip.AddrFrom16([16]byte(h[8:24]))
 		d.Dst = netip.AddrFrom16([16]byte(h[24:40]))
@@ -89,18 +121,13 @@ func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 		d.TrafficClass, d.FlowLabel, d.HopLimit = uint8(first>>20), first&0xFFFFF, h[7]
 		d.ID, d.Flags, d.NextHeader = 0, 0, h[6]
 		if udp > ip+40 {
-			d.Ext = b[ip+40 : udp : udp]
+			ext = b[ip+40 : udp : udp]
 		}
-	} else {
-		h := (*[20]byte)(b[ip:])
-		d.Src = netip.AddrFrom4([4]byte(h[12:16]))
-		d.Dst = netip.AddrFrom4([4]byte(h[16:20]))
-		d.TrafficClass, d.FlowLabel, d.HopLimit = h[1], 0, h[8]
-		d.ID, d.Flags, d.NextHeader = be.Uint16(h[4:]), h[6]>>5, 0
 	}
-	d.Link, d.IP = b[:ip:ip], b[ip:end:end]
+	d.Link, d.Outer, d.IP, d.Ext = b[:ip:ip], nil, b[ip:end:end], ext
 	d.SrcPort, d.DstPort, d.Length, d.Checksum = be.Uint16(u[0:]), Port, uint16(length), be.Uint16(u[6:])
 	d.Data = b[udp+8 : icrcAt+icrcSize : icrcAt+icrcSize]
+	d.Truncated = false
 	rest, _ := p.BTH.Decode(d.Data) // cannot fail: the headers are there
 	p.Payload, p.Padding = rest[:pad-payload:pad-payload], nil
 	if icrcAt > pad {

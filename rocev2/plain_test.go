@@ -79,7 +79,7 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 	if !isPlain {
 		walked = Packet{}
 	}
-	ok, otherPort := plain.decodePlain(frame)
+	ok, otherPort := plain.decodeIfPlain(frame, LinkEthernet)
 	if ok && otherPort != nil {
 		require.Equal(t, []error{ErrPort, ErrPort}, []error{otherPort, err}, "%x", frame)
 		ok = false
@@ -96,6 +96,15 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 // isDestinationOptions says whether one Destination Options header is all that a packet has in front of UDP.
 func isDestinationOptions(p *Packet) bool {
 	return p.Src.Is6() && p.NextHeader == protoDestOpts && p.Ext[0] == protoUDP && len(p.Ext) == 8+8*int(p.Ext[1])
+}
+
+// decodeIfPlain is what Decode does with a plain frame.
+func (p *Packet) decodeIfPlain(b []byte, link LinkType) (ok bool, err error) {
+	ip, udp, end := plainIn(b, link)
+	if udp == 0 {
+		return false, nil
+	}
+	return p.decodePlainIn(b, ip, udp, end)
 }
 
 // requireFrameIsWalk holds what a Frame says, if it takes the octets for plain, to what the walk says.

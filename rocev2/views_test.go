@@ -22,7 +22,7 @@ func walked(b []byte, o DecodeOptions) *Frame {
 // decode is Decode by the walk, of plain frames too.
 func (p *Packet) decode(b []byte, o DecodeOptions) error {
 	var w walk
-	if err := w.from(b, o); err != nil {
+	if err := w.stepwise(b, o); err != nil {
 		return err
 	}
 	return p.fromWalk(b, &w, o.Cut)

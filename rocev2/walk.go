@@ -89,8 +89,8 @@ func (t *trail) last(b []byte) []byte {
 // from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. It is for those
 // who need no more of a walk that fails than the error; see Frame.walk for others.
 func (w *walk) from(b []byte, o DecodeOptions) error {
-	if udp, end := plain(b); o.Link == LinkEthernet && udp != 0 && end <= len(b) && end >= udp+8 {
-		w.plain(b, ethernetSize, udp, end, o.Cut)
+	if ip, udp, end := plainIn(b, o.Link); udp != 0 {
+		w.plain(b, ip, udp, end, o.Cut)
 		w.datagram(b[udp:])
 		return nil
 	}
