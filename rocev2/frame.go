@@ -24,8 +24,8 @@ type Frame struct {
 	octets  []byte // the arguments of the last Decode
 	options DecodeOptions
 
-	// Most frames are plain (see plainIn). They are not walked, and nothing but these offsets is recorded, until a method
-	// needs more.
+	// Most frames are plain (see plainIn). They are not walked, and nothing but these offsets is recorded, until a
+	// method needs more.
 	ip, udp, end int // offsets of IP and UDP header and of the end of the IP packet; udp is 0 for other frames
 
 	near walk // through IP in IP alone; valid where walked is set
