@@ -75,6 +75,12 @@
 // Validate is strict and names what deviates, in most packages everything at
 // once.
 //
+// # What is promised
+//
+// What compiles with 1.0 compiles with every 1.x and means the same. But fastcnp,
+// proxymsg, fcn, ppfc and pnc follow their drafts: a new revision of one changes
+// them in a minor release. docs/stability.md has the rules.
+//
 // D1 and so on in the documentation are the decisions in docs/decisions.md, taken
 // where the specifications are silent or leave a choice.
 package rocecn

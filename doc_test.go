@@ -5,6 +5,7 @@ import (
 	"go/doc"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -117,4 +118,152 @@ func fields(d *ast.GenDecl) (text string) {
 		return true
 	})
 	return text
+}
+
+// README.md has a row for every package for others, and says of each what is promised.
+func TestReadmeNamesEveryPackage(t *testing.T) {
+	named := promises(t)
+	for _, dir := range libraries(t) {
+		require.Contains(t, named, filepath.ToSlash(dir), "in the table of README.md")
+		delete(named, filepath.ToSlash(dir))
+	}
+	require.Empty(t, named, "in the table of README.md, and no package for others")
+}
+
+// promises returns what README.md says of each package: the last cell of its row. A row of node/… is about all that
+// is below node, too.
+func promises(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	of := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| [`") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
+		for _, link := range regexp.MustCompile("\\[`([^`]+)`\\]\\(([^)]+)\\)").FindAllStringSubmatch(cells[0], -1) {
+			word := cells[len(cells)-1]
+			require.Contains(t, []string{"stable", "young", "follows its draft"}, word, line)
+			of[link[2]] = word
+			if below, ok := strings.CutSuffix(link[1], "/…"); ok {
+				for _, dir := range libraries(t) {
+					if within(below, filepath.ToSlash(dir)) {
+						of[filepath.ToSlash(dir)] = word
+					}
+				}
+			}
+		}
+	}
+	return of
+}
+
+// The code in README.md stands in the examples, which are run: all lines of a block, in order.
+func TestReadmeCode(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	examples, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, blocks)
+	unindented := regexp.MustCompile(`(?m)^\t*`)
+	for _, block := range blocks {
+		require.Contains(t, unindented.ReplaceAllString(string(examples), ""),
+			unindented.ReplaceAllString(block[1], ""))
+	}
+}
+
+// examples/README.md lists every example.
+func TestExamplesAreListed(t *testing.T) {
+	text, err := os.ReadFile("examples/README.md")
+	require.NoError(t, err)
+	dirs, err := filepath.Glob("examples/*/main.go")
+	require.NoError(t, err)
+	for _, file := range dirs {
+		name := filepath.Base(filepath.Dir(file))
+		require.Contains(t, string(text), "[`"+name+"`]("+name+")", "in examples/README.md")
+	}
+}
+
+// Every link from one page of the repository to another leads to a file, and to a heading or an anchor in it.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^()\s]*)\)`)
+	all := pages(t)
+	for name, page := range all {
+		for _, to := range link.FindAllStringSubmatch(prose(page), -1) {
+			file, anchor, _ := strings.Cut(to[1], "#")
+			if strings.Contains(file, ":") { // https:, mailto:
+				continue
+			}
+			target := name
+			if file != "" {
+				target = filepath.Join(filepath.Dir(name), file)
+			}
+			require.True(t, isFile(target), "%s: no %s", name, to[1])
+			if anchor != "" && filepath.Ext(target) == ".md" {
+				require.Contains(t, anchors(all[target]), anchor, "%s: %s", name, to[1])
+			}
+		}
+	}
+	require.Equal(t, []string{"a-heading-rocecn-run", "here"},
+		anchors("# A heading: `rocecn run`\n<a id=\"here\"></a>\n```\n# no heading\n```\n"))
+}
+
+// pages returns the Markdown files of the repository, by name.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	of := map[string]string{}
+	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		of[file] = string(text)
+		return err
+	}))
+	return of
+}
+
+// prose returns a page without what it quotes between ```.
+func prose(page string) string { return regexp.MustCompile("(?s)```.*?```").ReplaceAllString(page, "") }
+
+// anchors returns what a link into a page can name: its headings, as GitHub writes them, and its anchors.
+func anchors(page string) (all []string) {
+	headings := regexp.MustCompile(`(?m)^#+ (.*)$|<a id="([^"]+)">`)
+	for _, h := range headings.FindAllStringSubmatch(prose(page), -1) {
+		slug := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		all = append(all, strings.ReplaceAll(slug, " ", "-")+h[2])
+	}
+	return all
+}
+
+// Code and pages name one revision of each draft. CHANGELOG.md has the earlier ones, too.
+func TestOneRevisionOfEachDraft(t *testing.T) {
+	of := map[string]string{}
+	read := func(file, text string) {
+		for _, m := range regexp.MustCompile(`\b(draft-[a-z0-9-]+)-(\d\d)\b`).FindAllStringSubmatch(text, -1) {
+			if was, ok := of[m[1]]; ok {
+				require.Equal(t, was, m[2], "%s: revision of %s", file, m[1])
+			}
+			of[m[1]] = m[2]
+		}
+	}
+	for name, page := range pages(t) {
+		if name != "CHANGELOG.md" {
+			read(name, page)
+		}
+	}
+	for _, dir := range libraries(t) {
+		for where, text := range comments(t, dir) {
+			read(dir+": "+where, text)
+		}
+	}
+	vectors, err := filepath.Glob("testdata/vectors/*.json")
+	require.NoError(t, err)
+	for _, file := range vectors {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		read(file, string(text))
+	}
+	require.Len(t, of, 5)
 }

@@ -87,6 +87,17 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// README.md names every command, and none that there is not.
+func TestDocumentsNameEveryCommand(t *testing.T) {
+	readme := string(octetsOf(t, filepath.Join(filepath.Dir(wiretest.Path(t)), "README.md")))
+	for _, name := range names() {
+		require.Contains(t, readme, "`rocecn "+name+"`")
+	}
+	for _, m := range regexp.MustCompile("`rocecn ([a-z]+)[ `]").FindAllStringSubmatch(readme, -1) {
+		require.Contains(t, names(), m[1], "README.md")
+	}
+}
+
 // startListener starts a command that waits for datagrams, and returns what gives all
 // of its output when it has ended.
 func startListener(t *testing.T, cmd *exec.Cmd) (end func() string) {
