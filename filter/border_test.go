@@ -34,7 +34,7 @@ func TestProgramIsMatch(t *testing.T) {
 			m := wiretest.NewFrames(uint64(i)<<8 | uint64(link))
 			o := rocev2.DecodeOptions{Link: link}
 			var inside, dropped int
-			for n := 0; inside < 4000; n++ {
+			for n := 0; inside < wiretest.Rounds(4000); n++ {
 				frame := frameOf(m, link, m.IntN(3))
 				verdict, err := vm.Run(frame)
 				require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestProgramIsMatch(t *testing.T) {
 					dropped++
 				}
 			}
-			require.Greater(t, dropped, 400)
+			require.Greater(t, dropped, wiretest.Rounds(400))
 		}
 	}
 }

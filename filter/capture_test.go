@@ -105,7 +105,7 @@ func frames(link rocev2.LinkType, tags, n int) (all [][]byte) {
 // TestCaptureProgram runs the programs on frames at random.
 func TestCaptureProgram(t *testing.T) {
 	for link := range links {
-		all := frames(link, 4, 5000)
+		all := frames(link, 4, wiretest.Rounds(5000))
 		for _, c := range captures {
 			program, err := c.Program(link)
 			vm := machine(t, program, err)
@@ -123,7 +123,7 @@ func TestCaptureProgram(t *testing.T) {
 					selected++
 				}
 			}
-			require.Greater(t, selected, 25, "%v", c)
+			require.Greater(t, selected, wiretest.Rounds(25), "%v", c)
 		}
 	}
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 // What changed since the last call is what two snapshots of all flows say.
 func TestChanges(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(wiretest.Rounds(30)) {
 		made := traffic.Generate(seed, traffic.Options{Connections: 6, NoCM: seed%2 == 0})
 		table := New(Config{})
 		var d Decoder

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -23,7 +24,7 @@ func TestScan(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	const scans = 1_000_000
+	scans := wiretest.Rounds(1_000_000)
 	var d Decoder
 	var p Packet
 	n := 0
@@ -81,7 +82,7 @@ func TestScanLeavesConnections(t *testing.T) {
 	s.connect(7, 0, 1024)
 	for i := range uint32(100) {
 		s.sends(2 * i).acks(2 * i)
-		for n := range uint32(2000) {
+		for n := range uint32(wiretest.Rounds(2000)) {
 			other := s.keyAB()
 			other.Src[0], other.QP = 1, other.QP&^maxQP|(2000*i+n)
 			s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: other})
@@ -98,7 +99,7 @@ func TestScanLeavesConnections(t *testing.T) {
 func TestGivenUpAndBack(t *testing.T) {
 	table := New(Config{MaxFlows: 16})
 	random := uint32(1)
-	for i := range 20_000 {
+	for i := range wiretest.Rounds(20_000) {
 		random = random*1664525 + 1013904223
 		qp := random >> 8 % 64
 		s := script{Table: table, a: netip.MustParseAddr("192.0.2.1"), b: netip.MustParseAddr("192.0.2.2"),

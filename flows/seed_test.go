@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 )
 
@@ -26,7 +27,7 @@ func (t *Table) crowd() (most int) {
 // Keys that make one table slow are like any others to another: nobody can
 // choose them who does not know the seed.
 func TestChosenKeys(t *testing.T) {
-	const n = 1000
+	n := wiretest.Rounds(1000)
 	pair := key{Src: netip.MustParseAddr("2001:db8::1").As16(), Dst: netip.MustParseAddr("2001:db8::2").As16()}
 	queuePair := func(i uint64) key { k := pair; k.QP = uint32(i); return k }
 	road := key{QP: 17} // the hash of its addresses is 0, whatever the prefixes are

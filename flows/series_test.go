@@ -15,7 +15,7 @@ import (
 // gap or repeat is where the trouble began.
 func TestSeriesSums(t *testing.T) {
 	marks := map[MarkKind]int{}
-	for seed := range uint64(100) {
+	for seed := range uint64(wiretest.Rounds(100)) {
 		made := traffic.Generate(seed, traffic.Options{Connections: 1 + int(seed%4)})
 		table := tableOf(made, Config{Series: true})
 		for _, f := range table.Snapshot().Flows {

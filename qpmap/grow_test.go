@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,7 @@ func (w twins) observe(t testing.TB, p *rocev2.Packet, now time.Time) {
 }
 
 func TestGrow(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(wiretest.Rounds(40)) {
 		r := rand.New(rand.NewPCG(seed, 13))
 		w := newTwins(qpmap.Config{MaxPairs: 512, MaxPending: 256, MaxOpen: 1024, Ports: seed%2 == 0})
 		for _, s := range impair(r, generate(r, 60, true)) {

@@ -164,8 +164,7 @@ func TestRealHosts(t *testing.T) {
 // answer is wrong, whatever they are, and single ones, and the three packets that
 // name a victim's queue pair, leave 95 % of the requests known. Whole conversations,
 // answers included, may keep a flow unknown: they are seen at ten for each real packet.
-// -short, and the race detector, have a hundred for each real packet, at most a
-// million.
+// A short run has a hundredth of them, of whole conversations a tenth.
 func TestRealHostsUnderAttack(t *testing.T) {
 	const million = 1_000_000
 	for i, name := range hosts {
@@ -186,7 +185,7 @@ func TestRealHostsUnderAttack(t *testing.T) {
 					h := readHost(t, name, "eth0")
 					each := float64(wiretest.Rounds(x.each))
 					if x.each == 0 {
-						each = float64(wiretest.Rounds(million)) / float64(len(h.packets))
+						each = float64(wiretest.Rounds(wiretest.Rounds(million))) / float64(len(h.packets))
 					}
 					a := newAttacker(uint64(i), &h, x.kinds)
 					packets := 0

@@ -139,7 +139,8 @@ func judge(in *incident, verdicts []triage.Verdict) (j judgement) {
 // TestDevelopment shows what is said of incidents that are not judged: -development 60 -v.
 func TestDevelopment(t *testing.T) {
 	right := 0
-	for n := range max(*dev, 20) {
+	all := max(*dev, wiretest.Rounds(20))
+	for n := range all {
 		in := makeIncident(n, false)
 		verdicts := explain(&in)
 		j := judge(&in, verdicts)
@@ -154,7 +155,7 @@ func TestDevelopment(t *testing.T) {
 		}
 		require.Empty(t, j.wrong)
 	}
-	t.Logf("%d of %d", right, max(*dev, 20))
+	t.Logf("%d of %d", right, all)
 }
 
 // TestConfusion judges the rules by incidents that they were not written with.

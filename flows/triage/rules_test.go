@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/flows/triage"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -177,7 +178,7 @@ func TestNothingToGoBy(t *testing.T) {
 // Whatever frames come in whatever order: no rule panics, and what is named is there.
 func FuzzExplain(f *testing.F) {
 	var pool [][]byte
-	for n := quiet; n < quiet+40; n++ {
+	for n := quiet; n < quiet+wiretest.Rounds(40); n++ {
 		in := makeIncident(n, false)
 		r := rand.New(rand.NewPCG(uint64(n), 1))
 		for range 6 {

@@ -165,7 +165,7 @@ func TestModel(t *testing.T) {
 		{62, 64, true}} {
 		r := rand.New(rand.NewPCG(uint64(seed), 5))
 		colliders, flows := newPair(t, c.most, c.grow, (*collider).Hash), newPair(t, c.most, c.grow, (*Key).Hash)
-		for step := range 20_000 {
+		for step := range wiretest.Rounds(20_000) {
 			operation, key, n := uint8(r.Uint32()), uint32(r.IntN(c.keys)), r.IntN(1000)
 			colliders.do(operation, collider(key), n)
 			flows.do(operation, Key{QP: key}, n)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -23,7 +24,12 @@ func TestForgedLabels(t *testing.T) {
 		given[label] = 0x10000 + qp
 	}
 	out, data := make([]byte, 0, 256), make([]byte, 4)
-	for label := range uint32(1 << 20) {
+	valid := 0
+	for i := range uint32(wiretest.Rounds(1 << 20)) {
+		label := i * 0x9E375 & maxLabel // all of them, in another order
+		if given[label] != 0 {
+			valid++
+		}
 		be.PutUint32(data, label<<12)
 		_, n, reason := pe.hear(out, p1, data, start)
 		if reason == node.NoReason && n.SrcQP != given[label] || reason != node.NoReason &&
@@ -31,7 +37,8 @@ func TestForgedLabels(t *testing.T) {
 			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, reason)
 		}
 	}
-	require.EqualValues(t, 1000, pe.counted(node.Sent))
+	require.NotZero(t, valid)
+	require.EqualValues(t, valid, pe.counted(node.Sent))
 }
 
 // One FCN, replayed all the time for a second: as many CNPs as the limit of the
@@ -62,7 +69,8 @@ func TestFloodOfFlows(t *testing.T) {
 	for i := range live {
 		live[i] = label(uint32(i), 0)
 	}
-	for i := range 1_000_000 { // ten seconds
+	flood := wiretest.Rounds(1_000_000) // in ten seconds; in a short run, in one
+	for i := range flood {
 		at := time.Duration(i) * 10 * time.Microsecond
 		label(1000+uint32(i), at)
 		if i%500 == 0 {
@@ -74,5 +82,5 @@ func TestFloodOfFlows(t *testing.T) {
 	}
 	require.LessOrEqual(t, pe.Len(), 1000)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { label(1<<20, 10*time.Second) }))
-	require.Greater(t, pe.refused(node.TableFull), uint64(980_000))
+	require.Greater(t, pe.refused(node.TableFull), uint64(flood)*98/100)
 }

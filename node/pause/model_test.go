@@ -125,7 +125,7 @@ func TestModel(t *testing.T) {
 		}
 		all := targetsOf(c.targets)
 		now := time.Unix(1_700_000_000, 0).UTC()
-		for step := range 30000 {
+		for step := range wiretest.Rounds(30_000) {
 			// Pauses are whole microseconds, times differ in their nanoseconds: hardly
 			// two ends meet.
 			now = now.Add(time.Duration(random.IntN(3) * random.IntN(int(limit)) / 4)).Truncate(time.Microsecond)
@@ -220,7 +220,7 @@ func TestFlood(t *testing.T) {
 		table.State(a.Target, now)
 		table.Next(now)
 	}
-	for range 100_000 {
+	for range wiretest.Rounds(100_000) {
 		flood()
 	}
 	wiretest.NoAllocs(t, "flood", flood)

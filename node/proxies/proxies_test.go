@@ -247,7 +247,7 @@ func TestModel(t *testing.T) {
 		}
 		return true
 	}
-	for range 50_000 {
+	for range wiretest.Rounds(50_000) {
 		a := pnc.Advertisement{Prefix: prefix(), Proxy: netip.AddrFrom4([4]byte{198, 51, 100, uint8(1 + r.IntN(3))}),
 			Metric: uint32(r.IntN(3)), Originator: origin(uint8(r.IntN(5)))}
 		switch r.IntN(10) {

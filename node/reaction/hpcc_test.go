@@ -99,7 +99,7 @@ func TestHPCCHostile(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	f := hpccFlow(t, func(*HPCCConfig) {})
 	values := []uint64{0, 1, 1000, 1e9, math.MaxUint64}
-	for range 100_000 {
+	for range wiretest.Rounds(100_000) {
 		hops := make([]Hop, random.IntN(20))
 		for i := range hops {
 			pick := func() uint64 { return values[random.IntN(len(values))] }

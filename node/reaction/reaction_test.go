@@ -236,7 +236,7 @@ func TestAgainstText(t *testing.T) {
 	for _, line := range []uint64{10e9, 40e9, 100e9, 400e9, 1600e9, MaxLine} {
 		cfg := PaperDCQCN(line)
 		cfg.ByteCounter = 1_000_000
-		for seed := range uint64(20) {
+		for seed := range uint64(wiretest.Rounds(20)) {
 			random := rand.New(rand.NewPCG(line, seed))
 			f := flow(t, cfg)
 			n := &naive{cfg: cfg, rc: float64(line), rt: float64(line), alpha: 1}

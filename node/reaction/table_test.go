@@ -62,7 +62,7 @@ func TestTableIsItsFlows(t *testing.T) {
 			alone := map[FlowID]*DCQCNFlow{}
 			r := rand.New(rand.NewPCG(26, 2))
 			at := time.Duration(0)
-			for range 5000 {
+			for range wiretest.Rounds(5000) {
 				at += time.Duration(r.IntN(100_000))
 				id := ids[r.IntN(len(ids))]
 				switch f := alone[id]; r.IntN(4) {

@@ -102,7 +102,7 @@ func TestRandomDamage(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	const rounds = 1000
+	rounds := wiretest.Rounds(1000)
 	for range rounds {
 		for _, file := range whole {
 			file = bytes.Clone(file)
