@@ -1,0 +1,395 @@
+package node_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/border"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/ingress"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/node/proxy"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// Each role under hostile sequences: frames of all kinds, as they should be, changed or of any octets, and what comes
+// back from what the role sent; times that jump; other rules in between. What has to hold of every role is in
+// hostile_test.go; what of one, here.
+
+const ms = time.Millisecond
+
+var (
+	slow     = limit.Rate{PerSecond: 100, Burst: 2} // of what goes out
+	slower   = limit.Rate{PerSecond: 50, Burst: 3}  // of what comes in
+	anybody  = netip.MustParsePrefix("::/0")
+	anybody4 = netip.MustParsePrefix("0.0.0.0/0")
+	all      = acl.New(anybody, anybody4)
+)
+
+func FuzzBorder(f *testing.F) {
+	c := &cast[border.Config, node.Decision]{
+		fresh: func(c border.Config) (node.Role[border.Config, node.Decision], error) { return border.New(c) },
+		configs: []border.Config{
+			{Enabled: true}, {Enabled: true, Border: filter.Border{CNP: true, PPFC: true}}, {},
+		},
+		on:     func(c border.Config) bool { return c.Enabled },
+		limits: func(border.Config) limits { return limits{} },
+		ops:    1,
+		show: func(r node.Role[border.Config, node.Decision], _ byte, out []byte, p *play) ([]byte, node.Decision) {
+			return r.Receive(out, &p.frame, 0, p.now)
+		},
+	}
+	c.check = func(_ node.Role[border.Config, node.Decision], cfg border.Config, p *play, _ []byte, d node.Decision) (
+		bool, netip.Addr, any,
+	) {
+		switch kind := p.kind(); kind { // no message crosses that can be read
+		case message.FastCNP, message.Proxy, message.FCN:
+			require.Equal(p.t, cfg.Enabled, d.Action == node.Dropped, "%v", kind)
+		case message.Data, message.Ack:
+			require.NotEqual(p.t, node.Dropped, d.Action, "%v", kind)
+		}
+		return false, netip.Addr{}, nil
+	}
+	c.fuzz(f)
+}
+
+func FuzzCongested(f *testing.F) {
+	method := func(m congested.Method, change func(*congested.Config)) congested.Config {
+		c := congested.Config{Enabled: true, Self4: switch4, Self6: switch6, PEs: acl.New(netip.PrefixFrom(pe, 128)),
+			Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: anybody, Value: m},
+				acl.Entry[congested.Method]{Prefix: anybody4, Value: m}),
+			Proxies: acl.NewMap(acl.Entry[netip.Addr]{Prefix: anybody, Value: proxy6},
+				acl.Entry[netip.Addr]{Prefix: anybody4, Value: proxy4}),
+			MaxFlows: 4, MaxSent: 4, MaxRejected: 4, MaxPaused: 4, Seed: 7,
+			FastCNP: fastcnp.Config{Long: fastcnp.FallBack}}
+		change(&c)
+		return c
+	}
+	type role = node.Role[congested.Config, node.Decision]
+	c := &cast[congested.Config, node.Decision]{
+		fresh: func(c congested.Config) (role, error) { return congested.New(c) },
+		configs: []congested.Config{
+			method(congested.FastCNP, func(c *congested.Config) {}),
+			method(congested.FastCNP, func(c *congested.Config) {
+				c.PerFlow, c.Out = [8]time.Duration{ms, ms, ms, ms, ms, ms, ms, ms}, slow
+				c.Capable = acl.NewMap(acl.Entry[congested.Capability]{Prefix: anybody, Value: congested.Capable})
+			}),
+			method(congested.Proxy, func(c *congested.Config) { c.Out = slow }),
+			method(congested.FCN, func(c *congested.Config) { c.PerFlow[0] = time.Second }),
+			method(congested.PPFC, func(c *congested.Config) { c.Out = slow }),
+			method(congested.PPFC, func(c *congested.Config) { c.PauseIngress = true }),
+			method(congested.Mark, func(c *congested.Config) {}),
+			method(congested.Mark, func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.PPFC }),
+			{},
+		},
+		on:   func(c congested.Config) bool { return c.Enabled },
+		self: []netip.Addr{switch4, switch6},
+		ops:  4,
+		limits: func(c congested.Config) limits {
+			return limits{out: c.Out, perFlow: c.PerFlow[0]}
+		},
+	}
+	resumed := false
+	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+		a := r.(*congested.Agent)
+		resumed = op%4 == 3
+		switch op % 4 {
+		case 2:
+			return a.Receive(out, &p.frame, 0, p.now)
+		case 3:
+			return a.Resume(out, uint16(op>>4&1), p.now)
+		}
+		e := congested.Event{Pause: ms, Port: uint16(op >> 4 & 1)}
+		return a.Congested(out, &p.frame, 0, e, p.now)
+	}
+	c.check = func(_ role, cfg congested.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+		if d.MarkECN {
+			require.False(p.t, cfg.CannotMark)
+			require.NotEqual(p.t, rocev2.NotECT, p.frame.OuterECN())
+			require.False(p.t, d.Action == node.Sent && cfg.Capable != nil, "FAST section 4")
+		}
+		if resumed {
+			require.True(p.t, d.Action != node.Sent || d.Message == message.PPFC)
+			return false, netip.Addr{}, nil
+		}
+		if d.Action != node.Sent && d.Action != node.Marked {
+			return false, netip.Addr{}, nil
+		}
+		require.Equal(p.t, message.Data, p.kind(), "only data is answered")
+		require.NotContains(p.t, []netip.Addr{switch4, switch6}, d.Flow.Src)
+		var flow any = d.Flow
+		if d.Message == message.FCN {
+			flow = [2]any{p.frame.OuterSrc(), p.frame.OuterFlowLabel()}
+			require.Equal(p.t, pe, d.To)
+		}
+		return d.Action == node.Sent, netip.Addr{}, flow
+	}
+	c.fuzz(f)
+}
+
+func FuzzIngress(f *testing.F) {
+	config := func(change func(*ingress.Config)) ingress.Config {
+		c := ingress.Config{Enabled: true, WAN: pe, Self4: switch4, Self6: proxy6, Accept: all, QPs: connected{},
+			MaxFlows: 2, MaxSources: 4, Idle: 10 * time.Second, Quarantine: time.Second, Seed: 7,
+			Instance: 1, Instances: 1 << 18}
+		change(&c)
+		return c
+	}
+	type role = node.Role[ingress.Config, ingress.Decision]
+	tunnel := &encap.IPInIPv6{Src: pe, Dst: egress}
+	newCast := func(change func(*ingress.Config)) *cast[ingress.Config, ingress.Decision] {
+		c := &cast[ingress.Config, ingress.Decision]{
+			fresh: func(c ingress.Config) (role, error) { return ingress.New(c) },
+			configs: []ingress.Config{
+				config(change),
+				config(func(c *ingress.Config) { change(c); c.Out, c.PerFlow, c.QPs = slow, ms, &school }),
+				config(func(c *ingress.Config) { change(c); c.In, c.InPerSource = slower, limit.Rate{PerSecond: 1} }),
+				{},
+			},
+			on:   func(c ingress.Config) bool { return c.Enabled },
+			self: []netip.Addr{switch4, proxy6},
+			limits: func(c ingress.Config) limits {
+				if c.In != (limit.Rate{}) {
+					return limits{out: c.In, perSource: c.InPerSource}
+				}
+				return limits{out: c.Out, perFlow: c.PerFlow}
+			},
+		}
+		c.state = func(r role, now time.Time) any {
+			return []any{slices.Collect(r.(*ingress.PE).Flows(now)), r.(*ingress.PE).Free()}
+		}
+		c.show = func(r role, op byte, out []byte, p *play) ([]byte, ingress.Decision) {
+			pe := r.(*ingress.PE)
+			switch op % 8 {
+			case 0, 1, 2:
+				return pe.Forward(out, &p.frame, uint32(op>>4&1), tunnel, p.now)
+			case 3:
+				return pe.Congested(out, &p.frame, 0, p.now)
+			case 4:
+				return out, pe.Learn(&p.frame, 0, p.now)
+			case 5:
+				pe.Expire(p.now)
+			}
+			return pe.Receive(out, &p.frame, 0, p.now)
+		}
+		c.check = func(r role, cfg ingress.Config, p *play, sent []byte, d ingress.Decision) (bool, netip.Addr, any) {
+			pe := r.(*ingress.PE)
+			require.LessOrEqual(p.t, pe.Len(), c.configs[0].MaxFlows)
+			require.True(p.t, pe.Free() >= 0 && pe.Free()+pe.Len() <= c.configs[0].MaxFlows)
+			labels := map[uint32]bool{}
+			for flow := range pe.Flows(p.now) {
+				require.False(p.t, flow.Label == 0 || labels[flow.Label], "two flows with the label %#x", flow.Label)
+				labels[flow.Label] = true
+			}
+			if d.Action == node.Forwarded {
+				require.Equal(p.t, d.Reason == node.NoReason, d.Label != 0, "%v", d.Reason)
+			}
+			if d.Action != node.Sent { // what goes on is as it was, in the tunnel, with the label
+				if len(sent) > 0 {
+					require.Equal(p.t, p.frame.Outermost(), sent[40:])
+					require.Equal(p.t, d.Label, uint32(sent[1]&15)<<16|uint32(sent[2])<<8|uint32(sent[3]))
+				}
+				return false, netip.Addr{}, nil
+			}
+			require.Equal(p.t, message.CNP, d.Message)
+			require.Contains(p.t, []message.Kind{message.Data, message.FCN}, p.kind())
+			require.Equal(p.t, uint32(0x21), d.SrcQP)
+			// data that congests the PE itself is not charged to what is for FCNs
+			return cfg.In == limit.Rate{} || d.From.IsValid(), d.From, d.Flow
+		}
+		return c
+	}
+	labels, learned := newCast(func(*ingress.Config) {}), newCast(func(c *ingress.Config) {
+		c.LearnLabels, c.Instance, c.Instances = true, 0, 0
+	})
+	pool := traffic(f)
+	for i := range labels.configs {
+		for op := range byte(16) {
+			f.Add([]byte(showAll(pool, byte(i), op/2)), op&1 != 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, s []byte, learn bool) {
+		switch {
+		case len(s) > 1000:
+		case learn:
+			learned.perform(t, pool, s)
+		default:
+			labels.perform(t, pool, s)
+		}
+	})
+}
+
+func FuzzPause(f *testing.F) {
+	config := pause.Config{Enabled: true, Self4: sender4, Self6: sender6, Accept: all, QPs: connected{},
+		MaxPause: time.Second, MaxSources: 4, MaxTargets: 2, Seed: 7}
+	limited, short := config, config
+	limited.In, limited.InPerSource = slower, limit.Rate{PerSecond: 1}
+	short.MaxPause = 10 * ms
+	type role = node.Role[pause.Config, pause.Decision]
+	c := &cast[pause.Config, pause.Decision]{
+		fresh:   func(c pause.Config) (role, error) { return pause.New(c) },
+		configs: []pause.Config{config, limited, short, {}},
+		on:      func(c pause.Config) bool { return c.Enabled },
+		limits:  func(c pause.Config) limits { return limits{out: c.In, perSource: c.InPerSource} },
+		state: func(r role, now time.Time) any {
+			next, some := r.(*pause.Table).Next(now)
+			return []any{r.(*pause.Table).Len(), next, some}
+		},
+		ops: 1,
+	}
+	c.show = func(r role, op byte, out []byte, p *play) ([]byte, pause.Decision) {
+		return r.Receive(out, &p.frame, 0, p.now)
+	}
+	c.check = func(r role, cfg pause.Config, p *play, sent []byte, d pause.Decision) (bool, netip.Addr, any) {
+		table := r.(*pause.Table)
+		require.Empty(p.t, sent)
+		require.LessOrEqual(p.t, table.Len(), config.MaxTargets)
+		if d.Action != node.Accepted {
+			require.Zero(p.t, d.Target)
+			return false, netip.Addr{}, nil
+		}
+		require.True(p.t, d.Pause >= 0 && d.Pause <= cfg.MaxPause, d.Pause)
+		if state, until := table.State(d.Target, p.now); d.Pause > 0 {
+			require.NotEqual(p.t, pause.Running, state)
+			require.LessOrEqual(p.t, until.Sub(p.now), config.MaxPause)
+		} else if d.State == pause.Running {
+			require.Equal(p.t, pause.Running, state)
+		}
+		return true, d.From, nil
+	}
+	c.fuzz(f)
+}
+
+func FuzzProxy(f *testing.F) {
+	config := func(answer proxy.Answer, change func(*proxy.Config)) proxy.Config {
+		c := proxy.Config{Enabled: true, Self4: proxy4, Self6: proxy6, Accept: all, QPs: connected{},
+			Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: anybody, Value: answer},
+				acl.Entry[proxy.Answer]{Prefix: anybody4, Value: answer}),
+			MaxFlows: 4, MaxSources: 4, Seed: 7}
+		change(&c)
+		return c
+	}
+	type role = node.Role[proxy.Config, proxy.Decision]
+	c := &cast[proxy.Config, proxy.Decision]{
+		fresh: func(c proxy.Config) (role, error) { return proxy.New(c) },
+		configs: []proxy.Config{
+			config(proxy.CNP, func(*proxy.Config) {}),
+			config(proxy.CNP, func(c *proxy.Config) { c.Out, c.PerFlow, c.FromReceiver = slow, ms, true }),
+			config(proxy.FastCNP, func(c *proxy.Config) { c.PerFlow, c.QPs = ms, &school }),
+			config(proxy.PPFC, func(c *proxy.Config) { c.In, c.InPerSource = slower, limit.Rate{PerSecond: 1} }),
+			config(proxy.Other, func(c *proxy.Config) { c.Out = slow }),
+			{},
+		},
+		on:   func(c proxy.Config) bool { return c.Enabled },
+		self: []netip.Addr{proxy4, proxy6, receiver4, receiver6},
+		ops:  1,
+		limits: func(c proxy.Config) limits {
+			if c.In != (limit.Rate{}) {
+				return limits{out: c.In, perSource: c.InPerSource}
+			}
+			return limits{out: c.Out, perFlow: c.PerFlow}
+		},
+	}
+	c.show = func(r role, op byte, out []byte, p *play) ([]byte, proxy.Decision) {
+		return r.Receive(out, &p.frame, 0, p.now)
+	}
+	c.check = func(_ role, cfg proxy.Config, p *play, sent []byte, d proxy.Decision) (bool, netip.Addr, any) {
+		if d.Action != node.Sent && d.Action != node.Accepted {
+			return false, netip.Addr{}, nil
+		}
+		require.Equal(p.t, message.Proxy, p.kind())
+		if d.Action == node.Sent {
+			require.Equal(p.t, d.Flow.Src, d.To)
+			require.True(p.t, d.Message != message.CNP || d.SrcQP == 0x21)
+			// a sender is told less than was said about it
+			require.LessOrEqual(p.t, len(sent), len(p.frame.Outermost())+40)
+		}
+		return true, d.From, d.Flow
+	}
+	c.fuzz(f)
+}
+
+func FuzzReceiver(f *testing.F) {
+	config := receiver.Config{Enabled: true, Self4: receiver4, Self6: receiver6, QPs: connected{}, MaxFlows: 4, Seed: 7}
+	limited, fast := config, config
+	limited.Out, limited.PerFlow = slow, ms
+	fast.Fast, fast.PerFlow, fast.FastCNP.Long, fast.QPs = true, ms, fastcnp.FallBack, &school
+	type role = node.Role[receiver.Config, node.Decision]
+	c := &cast[receiver.Config, node.Decision]{
+		fresh:   func(c receiver.Config) (role, error) { return receiver.New(c) },
+		configs: []receiver.Config{config, limited, fast, {}},
+		on:      func(c receiver.Config) bool { return c.Enabled },
+		self:    []netip.Addr{receiver4, receiver6},
+		ops:     1,
+		limits:  func(c receiver.Config) limits { return limits{out: c.Out, perFlow: c.PerFlow} },
+	}
+	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+		return r.Receive(out, &p.frame, 0, p.now)
+	}
+	c.check = func(_ role, cfg receiver.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+		if d.Action != node.Sent {
+			return false, netip.Addr{}, nil
+		}
+		require.Equal(p.t, message.Data, p.kind())
+		require.Equal(p.t, rocev2.CE, p.frame.ECN())
+		if d.Message == message.FastCNP {
+			return true, netip.Addr{}, d.Flow
+		}
+		return true, netip.Addr{}, [2]any{d.To, d.SrcQP}
+	}
+	c.fuzz(f)
+}
+
+func FuzzSender(f *testing.F) {
+	config := sender.Config{Enabled: true, Self4: sender4, Self6: sender6, QPs: connected{},
+		Accept:     acl.New(netip.PrefixFrom(switch6, 128), netip.PrefixFrom(switch4, 32)),
+		MaxSources: 4, MaxQPs: 4, Seed: 7}
+	limited, joined := config, config
+	limited.Accepted, limited.AcceptedPerSource = slow, limit.Rate{PerSecond: 1}
+	joined.Window, joined.AllowTunnel, joined.ReceiversSendNone, joined.QPs = 10*ms, true, true, &school
+	type role = node.Role[sender.Config, sender.Decision]
+	c := &cast[sender.Config, sender.Decision]{
+		fresh:   func(c sender.Config) (role, error) { return sender.New(c) },
+		configs: []sender.Config{config, limited, joined, {}},
+		on:      func(c sender.Config) bool { return c.Enabled },
+		limits: func(c sender.Config) limits {
+			return limits{out: c.Accepted, perSource: c.AcceptedPerSource, perFlow: c.Window}
+		},
+		ops: 1,
+	}
+	c.show = func(r role, op byte, out []byte, p *play) ([]byte, sender.Decision) {
+		return r.Receive(out, &p.frame, 0, p.now)
+	}
+	c.check = func(_ role, cfg sender.Config, p *play, sent []byte, d sender.Decision) (bool, netip.Addr, any) {
+		require.Empty(p.t, sent)
+		if d.Action != node.Accepted {
+			require.False(p.t, d.Again)
+			return false, netip.Addr{}, nil
+		}
+		require.Contains(p.t, []message.Kind{message.CNP, message.FastCNP, message.PPFC}, d.Message)
+		if d.From == switch4 || d.From == switch6 {
+			require.NotEqual(p.t, fastcnp.Receiver, d.Origin == fastcnp.Receiver && d.Message == message.FastCNP)
+		} else { // of a receiver, about a flow to it
+			require.NotEqual(p.t, message.PPFC, d.Message)
+			require.True(p.t, d.Flow.Dst == d.From || d.Message == message.CNP && d.SrcQP == 0x21, d)
+			require.False(p.t, d.Message == message.FastCNP && cfg.ReceiversSendNone)
+		}
+		if d.Again || d.Message == message.PPFC {
+			return true, d.From, nil
+		}
+		return true, d.From, d.SrcQP
+	}
+	c.fuzz(f)
+}

@@ -1,0 +1,483 @@
+package node_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+	"maps"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// The nodes of testdata/messages.pcap.
+var (
+	sender4, sender6     = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:1::1")
+	receiver4, receiver6 = netip.MustParseAddr("192.0.2.14"), netip.MustParseAddr("2001:db8:4::e")
+	switch4, switch6     = netip.MustParseAddr("198.51.100.5"), netip.MustParseAddr("2001:db8:ffff::5")
+	proxy4, proxy6       = netip.MustParseAddr("198.51.100.9"), netip.MustParseAddr("2001:db8:ffff::9")
+	pe, egress           = netip.MustParseAddr("2001:db8:ffff::e1"), netip.MustParseAddr("2001:db8:ffff::e2")
+)
+
+// connected are the host's queue pairs: 0x21 of a sender sends to 0x11 of a receiver, and back.
+type connected struct{}
+
+func (connected) SourceQP(k qpmap.Key, _ time.Time) (qpmap.Pair, error) {
+	for _, c := range []rocev2.FlowKey{{Src: sender4, Dst: receiver4}, {Src: sender6, Dst: receiver6}} {
+		switch {
+		case k.Src == c.Src && k.Dst == c.Dst && k.DestQP == 0x11:
+			return qpmap.Pair{SrcQP: 0x21}, nil
+		case k.Src == c.Dst && k.Dst == c.Src && k.DestQP == 0x21:
+			return qpmap.Pair{SrcQP: 0x11}, nil
+		}
+	}
+	return qpmap.Pair{}, qpmap.ErrUnknown
+}
+
+// school are connected pairs that learn one more of every packet to queue pair 0x12.
+var school learning
+
+type learning struct {
+	connected
+	last qpmap.Key
+	deaf bool
+}
+
+func (l *learning) Observe(p *rocev2.Packet, domain uint32, _ time.Time) int {
+	if l.last = (qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}); l.last.DestQP == 0x12 && !l.deaf {
+		return 1
+	}
+	return 0
+}
+
+func (l *learning) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
+	return func(yield func(qpmap.Key, qpmap.Pair) bool) {
+		if l.last.DestQP == 0x12 {
+			yield(l.last, qpmap.Pair{SrcQP: 0x22})
+		}
+	}
+}
+
+// A script is what a fuzzer makes up. At its end it is zeros.
+type script []byte
+
+func (s *script) next() (b byte) {
+	if len(*s) > 0 {
+		b, *s = (*s)[0], (*s)[1:]
+	}
+	return b
+}
+
+func (s *script) take(n int) []byte {
+	n = min(n, len(*s))
+	b := (*s)[:n]
+	*s = (*s)[n:]
+	return b
+}
+
+// traffic are the frames that scripts choose from, of Ethernet: messages of every kind, what carries them, and data
+// of all values of ECN, in tunnels too.
+func traffic(t testing.TB) (frames [][]byte) {
+	for _, p := range wiretest.Capture(t, "messages.pcap") {
+		frames = append(frames, p.Data)
+	}
+	ethernet := func(ip []byte) {
+		etherType := "86dd"
+		if ip[0]>>4 == 4 {
+			etherType = "0800"
+		}
+		frames = append(frames, append(wiretest.Hex(t, "020000000002020000000001"+etherType), ip...))
+	}
+	for _, k := range []rocev2.FlowKey{
+		{Src: sender6, Dst: receiver6, DestQP: 0x11}, {Src: sender4, Dst: receiver4, DestQP: 0x11},
+		{Src: sender6, Dst: receiver6, DestQP: 0x12}, {Src: switch6, Dst: receiver6, DestQP: 0x11},
+	} {
+		p := rocev2.Packet{Payload: make([]byte, 8)}
+		p.Src, p.Dst, p.SrcPort, p.DstPort = k.Src, k.Dst, 0xC000, rocev2.Port
+		p.HopLimit = 64
+		p.BTH.Opcode, p.BTH.DestQP, p.BTH.PKey = bth.RCSendOnly, k.DestQP, 0xFFFF
+		for ecn := range rocev2.ECN(4) {
+			ip, err := p.AppendBinary(nil)
+			require.NoError(t, err)
+			_, err = rocev2.SetECN(ip, ecn)
+			require.NoError(t, err)
+			ethernet(ip)
+			for _, tunnel := range []encap.Tunnel{
+				&encap.IPInIPv6{Src: pe, Dst: egress}, &encap.VXLAN6{Src: egress, Dst: pe, Ethernet: make([]byte, 14)},
+			} {
+				outer, err := tunnel.Append(nil, ip, 0x12345)
+				require.NoError(t, err)
+				ethernet(outer)
+			}
+		}
+	}
+	return frames
+}
+
+// A play is a role on a stage: what was shown to it, and what it said.
+type play struct {
+	t     testing.TB
+	pool  [][]byte
+	now   time.Time
+	known time.Time     // the last time that was not zero
+	ahead time.Duration // how far all steps forward add up: no clock can have gone further
+	last  []byte        // what the role sent last
+
+	frame   rocev2.Frame
+	options rocev2.DecodeOptions
+}
+
+// next makes the next frame of a script, or only lets time pass.
+func (p *play) next(s *script) (shown bool) {
+	var octets []byte
+	p.options = rocev2.DecodeOptions{}
+	switch op := s.next(); op % 8 {
+	case 0:
+		step := time.Duration(1) << (s.next() % 42)
+		if op&0x80 != 0 {
+			step = -step
+		}
+		p.now = p.known.Add(step)
+		p.known, p.ahead = p.now, p.ahead+max(step, 0)
+		return false
+	case 1:
+		p.now = time.Time{}
+		return false
+	case 2, 3, 4: // one as it should be
+		octets = p.pool[int(s.next())%len(p.pool)]
+	case 5: // some octets of one are others, and it is cut; its ICRC may be right all the same
+		octets = bytes.Clone(p.pool[int(s.next())%len(p.pool)])
+		for range op >> 6 {
+			octets[int(s.next())%len(octets)] ^= s.next()
+		}
+		octets = octets[:len(octets)-min(int(op>>5&1)*int(s.next()), len(octets))]
+		if p.options.Cut = op&0x10 != 0; op&0x08 != 0 && len(octets) > 14 {
+			_ = icrc.Put(octets[14:], icrc.AsSent)
+		}
+	case 6: // anything
+		p.options.Link = rocev2.LinkType(op >> 3 % 6)
+		octets = s.take(int(s.next()))
+	case 7: // what comes back from what the role sent
+		p.options.Link = rocev2.LinkIP
+		octets = p.returned(op >> 3)
+	}
+	_ = p.frame.Decode(octets, p.options)
+	return true
+}
+
+// returned is the packet that was sent last, an FCN about it, or the ICMPv6 error of a host that does not know its
+// Fast CNP option.
+func (p *play) returned(how byte) []byte {
+	if len(p.last) < 40 {
+		return p.last
+	}
+	_ = p.frame.Decode(p.last, p.options)
+	switch how % 3 {
+	case 0:
+		if b, err := fcn.AppendFor(nil, &p.frame, switch6, 3, fcn.Config{}); err == nil {
+			return b
+		}
+	case 1: // Parameter Problem, code 2 (RFC 4443 section 3.4)
+		b := append(wiretest.Hex(p.t, "6000 0000 0000 3a40"), p.last[24:40]...)
+		b = append(append(b, p.last[8:24]...), 4, 2, 0, 0, 0, 0, 0, 42)
+		b = append(b, p.last...)
+		be := binary.BigEndian
+		be.PutUint16(b[4:], uint16(len(b)-40))
+		sum := uint32(58 + len(b) - 40)
+		for i := 8; i < len(b); i += 2 {
+			sum += uint32(b[i]) << 8
+			if i+1 < len(b) {
+				sum += uint32(b[i+1])
+			}
+		}
+		for sum > 0xFFFF {
+			sum = sum>>16 + sum&0xFFFF
+		}
+		be.PutUint16(b[42:], ^uint16(sum))
+		return b
+	}
+	return p.last
+}
+
+// limits are those of a Config, as far as a role has them.
+type limits struct {
+	out, perSource limit.Rate // of what is sent or accepted
+	perFlow        time.Duration
+}
+
+// A judge knows the limits, and how much of each there can be at most.
+type judge struct {
+	limits
+	all     float64 // packets
+	sources map[netip.Addr]float64
+	flows   map[any]time.Duration // when one was sent last
+	seen    time.Duration
+}
+
+// configure takes other limits. What a rate that has changed still holds is not followed.
+func (j *judge) configure(l limits) {
+	if l.out != j.out {
+		j.all = burst(l.out)
+	}
+	if l.perSource != j.perSource {
+		j.sources = map[netip.Addr]float64{}
+	}
+	if j.perFlow == 0 || l.perFlow == 0 { // without a limit no time is kept
+		j.flows = map[any]time.Duration{}
+	}
+	j.limits = l
+}
+
+func burst(r limit.Rate) float64 { return float64(max(r.Burst, 1)) }
+
+// pass lets time pass.
+func (j *judge) pass(ahead time.Duration) {
+	seconds := (ahead - j.seen).Seconds()
+	j.seen = ahead
+	j.all = min(burst(j.out), j.all+j.out.PerSecond*seconds)
+	for from, n := range j.sources {
+		j.sources[from] = min(burst(j.perSource), n+j.perSource.PerSecond*seconds)
+	}
+}
+
+// sent notes that something was sent about a flow, or accepted. Tables have room for four at least.
+func (j *judge) sent(t testing.TB, from netip.Addr, flow any) {
+	const nearly = 1 - 1e-6
+	if j.out.PerSecond > 0 {
+		if j.all < nearly {
+			t.Fatalf("%v exceeded: there were %v left", j.out, j.all)
+		}
+		j.all--
+	}
+	if j.perSource.PerSecond > 0 {
+		left, ok := j.sources[from]
+		if !ok {
+			left = burst(j.perSource)
+		}
+		if left < nearly && len(j.sources) <= 4 {
+			t.Fatalf("%v of %v exceeded: there were %v left", j.perSource, from, left)
+		}
+		j.sources[from] = max(left-1, 0)
+	}
+	if flow != nil && j.perFlow > 0 {
+		if last, ok := j.flows[flow]; ok && len(j.flows) <= 4 && j.seen-last < j.perFlow {
+			t.Fatalf("%v: only %v after the one before, not %v", flow, j.seen-last, j.perFlow)
+		}
+		j.flows[flow] = j.seen
+	}
+}
+
+// A cast is a role and how it is played.
+type cast[C any, D node.Decided] struct {
+	fresh   func(C) (node.Role[C, D], error)
+	configs []C // the first of them is on
+	on      func(C) bool
+	limits  func(C) limits
+	self    []netip.Addr
+
+	// show lets a role decide about a frame, as a packet that it receives or as op says, of which there are ops.
+	ops  byte
+	show func(r node.Role[C, D], op byte, out []byte, p *play) (sent []byte, d D)
+	// check says what else has to hold, and whether the limits are charged: for a message from somebody, about a flow.
+	check func(r node.Role[C, D], c C, p *play, sent []byte, d D) (charged bool, from netip.Addr, flow any)
+	state func(r node.Role[C, D], now time.Time) any // what can be seen of it; nil for none
+}
+
+// fuzz is a fuzz target that plays scripts. The first show all frames, under each of the rules.
+func (c *cast[C, D]) fuzz(f *testing.F) {
+	pool := traffic(f)
+	for i := range c.configs {
+		for op := range c.ops {
+			f.Add([]byte(showAll(pool, byte(i), op)))
+		}
+	}
+	f.Fuzz(func(t *testing.T, s []byte) {
+		if len(s) <= 1000 {
+			c.perform(t, pool, s)
+		}
+	})
+}
+
+// showAll is a script that shows all frames, in one way, under some rules, and what comes back from what is sent.
+func showAll(pool [][]byte, config, op byte) script {
+	s := script{0xF0 | op, config, 0, 0}
+	for i := range pool {
+		s = append(s, op, 2, byte(i), op+byte(i)%7|8, byte(7+8*(i%3)))
+	}
+	return s
+}
+
+// perform plays a script with a role, and with a twin that is switched off and on again in between, which changes
+// nothing. Then it plays it again, which allocates nothing.
+func (c *cast[C, D]) perform(t *testing.T, pool [][]byte, s script) {
+	p := &play{t: t, pool: pool, known: time.Unix(1795254649, 0)}
+	p.now = p.known
+	cfg, off := c.configs[0], *new(C)
+	role, twin := c.made(t, cfg), c.made(t, cfg)
+	var j judge
+	j.configure(c.limits(cfg))
+	out, twinOut := append(make([]byte, 0, 16<<10), 9), append(make([]byte, 0, 16<<10), 9)
+	var scenes []scene
+	for len(s) > 0 {
+		op := s.next()
+		if op&0xF0 == 0xF0 {
+			cfg = c.configs[int(s.next())%len(c.configs)]
+			c.configure(t, cfg, role, twin)
+			if c.on(cfg) {
+				j.configure(c.limits(cfg))
+			}
+		}
+		if op&0x08 != 0 {
+			c.configure(t, off, twin)
+			c.configure(t, cfg, twin)
+		}
+		if !p.next(&s) {
+			continue
+		}
+		octets := bytes.Clone(p.frame.Octets())
+		scenes = append(scenes, scene{octets, p.options, p.now, op})
+		before := maps.Collect(role.Counters().All())
+		sent, d := c.show(role, op, out, p)
+		require.Equal(t, octets, p.frame.Octets(), "the frame has changed")
+		require.Equal(t, uint8(9), sent[0])
+		counted(t, before, maps.Collect(role.Counters().All()), d.Common())
+		c.outcome(t, cfg, p, sent[1:], d.Common())
+		j.pass(p.ahead)
+		if charged, from, flow := c.check(role, cfg, p, sent[1:], d); charged {
+			j.sent(t, from, flow)
+		}
+		same, twins := c.show(twin, op, twinOut, p)
+		require.Equal(t, d.Common(), twins.Common(), "since it was off")
+		require.Equal(t, sent, same, "since it was off")
+		if c.state != nil {
+			require.Equal(t, c.state(role, p.now), c.state(twin, p.now), "since it was off")
+		}
+		if len(sent) > 1 {
+			p.last = bytes.Clone(sent[1:])
+		}
+	}
+	school.deaf = true // to range over what a Learner has learned allocates
+	defer func() { school.deaf = false }()
+	for tries := 0; ; tries++ { // something else may allocate meanwhile
+		n := testing.AllocsPerRun(1, func() {
+			for i := range scenes {
+				scene := &scenes[i]
+				p.now = scene.now
+				_ = p.frame.Decode(scene.octets, scene.options)
+				c.show(role, scene.op, out, p)
+			}
+		})
+		if n == 0 {
+			return
+		} else if tries == 3 {
+			t.Fatalf("%v allocations", n)
+		}
+	}
+}
+
+// A scene is a frame that was shown.
+type scene struct {
+	octets  []byte
+	options rocev2.DecodeOptions
+	now     time.Time
+	op      byte
+}
+
+func (c *cast[C, D]) made(t testing.TB, cfg C) node.Role[C, D] {
+	r, err := c.fresh(cfg)
+	require.NoError(t, err)
+	return r
+}
+
+func (c *cast[C, D]) configure(t testing.TB, cfg C, roles ...node.Role[C, D]) {
+	for _, r := range roles {
+		require.NoError(t, r.Configure(cfg))
+	}
+}
+
+// counted fails the test unless a Decision was counted once, by its action, reason and mark.
+func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision) {
+	want := maps.Clone(before)
+	if d.MarkECN {
+		want[node.Count{Action: node.Marked}]++
+	}
+	if d.Reason != node.NoReason {
+		want[node.Count{Action: node.Refused, Reason: d.Reason}]++
+	}
+	switch d.Action {
+	case node.Sent, node.Accepted, node.Dropped:
+		want[node.Count{Action: d.Action, Message: d.Message}]++
+	case node.Forwarded, node.Learned, node.Passed:
+		want[node.Count{Action: d.Action}]++
+	}
+	for k, n := range after {
+		switch {
+		case k.Effect != 0 || k == (node.Count{}): // what the roles count beside
+			require.GreaterOrEqual(t, n, before[k])
+		default:
+			require.Equal(t, want[k], n, "%v after %+v", k, d)
+		}
+		delete(want, k)
+	}
+	require.Empty(t, want)
+}
+
+// outcome fails the test unless a Decision fits what was sent, which is whole, and comes from the node itself.
+func (c *cast[C, D]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Decision) {
+	switch {
+	case d.Action == node.Refused:
+		require.NotZero(t, d.Reason)
+		require.Zero(t, d.Message)
+	case d.Action == node.Nothing, d.Action == node.Sent:
+		require.Zero(t, d.Reason)
+	}
+	if !c.on(cfg) {
+		require.Empty(t, sent)
+		require.Contains(t, []node.Action{node.Nothing, node.Refused}, d.Action)
+		require.True(t, d.Reason == node.NoReason || d.Reason == node.Disabled, d.Reason)
+	}
+	if d.Action != node.Sent {
+		require.True(t, len(sent) == 0 || d.Action == node.Forwarded || d.Action == node.Nothing)
+		return
+	}
+	var m message.Message
+	of := message.Config{ProxyFamily: proxymsg.IPv6}
+	if d.Flow.Src.Is4() {
+		of.ProxyFamily = proxymsg.IPv4
+	}
+	require.NoError(t, m.Decode(sent, rocev2.DecodeOptions{Link: rocev2.LinkIP}, of))
+	require.Equal(t, d.Message, m.Kind)
+	require.Equal(t, d.To, m.Packet.Dst)
+	require.NoError(t, rocev2.Answerable(d.To))
+	require.Contains(t, c.self, m.Packet.Src)
+	require.Zero(t, len(m.Packet.Outer))
+	switch m.Kind {
+	case message.FCN, message.Proxy:
+		require.NoError(t, m.Packet.Datagram.VerifyChecksum())
+	default:
+		_, err := icrc.Verify(sent)
+		require.NoError(t, err)
+	}
+}
+
+// kind is what a frame holds, below its tunnels, for somebody who only reads.
+func (p *play) kind() message.Kind {
+	var m message.Message
+	if _ = m.DecodeFrame(&p.frame, message.Config{}); m.Kind == message.Other {
+		_ = m.DecodeInner(&p.frame, message.Config{})
+	}
+	return m.Kind
+}
