@@ -124,7 +124,10 @@ func fuzz(ctx context.Context, targets []target, s *settings, dir string) error 
 		}
 		t := targets[next]
 		r, err := t.fuzz(ctx, s, dir)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil && err != nil: // the time was over before it began
+			continue
+		case err != nil:
 			return err
 		}
 		r.commit = strings.TrimSpace(commit)
