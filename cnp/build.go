@@ -3,17 +3,15 @@ package cnp
 import (
 	"net/netip"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Config is what a deployment chooses of the CNPs that answer packets.
 type Config struct {
 	Carriage    rocev2.Carriage // the zero value as in AppendPacket
-	InnerSource bool            // answer packets that came inside another IP header, too: rocev2.MayAnswer (D17)
+	InnerSource bool            // answer packets that came inside another IP header, too: rocev2.Packet.MayAnswer (D17)
 }
 
 // AppendPacket appends c as a whole IP packet from src to dst, both IPv4 or both
@@ -21,22 +19,15 @@ type Config struct {
 // 64, UDP source port 0, UDP checksum 0; only its ECN field of 10 differs from
 // ours, 00. An IPv4-mapped IPv6 address is refused: Unmap it.
 func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
-	switch {
-	case c.Opcode != bth.CNP:
-		return b, wireerr.NotCNP
-	case src.Is4In6() || dst.Is4In6():
-		return b, wireerr.Mapped
-	}
-	octets, err := c.AppendBinary(make([]byte, 0, Size)) // on the stack
+	octets, err := c.AppendBinary(make([]byte, 0, Size+4)) // on the stack
 	if err != nil {
 		return b, err
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort, d.Data = src, dst, rocev2.Port, octets
-	if err := as.Apply(&d); err != nil {
+	d := rocev2.Datagram{Data: octets[:Size+4]}
+	if err := answer.Carry(&d, src, dst, &as); err != nil {
 		return b, err
 	}
-	return d.AppendRoCEv2(b, icrc.AsSent)
+	return answer.AppendRoCEv2(b, &d, icrc.AsSent)
 }
 
 // AppendFor appends the CNP that answers data, a packet that arrived with ECN
@@ -45,7 +36,7 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([
 // comes from the address that the data was sent to, data.FinalDst().
 //
 // Whether data was marked (data.ECN() == rocev2.CE) and is of a transport that
-// CNPs are meant for is the caller's to check. What rocev2.MayAnswer refuses is
+// CNPs are meant for is the caller's to check. What rocev2.Packet.MayAnswer refuses is
 // refused, and so are addresses that cannot be answered, rocev2.ErrNotReachable,
 // and a src of another family.
 func AppendFor(b []byte, data *rocev2.Packet, src netip.Addr, senderQP uint32, cfg Config) ([]byte, error) {

@@ -35,7 +35,7 @@ type Config struct {
 	Long LongTrace
 
 	// InnerSource: also answer packets inside another IP header (D17); see
-	// rocev2.MayAnswer.
+	// rocev2.Packet.MayAnswer.
 	InnerSource bool
 }
 
@@ -61,7 +61,7 @@ const (
 	trimmed                    // its trace was copied without the free space
 )
 
-// Errors of AppendFor, besides those of rocev2.MayAnswer and rocev2.Answerable.
+// Errors of AppendFor, besides those of rocev2.Packet.MayAnswer and rocev2.Answerable.
 var (
 	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
 		wireerr.Other)
@@ -85,7 +85,7 @@ var (
 // Routing header without encapsulation, Segment List[0]
 // (rocev2.Datagram.FinalDst).
 //
-// AppendFor refuses what rocev2.MayAnswer refuses, IPv4 (ErrIPv4), option types
+// AppendFor refuses what rocev2.Packet.MayAnswer refuses, IPv4 (ErrIPv4), option types
 // that the draft does not allow (rocecn.ErrRange), and addresses that others cannot
 // reach (rocev2.ErrNotReachable). The caller decides whether the flow is to
 // slow down.
@@ -299,16 +299,16 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 	if err != nil {
 		return b, err
 	}
-	octets, err := n.CNP.AppendBinary(make([]byte, 0, cnp.Size)) // on the stack
+	octets, err := n.CNP.AppendBinary(make([]byte, 0, cnp.Size+4)) // on the stack
 	if err != nil {
 		return b, err
 	}
-	d := rocev2.Datagram{Src: n.Src, Dst: n.Dst, DstPort: rocev2.Port, Data: octets,
+	d := rocev2.Datagram{Data: octets[:cnp.Size+4],
 		NextHeader: ipv6opt.DestinationOptions, Ext: out[len(b)+ipv6Size : len(b)+ipv6Size+size]}
-	if err := as.Apply(&d); err != nil {
+	if err := answer.Carry(&d, n.Src, n.Dst, &as); err != nil {
 		return b, err
 	}
-	if out, err = d.AppendRoCEv2(out, icrc.AsSent); err != nil {
+	if out, err = answer.AppendRoCEv2(out, &d, icrc.AsSent); err != nil {
 		return b, err
 	}
 	return out, nil

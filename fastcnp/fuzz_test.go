@@ -6,6 +6,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
@@ -42,8 +43,8 @@ func byParts(t *testing.T, n *Notification, as rocev2.Carriage, coverage icrc.Co
 	w := ipv6opt.Begin(nil, 17)
 	require.NoError(t, w.Add(n.OptionType, 4, 4-2*int(n.Option.Number), data))
 	p := rocev2.Packet{BTH: bth.Headers{Header: n.CNP.Header}, Payload: n.CNP.Reserved[:], Coverage: coverage}
-	require.NoError(t, as.Apply(&p.Datagram))
-	p.Src, p.Dst, p.DstPort, p.NextHeader, p.Ext = n.Src, n.Dst, rocev2.Port, 60, w.Finish()
+	require.NoError(t, answer.Carry(&p.Datagram, n.Src, n.Dst, &as))
+	p.DstPort, p.NextHeader, p.Ext = rocev2.Port, 60, w.Finish()
 	out, err := p.AppendBinary(nil)
 	require.NoError(t, err)
 	return out

@@ -84,7 +84,7 @@ func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error)
 	if !t.sender.IsValid() || congested.Src != t.sender {
 		return b, errSender
 	}
-	if err := rocev2.MayAnswer(congested, t.inner); err != nil {
+	if err := congested.MayAnswer(); err != nil && !(t.inner && err == rocev2.ErrTunnelled) {
 		return b, err
 	}
 	switch {

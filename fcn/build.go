@@ -3,6 +3,7 @@ package fcn
 import (
 	"net/netip"
 
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -28,11 +29,9 @@ var (
 )
 
 // AppendPacket appends the message as a complete IP packet from src to dst, both
-// IPv4 or both IPv6, with its UDP checksum.
+// IPv4 or both IPv6, with its UDP checksum. An IPv4-mapped IPv6 address is
+// refused: Unmap it.
 func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
-	if src.Is4In6() || dst.Is4In6() {
-		return b, wireerr.Mapped
-	}
 	var data [Size]byte
 	if _, err := m.AppendBinary(data[:0]); err != nil {
 		return b, err
@@ -41,9 +40,8 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 	if cfg.Port == 0 {
 		cfg.Port = Port
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort, d.Data = src, dst, cfg.Port, data[:]
-	if err := cfg.Carriage.Apply(&d); err != nil {
+	d := rocev2.Datagram{DstPort: cfg.Port, Data: data[:]}
+	if err := answer.Carry(&d, src, dst, &cfg.Carriage); err != nil {
 		return b, err
 	}
 	if cfg.CopyLabel {

@@ -7,7 +7,6 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -22,29 +21,23 @@ type Config struct {
 	// after which the draft names the field (D15).
 	NodeAddress bool
 
-	InnerSource bool // answer packets that came inside another IP header, too: rocev2.MayAnswer (D17)
+	InnerSource bool // answer packets that came inside another IP header, too: rocev2.Packet.MayAnswer (D17)
 }
 
 // AppendPacket appends n as a whole IP packet from src to dst, both IPv4 or both
 // IPv6, with its ICRC. The family of n.Congested may be the other one. The zero
-// Carriage gives DSCP 48, hop limit 64, UDP source port 0, UDP checksum 0.
+// Carriage gives DSCP 48, hop limit 64, UDP source port 0, UDP checksum 0. An
+// IPv4-mapped IPv6 address is refused: Unmap it.
 func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
-	if err := n.recognise(); err != nil {
-		return b, err
-	}
-	if src.Is4In6() || dst.Is4In6() {
-		return b, wireerr.Mapped
-	}
-	octets, err := n.AppendBinary(make([]byte, 0, bth.Size+SizeIPv6)) // on the stack
+	octets, err := n.AppendBinary(make([]byte, 0, bth.Size+SizeIPv6+4)) // on the stack
 	if err != nil {
 		return b, err
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort, d.Data = src, dst, rocev2.Port, octets
-	if err := as.Apply(&d); err != nil {
+	d := rocev2.Datagram{Data: octets[:len(octets)+4]}
+	if err := answer.Carry(&d, src, dst, &as); err != nil {
 		return b, err
 	}
-	return d.AppendRoCEv2(b, icrc.AsSent)
+	return answer.AppendRoCEv2(b, &d, icrc.AsSent)
 }
 
 // AppendFor appends the notification with which the node at src says e to the
@@ -52,7 +45,7 @@ func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Car
 // packet's queue pair and P_Key. Where e.Congested is not set, it
 // is the packet's final destination, so that the notification names the flow as
 // its sender knows it, unless cfg.NodeAddress says otherwise (D15). What
-// rocev2.MayAnswer refuses is refused, and so are addresses that cannot be
+// rocev2.Packet.MayAnswer refuses is refused, and so are addresses that cannot be
 // answered, rocev2.ErrNotReachable, and a src of another family.
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, cfg Config) ([]byte, error) {
 	switch {

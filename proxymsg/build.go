@@ -1,9 +1,10 @@
 package proxymsg
 
 import (
+	"cmp"
 	"net/netip"
 
-	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -24,18 +25,11 @@ type Config struct {
 // AppendPacket appends the message as a complete IP packet from src to dst,
 // both IPv4 or both IPv6, with its UDP checksum. It shortens Invoking so that
 // the packet has at most 576 octets over IPv4, 1280 over IPv6, IP header
-// included (D9).
+// included (D9). An IPv4-mapped IPv6 address is refused: Unmap it.
 func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
-	if src.Is4In6() || dst.Is4In6() {
-		return b, wireerr.Mapped
-	}
-	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort = src, dst, cfg.Port
-	if d.DstPort == 0 {
-		d.DstPort = Port
-	}
+	d := rocev2.Datagram{DstPort: cmp.Or(cfg.Port, Port)}
 	cfg.Carriage.Checksum = true
-	if err := cfg.Carriage.Apply(&d); err != nil {
+	if err := answer.Carry(&d, src, dst, &cfg.Carriage); err != nil {
 		return b, err
 	}
 	cut := *m

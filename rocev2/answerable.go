@@ -25,24 +25,24 @@ var (
 		wireerr.Other)
 )
 
-// MayAnswer returns nil if a notification to the packet's source may answer it.
+// MayAnswer returns nil if a notification to the packet's source may answer p.
 // This is the one rule of every AppendFor. It refuses
 //
 //   - a notification, [ErrNotification]: two nodes would answer each other for ever;
 //   - an acknowledgement, [ErrAcknowledgement]: it carries no data that a sender
 //     could slow down, and its DestQP is the queue pair of the data's sender;
 //   - a packet found inside another IP header, [ErrTunnelled]: a node inside a
-//     tunnel's routing domain cannot reach the inner source (D17). With innerSource
-//     such a packet may be answered. One that was taken out of its tunnel before,
-//     as by DecodeIP of what [Frame.IP] returns, does not show it.
+//     tunnel's routing domain cannot reach the inner source (D17). Who can reach it
+//     goes on: nothing else is wrong then. A packet that was taken out of its tunnel
+//     before, as by DecodeIP of what [Frame.IP] returns, does not show it.
 //
 // A fragment is never a Packet: Decode refuses it, [ErrFragment]. Whether the
 // source can be reached is what [Answerable] says.
-func MayAnswer(p *Packet, innerSource bool) error {
+func (p *Packet) MayAnswer() error {
 	if err := answersOpcode(p.BTH.Opcode); err != nil {
 		return err
 	}
-	if len(p.Outer) > 0 && !innerSource {
+	if len(p.Outer) > 0 {
 		return ErrTunnelled
 	}
 	return nil

@@ -13,24 +13,22 @@ import (
 func TestMayAnswer(t *testing.T) {
 	for opcode := range 256 {
 		for _, tunnelled := range []bool{false, true} {
-			for _, inner := range []bool{false, true} {
-				var p Packet
-				if p.BTH.Opcode = bth.Opcode(opcode); tunnelled {
-					p.Outer = make([]byte, 40)
-				}
-				var want error
-				switch opcode {
-				case 0x81:
-					want = ErrNotification
-				case 0x11, 0x12, 0x51, 0x52, 0xB1, 0xB2: // Acknowledge, ATOMIC Acknowledge of RC, RD, XRC
-					want = ErrAcknowledgement
-				default:
-					if tunnelled && !inner {
-						want = ErrTunnelled
-					}
-				}
-				require.Equal(t, want, MayAnswer(&p, inner), "%#x %v %v", opcode, tunnelled, inner)
+			var p Packet
+			if p.BTH.Opcode = bth.Opcode(opcode); tunnelled {
+				p.Outer = make([]byte, 40)
 			}
+			var want error
+			switch opcode {
+			case 0x81:
+				want = ErrNotification
+			case 0x11, 0x12, 0x51, 0x52, 0xB1, 0xB2: // Acknowledge, ATOMIC Acknowledge of RC, RD, XRC
+				want = ErrAcknowledgement
+			default:
+				if tunnelled {
+					want = ErrTunnelled
+				}
+			}
+			require.Equal(t, want, p.MayAnswer(), "%#x %v", opcode, tunnelled)
 		}
 	}
 }

@@ -34,19 +34,6 @@ func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// AppendRoCEv2 is AppendBinary for RoCEv2: Data is the BTH and all that follows
-// it up to the ICRC, which is computed in this coverage and appended. It is for
-// programs that have these octets: a [Packet] is large.
-//
-// Ext may already be at its place in the packet, in the free capacity of b.
-func (d *Datagram) AppendRoCEv2(b []byte, c icrc.Coverage) ([]byte, error) {
-	out, err := d.appendHeaders(b, len(d.Data)+icrcSize)
-	if err != nil {
-		return b, err
-	}
-	return d.appendICRC(b, append(out, d.Data...), c)
-}
-
 // appendICRC appends the ICRC to the packet that begins at the end of b, and sets the UDP checksum.
 func (d *Datagram) appendICRC(b, out []byte, c icrc.Coverage) ([]byte, error) {
 	out = append(out, 0, 0, 0, 0)
@@ -94,7 +81,7 @@ func (d *Datagram) check(n int) error {
 	case d.Src.Is6() && d.Dst.Is6():
 		switch {
 		case d.FlowLabel > 0xFFFFF:
-			return errFlowLabelRange
+			return wireerr.FlowLabel
 		case n-40 > 0xFFFF:
 			return wireerr.TooLong
 		}

@@ -1,7 +1,5 @@
 package rocev2
 
-import "github.com/rocecn/rocecn/internal/wireerr"
-
 // A Carriage has the fields of IP and UDP that the formats of the congestion
 // messages leave open. The zero value gives DSCP 48, not ECN-capable, hop limit
 // 64, flow label 0, UDP source port and checksum 0 (D6), and over IPv4 Don't
@@ -27,57 +25,3 @@ type Carriage struct {
 
 // BestEffort as a Carriage's DSCP stands for DSCP 0.
 const BestEffort = 0xFF
-
-// errTrafficClassRange: a DSCP over 63 that is not BestEffort, or an ECN over 3.
-var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
-	"DSCP over 63 or ECN over 3", wireerr.Range)
-
-// Apply sets the fields of d that the Carriage has. On error d is unchanged.
-func (c *Carriage) Apply(d *Datagram) error {
-	class, hopLimit, err := c.IP()
-	if err != nil {
-		return err
-	}
-	d.TrafficClass = class
-	d.HopLimit = hopLimit
-	d.FlowLabel = c.FlowLabel
-	d.ID, d.Flags = c.ID, c.flags()
-	d.SrcPort = c.SrcPort
-	d.Checksum = 0
-	if c.Checksum {
-		d.Checksum = 0xFFFF
-	}
-	return nil
-}
-
-// flags returns the 3 flag bits of an IPv4 header.
-func (c *Carriage) flags() uint8 {
-	if c.MayFragment {
-		return 0
-	}
-	return dontFragment
-}
-
-// dontFragment is a bit of [Datagram].Flags (RFC 791, section 3.1).
-const dontFragment = 2
-
-// IP returns Traffic Class and Hop Limit, over IPv4 TOS and TTL, as they are
-// sent. A field of the Carriage that is out of its range is an error.
-func (c *Carriage) IP() (class, hopLimit uint8, err error) {
-	dscp, hopLimit := c.DSCP, c.HopLimit
-	if dscp == 0 {
-		dscp = 48
-	} else if dscp == BestEffort {
-		dscp = 0
-	}
-	if hopLimit == 0 {
-		hopLimit = 64
-	}
-	switch {
-	case dscp > 63 || c.ECN > CE:
-		return 0, 0, errTrafficClassRange
-	case c.FlowLabel > 0xFFFFF:
-		return 0, 0, errFlowLabelRange
-	}
-	return dscp<<2 | uint8(c.ECN), hopLimit, nil
-}

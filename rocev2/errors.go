@@ -51,8 +51,7 @@ var (
 
 // Errors of AppendBinary, and of decoding from a Datagram whose fields the caller has set.
 var (
-	errFlowLabelRange = wireerr.New("rocev2", "IPv6 flow label", 0, "over 20 bits", wireerr.Range)
-	errFlagsRange     = wireerr.New("rocev2", "IPv4 flags", 0,
+	errFlagsRange = wireerr.New("rocev2", "IPv4 flags", 0,
 		"over 3 bits, or More Fragments set", wireerr.Range)
 	errIPv4Options = wireerr.New("rocev2", "IPv4 options", 0,
 		"not a multiple of 4 octets, or over 40", wireerr.Range)

@@ -70,7 +70,7 @@ func (f *Frame) flow() (*walk, error) {
 	return w, nil
 }
 
-// MayAnswer is the rule of [MayAnswer] for messages to another node than the flow's source, about the flow of
+// MayAnswer is the rule of [Packet.MayAnswer] for messages to another node than the flow's source, about the flow of
 // the innermost packet, of any protocol. Tunnels do not matter here. Of RoCEv2 it refuses notifications and
 // acknowledgements; a frame without a flow gets the error of FiveTuple.
 func (f *Frame) MayAnswer() error {

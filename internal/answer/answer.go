@@ -1,5 +1,6 @@
 // Package answer appends the packets with OpCode 0x81 that answer a packet: CNP,
-// Fast CNP and PPFC notification.
+// Fast CNP and PPFC notification. It also puts a message of any kind into the IP
+// packet that a [rocev2.Carriage] describes.
 package answer
 
 import (
@@ -26,9 +27,10 @@ type Answer struct {
 }
 
 // To makes a, which is zero, the CNP that answers p and names this queue pair. It
-// refuses what [rocev2.MayAnswer] refuses.
+// refuses what [rocev2.Packet.MayAnswer] refuses, but with innerSource not a packet
+// in a tunnel.
 func (a *Answer) To(p *rocev2.Packet, destQP uint32, innerSource bool) error {
-	if err := rocev2.MayAnswer(p, innerSource); err != nil {
+	if err := p.MayAnswer(); err != nil && !(innerSource && err == rocev2.ErrTunnelled) {
 		return err
 	}
 	if destQP > 0xFFFFFF {
@@ -41,9 +43,8 @@ func (a *Answer) To(p *rocev2.Packet, destQP uint32, innerSource bool) error {
 }
 
 const (
-	protoUDP     = ipudp.UDP
-	icrcSize     = 4
-	dontFragment = 2 << 13 // of the flags of IPv4
+	protoUDP = ipudp.UDP
+	icrcSize = 4
 )
 
 // Append appends the RoCEv2 packet from src to dst, both IPv4 or both IPv6, with
@@ -56,7 +57,7 @@ const (
 // of different families.
 func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carriage, coverage icrc.Coverage) ([]byte,
 	error) {
-	class, hopLimit, err := c.IP()
+	class, hopLimit, err := IPFields(c)
 	if err != nil {
 		return b, err
 	}
@@ -108,7 +109,7 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 		first, third := 0x45<<24|uint32(class)<<16|uint32(udp+n), uint32(hopLimit)<<24|protoUDP<<16
 		second := uint32(c.ID) << 16
 		if !c.MayFragment {
-			second |= dontFragment
+			second |= dontFragment << 13
 		}
 		checksum := ^ipudp.Fold(uint64(first) + uint64(second) + uint64(third) + uint64(from) + uint64(to))
 		h := (*[48]byte)(ip)

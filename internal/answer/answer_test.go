@@ -51,8 +51,8 @@ func TestAppend(t *testing.T) {
 		for i := range buf {
 			buf[i] = 0xA5
 		}
-		d := rocev2.Datagram{Src: src, Dst: dst, DstPort: rocev2.Port}
-		wantErr := c.Apply(&d)
+		var d rocev2.Datagram
+		wantErr := Carry(&d, src, dst, &c)
 		if ext > 0 {
 			d.NextHeader, d.Ext = ipv6ext.DestinationOptions, buf[at+40:at+40+ext]
 			clear(d.Ext)
@@ -60,8 +60,8 @@ func TestAppend(t *testing.T) {
 		}
 		var want []byte
 		if wantErr == nil {
-			d.Data = octets[:n]
-			want, wantErr = d.AppendRoCEv2(nil, coverage)
+			d.Data = octets
+			want, wantErr = AppendRoCEv2(nil, &d, coverage)
 		}
 		got, err := a.Append(buf[:at], &src, &dst, ext, &c, coverage)
 		require.Equal(t, wantErr, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -228,7 +229,7 @@ const MaxSize = 1 << 26
 
 // CheckCarriage returns an error for a Carriage with which no packet can be built.
 func CheckCarriage(name string, c rocev2.Carriage) error {
-	if _, _, err := c.IP(); err != nil {
+	if _, _, err := answer.IPFields(&c); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

@@ -1,0 +1,88 @@
+package answer
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// The CNP that hardware sent, without a Packet, and with extension headers that
+// stand where they go.
+func TestAppendRoCEv2(t *testing.T) {
+	const hardwareCNP = `45c2003c718c400040119161 0a001101 0a001201
+		000012b700280000
+		8100ffff 40000118 00000000 00000000000000000000000000000000 82fd002a`
+	addr := netip.MustParseAddr
+	d := rocev2.Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C,
+		Flags: 2}
+	d.Data = wiretest.Hex(t, "8100ffff 40000118 00000000"+strings.Repeat("00", 16)+"a5a5a5a5")
+	wiretest.Encodes(t, wiretest.Hex(t, hardwareCNP), func(b []byte) ([]byte, error) {
+		return AppendRoCEv2(b, &d, icrc.AsSent)
+	})
+
+	d.Src, d.Dst, d.NextHeader = addr("2001:db8::1"), addr("2001:db8::2"), ipv6ext.DestinationOptions
+	d.Ext = wiretest.Hex(t, "1100 0104 00000000")
+	want, err := AppendRoCEv2(nil, &d, icrc.AsSent)
+	require.NoError(t, err)
+	buf := bytes.Repeat([]byte{0xA5}, 100)
+	d.Ext = buf[3+40:][:copy(buf[3+40:], d.Ext)]
+	got, err := AppendRoCEv2(buf[:3], &d, icrc.AsSent)
+	require.NoError(t, err)
+	require.Equal(t, want, got[3:])
+	require.Same(t, &buf[0], &got[0])
+
+	for _, c := range []struct {
+		data     int
+		coverage icrc.Coverage
+		err      error
+	}{
+		{11, icrc.AsSent, wireerr.Truncated}, // no room for a BTH
+		{12, 3, wireerr.Range},               // no such coverage
+		{65536, icrc.AsSent, wireerr.TooLong},
+	} {
+		d.Data = make([]byte, c.data+4)
+		got, err = AppendRoCEv2(buf[:3], &d, c.coverage)
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, buf[:3], got)
+	}
+}
+
+func TestCarriage(t *testing.T) {
+	for _, c := range []struct {
+		carriage rocev2.Carriage
+		want     rocev2.Datagram
+		err      error
+	}{
+		{rocev2.Carriage{}, rocev2.Datagram{TrafficClass: 0xC0, HopLimit: 64, Flags: 2}, nil},
+		{rocev2.Carriage{ID: 7}, rocev2.Datagram{TrafficClass: 0xC0, HopLimit: 64, ID: 7, Flags: 2}, nil},
+		{rocev2.Carriage{ID: 7, MayFragment: true}, rocev2.Datagram{TrafficClass: 0xC0, HopLimit: 64, ID: 7}, nil},
+		{rocev2.Carriage{DSCP: rocev2.BestEffort, ECN: 2, HopLimit: 255, FlowLabel: 0xBEEF5},
+			rocev2.Datagram{TrafficClass: 2, HopLimit: 255, Flags: 2, FlowLabel: 0xBEEF5}, nil},
+		{rocev2.Carriage{DSCP: 63, ECN: 3, HopLimit: 1, SrcPort: 7, Checksum: true},
+			rocev2.Datagram{TrafficClass: 0xFF, HopLimit: 1, Flags: 2, SrcPort: 7, Checksum: 0xFFFF}, nil},
+		{rocev2.Carriage{DSCP: 64}, rocev2.Datagram{}, errTrafficClassRange},
+		{rocev2.Carriage{ECN: 4}, rocev2.Datagram{}, errTrafficClassRange},
+		{rocev2.Carriage{FlowLabel: 1 << 20}, rocev2.Datagram{}, wireerr.FlowLabel},
+	} {
+		var d rocev2.Datagram
+		require.ErrorIs(t, Carry(&d, netip.Addr{}, netip.Addr{}, &c.carriage), c.err)
+		require.Equal(t, c.want, d)
+	}
+	var d rocev2.Datagram
+	v4, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
+	require.NoError(t, Carry(&d, v4, v4, new(rocev2.Carriage)))
+	require.Equal(t, []netip.Addr{v4, v4}, []netip.Addr{d.Src, d.Dst})
+	was := d
+	require.ErrorIs(t, Carry(&d, mapped, v4, new(rocev2.Carriage)), wireerr.Mapped)
+	require.ErrorIs(t, Carry(&d, v4, mapped, new(rocev2.Carriage)), wireerr.Mapped)
+	require.Equal(t, was, d)
+}
