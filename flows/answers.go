@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/qpmap"
 )
 
 // Answers counts what comes back to the sender of a flow. NAK and NAKs have the NAKs.
@@ -155,7 +154,7 @@ func (t *Table) answer(p *Packet, frame uint64, at int64) {
 	if p.kind == answer && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skips(at)) {
 		t.learn(p, at)
 		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.Packets > 0 {
-			if pair, err := t.pairs.SourceQP(qpmap.Key{FlowKey: flowKey(t.key(with))}, moment(at)); err == nil {
+			if pair, _ := t.pairs.Sender(t.key(with)); pair != nil {
 				t.sentBy(with, pair) // an answer may be what tells
 			}
 		}

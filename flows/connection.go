@@ -2,11 +2,11 @@ package flows
 
 import (
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
 // Which REQ and REP belong together, and which message ends their connection, says
-// the [qpmap.Map]. When the connection begins, the two see differently: a Map looks
+// the [qplearn.Map]. When the connection begins, the two see differently: a Map looks
 // ahead, and needs proof before anybody sends by what it says, so that requests
 // which one REP announced are not enough to displace a connection in use. Flows
 // looks back: what comes later shows whether the announcement was true, and only
@@ -19,13 +19,13 @@ func (t *Table) connect(p *Packet) {
 		t.accepted(p, &c)
 	}
 	if k, ok := t.pairs.Ended(); ok {
-		t.ended(keyOf(k.FlowKey))
+		t.ended(&k)
 	}
 }
 
 // accepted records a REP that accepts a connection. It has the first PSN of the
 // requester's packets, the REQ that of the responder's.
-func (t *Table) accepted(rep *Packet, c *qpmap.Connection) {
+func (t *Table) accepted(rep *Packet, c *qplearn.Connection) {
 	forth := rep.pkt.Reversed(c.Responder.QP)
 	ids := [2]uint32{c.Requester.CommID, c.Responder.CommID}
 	if s := t.find(&forth); s != nil && (s.pairing.ids == ids || s.pairing.next.ids == ids) {
@@ -86,7 +86,7 @@ func (t *Table) connected(s *stream) {
 		t.renew(with)
 	}
 	if same { // connected anew
-		t.join(s, with, qpmap.CM)
+		t.join(s, with, qplearn.CM)
 	}
 	if c.mtu != 0 {
 		s.flow.MTU, with.flow.MTU = c.mtu, c.mtu
@@ -108,8 +108,8 @@ func (t *Table) renew(s *stream) {
 
 // ended records that the connection of a flow has ended. Answers on their way
 // still belong to it.
-func (t *Table) ended(k key) {
-	s := t.find(&k)
+func (t *Table) ended(k *key) {
+	s := t.find(k)
 	if s == nil {
 		return
 	}

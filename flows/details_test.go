@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -14,9 +15,9 @@ import (
 // given tells the table the source queue pair of a flow, which counts for more
 // than what it learns.
 func (t *Table) given(k rocev2.FlowKey, srcQP uint32) {
-	forth := keyOf(k)
-	t.pairs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: srcQP & maxQP})
-	t.pair(&forth, qpmap.Pair{SrcQP: srcQP & maxQP, From: qpmap.Given})
+	forth, pair := keyOf(k), qplearn.Pair{SrcQP: srcQP & maxQP, From: qplearn.Given}
+	t.pairs.Add(&forth, pair, time.Time{})
+	t.pair(&forth, &pair)
 }
 
 func (s *script) give() *script {

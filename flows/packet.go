@@ -3,7 +3,7 @@ package flows
 import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/enumtext"
-	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
 // A Packet is what the accounting needs of a packet. A [Decoder] sets it, so
@@ -44,7 +44,7 @@ type Packet struct {
 	hops    [maxNodes]QueueDepth // of the first nodes in the trace of a request or Fast CNP
 	ingress [16]byte             // source of the outermost IPv6 header; of an FCN its destination
 	label   uint32               // flow label of that header; of an FCN the one it is about
-	cm      qpmap.Exchange
+	cm      qplearn.Exchange
 	pause   pause
 }
 

@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
 // A pairing is what is known of the queue pair at the other end of a stream: the
-// stream of the other direction goes to it. A [qpmap.Map] decides it; answers that
+// stream of the other direction goes to it. A [qplearn.Map] decides it; answers that
 // come before it can are kept, and counted once it has.
 type pairing struct {
 	with  ref // the stream to the other queue pair of a connection
-	from  qpmap.Basis
+	from  qplearn.Basis
 	ended bool       // a DREQ ended the connection
 	ids   [2]uint32  // communication ids of the exchange, the requester's first
 	next  connection // the one that CM announced, until data shows that it is used
@@ -23,7 +23,7 @@ type pairing struct {
 
 	// The source of the flow, in the last of its lives of which that is known.
 	srcQP   uint32
-	srcQPBy qpmap.Basis // 0: it is not known
+	srcQPBy qplearn.Basis // 0: it is not known
 
 	// Of UD: the queue pair that requests come from, and for that one the flow
 	// that its requests make.
@@ -58,10 +58,9 @@ func (s *stream) expects(psn uint32) bool {
 // learns from it.
 func (t *Table) learn(p *Packet, at int64) {
 	o := &t.observation
-	*o = qpmap.Observation{
-		Src: p.pkt.Src, Dst: p.pkt.Dst, IPv4: p.pkt.QP&overIPv4 != 0,
-		SrcPort: p.srcPort, PKey: 0xFFFF, Opcode: p.opcode, Syndrome: p.syndrome, AckReq: p.ackReq,
-		DestQP: p.pkt.QP & maxQP, SrcQP: p.srcQP, PSN: p.psn, Payload: p.payload,
+	*o = qplearn.Observation{
+		Flow: p.pkt, SrcPort: p.srcPort, PKey: 0xFFFF, Opcode: p.opcode, Syndrome: p.syndrome, AckReq: p.ackReq,
+		SrcQP: p.srcQP, PSN: p.psn, Payload: p.payload,
 	}
 	if !p.noHeaders {
 		o.DMA = p.asked
@@ -71,16 +70,15 @@ func (t *Table) learn(p *Packet, at int64) {
 	}
 	t.pairs.Learn(o, time.Unix(0, at))
 	for k, pair := range t.pairs.Learned() {
-		if pair.From == qpmap.CM || pair.From == qpmap.UD {
+		if pair.From == qplearn.CM || pair.From == qplearn.UD {
 			continue // until its requests come; datagrams say it themselves
 		}
-		forth := keyOf(k.FlowKey)
-		t.pair(&forth, pair)
+		t.pair(k, pair)
 	}
 }
 
 // pair makes partners of a flow's stream and that of its source.
-func (t *Table) pair(forth *key, pair qpmap.Pair) {
+func (t *Table) pair(forth *key, pair *qplearn.Pair) {
 	back := forth.Reversed(pair.SrcQP)
 	a := t.stream(forth)
 	if with := t.get(a.pairing.with); with != nil && *t.key(with) == back && a.pairing.from == pair.From {
@@ -94,10 +92,10 @@ func (t *Table) pair(forth *key, pair qpmap.Pair) {
 }
 
 // sentBy records that a queue pair sends a flow.
-func (t *Table) sentBy(s *stream, pair qpmap.Pair) {
+func (t *Table) sentBy(s *stream, pair *qplearn.Pair) {
 	p := &s.pairing
 	known := p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.from == pair.From && p.with.id != 0
-	if known || pair.From == qpmap.UD {
+	if known || pair.From == qplearn.UD {
 		return
 	}
 	t.pair(t.key(s), pair)
@@ -122,7 +120,7 @@ func (t *Table) about(s *stream) *stream {
 
 // join makes two streams partners: answers that waited in one count for the other.
 // What they had for partners before stays with those.
-func (t *Table) join(a, b *stream, from qpmap.Basis) {
+func (t *Table) join(a, b *stream, from qplearn.Basis) {
 	again := t.known(a) == b
 	both := [...][2]*stream{{a, b}, {b, a}}
 	for _, of := range both {
@@ -135,7 +133,7 @@ func (t *Table) join(a, b *stream, from qpmap.Basis) {
 	for _, of := range both {
 		s, p := of[0], &of[0].pairing
 		p.with, p.from, p.ended = of[1].ref(), from, false
-		if s.flow.Packets > 0 && from != qpmap.CM {
+		if s.flow.Packets > 0 && from != qplearn.CM {
 			p.srcQP, p.srcQPBy = t.key(of[1]).QP&maxQP, from
 		}
 		t.touch(s)

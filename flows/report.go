@@ -214,7 +214,7 @@ func (t *Table) report(s *stream) Flow {
 	}
 	switch {
 	case p.srcQPBy != 0:
-		out.SrcQP, out.SrcQPFrom = p.srcQP, p.srcQPBy
+		out.SrcQP, out.SrcQPFrom = p.srcQP, qpmap.Basis(p.srcQPBy)
 	case p.sourced && !p.several:
 		out.SrcQP, out.SrcQPFrom = p.source, qpmap.UD
 		k := t.key(s).Reversed(p.source)

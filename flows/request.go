@@ -47,7 +47,7 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	}
 	if p.psn != q.next || r.asks || s.pairing.srcQPBy == 0 || !s.pairing.skips(at) {
 		t.learn(p, at)
-		if pair, err := t.pairs.Sender(&t.observation); err == nil {
+		if pair, _ := t.pairs.Sender(&p.pkt); pair != nil {
 			t.sentBy(s, pair)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -77,7 +78,7 @@ func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge,
 func (s *script) connect(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000, MTU: uint16(mtu)}})
+		cm: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000, MTU: uint16(mtu)}})
 	s.rep(id, psn)
 	return s
 }
@@ -85,7 +86,7 @@ func (s *script) connect(id, psn, mtu uint32) *script {
 func (s *script) rep(id, psn uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qpmap.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn,
+		cm: qplearn.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn,
 			MTU: uint16(0)}})
 	return s
 }
@@ -338,7 +339,7 @@ func (s *script) first(mtu, psn uint32) *script {
 func (s *script) forge(id uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}})
+		cm: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}})
 	return s
 }
 
@@ -414,7 +415,7 @@ func TestPairs(t *testing.T) {
 	s = paired(t, 10).sends(10).acks(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, exchanges: true,
-		cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}})
+		cm: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}})
 	require.Equal(t, pair{17, qpmap.CM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
 	s.qpA = 30
 	require.Equal(t, pair{30, qpmap.Votes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)),

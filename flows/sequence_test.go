@@ -8,7 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
-	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -220,7 +220,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	s := paired(t, 10).at(0).sends(10).at(5).acks(10)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}})
+		cm: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}})
 	s.sends(11).acks(11)
 	require.EqualValues(t, 2, s.flow().ACKs, "on its way")
 	s.sends(500_000).acks(500_000)
@@ -235,7 +235,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	require.NotNil(t, f.RTT, "what was measured before stays")
 
 	// So it is where the responder ends the connection, and where the capture lost the DREQ.
-	for name, end := range map[string]qpmap.Exchange{
+	for name, end := range map[string]qplearn.Exchange{
 		"DREQ": {Attribute: cm.AttributeDREQ, Local: 1007, Remote: 7, QP: s.qpA},
 		"DREP": {Attribute: cm.AttributeDREP, Local: 1007, Remote: 7},
 	} {
@@ -251,7 +251,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	for _, id := range []uint32{8, 1007} {
 		s = paired(t, 10).sends(10).acks(10)
 		s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-			cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: id, Remote: 1007, QP: s.qpB}})
+			cm: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: id, Remote: 1007, QP: s.qpB}})
 		require.EqualValues(t, 2, s.sends(500_000).acks(500_000).flow().ACKs)
 	}
 }
@@ -261,7 +261,7 @@ func (s *script) exchange(id, srcQP uint32, at time.Duration) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.now = time.Unix(1e9, int64(at))
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, QP: srcQP, PSN: 5000, MTU: 1024}})
+		cm: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, QP: srcQP, PSN: 5000, MTU: 1024}})
 	return s
 }
 
@@ -291,11 +291,11 @@ func TestDoubtfulREQ(t *testing.T) {
 	// As XRC has it, the REP names its end-to-end context.
 	s := newScript(t)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qpmap.Exchange{
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qplearn.Exchange{
 		Attribute: cm.AttributeREQ, Local: 7, QP: 17, PSN: 5000, MTU: 1024, Transport: bth.TransportXRC}})
 	mad = mad.Reversed(1)
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qpmap.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}})
+		cm: qplearn.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}})
 	require.EqualValues(t, 1, s.sends(12).flow().PSN.Gaps)
 }
 

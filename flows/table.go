@@ -1,10 +1,11 @@
 package flows
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/rocecn/rocecn/internal/flowtable"
-	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
 // Config is what a user chooses. The zero value stands for the defaults.
@@ -59,8 +60,8 @@ type Table struct {
 	serieses   serieses
 	evidences  pool[evidence]
 
-	pairs       *qpmap.Map
-	observation qpmap.Observation
+	pairs       *qplearn.Map
+	observation qplearn.Observation
 
 	labels labels
 	names  names
@@ -101,10 +102,10 @@ func New(c Config) *Table {
 		config: c, streams: flowtable.New[key, stream](c.MaxFlows, true, (*key).Hash),
 		serieses: serieses{maxFine: maxFine}, labels: newLabels(), links: map[[6]byte]*link{},
 		pauses: map[pausing]*pauses{}, assumed: assumed,
-		pairs: qpmap.New(qpmap.Config{
+		pairs: qplearn.New(qplearn.Config{
 			MaxPairs: 2 * c.MaxFlows, MaxOpen: min(2*c.MaxFlows, 1<<12), Grow: true,
 			Ports: true, // flows sends nothing to anybody
-		}),
+		}, rand.Uint64()),
 	}
 }
 

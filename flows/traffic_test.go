@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
@@ -95,7 +96,7 @@ func TestDecodeIntoUsedPacket(t *testing.T) {
 		nHops: maxNodes, trafficClass: 3, syndrome: 0x60, vlan: 7, pkt: k, psn: 9, srcQP: 1, asked: 100, ipOctets: 1000,
 		payload: 900,
 		about:   k, queue: QueueDepth{7, 1 << 30, true}, ingress: k.Src, label: 3,
-		cm:    qpmap.Exchange{Attribute: cm.AttributeREQ, Local: 1, Remote: 0, QP: 2, PSN: 3, MTU: uint16(1024)},
+		cm:    qplearn.Exchange{Attribute: cm.AttributeREQ, Local: 1, Remote: 0, QP: 2, PSN: 3, MTU: uint16(1024)},
 		pause: pause{whole: true, enabled: 0xFF, quanta: [8]uint16{1, 2, 3, 4, 5, 6, 7, 8}},
 	}
 	for i := range used.hops {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -18,9 +20,9 @@ func TestAcceptedAndEnded(t *testing.T) {
 		psnA: 100, psnB: 200, commA: 7, commB: 8, mtu: 3}
 	forged, stranger := *c, *c
 	forged.a, stranger.commB = 66, 9
-	accepted := qpmap.Connection{Requester: qpmap.End{CommID: 7, QP: 17, PSN: 200},
-		Responder: qpmap.End{CommID: 8, QP: 18, PSN: 100}, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC}
-	forth := qpmap.Key{FlowKey: c.forth(), Domain: 5}
+	accepted := qplearn.Connection{Requester: qplearn.End{CommID: 7, QP: 17, PSN: 200},
+		Responder: qplearn.End{CommID: 8, QP: 18, PSN: 100}, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC}
+	forth, back := flowtable.KeyOf(c.A, c.B, c.b, 5), flowtable.KeyOf(c.B, c.A, c.a, 5)
 	for _, x := range []struct {
 		name            string
 		packets         []rocev2.Packet
@@ -46,15 +48,15 @@ func TestAcceptedAndEnded(t *testing.T) {
 			for i := range x.packets {
 				m.Observe(&x.packets[i], 5, start)
 			}
-			got, ok := m.Accepted()
+			got, ok := m.QPs().Accepted()
 			require.Equal(t, x.accepted, ok)
 			if ok {
 				require.Equal(t, accepted, got)
 			}
-			key, ok := m.Ended()
+			key, ok := m.QPs().Ended()
 			require.Equal(t, x.ended, ok)
 			if ok && key != forth {
-				require.Equal(t, qpmap.Key{FlowKey: c.back(), Domain: 5}, key)
+				require.Equal(t, back, key)
 			}
 		})
 	}

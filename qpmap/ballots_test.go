@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -87,7 +88,7 @@ func TestAskedOnce(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start, c.request(0), c.request(0), c.request(1), c.ack(0))
-	require.Equal(t, []uint32{c.b}, slices.Collect(m.Asked()))
+	require.Equal(t, []uint32{c.b}, slices.Collect(m.QPs().Asked()))
 }
 
 // In a flood a single answer does not displace a connection that was answered and is
@@ -258,13 +259,13 @@ func TestMTUOfVotes(t *testing.T) {
 	m := qpmap.New(qpmap.Config{})
 	for n := range uint32(3) {
 		p := c.ack(n)
-		var o qpmap.Observation
+		var o qplearn.Observation
 		o.Set(&p, 0)
 		if n == 0 {
 			o.Opcode, o.Payload = bth.RCRDMAReadResponseFirst, 2048
 		}
 		observe(m, start, c.request(n))
-		m.Learn(&o, start)
+		m.QPs().Learn(&o, start)
 	}
 	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/stretchr/testify/require"
 )
@@ -186,12 +187,12 @@ func TestMTUBeforeThePair(t *testing.T) {
 	m := qpmap.New(qpmap.Config{})
 	for n := range uint32(3) {
 		p, a := c.request(n), c.ack(n)
-		var o qpmap.Observation
+		var o qplearn.Observation
 		o.Set(&p, 0)
 		if n == 0 {
 			o.Opcode, o.Payload = bth.RCSendFirst, 2048
 		}
-		m.Learn(&o, start)
+		m.QPs().Learn(&o, start)
 		observe(m, start, a)
 	}
 	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)

@@ -1,7 +1,9 @@
 package qpmap
 
-// SameSets makes m remember requests in the same sets as another Map, which
-// otherwise depend on a random seed.
-func (m *Map) SameSets(other *Map) {
-	m.recent.seed, m.ports.seed = other.recent.seed, other.ports.seed
-}
+import "github.com/rocecn/rocecn/internal/qplearn"
+
+// NewSeeded is New of a Map that remembers requests in the same sets as all of its seed.
+var NewSeeded = newMap
+
+// QPs returns what learns for m.
+func (m *Map) QPs() *qplearn.Map { return m.qps }

@@ -16,10 +16,10 @@ import (
 type twins struct{ fixed, growing *qpmap.Map }
 
 func newTwins(c qpmap.Config) twins {
-	fixed := qpmap.New(c)
+	seed := rand.Uint64()
+	fixed := qpmap.NewSeeded(c, seed)
 	c.Grow = true
-	growing := qpmap.New(c)
-	growing.SameSets(fixed)
+	growing := qpmap.NewSeeded(c, seed)
 	return twins{fixed, growing}
 }
 

@@ -203,7 +203,7 @@ func TestCrowdedStaysCrowded(t *testing.T) {
 	}
 	observe(m, start, c.ack(0))
 	require.Zero(t, m.Stats().Pairs)
-	require.Empty(t, slices.Collect(m.Asked()))
+	require.Empty(t, slices.Collect(m.QPs().Asked()))
 }
 
 // Moments are modulo 2^32, about 50 days: nothing of what is never wrong, or is

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -273,10 +274,10 @@ func TestWhatTellsTheMTU(t *testing.T) {
 			if response {
 				p = c.ack(0)
 			}
-			var o qpmap.Observation
+			var o qplearn.Observation
 			o.Set(&p, 0)
 			o.Opcode, o.Payload = x.op, octets
-			m.Learn(&o, start)
+			m.QPs().Learn(&o, start)
 			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 			require.NoError(t, err)
 			if !x.shows {

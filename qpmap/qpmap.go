@@ -61,6 +61,8 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -80,11 +82,11 @@ type Basis uint8
 
 // The bases.
 const (
-	CM    Basis = iota + 1 // a REQ and its REP
-	Votes                  // the PSNs of requests and responses
-	UD                     // a DETH
-	Given                  // Map.Add
-	Port                   // votes that tie unless the UDP source port counts: see Config.Ports
+	CM    = Basis(qplearn.CM)    // a REQ and its REP
+	Votes = Basis(qplearn.Votes) // the PSNs of requests and responses
+	UD    = Basis(qplearn.UD)    // a DETH
+	Given = Basis(qplearn.Given) // Map.Add
+	Port  = Basis(qplearn.Port)  // votes that tie unless the UDP source port counts: see Config.Ports
 )
 
 var bases = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}
@@ -116,10 +118,11 @@ type Key struct {
 	Domain uint32 // such as the number of a VPN, which may have addresses of its own
 }
 
-// Hash returns a hash of the whole key. An attacker who does not know the seed cannot
-// choose flows that collide.
-func (k Key) Hash(seed uint64) uint64 {
-	return k.FlowKey.Hash(seed + uint64(k.Domain)*0x9E3779B97F4A7C15)
+func keyOf(k *Key) flowtable.Key { return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain) }
+
+func public(k *flowtable.Key) Key {
+	src, dst := k.Addrs()
+	return Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.DestQP()}, k.Domain}
 }
 
 // Config says how much a Map keeps, and when votes decide. Zero fields stand
@@ -140,21 +143,6 @@ type Config struct {
 	Grow bool
 }
 
-func (c Config) withDefaults() Config {
-	for field, value := range map[*int]int{
-		&c.MaxPairs: 65536, &c.MaxPending: 4096, &c.MaxOpen: 4096, &c.MinVotes: 3, &c.Ratio: 2,
-	} {
-		if *field <= 0 {
-			*field = value
-		}
-	}
-	if c.Idle <= 0 {
-		c.Idle = 10 * time.Minute
-	}
-	c.MaxPairs, c.MaxOpen = max(c.MaxPairs, 2), max(c.MaxOpen, 2) // room for both directions of a connection
-	return c
-}
-
 // Stats counts what a Map has seen and done.
 type Stats struct {
 	Pairs, Pending, Open int // entries now
@@ -172,169 +160,57 @@ type Stats struct {
 
 // Map is what has been learned. Make one with [New].
 type Map struct {
-	cfg   Config
-	clock clock
-	stats Stats
-
-	pairs     table[pair]
-	pending   exchanges[exchange]
-	announced exchanges[announcement]
-	open      table[open]
-	recent    recent
-	ports     recent       // the same by UDP source port, with Config.Ports
-	users     [ways]uint32 // see Asked
-
-	unanswered uint32 // CM exchanges that contradicted pairs in use since the last one that was answered: see flood
-
-	learned      [2]uint32 // ids of the pairs that the last Observe learned
-	learnedCount uint32
-	accepted     uint32 // id of the pending exchange that the last Observe completed, 0 for none
-	ended        key    // of a pair that the last Observe ended, if hasEnded
-	hasEnded     bool
+	qps *qplearn.Map
 }
 
 // New returns an empty Map, with all of its memory unless Config.Grow.
-func New(cfg Config) *Map {
-	cfg = cfg.withDefaults()
-	seed := rand.Uint64() // of the sets of requests
-	m := &Map{
-		cfg:       cfg,
-		clock:     clock{ticks: 1 << 20},
-		pairs:     newTable[pair](cfg.MaxPairs, cfg.Grow),
-		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow),
-		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow),
-		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
-		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow),
-	}
-	if cfg.Ports {
-		m.ports = newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow)
-	}
-	return m
-}
+func New(cfg Config) *Map { return newMap(cfg, rand.Uint64()) }
+
+func newMap(cfg Config, seed uint64) *Map { return &Map{qplearn.New(qplearn.Config(cfg), seed)} }
 
 // Observe learns from a packet of either direction: data, responses and CM messages.
 // It ignores all others. It does not allocate unless Config.Grow, does not keep p, and
 // returns the number of pairs learned, which [Map.Learned] yields.
 func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int) {
-	var o Observation
+	var o qplearn.Observation
 	o.Set(p, domain)
-	m.Learn(&o, now)
-	return int(m.learnedCount)
+	return m.qps.Learn(&o, now)
 }
 
-// Learn is [Map.Observe] of a packet that was decoded before.
-func (m *Map) Learn(o *Observation, now time.Time) {
-	m.clock.set(now)
-	m.learnedCount, m.users, m.accepted, m.hasEnded = 0, [ways]uint32{}, 0, false
-	op := o.Opcode
-	if !op.Known() || op == bth.CNP {
-		return
-	}
-	k := o.key()
-	switch {
-	case k.DestQP() <= managementQP:
-		m.observeCM(o, &k)
-	case op.Headers().Has(bth.HasDETH):
-		m.observeDatagram(o, &k)
-	case response(op):
-		m.observeResponse(o, &k)
-	default:
-		m.observeRequest(o, &k)
-	}
-}
-
-// requestsPerFlow is how many requests are remembered for each of MaxOpen flows, on
-// average.
-const requestsPerFlow = 16
-
-// managementQP is the higher of the two queue pairs, 0 and 1, that carry only
-// management datagrams.
-const managementQP = 1
+// Learned yields the pairs that the last [Map.Observe] learned: one of a datagram,
+// otherwise those of both directions. The loop must not change the Map.
+func (m *Map) Learned() iter.Seq2[Key, Pair] { return m.each(m.qps.Learned()) }
 
 // SourceQP returns what is known of the sender of the flow's last packet. It
 // returns [ErrUnknown] or [ErrAmbiguous] when there is no pair, and allocates
 // nothing.
 func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
-	m.clock.set(now)
 	key := keyOf(&k)
-	return m.sender(&key)
-}
-
-// Sender is [Map.SourceQP] of the flow of a packet that [Map.Learn] has just been
-// shown.
-func (m *Map) Sender(o *Observation) (Pair, error) {
-	key := o.key()
-	return m.sender(&key)
-}
-
-func (m *Map) sender(k *key) (Pair, error) {
-	e, err := m.lookUp(k)
-	if err != nil {
-		return Pair{}, err
-	}
-	if e.stray {
-		return Pair{}, ErrUnknown
-	}
-	return m.pair(e), nil
+	m.qps.Now(now)
+	return m.result(m.qps.Sender(&key))
 }
 
 // SourceQPOf is [Map.SourceQP] for the packet with this BTH instead of the flow's last
 // one: for a message about an earlier packet, such as the invoking packet of PROXY.
 func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
-	m.clock.set(now)
 	key := keyOf(&k)
-	e, err := m.lookUp(&key)
-	if err != nil {
-		return Pair{}, err
-	}
-	if !m.explains(&key, e, h) {
-		return Pair{}, ErrUnknown
-	}
-	return m.pair(e), nil
+	m.qps.Now(now)
+	return m.result(m.qps.SenderOf(&key, h))
 }
 
-// explains tells whether a packet may belong to a pair's connection: a request to the
-// life of its flow, a response to that of the other direction.
-func (m *Map) explains(k *key, e *pair, h *bth.Header) bool {
-	t := h.Opcode.Transport()
+func (m *Map) result(p *qplearn.Pair, ambiguous bool) (Pair, error) {
 	switch {
-	case e.from == Given || e.from == UD:
-		return true
-	case !response(h.Opcode):
-		return !e.life.known || e.life.contains(h.PSN, t)
+	case p != nil:
+		return m.pair(p), nil
+	case ambiguous:
+		return Pair{}, ErrAmbiguous
 	}
-	forth := k.Reversed(e.srcQP)
-	to := m.pairs.find(&forth)
-	return to != nil && to.life.answers(h.PSN, t)
+	return Pair{}, ErrUnknown
 }
 
-// response tells whether an opcode is a response: an acknowledgement or a READ
-// response.
-func response(op bth.Opcode) bool {
-	return op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge
-}
-
-// lookUp returns the pair of a flow, or ErrUnknown or ErrAmbiguous.
-func (m *Map) lookUp(k *key) (*pair, error) {
-	e := m.pairs.find(k)
-	switch {
-	case e == nil:
-		if f := m.open.find(k); f != nil && f.tally.undecided(&m.cfg) {
-			return nil, ErrAmbiguous
-		}
-		return nil, ErrUnknown
-	case e.from == Given:
-	case m.idle(e), e.life.requests > 0 && !e.sure:
-		return nil, ErrUnknown
-	case e.contested, e.otherSeen != 0 && time.Duration(uint32(m.now()-e.otherSeen))<<20 <= m.cfg.Idle:
-		return nil, ErrAmbiguous
-	}
-	return e, nil
-}
-
-func (m *Map) pair(e *pair) Pair {
+func (m *Map) pair(p *qplearn.Pair) Pair {
 	return Pair{
-		SrcQP: e.srcQP, PKey: e.pkey, MTU: e.mtu, Transport: e.transport, From: e.from, Seen: m.clock.time(e.seen),
+		SrcQP: p.SrcQP, PKey: p.PKey, MTU: p.MTU, Transport: p.Transport, From: Basis(p.From), Seen: m.qps.Seen(p),
 	}
 }
 
@@ -353,22 +229,13 @@ func (m *Map) Add(k Key, p Pair) error {
 	if (p.SrcQP|k.DestQP)>>24 != 0 {
 		return errQPRange
 	}
-	v := pair{srcQP: p.SrcQP, pkey: cmp.Or(p.PKey, 0xFFFF), mtu: p.MTU, transport: p.Transport,
-		from: cmp.Or(p.From, Given), seen: m.clock.ticks}
-	if v.from == Given {
-		v.confirmed = m.now()
-	}
 	key := keyOf(&k)
-	m.pairs.remove(&key)
-	e := m.makePair(&key, v.list())
-	if e == nil {
+	if !m.qps.Add(&key, qplearn.Pair{
+		SrcQP: p.SrcQP, PKey: cmp.Or(p.PKey, 0xFFFF), MTU: p.MTU, Transport: p.Transport,
+		From: qplearn.Basis(cmp.Or(p.From, Given)),
+	}, p.Seen) {
 		return ErrFull
 	}
-	if v.from != Given {
-		v.seen = m.clock.ticksAt(p.Seen)
-		v.local, v.remote = rand.Uint32(), rand.Uint32() // no CM message can end it: the ids are not known here
-	}
-	e.set(v)
 	return nil
 }
 
@@ -376,41 +243,17 @@ func (m *Map) Add(k Key, p Pair) error {
 // one.
 func (m *Map) Remove(k Key) bool {
 	key := keyOf(&k)
-	return m.pairs.remove(&key)
+	return m.qps.Remove(&key)
 }
 
 // All yields the pairs that [Map.SourceQP] would return, in no particular order, for
 // [Map.Add] of another Map. The loop must not change the Map.
-func (m *Map) All() iter.Seq2[Key, Pair] {
-	return func(yield func(Key, Pair) bool) {
-		for at := range m.pairs.All() {
-			k := m.pairs.Key(at)
-			if p, err := m.sender(k); err == nil && !yield(public(k), p) {
-				return
-			}
-		}
-	}
-}
+func (m *Map) All() iter.Seq2[Key, Pair] { return m.each(m.qps.All()) }
 
-// Learned yields the pairs that the last [Map.Observe] or [Map.Learn] learned: one of
-// a datagram, otherwise those of both directions. The loop must not change the Map.
-func (m *Map) Learned() iter.Seq2[Key, Pair] {
+func (m *Map) each(pairs iter.Seq2[*flowtable.Key, *qplearn.Pair]) iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
-		for _, at := range m.learned[:m.learnedCount] {
-			if !yield(public(m.pairs.Key(at)), m.pair(m.pairs.At(at))) {
-				return
-			}
-		}
-	}
-}
-
-// Asked yields the destination queue pairs of some flows that the response last seen by
-// [Map.Observe] or [Map.Learn] may answer, as they used its PSN, while no pair says which
-// of them it does. The loop must not change the Map.
-func (m *Map) Asked() iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
-		for _, qp := range m.users {
-			if qp != 0 && !yield(qp) {
+		for k, p := range pairs {
+			if !yield(public(k), m.pair(p)) {
 				return
 			}
 		}
@@ -419,19 +262,7 @@ func (m *Map) Asked() iter.Seq[uint32] {
 
 // Expire forgets all entries that have been idle for Config.Idle, and returns how many
 // pairs these were. Calling it is optional: it only makes room early.
-func (m *Map) Expire(now time.Time) int {
-	m.clock.set(now)
-	pairs := m.pairs.Expire(m.idle)
-	m.pending.Expire(func(x *exchange) bool { return m.past(x.seen) })
-	m.announced.Expire(func(a *announcement) bool { return m.past(a.seen) })
-	m.open.Expire(func(o *open) bool { return m.past(o.seen) })
-	m.stats.Expired += uint64(pairs)
-	return pairs
-}
+func (m *Map) Expire(now time.Time) int { return m.qps.Expire(now) }
 
 // Stats returns the counters.
-func (m *Map) Stats() Stats {
-	s := m.stats
-	s.Pairs, s.Pending, s.Open = m.pairs.Len(), m.pending.Len(), m.open.Len()
-	return s
-}
+func (m *Map) Stats() Stats { return Stats(m.qps.Stats()) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -99,7 +100,7 @@ func (h *host) play(t testing.TB, m *qpmap.Map, forge func(now time.Time)) score
 		}
 		m.Observe(&s.packet, 0, now)
 		k, op := s.packet.FlowKey(), s.packet.BTH.Opcode
-		var x qpmap.Exchange
+		var x qplearn.Exchange
 		switch {
 		case k.DestQP == cm.QP:
 			if !x.Set(&s.packet) {

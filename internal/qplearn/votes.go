@@ -1,4 +1,4 @@
-package qpmap
+package qplearn
 
 import (
 	"cmp"
@@ -91,7 +91,7 @@ const silence = time.Second
 // as the source of the flows that have just used its PSN.
 func (m *Map) observeResponse(o *Observation, k *key) {
 	if e := m.find(k); e != nil {
-		if e.stray = e.from != Given && !m.confirms(e, o); !e.stray {
+		if e.stray = e.From != Given && !m.confirms(e, o); !e.stray {
 			return
 		}
 	}
@@ -126,10 +126,10 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 
 // confirms tells whether a response to a pair's receiver answers the flow of the other
 // direction, and if so records that.
-func (m *Map) confirms(e *pair, o *Observation) bool {
+func (m *Map) confirms(e *Pair, o *Observation) bool {
 	f := m.mate(e)
 	now, long := m.now(), m.clock.answerTime()
-	if f == nil || f.from == Given || !within(long, f.requested, now) || !m.asked(f, o) {
+	if f == nil || f.From == Given || !within(long, f.requested, now) || !m.asked(f, o) {
 		return false
 	}
 	if e.questioned() || f.questioned() {
@@ -139,10 +139,10 @@ func (m *Map) confirms(e *pair, o *Observation) bool {
 		}
 	}
 	f.life.answer(o)
-	if f.mtu == 0 {
-		f.mtu = o.Opcode.PathMTU(o.Payload)
+	if f.MTU == 0 {
+		f.MTU = o.Opcode.PathMTU(o.Payload)
 	}
-	if f.from == CM && f.answered == 0 {
+	if f.From == CM && f.answered == 0 {
 		m.unanswered = 0
 	}
 	f.contested = false
@@ -153,7 +153,7 @@ func (m *Map) confirms(e *pair, o *Observation) bool {
 
 // asked tells whether a response answers a request of a pair's flow: one of its life,
 // or one a little beyond that was seen recently.
-func (m *Map) asked(e *pair, o *Observation) bool {
+func (m *Map) asked(e *Pair, o *Observation) bool {
 	t := o.Opcode.Transport()
 	return e.life.answers(o.PSN, t) || e.life.ahead(o.PSN, t) && m.used(m.pairs.Key(e.id), o.PSN, t)
 }
@@ -161,7 +161,7 @@ func (m *Map) asked(e *pair, o *Observation) bool {
 // alone tells whether the flow of the pair to is the only one that used the PSN of a
 // response recently, and did so at most since ago. e is the pair that the response
 // belongs to.
-func (m *Map) alone(e, to *pair, o *Observation, since time.Duration) bool {
+func (m *Map) alone(e, to *Pair, o *Observation, since time.Duration) bool {
 	k, t, now := m.pairs.Key(e.id), o.Opcode.Transport(), m.now()
 	users, n := m.recent.users(k, o.PSN, t, 0, now, since)
 	if n != 1 || users[0] != m.pairs.Key(to.id).DestQP() {
@@ -178,10 +178,10 @@ func (m *Map) alone(e, to *pair, o *Observation, since time.Duration) bool {
 func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) {
 	a, b := m.find(forth), m.find(back)
 	srcQP, receiver := back.DestQP(), forth.DestQP()
-	if a != nil && b != nil && a.srcQP == srcQP && b.srcQP == receiver {
+	if a != nil && b != nil && a.SrcQP == srcQP && b.SrcQP == receiver {
 		return alone && m.goesOn(a, b, o)
 	}
-	if a != nil && a.from == Given && a.srcQP != srcQP { // no votes replace what the operator has given
+	if a != nil && a.From == Given && a.SrcQP != srcQP { // no votes replace what the operator has given
 		return false
 	}
 	f, g := m.openBoth(forth, back)
@@ -193,7 +193,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	}
 	follows := m.follows(forth, f, o)
 	x, y := f.tally.vote(srcQP, o.PSN, follows, m.now()), g.tally.vote(receiver, o.PSN, follows, m.now())
-	if a != nil && a.srcQP != srcQP {
+	if a != nil && a.SrcQP != srcQP {
 		m.question(a, x, o)
 	}
 	if x == nil || !m.gone(a, srcQP, x) || !m.gone(b, receiver, y) {
@@ -255,12 +255,12 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 	f, g := m.open.find(forth), m.open.find(back)
 	t := o.Opcode.Transport()
 	mtu := max(f.mtu, g.mtu)
-	to := link{*forth, pair{
-		srcQP: back.DestQP(), from: from, transport: t, pkey: cmp.Or(f.pkey, o.PKey), mtu: mtu, requested: f.requested,
+	to := link{*forth, Pair{
+		SrcQP: back.DestQP(), From: from, Transport: t, PKey: cmp.Or(f.pkey, o.PKey), MTU: mtu, requested: f.requested,
 		life: answered(o, f, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
-	other := link{*back, pair{
-		srcQP: forth.DestQP(), from: from, transport: t, pkey: cmp.Or(g.pkey, o.PKey), mtu: mtu, requested: g.requested,
+	other := link{*back, Pair{
+		SrcQP: forth.DestQP(), From: from, Transport: t, PKey: cmp.Or(g.pkey, o.PKey), MTU: mtu, requested: g.requested,
 	}}
 	m.connect(to, other, settled)
 }
@@ -270,20 +270,20 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 // there, if it had no answer yet, has been silent, or was answered less often than
 // those requests have been since: an attacker who forges requests and answers with
 // guessed PSNs gets a few that follow one another, but not many.
-func (m *Map) goesOn(e, other *pair, o *Observation) bool {
+func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
 	k := *m.pairs.Key(e.id)
 	f := m.openFlow(&k)
 	follows := m.follows(&k, f, o)
-	c := f.tally.vote(o.DestQP, o.PSN, follows, m.now())
+	c := f.tally.vote(o.Flow.DestQP(), o.PSN, follows, m.now())
 	e.voted = true
-	if e.from == Given || c == nil || !c.follows || int(c.votes) < m.cfg.MinVotes {
+	if e.From == Given || c == nil || !c.follows || int(c.votes) < m.cfg.MinVotes {
 		return false
 	}
 	if e.sure && !e.quiet(m.now()) && c.votes <= min(e.weight, few) {
 		return false
 	}
 	next := m.begun(&k, f, o.PSN)
-	if next != 0 && m.named(next) == e.srcQP && (other.answered == 0 || other.quiet(m.now())) {
+	if next != 0 && m.named(next) == e.SrcQP && (other.answered == 0 || other.quiet(m.now())) {
 		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
 		return true
 	}
@@ -320,7 +320,7 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 // question records a vote for another queue pair than a pair's. If the vote is about
 // requests of the pair's life, the pair is contested until an answer to its own queue
 // pair comes. A single vote may be a guess, and counts only if a CM exchange agrees.
-func (m *Map) question(e *pair, c *candidate, o *Observation) {
+func (m *Map) question(e *Pair, c *candidate, o *Observation) {
 	e.voted = true
 	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows)
 	if agreed && !e.contested && e.life.answers(o.PSN, o.Opcode.Transport()) {
@@ -329,13 +329,13 @@ func (m *Map) question(e *pair, c *candidate, o *Observation) {
 }
 
 // wasAnswered tells whether a pair, if there is one, has been answered.
-func (e *pair) wasAnswered() bool { return e != nil && e.answered != 0 }
+func (e *Pair) wasAnswered() bool { return e != nil && e.answered != 0 }
 
 // gone tells whether a pair, if there is one, may be replaced by a connection that has
 // answers: the pair has the same source or is weak evidence (UD, Port), its connection
 // was never answered although its transport has answers, is silent, or was answered
 // less often than the new one has been since.
-func (m *Map) gone(e *pair, srcQP uint32, c *candidate) bool {
+func (m *Map) gone(e *Pair, srcQP uint32, c *candidate) bool {
 	if e == nil {
 		return true
 	}
@@ -344,9 +344,9 @@ func (m *Map) gone(e *pair, srcQP uint32, c *candidate) bool {
 		answered, weight = answered || mate.answered != 0, max(weight, mate.weight)
 	}
 	switch {
-	case e.srcQP == srcQP, e.from == UD, e.from == Port:
+	case e.SrcQP == srcQP, e.From == UD, e.From == Port:
 		return true
-	case e.transport == bth.TransportUC:
+	case e.Transport == bth.TransportUC:
 		return e.quiet(m.now())
 	default:
 		return !answered || e.quiet(m.now()) || c != nil && c.votes > weight

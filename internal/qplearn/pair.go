@@ -1,4 +1,4 @@
-package qpmap
+package qplearn
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// pair is what the table of pairs holds.
-type pair struct {
+// A Pair is what is known of the sender of a flow.
+type Pair struct {
 	id        uint32 // in the table
 	seen      int64  // ticks of the last packet that agreed with it
 	life      life   // the requests of the flow
@@ -17,16 +17,17 @@ type pair struct {
 	answered  int32  // moment of the last answer; 0 never
 	requested int32  // moment of the last request
 	otherSeen int32  // UD: moment of the last packet of another source queue pair; 0 never
-	srcQP     uint32
+	SrcQP     uint32
 	local     uint32 // CM: communication id of the flow's sender
 	remote    uint32 // CM: of its receiver
 	rival     uint32 // source that a CM exchange has named for the flow since data confirmed srcQP; 0 none
 	rivalPSN  uint32 // first PSN of the rival
 	contest   int32  // moment since which the requests may be another queue pair's; 0 never
-	pkey, mtu uint16
+	PKey      uint16 // of the REQ, or of the flow's last packet
+	MTU       uint16 // path MTU in octets, 0 when not known
 	weight    uint16 // answers seen
-	transport bth.Transport
-	from      Basis
+	Transport bth.Transport
+	From      Basis
 	sure      bool // the requests are srcQP's: they began with the announced PSN, or were answered
 	stray     bool // the last request was outside the life
 	contested bool // something has spoken for another pair, and no answer for this one since
@@ -45,7 +46,7 @@ const (
 )
 
 // list returns the list that a pair is in.
-func (e *pair) list() uint32 {
+func (e *Pair) list() uint32 {
 	if e.confirmed != 0 {
 		return settled
 	}
@@ -53,13 +54,13 @@ func (e *pair) list() uint32 {
 }
 
 // quiet tells whether no data has confirmed a pair for the time silence.
-func (e *pair) quiet(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
+func (e *Pair) quiet(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
 
 // questioned tells whether there is evidence for another pair of the same flow.
-func (e *pair) questioned() bool { return e.contested || e.rival != 0 || e.shared }
+func (e *Pair) questioned() bool { return e.contested || e.rival != 0 || e.shared }
 
 // sinceContest returns how long ago there was evidence for another pair.
-func (e *pair) sinceContest(now int32) time.Duration {
+func (e *Pair) sinceContest(now int32) time.Duration {
 	if e.contest == 0 {
 		return math.MaxInt64
 	}
@@ -68,10 +69,10 @@ func (e *pair) sinceContest(now int32) time.Duration {
 
 func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.Idle) }
 
-func (m *Map) idle(e *pair) bool { return e.from != Given && m.past(e.seen) }
+func (m *Map) idle(e *Pair) bool { return e.From != Given && m.past(e.seen) }
 
 // find returns the pair of a flow if it is not idle, and forgets one that is.
-func (m *Map) find(k *key) *pair {
+func (m *Map) find(k *key) *Pair {
 	e := m.pairs.find(k)
 	if e != nil && m.idle(e) {
 		m.pairs.Remove(e.id)
@@ -82,31 +83,31 @@ func (m *Map) find(k *key) *pair {
 }
 
 // mate returns the pair of the other direction.
-func (m *Map) mate(e *pair) *pair {
+func (m *Map) mate(e *Pair) *Pair {
 	k := m.pairs.Key(e.id)
-	back := k.Reversed(e.srcQP)
-	if mate := m.find(&back); mate != nil && mate.srcQP == k.DestQP() {
+	back := k.Reversed(e.SrcQP)
+	if mate := m.find(&back); mate != nil && mate.SrcQP == k.DestQP() {
 		return mate
 	}
 	return nil
 }
 
 // drop forgets a pair and that of the other direction, unless that one is given.
-func (m *Map) drop(e *pair) {
-	if mate := m.mate(e); mate != nil && mate != e && mate.from != Given {
+func (m *Map) drop(e *Pair) {
+	if mate := m.mate(e); mate != nil && mate != e && mate.From != Given {
 		m.pairs.Remove(mate.id)
 	}
 	m.pairs.Remove(e.id)
 }
 
 // set writes a pair in the place of what e was.
-func (e *pair) set(to pair) {
+func (e *Pair) set(to Pair) {
 	to.id = e.id
 	*e = to
 }
 
 // use records that a packet agreed with a pair.
-func (m *Map) use(e *pair) {
+func (m *Map) use(e *Pair) {
 	const step = 1 << 27 // ticks; no need to move an entry for each packet
 	if e.seen/step != m.clock.ticks/step {
 		m.pairs.Renew(e.id, e.list())
@@ -116,8 +117,8 @@ func (m *Map) use(e *pair) {
 
 // confirm records that data confirmed the pairs of both directions. An answer also
 // refutes the evidence for other pairs, which was forged or is outdated.
-func (m *Map) confirm(e, mate *pair, answered bool) {
-	for _, e := range [...]*pair{e, mate} {
+func (m *Map) confirm(e, mate *Pair, answered bool) {
+	for _, e := range [...]*Pair{e, mate} {
 		if e == nil {
 			continue
 		}
@@ -141,14 +142,14 @@ func (m *Map) confirm(e, mate *pair, answered bool) {
 // A link is one direction of a connection: a flow and its pair to be.
 type link struct {
 	key  key
-	pair pair
+	pair Pair
 }
 
 // connect makes the pairs of both directions, or none. It removes pairs that name
 // other queue pairs, except given ones.
 func (m *Map) connect(forth, back link, list uint32) {
 	for _, l := range [...]*link{&forth, &back} {
-		if e := m.find(&l.key); e != nil && e.srcQP != l.pair.srcQP && e.from != Given {
+		if e := m.find(&l.key); e != nil && e.SrcQP != l.pair.SrcQP && e.From != Given {
 			if e.confirmed != 0 {
 				m.stats.NewLives++
 			}
@@ -161,7 +162,7 @@ func (m *Map) connect(forth, back link, list uint32) {
 		a = nil
 	}
 	if a == nil || b == nil {
-		if e := cmp.Or(a, b); e != nil && e.from == 0 {
+		if e := cmp.Or(a, b); e != nil && e.From == 0 {
 			m.pairs.Remove(e.id)
 		}
 		return
@@ -177,7 +178,7 @@ func (m *Map) connect(forth, back link, list uint32) {
 }
 
 // place returns the pair of a flow, a new one if it has none.
-func (m *Map) place(k *key, list uint32) *pair {
+func (m *Map) place(k *key, list uint32) *Pair {
 	if e := m.find(k); e != nil {
 		return e
 	}
@@ -186,13 +187,13 @@ func (m *Map) place(k *key, list uint32) *pair {
 
 // install sets a pair to what a link says. A pair that is known in the same or a
 // better way stays as it is.
-func (m *Map) install(e *pair, l *link, list uint32) {
-	same := e.from != 0 && e.srcQP == l.pair.srcQP
-	if e.from == Given || same && l.pair.from != CM && e.from <= l.pair.from {
+func (m *Map) install(e *Pair, l *link, list uint32) {
+	same := e.From != 0 && e.SrcQP == l.pair.SrcQP
+	if e.From == Given || same && l.pair.From != CM && e.From <= l.pair.From {
 		return
 	}
 	if !same {
-		switch l.pair.from {
+		switch l.pair.From {
 		case CM:
 			m.stats.CM++
 		case Votes:
@@ -214,7 +215,7 @@ func (m *Map) install(e *pair, l *link, list uint32) {
 // makePair returns a new pair in a list. In a full table it evicts the oldest pair
 // that no data has confirmed or else, see oldestSettled, one that is not in use; it
 // returns nil if there is none. So a flood of new flows displaces no pair in use.
-func (m *Map) makePair(k *key, list uint32) *pair {
+func (m *Map) makePair(k *key, list uint32) *Pair {
 	if m.pairs.Full() {
 		victim := m.pairs.Oldest(unsettled)
 		if victim == 0 {
@@ -237,7 +238,7 @@ func (m *Map) makePair(k *key, list uint32) *pair {
 // if it is idle or, for a settled one, silent. It skips up to eight given pairs,
 // which become the newest.
 func (m *Map) oldestSettled(list uint32) uint32 {
-	at := m.pairs.Victim(settled, 8, func(at uint32) bool { return m.pairs.At(at).from == Given })
+	at := m.pairs.Victim(settled, 8, func(at uint32) bool { return m.pairs.At(at).From == Given })
 	if at == 0 {
 		return 0
 	}

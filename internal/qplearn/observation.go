@@ -1,4 +1,4 @@
-package qpmap
+package qplearn
 
 import (
 	"github.com/rocecn/rocecn/bth"
@@ -7,20 +7,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Observation is what a Map can learn from a packet, for callers that decode
-// packets before, and elsewhere than, they call [Map.Learn]. It has no pointers.
-// Set overwrites all of it.
+// An Observation is what a Map can learn from a packet. It has no pointers.
 type Observation struct {
-	Src, Dst [16]byte // IPv4 addresses as ::ffff:a.b.c.d
-	IPv4     bool     // the addresses are IPv4
-	Domain   uint32   // see [Key]
-
-	SrcPort  uint16 // UDP
+	Flow     flowtable.Key // the packet's own
+	SrcPort  uint16        // UDP
 	PKey     uint16
 	Opcode   bth.Opcode
 	Syndrome bth.Syndrome // of the AETH
 	AckReq   bool
-	DestQP   uint32
 	SrcQP    uint32 // of the DETH
 	PSN      uint32
 	DMA      uint32 // DMA length of the RETH, octets
@@ -29,17 +23,17 @@ type Observation struct {
 	CM Exchange // of a packet of connection management
 }
 
-// Set fills o from a packet in a domain.
+// Set fills all of o from a packet in a domain.
 func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 	*o = Observation{
-		Src: p.Src.As16(), Dst: p.Dst.As16(), IPv4: p.Dst.Is4(), Domain: domain,
+		Flow:    flowtable.KeyOf(p.Src, p.Dst, p.BTH.DestQP&flowtable.MaxQP, domain),
 		SrcPort: p.SrcPort, PKey: p.BTH.PKey, Opcode: p.BTH.Opcode, Syndrome: p.BTH.AETH.Syndrome, AckReq: p.BTH.AckReq,
-		DestQP: p.BTH.DestQP, SrcQP: p.BTH.DETH.SrcQP, PSN: p.BTH.PSN, DMA: p.BTH.RETH.DMALength,
+		SrcQP: p.BTH.DETH.SrcQP, PSN: p.BTH.PSN, DMA: p.BTH.RETH.DMALength,
 	}
 	if n := p.PayloadLen(); n > 0 {
 		o.Payload = uint32(n)
 	}
-	if o.DestQP == cm.QP {
+	if p.BTH.DestQP == cm.QP {
 		o.CM.Set(p)
 	}
 }
@@ -116,15 +110,6 @@ func (x *Exchange) setREQ(message []byte) bool {
 	x.Local, x.QP, x.PSN = m.LocalCommID, m.LocalQPN, m.StartingPSN
 	x.PKey, x.MTU = m.PKey, uint16(m.MTU())
 	return true
-}
-
-// key returns what names the packet's own flow.
-func (o *Observation) key() key {
-	k := key{Src: o.Src, Dst: o.Dst, QP: o.DestQP & flowtable.MaxQP, Domain: o.Domain}
-	if o.IPv4 {
-		k.QP |= flowtable.SrcIPv4 | flowtable.DstIPv4
-	}
-	return k
 }
 
 // psns returns how many PSNs a request uses: a READ uses one for each response

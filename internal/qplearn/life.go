@@ -1,4 +1,4 @@
-package qpmap
+package qplearn
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package qpmap
+package qplearn
 
 // observeDatagram learns from a packet whose DETH names the source queue pair
 // (UD and RD). Many queue pairs may send to one: while a second source has been
@@ -6,9 +6,9 @@ package qpmap
 // connection that is in use is a stray, and does not replace its pair.
 func (m *Map) observeDatagram(o *Observation, k *key) {
 	e := m.find(k)
-	if e != nil && e.from != UD {
+	if e != nil && e.From != UD {
 		switch {
-		case e.from == Given:
+		case e.From == Given:
 			return
 		case !e.quiet(m.now()):
 			e.stray = true
@@ -24,11 +24,11 @@ func (m *Map) observeDatagram(o *Observation, k *key) {
 		}
 		m.stats.UD++
 		m.learned[0], m.learnedCount = e.id, 1
-		e.set(pair{srcQP: o.SrcQP, from: UD, transport: o.Opcode.Transport()})
+		e.set(Pair{SrcQP: o.SrcQP, From: UD, Transport: o.Opcode.Transport()})
 	}
-	if e.srcQP != o.SrcQP {
-		e.srcQP, e.otherSeen = o.SrcQP, moment(e.seen)
+	if e.SrcQP != o.SrcQP {
+		e.SrcQP, e.otherSeen = o.SrcQP, moment(e.seen)
 	}
 	m.use(e)
-	e.pkey = o.PKey
+	e.PKey = o.PKey
 }

@@ -1,10 +1,11 @@
-package qpmap
+package qplearn
 
 import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/flowtable"
 )
 
 // A Connection is what a REQ and the REP that accepts it say.
@@ -31,10 +32,10 @@ type exchange struct {
 	seen      int64
 }
 
-// Accepted returns the connection that the packet last shown to [Map.Observe] or
-// [Map.Learn] accepted, and whether it did: a REP, the first one to a REQ that no
-// other REQ contradicts. Only these messages count here; data may contradict them, so
-// that [Map.SourceQP] does not believe them.
+// Accepted returns the connection that the packet of the last [Map.Learn] accepted, and
+// whether it did: a REP, the first one to a REQ that no other REQ contradicts. Only these
+// messages count here; data may contradict them, so that [Map.Sender] does not believe
+// them.
 func (m *Map) Accepted() (Connection, bool) {
 	if !m.pending.Holds(m.accepted) {
 		return Connection{}, false
@@ -42,16 +43,10 @@ func (m *Map) Accepted() (Connection, bool) {
 	return m.pending.At(m.accepted).Connection, true
 }
 
-// Ended returns a flow whose pair the packet last shown to [Map.Observe] or
-// [Map.Learn] ended, and whether there is one: the pair is known from CM, and a DREQ,
-// DREP or REJ has the communication ids of its connection. The other direction has
-// ended, too.
-func (m *Map) Ended() (Key, bool) {
-	if !m.hasEnded {
-		return Key{}, false
-	}
-	return public(&m.ended), true
-}
+// Ended returns a flow whose pair the packet of the last [Map.Learn] ended, and whether
+// there is one: the pair is known from CM, and a DREQ, DREP or REJ has the communication
+// ids of its connection. The other direction has ended, too.
+func (m *Map) Ended() (k flowtable.Key, ok bool) { return m.ended, m.hasEnded }
 
 // exchangeTime is how long a communication id stands for one connection: a
 // different REQ with the same id is a new connection only after that.
@@ -139,7 +134,7 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 }
 
 // confirmed returns the pair of a flow that data has confirmed, nil without one.
-func (m *Map) confirmed(k *key) *pair {
+func (m *Map) confirmed(k *key) *Pair {
 	if e := m.find(k); e != nil && e.confirmed != 0 {
 		return e
 	}
@@ -157,7 +152,7 @@ func (m *Map) propose(x *exchange, id *numbered) {
 	for _, l := range [...]*link{&forth, &back} {
 		m.announce(l, x, id)
 		if e := m.find(&l.key); e != nil {
-			held = held || e.confirmed != 0 && !(e.from == Given && e.srcQP == l.pair.srcQP)
+			held = held || e.confirmed != 0 && !(e.From == Given && e.SrcQP == l.pair.SrcQP)
 		} else if f := m.open.find(&l.key); f != nil {
 			held = held || f.another(l.pair.life.next, m.now())
 		}
@@ -175,8 +170,8 @@ func (m *Map) propose(x *exchange, id *numbered) {
 			if l == other {
 				other = &forth
 			}
-			if mate := m.mate(e); l.pair.srcQP != e.srcQP && mate != nil &&
-				mate.life.contains(other.pair.life.next, e.transport) {
+			if mate := m.mate(e); l.pair.SrcQP != e.SrcQP && mate != nil &&
+				mate.life.contains(other.pair.life.next, e.Transport) {
 				e.shared, e.contest = true, m.now()
 			}
 		}
@@ -189,10 +184,10 @@ func (m *Map) propose(x *exchange, id *numbered) {
 // its first PSN is that of the pair's life: some hosts begin each connection with
 // the same PSN. With any other first PSN its requests would almost certainly be
 // outside the life, and so show by themselves.
-func (e *pair) challenge(l *link, now int32) {
+func (e *Pair) challenge(l *link, now int32) {
 	psn := l.pair.life.next
-	if d := distance(e.life.first, psn); l.pair.srcQP != e.srcQP && e.life.known && -late <= d && d <= late {
-		e.rival, e.rivalPSN, e.contest = l.pair.srcQP, psn, now
+	if d := distance(e.life.first, psn); l.pair.SrcQP != e.SrcQP && e.life.known && -late <= d && d <= late {
+		e.rival, e.rivalPSN, e.contest = l.pair.SrcQP, psn, now
 		e.overlaps = e.life.requests == 0 || distance(e.life.next, psn) <= 0
 	}
 }
@@ -200,7 +195,7 @@ func (e *pair) challenge(l *link, now int32) {
 // rivals tells whether a request of the pair's life could also be one of the
 // first requests of the rival, which a CM exchange announced. Requests that
 // continue the life in order past the rival's first PSN are certainly its own.
-func (e *pair) rivals(psn uint32) bool {
+func (e *Pair) rivals(psn uint32) bool {
 	d, ahead := distance(e.rivalPSN, psn), distance(e.life.next, psn)
 	return e.rival != 0 && 0 <= d && d <= late && (e.overlaps || ahead < 0 || d == 0 && ahead != 0)
 }
@@ -221,8 +216,8 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	was, at := m.announced.get(&k)
 	if was != nil {
 		e := m.confirmed(&l.key)
-		if was.srcQP != l.pair.srcQP && m.clock.ticks-was.seen <= int64(exchangeTime) &&
-			(e == nil || e.srcQP != was.srcQP) {
+		if was.srcQP != l.pair.SrcQP && m.clock.ticks-was.seen <= int64(exchangeTime) &&
+			(e == nil || e.SrcQP != was.srcQP) {
 			was.doubt = true
 			return
 		}
@@ -230,7 +225,7 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 		at = m.announced.put(&k)
 	}
 	m.announced.Renew(at, 0)
-	*m.announced.At(at) = announcement{exchange: *x, id: *id, srcQP: l.pair.srcQP}
+	*m.announced.At(at) = announcement{exchange: *x, id: *id, srcQP: l.pair.SrcQP}
 }
 
 // announcement returns the slot of the exchange that announced this PSN as the
@@ -250,11 +245,11 @@ func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 // links returns what an exchange says of both directions. The first PSN of the
 // requester is in the REP, that of the responder in the REQ.
 func (x *exchange) links(id *numbered) (forth, back link) {
-	common := pair{pkey: x.PKey, mtu: x.MTU, transport: x.Transport, from: CM}
+	common := Pair{PKey: x.PKey, MTU: x.MTU, Transport: x.Transport, From: CM}
 	forth, back = link{id.WithQP(x.Responder.QP), common}, link{id.Reversed(x.Requester.QP), common}
-	forth.pair.srcQP, forth.pair.life = x.Requester.QP, announce(x.Responder.PSN, x.Transport)
+	forth.pair.SrcQP, forth.pair.life = x.Requester.QP, announce(x.Responder.PSN, x.Transport)
 	forth.pair.local, forth.pair.remote = x.Requester.CommID, x.Responder.CommID
-	back.pair.srcQP, back.pair.life = x.Responder.QP, announce(x.Requester.PSN, x.Transport)
+	back.pair.SrcQP, back.pair.life = x.Responder.QP, announce(x.Requester.PSN, x.Transport)
 	back.pair.local, back.pair.remote = x.Responder.CommID, x.Requester.CommID
 	return forth, back
 }
@@ -265,7 +260,7 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 	a := m.announced.At(at)
 	forth, back := a.links(&a.id)
 	for _, l := range [...]*link{&forth, &back} {
-		if o == nil || o.DestQP != l.pair.srcQP || o.Dst != l.key.Src {
+		if o == nil || o.Flow.DestQP() != l.pair.SrcQP || o.Flow.Dst != l.key.Src {
 			continue
 		}
 		start := l.pair.life.first
@@ -292,7 +287,7 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 // whether there was one.
 func (m *Map) end(k *key, local, remote uint32) bool {
 	e := m.find(k)
-	if e == nil || e.from != CM || e.local != local || e.remote != remote {
+	if e == nil || e.From != CM || e.local != local || e.remote != remote {
 		return false
 	}
 	m.ended, m.hasEnded = *k, true
@@ -307,7 +302,7 @@ func (m *Map) observeDREQ(dreq *Exchange, k *key) {
 	forth := k.WithQP(dreq.QP)
 	var back key
 	if e := m.find(&forth); e != nil {
-		back = forth.Reversed(e.srcQP)
+		back = forth.Reversed(e.SrcQP)
 	}
 	if !m.end(&forth, dreq.Local, dreq.Remote) {
 		m.stats.Unmatched++

@@ -1,20 +1,12 @@
-package qpmap
+package qplearn
 
 import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/hash"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
-// key is a [Key] without pointers.
+// A key names a flow of a domain.
 type key = flowtable.Key
-
-func keyOf(k *Key) key { return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain) }
-
-func public(k *key) Key {
-	src, dst := k.Addrs()
-	return Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.DestQP()}, k.Domain}
-}
 
 // numbered is a key and a number: of an announcement the flow and its first PSN; of a pending CM exchange the
 // addresses, as the REQ has them, and the requester's communication id.

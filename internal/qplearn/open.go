@@ -1,4 +1,4 @@
-package qpmap
+package qplearn
 
 import "github.com/rocecn/rocecn/bth"
 
@@ -91,7 +91,7 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 		if !o.asks() && !e.questioned() {
 			return // a settled pair needs no votes from every request
 		}
-		mtu = e.mtu
+		mtu = e.MTU
 	} else {
 		mtu = m.followOpen(k, o)
 	}
@@ -117,7 +117,7 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 		if m.believes(k, f, named, run, o) {
 			m.adopt(named, nil, 0)
 			if e := m.find(k); e != nil && m.followPair(e, o) {
-				return e.mtu
+				return e.MTU
 			}
 			f = m.openFlow(k)
 		}
@@ -175,7 +175,7 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 	}
 	e := m.find(k)
 	if m.unanswered < flood {
-		return e == nil || e.from != Given && (e.confirmed == 0 || e.answered == 0 && e.quiet(now))
+		return e == nil || e.From != Given && (e.confirmed == 0 || e.answered == 0 && e.quiet(now))
 	}
 	if e.wasAnswered() && !e.quiet(now) {
 		return false
@@ -190,11 +190,11 @@ const flood = 16
 
 // yields tells whether, in a flood of exchanges, a pair (if there is one) is replaced
 // by another connection that has had run requests in a row but no answer.
-func (m *Map) yields(e *pair, run uint16) bool {
+func (m *Map) yields(e *Pair, run uint16) bool {
 	switch {
 	case e == nil:
 		return true
-	case e.from == Given:
+	case e.From == Given:
 		return false
 	case e.confirmed == 0:
 		return true
@@ -211,13 +211,13 @@ func (m *Map) yields(e *pair, run uint16) bool {
 
 // followPair records a request of a flow that has a pair, and tells whether it
 // belongs to the pair's life.
-func (m *Map) followPair(e *pair, o *Observation) bool {
+func (m *Map) followPair(e *Pair, o *Observation) bool {
 	t := o.Opcode.Transport()
 	switch {
-	case e.from == Given:
+	case e.From == Given:
 		return true
-	case !e.life.known && t == e.transport:
-		e.life, e.sure = begin(o, e.mtu, m.now()), false // an answer must show whose requests these are
+	case !e.life.known && t == e.Transport:
+		e.life, e.sure = begin(o, e.MTU, m.now()), false // an answer must show whose requests these are
 	case !e.life.contains(o.PSN, t):
 		e.stray = true
 		return false
@@ -225,20 +225,20 @@ func (m *Map) followPair(e *pair, o *Observation) bool {
 		if !e.contested && e.rivals(o.PSN) {
 			e.contested, e.contest = true, m.now() // only an answer can show whose request it is
 		}
-		if e.life.requests == 0 && e.from == CM {
+		if e.life.requests == 0 && e.From == CM {
 			// They begin with the announced PSN, unless the request before it was seen, too.
 			e.sure = !m.used(m.pairs.Key(e.id), e.life.floor-1, t)
 		}
-		e.life.take(o, e.mtu, m.now())
+		e.life.take(o, e.MTU, m.now())
 	}
-	if e.mtu == 0 {
-		e.mtu = o.Opcode.PathMTU(o.Payload)
+	if e.MTU == 0 {
+		e.MTU = o.Opcode.PathMTU(o.Payload)
 	}
 	e.stray = false
 	m.use(e)
 	e.requested = m.now()
-	if e.from == Votes || e.from == Port {
-		e.pkey = o.PKey
+	if e.From == Votes || e.From == Port {
+		e.PKey = o.PKey
 	}
 	if e.sure && !e.contested {
 		if e.confirmed == 0 {

@@ -1,0 +1,278 @@
+// Package qplearn learns from passing traffic which queue pairs belong together. What it
+// believes, and when, says package qpmap, which has it for users of the library; flows
+// uses it without the addresses and times of those.
+package qplearn
+
+import (
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/flowtable"
+)
+
+// A Basis says what the knowledge of a pair rests on.
+type Basis uint8
+
+// The bases, as package qpmap describes them.
+const (
+	CM Basis = iota + 1
+	Votes
+	UD
+	Given
+	Port
+)
+
+// Config is that of package qpmap, where its fields are described.
+type Config struct {
+	MaxPairs   int
+	MaxPending int
+	MaxOpen    int
+	Idle       time.Duration
+	MinVotes   int
+	Ratio      int
+	Ports      bool
+	Grow       bool
+}
+
+func (c Config) withDefaults() Config {
+	for field, value := range map[*int]int{
+		&c.MaxPairs: 65536, &c.MaxPending: 4096, &c.MaxOpen: 4096, &c.MinVotes: 3, &c.Ratio: 2,
+	} {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	if c.Idle <= 0 {
+		c.Idle = 10 * time.Minute
+	}
+	c.MaxPairs, c.MaxOpen = max(c.MaxPairs, 2), max(c.MaxOpen, 2) // room for both directions of a connection
+	return c
+}
+
+// Stats are those of package qpmap, where they are described.
+type Stats struct {
+	Pairs, Pending, Open int
+	CM, Votes, UD, Ports uint64
+	Ended                uint64
+	NewLives             uint64
+	Expired              uint64
+	Evicted              uint64
+	Full                 uint64
+	Unmatched            uint64
+	Conflicts            uint64
+}
+
+// Map is what has been learned. Make one with [New].
+type Map struct {
+	cfg   Config
+	clock clock
+	stats Stats
+
+	pairs     table[Pair]
+	pending   exchanges[exchange]
+	announced exchanges[announcement]
+	open      table[open]
+	recent    recent
+	ports     recent       // the same by UDP source port, with Config.Ports
+	users     [ways]uint32 // see Asked
+
+	unanswered uint32 // CM exchanges that contradicted pairs in use since the last one that was answered: see flood
+
+	learned      [2]uint32 // ids of the pairs that the last Learn learned
+	learnedCount uint32
+	accepted     uint32 // id of the pending exchange that the last Learn completed, 0 for none
+	ended        key    // of a pair that the last Learn ended, if hasEnded
+	hasEnded     bool
+}
+
+// New returns an empty Map, with all of its memory unless Config.Grow. Nobody who does
+// not know the seed can choose requests that displace one another.
+func New(cfg Config, seed uint64) *Map {
+	cfg = cfg.withDefaults()
+	m := &Map{
+		cfg:       cfg,
+		clock:     clock{ticks: 1 << 20},
+		pairs:     newTable[Pair](cfg.MaxPairs, cfg.Grow),
+		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow),
+		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow),
+		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
+		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow),
+	}
+	if cfg.Ports {
+		m.ports = newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow)
+	}
+	return m
+}
+
+// Learn learns from a packet that was seen now, and returns the number of pairs learned,
+// which [Map.Learned] yields. It does not allocate unless Config.Grow, and does not keep o.
+func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
+	m.clock.set(now)
+	m.learnedCount, m.users, m.accepted, m.hasEnded = 0, [ways]uint32{}, 0, false
+	op := o.Opcode
+	if !op.Known() || op == bth.CNP {
+		return 0
+	}
+	k := &o.Flow
+	switch {
+	case k.DestQP() <= managementQP:
+		m.observeCM(o, k)
+	case op.Headers().Has(bth.HasDETH):
+		m.observeDatagram(o, k)
+	case response(op):
+		m.observeResponse(o, k)
+	default:
+		m.observeRequest(o, k)
+	}
+	return int(m.learnedCount)
+}
+
+// requestsPerFlow is how many requests are remembered for each of MaxOpen flows, on
+// average.
+const requestsPerFlow = 16
+
+// managementQP is the higher of the two queue pairs, 0 and 1, that carry only
+// management datagrams.
+const managementQP = 1
+
+// Now sets the time, which otherwise is that of the packet last learned from.
+func (m *Map) Now(now time.Time) { m.clock.set(now) }
+
+// Seen returns when a packet last agreed with a pair.
+func (m *Map) Seen(e *Pair) time.Time { return m.clock.time(e.seen) }
+
+// Sender returns what is known of the sender of a flow's last packet, until the next
+// packet; nil and whether that is because several are possible.
+func (m *Map) Sender(k *flowtable.Key) (e *Pair, ambiguous bool) {
+	if e, ambiguous = m.lookUp(k); e != nil && e.stray {
+		return nil, false
+	}
+	return e, ambiguous
+}
+
+// SenderOf is [Map.Sender] for the packet with this BTH instead of the flow's last one.
+func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Pair, ambiguous bool) {
+	if e, ambiguous = m.lookUp(k); e != nil && !m.explains(k, e, h) {
+		return nil, false
+	}
+	return e, ambiguous
+}
+
+// explains tells whether a packet may belong to a pair's connection: a request to the
+// life of its flow, a response to that of the other direction.
+func (m *Map) explains(k *key, e *Pair, h *bth.Header) bool {
+	t := h.Opcode.Transport()
+	switch {
+	case e.From == Given || e.From == UD:
+		return true
+	case !response(h.Opcode):
+		return !e.life.known || e.life.contains(h.PSN, t)
+	}
+	forth := k.Reversed(e.SrcQP)
+	to := m.pairs.find(&forth)
+	return to != nil && to.life.answers(h.PSN, t)
+}
+
+// response tells whether an opcode is a response: an acknowledgement or a READ
+// response.
+func response(op bth.Opcode) bool {
+	return op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge
+}
+
+// lookUp returns the pair of a flow, or nil and whether several are possible.
+func (m *Map) lookUp(k *key) (e *Pair, ambiguous bool) {
+	e = m.pairs.find(k)
+	switch {
+	case e == nil:
+		f := m.open.find(k)
+		return nil, f != nil && f.tally.undecided(&m.cfg)
+	case e.From == Given:
+	case m.idle(e), e.life.requests > 0 && !e.sure:
+		return nil, false
+	case e.contested, e.otherSeen != 0 && time.Duration(uint32(m.now()-e.otherSeen))<<20 <= m.cfg.Idle:
+		return nil, true
+	}
+	return e, false
+}
+
+// Add adds a pair in the place of what was known of the flow, and tells whether there was
+// room: one of From [Given], or one that another Map learned and that was seen last then.
+func (m *Map) Add(k *flowtable.Key, p Pair, then time.Time) bool {
+	p.seen = m.clock.ticks
+	if p.From == Given {
+		p.confirmed = m.now()
+	}
+	m.pairs.remove(k)
+	e := m.makePair(k, p.list())
+	if e == nil {
+		return false
+	}
+	if p.From != Given {
+		p.seen = m.clock.ticksAt(then)
+		p.local, p.remote = rand.Uint32(), rand.Uint32() // no CM message can end it: the ids are not known here
+	}
+	e.set(p)
+	return true
+}
+
+// Remove forgets the pair of a flow, also a given one, and tells whether there was one.
+func (m *Map) Remove(k *flowtable.Key) bool { return m.pairs.remove(k) }
+
+// All yields the pairs that [Map.Sender] would return, in no particular order. The loop
+// must not change the Map.
+func (m *Map) All() iter.Seq2[*flowtable.Key, *Pair] {
+	return func(yield func(*flowtable.Key, *Pair) bool) {
+		for at := range m.pairs.All() {
+			k := m.pairs.Key(at)
+			if e, _ := m.Sender(k); e != nil && !yield(k, e) {
+				return
+			}
+		}
+	}
+}
+
+// Learned yields the pairs that the last [Map.Learn] learned: one of a datagram,
+// otherwise those of both directions. The loop must not change the Map.
+func (m *Map) Learned() iter.Seq2[*flowtable.Key, *Pair] {
+	return func(yield func(*flowtable.Key, *Pair) bool) {
+		for _, at := range m.learned[:m.learnedCount] {
+			if !yield(m.pairs.Key(at), m.pairs.At(at)) {
+				return
+			}
+		}
+	}
+}
+
+// Asked yields the destination queue pairs of some flows that the response of the last
+// [Map.Learn] may answer, as they used its PSN, while no pair says which of them it does.
+// The loop must not change the Map.
+func (m *Map) Asked() iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for _, qp := range m.users {
+			if qp != 0 && !yield(qp) {
+				return
+			}
+		}
+	}
+}
+
+// Expire forgets all entries that have been idle for Config.Idle, and returns how many
+// pairs these were. Calling it is optional: it only makes room early.
+func (m *Map) Expire(now time.Time) int {
+	m.clock.set(now)
+	pairs := m.pairs.Expire(m.idle)
+	m.pending.Expire(func(x *exchange) bool { return m.past(x.seen) })
+	m.announced.Expire(func(a *announcement) bool { return m.past(a.seen) })
+	m.open.Expire(func(o *open) bool { return m.past(o.seen) })
+	m.stats.Expired += uint64(pairs)
+	return pairs
+}
+
+// Stats returns the counters.
+func (m *Map) Stats() Stats {
+	s := m.stats
+	s.Pairs, s.Pending, s.Open = m.pairs.Len(), m.pending.Len(), m.open.Len()
+	return s
+}
