@@ -286,15 +286,6 @@ func TestVotesStay(t *testing.T) {
 	require.EqualValues(t, 1, m.Stats().Expired)
 }
 
-// Flows of different domains have different hashes.
-func TestHashOfDomains(t *testing.T) {
-	seen := map[uint64]bool{}
-	for domain := range uint32(100) {
-		seen[qpmap.Key{FlowKey: live().forth(), Domain: domain}.Hash(1)] = true
-	}
-	require.Len(t, seen, 100)
-}
-
 // Requests that follow one another: one just after it was seen, or it is up to 2,048
 // before the next one that is expected.
 func TestNeighbours(t *testing.T) {

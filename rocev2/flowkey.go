@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-
-	"github.com/rocecn/rocecn/internal/hash"
 )
 
 // A FlowKey names the flow of a data packet by fields that every data packet of
@@ -34,12 +32,4 @@ func (k FlowKey) String() string {
 // negative number where k comes before other, 0 where they are the same.
 func (k FlowKey) Compare(other FlowKey) int {
 	return cmp.Or(k.Src.Compare(other.Src), k.Dst.Compare(other.Dst), cmp.Compare(k.DestQP, other.DestQP))
-}
-
-// Hash returns a hash of all of k but the zones of its addresses. Nobody who
-// does not know the seed can choose keys that collide. It is for programs that
-// spread flows over several instances of a role, such as one for each core.
-func (k FlowKey) Hash(seed uint64) uint64 {
-	src, dst := k.Src.As16(), k.Dst.As16()
-	return hash.Mix(hash.Addresses(&src, &dst, seed)^uint64(k.DestQP), seed^0x1D8E4E27C47D124F)
 }

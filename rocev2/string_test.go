@@ -52,32 +52,6 @@ func TestVerifyICRC(t *testing.T) {
 	require.ErrorIs(t, err, errTruncated)
 }
 
-func TestFlowKeyHash(t *testing.T) {
-	a := FlowKey{addr("192.0.2.1"), addr("192.0.2.2"), 1}
-	seen := map[uint64]FlowKey{}
-	for _, k := range []FlowKey{a, {a.Dst, a.Src, 1}, {a.Src, a.Dst, 2}, {a.Src, a.Src, 1},
-		{addr("2001:db8::1"), addr("2001:db8::2"), 1}, {}} {
-		for _, seed := range []uint64{0, 1, 1 << 63} {
-			h := k.Hash(seed)
-			require.Equal(t, h, k.Hash(seed))
-			require.NotContains(t, seen, h)
-			seen[h] = k
-		}
-	}
-	// No half of an address hides the others under every seed.
-	for _, half := range []string{"e703:7ed1:a0b4:28db", "5899:65cc:7537:4cc3", "9e37:79b9:7f4a:7c15"} {
-		for i := range 1000 {
-			this, other := addr(fmt.Sprintf("2001:db8:%x::1", i)), addr(fmt.Sprintf("2001:db8:0:%x:%s", i, half))
-			for _, k := range []FlowKey{{this, other, 1}, {other, this, 1}} {
-				h := k.Hash(7)
-				require.Zero(t, seen[h], k)
-				seen[h] = k
-			}
-		}
-	}
-	wiretest.NoAllocs(t, "Hash", func() { a.Hash(7) })
-}
-
 func TestAnswerable(t *testing.T) {
 	for _, good := range []string{"192.0.2.1", "10.0.0.1", "2001:db8::1", "fd77::1", "223.255.255.255"} {
 		require.NoError(t, Answerable(addr(good)), good)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -107,5 +108,5 @@ func (a *Agent) hash(ip []byte, domain uint32) uint64 {
 
 // hashOf returns a seeded hash of an address and its domain.
 func (a *Agent) hashOf(addr netip.Addr, domain uint32) uint64 {
-	return qpmap.Key{FlowKey: rocev2.FlowKey{Src: addr}, Domain: domain}.Hash(a.memory.Seed())
+	return role.Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: addr}, Domain: domain}, a.memory.Seed())
 }

@@ -71,7 +71,8 @@ func (s *seen) srcPort(configured uint16) uint16 {
 	if configured != 0 {
 		return configured
 	}
-	return ephemeral + uint16(s.Flow.FlowKey.Hash(0)&0x3FFF) // unseeded, so that all agents choose the same port
+	flow := qpmap.Key{FlowKey: s.Flow.FlowKey}
+	return ephemeral + uint16(role.Hash(&flow, 0)&0x3FFF) // unseeded, so that all agents choose the same port
 }
 
 func (a *Agent) decide(b []byte, s *seen) ([]byte, node.Reason) {
@@ -145,7 +146,7 @@ func (a *Agent) look(s *seen) node.Reason {
 	}
 	s.tunnelled = s.tunnelled || len(p.Outer) > 0
 	s.Flow.FlowKey = p.FlowKey()
-	s.flow = s.Flow.Hash(a.memory.Seed())
+	s.flow = role.Hash(&s.Flow, a.memory.Seed())
 	switch {
 	case a.self.Has(p.Src):
 		return node.OwnAddress
@@ -261,7 +262,7 @@ func (a *Agent) fcn(b []byte, s *seen) ([]byte, node.Reason) {
 	// The limit counts by PE and label, which an FCN names, and not by the inner addresses, which several customers
 	// may use.
 	label := rocev2.FlowKey{Src: pe, DestQP: f.OuterFlowLabel()}
-	named := qpmap.Key{FlowKey: label, Domain: s.Flow.Domain}.Hash(a.memory.Seed())
+	named := role.Hash(&qpmap.Key{FlowKey: label, Domain: s.Flow.Domain}, a.memory.Seed())
 	switch reason := a.ingress(pe); {
 	case reason != node.NoReason:
 		return b, reason

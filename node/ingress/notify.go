@@ -137,7 +137,7 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) ([]byt
 	if pe.qps.Find(&d.Decision, now); d.Reason != node.NoReason {
 		return out, d.Reason
 	}
-	hash := d.Flow.Hash(pe.memory.Seed())
+	hash := role.Hash(&d.Flow, pe.memory.Seed())
 	if !pe.pace.Ready(hash, pe.cfg.PerFlow, now) {
 		return out, node.Limited
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -59,7 +60,7 @@ var faults = []struct {
 	{"pair not known", func(c *fcnCase) { c.cfg.QPs = nil }, node.UnknownQP, false},
 	{"the flow's interval", func(c *fcnCase) {
 		c.cfg.PerFlow = time.Hour
-		spend(c, func(pe *PE) { pe.pace.Take(qpmap.Key{FlowKey: c.flow}.Hash(pe.memory.Seed()), start) })
+		spend(c, func(pe *PE) { pe.pace.Take(role.Hash(&qpmap.Key{FlowKey: c.flow}, pe.memory.Seed()), start) })
 	}, node.Limited, false},
 	{"the rate of CNPs", func(c *fcnCase) {
 		c.cfg.Out = limit.Rate{PerSecond: 1}

@@ -96,7 +96,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([
 			return out, d.Reason
 		}
 	}
-	hash := limited.Hash(p.memory.Seed()) ^ uint64(m.Protocol)
+	hash := role.Hash(&limited, p.memory.Seed()) ^ uint64(m.Protocol)
 	if !p.pace.Ready(hash, p.cfg.PerFlow, now) {
 		return out, node.Limited
 	}

@@ -173,7 +173,7 @@ func (r *Receiver) answer(
 // pair, whatever queue pair of this host the data went to; for a Fast CNP the flow.
 func (r *Receiver) named(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
 	if fast {
-		return d.Flow.Hash(r.memory.Seed())
+		return role.Hash(&d.Flow, r.memory.Seed())
 	}
 	if p.BTH.Present.Has(bth.HasDETH) {
 		d.SrcQP, d.KnownQP = p.BTH.DETH.SrcQP, true
@@ -181,7 +181,7 @@ func (r *Receiver) named(p *rocev2.Packet, d *node.Decision, fast bool, now time
 		r.qps.Find(d, now)
 	}
 	victim := qpmap.Key{FlowKey: rocev2.FlowKey{Dst: p.Src, DestQP: d.SrcQP}, Domain: d.Flow.Domain}
-	return victim.Hash(r.memory.Seed())
+	return role.Hash(&victim, r.memory.Seed())
 }
 
 // build appends the notification. A CNP names the sender's queue pair.

@@ -9,6 +9,8 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/node/internal/clock"
+	"github.com/rocecn/rocecn/node/internal/role"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -137,7 +139,7 @@ func (f *detoured) same(by uint32, since int64) (n int) {
 // find returns the entry of a flow, nil if there is none. With make it makes one,
 // which may evict the flow of the set that was reported longest ago.
 func (d *Detour) find(k rocev2.FlowKey, make bool) *detoured {
-	flow, set := d.sets.Find(k.Hash(d.seed))
+	flow, set := d.sets.Find(role.Hash(&qpmap.Key{FlowKey: k}, d.seed))
 	oldest := &set[0]
 	for i := range set {
 		f := &set[i]
@@ -157,5 +159,5 @@ func (d *Detour) find(k rocev2.FlowKey, make bool) *detoured {
 
 // hashOf returns 32 bits of an address, never 0.
 func (d *Detour) hashOf(a netip.Addr) uint32 {
-	return max(uint32(rocev2.FlowKey{Src: a}.Hash(d.seed)), 1)
+	return max(uint32(role.Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: a}}, d.seed)), 1)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -194,7 +195,7 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	}
 	var source uint64
 	if s.from != nil {
-		source = rocev2.FlowKey{Src: p.Src}.Hash(s.memory.Seed())
+		source = role.Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Src}}, s.memory.Seed())
 	}
 	switch {
 	case !s.ready(source, now):

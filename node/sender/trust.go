@@ -8,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -72,7 +73,8 @@ func (s *Sender) observe(p *rocev2.Packet, domain uint32, d *Decision, now time.
 
 // datagrams returns the key under which sent has a queue pair and its destination.
 func (s *Sender) datagrams(qp uint32, dst netip.Addr, domain uint32) uint64 {
-	return key(netip.Addr{}, dst, qp, domain).Hash(s.memory.Seed())
+	k := key(netip.Addr{}, dst, qp, domain)
+	return role.Hash(&k, s.memory.Seed())
 }
 
 func key(src, dst netip.Addr, destQP, domain uint32) qpmap.Key {

@@ -314,7 +314,7 @@ func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	}
 	var key uint64
 	if i.from != nil {
-		key = rocev2.FlowKey{Src: src}.Hash(i.seed)
+		key = Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: src}}, i.seed)
 	}
 	if !i.from.Ready(key, now) || !i.all.Ready(now) {
 		return node.Limited
