@@ -73,7 +73,7 @@ var (
 // AppendFor appends the Fast CNP that the switch at src sends to the source of a congested packet (FAST section
 // 4): a complete IPv6 packet with its ICRC. src is an address that others can reach: the draft says that of the
 // loopback interface, which is not ::1. The Fast CNP has the packet's queue pair and P_Key (D6). It has option
-// 2 if the packet carries an IOAM trace, otherwise option 1: see [OptionOf].
+// 2 if the packet carries an IOAM trace, otherwise option 1.
 //
 // The trace is copied unchanged, with flags, RemainingLen, free space and
 // reserved octets; of several, the first that parses (D5). own is the congested
@@ -128,15 +128,6 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 		return b, err
 	}
 	return out, nil
-}
-
-// OptionOf returns the number of the option, 1 or 2, in a packet from
-// AppendFor.
-func OptionOf(packet []byte) uint8 {
-	if packet[ipv6Size+1] == 2 { // Hdr Ext Len: the option 1 header has 24 octets, that of option 2 more
-		return 1
-	}
-	return 2
 }
 
 // mayFindTrace says whether the packet has headers that can carry a trace.

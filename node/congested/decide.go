@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
@@ -218,7 +219,7 @@ func (a *Agent) fastCNP(b []byte, s *seen) ([]byte, node.Reason) {
 	}
 	a.pace.Take(s.flow, s.now)
 	a.sent.Take(a.hash(out[len(b):], s.Flow.Domain), s.now)
-	s.Message, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
+	s.Message, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, answer.FastCNPOption(out[len(b):]), marked
 	return out, node.NoReason
 }
 

@@ -33,7 +33,7 @@ func TestConfigure(t *testing.T) {
 		show(back, bth.RCAcknowledge, psn)
 	}
 	data := messageAbout(t, congested(t, flow4, func(q *rocev2.Packet) { q.BTH.PSN = 1003 }))
-	hear := func() (answer, node.Reason) {
+	hear := func() (answered, node.Reason) {
 		_, a, reason := p.hear(nil, switch4, data, start)
 		return a, reason
 	}

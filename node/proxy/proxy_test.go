@@ -105,7 +105,7 @@ func TestCNP(t *testing.T) {
 		p := newProxy(t, func(cfg *Config) { cfg.FromReceiver = c.fromReceiver })
 		out, a, reason := p.hear([]byte{9}, c.from, messageAbout(t, congested(t, c.flow, nil)), start)
 		require.Equal(t, node.NoReason, reason)
-		require.Equal(t, answer{Method: CNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
+		require.Equal(t, answered{Method: CNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
 		require.Equal(t, byte(9), out[0])
 		got := decode(t, out[1:])
 		require.Equal(t, c.src, got.Src)
@@ -131,7 +131,7 @@ func TestOtherMethods(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.QPs = senders(FastCNP), nil })
 	out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 	require.Equal(t, node.NoReason, reason)
-	require.Equal(t, answer{Method: FastCNP, Flow: flow6, Option: 1, Level: 3}, a)
+	require.Equal(t, answered{Method: FastCNP, Flow: flow6, Option: 1, Level: 3}, a)
 	got := decode(t, out)
 	n, err := fastcnp.FromPacket(&got)
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestOtherMethods(t *testing.T) {
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
 		out, a, reason = p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 		require.Equal(t, node.NoReason, reason)
-		require.Equal(t, answer{Method: PPFC, Flow: k, Level: 3}, a)
+		require.Equal(t, answered{Method: PPFC, Flow: k, Level: 3}, a)
 		got = decode(t, out)
 		n, err := ppfc.FromPacket(&got)
 		require.NoError(t, err)
@@ -464,7 +464,7 @@ func TestOther(t *testing.T) {
 	out, a, reason := p.hear([]byte{9}, switch4, data, start)
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, []byte{9}, out, "nothing is sent")
-	require.Equal(t, answer{
+	require.Equal(t, answered{
 		Method: Other, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple, Invoking: packet,
 	}, a)
 	require.Equal(t, map[node.Count]uint64{{Action: node.Accepted, Message: kinds.Proxy}: 1},
@@ -477,7 +477,7 @@ func TestOther(t *testing.T) {
 	require.Empty(t, out)
 	var m proxymsg.Message
 	require.NoError(t, m.Decode(data, 0))
-	require.Equal(t, answer{Method: Other, Flow: flow4, Level: 3, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
+	require.Equal(t, answered{Method: Other, Flow: flow4, Level: 3, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
 
 	ack := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge })
 	aCNP := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) })
@@ -870,7 +870,7 @@ func FuzzReceive(f *testing.F) {
 		require.NoError(t, m.Decode(data, 0))
 		if a.Method == Other {
 			require.Equal(t, []byte{9}, out)
-			require.Equal(t, answer{Method: Other, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple,
+			require.Equal(t, answered{Method: Other, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple,
 				Invoking: m.Invoking}, a)
 			return
 		}

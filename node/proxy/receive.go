@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
@@ -151,8 +152,8 @@ func (p *Proxy) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
 }
 
 // append appends an answer about p.packet.
-func (p *Proxy) append(out []byte, src netip.Addr, answer Answer, d *Decision) (b []byte, err error) {
-	switch answer {
+func (p *Proxy) append(out []byte, src netip.Addr, by Answer, d *Decision) (b []byte, err error) {
+	switch by {
 	case Other:
 		return out, nil
 	case CNP:
@@ -161,7 +162,7 @@ func (p *Proxy) append(out []byte, src netip.Addr, answer Answer, d *Decision) (
 	case FastCNP:
 		cfg := fastcnp.Config{Carriage: p.cfg.Carriage, CodePoints: p.cfg.CodePoints, Long: fastcnp.FallBack}
 		if b, err = fastcnp.AppendFor(out, &p.packet, src, nil, cfg); err == nil {
-			d.Message, d.Option = message.FastCNP, fastcnp.OptionOf(b[len(out):])
+			d.Message, d.Option = message.FastCNP, answer.FastCNPOption(b[len(out):])
 		}
 		return b, err
 	default:

@@ -11,7 +11,7 @@ import (
 )
 
 // An answer is what the tests look at in a Decision that is no refusal.
-type answer struct {
+type answered struct {
 	Method   Answer
 	Flow     rocev2.FlowKey
 	SrcQP    uint32
@@ -21,7 +21,7 @@ type answer struct {
 	Invoking []byte
 }
 
-func answerOf(d *Decision) (a answer, reason node.Reason) {
+func answerOf(d *Decision) (a answered, reason node.Reason) {
 	if d.Reason != node.NoReason {
 		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() || d.Invoking != nil {
 			panic("a refusal has something to send")
@@ -34,13 +34,13 @@ func answerOf(d *Decision) (a answer, reason node.Reason) {
 		d.KnownQP != (d.SrcQP != 0) {
 		panic("a Decision that contradicts itself")
 	}
-	return answer{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, d.Tuple, d.Invoking}, node.NoReason
+	return answered{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, d.Tuple, d.Invoking}, node.NoReason
 }
 
 var frame rocev2.Frame
 
 // hear gives a proxy a message as package netio does.
-func (p *Proxy) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, answer, node.Reason) {
+func (p *Proxy) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, answered, node.Reason) {
 	to := p.self.Like(from)
 	if to.BitLen() != from.BitLen() {
 		to = from
@@ -64,7 +64,7 @@ func (p *Proxy) hears(from, to netip.Addr, data []byte) {
 var packet []byte // of hears
 
 // see gives a proxy a datagram out of a capture.
-func (p *Proxy) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, answer, node.Reason) {
+func (p *Proxy) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, answered, node.Reason) {
 	out, decision := p.Receive(out, frameOf(d), 0, now)
 	a, reason := answerOf(&decision)
 	return out, a, reason
