@@ -68,8 +68,12 @@ func trace(namespace uint16, words, nodes int) []byte {
 const option1Header = `11 02 9e 10 20010db800040000000000000000000e 01 02 00 00`
 
 // The worked octets of option 1, and the whole packet around them.
+// experimental are the types in the octets of these tests, whatever the default
+// is.
+var experimental = CodePoints{Option1: ExperimentalType, Option2: ExperimentalType}
+
 func TestOption1(t *testing.T) {
-	out, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{})
+	out, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, `
 		6c000000 00403c40 20010db8ffff00000000000000000005 20010db8000100000000000000000001`+
@@ -82,11 +86,11 @@ func TestOption1(t *testing.T) {
 
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	n, err := FromPacket(&p)
+	n, err := experimental.FromPacket(&p)
 	require.NoError(t, err)
 	require.Equal(t, Notification{
 		Src: loopback, Dst: sender, CNP: cnp.New(0x111111, 0xABCD),
-		Option: Option{Number: 1, OriginalDst: receiver}, OptionType: 0x9E, Offset: 42,
+		Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ExperimentalType, Offset: 42,
 	}, n)
 	require.NoError(t, n.Validate())
 	require.Equal(t, "network", n.Origin().String())
@@ -104,7 +108,7 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, wiretest.Hex(t, "31 46 0000 007b2800 f2000000"), option[:12])
 
 	data.Dst = receiver
-	out, err := AppendFor(nil, &data, loopback, nil, Config{})
+	out, err := AppendFor(nil, &data, loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	want := wiretest.Hex(t, "11 0b 01 00 9e 56 00 00 007b2800 f2000000")
 	want = append(want, option[12:72]...)
@@ -116,7 +120,7 @@ func TestOption2(t *testing.T) {
 
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	n, err := FromPacket(&p)
+	n, err := experimental.FromPacket(&p)
 	require.NoError(t, err)
 	require.NoError(t, n.Validate())
 	require.Equal(t, uint8(2), n.Option.Number)
@@ -135,7 +139,8 @@ func TestTraceIsCopiedVerbatim(t *testing.T) {
 	option := trace(7, 20, 3)
 	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
 	option[5] |= 0x07
-	out, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), loopback, nil, Config{})
+	out, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), loopback, nil,
+		Config{CodePoints: experimental})
 	require.NoError(t, err)
 	require.Equal(t, option[1:], out[46:46+len(option)-1])
 }
@@ -214,6 +219,9 @@ func TestPlacement(t *testing.T) {
 			header[1] = uint8(len(header)/8 - 1)
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(build(t, ipv6opt.DestinationOptions, header)))
+			if c.points == (CodePoints{}) {
+				c.points = experimental
+			}
 			n, err := c.points.FromPacket(&p)
 			require.ErrorIs(t, err, c.err)
 			wiretest.NoAllocs(t, "FromPacket", func() { _, _ = c.points.FromPacket(&p) })
@@ -259,7 +267,7 @@ func TestHeaders(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(build(t, c.next, c.ext)))
-			_, err := FromPacket(&p)
+			_, err := experimental.FromPacket(&p)
 			require.ErrorIs(t, err, c.err)
 		})
 	}
@@ -269,27 +277,27 @@ func TestBrokenCNP(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
 	p.Length--
-	_, err := FromPacket(&p)
+	_, err := experimental.FromPacket(&p)
 	require.ErrorIs(t, err, wireerr.CNPLength)
 	require.NoError(t, p.DecodeIP(build(t, 60, []byte{17, 0, 1, 4, 0, 0, 0, 0})))
 	p.Length--
-	_, err = FromPacket(&p)
+	_, err = experimental.FromPacket(&p)
 	require.ErrorIs(t, err, ErrNotFastCNP)
 }
 
 func TestIPv4(t *testing.T) {
 	p := rocev2.Packet{}
 	p.Src, p.Dst = addr("192.0.2.1"), addr("192.0.2.2")
-	_, err := AppendFor(nil, &p, loopback, nil, Config{})
+	_, err := AppendFor(nil, &p, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, ErrIPv4)
 	p.Src = sender
-	_, err = AppendFor(nil, &p, loopback, nil, Config{})
+	_, err = AppendFor(nil, &p, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, errDestination)
 	p.Src = addr("192.0.2.1")
 	p.BTH.Opcode = bth.CNP
 	p.Data = make([]byte, 32)
 	p.Data[0], p.Length = 0x81, 40
-	_, err = FromPacket(&p)
+	_, err = experimental.FromPacket(&p)
 	require.ErrorIs(t, err, ErrNotFastCNP)
 }
 
@@ -297,11 +305,11 @@ func TestIPv4(t *testing.T) {
 func TestLongTrace(t *testing.T) {
 	build := func(words, nodes int, long LongTrace) (Notification, error) {
 		data := congested(t, ipv6opt.HopByHop, hopByHop(t, trace(1, words, nodes)))
-		out, err := AppendFor([]byte{1}, data, loopback, nil, Config{Long: long})
+		out, err := AppendFor([]byte{1}, data, loopback, nil, Config{CodePoints: experimental, Long: long})
 		buf := make([]byte, 0, 512)
 		wiretest.NoAllocs(t, "AppendFor", func() {
 			buf,
-				_ = AppendFor(buf[:0], data, loopback, nil, Config{Long: long})
+				_ = AppendFor(buf[:0], data, loopback, nil, Config{CodePoints: experimental, Long: long})
 		})
 		if err != nil {
 			require.Equal(t, []byte{1}, out)
@@ -313,7 +321,7 @@ func TestLongTrace(t *testing.T) {
 		_, err = h.Decode(p.Ext)
 		require.NoError(t, err)
 		require.NoError(t, ipv6opt.Limits{}.Check(&h), "what we send keeps to the limits of hosts")
-		n, err := FromPacket(&p)
+		n, err := experimental.FromPacket(&p)
 		require.NoError(t, err)
 		return n, nil
 	}
@@ -374,7 +382,7 @@ func TestWhichTrace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := AppendFor(nil, data, loopback, nil, c.cfg)
 			require.ErrorIs(t, err, rocev2.ErrTunnelled)
-			c.cfg.InnerSource = true
+			c.cfg.InnerSource, c.cfg.CodePoints = true, experimental
 			choice, err := c.cfg.choose(data, nil)
 			require.NoError(t, err)
 			out, err := AppendFor(nil, data, loopback, nil, c.cfg)
@@ -382,7 +390,7 @@ func TestWhichTrace(t *testing.T) {
 			require.Equal(t, c.namespace != 0, choice == copied)
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
-			n, err := FromPacket(&p)
+			n, err := experimental.FromPacket(&p)
 			require.NoError(t, err)
 			require.Equal(t, c.namespace, n.Option.Trace.Namespace)
 			require.Equal(t, c.namespace != 0, n.Option.Number == 2)
@@ -436,7 +444,7 @@ func TestChoice(t *testing.T) {
 				ext[4] = uint8(c.typ)
 			}
 			data := congested(t, ipv6opt.HopByHop, ext)
-			cfg := Config{Long: FallBack}
+			cfg := Config{CodePoints: experimental, Long: FallBack}
 			got, err := cfg.choose(data, nil)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
@@ -444,7 +452,7 @@ func TestChoice(t *testing.T) {
 			require.NoError(t, err)
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
-			n, err := FromPacket(&p)
+			n, err := experimental.FromPacket(&p)
 			require.NoError(t, err)
 			require.Equal(t, optionOf(got), n.Option.Number)
 			require.Equal(t, n.Option.Number, answer.FastCNPOption(out))
@@ -482,7 +490,7 @@ func TestOwnRecord(t *testing.T) {
 			}
 			data := congested(t, ipv6opt.HopByHop, hopByHop(t, option))
 			before := bytes.Clone(data.IP)
-			cfg := Config{Long: c.long}
+			cfg := Config{CodePoints: experimental, Long: c.long}
 			choice, err := cfg.choose(data, own)
 			require.ErrorIs(t, err, c.err)
 			require.Equal(t, c.choice, choice)
@@ -499,7 +507,7 @@ func TestOwnRecord(t *testing.T) {
 			require.NoError(t, p.DecodeIP(out[1:]))
 			_, err = icrc.Verify(p.IP)
 			require.NoError(t, err)
-			n, err := FromPacket(&p)
+			n, err := experimental.FromPacket(&p)
 			require.NoError(t, err)
 			require.Equal(t, c.overflow, n.Option.Trace.Overflow)
 			nodes := 0
@@ -513,7 +521,8 @@ func TestOwnRecord(t *testing.T) {
 		})
 	}
 	bad := &ioam.Node{Type: ioam.BitNode, NodeID: 1 << 24}
-	_, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), loopback, bad, Config{})
+	_, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), loopback, bad,
+		Config{CodePoints: experimental})
 	require.ErrorIs(t, err, wireerr.Range)
 }
 
@@ -522,14 +531,14 @@ func TestOwnRecord(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, bad := range []string{"::1", "::", "ff02::1", "fe80::1", "::ffff:192.0.2.1"} {
 		data := congested(t, 0, nil)
-		_, err := AppendFor(nil, data, addr(bad), nil, Config{})
+		_, err := AppendFor(nil, data, addr(bad), nil, Config{CodePoints: experimental})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
-		_, err = NewTemplate(addr(bad), sender, Config{})
+		_, err = NewTemplate(addr(bad), sender, Config{CodePoints: experimental})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
-		_, err = NewTemplate(loopback, addr(bad), Config{})
+		_, err = NewTemplate(loopback, addr(bad), Config{CodePoints: experimental})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
 		data.Src = addr(bad)
-		_, err = AppendFor(nil, data, loopback, nil, Config{})
+		_, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
 		for _, ends := range [][2]string{{bad, "2001:db8::1"}, {"2001:db8::1", bad}} {
 			n := Notification{Src: addr(ends[0]), Dst: addr(ends[1]), CNP: cnp.New(1, 2),
@@ -541,7 +550,7 @@ func TestRefused(t *testing.T) {
 	}
 	data := congested(t, 0, nil)
 	data.BTH.Opcode = bth.CNP
-	_, err := AppendFor(nil, data, loopback, nil, Config{})
+	_, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, rocev2.ErrNotification)
 
 	data = congested(t, 0, nil)
@@ -570,11 +579,11 @@ func TestRefused(t *testing.T) {
 // The sender finds its queue pair by what the flow's own packets have.
 func TestFlowKey(t *testing.T) {
 	data := congested(t, 0, nil)
-	out, err := AppendFor(nil, data, loopback, nil, Config{})
+	out, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	n, err := FromPacket(&p)
+	n, err := experimental.FromPacket(&p)
 	require.NoError(t, err)
 	require.Equal(t, data.FlowKey(), n.FlowKey())
 }
@@ -612,13 +621,13 @@ func TestCodePoints(t *testing.T) {
 func TestLargestQueuePair(t *testing.T) {
 	data := congested(t, 0, nil)
 	data.BTH.DestQP = 0xFFFFFF
-	out, err := AppendFor(nil, data, loopback, nil, Config{})
+	out, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
 	require.Equal(t, uint32(0xFFFFFF), p.BTH.DestQP)
 	data.BTH.DestQP++
-	out, err = AppendFor([]byte{9}, data, loopback, nil, Config{})
+	out, err = AppendFor([]byte{9}, data, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, wireerr.DestQP)
 	require.Equal(t, []byte{9}, out)
 }
@@ -626,11 +635,11 @@ func TestLargestQueuePair(t *testing.T) {
 // The sender knows the flow by its final destination.
 func TestSegmentRouting(t *testing.T) {
 	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
-	out, err := AppendFor(nil, congested(t, 43, srh), loopback, nil, Config{})
+	out, err := AppendFor(nil, congested(t, 43, srh), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	n, err := FromPacket(&p)
+	n, err := experimental.FromPacket(&p)
 	require.NoError(t, err)
 	require.Equal(t, addr("2001:db8::3"), n.Option.OriginalDst)
 }
@@ -651,7 +660,7 @@ func TestConfig(t *testing.T) {
 	require.Equal(t, []any{uint8(46), rocev2.ECT1, uint8(9), uint32(0xBEEF5), uint16(7), uint16(0xABCD)},
 		[]any{p.DSCP(), p.ECN(), p.HopLimit, p.FlowLabel, p.SrcPort, p.BTH.PKey})
 	require.NotZero(t, p.Checksum)
-	_, err = FromPacket(&p)
+	_, err = experimental.FromPacket(&p)
 	require.ErrorIs(t, err, ErrNotFastCNP)
 	_, err = cfg.CodePoints.FromPacket(&p)
 	require.NoError(t, err)
@@ -678,7 +687,7 @@ func TestConfig(t *testing.T) {
 // From fields alone, by a receiver.
 func TestAppendPacket(t *testing.T) {
 	n := Notification{Src: receiver, Dst: sender, CNP: cnp.New(0xD2, 0xFFFF),
-		Option: Option{Number: 1, OriginalDst: receiver}}
+		Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ExperimentalType}
 	want := build(t, 60, wiretest.Hex(t, option1Header))
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) {
 		return n.AppendPacket(b, rocev2.Carriage{DSCP: rocev2.BestEffort, HopLimit: 255})
@@ -762,16 +771,16 @@ func problem(code uint8, pointer int, packet []byte) []byte {
 }
 
 func TestFromICMP(t *testing.T) {
-	sent, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{})
+	sent, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
-	n, err := FromICMP(problem(2, 42, sent))
+	n, err := experimental.FromICMP(problem(2, 42, sent))
 	require.NoError(t, err)
 	require.Equal(t, sender, n.Dst)
 	require.Equal(t, receiver, n.Option.OriginalDst)
 	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
 
 	// A message of 1280 octets at most quotes it whole; a middlebox may not.
-	n, err = FromICMP(problem(2, 42, sent[:40+24+8+12]))
+	n, err = experimental.FromICMP(problem(2, 42, sent[:40+24+8+12]))
 	require.NoError(t, err)
 	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
 
@@ -795,13 +804,13 @@ func TestFromICMP(t *testing.T) {
 		{"quote cut in the IPv6 header", problem(2, 42, sent[:39]), wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := FromICMP(c.icmp)
+			_, err := experimental.FromICMP(c.icmp)
 			require.ErrorIs(t, err, c.err)
-			wiretest.NoAllocs(t, c.name, func() { _, _ = FromICMP(c.icmp) })
+			wiretest.NoAllocs(t, c.name, func() { _, _ = experimental.FromICMP(c.icmp) })
 		})
 	}
 	good := problem(2, 42, sent)
-	wiretest.NoAllocs(t, "FromICMP", func() { _, _ = FromICMP(good) })
+	wiretest.NoAllocs(t, "FromICMP", func() { _, _ = experimental.FromICMP(good) })
 }
 
 // Linux quotes a packet whose destination option it does not know. These have
@@ -828,11 +837,13 @@ func TestNoAllocations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := congested(t, 0, ext)
 			out := make([]byte, 0, 512)
-			wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], data, loopback, nil, Config{}) })
+			wiretest.NoAllocs(t, "AppendFor", func() {
+				out, _ = AppendFor(out[:0], data, loopback, nil, Config{CodePoints: experimental})
+			})
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
 			wiretest.NoAllocs(t, name+": FromPacket", func() {
-				n, _ := FromPacket(&p)
+				n, _ := experimental.FromPacket(&p)
 				for node := range n.Option.Trace.Nodes() {
 					_ = node.HopLimit
 				}
@@ -862,7 +873,7 @@ func TestOneAllocation(t *testing.T) {
 		}
 		data := congested(t, 0, ext)
 		wiretest.OneAlloc(t, c.name, func(b []byte) ([]byte, error) {
-			return AppendFor(b, data, loopback, c.own, Config{})
+			return AppendFor(b, data, loopback, c.own, Config{CodePoints: experimental})
 		})
 	}
 }

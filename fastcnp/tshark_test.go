@@ -21,11 +21,11 @@ func TestTshark(t *testing.T) {
 			ext = hopByHop(t, trace(uint16(words), words, words/3))
 		}
 		frame, err := AppendFor(wiretest.Hex(t, "020000000001 020000000002 86dd"), congested(t, 0, ext), loopback, nil,
-			Config{Carriage: rocev2.Carriage{Checksum: true, FlowLabel: 0x12345}})
+			Config{CodePoints: experimental, Carriage: rocev2.Carriage{Checksum: true, FlowLabel: 0x12345}})
 		require.NoError(t, err)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeEthernet(frame))
-		n, err := FromPacket(&p)
+		n, err := experimental.FromPacket(&p)
 		require.NoError(t, err)
 		frames, want = append(frames, frame), append(want, n)
 	}

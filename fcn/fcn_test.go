@@ -85,7 +85,7 @@ const (
 
 func TestAppendPacket(t *testing.T) {
 	m := Message{FlowLabel: 0xBEEF5, Level: 7}
-	cfg := Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+	cfg := Config{Port: ExperimentalPort, Carriage: rocev2.Carriage{SrcPort: 0xC001}}
 	frames := make([][]byte, 0, 3)
 	for _, c := range []struct{ src, dst, octets, ethertype string }{
 		{"2001:db8:ffff::5", "2001:db8:ffff::1", packet6, "86dd"},
@@ -150,7 +150,7 @@ func flowOf(tb testing.TB, ip string) *rocev2.Frame {
 
 func TestAppendFor(t *testing.T) {
 	self := addr("2001:db8:ffff::5")
-	cfg := Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+	cfg := Config{Port: ExperimentalPort, Carriage: rocev2.Carriage{SrcPort: 0xC001}}
 	flow := flowOf(t, congested)
 	wiretest.Encodes(t, wiretest.Hex(t, packet6), func(b []byte) ([]byte, error) {
 		return AppendFor(b, flow, self, 7, cfg)

@@ -1,24 +1,39 @@
 package filter
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/bpf"
 )
 
+// The numbers in the octets of these tests and of wiretest.Frames, whatever the
+// defaults are.
+var experimental = fastcnp.CodePoints{Option1: fastcnp.ExperimentalType, Option2: fastcnp.ExperimentalType}
+
+// pinned returns a border with those of them that it does not name.
+func pinned(b Border) Border {
+	b.FCNPort = cmp.Or(b.FCNPort, fcn.ExperimentalPort)
+	b.ProxyPort = cmp.Or(b.ProxyPort, proxymsg.ExperimentalPort)
+	b.CodePoints = cmp.Or(b.CodePoints, experimental)
+	return b
+}
+
 // borders are configurations of a border.
 var borders = []Border{
-	{},
-	{CNP: true},
-	{PPFC: true},
-	{CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001},
+	pinned(Border{}),
+	pinned(Border{CNP: true}),
+	pinned(Border{PPFC: true}),
+	pinned(Border{CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001}),
 	{CodePoints: fastcnp.CodePoints{Option1: 0x9E, Option2: 0xBE}},
 	{CodePoints: fastcnp.CodePoints{Option1: 0xC2, Option2: 0x1E}, PPFC: true},
 }
@@ -186,6 +201,7 @@ func TestMatch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ip := wiretest.Hex(t, c.ip)
 			o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
+			c.border = pinned(c.border)
 			kind, drop := c.border.Match(framed(ip, o))
 			require.Equal(t, c.kind, kind)
 			require.Equal(t, c.drop, drop)
@@ -219,6 +235,7 @@ func TestTunnels(t *testing.T) {
 		return v4(`0000`, `c000`+port+length(payload+`0000000000000000`)+`0000`+payload)
 	}
 	ipOf := func(protocol, payload string) string { return v6(protocol, payload) }
+	b := pinned(Border{})
 	for _, c := range []struct{ name, frame string }{
 		{"IPv4 in IPv6", macs + `86dd` + ipOf(`04`, v4(`0000`, fcnUDP))},
 		{"IPv6 in IPv6", macs + `86dd` + ipOf(`29`, fcn)},
@@ -233,10 +250,10 @@ func TestTunnels(t *testing.T) {
 		{"MPLS in UDP", macs + `0800` + udpTo(`19eb`, `00010140`+fcn)},
 	} {
 		frame := wiretest.Hex(t, c.frame)
-		kind, drop := (&Border{}).Match(framed(frame, rocev2.DecodeOptions{}))
+		kind, drop := b.Match(framed(frame, rocev2.DecodeOptions{}))
 		require.True(t, drop, c.name)
 		require.Equal(t, message.FCN, kind, c.name)
-		requireProgram(t, &Border{}, frame, rocev2.LinkEthernet)
+		requireProgram(t, &b, frame, rocev2.LinkEthernet)
 	}
 }
 

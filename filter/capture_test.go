@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -107,6 +110,8 @@ func TestCaptureProgram(t *testing.T) {
 	for link := range links {
 		all := frames(link, 4, wiretest.Rounds(5000))
 		for _, c := range captures {
+			c.FCNPort = cmp.Or(c.FCNPort, fcn.ExperimentalPort)
+			c.ProxyPort = cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort)
 			program, err := c.Program(link)
 			vm := machine(t, program, err)
 			selected := 0

@@ -11,7 +11,7 @@ import (
 // A program for a socket that is to see notifications alone. Sockets of package
 // golang.org/x/net take it by their SetBPF.
 func ExampleCapture_Program() {
-	c := filter.Capture{Selection: filter.Notifications}
+	c := filter.Capture{Selection: filter.Notifications, FCNPort: 1021}
 	program, err := c.Program(rocev2.LinkIP)
 	if err != nil {
 		panic(err)
@@ -75,7 +75,7 @@ func ExampleBorder_Match() {
 		0xC0, 0x00, 0x03, 0xFD, 0, 12, 0, 0, // UDP to port 1021
 		0xBE, 0xEF, 0x54, 0,
 	}
-	var b filter.Border
+	b := filter.Border{FCNPort: 1021}
 	var f rocev2.Frame
 	_ = f.Decode(fcn, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	fmt.Println(b.Match(&f))

@@ -33,6 +33,7 @@ func TestRules(t *testing.T) {
 		"default": {}, "cnp": {CNP: true}, "ppfc": {PPFC: true},
 		"both": {CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001},
 	} {
+		r = pinned(r)
 		golden(t, name+".nft", r.NFT("rocecn"))
 		golden(t, name+".sh", r.IP6Tables("FORWARD"))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -101,7 +102,7 @@ func TestNeeds(t *testing.T) {
 		{"a WRITE Middle", v6(17, 0, 0, 0x12, 0xB7, 0, 100, 0, 0, 0x07, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 0},
 		{"a CNP", v6(17, 0, 0, 0x12, 0xB7, 0, 36, 0, 0, 0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 0},
 		{"a PPFC", v6(17, 0, 0, 0x12, 0xB7, 0, 80, 0, 0, 0x81, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0), 98},
-		{"a proxy message", v6(17, 0, 0, 0x03, 0xFE), 114},
+		{"a proxy message", v6(17, 0, 0, proxymsg.Port>>8, proxymsg.Port&0xFF), 114},
 		{"IPv4", v4(17), 94},
 		{"IPv4, TCP", v4(6), 0},
 		{"IPv4, a fragment that is not the first", fragment, 0},

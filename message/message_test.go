@@ -44,7 +44,11 @@ func udp(t testing.TB, port uint16, data []byte) []byte {
 }
 
 func fastOption(data ...byte) []byte {
-	option := append([]byte{17, 0, 0x9E, uint8(len(data))}, data...)
+	typ := fastcnp.Option1Type
+	if len(data) > 16 {
+		typ = fastcnp.Option2Type
+	}
+	option := append([]byte{17, 0, uint8(typ), uint8(len(data))}, data...)
 	option = append(option, make([]byte, -len(option)&7)...)
 	option[1] = uint8(len(option)/8 - 1)
 	return option
@@ -80,8 +84,8 @@ func TestDecode(t *testing.T) {
 			ReachTransport, nil},
 		{"data with a Fast CNP option", roce(t, bth.Header{Opcode: bth.RCSendOnly}, fastOption(address[:]...), nil),
 			Data, ReachTransport, nil},
-		{"FCN", udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), FCN, ReachUDP, nil},
-		{"proxy message", udp(t, 1022, proxy), Proxy, ReachUDP, nil},
+		{"FCN", udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), FCN, ReachUDP, nil},
+		{"proxy message", udp(t, proxymsg.Port, proxy), Proxy, ReachUDP, nil},
 
 		{"other port", udp(t, 53, nil), Other, ReachNothing, rocev2.ErrPort},
 		{"TCP", append([]byte{0x60, 0, 0, 0, 0, 0, 6, 0}, make([]byte, 32)...), Other, ReachNothing,
@@ -123,9 +127,9 @@ func TestDecode(t *testing.T) {
 		{"an unknown option, and one that overruns",
 			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 9, 0, 0}, make([]byte, 16)), Broken, ReachTransport,
 			wireerr.Malformed},
-		{"FCN of 3 octets", udp(t, 1021, make([]byte, 3)), Broken, ReachUDP, wireerr.Truncated},
-		{"FCN of 5 octets", udp(t, 1021, make([]byte, 5)), Broken, ReachUDP, wireerr.Malformed},
-		{"proxy message of 15 octets", udp(t, 1022, proxy[:15]), Broken, ReachUDP, wireerr.Truncated},
+		{"FCN of 3 octets", udp(t, fcn.Port, make([]byte, 3)), Broken, ReachUDP, wireerr.Truncated},
+		{"FCN of 5 octets", udp(t, fcn.Port, make([]byte, 5)), Broken, ReachUDP, wireerr.Malformed},
+		{"proxy message of 15 octets", udp(t, proxymsg.Port, proxy[:15]), Broken, ReachUDP, wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m Message
@@ -144,7 +148,8 @@ func TestDecode(t *testing.T) {
 			// The same with the ports given, and a message that held another before.
 			require.NoError(t, m.Decode(roce(t, cnpHeader, nil, make([]byte, 16)),
 				rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
-			_ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{FCNPort: 1021, ProxyPort: 1022})
+			_ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP},
+				Config{FCNPort: fcn.Port, ProxyPort: proxymsg.Port})
 			require.Equal(t, c.kind, m.Kind)
 			require.Equal(t, c.reach, m.Reach)
 			wiretest.NoAllocs(t, "Decode", func() {
@@ -196,9 +201,9 @@ func TestOff(t *testing.T) {
 		cfg    Config
 		kind   Kind
 	}{
-		{udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), Config{NoFCN: true}, Other},
-		{udp(t, 1021, nil), Config{NoFCN: true}, Other},
-		{udp(t, 1022, make([]byte, 16)), Config{NoProxy: true}, Other},
+		{udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), Config{NoFCN: true}, Other},
+		{udp(t, fcn.Port, nil), Config{NoFCN: true}, Other},
+		{udp(t, proxymsg.Port, make([]byte, 16)), Config{NoProxy: true}, Other},
 		{roce(t, notification, nil, make([]byte, 12)), Config{NoPPFC: true}, Broken},
 		{roce(t, notification, nil, make([]byte, 24)), Config{NoPPFC: true}, Broken},
 		{roce(t, notification, nil, make([]byte, 16)), Config{NoPPFC: true}, CNP},
@@ -250,10 +255,10 @@ func FuzzMessage(f *testing.F) {
 	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)),
 		uint8(rocev2.LinkIP), false)
 	f.Add(roce(f, bth.Header{Opcode: bth.RCRDMAWriteOnly}, nil, make([]byte, 64))[:50], uint8(rocev2.LinkIP), true)
-	f.Add(udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), uint8(rocev2.LinkIP), false)
-	f.Add(udp(f, 1022, make([]byte, 40)), uint8(rocev2.LinkIP), false)
+	f.Add(udp(f, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), uint8(rocev2.LinkIP), false)
+	f.Add(udp(f, proxymsg.Port, make([]byte, 40)), uint8(rocev2.LinkIP), false)
 	ether := wiretest.Hex(f, "020000000001 020000000002 86dd")
-	f.Add(append(ether, udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0})...), uint8(rocev2.LinkEthernet), false)
+	f.Add(append(ether, udp(f, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0})...), uint8(rocev2.LinkEthernet), false)
 	f.Add(append(ether, roce(f, cnp.New(7, 0xFFFF).Header, nil, make([]byte, 16))...), uint8(rocev2.LinkEthernet),
 		false)
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
@@ -298,7 +303,7 @@ func BenchmarkDecode(b *testing.B) {
 		{"data", frame(roce(b, bth.Header{Opcode: bth.RCRDMAWriteMiddle}, nil, make([]byte, 1024)))},
 		{"cnp", frame(roce(b, cnp.New(7, 0xFFFF).Header, nil, make([]byte, 16)))},
 		{"fastcnp", frame(roce(b, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16)))},
-		{"fcn", frame(udp(b, 1021, make([]byte, 4)))},
+		{"fcn", frame(udp(b, fcn.Port, make([]byte, 4)))},
 		{"other", frame(udp(b, 53, make([]byte, 40)))},
 	} {
 		b.Run(c.name, func(b *testing.B) {

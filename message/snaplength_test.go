@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -61,8 +63,8 @@ func TestSnapLengthByHand(t *testing.T) {
 		{"WRITE Only, cut in the BTH", roce(t, hdr(0x0A), nil, make([]byte, 64)), 49, 48 + 12 + 16},
 		{"WRITE Only, headers whole", roce(t, hdr(0x0A), nil, make([]byte, 64)), 76, 0},
 		{"PPFC", roce(t, pause(), nil, make([]byte, 24)), 60, 48 + 36},
-		{"FCN", udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), 48, 52},
-		{"proxy message", udp(t, 1022, make([]byte, 400)), 80, 48 + 100},
+		{"FCN", udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), 48, 52},
+		{"proxy message", udp(t, proxymsg.Port, make([]byte, 400)), 80, 48 + 100},
 		{"another port", udp(t, 53, make([]byte, 400)), 80, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

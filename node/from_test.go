@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -34,7 +36,7 @@ func TestFromOfRefused(t *testing.T) {
 	anFCN, err := m.AppendPacket(nil, from, self, fcn.Config{})
 	require.NoError(t, err)
 	toProxy := wiretest.Hex(t, "60000000 0008 11 40 20010db8000000000000000000000005"+
-		"20010db8000000000000000000000001 c000 03fe 0008 0000")
+		"20010db8000000000000000000000001 c000"+fmt.Sprintf("%04x", proxymsg.Port)+"0008 0000")
 
 	var f rocev2.Frame
 	frame := func(octets []byte) *rocev2.Frame {

@@ -3,6 +3,7 @@ package proxymsg
 import (
 	"bytes"
 	"encoding/binary"
+	"strconv"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -16,7 +17,7 @@ var (
 	switch4, proxy4 = addr("192.0.2.5"), addr("192.0.2.1")
 	switch6, proxy6 = addr("2001:db8:ffff::5"), addr("2001:db8:ffff::1")
 
-	fromC001 = Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+	fromC001 = Config{Port: ExperimentalPort, Carriage: rocev2.Carriage{SrcPort: 0xC001}}
 )
 
 // Whole packets up to the message: both tuples over both families.
@@ -50,7 +51,7 @@ func TestAppendFor(t *testing.T) {
 		for _, octets := range []string{c.over4 + c.data, c.over6 + c.data} {
 			var d rocev2.Datagram
 			require.NoError(t, d.Decode(wiretest.Hex(t, octets), rocev2.DecodeOptions{Link: rocev2.LinkIP},
-				Port))
+				ExperimentalPort))
 			m, err := FromDatagram(&d, 0)
 			require.NoError(t, err)
 			require.NoError(t, m.Validate())
@@ -150,7 +151,7 @@ func TestLimits(t *testing.T) {
 	for i, row := range wiretest.Tshark(t, frames...) {
 		require.Equal(t, "1", row.Get("udp.checksum.status"), "packet %d", i)
 		require.Equal(t, "0", row.Get("udp.srcport"))
-		require.Equal(t, "1022", row.Get("udp.dstport"))
+		require.Equal(t, strconv.Itoa(Port), row.Get("udp.dstport"))
 		if row.Has("ip.src") {
 			require.Equal(t, switch4.String()+proxy4.String(), row.Get("ip.src")+row.Get("ip.dst"))
 			require.Equal(t, "1", row.Get("ip.checksum.status"))

@@ -187,11 +187,7 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] { return m.each(m.qps.Learned()) }
 func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	key := keyOf(&k)
 	m.qps.Now(now)
-	p, ambiguous := m.qps.Sender(&key)
-	if p == nil {
-		return Pair{}, missing(ambiguous)
-	}
-	return m.pair(p), nil
+	return m.result(m.qps.Sender(&key))
 }
 
 // SourceQPOf is [Map.SourceQP] for the packet with this BTH instead of the flow's last
@@ -199,19 +195,17 @@ func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 	key := keyOf(&k)
 	m.qps.Now(now)
-	p, ambiguous := m.qps.SenderOf(&key, h)
-	if p == nil {
-		return Pair{}, missing(ambiguous)
-	}
-	return m.pair(p), nil
+	return m.result(m.qps.SenderOf(&key, h))
 }
 
-// missing returns why there is no pair.
-func missing(ambiguous bool) error {
-	if ambiguous {
-		return ErrAmbiguous
+func (m *Map) result(p *qplearn.Pair, ambiguous bool) (Pair, error) {
+	switch {
+	case p != nil:
+		return m.pair(p), nil
+	case ambiguous:
+		return Pair{}, ErrAmbiguous
 	}
-	return ErrUnknown
+	return Pair{}, ErrUnknown
 }
 
 func (m *Map) pair(p *qplearn.Pair) Pair {

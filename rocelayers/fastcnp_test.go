@@ -57,7 +57,7 @@ func TestFastCNP(t *testing.T) {
 func TestFastCNPAround(t *testing.T) {
 	fast := built(t)[0].frame
 	address := dst6far.As16()
-	inFast := wrap(60, slices.Concat(options(t, 4, 0x9E, address[:]), wiretest.Hex(t, cnp4)[14:]))
+	inFast := wrap(60, slices.Concat(options(t, 4, type1, address[:]), wiretest.Hex(t, cnp4)[14:]))
 	for name, c := range map[string]struct {
 		frame []byte
 		want  gopacket.LayerType

@@ -77,6 +77,9 @@ func ioamData(t testing.TB, trace ioam.Trace) []byte {
 	return data
 }
 
+// Types of the options of a Fast CNP.
+const type1, type2 = int(fastcnp.Option1Type), int(fastcnp.Option2Type)
+
 // options returns an options header with these options at 4n.
 func options(t testing.TB, next uint8, typesAndData ...any) []byte {
 	w := ipv6opt.Begin(nil, next)
@@ -139,7 +142,7 @@ func built(t testing.TB) (frames []named) {
 	address := dst6far.As16()
 	behind := slices.Concat(options(t, 60, ioam.IPv6MayChange, ioamData(t, trace(t, 1))),
 		options(t, 60, 0x1E, []byte{1}),
-		options(t, 17, ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, 0x9E, address[:]))
+		options(t, 17, ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, type1, address[:]))
 	frames = append(frames, named{"Fast CNP in the second of two headers",
 		message0x81(t, 0, 0, behind, make([]byte, 16))})
 
@@ -147,7 +150,7 @@ func built(t testing.TB) (frames []named) {
 	add("CNP", ether6)(c.AppendPacket(nil, loopback, src6, as))
 	frames = append(frames,
 		named{"CNP with the P bit", message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 16))}, // D18
-		named{"Fast CNP with the P bit", message0x81(t, bth.PPFCBit, 60, options(t, 17, 0x9E, address[:]),
+		named{"Fast CNP with the P bit", message0x81(t, bth.PPFCBit, 60, options(t, 17, type1, address[:]),
 			make([]byte, 16))},
 		named{"CNP with other options", message0x81(t, 0, 60, options(t, 17, 0x1E, []byte{1, 2, 3}), make([]byte, 16))},
 		named{"CNP with a trace", message0x81(t, 0, 0, hopByHop, make([]byte, 16))})
@@ -194,15 +197,15 @@ func broken(t testing.TB) []named {
 	proof := bytes.Clone(option2)
 	proof[1] = 2 // of transit
 	nodeLen := with(option2, 4, 0x30)
-	overrun := options(t, 17, 0x9E, address[:], 0x1E, []byte{1, 2, 3, 4})
+	overrun := options(t, 17, type1, address[:], 0x1E, []byte{1, 2, 3, 4})
 	overrun[25] = 200
 	return []named{
-		{"two Fast CNP options", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:], 0x9E, option2), reserved)},
-		{"Fast CNP option of 15 octets", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:15]), reserved)},
-		{"Fast CNP with a proof of transit", message0x81(t, 0, 60, options(t, 17, 0x9E, proof), reserved)},
-		{"Fast CNP with a wrong NodeLen", message0x81(t, 0, 60, options(t, 17, 0x9E, nodeLen), reserved)},
+		{"two Fast CNP options", message0x81(t, 0, 60, options(t, 17, type1, address[:], type2, option2), reserved)},
+		{"Fast CNP option of 15 octets", message0x81(t, 0, 60, options(t, 17, type1, address[:15]), reserved)},
+		{"Fast CNP with a proof of transit", message0x81(t, 0, 60, options(t, 17, type2, proof), reserved)},
+		{"Fast CNP with a wrong NodeLen", message0x81(t, 0, 60, options(t, 17, type2, nodeLen), reserved)},
 		{"an option overruns behind a Fast CNP option", message0x81(t, 0, 60, overrun, reserved)},
-		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:]), reserved[:15])},
+		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, type1, address[:]), reserved[:15])},
 		{"CNP of 17 octets", message0x81(t, 0, 0, nil, append(reserved, 1))},
 		{"PPFC of 17 octets", message0x81(t, bth.PPFCBit, 0, nil, append(reserved, 1))},
 		{"FCN of 3 octets", datagram(t, fcn.Port, reserved[:3])},

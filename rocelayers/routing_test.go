@@ -14,7 +14,7 @@ import (
 func TestRouting(t *testing.T) {
 	address := dst6far.As16()
 	srh := slices.Concat([]byte{17, 2, 4, 1, 0, 0, 0, 0}, address[:])
-	behind := slices.Concat([]byte{60, 2, 4, 1, 0, 0, 0, 0}, address[:], options(t, 17, 0x9E, address[:]))
+	behind := slices.Concat([]byte{60, 2, 4, 1, 0, 0, 0, 0}, address[:], options(t, 17, type1, address[:]))
 	var s rocelayers.Stack
 	buf := gopacket.NewSerializeBuffer()
 	for _, c := range []struct {

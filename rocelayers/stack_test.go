@@ -13,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -140,7 +141,7 @@ func ether(ip []byte) []byte {
 // fragment.
 func TestStackOtherTraffic(t *testing.T) {
 	var s rocelayers.Stack
-	for _, port := range []uint16{rocev2.Port, 1021, 1022} {
+	for _, port := range []uint16{rocev2.Port, fcn.Port, proxymsg.Port} {
 		frame := datagram(t, 5000, []byte("data"))
 		binary.BigEndian.PutUint16(frame[54:], port)
 		require.NoError(t, s.Decode(frame))

@@ -7,13 +7,16 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
+// experimental are the option types in the vectors.
+var experimental = fastcnp.CodePoints{Option1: fastcnp.ExperimentalType, Option2: fastcnp.ExperimentalType}
+
 func TestFastCNP(t *testing.T) {
 	run(t, "fastcnp", func(b []byte) (o outcome) {
 		var p rocev2.Packet
 		if err := p.DecodeIP(b); err != nil {
 			return outcome{err: err}
 		}
-		n, err := fastcnp.FromPacket(&p)
+		n, err := experimental.FromPacket(&p)
 		if err != nil {
 			return outcome{err: err}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"strings"
@@ -36,7 +37,7 @@ func TestLive(t *testing.T) {
 	p.Start(t, "/proc/self/exe", "-i", "p0", "-self", "10.77.0.254",
 		"-accept", "192.0.2.0/24", "-senders", "10.77.0.0/24")
 	wiretest.Await(t, "the proxy", func() bool { // the socket that it opens last but one
-		return strings.Contains(p.Run(t, "", "cat", "/proc/net/udp6"), ":03FE ")
+		return strings.Contains(p.Run(t, "", "cat", "/proc/net/udp6"), fmt.Sprintf(":%04X ", proxymsg.Port))
 	})
 	var mirror *netio.PortSink
 	var out *netio.RawSink

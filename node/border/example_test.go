@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/border"
 	"github.com/rocecn/rocecn/rocev2"
@@ -12,7 +13,7 @@ import (
 // A router at the border of a domain shows every packet that it forwards, in
 // either direction.
 func ExampleBorder() {
-	b, err := border.New(border.Config{Enabled: true})
+	b, err := border.New(border.Config{Enabled: true, Border: filter.Border{FCNPort: 1021}})
 	if err != nil {
 		panic(err)
 	}

@@ -8,10 +8,13 @@ import (
 
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -148,7 +151,7 @@ func TestLimitedMark(t *testing.T) {
 	} {
 		for name, limits := range map[string]func(*congested.Config){
 			"flow": func(cfg *congested.Config) { cfg.PerFlow[0] = time.Hour },
-			"rate": func(cfg *congested.Config) { cfg.Out = node.Rate{PerSecond: 1e-6} },
+			"rate": func(cfg *congested.Config) { cfg.Out = limit.Rate{PerSecond: 1e-6} },
 		} {
 			cfg := method(congested.FastCNP)
 			cfg.Capable, cfg.CannotMark = capable(c.capable), c.cannotMark
@@ -213,13 +216,13 @@ func TestRecognition(t *testing.T) {
 		kind       message.Kind
 		fragment   node.Reason
 	}{
-		{0, 0, 1021, message.FCN, node.Fragment},
-		{0, 0, 1022, message.Proxy, node.Fragment},
+		{0, 0, fcn.Port, message.FCN, node.Fragment},
+		{0, 0, proxymsg.Port, message.Proxy, node.Fragment},
 		{0, 0, 2021, message.Other, node.NotOurs},
 		{2021, 2022, 2021, message.FCN, node.Fragment},
 		{2021, 2022, 2022, message.Proxy, node.Fragment},
-		{2021, 2022, 1021, message.Other, node.NotOurs},
-		{2021, 2022, 1022, message.Other, node.NotOurs},
+		{2021, 2022, fcn.Port, message.Other, node.NotOurs},
+		{2021, 2022, proxymsg.Port, message.Other, node.NotOurs},
 		{2021, 2022, 4791, message.Data, node.Fragment},
 	} {
 		cfg := method(congested.FastCNP)

@@ -13,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
@@ -20,6 +21,7 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -316,8 +318,7 @@ func TestRefusals(t *testing.T) {
 		{"fragment", fragmentOf(data(t, loopback)), node.Fragment, message.Other},
 		{"fragment of an FCN", func() []byte {
 			b := fragmentOf(data(t))
-			binary.BigEndian.PutUint16(b[50:],
-				1021)
+			binary.BigEndian.PutUint16(b[50:], fcn.Port)
 			return b
 		}(), node.Fragment, message.Other},
 		{"second fragment", secondFragment, node.NotOurs, message.Other},
@@ -332,7 +333,8 @@ func TestRefusals(t *testing.T) {
 		{"CNP on its way", data(t, notification(dst6), loopback), node.NotOurs, message.CNP},
 		{"CNP to the node", data(t, notification(self6), loopback), node.Notification, message.CNP},
 		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+
-			"20010db8000e00000000000000000002"+"0000 03fd 000c 0000 00005 200"), node.NotOurs, message.FCN},
+			"20010db8000e00000000000000000002"+"0000"+fmt.Sprintf("%04x", fcn.Port)+
+			"000c 0000 00005 200"), node.NotOurs, message.FCN},
 		{"ack", data(t, opcode(bth.RCAcknowledge), loopback), node.Acknowledgement, message.Ack},
 		{"atomic ack", data(t, opcode(bth.RCAtomicAcknowledge), loopback), node.Acknowledgement, message.Ack},
 		{"own packet", data(t, func(p *rocev2.Packet) { p.Src = self6 }), node.OwnAddress, message.Data},
@@ -531,7 +533,7 @@ func TestLongestPrefix(t *testing.T) {
 func TestLimits(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow = [8]time.Duration{0: 100 * time.Microsecond, 7: 10 * time.Microsecond}
-	cfg.Out = node.Rate{PerSecond: 1000, Burst: 3}
+	cfg.Out = limit.Rate{PerSecond: 1000, Burst: 3}
 	flow := func(qp uint32) []byte { return data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }) }
 	a := agent(t, cfg)
 	for _, c := range []struct {
@@ -559,7 +561,7 @@ func TestLimits(t *testing.T) {
 	}
 
 	// Exactly one interval later passes.
-	cfg.Out = node.Rate{}
+	cfg.Out = limit.Rate{}
 	a = agent(t, cfg)
 	for after, reason := range []node.Reason{0: 0, 1: node.Limited, 99: node.Limited, 100: 0, 101: node.Limited,
 		199: node.Limited, 200: 0} {
@@ -571,7 +573,7 @@ func TestLimits(t *testing.T) {
 	}
 
 	// Marking is not limited, and takes nothing.
-	cfg.Capable, cfg.Out = capable(congested.Incapable), node.Rate{PerSecond: 1}
+	cfg.Capable, cfg.Out = capable(congested.Incapable), limit.Rate{PerSecond: 1}
 	a = agent(t, cfg)
 	for range 10 {
 		_, d := congest(a, nil, &event{Frame: flow(1), Options: ip}, now)
@@ -583,7 +585,7 @@ func TestLimits(t *testing.T) {
 func TestTimeJumpsBack(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[0] = time.Millisecond
-	cfg.Out = node.Rate{PerSecond: 1000}
+	cfg.Out = limit.Rate{PerSecond: 1000}
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
 	reasons := ""

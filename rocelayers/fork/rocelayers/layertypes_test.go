@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 
 func TestLayerTypes(t *testing.T) {
 	require.Equal(t, rocelayers.LayerTypeBTH, layers.UDPPort(4791).LayerType())
-	require.Equal(t, rocelayers.LayerTypeFCN, layers.UDPPort(1021).LayerType())
-	require.Equal(t, rocelayers.LayerTypeProxy, layers.UDPPort(1022).LayerType())
+	require.Equal(t, rocelayers.LayerTypeFCN, layers.UDPPort(fcn.Port).LayerType())
+	require.Equal(t, rocelayers.LayerTypeProxy, layers.UDPPort(proxymsg.Port).LayerType())
 	for _, c := range []struct {
 		number int
 		name   string

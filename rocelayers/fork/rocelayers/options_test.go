@@ -118,7 +118,7 @@ func TestOverride(t *testing.T) {
 // What cannot be a header is cut, for the parser and for NewPacket, and leaves
 // the layer as it was.
 func TestOptionsTruncated(t *testing.T) {
-	frame := message0x81(t, 0, 0, append(options(t, 60, 0x1E, []byte{1}), options(t, 17, 0x9E, make([]byte, 30))...),
+	frame := message0x81(t, 0, 0, append(options(t, 60, 0x1E, []byte{1}), options(t, 17, type2, make([]byte, 30))...),
 		nil)
 	s := newOwnStack()
 	hopByHop, destination := s.HopByHop, s.DestinationOptions

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -109,7 +111,7 @@ func TestUsage(t *testing.T) {
 		{"border -fcn-port 4791", `4791 is the port of RoCEv2`},
 		{"border -nft -proxy-port 4791 -fcn-port 4000", `4791 is the port of RoCEv2`},
 		{"ours -fcn-port 4791", `4791 is the port of RoCEv2`},
-		{"border -fcn-port 1022", `both are 1022`},
+		{fmt.Sprint("border -fcn-port ", proxymsg.Port), fmt.Sprint("both are ", proxymsg.Port)},
 		{"border -fcn-port 0", `1 to 65535 allowed`},
 		{"border -ip6tables -chain FORWARD;reboot", `-chain: "FORWARD;reboot" is not a name`},
 		{"border -ip6tables -chain $(id)", `-chain: "$(id)" is not a name`},

@@ -14,7 +14,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/stretchr/testify/require"
 )
 
@@ -155,7 +157,7 @@ func TestUsage(t *testing.T) {
 	_, stderr, status := inspect(nil, "-h")
 	require.Zero(t, status)
 	require.Contains(t, stderr, "usage: rocecn inspect")
-	_, _, status = inspect(nil, "-fcn-port", "1022", "-proxy-port", "1021", capture)
+	_, _, status = inspect(nil, "-fcn-port", fmt.Sprint(proxymsg.Port), "-proxy-port", fmt.Sprint(fcn.Port), capture)
 	require.Zero(t, status)
 	_, _, status = inspect(nil, "-fcn-port", "1", "-proxy-port", "65535", capture)
 	require.Zero(t, status)

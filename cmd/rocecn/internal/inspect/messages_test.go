@@ -300,7 +300,8 @@ func TestFastCNPWithTwoTraces(t *testing.T) {
 	p := rocev2.Packet{BTH: bth.Headers{Header: cnp.New(17, 0xFFFF).Header}, Payload: make([]byte, 16)}
 	p.Src, p.Dst, p.DstPort = switch6, sender6, rocev2.Port
 	p.Ext = wiretest.Hex(t, `3c 02 01 00 31 0e 0000 007c0800 80000000 3f000001 01020000
-		11 04 01 00 9e 1e 0000 007b0800 80000000 3f000002 20010db800040000000000000000000e 01020000`)
+		11 04 01 00 `+fmt.Sprintf("%02x", uint8(fastcnp.Option2Type))+` 1e 0000 007b0800 80000000 3f000002
+		20010db800040000000000000000000e 01020000`)
 	octets := build(t, p)
 	got := line(t, octets)
 	require.Equal(t, []string{"fastcnp", "0x31", "124", "1", "", "123", "2"}, []string{
@@ -314,11 +315,11 @@ func TestFastCNPWithTwoTraces(t *testing.T) {
 func TestPorts(t *testing.T) {
 	all := map[string]string{}
 	for _, s := range samples(t) {
-		if port := binary.BigEndian.Uint16(s.octets[udpAt(s.octets)+2:]); s.name == "fcn" || s.name == "proxy" {
+		if port, ok := map[string]uint16{"fcn": 7000, "proxy": 7001}[s.name]; ok {
 			out, _, _ := inspect(capturing(capture.Raw, s.octets), "-json", "-fcn-port", "7000", "-proxy-port", "7001",
 				"-")
 			require.Equal(t, "other", lines(t, out)[0]["kind"])
-			binary.BigEndian.PutUint16(s.octets[udpAt(s.octets)+2:], port-1021+7000)
+			binary.BigEndian.PutUint16(s.octets[udpAt(s.octets)+2:], port)
 			out, _, _ = inspect(capturing(capture.Raw, s.octets), "-json", "-fcn-port", "7000", "-proxy-port", "7001",
 				"-")
 			all[s.name] = lines(t, out)[0]["kind"]
@@ -372,7 +373,7 @@ func TestProxyMessages(t *testing.T) {
 	five := rocev2.FiveTuple{Src: sender4, Dst: receiver4, Protocol: 6, SrcPort: 1, DstPort: 2}
 	other := five
 	other.Protocol, other.SrcPort, other.DstPort = 50, 0, 0
-	const flow = "198.51.100.5:0 > 198.51.100.9:1022  Proxy message  level=7  "
+	flow := fmt.Sprintf("198.51.100.5:0 > 198.51.100.9:%d  Proxy message  level=7  ", proxymsg.Port)
 	for _, c := range []struct {
 		m           proxymsg.Message
 		json, human string

@@ -19,7 +19,9 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -97,8 +99,8 @@ func TestWiresharkPluginNamesDeviations(t *testing.T) {
 		{"cnp", func(b []byte) []byte { return datagram(4791, append(b, 0, 0, 0, 0)) }},
 		{"ppfc", func(b []byte) []byte { return datagram(4791, append(b, 0, 0, 0, 0)) }},
 		{"fastcnp", func(b []byte) []byte { return b }},
-		{"fcn", func(b []byte) []byte { return datagram(1021, b) }},
-		{"proxy", func(b []byte) []byte { return datagram(1022, b) }},
+		{"fcn", func(b []byte) []byte { return datagram(fcn.Port, b) }},
+		{"proxy", func(b []byte) []byte { return datagram(proxymsg.Port, b) }},
 	} {
 		content, err := os.ReadFile(wiretest.Path(t, "vectors", format.name+".json"))
 		require.NoError(t, err)

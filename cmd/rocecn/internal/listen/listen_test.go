@@ -2,9 +2,12 @@ package listen
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,7 +23,7 @@ func TestUsage(t *testing.T) {
 		{"-no-such-flag [::1]:0", 2, "not defined"},
 		{"-as cnp [::1]:0", 2, "neither fcn nor proxy"},
 		{"-n -1 [::1]:0", 2, "-n -1 is below 0"},
-		{"[::1]:0", 1, "is neither 1021 nor 1022"},
+		{"[::1]:0", 1, fmt.Sprintf("is neither %d nor %d", fcn.Port, proxymsg.Port)},
 		{"nonsense", 1, "missing port"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -39,8 +42,8 @@ func TestKindOf(t *testing.T) {
 		port uint16
 		want string
 	}{
-		{"", 1021, "fcn"}, {"", 1022, "proxy"},
-		{"fcn", 1022, "fcn"}, {"proxy", 1021, "proxy"}, {"fcn", 7, "fcn"}, {"proxy", 7, "proxy"},
+		{"", fcn.Port, "fcn"}, {"", proxymsg.Port, "proxy"},
+		{"fcn", proxymsg.Port, "fcn"}, {"proxy", fcn.Port, "proxy"}, {"fcn", 7, "fcn"}, {"proxy", 7, "proxy"},
 	} {
 		got, err := kindOf(c.as, c.port)
 		require.NoError(t, err)

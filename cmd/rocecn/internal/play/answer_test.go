@@ -24,6 +24,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
@@ -129,7 +130,7 @@ func TestCaptures(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, source, row.Get("ipv6.src"))
 				require.Equal(t, n.Dst.String(), row.Get("ipv6.dst"))
-				require.Contains(t, row.All("ipv6.opt.type"), "0x9e")
+				require.Contains(t, row.All("ipv6.opt.type"), n.OptionType.String())
 				require.Equal(t, fmt.Sprintf("%x", data), row.Get("ipv6.opt.experimental"))
 				require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
 				require.EqualValues(t, n.CNP.DestQP, row.Uint("infiniband.bth.destqp"))
@@ -237,7 +238,7 @@ func TestMatch(t *testing.T) {
 				p.BTH.Resv6 = bth.PPFCBit
 			}),
 			packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }),
-			packet(t, func(p *rocev2.Packet) { p.DstPort = 1021 }),
+			packet(t, func(p *rocev2.Packet) { p.DstPort = fcn.Port }),
 			nil,
 		}, 4, "packets: 11 read, 4 matched; Fast CNPs: 3 with option 1, 1 with option 2\n" +
 			"skipped: 2 not RoCEv2, 1 IPv4, 1 ack, 1 broken, 1 cnp, 1 ppfc\n"},

@@ -3,6 +3,7 @@ package play
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -45,7 +48,7 @@ func TestBorderOnCapture(t *testing.T) {
 		{`{"enabled": true, "ppfc": true}`, []any{"", "", "", "", "fastcnp", "fastcnp", "fastcnp", "fastcnp", "ppfc",
 			"ppfc", "ppfc", "ppfc", "fcn", "fcn", "proxy", "proxy", nil,
 			"", "", "", "fastcnp", "ppfc", "fcn", "proxy"}},
-		{`{"enabled": true, "options": ["0x9f", "0x80"], "fcn_port": 9, "proxy_port": 1021}`,
+		{fmt.Sprintf(`{"enabled": true, "options": ["0x9f", "0x80"], "fcn_port": 9, "proxy_port": %d}`, fcn.Port),
 			[]any{"", "", "", "", "", "", "", "", "", "", "", "", "proxy", "proxy", nil, nil, "fcn",
 				"", "", "", "", "", "proxy", nil}},
 		{`{"enabled": true, "option_types": [159]}`,
@@ -88,7 +91,7 @@ func TestBorderLines(t *testing.T) {
 		passed   = `{"action":"passed","reason":""}`
 		fast     = `{"action":"dropped","kind":"fastcnp","reason":""}`
 		disabled = `{"action":"refused","reason":"disabled"}`
-		on       = `{"enabled": true}`
+		on       = `{"enabled": true, "option_types": ["0x9e"]}`
 	)
 	tunnel := func(inner []byte) []byte {
 		b, err := (&encap.IPInIPv6{Src: switchAddr, Dst: receiverAddr}).Append(nil, inner, 5)
@@ -111,9 +114,9 @@ func TestBorderLines(t *testing.T) {
 		{"CNP", on, packet(t, aCNP), passed},
 		{"other UDP", on, udpTo(53), ``},
 		{"Fast CNP", on, fastCNP, fast},
-		{"FCN", on, udpTo(1021), `{"action":"dropped","kind":"fcn","reason":""}`},
-		{"proxy message", on, udpTo(1022), `{"action":"dropped","kind":"proxy","reason":""}`},
-		{"FCN over IPv4", on, packet(t, ipv4, func(p *rocev2.Packet) { p.DstPort = 1021 }),
+		{"FCN", on, udpTo(fcn.Port), `{"action":"dropped","kind":"fcn","reason":""}`},
+		{"proxy message", on, udpTo(proxymsg.Port), `{"action":"dropped","kind":"proxy","reason":""}`},
+		{"FCN over IPv4", on, packet(t, ipv4, func(p *rocev2.Packet) { p.DstPort = fcn.Port }),
 			`{"action":"dropped","kind":"fcn","reason":""}`},
 
 		{"off: data", `{}`, packet(t), disabled},
@@ -141,17 +144,17 @@ func TestBorderLines(t *testing.T) {
 		{"the second of them", on, wiretest.Hex(t, `60000000 001c 2c40
 			20010db8000000000000000000000001 20010db8000000000000000000000002
 			2b00 0008 00000007 1100 0104 00000000 c000 03fd 000c 0000 beef5400`), ``},
-		{"FCN cut behind the port", on, udpTo(1021)[:44], `{"action":"dropped","kind":"fcn","reason":""}`},
-		{"FCN cut before the port", on, udpTo(1021)[:43], ``},
-		{"FCN, UDP length 3", on, lied(udpTo(1021), 44, 3), `{"action":"dropped","kind":"fcn","reason":""}`},
-		{"FCN, UDP length beyond the packet", on, lied(udpTo(1021), 44, 999),
+		{"FCN cut behind the port", on, udpTo(fcn.Port)[:44], `{"action":"dropped","kind":"fcn","reason":""}`},
+		{"FCN cut before the port", on, udpTo(fcn.Port)[:43], ``},
+		{"FCN, UDP length 3", on, lied(udpTo(fcn.Port), 44, 3), `{"action":"dropped","kind":"fcn","reason":""}`},
+		{"FCN, UDP length beyond the packet", on, lied(udpTo(fcn.Port), 44, 999),
 			`{"action":"dropped","kind":"fcn","reason":""}`},
-		{"FCN, IP length beyond the packet", on, lied(udpTo(1021), 4, 999),
+		{"FCN, IP length beyond the packet", on, lied(udpTo(fcn.Port), 4, 999),
 			`{"action":"dropped","kind":"fcn","reason":""}`},
 		{"CNP of 15 octets", on, packet(t, aCNP, func(p *rocev2.Packet) { p.Payload = p.Payload[:15] }), passed},
 
 		{"Fast CNP in a tunnel", on, tunnel(fastCNP), fast},
-		{"FCN in a tunnel in a tunnel", on, tunnel(tunnel(udpTo(1021))),
+		{"FCN in a tunnel in a tunnel", on, tunnel(tunnel(udpTo(fcn.Port))),
 			`{"action":"dropped","kind":"fcn","reason":""}`},
 		{"data in a tunnel", on, tunnel(packet(t)), passed},
 	} {

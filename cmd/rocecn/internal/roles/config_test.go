@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -8,7 +9,9 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
-	"github.com/rocecn/rocecn/internal/limit"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/stretchr/testify/require"
 )
 
@@ -132,7 +135,7 @@ func TestMalformed(t *testing.T) {
 func TestCommon(t *testing.T) {
 	for _, c := range []struct{ octets, message string }{
 		{`{}`, ``},
-		{`{"option_types": [], "fcn_port": 1022, "proxy_port": 1021}`, ``},
+		{fmt.Sprintf(`{"option_types": [], "fcn_port": %d, "proxy_port": %d}`, proxymsg.Port, fcn.Port), ``},
 		{`{"option_types": ["0x8a"]}`, ``},
 		{`{"option_types": [128, 159]}`, ``},
 		{`{"option_types": [30]}`, `option_types[0]: 0x1e: act must be 10 and chg 0, so 0x80 to 0x9f allowed`},
@@ -140,8 +143,8 @@ func TestCommon(t *testing.T) {
 		{`{"option_types": [158, 158, 158]}`, `option_types: one type for both options, or two`},
 		{`{"fcn_port": 0}`, `fcn_port: 0: 1 to 65535 and not 4791 allowed`},
 		{`{"proxy_port": 4791}`, `proxy_port: 4791: 1 to 65535 and not 4791 allowed`},
-		{`{"proxy_port": 1021}`, `proxy_port: 1021: FCN and proxy messages need two ports`},
-		{`{"fcn_port": 1022}`, `fcn_port: 1022: FCN and proxy messages need two ports`},
+		{fmt.Sprintf(`{"proxy_port": %d}`, fcn.Port), `: FCN and proxy messages need two ports`},
+		{fmt.Sprintf(`{"fcn_port": %d}`, proxymsg.Port), `: FCN and proxy messages need two ports`},
 	} {
 		var got common
 		require.NoError(t, decode([]byte(c.octets), &got))
@@ -189,7 +192,7 @@ func TestEvery(t *testing.T) {
 	for _, longest := range []int64{100, 1e6, 1e9, 3600e9} {
 		for range 2000 {
 			interval := time.Duration(1 + random.Int64N(longest))
-			bucket := limit.NewBucket(limit.Rate(every(interval)))
+			bucket := limit.NewBucket(every(interval))
 			require.True(t, bucket.Ready(noon))
 			bucket.Take(noon)
 			require.False(t, bucket.Ready(noon.Add(interval-1)), interval)

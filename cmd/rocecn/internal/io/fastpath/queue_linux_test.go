@@ -293,7 +293,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 		require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
 		require.EqualValues(t, p.BTH.DestQP, row.Uint("infiniband.bth.destqp"))
 		require.Equal(t, []string{self.String(), p.Dst.String()}, []string{row.Get("ipv6.src"), row.Get("ipv6.dst")})
-		require.Contains(t, row.All("ipv6.opt.type"), "0x9e")
+		require.Contains(t, row.All("ipv6.opt.type"), fastcnp.Option1Type.String())
 		require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
 	}
 }
