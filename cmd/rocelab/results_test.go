@@ -16,35 +16,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The figures of docs/results.md are those of docs/results/quick.json, which is whole. A table stands between
-// <!-- table C1: use of its link: cnp fastcnp --> and <!-- end -->, and has all cases of the experiment; a frontier of
-// C14 between <!-- frontier WAN far --> and <!-- end -->.
+// The figures of docs/results.md are those of docs/results/quick.json, which has all experiments, and full.json. A
+// table stands between <!-- table C1: use of its link: cnp fastcnp --> and <!-- end -->, and has all cases of the
+// experiment; one of full.json begins with "full"; a frontier of C14 stands between <!-- frontier WAN far --> and
+// <!-- end -->.
 func TestResults(t *testing.T) {
 	t.Chdir(filepath.Dir(wiretest.Path(t)))
-	text, err := os.ReadFile("docs/results/quick.json")
-	require.NoError(t, err)
-	var r experiment.Results
-	require.NoError(t, json.Unmarshal(text, &r))
-	require.Regexp(t, `^[0-9a-f]{12}(, [0-9a-f]{12})*$`, r.Commit)
-	require.Zero(t, r.Missing())
+	quick, full := results(t, "docs/results/quick.json", "quick"), results(t, "docs/results/full.json", "full")
 	for _, e := range experiment.All() {
-		require.NotEmpty(t, r.In(e.ID), e.ID)
+		require.NotEmpty(t, quick.In(e.ID), e.ID)
 	}
 
 	const file = "docs/results.md"
 	old, err := os.ReadFile(file)
 	require.NoError(t, err)
 	tables := 0
-	blocks := regexp.MustCompile(`(?s)<!-- (table|frontier) [^\n]* -->\n.*?<!-- end -->`)
+	blocks := regexp.MustCompile(`(?s)<!-- (table|full|frontier) [^\n]* -->\n.*?<!-- end -->`)
 	made := blocks.ReplaceAllStringFunc(string(old), func(block string) string {
 		tables++
 		head, _, _ := strings.Cut(block, "\n")
 		what := strings.TrimSuffix(strings.TrimPrefix(head, "<!-- "), " -->")
 		rows := ""
 		if network, ok := strings.CutPrefix(what, "frontier "); ok {
-			rows = frontierRows(&r, network)
+			rows = frontierRows(quick, network)
+		} else if table, ok := strings.CutPrefix(what, "full "); ok {
+			rows = tableRows(t, full, table)
 		} else {
-			rows = tableRows(t, &r, strings.TrimPrefix(what, "table "))
+			rows = tableRows(t, quick, strings.TrimPrefix(what, "table "))
 		}
 		return head + "\n" + rows + "<!-- end -->"
 	})
@@ -54,6 +52,19 @@ func TestResults(t *testing.T) {
 		return
 	}
 	require.Equal(t, string(old), made, "go test ./cmd/rocelab -run TestResults -update")
+}
+
+// results reads results of a size that are whole.
+func results(t *testing.T, file, size string) *experiment.Results {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var r experiment.Results
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Equal(t, size, r.Size)
+	require.Regexp(t, `^[0-9a-f]{12}(, [0-9a-f]{12})*$`, r.Commit)
+	require.Zero(t, r.Missing())
+	return &r
 }
 
 // tableRows returns a table: "C1: use of its link: cnp fastcnp".
