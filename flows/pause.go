@@ -9,9 +9,9 @@ import (
 	"github.com/rocecn/rocecn/message"
 )
 
-// AssumedLinkRate is the rate of a link that is not given, in bits a second: how
+// assumedLinkRate is the rate of a link that is not given, in bits a second: how
 // long a pause lasts at most depends on it.
-const AssumedLinkRate = 100_000_000_000
+const assumedLinkRate = 100_000_000_000
 
 // A link is what is known of PFC and PAUSE frames from one source address, by
 // priority; AllPriorities stands for the whole link.

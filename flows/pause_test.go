@@ -116,7 +116,7 @@ func TestPause(t *testing.T) {
 	require.Equal(t, "02:00:00:00:00:01", l.Src.String())
 	require.Equal(t, [2]any{uint64(100 * g), false}, [2]any{l.Rate, l.Assumed})
 	l = newPauses(t, 0).at(0, off3on4).link()
-	require.Equal(t, [2]any{uint64(AssumedLinkRate), true}, [2]any{l.Rate, l.Assumed})
+	require.Equal(t, [2]any{uint64(assumedLinkRate), true}, [2]any{l.Rate, l.Assumed})
 }
 
 // A switch that is stuck says XOFF again before the one before has ended, for ever.

@@ -21,8 +21,8 @@ type Config struct {
 	// does. 0 and 1 Shards are no division.
 	Shard, Shards int
 	// LinkRate is the rate of the links that PFC and PAUSE frames are about, in bits
-	// a second. If it is 0, they are taken for links of AssumedLinkRate, and each
-	// Link says so.
+	// a second. If it is 0, they are taken for links of 100 Gbit/s, and each Link
+	// says so.
 	LinkRate uint64
 	// Series keeps how each flow went over time, for [Table.Series], and all of them
 	// together, for [Table.Totals] and [Table.Pauses]: in 17 KB more a flow, and 25 KB
@@ -96,7 +96,7 @@ func New(c Config) *Table {
 	c.MaxFlows = max(c.MaxFlows, minFlows)
 	assumed := c.LinkRate == 0
 	if assumed {
-		c.LinkRate = AssumedLinkRate
+		c.LinkRate = assumedLinkRate
 	}
 	return &Table{
 		config: c, streams: flowtable.New[key, stream](c.MaxFlows, true, (*key).Hash),

@@ -30,9 +30,6 @@ type DCQCNFlow struct {
 // Rate returns the rate that the flow may send at, in bits a second: R_C.
 func (f *DCQCNFlow) Rate() uint64 { return f.rate }
 
-// Target returns the rate that the flow recovers to, in bits a second: R_T.
-func (f *DCQCNFlow) Target() uint64 { return f.target }
-
 // Alpha returns the estimate of congestion: α, from 0 to 1.
 func (f *DCQCNFlow) Alpha(now time.Time) float64 {
 	at := f.time(now)

@@ -10,7 +10,7 @@ import (
 // what Line is.
 type HPCCConfig struct {
 	Enabled   bool
-	Line, Min uint64 // bits a second
+	Line, Min uint64 // bits a second; Line up to 2^50
 
 	Eta      float64       // η: the use of a link that is aimed at, above 0 to 1
 	BaseRTT  time.Duration // T: the round trip without queues, the longest of the network
@@ -28,11 +28,11 @@ func (c *HPCCConfig) check() error {
 		is        bool
 		key, want string
 	}{
-		{c.Line == 0 || c.Line > MaxLine, "Line", "from 1 to 2^50 bits a second needed"},
+		{c.Line == 0 || c.Line > maxLine, "Line", "from 1 to 2^50 bits a second needed"},
 		{c.Min == 0 || c.Min > c.Line, "Min", "from 1 to Line needed"},
 		{!(c.Eta > 0 && c.Eta <= 1), "Eta", "above 0 to 1 needed"},
 		{c.BaseRTT <= 0 || c.BaseRTT > time.Hour, "BaseRTT", "above 0 to an hour needed"},
-		{c.RAI > MaxLine, "RAI", "2^50 bits a second at most"},
+		{c.RAI > maxLine, "RAI", "2^50 bits a second at most"},
 	} {
 		if wrong.is {
 			return &ConfigError{wrong.key, wrong.want}

@@ -127,7 +127,7 @@ func TestHPCCWrongConfigs(t *testing.T) {
 		"Min":     func(c *HPCCConfig) { c.Min = c.Line + 1 },
 		"Eta":     func(c *HPCCConfig) { c.Eta = math.NaN() },
 		"BaseRTT": func(c *HPCCConfig) { c.BaseRTT = 0 },
-		"RAI":     func(c *HPCCConfig) { c.RAI = MaxLine + 1 },
+		"RAI":     func(c *HPCCConfig) { c.RAI = maxLine + 1 },
 	} {
 		cfg := PaperHPCC(100e9, 10*µs)
 		change(&cfg)
@@ -229,8 +229,8 @@ func TestHPCCTwoHistories(t *testing.T) {
 
 // At 400 Gbit/s and more nothing overflows, whatever the hops say.
 func TestHPCCFastPorts(t *testing.T) {
-	for _, line := range []uint64{400e9, 1600e9, MaxLine} {
-		f := hpccFlow(t, func(c *HPCCConfig) { c.Line, c.BaseRTT, c.RAI = line, time.Hour, MaxLine })
+	for _, line := range []uint64{400e9, 1600e9, maxLine} {
+		f := hpccFlow(t, func(c *HPCCConfig) { c.Line, c.BaseRTT, c.RAI = line, time.Hour, maxLine })
 		require.Positive(t, f.Window(1000))
 		for i := range 100 {
 			f.Notified([]Hop{{B: line, QLen: math.MaxUint64}, {}}, start.Add(time.Duration(i)*time.Hour))

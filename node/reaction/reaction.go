@@ -36,7 +36,7 @@ import (
 )
 
 // DCQCNConfig is what a deployment chooses. The zero DCQCNConfig is off: rates stay what
-// Line is. Rates are in bits a second.
+// Line is. Rates are in bits a second, 2^50 at most.
 type DCQCNConfig struct {
 	Enabled bool
 	Line    uint64 // the rate of the port, at which each flow starts
@@ -101,8 +101,8 @@ func ConnectX(line uint64) DCQCNConfig {
 	}
 }
 
-// MaxLine is the highest rate of a port, in bits a second.
-const MaxLine = 1 << 50
+// maxLine is the highest rate of a port, in bits a second.
+const maxLine = 1 << 50
 
 // A ConfigError says which setting is wrong, and what it has to be.
 type ConfigError struct{ Key, Want string }
@@ -116,15 +116,15 @@ func (c *DCQCNConfig) check() error {
 		is        bool
 		key, want string
 	}{
-		{c.Line == 0 || c.Line > MaxLine, "Line", "from 1 to 2^50 bits a second needed"},
+		{c.Line == 0 || c.Line > maxLine, "Line", "from 1 to 2^50 bits a second needed"},
 		{c.Min == 0 || c.Min > c.Line, "Min", "from 1 to Line needed"},
 		{!(c.Gain > 0 && c.Gain < 1), "Gain", "above 0 and below 1 needed"},
 		{!(c.FirstAlpha >= 0 && c.FirstAlpha <= 1), "FirstAlpha", "from 0 to 1 needed"},
 		{c.AlphaTimer <= 0, "AlphaTimer", "above 0 needed"},
 		{c.Gate < 0, "Gate", "0 or above needed"},
 		{c.Timer <= 0, "Timer", "above 0 needed"},
-		{c.Additive == 0 || c.Additive > MaxLine, "Additive", "from 1 to 2^50 bits a second needed"},
-		{c.Hyper > MaxLine, "Hyper", "2^50 bits a second at most"},
+		{c.Additive == 0 || c.Additive > maxLine, "Additive", "from 1 to 2^50 bits a second needed"},
+		{c.Hyper > maxLine, "Hyper", "2^50 bits a second at most"},
 	} {
 		if wrong.is {
 			return &ConfigError{wrong.key, wrong.want}

@@ -30,7 +30,7 @@ func TestStepByStep(t *testing.T) {
 		t.Helper()
 		require.InDelta(t, alpha, f.Alpha(at(now)), 1e-9)
 		require.Equal(t, rate, f.Rate())
-		require.Equal(t, target, f.Target())
+		require.Equal(t, target, f.target)
 	}
 	state(40e9, 40e9, 1, 0)
 	_, ok := f.Next()
@@ -65,7 +65,7 @@ func TestStages(t *testing.T) {
 		f.Look(start.Add(time.Duration(i+1) * 55 * µs))
 		require.Equal(t, want, f.Rate(), "stage %d", i+1)
 	}
-	require.EqualValues(t, 20.08e9, f.Target())
+	require.EqualValues(t, 20.08e9, f.target)
 }
 
 // The byte counter has stages of its own; either may be the one that is ahead.
@@ -80,13 +80,13 @@ func TestByteCounter(t *testing.T) {
 	for range 5 {
 		f.Sent(10_000_000, start)
 	}
-	require.EqualValues(t, 20.04e9, f.Target(), "the sixth stage is additive")
+	require.EqualValues(t, 20.04e9, f.target, "the sixth stage is additive")
 	f.Look(start.Add(55 * µs))
-	require.EqualValues(t, 20.08e9, f.Target(), "and so is the timer's first, as the byte counter is past them")
+	require.EqualValues(t, 20.08e9, f.target, "and so is the timer's first, as the byte counter is past them")
 	f.Notified(start.Add(56 * µs))
-	rate, target := f.Rate(), f.Target()
+	rate, target := f.Rate(), f.target
 	f.Sent(10_000_000, start.Add(57*µs))
-	require.Equal(t, target, f.Target(), "a notification begins at the first stage")
+	require.Equal(t, target, f.target, "a notification begins at the first stage")
 	require.Equal(t, (rate+target+1)/2, f.Rate())
 }
 
@@ -114,7 +114,7 @@ func TestHyper(t *testing.T) {
 				now := start.Add(time.Duration(i+1) * 55 * µs)
 				f.Look(now) // first the timer's stage, then the byte counter's
 				f.Sent(1000, now)
-				require.Equal(t, 20e9+want*1e6, f.Target(), "round %d", i+1)
+				require.Equal(t, 20e9+want*1e6, f.target, "round %d", i+1)
 			}
 		})
 	}
@@ -137,14 +137,14 @@ func TestGate(t *testing.T) {
 	f.Look(start.Add(4 * µs))
 	second := f.Rate()
 	require.InDelta(t, float64(first)/2, float64(second), 1e9)
-	require.EqualValues(t, 100e9, f.Target(), "no stage of the timer lies between the two")
+	require.EqualValues(t, 100e9, f.target, "no stage of the timer lies between the two")
 	f.Look(start.Add(8 * µs))
 	require.Equal(t, second, f.Rate(), "the gate opens for nothing")
 	f.Look(start.Add(304 * µs))
 	require.Equal(t, (second+100e9+1)/2, f.Rate())
 	third := f.Rate()
 	f.Notified(start.Add(305 * µs))
-	require.Equal(t, third, f.Target(), "after a stage of the timer the target is the rate")
+	require.Equal(t, third, f.target, "after a stage of the timer the target is the rate")
 }
 
 // α of ConnectX moves each microsecond: up where a notification came in it.
@@ -233,7 +233,7 @@ func (n *naive) send(octets uint64, now time.Duration) {
 
 // Random histories, against the paper's text in floating point, at every rate.
 func TestAgainstText(t *testing.T) {
-	for _, line := range []uint64{10e9, 40e9, 100e9, 400e9, 1600e9, MaxLine} {
+	for _, line := range []uint64{10e9, 40e9, 100e9, 400e9, 1600e9, maxLine} {
 		cfg := PaperDCQCN(line)
 		cfg.ByteCounter = 1_000_000
 		for seed := range uint64(wiretest.Rounds(20)) {
@@ -255,7 +255,7 @@ func TestAgainstText(t *testing.T) {
 					n.send(4096, now)
 				}
 				require.InEpsilon(t, n.rc, float64(f.Rate()), 1e-6)
-				require.InEpsilon(t, n.rt, float64(f.Target()), 1e-6)
+				require.InEpsilon(t, n.rt, float64(f.target), 1e-6)
 				require.InEpsilon(t, n.alpha, f.Alpha(start.Add(now)), 1e-5)
 			}
 		}
@@ -264,9 +264,9 @@ func TestAgainstText(t *testing.T) {
 
 // At 400 Gbit/s and more nothing overflows, at either end.
 func TestFastPorts(t *testing.T) {
-	for _, line := range []uint64{400e9, 800e9, 1600e9, MaxLine} {
+	for _, line := range []uint64{400e9, 800e9, 1600e9, maxLine} {
 		for _, cfg := range []DCQCNConfig{PaperDCQCN(line), ConnectX(line)} {
-			cfg.Hyper, cfg.HyperGrows = MaxLine, true
+			cfg.Hyper, cfg.HyperGrows = maxLine, true
 			f := flow(t, cfg)
 			now := start
 			for range 100 {
@@ -341,7 +341,7 @@ func TestOff(t *testing.T) {
 
 func TestWrongConfigs(t *testing.T) {
 	for key, change := range map[string]func(*DCQCNConfig){
-		"Line":       func(c *DCQCNConfig) { c.Line = MaxLine + 1 },
+		"Line":       func(c *DCQCNConfig) { c.Line = maxLine + 1 },
 		"Min":        func(c *DCQCNConfig) { c.Min = 0 },
 		"Gain":       func(c *DCQCNConfig) { c.Gain = math.NaN() },
 		"FirstAlpha": func(c *DCQCNConfig) { c.FirstAlpha = 1.1 },

@@ -48,9 +48,9 @@ func (c *TableConfig) check() error {
 		is        bool
 		key, want string
 	}{
-		{c.DCQCN.Line == 0 || c.DCQCN.Line > MaxLine, "DCQCN.Line", "from 1 to 2^50 bits a second needed"},
+		{c.DCQCN.Line == 0 || c.DCQCN.Line > maxLine, "DCQCN.Line", "from 1 to 2^50 bits a second needed"},
 		{c.HPCC.Enabled && c.HPCC.Line != c.DCQCN.Line, "HPCC.Line", "the line of DCQCN needed"},
-		{c.Bandwidth > MaxLine, "Bandwidth", "2^50 bits a second at most"},
+		{c.Bandwidth > maxLine, "Bandwidth", "2^50 bits a second at most"},
 		{c.MaxFlows < 0 || c.MaxFlows > mostFlows, "MaxFlows", "from 0 to 2^20 needed"},
 		{c.Idle < 0, "Idle", "0 or above needed"},
 		{c.MaxPause < 0 || c.MaxPause > ppfc.MaxPause, "MaxPause", "from 0 to the longest that a PPFC asks for needed"},

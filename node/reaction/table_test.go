@@ -236,7 +236,7 @@ func TestTableConfigure(t *testing.T) {
 		func(c *TableConfig) { c.DCQCN.Gain = 2 },
 		func(c *TableConfig) { c.HPCC = PaperHPCC(1e9, time.Millisecond) },
 		func(c *TableConfig) { c.HPCC = HPCCConfig{Enabled: true, Line: 100e9} },
-		func(c *TableConfig) { c.Bandwidth = MaxLine + 1 },
+		func(c *TableConfig) { c.Bandwidth = maxLine + 1 },
 		func(c *TableConfig) { c.MaxFlows = -1 },
 		func(c *TableConfig) { c.MaxFlows = 1<<20 + 1 },
 		func(c *TableConfig) { c.Idle = -1 },

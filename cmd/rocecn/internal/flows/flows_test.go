@@ -455,7 +455,7 @@ func TestNoRate(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
-	l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Rate: flows.AssumedLinkRate, Assumed: true}
+	l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Rate: 100e9, Assumed: true}
 	l.Priorities[3] = flows.Priority{XOFF: 2, XON: 1, Paused: 12500 * time.Nanosecond}
 	l.All.XON = 1
 	require.Equal(t, `{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{`+
