@@ -310,7 +310,7 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 // length.
 func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
 	if o.typ.Action() != ipv6opt.DiscardICMP || o.typ.MayChange() {
-		return b, 0, errType
+		return b, 0, wireerr.OptionType
 	}
 	n = o.len()
 	out = slices.Grow(b, ipv6Size+n+8+cnp.Size+4)

@@ -565,15 +565,15 @@ func TestRefused(t *testing.T) {
 			require.NoError(t, err2)
 			continue
 		}
-		require.ErrorIs(t, err, errType, "%#x", typ)
-		require.ErrorIs(t, err2, errType, "%#x", typ)
+		require.ErrorIs(t, err, wireerr.OptionType, "%#x", typ)
+		require.ErrorIs(t, err2, wireerr.OptionType, "%#x", typ)
 	}
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
 	_, err = CodePoints{Option1: ipv6opt.PadN}.FromPacket(&p)
-	require.ErrorIs(t, err, errType, "padding is no Fast CNP")
+	require.ErrorIs(t, err, wireerr.OptionType, "padding is no Fast CNP")
 	_, err = CodePoints{Option2: ipv6opt.PadN}.FromPacket(&p)
-	require.ErrorIs(t, err, errType)
+	require.ErrorIs(t, err, wireerr.OptionType)
 }
 
 // The sender finds its queue pair by what the flow's own packets have.
@@ -674,7 +674,7 @@ func TestConfig(t *testing.T) {
 		{addr("192.0.2.1"), Config{}, errIPv6},
 		{loopback, Config{Carriage: rocev2.Carriage{DSCP: 64}}, wireerr.Range},
 		{loopback, Config{Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, wireerr.Range},
-		{loopback, Config{CodePoints: CodePoints{Option1: ipv6opt.PadN}}, errType},
+		{loopback, Config{CodePoints: CodePoints{Option1: ipv6opt.PadN}}, wireerr.OptionType},
 		{loopback, Config{Coverage: 3}, wireerr.Range},
 	} {
 		buf := make([]byte, 0, 512)
@@ -703,7 +703,7 @@ func TestAppendPacket(t *testing.T) {
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Type = 2, 1<<24 }, wireerr.Range},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.OptType = 2, ioam.TypeDirectExport },
 			errNotTrace},
-		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, errType},
+		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, wireerr.OptionType},
 		{func(n *Notification) { n.Src, n.Dst = addr("192.0.2.1"), addr("192.0.2.2") }, wireerr.Addresses},
 		{func(n *Notification) { n.CNP.PSN = 1 << 24 }, wireerr.Range},
 	} {

@@ -30,16 +30,10 @@ type CodePoints struct {
 	Option2 ipv6opt.Type // 0 stands for Option2Type; not PadN
 }
 
-// errType: the act bits of an option type are not 10 or its chg bit is not 0,
-// as the draft demands of both options: no Fast CNP is built with it (FAST
-// section 4, D21). Pad1 and PadN are not allowed at all, neither to build nor
-// to decode.
-var errType = wireerr.New("fastcnp", "option type", 0, "act bits are not 10 or chg bit is not 0", wireerr.Range)
-
 // check refuses Pad1 and PadN as option types. Call orDefault before.
 func (c CodePoints) check() error {
 	if c.Option1.IsPadding() || c.Option2.IsPadding() {
-		return errType
+		return wireerr.OptionType
 	}
 	return nil
 }

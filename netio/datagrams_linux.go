@@ -105,8 +105,8 @@ func newDatagrams(fd int, local netip.AddrPort, icmp bool) (*Datagrams, error) {
 	return d, nil
 }
 
-// Addr returns the address and port that datagrams are received at.
-func (d *Datagrams) Addr() netip.AddrPort { return d.local }
+// Local returns the address and port that datagrams are received at.
+func (d *Datagrams) Local() netip.AddrPort { return d.local }
 
 // Read is that of [Source].
 func (d *Datagrams) Read() ([]Packet, error) {

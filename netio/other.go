@@ -30,8 +30,8 @@ func ListenICMPv6(address netip.Addr, types ...uint8) (*Datagrams, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Addr returns no address.
-func (*Datagrams) Addr() netip.AddrPort { return netip.AddrPort{} }
+// Local returns no address.
+func (*Datagrams) Local() netip.AddrPort { return netip.AddrPort{} }
 
 // A RawSink is a [Sink] for IP packets that the kernel routes, on Linux.
 type RawSink struct{ Sink }

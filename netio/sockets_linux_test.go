@@ -86,17 +86,17 @@ func TestSockets(t *testing.T) {
 	six := on(t, b, func() (*Datagrams, error) { return ListenUDP("[2001:db8:1::b]:0") })
 	icmp := on(t, b, func() (*Datagrams, error) { return ListenICMPv6(netip.IPv6Unspecified(), 4, 200) })
 	all := on(t, b, func() (*Datagrams, error) { return ListenICMPv6(netip.MustParseAddr("2001:db8:1::b")) })
-	require.Equal(t, "192.0.2.2", four.Addr().Addr().String())
+	require.Equal(t, "192.0.2.2", four.Local().Addr().String())
 	raw := on(t, a, func() (*RawSink, error) { return OpenRaw("") })
 	p, stop := poll(t, both, four, six, icmp, all)
 
 	sent := [][][]byte{
 		{
-			datagram(t, "192.0.2.2", both.Addr().Port(), 48<<2|1, 64, "four"),
-			datagram(t, "2001:db8:1::b", both.Addr().Port(), 46<<2|3, 1, "six, at both"),
+			datagram(t, "192.0.2.2", both.Local().Port(), 48<<2|1, 64, "four"),
+			datagram(t, "2001:db8:1::b", both.Local().Port(), 46<<2|3, 1, "six, at both"),
 		},
-		{datagram(t, "192.0.2.2", four.Addr().Port(), 0, 255, "")},
-		{datagram(t, "2001:db8:1::b", six.Addr().Port(), 255, 17, string(make([]byte, 1400)))},
+		{datagram(t, "192.0.2.2", four.Local().Port(), 0, 255, "")},
+		{datagram(t, "2001:db8:1::b", six.Local().Port(), 255, 17, string(make([]byte, 1400)))},
 		{icmpv6(4), icmpv6(200)},
 		{icmpv6(4), icmpv6(200), icmpv6(201)},
 	}
@@ -265,10 +265,10 @@ func TestDatagramsLost(t *testing.T) {
 	in, err := ListenUDP("127.0.0.1:0")
 	require.NoError(t, err)
 	defer in.Close()
-	out, err := DialUDP(in.Addr().String(), 0, 1)
+	out, err := DialUDP(in.Local().String(), 0, 1)
 	require.NoError(t, err)
 	defer out.Close()
-	require.Equal(t, in.Addr(), out.Remote())
+	require.Equal(t, in.Local(), out.Remote())
 	const sent = 20_000
 	for range sent {
 		require.NoError(t, out.Send(make([]byte, 1400)))
@@ -295,7 +295,7 @@ func TestPoll(t *testing.T) {
 		in, err := ListenUDP("127.0.0.1:0")
 		require.NoError(t, err)
 		t.Cleanup(func() { in.Close() })
-		out, err := DialUDP(in.Addr().String(), 0, 1)
+		out, err := DialUDP(in.Local().String(), 0, 1)
 		require.NoError(t, err)
 		t.Cleanup(func() { out.Close() })
 		sources, sinks = append(sources, in), append(sinks, out)
@@ -352,7 +352,7 @@ func TestSocketsAllocateNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer out.Close()
 	p, _ := poll(t, in)
-	packet := datagram(t, "192.0.2.2", in.Addr().Port(), 0, 64, "data")
+	packet := datagram(t, "192.0.2.2", in.Local().Port(), 0, 64, "data")
 	nowhere := datagram(t, "198.51.100.1", 9, 0, 64, "")
 	wiretest.NoAllocs(t, "Send, Flush and Next", func() {
 		for range 3 {

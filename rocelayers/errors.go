@@ -10,9 +10,7 @@ var (
 	errUDPLength = wireerr.New("rocelayers", "UDP", 0, "length field below the octets there are", wireerr.Malformed)
 	errCut       = wireerr.New("rocelayers", "UDP", 0,
 		"gopacket says that the packet is cut, no UDP layer says how long it was: use a Stack", wireerr.Truncated)
-	errNotIOAM = wireerr.New("rocelayers", "IOAM", 0, "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
-	errType    = wireerr.New("rocelayers", "FastCNP", 0, "option type: act bits are not 10 or chg bit is not 0",
-		wireerr.Range)
+	errNotIOAM  = wireerr.New("rocelayers", "IOAM", 0, "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
 	errCMSize   = wireerr.New("rocelayers", "CM", 256, "not exactly 256 octets", wireerr.Malformed)
 	errICRCSize = wireerr.New("rocelayers", "ICRC", 4, "not exactly 4 octets", wireerr.Malformed)
 

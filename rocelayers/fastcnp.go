@@ -10,6 +10,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -96,7 +97,7 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 		typ, y = cmp.Or(l.OptionType, fastcnp.Option1Type), 2
 	}
 	if typ&0xE0 != 0x80 {
-		return nil, errType // D21: act 10, chg 0
+		return nil, wireerr.OptionType // D21: act 10, chg 0
 	}
 	w := ipv6opt.Begin(nil, uint8(layers.IPProtocolUDP))
 	if err := w.Add(typ, 4, y, data); err != nil {

@@ -12,6 +12,12 @@ var (
 	// PPFCLength: neither of the two lengths of an extension.
 	PPFCLength = New("ppfc", "extension", 0, "neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", Malformed)
 
+	// OptionType: the act bits of a Fast CNP option's type are not 10 or its chg
+	// bit is not 0, as the draft demands of both options: none is built with it
+	// (FAST section 4, D21). Pad1 and PadN are not allowed at all, neither to build
+	// nor to decode.
+	OptionType = New("fastcnp", "option type", 0, "act bits are not 10 or chg bit is not 0", Range)
+
 	Addresses = New("rocev2", "addresses", 0, "must both be IPv4 or both IPv6", Range)
 	FlowLabel = New("rocev2", "IPv6 flow label", 0, "over 20 bits", Range)
 	// Mapped: an address is an IPv4-mapped IPv6 address, as dual-stack sockets

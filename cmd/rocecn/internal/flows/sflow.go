@@ -124,7 +124,7 @@ func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer poll.Close()
-	fmt.Fprintf(stderr, "rocecn flows: receiving sFlow at %v\n", in.Addr())
+	fmt.Fprintf(stderr, "rocecn flows: receiving sFlow at %v\n", in.Local())
 	limit := time.Duration(-1)
 	if c.interval > 0 {
 		limit = min(c.interval, 200*time.Millisecond)

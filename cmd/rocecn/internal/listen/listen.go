@@ -48,7 +48,7 @@ func receive(ctx context.Context, address, as string, count int, stdout io.Write
 		return err
 	}
 	defer in.Close()
-	kind, err := kindOf(as, in.Addr().Port())
+	kind, err := kindOf(as, in.Local().Port())
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func receive(ctx context.Context, address, as string, count int, stdout io.Write
 		return err
 	}
 	defer poll.Close()
-	if _, err := fmt.Fprintf(stdout, "listening for %s on %v\n", kind, in.Addr()); err != nil {
+	if _, err := fmt.Fprintf(stdout, "listening for %s on %v\n", kind, in.Local()); err != nil {
 		return err
 	}
 	for n := 0; ; {
