@@ -8,13 +8,13 @@ import (
 
 // Answers counts what comes back to the sender of a flow. NAK and NAKs have the NAKs.
 type Answers struct {
-	ACKs    uint64 // opcode Acknowledge with an ACK syndrome
-	RNRNAKs uint64 // receiver not ready
-	CNPs    uint64 // those without a Fast CNP option
-	Fast    uint64 // CNPs with one
-	PPFC    uint64 // PPFC notifications
-	FCN     uint64 // FCNs, which are for the ingress PE of the flow
-	Proxy   uint64 // messages to a proxy of the sender
+	ACKs     uint64 // opcode Acknowledge with an ACK syndrome
+	RNRNAKs  uint64 // receiver not ready
+	CNPs     uint64 // those without a Fast CNP option
+	FastCNPs uint64 // CNPs with one
+	PPFC     uint64 // PPFC notifications
+	FCN      uint64 // FCNs, which are for the ingress PE of the flow
+	Proxy    uint64 // messages to a proxy of the sender
 
 	naks [bth.NAKInvalidRDRequest + 1]uint64 // by bth.NAKCode
 	last int64                               // nanoseconds since 1970: when the last came
@@ -24,7 +24,7 @@ type Answers struct {
 // counts are all that is counted.
 func (a *Answers) counts() [12]*uint64 {
 	n := &a.naks
-	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.Fast, &a.PPFC, &a.FCN,
+	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.FastCNPs, &a.PPFC, &a.FCN,
 		&a.Proxy}
 }
 
@@ -45,7 +45,7 @@ func (a *Answers) count(p *Packet, at int64) {
 	case cnpKind:
 		a.CNPs++
 	case fastKind:
-		a.Fast++
+		a.FastCNPs++
 	case ppfcKind:
 		a.PPFC++
 	case fcnKind:

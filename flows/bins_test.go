@@ -122,7 +122,7 @@ func TestTotals(t *testing.T) {
 		for _, f := range s.Flows {
 			want.IPOctets += f.IPOctets
 			want.CE += uint32(f.ECN[rocev2.CE])
-			want.CNPs += uint32(f.CNPs + f.Fast)
+			want.CNPs += uint32(f.CNPs + f.FastCNPs)
 			want.PPFC += uint32(f.PPFC)
 			want.RNRNAKs += uint32(f.RNRNAKs)
 			for _, n := range f.NAKs() {
@@ -136,7 +136,7 @@ func TestTotals(t *testing.T) {
 			}
 		}
 		for _, u := range s.Unpaired {
-			want.CNPs += uint32(u.CNPs + u.Fast)
+			want.CNPs += uint32(u.CNPs + u.FastCNPs)
 			want.PPFC += uint32(u.PPFC)
 			want.RNRNAKs += uint32(u.RNRNAKs)
 			for _, n := range u.NAKs() {

@@ -93,7 +93,7 @@ func TestUnpairedOnce(t *testing.T) {
 	table.Observe(&Packet{kind: cnpKind, opcode: bth.CNP, pkt: from}, 2, at) // and one that names none
 	all := table.Snapshot()
 	require.Len(t, all.Unpaired, 1)
-	require.EqualValues(t, 2, all.Unpaired[0].Fast)
+	require.EqualValues(t, 2, all.Unpaired[0].FastCNPs)
 	require.EqualValues(t, 1, all.Unpaired[0].CNPs)
 	require.True(t, all.Unpaired[0].WithQP)
 	require.Empty(t, all.Since(all).Unpaired)

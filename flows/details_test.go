@@ -130,7 +130,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 		require.Equal(t, Messages{1, 1}, *f.Message(Read))
 		require.EqualValues(t, 1, f.AfterCE.Count())
 		require.EqualValues(t, 2, f.RTT.Count())
-		require.EqualValues(t, 1, f.Fast)
+		require.EqualValues(t, 1, f.FastCNPs)
 	}
 	var ids []uint32
 	for id := range s.streams.All() {
@@ -188,7 +188,7 @@ func TestDropAnswers(t *testing.T) {
 	s = newScript(t)
 	s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB()})
 	s.put(Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyAB(), psn: 5})
-	require.EqualValues(t, 1, s.give().strays().Fast)
+	require.EqualValues(t, 1, s.give().strays().FastCNPs)
 	// A PPFC that names a source of which no request was seen is not lost.
 	s = newScript(t).give()
 	s.put(Packet{kind: ppfcKind, opcode: bth.CNP, pkt: s.keyBA(),

@@ -156,7 +156,7 @@ func TestSince(t *testing.T) {
 			c.missing += f.PSN.Missing
 			c.repeats += f.PSN.Repeats
 			c.acks += f.ACKs
-			c.notices += f.Fast + f.PPFC + f.Proxy + f.Answers.CNPs
+			c.notices += f.FastCNPs + f.PPFC + f.Proxy + f.Answers.CNPs
 			sums[f.FlowKey] = c
 		}
 		old = now
@@ -172,6 +172,6 @@ func TestSince(t *testing.T) {
 	require.Empty(t, table.Snapshot().Since(old).Flows)
 	for _, f := range table.Snapshot().Flows {
 		require.Equal(t, counts{f.Packets, f.IPOctets, f.PSN.Missing, f.PSN.Repeats, f.ACKs,
-			f.Fast + f.PPFC + f.Proxy + f.Answers.CNPs}, sums[f.FlowKey])
+			f.FastCNPs + f.PPFC + f.Proxy + f.Answers.CNPs}, sums[f.FlowKey])
 	}
 }

@@ -94,7 +94,7 @@ type NoticeKind uint8
 // The kinds of notifications.
 const (
 	NoticeCNP NoticeKind = iota // without a Fast CNP option: of the receiver, or of a proxy in its name
-	NoticeFast
+	NoticeFastCNP
 	NoticePPFC
 	NoticeFCN
 	NoticeProxy
@@ -249,7 +249,7 @@ func (t *Table) recovered(e *evidence) {
 
 // notice records a notification about the flow: where it came from, and with what traffic class.
 func (e *evidence) notice(kind NoticeKind, from *key, class, pcp uint8, frame uint64, at int64) {
-	if kind <= NoticeFast {
+	if kind <= NoticeFastCNP {
 		e.dscp |= 1 << (class >> 2)
 		e.pcp |= pcp
 		e.pace.notified(frame, at, e.signs[SignCE].count > 0)

@@ -88,7 +88,7 @@ func TestNotifiers(t *testing.T) {
 	}
 	n := s.flow().Evidence.Notifiers
 	require.Len(t, n, 2)
-	require.Equal(t, []any{NoticeFast, uint64(4), uint64(2), 9 * time.Microsecond},
+	require.Equal(t, []any{NoticeFastCNP, uint64(4), uint64(2), 9 * time.Microsecond},
 		[]any{n[0].Kind, n[0].Count, n[0].Close, n[0].Least})
 	require.Equal(t, "192.0.2.99", n[0].From.String())
 	require.Equal(t, []any{NoticeCNP, uint64(3), uint64(1), 3 * time.Microsecond},

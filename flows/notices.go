@@ -141,4 +141,4 @@ func (n *names) find(k *key) (key, bool) {
 }
 
 // noticeKinds are the kinds of notices from fastKind on.
-var noticeKinds = [...]NoticeKind{NoticeFast, NoticePPFC, NoticeFCN, NoticeProxy}
+var noticeKinds = [...]NoticeKind{NoticeFastCNP, NoticePPFC, NoticeFCN, NoticeProxy}

@@ -71,7 +71,7 @@ func TestNoticeNamesNone(t *testing.T) {
 		s := newScript(t)
 		data := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB()}
 		table.Observe(&data, 1, s.now)
-		count := func(a *Answers) uint64 { return a.Proxy + a.PPFC + a.Fast }
+		count := func(a *Answers) uint64 { return a.Proxy + a.PPFC + a.FastCNPs }
 
 		none := key{QP: withoutQP | overIPv4}
 		table.Observe(&Packet{kind: kind, opcode: bth.CNP, pkt: s.keyBA(), about: none}, 2, s.now)

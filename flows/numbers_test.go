@@ -20,9 +20,10 @@ func TestTrouble(t *testing.T) {
 			ICRCWrong: 2},
 		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Repeats: 4, Unseen: 8, Lost: 16,
 			Unjudged: 32},
-		Answers: Answers{ACKs: none, naks: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096, Fast: 8192,
-			PPFC: 16384,
-			FCN:  32768, Proxy: 65536},
+		Answers: Answers{ACKs: none, naks: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096,
+			FastCNPs: 8192,
+			PPFC:     16384,
+			FCN:      32768, Proxy: 65536},
 	}
 	require.EqualValues(t, 1<<17-1, f.Trouble())
 	require.EqualValues(t, 56, f.PSN.StayedMissing())
@@ -51,8 +52,8 @@ func counted(n uint64) Flow {
 
 func answersOf(n uint64) Answers {
 	return Answers{ACKs: 22 * n, naks: [5]uint64{23 * n, 24 * n, 25 * n, 26 * n, 27 * n}, RNRNAKs: 28 * n, CNPs: 29 * n,
-		Fast: 30 * n,
-		PPFC: 31 * n, FCN: 32 * n, Proxy: 33 * n}
+		FastCNPs: 30 * n,
+		PPFC:     31 * n, FCN: 32 * n, Proxy: 33 * n}
 }
 
 // What changed is the difference of each count, and 0 of one that fell.

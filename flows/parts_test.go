@@ -445,8 +445,8 @@ func TestNoticesOfTwo(t *testing.T) {
 	}
 	all := s.Snapshot().Unpaired
 	require.Len(t, all, 2)
-	require.EqualValues(t, []uint64{1, 1}, []uint64{all[0].Fast, all[1].Fast})
-	require.EqualValues(t, 2, s.sends(10).flow().Fast+all[1].Fast, "the first one's is the flow's")
+	require.EqualValues(t, []uint64{1, 1}, []uint64{all[0].FastCNPs, all[1].FastCNPs})
+	require.EqualValues(t, 2, s.sends(10).flow().FastCNPs+all[1].FastCNPs, "the first one's is the flow's")
 
 	// Two that name a flow that was seen are both about it.
 	s = newScript(t).sends(10)
@@ -454,7 +454,7 @@ func TestNoticesOfTwo(t *testing.T) {
 		from.Src[15] = 50 + n
 		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: from, about: s.keyAB()})
 	}
-	require.EqualValues(t, 2, s.flow().Fast)
+	require.EqualValues(t, 2, s.flow().FastCNPs)
 	require.Empty(t, s.Snapshot().Unpaired)
 }
 

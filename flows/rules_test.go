@@ -516,7 +516,7 @@ func TestCNPTimes(t *testing.T) {
 	fast() // 30
 	f := s.flow()
 	require.Equal(t, [4]uint64{1, 0, 0, 3}, f.ECN)
-	require.Equal(t, [2]uint64{2, 1}, [2]uint64{f.CNPs, f.Fast})
+	require.Equal(t, [2]uint64{2, 1}, [2]uint64{f.CNPs, f.FastCNPs})
 	require.Equal(t, 40*time.Microsecond, f.Spacing)
 	require.EqualValues(t, 2, f.AfterCE.Count())
 	require.InEpsilon(t, 30*time.Microsecond, f.AfterCE.Percentile(0.5), 0.05)
@@ -606,9 +606,9 @@ func TestNotifiedBefore(t *testing.T) {
 	}
 	for _, u := range s.Snapshot().Unpaired {
 		require.Equal(t, flowKey(&node), u.FlowKey)
-		require.EqualValues(t, 1, u.Fast)
+		require.EqualValues(t, 1, u.FastCNPs)
 	}
-	require.EqualValues(t, 1, s.sends(10).flow().Fast)
+	require.EqualValues(t, 1, s.sends(10).flow().FastCNPs)
 	for _, u := range s.Snapshot().Unpaired {
 		t.Fatal(u)
 	}

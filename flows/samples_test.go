@@ -99,7 +99,7 @@ func TestSamplesKinds(t *testing.T) {
 		sums.add(&f.Answers)
 		require.Equal(t, f.FCN+f.Proxy == 0, f.WithQP)
 	}
-	for _, n := range []uint64{sums.CNPs, sums.Fast, sums.PPFC, sums.FCN, sums.Proxy} {
+	for _, n := range []uint64{sums.CNPs, sums.FastCNPs, sums.PPFC, sums.FCN, sums.Proxy} {
 		require.Positive(t, n)
 	}
 	require.Positive(t, s.Stats().Others)

@@ -410,7 +410,7 @@ func (t *Table) Series(k rocev2.FlowKey) *Series {
 	}
 	s := t.series(&with.flow)
 	out := s.report()
-	if f := t.report(with); f.CNPs+f.Fast == 0 { // those of a pair that is in doubt again
+	if f := t.report(with); f.CNPs+f.FastCNPs == 0 { // those of a pair that is in doubt again
 		for i := range out.Bins {
 			out.Bins[i].CNPs = 0
 		}

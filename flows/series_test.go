@@ -33,7 +33,7 @@ func TestSeriesSums(t *testing.T) {
 			}
 			require.Equal(t, f.IPOctets, sum.IPOctets)
 			require.EqualValues(t, f.ECN[rocev2.CE], sum.CE)
-			require.EqualValues(t, f.CNPs+f.Fast, sum.CNPs)
+			require.EqualValues(t, f.CNPs+f.FastCNPs, sum.CNPs)
 			require.Equal(t, late, sum.Late)
 			require.Equal(t, repeats, sum.Repeats)
 			require.EqualValues(t, f.PPFC, sum.PPFC)

@@ -72,7 +72,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 			Unseen: f.PSN.Unseen, Lost: f.PSN.Lost, Unjudged: f.PSN.Unjudged,
 			NAKed: f.Causes.NAK, RNR: f.Causes.RNR, Rest: f.Causes.Read, Timeout: f.Causes.Timeout,
 			ACKs: f.ACKs, RNRNAKs: f.RNRNAKs, SequenceNAKs: *f.NAK(0),
-			CNPs: f.CNPs, Fast: f.Fast, PPFC: f.PPFC, Proxy: f.Proxy,
+			CNPs: f.CNPs, Fast: f.FastCNPs, PPFC: f.PPFC, Proxy: f.Proxy,
 			CE: f.ECN[rocev2.CE], Begun: begun, Complete: complete,
 			FirstTrouble: f.FirstTrouble,
 		}

@@ -78,7 +78,7 @@ func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
 	of := func(near uint64) []string {
 		f := flowOf(2, 26, 100)
 		*f.Evidence.Sign(flows.SignNotice) = signOf(10)
-		f.Evidence.Notifiers = []flows.Notifier{{From: netip.MustParseAddr("10.0.0.9"), Kind: flows.NoticeFast,
+		f.Evidence.Notifiers = []flows.Notifier{{From: netip.MustParseAddr("10.0.0.9"), Kind: flows.NoticeFastCNP,
 			Sign: signOf(10), Close: near}}
 		return causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}}))
 	}

@@ -41,7 +41,7 @@ func newView(s *flows.Snapshot) *view {
 	v.proxied()
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
-		v.pairs[pair{u.Src, u.Dst}] += u.CNPs + u.Fast
+		v.pairs[pair{u.Src, u.Dst}] += u.CNPs + u.FastCNPs
 	}
 	v.to = groupBy(v.flows, destination)
 	v.from = groupBy(v.flows, source)

@@ -48,7 +48,7 @@ func seenOf(s *flows.Snapshot, addresses []netip.Addr) (n seen) {
 				}
 			}
 			n.cnpsFrom += f.CNPs
-			n.fast += f.Fast
+			n.fast += f.FastCNPs
 			n.missing += f.PSN.StayedMissing()
 			n.rnrFrom += f.RNRNAKs
 			if f.RNRNAKs > 0 {

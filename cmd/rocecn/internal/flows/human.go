@@ -195,7 +195,7 @@ func answered(a *flows.Answers) (all []string) {
 	}
 	add(a.RNRNAKs, "RNR NAK")
 	add(a.CNPs, "CNP")
-	add(a.Fast, "Fast CNP")
+	add(a.FastCNPs, "Fast CNP")
 	add(a.PPFC, "PPFC")
 	add(a.FCN, "FCN")
 	if a.Proxy > 0 {

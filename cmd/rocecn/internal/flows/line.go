@@ -162,7 +162,7 @@ func answersLineOf(a *flows.Answers) answersLine {
 	for code, n := range a.NAKs() {
 		naks[nakNames[code]] = n
 	}
-	return answersLine{a.ACKs, naks, a.RNRNAKs, cnpsLine{Receiver: a.CNPs, Fast: a.Fast}, a.PPFC, a.FCN, a.Proxy}
+	return answersLine{a.ACKs, naks, a.RNRNAKs, cnpsLine{Receiver: a.CNPs, Fast: a.FastCNPs}, a.PPFC, a.FCN, a.Proxy}
 }
 
 func countedLineOf(a *flows.Answers) countedLine {

@@ -74,9 +74,9 @@ func newMetrics() []metric {
 		count("naks."+nakNames[code], func(f *flows.Flow) uint64 { return *f.NAK(code) })
 	}
 	count("rnr_naks", func(f *flows.Flow) uint64 { return f.RNRNAKs })
-	count("cnps", func(f *flows.Flow) uint64 { return f.CNPs + f.Fast })
+	count("cnps", func(f *flows.Flow) uint64 { return f.CNPs + f.FastCNPs })
 	count("cnps.receiver", func(f *flows.Flow) uint64 { return f.CNPs })
-	count("cnps.fast", func(f *flows.Flow) uint64 { return f.Fast })
+	count("cnps.fast", func(f *flows.Flow) uint64 { return f.FastCNPs })
 	value("cnps.min_spacing_us", func(f *flows.Flow) (float64, bool) { return micros(f.Spacing), f.Spacing >= 0 })
 	percentiles("cnps.after_ce_us", func(f *flows.Flow) *flows.Histogram { return f.AfterCE })
 	count("ppfc", func(f *flows.Flow) uint64 { return f.PPFC })

@@ -39,7 +39,7 @@ func everything() flows.Flow {
 		PSN: flows.PSN{First: 130, Last: 131, Lives: 132, Gaps: 133, Missing: 134, Late: 135, Repeats: 136, Copies: 137,
 			Unseen: 138, Lost: 139, Unjudged: 140},
 		Causes: flows.Repeats{NAK: 141, RNR: 142, Read: 143, Timeout: 144},
-		Answers: flows.Answers{ACKs: 146, RNRNAKs: 152, CNPs: 153, Fast: 154,
+		Answers: flows.Answers{ACKs: 146, RNRNAKs: 152, CNPs: 153, FastCNPs: 154,
 			PPFC: 155,
 			FCN:  156, Proxy: 157},
 		Spacing: 158 * time.Microsecond, AfterCE: new(flows.Histogram), RTT: new(flows.Histogram),

@@ -133,7 +133,7 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		for _, c := range []struct {
 			kind string
 			n    uint64
-		}{{"ack", u.ACKs}, {"nak", naks(&u.Answers)}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp", u.Fast},
+		}{{"ack", u.ACKs}, {"nak", naks(&u.Answers)}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp", u.FastCNPs},
 			{"ppfc", u.PPFC}, {"fcn", u.FCN}, {"proxy", u.Proxy}} {
 			if c.n > 0 {
 				text.Sample(float64(c.n), append(key, "kind", c.kind)...)

@@ -142,7 +142,7 @@ func notified(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) ques
 	var cnps, marked, told, stray uint64
 	for i := range s.Flows {
 		f := &s.Flows[i]
-		n := f.CNPs + f.Fast
+		n := f.CNPs + f.FastCNPs
 		cnps += n
 		if f.ECN[rocev2.CE] > 0 {
 			marked++
@@ -152,7 +152,7 @@ func notified(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) ques
 		}
 	}
 	for i := range s.Unpaired {
-		stray += s.Unpaired[i].CNPs + s.Unpaired[i].Fast
+		stray += s.Unpaired[i].CNPs + s.Unpaired[i].FastCNPs
 	}
 	switch {
 	case cnps+stray == 0 && len(s.Flows) == 0:
@@ -171,7 +171,7 @@ func notified(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) ques
 	if stray > 0 {
 		q.Detail = joined(q.Detail, fmt.Sprintf("%d of flows that are not known", stray))
 	}
-	q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.CNPs + f.Fast) })
+	q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.CNPs + f.FastCNPs) })
 	if q.Flow == nil {
 		q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
 		return q

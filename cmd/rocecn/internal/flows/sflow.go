@@ -379,7 +379,9 @@ func sampledLineOf(s *flows.Sampled, during *intervalLine) *sampledLine {
 	counted := countedLineOf(&s.Answers)
 	l := &sampledLine{Sampled: true, Src: s.Src, Dst: s.Dst, First: stamp(s.First), Last: stamp(s.Last),
 		Interval: during, Elsewhere: s.Elsewhere, Points: []sampledPointLine{},
-		Answers: sampledAnswers{s.Responses, s.ACKs, counted.NAKs, s.RNRNAKs, s.CNPs, s.Fast, s.PPFC, s.FCN, s.Proxy}}
+		Answers: sampledAnswers{
+			s.Responses, s.ACKs, counted.NAKs, s.RNRNAKs, s.CNPs, s.FastCNPs, s.PPFC, s.FCN, s.Proxy,
+		}}
 	if s.WithQP {
 		l.DestQP = &s.DestQP
 	}

@@ -100,7 +100,7 @@ func TestTopOrder(t *testing.T) {
 		flowOf(1, func(f *flows.Flow) { f.Mean = 9 }),
 		flowOf(2, func(f *flows.Flow) { f.PSN.Repeats, f.Causes.Timeout = 1, 1 }),
 		flowOf(3, func(f *flows.Flow) { f.PSN.Repeats = 5 }),
-		flowOf(4, func(f *flows.Flow) { f.CNPs, f.Fast = 1, 1 }),
+		flowOf(4, func(f *flows.Flow) { f.CNPs, f.FastCNPs = 1, 1 }),
 		flowOf(5, func(f *flows.Flow) { f.PPFC = 3 }),
 	)
 	w.silent = []flows.Flow{flowOf(6, func(f *flows.Flow) { f.Last = time.Unix(98, 0) })}

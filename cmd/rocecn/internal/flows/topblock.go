@@ -38,7 +38,7 @@ type topRow struct {
 // rowOf is the row of a flow of which something came.
 func rowOf(f *flows.Flow) topRow {
 	r := topRow{flow: f}
-	r.by[byNotifications] = float64(f.CNPs + f.Fast + f.PPFC + f.FCN + f.Proxy)
+	r.by[byNotifications] = float64(f.CNPs + f.FastCNPs + f.PPFC + f.FCN + f.Proxy)
 	r.by[byRepeats] = float64(f.PSN.Repeats)
 	r.by[byStalls] = float64(f.Causes.Timeout)
 	r.by[byRate] = f.Mean

@@ -32,7 +32,9 @@ type answerSums struct {
 
 var noticeNames = [5]string{"cnp", "fast_cnp", "ppfc", "fcn", "proxy"}
 
-func notices(a *flows.Answers) [5]uint64 { return [5]uint64{a.CNPs, a.Fast, a.PPFC, a.FCN, a.Proxy} }
+func notices(a *flows.Answers) [5]uint64 {
+	return [5]uint64{a.CNPs, a.FastCNPs, a.PPFC, a.FCN, a.Proxy}
+}
 
 func (s *answerSums) add(a *flows.Answers) {
 	s.acks += a.ACKs
