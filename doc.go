@@ -53,7 +53,7 @@
 //   - node: what they all share. node/congested is the switch, node/receiver and
 //     node/sender are the hosts, node/proxy the proxy, node/ingress the ingress PE,
 //     node/border the border, node/pause who obeys PPFC, node/reaction how a sender
-//     slows down. node/acl, node/level, node/limit and node/proxies are their parts.
+//     slows down. node/acl, node/level and node/proxies are their parts.
 //   - qpmap: whose queue pair sends to whose, learned from packets.
 //   - flows: what became of each flow, in captures and live; flows/triage: what was the matter, in sentences.
 //   - filter: filters for captures and for borders.

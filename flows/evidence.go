@@ -1,7 +1,6 @@
 package flows
 
 import (
-	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -11,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Evidence is what can be pointed at of what happened to a flow: in which frames, when, and what its rate did; Sign and
-// Signs have the frames by their kind. See Config.Evidence.
+// Evidence is what can be pointed at of what happened to a flow: in which frames, when, and what its rate did; Sign has
+// the frames by their kind. See Config.Evidence.
 type Evidence struct {
 	Notifiers []Notifier // who sent notifications about the flow, those that were seen first
 	Control   Control
@@ -35,17 +34,6 @@ func (e *Evidence) Sign(k SignKind) *Sign {
 		return new(Sign)
 	}
 	return &e.signs[k]
-}
-
-// Signs yields all kinds of signs, those that were not seen included.
-func (e *Evidence) Signs() iter.Seq2[SignKind, Sign] {
-	return func(yield func(SignKind, Sign) bool) {
-		for k, s := range e.signs {
-			if !yield(SignKind(k), s) {
-				return
-			}
-		}
-	}
 }
 
 // A Sign is something that was seen several times.

@@ -237,7 +237,7 @@ func TestCountsByKind(t *testing.T) {
 	require.EqualValues(t, 5, f.Total())
 	require.Equal(t, Messages{Begun: 4}, maps.Collect(f.Messages())[Flush])
 	require.EqualValues(t, 5, maps.Collect(f.NAKs())[bth.NAKRemoteAccess])
-	require.EqualValues(t, 6, maps.Collect(e.Signs())[SignCE].Count)
+	require.EqualValues(t, 6, e.Sign(SignCE).Count)
 
 	f.Message(255).Begun, *f.NAK(31), e.Sign(255).Count = 7, 7, 7
 	require.Zero(t, *f.Message(255))
@@ -259,11 +259,4 @@ func TestCountsByKind(t *testing.T) {
 		}
 	}
 	require.Equal(t, []bth.NAKCode{0, 1, 2}, codes)
-	var signs []SignKind
-	for k := range e.Signs() {
-		if signs = append(signs, k); k == SignNotECT {
-			break
-		}
-	}
-	require.Equal(t, []SignKind{SignRequest, SignNotECT}, signs)
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/sender"
 )
@@ -196,7 +196,7 @@ type Config struct {
 
 	NoticeLoss float64 // the share of notifications that each switch loses, from 0 to 1
 
-	SwitchLimit, HostLimit limit.Rate // of all notifications of a switch, of a host; the zero Rate is no limit
+	SwitchLimit, HostLimit node.Rate // of all notifications of a switch, of a host; the zero Rate is no limit
 
 	Interval      time.Duration // the least time between two notifications of a flow by one node
 	Join          time.Duration // further reports of a flow within this time count as the same congestion; 0: none do

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/level"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/ppfc"
 )
@@ -128,7 +128,7 @@ func (c *Config) checkAmounts() error {
 		}
 	}
 	for _, x := range []struct {
-		limit limit.Rate
+		limit node.Rate
 		key   string
 	}{{c.SwitchLimit, "SwitchLimit"}, {c.HostLimit, "HostLimit"}} {
 		if !within(x.limit.PerSecond, 0, math.MaxFloat64) {

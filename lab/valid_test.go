@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/stretchr/testify/require"
 )
@@ -82,7 +82,7 @@ func TestWrongConfig(t *testing.T) {
 		"SwitchLimit.PerSecond": {
 			func(c *Config) { c.SwitchLimit.PerSecond = -1 }, func(c *Config) { c.SwitchLimit.PerSecond = math.Inf(1) },
 		},
-		"HostLimit.Burst": {func(c *Config) { c.HostLimit = limit.Rate{PerSecond: 1, Burst: -1} }},
+		"HostLimit.Burst": {func(c *Config) { c.HostLimit = node.Rate{PerSecond: 1, Burst: -1} }},
 		"Interval":        {func(c *Config) { c.Interval = -1 }, func(c *Config) { c.Variant = CNPPolled }},
 		"Join":            {func(c *Config) { c.Join = -1 }, func(c *Config) { c.Join = math.MaxInt64 }},
 		"Window": {

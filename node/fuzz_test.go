@@ -15,7 +15,6 @@ import (
 	"github.com/rocecn/rocecn/node/border"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/ingress"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/node/receiver"
@@ -31,8 +30,8 @@ import (
 const ms = time.Millisecond
 
 var (
-	slow     = limit.Rate{PerSecond: 100, Burst: 2} // of what goes out
-	slower   = limit.Rate{PerSecond: 50, Burst: 3}  // of what comes in
+	slow     = node.Rate{PerSecond: 100, Burst: 2} // of what goes out
+	slower   = node.Rate{PerSecond: 50, Burst: 3}  // of what comes in
 	anybody  = netip.MustParsePrefix("::/0")
 	anybody4 = netip.MustParsePrefix("0.0.0.0/0")
 	all      = acl.New(anybody, anybody4)
@@ -155,13 +154,13 @@ func FuzzIngress(f *testing.F) {
 			configs: []ingress.Config{
 				config(change),
 				config(func(c *ingress.Config) { change(c); c.Out, c.PerFlow, c.QPs = slow, ms, &school }),
-				config(func(c *ingress.Config) { change(c); c.In, c.InPerSource = slower, limit.Rate{PerSecond: 1} }),
+				config(func(c *ingress.Config) { change(c); c.In, c.InPerSource = slower, node.Rate{PerSecond: 1} }),
 				{},
 			},
 			on:   func(c ingress.Config) bool { return c.Enabled },
 			self: []netip.Addr{switch4, proxy6},
 			limits: func(c ingress.Config) limits {
-				if c.In != (limit.Rate{}) {
+				if c.In != (node.Rate{}) {
 					return limits{out: c.In, perSource: c.InPerSource}
 				}
 				return limits{out: c.Out, perFlow: c.PerFlow}
@@ -207,7 +206,7 @@ func FuzzIngress(f *testing.F) {
 			require.Contains(p.t, []message.Kind{message.Data, message.FCN}, p.kind())
 			require.Equal(p.t, uint32(0x21), d.SrcQP)
 			// data that congests the PE itself is not charged to what is for FCNs
-			return cfg.In == limit.Rate{} || d.From.IsValid(), d.From, d.Flow
+			return cfg.In == node.Rate{} || d.From.IsValid(), d.From, d.Flow
 		}
 		return c
 	}
@@ -235,7 +234,7 @@ func FuzzPause(f *testing.F) {
 	config := pause.Config{Enabled: true, Self4: sender4, Self6: sender6, Accept: all, QPs: connected{},
 		MaxPause: time.Second, MaxSources: 4, MaxTargets: 2, Seed: 7}
 	limited, short := config, config
-	limited.In, limited.InPerSource = slower, limit.Rate{PerSecond: 1}
+	limited.In, limited.InPerSource = slower, node.Rate{PerSecond: 1}
 	short.MaxPause = 10 * ms
 	type role = node.Role[pause.Config, pause.Decision]
 	c := &cast[pause.Config, pause.Decision]{
@@ -288,7 +287,7 @@ func FuzzProxy(f *testing.F) {
 			config(proxy.CNP, func(*proxy.Config) {}),
 			config(proxy.CNP, func(c *proxy.Config) { c.Out, c.PerFlow, c.FromReceiver = slow, ms, true }),
 			config(proxy.FastCNP, func(c *proxy.Config) { c.PerFlow, c.QPs = ms, &school }),
-			config(proxy.PPFC, func(c *proxy.Config) { c.In, c.InPerSource = slower, limit.Rate{PerSecond: 1} }),
+			config(proxy.PPFC, func(c *proxy.Config) { c.In, c.InPerSource = slower, node.Rate{PerSecond: 1} }),
 			config(proxy.Other, func(c *proxy.Config) { c.Out = slow }),
 			{},
 		},
@@ -296,7 +295,7 @@ func FuzzProxy(f *testing.F) {
 		self: []netip.Addr{proxy4, proxy6, receiver4, receiver6},
 		ops:  1,
 		limits: func(c proxy.Config) limits {
-			if c.In != (limit.Rate{}) {
+			if c.In != (node.Rate{}) {
 				return limits{out: c.In, perSource: c.InPerSource}
 			}
 			return limits{out: c.Out, perFlow: c.PerFlow}
@@ -357,7 +356,7 @@ func FuzzSender(f *testing.F) {
 		Accept:     acl.New(netip.PrefixFrom(switch6, 128), netip.PrefixFrom(switch4, 32)),
 		MaxSources: 4, MaxQPs: 4, Seed: 7}
 	limited, joined := config, config
-	limited.Accepted, limited.AcceptedPerSource = slow, limit.Rate{PerSecond: 1}
+	limited.Accepted, limited.AcceptedPerSource = slow, node.Rate{PerSecond: 1}
 	joined.Window, joined.AllowTunnel, joined.ReceiversSendNone, joined.QPs = 10*ms, true, true, &school
 	type role = node.Role[sender.Config, sender.Decision]
 	c := &cast[sender.Config, sender.Decision]{

@@ -16,7 +16,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -214,7 +213,7 @@ func (p *play) returned(how byte) []byte {
 
 // limits are those of a Config, as far as a role has them.
 type limits struct {
-	out, perSource limit.Rate // of what is sent or accepted
+	out, perSource node.Rate // of what is sent or accepted
 	perFlow        time.Duration
 }
 
@@ -241,7 +240,7 @@ func (j *judge) configure(l limits) {
 	j.limits = l
 }
 
-func burst(r limit.Rate) float64 { return float64(max(r.Burst, 1)) }
+func burst(r node.Rate) float64 { return float64(max(r.Burst, 1)) }
 
 // pass lets time pass.
 func (j *judge) pass(ahead time.Duration) {

@@ -187,7 +187,11 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] { return m.each(m.qps.Learned()) }
 func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	key := keyOf(&k)
 	m.qps.Now(now)
-	return m.result(m.qps.Sender(&key))
+	p, ambiguous := m.qps.Sender(&key)
+	if p == nil {
+		return Pair{}, missing(ambiguous)
+	}
+	return m.pair(p), nil
 }
 
 // SourceQPOf is [Map.SourceQP] for the packet with this BTH instead of the flow's last
@@ -195,17 +199,19 @@ func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 	key := keyOf(&k)
 	m.qps.Now(now)
-	return m.result(m.qps.SenderOf(&key, h))
+	p, ambiguous := m.qps.SenderOf(&key, h)
+	if p == nil {
+		return Pair{}, missing(ambiguous)
+	}
+	return m.pair(p), nil
 }
 
-func (m *Map) result(p *qplearn.Pair, ambiguous bool) (Pair, error) {
-	switch {
-	case p != nil:
-		return m.pair(p), nil
-	case ambiguous:
-		return Pair{}, ErrAmbiguous
+// missing returns why there is no pair.
+func missing(ambiguous bool) error {
+	if ambiguous {
+		return ErrAmbiguous
 	}
-	return Pair{}, ErrUnknown
+	return ErrUnknown
 }
 
 func (m *Map) pair(p *qplearn.Pair) Pair {

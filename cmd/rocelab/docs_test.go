@@ -50,7 +50,7 @@ func TestDocument(t *testing.T) {
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs/lab/*.json"))
 	require.NoError(t, err)
-	require.Len(t, files, 11)
+	require.Len(t, files, 12)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -21,7 +21,6 @@ import (
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
@@ -62,7 +61,7 @@ func main() {
 	cfg := proxy.Config{
 		Enabled: true, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(accept), // off is the default
 		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: senders, Value: proxy.CNP}),
-		PerFlow: 50 * time.Microsecond, Out: limit.Rate{PerSecond: 10_000, Burst: 100},
+		PerFlow: 50 * time.Microsecond, Out: node.Rate{PerSecond: 10_000, Burst: 100},
 	}
 	if cfg.Self6 = self; self.Is4() {
 		cfg.Self4, cfg.Self6 = self, netip.Addr{}

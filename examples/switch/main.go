@@ -24,7 +24,6 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/level"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -60,7 +59,7 @@ func main() {
 		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.FastCNP},
 			acl.Entry[congested.Method]{Prefix: paused, Value: congested.PPFC}),
 		PerFlow: [8]time.Duration{1: 10 * time.Millisecond, 2: time.Millisecond, 3: 100 * time.Microsecond},
-		Out:     limit.Rate{PerSecond: 1000, Burst: 100},
+		Out:     node.Rate{PerSecond: 1000, Burst: 100},
 	}))
 	roce := &filter.Capture{Selection: filter.RoCEv2}
 	leaving := must(netio.OpenPackets(netio.PacketConfig{Interface: *name, Direction: netio.Out, Filter: roce}))

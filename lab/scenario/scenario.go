@@ -10,8 +10,8 @@ import (
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/ppfc"
 )
@@ -410,7 +410,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		SwitchDelay: sw.NotifyDelay.sim(), ProxyDelay: sw.ProxyDelay.sim(), EdgeDelay: sw.EdgeDelay.sim(),
 		PauseDelay:  h.PauseDelay.sim(),
 		NoticeLoss:  sw.NotifyLoss,
-		SwitchLimit: limit.Rate{PerSecond: sw.NotifyLimit}, HostLimit: limit.Rate{PerSecond: h.CNPLimit},
+		SwitchLimit: node.Rate{PerSecond: sw.NotifyLimit}, HostLimit: node.Rate{PerSecond: h.CNPLimit},
 		Interval: duration(h.Interval), Join: duration(h.Join), Incapable: h.Incapable, Rejects: h.Rejects,
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(), Window: int64(h.Window),

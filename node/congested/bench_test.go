@@ -7,8 +7,8 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -38,7 +38,7 @@ func BenchmarkCongested(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				cfg := method(congested.FastCNP)
-				cfg.Out, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e9, Burst: 1}, time.Microsecond
+				cfg.Out, cfg.PerFlow[0] = node.Rate{PerSecond: 1e9, Burst: 1}, time.Microsecond
 				a := agent(b, cfg)
 				var f rocev2.Frame
 				buf := make([]byte, 0, 4096)

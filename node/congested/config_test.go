@@ -13,7 +13,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -151,7 +150,7 @@ func TestLimitedMark(t *testing.T) {
 	} {
 		for name, limits := range map[string]func(*congested.Config){
 			"flow": func(cfg *congested.Config) { cfg.PerFlow[0] = time.Hour },
-			"rate": func(cfg *congested.Config) { cfg.Out = limit.Rate{PerSecond: 1e-6} },
+			"rate": func(cfg *congested.Config) { cfg.Out = node.Rate{PerSecond: 1e-6} },
 		} {
 			cfg := method(congested.FastCNP)
 			cfg.Capable, cfg.CannotMark = capable(c.capable), c.cannotMark

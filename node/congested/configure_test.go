@@ -7,7 +7,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +15,7 @@ import (
 // hold, and what cannot work changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := method(congested.FastCNP)
-	cfg.Out, cfg.MaxFlows = limit.Rate{PerSecond: 1e-3, Burst: 4}, 64
+	cfg.Out, cfg.MaxFlows = node.Rate{PerSecond: 1e-3, Burst: 4}, 64
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip, Port: 7}
 	sent, _ := congest(a, nil, e, now)
@@ -24,7 +23,7 @@ func TestConfigure(t *testing.T) {
 
 	for text, change := range map[string]func(*congested.Config){
 		"Self6":                     func(c *congested.Config) { c.Self6 = self4 },
-		"Out has a Burst":           func(c *congested.Config) { c.Out = limit.Rate{Burst: 4} },
+		"Out has a Burst":           func(c *congested.Config) { c.Out = node.Rate{Burst: 4} },
 		"PerFlow[3]":                func(c *congested.Config) { c.PerFlow[3] = -1 },
 		"MaxFlows cannot change":    func(c *congested.Config) { c.MaxFlows = 65 },
 		"MaxSent cannot change":     func(c *congested.Config) { c.MaxSent = 65 },

@@ -24,13 +24,13 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/internal/limit"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/level"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 )
@@ -69,7 +69,7 @@ type Config struct {
 	// FCN by the ingress PE and the flow label. Out limits all notifications together. PPFCs of [Agent.Resume] are
 	// exempt: each ends a pause whose PPFC was counted.
 	PerFlow [8]time.Duration
-	Out     limit.Rate
+	Out     node.Rate
 
 	// RejectedFor is how long a sender counts as not capable after it has rejected a Fast CNP; 0 stands for an hour.
 	RejectedFor time.Duration

@@ -21,7 +21,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -533,7 +532,7 @@ func TestLongestPrefix(t *testing.T) {
 func TestLimits(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow = [8]time.Duration{0: 100 * time.Microsecond, 7: 10 * time.Microsecond}
-	cfg.Out = limit.Rate{PerSecond: 1000, Burst: 3}
+	cfg.Out = node.Rate{PerSecond: 1000, Burst: 3}
 	flow := func(qp uint32) []byte { return data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }) }
 	a := agent(t, cfg)
 	for _, c := range []struct {
@@ -561,7 +560,7 @@ func TestLimits(t *testing.T) {
 	}
 
 	// Exactly one interval later passes.
-	cfg.Out = limit.Rate{}
+	cfg.Out = node.Rate{}
 	a = agent(t, cfg)
 	for after, reason := range []node.Reason{0: 0, 1: node.Limited, 99: node.Limited, 100: 0, 101: node.Limited,
 		199: node.Limited, 200: 0} {
@@ -573,7 +572,7 @@ func TestLimits(t *testing.T) {
 	}
 
 	// Marking is not limited, and takes nothing.
-	cfg.Capable, cfg.Out = capable(congested.Incapable), limit.Rate{PerSecond: 1}
+	cfg.Capable, cfg.Out = capable(congested.Incapable), node.Rate{PerSecond: 1}
 	a = agent(t, cfg)
 	for range 10 {
 		_, d := congest(a, nil, &event{Frame: flow(1), Options: ip}, now)
@@ -585,7 +584,7 @@ func TestLimits(t *testing.T) {
 func TestTimeJumpsBack(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[0] = time.Millisecond
-	cfg.Out = limit.Rate{PerSecond: 1000}
+	cfg.Out = node.Rate{PerSecond: 1000}
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
 	reasons := ""

@@ -10,7 +10,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -85,7 +84,7 @@ func TestOrderOfChecks(t *testing.T) {
 	}
 	noSelf6 := fault{"no IPv6 address", node.NoMethod, func(c *try) { c.cfg.Self6 = netip.Addr{} }}
 	tunnelledFault := fault{"tunnelled", node.Tunnelled, inTunnel}
-	limited := fault{"limited", node.Limited, func(c *try) { c.cfg.Out = limit.Rate{PerSecond: 1e-6} }}
+	limited := fault{"limited", node.Limited, func(c *try) { c.cfg.Out = node.Rate{PerSecond: 1e-6} }}
 	notCapable := fault{"not ECN-capable", node.NotCapable, func(c *try) { c.packet.TrafficClass = 0 }}
 	never := map[[2]string]bool{ // what cannot be at once
 		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel",
@@ -153,7 +152,7 @@ func TestOrderOfChecks(t *testing.T) {
 // packet that may be answered is.
 func TestRefusalsTakeNothing(t *testing.T) {
 	cfg := method(congested.FastCNP)
-	cfg.Out, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e-6}, time.Hour
+	cfg.Out, cfg.PerFlow[0] = node.Rate{PerSecond: 1e-6}, time.Hour
 	a := agent(t, cfg)
 	for _, frame := range [][]byte{
 		data(t)[:80], fragmentOf(data(t)), data(t, opcode(bth.RCAcknowledge)), data(t, notification(self6)),
@@ -192,9 +191,9 @@ func TestClocksApart(t *testing.T) {
 	require.Equal(t, 1, count(cfg, func(int) []byte { return flow(1) }))
 	cfg.PerFlow[0] = 100 * time.Millisecond
 	require.LessOrEqual(t, count(cfg, func(int) []byte { return flow(1) }), 10)
-	cfg.PerFlow[0], cfg.Out = 0, limit.Rate{PerSecond: 0.5, Burst: 3}
+	cfg.PerFlow[0], cfg.Out = 0, node.Rate{PerSecond: 0.5, Burst: 3}
 	require.Equal(t, 3, count(cfg, func(i int) []byte { return flow(uint32(i)) }))
-	cfg.Out = limit.Rate{PerSecond: 50, Burst: 1}
+	cfg.Out = node.Rate{PerSecond: 50, Burst: 1}
 	require.LessOrEqual(t, count(cfg, func(i int) []byte { return flow(uint32(i)) }), 50)
 }
 

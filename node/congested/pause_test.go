@@ -11,7 +11,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -93,7 +92,7 @@ func TestPauseFrom(t *testing.T) {
 func TestResume(t *testing.T) {
 	cfg := method(congested.PPFC)
 	cfg.PauseFrom = congested.PauseFrom{Alarm: 1, Hold: 2, Stop: 3}
-	cfg.Out = limit.Rate{PerSecond: 1e-6, Burst: 7}
+	cfg.Out = node.Rate{PerSecond: 1e-6, Burst: 7}
 	a := agent(t, cfg)
 	notify := func(qp uint32, level uint8, port uint16, change ...func(*rocev2.Packet)) node.Reason {
 		frame := data(t, append(change, func(p *rocev2.Packet) { p.BTH.DestQP = qp })...)

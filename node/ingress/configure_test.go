@@ -6,7 +6,6 @@ import (
 
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,7 +13,7 @@ import (
 func TestConfigure(t *testing.T) {
 	var cfg Config
 	pe := newPE(t, func(c *Config) {
-		c.MaxFlows, c.PerFlow, c.In = 16, time.Second, limit.Rate{PerSecond: 1e-3, Burst: 3}
+		c.MaxFlows, c.PerFlow, c.In = 16, time.Second, node.Rate{PerSecond: 1e-3, Burst: 3}
 		cfg = *c
 	})
 	label, reason := pe.give(packetOf(flow6), 0, start)
@@ -28,7 +27,7 @@ func TestConfigure(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"WAN":                 func(c *Config) { c.WAN = cnp4 },
 		"Self4":               func(c *Config) { c.Self4 = cnp6 },
-		"In has a Burst":      func(c *Config) { c.In = limit.Rate{Burst: 3} },
+		"In has a Burst":      func(c *Config) { c.In = node.Rate{Burst: 3} },
 		"Out":                 func(c *Config) { c.Out.PerSecond = -1 },
 		"MaxFlows cannot":     func(c *Config) { c.MaxFlows = 17 },
 		"MaxSources cannot":   func(c *Config) { c.MaxSources = 17 },
@@ -54,7 +53,7 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, node.NoReason, hear(500*time.Millisecond), "half of it is enough now")
 	require.Equal(t, node.Limited, hear(time.Second), "three were looked at: the rate of all is used up")
 
-	cfg.In, cfg.Accept = limit.Rate{}, acl.New()
+	cfg.In, cfg.Accept = node.Rate{}, acl.New()
 	require.NoError(t, pe.Configure(cfg))
 	require.Equal(t, node.Denied, hear(2*time.Second))
 	cfg.Enabled = false

@@ -25,12 +25,11 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/clock"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/internal/clock"
 	"github.com/rocecn/rocecn/node/internal/role"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -58,10 +57,10 @@ type Config struct {
 	// its way; 0 stands for 5 seconds.
 	Quarantine time.Duration
 
-	In, InPerSource limit.Rate    // of FCN
+	In, InPerSource node.Rate     // of FCN
 	MaxSources      int           // for InPerSource, 24 octets each; 4,096 by default
 	PerFlow         time.Duration // between two CNPs about a flow
-	Out             limit.Rate    // of CNPs
+	Out             node.Rate     // of CNPs
 
 	Carriage rocev2.Carriage // of the CNPs
 

@@ -17,7 +17,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -494,7 +493,7 @@ func TestReceivePacket(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	const interval = 50 * time.Microsecond
-	pe := newPE(t, func(c *Config) { c.PerFlow, c.Out = interval, limit.Rate{PerSecond: 1, Burst: 3} })
+	pe := newPE(t, func(c *Config) { c.PerFlow, c.Out = interval, node.Rate{PerSecond: 1, Burst: 3} })
 	l4, _ := pe.give(packetOf(flow4), 0, start)
 	l6, _ := pe.give(packetOf(flow6), 0, start)
 	for _, c := range []struct {
@@ -623,7 +622,7 @@ func TestMemory(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	pe := newPE(t, func(c *Config) {
 		c.MaxFlows, c.Idle, c.PerFlow = 64, time.Millisecond, time.Microsecond
-		c.Out = limit.Rate{PerSecond: 1e9, Burst: 100}
+		c.Out = node.Rate{PerSecond: 1e9, Burst: 100}
 	})
 	inner, fcnData := octets(t, flow6, 1), make([]byte, 4)
 	out := make([]byte, 0, 2048)

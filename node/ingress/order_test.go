@@ -12,7 +12,6 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -42,11 +41,11 @@ var faults = []struct {
 	{"in a tunnel", func(c *fcnCase) { c.d.Outer = make([]byte, 40) }, node.Tunnelled, true},
 	{"not on the list", func(c *fcnCase) { c.d.Src = addr("2001:db8:ff::5") }, node.Denied, false},
 	{"the node's rate", func(c *fcnCase) {
-		c.cfg.InPerSource = limit.Rate{PerSecond: 1}
+		c.cfg.InPerSource = node.Rate{PerSecond: 1}
 		spend(c, func(pe *PE) { pe.intake.Admit(c.d.Src, start) })
 	}, node.Limited, false},
 	{"the rate of all nodes", func(c *fcnCase) {
-		c.cfg.In = limit.Rate{PerSecond: 1}
+		c.cfg.In = node.Rate{PerSecond: 1}
 		spend(c, func(pe *PE) { pe.intake.Admit(p1.Next(), start) })
 	}, node.Limited, false},
 	{"cut", func(c *fcnCase) { c.d.Truncated = true }, node.Broken, true},
@@ -63,7 +62,7 @@ var faults = []struct {
 		spend(c, func(pe *PE) { pe.pace.Take(role.Hash(&qpmap.Key{FlowKey: c.flow}, pe.memory.Seed()), start) })
 	}, node.Limited, false},
 	{"the rate of CNPs", func(c *fcnCase) {
-		c.cfg.Out = limit.Rate{PerSecond: 1}
+		c.cfg.Out = node.Rate{PerSecond: 1}
 		spend(c, func(pe *PE) { pe.pace.Take(1, start) })
 	}, node.Limited, false},
 }
@@ -259,10 +258,10 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 		change func(*Config)
 		want   int // in a second
 	}{
-		"in":            {func(c *Config) { c.In = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
-		"in per source": {func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		"in":            {func(c *Config) { c.In = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		"in per source": {func(c *Config) { c.InPerSource = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
 		"per flow":      {func(c *Config) { c.PerFlow = 50 * time.Millisecond }, 20},
-		"total":         {func(c *Config) { c.Out = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		"total":         {func(c *Config) { c.Out = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pe := newPE(t, func(cfg *Config) {
@@ -296,8 +295,8 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 // and takes from its own rate with whatever it sends.
 func TestInPerSource(t *testing.T) {
 	pe := newPE(t, func(c *Config) {
-		c.InPerSource = limit.Rate{PerSecond: 1, Burst: 3}
-		c.In = limit.Rate{PerSecond: 1, Burst: 5}
+		c.InPerSource = node.Rate{PerSecond: 1, Burst: 3}
+		c.In = node.Rate{PerSecond: 1, Burst: 5}
 	})
 	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.NoReason, reason)
@@ -367,7 +366,7 @@ func TestMaxSources(t *testing.T) {
 // Rates of many nodes are kept at once where nothing says how many: each has its
 // own, and is still limited when all the others have sent.
 func TestManySources(t *testing.T) {
-	pe := newPE(t, func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 1} })
+	pe := newPE(t, func(c *Config) { c.InPerSource = node.Rate{PerSecond: 1} })
 	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.NoReason, reason)
 	for _, want := range []node.Reason{node.NoReason, node.Limited} {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/stretchr/testify/require"
@@ -16,7 +15,7 @@ import (
 // work changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := config(t)
-	cfg.In, cfg.MaxTargets = limit.Rate{PerSecond: 1e-3, Burst: 3}, 64
+	cfg.In, cfg.MaxTargets = node.Rate{PerSecond: 1e-3, Burst: 3}, 64
 	table := made(t, cfg)
 	flow := pause.FlowTarget(dst6, 0x11)
 	tell := func(typ ppfc.Type) (action, node.Reason) {
@@ -28,7 +27,7 @@ func TestConfigure(t *testing.T) {
 		"pause: neither Self4":     func(c *pause.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
 		"Self4":                    func(c *pause.Config) { c.Self4 = self6 },
 		"MaxPause -1ns":            func(c *pause.Config) { c.MaxPause = -1 },
-		"In has a Burst":           func(c *pause.Config) { c.In = limit.Rate{Burst: 3} },
+		"In has a Burst":           func(c *pause.Config) { c.In = node.Rate{Burst: 3} },
 		"InPerSource":              func(c *pause.Config) { c.InPerSource.Burst = 1 },
 		"MaxTargets cannot change": func(c *pause.Config) { c.MaxTargets = 65 },
 		"MaxSources cannot change": func(c *pause.Config) { c.MaxSources = 65 },
@@ -51,7 +50,7 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, []any{node.NoReason, 100 * us}, []any{reason, a.Pause})
 	_, reason = tell(ppfc.Resume)
 	require.Equal(t, node.Limited, reason, "three were looked at")
-	cfg.In, cfg.Accept = limit.Rate{}, acl.New()
+	cfg.In, cfg.Accept = node.Rate{}, acl.New()
 	require.NoError(t, table.Configure(cfg))
 	_, reason = tell(ppfc.Resume)
 	require.Equal(t, node.Denied, reason)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -43,8 +42,8 @@ var faults = []struct {
 			r.packet.Src = netip.MustParseAddr("203.0.113.1")
 		}
 	}, node.Denied},
-	{"the node's rate", func(r *received) { r.cfg.InPerSource, r.before = limit.Rate{PerSecond: 1}, 1 }, node.Limited},
-	{"the rate of all nodes", func(r *received) { r.cfg.In, r.before = limit.Rate{PerSecond: 1}, 1 }, node.Limited},
+	{"the node's rate", func(r *received) { r.cfg.InPerSource, r.before = node.Rate{PerSecond: 1}, 1 }, node.Limited},
+	{"the rate of all nodes", func(r *received) { r.cfg.In, r.before = node.Rate{PerSecond: 1}, 1 }, node.Limited},
 	{"cut", func(r *received) { r.cut = 1 }, node.Broken},
 	{"of 13 octets", func(r *received) { r.packet.Payload = r.packet.Payload[:8] }, node.Broken},
 	{"ICRC", func(r *received) { r.flip = true }, node.ICRC},
@@ -144,8 +143,8 @@ func TestTwoQueues(t *testing.T) {
 	const second = 10_000 // notifications a second
 	stop := notification(t, sw6, dst6, ppfc.Stop, 1000*us)
 	for name, change := range map[string]func(*pause.Config){
-		"in":            func(c *pause.Config) { c.In = limit.Rate{PerSecond: 20, Burst: 2} },
-		"in per source": func(c *pause.Config) { c.InPerSource = limit.Rate{PerSecond: 20, Burst: 2} },
+		"in":            func(c *pause.Config) { c.In = node.Rate{PerSecond: 20, Burst: 2} },
+		"in per source": func(c *pause.Config) { c.InPerSource = node.Rate{PerSecond: 20, Burst: 2} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t)
@@ -178,7 +177,7 @@ func TestTwoQueues(t *testing.T) {
 // A node that sends without end takes nothing from what another one is allowed.
 func TestInPerSource(t *testing.T) {
 	cfg := config(t)
-	cfg.InPerSource, cfg.In = limit.Rate{PerSecond: 1, Burst: 2}, limit.Rate{PerSecond: 1, Burst: 3}
+	cfg.InPerSource, cfg.In = node.Rate{PerSecond: 1, Burst: 2}, node.Rate{PerSecond: 1, Burst: 3}
 	table := made(t, cfg)
 	for i, c := range []struct {
 		from netip.Addr
@@ -196,7 +195,7 @@ func TestInPerSource(t *testing.T) {
 // own, and is still limited when all the others have sent.
 func TestManySources(t *testing.T) {
 	cfg := config(t)
-	cfg.InPerSource = limit.Rate{PerSecond: 1}
+	cfg.InPerSource = node.Rate{PerSecond: 1}
 	table := made(t, cfg)
 	for _, want := range []node.Reason{node.NoReason, node.Limited} {
 		from := sw6

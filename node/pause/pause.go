@@ -18,13 +18,12 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/clock"
 	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/internal/clock"
 	"github.com/rocecn/rocecn/node/internal/role"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -83,7 +82,7 @@ type Config struct {
 	QPs          node.Pairs    // of a host
 	MaxPause     time.Duration // no state lasts longer; 0 stands for ppfc.MaxPause, the longest that PPFCs ask for
 
-	In, InPerSource limit.Rate
+	In, InPerSource node.Rate
 	MaxSources      int // for InPerSource, 24 octets each; 4,096 by default
 	// MaxTargets is how many targets are kept, 64 octets each; 65,536 by default. When the table is full, a new target
 	// evicts the one whose state ends first, which then runs.

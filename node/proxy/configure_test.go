@@ -8,7 +8,6 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -20,7 +19,7 @@ func TestConfigure(t *testing.T) {
 	var cfg Config
 	p := newProxy(t, func(c *Config) {
 		c.QPs, c.PerFlow, c.MaxFlows = qpmap.New(qpmap.Config{}), time.Hour, 64
-		c.InPerSource = limit.Rate{PerSecond: 1e-3, Burst: 4}
+		c.InPerSource = node.Rate{PerSecond: 1e-3, Burst: 4}
 		cfg = *c
 	})
 	back := rocev2.FlowKey{Src: receiver4, Dst: sender4, DestQP: 0x21}
@@ -44,7 +43,7 @@ func TestConfigure(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"neither Self4":     func(c *Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
 		"PerFlow":           func(c *Config) { c.PerFlow = -1 },
-		"InPerSource":       func(c *Config) { c.InPerSource = limit.Rate{Burst: 1} },
+		"InPerSource":       func(c *Config) { c.InPerSource = node.Rate{Burst: 1} },
 		"MaxFlows cannot":   func(c *Config) { c.MaxFlows = 65 },
 		"MaxSources cannot": func(c *Config) { c.MaxSources = 65 },
 		"Seed cannot":       func(c *Config) { c.Seed = 7 },
@@ -70,7 +69,7 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, []any{CNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason}, "nothing is forgotten")
 	_, reason = hear()
 	require.Equal(t, node.Limited, reason, "the source has sent four")
-	cfg.InPerSource = limit.Rate{}
+	cfg.InPerSource = node.Rate{}
 	require.NoError(t, p.Configure(cfg))
 	_, reason = hear()
 	require.Equal(t, node.NoReason, reason)

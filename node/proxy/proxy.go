@@ -24,7 +24,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/internal/role"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -73,9 +72,9 @@ type Config struct {
 	// the other, a *[qpmap.Map] finds the one that sent the invoking packet.
 	QPs node.Pairs
 
-	In, InPerSource      limit.Rate
+	In, InPerSource      node.Rate
 	PerFlow              time.Duration // between two answers about a flow
-	Out                  limit.Rate    // of answers
+	Out                  node.Rate     // of answers
 	MaxFlows, MaxSources int           // for PerFlow, 16 octets each, 65,536 by default; for InPerSource, 24, 4,096
 	Seed                 uint64
 

@@ -16,7 +16,6 @@ import (
 	kinds "github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
@@ -385,7 +384,7 @@ func TestLimits(t *testing.T) {
 			// the same flow
 			{messageAbout(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited},
 		}},
-		"in": {func(c *Config) { c.In = limit.Rate{PerSecond: 1, Burst: 3} }, []step{
+		"in": {func(c *Config) { c.In = node.Rate{PerSecond: 1, Burst: 3} }, []step{
 			{six, addr("::1"), 0, node.Denied}, // takes nothing
 			{unknown, switch6, 0, node.UnknownQP}, {nil, switch4, 0, node.Broken}, {six, switch6, 0, node.NoReason},
 			{six, switch6, 0, node.Limited},
@@ -393,14 +392,14 @@ func TestLimits(t *testing.T) {
 			{nil, addr("::1"), time.Second - 1, node.Denied},
 			{six, switch6, time.Second, node.NoReason},
 		}},
-		"in, by source": {func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 1, Burst: 2} }, []step{
+		"in, by source": {func(c *Config) { c.InPerSource = node.Rate{PerSecond: 1, Burst: 2} }, []step{
 			{nil, switch6, 0, node.Broken}, {six, switch6, 0, node.NoReason}, {six, switch6, 0, node.Limited},
 			{six, switch4, 0, node.NoReason}, {six, switch6.Next(), 0, node.NoReason}, // others are not held up
 			{six, switch4, 0, node.NoReason}, {six, switch4, 0, node.Limited},
 			{six, switch6, time.Second, node.NoReason},
 		}},
 		"in, by source and in all": {func(c *Config) {
-			c.In, c.InPerSource = limit.Rate{PerSecond: 1, Burst: 3}, limit.Rate{PerSecond: 1, Burst: 2}
+			c.In, c.InPerSource = node.Rate{PerSecond: 1, Burst: 3}, node.Rate{PerSecond: 1, Burst: 2}
 		}, []step{
 			{six, switch6, 0, node.NoReason}, {six, switch6, 0, node.NoReason},
 			{six, switch6, 0, node.Limited}, // takes nothing from the sum
@@ -408,7 +407,7 @@ func TestLimits(t *testing.T) {
 			{six, switch4, 0, node.Limited}, {six, switch4, 0, node.Limited}, // take nothing from the source
 			{six, switch4, time.Second, node.NoReason}, {six, switch4, 2 * time.Second, node.NoReason},
 		}},
-		"out": {func(c *Config) { c.Out = limit.Rate{PerSecond: 1} }, []step{
+		"out": {func(c *Config) { c.Out = node.Rate{PerSecond: 1} }, []step{
 			{unknown, switch6, 0, node.UnknownQP},
 			{six, switch6, 0, node.NoReason},
 			{unknown, switch6, 0, node.UnknownQP}, // looked at last
@@ -416,14 +415,14 @@ func TestLimits(t *testing.T) {
 			{four, switch6, time.Second, node.NoReason},
 		}},
 		"what is handed to the program": {func(c *Config) {
-			c.Senders, c.Out = senders(Other), limit.Rate{PerSecond: 1}
+			c.Senders, c.Out = senders(Other), node.Rate{PerSecond: 1}
 		}, []step{
 			{six, switch6, 0, node.NoReason}, {four, switch6, 0, node.Limited},
 			{four, switch6, time.Second, node.NoReason},
 		}},
 		"out refuses, and the flow's interval does not begin": {func(c *Config) {
 			c.PerFlow, c.Out = time.Minute,
-				limit.Rate{PerSecond: 1}
+				node.Rate{PerSecond: 1}
 		}, []step{
 			{six, switch6, 0, node.NoReason},
 			{four, switch6, 0, node.Limited},
@@ -609,7 +608,7 @@ func TestCarriageAndCodePoints(t *testing.T) {
 // Two capture queues whose clocks are 200 ms apart take turns: not one message more
 // is looked at or answered than the limits say.
 func TestTwoClocks(t *testing.T) {
-	ten := limit.Rate{PerSecond: 10}
+	ten := node.Rate{PerSecond: 10}
 	for name, change := range map[string]func(*Config){
 		"in":            func(c *Config) { c.In = ten },
 		"in per source": func(c *Config) { c.InPerSource = ten },
@@ -635,7 +634,7 @@ func TestTwoClocks(t *testing.T) {
 // A flood of one congested node, or in its name, leaves the others what is theirs.
 func TestNobodyIsStarved(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
-		c.In, c.InPerSource = limit.Rate{PerSecond: 1000, Burst: 10}, limit.Rate{PerSecond: 100, Burst: 5}
+		c.In, c.InPerSource = node.Rate{PerSecond: 1000, Burst: 10}, node.Rate{PerSecond: 100, Burst: 5}
 	})
 	data := messageAbout(t, congested(t, flow6, nil))
 	answered, looked := 0, 0
@@ -674,8 +673,8 @@ func TestOrder(t *testing.T) {
 		{node.NotOurs, func(_ *Config, s *sent) { s.to = sender6 }},
 		{node.Tunnelled, func(_ *Config, s *sent) { s.tunnelled = true }},
 		{node.Denied, func(_ *Config, s *sent) { s.from = addr("2001:db8:fffe::5") }},
-		{node.Limited, func(c *Config, _ *sent) { c.InPerSource = limit.Rate{PerSecond: 1e-3} }},
-		{node.Limited, func(c *Config, _ *sent) { c.In = limit.Rate{PerSecond: 1e-3} }},
+		{node.Limited, func(c *Config, _ *sent) { c.InPerSource = node.Rate{PerSecond: 1e-3} }},
+		{node.Limited, func(c *Config, _ *sent) { c.In = node.Rate{PerSecond: 1e-3} }},
 		{node.Broken, func(_ *Config, s *sent) { s.cut = true }},
 		{node.Checksum, func(_ *Config, s *sent) { s.checksum = true }},
 		{node.Broken, func(_ *Config, s *sent) { s.short = true }},
@@ -684,7 +683,7 @@ func TestOrder(t *testing.T) {
 		{node.Address, func(_ *Config, s *sent) { s.flow.Src = addr("fe80::1") }},
 		{node.NoMethod, func(c *Config, _ *sent) { c.Senders = nil }},
 		{node.UnknownQP, func(_ *Config, s *sent) { s.flow.DestQP = 0x12 }},
-		{node.Limited, func(c *Config, _ *sent) { c.Out = limit.Rate{PerSecond: 1e-3} }},
+		{node.Limited, func(c *Config, _ *sent) { c.Out = node.Rate{PerSecond: 1e-3} }},
 	}
 	for i, first := range faults {
 		for j, second := range faults[i:] {
@@ -753,15 +752,15 @@ func TestSeedIsRandom(t *testing.T) {
 
 // The memory of a proxy is what its documentation says.
 func TestMemory(t *testing.T) {
-	cfg := Config{Enabled: true, Self6: self6, PerFlow: 1, InPerSource: limit.Rate{PerSecond: 1}}
+	cfg := Config{Enabled: true, Self6: self6, PerFlow: 1, InPerSource: node.Rate{PerSecond: 1}}
 	make := func() {
 		_, err := New(cfg)
 		require.NoError(t, err)
 	}
 	require.InDelta(t, 16*65536+24*4096, wiretest.Allocated(make), 64<<10)
-	cfg.PerFlow, cfg.InPerSource = 0, limit.Rate{}
+	cfg.PerFlow, cfg.InPerSource = 0, node.Rate{}
 	require.Less(t, wiretest.Allocated(make), uint64(16<<10), "no table for a limit that is not set")
-	cfg.PerFlow, cfg.InPerSource = 1, limit.Rate{PerSecond: 1}
+	cfg.PerFlow, cfg.InPerSource = 1, node.Rate{PerSecond: 1}
 	cfg.MaxFlows, cfg.MaxSources = 1<<10, 1<<16
 	require.InDelta(t, 16*1024+24*65536, wiretest.Allocated(make), 64<<10)
 }
@@ -842,7 +841,7 @@ func TestNoAllocations(t *testing.T) {
 	for _, method := range []Answer{CNP, FastCNP, PPFC} {
 		p := newProxy(t, func(c *Config) {
 			c.Senders, c.PerFlow = senders(method), time.Microsecond
-			c.In, c.Out = limit.Rate{PerSecond: 1e6, Burst: 10}, limit.Rate{PerSecond: 1e6, Burst: 10}
+			c.In, c.Out = node.Rate{PerSecond: 1e6, Burst: 10}, node.Rate{PerSecond: 1e6, Burst: 10}
 		})
 		data, now := messageAbout(t, congested(t, flow6, nil)), start
 		wiretest.NoAllocs(t, method.String(), func() {

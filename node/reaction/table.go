@@ -5,11 +5,11 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/clock"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/internal/clock"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +14,7 @@ import (
 // In the midst of a sequence: limits keep what they hold, what is known stays, and what cannot work changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := config(t)
-	cfg.PerFlow, cfg.Out, cfg.MaxFlows = time.Hour, limit.Rate{PerSecond: 1e-3, Burst: 3}, 64
+	cfg.PerFlow, cfg.Out, cfg.MaxFlows = time.Hour, node.Rate{PerSecond: 1e-3, Burst: 3}, 64
 	r := made(t, cfg)
 	is := func(at time.Duration, want node.Reason) {
 		t.Helper()
@@ -28,7 +27,7 @@ func TestConfigure(t *testing.T) {
 		"Self4":                   func(c *receiver.Config) { c.Self4 = self6 },
 		"Self6":                   func(c *receiver.Config) { c.Self6 = self4 },
 		"PerFlow -1ns":            func(c *receiver.Config) { c.PerFlow = -1 },
-		"Out has a Burst":         func(c *receiver.Config) { c.Out = limit.Rate{Burst: 5} },
+		"Out has a Burst":         func(c *receiver.Config) { c.Out = node.Rate{Burst: 5} },
 		"MaxFlows -1 is negative": func(c *receiver.Config) { c.MaxFlows = -1 },
 		"MaxFlows cannot change":  func(c *receiver.Config) { c.MaxFlows = 65 },
 		"the Seed cannot change":  func(c *receiver.Config) { c.Seed = 9 },
@@ -57,7 +56,7 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, message.FastCNP, d.Message)
 	require.NotEmpty(t, out)
 	is(3*time.Second, node.Limited) // three were sent
-	cfg.Out = limit.Rate{}
+	cfg.Out = node.Rate{}
 	require.NoError(t, r.Configure(cfg))
 	is(3*time.Second, 0)
 }

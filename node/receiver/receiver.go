@@ -19,7 +19,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -33,8 +32,8 @@ type Config struct {
 	// PerFlow is the shortest time between two notifications that name the same queue pair of the same host: one CNP
 	// stands for all packets marked since the last one (CA17-44). 50 µs is usual in hardware.
 	PerFlow  time.Duration
-	Out      limit.Rate // of all notifications
-	MaxFlows int        // for PerFlow, 16 octets each; 65,536 by default
+	Out      node.Rate // of all notifications
+	MaxFlows int       // for PerFlow, 16 octets each; 65,536 by default
 	Seed     uint64
 
 	// CNP and FastCNP say how messages are built. Packets in tunnels get none, whatever InnerSource says.

@@ -15,7 +15,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -360,7 +359,7 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 // The rate is that of all notifications together, and only they take from it.
 func TestRate(t *testing.T) {
 	cfg := config(t)
-	cfg.Out = limit.Rate{PerSecond: 10, Burst: 2}
+	cfg.Out = node.Rate{PerSecond: 10, Burst: 2}
 	r := made(t, cfg)
 	damaged := marked(t)
 	damaged.IP[len(damaged.IP)-20] ^= 1
@@ -379,7 +378,7 @@ func TestRate(t *testing.T) {
 	}
 
 	// What the rate refuses does not begin an interval.
-	cfg.PerFlow, cfg.Out = time.Hour, limit.Rate{PerSecond: 1}
+	cfg.PerFlow, cfg.Out = time.Hour, node.Rate{PerSecond: 1}
 	r = made(t, cfg)
 	for i, c := range []struct {
 		at     time.Duration
@@ -396,7 +395,7 @@ func TestRate(t *testing.T) {
 func TestTwoClocks(t *testing.T) {
 	for name, change := range map[string]func(*receiver.Config){
 		"interval": func(c *receiver.Config) { c.PerFlow = 100 * time.Millisecond },
-		"rate":     func(c *receiver.Config) { c.Out = limit.Rate{PerSecond: 10} },
+		"rate":     func(c *receiver.Config) { c.Out = node.Rate{PerSecond: 10} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t)
@@ -435,7 +434,7 @@ func TestOrder(t *testing.T) {
 			p.change = append(p.change, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") })
 		}},
 		{node.UnknownQP, func(c *receiver.Config, _ *packet) { c.QPs = nil }},
-		{node.Limited, func(c *receiver.Config, _ *packet) { c.Out = limit.Rate{PerSecond: 1e-3} }},
+		{node.Limited, func(c *receiver.Config, _ *packet) { c.Out = node.Rate{PerSecond: 1e-3} }},
 		{node.ICRC, func(_ *receiver.Config, p *packet) { p.damaged = true }},
 	}
 	for i, first := range faults {

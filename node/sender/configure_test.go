@@ -8,7 +8,6 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -18,7 +17,7 @@ import (
 // cannot work changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := config(t)
-	cfg.QPs, cfg.Window, cfg.AcceptedPerSource, cfg.MaxQPs = nil, time.Hour, limit.Rate{PerSecond: 1}, 64
+	cfg.QPs, cfg.Window, cfg.AcceptedPerSource, cfg.MaxQPs = nil, time.Hour, node.Rate{PerSecond: 1}, 64
 	s := made(t, cfg)
 	observe(s, congested(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 0x55 }), now)
 	about := receiverCNP(t, congested(t), 0x55)
@@ -29,7 +28,7 @@ func TestConfigure(t *testing.T) {
 		"Self6":                           func(c *sender.Config) { c.Self6 = self4 },
 		"AcceptedPerSource {PerSecond:-1": func(c *sender.Config) { c.AcceptedPerSource.PerSecond = -1 },
 		"Window -1ns":                     func(c *sender.Config) { c.Window = -1 },
-		"Accepted has a Burst":            func(c *sender.Config) { c.Accepted = limit.Rate{Burst: 1} },
+		"Accepted has a Burst":            func(c *sender.Config) { c.Accepted = node.Rate{Burst: 1} },
 		"MaxQPs cannot change":            func(c *sender.Config) { c.MaxQPs = 65 },
 		"MaxSources cannot change":        func(c *sender.Config) { c.MaxSources = 65 },
 		"the Seed cannot change":          func(c *sender.Config) { c.Seed = 9 },
@@ -44,7 +43,7 @@ func TestConfigure(t *testing.T) {
 	_, reason = receive(s, about, ip, now)
 	require.Equal(t, node.Limited, reason)
 
-	cfg.AcceptedPerSource, cfg.Accept = limit.Rate{PerSecond: 10}, acl.New()
+	cfg.AcceptedPerSource, cfg.Accept = node.Rate{PerSecond: 10}, acl.New()
 	require.NoError(t, s.Configure(cfg))
 	_, reason = receive(s, about, ip, now.Add(100*time.Millisecond-1))
 	require.Equal(t, node.Limited, reason)

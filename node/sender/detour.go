@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/clock"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/hash"
-	"github.com/rocecn/rocecn/node/internal/clock"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"

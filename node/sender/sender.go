@@ -16,13 +16,13 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/limit"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/internal/role"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -55,7 +55,7 @@ type Config struct {
 
 	// Accepted and AcceptedPerSource are the rates of accepted notifications, of all and of each source. A refused
 	// notification is not charged.
-	Accepted, AcceptedPerSource limit.Rate
+	Accepted, AcceptedPerSource node.Rate
 
 	// Window is how long, after a first report about a queue pair, further reports count as the same congestion
 	// ([Decision.Again]). A switch that does not know the sender's capability sends a Fast CNP and marks ECN as well,
@@ -134,7 +134,8 @@ func (s *Sender) Configure(cfg Config) error {
 		if first {
 			s.reports, s.sent = limit.NewEvery(s.memory.Size(1)), limit.NewEvery(s.memory.Size(1))
 		}
-		s.from, s.all = s.from.With(cfg.AcceptedPerSource, s.memory.Size(0)), s.all.With(cfg.Accepted)
+		s.from = s.from.With(limit.Rate(cfg.AcceptedPerSource), s.memory.Size(0))
+		s.all = s.all.With(limit.Rate(cfg.Accepted))
 	}
 	s.cfg, s.self, s.qps = cfg, self, role.PairsOf(cfg.QPs)
 	s.table, _ = cfg.QPs.(QPTable)

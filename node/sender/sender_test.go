@@ -18,7 +18,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
@@ -468,7 +467,7 @@ func TestConfiguredCodePoints(t *testing.T) {
 // The rate is that of all notifications together, whoever sends them.
 func TestRate(t *testing.T) {
 	cfg := config(t)
-	cfg.Accepted = limit.Rate{PerSecond: 10, Burst: 2}
+	cfg.Accepted = node.Rate{PerSecond: 10, Burst: 2}
 	s := made(t, cfg)
 	wrong := changed(t, fastCNP(t, sw, congested(t)), 100, 1, false)
 	for i, c := range []struct {
@@ -485,7 +484,7 @@ func TestRate(t *testing.T) {
 	}
 
 	// What the rate refuses takes nothing from its source.
-	cfg.AcceptedPerSource, cfg.Accepted = limit.Rate{PerSecond: 1.0 / 3600}, limit.Rate{PerSecond: 1}
+	cfg.AcceptedPerSource, cfg.Accepted = node.Rate{PerSecond: 1.0 / 3600}, node.Rate{PerSecond: 1}
 	s = made(t, cfg)
 	for i, c := range []struct {
 		at     time.Duration
@@ -504,8 +503,8 @@ func TestRate(t *testing.T) {
 // more is accepted than the limits say, and none more is news than the window says.
 func TestTwoClocks(t *testing.T) {
 	for name, change := range map[string]func(*sender.Config){
-		"source": func(c *sender.Config) { c.AcceptedPerSource = limit.Rate{PerSecond: 10} },
-		"rate":   func(c *sender.Config) { c.Accepted = limit.Rate{PerSecond: 10} },
+		"source": func(c *sender.Config) { c.AcceptedPerSource = node.Rate{PerSecond: 10} },
+		"rate":   func(c *sender.Config) { c.Accepted = node.Rate{PerSecond: 10} },
 		"window": func(c *sender.Config) { c.Window = 100 * time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -544,7 +543,7 @@ func TestOrder(t *testing.T) {
 		{node.NotOurs, func(_ *sender.Config, p *packet) { p.to = self6.Next() }},
 		{node.Tunnelled, func(_ *sender.Config, p *packet) { p.tunnelled = true }},
 		{node.Denied, func(_ *sender.Config, p *packet) { p.from = netip.MustParseAddr("2001:db8:bad::1") }},
-		{node.Limited, func(c *sender.Config, _ *packet) { c.Accepted = limit.Rate{PerSecond: 1e-3} }},
+		{node.Limited, func(c *sender.Config, _ *packet) { c.Accepted = node.Rate{PerSecond: 1e-3} }},
 		{node.Broken, func(_ *sender.Config, p *packet) { p.option = true }},
 		{node.ICRC, func(_ *sender.Config, p *packet) { p.damaged = true }},
 		{node.UnknownQP, func(_ *sender.Config, p *packet) { p.destQP = 0x12 }},
@@ -588,7 +587,7 @@ func TestOrder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t)
-			cfg.Accepted = limit.Rate{PerSecond: 1e-3}
+			cfg.Accepted = node.Rate{PerSecond: 1e-3}
 			s := made(t, cfg)
 			receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now)
 			_, reason := receive(s, c.packet, ip, now)
@@ -609,7 +608,7 @@ func tunnelled(inner []byte) []byte {
 func TestSeedIsRandom(t *testing.T) {
 	forgotten := func() (which [100]bool) {
 		cfg := config(t)
-		cfg.MaxSources, cfg.AcceptedPerSource = 32, limit.Rate{PerSecond: 1.0 / 3600}
+		cfg.MaxSources, cfg.AcceptedPerSource = 32, node.Rate{PerSecond: 1.0 / 3600}
 		s := made(t, cfg)
 		for range 2 {
 			from := sw
@@ -667,7 +666,7 @@ func TestAgain(t *testing.T) {
 
 func TestPerSource(t *testing.T) {
 	cfg := config(t)
-	cfg.AcceptedPerSource = limit.Rate{PerSecond: 10_000}
+	cfg.AcceptedPerSource = node.Rate{PerSecond: 10_000}
 	s := made(t, cfg)
 	wrong := changed(t, fastCNP(t, sw, congested(t)), 100, 1, false)
 	for _, c := range []struct {
@@ -693,7 +692,7 @@ func TestPerSource(t *testing.T) {
 // is accepted all the same.
 func TestFlood(t *testing.T) {
 	cfg := config(t)
-	cfg.MaxSources, cfg.MaxQPs, cfg.AcceptedPerSource, cfg.Window = 64, 64, limit.Rate{PerSecond: 1}, time.Second
+	cfg.MaxSources, cfg.MaxQPs, cfg.AcceptedPerSource, cfg.Window = 64, 64, node.Rate{PerSecond: 1}, time.Second
 	cfg.Accept = acl.New(netip.PrefixFrom(sw, 64), netip.MustParsePrefix("2001::/32"))
 	s := made(t, cfg)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -721,7 +720,7 @@ func TestFlood(t *testing.T) {
 
 func TestNoAllocs(t *testing.T) {
 	cfg := config(t)
-	cfg.Window, cfg.AcceptedPerSource = time.Second, limit.Rate{PerSecond: 1e9}
+	cfg.Window, cfg.AcceptedPerSource = time.Second, node.Rate{PerSecond: 1e9}
 	s := made(t, cfg)
 	at := now
 	for name, packet := range map[string][]byte{
@@ -798,7 +797,7 @@ func BenchmarkReceive(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				cfg := config(b)
-				cfg.Window, cfg.AcceptedPerSource = time.Microsecond, limit.Rate{PerSecond: 1e6}
+				cfg.Window, cfg.AcceptedPerSource = time.Microsecond, node.Rate{PerSecond: 1e6}
 				s := made(b, cfg)
 				now, f := now, new(rocev2.Frame)
 				for pb.Next() {
@@ -829,7 +828,7 @@ func ExampleDetour() {
 // The memory of a sender and of a detour table is what their documentation says.
 func TestMemory(t *testing.T) {
 	cfg := config(t)
-	cfg.AcceptedPerSource = limit.Rate{PerSecond: 1}
+	cfg.AcceptedPerSource = node.Rate{PerSecond: 1}
 	require.InDelta(t, (24+2*16)*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
 	byDefault := func() { sender.NewDetour(sender.DetourConfig{Hold: time.Second}) }
 	require.InDelta(t, 272*4096, wiretest.Allocated(byDefault), 64<<10)

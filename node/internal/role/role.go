@@ -15,10 +15,10 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/internal/limit"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -157,7 +157,7 @@ func CheckAddr(name string, a netip.Addr, is4 bool) error {
 }
 
 // CheckRate returns an error for a rate that cannot be a limit, such as a Burst without PerSecond.
-func CheckRate(name string, r limit.Rate) error {
+func CheckRate(name string, r node.Rate) error {
 	switch {
 	case math.IsNaN(r.PerSecond) || math.IsInf(r.PerSecond, 0):
 		return fmt.Errorf("%s: PerSecond %v is no finite number", name, r.PerSecond)
@@ -264,9 +264,9 @@ type Intake struct {
 }
 
 // Configure sets the rules. What the limits hold stays.
-func (i *Intake) Configure(accept *acl.List, all, perSource limit.Rate, maxSources int, seed uint64) {
+func (i *Intake) Configure(accept *acl.List, all, perSource node.Rate, maxSources int, seed uint64) {
 	i.accept, i.seed = accept, seed
-	i.from, i.all = i.from.With(perSource, maxSources), i.all.With(all)
+	i.from, i.all = i.from.With(limit.Rate(perSource), maxSources), i.all.With(limit.Rate(all))
 }
 
 // Message looks for a message, a UDP datagram to a port, and says whether there is one. It sets q, and in d the kind,
@@ -333,8 +333,8 @@ type Pace struct {
 
 // Configure sets the rate of all, and for how many keys the last time is kept if there is a least one. What
 // the limits hold stays.
-func (p *Pace) Configure(all limit.Rate, interval time.Duration, maxKeys int) {
-	if p.all = p.all.With(all); p.each == nil && interval > 0 {
+func (p *Pace) Configure(all node.Rate, interval time.Duration, maxKeys int) {
+	if p.all = p.all.With(limit.Rate(all)); p.each == nil && interval > 0 {
 		p.each = limit.NewEvery(maxKeys)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/internal/role"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -170,7 +169,7 @@ func TestSelfCheck(t *testing.T) {
 }
 
 func TestCheckRate(t *testing.T) {
-	for want, rates := range map[string][]limit.Rate{
+	for want, rates := range map[string][]node.Rate{
 		"":                                       {{}, {PerSecond: 1}, {PerSecond: 0.5, Burst: 3}},
 		"In {PerSecond:-1 Burst:0} is negative":  {{PerSecond: -1}},
 		"In {PerSecond:0 Burst:-1} is negative":  {{Burst: -1}},
@@ -266,7 +265,7 @@ func TestIntake(t *testing.T) {
 	var i role.Intake
 	a, b, c := addr("10.0.0.1"), addr("10.0.0.2"), addr("10.0.0.3")
 	stranger := addr("10.1.0.1")
-	i.Configure(acl.New(prefix("10.0.0.0/24")), limit.Rate{PerSecond: 1, Burst: 3}, limit.Rate{PerSecond: 1, Burst: 2},
+	i.Configure(acl.New(prefix("10.0.0.0/24")), node.Rate{PerSecond: 1, Burst: 3}, node.Rate{PerSecond: 1, Burst: 2},
 		64, 1)
 	for n, s := range []struct {
 		from netip.Addr
@@ -284,13 +283,13 @@ func TestIntake(t *testing.T) {
 	require.Equal(t, node.NoReason, i.Admit(b, start.Add(2*time.Second)))
 
 	// Other rules keep what the limits hold: nothing of all, of b one, and c is a new source.
-	i.Configure(acl.New(prefix("10.0.0.0/30"), prefix("10.1.0.0/24")), limit.Rate{PerSecond: 2, Burst: 3},
-		limit.Rate{PerSecond: 1, Burst: 1}, 64, 1)
+	i.Configure(acl.New(prefix("10.0.0.0/30"), prefix("10.1.0.0/24")), node.Rate{PerSecond: 2, Burst: 3},
+		node.Rate{PerSecond: 1, Burst: 1}, 64, 1)
 	require.Equal(t, node.Limited, i.Admit(stranger, start.Add(2*time.Second)))
 	require.Equal(t, node.NoReason, i.Admit(stranger, start.Add(5*time.Second/2)))
-	i.Configure(nil, limit.Rate{}, limit.Rate{}, 64, 1)
+	i.Configure(nil, node.Rate{}, node.Rate{}, 64, 1)
 	require.Equal(t, node.Denied, i.Admit(a, start.Add(3*time.Second)), "no list lets nobody pass")
-	i.Configure(acl.New(prefix("0.0.0.0/0")), limit.Rate{}, limit.Rate{}, 64, 1)
+	i.Configure(acl.New(prefix("0.0.0.0/0")), node.Rate{}, node.Rate{}, 64, 1)
 	for range 9 {
 		require.Equal(t, node.NoReason, i.Admit(a, start.Add(3*time.Second)), "no limit")
 	}
@@ -304,7 +303,7 @@ func TestPace(t *testing.T) {
 	p.Take(1, start)
 	require.True(t, p.Ready(1, 10*ms, start), "no limit")
 
-	p.Configure(limit.Rate{PerSecond: 100, Burst: 2}, 10*ms, 64)
+	p.Configure(node.Rate{PerSecond: 100, Burst: 2}, 10*ms, 64)
 	ready := func(want bool, key uint64, at time.Duration) {
 		t.Helper()
 		require.Equal(t, want, p.Ready(key, 10*ms, start.Add(at)))
@@ -322,14 +321,14 @@ func TestPace(t *testing.T) {
 
 	// Without an interval there is no table; one that is there is not forgotten.
 	p.Take(1, start.Add(10*ms))
-	p.Configure(limit.Rate{}, 0, 64)
+	p.Configure(node.Rate{}, 0, 64)
 	ready(false, 1, 20*ms-1)
-	p.Configure(limit.Rate{}, 20*ms, 64)
+	p.Configure(node.Rate{}, 20*ms, 64)
 	ready(false, 1, 20*ms-1)
 	ready(true, 1, 20*ms)
 	ready(true, 3, 20*ms)
 	var none role.Pace
-	none.Configure(limit.Rate{}, 0, 64)
+	none.Configure(node.Rate{}, 0, 64)
 	none.Take(1, start)
 	require.True(t, none.Ready(1, 10*ms, start))
 }
@@ -337,7 +336,7 @@ func TestPace(t *testing.T) {
 // A Pace's limits see the time even when the other one refuses: after a long step back of it both go on from there.
 func TestPaceSeesTheTime(t *testing.T) {
 	var p role.Pace
-	p.Configure(limit.Rate{PerSecond: 1, Burst: 1}, time.Second, 64)
+	p.Configure(node.Rate{PerSecond: 1, Burst: 1}, time.Second, 64)
 	p.Take(1, start)
 	back := start.Add(-time.Hour)
 	require.False(t, p.Ready(1, time.Second, back))

@@ -13,8 +13,8 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -134,7 +134,7 @@ func (r *rate) Check(key string) error {
 }
 
 // every returns the rate of one packet in an interval; none for 0.
-func every(interval time.Duration) (r limit.Rate) {
+func every(interval time.Duration) (r node.Rate) {
 	if interval > 0 { // rounded up, so that one passes exactly an interval later
 		r.PerSecond = math.Nextafter(float64(time.Second)/float64(interval), math.Inf(1))
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/internal/limit"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/stretchr/testify/require"
 )
@@ -192,7 +192,7 @@ func TestEvery(t *testing.T) {
 	for _, longest := range []int64{100, 1e6, 1e9, 3600e9} {
 		for range 2000 {
 			interval := time.Duration(1 + random.Int64N(longest))
-			bucket := limit.NewBucket(every(interval))
+			bucket := limit.NewBucket(limit.Rate(every(interval)))
 			require.True(t, bucket.Ready(noon))
 			bucket.Take(noon)
 			require.False(t, bucket.Ready(noon.Add(interval-1)), interval)

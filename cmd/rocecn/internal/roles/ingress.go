@@ -14,7 +14,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -80,8 +79,8 @@ func (c *ingressConfig) Apply(old Role) (Role, error) {
 	}
 	cfg := ingress.Config{
 		Enabled: c.Enabled, WAN: c.Tunnel.Src, Port: messages.FCNPort, Accept: acl.New(c.Accept...),
-		LearnLabels: pe.learns, QPs: pe.pairs, PerFlow: c.PerFlow, Out: limit.Rate(c.Rate),
-		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
+		LearnLabels: pe.learns, QPs: pe.pairs, PerFlow: c.PerFlow, Out: node.Rate(c.Rate),
+		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInFrom),
 	}
 	if c.Enabled {
 		if err := c.enabled(&cfg, pe); err != nil {

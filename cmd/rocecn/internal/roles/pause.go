@@ -6,7 +6,6 @@ import (
 
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -30,7 +29,7 @@ func (c *pauseConfig) Apply(old Role) (Role, error) {
 	}
 	cfg := pause.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause,
-		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
+		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInFrom),
 	}
 	r := again[pauseRole](old)
 	configure := func() error { return apply(&r.Table, pause.New, cfg) }

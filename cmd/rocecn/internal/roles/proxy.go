@@ -6,7 +6,6 @@ import (
 
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
@@ -48,8 +47,8 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort,
 		FromReceiver: c.CNPSource == "destination", QPs: r.pairs,
-		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInSource),
-		Out: limit.Rate(c.RateOut), PerFlow: c.PerFlow,
+		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInSource),
+		Out: node.Rate(c.RateOut), PerFlow: c.PerFlow,
 		CodePoints: messages.CodePoints,
 		Pause:      ppfc.Extension{Type: ppfc.Stop, Pause: 100 * time.Microsecond},
 	}

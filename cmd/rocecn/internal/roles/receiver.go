@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -32,7 +32,7 @@ func (c *receiverConfig) Apply(old Role) (Role, error) {
 	if _, err := c.message(); err != nil {
 		return nil, err
 	}
-	cfg := receiver.Config{Enabled: c.Enabled, PerFlow: c.Interval, Out: limit.Rate(c.Rate)}
+	cfg := receiver.Config{Enabled: c.Enabled, PerFlow: c.Interval, Out: node.Rate(c.Rate)}
 	var err error
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {
 		return nil, err

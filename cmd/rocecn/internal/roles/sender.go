@@ -10,7 +10,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
@@ -55,7 +54,7 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	cfg := sender.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
 		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
-		AcceptedPerSource: every(c.PerSource), Accepted: limit.Rate(c.Rate), Window: c.Window,
+		AcceptedPerSource: every(c.PerSource), Accepted: node.Rate(c.Rate), Window: c.Window,
 		CodePoints: messages.CodePoints,
 	}
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/level"
-	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -88,7 +87,7 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 		}
 	}
 	cfg := congested.Config{
-		Enabled: c.Enabled, Out: limit.Rate(c.Rate), PerFlow: c.PerFlow,
+		Enabled: c.Enabled, Out: node.Rate(c.Rate), PerFlow: c.PerFlow,
 		PEs:        acl.New(c.PE...),
 		CannotMark: c.Marking == "elsewhere", Fallback: c.Fallback, PauseIngress: c.PPFCTo == "ingress",
 	}

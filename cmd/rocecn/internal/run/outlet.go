@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/neighbour"
+	"github.com/rocecn/rocecn/internal/limit"
 	"github.com/rocecn/rocecn/netio"
-	"github.com/rocecn/rocecn/node/limit"
 )
 
 // An outlet is a sink as one role sends by it.

@@ -3,8 +3,8 @@ package limit
 import (
 	"time"
 
+	"github.com/rocecn/rocecn/internal/clock"
 	"github.com/rocecn/rocecn/internal/flowtable"
-	"github.com/rocecn/rocecn/node/internal/clock"
 )
 
 // Buckets are a [Bucket] for each of many keys, all of one Rate. Keys must be well

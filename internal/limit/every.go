@@ -3,8 +3,8 @@ package limit
 import (
 	"time"
 
+	"github.com/rocecn/rocecn/internal/clock"
 	"github.com/rocecn/rocecn/internal/flowtable"
-	"github.com/rocecn/rocecn/node/internal/clock"
 )
 
 // An Every keeps packets of the same key an interval apart: it remembers when one was

@@ -1,17 +1,15 @@
-package limit_test
+package limit
 
 import (
 	"fmt"
 	"time"
-
-	"github.com/rocecn/rocecn/node/limit"
 )
 
 // A flow gets a notification every 50 µs at most, and all flows together 1,000
 // a second, 2 of them at once.
 func Example() {
-	perFlow := limit.NewEvery(1 << 16)
-	total := limit.NewBucket(limit.Rate{PerSecond: 1000, Burst: 2})
+	perFlow := NewEvery(1 << 16)
+	total := NewBucket(Rate{PerSecond: 1000, Burst: 2})
 
 	now := time.Unix(0, 0)
 	for _, flow := range []uint64{17, 17, 18, 19} {
