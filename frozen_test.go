@@ -1,0 +1,235 @@
+package rocecn_test
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var freeze = flag.Bool("freeze-api", false, "add to testdata/api/v1.txt what is new, and write drafts.txt anew")
+
+// The two files of what is promised, a fact a line. Nothing ever leaves v1.txt. drafts.txt has the packages that
+// follow a draft, and changes with a new revision of it.
+const (
+	promised = "testdata/api/v1.txt"
+	drafts   = "testdata/api/drafts.txt"
+)
+
+// What is promised is still there: no fact of the two files is missing in the API as it is. What is new may come, and
+// is promised from the next release on, before which -freeze-api adds it.
+func TestAPIHolds(t *testing.T) {
+	have := facts(t)
+	for _, file := range []string{promised, drafts} {
+		was := linesOf(t, file)
+		if *freeze {
+			of := have.of(file, promises(t))
+			if file == promised {
+				of = slices.Compact(slices.Sorted(slices.Values(slices.Concat(was, of))))
+			}
+			require.NoError(t, os.WriteFile(file, []byte(strings.Join(of, "\n")+"\n"), 0o644))
+		}
+		require.NotEmpty(t, linesOf(t, file))
+		require.Empty(t, have.missing(linesOf(t, file)), "%s promises what is no more", file)
+	}
+}
+
+// What breaks a program is missing, and what does not is not.
+func TestMissingFactsAreFound(t *testing.T) {
+	of := func(source string) apiFacts {
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, "p.go", "package p\n"+source, 0)
+		require.NoError(t, err)
+		p, err := new(types.Config).Check(module+"/p", files, []*ast.File{file}, nil)
+		require.NoError(t, err)
+		all := apiFacts{}
+		all.add(p)
+		return all
+	}
+	for _, c := range []struct {
+		was, is string
+		missing []string
+	}{
+		{`func F(a int) (b int)`, `func F(x int) int; func G()`, nil},
+		{`func F(int)`, `func F(...int)`, []string{`p: func F(int)`}},
+		{`func F()`, `func f()`, []string{`p: func F()`}},
+		{`func F[T any](T) {}`, `func F[T comparable](T) {}`, []string{`p: func F[T any](T)`}},
+		{`const A, B = 1, 2`, `const C, B, A = 3, 2, 1`, nil},
+		{`const (A = iota; B)`, `const (A = iota; C; B)`, []string{`p: const B untyped int = 1`}},
+		{`const A = 1`, `const A uint8 = 1`, []string{`p: const A untyped int = 1`}},
+		{`var V int`, `var V int8`, []string{`p: var V int`}},
+		{`type T struct{ A int }`, `type T struct{ B, A int; c int }`, nil},
+		{`type T struct{ A int; b int }`, `type T struct{ a int }`, []string{`p: type T struct, A int`}},
+		{`type T struct{ A int }`, `type T struct{ A uint }`, []string{`p: type T struct, A int`}},
+		{`type T struct{}`, `type T struct{ b []int }`, []string{`p: type T is comparable`}},
+		{`type T uint8`, `type T uint16`, []string{`p: type T uint8`}},
+		{`type T interface{ M() }`, `type T interface{ M(); N() }`, []string{`p: type T interface{M()}`}},
+		{`type T = int`, `type T int`, []string{`p: type T = int`}},
+		{`type T int; func (*T) M()`, `type T int; func (T) M(); func (T) N()`, nil},
+		{`type T int; func (T) M()`, `type T int; func (*T) M()`, []string{`p: method (T) M()`}},
+		{`type t struct{}; func (t) M(); type T struct{ t }`, `type T struct{}`, []string{`p: method (T) M()`}},
+		{`type T struct{}; func (T) m()`, `type T struct{}`, nil},
+		{`type t struct{ A int }`, ``, nil},
+	} {
+		was := of(c.was)
+		require.Empty(t, was.missing(was.of(promised, nil)))
+		missing := of(c.is).missing(was.of(promised, nil))
+		require.ElementsMatch(t, c.missing, missing, "%s to %s", c.was, c.is)
+	}
+}
+
+// linesOf returns the lines of a file, none if it is not there.
+func linesOf(t *testing.T, file string) []string {
+	text, err := os.ReadFile(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(t, err)
+	}
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+// Facts of an API, each of which a program may rely on.
+type apiFacts map[string]bool
+
+// of returns, in order, the facts that belong into a file, by what README.md promises of each package.
+func (a apiFacts) of(file string, promised map[string]string) (lines []string) {
+	for _, line := range slices.Sorted(maps.Keys(a)) {
+		pkg, _, _ := strings.Cut(line, ":")
+		if (promised[pkg] == "follows its draft") == (file == drafts) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// missing returns the lines that are no facts. A method of a pointer may have become one of the value.
+func (a apiFacts) missing(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return a[line] || a[strings.Replace(line, "method (*", "method (", 1)]
+	})
+}
+
+// facts returns those of all packages for others, as they are on Linux on amd64.
+func facts(t *testing.T) apiFacts {
+	paths := []string{module}
+	for _, dir := range libraries(t) {
+		paths = append(paths, module+"/"+filepath.ToSlash(dir))
+	}
+	list := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"},
+		paths...)...)
+	list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
+	out, err := list.Output()
+	require.NoError(t, err)
+	compiled := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		compiled[path] = file
+	}
+	packages := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(compiled[path])
+	})
+	all := apiFacts{}
+	for _, path := range paths {
+		p, err := packages.Import(path)
+		require.NoError(t, err)
+		all.add(p)
+	}
+	return all
+}
+
+// add adds the facts of a package.
+func (a apiFacts) add(p *types.Package) {
+	name := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(p.Path(), module), "/"), ".")
+	in := func(other *types.Package) string {
+		if other == p {
+			return ""
+		}
+		return strings.TrimPrefix(other.Path(), module+"/")
+	}
+	text := func(t types.Type) string { return types.TypeString(t, in) }
+	fact := func(format string, values ...any) { a[name+": "+fmt.Sprintf(format, values...)] = true }
+	for _, exported := range p.Scope().Names() {
+		if !token.IsExported(exported) {
+			continue
+		}
+		switch o := p.Scope().Lookup(exported).(type) {
+		case *types.Const:
+			fact("const %s %s = %s", o.Name(), text(o.Type()), o.Val().ExactString())
+		case *types.Var:
+			fact("var %s %s", o.Name(), text(o.Type()))
+		case *types.Func:
+			fact("func %s%s", o.Name(), strings.TrimPrefix(text(unnamed(o.Signature())), "func"))
+		case *types.TypeName:
+			a.addType(o, text, fact)
+		}
+	}
+}
+
+// addType adds the facts of a type.
+func (a apiFacts) addType(o *types.TypeName, text func(types.Type) string, fact func(string, ...any)) {
+	of := text(o.Type())
+	if o.IsAlias() {
+		fact("type %s = %s", o.Name(), text(types.Unalias(o.Type())))
+		return
+	}
+	switch u := o.Type().Underlying().(type) {
+	case *types.Struct:
+		fact("type %s struct", of)
+		for f := range u.Fields() {
+			if f.Exported() {
+				fact("type %s struct, %s %s", of, f.Name(), text(f.Type()))
+			}
+		}
+	case *types.Interface: // whole: one method more is one that others do not have
+		fact("type %s %s", of, text(u))
+		return
+	default:
+		fact("type %s %s", of, text(u))
+	}
+	if types.Comparable(o.Type()) {
+		fact("type %s is comparable", of)
+	}
+	value := types.NewMethodSet(o.Type())
+	for m := range types.NewMethodSet(types.NewPointer(o.Type())).Methods() {
+		if !m.Obj().Exported() {
+			continue
+		}
+		star := "*"
+		if value.Lookup(m.Obj().Pkg(), m.Obj().Name()) != nil {
+			star = ""
+		}
+		signature := strings.TrimPrefix(text(unnamed(m.Type().(*types.Signature))), "func")
+		fact("method (%s%s) %s%s", star, of, m.Obj().Name(), signature)
+	}
+}
+
+// unnamed returns a signature without the names of its parameters and results, which nobody relies on. That of a
+// generic function stays as it is.
+func unnamed(s *types.Signature) *types.Signature {
+	if s.TypeParams().Len() > 0 {
+		return s
+	}
+	bare := func(named *types.Tuple) *types.Tuple {
+		var vars []*types.Var
+		for v := range named.Variables() {
+			vars = append(vars, types.NewParam(token.NoPos, v.Pkg(), "", v.Type()))
+		}
+		return types.NewTuple(vars...)
+	}
+	return types.NewSignatureType(nil, nil, nil, bare(s.Params()), bare(s.Results()), s.Variadic())
+}
