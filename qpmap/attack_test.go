@@ -271,6 +271,45 @@ func TestForgedResponses(t *testing.T) {
 	}
 }
 
+// What a forged datagram says of its sender is not said of a connection's packets, which anybody may ask about, and the
+// other way round.
+func TestForgedDatagram(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.request(0))
+	datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
+	datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: 0x66}
+	observe(m, start, datagram)
+	k := qpmap.Key{FlowKey: c.forth()}
+	_, err := m.SourceQPOf(k, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA}, start)
+	require.ErrorIs(t, err, qpmap.ErrUnknown)
+	got, err := m.SourceQPOf(k, &datagram.BTH.Header, start)
+	require.NoError(t, err)
+	require.EqualValues(t, 0x66, got.SrcQP)
+
+	_, err = established(c, true).SourceQPOf(k, &bth.Header{Opcode: bth.UDSendOnly, PSN: c.psnA}, start)
+	require.ErrorIs(t, err, qpmap.ErrUnknown)
+}
+
+// A pair whose requests were never seen, as it was learned from the other direction, has sent none of the requests that
+// anybody asks about: those that were seen may be another's, and the other direction forged.
+func TestForgedOtherDirection(t *testing.T) {
+	for _, op := range []bth.Opcode{bth.RCSendOnly, bth.UCSendOnly} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		request := packet(c.A, c.B, op, c.b, c.psnA)
+		observe(m, start, request)
+		forged := c.turned()
+		forged.b = 0x66 // of A
+		for n := range uint32(5) {
+			observe(m, start, forged.request(n), forged.ack(n))
+		}
+		k := qpmap.Key{FlowKey: c.forth()}
+		_, err := m.SourceQPOf(k, &request.BTH.Header, start)
+		require.ErrorIs(t, err, qpmap.ErrUnknown, op)
+	}
+}
+
 // UC has no responses: the answers to other flows do not count for it.
 func TestUCHasNoVotes(t *testing.T) {
 	rc, uc := live(), live()

@@ -93,7 +93,7 @@ func TestTwoSourcesOfDatagrams(t *testing.T) {
 }
 
 // Whose a packet is that came before: an answer is one side's if it is to requests of the
-// other, for what is given or of datagrams every packet will do.
+// other, for what is given every packet will do, for what a datagram said every datagram.
 func TestSourceQPOfAnswers(t *testing.T) {
 	c := live()
 	of := func(m *qpmap.Map, turned bool, op bth.Opcode, psn uint32) uint32 {
@@ -120,8 +120,10 @@ func TestSourceQPOfAnswers(t *testing.T) {
 	observe(m, start, p)
 	for _, op := range []bth.Opcode{bth.RCSendOnly, bth.RCAcknowledge, bth.UDSendOnly} {
 		require.Equal(t, c.a, of(m, false, op, 0x555555))
-		require.Equal(t, c.b, of(m, true, op, 0x555555))
 	}
+	require.Equal(t, c.b, of(m, true, bth.UDSendOnly, 0x555555))
+	require.Zero(t, of(m, true, bth.RCSendOnly, 0x555555))
+	require.Zero(t, of(m, true, bth.RCAcknowledge, 0x555555))
 }
 
 // While a flow has requests that follow one another, an exchange whose first PSN these

@@ -161,14 +161,17 @@ func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Pair, ambiguous bool
 }
 
 // explains tells whether a packet may belong to a pair's connection: a request to the
-// life of its flow, a response to that of the other direction.
+// life of its flow, a response to that of the other direction. A datagram belongs to
+// none, and what a datagram said holds for datagrams alone.
 func (m *Map) explains(k *key, e *Pair, h *bth.Header) bool {
-	t := h.Opcode.Transport()
+	t, datagram := h.Opcode.Transport(), h.Opcode.Headers().Has(bth.HasDETH)
 	switch {
-	case e.From == Given || e.From == UD:
+	case e.From == Given:
 		return true
+	case datagram || e.From == UD:
+		return datagram && e.From == UD
 	case !response(h.Opcode):
-		return !e.life.known || e.life.contains(h.PSN, t)
+		return e.life.contains(h.PSN, t)
 	}
 	forth := k.Reversed(e.SrcQP)
 	to := m.pairs.find(&forth)

@@ -1,0 +1,140 @@
+package qpmap_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A forger is not on the path: it knows addresses and queue pairs, but neither the PSNs that two hosts use nor their
+// communication ids. A script says what it sends, six octets a packet.
+type forger struct {
+	script []byte
+	used   map[rocev2.FlowKey][]uint32 // PSNs between two hosts
+}
+
+// between is the key of all that two hosts send each other.
+func between(p *rocev2.Packet) rocev2.FlowKey {
+	if p.Src.Less(p.Dst) {
+		return rocev2.FlowKey{Src: p.Src, Dst: p.Dst}
+	}
+	return rocev2.FlowKey{Src: p.Dst, Dst: p.Src}
+}
+
+// guess returns a PSN that is wrong: far from those that the hosts of a packet use.
+func (f *forger) guess(about *rocev2.Packet, psn uint32) uint32 {
+	const far = 100_000
+	for again := true; again; {
+		again = false
+		for _, used := range f.used[between(about)] {
+			if d := int32((psn-used)<<8) >> 8; d > -far && d < far {
+				psn, again = used+far, true
+			}
+		}
+	}
+	return psn & 0xFFFFFF
+}
+
+// next returns the next packets that are forged about the flow of a real one, if any are due.
+func (f *forger) next(about *rocev2.Packet) []rocev2.Packet {
+	if len(f.script) < 6 || about.BTH.DestQP == cm.QP {
+		return nil
+	}
+	s := f.script
+	f.script = s[6:]
+	what, srcQP, psn, long, ids := s[0], 2+uint32(s[1]%8), uint32(s[2])<<16|uint32(s[3])<<8, s[4], uint32(s[5])
+	psn = f.guess(about, psn)
+	c := &connection{A: about.Src, B: about.Dst, a: srcQP, b: about.BTH.DestQP, psnA: psn,
+		psnB: f.guess(about, psn+1<<22), commA: 0xF0000000 | ids, commB: 0xE0000000 | ids, mtu: 1 + long%5}
+	if what&0x20 != 0 {
+		c.transport = cm.TransportTypeUC
+	}
+	if what&0x40 != 0 {
+		c = c.turned()
+	}
+	n := uint32(what >> 4 & 1) // the forger goes on from where it was
+	read := c.request(n)
+	read.BTH.Opcode, read.BTH.Present = bth.RCRDMAReadRequest, bth.RCRDMAReadRequest.Headers()
+	read.BTH.RETH.DMALength = 1 << (long % 32)
+	datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, psn)
+	datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
+	switch what & 0x0F {
+	case 0:
+		return []rocev2.Packet{c.req()}
+	case 1:
+		return []rocev2.Packet{c.rep()}
+	case 2:
+		return []rocev2.Packet{c.req(), c.rep(), c.rtu()}
+	case 3:
+		return []rocev2.Packet{c.dreq(), c.drep()}
+	case 4:
+		return []rocev2.Packet{c.rej()}
+	case 5:
+		return []rocev2.Packet{c.request(n)}
+	case 6:
+		return []rocev2.Packet{c.ack(n)}
+	case 7:
+		return []rocev2.Packet{read}
+	case 8:
+		return []rocev2.Packet{datagram}
+	case 9: // three requests and their answers: enough for a pair by votes
+		return []rocev2.Packet{c.request(0), c.ack(0), c.request(1), c.ack(1), c.request(2), c.ack(2)}
+	case 10: // and announced
+		return []rocev2.Packet{c.req(), c.rep(), c.request(0), c.ack(0), c.request(1), c.ack(1)}
+	}
+	return nil
+}
+
+// Real connections, of which the capture has lost, swapped and repeated packets, between them those of a forger, and
+// tables that may be too small: of each real packet a Map says who has sent it, or that it does not know.
+func FuzzForged(f *testing.F) {
+	for what := range byte(11) {
+		for _, turn := range []byte{0, 0x20, 0x40} {
+			var script []byte
+			for i := range byte(40) {
+				script = append(script, what|turn, i/8, i, 0, i, i/3)
+			}
+			f.Add(uint64(what), false, script)
+		}
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, small bool, script []byte) {
+		r := rand.New(rand.NewPCG(seed, 17))
+		all := impair(r, generate(r, 12, seed%3 > 0))
+		forger := forger{script: script, used: map[rocev2.FlowKey][]uint32{}}
+		for i := range all {
+			p := &all[i].packet
+			forger.used[between(p)] = append(forger.used[between(p)], p.BTH.PSN)
+		}
+		config := qpmap.Config{MaxPairs: 512, MaxPending: 256, MaxOpen: 1024}
+		if small {
+			config = qpmap.Config{MaxPairs: 8, MaxPending: 4, MaxOpen: 4, Idle: 2 * time.Second}
+		}
+		m := qpmap.New(config)
+		for i := range all {
+			s, now := &all[i], start.Add(all[i].at)
+			for range 1 + r.IntN(8)/7 { // some twice
+				m.Observe(&s.packet, 0, now)
+			}
+			if s.packet.BTH.DestQP == cm.QP {
+				continue
+			}
+			k := qpmap.Key{FlowKey: s.packet.FlowKey()}
+			if got, err := m.SourceQP(k, now); err == nil {
+				require.Equal(t, s.truth, got.SrcQP, "%v %v, from %v", k, s.packet.BTH.Header, got.From)
+			}
+			for _, p := range forger.next(&s.packet) {
+				m.Observe(&p, 0, now)
+			}
+			if got, err := m.SourceQPOf(k, &s.packet.BTH.Header, now); err == nil {
+				require.Equal(t, s.truth, got.SrcQP, "after what was forged: %v %v, from %v", k, s.packet.BTH.Header,
+					got.From)
+			}
+		}
+	})
+}
