@@ -1,7 +1,7 @@
 // Package config reads configuration files, TOML or JSON, strictly: a slip in a
 // configuration must not leave a guard off. Keys are those of the json tags of Go
 // structs, letter by letter, none of them twice, null is no value, and every error
-// names the key, in TOML with the line.
+// names the key, in TOML with the line; one of syntax names the line.
 package config
 
 import (
@@ -62,7 +62,12 @@ func Read(octets []byte) (*Tree, error) {
 func ReadJSON(octets []byte) (*Tree, error) {
 	var syntax json.RawMessage
 	if err := json.Unmarshal(octets, &syntax); err != nil {
-		return nil, Wrong("", "bad JSON: %v", err)
+		wrong := &Error{Why: "bad JSON: " + err.Error()}
+		var at *json.SyntaxError
+		if errors.As(err, &at) {
+			wrong.Line = 1 + bytes.Count(octets[:at.Offset], []byte("\n"))
+		}
+		return nil, wrong
 	}
 	d := json.NewDecoder(bytes.NewReader(octets))
 	d.UseNumber()

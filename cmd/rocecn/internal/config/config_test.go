@@ -119,6 +119,18 @@ func TestWhere(t *testing.T) {
 	}
 }
 
+// JSON that is none says in which line.
+func TestBadJSON(t *testing.T) {
+	for text, message := range map[string]string{
+		"{":                   "line 1: bad JSON: ",
+		"{\n\n\"name\": x}":   "line 3: bad JSON: ",
+		"{\"name\": \"\"}\n}": "line 2: bad JSON: ",
+	} {
+		_, err := decode(t, text)
+		require.ErrorContains(t, err, message, text)
+	}
+}
+
 // Whatever the octets are, they are read or refused.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"name": "a", "items": [{"n": 1}]}`))

@@ -1,0 +1,167 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever the octets are: an error that says where, or a file, which is the same one
+// when it is written again, as TOML or as JSON. What it takes is for its roles.
+func FuzzFile(f *testing.F) {
+	f.Add([]byte(reference))
+	f.Add([]byte(strings.ReplaceAll(reference, "\n# ", "\n")))
+	f.Add([]byte(`[agent]
+http = "127.0.0.1:9479"
+log = { level = "debug", decisions = 0 }
+[source.a]
+type = "packet"
+interfaces = ["eth0"]
+filter = "rocev2"
+[source.b]
+type = "udp"
+listen = ["[2001:db8::5]:1022"]
+[sink.c]
+type = "raw"
+per_second = 1_000
+[[role.switch]]
+enabled = true
+sources = ["a"]
+sink = "c"
+self = ["2001:db8::5"]
+marking = "elsewhere"
+methods = [{ senders = "::/0", method = "fastcnp" }]
+[[role.switch]]
+enabled = false
+[role.proxy]
+enabled = true
+sources = ["b"]
+observe = ["a"]
+sink = "c"
+self = ["2001:db8::5"]
+accept = ["2001:db8::/32"]
+rate_out = { per_second = 1e3, burst = 2 }
+`))
+	f.Add([]byte(`{"source": {"a": {"type": "capture", "file": "x"}}, "sink": {},
+		"agent": {"http": ":1", "pprof": true},
+		"role": {"border": {"enabled": true, "sources": ["a"], "cnp": true, "option_types": ["0x9e", 159]}}}`))
+	f.Fuzz(func(t *testing.T, octets []byte) {
+		value := valueOf(octets)
+		if large(value, "") {
+			return // tables of a size that is asked for
+		}
+		var file *file
+		var err error
+		allocated := wiretest.Allocated(func() { file, err = parse(octets) })
+		require.Less(t, allocated, uint64(64<<20*(1+bytes.Count(octets, []byte("enabled")))))
+		if err != nil {
+			var wrong *config.Error
+			require.ErrorAs(t, err, &wrong)
+			require.NotEmpty(t, wrong.Why)
+			nameless := bytes.Contains(octets, []byte(`""`)) || bytes.Contains(octets, []byte(`''`)) // as a key can be
+			require.True(t, wrong.Key != "" || wrong.Line > 0 || nameless, "where? %v", err)
+			return
+		}
+		file.warnings()
+		file.summary()
+		asJSON, err := json.Marshal(value)
+		require.NoError(t, err)
+		again, err := parse(asJSON)
+		require.NoError(t, err, "%s", asJSON)
+		requireSame(t, file, again)
+		asTOML, err := toml.Marshal(value)
+		require.NoError(t, err)
+		again, err = parse(asTOML)
+		require.NoError(t, err, "%s", asTOML)
+		requireSame(t, file, again)
+	})
+}
+
+// valueOf returns what TOML or JSON says, read by others than package config; nil if it says nothing.
+func valueOf(octets []byte) (value map[string]any) {
+	if bytes.HasPrefix(bytes.TrimLeft(octets, " \t\r\n"), []byte("{")) {
+		d := json.NewDecoder(bytes.NewReader(octets))
+		d.UseNumber()
+		if d.Decode(&value) != nil {
+			return nil
+		}
+		return ofTOML(value).(map[string]any)
+	}
+	if toml.Unmarshal(octets, &value) != nil {
+		return nil
+	}
+	return value
+}
+
+// ofTOML returns JSON with the numbers of TOML.
+func ofTOML(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for k := range v {
+			v[k] = ofTOML(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = ofTOML(v[i])
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if n, err := v.Float64(); err == nil {
+			return n
+		}
+	}
+	return value
+}
+
+// large says whether a value asks for tables of more than a hundred thousand entries.
+func large(value any, key string) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for k := range v {
+			if large(v[k], k) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, func(v any) bool { return large(v, key) })
+	case int64:
+		return strings.HasPrefix(key, "max_") && v > 100_000
+	}
+	return false
+}
+
+// requireSame fails the test unless two files say the same.
+func requireSame(t *testing.T, a, b *file) {
+	require.Equal(t, a.agent, b.agent)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(a.sources)), slices.Collect(maps.Keys(b.sources)))
+	for name, s := range a.sources {
+		require.Equal(t, s.sourceCommon, b.sources[name].sourceCommon)
+		require.Equal(t, s.is, b.sources[name].is)
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(a.sinks)), slices.Collect(maps.Keys(b.sinks)))
+	for name, s := range a.sinks {
+		require.Equal(t, s.key(), b.sinks[name].key())
+	}
+	require.Len(t, b.roles, len(a.roles))
+	for _, r := range a.roles {
+		var same []string
+		for _, other := range b.roles {
+			if r.Name == other.Name {
+				same = append(same, other.Name)
+				require.Equal(t, r.Agent, other.Agent)
+				require.Equal(t, r.Config, other.Config)
+			}
+		}
+		require.Len(t, same, 1)
+	}
+}
