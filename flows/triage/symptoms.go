@@ -2,6 +2,7 @@ package triage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func lost(v *view) {
 			why := "what came before, or answers, did not arrive or came too late"
 			switch {
 			case answers == 0:
-				why = "why, answers would tell, and none is in the capture"
+				why = "why, answers would tell, and none " + v.unmatched(g.flows)
 			case asked == 0 && silence < fewSilence:
 				why = "nobody asked for it, and no silence was before, so the capture may just have packets twice"
 			}
@@ -57,6 +58,18 @@ func lost(v *view) {
 			Filter: and(hosts(g.flows), between(seen)),
 		}, g.flows)
 	}
+}
+
+// unmatched says of flows without an answer whether the capture has ACKs from the one end to the other that may be theirs.
+func (v *view) unmatched(of []*flows.Flow) string {
+	for i := range v.Unpaired {
+		u := &v.Unpaired[i]
+		back := slices.ContainsFunc(of, func(f *flows.Flow) bool { return u.Src == f.Dst && u.Dst == f.Src })
+		if back && u.ACKs > 0 {
+			return "could be matched to this flow"
+		}
+	}
+	return "is in the capture"
 }
 
 // congested: packets were marked, or notified about.
