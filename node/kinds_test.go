@@ -1,0 +1,20 @@
+package node_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/stretchr/testify/require"
+)
+
+// Every kind of message is counted, also one that is added behind the last.
+func TestEveryKindIsCounted(t *testing.T) {
+	for kind := message.Broken; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
+		var c node.Counters
+		k := node.Count{Action: node.Sent, Message: kind}
+		c.Inc(k)
+		require.EqualValues(t, 1, c.Of(k), kind)
+	}
+}
