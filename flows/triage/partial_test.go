@@ -103,7 +103,7 @@ func TestLossIsSaidAsKnown(t *testing.T) {
 	all = verdictsOf(t, "tour.pcap")
 	require.Equal(t, triage.Repeated, all[0].Cause)
 	require.Contains(t, all[0].Text,
-		": 1 packet was sent again (why, answers would tell, and none could be matched to this flow)", "it has two ACKs")
+		": 1 packet was sent again (why, answers would tell, and none could be matched to this flow)")
 	require.NotContains(t, all[0].Text, " 0 ")
 	require.True(t, strings.HasSuffix(all[0].Filter, "&& frame.number == 9"), all[0].Filter)
 

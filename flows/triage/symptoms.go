@@ -60,7 +60,8 @@ func lost(v *view) {
 	}
 }
 
-// unmatched says of flows without an answer whether the capture has ACKs from the one end to the other that may be theirs.
+// unmatched says of flows without an answer
+// whether the capture has ACKs from the one end to the other that may be theirs.
 func (v *view) unmatched(of []*flows.Flow) string {
 	for i := range v.Unpaired {
 		u := &v.Unpaired[i]
