@@ -277,7 +277,7 @@ func TestSenderUnknown(t *testing.T) {
 		[]string{rows[0].Get("ipv6.tclass.ecn"), rows[0].Get("infiniband.bth.destqp")})
 	require.Equal(t, []string{switchAddr.String(), senderAddr.String(), "0x000077"},
 		[]string{rows[1].Get("ipv6.src"), rows[1].Get("ipv6.dst"), rows[1].Get("infiniband.bth.destqp")})
-	require.Contains(t, rows[1].All("ipv6.opt.type"), "0x9e")
+	require.Contains(t, rows[1].All("ipv6.opt.type"), fastcnp.Option1Type.String())
 	require.Equal(t, []string{receiverAddr.String(), senderAddr.String(), "0x000011"},
 		[]string{rows[2].Get("ipv6.src"), rows[2].Get("ipv6.dst"), rows[2].Get("infiniband.bth.destqp")})
 	for _, row := range rows[1:] {

@@ -22,7 +22,7 @@ import (
 )
 
 // samples prints a line for each sampled RoCEv2 packet or message in a datagram.
-func samples(w io.Writer, datagram []byte) error {
+func samples(w io.Writer, datagram []byte, c message.Config) error {
 	p := gopacket.NewPacket(datagram, layers.LayerTypeSFlow, gopacket.NoCopy)
 	flow, ok := p.Layer(layers.LayerTypeSFlow).(*layers.SFlowDatagram)
 	if !ok {
@@ -36,7 +36,7 @@ func samples(w io.Writer, datagram []byte) error {
 			}
 			header := raw.Header.Data()
 			header = header[:min(len(header), int(raw.HeaderLength))] // without padding
-			if line := describe(header, raw.FrameLength-raw.PayloadRemoved > raw.HeaderLength); line != "" {
+			if line := describe(header, raw.FrameLength-raw.PayloadRemoved > raw.HeaderLength, c); line != "" {
 				if _, err := fmt.Fprintf(w, "switch %v, port %d, one of %d: %s\n", flow.AgentAddress, s.InputInterface,
 					s.SamplingRate, line); err != nil {
 					return err
@@ -49,10 +49,10 @@ func samples(w io.Writer, datagram []byte) error {
 
 // describe says what the first octets of a frame show, nothing for other
 // traffic. cut says that there were more.
-func describe(header []byte, cut bool) string {
+func describe(header []byte, cut bool, c message.Config) string {
 	var m message.Message
 	o := rocev2.DecodeOptions{Cut: cut}
-	err := m.Decode(header, o, message.Config{})
+	err := m.Decode(header, o, c)
 	switch m.Kind {
 	case message.Other:
 		return ""
@@ -78,7 +78,7 @@ func main() {
 	log.Fatal(netio.Run(context.Background(), nil, func(b []byte, _ int, packet *netio.Packet) []byte {
 		var d rocev2.Datagram
 		_ = d.DecodeIP(packet.Data) // as ListenUDP has made it
-		if err := samples(os.Stdout, d.Data); err != nil {
+		if err := samples(os.Stdout, d.Data, message.Config{}); err != nil {
 			log.Printf("%v: %v", d.Src, err)
 		}
 		return b

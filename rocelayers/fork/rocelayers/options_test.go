@@ -5,6 +5,7 @@ package rocelayers_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -85,7 +87,8 @@ func TestDestinationOptions(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, "NextHeader UDP, PadN 0 octets, 0x9e 106 octets", s.DestinationOptions.String())
+	want := fmt.Sprintf("NextHeader UDP, PadN 0 octets, %v 106 octets", fastcnp.Option2Type)
+	require.Equal(t, want, s.DestinationOptions.String())
 }
 
 // With the override the layers are ours, without it what they show is there

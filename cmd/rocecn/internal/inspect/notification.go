@@ -22,7 +22,7 @@ func (p *humanPrinter) notification(f *finding) {
 			p.text(traceText(&n.Option.Trace))
 		}
 	case message.UnknownOption:
-		p.word("option type 0x%02x is not known: maybe a Fast CNP, and qp another host's", unknownOption(f.packet))
+		p.word("option type %v is not known: maybe a Fast CNP, and qp another host's", unknownOption(f.packet))
 	case message.PPFC:
 		n := &f.message.PPFC
 		p.word("address=%v port=%d pause=%v", n.Congested, n.Port, n.Pause)

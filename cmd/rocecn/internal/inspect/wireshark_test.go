@@ -19,6 +19,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -118,7 +119,9 @@ func TestWiresharkPluginNamesDeviations(t *testing.T) {
 			vectors = append(vectors, v)
 		}
 	}
-	for i, got := range plugin(t, write(t, "vectors.pcapng", pcapngOf(frames))) {
+	vectorType := fmt.Sprint(uint8(fastcnp.ExperimentalType)) // in the vectors of fastcnp
+	for i, got := range plugin(t, write(t, "vectors.pcapng", pcapngOf(frames)), "-o", "rocecn.option1:"+vectorType,
+		"-o", "rocecn.option2:"+vectorType) {
 		result := "valid"
 		switch {
 		case got["error"] != nil:
@@ -228,10 +231,10 @@ func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
 // What the plugin shows and the JSON lines leave out.
 var pluginOnly = []string{"cnp.reserved", "ioam.free", "ioam.undefined"}
 
-// plugin runs tshark with the plugin and with nothing else configured. It
-// returns the values of each field of each packet; of a text that says what is
+// plugin runs tshark with the plugin and with nothing else configured but what
+// options say. It returns the values of each field of each packet; of a text that says what is
 // wrong only that it is there.
-func plugin(t *testing.T, path string) (packets []map[string][]string) {
+func plugin(t *testing.T, path string, options ...string) (packets []map[string][]string) {
 	t.Helper()
 	script := wiretest.Path(t, "..", "wireshark", "rocecn.lua")
 	source, err := os.ReadFile(script)
@@ -250,6 +253,7 @@ func plugin(t *testing.T, path string) (packets []map[string][]string) {
 	for _, name := range names {
 		args = append(args, "-e", "rocecn."+name)
 	}
+	args = append(args, options...)
 	dir := t.TempDir()
 	cmd := exec.Command(wiretest.Tool(t, "tshark"), args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "HOME="+dir, "WIRESHARK_CONFIG_DIR="+dir)

@@ -145,12 +145,12 @@ func TestCaptures(t *testing.T) {
 func TestWorkedOctets(t *testing.T) {
 	out, _ := answer(t, octetsOf(t, "ioam-linux618-dex.pcap"))
 	require.Contains(t, string(out[0].Data), string(wiretest.Hex(t,
-		"11029e10 20010db800040000000000000000000e 01020000")))
+		fmt.Sprintf("1102%02x10", uint8(fastcnp.Option1Type))+" 20010db800040000000000000000000e 01020000")))
 	out, _ = answer(t, octetsOf(t, "ioam-linux618-hpcc.pcap"))
 	data := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
 	nodes := data[14+40+4+12:][:60]
 	require.Contains(t, string(out[0].Data), string(slices.Concat(wiretest.Hex(t,
-		"110b0100 9e560000 007b2800 f2000000"),
+		fmt.Sprintf("110b0100 %02x560000 007b2800 f2000000", uint8(fastcnp.Option2Type))),
 		nodes, wiretest.Hex(t, "20010db800040000000000000000000e 01020000"))))
 }
 
