@@ -82,11 +82,11 @@ type Basis uint8
 
 // The bases.
 const (
-	CM    = Basis(qplearn.CM)    // a REQ and its REP
-	Votes = Basis(qplearn.Votes) // the PSNs of requests and responses
-	UD    = Basis(qplearn.UD)    // a DETH
-	Given = Basis(qplearn.Given) // Map.Add
-	Port  = Basis(qplearn.Port)  // votes that tie unless the UDP source port counts: see Config.Ports
+	CM    Basis = iota + 1 // a REQ and its REP
+	Votes                  // the PSNs of requests and responses
+	UD                     // a DETH
+	Given                  // Map.Add
+	Port                   // votes that tie unless the UDP source port counts: see Config.Ports
 )
 
 var bases = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}

@@ -15,7 +15,7 @@ import (
 // A Basis says what the knowledge of a pair rests on.
 type Basis uint8
 
-// The bases, as package qpmap describes them.
+// The bases, as package qpmap describes and numbers them.
 const (
 	CM Basis = iota + 1
 	Votes
