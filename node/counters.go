@@ -66,8 +66,8 @@ type Counters struct {
 	effects [effects]atomic.Uint64
 }
 
-// columns is how many reasons or kinds of messages there may be.
-const columns = max(reasons, int(message.UnknownOption)+1)
+// columns is how many reasons there are; there are fewer kinds of messages.
+const columns = reasons
 
 // at returns the counter of a Count. Refused is counted by reason, the other actions by kind; for other Counts it
 // returns a counter that is thrown away.

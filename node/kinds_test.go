@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every kind of message is counted, also one that is added behind the last.
+// Every kind of message is counted: there are no more of them than columns.
 func TestEveryKindIsCounted(t *testing.T) {
 	for kind := message.Broken; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
 		var c node.Counters
