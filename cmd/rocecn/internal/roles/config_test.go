@@ -143,8 +143,8 @@ func TestCommon(t *testing.T) {
 		{`{"option_types": [158, 158, 158]}`, `option_types: one type for both options, or two`},
 		{`{"fcn_port": 0}`, `fcn_port: 0: 1 to 65535 and not 4791 allowed`},
 		{`{"proxy_port": 4791}`, `proxy_port: 4791: 1 to 65535 and not 4791 allowed`},
-		{fmt.Sprintf(`{"proxy_port": %d}`, fcn.Port), `: FCN and proxy messages need two ports`},
-		{fmt.Sprintf(`{"fcn_port": %d}`, proxymsg.Port), `: FCN and proxy messages need two ports`},
+		{fmt.Sprintf(`{"proxy_port": %d}`, fcn.Port), fmt.Sprintf(`proxy_port: %d: FCN and proxy`, fcn.Port)},
+		{fmt.Sprintf(`{"fcn_port": %d}`, proxymsg.Port), fmt.Sprintf(`fcn_port: %d: FCN and proxy`, proxymsg.Port)},
 	} {
 		var got common
 		require.NoError(t, decode([]byte(c.octets), &got))
