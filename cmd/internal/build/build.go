@@ -41,13 +41,14 @@ func of(info *debug.BuildInfo) Info {
 
 // Commit returns the commit in twelve digits; "unknown" without one.
 func (i Info) Commit() string {
+	commit := i.Revision[:min(len(i.Revision), 12)]
 	switch {
-	case i.Revision == "":
+	case commit == "":
 		return "unknown"
 	case i.Changed:
-		return i.Revision[:min(len(i.Revision), 12)] + "+changed"
+		commit += "+changed"
 	}
-	return i.Revision[:min(len(i.Revision), 12)]
+	return commit
 }
 
 // Line returns what a program says of itself when it is asked for its version,
