@@ -64,15 +64,19 @@ var (
 
 // Decode sets m from b, which must have exactly 4 octets. On error m is unchanged.
 func (m *Message) Decode(b []byte) error {
-	switch {
-	case len(b) < Size:
-		return errTruncated
-	case len(b) > Size:
-		return errLength
+	if len(b) != Size {
+		return wrongLength(b)
 	}
 	v := binary.BigEndian.Uint32(b)
 	*m = Message{FlowLabel: v >> 12, Level: uint8(v >> 9 & 7), Reserved: uint16(v & maxReserved)}
 	return nil
+}
+
+func wrongLength(b []byte) error {
+	if len(b) < Size {
+		return errTruncated
+	}
+	return errLength
 }
 
 // FromDatagram returns the message in a decoded UDP datagram, which must have
