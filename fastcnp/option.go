@@ -1,7 +1,6 @@
 package fastcnp
 
 import (
-	"cmp"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -38,8 +37,15 @@ func (c CodePoints) check() error {
 	return nil
 }
 
+// orDefault does not use cmp.Or, which would take a tenth of the time to decode a Fast CNP.
 func (c CodePoints) orDefault() CodePoints {
-	return CodePoints{Option1: cmp.Or(c.Option1, Option1Type), Option2: cmp.Or(c.Option2, Option2Type)}
+	if c.Option1 == 0 {
+		c.Option1 = Option1Type
+	}
+	if c.Option2 == 0 {
+		c.Option2 = Option2Type
+	}
+	return c
 }
 
 // Opt Data Len of the options.

@@ -16,7 +16,6 @@
 package message
 
 import (
-	"cmp"
 	"errors"
 
 	"github.com/rocecn/rocecn/bth"
@@ -87,14 +86,18 @@ type Config struct {
 
 // ports returns the UDP ports of FCN and proxy messages, or Port of package rocev2 for those that are not used.
 func (c *Config) ports() (fcnPort, proxyPort uint16) {
-	fcnPort, proxyPort = cmp.Or(c.FCNPort, fcn.Port), cmp.Or(c.ProxyPort, proxymsg.Port)
-	if c.NoFCN {
-		fcnPort = rocev2.Port
+	return port(c.FCNPort, fcn.Port, c.NoFCN), port(c.ProxyPort, proxymsg.Port, c.NoProxy)
+}
+
+// port returns one of ports. It does not use cmp.Or, which would take a tenth of the time to decode an FCN.
+func port(configured, standard uint16, unused bool) uint16 {
+	switch {
+	case unused:
+		return rocev2.Port
+	case configured == 0:
+		return standard
 	}
-	if c.NoProxy {
-		proxyPort = rocev2.Port
-	}
-	return fcnPort, proxyPort
+	return configured
 }
 
 // Reach says how much of Message.Packet was set by the last Decode.

@@ -1,7 +1,6 @@
 package proxymsg
 
 import (
-	"cmp"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/answer"
@@ -27,7 +26,10 @@ type Config struct {
 // the packet has at most 576 octets over IPv4, 1280 over IPv6, IP header
 // included (D9). An IPv4-mapped IPv6 address is refused: Unmap it.
 func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
-	d := rocev2.Datagram{DstPort: cmp.Or(cfg.Port, Port)}
+	d := rocev2.Datagram{DstPort: cfg.Port}
+	if d.DstPort == 0 {
+		d.DstPort = Port
+	}
 	cfg.Carriage.Checksum = true
 	if err := answer.Carry(&d, src, dst, &cfg.Carriage); err != nil {
 		return b, err
