@@ -151,12 +151,16 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 		return m.decodeTransport(&c)
 	}
 	fcnPort, proxyPort := c.ports()
-	otherwise := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort)
-	if otherwise == nil {
+	switch otherwise := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort); otherwise {
+	case nil:
 		return m.decodeDatagram(err, fcnPort, &c)
+	case rocev2.ErrPort:
+		m.Kind, m.Reach = Other, ReachNothing
+		return otherwise
+	default:
+		_ = m.frame.Decode(b, o)
+		return m.decodeNeither(&m.frame, otherwise)
 	}
-	_ = m.frame.Decode(b, o)
-	return m.decodeNeither(&m.frame, otherwise)
 }
 
 // DecodeFrame is Decode for a decoded frame. It too looks only into IP in IP. m aliases what f does.
@@ -223,7 +227,12 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 	if p.Truncated {
 		whole = 0
 	}
-	if ppfc.Is(p) {
+	switch {
+	case whole == cnp.Size && len(p.Ext) == 0:
+		m.Kind = CNP
+		_, err = m.CNP.Decode(p.Data[:whole])
+		return err
+	case ppfc.Is(p):
 		if c.NoPPFC {
 			return wireerr.CNPLength
 		}
@@ -234,14 +243,9 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 			m.PPFC, err = ppfc.FromPacket(p)
 		}
 		return err
-	}
-	if len(p.Ext) == 0 { // no option: do not copy a FastCNP, which is large
+	case len(p.Ext) == 0: // no option: do not copy a FastCNP, which is large
 		m.Kind = CNP
-		if whole == cnp.Size {
-			_, err = m.CNP.Decode(p.Data[:whole])
-		} else {
-			m.CNP, err = cnp.FromPacket(p)
-		}
+		m.CNP, err = cnp.FromPacket(p)
 		return err
 	}
 	m.Kind = FastCNP
