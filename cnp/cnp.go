@@ -9,9 +9,8 @@
 //	sender ── data, marked CE by a switch ──> receiver
 //	sender <── CNP: the sender's queue pair ── receiver
 //
-// Which queue pair that is the data packet does not say;
-// [github.com/rocecn/rocecn/qpmap] learns it, and [github.com/rocecn/rocecn/node/receiver] is
-// the whole role.
+// The data packet does not say which queue pair that is: [github.com/rocecn/rocecn/qpmap]
+// learns it. [github.com/rocecn/rocecn/node/receiver] is the whole role.
 package cnp
 
 import (

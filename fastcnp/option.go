@@ -9,16 +9,16 @@ import (
 )
 
 // Option1Type and Option2Type are the types of the options unless configured
-// otherwise. The draft's, TBD1 and TBD2, are not assigned yet; when they are,
-// these become them (D2).
+// otherwise. The draft's, TBD1 and TBD2, are not assigned yet; once they are,
+// these constants have their values (D2).
 const (
 	Option1Type = ExperimentalType
 	Option2Type = ExperimentalType
 )
 
 // ExperimentalType is the experimental type of RFC 4727 with act 10 and chg 0,
-// as the draft demands, and stays what it is: to name it in CodePoints is to go
-// on using it.
+// as the draft demands. It does not change: CodePoints that name it keep it when
+// other types are assigned.
 const ExperimentalType ipv6opt.Type = 0x9E
 
 // CodePoints are the option types of a deployment (D2). If both are equal, the

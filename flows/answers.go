@@ -73,8 +73,8 @@ func (a *Answers) acknowledge(s bth.Syndrome) {
 	}
 }
 
-// NAK returns how many NAKs had a code. Who makes a snapshot may change it; of a code that nobody has a name for, that
-// changes nothing.
+// NAK returns how many NAKs had a code, by a pointer so that a program can make up a snapshot. For a code without a
+// name it points to a count of its own.
 func (a *Answers) NAK(code bth.NAKCode) *uint64 {
 	if int(code) >= len(a.naks) {
 		return new(uint64)

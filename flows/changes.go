@@ -21,8 +21,8 @@ func (t *Table) touch(s *stream) {
 }
 
 // Changes returns what changed since the last call, at the first call since the
-// table was made: what [Snapshot.Since] would say of snapshots at both times. It
-// takes time by the flows to which something came, not by all. What came to a
+// table was made: what [Snapshot.Since] would say of snapshots at both times. Its
+// time grows with the flows to which something came, not with all. What came to a
 // flow that was given up meanwhile is counted in Evicted alone.
 func (t *Table) Changes() *Snapshot {
 	if t.changes == nil {

@@ -20,7 +20,7 @@ type Clocks struct {
 // Known says how the relation of two clocks is known.
 type Known uint8
 
-// What there may be to know clocks by.
+// What the relation of two clocks is known by.
 const (
 	NotKnown Known = iota // no packet that both points have
 	OneWay                // packets of one direction only: the clocks are taken on trust

@@ -23,13 +23,12 @@ const (
 // stands for the defaults.
 type ComparisonConfig struct {
 	// Window is how many packets of a point may come between a packet and its
-	// counterpart at the other point, DefaultWindow if 0. Of each point so many packets
-	// are remembered at most, in some 140 octets each.
+	// counterpart at the other point, DefaultWindow if 0. At most so many packets of
+	// each point are remembered, in some 140 octets each.
 	Window int
 	// MaxFlows is how many flows are kept, 131,072 if 0; more where the packets
-	// that are remembered are of more flows. A flow takes some 300 octets, and
-	// 2.3 KB more for each sign that its delays have, once there are five of
-	// them.
+	// that are remembered are of more flows. A flow takes some 300 octets, 2.3 KB
+	// more once it has five positive delays, and as much for negative ones.
 	MaxFlows int
 }
 
@@ -77,9 +76,9 @@ func NewComparison(config ComparisonConfig) *Comparison {
 }
 
 // Next returns the point whose next packet is wanted: the one of which fewer
-// packets wait for their counterpart. Where it is the same number, and where half a
-// window waits at both, it is each one's turn: a point that runs ahead further
-// than that would see its packets given up before their counterparts come.
+// packets wait for their counterpart. Where the numbers are the same, and where half
+// a window waits at both, the points take turns: if one ran ahead further, its
+// packets would be given up before their counterparts come.
 func (c *Comparison) Next() Point {
 	limit := max(c.window/2, 1)
 	switch a, b := min(c.sides[PointA].waiting, limit), min(c.sides[PointB].waiting, limit); {

@@ -16,7 +16,7 @@ type Compared struct {
 	Same       uint64    // packets that both have
 	Lost       uint64    // of A, that B does not have
 	Outside    uint64    // of the lost, those from before B's first packet or after its last
-	Added      uint64    // of B, that A does not have: what was lost on the way from B to A shows so
+	Added      uint64    // of B, that A does not have: those lost on the way from B to A, too
 	Duplicated [2]uint64 // copies that a network made, more than at the other point
 	DSCP, ECN  Rewrites
 	Delay      Delays // from A to B, as the clocks have it

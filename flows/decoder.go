@@ -29,10 +29,9 @@ type Decoder struct {
 
 var be = binary.BigEndian
 
-// Decode sets p from the octets that o describes, whatever they are. It says
-// whether they are something that a [Table] counts, other than a broken packet;
-// the Table ignores the others but for counting them, so that all can be given
-// to it.
+// Decode sets p from the octets that o describes, whatever they are. It returns
+// false for broken packets, those cut too short, and other traffic: of these a
+// [Table] counts only how many there were. All packets may be given to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.exchanges, p.nHops, p.needs = nothing, false, false, 0, 0
 	o.Outer = d.Outer

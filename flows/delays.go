@@ -49,7 +49,7 @@ func (d *Delays) count(delay time.Duration) {
 // Count returns how many differences were counted.
 func (d *Delays) Count() uint64 { return d.n }
 
-// Percentile returns the difference that this part of all are not above, within
+// Percentile returns the difference that a share p of all do not exceed, within
 // 1/32 of the true one: 0 < p ≤ 1; 0 without any.
 func (d *Delays) Percentile(p float64) time.Duration {
 	if d.n == 0 {

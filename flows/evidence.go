@@ -27,8 +27,8 @@ type Evidence struct {
 	signs [signKinds]Sign
 }
 
-// Sign returns what was seen of a kind. Who makes a snapshot may change it; of a kind that there is not, that changes
-// nothing.
+// Sign returns what was seen of a kind, by a pointer so that a program can make up a snapshot. For an unknown kind it
+// points to a Sign of its own.
 func (e *Evidence) Sign(k SignKind) *Sign {
 	if int(k) >= len(e.signs) {
 		return new(Sign)
@@ -91,7 +91,7 @@ const (
 
 var noticeNames = [...]string{"CNP", "Fast CNP", "PPFC", "FCN", "proxy message", "CNP of a proxy"}
 
-// String returns what people call it.
+// String returns the usual name, as in "Fast CNP".
 func (k NoticeKind) String() string { return enumtext.Name(k, noticeNames[:], "NoticeKind") }
 
 // A Notifier is an address from which notifications of one kind came about a flow.

@@ -55,8 +55,8 @@ func (h *Histogram) Min() time.Duration {
 	return h.min
 }
 
-// Percentile returns the duration that this part of all are not above, 0 < p ≤
-// 1; 0 without any.
+// Percentile returns the duration that a share p of all do not exceed, 0 < p ≤ 1;
+// 0 without any.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -64,8 +64,8 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	return h.rank(rankOf(p, h.n))
 }
 
-// rankOf returns which of n values in ascending order, from 1, is the one that
-// this part of all are not above.
+// rankOf returns which of n values in ascending order, from 1, is the one that a
+// share p of all do not exceed.
 func rankOf(p float64, n uint64) uint64 {
 	return min(max(uint64(p*float64(n)+0.999999), 1), n)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
-// A Packet is what the accounting needs of a packet. A [Decoder] sets it, so
-// that many can read packets at once for one [Table], which counts them in
-// the order of the capture. It holds no pointers, and aliases nothing.
+// A Packet is what the accounting needs of a packet. Several Decoders can set
+// Packets at once for one [Table], which must get them in the order of the
+// capture. It holds no pointers, and aliases nothing.
 type Packet struct {
 	kind   kind
 	opcode bth.Opcode

@@ -67,14 +67,14 @@ type Requests struct {
 	messages [messageKinds]Messages
 }
 
-// Varies says which of these were not the same in all requests of a flow: of them, the last is given, of VLAN the
-// last with a tag.
+// Varies says which of these were not the same in all requests of a flow. The values given are those of the last
+// request; for VLAN, of the last one with a tag.
 type Varies struct {
 	VLAN, SrcPort, SrcMAC, DstMAC bool
 }
 
-// Message returns how many messages of a kind there were. Who makes a snapshot may change it; of a kind that there is
-// not, that changes nothing.
+// Message returns how many messages of a kind there were, by a pointer so that a program can make up a snapshot. For an
+// unknown kind it points to counts of their own.
 func (r *Requests) Message(k MessageKind) *Messages {
 	if int(k) >= len(r.messages) {
 		return new(Messages)
@@ -96,8 +96,8 @@ func (r *Requests) Messages() iter.Seq2[MessageKind, Messages] {
 // Messages counts the messages of one kind.
 type Messages struct {
 	Begun uint64 `json:"begun"` // the first packet was seen
-	// Of these, the last one was seen, too, and nothing between is missing that no
-	// answer covers; of READ and ATOMIC the last response was seen.
+	// Of these, those whose last packet was seen too, and all between, unless an
+	// answer covers what is missing; of READ and ATOMIC the last response was seen.
 	Complete uint64 `json:"complete"`
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Samples keeps account of packets of which but one in so many is seen, as by
-// sFlow. What needs all packets of a flow it does not say: gaps, repeats, round
-// trip times, which queue pairs belong together. It is not safe for concurrent use.
+// Samples keeps account of traffic of which only one packet in many is seen, as with
+// sFlow. It cannot tell what takes all packets of a flow: gaps, repeats, round trip
+// times, which queue pairs belong together. It is not safe for concurrent use.
 type Samples struct {
 	max     int
 	flows   map[key]*sampled
@@ -72,7 +72,7 @@ type sampled struct {
 	elsewhere uint64
 }
 
-// NewSamples returns an account of samples to so many queue pairs at most, 131,072 if that is 0. Each takes 1 KB.
+// NewSamples returns an account of samples to maxFlows queue pairs at most, 131,072 if that is 0. Each takes 1 KB.
 func NewSamples(maxFlows int) *Samples {
 	if maxFlows <= 0 {
 		maxFlows = defaultMaxFlows
@@ -80,8 +80,8 @@ func NewSamples(maxFlows int) *Samples {
 	return &Samples{max: maxFlows, flows: map[key]*sampled{}}
 }
 
-// Observe records a packet that was sampled at a point, as one in so many, and at least 1. PFC frames count as
-// others: of pauses samples say nothing.
+// Observe records a packet that was sampled at a point, one of rate packets; 0 stands for 1. PFC frames count as other
+// traffic: samples say nothing of pauses.
 func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time) {
 	s.stats.Packets++
 	switch p.kind {

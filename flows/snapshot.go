@@ -17,7 +17,7 @@ type Snapshot struct {
 }
 
 // Snapshot returns what the table has to say now, ordered by addresses and queue
-// pairs: of flows, all of which a request was seen.
+// pairs. It has every flow of which a request was seen.
 func (t *Table) Snapshot() *Snapshot {
 	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.stats}
 	for id := range t.streams.All() {

@@ -17,8 +17,8 @@ type Config struct {
 	MaxFlows int
 	// Shard and Shards divide the flows among several tables that see the same
 	// packets: this one keeps what belongs to the address pairs of shard number
-	// Shard, 0 to Shards-1. What all of them report is what one without shards
-	// does. 0 and 1 Shards are no division.
+	// Shard, 0 to Shards-1. Together they report what one table would. With 0 or 1
+	// Shards nothing is divided.
 	Shard, Shards int
 	// LinkRate is the rate of the links that PFC and PAUSE frames are about, in bits
 	// a second. If it is 0, they are taken for links of 100 Gbit/s, and each Link
@@ -81,9 +81,9 @@ type Stats struct {
 	Others  uint64 // of these, neither RoCEv2 nor one of the drafts' messages
 	Broken  uint64 // RoCEv2 or one of those messages, and does not parse
 	Links   uint64 // PFC frames given up, as they came from too many addresses
-	// Packets of which the snap length cut what the accounting needs. Those whose BTH
-	// is there count all the same; what others are cannot be said. So many octets of
-	// each frame would have been enough for all that were seen; 0 where none was cut.
+	// Cut are packets of which the snap length cut what the accounting needs. Those whose
+	// BTH is there count all the same; what the others are cannot be said. Needs is the
+	// snap length that would have been enough for all of them; 0 where none was cut.
 	Cut   uint64
 	Needs int
 }

@@ -75,7 +75,7 @@ func Sum(ip []byte, c Coverage) (uint32, error) {
 
 // Verify checks the ICRC of an IPv4 or IPv6 packet and returns the coverage
 // that matches: it tries AsSent, Without and Skipped in this order. The error
-// is rocecn.ErrICRC when none does.
+// is of rocecn.ErrICRC when none does.
 func Verify(ip []byte) (Coverage, error) {
 	p, err := find(ip)
 	if err != nil {

@@ -36,7 +36,7 @@ type Kind uint8
 // The kinds.
 const (
 	Other Kind = iota // neither RoCEv2 nor one of the drafts' messages
-	// a message of these that cannot be decoded; if Reach is not ReachNothing, see Packet.DstPort
+	// one of those below, but it cannot be decoded; if Reach is not ReachNothing, see Packet.DstPort
 	Broken
 	Data    // other RoCEv2
 	Ack     // Acknowledge and ATOMIC Acknowledge

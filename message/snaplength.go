@@ -14,10 +14,9 @@ const (
 	maxCNP       = bth.Size + 24    /* PPFC */ // CNP, too
 )
 
-// SnapLength returns how many octets of a frame a capture that kept too few would have to keep, so that
-// DecodeInner can tell what the packet is: now it is Broken, or Other if it ends before the end of its UDP
-// header. What the missing octets contain is not known, so it may take more. It returns 0 if missing octets are
-// not the problem.
+// SnapLength returns the snap length with which a capture would have kept enough of a frame for DecodeInner to
+// tell what it is: as it was cut, it is Broken, or Other if it ends before the end of its UDP header. It may take
+// more, depending on what the missing octets contain. SnapLength returns 0 if missing octets are not the problem.
 func SnapLength(f *rocev2.Frame, c Config) int {
 	if !f.Options().Cut {
 		return 0

@@ -131,8 +131,8 @@ func (c *Counters) Add(others *Counters) {
 // Inc adds one. It is for roles.
 func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
 
-// Settle counts a Decision: its Action, and its Reason, which also what was forwarded or marked can have. If it has a
-// Reason, and nothing was done, its Action becomes Refused first. It is for roles.
+// Settle counts a Decision by its Action and by its Reason, which a packet that was forwarded or marked can have as
+// well. If it has a Reason, and nothing was done, its Action becomes Refused first. It is for roles.
 func (c *Counters) Settle(d *Decision) {
 	if d.Reason != NoReason && d.Action == Nothing {
 		d.Action, d.Message = Refused, message.Other

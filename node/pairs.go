@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Pairs say which queue pair sends a flow. A *[qpmap.Map] implements them. Pairs that also have its method SourceQPOf
-// are asked with that for the sender of an earlier packet, such as the one in a proxy message.
+// Pairs say which queue pair sends a flow. A *[qpmap.Map] implements them. If they also have the Map's method
+// SourceQPOf, roles call it for the sender of an earlier packet, such as the one in a proxy message.
 type Pairs interface {
 	SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error)
 }

@@ -38,5 +38,5 @@ type Decided interface {
 	Common() Decision
 }
 
-// Common returns d. A decision that embeds d returns d by it, too.
+// Common returns d. Larger decisions embed d, and so have this method.
 func (d Decision) Common() Decision { return d }

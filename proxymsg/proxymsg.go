@@ -23,11 +23,11 @@ import (
 )
 
 // Port is the UDP destination port unless configured otherwise. The draft's
-// port, TBD1, is not assigned yet; when it is, this becomes it.
+// port, TBD1, is not assigned yet; once it is, Port has that value.
 const Port = ExperimentalPort
 
-// ExperimentalPort is one of the experimental ports of RFC 4727, and stays what
-// it is: to name it in a configuration is to go on using it.
+// ExperimentalPort is one of the experimental ports of RFC 4727. It does not change:
+// a configuration that names it keeps it when another port is assigned.
 const ExperimentalPort = 1022
 
 // Octets of the fixed part, before the invoking packet.

@@ -1,8 +1,9 @@
 // Package qpmap learns from passing traffic which queue pairs belong together.
 //
 // A data packet names the receiver's queue pair. A CNP must name the sender's, which
-// only datagrams (UD) carry. So a proxy, an ingress PE, whoever else sends CNPs for a
-// receiver, and whoever accounts for flows has to learn it, in this order of trust:
+// only datagrams (UD) carry. So a proxy, an ingress PE, or whoever else sends CNPs on
+// behalf of a receiver or keeps account of flows, has to learn it. The ways, the most
+// trusted first:
 //
 //   - Given: told by the operator, with [Map.Add].
 //   - CM: a REQ and the REP that answers it name both queue pairs (package cm).

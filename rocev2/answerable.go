@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// Why a packet gets no answer. A program that answers whatever it sees goes on with the next packet; only of
-// ErrTunnelled it may decide otherwise, with the InnerSource of the message's Config.
+// Why a packet gets no answer. A program that answers whatever it sees goes on with the next packet. It can overrule
+// ErrTunnelled alone, by InnerSource in the message's Config.
 var (
 	// ErrNotReachable: nothing can be sent to the address, or from it.
 	ErrNotReachable = wireerr.New("rocev2", "address", 0,
@@ -32,9 +32,10 @@ var (
 //   - an acknowledgement, [ErrAcknowledgement]: it carries no data that a sender
 //     could slow down, and its DestQP is the queue pair of the data's sender;
 //   - a packet found inside another IP header, [ErrTunnelled]: a node inside a
-//     tunnel's routing domain cannot reach the inner source (D17). Who can reach it
-//     goes on: nothing else is wrong then. A packet that was taken out of its tunnel
-//     before, as by DecodeIP of what [Frame.IP] returns, does not show it.
+//     tunnel's routing domain cannot reach the inner source (D17). A node that
+//     can reach it may answer all the same: this is checked last. A packet that was
+//     taken out of its tunnel before, as by DecodeIP of what [Frame.IP] returns, does
+//     not show it.
 //
 // A fragment is never a Packet: Decode refuses it, [ErrFragment]. Whether the
 // source can be reached is what [Answerable] says.

@@ -1,5 +1,5 @@
 // Package rocev2 decodes an Ethernet frame or an IP packet down to what RoCEv2 carries, and builds packets.
-// What is for whom:
+// Where to begin:
 //
 //   - [Packet.Decode], for a host that wants RoCEv2 and nothing else: addresses, BTH, payload, ICRC.
 //   - [Datagram.Decode], for a host that waits for FCN or proxy messages: the same below the BTH.
@@ -7,7 +7,7 @@
 //   - [Frame], for all others: monitors, switches, the roles of package node. It is decoded once, then asked
 //     for link layer, tunnels, fragment, flow.
 //   - [Frame.Packet] and [Frame.Datagram], for what Packet.Decode and Datagram.Decode would find: they open
-//     IP in IP and no other tunnel (D12). Outer… tells of the outermost IP header.
+//     IP in IP and no other tunnel (D12). The methods Outer… are about the outermost IP header.
 //   - [Frame.InnerPacket], [Frame.InnerDatagram], [Frame.FiveTuple], FlowLabel, ECN and IP, for the packet
 //     below every [Tunnel]: the flow that a congested node tells others about.
 //   - [Frame.Innermost], for a border: a packet that need not parse.

@@ -50,10 +50,10 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	return f.walk()
 }
 
-// Octets returns what the last Decode was given.
+// Octets returns the octets of the last Decode.
 func (f *Frame) Octets() []byte { return f.octets }
 
-// Options returns how the last Decode was told to read it.
+// Options returns the options of the last Decode.
 func (f *Frame) Options() DecodeOptions { return f.options }
 
 // walk sets near and its trail.
@@ -267,8 +267,8 @@ func (f *Frame) Tunnelled() bool {
 }
 
 // OuterSrc returns the source address of the outermost IP header: for a tunnelled packet, the tunnel's ingress.
-// It needs all 20 octets of an IPv4 header or 40 of an IPv6 one, else there is none; the length field may be too
-// small even for the header, where Outermost is nil.
+// It needs all 20 octets of an IPv4 header or 40 of an IPv6 one, else it is the zero Addr. It does not need a right
+// length field, as Outermost does.
 func (f *Frame) OuterSrc() netip.Addr { src, _ := addresses(f.outermost()); return src }
 
 // OuterDst returns the destination address of the outermost IP header. It needs what OuterSrc needs.
@@ -456,10 +456,9 @@ func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) boo
 	return true
 }
 
-// SnapLength returns how many octets of the frame a capture that kept too few would have to keep, so that the
-// walk reaches the end of a UDP header to one of these ports. What the missing octets contain is not known, so
-// it may take more. It returns 0 if the walk did not end because of missing octets, or if the octets that are
-// there lead to something else.
+// SnapLength returns the snap length with which a capture would have kept the frame up to the end of a UDP header
+// to one of these ports. It may take more, depending on what the missing octets contain. SnapLength returns 0 if
+// the walk did not end because of missing octets, or if the octets that are there lead to something else.
 func (f *Frame) SnapLength(ports ...uint16) int {
 	w, b := f.inner(), f.octets
 	there := len(b) - w.udp

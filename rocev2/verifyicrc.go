@@ -4,9 +4,9 @@ import "github.com/rocecn/rocecn/icrc"
 
 // VerifyICRC verifies the ICRC of a decoded packet. It sets Coverage to the one
 // that matches, so that AppendBinary computes the ICRC as the sender did (D1).
-// The error is rocecn.ErrICRC for [errors.Is] where none does, and of
-// rocecn.ErrTruncated for a Truncated packet; both leave Coverage unchanged. It
-// reads p.IP, not the other fields.
+// If none matches, the error is of rocecn.ErrICRC; a Truncated packet is one of
+// rocecn.ErrTruncated. Both leave Coverage unchanged. It reads p.IP, not the other
+// fields.
 //
 // The ICRC does not cover extension headers that another node inserted after
 // the sender had computed it, as with IOAM.
