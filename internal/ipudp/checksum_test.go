@@ -24,3 +24,27 @@ func TestFold(t *testing.T) {
 		require.Equal(t, want, Fold(s), "%#x", s)
 	}
 }
+
+// Sum adds what RFC 1071 section 1 adds word by word, whatever the length.
+func TestSum(t *testing.T) {
+	random := rand.New(rand.NewPCG(10, 72))
+	for n := range 600 {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(random.Uint32() >> random.UintN(9))
+			if n%3 == 0 {
+				b[i] = 0xFF // as many carries as there can be
+			}
+		}
+		start := random.Uint64() >> 24
+		want := start
+		for i, octet := range b {
+			if i%2 == 0 {
+				want += uint64(octet) << 8
+			} else {
+				want += uint64(octet)
+			}
+		}
+		require.Equal(t, Fold(want), Fold(Sum(start, b)), "%d octets", n)
+	}
+}
