@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"iter"
 	"maps"
 	"net/netip"
@@ -189,24 +188,9 @@ func (p *play) returned(how byte) []byte {
 		if b, err := fcn.AppendFor(nil, &p.frame, switch6, 3, fcn.Config{}); err == nil {
 			return b
 		}
-	case 1: // Parameter Problem, code 2 (RFC 4443 section 3.4)
-		b := append(wiretest.Hex(p.t, "6000 0000 0000 3a40"), p.last[24:40]...)
-		b = append(append(b, p.last[8:24]...), 4, 2, 0, 0, 0, 0, 0, 42)
-		b = append(b, p.last...)
-		be := binary.BigEndian
-		be.PutUint16(b[4:], uint16(len(b)-40))
-		sum := uint32(58 + len(b) - 40)
-		for i := 8; i < len(b); i += 2 {
-			sum += uint32(b[i]) << 8
-			if i+1 < len(b) {
-				sum += uint32(b[i+1])
-			}
-		}
-		for sum > 0xFFFF {
-			sum = sum>>16 + sum&0xFFFF
-		}
-		be.PutUint16(b[42:], ^uint16(sum))
-		return b
+	case 1:
+		src, dst := netip.AddrFrom16([16]byte(p.last[8:])), netip.AddrFrom16([16]byte(p.last[24:]))
+		return wiretest.Rejection(dst, src, p.last)
 	}
 	return p.last
 }

@@ -413,24 +413,18 @@ func TestSwitchLearns(t *testing.T) {
 	config := switchWith(fastCNPForAll)
 	_, out, _ := rehearse(t, "switch", config, every(0, packet(t)))
 	fastCNP := bytes.Clone(out[0].Data)
-	problem := func(src, dst netip.Addr, quoted []byte) []byte {
-		b := []byte{0x60, 0, 0, 0, 0, uint8(8 + len(quoted)), 58, 64}
-		b = append(b, src.AsSlice()...)
-		b = append(b, dst.AsSlice()...)
-		return append(append(b, 4, 2, 0, 0, 0, 0, 0, 42), quoted...)
-	}
 	forged := bytes.Clone(fastCNP)
 	forged[len(forged)-40+7] ^= 1 // another queue pair
 	fastCNP[7]--
 	lines, _, summary := rehearse(t, "switch", config, every(time.Millisecond,
-		problem(senderAddr, switchAddr, fastCNP), // before it was sent
+		wiretest.Rejection(senderAddr, switchAddr, fastCNP), // before it was sent
 		packet(t),
-		problem(receiverAddr, switchAddr, fastCNP),
-		problem(senderAddr, switchAddr, forged),
-		problem(senderAddr, receiverAddr, fastCNP),
-		problem(senderAddr, receiverAddr, packet(t)), // somebody else's
+		wiretest.Rejection(receiverAddr, switchAddr, fastCNP),
+		wiretest.Rejection(senderAddr, switchAddr, forged),
+		wiretest.Rejection(senderAddr, receiverAddr, fastCNP),
+		wiretest.Rejection(senderAddr, receiverAddr, packet(t)), // somebody else's
 		packet(t),
-		problem(senderAddr, switchAddr, fastCNP),
+		wiretest.Rejection(senderAddr, switchAddr, fastCNP),
 		packet(t),
 		packet(t, ecn(0)),
 		packet(t, from(senderAddr.Next())),

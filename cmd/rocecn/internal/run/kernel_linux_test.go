@@ -2,7 +2,6 @@ package run
 
 import (
 	"bytes"
-	"encoding/binary"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -271,7 +270,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	never, err := fastcnp.AppendFor(nil, &about, ip("2001:db8:1::1"), nil, fastcnp.Config{})
 	require.NoError(t, err)
 	learned := agent.metric("rocecn_role_packets_total", `outcome="learned"`)
-	sends(t, out, rejection(about.Src, never))
+	sends(t, out, wiretest.Rejection(about.Src, netip.AddrFrom16([16]byte(never[8:])), never))
 	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="denied"`)
 	require.Equal(t, learned, agent.metric("rocecn_role_packets_total", `outcome="learned"`))
 	require.Zero(t, in.Lost())
@@ -341,22 +340,4 @@ as = "cnp"
 	var out, stderr bytes.Buffer
 	r.Do(t, func() error { Check(t.Context(), []string{"-config", file, "-system"}, nil, &out, &stderr); return nil })
 	require.Contains(t, stderr.String(), "role.sender.rdma: rdma: it says: no such device")
-}
-
-// rejection is the Parameter Problem by which a host rejects a Fast CNP (RFC 4443 section 3.4).
-func rejection(host netip.Addr, quoted []byte) []byte {
-	const next, hopLimit = 58, 64
-	to := quoted[8:24]
-	b := binary.BigEndian.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(8+len(quoted)))
-	b = append(append(append(b, next, hopLimit), host.AsSlice()...), to...)
-	b = append(append(b, 4, 2, 0, 0, 0, 0, 0, 42), quoted...) // code 2: an option that is not known, at octet 42
-	sum := uint32(next + 8 + len(quoted))
-	for at := 8; at < len(b); at += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[at:]))
-	}
-	for sum > 0xFFFF {
-		sum = sum>>16 + sum&0xFFFF
-	}
-	binary.BigEndian.PutUint16(b[42:], ^uint16(sum))
-	return b
 }
