@@ -67,11 +67,11 @@ func trace(namespace uint16, words, nodes int) []byte {
 
 const option1Header = `11 02 9e 10 20010db800040000000000000000000e 01 02 00 00`
 
-// The worked octets of option 1, and the whole packet around them.
 // experimental are the types in the octets of these tests, whatever the default
 // is.
 var experimental = CodePoints{Option1: ExperimentalType, Option2: ExperimentalType}
 
+// The worked octets of option 1, and the whole packet around them.
 func TestOption1(t *testing.T) {
 	out, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)

@@ -22,8 +22,8 @@ import (
 	"github.com/rocecn/rocecn/internal/clock"
 )
 
-// A Rate is how many packets may be sent, in configurations a node.Rate. The zero Rate sets
-// no limit.
+// A Rate is how many packets may be sent; configurations have a node.Rate instead. The zero
+// Rate sets no limit.
 type Rate struct {
 	PerSecond float64 // packets a second on average; 0, negative, infinite and NaN set no limit
 	Burst     int     // packets at once, after a pause; 0 and below stand for 1
