@@ -310,6 +310,70 @@ func TestForgedOtherDirection(t *testing.T) {
 	}
 }
 
+// A pair that somebody makes up after a flow's last packet, by forging only CM messages or the other direction, is not
+// said of that packet.
+func TestForgedAfterTheLastPacket(t *testing.T) {
+	c := live()
+	uc := *c
+	uc.transport = cm.TransportTypeUC
+	datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
+	datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
+	forged := *c
+	forged.a, forged.psnA, forged.psnB = 0x66, 0x666666, 0x777777
+	back := forged.turned()
+	for _, x := range []struct {
+		what   string
+		last   rocev2.Packet
+		forged []rocev2.Packet // before it and, the last three, after it
+	}{
+		{"a request, CM", c.request(0), []rocev2.Packet{forged.req(), forged.rep(), forged.rtu()}},
+		{"a UC request, CM", uc.request(0), []rocev2.Packet{forged.req(), forged.rep(), forged.rtu()}},
+		{"a response, CM", c.turned().ack(0), []rocev2.Packet{forged.req(), forged.rep(), forged.rtu()}},
+		{"a datagram, CM", datagram, []rocev2.Packet{forged.req(), forged.rep(), forged.rtu()}},
+		{"a request, CM and the other direction", c.request(0),
+			[]rocev2.Packet{forged.req(), forged.rep(), back.request(0)}},
+		{"a response, CM and the other direction", c.turned().ack(0),
+			[]rocev2.Packet{forged.req(), forged.rep(), back.request(0)}},
+		{"a request, answers", c.request(0), []rocev2.Packet{
+			forged.request(0), forged.request(1), forged.request(2), forged.ack(0), forged.ack(1), forged.ack(2)}},
+		{"a request that a forged pair took for its own, answers", c.request(1), []rocev2.Packet{
+			back.request(0), back.ack(0), back.request(1), back.ack(1), back.request(2), back.ack(2), c.request(0),
+			forged.request(0), forged.request(1), forged.request(2), forged.ack(0), forged.ack(1), forged.ack(2)}},
+	} {
+		t.Run(x.what, func(t *testing.T) {
+			m := qpmap.New(qpmap.Config{})
+			n := len(x.forged) - 3
+			observe(m, start, x.forged[:n]...)
+			observe(m, start, x.last)
+			observe(m, start, x.forged[n:]...)
+			if got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start); err == nil {
+				require.Equal(t, c.a, got.SrcQP)
+			}
+			for k, pair := range m.All() {
+				require.False(t, k.FlowKey == c.forth() && pair.SrcQP != c.a, pair)
+			}
+			for n := range uint32(4) { // and the truth is learned all the same
+				observe(m, start.Add(2*time.Second), c.request(n), c.ack(n))
+			}
+			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(2*time.Second))
+			require.NoError(t, err)
+			require.Equal(t, c.a, got.SrcQP)
+		})
+	}
+}
+
+// A stray packet hides the sender of datagrams until the next one.
+func TestStrayAmongDatagrams(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
+	datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
+	observe(m, start, datagram, c.request(0))
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, datagram)
+	requirePair(t, m, c.forth(), c.a, qpmap.UD)
+}
+
 // UC has no responses: the answers to other flows do not count for it.
 func TestUCHasNoVotes(t *testing.T) {
 	rc, uc := live(), live()
@@ -336,7 +400,7 @@ func TestOneDirection(t *testing.T) {
 	}
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	requireNone(t, m, c.back(), qpmap.ErrUnknown)
-	require.Equal(t, qpmap.Stats{}, m.Stats())
+	require.Equal(t, qpmap.Stats{Open: 1}, m.Stats())
 }
 
 // What comes later than a second after the request answers another one, unless

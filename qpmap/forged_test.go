@@ -128,8 +128,14 @@ func FuzzForged(f *testing.F) {
 			if got, err := m.SourceQP(k, now); err == nil {
 				require.Equal(t, s.truth, got.SrcQP, "%v %v, from %v", k, s.packet.BTH.Header, got.From)
 			}
+			last := true // of its flow
 			for _, p := range forger.next(&s.packet) {
 				m.Observe(&p, 0, now)
+				last = last && p.FlowKey() != k.FlowKey
+			}
+			if got, err := m.SourceQP(k, now); err == nil && last && !small {
+				require.Equal(t, s.truth, got.SrcQP, "forged in the other direction: %v %v, from %v", k,
+					s.packet.BTH.Header, got.From)
 			}
 			if got, err := m.SourceQPOf(k, &s.packet.BTH.Header, now); err == nil {
 				require.Equal(t, s.truth, got.SrcQP, "after what was forged: %v %v, from %v", k, s.packet.BTH.Header,

@@ -131,7 +131,7 @@ func public(k *flowtable.Key) Key {
 type Config struct {
 	MaxPairs   int           // pairs, one for each direction: 65,536
 	MaxPending int           // CM exchanges: 4,096
-	MaxOpen    int           // flows whose votes are being counted: 4,096; 16 requests under way for each, on average
+	MaxOpen    int           // flows without a pair: 4,096; 16 requests under way for each, on average
 	Idle       time.Duration // an entry is forgotten after this time without a packet: 10 minutes
 	MinVotes   int           // votes that a pair needs: 3
 	Ratio      int           // and how many times as many as the runner-up: 2
@@ -182,9 +182,13 @@ func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned i
 // otherwise those of both directions. The loop must not change the Map.
 func (m *Map) Learned() iter.Seq2[Key, Pair] { return m.each(m.qps.Learned()) }
 
-// SourceQP returns what is known of the sender of the flow's last packet. It
-// returns [ErrUnknown] or [ErrAmbiguous] when there is no pair, and allocates
-// nothing.
+// SourceQP returns what is known of the sender of the flow's last packet, or before the
+// first one of a connection that CM announces, of its sender. It returns [ErrUnknown] or
+// [ErrAmbiguous] when there is no pair, and allocates nothing.
+//
+// Whoever sends packets of the flow, or announces a connection before there were any, is
+// the sender of these, also if they are forged. A pair that was learned after the flow's
+// last packet holds for it only if it explains it, as SourceQPOf does.
 func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	key := keyOf(&k)
 	m.qps.Now(now)

@@ -30,5 +30,6 @@ func (m *Map) observeDatagram(o *Observation, k *key) {
 		e.SrcQP, e.otherSeen = o.SrcQP, moment(e.seen)
 	}
 	m.use(e)
+	e.stray = false
 	e.PKey = o.PKey
 }

@@ -246,7 +246,8 @@ func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 // requester is in the REP, that of the responder in the REQ.
 func (x *exchange) links(id *numbered) (forth, back link) {
 	common := Pair{PKey: x.PKey, MTU: x.MTU, Transport: x.Transport, From: CM}
-	forth, back = link{id.WithQP(x.Responder.QP), common}, link{id.Reversed(x.Requester.QP), common}
+	forth = link{key: id.WithQP(x.Responder.QP), pair: common}
+	back = link{key: id.Reversed(x.Requester.QP), pair: common}
 	forth.pair.SrcQP, forth.pair.life = x.Requester.QP, announce(x.Responder.PSN, x.Transport)
 	forth.pair.local, forth.pair.remote = x.Requester.CommID, x.Responder.CommID
 	back.pair.SrcQP, back.pair.life = x.Responder.QP, announce(x.Requester.PSN, x.Transport)
@@ -260,6 +261,7 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 	a := m.announced.At(at)
 	forth, back := a.links(&a.id)
 	for _, l := range [...]*link{&forth, &back} {
+		l.current = o != nil && l.key == o.Flow
 		if o == nil || o.Flow.DestQP() != l.pair.SrcQP || o.Flow.Dst != l.key.Src {
 			continue
 		}

@@ -154,28 +154,31 @@ func (m *Map) Sender(k *flowtable.Key) (e *Pair, ambiguous bool) {
 
 // SenderOf is [Map.Sender] for the packet with this BTH instead of the flow's last one.
 func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Pair, ambiguous bool) {
-	if e, ambiguous = m.lookUp(k); e != nil && !m.explains(k, e, h) {
-		return nil, false
+	if e, ambiguous = m.lookUp(k); e != nil {
+		forth := k.Reversed(e.SrcQP)
+		if !e.explains(m.pairs.find(&forth), h.Opcode, h.PSN) {
+			return nil, false
+		}
 	}
 	return e, ambiguous
 }
 
 // explains tells whether a packet may belong to a pair's connection: a request to the
-// life of its flow, a response to that of the other direction. A datagram belongs to
-// none, and what a datagram said holds for datagrams alone.
-func (m *Map) explains(k *key, e *Pair, h *bth.Header) bool {
-	t, datagram := h.Opcode.Transport(), h.Opcode.Headers().Has(bth.HasDETH)
+// life of its flow, a response to that of the other direction, whose pair is back, nil
+// if there is none. A datagram belongs to none, and what a datagram said holds for
+// datagrams alone.
+func (e *Pair) explains(back *Pair, op bth.Opcode, psn uint32) bool {
+	t, datagram := op.Transport(), op.Headers().Has(bth.HasDETH)
 	switch {
 	case e.From == Given:
 		return true
 	case datagram || e.From == UD:
 		return datagram && e.From == UD
-	case !response(h.Opcode):
-		return e.life.contains(h.PSN, t)
+	case !response(op):
+		return e.life.contains(psn, t)
+	default:
+		return back != nil && back.life.answers(psn, t)
 	}
-	forth := k.Reversed(e.SrcQP)
-	to := m.pairs.find(&forth)
-	return to != nil && to.life.answers(h.PSN, t)
 }
 
 // response tells whether an opcode is a response: an acknowledgement or a READ
@@ -192,7 +195,7 @@ func (m *Map) lookUp(k *key) (e *Pair, ambiguous bool) {
 		f := m.open.find(k)
 		return nil, f != nil && f.tally.undecided(&m.cfg)
 	case e.From == Given:
-	case m.idle(e), e.life.requests > 0 && !e.sure:
+	case m.idle(e), e.unsure():
 		return nil, false
 	case e.contested, e.otherSeen != 0 && time.Duration(uint32(m.now()-e.otherSeen))<<20 <= m.cfg.Idle:
 		return nil, true

@@ -12,8 +12,11 @@ type open struct {
 	next          uint32 // expected after the last requests that followed one another
 	run           uint16 // how many those were, minus the others since
 	pkey, mtu     uint16
-	named, begun  bool   // a CM exchange names the flow; its requests began with the announced PSN
-	start         uint32 // the announced PSN, if named
+	passed        bool       // a packet has passed that no pair explained: the last one had
+	op            bth.Opcode // this opcode
+	psn           uint32     // and this PSN
+	named, begun  bool       // a CM exchange names the flow; its requests began with the announced PSN
+	start         uint32     // the announced PSN, if named
 	tally, byPort tally
 }
 
@@ -47,9 +50,13 @@ func (m *Map) openBoth(forth, back *key) (f, g *open) {
 	return f, g
 }
 
+// pass records a packet that no pair explained.
+func (f *open) pass(op bth.Opcode, psn uint32) { f.passed, f.op, f.psn = true, op, psn }
+
 // follow records a request. A single one elsewhere, such as an attacker sends who
 // guesses PSNs, does not end a run.
 func (f *open) follow(o *Observation, now int32) {
+	f.pass(o.Opcode, o.PSN)
 	least, _ := o.psns(f.mtu)
 	end := (o.PSN + least) & psnMask
 	d := distance(f.next, o.PSN)

@@ -29,7 +29,7 @@ type Pair struct {
 	Transport bth.Transport
 	From      Basis
 	sure      bool // the requests are srcQP's: they began with the announced PSN, or were answered
-	stray     bool // the last request was outside the life
+	stray     bool // the flow's last packet was not the connection's, as far as can be told
 	contested bool // something has spoken for another pair, and no answer for this one since
 	overlaps  bool // the life had reached rivalPSN when that was announced
 	shared    bool // a CM exchange names another sender, and a first PSN in the life of the other direction
@@ -55,6 +55,14 @@ func (e *Pair) list() uint32 {
 
 // quiet tells whether no data has confirmed a pair for the time silence.
 func (e *Pair) quiet(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
+
+// unsure tells whether it is not known whose the requests of a pair's life are.
+func (e *Pair) unsure() bool { return e.life.requests > 0 && !e.sure }
+
+// agrees tells whether the flow's last packet, of which there was one, agreed with a pair.
+func (e *Pair) agrees() bool {
+	return !e.stray && (e.life.requests > 0 || e.confirmed != 0 || e.From == UD)
+}
 
 // questioned tells whether there is evidence for another pair of the same flow.
 func (e *Pair) questioned() bool { return e.contested || e.rival != 0 || e.shared }
@@ -95,6 +103,9 @@ func (m *Map) mate(e *Pair) *Pair {
 // drop forgets a pair and that of the other direction, unless that one is given.
 func (m *Map) drop(e *Pair) {
 	if mate := m.mate(e); mate != nil && mate != e && mate.From != Given {
+		if mate.agrees() {
+			m.openFlow(m.pairs.Key(mate.id)).pass(bth.CNP, 0) // which nothing explains, as what is forgotten
+		}
 		m.pairs.Remove(mate.id)
 	}
 	m.pairs.Remove(e.id)
@@ -141,13 +152,32 @@ func (m *Map) confirm(e, mate *Pair, answered bool) {
 
 // A link is one direction of a connection: a flow and its pair to be.
 type link struct {
-	key  key
-	pair Pair
+	key     key
+	pair    Pair
+	current bool // the packet that is learned from is of this flow, and of the connection
+}
+
+// strays tells whether the last packet of a flow was none of the connection that l, with
+// back in the other direction, is to be one direction of: anybody may have made up a
+// connection since. Where no packet of the flow is remembered, there was one only if
+// the flow has been answered.
+func (m *Map) strays(l, back *link) bool {
+	if l.current {
+		return false
+	}
+	if e := m.find(&l.key); e != nil && e.agrees() {
+		return e.SrcQP != l.pair.SrcQP || e.unsure()
+	}
+	if f := m.open.find(&l.key); f != nil && f.passed {
+		return !l.pair.explains(&back.pair, f.op, f.psn)
+	}
+	return l.pair.answered != 0
 }
 
 // connect makes the pairs of both directions, or none. It removes pairs that name
 // other queue pairs, except given ones.
 func (m *Map) connect(forth, back link, list uint32) {
+	forth.pair.stray, back.pair.stray = m.strays(&forth, &back), m.strays(&back, &forth)
 	for _, l := range [...]*link{&forth, &back} {
 		if e := m.find(&l.key); e != nil && e.SrcQP != l.pair.SrcQP && e.From != Given {
 			if e.confirmed != 0 {

@@ -95,6 +95,7 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 			return
 		}
 	}
+	m.openFlow(k).pass(o.Opcode, o.PSN)
 	if o.continues() {
 		return // its PSN is within the READ's range, but is not the READ's own
 	}
@@ -255,13 +256,13 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 	f, g := m.open.find(forth), m.open.find(back)
 	t := o.Opcode.Transport()
 	mtu := max(f.mtu, g.mtu)
-	to := link{*forth, Pair{
+	to := link{key: *forth, pair: Pair{
 		SrcQP: back.DestQP(), From: from, Transport: t, PKey: cmp.Or(f.pkey, o.PKey), MTU: mtu, requested: f.requested,
 		life: answered(o, f, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
-	other := link{*back, Pair{
+	other := link{key: *back, pair: Pair{
 		SrcQP: forth.DestQP(), From: from, Transport: t, PKey: cmp.Or(g.pkey, o.PKey), MTU: mtu, requested: g.requested,
-	}}
+	}, current: true}
 	m.connect(to, other, settled)
 }
 
@@ -287,8 +288,14 @@ func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
 		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
 		return true
 	}
+	unsure := e.unsure()
 	e.life, e.weight = answered(o, f, m.now()), max(e.weight, c.votes)
-	e.stray, e.sure, e.contested, e.answered, e.requested = false, true, false, m.now(), m.now()
+	if e.stray {
+		e.stray = !f.passed || !e.explains(other, f.op, f.psn)
+	} else {
+		e.stray = unsure // the last packet was of the life before
+	}
+	e.sure, e.contested, e.answered, e.requested = true, false, m.now(), m.now()
 	other.stray = false
 	m.confirm(e, other, true)
 	return true
