@@ -13,14 +13,11 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
-	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/filter"
-	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 	"golang.org/x/net/bpf"
@@ -60,31 +57,11 @@ type options struct {
 	tcpdump, bpf, nft, ip6tables bool
 	link                         string
 	qp                           uint
-	types                        fastcnp.CodePoints
-	ports                        cli.Ports
+	codePoints                   cli.CodePoints
 	cnp, ppfc                    bool
 	table, chain                 string
 	group                        uint
 	outPorts                     string
-}
-
-// optionTypes reads one option type, or two and a comma.
-func (o *options) optionTypes(s string) error {
-	first, second, two := strings.Cut(s, ",")
-	if !two {
-		second = first
-	}
-	for _, p := range []struct {
-		text string
-		to   *ipv6opt.Type
-	}{{first, &o.types.Option1}, {second, &o.types.Option2}} {
-		n, err := strconv.ParseUint(p.text, 0, 8)
-		if err != nil || ipv6opt.Type(n).IsPadding() {
-			return errors.New("an option type is a number from 2 to 255, as in 0x9e")
-		}
-		*p.to = ipv6opt.Type(n)
-	}
-	return nil
 }
 
 // onlyFor says which kinds a flag is for, if it is not for all.
@@ -106,9 +83,7 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	flags.StringVar(&o.link, "link", "ethernet",
 		"`layer` that expression or program begin with: ethernet, ip, sll, sll2")
 	flags.UintVar(&o.qp, "qp", 0, "destination queue `pair`, 24 bits")
-	flags.Func("option-types", "`types` of the Fast CNP options: one for both, or two with a comma (default 0x9e)",
-		o.optionTypes)
-	o.ports.Flags(flags)
+	o.codePoints.Flags(flags)
 	flags.BoolVar(&o.cnp, "cnp", false, "border: CNPs do not cross either")
 	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
 	flags.StringVar(&o.table, "table", "", "`name` of the nftables table (default rocecn, host: rocecn_host)")
@@ -146,7 +121,7 @@ func (o *options) text() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ports, err := o.ports.Config()
+	messages, err := o.codePoints.Config()
 	if err != nil {
 		return "", err
 	}
@@ -171,11 +146,11 @@ func (o *options) text() (string, error) {
 	}
 	switch o.kind {
 	case "border":
-		return o.border(link, ports)
+		return o.border(link, messages)
 	case "host":
 		return o.host()
 	}
-	return o.capture(link, ports)
+	return o.capture(link, messages)
 }
 
 // host returns the rules by which an agent gets what comes to a host, or to hosts behind it.
@@ -207,9 +182,9 @@ func (o *options) linkType() (rocev2.LinkType, error) {
 	return 0, fmt.Errorf("-link: %q is not one of ethernet, ip, sll, sll2", o.link)
 }
 
-func (o *options) border(link rocev2.LinkType, ports message.Config) (string, error) {
-	b := filter.Border{CodePoints: o.types, FCNPort: ports.FCNPort,
-		ProxyPort: ports.ProxyPort, CNP: o.cnp, PPFC: o.ppfc}
+func (o *options) border(link rocev2.LinkType, messages message.Config) (string, error) {
+	b := filter.Border{CodePoints: messages.CodePoints, FCNPort: messages.FCNPort,
+		ProxyPort: messages.ProxyPort, CNP: o.cnp, PPFC: o.ppfc}
 	switch {
 	case o.tcpdump:
 		return "", errors.New("border: no expression of tcpdump looks through options; -bpf, -nft and -ip6tables do")
@@ -221,8 +196,8 @@ func (o *options) border(link rocev2.LinkType, ports message.Config) (string, er
 	return b.NFT(o.table), nil
 }
 
-func (o *options) capture(link rocev2.LinkType, ports message.Config) (string, error) {
-	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: ports.FCNPort, ProxyPort: ports.ProxyPort}
+func (o *options) capture(link rocev2.LinkType, messages message.Config) (string, error) {
+	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort}
 	if err := c.Selection.UnmarshalText([]byte(o.kind)); err != nil {
 		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host",
 			o.kind)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -54,6 +55,9 @@ func TestOptions(t *testing.T) {
 		},
 		"-fcn-port 65535 -proxy-port 1": func(o *options) (any, any) {
 			return []uint16{o.decoder.Config.FCNPort, o.decoder.Config.ProxyPort}, []uint16{65535, 1}
+		},
+		"-option-types 0x93,0x94": func(o *options) (any, any) {
+			return o.decoder.Config.CodePoints, fastcnp.CodePoints{Option1: 0x93, Option2: 0x94}
 		},
 		"-shard 0/2":                func(o *options) (any, any) { return shard(o), [2]int{0, 2} },
 		"-shard 1/2":                func(o *options) (any, any) { return shard(o), [2]int{1, 2} },

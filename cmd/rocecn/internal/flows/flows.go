@@ -107,7 +107,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072, with -listen 16384)")
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
-	ports := o.flags(flags)
+	codePoints := o.flags(flags)
 	o.inputs.Without = func() bool { return o.sflow != "" }
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return nil, status
@@ -115,7 +115,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	names := o.inputs.Names
 	var err, wrong error
 	o.order, err = orderOf(*order)
-	o.decoder.Config, wrong = ports.Config()
+	o.decoder.Config, wrong = codePoints.Config()
 	switch {
 	case err != nil:
 		err = fmt.Errorf("-sort: %w", err)
@@ -168,17 +168,18 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	return o, 0
 }
 
-// flags defines the flags that say what is read, and which flows are shown of it; the ports are there after parsing.
-func (o *options) flags(flags *flag.FlagSet) *cli.Ports {
+// flags defines the flags that say what is read, and which flows are shown of it; the code points are
+// there after parsing.
+func (o *options) flags(flags *flag.FlagSet) *cli.CodePoints {
 	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
 	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
 	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
 	flags.Func("link-rate",
 		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed", o.linkRate)
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
-	ports := new(cli.Ports)
-	ports.Flags(flags)
-	return ports
+	codePoints := new(cli.CodePoints)
+	codePoints.Flags(flags)
+	return codePoints
 }
 
 const (

@@ -71,12 +71,12 @@ func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		"where that is the same by the others, in this order")
 	flags.IntVar(&w.rows, "top", 20, "show the first `N` flows, on a terminal as many as it has room for")
 	flags.IntVar(&o.table.MaxFlows, "max-flows", liveFlows, "how many `flows` are kept at once")
-	ports := o.flags(flags)
+	codePoints := o.flags(flags)
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return status
 	}
 	var err error
-	o.decoder.Config, err = ports.Config()
+	o.decoder.Config, err = codePoints.Config()
 	w.order = topOrder(slices.Index(topOrders[:], *sort))
 	switch {
 	case err != nil:

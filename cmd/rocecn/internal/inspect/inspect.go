@@ -16,8 +16,8 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N]
-                      [-i INTERFACE | FILE…]
+const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-option-types N[,N]] [-fcn-port N]
+                      [-proxy-port N] [-i INTERFACE | FILE…]
 FILE is a pcap or pcapng capture, gzip or not, or - for standard input.
 `
 
@@ -28,14 +28,14 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	all := flags.Bool("all", false, "print packets that are neither RoCEv2 nor a congestion message too")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
 	pairs := flags.Bool("pairs", false, "show the sender's queue pair too, as far as it is known, and how")
-	var ports cli.Ports
-	ports.Flags(flags)
+	var codePoints cli.CodePoints
+	codePoints.Flags(flags)
 	i := inspector{inputs: cli.Inputs{Stdin: stdin}, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr}
 	if status, ok := i.inputs.Parse(flags, args); !ok {
 		return status
 	}
 	var err error
-	if i.looker.config, err = ports.Config(); err != nil {
+	if i.looker.config, err = codePoints.Config(); err != nil {
 		return cli.Misuse(stderr, "inspect", err)
 	}
 	i.looker.outer = *outer

@@ -148,6 +148,8 @@ func TestUsage(t *testing.T) {
 		{"-proxy-port", "-1", capture},
 		{"-fcn-port", "4791", capture},
 		{"-fcn-port", "7", "-proxy-port", "7", capture},
+		{"-option-types", "1", capture},
+		{"-option-types", "0x93,0x94,0x95", capture},
 	} {
 		stdout, stderr, status := inspect(nil, args...)
 		require.Equal(t, 2, status, args)

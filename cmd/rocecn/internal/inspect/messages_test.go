@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -327,6 +328,37 @@ func TestPorts(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]string{"fcn": "fcn", "proxy": "proxy"}, all)
+}
+
+// So are the option types of Fast CNP.
+func TestOptionTypes(t *testing.T) {
+	seen := 0
+	for _, s := range samples(t) {
+		if !strings.HasPrefix(s.name, "fastcnp, option ") {
+			continue
+		}
+		want := line(t, s.octets)
+		at := bytes.IndexByte(s.octets[42:], 0x9E) + 42 // behind the IPv6 header and the first two octets of the options
+		number := want["fast_cnp.option"]
+		s.octets[at] = map[string]byte{"1": 0x93, "2": 0x94}[number]
+		require.Equal(t, "unknown_option", line(t, s.octets)["kind"])
+		for types, kind := range map[string]string{
+			"0x93,0x94": "fastcnp", "147,148": "fastcnp", "0x95": "unknown_option",
+			fmt.Sprintf("0x%02x", s.octets[at]): "fastcnp",
+		} {
+			out, _, status := inspect(capturing(capture.Raw, s.octets), "-json", "-option-types", types, "-")
+			require.Zero(t, status)
+			got := lines(t, out)[0]
+			require.Equal(t, kind, got["kind"], "%s, %s", s.name, types)
+			if kind == "fastcnp" {
+				require.Equal(t, fmt.Sprintf("0x%02x", s.octets[at]), got["fast_cnp.option_type"])
+				require.Equal(t, []string{number, want["fast_cnp.original_dst"]},
+					[]string{got["fast_cnp.option"], got["fast_cnp.original_dst"]})
+			}
+		}
+		seen++
+	}
+	require.Equal(t, 4, seen)
 }
 
 // udpAt returns where the UDP header of an IP packet without options and

@@ -17,6 +17,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
@@ -25,7 +26,8 @@ import (
 )
 
 const answerUsage = "usage: rocecn answer [-every N] [-per-flow TIME] [-rate N] [-ecn] [-inner-source] " +
-	`[-long refuse|trim|fallback] -source ADDR IN OUT
+	`[-long refuse|trim|fallback]
+                     [-option-types N[,N]] -source ADDR IN OUT
 IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.
 `
 
@@ -51,6 +53,7 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 		"answer packets that come in a tunnel too, to the source inside it")
 	flags.DurationVar(&cfg.PerFlow[0], "per-flow", 0, "least `time` between two Fast CNPs about one flow")
 	flags.Float64Var(&cfg.Out.PerSecond, "rate", 0, "Fast CNPs a second at most, one at once; 0 sets no limit")
+	cli.OptionTypes(flags, &cfg.FastCNP.CodePoints)
 	flags.BoolVar(&a.onlyCE, "ecn", false, "only packets marked CE match")
 	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no "+
 		"Fast CNP; trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)",
@@ -111,6 +114,11 @@ func (a *answerer) start(cfg congested.Config) (err error) {
 		return fmt.Errorf("-rate %v is negative", cfg.Out.PerSecond)
 	case math.IsNaN(cfg.Out.PerSecond) || math.IsInf(cfg.Out.PerSecond, 0):
 		return fmt.Errorf("-rate %v is no finite number", cfg.Out.PerSecond)
+	}
+	for _, t := range []ipv6opt.Type{cfg.FastCNP.CodePoints.Option1, cfg.FastCNP.CodePoints.Option2} {
+		if t != 0 && t>>5 != 0b100 { // FAST section 6
+			return fmt.Errorf("-option-types 0x%02x: act must be 10 and chg 0, so 0x80 to 0x9f allowed", uint8(t))
+		}
 	}
 	everybody := acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}
 	cfg.Methods = acl.NewMap(everybody)

@@ -140,6 +140,28 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
+// A deployment's own option types: where each of them stands in the answer is said by hand.
+func TestAnswerOptionTypes(t *testing.T) {
+	for name, want := range map[string]struct {
+		at     int // of the option in the packet
+		option uint8
+	}{"rxe-verbs6.pcap": {42, 0x93}, "ioam-linux618-hpcc.pcap": {44, 0x94}} {
+		in := octetsOf(t, name)
+		usual, _ := answer(t, in)
+		own, _ := answer(t, in, "-option-types", "0x93,0x94")
+		require.Len(t, own, len(usual))
+		for i := range own {
+			a, b := usual[i].Data, own[i].Data
+			if usual[i].Link == capture.Ethernet {
+				a, b = a[14:], b[14:]
+			}
+			require.Equal(t, []uint8{uint8(fastcnp.ExperimentalType), want.option}, []uint8{a[want.at], b[want.at]}, name)
+			_, err := icrc.Verify(b)
+			require.NoError(t, err)
+		}
+	}
+}
+
 // The worked octets of both options: the destination options header, up to
 // the UDP header.
 func TestWorkedOctets(t *testing.T) {
@@ -412,6 +434,9 @@ func TestUsage(t *testing.T) {
 		{"-source", source, "-rate", "NaN", in, out},
 		{"-source", source, "-rate", "Inf", in, out},
 		{"-source", source, "-long", "cut", in, out},
+		{"-source", source, "-option-types", "0x93,", in, out},
+		{"-source", source, "-option-types", "0x1e", in, out},      // act 00: a host would skip it
+		{"-source", source, "-option-types", "0x93,0xb3", in, out}, // chg 1
 		{"-source", source, "-nonsense", in, out},
 	} {
 		var stdout, stderr bytes.Buffer
