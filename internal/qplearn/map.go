@@ -177,7 +177,7 @@ func (e *Pair) explains(back *Pair, op bth.Opcode, psn uint32) bool {
 	case !response(op):
 		return e.life.contains(psn, t)
 	default:
-		return back != nil && back.life.answers(psn, t)
+		return back != nil && !back.unsure() && back.life.answers(psn, t)
 	}
 }
 

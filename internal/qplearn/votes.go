@@ -153,10 +153,14 @@ func (m *Map) confirms(e *Pair, o *Observation) bool {
 }
 
 // asked tells whether a response answers a request of a pair's flow: one of its life,
-// or one a little beyond that was seen recently.
+// or one a little beyond that was seen recently. A life that is unsure may have begun
+// with a forged READ of millions of PSNs: of that only those count that were seen.
 func (m *Map) asked(e *Pair, o *Observation) bool {
 	t := o.Opcode.Transport()
-	return e.life.answers(o.PSN, t) || e.life.ahead(o.PSN, t) && m.used(m.pairs.Key(e.id), o.PSN, t)
+	if e.life.answers(o.PSN, t) && !e.unsure() {
+		return true
+	}
+	return (e.life.answers(o.PSN, t) || e.life.ahead(o.PSN, t)) && m.used(m.pairs.Key(e.id), o.PSN, t)
 }
 
 // alone tells whether the flow of the pair to is the only one that used the PSN of a

@@ -338,7 +338,7 @@ func TestOptionTypes(t *testing.T) {
 			continue
 		}
 		want := line(t, s.octets)
-		at := bytes.IndexByte(s.octets[42:], 0x9E) + 42 // behind the IPv6 header and the first two octets of the options
+		at := 42 + bytes.IndexByte(s.octets[42:], 0x9E) // behind the IPv6 header and two octets of the options'
 		number := want["fast_cnp.option"]
 		s.octets[at] = map[string]byte{"1": 0x93, "2": 0x94}[number]
 		require.Equal(t, "unknown_option", line(t, s.octets)["kind"])
