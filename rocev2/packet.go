@@ -57,7 +57,7 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 			udp, end = plainOptions(b, ethernetSize)
 		}
 		if udp != 0 {
-			if ok, err := decodePlain[[ethernetSize]byte](p, b, udp, end); ok {
+			if ok, err := decodePlain[[ethernetSize]byte](p, b, uint16(udp), end); ok {
 				return err
 			}
 		}

@@ -76,20 +76,20 @@ func plainIn(b []byte, link LinkType) (ip, udp, end int) {
 // decodePlainIn is decodePlain for the offsets of plainIn.
 func (p *Packet) decodePlainIn(b []byte, ip, udp, end int) (ok bool, err error) {
 	if ip == 0 {
-		return decodePlain[[0]byte](p, b, udp, end)
+		return decodePlain[[0]byte](p, b, uint16(udp), end)
 	}
-	return decodePlain[[ethernetSize]byte](p, b, udp, end)
+	return decodePlain[[ethernetSize]byte](p, b, uint16(udp), end)
 }
 
 // A linkHeader is a link-layer header without tags; decodePlain is compiled for each, so that offsets are constants.
 type linkHeader interface{ [0]byte | [ethernetSize]byte }
 
 // decodePlain is Decode for a plain frame with these offsets. It does what the walk does in half the time, because
-// most offsets are constants; setting the fields by the functions of the walk would lose that. If ok is false, p is
-// unchanged and the frame needs the walk.
-func decodePlain[L linkHeader](p *Packet, b []byte, udp, end int) (ok bool, err error) {
+// most offsets are constants and few of the others need a check, as UDP begins at one of 16 bits; setting the fields by
+// the functions of the walk would lose that. If ok is false, p is unchanged and the frame needs the walk.
+func decodePlain[L linkHeader](p *Packet, b []byte, at uint16, end int) (ok bool, err error) {
 	var link L
-	ip := len(link)
+	ip, udp := len(link), int(at)
 	if end > len(b) || end < udp+8+minData {
 		return end <= len(b) && end >= udp+8 && be.Uint16(b[udp+2:]) != Port, ErrPort
 	}
@@ -106,6 +106,7 @@ func decodePlain[L linkHeader](p *Packet, b []byte, udp, end int) (ok bool, err 
 	}
 
 	d := &p.Datagram
+	d.SrcPort, d.DstPort, d.Length, d.Checksum = be.Uint16(u[0:]), Port, uint16(length), be.Uint16(u[6:])
 	var ext []byte
 	if udp == ip+20 {
 		h := (*[20]byte)(b[ip:])
@@ -125,7 +126,6 @@ func decodePlain[L linkHeader](p *Packet, b []byte, udp, end int) (ok bool, err 
 		}
 	}
 	d.Link, d.Outer, d.IP, d.Ext = b[:ip:ip], nil, b[ip:end:end], ext
-	d.SrcPort, d.DstPort, d.Length, d.Checksum = be.Uint16(u[0:]), Port, uint16(length), be.Uint16(u[6:])
 	d.Data = b[udp+8 : icrcAt+icrcSize : icrcAt+icrcSize]
 	d.Truncated = false
 	rest, _ := p.BTH.Decode(d.Data) // cannot fail: the headers are there

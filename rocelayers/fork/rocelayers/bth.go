@@ -109,7 +109,7 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	if err := p.DecodeDatagram(&p.Datagram); err != nil {
 		return refuse(err, df)
 	}
-	if p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 { // gopacket calls no decoder for nothing
+	if p.BTH.Opcode == bth.CNP && len(p.Payload) == 0 && p.PayloadLen() == 0 { // gopacket calls no decoder for nothing
 		if p.BTH.Resv6&bth.PPFCBit != 0 && (l.config == nil || !l.config.NoPPFC) {
 			return wireerr.PPFCLength
 		}

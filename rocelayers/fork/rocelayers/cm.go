@@ -41,8 +41,11 @@ type CM struct {
 // carriesCM tells whether the payload of l is a message of connection management
 // that package cm knows.
 func (l *BTH) carriesCM() bool {
+	if l.Opcode != bth.UDSendOnly {
+		return false
+	}
 	h, _, ok := cm.Carried(l.DestQP, l.DETH.SrcQP, l.DETH.QKey, l.Payload, len(l.Payload))
-	return ok && l.Opcode == bth.UDSendOnly && h.Attribute.Known()
+	return ok && h.Attribute.Known()
 }
 
 // DecodeFromBytes sets l from a management datagram of 256 octets, which it
