@@ -34,8 +34,8 @@ var borders = []Border{
 	pinned(Border{CNP: true}),
 	pinned(Border{PPFC: true}),
 	pinned(Border{CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001}),
-	{CodePoints: fastcnp.CodePoints{Option1: 0x9E, Option2: 0xBE}},
-	{CodePoints: fastcnp.CodePoints{Option1: 0xC2, Option2: 0x1E}, PPFC: true},
+	pinned(Border{CodePoints: fastcnp.CodePoints{Option1: 0x9E, Option2: 0xBE}}),
+	pinned(Border{CodePoints: fastcnp.CodePoints{Option1: 0xC2, Option2: 0x1E}, PPFC: true}),
 }
 
 // TestProgramIsMatch runs the programs on frames at random. Inside their

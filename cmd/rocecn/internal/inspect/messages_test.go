@@ -77,6 +77,13 @@ func samples(t testing.TB) []sample {
 	require.NoError(t, flow4.Decode(data4octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 
 	as := rocev2.Carriage{SrcPort: 49152}
+	type1, type2 := fastcnp.Option1Type.String(), fastcnp.Option2Type.String()
+	fcnPort, proxyPort := fmt.Sprint(fcn.Port), fmt.Sprint(proxymsg.Port)
+	fcnSum := func(sum uint16) uint16 { return changed(sum, fcn.ExperimentalPort, fcn.Port) }
+	proxySum := func(sum uint16) uint16 { return changed(sum, proxymsg.ExperimentalPort, proxymsg.Port) }
+	to := func(port, sum uint16) string { return fmt.Sprintf(`"dst":%d,"checksum":"0x%04x"`, port, sum) }
+	toFCN := func(sum uint16) string { return to(fcn.Port, fcnSum(sum)) }
+	toProxy := func(sum uint16) string { return to(proxymsg.Port, proxySum(sum)) }
 	fast := func(p *rocev2.Packet, source netip.Addr) []byte {
 		octets, err := fastcnp.AppendFor(nil, p, source, nil, fastcnp.Config{})
 		return whole(octets, err)
@@ -86,7 +93,9 @@ func samples(t testing.TB) []sample {
 		return whole(n.AppendPacket(nil, src, dst, as))
 	}
 	brokenFast := roce(switch6, sender6, cnp.New(17, 0xFFFF).Header, 16)
-	brokenFast.NextHeader, brokenFast.Ext = 60, wiretest.Hex(t, "11029e0f 20010db80004000000000000000000 0103000000")
+	brokenFast.NextHeader = 60
+	brokenFast.Ext = wiretest.Hex(t, "1102"+fmt.Sprintf("%02x", uint8(fastcnp.Option1Type))+
+		"0f 20010db80004000000000000000000 0103000000")
 	cnp6, cnp4 := cnp.New(33, 0xFFFF), cnp.New(33, 0xFFFF)
 	cnp4.PSN = 1
 
@@ -118,14 +127,19 @@ func samples(t testing.TB) []sample {
 		hops   = "trace ns=123: 178 q=5 > 195 q=65535 > 212 q=64"
 		flow   = "2001:db8:1::1 > 2001:db8:4::e is congested"
 	)
-	broken := func(kind string, port uint16, checksum string, err error, octets []byte) sample {
+	broken := func(kind string, port, checksum uint16, err error, octets []byte) sample {
 		return sample{
 			"broken " + kind,
-			fmt.Sprintf(`"kind":"error","error":"%v",%s"udp":{"src":49152,"dst":%d,"checksum":"%s"}`, err, plain6, port,
-				checksum),
+			fmt.Sprintf(`"kind":"error","error":"%v",%s"udp":{"src":49152,%s}`, err, plain6,
+				to(port, checksum)),
 			fmt.Sprintf("[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:%d  ERROR  %s", port, reason(err)),
 			octets,
 		}
+	}
+	// Where the options share a type, any other length may be of either.
+	errFast := errors.New("fastcnp: option 1: not exactly 16 octets of data")
+	if fastcnp.Option1Type == fastcnp.Option2Type {
+		errFast = errors.New("fastcnp: option data: neither 16 octets (option 1) nor 26 or more (option 2)")
 	}
 	errHeadersRoom := errors.New("rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 " +
 		"to 40 octets needed")
@@ -163,23 +177,23 @@ func samples(t testing.TB) []sample {
 			whole(cnp4.AppendPacket(nil, receiver4, sender4, as))},
 
 		{"fastcnp, option 1, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
-			`,"fast_cnp":{"option":1,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"network"}`,
+			`,"fast_cnp":{"option":1,"option_type":"` + type1 + `","original_dst":"2001:db8:4::e","origin":"network"}`,
 			human6 + "Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the network: " + flow + "  dscp=48",
 			fast(data6, switch6)},
 		{"fastcnp, option 1, receiver", `"kind":"fastcnp",` + back6 + port + bthFast + icrcOK +
-			`,"fast_cnp":{"option":1,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"receiver"}`,
+			`,"fast_cnp":{"option":1,"option_type":"` + type1 + `","original_dst":"2001:db8:4::e","origin":"receiver"}`,
 			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from " +
 				"the receiver: " + flow + "  dscp=48",
 			fast(data6, receiver6)},
 		{"fastcnp, option 2, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
-			`,"fast_cnp":{"option":2,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"network",` + trace +
-			`}`,
+			`,"fast_cnp":{"option":2,"option_type":"` + type2 + `","original_dst":"2001:db8:4::e",` +
+			`"origin":"network",` + trace + `}`,
 			human6 + "Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the network: " + flow + "  " + hops +
 				"  dscp=48",
 			fast(&traced, switch6)},
 		{"fastcnp, option 2, receiver", `"kind":"fastcnp",` + back6 + port + bthFast + icrcOK +
-			`,"fast_cnp":{"option":2,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"receiver",` + trace +
-			`}`,
+			`,"fast_cnp":{"option":2,"option_type":"` + type2 + `","original_dst":"2001:db8:4::e",` +
+			`"origin":"receiver",` + trace + `}`,
 			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from " +
 				"the receiver: " + flow + "  " + hops + "  dscp=48",
 			fast(&traced, receiver6)},
@@ -209,55 +223,63 @@ func samples(t testing.TB) []sample {
 			pause(switch6, sender6, switch4, ppfc.Hold, ppfc.MaxPause)},
 
 		{"fcn", `"kind":"fcn",` + from6 +
-			`"udp":{"src":49152,"dst":1021,"checksum":"0xc36f"},"fcn":{"flow_label":782069,"level":7,"reserved":0}`,
-			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48",
+			`"udp":{"src":49152,` + toFCN(0xc36f) + `},"fcn":{"flow_label":782069,"level":7,"reserved":0}`,
+			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:" + fcnPort + "  FCN  label=0xbeef5 level=7  dscp=48",
 			whole(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, switch6, sender6,
 				fcn.Config{Carriage: as}))},
 		{"fcn, IPv4", `"kind":"fcn",` + from4 +
-			`"udp":{"src":49152,"dst":1021,"checksum":"0x3b9f"},"fcn":{"flow_label":1,"level":1,"reserved":511}`,
-			"198.51.100.5:49152 > 192.0.2.1:1021  FCN  label=0x00001 level=1  dscp=48  deviates: Reserved: not 0",
+			`"udp":{"src":49152,` + toFCN(0x3b9f) + `},"fcn":{"flow_label":1,"level":1,"reserved":511}`,
+			"198.51.100.5:49152 > 192.0.2.1:" + fcnPort + "  FCN  label=0x00001 level=1  dscp=48  deviates: " +
+				"Reserved: not 0",
 			whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, switch4, sender4,
 				fcn.Config{Carriage: as}))},
 
 		{"proxy",
 			`"kind":"proxy","ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:ffff::9","dscp":48,"ecn":0,` +
 				`"hop_limit":64,"flow_label":0},` +
-				`"udp":{"src":49152,"dst":1022,"checksum":"0x1cef"},"proxy":{"family":6,"src":"2001:db8:1::1",` +
+				`"udp":{"src":49152,` + toProxy(0x1cef) + `},"proxy":{"family":6,"src":"2001:db8:1::1",` +
 				`"dst":"2001:db8:4::e","protocol":17,"src_port":49152,` +
 				`"dst_port":4791,"level":3,"invoking_len":144,"invoking_dest_qp":17}`,
-			"[2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  " +
+			"[2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:" + proxyPort + "  Proxy message  qp=0x000011 level=3  " +
 				"UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48",
 			whole(proxymsg.AppendFor(nil, &flow6, switch6, proxy6, 3, proxymsg.Config{Carriage: as}))},
 		{"proxy, IPv4",
 			`"kind":"proxy","ip":{"version":4,"src":"198.51.100.5","dst":"198.51.100.9","dscp":48,"ecn":0,` +
 				`"hop_limit":64},` +
-				`"udp":{"src":49152,"dst":1022,"checksum":"0x1dc8"},"proxy":{"family":4,"src":"192.0.2.1",` +
+				`"udp":{"src":49152,` + toProxy(0x1dc8) + `},"proxy":{"family":4,"src":"192.0.2.1",` +
 				`"dst":"192.0.2.14","protocol":17,"src_port":49152,` +
 				`"dst_port":4791,"level":0,"invoking_len":124,"invoking_dest_qp":17}`,
-			"198.51.100.5:49152 > 198.51.100.9:1022  Proxy message  qp=0x000011 level=0  UDP 192.0.2.1:49152 > " +
-				"192.0.2.14:4791 is congested  invoking=124  dscp=48",
+			"198.51.100.5:49152 > 198.51.100.9:" + proxyPort + "  Proxy message  qp=0x000011 level=0  " +
+				"UDP 192.0.2.1:49152 > 192.0.2.14:4791 is congested  invoking=124  dscp=48",
 			whole(proxymsg.AppendFor(nil, &flow4, switch4, proxy4, 0, proxymsg.Config{Carriage: as}))},
 
 		{"other", `"kind":"other",` + plain6 + `"udp":{"src":49152,"dst":9,"checksum":"0xe459"}`,
 			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:9  other: UDP",
 			udp(9, "00")},
 
-		broken("data", 4791, "0x4736", errHeadersRoom,
+		broken("data", 4791, 0x4736, errHeadersRoom,
 			udp(4791, "0a00ffff 00000011 8000002a 0000000000000000000000000000 00000000")),
-		broken("ack", 4791, "0xc042", errHeadersRoom, udp(4791, "1100ffff 00000021 0000002a 00000000")),
-		broken("cnp", 4791, "0x104e", wireerr.CNPLength,
+		broken("ack", 4791, 0xc042, errHeadersRoom, udp(4791, "1100ffff 00000021 0000002a 00000000")),
+		broken("cnp", 4791, 0x104e, wireerr.CNPLength,
 			udp(4791, "8100ffff 40000021 00000000 000000000000000000000000000000 00000000")),
-		broken("fastcnp", 4791, "0x0000",
-			errors.New("fastcnp: option data: neither 16 octets (option 1) nor 26 or more (option 2)"),
-			whole(brokenFast.AppendBinary(nil))),
-		broken("ppfc", 4791, "0xf053", wireerr.PPFCLength,
+		broken("fastcnp", 4791, 0x0000, errFast, whole(brokenFast.AppendBinary(nil))),
+		broken("ppfc", 4791, 0xf053, wireerr.PPFCLength,
 			udp(4791, "8100ffff 60000011 00000000 0000000000000000000000000000000000000000 00000000")),
-		broken("fcn", 1021, "0xc36d", errors.New("fcn: UDP length: not 12: a message has exactly 4 octets"),
-			udp(1021, "beef5e00 00")),
-		broken("proxy", 1022, "0x9305",
+		broken("fcn", fcn.Port, fcnSum(0xc36d),
+			errors.New("fcn: UDP length: not 12: a message has exactly 4 octets"),
+			udp(fcn.Port, "beef5e00 00")),
+		broken("proxy", proxymsg.Port, proxySum(0x9305),
 			errors.New("proxymsg: message: truncated: 16 octets before the invoking packet needed with IPv4 addresses"),
-			udp(1022, "c0000201 c000020e 11 c000 12b7 6000")),
+			udp(proxymsg.Port, "c0000201 c000020e 11 c000 12b7 6000")),
 	}
+}
+
+// changed returns the UDP checksum that was worked out by hand for one port, as
+// it is with another (RFC 1624).
+func changed(sum, was, is uint16) uint16 {
+	s := uint32(^sum) + uint32(^was) + uint32(is)
+	s = s>>16 + s&0xFFFF
+	return ^uint16(s>>16 + s)
 }
 
 // frames lays samples out as Ethernet frames.

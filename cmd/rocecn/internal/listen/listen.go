@@ -15,10 +15,10 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-const usage = `usage: rocecn listen [-as fcn|proxy] [-n N] ADDR
-ADDR is host:port, as in [::]:1021. What arrives on port 1021 is FCN, on 1022
+var usage = fmt.Sprintf(`usage: rocecn listen [-as fcn|proxy] [-n N] ADDR
+ADDR is host:port, as in [::]:%[1]d. What arrives on port %[1]d is FCN, on %[2]d
 proxy messages, on other ports what -as says.
-`
+`, fcn.Port, proxymsg.Port)
 
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {

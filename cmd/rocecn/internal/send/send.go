@@ -28,11 +28,11 @@ type options struct {
 	frame      int
 }
 
-const usage = `usage: rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]
+var usage = fmt.Sprintf(`usage: rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]
        rocecn send -proxy ADDR -capture FILE [-frame N] [-level N] [-dscp N] [-hops N]
-ADDR is host:port, as in [::1]:1021. -fcn sends the flow label of a congested
+ADDR is host:port, as in [::1]:%d. -fcn sends the flow label of a congested
 flow, -proxy a packet of a capture, which is - for standard input, and its five-tuple.
-`
+`, fcn.Port)
 
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
