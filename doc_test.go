@@ -1,6 +1,7 @@
 package rocecn_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/doc"
 	"go/parser"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/stretchr/testify/require"
 )
 
@@ -266,4 +270,42 @@ func TestOneRevisionOfEachDraft(t *testing.T) {
 		read(file, string(text))
 	}
 	require.Len(t, of, 5)
+}
+
+// What is written by hand of the numbers that the drafts leave open is what the packages have: defaults, and ports that
+// something listens on without naming one in its configuration.
+func TestNumbersToBeAssigned(t *testing.T) {
+	fcnPort, proxyPort := fmt.Sprint(fcn.Port), fmt.Sprint(proxymsg.Port)
+	types := slices.Compact([]string{fastcnp.Option1Type.String(), fastcnp.Option2Type.String()})
+	listens := `(?:listen = \[|ListenUDP\()(.*)`
+	for _, c := range []struct {
+		file, where string // a pattern, with a group for what has the numbers
+		numbers     string // what of it is one
+		want        []string
+	}{
+		{"docs/tool.md", `\| .option_types. \|.*\| (.*) \|`, `0x..`, types},
+		{"docs/tool.md", `\| .fcn_port. \|.*\| (.*) \|`, `\d+`, []string{fcnPort}},
+		{"docs/tool.md", `\| .proxy_port. \|.*\| (.*) \|`, `\d+`, []string{proxyPort}},
+		{"docs/tool.md", `Their (?:experimental )?ports, (.*), are`, `\d+`, []string{fcnPort, proxyPort}},
+		{"docs/decisions.md", `## Ports of FCN and of the proxy message\n\n(\d+ and \d+)`, `\d+`,
+			[]string{fcnPort, proxyPort}},
+		{"docs/decisions.md", `The defaults? for both (?:is|are) (.*?),`, `(?i)0x..`, types},
+		{"CONFORMANCE.md", `\| P12 .*proxymsg/build.go(.*)`, `\b\d{3,}\b`, []string{proxyPort}},
+		{"CONFORMANCE.md", `\| W30 .*fcn/build.go(.*)`, `\b\d{3,}\b`, []string{fcnPort}},
+		{"CONFORMANCE.md", `\| W36 .*fcn/fcn.go(.*)`, `\b\d{3,}\b`, []string{fcnPort}},
+		{"cmd/rocecn/internal/run/reference.toml", listens, `\]:(\d+)`, []string{"]:" + proxyPort, "]:" + fcnPort}},
+		{"docs/running.md", listens, `\]:(\d+)`, []string{"]:" + proxyPort, "]:" + fcnPort, "]:" + fcnPort}},
+		{"docs/roles.md", listens, `:(\d+)`, []string{":" + proxyPort}},
+		{"testbed/cases/loop.sh", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},
+		{"testbed/cases/vpn.sh", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},
+		{"testbed/cases/wan.sh", listens, `\]:(\d+)`, []string{"]:" + fcnPort}},
+	} {
+		text, err := os.ReadFile(c.file)
+		require.NoError(t, err)
+		var got []string
+		for _, m := range regexp.MustCompile(c.where).FindAllSubmatch(text, -1) {
+			got = append(got, regexp.MustCompile(c.numbers).FindAllString(strings.ToLower(string(m[1])), -1)...)
+		}
+		require.Equal(t, c.want, got, "%s: %s", c.file, c.where)
+	}
 }

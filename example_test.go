@@ -16,7 +16,7 @@ func Example_read() {
 	frame, _ := hex.DecodeString("020000000001020000000002" + "86dd" +
 		"6c00000000403c40" + "20010db8ffff00000000000000000005" + "20010db8000100000000000000000001" +
 		"11029e10" + "20010db800040000000000000000000e" + "01020000" +
-		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "b06ffb0e")
+		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "27875e59")
 
 	var m message.Message // reusable
 	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); m.Kind {
@@ -31,7 +31,10 @@ func Example_read() {
 	case message.Broken:
 		fmt.Println(err)
 	}
-	// Output: 2001:db8:ffff::5 network 2001:db8:4::e 1118481
+	fmt.Println(m.Packet.VerifyICRC())
+	// Output:
+	// 2001:db8:ffff::5 network 2001:db8:4::e 1118481
+	// as-sent <nil>
 }
 
 // A congested switch: answer a frame with a Fast CNP.

@@ -65,7 +65,7 @@ func TestDraftsTakeTheirFactsAlong(t *testing.T) {
 	for _, line := range []string{
 		"rocelayers: method (*Proxy) Cut(net/netip.Addr)", // promoted from proxymsg.Message
 		"message: type Message struct, FCN fcn.Message",
-		"fcn: follows draft-he-rtgwg-wan-fcn-00",
+		"fcn: follows " + revisions(t)["fcn"],
 	} {
 		require.True(t, slices.Contains(draft, line), line)
 		require.False(t, slices.Contains(stable, line), line)

@@ -17,8 +17,9 @@ type Config struct {
 	MaxFlows int
 	// Shard and Shards divide the flows among several tables that see the same
 	// packets: this one keeps what belongs to the address pairs of shard number
-	// Shard, 0 to Shards-1. Together they report what one table would. With 0 or 1
-	// Shards nothing is divided.
+	// Shard, 0 to Shards-1. Together they report what one table would, except that an
+	// Unpaired with messages about several address pairs may be in several parts, which
+	// add up to it. With 0 or 1 Shards nothing is divided.
 	Shard, Shards int
 	// LinkRate is the rate of the links that PFC and PAUSE frames are about, in bits
 	// a second. If it is 0, they are taken for links of 100 Gbit/s, and each Link

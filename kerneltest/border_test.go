@@ -13,8 +13,10 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/bpf"
@@ -309,6 +311,7 @@ func TestLinuxCaptures(t *testing.T) {
 	outside := &f.sides[0]
 	for _, c := range []filter.Capture{{}, {Selection: filter.Notifications}, {Selection: filter.QueuePair, DestQP: 17},
 		{Selection: filter.Ours}} {
+		c.FCNPort, c.ProxyPort = fcn.ExperimentalPort, proxymsg.ExperimentalPort // those of wiretest.Frames
 		program, err := c.Program(rocev2.LinkEthernet)
 		require.NoError(t, err)
 		instructions, ok := bpf.Disassemble(program)

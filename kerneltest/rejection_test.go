@@ -32,9 +32,9 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 		number uint8
 		typ    ipv6opt.Type
 	}{
-		{"option 1", &plain, fastcnp.CodePoints{}, 1, 0x9E},
-		{"option 2", &traced, fastcnp.CodePoints{}, 2, 0x9E},
-		{"option 2, the longest", &long, fastcnp.CodePoints{}, 2, 0x9E},
+		{"option 1", &plain, fastcnp.CodePoints{}, 1, fastcnp.Option1Type},
+		{"option 2", &traced, fastcnp.CodePoints{}, 2, fastcnp.Option2Type},
+		{"option 2, the longest", &long, fastcnp.CodePoints{}, 2, fastcnp.Option2Type},
 		{"option 1 of another type", &plain, fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}, 1, 0x83},
 		{"option 2 of another type", &traced, fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}, 2, 0x84},
 	} {
@@ -103,7 +103,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 		r.middleC3.sendIP(t, r.middle, packet)
 	}
 	_, message := r.receiveICMPError(t)
-	n, err := fastcnp.FromICMP(message)
+	n, err := fastcnp.CodePoints{Option1: 0x9E, Option2: 0x9E}.FromICMP(message)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, n.CNP.DestQP)
 	for _, want := range delivered {

@@ -131,12 +131,14 @@ func ExampleFastCNP() {
 		for node := range l.Option.Trace.Nodes() { // newest first
 			fmt.Printf("node %#x: queue %d\n", node.NodeID, node.QueueDepth)
 		}
+		fmt.Println(rocelayers.VerifyICRC(packet))
 	}
 	// Output:
 	// 2001:db8:ffff::5 of the network, to 2001:db8:1::1
 	// about queue pair 0x111111 at 2001:db8:4::e
 	// node 0xc3: queue 50000
 	// node 0xb2: queue 1200
+	// as-sent <nil>
 }
 
 // Put a Fast CNP together from layers.

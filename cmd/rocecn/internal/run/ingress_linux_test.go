@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 func TestIngress(t *testing.T) {
 	a, r, b, in := network(t)
 	r.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("0"), 0) })
-	const config = `
+	config := fmt.Sprintf(`
 [source.access]
 type = "packet"
 interfaces = ["r0"]
@@ -25,7 +26,7 @@ filter = "rocev2"
 direction = "in"
 [source.messages]
 type = "udp"
-listen = ["[2001:db8:2::1]:1021"]
+listen = ["[2001:db8:2::1]:%d"]
 [sink.wan]
 type = "raw"
 [role.ingress]
@@ -35,7 +36,7 @@ sink = "wan"
 tunnel = { type = "ipip", src = "2001:db8:2::1", dst = "2001:db8:2::b" }
 cnp = ["2001:db8:1::1"]
 accept = ["2001:db8:2::c/128"]
-`
+`, fcn.Port)
 	agent := start(t, r, config)
 	next := tunnels(t, b, "b0")
 	out, core := raw(t, a), raw(t, b)

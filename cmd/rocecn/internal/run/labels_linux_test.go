@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -54,14 +55,14 @@ func TestLearnedLabels(t *testing.T) {
 					return os.WriteFile("/proc/sys/net/ipv6/seg6_flowlabel", []byte(c.sysctl), 0)
 				})
 			}
-			agent := start(t, r, `
+			agent := start(t, r, fmt.Sprintf(`
 [source.wan]
 type = "packet"
 interfaces = ["r1"]
 snap = 256
 [source.messages]
 type = "udp"
-listen = ["[2001:db8:2::1]:1021"]
+listen = ["[2001:db8:2::1]:%d"]
 [sink.net]
 type = "raw"
 [role.ingress]
@@ -73,7 +74,7 @@ labels = "learn"
 tunnel = { src = "2001:db8:2::1" }
 cnp = ["2001:db8:1::1"]
 accept = ["2001:db8:2::c/128"]
-`)
+`, fcn.Port))
 			next := tunnels(t, b, "b0")
 			out, core := raw(t, a), raw(t, b)
 			// complain sends a datagram and returns the FCN of the P router that sees it in its tunnel.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -12,11 +13,12 @@ import (
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/stretchr/testify/require"
 )
 
 // soaked is an agent with six roles.
-const soaked = `
+var soaked = fmt.Sprintf(`
 [source.both]
 type = "packet"
 interfaces = ["r0", "r1"]
@@ -30,7 +32,7 @@ direction = "in"
 required = false
 [source.messages]
 type = "udp"
-listen = ["[2001:db8:2::1]:1022"]
+listen = ["[2001:db8:2::1]:%d"]
 [sink.net]
 type = "raw"
 [sink.limited]
@@ -76,7 +78,7 @@ learn = true
 enabled = true
 cnp = true
 sources = ["both"]
-`
+`, proxymsg.Port)
 
 // For a minute, or as long as ROCECN_SOAK says, traffic of all kinds meets six roles while
 // the configuration changes, well and badly, an interface goes down and comes back,

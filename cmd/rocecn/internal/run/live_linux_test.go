@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -17,14 +19,14 @@ import (
 )
 
 // theProxy is a proxy that learns from what crosses the router.
-const theProxy = `
+var theProxy = fmt.Sprintf(`
 [source.traffic]
 type = "packet"
 interfaces = ["r0"]
 filter = "rocev2"
 [source.messages]
 type = "udp"
-listen = ["[2001:db8:2::1]:1022"]
+listen = ["[2001:db8:2::1]:%d"]
 [sink.net]
 type = "raw"
 [role.proxy]
@@ -35,7 +37,7 @@ sink = "net"
 self = ["2001:db8:2::1"]
 accept = ["2001:db8:2::c/128"]
 senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
-`
+`, proxymsg.Port)
 
 // complaint is a proxy message about a packet.
 func complaint(t *testing.T, about []byte) []byte {
@@ -352,10 +354,10 @@ func TestNotify(t *testing.T) {
 			require.Equal(t, "WATCHDOG=1", string(b[:n]))
 		}
 	}
-	const config = `
+	config := fmt.Sprintf(`
 [source.messages]
 type = "udp"
-listen = ["[::1]:1022"]
+listen = ["[::1]:%d"]
 [sink.net]
 type = "raw"
 [role.proxy]
@@ -363,7 +365,7 @@ enabled = true
 sources = ["messages"]
 sink = "net"
 self = ["2001:db8:2::1"]
-`
+`, proxymsg.Port)
 	agent := start(t, h, config)
 	hears("READY=1")
 	hears("WATCHDOG=1")
@@ -380,7 +382,8 @@ self = ["2001:db8:2::1"]
 	self, err := os.Executable()
 	require.NoError(t, err)
 	late := "[agent]\nhttp = \"" + monitor + "\"\n" + config + strings.Replace(config, `"udp"`, `"packet"`, 1)
-	late = strings.NewReplacer("[source.messages]\ntype = \"packet\"\nlisten = [\"[::1]:1022\"]",
+	late = strings.NewReplacer(
+		fmt.Sprintf("[source.messages]\ntype = \"packet\"\nlisten = [\"[::1]:%d\"]", proxymsg.Port),
 		"[source.late]\ntype = \"packet\"\ninterfaces = [\"late0\"]").Replace(late)
 	late = late[:strings.LastIndex(late, "[sink.net]")]
 	late = strings.Replace(late, `["messages"]`, `["messages", "late"]`, 1)
@@ -462,7 +465,8 @@ func TestReloadAgent(t *testing.T) {
 	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
 	agent.says(t, "reason=unknown_qp")
 	signal(syscall.SIGUSR1)
-	agent.says(t, "msg=status source=messages type=udp input=[2001:db8:2::1]:1022 up=true packets=1 lost=0 reopened=0")
+	agent.says(t, fmt.Sprintf("msg=status source=messages type=udp input=[2001:db8:2::1]:%d up=true packets=1 lost=0 "+
+		"reopened=0", proxymsg.Port))
 	agent.says(t, "msg=status role=proxy pairs=0 ignored=0 sent=0 marked=0")
 	agent.says(t, "msg=status sink=net role=proxy up=true packets=0 no_route=0")
 	agent.terminate(t)
@@ -569,7 +573,7 @@ interfaces = ["wan0"]
 	agent := start(t, h, first+second)
 	rules := func(table string) string { return h.Run(t, "", "nft", "list", "table", "inet", table) }
 	require.Contains(t, rules("rocecn"), `iifname != "wan0" oifname != "wan0" return`)
-	require.Contains(t, rules("rocecn"), "1021")
+	require.Contains(t, rules("rocecn"), fmt.Sprint(fcn.Port))
 	require.Contains(t, rules("rocecn_1"), `iifname != "wan1" oifname != "wan1" return`)
 	require.Contains(t, rules("rocecn_1"), "2021")
 	require.NotContains(t, rules("rocecn_1"), "old")
