@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
@@ -72,8 +73,11 @@ func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{L
 // datagram to such a port; other errors mean that the datagram is broken. On
 // error d is unchanged.
 func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
+	if ip, udp, end := plainIn(b, o.Link); udp != 0 {
+		return d.decodePlain(b, ip, udp, end, ports)
+	}
 	var w walk
-	if err := w.from(b, o); err != nil {
+	if err := w.stepwise(b, o); err != nil {
 		return err
 	}
 	if err := w.check(o.Cut, ports); err != nil {
@@ -83,19 +87,39 @@ func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	return nil
 }
 
+// decodePlain is Decode for a frame with the offsets that plainIn returns.
+func (d *Datagram) decodePlain(b []byte, ip, udp, end int, ports []uint16) error {
+	header := be.Uint64(b[udp:])
+	length := int(uint16(header >> 16))
+	switch {
+	case len(ports) > 0 && !slices.Contains(ports, uint16(header>>32)):
+		return ErrPort
+	case length < 8:
+		return errUDPLength
+	case udp+length > end:
+		return errUDPBeyondIP
+	}
+	d.setAt(b, ip, ip, ip, udp, end, len(b))
+	return nil
+}
+
 // set sets d from a walk that found a datagram in b.
 func (d *Datagram) set(b []byte, at *walk) {
-	d.Link, d.Outer, d.Ext = b[:at.link:at.link], nil, nil
-	if at.ip > at.outer {
-		d.Outer = b[at.outer:at.ip:at.ip]
+	d.setAt(b, at.link, at.outer, at.ip, at.udp, at.end, at.stop)
+}
+
+// setAt sets d from a datagram in b at these offsets, which mean what they do in a walk.
+func (d *Datagram) setAt(b []byte, linkEnd, outer, ip, udp, ipEnd, stop int) {
+	d.Link, d.Outer, d.Ext = b[:linkEnd:linkEnd], nil, nil
+	if ip > outer {
+		d.Outer = b[outer:ip:ip]
 	}
-	if ext := at.ext(); at.udp > ext {
-		d.Ext = b[ext:at.udp:at.udp]
-	}
-	end := min(at.end, at.stop)
-	d.IP = b[at.ip:end:end]
-	if ip := b[at.ip:at.udp]; ip[0]>>4 == 6 {
-		h := (*[40]byte)(ip)
+	end := min(ipEnd, stop)
+	d.IP = b[ip:end:end]
+	ext := ip + 20
+	if b[ip]>>4 == 6 {
+		ext = ip + 40
+		h := (*[40]byte)(b[ip:])
 		d.Src, d.Dst = netip.AddrFrom16([16]byte(h[8:24])), netip.AddrFrom16([16]byte(h[24:40]))
 		first := be.Uint32(h[0:])
 		d.TrafficClass, d.FlowLabel = uint8(first>>20), first&0xFFFFF
@@ -103,19 +127,22 @@ func (d *Datagram) set(b []byte, at *walk) {
 		d.ID, d.Flags = 0, 0
 		d.NextHeader = h[6]
 	} else {
-		h := (*[20]byte)(ip)
+		h := (*[20]byte)(b[ip:])
 		d.Src, d.Dst = netip.AddrFrom4([4]byte(h[12:16])), netip.AddrFrom4([4]byte(h[16:20]))
 		d.TrafficClass, d.FlowLabel = h[1], 0
 		d.HopLimit = h[8]
 		d.ID, d.Flags = be.Uint16(h[4:]), h[6]>>5
 		d.NextHeader = 0
 	}
-	data := at.udp + 8
-	udp := (*[8]byte)(b[at.udp:data])
-	d.SrcPort, d.DstPort = be.Uint16(udp[0:]), be.Uint16(udp[2:])
-	d.Length, d.Checksum = be.Uint16(udp[4:]), be.Uint16(udp[6:])
-	end = at.udp + int(d.Length)
-	d.Truncated = max(end, at.end) > at.stop
-	end = min(end, at.stop)
+	if udp > ext {
+		d.Ext = b[ext:udp:udp]
+	}
+	data := udp + 8
+	h := (*[8]byte)(b[udp:])
+	d.SrcPort, d.DstPort = be.Uint16(h[0:]), be.Uint16(h[2:])
+	d.Length, d.Checksum = be.Uint16(h[4:]), be.Uint16(h[6:])
+	end = udp + int(d.Length)
+	d.Truncated = max(end, ipEnd) > stop
+	end = min(end, stop)
 	d.Data = b[data:end:end]
 }

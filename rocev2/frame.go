@@ -344,18 +344,8 @@ func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error { return f.datag
 
 func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 	b := f.octets
-	switch {
-	case f.udp != 0 && len(ports) > 0 && !slices.Contains(ports, f.plainPort()):
-		return ErrPort
-	case f.udp != 0:
-		var w walk
-		w.plain(b, f.ip, f.udp, f.end, cut)
-		w.datagram(b[f.udp:])
-		if err := w.checkLength(true); err != nil {
-			return err
-		}
-		d.set(b, &w)
-		return nil
+	if f.udp != 0 {
+		return d.decodePlain(b, f.ip, f.udp, f.end, ports)
 	}
 	w := f.outer()
 	if err := w.check(cut || w.cut, ports); err != nil {
