@@ -18,6 +18,7 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -360,12 +361,13 @@ func TestOptionTypes(t *testing.T) {
 			continue
 		}
 		want := line(t, s.octets)
-		at := 42 + bytes.IndexByte(s.octets[42:], 0x9E) // behind the IPv6 header and two octets of the options'
 		number := want["fast_cnp.option"]
-		s.octets[at] = map[string]byte{"1": 0x93, "2": 0x94}[number]
+		usual := map[string]ipv6opt.Type{"1": fastcnp.Option1Type, "2": fastcnp.Option2Type}[number]
+		at := 42 + bytes.IndexByte(s.octets[42:], uint8(usual)) // behind the IPv6 header and two octets of the options'
+		s.octets[at] = map[string]byte{"1": 0x83, "2": 0x84}[number]
 		require.Equal(t, "unknown_option", line(t, s.octets)["kind"])
 		for types, kind := range map[string]string{
-			"0x93,0x94": "fastcnp", "147,148": "fastcnp", "0x95": "unknown_option",
+			"0x83,0x84": "fastcnp", "131,132": "fastcnp", "0x85": "unknown_option",
 			fmt.Sprintf("0x%02x", s.octets[at]): "fastcnp",
 		} {
 			out, _, status := inspect(capturing(capture.Raw, s.octets), "-json", "-option-types", types, "-")

@@ -27,6 +27,7 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -146,18 +147,22 @@ func TestCaptures(t *testing.T) {
 func TestAnswerOptionTypes(t *testing.T) {
 	for name, want := range map[string]struct {
 		at     int // of the option in the packet
+		usual  ipv6opt.Type
 		option uint8
-	}{"rxe-verbs6.pcap": {42, 0x93}, "ioam-linux618-hpcc.pcap": {44, 0x94}} {
+	}{
+		"rxe-verbs6.pcap":         {42, fastcnp.Option1Type, 0x83},
+		"ioam-linux618-hpcc.pcap": {44, fastcnp.Option2Type, 0x84},
+	} {
 		in := octetsOf(t, name)
 		usual, _ := answer(t, in)
-		own, _ := answer(t, in, "-option-types", "0x93,0x94")
+		own, _ := answer(t, in, "-option-types", "0x83,0x84")
 		require.Len(t, own, len(usual))
 		for i := range own {
 			a, b := usual[i].Data, own[i].Data
 			if usual[i].Link == capture.Ethernet {
 				a, b = a[14:], b[14:]
 			}
-			require.Equal(t, uint8(fastcnp.ExperimentalType), a[want.at], name)
+			require.Equal(t, uint8(want.usual), a[want.at], name)
 			require.Equal(t, want.option, b[want.at], name)
 			_, err := icrc.Verify(b)
 			require.NoError(t, err)
