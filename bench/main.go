@@ -6,13 +6,17 @@
 //	go test -run '^$' -bench Sum -benchtime 60ms -count 8 ./icrc | tee -a new.txt
 //	go run ./bench -w BENCHMARKS.md new.txt
 //
-// With -lab it prints the table of the laboratory's benchmarks instead:
+// With -section lab it prints the table of the laboratory's benchmarks instead:
 //
 //	go test -run '^$' -bench . -count 5 ./lab/sim ./lab ./lab/scenario ./node/reaction | tee lab.txt
-//	go run ./bench -lab -w BENCHMARKS.md lab.txt
+//	go run ./bench -section lab -w BENCHMARKS.md lab.txt
+//
+// The sections no-avx512 and arm64 have tables like the first ones, of what
+// bench/no-avx512 and bench/arm64 print.
 //
 // A benchmark's name is Section/column/row. A cell is the median of its runs in
-// nanoseconds, and how many times the median of the column's first row that is.
+// nanoseconds, or of instructions, and how many times the median of the
+// column's first row that is.
 package main
 
 import (
@@ -57,16 +61,16 @@ var ratios = []struct{ what, of, to string }{
 }
 
 func main() {
-	into := flag.String("w", "", "put the tables into this `file`, between <!-- tables --> and <!-- end tables -->")
-	lab := flag.Bool("lab", false, "print the laboratory's table, whose lines are <!-- lab --> and <!-- end lab -->")
+	into := flag.String("w", "", "put the tables into this `file`, between <!-- SECTION --> and <!-- end SECTION -->")
+	section := flag.String("section", "tables", "the `section`; lab has the laboratory's table, others those of bench")
 	flag.Parse()
-	if err := write(*into, *lab, flag.Args(), os.Stdout); err != nil {
+	if err := write(*into, *section, flag.Args(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func write(into string, lab bool, args []string, out io.Writer) error {
+func write(into, section string, args []string, out io.Writer) error {
 	in := io.Reader(os.Stdin)
 	if len(args) > 0 {
 		f, err := os.Open(args[0])
@@ -80,11 +84,14 @@ func write(into string, lab bool, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s, %d cores, %s, %s; medians of %d runs.\n", strings.Join(r.machine, ", "), runtime.NumCPU(),
-		runtime.Version(), time.Now().Format(time.DateOnly), r.count())
-	section := "tables"
-	if lab {
-		section = "lab"
+	text := fmt.Sprintf("%s, %s, %s; ", strings.Join(r.machine, ", "), runtime.Version(),
+		time.Now().Format(time.DateOnly))
+	if r.unit == instructions {
+		text += "instructions an operation.\n"
+	} else {
+		text += fmt.Sprintf("%d cores, medians of %d runs.\n", runtime.NumCPU(), r.count())
+	}
+	if section == "lab" {
 		text += r.lab()
 	} else {
 		text += r.ratios() + r.tables() + r.ways() + r.others()
@@ -100,11 +107,17 @@ func write(into string, lab bool, args []string, out io.Writer) error {
 type results struct {
 	machine []string // goos, goarch, cpu
 	names   []string // Section/column/row
+	unit    string   // of the tables' cells
 	printed.Runs
 }
 
+const (
+	nanoseconds  = "ns/op"
+	instructions = "instructions/op"
+)
+
 func parse(in io.Reader) (*results, error) {
-	r := &results{Runs: printed.Runs{}}
+	r := &results{unit: nanoseconds, Runs: printed.Runs{}}
 	s := bufio.NewScanner(in)
 	front := "@ "
 	for s.Scan() {
@@ -126,6 +139,9 @@ func parse(in io.Reader) (*results, error) {
 		if name != "" && !slices.Contains(r.names, name) {
 			r.names = append(r.names, name)
 		}
+		if r.Runs[name][instructions] != nil {
+			r.unit = instructions
+		}
 	}
 	if len(r.names) == 0 && s.Err() == nil {
 		return nil, fmt.Errorf("no benchmarks in the input")
@@ -137,7 +153,7 @@ func parse(in io.Reader) (*results, error) {
 func (r *results) count() int {
 	n := math.MaxInt
 	for _, runs := range r.Runs {
-		n = min(n, len(runs["ns/op"]))
+		n = min(n, len(runs[nanoseconds]))
 	}
 	return n
 }
@@ -146,8 +162,8 @@ func (r *results) ratios() string {
 	var out strings.Builder
 	out.WriteString("\n| ratio | |\n|---|--:|\n")
 	for _, q := range ratios {
-		of, ok := r.Median(q.of, "ns/op")
-		to, ok2 := r.Median(q.to, "ns/op")
+		of, ok := r.Median(q.of, r.unit)
+		to, ok2 := r.Median(q.to, r.unit)
 		if ok && ok2 {
 			fmt.Fprintf(&out, "| %s | %.2f |\n", q.what, of/to)
 		}
@@ -179,16 +195,19 @@ func (r *results) table(out *strings.Builder, title string, columns, rows []stri
 	}
 }
 
-// cell is a benchmark's nanoseconds, the ratio to another one, the allocations
-// if there are any.
+// cell is a benchmark's nanoseconds or instructions, the ratio to another one,
+// the allocations if there are any.
 func (r *results) cell(name, beside string) string {
-	ns, ok := r.Median(name, "ns/op")
+	n, ok := r.Median(name, r.unit)
 	if !ok {
 		return ""
 	}
-	s := strconv.FormatFloat(ns, 'f', decimals(ns), 64)
-	if base, ok := r.Median(beside, "ns/op"); ok {
-		s += fmt.Sprintf(" (%.*f)", decimals(ns/base), ns/base)
+	s := strconv.FormatFloat(n, 'f', decimals(n), 64)
+	if r.unit == instructions {
+		s = strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	if base, ok := r.Median(beside, r.unit); ok {
+		s += fmt.Sprintf(" (%.*f)", decimals(n/base), n/base)
 	}
 	if allocs, _ := r.Median(name, "allocs/op"); allocs > 0 {
 		s += fmt.Sprintf(" %.0f allocs", allocs)
@@ -251,7 +270,7 @@ func (r *results) others() string {
 		if out.Len() == 0 {
 			out.WriteString("\n### Packages\n\n| package | benchmark | ns | allocations |\n|---|---|--:|--:|\n")
 		}
-		ns, _ := r.Median(name, "ns/op")
+		ns, _ := r.Median(name, nanoseconds)
 		allocs, _ := r.Median(name, "allocs/op")
 		fmt.Fprintf(&out, "| %s | %s | %.*f | %.0f |\n", pkg[1:], rest, decimals(ns), ns, allocs)
 	}
@@ -273,7 +292,7 @@ func (r *results) parts(section string, n int) (parts []string) {
 
 // labUnits are the columns of the laboratory's table. Events, hops and s are by
 // time of processors, ns by the clock.
-var labUnits = []string{"Mevents/s", "Mhops/s", "s/op", "ns/op", "allocs/op"}
+var labUnits = []string{"Mevents/s", "Mhops/s", "s/op", nanoseconds, "allocs/op"}
 
 // lab is the table of the laboratory's benchmarks.
 func (r *results) lab() string {

@@ -72,6 +72,24 @@ PASS
 	require.Error(t, err)
 }
 
+func TestInstructions(t *testing.T) {
+	dir := t.TempDir()
+	in := filepath.Join(dir, "arm64.txt")
+	require.NoError(t, os.WriteFile(in, []byte(`goos: linux
+goarch: arm64
+pkg: github.com/rocecn/rocecn/bench
+cpu: emulated
+BenchmarkRead/CNP/by_hand	1000	155 instructions/op
+BenchmarkRead/CNP/walk	1000	341 instructions/op
+`), 0o644))
+	var out bytes.Buffer
+	require.NoError(t, write("", "arm64", []string{in}, &out))
+	require.True(t, strings.HasPrefix(out.String(), "linux, arm64, emulated, go"), out.String())
+	require.Contains(t, out.String(), "; instructions an operation.\n")
+	require.Contains(t, out.String(), "| walk of a CNP frame ÷ reader by hand | 2.20 |\n")
+	require.Contains(t, out.String(), "| by hand | 155 (1.00) |\n| walk | 341 (2.20) |\n")
+}
+
 const output = `goos: linux
 goarch: amd64
 pkg: github.com/rocecn/rocecn/lab/sim
@@ -103,13 +121,13 @@ func TestInto(t *testing.T) {
 	in, into := filepath.Join(dir, "lab.txt"), filepath.Join(dir, "B.md")
 	require.NoError(t, os.WriteFile(in, []byte(output), 0o644))
 	require.NoError(t, os.WriteFile(into, []byte("a\n<!-- lab -->\nformer text\n<!-- end lab -->\nb\n"), 0o644))
-	require.NoError(t, write(into, true, []string{in}, nil))
+	require.NoError(t, write(into, "lab", []string{in}, nil))
 	text, err := os.ReadFile(into)
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(text, []byte("a\n<!-- lab -->\nlinux")), string(text))
 	require.True(t, bytes.HasSuffix(text, []byte("|\n<!-- end lab -->\nb\n")))
 	require.NotContains(t, string(text), "former")
 	require.NoError(t, os.WriteFile(into, []byte("a\n"), 0o644))
-	require.ErrorContains(t, write(into, true, []string{in}, nil), "no lines")
-	require.Error(t, write("", true, []string{filepath.Join(dir, "none")}, nil))
+	require.ErrorContains(t, write(into, "lab", []string{in}, nil), "no lines")
+	require.Error(t, write("", "lab", []string{filepath.Join(dir, "none")}, nil))
 }
