@@ -171,11 +171,6 @@ func facts(t *testing.T) apiFacts {
 		require.NoError(t, err)
 		all.add(p)
 	}
-	for line := range all {
-		if strings.HasPrefix(line, "bth: const PPFCBit ") { // the one bit of a draft that stands below its package
-			all[line] = append(all[line], "ppfc")
-		}
-	}
 	for pkg, revision := range revisions(t) {
 		all[pkg+": follows "+revision] = []string{pkg}
 	}

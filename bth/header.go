@@ -31,10 +31,6 @@ var (
 	errResv7 = wireerr.New("bth", "Resv7", 0, "reserved bits set", wireerr.Malformed)
 )
 
-// PPFCBit is the bit P of Resv6, and of octet 4 as a whole, that makes OpCode
-// 0x81 a PPFC notification instead of a CNP (PPFC section 3).
-const PPFCBit = 0x20
-
 // Header is the Base Transport Header, IBTA section 9.2.
 //
 //	 0                   1                   2                   3

@@ -8,9 +8,9 @@ const MaxPSN = 1<<24 - 1
 // ReadPSNs returns how many PSNs an RDMA READ of this length in octets uses: one
 // for each response packet of up to mtu octets, the path MTU, and at least one.
 // An mtu of 0 stands for 256, the smallest.
-func ReadPSNs(length, mtu uint32) uint32 {
-	mtu = cmp.Or(mtu, 256)
-	return max(1, length/mtu+min(1, length%mtu))
+func ReadPSNs(length uint32, mtu uint16) uint32 {
+	size := uint32(cmp.Or(mtu, 256))
+	return max(1, length/size+min(1, length%size))
 }
 
 // AddPSN returns the PSN that is n after psn; PSNs wrap at 24 bits.

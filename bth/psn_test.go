@@ -22,6 +22,6 @@ func TestPSN(t *testing.T) {
 		{0, 1024, 1}, {1, 1024, 1}, {1024, 1024, 1}, {1025, 1024, 2}, {4096, 1024, 4}, {1<<32 - 1, 256, 1 << 24},
 		{1025, 0, 5},
 	} {
-		require.Equal(t, c[2], bth.ReadPSNs(c[0], c[1]), c)
+		require.Equal(t, c[2], bth.ReadPSNs(c[0], uint16(c[1])), c)
 	}
 }

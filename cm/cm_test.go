@@ -237,7 +237,7 @@ func TestCarried(t *testing.T) {
 }
 
 func TestMTU(t *testing.T) {
-	for code, want := range []int{0, 256, 512, 1024, 2048, 4096, 0, 0} {
+	for code, want := range []uint16{0, 256, 512, 1024, 2048, 4096, 0, 0} {
 		m := cm.REQ{PathMTU: uint8(code)}
 		require.Equal(t, want, m.MTU())
 	}

@@ -72,7 +72,7 @@ type REQ struct {
 
 // MTU returns the path MTU in octets: 256, 512, 1024, 2048 or 4096, for a PathMTU of
 // 1 to 5, and 0 for any other.
-func (m *REQ) MTU() int {
+func (m *REQ) MTU() uint16 {
 	if m.PathMTU < 1 || m.PathMTU > 5 {
 		return 0
 	}

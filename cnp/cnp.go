@@ -88,13 +88,16 @@ func (c *CNP) Decode(b []byte) (rest []byte, err error) {
 	return rest[ReservedSize:], nil
 }
 
+// ppfcBit is the bit P of Resv6, which is ppfc.Bit.
+const ppfcBit = 0x20
+
 // recognise tells a CNP from other opcodes and from PPFC: octet 4 of the BTH is
 // F, B and Resv6, n is how many octets stand between BTH and ICRC.
 func recognise(op bth.Opcode, octet4 uint8, n int) error {
 	switch {
 	case op != bth.CNP:
 		return wireerr.NotCNP
-	case octet4&bth.PPFCBit != 0 && n != ReservedSize:
+	case octet4&ppfcBit != 0 && n != ReservedSize:
 		return wireerr.IsPPFC
 	}
 	return nil

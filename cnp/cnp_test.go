@@ -116,12 +116,12 @@ func TestNotACNP(t *testing.T) {
 // bit is reserved in the annex. With anything behind, Decode cannot know.
 func TestPBit(t *testing.T) {
 	b := wiretest.Hex(t, hardware)
-	b[32] |= bth.PPFCBit
+	b[32] |= ppfcBit
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(b))
 	c, err := FromPacket(&p)
 	require.NoError(t, err)
-	require.Equal(t, uint8(bth.PPFCBit), c.Resv6)
+	require.Equal(t, uint8(ppfcBit), c.Resv6)
 	require.True(t, wiretest.Names(c.Validate(), "bth", "Resv6"))
 	out, err := c.AppendBinary(nil)
 	require.NoError(t, err)

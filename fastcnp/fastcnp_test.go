@@ -14,6 +14,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -239,7 +240,7 @@ func TestPlacement(t *testing.T) {
 			p.BTH.Opcode = bth.RCSendOnly
 			_, err = c.points.FromPacket(&p)
 			require.ErrorIs(t, err, wireerr.NotCNP)
-			p.BTH.Opcode, p.BTH.Resv6 = bth.CNP, bth.PPFCBit
+			p.BTH.Opcode, p.BTH.Resv6 = bth.CNP, ppfc.Bit
 			_, err = c.points.FromPacket(&p)
 			require.NoError(t, err, "with 16 octets P is one more reserved bit")
 			p.Length -= 4
@@ -876,4 +877,15 @@ func TestOneAllocation(t *testing.T) {
 			return AppendFor(b, data, loopback, c.own, Config{CodePoints: experimental})
 		})
 	}
+}
+
+func TestString(t *testing.T) {
+	n := Notification{
+		Src: netip.MustParseAddr("2001:db8::5"), Dst: netip.MustParseAddr("2001:db8::a"), CNP: cnp.New(18, 0xFFFF),
+		Option: Option{Number: 1, OriginalDst: netip.MustParseAddr("2001:db8::b")},
+	}
+	require.Equal(t, "2001:db8::5 > 2001:db8::a option 1 about 2001:db8::b; "+n.CNP.String(), n.String())
+	n.Option.Number, n.Option.Reserved, n.Option.Trace.Namespace = 2, 7, 123
+	require.Equal(t, "option 2 about 2001:db8::b Reserved 0x7 "+n.Option.Trace.String(), n.Option.String())
+	require.Contains(t, n.String(), "namespace 123")
 }

@@ -2,6 +2,7 @@ package fastcnp
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/bth"
@@ -9,6 +10,7 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -27,6 +29,11 @@ type Notification struct {
 	OptionType ipv6opt.Type // as sent; AppendPacket takes 0 for Option1Type or Option2Type
 	// of the option's type octet from the start of the IPv6 header; AppendPacket does not use it
 	Offset int
+}
+
+// String returns the addresses, the fields of the option, then those of the CNP.
+func (n Notification) String() string {
+	return fmt.Sprintf("%v > %v %v; %v", n.Src, n.Dst, n.Option, n.CNP)
 }
 
 // optionType returns the option type that n is sent with.
@@ -78,7 +85,7 @@ func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
 	case p.BTH.Opcode != bth.CNP:
 		return wireerr.NotCNP
 	case n == cnp.ReservedSize:
-	case p.BTH.Resv6&bth.PPFCBit != 0:
+	case p.BTH.Resv6&ppfc.Bit != 0:
 		return wireerr.IsPPFC
 	default:
 		err = wireerr.CNPLength

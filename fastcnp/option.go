@@ -1,6 +1,7 @@
 package fastcnp
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -86,6 +87,18 @@ type Option struct {
 	OriginalDst netip.Addr // of the congested packet; a zone is not sent
 	Reserved    uint8      // option 2: zero on send, kept
 	Trace       ioam.Trace // option 2: the congested packet's; aliases the input
+}
+
+// String returns the fields; the trace and the reserved octet are option 2's.
+func (o Option) String() string {
+	s := fmt.Sprintf("option %d about %v", o.Number, o.OriginalDst)
+	if o.Number != 2 {
+		return s
+	}
+	if o.Reserved != 0 {
+		s += fmt.Sprintf(" Reserved %#x", o.Reserved)
+	}
+	return s + " " + o.Trace.String()
 }
 
 // ErrTooLong says that a trace does not fit into option 2.

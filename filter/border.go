@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -31,7 +32,7 @@ type Border struct {
 // UDP length, which for a CNP is that of UDP header, BTH, 16 reserved octets,
 // ICRC.
 const (
-	ppfcBit   = bth.PPFCBit
+	ppfcBit   = ppfc.Bit
 	cnpLength = 8 + bth.Size + 16 + 4
 )
 

@@ -87,7 +87,7 @@ func (f *flow) takes(p *Packet, r *role) (n, more uint32) {
 	case p.noHeaders:
 		return 1, lifeDistance - 1
 	case f.MTU != 0:
-		return bth.ReadPSNs(p.asked, uint32(f.MTU)), 0
+		return bth.ReadPSNs(p.asked, f.MTU), 0
 	}
 	return 1, bth.ReadPSNs(p.asked, 256) - 1 // the smallest path MTU
 }

@@ -147,7 +147,7 @@ func (t *Table) setMTU(s *stream, mtu uint16) {
 	}
 	h := t.history(f)
 	if a := t.asking(h, f.sequence.read); a != nil && a.octets != unknownLength {
-		a.to = bth.AddPSN(a.from, bth.ReadPSNs(a.octets, uint32(mtu)))
+		a.to = bth.AddPSN(a.from, bth.ReadPSNs(a.octets, mtu))
 		f.sequence.resolve(a.to)
 	}
 }

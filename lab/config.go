@@ -225,6 +225,6 @@ type Control interface {
 	Rate() uint64 // bits a second; 0 counts as 1
 	Next() (at time.Time, ok bool)
 	Look(now time.Time)
-	Sent(octets int, now time.Time)
+	Sent(octets uint64, now time.Time)
 	Hear(d *sender.Decision, now time.Time) // d is valid until Hear returns
 }

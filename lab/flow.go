@@ -272,9 +272,9 @@ func (f *Flow) sent(k *packet) {
 	}
 	octets := int64(k.octets) + gap
 	if f.control != nil {
-		f.control.Sent(int(octets), now.Clock())
+		f.control.Sent(uint64(octets), now.Clock())
 	} else {
-		f.cc.Sent(int(octets), now.Clock())
+		f.cc.Sent(uint64(octets), now.Clock())
 	}
 	space := f.Rate().Time(octets)
 	f.may = max(f.may, now-space) + space // a delay of up to one packet is made up for

@@ -3,6 +3,7 @@ package message
 import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -58,7 +59,7 @@ func transportNeed(data []byte) int {
 	switch {
 	case op != bth.CNP:
 		return bth.Size + op.HeaderLen()
-	case len(data) > 4 && data[4]&bth.PPFCBit == 0:
+	case len(data) > 4 && data[4]&ppfc.Bit == 0:
 		return bth.Size // the reserved octets do not matter
 	}
 	return maxCNP

@@ -6,6 +6,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -78,7 +79,7 @@ func TestSnapLengthByHand(t *testing.T) {
 
 func hdr(op bth.Opcode) bth.Header { return bth.Header{Opcode: op} }
 
-func pause() bth.Header { return bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit} }
+func pause() bth.Header { return bth.Header{Opcode: bth.CNP, Resv6: ppfc.Bit} }
 
 func snapLength(b []byte, o rocev2.DecodeOptions) int {
 	var f rocev2.Frame

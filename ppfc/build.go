@@ -66,7 +66,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 		return b, err
 	}
 	fields := e.fields()
-	a.Octets[0] |= bth.PPFCBit << 24
+	a.Octets[0] |= Bit << 24
 	if e.Congested.Is4() {
 		octets := e.Congested.As4()
 		a.Octets[1], a.Octets[2] = uint64(binary.BigEndian.Uint32(octets[:])), fields

@@ -23,6 +23,10 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
+// Bit is the bit P of Resv6, and of octet 4 of the BTH as a whole, that makes
+// OpCode 0x81 a PPFC notification instead of a CNP (PPFC section 3).
+const Bit = 0x20
+
 // The lengths of an extension in octets.
 const (
 	SizeIPv4 = 12
@@ -112,7 +116,7 @@ var (
 // New returns the notification that says e to a queue pair: its BTH is as a
 // CNP's, with the P bit.
 func New(destQP uint32, pKey uint16, e Extension) Notification {
-	return Notification{bth.Header{Opcode: bth.CNP, PKey: pKey, BECN: true, Resv6: bth.PPFCBit, DestQP: destQP}, e}
+	return Notification{bth.Header{Opcode: bth.CNP, PKey: pKey, BECN: true, Resv6: Bit, DestQP: destQP}, e}
 }
 
 // Decode sets n from b, which must end where the ICRC begins: its length
@@ -168,7 +172,7 @@ func recognise(op bth.Opcode, octet4 uint8, n int) error {
 	switch {
 	case op != bth.CNP:
 		return errNotPPFC
-	case octet4&bth.PPFCBit == 0, n == cnpReserved:
+	case octet4&Bit == 0, n == cnpReserved:
 		return errCNP
 	}
 	return nil

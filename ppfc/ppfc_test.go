@@ -178,7 +178,7 @@ func TestPackets(t *testing.T) {
 			}
 			frames = append(frames, append(wiretest.Hex(t, ethernet), out...))
 
-			p.BTH.Resv6 &^= bth.PPFCBit
+			p.BTH.Resv6 &^= Bit
 			require.False(t, Is(&p))
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, errCNP)
@@ -234,7 +234,7 @@ func TestAppendForRefuses(t *testing.T) {
 		err    error
 	}{
 		{bth.Header{Opcode: bth.CNP}, rocev2.ErrNotification},
-		{bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit}, rocev2.ErrNotification},
+		{bth.Header{Opcode: bth.CNP, Resv6: Bit}, rocev2.ErrNotification},
 		{bth.Header{Opcode: bth.RCSendOnly, DestQP: 1 << 24}, wireerr.DestQP},
 	} {
 		p := rocev2.Packet{BTH: bth.Headers{Header: c.header}}

@@ -19,11 +19,11 @@ var (
 // bits, flags, version and queue pair that are not as they must be.
 func (n *Notification) Validate() error {
 	header := n.Header
-	header.Resv6 &^= bth.PPFCBit
+	header.Resv6 &^= Bit
 	return errors.Join(
 		header.Validate(),
 		wireerr.If(n.Opcode != bth.CNP, errNotPPFC),
-		wireerr.If(n.Resv6&bth.PPFCBit == 0, errCNP),
+		wireerr.If(n.Resv6&Bit == 0, errCNP),
 		wireerr.If(n.DestQP == 0, errDestQP),
 		wireerr.If(!n.Congested.IsValid(), errCongested),
 		wireerr.If(n.Flags != 0, errFlagsSet),

@@ -5,12 +5,12 @@ import (
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
-
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -67,7 +67,7 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 		return LayerTypeCM
 	case l.Opcode != bth.CNP:
 		return gopacket.LayerTypePayload
-	case l.Resv6&bth.PPFCBit != 0 && l.PayloadLen != cnp.ReservedSize:
+	case l.Resv6&ppfc.Bit != 0 && l.PayloadLen != cnp.ReservedSize:
 		if l.config != nil && l.config.NoPPFC {
 			return LayerTypeCNP // of a wrong length
 		}
@@ -108,7 +108,7 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		return refuse(err, df)
 	}
 	if p.BTH.Opcode == bth.CNP && len(p.Payload) == 0 && p.PayloadLen() == 0 { // gopacket calls no decoder for nothing
-		if p.BTH.Resv6&bth.PPFCBit != 0 && (l.config == nil || !l.config.NoPPFC) {
+		if p.BTH.Resv6&ppfc.Bit != 0 && (l.config == nil || !l.config.NoPPFC) {
 			return wireerr.PPFCLength
 		}
 		return wireerr.CNPLength

@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
-	"github.com/stretchr/testify/require"
-
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
@@ -20,9 +18,11 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/pfc"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
 )
 
 // FuzzBTHLayer decodes any UDP data, cut by so many octets. The layers say of
@@ -44,7 +44,7 @@ func FuzzBTHLayer(f *testing.F) {
 		want := p.Decode(frame, rocev2.DecodeOptions{Cut: true})
 		if want == nil && p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 {
 			want = wireerr.CNPLength // the layer's word, where no decoder would be called
-			if p.BTH.Resv6&bth.PPFCBit != 0 {
+			if p.BTH.Resv6&ppfc.Bit != 0 {
 				want = wireerr.PPFCLength
 			}
 		}

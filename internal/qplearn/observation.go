@@ -108,7 +108,7 @@ func (x *Exchange) setREQ(message []byte) bool {
 		return false
 	}
 	x.Local, x.QP, x.PSN = m.LocalCommID, m.LocalQPN, m.StartingPSN
-	x.PKey, x.MTU = m.PKey, uint16(m.MTU())
+	x.PKey, x.MTU = m.PKey, m.MTU()
 	return true
 }
 
@@ -120,7 +120,7 @@ func (o *Observation) psns(mtu uint16) (least, most uint32) {
 		return 1, 1
 	}
 	if mtu != 0 {
-		n := bth.ReadPSNs(o.DMA, uint32(mtu))
+		n := bth.ReadPSNs(o.DMA, mtu)
 		return n, n
 	}
 	return bth.ReadPSNs(o.DMA, 4096), bth.ReadPSNs(o.DMA, 256)

@@ -73,7 +73,7 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 			f.Look(at)
 			if f.credit += float64(f.Rate()) / float64(m.line); f.credit >= 1 {
 				f.credit--
-				f.Sent(m.wire, at)
+				f.Sent(uint64(m.wire), at)
 				f.wire = append(f.wire, now+m.there[i])
 			}
 			if f.look > 0 && f.look <= now {

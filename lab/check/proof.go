@@ -45,7 +45,7 @@ func (f *proofFlow) Look(now time.Time) {
 }
 
 // Sent does nothing.
-func (f *proofFlow) Sent(int, time.Time) {}
+func (f *proofFlow) Sent(uint64, time.Time) {}
 
 // Hear cuts the rate.
 func (f *proofFlow) Hear(_ *sender.Decision, now time.Time) {

@@ -154,12 +154,12 @@ func (f *DCQCNFlow) cut(at int64) {
 }
 
 // Sent tells of octets that were sent, those of one packet.
-func (f *DCQCNFlow) Sent(octets int, now time.Time) {
+func (f *DCQCNFlow) Sent(octets uint64, now time.Time) {
 	f.look(f.time(now))
 	if !f.limited || f.d.cfg.ByteCounter == 0 {
 		return
 	}
-	f.sent += uint64(max(octets, 0))
+	f.sent += octets
 	if f.sent >= f.d.cfg.ByteCounter {
 		f.sent %= f.d.cfg.ByteCounter
 		f.byteStages = after(f.byteStages)

@@ -318,7 +318,7 @@ func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
 	// A flow ends a stage of its byte counter at most with each packet, which these are many of.
 	for stage := or(t.cfg.DCQCN.ByteCounter, 1<<30); octets > 0; {
 		part := min(octets, stage, 1<<30)
-		q.dcqcn.Sent(int(part), when(at))
+		q.dcqcn.Sent(part, when(at))
 		octets -= part
 	}
 	t.settle(q, at)

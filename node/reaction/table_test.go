@@ -75,8 +75,8 @@ func TestTableIsItsFlows(t *testing.T) {
 					require.True(t, table.Hear(heard(message.CNP), id, start.Add(at)))
 					f.Notified(start.Add(at))
 				case 1:
-					octets := r.IntN(1 << 20)
-					table.Sent(id, uint64(octets), start.Add(at))
+					octets := uint64(r.IntN(1 << 20))
+					table.Sent(id, octets, start.Add(at))
 					if f != nil {
 						f.Sent(octets, start.Add(at))
 					}

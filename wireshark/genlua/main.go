@@ -84,7 +84,7 @@ func tables() []byte {
 		{"option2_type", "0x%02x", uint8(fastcnp.Option2Type)},
 		{"cnp_opcode", "0x%02x", uint8(bth.CNP)},
 		{"cnp_reserved", "%d", cnp.ReservedSize},
-		{"ppfc_bit", "0x%02x", bth.PPFCBit},
+		{"ppfc_bit", "0x%02x", ppfc.Bit},
 		{"ppfc_size4", "%d", ppfc.SizeIPv4},
 		{"ppfc_size6", "%d", ppfc.SizeIPv6},
 		{"fcn_size", "%d", fcn.Size},

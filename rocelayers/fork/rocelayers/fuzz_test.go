@@ -11,8 +11,6 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"github.com/stretchr/testify/require"
-
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
@@ -22,9 +20,11 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/pfc"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
 )
 
 // FuzzBTHLayer decodes any UDP data, cut by so many octets. The layers say of
@@ -46,7 +46,7 @@ func FuzzBTHLayer(f *testing.F) {
 		want := p.Decode(frame, rocev2.DecodeOptions{Cut: true})
 		if want == nil && p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 {
 			want = wireerr.CNPLength // the layer's word, where no decoder would be called
-			if p.BTH.Resv6&bth.PPFCBit != 0 {
+			if p.BTH.Resv6&ppfc.Bit != 0 {
 				want = wireerr.PPFCLength
 			}
 		}

@@ -11,8 +11,6 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"github.com/stretchr/testify/require"
-
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
@@ -26,6 +24,7 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -151,8 +150,8 @@ func built(t testing.TB) (frames []named) {
 	c := cnp.New(0x118, 0xFFFF)
 	add("CNP", ether6)(c.AppendPacket(nil, loopback, src6, as))
 	frames = append(frames,
-		named{"CNP with the P bit", message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 16))}, // D18
-		named{"Fast CNP with the P bit", message0x81(t, bth.PPFCBit, 60, options(t, 17, type1, address[:]),
+		named{"CNP with the P bit", message0x81(t, ppfc.Bit, 0, nil, make([]byte, 16))}, // D18
+		named{"Fast CNP with the P bit", message0x81(t, ppfc.Bit, 60, options(t, 17, type1, address[:]),
 			make([]byte, 16))},
 		named{"CNP with other options", message0x81(t, 0, 60, options(t, 17, 0x1E, []byte{1, 2, 3}), make([]byte, 16))},
 		named{"CNP with a trace", message0x81(t, 0, 0, hopByHop, make([]byte, 16))})
@@ -209,7 +208,7 @@ func broken(t testing.TB) []named {
 		{"an option overruns behind a Fast CNP option", message0x81(t, 0, 60, overrun, reserved)},
 		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, type1, address[:]), reserved[:15])},
 		{"CNP of 17 octets", message0x81(t, 0, 0, nil, append(reserved, 1))},
-		{"PPFC of 17 octets", message0x81(t, bth.PPFCBit, 0, nil, append(reserved, 1))},
+		{"PPFC of 17 octets", message0x81(t, ppfc.Bit, 0, nil, append(reserved, 1))},
 		{"FCN of 3 octets", datagram(t, fcn.Port, reserved[:3])},
 		{"FCN of 5 octets", datagram(t, fcn.Port, reserved[:5])},
 		{"proxy message of 15 octets", datagram(t, proxymsg.Port, reserved[:15])},

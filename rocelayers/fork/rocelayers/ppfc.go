@@ -5,7 +5,6 @@ package rocelayers
 import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ppfc"
@@ -49,7 +48,7 @@ func (l *PPFC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 }
 
 // ppfcHeader is the least that makes a BTH that of a notification.
-var ppfcHeader = bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit}
+var ppfcHeader = bth.Header{Opcode: bth.CNP, Resv6: ppfc.Bit}
 
 // SerializeTo prepends the extension. Header is for the BTH layer to write.
 func (l *PPFC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {

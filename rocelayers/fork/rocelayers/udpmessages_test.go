@@ -10,8 +10,6 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"github.com/stretchr/testify/require"
-
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -20,6 +18,7 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
 )
 
 // Every message comes out of SerializeLayers as it went in, as given and
@@ -195,7 +194,7 @@ func TestMessagesAlone(t *testing.T) {
 	require.ErrorIs(t, proxy.DecodeFromBytes(make([]byte, 60), gopacket.NilDecodeFeedback), wireerr.Malformed)
 	require.Equal(t, rocelayers.Proxy{}, proxy)
 
-	notification := message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 24))
+	notification := message0x81(t, ppfc.Bit, 0, nil, make([]byte, 24))
 	extension := notification[74:98]
 	s := newStack()
 	require.NoError(t, s.decode(notification))

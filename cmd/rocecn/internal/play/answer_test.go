@@ -29,6 +29,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -265,7 +266,7 @@ func TestMatch(t *testing.T) {
 			packet(t, func(p *rocev2.Packet) { p.BTH.Header, p.Payload = cnp.New(1, 2).Header, make([]byte, 16) }),
 			packet(t, func(p *rocev2.Packet) {
 				p.BTH.Header, p.Payload = cnp.New(1, 2).Header, make([]byte, 24)
-				p.BTH.Resv6 = bth.PPFCBit
+				p.BTH.Resv6 = ppfc.Bit
 			}),
 			packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }),
 			packet(t, func(p *rocev2.Packet) { p.DstPort = fcn.Port }),
