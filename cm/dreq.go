@@ -24,7 +24,7 @@ type DREQ struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *DREQ) Decode(b []byte) (rest []byte, err error) {
-	octets, err := message(b, AttributeDREQ)
+	octets, rest, err := message(b, AttributeDREQ)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (m *DREQ) Decode(b []byte) (rest []byte, err error) {
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.RemoteQPN, m.Reserved = uint24(octets[8:])
 	m.PrivateData = [220]byte(octets[12:])
-	return b[MessageSize:], nil
+	return rest, nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.

@@ -26,7 +26,7 @@ type MRA struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *MRA) Decode(b []byte) (rest []byte, err error) {
-	octets, err := message(b, AttributeMRA)
+	octets, rest, err := message(b, AttributeMRA)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (m *MRA) Decode(b []byte) (rest []byte, err error) {
 	m.Message, m.Reserved1 = octets[8]>>6, octets[8]&0x3f
 	m.ServiceTimeout, m.Reserved2 = octets[9]>>3, octets[9]&7
 	m.PrivateData = [222]byte(octets[10:])
-	return b[MessageSize:], nil
+	return rest, nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.

@@ -6,12 +6,12 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// message returns the octets of a message at the start of b.
-func message(b []byte, a Attribute) (*[MessageSize]byte, error) {
+// message returns the octets of a message at the start of b, and what follows them.
+func message(b []byte, a Attribute) (octets *[MessageSize]byte, rest []byte, err error) {
 	if len(b) < MessageSize {
-		return nil, errsTruncated[a]
+		return nil, nil, errsTruncated[a]
 	}
-	return (*[MessageSize]byte)(b), nil
+	return (*[MessageSize]byte)(b), b[MessageSize:], nil
 }
 
 // errsTruncated are the errors of messages with fewer than 232 octets, by Attribute.

@@ -36,7 +36,7 @@ type REJ struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *REJ) Decode(b []byte) (rest []byte, err error) {
-	octets, err := message(b, AttributeREJ)
+	octets, rest, err := message(b, AttributeREJ)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (m *REJ) Decode(b []byte) (rest []byte, err error) {
 	m.Reason = RejectReason(be.Uint16(octets[10:]))
 	m.Info = [72]byte(octets[12:])
 	m.PrivateData = [148]byte(octets[84:])
-	return b[MessageSize:], nil
+	return rest, nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.

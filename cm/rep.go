@@ -49,7 +49,7 @@ type REP struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *REP) Decode(b []byte) (rest []byte, err error) {
-	octets, err := message(b, AttributeREP)
+	octets, rest, err := message(b, AttributeREP)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (m *REP) Decode(b []byte) (rest []byte, err error) {
 	m.RNRRetryCount, m.SRQ, m.Reserved4 = octets[27]>>5, octets[27]>>4&1 != 0, octets[27]&0xf
 	m.LocalCAGUID = be.Uint64(octets[28:])
 	m.PrivateData = [196]byte(octets[36:])
-	return b[MessageSize:], nil
+	return rest, nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.

@@ -81,7 +81,7 @@ func (m *REQ) MTU() uint16 {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *REQ) Decode(b []byte) (rest []byte, err error) {
-	octets, err := message(b, AttributeREQ)
+	octets, rest, err := message(b, AttributeREQ)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (m *REQ) Decode(b []byte) (rest []byte, err error) {
 	m.Primary.set((*[pathSize]byte)(octets[52:]))
 	m.Alternate.set((*[pathSize]byte)(octets[96:]))
 	m.PrivateData = [92]byte(octets[140:])
-	return b[MessageSize:], nil
+	return rest, nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.

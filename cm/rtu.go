@@ -24,14 +24,14 @@ func (m *RTU) Decode(b []byte) (rest []byte, err error) {
 }
 
 func (m *RTU) decode(b []byte, a Attribute) (rest []byte, err error) {
-	octets, err := message(b, a)
+	octets, rest, err := message(b, a)
 	if err != nil {
 		return nil, err
 	}
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.PrivateData = [224]byte(octets[8:])
-	return b[MessageSize:], nil
+	return rest, nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.

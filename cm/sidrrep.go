@@ -36,7 +36,7 @@ type SIDRREP struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *SIDRREP) Decode(b []byte) (rest []byte, err error) {
-	octets, err := message(b, AttributeSIDRREP)
+	octets, rest, err := message(b, AttributeSIDRREP)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (m *SIDRREP) Decode(b []byte) (rest []byte, err error) {
 	m.QKey = be.Uint32(octets[20:])
 	m.Info = [72]byte(octets[24:])
 	m.PrivateData = [136]byte(octets[96:])
-	return b[MessageSize:], nil
+	return rest, nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.

@@ -22,7 +22,7 @@ type SIDRREQ struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *SIDRREQ) Decode(b []byte) (rest []byte, err error) {
-	octets, err := message(b, AttributeSIDRREQ)
+	octets, rest, err := message(b, AttributeSIDRREQ)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (m *SIDRREQ) Decode(b []byte) (rest []byte, err error) {
 	m.Reserved = be.Uint16(octets[6:])
 	m.ServiceID = ServiceID(be.Uint64(octets[8:]))
 	m.PrivateData = [216]byte(octets[16:])
-	return b[MessageSize:], nil
+	return rest, nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.
