@@ -243,7 +243,7 @@ func TestPlacement(t *testing.T) {
 			p.BTH.Opcode, p.BTH.Resv6 = bth.CNP, ppfc.Bit
 			_, err = c.points.FromPacket(&p)
 			require.NoError(t, err, "with 16 octets P is one more reserved bit")
-			p.Length -= 4
+			p.Payload = p.Payload[4:]
 			_, err = c.points.FromPacket(&p)
 			require.ErrorIs(t, err, wireerr.IsPPFC)
 		})
@@ -277,11 +277,11 @@ func TestHeaders(t *testing.T) {
 func TestBrokenCNP(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
-	p.Length--
+	p.Payload = p.Payload[1:]
 	_, err := experimental.FromPacket(&p)
 	require.ErrorIs(t, err, wireerr.CNPLength)
 	require.NoError(t, p.DecodeIP(build(t, 60, []byte{17, 0, 1, 4, 0, 0, 0, 0})))
-	p.Length--
+	p.Payload = p.Payload[1:]
 	_, err = experimental.FromPacket(&p)
 	require.ErrorIs(t, err, ErrNotFastCNP)
 }

@@ -158,8 +158,11 @@ func (p *Packet) setTransport(l layout) {
 }
 
 // PayloadLen returns how many octets of payload were sent, without the pad,
-// also when the capture cut them. p must have been decoded.
+// also when the capture cut them. A Truncated p must have been decoded.
 func (p *Packet) PayloadLen() int {
+	if !p.Truncated {
+		return len(p.Payload)
+	}
 	l, _ := layOut(p.Data, int(p.Length)-8)
 	return l.payload - l.headers
 }

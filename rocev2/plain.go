@@ -93,6 +93,7 @@ func decodePlain[L linkHeader](p *Packet, b []byte, at uint16, end int) (ok bool
 	if end > len(b) || end < udp+8+minData {
 		return end <= len(b) && end >= udp+8 && be.Uint16(b[udp+2:]) != Port, ErrPort
 	}
+	b = b[:end:end]
 	u := (*[8 + minData]byte)(b[udp:])
 	length := int(be.Uint16(u[4:]))
 	op := bth.Opcode(u[8])
@@ -125,7 +126,7 @@ func decodePlain[L linkHeader](p *Packet, b []byte, at uint16, end int) (ok bool
 			ext = b[ip+40 : udp : udp]
 		}
 	}
-	d.Link, d.Outer, d.IP, d.Ext = b[:ip:ip], nil, b[ip:end:end], ext
+	d.Link, d.Outer, d.IP, d.Ext = b[:ip:ip], nil, b[ip:], ext
 	d.Data = b[udp+8 : icrcAt+icrcSize : icrcAt+icrcSize]
 	d.Truncated = false
 	rest, _ := p.BTH.Decode(d.Data) // cannot fail: the headers are there
