@@ -128,7 +128,11 @@ func FromPacket(p *rocev2.Packet) (c CNP, err error) {
 		}
 	}
 	c.Header = p.BTH.Header
-	copy(c.Reserved[:], p.Payload)
+	if p.Truncated {
+		copy(c.Reserved[:], p.Payload)
+	} else {
+		c.Reserved = [ReservedSize]byte(p.Payload) // n octets; this takes less than copy
+	}
 	return c, err
 }
 
