@@ -34,24 +34,33 @@ var errTCPHeader = wireerr.New("rocev2", "TCP header", 4,
 // Every fragment is an error, also the first one: the later ones of the same flow have no ports. Protocols
 // other than TCP and UDP have no ports.
 func (f *Frame) FiveTuple() (t FiveTuple, err error) {
+	err = f.fiveTuple(&t)
+	return t, err
+}
+
+// fiveTuple sets a zero t. It is a function of its own so that FiveTuple can be inlined: returning a struct of so many
+// words takes longer than setting it.
+func (f *Frame) fiveTuple(t *FiveTuple) error {
 	w, err := f.flow()
 	if err != nil {
-		return t, err
+		return err
 	}
-	b, ports := f.octets, uint32(0)
-	if w.proto == protoTCP || w.proto == protoUDP {
-		ports = be.Uint32(b[w.udp:])
-	}
+	b := f.octets
 	ip := b[w.ip:]
-	src, dst := addresses(ip)
+	t.Src, t.Dst = addresses(ip)
 	if w.version == 6 && w.udp > w.ip+40 {
-		dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, w.udp-w.ip)))
+		t.Dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, w.udp-w.ip)))
 	}
-	return FiveTuple{src, dst, w.proto, uint16(ports >> 16), uint16(ports)}, nil
+	t.Protocol = w.proto
+	if w.proto == protoTCP || w.proto == protoUDP {
+		ports := be.Uint32(b[w.udp:])
+		t.SrcPort, t.DstPort = uint16(ports>>16), uint16(ports)
+	}
+	return nil
 }
 
 // flow returns the walk to the innermost packet. The error is that of FiveTuple.
-func (f *Frame) flow() (*walk, error) {
+func (f *Frame) flow() (*way, error) {
 	w := f.inner()
 	switch {
 	case f.broken != nil:

@@ -16,7 +16,8 @@ import (
 // It has two views. Packet and Datagram find what the frame carries through IP in IP alone (D12), as the host
 // that the frame is addressed to would. InnerPacket, InnerDatagram and the methods about the flow look below
 // every [Tunnel], as a switch or a monitor has to. Without tunnels the two are the same. One walk serves both:
-// it looks below a tunnel only when first asked to, and continues from where it had stopped.
+// it looks below a tunnel only when first asked to, and continues from where it had stopped. For Packet or Datagram
+// after that, the headers in front of the tunnel may be read again.
 //
 // The zero value is a frame of no octets, ready for any number of Decode calls; nothing allocates. A Frame is not safe
 // for concurrent use.
@@ -28,13 +29,9 @@ type Frame struct {
 	// method needs more.
 	ip, udp, end int // offsets of IP and UDP header and of the end of the IP packet; udp is 0 for other frames
 
-	near walk // through IP in IP alone; valid where walked is set
-	far  way  // below the tunnels; where below is not set, only its trail is valid, and is that of near
-
-	walked    bool  // near and its trail are set
-	descended bool  // below and broken are set
-	below     bool  // there is a packet in a tunnel other than IP in IP
-	broken    error // what is wrong with a tunnel; valid where descended is set
+	way       way   // where the walk has come to
+	near, far bool  // it has ended where IP in IP alone leads, or at the innermost packet; without tunnels both are set
+	broken    error // what is wrong with a tunnel; valid where far is set
 }
 
 // Decode sets f from octets as o describes them. The error says why no UDP header can be reached through IP in
@@ -44,7 +41,7 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	f.octets, f.options = b, o
 	f.ip, f.udp, f.end = plainIn(b, o.Link)
 	if f.udp != 0 {
-		f.walked, f.descended = false, false
+		f.near, f.far = false, false
 		return nil
 	}
 	return f.walk()
@@ -56,20 +53,20 @@ func (f *Frame) Octets() []byte { return f.octets }
 // Options returns the options of the last Decode.
 func (f *Frame) Options() DecodeOptions { return f.options }
 
-// walk sets near and its trail.
+// walk sets the way through IP in IP alone.
 func (f *Frame) walk() error {
-	f.walked, f.descended = true, false
-	f.far.n, f.far.tunnels = 0, Tunnels{}
-	w, b := &f.near, f.octets
+	w, b := &f.way, f.octets
+	f.near, f.far = true, false
+	w.n, w.tunnels = 0, Tunnels{}
 	if f.udp != 0 {
-		f.plainWalk(w)
+		f.plainWalk(&w.walk)
 		return nil
 	}
 	at, version, ether, err := linkEnd(b, f.options.Link)
 	w.start(b, at, version, f.options.Cut)
 	w.ether = ether
 	if err == nil {
-		err = w.follow(b, &f.far.trail)
+		err = w.follow(b, &w.trail)
 	} else {
 		w.version, w.udp, w.end = noVersion, at, at
 	}
@@ -83,58 +80,47 @@ func (f *Frame) plainWalk(w *walk) {
 	w.datagram(f.octets[f.udp:])
 }
 
-// resume sets w to where near has ended. A copy of what has just been written has to wait for it; to set a plain
-// frame's walk again takes less.
-func (f *Frame) resume(w *walk) {
-	if f.udp != 0 {
-		f.plainWalk(w)
-		return
-	}
-	*w = f.near
-}
-
 // plainPort returns the destination port of a plain frame.
 func (f *Frame) plainPort() uint16 { return be.Uint16(f.octets[f.udp+2:]) }
 
 // outer returns the walk through IP in IP alone.
-func (f *Frame) outer() *walk {
-	if !f.walked {
+func (f *Frame) outer() *way {
+	if !f.near {
 		f.walk()
 	}
-	return &f.near
+	return &f.way
 }
 
 // inner returns the walk to the innermost packet.
-func (f *Frame) inner() *walk {
-	if !f.descended {
+func (f *Frame) inner() *way {
+	if !f.far {
 		f.descend()
 	}
-	if f.below {
-		return &f.far.walk
-	}
-	return &f.near
+	return &f.way
 }
 
-// descend looks for a packet in a tunnel, and sets below and broken.
+// descend continues the walk below the tunnels, and sets broken. After a broken tunnel it is the walk through IP in IP
+// alone.
 func (f *Frame) descend() {
-	near := f.outer()
-	f.descended, f.below, f.broken = true, false, nil
-	if f.options.Outer || !near.carries() {
+	w := f.outer()
+	f.far, f.broken = true, nil
+	if f.options.Outer || !w.carries() {
 		return
 	}
-	f.resume(&f.far.walk)
-	tunnels, n := f.far.tunnels, f.far.n
-	switch err := f.far.descend(f.octets); {
+	ip := w.ip
+	switch err := w.descend(f.octets); {
 	case err != nil:
 		f.broken = err
-	case f.far.ip == near.ip: // no tunnel
-	case !f.far.begins(f.octets):
-		f.broken = f.far.err // there is no IP header where one is expected
+	case w.ip == ip: // no tunnel
+		return
+	case !w.begins(f.octets):
+		f.broken = w.err // there is no IP header where one is expected
 	default:
-		f.below = true
+		f.near = false
 		return
 	}
-	f.far.tunnels, f.far.n = tunnels, n
+	f.walk()
+	f.far = true
 }
 
 // Plain returns the IP packet in a plain frame, and the UDP datagram in that, each up to the end that the IP
@@ -159,7 +145,7 @@ func (f *Frame) Link() []byte {
 func (f *Frame) EtherType() uint16 {
 	switch {
 	case f.udp == 0:
-		return f.near.ether
+		return f.way.ether
 	case f.ip == 0:
 		return 0
 	}
@@ -173,9 +159,12 @@ func (f *Frame) LinkPayload() []byte {
 	return f.octets[end:len(f.octets):len(f.octets)]
 }
 
+// linkEnd returns where the link-layer header ends; Decode has read that far.
 func (f *Frame) linkEnd() int {
-	f.outer()
-	return f.near.link
+	if f.udp != 0 {
+		return f.ip
+	}
+	return f.way.link
 }
 
 // MACs returns source and destination of an Ethernet frame; ok is false for other link types.
@@ -211,6 +200,9 @@ func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 // Outermost returns the outermost IP packet, as it was on the wire: up to the end that its length field gives,
 // or as much of it as was captured. It is nil if there is no complete IP header.
 func (f *Frame) Outermost() []byte {
+	if f.udp != 0 {
+		return f.octets[f.ip:f.end:f.end]
+	}
 	ip := f.outermost()
 	n := 0
 	switch {
@@ -247,14 +239,14 @@ func (f *Frame) Truncated() bool { return f.udp == 0 && f.inner().missing }
 func (f *Frame) IP() []byte {
 	w := f.inner()
 	if !w.begins(f.octets) {
-		return f.far.last(f.octets)
+		return w.last(f.octets)
 	}
 	end := min(w.end, w.stop)
 	return f.octets[w.ip:end:end]
 }
 
 // Tunnels returns the tunnels around the innermost packet, without IP in IP.
-func (f *Frame) Tunnels() Tunnels { f.inner(); return f.far.tunnels }
+func (f *Frame) Tunnels() Tunnels { return f.inner().tunnels }
 
 // Mirrored says whether the innermost packet is a copy, sent here by a mirror, of a packet that passed another
 // node.
@@ -320,7 +312,7 @@ func (f *Frame) packet(p *Packet, cut bool) error {
 		}
 	}
 	w := f.outer()
-	return p.fromWalk(f.octets, w, cut || w.cut)
+	return p.fromWalk(f.octets, &w.walk, cut || w.cut)
 }
 
 // InnerPacket is Packet below every tunnel.
@@ -328,8 +320,8 @@ func (f *Frame) InnerPacket(p *Packet) error {
 	switch w := f.inner(); {
 	case f.broken != nil:
 		return f.broken
-	case f.below:
-		return p.fromWalk(f.octets, w, w.cut)
+	case !f.near:
+		return p.fromWalk(f.octets, &w.walk, w.cut)
 	}
 	return f.Packet(p)
 }
@@ -351,7 +343,7 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 	if err := w.check(cut || w.cut, ports); err != nil {
 		return err
 	}
-	d.set(b, w)
+	d.set(b, &w.walk)
 	return nil
 }
 
@@ -360,22 +352,22 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 	switch w := f.inner(); {
 	case f.broken != nil:
 		return f.broken
-	case f.below:
+	case !f.near:
 		if err := w.check(w.cut, ports); err != nil {
 			return err
 		}
-		d.set(f.octets, w)
+		d.set(f.octets, &w.walk)
 		return nil
 	}
 	return f.datagram(d, false, ports)
 }
 
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
-func (f *Frame) FlowLabel() uint32 { return flowLabel(f.inner().octets(f.octets, &f.far.trail)) }
+func (f *Frame) FlowLabel() uint32 { return flowLabel(f.inner().octets(f.octets)) }
 
 // ECN returns the ECN field of the innermost IP header. Routers inside a tunnel mark the outermost header: see
 // OuterECN.
-func (f *Frame) ECN() ECN { return ecnOf(f.inner().octets(f.octets, &f.far.trail)) }
+func (f *Frame) ECN() ECN { return ecnOf(f.inner().octets(f.octets)) }
 
 // ICMPv6 returns the message of an ICMPv6 packet without a tunnel, from its type on; ok is false for other
 // frames.
@@ -407,15 +399,19 @@ func (f *Frame) Innermost() []byte {
 	if f.udp != 0 && !isTunnelPort(f.plainPort()) {
 		return b[f.ip:len(b):len(b)]
 	}
-	near := f.outer()
-	if !near.carries() {
-		return near.octets(b, &f.far.trail)
-	}
 	w := way{border: true}
-	f.resume(&w.walk)
+	if f.udp != 0 { // to walk anew takes less than a copy
+		f.plainWalk(&w.walk)
+	} else {
+		near := f.outer()
+		if !near.carries() {
+			return near.octets(b)
+		}
+		w.walk = near.walk
+	}
 	w.cut = true
 	_ = w.descend(b) // an error does not matter here
-	return w.octets(b, &w.trail)
+	return w.octets(b)
 }
 
 // Extensions iterates over the IPv6 extension headers of the types 0 (Hop-by-Hop Options), 43 (Routing) and 60
@@ -424,12 +420,13 @@ func (f *Frame) Innermost() []byte {
 func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		w := f.inner()
-		for _, p := range f.far.packets[:f.far.n] {
+		ip, udp := w.ip, w.udp // before yield asks for what needs another walk
+		for _, p := range w.packets[:w.n] {
 			if !f.yieldExtensions(yield, int(p.ip), int(p.udp)) {
 				return
 			}
 		}
-		f.yieldExtensions(yield, w.ip, w.udp)
+		f.yieldExtensions(yield, ip, udp)
 	}
 }
 

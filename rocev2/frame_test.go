@@ -3,6 +3,8 @@ package rocev2
 import (
 	"bytes"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -45,6 +47,76 @@ func TestFrameViews(t *testing.T) {
 	require.NoError(t, f.Decode(broken, DecodeOptions{Outer: true}))
 	require.Equal(t, ErrPort, f.InnerPacket(&p))
 	wiretest.NoAllocs(t, "Decode", func() { _ = f.Decode(frame, DecodeOptions{}); _ = f.InnerPacket(&p) })
+}
+
+// What a Frame answers does not depend on what it was asked before: what is below a tunnel, in front of it, and again,
+// also between two extension headers and if the tunnel is broken.
+func TestFrameViewsInTurn(t *testing.T) {
+	type answers struct {
+		datagram, inner Datagram
+		err, innerErr   error
+		tunnels         Tunnels
+		outermost, ip   []byte
+		innermost, link []byte
+		flow            FiveTuple
+		flowErr         error
+		truncated, ipv6 bool
+		etherType       uint16
+		extensions      []byte
+		between         []byte // the same with another question between two of them
+		snap            int
+	}
+	questions := []func(f *Frame, a *answers){
+		func(f *Frame, a *answers) { a.innerErr = f.InnerDatagram(&a.inner) },
+		func(f *Frame, a *answers) { a.err = f.Datagram(&a.datagram) },
+		func(f *Frame, a *answers) { a.tunnels = f.Tunnels() },
+		func(f *Frame, a *answers) { a.link, a.etherType = f.Link(), f.EtherType() },
+		func(f *Frame, a *answers) { a.ip = f.IP() },
+		func(f *Frame, a *answers) { a.innermost = f.Innermost() },
+		func(f *Frame, a *answers) { a.flow, a.flowErr = f.FiveTuple() },
+		func(f *Frame, a *answers) { _, a.ipv6 = f.ICMPv6() },
+		func(f *Frame, a *answers) { a.outermost, a.truncated = f.Outermost(), f.Truncated() },
+		func(f *Frame, a *answers) {
+			a.extensions = nil
+			for _, header := range f.Extensions() {
+				a.extensions = append(a.extensions, header...)
+			}
+		},
+		func(f *Frame, a *answers) {
+			a.between = nil
+			for _, header := range f.Extensions() {
+				var d Datagram
+				_ = f.Datagram(&d)
+				a.between = append(a.between, header...)
+			}
+		},
+		func(f *Frame, a *answers) { a.snap = f.SnapLength(Port) },
+	}
+	// Extension headers on both sides of a tunnel: the last frame's Geneve around 40 octets more.
+	routed, geneve := flows[4], flows[len(flows)-1]
+	lengths := strings.NewReplacer(`602beef50076`, `602beef5009e`, `005e0000`, `00860000`)
+	routed.link, routed.tunnel = geneve.link, lengths.Replace(geneve.tunnel)
+	for _, c := range append(slices.Clone(flows), routed) {
+		whole := wiretest.Hex(t, c.link+c.tunnel+c.flow)
+		tunnel := len(wiretest.Hex(t, c.link+c.tunnel))
+		for _, b := range [][]byte{whole, whole[:tunnel], whole[:max(tunnel-3, 0)], whole[:len(whole)-1]} {
+			var alone, turned answers
+			for _, ask := range questions {
+				var f Frame
+				_ = f.Decode(b, DecodeOptions{})
+				ask(&f, &alone)
+			}
+			var f Frame
+			_ = f.Decode(b, DecodeOptions{})
+			for range 2 {
+				for _, ask := range questions {
+					ask(&f, &turned)
+				}
+			}
+			require.Equal(t, alone, turned, "%s %x", c.name, b)
+			require.Equal(t, alone.extensions, alone.between, "%s %x", c.name, b)
+		}
+	}
 }
 
 // What is asked of the outermost header needs all of it, whatever its length field says.
@@ -173,10 +245,10 @@ func TestFrameOrderOfQuestions(t *testing.T) {
 		var first, second Packet
 		require.Equal(t, f.Packet(&first), f.PacketCut(&second))
 		require.Equal(t, first, second)
-		require.False(t, f.walked)
+		require.False(t, f.near)
 
 		require.Equal(t, ip, f.IP()) // is found by walking
-		require.True(t, f.walked)
+		require.True(t, f.near)
 		again, behind := f.Plain()
 		require.Equal(t, [][]byte{ip, udp}, [][]byte{again, behind})
 		require.Equal(t, ip, f.Outermost())

@@ -114,7 +114,7 @@ func requireFrameIsWalk(t *testing.T, b []byte, link LinkType) {
 	var f Frame
 	byWalk := Frame{octets: b, options: o} // which does not look whether it is plain
 	require.Equal(t, byWalk.walk(), f.Decode(b, o))
-	near := byWalk.near
+	near := byWalk.way.walk
 	if f.udp == 0 {
 		return
 	}
@@ -130,5 +130,5 @@ func requireFrameIsWalk(t *testing.T, b []byte, link LinkType) {
 	require.Equal(t, walked.decode(b, o), f.Packet(&p), "%x", b)
 	require.Equal(t, walked, p)
 	f.walk()
-	require.Equal(t, near, f.near, "%x", b)
+	require.Equal(t, near, f.way.walk, "%x", b)
 }

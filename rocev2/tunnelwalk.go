@@ -68,6 +68,15 @@ type way struct {
 	border bool
 }
 
+// octets returns the packet that the walk has reached, up to the end of the packet around it; if there is no IP
+// header, the last passed packet.
+func (w *way) octets(b []byte) []byte {
+	if !w.begins(b) {
+		return w.last(b)
+	}
+	return b[w.ip:w.stop:w.stop]
+}
+
 // carries says whether a tunnel may begin where a walk has ended.
 func (w *walk) carries() bool {
 	switch {

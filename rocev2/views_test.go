@@ -133,7 +133,7 @@ func Split(b []byte, o DecodeOptions) (link, ip []byte, err error) {
 	f := walked(b, o)
 	switch ip = f.Outermost(); {
 	case ip == nil:
-		return nil, nil, f.near.err
+		return nil, nil, f.outer().err
 	case f.Truncated() && !o.Cut:
 		return nil, nil, errIPLength
 	}

@@ -187,15 +187,6 @@ func (w *walk) begins(b []byte) bool {
 	return w.ip < w.stop && b[w.ip]>>4 == w.version && w.depth <= maxDepth
 }
 
-// octets returns the packet that the walk has reached, up to the end of the packet around it; if there is no IP
-// header, the last passed packet.
-func (w *walk) octets(b []byte, t *trail) []byte {
-	if !w.begins(b) {
-		return t.last(b)
-	}
-	return b[w.ip:w.stop:w.stop]
-}
-
 // ext returns where the options or extension headers of the IP header reached begin; they end at udp.
 func (w *walk) ext() int {
 	if w.version == 6 {
@@ -212,14 +203,7 @@ func (t *trail) pass(w *walk) {
 
 // routed says whether the IP header reached has a Segment Routing header, which a packet inside makes a tunnel.
 func (w *walk) routed(b []byte) bool {
-	if w.version == 6 && w.udp > w.ip+40 {
-		for next, header := range ipv6ext.All(b[w.ip+6], b[w.ip+40:w.udp]) {
-			if _, ok := ipv6ext.Segments(next, header); ok {
-				return true
-			}
-		}
-	}
-	return false
+	return w.version == 6 && w.udp > w.ip+40 && ipv6ext.Routed(b[w.ip+6], b[w.ip+40:w.udp])
 }
 
 // header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop, and refuses fragments of

@@ -68,6 +68,18 @@ func Segments(next uint8, header []byte) (left uint8, ok bool) {
 	return header[3], true
 }
 
+// Routed says whether there is a Segment Routing header in b, which holds extension headers and nothing else, the first
+// of type next.
+func Routed(next uint8, b []byte) bool {
+	for n := Len(b, 0); n > 0; n = Len(b, 0) {
+		if _, ok := Segments(next, b); ok {
+			return true
+		}
+		next, b = b[0], b[n:]
+	}
+	return false
+}
+
 // Final returns Segment List[0] of the last Segment Routing header in b that has Segments Left, nil without
 // any: the address that the packet is bound for in the end. Each node that inserts such a header puts it in
 // front. short says that one of these headers has no room for an address.

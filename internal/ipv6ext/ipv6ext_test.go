@@ -81,3 +81,16 @@ func TestFinal(t *testing.T) {
 	require.True(t, short)
 	require.Zero(t, testing.AllocsPerRun(10, func() { Final(HopByHop, b) }))
 }
+
+func TestRouted(t *testing.T) {
+	b := octets(t, chain)
+	require.True(t, Routed(HopByHop, b))
+	require.False(t, Routed(HopByHop, b[:8]), "in front of it")
+	require.False(t, Routed(HopByHop, b[:31]), "not all there")
+	require.False(t, Routed(DestinationOptions, b[32:]), "behind it")
+	b[8+3] = 0
+	require.True(t, Routed(HopByHop, b), "without Segments Left")
+	b[8+2] = 0
+	require.False(t, Routed(HopByHop, b), "another Routing Type")
+	require.False(t, Routed(Routing, nil))
+}
