@@ -77,7 +77,7 @@ func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 		return d.decodePlain(b, ip, udp, end, ports)
 	}
 	var w walk
-	if err := w.stepwise(b, o); err != nil {
+	if err := w.from(b, o); err != nil {
 		return err
 	}
 	if err := w.check(o.Cut, ports); err != nil {

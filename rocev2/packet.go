@@ -61,6 +61,10 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 				return err
 			}
 		}
+	} else if ip, udp, end := plainIn(b, o.Link); udp != 0 {
+		if ok, err := p.decodePlainIn(b, ip, udp, end); ok {
+			return err
+		}
 	}
 	var w walk
 	if err := w.from(b, o); err != nil {

@@ -37,12 +37,12 @@ func plainIP(b []byte) (udp, end int) {
 	return 0, 0
 }
 
-// plainOptions is plain for a packet at b[ip:] with one Destination Options header in front of UDP, as a Fast CNP
-// has.
+// plainOptions is plain for a packet at b[ip:] with one header of options in front of UDP: Destination Options, as a
+// Fast CNP has, or Hop-by-Hop Options, as data with an IOAM trace has.
 func plainOptions(b []byte, ip int) (udp, end int) {
 	ext := ip + 40
-	if len(b) < ext+8 || b[ip]>>4 != 6 || b[ip+6] != protoDestOpts || b[ext] != protoUDP ||
-		ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
+	if len(b) < ext+8 || b[ip]>>4 != 6 || b[ip+6] != protoDestOpts && b[ip+6] != protoHopByHop ||
+		b[ext] != protoUDP || ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
 		return 0, 0
 	}
 	udp, end = ext+8+8*int(b[ext+1]), ext+int(be.Uint16(b[ip+4:]))
@@ -53,7 +53,7 @@ func plainOptions(b []byte, ip int) (udp, end int) {
 }
 
 // plainIn returns the offsets of a plain frame that begins with this link-layer header, or in front of UDP has one
-// Destination Options header, if it is complete with room for a UDP header.
+// header of options, if it is complete with room for a UDP header.
 func plainIn(b []byte, link LinkType) (ip, udp, end int) {
 	switch link {
 	case LinkEthernet:

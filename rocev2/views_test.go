@@ -6,10 +6,7 @@ import (
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
-const (
-	protoHopByHop = ipv6ext.HopByHop
-	protoRouting  = ipv6ext.Routing
-)
+const protoRouting = ipv6ext.Routing
 
 // What the tests ask of a frame at once.
 
@@ -22,7 +19,7 @@ func walked(b []byte, o DecodeOptions) *Frame {
 // decode is Decode by the walk, of plain frames too.
 func (p *Packet) decode(b []byte, o DecodeOptions) error {
 	var w walk
-	if err := w.stepwise(b, o); err != nil {
+	if err := w.from(b, o); err != nil {
 		return err
 	}
 	return p.fromWalk(b, &w, o.Cut)

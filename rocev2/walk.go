@@ -26,6 +26,7 @@ const (
 	protoIPv6     = 41
 	protoFragment = ipv6ext.Fragment
 	protoDestOpts = ipv6ext.DestinationOptions
+	protoHopByHop = ipv6ext.HopByHop
 
 	// Link-layer headers without tags.
 	ethernetSize = 14
@@ -87,18 +88,8 @@ func (t *trail) last(b []byte) []byte {
 }
 
 // from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. It is for those
-// who need no more of a walk that fails than the error; see Frame.walk for others.
+// who need no more of a walk that fails than the error; see Frame.walk for others. Plain frames need no walk.
 func (w *walk) from(b []byte, o DecodeOptions) error {
-	if ip, udp, end := plainIn(b, o.Link); udp != 0 {
-		w.plain(b, ip, udp, end, o.Cut)
-		w.datagram(b[udp:])
-		return nil
-	}
-	return w.stepwise(b, o)
-}
-
-// stepwise is from for frames that are not plain.
-func (w *walk) stepwise(b []byte, o DecodeOptions) error {
 	at, version, _, err := linkEnd(b, o.Link)
 	if err != nil {
 		return err
@@ -185,14 +176,6 @@ func (w *walk) reach(at int, version uint8) { w.ip, w.udp, w.version = at, at, v
 // reached, with the right version.
 func (w *walk) begins(b []byte) bool {
 	return w.ip < w.stop && b[w.ip]>>4 == w.version && w.depth <= maxDepth
-}
-
-// ext returns where the options or extension headers of the IP header reached begin; they end at udp.
-func (w *walk) ext() int {
-	if w.version == 6 {
-		return min(w.ip+40, w.udp)
-	}
-	return min(w.ip+20, w.udp)
 }
 
 // pass adds the packet that w has reached, which carries another packet or a frame.
