@@ -55,6 +55,12 @@ func hopByHop(t testing.TB, options ...[]byte) []byte {
 	return w.Finish()
 }
 
+// routing is a Segment Routing header with one segment that is left, 2001:db8::3.
+func routing(t testing.TB) []byte {
+	t.Helper()
+	return append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
+}
+
 // trace is a Hop-by-Hop option with an IOAM pre-allocated trace of bit 0: words
 // of space, the last of which hold nodes.
 func trace(namespace uint16, words, nodes int) []byte {
@@ -635,8 +641,7 @@ func TestLargestQueuePair(t *testing.T) {
 
 // The sender knows the flow by its final destination.
 func TestSegmentRouting(t *testing.T) {
-	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
-	out, err := AppendFor(nil, congested(t, 43, srh), loopback, nil, Config{CodePoints: experimental})
+	out, err := AppendFor(nil, congested(t, 43, routing(t)), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))

@@ -58,6 +58,7 @@ func FuzzPacket(f *testing.F) {
 	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint8(Refuse), true, uint8(icrc.Without))
 	f.Add(congested(f, 0, hopByHop(f, trace(1, 61, 20))).IP, uint8(Trim), false, uint8(icrc.Skipped))
 	f.Add(congested(f, 0, nil).IP, uint8(FallBack), true, uint8(icrc.AsSent))
+	f.Add(congested(f, 43, routing(f)).IP, uint8(FallBack), true, uint8(icrc.AsSent))
 	f.Fuzz(func(t *testing.T, b []byte, long uint8, checksum bool, coverage uint8) {
 		var p rocev2.Packet
 		if p.DecodeIP(b) != nil {
@@ -102,7 +103,7 @@ func FuzzPacket(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, Notification{
 				Src: loopback, Dst: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
-				Option: Option{Number: n.Option.Number, OriginalDst: congested.Dst, Reserved: n.Option.Reserved,
+				Option: Option{Number: n.Option.Number, OriginalDst: congested.FinalDst(), Reserved: n.Option.Reserved,
 					Trace: n.Option.Trace},
 				OptionType: [...]ipv6opt.Type{1: Option1Type, 2: Option2Type}[n.Option.Number], Offset: n.Offset,
 			}, n)

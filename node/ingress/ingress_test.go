@@ -15,6 +15,7 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/qpmap"
@@ -175,6 +176,19 @@ func TestForwardOther(t *testing.T) {
 	out, _, err := pe.send([]byte{9}, []byte{1, 2, 3}, 0, tunnel, start)
 	require.Error(t, err, "no IP packet fits into no tunnel")
 	require.Equal(t, []byte{9}, out)
+}
+
+// What is for the PE itself is not forwarded, though RoCEv2 may be inside.
+func TestForwardToItself(t *testing.T) {
+	toPE, err := (&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octets(t, flow6, 1), 5)
+	require.NoError(t, err)
+	pe := newPE(t, nil)
+	frame.Decode(toPE, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	out, d := pe.Forward([]byte{9}, &frame, 0, tunnel, start)
+	require.Equal(t, []byte{9}, out)
+	require.Equal(t, Decision{Decision: node.Decision{Packet: message.Data}}, d)
+	require.Zero(t, pe.Len())
+	require.Zero(t, pe.counted(node.Forwarded)+pe.counted(node.Refused)+pe.effect(node.Unlabelled))
 }
 
 // Flows differ by source, destination, queue pair and domain, and by nothing else.
@@ -650,6 +664,9 @@ var be = binary.BigEndian
 func FuzzForward(f *testing.F) {
 	f.Add(octets(f, flow4, 1))
 	f.Add(octets(f, flow6, 3))
+	toPE, err := (&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octets(f, flow6, 1), 5)
+	require.NoError(f, err)
+	f.Add(toPE)
 	pe := newPE(f, func(c *Config) { c.MaxFlows = 4 })
 	f.Fuzz(func(t *testing.T, inner []byte) {
 		before := bytes.Clone(inner)

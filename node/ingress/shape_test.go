@@ -107,10 +107,12 @@ func (pe *PE) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.Tim
 	switch {
 	case d.Action == node.Refused:
 		return out, f, d.Reason.Err()
-	case f.RoCEv2 != (d.Action == node.Forwarded):
+	case d.Action == node.Forwarded && !f.RoCEv2:
 		panic("a Decision that contradicts itself")
 	case len(out) == before:
 		return out, f, errNotForwarded
+	case f.RoCEv2 && d.Action != node.Forwarded:
+		panic("RoCEv2 that was appended is not Forwarded")
 	}
 	return out, f, nil
 }
