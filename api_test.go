@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,6 +29,7 @@ var update = flag.Bool("update-api", false, "write API.txt anew")
 // change does to users shows in its diff. go test -run TestAPI -update-api . writes
 // it.
 func TestAPI(t *testing.T) {
+	wiretest.Once(t)
 	const file = "API.txt"
 	var all bytes.Buffer
 	for _, dir := range append([]string{"."}, libraries(t)...) {

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 // Every requirement in CONFORMANCE.md names code and tests that exist, or says
 // that it is none of the library's.
 func TestConformance(t *testing.T) {
+	wiretest.Once(t)
 	table, err := os.ReadFile("CONFORMANCE.md")
 	require.NoError(t, err)
 	rows := 0

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/stretchr/testify/require"
 )
@@ -46,6 +47,7 @@ func TestDocsAreListed(t *testing.T) {
 // No comment that godoc shows names an error that is not exported: nobody outside
 // could compare with it.
 func TestDocNamesNoUnexportedError(t *testing.T) {
+	wiretest.Once(t)
 	unexported := regexp.MustCompile(`\berr[A-Z]\w*`)
 	for _, dir := range append([]string{"."}, libraries(t)...) {
 		for where, text := range comments(t, dir) {
@@ -60,6 +62,7 @@ func TestDocNamesNoUnexportedError(t *testing.T) {
 
 // Whatever is exported has a comment. What a layer must say to gopacket needs none.
 func TestEverythingIsDocumented(t *testing.T) {
+	wiretest.Once(t)
 	of := regexp.MustCompile(`\.(LayerType|CanDecode)$`)
 	for _, dir := range append([]string{"."}, libraries(t)...) {
 		for where, text := range comments(t, dir) {
@@ -191,6 +194,7 @@ func TestExamplesAreListed(t *testing.T) {
 
 // Every link from one page of the repository to another leads to a file, and to a heading or an anchor in it.
 func TestLinks(t *testing.T) {
+	wiretest.Once(t)
 	link := regexp.MustCompile(`\]\(([^()\s]*)\)`)
 	all := pages(t)
 	for name, page := range all {
@@ -243,6 +247,7 @@ func anchors(page string) (all []string) {
 
 // Code and pages name one revision of each draft. CHANGELOG.md has the earlier ones, too.
 func TestOneRevisionOfEachDraft(t *testing.T) {
+	wiretest.Once(t)
 	of := map[string]string{}
 	read := func(file, text string) {
 		for _, m := range regexp.MustCompile(`\b(draft-[a-z0-9-]+)-(\d\d)\b`).FindAllStringSubmatch(text, -1) {

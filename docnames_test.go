@@ -10,12 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 // What pages name of Go exists: between backquotes and in blocks of Go, `package.Name` and members behind it; tests by
 // their names alone; and in docs/roles.md any exported name alone.
 func TestPagesNameWhatExists(t *testing.T) {
+	wiretest.Once(t)
 	all := goNames(t)
 	named := 0
 	for file, page := range pages(t) {

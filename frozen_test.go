@@ -21,6 +21,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,6 +37,7 @@ const (
 // What is promised is still there: no fact of the two files is missing in the API as it is. What is new may come, and
 // is promised from the next release on, before which -freeze-api adds it.
 func TestAPIHolds(t *testing.T) {
+	wiretest.Once(t)
 	have := facts(t)
 	for _, file := range []string{promised, drafts} {
 		was := linesOf(t, file)
@@ -56,6 +58,7 @@ func TestAPIHolds(t *testing.T) {
 
 // A promise of a stable package that names something of a draft's package goes with the draft.
 func TestDraftsTakeTheirFactsAlong(t *testing.T) {
+	wiretest.Once(t)
 	have, promised := facts(t), promises(t)
 	stable := have.of("", promised)
 	for _, line := range stable {

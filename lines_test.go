@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,6 +20,7 @@ const maxColumns = 120
 // test data, rows of Markdown tables and what Markdown quotes between ``` may be
 // longer, since nothing can break them.
 func TestLines(t *testing.T) {
+	wiretest.Once(t)
 	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

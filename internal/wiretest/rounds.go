@@ -10,3 +10,11 @@ func Rounds(n int) int {
 	}
 	return n
 }
+
+// Once skips a test in a short run: one that reads the repository, which is the same on every machine.
+func Once(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("has been, in the whole run")
+	}
+}
