@@ -42,6 +42,7 @@ func (a *Agent) capability(sender netip.Addr, domain uint32, now time.Time) Capa
 // Any other Parameter Problem to the node is Refused as Denied, and so is one to another node about a Fast CNP. For
 // other traffic the Action is node.Nothing. An agent that is off refuses every Parameter Problem as Disabled.
 func (a *Agent) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
+	now = a.latest.Or(now)
 	if octets, ok := f.ICMPv6(); ok {
 		a.icmp(&d, f, octets, domain, now)
 	}
@@ -83,7 +84,7 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 // the kernel: the errors about it that Receive is shown are then those about the node's own.
 func (a *Agent) NoteSent(ip []byte, domain uint32, now time.Time) {
 	if a.cfg.Enabled && len(ip) >= ipv6Size {
-		a.sent.Take(a.hash(ip, domain), now)
+		a.sent.Take(a.hash(ip, domain), a.latest.Or(now))
 	}
 }
 

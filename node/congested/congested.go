@@ -104,6 +104,7 @@ type Agent struct {
 	cfg      Config
 	self     role.Self
 	memory   role.Memory
+	latest   role.Latest
 	pace     role.Pace
 	sent     *limit.Every // by the octets of Fast CNPs
 	rejected *limit.Every // by the addresses of senders

@@ -42,7 +42,7 @@ import (
 func (a *Agent) Congested(
 	out []byte, f *rocev2.Frame, domain uint32, e Event, now time.Time,
 ) (sent []byte, d node.Decision) {
-	s := seen{Decision: &d, frame: f, event: &e, now: now}
+	s := seen{Decision: &d, frame: f, event: &e, now: a.latest.Or(now)}
 	s.Flow.Domain = domain
 	sent, s.Reason = a.decide(out, &s)
 	switch {

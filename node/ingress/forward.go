@@ -27,7 +27,7 @@ import (
 func (pe *PE) Forward(
 	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time,
 ) (sent []byte, d Decision) {
-	sent, d.Reason = pe.forward(out, f, domain, via, &d, now)
+	sent, d.Reason = pe.forward(out, f, domain, via, &d, pe.latest.Or(now))
 	pe.counters.Settle(&d.Decision)
 	return sent, d
 }

@@ -117,6 +117,7 @@ type PE struct {
 	self     role.Self
 	qps      role.Pairs
 	memory   role.Memory
+	latest   role.Latest
 	clock    clock.Clock
 	table    table
 	labels   labels
@@ -194,7 +195,7 @@ func (pe *PE) Expire(now time.Time) int {
 	if !pe.cfg.Enabled {
 		return 0
 	}
-	return pe.release(pe.clock.At(now))
+	return pe.release(pe.clock.At(pe.latest.Or(now)))
 }
 
 // A Flow is a flow that has a label.
@@ -210,6 +211,7 @@ type Flow struct {
 // labels that one flow alone has. The loop must not use the PE.
 func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 	return func(yield func(Flow) bool) {
+		now := pe.latest.Or(now)
 		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
 			e := pe.table.At(i)
 			if !yield(pe.flow(pe.table.Key(i), e.label, e.pKey, now)) {

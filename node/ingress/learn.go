@@ -46,6 +46,7 @@ func hashLabel(label *uint32, seed uint64) uint64 {
 // and as TableFull if there is no room for its label. The Action is node.Nothing for all else, and without
 // Config.LearnLabels always.
 func (pe *PE) Learn(f *rocev2.Frame, domain uint32, now time.Time) (d Decision) {
+	now = pe.latest.Or(now)
 	if pe.cfg.Enabled && pe.cfg.LearnLabels && f.Tunnelled() && !f.Mirrored() && f.OuterSrc() == pe.cfg.WAN {
 		pe.learn(f, domain, &d, now)
 	}

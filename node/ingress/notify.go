@@ -28,7 +28,7 @@ type Decision struct {
 // that the tunnel belongs to. If it did, the Action is node.Learned. If hardware opens the tunnels, show the packets in
 // them to QPs.
 func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	sent = out
+	sent, now = out, pe.latest.Or(now)
 	if !pe.intake.Message(&d.Decision, &pe.datagram, f, pe.cfg.Port, message.FCN, now) {
 		pe.fromTunnel(f, domain, &d.Decision, now)
 	} else if d.Reason == node.NoReason {
@@ -91,7 +91,7 @@ func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now t
 // Broken; NotOurs (other traffic); Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not
 // ECN-capable); then as for Receive, from Address on.
 func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	sent, d.Reason = pe.congested(out, f, domain, &d, now)
+	sent, d.Reason = pe.congested(out, f, domain, &d, pe.latest.Or(now))
 	pe.counters.Settle(&d.Decision)
 	return sent, d
 }

@@ -105,6 +105,7 @@ type Table struct {
 	self     role.Self
 	qps      role.Pairs
 	memory   role.Memory
+	latest   role.Latest
 	intake   role.Intake
 	counters node.Counters
 	packet   rocev2.Packet
@@ -149,7 +150,7 @@ func (t *Table) Counters() *node.Counters { return &t.counters }
 // another node); Tunnelled (access list and border saw only the outer header, D17); Denied; Limited; Broken (octets are
 // missing, or there are too many); ICRC.
 func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	d.Reason = t.receive(f, domain, &d, now)
+	d.Reason = t.receive(f, domain, &d, t.latest.Or(now))
 	t.counters.Settle(&d.Decision)
 	return out, d
 }
@@ -195,6 +196,7 @@ func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.
 
 // do puts the target into the state that a notification asks for.
 func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
+	now = t.latest.Or(now)
 	at := t.clock.At(now)
 	t.targets.expire(at)
 	k := keyOf(&d.Target)
@@ -221,6 +223,7 @@ var stateOf = [...]State{ppfc.Resume: Running, ppfc.Stop: Stopped, ppfc.Hold: He
 
 // State returns the state of a target, and when that ends if no notification comes before: the zero Time for Running.
 func (t *Table) State(target Target, now time.Time) (State, time.Time) {
+	now = t.latest.Or(now)
 	at := t.clock.At(now)
 	k := keyOf(&target)
 	if e, _ := t.targets.find(&k); e != nil {

@@ -92,6 +92,7 @@ type Proxy struct {
 	self     role.Self
 	qps      role.Pairs
 	memory   role.Memory
+	latest   role.Latest
 	intake   role.Intake
 	pace     role.Pace
 	counters node.Counters

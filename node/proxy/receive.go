@@ -39,7 +39,7 @@ type Decision struct {
 // sender is Other); Fragment, Acknowledgement or Notification (the invoking packet is one); Address; OwnAddress;
 // NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
 func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	sent = out
+	sent, now = out, p.latest.Or(now)
 	if !p.intake.Message(&d.Decision, &p.datagram, f, p.cfg.Port, message.Proxy, now) {
 		p.observe(f, domain, &d.Decision, now)
 	} else if d.Reason == node.NoReason {

@@ -51,6 +51,7 @@ type Receiver struct {
 	self     role.Self
 	qps      role.Pairs
 	memory   role.Memory
+	latest   role.Latest
 	pace     role.Pace
 	packet   rocev2.Packet
 	counters node.Counters
@@ -90,7 +91,7 @@ func (r *Receiver) Counters() *node.Counters { return &r.counters }
 // address cannot be answered); UnknownQP or AmbiguousQP (a CNP for a guessed queue pair could slow down the wrong
 // flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
 func (r *Receiver) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
-	sent, d.Reason = r.receive(out, f, domain, now, &d)
+	sent, d.Reason = r.receive(out, f, domain, r.latest.Or(now), &d)
 	r.counters.Settle(&d)
 	return sent, d
 }

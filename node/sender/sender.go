@@ -105,6 +105,7 @@ type Sender struct {
 	qps      role.Pairs
 	table    QPTable // cfg.QPs, if it is one
 	memory   role.Memory
+	latest   role.Latest
 	from     *limit.Buckets // accepted, by source
 	all      *limit.Bucket
 	reports  *limit.Every // by queue pair
@@ -156,7 +157,7 @@ func (s *Sender) Counters() *node.Counters { return &s.counters }
 // (options beyond Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or
 // AmbiguousQP. A refused packet is not charged to any limit.
 func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	s.receive(f, domain, &d, now)
+	s.receive(f, domain, &d, s.latest.Or(now))
 	s.counters.Settle(&d.Decision)
 	if d.Again {
 		s.counters.Inc(node.Count{Effect: node.Again})

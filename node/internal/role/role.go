@@ -224,6 +224,19 @@ func (m *Memory) check(seed uint64, sizes []Size) (next Memory, err error) {
 	return next, nil
 }
 
+// Latest is the time of the packet before, for which the zero Time stands. A limit alone does not know it: many packets
+// never come to a limit.
+type Latest struct{ at time.Time }
+
+// Or returns now, or the time of the packet before if now is zero.
+func (l *Latest) Or(now time.Time) time.Time {
+	if now.IsZero() {
+		return l.at
+	}
+	l.at = now
+	return now
+}
+
 // MaxSize is the maximum of a size, such that no table has more than a few GB.
 const MaxSize = 1 << 26
 

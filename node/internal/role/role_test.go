@@ -343,3 +343,14 @@ func TestPaceSeesTheTime(t *testing.T) {
 	require.True(t, p.Ready(1, time.Second, back.Add(time.Second)))
 	require.True(t, p.Ready(2, time.Second, back.Add(time.Second)))
 }
+
+// A packet without a time has that of the packet before, also if time has jumped back.
+func TestLatest(t *testing.T) {
+	var l role.Latest
+	require.Zero(t, l.Or(time.Time{}))
+	at := time.Unix(1795254649, 0)
+	for _, now := range []time.Time{at, at.Add(-time.Hour), at.Add(time.Second)} {
+		require.Equal(t, now, l.Or(now))
+		require.Equal(t, now, l.Or(time.Time{}))
+	}
+}
