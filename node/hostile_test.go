@@ -130,8 +130,8 @@ type play struct {
 	t     testing.TB
 	pool  [][]byte
 	now   time.Time
-	known time.Time     // the last time that was not zero
-	ahead time.Duration // how far all steps forward add up: no clock can have gone further
+	known time.Time     // of the last frame whose time was not zero
+	ahead time.Duration // how far all steps forward from frame to frame add up: no clock can have gone further
 	last  []byte        // what the role sent last
 
 	frame   rocev2.Frame
@@ -148,8 +148,10 @@ func (p *play) next(s *script) (shown bool) {
 		if op&0x80 != 0 {
 			step = -step
 		}
-		p.now = p.known.Add(step)
-		p.known, p.ahead = p.now, p.ahead+max(step, 0)
+		if p.now.IsZero() {
+			p.now = p.known
+		}
+		p.now = p.now.Add(step)
 		return false
 	case 1:
 		p.now = time.Time{}
@@ -173,6 +175,10 @@ func (p *play) next(s *script) (shown bool) {
 		octets = p.returned(op >> 3)
 	}
 	_ = p.frame.Decode(octets, p.options)
+	if !p.now.IsZero() {
+		p.ahead += max(p.now.Sub(p.known), 0)
+		p.known = p.now
+	}
 	return true
 }
 
