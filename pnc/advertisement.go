@@ -100,19 +100,27 @@ func (a *Advertisement) check(bits int) (netip.Prefix, netip.Addr, error) {
 	return a.Prefix.Masked(), proxy, nil
 }
 
-// noHosts are the prefixes of addresses that no host has, as others see it.
-var noHosts = [...]netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("255.255.255.255/32"),
-	netip.MustParsePrefix("::/127"), netip.MustParsePrefix("::ffff:0:0/96"), netip.MustParsePrefix("fe80::/10"),
-	netip.MustParsePrefix("ff00::/8"),
-}
+// noHosts4 and noHosts6 are the prefixes of addresses that no host has, as others see it.
+var (
+	noHosts4 = []netip.Prefix{
+		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
+		netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/4"),
+		netip.MustParsePrefix("255.255.255.255/32"),
+	}
+	noHosts6 = []netip.Prefix{
+		netip.MustParsePrefix("::/127"), netip.MustParsePrefix("::ffff:0:0/96"), netip.MustParsePrefix("fe80::/10"),
+		netip.MustParsePrefix("ff00::/8"),
+	}
+)
 
 // ofHosts says whether all addresses of a prefix can be those of hosts.
 func ofHosts(p netip.Prefix) bool {
+	noHosts := noHosts6
+	if p.Addr().Is4() {
+		noHosts = noHosts4
+	}
 	for i := range noHosts {
-		none := &noHosts[i]
-		if none.Addr().BitLen() == p.Addr().BitLen() && (none.Contains(p.Addr()) || p.Contains(none.Addr())) {
+		if none := &noHosts[i]; none.Contains(p.Addr()) || p.Contains(none.Addr()) {
 			return false
 		}
 	}
