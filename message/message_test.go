@@ -266,6 +266,12 @@ func FuzzMessage(f *testing.F) {
 		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), Cut: cut}
 		err := m.Decode(b, o, Config{})
 		require.Equal(t, err != nil, m.Kind == Other || m.Kind == Broken)
+		var f rocev2.Frame
+		_ = f.Decode(b, o)
+		var framed Message
+		require.Equal(t, err, framed.DecodeFrame(&f, Config{}))
+		m.frame = framed.frame
+		require.Equal(t, framed, m)
 		if need := snapLength(b, o); need != 0 {
 			require.True(t, cut)
 			require.Greater(t, need, len(b))

@@ -50,7 +50,7 @@ func TestFrameViews(t *testing.T) {
 }
 
 // What a Frame answers does not depend on what it was asked before: what is below a tunnel, in front of it, and again,
-// also between two extension headers and if the tunnel is broken.
+// also between two extension headers. If the tunnel is broken, it is what a Frame says that does not look into it.
 func TestFrameViewsInTurn(t *testing.T) {
 	type answers struct {
 		datagram, inner Datagram
@@ -96,18 +96,23 @@ func TestFrameViewsInTurn(t *testing.T) {
 	routed, geneve := flows[4], flows[len(flows)-1]
 	lengths := strings.NewReplacer(`602beef50076`, `602beef5009e`, `005e0000`, `00860000`)
 	routed.link, routed.tunnel = geneve.link, lengths.Replace(geneve.tunnel)
+	broken := 0
 	for _, c := range append(slices.Clone(flows), routed) {
 		whole := wiretest.Hex(t, c.link+c.tunnel+c.flow)
 		tunnel := len(wiretest.Hex(t, c.link+c.tunnel))
-		for _, b := range [][]byte{whole, whole[:tunnel], whole[:max(tunnel-3, 0)], whole[:len(whole)-1]} {
-			var alone, turned answers
+		for i, b := range [][]byte{whole, whole[:tunnel], whole[:max(tunnel-3, 0)], whole[:len(whole)-1],
+			whole[:tunnel], whole[:max(tunnel-3, 0)], whole[:len(whole)-1]} {
+			o := DecodeOptions{Cut: i >= 4}
+			var alone, turned, outside answers
 			for _, ask := range questions {
-				var f Frame
-				_ = f.Decode(b, DecodeOptions{})
+				var f, outer Frame
+				_ = f.Decode(b, o)
 				ask(&f, &alone)
+				_ = outer.Decode(b, DecodeOptions{Cut: o.Cut, Outer: true})
+				ask(&outer, &outside)
 			}
 			var f Frame
-			_ = f.Decode(b, DecodeOptions{})
+			_ = f.Decode(b, o)
 			for range 2 {
 				for _, ask := range questions {
 					ask(&f, &turned)
@@ -115,8 +120,16 @@ func TestFrameViewsInTurn(t *testing.T) {
 			}
 			require.Equal(t, alone, turned, "%s %x", c.name, b)
 			require.Equal(t, alone.extensions, alone.between, "%s %x", c.name, b)
+			if f.broken != nil {
+				broken++
+				outside.inner, outside.innerErr = Datagram{}, f.broken
+				outside.flow, outside.flowErr = FiveTuple{}, f.broken
+				outside.snap = 0
+				require.Equal(t, outside, alone, "%s %x", c.name, b)
+			}
 		}
 	}
+	require.Greater(t, broken, 20)
 }
 
 // What is asked of the outermost header needs all of it, whatever its length field says.

@@ -45,11 +45,7 @@ func plainOptions(b []byte, ip int) (udp, end int) {
 		b[ext] != protoUDP || ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
 		return 0, 0
 	}
-	udp, end = ext+8+8*int(b[ext+1]), ext+int(be.Uint16(b[ip+4:]))
-	if udp > end {
-		return 0, 0
-	}
-	return udp, end
+	return ext + 8 + 8*int(b[ext+1]), ext + int(be.Uint16(b[ip+4:]))
 }
 
 // plainIn returns the offsets of a plain frame that begins with this link-layer header, or in front of UDP has one

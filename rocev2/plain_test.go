@@ -3,9 +3,11 @@ package rocev2
 import (
 	"bytes"
 	"net/netip"
+	"reflect"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,9 +62,12 @@ func TestPlain(t *testing.T) {
 					}
 					requirePlainIsWalk(t, short)
 				}
+				if op == bth.RCAcknowledge || op == bth.UDSendOnly {
+					continue // they have an extended header, as RCRDMAWriteOnly has
+				}
 				for at := 12; at < min(14+40+len(c.ext)+8+2, len(frame)); at++ {
-					for _, change := range []byte{1, 2, 4, 0x10, 0x20, 0x80, 0xFF} {
-						changed := bytes.Clone(frame)
+					for _, change := range []byte{1, 0x10, 0x20, 0x80, 0xEF, 0xF0, 0xFF} {
+						changed := append(bytes.Clone(frame), 0, 0)
 						changed[at] += change
 						requirePlainIsWalk(t, changed)
 					}
@@ -75,23 +80,19 @@ func TestPlain(t *testing.T) {
 // requirePlainIsWalk tells whether decodePlain takes the frame.
 func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 	t.Helper()
-	var plain, walked Packet
+	var walked Packet
 	err := walked.decode(frame, DecodeOptions{})
 	isPlain := err == nil && len(walked.Link) == 14 && len(walked.Outer) == 0 &&
 		(len(walked.Ext) == 0 || hasOptions(&walked))
-	if !isPlain {
-		walked = Packet{}
+	var plain Packet
+	ok := false
+	if ip, udp, end := plainIn(frame, LinkEthernet); udp != 0 {
+		ok, err = plain.decodePlainIn(frame, ip, udp, end)
 	}
-	ok, otherPort := plain.decodeIfPlain(frame, LinkEthernet)
-	if ok && otherPort != nil {
-		require.Equal(t, []error{ErrPort, ErrPort}, []error{otherPort, err}, "%x", frame)
-		ok = false
-	}
-	require.Equal(t, isPlain, ok, "%x", frame)
-	require.Equal(t, walked, plain)
-	requireFrameIsWalk(t, frame, LinkEthernet)
+	require.Equal(t, isPlain, ok && err == nil, "%x", frame)
+	requireWalked(t, frame, DecodeOptions{})
 	if len(frame) >= 14 {
-		requireFrameIsWalk(t, frame[14:], LinkIP)
+		requireWalked(t, frame[14:], DecodeOptions{Link: LinkIP})
 	}
 	return isPlain
 }
@@ -102,26 +103,88 @@ func hasOptions(p *Packet) bool {
 		p.Ext[0] == protoUDP && len(p.Ext) == 8+8*int(p.Ext[1])
 }
 
-// decodeIfPlain is what Decode does with a plain frame.
-func (p *Packet) decodeIfPlain(b []byte, link LinkType) (ok bool, err error) {
-	ip, udp, end := plainIn(b, link)
-	if udp == 0 {
-		return false, nil
+// What was decoded into before: every field is set, to what no frame has.
+var (
+	used = Packet{
+		Datagram: Datagram{
+			Link: []byte{1}, Outer: []byte{2}, IP: []byte{3}, Src: addr("192.0.2.98"), Dst: addr("2001:db8::99"),
+			TrafficClass: 4, HopLimit: 5, FlowLabel: 6, ID: 7, Flags: 7, NextHeader: 8, Ext: []byte{9},
+			SrcPort: 10, DstPort: 11, Length: 12, Checksum: 13, Data: []byte{14}, Truncated: true,
+		},
+		BTH:     bth.Headers{Present: bth.HasAETH, AETH: bth.AETH{MSN: 15}},
+		Payload: []byte{16}, Padding: []byte{17}, ICRC: 18, Coverage: icrc.Without,
 	}
-	return p.decodePlainIn(b, ip, udp, end)
+	usedFrame = Frame{
+		octets: []byte{1}, options: DecodeOptions{Cut: true}, ip: 2, udp: 3, end: 4,
+		way: way{
+			walk{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, true, true, true, errNotIP},
+			trail{Tunnels{18}, [maxDepth + 1]passed{}, 1}, false,
+		},
+		near: true, far: true, broken: errVNI,
+	}
+)
+
+func TestUsedIsSet(t *testing.T) {
+	for _, v := range []any{used, used.Datagram, usedFrame.way.walk} {
+		for i := range reflect.TypeOf(v).NumField() {
+			require.False(t, reflect.ValueOf(v).Field(i).IsZero(), "%T, field %d", v, i)
+		}
+	}
 }
 
-// requireFrameIsWalk holds what a Frame says, if it takes the octets for plain, to what the walk says.
-func requireFrameIsWalk(t *testing.T, b []byte, link LinkType) {
+// An outcome is what Packets and Datagrams that were used before hold after they were decoded into, and the errors.
+type outcome struct {
+	packet    Packet
+	datagrams [3]Datagram // to any port, to some, to none
+	errs      [4]error
+}
+
+func outcomeOf(packet func(*Packet) error, datagram func(*Datagram, ...uint16) error) (o outcome) {
+	o.packet = used
+	o.errs[0] = packet(&o.packet)
+	for i, ports := range [...][]uint16{nil, {53, Port}, {53}} {
+		o.datagrams[i] = used.Datagram
+		o.errs[1+i] = datagram(&o.datagrams[i], ports...)
+	}
+	return o
+}
+
+// requireWalked holds what becomes of octets to what the walk makes of them, in a Packet, a Datagram or a used Frame:
+// the same fields and errors, nothing changed on error, no slice with room behind it.
+func requireWalked(t *testing.T, b []byte, o DecodeOptions) {
 	t.Helper()
-	o := DecodeOptions{Link: link}
-	var f Frame
-	byWalk := Frame{octets: b, options: o} // which does not look whether it is plain
-	require.Equal(t, byWalk.walk(), f.Decode(b, o))
+	byWalk, f := Frame{octets: b, options: o}, usedFrame // byWalk does not look whether it is plain
+	require.Equal(t, byWalk.walk(), f.Decode(b, o), "%x", b)
 	near := byWalk.way.walk
+	walked := outcomeOf(func(p *Packet) error {
+		var unused Packet
+		err := unused.decode(b, o)
+		if err == nil {
+			*p = unused
+		}
+		return err
+	}, func(d *Datagram, ports ...uint16) error {
+		err := near.check(o.Cut, ports)
+		if err == nil {
+			*d = Datagram{}
+			d.set(b, &near)
+		}
+		return err
+	})
+	require.Equal(t, walked, outcomeOf(f.Packet, f.Datagram), "%x", b)
+	decoded := outcomeOf(func(p *Packet) error { return p.Decode(b, o) },
+		func(d *Datagram, ports ...uint16) error { return d.Decode(b, o, ports...) })
+	require.Equal(t, walked, decoded, "%x", b)
+	p := &decoded.packet
+	for _, part := range [...][]byte{p.Link, p.Outer, p.IP, p.Ext, p.Data, p.Payload, p.Padding} {
+		if len(part) < cap(part) {
+			require.Fail(t, "room behind a slice", "%x", b)
+		}
+	}
 	if f.udp == 0 {
 		return
 	}
+
 	if ip, udp := f.Plain(); near.udp-near.ip <= 40 {
 		require.Equal(t, b[near.ip:near.end:near.end], ip, "%x", b)
 		require.Equal(t, b[near.udp:near.end:near.end], udp, "%x", b)
@@ -130,9 +193,7 @@ func requireFrameIsWalk(t *testing.T, b []byte, link LinkType) {
 		require.Nil(t, udp)
 	}
 	require.Equal(t, near.ether, f.EtherType())
-	var p, walked Packet
-	require.Equal(t, walked.decode(b, o), f.Packet(&p), "%x", b)
-	require.Equal(t, walked, p)
+	require.Equal(t, b[:near.link], f.Link())
 	f.walk()
 	require.Equal(t, near, f.way.walk, "%x", b)
 }
