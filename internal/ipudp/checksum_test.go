@@ -48,3 +48,13 @@ func TestSum(t *testing.T) {
 		require.Equal(t, Fold(want), Fold(Sum(start, b)), "%d octets", n)
 	}
 }
+
+// Two carries at once into a sum of all ones: 2^64-1 + 2^64-1 + 1 is 1, modulo 65535.
+func TestSumCarries(t *testing.T) {
+	b := make([]byte, 128)
+	for _, at := range []int{64, 64 + 48} {
+		be.PutUint64(b[at:], math.MaxUint64)
+	}
+	be.PutUint64(b[64+56:], 1)
+	require.Equal(t, uint16(1), Fold(Sum(0, b)))
+}
