@@ -48,8 +48,8 @@ func plainOptions(b []byte, ip int) (udp, end int) {
 	return ext + 8 + 8*int(b[ext+1]), ext + int(be.Uint16(b[ip+4:]))
 }
 
-// plainIn returns the offsets of a plain frame that begins with this link-layer header, or in front of UDP has one
-// header of options, if it is complete with room for a UDP header.
+// plainIn is plain for this link-layer header, with or without one header of options in front of UDP. It returns 0 for
+// frames that are not complete or have no room for a UDP header, too.
 func plainIn(b []byte, link LinkType) (ip, udp, end int) {
 	switch link {
 	case LinkEthernet:
