@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"net/netip"
+	"reflect"
 	"testing"
 	"time"
 
@@ -311,6 +312,9 @@ func showAll(pool [][]byte, config, op byte) script {
 
 // perform plays a script with a role, and with a twin that is switched off and on again in between, which changes
 // nothing. Then it plays it again, which allocates nothing.
+//
+// What is asked of every frame is asked without package require, which says to t.Helper who has called it: that took
+// a third of the time.
 func (c *cast[C, D]) perform(t *testing.T, pool [][]byte, s script) {
 	p := &play{t: t, pool: pool, known: time.Unix(1795254649, 0)}
 	p.now = p.known
@@ -340,8 +344,9 @@ func (c *cast[C, D]) perform(t *testing.T, pool [][]byte, s script) {
 		scenes = append(scenes, scene{octets, p.options, p.now, op})
 		before := maps.Collect(role.Counters().All())
 		sent, d := c.show(role, op, out, p)
-		require.Equal(t, octets, p.frame.Octets(), "the frame has changed")
-		require.Equal(t, uint8(9), sent[0])
+		if !bytes.Equal(octets, p.frame.Octets()) || sent[0] != 9 {
+			t.Fatalf("%x has changed to %x, or 9 to %d", octets, p.frame.Octets(), sent[0])
+		}
 		counted(t, before, maps.Collect(role.Counters().All()), d.Common())
 		c.outcome(t, cfg, p, sent[1:], d.Common())
 		j.pass(p.ahead)
@@ -349,10 +354,11 @@ func (c *cast[C, D]) perform(t *testing.T, pool [][]byte, s script) {
 			j.sent(t, from, flow)
 		}
 		same, twins := c.show(twin, op, twinOut, p)
-		require.Equal(t, d.Common(), twins.Common(), "since it was off")
-		require.Equal(t, sent, same, "since it was off")
-		if c.state != nil {
-			require.Equal(t, c.state(role, p.now), c.state(twin, p.now), "since it was off")
+		if d.Common() != twins.Common() || !bytes.Equal(sent, same) {
+			t.Fatalf("since it was off: %+v and %x, not %+v and %x", twins.Common(), same, d.Common(), sent)
+		}
+		if c.state != nil && !reflect.DeepEqual(c.state(role, p.now), c.state(twin, p.now)) {
+			t.Fatalf("since it was off: %+v, not %+v", c.state(twin, p.now), c.state(role, p.now))
 		}
 		if len(sent) > 1 {
 			p.last = bytes.Clone(sent[1:])
@@ -413,25 +419,23 @@ func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision)
 		want[node.Count{Action: d.Action}]++
 	}
 	for k, n := range after {
-		switch {
-		case k.Effect != 0 || k == (node.Count{}): // what the roles count beside
-			require.GreaterOrEqual(t, n, before[k])
-		default:
-			require.Equal(t, want[k], n, "%v after %+v", k, d)
+		beside := k.Effect != 0 || k == (node.Count{}) // what the roles count beside
+		if beside && n < before[k] || !beside && n != want[k] {
+			t.Fatalf("%v: %d, not %d after %+v", k, n, want[k], d)
 		}
 		delete(want, k)
 	}
-	require.Empty(t, want)
+	if len(want) > 0 {
+		t.Fatalf("not counted: %v", want)
+	}
 }
 
 // outcome fails the test unless a Decision fits what was sent, which is whole, and comes from the node itself.
 func (c *cast[C, D]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Decision) {
 	switch {
-	case d.Action == node.Refused:
-		require.NotZero(t, d.Reason)
-		require.Zero(t, d.Message)
-	case d.Action == node.Nothing, d.Action == node.Sent:
-		require.Zero(t, d.Reason)
+	case d.Action == node.Refused && (d.Reason == node.NoReason || d.Message != message.Other),
+		(d.Action == node.Nothing || d.Action == node.Sent) && d.Reason != node.NoReason:
+		t.Fatalf("%+v", d)
 	}
 	if !c.on(cfg) {
 		require.Empty(t, sent)
@@ -439,7 +443,9 @@ func (c *cast[C, D]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.D
 		require.True(t, d.Reason == node.NoReason || d.Reason == node.Disabled, d.Reason)
 	}
 	if d.Action != node.Sent {
-		require.True(t, len(sent) == 0 || d.Action == node.Forwarded || d.Action == node.Nothing)
+		if len(sent) > 0 && d.Action != node.Forwarded && d.Action != node.Nothing {
+			t.Fatalf("%+v, and %x", d, sent)
+		}
 		return
 	}
 	var m message.Message
