@@ -129,7 +129,7 @@ func generate(r *rand.Rand, connections int, someCM bool) []sent {
 		best := queuePair{host, 2 + r.IntN(6)}
 		return best, free[best]
 	}
-	var all []sent
+	var all []*sent // to be sorted: packets are large
 	for range connections {
 		A := r.IntN(len(hosts))
 		B := (A + 1 + r.IntN(len(hosts)-1)) % len(hosts)
@@ -165,7 +165,7 @@ func generate(r *rand.Rand, connections int, someCM bool) []sent {
 			}
 		}
 		put := func(d time.Duration, p rocev2.Packet, truth uint32) {
-			all = append(all, sent{at: at + d, packet: p, truth: truth, sure: same && truth == cm.QP})
+			all = append(all, &sent{at: at + d, packet: p, truth: truth, sure: same && truth == cm.QP})
 		}
 		rtt := time.Duration(10+r.IntN(20000)) * time.Microsecond
 		if withCM {
@@ -196,8 +196,12 @@ func generate(r *rand.Rand, connections int, someCM bool) []sent {
 		}
 		free[qa], free[qb] = at+3*rtt, at+3*rtt
 	}
-	slices.SortStableFunc(all, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
-	return all
+	slices.SortStableFunc(all, func(a, b *sent) int { return cmp.Compare(a.at, b.at) })
+	sorted := make([]sent, len(all))
+	for i, s := range all {
+		sorted[i] = *s
+	}
+	return sorted
 }
 
 // exchangeRequests puts the requests that A sends, and what comes back, and
@@ -261,7 +265,7 @@ func impair(r *rand.Rand, all []sent) []sent {
 		lossBack = 1 // one direction only
 	}
 	exchange := r.Float64() * 0.1
-	var seen []sent
+	seen := make([]sent, 0, len(all))
 	for _, s := range all {
 		loss := lossForth
 		if s.packet.Src.Compare(s.packet.Dst) > 0 {
