@@ -64,7 +64,8 @@ func (t target) build(ctx context.Context, dir string, flags ...string) (program
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	_, err = output(ctx, "go", slices.Concat([]string{"test", "-c", "-o", program}, flags, []string{t.pkg})...)
+	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags=-w", "-o", program}, flags, []string{t.pkg})
+	_, err = output(ctx, "go", args...)
 	return program, err
 }
 
