@@ -137,8 +137,8 @@ func FuzzForged(f *testing.F) {
 					s.truth, got.From)
 			}
 			if got, err := m.SourceQPOf(k, &s.packet.BTH.Header, now); err == nil && got.SrcQP != s.truth {
-				t.Fatalf("after what was forged: %v %v: %d, not %d, from %v", k, s.packet.BTH.Header, got.SrcQP, s.truth,
-					got.From)
+				t.Fatalf("after what was forged: %v %v: %d, not %d, from %v", k, s.packet.BTH.Header, got.SrcQP,
+					s.truth, got.From)
 			}
 		}
 	})
