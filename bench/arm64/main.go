@@ -72,7 +72,8 @@ func run() error {
 	if t.ranges, err = ranges(t.path); err != nil {
 		return err
 	}
-	first, _, _ := strings.Cut(string(version), " (") // and of what package
+	first, _, _ := strings.Cut(string(version), "\n")
+	first, _, _ = strings.Cut(first, " (") // of what package
 	fmt.Printf("goos: linux\ngoarch: arm64\npkg: github.com/rocecn/rocecn/bench\ncpu: emulated by %s\n", first)
 	for _, pattern := range measured {
 		if err := t.countAll(pattern); err != nil {
