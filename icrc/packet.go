@@ -59,7 +59,7 @@ func find(ip []byte) (p packet, err error) {
 		p.ext, p.udp = ipv6Len, ipv6Len
 		next, whole := ip[6], true
 		if next != udpProtocol {
-			next, p.udp, whole = ipv6ext.Skip(ip[:min(limit, len(ip))], ipv6Len, next)
+			next, p.udp, _, whole = ipv6ext.Skip(ip[:min(limit, len(ip))], ipv6Len, next)
 		}
 		switch {
 		case next == udpProtocol:

@@ -86,7 +86,7 @@ func (d *Datagram) check(n int) error {
 			return wireerr.TooLong
 		}
 		if len(d.Ext) > 0 {
-			next, end, _ := ipv6ext.Skip(d.Ext, 0, d.NextHeader)
+			next, end, _, _ := ipv6ext.Skip(d.Ext, 0, d.NextHeader)
 			if next != protoUDP || end != len(d.Ext) {
 				return errExtRange
 			}

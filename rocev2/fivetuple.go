@@ -48,7 +48,7 @@ func (f *Frame) fiveTuple(t *FiveTuple) error {
 	b := f.octets
 	ip := b[w.ip:]
 	t.Src, t.Dst = addresses(ip)
-	if w.version == 6 && w.udp > w.ip+40 {
+	if w.routed {
 		t.Dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, w.udp-w.ip)))
 	}
 	t.Protocol = w.proto

@@ -57,6 +57,7 @@ type walk struct {
 	depth    uint8  // how many IP headers are around this one
 	version  uint8  // of the IP header, as announced by the header before it
 	proto    uint8  // what follows the IP headers
+	routed   bool   // the IP header has a Segment Routing header, which a packet inside makes a tunnel
 	overruns bool   // the length field of an IP header exceeds the packet around it
 	missing  bool   // the outermost packet has fewer octets than its length field says
 	cut      bool   // octets may be missing at the end: the capture cut the frame, or a mirror what it carries
@@ -101,7 +102,7 @@ func (w *walk) from(b []byte, o DecodeOptions) error {
 // plain sets w as from would, but for port and length, for a frame that Frame.Decode found plain, with these offsets.
 func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 	w.start(b, ip, b[ip]>>4, cut)
-	w.ether, w.udp, w.end, w.proto, w.err = 0, udp, end, protoUDP, nil
+	w.ether, w.udp, w.end, w.proto, w.routed, w.err = 0, udp, end, protoUDP, false, nil
 	if ip > 0 {
 		w.ether = be.Uint16(b[12:])
 	}
@@ -146,7 +147,7 @@ func (w *walk) follow(b []byte, t *trail) error {
 		}
 		if t != nil {
 			t.pass(w)
-			if w.routed(b) {
+			if w.routed {
 				if err := t.tunnels.add(SRv6); err != nil {
 					return err
 				}
@@ -184,17 +185,12 @@ func (t *trail) pass(w *walk) {
 	t.n++
 }
 
-// routed says whether the IP header reached has a Segment Routing header, which a packet inside makes a tunnel.
-func (w *walk) routed(b []byte) bool {
-	return w.version == 6 && w.udp > w.ip+40 && ipv6ext.Routed(b[w.ip+6], b[w.ip+40:w.udp])
-}
-
 // header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop, and refuses fragments of
 // IPv4. On error udp is the end of the complete headers.
 func (w *walk) header(b []byte) error {
 	b = b[:w.stop]
 	at, there := w.ip, len(b)-w.ip
-	w.udp, w.end = at, len(b)
+	w.udp, w.end, w.routed = at, len(b), false
 	if w.version == 6 {
 		if there < 40 {
 			return errIPv6Header
@@ -203,13 +199,12 @@ func (w *walk) header(b []byte) error {
 		if ip[0]>>4 != 6 {
 			return errVersion
 		}
-		w.udp, w.proto = at+40, ip[6]
 		w.ends(at + 40 + int(be.Uint16(ip[4:])))
-		if w.proto == protoUDP {
-			return nil
+		proto, udp, whole := ip[6], at+40, true
+		if proto != protoUDP {
+			proto, udp, w.routed, whole = ipv6ext.Skip(b[:min(w.end, len(b))], udp, proto)
 		}
-		var whole bool
-		if w.proto, w.udp, whole = ipv6ext.Skip(b[:min(w.end, len(b))], w.udp, w.proto); !whole {
+		if w.proto, w.udp = proto, udp; !whole {
 			return errExtension
 		}
 		return nil

@@ -33,16 +33,18 @@ func Len(b []byte, at int) int {
 }
 
 // Skip steps over the extension headers from b[at:] on, the first of type next. It returns the type of
-// what follows them and where that stands. Where a header is not all there, it returns that one, and false.
-func Skip(b []byte, at int, next uint8) (protocol uint8, end int, whole bool) {
+// what follows them, where that stands, and whether a Segment Routing header (RFC 8754) was among them. Where a header
+// is not all there, it returns that one, and whole is false.
+func Skip(b []byte, at int, next uint8) (protocol uint8, end int, routed, whole bool) {
 	for Is(next) {
 		n := Len(b, at)
 		if n == 0 {
-			return next, at, false
+			return next, at, routed, false
 		}
+		routed = routed || next == Routing && b[at+2] == segmentRouting
 		next, at = b[at], at+n
 	}
-	return next, at, true
+	return next, at, routed, true
 }
 
 // All yields the type and the octets of each header in b, which holds extension headers and nothing else,
@@ -66,18 +68,6 @@ func Segments(next uint8, header []byte) (left uint8, ok bool) {
 		return 0, false
 	}
 	return header[3], true
-}
-
-// Routed says whether there is a Segment Routing header in b, which holds extension headers and nothing else, the first
-// of type next.
-func Routed(next uint8, b []byte) bool {
-	for n := Len(b, 0); n > 0; n = Len(b, 0) {
-		if _, ok := Segments(next, b); ok {
-			return true
-		}
-		next, b = b[0], b[n:]
-	}
-	return false
 }
 
 // Final returns Segment List[0] of the last Segment Routing header in b that has Segments Left, nil without

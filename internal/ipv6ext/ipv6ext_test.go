@@ -22,10 +22,10 @@ const chain = "2b00 010400000000" +
 
 func TestSkip(t *testing.T) {
 	b := octets(t, chain+"c001")
-	next, end, whole := Skip(b, 0, HopByHop)
+	next, end, _, whole := Skip(b, 0, HopByHop)
 	require.Equal(t, []any{uint8(17), 40, true}, []any{next, end, whole})
 	for n := range 40 {
-		next, end, whole := Skip(b[:n:n], 0, HopByHop)
+		next, end, _, whole := Skip(b[:n:n], 0, HopByHop)
 		require.False(t, whole, n)
 		switch { // the header that is not all there
 		case n < 8:
@@ -37,7 +37,7 @@ func TestSkip(t *testing.T) {
 		}
 	}
 	for _, other := range []uint8{17, 6, Fragment, 50, 51, 59, 135} {
-		next, end, whole := Skip(b, 3, other)
+		next, end, _, whole := Skip(b, 3, other)
 		require.Equal(t, []any{other, 3, true}, []any{next, end, whole})
 	}
 }
@@ -83,14 +83,18 @@ func TestFinal(t *testing.T) {
 }
 
 func TestRouted(t *testing.T) {
+	routed := func(next uint8, b []byte) bool {
+		_, _, routed, _ := Skip(b, 0, next)
+		return routed
+	}
 	b := octets(t, chain)
-	require.True(t, Routed(HopByHop, b))
-	require.False(t, Routed(HopByHop, b[:8]), "in front of it")
-	require.False(t, Routed(HopByHop, b[:31]), "not all there")
-	require.False(t, Routed(DestinationOptions, b[32:]), "behind it")
+	require.True(t, routed(HopByHop, b))
+	require.False(t, routed(HopByHop, b[:8]), "in front of it")
+	require.False(t, routed(HopByHop, b[:31]), "not all there")
+	require.False(t, routed(DestinationOptions, b[32:]), "behind it")
 	b[8+3] = 0
-	require.True(t, Routed(HopByHop, b), "without Segments Left")
+	require.True(t, routed(HopByHop, b), "without Segments Left")
 	b[8+2] = 0
-	require.False(t, Routed(HopByHop, b), "another Routing Type")
-	require.False(t, Routed(Routing, nil))
+	require.False(t, routed(HopByHop, b), "another Routing Type")
+	require.False(t, routed(Routing, nil))
 }
