@@ -203,19 +203,12 @@ func (f *Frame) Outermost() []byte {
 	if f.udp != 0 {
 		return f.octets[f.ip:f.end:f.end]
 	}
-	ip := f.outermost()
-	n := 0
-	switch {
-	case len(ip) >= 20 && ip[0]>>4 == 4:
-		n = int(be.Uint16(ip[2:]))
-	case len(ip) >= 40 && ip[0]>>4 == 6:
-		n = 40 + int(be.Uint16(ip[4:]))
-	}
-	if n < 20 {
+	w := f.inner()
+	if w.outerEnd == 0 {
 		return nil
 	}
-	n = min(n, len(ip))
-	return ip[:n:n]
+	end := min(w.outerEnd, len(f.octets))
+	return f.octets[w.outer:end:end]
 }
 
 // outermost returns the octets of the frame from the outermost IP header on, nil if there is none.

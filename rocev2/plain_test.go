@@ -117,7 +117,7 @@ var (
 	usedFrame = Frame{
 		octets: []byte{1}, options: DecodeOptions{Cut: true}, ip: 2, udp: 3, end: 4,
 		way: way{
-			walk{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, true, true, true, true, errNotIP},
+			walk{5, 6, 99, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, true, true, true, true, errNotIP},
 			trail{Tunnels{18}, [maxDepth + 1]passed{}, 1}, false,
 		},
 		near: true, far: true, broken: errVNI,

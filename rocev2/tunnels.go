@@ -79,11 +79,11 @@ func (t Tunnels) String() string {
 
 // add adds a tunnel inside the present ones.
 func (t *Tunnels) add(tunnel Tunnel) error {
-	n := t.Len()
-	if n == maxTunnels {
+	at := 4 * t.Len()
+	if at >= 4*maxTunnels {
 		return errTunnels
 	}
-	t.list |= uint64(tunnel) << (4 * n)
+	t.list |= uint64(tunnel) << at
 	return nil
 }
 

@@ -41,8 +41,9 @@ const maxDepth = 4
 // that locate the headers of the packet reached last. An end is computed from a length field; fewer octets may
 // be there.
 type walk struct {
-	link  int // the end of the link-layer header, VLAN tags included
-	outer int // the outermost IP header
+	link     int // the end of the link-layer header, VLAN tags included
+	outer    int // the outermost IP header
+	outerEnd int // the end of its packet; 0 if the header is not complete, or its lengths contradict each other
 
 	ip    int // the IP header reached
 	udp   int // the UDP header, or what else follows the IP headers
@@ -102,7 +103,7 @@ func (w *walk) from(b []byte, o DecodeOptions) error {
 // plain sets w as from would, but for port and length, for a frame that Frame.Decode found plain, with these offsets.
 func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 	w.start(b, ip, b[ip]>>4, cut)
-	w.ether, w.udp, w.end, w.proto, w.routed, w.err = 0, udp, end, protoUDP, false, nil
+	w.outerEnd, w.ether, w.udp, w.end, w.proto, w.routed, w.err = end, 0, udp, end, protoUDP, false, nil
 	if ip > 0 {
 		w.ether = be.Uint16(b[12:])
 	}
@@ -111,7 +112,7 @@ func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 // start begins a walk at the IP header of this version at b[at:].
 func (w *walk) start(b []byte, at int, version uint8, cut bool) {
 	w.link, w.outer, w.ip, w.version, w.depth = at, at, at, version, 0
-	w.limit, w.stop = math.MaxInt, len(b)
+	w.limit, w.stop, w.outerEnd = math.MaxInt, len(b), 0
 	w.overruns, w.missing, w.cut = false, false, cut
 }
 
@@ -122,11 +123,7 @@ func (w *walk) follow(b []byte, t *trail) error {
 		if w.depth > maxDepth {
 			return errDepth
 		}
-		err := w.header(b)
-		if w.depth == 0 {
-			w.missing = w.end > len(b)
-		}
-		if err != nil {
+		if err := w.header(b); err != nil {
 			return err
 		}
 		inner := uint8(6)
@@ -234,6 +231,9 @@ func (w *walk) header(b []byte) error {
 
 // ends sets the end of the packet to that of its length field, unless that exceeds the packet around it.
 func (w *walk) ends(end int) {
+	if w.depth == 0 {
+		w.outerEnd, w.missing = end, end > w.stop
+	}
 	if w.end = end; end > w.limit {
 		w.end, w.overruns = w.limit, true
 	}
