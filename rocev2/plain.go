@@ -40,12 +40,11 @@ func plainIP(b []byte) (udp, end int) {
 // plainOptions is plain for a packet at b[ip:] with one header of options in front of UDP: Destination Options, as a
 // Fast CNP has, or Hop-by-Hop Options, as data with an IOAM trace has.
 func plainOptions(b []byte, ip int) (udp, end int) {
-	ext := ip + 40
-	if len(b) < ext+8 || b[ip]>>4 != 6 || b[ip+6] != protoDestOpts && b[ip+6] != protoHopByHop ||
-		b[ext] != protoUDP || ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
+	if len(b) < ip+48 || b[ip]>>4 != 6 || b[ip+6] != protoDestOpts && b[ip+6] != protoHopByHop ||
+		b[ip+40] != protoUDP || ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
 		return 0, 0
 	}
-	return ext + 8 + 8*int(b[ext+1]), ext + int(be.Uint16(b[ip+4:]))
+	return ip + 48 + 8*int(b[ip+41]), ip + 40 + int(be.Uint16(b[ip+4:]))
 }
 
 // plainIn is plain for this link-layer header, with or without one header of options in front of UDP. It returns 0 for
