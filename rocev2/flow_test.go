@@ -150,6 +150,13 @@ var flows = []struct {
 		cnp4Flow},
 	{"pseudowire in GRE", "gre mpls", macs + `0800`,
 		`4500006a00000000402f0000` + sites + `00008847 3e801140 00000000` + macs + `0800`, cnp4, cnp4Flow},
+	{"SRv6 without encapsulation, inside IPv6, TCP", "", macs + `86dd`, `602beef500442940` + nodes,
+		`60012345001c2b40 fd770000000000000000000000000002` + node2 +
+			`0602040100000000 fd770000000000000000000000000001 c0010c43`,
+		Flow{FiveTuple: FiveTuple{addr("fd77::2"), addr("fd77::1"), 6, 0xC001, 3139}, FlowLabel: 0x12345}},
+	{"SRv6 in IPv6 in SRv6", "srv6 srv6", macs + `86dd`,
+		`602beef500bc2b40` + nodes + `2902040000000000` + node2 + `602beef5007c2940` + nodes +
+			`602beef500542b40` + nodes + `0402040000000000` + node2, cnp4, cnp4Flow},
 	{"Geneve in IPv6, Segment Routing header without encapsulation", "geneve", macs + `86dd`,
 		`602beef500762b40` + nodes + `1102040000000000` + node2 + `c00117c1005e0000 0000655800002a00` + macs + `86dd`,
 		send, sendFlow},
@@ -179,7 +186,7 @@ func TestFlow(t *testing.T) {
 				return err
 			})
 			// D13: as soon as the ports are there, the flow is known.
-			ports := len(frame) - len(flow) + map[uint8]int{6: 24, 17: len(flow) - 16, 58: 40}[f.Protocol]
+			ports := len(frame) - len(flow) + map[uint8]int{6: len(flow), 17: len(flow) - 16, 58: 40}[f.Protocol]
 			if flow[0] == 0x45 && f.Protocol == 17 {
 				ports = len(frame) - len(flow) + 28
 			}
@@ -375,6 +382,8 @@ func TestNoFlow(t *testing.T) {
 			with(macs+`0800`+cnp4, 0)...), err: errTunnels},
 		{name: "labels in labels", frame: append(bytes.Repeat(with(macs+`8847 3e801140`, 0), 1000),
 			with(macs+`0800`+cnp4, 0)...), err: errTunnels},
+		{name: "SRv6 in labels in labels", frame: append(bytes.Repeat(with(macs+`8847 3e801140`, 0), maxTunnels),
+			with(macs+`86dd 6000000000542b40`+nodes+`0402040000000000`+node2+cnp4, 0)...), err: errTunnels},
 
 		{name: "ERSPAN II, version 2", ip: wrap(protoGRE,
 			with(`100088be 00000001 20000000 00000000`+macs+`0800`+cnp4, 0)), err: errERSPANVer},

@@ -217,6 +217,9 @@ func TestRefused(t *testing.T) {
 		{name: "extension header of no octets", ip: wrap(protoDestOpts, nil), err: errExtension, other: true},
 		{name: "extension header beyond the packet", ip: wrap(protoDestOpts, []byte{17, 1, 1, 4, 0, 0, 0, 0}),
 			err: errExtension, other: true},
+		{name: "extension header behind the packet",
+			ip:  slices.Concat(wrap(protoDestOpts, nil), extension(protoUDP), udp),
+			err: errExtension, other: true},
 		{name: "Payload Length 0", ip: with(ip6, 4, 0, 0), err: errUDPHeader, other: true},
 		{name: "IPv6 five deep in IPv6", ip: five, err: errDepth, other: true},
 		{name: "other port", ip: with(ip4, 22, 0, 53), err: ErrPort, other: true},
@@ -393,6 +396,8 @@ func TestExtensions(t *testing.T) {
 
 	icmp := wrap(protoHopByHop, append(extension(58), 143, 0, 0, 0))
 	require.Equal(t, []uint8{0}, collect(Extensions(icmp, DecodeOptions{Link: LinkIP})))
+	short := wrap(protoHopByHop, append(extension(protoDestOpts), extension(protoUDP)[:7]...))
+	require.Equal(t, []uint8{0}, collect(Extensions(short, DecodeOptions{Link: LinkIP})), "the second is not all there")
 	require.Empty(t, collect(Extensions(wiretest.Hex(t, hardwareCNP), DecodeOptions{})))
 	for n := range outer {
 		collect(Extensions(outer[:n:n], DecodeOptions{Link: LinkIP}))

@@ -97,4 +97,8 @@ func TestRouted(t *testing.T) {
 	b[8+2] = 0
 	require.False(t, routed(HopByHop, b), "another Routing Type")
 	require.False(t, routed(Routing, nil))
+	require.True(t, routed(Routing, octets(t, "2b000400 00000000 11000000 00000000")), "another Routing Type behind it")
+	limit := octets(t, "1100 040104 010100") // option 4: Tunnel Encapsulation Limit (RFC 2473)
+	require.False(t, routed(DestinationOptions, limit))
+	require.False(t, routed(HopByHop, limit))
 }
