@@ -198,7 +198,8 @@ func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 }
 
 // Outermost returns the outermost IP packet, as it was on the wire: up to the end that its length field gives,
-// or as much of it as was captured. It is nil if there is no complete IP header.
+// or as much of it as was captured. It is nil if there is no complete IP header, or if the lengths in an IPv4 header
+// contradict each other.
 func (f *Frame) Outermost() []byte {
 	if f.udp != 0 {
 		return f.octets[f.ip:f.end:f.end]
