@@ -173,7 +173,7 @@ func (w *walk) reach(at int, version uint8) { w.ip, w.udp, w.version = at, at, v
 // begins says whether there is at least the first octet of the IP header
 // reached, with the right version.
 func (w *walk) begins(b []byte) bool {
-	return w.ip < w.stop && b[w.ip]>>4 == w.version && w.depth <= maxDepth
+	return w.err == nil || w.ip < w.stop && b[w.ip]>>4 == w.version && w.depth <= maxDepth
 }
 
 // pass adds the packet that w has reached, which carries another packet or a frame.
@@ -187,24 +187,25 @@ func (t *trail) pass(w *walk) {
 func (w *walk) header(b []byte) error {
 	b = b[:w.stop]
 	at, there := w.ip, len(b)-w.ip
+	if w.version == 6 && there >= 40 && b[at]>>4 == 6 {
+		ip := (*[40]byte)(b[at:])
+		w.ends(at + 40 + int(be.Uint16(ip[4:])))
+		if w.proto, w.udp, w.routed = ip[6], at+40, false; w.proto == protoUDP {
+			return nil
+		}
+		var whole bool
+		w.proto, w.udp, w.routed, whole = ipv6ext.Skip(b[:min(w.end, len(b))], at+40, ip[6])
+		if !whole {
+			return errExtension
+		}
+		return nil
+	}
 	w.udp, w.end, w.routed = at, len(b), false
 	if w.version == 6 {
 		if there < 40 {
 			return errIPv6Header
 		}
-		ip := (*[40]byte)(b[at:])
-		if ip[0]>>4 != 6 {
-			return errVersion
-		}
-		w.ends(at + 40 + int(be.Uint16(ip[4:])))
-		proto, udp, whole := ip[6], at+40, true
-		if proto != protoUDP {
-			proto, udp, w.routed, whole = ipv6ext.Skip(b[:min(w.end, len(b))], udp, proto)
-		}
-		if w.proto, w.udp = proto, udp; !whole {
-			return errExtension
-		}
-		return nil
+		return errVersion
 	}
 	if there < 20 {
 		return errIPv4Header
