@@ -119,10 +119,7 @@ func (w *walk) start(b []byte, at int, version uint8, cut bool) {
 // follow continues through IP in IP to the UDP header of a datagram (D12). It does not check that header yet: a
 // wrong length field matters only if the port is a wanted one.
 func (w *walk) follow(b []byte, t *trail) error {
-	for ; ; w.depth++ {
-		if w.depth > maxDepth {
-			return errDepth
-		}
+	for ; w.depth <= maxDepth; w.depth++ {
 		if err := w.header(b); err != nil {
 			return err
 		}
@@ -153,6 +150,7 @@ func (w *walk) follow(b []byte, t *trail) error {
 		w.inside(b, w.end)
 		w.reach(w.udp, inner)
 	}
+	return errDepth
 }
 
 // datagram sets port and length from a UDP header.
@@ -170,8 +168,8 @@ func (w *walk) inside(b []byte, end int) []byte {
 // reach moves to the IP header of this version at an offset.
 func (w *walk) reach(at int, version uint8) { w.ip, w.udp, w.version = at, at, version }
 
-// begins says whether there is at least the first octet of the IP header
-// reached, with the right version.
+// begins says whether there is at least the first octet of the IP header reached, with the right version. A walk
+// without an error has read it.
 func (w *walk) begins(b []byte) bool {
 	return w.err == nil || w.ip < w.stop && b[w.ip]>>4 == w.version && w.depth <= maxDepth
 }

@@ -61,26 +61,15 @@ func All(next uint8, b []byte) iter.Seq2[uint8, []byte] {
 	}
 }
 
-// Segments says whether a header of this type, all there, is a Segment Routing header (RFC 8754), and how
-// many Segments are Left: how many nodes the packet has to visit before it comes to Segment List[0].
-func Segments(next uint8, header []byte) (left uint8, ok bool) {
-	if next != Routing || header[2] != segmentRouting {
-		return 0, false
-	}
-	return header[3], true
-}
-
 // Final returns Segment List[0] of the last Segment Routing header in b that has Segments Left, nil without
 // any: the address that the packet is bound for in the end. Each node that inserts such a header puts it in
 // front. short says that one of these headers has no room for an address.
 func Final(next uint8, b []byte) (address []byte, short bool) {
 	for n := Len(b, 0); n > 0; n = Len(b, 0) {
-		if next == Routing {
-			switch left, _ := Segments(next, b); {
-			case left == 0:
-			case n < 8+16:
+		if next == Routing && b[2] == segmentRouting && b[3] > 0 { // Segments Left
+			if n < 8+16 {
 				short = true
-			default:
+			} else {
 				address = b[8:24]
 			}
 		}
