@@ -41,11 +41,23 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 // fiveTuple sets a zero t. It is a function of its own so that FiveTuple can be inlined: returning a struct of so many
 // words takes longer than setting it.
 func (f *Frame) fiveTuple(t *FiveTuple) error {
+	b := f.octets
+	if f.single() {
+		ports := be.Uint64(b[f.udp:])
+		switch length := int(uint16(ports >> 16)); {
+		case length < 8:
+			return errUDPLength
+		case f.udp+length > f.end:
+			return errUDPBeyondIP
+		}
+		t.Src, t.Dst = addresses(b[f.ip:])
+		t.Protocol, t.SrcPort, t.DstPort = protoUDP, uint16(ports>>48), uint16(ports>>32)
+		return nil
+	}
 	w, err := f.flow()
 	if err != nil {
 		return err
 	}
-	b := f.octets
 	ip := b[w.ip:]
 	t.Src, t.Dst = addresses(ip)
 	if w.routed {

@@ -83,6 +83,9 @@ func (f *Frame) plainWalk(w *walk) {
 // plainPort returns the destination port of a plain frame.
 func (f *Frame) plainPort() uint16 { return be.Uint16(f.octets[f.udp+2:]) }
 
+// single says whether the frame is a plain one without a tunnel: then the answer to most questions needs no walk.
+func (f *Frame) single() bool { return f.udp != 0 && !isTunnelPort(f.plainPort()) }
+
 // outer returns the walk through IP in IP alone.
 func (f *Frame) outer() *way {
 	if !f.near {
@@ -311,6 +314,9 @@ func (f *Frame) packet(p *Packet, cut bool) error {
 
 // InnerPacket is Packet below every tunnel.
 func (f *Frame) InnerPacket(p *Packet) error {
+	if f.single() {
+		return f.Packet(p)
+	}
 	switch w := f.inner(); {
 	case f.broken != nil:
 		return f.broken
@@ -343,6 +349,9 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 
 // InnerDatagram is Datagram below every tunnel.
 func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
+	if f.single() {
+		return f.datagram(d, false, ports)
+	}
 	switch w := f.inner(); {
 	case f.broken != nil:
 		return f.broken
@@ -390,7 +399,7 @@ func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.
 // It is for a border, which must decide also about packets that do not parse.
 func (f *Frame) Innermost() []byte {
 	b := f.octets
-	if f.udp != 0 && !isTunnelPort(f.plainPort()) {
+	if f.single() {
 		return b[f.ip:len(b):len(b)]
 	}
 	w := way{border: true}
