@@ -97,9 +97,10 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 // Flows that were evicted (Config.MaxPaused) get none: they run when their pause
 // ends. So do those for which the node has no own address any more, which are
 // counted as node.Forgotten here. Of a role that is off the reason is Disabled: it
-// keeps its flows for when it is on again. No interval or rate holds a resume back,
-// so the time does not matter yet.
-func (a *Agent) Resume(out []byte, port uint16, _ time.Time) (sent []byte, d node.Decision) {
+// keeps its flows for when it is on again. No interval or rate holds a resume back:
+// the time is only that of what comes after it without one.
+func (a *Agent) Resume(out []byte, port uint16, now time.Time) (sent []byte, d node.Decision) {
+	a.latest.Or(now)
 	if !a.cfg.Enabled {
 		d.Reason = node.Disabled
 		a.counters.Settle(&d)
