@@ -38,7 +38,7 @@ const horizon = 8 * time.Second
 // whose first PSN happens to fall there differs from repeats only in its answers.
 type life struct {
 	next   uint32 // expected next
-	slack  uint32 // how much further that may be: a READ uses a PSN for each response, of unknown size
+	slack  uint32 // how much further that may be: a READ uses a PSN for each response, of unknown size; see inOrder
 	floor  uint32 // the first PSN that may be sent again
 	acked  uint32 // the last PSN that an answer covers; at first the one before the first request
 	before uint32 // acked at the moment turned
@@ -89,8 +89,24 @@ func (l *life) contains(psn uint32, t bth.Transport) bool {
 	if d := distance(l.next, psn); d < 0 {
 		return d >= l.lowest()
 	} else {
-		return d <= late+int32(l.slack) || l.answered && d <= nearby+int32(l.slack)
+		return l.inOrder(d, late) || l.answered && l.inOrder(d, nearby)
 	}
+}
+
+// inOrder tells whether a request this far ahead of next comes where one is expected, or no further than reach behind
+// that: at next, and after a READ where its responses may end. For each path MTU, 4096 to 256, that is one PSN, which
+// slack gives but for 15 more or less. In between no request has its PSN: whatever was there, an attacker who has
+// forged a long READ would make it look as if it belonged to the life.
+func (l *life) inOrder(d, reach int32) bool {
+	if d <= reach {
+		return true
+	}
+	for mtus := int32(1); mtus < 16 && l.slack > 0; mtus = 2*mtus + 1 { // 1, 3, 7, 15: how many times its PSNs at 4096
+		if end := int32(l.slack) / 15 * mtus; end-late <= d && d <= end+reach {
+			return true
+		}
+	}
+	return false
 }
 
 // lowest returns how far from next the first request is that may be sent again,
@@ -110,7 +126,7 @@ func (l *life) lowest() int32 {
 func (l *life) take(o *Observation, mtu uint16, now int32) {
 	least, most := o.psns(mtu)
 	end := (o.PSN + least) & psnMask
-	if ahead := distance(l.next, o.PSN); ahead <= late+int32(l.slack) && distance(l.next, end) > 0 {
+	if l.inOrder(distance(l.next, o.PSN), late) && distance(l.next, end) > 0 {
 		l.next, l.slack = end, min(most-least, span)
 	}
 	l.requests = min(l.requests, 1<<16-2) + 1

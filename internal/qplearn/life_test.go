@@ -1,0 +1,26 @@
+package qplearn
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/stretchr/testify/require"
+)
+
+// After a READ of 1 MiB, of which the path MTU is not known, the next request has the PSN behind its 256, 512, 1,024,
+// 2,048 or 4,096 responses, or a little more where some were lost.
+func TestInOrderAfterRead(t *testing.T) {
+	const psn = 0xFFFF00 // of the READ
+	l := announce(psn, bth.TransportRC)
+	l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
+	l.requests = 1
+	for _, responses := range []uint32{256, 512, 1024, 2048, 4096} {
+		for _, lost := range []uint32{0, late} {
+			require.True(t, l.contains((psn+responses+lost)&psnMask, bth.TransportRC), "%d+%d", responses, lost)
+		}
+	}
+	for _, between := range []uint32{256 + 2*late, 800, 1024 + 2*late, 1500, 3000, 4096 + 2*late} {
+		require.False(t, l.contains((psn+between)&psnMask, bth.TransportRC), between)
+	}
+	require.True(t, l.answers((psn+3000)&psnMask, bth.TransportRC), "a response may be anywhere")
+}
