@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -362,4 +363,63 @@ func TestCMOfTheOtherDirection(t *testing.T) {
 			requirePair(t, m, c.forth(), c.a, qpmap.Votes)
 		}
 	}
+}
+
+// A connection lives as long as packets of one direction pass. So another one that CM announces for its queue pair
+// must be answered before it replaces both directions.
+func TestOneDirectionKeepsBoth(t *testing.T) {
+	c, next := live(), live()
+	next.b, next.psnA, next.psnB, next.commA, next.commB = c.b+1, c.psnA+0x300000, c.psnB+0x300000, c.commA+1, c.commB+1
+	m := qpmap.New(qpmap.Config{Idle: time.Minute})
+	at := start
+	observe(m, at, c.req(), c.rep())
+	for n := range uint32(9) {
+		at = at.Add(50 * time.Second)
+		observe(m, at, c.request(n))
+	}
+	both := func(c *connection, believed bool) {
+		t.Helper()
+		for k, srcQP := range map[rocev2.FlowKey]uint32{c.forth(): c.a, c.back(): c.b} {
+			got, err := m.SourceQP(qpmap.Key{FlowKey: k}, at)
+			require.Equal(t, believed, err == nil && got.SrcQP == srcQP, "%v: %v, %v", k, got, err)
+		}
+	}
+	both(c, true)
+	observe(m, at, next.req(), next.rep())
+	both(c, true)
+	for n := range uint32(3) {
+		observe(m, at, next.request(n), next.ack(n))
+	}
+	at = at.Add(2 * time.Second)
+	observe(m, at, next.request(3), next.ack(3))
+	both(next, true)
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+
+	at = at.Add(time.Minute + 1)
+	require.Equal(t, 2, m.Expire(at), "and both are idle at once")
+}
+
+// A full table evicts both directions of a connection, of which one has passed more lately.
+func TestEvictsBothDirections(t *testing.T) {
+	m := qpmap.New(qpmap.Config{MaxPairs: 4})
+	c := [3]*connection{live(), live(), live()}
+	for i, c := range c {
+		c.a, c.b, c.psnA, c.psnB = c.a+uint32(i), c.b+uint32(i), c.psnA+uint32(i)<<20, c.psnB+uint32(i)<<20
+		c.commA, c.commB = c.commA+uint32(i), c.commB+uint32(i)
+	}
+	at := start
+	observe(m, at, c[0].req(), c[0].rep(), c[0].request(0), c[0].ack(0))
+	observe(m, at, c[1].req(), c[1].rep(), c[1].request(0), c[1].ack(0))
+	for n := range uint32(9) {
+		at = at.Add(time.Second)
+		observe(m, at, c[0].request(n+1))
+	}
+	for n := range uint32(3) {
+		observe(m, at, c[2].request(n), c[2].ack(n))
+	}
+	requirePair(t, m, c[0].back(), c[0].b, qpmap.CM)
+	requirePair(t, m, c[0].forth(), c[0].a, qpmap.CM)
+	requirePair(t, m, c[2].forth(), c[2].a, qpmap.Votes)
+	requirePair(t, m, c[2].back(), c[2].b, qpmap.Votes)
+	require.EqualValues(t, 2, m.Stats().Evicted)
 }

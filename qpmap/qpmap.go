@@ -46,10 +46,11 @@
 // # Time and memory
 //
 // Time is an argument, and may jump back. Entries that no packet has used for
-// Config.Idle are forgotten. [New] allocates all memory, 16 MB with the defaults and
-// 176 octets for each further pair, or with Config.Grow it is allocated as needed. A
-// full table evicts the pair used longest ago, first among those that no data has
-// confirmed; never one that is given, or is confirmed and in use.
+// Config.Idle are forgotten, the pairs of both directions of a connection together.
+// [New] allocates all memory, 16 MB with the defaults and 176 octets for each further
+// pair, or with Config.Grow it is allocated as needed. A full table evicts the pair used
+// longest ago, first among those that no data has confirmed; never one that is given,
+// or is confirmed and in use.
 //
 // A Map is not safe for concurrent use: use one for each core.
 package qpmap

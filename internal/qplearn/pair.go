@@ -77,7 +77,18 @@ func (e *Pair) sinceContest(now int32) time.Duration {
 
 func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.Idle) }
 
-func (m *Map) idle(e *Pair) bool { return e.From != Given && m.past(e.seen) }
+func (m *Map) idle(e *Pair) bool { return e.From != Given && m.unused(e, m.cfg.Idle) }
+
+// unused tells whether for this time no packet has agreed with a pair, nor with that of the other direction: a
+// connection is forgotten as a whole, as half of one would contradict the next connection of its queue pair.
+func (m *Map) unused(e *Pair, d time.Duration) bool {
+	since := m.clock.ticks - int64(d)
+	if e.seen >= since {
+		return false
+	}
+	mate := m.opposite(e)
+	return mate == nil || mate.seen < since
+}
 
 // find returns the pair of a flow if it is not idle, and forgets one that is.
 func (m *Map) find(k *key) *Pair {
@@ -90,11 +101,19 @@ func (m *Map) find(k *key) *Pair {
 	return e
 }
 
-// mate returns the pair of the other direction.
-func (m *Map) mate(e *Pair) *Pair {
+// opposite returns the pair of the other direction, which may be idle.
+func (m *Map) opposite(e *Pair) *Pair {
 	k := m.pairs.Key(e.id)
 	back := k.Reversed(e.SrcQP)
-	if mate := m.find(&back); mate != nil && mate.SrcQP == k.DestQP() {
+	if o := m.pairs.find(&back); o != nil && o.SrcQP == k.DestQP() {
+		return o
+	}
+	return nil
+}
+
+// mate returns the pair of the other direction if it is not idle.
+func (m *Map) mate(e *Pair) *Pair {
+	if mate := m.opposite(e); mate != nil && !m.idle(mate) {
 		return mate
 	}
 	return nil
@@ -122,6 +141,9 @@ func (m *Map) use(e *Pair) {
 	const step = 1 << 27 // ticks; no need to move an entry for each packet
 	if e.seen/step != m.clock.ticks/step {
 		m.pairs.Renew(e.id, e.list())
+		if mate := m.opposite(e); mate != nil {
+			m.pairs.Renew(mate.id, mate.list())
+		}
 	}
 	e.seen = m.clock.ticks
 }
@@ -255,13 +277,22 @@ func (m *Map) makePair(k *key, list uint32) *Pair {
 			m.stats.Full++
 			return nil
 		}
-		m.pairs.Remove(victim)
-		m.stats.Evicted++
+		m.evict(m.pairs.At(victim))
 	}
 	id := m.pairs.Add(k, k.Hash(m.pairs.Seed), list)
 	e := m.pairs.At(id)
 	e.id = id
 	return e
+}
+
+// evict forgets a pair, and that of the other direction unless that is given, or is confirmed as e is not.
+func (m *Map) evict(e *Pair) {
+	if mate := m.opposite(e); mate != nil && mate != e && mate.From != Given && mate.list() == e.list() {
+		m.pairs.Remove(mate.id)
+		m.stats.Evicted++
+	}
+	m.pairs.Remove(e.id)
+	m.stats.Evicted++
 }
 
 // oldestSettled returns the settled pair to evict for a new one in a list: the oldest
@@ -272,7 +303,7 @@ func (m *Map) oldestSettled(list uint32) uint32 {
 	if at == 0 {
 		return 0
 	}
-	if e := m.pairs.At(at); m.idle(e) || list == settled && m.clock.ticks-e.seen > int64(silence) {
+	if e := m.pairs.At(at); m.idle(e) || list == settled && m.unused(e, silence) {
 		return at
 	}
 	return 0
