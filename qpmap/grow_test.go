@@ -37,7 +37,7 @@ func TestGrow(t *testing.T) {
 	for seed := range uint64(wiretest.Rounds(40)) {
 		r := rand.New(rand.NewPCG(seed, 13))
 		w := newTwins(qpmap.Config{MaxPairs: 512, MaxPending: 256, MaxOpen: 1024, Ports: seed%2 == 0})
-		for _, s := range impair(r, generate(r, 60, true)) {
+		for _, s := range impair(r, generate(r, 60, true, true)) {
 			w.observe(t, &s.packet, start.Add(s.at))
 		}
 		m := map[qpmap.Key]qpmap.Pair{}

@@ -274,21 +274,30 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 // of the flow, as after a gap in the capture. With enough of these the life continues
 // there, if it had no answer yet, has been silent, or was answered less often than
 // those requests have been since: an attacker who forges requests and answers with
-// guessed PSNs gets a few that follow one another, but not many.
+// guessed PSNs gets a few that follow one another, but not many. As in an election, no
+// other pair of either direction may have nearly as many: the pair may be forged, and
+// the answers another connection's that uses the same PSNs.
 func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
-	k := *m.pairs.Key(e.id)
-	f := m.openFlow(&k)
+	k, back := *m.pairs.Key(e.id), *m.pairs.Key(other.id)
+	f, g := m.openBoth(&k, &back)
+	if f == nil {
+		return false
+	}
 	follows := m.follows(&k, f, o)
-	c := f.tally.vote(o.Flow.DestQP(), o.PSN, follows, m.now())
-	e.voted = true
-	if e.From == Given || c == nil || !c.follows || int(c.votes) < m.cfg.MinVotes {
+	c := f.tally.vote(back.DestQP(), o.PSN, follows, m.now())
+	d := g.tally.vote(k.DestQP(), o.PSN, follows, m.now())
+	e.voted, other.voted = true, true
+	if e.From == Given || !f.tally.elects(c, &m.cfg) || !g.tally.elects(d, &m.cfg) {
 		return false
 	}
 	if e.sure && !e.quiet(m.now()) && c.votes <= min(e.weight, few) {
 		return false
 	}
 	next := m.begun(&k, f, o.PSN)
-	if next != 0 && m.named(next) == e.SrcQP && (other.answered == 0 || other.quiet(m.now())) {
+	if next != 0 && m.named(next) != e.SrcQP {
+		return false // CM says that another queue pair sends these requests
+	}
+	if next != 0 && (other.answered == 0 || other.quiet(m.now())) {
 		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
 		return true
 	}
