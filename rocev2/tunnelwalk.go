@@ -174,11 +174,12 @@ func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 // frame moves the walk into an Ethernet frame.
 func (w *way) frame(b []byte, at int) error {
 	end, version, ether, err := etherEnd(b, at+12, at+ethernetSize, errFrame)
-	switch {
-	case err == errNotIP && isMPLS(ether):
-		return w.labels(b, end)
-	case err == nil:
+	if err == nil {
 		w.reach(end, version)
+		return nil
+	}
+	if isMPLS(ether) && err == errNotIP {
+		return w.labels(b, end)
 	}
 	return err
 }
