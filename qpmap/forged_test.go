@@ -92,8 +92,8 @@ func (f *forger) next(about *rocev2.Packet) []rocev2.Packet {
 
 // Real connections, of which the capture has lost, swapped and repeated packets, between them those of a forger, and
 // tables that may be too small: of each real packet a Map says who has sent it, or that it does not know. Where they
-// are too small, connections do not begin with the same PSN: a Map that has forgotten what CM said of two of these takes
-// one's answers for the other's, if the capture has lost enough requests.
+// are too small, connections do not begin with the same PSN: a Map that has forgotten what CM said of two of these
+// takes one's answers for the other's, if the capture has lost enough requests.
 func FuzzForged(f *testing.F) {
 	for what := range byte(11) {
 		for _, turn := range []byte{0, 0x20, 0x40} {

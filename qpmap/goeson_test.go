@@ -26,7 +26,8 @@ func TestForgedDoesNotGoOn(t *testing.T) {
 		} else {
 			observe(m, start, other.request(0), one.request(0))
 		}
-		observe(m, start, forged.req(), forged.rep(), forged.request(0), forged.ack(0), forged.request(1), forged.ack(1))
+		observe(m, start, forged.req(), forged.rep())
+		observe(m, start, forged.request(0), forged.ack(0), forged.request(1), forged.ack(1))
 		got, err := m.SourceQP(qpmap.Key{FlowKey: forged.forth()}, start)
 		require.NoError(t, err)
 		require.Equal(t, forged.a, got.SrcQP) // as good as any connection
