@@ -29,9 +29,10 @@
 //
 // Hosts reuse queue pairs, so a pair holds for one life of its flow: a run of
 // requests whose PSNs follow one another. Retransmissions belong to it, however many,
-// and gaps of up to 2,048 packets that the capture lost. For a packet outside the life
-// the sender is not known ([ErrUnknown]); the next packet in the life has the pair
-// again.
+// and gaps of up to 2,048 packets that the capture lost. Responses belong to it up to
+// 2,048 PSNs beyond the last one, or with the PSN of a request seen just now. For a
+// packet outside the life the sender is not known ([ErrUnknown]); the next packet in
+// the life has the pair again.
 //
 // A new life replaces the old one only when it has been answered and the old one has
 // been silent for a second, was ended by CM, or was answered less often than the new

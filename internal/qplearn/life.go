@@ -81,13 +81,14 @@ func answered(o *Observation, f *open, now int32) life {
 	return l
 }
 
-// contains tells whether a request with this PSN may belong to the life.
+// contains tells whether a request with this PSN may belong to the life. What is far both from the last answer and
+// from next does not, once there are answers: see nearAnswered.
 func (l *life) contains(psn uint32, t bth.Transport) bool {
 	if !l.known || t != l.transport {
 		return false
 	}
 	if d := distance(l.next, psn); d < 0 {
-		return d >= l.lowest()
+		return d >= l.lowest() && (d >= -nearby || !l.answered || l.nearAnswered(psn))
 	} else {
 		return l.inOrder(d, late) || l.answered && l.inOrder(d, nearby)
 	}
@@ -143,8 +144,16 @@ func (l *life) take(o *Observation, mtu uint16, now int32) {
 	}
 }
 
-// answers tells whether an answer with this PSN is about requests of the life.
-func (l *life) answers(psn uint32, t bth.Transport) bool {
+// nearAnswered tells whether a PSN is not far beyond the last that an answer covers. A READ spans up to eight million
+// PSNs, none of which was seen: an attacker who has forged one would make what is anywhere among them look as if it
+// belonged to the life. Real responses follow one another, and so do repeats of requests, from the last answer on.
+func (l *life) nearAnswered(psn uint32) bool { return distance(l.acked, psn) <= nearby }
+
+// answers tells whether an answer with this PSN is about requests of the life, and near the last answer.
+func (l *life) answers(psn uint32, t bth.Transport) bool { return l.spans(psn, t) && l.nearAnswered(psn) }
+
+// spans tells whether an answer with this PSN is about requests of the life, seen or not.
+func (l *life) spans(psn uint32, t bth.Transport) bool {
 	if l.requests == 0 || t != l.transport {
 		return false
 	}

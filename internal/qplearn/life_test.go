@@ -22,5 +22,27 @@ func TestInOrderAfterRead(t *testing.T) {
 	for _, between := range []uint32{256 + 2*late, 800, 1024 + 2*late, 1500, 3000, 4096 + 2*late} {
 		require.False(t, l.contains((psn+between)&psnMask, bth.TransportRC), between)
 	}
-	require.True(t, l.answers((psn+3000)&psnMask, bth.TransportRC), "a response may be anywhere")
+	require.True(t, l.spans((psn+3000)&psnMask, bth.TransportRC), "a response may be anywhere")
+}
+
+// Of the PSNs that a READ spans, a response has one near the last answer, and so has a request that is sent again.
+func TestNearAnswered(t *testing.T) {
+	const psn, responses = 0xFFFF00, 8192 // of the READ
+	l := announce(psn, bth.TransportRC)
+	l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: responses * 4096}, 4096, 0)
+	l.answer(&Observation{Opcode: bth.RCRDMAReadResponseFirst, PSN: psn})
+	for _, x := range []struct {
+		psn              uint32 // counted from the READ's
+		answers, repeats bool
+	}{
+		{0, true, true}, {nearby, true, true}, {nearby + 1, false, false}, {responses - nearby - 1, false, false},
+		{responses - nearby, false, true}, {responses - 1, false, true}, {responses, false, true},
+	} {
+		at := (psn + x.psn) & psnMask
+		require.Equal(t, x.answers, l.answers(at, bth.TransportRC), x.psn)
+		require.Equal(t, x.repeats, l.contains(at, bth.TransportRC), x.psn)
+	}
+	l.answer(&Observation{Opcode: bth.RCRDMAReadResponseMiddle, PSN: (psn + nearby) & psnMask})
+	require.True(t, l.answers((psn+2*nearby)&psnMask, bth.TransportRC), "the responses go on")
+	require.False(t, l.answers((psn+2*nearby+1)&psnMask, bth.TransportRC))
 }

@@ -160,7 +160,7 @@ func (m *Map) asked(e *Pair, o *Observation) bool {
 	if e.life.answers(o.PSN, t) && !e.unsure() {
 		return true
 	}
-	return (e.life.answers(o.PSN, t) || e.life.ahead(o.PSN, t)) && m.used(m.pairs.Key(e.id), o.PSN, t)
+	return (e.life.spans(o.PSN, t) || e.life.ahead(o.PSN, t)) && m.used(m.pairs.Key(e.id), o.PSN, t)
 }
 
 // alone tells whether the flow of the pair to is the only one that used the PSN of a
@@ -343,7 +343,7 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 func (m *Map) question(e *Pair, c *candidate, o *Observation) {
 	e.voted = true
 	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows)
-	if agreed && !e.contested && e.life.answers(o.PSN, o.Opcode.Transport()) {
+	if agreed && !e.contested && e.life.spans(o.PSN, o.Opcode.Transport()) {
 		e.contested, e.contest = true, m.now()
 	}
 }
