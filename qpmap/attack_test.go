@@ -605,3 +605,32 @@ func TestForgedREADExplainsNothing(t *testing.T) {
 		}
 	}
 }
+
+// Of a connection in use the capture has one direction alone. Nobody ends it by what he sends in the other: a datagram,
+// or the first request of a connection that he has announced.
+func TestForgedInTheOtherDirection(t *testing.T) {
+	for _, transport := range []uint8{cm.TransportTypeRC, cm.TransportTypeUC} {
+		for _, what := range []string{"datagram", "connection"} {
+			c := live()
+			c.transport = transport
+			m := qpmap.New(qpmap.Config{})
+			at := start
+			observe(m, at, c.req(), c.rep())
+			for n := range uint32(30) {
+				at = at.Add(100 * time.Millisecond)
+				observe(m, at, c.request(n))
+			}
+			if what == "datagram" {
+				d := packet(c.B, c.A, bth.UDSendOnly, c.a, 5)
+				d.BTH.DETH = bth.DETH{QKey: 1, SrcQP: 0x55}
+				observe(m, at, d)
+			} else {
+				forged := c.turned()
+				forged.a, forged.psnA, forged.psnB, forged.commA, forged.commB = 0x55, 0x400000, 0x500000, 1, 2
+				observe(m, at, forged.req(), forged.rep(), forged.request(0))
+			}
+			observe(m, at, c.request(30))
+			requireSource(t, m, c.forth(), at, c.a, "%d %s", transport, what)
+		}
+	}
+}

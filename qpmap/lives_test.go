@@ -75,6 +75,38 @@ func TestHowFarRequestsGo(t *testing.T) {
 	}
 }
 
+// Behind the longest READs the next request is expected, whatever the path MTU is.
+func TestLongREAD(t *testing.T) {
+	for _, octets := range []uint32{1 << 30, 5 << 28, 1 << 31} {
+		for _, mtu := range []uint32{4096, 2048, 1024, 512, 256} {
+			c := live()
+			c.mtu = 0
+			m := qpmap.New(qpmap.Config{})
+			observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0), c.read(1, octets), c.request(1+octets/mtu))
+			requireSource(t, m, c.forth(), start, c.a, "%d at %d", octets, mtu)
+		}
+	}
+}
+
+// A READ is tried again from its first response that is missing.
+func TestREADAgain(t *testing.T) {
+	for _, missing := range []uint32{3000, 7000, 12000} {
+		c := live()
+		c.mtu = 0
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0), c.read(1, 16<<20))
+		for n := range missing {
+			p := packet(c.B, c.A, bth.RCRDMAReadResponseMiddle, c.a, c.psnA+1+n)
+			p.Payload = make([]byte, 1024)
+			observe(m, start, p)
+		}
+		observe(m, start, c.read(1+missing, 16<<20-missing*1024))
+		requireSource(t, m, c.forth(), start, c.a, missing)
+		observe(m, start, c.request(1+16384))
+		requireSource(t, m, c.forth(), start, c.a, missing)
+	}
+}
+
 // Nine READs of 2^20 PSNs each, none of them answered, are more than half of all PSNs.
 func TestManyREADs(t *testing.T) {
 	c := live()

@@ -10,7 +10,7 @@ func (m *Map) observeDatagram(o *Observation, k *key) {
 		switch {
 		case e.From == Given:
 			return
-		case !e.quiet(m.now()):
+		case !m.quiet(e):
 			e.stray = true
 			return
 		}

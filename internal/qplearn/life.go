@@ -15,6 +15,8 @@ const (
 	repeats = 1 << 8  // before what was acknowledged, as acknowledgements may be lost after the capture point
 	window  = 1 << 16 // before it, where no answer shows what was acknowledged
 	span    = 1 << 22 // distances are kept below this, so that they are unambiguous modulo 2^24
+	// that of a READ of 2 GiB, the longest: 2^23 responses at a path MTU of 256, 2^19 at 4096
+	maxSlack = 1<<23 - 1<<19
 )
 
 // horizon is how long a sender may not know of an acknowledgement that the capture
@@ -90,14 +92,15 @@ func (l *life) contains(psn uint32, t bth.Transport) bool {
 	if d := distance(l.next, psn); d < 0 {
 		return d >= l.lowest() && (d >= -nearby || !l.answered || l.nearAnswered(psn))
 	} else {
-		return l.inOrder(d, late) || l.answered && l.inOrder(d, nearby)
+		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || d < int32(l.slack) && l.nearAnswered(psn))
 	}
 }
 
 // inOrder tells whether a request this far ahead of next comes where one is expected, or no further than reach behind
 // that: at next, and after a READ where its responses may end. For each path MTU, 4096 to 256, that is one PSN, which
-// slack gives but for 15 more or less. In between no request has its PSN: whatever was there, an attacker who has
-// forged a long READ would make it look as if it belonged to the life.
+// slack gives but for 15 more or less. In between is at most a READ that is tried again, from the first response that
+// is missing: were anything expected there, an attacker who has forged a long READ would make it look as if it belonged
+// to the life.
 func (l *life) inOrder(d, reach int32) bool {
 	if d <= reach {
 		return true
@@ -128,7 +131,7 @@ func (l *life) take(o *Observation, mtu uint16, now int32) {
 	least, most := o.psns(mtu)
 	end := (o.PSN + least) & psnMask
 	if l.inOrder(distance(l.next, o.PSN), late) && distance(l.next, end) > 0 {
-		l.next, l.slack = end, min(most-least, span)
+		l.next, l.slack = end, min(most-least, maxSlack)
 	}
 	l.requests = min(l.requests, 1<<16-2) + 1
 	if !within(horizon, l.turned, now) {
@@ -150,7 +153,9 @@ func (l *life) take(o *Observation, mtu uint16, now int32) {
 func (l *life) nearAnswered(psn uint32) bool { return distance(l.acked, psn) <= nearby }
 
 // answers tells whether an answer with this PSN is about requests of the life, and near the last answer.
-func (l *life) answers(psn uint32, t bth.Transport) bool { return l.spans(psn, t) && l.nearAnswered(psn) }
+func (l *life) answers(psn uint32, t bth.Transport) bool {
+	return l.spans(psn, t) && l.nearAnswered(psn)
+}
 
 // spans tells whether an answer with this PSN is about requests of the life, seen or not.
 func (l *life) spans(psn uint32, t bth.Transport) bool {

@@ -176,15 +176,14 @@ const inARow = 4
 // follow one another, or a connection that has been answered and is in use: then
 // only answers can confirm the exchange.
 func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation) bool {
-	now := m.now()
-	if f.another(f.start, now) || m.used(k, f.start-1, o.Opcode.Transport()) {
+	if f.another(f.start, m.now()) || m.used(k, f.start-1, o.Opcode.Transport()) {
 		return false
 	}
 	e := m.find(k)
 	if m.unanswered < flood {
-		return e == nil || e.From != Given && (e.confirmed == 0 || e.answered == 0 && e.quiet(now))
+		return e == nil || e.From != Given && e.answered == 0 && m.quiet(e)
 	}
-	if e.wasAnswered() && !e.quiet(now) {
+	if e.wasAnswered() && !m.quiet(e) {
 		return false
 	}
 	back := k.Reversed(m.named(named))
@@ -213,7 +212,7 @@ func (m *Map) yields(e *Pair, run uint16) bool {
 	if mate != nil {
 		requests = max(requests, mate.life.requests)
 	}
-	return run > requests || e.quiet(m.now())
+	return run > requests || m.quiet(e)
 }
 
 // followPair records a request of a flow that has a pair, and tells whether it

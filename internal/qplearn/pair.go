@@ -53,8 +53,8 @@ func (e *Pair) list() uint32 {
 	return unsettled
 }
 
-// quiet tells whether no data has confirmed a pair for the time silence.
-func (e *Pair) quiet(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
+// silent tells whether no data has confirmed a pair for the time silence.
+func (e *Pair) silent(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
 
 // unsure tells whether it is not known whose the requests of a pair's life are.
 func (e *Pair) unsure() bool { return e.life.requests > 0 && !e.sure }
@@ -88,6 +88,16 @@ func (m *Map) unused(e *Pair, d time.Duration) bool {
 	}
 	mate := m.opposite(e)
 	return mate == nil || mate.seen < since
+}
+
+// quiet tells whether no data has confirmed a pair, nor that of the other direction, for the time silence: where the
+// capture has one direction alone, both are in use.
+func (m *Map) quiet(e *Pair) bool {
+	if !e.silent(m.now()) {
+		return false
+	}
+	mate := m.opposite(e)
+	return mate == nil || mate.silent(m.now())
 }
 
 // find returns the pair of a flow if it is not idle, and forgets one that is.

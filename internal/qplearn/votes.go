@@ -290,14 +290,14 @@ func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
 	if e.From == Given || !f.tally.elects(c, &m.cfg) || !g.tally.elects(d, &m.cfg) {
 		return false
 	}
-	if e.sure && !e.quiet(m.now()) && c.votes <= min(e.weight, few) {
+	if e.sure && !e.silent(m.now()) && c.votes <= min(e.weight, few) {
 		return false
 	}
 	next := m.begun(&k, f, o.PSN)
 	if next != 0 && m.named(next) != e.SrcQP {
 		return false // CM says that another queue pair sends these requests
 	}
-	if next != 0 && (other.answered == 0 || other.quiet(m.now())) {
+	if next != 0 && (other.answered == 0 || other.silent(m.now())) {
 		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
 		return true
 	}
@@ -367,8 +367,8 @@ func (m *Map) gone(e *Pair, srcQP uint32, c *candidate) bool {
 	case e.SrcQP == srcQP, e.From == UD, e.From == Port:
 		return true
 	case e.Transport == bth.TransportUC:
-		return e.quiet(m.now())
+		return m.quiet(e)
 	default:
-		return !answered || e.quiet(m.now()) || c != nil && c.votes > weight
+		return !answered || m.quiet(e) || c != nil && c.votes > weight
 	}
 }
