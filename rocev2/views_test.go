@@ -73,7 +73,8 @@ func (f *Frame) Flow(to *Flow) error {
 	if err != nil {
 		return err
 	}
-	*to = Flow{t, f.FlowLabel(), f.Tunnels(), f.Outermost(), f.IP()}
+	to.FiveTuple, to.FlowLabel, to.Tunnels = t, f.FlowLabel(), f.Tunnels()
+	to.Outermost, to.IP = f.Outermost(), f.IP()
 	return nil
 }
 
