@@ -232,10 +232,14 @@ func TestPlacement(t *testing.T) {
 			n, err := c.points.FromPacket(&p)
 			require.ErrorIs(t, err, c.err)
 			wiretest.NoAllocs(t, "FromPacket", func() { _, _ = c.points.FromPacket(&p) })
+			used := usedNotification()
+			require.Equal(t, err, used.DecodePacket(&p, c.points))
 			if c.err != nil {
 				require.Equal(t, Notification{}, n)
+				require.Equal(t, usedNotification(), used)
 				return
 			}
+			require.Equal(t, n, used)
 			require.Equal(t, c.number, n.Option.Number)
 			require.Equal(t, c.offset, n.Offset)
 			require.Equal(t, receiver, n.Option.OriginalDst)
@@ -254,6 +258,27 @@ func TestPlacement(t *testing.T) {
 			require.ErrorIs(t, err, wireerr.IsPPFC)
 		})
 	}
+}
+
+// usedNotification returns a Notification in which each field is set.
+func usedNotification() Notification {
+	n := Notification{Src: sender, Dst: sender, CNP: cnp.New(7, 7), OptionType: 7, Offset: 7}
+	n.Option = Option{Number: 7, OriginalDst: sender, Reserved: 7}
+	n.Option.Trace = ioam.Trace{Namespace: 7, Overflow: true, Data: []byte{7}}
+	n.CNP.Reserved = [cnp.ReservedSize]byte{15: 7}
+	return n
+}
+
+// Of a packet that the capture has cut in its reserved octets, those behind are zero, also in a Notification that was
+// used before.
+func TestCutIntoUsed(t *testing.T) {
+	whole := build(t, ipv6opt.DestinationOptions, wiretest.Hex(t, option1Header))
+	var p rocev2.Packet
+	require.NoError(t, p.Decode(whole[:len(whole)-10], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+	n, used := Notification{}, usedNotification()
+	require.NoError(t, n.DecodePacket(&p, experimental))
+	require.NoError(t, used.DecodePacket(&p, experimental))
+	require.Equal(t, n, used)
 }
 
 // Only Destination Options headers count, any of them, and only once.

@@ -67,12 +67,16 @@ func FuzzPacket(f *testing.F) {
 		cfg := Config{Long: LongTrace(long % 3), Coverage: icrc.Coverage(coverage % 3)}
 		cfg.Carriage.Checksum = checksum
 		n, err := FromPacket(&p)
+		used := usedNotification()
+		require.Equal(t, err, used.DecodePacket(&p, CodePoints{}))
 		if err == nil {
+			require.Equal(t, n, used)
 			_ = n.Validate()
 			for range n.Option.Trace.Nodes() {
 			}
 		} else {
 			require.Equal(t, Notification{}, n)
+			require.Equal(t, usedNotification(), used)
 			out, err := AppendFor(nil, &p, loopback, nil, cfg)
 			if p.Src.Is4() {
 				require.ErrorIs(t, err, ErrIPv4)

@@ -53,34 +53,35 @@ var (
 		wireerr.Malformed)
 )
 
-// FromPacket returns the Fast CNP in a decoded packet, whose options have
-// Option1Type and Option2Type. See [CodePoints.FromPacket].
+// FromPacket is [Notification.DecodePacket] for options of Option1Type and
+// Option2Type, for those who want a value.
 func FromPacket(p *rocev2.Packet) (n Notification, err error) {
-	err = n.set(p, CodePoints{}.orDefault())
+	err = n.DecodePacket(p, CodePoints{})
 	return n, err
 }
 
-// FromPacket returns the Fast CNP in a decoded packet; its trace aliases the
-// packet. For packets that are not CNPs, in which the option types mean
+// FromPacket is [Notification.DecodePacket] for those who want a value.
+func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
+	err = n.DecodePacket(p, c)
+	return n, err
+}
+
+// DecodePacket sets n to the Fast CNP in a decoded packet, with options of these
+// types; its trace aliases the packet. For packets that are not CNPs, in which the option types mean
 // nothing, the error is of rocecn.ErrOther, and so is [ErrNotFastCNP], for a CNP
-// without the option. Every other error means a broken Fast CNP.
+// without the option. Every other error means a broken Fast CNP. On error n is
+// unchanged.
 //
 // The option may be anywhere in a Destination Options header. A second Fast CNP
 // option is an error, and so is any option that overruns such a header:
 // otherwise a Fast CNP could be taken for a CNP, whose DestQP means another
 // queue pair.
-func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
-	err = n.set(p, c.orDefault())
-	return n, err
-}
-
-// set sets n, which is zero, to the Fast CNP in p. n is the caller's result,
-// because a Notification is too large to copy.
-func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
+func (n *Notification) DecodePacket(p *rocev2.Packet, c CodePoints) error {
+	c = c.orDefault()
 	if err := c.check(); err != nil {
 		return err
 	}
-	var err error
+	var broken error
 	switch n := p.PayloadLen(); {
 	case p.BTH.Opcode != bth.CNP:
 		return wireerr.NotCNP
@@ -88,68 +89,56 @@ func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
 	case p.BTH.Resv6&ppfc.Bit != 0:
 		return wireerr.IsPPFC
 	default:
-		err = wireerr.CNPLength
+		broken = wireerr.CNPLength
 	}
 	// The option shows whether a broken packet is a Fast CNP or a CNP.
-	if found := n.findOption(p, c); found != nil {
-		err = found
+	o, at, err := findOption(p, c)
+	switch {
+	case err != nil:
+		return err
+	case broken != nil:
+		var option Option
+		return cmp.Or(option.decode(&o, c), broken)
 	}
-	if err != nil {
-		*n = Notification{}
+	if err := n.Option.decode(&o, c); err != nil {
 		return err
 	}
+	n.OptionType, n.Offset = o.Type, at
 	n.Src, n.Dst = p.Src, p.Dst
-	n.CNP.Header = p.BTH.Header
-	copy(n.CNP.Reserved[:], p.Payload)
+	n.CNP = cnp.CNP{Header: p.BTH.Header}
+	copy(n.CNP.Reserved[:], p.Payload) // fewer where the capture cut them
 	return nil
 }
 
-// findOption looks through the Destination Options of the innermost IPv6
-// header.
-func (n *Notification) findOption(p *rocev2.Packet, c CodePoints) error {
+// findOption returns the Fast CNP option in the Destination Options of the
+// innermost IPv6 header, and its offset from the start of that header.
+func findOption(p *rocev2.Packet, c CodePoints) (found ipv6opt.Option, offset int, err error) {
 	var h ipv6opt.Header
 	// as p.Extensions(), but faster
 	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && p.Src.Is6(); next = h.NextHeader {
 		at := ipv6Size + len(p.Ext) - len(ext)
-		var err error
-		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.DestinationOptions {
-			err = n.findIn(&h, at, c)
+		if ext, err = h.Decode(ext); err != nil {
+			return found, 0, err
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if n.Option.Number == 0 {
-		return ErrNotFastCNP
-	}
-	return nil
-}
-
-// findIn looks through one Destination Options header.
-func (n *Notification) findIn(h *ipv6opt.Header, at int, c CodePoints) error {
-	for o, err := range h.All() {
-		switch {
-		case err != nil: // the broken option may be a Fast CNP's, or one may follow it
-			return errOverrun
-		case o.Type != c.Option1 && o.Type != c.Option2:
+		if next != ipv6opt.DestinationOptions {
 			continue
-		case n.Option.Number != 0:
-			return errSecond
 		}
-		switch {
-		case c.Option1 == c.Option2:
-			err = n.Option.Decode(o.Data)
-		case o.Type == c.Option1:
-			err = n.Option.decodeAs(1, o.Data)
-		default:
-			err = n.Option.decodeAs(2, o.Data)
+		for o, err := range h.All() {
+			switch {
+			case err != nil: // the broken option may be a Fast CNP's, or one may follow it
+				return found, 0, errOverrun
+			case o.Type != c.Option1 && o.Type != c.Option2:
+			case offset != 0:
+				return found, 0, errSecond
+			default:
+				found, offset = o, at+int(o.Offset)
+			}
 		}
-		if err != nil {
-			return err
-		}
-		n.OptionType, n.Offset = o.Type, at+int(o.Offset)
 	}
-	return nil
+	if offset == 0 {
+		return found, 0, ErrNotFastCNP
+	}
+	return found, offset, nil
 }
 
 // Origin says who sent a Fast CNP.

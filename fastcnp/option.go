@@ -140,15 +140,17 @@ func (o *Option) Decode(b []byte) error {
 	return nil
 }
 
-// decodeAs is Decode for an option type that only one of the options has.
-func (o *Option) decodeAs(number uint8, b []byte) error {
-	switch {
-	case number == 1 && len(b) != option1Size:
-		return errOption1Len
-	case number == 2 && len(b) < option2Min:
-		return errOption2Len
+// decode is Decode for an option of a header: where the types of the options differ, the type says which one it is.
+func (o *Option) decode(from *ipv6opt.Option, c CodePoints) error {
+	if c.Option1 != c.Option2 {
+		switch n := len(from.Data); {
+		case from.Type == c.Option1 && n != option1Size:
+			return errOption1Len
+		case from.Type == c.Option2 && n < option2Min:
+			return errOption2Len
+		}
 	}
-	return o.Decode(b)
+	return o.Decode(from.Data)
 }
 
 // AppendBinary appends the data of the option, without its type and length.

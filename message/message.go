@@ -249,7 +249,7 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 		return err
 	}
 	m.Kind = FastCNP
-	if m.FastCNP, err = c.CodePoints.FromPacket(p); err == fastcnp.ErrNotFastCNP {
+	if err = m.FastCNP.DecodePacket(p, c.CodePoints); err == fastcnp.ErrNotFastCNP {
 		m.Kind = CNP
 		var c cnp.CNP
 		switch c, err = cnp.FromPacket(p); err {

@@ -44,7 +44,7 @@ type foundFastCNP struct {
 func (f *foundFastCNP) look(p *rocev2.Packet, points fastcnp.CodePoints) {
 	f.is, f.unknown = false, false
 	if p.BTH.Opcode == bth.CNP && len(p.Ext) > 0 {
-		f.notification, f.err = points.FromPacket(p)
+		f.err = f.notification.DecodePacket(p, points)
 		if f.is = f.err != fastcnp.ErrNotFastCNP; !f.is {
 			_, err := cnp.FromPacket(p)
 			f.unknown = err == cnp.ErrOption

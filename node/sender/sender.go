@@ -266,8 +266,7 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 		d.Flow.FlowKey = rocev2.FlowKey{Src: s.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}
 		return node.NoReason
 	}
-	var err error
-	switch s.fast, err = s.cfg.CodePoints.FromPacket(p); err {
+	switch err := s.fast.DecodePacket(p, s.cfg.CodePoints); err {
 	case nil:
 		d.Packet, d.Message, d.Origin, d.SrcPort = message.FastCNP, message.FastCNP, s.fast.Origin(), p.SrcPort
 		d.Flow.Dst, d.Flow.DestQP = s.fast.Option.OriginalDst, s.fast.CNP.DestQP
