@@ -13,9 +13,14 @@
 //	var d flows.Decoder
 //	var p flows.Packet
 //	table := flows.New(flows.Config{})
-//	for number, packet := range capture {
-//		d.Decode(&p, packet.Data, rocev2.DecodeOptions{Cut: packet.Cut})
-//		table.Observe(&p, uint64(number), packet.Time)
+//	frame := uint64(0)
+//	for r, err := range capture.File("trace.pcapng") {
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		frame++
+//		d.Decode(&p, r.Data, r.Options())
+//		table.Observe(&p, frame, r.Time)
 //	}
 //	for _, f := range table.Snapshot().Flows {
 //		fmt.Println(f.FlowKey, f.PSN.StayedMissing(), f.Causes)
