@@ -114,7 +114,7 @@ type PacketConfig struct {
 	Filter    Filter
 	Direction Direction
 	// SnapLength is how many octets of each packet are given, the VLAN tag that comes
-	// beside it not counted; 0 stands for 256 KiB, or in low latency for 64.
+	// beside it not counted; 0 stands for some 64 KiB, or with Blocks for 256 KiB.
 	SnapLength int
 	// Blocks says that throughput counts and not latency: the kernel hands over
 	// packets in blocks, at the latest after 10 ms. It loses none where a source
