@@ -1,6 +1,8 @@
 // Cnprate prints how many CNPs and Fast CNPs a second each flow of a pcap capture
 // got, read through gopacket: the mean between the first and the last one, and the
 // most in one second of the clock.
+//
+//	go run ./examples/cnprate <testdata/tour.pcap
 package main
 
 import (

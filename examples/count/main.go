@@ -1,6 +1,8 @@
 // Count prints how many CNPs and Fast CNPs a capture has, by flow: a CNP by the
 // way that it took itself, from the receiver to the sender's queue pair, a Fast
 // CNP by the data that it is about.
+//
+//	go run ./examples/count testdata/tour.pcap
 package main
 
 import (

@@ -1,6 +1,8 @@
 // Host is the sender's side of Fast CNP: it checks who sends one, finds its own
 // queue pair by the flow that it is about, and prints the hops with the deepest
 // queues first.
+//
+//	go run ./examples/host testdata/messages.pcap
 package main
 
 import (

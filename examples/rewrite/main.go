@@ -1,6 +1,8 @@
 // Rewrite takes the first RoCEv2 packet of a capture, marks it CE, changes its
 // PSN and writes it again with the ICRC that this calls for. Then it makes the
 // PPFC notification that asks the packet's sender to stop for 100 µs.
+//
+//	go run ./examples/rewrite testdata/tour.pcap
 package main
 
 import (
