@@ -266,6 +266,11 @@ self = ["2001:db8::5"]
 	require.Contains(t, stderr, "rocecn check: source.a: FILE: open FILE: no such file or directory\n")
 	status, stdout, stderr = check(there + "[sink.b]\ntype = \"raw\"\n")
 	require.Equal(t, []any{0, "role.pause: from a\nnot used: sink.b\n", ""}, []any{status, stdout, stderr})
+	for interfaces, at := range map[string]string{"": "all interfaces", `interfaces = ["wan0", "wan1"]`: "wan0, wan1"} {
+		status, stdout, stderr = check("[role.border]\nenabled = true\ninstall = \"nft\"\n" + interfaces)
+		require.Equal(t, []any{0, "role.border: by nftables at " + at + "\nAmbientCapabilities=CAP_NET_ADMIN\n", ""},
+			[]any{status, stdout, stderr})
+	}
 	status, _, stderr = check("[agent]\nhttp = \"203.0.113.9:9479\"\n"+there, "-system") // nobody's
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "rocecn check: agent.http: listen tcp 203.0.113.9:9479: ")

@@ -11,6 +11,7 @@ package run
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -321,11 +322,17 @@ func (f *file) summary() string {
 		if r.Agent.Mode == "kernel" && r.Role == "switch" {
 			needs["CAP_PERFMON"] = true
 		}
-		fmt.Fprintf(&b, "role.%s: from %s", r.Name, strings.Join(slices.Concat(r.Agent.Sources, r.Agent.Observe), ", "))
-		if r.Agent.Sink != "" {
-			fmt.Fprintf(&b, " to %s", r.Agent.Sink)
+		var does []string
+		if from := slices.Concat(r.Agent.Sources, r.Agent.Observe); len(from) > 0 {
+			does = append(does, "from "+strings.Join(from, ", "))
 		}
-		b.WriteByte('\n')
+		if r.Agent.Sink != "" {
+			does = append(does, "to "+r.Agent.Sink)
+		}
+		if r.Agent.Install == "nft" {
+			does = append(does, "by nftables at "+cmp.Or(strings.Join(r.Agent.Interfaces, ", "), "all interfaces"))
+		}
+		fmt.Fprintf(&b, "role.%s: %s\n", r.Name, strings.Join(does, " "))
 		b.WriteString(f.kernelSummary(r))
 	}
 	if len(f.roles) == 0 {
