@@ -86,6 +86,26 @@ func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
 	require.Equal(t, []string{"too many notifications 10.0.0.9"}, of(6))
 }
 
+// Where a trace names a queue, nobody is sent to look for one.
+func TestCongestionNamesTheDeepestQueue(t *testing.T) {
+	next := func(queues ...flows.QueueDepth) string {
+		var s flows.Snapshot
+		for i, q := range queues {
+			f := flowOf(byte(2+i), 26, 100)
+			*f.Evidence.Sign(flows.SignNotice), f.Queue = signOf(5), q
+			s.Flows = append(s.Flows, f)
+		}
+		all := triage.Explain(&s)
+		require.Equal(t, []string{"congestion"}, causesOf(all))
+		return all[0].Next
+	}
+	empty := flows.QueueDepth{Node: 7, Known: true}
+	require.Contains(t, next(flows.QueueDepth{}, empty), "with IOAM")
+	require.Contains(t, next(flows.QueueDepth{Node: 212, Depth: 87040, Known: true}, empty), "node 212 ")
+	require.Contains(t, next(flows.QueueDepth{Node: 8, Depth: 1, Known: true}, flows.QueueDepth{Node: 9, Depth: 2,
+		Known: true}), "node 9 ")
+}
+
 // Of RNR NAKs behind which the capture has no repeat, none is said.
 func TestRNRWithoutRepeats(t *testing.T) {
 	f := flowOf(2, 26, 100)

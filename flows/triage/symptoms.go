@@ -88,13 +88,28 @@ func congested(v *view) {
 		if judged > 0 {
 			text += fmt.Sprintf(" Senders slowed down behind %d of %s.", cut, count(judged, "CNP"))
 		}
+		next := "Capture at the receiver as well, or with IOAM: a mark does not say which switch made it."
+		if q := deepest(g.flows); q.Depth > 0 {
+			next = fmt.Sprintf("Look at node %d first: of the queues that traces in the capture name, its was the deepest.",
+				q.Node)
+		}
 		v.say(Verdict{
 			Cause: Congested, Since: hits.Since, Until: hits.Until, Text: text,
-			Next:   "Capture at the receiver as well, or with IOAM: a mark does not say which switch made it.",
+			Next:   next,
 			Frames: frames(g.flows, met(g.flows...)...),
 			Filter: selects(g.flows),
 		}, g.flows)
 	}
+}
+
+// deepest returns the deepest queue on the way of some flows, none of depth 0.
+func deepest(of []*flows.Flow) (q flows.QueueDepth) {
+	for _, f := range of {
+		if f.Queue.Known && f.Queue.Depth > q.Depth {
+			q = f.Queue
+		}
+	}
+	return q
 }
 
 // refused: the receiver refused requests for good, which ends the connection.
