@@ -106,6 +106,18 @@ func TestCongestionNamesTheDeepestQueue(t *testing.T) {
 		Known: true}), "node 9 ")
 }
 
+// CNPs between the two hosts speak against "no CNP", also those of which nobody knows which flow they are about.
+func TestUnpairedCNPsSpeakForTheReceiver(t *testing.T) {
+	a, b := marked(flowOf(2, 26, 100)), marked(flowOf(2, 26, 100))
+	b.DestQP++
+	s := flows.Snapshot{Flows: []flows.Flow{a, b}}
+	require.Equal(t, []string{"no CNP 10.0.0.1"}, causesOf(triage.Explain(&s)))
+	u := flows.Unpaired{FlowKey: rocev2.FlowKey{Src: a.Dst, Dst: a.Src, DestQP: 0x77}, WithQP: true, CNP: signOf(1)}
+	u.CNPs = 1
+	s.Unpaired = []flows.Unpaired{u}
+	require.Equal(t, []string{"congestion"}, causesOf(triage.Explain(&s)))
+}
+
 // Of RNR NAKs behind which the capture has no repeat, none is said.
 func TestRNRWithoutRepeats(t *testing.T) {
 	f := flowOf(2, 26, 100)
