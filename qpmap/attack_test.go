@@ -606,6 +606,23 @@ func TestForgedREADExplainsNothing(t *testing.T) {
 	}
 }
 
+// Nor is it after several of these READs, which span more than half of all PSNs.
+func TestForgedREADsExplainNothing(t *testing.T) {
+	forged := live()
+	forged.mtu = 0
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, forged.req(), forged.rep())
+	observe(m, start, forged.request(0), forged.ack(0), forged.request(1), forged.ack(1))
+	for n := range uint32(8) {
+		observe(m, start, forged.read(2+n<<19, 1<<31))
+		for psn := uint32(10_000); psn < 1<<24-10_000; psn += 100_000 {
+			p := forged.ack(psn)
+			_, err := m.SourceQPOf(qpmap.Key{FlowKey: forged.back()}, &p.BTH.Header, start)
+			require.ErrorIs(t, err, qpmap.ErrUnknown, "%d READs, %d", n+1, psn)
+		}
+	}
+}
+
 // Of a connection in use the capture has one direction alone. Nobody ends it by what he sends in the other: a datagram,
 // or the first request of a connection that he has announced.
 func TestForgedInTheOtherDirection(t *testing.T) {

@@ -90,9 +90,9 @@ func (l *life) contains(psn uint32, t bth.Transport) bool {
 		return false
 	}
 	if d := distance(l.next, psn); d < 0 {
-		return d >= l.lowest() && (d >= -nearby || !l.answered || l.nearAnswered(psn))
+		return d >= l.lowest() && (d >= -nearby || !l.answered || l.nearAnswered(d))
 	} else {
-		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || d < int32(l.slack) && l.nearAnswered(psn))
+		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || d < int32(l.slack) && l.nearAnswered(d))
 	}
 }
 
@@ -147,14 +147,15 @@ func (l *life) take(o *Observation, mtu uint16, now int32) {
 	}
 }
 
-// nearAnswered tells whether a PSN is not far beyond the last that an answer covers. A READ spans up to eight million
-// PSNs, none of which was seen: an attacker who has forged one would make what is anywhere among them look as if it
-// belonged to the life. Real responses follow one another, and so do repeats of requests, from the last answer on.
-func (l *life) nearAnswered(psn uint32) bool { return distance(l.acked, psn) <= nearby }
+// nearAnswered tells whether the PSN this far from next is not far beyond the last that an answer covers. A READ spans
+// up to eight million PSNs, none of which was seen: an attacker who has forged one would make what is anywhere among
+// them look as if it belonged to the life. Real responses follow one another, and so do repeats of requests, from the
+// last answer on. From there to the end of a READ may be more than half of all PSNs, so that the two distances are added.
+func (l *life) nearAnswered(d int32) bool { return distance(l.acked, l.next)+d <= nearby }
 
 // answers tells whether an answer with this PSN is about requests of the life, and near the last answer.
 func (l *life) answers(psn uint32, t bth.Transport) bool {
-	return l.spans(psn, t) && l.nearAnswered(psn)
+	return l.spans(psn, t) && l.nearAnswered(distance(l.next, psn))
 }
 
 // spans tells whether an answer with this PSN is about requests of the life, seen or not.

@@ -46,3 +46,24 @@ func TestNearAnswered(t *testing.T) {
 	require.True(t, l.answers((psn+2*nearby)&psnMask, bth.TransportRC), "the responses go on")
 	require.False(t, l.answers((psn+2*nearby+1)&psnMask, bth.TransportRC))
 }
+
+// READs of 2 GiB whose path MTU is not known, one behind the other, may span more than half of all PSNs from the last
+// answer on. What is far along is not near it, as it would be seen from the other side.
+func TestNearAnsweredBeyondHalf(t *testing.T) {
+	const psn, octets = 0xFFFF00, 1 << 31
+	l := announce(psn, bth.TransportRC)
+	l.take(&Observation{Opcode: bth.RCSendOnly, PSN: psn}, 0, 0)
+	l.answer(&Observation{Opcode: bth.RCAcknowledge, PSN: psn})
+	for reads := range uint32(9) {
+		next := l.next
+		l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: next, DMA: octets}, 0, 0)
+		require.Equal(t, (next+octets/4096)&psnMask, l.next)
+		for d := uint32(2 * nearby); d < maxSlack; d += 1000 {
+			at := (l.next + d) & psnMask
+			require.False(t, l.answers(at, bth.TransportRC), "%d READs, %d", reads+1, d)
+			if !l.inOrder(int32(d), nearby) {
+				require.False(t, l.contains(at, bth.TransportRC), "%d READs, %d", reads+1, d)
+			}
+		}
+	}
+}
