@@ -107,6 +107,30 @@ func TestREADAgain(t *testing.T) {
 	}
 }
 
+// In a long network many requests are under way. All of them may be sent again, and an answer may be about any, also
+// where the capture has lost those that asked for it.
+func TestManyAgain(t *testing.T) {
+	c := live()
+	c.psnA = 0xFFF000
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))
+	const last = 12_000
+	for range 2 {
+		for n := uint32(1); n <= last; n++ {
+			observe(m, start, c.unasking(bth.RCSendMiddle, n))
+			requireSource(t, m, c.forth(), start, c.a, n)
+		}
+	}
+	nak := c.ack(last / 2)
+	nak.BTH.AETH.Syndrome = 0x60 // PSN sequence error
+	for _, p := range []rocev2.Packet{nak, c.ack(last)} {
+		observe(m, start, p)
+		requireSource(t, m, c.back(), start, c.b)
+	}
+	observe(m, start, c.unasking(bth.RCSendMiddle, last-257))
+	requireSource(t, m, c.forth(), start, 0, "acknowledged long before")
+}
+
 // Nine READs of 2^20 PSNs each, none of them answered, are more than half of all PSNs.
 func TestManyREADs(t *testing.T) {
 	c := live()

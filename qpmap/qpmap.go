@@ -29,8 +29,10 @@
 //
 // Hosts reuse queue pairs, so a pair holds for one life of its flow: a run of
 // requests whose PSNs follow one another. Retransmissions belong to it, however many,
-// and gaps of up to 2,048 packets that the capture lost. Responses belong to it up to
-// 2,048 PSNs beyond the last one, or with the PSN of a request seen just now. For a
+// and gaps of up to 2,048 packets that the capture lost. Responses belong to it that
+// have the PSN of a request seen just now, or of one among those that followed one
+// another. A READ uses millions of PSNs that no request shows: of these, responses
+// and retransmissions belong to the life up to 2,048 beyond the last response. For a
 // packet outside the life the sender is not known ([ErrUnknown]); the next packet in
 // the life has the pair again.
 //

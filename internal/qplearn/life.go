@@ -45,6 +45,7 @@ type life struct {
 	acked  uint32 // the last PSN that an answer covers; at first the one before the first request
 	before uint32 // acked at the moment turned
 	first  uint32 // PSN of the first request
+	row    uint32 // the requests from this PSN to next were seen, but for a few: no READ spans it
 	turned int32  // moment at which the current horizon began
 
 	requests  uint16 // requests seen, at most 65,535; 0: next is what CM announced, or is not known
@@ -56,7 +57,7 @@ type life struct {
 // announce returns the life that is to begin with this PSN, as CM says.
 func announce(psn uint32, t bth.Transport) life {
 	before := (psn - 1) & psnMask
-	return life{next: psn, floor: psn, first: psn, acked: before, before: before, transport: t, known: true}
+	return life{next: psn, floor: psn, first: psn, row: psn, acked: before, before: before, transport: t, known: true}
 }
 
 // begin returns the life that begins, as far as is known, with this request.
@@ -83,14 +84,14 @@ func answered(o *Observation, f *open, now int32) life {
 	return l
 }
 
-// contains tells whether a request with this PSN may belong to the life. What is far both from the last answer and
-// from next does not, once there are answers: see nearAnswered.
+// contains tells whether a request with this PSN may belong to the life. What a READ spans does not, once there are
+// answers, unless it is near the last answer or next: see nearAnswered.
 func (l *life) contains(psn uint32, t bth.Transport) bool {
 	if !l.known || t != l.transport {
 		return false
 	}
 	if d := distance(l.next, psn); d < 0 {
-		return d >= l.lowest() && (d >= -nearby || !l.answered || l.nearAnswered(d))
+		return d >= l.lowest() && (d >= -nearby || !l.answered || l.seen(d) || l.nearAnswered(d))
 	} else {
 		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || d < int32(l.slack) && l.nearAnswered(d))
 	}
@@ -130,8 +131,11 @@ func (l *life) lowest() int32 {
 func (l *life) take(o *Observation, mtu uint16, now int32) {
 	least, most := o.psns(mtu)
 	end := (o.PSN + least) & psnMask
-	if l.inOrder(distance(l.next, o.PSN), late) && distance(l.next, end) > 0 {
+	if further := distance(l.next, end); l.inOrder(distance(l.next, o.PSN), late) && further > 0 {
 		l.next, l.slack = end, min(most-least, maxSlack)
+		if further > 2*late {
+			l.row = end
+		}
 	}
 	l.requests = min(l.requests, 1<<16-2) + 1
 	if !within(horizon, l.turned, now) {
@@ -140,7 +144,7 @@ func (l *life) take(o *Observation, mtu uint16, now int32) {
 		}
 		l.before, l.turned = l.acked, now
 	}
-	for _, psn := range [...]*uint32{&l.floor, &l.acked, &l.before} {
+	for _, psn := range [...]*uint32{&l.floor, &l.acked, &l.before, &l.row} {
 		if distance(*psn, l.next) > span {
 			*psn = (l.next - span) & psnMask
 		}
@@ -153,9 +157,14 @@ func (l *life) take(o *Observation, mtu uint16, now int32) {
 // last answer on. From there to the end of a READ may be more than half of all PSNs, so that the two distances are added.
 func (l *life) nearAnswered(d int32) bool { return distance(l.acked, l.next)+d <= nearby }
 
-// answers tells whether an answer with this PSN is about requests of the life, and near the last answer.
+// seen tells whether the PSN this far from next is among requests that were seen, as no READ spans it. In a long network
+// many of these are under way, and all of them may be sent again.
+func (l *life) seen(d int32) bool { return distance(l.next, l.row) <= d && d < 0 }
+
+// answers tells whether an answer with this PSN is about requests of the life that were seen, or near the last answer.
 func (l *life) answers(psn uint32, t bth.Transport) bool {
-	return l.spans(psn, t) && l.nearAnswered(distance(l.next, psn))
+	d := distance(l.next, psn)
+	return l.spans(psn, t) && (l.seen(d) || l.nearAnswered(d))
 }
 
 // spans tells whether an answer with this PSN is about requests of the life, seen or not.

@@ -58,7 +58,7 @@ func TestNearAnsweredBeyondHalf(t *testing.T) {
 		next := l.next
 		l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: next, DMA: octets}, 0, 0)
 		require.Equal(t, (next+octets/4096)&psnMask, l.next)
-		for d := uint32(2 * nearby); d < maxSlack; d += 1000 {
+		for d := uint32(2 * nearby); d < maxSlack; d += 10_000 {
 			at := (l.next + d) & psnMask
 			require.False(t, l.answers(at, bth.TransportRC), "%d READs, %d", reads+1, d)
 			if !l.inOrder(int32(d), nearby) {
@@ -66,4 +66,55 @@ func TestNearAnsweredBeyondHalf(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Requests that follow one another were seen, but for gaps of up to 64 packets. What a READ spans was not, nor what is
+// before it.
+func TestSeen(t *testing.T) {
+	const psn = 0xFFFF00
+	l := announce(psn, bth.TransportRC)
+	take := func(op bth.Opcode, n, octets uint32) {
+		l.take(&Observation{Opcode: op, PSN: (psn + n) & psnMask, DMA: octets}, 4096, 0)
+	}
+	seen := func(n uint32) bool { return l.seen(distance(l.next, (psn+n)&psnMask)) }
+	take(bth.RCSendOnly, 0, 0)
+	for n := uint32(65); n <= 65*9; n += 65 { // each 64 later than expected
+		take(bth.RCSendOnly, n, 0)
+	}
+	require.True(t, seen(0))
+	require.True(t, seen(65*9))
+	require.False(t, seen(65*9+1), "next")
+	require.False(t, seen(1<<24-1), "the one before the first")
+	take(bth.RCRDMAReadRequest, 65*9+1, 2*late*4096)
+	require.True(t, seen(0), "a short READ")
+	take(bth.RCRDMAReadRequest, 65*9+1+2*late, (2*late+1)*4096)
+	const behind = 65*9 + 1 + 2*late + 2*late + 1
+	for _, n := range []uint32{0, behind - 1, behind} {
+		require.False(t, seen(n), "a longer READ")
+	}
+	take(bth.RCSendOnly, behind, 0)
+	require.True(t, seen(behind))
+	require.False(t, seen(behind-1))
+}
+
+// Behind a READ whose path MTU is not known the next request is further than expected: what it skips was not seen.
+func TestSeenAfterRead(t *testing.T) {
+	const psn = 0xFFFF00
+	l := announce(psn, bth.TransportRC)
+	l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
+	l.take(&Observation{Opcode: bth.RCSendOnly, PSN: (psn + 4096) & psnMask}, 0, 0)
+	require.False(t, l.seen(-1))
+	l.take(&Observation{Opcode: bth.RCSendOnly, PSN: l.next}, 0, 0)
+	require.True(t, l.seen(-1))
+	require.False(t, l.seen(-2))
+}
+
+// Of more than 2^22 requests in a row, each 64 later than expected, the last 2^22 are as many as can be told apart.
+func TestSeenForLong(t *testing.T) {
+	l := announce(0, bth.TransportRC)
+	for range uint32(1<<24+1<<22) / (late + 1) {
+		l.take(&Observation{Opcode: bth.RCSendOnly, PSN: (l.next + late) & psnMask}, 0, 0)
+	}
+	require.True(t, l.seen(-span))
+	require.False(t, l.seen(-span-1))
 }
