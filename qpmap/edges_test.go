@@ -399,6 +399,28 @@ func TestOneDirectionKeepsBoth(t *testing.T) {
 	require.Equal(t, 2, m.Expire(at), "and both are idle at once")
 }
 
+// A connection that is idle is forgotten in both directions when a packet of one passes: nothing that is learned of that
+// one brings the other back.
+func TestIdleInBothDirections(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	at := start.Add(time.Hour)
+	datagram := func(c *connection) rocev2.Packet {
+		p := packet(c.A, c.B, bth.UDSendOnly, c.b, 5)
+		p.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
+		return p
+	}
+	observe(m, at, datagram(c))
+	requireSource(t, m, c.forth(), at, c.a)
+	requireSource(t, m, c.back(), at, 0)
+	require.EqualValues(t, 2, m.Stats().Expired)
+	require.Equal(t, 1, m.Stats().Pairs)
+
+	observe(m, at, datagram(c.turned()))
+	requireSource(t, m, c.forth(), at, c.a)
+	requireSource(t, m, c.back(), at, c.b)
+}
+
 // A full table evicts both directions of a connection, of which one has passed more lately.
 func TestEvictsBothDirections(t *testing.T) {
 	m := qpmap.New(qpmap.Config{MaxPairs: 4})

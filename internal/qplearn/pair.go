@@ -100,12 +100,11 @@ func (m *Map) quiet(e *Pair) bool {
 	return mate == nil || mate.silent(m.now())
 }
 
-// find returns the pair of a flow if it is not idle, and forgets one that is.
+// find returns the pair of a flow if it is not idle, and forgets one that is, in both directions.
 func (m *Map) find(k *key) *Pair {
 	e := m.pairs.find(k)
 	if e != nil && m.idle(e) {
-		m.pairs.Remove(e.id)
-		m.stats.Expired++
+		m.stats.Expired += m.remove(e)
 		return nil
 	}
 	return e
@@ -287,7 +286,7 @@ func (m *Map) makePair(k *key, list uint32) *Pair {
 			m.stats.Full++
 			return nil
 		}
-		m.evict(m.pairs.At(victim))
+		m.stats.Evicted += m.remove(m.pairs.At(victim))
 	}
 	id := m.pairs.Add(k, k.Hash(m.pairs.Seed), list)
 	e := m.pairs.At(id)
@@ -295,14 +294,16 @@ func (m *Map) makePair(k *key, list uint32) *Pair {
 	return e
 }
 
-// evict forgets a pair, and that of the other direction unless that is given, or is confirmed as e is not.
-func (m *Map) evict(e *Pair) {
-	if mate := m.opposite(e); mate != nil && mate != e && mate.From != Given && mate.list() == e.list() {
+// remove forgets a pair that is idle or evicted, and that of the other direction unless that is given, or in use and
+// confirmed as e is not. It returns how many these were.
+func (m *Map) remove(e *Pair) (pairs uint64) {
+	mate := m.opposite(e)
+	if mate != nil && mate != e && mate.From != Given && (mate.list() == e.list() || m.idle(mate)) {
 		m.pairs.Remove(mate.id)
-		m.stats.Evicted++
+		pairs++
 	}
-	m.pairs.Remove(e.id)
-	m.stats.Evicted++
+	m.pairs.Remove(e.id) // last, so that the next new pair has its id: see connect
+	return pairs + 1
 }
 
 // oldestSettled returns the settled pair to evict for a new one in a list: the oldest
