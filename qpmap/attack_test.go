@@ -623,6 +623,27 @@ func TestForgedREADsExplainNothing(t *testing.T) {
 	}
 }
 
+// Somebody has forged a connection before its queue pairs are in use, and a READ that ends a little beyond the PSNs that
+// they will use. Without any answer it spans their requests no more than with one.
+func TestForgedREADUnanswered(t *testing.T) {
+	for _, x := range []struct {
+		beyond uint32 // how far beyond the first real request the READ ends
+		known  bool   // it is believed to be the forger's, as it may be late
+	}{{2048, true}, {2049, false}, {30_000, false}, {60_000, false}} {
+		c := live()
+		forged := *c
+		forged.a, forged.commA, forged.commB = 0x55, 1, 2
+		forged.psnA = c.psnA - 1<<19 + x.beyond
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, forged.req(), forged.rep(), forged.read(0, 1<<29), c.request(0))
+		srcQP := uint32(0)
+		if x.known {
+			srcQP = forged.a
+		}
+		requireSource(t, m, c.forth(), start, srcQP, x.beyond)
+	}
+}
+
 // Of a connection in use the capture has one direction alone. Nobody ends it by what he sends in the other: a datagram,
 // or the first request of a connection that he has announced.
 func TestForgedInTheOtherDirection(t *testing.T) {

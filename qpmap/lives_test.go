@@ -140,7 +140,7 @@ func TestManyREADs(t *testing.T) {
 		observe(m, start, c.read(n<<20, 1<<30))
 		requireSource(t, m, c.forth(), start, c.a)
 	}
-	for _, n := range []uint32{9 << 20, 9 << 20, 9<<20 - 60000} { // the last ones again
+	for _, n := range []uint32{9 << 20, 9 << 20, 9<<20 - 2000} { // the last ones again
 		observe(m, start, c.request(n))
 		requireSource(t, m, c.forth(), start, c.a, n)
 	}

@@ -84,14 +84,14 @@ func answered(o *Observation, f *open, now int32) life {
 	return l
 }
 
-// contains tells whether a request with this PSN may belong to the life. What a READ spans does not, once there are
-// answers, unless it is near the last answer or next: see nearAnswered.
+// contains tells whether a request with this PSN may belong to the life. What a READ spans does not, unless it is near
+// the last answer or next: see nearAnswered.
 func (l *life) contains(psn uint32, t bth.Transport) bool {
 	if !l.known || t != l.transport {
 		return false
 	}
 	if d := distance(l.next, psn); d < 0 {
-		return d >= l.lowest() && (d >= -nearby || !l.answered || l.seen(d) || l.nearAnswered(d))
+		return d >= l.lowest() && (d >= -nearby || l.seen(d) || l.nearAnswered(d))
 	} else {
 		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || d < int32(l.slack) && l.nearAnswered(d))
 	}
