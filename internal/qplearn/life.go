@@ -93,7 +93,7 @@ func (l *life) contains(psn uint32, t bth.Transport) bool {
 	if d := distance(l.next, psn); d < 0 {
 		return d >= l.lowest() && (d >= -nearby || l.seen(d) || l.nearAnswered(d))
 	} else {
-		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || d < int32(l.slack) && l.nearAnswered(d))
+		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || l.nearAnswered(d))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // After a READ of 1 MiB, of which the path MTU is not known, the next request has the PSN behind its 256, 512, 1,024,
-// 2,048 or 4,096 responses, or a little more where some were lost.
+// 2,048 or 4,096 responses, or a little more where some were lost. A READ that is tried again may begin a little before.
 func TestInOrderAfterRead(t *testing.T) {
 	const psn = 0xFFFF00 // of the READ
 	l := announce(psn, bth.TransportRC)
@@ -18,11 +18,45 @@ func TestInOrderAfterRead(t *testing.T) {
 		for _, lost := range []uint32{0, late} {
 			require.True(t, l.contains((psn+responses+lost)&psnMask, bth.TransportRC), "%d+%d", responses, lost)
 		}
+		require.True(t, l.contains((psn+responses-late)&psnMask, bth.TransportRC), responses)
+		require.False(t, l.contains((psn+responses+late+1)&psnMask, bth.TransportRC), responses)
+		if responses > 256 {
+			require.False(t, l.contains((psn+responses-late-1)&psnMask, bth.TransportRC), responses)
+		}
 	}
 	for _, between := range []uint32{256 + 2*late, 800, 1024 + 2*late, 1500, 3000, 4096 + 2*late} {
 		require.False(t, l.contains((psn+between)&psnMask, bth.TransportRC), between)
 	}
 	require.True(t, l.spans((psn+3000)&psnMask, bth.TransportRC), "a response may be anywhere")
+}
+
+// Whatever a READ's length and the path MTU are, the next request comes where it is expected.
+func TestInOrderAfterAnyRead(t *testing.T) {
+	const psn = 0xFFFF00
+	for _, octets := range []uint32{0, 1, 256, 257, 4095, 4096, 4097, 1 << 20, 1<<31 - 1, 1 << 31} {
+		for less := range uint32(17) {
+			dma := octets - min(octets, less*255)
+			l := announce(psn, bth.TransportRC)
+			l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: dma}, 0, 0)
+			for mtu := uint16(256); mtu <= 4096; mtu *= 2 {
+				d := distance(l.next, (psn+bth.ReadPSNs(dma, mtu))&psnMask)
+				require.True(t, l.inOrder(d, late), "%d at %d", dma, mtu)
+			}
+		}
+	}
+}
+
+// Where a READ may end is not moved by what is sent again from among its responses.
+func TestReadEndStays(t *testing.T) {
+	const psn = 0xFFFF00
+	l := announce(psn, bth.TransportRC)
+	l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
+	l.answer(&Observation{Opcode: bth.RCRDMAReadResponseMiddle, PSN: (psn + 600) & psnMask})
+	again := Observation{Opcode: bth.RCRDMAReadRequest, PSN: (psn + 601) & psnMask, DMA: 1}
+	require.True(t, l.contains(again.PSN, bth.TransportRC))
+	next, slack := l.next, l.slack
+	l.take(&again, 0, 0)
+	require.Equal(t, []uint32{next, slack}, []uint32{l.next, l.slack})
 }
 
 // Of the PSNs that a READ spans, a response has one near the last answer, and so has a request that is sent again.
