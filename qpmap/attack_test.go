@@ -672,3 +672,31 @@ func TestForgedInTheOtherDirection(t *testing.T) {
 		}
 	}
 }
+
+// Nor does he after a flood of exchanges that nobody answers, with requests in a row: answered or not, the direction in
+// which nothing has passed for a second is in use as the other one is.
+func TestFloodInTheOtherDirection(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, c.req(), c.rep(), c.request(0))
+		if answered {
+			observe(m, start, c.ack(0))
+		}
+		at := start
+		for n := range uint32(30) {
+			at = at.Add(100 * time.Millisecond)
+			observe(m, at, c.turned().request(n))
+		}
+		flooded(c, m, 16, at)
+		forged := *c
+		forged.a, forged.psnA, forged.psnB, forged.commA, forged.commB = 0x55, 0x400000, 0x500000, 1, 2
+		observe(m, at, forged.req(), forged.rep())
+		for n := range uint32(9) {
+			observe(m, at, forged.request(n))
+		}
+		requireSource(t, m, c.forth(), at, 0, answered)
+		observe(m, at, c.turned().request(30))
+		requireSource(t, m, c.back(), at, c.b, answered)
+	}
+}
