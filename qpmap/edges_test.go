@@ -421,6 +421,57 @@ func TestIdleInBothDirections(t *testing.T) {
 	requireSource(t, m, c.back(), at, c.b)
 }
 
+// As long as one direction is not idle the other is not, to the nanosecond. Of a pair that is given the other direction
+// may be idle, and is forgotten alone.
+func TestIdleTogether(t *testing.T) {
+	c := live()
+	for _, given := range []bool{false, true} {
+		m := qpmap.New(qpmap.Config{Idle: time.Minute})
+		if given {
+			require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: c.b}))
+		}
+		observe(m, start, c.req(), c.rep(), c.request(0))
+		at := start.Add(time.Second)
+		observe(m, at, c.request(1))
+		at = at.Add(time.Minute)
+		require.Zero(t, m.Expire(at))
+		at = at.Add(1)
+		srcQP, expired := uint32(0), uint64(2)
+		if given {
+			srcQP, expired = c.b, 1
+		}
+		observe(m, at, c.request(2))
+		requireSource(t, m, c.back(), at, srcQP)
+		requireSource(t, m, c.forth(), at, 0)
+		require.Equal(t, expired, m.Stats().Expired)
+	}
+}
+
+// A queue pair that is connected to itself has one pair, which is evicted, or forgotten when it is idle, once.
+func TestToItself(t *testing.T) {
+	self := live()
+	self.B, self.b = self.A, self.a
+	for _, evicted := range []uint64{0, 1} {
+		m := qpmap.New(qpmap.Config{MaxPairs: 2})
+		observe(m, start, self.req(), self.rep(), self.request(0))
+		requireSource(t, m, self.forth(), start, self.a)
+		at := start.Add(5 * time.Second)
+		if evicted == 0 {
+			at = start.Add(time.Hour)
+			observe(m, at, self.request(1))
+			requireSource(t, m, self.forth(), at, 0)
+		}
+		c := live()
+		for n := range uint32(3) {
+			observe(m, at, c.request(n), c.ack(n))
+		}
+		requireSource(t, m, c.forth(), at, c.a)
+		requireSource(t, m, c.back(), at, c.b)
+		s := m.Stats()
+		require.Equal(t, []uint64{evicted, 1 - evicted}, []uint64{s.Evicted, s.Expired})
+	}
+}
+
 // A full table evicts both directions of a connection, of which one has passed more lately.
 func TestEvictsBothDirections(t *testing.T) {
 	m := qpmap.New(qpmap.Config{MaxPairs: 4})

@@ -86,7 +86,7 @@ func (m *Map) unused(e *Pair, d time.Duration) bool {
 	if e.seen >= since {
 		return false
 	}
-	mate := m.opposite(e)
+	mate := m.mate(e)
 	return mate == nil || mate.seen < since
 }
 
@@ -96,7 +96,7 @@ func (m *Map) quiet(e *Pair) bool {
 	if !e.silent(m.now()) {
 		return false
 	}
-	mate := m.opposite(e)
+	mate := m.mate(e)
 	return mate == nil || mate.silent(m.now())
 }
 
@@ -110,19 +110,11 @@ func (m *Map) find(k *key) *Pair {
 	return e
 }
 
-// opposite returns the pair of the other direction, which may be idle.
-func (m *Map) opposite(e *Pair) *Pair {
+// mate returns the pair of the other direction. Unless one of the two is given, both are idle, or none is: see unused.
+func (m *Map) mate(e *Pair) *Pair {
 	k := m.pairs.Key(e.id)
 	back := k.Reversed(e.SrcQP)
-	if o := m.pairs.find(&back); o != nil && o.SrcQP == k.DestQP() {
-		return o
-	}
-	return nil
-}
-
-// mate returns the pair of the other direction if it is not idle.
-func (m *Map) mate(e *Pair) *Pair {
-	if mate := m.opposite(e); mate != nil && !m.idle(mate) {
+	if mate := m.pairs.find(&back); mate != nil && mate.SrcQP == k.DestQP() {
 		return mate
 	}
 	return nil
@@ -150,7 +142,7 @@ func (m *Map) use(e *Pair) {
 	const step = 1 << 27 // ticks; no need to move an entry for each packet
 	if e.seen/step != m.clock.ticks/step {
 		m.pairs.Renew(e.id, e.list())
-		if mate := m.opposite(e); mate != nil {
+		if mate := m.mate(e); mate != nil {
 			m.pairs.Renew(mate.id, mate.list())
 		}
 	}
@@ -297,7 +289,7 @@ func (m *Map) makePair(k *key, list uint32) *Pair {
 // remove forgets a pair that is idle or evicted, and that of the other direction unless that is given, or in use and
 // confirmed as e is not. It returns how many these were.
 func (m *Map) remove(e *Pair) (pairs uint64) {
-	mate := m.opposite(e)
+	mate := m.mate(e)
 	if mate != nil && mate != e && mate.From != Given && (mate.list() == e.list() || m.idle(mate)) {
 		m.pairs.Remove(mate.id)
 		pairs++
