@@ -496,3 +496,55 @@ func TestEvictsBothDirections(t *testing.T) {
 	requirePair(t, m, c[2].back(), c[2].b, qpmap.Votes)
 	require.EqualValues(t, 2, m.Stats().Evicted)
 }
+
+// A datagram that names the queue pairs of a connection does not take the connection along when it is evicted. When both
+// are idle they are forgotten together.
+func TestEvictsAlone(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{MaxPairs: 2})
+	observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))
+	datagram := func(destQP uint32) rocev2.Packet {
+		p := packet(c.A, c.B, bth.UDSendOnly, destQP, 5)
+		p.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
+		return p
+	}
+	forget := func() { require.True(t, m.Remove(qpmap.Key{FlowKey: c.forth()})) }
+	forget()
+	observe(m, start, datagram(c.b), datagram(0x99))
+	requireSource(t, m, c.forth(), start, 0)
+	requirePair(t, m, c.back(), c.b, qpmap.CM)
+	require.EqualValues(t, 1, m.Stats().Evicted)
+
+	observe(m, start, datagram(c.b))
+	at := start.Add(time.Hour)
+	observe(m, at, datagram(c.b))
+	requireSource(t, m, c.back(), at, 0)
+	require.EqualValues(t, 2, m.Stats().Expired)
+}
+
+// A full table keeps a connection of which one direction alone is in use, and one that is silent for announced ones.
+func TestFullOfOneDirection(t *testing.T) {
+	c, next := live(), live()
+	next.a, next.b, next.psnA, next.commA, next.commB = c.a+1, c.b+1, c.psnA+1<<20, c.commA+1, c.commB+1
+	m := qpmap.New(qpmap.Config{MaxPairs: 2})
+	at := start
+	observe(m, at, c.req(), c.rep(), c.request(0))
+	stays := func() {
+		t.Helper()
+		requireSource(t, m, c.forth(), at, c.a)
+		requireSource(t, m, c.back(), at, c.b)
+		require.NotZero(t, m.Stats().Full)
+		require.Zero(t, m.Stats().Evicted)
+	}
+	for n := range uint32(30) {
+		at = at.Add(100 * time.Millisecond)
+		observe(m, at, c.request(n+1))
+	}
+	for n := range uint32(3) {
+		observe(m, at, next.request(n), next.ack(n))
+	}
+	stays()
+	at = at.Add(5 * time.Second)
+	observe(m, at, next.req(), next.rep())
+	stays()
+}

@@ -107,6 +107,30 @@ func TestREADAgain(t *testing.T) {
 	}
 }
 
+// The first response of a READ has the READ's PSN. It is known also where the capture has lost all responses of one
+// before, and so are those behind it.
+func TestLostResponses(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	const responses = 16384 // at 1,024 octets
+	observe(m, start, c.read(3, responses*1024), c.read(3+responses, responses*1024))
+	for _, x := range []struct {
+		op    bth.Opcode
+		n     uint32
+		known bool
+	}{
+		{bth.RCRDMAReadResponseMiddle, 3 + responses + 1, false}, {bth.RCRDMAReadResponseFirst, 3 + responses, true},
+		{bth.RCRDMAReadResponseMiddle, 3 + responses + 1, true}, {bth.RCRDMAReadResponseMiddle, 3 + responses + 2049, true},
+	} {
+		observe(m, start, packet(c.B, c.A, x.op, c.a, c.psnA+x.n))
+		srcQP := uint32(0)
+		if x.known {
+			srcQP = c.b
+		}
+		requireSource(t, m, c.back(), start, srcQP, "%v %d", x.op, x.n)
+	}
+}
+
 // In a long network many requests are under way. All of them may be sent again, and an answer may be about any, also
 // where the capture has lost those that asked for it.
 func TestManyAgain(t *testing.T) {
