@@ -631,8 +631,8 @@ func TestForgedREADsExplainNothing(t *testing.T) {
 	}
 }
 
-// Somebody has forged a connection before its queue pairs are in use, and a READ that ends a little beyond the PSNs that
-// they will use. Without any answer it spans their requests no more than with one.
+// Somebody has forged a connection before its queue pairs are in use, and a READ that ends a little beyond the PSNs
+// that they will use. Without any answer it spans their requests no more than with one.
 func TestForgedREADUnanswered(t *testing.T) {
 	for _, x := range []struct {
 		beyond uint32 // how far beyond the first real request the READ ends
@@ -706,5 +706,34 @@ func TestFloodInTheOtherDirection(t *testing.T) {
 		requireSource(t, m, c.forth(), at, 0, answered)
 		observe(m, at, c.turned().request(30))
 		requireSource(t, m, c.back(), at, c.b, answered)
+	}
+}
+
+// Nor does he with fewer answers than the connection has had, or with any if it is of UC and has none.
+func TestVotesInTheOtherDirection(t *testing.T) {
+	for _, transport := range []uint8{cm.TransportTypeRC, cm.TransportTypeUC} {
+		c := live()
+		c.transport = transport
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, c.req(), c.rep())
+		for n := range uint32(9) {
+			observe(m, start, c.request(n))
+			if transport == cm.TransportTypeRC {
+				observe(m, start, c.ack(n))
+			}
+		}
+		at := start
+		for n := range uint32(30) {
+			at = at.Add(100 * time.Millisecond)
+			observe(m, at, c.turned().request(n))
+		}
+		forged := *c
+		forged.transport, forged.a, forged.psnA = cm.TransportTypeRC, 0x55, 0x400000
+		for n := range uint32(5) {
+			observe(m, at, forged.request(n), forged.ack(n))
+		}
+		requireSource(t, m, c.forth(), at, 0, transport)
+		observe(m, at, c.turned().request(30))
+		requireSource(t, m, c.back(), at, c.b, transport)
 	}
 }

@@ -279,23 +279,33 @@ func TestAnswerRefutesVotes(t *testing.T) {
 
 // The same queue pairs connected anew are the same pairs, and not learned again.
 func TestSamePairsAnew(t *testing.T) {
-	for _, after := range []time.Duration{0, 2 * time.Second} {
+	for _, x := range []struct {
+		after        time.Duration
+		bothAnswered bool // then only after a silence
+		from         qpmap.Basis
+	}{
+		{0, false, qpmap.CM}, {2 * time.Second, false, qpmap.CM},
+		{0, true, qpmap.Votes}, {2 * time.Second, true, qpmap.CM},
+	} {
 		c := live()
 		m := qpmap.New(qpmap.Config{})
 		for n := range uint32(3) {
 			observe(m, start, c.request(n), c.ack(n))
 		}
 		require.EqualValues(t, 2, m.Stats().Votes)
+		if x.bothAnswered {
+			observe(m, start, c.turned().request(0), c.turned().ack(0))
+		}
 		next := *c
 		next.psnA, next.psnB = 0x600000, 0x700000
-		at := start.Add(after)
+		at := start.Add(x.after)
 		observe(m, at, next.req(), next.rep())
 		for n := range uint32(5) {
 			observe(m, at, next.request(n), next.ack(n))
 		}
 		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
 		require.NoError(t, err)
-		require.Equal(t, qpmap.CM, got.From)
+		require.Equal(t, x.from, got.From, x)
 		require.Equal(t, c.a, got.SrcQP)
 		s := m.Stats()
 		require.EqualValues(t, 2, s.Votes)
@@ -399,8 +409,8 @@ func TestOneDirectionKeepsBoth(t *testing.T) {
 	require.Equal(t, 2, m.Expire(at), "and both are idle at once")
 }
 
-// A connection that is idle is forgotten in both directions when a packet of one passes: nothing that is learned of that
-// one brings the other back.
+// A connection that is idle is forgotten in both directions when a packet of one passes: nothing that is learned of
+// that one brings the other back.
 func TestIdleInBothDirections(t *testing.T) {
 	c := live()
 	m := established(c, true)
@@ -497,8 +507,8 @@ func TestEvictsBothDirections(t *testing.T) {
 	require.EqualValues(t, 2, m.Stats().Evicted)
 }
 
-// A datagram that names the queue pairs of a connection does not take the connection along when it is evicted. When both
-// are idle they are forgotten together.
+// A datagram that names the queue pairs of a connection does not take the connection along when it is evicted. When
+// both are idle they are forgotten together.
 func TestEvictsAlone(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{MaxPairs: 2})
@@ -522,7 +532,7 @@ func TestEvictsAlone(t *testing.T) {
 	require.EqualValues(t, 2, m.Stats().Expired)
 }
 
-// A full table keeps a connection of which one direction alone is in use, and one that is silent for announced ones.
+// A full table keeps a connection of which one direction alone is in use; for announced ones also a silent one.
 func TestFullOfOneDirection(t *testing.T) {
 	c, next := live(), live()
 	next.a, next.b, next.psnA, next.commA, next.commB = c.a+1, c.b+1, c.psnA+1<<20, c.commA+1, c.commB+1

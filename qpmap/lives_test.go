@@ -119,8 +119,10 @@ func TestLostResponses(t *testing.T) {
 		n     uint32
 		known bool
 	}{
-		{bth.RCRDMAReadResponseMiddle, 3 + responses + 1, false}, {bth.RCRDMAReadResponseFirst, 3 + responses, true},
-		{bth.RCRDMAReadResponseMiddle, 3 + responses + 1, true}, {bth.RCRDMAReadResponseMiddle, 3 + responses + 2049, true},
+		{bth.RCRDMAReadResponseMiddle, 3 + responses + 1, false},
+		{bth.RCRDMAReadResponseFirst, 3 + responses, true},
+		{bth.RCRDMAReadResponseMiddle, 3 + responses + 1, true},
+		{bth.RCRDMAReadResponseMiddle, 3 + responses + 2049, true},
 	} {
 		observe(m, start, packet(c.B, c.A, x.op, c.a, c.psnA+x.n))
 		srcQP := uint32(0)
@@ -293,6 +295,30 @@ func TestGoesOn(t *testing.T) {
 		}
 		requireSource(t, m, c.forth(), later, known, x.n)
 	}
+}
+
+// It goes on with three answers as well if its requests alone were silent, whatever requests pass the other way.
+func TestGoesOnInOneDirection(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep())
+	for n := range uint32(9) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	at := start
+	for n := range uint32(30) {
+		at = at.Add(100 * time.Millisecond)
+		observe(m, at, c.turned().request(n))
+	}
+	c.psnA += 1 << 20
+	for n := range uint32(3) {
+		observe(m, at, c.request(n))
+		requireSource(t, m, c.forth(), at, 0, n)
+		observe(m, at, c.ack(n))
+	}
+	requireSource(t, m, c.back(), at, c.b)
+	observe(m, at, c.request(3))
+	requireSource(t, m, c.forth(), at, c.a)
 }
 
 // A life that three answers show begins after the last of them, and 2,048 further on at most.

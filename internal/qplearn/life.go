@@ -154,11 +154,11 @@ func (l *life) take(o *Observation, mtu uint16, now int32) {
 // nearAnswered tells whether the PSN this far from next is not far beyond the last that an answer covers. A READ spans
 // up to eight million PSNs, none of which was seen: an attacker who has forged one would make what is anywhere among
 // them look as if it belonged to the life. Real responses follow one another, and so do repeats of requests, from the
-// last answer on. From there to the end of a READ may be more than half of all PSNs, so that the two distances are added.
+// last answer on. Its distance from there may be more than half of all PSNs, which only a sum of two can be.
 func (l *life) nearAnswered(d int32) bool { return distance(l.acked, l.next)+d <= nearby }
 
-// seen tells whether the PSN this far from next is among requests that were seen, as no READ spans it. In a long network
-// many of these are under way, and all of them may be sent again.
+// seen tells whether the PSN this far from next is among requests that were seen, as no READ spans it. In a long
+// network many of these are under way, and all of them may be sent again.
 func (l *life) seen(d int32) bool { return distance(l.next, l.row) <= d && d < 0 }
 
 // answers tells whether an answer with this PSN is about requests of the life that were seen, or near the last answer.

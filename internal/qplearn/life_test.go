@@ -8,7 +8,8 @@ import (
 )
 
 // After a READ of 1 MiB, of which the path MTU is not known, the next request has the PSN behind its 256, 512, 1,024,
-// 2,048 or 4,096 responses, or a little more where some were lost. A READ that is tried again may begin a little before.
+// 2,048 or 4,096 responses, or a little more where some were lost. A READ that is tried again may begin a little
+// before.
 func TestInOrderAfterRead(t *testing.T) {
 	const psn = 0xFFFF00 // of the READ
 	l := announce(psn, bth.TransportRC)
