@@ -558,3 +558,26 @@ func TestFullOfOneDirection(t *testing.T) {
 	observe(m, at, next.req(), next.rep())
 	stays()
 }
+
+// Another connection of a queue pair begins with the same PSNs. Whose a response is nobody knows, neither of the last
+// packet nor of an earlier one, until one answers a request that the first connection alone has sent since.
+func TestSourceQPOfTheSamePSNs(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	next := *c
+	next.b, next.commA, next.commB = c.b+1, c.commA+1, c.commB+1
+	at := start.Add(100 * time.Millisecond)
+	observe(m, at, next.req(), next.rep()) // its requests are lost
+	at = at.Add(100 * time.Millisecond)
+	of := func(p rocev2.Packet, srcQP uint32) {
+		t.Helper()
+		observe(m, at, p)
+		requireSource(t, m, p.FlowKey(), at, srcQP)
+		got, err := m.SourceQPOf(qpmap.Key{FlowKey: p.FlowKey()}, &p.BTH.Header, at)
+		require.Equal(t, srcQP != 0, err == nil)
+		require.Equal(t, srcQP, got.SrcQP)
+	}
+	of(next.ack(0), 0)
+	observe(m, at, c.request(3))
+	of(c.ack(3), c.b)
+}

@@ -152,11 +152,14 @@ func (m *Map) Sender(k *flowtable.Key) (e *Pair, ambiguous bool) {
 	return e, ambiguous
 }
 
-// SenderOf is [Map.Sender] for the packet with this BTH instead of the flow's last one.
+// SenderOf is [Map.Sender] for the packet with this BTH instead of the flow's last one. A response is nobody's while
+// there is evidence for another pair: of two connections that use the same PSNs only the last packet shows whose it is.
 func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Pair, ambiguous bool) {
 	if e, ambiguous = m.lookUp(k); e != nil {
 		forth := k.Reversed(e.SrcQP)
-		if !e.explains(m.pairs.find(&forth), h.Opcode, h.PSN) {
+		back := m.pairs.find(&forth)
+		questioned := back != nil && response(h.Opcode) && (e.questioned() || back.questioned())
+		if questioned || !e.explains(back, h.Opcode, h.PSN) {
 			return nil, false
 		}
 	}
