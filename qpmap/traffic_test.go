@@ -124,7 +124,7 @@ func generate(r *rand.Rand, connections int, someCM, samePSN bool) []sent {
 		host, qp int
 	}
 	free := map[queuePair]time.Duration{} // from when on
-	last := map[queuePair]uint32{}        // a PSN of the life before
+	begun := map[[2]int][]uint32{}        // the first PSNs from a host to another
 	pick := func(host int) (queuePair, time.Duration) {
 		best := queuePair{host, 2 + r.IntN(6)}
 		return best, free[best]
@@ -149,20 +149,14 @@ func generate(r *rand.Rand, connections int, someCM, samePSN bool) []sent {
 			c.transport = cm.TransportTypeUC
 		}
 		// Lives that CM shows may begin anywhere, the same PSN for many included.
-		// What no CM shows can only be seen when it begins elsewhere.
+		// What no CM shows can only be seen when it begins elsewhere than what the same
+		// hosts have sent each other.
 		same := withCM && r.IntN(2) == 0 && samePSN
 		if same {
 			c.psnA, c.psnB = 1000, 1000
 		} else {
-			for _, x := range []struct {
-				q   queuePair
-				psn *uint32
-			}{{qb, &c.psnA}, {qa, &c.psnB}} {
-				for d := (*x.psn - last[x.q]) & 0xFFFFFF; d < 3000 ||
-					d > 0xFFFFFF-3000; d = (*x.psn - last[x.q]) & 0xFFFFFF {
-					*x.psn = r.Uint32() & 0xFFFFFF
-				}
-			}
+			c.psnA = apart(r, c.psnA, begun[[2]int{A, B}])
+			c.psnB = apart(r, c.psnB, begun[[2]int{B, A}])
 		}
 		put := func(d time.Duration, p rocev2.Packet, truth uint32) {
 			all = append(all, &sent{at: at + d, packet: p, truth: truth, sure: same && truth == cm.QP})
@@ -187,8 +181,9 @@ func generate(r *rand.Rand, connections int, someCM, samePSN bool) []sent {
 				s = c.turned()
 			}
 			end = max(end, exchangeRequests(r, s, rtt, put))
-			last[[]queuePair{qb, qa}[side]] = s.psnA
 		}
+		begun[[2]int{A, B}] = append(begun[[2]int{A, B}], c.psnA)
+		begun[[2]int{B, A}] = append(begun[[2]int{B, A}], c.psnB)
 		at += end
 		if withCM && r.IntN(3) > 0 {
 			put(rtt, c.dreq(), cm.QP)
@@ -202,6 +197,15 @@ func generate(r *rand.Rand, connections int, someCM, samePSN bool) []sent {
 		sorted[i] = *s
 	}
 	return sorted
+}
+
+// apart returns the PSN or, where a connection has begun near it, another one.
+func apart(r *rand.Rand, psn uint32, begun []uint32) uint32 {
+	const near = 3000 // farther than a life goes
+	for slices.ContainsFunc(begun, func(b uint32) bool { return (psn-b+near)&0xFFFFFF <= 2*near }) {
+		psn = r.Uint32() & 0xFFFFFF
+	}
+	return psn
 }
 
 // exchangeRequests puts the requests that A sends, and what comes back, and

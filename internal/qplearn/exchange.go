@@ -215,6 +215,9 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	k := numbered{l.key, l.pair.life.next}
 	was, at := m.announced.get(&k)
 	if was != nil {
+		if was.srcQP != l.pair.SrcQP {
+			m.doubtOther(was, &k)
+		}
 		e := m.confirmed(&l.key)
 		if was.srcQP != l.pair.SrcQP && m.clock.ticks-was.seen <= int64(exchangeTime) &&
 			(e == nil || e.SrcQP != was.srcQP) {
@@ -226,6 +229,18 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	}
 	m.announced.Renew(at, 0)
 	*m.announced.At(at) = announcement{exchange: *x, id: *id, srcQP: l.pair.SrcQP}
+}
+
+// doubtOther doubts what an exchange says of the other direction than k, where another exchange has contradicted it:
+// one connection is over, or was never there, in both directions.
+func (m *Map) doubtOther(x *announcement, k *numbered) {
+	forth, back := x.links(&x.id)
+	for _, l := range [...]*link{&forth, &back} {
+		other := numbered{l.key, l.pair.life.next}
+		if a, _ := m.announced.get(&other); a != nil && other != *k && a.id == x.id && a.Responder == x.Responder {
+			a.doubt = true
+		}
+	}
 }
 
 // announcement returns the slot of the exchange that announced this PSN as the
@@ -278,6 +293,7 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 	forth, back := x.links(id)
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
+		m.open.remove(&l.key) // its votes are of the connection that has ended
 		k := numbered{l.key, l.pair.life.next}
 		if a, at := m.announced.get(&k); a != nil && a.Responder == x.Responder {
 			m.announced.Remove(at)
