@@ -139,12 +139,17 @@ func (m *Map) confirms(e *Pair, o *Observation) bool {
 			return false // it may answer another connection, or a request from before the contest
 		}
 	}
-	f.life.answer(o)
+	if f.unsure() && !f.life.seen(distance(f.life.next, o.PSN)) {
+		f.life = answered(o, m.open.find(m.pairs.Key(f.id)), now) // the READ that it began with may be forged: see asked
+	} else {
+		f.life.answer(o)
+	}
 	if f.MTU == 0 {
 		f.MTU = o.Opcode.PathMTU(o.Payload)
 	}
 	if f.From == CM && f.answered == 0 {
 		m.unanswered = 0
+		e.voted, f.voted = true, true // what votes there are may be from before the connection: confirm forgets them
 	}
 	f.contested = false
 	f.sure, f.answered, f.weight = true, now, min(f.weight, 1<<15)+1
