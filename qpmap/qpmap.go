@@ -44,7 +44,9 @@
 // neither is believed until answers decide.
 //
 // A life without CM messages that begins among the PSNs of the previous one is
-// recognized only by its responses.
+// recognized only by its responses. And where two connections between the same hosts
+// use the same PSNs, the capture has lost packets of them, and an attacker makes up more
+// of the same queue pairs, the wrong one of the two can be believed for a while.
 //
 // # Time and memory
 //
