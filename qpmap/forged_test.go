@@ -93,8 +93,9 @@ func (f *forger) next(about *rocev2.Packet) []rocev2.Packet {
 
 // Real connections, of which the capture has lost, swapped and repeated packets, between them those of a forger, and
 // tables that may be too small: of each real packet a Map says who has sent it, or that it does not know. No two of the
-// connections use the same PSNs: where they do and the capture has lost the requests of one, its answers look as if they
-// were the other's, and what a forger adds can make that the better explanation. TestNeverAWrongPair has the same PSNs.
+// connections use the same PSNs: where they do and the capture has lost the requests of one, its answers look as if
+// they were the other's, and what a forger adds can make that the better explanation. TestNeverAWrongPair has the same
+// PSNs.
 func FuzzForged(f *testing.F) {
 	for what := range byte(11) {
 		for _, turn := range []byte{0, 0x20, 0x40} {

@@ -140,7 +140,8 @@ func (m *Map) confirms(e *Pair, o *Observation) bool {
 		}
 	}
 	if f.unsure() && !f.life.seen(distance(f.life.next, o.PSN)) {
-		f.life = answered(o, m.open.find(m.pairs.Key(f.id)), now) // the READ that it began with may be forged: see asked
+		// the READ that it began with may be forged: see asked
+		f.life = answered(o, m.open.find(m.pairs.Key(f.id)), now)
 	} else {
 		f.life.answer(o)
 	}
