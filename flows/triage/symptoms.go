@@ -90,8 +90,8 @@ func congested(v *view) {
 		}
 		next := "Capture at the receiver as well, or with IOAM: a mark does not say which switch made it."
 		if q := deepest(g.flows); q.Depth > 0 {
-			next = fmt.Sprintf("Look at node %d first: of the queues that traces in the capture name, its was the deepest.",
-				q.Node)
+			next = fmt.Sprintf("Look at node %d first: of the queues that traces in the capture name, "+
+				"its was the deepest.", q.Node)
 		}
 		v.say(Verdict{
 			Cause: Congested, Since: hits.Since, Until: hits.Until, Text: text,
