@@ -18,8 +18,8 @@ func TestEveryKindIsCountedInTheKernel(t *testing.T) {
 
 // A kind that a role may send has a metric: one that is added behind the last is in kinds, or here.
 func TestEveryKindSentHasAMetric(t *testing.T) {
-	others := []message.Kind{message.Other, message.Broken, message.Data, message.Ack, message.UnknownOption, message.PFC,
-		message.Pause}
+	others := []message.Kind{message.Other, message.Broken, message.Data, message.Ack, message.UnknownOption,
+		message.PFC, message.Pause}
 	for kind := message.Other; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
 		require.NotEqual(t, slices.Contains(others, kind), slices.Contains(kinds, kind), kind)
 	}
