@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -109,6 +110,25 @@ func FuzzForged(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, small bool, script []byte) {
 		requireRight(t, seed, small, false, script)
 	})
+}
+
+// The same with random scripts, which finds more in this order of packets than what is led by coverage.
+func TestForgedAtRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(77, 99))
+	for n := range wiretest.Rounds(1000) {
+		seed := r.Uint64()
+		var script []byte
+		if n%3 > 0 {
+			script = make([]byte, 6*(1+r.IntN(60)))
+		}
+		for i := range script {
+			script[i] = byte(r.Uint32())
+		}
+		for s := script; n%3 == 2 && len(s) > 0; s = s[6:] { // all of what the forger can do, about few queue pairs
+			s[0], s[1], s[4], s[5] = s[0]&0x70|byte(r.IntN(11)), s[1]%8, s[4]%32, s[5]%4
+		}
+		t.Run(fmt.Sprint(n), func(t *testing.T) { requireRight(t, seed, n%2 == 0, false, script) })
+	}
 }
 
 // Without a forger connections may use the same PSNs. Each seed has once shown a wrong answer: by votes from before a
