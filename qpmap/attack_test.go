@@ -737,3 +737,21 @@ func TestVotesInTheOtherDirection(t *testing.T) {
 		requireSource(t, m, c.back(), at, c.b, transport)
 	}
 }
+
+// Somebody announces a connection, ends it himself, and announces it again. That makes the flow's last packet not his,
+// and takes no votes from others.
+func TestForgedAndEnded(t *testing.T) {
+	c, forged := live(), live()
+	forged.a, forged.psnA, forged.psnB, forged.commA, forged.commB = 0x77, 0x400000, 0x500000, 77, 78
+	for _, end := range []func() rocev2.Packet{forged.rej, forged.drep, forged.dreq} {
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, c.request(0), forged.req(), forged.rep(), end(), forged.req(), forged.rep())
+		requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+
+		m = qpmap.New(qpmap.Config{})
+		for n := range uint32(3) {
+			observe(m, start, forged.req(), forged.rep(), end(), c.request(n), c.ack(n))
+		}
+		requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	}
+}

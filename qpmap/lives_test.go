@@ -393,3 +393,34 @@ func TestWhatTellsTheMTU(t *testing.T) {
 		}
 	}
 }
+
+// Of a connection known by votes the other direction begins with READs, of which some are under way at once.
+func TestBeginsWithREADs(t *testing.T) {
+	const responses, underWay, octets = 200, 16, 200 * 1024
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(3) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	d := c.turned()
+	for n := range uint32(underWay) {
+		observe(m, start, d.read(n*responses, octets))
+	}
+	for n := range uint32(20) {
+		for i := range uint32(responses) {
+			op := bth.RCRDMAReadResponseMiddle
+			switch i {
+			case 0:
+				op = bth.RCRDMAReadResponseFirst
+			case responses - 1:
+				op = bth.RCRDMAReadResponseLast
+			}
+			p := packet(d.B, d.A, op, d.a, d.psnA+n*responses+i)
+			p.Payload = make([]byte, 1024)
+			observe(m, start, p)
+			requireSource(t, m, d.back(), start, d.b, "response %d of %d", i, n)
+		}
+		observe(m, start, d.read((n+underWay)*responses, octets))
+		requireSource(t, m, d.forth(), start, d.a, "READ %d", n+underWay)
+	}
+}

@@ -293,7 +293,10 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 	forth, back := x.links(id)
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
-		m.open.remove(&l.key) // its votes are of the connection that has ended
+		if f := m.open.find(&l.key); f != nil && f.begun && f.start == l.pair.life.next {
+			f.tally.forget(l.pair.SrcQP) // of the connection that has ended
+			f.byPort.forget(l.pair.SrcQP)
+		}
 		k := numbered{l.key, l.pair.life.next}
 		if a, at := m.announced.get(&k); a != nil && a.Responder == x.Responder {
 			m.announced.Remove(at)

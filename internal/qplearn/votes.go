@@ -56,6 +56,15 @@ func (t *tally) vote(qp, psn uint32, follows bool, now int32) *candidate {
 	return least
 }
 
+// forget removes the votes for a queue pair.
+func (t *tally) forget(qp uint32) {
+	for i := range t.of {
+		if t.of[i].qp == qp {
+			t.of[i] = candidate{}
+		}
+	}
+}
+
 // elects tells whether a candidate has won: with MinVotes votes, for requests that
 // follow one another, and Ratio times the votes of any other.
 func (t *tally) elects(own *candidate, c *Config) bool {
@@ -139,9 +148,10 @@ func (m *Map) confirms(e *Pair, o *Observation) bool {
 			return false // it may answer another connection, or a request from before the contest
 		}
 	}
-	if f.unsure() && !f.life.seen(distance(f.life.next, o.PSN)) {
+	if first := f.life.first; f.unsure() && o.PSN != first && !f.life.seen(distance(f.life.next, o.PSN)) {
 		// the READ that it began with may be forged: see asked
 		f.life = answered(o, m.open.find(m.pairs.Key(f.id)), now)
+		f.life.first = first
 	} else {
 		f.life.answer(o)
 	}
