@@ -214,18 +214,16 @@ type announcement struct {
 func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	k := numbered{l.key, l.pair.life.next}
 	was, at := m.announced.get(&k)
-	if was != nil {
-		if was.srcQP != l.pair.SrcQP {
-			m.doubtOther(was, &k)
-		}
+	switch {
+	case was == nil:
+		at = m.announced.put(&k)
+	case was.srcQP != l.pair.SrcQP:
+		m.doubtOther(was, &k)
 		e := m.confirmed(&l.key)
-		if was.srcQP != l.pair.SrcQP && m.clock.ticks-was.seen <= int64(exchangeTime) &&
-			(e == nil || e.SrcQP != was.srcQP) {
+		if m.clock.ticks-was.seen <= int64(exchangeTime) && (e == nil || e.SrcQP != was.srcQP) {
 			was.doubt = true
 			return
 		}
-	} else {
-		at = m.announced.put(&k)
 	}
 	m.announced.Renew(at, 0)
 	*m.announced.At(at) = announcement{exchange: *x, id: *id, srcQP: l.pair.SrcQP}
