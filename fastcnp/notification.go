@@ -67,10 +67,10 @@ func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
 }
 
 // DecodePacket sets n to the Fast CNP in a decoded packet, with options of these
-// types; its trace aliases the packet. For packets that are not CNPs, in which the option types mean
-// nothing, the error is of rocecn.ErrOther, and so is [ErrNotFastCNP], for a CNP
-// without the option. Every other error means a broken Fast CNP. On error n is
-// unchanged.
+// types; its trace aliases the packet. For packets that are not CNPs, in which
+// the option types mean nothing, the error is of rocecn.ErrOther, and so is
+// [ErrNotFastCNP], for a CNP without the option. Every other error means a broken
+// Fast CNP. On error n is unchanged.
 //
 // The option may be anywhere in a Destination Options header. A second Fast CNP
 // option is an error, and so is any option that overruns such a header:
