@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -30,19 +29,6 @@ func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 	out = append(out, d.Data...)
 	if d.Checksum != 0 {
 		ipudp.PutChecksum(out[len(b):], d.headerLen())
-	}
-	return out, nil
-}
-
-// appendICRC appends the ICRC to the packet that begins at the end of b, and sets the UDP checksum.
-func (d *Datagram) appendICRC(b, out []byte, c icrc.Coverage) ([]byte, error) {
-	out = append(out, 0, 0, 0, 0)
-	ip := out[len(b):]
-	if err := icrc.Put(ip, c); err != nil {
-		return b, err
-	}
-	if d.Checksum != 0 {
-		ipudp.PutChecksum(ip, d.headerLen()) // after the ICRC, which it covers; the ICRC masks the checksum field
 	}
 	return out, nil
 }

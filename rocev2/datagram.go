@@ -99,22 +99,22 @@ func (d *Datagram) decodePlain(b []byte, ip, udp, end int, ports []uint16) error
 	case udp+length > end:
 		return errUDPBeyondIP
 	}
-	d.setAt(b, ip, ip, ip, udp, end, len(b))
+	d.setAt(b, ip, ip, ip, udp, end)
 	return nil
 }
 
 // set sets d from a walk that found a datagram in b.
 func (d *Datagram) set(b []byte, at *walk) {
-	d.setAt(b, at.link, at.outer, at.ip, at.udp, at.end, at.stop)
+	d.setAt(b[:at.stop], at.link, at.outer, at.ip, at.udp, at.end)
 }
 
-// setAt sets d from a datagram in b at these offsets, which mean what they do in a walk.
-func (d *Datagram) setAt(b []byte, linkEnd, outer, ip, udp, ipEnd, stop int) {
+// setAt sets d from a datagram in b at these offsets, which mean what they do in a walk; b ends where its stop is.
+func (d *Datagram) setAt(b []byte, linkEnd, outer, ip, udp, ipEnd int) {
 	d.Link, d.Outer, d.Ext = b[:linkEnd:linkEnd], nil, nil
 	if ip > outer {
 		d.Outer = b[outer:ip:ip]
 	}
-	end := min(ipEnd, stop)
+	end := min(ipEnd, len(b))
 	d.IP = b[ip:end:end]
 	ext := ip + 20
 	if b[ip]>>4 == 6 {
@@ -142,7 +142,7 @@ func (d *Datagram) setAt(b []byte, linkEnd, outer, ip, udp, ipEnd, stop int) {
 	d.SrcPort, d.DstPort = be.Uint16(h[0:]), be.Uint16(h[2:])
 	d.Length, d.Checksum = be.Uint16(h[4:]), be.Uint16(h[6:])
 	end = udp + int(d.Length)
-	d.Truncated = max(end, ipEnd) > stop
-	end = min(end, stop)
+	d.Truncated = max(end, ipEnd) > len(b)
+	end = min(end, len(b))
 	d.Data = b[data:end:end]
 }

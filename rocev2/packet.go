@@ -3,6 +3,7 @@ package rocev2
 import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/ipudp"
 )
 
 // Port is the UDP destination port of RoCEv2 (IBTA annex A17).
@@ -216,5 +217,13 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	if out, err = p.BTH.AppendBinary(out); err != nil {
 		return b, err
 	}
-	return p.appendICRC(b, append(append(out, p.Payload...), pad...), p.Coverage)
+	out = append(append(append(out, p.Payload...), pad...), 0, 0, 0, 0)
+	ip := out[len(b):]
+	if err := icrc.Put(ip, p.Coverage); err != nil {
+		return b, err
+	}
+	if p.Checksum != 0 {
+		ipudp.PutChecksum(ip, p.headerLen()) // after the ICRC, which it covers; the ICRC masks the checksum field
+	}
+	return out, nil
 }
