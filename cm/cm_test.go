@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -218,22 +219,33 @@ func TestRange(t *testing.T) {
 	}
 }
 
-func carried(destQP, srcQP, qKey uint32, payload []byte, sent int) bool {
-	_, _, ok := cm.Carried(destQP, srcQP, qKey, payload, sent)
+// carrier returns the headers of a UD SEND Only.
+func carrier(destQP, srcQP, qKey uint32) bth.Headers {
+	return bth.Headers{Header: bth.Header{Opcode: bth.UDSendOnly, DestQP: destQP},
+		DETH: bth.DETH{QKey: qKey, SrcQP: srcQP}}
+}
+
+func carried(h bth.Headers, payload []byte, sent int) bool {
+	_, _, ok := cm.Carried(&h, payload, sent)
 	return ok
 }
 
 func TestCarried(t *testing.T) {
 	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`),
 		make([]byte, cm.MessageSize)...)
-	require.True(t, carried(1, 1, 0x80010000, payload, len(payload)))
-	require.False(t, carried(2, 1, 0x80010000, payload, len(payload)))
-	require.False(t, carried(1, 2, 0x80010000, payload, len(payload)))
-	require.False(t, carried(1, 1, 0x80010001, payload, len(payload)))
-	require.False(t, carried(1, 1, 0x80010000, payload[:255], 255))
-	require.False(t, carried(1, 1, 0x80010000, append(payload, 0), 257))
+	h := carrier(1, 1, 0x80010000)
+	require.True(t, carried(h, payload, 256))
+	require.False(t, carried(carrier(2, 1, 0x80010000), payload, 256))
+	require.False(t, carried(carrier(1, 2, 0x80010000), payload, 256))
+	require.False(t, carried(carrier(1, 1, 0x80010001), payload, 256))
+	require.False(t, carried(h, payload[:255], 255))
+	require.False(t, carried(h, append(payload, 0), 257))
+	for op := range bth.Opcode(255) {
+		h.Opcode = op
+		require.Equal(t, op == bth.UDSendOnly, carried(h, payload, 256), "%v", op)
+	}
 	payload[1] = 3 // subnet administration
-	require.False(t, carried(1, 1, 0x80010000, payload, len(payload)))
+	require.False(t, carried(carrier(1, 1, 0x80010000), payload, 256))
 }
 
 func TestMTU(t *testing.T) {

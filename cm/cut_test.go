@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -120,18 +119,19 @@ func TestFillOfUnknownAttribute(t *testing.T) {
 func TestCarriedCut(t *testing.T) {
 	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`),
 		make([]byte, cm.MessageSize)...)
+	h := carrier(1, 1, 0x80010000)
 	for n := range len(payload) + 1 {
-		require.Equal(t, n >= cm.HeaderSize, carried(1, 1, 0x80010000, payload[:n], 256), "%d octets", n)
-		require.False(t, carried(1, 1, 0x80010000, payload[:n], 255))
-		require.False(t, carried(1, 1, 0x80010000, payload[:n], 257))
-		require.False(t, carried(1, 1, 0x80010000, payload[:n], n-256))
+		require.Equal(t, n >= cm.HeaderSize, carried(h, payload[:n], 256), "%d octets", n)
+		require.False(t, carried(h, payload[:n], 255))
+		require.False(t, carried(h, payload[:n], 257))
+		require.False(t, carried(h, payload[:n], n-256))
 	}
-	require.False(t, carried(2, 1, 0x80010000, payload[:100], 256))
-	require.False(t, carried(1, 2, 0x80010000, payload[:100], 256))
-	require.False(t, carried(1, 1, 0x80010001, payload[:100], 256))
-	require.False(t, carried(1, 1, 0x80010000, append(payload, 0), 256))
+	require.False(t, carried(carrier(2, 1, 0x80010000), payload[:100], 256))
+	require.False(t, carried(carrier(1, 2, 0x80010000), payload[:100], 256))
+	require.False(t, carried(carrier(1, 1, 0x80010001), payload[:100], 256))
+	require.False(t, carried(h, append(payload, 0), 256))
 	payload[1] = 3 // subnet administration
-	require.False(t, carried(1, 1, 0x80010000, payload[:100], 256))
+	require.False(t, carried(h, payload[:100], 256))
 }
 
 // The snap lengths from which the messages of a capture can be read, over IPv4
@@ -180,10 +180,10 @@ func TestSnapLength(t *testing.T) {
 // queue pair and PSN where it has such.
 func readCut(octets []byte) (qp, psn uint32, ok bool) {
 	var p rocev2.Packet
-	if p.Decode(octets, rocev2.DecodeOptions{Cut: true}) != nil || p.BTH.Opcode != bth.UDSendOnly {
+	if p.Decode(octets, rocev2.DecodeOptions{Cut: true}) != nil {
 		return 0, 0, false
 	}
-	h, b, ok := cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload, p.PayloadLen())
+	h, b, ok := cm.Carried(&p.BTH, p.Payload, p.PayloadLen())
 	if !ok {
 		return 0, 0, false
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
@@ -94,14 +95,15 @@ func NewHeader(a Attribute, transactionID uint64) Header {
 	}
 }
 
-// Carried returns the header and the octets of the CM message that a UD SEND
-// Only with these queue pairs and Q_Key, from the BTH and the DETH, carries. ok
-// is false if it carries none: both queue pairs must be 1, the payload must have
-// 256 octets, and [Header.Validate] must accept its header. A capture may have cut
-// the packet: payload has the octets that are there, and must have the whole
+// Carried returns the header and the octets of the CM message that a packet with
+// these headers and this payload carries. ok is false if it carries none: it must
+// be a UD SEND Only between queue pairs 1 with the Q_Key of these, the payload must
+// have 256 octets, and [Header.Validate] must accept its header. A capture may have
+// cut the packet: payload has the octets that are there, and must have the whole
 // header; sent is how many were sent, as PayloadLen of a rocev2.Packet says.
-func Carried(destQP, srcQP, qKey uint32, payload []byte, sent int) (h Header, message []byte, ok bool) {
-	if destQP != QP || srcQP != QP || qKey != QKey || sent != Size || len(payload) > Size {
+func Carried(p *bth.Headers, payload []byte, sent int) (h Header, message []byte, ok bool) {
+	if p.Opcode != bth.UDSendOnly || p.DestQP != QP || p.DETH.SrcQP != QP || p.DETH.QKey != QKey ||
+		sent != Size || len(payload) > Size {
 		return h, nil, false
 	}
 	message, err := h.Decode(payload)

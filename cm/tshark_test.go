@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -92,8 +93,10 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	number(h.TransactionID, "infiniband.mad.transactionid")
 	number(uint16(h.Attribute), "infiniband.mad.attributeid")
 	number(h.Modifier, "infiniband.mad.attributemodifier")
-	require.True(t, carried(uint32(row.Uint("infiniband.bth.destqp")), uint32(row.Uint("infiniband.deth.srcqp")),
-		uint32(row.Uint("infiniband.deth.q_key")), datagram, len(datagram)), where)
+	headers := carrier(uint32(row.Uint("infiniband.bth.destqp")), uint32(row.Uint("infiniband.deth.srcqp")),
+		uint32(row.Uint("infiniband.deth.q_key")))
+	headers.Opcode = bth.Opcode(row.Uint("infiniband.bth.opcode"))
+	require.True(t, carried(headers, datagram, len(datagram)), where)
 
 	var m message
 	switch h.Attribute {

@@ -6,7 +6,6 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 )
 
@@ -39,10 +38,7 @@ type CM struct {
 // carriesCM tells whether the payload of l is a message of connection management
 // that package cm knows.
 func (l *BTH) carriesCM() bool {
-	if l.Opcode != bth.UDSendOnly {
-		return false
-	}
-	h, _, ok := cm.Carried(l.DestQP, l.DETH.SrcQP, l.DETH.QKey, l.Payload, len(l.Payload))
+	h, _, ok := cm.Carried(&l.Headers, l.Payload, len(l.Payload))
 	return ok && h.Attribute.Known()
 }
 

@@ -57,12 +57,12 @@ type Exchange struct {
 // first 138 octets of an Ethernet frame over IPv4, 158 over IPv6.
 func (x *Exchange) Set(p *rocev2.Packet) bool {
 	*x = Exchange{}
-	b, sent := &p.BTH, len(p.Payload)
+	sent := len(p.Payload)
 	if p.Truncated {
 		sent = p.PayloadLen()
 	}
-	h, message, ok := cm.Carried(b.DestQP, b.DETH.SrcQP, b.DETH.QKey, p.Payload, sent)
-	if !ok || b.Opcode != bth.UDSendOnly {
+	h, message, ok := cm.Carried(&p.BTH, p.Payload, sent)
+	if !ok {
 		return false
 	}
 	whole, err := h.Attribute.Fill(message)

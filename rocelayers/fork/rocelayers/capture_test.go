@@ -56,12 +56,12 @@ func ourTypes(frame []byte) ([]gopacket.LayerType, error) {
 	case message.UnknownOption:
 		types = append(types, gopacket.LayerTypePayload)
 	case message.Data, message.Ack:
-		h, payload := &m.Packet.BTH, m.Packet.Payload
-		_, _, isCM := cm.Carried(h.DestQP, h.DETH.SrcQP, h.DETH.QKey, payload, len(payload))
+		payload := m.Packet.Payload
+		_, _, isCM := cm.Carried(&m.Packet.BTH, payload, len(payload))
 		switch {
-		case isCM && h.Opcode == bth.UDSendOnly:
+		case isCM:
 			types = append(types, rocelayers.LayerTypeCM)
-		case len(m.Packet.Payload) > 0:
+		case len(payload) > 0:
 			types = append(types, gopacket.LayerTypePayload)
 		}
 	}

@@ -20,8 +20,8 @@ func decoded[M any, P interface {
 
 // cmTexts returns what the CM message in a packet says, to people and as a JSON object, if it carries one.
 func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
-	h, octets, ok := cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload, len(p.Payload))
-	if !ok || p.BTH.Opcode != bth.UDSendOnly {
+	h, octets, ok := cm.Carried(&p.BTH, p.Payload, len(p.Payload))
+	if !ok {
 		return "", "", false
 	}
 	// Those that answer another message begin with the communication IDs of both sides. RTU has nothing else.
