@@ -27,7 +27,7 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([
 	if err := answer.Carry(&d, src, dst, &as); err != nil {
 		return b, err
 	}
-	return answer.AppendRoCEv2(b, &d, icrc.AsSent)
+	return answer.AppendRoCEv2(b, &d)
 }
 
 // AppendFor appends the CNP that answers data, a packet that arrived with ECN

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"net/netip"
 
-	"github.com/rocecn/rocecn/internal/crcdelta"
+	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
@@ -34,8 +34,8 @@ const tailSize = 8 + Size + 4
 // What the ICRC changes by: with octets 4 to 7 of the BTH, and with octets 4
 // to 7 of an IPv4 header without options.
 var (
-	destQPDelta = crcdelta.New(Size - 8)
-	idDelta     = crcdelta.New(20 - 8 + 8 + Size)
+	destQPDelta = crc.NewDelta(Size - 8)
+	idDelta     = crc.NewDelta(20 - 8 + 8 + Size)
 )
 
 var (

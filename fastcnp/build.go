@@ -299,7 +299,7 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 	if err := answer.Carry(&d, n.Src, n.Dst, &as); err != nil {
 		return b, err
 	}
-	if out, err = answer.AppendRoCEv2(out, &d, icrc.AsSent); err != nil {
+	if out, err = answer.AppendRoCEv2(out, &d); err != nil {
 		return b, err
 	}
 	return out, nil

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/crcdelta"
+	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -44,14 +44,14 @@ var (
 
 // deltas have what each value of four octets changes in the ICRC.
 type deltas struct {
-	original              [4]*crcdelta.Delta
-	srcPort, pKey, destQP *crcdelta.Delta
+	original              [4]*crc.Delta
+	srcPort, pKey, destQP *crc.Delta
 }
 
 var newDeltas = sync.OnceValue(func() *deltas {
-	at := func(offset int) *crcdelta.Delta { return crcdelta.New(uint16(tailSize - 4 - offset - 4)) }
+	at := func(offset int) *crc.Delta { return crc.NewDelta(uint16(tailSize - 4 - offset - 4)) }
 	return &deltas{
-		original: [4]*crcdelta.Delta{at(4), at(8), at(12), at(16)},
+		original: [4]*crc.Delta{at(4), at(8), at(12), at(16)},
 		srcPort:  at(24), pKey: at(32), destQP: at(36),
 	}
 })

@@ -60,9 +60,14 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 // of rocecn.ErrMalformed (FCN section 4.1); and what rocev2.Frame.MayAnswer
 // refuses.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
+	return about(congested, congested.OuterSrc(), level)
+}
+
+// about is For, given the packet's outer source.
+func about(congested *rocev2.Frame, pe netip.Addr, level uint8) (Message, error) {
 	m := Message{FlowLabel: congested.OuterFlowLabel(), Level: level}
 	switch {
-	case !congested.Tunnelled() || !congested.OuterSrc().Is6():
+	case !congested.Tunnelled() || !pe.Is6():
 		return Message{}, ErrNotTunnelled
 	case congested.OuterECN() == rocev2.NotECT:
 		return Message{}, ErrNotECNCapable
@@ -80,11 +85,11 @@ func For(congested *rocev2.Frame, level uint8) (Message, error) {
 // must not be the node itself, an error of rocecn.ErrOther, and both addresses
 // must be reachable for others, rocev2.ErrNotReachable.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
-	m, err := For(congested, level)
+	pe := congested.OuterSrc()
+	m, err := about(congested, pe, level)
 	if err != nil {
 		return b, err
 	}
-	pe := congested.OuterSrc()
 	switch {
 	case pe == src:
 		return b, errOwn

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/crcdelta"
+	"github.com/rocecn/rocecn/internal/crc"
 )
 
 // Side by side: this package in each way that the CPU has, and hash/crc32 over as many octets as the ICRC
@@ -64,7 +64,7 @@ func BenchmarkPut(b *testing.B) {
 }
 
 func BenchmarkDelta(b *testing.B) {
-	destQP := crcdelta.New(20)
+	destQP := crc.NewDelta(20)
 	b.Run("op=of", func(b *testing.B) {
 		sum, qp := uint32(0), uint32(0)
 		for b.Loop() {
@@ -74,7 +74,7 @@ func BenchmarkDelta(b *testing.B) {
 	})
 	b.Run("op=new", func(b *testing.B) {
 		for b.Loop() {
-			crcdelta.New(20)
+			crc.NewDelta(20)
 		}
 	})
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/crcdelta"
+	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/stretchr/testify/require"
 )
 
 // CNPs for one flow from a template: only the destination queue pair changes.
 func TestDelta(t *testing.T) {
-	destQP := crcdelta.New(20) // BTH octets 4 to 7: four and 16 more follow
+	destQP := crc.NewDelta(20) // BTH octets 4 to 7: four and 16 more follow
 	const at = 20 + 8 + 4
 	base, err := icrc.Sum(captured, icrc.AsSent)
 	require.NoError(t, err)

@@ -1,6 +1,10 @@
 package icrc
 
-import "runtime"
+import (
+	"runtime"
+
+	"github.com/rocecn/rocecn/internal/crc"
+)
 
 // What the tests of package icrc_test compare errors with.
 var (
@@ -31,17 +35,9 @@ func Ways() []string {
 // Force makes every sum be computed in the way of this index, until the
 // function that it returns is called.
 func Force(i int) (back func()) {
-	was := use
-	use = way(i)
-	return func() { use = was }
+	was := crc.Use
+	crc.Use = crc.Way(i)
+	return func() { crc.Use = was }
 }
 
-var best = use
-
-// Update returns the register r after b, whose first octets the header of an
-// IPv6 packet, of an IPv4 packet, UDP or nothing masks, in the way in force and
-// by the portable one. len(b) is 20 at least, as between the parts of a packet.
-func Update(r uint32, b []byte, header int) (got, want uint32) {
-	m := []*mask{&maskIPv6, &maskIPv4, &maskUDP, &maskNothing}[header]
-	return update(r, b, m), updateTables(r, b, m)
-}
+var best = crc.Use

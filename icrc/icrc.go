@@ -20,7 +20,10 @@
 // tables of 16 KB in some 10 µs.
 package icrc
 
-import "github.com/rocecn/rocecn/internal/enumtext"
+import (
+	"github.com/rocecn/rocecn/internal/crc"
+	"github.com/rocecn/rocecn/internal/enumtext"
+)
 
 // A Coverage says what becomes of IPv4 options and IPv6 extension headers.
 //
@@ -104,8 +107,8 @@ func Put(ip []byte, c Coverage) error {
 		return err
 	case c > Skipped:
 		return errCoverage
-	case p.ext == p.udp:
-		le.PutUint32(ip[p.end:], ^plainStored(ip[:p.end]))
+	case c == AsSent, p.ext == p.udp:
+		crc.Put(ip[:p.end+icrcLen], p.udp)
 		return nil
 	}
 	sum, err := p.sum(ip, c)

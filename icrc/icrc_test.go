@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,7 +54,12 @@ func packets(t testing.TB) []packet {
 		{"IPv6 CNP", 40, plain(6, 76)},
 		{"IPv6 without payload", 40, plain(6, 60)},
 		{"IPv6 payload", 40, plain(6, 333)},
+		{"IPv4, its header as long as that of IPv6", 40, slices.Concat(plain(4, 56)[:20], plain(4, 76)[20:])},
 	}
+	long := all[len(all)-1].ip
+	long[0] = 0x4A
+	be.PutUint16(long[2:], uint16(len(long)))
+	copy(long[40:], plain(4, 56)[20:])
 	for _, v := range coverages {
 		header, ext := wiretest.Hex(t, v.header), wiretest.Hex(t, v.ext)
 		ip := bytes.Join([][]byte{header, ext, wiretest.Hex(t, cnp), {1, 2, 3, 4}}, nil)

@@ -37,7 +37,7 @@ func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Car
 	if err := answer.Carry(&d, src, dst, &as); err != nil {
 		return b, err
 	}
-	return answer.AppendRoCEv2(b, &d, icrc.AsSent)
+	return answer.AppendRoCEv2(b, &d)
 }
 
 // AppendFor appends the notification with which the node at src says e to the

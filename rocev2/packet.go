@@ -3,6 +3,7 @@ package rocev2
 import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/ipudp"
 )
 
@@ -218,12 +219,14 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 		return b, err
 	}
 	out = append(append(append(out, p.Payload...), pad...), 0, 0, 0, 0)
-	ip := out[len(b):]
-	if err := icrc.Put(ip, p.Coverage); err != nil {
+	ip, udp := out[len(b):], p.headerLen()
+	if p.Coverage == icrc.AsSent {
+		crc.Put(ip, udp) // need not look for what is known
+	} else if err := icrc.Put(ip, p.Coverage); err != nil {
 		return b, err
 	}
 	if p.Checksum != 0 {
-		ipudp.PutChecksum(ip, p.headerLen()) // after the ICRC, which it covers; the ICRC masks the checksum field
+		ipudp.PutChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
 	}
 	return out, nil
 }

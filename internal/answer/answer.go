@@ -10,6 +10,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -130,7 +131,9 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 	default:
 		return b, wireerr.Addresses
 	}
-	if err := icrc.Put(ip, coverage); err != nil {
+	if coverage == icrc.AsSent {
+		crc.Put(ip, udp) // need not look for what is known
+	} else if err := icrc.Put(ip, coverage); err != nil {
 		return b, err
 	}
 	if c.Checksum {

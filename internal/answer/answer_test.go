@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -61,7 +62,14 @@ func TestAppend(t *testing.T) {
 		var want []byte
 		if wantErr == nil {
 			d.Data = octets
-			want, wantErr = AppendRoCEv2(nil, &d, coverage)
+			if want, wantErr = AppendRoCEv2(nil, &d); wantErr == nil {
+				wantErr = icrc.Put(want, coverage)
+			}
+			if wantErr == nil && c.Checksum {
+				udp := len(want) - 8 - len(octets)
+				clear(want[udp+6 : udp+8])
+				ipudp.PutChecksum(want, udp)
+			}
 		}
 		got, err := a.Append(buf[:at], &src, &dst, ext, &c, coverage)
 		require.Equal(t, wantErr, err)

@@ -3,7 +3,7 @@ package answer
 import (
 	"net/netip"
 
-	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
@@ -61,13 +61,13 @@ func IPFields(c *rocev2.Carriage) (class, hopLimit uint8, err error) {
 }
 
 // AppendRoCEv2 appends the IP packet of d, whose Data is the BTH and all that
-// follows it, with four octets of any value where the ICRC goes. It computes
-// that in this coverage. It is for messages that are octets already: a
-// [rocev2.Packet] is large.
+// follows it, with four octets of any value where the ICRC goes, which covers
+// extension headers as they are sent. It is for messages that are octets already:
+// a [rocev2.Packet] is large.
 //
 // d.Ext may already be at its place in the packet, in the free capacity of b.
 // It sets d's DstPort, and Checksum to 0.
-func AppendRoCEv2(b []byte, d *rocev2.Datagram, c icrc.Coverage) ([]byte, error) {
+func AppendRoCEv2(b []byte, d *rocev2.Datagram) ([]byte, error) {
 	checksum := d.Checksum != 0
 	d.DstPort, d.Checksum = rocev2.Port, 0
 	out, err := d.AppendBinary(b)
@@ -75,12 +75,10 @@ func AppendRoCEv2(b []byte, d *rocev2.Datagram, c icrc.Coverage) ([]byte, error)
 		return b, err
 	}
 	ip := out[len(b):]
-	if err := icrc.Put(ip, c); err != nil {
-		return b, err
-	}
+	udp := len(ip) - 8 - len(d.Data)
+	crc.Put(ip, udp)
 	if checksum {
-		// After the ICRC, which it covers; the ICRC masks the checksum field.
-		ipudp.PutChecksum(ip, len(ip)-8-len(d.Data))
+		ipudp.PutChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
 	}
 	return out, nil
 }

@@ -72,7 +72,7 @@ GLOBL reduce<>(SB), RODATA, $32
 
 // func long(r uint32, b []byte, m *mask) uint32
 TEXT ·long(SB), NOSPLIT, $0-44
-	CMPB ·use(SB), $2 // wideFolding
+	CMPB ·Use(SB), $2 // wideFolding
 	JEQ  wide
 	JMP  ·foldLong(SB)
 

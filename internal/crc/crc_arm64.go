@@ -1,4 +1,4 @@
-package icrc
+package crc
 
 // instructions is the way by the instructions for CRC-32, which are optional
 // in ARMv8.0 and in every CPU since ARMv8.1.
@@ -7,20 +7,20 @@ package icrc
 // counts in packets as short as notifications. Neither has been measured here.
 const instructions = tablesOnly + 1
 
-// use is the way that this CPU is fastest with.
-var use = fastest()
+// Use is the way that this CPU is fastest with.
+var Use = fastest()
 
-func fastest() way {
+func fastest() Way {
 	if hasCRC32() {
 		return instructions
 	}
 	return tablesOnly
 }
 
-// plain is plainTables, faster where it can.
-func plain(b []byte) uint32 {
+// Plain is plainTables, faster where it can.
+func Plain(b []byte) uint32 {
 	switch {
-	case use == tablesOnly:
+	case Use == tablesOnly:
 		return plainTables(b)
 	case b[0]>>4 == 6:
 		return updateCRC32(prefixed, b, &maskPlainIPv6)
@@ -29,17 +29,17 @@ func plain(b []byte) uint32 {
 	}
 }
 
-// plainStored is plain for a packet that has just been stored.
-func plainStored(b []byte) uint32 { return plain(b) }
+// PlainStored is Plain for a packet that has just been stored.
+func PlainStored(b []byte) uint32 { return Plain(b) }
 
-// extended is extendedTables, faster where it can.
-func extended(b []byte, udp int, m *mask) uint32 {
-	return update(update(prefixed, b[:udp], m), b[udp:], &maskUDP)
+// Extended is extendedTables, faster where it can.
+func Extended(b []byte, udp int) uint32 {
+	return update(update(prefixed, b[:udp], maskOf(b)), b[udp:], &maskUDP)
 }
 
 // update is updateTables, faster where it can.
 func update(r uint32, b []byte, m *mask) uint32 {
-	if use == tablesOnly {
+	if Use == tablesOnly {
 		return updateTables(r, b, m)
 	}
 	return updateCRC32(r, b, m)

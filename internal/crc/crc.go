@@ -1,12 +1,30 @@
-package icrc
+// Package crc computes the register of CRC-32 after a packet in which ones stand
+// for what the invariant CRC of RoCEv2 does not cover. Package icrc says where the
+// parts of a packet are, and tests what is here; who has just built a packet knows,
+// and calls Put.
+package crc
 
-import "hash/crc32"
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
 
-// A way to compute the register: tablesOnly, or one of those that the file of
-// the architecture names. All give the same; use says which is taken.
-type way uint8
+var le = binary.LittleEndian
 
-const tablesOnly way = 0
+// A Way is how the register is computed: by tables alone, or one of those that the
+// file of the architecture names. All give the same; Use says which is taken. Tests
+// and benchmarks take each in turn.
+type Way uint8
+
+const tablesOnly Way = 0
+
+// Lengths in octets.
+const (
+	ipv4Len  = 20
+	ipv6Len  = 40
+	fixedLen = 8 + 12 // UDP header and BTH
+	icrcLen  = 4
+)
 
 // The CRC register after the eight octets of 0xFF, and after these and the
 // first word of an IPv6 packet, of which all but the version is masked.
@@ -43,6 +61,51 @@ func newTables() *tables {
 // between 64 octets of zero: loads at any shift against the octets stay inside.
 type mask [3 * 64]byte
 
+// The masks of the IP header and of what follows it.
+var (
+	maskIPv4 = mask{64 + 1: 0xFF, 64 + 8: 0xFF, 64 + 10: 0xFF, 64 + 11: 0xFF}
+	maskIPv6 = mask{64: 0x0F, 64 + 1: 0xFF, 64 + 2: 0xFF, 64 + 3: 0xFF, 64 + 7: 0xFF}
+	maskUDP  = mask{64 + 6: 0xFF, 64 + 7: 0xFF, 64 + 12: 0xFF} // with the BTH
+
+	maskNothing mask
+)
+
+// maskOf returns the mask of an IP header.
+func maskOf(ip []byte) *mask {
+	if ip[0]>>4 == 6 {
+		return &maskIPv6
+	}
+	return &maskIPv4
+}
+
+// Put writes the ICRC into an IP packet that has just been built, all lengths right: ip[udp:] is its UDP header, BTH
+// and all that follows, and ends with the ICRC. Options and extension headers are covered as they are.
+func Put(ip []byte, udp int) {
+	plain := ipv4Len
+	if ip[0]>>4 == 6 {
+		plain = ipv6Len
+	}
+	covered, r := ip[:len(ip)-icrcLen], uint32(0)
+	if udp == plain {
+		r = PlainStored(covered)
+	} else {
+		r = Extended(covered, udp)
+	}
+	le.PutUint32(ip[len(covered):], ^r)
+}
+
+// IP returns the register after an IP header without options and extension headers.
+func IP(header []byte) uint32 { return update(prefixed, header, maskOf(header)) }
+
+// UDP returns the register r after a UDP header and what follows it.
+func UDP(r uint32, b []byte) uint32 { return update(r, b, &maskUDP) }
+
+// Step returns the register r after the 16 octets v and w, least significant octet first.
+func Step(r uint32, v, w uint64) uint32 { return slicing.step(r, v, w) }
+
+// Word returns the register, from 0, after the 4 octets v, least significant octet first.
+func Word(v uint32) uint32 { return slicing.word(v) }
+
 // plainTables returns the register after the octets that the ICRC of a packet
 // without options and extension headers covers. It could be updateTables with
 // a mask, but with masks that are constants a CNP takes 20 ns, not 36.
@@ -69,9 +132,9 @@ func plainTables(b []byte) uint32 {
 }
 
 // extendedTables returns the register after an IP packet with options or
-// extension headers, whose IP header m masks.
-func extendedTables(b []byte, udp int, m *mask) uint32 {
-	return updateTables(updateTables(prefixed, b[:udp], m), b[udp:], &maskUDP)
+// extension headers, whose UDP header is at b[udp:].
+func extendedTables(b []byte, udp int) uint32 {
+	return updateTables(updateTables(prefixed, b[:udp], maskOf(b)), b[udp:], &maskUDP)
 }
 
 // updateTables returns the register r after b, masked.

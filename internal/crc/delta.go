@@ -1,5 +1,4 @@
-// Package crcdelta carries changes of a packet over to its ICRC.
-package crcdelta
+package crc
 
 import "hash/crc32"
 
@@ -18,10 +17,10 @@ type Delta struct {
 	table [4][256]uint32 // by the octet's place and value
 }
 
-// New returns the Delta of four octets with this many octets between
+// NewDelta returns the Delta of four octets with this many octets between
 // them and the ICRC: 20 for octets 4 to 7 of a CNP's BTH. Its time grows with
 // the distance, 2 µs for a CNP.
-func New(behind uint16) *Delta {
+func NewDelta(behind uint16) *Delta {
 	d := new(Delta)
 	for place := range d.table {
 		row := &d.table[place]

@@ -1,4 +1,4 @@
-package icrc
+package crc
 
 import (
 	"encoding/binary"

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package icrc
+package crc
 
 // What a mask does to a packet without options and extension headers.
 var (

@@ -1,4 +1,4 @@
-package icrc
+package crc
 
 import "hash/crc32"
 
@@ -7,11 +7,11 @@ const (
 	wideFolding                         // of 512: AVX2, AVX512F, AVX512BW, AVX512_VBMI2, VPCLMULQDQ
 )
 
-// use is the way that this CPU is fastest with.
-var use = fastest()
+// Use is the way that this CPU is fastest with.
+var Use = fastest()
 
 // fastest asks the CPU, and the system where it must, what it has.
-func fastest() way
+func fastest() Way
 
 // shortMax is how many octets foldShort takes at most: it has no chain of
 // multiplications to wait for, but more of them than foldLong.
@@ -47,13 +47,13 @@ var shadow = func() (s [shortMax + shortMax + 16]byte) {
 	return s
 }()
 
-// plain is plainTables, faster where it can.
-func plain(b []byte) uint32 {
+// Plain is plainTables, faster where it can.
+func Plain(b []byte) uint32 {
 	switch {
-	case use == tablesOnly || len(b)&3 != 0:
+	case Use == tablesOnly || len(b)&3 != 0:
 		return plainTables(b)
-	case use == folding && len(b) < 64:
-		return plainStored(b)
+	case Use == folding && len(b) < 64:
+		return PlainStored(b)
 	case b[0]>>4 == 6:
 		return long(prefixed, b, &maskPlainIPv6)
 	default:
@@ -61,12 +61,12 @@ func plain(b []byte) uint32 {
 	}
 }
 
-// plainStored is plain for a packet that has just been stored, 8 octets at a
+// PlainStored is Plain for a packet that has just been stored, 8 octets at a
 // time: foldShort need not wait for them to reach the cache.
-func plainStored(b []byte) uint32 {
+func PlainStored(b []byte) uint32 {
 	switch {
-	case use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax:
-		return plain(b)
+	case Use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax:
+		return Plain(b)
 	case b[0]>>4 == 6:
 		return foldShort(prefixed, b, &maskIPv6, &shadow[shortMax-ipv6Len])
 	default:
@@ -74,24 +74,24 @@ func plainStored(b []byte) uint32 {
 	}
 }
 
-// extended is extendedTables, faster where it can: in one pass, not two, where
+// Extended is extendedTables, faster where it can: in one pass, not two, where
 // the packet is short.
-func extended(b []byte, udp int, m *mask) uint32 {
+func Extended(b []byte, udp int) uint32 {
 	switch {
-	case use == tablesOnly:
-		return extendedTables(b, udp, m)
+	case Use == tablesOnly:
+		return extendedTables(b, udp)
 	case len(b)&3 != 0 || len(b) > shortMax:
-		return update(update(prefixed, b[:udp], m), b[udp:], &maskUDP)
+		return update(update(prefixed, b[:udp], maskOf(b)), b[udp:], &maskUDP)
 	}
-	return foldShort(prefixed, b, m, &shadow[shortMax-udp])
+	return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-udp])
 }
 
 // update is updateTables, faster where it can.
 func update(r uint32, b []byte, m *mask) uint32 {
 	switch {
-	case use == tablesOnly || len(b)&3 != 0:
+	case Use == tablesOnly || len(b)&3 != 0:
 		return updateTables(r, b, m)
-	case use == folding && len(b) <= shortMax:
+	case Use == folding && len(b) <= shortMax:
 		return foldShort(r, b, m, &shadow[0])
 	default:
 		return long(r, b, m)
