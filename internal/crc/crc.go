@@ -78,20 +78,27 @@ func maskOf(ip []byte) *mask {
 	return &maskIPv4
 }
 
+// fixedOf returns the length of an IP header without options and extension headers.
+func fixedOf(ip []byte) int {
+	if ip[0]>>4 == 6 {
+		return ipv6Len
+	}
+	return ipv4Len
+}
+
 // Put writes the ICRC into an IP packet that has just been built, all lengths right: ip[udp:] is its UDP header, BTH
 // and all that follows, and ends with the ICRC. Options and extension headers are covered as they are.
 func Put(ip []byte, udp int) {
-	plain := ipv4Len
-	if ip[0]>>4 == 6 {
-		plain = ipv6Len
+	end := len(ip) - icrcLen
+	le.PutUint32(ip[end:], ^stored(ip[:end], udp))
+}
+
+// either is Plain or Extended.
+func either(b []byte, udp int) uint32 {
+	if udp == fixedOf(b) {
+		return Plain(b)
 	}
-	covered, r := ip[:len(ip)-icrcLen], uint32(0)
-	if udp == plain {
-		r = PlainStored(covered)
-	} else {
-		r = Extended(covered, udp)
-	}
-	le.PutUint32(ip[len(covered):], ^r)
+	return Extended(b, udp)
 }
 
 // IP returns the register after an IP header without options and extension headers.

@@ -53,7 +53,7 @@ func Plain(b []byte) uint32 {
 	case Use == tablesOnly || len(b)&3 != 0:
 		return plainTables(b)
 	case Use == folding && len(b) < 64:
-		return PlainStored(b)
+		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-fixedOf(b)])
 	case b[0]>>4 == 6:
 		return long(prefixed, b, &maskPlainIPv6)
 	default:
@@ -61,17 +61,13 @@ func Plain(b []byte) uint32 {
 	}
 }
 
-// PlainStored is Plain for a packet that has just been stored, 8 octets at a
-// time: foldShort need not wait for them to reach the cache.
-func PlainStored(b []byte) uint32 {
-	switch {
-	case Use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax:
-		return Plain(b)
-	case b[0]>>4 == 6:
-		return foldShort(prefixed, b, &maskIPv6, &shadow[shortMax-ipv6Len])
-	default:
-		return foldShort(prefixed, b, &maskIPv4, &shadow[shortMax-ipv4Len])
+// stored is either for a packet that has just been stored, 8 octets at a time:
+// foldShort need not wait for them to reach the cache.
+func stored(b []byte, udp int) uint32 {
+	if Use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax {
+		return either(b, udp)
 	}
+	return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-udp])
 }
 
 // Extended is extendedTables, faster where it can: in one pass, not two, where

@@ -29,8 +29,8 @@ func Plain(b []byte) uint32 {
 	}
 }
 
-// PlainStored is Plain for a packet that has just been stored.
-func PlainStored(b []byte) uint32 { return Plain(b) }
+// stored is either for a packet that has just been stored.
+func stored(b []byte, udp int) uint32 { return either(b, udp) }
 
 // Extended is extendedTables, faster where it can.
 func Extended(b []byte, udp int) uint32 {

@@ -7,7 +7,7 @@ var Use = tablesOnly
 
 func Plain(b []byte) uint32 { return plainTables(b) }
 
-func PlainStored(b []byte) uint32 { return plainTables(b) }
+func stored(b []byte, udp int) uint32 { return either(b, udp) }
 
 func Extended(b []byte, udp int) uint32 { return extendedTables(b, udp) }
 
