@@ -95,6 +95,11 @@ func TestUsage(t *testing.T) {
 	stdout, _, status := run("completion")
 	require.Zero(t, status)
 	require.Contains(t, stdout, "complete -o default -W 'inspect ")
+	bash, _, _ := run("completion", "bash")
+	require.Equal(t, stdout, bash)
+	_, message, status := run("completion", "fish")
+	require.Equal(t, 2, status)
+	require.Contains(t, message, "completion is for bash")
 	for _, name := range []string{"version", "-version", "--version"} {
 		stdout, _, status = run(name)
 		require.Zero(t, status)

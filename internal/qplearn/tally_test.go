@@ -32,12 +32,12 @@ func TestWhoMakesRoom(t *testing.T) {
 			x.of[i].qp = uint32(100 + i)
 		}
 		tally := tally{of: x.of}
-		got := tally.vote(7, 1000, x.follows, 1)
+		got := tally.vote(7, 1000, x.follows)
 		if x.gone < 0 {
 			require.Nil(t, got, x)
 		} else {
 			require.Same(t, &tally.of[x.gone], got, x)
-			require.Equal(t, candidate{qp: 7, psn: 1000, at: 1, votes: 1, follows: x.follows}, *got)
+			require.Equal(t, candidate{qp: 7, psn: 1000, votes: 1, follows: x.follows}, *got)
 		}
 		require.Equal(t, x.lost, tally.lost, x)
 	}

@@ -24,7 +24,6 @@ const stride = 1 << 14
 type candidate struct {
 	qp      uint32 // 0: free
 	psn     uint32 // of the last vote
-	at      int32  // moment of the last vote
 	votes   uint16
 	follows bool // of one of the requests, a neighbour was seen, too
 }
@@ -32,12 +31,12 @@ type candidate struct {
 // vote counts a vote and returns its candidate, nil if there is no room for it. It
 // does not count the same PSN twice in a row, as of a request that is refused again
 // and again.
-func (t *tally) vote(qp, psn uint32, follows bool, now int32) *candidate {
+func (t *tally) vote(qp, psn uint32, follows bool) *candidate {
 	least := &t.of[0]
 	for i := range t.of {
 		c := &t.of[i]
 		if d := distance(c.psn, psn); c.qp == qp && -stride <= d && d <= stride {
-			if c.at = now; d != 0 {
+			if d != 0 {
 				c.psn, c.votes, c.follows = psn, min(c.votes, 1<<15)+1, c.follows || follows
 			}
 			return c
@@ -52,7 +51,7 @@ func (t *tally) vote(qp, psn uint32, follows bool, now int32) *candidate {
 	if least.votes > 1 {
 		t.lost = max(t.lost, least.votes)
 	}
-	*least = candidate{qp: qp, psn: psn, at: now, votes: 1, follows: follows}
+	*least = candidate{qp: qp, psn: psn, votes: 1, follows: follows}
 	return least
 }
 
@@ -213,7 +212,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 		f.mtu = mtu
 	}
 	follows := m.follows(forth, f, o)
-	x, y := f.tally.vote(srcQP, o.PSN, follows, m.now()), g.tally.vote(receiver, o.PSN, follows, m.now())
+	x, y := f.tally.vote(srcQP, o.PSN, follows), g.tally.vote(receiver, o.PSN, follows)
 	if a != nil && a.SrcQP != srcQP {
 		m.question(a, x, o)
 	}
@@ -262,8 +261,8 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 		return false
 	}
 	follows := m.follows(forth, f, o)
-	x := f.byPort.vote(back.DestQP(), o.PSN, follows, m.now())
-	y := g.byPort.vote(forth.DestQP(), o.PSN, follows, m.now())
+	x := f.byPort.vote(back.DestQP(), o.PSN, follows)
+	y := g.byPort.vote(forth.DestQP(), o.PSN, follows)
 	if !f.byPort.elects(x, &m.cfg) || !g.byPort.elects(y, &m.cfg) {
 		return false
 	}
@@ -300,8 +299,8 @@ func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
 		return false
 	}
 	follows := m.follows(&k, f, o)
-	c := f.tally.vote(back.DestQP(), o.PSN, follows, m.now())
-	d := g.tally.vote(k.DestQP(), o.PSN, follows, m.now())
+	c := f.tally.vote(back.DestQP(), o.PSN, follows)
+	d := g.tally.vote(k.DestQP(), o.PSN, follows)
 	e.voted, other.voted = true, true
 	if e.From == Given || !f.tally.elects(c, &m.cfg) || !g.tally.elects(d, &m.cfg) {
 		return false

@@ -199,8 +199,11 @@ func (o *options) border(link rocev2.LinkType, messages message.Config) (string,
 func (o *options) capture(link rocev2.LinkType, messages message.Config) (string, error) {
 	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort}
 	if err := c.Selection.UnmarshalText([]byte(o.kind)); err != nil {
-		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host",
-			o.kind)
+		const kinds = "rocev2, notifications, ce, qp, ours, pairs, flows, border, host"
+		if o.kind == "" {
+			return "", errors.New("one of " + kinds + " is needed")
+		}
+		return "", fmt.Errorf("%q is not one of %s", o.kind, kinds)
 	}
 	switch {
 	case o.qp >= 1<<24 || o.qp == 0 && c.Selection == filter.QueuePair:

@@ -92,7 +92,7 @@ func TestUsage(t *testing.T) {
 	for _, c := range []struct {
 		args, message string
 	}{
-		{"", `"" is not one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host`},
+		{"", `filter: one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host is needed`},
 		{"Border", `"Border" is not one of `},
 		{"ce qp", `arguments left over: qp`},
 		{"ce -nft", `ce: rules are for the border`},
