@@ -19,6 +19,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: count FILE")
+	}
 	if err := count(os.Args[1], os.Stdout); err != nil {
 		log.Fatal(err)
 	}

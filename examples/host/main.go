@@ -69,6 +69,9 @@ func (h *host) receive(frame []byte, out io.Writer) error {
 }
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: host FILE")
+	}
 	h := host{acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")), map[rocev2.FlowKey]uint32{
 		{Src: netip.MustParseAddr("2001:db8:1::1"), Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 0x11}: 0x22,
 	}}

@@ -21,6 +21,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: rewrite FILE")
+	}
 	if err := rewrite(os.Args[1], os.Stdout); err != nil {
 		log.Fatal(err)
 	}
