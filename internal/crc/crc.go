@@ -78,8 +78,8 @@ func maskOf(ip []byte) *mask {
 	return &maskIPv4
 }
 
-// fixedOf returns the length of an IP header without options and extension headers.
-func fixedOf(ip []byte) int {
+// plainLen returns the length of an IP header without options and extension headers.
+func plainLen(ip []byte) int {
 	if ip[0]>>4 == 6 {
 		return ipv6Len
 	}
@@ -93,9 +93,9 @@ func Put(ip []byte, udp int) {
 	le.PutUint32(ip[end:], ^stored(ip[:end], udp))
 }
 
-// either is Plain or Extended.
-func either(b []byte, udp int) uint32 {
-	if udp == fixedOf(b) {
+// packet returns the register after an IP packet whose UDP header is at b[udp:].
+func packet(b []byte, udp int) uint32 {
+	if udp == plainLen(b) {
 		return Plain(b)
 	}
 	return Extended(b, udp)

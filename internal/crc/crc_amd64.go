@@ -47,13 +47,14 @@ var shadow = func() (s [shortMax + shortMax + 16]byte) {
 	return s
 }()
 
-// Plain is plainTables, faster where it can.
+// Plain returns the register after an IP packet without options and extension
+// headers, up to the ICRC.
 func Plain(b []byte) uint32 {
 	switch {
 	case Use == tablesOnly || len(b)&3 != 0:
 		return plainTables(b)
 	case Use == folding && len(b) < 64:
-		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-fixedOf(b)])
+		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-plainLen(b)])
 	case b[0]>>4 == 6:
 		return long(prefixed, b, &maskPlainIPv6)
 	default:
@@ -65,13 +66,14 @@ func Plain(b []byte) uint32 {
 // foldShort need not wait for them to reach the cache.
 func stored(b []byte, udp int) uint32 {
 	if Use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax {
-		return either(b, udp)
+		return packet(b, udp)
 	}
 	return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-udp])
 }
 
-// Extended is extendedTables, faster where it can: in one pass, not two, where
-// the packet is short.
+// Extended returns the register after an IP packet with options or extension
+// headers, whose UDP header is at b[udp:], up to the ICRC. It takes one pass, not
+// two, where the packet is short.
 func Extended(b []byte, udp int) uint32 {
 	switch {
 	case Use == tablesOnly:

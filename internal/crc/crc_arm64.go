@@ -17,7 +17,8 @@ func fastest() Way {
 	return tablesOnly
 }
 
-// Plain is plainTables, faster where it can.
+// Plain returns the register after an IP packet without options and extension
+// headers, up to the ICRC.
 func Plain(b []byte) uint32 {
 	switch {
 	case Use == tablesOnly:
@@ -29,10 +30,11 @@ func Plain(b []byte) uint32 {
 	}
 }
 
-// stored is either for a packet that has just been stored.
-func stored(b []byte, udp int) uint32 { return either(b, udp) }
+// stored is packet for one that has just been stored.
+func stored(b []byte, udp int) uint32 { return packet(b, udp) }
 
-// Extended is extendedTables, faster where it can.
+// Extended returns the register after an IP packet with options or extension
+// headers, whose UDP header is at b[udp:], up to the ICRC.
 func Extended(b []byte, udp int) uint32 {
 	return update(update(prefixed, b[:udp], maskOf(b)), b[udp:], &maskUDP)
 }

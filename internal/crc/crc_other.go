@@ -5,10 +5,14 @@ package crc
 // Use is the way that is taken.
 var Use = tablesOnly
 
+// Plain returns the register after an IP packet without options and extension
+// headers, up to the ICRC.
 func Plain(b []byte) uint32 { return plainTables(b) }
 
-func stored(b []byte, udp int) uint32 { return either(b, udp) }
+func stored(b []byte, udp int) uint32 { return packet(b, udp) }
 
+// Extended returns the register after an IP packet with options or extension
+// headers, whose UDP header is at b[udp:], up to the ICRC.
 func Extended(b []byte, udp int) uint32 { return extendedTables(b, udp) }
 
 func update(r uint32, b []byte, m *mask) uint32 { return updateTables(r, b, m) }
