@@ -240,9 +240,9 @@ func TestCarried(t *testing.T) {
 	require.False(t, carried(carrier(1, 1, 0x80010001), payload, 256))
 	require.False(t, carried(h, payload[:255], 255))
 	require.False(t, carried(h, append(payload, 0), 257))
-	for op := range bth.Opcode(255) {
-		h.Opcode = op
-		require.Equal(t, op == bth.UDSendOnly, carried(h, payload, 256), "%v", op)
+	for op := range 256 {
+		h.Opcode = bth.Opcode(op)
+		require.Equal(t, h.Opcode == bth.UDSendOnly, carried(h, payload, 256), "%v", h.Opcode)
 	}
 	payload[1] = 3 // subnet administration
 	require.False(t, carried(carrier(1, 1, 0x80010000), payload, 256))

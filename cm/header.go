@@ -96,13 +96,14 @@ func NewHeader(a Attribute, transactionID uint64) Header {
 }
 
 // Carried returns the header and the octets of the CM message that a packet with
-// these headers and this payload carries. ok is false if it carries none: it must
-// be a UD SEND Only between queue pairs 1 with the Q_Key of these, the payload must
-// have 256 octets, and [Header.Validate] must accept its header. A capture may have
-// cut the packet: payload has the octets that are there, and must have the whole
-// header; sent is how many were sent, as PayloadLen of a rocev2.Packet says.
-func Carried(p *bth.Headers, payload []byte, sent int) (h Header, message []byte, ok bool) {
-	if p.Opcode != bth.UDSendOnly || p.DestQP != QP || p.DETH.SrcQP != QP || p.DETH.QKey != QKey ||
+// these BTH and extended headers and this payload carries. ok is false if it carries
+// none: it must be a UD SEND Only from queue pair [QP] to the same with [QKey], 256
+// octets of payload must have been sent, and [Header.Validate] must accept the
+// message's header. A capture may have cut the packet: payload has the octets that
+// are there, and must have the whole header; sent is how many there were, as
+// PayloadLen of a rocev2.Packet says.
+func Carried(in *bth.Headers, payload []byte, sent int) (h Header, message []byte, ok bool) {
+	if in.Opcode != bth.UDSendOnly || in.DestQP != QP || in.DETH.SrcQP != QP || in.DETH.QKey != QKey ||
 		sent != Size || len(payload) > Size {
 		return h, nil, false
 	}

@@ -195,3 +195,11 @@ func TestCoverage(t *testing.T) {
 		require.Equal(t, coverage, got)
 	}
 }
+
+func TestCoverageRange(t *testing.T) {
+	a := addr("192.0.2.1")
+	p := Packet{Datagram: Datagram{Src: a, Dst: a}, BTH: bth.Headers{Header: bth.Header{Opcode: bth.CNP}}, Coverage: 3}
+	got, err := p.AppendBinary([]byte{1})
+	require.ErrorIs(t, err, wireerr.Range)
+	require.Equal(t, []byte{1}, got)
+}

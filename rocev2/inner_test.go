@@ -139,6 +139,13 @@ func TestMirrorCut(t *testing.T) {
 				}
 				require.NoError(t, p.Decode(in.IP, in.Options()))
 				require.True(t, p.Truncated)
+				var frame Frame
+				var below Packet // not the octets behind the packet that carries it
+				require.ErrorIs(t, frame.Decode(b, DecodeOptions{Link: LinkIP}), ErrNotRoCEv2) // GRE
+				require.NoError(t, frame.InnerPacket(&below))
+				require.True(t, below.Truncated)
+				require.Equal(t, whole[:48], below.IP)
+				require.Equal(t, whole[28:48], below.Data)
 				require.NoError(t, f.Decode(b, DecodeOptions{Link: LinkIP}))
 				require.Equal(t, cnp4Flow.FiveTuple, f.FiveTuple)
 			})

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 gremlins=github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 packages=("$@")
-((${#packages[@]})) || packages=(bth icrc ipv6opt ioam cm pfc pnc rocev2 encap cnp ppfc fcn proxymsg fastcnp message)
+((${#packages[@]})) || packages=(bth internal/crc icrc ipv6opt ioam cm pfc pnc rocev2 encap cnp ppfc fcn proxymsg fastcnp message)
 for package in "${packages[@]}"; do
 	printf '== %s\n' "$package"
 	go run "$gremlins" unleash --timeout-coefficient 20 --workers 2 "./$package" | grep -vE 'KILLED|NOT COVERED|TIMED OUT' || true

@@ -91,8 +91,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprint(stdout, build.Read().Line("rocecn"))
 		return 0
 	case "completion": // source <(rocecn completion), in bash
-		if len(args) > 1 && args[1] != "bash" {
-			fmt.Fprintln(stderr, "rocecn: completion is for bash, and for zsh after its bashcompinit")
+		if len(args) > 2 || len(args) > 1 && args[1] != "bash" {
+			fmt.Fprintln(stderr, "rocecn completion: there is one for bash only, which zsh reads after bashcompinit")
 			return cli.Misused
 		}
 		fmt.Fprintf(stdout, "complete -o default -W '%s' rocecn\n", strings.Join(names(), " "))

@@ -97,9 +97,12 @@ func TestUsage(t *testing.T) {
 	require.Contains(t, stdout, "complete -o default -W 'inspect ")
 	bash, _, _ := run("completion", "bash")
 	require.Equal(t, stdout, bash)
-	_, message, status := run("completion", "fish")
-	require.Equal(t, 2, status)
-	require.Contains(t, message, "completion is for bash")
+	for _, args := range [][]string{{"zsh"}, {"fish"}, {"bash", "zsh"}} {
+		stdout, message, status := run(append([]string{"completion"}, args...)...)
+		require.Equal(t, 2, status)
+		require.Empty(t, stdout)
+		require.Contains(t, message, "for bash only")
+	}
 	for _, name := range []string{"version", "-version", "--version"} {
 		stdout, _, status = run(name)
 		require.Zero(t, status)

@@ -61,9 +61,9 @@ func IPFields(c *rocev2.Carriage) (class, hopLimit uint8, err error) {
 }
 
 // AppendRoCEv2 appends the IP packet of d, whose Data is the BTH and all that
-// follows it, with four octets of any value where the ICRC goes, which covers
-// extension headers as they are sent. It is for messages that are octets already:
-// a [rocev2.Packet] is large.
+// follows it, with four octets of any value where the ICRC goes: at least 16. The
+// ICRC covers extension headers as they are sent. It is for messages that are octets
+// already: a [rocev2.Packet] is large.
 //
 // d.Ext may already be at its place in the packet, in the free capacity of b.
 // It sets d's DstPort, and Checksum to 0.

@@ -1,7 +1,6 @@
 // Package crc computes the register of CRC-32 after a packet in which ones stand
-// for what the invariant CRC of RoCEv2 does not cover. Package icrc says where the
-// parts of a packet are, and tests what is here; who has just built a packet knows,
-// and calls Put.
+// for what the invariant CRC of RoCEv2 does not cover. Package icrc finds out where
+// the parts of a packet are; those who have just built one know, and call Put.
 package crc
 
 import (
@@ -86,8 +85,9 @@ func plainLen(ip []byte) int {
 	return ipv4Len
 }
 
-// Put writes the ICRC into an IP packet that has just been built, all lengths right: ip[udp:] is its UDP header, BTH
-// and all that follows, and ends with the ICRC. Options and extension headers are covered as they are.
+// Put writes the ICRC into an IP packet that has just been built, all lengths right:
+// ip[udp:] is its UDP header, BTH and all that follows, and ends with the ICRC.
+// Options and extension headers are covered as they are.
 func Put(ip []byte, udp int) {
 	end := len(ip) - icrcLen
 	le.PutUint32(ip[end:], ^stored(ip[:end], udp))
@@ -107,10 +107,12 @@ func IP(header []byte) uint32 { return update(prefixed, header, maskOf(header)) 
 // UDP returns the register r after a UDP header and what follows it.
 func UDP(r uint32, b []byte) uint32 { return update(r, b, &maskUDP) }
 
-// Step returns the register r after the 16 octets v and w, least significant octet first.
+// Step returns the register r after the 16 octets v and w, the least significant
+// octets first.
 func Step(r uint32, v, w uint64) uint32 { return slicing.step(r, v, w) }
 
-// Word returns the register, from 0, after the 4 octets v, least significant octet first.
+// Word returns the register, from 0, after the 4 octets v, the least significant
+// octet first.
 func Word(v uint32) uint32 { return slicing.word(v) }
 
 // plainTables returns the register after the octets that the ICRC of a packet

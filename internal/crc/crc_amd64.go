@@ -62,7 +62,7 @@ func Plain(b []byte) uint32 {
 	}
 }
 
-// stored is either for a packet that has just been stored, 8 octets at a time:
+// stored is packet for one that has just been stored, 8 octets at a time:
 // foldShort need not wait for them to reach the cache.
 func stored(b []byte, udp int) uint32 {
 	if Use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax {

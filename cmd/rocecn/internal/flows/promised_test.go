@@ -1,0 +1,16 @@
+package flows
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// What docs/stability.md promises of the metrics of flows -listen is still there.
+func TestPromised(t *testing.T) {
+	facts := map[string]bool{}
+	text := appendTotals(nil, flows.New(flows.Config{}).Snapshot(), 0)
+	wiretest.Metrics(string(text), func(name, what string) { facts["metric "+name+" "+what] = true })
+	wiretest.Promised(t, "listen.txt", facts)
+}

@@ -1,0 +1,66 @@
+package crc
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// register computes the register bit by bit, from what the annex says is masked.
+func register(ip []byte, udp int) uint32 {
+	masked := map[int]byte{udp + 6: 0xFF, udp + 7: 0xFF, udp + 12: 0xFF}
+	if ip[0]>>4 == 6 {
+		masked[0], masked[1], masked[2], masked[3], masked[7] = 0x0F, 0xFF, 0xFF, 0xFF, 0xFF
+	} else {
+		masked[1], masked[8], masked[10], masked[11] = 0xFF, 0xFF, 0xFF, 0xFF
+	}
+	r := ^uint32(0)
+	add := func(v byte) {
+		r ^= uint32(v)
+		for range 8 {
+			r = r>>1 ^ 0xEDB88320&-(r&1)
+		}
+	}
+	for range 8 {
+		add(0xFF)
+	}
+	for i, v := range ip {
+		add(v | masked[i])
+	}
+	return r
+}
+
+// Every length of headers and of data, in every way of this CPU; of an IPv4 header with options the length may be that
+// of an IPv6 header.
+func TestPut(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 0))
+	best := Use
+	defer func() { Use = best }()
+	check := func(version byte, udp, data int) {
+		ip := make([]byte, udp+fixedLen+data+icrcLen)
+		for i := range ip {
+			ip[i] = byte(random.Uint32())
+		}
+		ip[0] = version<<4 | ip[0]&0x0F
+		end := len(ip) - icrcLen
+		want := ^register(ip[:end], udp)
+		for Use = tablesOnly; Use <= best; Use++ {
+			Put(ip, udp)
+			require.Equal(t, want, le.Uint32(ip[end:]), "IPv%d, UDP at %d of %d, way %d", version, udp, len(ip), Use)
+		}
+	}
+	for data := range 300 {
+		for udp := ipv4Len; udp <= 60; udp += 4 {
+			check(4, udp, data)
+		}
+		for udp := ipv6Len; udp <= 40+264; udp += 8 {
+			check(6, udp, data)
+		}
+	}
+	for _, data := range []int{1024, 4096, 9000, 65000} {
+		check(4, ipv4Len, data)
+		check(6, ipv6Len, data)
+		check(6, ipv6Len+24, data+1)
+	}
+}
