@@ -139,9 +139,10 @@ func TestMirrorCut(t *testing.T) {
 				}
 				require.NoError(t, p.Decode(in.IP, in.Options()))
 				require.True(t, p.Truncated)
+				// Not its data are the octets behind the packet that carries it.
 				var frame Frame
-				var below Packet // not the octets behind the packet that carries it
-				require.ErrorIs(t, frame.Decode(b, DecodeOptions{Link: LinkIP}), ErrNotRoCEv2) // GRE
+				var below Packet
+				require.ErrorIs(t, frame.Decode(b, DecodeOptions{Link: LinkIP}), ErrNotRoCEv2)
 				require.NoError(t, frame.InnerPacket(&below))
 				require.True(t, below.Truncated)
 				require.Equal(t, whole[:48], below.IP)
