@@ -101,7 +101,11 @@ func packet(b []byte, udp int) uint32 {
 	return Extended(b, udp)
 }
 
-// IP returns the register after an IP header without options and extension headers.
+// inParts is Extended in two passes, one for each mask.
+func inParts(b []byte, udp int) uint32 { return UDP(IP(b[:udp]), b[udp:]) }
+
+// IP returns the register after an IP header, options and extension headers
+// included if they are there.
 func IP(header []byte) uint32 { return update(prefixed, header, maskOf(header)) }
 
 // UDP returns the register r after a UDP header and what follows it.
@@ -138,12 +142,6 @@ func plainTables(b []byte) uint32 {
 		return t[12][r>>24] ^ t[13][uint8(r>>16)] ^ t[14][uint8(r>>8)] ^ t[15][uint8(r)]
 	}
 	return t.update(r, b, zeros)
-}
-
-// extendedTables returns the register after an IP packet with options or
-// extension headers, whose UDP header is at b[udp:].
-func extendedTables(b []byte, udp int) uint32 {
-	return updateTables(updateTables(prefixed, b[:udp], maskOf(b)), b[udp:], &maskUDP)
 }
 
 // updateTables returns the register r after b, masked.

@@ -65,24 +65,24 @@ func Plain(b []byte) uint32 {
 // stored is packet for one that has just been stored, 8 octets at a time:
 // foldShort need not wait for them to reach the cache.
 func stored(b []byte, udp int) uint32 {
-	if Use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax {
-		return packet(b, udp)
+	if isShort(b) {
+		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-udp])
 	}
-	return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-udp])
+	return packet(b, udp)
 }
 
 // Extended returns the register after an IP packet with options or extension
 // headers, whose UDP header is at b[udp:], up to the ICRC. It takes one pass, not
 // two, where the packet is short.
 func Extended(b []byte, udp int) uint32 {
-	switch {
-	case Use == tablesOnly:
-		return extendedTables(b, udp)
-	case len(b)&3 != 0 || len(b) > shortMax:
-		return update(update(prefixed, b[:udp], maskOf(b)), b[udp:], &maskUDP)
+	if isShort(b) {
+		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-udp])
 	}
-	return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-udp])
+	return inParts(b, udp)
 }
+
+// isShort says whether foldShort can take a packet.
+func isShort(b []byte) bool { return Use != tablesOnly && len(b)&3 == 0 && len(b) <= shortMax }
 
 // update is updateTables, faster where it can.
 func update(r uint32, b []byte, m *mask) uint32 {

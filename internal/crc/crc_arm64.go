@@ -35,9 +35,7 @@ func stored(b []byte, udp int) uint32 { return packet(b, udp) }
 
 // Extended returns the register after an IP packet with options or extension
 // headers, whose UDP header is at b[udp:], up to the ICRC.
-func Extended(b []byte, udp int) uint32 {
-	return update(update(prefixed, b[:udp], maskOf(b)), b[udp:], &maskUDP)
-}
+func Extended(b []byte, udp int) uint32 { return inParts(b, udp) }
 
 // update is updateTables, faster where it can.
 func update(r uint32, b []byte, m *mask) uint32 {

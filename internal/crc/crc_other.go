@@ -13,6 +13,6 @@ func stored(b []byte, udp int) uint32 { return packet(b, udp) }
 
 // Extended returns the register after an IP packet with options or extension
 // headers, whose UDP header is at b[udp:], up to the ICRC.
-func Extended(b []byte, udp int) uint32 { return extendedTables(b, udp) }
+func Extended(b []byte, udp int) uint32 { return inParts(b, udp) }
 
 func update(r uint32, b []byte, m *mask) uint32 { return updateTables(r, b, m) }
