@@ -50,7 +50,10 @@ func (f *Frame) fiveTuple(t *FiveTuple) error {
 		case f.udp+length > f.end:
 			return errUDPBeyondIP
 		}
-		t.Src, t.Dst = addresses(b[f.ip:])
+		ip := b[f.ip:]
+		if t.Src, t.Dst = addresses(ip); f.udp > f.ip+40 {
+			t.Dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, f.udp-f.ip)))
+		}
 		t.Protocol, t.SrcPort, t.DstPort = protoUDP, uint16(ports>>48), uint16(ports>>32)
 		return nil
 	}

@@ -56,7 +56,7 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 	if o.Link == LinkEthernet {
 		udp, end := plain(b)
 		if udp == 0 {
-			udp, end = plainOptions(b, ethernetSize)
+			udp, end = plainExtended(b, ethernetSize)
 		}
 		if udp != 0 {
 			if ok, err := decodePlain[[ethernetSize]byte](p, b, uint16(udp), end); ok {

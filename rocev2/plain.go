@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
 // plain returns the offsets of the UDP header and of the end of the IP packet, by its length field, in a plain
@@ -37,17 +38,17 @@ func plainIP(b []byte) (udp, end int) {
 	return 0, 0
 }
 
-// plainOptions is plain for a packet at b[ip:] with one header of options in front of UDP: Destination Options, as a
-// Fast CNP has, or Hop-by-Hop Options, as data with an IOAM trace has.
-func plainOptions(b []byte, ip int) (udp, end int) {
-	if len(b) < ip+48 || b[ip]>>4 != 6 || b[ip+6] != protoDestOpts && b[ip+6] != protoHopByHop ||
-		b[ip+40] != protoUDP || ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
+// plainExtended is plain for a packet at b[ip:] with one extension header in front of UDP: Destination Options, as a
+// Fast CNP has, Hop-by-Hop Options, as data with an IOAM trace has, or Routing.
+func plainExtended(b []byte, ip int) (udp, end int) {
+	if len(b) < ip+48 || b[ip]>>4 != 6 || !ipv6ext.Is(b[ip+6]) || b[ip+40] != protoUDP ||
+		ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
 		return 0, 0
 	}
 	return ip + 48 + 8*int(b[ip+41]), ip + 40 + int(be.Uint16(b[ip+4:]))
 }
 
-// plainIn is plain for this link-layer header, with or without one header of options in front of UDP. It returns 0 for
+// plainIn is plain for this link-layer header, with or without one extension header in front of UDP. It returns 0 for
 // frames that are not complete or have no room for a UDP header, too.
 func plainIn(b []byte, link LinkType) (ip, udp, end int) {
 	switch link {
@@ -60,7 +61,7 @@ func plainIn(b []byte, link LinkType) (ip, udp, end int) {
 		return 0, 0, 0
 	}
 	if udp == 0 {
-		udp, end = plainOptions(b, ip)
+		udp, end = plainExtended(b, ip)
 	}
 	if end > len(b) || end < udp+8 {
 		return 0, 0, 0

@@ -13,8 +13,8 @@ import (
 
 // decodePlain takes every plain frame, the shortest ones and those with octets
 // behind the packet too, and no other: not those that are changed or cut so that
-// they are broken, or have tags, options or extension headers. It finds what the
-// walk finds.
+// they are broken, or have tags, options or several extension headers. It finds
+// what the walk finds.
 func TestPlain(t *testing.T) {
 	src, dst := addr("2001:db8::1"), addr("2001:db8::2")
 	for _, c := range []struct {
@@ -29,6 +29,10 @@ func TestPlain(t *testing.T) {
 		{etherIPv6, src, dst, protoDestOpts, []byte{17, 1, 1, 12, 15: 0}},
 		{etherIPv6, src, dst, protoHopByHop, []byte{17, 0, 1, 4, 0, 0, 0, 0}},
 		{etherIPv6, src, dst, protoHopByHop, []byte{17, 1, 1, 12, 15: 0}},
+		{etherIPv6, src, dst, protoRouting, []byte{17, 2, 4, 1, 0, 0, 0, 0, 0x20, 1, 0xD, 0xB8, 23: 3}},
+		{etherIPv6, src, dst, protoRouting, []byte{17, 2, 4, 0, 0, 0, 0, 0, 0x20, 1, 0xD, 0xB8, 23: 3}},
+		{etherIPv6, src, dst, protoRouting, []byte{17, 0, 4, 1, 0, 0, 0, 0}}, // no room for an address
+		{etherIPv6, src, dst, protoRouting, []byte{17, 2, 3, 1, 0, 0, 0, 0, 23: 3}},
 	} {
 		ether := c.ether
 		for _, op := range []bth.Opcode{bth.RCSendOnly, bth.RCRDMAWriteOnly, bth.RCAcknowledge, bth.UDSendOnly, bth.CNP,
@@ -83,7 +87,7 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 	var walked Packet
 	err := walked.decode(frame, DecodeOptions{})
 	isPlain := err == nil && len(walked.Link) == 14 && len(walked.Outer) == 0 &&
-		(len(walked.Ext) == 0 || hasOptions(&walked))
+		(len(walked.Ext) == 0 || isExtended(&walked))
 	var plain Packet
 	ok := false
 	if ip, udp, end := plainIn(frame, LinkEthernet); udp != 0 {
@@ -97,10 +101,9 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 	return isPlain
 }
 
-// hasOptions says whether one header of options is all that a packet has in front of UDP.
-func hasOptions(p *Packet) bool {
-	return p.Src.Is6() && (p.NextHeader == protoDestOpts || p.NextHeader == protoHopByHop) &&
-		p.Ext[0] == protoUDP && len(p.Ext) == 8+8*int(p.Ext[1])
+// isExtended says whether one extension header is all that a packet has in front of UDP.
+func isExtended(p *Packet) bool {
+	return p.Src.Is6() && p.Ext[0] == protoUDP && len(p.Ext) == 8+8*int(p.Ext[1])
 }
 
 // What was decoded into before: every field is set, to what no frame has.
@@ -181,6 +184,10 @@ func requireWalked(t *testing.T, b []byte, o DecodeOptions) {
 			require.Fail(t, "room behind a slice", "%x", b)
 		}
 	}
+	wantTuple, wantErr := byWalk.FiveTuple()
+	tuple, err := f.FiveTuple()
+	require.Equal(t, wantErr, err, "%x", b)
+	require.Equal(t, wantTuple, tuple, "%x", b)
 	if f.udp == 0 {
 		return
 	}

@@ -103,7 +103,8 @@ func (w *walk) from(b []byte, o DecodeOptions) error {
 // plain sets w as from would, but for port and length, for a frame that Frame.Decode found plain, with these offsets.
 func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 	w.start(b, ip, b[ip]>>4, cut)
-	w.outerEnd, w.ether, w.udp, w.end, w.proto, w.routed, w.err = end, 0, udp, end, protoUDP, false, nil
+	w.outerEnd, w.ether, w.udp, w.end, w.proto, w.err = end, 0, udp, end, protoUDP, nil
+	w.routed = udp > ip+40 && b[ip+6] == ipv6ext.Routing && b[ip+42] == ipv6ext.SegmentRouting
 	if ip > 0 {
 		w.ether = be.Uint16(b[12:])
 	}

@@ -11,7 +11,8 @@ const (
 	DestinationOptions = 60
 )
 
-const segmentRouting = 4 // the Routing Type (RFC 8754)
+// SegmentRouting is the Routing Type of a Segment Routing header (RFC 8754).
+const SegmentRouting = 4
 
 // Is says whether the walk steps over headers of this type (D12).
 func Is(next uint8) bool {
@@ -41,7 +42,7 @@ func Skip(b []byte, at int, next uint8) (protocol uint8, end int, routed, whole 
 		if n == 0 {
 			return next, at, routed, false
 		}
-		routed = routed || next == Routing && b[at+2] == segmentRouting
+		routed = routed || next == Routing && b[at+2] == SegmentRouting
 		next, at = b[at], at+n
 	}
 	return next, at, routed, true
@@ -66,7 +67,7 @@ func All(next uint8, b []byte) iter.Seq2[uint8, []byte] {
 // front. short says that one of these headers has no room for an address.
 func Final(next uint8, b []byte) (address []byte, short bool) {
 	for n := Len(b, 0); n > 0; n = Len(b, 0) {
-		if next == Routing && b[2] == segmentRouting && b[3] > 0 { // Segments Left
+		if next == Routing && b[2] == SegmentRouting && b[3] > 0 { // Segments Left
 			if n < 8+16 {
 				short = true
 			} else {
