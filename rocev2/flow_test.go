@@ -142,6 +142,8 @@ var flows = []struct {
 	{"pseudowire without control word", "mpls", macs + `8847 3e801140` + macs + `0800`, ``, cnp4, cnp4Flow},
 	{"pseudowire without control word to 44:…", "mpls", macs + `8847 3e801140 441122334455 020000000002 86dd`, ``, send,
 		sendFlow},
+	{"pseudowire without control word to 48:…, as a fragment of IPv4 begins", "mpls",
+		macs + `8847 3e801140 48b02d111111 48b02d222222 86dd`, ``, send, sendFlow},
 	{"pseudowire without control word to 66:…", "mpls", macs + `8847 3e801140 661122334455 020000000002 0800`, ``, cnp4,
 		cnp4Flow},
 	{"pseudowire without control word to 12:…", "mpls", macs + `8847 3e801140 121122334455 020000000002 0800`, ``, cnp4,
@@ -254,7 +256,7 @@ func TestPseudowireTshark(t *testing.T) {
 		}
 		frames, wanted = append(frames, wiretest.Hex(t, frame)), append(wanted, c.want)
 	}
-	require.Len(t, frames, 8)
+	require.Len(t, frames, 9)
 	rules := []string{fmt.Sprintf("mpls.label==%d,pwethcw", 0x3E801), fmt.Sprintf("mpls.label==%d,pwethnocw", 0x3E802)}
 	for i, row := range wiretest.TsharkAs(t, rules, []string{"ip.src", "ipv6.src", "udp.dstport"}, frames...) {
 		field := "ip.src"

@@ -249,10 +249,7 @@ func (w *way) fits(b []byte, at int) bool {
 	var p walk
 	p.start(b, at, b[at]>>4, w.cut)
 	p.limit = w.limit
-	switch err := p.header(b); {
-	case err == ErrFragment:
-		return true
-	case err != nil, p.overruns, !p.cut && p.end > len(b):
+	if err := p.header(b); err != nil && err != ErrFragment || p.overruns || !p.cut && p.end > len(b) {
 		return false
 	}
 	switch p.proto {
