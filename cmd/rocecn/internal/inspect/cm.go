@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// decoded returns the CM message M in octets, all of which follow the header.
+// decoded returns the CM message M in octets, which are all that follow the header.
 func decoded[M any, P interface {
 	*M
 	Decode([]byte) ([]byte, error)
@@ -18,12 +18,19 @@ func decoded[M any, P interface {
 	return m
 }
 
-// cmTexts returns what the CM message in a packet says, to people and as a JSON object, if it carries one.
+// cmTexts returns what the CM message in a packet says, to people and as a JSON object, if it carries one. Of one that
+// the capture cut it says what is there, no more than its name if that does not reach the queue pair.
 func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
-	h, octets, ok := cm.Carried(&p.BTH, p.Payload, len(p.Payload))
+	h, there, ok := cm.Carried(&p.BTH, p.Payload, p.PayloadLen())
 	if !ok {
 		return "", "", false
 	}
+	whole, err := h.Attribute.Fill(there)
+	if err != nil {
+		return "CM " + h.Attribute.String(),
+			fmt.Sprintf(`{"message":"%v","transaction":"0x%016x"}`, h.Attribute, h.TransactionID), true
+	}
+	octets := whole[:]
 	// Those that answer another message begin with the communication IDs of both sides. RTU has nothing else.
 	ids := decoded[cm.RTU](octets)
 	text = fmt.Sprintf("CM %v id=0x%08x to 0x%08x", h.Attribute, ids.LocalCommID, ids.RemoteCommID)
@@ -31,13 +38,17 @@ func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
 	switch h.Attribute {
 	case cm.AttributeREQ:
 		m := decoded[cm.REQ](octets)
-		local, remote := m.Primary.LocalGID.Unmap(), m.Primary.RemoteGID.Unmap()
+		gids, members := "", ""
+		if local, remote := m.Primary.LocalGID.Unmap(), m.Primary.RemoteGID.Unmap(); !p.Truncated || !local.IsUnspecified() {
+			gids = fmt.Sprintf(" %v > %v", local, remote)
+			members = fmt.Sprintf(`,"local_gid":"%v","remote_gid":"%v"`, local, remote)
+		}
 		who, ip := ipData(m.ServiceID, m.PrivateData[:])
-		text = fmt.Sprintf("CM REQ from qp=0x%06x expects psn=%d first  id=0x%08x  %v %v > %v  %s mtu=%d%s", m.LocalQPN,
-			m.StartingPSN, m.LocalCommID, m.ServiceID, local, remote, transportName(&m), m.MTU(), who)
+		text = fmt.Sprintf("CM REQ from qp=0x%06x expects psn=%d first  id=0x%08x  %v%s  %s mtu=%d%s", m.LocalQPN,
+			m.StartingPSN, m.LocalCommID, m.ServiceID, gids, transportName(&m), m.MTU(), who)
 		object = fmt.Sprintf(`,"local_comm_id":"0x%08x","service_id":"0x%016x","local_qp":%d,"starting_psn":%d`+
-			`,"transport":"%s","pkey":"0x%04x","mtu":%d,"local_gid":"%v","remote_gid":"%v"%s`, m.LocalCommID,
-			uint64(m.ServiceID), m.LocalQPN, m.StartingPSN, transportName(&m), m.PKey, m.MTU(), local, remote, ip)
+			`,"transport":"%s","pkey":"0x%04x","mtu":%d%s%s`, m.LocalCommID,
+			uint64(m.ServiceID), m.LocalQPN, m.StartingPSN, transportName(&m), m.PKey, m.MTU(), members, ip)
 	case cm.AttributeREP:
 		m := decoded[cm.REP](octets)
 		text = fmt.Sprintf("CM REP from qp=0x%06x expects psn=%d first  id=0x%08x answers 0x%08x", m.LocalQPN,
@@ -63,9 +74,6 @@ func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
 			m.QPN, m.QKey)
 		object = fmt.Sprintf(`,"request_id":"0x%08x","service_id":"0x%016x","status":%d,"status_name":"%v","qp":%d`+
 			`,"qkey":"0x%08x"`, m.RequestID, uint64(m.ServiceID), m.Status, m.Status, m.QPN, m.QKey)
-	case cm.AttributeMRA, cm.AttributeRTU, cm.AttributeDREP:
-	default:
-		text, object = "CM "+h.Attribute.String(), ""
 	}
 	return text, fmt.Sprintf(`{"message":"%v","transaction":"0x%016x"%s}`, h.Attribute, h.TransactionID, object), true
 }

@@ -45,3 +45,26 @@ func TestCutTooShort(t *testing.T) {
 	require.Contains(t, lines[0], "ERROR  cut by the snap length: 90 octets would do  truncated")
 	require.Contains(t, lines[3], "other: UDP  cut by the snap length: 114 octets would do  truncated")
 }
+
+// Of a CM message that the capture cut, what is there is shown: its name, the queue pair, the GIDs, the private data.
+func TestCutMAD(t *testing.T) {
+	for _, c := range []struct {
+		snap uint32
+		want string // of the first REQ; what is not there is missing, and not 0
+	}{
+		{54 + 8 + 12 + 8 + 24, `"cm":{"message":"REQ","transaction":"0x000000029927c28c"}`},
+		{192, `"local_qp":17,"starting_psn":2740751,"transport":"RC","pkey":"0xffff","mtu":1024}`},
+		{300, `"mtu":1024,"local_gid":"fd77::2","remote_gid":"fd77::1"}`},
+		{400, `"remote_gid":"fd77::1","ip_cm":{"version":6,"src_port":42824,"src":"fd77::2","dst":"fd77::1"}}`},
+	} {
+		var records []capture.Record
+		for _, p := range wiretest.Capture(t, "rxe-rping6.pcap") {
+			n := len(p.Data)
+			records = append(records, capture.Record{Data: p.Data[:min(n, int(c.snap))], OrigLen: uint32(n)})
+		}
+		out, _, status := inspect(nil, "-json", write(t, "cut.pcapng", pcapngOf(records)))
+		require.Zero(t, status)
+		require.Contains(t, out, c.want)
+		require.Equal(t, 5, strings.Count(out, `"cm":`), "REQ, REP, RTU, DREQ, DREP in %d octets", c.snap)
+	}
+}
