@@ -80,29 +80,39 @@ func (o *ioamOption) texts() (text, members string) {
 		p := &o.proofOfTransit
 		say("proof of transit ns=%d", p.Namespace)
 		member(`,"namespace":%d,"pot_type":%d`, p.Namespace, p.Type)
-		if p.Type != 0 {
-			say(" type=%d", p.Type)
-		} else {
+		if p.Type == 0 {
 			say(" pktid=0x%x cumulative=0x%x", p.PktID, p.Cumulative)
 			member(`,"pkt_id":"0x%016x","cumulative":"0x%016x"`, p.PktID, p.Cumulative)
+		} else {
+			say(" type=%d", p.Type)
+		}
+		if len(p.Data) > 0 {
+			say(" data=%x", p.Data)
+			member(`,"data":"%x"`, p.Data)
 		}
 	case ioam.TypeEdgeToEdge:
 		e := &o.edgeToEdge
 		say("edge-to-edge ns=%d", e.Namespace)
 		member(`,"namespace":%d,"e2e_type":"0x%04x"`, e.Namespace, uint16(e.Type))
-		switch {
-		case e.Type&ioam.E2ESequence64 != 0:
+		key := "sequence"
+		if e.Type&ioam.E2ESequence64 != 0 {
 			say(" seq=%d", e.Sequence64)
 			member(`,"sequence":"0x%016x"`, e.Sequence64)
-		case e.Type&ioam.E2ESequence32 != 0:
+			key = "sequence_32"
+		}
+		if e.Type&ioam.E2ESequence32 != 0 {
 			say(" seq=%d", e.Sequence32)
-			member(`,"sequence":%d`, e.Sequence32)
+			member(`,"%s":%d`, key, e.Sequence32)
 		}
 		if e.Type&ioam.E2ESeconds != 0 {
 			member(`,"ts_sec":%d`, e.Seconds)
 		}
 		if e.Type&ioam.E2EFraction != 0 {
 			member(`,"ts_frac":%d`, e.Fraction)
+		}
+		if len(e.Rest) > 0 {
+			say(" unknown=%x", e.Rest)
+			member(`,"unknown":"%x"`, e.Rest)
 		}
 	case ioam.TypeDirectExport:
 		d := &o.directExport

@@ -173,6 +173,12 @@ func TestIOAM(t *testing.T) {
 			"IOAM proof of transit ns=123 type=1",
 		},
 		{
+			"proof of transit of an unknown type, with data",
+			"01 00 31 0a 00 02 007b 0100 cafec0de 0100",
+			`{"option_type":"0x31","type":2,"namespace":123,"pot_type":1,"data":"cafec0de"}`,
+			"IOAM proof of transit ns=123 type=1 data=cafec0de",
+		},
+		{
 			"edge-to-edge, 64 bits of sequence and time",
 			"01 02 00 00 11 16 00 03 007b b000 0000000000000007 00000001 00000002",
 			`{"option_type":"0x11","type":3,"namespace":123,"e2e_type":"0xb000","sequence":"0x0000000000000007",` +
@@ -184,6 +190,19 @@ func TestIOAM(t *testing.T) {
 			"01 02 00 00 11 0a 00 03 007b 4000 00000007",
 			`{"option_type":"0x11","type":3,"namespace":123,"e2e_type":"0x4000","sequence":7}`,
 			"IOAM edge-to-edge ns=123 seq=7",
+		},
+		{
+			"edge-to-edge, both sequences",
+			"01 02 00 00 11 12 00 03 007b c000 0000000000000008 00000007",
+			`{"option_type":"0x11","type":3,"namespace":123,"e2e_type":"0xc000","sequence":"0x0000000000000008",` +
+				`"sequence_32":7}`,
+			"IOAM edge-to-edge ns=123 seq=8 seq=7",
+		},
+		{
+			"edge-to-edge with a bit that nobody has defined",
+			"01 02 00 00 11 0e 00 03 007b 2800 00000001 22222222",
+			`{"option_type":"0x11","type":3,"namespace":123,"e2e_type":"0x2800","ts_sec":1,"unknown":"22222222"}`,
+			"IOAM edge-to-edge ns=123 unknown=22222222",
 		},
 		{
 			"edge-to-edge with nothing",
