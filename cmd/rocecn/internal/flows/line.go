@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
 )
 
@@ -302,10 +303,5 @@ func setBits(set uint64) []int {
 	return list
 }
 
-// stamp writes a time with microseconds, with nanoseconds where there are any.
-func stamp(t time.Time) string {
-	if t.Nanosecond()%1000 != 0 {
-		return t.Format("2006-01-02T15:04:05.000000000Z")
-	}
-	return t.Format("2006-01-02T15:04:05.000000Z")
-}
+// stamp writes a time.
+func stamp(t time.Time) string { return cli.Time(t).String() }

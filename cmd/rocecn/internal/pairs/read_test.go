@@ -75,10 +75,10 @@ func TestNothingAfterTunnel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, _, status := pairs(pcapOf(1, frame{inside, len(inside)}, frame{second, len(second)}), "-json", "-")
 			require.Zero(t, status)
-			var l line
+			var l lineRead
 			require.NoError(t, json.Unmarshal([]byte(out), &l), name)
 			require.EqualValues(t, 1, l.Packets, name)
-			require.Equal(t, time.Unix(0, 0).UTC(), l.Last.UTC(), name)
+			require.Equal(t, time.Unix(0, 0).UTC(), l.Last, name)
 		})
 	}
 }
@@ -162,7 +162,7 @@ func TestAmbiguous(t *testing.T) {
 	rows := s.requests()
 	require.Len(t, rows, 1)
 	require.Zero(t, rows[0].pair.From)
-	require.Equal(t, "ambiguous", rows[0].why())
+	require.Equal(t, "ambiguous", rows[0].from())
 }
 
 // Notifications, management and opcodes that nobody knows make no row.
@@ -202,7 +202,8 @@ func TestSummary(t *testing.T) {
 	var out strings.Builder
 	tab.summary(&out, 3)
 	require.Equal(t,
-		"3 packets; 15 pairs: 1 by connection management, 6 by votes, 8 in datagrams; 0 flows without one\n",
+		"3 packets; 15 pairs: 1 by connection management, 2 by votes, 4 by votes and the UDP source port, "+
+			"8 in datagrams; 0 flows without one\n",
 		out.String())
 }
 
@@ -217,14 +218,14 @@ func TestWithoutTime(t *testing.T) {
 	out.Reset()
 	require.NoError(t, writeJSON(&out, rows))
 	require.JSONEq(t,
-		`{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"reason":"unknown","transport":"UC","pkey":"0x0001",`+
+		`{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"src_qp_from":"unknown","transport":"UC","pkey":"0x0001",`+
 			`"packets":0}`, out.String())
 	out.Reset()
 	rows[0].first, rows[0].last = time.Unix(1, 0).UTC(), time.Unix(2, 0).UTC()
 	rows[0].ambiguous = true
 	require.NoError(t, writeJSON(&out, rows))
 	require.JSONEq(t,
-		`{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"reason":"ambiguous",`+
+		`{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"src_qp_from":"ambiguous",`+
 			`"transport":"UC","pkey":"0x0001","packets":0,
-		"first":"1970-01-01T00:00:01Z","last":"1970-01-01T00:00:02Z"}`, out.String())
+		"first":"1970-01-01T00:00:01.000000Z","last":"1970-01-01T00:00:02.000000Z"}`, out.String())
 }

@@ -116,8 +116,11 @@ func (t *table) summary(w io.Writer, packets int) {
 	for _, r := range t.rows {
 		by[r.pair.From]++
 	}
-	fmt.Fprintf(w, "%s; %s: %d by connection management, %d by votes, %d in datagrams; %s without one\n",
-		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"), by[qpmap.CM], by[qpmap.Votes]+by[qpmap.Port],
-		by[qpmap.UD],
+	port := "" // most captures have none
+	if n := by[qpmap.Port]; n > 0 {
+		port = fmt.Sprintf("%d by votes and the UDP source port, ", n)
+	}
+	fmt.Fprintf(w, "%s; %s: %d by connection management, %d by votes, %s%d in datagrams; %s without one\n",
+		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"), by[qpmap.CM], by[qpmap.Votes], port, by[qpmap.UD],
 		cli.Count(len(t.unknown), "flow"))
 }

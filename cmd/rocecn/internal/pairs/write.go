@@ -7,11 +7,16 @@ import (
 	"net/netip"
 	"text/tabwriter"
 	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 )
 
-// why says why there is no pair.
-func (r *row) why() string {
-	if r.ambiguous {
+// from says from what the pair is known, or why there is none.
+func (r *row) from() string {
+	switch {
+	case r.pair.From != 0:
+		return r.pair.From.String()
+	case r.ambiguous:
 		return "ambiguous"
 	}
 	return "unknown"
@@ -25,16 +30,15 @@ func writeTable(w io.Writer, rows []*row) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "FLOW\tQP\tFROM QP\tBY\tTRANSPORT\tMTU\tPKEY\tPACKETS\tFIRST\tLAST")
 	for _, r := range rows {
-		from, by, mtu := "-", r.why(), "-"
+		from, mtu := "-", "-"
 		if r.pair.From != 0 {
-			from, by = fmt.Sprintf("0x%06x", r.srcQP), r.pair.From.String()
+			from = fmt.Sprintf("0x%06x", r.srcQP)
 		}
 		if r.pair.MTU != 0 {
 			mtu = fmt.Sprint(r.pair.MTU)
 		}
 		fmt.Fprintf(table, "%v > %v\t0x%06x\t%s\t%s\t%v\t%s\t0x%04x\t%d\t%s\t%s\n", r.flow.Src, r.flow.Dst,
-			r.flow.DestQP, from, by,
-			r.pair.Transport, mtu, r.pair.PKey, r.packets, clock(r.first), clock(r.last))
+			r.flow.DestQP, from, r.from(), r.pair.Transport, mtu, r.pair.PKey, r.packets, clock(r.first), clock(r.last))
 	}
 	return table.Flush()
 }
@@ -52,14 +56,13 @@ type line struct {
 	Dst       netip.Addr `json:"dst"`
 	DestQP    uint32     `json:"dest_qp"`
 	SrcQP     *uint32    `json:"src_qp,omitempty"`
-	SrcQPFrom string     `json:"src_qp_from,omitempty"`
-	Reason    string     `json:"reason,omitempty"` // why there is no src_qp
+	SrcQPFrom string     `json:"src_qp_from"`
 	Transport string     `json:"transport"`
 	MTU       uint16     `json:"mtu,omitempty"`
 	PKey      string     `json:"pkey"`
 	Packets   uint64     `json:"packets"`
-	First     *time.Time `json:"first,omitempty"`
-	Last      *time.Time `json:"last,omitempty"`
+	First     cli.Time   `json:"first,omitzero"`
+	Last      cli.Time   `json:"last,omitzero"`
 }
 
 // writeJSON writes a JSON object for each row.
@@ -68,16 +71,11 @@ func writeJSON(w io.Writer, rows []*row) error {
 	for _, r := range rows {
 		l := line{
 			Src: r.flow.Src, Dst: r.flow.Dst, DestQP: r.flow.DestQP, Transport: r.pair.Transport.String(),
-			MTU:  r.pair.MTU,
-			PKey: fmt.Sprintf("0x%04x", r.pair.PKey), Packets: r.packets,
+			SrcQPFrom: r.from(), MTU: r.pair.MTU, PKey: fmt.Sprintf("0x%04x", r.pair.PKey), Packets: r.packets,
+			First: cli.Time(r.first), Last: cli.Time(r.last),
 		}
 		if r.pair.From != 0 {
-			l.SrcQP, l.SrcQPFrom = &r.srcQP, r.pair.From.String()
-		} else {
-			l.Reason = r.why()
-		}
-		if !r.first.IsZero() {
-			l.First, l.Last = &r.first, &r.last
+			l.SrcQP = &r.srcQP
 		}
 		if err := encoder.Encode(l); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/node"
 )
@@ -39,7 +40,7 @@ const (
 // A Line is a Verdict as one JSON object. A key that does not apply is not there.
 type Line struct {
 	Frame  int         `json:"frame"`
-	Time   Time        `json:"time,omitzero"`
+	Time   cli.Time    `json:"time,omitzero"`
 	Role   string      `json:"role"`
 	Action node.Action `json:"action"`
 	Reason node.Reason `json:"reason"`
@@ -59,7 +60,7 @@ type Line struct {
 
 // Line returns the line about a frame of this number and time.
 func (v *Verdict) Line(role string, frame int, at time.Time) Line {
-	l := Line{Frame: frame, Time: Time(at), Role: role, Action: v.Action, Reason: v.Reason}
+	l := Line{Frame: frame, Time: cli.Time(at), Role: role, Action: v.Action, Reason: v.Reason}
 	switch v.Action {
 	case node.Sent:
 		l.Kind, l.To, l.Option = v.Message.String(), v.To, v.Option
@@ -90,17 +91,4 @@ func (v *Verdict) Line(role string, frame int, at time.Time) Line {
 		l.Kind, l.QP = v.Message.String(), nil
 	}
 	return l
-}
-
-// Time is text with microseconds, with nanoseconds where there are any.
-type Time time.Time
-
-func (t Time) IsZero() bool { return time.Time(t).IsZero() }
-
-func (t Time) MarshalText() ([]byte, error) {
-	layout := "2006-01-02T15:04:05.000000Z"
-	if time.Time(t).Nanosecond()%1000 != 0 {
-		layout = "2006-01-02T15:04:05.000000000Z"
-	}
-	return time.Time(t).AppendFormat(make([]byte, 0, len(layout)), layout), nil
 }

@@ -1,0 +1,23 @@
+package cli
+
+import "time"
+
+// Time is a time in UTC as text: with microseconds, with nanoseconds where there are any.
+type Time time.Time
+
+// IsZero says whether there is no time.
+func (t Time) IsZero() bool { return time.Time(t).IsZero() }
+
+// String returns the text.
+func (t Time) String() string { return string(t.append(nil)) }
+
+// MarshalText returns what String does.
+func (t Time) MarshalText() ([]byte, error) { return t.append(nil), nil }
+
+func (t Time) append(b []byte) []byte {
+	layout := "2006-01-02T15:04:05.000000Z"
+	if time.Time(t).Nanosecond()%1000 != 0 {
+		layout = "2006-01-02T15:04:05.000000000Z"
+	}
+	return time.Time(t).UTC().AppendFormat(b, layout)
+}
