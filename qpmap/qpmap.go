@@ -144,7 +144,7 @@ type Config struct {
 
 	// Ports lets the UDP source port decide votes that tie: requests and responses
 	// of a connection have the same one with the stacks of many hosts, but not of
-	// all. That is good enough to show to a person, but not to send CNPs by.
+	// all. That is good enough to show to a person; to send CNPs by it is a choice.
 	Ports bool
 	// Grow allocates memory as it is needed, up to the maxima, instead of all in New.
 	Grow bool

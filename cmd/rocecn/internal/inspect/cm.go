@@ -39,7 +39,8 @@ func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
 	case cm.AttributeREQ:
 		m := decoded[cm.REQ](octets)
 		gids, members := "", ""
-		if local, remote := m.Primary.LocalGID.Unmap(), m.Primary.RemoteGID.Unmap(); !p.Truncated || !local.IsUnspecified() {
+		local, remote := m.Primary.LocalGID.Unmap(), m.Primary.RemoteGID.Unmap()
+		if !p.Truncated || !local.IsUnspecified() {
 			gids = fmt.Sprintf(" %v > %v", local, remote)
 			members = fmt.Sprintf(`,"local_gid":"%v","remote_gid":"%v"`, local, remote)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -30,6 +29,7 @@ type ingressConfig struct {
 	MaxFlows   *int           `json:"max_flows"`
 	PerFlow    time.Duration  `json:"per_flow"`
 	Rate       rate           `json:"rate"`
+	LearnPort  bool           `json:"learn_port"`     // whether the UDP source port may decide a tie of votes
 	RateIn     rate           `json:"rate_in"`        // of FCN, whatever becomes of them
 	RateInFrom rate           `json:"rate_in_source"` // of those of one node
 	Seed       *seed          `json:"seed"`           // absent: labels differ from run to run
@@ -71,15 +71,11 @@ func (c *ingressConfig) Apply(old Role) (Role, error) {
 	if err := word("labels", c.Labels, "assign", "learn"); err != nil {
 		return nil, err
 	}
-	pe := &ingressPE{learns: c.Learns()}
-	if before, ok := old.(*ingressPE); ok {
-		pe.PE, pe.pairs = before.PE, before.pairs
-	} else {
-		pe.pairs = qpmap.New(qpmap.Config{})
-	}
+	before := again[ingressPE](old)
+	pe := &ingressPE{PE: before.PE, pairs: newPairs(before.pairs, true, c.LearnPort, 0), learns: c.Learns()}
 	cfg := ingress.Config{
 		Enabled: c.Enabled, WAN: c.Tunnel.Src, Port: messages.FCNPort, Accept: acl.New(c.Accept...),
-		LearnLabels: pe.learns, QPs: pe.pairs, PerFlow: c.PerFlow, Out: node.Rate(c.Rate),
+		LearnLabels: pe.learns, QPs: pe.pairs.Map, PerFlow: c.PerFlow, Out: node.Rate(c.Rate),
 		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInFrom),
 	}
 	if c.Enabled {
@@ -179,7 +175,7 @@ func (t *tunnel) set(pe *ingressPE) error {
 // ingressPE plays the ingress PE.
 type ingressPE struct {
 	*ingress.PE
-	pairs    *qpmap.Map
+	pairs    *pairs
 	learns   bool // labels, and encapsulates nothing
 	tunnel   encap.Tunnel
 	vxlan    encap.VXLAN6

@@ -14,22 +14,23 @@ import (
 type pairs struct {
 	*qpmap.Map
 	learn  bool
+	ports  bool // the UDP source port may decide a tie of votes
 	given  map[rocev2.FlowKey]uint32
 	order  []rocev2.FlowKey        // of those that are given
 	either map[rocev2.FlowKey]bool // given twice, with different queue pairs
 }
 
 // newPairs returns pairs of which none is given. They know what the old ones have
-// learned, if there are such, and go on learning.
-func newPairs(old *pairs, learn bool, given int) *pairs {
-	p := &pairs{learn: learn, given: map[rocev2.FlowKey]uint32{}, either: map[rocev2.FlowKey]bool{}}
+// learned in the same way, if there are such, and go on learning.
+func newPairs(old *pairs, learn, ports bool, given int) *pairs {
+	p := &pairs{learn: learn, ports: ports, given: map[rocev2.FlowKey]uint32{}, either: map[rocev2.FlowKey]bool{}}
 	switch {
 	case !learn:
 		p.Map = qpmap.New(qpmap.Config{MaxPairs: max(given, 2), MaxPending: 1, MaxOpen: 1})
-	case old != nil && old.learn:
+	case old != nil && old.learn && old.ports == ports:
 		p.Map = old.Map
 	default:
-		p.Map = qpmap.New(qpmap.Config{})
+		p.Map = qpmap.New(qpmap.Config{Ports: ports})
 	}
 	return p
 }

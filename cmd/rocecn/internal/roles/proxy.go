@@ -8,7 +8,6 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/ppfc"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -26,6 +25,7 @@ type proxyConfig struct {
 	RateInSource rate          `json:"rate_in_source"` // of each congested node
 	RateOut      rate          `json:"rate_out"`
 	PerFlow      time.Duration `json:"per_flow"`
+	LearnPort    bool          `json:"learn_port"` // whether the UDP source port may decide a tie of votes
 }
 
 // Limited says whether it bounds what it sends.
@@ -40,13 +40,11 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 	if err := word("cnp_source", c.CNPSource, "self", "destination"); err != nil {
 		return nil, err
 	}
-	r, ok := old.(*proxyNode)
-	if !ok {
-		r = &proxyNode{pairs: qpmap.New(qpmap.Config{})}
-	}
+	before := again[proxyNode](old)
+	r := &proxyNode{before.Proxy, newPairs(before.pairs, true, c.LearnPort, 0)}
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort,
-		FromReceiver: c.CNPSource == "destination", QPs: r.pairs,
+		FromReceiver: c.CNPSource == "destination", QPs: r.pairs.Map,
 		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInSource),
 		Out: node.Rate(c.RateOut), PerFlow: c.PerFlow,
 		CodePoints: messages.CodePoints,
@@ -68,7 +66,7 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 // proxyNode plays the proxy node.
 type proxyNode struct {
 	*proxy.Proxy
-	pairs *qpmap.Map
+	pairs *pairs
 }
 
 func (p *proxyNode) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {

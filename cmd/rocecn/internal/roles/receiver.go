@@ -21,7 +21,8 @@ type receiverConfig struct {
 		DestQP *uint32    `json:"dest_qp"`
 		SrcQP  *uint32    `json:"src_qp"`
 	} `json:"qps"`
-	Learn bool `json:"learn"`
+	Learn     bool `json:"learn"`
+	LearnPort bool `json:"learn_port"` // whether the UDP source port may decide a tie of votes
 }
 
 // Limited says whether it bounds what it sends.
@@ -38,7 +39,7 @@ func (c *receiverConfig) Apply(old Role) (Role, error) {
 		return nil, err
 	}
 	before := again[notificationPoint](old)
-	pairs := newPairs(before.pairs, c.Learn && c.Enabled, len(c.QPs))
+	pairs := newPairs(before.pairs, c.Learn && c.Enabled, c.LearnPort, len(c.QPs))
 	for i, q := range c.QPs {
 		if !c.Enabled {
 			break

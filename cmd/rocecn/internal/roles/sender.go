@@ -24,6 +24,7 @@ type senderConfig struct {
 	QPs    []hostPair     `json:"qps"`
 
 	Learn       bool          `json:"learn"`
+	LearnPort   bool          `json:"learn_port"` // whether the UDP source port may decide a tie of votes
 	PerSource   time.Duration `json:"per_source"`
 	Rate        rate          `json:"rate"`
 	Window      time.Duration `json:"window"`
@@ -64,7 +65,8 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	if !ok {
 		before = &dataSender{pairs: &hostPairs{}}
 	}
-	pairs := newHostPairs(newPairs(before.pairs.pairs, c.Learn && c.Enabled, len(c.QPs)), cfg.Self4, cfg.Self6)
+	pairs := newHostPairs(newPairs(before.pairs.pairs, c.Learn && c.Enabled, c.LearnPort, len(c.QPs)), cfg.Self4,
+		cfg.Self6)
 	if c.Enabled {
 		if err := pairs.give(c.QPs); err != nil {
 			return nil, err

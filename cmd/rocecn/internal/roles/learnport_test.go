@@ -1,0 +1,89 @@
+package roles
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// Queue pairs that begin at PSN 0 and run in lockstep tie, and only learn_port lets the UDP source port break that. A
+// reload that changes learn_port forgets what was learned in the other way; any other keeps it.
+func TestLearnPort(t *testing.T) {
+	for name, keys := range map[string]string{
+		"receiver": `"self": ["2001:db8:2::b"], "learn": true`,
+		"sender":   `"self": ["2001:db8:1::a"], "learn": true`,
+		"proxy":    `"self": ["2001:db8:9::1"]`,
+		"ingress":  `"tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			head := `{"enabled": true, ` + keys
+			without, err := configured(t, name, nil, head+`}`)
+			require.NoError(t, err)
+			lockstep(t, without, name == "ingress")
+			_, err = learned(without).SourceQP(firstFlow, noon)
+			require.ErrorIs(t, err, qpmap.ErrAmbiguous)
+
+			with, err := configured(t, name, without, head+`, "learn_port": true}`)
+			require.NoError(t, err)
+			require.NotSame(t, learned(without), learned(with))
+			lockstep(t, with, name == "ingress")
+			pair, err := learned(with).SourceQP(firstFlow, noon)
+			require.NoError(t, err)
+			require.Equal(t, qpmap.Port, pair.From)
+			require.EqualValues(t, 0x100, pair.SrcQP)
+
+			again, err := configured(t, name, with, head+`, "learn_port": true}`)
+			require.NoError(t, err)
+			require.Same(t, learned(with), learned(again))
+		})
+	}
+}
+
+var firstFlow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 0x200}}
+
+// learned returns what a role has learned.
+func learned(r Role) *qpmap.Map {
+	switch r := r.(type) {
+	case *notificationPoint:
+		return r.pairs.Map
+	case *dataSender:
+		return r.pairs.Map
+	case *proxyNode:
+		return r.pairs.Map
+	case *ingressPE:
+		return r.pairs.Map
+	}
+	return nil
+}
+
+// lockstep shows a role the requests and answers of four connections, each with a UDP source port of its own.
+// To an ingress PE the answers come in a tunnel.
+func lockstep(t *testing.T, r Role, tunnelled bool) {
+	t.Helper()
+	p := Player{Role: r, Say: func(*Verdict, []byte) {}}
+	for psn := range uint32(10) {
+		for _, answer := range []bool{false, true} {
+			for i := range uint32(4) {
+				octets := packet(t, func(p *rocev2.Packet) {
+					p.SrcPort += uint16(i)
+					p.BTH.PSN, p.BTH.DestQP, p.BTH.AckReq = psn, 0x200+i, true
+					if answer {
+						p.Src, p.Dst = receiverAddr, senderAddr
+						p.BTH.Opcode, p.BTH.DestQP, p.BTH.AckReq, p.Payload = bth.RCAcknowledge, 0x100+i, false, nil
+					}
+				})
+				if answer && tunnelled {
+					octets = append(wiretest.Hex(t, fmt.Sprintf(`60000000 %04x 2940
+						20010db8000e00000000000000000002 20010db8000e00000000000000000001`, len(octets))), octets...)
+				}
+				p.Show(&capture.Record{Data: octets, OrigLen: 1, Link: capture.Raw, Time: noon}, false)
+			}
+		}
+	}
+}
