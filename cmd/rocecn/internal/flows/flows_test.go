@@ -452,6 +452,8 @@ func TestNoRate(t *testing.T) {
 	require.False(t, ok)
 	f.Mean, f.Peak = 5, 7
 	require.Contains(t, string(jsonOf(t, lineOf(&f, nil))), `"rate_bps":{"mean":5,"peak":7}`)
+	f.Mean, f.Peak = 0.4, 1.6
+	require.Contains(t, string(jsonOf(t, lineOf(&f, nil))), `"rate_bps":{"mean":0,"peak":2}`)
 }
 
 func TestPause(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -73,8 +74,8 @@ type (
 		CE     uint64 `json:"ce"`
 	}
 	rateLine struct {
-		Mean float64 `json:"mean,omitempty"` // neither of fewer than three requests
-		Peak float64 `json:"peak,omitempty"`
+		Mean bitRate `json:"mean,omitzero"` // neither of fewer than three requests
+		Peak bitRate `json:"peak,omitzero"`
 	}
 	psnLine struct {
 		flows.PSN
@@ -125,7 +126,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		SrcMAC: f.SrcMAC.String(), DstMAC: f.DstMAC.String(),
 		SrcPort: f.SrcPort, SharedPort: f.SharedPort, Varies: varies(&f.Varies),
 		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
-		Rate:    rateLine{math.Round(f.Mean), math.Round(f.Peak)},
+		Rate:    rateLine{bitRate(f.Mean), bitRate(f.Peak)},
 		MTU:     f.MTU,
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
 		Messages:    map[string]flows.Messages{},
@@ -301,6 +302,13 @@ func setBits(set uint64) []int {
 		list = append(list, bits.TrailingZeros64(set))
 	}
 	return list
+}
+
+// A bitRate is in bits a second. It is written rounded: one below a half is there, as 0.
+type bitRate float64
+
+func (r bitRate) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, math.Round(float64(r)), 'f', -1, 64), nil
 }
 
 // stamp writes a time.
