@@ -2,6 +2,7 @@ package flows
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -169,4 +170,26 @@ func resources(t *testing.T) (goroutines, files int) {
 	t.Helper()
 	open, _ := os.ReadDir("/proc/self/fd")
 	return runtime.NumGoroutine(), len(open)
+}
+
+// Parts of a capture are read in the order in which they are named, and it is said where that is not that of time.
+func TestPartsOutOfOrder(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
+	require.NoError(t, err)
+	cut := 24
+	for range 20 {
+		cut += 16 + int(binary.LittleEndian.Uint32(octets[cut+8:]))
+	}
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "1.pcap"), filepath.Join(dir, "2.pcap")
+	require.NoError(t, os.WriteFile(one, octets[:cut], 0o600))
+	require.NoError(t, os.WriteFile(two, append(bytes.Clone(octets[:24]), octets[cut:]...), 0o600))
+	_, whole, _ := run(t, nil, "-json", wiretest.Path(t, "rxe-perf4.pcap"))
+	status, out, messages := run(t, nil, "-json", one, two)
+	require.Zero(t, status)
+	require.Equal(t, whole, out)
+	require.NotContains(t, messages, "begins")
+	status, _, messages = run(t, nil, "-json", two, one)
+	require.Zero(t, status)
+	require.Regexp(t, `^rocecn flows: .*1\.pcap: begins [0-9.]+m?s before the end of what was read before it`, messages)
 }
