@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -64,7 +65,7 @@ func ruleOf(text string) (r rule, err error) {
 	if (r.total || r.percent) && !r.metric.count {
 		return r, fmt.Errorf("%s is not a count: it has neither a total nor a percentage", r.metric.name)
 	}
-	if r.value, err = strconv.ParseFloat(strings.TrimSpace(parts[4]), 64); err != nil {
+	if r.value, err = strconv.ParseFloat(strings.TrimSpace(parts[4]), 64); err != nil || math.IsNaN(r.value) {
 		return r, fmt.Errorf("%q is not a number", strings.TrimSpace(parts[4]))
 	}
 	return r, nil

@@ -70,7 +70,12 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	form("json", "print one JSON object a line")
 	form("csv", "print comma-separated values, a flow a line")
 	form("prometheus", "print the text format of Prometheus")
-	flags.StringVar(&o.html, "html", "", "write a page to look at to this `file`, besides what is printed")
+	flags.Func("html", "write a page to look at to this `file`, besides what is printed", func(name string) error {
+		if o.html = name; name == "" || name == "-" {
+			return errors.New("the name of a file is needed")
+		}
+		return nil
+	})
 	flags.StringVar(&o.address, "listen", "",
 		"serve what is known now at this `address`, such as 127.0.0.1:9480: a page at /, /flows.json and /metrics")
 	flags.BoolVar(&o.paths, "paths", false,
