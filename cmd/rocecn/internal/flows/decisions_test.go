@@ -118,7 +118,7 @@ func TestWrongOptions(t *testing.T) {
 		"-link-rate G a": rate, "-link-rate 1m a": rate, "-link-rate -5G a": rate,
 		"-json=perhaps a": "invalid", "-check =5 a": `"" is not a number`,
 		"-check acks<NaN a": `"NaN" is not a number`,
-		"-html - a": "the name of a file is needed", "-html= a": "the name of a file is needed",
+		"-html - a":         "the name of a file is needed", "-html= a": "the name of a file is needed",
 		"-check 5 a": "a name, one of", "-sort up a": "-sort:",
 		"-check acks=1,retries=2 a": `rule "retries=2"`,
 		"-address 10.0.0.0/33 a":    "neither", "-qp 1, a": "is not a queue pair",
