@@ -3,6 +3,7 @@ package message
 import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -21,6 +22,9 @@ const (
 func SnapLength(f *rocev2.Frame, c Config) int {
 	if !f.Options().Cut {
 		return 0
+	}
+	if f.EtherType() == pfc.EtherType {
+		return controlSnapLength(f)
 	}
 	fcnPort, proxyPort := c.ports()
 	if n := f.SnapLength(rocev2.Port, fcnPort, proxyPort); n > 0 {
@@ -47,6 +51,22 @@ func SnapLength(f *rocev2.Frame, c Config) int {
 		return 0
 	}
 	return len(f.Octets()) - len(d.Data) + need
+}
+
+// controlSnapLength is SnapLength for a MAC control frame.
+func controlSnapLength(f *rocev2.Frame) int {
+	const pauseSize = 4 // opcode and quanta
+	control, need := f.LinkPayload(), 0
+	switch opcode, err := pfc.Opcode(control); {
+	case err != nil, opcode == pfc.OpcodePFC:
+		need = pfc.Size
+	case opcode == pfc.OpcodePause:
+		need = pauseSize
+	}
+	if len(control) >= need {
+		return 0
+	}
+	return len(f.Link()) + need
 }
 
 // transportNeed returns how many octets from the BTH on are needed to tell what

@@ -34,9 +34,6 @@ func TestSnapLength(t *testing.T) {
 					require.Zero(t, need, "%s frame %d, %d octets: %v", name, captured.Number, n, m.Kind)
 					continue
 				}
-				if m.Reach == ReachNothing { // flow control
-					continue
-				}
 				for need != 0 {
 					require.Greater(t, need, n, "%s frame %d, %d octets: %v", name, captured.Number, n, m.Kind)
 					n = need
@@ -52,6 +49,7 @@ func TestSnapLength(t *testing.T) {
 
 // The lengths for packets without tags and options, by hand.
 func TestSnapLengthByHand(t *testing.T) {
+	longest4 := []byte{0: 0x4F, 3: 120, 9: 17, 60: 0} // 40 octets of options
 	for _, c := range []struct {
 		name   string
 		octets []byte // from the IP header on
@@ -66,6 +64,8 @@ func TestSnapLengthByHand(t *testing.T) {
 		{"PPFC", roce(t, pause(), nil, make([]byte, 24)), 60, 48 + 36},
 		{"FCN", udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), 48, 52},
 		{"proxy message", udp(t, proxymsg.Port, make([]byte, 400)), 80, 48 + 100},
+		{"IPv4 cut in its header", longest4, 12, 60 + 8 + 52},
+		{"IPv4 cut in its options", longest4, 40, 60 + 8 + 52},
 		{"another port", udp(t, 53, make([]byte, 400)), 80, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

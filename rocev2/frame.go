@@ -181,19 +181,8 @@ func (f *Frame) MACs() (src, dst [6]byte, ok bool) {
 // VLAN returns the VLAN and the priority (PCP) of the last VLAN tag in the link-layer header; ok is false if
 // there is no tag.
 func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
-	untagged := 0
-	switch f.options.Link {
-	case LinkEthernet:
-		untagged = 14
-	case LinkSLL:
-		untagged = 16
-	case LinkSLL2:
-		untagged = 20
-	default:
-		return 0, 0, false
-	}
 	end := f.linkEnd()
-	if end < untagged+4 {
+	if end < f.options.Link.size()+4 {
 		return 0, 0, false
 	}
 	tag := be.Uint16(f.octets[end-4:])
@@ -456,7 +445,11 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 	case len(b) == 0 || f.broken != nil || !errors.Is(w.err, wireerr.Truncated):
 		return 0
 	case w.version == noVersion: // the link-layer header is cut
-		return len(b) + 40 + 8
+		end := f.options.Link.size()
+		for end <= len(b) { // behind a whole tag is another one
+			end += 4
+		}
+		return end + 40 + 8
 	case !w.begins(b) && there > 0:
 		return 0
 	}
@@ -464,6 +457,9 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 	switch w.err {
 	case errIPv4Header:
 		end += 20
+		if there > 0 {
+			end = max(end, w.udp+4*int(b[w.udp]&0x0F))
+		}
 	case errIPv6Header:
 		end += 40
 	case errExtension:

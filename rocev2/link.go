@@ -60,6 +60,21 @@ func LinkTypeOf(number uint32) (l LinkType, ok bool) {
 	return 0, false
 }
 
+// size returns the length of a header without VLAN tags.
+func (l LinkType) size() int {
+	switch l {
+	case LinkEthernet:
+		return ethernetSize
+	case LinkSLL:
+		return sllSize
+	case LinkSLL2:
+		return sll2Size
+	case LinkNull, LinkLoop:
+		return loopSize
+	}
+	return 0
+}
+
 var (
 	errFrame = wireerr.New("rocev2", "Ethernet header", 14,
 		"truncated: 14 octets needed, and 4 for each VLAN tag", ErrNotRoCEv2, wireerr.Truncated)
@@ -91,7 +106,7 @@ func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err er
 	case LinkSLL2:
 		return etherEnd(b, 0, sll2Size, errCooked)
 	case LinkNull, LinkLoop:
-		if len(b) < 4 {
+		if len(b) < loopSize {
 			return 0, 0, 0, errLoopback
 		}
 		version = familyVersion(be.Uint32(b))
@@ -99,9 +114,9 @@ func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err er
 			version = familyVersion(le.Uint32(b))
 		}
 		if version == 0 {
-			return 4, 0, 0, errFamily
+			return loopSize, 0, 0, errFamily
 		}
-		return 4, version, 0, nil
+		return loopSize, version, 0, nil
 	}
 	return 0, 0, 0, errLink
 }

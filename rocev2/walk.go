@@ -32,6 +32,7 @@ const (
 	ethernetSize = 14
 	sllSize      = 16
 	sll2Size     = 20
+	loopSize     = 4
 )
 
 // maxDepth is the most IP headers inside the outermost one (D12).

@@ -46,6 +46,16 @@ func TestCutTooShort(t *testing.T) {
 	require.Contains(t, lines[3], "other: UDP  cut by the snap length: 114 octets would do  truncated")
 }
 
+// Where the link-layer header is cut, nothing says what it is; a short frame is not asked for more than it had.
+func TestCutHeader(t *testing.T) {
+	frame := wiretest.Capture(t, "messages.pcap")[0].Data
+	file := write(t, "cut.pcapng", pcapngOf([]capture.Record{
+		{Data: frame[:5], OrigLen: 200}, {Data: frame[:13], OrigLen: 82}}))
+	out, _, _ := inspect(nil, "-all", file)
+	require.Contains(t, out, "  -  other  cut by the snap length: 114 octets would do  truncated")
+	require.Contains(t, out, "  -  other  cut by the snap length: 82 octets would do  truncated")
+}
+
 // Of a CM message that the capture cut, what is there is shown: its name, the queue pair, the GIDs, the private data.
 func TestCutMAD(t *testing.T) {
 	for _, c := range []struct {

@@ -35,9 +35,9 @@ func (p *humanPrinter) print(f *finding) error {
 	}
 	p.frame(f.frame)
 	p.time(f)
-	flow, protocol := "-", ""
+	flow, other := "-", ""
 	if f.kind == message.Other || f.kind == message.Broken {
-		flow, protocol = otherName(f.ip(), f.err)
+		flow, other = otherName(f)
 	}
 	if d := f.datagram; d != nil {
 		p.line = netip.AddrPortFrom(d.Src, d.SrcPort).AppendTo(p.line)
@@ -49,7 +49,7 @@ func (p *humanPrinter) print(f *finding) error {
 	p.endCell()
 	switch f.kind {
 	case message.Other:
-		p.cell("other: " + protocol)
+		p.cell(other)
 		if f.needed != 0 {
 			p.text(f.err.Error())
 		}

@@ -10,8 +10,10 @@ import (
 // otherName names an IP packet in which the walk did not get to UDP, as far as
 // a person wants to know: addresses, - without any, and what comes behind the IP
 // headers. A fragment, or what cannot be read so far, is named by why it is
-// neither RoCEv2 nor a congestion message.
-func otherName(ip []byte, why error) (flow, protocol string) {
+// neither RoCEv2 nor a congestion message, which of what the capture cut is said elsewhere.
+func otherName(f *finding) (flow, name string) {
+	ip := f.ip()
+	var protocol string
 	switch {
 	case len(ip) >= 20 && ip[0]>>4 == 4:
 		flow = netip.AddrFrom4([4]byte(ip[12:16])).String() + " > " + netip.AddrFrom4([4]byte(ip[16:20])).String()
@@ -19,19 +21,21 @@ func otherName(ip []byte, why error) (flow, protocol string) {
 	case len(ip) >= 40 && ip[0]>>4 == 6:
 		flow = netip.AddrFrom16([16]byte(ip[8:24])).String() + " > " + netip.AddrFrom16([16]byte(ip[24:40])).String()
 		next := ip[6]
-		var f rocev2.Frame
-		f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true, Outer: true})
-		for _, extension := range f.Extensions() {
+		var inside rocev2.Frame
+		inside.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true, Outer: true})
+		for _, extension := range inside.Extensions() {
 			next = extension[0]
 		}
 		protocol = protocolName(next)
+	case f.needed != 0:
+		return "-", "other"
 	default:
-		return "-", reason(why)
+		return "-", "other: " + reason(f.err)
 	}
-	if why == rocev2.ErrFragment {
-		protocol = reason(why)
+	if f.err == rocev2.ErrFragment {
+		protocol = reason(f.err)
 	}
-	return flow, protocol
+	return flow, "other: " + protocol
 }
 
 // protocols are the names of what is met behind IP headers most.
