@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,35 +16,70 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// CodePoints are what IANA has not assigned yet, as flags: the types of Fast CNP's
-// options, and the UDP ports of FCN and proxy messages.
+// CodePoints are, as flags, what IANA has not assigned yet: the types of Fast CNP's options, and the UDP ports of FCN
+// and proxy messages. Where messages are read, the address family in proxy messages is one more.
 type CodePoints struct {
 	options    fastcnp.CodePoints
-	fcn, proxy uint
+	fcn, proxy portFlag
+	family     proxymsg.Family
 }
 
 // Flags adds -option-types, -fcn-port and -proxy-port.
 func (c *CodePoints) Flags(flags *flag.FlagSet) {
+	c.fcn, c.proxy = fcn.Port, proxymsg.Port
 	OptionTypes(flags, &c.options)
-	flags.UintVar(&c.fcn, "fcn-port", fcn.Port, "UDP destination `port` of FCN messages")
-	flags.UintVar(&c.proxy, "proxy-port", proxymsg.Port, "UDP destination `port` of messages to a proxy")
+	flags.Var(&c.fcn, "fcn-port", "UDP destination `port` of FCN messages")
+	flags.Var(&c.proxy, "proxy-port", "UDP destination `port` of messages to a proxy")
 }
+
+// ProxyFamily adds -proxy-family.
+func (c *CodePoints) ProxyFamily(flags *flag.FlagSet) {
+	flags.Func("proxy-family",
+		"address `family` of the flows in messages to a proxy, 4 or 6 (default: the one that fits)",
+		func(s string) error {
+			switch s {
+			case "4":
+				c.family = proxymsg.IPv4
+			case "6":
+				c.family = proxymsg.IPv6
+			default:
+				return errors.New("4 or 6 is needed")
+			}
+			return nil
+		})
+}
+
+// A portFlag is a UDP port as a flag, in decimal.
+type portFlag uint16
+
+// String returns the number.
+func (p *portFlag) String() string { return strconv.Itoa(int(*p)) }
+
+// Set is for package flag.
+func (p *portFlag) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 16)
+	switch {
+	case err != nil, n == 0:
+		return errors.New("1 to 65535 allowed")
+	case n == rocev2.Port:
+		return fmt.Errorf("%d is the port of RoCEv2", n)
+	case slices.Contains(tunnelPorts, n):
+		return fmt.Errorf("%d is the port of a tunnel", n)
+	}
+	*p = portFlag(n)
+	return nil
+}
+
+// tunnelPorts are the UDP ports of VXLAN, Geneve and MPLS: what goes there is looked into.
+var tunnelPorts = []uint64{4789, 6081, 6635}
 
 // Config returns what the flags say. Every port belongs to one kind of message.
 func (c *CodePoints) Config() (message.Config, error) {
-	const flags = "-fcn-port, -proxy-port"
-	for _, port := range []uint{c.fcn, c.proxy} {
-		switch {
-		case port == 0 || port > 0xFFFF:
-			return message.Config{}, fmt.Errorf("%s: 1 to 65535 allowed, not %d", flags, port)
-		case port == rocev2.Port:
-			return message.Config{}, fmt.Errorf("%s: %d is the port of RoCEv2", flags, port)
-		}
-	}
 	if c.fcn == c.proxy {
-		return message.Config{}, fmt.Errorf("%s: both are %d", flags, c.fcn)
+		return message.Config{}, fmt.Errorf("-fcn-port, -proxy-port: both are %d", c.fcn)
 	}
-	return message.Config{FCNPort: uint16(c.fcn), ProxyPort: uint16(c.proxy), CodePoints: c.options}, nil
+	return message.Config{FCNPort: uint16(c.fcn), ProxyPort: uint16(c.proxy), CodePoints: c.options,
+		ProxyFamily: c.family}, nil
 }
 
 // OptionTypes adds -option-types alone.

@@ -17,6 +17,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -52,6 +53,9 @@ func TestOptions(t *testing.T) {
 		"-check ,acks>0,,": func(o *options) (any, any) { return len(o.rules), 1 },
 		"-fcn-port 1 -proxy-port 65535": func(o *options) (any, any) {
 			return []uint16{o.decoder.Config.FCNPort, o.decoder.Config.ProxyPort}, []uint16{1, 65535}
+		},
+		"-fcn-port 01021 -proxy-family 4": func(o *options) (any, any) { // decimal
+			return []any{o.decoder.Config.FCNPort, o.decoder.Config.ProxyFamily}, []any{uint16(1021), proxymsg.IPv4}
 		},
 		"-fcn-port 65535 -proxy-port 1": func(o *options) (any, any) {
 			return []uint16{o.decoder.Config.FCNPort, o.decoder.Config.ProxyPort}, []uint16{65535, 1}
@@ -98,7 +102,7 @@ func prefixes(o *options) string {
 func TestWrongOptions(t *testing.T) {
 	const (
 		goes, below, shard = "-compare: goes with neither", "not below 0", "I/N is needed"
-		ports, rate        = "-fcn-port, -proxy-port: ", "1M to 1000T"
+		port, rate         = "1 to 65535 allowed", "1M to 1000T"
 	)
 	for args, message := range map[string]string{
 		"-compare a": "two captures", "-compare a b c": "two captures",
@@ -110,8 +114,9 @@ func TestWrongOptions(t *testing.T) {
 		"-json -prometheus a": "one of them", "-csv -prometheus a": "one of them",
 		"-top -1 a": below, "-max-flows -1 a": below, "-interval -1ns a": below,
 		"-max-flows 15 a": "at least 16", "-max-flows 1 a": "at least 16",
-		"-fcn-port 65536 a": ports, "-proxy-port 65536 a": ports,
-		"-proxy-port 0 a": ports, "-fcn-port 4791 a": ports, "-fcn-port 7 -proxy-port 7 a": ports,
+		"-fcn-port 65536 a": port, "-proxy-port 65536 a": port, "-proxy-port 0 a": port, "-fcn-port 0x3fd a": port,
+		"-fcn-port 4791 a": "4791 is the port of RoCEv2", "-proxy-port 4789 a": "4789 is the port of a tunnel",
+		"-fcn-port 7 -proxy-port 7 a": "-fcn-port, -proxy-port: both are 7", "-proxy-family 5 a": "4 or 6",
 		"-shard a/2 a": shard, "-shard 1/b a": shard,
 		"-shard -1/2 a": shard, "-shard 3/2 a": shard, "-shard 0/-1 a": shard,
 		"-link-rate 999k a": rate, "-link-rate 1001T a": rate,

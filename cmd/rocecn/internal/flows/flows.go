@@ -184,6 +184,7 @@ func (o *options) flags(flags *flag.FlagSet) *cli.CodePoints {
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
 	codePoints := new(cli.CodePoints)
 	codePoints.Flags(flags)
+	codePoints.ProxyFamily(flags)
 	return codePoints
 }
 

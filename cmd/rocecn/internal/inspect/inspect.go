@@ -17,7 +17,7 @@ import (
 )
 
 const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-option-types N[,N]] [-fcn-port N]
-                      [-proxy-port N] [-i INTERFACE | FILE…]
+                      [-proxy-port N] [-proxy-family 4|6] [-i INTERFACE | FILE…]
 FILE is a pcap or pcapng capture, gzip or not, or - for standard input.
 `
 
@@ -30,6 +30,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	pairs := flags.Bool("pairs", false, "show the sender's queue pair too, as far as it is known, and how")
 	var codePoints cli.CodePoints
 	codePoints.Flags(flags)
+	codePoints.ProxyFamily(flags)
 	i := inspector{inputs: cli.Inputs{Stdin: stdin}, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr}
 	if status, ok := i.inputs.Parse(flags, args); !ok {
 		return status
