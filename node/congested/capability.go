@@ -35,9 +35,10 @@ func (a *Agent) capability(sender netip.Addr, domain uint32, now time.Time) Capa
 // A host that does not know the option of Fast CNP answers with a Parameter Problem that points at it (RFC 8200
 // section 4.2). The agent then counts it as not capable for Config.RejectedFor: the Action is node.Learned. Anybody
 // can send such a message, to turn notifications off. So the agent believes only one that comes from the host to which
-// it has sent the quoted Fast CNP within the last minute, and that quotes all of its octets unchanged but the hop
-// limit: only who has seen the Fast CNP can forge that. It must come in the domain of the packet that the Fast CNP
-// answered, and counts in that one only: another domain may have a host of the same address.
+// it has sent the quoted Fast CNP within the last minute, and that quotes all of its octets unchanged but traffic
+// class, flow label and hop limit, which may change on the way, as the ICRC has it: only who has seen the Fast CNP can
+// forge that. It must come in the domain of the packet that the Fast CNP answered, and counts in that one only:
+// another domain may have a host of the same address.
 //
 // Any other Parameter Problem to the node is Refused as Denied, and so is one to another node about a Fast CNP. For
 // other traffic the Action is node.Nothing. An agent that is off refuses every Parameter Problem as Disabled.
@@ -89,17 +90,20 @@ func (a *Agent) NoteSent(ip []byte, domain uint32, now time.Time) {
 }
 
 const (
-	ipv6Size   = 40
-	hopLimitAt = 7
+	ipv6Size = 40
+	word     = 8 // octets
+
+	// constant are the octets of an IPv6 packet's first word that nobody changes on its way: payload length and next
+	// header. Whoever sends what the agent has made may give it another DSCP, as a border of a DiffServ domain does.
+	constant = 0x00000000_FFFFFF00
 )
 
-// hash returns a seeded hash of a domain and of an IPv6 packet without its hop limit, which routers
-// change.
+// hash returns a seeded hash of a domain and of what nobody changes of an IPv6 packet on its way.
 func (a *Agent) hash(ip []byte, domain uint32) uint64 {
 	seed := a.memory.Seed()
-	first := binary.BigEndian.Uint64(ip) &^ 0xFF // the hop limit is its last octet
+	first := binary.BigEndian.Uint64(ip) & constant
 	h := hash.Mix(seed^first, (uint64(domain)<<32|uint64(len(ip)))^0x9E3779B97F4A7C15)
-	for ip = ip[hopLimitAt+1:]; len(ip) >= 16; ip = ip[16:] {
+	for ip = ip[word:]; len(ip) >= 16; ip = ip[16:] {
 		h = hash.Mix(h^binary.BigEndian.Uint64(ip), binary.BigEndian.Uint64(ip[8:])^seed^0xD6E8FEB86659FD93)
 	}
 	var rest [16]byte

@@ -655,6 +655,9 @@ func TestICMP(t *testing.T) {
 		{"another original destination", a, src6, changed(40 + 4), 0, node.Denied},
 		{"another sender", a, src6.Next(), changed(39), 0, node.Denied},
 		{"another reserved octet", a, src6, changed(len(sent) - 5), 0, node.Denied},
+		{"another source", a, src6, changed(23), 0, node.Denied},
+		{"another payload length", a, src6, changed(5), 0, node.Denied},
+		{"another next header", a, src6, changed(6), 0, node.Denied},
 		{"cut", a, src6, problem(sent)[:len(sent)+7], 0, node.Denied},
 		{"longer", a, src6, append(problem(sent), 0), 0, node.Denied},
 		{"no quote", a, src6, problem(nil), 0, node.Denied},
@@ -687,8 +690,16 @@ func TestICMP(t *testing.T) {
 	require.Equal(t, sent, out[len("frame"):])
 	require.Equal(t, node.NoReason, icmp(behind, src6, problem(sent), now))
 
+	wrong := problem(sent)
+	wrong[8] ^= 0x20 // the version
+	require.Equal(t, node.Denied, icmp(a, src6, wrong, now))
 	rejection := problem(sent)
 	rejection[8+7]-- // the hop limit falls on the way
+	for at := range 4 {
+		remarked := agent(t, cfg)
+		congest(remarked, nil, e, now)
+		require.Equal(t, node.NoReason, icmp(remarked, src6, changed(at), now), "traffic class or flow label, %d", at)
+	}
 	require.Equal(t, node.NoReason, icmp(a, src6, rejection, now.Add(time.Second)))
 	require.EqualValues(t, 1, a.Counters().Of(taught))
 	_, d = congest(a, nil, e, now.Add(time.Second))

@@ -226,6 +226,39 @@ func TestNoRoute(t *testing.T) {
 	agent.terminate(t)
 }
 
+// A host's Linux that rejects Fast CNPs is known by what it says, also where the sink gives them another DSCP.
+func TestRejectionsOfOtherDSCP(t *testing.T) {
+	a, r, _, _ := network(t)
+	agent := start(t, r, `
+[source.mirror]
+type = "packet"
+interfaces = ["r0"]
+filter = "rocev2"
+direction = "in"
+[source.rejections]
+type = "icmpv6"
+listen = ["2001:db8:1::1"]
+[sink.net]
+type = "raw"
+dscp = 10
+[role.switch]
+enabled = true
+sources = ["mirror"]
+observe = ["rejections"]
+sink = "net"
+self = ["2001:db8:1::1"]
+methods = [{ senders = "::/0", method = "fastcnp" }]
+`)
+	out := raw(t, a)
+	sends(t, out, datagram(t, 17))
+	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
+	agent.awaits(t, 1, "rocecn_sink_packets_total")
+	sends(t, out, datagram(t, 17))
+	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="marked"`)
+	require.EqualValues(t, 1, agent.metric("rocecn_role_to_sink_total"))
+	agent.terminate(t)
+}
+
 // What waits for a neighbour that never answers is lost, and not sent; what can be sent
 // meanwhile is.
 func TestDeadNeighbour(t *testing.T) {

@@ -244,9 +244,10 @@ func (a *Answerer) RemoveSender(prefix netip.Prefix) error {
 	return there(a.objects.Senders.Delete(key))
 }
 
-// HasSent says whether an IPv6 packet is, but for its hop limit, the Fast CNP that the
-// kernel has sent about its flow last, within this time. Only Fast CNPs of flows with a
-// limit are known, with AnswererConfig.Remember all of the last 65,536 flows.
+// HasSent says whether an IPv6 packet is, but for its traffic class, flow label and hop
+// limit, which may change on the way, the Fast CNP that the kernel has sent about its
+// flow last, within this time. Only Fast CNPs of flows with a limit are known, with
+// AnswererConfig.Remember all of the last 65,536 flows.
 func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 	var p, about rocev2.Packet
 	if p.DecodeIP(ip) != nil || len(ip) != fastCNPSize {
@@ -265,12 +266,9 @@ func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 	about.Src, about.Dst, about.SrcPort = k.Src, k.Dst, last.port
 	about.BTH.DestQP, about.BTH.PKey = k.DestQP, last.pKey
 	want, err := fastcnp.AppendFor(nil, &about, a.config.Self, nil, a.config.FastCNP)
-	const hopLimit = 7
-	if err != nil || len(want) != len(ip) {
-		return false
-	}
-	want[hopLimit] = ip[hopLimit]
-	return bytes.Equal(want, ip)
+	const length, hopLimit, addresses = 4, 7, 8
+	return err == nil && bytes.Equal(want[length:hopLimit], ip[length:hopLimit]) &&
+		bytes.Equal(want[addresses:], ip[addresses:])
 }
 
 // told is what the kernel remembers of its last Fast CNP about a flow.
