@@ -129,8 +129,8 @@ func moreOf(a *agent) int {
 	return int(a.metric("rocecn_role_packets_total") - a.metric("rocecn_source_packets_total"))
 }
 
-// An interface that goes down comes back, and one that is deleted is opened again by
-// its name, as is one that is not there at first.
+// An interface that goes down comes back, and one that gets another name is opened again
+// by its name, as is one that is not there at first.
 func TestFlap(t *testing.T) {
 	a, r := wiretest.NewHost(t, "a"), wiretest.NewHost(t, "r")
 	link := func() {
@@ -174,21 +174,31 @@ type = "raw"
 	a.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
 	one()
 	agent.awaits(t, 1, "rocecn_source_reopened_total")
-	r.Run(t, "", "ip", "link", "set", "r0", "name", "old")
-	r.Run(t, "", "ip", "link", "set", "old", "down")
+	r.Run(t, "", "ip", "link", "set", "r0", "name", "old") // and is up all the time
 	agent.awaits(t, 0, "rocecn_source_up")
-	wiretest.Link(t, wiretest.End{Host: a, Device: "a1", Addresses: []string{"2001:db8:3::a/64"}},
-		wiretest.End{Host: r, Device: "r0", Addresses: []string{"2001:db8:3::1/64"}})
-	agent.awaits(t, 1, "rocecn_source_up")
-	a.Run(t, "", "ip", "-6", "route", "replace", "2001:db8:2::/64", "via", "2001:db8:3::1")
-	out := raw(t, a)
-	wiretest.Await(t, "a1 is up", func() bool {
-		return strings.Contains(a.Run(t, "", "ip", "-oneline", "link", "show", "a1"), " state UP ")
-	})
-	sends(t, out, datagram(t, 17))
-	seen++
-	agent.awaits(t, seen, "rocecn_source_packets_total")
-	agent.awaits(t, 2, "rocecn_source_reopened_total")
+	another := func(device, subnet string, reopened float64) {
+		t.Helper()
+		wiretest.Link(t, wiretest.End{Host: a, Device: device, Addresses: []string{subnet + "a/64"}},
+			wiretest.End{Host: r, Device: "r0", Addresses: []string{subnet + "1/64"}})
+		agent.awaits(t, reopened, "rocecn_source_reopened_total")
+		a.Run(t, "", "ip", "-6", "route", "replace", "2001:db8:2::/64", "via", subnet+"1")
+		out := raw(t, a)
+		wiretest.Await(t, device+" is up", func() bool {
+			return strings.Contains(a.Run(t, "", "ip", "-oneline", "link", "show", device), " state UP ")
+		})
+		sends(t, out, datagram(t, 17))
+		seen++
+		agent.awaits(t, seen, "rocecn_source_packets_total")
+	}
+	another("a1", "2001:db8:3::", 2)
+
+	// The same where it was down meanwhile, and is up again when the agent looks.
+	require.NoError(t, agent.Process.Signal(syscall.SIGSTOP))
+	r.Run(t, "link set r0 down\nlink set r0 name older\nlink set older up\n", "ip", "-batch", "-")
+	require.NoError(t, agent.Process.Signal(syscall.SIGCONT))
+	agent.awaits(t, 0, "rocecn_source_up")
+	another("a2", "2001:db8:4::", 3)
+	require.NotContains(t, agent.get("/metrics"), "rocecn_queue_level{")
 	agent.terminate(t)
 }
 

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -37,8 +38,10 @@ type input struct {
 	label string // the interface, address or whatever else tells it from others of the source
 	key   string // two inputs are the same if theirs are
 	open  func() (netio.Source, error)
-	watch []string                 // interfaces: if one of them is another one by now, they must be watched again
-	again func(netio.Source) error // watches them again
+	watch []string // interfaces: if one of them is another one by now, they must be watched again
+
+	// again watches them again. With an error the source must be opened anew, but for ErrAway: that it says itself.
+	again func(netio.Source) error
 }
 
 // sources are the types of sources.
@@ -203,7 +206,8 @@ func (s *packetSource) inputs() (all []input) {
 	for _, name := range s.Interfaces {
 		one := *s
 		one.Interfaces = []string{name}
-		all = append(all, input{label: name, key: fmt.Sprintf("packet %+v", one), open: func() (netio.Source, error) {
+		in := input{label: name, key: fmt.Sprintf("packet %+v", one), again: renamed}
+		in.open = func() (netio.Source, error) {
 			f, err := s.filter()
 			if err != nil {
 				return nil, err
@@ -211,9 +215,23 @@ func (s *packetSource) inputs() (all []input) {
 			return opened(netio.OpenPackets(netio.PacketConfig{
 				Interface: name, Filter: f, Direction: directions[s.Direction], SnapLength: s.Snap, Blocks: s.Blocks,
 			}))
-		}})
+		}
+		if name != "any" {
+			in.watch = one.Interfaces
+		}
+		all = append(all, in)
 	}
 	return all
+}
+
+var errRenamed = errors.New("the interface has another name")
+
+// renamed is for sockets of packets, which stay with their interface whatever its name is.
+func renamed(s netio.Source) error {
+	if !s.(*netio.Packets).Up() {
+		return netio.ErrAway
+	}
+	return errRenamed
 }
 
 // opened returns no source with an error.
@@ -391,20 +409,6 @@ func device(key, name string) error {
 
 // sorted returns the keys of a map.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// gone says whether a source of packets must be opened anew: its interface is gone,
-// and perhaps there is another of its name.
-func gone(s netio.Source, name string) bool {
-	p, ok := s.(interface{ Up() bool })
-	if !ok {
-		return true
-	}
-	if p.Up() {
-		return false
-	}
-	i, err := net.InterfaceByName(name)
-	return err != nil || i.Flags&net.FlagUp != 0 // ours is down
-}
 
 // numbers returns the numbers of interfaces, 0 of those that are not there.
 func numbers(names []string) (all []int) {

@@ -235,8 +235,10 @@ func (w *worker) tick(now time.Time) (changed bool) {
 // lets others know of all of them.
 func (p *part) quiet(now time.Time) {
 	known := map[string]measured{}
-	for _, name := range p.watch {
-		known[name] = measured{}
+	if len(p.thresholds.Up) > 0 {
+		for _, name := range p.watch {
+			known[name] = measured{}
+		}
 	}
 	for number, m := range p.levels {
 		if now.Sub(m.at) > stale && m.depth|uint64(m.level) > 0 {
@@ -291,6 +293,9 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 			return false
 		}
 		err := p.again(p.source)
+		if errors.Is(err, netio.ErrAway) {
+			return false
+		}
 		if err == nil {
 			p.changed(there, w.server)
 			return false
@@ -300,11 +305,11 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 		changed = true
 	case p.ended || p.source != nil && p.up.Load() || !p.retry.due(now):
 		return false
-	case p.source != nil && gone(p.source, p.label):
+	case p.source != nil && p.gone():
 		p.close()
 		changed = true
 	case p.source != nil:
-		if p.source.(interface{ Up() bool }).Up() {
+		if p.source.(*netio.Packets).Up() {
 			p.isUp(w.server)
 		}
 		return false
@@ -322,6 +327,12 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 		changed = true
 	}
 	return changed
+}
+
+// gone says whether a source that was away must be opened anew: its interface is gone, or has another name.
+func (p *part) gone() bool {
+	_, ok := p.source.(*netio.Packets)
+	return !ok || !slices.Equal(p.numbers, numbers(p.watch))
 }
 
 // isUp takes note that packets come.
