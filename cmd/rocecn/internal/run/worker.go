@@ -40,6 +40,7 @@ type part struct {
 	ended  bool         // there comes no more
 	opened bool         // once at least
 	retry  retry
+	why    string           // it is not open, as it was said
 	before uint64           // lost by sources that were closed
 	levels map[int]measured // by the number of the interface, 0 for all
 	names  map[int]string   // of these interfaces
@@ -169,10 +170,10 @@ func (w *worker) troubled(p *part, err error) bool {
 	case errors.Is(err, netio.ErrAway): // it may be up again at once, or soon
 		p.up.Store(false)
 		p.retry = retry{}
-		w.server.log.Warn("source lost", "source", p.entry.name, "input", p.label, "error", err)
+		p.complain("source lost", err, w.server)
 		return false
 	}
-	w.server.log.Warn("source lost", "source", p.entry.name, "input", p.label, "error", err)
+	p.complain("source lost", err, w.server)
 	p.close()
 	return true
 }
@@ -300,7 +301,7 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 			p.changed(there, w.server)
 			return false
 		}
-		w.server.log.Warn("source lost", "source", p.entry.name, "input", p.label, "error", err)
+		p.complain("source lost", err, w.server)
 		p.close()
 		changed = true
 	case p.ended || p.source != nil && p.up.Load() || !p.retry.due(now):
@@ -318,9 +319,7 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 	source, err := p.open()
 	switch {
 	case err != nil: // that it can be opened at all was tried before
-		if p.retry.pause <= 250*time.Millisecond {
-			w.server.log.Warn("source not open", "source", p.entry.name, "input", p.label, "error", err)
-		}
+		p.complain("source not open", err, w.server)
 	default:
 		p.source = source
 		p.isUp(w.server)
@@ -335,15 +334,28 @@ func (p *part) gone() bool {
 	return !ok || !slices.Equal(p.numbers, numbers(p.watch))
 }
 
+// complain says why no packets come, unless it was said before: opening is tried again and again.
+func (p *part) complain(what string, err error, s *server) {
+	if why := err.Error(); p.why != why {
+		p.why = why
+		s.log.Warn(what, "source", p.entry.name, "input", p.label, "error", err)
+	}
+}
+
 // isUp takes note that packets come.
 func (p *part) isUp(s *server) {
 	p.up.Store(true)
-	p.retry = retry{}
+	p.retry, p.why = retry{}, ""
 	if p.opened {
 		p.reopened.Add(1)
 		s.log.Info("source is back", "source", p.entry.name, "input", p.label)
 	}
 	p.opened = true
+	for i, number := range p.numbers {
+		if number == 0 {
+			s.log.Warn("interface missing, and waited for", "source", p.entry.name, "input", p.watch[i])
+		}
+	}
 }
 
 // changed takes note that interfaces are others by now, while the rest went on.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"strings"
@@ -136,6 +137,45 @@ func TestRetry(t *testing.T) {
 		require.False(t, r.due(now.Add(pause-1)))
 		now = now.Add(pause)
 	}
+}
+
+// Why a source is not open is said once, and again when it is another reason, or once more after it was open.
+func TestWhyNotOpen(t *testing.T) {
+	s := prepared(t, `
+[source.in]
+type = "psample"
+group = 1
+[role.pause]
+enabled = true
+sources = ["in"]
+`+everyRole["pause"])
+	var said bytes.Buffer
+	s.log = slog.New(slog.NewTextHandler(&said, nil))
+	w, p := &worker{server: s, parts: s.parts, actors: s.actors}, s.parts[0]
+	now := time.Unix(1e9, 0)
+	lines := func(message string, beats int, err error) int {
+		p.open = func() (netio.Source, error) {
+			if err == nil {
+				return &netio.File{}, nil
+			}
+			return nil, err
+		}
+		said.Reset()
+		for range beats {
+			now = now.Add(every)
+			w.look(p, now)
+		}
+		return strings.Count(said.String(), message)
+	}
+	require.Equal(t, 1, lines("source not open", 100, netio.ErrNoInterface))
+	require.Equal(t, 1, lines("source not open", 100, netio.ErrDown))
+	require.Zero(t, lines("source not open", 100, nil))
+	require.True(t, w.troubled(p, netio.ErrNoInterface))
+	require.Contains(t, said.String(), "source lost")
+	require.Zero(t, lines("source not open", 100, netio.ErrNoInterface), "it was said that it is lost, and why")
+	require.Equal(t, 1, lines("source is back", 100, nil))
+	w.troubled(p, netio.ErrNoInterface)
+	require.Contains(t, said.String(), "source lost")
 }
 
 // What does not run is counted while it does not.
