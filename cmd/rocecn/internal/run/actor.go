@@ -27,6 +27,7 @@ type actor struct {
 	device   chan []roles.DevicePair // what the RDMA device says; another one with each start
 	rates    *reaction.Table         // of the role; nil: none
 	inKernel bool                    // the kernel plays the role, or slows flows down for it
+	before   kernelCounts            // by programs of the kernel that are closed
 
 	frames int
 	now    time.Time   // of this host

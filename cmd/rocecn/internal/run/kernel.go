@@ -24,7 +24,7 @@ type kernelRole struct {
 
 	program kernelProgram // nil: closed
 	last    kernelProgram // that was closed
-	before  kernelCounts  // by those that were closed
+	before  *kernelCounts // of the actor: by those that were closed
 }
 
 // A kernelConfig is what the kernel goes by: two that are equal are the same.
@@ -263,14 +263,14 @@ func (k *kernelRole) close() {
 	if k.program == nil {
 		return
 	}
-	k.before = k.counts()
+	*k.before = k.counts()
 	k.program.close()
 	k.last, k.program = k.program, nil
 }
 
 // counts returns what has become of packets, by all its programs together.
 func (k *kernelRole) counts() (sum kernelCounts) {
-	sum = k.before
+	sum = *k.before
 	if k.program != nil {
 		now := k.program.counts()
 		sum.add(&now)
@@ -278,10 +278,11 @@ func (k *kernelRole) counts() (sum kernelCounts) {
 	return sum
 }
 
-// openKernels makes the kernel play the roles that a file asks for: those that there are already go on, and the others
-// are closed before new ones open, so that nothing is answered twice. With an error all is as before.
-func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
-	for _, r := range f.roles {
+// openKernels makes the kernel play the roles that a file asks for, each for one of these actors: those that there are
+// already go on, and the others are closed before new ones open, so that nothing is answered twice. With an error all
+// is as before.
+func (s *server) openKernels(f *file, actors []*actor) (all []*kernelRole, err error) {
+	for i, r := range f.roles {
 		switch {
 		case r.Agent.Mode != "kernel" && !shapes(r):
 			continue
@@ -294,7 +295,7 @@ func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
 		}
 		k, c := s.kernel(r.Name), f.kernels[r.Name]
 		if k == nil || !reflect.DeepEqual(k.config, c) {
-			k = &kernelRole{name: r.Name, config: c}
+			k = &kernelRole{name: r.Name, config: c, before: &actors[i].before}
 		}
 		all = append(all, k)
 	}
@@ -306,7 +307,7 @@ func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
 			continue
 		}
 		if old := s.kernel(k.name); old != nil {
-			k.before, k.last = old.before, old.last
+			k.last = old.last
 		}
 		if err := k.open(); err != nil {
 			s.restoreKernels(all)
@@ -439,12 +440,12 @@ func (s *server) kernel(name string) *kernelRole {
 	return s.kernels[at]
 }
 
-// inKernel returns what the kernel has counted as this role.
-func (s *server) inKernel(a *actor) (n kernelCounts) {
+// inKernel returns what the kernel has counted as this role, also before a reload gave the role to the agent.
+func (s *server) inKernel(a *actor) kernelCounts {
 	if k := s.kernel(a.instance.Name); k != nil {
-		n = k.counts()
+		return k.counts()
 	}
-	return n
+	return a.before
 }
 
 // outcome returns how many packets of a role have this outcome, in the agent and in the kernel.
@@ -467,11 +468,10 @@ func (s *server) counted(a *actor, c node.Count) uint64 {
 
 // kernelSinks calls f with what became of the packets that the kernel sent.
 func (s *server) kernelSinks(f func(role string, n *kernelCounts)) {
-	for _, k := range s.kernels {
-		if _, ok := k.config.is.(*kernelShaper); ok {
-			continue
+	for _, a := range s.actors {
+		k, n := s.kernel(a.instance.Name), s.inKernel(a)
+		if k != nil && !shapes(a.instance) || n.toSink > 0 {
+			f(a.instance.Name, &n)
 		}
-		n := k.counts()
-		f(k.name, &n)
 	}
 }

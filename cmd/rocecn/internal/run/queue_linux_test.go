@@ -195,6 +195,20 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	require.Contains(t, agent.get("/readyz"), "200 OK")
 	require.Contains(t, agent.get("/status"), `"input": "later"`)
 	require.Equal(t, sent, agent.metric("rocecn_sink_packets_total"))
+
+	// In mode agent, and in mode kernel again, no counter falls.
+	reloaded := "rocecn_config_last_reload_success_timestamp_seconds"
+	for _, config := range []string{
+		"[sink.net]\ntype = \"raw\"\n" + strings.Replace(config, `mode = "kernel"`, `sink = "net"`, 1), config,
+	} {
+		was := agent.metric(reloaded)
+		agent.reload(t, config)
+		wiretest.Await(t, "a reload", func() bool { return agent.metric(reloaded) > was })
+		require.Equal(t, sent, agent.metric("rocecn_role_packets_total", `outcome="sent"`))
+		require.Equal(t, sent, agent.metric("rocecn_role_sent_total", `kind="fastcnp"`))
+		require.Equal(t, sent, agent.metric("rocecn_role_to_sink_total"))
+		require.Equal(t, sent, agent.metric("rocecn_sink_packets_total", `sink="kernel"`))
+	}
 	agent.terminate(t)
 }
 

@@ -67,6 +67,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 		in    *roles.Instance
 	}
 	var changes []change
+	var actors []*actor
 	undo := func() {
 		for _, c := range slices.Backward(changes) {
 			if c.actor.Role != nil {
@@ -88,9 +89,9 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 			undo()
 			return err
 		}
-		changes = append(changes, change{a, r, in})
+		changes, actors = append(changes, change{a, r, in}), append(actors, a)
 	}
-	kernels, err := s.openKernels(f)
+	kernels, err := s.openKernels(f, actors)
 	if err == nil {
 		if err = s.install(f); err != nil {
 			s.mu.Lock()
@@ -111,7 +112,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	if s.file != nil {
 		was = s.file.agent.HTTP
 	}
-	s.file, s.parts, s.actors, s.limits = f, nil, nil, map[string]*sharedLimit{}
+	s.file, s.parts, s.actors, s.limits = f, nil, actors, map[string]*sharedLimit{}
 	oldFiles := s.files
 	if s.files = nil; opened != nil {
 		s.files = opened.files
@@ -125,7 +126,6 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 		a.instance, a.live = c.in, false
 		_, a.inKernel = f.kernels[c.in.Name]
 		a.play(c.role)
-		s.actors = append(s.actors, a)
 		s.outlet(a, oldLimits)
 	}
 	for _, a := range oldActors {
