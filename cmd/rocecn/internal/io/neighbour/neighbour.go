@@ -15,7 +15,6 @@ type hop struct {
 type neighbour struct {
 	known   bool   // its hardware address: what is sent leaves this host
 	waiting uint64 // packets that were sent while it was not
-	asked   bool   // whether the kernel has said so
 }
 
 // maxDestinations is how many are remembered, and maxAsked of how many at once the

@@ -58,10 +58,15 @@ func (w *Watch) Look(now time.Time) (f Fate, rerouted bool, err error) {
 	if rerouted || len(w.to) >= maxDestinations {
 		w.forget()
 	}
-	for range min(len(w.fresh), maxAsked) {
+	for asked := 0; len(w.fresh) > 0 && asked < maxAsked; {
 		to := w.fresh[len(w.fresh)-1]
 		w.fresh = w.fresh[:len(w.fresh)-1]
+		if w.to[to].waiting == 0 { // the kernel has refused all of it
+			delete(w.to, to)
+			continue
+		}
 		w.resolve(to, &f)
+		asked++
 	}
 	if now.Sub(w.asked) >= time.Second { // what was not heard of
 		w.asked = now
@@ -204,13 +209,31 @@ func (w *Watch) ask(h hop, n *neighbour, f *Fate) {
 			w.neighbour(m, f)
 		}
 	})
-	switch {
-	case err == unix.ENOENT && !n.asked: // interfaces without hardware addresses have none
-		f.becomes(n, true)
-	case err == unix.ENOENT: // it was there, and is gone
-		f.becomes(n, false)
+	if err == unix.ENOENT { // where addresses are resolved it was there, and has been let go
+		f.becomes(n, !w.resolves(h.interfaceIndex))
 	}
-	n.asked = true
+}
+
+// resolves says whether an interface has neighbours whose hardware addresses must be found. One that is gone has none
+// that a packet could have left by.
+func (w *Watch) resolves(interfaceIndex int32) bool {
+	// family 8, padding 8, type 16, interface 32, flags 32, change 32
+	request := make([]byte, unix.SizeofIfInfomsg)
+	ne.PutUint32(request[4:], uint32(interfaceIndex))
+	all := true
+	_ = w.requests.Request(unix.RTM_GETLINK, 0, request, func(m netlink.Message) {
+		b := m.Data
+		if m.Type != unix.RTM_NEWLINK || len(b) < unix.SizeofIfInfomsg {
+			return
+		}
+		flags, hasAddress := ne.Uint32(b[8:]), false
+		b = b[unix.SizeofIfInfomsg:]
+		for kind, data, b, ok := netlink.CutAttribute(b); ok; kind, data, b, ok = netlink.CutAttribute(b) {
+			hasAddress = hasAddress || kind == unix.IFLA_ADDRESS && len(data) > 0
+		}
+		all = hasAddress && flags&(unix.IFF_NOARP|unix.IFF_LOOPBACK|unix.IFF_POINTOPOINT) == 0
+	})
+	return all
 }
 
 func family(a netip.Addr) uint8 {

@@ -162,6 +162,28 @@ func TestNobodyToAsk(t *testing.T) {
 	require.False(t, r.Unsent(ip("2001:db8:5::2")))
 }
 
+// A neighbour that the kernel has let go by the time it is asked, as it does when there are too many, was not found.
+// What it has refused to send delays no question.
+func TestLetGo(t *testing.T) {
+	r := newRig(t)
+	for _, to := range []string{"192.0.2.9", "2001:db8:1::9"} {
+		require.True(t, r.Sent(ip(to)))
+		refused := ip("2001:db8:1::1000")
+		for range 3 * maxAsked {
+			require.True(t, r.Sent(refused))
+			require.True(t, r.Unsent(refused))
+			refused = refused.Next()
+		}
+		f, _, err := r.Look(time.Now())
+		require.NoError(t, err)
+		require.Equal(t, Fate{Lost: 1}, f)
+		require.Len(t, r.to, 1, "only what was sent")
+		r.forget()
+	}
+	require.True(t, r.Sent(ip("2001:db8:1::1000")))
+	r.becomes(0, 1)
+}
+
 // There is a maximum of destinations, over which they count as sent until the next look.
 func TestMaximum(t *testing.T) {
 	r := newRig(t)
