@@ -13,7 +13,7 @@ import (
 
 // A KernelSwitch is a switch that the kernel can play alone.
 type KernelSwitch struct {
-	Self       netip.Addr // IPv6
+	Self       netip.Addr // IPv6; not valid where there are no Fast CNPs
 	PerFlow    [8]time.Duration
 	CodePoints fastcnp.CodePoints
 	Marks      bool // whether packets are marked
@@ -30,14 +30,6 @@ type KernelSender struct {
 
 const notInKernel = `the kernel cannot do that: mode "agent" can`
 
-// inKernel returns the address of a role that the kernel plays.
-func (own ownAddresses) inKernel() (v6 netip.Addr, err error) {
-	if _, v6, err = own.families("self", true); err == nil && !v6.IsValid() {
-		err = config.Wrong("self", "the kernel needs an IPv6 address")
-	}
-	return v6, err
-}
-
 // Kernel returns what the kernel needs to know, or says which key it knows nothing
 // of.
 func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
@@ -52,7 +44,7 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 	}); err != nil {
 		return k, err
 	}
-	if k.Self, err = c.Self.inKernel(); err != nil {
+	if _, k.Self, err = c.Self.families("self", true); err != nil {
 		return k, err
 	}
 	methods, err := byPrefix[congested.Method]("methods", c.Methods)
@@ -71,6 +63,8 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 		case m.Prefix.Addr().Is4() && m.Value == congested.FastCNP:
 			return k, config.Wrong(config.Join(at, "method"),
 				"%v: there are no Fast CNPs over IPv4: mark or none allowed", m.Prefix)
+		case m.Value == congested.FastCNP && !k.Self.IsValid():
+			return k, config.Wrong("self", "Fast CNPs need an IPv6 address")
 		}
 	}
 	for _, p := range slices.Concat(prefixes(methods), prefixes(capable)) {
@@ -124,8 +118,11 @@ func (c *senderConfig) Kernel() (k KernelTranslator, err error) {
 	if c.As != "cnp" {
 		return k, config.Wrong("as", `the kernel makes CNPs: "cnp" needed`)
 	}
-	if k.Host, err = c.Self.inKernel(); err != nil {
+	if _, k.Host, err = c.Self.families("self", true); err != nil {
 		return k, err
+	}
+	if !k.Host.IsValid() {
+		return k, config.Wrong("self", "the kernel needs an IPv6 address")
 	}
 	k.Accept, k.Receivers = c.Accept, c.Receivers == nil || *c.Receivers
 	k.Window, k.CodePoints = c.Window, messages.CodePoints

@@ -60,6 +60,9 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 		"::/0": fastpath.NotifyAndMark, "fd00::/8": fastpath.Mark, "fd00:1::/32": fastpath.Mark,
 		"2001:db8::/32": fastpath.Notify, "2001:db8:1::/48": fastpath.NotifyAndMark, "10.0.0.0/8": fastpath.Nothing,
 	}, policies)
+	_, err = parse([]byte(strings.Replace(strings.Replace(kernel, methods,
+		`methods = [{ senders = "0.0.0.0/0", method = "mark" }]`, 1), `["2001:db8::5"]`, `["192.0.2.5"]`, 1)))
+	require.NoError(t, err, "an IPv4 address is enough to mark")
 	other := "[[role.switch]]\nenabled = true\nsources = [\"a\"]\nsink = \"c\"\nself = [\"2001:db8::5\"]\n" +
 		methods + "\n[sink.c]\ntype = \"raw\"\n[[role.switch]]"
 	translates := `[source.a]
@@ -185,7 +188,7 @@ tunnel = { src = "2001:db8:fe::1" }
 		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`,
 			`role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
 		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
-		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: the kernel needs an IPv6 address`},
+		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: Fast CNPs need an IPv6 address`},
 		{kernel, `"fastcnp"`, `"ppfc"`,
 			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
 		{kernel, methods, `methods = [{ senders = "192.0.2.0/24", method = "fastcnp" }]`,

@@ -26,9 +26,9 @@ import (
 )
 
 // An Answerer is a congested node in the kernel. It needs Linux 6.1 or later, with
-// BTF, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and a node that forwards IPv6. A port
-// has one queue as its root: under mq, whose queues are several, the one counts that
-// moved last. How long a queue is that is there before is known from its next packet on.
+// BTF, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and for Fast CNPs a node that forwards
+// IPv6. A port has one queue as its root: under mq, whose queues are several, the one
+// counts that moved last. How long a queue is that is there before is known from its next packet on.
 // It ends with Close, and with the process, but before Linux 6.6 its filters of qdisc
 // clsact stay if the process dies, until the next one begins: after 10 s they do nothing.
 type Answerer struct {
@@ -54,13 +54,17 @@ var (
 	errChecksum   = errors.New("the kernel makes no packets with a UDP checksum")
 	errPrefix     = errors.New("not a prefix")
 	errIPv4       = errors.New("there are no Fast CNPs over IPv4")
+	errSelf       = errors.New("Fast CNPs need an IPv6 address that they come from")
 )
 
 // OpenAnswerer begins to answer packets of the calling thread's network namespace, of
 // senders that [Answerer.SetSender] names. Ports that are not there it leaves out.
 func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
-	a := &Answerer{config: c, ports: map[int]io.Closer{}}
+	a := &Answerer{ports: map[int]io.Closer{}}
 	err := a.load(&c)
+	if err == nil {
+		err = c.forwards()
+	}
 	if err == nil {
 		err = a.attachTracing()
 	}
@@ -79,13 +83,16 @@ func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
 
 // load loads the programs.
 func (a *Answerer) load(c *AnswererConfig) error {
+	a.config = *c
 	spec, err := bpf.Answer()
 	if err != nil {
 		return err
 	}
-	t, err := newFastCNPTemplate(c.Self, c.FastCNP)
-	if err != nil {
-		return err
+	t := new(fastCNPTemplate)
+	if c.Self.IsValid() {
+		if t, err = newFastCNPTemplate(c.Self, c.FastCNP); err != nil {
+			return err
+		}
 	}
 	namespace, err := bpf.Namespace()
 	if err != nil {
@@ -113,16 +120,24 @@ func (a *Answerer) load(c *AnswererConfig) error {
 
 // attachTracing attaches the programs that follow the queues.
 func (a *Answerer) attachTracing() error {
-	const forwarding = "/proc/sys/net/ipv6/conf/lo/forwarding"
-	if b, err := os.ReadFile(forwarding); err != nil || strings.TrimSpace(string(b)) == "0" {
-		return errors.Join(err, errForwarding)
-	}
 	for _, program := range []*ebpf.Program{a.objects.Enqueue, a.objects.Dequeue, a.objects.Reset} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: program})
 		if err != nil {
 			return err
 		}
 		a.links = append(a.links, l)
+	}
+	return nil
+}
+
+// forwards says why no Fast CNP would leave the node, if there are any.
+func (c *AnswererConfig) forwards() error {
+	const forwarding = "/proc/sys/net/ipv6/conf/lo/forwarding"
+	if !c.Self.IsValid() {
+		return nil
+	}
+	if b, err := os.ReadFile(forwarding); err != nil || strings.TrimSpace(string(b)) == "0" {
+		return errors.Join(err, errForwarding)
 	}
 	return nil
 }
@@ -210,6 +225,9 @@ func TryAnswerer(c AnswererConfig) error {
 	defer a.Close()
 	err := a.load(&c)
 	if err == nil {
+		err = c.forwards()
+	}
+	if err == nil {
 		err = a.attachTracing()
 	}
 	if err == nil {
@@ -222,15 +240,21 @@ func TryAnswerer(c AnswererConfig) error {
 }
 
 // SetSender says what to do for the senders in a prefix. The longest prefix that has a
-// sender counts. IPv4 has only Mark and Nothing. It may be called while the kernel
-// answers: a host that has rejected a Fast CNP becomes one to Mark for.
+// sender counts. IPv4 has only Mark and Nothing, and so has IPv6 if the node has no
+// address to send from. It may be called while the kernel answers: a host that has
+// rejected a Fast CNP becomes one to Mark for.
 func (a *Answerer) SetSender(prefix netip.Prefix, p Policy) error {
 	key, err := lpmKey(prefix)
-	if err == nil && prefix.Addr().Is4() && p != Mark && p != Nothing {
-		err = fmt.Errorf("fastpath: %v: %w", prefix, errIPv4)
-	}
 	if err != nil {
 		return err
+	}
+	if p != Mark && p != Nothing {
+		switch {
+		case prefix.Addr().Is4():
+			return fmt.Errorf("fastpath: %v: %w", prefix, errIPv4)
+		case !a.config.Self.IsValid():
+			return fmt.Errorf("fastpath: %v: %w", prefix, errSelf)
+		}
 	}
 	return a.objects.Senders.Put(key, uint32(p))
 }

@@ -61,7 +61,8 @@ type Port struct {
 // AnswererConfig says how an [Answerer] answers.
 type AnswererConfig struct {
 	Ports []Port
-	// Self is the node's own IPv6 address, which Fast CNPs come from.
+	// Self is the node's own IPv6 address, which Fast CNPs come from. Without one there are none: packets are
+	// marked, or left alone.
 	Self netip.Addr
 	// PerFlow is by level the shortest time between two Fast CNPs about a flow, which is
 	// known by its addresses and destination queue pair; 0 sets no limit.

@@ -85,8 +85,6 @@ func TestAnswererHasSent(t *testing.T) {
 		{Remember: true, FastCNP: fastcnp.Config{Carriage: rocev2.Carriage{SrcPort: 4321, HopLimit: 9}}},
 	} {
 		a := load(t, c)
-		a.config = c
-		a.config.Self = self
 		answer := func(packet []byte) []byte {
 			var about rocev2.Packet
 			require.NoError(t, about.DecodeIP(packet))
@@ -118,6 +116,25 @@ func TestAnswererHasSent(t *testing.T) {
 	ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	require.False(t, a.HasSent(ip, time.Hour), "nothing is remembered")
+}
+
+// A node without an IPv6 address marks, and refuses to send Fast CNPs.
+func TestAnswererMarks(t *testing.T) {
+	onNode(t)
+	a := new(Answerer)
+	require.NoError(t, a.load(new(AnswererConfig)))
+	defer a.Close()
+	require.NoError(t, a.objects.Ports.Put(uint32(1), portOf(from(0))))
+	require.ErrorIs(t, a.SetSender(netip.MustParsePrefix("::/0"), Notify), errSelf)
+	require.NoError(t, a.SetSender(netip.MustParsePrefix("::/0"), Mark))
+	require.NoError(t, a.SetSender(marked4, Mark))
+	four := data(t, netip.MustParseAddr("192.0.2.1"), 1, 0, func(p *rocev2.Packet) {
+		p.Dst = netip.MustParseAddr("192.0.2.2")
+	})
+	for _, packet := range [][]byte{four, data(t, sender, 1, 0)} {
+		_, _ = run(t, a.objects.Egress, ethernet(packet), nil)
+	}
+	require.EqualValues(t, 2, a.Counters().MarkedOnly)
 }
 
 // A prefix in a longer one's place can say Nothing, and IPv4 is marked or left alone.

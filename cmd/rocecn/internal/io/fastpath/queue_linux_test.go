@@ -2,6 +2,7 @@ package fastpath
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -378,11 +379,15 @@ func TestOpenAnswererRefuses(t *testing.T) {
 	h := wiretest.NewHost(t, "node")
 	open := func(c AnswererConfig) error {
 		return h.Try(func() error {
-			_, err := OpenAnswerer(c)
+			a, err := OpenAnswerer(c)
+			if err == nil {
+				err = errors.Join(a.SetSender(netip.MustParsePrefix("192.0.2.0/24"), Mark), a.Close())
+			}
 			return err
 		})
 	}
 	require.ErrorIs(t, open(AnswererConfig{Self: self}), errForwarding)
+	require.NoError(t, open(AnswererConfig{}), "who only marks need not forward IPv6")
 	h.Do(t, forward)
 	require.NoError(t, h.Try(func() error { return TryAnswerer(AnswererConfig{Self: self}) }))
 	require.ErrorIs(t, open(AnswererConfig{Self: self, FastCNP: fastcnp.Config{
