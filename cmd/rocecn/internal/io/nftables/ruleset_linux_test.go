@@ -1,0 +1,40 @@
+package nftables
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+
+// The generation is another one after each change, whoever made it, and the same while there is none. It is that of the
+// namespace in which the ruleset was opened.
+func TestGeneration(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	h, other := wiretest.NewHost(t, "h"), wiretest.NewHost(t, "other")
+	var r *Ruleset
+	h.Do(t, func() (err error) {
+		r, err = Open()
+		return err
+	})
+	defer r.Close()
+	generation := func() uint32 {
+		n, err := r.Generation()
+		require.NoError(t, err)
+		return n
+	}
+	was := generation()
+	for _, change := range []string{
+		"add table inet a", "add chain inet a b", "add rule inet a b counter", "flush table inet a", "flush ruleset",
+	} {
+		h.Run(t, change, "nft", "-f", "-")
+		require.NotEqual(t, was, generation(), change)
+		was = generation()
+		h.Run(t, "", "nft", "list", "ruleset")
+		other.Run(t, "add table inet a", "nft", "-f", "-")
+		require.Equal(t, was, generation())
+	}
+}
