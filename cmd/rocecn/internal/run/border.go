@@ -3,13 +3,17 @@ package run
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/netio"
 )
 
 // firstTable is the table of nftables of the first border; others have its number besides.
@@ -18,39 +22,95 @@ const firstTable = "rocecn"
 // ofOther matches the tables of other borders than the first.
 var ofOther = regexp.MustCompile(`(?m)^table inet (` + firstTable + `_[0-9]+)$`)
 
-// rules returns the rules of nftables for all borders that are to be installed, a table each, in place of those that
-// are there, in one transaction; empty if there is none. Tables of borders that there are no more are deleted.
-func (f *file) rules() (string, error) {
-	var text strings.Builder
-	n := 0
+// borders returns the borders whose rules are to be installed.
+func (f *file) borders() (all []*roles.Instance) {
 	for _, r := range f.roles {
-		if r.Role != "border" || r.Agent.Install != "nft" {
-			continue
+		if r.Role == "border" && r.Agent.Install == "nft" {
+			all = append(all, r)
 		}
-		table := firstTable
-		if n > 0 {
-			table = fmt.Sprintf("%s_%d", firstTable, n)
-		}
-		n++
-		rules, err := rulesOf(r, table)
-		if err != nil {
-			return "", err
-		}
-		text.WriteString(rules)
 	}
-	if n == 0 {
-		return "", nil
+	return all
+}
+
+// checkBorder says what is wrong with the keys of a border that say where it is.
+func checkBorder(r *roles.Instance) error {
+	a := &r.Agent
+	switch all := slices.Index(a.Interfaces, "any"); {
+	case a.Install != "" && a.Install != "nft" && a.Install != "none":
+		return config.Wrong("install", "%q is neither none nor nft", a.Install)
+	case a.Install != "nft":
+		return nil
+	case a.Sink != "":
+		return config.Wrong("sink", "what crosses the border is forwarded by the kernel, not by the agent")
+	case all >= 0:
+		return config.Wrong(config.Index("interfaces", all), "any is none: without the key they are all of them")
+	case len(a.Interfaces) > 0:
+		return checkInterfaces(a.Interfaces)
+	}
+	return nil
+}
+
+// missingAtBorder returns errors about interfaces of borders that are not there: no packet crosses a name.
+func (f *file) missingAtBorder() (all []error) {
+	for _, r := range f.borders() {
+		for i, number := range numbers(r.Agent.Interfaces) {
+			if number == 0 {
+				all = append(all, fmt.Errorf("role.%s: %s: %w", r.Name, r.Agent.Interfaces[i], netio.ErrNoInterface))
+			}
+		}
+	}
+	return all
+}
+
+// tryBorders says what would keep the borders from being what they are to be.
+func (f *file) tryBorders() error {
+	all := f.missingAtBorder()
+	rules, err := f.rules()
+	if err == nil && rules.text != "" {
+		_, err = nft(rules.text, "-c", "-f", "-")
+	}
+	if err != nil {
+		all = append(all, fmt.Errorf("role.border: %w", err))
+	}
+	return errors.Join(all...)
+}
+
+// borderRules are the rules of nftables for all borders.
+type borderRules struct {
+	text   string   // puts them into force, in one transaction; empty: there is no border
+	tables []string // of the borders, one each, in place of what they were before
+	gone   []string // those of borders that there are no more, which are deleted
+}
+
+// rules returns the rules for all borders of a file.
+func (f *file) rules() (rules borderRules, err error) {
+	borders := f.borders()
+	if len(borders) == 0 {
+		return rules, nil
+	}
+	for i, r := range borders {
+		table := firstTable
+		if i > 0 {
+			table = fmt.Sprintf("%s_%d", firstTable, i)
+		}
+		text, err := rulesOf(r, table)
+		if err != nil {
+			return rules, err
+		}
+		rules.text += text
+		rules.tables = append(rules.tables, table)
 	}
 	there, err := nft("", "list", "tables", "inet")
 	if err != nil {
-		return "", err
+		return rules, err
 	}
 	for _, m := range ofOther.FindAllStringSubmatch(there, -1) {
-		if !strings.Contains(text.String(), "\ntable inet "+m[1]+" {") {
-			fmt.Fprintf(&text, "delete table inet %s\n", m[1])
+		if !slices.Contains(rules.tables, m[1]) {
+			rules.text += "delete table inet " + m[1] + "\n"
+			rules.gone = append(rules.gone, m[1])
 		}
 	}
-	return text.String(), nil
+	return rules, nil
 }
 
 // rulesOf returns the rules of a border, in place of a table of this name.
@@ -67,25 +127,6 @@ func rulesOf(r *roles.Instance, table string) (string, error) {
 		text = strings.Replace(text, policy, policy+only, 1)
 	}
 	return fmt.Sprintf("table inet %[1]s\ndelete table inet %[1]s\n%s", table, text), nil
-}
-
-// install installs the rules of the borders of a file, also if it has done so before: they may have been deleted.
-func (s *server) install(f *file) error {
-	if s.dry {
-		return nil
-	}
-	text, err := f.rules()
-	if err != nil || text == "" {
-		return err // what is installed stays: the border does not open because an agent has ended
-	}
-	if _, err := nft(text, "-f", "-"); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.border = text
-	s.mu.Unlock()
-	s.log.Info("border: the rules of table inet " + firstTable + " are installed")
-	return nil
 }
 
 // nft runs nft with rules as its input, and returns what it says.

@@ -245,14 +245,8 @@ func sameFile(a, b string) bool {
 func (f *file) checkRole(r *roles.Instance) error {
 	a := &r.Agent
 	switch {
-	case r.Role == "border" && a.Install != "" && a.Install != "nft" && a.Install != "none":
-		return config.Wrong("install", "%q is neither none nor nft", a.Install)
-	case r.Role == "border" && a.Install == "nft" && a.Sink != "":
-		return config.Wrong("sink", "what crosses the border is forwarded by the kernel, not by the agent")
-	case r.Role == "border" && a.Install == "nft" && len(a.Interfaces) > 0:
-		return checkInterfaces(a.Interfaces)
-	case r.Role == "border" && a.Install == "nft":
-		return nil
+	case r.Role == "border" && (checkBorder(r) != nil || a.Install == "nft"):
+		return checkBorder(r)
 	case a.Limits != "" && a.Limits != "none":
 		return config.Wrong("limits", "%q is not none; limits are keys of their own", a.Limits)
 	case a.Mode != "" && a.Mode != "agent" && a.Mode != "kernel":

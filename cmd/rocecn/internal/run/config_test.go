@@ -170,6 +170,12 @@ tunnel = { src = "2001:db8:fe::1" }
 			`line 9: role.border.interfaces[0]: "wan0\" drop" is no name of an interface`},
 		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nft\"\n" +
 			"interfaces = [\"wan0\", \"wan0\"]\n[role.switch]", `role.border.interfaces[1]: wan0 is named twice`},
+		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nft\"\n" +
+			"interfaces = [\"any\"]\n[role.switch]", `line 9: role.border.interfaces[0]: any is none`},
+		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nft\"\n" +
+			"interfaces = [\"s*\"]\n[role.switch]", `line 9: role.border.interfaces[0]: "s*" is no name of an`},
+		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nfs\"\n[role.switch]",
+			`line 8: role.border.install: "nfs" is neither none nor nft`},
 		{good, "\"packet\"\ninterfaces = [\"eth0\"]", "\"udp\"\nlisten = [\"[::1]:9\"]",
 			`line 8: role.switch.sources[0]: a switch answers data packets, and type udp gives none`},
 		{good, `"::/0"`, `"fd00::/8", method = "ppfc" }, { senders = "fd00::1/8"`,

@@ -129,8 +129,9 @@ func (s *server) metrics() []byte {
 		number(s.reloaded.good))
 	value("rocecn_config_last_reload_success_timestamp_seconds", "When the file in force was read.",
 		float64(s.reloaded.at.UnixNano())/1e9)
-	value("rocecn_border_rules_installed", "Whether the agent has installed the rules of the border.",
-		number(s.border != ""))
+	value("rocecn_border_rules_installed",
+		"Whether the rules of all borders are installed, and the interfaces there that they name.",
+		number(s.border.protects()))
 
 	ofRoles := func(name, help string, each func(a *actor, labels ...string)) {
 		t.Family(name, help)

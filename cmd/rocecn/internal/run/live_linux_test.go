@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -559,78 +558,4 @@ func TestLiveDryRun(t *testing.T) {
 		return strings.Contains(string(octetsOf(t, lines.Name())), "unknown_qp")
 	})
 	agent.terminate(t)
-}
-
-// The rules of the border are installed as a whole, for its interfaces, and stay when
-// the agent ends.
-func TestBorder(t *testing.T) {
-	wiretest.Tool(t, "nft")
-	h := wiretest.NewHost(t, "h")
-	const config = `
-[role.border]
-enabled = true
-install = "nft"
-interfaces = ["wan0", "wan1"]
-`
-	const before = "add table inet rocecn\nadd chain inet rocecn old\nadd table inet other\nadd chain inet other kept\n"
-	h.Run(t, before, "nft", "-f", "-")
-	agent := start(t, h, config)
-	require.EqualValues(t, 1, agent.metric("rocecn_border_rules_installed"))
-	list := h.Run(t, "", "nft", "list", "ruleset")
-	require.Contains(t, list, `iifname != { "wan0", "wan1" } oifname != { "wan0", "wan1" } return`)
-	require.Contains(t, list, `comment "Fast CNP"`)
-	require.NotContains(t, list, "chain old")
-	require.Contains(t, list, "chain kept")
-	require.NotContains(t, list, "CNP and Fast CNP")
-	agent.reload(t, config+"fcn_port = 2021\n")
-	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
-	wiretest.Await(t, "other rules", func() bool {
-		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
-	})
-	h.Run(t, "", "nft", "delete", "table", "inet", "rocecn")
-	require.NoError(t, agent.Process.Signal(hup)) // the same file brings back what somebody has deleted
-	wiretest.Await(t, "the rules", func() bool {
-		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
-	})
-	agent.reload(t, strings.Replace(config, "wan0", "*", 1))
-	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), "2021")
-	agent.terminate(t)
-	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), `comment "Fast CNP"`)
-}
-
-// Each of several borders has a table of its own; one that the file has no more is taken away, and rules that nftables
-// refuses change none of them.
-func TestBorders(t *testing.T) {
-	wiretest.Tool(t, "nft")
-	h := wiretest.NewHost(t, "h")
-	const first = `
-[[role.border]]
-enabled = true
-install = "nft"
-interfaces = ["wan0"]
-`
-	second := strings.Replace(first, "wan0", "wan1", 1) + "cnp = true\nfcn_port = 2021\n"
-	h.Run(t, "add table inet rocecn_1\nadd chain inet rocecn_1 old\nadd table inet rocecn_7\n"+
-		"add table inet rocecn_x\nadd table ip rocecn_7", "nft", "-f", "-")
-	agent := start(t, h, first+second)
-	rules := func(table string) string { return h.Run(t, "", "nft", "list", "table", "inet", table) }
-	require.Contains(t, rules("rocecn"), `iifname != "wan0" oifname != "wan0" return`)
-	require.Contains(t, rules("rocecn"), fmt.Sprint(fcn.Port))
-	require.Contains(t, rules("rocecn_1"), `iifname != "wan1" oifname != "wan1" return`)
-	require.Contains(t, rules("rocecn_1"), "2021")
-	require.NotContains(t, rules("rocecn_1"), "old")
-	tables := func() string { return h.Run(t, "", "nft", "list", "tables") }
-	require.Equal(t, "table inet rocecn_x\ntable ip rocecn_7\ntable inet rocecn\ntable inet rocecn_1\n", tables())
-
-	agent.reload(t, strings.Replace(first, "wan0", "wan2", 1)+strings.Replace(second, "wan1", "*", 1))
-	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, rules("rocecn"), `"wan0"`)
-	require.Contains(t, rules("rocecn_1"), `"wan1"`)
-	agent.reload(t, second)
-	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
-	require.Equal(t, "table inet rocecn_x\ntable ip rocecn_7\ntable inet rocecn\n", tables())
-	require.Contains(t, rules("rocecn"), "2021")
-	agent.terminate(t)
-	require.Contains(t, rules("rocecn"), "2021")
 }

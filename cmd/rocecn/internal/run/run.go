@@ -136,6 +136,7 @@ func (s *server) run(ctx context.Context, f *file) error {
 			s.notify.say("STOPPING=1")
 		}
 		s.lookAfterKernels(time.Now())
+		s.lookAfterBorder(time.Now())
 		switch ended, err := s.ended(); {
 		case err != nil:
 			s.halt()
@@ -288,13 +289,7 @@ func (f *file) tryAll(ctx context.Context) error {
 			}
 		}
 	}
-	if text, err := f.rules(); err != nil {
-		all = append(all, fmt.Errorf("role.border: %w", err))
-	} else if text != "" {
-		if _, err := nft(text, "-c", "-f", "-"); err != nil {
-			all = append(all, fmt.Errorf("role.border: %w", err))
-		}
-	}
+	all = append(all, f.tryBorders())
 	return errors.Join(all...)
 }
 

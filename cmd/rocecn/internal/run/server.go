@@ -43,7 +43,7 @@ type server struct {
 	workers  []*worker
 	files    map[string]*sharedCapture // of sinks, by their names
 	listener net.Listener              // of agent.http; nil: none
-	border   string                    // the rules that are installed
+	border   installed
 	kernels  []*kernelRole
 	reloaded struct {
 		good bool
@@ -291,6 +291,7 @@ func (s *server) close() {
 		s.listener.Close()
 	}
 	closeKernels(s.kernels, nil)
+	s.border.close()
 	s.flushLines()
 }
 
@@ -354,6 +355,9 @@ func (s *server) waitsFor() string {
 		}
 	}
 	what := ""
+	if s.border.lacks != "" {
+		return s.border.lacks
+	}
 	s.kernelPorts(func(p kernelPort, up bool) {
 		if what == "" && p.required && !up {
 			what = fmt.Sprintf("source.%s: %s", p.source, p.name)

@@ -394,10 +394,10 @@ func needed(key, value string) error {
 	return nil
 }
 
-// device refuses what can be no name of an interface, and quotation marks, which rules of nftables cannot have in a
-// name.
+// device refuses what can be no name of an interface, and what is none to nftables: quotation marks, which its rules
+// cannot have in a name, and asterisks, which stand for many names there.
 func device(key, name string) error {
-	never := func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r == '"' }
+	never := func(r rune) bool { return r <= ' ' || strings.ContainsRune(`/:"*`, r) }
 	switch {
 	case len(name) > 15:
 		return config.Wrong(key, "%q has %d letters: names of interfaces have 15 at most", name, len(name))

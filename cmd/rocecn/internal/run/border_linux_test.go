@@ -1,0 +1,185 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// edge is a host with interfaces wan0 and wan1.
+func edge(t *testing.T) *wiretest.Host {
+	t.Helper()
+	h := wiretest.NewHost(t, "h")
+	h.Run(t, "", "ip", "link", "add", "wan0", "type", "veth", "peer", "name", "wan1")
+	return h
+}
+
+// refusing has agents find a program nft that refuses rules as long as there is a file of this name.
+func refusing(t *testing.T) (name string) {
+	t.Helper()
+	nft, err := exec.LookPath("nft")
+	require.NoError(t, err)
+	name = filepath.Join(t.TempDir(), "refused")
+	script := fmt.Sprintf("#!/bin/sh\n[ -e %s -a \"$1\" = -f ] && exit 1\nexec %s \"$@\"\n", name, nft)
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(name), "nft"), []byte(script), 0o700))
+	t.Setenv("PATH", filepath.Dir(name)+":"+os.Getenv("PATH"))
+	return name
+}
+
+// The rules of the border are installed as a whole, for its interfaces, and stay when
+// the agent ends.
+func TestBorder(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	h := edge(t)
+	const config = `
+[role.border]
+enabled = true
+install = "nft"
+interfaces = ["wan0", "wan1"]
+`
+	const before = "add table inet rocecn\nadd chain inet rocecn old\nadd table inet other\nadd chain inet other kept\n"
+	h.Run(t, before, "nft", "-f", "-")
+	agent := start(t, h, config)
+	require.EqualValues(t, 1, agent.metric("rocecn_border_rules_installed"))
+	list := h.Run(t, "", "nft", "list", "ruleset")
+	require.Contains(t, list, `iifname != { "wan0", "wan1" } oifname != { "wan0", "wan1" } return`)
+	require.Contains(t, list, `comment "Fast CNP"`)
+	require.NotContains(t, list, "chain old")
+	require.Contains(t, list, "chain kept")
+	require.NotContains(t, list, "CNP and Fast CNP")
+	agent.reload(t, config+"fcn_port = 2021\n")
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	wiretest.Await(t, "other rules", func() bool {
+		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
+	})
+	h.Run(t, "", "nft", "delete", "table", "inet", "rocecn")
+	require.NoError(t, agent.Process.Signal(hup)) // the same file brings back what somebody has deleted
+	wiretest.Await(t, "the rules", func() bool {
+		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
+	})
+	agent.terminate(t)
+	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), `comment "Fast CNP"`)
+}
+
+// Each of several borders has a table of its own; one that the file has no more is taken away, and rules that nftables
+// refuses change none of them.
+func TestBorders(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	h := edge(t)
+	const first = `
+[[role.border]]
+enabled = true
+install = "nft"
+interfaces = ["wan0"]
+`
+	refused := refusing(t)
+	second := strings.Replace(first, "wan0", "wan1", 1) + "cnp = true\nfcn_port = 2021\n"
+	h.Run(t, "add table inet rocecn_1\nadd chain inet rocecn_1 old\nadd table inet rocecn_7\n"+
+		"add table inet rocecn_x\nadd table ip rocecn_7", "nft", "-f", "-")
+	agent := start(t, h, first+second)
+	rules := func(table string) string { return h.Run(t, "", "nft", "list", "table", "inet", table) }
+	require.Contains(t, rules("rocecn"), `iifname != "wan0" oifname != "wan0" return`)
+	require.Contains(t, rules("rocecn"), fmt.Sprint(fcn.Port))
+	require.Contains(t, rules("rocecn_1"), `iifname != "wan1" oifname != "wan1" return`)
+	require.Contains(t, rules("rocecn_1"), "2021")
+	require.NotContains(t, rules("rocecn_1"), "old")
+	tables := func() string { return h.Run(t, "", "nft", "list", "tables") }
+	require.Equal(t, "table inet rocecn_x\ntable ip rocecn_7\ntable inet rocecn\ntable inet rocecn_1\n", tables())
+
+	require.NoError(t, os.WriteFile(refused, nil, 0o600))
+	agent.reload(t, strings.Replace(first, "wan0", "wan2", 1)+second)
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.NoError(t, os.Remove(refused))
+	require.Contains(t, rules("rocecn"), `"wan0"`)
+	require.Contains(t, rules("rocecn_1"), `"wan1"`)
+	agent.reload(t, second)
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	require.Equal(t, "table inet rocecn_x\ntable ip rocecn_7\ntable inet rocecn\n", tables())
+	require.Contains(t, rules("rocecn"), "2021")
+	agent.says(t, "table inet rocecn_1 is deleted")
+
+	// Without any border nothing is to be protected, and what is there stays.
+	agent.reload(t, "")
+	agent.says(t, "its rules stay: nft delete table inet rocecn\"")
+	require.Zero(t, agent.metric("rocecn_border_rules_installed"))
+	agent.terminate(t)
+	require.Contains(t, rules("rocecn"), "2021")
+}
+
+// A border at an interface that is not there is none: check says so, and the agent waits for it.
+func TestBorderMissing(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	h := edge(t)
+	const config = "[agent]\nhttp = \"" + monitor + "\"\n" +
+		"[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\", \"wan2\"]\n"
+	file := written(t, "agent.toml", config)
+	check := func() (status int, stderr string) {
+		var out, errors bytes.Buffer
+		h.Do(t, func() error {
+			status = Check(t.Context(), []string{"-config", file, "-system"}, nil, &out, &errors)
+			return nil
+		})
+		return status, errors.String()
+	}
+	status, stderr := check()
+	require.Equal(t, 1, status)
+	require.Equal(t, "rocecn check: role.border: wan2: no such interface\n", stderr)
+
+	self, err := os.Executable()
+	require.NoError(t, err)
+	agent := startAs(t, h, file, self)
+	agent.says(t, "lacks=\"role.border: wan2: no such interface\"")
+	require.Contains(t, agent.get("/readyz"), "not ready: role.border: wan2: ")
+	require.Zero(t, agent.metric("rocecn_border_rules_installed"))
+	require.NotContains(t, agent.log(), "msg=ready")
+	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), `{ "wan0", "wan2" }`)
+
+	h.Run(t, "", "ip", "link", "add", "wan2", "type", "veth", "peer", "name", "wan3")
+	agent.says(t, "msg=ready")
+	require.EqualValues(t, 1, agent.metric("rocecn_border_rules_installed"))
+	status, stderr = check()
+	require.Equal(t, []any{0, ""}, []any{status, stderr})
+	agent.terminate(t)
+}
+
+// What somebody else does to the rules of the border is said, and undone as soon as nftables allows it; rules of others
+// are not touched.
+func TestBorderChanged(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	h := edge(t)
+	refused := refusing(t)
+	agent := start(t, h, "[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\"]\n")
+	rules := func() string { return h.Run(t, "", "nft", "-s", "list", "table", "inet", "rocecn") }
+	want := rules()
+	h.Run(t, "", "nft", "add", "table", "inet", "other")
+	for n, change := range []string{
+		"delete table inet rocecn", "flush table inet rocecn", "add rule inet rocecn forward accept",
+	} {
+		h.Run(t, change, "nft", "-f", "-")
+		wiretest.Await(t, change, func() bool {
+			return strings.Count(agent.log(), "they were changed or deleted") == n+1 &&
+				strings.Count(agent.log(), "as it should be\"\n") == n+1
+		})
+		require.Equal(t, want, rules())
+		require.EqualValues(t, 1, agent.metric("rocecn_border_rules_installed"))
+		h.Run(t, "", "nft", "list", "table", "inet", "other")
+	}
+
+	require.NoError(t, os.WriteFile(refused, nil, 0o600))
+	h.Run(t, "", "nft", "flush", "ruleset")
+	agent.says(t, "lacks=\"role.border: nft: exit status 1: \"")
+	require.Zero(t, agent.metric("rocecn_border_rules_installed"))
+	require.Contains(t, agent.get("/readyz"), "not ready: role.border: nft: exit status 1")
+	require.NoError(t, os.Remove(refused))
+	agent.awaits(t, 1, "rocecn_border_rules_installed")
+	require.Equal(t, want, rules())
+	agent.terminate(t)
+}

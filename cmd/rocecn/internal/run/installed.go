@@ -1,0 +1,154 @@
+package run
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nftables"
+)
+
+// installed are the rules of the borders as nftables has them. They stay when the agent ends: the border does not open
+// because a program has.
+type installed struct {
+	tables []string // nil: there is no border
+	lacks  string   // what keeps a border from being one, as the agent waits for it; empty: nothing
+
+	kernel     *nftables.Ruleset
+	generation uint32 // of the rules, when they were seen to be
+	listing    string // this, by the tables
+	looked     time.Time
+}
+
+// protects says whether all borders are as they should be.
+func (b *installed) protects() bool { return b.tables != nil && b.lacks == "" }
+
+// close ends the watch.
+func (b *installed) close() {
+	if b.kernel != nil {
+		b.kernel.Close()
+		b.kernel = nil
+	}
+}
+
+// install puts the rules of the borders of a file into force, also if it has done so before: they may have been
+// deleted.
+func (s *server) install(f *file) error {
+	if s.dry {
+		return nil
+	}
+	rules, err := s.put(f)
+	if err != nil {
+		return err
+	}
+	for _, table := range rules.tables {
+		s.log.Info("border: the rules of table inet " + table + " are installed")
+	}
+	for _, table := range rules.gone {
+		s.log.Info("border: table inet " + table + " is deleted: the file has no border for it any more")
+	}
+	if rules.tables == nil {
+		for _, table := range s.border.tables {
+			s.log.Warn("border: the file has none any more, but its rules stay: nft delete table inet " + table)
+		}
+	}
+	s.mu.Lock()
+	s.border.tables = rules.tables
+	s.mu.Unlock()
+	s.borderLacks(f.lackAtBorder())
+	return nil
+}
+
+// put puts the rules of a file into place, if it has any, and takes note of how nftables lists them.
+func (s *server) put(f *file) (rules borderRules, err error) {
+	if rules, err = f.rules(); err != nil || rules.text == "" {
+		return rules, err
+	}
+	b := &s.border
+	if b.kernel == nil {
+		if b.kernel, err = nftables.Open(); err != nil {
+			return rules, err
+		}
+	}
+	if _, err = nft(rules.text, "-f", "-"); err != nil {
+		return rules, err
+	}
+	// What changes between these two is another generation.
+	generation, err := b.kernel.Generation()
+	if err != nil {
+		return rules, err
+	}
+	listing, err := listed(rules.tables)
+	if err != nil {
+		return rules, err
+	}
+	b.generation, b.listing = generation, listing
+	return rules, nil
+}
+
+// listed returns how nftables lists tables, without counters.
+func listed(tables []string) (text string, err error) {
+	for _, table := range tables {
+		one, err := nft("", "-s", "list", "table", "inet", table)
+		if err != nil {
+			return "", err
+		}
+		text += one
+	}
+	return text, nil
+}
+
+// changed says whether the rules are others by now.
+func (b *installed) changed() bool {
+	generation, err := b.kernel.Generation()
+	if err == nil && generation == b.generation {
+		return false
+	}
+	listing, err := listed(b.tables)
+	if err != nil || listing != b.listing {
+		return true
+	}
+	b.generation = generation // other rules than ours are others
+	return false
+}
+
+// lackAtBorder says which interfaces of borders are not there, empty for none.
+func (f *file) lackAtBorder() string {
+	if err := errors.Join(f.missingAtBorder()...); err != nil {
+		return strings.ReplaceAll(err.Error(), "\n", ", ")
+	}
+	return ""
+}
+
+// lookAfterBorder installs rules again that somebody has changed or deleted, such as by nft flush ruleset, and looks
+// whether the interfaces of the borders are there.
+func (s *server) lookAfterBorder(now time.Time) {
+	b := &s.border
+	if b.tables == nil || now.Sub(b.looked) < time.Second {
+		return
+	}
+	b.looked = now
+	lacks := s.file.lackAtBorder()
+	if b.changed() { // by another agent with borders time and again
+		lacks = "role.border: rules that nobody else changes: they were changed or deleted, and are installed again"
+		if _, err := s.put(s.file); err != nil {
+			lacks = "role.border: " + err.Error()
+		}
+	}
+	s.borderLacks(lacks)
+}
+
+// borderLacks takes note of what keeps a border from being one, empty for nothing.
+func (s *server) borderLacks(lacks string) {
+	switch {
+	case lacks == s.border.lacks:
+		return
+	case lacks != "":
+		s.log.Warn("border: not as it should be", "lacks", lacks)
+	case s.border.tables != nil:
+		s.log.Info("border: as it should be")
+	}
+	s.mu.Lock()
+	s.border.lacks = lacks
+	s.mu.Unlock()
+}
