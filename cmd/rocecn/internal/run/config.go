@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -78,13 +77,17 @@ type sinkEntry struct {
 // key says what an entry is: two are the same if their keys are.
 func (s *sinkEntry) key() string { return fmt.Sprintf("%+v %+v", s.sinkCommon, s.is) }
 
-// readFile reads and checks a file, as far as that can be done without the system.
+// readFile reads and checks a file, as far as that can be done without opening what it names.
 func readFile(name string) (*file, error) {
 	octets, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return parse(octets)
+	f, err := parse(octets)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.checkFiles(name)
 }
 
 func parse(octets []byte) (*file, error) {
@@ -179,9 +182,6 @@ func typed[T any](table *config.Tree, types map[string]func() T, common any, kin
 
 // check says whether the roles have what they name.
 func (f *file) check() error {
-	if err := f.checkFiles(); err != nil {
-		return err
-	}
 	for _, r := range f.roles {
 		for _, list := range []struct {
 			key   string
@@ -215,30 +215,6 @@ func (f *file) check() error {
 		}
 	}
 	return nil
-}
-
-// checkFiles refuses sinks that would overwrite a source.
-func (f *file) checkFiles() error {
-	for _, name := range sorted(f.sinks) {
-		sink, ok := f.sinks[name].is.(*captureSink)
-		for _, other := range sorted(f.sources) {
-			source, is := f.sources[other].is.(*captureSource)
-			if ok && is && sameFile(sink.File, source.File) {
-				return f.sinks[name].tree.At(config.Wrong("file", "it is that of source.%s", other))
-			}
-		}
-	}
-	return nil
-}
-
-// sameFile says whether two names are of the same file.
-func sameFile(a, b string) bool {
-	if filepath.Clean(a) == filepath.Clean(b) {
-		return true
-	}
-	is, err := os.Stat(a)
-	other, wrong := os.Stat(b)
-	return err == nil && wrong == nil && os.SameFile(is, other)
 }
 
 // checkRole says what a role cannot work without.

@@ -188,9 +188,6 @@ tunnel = { src = "2001:db8:fe::1" }
 		{good, `[sink.b]`, "[agent]\nhttp = \"nonsense\"\n[sink.b]", `line 5: agent.http: "nonsense" is no address`},
 		{good, `[role.switch]`, "[role.sender]\nenabled = true\nas = \"cnp\"\nsources = [\"a\"]\n" +
 			"self = [\"2001:db8::5\"]\n[role.switch]", `line 6: role.sender.sink: missing: where the CNPs go`},
-		{good, `[sink.b]`, "[source.c]\ntype = \"capture\"\nfile = \"a.pcap\"\n" +
-			"[sink.c]\ntype = \"capture\"\nfile = \"./a.pcap\"\n[sink.b]",
-			`line 9: sink.c.file: it is that of source.c`},
 		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`,
 			`role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
 		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},

@@ -1,0 +1,67 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+)
+
+// checkFiles refuses sinks that would overwrite the configuration, which has this name, a source, or one another.
+func (f *file) checkFiles(name string) error {
+	taken := []place{placeOf("this configuration", name)}
+	for _, name := range sorted(f.sources) {
+		if source, ok := f.sources[name].is.(*captureSource); ok {
+			taken = append(taken, placeOf("source."+name, source.File))
+		}
+	}
+	for _, name := range sorted(f.sinks) {
+		sink, ok := f.sinks[name].is.(*captureSink)
+		if !ok {
+			continue
+		}
+		its := placeOf("sink."+name, sink.File)
+		for _, other := range taken {
+			if its.same(other) {
+				return f.sinks[name].tree.At(config.Wrong("file", "it is that of %s", other.of))
+			}
+		}
+		taken = append(taken, its)
+	}
+	return nil
+}
+
+// A place is where a file is, or would be.
+type place struct {
+	of   string      // what names it
+	full string      // its full name
+	info os.FileInfo // nil: there is none
+}
+
+func placeOf(of, name string) place {
+	p := place{of: of, full: fullName(name)}
+	if info, err := os.Stat(name); err == nil {
+		p.info = info
+	}
+	return p
+}
+
+// same says whether what is written to one would overwrite the other.
+func (p place) same(other place) bool {
+	if p.info != nil && other.info != nil {
+		return p.info.Mode().IsRegular() && os.SameFile(p.info, other.info)
+	}
+	return p.full == other.full
+}
+
+// fullName returns the name of a file from the root on, without links to folders.
+func fullName(name string) string {
+	if full, err := filepath.Abs(name); err == nil {
+		name = full
+	}
+	folder, base := filepath.Split(name)
+	if real, err := filepath.EvalSymlinks(folder); err == nil {
+		return filepath.Join(real, base)
+	}
+	return name
+}

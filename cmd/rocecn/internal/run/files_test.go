@@ -1,0 +1,42 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// No sink may be a file that is something else already, by whatever name, be it there or not.
+func TestSameFiles(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	require.NoError(t, os.Mkdir("sub", 0o700))
+	require.NoError(t, os.Symlink("sub", "link"))
+	require.NoError(t, os.WriteFile("there.pcap", nil, 0o600))
+	require.NoError(t, os.Link("there.pcap", "hard.pcap"))
+	const two = "[sink.a]\ntype = \"capture\"\nfile = \"ONE\"\n[TWO.b]\ntype = \"capture\"\nfile = \"OTHER\"\n"
+	for _, c := range []struct{ one, two, other, message string }{
+		{"a.pcap", "source", "./a.pcap", "line 3: sink.a.file: it is that of source.b"},
+		{"a.pcap", "sink", "a.pcap", "line 6: sink.b.file: it is that of sink.a"},
+		{"a.pcap", "sink", folder + "/a.pcap", "line 6: sink.b.file: it is that of sink.a"},
+		{"sub/a.pcap", "sink", "link/a.pcap", "line 6: sink.b.file: it is that of sink.a"},
+		{"there.pcap", "sink", "hard.pcap", "line 6: sink.b.file: it is that of sink.a"},
+		{"a.pcap", "sink", "sub/../agent.toml", "line 6: sink.b.file: it is that of this configuration"},
+		{"sub/a.pcap", "sink", "a.pcap", ""},
+		{"sub/a.pcap", "source", "a.pcap", ""},
+		{"there.pcap", "sink", "a.pcap", ""},
+		{"/dev/null", "sink", "/dev/null", ""},
+	} {
+		config := strings.NewReplacer("ONE", c.one, "TWO", c.two, "OTHER", c.other).Replace(two)
+		require.NoError(t, os.WriteFile("agent.toml", []byte(config), 0o600))
+		_, err := readFile(filepath.Join(folder, "agent.toml"))
+		if c.message == "" {
+			require.NoError(t, err, config)
+		} else {
+			require.EqualError(t, err, c.message)
+		}
+	}
+}
