@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,7 +17,7 @@ import (
 type fresh struct {
 	sources map[string]netio.Source   // by their names and keys
 	files   map[string]*sharedCapture // of sinks, by their names
-	created []*sharedCapture          // those of files that are new
+	created []*sharedCapture          // those of them that no sink has yet
 
 	listener net.Listener // of agent.http; nil: none, or as before
 }
@@ -70,12 +70,12 @@ func (s *server) openSink(f *file, r *roles.Instance, all *fresh) error {
 		return nil
 	}
 	if c, ok := entry.is.(*captureSink); ok {
-		name := filepath.Clean(c.File)
+		name := fullName(c.File)
 		if c.to = s.files[name]; c.to == nil {
 			c.to = all.files[name]
 		}
 		if c.to == nil {
-			to, err := createCapture(name)
+			to, err := openCapture(c.File, func() *slog.Logger { return s.log })
 			if err != nil {
 				return fmt.Errorf("sink.%s: %w", entry.name, err)
 			}
@@ -119,7 +119,7 @@ func (o *fresh) close() {
 		source.Close()
 	}
 	for _, file := range o.created {
-		file.Close()
+		file.abandon()
 	}
 	if o.listener != nil {
 		o.listener.Close()

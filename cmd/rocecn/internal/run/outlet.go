@@ -253,7 +253,7 @@ func (o *outlet) settle(now time.Time, log *slog.Logger) {
 }
 
 // works says whether packets can be sent, as far as is known.
-func (o *outlet) works() bool { return o.up.Load() && !o.deaf.Load() }
+func (o *outlet) works() bool { return o.up.Load() && !o.deaf.Load() && o.entry.is.works() }
 
 // unwatch ends the watch. What waits will never be known to have been sent.
 func (o *outlet) unwatch() {

@@ -116,6 +116,9 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	oldFiles := s.files
 	if s.files = nil; opened != nil {
 		s.files = opened.files
+		for _, file := range opened.created {
+			file.begin()
+		}
 	}
 	s.decisions = f.agent.decisions()
 	if s.stderr != nil {

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"net"
-	"os"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/netio"
 )
@@ -20,6 +17,8 @@ type sink interface {
 	needs() []string
 	// device is the interface or VRF by which all leaves, empty if the routes say.
 	device() string
+	// works says whether what is sent gets out, as far as the sink itself knows.
+	works() bool
 	// open opens it for one role. now is the time of the packet that caused what is sent.
 	open(now *time.Time) (netio.Sink, error)
 }
@@ -52,6 +51,7 @@ type rawSink struct {
 
 func (s *rawSink) check() error                        { return device("device", s.Device) }
 func (s *rawSink) needs() []string                     { return []string{"CAP_NET_RAW"} }
+func (s *rawSink) works() bool                         { return true }
 func (s *rawSink) device() string                      { return s.Device }
 func (s *rawSink) open(*time.Time) (netio.Sink, error) { return openedSink(netio.OpenRaw(s.Device)) }
 
@@ -82,70 +82,10 @@ func (s *portSink) check() error {
 
 func (s *portSink) needs() []string { return []string{"CAP_NET_RAW"} }
 func (s *portSink) device() string  { return s.Interface }
+func (s *portSink) works() bool     { return true }
 func (s *portSink) open(*time.Time) (netio.Sink, error) {
 	return openedSink(netio.OpenPort(s.Interface, net.HardwareAddr(s.Neighbour)))
 }
-
-// captureSink is a file, for rehearsals.
-type captureSink struct {
-	File string `json:"file"`
-	to   *sharedCapture
-}
-
-// A sharedCapture is the file of a sink, for all roles that send into it.
-type sharedCapture struct {
-	mu   sync.Mutex
-	file *os.File
-	out  *capture.Writer
-}
-
-func createCapture(name string) (*sharedCapture, error) {
-	f, err := os.Create(name)
-	if err != nil {
-		return nil, err
-	}
-	out, err := capture.NewWriter(f, capture.Raw, time.Nanosecond)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &sharedCapture{file: f, out: out}, nil
-}
-
-// Close closes the file.
-func (c *sharedCapture) Close() error { return c.file.Close() }
-
-func (s *captureSink) check() error    { return needed("file", s.File) }
-func (s *captureSink) needs() []string { return nil }
-func (s *captureSink) device() string  { return "" }
-func (s *captureSink) open(now *time.Time) (netio.Sink, error) {
-	return &captureOut{to: s.to, now: now}, nil
-}
-
-// captureOut writes the packets of one role into a capture.
-type captureOut struct {
-	to     *sharedCapture
-	now    *time.Time
-	failed uint64
-	unsent func(packet []byte, err error)
-}
-
-func (c *captureOut) Send(packet []byte) error {
-	c.to.mu.Lock()
-	err := c.to.out.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *c.now})
-	c.to.mu.Unlock()
-	if err != nil {
-		c.failed++
-		c.unsent(packet, err)
-	}
-	return err
-}
-
-func (c *captureOut) OnUnsent(f func(packet []byte, err error)) { c.unsent = f }
-
-func (c *captureOut) Close() error   { return nil } // the file is of all roles
-func (c *captureOut) Flush() error   { return nil }
-func (c *captureOut) Failed() uint64 { return c.failed }
 
 // openedSink returns no sink with an error.
 func openedSink[S netio.Sink](s S, err error) (netio.Sink, error) {

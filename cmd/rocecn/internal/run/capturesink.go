@@ -1,0 +1,163 @@
+package run
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/netio"
+)
+
+// captureSink is a file, for rehearsals.
+type captureSink struct {
+	File string `json:"file"`
+	to   *sharedCapture
+}
+
+func (s *captureSink) check() error    { return needed("file", s.File) }
+func (s *captureSink) needs() []string { return nil }
+func (s *captureSink) device() string  { return "" }
+func (s *captureSink) works() bool     { return s.to == nil || !s.to.broken.Load() }
+func (s *captureSink) open(now *time.Time) (netio.Sink, error) {
+	return &captureOut{to: s.to, now: now}, nil
+}
+
+// A sharedCapture is the file of a sink, for all roles that send into it.
+type sharedCapture struct {
+	file   *os.File
+	was    bool // there before it was opened
+	log    func() *slog.Logger
+	broken atomic.Bool // what was to be written last could not be
+
+	mu   sync.Mutex
+	out  *capture.Writer // nil: it has no header yet
+	end  int64           // of what is whole
+	torn bool            // there is more behind it
+}
+
+// openCapture opens a file, and leaves what is in it until begin is called.
+func openCapture(name string, log func() *slog.Logger) (*sharedCapture, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	was := errors.Is(err, fs.ErrExist)
+	if was {
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &sharedCapture{file: f, was: was, log: log}, nil
+}
+
+// begin makes it a capture without packets.
+func (c *sharedCapture) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(c.writeHeader())
+}
+
+func (c *sharedCapture) writeHeader() error {
+	info, err := c.file.Stat()
+	if err == nil && info.Mode().IsRegular() { // not a pipe
+		err = c.file.Truncate(0)
+	}
+	if err != nil {
+		return err
+	}
+	out, err := capture.NewWriter((*wholeWriter)(c), capture.Raw, time.Nanosecond)
+	if err == nil {
+		c.out = out
+	}
+	return err
+}
+
+// write writes a packet, if it can.
+func (c *sharedCapture) write(r *capture.Record) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out == nil {
+		err = c.writeHeader()
+	}
+	if err == nil {
+		err = c.out.Write(r)
+	}
+	c.note(err)
+	return err
+}
+
+// note takes note of whether it could be written, and logs it if that is new.
+func (c *sharedCapture) note(err error) {
+	switch was := c.broken.Swap(err != nil); {
+	case err != nil && !was:
+		c.log().Warn("sink: its file cannot be written", "file", c.file.Name(), "error", err)
+	case err == nil && was:
+		c.log().Info("sink: its file can be written again", "file", c.file.Name())
+	}
+}
+
+// A wholeWriter writes all of some octets or leaves none of them in the file: at a full disk as many are written as
+// there is room for, and what is written after them, when there is room again, would be no record to any reader.
+type wholeWriter sharedCapture
+
+func (w *wholeWriter) Write(b []byte) (n int, err error) {
+	if err = w.cut(); err != nil {
+		return 0, err
+	}
+	if n, err = w.file.Write(b); err != nil {
+		w.torn = n > 0
+		return 0, errors.Join(err, w.cut())
+	}
+	w.end += int64(n)
+	return n, nil
+}
+
+// cut cuts off what is not whole.
+func (w *wholeWriter) cut() error {
+	if !w.torn {
+		return nil
+	}
+	err := w.file.Truncate(w.end)
+	if err == nil {
+		_, err = w.file.Seek(w.end, 0)
+	}
+	w.torn = err != nil
+	return err
+}
+
+// Close closes the file.
+func (c *sharedCapture) Close() error { return c.file.Close() }
+
+// abandon closes the file, and leaves all as it was before it was opened.
+func (c *sharedCapture) abandon() {
+	c.file.Close()
+	if !c.was {
+		os.Remove(c.file.Name())
+	}
+}
+
+// captureOut writes the packets of one role into a capture.
+type captureOut struct {
+	to     *sharedCapture
+	now    *time.Time
+	failed uint64
+	unsent func(packet []byte, err error)
+}
+
+func (c *captureOut) Send(packet []byte) error {
+	err := c.to.write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *c.now})
+	if err != nil {
+		c.failed++
+		c.unsent(packet, err)
+	}
+	return err
+}
+
+func (c *captureOut) OnUnsent(f func(packet []byte, err error)) { c.unsent = f }
+
+func (c *captureOut) Close() error   { return nil } // the file is of all roles
+func (c *captureOut) Flush() error   { return nil }
+func (c *captureOut) Failed() uint64 { return c.failed }

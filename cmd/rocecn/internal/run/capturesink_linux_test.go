@@ -1,0 +1,150 @@
+package run
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// disk returns files on a disk of 64 KiB, which nobody else sees and which ends with them.
+func disk(t *testing.T, names ...string) (files []*os.File) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		wiretest.Missing(t, "a disk of its own needs root")
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for ever: the thread ends with this function, and the disk is out of sight
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+				return err
+			}
+			if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+				return err
+			}
+			if err := unix.Mount("none", os.TempDir(), "tmpfs", 0, "size=64k"); err != nil {
+				return err
+			}
+			for _, name := range names {
+				f, err := os.Create(filepath.Join(os.TempDir(), name))
+				if err != nil {
+					return err
+				}
+				files = append(files, f)
+			}
+			return nil
+		}()
+	}()
+	require.NoError(t, <-done)
+	return files
+}
+
+// At a full disk no part of a packet stays in the file. That it is full is said once, and the sink is not up until
+// there is room again.
+func TestFullDisk(t *testing.T) {
+	files := disk(t, "sent.pcap", "filler")
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	to := &sharedCapture{file: files[0], log: func() *slog.Logger { return log }}
+	defer to.Close()
+	filler := files[1]
+	defer filler.Close()
+	fill := func() {
+		_, err := io.Copy(filler, io.LimitReader(zeros{}, 1<<20))
+		require.ErrorIs(t, err, unix.ENOSPC)
+	}
+	entry := &sinkEntry{is: &captureSink{to: to}}
+	o := &outlet{entry: entry, now: time.Unix(1, 0)}
+	require.NoError(t, o.open())
+	sends := func(n int) (sent, failed uint64) {
+		before, beforeFailed := o.packets.Load(), o.errors[otherFailure].Load()
+		for range n {
+			o.send(make([]byte, 300), o.now)
+			o.flush()
+		}
+		return o.packets.Load() - before, o.errors[otherFailure].Load() - beforeFailed
+	}
+
+	fill() // there is not even room for the header
+	to.begin()
+	sent, failed := sends(2)
+	require.Equal(t, []uint64{0, 2}, []uint64{sent, failed})
+	require.False(t, o.works())
+	require.NoError(t, filler.Truncate(0))
+	_, err := filler.Seek(0, io.SeekStart)
+	require.NoError(t, err)
+	sent, failed = sends(10)
+	require.Equal(t, []uint64{10, 0}, []uint64{sent, failed})
+	require.True(t, o.works())
+
+	fill() // what is left of a page is room for a part of a packet
+	sent, failed = sends(100)
+	require.Equal(t, uint64(100), sent+failed)
+	require.Less(t, sent, uint64(100))
+	require.False(t, o.works())
+	require.NoError(t, filler.Truncate(0))
+	more, failed := sends(5)
+	require.Equal(t, []uint64{5, 0}, []uint64{more, failed})
+	require.True(t, o.works())
+	require.Equal(t, 2, strings.Count(said.String(), "its file cannot be written"))
+	require.Equal(t, 2, strings.Count(said.String(), "its file can be written again"))
+
+	octets := make([]byte, 1<<16)
+	n, _ := files[0].ReadAt(octets, 0)
+	in, err := capture.Open(bytes.NewReader(octets[:n]))
+	require.NoError(t, err)
+	var r capture.Record
+	for range 10 + sent + 5 {
+		require.NoError(t, in.Next(&r))
+		require.Len(t, r.Data, 300)
+	}
+	require.Equal(t, io.EOF, in.Next(&r))
+}
+
+// zeros is as many zeros as are read.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// Whatever a start or a reload is refused for, the files of its sinks are as they were: with what was in them, or not
+// there.
+func TestRefusedLeavesFiles(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer busy.Close()
+	folder := t.TempDir()
+	keep, fresh := filepath.Join(folder, "keep.pcap"), filepath.Join(folder, "new.pcap")
+	require.NoError(t, os.WriteFile(keep, []byte("kept"), 0o600))
+	config := "[agent]\nhttp = \"" + busy.Addr().String() + "\"\n" +
+		"[source.a]\ntype = \"capture\"\nfile = \"" + wiretest.Path(t, "messages.pcap") + "\"\n"
+	for name, file := range map[string]string{"keep": keep, "new": fresh} {
+		config += "[sink." + name + "]\ntype = \"capture\"\nfile = \"" + file + "\"\n" +
+			"[[role.proxy]]\nenabled = true\nsources = [\"a\"]\nsink = \"" + name + "\"\nself = [\"2001:db8::5\"]\n"
+	}
+	var stderr bytes.Buffer
+	status := Run(t.Context(), []string{"-config", written(t, "agent.toml", config)}, nil, io.Discard, &stderr)
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr.String(), "agent.http: ")
+	require.Equal(t, "kept", string(octetsOf(t, keep)))
+	require.NoFileExists(t, fresh)
+
+	s := &server{name: written(t, "other.toml", config), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s.file, err = parse([]byte("[agent]\n"))
+	require.NoError(t, err)
+	_, err = s.replace(t.Context())
+	require.ErrorContains(t, err, "agent.http: ")
+	require.Equal(t, "kept", string(octetsOf(t, keep)))
+	require.NoFileExists(t, fresh)
+}
