@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/netip"
+	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -50,8 +52,39 @@ type Tree struct {
 	lines map[string]int
 }
 
-// Read reads a file: JSON if it begins with a brace, else TOML.
+// maxSize and maxKey are how many octets a file may have, and a key of it, written from the top on: keys that are
+// nested are kept with all that is around them.
+const (
+	maxSize = 4 << 20
+	maxKey  = 512
+)
+
+// ReadFile returns what is in the file of this name, if it is not too much for a configuration.
+func ReadFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	octets, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err == nil && len(octets) > maxSize {
+		err = Wrong("", "over %d MiB, which no configuration has", maxSize>>20)
+	}
+	return octets, err
+}
+
+// checkKey refuses a key, written from the top on, that is too long.
+func checkKey(key string, line int) error {
+	if len(key) <= maxKey {
+		return nil
+	}
+	begin := strings.ToValidUTF8(key[:16], "")
+	return &Error{Key: begin + "…", Why: fmt.Sprintf("a key of over %d letters", maxKey), Line: line}
+}
+
+// Read reads a file: JSON if it begins with a brace, else TOML. A byte order mark may come first.
 func Read(octets []byte) (*Tree, error) {
+	octets = bytes.TrimPrefix(octets, []byte("\uFEFF"))
 	if bytes.HasPrefix(bytes.TrimLeft(octets, " \t\r\n"), []byte("{")) {
 		return ReadJSON(octets)
 	}
@@ -157,18 +190,20 @@ type member struct {
 
 // readValue reads the value of a key out of JSON whose syntax is right.
 func readValue(d *json.Decoder, key string) (any, error) {
+	if err := checkKey(key, 0); err != nil {
+		return nil, err
+	}
 	t, err := d.Token()
 	switch t {
 	case json.Delim('{'):
-		o := object{}
+		o, names := object{}, map[string]bool{}
 		for d.More() {
 			name, _ := d.Token()
 			m := member{key: name.(string)}
-			for _, before := range o {
-				if before.key == m.key {
-					return nil, Wrong(Join(key, m.key), "is given twice")
-				}
+			if names[m.key] {
+				return nil, Wrong(Join(key, m.key), "is given twice")
 			}
+			names[m.key] = true
 			if m.value, err = readValue(d, Join(key, m.key)); err != nil {
 				return nil, err
 			}

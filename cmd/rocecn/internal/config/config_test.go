@@ -1,7 +1,10 @@
 package config
 
 import (
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +132,49 @@ func TestBadJSON(t *testing.T) {
 		_, err := decode(t, text)
 		require.ErrorContains(t, err, message, text)
 	}
+}
+
+// A key that is too long, or what is nested too deeply, is refused before it takes memory, with its line.
+func TestLongKeys(t *testing.T) {
+	nested := func(begin, middle, end string) string {
+		return strings.Repeat(begin, 9000) + middle + strings.Repeat(end, 9000)
+	}
+	const long = "…: a key of over 512 letters"
+	for _, c := range []struct{ text, message string }{
+		{"\nname = \"a\"\n" + strings.Repeat("a.", 40_000) + "a = 1", "line 3: a.a.a.a.a.a.a.a." + long},
+		{"[[items]]\n[" + strings.Repeat("ab", 300) + "]\nn = 1", "line 2: abababababababab" + long},
+		{"[[items]]\na = " + nested("[", "", "]"), "line 2: items[0].a[0][0]" + long},
+		{"\na = " + nested("{a = ", "1", "}"), "line 2: a.a.a.a.a.a.a.a." + long},
+		{nested(`{"a": `, "1", "}"), "a.a.a.a.a.a.a.a." + long},
+		{`{"a": ` + nested("[", "", "]") + "}", "a[0][0][0][0][0]" + long},
+		{strings.Repeat("a", 512) + " = 1", "unknown key"},
+	} {
+		_, err := decode(t, c.text)
+		require.Error(t, err)
+		require.Contains(t, err.Error(), c.message)
+	}
+}
+
+// A byte order mark means nothing.
+func TestByteOrderMark(t *testing.T) {
+	for _, text := range []string{"name = \"a\"", `{"name": "a"}`} {
+		f, err := decode(t, "\uFEFF"+text)
+		require.NoError(t, err)
+		require.Equal(t, "a", f.Name)
+	}
+}
+
+// A file may be of some size, but not without end.
+func TestReadFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.toml")
+	require.NoError(t, os.WriteFile(name, make([]byte, maxSize), 0o600))
+	octets, err := ReadFile(name)
+	require.NoError(t, err)
+	require.Len(t, octets, maxSize)
+	_, err = ReadFile("/dev/zero")
+	require.EqualError(t, err, "over 4 MiB, which no configuration has")
+	_, err = ReadFile(name + "x")
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // Whatever the octets are, they are read or refused.

@@ -24,42 +24,59 @@ func readTOML(octets []byte) (*Tree, error) {
 		line, _ := at.Position()
 		return nil, &Error{Why: "bad TOML: " + at.Error(), Line: line}
 	}
-	t := &Tree{lines: linesOf(octets)}
-	t.value = ordered(document, "", t.lines)
-	return t, nil
+	lines, err := linesOf(octets)
+	if err != nil {
+		return nil, err
+	}
+	value, err := ordered(document, "", lines)
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{lines: lines, value: value}, nil
 }
 
 // ordered returns a value of TOML as one of JSON, with keys in the order of the file.
-func ordered(value any, key string, lines map[string]int) any {
+func ordered(value any, key string, lines map[string]int) (any, error) {
+	if err := checkKey(key, lineOf(lines, key)); err != nil {
+		return nil, err
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		o := object{}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			o = append(o, member{name, ordered(v[name], Join(key, name), lines)})
+			value, err := ordered(v[name], Join(key, name), lines)
+			if err != nil {
+				return nil, err
+			}
+			o = append(o, member{name, value})
 		}
 		slices.SortStableFunc(o, func(a, b member) int {
 			return cmp.Compare(lines[Join(key, a.key)], lines[Join(key, b.key)])
 		})
-		return o
+		return o, nil
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
-			list[i] = ordered(v[i], Index(key, i), lines)
+			value, err := ordered(v[i], Index(key, i), lines)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = value
 		}
-		return list
+		return list, nil
 	case int64:
-		return json.Number(strconv.FormatInt(v, 10))
+		return json.Number(strconv.FormatInt(v, 10)), nil
 	case float64:
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			return json.Number(strconv.FormatFloat(v, 'e', -1, 64)) // which is no whole number
+			return json.Number(strconv.FormatFloat(v, 'e', -1, 64)), nil // which is no whole number
 		}
 	}
-	return value // dates, times, inf and nan are nothing that a field could be set from
+	return value, nil // dates, times, inf and nan are nothing that a field could be set from
 }
 
 // linesOf returns the lines where the keys of a document stand, as far as they are
 // not in an inline table.
-func linesOf(octets []byte) map[string]int {
+func linesOf(octets []byte) (map[string]int, error) {
 	lines := map[string]int{}
 	elements := map[string]int{} // of arrays of tables
 	table := ""
@@ -80,6 +97,9 @@ func linesOf(octets []byte) map[string]int {
 				}
 			}
 			key = Join(key, string(part.Data))
+			if err := checkKey(key, line); err != nil {
+				return nil, err
+			}
 			if _, ok := lines[key]; !ok {
 				lines[key] = line
 			}
@@ -96,5 +116,5 @@ func linesOf(octets []byte) map[string]int {
 			table = key
 		}
 	}
-	return lines
+	return lines, nil
 }

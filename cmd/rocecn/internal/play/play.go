@@ -28,6 +28,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/node"
 )
@@ -83,7 +84,7 @@ func configured(name, file string) (roles.Role, error) {
 	if file == "" {
 		return nil, errors.New("the file is missing")
 	}
-	octets, err := os.ReadFile(file)
+	octets, err := config.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 
@@ -79,7 +78,7 @@ func (s *sinkEntry) key() string { return fmt.Sprintf("%+v %+v", s.sinkCommon, s
 
 // readFile reads and checks a file, as far as that can be done without opening what it names.
 func readFile(name string) (*file, error) {
-	octets, err := os.ReadFile(name)
+	octets, err := config.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}

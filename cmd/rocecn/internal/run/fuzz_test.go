@@ -87,6 +87,7 @@ rate_out = { per_second = 1e3, burst = 2 }
 
 // valueOf returns what TOML or JSON says, read by others than package config; nil if it says nothing.
 func valueOf(octets []byte) (value map[string]any) {
+	octets = bytes.TrimPrefix(octets, []byte("\uFEFF"))
 	if bytes.HasPrefix(bytes.TrimLeft(octets, " \t\r\n"), []byte("{")) {
 		d := json.NewDecoder(bytes.NewReader(octets))
 		d.UseNumber()
