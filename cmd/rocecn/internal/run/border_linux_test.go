@@ -183,3 +183,22 @@ func TestBorderChanged(t *testing.T) {
 	require.Equal(t, want, rules())
 	agent.terminate(t)
 }
+
+// Two agents with borders of one name say that they are in each other's way. When one ends, the other one's holds.
+func TestBorderTwice(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	h := edge(t)
+	const config = "[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\"]\n"
+	agent := start(t, h, config)
+	want := h.Run(t, "", "nft", "-s", "list", "ruleset")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	other := startAs(t, h, written(t, "other.toml", config+"cnp = true\n"), self)
+	agent.says(t, "rules that nobody else changes")
+	other.says(t, "rules that nobody else changes")
+	agent.awaits(t, 0, "rocecn_border_rules_installed")
+	other.terminate(t)
+	wiretest.Await(t, "the rules", func() bool { return h.Run(t, "", "nft", "-s", "list", "ruleset") == want })
+	agent.awaits(t, 1, "rocecn_border_rules_installed")
+	agent.terminate(t)
+}
