@@ -16,10 +16,11 @@ type (
 	Sending interface {
 		Limited() bool // something in it bounds how much
 	}
-	// An Answering configuration is of a role that answers senders.
-	Answering interface {
-		Answers() bool // at least one
-		Marks() bool   // it is the role that marks the packets of the others
+	// A Marking configuration is of a role that answers senders, and marks the packets of others if Marks says so.
+	Marking interface{ Marks() bool }
+	// A Lacking configuration may lack what its role can do nothing at all without.
+	Lacking interface {
+		Lacks() error // names the key that is missing
 	}
 	// A Learning configuration is of a role that may learn labels from tunnels.
 	Learning interface{ Learns() bool }
@@ -70,7 +71,9 @@ type (
 var (
 	_ = []Sending{&switchConfig{}, &proxyConfig{}, &ingressConfig{}, &receiverConfig{}, &senderConfig{}}
 
-	_ Answering          = &switchConfig{}
+	_ = []Lacking{&switchConfig{}, &proxyConfig{}, &ingressConfig{}, &receiverConfig{}, &pauseConfig{}}
+
+	_ Marking            = &switchConfig{}
 	_ Learning           = &ingressConfig{}
 	_ Translating        = &senderConfig{}
 	_ Shaping            = &senderConfig{}

@@ -62,6 +62,19 @@ func (s *seed) UnmarshalText(text []byte) error {
 // Limited says whether it bounds what it sends.
 func (c *ingressConfig) Limited() bool { return c.PerFlow != 0 || c.Rate != rate{} }
 
+// Lacks is that of [Lacking]. Where the role gives labels it encapsulates, whoever is answered.
+func (c *ingressConfig) Lacks() error {
+	switch {
+	case !c.Learns():
+		return nil
+	case len(c.Accept) == 0:
+		return config.Wrong("accept", "missing: without it no node's FCNs count")
+	case len(c.CNP) == 0:
+		return config.Wrong("cnp", "missing: without an address of its own towards senders the role answers nobody")
+	}
+	return nil
+}
+
 // Apply is that of [Config].
 func (c *ingressConfig) Apply(old Role) (Role, error) {
 	messages, err := c.message()

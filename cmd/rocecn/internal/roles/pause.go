@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
@@ -20,6 +21,14 @@ type pauseConfig struct {
 
 	RateIn     rate `json:"rate_in"`        // of notifications, whatever becomes of them
 	RateInFrom rate `json:"rate_in_source"` // of those of one node
+}
+
+// Lacks is that of [Lacking].
+func (c *pauseConfig) Lacks() error {
+	if len(c.Accept) == 0 {
+		return config.Wrong("accept", "missing: without it no node's notifications count")
+	}
+	return nil
 }
 
 // Apply is that of [Config].

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/proxy"
@@ -30,6 +31,17 @@ type proxyConfig struct {
 
 // Limited says whether it bounds what it sends.
 func (c *proxyConfig) Limited() bool { return c.PerFlow != 0 || c.RateOut != rate{} }
+
+// Lacks is that of [Lacking].
+func (c *proxyConfig) Lacks() error {
+	switch {
+	case len(c.Accept) == 0:
+		return config.Wrong("accept", "missing: without it no node's messages count")
+	case len(c.Senders) == 0:
+		return config.Wrong("senders", "missing: without any nobody is answered")
+	}
+	return nil
+}
 
 // Apply is that of [Config].
 func (c *proxyConfig) Apply(old Role) (Role, error) {

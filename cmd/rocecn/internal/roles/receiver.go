@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/rocev2"
@@ -27,6 +28,14 @@ type receiverConfig struct {
 
 // Limited says whether it bounds what it sends.
 func (c *receiverConfig) Limited() bool { return c.Interval != 0 || c.Rate != rate{} }
+
+// Lacks is that of [Lacking].
+func (c *receiverConfig) Lacks() error {
+	if !c.Learn && len(c.QPs) == 0 {
+		return config.Wrong("learn", "missing: without it, and without qps, no queue pair of a sender is known")
+	}
+	return nil
+}
 
 // Apply is that of [Config].
 func (c *receiverConfig) Apply(old Role) (Role, error) {

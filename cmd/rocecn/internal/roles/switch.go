@@ -112,8 +112,13 @@ func (c *switchConfig) Marks() bool { return c.Marking != "elsewhere" }
 // Limited says whether it bounds what it sends.
 func (c *switchConfig) Limited() bool { return c.PerFlow != [8]time.Duration{} || c.Rate != rate{} }
 
-// Answers says whether anybody is told, or a packet marked.
-func (c *switchConfig) Answers() bool { return len(c.Methods) > 0 }
+// Lacks is that of [Lacking].
+func (c *switchConfig) Lacks() error {
+	if len(c.Methods) == 0 {
+		return config.Wrong("methods", "missing: without any it answers nobody and marks nothing")
+	}
+	return nil
+}
 
 // words checks the keys that have one of a few words.
 func (c *switchConfig) words() error {

@@ -131,7 +131,8 @@ func TestRefusedLeavesFiles(t *testing.T) {
 		"[source.a]\ntype = \"capture\"\nfile = \"" + wiretest.Path(t, "messages.pcap") + "\"\n"
 	for name, file := range map[string]string{"keep": keep, "new": fresh} {
 		config += "[sink." + name + "]\ntype = \"capture\"\nfile = \"" + file + "\"\n" +
-			"[[role.proxy]]\nenabled = true\nsources = [\"a\"]\nsink = \"" + name + "\"\nself = [\"2001:db8::5\"]\n"
+			"[[role.receiver]]\nenabled = true\nsources = [\"a\"]\nsink = \"" + name + "\"\n" +
+			"self = [\"2001:db8::5\"]\nlearn = true\n"
 	}
 	var stderr bytes.Buffer
 	status := Run(t.Context(), []string{"-config", written(t, "agent.toml", config)}, nil, io.Discard, &stderr)

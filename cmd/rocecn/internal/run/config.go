@@ -213,7 +213,30 @@ func (f *file) check() error {
 			return err
 		}
 	}
-	return nil
+	return f.checkTaken()
+}
+
+// checkTaken refuses what two sources cannot both have, as the kernel gives it to one.
+func (f *file) checkTaken() (err error) {
+	of := map[string]string{} // the source that has it
+	f.used(func(s *sourceEntry) {
+		for i, in := range s.is.inputs() {
+			key := ""
+			switch s.Type {
+			case "udp":
+				key = config.Index("listen", i)
+			case "nflog":
+				key = "group"
+			default:
+				continue
+			}
+			if other := of[in.key]; other != "" && err == nil {
+				err = s.tree.At(config.Wrong(key, "source.%s has %s already", other, in.label))
+			}
+			of[in.key] = s.name
+		}
+	}, func(*sinkEntry) {})
+	return err
 }
 
 // checkRole says what a role cannot work without.
@@ -249,9 +272,9 @@ func (f *file) checkRole(r *roles.Instance) error {
 					"a switch answers data packets, and type %s gives none", f.sources[name].Type)
 			}
 		}
-		if c, ok := r.Config.(roles.Answering); ok && !c.Answers() {
-			return config.Wrong("methods", "missing: without any it answers nobody and marks nothing")
-		}
+	}
+	if c, ok := r.Config.(roles.Lacking); ok && c.Lacks() != nil {
+		return c.Lacks()
 	}
 	if c, ok := r.Config.(roles.Learning); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "labels are learned from what leaves in tunnels: needed is such a source as "+
@@ -287,7 +310,7 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 func (f *file) warnings() (all []string) {
 	for _, r := range f.roles {
 		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].is.live() })
-		marks, ok := r.Config.(roles.Answering)
+		marks, ok := r.Config.(roles.Marking)
 		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
 			all = append(all, fmt.Sprintf("role.%s: marking: packets that the agent sees are on their way already, "+
 				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+

@@ -94,10 +94,57 @@ sources = ["a"]
 sink = "b"
 labels = "learn"
 tunnel = { src = "2001:db8:fe::1" }
+accept = ["2001:db8::/32"]
+cnp = ["2001:db8::5"]
 `
+	const proxy = `[source.a]
+type = "udp"
+listen = ["[::1]:9"]
+[source.b]
+type = "nflog"
+group = 7
+[sink.b]
+type = "raw"
+[role.proxy]
+enabled = true
+sources = ["a", "b"]
+sink = "b"
+self = ["2001:db8::5"]
+accept = ["2001:db8::/32"]
+senders = [{ prefix = "::/0", send = "cnp" }]
+`
+	const second = "[source.c]\ntype = \"udp\"\nlisten = [\"[::1]:8\", \"[::1]:9\"]\n[role.proxy]"
+	_, err = parse([]byte(strings.Replace(proxy, "[role.proxy]", second, 1))) // nobody uses it
+	require.NoError(t, err)
 	_, err = parse([]byte(learns))
 	require.NoError(t, err)
 	for _, c := range []struct{ in, old, new, message string }{
+		{proxy, `accept = ["2001:db8::/32"]`, ``, `line 9: role.proxy.accept: missing: without it no`},
+		{proxy, `senders = `, `#`, `line 9: role.proxy.senders: missing: without any nobody is answered`},
+		{strings.Replace(proxy, `"b"]`, `"b", "c"]`, 1), "[role.proxy]", second,
+			`line 11: source.c.listen[1]: source.a has [::1]:9 already`},
+		{strings.Replace(proxy, `"b"]`, `"b", "c"]`, 1), "[role.proxy]",
+			"[source.c]\ntype = \"nflog\"\ngroup = 7\n[role.proxy]", `line 11: source.c.group: source.b has 7 already`},
+		{proxy, `[::1]:9`, `[ff02::1%lo]:9`, `line 3: source.a.listen[0]: ff02::1%lo is the address of a group`},
+		{proxy, `[::1]:9`, `224.0.0.1:9`, `line 3: source.a.listen[0]: 224.0.0.1 is the address of a group`},
+		{proxy, `[::1]:9`, `[fe80::1]:9`, `line 3: source.a.listen[0]: fe80::1 is of a link, and it does not`},
+		{proxy, "\"udp\"\nlisten = [\"[::1]:9\"]", "\"icmpv6\"\nlisten = [\"fe80::1\"]",
+			`line 3: source.a.listen[0]: fe80::1 is of a link`},
+		{proxy, `"raw"`, "\"raw\"\ndevice = \"any\"", `line 9: sink.b.device: packets leave by one interface`},
+		{proxy, `"raw"`, "\"packet\"\ninterface = \"any\"\nneighbour = \"02:00:00:00:00:01\"",
+			`line 9: sink.b.interface: packets leave by one interface`},
+		{proxy, `"raw"`, "\"packet\"\ninterface = \"eth0\"\nneighbour = \"33:33:00:00:00:01\"",
+			`line 10: sink.b.neighbour: 33:33:00:00:00:01 is the address of a group`},
+		{proxy, `"raw"`, "\"packet\"\ninterface = \"eth0\"\nneighbour = \"00:00:00:00:00:00\"",
+			`line 10: sink.b.neighbour: 00:00:00:00:00:00 is the address of nobody`},
+		{good, `["eth0"]`, "[\"eth0\"]\nsnap = 20", `line 4: source.a.snap: 20: nothing is to be known of a packet`},
+		{proxy, "[role.proxy]", "[role.pause]\nenabled = true\nsources = [\"b\"]\n" +
+			"self = [\"2001:db8::5\"]\n[role.proxy]",
+			`line 9: role.pause.accept: missing: without it no node's notifications count`},
+		{proxy, "[role.proxy]", "[role.receiver]\nenabled = true\nsources = [\"b\"]\nsink = \"b\"\n" +
+			"self = [\"2001:db8::5\"]\n[role.proxy]", `line 9: role.receiver.learn: missing: without it, and`},
+		{learns, `accept`, `#`, `role.ingress.accept: missing: without it no node's FCNs count`},
+		{learns, `cnp =`, `#`, `role.ingress.cnp: missing: without an address of its own`},
 		{learns, `"learn"`, `"guess"`, `role.ingress.labels: "guess" is neither assign nor learn`},
 		{learns, `"learn"`, `"assign"`, `role.ingress.tunnel.dst: an IPv6 unicast address`},
 		{learns, `src = "2001:db8:fe::1"`, `src = "192.0.2.1"`, `role.ingress.tunnel.src: an IPv6 unicast address`},
@@ -182,8 +229,9 @@ tunnel = { src = "2001:db8:fe::1" }
 			`line 12: role.switch.methods[1].senders: fd00::/8 has a rule already`},
 		{good, "[sink.b]", "[role.proxy]\nenabled = true\n" +
 			"sources = [\"a\"]\nsink = \"b\"\nself = [\"2001:db8::5\"]\n" +
+			"accept = [\"::/0\"]\n" +
 			"senders = [{ prefix = \"::/0\", send = \"cnp\" }, { prefix = \"::/0\", send = \"ppfc\" }]\n[sink.b]",
-			`line 9: role.proxy.senders[1].prefix: ::/0 has a rule already`},
+			`line 10: role.proxy.senders[1].prefix: ::/0 has a rule already`},
 		{good, methods, ``, `line 6: role.switch.methods: missing`},
 		{good, `[sink.b]`, "[agent]\nhttp = \"nonsense\"\n[sink.b]", `line 5: agent.http: "nonsense" is no address`},
 		{good, `[role.switch]`, "[role.sender]\nenabled = true\nas = \"cnp\"\nsources = [\"a\"]\n" +
@@ -263,6 +311,7 @@ file = "FILE"
 enabled = true
 sources = ["a"]
 self = ["2001:db8::5"]
+accept = ["::/0"]
 `
 	there := strings.Replace(config, "FILE", wiretest.Path(t, "messages.pcap"), 1)
 	status, stdout, stderr := check(there, "-system")
@@ -287,7 +336,7 @@ self = ["2001:db8::5"]
 	require.Equal(t, []any{0, ""}, []any{status, stderr})
 	status, _, stderr = check(there + "pe = []\n")
 	require.Equal(t, 2, status)
-	require.Contains(t, stderr, "line 9: role.pause.pe: unknown key")
+	require.Contains(t, stderr, "line 10: role.pause.pe: unknown key")
 	status = Check(t.Context(), nil, nil, new(bytes.Buffer), new(bytes.Buffer))
 	require.Equal(t, 2, status)
 	status = Run(t.Context(), []string{"-config", written(t, "a", config)}, nil, new(bytes.Buffer), new(bytes.Buffer))

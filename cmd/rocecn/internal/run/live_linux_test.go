@@ -407,6 +407,8 @@ enabled = true
 sources = ["messages"]
 sink = "net"
 self = ["2001:db8:2::1"]
+accept = ["2001:db8:2::c/128"]
+senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
 `, proxymsg.Port)
 	agent := start(t, h, config)
 	hears("READY=1")

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"net"
@@ -49,7 +50,7 @@ type rawSink struct {
 	Device string `json:"device"` // an interface or a VRF by which all leaves
 }
 
-func (s *rawSink) check() error                        { return device("device", s.Device) }
+func (s *rawSink) check() error                        { return port("device", s.Device) }
 func (s *rawSink) needs() []string                     { return []string{"CAP_NET_RAW"} }
 func (s *rawSink) works() bool                         { return true }
 func (s *rawSink) device() string                      { return s.Device }
@@ -74,10 +75,23 @@ func (a *hardwareAddr) UnmarshalText(text []byte) error {
 }
 
 func (s *portSink) check() error {
-	if s.Neighbour == nil {
+	switch to := s.Neighbour; {
+	case to == nil:
 		return config.Wrong("neighbour", "missing")
+	case to[0]&1 == 1:
+		return config.Wrong("neighbour", "%v is the address of a group, not of one neighbour", net.HardwareAddr(to))
+	case bytes.Equal(to, make([]byte, 6)) && s.Interface != "lo":
+		return config.Wrong("neighbour", "%v is the address of nobody", net.HardwareAddr(to))
 	}
-	return cmp.Or(needed("interface", s.Interface), device("interface", s.Interface))
+	return cmp.Or(needed("interface", s.Interface), port("interface", s.Interface))
+}
+
+// port refuses what can be no name of one interface.
+func port(key, name string) error {
+	if name == "any" {
+		return config.Wrong(key, "packets leave by one interface: any does not go here")
+	}
+	return device(key, name)
 }
 
 func (s *portSink) needs() []string { return []string{"CAP_NET_RAW"} }

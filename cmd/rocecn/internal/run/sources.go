@@ -165,9 +165,15 @@ func (s *packetSource) check() error {
 	if _, ok := directions[s.Direction]; !ok {
 		return config.Wrong("direction", "%q is not one of both, in, out", s.Direction)
 	}
+	if s.Snap > 0 && s.Snap < shortest {
+		return config.Wrong("snap", "%d: nothing is to be known of a packet of less than %d octets", s.Snap, shortest)
+	}
 	_, err := s.filter()
 	return err
 }
+
+// shortest are the headers that every RoCEv2 packet has: IPv4 20, UDP 8, BTH 12.
+const shortest = 40
 
 // checkInterfaces refuses a list of none, or with a name twice.
 func checkInterfaces(names []string) error {
@@ -258,6 +264,20 @@ func (s *udpSource) check() error {
 		if slices.Contains(s.Listen[:i], a) {
 			return config.Wrong(config.Index("listen", i), "%v is named twice", a)
 		}
+		if err := ownAddress(config.Index("listen", i), a.Addr()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownAddress refuses what nobody sends messages to: they are for one node, and of a link that it is said which.
+func ownAddress(key string, a netip.Addr) error {
+	switch {
+	case a.IsMulticast():
+		return config.Wrong(key, "%v is the address of a group: messages are sent to one node", a)
+	case a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "":
+		return config.Wrong(key, "%v is of a link, and it does not say which", a)
 	}
 	return nil
 }
@@ -291,6 +311,9 @@ func (s *icmpSource) check() error {
 		}
 		if slices.Contains(s.Listen[:i], a) {
 			return config.Wrong(config.Index("listen", i), "%v is named twice", a)
+		}
+		if err := ownAddress(config.Index("listen", i), a); err != nil {
+			return err
 		}
 	}
 	if len(s.Listen) == 0 {
