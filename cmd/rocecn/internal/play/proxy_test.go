@@ -2,6 +2,7 @@ package play
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -165,6 +166,8 @@ func TestProxyLines(t *testing.T) {
 	require.NoError(t, err)
 	innerTunnel, err := (&encap.IPInIPv6{Src: switchAddr, Dst: receiverAddr}).Append(nil, four, 1)
 	require.NoError(t, err)
+	inGRE := slices.Concat(wiretest.Hex(t, fmt.Sprintf("4500%04x 00000000 402f0000 c0000201 c0000202 00000800",
+		24+len(four))), four)
 	fragment := slices.Concat(about(six)[:40], []byte{17, 0, 0, 1, 0, 0, 0, 1}, about(six)[40:104])
 	fragment[6], fragment[4], fragment[5] = 44, 0, 72
 	for _, c := range []struct {
@@ -178,6 +181,11 @@ func TestProxyLines(t *testing.T) {
 			proxyMessage(t, six, netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("198.51.100.254")),
 			[]any{"sent", "", "cnp", "2001:db8:1::a"}},
 		{"below a tunnel", proxyWith(cnpForAll), about(innerTunnel), []any{"sent", "", "cnp", "198.51.100.1"}},
+		{"in GRE", proxyWith(cnpForAll), about(inGRE), []any{"refused", "broken", "-", "-"}},
+		{"in GRE, the family given", proxyWith(`, "family": 4` + cnpForAll), about(inGRE),
+			[]any{"sent", "", "cnp", "198.51.100.1"}},
+		{"of the other family", proxyWith(`, "family": 6` + cnpForAll), about(four),
+			[]any{"refused", "tuple_mismatch", "-", "-"}},
 		{"Fast CNP", proxyWith(`, "senders": [{"prefix": "::/0", "send": "fastcnp"}]`), about(packet(t)),
 			[]any{"sent", "", "fastcnp", "2001:db8:1::a"}},
 		{"PPFC", proxyWith(`, "senders": [{"prefix": "198.51.100.1/32", "send": "ppfc"}]`), about(packet(t, ipv4)),
@@ -371,6 +379,7 @@ func TestProxyConfig(t *testing.T) {
 		proxyWith(`, "senders": [{"prefix": "::/129", "send": "cnp"}]`): "senders[0].prefix",
 		proxyWith(`, "senders": [{"senders": "::/0", "send": "cnp"}]`):  "senders[0].senders",
 		proxyWith(`, "cnp_source": "Self"`):                             "cnp_source",
+		proxyWith(`, "family": 5`):                                      "family",
 		proxyWith(`, "rate_in": 5`):                                     "rate_in",
 		proxyWith(`, "rate_in_source": []`):                             "rate_in_source",
 		proxyWith(`, "rate_in": {"per_second": "5"}`):                   "rate_in.per_second",

@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -21,6 +22,7 @@ type proxyConfig struct {
 		Prefix netip.Prefix  `json:"prefix"`
 		Send   *proxy.Answer `json:"send"`
 	} `json:"senders"`
+	Family       uint8         `json:"family"`     // of the flows in messages, 4 or 6; 0: inferred
 	CNPSource    string        `json:"cnp_source"` // self, the default, or destination
 	RateIn       rate          `json:"rate_in"`
 	RateInSource rate          `json:"rate_in_source"` // of each congested node
@@ -52,10 +54,14 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 	if err := word("cnp_source", c.CNPSource, "self", "destination"); err != nil {
 		return nil, err
 	}
+	family := proxymsg.Family(c.Family)
+	if family != 0 && family != proxymsg.IPv4 && family != proxymsg.IPv6 {
+		return nil, config.Wrong("family", "%d is neither 4 nor 6", c.Family)
+	}
 	before := again[proxyNode](old)
 	r := &proxyNode{before.Proxy, newPairs(before.pairs, true, c.LearnPort, 0)}
 	cfg := proxy.Config{
-		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort,
+		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort, Family: family,
 		FromReceiver: c.CNPSource == "destination", QPs: r.pairs.Map,
 		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInSource),
 		Out: node.Rate(c.RateOut), PerFlow: c.PerFlow,
