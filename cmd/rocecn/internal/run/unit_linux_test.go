@@ -1,0 +1,31 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// The unit leaves room for the threads of a machine with 512 CPUs: a program of Go that gets no thread dies.
+func TestTasksMax(t *testing.T) {
+	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "package", "rocecn.service"))
+	require.NoError(t, err)
+	m := regexp.MustCompile(`(?m)^TasksMax=(\d+)$`).FindSubmatch(octets)
+	require.NotNil(t, m)
+	most, err := strconv.Atoi(string(m[1]))
+	require.NoError(t, err)
+
+	t.Setenv("GOMAXPROCS", "512")
+	_, r, _, _ := network(t)
+	agent := start(t, r, "pprof = true\n"+theProxy)
+	agent.get("/debug/pprof/heap?gc=1") // a collection of garbage wants a quarter of the CPUs
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", agent.Process.Pid))
+	require.NoError(t, err)
+	require.Less(t, len(threads)+512, most, "each CPU may run one more")
+}
