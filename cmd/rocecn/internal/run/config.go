@@ -3,7 +3,7 @@ package run
 import (
 	"bytes"
 	"fmt"
-	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -48,13 +48,24 @@ func (c *agentConfig) check() error {
 	if !slices.Contains([]string{"", "text", "json"}, c.Log.Format) {
 		return config.Wrong("log.format", "%q is neither text nor json", c.Log.Format)
 	}
-	if _, err := net.ResolveTCPAddr("tcp", c.HTTP); err != nil && c.HTTP != "" {
-		return config.Wrong("http", "%q is no address to listen at, as 127.0.0.1:9478: %v", c.HTTP, err)
+	if c.HTTP != "" && !isListenAddress(c.HTTP) {
+		return config.Wrong("http", "%q is no address to listen at: an IP address and a port, as 127.0.0.1:9479, or a "+
+			"port of all addresses, as :9479", c.HTTP)
 	}
 	if c.Pprof && c.HTTP == "" {
 		return config.Wrong("pprof", "needs an address, http")
 	}
 	return nil
+}
+
+// isListenAddress says whether a text is an IP address and a port, or a port alone. A name is neither: to find its
+// address may take longer than a reload may.
+func isListenAddress(text string) bool {
+	if strings.HasPrefix(text, ":") {
+		text = "[::]" + text
+	}
+	_, err := netip.ParseAddrPort(text)
+	return err == nil
 }
 
 // A sourceEntry is a table [source.NAME].

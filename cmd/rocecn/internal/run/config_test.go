@@ -234,6 +234,8 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 			`line 10: role.proxy.senders[1].prefix: ::/0 has a rule already`},
 		{good, methods, ``, `line 6: role.switch.methods: missing`},
 		{good, `[sink.b]`, "[agent]\nhttp = \"nonsense\"\n[sink.b]", `line 5: agent.http: "nonsense" is no address`},
+		{good, `[sink.b]`, "[agent]\nhttp = \"host:9479\"\n[sink.b]", `agent.http: "host:9479" is no address`},
+		{good, `[sink.b]`, "[agent]\nhttp = \"[::1]:http\"\n[sink.b]", `agent.http: "[::1]:http" is no address`},
 		{good, `[role.switch]`, "[role.sender]\nenabled = true\nas = \"cnp\"\nsources = [\"a\"]\n" +
 			"self = [\"2001:db8::5\"]\n[role.switch]", `line 6: role.sender.sink: missing: where the CNPs go`},
 		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`,
