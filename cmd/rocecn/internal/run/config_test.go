@@ -2,8 +2,11 @@ package run
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
@@ -361,4 +364,32 @@ sources = ["a"]
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr.String(), "the file breaks off")
 	require.Greater(t, strings.Count(stdout.String(), "\n"), 10)
+}
+
+// A rehearsal ends when nobody reads what it prints, quietly, and when that cannot be written.
+func TestDryRunIsNotRead(t *testing.T) {
+	config := written(t, "agent.toml", `
+[source.a]
+type = "capture"
+file = "`+wiretest.Path(t, "messages.pcap")+`"
+[source.b]
+type = "udp"
+listen = ["127.0.0.1:11022"]
+[role.border]
+enabled = true
+sources = ["a", "b"]
+`)
+	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
+	defer cancel()
+	var stderr bytes.Buffer
+	in, out := io.Pipe()
+	in.Close()
+	require.Zero(t, Run(ctx, []string{"-dry-run", "-config", config}, nil, out, &stderr), stderr.String())
+	require.NoError(t, ctx.Err())
+	require.NotContains(t, stderr.String(), "closed")
+	in, out = io.Pipe()
+	in.CloseWithError(syscall.ENOSPC)
+	require.Equal(t, 1, Run(ctx, []string{"-dry-run", "-config", config}, nil, out, &stderr))
+	require.NoError(t, ctx.Err())
+	require.Contains(t, stderr.String(), `msg="the agent ends" error="no space left on device"`)
 }

@@ -66,7 +66,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if s.notify, err = newNotifier(); err != nil {
 		s.log.Warn("systemd does not hear", "error", err)
 	}
-	if err := s.run(ctx, f); err != nil {
+	if err := s.run(ctx, f); err != nil && !cli.Closed(err) {
 		s.log.Error("the agent ends", "error", err)
 		return cli.Failed
 	}
@@ -137,7 +137,8 @@ func (s *server) run(ctx context.Context, f *file) error {
 		}
 		s.lookAfterKernels(time.Now())
 		s.lookAfterBorder(time.Now())
-		switch ended, err := s.ended(); {
+		ended, err := s.ended()
+		switch err = cmp.Or(err, s.flushLines()); {
 		case err != nil:
 			s.halt()
 			return err

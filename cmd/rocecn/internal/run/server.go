@@ -298,13 +298,14 @@ func (s *server) close() {
 	s.flushLines()
 }
 
-// flushLines prints what has been decided, for who looks on.
-func (s *server) flushLines() {
-	if s.lines != nil {
-		s.linesMu.Lock()
-		defer s.linesMu.Unlock()
-		s.lines.Flush()
+// flushLines prints what has been decided, for who looks on. After an error it returns that one for ever.
+func (s *server) flushLines() error {
+	if s.lines == nil {
+		return nil
 	}
+	s.linesMu.Lock()
+	defer s.linesMu.Unlock()
+	return s.lines.Flush()
 }
 
 // turn makes run look at its workers.
