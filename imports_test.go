@@ -150,6 +150,8 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"cmd/rocecn/internal/run/run.go", xsys + `/unix ` + ebpf, ``},
 		{"netio/packets_linux.go", ebpf, ebpf},
 		{"cmd/rocecn/internal/live/live.go", xnet + `/ipv6`, xnet + `/ipv6`},
+		{"cmd/rocecn/internal/web/web.go", xnet + `/netutil`, ``},
+		{"cmd/rocecn/internal/run/http.go", xnet + `/netutil`, xnet + `/netutil`},
 		{"cmd/rocecn/main.go", module + `/capture`, ``},
 		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
 		{"cmd/rocecn/main.go", testify + `/require`, testify + `/require`},
@@ -235,7 +237,8 @@ func allowed(file, imported string) bool {
 	case within(xsys, imported):
 		return test || pkg == "netio" || talksToKernel(pkg)
 	case within(xnet, imported):
-		return test || pkg == "netio" || imported == xnet+"/bpf" && (pkg == "filter" || onTop(pkg))
+		return test || pkg == "netio" || imported == xnet+"/bpf" && (pkg == "filter" || onTop(pkg)) ||
+			imported == xnet+"/netutil" && pkg == "cmd/rocecn/internal/web"
 	case within(gopacket, imported):
 		return pkg == "rocelayers" || onTop(pkg) && !within("cmd", pkg) // its layers take time at each start
 	case within(module, imported):

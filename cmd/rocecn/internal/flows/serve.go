@@ -7,11 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
+	"log"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/web"
 	"github.com/rocecn/rocecn/flows"
 )
 
@@ -31,7 +32,7 @@ type site struct {
 	reader *reader
 	asks   chan func()
 	closed chan struct{}
-	server http.Server
+	server *http.Server
 }
 
 // An answer is what is at a path of a site.
@@ -48,7 +49,7 @@ var answers = []answer{
 
 // listen begins to serve, and says where.
 func (o *options) listen(stderr io.Writer) (*site, error) {
-	l, err := net.Listen("tcp", o.address)
+	l, err := web.Listen(o.address)
 	if err != nil {
 		return nil, fmt.Errorf("-listen: %w", err)
 	}
@@ -57,8 +58,7 @@ func (o *options) listen(stderr io.Writer) (*site, error) {
 	for _, a := range answers {
 		mux.HandleFunc("GET "+a.path, s.handler(a))
 	}
-	s.server = http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10}
+	s.server = web.Server(mux, log.New(stderr, "rocecn flows: ", 0))
 	go s.server.Serve(l)
 	fmt.Fprintf(stderr, "rocecn flows: listening on http://%v/\n", l.Addr())
 	return s, nil

@@ -204,3 +204,13 @@ func TestTotals(t *testing.T) {
 		require.Len(t, want, series)
 	}
 }
+
+// What goes wrong while it is served is said like everything else.
+func TestListenSays(t *testing.T) {
+	var stderr strings.Builder
+	s, err := (&options{address: "127.0.0.1:0"}).listen(&stderr)
+	require.NoError(t, err)
+	defer s.close()
+	s.server.ErrorLog.Print("http: Accept error")
+	require.Contains(t, stderr.String(), "\nrocecn flows: http: Accept error\n")
+}

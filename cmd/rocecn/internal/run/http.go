@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/internal/build"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/web"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 )
@@ -26,15 +28,15 @@ func (s *server) listen(f *file) (net.Listener, error) {
 	if s.dry || address == "" || s.listener != nil && s.file.agent.HTTP == address {
 		return nil, nil
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := web.Listen(address)
 	if err != nil {
 		return nil, fmt.Errorf("agent.http: %w", err)
 	}
 	return l, nil
 }
 
-// serve answers at /metrics and the rest, until the listener is closed.
-func (s *server) serve(l net.Listener) {
+// answers returns what answers at /metrics and the rest.
+func (s *server) answers() *http.Server {
 	mux := http.NewServeMux()
 	plain := func(path string, answer func() (text string, ok bool)) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
@@ -84,8 +86,7 @@ func (s *server) serve(l net.Listener) {
 	debug("/debug/pprof/profile", pprof.Profile)
 	debug("/debug/pprof/symbol", pprof.Symbol)
 	debug("/debug/pprof/trace", pprof.Trace)
-	h := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute}
-	_ = h.Serve(l)
+	return web.Server(mux, slog.NewLogLogger(s.log.Handler(), slog.LevelWarn))
 }
 
 // outcomes are the actions that become of packets, by the names that metrics and

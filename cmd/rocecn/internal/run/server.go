@@ -155,7 +155,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	}
 	if opened != nil && opened.listener != nil {
 		s.listener = opened.listener
-		go s.serve(s.listener)
+		go s.answers().Serve(s.listener)
 	}
 	return nil
 }

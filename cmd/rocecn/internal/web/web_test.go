@@ -1,0 +1,130 @@
+package web
+
+import (
+	"bufio"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	fine = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "fine") })
+	none = log.New(io.Discard, "", 0)
+)
+
+// ask asks by a connection that then stays.
+func ask(t *testing.T, c net.Conn) {
+	t.Helper()
+	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+	require.NoError(t, err)
+}
+
+// fineFrom requires an answer.
+func fineFrom(t *testing.T, c net.Conn) {
+	t.Helper()
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, "fine", string(text))
+}
+
+// However many ask and stay, only so many are let in.
+func TestConnections(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	s := Server(fine, none)
+	s.IdleTimeout = 0 // this test may take long
+	go s.Serve(l)
+	defer s.Close()
+	var all []net.Conn
+	for range connections + 1 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer c.Close()
+		ask(t, c)
+		all = append(all, c)
+	}
+	for _, c := range all[:connections] {
+		fineFrom(t, c)
+	}
+	all[0].Close()
+	fineFrom(t, all[connections])
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	ask(t, c)
+	s.Close()
+	text, _ := io.ReadAll(c)
+	require.Empty(t, text)
+	_, err = Listen("127.0.0.1:none")
+	require.Error(t, err)
+}
+
+// piped is a listener with one connection.
+type piped struct {
+	once sync.Once
+	c    net.Conn
+	end  chan struct{}
+}
+
+func (p *piped) Accept() (c net.Conn, err error) {
+	p.once.Do(func() { c = p.c })
+	if c == nil {
+		<-p.end
+		err = net.ErrClosed
+	}
+	return c, err
+}
+
+func (p *piped) Close() error {
+	close(p.end)
+	return nil
+}
+
+func (p *piped) Addr() net.Addr { return p.c.LocalAddr() }
+
+// Who has an answer and asks nothing more, or never asks to the end, is not waited for.
+func TestSilence(t *testing.T) {
+	for _, begin := range []func(t *testing.T, c net.Conn){
+		func(t *testing.T, c net.Conn) { ask(t, c); fineFrom(t, c) },
+		func(t *testing.T, c net.Conn) { io.WriteString(c, "GET / ") },
+		func(*testing.T, net.Conn) {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			near, far := net.Pipe()
+			s := Server(fine, none)
+			go s.Serve(&piped{c: far, end: make(chan struct{})})
+			begin(t, near)
+			time.Sleep(time.Minute) // of the bubble
+			synctest.Wait()
+			_, err := io.WriteString(near, "x")
+			require.ErrorIs(t, err, io.ErrClosedPipe)
+			s.Close()
+		})
+	}
+}
+
+// A header is no way to fill the memory.
+func TestLongHeader(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	s := Server(fine, none)
+	go s.Serve(l)
+	defer s.Close()
+	r, err := http.NewRequest("GET", "http://"+l.Addr().String(), nil)
+	require.NoError(t, err)
+	r.Header.Set("X", strings.Repeat("x", 64<<10))
+	answer, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	answer.Body.Close()
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answer.StatusCode)
+}
