@@ -101,8 +101,11 @@ func (c *kernelShaper) summary() string {
 	return what
 }
 
-// warnings says where nothing waits for its time.
+// warnings says where nothing waits for its time. What stands in the way of fq where it is to be installed is an error.
 func (c *kernelShaper) warnings(role string) (all []string) {
+	if c.install {
+		return nil
+	}
 	for _, name := range c.Interfaces {
 		root, waits, err := shape.CheckFQ(name)
 		if err == nil && !waits {

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -204,6 +205,7 @@ func TestShapeTried(t *testing.T) {
 	status, said = check(installs)
 	require.Equal(t, 1, status)
 	require.Contains(t, said, "role.sender.act: shape: a0: somebody has chosen qdisc tbf: remove it, or put fq")
+	require.NotContains(t, said, "puts it there")
 	const at = "interfaces = [\"a0\"]\nsources"
 	status, said = check(strings.Replace(theShaper, at, strings.Replace(at, "a0", "a7", 1), 1))
 	require.Equal(t, 1, status)
@@ -255,12 +257,21 @@ func TestShapeInstalls(t *testing.T) {
 		return remove()
 	})
 	require.Equal(t, "noqueue", root())
+	var said bytes.Buffer
+	a.Do(t, func() error {
+		args := []string{"-config", written(t, "agent.toml", installs), "-system"}
+		require.Equal(t, err == nil, Check(t.Context(), args, nil, io.Discard, &said) == 0, said.String())
+		return nil
+	})
+	require.NotContains(t, said.String(), "puts it there")
+	require.Equal(t, "noqueue", root())
 	if errors.Is(err, unix.ENOENT) { // no module sch_fq
+		require.Contains(t, said.String(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
 		self, err := os.Executable()
 		require.NoError(t, err)
 		agent := startAs(t, a, written(t, "agent.toml", installs), self)
 		require.Error(t, <-agent.ended)
-		require.Contains(t, agent.log(), "role.sender.act: shape: a0: qdisc fq: no such file or directory")
+		require.Contains(t, agent.log(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
 		require.Empty(t, egressOf(t, a, "a0"))
 		require.Equal(t, "noqueue", root())
 		return

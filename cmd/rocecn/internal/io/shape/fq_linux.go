@@ -15,9 +15,10 @@ import (
 
 // Values of linux/rtnetlink.h and linux/pkt_sched.h.
 const (
-	root      = 0xFFFFFFFF
-	ours      = 4791 << 16 // the handle of a qdisc that InstallFQ has made
-	tcmsgSize = 20
+	root         = 0xFFFFFFFF
+	ours         = 4791 << 16 // the handle of a qdisc that InstallFQ has made
+	ingressBlock = 13         // an attribute
+	tcmsgSize    = 20
 )
 
 // A queueing discipline of an interface.
@@ -103,13 +104,35 @@ func waitsIn(of discipline, all []discipline) bool {
 	return below > 0
 }
 
-// TryFQ says why InstallFQ would refuse. That the kernel may have no fq it cannot know.
+// TryFQ says why InstallFQ would refuse, and changes nothing. It needs CAP_NET_ADMIN, too.
 func TryFQ(name string) error {
-	_, all, err := look(name)
+	index, all, err := look(name)
 	if err != nil {
 		return err
 	}
-	return chosen(name, rootOf(all), all)
+	of := rootOf(all)
+	if waitsIn(of, all) || of.handle != 0 {
+		return chosen(name, of, all)
+	}
+	// The kernel refuses blocks, which fq has not, when it has found fq, and before it changes anything.
+	block := netlink.AppendAttribute(nil, ingressBlock, binary.NativeEndian.AppendUint32(nil, 1)...)
+	if err := put(name, index, block...); !errors.Is(err, unix.EOPNOTSUPP) {
+		return err
+	}
+	return nil
+}
+
+// put makes fq the root of an interface, as these attributes say.
+func put(name string, index int, attributes ...byte) error {
+	b := netlink.AppendAttribute(tc.Message(index, ours, root, 0), tc.Kind, []byte("fq\x00")...)
+	err := request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, append(b, attributes...))
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("shape: %s: this kernel has no qdisc fq, module sch_fq: %w", name, err)
+	case err != nil:
+		return fmt.Errorf("shape: %s: qdisc fq: %w", name, err)
+	}
+	return nil
 }
 
 // chosen returns an error where somebody has chosen a qdisc that is not fq.
@@ -135,9 +158,8 @@ func InstallFQ(name string) (remove func() error, err error) {
 	case of.handle != 0:
 		return nil, chosen(name, of, all)
 	default:
-		b := netlink.AppendAttribute(tc.Message(index, ours, root, 0), tc.Kind, []byte("fq\x00")...)
-		if err := request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, b); err != nil {
-			return nil, fmt.Errorf("shape: %s: qdisc fq: %w", name, err)
+		if err := put(name, index); err != nil {
+			return nil, err
 		}
 	}
 	return func() error {

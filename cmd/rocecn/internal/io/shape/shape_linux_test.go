@@ -470,7 +470,12 @@ func TestFQ(t *testing.T) {
 	_, err = InstallFQ("eth7")
 	require.ErrorIs(t, err, netio.ErrNoInterface)
 
+	tried := TryFQ("eth0")
+	root, _, err = CheckFQ("eth0")
+	require.NoError(t, err)
+	require.Equal(t, "noqueue", root)
 	remove, err := InstallFQ("eth0")
+	require.Equal(t, err, tried)
 	if errors.Is(err, unix.ENOENT) { // no module sch_fq
 		root, _, err := CheckFQ("eth0")
 		require.NoError(t, err)
@@ -525,6 +530,7 @@ func TestFQLeavesOthersAlone(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	_, err = InstallFQ("eth0")
 	require.ErrorContains(t, err, "somebody has chosen qdisc tbf")
+	require.Equal(t, err, TryFQ("eth0"))
 	root, waits, err := CheckFQ("eth0")
 	require.NoError(t, err)
 	require.Equal(t, "tbf", root)
