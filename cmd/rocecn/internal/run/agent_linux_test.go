@@ -160,6 +160,18 @@ func (a *agent) reload(t *testing.T, config string) {
 	require.NoError(t, a.Process.Signal(syscall.SIGHUP))
 }
 
+// checks returns what check -system says of the agent's file, which is right.
+func (a *agent) checks(t *testing.T) string {
+	t.Helper()
+	var said bytes.Buffer
+	a.host.Do(t, func() error {
+		args := []string{"-config", a.config, "-system"}
+		require.Zero(t, Check(t.Context(), args, nil, io.Discard, &said), said.String())
+		return nil
+	})
+	return said.String()
+}
+
 // terminate ends the agent by SIGTERM.
 func (a *agent) terminate(t *testing.T) {
 	t.Helper()

@@ -212,7 +212,22 @@ as = "cnp"
 	sends(t, core, stop)
 	agent.awaits(t, 1, "rocecn_sink_packets_total", `sink="host"`)
 	cnps(t, in, 1, receiver)
+
+	// Who checks the file while the agent runs hears what is the agent's; another agent cannot start beside it.
+	for _, taken := range []string{
+		"source.rest: 7: nflog: group 7: another program reads this group",
+		"role.sender.mode: fastpath: r1: an XDP program is there already",
+	} {
+		require.Contains(t, agent.checks(t), "warning: "+taken+": right if it is by the agent, which runs\n")
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	elsewhere := strings.Replace(string(octetsOf(t, agent.config)), monitor, "[::1]:9480", 1)
+	second := startAs(t, r, written(t, "second.toml", elsewhere), self)
+	require.Error(t, <-second.ended)
+	require.Contains(t, second.log(), "role.sender.mode: fastpath: r1: an XDP program is there already")
 	agent.terminate(t)
+	require.NotContains(t, agent.checks(t), "the agent, which runs")
 }
 
 // A host whose Linux rejects a Fast CNP of the kernel's gets no others, and its packets are marked; who only says that

@@ -120,6 +120,7 @@ filter = "rocev2"
 	require.NotContains(t, agent.get("/metrics"), "2001:db8:1::a")
 	require.Equal(t, agent.metric("rocecn_role_packets_total"),
 		agent.metric("rocecn_source_packets_total")+float64(moreOf(agent)))
+	require.Regexp(t, "warning: source.messages: .*: address already in use: right if", agent.checks(t))
 	agent.terminate(t)
 }
 

@@ -14,19 +14,15 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/netio"
 )
 
 //go:embed reference.toml
@@ -178,20 +174,20 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		cli.Say(stderr, "check", "-config "+*name, err)
 		return cli.Misused
 	}
-	warnings := f.warnings()
+	warnings, err := f.warnings(), error(nil)
 	if *system {
-		warnings = append(warnings, f.queueWarnings()...)
+		var ofSystem []string
+		ofSystem, err = f.tryAll(ctx)
+		warnings = slices.Concat(warnings, f.queueWarnings(), ofSystem)
 	}
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "rocecn check: warning:", warning)
 	}
-	if *system {
-		if err := f.tryAll(ctx); err != nil {
-			for line := range strings.Lines(err.Error()) {
-				fmt.Fprint(stderr, "rocecn check: ", strings.TrimSuffix(line, "\n"), "\n")
-			}
-			return cli.Failed
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprint(stderr, "rocecn check: ", strings.TrimSuffix(line, "\n"), "\n")
 		}
+		return cli.Failed
 	}
 	_, err = io.WriteString(stdout, f.summary())
 	return cli.End(stderr, "check", err)
@@ -226,72 +222,6 @@ func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []st
 		}
 	}
 	return idle
-}
-
-// tryAll opens all that is used, and closes it again.
-func (f *file) tryAll(ctx context.Context) error {
-	var all []error
-	f.used(func(s *sourceEntry) {
-		for _, in := range s.is.inputs() {
-			for i, number := range numbers(in.watch) {
-				if number == 0 {
-					all = append(all, fmt.Errorf("source.%s: %s: %w", s.name, in.watch[i], netio.ErrNoInterface))
-				}
-			}
-			opened, err := in.open()
-			if errors.Is(err, netio.ErrNoInterface) && in.watch != nil {
-				continue
-			}
-			if err != nil {
-				all = append(all, fmt.Errorf("source.%s: %s: %w", s.name, in.label, err))
-				continue
-			}
-			opened.Close()
-		}
-	}, func(s *sinkEntry) {
-		if s.Type == "capture" {
-			return // it would be written
-		}
-		var now time.Time
-		opened, err := s.is.open(&now)
-		if err != nil {
-			all = append(all, fmt.Errorf("sink.%s: %w", s.name, err))
-			return
-		}
-		opened.Close()
-	})
-	if f.agent.HTTP != "" {
-		l, err := net.Listen("tcp", f.agent.HTTP)
-		switch {
-		case err == nil:
-			l.Close()
-		case !errors.Is(err, syscall.EADDRINUSE): // by the agent that runs, as a rule
-			all = append(all, fmt.Errorf("agent.http: %w", err))
-		}
-	}
-	for _, r := range f.roles {
-		if r.Agent.RDMA != "" {
-			if _, err := devicePairs(ctx, r.Agent.RDMA); err != nil {
-				all = append(all, fmt.Errorf("role.%s.rdma: %w", r.Name, err))
-			}
-		}
-		if c, ok := f.kernels[r.Name]; ok {
-			for i, number := range numbers(c.names()) {
-				of := "source." + c.ports[i].source
-				if shapes(r) {
-					of = "role." + r.Name
-				}
-				if number == 0 {
-					all = append(all, fmt.Errorf("%s: %s: %w", of, c.ports[i].name, netio.ErrNoInterface))
-				}
-			}
-			if err := c.is.try(); err != nil {
-				all = append(all, fmt.Errorf("role.%s.%s: %w", r.Name, c.key(), err))
-			}
-		}
-	}
-	all = append(all, f.tryBorders())
-	return errors.Join(all...)
 }
 
 // summary says what would run, and what it needs.

@@ -36,6 +36,9 @@ func numbers(names []string) (all []int, wrong error) {
 	return all, wrong
 }
 
+// ErrTaken: an interface has an XDP program, and Linux runs no second one.
+var ErrTaken = errors.New("an XDP program is there already")
+
 var errEthernet = errors.New("it does not carry Ethernet")
 
 // A Policy says what the kernel does about congested packets of a sender.

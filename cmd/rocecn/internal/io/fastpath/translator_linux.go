@@ -12,9 +12,11 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/rocev2"
+	"golang.org/x/sys/unix"
 )
 
 // A Translator makes CNPs of Fast CNPs in the kernel, by XDP, for hosts behind it: at
@@ -47,18 +49,69 @@ func OpenTranslator(c TranslatorConfig) (*Translator, error) {
 }
 
 // TryTranslator says why a Translator cannot be opened. It translates nothing, and leaves
-// interfaces alone, where another program may be.
+// interfaces alone.
 func TryTranslator(c TranslatorConfig) error {
 	t := new(Translator)
 	defer t.Close()
 	err := t.load(&c)
 	if err == nil {
-		_, err = numbers(c.Interfaces)
+		err = free(c.Interfaces)
 	}
 	if err != nil {
 		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
 	}
 	return nil
+}
+
+// free says why an interface can have no program.
+func free(interfaces []string) error {
+	all, err := numbers(interfaces)
+	if err != nil {
+		return err
+	}
+	for i, index := range all {
+		taken, err := hasXDP(index)
+		if taken {
+			err = ErrTaken
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", interfaces[i], err)
+		}
+	}
+	return nil
+}
+
+// hasXDP says whether an interface, if there is one of this number, has a program.
+func hasXDP(index int) (has bool, err error) {
+	if index == 0 {
+		return false, nil
+	}
+	s, err := netlink.Open(unix.NETLINK_ROUTE)
+	if err != nil {
+		return false, err
+	}
+	defer s.Close()
+	request := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(request[4:], uint32(index))
+	err = s.Request(unix.RTM_GETLINK, 0, request, func(m netlink.Message) {
+		if m.Type != unix.RTM_NEWLINK || len(m.Data) < unix.SizeofIfInfomsg {
+			return
+		}
+		xdp, _ := attribute(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_XDP)
+		how, ok := attribute(xdp, unix.IFLA_XDP_ATTACHED)
+		has = ok && len(how) == 1 && how[0] != 0 // XDP_ATTACHED_NONE
+	})
+	return has, err
+}
+
+// attribute returns what an attribute among others has.
+func attribute(b []byte, kind uint16) (data []byte, ok bool) {
+	for what, data, b, ok := netlink.CutAttribute(b); ok; what, data, b, ok = netlink.CutAttribute(b) {
+		if what == kind {
+			return data, true
+		}
+	}
+	return nil, false
 }
 
 // load loads the program.
@@ -104,6 +157,9 @@ func (t *Translator) Watch(interfaces []string) error {
 			continue
 		}
 		l, err := link.AttachXDP(link.XDPOptions{Program: t.objects.Translator, Interface: index})
+		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
+			err = ErrTaken
+		}
 		if err != nil {
 			wrong = errors.Join(wrong, fmt.Errorf("%s: %w", interfaces[i], err))
 			continue

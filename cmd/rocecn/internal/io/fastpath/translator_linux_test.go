@@ -233,10 +233,15 @@ func TestTranslatorInFrontOfAHost(t *testing.T) {
 		}
 		return err
 	}))
-	require.ErrorContains(t, host.Try(func() error {
+	err := host.Try(func() error {
 		_, err := OpenTranslator(TranslatorConfig{Interfaces: []string{"eth0"}})
 		return err
-	}), "eth0: ", "there is one already")
+	})
+	require.ErrorIs(t, err, ErrTaken)
+	require.ErrorContains(t, err, "eth0: ")
+	require.Equal(t, err.Error(), host.Try(func() error {
+		return TryTranslator(TranslatorConfig{Interfaces: []string{"eth0"}})
+	}).Error())
 	host.Run(t, "", "ip", "tuntap", "add", "tun0", "mode", "tun")
 	require.ErrorIs(t, host.Try(func() error {
 		_, err := OpenTranslator(TranslatorConfig{Interfaces: []string{"tun0"}})
@@ -253,8 +258,10 @@ func TestTranslatorInFrontOfAHost(t *testing.T) {
 		_, err := OpenAnswerer(AnswererConfig{Self: self, Ports: []Port{{Name: "tun0"}}})
 		return err
 	}), errEthernet)
-	require.NoError(t, host.Try(func() error { return TryTranslator(TranslatorConfig{Interfaces: []string{"eth0"}}) }))
-	_, err := OpenTranslator(TranslatorConfig{CNP: cnp.Config{Carriage: rocev2.Carriage{Checksum: true}}})
+	require.NoError(t, host.Try(func() error {
+		return TryTranslator(TranslatorConfig{Interfaces: []string{"eth1", "eth7"}})
+	}))
+	_, err = OpenTranslator(TranslatorConfig{CNP: cnp.Config{Carriage: rocev2.Carriage{Checksum: true}}})
 	require.ErrorIs(t, err, errChecksum)
 }
 

@@ -1,0 +1,100 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
+	"github.com/rocecn/rocecn/netio"
+)
+
+// tryAll opens all that is used, and closes it again. What is in use is no error: by the agent, as a rule, since one
+// checks before it is to read its file anew.
+func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
+	var all []error
+	fails := func(where string, err error) {
+		err = fmt.Errorf("%s: %w", where, err)
+		if inUse(err) {
+			warnings = append(warnings, err.Error()+": right if it is by the agent, which runs")
+			return
+		}
+		all = append(all, err)
+	}
+	f.used(func(s *sourceEntry) {
+		for _, in := range s.is.inputs() {
+			for i, number := range numbers(in.watch) {
+				if number == 0 {
+					fails("source."+s.name+": "+in.watch[i], netio.ErrNoInterface)
+				}
+			}
+			opened, err := in.open()
+			switch {
+			case err == nil:
+				opened.Close()
+			case !errors.Is(err, netio.ErrNoInterface) || in.watch == nil:
+				fails("source."+s.name+": "+in.label, err)
+			}
+		}
+	}, func(s *sinkEntry) {
+		if err := trySink(s.is); err != nil {
+			fails("sink."+s.name, err)
+		}
+	})
+	if f.agent.HTTP != "" {
+		if l, err := net.Listen("tcp", f.agent.HTTP); err == nil {
+			l.Close()
+		} else {
+			fails("agent.http", err)
+		}
+	}
+	for _, r := range f.roles {
+		if r.Agent.RDMA != "" {
+			if _, err := devicePairs(ctx, r.Agent.RDMA); err != nil {
+				fails("role."+r.Name+".rdma", err)
+			}
+		}
+		if c, ok := f.kernels[r.Name]; ok {
+			for i, number := range numbers(c.names()) {
+				of := "source." + c.ports[i].source
+				if shapes(r) {
+					of = "role." + r.Name
+				}
+				if number == 0 {
+					fails(of+": "+c.ports[i].name, netio.ErrNoInterface)
+				}
+			}
+			if err := c.is.try(); err != nil {
+				fails("role."+r.Name+"."+c.key(), err)
+			}
+		}
+	}
+	all = append(all, f.tryBorders())
+	return warnings, errors.Join(all...)
+}
+
+// inUse says whether somebody has what was to be opened, and nobody else can have it meanwhile.
+func inUse(err error) bool {
+	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, nflog.ErrTaken) || errors.Is(err, fastpath.ErrTaken)
+}
+
+// trySink says why a sink cannot be opened.
+func trySink(s sink) error {
+	if c, ok := s.(*captureSink); ok {
+		opened, err := openCapture(c.File, nil)
+		if err == nil {
+			opened.abandon()
+		}
+		return err
+	}
+	var now time.Time
+	opened, err := s.open(&now)
+	if err != nil {
+		return err
+	}
+	return opened.Close()
+}
