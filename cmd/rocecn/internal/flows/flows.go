@@ -286,7 +286,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			}
 		}
 	}
-	if live != nil && status == 0 {
+	if live != nil && (status == 0 || r.frames > 0) { // what was counted before it went wrong
 		live.wait(ctx)
 	}
 	broken, err := a.finish()

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -144,6 +146,21 @@ func TestListenChooses(t *testing.T) {
 	}
 	require.NotContains(t, s.get(t, ""), "0x000016")
 	s.end()
+}
+
+// What was counted before a capture went wrong, as when a link goes down, is served on.
+func TestListenAfterDamage(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap"))
+	require.NoError(t, err)
+	cut := filepath.Join(t.TempDir(), "cut.pcap")
+	require.NoError(t, os.WriteFile(cut, octets[:len(octets)-5], 0o600))
+	s := serve(t, cut)
+	s.read(t, 252)
+	wiretest.Await(t, "the end", func() bool { return strings.Contains(s.stderr.String(), "the file breaks off") })
+	require.Contains(t, s.get(t, ""), "0x000017")
+	status, out := s.end()
+	require.Equal(t, 1, status)
+	require.Contains(t, out, "0x000017")
 }
 
 func TestListenRefused(t *testing.T) {
