@@ -318,7 +318,7 @@ func (s *server) logStatus() {
 			attrs = append(attrs, outcomes[node.Action(action)], s.outcome(a, node.Action(action)))
 		}
 		s.log.Info("status", attrs...)
-		if a.out == nil {
+		if a.out == nil || s.dry {
 			continue
 		}
 		attrs = []any{

@@ -3,8 +3,12 @@ package run
 import (
 	"bytes"
 	"log/slog"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,4 +19,41 @@ func TestAnswersLog(t *testing.T) {
 	s.log = slog.New(slog.NewTextHandler(&out, nil))
 	s.answers().ErrorLog.Print("http: Accept error")
 	require.Contains(t, out.String(), ` level=WARN msg="http: Accept error"`)
+}
+
+// The table of metrics in the documentation has all of them, and no others.
+func TestMetricsTable(t *testing.T) {
+	names := func(text, pattern string) map[string]bool {
+		all := map[string]bool{}
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			all[m[1]] = true
+		}
+		return all
+	}
+	page := string(octetsOf(t, filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "running.md")))
+	_, table, found := strings.Cut(page, "| metric | |\n")
+	require.True(t, found)
+	has := names(string(prepared(t, "").metrics()), `(?m)^# TYPE (\w+) `)
+	require.Greater(t, len(has), 20)
+	require.Equal(t, has, names(table, "`(rocecn_\\w+)`"))
+}
+
+// A rehearsal has sent nothing, and does not say that it had.
+func TestStatusOfRehearsal(t *testing.T) {
+	s := prepared(t, `
+[source.in]
+type = "psample"
+group = 1
+[sink.out]
+type = "raw"
+[role.receiver]
+enabled = true
+sources = ["in"]
+sink = "out"
+`+everyRole["receiver"])
+	var out bytes.Buffer
+	s.log = slog.New(slog.NewTextHandler(&out, nil))
+	s.logStatus()
+	require.Contains(t, out.String(), " msg=status role=receiver ")
+	require.NotContains(t, out.String(), "sink=")
 }
