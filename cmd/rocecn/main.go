@@ -82,21 +82,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	switch name := args[0]; name {
 	case "-h", "-help", "--help", "help":
+		var text strings.Builder
 		if i := slices.Index(names(), args[len(args)-1]); i >= 0 { // help COMMAND
-			return commands[i].run(ctx, []string{"-h"}, stdin, stdout, stderr)
+			commands[i].run(ctx, []string{"-h"}, stdin, &text, &text)
+		} else {
+			usage(&text)
 		}
-		usage(stdout)
-		return 0
+		return say("help", text.String(), stdout, stderr)
 	case "-version", "--version", "version":
-		fmt.Fprint(stdout, build.Read().Line("rocecn"))
-		return 0
+		return say("version", build.Read().Line("rocecn"), stdout, stderr)
 	case "completion": // source <(rocecn completion), in bash
 		if len(args) > 2 || len(args) > 1 && args[1] != "bash" {
 			fmt.Fprintln(stderr, "rocecn completion: there is one for bash only, which zsh reads after bashcompinit")
 			return cli.Misused
 		}
-		fmt.Fprintf(stdout, "complete -o default -W '%s' rocecn\n", strings.Join(names(), " "))
-		return 0
+		text := fmt.Sprintf("complete -o default -W '%s' rocecn\n", strings.Join(names(), " "))
+		return say("completion", text, stdout, stderr)
 	default:
 		if i := slices.Index(names(), name); i >= 0 {
 			return commands[i].run(ctx, args[1:], stdin, stdout, stderr)
@@ -108,6 +109,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	return inspect.Run(ctx, args, stdin, stdout, stderr) // rocecn FILE…
+}
+
+// say is a command that only prints a text.
+func say(command, text string, stdout, stderr io.Writer) int {
+	_, err := io.WriteString(stdout, text)
+	return cli.End(stderr, command, err)
 }
 
 // names returns the names of the commands.

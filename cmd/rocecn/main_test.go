@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,7 +88,7 @@ func TestUsage(t *testing.T) {
 			_, stderr, status := run(c.name, "-h")
 			require.Zero(t, status, c.name)
 			require.Contains(t, stderr, "usage: rocecn "+c.name)
-			_, help, status := run("help", c.name)
+			help, _, status := run("help", c.name)
 			require.Zero(t, status, c.name)
 			require.Equal(t, stderr, help)
 		}
@@ -118,6 +119,20 @@ func TestUsage(t *testing.T) {
 	_, stderr, status = run("missing.pcap")
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "rocecn inspect: missing.pcap: no such file or directory\n")
+}
+
+// What can be printed is, or the exit status says that it was not.
+func TestNotPrinted(t *testing.T) {
+	for _, args := range [][]string{{"help"}, {"help", "run"}, {"version"}, {"completion"}} {
+		for failure, want := range map[error]int{syscall.ENOSPC: 1, syscall.EPIPE: 0} {
+			r, w := io.Pipe()
+			r.CloseWithError(failure)
+			var stderr bytes.Buffer
+			require.Equal(t, want, run(t.Context(), args, nil, w, &stderr), args)
+			said := strings.Contains(stderr.String(), "rocecn "+args[0]+": no space left")
+			require.Equal(t, want == 1, said, stderr.String())
+		}
+	}
 }
 
 // Files, also behind flags, are for inspect.
