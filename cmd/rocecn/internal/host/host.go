@@ -189,7 +189,13 @@ func (o *Observation) readQPs(qps func() (string, error)) {
 	}
 }
 
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", " ") }
+// oneLine returns the text of an error, which in that of a file does not say how it was looked for.
+func oneLine(err error) string {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", of.Path, of.Err)
+	}
+	return strings.ReplaceAll(err.Error(), "\n", " ")
+}
 
 // ethtool returns what the program ethtool says of an interface's counters.
 func ethtool(ctx context.Context, name string) (string, error) {

@@ -147,6 +147,13 @@ func TestTwoFolders(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out, "\n"))
 }
 
+// A file that was not recorded is named.
+func TestNotRecorded(t *testing.T) {
+	status, out, _ := run(t, "-root", folder(t, map[string]string{"time": "2026-11-22T09:00:00Z"}))
+	require.Zero(t, status)
+	require.Contains(t, out, `"queue pairs: rdma/qp: no such file or directory"`)
+}
+
 func TestMisuse(t *testing.T) {
 	for _, args := range [][]string{{"file"}, {"-count", "2"}, {"-interval", "-1s"}, {"-count", "-1"},
 		{"-root", "x", "-count", "1"}, {"-root", "x", "-interval", "1s"}, {"-what"}} {
