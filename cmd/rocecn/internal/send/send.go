@@ -111,6 +111,9 @@ func (o *options) send(address string, stdout io.Writer, data func(to netip.Addr
 		return err
 	}
 	defer out.Close()
+	if out.Remote().Port() == 0 {
+		return fmt.Errorf("%s: nobody listens at port 0", address)
+	}
 	b, err := data(out.Remote().Addr())
 	if err != nil {
 		return err

@@ -120,6 +120,8 @@ func TestUsage(t *testing.T) {
 		{"-fcn [::1]:1 more", 2, "arguments left over: more"},
 		{"-no-such-flag", 2, "not defined"},
 		{"-fcn nonsense -label 1", 1, "missing port"},
+		{"-fcn [::1]:0 -label 1", 1, "[::1]:0: nobody listens at port 0"},
+		{"-fcn 127.0.0.1: -label 1", 1, "127.0.0.1:: nobody listens at port 0"},
 		{"-proxy [::1]:1", 2, "-proxy needs -capture"},
 		{"-proxy [::1]:1 -capture /does/not/exist", 1, "no such file"},
 		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 9999", 1, "has no frame 9999"},
