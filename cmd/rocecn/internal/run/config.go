@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -87,14 +88,25 @@ type sinkEntry struct {
 // key says what an entry is: two are the same if their keys are.
 func (s *sinkEntry) key() string { return fmt.Sprintf("%+v %+v", s.sinkCommon, s.is) }
 
-// readFile reads and checks a file, as far as that can be done without opening what it names.
-func readFile(name string) (*file, error) {
-	octets, err := config.ReadFile(name)
+// readFile reads and checks a file, as far as that can be done without opening what it names. It may be a pipe, for
+// which nobody waits when ctx ends.
+func readFile(ctx context.Context, name string) (f *file, err error) {
+	var octets []byte
+	read := make(chan error, 1)
+	go func() {
+		var err error
+		octets, err = config.ReadFile(name)
+		read <- err
+	}()
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, err
 	}
-	f, err := parse(octets)
-	if err != nil {
+	if f, err = parse(octets); err != nil {
 		return nil, err
 	}
 	return f, f.checkFiles(name)

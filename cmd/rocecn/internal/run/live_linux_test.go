@@ -1,7 +1,10 @@
 package run
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -541,6 +544,19 @@ func TestSinkDevice(t *testing.T) {
 	require.Equal(t, 1, strings.Count(agent.log(), "sink lost"))
 	require.Equal(t, 2, strings.Count(agent.log(), "sink is open"))
 	agent.terminate(t)
+}
+
+// Who waits for a file that is a pipe can be interrupted.
+func TestInterruptedFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(name, 0o600))
+	for _, command := range []func(context.Context, []string, io.Reader, io.Writer, io.Writer) int{Run, Check} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		interrupt()
+		var said bytes.Buffer
+		require.Zero(t, command(ctx, []string{"-config", name}, nil, &said, &said))
+		require.Empty(t, said.String())
+	}
 }
 
 // Who rehearses on live packets sees each decision at once.

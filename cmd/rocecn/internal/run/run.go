@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,8 +51,10 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		flags.Usage()
 		return cli.Misused
 	}
-	f, err := readFile(*name)
-	if err != nil {
+	f, err := readFile(ctx, *name)
+	if errors.Is(err, context.Canceled) {
+		return 0
+	} else if err != nil {
 		cli.Say(stderr, "run", "-config "+*name, err)
 		return cli.Misused
 	}
@@ -169,8 +172,10 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		flags.Usage()
 		return cli.Misused
 	}
-	f, err := readFile(*name)
-	if err != nil {
+	f, err := readFile(ctx, *name)
+	if errors.Is(err, context.Canceled) {
+		return 0
+	} else if err != nil {
 		cli.Say(stderr, "check", "-config "+*name, err)
 		return cli.Misused
 	}

@@ -420,7 +420,7 @@ func (s *server) reload(ctx context.Context) {
 
 // replace puts the file into force as it is now, and says whether it is another one.
 func (s *server) replace(ctx context.Context) (changed bool, err error) {
-	f, err := readFile(s.name)
+	f, err := readFile(ctx, s.name)
 	if err != nil {
 		return false, err
 	}
