@@ -32,7 +32,7 @@ func TestSameFiles(t *testing.T) {
 	} {
 		config := strings.NewReplacer("ONE", c.one, "TWO", c.two, "OTHER", c.other).Replace(two)
 		require.NoError(t, os.WriteFile("agent.toml", []byte(config), 0o600))
-		_, err := readFile(filepath.Join(folder, "agent.toml"))
+		_, err := readFile(t.Context(), filepath.Join(folder, "agent.toml"))
 		if c.message == "" {
 			require.NoError(t, err, config)
 		} else {
