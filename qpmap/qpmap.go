@@ -21,9 +21,11 @@
 // win in both directions: among all queue pairs that could be the flow's source, and
 // among all flows whose source the queue pair could be. So flows that use the same
 // PSNs at the same time tie, and have no pair. UC has no responses and so no votes.
-// The pairs of both directions of a connection are learned together. "Has just used"
-// means within a second, or up to a minute where packets are seconds apart. The UDP
-// source port counts only if [Config] says so.
+// If more than four flows have used a PSN, its responses are no votes, and where more
+// than four queue pairs could be the other end, a pair needs twice as many votes as any
+// of them may have. The pairs of both directions of a connection are learned together.
+// "Has just used" means within a second, or up to a minute where packets are seconds
+// apart. The UDP source port counts only if [Config] says so.
 //
 // # Lives
 //
@@ -142,9 +144,10 @@ type Config struct {
 	MinVotes   int           // votes that a pair needs: 3
 	Ratio      int           // and how many times as many as the runner-up: 2
 
-	// Ports lets the UDP source port decide votes that tie: requests and responses
-	// of a connection have the same one with the stacks of many hosts, but not of
-	// all. That is good enough to show to a person; to send CNPs by it is a choice.
+	// Ports lets the UDP source port decide votes that tie, if it is not the same for all
+	// flows that do: requests and responses of a connection have the same one with the
+	// stacks of many hosts, but not of all. That is good enough to show to a person; to send
+	// CNPs by it is a choice.
 	Ports bool
 	// Grow allocates memory as it is needed, up to the maxima, instead of all in New.
 	Grow bool

@@ -292,7 +292,7 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
 		if f := m.open.find(&l.key); f != nil && f.begun && f.start == l.pair.life.next {
-			f.tally.forget(l.pair.SrcQP) // of the connection that has ended
+			f.votes.forget(l.pair.SrcQP) // of the connection that has ended
 			f.byPort.forget(l.pair.SrcQP)
 		}
 		k := numbered{l.key, l.pair.life.next}

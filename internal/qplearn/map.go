@@ -196,7 +196,7 @@ func (m *Map) lookUp(k *key) (e *Pair, ambiguous bool) {
 	switch {
 	case e == nil:
 		f := m.open.find(k)
-		return nil, f != nil && f.tally.undecided(&m.cfg)
+		return nil, f != nil && f.votes.undecided(&m.cfg)
 	case e.From == Given:
 	case m.idle(e), e.unsure():
 		return nil, false

@@ -3,8 +3,8 @@ package qplearn
 import "github.com/rocecn/rocecn/bth"
 
 // An open flow has no pair yet, or has requests outside the life of its pair. Votes
-// are counted for both directions: a response from B to queue pair a is a vote for
-// a as source of the flow to B, and for the flow's receiver as source of the
+// are counted in both directions, see ballots: a response from B to queue pair a is a
+// vote for a as source of the flow to B, and for the flow's receiver as source of the
 // responses to a.
 type open struct {
 	seen          int64
@@ -17,7 +17,7 @@ type open struct {
 	psn           uint32     // and this PSN
 	named, begun  bool       // a CM exchange names the flow; its requests began with the announced PSN
 	start         uint32     // the announced PSN, if named
-	tally, byPort tally
+	votes, byPort ballots
 }
 
 const maxRun = 1<<16 - 1

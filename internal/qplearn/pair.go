@@ -167,7 +167,7 @@ func (m *Map) confirm(e, mate *Pair, answered bool) {
 		if e.voted && answered {
 			e.voted = false
 			if f := m.open.find(m.pairs.Key(e.id)); f != nil {
-				f.tally, f.byPort = tally{}, tally{}
+				f.votes, f.byPort = ballots{}, ballots{}
 			}
 		}
 	}

@@ -10,7 +10,9 @@ import (
 
 // recent remembers the requests of the last seconds by addresses, domain and PSN, to
 // find the flows that used the PSN of a response. A new request replaces the oldest
-// of the four in its set.
+// of the four in its set. If an answer to that one may still come, the set remembers
+// that it does not know all flows any more that used its PSN: for the last four such
+// PSNs, so that nobody can make it useless by requests of many.
 type recent struct {
 	seed uint64
 	sets flowtable.Sets[request]
@@ -20,13 +22,20 @@ type recent struct {
 const ways = 4
 
 type request struct {
-	flow uint32 // hash of addresses, domain and transport; 0: free
-	qp   uint32 // DestQP
-	psn  uint32 // 24 bits, and crowded if more flows used it than the set holds
-	at   int32  // moment
+	flow    uint32  // hash of addresses, domain and transport; 0: free
+	at      int32   // moment
+	qp, psn [3]byte // little endian
+	gone    uint16  // mark of one that was replaced, in whichever place of the set; 0: none
 }
 
-const crowded = 1 << 24
+func octets(n uint32) [3]byte { return [3]byte{byte(n), byte(n >> 8), byte(n >> 16)} }
+
+// mark returns what stands for the requests of all flows between the same addresses with
+// the same PSN: two others have the same in one of 65,535 cases.
+func (q *request) mark() uint16 {
+	psn := uint32(q.psn[0]) | uint32(q.psn[1])<<8 | uint32(q.psn[2])<<16
+	return max(uint16((q.flow^psn)*0x9E3779B1>>16), 1)
+}
 
 // moment turns ticks into units of 2^20 ns, about a millisecond, modulo 2^32.
 func moment(ticks int64) int32 { return int32(ticks >> 20) }
@@ -60,46 +69,63 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32
 		r.sets, r.most = flowtable.NewSets[request](r.most), 0
 	}
 	flow, set := r.find(k, psn, t, port)
-	q := request{flow: flow, qp: k.DestQP(), psn: psn, at: now}
+	q := request{flow: flow, at: now, qp: octets(k.DestQP()), psn: octets(psn)}
 	victim := &set[0]
 	for i := range set {
 		w := &set[i]
-		if w.flow == flow && w.psn&psnMask == psn && w.qp == k.DestQP() { // the same again
-			victim = w
-			break
+		if w.flow == flow && w.psn == q.psn && w.qp == q.qp { // the same again
+			w.at = now
+			return
 		}
 		if w.flow == 0 || victim.flow != 0 && w.at-victim.at < 0 {
 			victim = w
 		}
 	}
-	if victim.flow == flow && victim.psn&psnMask == psn && within(long, victim.at, now) {
-		q.psn |= victim.psn & crowded
-		if victim.qp != k.DestQP() {
-			q.psn |= crowded
-		}
+	if victim.flow != 0 {
+		lose(set, victim, within(long, victim.at, now))
 	}
+	q.gone = victim.gone
 	*victim = q
 }
 
-// users returns the flows from k's destination to its source that used this PSN at most
-// long ago; none if there were more than a set holds.
+// lose remembers that the oldest request of a set is replaced while an answer may still
+// come. If none may, it cannot for what was replaced before either.
+func lose(set *[ways]request, oldest *request, missed bool) {
+	mark, at := oldest.mark(), oldest
+	for i := range set {
+		switch w := &set[i]; {
+		case !missed:
+			w.gone = 0
+		case w.gone == mark:
+			return
+		case w.gone == 0:
+			at = w
+		}
+	}
+	if missed {
+		at.gone = mark
+	}
+}
+
+// users returns flows from k's destination to its source that used this PSN at most
+// long ago, and whether these are all of them.
 func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) (
-	qps [ways]uint32, n int,
+	qps [ways]uint32, n int, all bool,
 ) {
 	forth := k.Reversed(0)
 	flow, set := r.find(&forth, psn, t, port)
+	q := request{flow: flow, psn: octets(psn)}
+	mark := q.mark()
+	all = true
 	for i := range set {
 		w := &set[i]
-		if w.flow != flow || w.psn&psnMask != psn || !within(long, w.at, now) {
-			continue
+		if w.flow == flow && w.psn == q.psn && within(long, w.at, now) {
+			qps[n] = uint32(w.qp[0]) | uint32(w.qp[1])<<8 | uint32(w.qp[2])<<16
+			n++
 		}
-		if w.psn&crowded != 0 {
-			return qps, 0
-		}
-		qps[n] = w.qp
-		n++
+		all = all && w.gone != mark
 	}
-	return qps, n
+	return qps, n, all
 }
 
 // used tells whether a flow used a PSN so recently that an answer may still come.
@@ -110,8 +136,9 @@ func (m *Map) used(k *key, psn uint32, t bth.Transport) bool {
 // has tells whether k's flow used a PSN at most long ago.
 func (r *recent) has(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) bool {
 	flow, set := r.find(k, psn, t, 0)
+	own, qp := octets(psn), octets(k.DestQP())
 	for i := range set {
-		if w := &set[i]; w.flow == flow && w.psn&psnMask == psn && w.qp == k.DestQP() && within(long, w.at, now) {
+		if w := &set[i]; w.flow == flow && w.psn == own && w.qp == qp && within(long, w.at, now) {
 			return true
 		}
 	}

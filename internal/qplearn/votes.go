@@ -2,16 +2,38 @@ package qplearn
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
 )
 
-// A tally counts the votes for the queue pairs that could be at the other end of a
-// flow. A vote is a response to a queue pair, with the PSN of a request of the flow.
+// Ballots are the votes for the queue pairs that could be at the other end of a flow. A
+// vote is a response with the PSN of a request, and counts once for each of the two. For
+// the flow of the response they must not be mixed with what its own requests show: only
+// of the responses to one queue pair it is certain that each counts for the right flow.
+type ballots struct {
+	senders tally // of its requests
+	asked   tally // queue pairs whose requests its responses may answer
+}
+
+func (b *ballots) forget(qp uint32) {
+	b.senders.forget(qp)
+	b.asked.forget(qp)
+}
+
+// elected tells whether both candidates of a vote have won: the source of a flow's
+// requests, and the flow that the responses to that source answer.
+func (m *Map) elected(forth, back *ballots, source, flow *candidate) bool {
+	return forth.senders.elects(source, &forth.asked, &m.cfg) && back.asked.elects(flow, &back.senders, &m.cfg)
+}
+
+func (b *ballots) undecided(c *Config) bool { return b.senders.undecided(c) || b.asked.undecided(c) }
+
+// A tally counts votes.
 type tally struct {
 	of   [4]candidate
-	lost uint16 // the most votes of an evicted candidate, so that eviction never makes the winner look clearer
+	lost uint16 // the most votes that a queue pair may have which is no candidate, as it was evicted
 }
 
 // stride is how far apart requests that follow one another may be: a READ of 16 MB
@@ -22,37 +44,73 @@ const stride = 1 << 14
 // a PSN far from those are counted as another candidate: an attacker who guesses PSNs
 // hits some request now and then, but not its neighbours as well.
 type candidate struct {
-	qp      uint32 // 0: free
-	psn     uint32 // of the last vote
-	votes   uint16
-	follows bool // of one of the requests, a neighbour was seen, too
+	qp    uint32 // 0: free
+	last  uint32 // PSN of the last vote, and neighbour
+	votes uint16
+	maybe uint16 // how many more it may have, from before it was evicted, or of doubtful ones
 }
+
+// neighbour marks a candidate if that of one of the requests was seen, too.
+const neighbour = 1 << 24
+
+func (c *candidate) follows() bool { return c.last&neighbour != 0 }
+
+// most returns the most votes that a candidate may have.
+func (c *candidate) most() uint16 { return c.votes + c.maybe }
+
+const maxVotes = 1<<15 - 1 // so that most fits
 
 // vote counts a vote and returns its candidate, nil if there is no room for it. It
 // does not count the same PSN twice in a row, as of a request that is refused again
-// and again.
-func (t *tally) vote(qp, psn uint32, follows bool) *candidate {
-	least := &t.of[0]
+// and again. A vote that is not sure counts only against others.
+//
+// Of more queue pairs than there is room for, each evicts the one with the fewest
+// votes, and may have been evicted itself: with no more votes for such PSNs than those
+// have that are still there. So no candidate looks better beside the others than it is,
+// but for a single vote for a request without neighbours: a guess, or the first one of
+// a connection.
+func (t *tally) vote(qp, psn uint32, follows, sure bool) *candidate {
+	least, before, near := &t.of[0], t.lost, false
 	for i := range t.of {
 		c := &t.of[i]
-		if d := distance(c.psn, psn); c.qp == qp && -stride <= d && d <= stride {
-			if d != 0 {
-				c.psn, c.votes, c.follows = psn, min(c.votes, 1<<15)+1, c.follows || follows
+		d := distance(c.last&psnMask, psn)
+		if c.qp != 0 && -stride <= d && d <= stride {
+			if c.qp == qp {
+				if d != 0 {
+					c.count(psn, follows, sure)
+				}
+				return c
 			}
-			return c
+			before, near = min(before, c.most()), true
 		}
-		if c.votes < least.votes || c.votes == least.votes && !c.follows && least.follows {
+		if c.most() < least.most() || c.most() == least.most() && !c.follows() && least.follows() {
 			least = c
 		}
 	}
-	if least.follows && !follows {
+	if least.follows() && !follows {
 		return nil
 	}
-	if least.votes > 1 {
-		t.lost = max(t.lost, least.votes)
+	if least.follows() || least.most() > 1 {
+		t.lost = min(max(t.lost, least.most()), maxVotes)
 	}
-	*least = candidate{qp: qp, psn: psn, votes: 1, follows: follows}
+	*least = candidate{qp: qp}
+	if near {
+		least.maybe = before
+	}
+	least.count(psn, follows, sure)
 	return least
+}
+
+func (c *candidate) count(psn uint32, follows, sure bool) {
+	c.last = c.last&neighbour | psn
+	if follows {
+		c.last |= neighbour
+	}
+	if sure {
+		c.votes = min(c.votes+1, maxVotes)
+	} else {
+		c.maybe = min(c.maybe+1, maxVotes)
+	}
 }
 
 // forget removes the votes for a queue pair.
@@ -65,25 +123,36 @@ func (t *tally) forget(qp uint32) {
 }
 
 // elects tells whether a candidate has won: with MinVotes votes, for requests that
-// follow one another, and Ratio times the votes of any other.
-func (t *tally) elects(own *candidate, c *Config) bool {
-	if own == nil || !own.follows && c.MinVotes > 1 {
+// follow one another, and Ratio times the votes that any other may have, both here and
+// together with the other tally of the same ballots.
+func (t *tally) elects(own *candidate, other *tally, c *Config) bool {
+	if own == nil || !own.follows() && c.MinVotes > 1 {
 		return false
 	}
-	runnerUp := t.lost
-	for i := range t.of {
-		if other := &t.of[i]; other.qp != own.qp {
-			runnerUp = max(runnerUp, other.votes)
-		}
-	}
-	return int(own.votes) >= c.MinVotes && int(own.votes) >= c.Ratio*int(runnerUp)
+	_, rivals := t.result(own.qp)
+	more, others := other.result(own.qp)
+	votes := int(own.votes)
+	return votes >= max(c.MinVotes, c.Ratio*rivals) && votes+more >= c.Ratio*(rivals+others)
 }
 
-// undecided tells whether some candidate has MinVotes votes. Since there is no pair
+// result returns how many votes a queue pair has, and how many any other may have.
+func (t *tally) result(qp uint32) (votes, rivals int) {
+	rivals = int(t.lost)
+	for i := range t.of {
+		if c := &t.of[i]; c.qp == qp {
+			votes += int(c.votes)
+		} else {
+			rivals = max(rivals, int(c.most()))
+		}
+	}
+	return votes, rivals
+}
+
+// undecided tells whether some candidate may have MinVotes votes. Since there is no pair
 // all the same, there is more than one.
 func (t *tally) undecided(c *Config) bool {
 	for i := range t.of {
-		if int(t.of[i].votes) >= c.MinVotes {
+		if int(t.of[i].most()) >= c.MinVotes {
 			return true
 		}
 	}
@@ -108,27 +177,40 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 		return // its PSN is within the READ's range, but is not the READ's own
 	}
 	transport, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
-	users, n := m.recent.users(k, o.PSN, transport, 0, now, long)
-	if n == 0 && o.refuses() { // its PSN is that of a lost request: one next to it was seen
-		users, n = m.recent.users(k, (o.PSN-1)&psnMask, transport, 0, now, long)
-		if n == 0 {
-			users, n = m.recent.users(k, (o.PSN+1)&psnMask, transport, 0, now, long)
+	users, n, all := m.recent.users(k, o.PSN, transport, 0, now, long)
+	if n == 0 && all && o.refuses() { // its PSN is that of a lost request: one next to it was seen
+		users, n, all = m.recent.users(k, (o.PSN-1)&psnMask, transport, 0, now, long)
+		if n == 0 && all {
+			users, n, all = m.recent.users(k, (o.PSN+1)&psnMask, transport, 0, now, long)
 		}
 	}
-	m.users = users
-	for _, qp := range users[:n] {
-		forth := k.Reversed(qp)
-		if m.vote(&forth, k, o, n == 1) {
-			return
+	if all {
+		m.users = users
+		for _, qp := range users[:n] {
+			forth := k.Reversed(qp)
+			if m.vote(&forth, k, o, n == 1) {
+				return
+			}
 		}
 	}
 	if m.cfg.Ports {
-		users, n = m.ports.users(k, o.PSN, transport, o.SrcPort, now, long)
-		for _, qp := range users[:n] {
-			forth := k.Reversed(qp)
-			if m.votePort(&forth, k, o) {
-				return
-			}
+		m.observePort(o, k, users[:n])
+	}
+}
+
+// observePort learns from a response that has the UDP source port of some of the flows
+// that used its PSN, of which users are all or a few. Where all of them have that port it
+// says nothing.
+func (m *Map) observePort(o *Observation, k *key, users []uint32) {
+	same, n, all := m.ports.users(k, o.PSN, o.Opcode.Transport(), o.SrcPort, m.now(), m.clock.answerTime())
+	differs := func(qp uint32) bool { return !slices.Contains(same[:n], qp) }
+	if !all || !slices.ContainsFunc(users, differs) {
+		return
+	}
+	for _, qp := range same[:n] {
+		forth := k.Reversed(qp)
+		if m.votePort(&forth, k, o) {
+			return
 		}
 	}
 }
@@ -183,12 +265,12 @@ func (m *Map) asked(e *Pair, o *Observation) bool {
 // belongs to.
 func (m *Map) alone(e, to *Pair, o *Observation, since time.Duration) bool {
 	k, t, now := m.pairs.Key(e.id), o.Opcode.Transport(), m.now()
-	users, n := m.recent.users(k, o.PSN, t, 0, now, since)
+	users, n, _ := m.recent.users(k, o.PSN, t, 0, now, since)
 	if n != 1 || users[0] != m.pairs.Key(to.id).DestQP() {
 		return false
 	}
-	_, n = m.recent.users(k, o.PSN, t, 0, now, m.clock.answerTime())
-	return n == 1
+	_, n, all := m.recent.users(k, o.PSN, t, 0, now, m.clock.answerTime())
+	return n == 1 && all
 }
 
 // vote counts a vote that forth, a flow which used the PSN of the response, and back,
@@ -198,8 +280,9 @@ func (m *Map) alone(e, to *Pair, o *Observation, since time.Duration) bool {
 func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) {
 	a, b := m.find(forth), m.find(back)
 	srcQP, receiver := back.DestQP(), forth.DestQP()
-	if a != nil && b != nil && a.SrcQP == srcQP && b.SrcQP == receiver {
-		return alone && m.goesOn(a, b, o)
+	known := a != nil && b != nil && a.SrcQP == srcQP && b.SrcQP == receiver
+	if known && alone {
+		return m.goesOn(a, b, o)
 	}
 	if a != nil && a.From == Given && a.SrcQP != srcQP { // no votes replace what the operator has given
 		return false
@@ -212,7 +295,12 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 		f.mtu = mtu
 	}
 	follows := m.follows(forth, f, o)
-	x, y := f.tally.vote(srcQP, o.PSN, follows), g.tally.vote(receiver, o.PSN, follows)
+	x := f.votes.senders.vote(srcQP, o.PSN, follows, !known)
+	y := g.votes.asked.vote(receiver, o.PSN, follows, !known)
+	if known { // another may have been asked: this goes on nowhere
+		a.voted, b.voted = true, true
+		return false
+	}
 	if a != nil && a.SrcQP != srcQP {
 		m.question(a, x, o)
 	}
@@ -233,7 +321,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if at := m.begun(back, g, g.next); at != 0 && m.named(at) != receiver {
 		return false // CM says so of the requests of the other direction
 	}
-	if !f.tally.elects(x, &m.cfg) || !g.tally.elects(y, &m.cfg) {
+	if !m.elected(&f.votes, &g.votes, x, y) {
 		return false
 	}
 	m.elect(forth, back, Votes, o, x.votes)
@@ -251,19 +339,20 @@ func (m *Map) follows(forth *key, f *open, o *Observation) bool {
 }
 
 // votePort counts a vote of a response that has also the UDP source port of the
-// request, and makes the pairs as vote does. Any better evidence replaces them.
+// request, and makes the pairs as vote does. Any better evidence replaces them. Flows
+// that have a pair make none, but their votes count: who they are for is in doubt.
 func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
-	if m.find(forth) != nil || m.find(back) != nil {
-		return false
-	}
 	f, g := m.openBoth(forth, back)
 	if f == nil {
 		return false
 	}
 	follows := m.follows(forth, f, o)
-	x := f.byPort.vote(back.DestQP(), o.PSN, follows)
-	y := g.byPort.vote(forth.DestQP(), o.PSN, follows)
-	if !f.byPort.elects(x, &m.cfg) || !g.byPort.elects(y, &m.cfg) {
+	x := f.byPort.senders.vote(back.DestQP(), o.PSN, follows, true)
+	y := g.byPort.asked.vote(forth.DestQP(), o.PSN, follows, true)
+	if m.find(forth) != nil || m.find(back) != nil {
+		return false
+	}
+	if !m.elected(&f.byPort, &g.byPort, x, y) {
 		return false
 	}
 	m.elect(forth, back, Port, o, 0)
@@ -299,10 +388,10 @@ func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
 		return false
 	}
 	follows := m.follows(&k, f, o)
-	c := f.tally.vote(back.DestQP(), o.PSN, follows)
-	d := g.tally.vote(k.DestQP(), o.PSN, follows)
+	c := f.votes.senders.vote(back.DestQP(), o.PSN, follows, true)
+	d := g.votes.asked.vote(k.DestQP(), o.PSN, follows, true)
 	e.voted, other.voted = true, true
-	if e.From == Given || !f.tally.elects(c, &m.cfg) || !g.tally.elects(d, &m.cfg) {
+	if e.From == Given || !m.elected(&f.votes, &g.votes, c, d) {
 		return false
 	}
 	if e.sure && !e.silent(m.now()) && c.votes <= min(e.weight, few) {
@@ -357,7 +446,7 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 // pair comes. A single vote may be a guess, and counts only if a CM exchange agrees.
 func (m *Map) question(e *Pair, c *candidate, o *Observation) {
 	e.voted = true
-	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows)
+	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows())
 	if agreed && !e.contested && e.life.spans(o.PSN, o.Opcode.Transport()) {
 		e.contested, e.contest = true, m.now()
 	}
