@@ -1,7 +1,6 @@
 package flows
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/rocecn/rocecn/internal/flowtable"
@@ -21,6 +20,8 @@ type Config struct {
 	// Unpaired with messages about several address pairs may be in several parts, which
 	// add up to it. With 0 or 1 Shards nothing is divided.
 	Shard, Shards int
+	// Seed is that of qpmap.Config: with any but 0 the same packets always give the same.
+	Seed uint64
 	// LinkRate is the rate of the links that PFC and PAUSE frames are about, in bits
 	// a second. If it is 0, they are taken for links of 100 Gbit/s, and each Link
 	// says so.
@@ -106,7 +107,8 @@ func New(c Config) *Table {
 		pairs: qplearn.New(qplearn.Config{
 			MaxPairs: 2 * c.MaxFlows, MaxOpen: min(2*c.MaxFlows, 1<<12), Grow: true,
 			Ports: true, // flows sends nothing to anybody
-		}, rand.Uint64()),
+			Seed:  c.Seed,
+		}),
 	}
 }
 

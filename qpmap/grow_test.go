@@ -16,10 +16,10 @@ import (
 type twins struct{ fixed, growing *qpmap.Map }
 
 func newTwins(c qpmap.Config) twins {
-	seed := rand.Uint64()
-	fixed := qpmap.NewSeeded(c, seed)
+	c.Seed = rand.Uint64()
+	fixed := qpmap.New(c)
 	c.Grow = true
-	growing := qpmap.NewSeeded(c, seed)
+	growing := qpmap.New(c)
 	return twins{fixed, growing}
 }
 

@@ -65,7 +65,6 @@ package qpmap
 import (
 	"cmp"
 	"iter"
-	"math/rand/v2"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -151,6 +150,10 @@ type Config struct {
 	Ports bool
 	// Grow allocates memory as it is needed, up to the maxima, instead of all in New.
 	Grow bool
+	// Seed decides which of the requests under way displace one another where there are
+	// too many. With 0, a random one, nobody can choose such requests. With any other the
+	// same packets always give the same pairs.
+	Seed uint64
 }
 
 // Stats counts what a Map has seen and done.
@@ -174,9 +177,7 @@ type Map struct {
 }
 
 // New returns an empty Map, with all of its memory unless Config.Grow.
-func New(cfg Config) *Map { return newMap(cfg, rand.Uint64()) }
-
-func newMap(cfg Config, seed uint64) *Map { return &Map{qplearn.New(qplearn.Config(cfg), seed)} }
+func New(cfg Config) *Map { return &Map{qplearn.New(qplearn.Config(cfg))} }
 
 // Observe learns from a packet of either direction: data, responses and CM messages.
 // It ignores all others. It does not allocate unless Config.Grow, does not keep p, and

@@ -34,6 +34,7 @@ type Config struct {
 	Ratio      int
 	Ports      bool
 	Grow       bool
+	Seed       uint64
 }
 
 func (c Config) withDefaults() Config {
@@ -46,6 +47,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Idle <= 0 {
 		c.Idle = 10 * time.Minute
+	}
+	for c.Seed == 0 {
+		c.Seed = rand.Uint64()
 	}
 	c.MaxPairs, c.MaxOpen = max(c.MaxPairs, 2), max(c.MaxOpen, 2) // room for both directions of a connection
 	return c
@@ -87,9 +91,8 @@ type Map struct {
 	hasEnded     bool
 }
 
-// New returns an empty Map, with all of its memory unless Config.Grow. Nobody who does
-// not know the seed can choose requests that displace one another.
-func New(cfg Config, seed uint64) *Map {
+// New returns an empty Map, with all of its memory unless Config.Grow.
+func New(cfg Config) *Map {
 	cfg = cfg.withDefaults()
 	m := &Map{
 		cfg:       cfg,
@@ -98,10 +101,10 @@ func New(cfg Config, seed uint64) *Map {
 		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow),
 		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow),
 		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
-		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow),
+		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, cfg.Seed, cfg.Grow),
 	}
 	if cfg.Ports {
-		m.ports = newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow)
+		m.ports = newRecent(requestsPerFlow*cfg.MaxOpen, cfg.Seed, cfg.Grow)
 	}
 	return m
 }
