@@ -44,6 +44,19 @@ func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool)
 	return 0, true
 }
 
+// FileSeed is the seed of tables that learn from files, so that what is said of a file
+// is always the same.
+const FileSeed = 1
+
+// Seed returns FileSeed for files, and 0, a random one, for what an interface sees: there
+// somebody may choose packets.
+func (i *Inputs) Seed() uint64 {
+	if i.Live {
+		return 0
+	}
+	return FileSeed
+}
+
 // An Input is a capture that a command reads, from a file, from standard input or
 // live. Its end is io.EOF, and so is an interrupt, wherever it comes.
 type Input struct {

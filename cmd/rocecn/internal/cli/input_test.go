@@ -109,3 +109,9 @@ func TestOpen(t *testing.T) {
 	_, err = Open(t.Context(), "-", r, goOn)
 	require.ErrorIs(t, err, failing)
 }
+
+// What is said of a file is always the same; of what an interface sees nobody may know how it is kept.
+func TestSeed(t *testing.T) {
+	require.EqualValues(t, FileSeed, (&Inputs{}).Seed())
+	require.Zero(t, (&Inputs{Live: true}).Seed())
+}

@@ -164,6 +164,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	if err != nil {
 		return nil, cli.Misuse(stderr, "flows", err)
 	}
+	o.table.Seed = o.inputs.Seed()
 	// A shard does not see what its flows have in common with others.
 	o.table.Evidence = o.explains || (o.html != "" || o.address != "") && o.table.Shards <= 1
 	if o.address != "" {

@@ -41,7 +41,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	i.looker.outer = *outer
 	if *pairs {
-		i.looker.pairs = qpmap.New(qpmap.Config{})
+		i.looker.pairs = qpmap.New(qpmap.Config{Seed: i.inputs.Seed()})
 	}
 	i.printer = &humanPrinter{w: i.out, all: *all}
 	if *asJSON {

@@ -28,11 +28,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := cli.Flags("pairs", usage, stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
-	r := reader{inputs: cli.Inputs{Stdin: stdin}, table: newTable()}
+	r := reader{inputs: cli.Inputs{Stdin: stdin}}
 	if status, ok := r.inputs.Parse(flags, args); !ok {
 		return status
 	}
-	r.outer = *outer
+	r.outer, r.table = *outer, newTable(r.inputs.Seed())
 	for _, name := range r.inputs.Names {
 		if err := r.read(ctx, name); err != nil {
 			cli.Say(stderr, "pairs", name, err)

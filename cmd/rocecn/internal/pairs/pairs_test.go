@@ -74,7 +74,7 @@ func TestForPeople(t *testing.T) {
 func TestLives(t *testing.T) {
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	tab := newTable()
+	tab := newTable(0)
 	for _, life := range []struct{ srcQP, psn uint32 }{{0x21, 5}, {0x22, 0x800000}} {
 		for n := range uint32(4) {
 			for _, x := range []struct {

@@ -89,7 +89,7 @@ type script struct {
 	now   time.Time
 }
 
-func newScript() *script { return &script{newTable(), time.Unix(1000, 0)} }
+func newScript() *script { return &script{newTable(0), time.Unix(1000, 0)} }
 
 var hosts = [2]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
 
@@ -193,7 +193,7 @@ func TestDatagrams(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	tab := newTable()
+	tab := newTable(0)
 	for from, n := range map[qpmap.Basis]uint32{qpmap.CM: 1, qpmap.Votes: 2, qpmap.Port: 4, qpmap.UD: 8} {
 		for srcQP := range n {
 			tab.row(rocev2.FlowKey{DestQP: uint32(from)}, qpmap.Pair{SrcQP: srcQP, From: from}, time.Time{})

@@ -35,8 +35,8 @@ type row struct {
 	first, last time.Time
 }
 
-func newTable() *table {
-	return &table{qps: qpmap.New(qpmap.Config{Ports: true}), rows: map[rowKey]*row{},
+func newTable(seed uint64) *table {
+	return &table{qps: qpmap.New(qpmap.Config{Ports: true, Seed: seed}), rows: map[rowKey]*row{},
 		unknown: map[rocev2.FlowKey]*row{}}
 }
 

@@ -92,6 +92,7 @@ func configured(name, file string) (roles.Role, error) {
 	if err != nil {
 		return nil, err
 	}
+	instance.Config.Rehearse(cli.FileSeed)
 	return instance.Apply(nil)
 }
 

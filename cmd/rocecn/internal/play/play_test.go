@@ -34,6 +34,8 @@ type echo struct {
 
 func (e *echo) On() bool { return e.Enabled }
 
+func (e *echo) Rehearse(uint64) {}
+
 func (e *echo) Counters() *node.Counters { return nil }
 
 func (e *echo) Apply(roles.Role) (roles.Role, error) {

@@ -25,7 +25,12 @@ type common struct {
 	OptionTypes []optionType `json:"option_types"` // of Fast CNP: one for both options, or one for each
 	FCNPort     *uint16      `json:"fcn_port"`
 	ProxyPort   *uint16      `json:"proxy_port"`
+
+	seed uint64 // of what the role learns: see Rehearse
 }
+
+// Rehearse is that of [Config].
+func (c *common) Rehearse(seed uint64) { c.seed = seed }
 
 // On is that of [Config].
 func (c *common) On() bool { return c.Enabled }

@@ -15,7 +15,7 @@ import (
 func TestDevicePairs(t *testing.T) {
 	here, there, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"),
 		netip.MustParseAddr("2001:db8::3")
-	h := newHostPairs(newPairs(nil, false, false, 3), netip.Addr{}, here)
+	h := newHostPairs(newPairs(nil, false, 3, qpmap.Config{}), netip.Addr{}, here)
 	now := time.Unix(1e9, 0)
 	qp := func(n uint32) *uint32 { return &n }
 	require.NoError(t, h.give([]hostPair{{there, qp(17), qp(99)}, {there, qp(30), qp(98)}}))

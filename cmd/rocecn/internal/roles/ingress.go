@@ -85,7 +85,8 @@ func (c *ingressConfig) Apply(old Role) (Role, error) {
 		return nil, err
 	}
 	before := again[ingressPE](old)
-	pe := &ingressPE{PE: before.PE, pairs: newPairs(before.pairs, true, c.LearnPort, 0), learns: c.Learns()}
+	pairs := newPairs(before.pairs, true, 0, c.learning(c.LearnPort))
+	pe := &ingressPE{PE: before.PE, pairs: pairs, learns: c.Learns()}
 	cfg := ingress.Config{
 		Enabled: c.Enabled, WAN: c.Tunnel.Src, Port: messages.FCNPort, Accept: acl.New(c.Accept...),
 		LearnLabels: pe.learns, QPs: pe.pairs.Map, PerFlow: c.PerFlow, Out: node.Rate(c.Rate),

@@ -14,23 +14,26 @@ import (
 type pairs struct {
 	*qpmap.Map
 	learn  bool
-	ports  bool // the UDP source port may decide a tie of votes
+	how    qpmap.Config
 	given  map[rocev2.FlowKey]uint32
 	order  []rocev2.FlowKey        // of those that are given
 	either map[rocev2.FlowKey]bool // given twice, with different queue pairs
 }
 
+// learning returns how a role learns; with ports the UDP source port may decide a tie of votes.
+func (c *common) learning(ports bool) qpmap.Config { return qpmap.Config{Ports: ports, Seed: c.seed} }
+
 // newPairs returns pairs of which none is given. They know what the old ones have
 // learned in the same way, if there are such, and go on learning.
-func newPairs(old *pairs, learn, ports bool, given int) *pairs {
-	p := &pairs{learn: learn, ports: ports, given: map[rocev2.FlowKey]uint32{}, either: map[rocev2.FlowKey]bool{}}
+func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
+	p := &pairs{learn: learn, how: how, given: map[rocev2.FlowKey]uint32{}, either: map[rocev2.FlowKey]bool{}}
 	switch {
 	case !learn:
 		p.Map = qpmap.New(qpmap.Config{MaxPairs: max(given, 2), MaxPending: 1, MaxOpen: 1})
-	case old != nil && old.learn && old.ports == ports:
+	case old != nil && old.learn && old.how == how:
 		p.Map = old.Map
 	default:
-		p.Map = qpmap.New(qpmap.Config{Ports: ports})
+		p.Map = qpmap.New(how)
 	}
 	return p
 }

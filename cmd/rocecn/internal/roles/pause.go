@@ -49,7 +49,7 @@ func (c *pauseConfig) Apply(old Role) (Role, error) {
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
 		return nil, err
 	}
-	qps := newPairs(nil, false, false, len(c.QPs))
+	qps := newPairs(nil, false, len(c.QPs), c.learning(false))
 	if err := qps.giveHost(c.QPs, cfg.Self4, cfg.Self6); err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 		return nil, config.Wrong("family", "%d is neither 4 nor 6", c.Family)
 	}
 	before := again[proxyNode](old)
-	r := &proxyNode{before.Proxy, newPairs(before.pairs, true, c.LearnPort, 0)}
+	r := &proxyNode{before.Proxy, newPairs(before.pairs, true, 0, c.learning(c.LearnPort))}
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort, Family: family,
 		FromReceiver: c.CNPSource == "destination", QPs: r.pairs.Map,

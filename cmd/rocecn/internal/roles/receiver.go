@@ -48,7 +48,7 @@ func (c *receiverConfig) Apply(old Role) (Role, error) {
 		return nil, err
 	}
 	before := again[notificationPoint](old)
-	pairs := newPairs(before.pairs, c.Learn && c.Enabled, c.LearnPort, len(c.QPs))
+	pairs := newPairs(before.pairs, c.Learn && c.Enabled, len(c.QPs), c.learning(c.LearnPort))
 	for i, q := range c.QPs {
 		if !c.Enabled {
 			break

@@ -41,6 +41,9 @@ type Reliever interface {
 type Config interface {
 	// On says whether the role is enabled. One that is not may lack anything.
 	On() bool
+	// Rehearse makes the role learn the same from the same frames, with a seed that anybody may know. It must come
+	// before Apply.
+	Rehearse(seed uint64)
 	// Apply checks what decoding cannot, and returns the role. If there is an old one, of the same type, it keeps
 	// what that one knows, and takes its place; with an error the old one stays as it was.
 	Apply(old Role) (Role, error)

@@ -191,7 +191,7 @@ func TestEthernetInVXLAN(t *testing.T) {
 
 // A flow that another queue pair has taken over says nothing of the one before.
 func TestHostPairsTakenOver(t *testing.T) {
-	h := newHostPairs(newPairs(nil, true, false, 0), senderIPv4, senderAddr)
+	h := newHostPairs(newPairs(nil, true, 0, qpmap.Config{}), senderIPv4, senderAddr)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(packet(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 34 })))
 	require.Equal(t, 1, h.Observe(&p, 0, noon))
@@ -206,7 +206,7 @@ func TestHostPairsTakenOver(t *testing.T) {
 
 // The index of what was learned has a maximum, and keeps what is given.
 func TestHostPairsForget(t *testing.T) {
-	h := newHostPairs(newPairs(nil, true, false, 0), senderIPv4, senderAddr)
+	h := newHostPairs(newPairs(nil, true, 0, qpmap.Config{}), senderIPv4, senderAddr)
 	dest, qp := uint32(17), uint32(34)
 	require.NoError(t, h.give([]hostPair{{Dst: receiverIPv4, DestQP: &dest, QP: &qp}}))
 	var p rocev2.Packet

@@ -65,8 +65,8 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	if !ok {
 		before = &dataSender{pairs: &hostPairs{}}
 	}
-	pairs := newHostPairs(newPairs(before.pairs.pairs, c.Learn && c.Enabled, c.LearnPort, len(c.QPs)), cfg.Self4,
-		cfg.Self6)
+	known := newPairs(before.pairs.pairs, c.Learn && c.Enabled, len(c.QPs), c.learning(c.LearnPort))
+	pairs := newHostPairs(known, cfg.Self4, cfg.Self6)
 	if c.Enabled {
 		if err := pairs.give(c.QPs); err != nil {
 			return nil, err
