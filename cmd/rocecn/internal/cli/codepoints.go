@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -58,20 +57,26 @@ func (p *portFlag) String() string { return strconv.Itoa(int(*p)) }
 // Set is for package flag.
 func (p *portFlag) Set(s string) error {
 	n, err := strconv.ParseUint(s, 10, 16)
-	switch {
-	case err != nil, n == 0:
+	if err != nil {
 		return errors.New("1 to 65535 allowed")
-	case n == rocev2.Port:
-		return fmt.Errorf("%d is the port of RoCEv2", n)
-	case slices.Contains(tunnelPorts, n):
-		return fmt.Errorf("%d is the port of a tunnel", n)
 	}
 	*p = portFlag(n)
-	return nil
+	return CheckPort(uint16(n))
 }
 
-// tunnelPorts are the UDP ports of VXLAN, Geneve and MPLS: what goes there is looked into.
-var tunnelPorts = []uint64{4789, 6081, 6635}
+// CheckPort says why a UDP port cannot be that of messages.
+func CheckPort(port uint16) error {
+	const vxlan, geneve, mpls = 4789, 6081, 6635 // what goes there is looked into
+	switch port {
+	case 0:
+		return errors.New("1 to 65535 allowed")
+	case rocev2.Port:
+		return fmt.Errorf("%d is the port of RoCEv2", port)
+	case vxlan, geneve, mpls:
+		return fmt.Errorf("%d is the port of a tunnel", port)
+	}
+	return nil
+}
 
 // Config returns what the flags say. Every port belongs to one kind of message.
 func (c *CodePoints) Config() (message.Config, error) {

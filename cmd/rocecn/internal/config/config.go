@@ -79,7 +79,7 @@ func checkKey(key string, line int) error {
 		return nil
 	}
 	begin := strings.ToValidUTF8(key[:16], "")
-	return &Error{Key: begin + "…", Why: fmt.Sprintf("a key of over %d letters", maxKey), Line: line}
+	return &Error{Key: begin + "…", Why: fmt.Sprintf("a key of over %d octets", maxKey), Line: line}
 }
 
 // Read reads a file: JSON if it begins with a brace, else TOML. A byte order mark may come first.

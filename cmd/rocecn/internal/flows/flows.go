@@ -270,11 +270,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	for _, name := range o.inputs.Names {
 		a.line.Name = name
 		before := r.ended
+		r.ended = time.Time{}
 		err := r.read(ctx, name)
 		a.line.Clear()
-		if r.began.Before(before) && !r.began.IsZero() {
-			cli.Say(stderr, "flows", name, fmt.Errorf("begins %v before the end of what was read before it: files are "+
-				"parts of one capture, read in the order of their names here", before.Sub(r.began)))
+		if r.ended.Before(before) && !r.ended.IsZero() { // files of one capture may overlap
+			cli.Say(stderr, "flows", name, fmt.Errorf("ends %v before what was read before it: files are parts of one "+
+				"capture, read in the order of their names here", before.Sub(r.ended)))
 		}
 		var out cli.OutputError
 		switch {

@@ -29,7 +29,7 @@ type reader struct {
 	dropped uint64 // by the kernel, of live captures that have ended
 	present uint64 // of the one that is read
 
-	began, ended time.Time // the first packet of the last file, and the latest one of all
+	ended time.Time // the latest packet of the last file
 
 	packet   func(p *flows.Packet, frame uint64, t time.Time) error // is given each packet
 	progress func(octets, size int64)                               // nil, or told what was read so far
@@ -46,22 +46,8 @@ var errUnknownLink = errors.New("packets of a link type that is not supported ar
 // waiting is how many batches may wait to be counted.
 const waiting = 4
 
-// within takes note of the time of a packet, if it has one.
-func (r *reader) within(t time.Time) {
-	switch {
-	case t.IsZero():
-		return
-	case r.began.IsZero():
-		r.began = t
-	}
-	if t.After(r.ended) {
-		r.ended = t
-	}
-}
-
 // read hands on the packets of one file, or of an interface.
 func (r *reader) read(ctx context.Context, name string) error {
-	r.began = time.Time{}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a goroutine that waits for input wakes up
 	s := &source{
@@ -110,7 +96,9 @@ func (r *reader) read(ctx context.Context, name string) error {
 		<-b.decoded
 		for i := range b.packets {
 			r.frames++
-			r.within(b.records[i].time)
+			if t := b.records[i].time; t.After(r.ended) {
+				r.ended = t
+			}
 			if err := r.packet(&b.packets[i], r.frames, b.records[i].time); err != nil {
 				return err
 			}

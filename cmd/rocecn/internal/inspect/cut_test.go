@@ -50,9 +50,11 @@ func TestCutTooShort(t *testing.T) {
 func TestCutHeader(t *testing.T) {
 	frame := wiretest.Capture(t, "messages.pcap")[0].Data
 	file := write(t, "cut.pcapng", pcapngOf([]capture.Record{
-		{Data: frame[:5], OrigLen: 200}, {Data: frame[:13], OrigLen: 82}}))
+		{Data: frame[:5], OrigLen: 200}, {Data: frame[:13], OrigLen: 82},
+		{Data: frame[:13], OrigLen: 0xFFFFFFFF}}))
 	out, _, _ := inspect(nil, "-all", file)
 	require.Contains(t, out, "  -  other  cut by the snap length: 114 octets would do  truncated")
+	require.Equal(t, 2, strings.Count(out, "114 octets"))
 	require.Contains(t, out, "  -  other  cut by the snap length: 82 octets would do  truncated")
 }
 

@@ -95,7 +95,7 @@ func (l *looker) look(r *capture.Record) *finding {
 	}
 	if o.Cut && (f.kind == message.Broken || f.kind == message.Other) {
 		// What is wrong with a packet that the capture cut too short is no fault of the packet's.
-		if f.needed = min(message.SnapLength(f.walked, l.config), int(r.OrigLen)); f.needed != 0 {
+		if f.needed = int(min(int64(message.SnapLength(f.walked, l.config)), int64(r.OrigLen))); f.needed != 0 {
 			f.err = fmt.Errorf("cut by the snap length: %d octets would do", f.needed)
 		}
 	}

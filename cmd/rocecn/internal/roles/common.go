@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
@@ -49,8 +50,8 @@ func (c *common) message() (m message.Config, err error) {
 		if p.from != nil {
 			*p.to = *p.from
 		}
-		if *p.to == 0 || *p.to == rocev2.Port {
-			return m, config.Wrong(p.key, "%d: 1 to 65535 and not %d allowed", *p.to, rocev2.Port)
+		if err := cli.CheckPort(*p.to); err != nil {
+			return m, config.Wrong(p.key, "%v", err)
 		}
 	}
 	if m.FCNPort == m.ProxyPort {

@@ -141,8 +141,9 @@ func TestCommon(t *testing.T) {
 		{`{"option_types": [30]}`, `option_types[0]: 0x1e: act must be 10 and chg 0, so 0x80 to 0x9f allowed`},
 		{`{"option_types": [158, 190]}`, `option_types[1]: 0xbe: act must be 10`},
 		{`{"option_types": [158, 158, 158]}`, `option_types: one type for both options, or two`},
-		{`{"fcn_port": 0}`, `fcn_port: 0: 1 to 65535 and not 4791 allowed`},
-		{`{"proxy_port": 4791}`, `proxy_port: 4791: 1 to 65535 and not 4791 allowed`},
+		{`{"fcn_port": 0}`, `fcn_port: 1 to 65535 allowed`},
+		{`{"proxy_port": 4791}`, `proxy_port: 4791 is the port of RoCEv2`},
+		{`{"fcn_port": 4789}`, `fcn_port: 4789 is the port of a tunnel`},
 		{fmt.Sprintf(`{"proxy_port": %d}`, fcn.Port), fmt.Sprintf(`proxy_port: %d: FCN and proxy`, fcn.Port)},
 		{fmt.Sprintf(`{"fcn_port": %d}`, proxymsg.Port), fmt.Sprintf(`fcn_port: %d: FCN and proxy`, proxymsg.Port)},
 	} {

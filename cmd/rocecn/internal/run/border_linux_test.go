@@ -34,6 +34,29 @@ func refusing(t *testing.T) (name string) {
 	return name
 }
 
+// What somebody changes right behind the installation is not taken for the border's own rules.
+func TestBorderIntruder(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	nft, err := exec.LookPath("nft")
+	require.NoError(t, err)
+	folder := t.TempDir()
+	once := filepath.Join(folder, "once")
+	script := fmt.Sprintf("#!/bin/sh\n%[1]s \"$@\" || exit\n[ \"$1\" = -f ] && mkdir %[2]s 2>&- && "+
+		"exec %[1]s insert rule inet rocecn forward accept\nexit 0\n", nft, once)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "nft"), []byte(script), 0o700))
+	h := edge(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	agent := startAs(t, h, written(t, "agent.toml",
+		"[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\", \"wan1\"]\n"), self)
+	agent.says(t, "rules that nobody else changes")
+	agent.says(t, "border: as it should be")
+	require.DirExists(t, once)
+	require.NotRegexp(t, `(?m)^\s+accept$`, h.Run(t, "", nft, "list", "table", "inet", "rocecn"))
+	agent.terminate(t)
+}
+
 // The rules of the border are installed as a whole, for its interfaces, and stay when
 // the agent ends.
 func TestBorder(t *testing.T) {

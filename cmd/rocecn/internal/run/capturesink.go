@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
@@ -40,12 +41,14 @@ type sharedCapture struct {
 	torn bool            // there is more behind it
 }
 
-// openCapture opens a file, and leaves what is in it until begin is called.
+// openCapture opens a file, and leaves what is in it until begin is called. A pipe must have a reader: it is not waited
+// for.
 func openCapture(name string, log func() *slog.Logger) (*sharedCapture, error) {
+	name = fullName(name) // O_EXCL follows no link
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	was := errors.Is(err, fs.ErrExist)
 	if was {
-		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
 	}
 	if err != nil {
 		return nil, err

@@ -265,9 +265,12 @@ func (f *file) checkTaken() (err error) {
 // checkRole says what a role cannot work without.
 func (f *file) checkRole(r *roles.Instance) error {
 	a := &r.Agent
+	if r.Role == "border" {
+		if err := checkBorder(r); err != nil || a.Install == "nft" {
+			return err
+		}
+	}
 	switch {
-	case r.Role == "border" && (checkBorder(r) != nil || a.Install == "nft"):
-		return checkBorder(r)
 	case a.Limits != "" && a.Limits != "none":
 		return config.Wrong("limits", "%q is not none; limits are keys of their own", a.Limits)
 	case a.Mode != "" && a.Mode != "agent" && a.Mode != "kernel":
@@ -296,8 +299,10 @@ func (f *file) checkRole(r *roles.Instance) error {
 			}
 		}
 	}
-	if c, ok := r.Config.(roles.Lacking); ok && c.Lacks() != nil {
-		return c.Lacks()
+	if c, ok := r.Config.(roles.Lacking); ok {
+		if err := c.Lacks(); err != nil {
+			return err
+		}
 	}
 	if c, ok := r.Config.(roles.Learning); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "labels are learned from what leaves in tunnels: needed is such a source as "+

@@ -54,14 +54,24 @@ func (p place) same(other place) bool {
 	return p.full == other.full
 }
 
-// fullName returns the name of a file from the root on, without links to folders.
+// fullName returns the name of a file from the root on, without links: where it would be made, if it is not there.
 func fullName(name string) string {
 	if full, err := filepath.Abs(name); err == nil {
 		name = full
 	}
-	folder, base := filepath.Split(name)
-	if real, err := filepath.EvalSymlinks(folder); err == nil {
-		return filepath.Join(real, base)
+	for range 40 { // Linux follows no more
+		folder, base := filepath.Split(name)
+		if real, err := filepath.EvalSymlinks(folder); err == nil {
+			name = filepath.Join(real, base)
+		}
+		to, err := os.Readlink(name)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(name), to)
+		}
+		name = to
 	}
 	return name
 }

@@ -17,6 +17,8 @@ func TestSameFiles(t *testing.T) {
 	require.NoError(t, os.Symlink("sub", "link"))
 	require.NoError(t, os.WriteFile("there.pcap", nil, 0o600))
 	require.NoError(t, os.Link("there.pcap", "hard.pcap"))
+	require.NoError(t, os.Symlink("sub/not.pcap", "not.pcap"))
+	require.NoError(t, os.Symlink("loop.pcap", "loop.pcap"))
 	const two = "[sink.a]\ntype = \"capture\"\nfile = \"ONE\"\n[TWO.b]\ntype = \"capture\"\nfile = \"OTHER\"\n"
 	for _, c := range []struct{ one, two, other, message string }{
 		{"a.pcap", "source", "./a.pcap", "line 3: sink.a.file: it is that of source.b"},
@@ -24,6 +26,8 @@ func TestSameFiles(t *testing.T) {
 		{"a.pcap", "sink", folder + "/a.pcap", "line 6: sink.b.file: it is that of sink.a"},
 		{"sub/a.pcap", "sink", "link/a.pcap", "line 6: sink.b.file: it is that of sink.a"},
 		{"there.pcap", "sink", "hard.pcap", "line 6: sink.b.file: it is that of sink.a"},
+		{"not.pcap", "sink", "sub/not.pcap", "line 6: sink.b.file: it is that of sink.a"},
+		{"loop.pcap", "sink", "a.pcap", ""},
 		{"a.pcap", "sink", "sub/../agent.toml", "line 6: sink.b.file: it is that of this configuration"},
 		{"sub/a.pcap", "sink", "a.pcap", ""},
 		{"sub/a.pcap", "source", "a.pcap", ""},

@@ -36,6 +36,7 @@ func TestMetricsTable(t *testing.T) {
 	has := names(string(prepared(t, "").metrics()), `(?m)^# TYPE (\w+) `)
 	require.Greater(t, len(has), 20)
 	require.Equal(t, has, names(table, "`(rocecn_\\w+)`"))
+	require.Len(t, regexp.MustCompile("`rocecn_\\w+`").FindAllString(table, -1), len(has), "each once")
 }
 
 // A rehearsal has sent nothing, and does not say that it had.

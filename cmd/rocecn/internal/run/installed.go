@@ -59,7 +59,8 @@ func (s *server) install(f *file) error {
 	return nil
 }
 
-// put puts the rules of a file into place, if it has any, and takes note of how nftables lists them.
+// put puts the rules of a file into force, if it has any, and takes note of how nftables lists them. What goes wrong
+// behind that is no error, as they are in force then: lookAfterBorder finds that they are not known to be ours.
 func (s *server) put(f *file) (rules borderRules, err error) {
 	if rules, err = f.rules(); err != nil || rules.text == "" {
 		return rules, err
@@ -70,19 +71,23 @@ func (s *server) put(f *file) (rules borderRules, err error) {
 			return rules, err
 		}
 	}
+	before, err := b.kernel.Generation()
+	if err != nil {
+		return rules, err
+	}
 	if _, err = nft(rules.text, "-f", "-"); err != nil {
 		return rules, err
 	}
-	// What changes between these two is another generation.
+	// Rules that somebody else changes meanwhile make another generation than the next one. So does what is changed
+	// behind the listing, but for what is changed while it is made, which then is not of this generation either.
+	b.generation, b.listing = before, ""
 	generation, err := b.kernel.Generation()
-	if err != nil {
-		return rules, err
+	if err != nil || generation != before+1 {
+		return rules, nil
 	}
-	listing, err := listed(rules.tables)
-	if err != nil {
-		return rules, err
+	if listing, err := listed(rules.tables); err == nil {
+		b.generation, b.listing = generation, listing
 	}
-	b.generation, b.listing = generation, listing
 	return rules, nil
 }
 

@@ -174,7 +174,7 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	}
 	f, err := readFile(ctx, *name)
 	if errors.Is(err, context.Canceled) {
-		return 0
+		return cli.Failed
 	} else if err != nil {
 		cli.Say(stderr, "check", "-config "+*name, err)
 		return cli.Misused

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -420,6 +421,9 @@ func (s *server) reload(ctx context.Context) {
 
 // replace puts the file into force as it is now, and says whether it is another one.
 func (s *server) replace(ctx context.Context) (changed bool, err error) {
+	if info, err := os.Stat(s.name); err == nil && !info.Mode().IsRegular() {
+		return false, errors.New("the configuration is no regular file: it cannot be read again")
+	}
 	f, err := readFile(ctx, s.name)
 	if err != nil {
 		return false, err

@@ -14,6 +14,9 @@ import (
 // connections is how many there are at once. Others wait until one of these ends.
 const connections = 64
 
+// patience is how long what a client has begun to send may take.
+const patience = 5 * time.Second
+
 // Listen listens at a TCP address.
 func Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
@@ -26,7 +29,13 @@ func Listen(address string) (net.Listener, error) {
 // Server returns a server with these answers, which logs what goes wrong.
 func Server(answers http.Handler, log *log.Logger) *http.Server {
 	return &http.Server{
-		Handler: answers, ErrorLog: log, MaxHeaderBytes: 16 << 10,
-		ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Body != http.NoBody { // nobody needs one, and who does not send it is not waited for
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience))
+			}
+			answers.ServeHTTP(w, r)
+		}),
+		ErrorLog: log, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: patience, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second,
 	}
 }

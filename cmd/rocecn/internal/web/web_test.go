@@ -98,6 +98,10 @@ func TestSilence(t *testing.T) {
 		func(t *testing.T, c net.Conn) { ask(t, c); fineFrom(t, c) },
 		func(t *testing.T, c net.Conn) { io.WriteString(c, "GET / ") },
 		func(*testing.T, net.Conn) {},
+		func(t *testing.T, c net.Conn) { // a body that does not come
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
+			go io.Copy(io.Discard, c)
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			near, far := net.Pipe()

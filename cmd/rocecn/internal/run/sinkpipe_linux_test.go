@@ -1,0 +1,18 @@
+package run
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A pipe that nobody reads is refused at once, and nobody waits for a reader.
+func TestSinkPipe(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(name, 0o600))
+	require.ErrorIs(t, trySink(&captureSink{File: name}), syscall.ENXIO)
+	_, err := openCapture(name, nil)
+	require.ErrorIs(t, err, syscall.ENXIO)
+}
