@@ -9,8 +9,7 @@ import (
 )
 
 // Of the candidates the one with the fewest votes makes room, of those with as many one
-// whose requests have no neighbours. Its votes are remembered, but for a single one
-// without neighbours.
+// whose requests have no neighbours. Its votes are remembered, and so is one for which there was no room.
 func TestWhoMakesRoom(t *testing.T) {
 	type c = candidate
 	for _, x := range []struct {
@@ -20,10 +19,10 @@ func TestWhoMakesRoom(t *testing.T) {
 		lost    uint16
 	}{
 		{[4]c{{votes: 2, last: neighbour}, {votes: 1, last: neighbour}, {votes: 3}, {votes: 2}}, true, 1, 1},
-		{[4]c{{votes: 1, last: neighbour}, {votes: 1}, {votes: 1, last: neighbour}, {votes: 2}}, true, 1, 0},
-		{[4]c{{votes: 1}, {votes: 1, last: neighbour}, {votes: 1, last: neighbour}, {votes: 2}}, false, 0, 0},
+		{[4]c{{votes: 1, last: neighbour}, {votes: 1}, {votes: 1, last: neighbour}, {votes: 2}}, true, 1, 1},
+		{[4]c{{votes: 1}, {votes: 1, last: neighbour}, {votes: 1, last: neighbour}, {votes: 2}}, false, 0, 1},
 		{[4]c{{votes: 1, last: neighbour}, {votes: 2}, {votes: 2}, {votes: 2}}, true, 0, 1},
-		{[4]c{{votes: 1, last: neighbour}, {votes: 2}, {votes: 2}, {votes: 2}}, false, -1, 0},
+		{[4]c{{votes: 1, last: neighbour}, {votes: 2}, {votes: 2}, {votes: 2}}, false, -1, 1},
 		{[4]c{{votes: 3}, {votes: 2}, {votes: 4}, {votes: 5}}, false, 1, 2},
 		{[4]c{{votes: 1, maybe: 3}, {votes: 3}, {votes: 4}, {votes: 5}}, false, 1, 3},
 	} {
@@ -73,7 +72,8 @@ func TestWinsAmongMany(t *testing.T) {
 	own, counts := uint32(0), map[uint32]int{}
 	vote := func(qp, psn uint32) bool {
 		counts[qp]++
-		return votes.vote(qp, psn, true, true) != nil && votes.elects(votes.vote(qp, psn, true, true), &none, &config)
+		own := votes.vote(qp, psn, true, true)
+		return own != nil && votes.elects(own, &none, false, &config)
 	}
 	for psn := range uint32(1000) {
 		for n := range uint32(4) {
@@ -94,17 +94,23 @@ func TestVotesThatAreNotSure(t *testing.T) {
 	config := Config{MinVotes: 3, Ratio: 2}
 	var votes, none tally
 	for psn := range uint32(5) {
-		require.False(t, votes.elects(votes.vote(10, psn, true, false), &none, &config))
+		require.False(t, votes.elects(votes.vote(10, psn, true, false), &none, false, &config))
 	}
 	for psn := range uint32(10) {
-		require.Equal(t, psn == 9, votes.elects(votes.vote(11, psn, true, true), &none, &config), psn)
+		require.Equal(t, psn == 9, votes.elects(votes.vote(11, psn, true, true), &none, false, &config), psn)
 	}
 }
 
 // What speaks for another in the other tally of a flow counts against a candidate, and what speaks for it there for it.
 func TestBothTallies(t *testing.T) {
 	config := Config{MinVotes: 3, Ratio: 2}
-	for _, x := range []struct{ own, others, more, rivals int }{{3, 1, 0, 1}, {5, 1, 0, 2}, {3, 1, 2, 2}} {
+	for _, x := range []struct {
+		own, others, more, rivals int
+		alone                     bool
+	}{
+		{3, 1, 0, 1, true}, {5, 1, 0, 2, true}, {3, 1, 2, 2, true}, {3, 1, 3, 2, true}, {2, 0, 1, 0, true},
+		{2, 0, 1, 0, false}, {1, 0, 1, 0, true}, {3, 2, 7, 0, true},
+	} {
 		var here, there tally
 		var c *candidate
 		for qp, n := range map[*int]*tally{&x.others: &here, &x.rivals: &there} {
@@ -118,12 +124,14 @@ func TestBothTallies(t *testing.T) {
 		for psn := range uint32(x.own) {
 			c = here.vote(10, psn, true, true)
 		}
-		require.Equal(t, x.own+x.more >= 2*(x.others+x.rivals), here.elects(c, &there, &config), x)
+		wins := x.own+x.more >= 2*(x.others+x.rivals) && x.own >= 2*x.others &&
+			(x.own >= 3 || x.alone && x.own+x.more >= 3)
+		require.Equal(t, wins, here.elects(c, &there, x.alone, &config), x)
 	}
 }
 
-// Of a PSN of which a request was replaced it is not said that all flows are known that used it, until no answer to that
-// one can come any more. A flood of others makes that of hardly any PSN.
+// Of a PSN of which a request was replaced it is not said that all flows are known that used it, until no answer to
+// that one can come any more. A flood of others makes that of hardly any PSN.
 func TestReplaced(t *testing.T) {
 	r, flow := newRecent(ways, 1, false), func(qp uint32) *key { return &key{QP: qp} }
 	users := func(psn uint32, now int32) (int, bool) {

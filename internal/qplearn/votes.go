@@ -24,8 +24,9 @@ func (b *ballots) forget(qp uint32) {
 
 // elected tells whether both candidates of a vote have won: the source of a flow's
 // requests, and the flow that the responses to that source answer.
-func (m *Map) elected(forth, back *ballots, source, flow *candidate) bool {
-	return forth.senders.elects(source, &forth.asked, &m.cfg) && back.asked.elects(flow, &back.senders, &m.cfg)
+func (m *Map) elected(forth, back *ballots, source, flow *candidate, alone bool) bool {
+	return forth.senders.elects(source, &forth.asked, alone, &m.cfg) &&
+		back.asked.elects(flow, &back.senders, alone, &m.cfg)
 }
 
 func (b *ballots) undecided(c *Config) bool { return b.senders.undecided(c) || b.asked.undecided(c) }
@@ -66,9 +67,9 @@ const maxVotes = 1<<15 - 1 // so that most fits
 //
 // Of more queue pairs than there is room for, each evicts the one with the fewest
 // votes, and may have been evicted itself: with no more votes for such PSNs than those
-// have that are still there. So no candidate looks better beside the others than it is,
-// but for a single vote for a request without neighbours: a guess, or the first one of
-// a connection.
+// have that are still there. So no candidate looks better beside the others than it is.
+// A vote for a request without neighbours, a guess or the first one of a connection,
+// evicts no candidate that has some.
 func (t *tally) vote(qp, psn uint32, follows, sure bool) *candidate {
 	least, before, near := &t.of[0], t.lost, false
 	for i := range t.of {
@@ -88,11 +89,10 @@ func (t *tally) vote(qp, psn uint32, follows, sure bool) *candidate {
 		}
 	}
 	if least.follows() && !follows {
+		t.lost = max(t.lost, 1)
 		return nil
 	}
-	if least.follows() || least.most() > 1 {
-		t.lost = min(max(t.lost, least.most()), maxVotes)
-	}
+	t.lost = min(max(t.lost, least.most()), maxVotes)
 	*least = candidate{qp: qp}
 	if near {
 		least.maybe = before
@@ -122,17 +122,21 @@ func (t *tally) forget(qp uint32) {
 	}
 }
 
-// elects tells whether a candidate has won: with MinVotes votes, for requests that
-// follow one another, and Ratio times the votes that any other may have, both here and
-// together with the other tally of the same ballots.
-func (t *tally) elects(own *candidate, other *tally, c *Config) bool {
+// elects tells whether a candidate has won: for requests that follow one another it has
+// Ratio times the votes that any other may have, and so it has together with the other
+// tally of the same ballots. MinVotes it needs here, or together if the last vote was for
+// it alone: otherwise the votes of the same response for others are still to come.
+func (t *tally) elects(own *candidate, other *tally, alone bool, c *Config) bool {
 	if own == nil || !own.follows() && c.MinVotes > 1 {
 		return false
 	}
 	_, rivals := t.result(own.qp)
 	more, others := other.result(own.qp)
-	votes := int(own.votes)
-	return votes >= max(c.MinVotes, c.Ratio*rivals) && votes+more >= c.Ratio*(rivals+others)
+	votes, needed := int(own.votes), c.MinVotes
+	if alone {
+		needed -= more
+	}
+	return votes >= max(needed, c.Ratio*rivals) && votes+more >= c.Ratio*(rivals+others)
 }
 
 // result returns how many votes a queue pair has, and how many any other may have.
@@ -321,7 +325,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if at := m.begun(back, g, g.next); at != 0 && m.named(at) != receiver {
 		return false // CM says so of the requests of the other direction
 	}
-	if !m.elected(&f.votes, &g.votes, x, y) {
+	if !m.elected(&f.votes, &g.votes, x, y, alone) {
 		return false
 	}
 	m.elect(forth, back, Votes, o, x.votes)
@@ -352,7 +356,7 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 	if m.find(forth) != nil || m.find(back) != nil {
 		return false
 	}
-	if !m.elected(&f.byPort, &g.byPort, x, y) {
+	if !m.elected(&f.byPort, &g.byPort, x, y, false) {
 		return false
 	}
 	m.elect(forth, back, Port, o, 0)
@@ -391,7 +395,7 @@ func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
 	c := f.votes.senders.vote(back.DestQP(), o.PSN, follows, true)
 	d := g.votes.asked.vote(k.DestQP(), o.PSN, follows, true)
 	e.voted, other.voted = true, true
-	if e.From == Given || !m.elected(&f.votes, &g.votes, c, d) {
+	if e.From == Given || !m.elected(&f.votes, &g.votes, c, d, true) {
 		return false
 	}
 	if e.sure && !e.silent(m.now()) && c.votes <= min(e.weight, few) {
