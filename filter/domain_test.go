@@ -26,6 +26,8 @@ func frameOf(f wiretest.Frames, link rocev2.LinkType, tags int) []byte {
 	}
 }
 
+func isLabels(ether uint16) bool { return ether == 0x8847 || ether == 0x8848 }
+
 // inDomain says whether a frame is in the domain for which Program promises
 // to be equal to Match.
 func inDomain(b []byte, l rocev2.LinkType) bool {
@@ -36,7 +38,10 @@ func inDomain(b []byte, l rocev2.LinkType) bool {
 			ether = 0
 		}
 		for tags := 0; ; tags, ether, at = tags+1, at+2, at+4 {
-			if len(b) < at {
+			switch {
+			case len(b) >= ether+2 && isLabels(binary.BigEndian.Uint16(b[ether:])): // a cut header can say so, too
+				return false
+			case len(b) < at:
 				return true
 			}
 			switch binary.BigEndian.Uint16(b[ether:]) {
@@ -45,8 +50,6 @@ func inDomain(b []byte, l rocev2.LinkType) bool {
 					return false
 				}
 				continue
-			case 0x8847, 0x8848:
-				return false
 			}
 			break
 		}

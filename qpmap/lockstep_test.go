@@ -63,8 +63,7 @@ func newLockstep(seed uint64) *lockstep {
 		kinds: []bth.Opcode{bth.RCSendOnly},
 	}
 	if r.IntN(3) > 0 {
-		l.kinds = []bth.Opcode{bth.RCSendOnly, bth.RCSendOnly, bth.RCRDMAWriteOnly, bth.RCRDMAReadRequest,
-			bth.RCFetchAdd}
+		l.kinds = append(l.kinds, bth.RCSendOnly, bth.RCRDMAWriteOnly, bth.RCRDMAReadRequest, bth.RCFetchAdd)
 	}
 	connections := 7 + r.IntN(54)
 	l.pause = time.Duration(connections) * 2 * time.Microsecond
@@ -176,8 +175,8 @@ func (l *lockstep) connect(c *connection, port uint16, messages int) {
 	l.at(at, func() { send(at) })
 }
 
-// learn shows the traffic to a Map and returns whom it names for each packet, 0 for nobody. What is named must be
-// right.
+// learn shows the traffic to a Map and returns whom it names for each packet, 0 for
+// nobody. What is named must be right.
 func (l *lockstep) learn(t testing.TB, m *qpmap.Map) (named []uint32) {
 	t.Helper()
 	for i := range l.packets {
@@ -196,8 +195,9 @@ func (l *lockstep) learn(t testing.TB, m *qpmap.Map) (named []uint32) {
 	return named
 }
 
-// Of queue pairs that all use the same PSNs none is named that is not the sender's, also where there is no room for
-// what all of them have under way. The same seed gives the same.
+// Of queue pairs that all use the same PSNs none is named that is not the sender's, also
+// where there is no room for what all of them have under way. The same seed gives the
+// same.
 func TestLockstep(t *testing.T) {
 	var packets, known [3]int
 	for seed := range uint64(wiretest.Rounds(40)) {

@@ -54,7 +54,7 @@ var (
 	errChecksum   = errors.New("the kernel makes no packets with a UDP checksum")
 	errPrefix     = errors.New("not a prefix")
 	errIPv4       = errors.New("there are no Fast CNPs over IPv4")
-	errSelf       = errors.New("Fast CNPs need an IPv6 address that they come from")
+	errSelf       = errors.New("an IPv6 address is needed that Fast CNPs come from")
 )
 
 // OpenAnswerer begins to answer packets of the calling thread's network namespace, of
