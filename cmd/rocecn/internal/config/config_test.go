@@ -139,7 +139,7 @@ func TestLongKeys(t *testing.T) {
 	nested := func(begin, middle, end string) string {
 		return strings.Repeat(begin, 9000) + middle + strings.Repeat(end, 9000)
 	}
-	const long = "…: a key of over 512 letters"
+	const long = "…: a key of over 512 octets"
 	for _, c := range []struct{ text, message string }{
 		{"\nname = \"a\"\n" + strings.Repeat("a.", 40_000) + "a = 1", "line 3: a.a.a.a.a.a.a.a." + long},
 		{"[[items]]\n[" + strings.Repeat("ab", 300) + "]\nn = 1", "line 2: abababababababab" + long},
