@@ -30,11 +30,12 @@ type request struct {
 
 func octets(n uint32) [3]byte { return [3]byte{byte(n), byte(n >> 8), byte(n >> 16)} }
 
+func number(b [3]byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
+
 // mark returns what stands for the requests of all flows between the same addresses with
 // the same PSN: two others have the same in one of 65,535 cases.
 func (q *request) mark() uint16 {
-	psn := uint32(q.psn[0]) | uint32(q.psn[1])<<8 | uint32(q.psn[2])<<16
-	return max(uint16((q.flow^psn)*0x9E3779B1>>16), 1)
+	return max(uint16((q.flow^number(q.psn))*0x9E3779B1>>16), 1)
 }
 
 // moment turns ticks into units of 2^20 ns, about a millisecond, modulo 2^32.
@@ -120,7 +121,7 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 	for i := range set {
 		w := &set[i]
 		if w.flow == flow && w.psn == q.psn && within(long, w.at, now) {
-			qps[n] = uint32(w.qp[0]) | uint32(w.qp[1])<<8 | uint32(w.qp[2])<<16
+			qps[n] = number(w.qp)
 			n++
 		}
 		all = all && w.gone != mark
