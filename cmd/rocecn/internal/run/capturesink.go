@@ -41,10 +41,9 @@ type sharedCapture struct {
 	torn bool            // there is more behind it
 }
 
-// openCapture opens a file, and leaves what is in it until begin is called. A pipe must have a reader: it is not waited
-// for.
+// openCapture opens the file of a full name, and leaves what is in it until begin is called: O_EXCL follows no link. A
+// pipe must have a reader: it is not waited for.
 func openCapture(name string, log func() *slog.Logger) (*sharedCapture, error) {
-	name = fullName(name) // O_EXCL follows no link
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	was := errors.Is(err, fs.ErrExist)
 	if was {

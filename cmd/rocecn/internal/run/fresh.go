@@ -75,7 +75,7 @@ func (s *server) openSink(f *file, r *roles.Instance, all *fresh) error {
 			c.to = all.files[name]
 		}
 		if c.to == nil {
-			to, err := openCapture(c.File, func() *slog.Logger { return s.log })
+			to, err := openCapture(name, func() *slog.Logger { return s.log })
 			if err != nil {
 				return fmt.Errorf("sink.%s: %w", entry.name, err)
 			}

@@ -78,14 +78,13 @@ func (s *server) put(f *file) (rules borderRules, err error) {
 	if _, err = nft(rules.text, "-f", "-"); err != nil {
 		return rules, err
 	}
-	// Rules that somebody else changes meanwhile make another generation than the next one. So does what is changed
-	// behind the listing, but for what is changed while it is made, which then is not of this generation either.
 	b.generation, b.listing = before, ""
-	generation, err := b.kernel.Generation()
-	if err != nil || generation != before+1 {
+	listing, err := listed(rules.tables)
+	if err != nil {
 		return rules, nil
 	}
-	if listing, err := listed(rules.tables); err == nil {
+	// If it is the next generation still, nobody else has changed any rules before they were listed.
+	if generation, err := b.kernel.Generation(); err == nil && generation == before+1 {
 		b.generation, b.listing = generation, listing
 	}
 	return rules, nil

@@ -85,7 +85,7 @@ func inUse(err error) bool {
 // trySink says why a sink cannot be opened.
 func trySink(s sink) error {
 	if c, ok := s.(*captureSink); ok {
-		opened, err := openCapture(c.File, nil)
+		opened, err := openCapture(fullName(c.File), nil)
 		if err == nil {
 			opened.abandon()
 		}
