@@ -41,6 +41,10 @@ func (s *server) install(f *file) error {
 	if err != nil {
 		return err
 	}
+	before := s.border.tables
+	s.mu.Lock()
+	s.border.tables = rules.tables
+	s.mu.Unlock()
 	for _, table := range rules.tables {
 		s.log.Info("border: the rules of table inet " + table + " are installed")
 	}
@@ -48,13 +52,10 @@ func (s *server) install(f *file) error {
 		s.log.Info("border: table inet " + table + " is deleted: the file has no border for it any more")
 	}
 	if rules.tables == nil {
-		for _, table := range s.border.tables {
+		for _, table := range before {
 			s.log.Warn("border: the file has none any more, but its rules stay: nft delete table inet " + table)
 		}
 	}
-	s.mu.Lock()
-	s.border.tables = rules.tables
-	s.mu.Unlock()
 	s.borderLacks(f.lackAtBorder())
 	return nil
 }
@@ -142,17 +143,19 @@ func (s *server) lookAfterBorder(now time.Time) {
 	s.borderLacks(lacks)
 }
 
-// borderLacks takes note of what keeps a border from being one, empty for nothing.
+// borderLacks takes note of what keeps a border from being one, empty for nothing, and then says so: who reads the log
+// may ask at once.
 func (s *server) borderLacks(lacks string) {
-	switch {
-	case lacks == s.border.lacks:
+	if lacks == s.border.lacks {
 		return
+	}
+	s.mu.Lock()
+	s.border.lacks = lacks
+	s.mu.Unlock()
+	switch {
 	case lacks != "":
 		s.log.Warn("border: not as it should be", "lacks", lacks)
 	case s.border.tables != nil:
 		s.log.Info("border: as it should be")
 	}
-	s.mu.Lock()
-	s.border.lacks = lacks
-	s.mu.Unlock()
 }
