@@ -234,7 +234,7 @@ func (s *server) metrics() []byte {
 	s.kernelSinks(func(role string, n *kernelCounts) {
 		t.Sample(float64(n.left), "sink", "kernel", "role", role)
 	})
-	ofSinks("rocecn_sink_bytes_total", "Octets of packets that were to be sent.",
+	ofSinks("rocecn_sink_bytes_total", "Octets of the packets that were sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.bytes), l...) })
 	ofSinks("rocecn_sink_errors_total", "Packets that could not be sent.", func(o *outlet, l ...string) {
 		for why := range o.errors {

@@ -298,7 +298,8 @@ func TestDeadNeighbour(t *testing.T) {
 	sends(t, fromB, toOther)
 	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::a/64", "dev", "a0", "nodad")
 	sends(t, fromB, toDead)
-	agent.awaits(t, 7, "rocecn_sink_packets_total") // toOther's and toDead's, too
+	agent.awaits(t, 7, "rocecn_sink_packets_total")  // toOther's and toDead's, too
+	agent.awaits(t, 7*80, "rocecn_sink_bytes_total") // IPv6, UDP, BTH, 16 octets and the ICRC
 	require.EqualValues(t, 6, agent.metric("rocecn_sink_errors_total"))
 	require.Equal(t, 13., agent.metric("rocecn_role_to_sink_total"))
 	require.Zero(t, in.Lost())

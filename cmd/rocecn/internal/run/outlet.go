@@ -27,8 +27,8 @@ type outlet struct {
 	number int       // of the interface by which all leaves, when it was opened; 0: none
 	looked time.Time // when it was looked at
 
-	taken    uint64           // packets since the last flush that the kernel has not refused
-	waiting  uint64           // those of them that wait for a neighbour
+	taken    neighbour.Amount // since the last flush, which the kernel has not refused
+	waiting  neighbour.Amount // that of it which waits for a neighbour
 	watch    *neighbour.Watch // of what the kernel routes; nil: none
 	tried    trial
 	failedAt time.Time // of the last trial
@@ -151,10 +151,10 @@ func (o *outlet) send(packet []byte, now time.Time) bool {
 		o.errors[limited].Add(1)
 		return false
 	}
-	o.taken++
-	o.bytes.Add(uint64(len(packet)))
-	if o.watch != nil && o.watch.Sent(destination(packet)) {
-		o.waiting++
+	one := neighbour.One(packet)
+	o.taken = o.taken.Plus(one)
+	if o.watch != nil && o.watch.Sent(destination(packet), one) {
+		o.waiting = o.waiting.Plus(one)
 	}
 	_ = o.sink.Send(packet) // unsent has heard of an error
 	return true
@@ -173,9 +173,10 @@ func destination(ip []byte) netip.Addr {
 
 // unsent takes note of a packet that could not be sent.
 func (o *outlet) unsent(packet []byte, err error) {
-	o.taken--
-	if o.watch != nil && o.watch.Unsent(destination(packet)) {
-		o.waiting--
+	one := neighbour.One(packet)
+	o.taken = o.taken.Minus(one)
+	if o.watch != nil && o.watch.Unsent(destination(packet), one) {
+		o.waiting = o.waiting.Minus(one)
 	}
 	o.fails(failureOf(err), 1)
 }
@@ -195,18 +196,19 @@ func (o *outlet) fails(why failure, n uint64) {
 // flush sends what was taken. What waits for a neighbour is counted when it is known
 // what becomes of it.
 func (o *outlet) flush() {
-	if o.taken == 0 || o.sink == nil {
+	if o.taken.Packets == 0 || o.sink == nil {
 		return
 	}
 	_ = o.sink.Flush() // unsent has heard of an error
-	o.sends(o.taken - o.waiting)
-	o.taken, o.waiting = 0, 0
+	o.sends(o.taken.Minus(o.waiting))
+	o.taken, o.waiting = neighbour.Amount{}, neighbour.Amount{}
 }
 
 // sends counts packets that were sent.
-func (o *outlet) sends(n uint64) {
-	o.packets.Add(n)
-	o.tried.sent = o.tried.sent || n > 0
+func (o *outlet) sends(a neighbour.Amount) {
+	o.packets.Add(a.Packets)
+	o.bytes.Add(a.Octets)
+	o.tried.sent = o.tried.sent || a.Packets > 0
 }
 
 // A trial is what came of packets since it began.
@@ -230,7 +232,7 @@ func (o *outlet) settle(now time.Time, log *slog.Logger) {
 	}
 	fate, rerouted, err := o.watch.Look(now)
 	o.sends(fate.Sent)
-	o.fails(noNeighbour, fate.Lost)
+	o.fails(noNeighbour, fate.Lost.Packets)
 	if err != nil {
 		log.Warn("neighbours are not watched any more", "error", err)
 		o.unwatch()

@@ -11,10 +11,24 @@ type hop struct {
 	address        netip.Addr
 }
 
+// An Amount is how much of something was sent, or was to be.
+type Amount struct {
+	Packets, Octets uint64
+}
+
+// Plus returns the sum of two amounts.
+func (a Amount) Plus(b Amount) Amount { return Amount{a.Packets + b.Packets, a.Octets + b.Octets} }
+
+// Minus returns what is left of an amount without a part of it.
+func (a Amount) Minus(b Amount) Amount { return Amount{a.Packets - b.Packets, a.Octets - b.Octets} }
+
+// One is the amount of a packet.
+func One(packet []byte) Amount { return Amount{1, uint64(len(packet))} }
+
 // A neighbour is one that packets were sent by.
 type neighbour struct {
 	known   bool   // its hardware address: what is sent leaves this host
-	waiting uint64 // packets that were sent while it was not
+	waiting Amount // that was sent while it was not
 }
 
 // maxDestinations is how many are remembered, and maxAsked of how many at once the
@@ -37,7 +51,7 @@ type Watch struct {
 
 // Sent takes note that the kernel is given a packet, and says whether it may have to
 // wait: if not, it leaves this host.
-func (w *Watch) Sent(to netip.Addr) (waits bool) {
+func (w *Watch) Sent(to netip.Addr, one Amount) (waits bool) {
 	n := w.to[to]
 	if n == nil {
 		if len(w.to) >= maxDestinations || !to.IsValid() {
@@ -47,45 +61,45 @@ func (w *Watch) Sent(to netip.Addr) (waits bool) {
 		w.to[to], w.fresh = n, append(w.fresh, to)
 	}
 	if !n.known {
-		n.waiting++
+		n.waiting = n.waiting.Plus(one)
 	}
 	return !n.known
 }
 
 // Unsent takes back what the last calls of Sent have said of a packet: the kernel has
 // refused it. It says whether that one was to wait.
-func (w *Watch) Unsent(to netip.Addr) (waited bool) {
+func (w *Watch) Unsent(to netip.Addr, one Amount) (waited bool) {
 	n := w.to[to]
-	if n == nil || n.known || n.waiting == 0 {
+	if n == nil || n.known || n.waiting.Packets == 0 {
 		return false
 	}
-	n.waiting--
+	n.waiting = n.waiting.Minus(one)
 	return true
 }
 
 // Fate is what has become of packets that had to wait.
 type Fate struct {
-	Sent, Lost uint64
+	Sent, Lost Amount
 }
 
 // becomes takes note that the hardware address of a neighbour is known, or that it
 // cannot be found.
 func (f *Fate) becomes(n *neighbour, known bool) {
 	if known {
-		f.Sent += n.waiting
+		f.Sent = f.Sent.Plus(n.waiting)
 	} else {
-		f.Lost += n.waiting
+		f.Lost = f.Lost.Plus(n.waiting)
 	}
-	n.known, n.waiting = known, 0
+	n.known, n.waiting = known, Amount{}
 }
 
 // waits returns how many packets wait.
 func (w *Watch) waits() (n uint64) {
 	for _, to := range w.fresh {
-		n += w.to[to].waiting
+		n += w.to[to].waiting.Packets
 	}
 	for _, h := range w.hops {
-		n += h.waiting
+		n += h.waiting.Packets
 	}
 	return n
 }
@@ -98,7 +112,7 @@ func (w *Watch) forget() {
 		w.to[to] = old[to]
 	}
 	for h, n := range w.hops {
-		if n.waiting == 0 {
+		if n.waiting.Packets == 0 {
 			delete(w.hops, h)
 		}
 	}

@@ -61,7 +61,7 @@ func (w *Watch) Look(now time.Time) (f Fate, rerouted bool, err error) {
 	for asked := 0; len(w.fresh) > 0 && asked < maxAsked; {
 		to := w.fresh[len(w.fresh)-1]
 		w.fresh = w.fresh[:len(w.fresh)-1]
-		if w.to[to].waiting == 0 { // the kernel has refused all of it
+		if w.to[to].waiting.Packets == 0 { // the kernel has refused all of it
 			delete(w.to, to)
 			continue
 		}
@@ -71,7 +71,7 @@ func (w *Watch) Look(now time.Time) (f Fate, rerouted bool, err error) {
 	if now.Sub(w.asked) >= time.Second { // what was not heard of
 		w.asked = now
 		for h, n := range w.hops {
-			if n.waiting > 0 {
+			if n.waiting.Packets > 0 {
 				w.ask(h, n, &f)
 			}
 		}
@@ -158,7 +158,7 @@ func (w *Watch) resolve(to netip.Addr, f *Fate) {
 		w.ask(h, n, f)
 		return
 	}
-	if known.waiting += n.waiting; known.known {
+	if known.waiting = known.waiting.Plus(n.waiting); known.known {
 		f.becomes(known, true)
 	}
 	w.to[to] = known

@@ -61,12 +61,15 @@ func (r *rig) sends(n int, to string) (waiting int) {
 	for range n {
 		require.NoError(r, r.out.Send(b))
 		require.NoError(r, r.out.Flush())
-		if r.Sent(d.Dst) {
+		if r.Sent(d.Dst, packets(1)) {
 			waiting++
 		}
 	}
 	return waiting
 }
+
+// packets returns the amount of n packets of 60 octets, for which all of these count.
+func packets(n uint64) Amount { return Amount{n, 60 * n} }
 
 // becomes waits until so many packets were sent and lost, and no other ones.
 func (r *rig) becomes(sent, lost uint64) {
@@ -74,10 +77,10 @@ func (r *rig) becomes(sent, lost uint64) {
 	wiretest.Await(r, "the fate of packets", func() bool {
 		f, _, err := r.Look(time.Now())
 		require.NoError(r, err)
-		r.fate.Sent, r.fate.Lost = r.fate.Sent+f.Sent, r.fate.Lost+f.Lost
-		return r.fate.Sent+r.fate.Lost >= sent+lost
+		r.fate.Sent, r.fate.Lost = r.fate.Sent.Plus(f.Sent), r.fate.Lost.Plus(f.Lost)
+		return r.fate.Sent.Packets+r.fate.Lost.Packets >= sent+lost
 	})
-	require.Equal(r, Fate{sent, lost}, r.fate)
+	require.Equal(r, Fate{packets(sent), packets(lost)}, r.fate)
 	r.fate = Fate{}
 }
 
@@ -100,7 +103,7 @@ func TestDead(t *testing.T) {
 			r.b.Run(t, "", "ip", "addr", "add", c.address, "dev", "eth0")
 			r.becomes(2, 0)
 			require.Zero(t, r.sends(7, c.dead)) // it is known now
-			wiretest.NoAllocs(t, "Sent", func() { r.Sent(ip(c.dead)); r.Unsent(ip(c.dead)) })
+			wiretest.NoAllocs(t, "Sent", func() { r.Sent(ip(c.dead), packets(1)); r.Unsent(ip(c.dead), packets(1)) })
 			r.becomes(0, 0)
 
 			// With its address it loses the hosts that are reached by it.
@@ -147,19 +150,19 @@ func TestNobodyToAsk(t *testing.T) {
 		"dev", "eth0")
 	for _, to := range []string{"2001:db8:1::a", "2001:db8:3::1", "198.51.100.1", "2001:db8:4::1"} {
 		if to == "2001:db8:3::1" || to == "198.51.100.1" { // without a reader the kernel refuses it
-			require.True(t, r.Sent(ip(to)))
+			require.True(t, r.Sent(ip(to), packets(1)))
 		} else {
 			require.Equal(t, 1, r.sends(1, to))
 		}
 		r.becomes(1, 0)
-		require.False(t, r.Sent(ip(to)), to)
+		require.False(t, r.Sent(ip(to), packets(1)), to)
 	}
-	require.True(t, r.Sent(ip("2001:db8:5::1")))
-	require.True(t, r.Sent(ip("2001:db8:5::1")))
-	require.True(t, r.Unsent(ip("2001:db8:5::1")))
+	require.True(t, r.Sent(ip("2001:db8:5::1"), packets(1)))
+	require.True(t, r.Sent(ip("2001:db8:5::1"), packets(1)))
+	require.True(t, r.Unsent(ip("2001:db8:5::1"), packets(1)))
 	r.becomes(1, 0)
-	require.False(t, r.Unsent(ip("2001:db8:5::1")))
-	require.False(t, r.Unsent(ip("2001:db8:5::2")))
+	require.False(t, r.Unsent(ip("2001:db8:5::1"), packets(1)))
+	require.False(t, r.Unsent(ip("2001:db8:5::2"), packets(1)))
 }
 
 // A neighbour that the kernel has let go by the time it is asked, as it does when there are too many, was not found.
@@ -167,20 +170,20 @@ func TestNobodyToAsk(t *testing.T) {
 func TestLetGo(t *testing.T) {
 	r := newRig(t)
 	for _, to := range []string{"192.0.2.9", "2001:db8:1::9"} {
-		require.True(t, r.Sent(ip(to)))
+		require.True(t, r.Sent(ip(to), packets(1)))
 		refused := ip("2001:db8:1::1000")
 		for range 3 * maxAsked {
-			require.True(t, r.Sent(refused))
-			require.True(t, r.Unsent(refused))
+			require.True(t, r.Sent(refused, packets(1)))
+			require.True(t, r.Unsent(refused, packets(1)))
 			refused = refused.Next()
 		}
 		f, _, err := r.Look(time.Now())
 		require.NoError(t, err)
-		require.Equal(t, Fate{Lost: 1}, f)
+		require.Equal(t, Fate{Lost: packets(1)}, f)
 		require.Len(t, r.to, 1, "only what was sent")
 		r.forget()
 	}
-	require.True(t, r.Sent(ip("2001:db8:1::1000")))
+	require.True(t, r.Sent(ip("2001:db8:1::1000"), packets(1)))
 	r.becomes(0, 1)
 }
 
@@ -189,14 +192,14 @@ func TestMaximum(t *testing.T) {
 	r := newRig(t)
 	a := ip("2001:db8:9::")
 	for range maxDestinations {
-		require.True(t, r.Sent(a))
+		require.True(t, r.Sent(a, packets(1)))
 		a = a.Next()
 	}
-	require.False(t, r.Sent(a))
+	require.False(t, r.Sent(a, packets(1)))
 	r.becomes(maxDestinations, 0) // there is no route to them: nobody is waited for
 	require.Less(t, len(r.to), maxDestinations)
-	require.True(t, r.Sent(a))
-	require.False(t, r.Sent(netip.MustParseAddr("2001:db8:9::")))
+	require.True(t, r.Sent(a, packets(1)))
+	require.False(t, r.Sent(netip.MustParseAddr("2001:db8:9::"), packets(1)))
 }
 
 // Whatever the octets are, they are read to their end.
