@@ -4,12 +4,14 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
 // Ports decide about a packet independently: with the probability p at each of h switches, the share of packets
 // that arrive marked is 1−(1−p)^h, and Fast CNPs a packet are p·h.
 func TestREDOfSeveralPorts(t *testing.T) {
+	wiretest.Alone(t)
 	const p = 0.1
 	for h := 1; h <= 6; h++ {
 		for _, v := range []Variant{CNP, FastCNP} {

@@ -104,6 +104,7 @@ func TestCMEndsPairsInCaptures(t *testing.T) {
 // With half of one direction, or of both, taken out, with packets exchanged,
 // with CM and without it: never a wrong pair.
 func TestImpairedCaptures(t *testing.T) {
+	wiretest.Alone(t)
 	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {
 		for seed := range uint64(100) {
 			r := rand.New(rand.NewPCG(seed, 0))

@@ -144,6 +144,7 @@ func (h *host) play(t testing.TB, m *qpmap.Map, forge func(now time.Time)) score
 // Real hosts under loss, reordering, copies and congestion: whatever they send
 // again, and however often, it is known who sends.
 func TestRealHosts(t *testing.T) {
+	wiretest.Alone(t)
 	for _, name := range hosts {
 		for _, at := range []string{"eth0", "eth1"} {
 			t.Run(name+" "+at, func(t *testing.T) {
@@ -165,8 +166,9 @@ func TestRealHosts(t *testing.T) {
 // answer is wrong, whatever they are, and single ones, and the three packets that
 // name a victim's queue pair, leave 95 % of the requests known. Whole conversations,
 // answers included, may keep a flow unknown: they are seen at ten for each real packet.
-// A short run has a hundredth of them, of whole conversations a tenth.
+// A short run has whole conversations alone, a tenth of them.
 func TestRealHostsUnderAttack(t *testing.T) {
+	wiretest.Alone(t)
 	const million = 1_000_000
 	for i, name := range hosts {
 		t.Run(name, func(t *testing.T) {
@@ -182,11 +184,14 @@ func TestRealHostsUnderAttack(t *testing.T) {
 				{"whole conversations as well, against connections in use", 9, 10, true, 0},
 				{"whole conversations as well", 9, 10, false, 0},
 			} {
+				if x.each == 0 && testing.Short() {
+					continue
+				}
 				t.Run(x.what, func(t *testing.T) {
 					h := readHost(t, name, "eth0")
 					each := float64(wiretest.Rounds(x.each))
 					if x.each == 0 {
-						each = float64(wiretest.Rounds(wiretest.Rounds(million))) / float64(len(h.packets))
+						each = million / float64(len(h.packets))
 					}
 					a := newAttacker(uint64(i), &h, x.kinds)
 					packets := 0

@@ -44,6 +44,7 @@ func named(t *testing.T, command, path string) map[string]map[float64]bool {
 // What pairs and flows say of the same capture is the same, of every capture
 // there is: for each flow of which a request was seen, the same queue pair.
 func TestPairsAndFlowsAgree(t *testing.T) {
+	wiretest.Alone(t)
 	captures, err := filepath.Glob(wiretest.Path(t, "*.pcap"))
 	require.NoError(t, err)
 	real, err := filepath.Glob(wiretest.Path(t, "real", "*.pcap.gz"))

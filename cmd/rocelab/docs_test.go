@@ -19,6 +19,7 @@ var update = flag.Bool("update", false, "write the outputs in the document anew"
 // What the document shows is what the tool prints: every line of a console block
 // that begins with $ is a command, in the root of the module.
 func TestDocument(t *testing.T) {
+	wiretest.Once(t)
 	wiretest.Alone(t)
 	t.Chdir(filepath.Dir(wiretest.Path(t)))
 	const file = "docs/laboratory.md"

@@ -11,7 +11,8 @@ func Rounds(n int) int {
 	return n
 }
 
-// Once skips a test in a short run: one that reads the repository, which is the same on every machine.
+// Once skips a test in a short run: one that reads the repository, which is the same on every machine, or that takes long
+// to compute what a shorter one shows to be.
 func Once(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

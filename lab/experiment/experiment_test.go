@@ -160,6 +160,7 @@ func TestOtherSeeds(t *testing.T) {
 // What is known beforehand is met at a small size: the reaction times of C1 to the picosecond, the model of one
 // bottleneck, the peaks of an incast.
 func TestRows(t *testing.T) {
+	wiretest.Once(t)
 	wiretest.Alone(t)
 	for _, e := range []Experiment{positions, incast} {
 		p := Plan{}

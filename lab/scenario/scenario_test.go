@@ -347,6 +347,7 @@ func TestMedian(t *testing.T) {
 // The rows of the queue are of the port where it is deepest, which need not be the busiest: here a queue that a
 // burst makes, beside a link that is used all the time without one.
 func TestDeepest(t *testing.T) {
+	wiretest.Alone(t)
 	s := read(t, `{"variants": ["none"], "seeds": [3], "duration": "2ms",
 		"topology": {"kind": "line", "switches": 2, "hosts": 4, "trunk": "370G"},
 		"traffic": [{"kind": "permutation", "rate": "90G"}, {"kind": "incast", "senders": 3, "size": "100KB"}]}`)
@@ -448,6 +449,7 @@ func TestDistributions(t *testing.T) {
 
 // Poisson traffic has the load that it was told, and ends all messages once there is no more of it.
 func TestLoad(t *testing.T) {
+	wiretest.Alone(t)
 	s := read(t, `{"variants": ["none"], "duration": "10ms", "warmup": "1ms", "topology": {"kind": "star", "hosts": 16},
 		"traffic": [{"kind": "poisson", "sizes": "AliStorage2019", "load": 0.3}]}`)
 	results, err := s.Run(t.Context(), func(float64) {})
