@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -52,7 +53,7 @@ func TestPlain(t *testing.T) {
 					whole := append(frame[:len(frame):len(frame)], make([]byte, behind)...)
 					require.True(t, requirePlainIsWalk(t, whole), "%v, %d octets, %d behind", op, payload, behind)
 				}
-				if payload != 0 && payload != 3 {
+				if payload != 3 && (payload != 0 || testing.Short()) {
 					continue
 				}
 				for n := range frame {
@@ -70,7 +71,7 @@ func TestPlain(t *testing.T) {
 					continue // they have an extended header, as RCRDMAWriteOnly has
 				}
 				for at := 12; at < min(14+40+len(c.ext)+8+2, len(frame)); at++ {
-					for _, change := range []byte{1, 0x10, 0x20, 0x80, 0xEF, 0xF0, 0xFF} {
+					for _, change := range []byte{0x10, 1, 0x20, 0x80, 0xEF, 0xF0, 0xFF}[:wiretest.Rounds(7)] {
 						changed := append(bytes.Clone(frame), 0, 0)
 						changed[at] += change
 						requirePlainIsWalk(t, changed)

@@ -281,7 +281,9 @@ func TestFastPorts(t *testing.T) {
 				before := f.Rate()
 				f.Sent(65536, now)
 				f.Look(now.Add(time.Duration(i) * µs))
-				require.GreaterOrEqual(t, f.Rate(), before)
+				if f.Rate() < before { // require would take long, so often
+					t.Fatalf("%d after %d", f.Rate(), before)
+				}
 			}
 			require.Equal(t, line, f.Rate())
 		}
