@@ -18,10 +18,20 @@ import (
 
 // VerifyICRC checks the ICRC of the packet that l was decoded from and returns
 // the coverage that matches (D1): as sent; without extension headers, as when
-// a node on the way inserted them; or skipping them. rocecn.ErrICRC is a wrong
-// ICRC; other errors are those of a packet that has none to check: cut by
-// the capture, decoded without the IP layers. It allocates nothing.
+// a node on the way inserted them; or skipping them. It sets ICRC.Coverage to
+// that, so that [SerializeLayers] computes the ICRC as the sender did.
+// rocecn.ErrICRC is a wrong ICRC; other errors are those of a packet that has
+// none to check: cut by the capture, decoded without the IP layers. They leave
+// ICRC.Coverage unchanged. It allocates nothing.
 func (l *BTH) VerifyICRC() (icrc.Coverage, error) {
+	c, err := l.verifyICRC()
+	if err == nil {
+		l.ICRC.Coverage = c
+	}
+	return c, err
+}
+
+func (l *BTH) verifyICRC() (icrc.Coverage, error) {
 	if len(l.Contents) > 0 && l.ip != nil {
 		return icrc.Verify(l.ip)
 	}
@@ -34,13 +44,14 @@ func (l *BTH) VerifyICRC() (icrc.Coverage, error) {
 }
 
 // VerifyICRC checks the ICRC of a decoded packet, as [BTH.VerifyICRC] of its
-// BTH layer does. A packet without one is an error; a BTH behind a [Proxy] is
-// that of another packet.
+// BTH layer does, but sets nothing: goroutines may share a packet of gopacket's.
+// A packet without a BTH is an error; one behind a [Proxy] is that of another
+// packet.
 func VerifyICRC(p gopacket.Packet) (icrc.Coverage, error) {
 	for _, l := range p.Layers() {
 		switch l := l.(type) {
 		case *BTH:
-			return l.VerifyICRC()
+			return l.verifyICRC()
 		case *Proxy:
 			return icrc.AsSent, errNoBTH
 		}

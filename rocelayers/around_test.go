@@ -12,8 +12,10 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocelayers"
 )
@@ -66,6 +68,46 @@ func TestVerifyICRCOfThisPacket(t *testing.T) {
 	require.Error(t, stack(ip4[:20]))
 	_, err = s.BTH.VerifyICRC()
 	require.ErrorIs(t, err, rocelayers.ErrNoIP)
+}
+
+// A packet whose ICRC leaves out what a node on the way has inserted comes out
+// as it was once its ICRC is verified, and until then a packet that goroutines
+// share is not written to.
+func TestVerifyICRCKeepsCoverage(t *testing.T) {
+	inserted := options(t, 17, ioam.IPv6MayChange, ioamData(t, trace(t, 3)))
+	frame := withICRC(t, message0x81(t, 0, 0, inserted, make([]byte, 16)), icrc.Without)
+	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+	s := newOwnStack()
+	require.NoError(t, s.decode(frame))
+	for _, c := range []struct {
+		bth *rocelayers.BTH
+		all []gopacket.SerializableLayer
+	}{{bthOf(packet), serializable(packet)}, {&s.BTH, s.layers()}} {
+		for i, h := range c.all {
+			if o, ok := h.(*layers.IPv6HopByHop); ok { // see "What gopacket cannot do"
+				header, _ := rocelayers.OptionsOf(o)
+				c.all[i] = &rocelayers.HopByHop{Header: header}
+			}
+		}
+		got, err := rocelayers.VerifyICRC(packet)
+		require.NoError(t, err)
+		require.Equal(t, icrc.Without, got)
+		require.Equal(t, icrc.AsSent, c.bth.ICRC.Coverage)
+
+		got, err = c.bth.VerifyICRC()
+		require.NoError(t, err)
+		require.Equal(t, icrc.Without, got)
+		require.Equal(t, icrc.Without, c.bth.ICRC.Coverage)
+		buf := gopacket.NewSerializeBuffer()
+		require.NoError(t, rocelayers.SerializeLayers(buf, complete, c.all...))
+		require.Equal(t, frame, buf.Bytes())
+	}
+
+	require.NoError(t, s.decode(frame[:len(frame)-1])) // cut
+	s.BTH.ICRC.Coverage = icrc.Skipped
+	_, err := s.BTH.VerifyICRC()
+	require.Error(t, err)
+	require.Equal(t, icrc.Skipped, s.BTH.ICRC.Coverage)
 }
 
 // What an IPv4 packet is to BTH.FastCNP does not depend on the packet before

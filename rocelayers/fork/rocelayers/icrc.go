@@ -21,7 +21,7 @@ type ICRC struct {
 	layers.BaseLayer
 	final
 	Value    uint32        // sent least significant octet first
-	Coverage icrc.Coverage // how [SerializeLayers] computes it; decoding sets it to AsSent
+	Coverage icrc.Coverage // how [SerializeLayers] computes it; set by [BTH.VerifyICRC], to AsSent by decoding
 }
 
 // DecodeFromBytes sets l from exactly four octets, which it aliases.
