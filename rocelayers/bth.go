@@ -196,7 +196,8 @@ func decodeAlone([]byte, gopacket.PacketBuilder) error { return errNoBTH }
 // SerializeTo prepends the headers to the payload in b and puts pad and ICRC
 // behind it. With FixLengths it sets Pad to what makes the payload a multiple
 // of 4, for those opcodes that have a pad; without, Padding must have as many
-// octets as Pad says, or be nil. The ICRC is that of an ICRC layer given
+// octets as Pad says, or be nil. A CNP and an unknown opcode have no Padding,
+// whatever Pad says: any is an error. The ICRC is that of an ICRC layer given
 // behind the payload, or else l.ICRC.
 //
 // With ComputeChecksums it returns an error, because the ICRC covers what is
@@ -253,12 +254,14 @@ func (l *BTH) fixPad(payload int) {
 
 // pad returns the octets to put between payload and ICRC.
 func (l *BTH) pad() ([]byte, error) {
+	wanted := 0
+	if l.padded() {
+		wanted = int(l.Pad)
+	}
 	switch {
-	case !l.padded():
-		return nil, nil
-	case l.Padding == nil && l.Pad <= 3:
-		return zeros[:l.Pad], nil
-	case len(l.Padding) != int(l.Pad):
+	case l.Padding == nil && wanted <= 3:
+		return zeros[:wanted], nil
+	case len(l.Padding) != wanted:
 		return nil, errPaddingSize
 	}
 	return l.Padding, nil

@@ -24,8 +24,9 @@ var (
 	errNoCarrier = wireerr.New("rocelayers", "BTH", 0, "no IP and UDP layers before it, which its ICRC covers",
 		wireerr.Range)
 	errTruncated   = wireerr.New("rocelayers", "BTH", 0, "Truncated, its octets are not all there", wireerr.Truncated)
-	errPaddingSize = wireerr.New("rocelayers", "BTH", 0, "Padding must have as many octets as Pad says", wireerr.Range)
-	errICRCOrder   = wireerr.New("rocelayers", "ICRC", 0, "the layer belongs behind the BTH's payload", wireerr.Range)
-	errLengths     = wireerr.New("rocelayers", "IP and UDP", 0,
+	errPaddingSize = wireerr.New("rocelayers", "BTH", 0,
+		"Padding must have as many octets as Pad says, and none in CNPs and unknown opcodes", wireerr.Range)
+	errICRCOrder = wireerr.New("rocelayers", "ICRC", 0, "the layer belongs behind the BTH's payload", wireerr.Range)
+	errLengths   = wireerr.New("rocelayers", "IP and UDP", 0,
 		"their lengths do not end the packet where the message ends", wireerr.Range)
 )

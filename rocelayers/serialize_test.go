@@ -236,6 +236,12 @@ func TestSerializeRefused(t *testing.T) {
 			rocelayers.ErrPaddingSize},
 		{"Padding without Pad", gopacket.SerializeOptions{},
 			list{wrong(func(l *rocelayers.BTH) { l.Padding = []byte{0} })}, rocelayers.ErrPaddingSize},
+		{"Padding of a CNP", complete, list{ip, u, wrong(func(l *rocelayers.BTH) {
+			l.Opcode, l.Pad, l.Padding = bth.CNP, 2, []byte{1, 2}
+		}), new(rocelayers.CNP)}, rocelayers.ErrPaddingSize},
+		{"Padding of an unknown opcode", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) {
+			l.Opcode, l.Pad, l.Padding = 0x1E, 3, []byte{9, 9, 9}
+		}), data}, rocelayers.ErrPaddingSize},
 	} {
 		require.ErrorIs(t, rocelayers.SerializeLayers(gopacket.NewSerializeBuffer(), c.opts, c.layers...), c.err,
 			c.name)
