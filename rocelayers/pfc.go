@@ -16,7 +16,7 @@ import (
 type FlowControl struct {
 	layers.BaseLayer
 	final
-	Opcode uint16    // pfc.OpcodePFC or pfc.OpcodePause: which of the two is set
+	Opcode uint16    // pfc.OpcodePFC or pfc.OpcodePause: which of the two is set, the other is zero
 	PFC    pfc.PFC   // single priorities
 	Pause  pfc.Pause // the whole link
 }
@@ -26,17 +26,17 @@ type FlowControl struct {
 // frames. On error l is unchanged.
 func (l *FlowControl) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	opcode, err := pfc.Opcode(data)
-	rest := data
+	next, rest := FlowControl{Opcode: opcode}, data
 	if err == nil && opcode == pfc.OpcodePause {
-		rest, err = l.Pause.Decode(data)
+		rest, err = next.Pause.Decode(data)
 	} else if err == nil {
-		rest, err = l.PFC.Decode(data) // or refuses the opcode
+		rest, err = next.PFC.Decode(data) // or refuses the opcode
 	}
 	if err != nil {
 		return refuse(err, df)
 	}
-	l.Opcode = opcode
-	l.BaseLayer = layers.BaseLayer{Contents: data[:len(data)-len(rest)], Payload: rest}
+	next.BaseLayer = layers.BaseLayer{Contents: data[:len(data)-len(rest)], Payload: rest}
+	*l = next
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 func TestFlowControl(t *testing.T) {
 	rocelayers.RegisterFlowControl()
 	const header = `0180c2000001 001122334455 8808`
+	var again rocelayers.FlowControl // has the frame before
 	for _, c := range []struct {
 		octets string
 		want   rocelayers.FlowControl
@@ -44,13 +45,15 @@ func TestFlowControl(t *testing.T) {
 		require.NoError(t, gopacket.SerializeLayers(buf, complete, ethernet, l))
 		require.Equal(t, frame, buf.Bytes())
 
-		var again rocelayers.FlowControl
 		var eth layers.Ethernet
 		parser := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, &eth, &again)
 		var decoded []gopacket.LayerType
 		require.NoError(t, parser.DecodeLayers(frame, &decoded))
 		require.Equal(t, []gopacket.LayerType{layers.LayerTypeEthernet, rocelayers.LayerTypeFlowControl}, decoded)
 		wiretest.NoAllocs(t, "parser", func() { _ = parser.DecodeLayers(frame, &decoded) })
+
+		again.BaseLayer = layers.BaseLayer{}
+		require.Equal(t, c.want, again)
 
 		was := again
 		wiretest.Prefixes(t, control, func(b []byte) error {
