@@ -28,8 +28,8 @@ import (
 // The lengths of IP and UDP must be right then, by FixLengths or as they are
 // given: checksums that end elsewhere than the packet are an error. So is a
 // packet too long for the length of an IPv4 or UDP header before it, outer ones
-// of tunnels among them, which FixLengths would cut to 16 bits:
-// rocecn.ErrRange. On error nothing is in w.
+// of tunnels among them, which FixLengths would cut to 16 bits, and a message
+// that only a jumbogram could carry: rocecn.ErrRange. On error nothing is in w.
 //
 // Without ComputeChecksums, and for everything else, it does what gopacket's
 // does.
@@ -56,6 +56,9 @@ func serialize(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls []
 			if _, ok := ls[i].(*BTH); ok && c == none {
 				return errNoCarrier
 			}
+		}
+		if i == c.ipAt && len(w.Bytes()) > 0xFFFF { // gopacket would make it a jumbogram
+			return wireerr.TooLong
 		}
 		o := opts
 		o.ComputeChecksums = i != c.udpAt && i != c.bthAt

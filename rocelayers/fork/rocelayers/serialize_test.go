@@ -280,7 +280,7 @@ func TestSerializeLengths(t *testing.T) {
 				l := send()
 				err := rocelayers.SerializeLayers(buf, complete, ip(), udp(checksum), l,
 					gopacket.Payload(make([]byte, n)))
-				require.Error(t, err, "IPv%d, %d octets", version, n)
+				require.ErrorIs(t, err, wireerr.TooLong, "IPv%d, %d octets", version, n)
 				require.Zero(t, len(buf.Bytes()))
 				require.Zero(t, l.ICRC.Value)
 			}
@@ -292,8 +292,8 @@ func TestSerializeLengths(t *testing.T) {
 					Dst: src4}}},
 			} {
 				buf := dirty(t)
-				require.Error(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(0), message,
-					gopacket.Payload(make([]byte, n))))
+				require.ErrorIs(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(0), message,
+					gopacket.Payload(make([]byte, n))), wireerr.TooLong)
 				require.Zero(t, len(buf.Bytes()))
 			}
 		}
@@ -332,6 +332,37 @@ func TestSerializeLengths(t *testing.T) {
 				_, err = icrc.Verify(buf.Bytes())
 				require.NoError(t, err)
 			}
+		}
+	}
+}
+
+// The longest packet over IPv6 has 65535 octets behind the IPv6 header. gopacket
+// makes a jumbogram of what is longer, to which it adds a Hop-by-Hop header.
+func TestSerializeLongest(t *testing.T) {
+	for _, header := range [][]byte{nil, options(t, 17, 0x1E, []byte{1, 2, 3, 4})} {
+		longest := 0xFFFF - len(header) - 8 - bth.Size - 4
+		for beyond := range 10 {
+			ip, l, buf := ipv6(), new(rocelayers.BTH), dirty(t)
+			l.Opcode = 0x1E // unknown, so without a pad
+			ls := []gopacket.SerializableLayer{ip, udp(0), l, gopacket.Payload(make([]byte, longest+beyond))}
+			if header != nil {
+				var d rocelayers.DestinationOptions
+				_, err := d.Decode(header)
+				require.NoError(t, err)
+				ip.NextHeader = layers.IPProtocolIPv6Destination
+				ls = slices.Insert(ls, 1, gopacket.SerializableLayer(&d))
+			}
+			err := rocelayers.SerializeLayers(buf, complete, ls...)
+			require.Nil(t, ip.HopByHop)
+			if beyond > 0 {
+				require.ErrorIs(t, err, wireerr.TooLong)
+				require.Zero(t, len(buf.Bytes()))
+				continue
+			}
+			require.NoError(t, err)
+			require.EqualValues(t, 0xFFFF, ip.Length)
+			_, err = icrc.Verify(buf.Bytes())
+			require.NoError(t, err)
 		}
 	}
 }
