@@ -4,6 +4,7 @@ package rocelayers
 var (
 	ErrNoBTH       = errNoBTH
 	ErrCMAttribute = errCMAttribute
+	ErrCMMessage   = errCMMessage
 	ErrCMSize      = errCMSize
 	ErrNoIP        = errNoIP
 	ErrUDPLength   = errUDPLength

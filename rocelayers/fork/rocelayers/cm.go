@@ -72,10 +72,14 @@ func (l *CM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// SerializeTo prepends the header and Message.
+// SerializeTo prepends the header and Message, which must be what Attribute
+// names.
 func (l *CM) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	if l.Message == nil {
+	switch a := attribute(l.Message); {
+	case a == 0:
 		return errCMAttribute
+	case a != l.Attribute:
+		return errCMMessage
 	}
 	var buf [cm.Size]byte
 	octets, err := l.Header.AppendBinary(buf[:0])
@@ -83,4 +87,29 @@ func (l *CM) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpti
 		octets, err = l.Message.AppendBinary(octets)
 	}
 	return prepend(b, octets, err)
+}
+
+// attribute returns the Attribute that names a message, 0 for what is none.
+func attribute(message encoding.BinaryAppender) cm.Attribute {
+	switch message.(type) {
+	case *cm.REQ:
+		return cm.AttributeREQ
+	case *cm.MRA:
+		return cm.AttributeMRA
+	case *cm.REJ:
+		return cm.AttributeREJ
+	case *cm.REP:
+		return cm.AttributeREP
+	case *cm.RTU:
+		return cm.AttributeRTU
+	case *cm.DREQ:
+		return cm.AttributeDREQ
+	case *cm.DREP:
+		return cm.AttributeDREP
+	case *cm.SIDRREQ:
+		return cm.AttributeSIDRREQ
+	case *cm.SIDRREP:
+		return cm.AttributeSIDRREP
+	}
+	return 0
 }

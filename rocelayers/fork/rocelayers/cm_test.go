@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
 )
@@ -86,6 +87,17 @@ func TestCMMessages(t *testing.T) {
 			require.Error(t, l.DecodeFromBytes(buf.Bytes()[:n], gopacket.NilDecodeFeedback))
 		}
 		require.Equal(t, before, l)
+
+		// Another Attribute than the message's is a mistake.
+		for other := range cm.AttributeSIDRREP + 2 {
+			buf, given := gopacket.NewSerializeBuffer(), rocelayers.CM{Header: cm.NewHeader(other, 9), Message: m}
+			err := given.SerializeTo(buf, gopacket.SerializeOptions{})
+			require.Equal(t, other == a, err == nil)
+			if err != nil {
+				require.ErrorIs(t, err, rocelayers.ErrCMMessage)
+				require.Empty(t, buf.Bytes())
+			}
+		}
 	}
 
 	octets := bytes.Repeat([]byte{0, 0x19}, cm.Size/2) // another attribute, another length
@@ -95,8 +107,11 @@ func TestCMMessages(t *testing.T) {
 	require.Equal(t, rocelayers.CM{}, l)
 	require.ErrorIs(t, l.SerializeTo(gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{}),
 		rocelayers.ErrCMAttribute)
-	wrong := rocelayers.CM{Message: &cm.REQ{LocalQPN: 1 << 24}}
-	require.Error(t, wrong.SerializeTo(gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{}))
+	wrong := rocelayers.CM{Header: cm.NewHeader(cm.AttributeREQ, 9), Message: &cm.REQ{LocalQPN: 1 << 24}}
+	require.ErrorIs(t, wrong.SerializeTo(gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{}), wireerr.Range)
+	wrong.Message = &cm.IPData{} // no message
+	require.ErrorIs(t, wrong.SerializeTo(gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{}),
+		rocelayers.ErrCMAttribute)
 }
 
 // Who connects to whom, and with which queue pairs.

@@ -19,7 +19,8 @@ var (
 	errCMAttribute = wireerr.New("rocelayers", "CM", 0, "Attribute or Message not one of package cm", wireerr.Other)
 
 	// Of writing.
-	errOpcode = wireerr.New("rocelayers", "FlowControl", 0, "Opcode neither pfc.OpcodePFC nor pfc.OpcodePause",
+	errCMMessage = wireerr.New("rocelayers", "CM", 0, "Message is not the one that Attribute names", wireerr.Range)
+	errOpcode    = wireerr.New("rocelayers", "FlowControl", 0, "Opcode neither pfc.OpcodePFC nor pfc.OpcodePause",
 		wireerr.Range)
 	errSerialize = wireerr.New("rocelayers", "BTH", 0, "its ICRC covers IP and UDP: use rocelayers.SerializeLayers",
 		wireerr.Range)

@@ -6,6 +6,7 @@ package rocelayers
 var (
 	ErrNoBTH       = errNoBTH
 	ErrCMAttribute = errCMAttribute
+	ErrCMMessage   = errCMMessage
 	ErrCMSize      = errCMSize
 	ErrNoIP        = errNoIP
 	ErrUDPLength   = errUDPLength
