@@ -200,6 +200,10 @@ func decodeAlone([]byte, gopacket.PacketBuilder) error { return errNoBTH }
 // whatever Pad says: any is an error. The ICRC is that of an ICRC layer given
 // behind the payload, or else l.ICRC.
 //
+// Of b.Layers the last one lies behind the BTH: with a [CNP], [FastCNP] or
+// [PPFC], another OpCode than bth.CNP is an error, and with a PPFC also a Resv6
+// without ppfc.Bit.
+//
 // With ComputeChecksums it returns an error, because the ICRC covers what is
 // not yet in b: [SerializeLayers] is the way. Of a Truncated packet nothing
 // can be written.
@@ -209,6 +213,9 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 		return errSerialize
 	case l.Truncated:
 		return errTruncated
+	}
+	if err := l.leads(b.Layers()); err != nil {
+		return err
 	}
 	if !slices.Contains(b.Layers(), LayerTypeICRC) {
 		if err := l.ICRC.put(b); err != nil {

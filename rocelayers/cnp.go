@@ -54,7 +54,8 @@ func (l *CNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// SerializeTo prepends the reserved octets. Header is for the BTH layer to write.
+// SerializeTo prepends the reserved octets. Header is for the BTH layer to write;
+// [SerializeLayers] refuses one that is neither zero nor that of the BTH.
 func (l *CNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	return prepend(b, l.Reserved[:], nil)
 }

@@ -16,6 +16,10 @@ var (
 	ErrPaddingSize = errPaddingSize
 	ErrICRCOrder   = errICRCOrder
 	ErrLengths     = errLengths
+	ErrNoCNP       = errNoCNP
+	ErrNoPPFC      = errNoPPFC
+	ErrHeader      = errHeader
+	ErrNoOption    = errNoOption
 	ErrRoutingCut  = errRoutingCut
 	ErrRoutingData = errRoutingData
 )

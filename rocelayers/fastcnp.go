@@ -92,9 +92,9 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	typ, y := cmp.Or(l.OptionType, fastcnp.Option2Type), 0
+	typ, y := l.optionType(), 0
 	if l.Option.Number == 1 {
-		typ, y = cmp.Or(l.OptionType, fastcnp.Option1Type), 2
+		y = 2
 	}
 	if typ&0xE0 != 0x80 {
 		return nil, wireerr.OptionType // D21: act 10, chg 0
@@ -108,9 +108,19 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 	return header, err
 }
 
+// optionType returns the type that Option is written with.
+func (l *FastCNP) optionType() ipv6opt.Type {
+	if l.Option.Number == 1 {
+		return cmp.Or(l.OptionType, fastcnp.Option1Type)
+	}
+	return cmp.Or(l.OptionType, fastcnp.Option2Type)
+}
+
 // SerializeTo prepends the reserved octets, CNP.Reserved. The rest of the
 // notification is for other layers to write: the one that DestinationOptions
-// returns, the BTH with the header of CNP, IPv6.
+// returns, the BTH with the header of CNP, IPv6. [SerializeLayers] refuses a
+// CNP.Header that is neither zero nor that of the BTH, and an Option that is not
+// in a Destination Options layer before UDP.
 func (l *FastCNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	return prepend(b, l.CNP.Reserved[:], nil)
 }

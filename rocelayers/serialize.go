@@ -31,14 +31,24 @@ import (
 // of tunnels among them, which FixLengths would cut to 16 bits, and a message
 // that only a jumbogram could carry: rocecn.ErrRange. On error nothing is in w.
 //
+// Fields of one layer that another one writes must agree with that one. A [CNP],
+// [FastCNP] or [PPFC] repeats the Header of the BTH, or has a zero one; the
+// Option of a FastCNP stands in a Destination Options layer, too. Where they
+// differ, as when only one of the two was set anew, it is an error of
+// rocecn.ErrRange.
+//
 // Without ComputeChecksums, and for everything else, it does what gopacket's
 // does.
 func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions,
 	ls ...gopacket.SerializableLayer) error {
-	if !opts.ComputeChecksums {
+	err := agree(ls)
+	switch {
+	case err != nil:
+	case opts.ComputeChecksums:
+		err = serialize(w, opts, ls)
+	default:
 		return gopacket.SerializeLayers(w, opts, ls...)
 	}
-	err := serialize(w, opts, ls)
 	if err != nil {
 		_ = w.Clear()
 	}

@@ -88,6 +88,11 @@
 //	err := rocelayers.SerializeLayers(buf, opts,
 //		&eth, &ip6, &udp, &bth, &rocelayers.CNP{CNP: notification})
 //
+// [CNP], [FastCNP] and [PPFC] repeat the Header of the BTH, and a FastCNP the
+// option before UDP, but it is the BTH and the options header that are written.
+// To change a field of a decoded packet, set it in both, or the repeated Header
+// to zero: SerializeLayers refuses layers that contradict each other.
+//
 // gopacket's own function refuses to compute an ICRC, with an error that says
 // so. It is as good where nothing is to be computed.
 //

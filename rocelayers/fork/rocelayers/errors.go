@@ -19,6 +19,13 @@ var (
 	errCMAttribute = wireerr.New("rocelayers", "CM", 0, "Attribute or Message not one of package cm", wireerr.Other)
 
 	// Of writing.
+	errNoCNP = wireerr.New("rocelayers", "BTH", 0, "OpCode not 0x81, with a CNP, FastCNP or PPFC layer behind it",
+		wireerr.Range)
+	errNoPPFC = wireerr.New("rocelayers", "BTH", 0, "P not set, with a PPFC layer behind it", wireerr.Range)
+	errHeader = wireerr.New("rocelayers", "CNP, FastCNP or PPFC", 0,
+		"Header neither zero nor that of the BTH layer before it", wireerr.Range)
+	errNoOption = wireerr.New("rocelayers", "FastCNP", 0,
+		"Option not in a Destination Options layer before UDP: see FastCNP.DestinationOptions", wireerr.Range)
 	errCMMessage = wireerr.New("rocelayers", "CM", 0, "Message is not the one that Attribute names", wireerr.Range)
 	errOpcode    = wireerr.New("rocelayers", "FlowControl", 0, "Opcode neither pfc.OpcodePFC nor pfc.OpcodePause",
 		wireerr.Range)

@@ -18,6 +18,10 @@ var (
 	ErrPaddingSize = errPaddingSize
 	ErrICRCOrder   = errICRCOrder
 	ErrLengths     = errLengths
+	ErrNoCNP       = errNoCNP
+	ErrNoPPFC      = errNoPPFC
+	ErrHeader      = errHeader
+	ErrNoOption    = errNoOption
 	ErrRoutingCut  = errRoutingCut
 	ErrRoutingData = errRoutingData
 )

@@ -1,0 +1,100 @@
+package rocelayers
+
+import (
+	"bytes"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/ppfc"
+)
+
+// A CNP, FastCNP or PPFC layer repeats what other layers write: the Header of
+// the BTH, the option in the Destination Options. Decoded, the two agree. Who
+// sets one of them must not send the other, and a Fast CNP without its option
+// would be a CNP, whose DestQP is another host's.
+
+// leads returns an error where the opcode or the P bit is not that of the layer
+// behind the BTH: the last one in a buffer, but for an ICRC.
+func (l *BTH) leads(written []gopacket.LayerType) error {
+	if n := len(written); n > 0 && written[n-1] == LayerTypeICRC {
+		written = written[:n-1]
+	}
+	if len(written) == 0 {
+		return nil
+	}
+	switch behind := written[len(written)-1]; {
+	case behind != LayerTypeCNP && behind != LayerTypeFastCNP && behind != LayerTypePPFC:
+	case l.Opcode != bth.CNP:
+		return errNoCNP
+	case behind == LayerTypePPFC && l.Resv6&ppfc.Bit == 0:
+		return errNoPPFC
+	}
+	return nil
+}
+
+// agree returns an error where layers of one message do not say the same.
+func agree(ls []gopacket.SerializableLayer) error {
+	for i := range ls {
+		l, ok := ls[i].(*BTH)
+		if !ok {
+			continue
+		}
+		behind := ls[i+1:]
+		if len(behind) > 0 && behind[0].LayerType() == LayerTypeICRC {
+			behind = behind[1:]
+		}
+		if len(behind) == 0 {
+			continue
+		}
+		var repeated bth.Header
+		switch behind := behind[0].(type) {
+		case *CNP:
+			repeated = behind.Header
+		case *PPFC:
+			repeated = behind.Header
+		case *FastCNP:
+			repeated = behind.CNP.Header
+			if err := behind.hasOption(ls[:i]); err != nil {
+				return err
+			}
+		}
+		if repeated != (bth.Header{}) && repeated != l.Header {
+			return errHeader
+		}
+	}
+	return nil
+}
+
+// hasOption returns an error unless Option is in a Destination Options layer
+// between IP and the BTH, which these layers lead to. Without an IP layer that
+// is somebody else's to write.
+func (l *FastCNP) hasOption(before []gopacket.SerializableLayer) error {
+	var buf [0xFF]byte
+	data, err := l.Option.AppendBinary(buf[:0])
+	if err != nil {
+		return err
+	}
+	typ := l.optionType()
+	for i := len(before) - 1; i >= 0; i-- {
+		switch h := before[i].(type) {
+		case *DestinationOptions:
+			for o, err := range h.All() {
+				if err == nil && o.Type == typ && bytes.Equal(o.Data, data) {
+					return nil
+				}
+			}
+		case *layers.IPv6Destination:
+			for _, o := range h.Options {
+				if ipv6opt.Type(o.OptionType) == typ && bytes.Equal(o.OptionData, data) {
+					return nil
+				}
+			}
+		case *layers.IPv4, *layers.IPv6, *IPv6:
+			return errNoOption
+		}
+	}
+	return nil
+}
