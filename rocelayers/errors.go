@@ -27,6 +27,8 @@ var (
 	errCMMessage = wireerr.New("rocelayers", "CM", 0, "Message is not the one that Attribute names", wireerr.Range)
 	errOpcode    = wireerr.New("rocelayers", "FlowControl", 0, "Opcode neither pfc.OpcodePFC nor pfc.OpcodePause",
 		wireerr.Range)
+	errProxyLimit = wireerr.New("rocelayers", "Proxy", 0,
+		"its IP packet may have 576 octets over IPv4, 1280 over IPv6: Cut shortens Invoking", wireerr.Range)
 	errSerialize = wireerr.New("rocelayers", "BTH", 0, "its ICRC covers IP and UDP: use rocelayers.SerializeLayers",
 		wireerr.Range)
 	errNoCarrier = wireerr.New("rocelayers", "BTH", 0, "no IP and UDP layers before it, which its ICRC covers",

@@ -8,6 +8,7 @@ var (
 	ErrCMSize      = errCMSize
 	ErrNoIP        = errNoIP
 	ErrUDPLength   = errUDPLength
+	ErrProxyLimit  = errProxyLimit
 	ErrCut         = errCut
 	ErrNotIOAM     = errNotIOAM
 	ErrICRCSize    = errICRCSize

@@ -10,6 +10,7 @@ var (
 	ErrCMSize      = errCMSize
 	ErrNoIP        = errNoIP
 	ErrUDPLength   = errUDPLength
+	ErrProxyLimit  = errProxyLimit
 	ErrCut         = errCut
 	ErrNotIOAM     = errNotIOAM
 	ErrICRCSize    = errICRCSize

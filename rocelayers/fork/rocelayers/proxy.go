@@ -64,7 +64,8 @@ func (l *Proxy) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 
 // SerializeTo prepends the message to what is in b, the layers of the invoking
 // packet; with nothing in b, Invoking is that packet. Cut shortens Invoking to
-// what may be sent (D9).
+// what may be sent (D9), but no layers: give a packet that is to be cut as
+// Invoking. [SerializeLayers] refuses a message that is too long.
 func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	m := l.Message
 	if len(b.Bytes()) > 0 {

@@ -25,7 +25,9 @@ import (
 // written.
 //
 // Around an [FCN] or a [Proxy] it always computes the UDP checksum, without
-// SetNetworkLayerForChecksum, and never as 0, which would stand for none.
+// SetNetworkLayerForChecksum, and never as 0, which would stand for none. The IP
+// packet of a Proxy may have 576 octets over IPv4 and 1280 over IPv6 (D9); a
+// longer one is of rocecn.ErrRange.
 //
 // The lengths of IP and UDP must be right then, by FixLengths or as they are
 // given: checksums that end elsewhere than the packet are an error. So is a
@@ -131,9 +133,10 @@ func isMessage(l gopacket.SerializableLayer) bool {
 type carriage struct {
 	ipAt, udpAt, bthAt int // of IP in IP the innermost; -1 for none
 
-	udp  *layers.UDP
-	bth  *BTH  // nil for other messages, which have no ICRC
-	icrc *ICRC // where the BTH's goes
+	udp   *layers.UDP
+	proxy bool
+	bth   *BTH  // nil for other messages, which have no ICRC
+	icrc  *ICRC // where the BTH's goes
 }
 
 var none = carriage{ipAt: -1, udpAt: -1, bthAt: -1}
@@ -142,7 +145,10 @@ var none = carriage{ipAt: -1, udpAt: -1, bthAt: -1}
 // where UDP and IP layers are not the next ones before it.
 func findCarriage(ls []gopacket.SerializableLayer, at int) carriage {
 	c := none
-	if l, ok := ls[at].(*BTH); ok {
+	switch l := ls[at].(type) {
+	case *Proxy:
+		c.proxy = true
+	case *BTH:
 		c.bthAt, c.bth, c.icrc = at, l, &l.ICRC
 		for _, behind := range ls[at+1:] {
 			if l, ok := behind.(*ICRC); ok {
@@ -177,6 +183,9 @@ func (c *carriage) putChecksums(ip []byte) error {
 	if len(d.Data) == 0 || &d.Data[len(d.Data)-1] != &ip[len(ip)-1] || len(d.IP) < len(ip) {
 		return errLengths
 	}
+	if c.proxy && len(ip) > proxyLimit(ip) {
+		return errProxyLimit
+	}
 	if c.bth != nil {
 		if err := icrc.Put(ip, c.icrc.Coverage); err != nil {
 			return err
@@ -196,6 +205,15 @@ func (c *carriage) putChecksums(ip []byte) error {
 	copy(ip[at:], out[at:at+2])
 	c.udp.Checksum = binary.BigEndian.Uint16(out[at:])
 	return nil
+}
+
+// proxyLimit returns how many octets the IP packet of a message to a proxy may
+// have, IP header and extension headers among them (D9).
+func proxyLimit(ip []byte) int {
+	if ip[0]>>4 == 4 {
+		return 576
+	}
+	return 1280
 }
 
 // wantsChecksum tells whether the UDP checksum is to be computed.

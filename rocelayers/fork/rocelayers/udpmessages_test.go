@@ -106,6 +106,48 @@ func TestSerializeUDPMessages(t *testing.T) {
 	require.Equal(t, 2, zero)
 }
 
+// D9: the IP packet of a message has at most 576 octets over IPv4 and 1280 over
+// IPv6, whatever carries that, with the invoking packet as octets or as layers.
+func TestSerializeProxyLimit(t *testing.T) {
+	tuple := rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791}
+	tunnel := ipv6()
+	tunnel.NextHeader = layers.IPProtocolIPv4
+	withOption := ipv6()
+	withOption.NextHeader = layers.IPProtocolIPv6Destination
+	header := new(rocelayers.DestinationOptions)
+	_, err := header.Decode(options(t, 17, 0x1E, []byte{1, 2}))
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		before  []gopacket.SerializableLayer
+		longest int // octets of the invoking packet
+	}{
+		"IPv4":              {carriedBy(src4, proxymsg.Port), 576 - 20 - 8 - 40},
+		"IPv6":              {carriedBy(src6, proxymsg.Port), 1280 - 40 - 8 - 40},
+		"IPv4 in IPv6":      {append(layerList{tunnel}, carriedBy(src4, proxymsg.Port)...), 576 - 20 - 8 - 40},
+		"IPv6 with options": {layerList{withOption, header, udp(0)}, 1280 - 40 - 8 - 8 - 40},
+	} {
+		for beyond := range 3 {
+			invoking := make([]byte, c.longest+beyond)
+			m := proxymsg.Message{FiveTuple: tuple, Invoking: invoking}
+			for _, behind := range []layerList{
+				{&rocelayers.Proxy{Message: m}},
+				{&rocelayers.Proxy{Message: m}, gopacket.Payload(invoking)},
+			} {
+				buf, ls := dirty(t), slices.Concat(c.before, behind)
+				err := rocelayers.SerializeLayers(buf, complete, ls...)
+				if beyond == 0 {
+					require.NoError(t, err, name)
+					continue
+				}
+				require.ErrorIs(t, err, rocelayers.ErrProxyLimit, name)
+				require.ErrorIs(t, err, wireerr.Range)
+				require.Zero(t, len(buf.Bytes()))
+				require.NoError(t, rocelayers.SerializeLayers(buf, fix, ls...), "as given")
+			}
+		}
+	}
+}
+
 // The invoking packet may be given as layers, whose ICRC is computed, too.
 func TestSerializeInvoking(t *testing.T) {
 	want := wiretest.Hex(t, send6)[14:]
