@@ -40,7 +40,7 @@
 //		}
 //	}
 //	if err := packet.ErrorLayer(); err != nil {
-//		err.Error() // a message that is broken, or what carries it
+//		err.Error() // a message that is broken, what carries it, or what a Proxy is about
 //	}
 //
 // # Decoding with a Stack
@@ -108,18 +108,26 @@
 //
 // The UDP length says where a packet ends: Ethernet padding is in no layer. A
 // packet that the capture cut decodes as far as it goes, if its headers are
-// whole; the BTH then is Truncated and there is no ICRC. google/gopacket sets a
-// Truncated of its own falsely where there is a Hop-by-Hop header.
+// whole; the BTH then is Truncated and there is no ICRC.
+//
+// The packet's Truncated is gopacket's. google/gopacket sets it falsely where
+// there is a Hop-by-Hop header, and not where the capture cut that: there is only
+// an ErrorLayer then. Both gopackets set it for a whole [Proxy] message if the
+// packet that this is about was cut to fit (D9), and what they cannot decode of
+// that packet is an ErrorLayer. A message is whole if Contents and Payload of the
+// Proxy layer have as many octets as UDP says.
 //
 // # What gopacket cannot do
 //
 // The layers below UDP are gopacket's, and so are their limits. VLAN tags of
 // type 0x9100 end a packet. In NewPacket so does an option that overruns its
 // Hop-by-Hop header, with google/gopacket also a Routing header of another type
-// than 0; no decoder is called for a UDP message without any data. An
-// IPv6HopByHop of gopacket's is not written again without FixLengths: put a
-// [HopByHop] of [OptionsOf] in its place. Of a packet whose IP length is wrong
-// gopacket says that it is cut. Package rocev2 has none of these limits.
+// than 0; no decoder is called for a UDP message without any data. google/gopacket
+// writes each Pad1 of an IPv6HopByHop or IPv6Destination as two octets, mostly an
+// error of its length, sometimes another header: put a [HopByHop] or
+// [DestinationOptions] with what [OptionsOf] returns in its place. Of a packet
+// whose IP length is wrong gopacket says that it is cut. Package rocev2 has none
+// of these limits.
 //
 // # The two gopackets
 //

@@ -421,3 +421,23 @@ func TestProxyHasNoICRC(t *testing.T) {
 	_, err = rocelayers.VerifyICRC(gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default))
 	require.ErrorIs(t, err, rocelayers.ErrNoBTH)
 }
+
+// A whole proxy message is Truncated to gopacket where its sender has cut the
+// invoking packet; the UDP length says that it is whole.
+func TestProxyTruncated(t *testing.T) {
+	var flow rocev2.Frame
+	p := congested(t, 0, nil)
+	p.Payload = make([]byte, 1400)
+	ip, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	require.NoError(t, flow.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	frame, err := proxymsg.AppendFor(bytes.Clone(ether6), &flow, loopback, src6, 1, proxymsg.Config{})
+	require.NoError(t, err)
+	for cut := range 3 {
+		packet := gopacket.NewPacket(frame[:len(frame)-cut], layers.LayerTypeEthernet, gopacket.Default)
+		require.True(t, packet.Metadata().Truncated)
+		l := packet.Layer(rocelayers.LayerTypeProxy).(*rocelayers.Proxy)
+		length := packet.TransportLayer().(*layers.UDP).Length
+		require.Equal(t, int(length)-8-cut, len(l.Contents)+len(l.Payload))
+	}
+}

@@ -269,3 +269,33 @@ func TestSerializeHopByHop(t *testing.T) {
 		}
 	}
 }
+
+// What google/gopacket cannot write again: Pad1.
+func TestSerializePad1(t *testing.T) {
+	for _, next := range []uint8{0, ipv6opt.DestinationOptions} {
+		for n := range 9 {
+			w := slices.Concat([]byte{17, 0}, make([]byte, n), []byte{0x1E, 1, 0xDA})
+			w = append(w, make([]byte, -len(w)&7)...)
+			w[1] = uint8(len(w)/8 - 1)
+			frame := message0x81(t, 0, next, w, make([]byte, 16))
+			all := serializable(gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default))
+			for i, l := range all {
+				switch l := l.(type) {
+				case *layers.IPv6HopByHop:
+					h, ok := rocelayers.OptionsOf(l)
+					require.True(t, ok)
+					all[i] = &rocelayers.HopByHop{Header: h}
+				case *layers.IPv6Destination:
+					h, ok := rocelayers.OptionsOf(l)
+					require.True(t, ok)
+					all[i] = &rocelayers.DestinationOptions{Header: h}
+				}
+			}
+			for _, opts := range []gopacket.SerializeOptions{{}, fix, complete} {
+				buf := dirty(t)
+				require.NoError(t, rocelayers.SerializeLayers(buf, opts, all...))
+				require.Equal(t, frame, buf.Bytes())
+			}
+		}
+	}
+}

@@ -15,9 +15,10 @@ import (
 // [RegisterProxy] claims its UDP port.
 //
 // NewPacket goes on with the layers of the invoking packet, as far as it was
-// sent. They show what the congested node saw: a BTH behind a Proxy is not one
-// of this packet. A [Stack], whose layers are those of one packet, leaves the
-// invoking packet to a Payload; Invoking may be decoded with another Stack.
+// sent: where that is not all of it, gopacket calls the whole packet Truncated.
+// These layers show what the congested node saw: a BTH behind a Proxy is not one of
+// this packet. A [Stack], whose layers are those of one packet, leaves the invoking
+// packet to a Payload; Invoking may be decoded with another Stack.
 type Proxy struct {
 	layers.BaseLayer
 	proxymsg.Message
@@ -65,7 +66,8 @@ func (l *Proxy) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 // SerializeTo prepends the message to what is in b, the layers of the invoking
 // packet; with nothing in b, Invoking is that packet. Cut shortens Invoking to
 // what may be sent (D9), but no layers: give a packet that is to be cut as
-// Invoking. [SerializeLayers] refuses a message that is too long.
+// Invoking. With ComputeChecksums [SerializeLayers] refuses a message that is too
+// long.
 func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	m := l.Message
 	if len(b.Bytes()) > 0 {
