@@ -304,8 +304,8 @@ func (r *reach) append(b []byte) []byte {
 	} else {
 		b = append(b, r.control, uint8(bits))
 	}
-	b = appendAddr(b, r.prefix.Addr())
-	b = b[:len(b)-r.prefix.Addr().BitLen()/8+(bits+7)/8]
+	var addr [16]byte
+	b = append(b, appendAddr(addr[:0], r.prefix.Addr())[:(bits+7)/8]...)
 	if r.subTLVs != nil {
 		b = append(b, uint8(len(r.subTLVs)))
 		b = append(b, r.subTLVs...)

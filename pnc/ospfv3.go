@@ -110,8 +110,8 @@ func (p *prefixV3) appendFixed(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, p.metric)
 	b = append(b, uint8(p.prefix.Bits()), p.options)
 	b = binary.BigEndian.AppendUint16(b, p.reserved)
-	b = appendAddr(b, p.prefix.Addr())
-	return b[:len(b)-16+prefixWords(p.prefix.Bits())]
+	addr := p.prefix.Addr().As16()
+	return append(b, addr[:prefixWords(p.prefix.Bits())]...)
 }
 
 // AppendOSPFv3 appends an Intra-Area-Prefix TLV with this one prefix, for an
