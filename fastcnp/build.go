@@ -109,8 +109,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	points := cfg.CodePoints.orDefault()
 	o := header{typ: points.Option1, original: congested.FinalDst()}
 	if cfg.mayFindTrace(congested) {
-		var err error
-		if b, err = cfg.embedTrace(b, &o, congested, own); err != nil {
+		if err := cfg.embedTrace(&o, congested, own); err != nil {
 			return b, err
 		}
 		if len(o.ioam) > 0 {
@@ -120,7 +119,16 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	if cfg.Carriage.SrcPort == 0 {
 		cfg.Carriage.SrcPort = congested.SrcPort
 	}
-	out, n, err := o.appendBehindIP(b)
+	var (
+		out []byte
+		n   int
+		err error
+	)
+	if own == nil || len(o.ioam) == 0 {
+		out, n, err = o.appendBehindIP(b)
+	} else {
+		out, n, err = o.appendWithOwn(b, own)
+	}
 	if err == nil {
 		out, err = a.Append(out, &src, &congested.Src, n, &cfg.Carriage, cfg.Coverage)
 	}
@@ -135,29 +143,23 @@ func (c *Config) mayFindTrace(congested *rocev2.Packet) bool {
 	return len(congested.Ext) > 0 || c.OuterTrace
 }
 
-// embedTrace makes o an option 2 if the congested packet has a trace that fits,
-// or can be trimmed to fit (D4). A copy with the node's own record is made in
-// the free capacity of b, which grows if necessary.
-func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *ioam.Node) ([]byte, error) {
+// embedTrace makes o an option 2 if the congested packet has a trace that fits
+// together with the node's own record, or can be trimmed to fit (D4).
+func (c *Config) embedTrace(o *header, congested *rocev2.Packet, own *ioam.Node) error {
 	var trace ioam.Trace
 	data, what := c.findTrace(congested, &trace)
 	if what != copied {
-		return b, nil
+		return nil
 	}
 	what, free, err := c.fit(&trace, own)
 	if err != nil || what == traceTooLong {
-		return b, err
-	}
-	if own != nil {
-		if b, data, err = addOwn(b, data, own); err != nil {
-			return b, err
-		}
+		return err
 	}
 	if what == trimmed {
 		o.trimmed = free
 	}
 	o.ioam = data
-	return b, nil
+	return nil
 }
 
 // fit says whether a trace with the node's own record is copied, trimmed (with
@@ -182,34 +184,6 @@ func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (what choice, free int, err 
 	}
 	return trimmed, size - nodes, nil
 }
-
-// addOwn returns a copy of the option data with the node's own record added to its trace (D14). The copy lies
-// after the octets of b that the header will take.
-func addOwn(b, data []byte, own *ioam.Node) (grown, with []byte, err error) {
-	var o ioam.Option
-	if err := o.Decode(data); err != nil {
-		return b, nil, err
-	}
-	grown = slices.Grow(b, maxHeaders+maxOption)
-	at := len(b) + maxHeaders
-	with = grown[at:at]
-	if o.Type == ioam.TypePreallocated {
-		with = append(with, data...)
-		o.Data = with[2:]
-		_, err = ioam.AddNode(o, own)
-		return grown, with, err
-	}
-	with, _, err = ioam.AppendNode(append(with, data[:2]...), o, own)
-	return grown, with, err
-}
-
-const (
-	// maxHeaders is the length of an IPv6 header and the longest option header.
-	maxHeaders = ipv6Size + 264
-	// maxOption is the length of the longest option data with a node added: 254
-	// octets, 100 of fields, and a snapshot of 4+1020.
-	maxOption = 1378
-)
 
 // findTrace returns the option data with the trace of a congested packet (D5)
 // and the choice copied, or the reason why there is none.
@@ -317,4 +291,26 @@ func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
 	at := len(b) + ipv6Size
 	o.put(out[at : at+n])
 	return out, n, nil
+}
+
+// appendWithOwn is appendBehindIP with the node's own record added to the trace of
+// option 2 (D14). A pre-allocated trace has the space for it and gets it in the
+// packet; an incremental one grows, in a copy. That is on the stack: what lies
+// behind the packet in the capacity of b may be somebody else's.
+func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, err error) {
+	if ioam.OptType(o.ioam[1]) == ioam.TypeIncremental {
+		grown := *o
+		grown.ioam, _, err = ioam.AppendNode(append(make([]byte, 0, maxData), o.ioam[:2]...),
+			ioam.Option{Type: ioam.TypeIncremental, Data: o.ioam[2:]}, own)
+		if err != nil {
+			return b, 0, err
+		}
+		return grown.appendBehindIP(b)
+	}
+	if out, n, err = o.appendBehindIP(b); err != nil {
+		return b, 0, err
+	}
+	at := len(b) + ipv6Size
+	_, err = ioam.AddNode(ioam.Option{Data: out[at+traceAt : at+traceAt+len(o.ioam)-2-o.trimmed]}, own)
+	return out, n, err
 }

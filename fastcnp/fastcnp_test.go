@@ -530,11 +530,18 @@ func TestOwnRecord(t *testing.T) {
 			out, err := AppendFor([]byte{1}, data, loopback, own, cfg)
 			require.ErrorIs(t, err, c.err)
 			require.Equal(t, before, data.IP, "the congested packet is left alone")
-			buf := make([]byte, 0, 8192)
+			buf := make([]byte, 0, max(1, len(out)-1))
 			wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(buf, data, loopback, own, cfg) })
 			if err != nil {
 				return
 			}
+			wiretest.Encodes(t, out[1:], func(b []byte) ([]byte, error) {
+				return AppendFor(b, data, loopback, own, cfg)
+			})
+			cfg.Carriage.ECN = 4
+			late, err := AppendFor(buf[:0:1], data, loopback, own, cfg)
+			require.ErrorIs(t, err, wireerr.Range)
+			require.Equal(t, 1, cap(late), "the caller's own slice comes back")
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out[1:]))
 			_, err = icrc.Verify(p.IP)

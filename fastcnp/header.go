@@ -18,6 +18,8 @@ const (
 	// ioamHeaders is the length of Reserved, IOAM-Opt-Type and the trace's
 	// header, which precede the nodes and free space of option 2.
 	ioamHeaders = option2Min - addressSize
+	// traceAt is where the trace of option 2 begins in the header.
+	traceAt = 8
 )
 
 // header is the content of a Destination Options header with a Fast CNP option,
@@ -45,7 +47,7 @@ type header struct {
 	typ      ipv6opt.Type
 	original netip.Addr // IPv6
 	ioam     []byte     // option 2: from Reserved to the end of the trace; empty in option 1
-	trimmed  int        // option 2: octets of free space to leave out, which sets RemainingLen to 0
+	trimmed  int        // option 2: octets of free space to leave out, which RemainingLen loses
 }
 
 // len returns the length of the header in octets.
@@ -71,10 +73,7 @@ func (o *header) put(b []byte) {
 		return
 	}
 	h := (*[ioamHeaders]byte)(o.ioam)
-	trace := be.Uint64(h[2:])
-	if o.trimmed > 0 {
-		trace &^= 0x7F << 32 // RemainingLen
-	}
+	trace := be.Uint64(h[2:]) - uint64(o.trimmed/4)<<32 // RemainingLen, which is no less
 	be.PutUint64(b, first|pad2<<32|uint64(o.typ)<<24|uint64(len(o.ioam)-o.trimmed+addressSize)<<16|
 		uint64(be.Uint16(h[:])))
 	be.PutUint64(b[8:], trace)

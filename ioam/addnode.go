@@ -66,7 +66,9 @@ func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error)
 	if err != nil {
 		return b, false, err
 	}
-	added = t.claim(words)
+	if added = t.claim(words); !added {
+		words = 0
+	}
 	b = slices.Grow(b, len(o.Data)+4*words)
 	b = t.appendHeader(b)
 	if added {

@@ -168,10 +168,11 @@ func Prefixes(t *testing.T, msg []byte, decode func([]byte) error) {
 }
 
 // Encodes checks an AppendBinary: it must give want, behind whatever the
-// buffer holds already and over whatever lies in its free capacity.
+// buffer holds already and over whatever lies in its free capacity, and leave
+// alone what it does not need of that.
 func Encodes(t *testing.T, want []byte, appendTo func([]byte) ([]byte, error)) {
 	t.Helper()
-	for _, spare := range []int{0, len(want) + 8} {
+	for _, spare := range []int{0, len(want) + 2048} {
 		buf := bytes.Repeat([]byte{0xA5}, 3+spare)[:3]
 		got, err := appendTo(buf)
 		if err != nil {
@@ -183,6 +184,9 @@ func Encodes(t *testing.T, want []byte, appendTo func([]byte) ([]byte, error)) {
 		}
 		if !bytes.Equal(got[3:], want) {
 			t.Errorf("append with %d octets of room\n got %x\nwant %x", spare, got[3:], want)
+		}
+		if behind := bytes.Trim(buf[:cap(buf)][min(len(got), cap(buf)):], "\xa5"); len(behind) > 0 {
+			t.Errorf("append changed what lies behind: %x", behind)
 		}
 	}
 }
