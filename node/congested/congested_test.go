@@ -808,7 +808,7 @@ func TestFlood(t *testing.T) {
 }
 
 func TestNoAllocs(t *testing.T) {
-	buf := make([]byte, 0, 4096)
+	buf := make([]byte, 0, 1280)
 	own := &ioam.Node{Type: ioam.BitNode, NodeID: 5}
 	traced := data(t, func(p *rocev2.Packet) {
 		p.Ext = wiretest.Hex(t, hops)

@@ -19,7 +19,7 @@ import (
 )
 
 // Congested decides what to do about a packet that met congestion, and appends the notification to send, a whole IP
-// packet, to out, which must not overlap the frame; with a free capacity of 4,096 octets nothing is allocated.
+// packet, to out, which must not overlap the frame; with a free capacity of 1,280 octets nothing is allocated.
 //
 // Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification the Action is node.Nothing. For
 // the rest the first of these reasons is given: Disabled; Broken; Fragment; NotOurs (a notification to another node);
