@@ -41,6 +41,7 @@ var (
 	errPrefixLength = wireerr.New("pnc", "prefix length", 0, "over 32 bits (IPv4) or 128 (IPv6)", wireerr.Malformed)
 	errSubTLV       = wireerr.New("pnc", "sub-TLV", 0, "runs beyond what holds it", wireerr.Malformed)
 	errSubTLVRoom   = wireerr.New("pnc", "sub-TLVs", 0, "more than 255 octets", wireerr.Range)
+	errTopology     = wireerr.New("pnc", "IS-IS topology", 0, "over 4095, more than 12 bits", wireerr.Range)
 )
 
 // ReadISIS reads what one system advertises at one level, out of the fragments of
@@ -347,12 +348,16 @@ func appendSourceRouterID(b []byte, id netip.Addr) []byte {
 }
 
 // AppendISIS appends a reachability TLV with this one prefix, for the LSP of
-// the proxy: TLV 135 or 236, with a topology other than 0 (RFC 5120) 235 or
-// 237. The P-flag is set, and the source router id is the proxy's address.
+// the proxy: TLV 135 or 236, with a topology other than 0, which has 12 bits (RFC
+// 5120 section 7), 235 or 237. The P-flag is set, and the source router id is the
+// proxy's address.
 func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, error) {
 	prefix, proxy, err := a.check(0)
-	if err != nil {
+	switch {
+	case err != nil:
 		return b, err
+	case topology > 0xFFF:
+		return b, errTopology
 	}
 	tlv, mt, control := uint8(tlvReach4), uint8(tlvMTReach4), uint8(controlSubTLVs4)
 	if prefix.Addr().Is6() {

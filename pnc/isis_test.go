@@ -261,6 +261,8 @@ func TestAppendISIS(t *testing.T) {
 			"ec 24 00000014 20 40 20010db800010000 15 0401 01 0c10 20010db8ffff00000000000000000001"},
 		{Codes{ISIS: 9}, Advertisement{Prefix: prefix("2001:db8:1::7/128"), Proxy: addr("198.51.100.2")}, 2,
 			"ed 23 0002 00000000 20 80 20010db8000100000000000000000007 0a 0402 0040 0b04 c6336402"},
+		{Codes{}, Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Metric: 10}, 0xFFF,
+			"eb 14 0fff 0000000a 58 c00002 09 0401 01 0b04 c6336402"},
 		{Codes{}, Advertisement{Prefix: prefix("10.0.0.0/7"), Proxy: addr("198.51.100.2")}, 0,
 			"87 10 00000000 47 0a 09 0401 01 0b04 c6336402"},
 	} {
@@ -272,6 +274,9 @@ func TestAppendISIS(t *testing.T) {
 		require.Equal(t, []Advertisement{c.a}, all)
 		buf := make([]byte, 0, 64)
 		wiretest.NoAllocs(t, "AppendISIS", func() { _, _ = c.codes.AppendISIS(buf, c.a, c.topology) })
+		out, err := c.codes.AppendISIS(buf[:1], c.a, 0x1000|c.topology)
+		require.Equal(t, errTopology, err)
+		require.Len(t, out, 1)
 	}
 }
 
