@@ -56,7 +56,8 @@ func appendFrame(b []byte, src [6]byte, control []byte) []byte {
 var zeros [minFrame]byte
 
 // Duration returns how long so many quanta last on a link of this many bits a
-// second; 0 on a link without a speed.
+// second, rounded down to nanoseconds: above 512 Gbit/s one quantum is 0. On a
+// link without a speed all are.
 func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
 	if bitsPerSecond == 0 {
 		return 0
@@ -65,8 +66,12 @@ func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
 }
 
 // Quanta returns the smallest number of quanta that last at least d, 65535 at
-// most; 0 where d is not above 0.
+// most; 0, which resumes, where d is not above 0, and nowhere else: on a link
+// without a speed it is 65535.
 func Quanta(d time.Duration, bitsPerSecond uint64) uint16 {
+	if d > 0 && bitsPerSecond == 0 {
+		return math.MaxUint16
+	}
 	hi, lo := bits.Mul64(uint64(max(d, 0)), bitsPerSecond)
 	lo, carry := bits.Add64(lo, quantum-1, 0)
 	hi += carry

@@ -157,6 +157,8 @@ func TestDuration(t *testing.T) {
 		{1, 0, 0},
 		{65535, 1, 33553920 * time.Second},
 		{1, math.MaxUint64, 0},
+		{1, 512_000_000_000, 1},
+		{1, 800_000_000_000, 0}, // 0.64 ns
 	} {
 		require.Equal(t, c.want, Duration(c.quanta, c.speed), c)
 	}
@@ -174,7 +176,10 @@ func TestDuration(t *testing.T) {
 		{math.MaxInt64, math.MaxUint64, 65535},
 		{0, 1e9, 0},
 		{-1, 1e9, 0},
-		{time.Second, 0, 0},
+		{time.Second, 0, 65535}, // 0 would resume
+		{1, 0, 65535},
+		{0, 0, 0},
+		{-1, 0, 0},
 		{1 << 62, 4 * 512e9, 65535}, // 512e9 times 2^64
 		{math.MinInt64, math.MaxUint64, 0},
 	} {
