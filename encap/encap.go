@@ -24,8 +24,12 @@ import (
 // A Tunnel puts packets into other ones.
 type Tunnel interface {
 	// Append appends to b the outer packet that carries inner, a whole IPv4 or
-	// IPv6 packet, with this flow label: 20 bits, in the outermost IPv6 header. On
-	// error it returns b as it was. inner must not lie in the free room behind b.
+	// IPv6 packet, with this flow label: 20 bits, in the outermost IPv6 header.
+	// What lies behind the length that inner's own header gives, as the padding of
+	// a short Ethernet frame does, stays behind; with fewer octets than that the
+	// error is one of rocecn.ErrTruncated. [rocev2.Frame.Outermost] is the packet
+	// in a frame. On error it returns b as it was. inner must not lie in the free
+	// room behind b.
 	Append(b, inner []byte, label uint32) ([]byte, error)
 	// Overhead is how many octets Append puts around a packet.
 	Overhead() int
@@ -41,13 +45,17 @@ var (
 var (
 	errInner = wireerr.New("encap", "inner packet", 20,
 		"neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
-	errLabel   = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
-	errAddress = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address that others can reach",
+	errInnerLength = wireerr.New("encap", "inner packet", 0, "the lengths in its IPv4 header contradict each other",
+		wireerr.Malformed)
+	errInnerCut = wireerr.New("encap", "inner packet", 0, "fewer octets than its length field says", wireerr.Truncated)
+	errLabel    = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
+	errAddress  = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address that others can reach",
 		wireerr.Range)
 	errLength   = wireerr.New("encap", "outer packet", 0, "over 65535 octets behind its IPv6 header", wireerr.Range)
 	errSegments = wireerr.New("encap", "segment list", 0, "not 1 to 127 segments", wireerr.Range)
 	errVNI      = wireerr.New("encap", "VNI", 0, "over 24 bits", wireerr.Range)
-	errEthernet = wireerr.New("encap", "inner Ethernet header", 14, "not 14 octets and 4 for each tag", wireerr.Range)
+	errEthernet = wireerr.New("encap", "inner Ethernet header", 14,
+		"not 14 octets and 4 for each tag, of type 0x8100, 0x88a8 or 0x9100", wireerr.Range)
 )
 
 // Numbers that say what follows a header.
@@ -66,18 +74,28 @@ const (
 	hopLimit = 64
 )
 
-// look returns what the outer headers take from an IP packet: its version as
-// the protocol number and as the EtherType, and the outer traffic class.
-func look(inner []byte) (proto uint8, ether uint16, class uint8, err error) {
+// look returns an IP packet without what lies behind it, and what the outer
+// headers take from it: its version as the protocol number and as the EtherType,
+// and the outer traffic class.
+func look(inner []byte) (packet []byte, proto uint8, ether uint16, class uint8, err error) {
+	n := 0
 	switch {
 	case len(inner) >= 20 && inner[0]>>4 == 4:
 		proto, ether, class = protoIPv4, etherIPv4, inner[1]
-	case len(inner) >= 40 && inner[0]>>4 == 6:
+		n = int(binary.BigEndian.Uint16(inner[2:]))
+		if header := 4 * int(inner[0]&0xF); header < 20 || n < header {
+			return nil, 0, 0, 0, errInnerLength
+		}
+	case len(inner) >= ipv6Size && inner[0]>>4 == 6:
 		proto, ether, class = protoIPv6, etherIPv6, uint8(binary.BigEndian.Uint16(inner)>>4)
+		n = ipv6Size + int(binary.BigEndian.Uint16(inner[4:]))
 	default:
-		return 0, 0, 0, errInner
+		return nil, 0, 0, 0, errInner
 	}
-	return proto, ether, class, nil
+	if n > len(inner) {
+		return nil, 0, 0, 0, errInnerCut
+	}
+	return inner[:n], proto, ether, class, nil
 }
 
 // check says what keeps an outer header from having these values, with n octets
@@ -122,6 +140,13 @@ func usable(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
 func checkEthernet(h []byte) error {
 	if len(h) < 14 || len(h)%4 != 2 {
 		return errEthernet
+	}
+	for at := 12; at < len(h)-2; at += 4 {
+		switch binary.BigEndian.Uint16(h[at:]) {
+		case 0x8100, 0x88A8, 0x9100:
+		default:
+			return errEthernet
+		}
 	}
 	return nil
 }

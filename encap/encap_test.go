@@ -72,6 +72,10 @@ func TestOctets(t *testing.T) {
 			require.Equal(t, wiretest.Hex(t, c.inner), inner, "the packet is not touched")
 			overhead := c.tunnel.Overhead()
 			require.Equal(t, len(want)-len(inner), overhead)
+			padded := append(inner, 0, 0, 0)
+			out, err := c.tunnel.Append(nil, padded, 0xBEEF5)
+			require.NoError(t, err)
+			require.Equal(t, want, out, "padding is no part of the packet")
 			buf := make([]byte, 0, 256)
 			wiretest.NoAllocs(t, "Append", func() { _, _ = c.tunnel.Append(buf, inner, 0xBEEF5) })
 		})
@@ -108,7 +112,14 @@ func tunnels() []Tunnel {
 
 func TestNotBuilt(t *testing.T) {
 	packet := wiretest.Hex(t, six)
-	long := slices.Concat(packet, make([]byte, 0x10000-40))
+	long := ofLength(t, 0x10000)
+	changed := func(octets string, at int, to byte) []byte {
+		b := wiretest.Hex(t, octets)
+		b[at] = to
+		return b
+	}
+	foreign := slices.Clone(tagged)
+	foreign[12] = 0x80
 	mapped := netip.MustParseAddr("::ffff:192.0.2.1")
 	for _, c := range []struct {
 		name   string
@@ -137,9 +148,16 @@ func TestNotBuilt(t *testing.T) {
 		{"VNI", &VXLAN6{pe, egress, 1 << 24, ethernet}, packet, 1, errVNI},
 		{"no Ethernet header", &VXLAN6{Src: pe, Dst: egress}, packet, 1, errEthernet},
 		{"half a tag", &SRv6{Src: pe, Segments: []netip.Addr{s1}, Ethernet: tagged[:16]}, packet, 1, errEthernet},
+		{"no tag", &VXLAN6{pe, egress, 7, foreign}, packet, 1, errEthernet},
+		{"no second tag", &VXLAN6{pe, egress, 7, slices.Concat(tagged, []byte{0, 0, 8, 0})}, packet, 1, errEthernet},
 		{"too long", &IPInIPv6{pe, egress}, long, 1, errLength},
-		{"too long", &SRv6{Src: pe, Segments: []netip.Addr{s1}}, long[:0xFFF0], 1, errLength},
-		{"too long", &VXLAN6{pe, egress, 7, ethernet}, long[:0xFFF0], 1, errLength},
+		{"too long", &SRv6{Src: pe, Segments: []netip.Addr{s1}}, ofLength(t, 0xFFF0), 1, errLength},
+		{"too long", &VXLAN6{pe, egress, 7, ethernet}, ofLength(t, 0xFFF0), 1, errLength},
+		{"an octet is missing", &IPInIPv6{pe, egress}, wiretest.Hex(t, four)[:23], 1, errInnerCut},
+		{"an octet is missing", &IPInIPv6{pe, egress}, changed(six, 5, 1), 1, errInnerCut},
+		{"total length below 20", &IPInIPv6{pe, egress}, changed(four, 3, 19), 1, errInnerLength},
+		{"total length below the options", &IPInIPv6{pe, egress}, changed(four, 0, 0x47), 1, errInnerLength},
+		{"header length below 20", &IPInIPv6{pe, egress}, changed(four, 0, 0x44), 1, errInnerLength},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := c.tunnel.Append([]byte{9}, c.inner, c.label)
@@ -156,18 +174,24 @@ func TestNotBuilt(t *testing.T) {
 	require.ErrorIs(t, errLabel, wireerr.Range)
 }
 
+// ofLength is an IPv6 packet of n octets.
+func ofLength(t *testing.T, n int) []byte {
+	b := append(wiretest.Hex(t, six), make([]byte, n-ipv6Size)...)
+	binary.BigEndian.PutUint16(b[4:], uint16(n-ipv6Size))
+	return b
+}
+
 // What fits and one more: 65535 octets behind the IPv6 header, 24 bits of VNI.
 func TestMost(t *testing.T) {
-	packet := slices.Concat(wiretest.Hex(t, six), make([]byte, 0x10000))
 	for _, tunnel := range tunnels() {
 		n := ipv6Size + 0xFFFF - tunnel.Overhead()
-		out, err := tunnel.Append(nil, packet[:n], 1)
+		out, err := tunnel.Append(nil, ofLength(t, n), 1)
 		require.NoError(t, err)
 		require.Equal(t, []byte{0xFF, 0xFF}, out[4:6])
-		_, err = tunnel.Append(nil, packet[:n+1], 1)
+		_, err = tunnel.Append(nil, ofLength(t, n+1), 1)
 		require.ErrorIs(t, err, errLength)
 	}
-	out, err := (&VXLAN6{pe, egress, 0xFFFFFF, ethernet}).Append(nil, packet[:ipv6Size], 1)
+	out, err := (&VXLAN6{pe, egress, 0xFFFFFF, ethernet}).Append(nil, wiretest.Hex(t, six), 1)
 	require.NoError(t, err)
 	require.Equal(t, []byte{0xFF, 0xFF, 0xFF, 0}, out[52:56])
 	require.Equal(t, ipv6Size, (&SRv6{Src: pe, Reduced: true}).Overhead(), "no segments")
@@ -191,10 +215,10 @@ func FuzzAppend(f *testing.F) {
 			return
 		}
 		require.Equal(t, label, binary.BigEndian.Uint32(out[1:])&0xFFFFF)
-		require.Equal(t, inner, out[len(out)-len(inner):])
-
 		var through, direct rocev2.Frame
 		_ = direct.Decode(inner, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		inner = direct.Outermost()
+		require.Equal(t, inner, out[1+tunnel.Overhead():])
 		want, err := direct.FiveTuple()
 		if err != nil || len(direct.IP()) != len(inner) {
 			return

@@ -12,7 +12,7 @@ type IPInIPv6 struct {
 
 // Append implements [Tunnel].
 func (t *IPInIPv6) Append(b, inner []byte, label uint32) ([]byte, error) {
-	proto, _, class, err := look(inner)
+	inner, proto, _, class, err := look(inner)
 	if err != nil {
 		return b, err
 	}

@@ -37,7 +37,7 @@ const segmentSize = 16
 
 // Append implements [Tunnel].
 func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
-	proto, ether, class, err := look(inner)
+	inner, proto, ether, class, err := look(inner)
 	if err != nil {
 		return b, err
 	}

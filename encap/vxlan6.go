@@ -43,7 +43,7 @@ const (
 
 // Append implements [Tunnel].
 func (t *VXLAN6) Append(b, inner []byte, label uint32) ([]byte, error) {
-	_, ether, class, err := look(inner)
+	inner, _, ether, class, err := look(inner)
 	if err != nil {
 		return b, err
 	}
