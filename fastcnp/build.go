@@ -237,8 +237,8 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice)
 
 // AppendPacket appends n as a complete IPv6 packet with its ICRC, which covers
 // the option header as sent. A source port of 0 is sent. The addresses must be
-// reachable for others, rocev2.ErrNotReachable, and the draft must allow the
-// option type, rocecn.ErrRange.
+// reachable for others, rocev2.ErrNotReachable, the draft must allow the option
+// type, and the original destination must not be IPv4-mapped, rocecn.ErrRange.
 func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error) {
 	switch {
 	case n.CNP.Opcode != bth.CNP:
@@ -251,6 +251,9 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 	}
 	if err := n.Option.check(); err != nil {
 		return b, err
+	}
+	if n.Option.OriginalDst.Is4In6() {
+		return b, errMapped
 	}
 	o := header{typ: n.optionType(), original: n.Option.OriginalDst}
 	if n.Option.Number == 2 {

@@ -587,9 +587,16 @@ func TestRefused(t *testing.T) {
 			require.ErrorIs(t, n.Validate(), rocev2.ErrNotReachable)
 		}
 	}
+	n := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 2),
+		Option: Option{Number: 1, OriginalDst: addr("::ffff:192.0.2.1")}}
+	out, err := n.AppendPacket([]byte{9}, rocev2.Carriage{})
+	require.Equal(t, errMapped, err)
+	require.Equal(t, []byte{9}, out)
+	require.ErrorIs(t, n.Validate(), errMapped)
+
 	data := congested(t, 0, nil)
 	data.BTH.Opcode = bth.CNP
-	_, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
+	_, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, rocev2.ErrNotification)
 
 	data = congested(t, 0, nil)

@@ -34,6 +34,7 @@ func (n *Notification) Validate() error {
 		wireerr.If(typ.Action() != ipv6opt.DiscardICMP, errAct),
 		wireerr.If(typ.MayChange(), errChg),
 		o.check(),
+		wireerr.If(o.OriginalDst.Is4In6(), errMapped),
 		wireerr.If(o.Number == 2 && o.Reserved != 0, errReservedSet),
 		wireerr.If(n.Offset != 0 && n.Offset%4 != y, errAlignment),
 	)

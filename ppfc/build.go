@@ -27,8 +27,12 @@ type Config struct {
 // AppendPacket appends n as a whole IP packet from src to dst, both IPv4 or both
 // IPv6, with its ICRC. The family of n.Congested may be the other one. The zero
 // Carriage gives DSCP 48, hop limit 64, UDP source port 0, UDP checksum 0. An
-// IPv4-mapped IPv6 address is refused: Unmap it.
+// IPv4-mapped IPv6 address is refused, as n.Congested too, which would be sent as
+// an IPv6 address (D10): Unmap it.
 func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
+	if n.Congested.Is4In6() {
+		return b, errMapped
+	}
 	octets, err := n.AppendBinary(make([]byte, 0, bth.Size+SizeIPv6+4)) // on the stack
 	if err != nil {
 		return b, err
@@ -46,9 +50,12 @@ func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Car
 // is the packet's final destination, so that the notification names the flow as
 // its sender knows it, unless cfg.NodeAddress says otherwise (D15). What
 // rocev2.Packet.MayAnswer refuses is refused, and so are addresses that cannot be
-// answered, rocev2.ErrNotReachable, and a src of another family.
+// answered, rocev2.ErrNotReachable, a src of another family, and an IPv4-mapped
+// e.Congested.
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, cfg Config) ([]byte, error) {
 	switch {
+	case e.Congested.Is4In6():
+		return b, errMapped
 	case e.Congested.IsValid():
 	case cfg.NodeAddress:
 		e.Congested = src

@@ -2,6 +2,7 @@ package ppfc
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,11 +25,13 @@ func with(change func(*Notification)) Notification {
 	return n
 }
 
-var wire = []struct {
+type wireCase struct {
 	name   string
 	n      Notification
 	octets string
-}{
+}
+
+var wire = []wireCase{
 	{"stop, IPv4", with(func(n *Notification) { n.Type, n.Port, n.Pause = Stop, 7, 100*time.Microsecond }),
 		"8100ffff 600000d2 00000000 c0000207 00000007 00000064"},
 	{"resume, IPv6", with(func(n *Notification) { n.Congested, n.Type, n.Port = addr("2001:db8::7"), Resume, 0xFFFF }),
@@ -155,6 +158,7 @@ func TestValidate(t *testing.T) {
 // so, and packets of both families carry extensions of both.
 func TestPackets(t *testing.T) {
 	var frames [][]byte
+	wire := slices.DeleteFunc(slices.Clone(wire), func(c wireCase) bool { return c.n.Congested.Is4In6() })
 	for _, c := range wire {
 		for _, ends := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
 			src, dst := addr(ends[0]), addr(ends[1])
@@ -243,6 +247,21 @@ func TestAppendForRefuses(t *testing.T) {
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{1}, out)
 	}
+}
+
+// An IPv4-mapped address is kept where it was received, but not sent: over the
+// wire it is an IPv6 address (D10), by which no host finds its flow.
+func TestMapped(t *testing.T) {
+	var p rocev2.Packet
+	p.Src, p.Dst = addr("192.0.2.1"), addr("192.0.2.2")
+	n := with(func(n *Notification) { n.Congested = addr("::ffff:192.0.2.7") })
+	require.ErrorIs(t, n.Validate(), errMapped)
+	out, err := n.AppendPacket([]byte{1}, p.Dst, p.Src, rocev2.Carriage{})
+	require.Equal(t, errMapped, err)
+	require.Equal(t, []byte{1}, out)
+	out, err = AppendFor([]byte{1}, &p, p.Dst, n.Extension, Config{})
+	require.Equal(t, errMapped, err)
+	require.Equal(t, []byte{1}, out)
 }
 
 // The addresses of a notification are such that it can get there and be answered.

@@ -24,8 +24,12 @@ type Config struct {
 // AppendPacket appends the message as a complete IP packet from src to dst,
 // both IPv4 or both IPv6, with its UDP checksum. It shortens Invoking so that
 // the packet has at most 576 octets over IPv4, 1280 over IPv6, IP header
-// included (D9). An IPv4-mapped IPv6 address is refused: Unmap it.
+// included (D9). An IPv4-mapped IPv6 address is refused, in the five-tuple too:
+// Unmap it.
 func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
+	if m.mapped() {
+		return b, errMapped
+	}
 	d := rocev2.Datagram{DstPort: cfg.Port}
 	if d.DstPort == 0 {
 		d.DstPort = Port

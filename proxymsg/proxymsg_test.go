@@ -208,6 +208,7 @@ func TestValidate(t *testing.T) {
 		errReservedSet: func(m *Message) { m.Reserved = 1 },
 		errOtherFlow:   func(m *Message) { m.SrcPort++ },
 		errNoFlow:      func(m *Message) { m.Invoking = []byte{0} },
+		errMapped:      func(m *Message) { m.Src, m.Dst = addr("::ffff:192.0.2.1"), addr("fd77::1") },
 		errTooLong: func(m *Message) {
 			m.Invoking = append(m.Invoking,
 				make([]byte, 1232-16-len(m.Invoking)+1)...)
@@ -219,6 +220,21 @@ func TestValidate(t *testing.T) {
 		m.Level = 8
 		require.ErrorIs(t, m.Validate(), err)
 		require.ErrorIs(t, m.Validate(), errLevelRange)
+	}
+}
+
+// An IPv4-mapped address is kept where it was received, but not sent: with it the
+// fixed part is that of IPv6 (D7), and the flow one that nobody has.
+func TestMapped(t *testing.T) {
+	for _, tuple := range []rocev2.FiveTuple{
+		{Src: addr("::ffff:192.0.2.1"), Dst: addr("fd77::1")}, {Src: addr("fd77::1"), Dst: addr("::ffff:192.0.2.1")},
+	} {
+		m := Message{FiveTuple: tuple}
+		_, err := m.AppendBinary(nil)
+		require.NoError(t, err)
+		out, err := m.AppendPacket([]byte{9}, addr("192.0.2.5"), addr("192.0.2.1"), Config{})
+		require.Equal(t, errMapped, err)
+		require.Equal(t, []byte{9}, out)
 	}
 }
 

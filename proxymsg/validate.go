@@ -17,11 +17,12 @@ var (
 )
 
 // Validate returns nil for a message that follows the draft, otherwise an error that names every deviation:
-// addresses of two families, a level over 7 and reserved bits that do not fit are of rocecn.ErrRange, others of
-// rocecn.ErrMalformed. A message without an invoking packet is valid.
+// addresses of two families or IPv4-mapped, a level over 7 and reserved bits that do not fit are of rocecn.ErrRange,
+// others of rocecn.ErrMalformed. A message without an invoking packet is valid.
 func (m *Message) Validate() error {
 	return errors.Join(
 		wireerr.If(!m.oneFamily(), errAddress),
+		wireerr.If(m.mapped(), errMapped),
 		wireerr.If(m.Level > MaxLevel, errLevelRange),
 		wireerr.If(m.Reserved > maxReserved, errReservedRange),
 		wireerr.If(m.Reserved != 0, errReservedSet),
