@@ -48,7 +48,7 @@ type Header struct {
 	MigReq    bool   // M: migration state
 	Pad       uint8  // octets of pad behind the payload, 0 to 3
 	TVer      uint8  // transport header version, 0; 4 bits
-	PKey      uint16 // partition key; 0xffff by default
+	PKey      uint16 // partition key; 0xffff is the default partition's, 0 is sent as 0
 	FECN      bool   // F: forward congestion
 	BECN      bool   // B: backward congestion, set in CNPs
 	Resv6     uint8  // reserved, 6 bits; the ICRC does not cover octet 4

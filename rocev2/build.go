@@ -20,7 +20,8 @@ func (d *Datagram) headerLen() int {
 
 // AppendBinary appends the IP packet: IP header, Ext, UDP header and Data. All
 // lengths and the IPv4 header checksum are computed, the UDP checksum as well
-// unless Checksum is 0. To send a frame append the Ethernet header first.
+// unless Checksum is 0. To send a frame append the Ethernet header first. b must
+// not overlap the octets that d aliases.
 func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 	out, err := d.appendHeaders(b, len(d.Data))
 	if err != nil {

@@ -3,7 +3,8 @@ package rocev2
 // A Carriage has the fields of IP and UDP that the formats of the congestion
 // messages leave open. The zero value gives DSCP 48, not ECN-capable, hop limit
 // 64, flow label 0, UDP source port and checksum 0 (D6), and over IPv4 Don't
-// Fragment with Identification 0.
+// Fragment with Identification 0. A value that does not fit its field is an error,
+// where the field is not used too.
 //
 // An IPv4 packet with Don't Fragment is atomic: its Identification means
 // nothing (RFC 6864, section 4.1), and hosts do not change it. Without Don't

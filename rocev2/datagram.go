@@ -23,12 +23,12 @@ type Datagram struct {
 	TrafficClass uint8      // DSCP and ECN: IPv6 Traffic Class, IPv4 TOS
 	HopLimit     uint8      // IPv4: TTL; sent unchanged, 0 too
 	FlowLabel    uint32     // 20 bits, IPv6 only
-	ID           uint16     // IPv4 only
+	ID           uint16     // IPv4 only; hosts may replace a 0 without Don't Fragment: see Carriage
 	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment; sent unchanged
 	NextHeader   uint8      // IPv6 only: what Ext begins with, 0, 43 or 60; not used where Ext is empty
 	Ext          []byte     // IPv4 options or IPv6 extension headers, nil without any; aliases the input
 
-	SrcPort, DstPort uint16
+	SrcPort, DstPort uint16 // sent unchanged, 0 too
 	Length           uint16 // of UDP header and data, in octets; AppendBinary computes it
 	Checksum         uint16 // AppendBinary sends 0 for 0, and the right checksum for any other value
 	Data             []byte // what follows the UDP header, up to Length; aliases the input

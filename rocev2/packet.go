@@ -200,6 +200,15 @@ var zeros [3]byte
 // has a pad, Padding must have as many octets as the BTH's pad count says, or
 // be nil for zeros; otherwise it must be empty. A Truncated packet cannot be
 // built.
+//
+// Each field is sent as it is, 0 too, as a decoded one may be 0. So who fills a
+// Packet sets DstPort to [Port], HopLimit, BTH.PKey, which is 0xffff in the default
+// partition, and BTH.Pad, which is -len(Payload)&3: payload and pad are a multiple
+// of 4 octets; and over IPv4 Flags to 2, or ID (see [Carriage]). Validate says what
+// is amiss with BTH, payload and pad.
+//
+// b must not overlap the octets that p aliases: what was decoded from buf is not
+// to be appended to buf[:0].
 func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	pad, wanted := p.padding(), 0
 	if p.hasPad() {

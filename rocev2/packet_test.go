@@ -478,6 +478,7 @@ func TestValidate(t *testing.T) {
 	} {
 		p := Packet{BTH: bth.Headers{Header: bth.Header{Opcode: c.op, Pad: c.pad}}, Payload: make([]byte, c.payload)}
 		p.Src, p.Dst, p.DstPort = addr("::1"), addr("::2"), Port
+		require.ErrorIs(t, p.Validate(), c.err, "%v before it is sent", c.op)
 		out, err := p.AppendBinary(nil)
 		require.NoError(t, err)
 		require.NoError(t, p.DecodeIP(out))

@@ -22,7 +22,8 @@ var (
 // Validate returns nil if BTH, extended headers, payload and pad are as the
 // specification requires for the opcode, otherwise an error that names the
 // deviations. It does not verify the ICRC or check the payload of unknown
-// opcodes. A PPFC notification is not a valid CNP. p must have been decoded.
+// opcodes. A PPFC notification is not a valid CNP. A Truncated p must have been
+// decoded.
 func (p *Packet) Validate() error {
 	rule, n := p.BTH.Opcode.Payload(), p.PayloadLen()
 	return errors.Join(
