@@ -312,17 +312,19 @@ func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 		s.used += octets
 		return true
 	}
-	if a.over+octets > b.Headroom || b.Pool > 0 && s.over+octets > b.Pool {
-		k.kept = false
-		return false
+	fits := a.over+octets <= b.Headroom && (b.Pool == 0 || s.over+octets <= b.Pool)
+	if fits {
+		a.over += octets
+		s.over += octets
+		a.most = max(a.most, a.over)
 	}
-	a.over += octets
-	s.over += octets
-	a.most = max(a.most, a.over)
-	if !a.off {
+	// A packet for which there is no headroom exceeds the limit as well. But what resumes a neighbour is a packet of
+	// its own that leaves.
+	if !a.off && a.own+a.shared+a.over > 0 {
 		s.pause(in)
 	}
-	return true
+	k.kept = fits
+	return fits
 }
 
 // lossless says whether a packet is counted in the account of its ingress port.

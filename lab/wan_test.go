@@ -327,6 +327,30 @@ func TestBuffers(t *testing.T) {
 	require.LessOrEqual(t, n.Switches()[0].over, cfg.Buffer.Pool)
 }
 
+// A neighbour that is over its limit is paused even if there is no headroom for what it sends: it loses the packets on
+// their way, and no more. One of which no packet waits is not, as none would leave to resume it.
+func TestPauseWithoutHeadroom(t *testing.T) {
+	cfg := dcqcn(None)
+	cfg.Timeout = 100 * µs
+	cfg.Buffer = Buffer{Total: 1_000_000, Alpha: 0.125, PFC: true, Headroom: 1000}
+	n, _ := star(cfg, 8, 100*sim.Gbps, µs)
+	for _, h := range n.Hosts()[:8] {
+		must(n.Flow(h, n.Hosts()[8], 0)).Post(200_000)
+	}
+	n.Until(10 * ms)
+	require.NoError(t, n.Check())
+	c := n.Counts()
+	require.Positive(t, c.LostData)
+	require.Greater(t, c.Pauses, c.LostData/100, "some packets are on their way at each")
+	require.Equal(t, c.Pauses, c.Resumes)
+	require.Zero(t, n.pool.used, "all have ended")
+
+	s, in := n.Switches()[0], n.Switches()[0].Ports()[0]
+	s.used = cfg.Buffer.Total // by packets of others
+	require.False(t, s.admit(in, &queue{}, &packet{kind: data, prio: cfg.DataPriority, octets: 1106}))
+	require.False(t, in.in.off)
+}
+
 // Limits of a switch and of a host: no more notifications than they allow.
 func TestLimits(t *testing.T) {
 	wiretest.Alone(t)
