@@ -464,10 +464,8 @@ func (f *Flow) receive(r ref, k *packet) {
 			f.answer(nak, r, k)
 		}
 		return
-	case d < 0: // a repeat; its acknowledgement may have been lost
-		if k.last {
-			f.answer(ack, r, k)
-		}
+	case d < 0: // a repeat: the sender does not know of it, as no acknowledgement was due, or that was lost
+		f.answer(ack, r, k)
 		return
 	}
 	f.missing = false

@@ -594,6 +594,20 @@ func losesAndRepeats(t *testing.T, window int64) {
 	require.Zero(t, n.pool.used, "the network is empty")
 }
 
+// Whose packets take so long that the timeout comes before an acknowledgement is due goes on all the same: the first
+// repeat is acknowledged, and with it all that is there.
+func TestSlowFlow(t *testing.T) {
+	cfg := dcqcn(None) // an acknowledgement every 16 packets of 9 ms each, a timeout of 10 ms
+	n, _ := star(cfg, 1, 100*sim.Gbps, µs)
+	f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], sim.Rate(1e6)))
+	f.Post(100 * 1024)
+	n.Until(3 * sim.Second)
+	require.NoError(t, n.Check())
+	messages, _ := f.Unfinished()
+	require.Zero(t, messages)
+	require.Less(t, f.draws, uint32(2*100+1), "one repeat a timeout")
+}
+
 // With a window of four packets, of which the last is acknowledged, each four take what they take alone.
 func TestWindow(t *testing.T) {
 	cfg := dcqcn(None)

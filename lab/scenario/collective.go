@@ -42,7 +42,7 @@ func (t *Traffic) around(n *lab.Network, number int, top *Topology) []int {
 // ring starts an all-reduce: a host that has received a piece may send the next one.
 func (t *Traffic) ring(r *run, number int, top *Topology) error {
 	hosts, to := r.net.Hosts(), t.around(r.net, number, top)
-	piece := max(int64(t.Size)/int64(t.ranks(top)), 1)
+	piece := t.message(top)
 	steps := t.Steps
 	if steps == 0 {
 		steps = t.pieces(top)
@@ -77,9 +77,8 @@ func (t *Traffic) ring(r *run, number int, top *Topology) error {
 
 // tree starts an all-reduce over a binary tree, in which host i has the children 2i+1 and 2i+2. The data goes in as
 // many pieces as there are hosts: to the root, each piece when all children have sent theirs, and back.
-func (t *Traffic) tree(r *run, number int) error {
-	hosts := r.net.Hosts()
-	piece := max(int64(t.Size)/int64(len(hosts)), 1)
+func (t *Traffic) tree(r *run, number int, top *Topology) error {
+	hosts, piece := r.net.Hosts(), t.message(top)
 	first := len(r.net.Flows())
 	up, down := make([]*lab.Flow, len(hosts)), make([]*lab.Flow, len(hosts)) // to the parent, from it; host 0 has none
 	for i := 1; i < len(hosts); i++ {

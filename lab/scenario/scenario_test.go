@@ -199,6 +199,14 @@ func TestWrongKeys(t *testing.T) {
 			"topology.proxy_hops: from 0 to 8"},
 		{`"variants": ["ppfc"],` + seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"to": "leaf"}}`,
 			"switch.ppfc.to: sender or ingress"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "permutation"}, {"kind": "permutation", "rate": "1M"}]`,
+			"host.timeout: longer than 135.12ms needed, or a smaller host.ack_every: so long traffic[1] sends"},
+		{seconds + `,"topology": {"kind": "star", "hosts": 9, "rate": "1M"},` + incast, "host.timeout: longer than 135"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "tree", "size": "100KB", "rate": "1M"}]`, ``}, // of 11 packets
+		{seconds + `,` + star + `,"host": {"timeout": "136ms"},"traffic": [{"kind": "permutation", "rate": "1M"}]`, ``},
+		{seconds + `,` + star + `,"host": {"timeout": "0s"},"traffic": [{"kind": "permutation", "rate": "1M"}]`, ``},
+		{seconds + `,` + star + `,"variants": ["hpcc"],"reaction": {"rtt": "5us"},
+			"traffic": [{"kind": "permutation", "rate": "1M"}]`, ``},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
 		_, err := Read([]byte("{" + c.json + "}"))

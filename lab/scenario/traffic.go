@@ -3,6 +3,8 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/sim"
@@ -79,7 +81,41 @@ func (t *Traffic) check(key string, s *Scenario) error {
 			return &KeyError{key + wrong.key, wrong.text}
 		}
 	}
+	if late := t.late(s); s.Host.Timeout > 0 && late >= s.Host.Timeout.sim().Seconds() &&
+		slices.ContainsFunc(s.Variants, func(v lab.Variant) bool { return !v.HPCC() }) {
+		return &KeyError{"host.timeout", fmt.Sprintf("longer than %v needed, or a smaller host.ack_every: so long %s "+
+			"sends the packets of one acknowledgement", seconds(late), strings.TrimSuffix(key, "."))}
+	}
 	return nil
+}
+
+// late returns how long, in seconds, after the first of the packets that one acknowledgement is for the last one leaves.
+func (t *Traffic) late(s *Scenario) float64 {
+	packets, payload := int64(s.Host.AckEvery), int64(s.Host.Payload)
+	if octets := t.message(&s.Topology); octets > 0 {
+		packets = min(packets, (octets-1)/payload+1)
+	}
+	rate := t.Rate
+	if rate == 0 {
+		rate = s.Topology.Rate
+	}
+	const around = 82 + 20 // the octets of a frame besides the data, and those between frames
+	return float64((packets-1)*(payload+around)) * 8 / float64(rate)
+}
+
+// seconds returns seconds as a duration.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// message returns the octets of a message, which are those of a piece of a ring or tree; 0 if it has no end or a size by
+// lot.
+func (t *Traffic) message(top *Topology) int64 {
+	switch t.Kind {
+	case "ring":
+		return max(int64(t.Size)/int64(t.ranks(top)), 1)
+	case "tree":
+		return max(int64(t.Size)/int64(top.hosts()), 1)
+	}
+	return int64(t.Size)
 }
 
 // start starts the traffic of a run. number is the traffic's index in the scenario.
@@ -149,7 +185,7 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 	case "ring":
 		return t.ring(r, number, top)
 	case "tree":
-		return t.tree(r, number)
+		return t.tree(r, number, top)
 	case "poisson", "bursts":
 		p := &poisson{
 			r: r, sizes: distributions[t.Sizes], arrivals: n.Stream("arrivals",
