@@ -69,7 +69,7 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		{int64(t.Size)/int64(s.Host.Payload) >= 1<<31, "size", "fewer than 2^31 packets of host.payload needed"},
 		{t.Kind == "across" && top.hosts()%2 != 0, "kind", "across needs an even number of hosts"},
 		{t.Every > 0 && t.Size == 0, "every", "needs messages with an end: size"},
-		{t.Flows < 0 || t.Flows*top.hosts() > maxPairs, "flows", fmt.Sprintf("%d in all at most", maxPairs)},
+		{t.Flows < 0 || t.Flows > maxPairs/top.hosts(), "flows", fmt.Sprintf("%d in all at most", maxPairs)},
 		{t.At >= s.Duration, "at", "before the end of duration needed"},
 		{t.Jitter > s.Duration-t.At, "jitter", "no later than the end of duration needed, with at"},
 		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
@@ -79,6 +79,12 @@ func (t *Traffic) check(key string, s *Scenario) error {
 	} {
 		if wrong.is {
 			return &KeyError{key + wrong.key, wrong.text}
+		}
+	}
+	if t.Kind == "poisson" || t.Kind == "bursts" {
+		if mean := t.between(top); mean < minBetween || mean > maxBetween {
+			return &KeyError{key + "load", fmt.Sprintf("from 100 ps to an hour between two arrivals needed, not %.3g s",
+				mean)}
 		}
 	}
 	if late := t.late(s); s.Host.Timeout > 0 && late >= s.Host.Timeout.sim().Seconds() &&
@@ -105,6 +111,22 @@ func (t *Traffic) late(s *Scenario) float64 {
 
 // seconds returns seconds as a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// between returns the mean time between two arrivals of poisson or bursts, in seconds.
+func (t *Traffic) between(top *Topology) float64 {
+	octets := float64(t.Senders) * float64(t.Size)
+	if t.Kind == "poisson" {
+		octets = distributions[t.Sizes].mean()
+	}
+	return octets / (float64(top.Rate) / 8 * t.Load * float64(top.hosts()))
+}
+
+// The mean times between two arrivals that there may be, in seconds: picoseconds are whole, and there are 106 days of
+// them.
+const (
+	minBetween = 100e-12
+	maxBetween = 3600
+)
 
 // message returns the octets of a message, which are those of a piece of a ring or tree; 0 if it has no end or a size by
 // lot.
@@ -193,15 +215,10 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 			pairs: n.Stream("pairs", number), rate: sim.Rate(t.Rate), idle: map[[2]int][]*lab.Flow{},
 			mine: map[*lab.Flow][2]int{},
 		}
-		var octets float64 // of an arrival
 		if t.Kind == "bursts" {
 			p.burst, p.size = t.Senders, int64(t.Size)
-			octets = float64(p.burst) * float64(p.size)
-		} else {
-			octets = p.sizes.mean()
 		}
-		whole := float64(hosts[0].Port().Rate()) / 8 * t.Load * float64(len(hosts)) // octets a second
-		p.mean = sim.Time(octets / whole * float64(sim.Second))
+		p.mean = sim.Time(t.between(top) * float64(sim.Second))
 		p.id = n.Sim.Add(p)
 		r.done = append(r.done, p.finished)
 		n.Sim.At(t.At.sim()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
