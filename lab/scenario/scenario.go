@@ -222,6 +222,7 @@ func (s *Scenario) check() error {
 		{h.Incapable < 0 || h.Incapable > t.hosts(), "host.incapable", "from 0 to the number of hosts needed"},
 		{h.AckEvery < 1 || h.AckEvery > 1<<20, "host.ack_every", "from 1 to 1048576 needed"},
 		{!s.Reaction.known(), "reaction.kind", "paper, connectx or none needed"},
+		{s.Reaction.Min > t.Rate, "reaction.min", "no more than topology.rate"},
 		{slices.ContainsFunc(s.Variants, lab.Variant.HPCC) && s.Reaction.RTT == 0, "reaction.rtt",
 			"needed with the variants of hpcc"},
 		{len(s.Traffic) == 0, "traffic", "one at least is needed"},

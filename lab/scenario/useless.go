@@ -39,6 +39,7 @@ type rule struct {
 }
 
 func (s *Scenario) rules() []rule {
+	const usual = "with 0s, which stands for the default"
 	t := &s.Topology
 	isLine, leaved, wan := t.Kind == "line", t.leaved(), t.wan()
 	some := func(is func(lab.Variant) bool) bool { return slices.ContainsFunc(s.Variants, is) }
@@ -72,7 +73,10 @@ func (s *Scenario) rules() []rule {
 		{keys: "topology.switches", heard: isLine || t.Kind == "circle", without: in},
 		{keys: "topology.slow_hop topology.between", heard: isLine, without: in},
 		{keys: "topology.leaves topology.spines", heard: leaved, without: in},
-		{keys: "topology.trunk", heard: t.Kind != "star" && !(isLine && t.Switches == 1), without: "with one switch"},
+		{keys: "topology.between", heard: !isLine || t.Switches > 2,
+			without: "without switches between the first and the last"},
+		{keys: "topology.trunk", heard: t.Kind != "star" && !(isLine && t.Switches == 1) || t.Proxy > 0,
+			without: "with one switch, and no proxy beside it"},
 		{keys: "topology.wan topology.distance", heard: wan, without: in},
 		{keys: "topology.position", heard: wan && t.Kind != "fork", without: in},
 		{keys: "topology.slow_rate", heard: wan || isLine && t.SlowHop > 0,
@@ -93,6 +97,11 @@ func (s *Scenario) rules() []rule {
 			without: "without DCQCN"},
 		{keys: "reaction.additive", heard: some(lab.Variant.HPCC) || s.Reaction.Kind != "none",
 			without: "without a reaction"},
+		{keys: "reaction.timer", heard: s.Reaction.Timer > 0, without: usual},
+		{keys: "reaction.alpha_timer", heard: s.Reaction.Alpha > 0, without: usual},
+		{keys: "switch.label_idle", heard: s.Switch.LabelIdle > 0, without: usual},
+		{keys: "switch.pair_idle", heard: s.Switch.PairIdle > 0, without: usual},
+		{keys: "switch.ppfc.ceiling", heard: s.Switch.PPFC.Ceiling > 0, without: usual},
 		{keys: "traffic.senders", kinds: []string{"incast", "bursts"},
 			without: "with other kinds than incast and bursts"},
 		{keys: "traffic.sizes", kinds: []string{"poisson"}, without: "with other kinds than poisson"},
