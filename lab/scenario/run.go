@@ -22,10 +22,10 @@ type run struct {
 	meters []*lab.Meter
 	result Result
 
-	upward    bool     // there are uplinks
-	endless   int64    // octets of a message without end
-	sent      []uint64 // of each port, before what is measured
-	delivered []uint64 // of each flow
+	upward    bool               // there are uplinks
+	endless   map[*lab.Flow]bool // those whose message has no end
+	sent      []uint64           // of each port, before what is measured
+	delivered []uint64           // of each flow
 }
 
 // Bins are the upper limits of message sizes in each bin; the last one has none.
@@ -74,7 +74,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{net: n, endless: int64(s.Host.Payload) << 31}
+	r := &run{net: n, endless: map[*lab.Flow]bool{}}
 	r.upward = s.Topology.Kind == "leaf-spine" || s.Topology.Kind == "fat-tree"
 	r.result = Result{
 		Variant: v, Seed: seed, FirstCut: sim.Never,
@@ -171,8 +171,7 @@ func (r *run) end(from sim.Time) {
 		if length > 0 {
 			res.Goodput += float64(f.Octets()-before) * 8 / 1e9 / length.Seconds()
 		}
-		messages, octets := f.Unfinished()
-		if octets < r.endless {
+		if messages, _ := f.Unfinished(); !r.endless[f] {
 			res.Unfinished += messages
 		}
 		if f.FirstCut() != sim.Never {

@@ -168,6 +168,8 @@ func TestWrongKeys(t *testing.T) {
 			"traffic[0].order: scattered or rails needed"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "order": "rails"}]`,
 			"traffic[0].order: rails needs topology.kind leaf-spine, and two leaves"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "order": "rails", "every": "1us"}]`,
+			"traffic[0].order: rails needs topology.kind leaf-spine, and two leaves"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "steps": 17}]`,
 			"traffic[0].steps: from 1 to 16 needed, or 0"},
 		{seconds + `,"topology": {"kind": "fat-tree", "k": 5},` + incast, "topology.k: an even number from 2 to 16"},
@@ -222,6 +224,8 @@ func TestWrongKeys(t *testing.T) {
 			"traffic[0].load: from 100 ps to an hour between two arrivals needed, not 6.4e-13 s"},
 		{seconds + `,` + star + `,` + incast + `,"reaction": {"min": "400G"}`,
 			"reaction.min: no more than topology.rate"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8, "size": "1TB", "every": "1us"}]`,
+			"traffic[0].every: fewer than 2^31 packets of a flow needed until the end of duration"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
 		_, err := Read([]byte("{" + c.json + "}"))
@@ -740,6 +744,12 @@ func TestUnfinished(t *testing.T) {
 	results, err := s.Run(t.Context(), func(float64) {})
 	require.NoError(t, err)
 	require.Equal(t, 2, results[0].Unfinished)
+
+	s.Traffic[0].Every = Time(sim.Microsecond) // 101 messages of each, of more octets than an endless one has
+	s.Traffic[0].Size = 1e12
+	results, err = s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	require.Equal(t, 2*101, results[0].Unfinished)
 }
 
 // The first cut of queue pairs that carry message after message stays what it was, however long the run; and each

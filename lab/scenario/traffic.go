@@ -87,6 +87,9 @@ func (t *Traffic) check(key string, s *Scenario) error {
 				mean)}
 		}
 	}
+	if t.Every > 0 && float64(t.packets(s))*(1+float64(s.Duration-t.At)/float64(t.Every)) >= 1<<31 {
+		return &KeyError{key + "every", "fewer than 2^31 packets of a flow needed until the end of duration"}
+	}
 	if late := t.late(s); s.Host.Timeout > 0 && late >= s.Host.Timeout.sim().Seconds() &&
 		slices.ContainsFunc(s.Variants, func(v lab.Variant) bool { return !v.HPCC() }) {
 		return &KeyError{"host.timeout", fmt.Sprintf("longer than %v needed, or a smaller host.ack_every: so long %s "+
@@ -97,16 +100,16 @@ func (t *Traffic) check(key string, s *Scenario) error {
 
 // late returns how long, in seconds, after the first of the packets that one acknowledgement is for the last one leaves.
 func (t *Traffic) late(s *Scenario) float64 {
-	packets, payload := int64(s.Host.AckEvery), int64(s.Host.Payload)
-	if octets := t.message(&s.Topology); octets > 0 {
-		packets = min(packets, (octets-1)/payload+1)
+	packets := int64(s.Host.AckEvery)
+	if n := t.packets(s); n > 0 {
+		packets = min(packets, n)
 	}
 	rate := t.Rate
 	if rate == 0 {
 		rate = s.Topology.Rate
 	}
 	const around = 82 + 20 // the octets of a frame besides the data, and those between frames
-	return float64((packets-1)*(payload+around)) * 8 / float64(rate)
+	return float64((packets-1)*(int64(s.Host.Payload)+around)) * 8 / float64(rate)
 }
 
 // seconds returns seconds as a duration.
@@ -140,6 +143,12 @@ func (t *Traffic) message(top *Topology) int64 {
 	return int64(t.Size)
 }
 
+// packets returns the packets of a message; 0 where message does.
+func (t *Traffic) packets(s *Scenario) int64 {
+	payload := int64(s.Host.Payload)
+	return (t.message(&s.Topology) + payload - 1) / payload
+}
+
 // start starts the traffic of a run. number is the traffic's index in the scenario.
 func (t *Traffic) start(r *run, number int, top *Topology) error {
 	n := r.net
@@ -160,6 +169,7 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 			m.id = n.Sim.Add(m)
 			n.Sim.At(at, sim.Application, m.id, 0)
 		case t.Size == 0:
+			r.endless[f] = true
 			n.At(at, f.Endless)
 		default:
 			n.At(at, func() { f.Post(int64(t.Size)) })
