@@ -207,6 +207,7 @@ func (s *Scenario) check() error {
 		{t.Proxy < 0 || t.Proxy > 8, "topology.proxy_hops", "from 0 to 8 needed"},
 		{!(t.Position >= 0 && t.Position <= 1), "topology.position", "from 0 to 1 needed"},
 		{s.Switch.KMax < s.Switch.KMin, "switch.kmax", "kmin at least"},
+		{s.Switch.KMax == 0, "switch.kmax", "above 0 needed"}, // 0 would be no RED, see [lab.RED]
 		{!(s.Switch.Alpha > 0 && s.Switch.Alpha <= 64), "switch.alpha", "above 0 to 64 needed"},
 		{s.Switch.PFC && s.Switch.Buffer == 0, "switch.buffer", "needed with pfc"},
 		{!(s.Switch.NotifyLimit >= 0), "switch.notify_limit", "0 or above needed"},

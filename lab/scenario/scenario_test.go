@@ -226,6 +226,8 @@ func TestWrongKeys(t *testing.T) {
 			"reaction.min: no more than topology.rate"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8, "size": "1TB", "every": "1us"}]`,
 			"traffic[0].every: fewer than 2^31 packets of a flow needed until the end of duration"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "0B", "kmax": "0B"}`, "switch.kmax: above 0 needed"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "0B", "kmax": "1B"}`, ``},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
 		_, err := Read([]byte("{" + c.json + "}"))
