@@ -187,6 +187,10 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 		Unit  string  `json:"unit,omitempty"`
 		Value float64 `json:"value"`
 	}
+	short, err := experiment.Short(s)
+	if err != nil {
+		return err
+	}
 	out := json.NewEncoder(w)
 	for i := range results {
 		r := &results[i]
@@ -195,6 +199,7 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 			Line     string             `json:"line"`
 			Topology scenario.Topology  `json:"topology"`
 			Traffic  []scenario.Traffic `json:"traffic"`
+			Scenario json.RawMessage    `json:"scenario"` // all of it that is not as by default
 			Duration scenario.Time      `json:"duration"`
 			Warmup   scenario.Time      `json:"warmup"`
 			Variant  string             `json:"variant"`
@@ -204,7 +209,7 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 			Port     string             `json:"deepest_queue"`
 			Print    string             `json:"fingerprint"`
 			Metrics  []metric           `json:"metrics"`
-		}{s.Name, s.Line(r.Variant), s.Topology, s.Traffic, s.Duration, s.Warmup, r.Variant.String(), r.Seed,
+		}{s.Name, s.Line(r.Variant), s.Topology, s.Traffic, short, s.Duration, s.Warmup, r.Variant.String(), r.Seed,
 			r.Ended.Seconds() * 1e6, r.Ended == sim.Time(s.Duration), r.Port, fmt.Sprintf("%016x", r.Print), nil}
 		for _, m := range scenario.Metrics() {
 			if x := m.Of(r); x == x { // no NaN

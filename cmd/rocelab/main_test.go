@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/lab/scenario"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,6 +40,7 @@ func TestRun(t *testing.T) {
 			Variant, Line, Duration string
 			Topology                map[string]any
 			Traffic                 []map[string]any
+			Scenario                json.RawMessage
 			Whole                   bool
 			Metrics                 []struct{ Name string }
 		}
@@ -48,6 +50,11 @@ func TestRun(t *testing.T) {
 		require.EqualValues(t, "star 5 100G 1µs", fmt.Sprint(v.Topology["kind"], " ", v.Topology["hosts"], " ",
 			v.Topology["rate"], " ", v.Topology["delay"]))
 		require.Equal(t, "incast", v.Traffic[0]["kind"])
+		want, err := scenario.Read([]byte(incast))
+		require.NoError(t, err)
+		got, err := scenario.Read(v.Scenario)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "what repeats the run")
 		require.Contains(t, v.Line, v.Variant+": ")
 		require.Equal(t, "peak of the deepest queue", v.Metrics[0].Name)
 	}

@@ -335,7 +335,7 @@ func (p *PPFC) pausing() lab.Pausing {
 	return out
 }
 
-func (p *PPFC) line() string {
+func (p *PPFC) line(edge Time) string {
 	var steps []string
 	for _, step := range []struct {
 		at   Size
@@ -351,7 +351,7 @@ func (p *PPFC) line() string {
 	}
 	to := ""
 	if p.To == "ingress" {
-		to = " from routers of the WAN to the ingress PE"
+		to = fmt.Sprintf(" from routers of the WAN to the ingress PE, which takes %v", edge.sim())
 	}
 	return fmt.Sprintf("PPFC%s: %s, resume below %d, for %v, one in %v a flow, ceiling %v", to,
 		strings.Join(steps, ", "), p.Resume, p.Pause.sim(), p.Interval.sim(), ceiling)
@@ -454,10 +454,10 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 		}
 		receiver = fmt.Sprintf("receiver silent, proxy %s takes %v%s", where, s.Switch.ProxyDelay.sim(), s.learning())
 	case lab.FCN:
-		receiver = fmt.Sprintf("routers of the WAN send FCNs, ingress PE takes %v%s, other switches mark, "+
-			"receiver answers at once", s.Switch.EdgeDelay.sim(), s.learning())
+		receiver = fmt.Sprintf("routers of the WAN send FCNs, ingress PE takes %v%s%s, other switches mark, "+
+			"receiver answers at once", s.Switch.EdgeDelay.sim(), s.labels(), s.learning())
 	case lab.PPFC, lab.PPFCAndCNP:
-		receiver = s.Switch.PPFC.line()
+		receiver = s.Switch.PPFC.line(s.Switch.EdgeDelay)
 		if v == lab.PPFC {
 			return fmt.Sprintf("%v: the rate is not cut, %s", v, receiver)
 		}
@@ -535,6 +535,17 @@ func (s *Scenario) buffer() string {
 	}
 	if h.Window > 0 {
 		text += fmt.Sprintf("; a window of %d octets", h.Window)
+	}
+	return text
+}
+
+// labels returns the text for the labels of an ingress PE.
+func (s *Scenario) labels() (text string) {
+	if n := s.Switch.Labels; n > 0 {
+		text = fmt.Sprintf(", has labels for %d flows", n)
+	}
+	if idle := s.Switch.LabelIdle.sim(); idle > 0 {
+		text += fmt.Sprintf(", takes one back after %v without a packet", idle)
 	}
 	return text
 }

@@ -837,6 +837,12 @@ func TestLine(t *testing.T) {
 	} {
 		require.Contains(t, line, part)
 	}
+	const wan = `"duration": "1ms", "topology": {"kind": "wan", "hosts": 9}, "traffic": [{"kind": "across"}]`
+	s = read(t, `{"variants": ["fcn"], "switch": {"labels": 2, "label_idle": "5ms", "edge_delay": "2us"},`+wan+`}`)
+	require.Contains(t, s.Line(lab.FCN),
+		"ingress PE takes 2µs, has labels for 2 flows, takes one back after 5000µs without a packet, other switches")
+	s = read(t, `{"variants": ["ppfc"], "switch": {"edge_delay": "50us", "ppfc": {"to": "ingress"}},`+wan+`}`)
+	require.Contains(t, s.Line(lab.PPFC), "to the ingress PE, which takes 50µs: hold from")
 	s = read(t, `{"variants": ["none"],`+network+`}`)
 	for _, part := range []string{"RED", "gate", "50µs", "paper"} {
 		require.NotContains(t, s.Line(lab.None), part)
