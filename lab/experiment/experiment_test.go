@@ -129,6 +129,14 @@ func TestRatios(t *testing.T) {
 	m, from, to, ok := r.Median(c, lab.CNP, peak)
 	require.True(t, ok)
 	require.Equal(t, "3 0 8", fmt.Sprint(m, from, to))
+
+	delete(r.Runs[3].Figures, peak)
+	cell, _ := r.Cell(c, lab.CNP, peak)
+	require.Equal(t, "2 (0…4, 3 of 4 seeds)", cell)
+	delete(r.Runs[1].Figures, peak)
+	delete(r.Runs[2].Figures, peak)
+	cell, _ = r.Cell(c, lab.CNP, peak)
+	require.Equal(t, "2 (1 of 4 seeds)", cell)
 }
 
 // What has runs of different seeds, as in a share of a plan, is not compared.

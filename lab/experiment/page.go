@@ -495,9 +495,7 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 				if ok {
 					some = some || m != 0 || to != 0
 					cell.Median = scenario.Figure(m)
-					if from != to {
-						cell.Bounds = scenario.Figure(from) + "…" + scenario.Figure(to)
-					}
+					cell.Bounds = r.beside(c, v, shown.Figure, from, to)
 					cell.Class = r.against(c, v, shown)
 				}
 				row.Cells = append(row.Cells, cell)
@@ -511,7 +509,7 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 	return p
 }
 
-// gains returns by how much a figure of a variant is better than with CNPs, in percent, with bounds.
+// gains returns by how much a figure of a variant is better than with CNPs, in percent, seed by seed, with bounds.
 func (r *Results) gains(c *CaseText, v lab.Variant, s Shown) (m, from, to float64, ok bool) {
 	ratios := r.Ratios(c, v, lab.CNP, s.Figure)
 	if s.Better == 0 || len(ratios) == 0 {
@@ -564,6 +562,10 @@ func (r *Results) verdicts() (nothing, worse []verdict) {
 					ends := []float64{from * float64(s.Better), to * float64(s.Better)}
 					slices.Sort(ends)
 					change += fmt.Sprintf(" (%+.1f … %+.1f)", ends[0], ends[1])
+				}
+				n, all := len(r.Ratios(c, lab.FastCNP, lab.CNP, s.Figure)), len(r.of(c, lab.FastCNP))
+				if n < all {
+					change += fmt.Sprintf(", %d of %d seeds", n, all)
 				}
 				v := verdict{e.ID, c.Name, s.Figure, change, m}
 				if m > best.median {

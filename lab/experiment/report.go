@@ -71,17 +71,29 @@ func (c *CaseText) conditions() string {
 	return out + scenario.Wrapped(end)
 }
 
-// Cell returns a figure as tables have it, with its bounds if they differ, and whether it is not 0.
+// Cell returns a figure as tables have it, with what stands beside it, and whether it is not 0.
 func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, some bool) {
 	m, from, to, ok := r.Median(c, v, figure)
 	if !ok {
 		return "–", false
 	}
 	text = scenario.Figure(m)
-	if from != to {
-		text += fmt.Sprintf(" (%s…%s)", scenario.Figure(from), scenario.Figure(to))
+	if beside := r.beside(c, v, figure, from, to); beside != "" {
+		text += " (" + beside + ")"
 	}
 	return text, m != 0 || to != 0
+}
+
+// beside returns the bounds of the median of a figure if they differ, and of how many seeds it is if some have none.
+func (r *Results) beside(c *CaseText, v lab.Variant, figure string, from, to float64) string {
+	var parts []string
+	if from != to {
+		parts = append(parts, scenario.Figure(from)+"…"+scenario.Figure(to))
+	}
+	if n, all := len(r.Values(c, v, figure)), len(r.of(c, v)); n < all {
+		parts = append(parts, fmt.Sprintf("%d of %d seeds", n, all))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // table writes the table of a case.

@@ -218,11 +218,14 @@ func Wrapped(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// cell returns a metric of a variant, and whether it is not 0.
+// cell returns a metric of a variant, with its bounds, and of how many seeds it is if some have none; and whether it is
+// not 0.
 func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) {
 	var values []float64
+	runs := 0
 	for i := range results {
 		if r := &results[i]; r.Variant == v {
+			runs++
 			if x := m.Of(r); !math.IsNaN(x) {
 				values = append(values, x)
 				some = some || x != 0
@@ -233,9 +236,16 @@ func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) 
 		return "–", false
 	}
 	middle, from, to := lab.Median(values)
-	text = Figure(middle)
+	var beside []string
 	if len(values) > 1 {
-		text += fmt.Sprintf(" (%s…%s)", Figure(from), Figure(to))
+		beside = append(beside, Figure(from)+"…"+Figure(to))
+	}
+	if len(values) < runs {
+		beside = append(beside, fmt.Sprintf("%d of %d seeds", len(values), runs))
+	}
+	text = Figure(middle)
+	if beside != nil {
+		text += " (" + strings.Join(beside, ", ") + ")"
 	}
 	return text, some
 }

@@ -387,6 +387,10 @@ func TestMedian(t *testing.T) {
 	cell, some := m.cell([]Result{{Use: 1}, {Use: 8}, {Use: 2}, {Use: 3}}, lab.None)
 	require.Equal(t, "2.5 (1…8)", cell)
 	require.True(t, some)
+	cell, _ = m.cell([]Result{{Use: 1}, {Use: math.NaN()}, {Use: 2}}, lab.None)
+	require.Equal(t, "1.5 (1…2, 2 of 3 seeds)", cell)
+	cell, _ = m.cell([]Result{{Use: 1}, {Use: math.NaN()}}, lab.None)
+	require.Equal(t, "1 (1 of 2 seeds)", cell)
 }
 
 // The rows of the queue are of the port where it is deepest, which need not be the busiest: here a queue that a
