@@ -2,16 +2,28 @@ package lab
 
 import "github.com/rocecn/rocecn/lab/sim"
 
-// Alone returns how long a message takes in a network without other traffic,
-// from Post until its last acknowledgement has arrived.
+// Alone returns how long a message takes in a network without other traffic, from Post until its last acknowledgement
+// has arrived, at the rate of the port.
 func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
+	return n.alone(from, to, octets, from.port.rate)
+}
+
+// Alone returns the same of a message of the flow, at the most that it sends. A flow that was silent makes up for one
+// packet, so its message may take less by that.
+func (f *Flow) Alone(octets int64) sim.Time {
+	return f.net.alone(f.src, f.dst, octets, sim.Rate(f.line))
+}
+
+func (n *Network) alone(from, to *Host, octets int64, rate sim.Rate) sim.Time {
 	n.ready()
 	payload := int64(n.cfg.Payload)
 	packets := (max(octets, 1) + payload - 1) / payload
 	whole := int64(n.head) + payload + gap
 	last := int64(n.head) + (max(octets, 1)-(packets-1)*payload+3)&^3 + gap
 
-	var before, at, slowest sim.Time // when the last packet but one, and the last one, reach the end of each link
+	var before, at sim.Time // when the last packet but one, and the last one, reach the end of each link
+	pace := rate.Time(whole)
+	slowest := pace // the time from one packet to the next
 	n.walk(from, to, func(p *Port, tunnel int64) {
 		one := p.rate.Time(whole + tunnel)
 		slowest = max(slowest, one)
@@ -21,7 +33,7 @@ func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 			left = before + sim.Time(packets-2)*slowest
 		}
 		if p == from.port {
-			at = left
+			at = max(left, sim.Time(packets-1)*pace)
 		}
 		at = max(at, left) + p.rate.Time(last+tunnel) + p.whole
 		before += p.whole

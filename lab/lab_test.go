@@ -261,6 +261,26 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// So it is at the rate of a flow, whose first packets come one packet sooner if it was silent.
+func TestAloneAtRate(t *testing.T) {
+	for _, rate := range []sim.Rate{3e9, 25e9, 77e9} {
+		for _, octets := range []int64{1, 1025, 5000, 100_001} {
+			n, _ := star(Config{Pipeline: 600 * sim.Nanosecond, AckEvery: 16}, 1, 40*sim.Gbps, µs)
+			var took []sim.Time
+			n.Done = func(_ *Flow, _ int64, posted sim.Time) { took = append(took, n.Sim.Now()-posted) }
+			f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], rate))
+			f.Post(octets)
+			n.At(5*ms, func() { f.Post(octets) })
+			n.Until(10 * ms)
+			require.NoError(t, n.Check())
+			alone := f.Alone(octets)
+			require.GreaterOrEqual(t, alone, n.Alone(f.Source(), f.Destination(), octets))
+			require.Equal(t, alone, took[0], "%d octets at %d", octets, rate)
+			require.LessOrEqual(t, alone-took[1], rate.Time(1126), "one packet sooner at most")
+		}
+	}
+}
+
 // So it is through a WAN, where each packet is longer by its tunnel, both ways.
 func TestAloneInTunnel(t *testing.T) {
 	wiretest.Alone(t)

@@ -93,7 +93,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 	r.net.Done = func(f *lab.Flow, octets int64, posted sim.Time) {
 		if posted >= s.Warmup.sim() {
 			took := r.net.Sim.Now() - posted
-			alone := r.net.Alone(f.Source(), f.Destination(), octets)
+			alone := f.Alone(octets)
 			bin := slices.IndexFunc(Bins, func(most int64) bool { return octets <= most })
 			r.result.Completion[bin].Add(uint64(took/sim.Nanosecond), 1)
 			r.result.Slowdown[bin].Add(uint64(took)*100/uint64(alone), 1)

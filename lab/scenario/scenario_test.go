@@ -430,6 +430,15 @@ func TestCompletion(t *testing.T) {
 	require.Regexp(t, `(?m)^completion, 100 to 1000 KB, 99 % +µs +`+want+`$`, out.String())
 }
 
+// A message that is alone takes as long as it does alone, at the rate of its traffic as well.
+func TestSlowdownAtRate(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "10ms", "topology": {"kind": "star", "hosts": 3},
+		"traffic": [{"kind": "incast", "senders": 1, "size": "100KB", "rate": "1G"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	require.EqualValues(t, 100, results[0].Slowdown[1].Max())
+}
+
 // Messages that were posted in the warmup finish, but their times are not counted.
 func TestCompletionAfterWarmup(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "warmup": "10us", "topology": {"kind": "star", "hosts": 3},
