@@ -9,6 +9,7 @@ import (
 // pair or a new one; both start as a new flow.
 type poisson struct {
 	r                      *run
+	number                 int // of the traffic
 	id                     sim.ID
 	sizes                  distribution
 	arrivals, draws, pairs sim.Stream
@@ -58,6 +59,7 @@ func (p *poisson) post(pair [2]int, octets int64) {
 			return
 		}
 		p.mine[f] = pair
+		p.r.later = append(p.r.later, p.number)
 	}
 	f.Post(octets)
 }

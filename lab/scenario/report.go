@@ -60,9 +60,9 @@ func Metrics() []Metric {
 		{"messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }},
 		{"last message ended", "µs", func(r *Result) float64 { return nonzero(µs(r.Last)) }},
 	}
-	for i := range 4 {
+	for i := range maxTraffics {
 		all = append(all, Metric{fmt.Sprintf("goodput, traffic[%d]", i), "Gbit/s", func(r *Result) float64 {
-			if len(r.Goodputs) < 2 || i >= len(r.Goodputs) || r.Goodputs[i] == 0 {
+			if len(r.Goodputs) < 2 || i >= len(r.Goodputs) {
 				return math.NaN()
 			}
 			return r.Goodputs[i]

@@ -15,8 +15,9 @@ import (
 // run is one variant with one seed.
 type run struct {
 	net    *lab.Network
-	fixed  int   // flows that exist from the start; those of poisson traffic come later
+	fixed  int   // flows that exist from the start; those of poisson and bursts come later
 	ends   []int // of these, how many there are after each traffic
+	later  []int // the numbers of the traffics of those that come later
 	done   []func(*lab.Flow)
 	ports  []*lab.Port // of switches
 	meters []*lab.Meter
@@ -53,7 +54,7 @@ type Result struct {
 	Cuts     []sim.Time // of each queue pair that was cut: from the first decision about a packet of its own
 	Jain     float64    // of the flows that existed from the start, after the warmup; 0 without any
 	Goodput  float64    // Gbit/s of data delivered to all, after the warmup
-	Goodputs []float64  // the same by traffic, but for poisson
+	Goodputs []float64  // the same by traffic
 	AtHosts  uint64     // packets that met congestion at a port to a host
 	Uplinks  []uint64   // those of each port from a leaf to a spine, or in a fat tree from an edge switch
 
@@ -163,6 +164,8 @@ func (r *run) end(from sim.Time) {
 		res.Paused += h.Port().Paused()
 	}
 	var shares []float64
+	octets := make([]float64, len(r.ends)) // by traffic, after the warmup
+	number := 0
 	for i, f := range n.Flows() {
 		before := uint64(0)
 		if i < len(r.delivered) {
@@ -180,15 +183,15 @@ func (r *run) end(from sim.Time) {
 		}
 		if i < r.fixed {
 			shares = append(shares, float64(f.Octets()-before))
+			for i >= r.ends[number] {
+				number++
+			}
+		} else {
+			number = r.later[i-r.fixed]
 		}
+		octets[number] += float64(f.Octets() - before)
 	}
-	first := 0
-	for _, to := range r.ends {
-		sum := 0.
-		for _, octets := range shares[first:to] {
-			sum += octets
-		}
-		first = to
+	for _, sum := range octets {
 		if length > 0 {
 			res.Goodputs = append(res.Goodputs, sum*8/1e9/length.Seconds())
 		}

@@ -164,6 +164,7 @@ const (
 	maxSwitches = 1024
 	maxTrunks   = 16_384
 	maxRuns     = 1000
+	maxTraffics = 64
 )
 
 // check returns the first error of the scenario.
@@ -227,6 +228,7 @@ func (s *Scenario) check() error {
 		{slices.ContainsFunc(s.Variants, lab.Variant.HPCC) && s.Reaction.RTT == 0, "reaction.rtt",
 			"needed with the variants of hpcc"},
 		{len(s.Traffic) == 0, "traffic", "one at least is needed"},
+		{len(s.Traffic) > maxTraffics, "traffic", fmt.Sprintf("%d at most", maxTraffics)},
 	} {
 		if wrong.is {
 			return &KeyError{wrong.key, wrong.text}

@@ -228,6 +228,8 @@ func TestWrongKeys(t *testing.T) {
 			"traffic[0].every: fewer than 2^31 packets of a flow needed until the end of duration"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "0B", "kmax": "0B"}`, "switch.kmax: above 0 needed"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "0B", "kmax": "1B"}`, ``},
+		{seconds + `,` + star + `,"traffic": [` + strings.Repeat(`{"kind": "permutation"},`, 64) +
+			`{"kind": "permutation"}]`, "traffic: 64 at most"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
 		_, err := Read([]byte("{" + c.json + "}"))
@@ -918,6 +920,32 @@ func TestPairs(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, results[0].Counts.Congested)
 	require.Equal(t, results[0].Counts.Congested, results[0].AtHosts)
+}
+
+// The goodput of each traffic is told, of the fifth and of random ones too, and together they are that of all flows.
+func TestGoodputs(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "2ms", "warmup": "1ms", "topology": {"kind": "star", "hosts": 9},
+		"traffic": [{"kind": "poisson", "sizes": "AliStorage2019", "load": 0.2},
+			{"kind": "pairs", "pairs": [[0, 1], [2, 3]], "rate": "10G"},
+			{"kind": "bursts", "senders": 2, "size": "64KB", "load": 0.1},
+			{"kind": "pairs", "pairs": [[4, 5]], "rate": "10G"}, {"kind": "pairs", "pairs": [[6, 7]], "rate": "30G"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	r := &results[0]
+	require.Len(t, r.Goodputs, 5)
+	sum := 0.
+	for _, goodput := range r.Goodputs {
+		sum += goodput
+	}
+	require.InEpsilon(t, r.Goodput, sum, 1e-9)
+	require.InEpsilon(t, 0.2*900, r.Goodputs[0], 0.2)
+	require.InEpsilon(t, 0.1*900, r.Goodputs[2], 0.3)
+	require.InEpsilon(t, 30*1024./1126, r.Goodputs[4], 0.05)
+	var out strings.Builder
+	require.NoError(t, s.Print(&out, results))
+	for i := range s.Traffic {
+		require.Contains(t, out.String(), fmt.Sprintf("goodput, traffic[%d]", i))
+	}
 }
 
 // A run in intervals is the same run: its deepest queue, its use and its notifications are those of the whole.

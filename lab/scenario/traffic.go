@@ -220,10 +220,9 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 		return t.tree(r, number, top)
 	case "poisson", "bursts":
 		p := &poisson{
-			r: r, sizes: distributions[t.Sizes], arrivals: n.Stream("arrivals",
-				number), draws: n.Stream("sizes", number),
-			pairs: n.Stream("pairs", number), rate: sim.Rate(t.Rate), idle: map[[2]int][]*lab.Flow{},
-			mine: map[*lab.Flow][2]int{},
+			r: r, number: number, sizes: distributions[t.Sizes],
+			arrivals: n.Stream("arrivals", number), draws: n.Stream("sizes", number), pairs: n.Stream("pairs", number),
+			rate: sim.Rate(t.Rate), idle: map[[2]int][]*lab.Flow{}, mine: map[*lab.Flow][2]int{},
 		}
 		if t.Kind == "bursts" {
 			p.burst, p.size = t.Senders, int64(t.Size)
