@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -82,6 +83,17 @@ func TestMedian(t *testing.T) {
 		}
 		m, from, to := Median(values)
 		require.Equal(t, []float64{c.m, c.from, c.to}, []float64{m, from, to}, "%d values", c.n)
+	}
+
+	// Of many the bounds are 1.96 deviations of the coins away.
+	for _, n := range []int{1000, 1100, 20_000} {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = float64(i)
+		}
+		m, from, to := Median(values)
+		require.InDelta(t, m-0.98*math.Sqrt(float64(n)), from, 1.5)
+		require.InDelta(t, m+0.98*math.Sqrt(float64(n)), to, 1.5)
 	}
 }
 

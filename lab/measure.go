@@ -122,15 +122,15 @@ func Jain(shares []float64) float64 {
 func Median(values []float64) (m, from, to float64) {
 	values = slices.Sorted(slices.Values(values))
 	n := len(values)
-	fewer := math.Pow(0.5, float64(n)) // the probability of k heads or fewer, and of k alone
-	k, exactly := 0, fewer
+	exactly := -float64(n) * math.Ln2 // the logarithm of the probability of k heads: 0.5ⁿ itself may be too small
+	k, fewer := 0, math.Exp(exactly)  // the probability of k heads or fewer
 	for {
-		exactly *= float64(n-k) / float64(k+1)
-		if k+1 > n/2 || fewer+exactly > 0.025 {
+		exactly += math.Log(float64(n-k) / float64(k+1))
+		if k+1 > n/2 || fewer+math.Exp(exactly) > 0.025 {
 			break
 		}
 		k++
-		fewer += exactly
+		fewer += math.Exp(exactly)
 	}
 	return (values[(n-1)/2] + values[n/2]) / 2, values[k], values[n-1-k]
 }
