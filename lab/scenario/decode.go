@@ -56,6 +56,10 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 		return &KeyError{key, "a text in quotes belongs here"}
 	}
 	if wrong, ok := err.(*json.UnmarshalTypeError); ok {
+		number, is := strings.CutPrefix(wrong.Value, "number ")
+		if is && (v.Kind() == reflect.Float64 || strings.Trim(number, "0123456789") == "") {
+			return &KeyError{key, number + " is too large"}
+		}
 		return &KeyError{key, fmt.Sprintf("a %s stands where %s belongs", wrong.Value, wanted(v.Kind()))}
 	}
 	if err != nil {
