@@ -1,8 +1,12 @@
 package experiment
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"strings"
 	"testing"
 
@@ -218,6 +222,41 @@ func TestPage(t *testing.T) {
 	require.NotContains(t, page, "<script")
 	r.Cases = append(r.Cases, r.Cases[0])
 	require.Equal(t, 10, r.Missing())
+}
+
+// The files of a page have what it shows: the places of the map, and the verdicts in numbers, each with its line.
+func TestFiles(t *testing.T) {
+	r := &Results{Commit: "c0ffee", Size: "quick"}
+	for _, c := range positions.Cases(Quick, 1) {
+		text, err := c.text()
+		require.NoError(t, err)
+		r.Cases = append(r.Cases, text)
+		for v, x := range map[lab.Variant]float64{lab.CNP: 100, lab.FastCNP: 150} {
+			r.Runs = append(r.Runs, Run{Experiment: c.Experiment, Case: c.Name, Variant: v, Seed: 1,
+				Figures: Figures{peak: x}})
+		}
+	}
+	p := r.page()
+	rows := func(url template.URL) [][]string {
+		text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(string(url), "data:text/csv;base64,"))
+		require.NoError(t, err)
+		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		require.NoError(t, err)
+		return rows
+	}
+	places := rows(p.MapCSV)
+	require.Len(t, places, 1+9)
+	require.Equal(t, []string{"map", "unit", "hop", "one way", "value", "case", "commit", "line"}, places[0])
+	require.Equal(t, []string{"%", "1", "10µs", "150", "one way 10µs, hop 1", "c0ffee"}, places[1][1:7])
+	require.Contains(t, places[1][7], "RED from 5000 to 200000 octets")
+	verdicts := rows(p.NothingCSV)
+	require.Len(t, verdicts, 1+9+9)
+	require.Equal(t, []string{"worse", "C1", "one way 10µs, hop 1", peak, "50", "50", "50", "1", "c0ffee"},
+		verdicts[1][:9])
+	require.Contains(t, verdicts[1][9], "RED from 5000 to 200000 octets")
+	require.Equal(t, "no figure is better", verdicts[10][0])
+	require.Equal(t, "+50.0 %", p.Worse[0].Change())
+	require.Equal(t, "commit", rows(p.RowsCSV)[0][9])
 }
 
 // A frontier has no point that is worse than another one in both.

@@ -152,11 +152,26 @@ func (r *pageRow) Figures() [2]string {
 	return [2]string{scenario.Figure(r.Expected), scenario.Figure(r.Measured)}
 }
 
-// A verdict is what a Fast CNP changed in a case, beside a CNP.
+// A verdict is what a Fast CNP changed in a case, beside a CNP: a figure, in percent, seed by seed.
 type verdict struct {
 	Experiment, Case, Figure string
-	Change                   string
-	median                   float64
+	change, from, to         float64
+	gain                     float64 // what is better of it
+	seeds                    int     // that have the figure
+	all                      int
+	of                       *CaseText
+}
+
+// Change returns the change in words.
+func (v verdict) Change() string {
+	text := fmt.Sprintf("%+.1f %%", v.change)
+	if v.from != v.to {
+		text += fmt.Sprintf(" (%+.1f … %+.1f)", v.from, v.to)
+	}
+	if v.seeds < v.all {
+		text += fmt.Sprintf(", %d of %d seeds", v.seeds, v.all)
+	}
+	return text
 }
 
 // Page writes the results as one page without anything else.
@@ -171,9 +186,9 @@ func (r *Results) page() *page {
 		}
 	}
 	p.Seeds = strings.Join(seeds, " or ")
-	p.Maps = r.maps()
+	p.Maps, p.MapCSV = r.maps()
 	if cases := r.In(positions.ID); len(cases) > 0 {
-		p.MapLine, p.MapCSV = cases[0].conditions(), r.table2csv(&positions)
+		p.MapLine = cases[0].conditions()
 	}
 	for _, network := range networks {
 		if f, ok := r.frontier(network); ok {
@@ -189,7 +204,7 @@ func (r *Results) page() *page {
 			p.Experiments = append(p.Experiments, r.pageExperiment(&e))
 		}
 	}
-	table := [][]string{{"check", "what", "unit", "expected", "measured", "from", "to", "seeds", "right"}}
+	table := [][]string{{"check", "what", "unit", "expected", "measured", "from", "to", "seeds", "right", "commit"}}
 	for _, row := range append(slices.Clone(r.Checks), r.Rows()...) {
 		p.Rows = append(p.Rows, pageRow{row, row.OK()})
 		if !row.OK() {
@@ -198,13 +213,24 @@ func (r *Results) page() *page {
 		table = append(table, []string{
 			row.Check, row.What, row.Unit, fmt.Sprint(row.Expected), fmt.Sprint(row.Measured), fmt.Sprint(row.Low),
 			fmt.Sprint(row.High), fmt.Sprint(max(row.Seeds, 1)), fmt.Sprint(row.OK()),
+			r.Commit,
 		})
 	}
 	p.RowsCSV = asCSV(table)
 	p.Nothing, p.Worse = r.verdicts()
-	table = [][]string{{"experiment", "case", "figure", "change"}}
-	for _, v := range append(slices.Clone(p.Worse), p.Nothing...) {
-		table = append(table, []string{v.Experiment, v.Case, v.Figure, v.Change})
+	table = [][]string{{
+		"verdict", "experiment", "case", "figure", "change, %", "from", "to", "seeds", "commit", "line",
+	}}
+	for _, kind := range []struct {
+		name     string
+		verdicts []verdict
+	}{{"worse", p.Worse}, {"no figure is better", p.Nothing}} {
+		for _, v := range kind.verdicts {
+			table = append(table, []string{
+				kind.name, v.Experiment, v.Case, v.Figure, fmt.Sprint(v.change), fmt.Sprint(v.from), fmt.Sprint(v.to),
+				fmt.Sprint(v.seeds), r.commit(v.of), v.of.conditions(),
+			})
+		}
 	}
 	p.NothingCSV = asCSV(table)
 	return p
@@ -249,8 +275,9 @@ func (r *Results) commit(c *CaseText) string {
 	return r.Commit
 }
 
-// maps returns C1 as maps.
-func (r *Results) maps() []heatMap {
+// maps returns C1 as maps, and as a file: a line for each place on a map.
+func (r *Results) maps() ([]heatMap, template.URL) {
+	table := [][]string{{"map", "unit", "hop", "one way", "value", "case", "commit", "line"}}
 	share := func(figure string) func(*CaseText) (float64, float64, bool) {
 		return func(c *CaseText) (float64, float64, bool) {
 			x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, figure))
@@ -303,6 +330,10 @@ func (r *Results) maps() []heatMap {
 						cell = colour(gain)
 						cell.Text, cell.Title = fmt.Sprintf(k.format, x), cases[i].Name
 						some = true
+						table = append(table, []string{
+							k.title, k.unit, hop.Text, way.Text, fmt.Sprint(x), cases[i].Name, r.commit(cases[i]),
+							cases[i].conditions(),
+						})
 					}
 				}
 				row.Cells = append(row.Cells, cell)
@@ -313,7 +344,7 @@ func (r *Results) maps() []heatMap {
 			all = append(all, m)
 		}
 	}
-	return all
+	return all, asCSV(table)
 }
 
 // colour returns a cell for a gain; less than 2 % is none.
@@ -549,7 +580,7 @@ func (r *Results) verdicts() (nothing, worse []verdict) {
 		}
 		for _, c := range r.In(e.ID) {
 			some, any := false, false
-			best := verdict{median: math.Inf(-1)}
+			best := verdict{gain: math.Inf(-1)}
 			for _, s := range e.shown {
 				m, from, to, ok := r.gains(c, lab.FastCNP, s)
 				if !ok || strings.HasPrefix(s.Figure, "onset") || s.Figure == octets || s.Figure == notified {
@@ -557,18 +588,13 @@ func (r *Results) verdicts() (nothing, worse []verdict) {
 				}
 				any = true
 				some = some || from > enough
-				change := fmt.Sprintf("%+.1f %%", m*float64(s.Better))
-				if from != to {
-					ends := []float64{from * float64(s.Better), to * float64(s.Better)}
-					slices.Sort(ends)
-					change += fmt.Sprintf(" (%+.1f … %+.1f)", ends[0], ends[1])
+				ends := []float64{from * float64(s.Better), to * float64(s.Better)}
+				slices.Sort(ends)
+				v := verdict{
+					Experiment: e.ID, Case: c.Name, Figure: s.Figure, change: m * float64(s.Better), from: ends[0], to: ends[1],
+					gain: m, seeds: len(r.Ratios(c, lab.FastCNP, lab.CNP, s.Figure)), all: len(r.of(c, lab.FastCNP)), of: c,
 				}
-				n, all := len(r.Ratios(c, lab.FastCNP, lab.CNP, s.Figure)), len(r.of(c, lab.FastCNP))
-				if n < all {
-					change += fmt.Sprintf(", %d of %d seeds", n, all)
-				}
-				v := verdict{e.ID, c.Name, s.Figure, change, m}
-				if m > best.median {
+				if m > best.gain {
 					best = v
 				}
 				if to < -enough {
