@@ -2,6 +2,7 @@ package lab
 
 import (
 	"errors"
+	"iter"
 	"math/bits"
 	"time"
 
@@ -189,6 +190,17 @@ func (f *Flow) Unfinished() (messages int, octets int64) {
 		octets += m.size
 	}
 	return len(f.messages) - f.first, octets
+}
+
+// Waiting goes through the messages that are not acknowledged: their octets, and when each was posted.
+func (f *Flow) Waiting() iter.Seq2[int64, sim.Time] {
+	return func(yield func(octets int64, posted sim.Time) bool) {
+		for _, m := range f.messages[f.first:] {
+			if !yield(m.size, m.at) {
+				return
+			}
+		}
+	}
 }
 
 // Post adds a message of this length, at least 1 octet, to be sent. What a flow has posted and is not acknowledged

@@ -29,6 +29,8 @@ var leafSpine = Experiment{
 		{"slowdown, 100 to 1000 KB, 99 %", -1}, {"slowdown, over 1000 KB, 99 %", -1},
 		{"slowdown, 0 to 10 KB, 50 %", -1}, {"slowdown, over 1000 KB, 50 %", -1},
 		{atHosts, 0}, {atUplinks, 0}, {atUplink, 0}, {peak, -1}, {pauses, -1}, {notified, 0}, {remaining, 0},
+		{"unfinished, 0 to 10 KB", 0}, {"unfinished, 10 to 100 KB", 0}, {"unfinished, 100 to 1000 KB", 0},
+		{"unfinished, over 1000 KB", 0},
 	},
 	cases: func(s Size) (cases []Case) {
 		for _, sizes := range choose(s, []string{"WebSearch", "FB_Hadoop", "AliStorage2019"}, []string{"FB_Hadoop"}) {

@@ -143,6 +143,32 @@ func TestRatios(t *testing.T) {
 	require.Equal(t, "2 (1 of 4 seeds)", cell)
 }
 
+// Means of the messages that ended are marked where others have not, and a quantile that they may hide is none.
+func TestMarked(t *testing.T) {
+	var c Case
+	for _, c = range incastMessages.Cases(Quick, 1) {
+		if c.Name == "rate 100 Gbit/s, buffer unlimited, senders 8, message 1000 KB" {
+			break
+		}
+	}
+	run := func(d scenario.Time) (string, Figures) {
+		c.Scenario.Duration, c.Scenario.Variants = d, []lab.Variant{lab.None}
+		p := Plan{Cases: []Case{c}}
+		r, err := p.Run(t.Context(), "", Quick, func(float64) {})
+		require.NoError(t, err)
+		var out strings.Builder
+		require.NoError(t, r.Print(&out))
+		return out.String(), r.Runs[0].Figures
+	}
+	out, figures := run(5 * ms)
+	require.NotContains(t, out, "*")
+	require.Contains(t, figures, lastTime)
+	out, figures = run(708 * µs) // some have ended
+	require.Regexp(t, `(?m)^completion of a message, mean +µs +7\d\d\.\d\*$`, out)
+	require.Contains(t, out, marked)
+	require.NotContains(t, figures, lastTime)
+}
+
 // What has runs of different seeds, as in a share of a plan, is not compared.
 func TestOtherSeeds(t *testing.T) {
 	r := &Results{}

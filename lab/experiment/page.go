@@ -174,6 +174,9 @@ func (v verdict) Change() string {
 	return text
 }
 
+// Marked says what the mark of a figure means.
+func (*page) Marked() string { return marked }
+
 // Page writes the results as one page without anything else.
 func (r *Results) Page(w io.Writer) error { return pageTemplate.Execute(w, r.page()) }
 
@@ -525,7 +528,7 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 				cell := pageCell{Median: "–"}
 				if ok {
 					some = some || m != 0 || to != 0
-					cell.Median = scenario.Figure(m)
+					cell.Median = scenario.Figure(m) + r.mark(c, v, shown.Figure)
 					cell.Bounds = r.beside(c, v, shown.Figure, from, to)
 					cell.Class = r.against(c, v, shown)
 				}

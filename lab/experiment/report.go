@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rocecn/rocecn/lab"
@@ -77,11 +78,23 @@ func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, 
 	if !ok {
 		return "–", false
 	}
-	text = scenario.Figure(m)
+	text = scenario.Figure(m) + r.mark(c, v, figure)
 	if beside := r.beside(c, v, figure, from, to); beside != "" {
 		text += " (" + beside + ")"
 	}
 	return text, m != 0 || to != 0
+}
+
+// marked says what the mark of a figure means.
+const marked = "* of the messages that ended: others did not, see " + remaining
+
+// mark returns a mark for a figure that says nothing of messages which have not ended, if a run has some.
+func (r *Results) mark(c *CaseText, v lab.Variant, figure string) string {
+	if (figure == meanTime || figure == ended) &&
+		slices.ContainsFunc(r.Values(c, v, remaining), func(n float64) bool { return n > 0 }) {
+		return "*"
+	}
+	return ""
 }
 
 // beside returns the bounds of the median of a figure if they differ, and of how many seeds it is if some have none.
@@ -113,5 +126,8 @@ func (r *Results) table(out *strings.Builder, e *Experiment, c *CaseText) {
 		}
 	}
 	scenario.Columns(out, table)
+	if slices.ContainsFunc(c.Variants, func(v lab.Variant) bool { return r.mark(c, v, meanTime) != "" }) {
+		fmt.Fprintln(out, marked)
+	}
 	fmt.Fprintln(out)
 }

@@ -65,14 +65,15 @@ func (c *Case) figures(r *scenario.Result) Figures {
 			f[m.Name] = x
 		}
 	}
-	var most uint64 // of the largest messages, which are those of the experiment
-	for i := range r.Completion {
-		if r.Completion[i].Count() > 0 {
-			most = r.Completion[i].Quantile(0.99)
+	for i := range r.Completion { // of the largest messages, which are those of the experiment
+		open, count := float64(r.Open[i]), float64(r.Completion[i].Count())
+		if open+count == 0 {
+			continue
 		}
-	}
-	if most > 0 {
-		f[lastTime] = float64(most) / 1000
+		delete(f, lastTime)
+		if open <= (open+count)/100 { // or it may be among those that have not ended
+			f[lastTime] = float64(r.Completion[i].Quantile(0.99)) / 1000
+		}
 	}
 	if c.shown != nil {
 		maps.DeleteFunc(f, func(name string, _ float64) bool {

@@ -85,11 +85,11 @@ func Metrics() []Metric {
 		}
 		return float64(slices.Max(r.Uplinks)) / float64(r.Counts.Congested) * 100
 	}})
-	quantile := func(h *lab.Histogram, q, unit float64) float64 {
-		if h.Count() == 0 {
-			return math.NaN()
+	quantile := func(r *Result, h []lab.Histogram, bin int, q, unit float64) float64 {
+		if h[bin].Count() == 0 || r.open(bin) > 1-q {
+			return math.NaN() // it may be among those that have not ended
 		}
-		return float64(h.Quantile(q)) / unit
+		return float64(h[bin].Quantile(q)) / unit
 	}
 	all = append(all, Metric{"completion of a message, mean", "µs", func(r *Result) float64 {
 		whole, n := 0., 0.
@@ -98,6 +98,13 @@ func Metrics() []Metric {
 			n += float64(r.Completion[i].Count())
 		}
 		return whole / n / 1000 // NaN if there was none
+	}}, Metric{"unfinished, of all sizes", "%", func(r *Result) float64 {
+		open, n := 0., 0.
+		for i := range r.Open {
+			open += float64(r.Open[i])
+			n += float64(r.Completion[i].Count())
+		}
+		return open / (open + n) * 100
 	}})
 	low := int64(0)
 	for i, high := range Bins {
@@ -108,14 +115,22 @@ func Metrics() []Metric {
 		low = high
 		for _, q := range []float64{0.5, 0.99} {
 			all = append(all, Metric{fmt.Sprintf("completion, %s, %.0f %%", sizes, q*100), "µs",
-				func(r *Result) float64 { return quantile(&r.Completion[i], q, 1000) }})
+				func(r *Result) float64 { return quantile(r, r.Completion, i, q, 1000) }})
 		}
 		for _, q := range []float64{0.5, 0.99} {
 			all = append(all, Metric{fmt.Sprintf("slowdown, %s, %.0f %%", sizes, q*100), "",
-				func(r *Result) float64 { return quantile(&r.Slowdown[i], q, 100) }})
+				func(r *Result) float64 { return quantile(r, r.Slowdown, i, q, 100) }})
 		}
+		all = append(all, Metric{"unfinished, " + sizes, "%", func(r *Result) float64 { return r.open(i) * 100 }})
 	}
 	return all
+}
+
+// open returns which share of the messages of a bin that were posted after the warmup has not ended; NaN if there are
+// none.
+func (r *Result) open(bin int) float64 {
+	open := float64(r.Open[bin])
+	return open / (open + float64(r.Completion[bin].Count()))
 }
 
 func nonzero(x float64) float64 {

@@ -32,6 +32,11 @@ type run struct {
 // Bins are the upper limits of message sizes in each bin; the last one has none.
 var Bins = []int64{10_000, 100_000, 1_000_000, math.MaxInt64}
 
+// binOf returns the bin of a message.
+func binOf(octets int64) int {
+	return slices.IndexFunc(Bins, func(most int64) bool { return octets <= most })
+}
+
 // A Result is what a run measured.
 type Result struct {
 	Variant lab.Variant
@@ -65,6 +70,7 @@ type Result struct {
 	Completion []lab.Histogram // by bin: nanoseconds from when a message was posted to its last acknowledgement
 	Slowdown   []lab.Histogram // by bin: the same in hundredths of the time that the message alone takes
 	Last       sim.Time        // when the last message ended
+	Open       []int           // by bin: of the messages that were posted after the warmup, those that have not ended
 
 	Print  uint64
 	Events uint64
@@ -80,6 +86,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 	r.result = Result{
 		Variant: v, Seed: seed, FirstCut: sim.Never,
 		Completion: make([]lab.Histogram, len(Bins)), Slowdown: make([]lab.Histogram, len(Bins)),
+		Open: make([]int, len(Bins)),
 	}
 	for i := range s.Traffic {
 		if err := s.Traffic[i].start(r, i, &s.Topology); err != nil {
@@ -95,7 +102,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 		if posted >= s.Warmup.sim() {
 			took := r.net.Sim.Now() - posted
 			alone := f.Alone(octets)
-			bin := slices.IndexFunc(Bins, func(most int64) bool { return octets <= most })
+			bin := binOf(octets)
 			r.result.Completion[bin].Add(uint64(took/sim.Nanosecond), 1)
 			r.result.Slowdown[bin].Add(uint64(took)*100/uint64(alone), 1)
 		}
@@ -174,8 +181,13 @@ func (r *run) end(from sim.Time) {
 		if length > 0 {
 			res.Goodput += float64(f.Octets()-before) * 8 / 1e9 / length.Seconds()
 		}
-		if messages, _ := f.Unfinished(); !r.endless[f] {
-			res.Unfinished += messages
+		if !r.endless[f] {
+			for octets, posted := range f.Waiting() {
+				res.Unfinished++
+				if posted >= from {
+					res.Open[binOf(octets)]++
+				}
+			}
 		}
 		if f.FirstCut() != sim.Never {
 			res.FirstCut = min(res.FirstCut, f.FirstCut()-res.Counts.Onset)

@@ -445,6 +445,30 @@ func TestSlowdownAtRate(t *testing.T) {
 	require.EqualValues(t, 100, results[0].Slowdown[1].Max())
 }
 
+// A quantile of which the messages that have not ended may be is not printed; how many those are is.
+func TestOpen(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "100us", "warmup": "1us", "topology": {"kind": "star", "hosts": 9},
+		"traffic": [{"kind": "pairs", "pairs": [[0, 1], [2, 3], [4, 5]], "size": "100KB", "at": "2us"},
+			{"kind": "pairs", "pairs": [[6, 7]], "size": "90KB", "rate": "1G", "at": "2us"},
+			{"kind": "pairs", "pairs": [[6, 7]], "size": "90KB", "rate": "1G"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	r := &results[0]
+	require.Equal(t, 3, r.Finished)
+	require.Equal(t, 2, r.Unfinished)
+	require.Equal(t, []int{0, 1, 0, 0}, r.Open, "of those that were posted after the warmup")
+	of := map[string]float64{}
+	for _, m := range Metrics() {
+		of[m.Name] = m.Of(r)
+	}
+	require.EqualValues(t, 25, of["unfinished, of all sizes"])
+	require.EqualValues(t, 25, of["unfinished, 10 to 100 KB"])
+	require.True(t, math.IsNaN(of["unfinished, 0 to 10 KB"]), "there were none")
+	require.Positive(t, of["slowdown, 10 to 100 KB, 50 %"])
+	require.True(t, math.IsNaN(of["slowdown, 10 to 100 KB, 99 %"]))
+	require.True(t, math.IsNaN(of["completion, 10 to 100 KB, 99 %"]))
+}
+
 // Messages that were posted in the warmup finish, but their times are not counted.
 func TestCompletionAfterWarmup(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "warmup": "10us", "topology": {"kind": "star", "hosts": 3},
