@@ -143,8 +143,8 @@ func TestRatios(t *testing.T) {
 	require.Equal(t, "2 (1 of 4 seeds)", cell)
 }
 
-// Means of the messages that ended are marked where others have not, and a quantile that they may hide is none.
-func TestMarked(t *testing.T) {
+// Beside figures of the messages that ended stands how many did not, and a quantile that they may hide is none.
+func TestOpen(t *testing.T) {
 	var c Case
 	for _, c = range incastMessages.Cases(Quick, 1) {
 		if c.Name == "rate 100 Gbit/s, buffer unlimited, senders 8, message 1000 KB" {
@@ -161,12 +161,26 @@ func TestMarked(t *testing.T) {
 		return out.String(), r.Runs[0].Figures
 	}
 	out, figures := run(5 * ms)
-	require.NotContains(t, out, "*")
+	require.NotContains(t, out, "unfinished")
 	require.Contains(t, figures, lastTime)
-	out, figures = run(708 * µs) // some have ended
-	require.Regexp(t, `(?m)^completion of a message, mean +µs +7\d\d\.\d\*$`, out)
-	require.Contains(t, out, marked)
+	out, figures = run(708 * µs) // when some have ended
+	require.Regexp(t, `(?m)^completion of a message, mean +µs +7\d\d\.\d \([1-7] unfinished\)$`, out)
 	require.NotContains(t, figures, lastTime)
+}
+
+// Means of different messages are not compared.
+func TestOtherMessages(t *testing.T) {
+	r := &Results{Cases: []CaseText{{Experiment: "X", Name: "a"}}}
+	for v, x := range map[lab.Variant]float64{lab.CNP: 100, lab.FastCNP: 50, lab.None: 50} {
+		r.Runs = append(r.Runs, Run{Experiment: "X", Case: "a", Variant: v, Seed: 1,
+			Figures: Figures{meanTime: x, remaining: map[lab.Variant]float64{lab.None: 3}[v]}})
+	}
+	c := r.In("X")[0]
+	shown := Shown{meanTime, -1}
+	require.Equal(t, "better", r.against(c, lab.FastCNP, shown))
+	require.Empty(t, r.against(c, lab.None, shown))
+	cell, _ := r.Cell(c, lab.None, meanTime)
+	require.Equal(t, "50 (3 unfinished)", cell)
 }
 
 // What has runs of different seeds, as in a share of a plan, is not compared.

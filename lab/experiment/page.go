@@ -174,9 +174,6 @@ func (v verdict) Change() string {
 	return text
 }
 
-// Marked says what the mark of a figure means.
-func (*page) Marked() string { return marked }
-
 // Page writes the results as one page without anything else.
 func (r *Results) Page(w io.Writer) error { return pageTemplate.Execute(w, r.page()) }
 
@@ -525,11 +522,10 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 			row := pageTableRow{Case: c.Name}
 			for _, v := range variants {
 				m, from, to, ok := r.Median(c, v, shown.Figure)
-				cell := pageCell{Median: "–"}
+				cell := pageCell{Median: "–", Bounds: r.beside(c, v, shown.Figure, from, to)}
 				if ok {
 					some = some || m != 0 || to != 0
-					cell.Median = scenario.Figure(m) + r.mark(c, v, shown.Figure)
-					cell.Bounds = r.beside(c, v, shown.Figure, from, to)
+					cell.Median = scenario.Figure(m)
 					cell.Class = r.against(c, v, shown)
 				}
 				row.Cells = append(row.Cells, cell)
@@ -543,10 +539,13 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 	return p
 }
 
-// gains returns by how much a figure of a variant is better than with CNPs, in percent, seed by seed, with bounds.
+// gains returns by how much a figure of a variant is better than with CNPs, in percent, seed by seed, with bounds. What
+// is of other messages is not compared.
 func (r *Results) gains(c *CaseText, v lab.Variant, s Shown) (m, from, to float64, ok bool) {
 	ratios := r.Ratios(c, v, lab.CNP, s.Figure)
-	if s.Better == 0 || len(ratios) == 0 {
+	_, fewer := r.without(c, v, s.Figure)
+	_, fewerByCNP := r.without(c, lab.CNP, s.Figure)
+	if s.Better == 0 || len(ratios) == 0 || fewer || fewerByCNP {
 		return 0, 0, 0, false
 	}
 	for i := range ratios {

@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/rocecn/rocecn/lab"
@@ -75,38 +74,40 @@ func (c *CaseText) conditions() string {
 // Cell returns a figure as tables have it, with what stands beside it, and whether it is not 0.
 func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, some bool) {
 	m, from, to, ok := r.Median(c, v, figure)
-	if !ok {
-		return "–", false
+	text = "–"
+	if ok {
+		text = scenario.Figure(m)
 	}
-	text = scenario.Figure(m) + r.mark(c, v, figure)
 	if beside := r.beside(c, v, figure, from, to); beside != "" {
 		text += " (" + beside + ")"
 	}
 	return text, m != 0 || to != 0
 }
 
-// marked says what the mark of a figure means.
-const marked = "* of the messages that ended: others did not, see " + remaining
-
-// mark returns a mark for a figure that says nothing of messages which have not ended, if a run has some.
-func (r *Results) mark(c *CaseText, v lab.Variant, figure string) string {
-	if (figure == meanTime || figure == ended) &&
-		slices.ContainsFunc(r.Values(c, v, remaining), func(n float64) bool { return n > 0 }) {
-		return "*"
-	}
-	return ""
-}
-
-// beside returns the bounds of the median of a figure if they differ, and of how many seeds it is if some have none.
+// beside returns the bounds of the median of a figure if they differ, of how many seeds it is if some have none, and, if
+// it is of the messages that ended, how many did not.
 func (r *Results) beside(c *CaseText, v lab.Variant, figure string, from, to float64) string {
 	var parts []string
 	if from != to {
 		parts = append(parts, scenario.Figure(from)+"…"+scenario.Figure(to))
 	}
-	if n, all := len(r.Values(c, v, figure)), len(r.of(c, v)); n < all {
+	if n, all := len(r.Values(c, v, figure)), len(r.of(c, v)); 0 < n && n < all {
 		parts = append(parts, fmt.Sprintf("%d of %d seeds", n, all))
 	}
+	if n, some := r.without(c, v, figure); some {
+		parts = append(parts, scenario.Figure(n)+" unfinished")
+	}
 	return strings.Join(parts, ", ")
+}
+
+// without returns how many messages a figure says nothing of, as they have not ended, and whether there are some in any
+// run.
+func (r *Results) without(c *CaseText, v lab.Variant, figure string) (n float64, some bool) {
+	if figure != meanTime && figure != lastTime && figure != ended {
+		return 0, false
+	}
+	n, _, most, _ := r.Median(c, v, remaining)
+	return n, most > 0
 }
 
 // table writes the table of a case.
@@ -126,8 +127,5 @@ func (r *Results) table(out *strings.Builder, e *Experiment, c *CaseText) {
 		}
 	}
 	scenario.Columns(out, table)
-	if slices.ContainsFunc(c.Variants, func(v lab.Variant) bool { return r.mark(c, v, meanTime) != "" }) {
-		fmt.Fprintln(out, marked)
-	}
 	fmt.Fprintln(out)
 }
