@@ -98,7 +98,7 @@ func (t *Traffic) check(key string, s *Scenario) error {
 	return nil
 }
 
-// late returns how long, in seconds, after the first of the packets that one acknowledgement is for the last one leaves.
+// late returns by how many seconds the last of the packets that one acknowledgement is for leaves after the first.
 func (t *Traffic) late(s *Scenario) float64 {
 	packets := int64(s.Host.AckEvery)
 	if n := t.packets(s); n > 0 {
@@ -131,8 +131,7 @@ const (
 	maxBetween = 3600
 )
 
-// message returns the octets of a message, which are those of a piece of a ring or tree; 0 if it has no end or a size by
-// lot.
+// message returns the octets of a message, of a ring or tree those of a piece; 0 if it has no end, or a size by lot.
 func (t *Traffic) message(top *Topology) int64 {
 	switch t.Kind {
 	case "ring":
