@@ -593,8 +593,9 @@ func (r *Results) verdicts() (nothing, worse []verdict) {
 				ends := []float64{from * float64(s.Better), to * float64(s.Better)}
 				slices.Sort(ends)
 				v := verdict{
-					Experiment: e.ID, Case: c.Name, Figure: s.Figure, change: m * float64(s.Better), from: ends[0], to: ends[1],
-					gain: m, seeds: len(r.Ratios(c, lab.FastCNP, lab.CNP, s.Figure)), all: len(r.of(c, lab.FastCNP)), of: c,
+					Experiment: e.ID, Case: c.Name, Figure: s.Figure,
+					change: m * float64(s.Better), from: ends[0], to: ends[1], gain: m, of: c,
+					seeds: len(r.Ratios(c, lab.FastCNP, lab.CNP, s.Figure)), all: len(r.of(c, lab.FastCNP)),
 				}
 				if m > best.gain {
 					best = v
