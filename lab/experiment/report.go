@@ -84,8 +84,8 @@ func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, 
 	return text, m != 0 || to != 0
 }
 
-// beside returns the bounds of the median of a figure if they differ, of how many seeds it is if some have none, and how
-// many messages it leaves out.
+// beside returns the bounds of the median of a figure if they differ, of how many seeds it is if some have none, and
+// how many messages it leaves out.
 func (r *Results) beside(c *CaseText, v lab.Variant, figure string, from, to float64) string {
 	var parts []string
 	if from != to {
