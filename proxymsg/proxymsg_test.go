@@ -322,8 +322,12 @@ func FuzzMessage(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, b, out)
 		packet, err := m.AppendPacket(nil, switch6, proxy6, Config{})
-		require.NoError(t, err)
-		require.Len(t, packet, min(48+len(b), 1280))
+		if m.mapped() {
+			require.Equal(t, errMapped, err)
+		} else {
+			require.NoError(t, err)
+			require.Len(t, packet, min(48+len(b), 1280))
+		}
 		given := IPv6
 		if m.Src.Is4() {
 			given = IPv4

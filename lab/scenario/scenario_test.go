@@ -64,6 +64,7 @@ func TestWrongKeys(t *testing.T) {
 		incast  = `"traffic": [{"kind": "incast", "senders": 8}]`
 		seconds = `"duration": "1ms"`
 	)
+	most, half := fmt.Sprint(math.MaxInt), fmt.Sprint(math.MaxInt/2+1) // twice of which is no int
 	for _, c := range []struct{ json, text string }{
 		{seconds + `,` + star + `,` + incast, ``},
 		{star + `,` + incast, "duration: above 0 needed"},
@@ -214,12 +215,12 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,"host": {"timeout": "0s"},"traffic": [{"kind": "permutation", "rate": "1M"}]`, ``},
 		{seconds + `,` + star + `,"variants": ["hpcc"],"reaction": {"rtt": "5us"},
 			"traffic": [{"kind": "permutation", "rate": "1M"}]`, ``},
-		{seconds + `,"topology": {"kind": "line", "hosts": 4611686018427387904, "switches": 2},` + incast,
+		{seconds + `,"topology": {"kind": "line", "hosts": ` + half + `, "switches": 2},` + incast,
 			"topology.hosts: 4096 in all at most"},
-		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 4, "between": 9223372036854775807},` + incast,
+		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 4, "between": ` + most + `},` + incast,
 			"topology.between: from 0 to 4096 needed"},
 		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 2},
-			"traffic": [{"kind": "across", "flows": 4611686018427387904}]`, "traffic[0].flows: 262144 in all at most"},
+			"traffic": [{"kind": "across", "flows": ` + half + `}]`, "traffic[0].flows: 262144 in all at most"},
 		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 2},
 			"traffic": [{"kind": "across", "flows": 65536}]`, ``},
 		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 1e-12, "sizes": "WebSearch"}]`,
