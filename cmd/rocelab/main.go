@@ -19,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -212,7 +213,7 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 		}{s.Name, s.Line(r.Variant), s.Topology, s.Traffic, short, s.Duration, s.Warmup, r.Variant.String(), r.Seed,
 			r.Ended.Seconds() * 1e6, r.Ended == sim.Time(s.Duration), r.Port, fmt.Sprintf("%016x", r.Print), nil}
 		for _, m := range scenario.Metrics() {
-			if x := m.Of(r); x == x { // no NaN
+			if x := m.Of(r); !math.IsNaN(x) && !math.IsInf(x, 0) {
 				line.Metrics = append(line.Metrics, metric{m.Name, m.Unit, x})
 			}
 		}

@@ -337,3 +337,27 @@ func TestMovings(t *testing.T) {
 		require.NoError(t, err, "%s", short)
 	}
 }
+
+// A quantile that a run lacks, as messages that have not ended hide it, has neither a median nor a ratio.
+func TestHiddenQuantile(t *testing.T) {
+	const figure = "slowdown, 0 to 10 KB, 50 %"
+	c := CaseText{Experiment: "C3", Name: "case"}
+	run := func(v lab.Variant, seed uint64, f Figures) Run {
+		return Run{Experiment: c.Experiment, Case: c.Name, Variant: v, Seed: seed, Figures: f}
+	}
+	r := Results{Runs: []Run{
+		run(lab.CNP, 1, Figures{figure: 4, firstCut: 4}), run(lab.CNP, 2, Figures{}),
+		run(lab.FastCNP, 1, Figures{figure: 2, firstCut: 2}), run(lab.FastCNP, 2, Figures{figure: 3, firstCut: 3}),
+	}}
+	_, _, _, ok := r.Median(&c, lab.CNP, figure)
+	require.False(t, ok)
+	m, _, _, ok := r.Median(&c, lab.FastCNP, figure)
+	require.True(t, ok)
+	require.Equal(t, 2.5, m)
+	require.Empty(t, r.Ratios(&c, lab.FastCNP, lab.CNP, figure))
+	require.Empty(t, r.Ratios(&c, lab.CNP, lab.FastCNP, figure))
+	require.Equal(t, []float64{0.5}, r.Ratios(&c, lab.FastCNP, lab.CNP, firstCut), "of the seeds that have both")
+	m, _, _, ok = r.Median(&c, lab.CNP, firstCut)
+	require.True(t, ok)
+	require.EqualValues(t, 4, m)
+}

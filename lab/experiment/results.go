@@ -61,20 +61,14 @@ func Unit(figure string) string {
 func (c *Case) figures(r *scenario.Result) Figures {
 	f := Figures{later: float64(r.Queue.Max()) / 1000}
 	for _, m := range scenario.Metrics() {
-		if x := m.Of(r); !math.IsNaN(x) {
-			f[m.Name] = x
-		}
+		f[m.Name] = m.Of(r)
 	}
 	for i := range r.Completion { // of the largest messages, which are those of the experiment
-		open, count := float64(r.Open[i]), float64(r.Completion[i].Count())
-		if open+count == 0 {
-			continue
-		}
-		delete(f, lastTime)
-		if open <= (open+count)/100 { // or it may be among those that have not ended
-			f[lastTime] = float64(r.Completion[i].Quantile(0.99)) / 1000
+		if x := r.Quantile(r.Completion, i, 0.99); !math.IsNaN(x) {
+			f[lastTime] = x / 1000
 		}
 	}
+	maps.DeleteFunc(f, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 	if c.shown != nil {
 		maps.DeleteFunc(f, func(name string, _ float64) bool {
 			return !slices.ContainsFunc(c.shown, func(s Shown) bool { return s.Figure == name })
@@ -398,15 +392,20 @@ func (r *Results) Values(c *CaseText, v lab.Variant, figure string) (values []fl
 	return values
 }
 
-// Median returns the median of a figure, and the bounds that [lab.Median] gives. ok is false without any value.
+// Median returns the median of a figure, and the bounds that [lab.Median] gives. ok is false without any value, and of a
+// quantile that a run lacks.
 func (r *Results) Median(c *CaseText, v lab.Variant, figure string) (m, from, to float64, ok bool) {
 	values := r.Values(c, v, figure)
-	if len(values) == 0 {
+	if len(values) == 0 || isQuantile(figure) && len(values) < len(r.of(c, v)) {
 		return 0, 0, 0, false
 	}
 	m, from, to = lab.Median(values)
 	return m, from, to, true
 }
+
+// isQuantile says whether a figure is a quantile of messages. A run in which it is one of those that have not ended does
+// not have it: the other runs alone would look better than all.
+func isQuantile(figure string) bool { return strings.HasSuffix(figure, " %") }
 
 // Ratios returns a figure of a variant divided by the same of another one, seed by seed.
 func (r *Results) Ratios(c *CaseText, v, than lab.Variant, figure string) (ratios []float64) {
@@ -419,7 +418,7 @@ func (r *Results) Ratios(c *CaseText, v, than lab.Variant, figure string) (ratio
 }
 
 // pairs returns a figure of a variant in a case, and of another one, of each seed that has both: they saw the same
-// random numbers.
+// random numbers. There are none of a quantile that a run lacks.
 func (r *Results) pairs(c *CaseText, v lab.Variant, d *CaseText, than lab.Variant, figure string) (all [][2]float64) {
 	other := map[uint64]float64{}
 	for _, i := range r.of(d, than) {
@@ -431,6 +430,8 @@ func (r *Results) pairs(c *CaseText, v lab.Variant, d *CaseText, than lab.Varian
 		x, ok := r.Runs[i].Figures[figure]
 		if y, there := other[r.Runs[i].Seed]; ok && there {
 			all = append(all, [2]float64{x, y})
+		} else if isQuantile(figure) {
+			return nil
 		}
 	}
 	return all

@@ -85,12 +85,6 @@ func Metrics() []Metric {
 		}
 		return float64(slices.Max(r.Uplinks)) / float64(r.Counts.Congested) * 100
 	}})
-	quantile := func(r *Result, h []lab.Histogram, bin int, q, unit float64) float64 {
-		if h[bin].Count() == 0 || r.open(bin) > 1-q {
-			return math.NaN() // it may be among those that have not ended
-		}
-		return float64(h[bin].Quantile(q)) / unit
-	}
 	all = append(all, Metric{"completion of a message, mean", "µs", func(r *Result) float64 {
 		whole, n := 0., 0.
 		for i := range r.Completion {
@@ -115,15 +109,28 @@ func Metrics() []Metric {
 		low = high
 		for _, q := range []float64{0.5, 0.99} {
 			all = append(all, Metric{fmt.Sprintf("completion, %s, %.0f %%", sizes, q*100), "µs",
-				func(r *Result) float64 { return quantile(r, r.Completion, i, q, 1000) }})
+				func(r *Result) float64 { return r.Quantile(r.Completion, i, q) / 1000 }})
 		}
 		for _, q := range []float64{0.5, 0.99} {
 			all = append(all, Metric{fmt.Sprintf("slowdown, %s, %.0f %%", sizes, q*100), "",
-				func(r *Result) float64 { return quantile(r, r.Slowdown, i, q, 100) }})
+				func(r *Result) float64 { return r.Quantile(r.Slowdown, i, q) / 100 }})
 		}
 		all = append(all, Metric{"unfinished, " + sizes, "%", func(r *Result) float64 { return r.open(i) * 100 }})
 	}
 	return all
+}
+
+// Quantile returns a quantile of Completion or Slowdown in a bin, of all messages that were posted after the warmup.
+// Those that have not ended count as the slowest: it is +Inf if it is one of them, and NaN if there is no message.
+func (r *Result) Quantile(of []lab.Histogram, bin int, q float64) float64 {
+	ended, open := float64(of[bin].Count()), float64(r.Open[bin])
+	switch {
+	case ended+open == 0:
+		return math.NaN()
+	case q*(ended+open) > ended:
+		return math.Inf(1)
+	}
+	return float64(of[bin].Quantile(q + q*open/ended))
 }
 
 // open returns which share of the messages of a bin that were posted after the warmup has not ended; NaN if there are
@@ -234,14 +241,18 @@ func Wrapped(text string) string {
 }
 
 // cell returns a metric of a variant, with its bounds, and of how many seeds it is if some have none; and whether it is
-// not 0.
+// not 0. Where it is without end in a seed, as a [Result.Quantile] may be, the others alone would look better than all.
 func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) {
 	var values []float64
 	runs := 0
 	for i := range results {
 		if r := &results[i]; r.Variant == v {
 			runs++
-			if x := m.Of(r); !math.IsNaN(x) {
+			x := m.Of(r)
+			if math.IsInf(x, 1) {
+				return "–", false
+			}
+			if !math.IsNaN(x) {
 				values = append(values, x)
 				some = some || x != 0
 			}

@@ -471,8 +471,33 @@ func TestOpen(t *testing.T) {
 	require.EqualValues(t, 25, of["unfinished, 10 to 100 KB"])
 	require.True(t, math.IsNaN(of["unfinished, 0 to 10 KB"]), "there were none")
 	require.Positive(t, of["slowdown, 10 to 100 KB, 50 %"])
-	require.True(t, math.IsNaN(of["slowdown, 10 to 100 KB, 99 %"]))
-	require.True(t, math.IsNaN(of["completion, 10 to 100 KB, 99 %"]))
+	require.Equal(t, math.Inf(1), of["slowdown, 10 to 100 KB, 99 %"])
+	require.Equal(t, math.Inf(1), of["completion, 10 to 100 KB, 99 %"])
+	require.True(t, math.IsNaN(of["completion, 0 to 10 KB, 99 %"]))
+}
+
+// Messages that have not ended count as the slowest in a quantile, and one that is among them leaves no median.
+func TestQuantileOfAll(t *testing.T) {
+	result := func(open int) Result {
+		r := Result{Completion: make([]lab.Histogram, 1), Open: []int{open}}
+		for _, x := range []uint64{10, 20, 30, 40} {
+			r.Completion[0].Add(x, 1)
+		}
+		return r
+	}
+	m := Metric{"median", "", func(r *Result) float64 { return r.Quantile(r.Completion, 0, 0.5) }}
+	for open, want := range []float64{20, 30, 30, 40, 40, math.Inf(1)} {
+		r := result(open)
+		require.Equal(t, want, m.Of(&r), open)
+	}
+	text, _ := m.cell([]Result{result(0), result(4)}, lab.None)
+	require.Equal(t, "30 (20…40)", text)
+	text, _ = m.cell([]Result{result(0), result(5)}, lab.None)
+	require.Equal(t, "–", text)
+	none := Result{Completion: make([]lab.Histogram, 1), Open: []int{0}}
+	require.True(t, math.IsNaN(m.Of(&none)))
+	text, _ = m.cell([]Result{result(0), none}, lab.None)
+	require.Equal(t, "20 (1 of 2 seeds)", text)
 }
 
 // Messages that were posted in the warmup finish, but their times are not counted.
