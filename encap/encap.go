@@ -45,8 +45,8 @@ var (
 var (
 	errInner = wireerr.New("encap", "inner packet", 20,
 		"neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
-	errInnerLength = wireerr.New("encap", "inner packet", 0, "the lengths in its IPv4 header contradict each other",
-		wireerr.Malformed)
+	errInnerLength = wireerr.New("encap", "inner packet", 0,
+		"IPv4 total length below the header's, or IPv6 payload length 0 with a next header", wireerr.Malformed)
 	errInnerCut = wireerr.New("encap", "inner packet", 0, "fewer octets than its length field says", wireerr.Truncated)
 	errLabel    = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
 	errAddress  = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address that others can reach",
@@ -62,6 +62,7 @@ var (
 const (
 	protoIPv4     = 4
 	protoIPv6     = 41
+	noNextHeader  = 59
 	protoRouting  = 43
 	protoEthernet = 143 // RFC 8986 section 10.1
 
@@ -89,6 +90,9 @@ func look(inner []byte) (packet []byte, proto uint8, ether uint16, class uint8, 
 	case len(inner) >= ipv6Size && inner[0]>>4 == 6:
 		proto, ether, class = protoIPv6, etherIPv6, uint8(binary.BigEndian.Uint16(inner)>>4)
 		n = ipv6Size + int(binary.BigEndian.Uint16(inner[4:]))
+		if n == ipv6Size && inner[6] != noNextHeader { // a jumbogram, or somebody forgot the length
+			return nil, 0, 0, 0, errInnerLength
+		}
 	default:
 		return nil, 0, 0, 0, errInner
 	}

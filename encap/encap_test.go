@@ -155,6 +155,7 @@ func TestNotBuilt(t *testing.T) {
 		{"too long", &VXLAN6{pe, egress, 7, ethernet}, ofLength(t, 0xFFF0), 1, errLength},
 		{"an octet is missing", &IPInIPv6{pe, egress}, wiretest.Hex(t, four)[:23], 1, errInnerCut},
 		{"an octet is missing", &IPInIPv6{pe, egress}, changed(six, 5, 1), 1, errInnerCut},
+		{"payload length 0 before UDP", &IPInIPv6{pe, egress}, changed(six, 6, 17), 1, errInnerLength},
 		{"total length below 20", &IPInIPv6{pe, egress}, changed(four, 3, 19), 1, errInnerLength},
 		{"total length below the options", &IPInIPv6{pe, egress}, changed(four, 0, 0x47), 1, errInnerLength},
 		{"header length below 20", &IPInIPv6{pe, egress}, changed(four, 0, 0x44), 1, errInnerLength},

@@ -108,6 +108,9 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	}
 	points := cfg.CodePoints.orDefault()
 	o := header{typ: points.Option1, original: congested.FinalDst()}
+	if o.original.Is4In6() {
+		return b, errMapped
+	}
 	if cfg.mayFindTrace(congested) {
 		if err := cfg.embedTrace(&o, congested, own); err != nil {
 			return b, err

@@ -595,6 +595,11 @@ func TestRefused(t *testing.T) {
 	require.ErrorIs(t, n.Validate(), errMapped)
 
 	data := congested(t, 0, nil)
+	mapped := *data
+	mapped.Dst = n.Option.OriginalDst
+	out, err = AppendFor([]byte{9}, &mapped, loopback, nil, Config{})
+	require.Equal(t, errMapped, err)
+	require.Equal(t, []byte{9}, out)
 	data.BTH.Opcode = bth.CNP
 	_, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, rocev2.ErrNotification)

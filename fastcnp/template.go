@@ -93,12 +93,16 @@ func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error)
 	case congested.BTH.DestQP > 0xFFFFFF:
 		return b, wireerr.DestQP
 	}
+	final := congested.FinalDst()
+	if final.Is4In6() {
+		return b, errMapped
+	}
 	out := append(b, t.packet[:]...)
 	tail := (*[tailSize]byte)(out[len(b)+ipv6Size:])
 	d, sum := t.deltas, t.icrc
 
-	original := congested.FinalDst().AsSlice()
-	high, low := be.Uint64(original), be.Uint64(original[8:])
+	original := final.As16()
+	high, low := be.Uint64(original[:]), be.Uint64(original[8:])
 	be.PutUint64(tail[4:], high)
 	be.PutUint64(tail[12:], low)
 	sum ^= d.original[0].Of(uint32(high>>32)) ^ d.original[1].Of(uint32(high)) ^

@@ -36,6 +36,7 @@ func TestTemplate(t *testing.T) {
 		{&template, func(p *rocev2.Packet) { p.Src = receiver }, errSender},
 		{&template, func(p *rocev2.Packet) { p.Src = addr("192.0.2.1") }, errSender},
 		{&template, func(p *rocev2.Packet) { p.Dst = addr("192.0.2.1") }, errDestination},
+		{&template, func(p *rocev2.Packet) { p.Dst = addr("::ffff:192.0.2.1") }, errMapped},
 		{&template, func(p *rocev2.Packet) { p.BTH.DestQP = 1 << 24 }, wireerr.DestQP},
 		{&template, func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }, rocev2.ErrNotification},
 		{&template, func(p *rocev2.Packet) { p.Outer = make([]byte, 40) }, rocev2.ErrTunnelled},

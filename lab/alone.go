@@ -8,8 +8,8 @@ func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 	return n.alone(from, to, octets, from.port.rate)
 }
 
-// Alone returns the same of a message of the flow, at the most that it sends. A flow that was silent makes up for one
-// packet, so its message may take less by that.
+// Alone returns the same of a message of the flow, at the most that it sends. After a silence
+// the first two packets leave at once, so that a message may take less than this, by the time of one packet.
 func (f *Flow) Alone(octets int64) sim.Time {
 	return f.net.alone(f.src, f.dst, octets, sim.Rate(f.line))
 }

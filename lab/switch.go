@@ -318,8 +318,8 @@ func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 		s.over += octets
 		a.most = max(a.most, a.over)
 	}
-	// A packet for which there is no headroom exceeds the limit as well. But what resumes a neighbour is a packet of
-	// its own that leaves.
+	// A packet for which there is no headroom exceeds the limit as well. With nothing of its own in the buffer a
+	// neighbour is not paused: nothing would leave that resumes it.
 	if !a.off && a.own+a.shared+a.over > 0 {
 		s.pause(in)
 	}

@@ -57,7 +57,7 @@ var zeros [minFrame]byte
 
 // Duration returns how long so many quanta last on a link of this many bits a
 // second, rounded down to nanoseconds: above 512 Gbit/s one quantum is 0. On a
-// link without a speed all are.
+// link without a speed it is always 0.
 func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
 	if bitsPerSecond == 0 {
 		return 0

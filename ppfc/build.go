@@ -54,13 +54,14 @@ func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Car
 // e.Congested.
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, cfg Config) ([]byte, error) {
 	switch {
-	case e.Congested.Is4In6():
-		return b, errMapped
 	case e.Congested.IsValid():
 	case cfg.NodeAddress:
 		e.Congested = src
 	default:
 		e.Congested = congested.FinalDst()
+	}
+	if e.Congested.Is4In6() && e.Congested != src { // which is refused as a source
+		return b, errMapped
 	}
 	var a answer.Answer
 	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {

@@ -108,7 +108,7 @@ var (
 	errNotPPFC    = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
 	errCNP        = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
 	errCongested  = wireerr.New("ppfc", "Congested Destination IP", 0, "no address", wireerr.Range)
-	errMapped     = wireerr.New("ppfc", "Congested Destination IP", 0, "IPv4-mapped: unmap it", wireerr.Range)
+	errMapped     = wireerr.New("ppfc", "Congested Destination IP", 0, "IPv4-mapped", wireerr.Range)
 	errFlagsRange = wireerr.New("ppfc", "Flags", 0, "over 14 bits", wireerr.Range)
 	errTypeRange  = wireerr.New("ppfc", "PT", 0, "over 2 bits", wireerr.Range)
 	errPauseRange = wireerr.New("ppfc", "Pause Duration", 0, "not in whole microseconds from 0 to 65535", wireerr.Range)

@@ -262,6 +262,10 @@ func TestMapped(t *testing.T) {
 	out, err = AppendFor([]byte{1}, &p, p.Dst, n.Extension, Config{})
 	require.Equal(t, errMapped, err)
 	require.Equal(t, []byte{1}, out)
+	p.Src, p.Dst = addr("2001:db8::1"), n.Congested // as somebody may have sent it
+	out, err = AppendFor([]byte{1}, &p, addr("2001:db8::5"), Extension{}, Config{})
+	require.Equal(t, errMapped, err)
+	require.Equal(t, []byte{1}, out)
 }
 
 // The addresses of a notification are such that it can get there and be answered.

@@ -7,13 +7,6 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The largest IP packet that carries a message. The draft limits "the UDP
-// packet"; here the IP header counts too, the stricter reading (D9).
-const (
-	maxPacketIPv4 = 576
-	maxPacketIPv6 = 1280
-)
-
 // Config is what a deployment chooses of the messages that it sends. The UDP
 // checksum is always computed, whatever Carriage says.
 type Config struct {
@@ -40,7 +33,7 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	}
 	cut := *m
 	cut.Cut(dst)
-	data, err := cut.AppendBinary(make([]byte, 0, maxPacketIPv6)) // on the stack
+	data, err := cut.AppendBinary(make([]byte, 0, answer.ProxyIPv6)) // on the stack
 	if err != nil {
 		return b, err
 	}
@@ -53,9 +46,9 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 // messages that are sent through a UDP socket; AppendPacket cuts by itself. An
 // IPv4-mapped dst is IPv4.
 func (m *Message) Cut(dst netip.Addr) {
-	room := maxPacketIPv6 - 40 - 8
+	room := answer.ProxyIPv6 - 40 - 8
 	if dst.Is4() || dst.Is4In6() {
-		room = maxPacketIPv4 - 20 - 8
+		room = answer.ProxyIPv4 - 20 - 8
 	}
 	m.Invoking = m.Invoking[:min(len(m.Invoking), room-m.layout().size)]
 }

@@ -94,7 +94,7 @@ var (
 	errNoInvoking = wireerr.New("proxymsg", "invoking packet", 0, "missing", wireerr.Truncated)
 	errAddress    = wireerr.New("proxymsg", "five-tuple", 0, "addresses must both be IPv4 or both IPv6",
 		wireerr.Range)
-	errMapped        = wireerr.New("proxymsg", "five-tuple", 0, "an address is IPv4-mapped: unmap it", wireerr.Range)
+	errMapped        = wireerr.New("proxymsg", "five-tuple", 0, "an address is IPv4-mapped", wireerr.Range)
 	errLevelRange    = wireerr.New("proxymsg", "congestion level", 0, "over 7", wireerr.Range)
 	errReservedRange = wireerr.New("proxymsg", "Reserved", 0, "over 21 bits", wireerr.Range)
 )

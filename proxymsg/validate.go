@@ -3,6 +3,7 @@ package proxymsg
 import (
 	"errors"
 
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -26,7 +27,7 @@ func (m *Message) Validate() error {
 		wireerr.If(m.Level > MaxLevel, errLevelRange),
 		wireerr.If(m.Reserved > maxReserved, errReservedRange),
 		wireerr.If(m.Reserved != 0, errReservedSet),
-		wireerr.If(m.layout().size+len(m.Invoking) > maxPacketIPv6-40-8, errTooLong),
+		wireerr.If(m.layout().size+len(m.Invoking) > answer.ProxyIPv6-40-8, errTooLong),
 		m.validateInvoking(),
 	)
 }

@@ -22,10 +22,11 @@ import (
 // that, so that [SerializeLayers] computes the ICRC as the sender did.
 // rocecn.ErrICRC is a wrong ICRC; other errors are those of a packet that has
 // none to check: cut by the capture, decoded without the IP layers. They leave
-// ICRC.Coverage unchanged. It allocates nothing.
+// ICRC.Coverage unchanged. It allocates nothing. Goroutines that share a layer
+// use the function [VerifyICRC].
 func (l *BTH) VerifyICRC() (icrc.Coverage, error) {
 	c, err := l.verifyICRC()
-	if err == nil {
+	if err == nil && c != l.ICRC.Coverage { // most often nothing is written
 		l.ICRC.Coverage = c
 	}
 	return c, err

@@ -11,8 +11,8 @@ func Rounds(n int) int {
 	return n
 }
 
-// Once skips a test in a short run: one that reads the repository, which is the same on every machine, or that takes
-// long to compute what others show to be so.
+// Once skips a test in a short run: one that reads the repository, which is the same on every machine, or that is
+// slow, and whose result other tests hold as well.
 func Once(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -392,8 +392,8 @@ func (r *Results) Values(c *CaseText, v lab.Variant, figure string) (values []fl
 	return values
 }
 
-// Median returns the median of a figure, and the bounds that [lab.Median] gives. ok is false without any value, and of a
-// quantile that a run lacks.
+// Median returns the median of a figure, and the bounds that [lab.Median] gives. ok is false without any value, and of
+// a quantile that a run lacks.
 func (r *Results) Median(c *CaseText, v lab.Variant, figure string) (m, from, to float64, ok bool) {
 	values := r.Values(c, v, figure)
 	if len(values) == 0 || isQuantile(figure) && len(values) < len(r.of(c, v)) {
@@ -403,8 +403,8 @@ func (r *Results) Median(c *CaseText, v lab.Variant, figure string) (m, from, to
 	return m, from, to, true
 }
 
-// isQuantile says whether a figure is a quantile of messages. A run in which it is one of those that have not ended does
-// not have it: the other runs alone would look better than all.
+// isQuantile says whether a figure is a quantile of messages. A run in which it is one of those that have not ended
+// does not have it: the other runs alone would look better than all.
 func isQuantile(figure string) bool { return strings.HasSuffix(figure, " %") }
 
 // Ratios returns a figure of a variant divided by the same of another one, seed by seed.

@@ -57,7 +57,13 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 	}
 	if wrong, ok := err.(*json.UnmarshalTypeError); ok {
 		number, is := strings.CutPrefix(wrong.Value, "number ")
-		if is && (v.Kind() == reflect.Float64 || strings.Trim(number, "0123456789") == "") {
+		size, negative := strings.CutPrefix(number, "-")
+		switch {
+		case !is || v.Kind() != reflect.Float64 && strings.Trim(size, "0123456789") != "":
+		case negative && v.CanUint():
+		case negative:
+			return &KeyError{key, number + " is too small"}
+		default:
 			return &KeyError{key, number + " is too large"}
 		}
 		return &KeyError{key, fmt.Sprintf("a %s stands where %s belongs", wrong.Value, wanted(v.Kind()))}

@@ -59,6 +59,7 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		{(t.Kind == "incast" || t.Kind == "bursts") && (t.Senders < 1 || t.Senders >= top.hosts()), "senders",
 			"from 1 to one less than there are hosts needed"},
 		{uint64(t.Rate) > uint64(top.Rate), "rate", "no more than topology.rate"},
+		{t.Rate > 0 && t.Rate < s.Reaction.Min, "rate", "no less than reaction.min"},
 		{slices.Contains([]string{"all-to-all", "ring", "tree", "bursts"}, t.Kind) && t.Size == 0, "size",
 			"above 0 needed"},
 		{!slices.Contains([]string{"", "scattered", "rails"}, t.Order), "order", "scattered or rails needed"},
@@ -69,7 +70,8 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		{int64(t.Size)/int64(s.Host.Payload) >= 1<<31, "size", "fewer than 2^31 packets of host.payload needed"},
 		{t.Kind == "across" && top.hosts()%2 != 0, "kind", "across needs an even number of hosts"},
 		{t.Every > 0 && t.Size == 0, "every", "needs messages with an end: size"},
-		{t.Flows < 0 || t.Flows > maxPairs/top.hosts(), "flows", fmt.Sprintf("%d in all at most", maxPairs)},
+		{t.Flows < 0 || t.Flows > maxPairs/top.hosts(), "flows",
+			fmt.Sprintf("from 0 needed, and %d in all at most", maxPairs)},
 		{t.At >= s.Duration, "at", "before the end of duration needed"},
 		{t.Jitter > s.Duration-t.At, "jitter", "no later than the end of duration needed, with at"},
 		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
@@ -92,8 +94,9 @@ func (t *Traffic) check(key string, s *Scenario) error {
 	}
 	if late := t.late(s); s.Host.Timeout > 0 && late >= s.Host.Timeout.sim().Seconds() &&
 		slices.ContainsFunc(s.Variants, func(v lab.Variant) bool { return !v.HPCC() }) {
-		return &KeyError{"host.timeout", fmt.Sprintf("longer than %v needed, or a smaller host.ack_every: so long %s "+
-			"sends the packets of one acknowledgement", seconds(late), strings.TrimSuffix(key, "."))}
+		return &KeyError{"host.timeout", fmt.Sprintf("longer than %v needed, or a smaller host.ack_every: %s takes "+
+			"that long to send the packets that one acknowledgement is for", seconds(late),
+			strings.TrimSuffix(key, "."))}
 	}
 	return nil
 }

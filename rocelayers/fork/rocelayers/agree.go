@@ -75,6 +75,9 @@ func agree(ls []gopacket.SerializableLayer) error {
 // is somebody else's to write.
 func (l *FastCNP) hasOption(before []gopacket.SerializableLayer) error {
 	var buf [0xFF]byte
+	if l.Option.Number == 0 {
+		return errNoOption
+	}
 	data, err := l.Option.AppendBinary(buf[:0])
 	if err != nil {
 		return err

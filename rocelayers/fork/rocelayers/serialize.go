@@ -9,6 +9,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -51,7 +52,7 @@ func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions,
 	case opts.ComputeChecksums:
 		err = serialize(w, opts, ls)
 	default:
-		return gopacket.SerializeLayers(w, opts, ls...)
+		err = gopacket.SerializeLayers(w, opts, ls...)
 	}
 	if err != nil {
 		_ = w.Clear()
@@ -211,9 +212,9 @@ func (c *carriage) putChecksums(ip []byte) error {
 // have, IP header and extension headers among them (D9).
 func proxyLimit(ip []byte) int {
 	if ip[0]>>4 == 4 {
-		return 576
+		return answer.ProxyIPv4
 	}
-	return 1280
+	return answer.ProxyIPv6
 }
 
 // wantsChecksum tells whether the UDP checksum is to be computed.
