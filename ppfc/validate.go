@@ -15,8 +15,9 @@ var (
 )
 
 // Validate returns nil for a notification as the draft has it, otherwise an
-// error that names every deviation: what AppendPacket refuses, and reserved
-// bits, flags, version and queue pair that are not as they must be.
+// error that names every deviation: what AppendBinary refuses, and reserved
+// bits, flags, version and queue pair that are not as they must be. An IPv6
+// address that maps an IPv4 one is none, though AppendPacket refuses it.
 func (n *Notification) Validate() error {
 	header := n.Header
 	header.Resv6 &^= Bit
@@ -26,7 +27,6 @@ func (n *Notification) Validate() error {
 		wireerr.If(n.Resv6&Bit == 0, errCNP),
 		wireerr.If(n.DestQP == 0, errDestQP),
 		wireerr.If(!n.Congested.IsValid(), errCongested),
-		wireerr.If(n.Congested.Is4In6(), errMapped),
 		wireerr.If(n.Flags != 0, errFlagsSet),
 		wireerr.If(n.Flags >= 1<<14, errFlagsRange),
 		wireerr.If(n.Type > Hold, errTypeRange),
