@@ -62,8 +62,8 @@ var (
 const (
 	protoIPv4     = 4
 	protoIPv6     = 41
-	noNextHeader  = 59
 	protoRouting  = 43
+	noNextHeader  = 59
 	protoEthernet = 143 // RFC 8986 section 10.1
 
 	etherIPv4 = 0x0800

@@ -58,9 +58,9 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 	if wrong, ok := err.(*json.UnmarshalTypeError); ok {
 		number, is := strings.CutPrefix(wrong.Value, "number ")
 		size, negative := strings.CutPrefix(number, "-")
+		whole := strings.Trim(size, "0123456789") == "" && !(negative && v.CanUint())
 		switch {
-		case !is || v.Kind() != reflect.Float64 && strings.Trim(size, "0123456789") != "":
-		case negative && v.CanUint():
+		case !is || v.Kind() != reflect.Float64 && !whole: // another kind of value
 		case negative:
 			return &KeyError{key, number + " is too small"}
 		default:

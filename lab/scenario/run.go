@@ -171,15 +171,16 @@ func (r *run) end(from sim.Time) {
 		res.Paused += h.Port().Paused()
 	}
 	var shares []float64
-	octets := make([]float64, len(r.ends)) // by traffic, after the warmup
+	byTraffic := make([]float64, len(r.ends)) // octets after the warmup
 	number := 0
 	for i, f := range n.Flows() {
 		before := uint64(0)
 		if i < len(r.delivered) {
 			before = r.delivered[i]
 		}
+		delivered := float64(f.Octets() - before)
 		if length > 0 {
-			res.Goodput += float64(f.Octets()-before) * 8 / 1e9 / length.Seconds()
+			res.Goodput += delivered * 8 / 1e9 / length.Seconds()
 		}
 		if !r.endless[f] {
 			for octets, posted := range f.Waiting() {
@@ -194,16 +195,16 @@ func (r *run) end(from sim.Time) {
 			res.Cuts = append(res.Cuts, f.FirstCut()-f.Onset())
 		}
 		if i < r.fixed {
-			shares = append(shares, float64(f.Octets()-before))
+			shares = append(shares, delivered)
 			for i >= r.ends[number] {
 				number++
 			}
 		} else {
 			number = r.later[i-r.fixed]
 		}
-		octets[number] += float64(f.Octets() - before)
+		byTraffic[number] += delivered
 	}
-	for _, sum := range octets {
+	for _, sum := range byTraffic {
 		if length > 0 {
 			res.Goodputs = append(res.Goodputs, sum*8/1e9/length.Seconds())
 		}

@@ -136,11 +136,8 @@ const (
 
 // message returns the octets of a message, of a ring or tree those of a piece; 0 if it has no end, or a size by lot.
 func (t *Traffic) message(top *Topology) int64 {
-	switch t.Kind {
-	case "ring":
+	if t.Kind == "ring" || t.Kind == "tree" {
 		return max(int64(t.Size)/int64(t.ranks(top)), 1)
-	case "tree":
-		return max(int64(t.Size)/int64(top.hosts()), 1)
 	}
 	return int64(t.Size)
 }
