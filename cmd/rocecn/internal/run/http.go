@@ -1,9 +1,10 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
+	"log"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -86,7 +87,18 @@ func (s *server) answers() *http.Server {
 	debug("/debug/pprof/profile", pprof.Profile)
 	debug("/debug/pprof/symbol", pprof.Symbol)
 	debug("/debug/pprof/trace", pprof.Trace)
-	return web.Server(mux, slog.NewLogLogger(s.log.Handler(), slog.LevelWarn))
+	return web.Server(mux, log.New((*answersLog)(s), "", 0))
+}
+
+// answersLog logs lines of what answers as the file says by then: a reload may have changed how.
+type answersLog server
+
+func (l *answersLog) Write(line []byte) (int, error) {
+	l.mu.RLock()
+	now := l.log
+	l.mu.RUnlock()
+	now.Warn(string(bytes.TrimSpace(line)))
+	return len(line), nil
 }
 
 // outcomes are the actions that become of packets, by the names that metrics and

@@ -12,13 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What goes wrong while the agent answers is logged like everything else.
+// What goes wrong while the agent answers is logged like everything else, also after a reload has changed how.
 func TestAnswersLog(t *testing.T) {
 	s := prepared(t, "")
 	var out bytes.Buffer
 	s.log = slog.New(slog.NewTextHandler(&out, nil))
-	s.answers().ErrorLog.Print("http: Accept error")
+	log := s.answers().ErrorLog
+	log.Print("http: Accept error")
 	require.Contains(t, out.String(), ` level=WARN msg="http: Accept error"`)
+	s.log = slog.New(slog.NewJSONHandler(&out, nil))
+	log.Print("http: Accept error")
+	require.Contains(t, out.String(), `"level":"WARN","msg":"http: Accept error"}`)
 }
 
 // The table of metrics in the documentation has all of them, and no others.
