@@ -183,15 +183,6 @@ func (f *Flow) Use() float64 { return f.hpcc.Use() }
 // Alpha returns the estimate of congestion of the reaction point.
 func (f *Flow) Alpha() float64 { return f.cc.Alpha(f.net.Sim.Now().Clock()) }
 
-// Unfinished returns the number of messages that are not acknowledged, and
-// their octets.
-func (f *Flow) Unfinished() (messages int, octets int64) {
-	for _, m := range f.messages[f.first:] {
-		octets += m.size
-	}
-	return len(f.messages) - f.first, octets
-}
-
 // Waiting goes through the messages that are not acknowledged: their octets, and when each was posted.
 func (f *Flow) Waiting() iter.Seq2[int64, sim.Time] {
 	return func(yield func(octets int64, posted sim.Time) bool) {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -635,8 +636,7 @@ func TestSlowFlow(t *testing.T) {
 	f.Post(100 * 1024)
 	n.Until(3 * sim.Second)
 	require.NoError(t, n.Check())
-	messages, _ := f.Unfinished()
-	require.Zero(t, messages)
+	require.Empty(t, maps.Collect(f.Waiting()))
 	require.Less(t, f.draws, uint32(2*100+1), "one repeat a timeout")
 }
 
@@ -692,13 +692,10 @@ func TestAcknowledgedAfterGoingBack(t *testing.T) {
 	f.acknowledged(0, &packet{kind: ack, number: 16})
 	require.EqualValues(t, 16, f.next)
 	require.Equal(t, 1, f.sending)
-	messages, octets := f.Unfinished()
-	require.Equal(t, 1, messages)
-	require.EqualValues(t, 10*1024, octets)
+	require.Equal(t, map[int64]sim.Time{10 * 1024: 0}, maps.Collect(f.Waiting()))
 	f.acknowledged(0, &packet{kind: ack, number: 21}) // beyond what was posted
 	require.EqualValues(t, 16, f.unacked)
 	n.Until(10 * ms)
 	require.NoError(t, n.Check())
-	messages, _ = f.Unfinished()
-	require.Zero(t, messages)
+	require.Empty(t, maps.Collect(f.Waiting()))
 }
