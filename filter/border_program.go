@@ -24,8 +24,10 @@ const selected = 1<<32 - 1
 //
 // There are no programs for BSD loopback. Otherwise the error is that of Validate.
 //
-// The program is for sockets and tc filters, which take up to 2000
-// instructions. For xt_bpf, which takes 64, see IP6Tables.
+// The program is for sockets and tc filters: it has up to 2000 instructions, and
+// they take 4096. Before Linux 6.8 a socket takes it only if net.core.optmem_max
+// is above its default, 131072 for example. For xt_bpf, which takes 64
+// instructions, see IP6Tables.
 func (b *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err

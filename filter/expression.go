@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,21 +17,20 @@ import (
 //
 // tcpdump's own "udp dst port" does not look past IPv6 extension headers, and
 // its "protochain" cannot read fields of the header that it finds. So the
-// expression has a term for each length of the header chain, and is long.
+// expression has a term for each length of the header chain, and is long. Its
+// "vlan" would make that more than the 4096 instructions that Linux takes for an
+// interface: there every load behind it needs some more. So tags are read as octets.
 func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
 	}
-	e := or(c.expression4(), c.expression6())
-	if c.Selection == Flows && link != rocev2.LinkIP {
-		e = or(e, fmt.Sprintf("ether proto %#x", etherMPLS), fmt.Sprintf("ether proto %#x", etherMPLS2),
-			fmt.Sprintf("ether proto %#x", etherPause))
-	}
 	switch link {
-	case rocev2.LinkEthernet: // after "vlan" all offsets are past the tag
-		return or(e, and("vlan", or(e, and("vlan", e)))), nil
-	case rocev2.LinkIP, rocev2.LinkSLL, rocev2.LinkSLL2:
-		return e, nil
+	case rocev2.LinkEthernet:
+		return c.expressionTags(12, maxTags), nil
+	case rocev2.LinkSLL, rocev2.LinkSLL2:
+		return c.expressionTypes("ether proto", packet{"ip", 0}, packet{"ip6", 0}), nil
+	case rocev2.LinkIP:
+		return or(and("ip", c.expression4(packet{"ip", 0})), and("ip6", c.expression6(packet{"ip6", 0}))), nil
 	}
 	return "", errLink
 }
@@ -39,95 +39,124 @@ func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 func and(terms ...string) string { return "(" + strings.Join(terms, " and ") + ")" }
 func or(terms ...string) string  { return "(" + strings.Join(terms, " or ") + ")" }
 
-// An offset in an IP packet: octets, plus the lengths of headers in the
-// language of tcpdump.
+// is is the expression for one of these values.
+func is(what string, values ...uint32) string {
+	var terms []string
+	for _, v := range values {
+		terms = append(terms, fmt.Sprintf("%s %#x", what, v))
+	}
+	return or(terms...)
+}
+
+// expressionTags is the part of Expression for an Ethernet frame from the
+// EtherType at this offset on, with how many tags may follow.
+func (c *Capture) expressionTags(at, more int) string {
+	etherType, ip := fmt.Sprintf("ether[%d:2] =", at), packet{"ether", at + 2}
+	e := c.expressionTypes(etherType, ip, ip)
+	if more == 0 {
+		return e
+	}
+	return or(e, and(is(etherType, tags...), c.expressionTags(at+4, more-1)))
+}
+
+// expressionTypes is the part of Expression for what follows an EtherType.
+func (c *Capture) expressionTypes(etherType string, ip4, ip6 packet) string {
+	e := or(and(is(etherType, etherIPv4), c.expression4(ip4)), and(is(etherType, etherIPv6), c.expression6(ip6)))
+	if c.Selection == Flows {
+		e = or(e, is(etherType, etherMPLS, etherMPLS2, etherPause))
+	}
+	return e
+}
+
+// A packet is an IP packet: octets of what tcpdump calls that, from this one on.
+type packet struct {
+	of   string
+	from int
+}
+
+// An offset in a packet: octets, plus the lengths of headers in the language of
+// tcpdump.
 type offset struct {
 	octets  int
 	headers string
 }
 
-func (o offset) plus(n int) string { return strconv.Itoa(o.octets+n) + o.headers }
+func (o offset) plus(n int) offset { return offset{o.octets + n, o.headers} }
+
+func (o offset) String() string { return strconv.Itoa(o.octets) + o.headers }
+
+// load is the expression for so many octets at an offset.
+func (p packet) load(at offset, size int) string {
+	return fmt.Sprintf("%s[%v:%d]", p.of, at.plus(p.from), size)
+}
+
+// octet is the expression for an octet of the IP header.
+func (p packet) octet(at int) string { return p.load(offset{octets: at}, 1) }
 
 // expression4 is the part of Expression for IPv4: version, IHL, no fragment,
 // UDP.
-func (c *Capture) expression4() string {
-	udp := and("ip[9] = 17", c.expressionUDP("ip", "ip[2:2]", offset{0, " + (ip[0] & 0xf) * 4"}, "ip[1] & 3 = 3"))
+func (c *Capture) expression4(ip packet) string {
+	udp := and(ip.octet(9)+" = 17", c.expressionUDP(ip, ip.load(offset{octets: 2}, 2),
+		offset{0, fmt.Sprintf(" + (%s & 0xf) * 4", ip.octet(0))}, ip.octet(1)+" & 3 = 3"))
 	if c.Selection == Flows {
-		udp = or(udp, tunnelled("ip[9]"))
+		udp = or(udp, is(ip.octet(9)+" =", tunnelProtocols...))
 	}
-	return and("ip", "ip[0] & 0xf0 = 0x40", "ip[0] & 0xf >= 5", "ip[6:2] & 0x3fff = 0", udp)
+	return and(ip.octet(0)+" & 0xf0 = 0x40", ip.octet(0)+" & 0xf >= 5",
+		ip.load(offset{octets: 6}, 2)+" & 0x3fff = 0", udp)
 }
 
 // expression6 is the part of Expression for IPv6.
-func (c *Capture) expression6() string {
-	return and("ip6", "ip6[0] & 0xf0 = 0x60", c.expressionNext("ip6[6]", offset{40, ""}, maxExtensions))
+func (c *Capture) expression6(ip packet) string {
+	return and(ip.octet(0)+" & 0xf0 = 0x60", c.expressionNext(ip, ip.octet(6), offset{40, ""}, maxExtensions))
 }
 
 // expressionNext is the part of Expression for the rest of an IPv6 packet, with
 // the expression for the type of the next header, the header's offset, and how
 // many extension headers may follow.
-func (c *Capture) expressionNext(next string, at offset, more int) string {
-	udp := and(next+" = 17", c.expressionUDP("ip6", "ip6[4:2] + 40", at, "ip6[1] & 0x30 = 0x30"))
+func (c *Capture) expressionNext(ip packet, next string, at offset, more int) string {
+	length := ip.load(offset{octets: 4}, 2) + " + 40"
+	udp := and(next+" = 17", c.expressionUDP(ip, length, at, ip.octet(1)+" & 0x30 = 0x30"))
 	if c.Selection == Flows {
-		udp = or(udp, and(fmt.Sprintf("ip6[4:2] + 40 >= %s", at.plus(0)), fmt.Sprintf("ip6[%s] >= 0", at.plus(-1)),
-			tunnelled(next)))
+		udp = or(udp, and(is(next+" =", tunnelProtocols...), ip.whole(length, at)))
 	}
 	if more == 0 {
 		return udp
 	}
-	then := offset{at.octets + 8, fmt.Sprintf("%s + ip6[%s] * 8", at.headers, at.plus(1))}
-	return or(udp, and(or(next+" = 0", next+" = 43", next+" = 60"),
-		c.expressionNext("ip6["+at.plus(0)+"]", then, more-1)))
+	then := offset{at.octets + 8, fmt.Sprintf("%s + %s * 8", at.headers, ip.load(at.plus(1), 1))}
+	return or(udp, and(is(next+" =", protoHopByHop, protoRouting, protoDestOpts),
+		c.expressionNext(ip, ip.load(at, 1), then, more-1)))
 }
 
-// tunnelled is the expression for a protocol of a tunnel.
-func tunnelled(protocol string) string {
-	var terms []string
-	for _, p := range tunnelProtocols {
-		terms = append(terms, fmt.Sprintf("%s = %d", protocol, p))
-	}
-	return or(terms...)
+// whole is the expression for an IP packet of a length that is not less than at.
+// The capture is not less either, or else the load fails.
+func (p packet) whole(length string, at offset) string {
+	return and(fmt.Sprintf("%s >= %v", length, at), p.load(at.plus(-1), 1)+" >= 0")
 }
 
 // expressionUDP is the part of Expression for the UDP header at an offset in an
 // IP packet of this length; ce is the expression for a packet marked CE.
-func (c *Capture) expressionUDP(ip, length string, at offset, ce string) string {
-	// The IP packet is that long, and so is the capture, or else the load
-	// fails.
-	whole := func(octets int) string {
-		return and(fmt.Sprintf("%s >= %s", length, at.plus(octets)), fmt.Sprintf("%s[%s] >= 0", ip, at.plus(octets-1)))
-	}
-	field := func(from, size int) string { return fmt.Sprintf("%s[%s:%d]", ip, at.plus(from), size) }
-	port := func(p uint32) string { return fmt.Sprintf("%s = %d", field(atPort, 2), p) }
-	var ports []string
-	for _, p := range c.messagePorts() {
-		ports = append(ports, port(p))
-	}
-	switch roce := port(rocev2.Port); c.Selection {
-	case RoCEv2:
-		ports = append(ports, roce)
+func (c *Capture) expressionUDP(ip packet, length string, at offset, ce string) string {
+	field := func(from, size int) string { return ip.load(at.plus(from), size) }
+	ports := func(p ...uint32) string { return is(field(atPort, 2)+" =", p...) }
+	header, roce := ip.whole(length, at.plus(udpHeader)), ports(rocev2.Port)
+	transport := and(roce, ip.whole(length, at.plus(wholeBTH)))
+	switch c.Selection {
+	case Ours:
+		return and(header, ports(c.messagePorts()...))
 	case Flows:
-		ports = append(ports, roce)
-		for _, p := range tunnelPorts {
-			ports = append(ports, port(p))
-		}
+		return and(header, ports(slices.Concat(c.messagePorts(), []uint32{rocev2.Port}, tunnelPorts)...))
 	case Notifications:
-		ports = append(ports, and(roce, whole(wholeBTH), fmt.Sprintf("%s = %#x", field(atOpcode, 1), uint8(bth.CNP))))
+		return and(header, or(ports(c.messagePorts()...),
+			and(transport, fmt.Sprintf("%s = %#x", field(atOpcode, 1), uint8(bth.CNP)))))
 	case QueuePair:
-		ports = append(ports, and(roce, whole(wholeBTH),
-			fmt.Sprintf("%s & 0xffffff = %d", field(atDestQP, 4), c.DestQP)))
+		return and(transport, fmt.Sprintf("%s & 0xffffff = %d", field(atDestQP, 4), c.DestQP))
 	case Pairs:
-		none := func(bits int, values []uint32) string {
-			var terms []string
-			for _, v := range values {
-				terms = append(terms, fmt.Sprintf("%s & %#x != %#x", field(atOpcode, 1), bits, v))
-			}
-			return and(terms...)
-		}
-		ports = append(ports, and(roce, whole(wholeBTH), or(none(transportBits, inPackets),
-			none(operationBits, notLast), fmt.Sprintf("%s & %#x != 0", field(atAckReq, 1), ackReqBit))))
+		several := is(fmt.Sprintf("%s & %#x =", field(atOpcode, 1), transportBits), inPackets...)
+		begins := is(fmt.Sprintf("%s & %#x =", field(atOpcode, 1), operationBits), notLast...)
+		return and(transport, or("not "+several, "not "+begins,
+			fmt.Sprintf("%s & %#x != 0", field(atAckReq, 1), ackReqBit)))
 	case CE:
-		ports = append(ports, and(roce, ce))
+		return and(header, roce, ce)
 	}
-	return and(whole(udpHeader), or(ports...))
+	return and(header, roce)
 }

@@ -1,6 +1,10 @@
 package filter
 
 import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -39,6 +43,40 @@ func TestSocketRunsProgram(t *testing.T) {
 					require.Equal(t, drop, selected, "%v, %+v\n%x", link, *r, frame)
 				}
 			}
+		}
+	}
+}
+
+func init() { runtime.LockOSThread() } // wiretest.Namespace
+
+// TestLinuxTakesExpression has tcpdump compile the expressions for an interface. Linux takes the programs, as
+// tcpdump would filter by itself otherwise and lose packets; and they select what ours do.
+func TestLinuxTakesExpression(t *testing.T) {
+	tcpdump := wiretest.Tool(t, "tcpdump")
+	wiretest.Namespace(t, "link set lo up")
+	all := frames(rocev2.LinkEthernet, 4, 1000)
+	for _, c := range captures {
+		expression, err := c.Expression(rocev2.LinkEthernet)
+		require.NoError(t, err)
+		out, err := exec.Command(tcpdump, "-i", "lo", "-ddd", expression).Output()
+		require.NoError(t, err)
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")[1:] // behind their number
+		require.LessOrEqual(t, len(lines), 4096, "%v", c)
+		compiled := make([]bpf.RawInstruction, len(lines))
+		for i, line := range lines {
+			p := &compiled[i]
+			_, err := fmt.Sscan(line, &p.Op, &p.Jt, &p.Jf, &p.K)
+			require.NoError(t, err)
+		}
+		program, err := c.Program(rocev2.LinkEthernet)
+		vm, socket := machine(t, program, err), newFiltered(t, compiled)
+		for _, frame := range all {
+			if len(frame) == 0 {
+				continue // no datagram of a socket
+			}
+			verdict, err := vm.Run(frame)
+			require.NoError(t, err)
+			require.Equal(t, verdict != 0, socket.selects(t, frame), "%v\n%x", c, frame)
 		}
 	}
 }
