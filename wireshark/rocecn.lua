@@ -254,6 +254,7 @@ define("uint8", "ioam.extension_flags", "Extension Flags", base.HEX)
 define("uint32", "ioam.unknown_extensions", "Unknown Extension", base.HEX)
 define("uint64", "ioam.sequence64", "Sequence Number", base.HEX)
 define("uint16", "ioam.e2e_type", "IOAM-E2E-Type", base.HEX)
+define("bytes", "ioam.unknown", "Fields of Unknown Bits")
 define("uint32", "ioam.ts_sec", "Timestamp Seconds")
 define("uint32", "ioam.ts_frac", "Timestamp Fraction")
 define("uint8", "ioam.pot_type", "IOAM-POT-Type")
@@ -626,6 +627,8 @@ local ioam_kinds = {
       if u8(s, from + 2) == 0 then
         tree:add(fields["ioam.pkt_id"], tvb(from + 4, 8))
         tree:add(fields["ioam.cumulative"], tvb(from + 12, 8))
+      elseif to > from + 4 then
+        tree:add(fields["ioam.data"], tvb(from + 4, to - from - 4))
       end
     end,
   },
@@ -637,7 +640,7 @@ local ioam_kinds = {
       if to - from < size then return "truncated: its type asks for more" end
       if to - from > size and kind % 4096 == 0 then return "longer than its type asks for" end
     end,
-    add = function(tree, tvb, s, from)
+    add = function(tree, tvb, s, from, to)
       local kind, at = u16(s, from + 2), from + 4
       tree:add(fields["ioam.namespace"], tvb(from, 2))
       tree:add(fields["ioam.e2e_type"], tvb(from + 2, 2))
@@ -647,6 +650,7 @@ local ioam_kinds = {
           at = at + f[2]
         end
       end
+      if at < to then tree:add(fields["ioam.unknown"], tvb(at, to - at)) end
     end,
   },
   [4] = { -- direct export

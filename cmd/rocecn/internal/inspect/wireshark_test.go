@@ -64,6 +64,39 @@ func TestWiresharkPluginAgreesOnDamagedFrames(t *testing.T) {
 	pluginAgrees(t, write(t, "damaged.pcapng", pcapngOf(frames)))
 }
 
+// They do in IOAM options that are no traces, with fields that are known and
+// others, whole and cut.
+func TestWiresharkPluginAgreesOnOtherIOAM(t *testing.T) {
+	var frames []capture.Record
+	options := func(kind, at, low, high int) { // all values of the octets at and at + 1
+		for v := range 64 {
+			for words := range 7 {
+				data := make([]byte, 6+4*words)
+				for i := range data {
+					data[i] = byte(0x40 + i)
+				}
+				data[0], data[1] = 0, byte(kind)
+				data[at] = byte(v%low) << high
+				data[at+1] = byte(v / low)
+				option := slices.Concat([]byte{59, 0, 1, 0, 0x11, byte(len(data))}, data)
+				option = append(option, make([]byte, -len(option)&7)...)
+				option[1] = byte(len(option)/8 - 1)
+				ip := datagram(9, nil)[:40]
+				ip[5], ip[6] = byte(len(option)), 0
+				link := []byte("\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x86\xDD")
+				frame := slices.Concat(link, ip, option)
+				frames = append(frames, capture.Record{Data: frame, OrigLen: uint32(len(frame)),
+					Time: time.Unix(int64(len(frames)), 0)})
+			}
+		}
+	}
+	options(2, 4, 2, 0)  // proof of transit: types 0 and 1
+	options(3, 4, 16, 4) // edge-to-edge: the four bits that are known, and two that are not
+	options(4, 4, 2, 0)  // direct export: flags
+	options(5, 4, 2, 0)
+	pluginAgrees(t, write(t, "ioam.pcapng", pcapngOf(frames)))
+}
+
 // Through VXLAN and IP in IP both see the same packet.
 func TestWiresharkPluginAgreesInTunnels(t *testing.T) {
 	link := []byte("\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x86\xDD")
@@ -321,6 +354,8 @@ func flattenInto(fields map[string][]string, path string, v any) {
 			if strings.HasPrefix(value, "0x") {
 				name += "64"
 			}
+		case "ioam.sequence_32": // beside one of 64 bits
+			name = "ioam.sequence"
 		case "ppfc.address", "proxy.src", "proxy.dst":
 			if netip.MustParseAddr(value).Is4() {
 				name += "_v4"
