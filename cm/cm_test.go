@@ -267,6 +267,7 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "invalid alternate flow label", cm.RejectReason(33).String())
 	require.Equal(t, "RejectReason(0)", cm.RejectReason(0).String())
 	require.Equal(t, "RejectReason(34)", cm.RejectReason(34).String())
+	require.Equal(t, "vendor option not supported", cm.RejectReason(35).String())
 	require.Equal(t, "version not supported", cm.SIDRStatus(5).String())
 	require.Equal(t, "SIDRStatus(6)", cm.SIDRStatus(6).String())
 	require.Equal(t, "IP protocol 17 port 7174", cm.IPServiceID(17, 7174).String())

@@ -93,7 +93,7 @@ var rejectReasons = [...]string{
 	"invalid alternate hop limit", "invalid alternate packet rate", "port and CM redirection", "port redirection",
 	"invalid path MTU", "insufficient responder resources", "consumer reject", "RNR retry count rejected",
 	"duplicate local communication id", "invalid class version", "invalid primary flow label",
-	"invalid alternate flow label",
+	"invalid alternate flow label", 35: "vendor option not supported", // of 35 Linux's include/rdma/ib_cm.h
 }
 
 // String returns the reason in words, or "RejectReason(34)".

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -52,9 +53,10 @@ func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
 			uint64(m.ServiceID), m.LocalQPN, m.StartingPSN, transportName(&m), m.PKey, m.MTU(), members, ip)
 	case cm.AttributeREP:
 		m := decoded[cm.REP](octets)
-		text = fmt.Sprintf("CM REP from qp=0x%06x expects psn=%d first  id=0x%08x answers 0x%08x", m.LocalQPN,
+		qp := cmp.Or(m.LocalQPN, m.LocalEECN) // for XRC the second one
+		text = fmt.Sprintf("CM REP from qp=0x%06x expects psn=%d first  id=0x%08x answers 0x%08x", qp,
 			m.StartingPSN, m.LocalCommID, m.RemoteCommID)
-		object += fmt.Sprintf(`,"local_qp":%d,"starting_psn":%d`, m.LocalQPN, m.StartingPSN)
+		object += fmt.Sprintf(`,"local_qp":%d,"starting_psn":%d`, qp, m.StartingPSN)
 	case cm.AttributeREJ:
 		m := decoded[cm.REJ](octets)
 		text += "  " + m.Reason.String()

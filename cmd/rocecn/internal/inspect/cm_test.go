@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -99,4 +102,20 @@ func TestPairs(t *testing.T) {
 	all := strings.Split(out, "\n")
 	require.Contains(t, all[len(all)-5], "RC SEND Only")
 	require.Contains(t, all[len(all)-5], "qp=0x000011 from=0x000011 (cm) psn=2740758")
+}
+
+// The REP of an XRC queue pair names it as EE context, and no LocalQPN.
+func TestREPOfXRC(t *testing.T) {
+	header := cm.NewHeader(cm.AttributeREP, 1)
+	payload, err := header.AppendBinary(nil)
+	require.NoError(t, err)
+	payload, err = (&cm.REP{LocalEECN: 0x1234, StartingPSN: 5, SRQ: true}).AppendBinary(payload)
+	require.NoError(t, err)
+	p := rocev2.Packet{Payload: payload}
+	p.BTH.Opcode, p.BTH.DestQP = bth.UDSendOnly, cm.QP
+	p.BTH.DETH.SrcQP, p.BTH.DETH.QKey = cm.QP, cm.QKey
+	text, object, ok := cmTexts(&p)
+	require.True(t, ok)
+	require.Contains(t, text, "CM REP from qp=0x001234 expects psn=5 first")
+	require.Contains(t, object, `"local_qp":4660`)
 }
