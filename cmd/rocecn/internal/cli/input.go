@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -33,8 +34,12 @@ func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool)
 		return Unparsed(err), false
 	}
 	i.Live = i.iface != ""
+	if i.Live && len(i.Names) > 0 {
+		return Misuse(flags.Output(), flags.Name(), fmt.Errorf("-i %s and the capture %s: one of them, not both",
+			i.iface, i.Names[0])), false
+	}
 	none := !i.Live && len(i.Names) == 0 && i.Without != nil && i.Without()
-	if i.Live == (len(i.Names) > 0) && !none {
+	if !i.Live && len(i.Names) == 0 && !none {
 		flags.Usage()
 		return Misused, false
 	}

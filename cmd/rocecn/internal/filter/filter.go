@@ -71,6 +71,20 @@ var onlyFor = map[string][]string{"qp": {"qp"}, "option-types": {"border"}, "cnp
 
 var withPorts = []string{"notifications", "ours", "flows", "border"}
 
+// formOf says which form of filter a flag is for, if that is not the one that is printed.
+func (o *options) formOf(flag string) string {
+	rules := (o.kind == "border" || o.kind == "host") && !o.tcpdump && !o.bpf
+	switch {
+	case flag == "link" && (rules || o.nft || o.ip6tables):
+		return "-tcpdump and -bpf"
+	case flag == "table" && (!rules || o.ip6tables):
+		return "-nft"
+	case flag == "chain" && !o.ip6tables:
+		return "-ip6tables"
+	}
+	return ""
+}
+
 // Run is the command: it returns the exit status.
 func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	var o options
@@ -102,6 +116,8 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	flags.Visit(func(f *flag.Flag) {
 		if only := onlyFor[f.Name]; only != nil && !slices.Contains(only, o.kind) {
 			err = fmt.Errorf("-%s: for %s only", f.Name, strings.Join(only, " and "))
+		} else if only := o.formOf(f.Name); only != "" {
+			err = fmt.Errorf("-%s: for %s only", f.Name, only)
 		}
 	})
 	if err != nil {

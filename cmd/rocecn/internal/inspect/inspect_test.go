@@ -156,6 +156,8 @@ func TestUsage(t *testing.T) {
 		require.Empty(t, stdout, args)
 		require.NotEmpty(t, stderr, args)
 	}
+	_, stderr, _ := inspect(nil, "-i", "lo", "a.pcap")
+	require.Equal(t, "rocecn inspect: -i lo and the capture a.pcap: one of them, not both\n", stderr)
 	_, stderr, status := inspect(nil, "-h")
 	require.Zero(t, status)
 	require.Contains(t, stderr, "usage: rocecn inspect")
