@@ -63,7 +63,7 @@ func (d *Decoder) general(p *Packet) bool {
 	case message.PFC, message.Pause:
 		p.kind = pfcKind
 		p.pause = pauseOf(&d.m)
-		p.pause.mac, _, _ = d.f.MACs()
+		p.pause.mac = d.sender()
 		return true
 	case message.Broken:
 		return d.cut(p)
@@ -143,6 +143,19 @@ func (d *Decoder) transport(p *Packet, h *bth.Header) {
 	payload := int(u.Length) - 8 - bth.Size - h.Opcode.HeaderLen() - int(h.Pad) - 4
 	p.payload = uint32(max(payload, 0))
 	p.ingressOf(u.Outer)
+}
+
+// sender returns the MAC address that sent a frame. Cooked captures have no other.
+func (d *Decoder) sender() (mac [6]byte) {
+	switch b := d.f.Octets(); d.f.Options().Link {
+	case rocev2.LinkSLL:
+		mac = [6]byte(b[6:])
+	case rocev2.LinkSLL2:
+		mac = [6]byte(b[12:])
+	default:
+		mac, _, _ = d.f.MACs()
+	}
+	return mac
 }
 
 // addressesOf sets the MAC addresses of the frame.

@@ -164,3 +164,18 @@ func TestWholePause(t *testing.T) {
 	require.Equal(t, []Link{{Src: l.Src, All: Priority{1, 0, 512}, Rate: l.Rate}}, changed.Links)
 	require.Empty(t, s.Snapshot().Since(s.Snapshot()).Links)
 }
+
+// Cooked captures have the sender's address: frames of two links are not one link's.
+func TestPauseInCookedCaptures(t *testing.T) {
+	for link, header := range map[rocev2.LinkType]string{
+		rocev2.LinkSLL:  "0002 0001 0006 020000000001 0000 8808",
+		rocev2.LinkSLL2: "8808 0000 00000003 0001 02 06 020000000001 0000",
+	} {
+		frame, err := hex.DecodeString(strings.ReplaceAll(header+off3, " ", ""))
+		require.NoError(t, err)
+		var d Decoder
+		var p Packet
+		require.True(t, d.Decode(&p, frame, rocev2.DecodeOptions{Link: link}), link)
+		require.Equal(t, [6]byte{2, 0, 0, 0, 0, 1}, p.pause.mac, link)
+	}
+}
