@@ -36,6 +36,8 @@ func ExampleBorder_NFT() {
 	b := filter.Border{FCNPort: 4000, ProxyPort: 4001}
 	fmt.Print(b.NFT("rocecn"))
 	// Output:
+	// table inet rocecn
+	// delete table inet rocecn
 	// table inet rocecn {
 	// 	chain forward {
 	// 		type filter hook forward priority filter; policy accept;

@@ -10,9 +10,9 @@ import (
 
 // NFT returns a table of this name for nftables, 1.0.6 or later. At a router on
 // the border it drops what must not cross in either direction, IPv4 and IPv6.
-// Load it with `nft -f`. The name is not quoted: it must be a letter, followed
-// by letters, digits and underscores. The Border must be one that Validate
-// accepts.
+// Load it with `nft -f`: it takes the place of a table of that name, with all
+// its rules. The name is not quoted: it must be a letter, followed by letters,
+// digits and underscores. The Border must be one that Validate accepts.
 //
 // nftables cannot distinguish destination options, so the table also drops CNPs
 // with other options in a Destination Options header, and fragments with such a
@@ -24,6 +24,8 @@ func (b *Border) NFT(table string) string {
 	c := b.withDefaults()
 	var ruleset strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&ruleset, format+"\n", args...) }
+	line("table inet %s", table) // so that there is one to delete
+	line("delete table inet %s", table)
 	line("table inet %s {", table)
 	line("\tchain forward {")
 	line("\t\ttype filter hook forward priority filter; policy accept;")

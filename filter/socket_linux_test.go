@@ -81,6 +81,22 @@ func TestLinuxTakesExpression(t *testing.T) {
 	}
 }
 
+// What was loaded before for another Border is gone when NFT is loaded.
+func TestNFTReplaces(t *testing.T) {
+	nft := wiretest.Tool(t, "nft")
+	wiretest.Namespace(t, "")
+	for _, b := range []Border{{CNP: true}, {}, {}} {
+		cmd := exec.Command(nft, "-f", "-")
+		cmd.Stdin = strings.NewReader(b.NFT("rocecn"))
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		loaded, err := exec.Command(nft, "list", "ruleset").Output()
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(loaded), "FCN and proxy messages"))
+		require.Equal(t, b.CNP, strings.Contains(string(loaded), `comment "CNP"`))
+	}
+}
+
 // A filtered is a pair of sockets of which the second has a program.
 type filtered struct{ from, to int }
 

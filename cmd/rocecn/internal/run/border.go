@@ -126,7 +126,7 @@ func rulesOf(r *roles.Instance, table string) (string, error) {
 		only := "\t\tiifname != " + set + " oifname != " + set + " return\n"
 		text = strings.Replace(text, policy, policy+only, 1)
 	}
-	return fmt.Sprintf("table inet %[1]s\ndelete table inet %[1]s\n%s", table, text), nil
+	return text, nil
 }
 
 // nft runs nft with rules as its input, and returns what it says.
