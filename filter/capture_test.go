@@ -165,6 +165,21 @@ func TestTCPDump(t *testing.T) {
 	}
 }
 
+// What selects frames of Ethernet is no expression for another link layer, where it would select nothing.
+func TestTCPDumpRefusesAnotherLink(t *testing.T) {
+	tcpdump := wiretest.Tool(t, "tcpdump")
+	for _, c := range captures {
+		expression, err := c.Expression(rocev2.LinkEthernet)
+		require.NoError(t, err)
+		require.NoError(t, exec.Command(tcpdump, "-y", "EN10MB", "-d", expression).Run())
+		for _, link := range []string{"RAW", "LINUX_SLL", "LINUX_SLL2"} {
+			out, err := exec.Command(tcpdump, "-y", link, "-d", expression).CombinedOutput()
+			require.Error(t, err, link)
+			require.Contains(t, string(out), "no VLAN support", link)
+		}
+	}
+}
+
 // tcpdumpSelects returns the times of the packets that tcpdump selects from a
 // capture.
 func tcpdumpSelects(t *testing.T, tcpdump string, in []byte, expression string) map[time.Time]bool {

@@ -26,7 +26,8 @@ func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 	}
 	switch link {
 	case rocev2.LinkEthernet:
-		return c.expressionTags(12, maxTags), nil
+		// The last term selects nothing. By it tcpdump refuses the expression for any other link layer.
+		return or(c.expressionTags(12, maxTags), and("vlan", "less 0")), nil
 	case rocev2.LinkSLL, rocev2.LinkSLL2:
 		return c.expressionTypes("ether proto", packet{"ip", 0}, packet{"ip6", 0}), nil
 	case rocev2.LinkIP:
