@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,8 +35,12 @@ const maxData = 64 << 10
 // ListenUDP receives datagrams to an address as in "[::]:1021", IPv4 ones too if
 // the IP address is :: or left out. A name is looked up.
 func ListenUDP(address string) (*Datagrams, error) {
+	network := "udp"
+	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
+		network = "udp4" // else 0.0.0.0 would mean IPv6, too
+	}
 	// Package net knows how to bind; its socket is taken over.
-	conn, err := net.ListenPacket("udp", address)
+	conn, err := net.ListenPacket(network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +64,13 @@ func ListenUDP(address string) (*Datagrams, error) {
 }
 
 // ListenICMPv6 receives ICMPv6 messages of these types, of all if there are none,
-// to one of this host's addresses, to any of them if it is ::. That needs
-// CAP_NET_RAW.
+// to one of this host's addresses, to any of them if it is ::. The zone of a
+// link-local one is the name or number of its interface. That needs CAP_NET_RAW.
 func ListenICMPv6(address netip.Addr, types ...uint8) (*Datagrams, error) {
+	zone, err := zoneID(address.Zone())
+	if err != nil {
+		return nil, err
+	}
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
 	if err != nil {
 		return nil, plain(err)
@@ -77,13 +86,29 @@ func ListenICMPv6(address netip.Addr, types ...uint8) (*Datagrams, error) {
 	}
 	err = unix.SetsockoptICMPv6Filter(fd, unix.IPPROTO_ICMPV6, unix.ICMPV6_FILTER, &filter)
 	if err == nil {
-		err = unix.Bind(fd, &unix.SockaddrInet6{Addr: address.As16()})
+		err = unix.Bind(fd, &unix.SockaddrInet6{Addr: address.As16(), ZoneId: zone})
 	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
 	return newDatagrams(fd, netip.AddrPortFrom(address, 0), true)
+}
+
+// zoneID returns the number of the interface that the zone of an address names, 0 for
+// no zone.
+func zoneID(zone string) (uint32, error) {
+	if zone == "" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+		return uint32(n), nil
+	}
+	i, err := net.InterfaceByName(zone)
+	if err != nil {
+		return 0, ErrNoInterface
+	}
+	return uint32(i.Index), nil
 }
 
 func newDatagrams(fd int, local netip.AddrPort, icmp bool) (*Datagrams, error) {

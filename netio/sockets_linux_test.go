@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -135,6 +136,55 @@ func TestSockets(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Zero(t, raw.Failed())
+}
+
+// A socket at 0.0.0.0 gets IPv4 and nothing else: nobody is at that port of ::1.
+func TestListenIPv4(t *testing.T) {
+	wiretest.Namespace(t, "link set lo up")
+	in, err := ListenUDP("0.0.0.0:0")
+	require.NoError(t, err)
+	defer in.Close()
+	require.Equal(t, netip.IPv4Unspecified(), in.Local().Addr())
+	for _, c := range []struct {
+		to   netip.Addr
+		want error
+	}{{netip.MustParseAddr("127.0.0.1"), nil}, {netip.IPv6Loopback(), unix.ECONNREFUSED}} {
+		out, err := DialUDP(netip.AddrPortFrom(c.to, in.Local().Port()).String(), 0, 1)
+		require.NoError(t, err)
+		defer out.Close()
+		require.NoError(t, out.Send(nil))
+		require.ErrorIs(t, out.Send(nil), c.want) // which the first one has met
+	}
+	p, _ := poll(t, in)
+	take(t, p, 2)
+}
+
+// ICMPv6 to a link-local address is that of the interface which its zone names.
+func TestICMPv6Zone(t *testing.T) {
+	_, b := pair(t)
+	var number string
+	var local netip.Addr
+	b.Do(t, func() error {
+		two, err := net.InterfaceByName("two")
+		if err != nil {
+			return err
+		}
+		number = strconv.Itoa(two.Index)
+		addresses, err := two.Addrs()
+		for _, a := range addresses {
+			local, _ = netip.AddrFromSlice(a.(*net.IPNet).IP)
+		}
+		return err
+	})
+	require.True(t, local.IsLinkLocalUnicast(), local)
+	for _, zone := range []string{"two", number} {
+		at := local.WithZone(zone)
+		require.Equal(t, at, on(t, b, func() (*Datagrams, error) { return ListenICMPv6(at, 4) }).Local().Addr())
+	}
+	require.ErrorIs(t, b.Try(func() error {
+		_, err := ListenICMPv6(local.WithZone("nowhere"))
+		return err
+	}), ErrNoInterface)
 }
 
 // A raw sink leaves a packet as it is, sends by the device that it is told, and
