@@ -9,28 +9,35 @@ import "sync/atomic"
 type Losses struct {
 	total   atomic.Uint64
 	next    uint32
+	came    uint64 // bit n: the message n before the last one has come
 	started bool
 	overrun bool // counted as one loss
 }
 
-// Number counts what is missing before the message with this number.
+// Number counts what is missing before the message with this number. One that has come already, or is far behind the
+// last one, begins the numbers again.
 func (l *Losses) Number(n uint32) {
-	const late = 64 // behind the last one at most; else the numbers have begun again
 	gap := n - l.next
+	behind := l.next - 1 - n
 	switch {
 	case !l.started:
-	case gap > 0 && -gap <= late:
+		l.came = 0
+	case behind < 64 && l.came>>behind&1 == 0: // late
+		l.came |= 1 << behind
 		if l.total.Load() > 0 {
 			l.total.Add(^uint64(0))
 		}
 		return
-	case gap > 0 && gap < 1<<31:
-		if l.overrun {
+	case gap < 1<<31:
+		l.came <<= gap + 1
+		if l.overrun && gap > 0 {
 			gap, l.overrun = gap-1, false
 		}
 		l.total.Add(uint64(gap))
+	default:
+		l.came = 0
 	}
-	l.next, l.started = n+1, true
+	l.next, l.came, l.started = n+1, l.came|1, true
 }
 
 // Overrun counts an overrun of the socket.

@@ -102,9 +102,10 @@ func TestLosses(t *testing.T) {
 		{7, 0}, {8, 0}, {10, 1}, {11, 1}, // one missing
 		{-1, 2}, {-1, 2}, {12, 2}, {13, 2}, {16, 3}, // two missing, one of them counted
 		{-1, 4}, {18, 4}, {19, 4}, // the one that was counted
-		{22, 6}, {20, 5}, {21, 4}, {21, 3}, {23, 3}, // late
-		{1000, 979}, {5, 979}, {6, 979}, {8, 980}, // begun again
-		{0xFFFFFF00, 980}, {0xFFFFFF01, 980}, // and again
+		{22, 6}, {20, 5}, {21, 4}, {23, 4}, // late
+		{1000, 980}, {5, 980}, {6, 980}, {8, 981}, // begun again
+		{0xFFFFFF00, 981}, {0xFFFFFF01, 981}, // and again
+		{0xFFFFFF00, 981}, {0xFFFFFF01, 981}, {0xFFFFFF03, 982}, // and soon again
 	} {
 		if c.number < 0 {
 			l.Overrun()
