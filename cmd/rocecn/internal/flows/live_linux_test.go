@@ -80,3 +80,24 @@ func TestLive(t *testing.T) {
 	require.Contains(t, out.String(), "0 dropped by the kernel")
 	require.Contains(t, stderr.String(), "0 dropped by the kernel")
 }
+
+// Intervals of samples from an interface are printed, also when no datagram comes any more, and what the kernel dropped
+// is said.
+func TestSFlowLive(t *testing.T) {
+	wiretest.Namespace(t, "link set lo up")
+	ctx, interrupt := context.WithTimeout(t.Context(), wiretest.Patience)
+	defer interrupt()
+	first := make(chan struct{})
+	out := &output{line: first}
+	go func() {
+		<-first
+		interrupt()
+	}()
+	require.Zero(t, Run(ctx, []string{"-json", "-sflow", ":6343", "-interval", "1ms", "-i", "lo"}, nil, out, out))
+	require.Equal(t, context.Canceled, ctx.Err())
+	require.Contains(t, out.String(), `"datagrams":0`)
+	var b bytes.Buffer
+	sayDropped(&b, 0, "packet")
+	sayDropped(&b, 7, "packet")
+	require.Equal(t, "rocecn flows: 7 packets dropped by the kernel\n", b.String())
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"net/netip"
 	"os"
@@ -48,15 +49,20 @@ type agentKey struct {
 // An agent is what is known of one.
 type agent struct {
 	next, uptime uint32
+	recent       [64]uint64                   // hashes of the last datagrams, by the end of their numbers
 	drops        map[flows.SamplePoint]uint32 // that each point said last
 }
 
-// sflowCounts are the counts of the last line.
+var hashSeed = maphash.MakeSeed()
+
+// sflowCounts are the counts of the last line, those of an interval where there are such. Agents and points are those
+// that are known by then.
 type sflowCounts struct {
 	Sampled       bool   `json:"sampled"`
 	Total         bool   `json:"total"`
 	Datagrams     uint64 `json:"datagrams"`
-	Lost          uint64 `json:"lost_datagrams"` // by their sequence numbers
+	Lost          uint64 `json:"lost_datagrams"`     // by their sequence numbers
+	Repeated      uint64 `json:"repeated_datagrams"` // that came again, octet by octet: their samples do not count
 	Broken        uint64 `json:"broken_datagrams"`
 	Agents        int    `json:"agents"`
 	Points        int    `json:"points"` // data sources
@@ -96,7 +102,7 @@ func (o *options) collect(ctx context.Context, stdout, stderr io.Writer) (status
 	}
 	for _, name := range o.inputs.Names {
 		var out cli.OutputError
-		if err := c.read(ctx, name); errors.As(err, &out) {
+		if err := c.read(ctx, name, stderr); errors.As(err, &out) {
 			return cli.End(stderr, "flows", out)
 		} else if err != nil {
 			cli.Say(stderr, "flows", name, err)
@@ -132,9 +138,7 @@ func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
 	for {
 		_, packets, err := poll.Next(limit)
 		if err == io.EOF {
-			if lost := in.Lost(); lost > 0 {
-				fmt.Fprintf(stderr, "rocecn flows: %s dropped by the kernel\n", cli.Count(lost, "datagram"))
-			}
+			sayDropped(stderr, in.Lost(), "datagram")
 			return nil
 		} else if err != nil {
 			return err
@@ -155,13 +159,26 @@ func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
 	}
 }
 
+// sayDropped says how many datagrams or packets were not read fast enough.
+func sayDropped(stderr io.Writer, n uint64, what string) {
+	if n > 0 {
+		fmt.Fprintf(stderr, "rocecn flows: %s dropped by the kernel\n", cli.Count(n, what))
+	}
+}
+
 // read counts the datagrams in a capture, or on an interface.
-func (c *collector) read(ctx context.Context, name string) error {
-	in, err := c.inputs.Open(ctx, name, func(int64) error { return nil }, nil)
+func (c *collector) read(ctx context.Context, name string, stderr io.Writer) error {
+	in, err := c.inputs.Open(ctx, name, func(int64) error {
+		if c.inputs.Live && c.interval > 0 { // nothing comes
+			return c.reach(time.Now())
+		}
+		return nil
+	}, nil)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	defer func() { sayDropped(stderr, in.Dropped(), "packet") }()
 	var r capture.Record
 	var f rocev2.Frame
 	for {
@@ -197,20 +214,26 @@ func (c *collector) datagram(b []byte, at time.Time) error {
 		c.counts.Broken++
 		return nil
 	}
-	a := c.agent(&d)
+	a, place := c.agent(&d, maphash.Bytes(hashSeed, b))
+	if place == again {
+		c.counts.Repeated++
+		return nil
+	}
+	broken := false
 	for {
 		var s sflow.Sample
 		ok, err := d.Next(&s)
-		if err != nil || ok && s.Rate == 0 {
-			c.counts.Broken++
-		}
+		broken = broken || err != nil || ok && s.Rate == 0
 		if !ok {
+			if broken {
+				c.counts.Broken++
+			}
 			return nil
 		}
 		c.counts.Samples++
 		point := flows.SamplePoint{Agent: d.Agent, Type: s.SourceType, Index: s.SourceIndex}
 		switch {
-		case a == nil || !c.point(a, point, s.Drops):
+		case a == nil || !c.point(a, point, s.Drops, place):
 			c.counts.Refused++
 		case s.Rate == 0:
 		case s.Header == nil:
@@ -223,36 +246,54 @@ func (c *collector) datagram(b []byte, at time.Time) error {
 	}
 }
 
-// agent returns whose datagram it is, nil if there is no room, and counts those that
-// are missing before it.
-func (c *collector) agent(d *sflow.Datagram) *agent {
+// A place is that of a datagram among those of its agent.
+type place uint8
+
+const (
+	inOrder place = iota // behind all others
+	late                 // before the last one
+	again                // that of one that has come, and it is the same
+)
+
+// agent returns whose datagram it is, nil if there is no room, and its place, and counts
+// those that are missing before it.
+func (c *collector) agent(d *sflow.Datagram, hash uint64) (*agent, place) {
 	k := agentKey{d.Agent, d.SubAgent}
 	a := c.agents[k]
-	switch {
-	case a == nil && len(c.agents) == maxAgents:
-		return nil
-	case a == nil:
-		a = &agent{drops: map[flows.SamplePoint]uint32{}}
+	if a == nil {
+		if len(c.agents) == maxAgents {
+			return nil, inOrder
+		}
+		a = &agent{next: d.Sequence, drops: map[flows.SamplePoint]uint32{}}
 		c.agents[k] = a
 		c.counts.Agents++
+	}
+	recent := &a.recent[d.Sequence%uint32(len(a.recent))]
+	if *recent == hash {
+		return a, again
+	}
+	*recent = hash
+	switch {
 	case d.Sequence-a.next <= 1<<31:
 		c.counts.Lost += uint64(d.Sequence - a.next)
 	case a.uptime-d.Uptime < longLate: // out of order: it counted as lost
 		c.counts.Lost -= min(c.counts.Lost, 1)
-		return a
+		return a, late
 	} // or it began anew
 	a.next, a.uptime = d.Sequence+1, d.Uptime
-	return a
+	return a, inOrder
 }
 
 // point says whether there is room for a point, and counts what the agent dropped.
-func (c *collector) point(a *agent, p flows.SamplePoint, drops uint32) bool {
+func (c *collector) point(a *agent, p flows.SamplePoint, drops uint32, at place) bool {
 	was, known := a.drops[p]
 	switch {
 	case !known && c.counts.Points == maxPoints:
 		return false
 	case !known:
 		c.counts.Points++
+	case at == late: // the last one says more
+		return true
 	case drops-was < 1<<31: // or it began anew
 		c.counts.Drops += uint64(drops - was)
 	}
@@ -270,6 +311,7 @@ func (c *collector) reach(t time.Time) error {
 			return err
 		}
 		c.samples = flows.NewSamples(c.table.MaxFlows)
+		c.counts = sflowCounts{Sampled: true, Total: true, Agents: c.counts.Agents, Points: c.counts.Points}
 	}
 	c.from, c.to = t, t.Add(c.interval)
 	return nil
@@ -305,8 +347,9 @@ func (c *collector) print() error {
 	}{c.during(), total}), c.out.Flush()))
 }
 
+// during returns the present interval, nil if there is none.
 func (c *collector) during() *intervalLine {
-	if c.interval == 0 {
+	if c.to.IsZero() {
 		return nil
 	}
 	return &intervalLine{stamp(c.from.UTC()), stamp(c.to.UTC())}
@@ -457,9 +500,10 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	for _, n := range []struct {
 		n    uint64
 		what string
-	}{{total.Lost, "datagrams lost"}, {total.Broken, "broken"}, {total.Drops, "samples dropped by agents"},
-		{total.WithoutHeader, "samples without a header"}, {total.Refused, "samples without room"},
-		{total.Others, "other packets"}, {total.BrokenPackets, "broken packets"}, {total.Cut, "packets cut"}} {
+	}{{total.Lost, "datagrams lost"}, {total.Repeated, "repeated"}, {total.Broken, "broken"},
+		{total.Drops, "samples dropped by agents"}, {total.WithoutHeader, "samples without a header"},
+		{total.Refused, "samples without room"}, {total.Others, "other packets"},
+		{total.BrokenPackets, "broken packets"}, {total.Cut, "packets cut"}} {
 		if n.n > 0 {
 			parts = append(parts, fmt.Sprint(n.n, " ", n.what))
 		}

@@ -171,11 +171,58 @@ func TestSFlowLost(t *testing.T) {
 
 	const drops = 28 + 8 + 16
 	c = collected(t)
-	for _, n := range []uint32{1000, 1007, 3} {
-		require.NoError(t, c.datagram(changed(changed(one, 24, 1), drops, n), time.Unix(100, 0))) // one sample
+	for _, n := range []struct{ number, drops uint32 }{{1, 1000}, {2, 1007}, {3, 3}, {5, 13}, {4, 8}, {6, 18}} {
+		b := changed(changed(one, 24, 1), drops, n.drops) // one sample
+		require.NoError(t, c.datagram(changed(b, sequence, n.number), time.Unix(100, 0)))
 	}
-	require.EqualValues(t, 7, c.counts.Drops)
+	require.EqualValues(t, 7+15, c.counts.Drops)
 	require.Equal(t, 1, c.counts.Points)
+}
+
+// A datagram that comes twice counts once, and is not one of those that came late; others with its number do count,
+// since there are agents that do not number.
+func TestSFlowRepeated(t *testing.T) {
+	const sequence, uptime = 16, 20
+	one := datagrams(t)[2] // 8 flow samples
+	c := collected(t)
+	for _, n := range []uint32{1, 2, 2, 7, 7, 7, 2, 6, 6} {
+		require.NoError(t, c.datagram(changed(one, sequence, n), time.Unix(100, 0)))
+	}
+	require.EqualValues(t, 9, c.counts.Datagrams)
+	require.EqualValues(t, 5, c.counts.Repeated)
+	require.EqualValues(t, 3, c.counts.Lost)
+	require.EqualValues(t, 4*8, c.counts.Samples)
+	require.EqualValues(t, 4*8, c.samples.Stats().Packets)
+	c = collected(t)
+	for n := range uint32(3) {
+		require.NoError(t, c.datagram(changed(changed(one, sequence, 0), uptime, n), time.Unix(100, 0)))
+	}
+	require.Zero(t, c.counts.Repeated+c.counts.Lost)
+	require.EqualValues(t, 3*8, c.counts.Samples)
+}
+
+// All counts of an interval are those of the interval, and where no datagram came there is none.
+func TestSFlowIntervals(t *testing.T) {
+	path := wiretest.Path(t, "sflow", "ovs.pcap")
+	all := lines(t, "-sflow", ":6343", path)
+	want := all[len(all)-1]
+	sums := map[string]float64{}
+	for _, l := range lines(t, "-sflow", ":6343", "-interval", "1ms", path) {
+		for key, n := range l {
+			if n, ok := n.(float64); ok && l["total"] == true {
+				sums[key] += n
+			}
+		}
+	}
+	require.Greater(t, sums["agents"], want["agents"])
+	for key, n := range want {
+		if n, ok := n.(float64); ok && key != "agents" && key != "points" {
+			require.Equal(t, n, sums[key], key)
+		}
+	}
+	nobody := lines(t, "-sflow", ":6344", "-interval", "1s", path)
+	require.Len(t, nobody, 1)
+	require.NotContains(t, nobody[0], "interval")
 }
 
 // Whatever agents and points a sender invents, there is an end, and what there is no
@@ -199,6 +246,11 @@ func TestSFlowRoom(t *testing.T) {
 	c = collected(t)
 	require.NoError(t, c.datagram(changed(one, samplingRate, 0), time.Unix(100, 0)))
 	require.EqualValues(t, 1, c.counts.Broken, "one packet in none")
+	for at := samplingRate; at+32 < len(one); at += 8 + int(binary.BigEndian.Uint32(one[at-12:])) {
+		one = changed(one, at, 0)
+	}
+	require.NoError(t, c.datagram(one, time.Unix(100, 0)))
+	require.EqualValues(t, 2, c.counts.Broken, "none of its samples is one of any")
 }
 
 func TestSFlowMisuse(t *testing.T) {
