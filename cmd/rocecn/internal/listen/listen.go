@@ -37,17 +37,22 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	case *count < 0:
 		return cli.Misuse(stderr, "listen", fmt.Errorf("-n %d is below 0", *count))
 	}
-	return cli.End(stderr, "listen", receive(ctx, addresses[0], *as, *count, stdout))
+	return cli.End(stderr, "listen", receive(ctx, addresses[0], *as, *count, stdout, stderr))
 }
 
 // receive prints what arrives until ctx ends or, unless count is 0, that many
-// datagrams have come.
-func receive(ctx context.Context, address, as string, count int, stdout io.Writer) error {
+// datagrams have come, and says how many more came than it could print in time.
+func receive(ctx context.Context, address, as string, count int, stdout, stderr io.Writer) error {
 	in, err := netio.ListenUDP(address)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	defer func() {
+		if lost := in.Lost(); lost > 0 {
+			fmt.Fprintf(stderr, "rocecn listen: %s dropped by the kernel\n", cli.Count(lost, "datagram"))
+		}
+	}()
 	kind, err := kindOf(as, in.Local().Port())
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -70,4 +71,39 @@ func TestReceive(t *testing.T) {
 			from.Close()
 		})
 	}
+}
+
+// What came while nobody read the output is not forgotten.
+func TestDropped(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	r, w := io.Pipe()
+	var stderr bytes.Buffer
+	status := make(chan int, 1)
+	go func() {
+		status <- Run(ctx, []string{"-as", "fcn", "127.0.0.1:0"}, nil, w, &stderr)
+		w.Close()
+	}()
+	lines := bufio.NewScanner(r)
+	require.True(t, lines.Scan())
+	_, address, _ := strings.Cut(lines.Text(), " on ")
+	from, err := net.Dial("udp", address)
+	require.NoError(t, err)
+	defer from.Close()
+	const sent = 20_000
+	for range sent {
+		_, err = from.Write(make([]byte, 1400))
+		require.NoError(t, err)
+	}
+	read := 0
+	for lines.Scan() && !strings.Contains(lines.Text(), "level 7") {
+		if read++; read == 100 { // more than one batch: there is room again
+			_, err = from.Write(payload(t, 13))
+			require.NoError(t, err)
+		}
+	}
+	interrupt()
+	require.False(t, lines.Scan())
+	require.Zero(t, <-status)
+	require.Equal(t, fmt.Sprintf("rocecn listen: %d datagrams dropped by the kernel\n", sent-read), stderr.String())
 }
