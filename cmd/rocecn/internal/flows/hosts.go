@@ -70,8 +70,8 @@ func (o *options) joinHosts(s *flows.Snapshot, from, to time.Time) (lines []host
 				}
 			}
 			old := w.From.Port(p.Device, p.Port)
-			if len(l.Addresses) == 0 || old == nil {
-				continue
+			if old == nil || !slices.ContainsFunc(l.Addresses, old.Has) {
+				continue // before, the name was another port's: of another machine, or numbered another way
 			}
 			if len(lines) == maxHostPorts {
 				return errHostPorts

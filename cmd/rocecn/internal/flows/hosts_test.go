@@ -128,6 +128,14 @@ func TestHostSays(t *testing.T) {
 	}
 }
 
+// A port that had another address before is another one: of a machine with the same name, or renumbered.
+func TestHostOtherPort(t *testing.T) {
+	const counters = `"np_cnp_sent":5`
+	before, behind := "21:37:20", "21:37:25"
+	require.Empty(t, says(t, marked, hostFile(t, observation("localhost", before, sender, counters, ""),
+		observation("localhost", behind, receiver, counters, ""))))
+}
+
 // Nobody is blamed on what was not seen: not before, within or behind the capture alone, and not where two ports have
 // the address.
 func TestHostNotSeen(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
@@ -55,6 +56,9 @@ func (p *Port) Counter(name string) (n uint64, ok bool) {
 	}
 	return n, ok
 }
+
+// Has says whether an address is one of the port's.
+func (p *Port) Has(a netip.Addr) bool { return slices.Contains(p.Addresses, a) }
 
 // Port returns a port of the observation, nil if there is none such.
 func (o *Observation) Port(device string, port int) *Port {
