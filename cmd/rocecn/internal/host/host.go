@@ -40,6 +40,8 @@ const (
 	patience  = 5 * time.Second
 )
 
+var errNoAnswer = fmt.Errorf("no answer within %v", patience)
+
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	flags := cli.Flags("host", usage, stderr)
@@ -199,10 +201,14 @@ func oneLine(err error) string {
 
 // ethtool returns what the program ethtool says of an interface's counters.
 func ethtool(ctx context.Context, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "ethtool", "-S", name).Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+	cmd := exec.CommandContext(ctx, "ethtool", "-S", name)
+	cmd.WaitDelay = time.Second // for what the program itself has begun, and left behind when it was ended
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("ethtool: %w", context.Cause(ctx))
+	} else if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
 		return "", fmt.Errorf("ethtool: %w: %s", err, bytes.TrimSpace(exit.Stderr))
 	} else if err != nil {
 		return "", fmt.Errorf("ethtool: %w", err)

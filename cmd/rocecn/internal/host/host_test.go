@@ -201,4 +201,11 @@ func TestEthtool(t *testing.T) {
 	program("echo no stats available >&2; exit 94")
 	_, err = ethtool(context.Background(), "eth0")
 	require.EqualError(t, err, "ethtool: exit status 94: no stats available")
+	program("sleep 30\n:\n") // sleep stays when the shell is ended, and has its output
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, errNoAnswer)
+	defer cancel()
+	began := time.Now()
+	_, err = ethtool(ctx, "eth0")
+	require.EqualError(t, err, "ethtool: no answer within 5s")
+	require.Less(t, time.Since(began), 20*time.Second)
 }

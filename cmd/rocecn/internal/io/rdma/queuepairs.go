@@ -21,7 +21,7 @@ type QueuePair struct {
 
 // QueuePairs returns what the program says of queue pairs, connected or not, for [ParseQueuePairs].
 func QueuePairs(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
 	return show(ctx, "qp")
 }

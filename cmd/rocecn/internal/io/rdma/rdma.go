@@ -27,7 +27,7 @@ const patience = 5 * time.Second
 
 // Pairs returns the connected queue pairs of a device, such as mlx5_0 or rxe0, or of all devices if it is empty.
 func Pairs(ctx context.Context, device string) ([]Pair, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
 	qps, err := show(ctx, "qp")
 	if err != nil {
@@ -40,14 +40,21 @@ func Pairs(ctx context.Context, device string) ([]Pair, error) {
 	return parse(qps, ids, device), nil
 }
 
-var errSaid = errors.New("it says")
+var (
+	errSaid     = errors.New("it says")
+	errNoAnswer = fmt.Errorf("no answer within %v", patience)
+)
 
 // show returns what the program says of a kind of resources.
 func show(ctx context.Context, kind string) (string, error) {
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "rdma", "resource", "show", kind)
 	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.WaitDelay = time.Second // for what the program itself has begun, and left behind when it was ended
 	err := cmd.Run()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("rdma: %w", context.Cause(ctx))
+	}
 	if text := strings.TrimSpace(said.String()); text != "" { // also where it does not count as an error
 		return "", fmt.Errorf("rdma: %w: %s", errSaid, text)
 	}
