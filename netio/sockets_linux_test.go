@@ -145,18 +145,34 @@ func TestListenIPv4(t *testing.T) {
 	require.NoError(t, err)
 	defer in.Close()
 	require.Equal(t, netip.IPv4Unspecified(), in.Local().Addr())
-	for _, c := range []struct {
-		to   netip.Addr
-		want error
-	}{{netip.MustParseAddr("127.0.0.1"), nil}, {netip.IPv6Loopback(), unix.ECONNREFUSED}} {
-		out, err := DialUDP(netip.AddrPortFrom(c.to, in.Local().Port()).String(), 0, 1)
+	for to, want := range map[string]error{"127.0.0.1": nil, "::1": unix.ECONNREFUSED} {
+		out, err := net.Dial("udp", netip.AddrPortFrom(netip.MustParseAddr(to), in.Local().Port()).String())
 		require.NoError(t, err)
 		defer out.Close()
-		require.NoError(t, out.Send(nil))
-		require.ErrorIs(t, out.Send(nil), c.want) // which the first one has met
+		_, err = out.Write(nil)
+		require.NoError(t, err)
+		_, err = out.Write(nil) // which the one before has met
+		require.ErrorIs(t, err, want)
 	}
 	p, _ := poll(t, in)
 	take(t, p, 2)
+}
+
+// That nobody listened to a datagram keeps none of those back that are sent once somebody does.
+func TestDialRefused(t *testing.T) {
+	wiretest.Namespace(t, "link set lo up")
+	const address = "127.0.0.1:1021"
+	out, err := DialUDP(address, 0, 1)
+	require.NoError(t, err)
+	defer out.Close()
+	require.NoError(t, out.Send([]byte("nobody")))
+	in, err := ListenUDP(address)
+	require.NoError(t, err)
+	defer in.Close()
+	require.NoError(t, out.Send([]byte("somebody")))
+	require.Zero(t, out.Failed())
+	p, _ := poll(t, in)
+	require.Equal(t, "somebody", string(take(t, p, 1)[0].Data[28:]))
 }
 
 // ICMPv6 to a link-local address is that of the interface which its zone names.
