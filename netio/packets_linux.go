@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type Packets struct {
 	stopped bool
 	away    bool // the interface went down or away
 	given   uint64
+	mu      sync.Mutex    // while the kernel's counts, which begin anew when they are read, are added
 	seen    atomic.Uint64 // by the socket, the lost ones included
 	lost    atomic.Uint64
 }
@@ -238,6 +240,8 @@ func (p *Packets) Lost() uint64 {
 
 // count adds what the kernel has counted since the last time.
 func (p *Packets) count() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if s, err := unix.GetsockoptTpacketStats(p.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
 		p.lost.Add(uint64(s.Drops))
 		p.seen.Add(uint64(s.Packets))

@@ -166,6 +166,34 @@ func TestEnd(t *testing.T) {
 	})
 }
 
+// What another goroutine is about to count, by Lost, is not taken for the end.
+func TestEndMeanwhileCounted(t *testing.T) {
+	socket := cable(t)
+	witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
+	in := open(t, PacketConfig{Interface: "far", Blocks: true})
+	const sent = 5
+	for range sent {
+		socket.Send(t, wiretest.Hex(t, tagged))
+	}
+	take(t, witness, sent)
+	require.NoError(t, in.Stop())
+	in.mu.Lock()
+	s, err := unix.GetsockoptTpacketStats(in.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	require.NoError(t, err)
+	time.AfterFunc(time.Millisecond, func() {
+		in.seen.Add(uint64(s.Packets))
+		in.mu.Unlock()
+	})
+	read := 0
+	for err == nil {
+		var batch []Packet
+		batch, err = in.Read()
+		read += len(batch)
+	}
+	require.Equal(t, io.EOF, err)
+	require.Equal(t, sent, read)
+}
+
 // A packet of the loopback device comes by twice: by default it is shown once.
 func TestDirection(t *testing.T) {
 	bothWays(t, func(t *testing.T, blocks bool) {
