@@ -13,6 +13,7 @@ import (
 // A sender sends packets by a socket, many at once.
 type sender struct {
 	fd       int
+	none     error // why there is no socket, and nothing can be sent
 	messages [atOnce]mmsghdr
 	iovecs   [atOnce]unix.Iovec
 	to       [atOnce][unix.SizeofSockaddrAny]byte
@@ -44,6 +45,10 @@ func newSender(failed *atomic.Uint64, family, kind, protocol, size int) (*sender
 // take takes a packet and returns where its destination is to be written, nil if
 // the packet cannot be sent. The error may be that of a packet before.
 func (s *sender) take(packet []byte) (to []byte, err error) {
+	if s.none != nil {
+		s.fail(packet, s.none)
+		return nil, s.none
+	}
 	if s.n == atOnce || cap(s.memory)-len(s.memory) < len(packet) {
 		err = s.flush()
 	}
@@ -98,6 +103,8 @@ type RawSink struct {
 // A packet for which a queue of the host has no room counts as one that could not be
 // sent. One to a neighbour that does not answer does not.
 //
+// Where the kernel has no IPv6, packets of IPv6 cannot be sent, and those of IPv4 can.
+//
 // Linux gives an IPv4 packet whose Identification is 0 and that may be fragmented
 // another one, with which its ICRC is wrong: such a packet needs Don't Fragment.
 func OpenRaw(device string) (*RawSink, error) {
@@ -115,18 +122,38 @@ func OpenRaw(device string) (*RawSink, error) {
 		return nil, err
 	}
 	r.v6, err = newSender(&r.failed, unix.AF_INET6, kind, protocol, unix.SizeofSockaddrInet6)
-	if err == nil { // else the kernel keeps to itself that a queue was full
-		err = errors.Join(unix.SetsockoptInt(r.v4.fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1),
-			unix.SetsockoptInt(r.v6.fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1))
+	if err == unix.EAFNOSUPPORT {
+		r.v6, err = &sender{none: err, failed: &r.failed}, nil
 	}
-	if err == nil && device != "" {
-		err = errors.Join(unix.BindToDevice(r.v4.fd, device), unix.BindToDevice(r.v6.fd, device))
+	if err == nil {
+		err = errors.Join(r.v4.setUp(unix.IPPROTO_IP, unix.IP_RECVERR, device),
+			r.v6.setUp(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, device))
 	}
 	if err != nil {
 		r.Close()
 		return nil, err
 	}
 	return r, nil
+}
+
+// setUp has the kernel tell that a queue was full, which it else keeps to itself, and
+// binds to the device, unless its name is empty.
+func (s *sender) setUp(level, tell int, device string) error {
+	if s.none != nil {
+		return nil
+	}
+	if err := unix.SetsockoptInt(s.fd, level, tell, 1); err != nil || device == "" {
+		return err
+	}
+	return unix.BindToDevice(s.fd, device)
+}
+
+// close closes the socket, if there is one.
+func (s *sender) close() error {
+	if s == nil || s.none != nil {
+		return nil
+	}
+	return unix.Close(s.fd)
 }
 
 // Send is that of [Sink].
@@ -171,13 +198,7 @@ func (r *RawSink) Flush() error {
 func (r *RawSink) Failed() uint64 { return r.failed.Load() }
 
 // Close is that of [Sink].
-func (r *RawSink) Close() error {
-	err := unix.Close(r.v4.fd)
-	if r.v6 != nil {
-		err = errors.Join(err, unix.Close(r.v6.fd))
-	}
-	return err
-}
+func (r *RawSink) Close() error { return errors.Join(r.v4.close(), r.v6.close()) }
 
 // A PortSink is a [Sink] that sends out of one interface.
 type PortSink struct {
