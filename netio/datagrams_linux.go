@@ -2,6 +2,8 @@ package netio
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -32,11 +34,18 @@ type Datagrams struct {
 // maxData is room for the data of the longest datagram.
 const maxData = 64 << 10
 
+var errGroup = errors.New("the address of a multicast group")
+
 // ListenUDP receives datagrams to an address as in "[::]:1021", IPv4 ones too if
-// the IP address is :: or left out. A name is looked up.
+// the IP address is :: or left out. A name is looked up. The address of a multicast
+// group is refused.
 func ListenUDP(address string) (*Datagrams, error) {
 	network := "udp"
-	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
+	switch a, err := netip.ParseAddrPort(address); {
+	case err != nil: // package net says what is wrong, if it is no name
+	case a.Addr().IsMulticast(): // package net would bind to all addresses, and join no group
+		return nil, fmt.Errorf("%v: %w", a, errGroup)
+	case a.Addr().Is4():
 		network = "udp4" // else 0.0.0.0 would mean IPv6, too
 	}
 	// Package net knows how to bind; its socket is taken over.

@@ -157,6 +157,10 @@ func TestListenIPv4(t *testing.T) {
 	}
 	p, _ := poll(t, in)
 	take(t, p, 2)
+	for _, group := range []string{"224.0.0.5:1021", "[ff02::5]:1021", "[ff02::5%lo]:1021"} {
+		_, err = ListenUDP(group)
+		require.ErrorIs(t, err, errGroup)
+	}
 }
 
 // That nobody listened to a datagram keeps none of those back that are sent once somebody does.
