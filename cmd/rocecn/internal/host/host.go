@@ -167,6 +167,10 @@ func (o *Observation) readCounters(root fs.FS, ethtool func(name string) (string
 	if len(o.Ports) == 0 {
 		o.Missing = append(o.Missing, "no RDMA device in /"+infiniband)
 	}
+	if len(entries(root, infiniband)) > maxDevices || len(o.Ports) == maxAllPorts {
+		o.Missing = append(o.Missing, fmt.Sprintf("RDMA devices beyond the first %d, or ports beyond the first %d",
+			maxDevices, maxAllPorts))
+	}
 	for _, name := range interfaces(o.Ports) {
 		text, err := ethtool(name)
 		if err != nil {

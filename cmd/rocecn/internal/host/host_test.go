@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -208,4 +209,20 @@ func TestEthtool(t *testing.T) {
 	_, err = ethtool(ctx, "eth0")
 	require.EqualError(t, err, "ethtool: no answer within 5s")
 	require.Less(t, time.Since(began), 20*time.Second)
+}
+
+// Of a host with very many virtual functions it is said that not all are read.
+func TestManyDevices(t *testing.T) {
+	files := map[string]string{"time": "2026-11-22T09:00:00Z", "rdma/qp": ""}
+	for i := range maxDevices + 1 {
+		files[fmt.Sprintf("sys/class/infiniband/mlx5_%d/ports/1/counters/port_xmit_data", i)] = "1"
+	}
+	status, out, stderr := run(t, "-root", folder(t, files))
+	require.Zero(t, status, stderr)
+	o := one(t, out)
+	require.Len(t, o.Ports, maxDevices)
+	require.Equal(t, []string{"RDMA devices beyond the first 64, or ports beyond the first 512"}, o.Missing)
+	delete(files, "sys/class/infiniband/mlx5_7/ports/1/counters/port_xmit_data")
+	_, out, _ = run(t, "-root", folder(t, files))
+	require.Empty(t, one(t, out).Missing)
 }
