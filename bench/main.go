@@ -11,8 +11,8 @@
 //	go test -run '^$' -bench . -count 5 ./lab/sim ./lab ./lab/scenario ./node/reaction | tee lab.txt
 //	go run ./bench -section lab -w BENCHMARKS.md lab.txt
 //
-// The sections no-avx512 and arm64 have tables like the first ones, of what
-// bench/no-avx512 and bench/arm64 print.
+// The sections no-avx512, avx512 and arm64 have tables like the first ones, of
+// what bench/no-avx512, scripts/avx512 and bench/arm64 print.
 //
 // A benchmark's name is Section/column/row. A cell is the median of its runs in
 // nanoseconds, or of instructions, and how many times the median of the
