@@ -5,14 +5,14 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
-	"syscall"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 )
 
 // A UDPSink is a [Sink] for the data of datagrams. It sends each at once, works on
-// every system, and needs no rights. That nobody listens is not noticed.
+// every system, and needs no rights. That nobody listens, or that a firewall refuses
+// them, is not noticed.
 type UDPSink struct {
 	local, remote netip.AddrPort
 	conn          *net.UDPConn
@@ -59,7 +59,7 @@ func (u *UDPSink) Remote() netip.AddrPort { return u.remote }
 // Send is that of [Sink].
 func (u *UDPSink) Send(data []byte) error {
 	_, err := u.conn.Write(data)
-	if errors.Is(err, syscall.ECONNREFUSED) { // is what a datagram before has met: this one was not sent
+	if err != nil { // perhaps that which a datagram before has met: this one was not sent
 		_, err = u.conn.Write(data)
 	}
 	if err != nil {

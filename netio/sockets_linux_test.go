@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"strconv"
 	"testing"
@@ -163,8 +164,9 @@ func TestListenIPv4(t *testing.T) {
 	}
 }
 
-// That nobody listened to a datagram keeps none of those back that are sent once somebody does.
+// That nobody listened to a datagram, or that a firewall refused it, keeps none of those back that are sent after it.
 func TestDialRefused(t *testing.T) {
+	nft := wiretest.Tool(t, "nft")
 	wiretest.Namespace(t, "link set lo up")
 	const address = "127.0.0.1:1021"
 	out, err := DialUDP(address, 0, 1)
@@ -175,9 +177,17 @@ func TestDialRefused(t *testing.T) {
 	require.NoError(t, err)
 	defer in.Close()
 	require.NoError(t, out.Send([]byte("somebody")))
-	require.Zero(t, out.Failed())
 	p, _ := poll(t, in)
 	require.Equal(t, "somebody", string(take(t, p, 1)[0].Data[28:]))
+
+	const rule = "udp dport 1021 reject with icmpx admin-prohibited"
+	require.NoError(t, exec.Command(nft, "table inet t { chain c { type filter hook input priority filter; "+
+		rule+"; }; }").Run())
+	require.NoError(t, out.Send([]byte("refused")))
+	require.NoError(t, exec.Command(nft, "delete table inet t").Run())
+	require.NoError(t, out.Send([]byte("allowed")))
+	require.Equal(t, "allowed", string(take(t, p, 1)[0].Data[28:]))
+	require.Zero(t, out.Failed())
 }
 
 // ICMPv6 to a link-local address is that of the interface which its zone names.
