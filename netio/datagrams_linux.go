@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
@@ -40,22 +39,25 @@ var errGroup = errors.New("the address of a multicast group")
 // the IP address is :: or left out. A name is looked up. The address of a multicast
 // group is refused.
 func ListenUDP(address string) (*Datagrams, error) {
+	at, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, err
+	}
 	network := "udp"
-	switch a, err := netip.ParseAddrPort(address); {
-	case err != nil: // package net says what is wrong, if it is no name
-	case a.Addr().IsMulticast(): // package net would bind to all addresses, and join no group
-		return nil, fmt.Errorf("%v: %w", a, errGroup)
-	case a.Addr().Is4():
+	switch {
+	case at.IP.IsMulticast(): // package net would bind to all addresses, and join no group
+		return nil, fmt.Errorf("%v: %w", at, errGroup)
+	case at.IP.To4() != nil:
 		network = "udp4" // else 0.0.0.0 would mean IPv6, too
 	}
 	// Package net knows how to bind; its socket is taken over.
-	conn, err := net.ListenPacket(network, address)
+	conn, err := net.ListenUDP(network, at)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	local := conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	raw, err := conn.(syscall.Conn).SyscallConn()
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}

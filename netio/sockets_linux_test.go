@@ -158,10 +158,14 @@ func TestListenIPv4(t *testing.T) {
 	}
 	p, _ := poll(t, in)
 	take(t, p, 2)
-	for _, group := range []string{"224.0.0.5:1021", "[ff02::5]:1021", "[ff02::5%lo]:1021"} {
+	for _, group := range []string{"224.0.0.5:1021", "224.0.0.5:domain", "[ff02::5]:1021", "[ff02::5%lo]:1021"} {
 		_, err = ListenUDP(group)
 		require.ErrorIs(t, err, errGroup)
 	}
+	named, err := ListenUDP("0.0.0.0:domain")
+	require.NoError(t, err)
+	defer named.Close()
+	require.Equal(t, netip.AddrPortFrom(netip.IPv4Unspecified(), 53), named.Local())
 }
 
 // That nobody listened to a datagram, or that a firewall refused it, keeps none of those back that are sent after it.
