@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -282,6 +283,9 @@ func TestRaw(t *testing.T) {
 
 // A kernel without IPv6, as after ipv6.disable=1, has no sockets of it: IPv4 goes on.
 func TestRawWithoutIPv6(t *testing.T) {
+	if runtime.GOARCH == "386" || runtime.GOARCH == "s390x" {
+		t.Skip("no filter can know sockets of IPv6 there: the call is socketcall, whose arguments are in memory")
+	}
 	wiretest.Namespace(t, "link set lo up")
 	low := uint32(16) // the first argument in struct seccomp_data
 	if ne.Uint16([]byte{0, 1}) == 1 {
