@@ -349,7 +349,7 @@ func TestArguments(t *testing.T) {
 		{"-qp 0x1000000 x", "is not a queue pair"},
 		{"-dscp 64 x", "is not a DSCP"},
 		{"-fcn-port 0 x", "1 to 65535"},
-		{"-i eth0 x", "usage:"},
+		{"-i eth0 x", "-i eth0 and the capture x: one of them"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			status, _, stderr := run(t, nil, strings.Fields(c.args)...)
