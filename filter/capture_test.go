@@ -175,9 +175,22 @@ func TestTCPDumpRefusesAnotherLink(t *testing.T) {
 		for _, link := range []string{"RAW", "LINUX_SLL", "LINUX_SLL2"} {
 			out, err := exec.Command(tcpdump, "-y", link, "-d", expression).CombinedOutput()
 			require.Error(t, err, link)
-			require.Contains(t, string(out), "no VLAN support", link)
+			require.Contains(t, string(out), "ethernet addresses supported only on ethernet", link)
 		}
 	}
+}
+
+// Users can add what tcpdump knows, before and behind.
+func TestTCPDumpAdds(t *testing.T) {
+	tcpdump := wiretest.Tool(t, "tcpdump")
+	file, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
+	require.NoError(t, err)
+	expression, err := (&Capture{}).Expression(rocev2.LinkEthernet)
+	require.NoError(t, err)
+	all := tcpdumpSelects(t, tcpdump, file, expression)
+	require.NotEmpty(t, all)
+	require.Equal(t, all, tcpdumpSelects(t, tcpdump, file, expression+" and net 10.77.0.0/24"))
+	require.Equal(t, all, tcpdumpSelects(t, tcpdump, file, "net 10.77.0.0/24 and "+expression))
 }
 
 // tcpdumpSelects returns the times of the packets that tcpdump selects from a

@@ -26,8 +26,9 @@ func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 	}
 	switch link {
 	case rocev2.LinkEthernet:
-		// The last term selects nothing. By it tcpdump refuses the expression for any other link layer.
-		return or(c.expressionTags(12, maxTags), and("vlan", "less 0")), nil
+		// The last term selects nothing. By it tcpdump refuses the expression for any other link layer. "vlan"
+		// would do that too, but move what a user adds behind the expression, as in "and host ::1", by a tag.
+		return or(c.expressionTags(12, maxTags), and("ether host 0:0:0:0:0:0", "less 0")), nil
 	case rocev2.LinkSLL, rocev2.LinkSLL2:
 		return c.expressionTypes("ether proto", packet{"ip", 0}, packet{"ip6", 0}), nil
 	case rocev2.LinkIP:
