@@ -27,9 +27,10 @@ const (
 const infiniband = "sys/class/infiniband"
 
 // ports reads the ports of all RDMA devices below a root. What cannot be read, as the counters of a port that a driver
-// does not have, is not there.
-func ports(root fs.FS) (all []Port) {
-	for _, device := range first(entries(root, infiniband), maxDevices) {
+// does not have, is not there. There may be more than are read.
+func ports(root fs.FS) (all []Port, more bool) {
+	devices := entries(root, infiniband)
+	for _, device := range first(devices, maxDevices) {
 		folder := path.Join(infiniband, device, "ports")
 		for _, name := range first(entries(root, folder), maxPorts) {
 			port, err := strconv.ParseUint(name, 10, 8)
@@ -37,7 +38,7 @@ func ports(root fs.FS) (all []Port) {
 				continue
 			}
 			if len(all) == maxAllPorts {
-				return all
+				return all, true
 			}
 			at := path.Join(folder, name)
 			p := Port{Device: device, Port: int(port), Addresses: []netip.Addr{}, Interfaces: []string{},
@@ -61,7 +62,7 @@ func ports(root fs.FS) (all []Port) {
 			all = append(all, p)
 		}
 	}
-	return all
+	return all, len(devices) > maxDevices
 }
 
 // devices reads the counters of devices as a whole, of those that have any.

@@ -162,12 +162,13 @@ func recorded(dir string) (*Observation, error) {
 
 // readCounters reads ports and the pauses of their interfaces.
 func (o *Observation) readCounters(root fs.FS, ethtool func(name string) (string, error)) {
-	o.Ports, o.Interfaces = append([]Port{}, ports(root)...), []Interface{}
+	all, more := ports(root)
+	o.Ports, o.Interfaces = append([]Port{}, all...), []Interface{}
 	o.Devices = devices(root)
 	if len(o.Ports) == 0 {
 		o.Missing = append(o.Missing, "no RDMA device in /"+infiniband)
 	}
-	if len(entries(root, infiniband)) > maxDevices || len(o.Ports) == maxAllPorts {
+	if more {
 		o.Missing = append(o.Missing, fmt.Sprintf("RDMA devices beyond the first %d, or ports beyond the first %d",
 			maxDevices, maxAllPorts))
 	}
