@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/rocev2"
@@ -176,7 +177,7 @@ func (d *Datagrams) packet(i int) (p Packet, ok bool) {
 		case level == unix.SOL_SOCKET && kind == unix.SCM_TIMESTAMPNS:
 			p.Time = timeOf(data)
 		case level == unix.SOL_SOCKET && kind == unix.SO_RXQ_OVFL && len(data) >= 4:
-			d.lost.Store(uint64(ne.Uint32(data)))
+			d.lose(ne.Uint32(data))
 		case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= 20:
 			h.Dst, p.Interface = netip.AddrFrom16([16]byte(data)).Unmap(), int(ne.Uint32(data[16:]))
 		case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_TCLASS && len(data) >= 4:
@@ -229,13 +230,24 @@ func addrPort(b []byte) netip.AddrPort {
 // Stop is that of [Source].
 func (d *Datagrams) Stop() error {
 	d.stopped = true
+	// No datagram that is read tells what was lost behind it. From now on all that comes counts as lost there.
+	var info [9]uint32 // of which SK_MEMINFO_DROPS, of linux/sock_diag.h, is the last one
+	size := uint32(unsafe.Sizeof(info))
+	if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(d.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0); errno == 0 {
+		d.lose(info[8])
+	}
 	return attach(d.fd, nothing)
 }
+
+// lose sets how many were lost, unless more are known to be.
+func (d *Datagrams) lose(n uint32) { d.lost.Store(max(d.lost.Load(), uint64(n))) }
 
 // FD is that of [Source].
 func (d *Datagrams) FD() int { return d.fd }
 
-// Lost is that of [Source]: as many as were lost before the last one that was read.
+// Lost is that of [Source]: as many as were lost before the last one that was read, or
+// before Stop.
 func (d *Datagrams) Lost() uint64 { return d.lost.Load() }
 
 // Close is that of [Source].

@@ -169,6 +169,34 @@ func TestListenIPv4(t *testing.T) {
 	require.Equal(t, netip.AddrPortFrom(netip.IPv4Unspecified(), 53), named.Local())
 }
 
+// Those that were lost behind all that were read count too.
+func TestLostBehind(t *testing.T) {
+	wiretest.Namespace(t, "link set lo up")
+	in, err := ListenUDP("127.0.0.1:0")
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := net.Dial("udp", in.Local().String())
+	require.NoError(t, err)
+	defer out.Close()
+	const sent = 20_000
+	for range sent {
+		_, err = out.Write(make([]byte, 1400))
+		require.NoError(t, err)
+	}
+	require.NoError(t, in.Stop())
+	_, err = out.Write(nil) // not before Stop
+	require.NoError(t, err)
+	read := 0
+	for err == nil {
+		var batch []Packet
+		batch, err = in.Read()
+		read += len(batch)
+	}
+	require.Equal(t, io.EOF, err)
+	require.Less(t, read, sent)
+	require.EqualValues(t, sent-read, in.Lost())
+}
+
 // That nobody listened to a datagram, or that a firewall refused it, keeps none of those back that are sent after it.
 func TestDialRefused(t *testing.T) {
 	nft := wiretest.Tool(t, "nft")
