@@ -473,7 +473,9 @@ int answer(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	}
 	build(&f, &p);
-	if (bpf_skb_change_tail(skb, ETHERNET + FAST_CNP, 0) ||
+	/* A packet that left by a VLAN has its tag beside it still, and the way to the sender is another one. */
+	if ((skb->vlan_present && bpf_skb_vlan_pop(skb)) ||
+	    bpf_skb_change_tail(skb, ETHERNET + FAST_CNP, 0) ||
 	    bpf_skb_store_bytes(skb, ETHERNET, &f, sizeof(f), BPF_F_INVALIDATE_HASH)) {
 		count(FAILED);
 		return TC_ACT_SHOT;
