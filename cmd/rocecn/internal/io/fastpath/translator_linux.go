@@ -156,10 +156,7 @@ func (t *Translator) Watch(interfaces []string) error {
 		if index == 0 || t.links[index] != nil {
 			continue
 		}
-		l, err := link.AttachXDP(link.XDPOptions{Program: t.objects.Translator, Interface: index})
-		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
-			err = ErrTaken
-		}
+		l, err := t.attach(index)
 		if err != nil {
 			wrong = errors.Join(wrong, fmt.Errorf("%s: %w", interfaces[i], err))
 			continue
@@ -167,6 +164,24 @@ func (t *Translator) Watch(interfaces []string) error {
 		t.links[index] = l
 	}
 	return wrong
+}
+
+// attach attaches the program to an interface: by its driver, or, as many run none at the MTU of jumbo frames, by the
+// kernel behind it.
+func (t *Translator) attach(index int) (link.Link, error) {
+	o := link.XDPOptions{Program: t.objects.Translator, Interface: index}
+	l, err := link.AttachXDP(o)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST):
+		return nil, ErrTaken
+	}
+	o.Flags = link.XDPGenericMode
+	if l, wrong := link.AttachXDP(o); wrong == nil {
+		return l, nil
+	}
+	return nil, err // of the driver, which says more
 }
 
 // cnpSize is the length of a CNP over IPv6.

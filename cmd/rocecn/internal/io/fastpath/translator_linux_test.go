@@ -179,12 +179,19 @@ func TestTranslatorRefuses(t *testing.T) {
 }
 
 // In front of a host: Fast CNPs go in, CNPs come out, whoever is on the other end.
-func TestTranslatorInFrontOfAHost(t *testing.T) {
+func TestTranslatorInFrontOfAHost(t *testing.T) { testInFront(t, "1500") }
+
+// The driver, as many, has no XDP for jumbo frames.
+func TestTranslatorJumbo(t *testing.T) { testInFront(t, "9000") }
+
+func testInFront(t *testing.T, mtu string) {
+	t.Helper()
 	node, host := wiretest.NewHost(t, "node"), wiretest.NewHost(t, "host")
 	wiretest.Link(t, wiretest.End{Host: node, Device: "eth0", Addresses: []string{"2001:db8:1::1/64"}},
 		wiretest.End{Host: host, Device: "eth0", Addresses: []string{sender.String() + "/64"}})
 	for _, h := range []*wiretest.Host{node, host} {
 		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+		h.Run(t, "", "ip", "link", "set", "eth0", "mtu", mtu)
 	}
 	var tr *Translator
 	var in *netio.Packets
