@@ -51,6 +51,7 @@ type Answerer struct {
 
 var (
 	errForwarding = errors.New("the node does not forward IPv6: net.ipv6.conf.lo.forwarding is 0")
+	errLoopback   = errors.New("interface lo is down, where the kernel makes Fast CNPs")
 	errChecksum   = errors.New("the kernel makes no packets with a UDP checksum")
 	errPrefix     = errors.New("not a prefix")
 	errIPv4       = errors.New("there are no Fast CNPs over IPv4")
@@ -138,6 +139,9 @@ func (c *AnswererConfig) forwards() error {
 	}
 	if b, err := os.ReadFile(forwarding); err != nil || strings.TrimSpace(string(b)) == "0" {
 		return errors.Join(err, errForwarding)
+	}
+	if lo, err := net.InterfaceByName("lo"); err != nil || lo.Flags&net.FlagUp == 0 {
+		return errors.Join(err, errLoopback)
 	}
 	return nil
 }

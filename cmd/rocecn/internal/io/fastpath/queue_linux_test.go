@@ -389,7 +389,13 @@ func TestOpenAnswererRefuses(t *testing.T) {
 	require.ErrorIs(t, open(AnswererConfig{Self: self}), errForwarding)
 	require.NoError(t, open(AnswererConfig{}), "who only marks need not forward IPv6")
 	h.Do(t, forward)
-	require.NoError(t, h.Try(func() error { return TryAnswerer(AnswererConfig{Self: self}) }))
+	try := func() error { return TryAnswerer(AnswererConfig{Self: self}) }
+	require.NoError(t, h.Try(try))
+	h.Run(t, "", "ip", "link", "set", "lo", "down") // as in a namespace that nobody has set up: no copy gets there
+	require.ErrorIs(t, open(AnswererConfig{Self: self}), errLoopback)
+	require.ErrorIs(t, h.Try(try), errLoopback)
+	require.NoError(t, open(AnswererConfig{}), "who only marks makes no copies")
+	h.Run(t, "", "ip", "link", "set", "lo", "up")
 	require.ErrorIs(t, open(AnswererConfig{Self: self, FastCNP: fastcnp.Config{
 		Carriage: rocev2.Carriage{Checksum: true}}}), errChecksum)
 	require.ErrorIs(t, open(AnswererConfig{Self: netip.MustParseAddr("ff02::1")}), rocev2.ErrNotReachable)
