@@ -129,15 +129,22 @@ func rulesOf(r *roles.Instance, table string) (string, error) {
 	return text, nil
 }
 
+// nftPatience is how long nft may take. It is a variable for tests.
+var nftPatience = 10 * time.Second
+
 // nft runs nft with rules as its input, and returns what it says.
 func nft(rules string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), nftPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nft", args...)
 	cmd.Stdin = strings.NewReader(rules)
+	cmd.WaitDelay = time.Second // for what the program itself has begun, and left behind when it was ended
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("nft: %w: %s", err, bytes.TrimSpace(out))
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay): // which is of what it left behind: it has done its work
+		return string(out), nil
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("nft: no answer within %v", nftPatience)
 	}
-	return string(out), nil
+	return "", fmt.Errorf("nft: %w: %s", err, bytes.TrimSpace(out))
 }

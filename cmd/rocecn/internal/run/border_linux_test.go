@@ -6,12 +6,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // edge is a host with interfaces wan0 and wan1.
@@ -32,6 +35,33 @@ func refusing(t *testing.T) (name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(name), "nft"), []byte(script), 0o700))
 	t.Setenv("PATH", filepath.Dir(name)+":"+os.Getenv("PATH"))
 	return name
+}
+
+// Nobody waits for what nft has begun and left behind, whether it was ended or has done its work.
+func TestNFTLeavesBehind(t *testing.T) {
+	folder := t.TempDir()
+	child, ended := filepath.Join(folder, "child"), filepath.Join(folder, "ended")
+	t.Setenv("PATH", folder+":/usr/bin:/bin")
+	was := nftPatience
+	defer func() { nftPatience = was }()
+	leaves := func(then string) (said string, err error) {
+		script := fmt.Sprintf("#!/bin/sh\n(sleep 60; : >%s) &\necho $! >%s\n%s\n", ended, child, then)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "nft"), []byte(script), 0o700))
+		said, err = nft("")
+		require.NoFileExists(t, ended, "the child was waited for")
+		octets, wrong := os.ReadFile(child)
+		require.NoError(t, wrong)
+		pid, wrong := strconv.Atoi(strings.TrimSpace(string(octets)))
+		require.NoError(t, wrong)
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+		return said, err
+	}
+	said, err := leaves("echo the table")
+	require.NoError(t, err)
+	require.Equal(t, "the table\n", said)
+	nftPatience = time.Second
+	_, err = leaves("wait")
+	require.EqualError(t, err, "nft: no answer within 1s")
 }
 
 // What somebody changes right behind the installation is not taken for the border's own rules.
