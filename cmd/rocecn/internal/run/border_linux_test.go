@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -235,6 +236,45 @@ func TestBorderChanged(t *testing.T) {
 	require.NoError(t, os.Remove(refused))
 	agent.awaits(t, 1, "rocecn_border_rules_installed")
 	require.Equal(t, want, rules())
+	agent.terminate(t)
+}
+
+// systemd hears that the agent works also while nft gives no answer, which may last longer than its watchdog waits.
+func TestBorderWatchdog(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	nft, err := exec.LookPath("nft")
+	require.NoError(t, err)
+	folder := t.TempDir()
+	hold, held, name := filepath.Join(folder, "hold"), filepath.Join(folder, "held"), filepath.Join(folder, "notify")
+	script := fmt.Sprintf("#!/bin/sh\nwhile [ -e %s ]; do : >%s; sleep 0.1; done\nexec %s \"$@\"\n", hold, held, nft)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "nft"), []byte(script), 0o700))
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	require.NoError(t, err)
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", name)
+	t.Setenv("WATCHDOG_USEC", "200000")
+	h := edge(t)
+	agent := start(t, h, "[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\"]\n")
+	require.NoError(t, os.WriteFile(hold, nil, 0o600))
+	h.Run(t, "", nft, "flush", "ruleset")
+	hears := func() {
+		t.Helper()
+		b := make([]byte, 1<<10)
+		require.NoError(t, socket.SetReadDeadline(time.Now().Add(nftPatience/2)))
+		_, err := socket.Read(b)
+		require.NoError(t, err)
+	}
+	wiretest.Await(t, "nft to be held", func() bool {
+		hears() // also what the agent has said before: no more than a few are kept
+		_, err := os.Stat(held)
+		return err == nil
+	})
+	for range 20 { // more than were said before it was held, and are not read yet
+		hears()
+	}
+	require.NoError(t, os.Remove(hold))
+	agent.says(t, "border: as it should be\"\n")
 	agent.terminate(t)
 }
 

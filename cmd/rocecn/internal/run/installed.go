@@ -37,6 +37,7 @@ func (s *server) install(f *file) error {
 	if s.dry {
 		return nil
 	}
+	defer s.keepFed()()
 	rules, err := s.put(f)
 	if err != nil {
 		return err
@@ -133,6 +134,7 @@ func (s *server) lookAfterBorder(now time.Time) {
 		return
 	}
 	b.looked = now
+	defer s.keepFed()()
 	lacks := s.file.lackAtBorder()
 	if b.changed() { // by another agent with borders time and again
 		lacks = "role.border: rules that nobody else changes: they were changed or deleted, and are installed again"

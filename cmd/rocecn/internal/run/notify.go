@@ -40,3 +40,30 @@ func (n *notifier) say(state string) {
 func (n *notifier) reloading() {
 	n.say("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(monotonic().Microseconds(), 10))
 }
+
+// feed lets systemd's watchdog hear that the agent works, if it does.
+func (s *server) feed() {
+	if s.turns(patience) {
+		s.notify.say("WATCHDOG=1")
+	}
+}
+
+// keepFed does that on its own until stop is called, for who waits for another program, which may take longer than the
+// watchdog is patient.
+func (s *server) keepFed() (stop func()) {
+	if s.notify.watchdog <= 0 {
+		return func() {}
+	}
+	beat, end := time.NewTicker(s.notify.watchdog/2), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-beat.C:
+				s.feed()
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() { beat.Stop(); close(end) }
+}

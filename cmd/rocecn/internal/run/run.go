@@ -149,9 +149,9 @@ func (s *server) run(ctx context.Context, f *file) error {
 			s.notify.say("READY=1")
 			s.log.Info("ready", "roles", len(s.actors), "sources", s.inputs())
 		}
-		if w := s.notify.watchdog; w > 0 && time.Since(fed) >= w && s.turns(patience) {
+		if w := s.notify.watchdog; w > 0 && time.Since(fed) >= w {
 			fed = time.Now()
-			s.notify.say("WATCHDOG=1")
+			s.feed()
 		}
 	}
 }
