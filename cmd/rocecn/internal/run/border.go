@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -146,5 +147,11 @@ func nft(rules string, args ...string) (string, error) {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("nft: no answer within %v", nftPatience)
 	}
-	return "", fmt.Errorf("nft: %w: %s", err, bytes.TrimSpace(out))
+	switch text := bytes.TrimSpace(out); {
+	case bytes.Contains(text, []byte("Operation not permitted")):
+		return "", fmt.Errorf("nft: %w: CAP_NET_ADMIN is needed", fs.ErrPermission) // nft asks for root
+	case len(text) > 0:
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return "", fmt.Errorf("nft: %w", err)
 }

@@ -60,6 +60,14 @@ func TestNFTLeavesBehind(t *testing.T) {
 	said, err := leaves("echo the table")
 	require.NoError(t, err)
 	require.Equal(t, "the table\n", said)
+	for script, want := range map[string]string{
+		"exit 3":               "nft: exit status 3",
+		"echo no such; exit 3": "nft: exit status 3: no such",
+		"echo Operation not permitted '(you must be root)'; exit 1": "nft: permission denied: CAP_NET_ADMIN is needed",
+	} {
+		_, err = leaves(script)
+		require.EqualError(t, err, want)
+	}
 	nftPatience = time.Second
 	_, err = leaves("wait")
 	require.EqualError(t, err, "nft: no answer within 1s")
@@ -230,7 +238,7 @@ func TestBorderChanged(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(refused, nil, 0o600))
 	h.Run(t, "", "nft", "flush", "ruleset")
-	agent.says(t, "lacks=\"role.border: nft: exit status 1: \"")
+	agent.says(t, "lacks=\"role.border: nft: exit status 1\"")
 	require.Zero(t, agent.metric("rocecn_border_rules_installed"))
 	require.Contains(t, agent.get("/readyz"), "not ready: role.border: nft: exit status 1")
 	require.NoError(t, os.Remove(refused))

@@ -2,6 +2,7 @@ package run
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func (s *server) install(f *file) error {
 	defer s.keepFed()()
 	rules, err := s.put(f)
 	if err != nil {
-		return err
+		return fmt.Errorf("role.border: %w", err)
 	}
 	before := s.border.tables
 	s.mu.Lock()
