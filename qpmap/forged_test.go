@@ -3,6 +3,7 @@ package qpmap_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,18 +29,41 @@ func between(p *rocev2.Packet) rocev2.FlowKey {
 	return rocev2.FlowKey{Src: p.Dst, Dst: p.Src}
 }
 
+// far is how far from those that the hosts use a PSN is that is wrong.
+const far = 100_000
+
 // guess returns a PSN that is wrong: far from those that the hosts of a packet use.
 func (f *forger) guess(about *rocev2.Packet, psn uint32) uint32 {
-	const far = 100_000
-	for again := true; again; {
-		again = false
-		for _, used := range f.used[between(about)] {
-			if d := int32((psn-used)<<8) >> 8; d > -far && d < far {
-				psn, again = used+far, true
-			}
+	for {
+		used, near := f.near(about, psn, far)
+		if !near {
+			return psn & 0xFFFFFF
+		}
+		psn = used + far
+	}
+}
+
+// near returns a PSN that the hosts of a packet use, and that is less than this far from psn, and whether there is one.
+func (f *forger) near(about *rocev2.Packet, psn uint32, far int32) (used uint32, near bool) {
+	for _, used := range f.used[between(about)] {
+		if d := int32((psn-used)<<8) >> 8; d > -far && d < far {
+			return used, true
 		}
 	}
-	return psn & 0xFFFFFF
+	return 0, false
+}
+
+// length returns how long a READ from this PSN on is, this long at most: none that ends near a PSN that the hosts use
+// at any path MTU, as its end would be a guess that is right.
+func (f *forger) length(about *rocev2.Packet, psn, length uint32) uint32 {
+	near := func(mtu uint32) bool {
+		_, near := f.near(about, psn+length/mtu, far/2)
+		return near
+	}
+	for slices.ContainsFunc([]uint32{256, 512, 1024, 2048, 4096}, near) {
+		length /= 2
+	}
+	return length
 }
 
 // next returns the next packets that are forged about the flow of a real one, if any are due.
@@ -62,7 +86,7 @@ func (f *forger) next(about *rocev2.Packet) []rocev2.Packet {
 	n := uint32(what >> 4 & 1) // the forger goes on from where it was
 	read := c.request(n)
 	read.BTH.Opcode, read.BTH.Present = bth.RCRDMAReadRequest, bth.RCRDMAReadRequest.Headers()
-	read.BTH.RETH.DMALength = 1 << (long % 32)
+	read.BTH.RETH.DMALength = f.length(about, psn+n, 1<<(long%32))
 	datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, psn)
 	datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
 	switch what & 0x0F {
