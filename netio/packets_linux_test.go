@@ -184,14 +184,18 @@ func TestEndMeanwhileCounted(t *testing.T) {
 		in.seen.Add(uint64(s.Packets))
 		in.mu.Unlock()
 	})
-	read := 0
-	for err == nil {
-		var batch []Packet
-		batch, err = in.Read()
-		read += len(batch)
+	require.Equal(t, sent, readAll(t, in))
+}
+
+// readAll reads a source up to its end, and returns how many packets it had.
+func readAll(t *testing.T, in Source) (n int) {
+	for {
+		batch, err := in.Read()
+		if n += len(batch); err != nil {
+			require.Equal(t, io.EOF, err)
+			return n
+		}
 	}
-	require.Equal(t, io.EOF, err)
-	require.Equal(t, sent, read)
 }
 
 // A packet of the loopback device comes by twice: by default it is shown once.

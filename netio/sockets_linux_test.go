@@ -184,13 +184,7 @@ func TestLostBehind(t *testing.T) {
 	require.NoError(t, in.Stop())
 	_, err = out.Write(nil) // not before Stop
 	require.NoError(t, err)
-	read := 0
-	for err == nil {
-		var batch []Packet
-		batch, err = in.Read()
-		read += len(batch)
-	}
-	require.Equal(t, io.EOF, err)
+	read := readAll(t, in)
 	require.Less(t, read, sent)
 	require.EqualValues(t, sent-read, in.Lost())
 }
