@@ -68,6 +68,13 @@ func Say(stderr io.Writer, command, name string, err error) {
 	fmt.Fprintf(stderr, "rocecn %s: %s: %s\n", command, Printable(name), printableError(withoutPath(err)))
 }
 
+// SayDropped says how many datagrams or packets came too fast for a command, if any did.
+func SayDropped(stderr io.Writer, command string, n uint64, what string) {
+	if n > 0 {
+		fmt.Fprintf(stderr, "rocecn %s: %s dropped by the kernel\n", command, Count(n, what))
+	}
+}
+
 // printableError returns the text of an error, which may hold names from outside.
 func printableError(err error) string {
 	lines := strings.Split(err.Error(), "\n")

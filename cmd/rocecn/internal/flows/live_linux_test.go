@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
@@ -97,7 +98,7 @@ func TestSFlowLive(t *testing.T) {
 	require.Equal(t, context.Canceled, ctx.Err())
 	require.Contains(t, out.String(), `"datagrams":0`)
 	var b bytes.Buffer
-	sayDropped(&b, 0, "packet")
-	sayDropped(&b, 7, "packet")
+	cli.SayDropped(&b, "flows", 0, "packet")
+	cli.SayDropped(&b, "flows", 7, "packet")
 	require.Equal(t, "rocecn flows: 7 packets dropped by the kernel\n", b.String())
 }

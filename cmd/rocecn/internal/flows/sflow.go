@@ -138,7 +138,7 @@ func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
 	for {
 		_, packets, err := poll.Next(limit)
 		if err == io.EOF {
-			sayDropped(stderr, in.Lost(), "datagram")
+			cli.SayDropped(stderr, "flows", in.Lost(), "datagram")
 			return nil
 		} else if err != nil {
 			return err
@@ -159,13 +159,6 @@ func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
 	}
 }
 
-// sayDropped says how many datagrams or packets were not read fast enough.
-func sayDropped(stderr io.Writer, n uint64, what string) {
-	if n > 0 {
-		fmt.Fprintf(stderr, "rocecn flows: %s dropped by the kernel\n", cli.Count(n, what))
-	}
-}
-
 // read counts the datagrams in a capture, or on an interface.
 func (c *collector) read(ctx context.Context, name string, stderr io.Writer) error {
 	in, err := c.inputs.Open(ctx, name, func(int64) error {
@@ -178,7 +171,7 @@ func (c *collector) read(ctx context.Context, name string, stderr io.Writer) err
 		return err
 	}
 	defer in.Close()
-	defer func() { sayDropped(stderr, in.Dropped(), "packet") }()
+	defer func() { cli.SayDropped(stderr, "flows", in.Dropped(), "packet") }()
 	var r capture.Record
 	var f rocev2.Frame
 	for {

@@ -48,11 +48,7 @@ func receive(ctx context.Context, address, as string, count int, stdout, stderr 
 		return err
 	}
 	defer in.Close()
-	defer func() {
-		if lost := in.Lost(); lost > 0 {
-			fmt.Fprintf(stderr, "rocecn listen: %s dropped by the kernel\n", cli.Count(lost, "datagram"))
-		}
-	}()
+	defer func() { cli.SayDropped(stderr, "listen", in.Lost(), "datagram") }()
 	kind, err := kindOf(as, in.Local().Port())
 	if err != nil {
 		return err
