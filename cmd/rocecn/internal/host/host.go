@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/programs"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
 )
 
@@ -37,10 +38,7 @@ rdma). With -root, what was recorded of another machine:
 const (
 	maxQPs    = 65536
 	maxOutput = 16 << 20 // octets of what a program has printed
-	patience  = 5 * time.Second
 )
-
-var errNoAnswer = fmt.Errorf("no answer within %v", patience)
 
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
@@ -206,10 +204,9 @@ func oneLine(err error) string {
 
 // ethtool returns what the program ethtool says of an interface's counters.
 func ethtool(ctx context.Context, name string) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	ctx, cancel := programs.Patient(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "ethtool", "-S", name)
-	cmd.WaitDelay = time.Second // for what the program itself has begun, and left behind when it was ended
+	cmd := programs.Command(ctx, "ethtool", "-S", name)
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("ethtool: %w", context.Cause(ctx))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,7 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/programs"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
+	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
 // folder writes a recorded folder.
@@ -203,13 +204,8 @@ func TestEthtool(t *testing.T) {
 	program("echo no stats available >&2; exit 94")
 	_, err = ethtool(context.Background(), "eth0")
 	require.EqualError(t, err, "ethtool: exit status 94: no stats available")
-	hold := filepath.Join(dir, "hold")
-	require.NoError(t, exec.Command("mkfifo", hold).Run())
-	held, err := os.OpenFile(hold, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer held.Close()
-	program("cat " + hold + "\n:\n") // cat stays until then, though the shell is ended, and has its output
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, errNoAnswer)
+	program(wiretest.Lingering(t))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, programs.ErrNoAnswer)
 	defer cancel()
 	_, err = ethtool(ctx, "eth0")
 	require.EqualError(t, err, "ethtool: no answer within 5s")

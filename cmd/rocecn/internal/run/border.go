@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/programs"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/netio"
 )
@@ -137,9 +138,8 @@ var nftPatience = 10 * time.Second
 func nft(rules string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), nftPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "nft", args...)
+	cmd := programs.Command(ctx, "nft", args...)
 	cmd.Stdin = strings.NewReader(rules)
-	cmd.WaitDelay = time.Second // for what the program itself has begun, and left behind when it was ended
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay): // which is of what it left behind: it has done its work

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"strings"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/programs"
 )
 
 // A QueuePair is a queue pair of this host, and who has it.
@@ -21,7 +23,7 @@ type QueuePair struct {
 
 // QueuePairs returns what the program says of queue pairs, connected or not, for [ParseQueuePairs].
 func QueuePairs(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	ctx, cancel := programs.Patient(ctx)
 	defer cancel()
 	return show(ctx, "qp")
 }

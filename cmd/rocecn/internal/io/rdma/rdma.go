@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os/exec"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/programs"
 )
 
 // A Pair is a connected queue pair of this host.
@@ -22,12 +22,9 @@ type Pair struct {
 	Remote netip.Addr
 }
 
-// patience is how long the program may take.
-const patience = 5 * time.Second
-
 // Pairs returns the connected queue pairs of a device, such as mlx5_0 or rxe0, or of all devices if it is empty.
 func Pairs(ctx context.Context, device string) ([]Pair, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	ctx, cancel := programs.Patient(ctx)
 	defer cancel()
 	qps, err := show(ctx, "qp")
 	if err != nil {
@@ -40,17 +37,13 @@ func Pairs(ctx context.Context, device string) ([]Pair, error) {
 	return parse(qps, ids, device), nil
 }
 
-var (
-	errSaid     = errors.New("it says")
-	errNoAnswer = fmt.Errorf("no answer within %v", patience)
-)
+var errSaid = errors.New("it says")
 
 // show returns what the program says of a kind of resources.
 func show(ctx context.Context, kind string) (string, error) {
 	var out, said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "rdma", "resource", "show", kind)
+	cmd := programs.Command(ctx, "rdma", "resource", "show", kind)
 	cmd.Stdout, cmd.Stderr = &out, &said
-	cmd.WaitDelay = time.Second // for what the program itself has begun, and left behind when it was ended
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("rdma: %w", context.Cause(ctx))

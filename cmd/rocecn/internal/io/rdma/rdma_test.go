@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/programs"
+	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
 // read reads a file: qp.txt is what iproute2 6.1 printed of NVMe over soft-RoCE on Linux 6.1, cm_id.txt is made up
@@ -66,13 +68,8 @@ esac
 	program("echo Failed to open NETLINK_RDMA socket >&2\n")
 	_, err = Pairs(context.Background(), "")
 	require.EqualError(t, err, "rdma: it says: Failed to open NETLINK_RDMA socket")
-	hold := filepath.Join(dir, "hold")
-	require.NoError(t, exec.Command("mkfifo", hold).Run())
-	held, err := os.OpenFile(hold, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer held.Close()
-	program("cat " + hold + "\n:\n") // cat stays until then, though the shell is ended, and has its output
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, errNoAnswer)
+	program(wiretest.Lingering(t))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, programs.ErrNoAnswer)
 	defer cancel()
 	_, err = QueuePairs(ctx)
 	require.EqualError(t, err, "rdma: no answer within 5s")

@@ -1,0 +1,24 @@
+package wiretest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Lingering returns lines of a shell script that waits until the test has ended. Where the shell is ended before, what
+// it has begun stays until then, and has its output.
+func Lingering(t testing.TB) string {
+	t.Helper()
+	hold := filepath.Join(t.TempDir(), "hold")
+	if err := exec.Command("mkfifo", hold).Run(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.OpenFile(hold, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { held.Close() })
+	return "cat " + hold + "\n:\n"
+}
