@@ -36,14 +36,20 @@ func TestLeast(t *testing.T) {
 		ran   int
 		had   time.Duration
 		index int // of the next one
+		lacks time.Duration
 	}{
-		{0, 3 * time.Minute, 1}, {1, 2 * time.Minute, 2}, {2, 2 * time.Minute, 1}, {1, 2 * time.Minute, 2},
-		{2, 3 * time.Minute, 0}, {0, 2 * time.Minute, 1}, {1, time.Minute, -1},
+		{0, 3 * time.Minute, 1, 5 * time.Minute}, {1, 2 * time.Minute, 2, 5 * time.Minute},
+		{2, 2 * time.Minute, 1, 3 * time.Minute}, {1, 2 * time.Minute, 2, 3 * time.Minute},
+		{2, 3 * time.Minute, 0, 2 * time.Minute}, {0, 2 * time.Minute, 1, time.Minute}, {1, time.Minute, -1, 0},
 	} {
 		runs = append(runs, record{target: targets[step.ran].String(), processor: step.had})
-		require.Equal(t, step.index, least(targets, runs, 5*time.Minute), len(runs))
+		next, lacks := least(targets, runs, 5*time.Minute)
+		require.Equal(t, step.index, next, len(runs))
+		require.Equal(t, step.lacks, lacks, len(runs))
 	}
-	require.Equal(t, 0, least(targets, nil, time.Second))
+	next, lacks := least(targets, nil, time.Second)
+	require.Zero(t, next)
+	require.Equal(t, time.Second, lacks)
 }
 
 // What go test says at the end of a run.

@@ -11,23 +11,26 @@
 // -t is a time or, as 20000x, a number of inputs.
 //
 // -log appends a line for each run, and -total goes on where the log ends: it runs the
-// target that has had the least processor time for -t, then the next, until each has
-// had the total or the time of -for is over. So many hours can be done in portions, on
-// several machines at once if each takes a -share of the targets and a log of its own:
-// put together, logs are one. -summary prints a log as a table.
+// target that has had the least processor time for -t, or for what it lacks, then the
+// next, until each has had the total or the time of -for is over. So many hours can be
+// done in portions, on several machines at once if each takes a -share of the targets
+// and a log of its own: put together, logs are one. -summary prints a log as a table.
 //
 // -minimize removes committed inputs that reach no code which smaller ones do not.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -112,18 +115,21 @@ func fuzz(ctx context.Context, targets []target, s *settings, dir string) error 
 	}
 	var failed []string
 	for ctx.Err() == nil && len(targets) > 0 {
-		next := 0
+		next, longest := 0, time.Duration(math.MaxInt64)
 		if s.total > 0 {
 			runs, err := readLog(s.log)
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
-			if next = least(targets, runs, s.total); next < 0 {
+			var lacks time.Duration
+			if next, lacks = least(targets, runs, s.total); next < 0 {
 				break
 			}
+			// It takes this long at least; the last seconds are not worth a run each.
+			longest = max(lacks/time.Duration(cmp.Or(s.parallel, runtime.GOMAXPROCS(0))), 5*time.Second)
 		}
 		t := targets[next]
-		r, err := t.fuzz(ctx, s, dir)
+		r, err := t.fuzz(ctx, s, longest, dir)
 		switch {
 		case ctx.Err() != nil && err != nil: // the time was over before it began
 			continue
@@ -154,20 +160,20 @@ func fuzz(ctx context.Context, targets []target, s *settings, dir string) error 
 	return nil
 }
 
-// least returns the index of the target that has had the least time, -1 if each has
-// had the total.
-func least(targets []target, runs []record, total time.Duration) int {
+// least returns the index of the target that has had the least time, and what it lacks;
+// -1 if each has had the total.
+func least(targets []target, runs []record, total time.Duration) (next int, lacks time.Duration) {
 	had := map[string]time.Duration{}
 	for _, r := range runs {
 		had[r.target] += r.processor
 	}
-	next := -1
+	next = -1
 	for i, t := range targets {
-		if n := had[t.String()]; n < total && (next < 0 || n < had[targets[next].String()]) {
-			next = i
+		if n := total - had[t.String()]; n > lacks {
+			next, lacks = i, n
 		}
 	}
-	return next
+	return next, lacks
 }
 
 // shareOf returns the I-th of N shares.

@@ -75,9 +75,9 @@ func (t target) cache() (string, error) {
 	return filepath.Join(strings.TrimSpace(out), "fuzz", t.pkg), err
 }
 
-// fuzz runs the target. It tries a hundred times at most to make an input smaller: by
-// default that takes most of the time.
-func (t target) fuzz(ctx context.Context, s *settings, dir string) (r record, err error) {
+// fuzz runs the target, for longest at most. It tries a hundred times at most to make
+// an input smaller: by default that takes most of the time.
+func (t target) fuzz(ctx context.Context, s *settings, longest time.Duration, dir string) (r record, err error) {
 	fmt.Println("==", t)
 	program, err := t.build(ctx, dir, "-fuzz=.")
 	if err != nil {
@@ -87,11 +87,12 @@ func (t target) fuzz(ctx context.Context, s *settings, dir string) (r record, er
 	if err != nil {
 		return r, err
 	}
-	long := s.time
 	if end, ok := ctx.Deadline(); ok {
-		if d, err := time.ParseDuration(long); err == nil && time.Until(end) < d {
-			long = max(time.Until(end), time.Second).Round(time.Second).String()
-		}
+		longest = min(longest, max(time.Until(end), time.Second))
+	}
+	long := s.time
+	if d, err := time.ParseDuration(long); err == nil && longest < d {
+		long = longest.Round(time.Second).String()
 	}
 	cmd := exec.Command(program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+long,
 		"-test.fuzzminimizetime=100x", "-test.fuzzcachedir="+cache)
