@@ -263,6 +263,7 @@ func (s *server) metrics() []byte {
 
 // status is what /status says.
 func (s *server) status() any {
+	waitsFor := s.waitsFor()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	type source struct {
@@ -289,7 +290,7 @@ func (s *server) status() any {
 		WaitsFor string    `json:"waits_for,omitempty"`
 		Roles    []role    `json:"roles"`
 		Sources  []source  `json:"sources"`
-	}{Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good}
+	}{Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor}
 	s.eachInput(func(name, kind, input string, up bool, p *part) {
 		one := source{Name: name, Type: kind, Input: input, Up: up}
 		if p != nil {

@@ -7,24 +7,47 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/stretchr/testify/require"
 )
 
 // What docs/stability.md promises of the agent is still there: its metrics with their labels, and the fields of
 // /status.
 func TestPromised(t *testing.T) {
-	config := "[source.in]\ntype = \"psample\"\ngroup = 1\nlevels = [10, 20]\n[sink.out]\ntype = \"raw\"\n"
+	config := `
+[source.in]
+type = "psample"
+group = 1
+levels = [10, 20]
+[source.also]
+type = "psample"
+group = 2
+[sink.out]
+type = "raw"
+`
 	for role, keys := range everyRole {
 		if strings.Contains(role, " ") { // a second one of its kind
 			continue
 		}
 		config += "[role." + role + "]\nenabled = true\nsources = [\"in\"]\n"
+		if role == "switch" {
+			config += "observe = [\"also\"]\n"
+		}
 		if role != "border" && role != "pause" {
 			config += "sink = \"out\"\n"
 		}
 		config += keys
 	}
 	s := prepared(t, config)
+	// What it knows of when packets have come.
+	s.parts[0].seen.Store(&[]queue{{name: "swp1"}})
+	for _, a := range s.actors {
+		a.outcomes[node.Nothing].Add(1)
+		if a.rates != nil {
+			a.rated.Store(new(reaction.TableStats))
+		}
+	}
 	facts := map[string]bool{}
 	wiretest.Metrics(string(s.metrics()), func(name, what string) {
 		facts[fmt.Sprintf("metric %s %s", name, what)] = true
