@@ -52,6 +52,19 @@ func TestLeast(t *testing.T) {
 	require.Equal(t, time.Second, lacks)
 }
 
+func TestShorter(t *testing.T) {
+	for _, c := range []struct {
+		t       string
+		longest time.Duration
+		want    string
+	}{
+		{"4m", 5 * time.Minute, "4m"}, {"4m", 4 * time.Minute, "4m"}, {"4m", 90400 * time.Millisecond, "1m30s"},
+		{"20000x", time.Second, "20000x"},
+	} {
+		require.Equal(t, c.want, shorter(c.t, c.longest))
+	}
+}
+
 // What go test says at the end of a run.
 func TestProgress(t *testing.T) {
 	const report = "fuzz: elapsed: 3s, execs: 5625 (1875/sec), new interesting: 0 (total: 276)\n" +

@@ -90,11 +90,7 @@ func (t target) fuzz(ctx context.Context, s *settings, longest time.Duration, di
 	if end, ok := ctx.Deadline(); ok {
 		longest = min(longest, max(time.Until(end), time.Second))
 	}
-	long := s.time
-	if d, err := time.ParseDuration(long); err == nil && longest < d {
-		long = longest.Round(time.Second).String()
-	}
-	cmd := exec.Command(program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+long,
+	cmd := exec.Command(program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+shorter(s.time, longest),
 		"-test.fuzzminimizetime=100x", "-test.fuzzcachedir="+cache)
 	if s.parallel > 0 {
 		cmd.Args = append(cmd.Args, "-test.parallel="+strconv.Itoa(s.parallel))
@@ -111,6 +107,14 @@ func (t target) fuzz(ctx context.Context, s *settings, longest time.Duration, di
 	r.ok = err == nil || onlyEnded(out.Bytes())
 	r.executions, r.found, r.corpus = progress(out.Bytes())
 	return r, nil
+}
+
+// shorter returns -t, or longest where -t is a time that is longer.
+func shorter(t string, longest time.Duration) string {
+	if d, err := time.ParseDuration(t); err == nil && longest < d {
+		return longest.Round(time.Second).String()
+	}
+	return t
 }
 
 // onlyEnded says whether what looks like a failure is the end of the time, as it can
