@@ -79,7 +79,8 @@
 //
 // What compiles with 1.0 compiles with every 1.x and means the same. But fastcnp,
 // proxymsg, fcn, ppfc and pnc follow their drafts: a new revision of one changes
-// them in a minor release. docs/stability.md has the rules.
+// them in a minor release. And what qpmap, flows, filter, netio and node conclude
+// gets better. docs/stability.md has the rules.
 //
 // D1 and so on in the documentation are the decisions in docs/decisions.md, taken
 // where the specifications are silent or leave a choice.

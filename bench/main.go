@@ -1,14 +1,12 @@
 // Bench measures the library side by side with what it is to be held against,
-// and prints the tables of BENCHMARKS.md. The benchmarks are the tests of this
-// folder; the program reads their output:
+// and prints the tables of BENCHMARKS.md, which has the commands that make them.
+// The benchmarks are the tests of this folder and of some packages; the program
+// reads their output:
 //
-//	go test -run '^$' -bench . -benchtime 60ms -count 8 ./bench | tee new.txt
-//	go test -run '^$' -bench Sum -benchtime 60ms -count 8 ./icrc | tee -a new.txt
 //	go run ./bench -w BENCHMARKS.md new.txt
 //
 // With -section lab it prints the table of the laboratory's benchmarks instead:
 //
-//	go test -run '^$' -bench . -count 5 ./lab/sim ./lab ./lab/scenario ./node/reaction | tee lab.txt
 //	go run ./bench -section lab -w BENCHMARKS.md lab.txt
 //
 // The sections no-avx512, avx512 and arm64 have tables like the first ones, of

@@ -1,4 +1,4 @@
-// Package programs runs programs of the system, which may not answer.
+// Package programs makes commands of programs of the system, which may not answer.
 package programs
 
 import (
