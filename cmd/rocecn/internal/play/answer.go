@@ -67,31 +67,31 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 			cfg.FastCNP.Long = long
 			return nil
 		})
-	switch err := flags.Parse(args); {
+	files, err := cli.Parse(flags, args)
+	switch {
 	case err != nil:
 		return cli.Unparsed(err)
-	case flags.NArg() != 2:
+	case len(files) != 2:
 		flags.Usage()
 		return cli.Misused
 	}
-	err := a.start(cfg)
-	if err != nil {
+	if err := a.start(cfg); err != nil {
 		fmt.Fprintln(stderr, "rocecn answer:", err)
 		return cli.Misused
 	}
-	p := player{command: "answer", answers: &a, output: flags.Arg(1)}
+	p := player{command: "answer", answers: &a, output: files[1]}
 	p.to(&a)
 	p.unsupported = func(uint32) { a.skip("of a link type not supported") }
-	return p.take(ctx, flags.Arg(0), flags.Arg(1), stdin, stdout, stderr, func() { a.print(stderr, p.summary.frames) })
+	return p.take(ctx, files[0], files[1], stdin, stdout, stderr, func() { a.print(stderr, p.summary.frames) })
 }
 
 // An answerer is the congested switch. It counts the packets by outcome.
 type answerer struct {
 	*congested.Agent
-	onlyCE  bool   // only packets marked CE match
-	every   int    // answer each N-th packet that matches
-	link    uint32 // of the answers, once there is one
-	around  rocev2.Datagram
+	onlyCE  bool            // only packets marked CE match
+	every   int             // answer each N-th packet that matches
+	link    uint32          // of the answers, once there is one
+	around  rocev2.Datagram // its link-layer header alone
 	message message.Message
 
 	matched int
@@ -150,9 +150,8 @@ func (a *answerer) Play(out []byte, f *rocev2.Frame, now time.Time) (packet []by
 			return
 		}
 	}
-	if f.Datagram(&a.around) == nil {
-		out = a.around.AppendReplyLink(out, 6)
-	}
+	a.around.Link = f.Link()
+	out = a.around.AppendReplyLink(out, 6)
 	out, d := a.Receive(out, f, 0, now)
 	if d.Action == node.Nothing {
 		out, d = a.Congested(out, f, 0, congested.Event{}, now)

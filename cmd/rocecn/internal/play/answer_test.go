@@ -349,6 +349,8 @@ func TestFrames(t *testing.T) {
 	inner := packet(t, data)
 	tunnelled := slices.Concat(wiretest.Hex(t, "4500 0000 00000000 4029 0000 c0000201 c0000202"), inner)
 	binary.BigEndian.PutUint16(tunnelled[2:], uint16(len(tunnelled)))
+	gre := slices.Concat(wiretest.Hex(t, "4500 0000 00000000 402f 0000 c0000201 c0000202 0000 86dd"), inner)
+	binary.BigEndian.PutUint16(gre[2:], uint16(len(gre)))
 	for _, c := range []struct {
 		link           uint32
 		before, after  string
@@ -364,6 +366,7 @@ func TestFrames(t *testing.T) {
 			time.Nanosecond, time.Nanosecond},
 		{capture.Ethernet, macs + "0800", swapped + "86dd", tunnelled, capture.Ethernet, time.Nanosecond,
 			time.Nanosecond},
+		{capture.Ethernet, macs + "0800", swapped + "86dd", gre, capture.Ethernet, time.Nanosecond, time.Nanosecond},
 		{113, "0000 0001 0006 020000000002 0000 86dd", "", inner, capture.Raw, time.Microsecond, time.Microsecond},
 		{276, "0800 0000 00000007 0001 00 06 020000000002 0000", "", tunnelled, capture.Raw, time.Microsecond,
 			time.Microsecond},
@@ -447,6 +450,7 @@ func TestUsage(t *testing.T) {
 		{"-source", source, "-option-types", "0x1e", in, out},      // act 00: a host would skip it
 		{"-source", source, "-option-types", "0x93,0xb3", in, out}, // chg 1
 		{"-source", source, "-nonsense", in, out},
+		{"-source", source, in, "-ecn"}, {in, out, "-source", "switch"}, // flags stand anywhere
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, 2, play.Answer(context.Background(), args, nil, &stdout, &stderr), args)

@@ -44,10 +44,14 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := cli.Flags("play", fmt.Sprintf(usage, names), stderr)
 	name := flags.String("role", "", "the `role`: "+names)
 	file := flags.String("config", "", "the role's configuration, a JSON `file`, or that of rocecn run, in TOML")
-	switch err := flags.Parse(args); {
+	files, err := cli.Parse(flags, args)
+	if len(files) == 1 {
+		files = append(files, "") // no OUT
+	}
+	switch {
 	case err != nil:
 		return cli.Unparsed(err)
-	case flags.NArg() < 1 || flags.NArg() > 2 || flags.Arg(1) == "-":
+	case len(files) != 2 || files[1] == "-":
 		flags.Usage()
 		return cli.Misused
 	}
@@ -62,7 +66,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.Misused
 	}
 
-	from, to := flags.Arg(0), flags.Arg(1)
+	from, to := files[0], files[1]
 	if to != "" && cli.Same(*file, nil, to) {
 		say(to, errors.New("the configuration that is read cannot be written"))
 		return cli.Misused

@@ -236,6 +236,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"-role", "echo", "-config", good, in, filepath.Join(missing, "out")}, 1,
 			"out: no such file or directory\n"},
 		{[]string{"-h"}, 0, "usage: rocecn play"},
+		{[]string{"-role", "echo", "-config", good, in, "-h"}, 0, "usage: rocecn play"},
+		{[]string{in, "-config", good}, 2, `rocecn play: -role: "" is not one of `},
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, c.status, Run(t.Context(), c.args, nil, &stdout, &stderr), c.args)

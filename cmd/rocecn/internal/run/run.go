@@ -41,13 +41,13 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	name := flags.String("config", "", "the configuration, a TOML `file`")
 	dry := flags.Bool("dry-run", false, "send nothing, and print each decision as rocecn play does")
 	print := flags.Bool("reference", false, "print a configuration with all keys and what they are without it")
-	switch err := flags.Parse(args); {
+	switch others, err := cli.Parse(flags, args); {
 	case err != nil:
 		return cli.Unparsed(err)
-	case *print && flags.NArg() == 0:
+	case *print && len(others) == 0:
 		_, err := io.WriteString(stdout, reference)
 		return cli.End(stderr, "run", err)
-	case flags.NArg() > 0 || *name == "":
+	case len(others) > 0 || *name == "":
 		flags.Usage()
 		return cli.Misused
 	}
@@ -165,10 +165,10 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	flags := cli.Flags("check", checkUsage, stderr)
 	name := flags.String("config", "", "the configuration, a TOML `file`")
 	system := flags.Bool("system", false, "open all sources and sinks, too, and send nothing")
-	switch err := flags.Parse(args); {
+	switch others, err := cli.Parse(flags, args); {
 	case err != nil:
 		return cli.Unparsed(err)
-	case flags.NArg() > 0 || *name == "":
+	case len(others) > 0 || *name == "":
 		flags.Usage()
 		return cli.Misused
 	}
