@@ -61,6 +61,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		wrong = "arguments left over: " + others[0]
 	case (o.fcn == "") == (o.proxy == ""):
 		wrong = "one of -fcn and -proxy is needed, not both"
+	case o.fcn != "" && (o.capture != "" || o.frame != 1):
+		wrong = "-capture and -frame go with -proxy"
+	case o.proxy != "" && o.label != 0:
+		wrong = "-label goes with -fcn"
 	case o.dscp > 63:
 		wrong = "-dscp is over 63"
 	case o.hops < 1 || o.hops > 255:
