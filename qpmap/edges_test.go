@@ -91,6 +91,15 @@ func TestTwoSourcesOfDatagrams(t *testing.T) {
 	_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(100*moment))
 	require.ErrorIs(t, err, qpmap.ErrAmbiguous)
 	requireSource(t, m, c.forth(), start.Add(101*moment), 0x22)
+
+	// Nor are they in 52 days, when moments begin again.
+	const days = 24 * time.Hour
+	m = qpmap.New(qpmap.Config{Idle: 20 * days})
+	send(start, 0x21)
+	for day := time.Duration(0); day <= 50; day += 10 {
+		send(start.Add(day*days), 0x22)
+	}
+	requireSource(t, m, c.forth(), start.Add(1<<32*moment), 0x22)
 }
 
 // Whose a packet is that came before: an answer is one side's if it is to requests of the

@@ -26,8 +26,11 @@ func (m *Map) observeDatagram(o *Observation, k *key) {
 		m.learned[0], m.learnedCount = e.id, 1
 		e.set(Pair{SrcQP: o.SrcQP, From: UD, Transport: o.Opcode.Transport()})
 	}
-	if e.SrcQP != o.SrcQP {
+	switch {
+	case e.SrcQP != o.SrcQP:
 		e.SrcQP, e.otherSeen = o.SrcQP, moment(e.seen)
+	case !within(m.cfg.Idle, e.otherSeen, m.now()):
+		e.otherSeen = 0 // in 52 days this moment would seem to be near again
 	}
 	m.use(e)
 	e.stray = false
