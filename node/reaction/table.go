@@ -243,7 +243,7 @@ func when(at int64) time.Time { return time.Unix(0, at) }
 func (t *Table) notify(q *reacting, d *sender.Decision, at int64) {
 	if t.cfg.HPCC.Enabled && d.Trace != nil {
 		t.hops = Hops(t.hops[:0], d.Trace, ioam.PTP, t.bandwidth)
-		for i := range t.hops {
+		for i := range t.hops[:min(len(t.hops), MaxHops)] {
 			if t.hops[i].QLen > 0 {
 				q.hpcc.Notified(t.hops, when(at))
 				return

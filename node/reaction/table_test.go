@@ -216,6 +216,12 @@ func TestTableHPCC(t *testing.T) {
 	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate)
 	require.True(t, table.Hear(heard(message.FastCNP), id, start))
 	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate, "DCQCN: 50 Gbit/s")
+
+	// A queue behind the hops that are looked at is not known.
+	table.forgetAll()
+	trace.Data = append(make([]byte, 8*MaxHops), trace.Data...)
+	require.True(t, table.Hear(d, id, start))
+	require.EqualValues(t, uint64(50_000_000_000), table.Now(id, start).Rate)
 }
 
 // The same rules again keep rates; other ones let flows go.
