@@ -108,6 +108,7 @@ func (a *accountant) printInterval() error {
 	for i := range changed.Flows {
 		f := &changed.Flows[i]
 		f.Mean = float64(f.IPOctets) * 8 / a.interval.Seconds()
+		f.Peak = max(f.Peak, f.Mean) // the peak is the flow's so far, and over 100 ms
 	}
 	during := &intervalLine{stamp(a.from), stamp(a.to)}
 	a.choice.apply(changed)

@@ -70,6 +70,18 @@ func TestIntervalJumps(t *testing.T) {
 	}
 }
 
+// The peak of an interval, the flow's so far, is not below its mean.
+func TestIntervalPeak(t *testing.T) {
+	n := 0
+	for _, l := range lines(t, "-interval", "100us", wiretest.Path(t, "rxe-perf4.pcap")) {
+		if rate, ok := l["rate_bps"].(map[string]any); ok && rate["peak"] != nil && rate["mean"] != nil {
+			require.GreaterOrEqual(t, rate["peak"], rate["mean"], l)
+			n++
+		}
+	}
+	require.NotZero(t, n)
+}
+
 // While nothing comes, a live capture's intervals end as time passes, no faster.
 func TestIdle(t *testing.T) {
 	var out bytes.Buffer

@@ -129,8 +129,9 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	case o.twoPoint && len(names) != 2:
 		err = errors.New("-compare: two captures are needed")
 	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 ||
-		o.html != "" || *order != "trouble" || o.choice.dscps != 0):
-		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check, -html, -sort nor -dscp")
+		o.html != "" || *order != "trouble" || o.choice.dscps != 0 || o.table.Shards > 1):
+		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check, -html, -sort, -dscp nor " +
+			"-shard")
 	case o.twoPoint && names[0] == "-" && names[1] == "-":
 		err = errors.New("-compare: only one of the captures can be standard input")
 	case len(o.hosts) > 0 && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 ||

@@ -72,7 +72,8 @@ var values = `src_port=49152 src_port_shared=160
 	acks=146 naks=745 naks.sequence=147 naks.invalid_request=148 naks.remote_access=149 naks.remote_operational=150
 	naks.invalid_RD_request=151 rnr_naks=152 cnps=307 cnps.receiver=153 cnps.fast=154 cnps.min_spacing_us=158
 	cnps.after_ce_us.p50=0.02 cnps.after_ce_us.p99=0.03 ppfc=155 fcn=156 proxy=157
-	rtt_us.min=0.004 rtt_us.p50=0.004 rtt_us.p99=0.005 worst_queue.depth=160 icrc_wrong=108 truncated=109`
+	rtt_us.samples=2 rtt_us.min=0.004 rtt_us.p50=0.004 rtt_us.p99=0.005 worst_queue.depth=160
+	icrc_wrong=108 truncated=109`
 
 func valuesOf(text string) map[string]string {
 	all := map[string]string{}

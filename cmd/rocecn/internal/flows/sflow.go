@@ -491,14 +491,16 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	parts := []string{cli.Count(total.Datagrams, "datagram") + " of " + cli.Count(total.Agents, "agent"),
 		cli.Count(total.Samples, "sample") + " at " + cli.Count(total.Points, "point")}
 	for _, n := range []struct {
-		n    uint64
-		what string
-	}{{total.Lost, "datagrams lost"}, {total.Repeated, "repeated"}, {total.Broken, "broken"},
-		{total.Drops, "samples dropped by agents"}, {total.WithoutHeader, "samples without a header"},
-		{total.Refused, "samples without room"}, {total.Others, "other packets"},
-		{total.BrokenPackets, "broken packets"}, {total.Cut, "packets cut"}} {
+		n          uint64
+		what, then string
+	}{
+		{total.Lost, "datagram", " lost"}, {total.Repeated, "datagram", " repeated"},
+		{total.Broken, "datagram", " broken"}, {total.Drops, "sample", " dropped by agents"},
+		{total.WithoutHeader, "sample", " without a header"}, {total.Refused, "sample", " without room"},
+		{total.Others, "other packet", ""}, {total.BrokenPackets, "broken packet", ""}, {total.Cut, "packet", " cut"},
+	} {
 		if n.n > 0 {
-			parts = append(parts, fmt.Sprint(n.n, " ", n.what))
+			parts = append(parts, cli.Count(n.n, n.what)+n.then)
 		}
 	}
 	for _, line := range wrap(parts, columns) {

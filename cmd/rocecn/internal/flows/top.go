@@ -132,7 +132,8 @@ func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status i
 			break
 		}
 	}
-	if a.begun() && (err == nil || err == errUnknownLink) && ctx.Err() == nil {
+	// On a terminal an interrupt is the end of it all, elsewhere that of the input.
+	if a.begun() && (err == nil || err == errUnknownLink) && (w.terminal == nil || ctx.Err() == nil) {
 		err = cmp.Or(a.printInterval(), err)
 	}
 	w.leave()

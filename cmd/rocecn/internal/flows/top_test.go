@@ -178,6 +178,23 @@ func TestTopSilent(t *testing.T) {
 	require.Len(t, w.quiet, maxQuiet-1)
 }
 
+// An interrupt is the end of the input, as it is everywhere: the interval until then is shown.
+func TestTopInterrupted(t *testing.T) {
+	b, err := os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap"))
+	require.NoError(t, err)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out, stderr bytes.Buffer
+	in := io.MultiReader(bytes.NewReader(b), interruption(interrupt))
+	require.Zero(t, Top(ctx, []string{"-interval", "1h", "-"}, in, &out, &stderr), stderr.String())
+	require.Equal(t, 1, strings.Count(out.String(), "rocecn top"))
+	require.Contains(t, out.String(), "repeats 3,")
+}
+
+// interruption is an input that interrupts when it is read, and ends.
+type interruption func()
+
+func (i interruption) Read([]byte) (int, error) { i(); return 0, io.EOF }
+
 // What was lost is said.
 func TestTopLost(t *testing.T) {
 	w := watched()

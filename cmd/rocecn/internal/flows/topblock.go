@@ -160,7 +160,7 @@ func (w *watch) head() (lines []topLine) {
 	return append(lines, topLine{
 		{Text: "not seen since the start: "},
 		alarming(float64(lost), red, "%d dropped by the kernel", lost), {Text: ", "},
-		alarming(float64(evicted), yellow, "%d flows without room", evicted), {Text: ", "},
+		alarming(float64(evicted), yellow, "%s without room", cli.Count(evicted, "flow")), {Text: ", "},
 		alarming(float64(s.Cut), yellow, "%d cut by the snap length", s.Cut), {Text: ", "},
 		alarming(float64(s.Broken), yellow, "%d broken", s.Broken),
 	})
