@@ -100,6 +100,14 @@ func TestTwoSourcesOfDatagrams(t *testing.T) {
 		send(start.Add(day*days), 0x22)
 	}
 	requireSource(t, m, c.forth(), start.Add(1<<32*moment), 0x22)
+
+	// Idle may be longer than that.
+	m = qpmap.New(qpmap.Config{Idle: 60 * days})
+	send(start, 0x21)
+	send(start, 0x22)
+	send(start.Add(10*days), 0x22)
+	_, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(10*days))
+	require.ErrorIs(t, err, qpmap.ErrAmbiguous)
 }
 
 // Whose a packet is that came before: an answer is one side's if it is to requests of the

@@ -42,7 +42,7 @@ func (q *request) mark() uint16 {
 func moment(ticks int64) int32 { return int32(ticks >> 20) }
 
 // within tells whether the moment then is at most d before now.
-func within(d time.Duration, then, now int32) bool { return uint32(now-then) <= uint32(d>>20) }
+func within(d time.Duration, then, now int32) bool { return uint64(uint32(now-then)) <= uint64(d>>20) }
 
 // newRecent returns a recent for this many requests; with lazy it allocates at the
 // first one.
@@ -78,7 +78,7 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32
 			w.at = now
 			return
 		}
-		if w.flow == 0 || victim.flow != 0 && w.at-victim.at < 0 {
+		if w.flow == 0 || victim.flow != 0 && uint32(now-w.at) > uint32(now-victim.at) {
 			victim = w
 		}
 	}
