@@ -164,7 +164,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("the Fallback %v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
 	return cmp.Or(role.CheckTime("RejectedFor", c.RejectedFor),
-		role.CheckCarriage("FastCNP.Carriage", c.FastCNP.Carriage),
+		role.CheckFastCNP("FastCNP.", c.FastCNP),
 		role.CheckCarriage("Proxy.Carriage", c.Proxy.Carriage),
 		role.CheckCarriage("FCN.Carriage", c.FCN.Carriage), role.CheckCarriage("PPFC.Carriage", c.PPFC.Carriage))
 }

@@ -16,6 +16,7 @@ package proxy
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -115,7 +116,7 @@ func (p *Proxy) Configure(cfg Config) error {
 			{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12}}
 		_, err := p.memory.Take("proxy", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
 			role.CheckRate("Out", cfg.Out), role.CheckRate("In", cfg.In),
-			role.CheckRate("InPerSource", cfg.InPerSource), role.CheckCarriage("Carriage", cfg.Carriage))
+			role.CheckRate("InPerSource", cfg.InPerSource), role.CheckFastCNP("", cfg.fastCNP()), checkPause(cfg.Pause))
 		if err != nil {
 			return err
 		}
@@ -124,6 +125,20 @@ func (p *Proxy) Configure(cfg Config) error {
 	}
 	p.cfg, p.self, p.qps = cfg, self, role.PairsOf(cfg.QPs)
 	p.intake.On, p.intake.Self = cfg.Enabled, self
+	return nil
+}
+
+// fastCNP is how Fast CNPs are built.
+func (c *Config) fastCNP() fastcnp.Config {
+	return fastcnp.Config{Carriage: c.Carriage, CodePoints: c.CodePoints, Long: fastcnp.FallBack}
+}
+
+// checkPause returns an error for what no PPFC can say.
+func checkPause(e ppfc.Extension) error {
+	e.Congested = netip.IPv6Unspecified() // the flow's destination, when one is sent
+	if _, err := e.AppendBinary(nil); err != nil {
+		return fmt.Errorf("Pause: %w", err)
+	}
 	return nil
 }
 

@@ -787,6 +787,11 @@ func TestConfig(t *testing.T) {
 		"Self6 10.0.1.254":        {Self6: self4},
 		"PerFlow":                 {Self6: self6, PerFlow: -1},
 		"DSCP":                    {Self6: self6, Carriage: rocev2.Carriage{DSCP: 64}},
+		"CodePoints: option type 0x1e: its act bits must be 10": {
+			Self6: self6, CodePoints: fastcnp.CodePoints{Option1: 0x1E},
+		},
+		"Pause: ppfc: Pause Duration": {Self6: self6, Pause: ppfc.Extension{Pause: 100 * time.Millisecond}},
+		"Pause: ppfc: PT":             {Self6: self6, Pause: ppfc.Extension{Type: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.Enabled = true

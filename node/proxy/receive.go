@@ -160,7 +160,7 @@ func (p *Proxy) append(out []byte, src netip.Addr, by Answer, d *Decision) (b []
 		d.Message = message.CNP
 		return cnp.AppendFor(out, &p.packet, src, d.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
 	case FastCNP:
-		cfg := fastcnp.Config{Carriage: p.cfg.Carriage, CodePoints: p.cfg.CodePoints, Long: fastcnp.FallBack}
+		cfg := p.cfg.fastCNP()
 		if b, err = fastcnp.AppendFor(out, &p.packet, src, nil, cfg); err == nil {
 			d.Message, d.Option = message.FastCNP, answer.FastCNPOption(b[len(out):])
 		}

@@ -28,6 +28,11 @@ func TestConfigure(t *testing.T) {
 		"Self6":                   func(c *receiver.Config) { c.Self6 = self4 },
 		"PerFlow -1ns":            func(c *receiver.Config) { c.PerFlow = -1 },
 		"Out has a Burst":         func(c *receiver.Config) { c.Out = node.Rate{Burst: 5} },
+		"FastCNP.CodePoints: option type 0xbe: its act bits must be 10, its chg bit 0": func(c *receiver.Config) {
+			c.FastCNP.CodePoints.Option2 = 0xBE
+		},
+		"FastCNP.Long 3":          func(c *receiver.Config) { c.FastCNP.Long = 3 },
+		"FastCNP.Coverage 3":      func(c *receiver.Config) { c.FastCNP.Coverage = 3 },
 		"MaxFlows -1 is negative": func(c *receiver.Config) { c.MaxFlows = -1 },
 		"MaxFlows cannot change":  func(c *receiver.Config) { c.MaxFlows = 65 },
 		"the Seed cannot change":  func(c *receiver.Config) { c.Seed = 9 },

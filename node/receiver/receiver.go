@@ -69,7 +69,7 @@ func (r *Receiver) Configure(cfg Config) error {
 		sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16}}
 		_, err := r.memory.Take("receiver", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
 			role.CheckRate("Out", cfg.Out), role.CheckCarriage("CNP.Carriage", cfg.CNP.Carriage),
-			role.CheckCarriage("FastCNP.Carriage", cfg.FastCNP.Carriage))
+			role.CheckFastCNP("FastCNP.", cfg.FastCNP))
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,9 @@ type Decision struct {
 	Pause ppfc.Extension // of a PPFC
 }
 
-// A Sender decides for one host. On several cores, each instance gets the packets of its own sources.
+// A Sender decides for one host. Config.Window joins, and datagrams teach, only what the same instance sees: reports
+// about one queue pair come from several sources, and the host's own packets from one. So several instances, on several
+// cores, can share out the sources only where Window is 0 and Config.QPs is a [QPTable].
 type Sender struct {
 	cfg      Config
 	self     role.Self
@@ -128,7 +130,7 @@ func (s *Sender) Configure(cfg Config) error {
 			{Name: "MaxQPs", N: cfg.MaxQPs, Default: 1 << 16}}
 		first, err := s.memory.Take("sender", cfg.Seed, sizes, self.Needed(),
 			role.CheckRate("AcceptedPerSource", cfg.AcceptedPerSource), role.CheckRate("Accepted", cfg.Accepted),
-			role.CheckTime("Window", cfg.Window))
+			role.CheckTime("Window", cfg.Window), role.CheckFastCNP("", fastcnp.Config{CodePoints: cfg.CodePoints}))
 		if err != nil {
 			return err
 		}

@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/limit"
+	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
@@ -246,6 +249,24 @@ func CheckCarriage(name string, c rocev2.Carriage) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// CheckFastCNP returns an error for a Config with which no Fast CNP can be built or recognized (FAST section 4). name is
+// that of the field that holds it, with a dot, or empty where its fields are the role's own.
+func CheckFastCNP(name string, c fastcnp.Config) error {
+	for _, t := range [...]ipv6opt.Type{c.CodePoints.Option1, c.CodePoints.Option2} {
+		if t != 0 && (t.Action() != ipv6opt.DiscardICMP || t.MayChange()) {
+			return fmt.Errorf("%sCodePoints: option type %#02x: its act bits must be 10, its chg bit 0", name,
+				uint8(t))
+		}
+	}
+	switch {
+	case c.Long > fastcnp.FallBack:
+		return fmt.Errorf("%sLong %d: Refuse, Trim or FallBack allowed", name, c.Long)
+	case c.Coverage > icrc.Skipped:
+		return fmt.Errorf("%sCoverage %d: AsSent, Without or Skipped allowed", name, c.Coverage)
+	}
+	return CheckCarriage(name+"Carriage", c.Carriage)
 }
 
 // Taken says whether memory was taken.
