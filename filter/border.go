@@ -36,13 +36,19 @@ const (
 	cnpLength = 8 + bth.Size + 16 + 4
 )
 
-var errPort = wireerr.New("filter", "UDP port of FCN or proxy messages", 0, "4791 is the port of RoCEv2", wireerr.Range)
+var (
+	errPort = wireerr.New("filter", "UDP port of FCN or proxy messages", 0, "4791 is the port of RoCEv2", wireerr.Range)
+	errSame = wireerr.New("filter", "UDP ports of FCN and proxy messages", 0, "are the same", wireerr.Range)
+)
 
-// Validate returns an error if one of the ports is that of RoCEv2: then no
-// RoCEv2 could cross.
+// Validate returns an error if one of the ports is that of RoCEv2, as then no
+// RoCEv2 could cross, or both are the same.
 func (b *Border) Validate() error {
-	if b.FCNPort == rocev2.Port || b.ProxyPort == rocev2.Port {
+	switch c := b.withDefaults(); {
+	case c.FCNPort == rocev2.Port || c.ProxyPort == rocev2.Port:
 		return errPort
+	case c.FCNPort == c.ProxyPort:
+		return errSame
 	}
 	return nil
 }

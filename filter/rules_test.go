@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -58,6 +59,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{Border{}, nil}, {Border{FCNPort: 4790, ProxyPort: 4792}, nil},
 		{Border{FCNPort: 4791}, errPort}, {Border{ProxyPort: 4791}, errPort},
+		{Border{FCNPort: proxymsg.Port}, errSame}, {Border{FCNPort: 7, ProxyPort: 7}, errSame},
 	} {
 		require.Equal(t, c.err, c.border.Validate())
 		_, err := c.border.Program(rocev2.LinkEthernet)

@@ -8,6 +8,7 @@
 package border
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rocecn/rocecn/filter"
@@ -28,14 +29,20 @@ type Border struct {
 	counters node.Counters
 }
 
-// New returns a Border. Every Config is valid: the error is always nil.
+// New returns a Border, or the error of Configure.
 func New(cfg Config) (*Border, error) {
 	b := &Border{}
 	return b, b.Configure(cfg)
 }
 
-// Configure changes the rules. The error is always nil.
+// Configure changes the rules. What [filter.Border.Validate] refuses is an error where the Border is enabled, and
+// changes nothing.
 func (b *Border) Configure(cfg Config) error {
+	if cfg.Enabled {
+		if err := cfg.Validate(); err != nil {
+			return fmt.Errorf("border: %w", err)
+		}
+	}
 	b.cfg = cfg
 	return nil
 }

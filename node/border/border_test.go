@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
@@ -84,6 +85,18 @@ func TestFragments(t *testing.T) {
 	off := made(t, border.Config{})
 	require.Equal(t, node.Decision{Action: node.Refused, Packet: message.Broken, Reason: node.Disabled},
 		judge(off, wiretest.Hex(t, first), o))
+}
+
+// With such ports no RoCEv2 could cross, or no FCN be dropped.
+func TestConfigure(t *testing.T) {
+	for _, ports := range []filter.Border{
+		{FCNPort: rocev2.Port}, {ProxyPort: rocev2.Port}, {FCNPort: 7, ProxyPort: 7},
+	} {
+		_, err := border.New(border.Config{Border: ports})
+		require.NoError(t, err, "what is off needs nothing")
+		_, err = border.New(border.Config{Enabled: true, Border: ports})
+		require.ErrorIs(t, err, rocecn.ErrRange)
+	}
 }
 
 func TestAllocs(t *testing.T) {
