@@ -45,7 +45,7 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 	to := p.Src
 	switch {
 	case !a.cfg.PauseIngress:
-	case !s.tunnelled:
+	case !s.frame.Tunnelled(): // labels alone have no ingress
 		return b, node.NotTunnelled
 	default:
 		to = s.frame.OuterSrc()

@@ -3,6 +3,7 @@ package congested_test
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -174,6 +175,15 @@ func TestPauseIngress(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Under labels alone there is no ingress to tell.
+func TestPauseIngressOfLabels(t *testing.T) {
+	cfg := method(congested.PPFC)
+	cfg.PauseIngress, cfg.PEs = true, acls("::/0")
+	frame := slices.Concat(wiretest.Hex(t, "020000000002 020000000001 8847 00010140"), data(t))
+	_, d := congest(agent(t, cfg), nil, &event{Frame: frame, Port: 7}, now)
+	require.Equal(t, decision{Packet: message.Data, Reason: node.NotTunnelled}, d)
 }
 
 // A flood of flows: the memory stays, and those forgotten are counted.
