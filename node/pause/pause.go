@@ -239,6 +239,7 @@ func (t *Table) State(target Target, now time.Time) (State, time.Time) {
 // Next returns the time at which the next state ends, and whether there is one: at that time, call State again for the
 // targets that were not running.
 func (t *Table) Next(now time.Time) (time.Time, bool) {
+	now = t.latest.Or(now)
 	at := t.clock.At(now)
 	t.targets.expire(at)
 	until, ok := t.targets.first()

@@ -345,6 +345,8 @@ func TestWithoutTime(t *testing.T) {
 	receive(table, notification(t, sw6, dst6, ppfc.Stop, 500*us), ip, now)
 	require.Equal(t, pause.Stopped, state(now.Add(499*us)))
 	require.Equal(t, pause.Stopped, state(time.Time{}))
+	next, ok := table.Next(time.Time{})
+	require.Equal(t, []any{now.Add(500 * us), true}, []any{next, ok})
 	require.Equal(t, pause.Stopped, state(now.Add(499*us)))
 	require.Equal(t, pause.Running, state(now.Add(500*us)))
 }
