@@ -121,7 +121,8 @@ func (s *Stack) IP() gopacket.NetworkLayer {
 // of package node. The first call walks it; the Frame is valid as long as the layers are.
 func (s *Stack) Frame() *rocev2.Frame {
 	if !s.walked {
-		s.frame.Decode(s.octets, rocev2.DecodeOptions{Cut: s.BTH.Truncated}) // the layers say what its error would
+		cut := slices.Contains(s.Decoded, LayerTypeBTH) && s.BTH.Truncated
+		s.frame.Decode(s.octets, rocev2.DecodeOptions{Cut: cut}) // the layers say what its error would
 		s.walked = true
 	}
 	return &s.frame

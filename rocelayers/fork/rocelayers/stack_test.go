@@ -156,4 +156,11 @@ func TestStackOtherTraffic(t *testing.T) {
 	require.NoError(t, s.Decode(wrap(44, fragment)))
 	require.Nil(t, s.Layer(rocelayers.LayerTypeBTH))
 	require.NoError(t, s.Decode(bytes.Repeat([]byte{0}, 60)))
+
+	// That the packet before was cut says nothing of it.
+	cut := wiretest.Hex(t, send6)
+	require.NoError(t, s.Decode(cut[:len(cut)-4]))
+	require.True(t, s.Frame().Options().Cut)
+	require.NoError(t, s.Decode(datagram(t, 5000, []byte("data"))))
+	require.False(t, s.Frame().Options().Cut)
 }
