@@ -11,7 +11,7 @@ type Answers struct {
 	ACKs     uint64 // opcode Acknowledge with an ACK syndrome
 	RNRNAKs  uint64 // receiver not ready
 	CNPs     uint64 // those without a Fast CNP option
-	FastCNPs uint64 // CNPs with one
+	FastCNPs uint64 // CNPs with one, or with an unknown option that a host must not skip, which may be one (D2)
 	PPFC     uint64 // PPFC notifications
 	FCN      uint64 // FCNs, which are for the ingress PE of the flow
 	Proxy    uint64 // messages to a proxy of the sender

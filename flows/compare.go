@@ -27,7 +27,7 @@ type ComparisonConfig struct {
 	// each point are remembered, in some 140 octets each.
 	Window int
 	// MaxFlows is how many flows are kept, 131,072 if 0; more where the packets
-	// that are remembered are of more flows. A flow takes some 300 octets, 2.3 KB
+	// that are remembered are of more flows. A flow takes some 300 octets, 4.6 KB
 	// more once it has five positive delays, and as much for negative ones.
 	MaxFlows int
 }

@@ -2,7 +2,6 @@ package flows_test
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/rocecn/rocecn/capture"
@@ -25,8 +24,13 @@ func Example() {
 	table := flows.New(flows.Config{})
 	var decoder flows.Decoder
 	var packet flows.Packet
-	var record capture.Record
-	for number := uint64(1); packets.Next(&record) != io.EOF; number++ {
+	number := uint64(0)
+	for record, err := range capture.All(packets) {
+		if err != nil { // the capture ends in the middle of a packet
+			fmt.Println(err)
+			break
+		}
+		number++
 		decoder.Decode(&packet, record.Data, record.Options())
 		table.Observe(&packet, number, record.Time)
 	}

@@ -10,7 +10,7 @@ import (
 // 16 ns counts as it is, what is over 2^39 ns, nine minutes, as that long. A nil
 // Histogram has counted none.
 type Histogram struct {
-	counts   [histogramSize]uint32
+	counts   [histogramSize]uint64
 	n        uint64
 	min, max time.Duration
 }
@@ -74,7 +74,7 @@ func rankOf(p float64, n uint64) uint64 {
 func (h *Histogram) rank(rank uint64) time.Duration {
 	var seen uint64
 	for i, n := range h.counts {
-		if seen += uint64(n); seen >= rank {
+		if seen += n; seen >= rank {
 			return min(max(middle(i), h.min), h.max)
 		}
 	}
@@ -114,7 +114,7 @@ func (h *Histogram) since(old *Histogram) {
 				h.min = middle(i)
 			}
 			h.max = middle(i)
-			h.n += uint64(h.counts[i])
+			h.n += h.counts[i]
 		}
 	}
 	if h.n == 0 {

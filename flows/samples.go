@@ -83,6 +83,7 @@ func NewSamples(maxFlows int) *Samples {
 // Observe records a packet that was sampled at a point, one of rate packets; 0 stands for 1. PFC frames count as other
 // traffic: samples say nothing of pauses.
 func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time) {
+	rate = max(rate, 1)
 	s.stats.Packets++
 	switch p.kind {
 	case cutShort:

@@ -78,6 +78,21 @@ func TestSamplesRoom(t *testing.T) {
 	require.EqualValues(t, 7, sumOrMost(3, 4))
 }
 
+// A rate of 0 is one of 1.
+func TestSamplesRate(t *testing.T) {
+	var d Decoder
+	var p Packet
+	f := wiretest.Capture(t, "messages.pcap")[0]
+	d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+	of := func(rate uint32) []Sampled {
+		s := NewSamples(0)
+		s.Observe(&p, point(1), rate, f.Time)
+		return s.Snapshot()
+	}
+	require.Len(t, of(0), 1)
+	require.Equal(t, of(1), of(0))
+}
+
 // A CNP, an FCN and a PFC frame: to whom it goes, to whom without a queue pair, and not at all.
 func TestSamplesKinds(t *testing.T) {
 	s := NewSamples(0)

@@ -12,7 +12,7 @@ type Config struct {
 	// MaxFlows is how many flows are kept at once, 131,072 if 0 and at least 2. Answers
 	// take the place of a flow, unless requests go the same way. A flow takes 1 KB, with
 	// requests that follow one another 3.5 KB, with READs or ATOMICs among them 3 KB
-	// more, and 2 KB more for each of its two distributions of times.
+	// more, and 5 KB more for each of its two distributions of times.
 	MaxFlows int
 	// Shard and Shards divide the flows among several tables that see the same
 	// packets: this one keeps what belongs to the address pairs of shard number

@@ -108,7 +108,9 @@ func (a *accountant) printInterval() error {
 	for i := range changed.Flows {
 		f := &changed.Flows[i]
 		f.Mean = float64(f.IPOctets) * 8 / a.interval.Seconds()
-		f.Peak = max(f.Peak, f.Mean) // the peak is the flow's so far, and over 100 ms
+		if f.Peak > 0 { // else there are too few requests; it is the flow's so far, and over 100 ms
+			f.Peak = max(f.Peak, f.Mean)
+		}
 	}
 	during := &intervalLine{stamp(a.from), stamp(a.to)}
 	a.choice.apply(changed)
