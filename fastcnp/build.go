@@ -247,7 +247,7 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 	case n.CNP.Opcode != bth.CNP:
 		return b, wireerr.NotCNP
 	case !n.Src.Is6() || !n.Dst.Is6():
-		return b, wireerr.Addresses
+		return b, errAddresses
 	}
 	if err := cmp.Or(rocev2.Answerable(n.Src), rocev2.Answerable(n.Dst)); err != nil {
 		return b, err

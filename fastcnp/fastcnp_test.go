@@ -754,7 +754,7 @@ func TestAppendPacket(t *testing.T) {
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.OptType = 2, ioam.TypeDirectExport },
 			errNotTrace},
 		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, wireerr.OptionType},
-		{func(n *Notification) { n.Src, n.Dst = addr("192.0.2.1"), addr("192.0.2.2") }, wireerr.Addresses},
+		{func(n *Notification) { n.Src, n.Dst = addr("192.0.2.1"), addr("192.0.2.2") }, errAddresses},
 		{func(n *Notification) { n.CNP.PSN = 1 << 24 }, wireerr.Range},
 	} {
 		bad := n
@@ -782,7 +782,7 @@ func TestValidate(t *testing.T) {
 		{func(n *Notification) { n.Offset = 42 }, errAlignment},
 		{func(n *Notification) { n.Option.Number = 1 }, errAlignment},
 		{func(n *Notification) { n.CNP.PSN = 1 }, wireerr.Malformed},
-		{func(n *Notification) { n.Src = addr("192.0.2.1") }, wireerr.Addresses},
+		{func(n *Notification) { n.Src = addr("192.0.2.1") }, errAddresses},
 		{func(n *Notification) { n.Option = Option{} }, errNumber},
 	} {
 		bad := good

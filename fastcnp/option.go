@@ -108,6 +108,7 @@ var (
 	errOption1Len = wireerr.New("fastcnp", "option 1", 0, "not exactly 16 octets of data", wireerr.Malformed)
 	errOption2Len = wireerr.New("fastcnp", "option 2", 10,
 		"truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
+	errAddresses   = wireerr.New("fastcnp", "addresses", 0, "not both IPv6 (FAST section 3)", wireerr.Range)
 	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
 	errDestination = wireerr.New("fastcnp", "original destination", 0, "not an IPv6 address", wireerr.Range)
 	errMapped      = wireerr.New("fastcnp", "original destination", 0, "IPv4-mapped: no host over IPv6 has it",

@@ -29,7 +29,7 @@ func (n *Notification) Validate() error {
 	}
 	return errors.Join(
 		n.CNP.Validate(),
-		wireerr.If(!n.Src.Is6() || !n.Dst.Is6(), wireerr.Addresses),
+		wireerr.If(!n.Src.Is6() || !n.Dst.Is6(), errAddresses),
 		wireerr.If(rocev2.Answerable(n.Src) != nil || rocev2.Answerable(n.Dst) != nil, rocev2.ErrNotReachable),
 		wireerr.If(typ.Action() != ipv6opt.DiscardICMP, errAct),
 		wireerr.If(typ.MayChange(), errChg),
