@@ -12,8 +12,8 @@ type Headers struct {
 	Header
 
 	// Present says which of the following the packet carries. Decode clears
-	// those that Present named before and the packet does not carry; headers
-	// set by hand without their bit in Present stay as they are.
+	// those that Present named before and the packet does not carry; where it
+	// does, headers that were set by hand without their bit may be cleared, too.
 	Present      HeaderSet
 	RDETH        RDETH
 	DETH         DETH

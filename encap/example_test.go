@@ -13,7 +13,7 @@ import (
 func Example() {
 	inner := rocev2.Datagram{
 		Src: netip.MustParseAddr("10.0.1.1"), Dst: netip.MustParseAddr("10.0.4.1"),
-		TrafficClass: 26<<2 | 1, HopLimit: 64, DstPort: rocev2.Port, Data: make([]byte, 28),
+		TrafficClass: 26<<2 | 1, HopLimit: 64, Flags: 2, DstPort: rocev2.Port, Data: make([]byte, 28),
 	}
 	packet, err := inner.AppendBinary(nil)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 // With IP in IP (D12) it has the fields of the innermost packet, which contains
 // the UDP header. Decoding does not verify the checksums of IPv4 and UDP.
 type Datagram struct {
-	// Link, Outer and IP are consecutive parts of what Decode was given, and
+	// Link, Outer and IP are parts of what Decode was given, in this order, and
 	// alias it. AppendBinary does not use them.
 	Link  []byte // the link-layer header with its VLAN tags; empty for a bare IP packet
-	Outer []byte // the IP and extension headers before the innermost IP header; nil without any
+	Outer []byte // from the outermost IP header on, what is before the innermost one: tunnels; nil without any
 	IP    []byte // the innermost IP packet, as long as its length field says unless Truncated
 
 	Src, Dst     netip.Addr // both IPv4 or both IPv6; a zone is not sent

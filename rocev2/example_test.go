@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/rocev2"
@@ -39,6 +40,7 @@ func ExamplePacket_AppendBinary() {
 	p := rocev2.Packet{
 		Datagram: rocev2.Datagram{
 			Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), HopLimit: 64,
+			Flags:   2, // Don't Fragment: without it Linux gives the packet an ID, and the ICRC would be wrong
 			SrcPort: 0xC001, DstPort: rocev2.Port, TrafficClass: 26<<2 | uint8(rocev2.ECT0),
 		},
 		Payload: []byte("hello"),
@@ -54,21 +56,24 @@ func ExamplePacket_AppendBinary() {
 	// <nil> hello
 }
 
-// A switch marks a packet in place; neither ICRC nor UDP checksum cover the
-// field, and the IPv4 header checksum is kept right.
+// A switch marks a packet in place, if its sender hears marks; neither ICRC nor
+// UDP checksum cover the field, and the IPv4 header checksum is kept right.
 func ExampleSetECN() {
-	frame, _ := hex.DecodeString(written)
+	frame, _ := hex.DecodeString(strings.Replace(written, "86dd603", "86dd602", 1)) // not marked yet
 	var p rocev2.Packet
 	if err := p.DecodeEthernet(frame); err != nil {
 		fmt.Println(err)
 		return
 	}
-	was, err := rocev2.SetECN(p.IP, rocev2.ECT0)
+	if p.ECN() == rocev2.NotECT {
+		return // to be dropped instead
+	}
+	was, err := rocev2.SetECN(p.IP, rocev2.CE)
 	fmt.Println(was, err)
 	_, err = p.VerifyICRC()
 	fmt.Println(err)
 	// Output:
-	// ce <nil>
+	// ect0 <nil>
 	// <nil>
 }
 

@@ -18,7 +18,8 @@ func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 	}
 }
 
-// OuterExtensions is Extensions for the IPv6 headers in d.Outer, the outermost first.
+// OuterExtensions is Extensions for the IPv6 headers that d.Outer begins with, the outermost first: those before a
+// tunnel of another kind than IP in IP.
 func (d *Datagram) OuterExtensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var f Frame

@@ -40,7 +40,9 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags := cli.Flags("run", runUsage, stderr)
 	name := flags.String("config", "", "the configuration, a TOML `file`")
 	dry := flags.Bool("dry-run", false, "send nothing, and print each decision as rocecn play does")
-	print := flags.Bool("reference", false, "print a configuration with all keys and what they are without it")
+	print := flags.Bool("reference", false,
+		"print a configuration with the keys of sources and sinks, and what they are without it; docs/roles.md has "+
+			"those of roles")
 	switch others, err := cli.Parse(flags, args); {
 	case err != nil:
 		return cli.Unparsed(err)
