@@ -49,6 +49,29 @@ func TestOtherPairs(t *testing.T) {
 	require.Same(t, first.Counters(), second.Counters())
 }
 
+// Pairs that are idle are forgotten, once a minute; those that are given stay.
+func TestIdlePairs(t *testing.T) {
+	r, err := configured(t, "receiver", nil, `{"enabled": true, "learn": true, "self": ["2001:db8:2::b"], "qps": [
+		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 17, "src_qp": 34}]}`)
+	require.NoError(t, err)
+	learned := qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 7}}
+	require.NoError(t, r.(*notificationPoint).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.CM, Seen: noon}))
+	for _, c := range []struct {
+		at   time.Duration
+		left int
+	}{{0, 2}, {10*time.Minute + 1, 1}, {10*time.Minute + 2, 1}} {
+		r.(Expirer).Expire(noon.Add(c.at))
+		require.Equal(t, c.left, r.(Paired).Pairs(), c.at)
+	}
+	for _, name := range Names() {
+		made, err := configured(t, name, nil, "{}")
+		require.NoError(t, err)
+		_, paired := made.(Paired)
+		_, expires := made.(Expirer)
+		require.True(t, expires || !paired, name)
+	}
+}
+
 // A size that cannot change refuses a configuration, and the role goes on as before:
 // with its labels and its pairs.
 func TestRefusedConfiguration(t *testing.T) {

@@ -18,6 +18,17 @@ type pairs struct {
 	given  map[rocev2.FlowKey]uint32
 	order  []rocev2.FlowKey        // of those that are given
 	either map[rocev2.FlowKey]bool // given twice, with different queue pairs
+
+	expired time.Time // when idle ones were forgotten last
+}
+
+// Expire forgets pairs that are idle, of all of them once a minute.
+func (p *pairs) Expire(now time.Time) int {
+	if now.Sub(p.expired) < time.Minute {
+		return 0
+	}
+	p.expired = now
+	return p.Map.Expire(now)
 }
 
 // learning returns how a role learns; with ports the UDP source port may decide a tie of votes.

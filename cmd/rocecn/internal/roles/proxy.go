@@ -98,3 +98,6 @@ func (p *proxyNode) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Ve
 
 // Pairs returns how many queue pairs are known.
 func (p *proxyNode) Pairs() int { return p.pairs.Stats().Pairs }
+
+// Expire is that of [Expirer].
+func (p *proxyNode) Expire(now time.Time) int { return p.pairs.Expire(now) }

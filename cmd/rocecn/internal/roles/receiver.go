@@ -84,3 +84,6 @@ func (r *notificationPoint) Play(out []byte, f *rocev2.Frame, now time.Time) ([]
 
 // Pairs returns how many queue pairs are known.
 func (r *notificationPoint) Pairs() int { return r.pairs.Stats().Pairs }
+
+// Expire is that of [Expirer].
+func (r *notificationPoint) Expire(now time.Time) int { return r.pairs.Expire(now) }

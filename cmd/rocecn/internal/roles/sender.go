@@ -189,6 +189,9 @@ func (s *dataSender) SetDevice(all []DevicePair) {
 	}
 }
 
+// Expire is that of [Expirer].
+func (s *dataSender) Expire(now time.Time) int { return s.pairs.Expire(now) }
+
 // Pairs returns how many queue pairs are known.
 func (s *dataSender) Pairs() int {
 	n := s.pairs.Stats().Pairs
