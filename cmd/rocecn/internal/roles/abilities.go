@@ -60,6 +60,7 @@ type (
 	// A Leveller is a role that goes by the levels of queues.
 	Leveller interface {
 		SetLevel(level uint8)
+		OwnLevel()
 		Relax()
 	}
 	// A Noter is a role that takes note of what the kernel has sent for it.

@@ -40,7 +40,8 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 	k = KernelSwitch{PerFlow: c.PerFlow, CodePoints: messages.CodePoints, Marks: c.Marks()}
 	if err := refuse(notInKernel, []given{
 		{"rate", c.Rate != rate{}}, {"own_record", c.OwnRecord != nil}, {"inner_source", c.InnerSource},
-		{"levels", c.Levels != nil}, {"congested", c.Congested == "ce"}, {"fallback", c.Fallback != congested.Nothing},
+		{"level", c.Level != nil}, {"levels", c.Levels != nil}, {"congested", c.Congested == "ce"},
+		{"fallback", c.Fallback != congested.Nothing},
 	}); err != nil {
 		return k, err
 	}

@@ -135,6 +135,23 @@ func TestFell(t *testing.T) {
 	}
 }
 
+// A level that is known of one packet's queue is not that of the next one, of which nothing is known.
+func TestOwnLevel(t *testing.T) {
+	r, err := configured(t, "switch", nil, `{"enabled": true, "level": 5, "self": ["2001:db8:ffff::5"],
+		"methods": [{"senders": "::/0", "method": "fastcnp"}]}`)
+	require.NoError(t, err)
+	s := r.(*congestedSwitch)
+	level := func() uint8 {
+		s.Relieve(nil, noon)
+		return s.event.Level
+	}
+	require.EqualValues(t, 5, level())
+	s.SetLevel(2)
+	require.EqualValues(t, 2, level())
+	s.OwnLevel()
+	require.EqualValues(t, 5, level())
+}
+
 // What stands in another IP header has come through a tunnel, unless a mirror has put it there, or it is no packet.
 func TestTunnelled(t *testing.T) {
 	const (

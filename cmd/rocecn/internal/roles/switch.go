@@ -75,9 +75,10 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 	s := &next
 	s.onlyCE = c.Congested == "ce"
 	s.event = congested.Event{Pause: 100 * time.Microsecond, Port: c.Port}
-	if s.levels, err = c.levels(); err != nil {
+	if s.own, err = c.levels(); err != nil {
 		return nil, err
 	}
+	s.levels = s.own
 	if c.PauseUS != nil {
 		s.event.Pause = time.Duration(*c.PauseUS) * time.Microsecond
 	}
@@ -275,11 +276,12 @@ func (l *levelsOverTime) fell(after, upTo time.Duration) bool {
 // congestedSwitch plays the node where congestion occurs.
 type congestedSwitch struct {
 	*congested.Agent
-	onlyCE  bool // data met congestion where its outermost IP header has CE; else all data did
-	levels  levelsOverTime
-	start   time.Time     // of the first frame
-	last    time.Duration // from start to the latest frame
-	resumes bool          // the queue fell, and flows that were stopped may run
+	onlyCE  bool           // data met congestion where its outermost IP header has CE; else all data did
+	own     levelsOverTime // as configured
+	levels  levelsOverTime // that hold: the own ones, or the level of the queue that the next frame met
+	start   time.Time      // of the first frame
+	last    time.Duration  // from start to the latest frame
+	resumes bool           // the queue fell, and flows that were stopped may run
 	event   congested.Event
 	message message.Message
 }
@@ -302,12 +304,15 @@ func (s *congestedSwitch) Relieve(out []byte, now time.Time) ([]byte, Verdict) {
 	return out, Verdict{Decision: d, Keys: MarkECN}
 }
 
-// SetLevel says which level the queue has that the next frame met, whatever levels
-// over the time of a capture say.
+// SetLevel says which level the queue has that the next frame met, whatever the
+// configuration says, until OwnLevel.
 func (s *congestedSwitch) SetLevel(level uint8) {
 	s.levels = levelsOverTime{fixed: level}
 	s.resumes = s.resumes && level == 0
 }
+
+// OwnLevel says that nothing is known of the queue that the next frame met: what the configuration says holds.
+func (s *congestedSwitch) OwnLevel() { s.levels = s.own }
 
 // Relax says that all queues are empty enough for flows that were stopped to run
 // again.

@@ -67,10 +67,14 @@ func (a *actor) show(p *netio.Packet, observe bool, level uint8, known bool, now
 		a.outcomes[node.Nothing].Add(1)
 		return
 	}
-	if known && a.leveller != nil {
+	switch {
+	case a.leveller == nil:
+	case known:
 		a.leveller.SetLevel(level)
 		a.queued = a.queued || level > 0
 		observe = observe || level == 0 // nothing is congested
+	default:
+		a.leveller.OwnLevel()
 	}
 	a.now, a.stamp = now, p.Time
 	a.withKernel(func(k kernelProgram) { k.show(a.Role, p) })

@@ -49,7 +49,7 @@ func (c *agentConfig) check() error {
 	if !slices.Contains([]string{"", "text", "json"}, c.Log.Format) {
 		return config.Wrong("log.format", "%q is neither text nor json", c.Log.Format)
 	}
-	if c.HTTP != "" && !isListenAddress(c.HTTP) {
+	if _, err := listenAddress(c.HTTP); c.HTTP != "" && err != nil {
 		return config.Wrong("http", "%q is no address to listen at: an IP address and a port, as 127.0.0.1:9479, or a "+
 			"port of all addresses, as :9479", c.HTTP)
 	}
@@ -59,14 +59,21 @@ func (c *agentConfig) check() error {
 	return nil
 }
 
-// isListenAddress says whether a text is an IP address and a port, or a port alone. A name is neither: to find its
-// address may take longer than a reload may.
-func isListenAddress(text string) bool {
+// listenAddress reads an IP address and a port, or a port alone. A name is neither: to find its address may take longer
+// than a reload may.
+func listenAddress(text string) (netip.AddrPort, error) {
 	if strings.HasPrefix(text, ":") {
 		text = "[::]" + text
 	}
-	_, err := netip.ParseAddrPort(text)
-	return err == nil
+	return netip.ParseAddrPort(text)
+}
+
+// needs are the capabilities that listening needs.
+func (c *agentConfig) needs() []string {
+	if at, err := listenAddress(c.HTTP); err == nil {
+		return toListen(at)
+	}
+	return nil
 }
 
 // A sourceEntry is a table [source.NAME].
@@ -280,6 +287,11 @@ func (f *file) checkRole(r *roles.Instance) error {
 	case r.Role == "sender" && checkShaping(r) != nil:
 		return checkShaping(r)
 	case a.Mode == "kernel":
+		if c, ok := r.Config.(roles.Lacking); ok {
+			if err := c.Lacks(); err != nil {
+				return err
+			}
+		}
 		c, err := f.kernelConfig(r)
 		f.kernels[r.Name] = c
 		return err
@@ -306,7 +318,7 @@ func (f *file) checkRole(r *roles.Instance) error {
 	}
 	if c, ok := r.Config.(roles.Learning); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "labels are learned from what leaves in tunnels: needed is such a source as "+
-			"of type packet, without filter, whose direction is not in")
+			"of type packet, without filter, whose direction is not in, or of type qdisc with tunnels")
 	}
 	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
 	translates, ok := r.Config.(roles.Translating)
@@ -327,6 +339,8 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 		switch s := f.sources[name].is.(type) {
 		case *packetSource:
 			return s.Filter == "" && s.Direction != "in"
+		case *qdiscSource:
+			return s.Tunnels
 		case *udpSource, *icmpSource:
 			return false
 		}

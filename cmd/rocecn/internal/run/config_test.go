@@ -52,6 +52,10 @@ methods = [{ senders = "::/0", method = "fastcnp" }]
 	require.NoError(t, err)
 	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
 	require.Contains(t, f.summary(), "role.switch: the kernel answers at eth0\n")
+	for address, bind := range map[string]bool{":80": true, "[::1]:1023": true, "127.0.0.1:9479": false} {
+		f.agent.HTTP = address
+		require.Equal(t, bind, strings.Contains(f.summary(), "CAP_NET_BIND_SERVICE"), address)
+	}
 	k, err := (&file{sources: f.sources}).kernelConfig(instance(t, strings.Replace(kernel, mark+methods, `
 methods = [{ senders = "::/0", method = "fastcnp" }, { senders = "fd00::/8", method = "mark" }]
 capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/32", capable = "yes" },
@@ -247,6 +251,11 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`,
 			`role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
 		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
+		{kernel, `levels = [5]`, "levels = [5]\nlevel = 3", `source.a.level: the depth of the queue is known`},
+		{kernel, methods, ``, `role.switch.methods: missing`},
+		{kernel, methods, methods + "\nlevel = 3", `role.switch.level: the kernel cannot do that`},
+		{learns, `"packet"` + "\ninterfaces = [\"eth0\"]", "\"qdisc\"\ninterfaces = [\"eth0\"]\nlevels = [5]",
+			`role.ingress.observe: labels are learned from what leaves in tunnels`},
 		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: Fast CNPs need an IPv6 address`},
 		{kernel, `"fastcnp"`, `"ppfc"`,
 			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
@@ -270,7 +279,7 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 		{translates, `["eth0"]`, "[\"eth0\"]\ndirection = \"out\"", `source.a.direction: the kernel cannot do that`},
 		{translates, `["eth0"]`, "[\"eth0\"]\nsnap = 64", `source.a.snap: the kernel cannot do that`},
 		{translates, `["eth0"]`, "[\"eth0\"]\nblocks = true", `source.a.blocks: the kernel cannot do that`},
-		{kernel, `[5]`, "[5]\nlevel = 4", `line 4: source.a.level: the kernel cannot do that for role.switch`},
+		{kernel, `[5]`, "[5]\nlevel = 4", `line 4: source.a.level: the depth of the queue is known`},
 		{kernel, `[5]`, "[5]\nper_flow = \"1s\"", `line 4: source.a.per_flow: the kernel cannot do that`},
 		{kernel, `[5]`, "[5]\ntunnels = true", `line 4: source.a.tunnels: the kernel cannot do that`},
 		{kernel, `["eth0"]`, `["eth0", "eth0"]`, `source.a.interfaces[1]: eth0 is named twice`},
@@ -284,7 +293,8 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 // A port has one switch in the kernel: two would answer twice.
 func TestKernelPortTwice(t *testing.T) {
 	const queue = "[source.%]\ntype = \"qdisc\"\ninterfaces = [\"eth1\", \"eth0\"]\nlevels = [9]\n"
-	const role = "[[role.switch]]\nenabled = true\nmode = \"kernel\"\nsources = [%]\nself = [\"2001:db8::5\"]\n"
+	const role = "[[role.switch]]\nenabled = true\nmode = \"kernel\"\nsources = [%]\nself = [\"2001:db8::5\"]\n" +
+		"methods = [{ senders = \"::/0\", method = \"mark\" }]\n"
 	sources := strings.ReplaceAll(queue, "%", "a") + strings.ReplaceAll(queue, "%", "b")
 	_, err := parse([]byte(sources + strings.ReplaceAll(role, "%", `"a", "b"`)))
 	require.ErrorContains(t, err, "role.switch[0].sources[1]: role.switch has eth1 already")

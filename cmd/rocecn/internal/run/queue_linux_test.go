@@ -226,6 +226,7 @@ enabled = true
 mode = "kernel"
 sources = ["queues"]
 self = ["2001:db8:1::1"]
+methods = [{ senders = "::/0", method = "fastcnp" }]
 `
 	check := func(config string, without ...uint32) (stderr string) {
 		h := wiretest.NewHost(t, "r")

@@ -97,6 +97,9 @@ func (s *sourceEntry) check() error {
 		if len(c.Levels) == 0 {
 			return config.Wrong("levels", "missing: the depths at which the queue is congested")
 		}
+		if c.Level != nil {
+			return config.Wrong("level", "the depth of the queue is known: levels say what it means")
+		}
 		q.threshold = c.thresholds().Down[0] // below it nothing is to be known
 	}
 	return s.is.check()
@@ -284,7 +287,12 @@ func ownAddress(key string, a netip.Addr) error {
 
 func (s *udpSource) live() bool { return true }
 func (s *udpSource) needs() []string {
-	if slices.ContainsFunc(s.Listen, func(a netip.AddrPort) bool { return a.Port() < 1024 }) {
+	return toListen(s.Listen...)
+}
+
+// toListen returns what listening at these addresses needs.
+func toListen(at ...netip.AddrPort) []string {
+	if slices.ContainsFunc(at, func(a netip.AddrPort) bool { return a.Port() < 1024 }) {
 		return []string{"CAP_NET_BIND_SERVICE"}
 	}
 	return nil
