@@ -290,7 +290,10 @@ func (s *server) status() any {
 		WaitsFor string    `json:"waits_for,omitempty"`
 		Roles    []role    `json:"roles"`
 		Sources  []source  `json:"sources"`
-	}{Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor}
+	}{
+		Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor,
+		Roles: []role{}, Sources: []source{}, // no null
+	}
 	s.eachInput(func(name, kind, input string, up bool, p *part) {
 		one := source{Name: name, Type: kind, Input: input, Up: up}
 		if p != nil {
@@ -300,8 +303,9 @@ func (s *server) status() any {
 	})
 	for _, a := range s.actors {
 		r := role{
-			Name: a.instance.Name, Sources: a.instance.Agent.Sources, Observe: a.instance.Agent.Observe,
-			Sink: a.instance.Agent.Sink, SinkUp: a.out != nil && a.out.works(), Pairs: a.sizes[pairsSize].Load(),
+			Name: a.instance.Name, Sources: append([]string{}, a.instance.Agent.Sources...),
+			Observe: a.instance.Agent.Observe, Sink: a.instance.Agent.Sink,
+			SinkUp: a.out != nil && a.out.works(), Pairs: a.sizes[pairsSize].Load(),
 			Packets: map[string]uint64{},
 		}
 		for action := range a.outcomes {

@@ -389,6 +389,7 @@ func (s *server) tickKernel(k *kernelRole, now time.Time) {
 	}
 	s.actors[at].hearDevice()
 	k.program.tick(s.actors[at].Role, now)
+	s.actors[at].measure(now)
 }
 
 // withKernel calls f with the program that the kernel plays the actor's role by, if it is open.

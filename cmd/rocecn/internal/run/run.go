@@ -111,12 +111,12 @@ func (s *server) run(ctx context.Context, f *file) error {
 		opened.close()
 		return err
 	}
+	s.reloaded.good, s.reloaded.at = true, time.Now() // apply lets others ask
 	if err := s.apply(f, opened); err != nil {
 		return err
 	}
 	defer s.close()
 	s.warn()
-	s.reloaded.good, s.reloaded.at = true, time.Now()
 	s.start(ctx)
 	stopping := ctx.Done()
 	beat := time.NewTicker(every)
@@ -235,15 +235,13 @@ func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []st
 func (f *file) summary() string {
 	var b strings.Builder
 	needs := map[string]bool{}
-	idle := f.used(func(s *sourceEntry) {
-		for _, n := range s.is.needs() {
+	add := func(all []string) {
+		for _, n := range all {
 			needs[n] = true
 		}
-	}, func(s *sinkEntry) {
-		for _, n := range s.is.needs() {
-			needs[n] = true
-		}
-	})
+	}
+	add(f.agent.needs())
+	idle := f.used(func(s *sourceEntry) { add(s.is.needs()) }, func(s *sinkEntry) { add(s.is.needs()) })
 	for _, r := range f.roles {
 		_, inKernel := f.kernels[r.Name]
 		if r.Agent.Install == "nft" || inKernel {

@@ -263,7 +263,7 @@ func (p *part) quiet(now time.Time) {
 			known[name] = m
 		}
 	}
-	if len(known) == 0 {
+	if len(known) == 0 && p.seen.Load() == nil {
 		return
 	}
 	var all []queue

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"strings"
@@ -125,6 +126,26 @@ marking = "elsewhere"
 	}
 	a.relax(w.highest(a))
 	require.EqualValues(t, 2, resumed())
+}
+
+// What is known of the queue of an interface that is gone is forgotten.
+func TestQueueGone(t *testing.T) {
+	const nobodys = 1 << 30
+	now := time.Unix(1e9, 0)
+	p := &part{levels: map[int]measured{nobodys: {at: now, level: 3, depth: 5}}, names: map[int]string{nobodys: "gone"}}
+	p.quiet(now)
+	require.Equal(t, []queue{{"gone", 3, 5}}, p.queues())
+	p.quiet(now.Add(stale + 1))
+	require.Empty(t, p.queues())
+}
+
+// Lists of /status are lists, if nothing is in them, too.
+func TestStatusOfNothing(t *testing.T) {
+	for _, config := range []string{"", "[role.border]\nenabled = true\ninstall = \"nft\""} {
+		text, err := json.Marshal(prepared(t, config).status())
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "null")
+	}
 }
 
 // What cannot be opened is tried again after 250 ms, then more and more seldom, for
