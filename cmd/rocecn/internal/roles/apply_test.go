@@ -47,6 +47,13 @@ func TestOtherPairs(t *testing.T) {
 	require.Equal(t, []uint32{36, 0, 37}, []uint32{after[17], after[18], after[20]})
 	require.Equal(t, before[7], after[7])
 	require.Same(t, first.Counters(), second.Counters())
+
+	// The first ones again, as after a reload that was refused when the roles had been configured.
+	again, err := configured(t, "receiver", first, head+`
+		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 17, "src_qp": 34},
+		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 18, "src_qp": 35}]}`)
+	require.NoError(t, err)
+	require.Equal(t, before, known(again))
 }
 
 // Pairs that are idle are forgotten, once a minute; those that are given stay.

@@ -16,8 +16,9 @@ type pairs struct {
 	learn  bool
 	how    qpmap.Config
 	given  map[rocev2.FlowKey]uint32
-	order  []rocev2.FlowKey        // of those that are given
-	either map[rocev2.FlowKey]bool // given twice, with different queue pairs
+	in     *map[rocev2.FlowKey]uint32 // those in the table that were given, by whichever pairs that share it
+	order  []rocev2.FlowKey           // of those that are given
+	either map[rocev2.FlowKey]bool    // given twice, with different queue pairs
 
 	expired time.Time // when idle ones were forgotten last
 }
@@ -37,12 +38,15 @@ func (c *common) learning(ports bool) qpmap.Config { return qpmap.Config{Ports: 
 // newPairs returns pairs of which none is given. They know what the old ones have
 // learned in the same way, if there are such, and go on learning.
 func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
-	p := &pairs{learn: learn, how: how, given: map[rocev2.FlowKey]uint32{}, either: map[rocev2.FlowKey]bool{}}
+	p := &pairs{
+		learn: learn, how: how, given: map[rocev2.FlowKey]uint32{}, in: new(map[rocev2.FlowKey]uint32),
+		either: map[rocev2.FlowKey]bool{},
+	}
 	switch {
 	case !learn:
 		p.Map = qpmap.New(qpmap.Config{MaxPairs: max(given, 2), MaxPending: 1, MaxOpen: 1})
 	case old != nil && old.learn && old.how == how:
-		p.Map = old.Map
+		p.Map, p.in = old.Map, old.in
 	default:
 		p.Map = qpmap.New(how)
 	}
@@ -60,11 +64,8 @@ func (p *pairs) give(k rocev2.FlowKey, qp uint32) {
 
 // use puts the given pairs into the table, in place of those given before, and calls
 // configure. With an error it puts back what was there.
-func (p *pairs) use(old *pairs, configure func() error) (err error) {
-	var before map[rocev2.FlowKey]uint32
-	if old != nil && old.Map == p.Map {
-		before = old.given
-	}
+func (p *pairs) use(configure func() error) (err error) {
+	before := *p.in
 	replace(p.Map, before, p.given)
 	for i, k := range p.order {
 		if qp, ok := before[k]; ok && qp == p.given[k] {
@@ -79,6 +80,7 @@ func (p *pairs) use(old *pairs, configure func() error) (err error) {
 		err = configure()
 	}
 	if err == nil {
+		*p.in = p.given
 		return nil
 	}
 	replace(p.Map, p.given, before)

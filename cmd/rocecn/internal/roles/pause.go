@@ -54,7 +54,7 @@ func (c *pauseConfig) Apply(old Role) (Role, error) {
 		return nil, err
 	}
 	cfg.QPs = qps
-	return r, qps.use(nil, configure)
+	return r, qps.use(configure)
 }
 
 type pauseRole struct{ *pause.Table }

@@ -68,7 +68,7 @@ func (c *receiverConfig) Apply(old Role) (Role, error) {
 	}
 	r := &notificationPoint{before.Receiver, pairs}
 	cfg.QPs = pairs
-	return r, pairs.use(before.pairs, func() error { return apply(&r.Receiver, receiver.New, cfg) })
+	return r, pairs.use(func() error { return apply(&r.Receiver, receiver.New, cfg) })
 }
 
 // notificationPoint plays the receiver.

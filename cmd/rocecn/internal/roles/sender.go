@@ -77,7 +77,7 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	s := &dataSender{
 		Sender: before.Sender, pairs: pairs, translates: c.As == "cnp", counted: before.counted && c.Shapes(),
 	}
-	return s, pairs.use(before.pairs.pairs, func() error {
+	return s, pairs.use(func() error {
 		err := apply(&s.Sender, sender.New, cfg)
 		if err == nil && c.Enabled && rates.Enabled {
 			err = apply(&before.rates, reaction.NewTable, rates)
