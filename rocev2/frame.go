@@ -442,6 +442,8 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 	w, b := f.inner(), f.octets
 	there := len(b) - w.udp
 	switch {
+	case f.broken != nil && errors.Is(f.broken, wireerr.Truncated) && (w.missing || w.err == errNotIP):
+		return len(b) + 8 + ethernetSize + 40 + 8 // a tunnel's headers are cut, or the frame in it
 	case len(b) == 0 || f.broken != nil || !errors.Is(w.err, wireerr.Truncated):
 		return 0
 	case w.version == noVersion: // the link-layer header is cut
@@ -464,15 +466,17 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 		end += 40
 	case errExtension:
 		end += 8
-		if there > 0 && b[w.udp] != protoUDP && !ipv6ext.Is(b[w.udp]) {
+		if there > 0 && b[w.udp] != protoUDP && !ipv6ext.Is(b[w.udp]) && !isTunnelProto(b[w.udp]) {
 			return 0
 		}
 		if there > 1 {
 			end += 8 * int(b[w.udp+1])
 		}
 	case errUDPHeader:
-		if there >= 4 && !slices.Contains(ports, be.Uint16(b[w.udp+2:])) {
-			return 0
+		if there >= 4 {
+			if port := be.Uint16(b[w.udp+2:]); !slices.Contains(ports, port) && !isTunnelPort(port) {
+				return 0
+			}
 		}
 	}
 	return max(end+8, len(b)+1)

@@ -124,12 +124,36 @@ func TestFrameViewsInTurn(t *testing.T) {
 				broken++
 				outside.inner, outside.innerErr = Datagram{}, f.broken
 				outside.flow, outside.flowErr = FiveTuple{}, f.broken
-				outside.snap = 0
+				outside.snap = alone.snap // see TestSnapLengthOfTunnels
 				require.Equal(t, outside, alone, "%s %x", c.name, b)
 			}
 		}
 	}
 	require.Greater(t, broken, 20)
+}
+
+// A packet in a tunnel that is cut anywhere before the end of its UDP header would have been there with the length that
+// is said, or with that which is said then.
+func TestSnapLengthOfTunnels(t *testing.T) {
+	for _, c := range flows {
+		whole := wiretest.Hex(t, c.link+c.tunnel+c.flow)
+		var f Frame
+		var d Datagram
+		found := func(n int) bool {
+			_ = f.Decode(whole[:min(n, len(whole))], DecodeOptions{Cut: true})
+			return f.InnerDatagram(&d, Port) == nil
+		}
+		if !found(len(whole)) {
+			continue
+		}
+		for i := 1; i < len(whole); i++ {
+			for n := i; !found(n); {
+				need := f.SnapLength(Port)
+				require.Greater(t, need, n, "%s, %d octets", c.name, i)
+				n = need
+			}
+		}
+	}
 }
 
 // What is asked of the outermost header needs all of it, whatever its length field says.
