@@ -67,11 +67,10 @@ func (b *Border) withDefaults() Border {
 // cut the frame.
 //
 // Match looks into all tunnels that [rocev2.Tunnel] names except mirrors, with IP in IP at most 4 deep (D12): a packet
-// deeper than that crosses. It recognizes a Fast CNP by the type
-// of its option, whatever the option's length, anywhere in the Destination Options headers of a packet with
-// OpCode 0x81, and FCN and proxy messages by their ports. Nothing else needs to be right: malformed, fragmented
-// and cut packets are dropped if the type or the port can be read. A packet with the type is also dropped if it
-// ends before its port and OpCode could show that it is not a CNP.
+// deeper than that crosses. It recognizes a Fast CNP by the type of its option, whatever the option's length, anywhere
+// in the Destination Options headers of a packet with OpCode 0x81, and FCN and proxy messages by their ports. Nothing
+// else needs to be right: malformed, fragmented and cut packets are dropped if the type or the port can be read. A
+// packet with the type is also dropped if it ends before its port and OpCode could show that it is not a CNP.
 //
 // A first fragment, of IPv4 or IPv6, that ends before the end of its UDP header
 // or of the headers before that is always dropped: the next fragment could make
