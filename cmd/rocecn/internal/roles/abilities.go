@@ -82,7 +82,7 @@ var (
 	_ SwitchInKernel     = &switchConfig{}
 	_ TranslatorInKernel = &senderConfig{}
 
-	_ Expirer  = &pauseRole{}
+	_          = []Expirer{&pauseRole{}, &proxyNode{}, &ingressPE{}, &notificationPoint{}, &dataSender{}}
 	_          = []Paired{&proxyNode{}, &ingressPE{}, &notificationPoint{}, &dataSender{}}
 	_ Labelled = &ingressPE{}
 	_ Stopper  = &pauseRole{}

@@ -79,6 +79,22 @@ func TestIdlePairs(t *testing.T) {
 	}
 }
 
+// Labels of flows that are silent are given back.
+func TestIdleLabels(t *testing.T) {
+	pe, err := configured(t, "ingress", nil,
+		`{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}, "idle": "5s"}`)
+	require.NoError(t, err)
+	p := Player{Role: pe, Say: func(*Verdict, []byte) {}}
+	p.Show(&capture.Record{Data: packet(t), OrigLen: 1, Link: capture.Raw, Time: noon}, false)
+	labelled := func() int {
+		flows, _ := pe.(Labelled).Labels()
+		return flows
+	}
+	require.Equal(t, 1, labelled())
+	pe.(Expirer).Expire(noon.Add(6 * time.Second))
+	require.Zero(t, labelled())
+}
+
 // A size that cannot change refuses a configuration, and the role goes on as before:
 // with its labels and its pairs.
 func TestRefusedConfiguration(t *testing.T) {

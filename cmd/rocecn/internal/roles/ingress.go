@@ -254,8 +254,8 @@ var ownEthernet = []byte{0x02, 0, 0, 0, 0, 0x02, 0x02, 0, 0, 0, 0, 0x01, 0x08, 0
 // Pairs returns how many queue pairs are known.
 func (pe *ingressPE) Pairs() int { return pe.pairs.Stats().Pairs }
 
-// Expire is that of [Expirer].
-func (pe *ingressPE) Expire(now time.Time) int { return pe.pairs.Expire(now) }
+// Expire is that of [Expirer]: of queue pairs, and of flows that have a label.
+func (pe *ingressPE) Expire(now time.Time) int { return pe.pairs.Expire(now) + pe.PE.Expire(now) }
 
 // Labels returns how many flows have a label, and how many more could have one.
 func (pe *ingressPE) Labels() (flows, free int) { return pe.Len(), pe.Free() }

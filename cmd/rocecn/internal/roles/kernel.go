@@ -41,7 +41,9 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 	if err := refuse(notInKernel, []given{
 		{"rate", c.Rate != rate{}}, {"own_record", c.OwnRecord != nil}, {"inner_source", c.InnerSource},
 		{"level", c.Level != nil}, {"levels", c.Levels != nil}, {"congested", c.Congested == "ce"},
-		{"fallback", c.Fallback != congested.Nothing},
+		{"fallback", c.Fallback != congested.Nothing}, {"proxies", c.Proxies != nil}, {"pe", c.PE != nil},
+		{"port", c.Port != 0}, {"pause_us", c.PauseUS != nil}, {"ppfc", c.PPFC != nil}, {"ppfc_to", c.PPFCTo != ""},
+		{"ppfc_address", c.PPFCAddress != ""},
 	}); err != nil {
 		return k, err
 	}

@@ -52,7 +52,7 @@ methods = [{ senders = "::/0", method = "fastcnp" }]
 	require.NoError(t, err)
 	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
 	require.Contains(t, f.summary(), "role.switch: the kernel answers at eth0\n")
-	for address, bind := range map[string]bool{":80": true, "[::1]:1023": true, "127.0.0.1:9479": false} {
+	for address, bind := range map[string]bool{":80": true, "[::1]:1023": true, "127.0.0.1:9479": false, ":0": false} {
 		f.agent.HTTP = address
 		require.Equal(t, bind, strings.Contains(f.summary(), "CAP_NET_BIND_SERVICE"), address)
 	}
@@ -253,6 +253,8 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
 		{kernel, `levels = [5]`, "levels = [5]\nlevel = 3", `source.a.level: the depth of the queue is known`},
 		{kernel, methods, ``, `role.switch.methods: missing`},
+		{kernel, methods, methods + "\nport = 3", `role.switch.port: the kernel cannot do that`},
+		{kernel, methods, methods + "\npause_us = 3", `role.switch.pause_us: the kernel cannot do that`},
 		{kernel, methods, methods + "\nlevel = 3", `role.switch.level: the kernel cannot do that`},
 		{learns, `"packet"` + "\ninterfaces = [\"eth0\"]", "\"qdisc\"\ninterfaces = [\"eth0\"]\nlevels = [5]",
 			`role.ingress.observe: labels are learned from what leaves in tunnels`},

@@ -292,7 +292,7 @@ func (s *udpSource) needs() []string {
 
 // toListen returns what listening at these addresses needs.
 func toListen(at ...netip.AddrPort) []string {
-	if slices.ContainsFunc(at, func(a netip.AddrPort) bool { return a.Port() < 1024 }) {
+	if slices.ContainsFunc(at, func(a netip.AddrPort) bool { return 0 < a.Port() && a.Port() < 1024 }) {
 		return []string{"CAP_NET_BIND_SERVICE"}
 	}
 	return nil
