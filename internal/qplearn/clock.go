@@ -7,11 +7,28 @@ import "time"
 // come a little out of order, the clock stands still until time has caught up.
 // Beyond that it goes on from the new time.
 type clock struct {
-	ticks int64
-	last  time.Time     // the time at ticks
-	pace  time.Duration // the shortest time between recent packets; 0 not known
+	ticks  int64
+	last   time.Time     // the time at ticks
+	packet int64         // ticks of the last packet; 0 none
+	pace   time.Duration // the shortest time between recent packets; 0 not known
 }
 
+// seen sets the clock to the time of a packet.
+func (c *clock) seen(now time.Time) {
+	c.set(now)
+	d := time.Duration(c.ticks - c.packet)
+	switch {
+	case d == 0:
+	case c.packet == 0: // the first one
+	case c.pace == 0 || d < c.pace:
+		c.pace = d
+	default:
+		c.pace = min(d, c.pace+c.pace/4+1)
+	}
+	c.packet = c.ticks
+}
+
+// set sets the clock to a time.
 func (c *clock) set(now time.Time) {
 	switch d := now.Sub(c.last); {
 	case c.last.IsZero() || d < -time.Second:
@@ -19,11 +36,6 @@ func (c *clock) set(now time.Time) {
 	case d > 0:
 		c.ticks += int64(d)
 		c.last = now
-		if c.pace == 0 || d < c.pace {
-			c.pace = d
-		} else {
-			c.pace = min(d, c.pace+c.pace/4+1)
-		}
 	}
 }
 

@@ -112,7 +112,7 @@ func New(cfg Config) *Map {
 // Learn learns from a packet that was seen now, and returns the number of pairs learned,
 // which [Map.Learned] yields. It does not allocate unless Config.Grow, and does not keep o.
 func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
-	m.clock.set(now)
+	m.clock.seen(now)
 	m.learnedCount, m.users, m.accepted, m.hasEnded = 0, [ways]uint32{}, 0, false
 	op := o.Opcode
 	if !op.Known() || op == bth.CNP {
