@@ -16,7 +16,7 @@ type Datagram struct {
 	// Link, Outer and IP are parts of what Decode was given, in this order, and
 	// alias it. AppendBinary does not use them.
 	Link  []byte // the link-layer header with its VLAN tags; empty for a bare IP packet
-	Outer []byte // from the outermost IP header on, what is before the innermost one: tunnels; nil without any
+	Outer []byte // the headers of tunnels, from the outermost IP header up to the innermost one; nil without any
 	IP    []byte // the innermost IP packet, as long as its length field says unless Truncated
 
 	Src, Dst     netip.Addr // both IPv4 or both IPv6; a zone is not sent

@@ -117,7 +117,9 @@ func (f *Frame) descend() {
 	case w.ip == ip: // no tunnel
 		return
 	case !w.begins(f.octets):
-		f.broken = w.err // there is no IP header where one is expected
+		if f.broken = w.err; w.ip < w.stop { // there is no IP header where one is expected
+			f.broken = errVersion
+		}
 	default:
 		f.near = false
 		return
@@ -435,6 +437,17 @@ func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) boo
 	return true
 }
 
+// leadsOn says whether the walk goes on behind a header whose next one is of this protocol.
+func (f *Frame) leadsOn(proto uint8) bool {
+	switch proto {
+	case protoIPv4, protoIPv6:
+		return true
+	case protoGRE, protoMPLS, protoEthernet:
+		return !f.options.Outer
+	}
+	return false
+}
+
 // SnapLength returns the snap length with which a capture would have kept the frame up to the end of a UDP header
 // to one of these ports. It may take more, depending on what the missing octets contain. SnapLength returns 0 if
 // the walk did not end because of missing octets, or if the octets that are there lead to something else.
@@ -466,17 +479,19 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 		end += 40
 	case errExtension:
 		end += 8
-		if there > 0 && b[w.udp] != protoUDP && !ipv6ext.Is(b[w.udp]) && !isTunnelProto(b[w.udp]) {
+		if there > 0 && b[w.udp] != protoUDP && !ipv6ext.Is(b[w.udp]) && !f.leadsOn(b[w.udp]) {
 			return 0
 		}
 		if there > 1 {
 			end += 8 * int(b[w.udp+1])
 		}
 	case errUDPHeader:
-		if there >= 4 {
-			if port := be.Uint16(b[w.udp+2:]); !slices.Contains(ports, port) && !isTunnelPort(port) {
-				return 0
-			}
+		if there < 4 {
+			break
+		}
+		port := be.Uint16(b[w.udp+2:])
+		if !slices.Contains(ports, port) && (f.options.Outer || !isTunnelPort(port)) {
+			return 0
 		}
 	}
 	return max(end+8, len(b)+1)

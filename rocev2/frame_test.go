@@ -154,6 +154,16 @@ func TestSnapLengthOfTunnels(t *testing.T) {
 			}
 		}
 	}
+
+	// What leads to something else is not cut.
+	vxlan := wiretest.Hex(t, macs+`0800 450000b400000000401100000a0000010a000002 c00012b500a00000`)
+	var f Frame
+	_ = f.Decode(vxlan[:38], DecodeOptions{Cut: true})
+	require.NotZero(t, f.SnapLength(Port))
+	_ = f.Decode(vxlan[:38], DecodeOptions{Cut: true, Outer: true})
+	require.Zero(t, f.SnapLength(Port))
+	_ = f.Decode(append(vxlan, wiretest.Hex(t, `0800000000000700`+macs+`0800 70`)...), DecodeOptions{Cut: true})
+	require.Zero(t, f.SnapLength(Port))
 }
 
 // What is asked of the outermost header needs all of it, whatever its length field says.

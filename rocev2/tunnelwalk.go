@@ -150,14 +150,6 @@ func isTunnelPort(port uint16) bool {
 	return port == portVXLAN || port == portGeneve || port == portMPLS
 }
 
-func isTunnelProto(proto uint8) bool {
-	switch proto {
-	case protoIPv4, protoIPv6, protoGRE, protoMPLS, protoEthernet:
-		return true
-	}
-	return false
-}
-
 // payload adds a tunnel, and moves the walk into its payload, which has this
 // EtherType.
 func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
