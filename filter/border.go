@@ -42,7 +42,7 @@ var (
 )
 
 // Validate returns an error if one of the ports is that of RoCEv2, as then no
-// RoCEv2 could cross, or both are the same.
+// RoCEv2 could cross, or both are the same, as then a proxy message counts as FCN.
 func (b *Border) Validate() error {
 	switch c := b.withDefaults(); {
 	case c.FCNPort == rocev2.Port || c.ProxyPort == rocev2.Port:

@@ -14,6 +14,7 @@ import (
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -29,10 +30,9 @@ type Border struct {
 	counters node.Counters
 }
 
-// New returns a Border, or the error of Configure.
+// New returns a Border; see [node.Role].
 func New(cfg Config) (*Border, error) {
-	b := &Border{}
-	return b, b.Configure(cfg)
+	return role.New(&Border{}, cfg)
 }
 
 // Configure changes the rules. What [filter.Border.Validate] refuses is an error where the Border is enabled, and

@@ -135,7 +135,12 @@ func (c *Config) fastCNP() fastcnp.Config {
 
 // checkPause returns an error for what no PPFC can say.
 func checkPause(e ppfc.Extension) error {
-	e.Congested = netip.IPv6Unspecified() // the flow's destination, when one is sent
+	switch {
+	case !e.Congested.IsValid():
+		e.Congested = netip.IPv6Unspecified() // the flow's destination, when one is sent
+	case e.Congested.Is4In6():
+		return fmt.Errorf("Pause: Congested %v is IPv4-mapped", e.Congested)
+	}
 	if _, err := e.AppendBinary(nil); err != nil {
 		return fmt.Errorf("Pause: %w", err)
 	}

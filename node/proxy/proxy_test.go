@@ -791,7 +791,10 @@ func TestConfig(t *testing.T) {
 			Self6: self6, CodePoints: fastcnp.CodePoints{Option1: 0x1E},
 		},
 		"Pause: ppfc: Pause Duration": {Self6: self6, Pause: ppfc.Extension{Pause: 100 * time.Millisecond}},
-		"Pause: ppfc: PT":             {Self6: self6, Pause: ppfc.Extension{Type: 4}},
+		"Pause: Congested ::ffff:192.0.2.1 is IPv4-mapped": {
+			Self6: self6, Pause: ppfc.Extension{Congested: addr("::ffff:192.0.2.1")},
+		},
+		"Pause: ppfc: PT": {Self6: self6, Pause: ppfc.Extension{Type: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.Enabled = true

@@ -251,8 +251,9 @@ func CheckCarriage(name string, c rocev2.Carriage) error {
 	return nil
 }
 
-// CheckFastCNP returns an error for a Config with which no Fast CNP can be built or recognized (FAST section 4). name
-// is that of the field that holds it, with a dot, or empty where its fields are the role's own.
+// CheckFastCNP returns an error for a Config with which no Fast CNP can be built, or of types that the draft forbids,
+// which no role takes (D21). name is that of the field that holds it, with a dot, or empty where its fields are the
+// role's own.
 func CheckFastCNP(name string, c fastcnp.Config) error {
 	for _, t := range [...]ipv6opt.Type{c.CodePoints.Option1, c.CodePoints.Option2} {
 		if t != 0 && (t.Action() != ipv6opt.DiscardICMP || t.MayChange()) {
