@@ -20,7 +20,7 @@ type Error struct {
 	Package string  // the package that found it, as in "rocev2"
 	Field   string  // the header or field, in the specification's words
 	Reason  string  // what is wrong with it
-	Need    int     // how many octets the field needs at least; 0 where the packet says it, or others are missing
+	Need    int     // how many octets the field needs at least; 0 where the packet says how many, or none are missing
 	Roots   []error // what [errors.Is] matches it with besides itself
 }
 

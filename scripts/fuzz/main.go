@@ -11,10 +11,11 @@
 // -t is a time or, as 20000x, a number of inputs.
 //
 // -log appends a line for each run, and -total goes on where the log ends: it runs the
-// target that has had the least processor time for -t, or if that is a time for no
-// longer than it lacks, then the next, until each has had the total or the time of -for is over. So many hours can be
-// done in portions, on several machines at once if each takes a -share of the targets
-// and a log of its own: put together, logs are one. -summary prints a log as a table.
+// target that has had the least processor time, for -t, but where -t is a time for no
+// longer than that target still lacks; then the next one, until each has had the total
+// or the time of -for is over. So many hours can be done in portions, on several
+// machines at once if each takes a -share of the targets and a log of its own: put
+// together, logs are one. -summary prints a log as a table.
 //
 // -minimize removes committed inputs that reach no code which smaller ones do not.
 package main
