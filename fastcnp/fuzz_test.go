@@ -96,6 +96,9 @@ func FuzzPacket(f *testing.F) {
 			case err == rocev2.ErrTunnelled:
 				require.NotEmpty(t, p.Outer)
 				return
+			case err == errMapped:
+				require.True(t, p.FinalDst().Is4In6())
+				return
 			default:
 				require.ErrorIs(t, err, ErrTooLong)
 				require.NotEqual(t, FallBack, cfg.Long)
@@ -117,6 +120,10 @@ func FuzzPacket(f *testing.F) {
 		out, err := n.AppendPacket(nil, cfg.Carriage)
 		if rocev2.Answerable(n.Src) != nil || rocev2.Answerable(n.Dst) != nil {
 			require.ErrorIs(t, err, rocev2.ErrNotReachable)
+			return
+		}
+		if n.Option.OriginalDst.Is4In6() {
+			require.Equal(t, errMapped, err)
 			return
 		}
 		require.NoError(t, err)
