@@ -455,7 +455,7 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 	w, b := f.inner(), f.octets
 	there := len(b) - w.udp
 	switch {
-	case f.broken != nil && errors.Is(f.broken, wireerr.Truncated) && (w.missing || w.err == errNotIP):
+	case errors.Is(f.broken, wireerr.Truncated) && (w.missing || w.err == errNotIP):
 		return len(b) + 8 + ethernetSize + 40 + 8 // a tunnel's headers are cut, or the frame in it
 	case len(b) == 0 || f.broken != nil || !errors.Is(w.err, wireerr.Truncated):
 		return 0

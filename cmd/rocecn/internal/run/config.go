@@ -287,10 +287,8 @@ func (f *file) checkRole(r *roles.Instance) error {
 	case r.Role == "sender" && checkShaping(r) != nil:
 		return checkShaping(r)
 	case a.Mode == "kernel":
-		if c, ok := r.Config.(roles.Lacking); ok {
-			if err := c.Lacks(); err != nil {
-				return err
-			}
+		if err := lacks(r); err != nil {
+			return err
 		}
 		c, err := f.kernelConfig(r)
 		f.kernels[r.Name] = c
@@ -311,10 +309,8 @@ func (f *file) checkRole(r *roles.Instance) error {
 			}
 		}
 	}
-	if c, ok := r.Config.(roles.Lacking); ok {
-		if err := c.Lacks(); err != nil {
-			return err
-		}
+	if err := lacks(r); err != nil {
+		return err
 	}
 	if c, ok := r.Config.(roles.Learning); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "labels are learned from what leaves in tunnels: needed is such a source as "+
@@ -329,6 +325,14 @@ func (f *file) checkRole(r *roles.Instance) error {
 		return config.Wrong("sink", "missing: where what the role sends goes")
 	case r.Role == "border" && a.Sink != "" && live:
 		return config.Wrong("sink", "what crosses the border is forwarded by the kernel, not by the agent")
+	}
+	return nil
+}
+
+// lacks says what is missing without which a role could never do anything.
+func lacks(r *roles.Instance) error {
+	if c, ok := r.Config.(roles.Lacking); ok {
+		return c.Lacks()
 	}
 	return nil
 }

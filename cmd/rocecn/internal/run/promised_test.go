@@ -34,10 +34,7 @@ type = "raw"
 		if role == "switch" {
 			config += "observe = [\"also\"]\n"
 		}
-		if role != "border" && role != "pause" {
-			config += "sink = \"out\"\n"
-		}
-		config += keys
+		config += sinkOf(role) + keys
 	}
 	s := prepared(t, config)
 	// What it knows of when packets have come.

@@ -79,6 +79,14 @@ func written(t testing.TB, name, content string) string {
 	return name
 }
 
+// sinkOf is the key that gives a role its sink, if it sends anything.
+func sinkOf(role string) string {
+	if role == "border" || role == "pause" {
+		return ""
+	}
+	return "sink = \"out\"\n"
+}
+
 // The agent over a capture decides as play does, line for line, and sends the same.
 func TestSameAsPlay(t *testing.T) {
 	played := map[string]bool{}

@@ -263,7 +263,7 @@ func (p *part) quiet(now time.Time) {
 			known[name] = m
 		}
 	}
-	if len(known) == 0 && p.seen.Load() == nil {
+	if len(known) == 0 && len(p.queues()) == 0 {
 		return
 	}
 	var all []queue

@@ -31,10 +31,6 @@ func prepared(t *testing.T, config string) *server {
 func TestNoAllocations(t *testing.T) {
 	for role, keys := range everyRole {
 		role, _, _ := strings.Cut(role, " ")
-		sink := "sink = \"out\"\n"
-		if role == "border" || role == "pause" {
-			sink = ""
-		}
 		s := prepared(t, `
 [source.in]
 type = "psample"
@@ -46,7 +42,7 @@ per_second = 1000
 [role.`+role+`]
 enabled = true
 sources = ["in"]
-`+sink+keys)
+`+sinkOf(role)+keys)
 		var packets []netio.Packet
 		for _, r := range wiretest.Capture(t, "messages.pcap") {
 			var p netio.Packet
