@@ -139,10 +139,10 @@ func checkPause(e ppfc.Extension) error {
 	case !e.Congested.IsValid():
 		e.Congested = netip.IPv6Unspecified() // the flow's destination, when one is sent
 	case e.Congested.Is4In6():
-		return fmt.Errorf("Pause: Congested %v is IPv4-mapped", e.Congested)
+		return fmt.Errorf("the Pause: Congested %v is IPv4-mapped", e.Congested)
 	}
 	if _, err := e.AppendBinary(nil); err != nil {
-		return fmt.Errorf("Pause: %w", err)
+		return fmt.Errorf("the Pause: %w", err)
 	}
 	return nil
 }
