@@ -1,14 +1,15 @@
-// Genfork makes the package rocelayers for github.com/gopacket/gopacket out of
-// the one for github.com/google/gopacket: every file of it, its tests and their
-// data included. It is run in the folder of the latter, by
+// Genfork generates the package rocelayers for github.com/gopacket/gopacket from
+// the one for github.com/google/gopacket. It is run in the folder of the latter:
 //
-//	go generate ./rocelayers
+//	go run ./genfork [-tests] [DIR]
 //
-// and writes to fork/rocelayers, or to another folder that is given.
+// It writes the package without its tests to fork/rocelayers or DIR. With -tests it
+// adds the tests and their data, which are not committed.
 package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"go/format"
 	"io/fs"
@@ -19,19 +20,21 @@ import (
 )
 
 func main() {
+	tests := flag.Bool("tests", false, "generate the tests and their data, too")
+	flag.Parse()
 	to := filepath.Join("fork", "rocelayers")
-	if len(os.Args) > 1 {
-		to = os.Args[1]
+	if flag.NArg() > 0 {
+		to = flag.Arg(0)
 	}
-	if err := generate(".", to); err != nil {
+	if err := generate(".", to, *tests); err != nil {
 		log.Fatal("genfork: ", err)
 	}
 }
 
-// generate writes what the files of the folder from become to the folder to,
-// which has nothing else afterwards. This command and the module of the fork,
-// which stand in the folder from as well, are left out.
-func generate(from, to string) error {
+// generate converts the files of the folder from and writes them to the folder to,
+// which it empties first. It leaves out this command and the module of the fork,
+// which are below from as well, and, unless wanted, tests and their data.
+func generate(from, to string, tests bool) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
@@ -40,14 +43,16 @@ func generate(from, to string) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (name == "fork" || name == "genfork"):
+		case d.IsDir() && (name == "fork" || name == "genfork" || name == "testdata" && !tests):
 			return fs.SkipDir
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		case strings.HasSuffix(name, "_test.go") && !tests:
+			return nil
 		}
 		octets, err := fs.ReadFile(files, name)
 		if err == nil && filepath.Ext(name) == ".go" {
-			octets, err = source(name, octets)
+			octets, err = convertSource(name, octets)
 		}
 		if err != nil {
 			return err
@@ -56,14 +61,14 @@ func generate(from, to string) error {
 	})
 }
 
-// other is what names of the one package become in the other.
+// other replaces the names of one package by those of the other.
 var other = strings.NewReplacer(
 	"github.com/google/gopacket", "github.com/gopacket/gopacket",
 	"github.com/rocecn/rocecn/rocelayers", "github.com/rocecn/rocecn/rocelayers/fork/rocelayers",
 )
 
-// source returns what the source file of this name becomes.
-func source(name string, octets []byte) ([]byte, error) {
+// convertSource returns the generated file for the source file of this name.
+func convertSource(name string, octets []byte) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "// Code generated from rocelayers/%s by rocelayers/genfork; DO NOT EDIT.\n\n", name)
 	for line := range strings.Lines(string(octets)) {

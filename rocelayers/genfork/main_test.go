@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is committed is what the generator makes of the package as it is.
+// The committed files are generated from the package as it is.
 func TestForkIsGenerated(t *testing.T) {
 	made, committed := t.TempDir(), filepath.Join("..", "fork", "rocelayers")
-	require.NoError(t, generate("..", made))
+	require.NoError(t, generate("..", made, false))
 	files := contents(t, made)
 	got := contents(t, committed)
 	require.Equal(t, names(files), names(got), "run go generate ./rocelayers")
@@ -27,8 +27,8 @@ func TestForkIsGenerated(t *testing.T) {
 // The line by which tools know generated files.
 var generated = regexp.MustCompile(`^// Code generated .* DO NOT EDIT\.\n`)
 
-func TestSource(t *testing.T) {
-	got, err := source("bth.go",
+func TestConvertSource(t *testing.T) {
+	got, err := convertSource("bth.go",
 		[]byte(`// Package p has layers of [github.com/google/gopacket], not of google/gopacket/x.
 //
 //go:generate true
@@ -53,19 +53,23 @@ import (
 	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
 )
 `, string(got))
-	_, err = source("bth.go", []byte("no Go"))
+	_, err = convertSource("bth.go", []byte("no Go"))
 	require.Error(t, err)
 }
 
-// Nothing of an earlier generation stays.
-func TestGenerateRemoves(t *testing.T) {
+// Files of an earlier generation are removed, and tests with their data are generated only on demand.
+func TestGenerate(t *testing.T) {
+	seed := filepath.Join("testdata", "fuzz", "seed")
 	from, to := t.TempDir(), t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(from, "testdata", "fuzz"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(from, "a.go"), []byte("package a\n"), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(from, "testdata", "fuzz", "seed"), []byte("seed"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "a_test.go"), []byte("package a_test\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(from, seed), []byte("seed"), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(to, "stale.go"), nil, 0o644))
-	require.NoError(t, generate(from, to))
-	require.Equal(t, []string{"a.go", filepath.Join("testdata", "fuzz", "seed")}, names(contents(t, to)))
+	require.NoError(t, generate(from, to, true))
+	require.Equal(t, []string{"a.go", "a_test.go", seed}, names(contents(t, to)))
+	require.NoError(t, generate(from, to, false))
+	require.Equal(t, []string{"a.go"}, names(contents(t, to)))
 }
 
 // contents returns the files below a folder.
