@@ -32,7 +32,7 @@ const (
 // messages' builders share, and what learns queue pairs for qpmap and flows.
 var floors = [][]string{
 	{
-		"internal/wireerr", "internal/hash", "internal/crc", "internal/ipv6ext", "internal/webpage",
+		"internal/wireerr", "internal/hash", "internal/crc", "internal/wire", "internal/webpage",
 		"internal/clock",
 	},
 	{"internal/enumtext", "internal/flowtable", "internal/ipudp"},

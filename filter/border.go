@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
@@ -178,12 +178,12 @@ func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (d datagram) {
 	for next != protoUDP {
 		n := fragmentSize
 		switch {
-		case ipv6ext.Is(next) && len(b) > 1:
+		case wire.IsExtension(next) && len(b) > 1:
 			n = 8 + 8*int(b[1])
 			if next == protoDestOpts && hasOption(b[2:min(len(b), n)], c) {
 				d.found = true
 			}
-		case !ipv6ext.Is(next) && next != protoFragment:
+		case !wire.IsExtension(next) && next != protoFragment:
 			return datagram{}
 		}
 		d.udp = b[:0]

@@ -3,7 +3,7 @@ package filter
 import (
 	"golang.org/x/net/bpf"
 
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -16,11 +16,11 @@ const (
 	etherMPLS2 = 0x8848
 	etherPause = 0x8808 // MAC Control: PFC and PAUSE
 
-	protoHopByHop = ipv6ext.HopByHop
+	protoHopByHop = wire.ProtoHopByHop
 	protoUDP      = 17
-	protoRouting  = ipv6ext.Routing
-	protoFragment = ipv6ext.Fragment
-	protoDestOpts = ipv6ext.DestinationOptions
+	protoRouting  = wire.ProtoRouting
+	protoFragment = wire.ProtoFragment
+	protoDestOpts = wire.ProtoDestinationOptions
 )
 
 // Sizes of headers, and offsets of the fields that say which fragment a packet

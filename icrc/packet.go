@@ -3,7 +3,7 @@ package icrc
 import (
 	"encoding/binary"
 
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 var (
@@ -59,13 +59,13 @@ func find(ip []byte) (p packet, err error) {
 		p.ext, p.udp = ipv6Len, ipv6Len
 		next, whole := ip[6], true
 		if next != udpProtocol {
-			next, p.udp, _, whole = ipv6ext.Skip(ip[:min(limit, len(ip))], ipv6Len, next)
+			next, p.udp, _, whole = wire.SkipExtensions(ip[:min(limit, len(ip))], ipv6Len, next)
 		}
 		switch {
 		case next == udpProtocol:
 		case !whole:
 			return p, errExtension
-		case next == ipv6ext.Fragment:
+		case next == wire.ProtoFragment:
 			return p, errFragment
 		default:
 			return p, errNotUDP

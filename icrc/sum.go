@@ -4,7 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/rocecn/rocecn/internal/crc"
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // sum returns the ICRC of the packet that p describes, in one of the three
@@ -41,7 +41,7 @@ func (p packet) leaveOut(ip []byte) (uint32, error) {
 	word := be.Uint32(h[4:]) // Payload Length, Next Header, Hop Limit
 	diff := word ^ (word&0xFFFF00FF | udpProtocol<<8 - n<<16)
 	r := crc.Step(crc.Word(bits.ReverseBytes32(diff)), 0, 0)
-	switch final, short := ipv6ext.Final(h[6], ip[p.ext:p.udp]); {
+	switch final, short := wire.FinalSegment(h[6], ip[p.ext:p.udp]); {
 	case short:
 		return 0, errSegmentList
 	case final == nil:

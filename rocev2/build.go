@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/rocecn/rocecn/internal/ipudp"
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -73,7 +73,7 @@ func (d *Datagram) check(n int) error {
 			return wireerr.TooLong
 		}
 		if len(d.Ext) > 0 {
-			next, end, _, _ := ipv6ext.Skip(d.Ext, 0, d.NextHeader)
+			next, end, _, _ := wire.SkipExtensions(d.Ext, 0, d.NextHeader)
 			if next != protoUDP || end != len(d.Ext) {
 				return errExtRange
 			}

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // A Datagram is a UDP datagram and the IP packet that carries it: the part that
@@ -56,7 +56,7 @@ func (d *Datagram) FinalDst() netip.Addr {
 // routedTo is FinalDst for a datagram with options or extension headers.
 func (d *Datagram) routedTo() netip.Addr {
 	if d.Src.Is6() {
-		if final, _ := ipv6ext.Final(d.NextHeader, d.Ext); final != nil {
+		if final, _ := wire.FinalSegment(d.NextHeader, d.Ext); final != nil {
 			return netip.AddrFrom16([16]byte(final))
 		}
 	}

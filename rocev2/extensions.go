@@ -3,7 +3,7 @@ package rocev2
 import (
 	"iter"
 
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // Extensions iterates over the extension headers in d.Ext, those of the
@@ -14,7 +14,7 @@ func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 		if !d.Src.Is6() {
 			return
 		}
-		ipv6ext.All(d.NextHeader, d.Ext)(yield)
+		wire.Extensions(d.NextHeader, d.Ext)(yield)
 	}
 }
 

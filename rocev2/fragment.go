@@ -1,6 +1,6 @@
 package rocev2
 
-import "github.com/rocecn/rocecn/internal/ipv6ext"
+import "github.com/rocecn/rocecn/internal/wire"
 
 // fragment returns the UDP destination port in the first fragment of a datagram, if the walk has ended at one.
 //
@@ -23,7 +23,7 @@ func (w *walk) fragment(b []byte) (port uint16, ok bool) {
 		if len(b)-at < 8 || be.Uint16(b[at+2:])>>3 != 0 {
 			return 0, false
 		}
-		if protocol, at, _, ok = ipv6ext.Skip(b, at+8, b[at]); !ok {
+		if protocol, at, _, ok = wire.SkipExtensions(b, at+8, b[at]); !ok {
 			return 0, false
 		}
 	} else {

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -428,7 +428,7 @@ func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 // says whether to continue.
 func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) bool {
 	if b := f.octets; udp > ip+40 && b[ip]>>4 == 6 {
-		for next, header := range ipv6ext.All(b[ip+6], b[ip+40:udp]) {
+		for next, header := range wire.Extensions(b[ip+6], b[ip+40:udp]) {
 			if !yield(next, header) {
 				return false
 			}
@@ -479,7 +479,7 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 		end += 40
 	case errExtension:
 		end += 8
-		if there > 0 && b[w.udp] != protoUDP && !ipv6ext.Is(b[w.udp]) && !f.leadsOn(b[w.udp]) {
+		if there > 0 && b[w.udp] != protoUDP && !wire.IsExtension(b[w.udp]) && !f.leadsOn(b[w.udp]) {
 			return 0
 		}
 		if there > 1 {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // plain returns the offsets of the UDP header and of the end of the IP packet, by its length field, in a plain
@@ -41,7 +41,7 @@ func plainIP(b []byte) (udp, end int) {
 // plainExtended is plain for a packet at b[ip:] with one extension header in front of UDP: Destination Options, as a
 // Fast CNP has, Hop-by-Hop Options, as data with an IOAM trace has, or Routing.
 func plainExtended(b []byte, ip int) (udp, end int) {
-	if len(b) < ip+48 || b[ip]>>4 != 6 || !ipv6ext.Is(b[ip+6]) || b[ip+40] != protoUDP ||
+	if len(b) < ip+48 || b[ip]>>4 != 6 || !wire.IsExtension(b[ip+6]) || b[ip+40] != protoUDP ||
 		ip != 0 && be.Uint16(b[12:]) != etherIPv6 {
 		return 0, 0
 	}

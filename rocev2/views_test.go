@@ -3,10 +3,10 @@ package rocev2
 import (
 	"iter"
 
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
-const protoRouting = ipv6ext.Routing
+const protoRouting = wire.ProtoRouting
 
 // What the tests ask of a frame at once.
 

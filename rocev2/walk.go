@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 var (
@@ -24,9 +24,9 @@ const (
 	protoIPv4     = 4
 	protoUDP      = 17
 	protoIPv6     = 41
-	protoFragment = ipv6ext.Fragment
-	protoDestOpts = ipv6ext.DestinationOptions
-	protoHopByHop = ipv6ext.HopByHop
+	protoFragment = wire.ProtoFragment
+	protoDestOpts = wire.ProtoDestinationOptions
+	protoHopByHop = wire.ProtoHopByHop
 
 	// Link-layer headers without tags.
 	ethernetSize = 14
@@ -105,7 +105,7 @@ func (w *walk) from(b []byte, o DecodeOptions) error {
 func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 	w.start(b, ip, b[ip]>>4, cut)
 	w.outerEnd, w.ether, w.udp, w.end, w.proto, w.err = end, 0, udp, end, protoUDP, nil
-	w.routed = udp > ip+40 && b[ip+6] == ipv6ext.Routing && b[ip+42] == ipv6ext.SegmentRouting
+	w.routed = udp > ip+40 && b[ip+6] == wire.ProtoRouting && b[ip+42] == wire.SegmentRouting
 	if ip > 0 {
 		w.ether = be.Uint16(b[12:])
 	}
@@ -194,7 +194,7 @@ func (w *walk) header(b []byte) error {
 			return nil
 		}
 		var whole bool
-		w.proto, w.udp, w.routed, whole = ipv6ext.Skip(b[:min(w.end, len(b))], at+40, ip[6])
+		w.proto, w.udp, w.routed, whole = wire.SkipExtensions(b[:min(w.end, len(b))], at+40, ip[6])
 		if !whole {
 			return errExtension
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/ipudp"
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -79,7 +79,7 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 		}
 		next := uint64(protoUDP)
 		if ext > 0 {
-			next = ipv6ext.DestinationOptions
+			next = wire.ProtoDestinationOptions
 		}
 		out = slices.Grow(b, udp+n)[:len(b)+udp+n]
 		ip = out[len(b):]

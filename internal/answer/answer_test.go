@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/ipudp"
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
@@ -55,7 +55,7 @@ func TestAppend(t *testing.T) {
 		var d rocev2.Datagram
 		wantErr := Carry(&d, src, dst, &c)
 		if ext > 0 {
-			d.NextHeader, d.Ext = ipv6ext.DestinationOptions, buf[at+40:at+40+ext]
+			d.NextHeader, d.Ext = wire.ProtoDestinationOptions, buf[at+40:at+40+ext]
 			clear(d.Ext)
 			d.Ext[0], d.Ext[1], d.Ext[2], d.Ext[3] = protoUDP, byte(ext/8-1), 0x1E, 0
 		}

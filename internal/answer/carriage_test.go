@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
@@ -29,7 +29,7 @@ func TestAppendRoCEv2(t *testing.T) {
 		return AppendRoCEv2(b, &d)
 	})
 
-	d.Src, d.Dst, d.NextHeader = addr("2001:db8::1"), addr("2001:db8::2"), ipv6ext.DestinationOptions
+	d.Src, d.Dst, d.NextHeader = addr("2001:db8::1"), addr("2001:db8::2"), wire.ProtoDestinationOptions
 	d.Ext = wiretest.Hex(t, "1100 0104 00000000")
 	want, err := AppendRoCEv2(nil, &d)
 	require.NoError(t, err)

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 var be = binary.BigEndian
@@ -42,7 +42,7 @@ func DatagramSum(ip []byte, udp int) uint64 {
 
 // FinalDestination returns the final destination of the IPv6 packet.
 func FinalDestination(ip []byte, udp int) []byte {
-	if final, _ := ipv6ext.Final(ip[6], ip[40:udp]); final != nil {
+	if final, _ := wire.FinalSegment(ip[6], ip[40:udp]); final != nil {
 		return final
 	}
 	return ip[24:40]

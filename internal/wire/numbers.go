@@ -1,0 +1,74 @@
+package wire
+
+// EtherTypes.
+const (
+	EtherIPv4       = 0x0800
+	EtherIPv6       = 0x86DD
+	EtherVLAN       = 0x8100 // IEEE 802.1Q
+	EtherSVLAN      = 0x88A8 // IEEE 802.1ad
+	EtherVLAN9100   = 0x9100 // stacked tags before 802.1ad
+	EtherMACControl = 0x8808 // IEEE 802.3, PAUSE and PFC
+	EtherMPLS       = 0x8847
+	EtherMPLS2      = 0x8848 // RFC 5332: the label is upstream-assigned
+	EtherBridged    = 0x6558 // an Ethernet frame, in GRE and Geneve
+	EtherERSPAN2    = 0x88BE // ERSPAN type II, and without sequence number type I; in GRE
+	EtherERSPAN3    = 0x22EB // ERSPAN type III; in GRE
+)
+
+// Protocol numbers of IPv4, which are Next Header values of IPv6.
+const (
+	ProtoHopByHop           = 0 // Hop-by-Hop Options
+	ProtoICMP               = 1
+	ProtoIPv4               = 4 // IPv4 in IP
+	ProtoTCP                = 6
+	ProtoUDP                = 17
+	ProtoIPv6               = 41 // IPv6 in IP
+	ProtoRouting            = 43
+	ProtoFragment           = 44
+	ProtoGRE                = 47
+	ProtoESP                = 50
+	ProtoAH                 = 51
+	ProtoICMPv6             = 58
+	ProtoDestinationOptions = 60
+	ProtoSCTP               = 132
+	ProtoMPLS               = 137 // RFC 4023
+	ProtoEthernet           = 143 // RFC 8986
+)
+
+// SegmentRouting is the Routing Type of a Segment Routing header (RFC 8754).
+const SegmentRouting = 4
+
+// UDP destination ports.
+const (
+	PortRoCEv2 = 4791 // IBTA annex A17
+	PortVXLAN  = 4789 // RFC 7348
+	PortGeneve = 6081 // RFC 8926
+	PortMPLS   = 6635 // RFC 7510
+)
+
+// Lengths of fixed headers, in octets.
+const (
+	EthernetSize  = 14 // without tags
+	TagSize       = 4  // of one VLAN tag
+	IPv4Size      = 20 // without options
+	IPv6Size      = 40 // without extension headers
+	UDPSize       = 8
+	BTHSize       = 12
+	ICRCSize      = 4
+	ExtensionUnit = 8  // the unit of the length of an IPv6 extension header
+	AddressSize   = 16 // of an IPv6 address
+)
+
+// Values of the IP version field.
+const (
+	IPv4 = 4
+	IPv6 = 6
+)
+
+// FragmentBits are More Fragments and the fragment offset in the 16 bits of an IPv4 header from octet 6 on, which
+// are 0 in a packet that is not a fragment. DontFragment is the flag beside them.
+const (
+	FragmentBits   = 0x3FFF
+	FragmentOffset = 0x1FFF
+	DontFragment   = 0x4000
+)
