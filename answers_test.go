@@ -63,8 +63,6 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 		if err := p.MayAnswer(); !c.inner || err != rocev2.ErrTunnelled {
 			require.Equal(t, c.err, err, c.name)
 		}
-		template, err := fastcnp.NewTemplate(self, p.Src, fastcnp.Config{InnerSource: c.inner})
-		require.NoError(t, err)
 		for _, build := range []func(b []byte) ([]byte, error){
 			func(b []byte) ([]byte, error) {
 				return cnp.AppendFor(b, &p, p.FinalDst(), 1, cnp.Config{InnerSource: c.inner})
@@ -75,7 +73,6 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 			func(b []byte) ([]byte, error) {
 				return fastcnp.AppendFor(b, &p, self, nil, fastcnp.Config{InnerSource: c.inner})
 			},
-			func(b []byte) ([]byte, error) { return template.AppendFor(b, &p) },
 		} {
 			out, err := build([]byte{9})
 			require.Equal(t, c.err, err, c.name)
@@ -87,7 +84,7 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 		require.NoError(t, f.Decode(c.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}), c.name)
 		require.Equal(t, c.others, f.MayAnswer(), c.name)
 		wiretest.NoAllocs(t, c.name, func() { _ = f.MayAnswer() })
-		_, err = proxymsg.AppendFor(nil, &f, self, pe, 0, proxymsg.Config{})
+		_, err := proxymsg.AppendFor(nil, &f, self, pe, 0, proxymsg.Config{})
 		require.Equal(t, c.others, err, c.name)
 		if f.Tunnelled() {
 			_, err = fcn.AppendFor(nil, &f, self, 1, fcn.Config{})

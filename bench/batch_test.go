@@ -40,18 +40,14 @@ func (w *worker) do(frames [][]byte) error {
 }
 
 // jobs are the ways to answer.
-func jobs(b testing.TB) map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error) {
-	fast, err := fastcnp.NewTemplate(loopback, sender, fastcnp.Config{})
-	require.NoError(b, err)
-	standard, err := cnp.NewTemplate(receiver, sender, 0xFFFF, rocev2.Carriage{})
-	require.NoError(b, err)
+func jobs() map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error) {
 	return map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error){
 		"Fast CNP": func(b []byte, p *rocev2.Packet) ([]byte, error) {
 			return fastcnp.AppendFor(b, p, loopback, nil, fastcnp.Config{})
 		},
-		"Fast CNP by Template": fast.AppendFor,
-		"CNP by Template": func(b []byte, p *rocev2.Packet) ([]byte, error) {
-			return standard.AppendPacket(b, p.BTH.DestQP^0x555555, 0) // the queue pair that the receiver knows for it
+		"CNP": func(b []byte, p *rocev2.Packet) ([]byte, error) {
+			// The receiver knows the queue pair of the sender.
+			return cnp.AppendFor(b, p, p.Dst, p.BTH.DestQP^0x555555, cnp.Config{})
 		},
 	}
 }
@@ -71,8 +67,8 @@ func frames(b testing.TB) [][]byte {
 // BenchmarkBatch reads and answers data frames by the batch, on one core and on
 // several; an op is a frame.
 func BenchmarkBatch(b *testing.B) {
-	frames, jobs := frames(b), jobs(b)
-	for _, name := range []string{"Fast CNP", "Fast CNP by Template", "CNP by Template"} {
+	frames, jobs := frames(b), jobs()
+	for _, name := range []string{"Fast CNP", "CNP"} {
 		for cores := 1; cores <= runtime.GOMAXPROCS(0); cores *= 2 {
 			plural := "s"[:min(cores-1, 1)]
 			run(b, fmt.Sprintf("%s/%d core%s", name, cores, plural), func(b *testing.B) {
@@ -95,7 +91,7 @@ func BenchmarkBatch(b *testing.B) {
 
 func TestBatchAllocatesNothing(t *testing.T) {
 	frames := frames(t)
-	for name, answer := range jobs(t) {
+	for name, answer := range jobs() {
 		w := worker{out: make([]byte, 0, batch*128), answer: answer}
 		require.NoError(t, w.do(frames))
 		require.Zero(t, testing.AllocsPerRun(100, func() { _ = w.do(frames) }), name)

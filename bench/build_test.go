@@ -36,15 +36,6 @@ func BenchmarkBuild(b *testing.B) {
 		if data.Src.Is6() {
 			buildLayers(b, name, packet)
 		}
-		run(b, name+"Template", func(b *testing.B) {
-			t, err := cnp.NewTemplate(data.Dst, data.Src, 0xFFFF, rocev2.Carriage{})
-			check(b, err)
-			out := make([]byte, 0, 128)
-			for b.Loop() {
-				out, err = t.AppendPacket(out[:0], 0x118, 0)
-				check(b, err)
-			}
-		})
 	}
 	cnpFor(b, "CNP/", data)
 	over4 := *data // as far as an answer needs it
@@ -65,15 +56,6 @@ func BenchmarkBuild(b *testing.B) {
 		buildLayers(b, name, packet)
 	}
 	fastFor(b, "Fast CNP 1/", data)
-	run(b, "Fast CNP 1/Template", func(b *testing.B) {
-		t, err := fastcnp.NewTemplate(loopback, data.Src, fastcnp.Config{})
-		check(b, err)
-		out := make([]byte, 0, 128)
-		for b.Loop() {
-			out, err = t.AppendFor(out[:0], data)
-			check(b, err)
-		}
-	})
 	fastFor(b, "Fast CNP 2/", traced)
 
 	packet, err := ppfc.AppendFor(nil, data, loopback, ppfc.Extension{}, ppfc.Config{})

@@ -3,8 +3,7 @@
 // its sender to slow down.
 //
 // To take a CNP out of a packet call [FromPacket], to answer a marked packet
-// [AppendFor], to send one of your own [New] and [CNP.AppendPacket]; to send
-// many from one node to another keep a [Template].
+// [AppendFor], to send one of your own [New] and [CNP.AppendPacket].
 //
 //	sender ── data, marked CE by a switch ──> receiver
 //	sender <── CNP: the sender's queue pair ── receiver

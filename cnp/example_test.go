@@ -4,11 +4,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/cnp"
-	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -28,26 +26,6 @@ func ExampleAppendFor() {
 		fmt.Println(len(packet), err)
 	}
 	// Output: 80 <nil>
-}
-
-// A receiver that answers one sender again and again keeps a template: only
-// the queue pair changes.
-func ExampleTemplate() {
-	receiver, sender := netip.MustParseAddr("2001:db8:2::2"), netip.MustParseAddr("2001:db8:1::1")
-	template, err := cnp.NewTemplate(receiver, sender, 0xFFFF, rocev2.Carriage{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	packet := make([]byte, 0, 80)
-	for _, senderQP := range []uint32{0x118, 0x119} {
-		packet, err = template.AppendPacket(packet[:0], senderQP, 0)
-		coverage, wrong := icrc.Verify(packet)
-		fmt.Println(err, len(packet), coverage, wrong)
-	}
-	// Output:
-	// <nil> 80 as-sent <nil>
-	// <nil> 80 as-sent <nil>
 }
 
 // A sender takes a CNP. A Fast CNP, whose queue pair is another, is not one to

@@ -7,11 +7,11 @@
 // 1), or its IOAM trace and the original destination (option 2).
 //
 // A switch calls [AppendFor] on a congested packet, or fills a [Notification]
-// and calls its AppendPacket; a [Template] for one sender is faster. A sender
-// calls [FromPacket] on what it received, and finds its queue pair by the
-// original destination and DestQP: DestQP of a Fast CNP is the one of the
-// congested packet, not the sender's own. A switch whose Fast CNP comes back
-// from a host that does not know the option calls [FromICMP].
+// and calls its AppendPacket. A sender calls [FromPacket] on a received packet,
+// and finds its queue pair by the original destination and DestQP: DestQP of a
+// Fast CNP is the one of the congested packet, not the sender's own. A switch
+// whose Fast CNP is returned by a host that does not know the option calls
+// [FromICMP].
 //
 // The draft asks more of a deployment than a codec can do: the feature is off
 // by default, generation is rate-limited, hosts check the source address

@@ -1,7 +1,6 @@
 package fastcnp_test
 
 import (
-	"bytes"
 	"encoding/hex"
 	"fmt"
 	"net/netip"
@@ -80,26 +79,6 @@ func Example_batch() {
 	// 64 answers, 6656 octets
 	// 64 answers, 6656 octets
 	// 64 answers, 6656 octets
-}
-
-// A switch that answers one sender again and again keeps a template for it.
-func ExampleTemplate() {
-	octets, _ := hex.DecodeString(dataPacket)
-	var congested rocev2.Packet
-	if err := congested.DecodeIP(octets); err != nil {
-		fmt.Println(err)
-		return
-	}
-	loopback := netip.MustParseAddr("2001:db8:ffff::5")
-	template, err := fastcnp.NewTemplate(loopback, congested.Src, fastcnp.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	quick, err := template.AppendFor(nil, &congested)
-	full, _ := fastcnp.AppendFor(nil, &congested, loopback, nil, fastcnp.Config{})
-	fmt.Println(len(quick), bytes.Equal(quick, full), err)
-	// Output: 104 true <nil>
 }
 
 // A host that does not know the option answers with an ICMPv6 Parameter

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/crc"
 )
 
 // Side by side: this package in each way that the CPU has, and hash/crc32 over as many octets as the ICRC
@@ -61,20 +60,4 @@ func BenchmarkPut(b *testing.B) {
 	for b.Loop() {
 		icrc.Put(ip, icrc.AsSent)
 	}
-}
-
-func BenchmarkDelta(b *testing.B) {
-	destQP := crc.NewDelta(20)
-	b.Run("op=of", func(b *testing.B) {
-		sum, qp := uint32(0), uint32(0)
-		for b.Loop() {
-			qp += 0x10203
-			sum ^= destQP.Of(qp & 0xFFFFFF)
-		}
-	})
-	b.Run("op=new", func(b *testing.B) {
-		for b.Loop() {
-			crc.NewDelta(20)
-		}
-	})
 }

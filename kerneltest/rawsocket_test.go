@@ -132,10 +132,6 @@ func notifications(t *testing.T, src, dst netip.Addr) (all []notification) {
 		add("CNP of AppendPacket", b, err)
 		b, err = cnp.AppendFor(nil, &congested, src, 0x11, cnp.Config{Carriage: as.carriage})
 		add("CNP of AppendFor", b, err)
-		template, err := cnp.NewTemplate(src, dst, 0xFFFF, as.carriage)
-		require.NoError(t, err)
-		b, err = template.AppendPacket(nil, 0x11, 0)
-		add("CNP of a template", b, err)
 
 		n := ppfc.New(0x12, 0xFFFF, ppfc.Extension{Congested: src, Type: ppfc.Stop, Port: 7})
 		b, err = n.AppendPacket(nil, src, dst, as.carriage)
