@@ -71,7 +71,8 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 				return ppfc.AppendFor(b, &p, self, ppfc.Extension{}, ppfc.Config{InnerSource: c.inner})
 			},
 			func(b []byte) ([]byte, error) {
-				return fastcnp.AppendFor(b, &p, self, nil, fastcnp.Config{InnerSource: c.inner})
+				out, _, err := fastcnp.AppendFor(b, &p, self, nil, fastcnp.Config{InnerSource: c.inner})
+				return out, err
 			},
 		} {
 			out, err := build([]byte{9})

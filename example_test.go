@@ -54,7 +54,7 @@ func Example_answer() {
 		} else if err != nil {
 			return packet, err // a broken RoCEv2 packet
 		}
-		packet, err = fastcnp.AppendFor(packet, &congested, loopback, nil, fastcnp.Config{})
+		packet, _, err = fastcnp.AppendFor(packet, &congested, loopback, nil, fastcnp.Config{})
 		if errors.Is(err, rocev2.ErrNotification) {
 			return packet, nil // nothing answers a notification
 		}

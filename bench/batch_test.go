@@ -43,7 +43,8 @@ func (w *worker) do(frames [][]byte) error {
 func jobs() map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error) {
 	return map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error){
 		"Fast CNP": func(b []byte, p *rocev2.Packet) ([]byte, error) {
-			return fastcnp.AppendFor(b, p, loopback, nil, fastcnp.Config{})
+			out, _, err := fastcnp.AppendFor(b, p, loopback, nil, fastcnp.Config{})
+			return out, err
 		},
 		"CNP": func(b []byte, p *rocev2.Packet) ([]byte, error) {
 			// The receiver knows the queue pair of the sender.

@@ -43,13 +43,13 @@ func BenchmarkBuild(b *testing.B) {
 	cnpFor(b, "CNP over IPv4/", &over4)
 
 	fastFor := func(b *testing.B, name string, data *rocev2.Packet) {
-		packet, err := fastcnp.AppendFor(nil, data, loopback, nil, fastcnp.Config{})
+		packet, _, err := fastcnp.AppendFor(nil, data, loopback, nil, fastcnp.Config{})
 		require.NoError(b, err)
 		buildFloors(b, name, packet, true)
 		run(b, name+"AppendFor", func(b *testing.B) {
 			out := make([]byte, 0, 512)
 			for b.Loop() {
-				out, err = fastcnp.AppendFor(out[:0], data, loopback, nil, fastcnp.Config{})
+				out, _, err = fastcnp.AppendFor(out[:0], data, loopback, nil, fastcnp.Config{})
 				check(b, err)
 			}
 		})

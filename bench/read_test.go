@@ -41,7 +41,7 @@ func BenchmarkRead(b *testing.B) {
 
 	for i, nodes := range []int{0, 4} {
 		name := []string{"Fast CNP 1/", "Fast CNP 2/"}[i]
-		ip, err = fastcnp.AppendFor(nil, congested(b, nodes), loopback, nil, fastcnp.Config{})
+		ip, _, err = fastcnp.AppendFor(nil, congested(b, nodes), loopback, nil, fastcnp.Config{})
 		f := frame(b, ip, err)
 		readFloors(b, name, f, f[14:len(f)-4])
 		readPacket(b, name, f, func(p *rocev2.Packet) error { _, err := fastcnp.FromPacket(p); return err })

@@ -16,14 +16,14 @@ func BenchmarkFastCNP(b *testing.B) {
 		{"option2", hopByHop(b, trace(1, 20, 20))},
 	} {
 		data := congested(b, 0, c.ext)
-		out, err := AppendFor(nil, data, loopback, nil, Config{})
+		out, _, err := AppendFor(nil, data, loopback, nil, Config{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Run(c.name+"/build", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				out, _ = AppendFor(out[:0], data, loopback, nil, Config{})
+				out, _, _ = AppendFor(out[:0], data, loopback, nil, Config{})
 			}
 		})
 		b.Run(c.name+"/icrc", func(b *testing.B) { // of the packet built, the floor

@@ -61,6 +61,14 @@ const (
 	trimmed                    // its trace was copied without the free space
 )
 
+// Sent is what AppendFor reports about a Fast CNP.
+type Sent struct {
+	Option uint8 // number of the option: 1 or 2
+	// The congested node's own record is in the trace of option 2. It is not if there is none, if option 1 was sent,
+	// and if the trace has too little space left, which sets its overflow flag.
+	OwnRecord bool
+}
+
 // Errors of AppendFor, besides those of rocev2.Packet.MayAnswer and rocev2.Answerable.
 var (
 	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
@@ -90,33 +98,36 @@ var (
 // reach (rocev2.ErrNotReachable). The caller decides whether the flow is to
 // slow down.
 //
+// Sent reports which option the Fast CNP has, and whether it holds own. On error Sent is zero.
+//
 // b must not overlap the octets that congested aliases.
-func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Node, cfg Config) ([]byte, error) {
+func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Node, cfg Config) ([]byte, Sent, error) {
 	switch {
 	case !congested.Src.Is6():
-		return b, ErrIPv4
+		return b, Sent{}, ErrIPv4
 	case !congested.Dst.Is6():
-		return b, errDestination
+		return b, Sent{}, errDestination
 	case !src.Is6():
-		return b, errIPv6
+		return b, Sent{}, errIPv6
 	case cfg.Long > FallBack:
-		return b, errLong
+		return b, Sent{}, errLong
 	}
 	var a answer.Answer
 	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {
-		return b, err
+		return b, Sent{}, err
 	}
 	points := cfg.CodePoints.orDefault()
+	sent := Sent{Option: 1}
 	o := header{typ: points.Option1, original: congested.FinalDst()}
 	if o.original.Is4In6() {
-		return b, errMapped
+		return b, Sent{}, errMapped
 	}
 	if cfg.mayFindTrace(congested) {
 		if err := cfg.embedTrace(&o, congested, own); err != nil {
-			return b, err
+			return b, Sent{}, err
 		}
 		if len(o.ioam) > 0 {
-			o.typ = points.Option2
+			o.typ, sent.Option = points.Option2, 2
 		}
 	}
 	if cfg.Carriage.SrcPort == 0 {
@@ -130,15 +141,15 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	if own == nil || len(o.ioam) == 0 {
 		out, n, err = o.appendBehindIP(b)
 	} else {
-		out, n, err = o.appendWithOwn(b, own)
+		out, n, sent.OwnRecord, err = o.appendWithOwn(b, own)
 	}
 	if err == nil {
 		out, err = a.Append(out, &src, &congested.Src, n, &cfg.Carriage, cfg.Coverage)
 	}
 	if err != nil {
-		return b, err
+		return b, Sent{}, err
 	}
-	return out, nil
+	return out, sent, nil
 }
 
 // mayFindTrace says whether the packet has headers that can carry a trace.
@@ -303,20 +314,21 @@ func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
 // option 2 (D14). A pre-allocated trace has the space for it and gets it in the
 // packet; an incremental one grows, in a copy. That is on the stack: what lies
 // behind the packet in the capacity of b may be somebody else's.
-func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, err error) {
+func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, added bool, err error) {
 	if ioam.OptType(o.ioam[1]) == ioam.TypeIncremental {
 		grown := *o
-		grown.ioam, _, err = ioam.AppendNode(append(make([]byte, 0, maxData), o.ioam[:2]...),
+		grown.ioam, added, err = ioam.AppendNode(append(make([]byte, 0, maxData), o.ioam[:2]...),
 			ioam.Option{Type: ioam.TypeIncremental, Data: o.ioam[2:]}, own)
 		if err != nil {
-			return b, 0, err
+			return b, 0, false, err
 		}
-		return grown.appendBehindIP(b)
+		out, n, err = grown.appendBehindIP(b)
+		return out, n, added, err
 	}
 	if out, n, err = o.appendBehindIP(b); err != nil {
-		return b, 0, err
+		return b, 0, false, err
 	}
 	at := len(b) + ipv6Size
-	_, err = ioam.AddNode(ioam.Option{Data: out[at+traceAt : at+traceAt+len(o.ioam)-2-o.trimmed]}, own)
-	return out, n, err
+	added, err = ioam.AddNode(ioam.Option{Data: out[at+traceAt : at+traceAt+len(o.ioam)-2-o.trimmed]}, own)
+	return out, n, added, err
 }

@@ -24,7 +24,7 @@ func ExampleAppendFor() {
 		return
 	}
 	loopback := netip.MustParseAddr("2001:db8:ffff::5")
-	packet, err := fastcnp.AppendFor(nil, &congested, loopback, nil, fastcnp.Config{})
+	packet, _, err := fastcnp.AppendFor(nil, &congested, loopback, nil, fastcnp.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -69,7 +69,7 @@ func Example_batch() {
 			}
 			start := len(buf)
 			var err error
-			if buf, err = fastcnp.AppendFor(buf, &p, loopback, nil, fastcnp.Config{}); err == nil {
+			if buf, _, err = fastcnp.AppendFor(buf, &p, loopback, nil, fastcnp.Config{}); err == nil {
 				answers = append(answers, buf[start:])
 			}
 		}
@@ -90,7 +90,7 @@ func ExampleFromICMP() {
 		fmt.Println(err)
 		return
 	}
-	sent, _ := fastcnp.AppendFor(nil, &congested, netip.MustParseAddr("2001:db8:ffff::5"), nil, fastcnp.Config{})
+	sent, _, _ := fastcnp.AppendFor(nil, &congested, netip.MustParseAddr("2001:db8:ffff::5"), nil, fastcnp.Config{})
 	message := append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, sent...) // type 4, code 2, pointer 42
 
 	n, err := fastcnp.FromICMP(message)

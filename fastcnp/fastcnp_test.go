@@ -9,7 +9,6 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
@@ -80,7 +79,7 @@ var experimental = CodePoints{Option1: ExperimentalType, Option2: ExperimentalTy
 
 // The worked octets of option 1, and the whole packet around them.
 func TestOption1(t *testing.T) {
-	out, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
+	out, _, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, `
 		6c000000 00403c40 20010db8ffff00000000000000000005 20010db8000100000000000000000001`+
@@ -115,7 +114,7 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, wiretest.Hex(t, "31 46 0000 007b2800 f2000000"), option[:12])
 
 	data.Dst = receiver
-	out, err := AppendFor(nil, &data, loopback, nil, Config{CodePoints: experimental})
+	out, _, err := AppendFor(nil, &data, loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	want := wiretest.Hex(t, "11 0b 01 00 9e 56 00 00 007b2800 f2000000")
 	want = append(want, option[12:72]...)
@@ -146,7 +145,7 @@ func TestTraceIsCopiedVerbatim(t *testing.T) {
 	option := trace(7, 20, 3)
 	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
 	option[5] |= 0x07
-	out, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), loopback, nil,
+	out, _, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), loopback, nil,
 		Config{CodePoints: experimental})
 	require.NoError(t, err)
 	require.Equal(t, option[1:], out[46:46+len(option)-1])
@@ -320,10 +319,10 @@ func TestBrokenCNP(t *testing.T) {
 func TestIPv4(t *testing.T) {
 	p := rocev2.Packet{}
 	p.Src, p.Dst = addr("192.0.2.1"), addr("192.0.2.2")
-	_, err := AppendFor(nil, &p, loopback, nil, Config{CodePoints: experimental})
+	_, _, err := AppendFor(nil, &p, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, ErrIPv4)
 	p.Src = sender
-	_, err = AppendFor(nil, &p, loopback, nil, Config{CodePoints: experimental})
+	_, _, err = AppendFor(nil, &p, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, errDestination)
 	p.Src = addr("192.0.2.1")
 	p.BTH.Opcode = bth.CNP
@@ -337,11 +336,10 @@ func TestIPv4(t *testing.T) {
 func TestLongTrace(t *testing.T) {
 	build := func(words, nodes int, long LongTrace) (Notification, error) {
 		data := congested(t, ipv6opt.HopByHop, hopByHop(t, trace(1, words, nodes)))
-		out, err := AppendFor([]byte{1}, data, loopback, nil, Config{CodePoints: experimental, Long: long})
+		out, _, err := AppendFor([]byte{1}, data, loopback, nil, Config{CodePoints: experimental, Long: long})
 		buf := make([]byte, 0, 512)
 		wiretest.NoAllocs(t, "AppendFor", func() {
-			buf,
-				_ = AppendFor(buf[:0], data, loopback, nil, Config{CodePoints: experimental, Long: long})
+			buf, _, _ = AppendFor(buf[:0], data, loopback, nil, Config{CodePoints: experimental, Long: long})
 		})
 		if err != nil {
 			require.Equal(t, []byte{1}, out)
@@ -412,12 +410,12 @@ func TestWhichTrace(t *testing.T) {
 		{"outer, by namespace", Config{OuterTrace: true, ByNamespace: true, Namespace: 7}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := AppendFor(nil, data, loopback, nil, c.cfg)
+			_, _, err := AppendFor(nil, data, loopback, nil, c.cfg)
 			require.ErrorIs(t, err, rocev2.ErrTunnelled)
 			c.cfg.InnerSource, c.cfg.CodePoints = true, experimental
 			choice, err := c.cfg.choose(data, nil)
 			require.NoError(t, err)
-			out, err := AppendFor(nil, data, loopback, nil, c.cfg)
+			out, _, err := AppendFor(nil, data, loopback, nil, c.cfg)
 			require.NoError(t, err)
 			require.Equal(t, c.namespace != 0, choice == copied)
 			var p rocev2.Packet
@@ -480,14 +478,14 @@ func TestChoice(t *testing.T) {
 			got, err := cfg.choose(data, nil)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
-			out, err := AppendFor(nil, data, loopback, nil, cfg)
+			out, sent, err := AppendFor(nil, data, loopback, nil, cfg)
 			require.NoError(t, err)
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
 			n, err := experimental.FromPacket(&p)
 			require.NoError(t, err)
 			require.Equal(t, optionOf(got), n.Option.Number)
-			require.Equal(t, n.Option.Number, answer.FastCNPOption(out))
+			require.Equal(t, Sent{Option: n.Option.Number}, sent)
 		})
 	}
 }
@@ -527,19 +525,23 @@ func TestOwnRecord(t *testing.T) {
 			require.ErrorIs(t, err, c.err)
 			require.Equal(t, c.choice, choice)
 			wiretest.NoAllocs(t, c.name, func() { _, _ = cfg.choose(data, own) })
-			out, err := AppendFor([]byte{1}, data, loopback, own, cfg)
+			out, sent, err := AppendFor([]byte{1}, data, loopback, own, cfg)
 			require.ErrorIs(t, err, c.err)
 			require.Equal(t, before, data.IP, "the congested packet is left alone")
 			buf := make([]byte, 0, max(1, len(out)-1))
-			wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(buf, data, loopback, own, cfg) })
+			wiretest.NoAllocs(t, c.name, func() { _, _, _ = AppendFor(buf, data, loopback, own, cfg) })
 			if err != nil {
+				require.Zero(t, sent)
 				return
 			}
+			require.Equal(t, Sent{Option: 2, OwnRecord: !c.overflow}, sent)
 			wiretest.Encodes(t, out[1:], func(b []byte) ([]byte, error) {
-				return AppendFor(b, data, loopback, own, cfg)
+				out, again, err := AppendFor(b, data, loopback, own, cfg)
+				require.Equal(t, sent, again)
+				return out, err
 			})
 			cfg.Carriage.ECN = 4
-			late, err := AppendFor(buf[:0:1], data, loopback, own, cfg)
+			late, _, err := AppendFor(buf[:0:1], data, loopback, own, cfg)
 			require.ErrorIs(t, err, wireerr.Range)
 			require.Equal(t, 1, cap(late), "the caller's own slice comes back")
 			var p rocev2.Packet
@@ -560,7 +562,7 @@ func TestOwnRecord(t *testing.T) {
 		})
 	}
 	bad := &ioam.Node{Type: ioam.BitNode, NodeID: 1 << 24}
-	_, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), loopback, bad,
+	_, _, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), loopback, bad,
 		Config{CodePoints: experimental})
 	require.ErrorIs(t, err, wireerr.Range)
 }
@@ -570,10 +572,10 @@ func TestOwnRecord(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, bad := range []string{"::1", "::", "ff02::1", "fe80::1", "::ffff:192.0.2.1"} {
 		data := congested(t, 0, nil)
-		_, err := AppendFor(nil, data, addr(bad), nil, Config{CodePoints: experimental})
+		_, _, err := AppendFor(nil, data, addr(bad), nil, Config{CodePoints: experimental})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
 		data.Src = addr(bad)
-		_, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
+		_, _, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
 		for _, ends := range [][2]string{{bad, "2001:db8::1"}, {"2001:db8::1", bad}} {
 			n := Notification{Src: addr(ends[0]), Dst: addr(ends[1]), CNP: cnp.New(1, 2),
@@ -593,17 +595,17 @@ func TestRefused(t *testing.T) {
 	data := congested(t, 0, nil)
 	mapped := *data
 	mapped.Dst = n.Option.OriginalDst
-	out, err = AppendFor([]byte{9}, &mapped, loopback, nil, Config{})
+	out, _, err = AppendFor([]byte{9}, &mapped, loopback, nil, Config{})
 	require.Equal(t, errMapped, err)
 	require.Equal(t, []byte{9}, out)
 	data.BTH.Opcode = bth.CNP
-	_, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
+	_, _, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, rocev2.ErrNotification)
 
 	data = congested(t, 0, nil)
 	for typ := range 256 {
 		points := CodePoints{Option1: ipv6opt.Type(typ)}
-		_, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: points})
+		_, _, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: points})
 		n := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 2),
 			Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ipv6opt.Type(typ)}
 		_, err2 := n.AppendPacket(nil, rocev2.Carriage{})
@@ -626,7 +628,7 @@ func TestRefused(t *testing.T) {
 // The sender finds its queue pair by what the flow's own packets have.
 func TestFlowKey(t *testing.T) {
 	data := congested(t, 0, nil)
-	out, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
+	out, _, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
@@ -651,14 +653,14 @@ func TestCodePoints(t *testing.T) {
 		choice, err := cfg.choose(data, nil)
 		require.NoError(t, err)
 		require.Equal(t, c.number, optionOf(choice))
-		out, err := AppendFor(nil, data, loopback, nil, cfg)
+		out, sent, err := AppendFor(nil, data, loopback, nil, cfg)
 		require.NoError(t, err)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out))
 		n, err := points.FromPacket(&p)
 		require.NoError(t, err)
 		require.Equal(t, c.number, n.Option.Number)
-		require.Equal(t, c.number, answer.FastCNPOption(out))
+		require.Equal(t, Sent{Option: c.number}, sent)
 		require.Equal(t, c.typ, n.OptionType)
 		require.Equal(t, uint8(c.typ), out[n.Offset])
 	}
@@ -668,20 +670,20 @@ func TestCodePoints(t *testing.T) {
 func TestLargestQueuePair(t *testing.T) {
 	data := congested(t, 0, nil)
 	data.BTH.DestQP = 0xFFFFFF
-	out, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
+	out, _, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
 	require.Equal(t, uint32(0xFFFFFF), p.BTH.DestQP)
 	data.BTH.DestQP++
-	out, err = AppendFor([]byte{9}, data, loopback, nil, Config{CodePoints: experimental})
+	out, _, err = AppendFor([]byte{9}, data, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, wireerr.DestQP)
 	require.Equal(t, []byte{9}, out)
 }
 
 // The sender knows the flow by its final destination.
 func TestSegmentRouting(t *testing.T) {
-	out, err := AppendFor(nil, congested(t, 43, routing(t)), loopback, nil, Config{CodePoints: experimental})
+	out, _, err := AppendFor(nil, congested(t, 43, routing(t)), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
@@ -696,7 +698,7 @@ func TestConfig(t *testing.T) {
 		CodePoints: CodePoints{Option1: 0x8F}, Coverage: icrc.Without,
 		Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 7, Checksum: true},
 	}
-	out, err := AppendFor(nil, data, loopback, nil, cfg)
+	out, _, err := AppendFor(nil, data, loopback, nil, cfg)
 	require.NoError(t, err)
 	coverage, err := icrc.Verify(out)
 	require.NoError(t, err)
@@ -724,9 +726,9 @@ func TestConfig(t *testing.T) {
 		{loopback, Config{Coverage: 3}, wireerr.Range},
 	} {
 		buf := make([]byte, 0, 512)
-		_, err := AppendFor(buf, data, c.src, nil, c.cfg)
+		_, _, err := AppendFor(buf, data, c.src, nil, c.cfg)
 		require.ErrorIs(t, err, c.err)
-		wiretest.NoAllocs(t, "error", func() { _, _ = AppendFor(buf, data, c.src, nil, c.cfg) })
+		wiretest.NoAllocs(t, "error", func() { _, _, _ = AppendFor(buf, data, c.src, nil, c.cfg) })
 	}
 }
 
@@ -817,7 +819,7 @@ func problem(code uint8, pointer int, packet []byte) []byte {
 }
 
 func TestFromICMP(t *testing.T) {
-	sent, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
+	sent, _, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
 	n, err := experimental.FromICMP(problem(2, 42, sent))
 	require.NoError(t, err)
@@ -884,7 +886,7 @@ func TestNoAllocations(t *testing.T) {
 			data := congested(t, 0, ext)
 			out := make([]byte, 0, 512)
 			wiretest.NoAllocs(t, "AppendFor", func() {
-				out, _ = AppendFor(out[:0], data, loopback, nil, Config{CodePoints: experimental})
+				out, _, _ = AppendFor(out[:0], data, loopback, nil, Config{CodePoints: experimental})
 			})
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
@@ -919,7 +921,8 @@ func TestOneAllocation(t *testing.T) {
 		}
 		data := congested(t, 0, ext)
 		wiretest.OneAlloc(t, c.name, func(b []byte) ([]byte, error) {
-			return AppendFor(b, data, loopback, c.own, Config{CodePoints: experimental})
+			out, _, err := AppendFor(b, data, loopback, c.own, Config{CodePoints: experimental})
+			return out, err
 		})
 	}
 }

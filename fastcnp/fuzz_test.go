@@ -77,7 +77,7 @@ func FuzzPacket(f *testing.F) {
 		} else {
 			require.Equal(t, Notification{}, n)
 			require.Equal(t, usedNotification(), used)
-			out, err := AppendFor(nil, &p, loopback, nil, cfg)
+			out, _, err := AppendFor(nil, &p, loopback, nil, cfg)
 			if p.Src.Is4() {
 				require.ErrorIs(t, err, ErrIPv4)
 				return

@@ -20,7 +20,8 @@ func TestTshark(t *testing.T) {
 		if words > 0 {
 			ext = hopByHop(t, trace(uint16(words), words, words/3))
 		}
-		frame, err := AppendFor(wiretest.Hex(t, "020000000001 020000000002 86dd"), congested(t, 0, ext), loopback, nil,
+		ethernet := wiretest.Hex(t, "020000000001 020000000002 86dd")
+		frame, _, err := AppendFor(ethernet, congested(t, 0, ext), loopback, nil,
 			Config{CodePoints: experimental, Carriage: rocev2.Carriage{Checksum: true, FlowLabel: 0x12345}})
 		require.NoError(t, err)
 		var p rocev2.Packet

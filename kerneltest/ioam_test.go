@@ -185,7 +185,7 @@ func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
 	want := *trace
 	cfg := fastcnp.Config{}
 	if len(trace.Data) > 57*4 {
-		_, err := fastcnp.AppendFor(nil, congested, switchAddr, nil, cfg)
+		_, _, err := fastcnp.AppendFor(nil, congested, switchAddr, nil, cfg)
 		require.ErrorIs(t, err, fastcnp.ErrTooLong)
 		cfg.Long = fastcnp.Trim
 		want.Data, want.RemainingLen = want.NodeData(), 0

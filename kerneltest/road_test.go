@@ -173,7 +173,7 @@ func whole(t *testing.T, p *rocev2.Packet) []byte {
 // fastCNP returns the Fast CNP of the switch about a packet, as octets and as decoded.
 func fastCNP(t *testing.T, congested *rocev2.Packet, cfg fastcnp.Config) ([]byte, fastcnp.Notification) {
 	t.Helper()
-	b, err := fastcnp.AppendFor(nil, congested, switchAddr, nil, cfg)
+	b, _, err := fastcnp.AppendFor(nil, congested, switchAddr, nil, cfg)
 	require.NoError(t, err)
 	_, err = icrc.Verify(b)
 	require.NoError(t, err)

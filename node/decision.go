@@ -71,4 +71,6 @@ type Decision struct {
 	Level   uint8 // of the congestion, as in the message
 	Option  uint8 // of a Fast CNP that was appended: 1 or 2
 	MarkECN bool  // set CE on the packet, with rocev2.SetECN on its outermost IP header
+
+	OwnRecord bool // the node's own record is in the trace of the Fast CNP that was appended (congested)
 }

@@ -48,7 +48,8 @@ func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
 // fastCNPFor returns the packet that a switch sends about a congested one from its
 // loopback address.
 func fastCNPFor(congested *rocev2.Packet, cfg fastcnp.Config) ([]byte, error) {
-	return fastcnp.AppendFor(nil, congested, loopback, nil, cfg)
+	out, _, err := fastcnp.AppendFor(nil, congested, loopback, nil, cfg)
+	return out, err
 }
 
 // trace returns a pre-allocated trace with this many nodes of 5 words and room
@@ -130,8 +131,8 @@ func built(t testing.TB) (frames []named) {
 
 	add("Fast CNP option 1", ether6)(fastCNPFor(plain, fastcnp.Config{}))
 	add("Fast CNP option 2", ether6)(fastCNPFor(traced, fastcnp.Config{}))
-	add("Fast CNP of the receiver", ether6)(fastcnp.AppendFor(nil, plain, dst6far, nil,
-		fastcnp.Config{Carriage: checked}))
+	ofReceiver, _, err := fastcnp.AppendFor(nil, plain, dst6far, nil, fastcnp.Config{Carriage: checked})
+	add("Fast CNP of the receiver", ether6)(ofReceiver, err)
 	incremental := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(7, 0x8000),
 		Option: fastcnp.Option{Number: 2, OriginalDst: dst6far, Reserved: 9, Trace: trace(t, 2)}}
 	incremental.Option.Trace.OptType, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0

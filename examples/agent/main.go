@@ -36,7 +36,7 @@ func (a *agent) answer(b []byte, _ int, p *netio.Packet) []byte {
 	if m.Kind == message.Data {
 		header := m.Packet.AppendReplyLink(b, 6)
 		var frame []byte
-		if frame, err = fastcnp.AppendFor(header, &m.Packet, a.self, nil,
+		if frame, _, err = fastcnp.AppendFor(header, &m.Packet, a.self, nil,
 			fastcnp.Config{Long: fastcnp.FallBack}); err == nil {
 			return frame
 		}

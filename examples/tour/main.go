@@ -66,7 +66,8 @@ func write(to io.Writer) (err error) {
 	frame(pfc.PFC{Enabled: 1 << 3, Quanta: [8]uint16{3: 0xFFFF}}.AppendFrame(nil, mac)) // to the switch before it
 	// with the trace, and without one
 	for _, p := range []*rocev2.Packet{second, first} {
-		packet(fastcnp.AppendFor(nil, p, spine, nil, fastcnp.Config{}))
+		octets, _, err := fastcnp.AppendFor(nil, p, spine, nil, fastcnp.Config{})
+		packet(octets, err)
 	}
 	packet(cnp.AppendFor(nil, second, second.FinalDst(), 0x11, cnp.Config{}))
 	packet(ppfc.AppendFor(nil, second, spine, ppfc.Extension{Pause: 100 * time.Microsecond}, ppfc.Config{}))

@@ -141,12 +141,3 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 	}
 	return out, nil
 }
-
-// FastCNPOption returns the number of the option, 1 or 2, in a packet from
-// package fastcnp.
-func FastCNPOption(packet []byte) uint8 {
-	if packet[40+1] == 2 { // Hdr Ext Len: the option 1 header has 24 octets, that of option 2 more
-		return 1
-	}
-	return 2
-}

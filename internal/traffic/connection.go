@@ -416,7 +416,7 @@ func (c *connection) notify() {
 		if c.from.addr.Is4() {
 			return
 		}
-		b, err = fastcnp.AppendFor(nil, data, c.node(), nil, fastcnp.Config{})
+		b, _, err = fastcnp.AppendFor(nil, data, c.node(), nil, fastcnp.Config{})
 		c.truth.Fast++
 	case 2:
 		b, err = ppfc.AppendFor(nil, data, c.node(), ppfc.Extension{}, ppfc.Config{})

@@ -28,7 +28,7 @@ func BenchmarkCongested(b *testing.B) {
 					if p.DecodeIP(frame) != nil {
 						b.Fail()
 					}
-					if _, err := fastcnp.AppendFor(buf, &p, self6, nil, cfg); err != nil {
+					if _, _, err := fastcnp.AppendFor(buf, &p, self6, nil, cfg); err != nil {
 						b.Fail()
 					}
 				}

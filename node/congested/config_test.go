@@ -256,7 +256,7 @@ func TestRecognition(t *testing.T) {
 	a := agent(t, cfg)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(data(t)))
-	notification, err := fastcnp.AppendFor(nil, &p, pe, nil, fastcnp.Config{CodePoints: types})
+	notification, _, err := fastcnp.AppendFor(nil, &p, pe, nil, fastcnp.Config{CodePoints: types})
 	require.NoError(t, err)
 	_, d := congest(a, nil, &event{Frame: notification, Options: ip}, now)
 	require.Equal(t, decision{Packet: message.FastCNP, Reason: node.NotOurs}, d)

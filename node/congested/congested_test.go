@@ -98,6 +98,9 @@ var (
 // depths, one hop and room for another.
 const hops = "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 00000009"
 
+// fullHops is hops with a second hop instead of the free space.
+const fullHops = "1103 0100 311a 0000 007b 1000 82000000 3f000006 00000003 40000007 00000009"
+
 // agent returns the agent of a configuration that works.
 func agent(t testing.TB, cfg congested.Config) *congested.Agent {
 	t.Helper()
@@ -410,13 +413,22 @@ func TestNotifications(t *testing.T) {
 	})
 	m, d = decide(cfg, event{Frame: traced, Own: own})
 	require.EqualValues(t, 2, d.Option)
+	require.True(t, d.OwnRecord)
 	var queues []uint32
 	for n := range m.FastCNP.Option.Trace.Nodes() {
 		queues = append(queues, n.QueueDepth)
 	}
 	require.Equal(t, []uint32{1000, 9}, queues)
-	m, _ = decide(cfg, event{Frame: traced})
+	m, d = decide(cfg, event{Frame: traced})
 	require.EqualValues(t, 2, m.FastCNP.Option.Trace.RemainingLen)
+	require.False(t, d.OwnRecord)
+
+	// The decision does not claim an own record that is not in the message: no trace, or a trace without space.
+	_, d = decide(cfg, event{Frame: data(t), Own: own})
+	require.Equal(t, []any{uint8(1), false}, []any{d.Option, d.OwnRecord})
+	m, d = decide(cfg, event{Frame: data(t, func(p *rocev2.Packet) { p.Ext = wiretest.Hex(t, fullHops) }), Own: own})
+	require.Equal(t, []any{uint8(2), false}, []any{d.Option, d.OwnRecord})
+	require.True(t, m.FastCNP.Option.Trace.Overflow)
 
 	cfg = method(congested.Proxy)
 	cfg.Proxy.Port = 2022

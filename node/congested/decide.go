@@ -7,7 +7,6 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
@@ -213,13 +212,14 @@ func (a *Agent) fastCNP(b []byte, s *seen) ([]byte, node.Reason) {
 		s.MarkECN = marked
 		return b, node.Limited
 	}
-	out, err := fastcnp.AppendFor(b, p, a.cfg.Self6, s.event.Own, a.cfg.FastCNP)
+	out, sent, err := fastcnp.AppendFor(b, p, a.cfg.Self6, s.event.Own, a.cfg.FastCNP)
 	if err != nil {
 		return b, node.Broken
 	}
 	a.pace.Take(s.flow, s.now)
 	a.sent.Take(a.hash(out[len(b):], s.Flow.Domain), s.now)
-	s.Message, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, answer.FastCNPOption(out[len(b):]), marked
+	s.Message, s.To, s.MarkECN = message.FastCNP, p.Src, marked
+	s.Option, s.OwnRecord = sent.Option, sent.OwnRecord
 	return out, node.NoReason
 }
 

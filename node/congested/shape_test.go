@@ -30,6 +30,8 @@ type decision struct {
 	To      netip.Addr
 	Option  uint8
 	MarkECN bool
+
+	OwnRecord bool
 }
 
 var frame rocev2.Frame
@@ -57,7 +59,7 @@ func decisionOf(d *node.Decision) decision {
 	if d.Action == node.Nothing && d.Packet == message.Other {
 		d.Reason = node.NotOurs
 	}
-	return decision{d.Packet, d.Reason, d.Message, d.To, d.Option, d.MarkECN}
+	return decision{d.Packet, d.Reason, d.Message, d.To, d.Option, d.MarkECN, d.OwnRecord}
 }
 
 // icmp gives an agent an ICMPv6 message as package netio does, in an IPv6 packet.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
-	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
@@ -161,8 +160,9 @@ func (p *Proxy) append(out []byte, src netip.Addr, by Answer, d *Decision) (b []
 		return cnp.AppendFor(out, &p.packet, src, d.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
 	case FastCNP:
 		cfg := p.cfg.fastCNP()
-		if b, err = fastcnp.AppendFor(out, &p.packet, src, nil, cfg); err == nil {
-			d.Message, d.Option = message.FastCNP, answer.FastCNPOption(b[len(out):])
+		b, sent, err := fastcnp.AppendFor(out, &p.packet, src, nil, cfg)
+		if err == nil {
+			d.Message, d.Option = message.FastCNP, sent.Option
 		}
 		return b, err
 	default:

@@ -47,7 +47,7 @@ func TestHear(t *testing.T) {
 	data := rocev2.Packet{Datagram: rocev2.Datagram{Src: self, Dst: far, SrcPort: 0xC000, DstPort: rocev2.Port,
 		TrafficClass: uint8(rocev2.ECT0)}}
 	data.BTH.Header = bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 0x22}
-	fast, err := fastcnp.AppendFor(nil, &data, node6, nil, fastcnp.Config{})
+	fast, _, err := fastcnp.AppendFor(nil, &data, node6, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	message := cnp.New(0x11, 0xFFFF)
 	plain, err := message.AppendPacket(nil, far, self, rocev2.Carriage{})

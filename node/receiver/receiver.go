@@ -187,7 +187,8 @@ func (r *Receiver) named(p *rocev2.Packet, d *node.Decision, fast bool, now time
 // build appends the notification. A CNP names the sender's queue pair.
 func (r *Receiver) build(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, error) {
 	if fast {
-		return fastcnp.AppendFor(b, p, p.Dst, nil, r.cfg.FastCNP)
+		out, _, err := fastcnp.AppendFor(b, p, p.Dst, nil, r.cfg.FastCNP)
+		return out, err
 	}
 	return cnp.AppendFor(b, p, p.Dst, senderQP, r.cfg.CNP)
 }

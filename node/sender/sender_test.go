@@ -65,7 +65,7 @@ func traced(t testing.TB) func(*rocev2.Packet) {
 
 func fastCNP(t testing.TB, from netip.Addr, about *rocev2.Packet) []byte {
 	t.Helper()
-	b, err := fastcnp.AppendFor(nil, about, from, nil, fastcnp.Config{})
+	b, _, err := fastcnp.AppendFor(nil, about, from, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	return b
 }
@@ -433,7 +433,7 @@ func TestDatagrams(t *testing.T) {
 func TestConfiguredCodePoints(t *testing.T) {
 	points := fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
 	fast := func(from netip.Addr, about *rocev2.Packet) []byte {
-		b, err := fastcnp.AppendFor(nil, about, from, nil, fastcnp.Config{CodePoints: points})
+		b, _, err := fastcnp.AppendFor(nil, about, from, nil, fastcnp.Config{CodePoints: points})
 		require.NoError(t, err)
 		return b
 	}

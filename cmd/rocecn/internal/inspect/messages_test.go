@@ -86,7 +86,7 @@ func samples(t testing.TB) []sample {
 	toFCN := func(sum uint16) string { return to(fcn.Port, fcnSum(sum)) }
 	toProxy := func(sum uint16) string { return to(proxymsg.Port, proxySum(sum)) }
 	fast := func(p *rocev2.Packet, source netip.Addr) []byte {
-		octets, err := fastcnp.AppendFor(nil, p, source, nil, fastcnp.Config{})
+		octets, _, err := fastcnp.AppendFor(nil, p, source, nil, fastcnp.Config{})
 		return whole(octets, err)
 	}
 	pause := func(src, dst, congested netip.Addr, typ ppfc.Type, pause time.Duration) []byte {

@@ -39,7 +39,7 @@ func about(t testing.TB, octets []byte) *rocev2.Packet {
 
 func fastCNPFrom(t testing.TB, src netip.Addr, congested []byte) []byte {
 	t.Helper()
-	b, err := fastcnp.AppendFor(nil, about(t, congested), src, nil, fastcnp.Config{})
+	b, _, err := fastcnp.AppendFor(nil, about(t, congested), src, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	return b
 }

@@ -386,19 +386,19 @@ func TestSwitchMarkingElsewhere(t *testing.T) {
 func TestSwitchOwnRecord(t *testing.T) {
 	in, err := os.ReadFile(wiretest.Path(t, "ioam-linux618-room.pcap"))
 	require.NoError(t, err)
-	trace := func(config string) ioam.Trace {
+	trace := func(config string, ownRecord any) ioam.Trace {
 		lines, out, _ := rehearse(t, "switch", config, in)
-		require.Equal(t, 2., lines[0]["option"])
+		require.Equal(t, []any{2., ownRecord}, []any{lines[0]["option"], lines[0]["own_record"]})
 		var m message.Message
 		require.NoError(t, m.Decode(out[0].Data, rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{}))
 		return m.FastCNP.Option.Trace
 	}
-	verbatim := trace(switchWith(fastCNPForAll))
-	own := trace(switchWith(fastCNPForAll +
+	verbatim := trace(switchWith(fastCNPForAll), nil)
+	own := trace(switchWith(fastCNPForAll+
 		`, "own_record": {"hop_limit": 60, "node_id": 5, "ingress_if": 1, "egress_if": 2, "ts_sec": 3, "ts_frac": 4,
 		"transit_delay": 5, "ns_data": 6, "queue_depth": 7, "hop_limit_wide": 8, "node_id_wide": 9,
 		"ingress_if_wide": 10,
-		"egress_if_wide": 11, "ns_data_wide": "0xc", "buffer_occupancy": 13}`))
+		"egress_if_wide": 11, "ns_data_wide": "0xc", "buffer_occupancy": 13}`), true)
 	require.EqualValues(t, int(verbatim.RemainingLen)-verbatim.Type.NodeLen(), own.RemainingLen)
 	for n := range own.Nodes() {
 		require.EqualValues(t, 5, n.NodeID)

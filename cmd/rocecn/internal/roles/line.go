@@ -49,13 +49,15 @@ type Line struct {
 	To      netip.Addr `json:"to,omitzero"`        // sent: where it goes
 	MarkECN *bool      `json:"mark_ecn,omitempty"` // switch, on every line
 	Option  uint8      `json:"option,omitempty"`   // sent: of a Fast CNP, 1 or 2
-	Label   *uint32    `json:"label,omitempty"`    // forwarded, learned: the outer flow label
-	QP      *uint32    `json:"qp,omitempty"`       // learned, accepted: the queue pair
-	Origin  string     `json:"origin,omitempty"`   // accepted: network or receiver
-	Again   *bool      `json:"again,omitempty"`    // accepted by the sender: reported before
-	State   string     `json:"state,omitempty"`    // accepted PPFC: what the flow is now
-	PauseUS *uint32    `json:"pause_us,omitempty"` // accepted PPFC: for how long
-	RateBPS *uint64    `json:"rate_bps,omitempty"` // accepted by the sender: bits a second, 0 while stopped
+	// sent: the Fast CNP's trace contains the node's own record
+	OwnRecord bool    `json:"own_record,omitempty"`
+	Label     *uint32 `json:"label,omitempty"`    // forwarded, learned: the outer flow label
+	QP        *uint32 `json:"qp,omitempty"`       // learned, accepted: the queue pair
+	Origin    string  `json:"origin,omitempty"`   // accepted: network or receiver
+	Again     *bool   `json:"again,omitempty"`    // accepted by the sender: reported before
+	State     string  `json:"state,omitempty"`    // accepted PPFC: what the flow is now
+	PauseUS   *uint32 `json:"pause_us,omitempty"` // accepted PPFC: for how long
+	RateBPS   *uint64 `json:"rate_bps,omitempty"` // accepted by the sender: bits a second, 0 while stopped
 }
 
 // Line returns the line about a frame of this number and time.
@@ -63,7 +65,7 @@ func (v *Verdict) Line(role string, frame int, at time.Time) Line {
 	l := Line{Frame: frame, Time: cli.Time(at), Role: role, Action: v.Action, Reason: v.Reason}
 	switch v.Action {
 	case node.Sent:
-		l.Kind, l.To, l.Option = v.Message.String(), v.To, v.Option
+		l.Kind, l.To, l.Option, l.OwnRecord = v.Message.String(), v.To, v.Option, v.OwnRecord
 	case node.Dropped:
 		l.Kind = v.Message.String()
 	case node.Learned, node.Accepted:

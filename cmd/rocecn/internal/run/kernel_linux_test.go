@@ -54,7 +54,7 @@ func fast(t *testing.T, about []byte) []byte {
 	t.Helper()
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(about))
-	b, err := fastcnp.AppendFor(nil, &p, node6, nil, fastcnp.Config{})
+	b, _, err := fastcnp.AppendFor(nil, &p, node6, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	return b
 }
@@ -131,7 +131,7 @@ as = "cnp"
 	}
 	// Somebody who is not on the list.
 	denied := agent.metric("rocecn_role_refused_total", `reason="denied"`)
-	forged, err := fastcnp.AppendFor(nil, &about, ip("2001:db8:2::d"), nil, fastcnp.Config{})
+	forged, _, err := fastcnp.AppendFor(nil, &about, ip("2001:db8:2::d"), nil, fastcnp.Config{})
 	require.NoError(t, err)
 	sends(t, core, forged)
 	agent.awaits(t, denied+1, "rocecn_role_refused_total", `reason="denied"`)
@@ -282,7 +282,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	var about rocev2.Packet
 	require.NoError(t, about.DecodeIP(datagram(t, 17)))
 	about.Src = ip("2001:db8:1::e")
-	never, err := fastcnp.AppendFor(nil, &about, ip("2001:db8:1::1"), nil, fastcnp.Config{})
+	never, _, err := fastcnp.AppendFor(nil, &about, ip("2001:db8:1::1"), nil, fastcnp.Config{})
 	require.NoError(t, err)
 	learned := agent.metric("rocecn_role_packets_total", `outcome="learned"`)
 	sends(t, out, wiretest.Rejection(about.Src, netip.AddrFrom16([16]byte(never[8:])), never))

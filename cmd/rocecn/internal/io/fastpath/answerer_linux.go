@@ -293,7 +293,7 @@ func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 	}
 	about.Src, about.Dst, about.SrcPort = k.Src, k.Dst, last.port
 	about.BTH.DestQP, about.BTH.PKey = k.DestQP, last.pKey
-	want, err := fastcnp.AppendFor(nil, &about, a.config.Self, nil, a.config.FastCNP)
+	want, _, err := fastcnp.AppendFor(nil, &about, a.config.Self, nil, a.config.FastCNP)
 	const length, hopLimit, addresses = 4, 7, 8
 	return err == nil && bytes.Equal(want[length:hopLimit], ip[length:hopLimit]) &&
 		bytes.Equal(want[addresses:], ip[addresses:])

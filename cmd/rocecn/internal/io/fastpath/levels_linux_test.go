@@ -88,7 +88,7 @@ func TestAnswererHasSent(t *testing.T) {
 		answer := func(packet []byte) []byte {
 			var about rocev2.Packet
 			require.NoError(t, about.DecodeIP(packet))
-			ip, err := fastcnp.AppendFor(nil, &about, self, nil, c.FastCNP)
+			ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, c.FastCNP)
 			require.NoError(t, err)
 			return ip
 		}
@@ -113,7 +113,7 @@ func TestAnswererHasSent(t *testing.T) {
 	_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
 	var about rocev2.Packet
 	require.NoError(t, about.DecodeIP(data(t, sender, 1, 0)))
-	ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+	ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	require.False(t, a.HasSent(ip, time.Hour), "nothing is remembered")
 }

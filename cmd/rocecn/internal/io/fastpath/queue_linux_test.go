@@ -247,7 +247,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 		}
 		var about rocev2.Packet
 		require.NoError(t, about.DecodeIP(sent[p.BTH.DestQP]))
-		want, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+		want, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
 		require.NoError(t, err)
 		require.Equal(t, want, p.IP)
 		frames = append(frames, append([]byte(nil), append(p.Link, p.IP...)...))

@@ -35,7 +35,7 @@ func newFastCNPTemplate(self netip.Addr, c fastcnp.Config) (t *fastCNPTemplate, 
 	t = new(fastCNPTemplate)
 	var p rocev2.Packet
 	p.Src, p.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
-	if _, err = fastcnp.AppendFor(t.packet[:0], &p, self, nil, c); err != nil {
+	if _, _, err = fastcnp.AppendFor(t.packet[:0], &p, self, nil, c); err != nil {
 		return nil, err
 	}
 	port := [2]byte(t.packet[portAt:])

@@ -60,7 +60,7 @@ func TestTranslatorIsAppendFor(t *testing.T) {
 			if r.IntN(2) == 0 {
 				about.NextHeader, about.Ext = ipv6opt.HopByHop, wiretest.Hex(t, hops)
 			}
-			ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{CodePoints: c.CodePoints})
+			ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{CodePoints: c.CodePoints})
 			require.NoError(t, err)
 			about.NextHeader, about.Ext = 17, nil
 			expected, err := cnp.AppendFor(nil, &about, about.Dst, hostQP, c.CNP)
@@ -103,7 +103,7 @@ func TestTranslatorRefuses(t *testing.T) {
 		if ext != "" {
 			about.NextHeader = ipv6opt.HopByHop
 		}
-		ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+		ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
 		require.NoError(t, err)
 		require.NoError(t, tr.Learn(Pair{Host: sender, Receiver: target, ReceiverQP: 0x123456}, 7))
 		want := tr.Counters()
@@ -215,7 +215,7 @@ func testInFront(t *testing.T, mtu string) {
 	for qp := range uint32(n) {
 		var about rocev2.Packet
 		about.Src, about.Dst, about.BTH.DestQP, about.BTH.PKey = sender, target, qp, 0xFFFF
-		ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+		ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
 		require.NoError(t, err)
 		packet, err := cnp.AppendFor(nil, &about, target, qp+1000, cnp.Config{})
 		require.NoError(t, err)
@@ -279,7 +279,7 @@ func TestTranslatorChoices(t *testing.T) {
 	fast := func(host, receiver, from netip.Addr) []byte {
 		var about rocev2.Packet
 		about.Src, about.Dst, about.BTH.DestQP, about.BTH.PKey = host, receiver, 0x123456, 0xFFFF
-		ip, err := fastcnp.AppendFor(nil, &about, from, nil, fastcnp.Config{})
+		ip, _, err := fastcnp.AppendFor(nil, &about, from, nil, fastcnp.Config{})
 		require.NoError(t, err)
 		return ethernet(ip)
 	}

@@ -53,7 +53,7 @@ func TestAnswererVLAN(t *testing.T) {
 		}
 		var about rocev2.Packet
 		require.NoError(t, about.DecodeIP(second))
-		want, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+		want, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
 		require.NoError(t, err)
 		require.Equal(t, want, p.IP)
 		require.Len(t, p.Link, 14)

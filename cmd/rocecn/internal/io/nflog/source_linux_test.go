@@ -35,7 +35,7 @@ func fastCNP(t *testing.T, qp uint32) []byte {
 	var p rocev2.Packet
 	p.Src, p.Dst, p.SrcPort = host, netip.MustParseAddr("2001:db8:2::c"), 49152
 	p.BTH.Opcode, p.BTH.PKey, p.BTH.DestQP = bth.RCSendOnly, 0xFFFF, qp
-	b, err := fastcnp.AppendFor(nil, &p, node, nil, fastcnp.Config{})
+	b, _, err := fastcnp.AppendFor(nil, &p, node, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	return b
 }
