@@ -31,15 +31,20 @@ func TestDocNamesEveryPackage(t *testing.T) {
 	}
 }
 
-// docs/README.md links every page beside it.
+// docs/README.md links every page beside it, and docs/roles.md every page of a role.
 func TestDocsAreListed(t *testing.T) {
-	text, err := os.ReadFile("docs/README.md")
-	require.NoError(t, err)
-	pages, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
-	for _, page := range pages {
-		if name := filepath.Base(page); name != "README.md" {
-			require.Contains(t, string(text), "]("+name+")", "in docs/README.md")
+	for list, folder := range map[string]string{"docs/README.md": "docs", "docs/roles.md": "docs/roles"} {
+		text, err := os.ReadFile(list)
+		require.NoError(t, err)
+		pages, err := filepath.Glob(folder + "/*.md")
+		require.NoError(t, err)
+		require.NotEmpty(t, pages)
+		for _, page := range pages {
+			if filepath.ToSlash(page) != list {
+				link, err := filepath.Rel("docs", page)
+				require.NoError(t, err)
+				require.Contains(t, string(text), "]("+filepath.ToSlash(link)+")", "in %s", list)
+			}
 		}
 	}
 }
@@ -303,7 +308,8 @@ func TestNumbersToBeAssigned(t *testing.T) {
 		{"CONFORMANCE.md", `\| W30 .*fcn/build.go(.*)`, `\b\d{3,}\b`, []string{fcnPort}},
 		{"CONFORMANCE.md", `\| W36 .*fcn/fcn.go(.*)`, `\b\d{3,}\b`, []string{fcnPort}},
 		{"cmd/rocecn/internal/run/reference.toml", listens, `\]:(\d+)`, []string{"]:" + proxyPort, "]:" + fcnPort}},
-		{"docs/running.md", listens, `\]:(\d+)`, []string{"]:" + proxyPort, "]:" + fcnPort, "]:" + fcnPort}},
+		{"docs/roles/proxy.md", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},
+		{"docs/roles/ingress.md", listens, `\]:(\d+)`, []string{"]:" + fcnPort, "]:" + fcnPort}},
 		{"docs/roles.md", listens, `:(\d+)`, []string{":" + proxyPort}},
 		{"testbed/cases/loop.sh", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},
 		{"testbed/cases/vpn.sh", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},

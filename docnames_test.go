@@ -15,7 +15,7 @@ import (
 )
 
 // What pages name of Go exists: between backquotes and in blocks of Go, `package.Name` and members behind it; tests by
-// their names alone; and in docs/roles.md any exported name alone.
+// their names alone; and on the pages of roles any exported name alone.
 func TestPagesNameWhatExists(t *testing.T) {
 	wiretest.Once(t)
 	all := goNames(t)
@@ -45,8 +45,13 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 }
 
-// roles is the page about the API of the roles.
+// roles is the page about the API of all roles.
 var roles = filepath.Join("docs", "roles.md")
+
+// isRolePage reports whether a page is about the API of roles.
+func isRolePage(file string) bool {
+	return file == roles || filepath.Dir(file) == strings.TrimSuffix(roles, ".md")
+}
 
 // namesOn returns the names of Go on a page.
 func namesOn(t *testing.T, file, page string) (names []string) {
@@ -56,7 +61,7 @@ func namesOn(t *testing.T, file, page string) (names []string) {
 	ofTests := regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)[A-Z]\w*$`)
 	for _, q := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(prose(page), -1) {
 		name := strings.TrimSuffix(q[1], "()")
-		if qualified.MatchString(name) || ofTests.MatchString(name) || file == roles && alone.MatchString(name) {
+		if qualified.MatchString(name) || ofTests.MatchString(name) || isRolePage(file) && alone.MatchString(name) {
 			names = append(names, name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,12 @@ func TestDocuments(t *testing.T) {
 			"LC_ALL=C")
 		return cmd
 	}
-	for _, name := range []string{"docs/tool.md", "docs/capturing.md"} {
+	names := []string{"docs/tool.md"}
+	for role := range roles.All {
+		names = append(names, "docs/roles/"+role+".md")
+	}
+	names = append(names, "docs/capturing.md") // last, as it needs tools
+	for _, name := range names {
 		if name == "docs/capturing.md" {
 			wiretest.Tool(t, "editcap")
 			wiretest.Tool(t, "tcpdump")

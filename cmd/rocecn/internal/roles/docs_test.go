@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The documents list every key of every role, and no other ones: those of all roles
-// in tool.md, the others in the section of roles.md that is about the role.
+// The documents list every key of every role, and no other ones: those of all roles in tool.md, the others on the page
+// of the role.
 func TestDocumentedKeys(t *testing.T) {
 	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
 	read := func(name string) string {
-		octets, err := os.ReadFile(filepath.Join(docs, name))
+		octets, err := os.ReadFile(filepath.Join(docs, filepath.FromSlash(name)))
 		require.NoError(t, err)
 		return string(octets)
 	}
@@ -26,16 +26,8 @@ func TestDocumentedKeys(t *testing.T) {
 	all := config.Keys(common{})
 	require.ElementsMatch(t, all, documentedKeys(tool, "key"))
 
-	sections := map[string]string{} // by role
-	for section := range strings.SplitSeq(read("roles.md"), "\n## ") {
-		title, text, _ := strings.Cut(section, "\n")
-		sections[title] = text
-	}
-	for role, title := range map[string]string{
-		"switch": "The congested node", "receiver": "The receiver", "sender": "The sender", "proxy": "The proxy",
-		"ingress": "The ingress PE", "border": "The border", "pause": "The one that pauses",
-	} {
-		own := config.Keys(All[role]())[len(all):] // behind those of all roles
+	for role, makeConfig := range All {
+		own := config.Keys(makeConfig())[len(all):] // those of all roles come first
 		if role == "ingress" {
 			for _, key := range config.Keys(tunnel{}) {
 				own = append(own, "tunnel."+key)
@@ -46,10 +38,10 @@ func TestDocumentedKeys(t *testing.T) {
 				own = append(own, "reaction."+key)
 			}
 		}
-		require.ElementsMatch(t, own, documentedKeys(sections[title], "key of `play`"), role)
+		require.ElementsMatch(t, own, documentedKeys(read("roles/"+role+".md"), "key of `play`"), role)
 	}
 	for _, key := range append(config.Keys(ownRecord{}), config.Keys(ownSnapshot{})...) {
-		require.Contains(t, sections["The congested node"], "`"+key+"`")
+		require.Contains(t, read("roles/switch.md"), "`"+key+"`")
 	}
 }
 

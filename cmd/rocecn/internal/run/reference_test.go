@@ -2,7 +2,6 @@ package run
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -50,7 +49,7 @@ func TestReferenceHasDefaults(t *testing.T) {
 	require.Equal(t, []string{"report"}, regexp.MustCompile(`\nact = "(.*?)"`).FindStringSubmatch(reference)[1:])
 }
 
-// All keys are in it, those of roles that docs/roles.md explains apart; and with the
+// All keys are in it, those of roles that docs/roles explains apart; and with the
 // examples it is right as well.
 func TestReferenceHasAllKeys(t *testing.T) {
 	has := func(key string) {
@@ -108,12 +107,15 @@ func TestReferenceHasAllKeys(t *testing.T) {
 	require.Equal(t, []string{"no role is on\n", ""}, []string{out.String(), stderr.String()})
 }
 
-// The configurations in docs/running.md are right, and those about one role warn of
-// nothing.
+// The configurations on the pages of the roles are right, and warn of nothing.
 func TestDocuments(t *testing.T) {
-	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "running.md"))
+	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
+	var blocks [][][]byte
+	pages, err := filepath.Glob(filepath.Join(docs, "roles", "*.md"))
 	require.NoError(t, err)
-	blocks := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(octets, -1)
+	for _, page := range pages {
+		blocks = append(blocks, regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(octetsOf(t, page), -1)...)
+	}
 	require.Len(t, blocks, 11)
 	for _, b := range blocks {
 		f, err := parse(b[1])
@@ -121,6 +123,7 @@ func TestDocuments(t *testing.T) {
 		require.Len(t, f.roles, 1)
 		require.Empty(t, f.warnings(), "%s", b[1])
 	}
+	octets := octetsOf(t, filepath.Join(docs, "running.md"))
 	for kind := range sources {
 		require.Contains(t, string(octets), "\n| `"+kind+"` |")
 	}
