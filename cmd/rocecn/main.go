@@ -23,7 +23,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rocecn/rocecn/cmd/internal/build"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/filter"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
@@ -34,6 +33,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	agent "github.com/rocecn/rocecn/cmd/rocecn/internal/run"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/send"
+	"github.com/rocecn/rocecn/internal/build"
 )
 
 // A command is one of the tool's. Run gets the arguments behind the command's

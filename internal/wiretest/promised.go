@@ -3,20 +3,21 @@ package wiretest
 import (
 	"flag"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-var promise = flag.Bool("promise", false, "add what is new to the lists of testdata/api that are of the tool")
+var promise = flag.Bool("promise", false, "add new facts to the files of api about the tool")
 
-// Promised holds that what docs/stability.md promises, as a file of testdata/api lists it, a fact a line, is still
+// Promised holds that what docs/stability.md promises, as a file of api lists it, a fact a line, is still
 // there. With -promise it adds the facts that are new. From 1.0.0 on no line leaves such a file, but by hand what the
 // revision of a draft takes along.
 func Promised(t testing.TB, file string, facts map[string]bool) {
 	t.Helper()
-	path := Path(t, "api", file)
+	path := filepath.Join(filepath.Dir(Path(t)), "api", file)
 	text, err := os.ReadFile(path)
 	if err != nil && !*promise {
 		t.Fatal(err)
@@ -24,12 +25,12 @@ func Promised(t testing.TB, file string, facts map[string]bool) {
 	all := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 	for _, fact := range all {
 		if !facts[fact] {
-			t.Errorf("testdata/api/%s promises what is no more: %s", file, fact)
+			t.Errorf("api/%s promises what is no more: %s", file, fact)
 		}
 	}
 	if !*promise {
 		if len(all) == 0 {
-			t.Errorf("testdata/api/%s promises nothing", file)
+			t.Errorf("api/%s promises nothing", file)
 		}
 		return
 	}

@@ -10,7 +10,7 @@ import (
 
 // 128 hosts of 100 Gbit/s at half load for 10 ms, of leaf and spine: an op is a run.
 func BenchmarkLeafSpine(b *testing.B) {
-	text, err := os.ReadFile("../../docs/lab/leaf-spine.json")
+	text, err := os.ReadFile("../docs/scenarios/leaf-spine.json")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // Whatever a scenario says, it is refused with an error, or its networks run and add up. Only the size of what runs
 // is bounded here: a small network, each variant for some microseconds and events.
 func FuzzScenario(f *testing.F) {
-	files, err := filepath.Glob("../../docs/lab/*.json")
+	files, err := filepath.Glob("../docs/scenarios/*.json")
 	if err != nil || len(files) == 0 {
 		f.Fatal("no scenarios: ", err)
 	}

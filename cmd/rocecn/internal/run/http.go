@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rocecn/rocecn/cmd/internal/build"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/web"
+	"github.com/rocecn/rocecn/internal/build"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 )

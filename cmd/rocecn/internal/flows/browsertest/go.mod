@@ -2,12 +2,16 @@ module github.com/rocecn/rocecn/cmd/rocecn/internal/flows/browsertest
 
 go 1.26.0
 
-replace github.com/rocecn/rocecn => ../../../../..
+replace (
+	github.com/rocecn/rocecn => ../../../../..
+	github.com/rocecn/rocecn/lab => ../../../../../lab
+)
 
 require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
-	github.com/rocecn/rocecn v0.0.0-00010101000000-000000000000
+	github.com/rocecn/rocecn v1.0.0
+	github.com/rocecn/rocecn/lab v1.0.0
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -1,0 +1,126 @@
+package repo
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// Every builder refuses the same packets: notifications, acknowledgements, and
+// those that notify the source itself what came in a tunnel, too. A packet with
+// two of these faults is refused for the first.
+func TestBuildersRefuseTheSame(t *testing.T) {
+	self, pe := netip.MustParseAddr("2001:db8:ffff::5"), netip.MustParseAddr("2001:db8:e::1")
+	packet := func(op bth.Opcode, ext string) []byte {
+		p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: op, DestQP: 17}}, Payload: make([]byte, 16)}
+		p.Src, p.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+		p.DstPort, p.TrafficClass, p.Ext = rocev2.Port, uint8(rocev2.ECT0), wiretest.Hex(t, ext)
+		b, err := p.AppendBinary(nil)
+		require.NoError(t, err)
+		return b
+	}
+	tunnelled := func(inner []byte) []byte {
+		b, err := (&encap.IPInIPv6{Src: pe, Dst: self}).Append(nil, inner, 5)
+		require.NoError(t, err)
+		return b
+	}
+	const options = "1100 0104 00000000"
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		inner  bool  // the inner source may be answered
+		err    error // of those that go to the source
+		others error // of those that go to another node
+	}{
+		{"data", packet(bth.RCSendOnly, ""), false, nil, nil},
+		{"CNP", packet(bth.CNP, ""), false, rocev2.ErrNotification, rocev2.ErrNotification},
+		{"CNP, options", packet(bth.CNP, options), false, rocev2.ErrNotification, rocev2.ErrNotification},
+		{"ack", packet(bth.RCAcknowledge, ""), false, rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
+		{"atomic ack, options", packet(bth.TransportRD.Opcode(bth.OpAtomicAcknowledge), options), false,
+			rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
+		{"tunnelled", tunnelled(packet(bth.RCSendOnly, "")), false, rocev2.ErrTunnelled, nil},
+		{"tunnelled, inner source", tunnelled(packet(bth.RCSendOnly, "")), true, nil, nil},
+		{"tunnelled CNP", tunnelled(packet(bth.CNP, "")), false, rocev2.ErrNotification, rocev2.ErrNotification},
+		{"tunnelled ack", tunnelled(packet(bth.TransportXRC.Opcode(bth.OpAcknowledge), "")), true,
+			rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
+	} {
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(c.packet), c.name)
+		if err := p.MayAnswer(); !c.inner || err != rocev2.ErrTunnelled {
+			require.Equal(t, c.err, err, c.name)
+		}
+		for _, build := range []func(b []byte) ([]byte, error){
+			func(b []byte) ([]byte, error) {
+				return cnp.AppendFor(b, &p, p.FinalDst(), 1, cnp.Config{InnerSource: c.inner})
+			},
+			func(b []byte) ([]byte, error) {
+				return ppfc.AppendFor(b, &p, self, ppfc.Extension{}, ppfc.Config{InnerSource: c.inner})
+			},
+			func(b []byte) ([]byte, error) {
+				out, _, err := fastcnp.AppendFor(b, &p, self, nil, fastcnp.Config{InnerSource: c.inner})
+				return out, err
+			},
+		} {
+			out, err := build([]byte{9})
+			require.Equal(t, c.err, err, c.name)
+			require.Equal(t, err != nil, len(out) == 1, c.name)
+			wiretest.NoAllocs(t, c.name, func() { _ = p.MayAnswer() })
+		}
+
+		var f rocev2.Frame
+		require.NoError(t, f.Decode(c.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}), c.name)
+		require.Equal(t, c.others, f.MayAnswer(), c.name)
+		wiretest.NoAllocs(t, c.name, func() { _ = f.MayAnswer() })
+		_, err := proxymsg.AppendFor(nil, &f, self, pe, 0, proxymsg.Config{})
+		require.Equal(t, c.others, err, c.name)
+		if f.Tunnelled() {
+			_, err = fcn.AppendFor(nil, &f, self, 1, fcn.Config{})
+			require.Equal(t, c.others, err, c.name)
+		}
+	}
+}
+
+// A PPFC that is built without any choice stops the flow of the congested packet
+// at its sender.
+func TestPPFCStopsTheFlow(t *testing.T) {
+	self := netip.MustParseAddr("2001:db8:ffff::5")
+	var congested rocev2.Packet
+	congested.Src, congested.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+	congested.BTH.Header = bth.Header{Opcode: bth.RCSendOnly, DestQP: 17}
+	now := time.Unix(1795254649, 0)
+	stop := ppfc.Extension{Type: ppfc.Stop, Pause: time.Millisecond}
+	for _, c := range []struct {
+		cfg  ppfc.Config
+		want pause.State
+	}{
+		{ppfc.Config{}, pause.Stopped},
+		{ppfc.Config{NodeAddress: true}, pause.Running},
+	} {
+		packet, err := ppfc.AppendFor(nil, &congested, self, stop, c.cfg)
+		require.NoError(t, err)
+		table, err := pause.New(pause.Config{
+			Enabled: true, Self6: congested.Src, Accept: acl.New(netip.PrefixFrom(self, 128)),
+		})
+		require.NoError(t, err)
+		var f rocev2.Frame
+		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		_, d := table.Receive(nil, &f, 0, now)
+		require.Equal(t, node.Accepted, d.Action)
+		state, _ := table.State(pause.FlowTarget(congested.Dst, 17), now)
+		require.Equal(t, c.want, state)
+	}
+}

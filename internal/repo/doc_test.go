@@ -1,0 +1,330 @@
+package repo
+
+import (
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/stretchr/testify/require"
+)
+
+// The package comment names every package for others.
+func TestDocNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	named := regexp.MustCompile(`[\w/]+`).FindAllString(string(text), -1)
+	for _, dir := range libraries(t) {
+		require.Contains(t, named, filepath.ToSlash(dir), "in doc.go")
+	}
+}
+
+// docs/README.md links every page of docs and of the laboratory, and docs/roles.md every page of a role.
+func TestDocsAreListed(t *testing.T) {
+	for _, c := range []struct{ list, folder string }{
+		{"docs/README.md", "docs"},
+		{"docs/README.md", "lab/docs"},
+		{"docs/roles.md", "docs/roles"},
+	} {
+		text, err := os.ReadFile(c.list)
+		require.NoError(t, err)
+		pages, err := filepath.Glob(c.folder + "/*.md")
+		require.NoError(t, err)
+		require.NotEmpty(t, pages)
+		for _, page := range pages {
+			if filepath.ToSlash(page) != c.list {
+				link, err := filepath.Rel("docs", page)
+				require.NoError(t, err)
+				require.Contains(t, string(text), "]("+filepath.ToSlash(link)+")", "in %s", c.list)
+			}
+		}
+	}
+}
+
+// No comment that godoc shows names an error that is not exported: nobody outside
+// could compare with it.
+func TestDocNamesNoUnexportedError(t *testing.T) {
+	wiretest.Once(t)
+	unexported := regexp.MustCompile(`\berr[A-Z]\w*`)
+	for _, dir := range append([]string{"."}, libraries(t)...) {
+		for where, text := range comments(t, dir) {
+			require.Empty(t, unexported.FindString(text), "%s: %s: %s", dir, where, text)
+		}
+	}
+	for text, want := range map[string]string{"It fails with errShort.": "errShort", "[errShort]": "errShort",
+		"see ErrShort, err, terrShort": ""} {
+		require.Equal(t, want, unexported.FindString(text))
+	}
+}
+
+// Whatever is exported has a comment. What a layer must say to gopacket needs none.
+func TestEverythingIsDocumented(t *testing.T) {
+	wiretest.Once(t)
+	of := regexp.MustCompile(`\.(LayerType|CanDecode)$`)
+	for _, dir := range append([]string{"."}, libraries(t)...) {
+		for where, text := range comments(t, dir) {
+			require.True(t, text != "" || of.MatchString(where), "%s: %s", dir, where)
+		}
+	}
+}
+
+// comments returns what godoc shows of a package: comments by what they are of.
+func comments(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range imported(t, dir).GoFiles {
+		f, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.ParseComments)
+		require.NoError(t, err)
+		files = append(files, f)
+	}
+	p, err := doc.NewFromFiles(fset, files, "rocecn/"+dir)
+	require.NoError(t, err)
+	all := map[string]string{"package": p.Doc}
+	values := func(vs []*doc.Value) {
+		for _, v := range vs {
+			all[strings.Join(v.Names, ", ")] = v.Doc + fields(v.Decl)
+		}
+	}
+	funcs := func(of string, fs []*doc.Func) {
+		for _, f := range fs {
+			all[of+f.Name] = f.Doc
+		}
+	}
+	values(slices.Concat(p.Consts, p.Vars))
+	funcs("", p.Funcs)
+	for _, typ := range p.Types {
+		all[typ.Name] = typ.Doc + fields(typ.Decl)
+		values(slices.Concat(typ.Consts, typ.Vars))
+		funcs("", typ.Funcs)
+		funcs(typ.Name+".", typ.Methods)
+	}
+	return all
+}
+
+// fields returns the comments on exported fields, constants and variables.
+func fields(d *ast.GenDecl) (text string) {
+	ast.Inspect(d, func(n ast.Node) bool {
+		var names []*ast.Ident
+		var groups []*ast.CommentGroup
+		switch n := n.(type) {
+		case *ast.Field:
+			names, groups = n.Names, []*ast.CommentGroup{n.Doc, n.Comment}
+		case *ast.ValueSpec:
+			names, groups = n.Names, []*ast.CommentGroup{n.Doc, n.Comment}
+		}
+		if len(names) > 0 && !slices.ContainsFunc(names, (*ast.Ident).IsExported) {
+			return false
+		}
+		for _, g := range groups {
+			text += g.Text()
+		}
+		return true
+	})
+	return text
+}
+
+// README.md has a row for every package for others, and says of each what is promised.
+func TestReadmeNamesEveryPackage(t *testing.T) {
+	named := promises(t)
+	for _, dir := range libraries(t) {
+		require.Contains(t, named, filepath.ToSlash(dir), "in the table of README.md")
+		delete(named, filepath.ToSlash(dir))
+	}
+	require.Empty(t, named, "in the table of README.md, and no package for others")
+}
+
+// promises returns what README.md says of each package: the last cell of its row. A row of node/… is about all that
+// is below node, too.
+func promises(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	of := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| [`") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
+		for _, link := range regexp.MustCompile("\\[`([^`]+)`\\]\\(([^)]+)\\)").FindAllStringSubmatch(cells[0], -1) {
+			word := cells[len(cells)-1]
+			require.Contains(t, []string{"stable", "young", "follows its draft"}, word, line)
+			of[link[2]] = word
+			if below, ok := strings.CutSuffix(link[1], "/…"); ok {
+				for _, dir := range libraries(t) {
+					if within(below, filepath.ToSlash(dir)) {
+						of[filepath.ToSlash(dir)] = word
+					}
+				}
+			}
+		}
+	}
+	return of
+}
+
+// The code in README.md stands in the examples, which are run: all lines of a block, in order.
+func TestReadmeCode(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	examples, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, blocks)
+	unindented := regexp.MustCompile(`(?m)^\t*`)
+	for _, block := range blocks {
+		require.Contains(t, unindented.ReplaceAllString(string(examples), ""),
+			unindented.ReplaceAllString(block[1], ""))
+	}
+}
+
+// examples/README.md lists every example.
+func TestExamplesAreListed(t *testing.T) {
+	text, err := os.ReadFile("examples/README.md")
+	require.NoError(t, err)
+	dirs, err := filepath.Glob("examples/*/main.go")
+	require.NoError(t, err)
+	for _, file := range dirs {
+		name := filepath.Base(filepath.Dir(file))
+		require.Contains(t, string(text), "[`"+name+"`]("+name+")", "in examples/README.md")
+	}
+}
+
+// Every link from one page of the repository to another leads to a file, and to a heading or an anchor in it.
+func TestLinks(t *testing.T) {
+	wiretest.Once(t)
+	link := regexp.MustCompile(`\]\(([^()\s]*)\)`)
+	all := pages(t)
+	of := map[string][]string{}
+	for name, page := range all {
+		of[name] = anchors(page)
+	}
+	for name, page := range all {
+		for _, to := range link.FindAllStringSubmatch(prose(page), -1) {
+			file, anchor, _ := strings.Cut(to[1], "#")
+			if strings.Contains(file, ":") { // https:, mailto:
+				continue
+			}
+			target := name
+			if file != "" {
+				target = filepath.Join(filepath.Dir(name), file)
+			}
+			require.True(t, isFile(target), "%s: no %s", name, to[1])
+			if anchor != "" && filepath.Ext(target) == ".md" {
+				require.Contains(t, of[target], anchor, "%s: %s", name, to[1])
+			}
+		}
+	}
+	require.Equal(t, []string{"a-heading-rocecn-run", "here"},
+		anchors("# A heading: `rocecn run`\n<a id=\"here\"></a>\n```\n# no heading\n```\n"))
+}
+
+// pages returns the Markdown files of the repository, by name.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	of := map[string]string{}
+	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		of[file] = string(text)
+		return err
+	}))
+	return of
+}
+
+// prose returns a page without what it quotes between ```.
+func prose(page string) string { return regexp.MustCompile("(?s)```.*?```").ReplaceAllString(page, "") }
+
+// anchors returns what a link into a page can name: its headings, as GitHub writes them, and its anchors.
+func anchors(page string) (all []string) {
+	headings := regexp.MustCompile(`(?m)^#+ (.*)$|<a id="([^"]+)">`)
+	for _, h := range headings.FindAllStringSubmatch(prose(page), -1) {
+		slug := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		all = append(all, strings.ReplaceAll(slug, " ", "-")+h[2])
+	}
+	return all
+}
+
+// Code and pages name one revision of each draft. CHANGELOG.md has the earlier ones, too.
+func TestOneRevisionOfEachDraft(t *testing.T) {
+	wiretest.Once(t)
+	of := map[string]string{}
+	read := func(file, text string) {
+		for _, m := range regexp.MustCompile(`\b(draft-[a-z0-9-]+)-(\d\d)\b`).FindAllStringSubmatch(text, -1) {
+			if was, ok := of[m[1]]; ok {
+				require.Equal(t, was, m[2], "%s: revision of %s", file, m[1])
+			}
+			of[m[1]] = m[2]
+		}
+	}
+	for name, page := range pages(t) {
+		if name != "CHANGELOG.md" {
+			read(name, page)
+		}
+	}
+	for _, dir := range libraries(t) {
+		for where, text := range comments(t, dir) {
+			read(dir+": "+where, text)
+		}
+	}
+	vectors, err := filepath.Glob("testdata/vectors/*.json")
+	require.NoError(t, err)
+	for _, file := range vectors {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		read(file, string(text))
+	}
+	require.Len(t, of, 5)
+}
+
+// What is written by hand of the numbers that the drafts leave open is what the packages have: defaults, and ports that
+// something listens on without naming one in its configuration.
+func TestNumbersToBeAssigned(t *testing.T) {
+	fcnPort, proxyPort := fmt.Sprint(fcn.Port), fmt.Sprint(proxymsg.Port)
+	types := slices.Compact([]string{fastcnp.Option1Type.String(), fastcnp.Option2Type.String()})
+	listens := `(?:listen = \[|ListenUDP\()(.*)`
+	for _, c := range []struct {
+		file, where string // a pattern, with a group for what has the numbers
+		numbers     string // what of it is one
+		want        []string
+	}{
+		{"docs/tool.md", `\| .option_types. \|.*\| (.*) \|`, `0x..`, types},
+		{"docs/tool.md", `\| .fcn_port. \|.*\| (.*) \|`, `\d+`, []string{fcnPort}},
+		{"docs/tool.md", `\| .proxy_port. \|.*\| (.*) \|`, `\d+`, []string{proxyPort}},
+		{"docs/tool.md", `Their (?:experimental )?ports, (.*), are`, `\d+`, []string{fcnPort, proxyPort}},
+		{"docs/decisions.md", `## Ports of FCN and of the proxy message\n\n(\d+ and \d+)`, `\d+`,
+			[]string{fcnPort, proxyPort}},
+		{"docs/decisions.md", `The defaults? for both (?:is|are) (.*?),`, `(?i)0x..`, types},
+		{"CONFORMANCE.md", `\| P12 .*proxymsg/build.go(.*)`, `\b\d{3,}\b`, []string{proxyPort}},
+		{"CONFORMANCE.md", `\| W30 .*fcn/build.go(.*)`, `\b\d{3,}\b`, []string{fcnPort}},
+		{"CONFORMANCE.md", `\| W36 .*fcn/fcn.go(.*)`, `\b\d{3,}\b`, []string{fcnPort}},
+		{"cmd/rocecn/internal/run/reference.toml", listens, `\]:(\d+)`, []string{"]:" + proxyPort, "]:" + fcnPort}},
+		{"docs/roles/proxy.md", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},
+		{"docs/roles/ingress.md", listens, `\]:(\d+)`, []string{"]:" + fcnPort, "]:" + fcnPort}},
+		{"docs/roles.md", listens, `:(\d+)`, []string{":" + proxyPort}},
+		{"tools/testbed/cases/loop.sh", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},
+		{"tools/testbed/cases/vpn.sh", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},
+		{"tools/testbed/cases/wan.sh", listens, `\]:(\d+)`, []string{"]:" + fcnPort}},
+	} {
+		text, err := os.ReadFile(c.file)
+		require.NoError(t, err)
+		var got []string
+		for _, m := range regexp.MustCompile(c.where).FindAllSubmatch(text, -1) {
+			got = append(got, regexp.MustCompile(c.numbers).FindAllString(strings.ToLower(string(m[1])), -1)...)
+		}
+		require.Equal(t, c.want, got, "%s: %s", c.file, c.where)
+	}
+}

@@ -1,0 +1,306 @@
+package repo
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module   = "github.com/rocecn/rocecn"
+	gopacket = "github.com/google/gopacket"
+	testify  = "github.com/stretchr/testify"
+	xnet     = "golang.org/x/net"
+	xsys     = "golang.org/x/sys"
+	ebpf     = "github.com/cilium/ebpf"
+	toml     = "github.com/pelletier/go-toml/v2"
+)
+
+// A package imports the standard library and the floors below its own, never
+// a neighbour. A new package takes its place here. What stands in internal is
+// the ground, the first three floors, and nothing else but helpers, what the
+// messages' builders share, and what learns queue pairs for qpmap and flows.
+var floors = [][]string{
+	{
+		"internal/wireerr", "internal/hash", "internal/crc", "internal/wire", "internal/webpage",
+		"internal/clock", "internal/build",
+	},
+	{"internal/enumtext", "internal/flowtable", "internal/ipudp"},
+	{"internal/limit"},
+	{"bth", "icrc", "ipv6opt", "ioam", "pfc", "pnc"},
+	{"rocev2", "cm"},
+	{"internal/answer", "internal/qplearn"},
+	{"fcn", "cnp", "ppfc", "proxymsg", "encap", "capture"},
+	{"fastcnp", "netio"},
+	{"message"},
+	{"rocelayers", "qpmap", "filter"},
+	{"node", "node/acl", "node/level", "node/proxies"},
+	{"node/internal/role"},
+	{
+		"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause",
+		"flows",
+	},
+	{"node/reaction", "flows/triage"},
+	{"lab/sim", "lab/fluid"},
+	{"lab"},
+	{"lab/check", "lab/scenario"},
+	{"lab/experiment"},
+}
+
+// helpers are what tests and benchmarks share, and nothing else imports: how
+// many floors each may import.
+var helpers = map[string]int{
+	"internal/wiretest": 1,
+	"internal/traffic":  len(floors), // captures made with the builders of all messages
+}
+
+func TestImports(t *testing.T) {
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (name == "testdata" || strings.ContainsAny(name[:1], "._")):
+			return fs.SkipDir
+		case d.IsDir() && file != "." && file != "lab" && isModule(file):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, wrong := range wrongImports(filepath.ToSlash(file), string(src)) {
+			t.Error(wrong)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// What stands in internal is what everything may build on, or a helper.
+func TestInternalIsTheGround(t *testing.T) {
+	for i, f := range floors {
+		for _, pkg := range f {
+			aboveTheGround := pkg == "internal/answer" || pkg == "internal/qplearn"
+			require.Equal(t, i < 3 || aboveTheGround, within("internal", pkg), pkg)
+		}
+	}
+	dirs, err := os.ReadDir("internal")
+	require.NoError(t, err)
+	for _, d := range dirs {
+		_, helper := helpers["internal/"+d.Name()]
+		require.True(t, helper || floor("internal/"+d.Name()) >= 0 || onTop("internal/"+d.Name()),
+			"internal/%s is neither ground nor a helper nor only tests", d.Name())
+	}
+}
+
+func isFile(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+func TestWrongImportsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		file, imports string // the file, what it imports
+		wrong         string // the one import refused, if any
+	}{
+		{"bth/bth.go", `errors ` + module + `/internal/wireerr`, ``},
+		{"bth/bth.go", module, module},
+		{"bth/bth.go", module + `/icrc`, module + `/icrc`},
+		{"bth/bth.go", module + `/rocev2`, module + `/rocev2`},
+		{"bth/bth.go", module + `/internal/wiretest`, module + `/internal/wiretest`},
+		{"bth/bth.go", gopacket, gopacket},
+		{"bth/bth.go", testify + `/require`, testify + `/require`},
+		{"bth/bth.go", xnet + `/bpf`, xnet + `/bpf`},
+		{"bth/bth.go", `C`, `C`},
+		{"bth/bth_test.go", `testing ` + testify + `/require ` + module + `/internal/wiretest ` + xnet + `/bpf`, ``},
+		{"bth/bth_test.go", gopacket + `/layers`, gopacket + `/layers`},
+		{"bth/bth_test.go", `C`, `C`},
+		{"rocev2/walk.go", module + `/bth`, ``},
+		{"rocev2/walk.go", module + `/cmd/rocecn`, module + `/cmd/rocecn`},
+		{"fastcnp/build.go", module + `/rocev2 ` + module + `/cnp`, ``},
+		{"fastcnp/build.go", module + `/rocelayers`, module + `/rocelayers`},
+		{"rocelayers/bth.go", gopacket + ` ` + gopacket + `/layers ` + module + `/fastcnp`, ``},
+		{"rocelayers/bth.go", xnet + `/bpf`, xnet + `/bpf`},
+		{"rocelayers/bth.go", module + `/capture`, ``},
+		{"cnp/build.go", module + `/capture`, module + `/capture`},
+		{"rocelayers/bth_test.go", gopacket + `/layers`, ``},
+		{"filter/walk.go", xnet + `/bpf ` + module + `/message`, ``},
+		{"filter/walk.go", xnet + `/ipv6`, xnet + `/ipv6`},
+		{"filter/walk.go", xsys + `/unix`, xsys + `/unix`},
+		{"filter/walk_test.go", xsys + `/unix`, ``},
+		{"cmd/rocecn/main.go", gopacket + `/pcapgo`, gopacket + `/pcapgo`},
+		{"netio/packets_linux.go", xsys + `/unix ` + xnet + `/bpf ` + module + `/capture`, ``},
+		{"netio/packets_linux.go", module + `/message`, module + `/message`},
+		{"cmd/rocecn/internal/live/live.go", xsys + `/unix`, xsys + `/unix`},
+		{"cmd/rocecn/internal/live/live.go", ebpf, ebpf},
+		{"cmd/rocecn/internal/live/live_test.go", ebpf, ebpf},
+		{"cmd/rocecn/internal/io/qdisc/source_linux.go", xsys + `/unix ` + ebpf + `/ringbuf`, ``},
+		{"cmd/rocecn/internal/run/run.go", xsys + `/unix ` + ebpf, ``},
+		{"netio/packets_linux.go", ebpf, ebpf},
+		{"cmd/rocecn/internal/live/live.go", xnet + `/ipv6`, xnet + `/ipv6`},
+		{"cmd/rocecn/internal/web/web.go", xnet + `/netutil`, ``},
+		{"cmd/rocecn/internal/run/http.go", xnet + `/netutil`, xnet + `/netutil`},
+		{"cmd/rocecn/main.go", module + `/capture`, ``},
+		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
+		{"cmd/rocecn/main.go", testify + `/require`, testify + `/require`},
+		{"cmd/rocecn/main.go", `C`, `C`},
+		{"cmd/rocecn/internal/config/toml.go", toml + ` ` + toml + `/unstable`, ``},
+		{"cmd/rocecn/internal/play/play.go", toml, toml},
+		{"cmd/rocecn/internal/run/fuzz_test.go", toml, ``},
+		{"node/sender/sender.go", toml, toml},
+		{"cmd/rocecn/main_test.go", testify + `/require`, ``},
+		{"tools/bench/read_test.go", gopacket + `/layers ` + module + `/rocelayers`, ``},
+		{"rocev2/walk.go", module + `/tools/bench`, module + `/tools/bench`},
+		{"internal/wiretest/wiretest.go", module + `/internal/wireerr`, ``},
+		{"internal/wiretest/wiretest.go", module + `/bth`, module + `/bth`},
+		{"internal/traffic/traffic.go", module + `/cnp ` + module + `/capture`, ``},
+		{"internal/enumtext/enumtext.go", module + `/internal/wireerr`, ``},
+		{"internal/hash/hash_test.go", module + `/rocev2`, module + `/rocev2`},
+		{"tools/bench/flows/main.go", module + `/internal/traffic`, ``},
+		{"tools/bench/agent/main.go", module + `/tools/bench/internal/printed`, ``},
+		{"cmd/rocecn/main.go", module + `/internal/traffic`, module + `/internal/traffic`},
+		{"flows/flows_test.go", module + `/internal/traffic`, ``},
+		{"wireshark/genlua/main.go", module + `/rocev2`, ``},
+		{"errors.go", `errors`, ``},
+		{"errors.go", module + `/internal/wireerr`, module + `/internal/wireerr`},
+		{"internal/wireerr/wireerr.go", module, ``},
+		{"errors.go", module + `/bth`, module + `/bth`},
+		{"bth/bth.go", `example.com/other`, `example.com/other`},
+		{"bth/bth_test.go", `example.com/other`, `example.com/other`},
+		{"lab/host.go", module + `/node/receiver ` + module + `/lab/sim`, ``},
+		{"lab/host.go", module + `/lab/check`, module + `/lab/check`},
+		{"node/sender/sender.go", module + `/lab/sim`, module + `/lab/sim`},
+		{"novel/novel.go", `errors`, `novel`},
+	} {
+		src := "package p\n"
+		for imported := range strings.FieldsSeq(c.imports) {
+			src += fmt.Sprintf("import %q\n", imported)
+		}
+		wrong := wrongImports(c.file, src)
+		if c.wrong == "" {
+			require.Empty(t, wrong)
+			continue
+		}
+		require.Len(t, wrong, 1, "%s with %s", c.file, c.imports)
+		require.Contains(t, wrong[0], strconv.Quote(c.wrong))
+	}
+}
+
+// isModule tells whether a folder is a module of its own.
+func isModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
+}
+
+// wrongImports returns a line for each import that a file of the module, named
+// from its root, must not have.
+func wrongImports(file, src string) (wrong []string) {
+	pkg := path.Dir(file)
+	if reach(pkg) < 0 {
+		return []string{fmt.Sprintf("%s: package %q has no place on a floor", file, pkg)}
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, spec := range f.Imports {
+		if imported, _ := strconv.Unquote(spec.Path.Value); !allowed(file, imported) {
+			wrong = append(wrong, fmt.Sprintf("%s must not import %q", file, imported))
+		}
+	}
+	return wrong
+}
+
+func allowed(file, imported string) bool {
+	pkg, test := path.Dir(file), strings.HasSuffix(file, "_test.go")
+	switch {
+	case imported == "C":
+		return false
+	case within(testify, imported):
+		return test
+	case within(ebpf, imported):
+		return talksToKernel(pkg)
+	case within(toml, imported): // of the agent's configuration
+		return pkg == "cmd/rocecn/internal/config" || test && within("cmd/rocecn", pkg)
+	case within(xsys, imported):
+		return test || pkg == "netio" || talksToKernel(pkg)
+	case within(xnet, imported):
+		return test || pkg == "netio" || imported == xnet+"/bpf" && (pkg == "filter" || onTop(pkg)) ||
+			imported == xnet+"/netutil" && pkg == "cmd/rocecn/internal/web"
+	case within(gopacket, imported):
+		// Its layers take time at the start of each program.
+		return pkg == "rocelayers" || onTop(pkg) && !within("cmd", pkg) && !within("lab", pkg)
+	case within(module, imported):
+		return test && (!within("internal", pkg) || onTop(pkg)) ||
+			within(module+"/cmd", imported) && within("cmd", pkg) ||
+			within(module+"/tools", imported) && within("tools", pkg) ||
+			mayImport(pkg, strings.TrimPrefix(imported, module+"/"), test)
+	default: // only the standard library has no dot before the first slash
+		first, _, _ := strings.Cut(imported, "/")
+		return !strings.Contains(first, ".")
+	}
+}
+
+// talksToKernel tells whether a package is one of the agent's that talk to the
+// Linux kernel.
+func talksToKernel(pkg string) bool {
+	return within("cmd/rocecn/internal/io", pkg) || within("cmd/rocecn/internal/run", pkg)
+}
+
+// mayImport tells whether a package may import another one of the module.
+func mayImport(pkg, imported string, test bool) bool {
+	if _, ok := helpers[imported]; ok {
+		return test || within("tools/bench", pkg)
+	}
+	if imported == module { // the root, below all floors: codecs reach it by wireerr
+		_, helper := helpers[pkg]
+		return onTop(pkg) || helper || pkg == "internal/wireerr"
+	}
+	f := floor(imported)
+	return f >= 0 && f < reach(pkg)
+}
+
+// floor returns the floor that a package stands on, -1 when it is on none and
+// others cannot build on it.
+func floor(pkg string) int {
+	return slices.IndexFunc(floors, func(f []string) bool { return slices.Contains(f, pkg) })
+}
+
+// reach returns how many floors, from the lowest, a package may import; -1 when
+// it is not known.
+func reach(pkg string) int {
+	if n, ok := helpers[pkg]; ok {
+		return n
+	}
+	switch {
+	case onTop(pkg):
+		return len(floors)
+	case pkg == ".":
+		return 0
+	}
+	return floor(pkg)
+}
+
+// onTop tells whether a package stands on all floors, and nothing on it but, in
+// commands and benchmarks, their other parts: programs, generators, and tests against others.
+func onTop(pkg string) bool {
+	return slices.ContainsFunc([]string{
+		"cmd", "examples", "tools", "wireshark/genlua", "rocelayers/genfork", "internal/kerneltest",
+		"internal/vectortest", "internal/repo", "pnc/igptest", "lab/cmd", "lab/incidents",
+	}, func(root string) bool { return within(root, pkg) })
+}
+
+// within tells whether p is the path root or one below it.
+func within(root, p string) bool { return p == root || strings.HasPrefix(p, root+"/") }

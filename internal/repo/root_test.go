@@ -1,0 +1,27 @@
+// Package repo has the tests of the repository as a whole: its API, imports, documents, and lengths of lines.
+package repo
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMain runs the tests in the root of the repository, so that they name files from there.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(findRoot()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// findRoot returns the path from the current folder up to the first one with a go.mod.
+func findRoot() string {
+	root := "."
+	for i := 0; i < 8 && !isFile(filepath.Join(root, "go.mod")); i++ {
+		root = filepath.Join(root, "..")
+	}
+	return root
+}

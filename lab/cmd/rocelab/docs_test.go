@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the outputs in the document anew")
+
+// What the document shows is what the tool prints: every line of a console block
+// that begins with $ is a command, in the root of its module.
+func TestDocument(t *testing.T) {
+	wiretest.Once(t)
+	wiretest.Alone(t)
+	t.Chdir("../..")
+	const file = "docs/laboratory.md"
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	blocks := 0
+	made := regexp.MustCompile("(?s)```console\n.*?```").ReplaceAllStringFunc(string(text), func(block string) string {
+		blocks++
+		out := bytes.NewBufferString("```console\n")
+		for line := range strings.Lines(block) {
+			if args, ok := strings.CutPrefix(line, "$ rocelab "); ok {
+				out.WriteString(line)
+				var messages bytes.Buffer // progress among them, on a slow machine
+				status := command(t.Context(), strings.Fields(args), strings.NewReader(""), out, &messages)
+				require.Equal(t, 0, status, messages.String())
+			}
+		}
+		return out.String() + "```"
+	})
+	require.Equal(t, 5, blocks)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(made), 0o644))
+		return
+	}
+	require.Equal(t, string(text), made, "go test ./cmd/rocelab -update")
+}
+
+// The scenarios of the documents are right.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("../../docs/scenarios/*.json")
+	require.NoError(t, err)
+	require.Len(t, files, 12)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		s, err := scenario.Read(text)
+		require.NoError(t, err, file)
+		require.LessOrEqual(t, bytes.Count(text, []byte("\n")), 30)
+		require.NotEmpty(t, s.Name)
+	}
+}

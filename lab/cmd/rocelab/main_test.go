@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/stretchr/testify/require"
+)
+
+func call(ctx context.Context, stdin string, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = command(ctx, args, strings.NewReader(stdin), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+const incast = `{"name": "an incast", "duration": "300us", "topology": {"kind": "star", "hosts": 5},
+	"traffic": [{"kind": "incast", "senders": 4, "jitter": "1us"}]}`
+
+func TestRun(t *testing.T) {
+	status, out, errs := call(t.Context(), incast, "run", "-")
+	require.Equal(t, 0, status, errs)
+	require.Empty(t, errs)
+	require.True(t, strings.HasPrefix(out, "an incast\n\ncnp: reaction paper"), out)
+	require.Regexp(t, `(?m)^peak of the deepest queue +KB +[\d.]+ +[\d.]+ +[\d.]+$`, out)
+
+	status, out, errs = call(t.Context(), incast, "run", "-json", "-")
+	require.Equal(t, 0, status, errs)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 3)
+	for _, line := range lines {
+		var v struct {
+			Variant, Line, Duration string
+			Topology                map[string]any
+			Traffic                 []map[string]any
+			Scenario                json.RawMessage
+			Whole                   bool
+			Metrics                 []struct{ Name string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		require.Equal(t, "300µs", v.Duration)
+		require.True(t, v.Whole)
+		require.EqualValues(t, "star 5 100G 1µs", fmt.Sprint(v.Topology["kind"], " ", v.Topology["hosts"], " ",
+			v.Topology["rate"], " ", v.Topology["delay"]))
+		require.Equal(t, "incast", v.Traffic[0]["kind"])
+		want, err := scenario.Read([]byte(incast))
+		require.NoError(t, err)
+		got, err := scenario.Read(v.Scenario)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "what repeats the run")
+		require.Contains(t, v.Line, v.Variant+": ")
+		require.Equal(t, "peak of the deepest queue", v.Metrics[0].Name)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	wrong := filepath.Join(t.TempDir(), "wrong.json")
+	require.NoError(t, os.WriteFile(wrong, []byte(`{"duration": "1ms", "topology": {"kind": "ring"}}`), 0o644))
+	for _, c := range []struct {
+		args   string
+		status int
+		errs   string
+	}{
+		{"", misused, "usage: rocelab run"},
+		{"ran", misused, "ran is no command"},
+		{"run", misused, "usage: rocelab run"},
+		{"run -nothing -", misused, "usage: rocelab run"},
+		{"run nowhere.json", failed, "nowhere.json: no such file"},
+		{"run - " + wrong, failed, wrong +
+			": topology.kind: star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork needed"},
+		{"check A99", misused, "A99 is no check"},
+		{"run C2 -", misused, "scenarios and experiments are run apart"},
+		{"run -quick -", misused, "-html, -quick, -seeds and -share are for experiments: C1, C1a, "},
+		{"run -share 3/2 C2", misused, `-share: "3/2" is not a share such as 2/8`},
+		{"run -share 1/2x C2", misused, `-share: "1/2x" is not a share such as 2/8`},
+		{"run -seeds -1 C2", misused, "-seeds: from 1 to 1000 needed"},
+		{"merge", misused, "usage: rocelab run"},
+		{"merge nowhere.json", failed, "nowhere.json: no such file"},
+		{"merge -", failed, "rocelab merge: -: "},
+	} {
+		status, out, errs := call(t.Context(), incast, strings.Fields(c.args)...)
+		require.Equal(t, c.status, status, c.args)
+		require.Contains(t, errs, c.errs)
+		require.Empty(t, out, "%s: nothing runs where a later file is wrong", c.args)
+	}
+	status, out, _ := call(t.Context(), "", "-h")
+	require.Equal(t, 0, status)
+	require.Equal(t, usage, out)
+	status, _, errs := call(t.Context(), "", "check", "-h")
+	require.Equal(t, 0, status)
+	require.Equal(t, usage, errs)
+}
+
+// Shares of an experiment that are put together are the experiment.
+func TestExperiments(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for _, share := range []string{"1/2", "2/2"} {
+		status, out, errs := call(t.Context(), "", "run", "-json", "-quick", "-seeds", "1", "-share", share, "C2m")
+		require.Equal(t, 0, status, errs)
+		files = append(files, filepath.Join(dir, share[:1]))
+		require.NoError(t, os.WriteFile(files[len(files)-1], []byte(out), 0o644))
+	}
+	status, merged, errs := call(t.Context(), "", append([]string{"merge", "-json"}, files...)...)
+	require.Equal(t, 0, status, errs)
+	require.Empty(t, errs)
+	status, whole, errs := call(t.Context(), "", "run", "-json", "-quick", "-seeds", "1", "C2m")
+	require.Equal(t, 0, status, errs)
+	require.Equal(t, whole, merged)
+	require.True(t, json.Valid([]byte(whole)))
+
+	status, out, errs := call(t.Context(), "", "merge", files[0])
+	require.Equal(t, 0, status)
+	require.Equal(t, "rocelab merge: 16 runs are missing\n", errs)
+	require.True(t, strings.HasPrefix(out, "C2m: incast, the completion of messages\n"), out)
+
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	status, _, errs = call(ctx, "", "run", "-quick", "-seeds", "1", "C2m")
+	require.Equal(t, interrupted, status)
+	require.Equal(t, "rocelab run: interrupted; 32 runs are missing\n", errs)
+}
+
+func TestCheck(t *testing.T) {
+	status, out, errs := call(t.Context(), "", "check", "-quick", "A1", "A3", "B1")
+	require.Equal(t, 0, status, errs)
+	require.Regexp(t, `(?m)^A1 +1 switches, packet 1 .* ps +ok$`, out)
+	require.Contains(t, out, "\nA3 ")
+	require.NotContains(t, out, "\nB1 ", "it is not quick")
+}
+
+// After an interrupt what there is is printed.
+func TestInterrupt(t *testing.T) {
+	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer end()
+	long := strings.Replace(incast, "300us", "1000s", 1)
+	status, out, errs := call(ctx, long, "run", "-", "../../docs/scenarios/line.json")
+	require.Equal(t, interrupted, status, errs)
+	require.Contains(t, errs,
+		"rocelab run: interrupted; -: 0 of 3 runs ended; missing: ../../docs/scenarios/line.json\n")
+	require.Contains(t, out, "interrupted: cnp, seed 1, ended after ")
+
+	ctx, end = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer end()
+	_, out, _ = call(ctx, long, "run", "-json", "-")
+	require.Contains(t, out, `"whole":false`)
+
+	ctx, end = context.WithCancel(t.Context())
+	end()
+	status, out, errs = call(ctx, "", "check", "A1", "B1")
+	require.Equal(t, interrupted, status)
+	require.Equal(t, 1, strings.Count(out, "\n"), "the head of the table alone")
+	require.Equal(t, "rocelab check: interrupted; missing: A1, 12 of 12 rows; B1, 10 of 10 rows\n", errs)
+
+	// In the middle of a check.
+	ctx, end = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer end()
+	status, _, errs = call(ctx, "", "check", "B1")
+	require.Equal(t, interrupted, status)
+	require.Contains(t, errs, "missing: B1, 10 of 10 rows\n")
+}

@@ -1,0 +1,10 @@
+module github.com/rocecn/rocecn/lab
+
+go 1.26.0
+
+require (
+	github.com/rocecn/rocecn v1.0.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect

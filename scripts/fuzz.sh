@@ -1,5 +1,0 @@
-#!/usr/bin/env bash
-# Runs the fuzz targets: see scripts/fuzz/main.go, or -h.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-exec go run ./scripts/fuzz "$@"

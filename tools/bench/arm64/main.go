@@ -1,0 +1,217 @@
+// Arm64 counts the instructions that the benchmarks take on arm64, by emulation, where no such CPU is there to give
+// times. It prints them as go test prints benchmarks:
+//
+//	go run ./tools/bench/arm64 > arm64.txt
+//	go run ./tools/bench -section arm64 -w docs/BENCHMARKS.md arm64.txt
+//
+// It needs qemu-aarch64-static, which executes one instruction at a time and writes a line for each. A benchmark runs
+// 100 and 1,100 times: an instruction that an operation executes k times has k*1,000 more lines then, a few more or
+// less by what the runtime does beside it, and counts k. What comes before and after is the same in both.
+//
+// Only functions that a frame may reach have lines, as lines are what takes the time.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// measured is which benchmarks of package bench are counted: none that allocates, as that is the runtime's.
+var measured = []string{
+	"^BenchmarkRead$/.*/^(hash|by_hand|walk.*|message.*|gopacket's_own_layers|DecodingLayerParser)$",
+	"^BenchmarkBuild$/.*/^(ICRC|IP_and_UDP|AppendFor)$",
+	"^BenchmarkICRC$/.*/^(hash|icrc.Sum)$",
+}
+
+// reached are the functions that a frame may reach, by what their names begin with.
+var reached = []string{"github.com/rocecn/rocecn/", "github.com/google/gopacket", "hash/crc32.", "net/netip.",
+	"runtime.memmove", "runtime.memequal", "runtime.mapaccess2_fast64", "runtime.gorecover"}
+
+const emulator = "qemu-aarch64-static"
+
+func main() {
+	only := flag.String("bench", "", "count the benchmarks of this `pattern`, and no others")
+	flag.Parse()
+	if *only != "" {
+		measured = []string{*only}
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "arm64:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	version, err := exec.Command(emulator, "--version").Output()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "arm64-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	t := &binary{path: filepath.Join(dir, "bench")}
+	build := exec.Command("go", "test", "-c", "-o", t.path, "./tools/bench")
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if t.ranges, err = ranges(t.path); err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(version), "\n")
+	first, _, _ = strings.Cut(first, " (") // of what package
+	fmt.Printf("goos: linux\ngoarch: arm64\npkg: github.com/rocecn/rocecn/tools/bench\ncpu: emulated by %s\n", first)
+	for _, pattern := range measured {
+		if err := t.countAll(pattern); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A binary is the test binary of package bench.
+type binary struct {
+	path   string
+	ranges string // of addresses that have lines, as qemu's -dfilter takes them
+}
+
+// ranges returns the addresses of the functions that a frame may reach.
+func ranges(path string) (string, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		return "", err
+	}
+	symbols = slices.DeleteFunc(symbols, func(s elf.Symbol) bool {
+		return elf.ST_TYPE(s.Info) != elf.STT_FUNC || strings.Contains(s.Name, ".init") ||
+			!slices.ContainsFunc(reached, func(front string) bool { return strings.HasPrefix(s.Name, front) })
+	})
+	slices.SortFunc(symbols, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
+	type span struct{ from, to uint64 }
+	var spans []span // few, as qemu looks through them all at every instruction
+	for _, s := range symbols {
+		if last := len(spans) - 1; last >= 0 && s.Value-spans[last].to < 64 {
+			spans[last].to = s.Value + s.Size
+		} else {
+			spans = append(spans, span{s.Value, s.Value + s.Size})
+		}
+	}
+	var out []string
+	for _, s := range spans {
+		out = append(out, fmt.Sprintf("%#x..%#x", s.from, s.to-1))
+	}
+	return strings.Join(out, ","), nil
+}
+
+// countAll prints what each benchmark of a pattern takes.
+func (t *binary) countAll(pattern string) error {
+	out, err := t.command(nil, pattern, 1).Output()
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || !strings.HasPrefix(line, "Benchmark") {
+			continue
+		}
+		n, err := t.count(fields[0])
+		if err != nil {
+			return fmt.Errorf("%s: %w", fields[0], err)
+		}
+		fmt.Printf("%s\t%d\t%d instructions/op\n", fields[0], many-few, n)
+	}
+	return nil
+}
+
+const few, many = 100, 1100
+
+// count returns how many instructions an operation of a benchmark takes. It looks again if something else took too many
+// to tell them from the operation's.
+func (t *binary) count(name string) (n int, err error) {
+	for range 3 {
+		less, err := t.trace(name, few)
+		if err != nil {
+			return 0, err
+		}
+		more, err := t.trace(name, many)
+		if err != nil {
+			return 0, err
+		}
+		clear := true
+		n = 0
+		for address := range more {
+			const operations = many - few
+			each := (more[address] - less[address] + operations/2) / operations
+			rest := more[address] - less[address] - each*operations
+			clear = clear && -operations/4 < rest && rest < operations/4
+			n += each
+		}
+		if clear {
+			return n, nil
+		}
+	}
+	return 0, errors.New("not the same number of instructions in every operation")
+}
+
+// trace runs one benchmark and returns how often each instruction was executed, by its address.
+func (t *binary) trace(name string, times int) (executed map[uint64]int, err error) {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	options := []string{"-singlestep", "-d", "nochain,exec", "-dfilter", t.ranges, "-D", "/proc/self/fd/3"}
+	c := t.command(options, strings.Join(parts, "/"), times)
+	c.ExtraFiles = []*os.File{out}
+	err = c.Start()
+	out.Close()
+	if err != nil {
+		return nil, err
+	}
+	executed = map[uint64]int{}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() { // Trace 0: 0x7f0612e35000 [0000000001009331/0000000000012140/00000001/00000201] function
+		if line := lines.Bytes(); bytes.HasPrefix(line, []byte("Trace ")) {
+			_, rest, _ := bytes.Cut(line, []byte("/"))
+			address, _, _ := bytes.Cut(rest, []byte("/"))
+			at, err := strconv.ParseUint(string(address), 16, 64)
+			if err != nil {
+				return nil, err
+			}
+			executed[at]++
+		}
+	}
+	return executed, errors.Join(lines.Err(), c.Wait())
+}
+
+// command runs the benchmarks of a pattern so many times, without the runtime's background work as far as it lets one.
+func (t *binary) command(options []string, pattern string, times int) *exec.Cmd {
+	args := append(options, t.path, "-test.run", "^$", "-test.bench", pattern,
+		"-test.benchtime", fmt.Sprint(times, "x"), "-test.cpu", "1")
+	c := exec.Command(emulator, args...)
+	c.Dir, c.Stderr = "tools/bench", os.Stderr
+	c.Env = append(os.Environ(), "GOGC=off", "GODEBUG=asyncpreemptoff=1")
+	return c
+}

@@ -1,0 +1,131 @@
+// Command flows writes a capture to measure rocecn flows with: RC connections
+// that write to one another, with acknowledgements, all ICRCs right and nothing
+// lost.
+//
+//	go run ./tools/bench/flows -frames 1000000 -connections 64 big.pcap
+//
+// A million frames are 726 MB. go run ./tools/bench/tool measures with it.
+//
+// With -incidents it writes a small capture instead, in which all kinds of things
+// happen to a few connections, to look at:
+//
+//	go run ./tools/bench/flows -incidents 21 -connections 4 lossy.pcap
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+func main() {
+	frames := flag.Int("frames", 1_000_000, "how many frames")
+	incidents := flag.Uint64("incidents", 0, "write the small capture of this `seed`, in which things happen")
+	connections := flag.Int("connections", 64, "how many connections take turns")
+	flag.Parse()
+	if flag.NArg() != 1 || *connections < 1 || *connections > 1<<16 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := create(flag.Arg(0), *frames, *incidents, *connections); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// create writes the capture that the flags ask for.
+func create(name string, frames int, incidents uint64, connections int) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out := bufio.NewWriterSize(f, 1<<20)
+	if incidents > 0 {
+		err = traffic.Generate(incidents, traffic.Options{Connections: connections}).Write(out)
+	} else {
+		err = write(out, frames, connections)
+	}
+	if err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Every message has 16 packets, the last of which asks for an acknowledgement.
+const packets = 16
+
+func write(out io.Writer, frames, connections int) error {
+	w, err := capture.NewWriter(out, capture.Ethernet, time.Nanosecond)
+	if err != nil {
+		return err
+	}
+	var frame []byte
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	psn := make([]uint32, connections)
+	for written, turn := 0, 0; written < frames; turn++ {
+		c := turn % connections
+		for i := range packets + 1 {
+			if written == frames {
+				break
+			}
+			p := packet(c, i, psn[c])
+			if i < packets {
+				psn[c] = (psn[c] + 1) & 0xFFFFFF
+			}
+			ethernet := [14]byte{0: 2, 6: 2, 11: 1, 12: 8}
+			if frame, err = p.AppendBinary(append(frame[:0], ethernet[:]...)); err != nil {
+				return err
+			}
+			now = now.Add(60 * time.Nanosecond)
+			if err := w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: now}); err != nil {
+				return err
+			}
+			written++
+		}
+	}
+	return nil
+}
+
+// payload makes the mean frame of 16 writes and an acknowledgement 710 octets, 726 in the file.
+var payload = make([]byte, 692)
+
+// packet returns packet i of a message of connection c, i = packets is its
+// acknowledgement.
+func packet(c, i int, psn uint32) *rocev2.Packet {
+	requester := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A000000|uint32(c%256))))
+	responder := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A010000|uint32(c%256))))
+	p := &rocev2.Packet{Datagram: rocev2.Datagram{
+		Src: requester, Dst: responder, TrafficClass: 26<<2 | uint8(rocev2.ECT0), HopLimit: 64,
+		SrcPort: 49152 + uint16(c), DstPort: rocev2.Port,
+	}}
+	h := &p.BTH
+	h.DestQP, h.PSN, h.PKey = 0x200000+uint32(c), psn, 0xFFFF
+	p.Payload = payload
+	switch i {
+	case 0:
+		h.Opcode, h.RETH.DMALength = bth.RCRDMAWriteFirst, packets*uint32(len(payload))
+	case packets - 1:
+		h.Opcode, h.AckReq = bth.RCRDMAWriteLast, true
+	case packets:
+		p.Src, p.Dst, p.Payload = responder, requester, nil
+		h.Opcode, h.DestQP, h.PSN = bth.RCAcknowledge, 0x100000+uint32(c), (psn-1)&0xFFFFFF
+		h.AETH.Syndrome = 0x1F
+	default:
+		h.Opcode = bth.RCRDMAWriteMiddle
+	}
+	return p
+}
