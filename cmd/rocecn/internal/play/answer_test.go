@@ -1,11 +1,9 @@
-package play_test
+package play
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/netip"
@@ -21,8 +19,8 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
@@ -34,8 +32,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write testdata/fastcnp.pcap anew")
-
 const source = "2001:db8:ffff::5"
 
 // answer runs the program from standard input to standard output.
@@ -43,25 +39,8 @@ func answer(t testing.TB, in []byte, args ...string) (out []capture.Record, summ
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	args = append([]string{"-source", source}, append(args, "-", "-")...)
-	require.Zero(t, play.Answer(context.Background(), args, bytes.NewReader(in), &stdout, &stderr), stderr.String())
+	require.Zero(t, Answer(t.Context(), args, bytes.NewReader(in), &stdout, &stderr), stderr.String())
 	return records(t, stdout.Bytes()), stderr.String()
-}
-
-// records returns the packets of a whole capture.
-func records(t testing.TB, file []byte) (all []capture.Record) {
-	t.Helper()
-	in, err := capture.Open(bytes.NewReader(file))
-	require.NoError(t, err)
-	for {
-		var r capture.Record
-		err := in.Next(&r)
-		if err == io.EOF {
-			return all
-		}
-		require.NoError(t, err)
-		r.Data = bytes.Clone(r.Data)
-		all = append(all, r)
-	}
 }
 
 // fastCNP returns the Fast CNP that a record must hold, whole and right.
@@ -76,22 +55,15 @@ func fastCNP(t testing.TB, r *capture.Record) (m message.Message) {
 	return m
 }
 
-func octetsOf(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(wiretest.Path(t, name))
-	require.NoError(t, err)
-	return b
-}
-
 // Every packet of the two captures that matches is answered with its address,
 // queue pair, P_Key, source port, time and trace, and tshark reads that.
-func TestCaptures(t *testing.T) {
+func TestAnswerCaptures(t *testing.T) {
 	for _, c := range []struct{ name, summary string }{
 		{"ioam-linux618-hpcc.pcap", "packets: 3 read, 3 matched; Fast CNPs: 0 with option 1, 3 with option 2\n"},
 		{"rxe-verbs6.pcap", "packets: 253 read, 72 matched; Fast CNPs: 72 with option 1, 0 with option 2\n" +
 			"skipped: 159 not RoCEv2, 22 ack\n"},
 	} {
-		out, summary := answer(t, octetsOf(t, c.name))
+		out, summary := answer(t, octets(t, wiretest.Path(t, c.name)))
 		require.Equal(t, c.summary, summary)
 		var frames [][]byte
 		for _, r := range out {
@@ -154,7 +126,7 @@ func TestAnswerOptionTypes(t *testing.T) {
 		"rxe-verbs6.pcap":         {42, fastcnp.Option1Type, 0x83},
 		"ioam-linux618-hpcc.pcap": {44, fastcnp.Option2Type, 0x84},
 	} {
-		in := octetsOf(t, name)
+		in := octets(t, wiretest.Path(t, name))
 		usual, _ := answer(t, in)
 		own, _ := answer(t, in, "-option-types", "0x83,0x84")
 		require.Len(t, own, len(usual))
@@ -173,11 +145,11 @@ func TestAnswerOptionTypes(t *testing.T) {
 
 // The worked octets of both options: the destination options header, up to
 // the UDP header.
-func TestWorkedOctets(t *testing.T) {
-	out, _ := answer(t, octetsOf(t, "ioam-linux618-dex.pcap"))
+func TestAnswerWorkedOctets(t *testing.T) {
+	out, _ := answer(t, octets(t, wiretest.Path(t, "ioam-linux618-dex.pcap")))
 	require.Contains(t, string(out[0].Data), string(wiretest.Hex(t,
 		fmt.Sprintf("1102%02x10", uint8(fastcnp.Option1Type))+" 20010db800040000000000000000000e 01020000")))
-	out, _ = answer(t, octetsOf(t, "ioam-linux618-hpcc.pcap"))
+	out, _ = answer(t, octets(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap")))
 	data := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
 	nodes := data[14+40+4+12:][:60]
 	require.Contains(t, string(out[0].Data), string(slices.Concat(wiretest.Hex(t,
@@ -186,11 +158,11 @@ func TestWorkedOctets(t *testing.T) {
 }
 
 // The capture that is committed has the answers to all packets with IOAM, in
-// the order of time. Run with -update to write it anew.
+// the order of time. Run with -update to rewrite it.
 func TestCommitted(t *testing.T) {
 	var all []capture.Record
 	for _, name := range wiretest.Captures(t, "ioam-*.pcap") {
-		out, _ := answer(t, octetsOf(t, name))
+		out, _ := answer(t, octets(t, wiretest.Path(t, name)))
 		all = append(all, out...)
 	}
 	slices.SortStableFunc(all, func(a, b capture.Record) int { return a.Time.Compare(b.Time) })
@@ -198,37 +170,7 @@ func TestCommitted(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(wiretest.Path(t, "fastcnp.pcap"), want, 0o644))
 	}
-	require.Equal(t, want, octetsOf(t, "fastcnp.pcap"))
-}
-
-func captureOf(link uint32, unit time.Duration, all ...capture.Record) []byte {
-	var b bytes.Buffer
-	w, _ := capture.NewWriter(&b, link, unit)
-	for i := range all {
-		if r := &all[i]; r.OrigLen == 0 {
-			r.OrigLen = uint32(len(r.Data))
-		}
-		w.Write(&all[i])
-	}
-	return b.Bytes()
-}
-
-// packet returns a data packet, changed.
-func packet(t testing.TB, change func(*rocev2.Packet)) []byte {
-	t.Helper()
-	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}},
-		Payload: make([]byte, 64)}
-	p.Src, p.Dst, p.DstPort = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), rocev2.Port
-	change(&p)
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
-}
-
-func data(*rocev2.Packet) {}
-
-func v4(p *rocev2.Packet) {
-	p.Src, p.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	require.Equal(t, want, octets(t, wiretest.Path(t, "fastcnp.pcap")))
 }
 
 // traced puts a Hop-by-Hop header with a pre-allocated trace into a packet:
@@ -246,7 +188,7 @@ func traced(words, nodes int) func(*rocev2.Packet) {
 }
 
 // What matches, and what is said of the rest.
-func TestMatch(t *testing.T) {
+func TestAnswerMatch(t *testing.T) {
 	congested := func(p *rocev2.Packet) { p.TrafficClass = 3 }
 	for _, c := range []struct {
 		name    string
@@ -257,9 +199,9 @@ func TestMatch(t *testing.T) {
 	}{
 		{"nothing", "", nil, 0, "packets: 0 read, 0 matched; Fast CNPs: 0 with option 1, 0 with option 2\n"},
 		{"all kinds", "", [][]byte{
-			packet(t, data),
+			packet(t),
 			packet(t, traced(2, 1)),
-			packet(t, v4),
+			packet(t, ipv4),
 			packet(t, func(p *rocev2.Packet) { p.BTH.Opcode = bth.UDSendOnly }),
 			packet(t, func(p *rocev2.Packet) { p.BTH.Opcode = 0x1E }), // unknown
 			packet(t, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge }),
@@ -274,16 +216,16 @@ func TestMatch(t *testing.T) {
 		}, 4, "packets: 11 read, 4 matched; Fast CNPs: 3 with option 1, 1 with option 2\n" +
 			"skipped: 2 not RoCEv2, 1 IPv4, 1 ack, 1 broken, 1 cnp, 1 ppfc\n"},
 		{"only what is marked CE", "-ecn", [][]byte{
-			packet(t, data),
+			packet(t),
 			packet(t, congested),
 			packet(t, func(p *rocev2.Packet) { p.TrafficClass = 2 }),
-			packet(t, func(p *rocev2.Packet) { v4(p); congested(p) }),
+			packet(t, func(p *rocev2.Packet) { ipv4(p); congested(p) }),
 		}, 1,
 			"packets: 4 read, 1 matched; Fast CNPs: 1 with option 1, 0 with option 2\nskipped: 2 not marked CE, 1 " +
 				"IPv4\n"},
 		{"the second and the fourth", "-every 2", [][]byte{
-			packet(t, data), packet(t, v4), packet(t, data), packet(t, data), packet(t, v4), packet(t, data),
-			packet(t, data),
+			packet(t), packet(t, ipv4), packet(t), packet(t), packet(t, ipv4), packet(t),
+			packet(t),
 		}, 2, "packets: 7 read, 5 matched; Fast CNPs: 2 with option 1, 0 with option 2\nskipped: 2 IPv4\n"},
 		{"long traces", "", [][]byte{packet(t, traced(58, 20)), packet(t, traced(57, 57)), packet(t, traced(58, 58))},
 			1,
@@ -320,11 +262,11 @@ func TestMatch(t *testing.T) {
 
 // The limits of the switch role, by the time of the capture; and a sender that
 // rejects a Fast CNP gets no more.
-func TestLimitsAndRejection(t *testing.T) {
+func TestAnswerLimitsAndRejection(t *testing.T) {
 	at := func(ms int, b []byte) capture.Record {
 		return capture.Record{Data: b, Time: time.Unix(1795254649, int64(ms)*1_000_000)}
 	}
-	p := packet(t, data)
+	p := packet(t, func(p *rocev2.Packet) { p.TrafficClass = 0 })
 	in := captureOf(capture.Raw, time.Microsecond, at(0, p), at(1, p), at(2, p), at(3, p))
 	out, summary := answer(t, in, "-per-flow", "2ms")
 	require.Len(t, out, 2)
@@ -344,9 +286,9 @@ func TestLimitsAndRejection(t *testing.T) {
 }
 
 // Around the answer stands what stood around the packet, on the way back.
-func TestFrames(t *testing.T) {
+func TestAnswerFrames(t *testing.T) {
 	const macs, swapped = "020000000002 020000000001", "020000000001 020000000002"
-	inner := packet(t, data)
+	inner := packet(t)
 	tunnelled := slices.Concat(wiretest.Hex(t, "4500 0000 00000000 4029 0000 c0000201 c0000202"), inner)
 	binary.BigEndian.PutUint16(tunnelled[2:], uint16(len(tunnelled)))
 	gre := slices.Concat(wiretest.Hex(t, "4500 0000 00000000 402f 0000 c0000201 c0000202 0000 86dd"), inner)
@@ -398,8 +340,8 @@ func TestFrames(t *testing.T) {
 }
 
 // A pcap has one link type: that of the first answer.
-func TestLinkTypes(t *testing.T) {
-	ip := packet(t, data)
+func TestAnswerLinkTypes(t *testing.T) {
+	ip := packet(t)
 	frame := append(wiretest.Hex(t, "020000000002 020000000001 86dd"), ip...)
 	_, summary := answer(t, captureOf(147, time.Microsecond, capture.Record{Data: frame}))
 	require.Contains(t, summary, "skipped: 1 of a link type not supported\n")
@@ -425,7 +367,7 @@ func TestLinkTypes(t *testing.T) {
 	require.Equal(t, capture.Ethernet, out[0].Link)
 }
 
-func TestUsage(t *testing.T) {
+func TestAnswerUsage(t *testing.T) {
 	in := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	out := filepath.Join(t.TempDir(), "out")
 	for _, args := range [][]string{
@@ -453,17 +395,17 @@ func TestUsage(t *testing.T) {
 		{"-source", source, in, "-ecn"}, {in, out, "-source", "switch"}, // flags stand anywhere
 	} {
 		var stdout, stderr bytes.Buffer
-		require.Equal(t, 2, play.Answer(context.Background(), args, nil, &stdout, &stderr), args)
+		require.Equal(t, 2, Answer(t.Context(), args, nil, &stdout, &stderr), args)
 		require.Empty(t, stdout.String())
 		require.NotEmpty(t, stderr.String())
 		require.NoFileExists(t, out)
 	}
 	var stderr bytes.Buffer
-	require.Zero(t, play.Answer(context.Background(), []string{"-h"}, nil, nil, &stderr))
+	require.Zero(t, Answer(t.Context(), []string{"-h"}, nil, nil, &stderr))
 	require.Contains(t, stderr.String(), "usage: rocecn answer")
 }
 
-func TestFiles(t *testing.T) {
+func TestAnswerFiles(t *testing.T) {
 	dir := t.TempDir()
 	in, out := wiretest.Path(t, "ioam-linux618-hpcc.pcap"), filepath.Join(dir, "out")
 	text := filepath.Join(dir, "text")
@@ -480,10 +422,10 @@ func TestFiles(t *testing.T) {
 		{in, dir, 1, "rocecn answer: " + dir + ": is a directory\n"},
 		{in, filepath.Join(missing, "out"), 1, "no such file or directory\n"},
 		{text, text, 2, "rocecn answer: " + text + ": the capture that is read cannot be written\n"},
-		{text, filepath.Join(dir, ".", "..", filepath.Base(dir), "text"), 2, "cannot be written\n"},
+		{text, dir + "/../" + filepath.Base(dir) + "/text", 2, "cannot be written\n"},
 	} {
 		var stderr bytes.Buffer
-		require.Equal(t, c.status, play.Answer(context.Background(), []string{"-source", source, c.in, c.out}, nil, nil,
+		require.Equal(t, c.status, Answer(t.Context(), []string{"-source", source, c.in, c.out}, nil, nil,
 			&stderr))
 		require.Contains(t, stderr.String(), c.message)
 		require.NoFileExists(t, out)
@@ -491,9 +433,9 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, "no capture at all", string(octets(t, text)))
 
 	var stdout, stderr bytes.Buffer
-	require.Zero(t, play.Answer(context.Background(), []string{"-source", source, in, out}, nil, &stdout, &stderr))
+	require.Zero(t, Answer(t.Context(), []string{"-source", source, in, out}, nil, &stdout, &stderr))
 	require.Empty(t, stdout.String())
-	require.Zero(t, play.Answer(context.Background(), []string{"-source", source, in, "-"}, nil, &stdout, &stderr))
+	require.Zero(t, Answer(t.Context(), []string{"-source", source, in, "-"}, nil, &stdout, &stderr))
 	require.Equal(t, stdout.Bytes(), octets(t, out))
 	require.Len(t, records(t, stdout.Bytes()), 3)
 }
@@ -507,12 +449,12 @@ func octets(t testing.TB, path string) []byte {
 
 // Cut after every octet: the packets before are answered, what is written is
 // a whole capture, and a message says where the input breaks off.
-func TestCutAnywhere(t *testing.T) {
-	file := octetsOf(t, "ioam-linux618-hpcc.pcap")
+func TestAnswerCutAnywhere(t *testing.T) {
+	file := octets(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap"))
 	answers := 0
 	for n := range len(file) + 1 {
 		var stdout, stderr bytes.Buffer
-		status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file[:n]),
+		status := Answer(t.Context(), []string{"-source", source, "-", "-"}, bytes.NewReader(file[:n]),
 			&stdout, &stderr)
 		if n < 24 {
 			require.Equal(t, 1, status)
@@ -532,20 +474,20 @@ func TestCutAnywhere(t *testing.T) {
 	require.Equal(t, 3, answers)
 }
 
-// brokenWriter takes some octets, then no more.
-type brokenWriter struct {
+// fullWriter takes some octets, then no more.
+type fullWriter struct {
 	room int
 	err  error
 }
 
-func (w *brokenWriter) Write(b []byte) (int, error) {
+func (w *fullWriter) Write(b []byte) (int, error) {
 	if w.room -= len(b); w.room < 0 {
 		return 0, w.err
 	}
 	return len(b), nil
 }
 
-func TestOutputBreaks(t *testing.T) {
+func TestAnswerOutputBreaks(t *testing.T) {
 	var many []capture.Record
 	for _, p := range wiretest.Capture(t, "ioam-linux618-hpcc.pcap") {
 		many = append(many, slices.Repeat([]capture.Record{{Data: p.Data}}, 500)...)
@@ -562,36 +504,36 @@ func TestOutputBreaks(t *testing.T) {
 	} {
 		for _, room := range []int{0, 100, 70000} {
 			var stderr bytes.Buffer
-			status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(in),
-				&brokenWriter{room, c.err}, &stderr)
+			status := Answer(t.Context(), []string{"-source", source, "-", "-"}, bytes.NewReader(in),
+				&fullWriter{room, c.err}, &stderr)
 			require.Equal(t, c.status, status)
 			require.Equal(t, c.messages, stderr.String())
 		}
 	}
 }
 
-func TestOutputFull(t *testing.T) {
+func TestAnswerOutputFull(t *testing.T) {
 	const full = "/dev/full"
 	if _, err := os.Stat(full); err != nil {
 		wiretest.Missing(t, "there is no "+full)
 	}
 	var stderr bytes.Buffer
-	require.Equal(t, 1, play.Answer(context.Background(),
+	require.Equal(t, 1, Answer(t.Context(),
 		[]string{"-source", source, wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}, nil, nil, &stderr))
 	require.Equal(t, "rocecn answer: /dev/full: no space left on device\n", stderr.String())
 }
 
 // The answer to a packet of a live capture comes before the next packet.
-func TestLive(t *testing.T) {
+func TestAnswerLive(t *testing.T) {
 	in, feed := io.Pipe()
 	answers, out := io.Pipe()
 	done := make(chan int)
 	go func() {
-		status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, in, out, io.Discard)
+		status := Answer(t.Context(), []string{"-source", source, "-", "-"}, in, out, io.Discard)
 		out.Close()
 		done <- status
 	}()
-	file := octetsOf(t, "ioam-linux618-hpcc.pcap")
+	file := octets(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap"))
 	first := 24 + 16 + int(file[32]) // the file header and one record
 	go feed.Write(file[:first])
 	r, err := capture.Open(answers)
@@ -611,12 +553,12 @@ func TestLive(t *testing.T) {
 
 // Whole files: no panic, and what is written is a capture of right Fast CNPs.
 func FuzzSwitch(f *testing.F) {
-	f.Add(octetsOf(f, "ioam-linux618-two.pcap"), 1, false)
+	f.Add(octets(f, wiretest.Path(f, "ioam-linux618-two.pcap")), 1, false)
 	f.Fuzz(func(t *testing.T, file []byte, every int, onlyCE bool) {
 		var stdout, stderr bytes.Buffer
 		args := []string{"-source", source, "-long", "fallback", "-every", fmt.Sprint(every),
 			fmt.Sprintf("-ecn=%t", onlyCE), "-", "-"}
-		status := play.Answer(context.Background(), args, bytes.NewReader(file), &stdout, &stderr)
+		status := Answer(t.Context(), args, bytes.NewReader(file), &stdout, &stderr)
 		if stdout.Len() == 0 {
 			require.NotZero(t, status)
 			return
@@ -644,12 +586,89 @@ func FuzzSwitch(f *testing.F) {
 }
 
 func BenchmarkSwitch(b *testing.B) {
-	file := octetsOf(b, "rxe-verbs6.pcap")
+	file := octets(b, wiretest.Path(b, "rxe-verbs6.pcap"))
 	packets := 0
 	for b.Loop() {
 		args := []string{"-source", source, "-", "-"}
-		play.Answer(context.Background(), args, bytes.NewReader(file), io.Discard, io.Discard)
+		Answer(b.Context(), args, bytes.NewReader(file), io.Discard, io.Discard)
 		packets += 253
 	}
 	b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
+}
+
+// playAsAnswer runs rocecn play with the role of the switch, configured as answer is
+// with these flags, and returns what it sends.
+func playAsAnswer(t *testing.T, in []byte, flags string) []capture.Record {
+	t.Helper()
+	config := `{"enabled": true, "self": ["` + source + `"], "methods": [{"senders": "::/0", "method": "fastcnp"}]`
+	for _, f := range strings.Fields(flags) {
+		config += map[string]string{"-ecn": `, "congested": "ce"`, "-inner-source": `, "inner_source": true`}[f]
+	}
+	out := filepath.Join(t.TempDir(), "out.pcap")
+	var lines, stderr bytes.Buffer
+	args := []string{"-role", "switch", "-config", file(t, config+"}"), "-", out}
+	require.Zero(t, Run(t.Context(), args, bytes.NewReader(in), &lines, &stderr), stderr.String())
+	return records(t, octets(t, out))
+}
+
+// Both commands are one role: whatever the tunnel, and whichever of the ECN fields
+// has CE, they send the same. The outermost one counts, which is the one that a
+// congested switch marks.
+func TestSameRoleAsPlay(t *testing.T) {
+	pe := netip.MustParseAddr("2001:db8:e::1")
+	in6 := &encap.IPInIPv6{Src: pe, Dst: pe.Next()}
+	vxlan := &encap.VXLAN6{Src: pe, Dst: pe.Next(), VNI: 7, Ethernet: []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}}
+	inner := func(ecn uint8) []byte { return packet(t, func(p *rocev2.Packet) { p.TrafficClass = ecn }) }
+	tunnelled := func(tunnel encap.Tunnel, outer, in uint8) []byte {
+		b, err := tunnel.Append(nil, inner(in), 5)
+		require.NoError(t, err)
+		_, err = rocev2.SetECN(b, rocev2.ECN(outer))
+		require.NoError(t, err)
+		return b
+	}
+	mirrored := append(wiretest.Hex(t,
+		"4503 0000 00000000 402f 0000 c0000201 c0000202 0000 88be 020000000002 020000000001 86dd"), inner(3)...)
+	binary.BigEndian.PutUint16(mirrored[2:], uint16(len(mirrored)))
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		sent   [4]int // without flags, -ecn, -inner-source, both
+	}{
+		{"plain, ECT", inner(2), [4]int{1, 0, 1, 0}},
+		{"plain, CE", inner(3), [4]int{1, 1, 1, 1}},
+		{"plain, Not-ECT", inner(0), [4]int{1, 0, 1, 0}},
+		{"VXLAN, unmarked", tunnelled(vxlan, 2, 2), [4]int{0, 0, 1, 0}},
+		{"VXLAN, outer CE, inner ECT", tunnelled(vxlan, 3, 2), [4]int{0, 0, 1, 1}},
+		{"VXLAN, outer ECT, inner CE", tunnelled(vxlan, 2, 3), [4]int{0, 0, 1, 0}},
+		{"VXLAN, both", tunnelled(vxlan, 3, 3), [4]int{0, 0, 1, 1}},
+		{"IP in IPv6, unmarked", tunnelled(in6, 2, 2), [4]int{0, 0, 1, 0}},
+		{"IP in IPv6, outer CE, inner ECT", tunnelled(in6, 3, 2), [4]int{0, 0, 1, 1}},
+		{"IP in IPv6, outer ECT, inner CE", tunnelled(in6, 2, 3), [4]int{0, 0, 1, 0}},
+		{"mirrored, CE", mirrored, [4]int{0, 0, 0, 0}},
+		{"IPv4, CE", packet(t, func(p *rocev2.Packet) { ipv4(p); p.TrafficClass = 3 }), [4]int{0, 0, 0, 0}},
+		{"ack, CE", packet(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.TrafficClass = bth.RCAcknowledge, 3 }),
+			[4]int{0, 0, 0, 0}},
+	} {
+		in := captureOf(capture.Raw, time.Microsecond, capture.Record{Data: c.packet, Time: time.Unix(1795254649, 0)})
+		for i, flags := range []string{"", "-ecn", "-inner-source", "-ecn -inner-source"} {
+			out, summary := answer(t, in, strings.Fields(flags)...)
+			require.Len(t, out, c.sent[i], "%s %s: %s", c.name, flags, summary)
+			require.Equal(t, playAsAnswer(t, in, flags), out, "%s %s", c.name, flags)
+		}
+	}
+
+	// A mirrored copy is no packet of this node's, and does not match.
+	out, summary := answer(t, captureOf(capture.Raw, time.Microsecond, capture.Record{Data: mirrored}))
+	require.Empty(t, out)
+	require.Equal(t,
+		"packets: 1 read, 0 matched; Fast CNPs: 0 with option 1, 0 with option 2\nskipped: 1 not RoCEv2\n", summary)
+
+	// Tunnelled data matches, and each N-th is answered, as untunnelled data is.
+	var in []capture.Record
+	for range 4 {
+		in = append(in, capture.Record{Data: tunnelled(vxlan, 3, 2)})
+	}
+	out, summary = answer(t, captureOf(capture.Raw, time.Microsecond, in...), "-inner-source", "-every", "2")
+	require.Len(t, out, 2)
+	require.Equal(t, "packets: 4 read, 4 matched; Fast CNPs: 2 with option 1, 0 with option 2\n", summary)
 }

@@ -12,30 +12,34 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/ppfc"
 	"github.com/stretchr/testify/require"
 )
 
-// everyRole are configurations of all roles, as full as can be.
-func everyRole() map[string]string {
-	return map[string]string{
-		"switch": switchWith(fastCNPForAll +
-			`, "rate": {"per_second": 1e3, "burst": 2}, "own_record": {"node_id": 5}`),
-		"receiver": receiverWith(receiverPairs + `, "interval": "50us", "learn": true`),
-		"sender": senderWith(acceptSwitch + senderPairs +
-			`, "window": "1ms", "option_types": ["0x83", 132], "learn": true, "reaction": {"line": 100000000000, ` +
-			`"rtt": "10us", "max_flows": 2, "idle": "1ms"}`),
-		"proxy": proxyWith(cnpForAll +
-			`, "rate_in": {"per_second": 5}, "rate_in_source": {"per_second": 4, "burst": 2}, "per_flow": "1s"`),
-		"ingress": ingressWith(`, "idle": "3s", "max_flows": 9, "rate_in_source": {"per_second": 9, "burst": 2}`),
-		"border":  `{"enabled": true, "options": [158, "0x9f"], "cnp": true}`,
-		"pause":   pauseWith(`, "max_pause": "50us", "rate_in": {"per_second": 2, "burst": 3}, "fcn_port": 5`),
-	}
+// fullConfigs are configurations of all roles with nearly every key.
+var fullConfigs = map[string]string{
+	"switch": `{"enabled": true, "self": ["2001:db8:ffff::5", "192.0.2.9"], "methods": [{"senders": "::/0",
+		"method": "fastcnp"}, {"senders": "0.0.0.0/0", "method": "fastcnp"}], "rate": {"per_second": 1e3, "burst": 2},
+		"own_record": {"node_id": 5}}`,
+	"receiver": `{"enabled": true, "self": ["2001:db8:4::e", "198.51.100.2"], "qps": [{"src": "2001:db8:1::a",
+		"dst": "2001:db8:4::e", "dest_qp": 17, "src_qp": 34}, {"src": "198.51.100.1", "dst": "198.51.100.2",
+		"dest_qp": 17, "src_qp": 35}], "interval": "50us", "learn": true}`,
+	"sender": `{"enabled": true, "self": ["2001:db8:1::a", "198.51.100.1"], "accept": ["2001:db8:ffff::/48"],
+		"qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "198.51.100.2", "dest_qp": 17, "qp": 35}],
+		"window": "1ms", "option_types": ["0x83", 132], "learn": true,
+		"reaction": {"line": 100000000000, "rtt": "10us", "max_flows": 2, "idle": "1ms"}}`,
+	"proxy": `{"enabled": true, "self": ["2001:db8:1::fe", "198.51.100.254"], "accept": ["2001:db8:ffff::/48",
+		"192.0.2.0/24"], "senders": [{"prefix": "::/0", "send": "cnp"}, {"prefix": "0.0.0.0/0", "send": "cnp"}],
+		"rate_in": {"per_second": 5}, "rate_in_source": {"per_second": 4, "burst": 2}, "per_flow": "1s"}`,
+	"ingress": ingressThrough(`"type": "ipip"`,
+		`, "idle": "3s", "max_flows": 9, "rate_in_source": {"per_second": 9, "burst": 2}`),
+	"border": `{"enabled": true, "options": [158, "0x9f"], "cnp": true}`,
+	"pause": `{"enabled": true, "self": ["2001:db8:1::a", "198.51.100.1"], "accept": ["2001:db8:ffff::/48",
+		"192.0.2.9/32"], "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 33}, {"dst": "198.51.100.2",
+		"dest_qp": 17, "qp": 34}], "max_pause": "50us", "rate_in": {"per_second": 2, "burst": 3}, "fcn_port": 5}`,
 }
 
 // knownError requires that an error names a key that the role has, or has not, and
@@ -60,7 +64,7 @@ func knownError(t *testing.T, name string, err error) {
 // is the same one whatever the order of its keys and the blanks between them, and
 // a role comes of it or an error that names a key. What is not enabled is off.
 func FuzzConfig(f *testing.F) {
-	for name, octets := range everyRole() {
+	for name, octets := range fullConfigs {
 		f.Add(name, []byte(octets))
 		f.Add(name, []byte(strings.Replace(octets, "true", "false", 1)))
 	}
@@ -135,14 +139,15 @@ func FuzzFrame(f *testing.F) {
 	for _, c := range wiretest.Capture(f, "messages.pcap") {
 		f.Add(c.Data, uint8(0))
 	}
-	for _, ip := range [][]byte{
-		packet(f), packet(f, opcode(bth.RCAcknowledge)), fastCNPFrom(f, switchAddr, packet(f)), aPPFC(f, switchAddr,
-			receiverAddr, ppfc.Stop, 100),
-		proxyMessage(f, packet(f), switchAddr, proxyAddr), anFCN(f, 7, coreAddr, peAddr), back(f, udOf(f, 34)),
-		udOf(f, 34),
-	} {
-		f.Add(ip, uint8(1))
-		f.Add(ip[:len(ip)*2/3], uint8(1|cutShort))
+	for name := range fullConfigs {
+		for _, c := range readGolden(f, name).cases {
+			for _, r := range c.frames {
+				if r.Link == capture.Raw && len(r.Data) < 1000 {
+					f.Add(r.Data, uint8(1))
+					f.Add(r.Data[:len(r.Data)*2/3], uint8(1|cutShort))
+				}
+			}
+		}
 	}
 	type actor struct {
 		name string
@@ -150,12 +155,11 @@ func FuzzFrame(f *testing.F) {
 		role roles.Role
 	}
 	var actors []actor
-	all := everyRole()
-	require.Len(f, all, 7)
+	require.Len(f, fullConfigs, 7)
 	for name := range maps.Keys(roles.All) {
-		require.True(f, name == "echo" || all[name] != "", "%s is not played", name)
+		require.True(f, name == "echo" || fullConfigs[name] != "", "%s is not played", name)
 	}
-	for name, octets := range all {
+	for name, octets := range fullConfigs {
 		for _, on := range []bool{true, false} {
 			if !on {
 				octets = strings.Replace(octets, `"enabled": true`, `"enabled": false`, 1)

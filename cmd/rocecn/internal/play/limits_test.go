@@ -7,11 +7,10 @@ import (
 	"io"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/stretchr/testify/require"
 )
 
 // What the capture cut was as long as its IP header says, no shorter than what is there; other packets are whole.

@@ -38,22 +38,6 @@ func packet(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 
 func ipv4(p *rocev2.Packet) { p.Src, p.Dst = senderIPv4, receiverIPv4 }
 
-func ecn(ecn rocev2.ECN) func(*rocev2.Packet) {
-	return func(p *rocev2.Packet) { p.TrafficClass = uint8(ecn) }
-}
-
-func opcode(op bth.Opcode) func(*rocev2.Packet) {
-	return func(p *rocev2.Packet) { p.BTH.Opcode = op }
-}
-
-func from(src netip.Addr) func(*rocev2.Packet) { return func(p *rocev2.Packet) { p.Src = src } }
-
-func to(dst netip.Addr) func(*rocev2.Packet) { return func(p *rocev2.Packet) { p.Dst = dst } }
-
-func destQP(qp uint32) func(*rocev2.Packet) { return func(p *rocev2.Packet) { p.BTH.DestQP = qp } }
-
-func aCNP(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) }
-
 // every returns a capture of raw IP with these packets, a step of time apart.
 func every(step time.Duration, packets ...[]byte) []byte {
 	var all []capture.Record
@@ -61,21 +45,4 @@ func every(step time.Duration, packets ...[]byte) []byte {
 		all = append(all, capture.Record{Data: p, Time: noon.Add(time.Duration(i) * step)})
 	}
 	return captureOf(capture.Raw, time.Nanosecond, all...)
-}
-
-// words returns what stands under these keys in each line, - for what is not
-// there.
-func words(lines []map[string]any, keys ...string) (all [][]any) {
-	for _, l := range lines {
-		row := []any{l["frame"]}
-		for _, k := range keys {
-			if v, ok := l[k]; ok {
-				row = append(row, v)
-			} else {
-				row = append(row, "-")
-			}
-		}
-		all = append(all, row)
-	}
-	return all
 }

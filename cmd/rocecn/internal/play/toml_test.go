@@ -27,7 +27,8 @@ enabled = false
 install = "nft"
 `
 	in := every(0, packet(t))
-	want, out, _ := rehearse(t, "switch", switchWith(fastCNPForAll), in)
+	want, out, _ := rehearse(t, "switch", `{"enabled": true, "self": ["2001:db8:ffff::5"],
+		"methods": [{"senders": "::/0", "method": "fastcnp"}]}`, in)
 	require.Equal(t, "sent", want[0]["action"])
 	_, err := roles.Read([]byte(agent), "switch[0]")
 	require.EqualError(t, err, "line 15: role.receiver.install: is for the role border or sender")
