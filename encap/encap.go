@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -124,10 +125,7 @@ func appendIPv6(b []byte, src, dst netip.Addr, class uint8, label uint32, next u
 	}
 	at := len(b)
 	b = slices.Grow(b, ipv6Size+n)[:at+ipv6Size]
-	h := (*[ipv6Size]byte)(b[at:])
-	binary.BigEndian.PutUint32(h[:], 6<<28|uint32(class)<<20|label)
-	binary.BigEndian.PutUint32(h[4:], uint32(n)<<16|uint32(next)<<8|hopLimit)
-	*(*[16]byte)(h[8:]), *(*[16]byte)(h[24:]) = src.As16(), dst.As16()
+	ipudp.PutIPv6((*[ipv6Size]byte)(b[at:]), ipudp.IPv6Header(class, label, n, next, hopLimit), src, dst)
 	return b, nil
 }
 

@@ -75,11 +75,7 @@ func (n *Network) problem(from, to netip.Addr, about []byte, pointer uint32) []b
 	about = about[:min(len(about), leastMTU-ipv6Header-icmpHeader)]
 	b := append(n.roles.frame[:0], make([]byte, ipv6Header+icmpHeader)...)
 	b = append(b, about...)
-	b[0], b[6], b[7] = 6<<4, icmpv6, 64
-	binary.BigEndian.PutUint16(b[4:], uint16(icmpHeader+len(about)))
-	src, dst := from.As16(), to.As16()
-	copy(b[8:], src[:])
-	copy(b[24:], dst[:])
+	ipudp.PutIPv6((*[ipv6Header]byte)(b), ipudp.IPv6Header(0, 0, icmpHeader+len(about), icmpv6, 64), from, to)
 	message := b[ipv6Header:]
 	message[0], message[1] = problem, unrecognised
 	binary.BigEndian.PutUint32(message[4:], pointer)

@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/rocev2"
 	"golang.org/x/sys/unix"
 )
@@ -208,11 +210,9 @@ func (d *Datagrams) packet(i int) (p Packet, ok bool) {
 
 // appendIPv6 appends an IPv6 packet with the data of h.
 func appendIPv6(b []byte, h *rocev2.Datagram, next uint8) []byte {
-	src, dst := h.Src.As16(), h.Dst.As16()
-	b = binary.BigEndian.AppendUint32(b, 6<<28|uint32(h.TrafficClass)<<20)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(h.Data)))
-	b = append(b, next, h.HopLimit)
-	return append(append(append(b, src[:]...), dst[:]...), h.Data...)
+	var header [wire.IPv6Size]byte
+	ipudp.PutIPv6(&header, ipudp.IPv6Header(h.TrafficClass, 0, len(h.Data), next, h.HopLimit), h.Src, h.Dst)
+	return append(append(b, header[:]...), h.Data...)
 }
 
 // addrPort reads a struct sockaddr_in or sockaddr_in6.

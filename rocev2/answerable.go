@@ -71,8 +71,7 @@ func answersOpcode(op bth.Opcode) error {
 func Answerable(a netip.Addr) error {
 	switch {
 	case a.Is6():
-		octets := a.AsSlice() // as in putIPv6Addr
-		if ipudp.Reachable6(be.Uint64(octets), be.Uint64(octets[8:])) {
+		if ipudp.Reachable6(ipudp.Halves(&a)) {
 			return nil
 		}
 	case a.Is4():

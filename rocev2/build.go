@@ -1,7 +1,6 @@
 package rocev2
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/rocecn/rocecn/internal/ipudp"
@@ -13,9 +12,9 @@ import (
 // headers.
 func (d *Datagram) headerLen() int {
 	if d.Src.Is4() {
-		return 20 + len(d.Ext)
+		return wire.IPv4Size + len(d.Ext)
 	}
-	return 40 + len(d.Ext)
+	return wire.IPv6Size + len(d.Ext)
 }
 
 // AppendBinary appends the IP packet: IP header, Ext, UDP header and Data. All
@@ -38,18 +37,19 @@ func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 // room for n octets of data.
 func (d *Datagram) appendHeaders(b []byte, n int) ([]byte, error) {
 	size := d.headerLen()
-	if err := d.check(size + 8 + n); err != nil {
+	length := size + wire.UDPSize + n
+	if err := d.check(length); err != nil {
 		return b, err
 	}
 	udp := len(b) + size
-	out := slices.Grow(b, size+8+n)[:udp+8]
+	out := slices.Grow(b, length)[:udp+wire.UDPSize]
 	ip := out[len(b):udp]
 	if d.Src.Is4() {
-		d.putIPv4(ip, uint16(size+8+n))
+		d.putIPv4(ip, length)
 	} else {
-		d.putIPv6(ip, uint16(size-40+8+n))
+		d.putIPv6(ip, length-wire.IPv6Size)
 	}
-	be.PutUint64(out[udp:], uint64(d.SrcPort)<<48|uint64(d.DstPort)<<32|uint64(8+n)<<16)
+	be.PutUint64(out[udp:], ipudp.UDPHeader(d.SrcPort, d.DstPort, wire.UDPSize+n))
 	return out, nil
 }
 
@@ -69,12 +69,12 @@ func (d *Datagram) check(n int) error {
 		switch {
 		case d.FlowLabel > 0xFFFFF:
 			return wireerr.FlowLabel
-		case n-40 > 0xFFFF:
+		case n-wire.IPv6Size > 0xFFFF:
 			return wireerr.TooLong
 		}
 		if len(d.Ext) > 0 {
 			next, end, _, _ := wire.SkipExtensions(d.Ext, 0, d.NextHeader)
-			if next != protoUDP || end != len(d.Ext) {
+			if next != wire.ProtoUDP || end != len(d.Ext) {
 				return errExtRange
 			}
 		}
@@ -84,39 +84,30 @@ func (d *Datagram) check(n int) error {
 	return nil
 }
 
-func (d *Datagram) putIPv4(ip []byte, total uint16) {
-	first := uint64(4<<4|len(ip)/4)<<56 | uint64(d.TrafficClass)<<48 | uint64(total)<<32 | uint64(d.ID)<<16 |
-		uint64(d.Flags)<<13
-	third := uint32(d.HopLimit)<<24 | protoUDP<<16
+func (d *Datagram) putIPv4(ip []byte, length int) {
 	src, dst := d.Src.As4(), d.Dst.As4()
-	from, to := be.Uint32(src[:]), be.Uint32(dst[:])
-	checksum := ^ipudp.Fold(ipudp.Sum(first>>32+first&0xFFFFFFFF+uint64(third)+uint64(from)+uint64(to), d.Ext))
-	be.PutUint64(ip, first)
-	be.PutUint32(ip[8:], third|uint32(checksum))
-	be.PutUint32(ip[12:], from)
+	fragment := uint32(d.ID)<<16 | uint32(d.Flags)<<13
+	options := uint64(0)
+	if len(d.Ext) > 0 {
+		options = ipudp.Sum(0, d.Ext)
+		copy(ip[wire.IPv4Size:], d.Ext)
+	}
+	to := be.Uint32(dst[:])
+	high, low := ipudp.IPv4Header(ipudp.IPv4First(len(ip), length, d.TrafficClass), fragment, d.HopLimit,
+		be.Uint32(src[:]), to, options)
+	be.PutUint64(ip, high)
+	be.PutUint64(ip[8:], low)
 	be.PutUint32(ip[16:], to)
-	copy(ip[20:], d.Ext)
 }
 
-func (d *Datagram) putIPv6(ip []byte, payload uint16) {
-	next := uint8(protoUDP)
+func (d *Datagram) putIPv6(ip []byte, payload int) {
+	next := uint8(wire.ProtoUDP)
 	if len(d.Ext) > 0 {
 		next = d.NextHeader
-		if &d.Ext[0] != &ip[40] {
-			copy(ip[40:], d.Ext)
+		if &d.Ext[0] != &ip[wire.IPv6Size] {
+			copy(ip[wire.IPv6Size:], d.Ext)
 		}
 	}
-	be.PutUint64(ip, 6<<60|uint64(d.TrafficClass)<<52|uint64(d.FlowLabel)<<32|
-		uint64(payload)<<16|uint64(next)<<8|uint64(d.HopLimit))
-	putIPv6Addr((*[16]byte)(ip[8:]), d.Src)
-	putIPv6Addr((*[16]byte)(ip[24:]), d.Dst)
-}
-
-// putIPv6Addr writes an address in two halves. The array that As16 returns
-// would be copied as a whole, which has to wait until both halves have reached
-// memory.
-func putIPv6Addr(b *[16]byte, a netip.Addr) {
-	octets := a.AsSlice()
-	be.PutUint64(b[:8], be.Uint64(octets))
-	be.PutUint64(b[8:], be.Uint64(octets[8:]))
+	first := ipudp.IPv6Header(d.TrafficClass, d.FlowLabel, payload, next, d.HopLimit)
+	ipudp.PutIPv6((*[wire.IPv6Size]byte)(ip), first, d.Src, d.Dst)
 }

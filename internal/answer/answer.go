@@ -43,11 +43,6 @@ func (a *Answer) To(p *rocev2.Packet, destQP uint32, innerSource bool) error {
 	return nil
 }
 
-const (
-	protoUDP = ipudp.UDP
-	icrcSize = 4
-)
-
 // Append appends the RoCEv2 packet from src to dst, both IPv4 or both IPv6, with
 // the answer and the ICRC. A [rocev2.Datagram] would append the same in
 // nearly twice the time. ext is the length of a Destination Options header that
@@ -62,36 +57,35 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 	if err != nil {
 		return b, err
 	}
-	n := 8 + a.Len + icrcSize                  // from the UDP header on
-	words := a.Octets[3 : (a.Len+icrcSize)>>3] // the first three are there in any case
+	n := wire.UDPSize + a.Len + wire.ICRCSize       // from the UDP header on
+	words := a.Octets[3 : (a.Len+wire.ICRCSize)>>3] // the first three are there in any case
 
 	// All stores are 64 bits wide, at multiples of 8 octets from the start. The
 	// ICRC loads words of the same width, so no load has to wait until a store
 	// has reached the cache.
 	var out, ip []byte
-	udp := 40 + ext
+	udp := wire.IPv6Size + ext
 	switch {
 	case src.Is6() && dst.Is6():
-		from, to := src.AsSlice(), dst.AsSlice()
-		from1, from2, to1, to2 := be.Uint64(from), be.Uint64(from[8:]), be.Uint64(to), be.Uint64(to[8:])
+		from1, from2 := ipudp.Halves(src)
+		to1, to2 := ipudp.Halves(dst)
 		if !ipudp.Reachable6(from1, from2) || !ipudp.Reachable6(to1, to2) {
 			return b, rocev2.ErrNotReachable
 		}
-		next := uint64(protoUDP)
+		next := uint8(wire.ProtoUDP)
 		if ext > 0 {
 			next = wire.ProtoDestinationOptions
 		}
 		out = slices.Grow(b, udp+n)[:len(b)+udp+n]
 		ip = out[len(b):]
 		h := (*[40]byte)(ip)
-		be.PutUint64(h[:], 6<<60|uint64(class)<<52|uint64(c.FlowLabel)<<32|
-			uint64(ext+n)<<16|next<<8|uint64(hopLimit))
+		be.PutUint64(h[:], ipudp.IPv6Header(class, c.FlowLabel, ext+n, next, hopLimit))
 		be.PutUint64(h[8:], from1)
 		be.PutUint64(h[16:], from2)
 		be.PutUint64(h[24:], to1)
 		be.PutUint64(h[32:], to2)
 		d := (*[32]byte)(ip[udp:])
-		be.PutUint64(d[:], uint64(c.SrcPort)<<48|rocev2.Port<<32|uint64(n)<<16)
+		be.PutUint64(d[:], ipudp.UDPHeader(c.SrcPort, rocev2.Port, n))
 		be.PutUint64(d[8:], a.Octets[0])
 		be.PutUint64(d[16:], a.Octets[1])
 		be.PutUint64(d[24:], a.Octets[2])
@@ -104,20 +98,20 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 		if !ipudp.Reachable4(from) || !ipudp.Reachable4(to) {
 			return b, rocev2.ErrNotReachable
 		}
-		udp = 20
+		udp = wire.IPv4Size
 		out = slices.Grow(b, udp+n)[:len(b)+udp+n]
 		ip = out[len(b):]
-		first, third := 0x45<<24|uint32(class)<<16|uint32(udp+n), uint32(hopLimit)<<24|protoUDP<<16
-		second := uint32(c.ID) << 16
+		fragment := uint32(c.ID) << 16
 		if !c.MayFragment {
-			second |= dontFragment << 13
+			fragment |= wire.DontFragment
 		}
-		checksum := ^ipudp.Fold(uint64(first) + uint64(second) + uint64(third) + uint64(from) + uint64(to))
+		high, low := ipudp.IPv4Header(ipudp.IPv4First(udp, udp+n, class), fragment, hopLimit, from, to, 0)
+		header := ipudp.UDPHeader(c.SrcPort, rocev2.Port, n)
 		h := (*[48]byte)(ip)
-		be.PutUint64(h[:], uint64(first)<<32|uint64(second))
-		be.PutUint64(h[8:], uint64(third|uint32(checksum))<<32|uint64(from))
-		be.PutUint64(h[16:], uint64(to)<<32|uint64(c.SrcPort)<<16|rocev2.Port)
-		be.PutUint64(h[24:], uint64(n)<<48|a.Octets[0]>>32)
+		be.PutUint64(h[:], high)
+		be.PutUint64(h[8:], low)
+		be.PutUint64(h[16:], uint64(to)<<32|header>>32)
+		be.PutUint64(h[24:], header<<32|a.Octets[0]>>32)
 		be.PutUint64(h[32:], a.Octets[0]<<32|a.Octets[1]>>32)
 		be.PutUint64(h[40:], a.Octets[1]<<32|a.Octets[2]>>32)
 		rest, half := ip[48:], a.Octets[2]

@@ -57,7 +57,7 @@ func TestAppend(t *testing.T) {
 		if ext > 0 {
 			d.NextHeader, d.Ext = wire.ProtoDestinationOptions, buf[at+40:at+40+ext]
 			clear(d.Ext)
-			d.Ext[0], d.Ext[1], d.Ext[2], d.Ext[3] = protoUDP, byte(ext/8-1), 0x1E, 0
+			d.Ext[0], d.Ext[1], d.Ext[2], d.Ext[3] = wire.ProtoUDP, byte(ext/8-1), 0x1E, 0
 		}
 		var want []byte
 		if wantErr == nil {

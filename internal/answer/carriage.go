@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -25,7 +26,7 @@ func Carry(d *rocev2.Datagram, src, dst netip.Addr, c *rocev2.Carriage) error {
 	}
 	d.Src, d.Dst = src, dst
 	d.TrafficClass, d.HopLimit, d.FlowLabel = class, hopLimit, c.FlowLabel
-	d.ID, d.Flags = c.ID, dontFragment
+	d.ID, d.Flags = c.ID, wire.DontFragment>>13
 	if c.MayFragment {
 		d.Flags = 0
 	}
@@ -35,9 +36,6 @@ func Carry(d *rocev2.Datagram, src, dst netip.Addr, c *rocev2.Carriage) error {
 	}
 	return nil
 }
-
-// dontFragment is one of the 3 flag bits of IPv4 (RFC 791, section 3.1).
-const dontFragment = 2
 
 // IPFields returns Traffic Class and Hop Limit, over IPv4 TOS and TTL, as they
 // are sent. A field of the Carriage that is out of its range is an error.
