@@ -187,8 +187,8 @@ func TestConfusion(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	text := fmt.Sprintf("%d of %d incidents are told right, %d blame who is innocent.\n\n%s", right, total, wrong,
-		confusion(counts))
+	text := fmt.Sprintf("%d of %d incidents are diagnosed correctly, %d name an innocent party.\n\n%s",
+		right, total, wrong, confusion(counts))
 	requireDocumented(t, text)
 }
 
@@ -231,7 +231,7 @@ func confusion(counts map[[2]string]int) string {
 		names = append(names, c.String())
 	}
 	names = append(names, none)
-	b := "| true, and said: |"
+	b := "| actual cause, and diagnosis: |"
 	for i := range names {
 		b += fmt.Sprintf(" %d |", i+1)
 	}
