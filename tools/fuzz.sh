@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Runs the fuzz targets: see tools/fuzz/main.go, or -h.
+# Runs the fuzz targets of the library and the laboratory: see tools/fuzz/main.go, or -h.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-exec go run ./tools/fuzz "$@"
+program=$(mktemp)
+trap 'rm -f "$program"' EXIT
+go -C tools build -o "$program" ./fuzz
+"$program" "$@"

@@ -30,8 +30,11 @@ func Hex(t testing.TB, s string) []byte {
 	return b
 }
 
-// Path returns the path of a file below the repository's testdata folder, for
-// the tests of nested modules, too.
+// separate are the folders of testdata that are modules of their own, so that importers do not download them.
+var separate = []string{"real"}
+
+// Path returns the path of a file in the repository's testdata folder, also for the tests of nested modules. If the
+// file is in a separate folder, which every clone has but the module that a proxy serves has not, the test is skipped.
 func Path(t testing.TB, name ...string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -40,7 +43,7 @@ func Path(t testing.TB, name ...string) string {
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "internal", "wiretest")); err == nil {
-			return filepath.Join(append([]string{dir, "testdata"}, name...)...)
+			break
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
@@ -48,6 +51,15 @@ func Path(t testing.TB, name ...string) string {
 		}
 		dir = up
 	}
+	testdata := filepath.Join(dir, "testdata")
+	path := filepath.Join(append([]string{testdata}, name...)...)
+	for _, folder := range separate {
+		below := filepath.Join(testdata, folder)
+		if _, err := os.Stat(below); err != nil && strings.HasPrefix(path+string(filepath.Separator), below) {
+			Missing(t, "testdata/"+folder+" is only in a clone of the repository, not in the module")
+		}
+	}
+	return path
 }
 
 // Packet is one record of a capture.

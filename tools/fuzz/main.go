@@ -3,10 +3,10 @@
 // their package; inputs that reach new code stay in the build cache, and with -grow
 // up to N of each target, the smallest first, are copied into the committed corpus.
 //
-//	tools/fuzz.sh [-t 20m] [-share I/N] [-parallel N] [-grow N] [-log FILE] [package …]
+//	tools/fuzz.sh [-t 20m] [-share I/N] [-parallel N] [-grow N] [-log FILE] [FOLDER …]
 //	tools/fuzz.sh -total 20m -log FILE [-t 2m] [-for 1h] …
 //	tools/fuzz.sh -summary FILE
-//	tools/fuzz.sh -minimize [package …]
+//	tools/fuzz.sh -minimize [FOLDER …]
 //
 // -t is a time or, as 20000x, a number of inputs.
 //
@@ -81,11 +81,11 @@ func run(ctx context.Context) error {
 	if s.total > 0 && s.log == "" {
 		return errors.New("-total needs a -log")
 	}
-	packages := flag.Args()
-	if len(packages) == 0 {
-		packages = []string{"./..."}
+	folders := flag.Args()
+	if len(folders) == 0 {
+		folders = []string{"./...", "./lab/..."}
 	}
-	targets, err := list(ctx, packages)
+	targets, err := list(ctx, folders)
 	if err != nil {
 		return err
 	}

@@ -16,15 +16,18 @@ import (
 	"time"
 )
 
+// repository is the path of the root module, below which all other modules are.
+const repository = "github.com/rocecn/rocecn/"
+
 // A target is a fuzz target of a package.
 type target struct {
-	module, pkg, folder string // the package's import path, and where it is
+	module, pkg, folder string // the module, the package's import path, and its folder
 	name                string
 }
 
-// String returns the package in its module, and the name: "node/sender.FuzzReceive".
+// String returns the package's folder in the repository, and the name: "node/sender.FuzzReceive".
 func (t target) String() string {
-	return strings.TrimPrefix(t.pkg, t.module+"/") + "." + t.name
+	return strings.TrimPrefix(t.pkg, repository) + "." + t.name
 }
 
 // corpus is the folder of the inputs that are committed.
@@ -32,26 +35,32 @@ func (t target) corpus() string { return filepath.Join(t.folder, "testdata", "fu
 
 var targetFunc = regexp.MustCompile(`(?m)^func (Fuzz\w*)\(\w+ \*testing\.F\)`)
 
-// list returns the targets of packages.
-func list(ctx context.Context, packages []string) (targets []target, err error) {
+// list returns the targets of the packages in folders, each of which may end in "/...".
+func list(ctx context.Context, folders []string) (targets []target, err error) {
 	const format = "{{.Module.Path}}\t{{.ImportPath}}\t{{.Dir}}\t" +
-		`{{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}`
-	out, err := output(ctx, "go", append([]string{"list", "-f", format}, packages...)...)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(out) {
-		f := strings.Split(strings.TrimSpace(line), "\t")
-		if len(f) < 4 {
-			continue // no tests
+		"{{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}"
+	for _, folder := range folders {
+		pattern := "."
+		if above, ok := strings.CutSuffix(folder, "/..."); ok {
+			folder, pattern = above, "./..."
 		}
-		for _, file := range strings.Fields(f[3]) {
-			src, err := os.ReadFile(filepath.Join(f[2], file))
-			if err != nil {
-				return nil, err
+		out, err := output(ctx, "go", "-C", folder, "list", "-f", format, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(out) {
+			f := strings.Split(strings.TrimSpace(line), "\t")
+			if len(f) < 4 {
+				continue // no tests
 			}
-			for _, m := range targetFunc.FindAllSubmatch(src, -1) {
-				targets = append(targets, target{f[0], f[1], f[2], string(m[1])})
+			for _, file := range strings.Fields(f[3]) {
+				src, err := os.ReadFile(filepath.Join(f[2], file))
+				if err != nil {
+					return nil, err
+				}
+				for _, m := range targetFunc.FindAllSubmatch(src, -1) {
+					targets = append(targets, target{f[0], f[1], f[2], string(m[1])})
+				}
 			}
 		}
 	}
@@ -64,7 +73,7 @@ func (t target) build(ctx context.Context, dir string, flags ...string) (program
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags=-w", "-o", program}, flags, []string{t.pkg})
+	args := slices.Concat([]string{"-C", t.folder, "test", "-c", "-vet=off", "-ldflags=-w", "-o", program}, flags)
 	_, err = output(ctx, "go", args...)
 	return program, err
 }

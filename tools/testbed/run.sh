@@ -63,7 +63,7 @@ for f in tools/testbed/cases/*.sh; do
 	# shellcheck source=tools/testbed/cases/write.sh
 	. "$f"
 done
-go build -o "$work/judge" ./tools/testbed/judge
+go -C tools build -o "$work/judge" ./testbed/judge
 for case; do
 	"case_${case//-/_}"
 done

@@ -1,8 +1,7 @@
 // Arm64 counts the instructions that the benchmarks take on arm64, by emulation, where no such CPU is there to give
 // times. It prints them as go test prints benchmarks:
 //
-//	go run ./tools/bench/arm64 > arm64.txt
-//	go run ./tools/bench -section arm64 -w docs/BENCHMARKS.md arm64.txt
+//	go -C tools run ./bench/arm64 >arm64.txt
 //
 // It needs qemu-aarch64-static, which executes one instruction at a time and writes a line for each. A benchmark runs
 // 100 and 1,100 times: an instruction that an operation executes k times has k*1,000 more lines then, a few more or
@@ -64,7 +63,7 @@ func run() error {
 	}
 	defer os.RemoveAll(dir)
 	t := &binary{path: filepath.Join(dir, "bench")}
-	build := exec.Command("go", "test", "-c", "-o", t.path, "./tools/bench")
+	build := exec.Command("go", "test", "-c", "-o", t.path, "./bench")
 	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
@@ -211,7 +210,7 @@ func (t *binary) command(options []string, pattern string, times int) *exec.Cmd 
 	args := append(options, t.path, "-test.run", "^$", "-test.bench", pattern,
 		"-test.benchtime", fmt.Sprint(times, "x"), "-test.cpu", "1")
 	c := exec.Command(emulator, args...)
-	c.Dir, c.Stderr = "tools/bench", os.Stderr
+	c.Dir, c.Stderr = "bench", os.Stderr
 	c.Env = append(os.Environ(), "GOGC=off", "GODEBUG=asyncpreemptoff=1")
 	return c
 }

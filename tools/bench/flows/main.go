@@ -2,14 +2,14 @@
 // that write to one another, with acknowledgements, all ICRCs right and nothing
 // lost.
 //
-//	go run ./tools/bench/flows -frames 1000000 -connections 64 big.pcap
+//	go -C tools run ./bench/flows -frames 1000000 -connections 64 "$PWD/big.pcap"
 //
-// A million frames are 726 MB. go run ./tools/bench/tool measures with it.
+// A million frames are 726 MB.
 //
 // With -incidents it writes a small capture instead, in which all kinds of things
 // happen to a few connections, to look at:
 //
-//	go run ./tools/bench/flows -incidents 21 -connections 4 lossy.pcap
+//	go -C tools run ./bench/flows -incidents 21 -connections 4 "$PWD/lossy.pcap"
 package main
 
 import (

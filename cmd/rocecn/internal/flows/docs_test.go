@@ -66,7 +66,7 @@ func requireDocumented(t *testing.T, name string, blocks int) {
 		for i, arg := range args {
 			switch {
 			case strings.HasPrefix(arg, "testdata/"):
-				args[i] = filepath.Join(root, arg)
+				args[i] = wiretest.Path(t, strings.TrimPrefix(arg, "testdata/"))
 			case strings.HasSuffix(arg, ".pcap"):
 				args[i] = filepath.Join(captures, arg)
 			}
