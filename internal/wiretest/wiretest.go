@@ -31,7 +31,7 @@ func Hex(t testing.TB, s string) []byte {
 }
 
 // separate are the folders of testdata that are modules of their own, so that importers do not download them.
-var separate = []string{"real"}
+var separate = []string{"real", "tshark"}
 
 // Path returns the path of a file in the repository's testdata folder, also for the tests of nested modules. If the
 // file is in a separate folder, which every clone has but the module that a proxy serves has not, the test is skipped.

@@ -135,7 +135,7 @@ func captured(t *testing.T) map[string][]string {
 func TestDashboard(t *testing.T) {
 	labels := exported(t)
 	maps.Copy(labels, captured(t))
-	file := filepath.Join(filepath.Dir(wiretest.Path(t)), "package", "dashboard.json")
+	file := filepath.Join(filepath.Dir(wiretest.Path(t)), "packaging", "dashboard.json")
 	octets, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var d struct {

@@ -14,7 +14,7 @@ import (
 
 // The unit leaves room for the threads of a machine with 512 CPUs: a program of Go that gets no thread dies.
 func TestTasksMax(t *testing.T) {
-	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "package", "rocecn.service"))
+	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "packaging", "rocecn.service"))
 	require.NoError(t, err)
 	m := regexp.MustCompile(`(?m)^TasksMax=(\d+)$`).FindSubmatch(octets)
 	require.NotNil(t, m)
