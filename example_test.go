@@ -24,7 +24,10 @@ func Example_read() {
 		n := &m.FastCNP
 		fmt.Println(n.Src, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)
 		for node := range n.Option.Trace.Nodes() { // newest first; none in this one
-			fmt.Println(node.NodeID, node.QueueDepth)
+			if depth, ok := node.QueueDepth(); ok { // not every node knows it
+				id, _ := node.ID()
+				fmt.Println(id, depth)
+			}
 		}
 	case message.CNP:
 		fmt.Println(m.Packet.Src, m.CNP.DestQP)

@@ -43,7 +43,9 @@ func ExampleAppendFor() {
 	fmt.Printf("%v (%v) to %v: flow to %v, queue pair %#x\n",
 		n.Src, n.Origin(), n.Dst, n.Option.OriginalDst, n.CNP.DestQP)
 	for node := range n.Option.Trace.Nodes() { // none here: the packet carried no trace
-		fmt.Println(node.NodeID, node.QueueDepth)
+		if depth, ok := node.QueueDepth(); ok {
+			fmt.Println(depth)
+		}
 	}
 	// Output: 2001:db8:ffff::5 (network) to 2001:db8:1::1: flow to 2001:db8:4::e, queue pair 0x111111
 }

@@ -134,7 +134,8 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, uint16(123), n.Option.Trace.Namespace)
 	var ids []uint32
 	for node := range n.Option.Trace.Nodes() {
-		ids = append(ids, node.NodeID)
+		id, _ := node.NodeID()
+		ids = append(ids, id)
 	}
 	require.Equal(t, []uint32{0xD4, 0xC3, 0xB2}, ids)
 }
@@ -493,7 +494,7 @@ func TestChoice(t *testing.T) {
 // The congested node adds its own record to the copy by the add-node rule: into
 // the free space where there is room, else the copy says overflow.
 func TestOwnRecord(t *testing.T) {
-	own := &ioam.Node{Type: ioam.BitNode, HopLimit: 9, NodeID: 0xABCDEF}
+	own := record(9, 0xABCDEF)
 	for _, c := range []struct {
 		name        string
 		kind        uint8
@@ -554,17 +555,28 @@ func TestOwnRecord(t *testing.T) {
 			nodes := 0
 			for node := range n.Option.Trace.Nodes() {
 				if nodes == 0 && !c.overflow {
-					require.Equal(t, uint32(0xABCDEF), node.NodeID)
+					id, _ := node.NodeID()
+					require.Equal(t, uint32(0xABCDEF), id)
 				}
 				nodes++
 			}
 			require.Equal(t, c.nodes, nodes)
 		})
 	}
-	bad := &ioam.Node{Type: ioam.BitNode, NodeID: 1 << 24}
-	_, _, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), loopback, bad,
-		Config{CodePoints: experimental})
-	require.ErrorIs(t, err, wireerr.Range)
+	for _, bad := range []*ioam.Node{record(0, 1<<24), new(ioam.Node)} {
+		out, sent, err := AppendFor([]byte{9}, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), loopback,
+			bad, Config{CodePoints: experimental})
+		require.ErrorIs(t, err, wireerr.Range)
+		require.Equal(t, []byte{9}, out)
+		require.Zero(t, sent)
+	}
+}
+
+// record returns a record with hop limit and identifier.
+func record(hopLimit uint8, id uint32) *ioam.Node {
+	n := new(ioam.Node)
+	n.SetNode(hopLimit, id)
+	return n
 }
 
 // Nothing answers a notification; both ends must be unicast addresses that
@@ -904,7 +916,8 @@ func TestNoAllocations(t *testing.T) {
 func TestOneAllocation(t *testing.T) {
 	full := trace(1, 57, 57)
 	full[2] = 1 // incremental, to which nothing fits
-	own := &ioam.Node{Type: 0xFFFFFE, Snapshot: ioam.Snapshot{Data: make([]byte, 1020)}}
+	own := record(9, 5)
+	own.SetSnapshot(ioam.Snapshot{Data: make([]byte, 1020)})
 	for _, c := range []struct {
 		name   string
 		option []byte
@@ -912,7 +925,7 @@ func TestOneAllocation(t *testing.T) {
 	}{
 		{"option 1", nil, nil},
 		{"option 2", trace(1, 57, 57), nil},
-		{"own record", trace(1, 57, 56), &ioam.Node{Type: ioam.BitNode}},
+		{"own record", trace(1, 57, 56), record(9, 5)},
 		{"own record longer than the trace has room", full, own},
 	} {
 		var ext []byte

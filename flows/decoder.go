@@ -225,11 +225,12 @@ func (d *Decoder) cut(p *Packet) bool {
 // queues sets how deep the nodes in a trace say that their queues are.
 func (p *Packet) queues(t *ioam.Trace) {
 	for n := range t.Nodes() {
-		if !n.Available().Has(ioam.BitQueueDepth) {
+		depth, ok := n.QueueDepth()
+		if !ok {
 			continue
 		}
 		node, _ := n.ID()
-		q := QueueDepth{node, n.QueueDepth, true}
+		q := QueueDepth{node, depth, true}
 		if p.nHops == 0 || q.Depth > p.queue.Depth {
 			p.queue = q
 		}

@@ -49,7 +49,7 @@ func TestQueues(t *testing.T) {
 		{trace(short, node{4, 5}), 1, QueueDepth{4, 5, true}}, // less than the one before
 		{trace(short, node{4, 0}), 1, QueueDepth{4, 0, true}},
 		{trace(wide, node{1 << 40, 7}, node{2 << 40, 7}), 2, QueueDepth{1 << 40, 7, true}},
-		{trace(short, node{1, ioam.NoValue}, node{2, 6}), 1, QueueDepth{2, 6, true}},
+		{trace(short, node{1, 0xFFFFFFFF}, node{2, 6}), 1, QueueDepth{2, 6, true}},
 		{trace(ioam.BitNode, node{1, 0}), 0, QueueDepth{}},
 		{trace(short, node{1, 1}, node{2, 2}, node{3, 3}, node{4, 4}, node{5, 5}, node{6, 6}, node{7, 7}),
 			maxNodes, QueueDepth{7, 7, true}},

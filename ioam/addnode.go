@@ -28,13 +28,13 @@ func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
 
 // AddNode records a node in a pre-allocated trace, in place, as a transit node
 // does (RFC 9197 section 4.4.1): o.Data changes, and with it the packet that it
-// aliases. The trace's type says which fields are written; those that n.Type
-// lacks are written as unavailable.
+// aliases. The trace's type names the fields that are written; fields that n
+// does not have are written as unavailable. A node without any field is an
+// error of rocecn.ErrRange.
 //
-// It reports whether the node was added. It is not when O is set, or when the
+// It reports whether the node was added. It is not added if O is set, or if the
 // node is longer than RemainingLen, which sets O; neither is an error. On error
-// o is unchanged. Whether the namespace is one of the node's is for the caller
-// to know.
+// o is unchanged. The caller decides whether the namespace is one of the node's.
 func AddNode(o Option, n *Node) (added bool, err error) {
 	if o.Type != TypePreallocated {
 		return false, errNotPreallocated
@@ -53,11 +53,11 @@ func AddNode(o Option, n *Node) (added bool, err error) {
 	return true, nil
 }
 
-// AppendNode is [AddNode] for an incremental trace, which grows: it appends
-// the option data with the node in front of the older ones. The result may be
-// longer than an IPv6 option can hold when the trace's budget is; b must not
-// overlap o.Data. When no node is added, the option data is appended all the
-// same, with O set. On error it returns b.
+// AppendNode is [AddNode] for an incremental trace, which grows: it appends the
+// option data with the node before the older ones. The result may be longer
+// than an IPv6 option can hold if the trace's budget is; b must not overlap
+// o.Data. If no node is added, the option data is appended with O set. On error
+// it returns b.
 func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error) {
 	if o.Type != TypeIncremental {
 		return b, false, errNotIncremental
@@ -77,8 +77,8 @@ func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error)
 	return append(b, t.Data...), added, nil
 }
 
-// NodeSize returns how many octets of node data AddNode or AppendNode would write
-// for n into t, 0 where there is no room and they would set O instead.
+// NodeSize returns the number of octets of node data that AddNode or AppendNode
+// would write for n into t, or 0 if they would set O instead.
 func (t *Trace) NodeSize(n *Node) (int, error) {
 	words, err := t.nodeWords(n)
 	if copy := *t; err != nil || !copy.claim(words) {
@@ -87,8 +87,8 @@ func (t *Trace) NodeSize(n *Node) (int, error) {
 	return 4 * words, nil
 }
 
-// check decodes a trace and checks a node that is to go into it, of so many
-// words.
+// check decodes a trace and checks a node for it, which takes the returned
+// number of words.
 func check(o Option, n *Node) (t Trace, words int, err error) {
 	if err := t.Decode(o); err != nil {
 		return Trace{}, 0, err
@@ -100,20 +100,23 @@ func check(o Option, n *Node) (t Trace, words int, err error) {
 // nodeWords checks a node and returns its length in a trace of t's type, in words
 // of 4 octets.
 func (t *Trace) nodeWords(n *Node) (int, error) {
+	if n.typ&^BitReserved == 0 {
+		return 0, errNoField
+	}
 	if err := n.check(); err != nil {
 		return 0, err
 	}
 	words := t.Type.NodeLen()
 	if t.Type&BitSnapshot != 0 {
 		words++
-		if n.Type&BitSnapshot != 0 {
-			words += len(n.Snapshot.Data) / 4
+		if n.typ&BitSnapshot != 0 {
+			words += len(n.snapshot.Data) / 4
 		}
 	}
 	return words, nil
 }
 
-// claim takes the room for a node out of RemainingLen, or sets O.
+// claim subtracts the size of a node from RemainingLen, or sets O.
 func (t *Trace) claim(words int) bool {
 	if t.Overflow || words > int(t.RemainingLen) {
 		t.Overflow = true

@@ -56,13 +56,13 @@ func TestAddNodeInPlace(t *testing.T) {
 		added bool
 		want  string
 	}{
-		{Node{Type: 0xC00000, HopLimit: 63, NodeID: 0xB2, Ingress: 201, Egress: 202}, true,
+		{Node{typ: 0xC00000, hopLimit: 63, nodeID: 0xB2, ingress: 201, egress: 202}, true,
 			"007b 1003 c00000 00" + "a5a5a5a5 a5a5a5a5 a5a5a5a5" + "3f0000b2 00c900ca"},
-		{Node{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302}, true,
+		{Node{typ: 0xC00000, hopLimit: 62, nodeID: 0xC3, ingress: 301, egress: 302}, true,
 			"007b 1001 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
-		{Node{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402}, false, // sets O, nothing else
+		{Node{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402}, false, // sets O, nothing else
 			"007b 1401 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
-		{Node{Type: 0xC00000}, false, // O is set already
+		{Node{typ: 0xC00000}, false, // O is set already
 			"007b 1401 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
 	} {
 		added, err := AddNode(o, &c.node)
@@ -75,7 +75,7 @@ func TestAddNodeInPlace(t *testing.T) {
 func TestAddNodeWithOverflowSetDoesNothing(t *testing.T) {
 	for _, kind := range []OptType{TypePreallocated, TypeIncremental} {
 		b := wiretest.Hex(t, "007b 0c01 800000 00 00000000")
-		o, n := Option{Type: kind, Data: bytes.Clone(b)}, Node{Type: BitNode, NodeID: 1}
+		o, n := Option{Type: kind, Data: bytes.Clone(b)}, Node{typ: BitNode, nodeID: 1}
 		if kind == TypePreallocated {
 			added, err := AddNode(o, &n)
 			require.NoError(t, err)
@@ -97,11 +97,11 @@ func TestAppendNode(t *testing.T) {
 		added bool
 		want  string
 	}{
-		{Node{Type: 0xC00000, HopLimit: 63, NodeID: 0xB2, Ingress: 201, Egress: 202}, true,
+		{Node{typ: 0xC00000, hopLimit: 63, nodeID: 0xB2, ingress: 201, egress: 202}, true,
 			"007b 1003 c00000 00" + "3f0000b2 00c900ca"},
-		{Node{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302}, true,
+		{Node{typ: 0xC00000, hopLimit: 62, nodeID: 0xC3, ingress: 301, egress: 302}, true,
 			"007b 1001 c00000 00" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
-		{Node{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402}, false,
+		{Node{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402}, false,
 			"007b 1401 c00000 00" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
 	} {
 		o := Option{Type: TypeIncremental, Data: b}
@@ -123,13 +123,13 @@ func TestAddNodeThatLacksFields(t *testing.T) {
 		node Node
 		want string
 	}{
-		{"queue depth missing", 0xC20000, Node{Type: 0xC00000, HopLimit: 9, NodeID: 1, Ingress: 2, Egress: 3},
+		{"queue depth missing", 0xC20000, Node{typ: 0xC00000, hopLimit: 9, nodeID: 1, ingress: 2, egress: 3},
 			"09000001 00020003 ffffffff"},
-		{"values without their bit do not count", 0x820000, Node{Type: BitNode, NodeID: 1, QueueDepth: 7},
+		{"values without their bit do not count", 0x820000, Node{typ: BitNode, nodeID: 1, queueDepth: 7},
 			"00000001 ffffffff"},
 		{"fields that nobody asks for", BitQueueDepth, everyFieldNode, "00000007"},
-		{"everything missing", 0xFFFFFE, Node{}, ones(25) + "00ffffff"},
-		{"wide", 0x00E000, Node{Type: BitWideNode, WideHopLimit: 9, WideNodeID: 1}, "0900000000000001" + ones(4)},
+		{"everything missing", 0x7FFFFE, Node{typ: BitNode, nodeID: 1}, ones(24) + "00ffffff"},
+		{"wide", 0x00E000, Node{typ: BitWideNode, wideHopLimit: 9, wideNodeID: 1}, "0900000000000001" + ones(4)},
 	} {
 		want := wiretest.Hex(t, c.want)
 		trace := Trace{Type: c.typ}
@@ -156,7 +156,7 @@ func TestAddNodeWithSnapshots(t *testing.T) {
 		{"abcdefgh", 16, true, 4}, // 1 word, 1 of the snapshot, 2 of data
 		{"abcdefghijkl", 0, false, 4},
 	} {
-		n := Node{Type: 0x800002, NodeID: 1, Snapshot: Snapshot{SchemaID: 2, Data: []byte(c.data)}}
+		n := Node{typ: 0x800002, nodeID: 1, snapshot: Snapshot{SchemaID: 2, Data: []byte(c.data)}}
 		require.NoError(t, trace.Decode(o))
 		size, err := trace.NodeSize(&n)
 		require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestAddNodeWithSnapshots(t *testing.T) {
 		require.Equal(t, c.remaining, trace.RemainingLen)
 		require.Equal(t, !c.added, trace.Overflow)
 	}
-	require.Equal(t, []Node{{Type: 0x800002, NodeID: 1, Snapshot: Snapshot{SchemaID: 2, Data: []byte("abcdefgh")}}},
+	require.Equal(t, []Node{{typ: 0x800002, nodeID: 1, snapshot: Snapshot{SchemaID: 2, Data: []byte("abcdefgh")}}},
 		slices.Collect(trace.Nodes()))
 }
 
@@ -186,8 +186,13 @@ func TestAddNodeErrors(t *testing.T) {
 			errRemainingLen},
 		{"wrong NodeLen", TypeIncremental, "007b 0803 c00000 00", Node{}, errNodeLen},
 		{"no header", TypeIncremental, "007b", Node{}, errTruncatedTrace},
-		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{NodeID: 0x1000000},
+		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{typ: BitNode, nodeID: 0x1000000},
 			errNodeIDRange},
+		{"no field", TypePreallocated, "007b 0801 800000 00 00000000", Node{}, errNoField},
+		{"values without their fields", TypePreallocated, "007b 1002 820000 00 00000000 00000000",
+			Node{nodeID: 229, queueDepth: 4242}, errNoField},
+		{"only the reserved bit", TypePreallocated, "007b 0801 800001 00 00000000", Node{typ: BitReserved}, errNoField},
+		{"no field, no space", TypePreallocated, "007b 0c00 800000 00", Node{}, errNoField},
 	} {
 		b := wiretest.Hex(t, c.octets)
 		o := Option{Type: c.kind, Data: bytes.Clone(b)}

@@ -25,7 +25,7 @@ func TestNoAllocations(t *testing.T) {
 				return
 			}
 			for n := range trace.Nodes() {
-				sink += uint64(n.Available()) + uint64(len(n.Snapshot.Data))
+				sink += uint64(n.available()) + uint64(len(n.snapshot.Data))
 			}
 			for c := trace.Cursor(); c.Next(&n); {
 				when, _ := n.Time(POSIX)
@@ -37,20 +37,20 @@ func TestNoAllocations(t *testing.T) {
 	}
 
 	wiretest.NoAllocs(t, "adding nodes", func() {
-		trace := Trace{Type: everyFieldNode.Type}
+		trace := Trace{Type: everyFieldNode.typ}
 		n := everyFieldNode
 		b, _ := trace.AppendFresh(buf, 60)
 		for range 4 { // two fit
 			AddNode(Option{Data: b}, &n)
 		}
-		n.NodeID = 0xFFFFFFFF
+		n.nodeID = 0xFFFFFFFF
 		AddNode(Option{Data: b}, &n)
 		AddNode(Option{Data: b[:9]}, &n)
 		trace.NodeSize(&n)
 		n.AppendBinary(buf)
 	})
 	wiretest.NoAllocs(t, "inserting a node", func() {
-		trace := Trace{OptType: TypeIncremental, Type: everyFieldNode.Type}
+		trace := Trace{OptType: TypeIncremental, Type: everyFieldNode.typ}
 		b, _ := trace.AppendFresh(buf, 60)
 		AppendNode(grown, Option{Type: TypeIncremental, Data: b}, &everyFieldNode)
 		AppendNode(grown, Option{Type: TypeIncremental, Data: b[:7]}, &everyFieldNode)
@@ -87,9 +87,9 @@ func TestOneAllocation(t *testing.T) {
 	require.NoError(t, trace.Decode(o))
 	wiretest.OneAlloc(t, "a trace", trace.AppendBinary)
 
-	room := Trace{Type: everyFieldNode.Type}
+	room := Trace{Type: everyFieldNode.typ}
 	wiretest.OneAlloc(t, "a trace with room", func(b []byte) ([]byte, error) { return room.AppendFresh(b, 60) })
-	incremental := Trace{OptType: TypeIncremental, Type: everyFieldNode.Type}
+	incremental := Trace{OptType: TypeIncremental, Type: everyFieldNode.typ}
 	fresh, err := incremental.AppendFresh(nil, 60)
 	require.NoError(t, err)
 	for range 2 {

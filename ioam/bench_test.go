@@ -17,7 +17,7 @@ func longTrace(t testing.TB, nodes int) []byte {
 		typ = BitNode
 	}
 	n := everyFieldNode
-	n.Type = typ
+	n.typ = typ
 	node, err := n.AppendBinary(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -79,8 +79,8 @@ func BenchmarkTrace(b *testing.B) {
 }
 
 func allFields(n *Node) uint64 {
-	return uint64(n.HopLimit) + uint64(n.NodeID) + uint64(n.Ingress) + uint64(n.Egress) +
-		uint64(n.Seconds) + uint64(n.Fraction) + uint64(n.QueueDepth)
+	return uint64(n.hopLimit) + uint64(n.nodeID) + uint64(n.ingress) + uint64(n.egress) +
+		uint64(n.seconds) + uint64(n.fraction) + uint64(n.queueDepth)
 }
 
 func BenchmarkAddNode(b *testing.B) {

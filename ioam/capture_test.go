@@ -68,22 +68,22 @@ var tsharkColumns = []struct {
 	bit   TraceType
 	value func(n *Node) uint64
 }{
-	{"id", BitNode, func(n *Node) uint64 { return uint64(n.NodeID) }},
-	{"iif", BitInterfaces, func(n *Node) uint64 { return uint64(n.Ingress) }},
-	{"eif", BitInterfaces, func(n *Node) uint64 { return uint64(n.Egress) }},
-	{"tss", BitSeconds, func(n *Node) uint64 { return uint64(n.Seconds) }},
-	{"tsf", BitFraction, func(n *Node) uint64 { return uint64(n.Fraction) }},
-	{"trdelay", BitTransitDelay, func(n *Node) uint64 { return uint64(n.TransitDelay) }},
-	{"nsdata", BitNamespaceData, func(n *Node) uint64 { return uint64(n.NamespaceData) }},
-	{"qdepth", BitQueueDepth, func(n *Node) uint64 { return uint64(n.QueueDepth) }},
-	{"csum", BitChecksum, func(n *Node) uint64 { return uint64(n.ChecksumComplement) }},
-	{"id_wide", BitWideNode, func(n *Node) uint64 { return n.WideNodeID }},
-	{"iif_wide", BitWideInterfaces, func(n *Node) uint64 { return uint64(n.WideIngress) }},
-	{"eif_wide", BitWideInterfaces, func(n *Node) uint64 { return uint64(n.WideEgress) }},
-	{"nsdata_wide", BitWideNamespaceData, func(n *Node) uint64 { return n.WideNamespaceData }},
-	{"bufoccup", BitBufferOccupancy, func(n *Node) uint64 { return uint64(n.BufferOccupancy) }},
-	{"oss.scid", BitSnapshot, func(n *Node) uint64 { return uint64(n.Snapshot.SchemaID) }},
-	{"oss.len", BitSnapshot, func(n *Node) uint64 { return uint64(len(n.Snapshot.Data) / 4) }},
+	{"id", BitNode, func(n *Node) uint64 { return uint64(n.nodeID) }},
+	{"iif", BitInterfaces, func(n *Node) uint64 { return uint64(n.ingress) }},
+	{"eif", BitInterfaces, func(n *Node) uint64 { return uint64(n.egress) }},
+	{"tss", BitSeconds, func(n *Node) uint64 { return uint64(n.seconds) }},
+	{"tsf", BitFraction, func(n *Node) uint64 { return uint64(n.fraction) }},
+	{"trdelay", BitTransitDelay, func(n *Node) uint64 { return uint64(n.transitDelay) }},
+	{"nsdata", BitNamespaceData, func(n *Node) uint64 { return uint64(n.namespaceData) }},
+	{"qdepth", BitQueueDepth, func(n *Node) uint64 { return uint64(n.queueDepth) }},
+	{"csum", BitChecksum, func(n *Node) uint64 { return uint64(n.checksumComplement) }},
+	{"id_wide", BitWideNode, func(n *Node) uint64 { return n.wideNodeID }},
+	{"iif_wide", BitWideInterfaces, func(n *Node) uint64 { return uint64(n.wideIngress) }},
+	{"eif_wide", BitWideInterfaces, func(n *Node) uint64 { return uint64(n.wideEgress) }},
+	{"nsdata_wide", BitWideNamespaceData, func(n *Node) uint64 { return n.wideNamespaceData }},
+	{"bufoccup", BitBufferOccupancy, func(n *Node) uint64 { return uint64(n.bufferOccupancy) }},
+	{"oss.scid", BitSnapshot, func(n *Node) uint64 { return uint64(n.snapshot.SchemaID) }},
+	{"oss.len", BitSnapshot, func(n *Node) uint64 { return uint64(len(n.snapshot.Data) / 4) }},
 }
 
 // requireAsTshark compares a trace with tshark's reading of it.
@@ -104,18 +104,18 @@ func requireAsTshark(t testing.TB, trace *Trace, row wiretest.Row) {
 
 	var hopLimits []uint64 // of the short and of the wide format, node by node
 	for n := range trace.Nodes() {
-		if n.Type.Has(BitNode) {
-			hopLimits = append(hopLimits, uint64(n.HopLimit))
+		if n.typ.Has(BitNode) {
+			hopLimits = append(hopLimits, uint64(n.hopLimit))
 		}
-		if n.Type.Has(BitWideNode) {
-			hopLimits = append(hopLimits, uint64(n.WideHopLimit))
+		if n.typ.Has(BitWideNode) {
+			hopLimits = append(hopLimits, uint64(n.wideHopLimit))
 		}
 	}
 	require.Equal(t, numbers(t, row, "hlim"), hopLimits)
 	for _, c := range tsharkColumns {
 		var values []uint64
 		for n := range trace.Nodes() {
-			if n.Type.Has(c.bit) {
+			if n.typ.Has(c.bit) {
 				values = append(values, c.value(&n))
 			}
 		}
@@ -145,7 +145,7 @@ func TestCapturedTraces(t *testing.T) {
 
 				var ids []uint64
 				for n := range trace.Nodes() {
-					ids = append(ids, uint64(n.NodeID)|n.WideNodeID)
+					ids = append(ids, uint64(n.nodeID)|n.wideNodeID)
 					if when, ok := n.Time(POSIX); ok {
 						require.WithinDuration(t, p.Time, when, time.Second)
 					}
@@ -195,8 +195,8 @@ func TestCapturedSnapshots(t *testing.T) {
 		require.EqualValues(t, 8, trace.RemainingLen)
 		var snapshots []string
 		for n := range trace.Nodes() {
-			snapshots = append(snapshots, fmt.Sprintf("%v %d %s", n.Available().Has(BitSnapshot), n.Snapshot.SchemaID,
-				bytes.TrimRight(n.Snapshot.Data, "\x00")))
+			snapshots = append(snapshots, fmt.Sprintf("%v %d %s", n.available().Has(BitSnapshot), n.snapshot.SchemaID,
+				bytes.TrimRight(n.snapshot.Data, "\x00")))
 		}
 		require.Equal(t, []string{
 			"false 16777215 ", "false 16777215 ", "true 666 Hello there -Obi",
@@ -239,7 +239,7 @@ func TestTsharkReadsTheTracesWeBuild(t *testing.T) {
 	for _, typ := range []TraceType{0xF20000, 0xFFF000, 0xFFF002, BitNode | BitSnapshot, BitWideNode,
 		BitBufferOccupancy} {
 		n := everyFieldNode
-		n.Type = typ
+		n.typ = typ
 		trace := Trace{Namespace: 123, Type: typ, Active: true}
 		w := ipv6opt.Begin(make([]byte, 54), 17)
 		data, err := w.Reserve(IPv6MayChange, 4, 0, 2+8+4*50)
@@ -250,7 +250,7 @@ func TestTsharkReadsTheTracesWeBuild(t *testing.T) {
 			added, err := AddNode(Option{Data: data[2:]}, &n)
 			require.NoError(t, err)
 			require.True(t, added)
-			n.NodeID++
+			n.nodeID++
 		}
 		require.NoError(t, trace.Decode(Option{Data: data[2:]}))
 		traces = append(traces, trace)

@@ -44,8 +44,10 @@ var (
 	errTraceTypeRange    = wireerr.New("ioam", "IOAM-Trace-Type", 0, "more than 24 bits", wireerr.Range)
 	errRemainingLenRange = wireerr.New("ioam", "trace: RemainingLen", 0, "more than 7 bits", wireerr.Range)
 	errNodeIDRange       = wireerr.New("ioam", "node_id", 0, "more than 24 bits, or 56 in wide format", wireerr.Range)
-	errSchemaIDRange     = wireerr.New("ioam", "Schema ID", 0, "more than 24 bits", wireerr.Range)
-	errSnapshotLen       = wireerr.New("ioam", "Opaque State Snapshot", 0,
+	errNoField           = wireerr.New("ioam", "Node", 0, "no field is set: want at least one, as of SetNode",
+		wireerr.Range)
+	errSchemaIDRange = wireerr.New("ioam", "Schema ID", 0, "more than 24 bits", wireerr.Range)
+	errSnapshotLen   = wireerr.New("ioam", "Opaque State Snapshot", 0,
 		"data is not a multiple of 4 octets up to 1020", wireerr.Range)
 	errNotPreallocated = wireerr.New("ioam", "IOAM-Opt-Type", 0, "not 0, no node is added in place", wireerr.Other)
 	errNotIncremental  = wireerr.New("ioam", "IOAM-Opt-Type", 0, "not 1, no node is inserted", wireerr.Other)

@@ -41,26 +41,46 @@ func Example() {
 	}
 	fmt.Println(trace.OptType, "of namespace", trace.Namespace)
 	for node := range trace.Nodes() { // newest first
-		when, _ := node.Time(ioam.POSIX)
-		fmt.Printf("node %X: hop limit %d, interfaces %d to %d, %s, queue depth %d\n",
-			node.NodeID, node.HopLimit, node.Ingress, node.Egress, when.Format(time.TimeOnly+".000000"),
-			node.QueueDepth)
+		id, _ := node.NodeID()
+		hopLimit, _ := node.HopLimit()
+		fmt.Printf("node %X: hop limit %d", id, hopLimit)
+		if at, ok := node.Time(ioam.POSIX); ok {
+			fmt.Print(", ", at.Format(time.TimeOnly+".000000"))
+		}
+		if depth, ok := node.QueueDepth(); ok {
+			fmt.Print(", queue depth ", depth)
+		}
+		fmt.Println()
 	}
 	// Output:
 	// pre-allocated trace of namespace 123
-	// node D4: hop limit 61, interfaces 401 to 402, 09:25:09.019325, queue depth 0
-	// node C3: hop limit 62, interfaces 301 to 302, 09:25:09.019318, queue depth 0
-	// node B2: hop limit 63, interfaces 201 to 202, 09:25:09.019305, queue depth 0
+	// node D4: hop limit 61, 09:25:09.019325, queue depth 0
+	// node C3: hop limit 62, 09:25:09.019318, queue depth 0
+	// node B2: hop limit 63, 09:25:09.019305, queue depth 0
 }
 
-// A node that could not tell its queue depth wrote all ones.
-func ExampleNode_Available() {
-	n := ioam.Node{Type: ioam.BitNode | ioam.BitQueueDepth, NodeID: 0xA1, QueueDepth: ioam.NoValue}
-	fmt.Println(n.Type)
-	fmt.Println(n.Available())
+// A trace asks for node and queue depth, and a node that does not know its queue depth wrote all ones.
+func ExampleNode_QueueDepth() {
+	octets, _ := hex.DecodeString("0000" + "007b100082000000" + "3d0000d4ffffffff")
+	var option ioam.Option
+	var trace ioam.Trace
+	if err := option.Decode(octets); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := trace.Decode(option); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for node := range trace.Nodes() {
+		fmt.Println(node.Type())
+		fmt.Println(node.NodeID())
+		fmt.Println(node.QueueDepth())
+	}
 	// Output:
 	// 0x820000 (node, queue depth)
-	// 0x800000 (node)
+	// 212 true
+	// 0 false
 }
 
 // A trace with room for two nodes of two words, and three nodes that want to
@@ -74,7 +94,9 @@ func ExampleAddNode() {
 	}
 	option := ioam.Option{Type: ioam.TypePreallocated, Data: data}
 	for hop := range uint32(3) {
-		node := ioam.Node{Type: trace.Type, HopLimit: uint8(63 - hop), NodeID: 0xB2 + hop, QueueDepth: 10 * hop}
+		var node ioam.Node
+		node.SetNode(uint8(63-hop), 0xB2+hop)
+		node.SetQueueDepth(10 * hop)
 		added, err := ioam.AddNode(option, &node)
 		fmt.Println(added, err)
 	}

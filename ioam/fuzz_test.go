@@ -52,7 +52,7 @@ func FuzzTrace(f *testing.F) {
 			if len(nodes) == before {
 				t.Fatal("a node without octets")
 			}
-			if n.Available()&^n.Type != 0 {
+			if n.available()&^n.typ != 0 {
 				t.Fatal("a field is available that is not there")
 			}
 		}
@@ -98,7 +98,7 @@ func FuzzAddNode(f *testing.F) {
 		}
 		var n Node
 		n.set(node, before.Type)
-		n.Snapshot.Data = n.Snapshot.Data[:len(n.Snapshot.Data)&^3]
+		n.snapshot.Data = n.snapshot.Data[:len(n.snapshot.Data)&^3]
 		octets, err := n.AppendBinary(nil)
 		if err != nil {
 			t.Fatal(err)

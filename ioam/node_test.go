@@ -13,10 +13,10 @@ func TestNodeAppend(t *testing.T) {
 	wiretest.Encodes(t, wiretest.Hex(t, everyField), everyFieldNode.AppendBinary)
 
 	n := everyFieldNode
-	n.Type = 0x308002
+	n.typ = 0x308002
 	wiretest.Encodes(t, wiretest.Hex(t, "6b016366 000ac170 41 00a1a1a1a1a1a1 02 00029a 48656c6c 6f212121"),
 		n.AppendBinary)
-	n.Type = BitReserved
+	n.typ = BitReserved
 	wiretest.Encodes(t, nil, n.AppendBinary)
 }
 
@@ -25,12 +25,12 @@ func TestNodeAppendRefuses(t *testing.T) {
 		node Node
 		err  error
 	}{
-		{Node{Type: 0x1000000}, errTraceTypeRange},
-		{Node{Type: BitNode, NodeID: 0x1000000}, errNodeIDRange},
-		{Node{Type: BitWideNode, WideNodeID: 1 << 56}, errNodeIDRange},
-		{Node{Type: BitSnapshot, Snapshot: Snapshot{SchemaID: 0x1000000}}, errSchemaIDRange},
-		{Node{Type: BitSnapshot, Snapshot: Snapshot{Data: make([]byte, 3)}}, errSnapshotLen},
-		{Node{Type: BitSnapshot, Snapshot: Snapshot{Data: make([]byte, 1024)}}, errSnapshotLen},
+		{Node{typ: 0x1000000}, errTraceTypeRange},
+		{Node{typ: BitNode, nodeID: 0x1000000}, errNodeIDRange},
+		{Node{typ: BitWideNode, wideNodeID: 1 << 56}, errNodeIDRange},
+		{Node{typ: BitSnapshot, snapshot: Snapshot{SchemaID: 0x1000000}}, errSchemaIDRange},
+		{Node{typ: BitSnapshot, snapshot: Snapshot{Data: make([]byte, 3)}}, errSnapshotLen},
+		{Node{typ: BitSnapshot, snapshot: Snapshot{Data: make([]byte, 1024)}}, errSnapshotLen},
 	} {
 		b, err := c.node.AppendBinary([]byte{0xA5})
 		require.Equal(t, c.err, err)
@@ -49,12 +49,12 @@ func TestNodeID(t *testing.T) {
 		known bool
 	}{
 		{"none", Node{}, 0, false},
-		{"a value without its bit", Node{NodeID: 7, WideNodeID: 8}, 0, false},
-		{"short", Node{Type: BitNode, NodeID: 7}, 7, true},
-		{"wide", Node{Type: BitWideNode, WideNodeID: 1 << 40}, 1 << 40, true},
-		{"both", Node{Type: BitNode | BitWideNode, NodeID: 7, WideNodeID: 8}, 7, true},
-		{"short unavailable", Node{Type: BitNode | BitWideNode, NodeID: NoNodeID, WideNodeID: 8}, 8, true},
-		{"both unavailable", Node{Type: BitNode | BitWideNode, NodeID: NoNodeID, WideNodeID: NoWideNodeID}, 0, false},
+		{"a value without its bit", Node{nodeID: 7, wideNodeID: 8}, 0, false},
+		{"short", Node{typ: BitNode, nodeID: 7}, 7, true},
+		{"wide", Node{typ: BitWideNode, wideNodeID: 1 << 40}, 1 << 40, true},
+		{"both", Node{typ: BitNode | BitWideNode, nodeID: 7, wideNodeID: 8}, 7, true},
+		{"short unavailable", Node{typ: BitNode | BitWideNode, nodeID: noNodeID, wideNodeID: 8}, 8, true},
+		{"both unavailable", Node{typ: BitNode | BitWideNode, nodeID: noNodeID, wideNodeID: noWideNodeID}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			id, known := c.node.ID()
@@ -89,7 +89,7 @@ func TestAvailable(t *testing.T) {
 	} {
 		var n Node
 		require.Empty(t, n.set(wiretest.Hex(t, c.node), c.typ), c.what)
-		require.Equal(t, c.want, n.Available(), c.what)
+		require.Equal(t, c.want, n.available(), c.what)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestNodeString(t *testing.T) {
 			"19 0xc07, bit 20 0xc08, bit 21 0xc09, "+
 			"snapshot of schema 666: 48656c6c6f212121", everyFieldNode.String())
 	require.Equal(t, "node 0xd4 at hop limit 61, queue depth unavailable",
-		Node{Type: BitNode | BitQueueDepth | BitReserved, HopLimit: 61, NodeID: 0xD4, QueueDepth: NoValue}.String())
+		Node{typ: BitNode | BitQueueDepth | BitReserved, hopLimit: 61, nodeID: 0xD4, queueDepth: noValue}.String())
 	require.Empty(t, Node{}.String())
 }
 

@@ -64,7 +64,7 @@ func (f TimeFormat) Time(seconds, fraction uint32) (time.Time, bool) {
 // All ones also is the value of one second in 136 years, and of one NTP
 // fraction; it is taken as unavailable.
 func (n *Node) Time(f TimeFormat) (time.Time, bool) {
-	return f.timeOf(n.Type&BitSeconds != 0, n.Seconds, n.Type&BitFraction != 0, n.Fraction)
+	return f.timeOf(n.typ&BitSeconds != 0, n.seconds, n.typ&BitFraction != 0, n.fraction)
 }
 
 // Time is [Node.Time] for the time at which the packet entered the IOAM domain.
@@ -73,10 +73,10 @@ func (e *EdgeToEdge) Time(f TimeFormat) (time.Time, bool) {
 }
 
 func (f TimeFormat) timeOf(hasSeconds bool, seconds uint32, hasFraction bool, fraction uint32) (time.Time, bool) {
-	if !hasSeconds || seconds == NoValue {
+	if !hasSeconds || seconds == noValue {
 		return time.Time{}, false
 	}
-	if !hasFraction || fraction == NoValue {
+	if !hasFraction || fraction == noValue {
 		fraction = 0
 	}
 	return f.Time(seconds, fraction)

@@ -52,12 +52,12 @@ func TestTimeOfANode(t *testing.T) {
 	}{
 		{"seconds and fraction", both, 100, 5, "1970-01-01T00:01:40.000005Z"},
 		{"seconds alone", BitSeconds, 100, 5, "1970-01-01T00:01:40Z"},
-		{"fraction unavailable", both, 100, NoValue, "1970-01-01T00:01:40Z"},
-		{"seconds unavailable", both, NoValue, 5, ""},
+		{"fraction unavailable", both, 100, noValue, "1970-01-01T00:01:40Z"},
+		{"seconds unavailable", both, noValue, 5, ""},
 		{"no seconds", BitFraction, 100, 5, ""},
 		{"fraction out of range", both, 100, 1e6, ""},
 	} {
-		n := Node{Type: c.typ, Seconds: c.seconds, Fraction: c.fraction}
+		n := Node{typ: c.typ, seconds: c.seconds, fraction: c.fraction}
 		got, ok := n.Time(POSIX)
 		require.Equal(t, c.want != "", ok, c.what)
 		e := EdgeToEdge{Type: E2EType(c.typ >> 8), Seconds: c.seconds, Fraction: c.fraction} // the same two bits

@@ -19,13 +19,13 @@ const everyField = "40 0000a1 0191 0192 6b016366 000ac170 00000101 0badcafe 0000
 	"02 00029a 48656c6c 6f212121" // bit 22
 
 var everyFieldNode = Node{
-	Type:     0xFFFFFE,
-	HopLimit: 64, NodeID: 0xA1, Ingress: 401, Egress: 402, Seconds: 0x6B016366, Fraction: 704880,
-	TransitDelay: 257, NamespaceData: 0x0BADCAFE, QueueDepth: 7, ChecksumComplement: 0xBEEF,
-	WideHopLimit: 65, WideNodeID: 0xA1A1A1A1A1A1, WideIngress: 401401, WideEgress: 402402,
-	WideNamespaceData: 0xCAFEC0CAF1ADC0DE, BufferOccupancy: 0xBF0,
-	Undefined: [10]uint32{0xC00, 0xC01, 0xC02, 0xC03, 0xC04, 0xC05, 0xC06, 0xC07, 0xC08, 0xC09},
-	Snapshot:  Snapshot{SchemaID: 666, Data: []byte("Hello!!!")},
+	typ:      0xFFFFFE,
+	hopLimit: 64, nodeID: 0xA1, ingress: 401, egress: 402, seconds: 0x6B016366, fraction: 704880,
+	transitDelay: 257, namespaceData: 0x0BADCAFE, queueDepth: 7, checksumComplement: 0xBEEF,
+	wideHopLimit: 65, wideNodeID: 0xA1A1A1A1A1A1, wideIngress: 401401, wideEgress: 402402,
+	wideNamespaceData: 0xCAFEC0CAF1ADC0DE, bufferOccupancy: 0xBF0,
+	undefined: [10]uint32{0xC00, 0xC01, 0xC02, 0xC03, 0xC04, 0xC05, 0xC06, 0xC07, 0xC08, 0xC09},
+	snapshot:  Snapshot{SchemaID: 666, Data: []byte("Hello!!!")},
 }
 
 func TestTrace(t *testing.T) {
@@ -41,15 +41,15 @@ func TestTrace(t *testing.T) {
 			TypePreallocated, "007b 1001 c00000 00  a5a5a5a5  3d0000d4 01910192  3e0000c3 012d012e",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 4,
 			[]Node{
-				{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402},
-				{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302},
+				{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402},
+				{typ: 0xC00000, hopLimit: 62, nodeID: 0xC3, ingress: 301, egress: 302},
 			}},
 		{"incremental: RemainingLen is a budget, nodes stand at the front",
 			TypeIncremental, "007b 1001 c00000 00  3d0000d4 01910192  3e0000c3 012d012e",
 			Trace{OptType: TypeIncremental, Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 0,
 			[]Node{
-				{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402},
-				{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302},
+				{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402},
+				{typ: 0xC00000, hopLimit: 62, nodeID: 0xC3, ingress: 301, egress: 302},
 			}},
 		{"incremental with a budget beyond the option",
 			TypeIncremental, "0000 087f 800000 00",
@@ -58,7 +58,7 @@ func TestTrace(t *testing.T) {
 			TypePreallocated, "ffff 0f80 800001 ff  40000001",
 			Trace{Namespace: 0xFFFF, Overflow: true, Loopback: true, Active: true, ReservedFlag: true, Type: 0x800001,
 				Reserved: 0xFF}, 0,
-			[]Node{{Type: 0x800001, HopLimit: 64, NodeID: 1}}},
+			[]Node{{typ: 0x800001, hopLimit: 64, nodeID: 1}}},
 		{"overflow", TypePreallocated, "0001 0c00 800000 00",
 			Trace{Namespace: 1, Overflow: true, Type: 0x800000}, 0, nil},
 		{"loopback", TypePreallocated, "0001 0a00 800000 00",
@@ -73,16 +73,16 @@ func TestTrace(t *testing.T) {
 			TypePreallocated, "007b 0001 000002 00  00000000  00ffffff  01000309 61626364  02000001 6162636465666768",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 2}, 4,
 			[]Node{
-				{Type: 2, Snapshot: Snapshot{SchemaID: NoSchema, Data: []byte{}}},
-				{Type: 2, Snapshot: Snapshot{SchemaID: 777, Data: []byte("abcd")}},
-				{Type: 2, Snapshot: Snapshot{SchemaID: 1, Data: []byte("abcdefgh")}},
+				{typ: 2, snapshot: Snapshot{SchemaID: noSchema, Data: []byte{}}},
+				{typ: 2, snapshot: Snapshot{SchemaID: 777, Data: []byte("abcd")}},
+				{typ: 2, snapshot: Snapshot{SchemaID: 1, Data: []byte("abcdefgh")}},
 			}},
 		{"snapshots behind fields, incremental",
 			TypeIncremental, "007b 0800 800002 00  3d0000d4 01000001 61626364  3e0000c3 00ffffff",
 			Trace{OptType: TypeIncremental, Namespace: 123, Type: 0x800002}, 0,
 			[]Node{
-				{Type: 0x800002, HopLimit: 61, NodeID: 0xD4, Snapshot: Snapshot{SchemaID: 1, Data: []byte("abcd")}},
-				{Type: 0x800002, HopLimit: 62, NodeID: 0xC3, Snapshot: Snapshot{SchemaID: NoSchema, Data: []byte{}}},
+				{typ: 0x800002, hopLimit: 61, nodeID: 0xD4, snapshot: Snapshot{SchemaID: 1, Data: []byte("abcd")}},
+				{typ: 0x800002, hopLimit: 62, nodeID: 0xC3, snapshot: Snapshot{SchemaID: noSchema, Data: []byte{}}},
 			}},
 		{"no field and no node, but room", TypePreallocated, "007b 0001 000001 00  00000000",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 1}, 4, nil},
@@ -185,7 +185,7 @@ func TestTraceInAnOptionOf254Octets(t *testing.T) {
 		require.NoError(t, trace.Decode(o))
 		nodes := 0
 		for n := range trace.Nodes() {
-			require.EqualValues(t, 0xB2, n.NodeID)
+			require.EqualValues(t, 0xB2, n.nodeID)
 			nodes++
 		}
 		require.Equal(t, 61, nodes)
@@ -201,12 +201,12 @@ func TestReadingATraceMadeByHand(t *testing.T) {
 		trace Trace
 		nodes []Node
 	}{
-		{Trace{Type: 0xC00000, Data: []byte{61, 0, 0, 0xD4, 1}}, []Node{{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4}}},
+		{Trace{Type: 0xC00000, Data: []byte{61, 0, 0, 0xD4, 1}}, []Node{{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4}}},
 		{Trace{Type: 0, Data: make([]byte, 8)}, nil},
 		{Trace{Type: BitReserved, Data: make([]byte, 8)}, nil},
 		{Trace{Type: 0xC00000, RemainingLen: 200, Data: make([]byte, 8)}, nil},
 		{Trace{Type: BitSnapshot, Data: []byte{9, 0, 0, 1, 5, 6}},
-			[]Node{{Type: BitSnapshot, Snapshot: Snapshot{SchemaID: 1, Data: []byte{5, 6}}}}},
+			[]Node{{typ: BitSnapshot, snapshot: Snapshot{SchemaID: 1, Data: []byte{5, 6}}}}},
 	} {
 		require.Equal(t, c.nodes, slices.Collect(c.trace.Nodes()))
 	}

@@ -67,18 +67,22 @@ func (n *Network) traceHeader(r ref, k *packet) []byte {
 func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
 	at := sim.From(h.TS).Clock()
 	p := n.ports[port]
-	return ioam.Node{
-		Type: n.cfg.traceType(), HopLimit: 64, NodeID: uint32(p.owner.(*Switch).index), Egress: uint16(p.index),
-		Ingress: ioam.NoInterface, Seconds: uint32(at.Unix()), Fraction: uint32(at.Nanosecond()),
-		QueueDepth:        uint32(h.QLen),
-		WideNamespaceData: h.TxBytes,
-	}
+	var node ioam.Node
+	node.SetNode(64, uint32(p.owner.(*Switch).index))
+	node.SetEgress(uint16(p.index))
+	node.SetSeconds(uint32(at.Unix()))
+	node.SetFraction(uint32(at.Nanosecond()))
+	node.SetQueueDepth(uint32(h.QLen))
+	node.SetWideNamespaceData(h.TxBytes)
+	return node
 }
 
 // bandwidth returns the rate of a port, which the sender must know, because IOAM has no field for it.
-func (n *Network) bandwidth(said ioam.Node) uint64 {
-	if int(said.NodeID) >= len(n.switches) || int(said.Egress) >= len(n.switches[said.NodeID].ports) {
+func (n *Network) bandwidth(record ioam.Node) uint64 {
+	id, ok := record.NodeID()
+	port, known := record.Egress()
+	if !ok || !known || int(id) >= len(n.switches) || int(port) >= len(n.switches[id].ports) {
 		return 0
 	}
-	return uint64(n.switches[said.NodeID].ports[said.Egress].rate)
+	return uint64(n.switches[id].ports[port].rate)
 }

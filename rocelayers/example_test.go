@@ -129,7 +129,10 @@ func ExampleFastCNP() {
 		fmt.Printf("%v of the %v, to %v\n", l.Src, l.Origin(), l.Dst)
 		fmt.Printf("about queue pair %#x at %v\n", l.CNP.DestQP, l.Option.OriginalDst)
 		for node := range l.Option.Trace.Nodes() { // newest first
-			fmt.Printf("node %#x: queue %d\n", node.NodeID, node.QueueDepth)
+			if depth, ok := node.QueueDepth(); ok {
+				id, _ := node.ID()
+				fmt.Printf("node %#x: queue %d\n", id, depth)
+			}
 		}
 		fmt.Println(rocelayers.VerifyICRC(packet))
 	}

@@ -113,7 +113,8 @@ func TestIOAMCaptures(t *testing.T) {
 		gopacket.Default).Layer(rocelayers.LayerTypeIOAM).(*rocelayers.IOAM)
 	var ids []uint32
 	for n := range l.Trace.Nodes() {
-		ids = append(ids, n.NodeID)
+		id, _ := n.NodeID()
+		ids = append(ids, id)
 	}
 	require.Equal(t, []uint32{0xD4, 0xC3, 0xB2}, ids)
 	require.Equal(t,

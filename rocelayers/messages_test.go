@@ -59,8 +59,13 @@ func trace(t testing.TB, nodes int) ioam.Trace {
 	data, err := fresh.AppendFresh(nil, 5*nodes+5)
 	require.NoError(t, err)
 	for i := range nodes {
-		node := ioam.Node{Type: fresh.Type, HopLimit: uint8(63 - i), NodeID: uint32(0xB2 + i),
-			QueueDepth: uint32(1000 * i)}
+		var node ioam.Node
+		node.SetNode(uint8(63-i), uint32(0xB2+i))
+		node.SetIngress(0)
+		node.SetEgress(0)
+		node.SetSeconds(0)
+		node.SetFraction(0)
+		node.SetQueueDepth(uint32(1000 * i))
 		added, err := ioam.AddNode(ioam.Option{Data: data}, &node)
 		require.NoError(t, err)
 		require.True(t, added)

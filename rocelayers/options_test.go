@@ -221,7 +221,7 @@ func TestOptionsOf(t *testing.T) {
 		wiretest.NoAllocs(t, "IOAMOf", func() {
 			for o := range rocelayers.IOAMOf(l) {
 				for node := range o.Trace.Nodes() {
-					_ = node.NodeID
+					_, _ = node.NodeID()
 				}
 			}
 		})

@@ -78,8 +78,10 @@ func show(w io.Writer, l gopacket.Layer) {
 	case *rocelayers.FastCNP:
 		fmt.Fprintf(w, "   Fast CNP of the %v: slow down what goes to %v\n", l.Origin(), l.FlowKey())
 		for node := range l.Option.Trace.Nodes() {
-			id, _ := node.ID()
-			fmt.Fprintf(w, "      node %#x, queue %d\n", id, node.QueueDepth)
+			if depth, ok := node.QueueDepth(); ok {
+				id, _ := node.ID()
+				fmt.Fprintf(w, "      node %#x, queue %d\n", id, depth)
+			}
 		}
 	case *rocelayers.PPFC, *rocelayers.FCN, *rocelayers.Proxy, *rocelayers.IOAM:
 		fmt.Fprintf(w, "   %v: %v\n", l.LayerType(), l)

@@ -57,12 +57,15 @@ func (h *host) receive(frame []byte, out io.Writer) error {
 		return fmt.Errorf("%v: %w", n.FlowKey(), node.UnknownQP.Err())
 	}
 	fmt.Fprintf(out, "slow down %#x, says %v (%v)\n", qp, n.Src, n.Origin())
-	hops := slices.SortedFunc(n.Option.Trace.Nodes(),
-		func(a, b ioam.Node) int { return cmp.Compare(b.QueueDepth, a.QueueDepth) })
+	hops := slices.SortedFunc(n.Option.Trace.Nodes(), func(a, b ioam.Node) int {
+		deep, _ := a.QueueDepth()
+		deeper, _ := b.QueueDepth()
+		return cmp.Compare(deeper, deep)
+	})
 	for _, hop := range hops {
-		if hop.Available().Has(ioam.BitQueueDepth) {
+		if depth, ok := hop.QueueDepth(); ok {
 			id, _ := hop.ID()
-			fmt.Fprintf(out, "  node %#x queue depth %d\n", id, hop.QueueDepth)
+			fmt.Fprintf(out, "  node %#x queue depth %d\n", id, depth)
 		}
 	}
 	return nil

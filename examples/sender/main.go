@@ -50,7 +50,10 @@ func run(in capture.Reader, out io.Writer, s *sender.Sender) error {
 		}
 		if d.Trace != nil {
 			for hop := range d.Trace.Nodes() {
-				fmt.Fprintf(out, "  node %d: queue %d\n", hop.NodeID, hop.QueueDepth)
+				if depth, ok := hop.QueueDepth(); ok {
+					id, _ := hop.ID()
+					fmt.Fprintf(out, "  node %d: queue %d\n", id, depth)
+				}
 			}
 		}
 	}

@@ -62,39 +62,53 @@ func traceFields(t *ioam.Trace) fields {
 
 func nodeFields(n *ioam.Node) fields {
 	f := fields{}
+	snapshot, ok := n.Snapshot()
+	if !ok {
+		snapshot.SchemaID = 0xFFFFFF
+	}
 	for _, field := range []struct {
 		bit  ioam.TraceType
 		more fields
 	}{
-		{ioam.BitNode, fields{"hop_limit": n.HopLimit, "node_id": n.NodeID}},
-		{ioam.BitInterfaces, fields{"ingress_if": n.Ingress, "egress_if": n.Egress}},
-		{ioam.BitSeconds, fields{"ts_sec": n.Seconds}},
-		{ioam.BitFraction, fields{"ts_frac": n.Fraction}},
-		{ioam.BitTransitDelay, fields{"transit_delay": n.TransitDelay}},
-		{ioam.BitNamespaceData, fields{"ns_data": n.NamespaceData}},
-		{ioam.BitQueueDepth, fields{"queue_depth": n.QueueDepth}},
-		{ioam.BitChecksum, fields{"checksum_complement": n.ChecksumComplement}},
-		{ioam.BitWideNode, fields{"hop_limit_wide": n.WideHopLimit, "node_id_wide": hexadecimal(n.WideNodeID, 14)}},
-		{ioam.BitWideInterfaces, fields{"ingress_if_wide": n.WideIngress, "egress_if_wide": n.WideEgress}},
-		{ioam.BitWideNamespaceData, fields{"ns_data_wide": hexadecimal(n.WideNamespaceData, 16)}},
-		{ioam.BitBufferOccupancy, fields{"buffer_occupancy": n.BufferOccupancy}},
-		{ioam.BitSnapshot, fields{"snapshot": fields{"schema": n.Snapshot.SchemaID,
-			"data": hex.EncodeToString(n.Snapshot.Data)}}},
+		{ioam.BitNode, fields{"hop_limit": word(n.HopLimit()), "node_id": word(n.NodeID()) & 0xFFFFFF}},
+		{ioam.BitInterfaces, fields{"ingress_if": word(n.Ingress()), "egress_if": word(n.Egress())}},
+		{ioam.BitSeconds, fields{"ts_sec": word(n.Seconds())}},
+		{ioam.BitFraction, fields{"ts_frac": word(n.Fraction())}},
+		{ioam.BitTransitDelay, fields{"transit_delay": word(n.TransitDelay())}},
+		{ioam.BitNamespaceData, fields{"ns_data": word(n.NamespaceData())}},
+		{ioam.BitQueueDepth, fields{"queue_depth": word(n.QueueDepth())}},
+		{ioam.BitChecksum, fields{"checksum_complement": word(n.ChecksumComplement())}},
+		{ioam.BitWideNode, fields{"hop_limit_wide": word(n.WideHopLimit()),
+			"node_id_wide": hexadecimal(word(n.WideNodeID())&(1<<56-1), 14)}},
+		{ioam.BitWideInterfaces, fields{"ingress_if_wide": word(n.WideIngress()),
+			"egress_if_wide": word(n.WideEgress())}},
+		{ioam.BitWideNamespaceData, fields{"ns_data_wide": hexadecimal(word(n.WideNamespaceData()), 16)}},
+		{ioam.BitBufferOccupancy, fields{"buffer_occupancy": word(n.BufferOccupancy())}},
+		{ioam.BitSnapshot, fields{"snapshot": fields{"schema": snapshot.SchemaID,
+			"data": hex.EncodeToString(snapshot.Data)}}},
 	} {
-		if n.Type.Has(field.bit) {
+		if n.Type().Has(field.bit) {
 			f = with(f, field.more)
 		}
 	}
 	var undefined []string
-	for i, word := range n.Undefined {
-		if n.Type.Has(ioam.BitUndefined >> i) {
-			undefined = append(undefined, hexadecimal(word, 8))
+	for i := range 10 {
+		if n.Type().Has(ioam.BitUndefined >> i) {
+			undefined = append(undefined, hexadecimal(word(n.Undefined(12+i)), 8))
 		}
 	}
 	if undefined != nil {
 		f["undefined"] = undefined
 	}
 	return f
+}
+
+// word returns a value as it is in the packet: all ones if the node did not give it.
+func word[T uint8 | uint16 | uint32 | uint64](value T, ok bool) T {
+	if !ok {
+		return ^T(0)
+	}
+	return value
 }
 
 func proofOfTransit(option ioam.Option) (o outcome) {

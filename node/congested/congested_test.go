@@ -407,7 +407,9 @@ func TestNotifications(t *testing.T) {
 	// Option 2, with the node's own record in front of the others (D14).
 	cfg := method(congested.FastCNP)
 	cfg.FastCNP.CodePoints = fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
-	own := &ioam.Node{Type: ioam.BitNode | ioam.BitQueueDepth, HopLimit: 63, NodeID: 5, QueueDepth: 1000}
+	own := new(ioam.Node)
+	own.SetNode(63, 5)
+	own.SetQueueDepth(1000)
 	traced := data(t, func(p *rocev2.Packet) {
 		p.Ext = wiretest.Hex(t, hops)
 	})
@@ -416,7 +418,8 @@ func TestNotifications(t *testing.T) {
 	require.True(t, d.OwnRecord)
 	var queues []uint32
 	for n := range m.FastCNP.Option.Trace.Nodes() {
-		queues = append(queues, n.QueueDepth)
+		depth, _ := n.QueueDepth()
+		queues = append(queues, depth)
 	}
 	require.Equal(t, []uint32{1000, 9}, queues)
 	m, d = decide(cfg, event{Frame: traced})
@@ -826,7 +829,8 @@ func TestFlood(t *testing.T) {
 
 func TestNoAllocs(t *testing.T) {
 	buf := make([]byte, 0, 1280)
-	own := &ioam.Node{Type: ioam.BitNode, NodeID: 5}
+	own := new(ioam.Node)
+	own.SetNode(0, 5)
 	traced := data(t, func(p *rocev2.Packet) {
 		p.Ext = wiretest.Hex(t, hops)
 	})

@@ -255,7 +255,10 @@ func TestHops(t *testing.T) {
 	}
 	var trace ioam.Trace
 	require.NoError(t, trace.Decode(ioam.Option{Type: ioam.TypePreallocated, Data: data}))
-	bandwidth := func(n ioam.Node) uint64 { return map[uint32]uint64{5: 1e9, 6: 40e9, 7: 100e9}[n.NodeID] }
+	bandwidth := func(n ioam.Node) uint64 {
+		id, _ := n.NodeID()
+		return map[uint32]uint64{5: 1e9, 6: 40e9, 7: 100e9}[id]
+	}
 	require.Equal(t, []Hop{
 		{B: 100e9, QLen: 100_000, TS: 4096*time.Second + 5},
 		{B: 40e9, TS: 4095*time.Second + 1},

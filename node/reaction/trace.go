@@ -6,17 +6,17 @@ import (
 	"github.com/rocecn/rocecn/ioam"
 )
 
-// Hops appends to hops what the nodes of a trace said, newest first: those that recorded
-// the depth of their queue, in octets, and whose bandwidth is known. Bandwidth returns that of
-// the port that a node names, in bits a second; 0 stands for not known. The times
-// are those of the namespace's format, counted from 1970; a node without one has 0.
+// Hops appends to hops the nodes of a trace, newest first, that recorded the depth of their queue, in octets, and whose
+// bandwidth is known. Bandwidth returns the bandwidth of the port that a node names, in bits a second, or 0 if it is
+// unknown. The times are in the format of the namespace, counted from 1970; a node without a time has 0.
 func Hops(hops []Hop, t *ioam.Trace, f ioam.TimeFormat, bandwidth func(n ioam.Node) uint64) []Hop {
 	var n ioam.Node
 	for c := t.Cursor(); c.Next(&n); {
-		if !n.Available().Has(ioam.BitQueueDepth) {
+		depth, ok := n.QueueDepth()
+		if !ok {
 			continue
 		}
-		h := Hop{B: bandwidth(n), QLen: uint64(n.QueueDepth)}
+		h := Hop{B: bandwidth(n), QLen: uint64(depth)}
 		if h.B == 0 {
 			continue
 		}

@@ -206,7 +206,9 @@ func TestAccepted(t *testing.T) {
 	e, reason := receive(s, fastCNP(t, sw, congested(t, traced(t))), ip, now)
 	require.Equal(t, node.NoReason, reason)
 	for n := range e.Trace.Nodes() {
-		require.EqualValues(t, 9, n.QueueDepth)
+		depth, ok := n.QueueDepth()
+		require.True(t, ok)
+		require.EqualValues(t, 9, depth)
 	}
 }
 

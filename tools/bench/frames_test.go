@@ -33,8 +33,14 @@ func trace(b testing.TB, typ ioam.TraceType, nodes int) []byte {
 	t := ioam.Trace{Namespace: 123, Type: typ}
 	var err error
 	for i := range nodes {
-		n := ioam.Node{Type: typ, HopLimit: uint8(64 - i), NodeID: uint32(i), Ingress: 1, Egress: 2,
-			Seconds: 1700000000, QueueDepth: uint32(i) << 10}
+		var n ioam.Node
+		n.SetNode(uint8(64-i), uint32(i))
+		n.SetIngress(1)
+		n.SetEgress(2)
+		n.SetSeconds(1700000000)
+		n.SetFraction(0)
+		n.SetQueueDepth(uint32(i) << 10)
+		require.Equal(b, typ, n.Type())
 		t.Data, err = n.AppendBinary(t.Data)
 		require.NoError(b, err)
 	}

@@ -130,6 +130,13 @@ func BenchmarkIOAM(b *testing.B) {
 }
 
 func allFields(n *ioam.Node) uint64 {
-	return uint64(n.HopLimit) + uint64(n.NodeID) + uint64(n.Ingress) + uint64(n.Egress) +
-		uint64(n.Seconds) + uint64(n.Fraction) + uint64(n.QueueDepth)
+	hopLimit, _ := n.HopLimit()
+	id, _ := n.NodeID()
+	ingress, _ := n.Ingress()
+	egress, _ := n.Egress()
+	seconds, _ := n.Seconds()
+	fraction, _ := n.Fraction()
+	depth, _ := n.QueueDepth()
+	return uint64(hopLimit) + uint64(id) + uint64(ingress) + uint64(egress) + uint64(seconds) + uint64(fraction) +
+		uint64(depth)
 }

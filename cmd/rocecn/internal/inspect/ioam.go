@@ -164,29 +164,28 @@ func traceText(t *ioam.Trace) string {
 	return s
 }
 
-// nodeText shows who a node is, how deep its queue was and how long it held
-// the packet, as far as it said so.
+// nodeText returns the identifier of a node, its queue depth, its transit delay and its snapshot, as far as the node
+// gave them.
 func nodeText(n *ioam.Node) string {
 	s := "?"
-	switch id, known := n.ID(); {
-	case known && id < ioam.NoNodeID:
+	switch id, ok := n.ID(); {
+	case ok && id < 1<<24-1:
 		s = fmt.Sprint(id)
-	case known:
+	case ok:
 		s = fmt.Sprintf("0x%x", id)
 	}
-	there := n.Available()
-	if there.Has(ioam.BitQueueDepth) {
-		s += fmt.Sprintf(" q=%d", n.QueueDepth)
+	if depth, ok := n.QueueDepth(); ok {
+		s += fmt.Sprintf(" q=%d", depth)
 	}
-	switch {
-	case !there.Has(ioam.BitTransitDelay):
-	case n.TransitDelay&ioam.DelayOverflow != 0:
+	switch delay, ok := n.TransitDelay(); {
+	case !ok:
+	case delay&ioam.DelayOverflow != 0:
 		s += " delay>2s"
 	default:
-		s += fmt.Sprintf(" delay=%v", time.Duration(n.TransitDelay))
+		s += fmt.Sprintf(" delay=%v", time.Duration(delay))
 	}
-	if there.Has(ioam.BitSnapshot) {
-		s += fmt.Sprintf(" schema=%d %q", n.Snapshot.SchemaID, n.Snapshot.Data)
+	if snapshot, ok := n.Snapshot(); ok {
+		s += fmt.Sprintf(" schema=%d %q", snapshot.SchemaID, snapshot.Data)
 	}
 	return s
 }

@@ -45,36 +45,30 @@ func appendTrace(b []byte, t *ioam.Trace) []byte {
 	return endList(b)
 }
 
-// appendNode appends the fields that the trace type names, with the numbers on
-// the wire.
+// appendNode appends the values that a node gave.
 func appendNode(b []byte, n *ioam.Node) []byte {
 	start := len(b)
-	field := func(bit ioam.TraceType, key string, value uint64) {
-		if n.Type.Has(bit) {
-			b = appendUint(b, key, value)
-		}
+	b = appendGiven(b, `,"hop_limit":`, n.HopLimit)
+	b = appendGiven(b, `,"node_id":`, n.NodeID)
+	b = appendGiven(b, `,"ingress_if":`, n.Ingress)
+	b = appendGiven(b, `,"egress_if":`, n.Egress)
+	b = appendGiven(b, `,"ts_sec":`, n.Seconds)
+	b = appendGiven(b, `,"ts_frac":`, n.Fraction)
+	b = appendGiven(b, `,"transit_delay":`, n.TransitDelay)
+	b = appendGiven(b, `,"ns_data":`, n.NamespaceData)
+	b = appendGiven(b, `,"queue_depth":`, n.QueueDepth)
+	b = appendGiven(b, `,"checksum_complement":`, n.ChecksumComplement)
+	b = appendGiven(b, `,"hop_limit_wide":`, n.WideHopLimit)
+	b = appendGiven(b, `,"node_id_wide":`, n.WideNodeID)
+	b = appendGiven(b, `,"ingress_if_wide":`, n.WideIngress)
+	b = appendGiven(b, `,"egress_if_wide":`, n.WideEgress)
+	if data, ok := n.WideNamespaceData(); ok {
+		b = appendHexField(b, `,"ns_data_wide":"0x`, data, 16)
 	}
-	field(ioam.BitNode, `,"hop_limit":`, uint64(n.HopLimit))
-	field(ioam.BitNode, `,"node_id":`, uint64(n.NodeID))
-	field(ioam.BitInterfaces, `,"ingress_if":`, uint64(n.Ingress))
-	field(ioam.BitInterfaces, `,"egress_if":`, uint64(n.Egress))
-	field(ioam.BitSeconds, `,"ts_sec":`, uint64(n.Seconds))
-	field(ioam.BitFraction, `,"ts_frac":`, uint64(n.Fraction))
-	field(ioam.BitTransitDelay, `,"transit_delay":`, uint64(n.TransitDelay))
-	field(ioam.BitNamespaceData, `,"ns_data":`, uint64(n.NamespaceData))
-	field(ioam.BitQueueDepth, `,"queue_depth":`, uint64(n.QueueDepth))
-	field(ioam.BitChecksum, `,"checksum_complement":`, uint64(n.ChecksumComplement))
-	field(ioam.BitWideNode, `,"hop_limit_wide":`, uint64(n.WideHopLimit))
-	field(ioam.BitWideNode, `,"node_id_wide":`, n.WideNodeID)
-	field(ioam.BitWideInterfaces, `,"ingress_if_wide":`, uint64(n.WideIngress))
-	field(ioam.BitWideInterfaces, `,"egress_if_wide":`, uint64(n.WideEgress))
-	if n.Type.Has(ioam.BitWideNamespaceData) {
-		b = appendHexField(b, `,"ns_data_wide":"0x`, n.WideNamespaceData, 16)
-	}
-	field(ioam.BitBufferOccupancy, `,"buffer_occupancy":`, uint64(n.BufferOccupancy))
-	if n.Type.Has(ioam.BitSnapshot) {
-		b = appendUint(b, `,"snapshot":{"schema":`, n.Snapshot.SchemaID)
-		b = appendOctets(b, `,"data":"`, n.Snapshot.Data)
+	b = appendGiven(b, `,"buffer_occupancy":`, n.BufferOccupancy)
+	if s, ok := n.Snapshot(); ok {
+		b = appendUint(b, `,"snapshot":{"schema":`, s.SchemaID)
+		b = appendOctets(b, `,"data":"`, s.Data)
 		b = append(b, '}')
 	}
 	if len(b) == start {
@@ -82,4 +76,12 @@ func appendNode(b []byte, n *ioam.Node) []byte {
 	}
 	b[start] = '{' // instead of the first comma
 	return append(b, '}')
+}
+
+// appendGiven appends a value if the node gave it.
+func appendGiven[T unsigned](b []byte, key string, read func() (T, bool)) []byte {
+	if value, ok := read(); ok {
+		return appendUint(b, key, value)
+	}
+	return b
 }

@@ -89,7 +89,8 @@ func TestAnswerCaptures(t *testing.T) {
 			if c.name != "rxe-verbs6.pcap" {
 				ids := []string{}
 				for node := range n.Option.Trace.Nodes() {
-					ids = append(ids, fmt.Sprintf("0x%06x", node.NodeID))
+					id, _ := node.NodeID()
+					ids = append(ids, fmt.Sprintf("0x%06x", id))
 				}
 				require.Equal(t, row.All("ipv6.opt.ioam.trace.node.id"), ids)
 			}

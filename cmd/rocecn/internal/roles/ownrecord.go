@@ -9,8 +9,8 @@ import (
 	"github.com/rocecn/rocecn/ioam"
 )
 
-// ownRecord is the node's own record for the trace in a Fast CNP, in the words
-// of inspect's nodes. What is absent is recorded as unavailable.
+// ownRecord is the node's own record for the trace in a Fast CNP, with the keys of inspect's nodes. Absent values are
+// recorded as unavailable.
 type ownRecord struct {
 	HopLimit           *uint8       `json:"hop_limit"`
 	NodeID             *uint32      `json:"node_id"`
@@ -37,50 +37,59 @@ type ownSnapshot struct {
 	Data   octets `json:"data"`
 }
 
-// node returns the record, whose Type has the fields that are known.
+// node returns the record with the fields that are known.
 func (r *ownRecord) node() (*ioam.Node, error) {
 	switch s := r.Snapshot; {
-	case r.NodeID != nil && *r.NodeID > ioam.NoNodeID:
+	case r.NodeID != nil && *r.NodeID > 1<<24-1:
 		return nil, config.Wrong("own_record.node_id", "%d has more than 24 bits", *r.NodeID)
-	case r.WideNodeID != nil && *r.WideNodeID > ioam.NoWideNodeID:
+	case r.WideNodeID != nil && *r.WideNodeID > 1<<56-1:
 		return nil, config.Wrong("own_record.node_id_wide", "%d has more than 56 bits", *r.WideNodeID)
-	case s != nil && s.Schema > ioam.NoSchema:
+	case s != nil && s.Schema > 1<<24-1:
 		return nil, config.Wrong("own_record.snapshot.schema", "%d has more than 24 bits", s.Schema)
 	case s != nil && (len(s.Data)%4 != 0 || len(s.Data) > 1020):
 		return nil, config.Wrong("own_record.snapshot.data", "a multiple of 4 octets up to 1020 needed")
 	}
 	n := &ioam.Node{}
-	record(n, ioam.BitNode, &n.HopLimit, r.HopLimit, ioam.NoHopLimit)
-	record(n, ioam.BitNode, &n.NodeID, r.NodeID, ioam.NoNodeID)
-	record(n, ioam.BitInterfaces, &n.Ingress, r.IngressIf, ioam.NoInterface)
-	record(n, ioam.BitInterfaces, &n.Egress, r.EgressIf, ioam.NoInterface)
-	record(n, ioam.BitSeconds, &n.Seconds, r.Seconds, ioam.NoValue)
-	record(n, ioam.BitFraction, &n.Fraction, r.Fraction, ioam.NoValue)
-	record(n, ioam.BitTransitDelay, &n.TransitDelay, r.TransitDelay, ioam.NoValue)
-	record(n, ioam.BitNamespaceData, &n.NamespaceData, r.NamespaceData, ioam.NoValue)
-	record(n, ioam.BitQueueDepth, &n.QueueDepth, r.QueueDepth, ioam.NoValue)
-	record(n, ioam.BitChecksum, &n.ChecksumComplement, r.ChecksumComplement, ioam.NoValue)
-	record(n, ioam.BitWideNode, &n.WideHopLimit, r.WideHopLimit, ioam.NoHopLimit)
-	record(n, ioam.BitWideNode, &n.WideNodeID, r.WideNodeID, ioam.NoWideNodeID)
-	record(n, ioam.BitWideInterfaces, &n.WideIngress, r.WideIngressIf, ioam.NoValue)
-	record(n, ioam.BitWideInterfaces, &n.WideEgress, r.WideEgressIf, ioam.NoValue)
-	record(n, ioam.BitWideNamespaceData, &n.WideNamespaceData, (*uint64)(r.WideNamespaceData), ioam.NoWideValue)
-	record(n, ioam.BitBufferOccupancy, &n.BufferOccupancy, r.BufferOccupancy, ioam.NoValue)
+	if r.HopLimit != nil || r.NodeID != nil {
+		n.SetNode(or(r.HopLimit, 1<<8-1), or(r.NodeID, 1<<24-1))
+	}
+	set(n.SetIngress, r.IngressIf)
+	set(n.SetEgress, r.EgressIf)
+	set(n.SetSeconds, r.Seconds)
+	set(n.SetFraction, r.Fraction)
+	set(n.SetTransitDelay, r.TransitDelay)
+	set(n.SetNamespaceData, r.NamespaceData)
+	set(n.SetQueueDepth, r.QueueDepth)
+	set(n.SetChecksumComplement, r.ChecksumComplement)
+	if r.WideHopLimit != nil || r.WideNodeID != nil {
+		n.SetWideNode(or(r.WideHopLimit, 1<<8-1), or(r.WideNodeID, 1<<56-1))
+	}
+	set(n.SetWideIngress, r.WideIngressIf)
+	set(n.SetWideEgress, r.WideEgressIf)
+	set(n.SetWideNamespaceData, (*uint64)(r.WideNamespaceData))
+	set(n.SetBufferOccupancy, r.BufferOccupancy)
 	if r.Snapshot != nil {
-		n.Type |= ioam.BitSnapshot
-		n.Snapshot = ioam.Snapshot{SchemaID: r.Snapshot.Schema, Data: r.Snapshot.Data}
+		n.SetSnapshot(ioam.Snapshot{SchemaID: r.Snapshot.Schema, Data: r.Snapshot.Data})
+	}
+	if n.Type() == 0 {
+		return nil, config.Wrong("own_record", "no field: want at least one, as node_id")
 	}
 	return n, nil
 }
 
-// record sets a field of a node: to what is known or, where that is nothing, to
-// the value that says so. The field's bit is set when something of it is known.
-func record[T any](n *ioam.Node, bit ioam.TraceType, to, known *T, unavailable T) {
-	*to = unavailable
+// set sets a field of a record if its value is known.
+func set[T any](setter func(T), known *T) {
 	if known != nil {
-		*to = *known
-		n.Type |= bit
+		setter(*known)
 	}
+}
+
+// or returns the value if it is known, otherwise the one that stands for unavailable.
+func or[T any](known *T, unavailable T) T {
+	if known != nil {
+		return *known
+	}
+	return unavailable
 }
 
 // A number64 is a number, in JSON or as text: 7, "0x7".
