@@ -91,7 +91,7 @@ func TestNothingAllocates(t *testing.T) {
 			appendHeaders(buf)
 		}
 	})
-	sink.headers = bth.Headers{}
+	sink.headers = bth.Headers{Header: bth.Header{PKey: bth.DefaultPKey}}
 	wiretest.NoAllocs(t, "Validate", func() { sink.err = sink.headers.Validate() })
 	for _, tt := range misfits {
 		wiretest.NoAllocs(t, tt.err.Error(), func() { _, sink.err = tt.header.AppendBinary(buf) })

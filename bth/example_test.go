@@ -60,7 +60,7 @@ func ExampleHeader() {
 	fmt.Println(err, errors.Is(err, rocecn.ErrRange))
 	// Output:
 	// CNP DestQP 0x0000d2 PSN 0 PKey 0xffff BECN 1 <nil>
-	// bth: BTH: 12 octets needed true
+	// bth: BTH: truncated: shorter than 12 octets true
 	// bth: DestQP: over 0xffffff, more than 24 bits true
 }
 

@@ -12,7 +12,7 @@ import (
 const Size = 12
 
 // errTruncated is what [Header.Decode] refuses.
-var errTruncated = wireerr.New("bth", "BTH", 12, "12 octets needed", wireerr.Truncated)
+var errTruncated = wireerr.New("bth", "BTH", 12, "truncated: shorter than 12 octets", wireerr.Truncated)
 
 // Values that [Header.AppendBinary] refuses because they do not fit their
 // field.
@@ -26,10 +26,15 @@ var (
 
 // Deviations that [Header.Validate] reports.
 var (
+	errPKey  = wireerr.New("bth", "P_Key", 0, "without a partition: its low 15 bits are 0", wireerr.Malformed)
 	errTVer  = wireerr.New("bth", "TVer", 0, "not 0", wireerr.Malformed)
 	errResv6 = wireerr.New("bth", "Resv6", 0, "reserved bits set", wireerr.Malformed)
 	errResv7 = wireerr.New("bth", "Resv7", 0, "reserved bits set", wireerr.Malformed)
 )
+
+// DefaultPKey is the P_Key of the default partition, with full membership. Builders take P_Key 0, which no partition
+// has, for it.
+const DefaultPKey = 0xFFFF
 
 // Header is the Base Transport Header, IBTA section 9.2.
 //
@@ -46,9 +51,9 @@ type Header struct {
 	Opcode    Opcode
 	Solicited bool   // S: the receiver may raise a solicited event
 	MigReq    bool   // M: migration state
-	Pad       uint8  // octets of pad behind the payload, 0 to 3
+	Pad       uint8  // octets of pad after the payload, 0 to 3
 	TVer      uint8  // transport header version, 0; 4 bits
-	PKey      uint16 // partition key; 0xffff is the default partition's, 0 is sent as 0
+	PKey      uint16 // partition key: DefaultPKey, or another one; AppendBinary sends 0 as 0
 	FECN      bool   // F: forward congestion
 	BECN      bool   // B: backward congestion, set in CNPs
 	Resv6     uint8  // reserved, 6 bits; the ICRC does not cover octet 4
@@ -150,16 +155,18 @@ func (h *Header) misfit() error {
 	}
 }
 
-// Validate returns nil for a BTH whose values fit their fields, whose TVer is 0
-// and whose reserved bits are 0, otherwise an error that names every deviation.
+// Validate returns nil for a BTH whose values fit their fields, whose P_Key names
+// a partition, whose TVer is 0 and whose reserved bits are 0, otherwise an error
+// that names every deviation.
 // An unknown opcode is no error of the BTH. PPFC takes the top bit of Resv6,
 // so its messages are not valid by this measure.
 func (h *Header) Validate() error {
-	if h.fits() && h.TVer|h.Resv6|h.Resv7 == 0 {
+	if h.fits() && h.TVer|h.Resv6|h.Resv7 == 0 && h.PKey&0x7FFF != 0 {
 		return nil
 	}
 	return errors.Join(
 		wireerr.If(h.Pad > 3, errPadRange),
+		wireerr.If(h.PKey&0x7FFF == 0, errPKey),
 		wireerr.If(h.TVer > 15, errTVerRange),
 		wireerr.If(h.TVer != 0, errTVer),
 		wireerr.If(h.Resv6 > 63, errResv6Range),

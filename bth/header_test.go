@@ -57,7 +57,7 @@ func TestHeaderTruncated(t *testing.T) {
 		require.Equal(t, want, h)
 		return err
 	})
-	require.EqualError(t, bth.ErrTruncated, "bth: BTH: 12 octets needed")
+	require.EqualError(t, bth.ErrTruncated, "bth: BTH: truncated: shorter than 12 octets")
 }
 
 // misfits are headers with one value too large, and the error that names it.

@@ -164,6 +164,7 @@ func TestHeadersOfUnknownOpcode(t *testing.T) {
 
 func TestHeadersValidate(t *testing.T) {
 	valid := full
+	valid.PKey = bth.DefaultPKey
 	valid.RDETH.Reserved, valid.DETH.Reserved, valid.XRCETH.Reserved, valid.FETH.Reserved = 0, 0, 0, 0
 	for i := range 256 {
 		h := valid
@@ -190,7 +191,7 @@ func TestHeadersValidate(t *testing.T) {
 		require.ErrorIs(t, h.Validate(), tt.err)
 	}
 	h := full // reserved bits in headers that the packet does not have
-	h.Opcode = bth.CNP
+	h.Opcode, h.PKey = bth.CNP, bth.DefaultPKey
 	require.NoError(t, h.Validate())
 }
 

@@ -8,37 +8,42 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses of the CNPs that answer packets.
+// Config is a deployment's choice for the CNPs that it sends.
 type Config struct {
-	Carriage    rocev2.Carriage // the zero value as in AppendPacket
-	InnerSource bool            // answer packets that came inside another IP header, too: rocev2.Packet.MayAnswer (D17)
+	// Carriage has the fields of IP and UDP. Its zero value gives DSCP 48, hop limit 64 and UDP checksum 0, as
+	// hardware sends; unlike hardware, the ECN field is 00 and the UDP source port is not 0.
+	Carriage rocev2.Carriage
+	// InnerSource lets AppendFor also answer packets inside another IP header (D17); see rocev2.Packet.MayAnswer.
+	InnerSource bool
 }
 
-// AppendPacket appends c as a whole IP packet from src to dst, both IPv4 or both
-// IPv6, with its ICRC. The zero Carriage is what hardware does: DSCP 48, hop limit
-// 64, UDP source port 0, UDP checksum 0; only its ECN field of 10 differs from
-// ours, 00. An IPv4-mapped IPv6 address is refused: Unmap it.
-func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
+// AppendPacket appends c as a complete IP packet from src to dst, both IPv4 or both
+// IPv6, with its ICRC. It rejects addresses that rocev2.CheckAnswerable rejects,
+// with rocev2.ErrNotReachable. P_Key 0 stands for the default partition,
+// bth.DefaultPKey; a [rocev2.Packet] sends it as it is.
+func (c CNP) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
+	c.PKey = answer.PKey(c.PKey)
 	octets, err := c.AppendBinary(make([]byte, 0, Size+4)) // on the stack
 	if err != nil {
 		return b, err
 	}
 	d := rocev2.Datagram{Data: octets[:Size+4]}
-	if err := answer.Carry(&d, src, dst, &as); err != nil {
+	if err := answer.Carry(&d, src, dst, &cfg.Carriage); err != nil {
 		return b, err
 	}
-	return answer.AppendRoCEv2(b, &d)
+	return answer.AppendRoCEv2(b, &d, icrc.AsSent)
 }
 
 // AppendFor appends the CNP that answers data, a packet that arrived with ECN
-// marks, as a whole IP packet with its ICRC: to its source, with its P_Key and the
-// queue pair of its sender, which the data packet does not carry. A receiver's
-// comes from the address that the data was sent to, data.FinalDst().
+// marks, as a complete IP packet with its ICRC: to its source, with its P_Key
+// (bth.DefaultPKey for 0) and the queue pair of its sender, which the data packet
+// does not carry. A receiver sends it from data.FinalDst(), the address to which
+// the data was sent.
 //
-// Whether data was marked (data.ECN() == rocev2.CE) and is of a transport that
-// CNPs are meant for is the caller's to check. What rocev2.Packet.MayAnswer refuses is
-// refused, and so are addresses that cannot be answered, rocev2.ErrNotReachable,
-// and a src of another family.
+// The caller checks whether data was marked (data.ECN() == rocev2.CE) and is of a
+// transport for which CNPs are meant. AppendFor rejects what
+// rocev2.Packet.MayAnswer rejects, addresses that others cannot reach,
+// rocev2.ErrNotReachable, and a src of another family.
 func AppendFor(b []byte, data *rocev2.Packet, src netip.Addr, senderQP uint32, cfg Config) ([]byte, error) {
 	var a answer.Answer
 	if err := a.To(data, senderQP, cfg.InnerSource); err != nil {

@@ -13,6 +13,7 @@
 package cnp
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -59,11 +60,11 @@ var ErrOption = wireerr.New("cnp", "Destination Options", 0, "an option that mus
 var errTruncated = wireerr.New("cnp", "CNP", Size, "truncated: 28 octets of BTH and reserved octets needed",
 	wireerr.Truncated)
 
-// New returns the CNP that a conforming node sends: everything zero but the
-// queue pair, the P_Key and BECN, which is not in the annex's figure and is
-// set in practice.
+// New returns the CNP that a conforming node sends to a queue pair. pKey is the
+// P_Key of the data, 0 for that of the default partition. BECN, which is not in
+// the annex's figure, is set, as in practice; all other fields are 0.
 func New(destQP uint32, pKey uint16) CNP {
-	return CNP{Header: bth.Header{Opcode: bth.CNP, PKey: pKey, BECN: true, DestQP: destQP}}
+	return CNP{Header: bth.Header{Opcode: bth.CNP, PKey: cmp.Or(pKey, bth.DefaultPKey), BECN: true, DestQP: destQP}}
 }
 
 // Decode sets c from the octets that begin with the BTH and returns those
@@ -168,7 +169,7 @@ func (c CNP) String() string {
 }
 
 // AppendBinary appends BTH and reserved octets, without the ICRC.
-func (c *CNP) AppendBinary(b []byte) ([]byte, error) {
+func (c CNP) AppendBinary(b []byte) ([]byte, error) {
 	if c.Opcode != bth.CNP {
 		return b, wireerr.NotCNP
 	}

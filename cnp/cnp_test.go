@@ -107,7 +107,7 @@ func TestNotACNP(t *testing.T) {
 		cnp.Header = p.BTH.Header
 		_, err = cnp.AppendBinary(nil)
 		require.ErrorIs(t, err, c.err, c.name)
-		_, err = cnp.AppendPacket(nil, p.Src, p.Dst, rocev2.Carriage{})
+		_, err = cnp.AppendPacket(nil, p.Src, p.Dst, Config{})
 		require.ErrorIs(t, err, c.err, c.name)
 	}
 }
@@ -186,8 +186,8 @@ func TestNotAnswered(t *testing.T) {
 		require.ErrorIs(t, err, c.err, c.src)
 	}
 	c := New(1, 2)
-	_, err := c.AppendPacket(nil, addr("2001:db8::1"), addr("::ffff:192.0.2.1"), rocev2.Carriage{})
-	require.ErrorIs(t, err, wireerr.Mapped)
+	_, err := c.AppendPacket(nil, addr("2001:db8::1"), addr("::ffff:192.0.2.1"), Config{})
+	require.ErrorIs(t, err, rocev2.ErrNotReachable)
 }
 
 // A capture that cut the reserved octets still shows the CNP.
@@ -242,15 +242,18 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, c.Validate(), "BECN is not required")
 }
 
-// The hardware's packet, built from fields.
+// The hardware's packet, built from fields, but from UDP source port 0xc001: the
+// hardware sends 0, which no builder does. The ICRC was computed with Python's zlib.
 func TestAppendPacket(t *testing.T) {
-	c := New(0x118, 0xFFFF)
-	src, cfg := addr("10.0.17.1"), Config{Carriage: rocev2.Carriage{ECN: 2, ID: 0x718C}}
+	hardware := strings.Replace(hardware, "000012b7", "c00112b7", 1)
+	hardware = strings.Replace(hardware, "82fd002a", "5c64b6b1", 1)
+	c := New(0x118, 0) // the default partition
+	src, cfg := addr("10.0.17.1"), Config{Carriage: rocev2.Carriage{ECN: 2, ID: 0x718C, SrcPort: 0xC001}}
 	wiretest.Encodes(t, wiretest.Hex(t, hardware), func(b []byte) ([]byte, error) {
-		return c.AppendPacket(b, src, addr("10.0.18.1"), cfg.Carriage)
+		return c.AppendPacket(b, src, addr("10.0.18.1"), cfg)
 	})
 	var data rocev2.Packet
-	data.Src, data.BTH.PKey = addr("10.0.18.1"), 0xFFFF
+	data.Src = addr("10.0.18.1")
 	wiretest.Encodes(t, wiretest.Hex(t, hardware),
 		func(b []byte) ([]byte, error) { return AppendFor(b, &data, src, 0x118, cfg) })
 }
@@ -265,15 +268,16 @@ func TestDontFragment(t *testing.T) {
 		checksum string
 		icrc     string
 	}{
-		{rocev2.Carriage{}, "0000 4000", "02f0", "af515342"},
-		{rocev2.Carriage{MayFragment: true}, "0000 0000", "42f0", "db98e1fa"},
-		{rocev2.Carriage{ID: 0xFFFF}, "ffff 4000", "02f0", "fbf20719"},
-		{rocev2.Carriage{ID: 0x1234, MayFragment: true}, "1234 0000", "30bc", "977f07a3"},
+		{rocev2.Carriage{}, "0000 4000", "02f0", "71c8e5d9"},
+		{rocev2.Carriage{MayFragment: true}, "0000 0000", "42f0", "05015761"},
+		{rocev2.Carriage{ID: 0xFFFF}, "ffff 4000", "02f0", "256bb182"},
+		{rocev2.Carriage{ID: 0x1234, MayFragment: true}, "1234 0000", "30bc", "49e6b138"},
 	} {
-		want := wiretest.Hex(t, "45c0003c"+c.idFlags+"4011"+c.checksum+"0a001101 0a001201 000012b7 00280000"+
+		want := wiretest.Hex(t, "45c0003c"+c.idFlags+"4011"+c.checksum+"0a001101 0a001201 c00112b7 00280000"+
 			"8100ffff 40000118 00000000 00000000000000000000000000000000"+c.icrc)
+		c.as.SrcPort = 0xC001
 		src, dst, n, cfg := addr("10.0.17.1"), addr("10.0.18.1"), New(0x118, 0xFFFF), Config{Carriage: c.as}
-		wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return n.AppendPacket(b, src, dst, c.as) })
+		wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return n.AppendPacket(b, src, dst, cfg) })
 		var data rocev2.Packet
 		data.Src, data.BTH.PKey = dst, 0xFFFF
 		wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return AppendFor(b, &data, src, 0x118, cfg) })
@@ -288,9 +292,9 @@ func TestAppendFor(t *testing.T) {
 		as   rocev2.Carriage
 		want string
 	}{
-		{rocev2.Carriage{}, `
+		{rocev2.Carriage{SrcPort: 0xC000}, `
 			6c000000 00281140 20010db8000200000000000000000002 20010db8000100000000000000000001
-			000012b700280000
+			c00012b700280000
 			8100abcd 40123456 00000000 00000000000000000000000000000000`},
 		{rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 0xC001}, `
 			6b9beef5 00281109 20010db8000200000000000000000002 20010db8000100000000000000000001

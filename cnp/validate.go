@@ -23,7 +23,7 @@ var (
 // names every deviation, those of its BTH as [bth.Header.Validate] does. BECN may
 // be set or not: the annex's figure leaves it out, hardware sets it, and no
 // receiver may ask for it.
-func (c *CNP) Validate() error {
+func (c CNP) Validate() error {
 	return errors.Join(
 		c.Header.Validate(),
 		wireerr.If(c.Opcode != bth.CNP, wireerr.NotCNP),

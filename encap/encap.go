@@ -135,7 +135,7 @@ func appendAddr(b []byte, a netip.Addr) []byte {
 }
 
 // usable says whether an address can stand in an outer header.
-func usable(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
+func usable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == nil }
 
 // checkEthernet says whether h can be the header of an Ethernet frame: 14 octets,
 // and 4 for each tag.

@@ -69,7 +69,7 @@ type Sent struct {
 	OwnRecord bool
 }
 
-// Errors of AppendFor, besides those of rocev2.Packet.MayAnswer and rocev2.Answerable.
+// Errors of AppendFor, besides those of rocev2.Packet.MayAnswer and rocev2.CheckAnswerable.
 var (
 	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
 		wireerr.Other)
@@ -95,8 +95,8 @@ var (
 //
 // AppendFor refuses what rocev2.Packet.MayAnswer refuses, IPv4 (ErrIPv4), option types
 // that the draft does not allow (rocecn.ErrRange), and addresses that others cannot
-// reach (rocev2.ErrNotReachable). The caller decides whether the flow is to
-// slow down.
+// reach (rocev2.ErrNotReachable), the original destination included. P_Key 0 becomes
+// bth.DefaultPKey. The caller decides whether the flow is to slow down.
 //
 // Sent reports which option the Fast CNP has, and whether it holds own. On error Sent is zero.
 //
@@ -119,8 +119,8 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	points := cfg.CodePoints.orDefault()
 	sent := Sent{Option: 1}
 	o := header{typ: points.Option1, original: congested.FinalDst()}
-	if o.original.Is4In6() {
-		return b, Sent{}, errMapped
+	if rocev2.CheckAnswerable(o.original) != nil {
+		return b, Sent{}, rocev2.ErrNotReachable
 	}
 	if cfg.mayFindTrace(congested) {
 		if err := cfg.embedTrace(&o, congested, own); err != nil {
@@ -249,27 +249,29 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice)
 	return nil
 }
 
-// AppendPacket appends n as a complete IPv6 packet with its ICRC, which covers
-// the option header as sent. A source port of 0 is sent. The addresses must be
-// reachable for others, rocev2.ErrNotReachable, the draft must allow the option
-// type, and the original destination must not be IPv4-mapped, rocecn.ErrRange.
-func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error) {
+// AppendPacket appends n as a complete IPv6 packet with its ICRC. Of cfg it uses
+// Carriage and Coverage, and CodePoints if n.OptionType is 0. It rejects
+// addresses, the original destination included, that rocev2.CheckAnswerable
+// rejects, with rocev2.ErrNotReachable, and option types that the draft does not
+// allow (rocecn.ErrRange). P_Key 0 stands for the default partition,
+// bth.DefaultPKey; a [rocev2.Packet] sends it as it is.
+func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 	switch {
 	case n.CNP.Opcode != bth.CNP:
 		return b, wireerr.NotCNP
 	case !n.Src.Is6() || !n.Dst.Is6():
 		return b, errAddresses
 	}
-	if err := cmp.Or(rocev2.Answerable(n.Src), rocev2.Answerable(n.Dst)); err != nil {
+	if err := cmp.Or(rocev2.CheckAnswerable(n.Src), rocev2.CheckAnswerable(n.Dst)); err != nil {
 		return b, err
 	}
 	if err := n.Option.check(); err != nil {
 		return b, err
 	}
-	if n.Option.OriginalDst.Is4In6() {
-		return b, errMapped
+	if err := rocev2.CheckAnswerable(n.Option.OriginalDst); err != nil {
+		return b, err
 	}
-	o := header{typ: n.optionType(), original: n.Option.OriginalDst}
+	o := header{typ: n.optionType(cfg.CodePoints.orDefault()), original: n.Option.OriginalDst}
 	if n.Option.Number == 2 {
 		data := append(make([]byte, 0, maxData), n.Option.Reserved, uint8(n.Option.Trace.OptType)) // on the stack
 		var err error
@@ -281,16 +283,18 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 	if err != nil {
 		return b, err
 	}
-	octets, err := n.CNP.AppendBinary(make([]byte, 0, cnp.Size+4)) // on the stack
+	c := n.CNP
+	c.PKey = answer.PKey(c.PKey)
+	octets, err := c.AppendBinary(make([]byte, 0, cnp.Size+4)) // on the stack
 	if err != nil {
 		return b, err
 	}
 	d := rocev2.Datagram{Data: octets[:cnp.Size+4],
 		NextHeader: ipv6opt.DestinationOptions, Ext: out[len(b)+ipv6Size : len(b)+ipv6Size+size]}
-	if err := answer.Carry(&d, n.Src, n.Dst, &as); err != nil {
+	if err := answer.Carry(&d, n.Src, n.Dst, &cfg.Carriage); err != nil {
 		return b, err
 	}
-	if out, err = answer.AppendRoCEv2(out, &d); err != nil {
+	if out, err = answer.AppendRoCEv2(out, &d, cfg.Coverage); err != nil {
 		return b, err
 	}
 	return out, nil

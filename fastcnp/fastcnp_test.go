@@ -589,29 +589,25 @@ func TestRefused(t *testing.T) {
 		data.Src = addr(bad)
 		_, _, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
-		for _, ends := range [][2]string{{bad, "2001:db8::1"}, {"2001:db8::1", bad}} {
-			n := Notification{Src: addr(ends[0]), Dst: addr(ends[1]), CNP: cnp.New(1, 2),
-				Option: Option{Number: 1, OriginalDst: receiver}}
-			_, err = n.AppendPacket(nil, rocev2.Carriage{})
+		for i := range 3 {
+			ends := []netip.Addr{addr("2001:db8::1"), addr("2001:db8::1"), receiver}
+			ends[i] = addr(bad)
+			n := Notification{Src: ends[0], Dst: ends[1], CNP: cnp.New(1, 2),
+				Option: Option{Number: 1, OriginalDst: ends[2]}}
+			out, err := n.AppendPacket([]byte{9}, Config{})
 			require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
+			require.Equal(t, []byte{9}, out)
 			require.ErrorIs(t, n.Validate(), rocev2.ErrNotReachable)
 		}
+		data = congested(t, 0, nil)
+		data.Dst = addr(bad)
+		out, _, err := AppendFor([]byte{9}, data, loopback, nil, Config{})
+		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
+		require.Equal(t, []byte{9}, out)
 	}
-	n := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 2),
-		Option: Option{Number: 1, OriginalDst: addr("::ffff:192.0.2.1")}}
-	out, err := n.AppendPacket([]byte{9}, rocev2.Carriage{})
-	require.Equal(t, errMapped, err)
-	require.Equal(t, []byte{9}, out)
-	require.ErrorIs(t, n.Validate(), errMapped)
-
 	data := congested(t, 0, nil)
-	mapped := *data
-	mapped.Dst = n.Option.OriginalDst
-	out, _, err = AppendFor([]byte{9}, &mapped, loopback, nil, Config{})
-	require.Equal(t, errMapped, err)
-	require.Equal(t, []byte{9}, out)
 	data.BTH.Opcode = bth.CNP
-	_, _, err = AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
+	_, _, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
 	require.ErrorIs(t, err, rocev2.ErrNotification)
 
 	data = congested(t, 0, nil)
@@ -620,7 +616,7 @@ func TestRefused(t *testing.T) {
 		_, _, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: points})
 		n := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 2),
 			Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ipv6opt.Type(typ)}
-		_, err2 := n.AppendPacket(nil, rocev2.Carriage{})
+		_, err2 := n.AppendPacket(nil, Config{})
 		if typ>>5 == 4 || typ == 0 { // act 10, chg 0; 0 stands for the default
 			require.NoError(t, err)
 			require.NoError(t, err2)
@@ -748,10 +744,13 @@ func TestConfig(t *testing.T) {
 func TestAppendPacket(t *testing.T) {
 	n := Notification{Src: receiver, Dst: sender, CNP: cnp.New(0xD2, 0xFFFF),
 		Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ExperimentalType}
-	want := build(t, 60, wiretest.Hex(t, option1Header))
-	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) {
-		return n.AppendPacket(b, rocev2.Carriage{DSCP: rocev2.BestEffort, HopLimit: 255})
-	})
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
+	p.SrcPort = 0xC001
+	want, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	cfg := Config{Carriage: rocev2.Carriage{DSCP: rocev2.BestEffort, HopLimit: 255, SrcPort: 0xC001}}
+	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return n.AppendPacket(b, cfg) })
 	for _, c := range []struct {
 		change func(*Notification)
 		err    error
@@ -770,10 +769,10 @@ func TestAppendPacket(t *testing.T) {
 		bad := n
 		c.change(&bad)
 		buf := make([]byte, 1, 512)
-		out, err := bad.AppendPacket(buf, rocev2.Carriage{})
+		out, err := bad.AppendPacket(buf, Config{})
 		require.ErrorIs(t, err, c.err)
 		require.Len(t, out, 1)
-		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = bad.AppendPacket(buf, rocev2.Carriage{}) })
+		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = bad.AppendPacket(buf, Config{}) })
 	}
 }
 

@@ -26,7 +26,7 @@ type Notification struct {
 	Src, Dst   netip.Addr
 	CNP        cnp.CNP
 	Option     Option
-	OptionType ipv6opt.Type // as sent; AppendPacket takes 0 for Option1Type or Option2Type
+	OptionType ipv6opt.Type // as sent; AppendPacket takes 0 for that of Config.CodePoints
 	// of the option's type octet from the start of the IPv6 header; AppendPacket does not use it
 	Offset int
 }
@@ -37,11 +37,11 @@ func (n Notification) String() string {
 }
 
 // optionType returns the option type that n is sent with.
-func (n *Notification) optionType() ipv6opt.Type {
+func (n *Notification) optionType(c CodePoints) ipv6opt.Type {
 	if n.Option.Number == 2 {
-		return cmp.Or(n.OptionType, Option2Type)
+		return cmp.Or(n.OptionType, c.Option2)
 	}
-	return cmp.Or(n.OptionType, Option1Type)
+	return cmp.Or(n.OptionType, c.Option1)
 }
 
 // What FromPacket may return beside the errors of a broken option.

@@ -111,8 +111,6 @@ var (
 	errAddresses   = wireerr.New("fastcnp", "addresses", 0, "not both IPv6 (FAST section 3)", wireerr.Range)
 	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
 	errDestination = wireerr.New("fastcnp", "original destination", 0, "not an IPv6 address", wireerr.Range)
-	errMapped      = wireerr.New("fastcnp", "original destination", 0, "IPv4-mapped: no host over IPv6 has it",
-		wireerr.Range)
 	// ErrTooLong: AppendFor with Refuse met it; Trim and FallBack send a Fast CNP all the same.
 	ErrTooLong = wireerr.New("fastcnp", "IOAM trace", 0,
 		"too long for option 2: with its header it may have 236 octets", wireerr.Range)

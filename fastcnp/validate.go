@@ -22,7 +22,7 @@ var (
 // errors.Is finds each. The alignment (D3) is checked only if Offset is set, as
 // it is after decoding.
 func (n *Notification) Validate() error {
-	typ := n.optionType()
+	typ := n.optionType(CodePoints{}.orDefault())
 	o, y := &n.Option, 2
 	if o.Number == 2 {
 		y = 0
@@ -30,11 +30,11 @@ func (n *Notification) Validate() error {
 	return errors.Join(
 		n.CNP.Validate(),
 		wireerr.If(!n.Src.Is6() || !n.Dst.Is6(), errAddresses),
-		wireerr.If(rocev2.Answerable(n.Src) != nil || rocev2.Answerable(n.Dst) != nil, rocev2.ErrNotReachable),
+		wireerr.If(rocev2.CheckAnswerable(n.Src) != nil || rocev2.CheckAnswerable(n.Dst) != nil ||
+			rocev2.CheckAnswerable(o.OriginalDst) != nil, rocev2.ErrNotReachable),
 		wireerr.If(typ.Action() != ipv6opt.DiscardICMP, errAct),
 		wireerr.If(typ.MayChange(), errChg),
 		o.check(),
-		wireerr.If(o.OriginalDst.Is4In6(), errMapped),
 		wireerr.If(o.Number == 2 && o.Reserved != 0, errReservedSet),
 		wireerr.If(n.Offset != 0 && n.Offset%4 != y, errAlignment),
 	)

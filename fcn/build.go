@@ -8,12 +8,12 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses of the FCNs that it sends. The UDP
-// checksum is always computed, whatever Carriage says.
+// Config is a deployment's choice for the FCNs that it sends. The UDP checksum is
+// always computed, whatever Carriage has.
 type Config struct {
 	Carriage rocev2.Carriage
 	Port     uint16 // UDP destination port; 0 stands for Port
-	// CopyLabel puts the message's flow label into its own IPv6 header too, as
+	// CopyLabel also writes the message's flow label to its own IPv6 header, as
 	// the draft allows, instead of Carriage.FlowLabel.
 	CopyLabel bool
 }
@@ -29,8 +29,8 @@ var (
 )
 
 // AppendPacket appends the message as a complete IP packet from src to dst, both
-// IPv4 or both IPv6, with its UDP checksum. An IPv4-mapped IPv6 address is
-// refused: Unmap it.
+// IPv4 or both IPv6, with its UDP checksum. It rejects addresses that
+// rocev2.CheckAnswerable rejects, with rocev2.ErrNotReachable.
 func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	var data [Size]byte
 	if _, err := m.AppendBinary(data[:0]); err != nil {
@@ -93,7 +93,7 @@ func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, c
 	switch {
 	case pe == src:
 		return b, errOwn
-	case rocev2.Answerable(pe) != nil, rocev2.Answerable(src) != nil:
+	case rocev2.CheckAnswerable(pe) != nil, rocev2.CheckAnswerable(src) != nil:
 		return b, rocev2.ErrNotReachable
 	}
 	return m.AppendPacket(b, src, pe, cfg)

@@ -115,7 +115,7 @@ func TestNotices(t *testing.T) {
 	var d Decoder
 	var p Packet
 	c := cnp.New(17, 0xFFFF)
-	ip, err := c.AppendPacket(nil, hostB, hostA, rocev2.Carriage{})
+	ip, err := c.AppendPacket(nil, hostB, hostA, cnp.Config{})
 	require.NoError(t, err)
 	for cut := 60; cut <= len(ip); cut++ { // its BTH is whole
 		require.True(t, d.Decode(&p, ip[:cut], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: cut < len(ip)}))

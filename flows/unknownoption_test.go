@@ -17,7 +17,7 @@ func TestUnknownOption(t *testing.T) {
 		Src: pe1, Dst: hostA, CNP: cnp.New(18, 0xFFFF), OptionType: 0x8E,
 		Option: fastcnp.Option{Number: 1, OriginalDst: hostB},
 	}
-	b, err := n.AppendPacket(nil, rocev2.Carriage{})
+	b, err := n.AppendPacket(nil, fastcnp.Config{})
 	require.NoError(t, err)
 	var d Decoder
 	var p Packet

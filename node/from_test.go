@@ -27,10 +27,10 @@ import (
 func TestFromOfRefused(t *testing.T) {
 	from, self := netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("2001:db8::1")
 	c := cnp.New(0x11, 0xFFFF)
-	aCNP, err := c.AppendPacket(nil, from, self, rocev2.Carriage{})
+	aCNP, err := c.AppendPacket(nil, from, self, cnp.Config{})
 	require.NoError(t, err)
 	n := ppfc.New(7, 0xFFFF, ppfc.Extension{Congested: from, Type: ppfc.Stop})
-	aPPFC, err := n.AppendPacket(nil, from, self, rocev2.Carriage{})
+	aPPFC, err := n.AppendPacket(nil, from, self, ppfc.Config{})
 	require.NoError(t, err)
 	m := fcn.Message{FlowLabel: 5, Level: 3}
 	anFCN, err := m.AppendPacket(nil, from, self, fcn.Config{})

@@ -456,7 +456,7 @@ func (c *cast[C, D]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.D
 	require.NoError(t, m.Decode(sent, rocev2.DecodeOptions{Link: rocev2.LinkIP}, of))
 	require.Equal(t, d.Message, m.Kind)
 	require.Equal(t, d.To, m.Packet.Dst)
-	require.NoError(t, rocev2.Answerable(d.To))
+	require.NoError(t, rocev2.CheckAnswerable(d.To))
 	require.Contains(t, c.self, m.Packet.Src)
 	require.Zero(t, len(m.Packet.Outer))
 	switch m.Kind {

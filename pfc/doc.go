@@ -1,10 +1,10 @@
 // Package pfc encodes and decodes the flow control frames of Ethernet, which
-// stand beside the congestion notifications of RoCEv2: PFC (IEEE 802.1Qbb, now
+// accompany the congestion notifications of RoCEv2: PFC (IEEE 802.1Qbb, now
 // IEEE 802.1Q clause 36), which pauses single priorities, and PAUSE (IEEE
 // 802.3x, now IEEE 802.3 annex 31B), which pauses the whole link.
 //
-// Both are MAC control frames. They go to the next neighbour only, which no
-// bridge passes on:
+// Both are MAC control frames. They go to the next neighbour only; no bridge
+// forwards them:
 //
 //	0180c2000001 | source | 8808 | opcode | parameters | zeros up to 60 octets
 //

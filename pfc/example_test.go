@@ -13,13 +13,17 @@ func ExamplePFC_AppendFrame() {
 	const speed = 100e9
 	var p pfc.PFC
 	p.Enabled = 1 << 3
-	p.Quanta[3] = pfc.Quanta(100*time.Microsecond, speed)
+	quanta, ok := pfc.Quanta(100*time.Microsecond, speed)
+	p.Quanta[3] = quanta
+	fmt.Println(ok) // the pause fits: no second frame has to follow
 	frame := p.AppendFrame(nil, [6]byte{0x02, 0, 0, 0, 0, 1})
 	fmt.Printf("%x\n", frame[:34])
-	// Output: 0180c20000010200000000018808010100080000000000004c4c0000000000000000
+	// Output:
+	// true
+	// 0180c20000010200000000018808010100080000000000004c4c0000000000000000
 }
 
-// What stands behind the EtherType of a MAC control frame.
+// The octets after the EtherType of a MAC control frame.
 func ExamplePFC_Decode() {
 	control := []byte{1, 1, 0, 0x18, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0}
 	var p pfc.PFC

@@ -9,13 +9,13 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// EtherType is that of MAC control frames (IEEE 802.3 clause 31).
+// EtherType is the EtherType of MAC control frames (IEEE 802.3 clause 31).
 const EtherType = 0x8808
 
-// destination is the group address that these frames are sent to.
+// destination is the group address to which these frames are sent.
 var destination = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x01}
 
-// The opcodes of MAC control frames that this package knows.
+// The opcodes of the MAC control frames that this package decodes.
 const (
 	OpcodePause = 0x0001 // IEEE 802.3 annex 31A
 	OpcodePFC   = 0x0101 // IEEE 802.1Qbb
@@ -27,18 +27,16 @@ const minFrame = 60
 
 const frameHeader = 14
 
-// errOpcode says that a MAC control frame is of another kind. The root for
-// other kinds of packet matches it.
+// errOpcode is the error for a MAC control frame of another kind. It matches rocecn.ErrOther.
 var errOpcode = wireerr.New("pfc", "opcode", 0, "another MAC control frame", wireerr.Other)
 
 var (
-	errOpcodeTruncated = wireerr.New("pfc", "opcode", 2, "2 octets needed", wireerr.Truncated)
+	errOpcodeTruncated = wireerr.New("pfc", "opcode", 2, "truncated: shorter than 2 octets", wireerr.Truncated)
 	errEnabledReserved = wireerr.New("pfc", "class enable vector", 0, "upper 8 bits are not 0", wireerr.Malformed)
 	errTimeUnused      = wireerr.New("pfc", "time", 0, "not 0 for a priority that is not enabled", wireerr.Malformed)
 )
 
-// Opcode returns the opcode of a MAC control frame, given from behind its
-// EtherType on.
+// Opcode returns the opcode of a MAC control frame. b begins after the EtherType.
 func Opcode(b []byte) (uint16, error) {
 	if len(b) < 2 {
 		return 0, errOpcodeTruncated
@@ -46,7 +44,7 @@ func Opcode(b []byte) (uint16, error) {
 	return binary.BigEndian.Uint16(b), nil
 }
 
-// appendFrame appends the frame with these octets behind the EtherType, padded.
+// appendFrame appends the frame with these octets after the EtherType, padded.
 func appendFrame(b []byte, src [6]byte, control []byte) []byte {
 	b = append(append(b, destination[:]...), src[:]...)
 	b = append(binary.BigEndian.AppendUint16(b, EtherType), control...)
@@ -55,7 +53,7 @@ func appendFrame(b []byte, src [6]byte, control []byte) []byte {
 
 var zeros [minFrame]byte
 
-// Duration returns how long so many quanta last on a link of this many bits a
+// Duration returns the duration of this many quanta on a link of this many bits a
 // second, rounded down to nanoseconds: above 512 Gbit/s one quantum is 0. On a
 // link without a speed it is always 0.
 func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
@@ -65,22 +63,22 @@ func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
 	return time.Duration(uint64(quanta) * quantum / bitsPerSecond) // at most 55 bits
 }
 
-// Quanta returns the smallest number of quanta that last at least d, 65535 at
-// most; 0, which resumes, where d is not above 0, and nowhere else: on a link
-// without a speed it is 65535.
-func Quanta(d time.Duration, bitsPerSecond uint64) uint16 {
-	if d > 0 && bitsPerSecond == 0 {
-		return math.MaxUint16
+// Quanta returns the smallest number of quanta that pauses a priority for at least d on a link of this many bits a
+// second. ok reports whether it fits its field; if not, the result is 65535, the longest pause that a frame can ask
+// for. The number is never 0, which resumes: a pause of 0 is 1 quantum. On a link without a speed no pause fits.
+func Quanta(d time.Duration, bitsPerSecond uint64) (quanta uint16, ok bool) {
+	if bitsPerSecond == 0 {
+		return math.MaxUint16, false
 	}
-	hi, lo := bits.Mul64(uint64(max(d, 0)), bitsPerSecond)
+	hi, lo := bits.Mul64(uint64(max(d, 1)), bitsPerSecond)
 	lo, carry := bits.Add64(lo, quantum-1, 0)
 	hi += carry
 	if hi >= quantum {
-		return math.MaxUint16 // more than 64 bits
+		return math.MaxUint16, false // more than 64 bits
 	}
 	n, _ := bits.Div64(hi, lo, quantum)
-	return uint16(min(n, math.MaxUint16))
+	return uint16(min(n, math.MaxUint16)), n <= math.MaxUint16
 }
 
-// quantum is how many nanoseconds one quantum lasts on a link of 1 bit/s.
+// quantum is the duration of one quantum on a link of 1 bit/s, in nanoseconds.
 const quantum = 512 * uint64(time.Second)

@@ -9,7 +9,7 @@ import (
 
 const pauseSize = 4 // octets of opcode and parameter
 
-// A Pause is a PAUSE frame (IEEE 802.3x), from behind the EtherType on:
+// A Pause is a PAUSE frame (IEEE 802.3x), from the octets after the EtherType on:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -17,12 +17,13 @@ const pauseSize = 4 // octets of opcode and parameter
 //	|        Opcode = 0x0001        |             time              |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type Pause struct {
-	Quanta uint16 // how long the link is to pause; 0 lets it go on
+	Quanta uint16 // pause of the link; 0 resumes it
 }
 
-var errPauseTruncated = wireerr.New("pfc", "PAUSE", pauseSize, "4 octets from the opcode on needed", wireerr.Truncated)
+var errPauseTruncated = wireerr.New("pfc", "PAUSE", pauseSize, "truncated: shorter than 4 octets from the opcode on",
+	wireerr.Truncated)
 
-// Decode sets p from a MAC control frame, given from behind its EtherType on,
+// Decode sets p from a MAC control frame, which begins after its EtherType,
 // and returns the rest: padding. On error p is unchanged.
 func (p *Pause) Decode(b []byte) (rest []byte, err error) {
 	opcode, err := Opcode(b)
@@ -38,7 +39,7 @@ func (p *Pause) Decode(b []byte) (rest []byte, err error) {
 	return b[pauseSize:], nil
 }
 
-// AppendBinary appends what stands behind the EtherType, without padding. The
+// AppendBinary appends the octets after the EtherType, without padding. The
 // error is always nil.
 func (p Pause) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint16(b, OpcodePause)

@@ -9,13 +9,13 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// Priorities is how many priorities a link has.
+// Priorities is the number of priorities of a link.
 const Priorities = 8
 
 // Size is the length of opcode and parameters of a PFC frame, in octets.
 const Size = 2 + 2 + 2*Priorities
 
-// A PFC is a frame of Priority-based Flow Control (IEEE 802.1Qbb), from behind
+// A PFC is a frame of Priority-based Flow Control (IEEE 802.1Qbb), from the octets after
 // the EtherType on:
 //
 //	 0                   1                   2                   3
@@ -31,14 +31,15 @@ type PFC struct {
 	// Enabled is the class enable vector: bit n for priority n. The upper 8 bits
 	// are reserved: zero on send, ignored on receipt, kept.
 	Enabled uint16
-	// Quanta is how long each priority is to pause. 0 lets an enabled one go
-	// on; of one that is not enabled the time means nothing, and is kept.
+	// Quanta is the pause of each priority. 0 resumes an enabled one; the time of
+	// a priority that is not enabled means nothing, and is kept.
 	Quanta [Priorities]uint16
 }
 
-var errPFCTruncated = wireerr.New("pfc", "PFC", Size, "20 octets from the opcode on needed", wireerr.Truncated)
+var errPFCTruncated = wireerr.New("pfc", "PFC", Size, "truncated: shorter than 20 octets from the opcode on",
+	wireerr.Truncated)
 
-// Decode sets p from a MAC control frame, given from behind its EtherType on,
+// Decode sets p from a MAC control frame, which begins after its EtherType,
 // and returns the rest: padding. On error p is unchanged.
 func (p *PFC) Decode(b []byte) (rest []byte, err error) {
 	opcode, err := Opcode(b)
@@ -70,7 +71,7 @@ func (p *PFC) put(b *[Size]byte) {
 	}
 }
 
-// AppendBinary appends what stands behind the EtherType, without padding. The
+// AppendBinary appends the octets after the EtherType, without padding. The
 // error is always nil.
 func (p PFC) AppendBinary(b []byte) ([]byte, error) {
 	var wire [Size]byte
@@ -86,7 +87,7 @@ func (p PFC) AppendFrame(b []byte, src [6]byte) []byte {
 }
 
 // All yields the enabled priorities, the lowest first, and the time of each in
-// quanta: 0 lets it go on.
+// quanta: 0 resumes it.
 func (p PFC) All() iter.Seq2[int, uint16] {
 	return func(yield func(int, uint16) bool) {
 		for priority, quanta := range p.Quanta {

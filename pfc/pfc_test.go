@@ -162,28 +162,37 @@ func TestDuration(t *testing.T) {
 	} {
 		require.Equal(t, c.want, Duration(c.quanta, c.speed), c)
 	}
+}
+
+func TestQuanta(t *testing.T) {
 	for _, c := range []struct {
+		name  string
 		d     time.Duration
 		speed uint64
 		want  uint16
+		ok    bool
 	}{
-		{51200, 10_000_000, 1},
-		{51201, 10_000_000, 2},
-		{1, 10_000_000, 1},
-		{100 * time.Microsecond, 100_000_000_000, 19532}, // 19531.25
-		{335540, 100_000_000_000, 65535},
-		{time.Hour, 100_000_000_000, 65535},
-		{math.MaxInt64, math.MaxUint64, 65535},
-		{0, 1e9, 0},
-		{-1, 1e9, 0},
-		{time.Second, 0, 65535}, // 0 would resume
-		{1, 0, 65535},
-		{0, 0, 0},
-		{-1, 0, 0},
-		{1 << 62, 4 * 512e9, 65535}, // 512e9 times 2^64
-		{math.MinInt64, math.MaxUint64, 0},
+		{"one quantum", 51200, 10_000_000, 1, true},
+		{"rounded up", 51201, 10_000_000, 2, true},
+		{"shorter than a quantum", 1, 10_000_000, 1, true},
+		{"100 µs", 100 * time.Microsecond, 100_000_000_000, 19532, true}, // 19531.25
+		{"the longest that fits", 335539, 100_000_000_000, 65535, true},  // 335.5392 µs are 65535 quanta
+		{"one nanosecond more", 335540, 100_000_000_000, 65535, false},
+		{"an hour", time.Hour, 100_000_000_000, 65535, false},
+		{"most", math.MaxInt64, math.MaxUint64, 65535, false},
+		{"a stop of 0 is no resume", 0, 1e9, 1, true},
+		{"negative", -1, 1e9, 1, true},
+		{"no speed", time.Second, 0, 65535, false},
+		{"no speed, shortest", 1, 0, 65535, false},
+		{"no speed, 0", 0, 0, 65535, false},
+		{"product over 64 bits", 1 << 62, 4 * 512e9, 65535, false}, // 512e9 times 2^64
+		{"most negative, no overflow", math.MinInt64, 512e9, 1, true},
 	} {
-		require.Equal(t, c.want, Quanta(c.d, c.speed), c)
+		t.Run(c.name, func(t *testing.T) {
+			quanta, ok := Quanta(c.d, c.speed)
+			require.Equal(t, c.want, quanta)
+			require.Equal(t, c.ok, ok)
+		})
 	}
 }
 

@@ -10,48 +10,50 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses of the notifications about packets.
+// Config is a deployment's choice for the notifications that it sends.
 type Config struct {
-	Carriage rocev2.Carriage // the zero value as in AppendPacket
+	// Carriage has the fields of IP and UDP. Its zero value gives DSCP 48, hop limit 64 and UDP checksum 0.
+	Carriage rocev2.Carriage
 
-	// NodeAddress: Congested, where the Extension leaves it open, is the address of
-	// the congested node, as the draft explains the field: what an ingress that
-	// pauses a port's traffic goes by. Without it, it is the flow's destination,
-	// which with DestQP is all that a host can find its own queue pair by, and
-	// after which the draft names the field (D15).
+	// NodeAddress sets Congested, if the Extension has none, to the address of
+	// the congested node, as the draft explains the field; an ingress that pauses
+	// the traffic of a port needs it. Without NodeAddress it is the destination of
+	// the flow, after which the draft names the field; a host finds its own queue
+	// pair by that and DestQP alone (D15).
 	NodeAddress bool
 
-	InnerSource bool // answer packets that came inside another IP header, too: rocev2.Packet.MayAnswer (D17)
+	// InnerSource lets AppendFor also answer packets inside another IP header (D17); see rocev2.Packet.MayAnswer.
+	InnerSource bool
 }
 
-// AppendPacket appends n as a whole IP packet from src to dst, both IPv4 or both
-// IPv6, with its ICRC. The family of n.Congested may be the other one. The zero
-// Carriage gives DSCP 48, hop limit 64, UDP source port 0, UDP checksum 0. An
-// IPv4-mapped IPv6 address is refused, as n.Congested too, which would be sent as
-// an IPv6 address (D10): Unmap it.
-func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
-	if n.Congested.Is4In6() {
-		return b, errMapped
-	}
+// AppendPacket appends n as a complete IP packet from src to dst, both IPv4 or both
+// IPv6, with its ICRC. The family of n.Congested may be the other one. It rejects
+// addresses, n.Congested included, that rocev2.CheckAnswerable rejects, with
+// rocev2.ErrNotReachable. P_Key 0 stands for the default partition,
+// bth.DefaultPKey; a [rocev2.Packet] sends it as it is.
+func (n Notification) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
+	n.PKey = answer.PKey(n.PKey)
 	octets, err := n.AppendBinary(make([]byte, 0, bth.Size+SizeIPv6+4)) // on the stack
+	if err == nil {
+		err = rocev2.CheckAnswerable(n.Congested)
+	}
 	if err != nil {
 		return b, err
 	}
 	d := rocev2.Datagram{Data: octets[:len(octets)+4]}
-	if err := answer.Carry(&d, src, dst, &as); err != nil {
+	if err := answer.Carry(&d, src, dst, &cfg.Carriage); err != nil {
 		return b, err
 	}
-	return answer.AppendRoCEv2(b, &d)
+	return answer.AppendRoCEv2(b, &d, icrc.AsSent)
 }
 
-// AppendFor appends the notification with which the node at src says e to the
-// source of a congested packet, as a whole IP packet with its ICRC, with the
-// packet's queue pair and P_Key. Where e.Congested is not set, it
-// is the packet's final destination, so that the notification names the flow as
-// its sender knows it, unless cfg.NodeAddress says otherwise (D15). What
-// rocev2.Packet.MayAnswer refuses is refused, and so are addresses that cannot be
-// answered, rocev2.ErrNotReachable, a src of another family, and an IPv4-mapped
-// e.Congested.
+// AppendFor appends the notification that the node at src sends to the source of a
+// congested packet, as a complete IP packet with its ICRC, with the packet's queue
+// pair and P_Key (bth.DefaultPKey for 0). If e.Congested is not set, it becomes the
+// packet's final destination, so that the notification names the flow as its sender
+// knows it, or src if cfg.NodeAddress is set (D15). AppendFor rejects what
+// rocev2.Packet.MayAnswer rejects, addresses, e.Congested included, that others
+// cannot reach, rocev2.ErrNotReachable, and a src of another family.
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, cfg Config) ([]byte, error) {
 	switch {
 	case e.Congested.IsValid():
@@ -60,14 +62,11 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 	default:
 		e.Congested = congested.FinalDst()
 	}
-	if e.Congested.Is4In6() && e.Congested != src { // which is refused as a source
-		return b, errMapped
-	}
 	var a answer.Answer
 	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {
 		return b, err
 	}
-	if !src.IsValid() {
+	if rocev2.CheckAnswerable(e.Congested) != nil {
 		return b, rocev2.ErrNotReachable
 	}
 	if err := e.fits(); err != nil {

@@ -42,7 +42,7 @@ func ExampleFromPacket() {
 	n := ppfc.New(0x11, 0xFFFF, ppfc.Extension{Congested: netip.MustParseAddr("192.0.2.2"), Type: ppfc.Stop,
 		Pause: time.Millisecond})
 	packet, err := n.AppendPacket(nil, netip.MustParseAddr("198.51.100.5"), netip.MustParseAddr("192.0.2.1"),
-		rocev2.Carriage{})
+		ppfc.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,6 +11,7 @@
 package ppfc
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -108,15 +109,16 @@ var (
 	errNotPPFC    = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
 	errCNP        = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
 	errCongested  = wireerr.New("ppfc", "Congested Destination IP", 0, "no address", wireerr.Range)
-	errMapped     = wireerr.New("ppfc", "Congested Destination IP", 0, "IPv4-mapped", wireerr.Range)
 	errFlagsRange = wireerr.New("ppfc", "Flags", 0, "over 14 bits", wireerr.Range)
 	errTypeRange  = wireerr.New("ppfc", "PT", 0, "over 2 bits", wireerr.Range)
 	errPauseRange = wireerr.New("ppfc", "Pause Duration", 0, "not in whole microseconds from 0 to 65535", wireerr.Range)
 )
 
-// New returns the notification that says e to a queue pair: its BTH is as a
-// CNP's, with the P bit.
+// New returns the notification with this extension to a queue pair. Its BTH is that
+// of a CNP, with the P bit. pKey is the P_Key of the data, 0 for that of the default
+// partition.
 func New(destQP uint32, pKey uint16, e Extension) Notification {
+	pKey = cmp.Or(pKey, bth.DefaultPKey)
 	return Notification{bth.Header{Opcode: bth.CNP, PKey: pKey, BECN: true, Resv6: Bit, DestQP: destQP}, e}
 }
 
@@ -199,7 +201,7 @@ func (e *Extension) set(extension []byte) {
 
 // AppendBinary appends BTH and extension, without the ICRC. A value that does
 // not fit its field, another opcode and a P bit that is not set are errors.
-func (n *Notification) AppendBinary(b []byte) ([]byte, error) {
+func (n Notification) AppendBinary(b []byte) ([]byte, error) {
 	if err := n.recognise(); err != nil {
 		return b, err
 	}

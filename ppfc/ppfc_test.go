@@ -111,14 +111,14 @@ func TestNotBuilt(t *testing.T) {
 		out, err := c.n.AppendBinary([]byte{9})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
-		out, err = c.n.AppendPacket([]byte{9}, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{})
+		out, err = c.n.AppendPacket([]byte{9}, addr("192.0.2.1"), addr("192.0.2.2"), Config{})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
 		src, buf := addr("192.0.2.1"), make([]byte, 0, 128)
-		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = c.n.AppendPacket(buf, src, src, rocev2.Carriage{}) })
+		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = c.n.AppendPacket(buf, src, src, Config{}) })
 	}
 	n := with(func(*Notification) {})
-	_, err := n.AppendPacket(nil, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{ECN: 4})
+	_, err := n.AppendPacket(nil, addr("192.0.2.1"), addr("192.0.2.2"), Config{Carriage: rocev2.Carriage{ECN: 4}})
 	require.ErrorIs(t, err, wireerr.Range)
 }
 
@@ -162,7 +162,8 @@ func TestPackets(t *testing.T) {
 	for _, c := range wire {
 		for _, ends := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
 			src, dst := addr(ends[0]), addr(ends[1])
-			out, err := c.n.AppendPacket(nil, src, dst, rocev2.Carriage{SrcPort: 0xC001, Checksum: true})
+			cfg := Config{Carriage: rocev2.Carriage{SrcPort: 0xC001, Checksum: true}}
+			out, err := c.n.AppendPacket(nil, src, dst, cfg)
 			require.NoError(t, err)
 			_, err = icrc.Verify(out)
 			require.NoError(t, err)
@@ -256,15 +257,15 @@ func TestMapped(t *testing.T) {
 	p.Src, p.Dst = addr("192.0.2.1"), addr("192.0.2.2")
 	n := with(func(n *Notification) { n.Congested = addr("::ffff:192.0.2.7") })
 	require.NoError(t, n.Validate())
-	out, err := n.AppendPacket([]byte{1}, p.Dst, p.Src, rocev2.Carriage{})
-	require.Equal(t, errMapped, err)
+	out, err := n.AppendPacket([]byte{1}, p.Dst, p.Src, Config{})
+	require.Equal(t, rocev2.ErrNotReachable, err)
 	require.Equal(t, []byte{1}, out)
 	out, err = AppendFor([]byte{1}, &p, p.Dst, n.Extension, Config{})
-	require.Equal(t, errMapped, err)
+	require.Equal(t, rocev2.ErrNotReachable, err)
 	require.Equal(t, []byte{1}, out)
 	p.Src, p.Dst = addr("2001:db8::1"), n.Congested // as somebody may have sent it
 	out, err = AppendFor([]byte{1}, &p, addr("2001:db8::5"), Extension{}, Config{})
-	require.Equal(t, errMapped, err)
+	require.Equal(t, rocev2.ErrNotReachable, err)
 	require.Equal(t, []byte{1}, out)
 }
 
@@ -279,7 +280,7 @@ func TestAppendForAddresses(t *testing.T) {
 		{"2001:db8::1", "fe80::5", rocev2.ErrNotReachable},
 		{"ff02::1", "2001:db8::5", rocev2.ErrNotReachable},
 		{"::", "2001:db8::5", rocev2.ErrNotReachable},
-		{"192.0.2.1", "::ffff:192.0.2.5", wireerr.Addresses},
+		{"192.0.2.1", "::ffff:192.0.2.5", rocev2.ErrNotReachable},
 		{"2001:db8::1", "192.0.2.5", wireerr.Addresses},
 	} {
 		for _, node := range []bool{false, true} {
@@ -305,9 +306,9 @@ func TestAppendFor(t *testing.T) {
 	data.Src, data.Dst, data.DstPort = addr("2001:db8:1::1"), addr("2001:db8:2::2"), rocev2.Port
 	src := addr("2001:db8:ffff::5")
 	const (
-		ip = "6c000000 00301140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00300000"
+		ip = "6c000000 00301140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 c00112b7 00300000"
 		// with an IPv4 address
-		ip4 = "6c000000 00241140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00240000"
+		ip4 = "6c000000 00241140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 c00112b7 00240000"
 	)
 	for _, c := range []struct {
 		n      Extension
@@ -320,7 +321,8 @@ func TestAppendFor(t *testing.T) {
 			ip4 + "8100abcd 60111111 00000000 c0000207 00030003 000003e8"},
 		{Extension{}, false, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
 	} {
-		out, err := AppendFor(nil, &data, src, c.n, Config{NodeAddress: c.node})
+		cfg := Config{NodeAddress: c.node, Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+		out, err := AppendFor(nil, &data, src, c.n, cfg)
 		require.NoError(t, err)
 		require.Equal(t, wiretest.Hex(t, c.octets), out[:len(out)-4])
 		_, err = icrc.Verify(out)

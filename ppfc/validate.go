@@ -16,9 +16,9 @@ var (
 
 // Validate returns nil for a notification as the draft has it, otherwise an
 // error that names every deviation: what AppendBinary refuses, and reserved
-// bits, flags, version and queue pair that are not as they must be. An IPv6
-// address that maps an IPv4 one is none, though AppendPacket refuses it.
-func (n *Notification) Validate() error {
+// bits, flags, version and queue pair that are not as they must be. An address that
+// AppendPacket rejects, rocev2.ErrNotReachable, is none: a node may receive one.
+func (n Notification) Validate() error {
 	header := n.Header
 	header.Resv6 &^= Bit
 	return errors.Join(

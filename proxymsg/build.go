@@ -7,8 +7,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses of the messages that it sends. The UDP
-// checksum is always computed, whatever Carriage says.
+// Config is a deployment's choice for the messages that it sends. The UDP checksum
+// is always computed, whatever Carriage has.
 type Config struct {
 	Carriage rocev2.Carriage
 	Port     uint16 // UDP destination port; 0 stands for Port
@@ -17,11 +17,14 @@ type Config struct {
 // AppendPacket appends the message as a complete IP packet from src to dst,
 // both IPv4 or both IPv6, with its UDP checksum. It shortens Invoking so that
 // the packet has at most 576 octets over IPv4, 1280 over IPv6, IP header
-// included (D9). An IPv4-mapped IPv6 address is refused, in the five-tuple too:
-// Unmap it.
+// included (D9). It rejects addresses, those of the five-tuple included, that
+// rocev2.CheckAnswerable rejects, with rocev2.ErrNotReachable.
 func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
-	if m.mapped() {
-		return b, errMapped
+	if err := m.check(); err != nil {
+		return b, err
+	}
+	if rocev2.CheckAnswerable(m.Src) != nil || rocev2.CheckAnswerable(m.Dst) != nil {
+		return b, rocev2.ErrNotReachable
 	}
 	d := rocev2.Datagram{DstPort: cfg.Port}
 	if d.DstPort == 0 {
@@ -80,7 +83,7 @@ func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level u
 		return b, err
 	}
 	switch err := congested.MayAnswer(); {
-	case rocev2.Answerable(m.Src) != nil, rocev2.Answerable(proxy) != nil, rocev2.Answerable(src) != nil:
+	case rocev2.CheckAnswerable(m.Src) != nil, rocev2.CheckAnswerable(proxy) != nil, rocev2.CheckAnswerable(src) != nil:
 		return b, rocev2.ErrNotReachable
 	case err != nil:
 		return b, err

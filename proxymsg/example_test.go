@@ -47,7 +47,7 @@ func Example() {
 	// the sender's goes with it.
 	const senderQP = 0x12
 	c := cnp.New(senderQP, h.PKey)
-	answer, err := c.AppendPacket(nil, m.Dst, m.Src, rocev2.Carriage{})
+	answer, err := c.AppendPacket(nil, m.Dst, m.Src, cnp.Config{})
 	fmt.Println(len(answer), err)
 	// Output:
 	// 216 <nil>

@@ -94,7 +94,6 @@ var (
 	errNoInvoking = wireerr.New("proxymsg", "invoking packet", 0, "missing", wireerr.Truncated)
 	errAddress    = wireerr.New("proxymsg", "five-tuple", 0, "addresses must both be IPv4 or both IPv6",
 		wireerr.Range)
-	errMapped        = wireerr.New("proxymsg", "five-tuple", 0, "an address is IPv4-mapped", wireerr.Range)
 	errLevelRange    = wireerr.New("proxymsg", "congestion level", 0, "over 7", wireerr.Range)
 	errReservedRange = wireerr.New("proxymsg", "Reserved", 0, "over 21 bits", wireerr.Range)
 )
@@ -183,9 +182,6 @@ func (m *Message) check() error {
 func (m *Message) oneFamily() bool {
 	return m.Src.Is4() && m.Dst.Is4() || m.Src.Is6() && m.Dst.Is6()
 }
-
-// mapped says whether an address is IPv4-mapped: AppendBinary writes it as an IPv6 address.
-func (m *Message) mapped() bool { return m.Src.Is4In6() || m.Dst.Is4In6() }
 
 func (m *Message) layout() *layout {
 	if m.Src.Is4() {

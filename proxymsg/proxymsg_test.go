@@ -208,7 +208,7 @@ func TestValidate(t *testing.T) {
 		errReservedSet: func(m *Message) { m.Reserved = 1 },
 		errOtherFlow:   func(m *Message) { m.SrcPort++ },
 		errNoFlow:      func(m *Message) { m.Invoking = []byte{0} },
-		errMapped:      func(m *Message) { m.Src, m.Dst = addr("::ffff:192.0.2.1"), addr("fd77::1") },
+		rocev2.ErrNotReachable:      func(m *Message) { m.Src, m.Dst = addr("::ffff:192.0.2.1"), addr("fd77::1") },
 		errTooLong: func(m *Message) {
 			m.Invoking = append(m.Invoking,
 				make([]byte, 1232-16-len(m.Invoking)+1)...)
@@ -233,7 +233,7 @@ func TestMapped(t *testing.T) {
 		_, err := m.AppendBinary(nil)
 		require.NoError(t, err)
 		out, err := m.AppendPacket([]byte{9}, addr("192.0.2.5"), addr("192.0.2.1"), Config{})
-		require.Equal(t, errMapped, err)
+		require.Equal(t, rocev2.ErrNotReachable, err)
 		require.Equal(t, []byte{9}, out)
 	}
 }
@@ -322,8 +322,8 @@ func FuzzMessage(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, b, out)
 		packet, err := m.AppendPacket(nil, switch6, proxy6, Config{})
-		if m.mapped() {
-			require.Equal(t, errMapped, err)
+		if rocev2.CheckAnswerable(m.Src) != nil || rocev2.CheckAnswerable(m.Dst) != nil {
+			require.Equal(t, rocev2.ErrNotReachable, err)
 		} else {
 			require.NoError(t, err)
 			require.Len(t, packet, min(48+len(b), 1280))

@@ -1,6 +1,7 @@
 package proxymsg
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/rocecn/rocecn/internal/answer"
@@ -18,12 +19,12 @@ var (
 )
 
 // Validate returns nil for a message that follows the draft, otherwise an error that names every deviation:
-// addresses of two families or IPv4-mapped, a level over 7 and reserved bits that do not fit are of rocecn.ErrRange,
-// others of rocecn.ErrMalformed. A message without an invoking packet is valid.
+// addresses of two families or that others cannot reach, a level over 7 and reserved bits that do not fit are of
+// rocecn.ErrRange, others of rocecn.ErrMalformed. A message without an invoking packet is valid.
 func (m *Message) Validate() error {
 	return errors.Join(
 		wireerr.If(!m.oneFamily(), errAddress),
-		wireerr.If(m.mapped(), errMapped),
+		cmp.Or(rocev2.CheckAnswerable(m.Src), rocev2.CheckAnswerable(m.Dst)),
 		wireerr.If(m.Level > MaxLevel, errLevelRange),
 		wireerr.If(m.Reserved > maxReserved, errReservedRange),
 		wireerr.If(m.Reserved != 0, errReservedSet),

@@ -43,7 +43,7 @@ func BenchmarkLayers(b *testing.B) {
 		frame []byte
 		codec func(frame []byte) error
 	}{
-		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
+		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, src6, dst6, cnp.Config{})), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := cnp.FromPacket(&p)
 			return err
@@ -60,7 +60,7 @@ func BenchmarkLayers(b *testing.B) {
 				_, err := fastcnp.FromPacket(&p)
 				return err
 			}},
-		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
+		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, ppfc.Config{})), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := ppfc.FromPacket(&p)
 			return err

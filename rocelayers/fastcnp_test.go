@@ -105,7 +105,7 @@ func TestFastCNPThenOthers(t *testing.T) {
 func TestFastCNPCodePoints(t *testing.T) {
 	n := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(7, 0xFFFF), OptionType: 0x8E,
 		Option: fastcnp.Option{Number: 1, OriginalDst: dst6far}}
-	frame, err := n.AppendPacket(slices.Clone(ether6), rocev2.Carriage{})
+	frame, err := n.AppendPacket(slices.Clone(ether6), fastcnp.Config{})
 	require.NoError(t, err)
 	others := fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8F}
 
@@ -178,7 +178,7 @@ func TestSerializeFastCNP(t *testing.T) {
 					OptionType: typ}
 				n.CNP.Reserved[3] = 5
 				want, err := n.AppendPacket(slices.Clone(ether6),
-					rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0})
+					fastcnp.Config{Carriage: rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0}})
 				require.NoError(t, err)
 
 				eth := &layers.Ethernet{SrcMAC: net.HardwareAddr(ether6[6:12]), DstMAC: net.HardwareAddr(ether6[:6]),

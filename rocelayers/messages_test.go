@@ -143,7 +143,7 @@ func built(t testing.TB) (frames []named) {
 	incremental.Option.Trace.OptType, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0
 	incremental.Option.Trace.Data = incremental.Option.Trace.Data[20:]
 	incremental.CNP.Reserved = [16]byte([]byte("reserved octets."))
-	add("Fast CNP with an incremental trace", ether6)(incremental.AppendPacket(nil, as))
+	add("Fast CNP with an incremental trace", ether6)(incremental.AppendPacket(nil, fastcnp.Config{Carriage: as}))
 	address := dst6far.As16()
 	behind := slices.Concat(options(t, 60, ioam.IPv6MayChange, ioamData(t, trace(t, 1))),
 		options(t, 60, 0x1E, []byte{1}),
@@ -152,7 +152,7 @@ func built(t testing.TB) (frames []named) {
 		message0x81(t, 0, 0, behind, make([]byte, 16))})
 
 	c := cnp.New(0x118, 0xFFFF)
-	add("CNP", ether6)(c.AppendPacket(nil, loopback, src6, as))
+	add("CNP", ether6)(c.AppendPacket(nil, loopback, src6, cnp.Config{Carriage: as}))
 	frames = append(frames,
 		named{"CNP with the P bit", message0x81(t, ppfc.Bit, 0, nil, make([]byte, 16))}, // D18
 		named{"Fast CNP with the P bit", message0x81(t, ppfc.Bit, 60, options(t, 17, type1, address[:]),
@@ -166,9 +166,9 @@ func built(t testing.TB) (frames []named) {
 		src, dst netip.Addr
 	}{{" over IPv4", ether4, src4, dst4}, {" over IPv6", ether6, src6, dst6}} {
 		n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Congested: src4, Type: ppfc.Hold, Port: 7, Pause: ppfc.MaxPause})
-		add("PPFC IPv4"+over.name, over.link)(n.AppendPacket(nil, over.src, over.dst, as))
+		add("PPFC IPv4"+over.name, over.link)(n.AppendPacket(nil, over.src, over.dst, ppfc.Config{Carriage: as}))
 		n.Congested, n.Flags, n.Reserved = dst6far, 0x2A5A, 0xBEEF
-		add("PPFC IPv6"+over.name, over.link)(n.AppendPacket(nil, over.src, over.dst, checked))
+		add("PPFC IPv6"+over.name, over.link)(n.AppendPacket(nil, over.src, over.dst, ppfc.Config{Carriage: checked}))
 
 		add("FCN"+over.name, over.link)(fcn.Message{FlowLabel: 0xBEEF5, Level: 7, Reserved: 0x155}.AppendPacket(nil,
 			over.src, over.dst, fcn.Config{CopyLabel: true}))

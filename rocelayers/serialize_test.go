@@ -73,7 +73,8 @@ func TestSerializeCNP(t *testing.T) {
 			if version == 6 {
 				src, dst, ip = src6, dst6, ipv6()
 			}
-			want, err := c.AppendPacket(nil, src, dst, rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0})
+			cfg := cnp.Config{Carriage: rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0}}
+			want, err := c.AppendPacket(nil, src, dst, cfg)
 			require.NoError(t, err)
 			trailer := &rocelayers.ICRC{Value: 0xDEADBEEF}
 			for _, behind := range [][]gopacket.SerializableLayer{nil, {trailer}} {

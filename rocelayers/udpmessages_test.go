@@ -166,7 +166,7 @@ func TestSerializePPFC(t *testing.T) {
 	n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Type: ppfc.Alarm, Port: 7, Pause: ppfc.MaxPause, Flags: 0x2A5A,
 		Reserved: 0xBEEF})
 	for _, n.Congested = range []netip.Addr{src4, dst6far} {
-		want, err := n.AppendPacket(nil, src6, dst6, rocev2.Carriage{SrcPort: 49152})
+		want, err := n.AppendPacket(nil, src6, dst6, ppfc.Config{Carriage: rocev2.Carriage{SrcPort: 49152}})
 		require.NoError(t, err)
 		header := new(rocelayers.BTH)
 		header.Header = n.Header

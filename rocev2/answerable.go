@@ -11,7 +11,7 @@ import (
 // Why a packet gets no answer. A program that answers whatever it sees goes on with the next packet. It can overrule
 // ErrTunnelled alone, by InnerSource in the message's Config.
 var (
-	// ErrNotReachable: nothing can be sent to the address, or from it.
+	// ErrNotReachable: an address of a message is not one that others can reach: [CheckAnswerable].
 	ErrNotReachable = wireerr.New("rocev2", "address", 0,
 		"not a unicast address that others can reach", wireerr.Range)
 	// ErrNotification: the packet is a CNP or another message with OpCode 0x81.
@@ -37,8 +37,8 @@ var (
 //     taken out of its tunnel before, as by DecodeIP of what [Frame.IP] returns, does
 //     not show it.
 //
-// A fragment is never a Packet: Decode refuses it, [ErrFragment]. Whether the
-// source can be reached is what [Answerable] says.
+// A fragment is never a Packet: Decode refuses it, [ErrFragment]. [CheckAnswerable] checks whether
+// the source can be reached.
 func (p *Packet) MayAnswer() error {
 	if err := answersOpcode(p.BTH.Opcode); err != nil {
 		return err
@@ -59,16 +59,16 @@ func answersOpcode(op bth.Opcode) error {
 	return nil
 }
 
-// Answerable returns nil for a unicast address that others can reach: a
-// notification may be sent to it and from it. Otherwise it returns
-// [ErrNotReachable]: for an invalid, unspecified, loopback, multicast,
-// link-local or broadcast address, and for IPv4-mapped IPv6 addresses, which
-// are never sent (FAST section 4, RFC 4443 section 2.4, RFC 1122 section
-// 3.2.2).
+// CheckAnswerable returns nil for a unicast address that others can reach. A
+// notification may be sent to it, be sent from it, and name it: this is the one
+// rule of every builder. Otherwise it returns [ErrNotReachable]: for an invalid,
+// unspecified, loopback, multicast, link-local or broadcast address, and for
+// IPv4-mapped IPv6 addresses, which are never sent (FAST section 4, RFC 4443
+// section 2.4, RFC 1122 section 3.2.2).
 //
 // Sockets of both families return IPv4 addresses as IPv4-mapped ones: Unmap
 // them.
-func Answerable(a netip.Addr) error {
+func CheckAnswerable(a netip.Addr) error {
 	switch {
 	case a.Is6():
 		if ipudp.Reachable6(ipudp.Halves(&a)) {

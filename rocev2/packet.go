@@ -201,11 +201,11 @@ var zeros [3]byte
 // be nil for zeros; otherwise it must be empty. A Truncated packet cannot be
 // built.
 //
-// Each field is sent as it is, 0 too, as a decoded one may be 0. So who fills a
-// Packet sets DstPort to [Port], HopLimit, BTH.PKey, which is 0xffff in the default
-// partition, and BTH.Pad, which is -len(Payload)&3: payload and pad are a multiple
-// of 4 octets; and over IPv4 Flags to 2, or ID (see [Carriage]). Validate says what
-// is amiss with BTH, payload and pad.
+// Each field is sent as it is, 0 too, because a decoded one may be 0. A program that
+// fills a Packet sets DstPort to [Port], HopLimit, BTH.PKey (bth.DefaultPKey in the
+// default partition) and BTH.Pad, which is -len(Payload)&3, since payload and pad are
+// a multiple of 4 octets; over IPv4 also Flags to 2, or ID (see [Carriage]). Validate
+// reports what is wrong with hop limit, BTH, payload and pad.
 //
 // b must not overlap the octets that p aliases: what was decoded from buf is not
 // to be appended to buf[:0].

@@ -476,8 +476,11 @@ func TestValidate(t *testing.T) {
 		{bth.CNP, 12, 0, errReserved16},
 		{0x9F, 5, 0, nil},
 	} {
-		p := Packet{BTH: bth.Headers{Header: bth.Header{Opcode: c.op, Pad: c.pad}}, Payload: make([]byte, c.payload)}
+		h := bth.Header{Opcode: c.op, PKey: bth.DefaultPKey, Pad: c.pad}
+		p := Packet{BTH: bth.Headers{Header: h}, Payload: make([]byte, c.payload)}
 		p.Src, p.Dst, p.DstPort = addr("::1"), addr("::2"), Port
+		require.ErrorIs(t, p.Validate(), errHopLimit)
+		p.HopLimit = 64
 		require.ErrorIs(t, p.Validate(), c.err, "%v before it is sent", c.op)
 		out, err := p.AppendBinary(nil)
 		require.NoError(t, err)

@@ -54,13 +54,13 @@ func TestVerifyICRC(t *testing.T) {
 
 func TestAnswerable(t *testing.T) {
 	for _, good := range []string{"192.0.2.1", "10.0.0.1", "2001:db8::1", "fd77::1", "223.255.255.255"} {
-		require.NoError(t, Answerable(addr(good)), good)
+		require.NoError(t, CheckAnswerable(addr(good)), good)
 	}
 	for _, bad := range []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1",
 		"255.255.255.255", "169.254.1.1",
 		"::", "::1", "ff02::1", "fe80::1", "fe80::1%eth0", "::ffff:192.0.2.1"} {
-		require.ErrorIs(t, Answerable(addr(bad)), ErrNotReachable, bad)
+		require.ErrorIs(t, CheckAnswerable(addr(bad)), ErrNotReachable, bad)
 	}
 	var none Packet
-	require.ErrorIs(t, Answerable(none.Src), ErrNotReachable)
+	require.ErrorIs(t, CheckAnswerable(none.Src), ErrNotReachable)
 }

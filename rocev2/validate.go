@@ -8,9 +8,10 @@ import (
 )
 
 // Deviations of a packet from the IBTA specification, besides those of package
-// bth. Decode shows them and does not refuse them.
+// bth. Decode shows them and does not reject them.
 var (
-	errPayload = wireerr.New("rocev2", "payload", 0,
+	errHopLimit = wireerr.New("rocev2", "hop limit", 0, "0: no router forwards the packet", wireerr.Malformed)
+	errPayload  = wireerr.New("rocev2", "payload", 0,
 		"present, but the opcode has none", wireerr.Malformed)
 	errPayloadEight = wireerr.New("rocev2", "payload", 0, "not 8 octets in an ATOMIC WRITE", wireerr.Malformed)
 	errReserved16   = wireerr.New("rocev2", "payload", 0,
@@ -20,14 +21,15 @@ var (
 )
 
 // Validate returns nil if BTH, extended headers, payload and pad are as the
-// specification requires for the opcode, otherwise an error that names the
-// deviations. It does not verify the ICRC or check the payload of unknown
+// specification requires for the opcode and the hop limit is not 0, otherwise an
+// error that names the deviations. It does not verify the ICRC or check the payload of unknown
 // opcodes. A PPFC notification is not a valid CNP. A Truncated p must have been
 // decoded.
 func (p *Packet) Validate() error {
 	rule, n := p.BTH.Opcode.Payload(), p.PayloadLen()
 	return errors.Join(
 		p.BTH.Validate(),
+		wireerr.If(p.HopLimit == 0, errHopLimit),
 		wireerr.If(rule == bth.PayloadNone && n != 0, errPayload),
 		wireerr.If(rule == bth.PayloadEight && n != 8, errPayloadEight),
 		wireerr.If(rule == bth.PayloadReserved && n != 16, errReserved16),

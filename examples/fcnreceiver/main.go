@@ -40,7 +40,7 @@ func (p *pe) answer(b, data []byte) ([]byte, error) {
 		return b, fmt.Errorf("no flow of label %#05x", m.FlowLabel)
 	}
 	c := cnp.New(f.senderQP, f.pKey)
-	return c.AppendPacket(b, p.self, f.Src, rocev2.Carriage{})
+	return c.AppendPacket(b, p.self, f.Src, cnp.Config{})
 }
 
 func main() {

@@ -13,7 +13,6 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
-	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,7 +42,7 @@ func TestPause(t *testing.T) {
 		n := ppfc.New(c.qp, 0xFFFF, ppfc.Extension{Congested: netip.MustParseAddr("2001:db8:4::e"), Type: c.typ,
 			Pause: c.pause * time.Microsecond})
 		frame, err := n.AppendPacket([]byte("\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x86\xdd"), c.from, self,
-			rocev2.Carriage{})
+			ppfc.Config{})
 		require.NoError(t, err)
 		info := gopacket.CaptureInfo{Timestamp: start.Add(c.at * time.Microsecond), CaptureLength: len(frame),
 			Length: len(frame)}

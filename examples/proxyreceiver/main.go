@@ -38,7 +38,7 @@ func (p *proxy) translate(b, data []byte) ([]byte, error) {
 		return b, fmt.Errorf("%v: no queue pair known", key)
 	}
 	c := cnp.New(qp, h.PKey)
-	return c.AppendPacket(b, m.Dst, m.Src, rocev2.Carriage{})
+	return c.AppendPacket(b, m.Dst, m.Src, cnp.Config{})
 }
 
 func main() {

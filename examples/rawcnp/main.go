@@ -14,7 +14,7 @@ import (
 
 func send(out netio.Sink, qp uint32, receiver, sender netip.Addr, as rocev2.Carriage) error {
 	c := cnp.New(qp, 0xFFFF)
-	packet, err := c.AppendPacket(nil, receiver, sender, as)
+	packet, err := c.AppendPacket(nil, receiver, sender, cnp.Config{Carriage: as})
 	if err != nil {
 		return err
 	}

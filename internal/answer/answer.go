@@ -38,7 +38,7 @@ func (a *Answer) To(p *rocev2.Packet, destQP uint32, innerSource bool) error {
 		return wireerr.DestQP
 	}
 	const becn = 1 << 30 // in octets 4 to 7 of the BTH
-	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(p.BTH.PKey)<<32 | becn | uint64(destQP)
+	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(PKey(p.BTH.PKey))<<32 | becn | uint64(destQP)
 	a.Len = bth.Size + 16
 	return nil
 }
@@ -84,8 +84,12 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 		be.PutUint64(h[16:], from2)
 		be.PutUint64(h[24:], to1)
 		be.PutUint64(h[32:], to2)
+		port := c.SrcPort
+		if port == 0 {
+			port = sourcePort6(from1, from2, to1, to2)
+		}
 		d := (*[32]byte)(ip[udp:])
-		be.PutUint64(d[:], ipudp.UDPHeader(c.SrcPort, rocev2.Port, n))
+		be.PutUint64(d[:], ipudp.UDPHeader(port, rocev2.Port, n))
 		be.PutUint64(d[8:], a.Octets[0])
 		be.PutUint64(d[16:], a.Octets[1])
 		be.PutUint64(d[24:], a.Octets[2])
@@ -106,7 +110,11 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 			fragment |= wire.DontFragment
 		}
 		high, low := ipudp.IPv4Header(ipudp.IPv4First(udp, udp+n, class), fragment, hopLimit, from, to, 0)
-		header := ipudp.UDPHeader(c.SrcPort, rocev2.Port, n)
+		port := c.SrcPort
+		if port == 0 {
+			port = sourcePort4(from, to)
+		}
+		header := ipudp.UDPHeader(port, rocev2.Port, n)
 		h := (*[48]byte)(ip)
 		be.PutUint64(h[:], high)
 		be.PutUint64(h[8:], low)
@@ -120,7 +128,7 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 			rest, half = rest[8:], w
 		}
 		be.PutUint32(rest, uint32(half)) // the ICRC overwrites or follows it
-	case !src.IsValid() || !dst.IsValid():
+	case rocev2.CheckAnswerable(*src) != nil || rocev2.CheckAnswerable(*dst) != nil:
 		return b, rocev2.ErrNotReachable
 	default:
 		return b, wireerr.Addresses

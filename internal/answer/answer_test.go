@@ -62,7 +62,7 @@ func TestAppend(t *testing.T) {
 		var want []byte
 		if wantErr == nil {
 			d.Data = octets
-			if want, wantErr = AppendRoCEv2(nil, &d); wantErr == nil {
+			if want, wantErr = AppendRoCEv2(nil, &d, icrc.AsSent); wantErr == nil {
 				wantErr = icrc.Put(want, coverage)
 			}
 			if wantErr == nil && c.Checksum {

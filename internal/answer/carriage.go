@@ -1,8 +1,12 @@
 package answer
 
 import (
+	"cmp"
+	"math/bits"
 	"net/netip"
 
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wire"
@@ -14,11 +18,11 @@ import (
 var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
 	"DSCP over 63 or ECN over 3", wireerr.Range)
 
-// Carry sets d's addresses and the fields that a Carriage has. It refuses
-// IPv4-mapped IPv6 addresses. On error d is unchanged.
+// Carry sets d's addresses and the fields that a Carriage has. It rejects
+// addresses that [rocev2.CheckAnswerable] rejects. On error d is unchanged.
 func Carry(d *rocev2.Datagram, src, dst netip.Addr, c *rocev2.Carriage) error {
-	if src.Is4In6() || dst.Is4In6() {
-		return wireerr.Mapped
+	if rocev2.CheckAnswerable(src) != nil || rocev2.CheckAnswerable(dst) != nil {
+		return rocev2.ErrNotReachable
 	}
 	class, hopLimit, err := IPFields(c)
 	if err != nil {
@@ -30,12 +34,42 @@ func Carry(d *rocev2.Datagram, src, dst netip.Addr, c *rocev2.Carriage) error {
 	if c.MayFragment {
 		d.Flags = 0
 	}
-	d.SrcPort, d.Checksum = c.SrcPort, 0
+	d.SrcPort, d.Checksum = cmp.Or(c.SrcPort, sourcePort(src, dst)), 0
 	if c.Checksum {
 		d.Checksum = 0xFFFF
 	}
 	return nil
 }
+
+// sourcePort returns the UDP source port of the messages between two addresses
+// if none is configured: 49152 to 65535, always the same for the same addresses,
+// so that no message overtakes an earlier one.
+func sourcePort(src, dst netip.Addr) uint16 {
+	if src.Is4() && dst.Is4() {
+		s, d := src.As4(), dst.As4()
+		return sourcePort4(be.Uint32(s[:]), be.Uint32(d[:]))
+	}
+	src1, src2 := ipudp.Halves(&src)
+	dst1, dst2 := ipudp.Halves(&dst)
+	return sourcePort6(src1, src2, dst1, dst2)
+}
+
+func sourcePort4(src, dst uint32) uint16 { return portOf(mix(uint64(src), uint64(dst))) }
+
+func sourcePort6(src1, src2, dst1, dst2 uint64) uint16 {
+	return portOf(mix(src1, src2) ^ mix(dst2, dst1))
+}
+
+// portOf returns a port of the dynamic range (RFC 6335 section 6).
+func portOf(hash uint64) uint16 { return 0xC000 | uint16(hash>>50) }
+
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^0x9E3779B97F4A7C15, b^0xD1B54A32D192ED03)
+	return (hi ^ lo) * 0x9E3779B97F4A7C15
+}
+
+// PKey returns the P_Key that a builder sends for this one.
+func PKey(pKey uint16) uint16 { return cmp.Or(pKey, bth.DefaultPKey) }
 
 // IPFields returns Traffic Class and Hop Limit, over IPv4 TOS and TTL, as they
 // are sent. A field of the Carriage that is out of its range is an error.
@@ -59,13 +93,13 @@ func IPFields(c *rocev2.Carriage) (class, hopLimit uint8, err error) {
 }
 
 // AppendRoCEv2 appends the IP packet of d, whose Data is the BTH and all that
-// follows it, with four octets of any value where the ICRC goes: at least 16. The
-// ICRC covers extension headers as they are sent. It is for messages that are octets
+// follows it, with four octets of any value where the ICRC goes: at least 16. It is
+// for messages that are octets
 // already: a [rocev2.Packet] is large.
 //
 // d.Ext may already be at its place in the packet, in the free capacity of b.
 // It sets d's DstPort, and Checksum to 0.
-func AppendRoCEv2(b []byte, d *rocev2.Datagram) ([]byte, error) {
+func AppendRoCEv2(b []byte, d *rocev2.Datagram, coverage icrc.Coverage) ([]byte, error) {
 	checksum := d.Checksum != 0
 	d.DstPort, d.Checksum = rocev2.Port, 0
 	out, err := d.AppendBinary(b)
@@ -74,7 +108,11 @@ func AppendRoCEv2(b []byte, d *rocev2.Datagram) ([]byte, error) {
 	}
 	ip := out[len(b):]
 	udp := len(ip) - 8 - len(d.Data)
-	crc.Put(ip, udp)
+	if coverage == icrc.AsSent {
+		crc.Put(ip, udp)
+	} else if err := icrc.Put(ip, coverage); err != nil {
+		return b, err
+	}
 	if checksum {
 		ipudp.PutChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
 	}

@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,16 +27,16 @@ func TestAppendRoCEv2(t *testing.T) {
 		Flags: 2}
 	d.Data = wiretest.Hex(t, "8100ffff 40000118 00000000"+strings.Repeat("00", 16)+"a5a5a5a5")
 	wiretest.Encodes(t, wiretest.Hex(t, hardwareCNP), func(b []byte) ([]byte, error) {
-		return AppendRoCEv2(b, &d)
+		return AppendRoCEv2(b, &d, icrc.AsSent)
 	})
 
 	d.Src, d.Dst, d.NextHeader = addr("2001:db8::1"), addr("2001:db8::2"), wire.ProtoDestinationOptions
 	d.Ext = wiretest.Hex(t, "1100 0104 00000000")
-	want, err := AppendRoCEv2(nil, &d)
+	want, err := AppendRoCEv2(nil, &d, icrc.AsSent)
 	require.NoError(t, err)
 	buf := bytes.Repeat([]byte{0xA5}, 100)
 	d.Ext = buf[3+40:][:copy(buf[3+40:], d.Ext)]
-	got, err := AppendRoCEv2(buf[:3], &d)
+	got, err := AppendRoCEv2(buf[:3], &d, icrc.AsSent)
 	require.NoError(t, err)
 	require.Equal(t, want, got[3:])
 	require.Same(t, &buf[0], &got[0])
@@ -44,12 +45,42 @@ func TestAppendRoCEv2(t *testing.T) {
 	require.Equal(t, icrc.AsSent, coverage)
 
 	d.Data = make([]byte, 65540)
-	got, err = AppendRoCEv2(buf[:3], &d)
+	got, err = AppendRoCEv2(buf[:3], &d, icrc.AsSent)
 	require.ErrorIs(t, err, wireerr.TooLong)
 	require.Equal(t, buf[:3], got)
 }
 
+// Without a configured source port the messages between two addresses have always the same one; those between many
+// pairs of addresses spread over the range, evenly as far as 5 standard deviations tell.
+func TestSourcePort(t *testing.T) {
+	const pairs, bins = 1 << 14, 16
+	for _, family := range []string{"10.0.0.0", "2001:db8::", "2001:db8:0:1::"} {
+		t.Run(family, func(t *testing.T) {
+			base, counts := netip.MustParseAddr(family).AsSlice(), [bins]int{}
+			at := func(i int) netip.Addr {
+				octets := slices.Clone(base)
+				octets[len(octets)-2], octets[len(octets)-1] = 1, byte(i)
+				a, _ := netip.AddrFromSlice(octets)
+				return a
+			}
+			for i := range pairs {
+				var d, again rocev2.Datagram
+				src, dst := at(i%128), at(128+i/128)
+				require.NoError(t, Carry(&d, src, dst, new(rocev2.Carriage)))
+				require.NoError(t, Carry(&again, src, dst, new(rocev2.Carriage)))
+				require.Equal(t, d.SrcPort, again.SrcPort)
+				require.GreaterOrEqual(t, d.SrcPort, uint16(0xC000))
+				counts[d.SrcPort>>10&(bins-1)]++
+			}
+			for _, n := range counts {
+				require.InDelta(t, pairs/bins, n, 5*31) // sqrt(1024 * 15/16)
+			}
+		})
+	}
+}
+
 func TestCarriage(t *testing.T) {
+	v4 := netip.MustParseAddr("192.0.2.1")
 	for _, c := range []struct {
 		carriage rocev2.Carriage
 		want     rocev2.Datagram
@@ -67,15 +98,22 @@ func TestCarriage(t *testing.T) {
 		{rocev2.Carriage{FlowLabel: 1 << 20}, rocev2.Datagram{}, wireerr.FlowLabel},
 	} {
 		var d rocev2.Datagram
-		require.ErrorIs(t, Carry(&d, netip.Addr{}, netip.Addr{}, &c.carriage), c.err)
+		require.ErrorIs(t, Carry(&d, v4, v4, &c.carriage), c.err)
+		if c.err == nil {
+			c.want.Src, c.want.Dst = v4, v4
+		}
+		if c.err == nil && c.carriage.SrcPort == 0 {
+			require.GreaterOrEqual(t, d.SrcPort, uint16(0xC000))
+			c.want.SrcPort = d.SrcPort
+		}
 		require.Equal(t, c.want, d)
 	}
 	var d rocev2.Datagram
-	v4, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
+	mapped := netip.MustParseAddr("::ffff:192.0.2.1")
 	require.NoError(t, Carry(&d, v4, v4, new(rocev2.Carriage)))
 	require.Equal(t, []netip.Addr{v4, v4}, []netip.Addr{d.Src, d.Dst})
 	was := d
-	require.ErrorIs(t, Carry(&d, mapped, v4, new(rocev2.Carriage)), wireerr.Mapped)
-	require.ErrorIs(t, Carry(&d, v4, mapped, new(rocev2.Carriage)), wireerr.Mapped)
+	require.ErrorIs(t, Carry(&d, mapped, v4, new(rocev2.Carriage)), rocev2.ErrNotReachable)
+	require.ErrorIs(t, Carry(&d, v4, mapped, new(rocev2.Carriage)), rocev2.ErrNotReachable)
 	require.Equal(t, was, d)
 }

@@ -114,7 +114,7 @@ func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, durati
 	now time.Time) pause.Decision {
 	t.Helper()
 	n := ppfc.New(stoppedPair, 0xFFFF, ppfc.Extension{Congested: remoteAddr, Type: typ, Pause: duration})
-	b, err := n.AppendPacket(nil, nodeAddr, pausedAddr, rocev2.Carriage{})
+	b, err := n.AppendPacket(nil, nodeAddr, pausedAddr, ppfc.Config{})
 	require.NoError(t, err)
 	p.far.sendIP(t, p.end, b)
 	var m message.Message

@@ -100,12 +100,12 @@ func datagrams(t *testing.T) (all []datagram) {
 		add("FCN to another port", b, err)
 
 		c := cnp.New(0x123456, 0xFFFF)
-		b, err = c.AppendPacket(nil, src, dst, as)
+		b, err = c.AppendPacket(nil, src, dst, cnp.Config{Carriage: as})
 		add("CNP", b, err)
 		for _, congested := range peers {
 			n := ppfc.New(0x123456, 0xFFFF, ppfc.Extension{})
 			n.Congested, n.Type, n.Port, n.Pause = congested, ppfc.Hold, 7, 1234*time.Microsecond
-			b, err = n.AppendPacket(nil, src, dst, as)
+			b, err = n.AppendPacket(nil, src, dst, ppfc.Config{Carriage: as})
 			add("PPFC about "+congested.String(), b, err)
 		}
 

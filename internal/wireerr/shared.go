@@ -20,8 +20,5 @@ var (
 
 	Addresses = New("rocev2", "addresses", 0, "must both be IPv4 or both IPv6", Range)
 	FlowLabel = New("rocev2", "IPv6 flow label", 0, "over 20 bits", Range)
-	// Mapped: an address is an IPv4-mapped IPv6 address, as dual-stack sockets
-	// return them. An IPv4 packet is meant.
-	Mapped  = New("rocev2", "address", 0, "IPv4-mapped: unmap it", Range)
-	TooLong = New("rocev2", "packet", 0, "over 65535 octets", Range)
+	TooLong   = New("rocev2", "packet", 0, "over 65535 octets", Range)
 )

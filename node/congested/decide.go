@@ -150,7 +150,7 @@ func (a *Agent) look(s *seen) node.Reason {
 	switch {
 	case a.self.Has(p.Src):
 		return node.OwnAddress
-	case rocev2.Answerable(p.Src) != nil || s.Flow.Dst.IsMulticast(): // RFC 4443 section 2.4 (e)
+	case rocev2.CheckAnswerable(p.Src) != nil || s.Flow.Dst.IsMulticast(): // RFC 4443 section 2.4 (e)
 		return node.Address
 	}
 	return node.NoReason
@@ -294,7 +294,7 @@ func (a *Agent) ingress(pe netip.Addr) node.Reason {
 		return node.OwnAddress
 	case !a.cfg.PEs.Contains(pe):
 		return node.Denied
-	case rocev2.Answerable(pe) != nil:
+	case rocev2.CheckAnswerable(pe) != nil:
 		return node.Address
 	}
 	return node.NoReason

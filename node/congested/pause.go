@@ -84,7 +84,7 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 }
 
 func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte, error) {
-	return n.AppendPacket(b, a.self.Like(to), to, a.cfg.PPFC.Carriage)
+	return n.AppendPacket(b, a.self.Like(to), to, ppfc.Config{Carriage: a.cfg.PPFC.Carriage})
 }
 
 // Resume is to be called when the queue of a port is no longer congested: at

@@ -127,7 +127,7 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) ([]byt
 	sender := d.Flow.Src
 	src := pe.self.Like(sender)
 	switch {
-	case rocev2.Answerable(sender) != nil:
+	case rocev2.CheckAnswerable(sender) != nil:
 		return out, node.Address
 	case pe.self.Has(sender), sender == pe.cfg.WAN:
 		return out, node.OwnAddress
@@ -142,7 +142,7 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) ([]byt
 		return out, node.Limited
 	}
 	c := cnp.New(d.SrcQP, pKey)
-	sent, err := c.AppendPacket(out, src, sender, pe.cfg.Carriage)
+	sent, err := c.AppendPacket(out, src, sender, cnp.Config{Carriage: pe.cfg.Carriage})
 	if err != nil {
 		return out, node.UnknownQP // over 24 bits: everything else was checked before
 	}

@@ -26,7 +26,7 @@ func ExampleTable() {
 	}
 
 	stop := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: receiver, Type: ppfc.Stop, Pause: 50 * time.Microsecond})
-	packet, err := stop.AppendPacket(nil, node, self, rocev2.Carriage{})
+	packet, err := stop.AppendPacket(nil, node, self, ppfc.Config{})
 	if err != nil {
 		panic(err)
 	}

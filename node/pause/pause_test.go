@@ -42,7 +42,7 @@ func notification(t testing.TB, from, congested netip.Addr, typ ppfc.Type, durat
 	if from.Is4() {
 		to = self4
 	}
-	b, err := n.AppendPacket(nil, from, to, rocev2.Carriage{})
+	b, err := n.AppendPacket(nil, from, to, ppfc.Config{})
 	require.NoError(t, err)
 	return b
 }

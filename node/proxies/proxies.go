@@ -117,7 +117,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 	case !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6():
 		t.refused.Prefix++
 		return errPrefix
-	case rocev2.Answerable(a.Proxy) != nil:
+	case rocev2.CheckAnswerable(a.Proxy) != nil:
 		t.refused.Proxy++
 		return errProxy
 	}

@@ -77,7 +77,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([
 	}
 	limited := d.Flow // the key of the limit: for other protocols it has the ports as queue pair
 	switch {
-	case rocev2.Answerable(m.Src) != nil:
+	case rocev2.CheckAnswerable(m.Src) != nil:
 		return out, node.Address
 	case p.self.Has(m.Src):
 		return out, node.OwnAddress

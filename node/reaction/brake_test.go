@@ -29,7 +29,7 @@ func TestBrake(t *testing.T) {
 	var b Brake
 	tell := func(kind ppfc.Type, last time.Duration, rate uint64, now time.Time) {
 		n := ppfc.New(0x123, 0xFFFF, ppfc.Extension{Congested: far, Type: kind, Pause: last})
-		packet, err := n.AppendPacket(nil, node6, sender, rocev2.Carriage{})
+		packet, err := n.AppendPacket(nil, node6, sender, ppfc.Config{})
 		require.NoError(t, err)
 		var f rocev2.Frame
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})

@@ -50,10 +50,10 @@ func TestHear(t *testing.T) {
 	fast, _, err := fastcnp.AppendFor(nil, &data, node6, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	message := cnp.New(0x11, 0xFFFF)
-	plain, err := message.AppendPacket(nil, far, self, rocev2.Carriage{})
+	plain, err := message.AppendPacket(nil, far, self, cnp.Config{})
 	require.NoError(t, err)
 	stop := ppfc.New(0x22, 0xFFFF, ppfc.Extension{Congested: far, Type: ppfc.Stop, Pause: time.Millisecond})
-	paused, err := stop.AppendPacket(nil, node6, self, rocev2.Carriage{})
+	paused, err := stop.AppendPacket(nil, node6, self, ppfc.Config{})
 	require.NoError(t, err)
 
 	f := flow(t, PaperDCQCN(40e9))
@@ -77,7 +77,7 @@ func TestHear(t *testing.T) {
 	require.EqualValues(t, 100e9, h.Rate(), "without a trace HPCC learns nothing")
 
 	// Refused: the rate stays, but for what time does.
-	forged, err := message.AppendPacket(nil, netip.MustParseAddr("2001:db8::bad"), self, rocev2.Carriage{})
+	forged, err := message.AppendPacket(nil, netip.MustParseAddr("2001:db8::bad"), self, cnp.Config{})
 	require.NoError(t, err)
 	require.NotEqual(t, node.NoReason, hear(forged, 51*µs))
 	require.EqualValues(t, 10e9, f.Rate())

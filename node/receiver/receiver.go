@@ -141,7 +141,7 @@ func (r *Receiver) answer(
 		return b, node.NotOurs
 	case len(p.Outer) > 0:
 		return b, node.Tunnelled
-	case rocev2.Answerable(p.Src) != nil:
+	case rocev2.CheckAnswerable(p.Src) != nil:
 		return b, node.Address
 	}
 	fast := r.cfg.Fast && p.Src.Is6()

@@ -25,7 +25,7 @@ func BenchmarkRead(b *testing.B) {
 	as := rocev2.Carriage{SrcPort: 49152}
 
 	c := cnp.New(0x118, 0xFFFF)
-	ip, err := c.AppendPacket(nil, receiver, sender, as)
+	ip, err := c.AppendPacket(nil, receiver, sender, cnp.Config{Carriage: as})
 	f := frame(b, ip, err)
 	readFloors(b, "CNP/", f, f[14:len(f)-4])
 	run(b, "CNP/by hand", func(b *testing.B) {

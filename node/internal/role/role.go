@@ -153,7 +153,7 @@ func (s Self) Needed() error {
 
 // CheckAddr returns an error for an address that is given and is not one of its family that others can reach.
 func CheckAddr(name string, a netip.Addr, is4 bool) error {
-	if a.IsValid() && (a.Is4() != is4 || a.Zone() != "" || rocev2.Answerable(a) != nil) {
+	if a.IsValid() && (a.Is4() != is4 || a.Zone() != "" || rocev2.CheckAnswerable(a) != nil) {
 		return fmt.Errorf("%s %v is not a unicast address of its family that others can reach", name, a)
 	}
 	return nil

@@ -91,7 +91,7 @@ func samples(t testing.TB) []sample {
 	}
 	pause := func(src, dst, congested netip.Addr, typ ppfc.Type, pause time.Duration) []byte {
 		n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: congested, Type: typ, Port: 7, Pause: pause})
-		return whole(n.AppendPacket(nil, src, dst, as))
+		return whole(n.AppendPacket(nil, src, dst, ppfc.Config{Carriage: as}))
 	}
 	brokenFast := roce(switch6, sender6, cnp.New(17, 0xFFFF).Header, 16)
 	brokenFast.NextHeader = 60
@@ -170,12 +170,12 @@ func samples(t testing.TB) []sample {
 		{"cnp", `"kind":"cnp",` + back6 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":0},` +
 			icrcOK,
 			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  CNP  qp=0x000021 psn=0  payload=16  icrc ok  dscp=48",
-			whole(cnp6.AppendPacket(nil, receiver6, sender6, as))},
+			whole(cnp6.AppendPacket(nil, receiver6, sender6, cnp.Config{Carriage: as}))},
 		{"cnp, IPv4", `"kind":"cnp",` + back4 + port + bthHead +
 			`"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":1},` + icrcOK,
 			"192.0.2.14:49152 > 192.0.2.1:4791  CNP  qp=0x000021 psn=1  payload=16  icrc ok  dscp=48  deviates: PSN: " +
 				"not 0",
-			whole(cnp4.AppendPacket(nil, receiver4, sender4, as))},
+			whole(cnp4.AppendPacket(nil, receiver4, sender4, cnp.Config{Carriage: as}))},
 
 		{"fastcnp, option 1, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
 			`,"fast_cnp":{"option":1,"option_type":"` + type1 + `","original_dst":"2001:db8:4::e","origin":"network"}`,

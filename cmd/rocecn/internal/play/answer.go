@@ -104,7 +104,7 @@ func (a *answerer) start(cfg congested.Config) (err error) {
 	switch source := cfg.Self6; {
 	case !source.IsValid():
 		return errors.New("-source is missing")
-	case !source.Is6() || source.Zone() != "" || rocev2.Answerable(source) != nil:
+	case !source.Is6() || source.Zone() != "" || rocev2.CheckAnswerable(source) != nil:
 		return fmt.Errorf("-source %v is not an IPv6 address of a node", source)
 	case a.every < 1:
 		return fmt.Errorf("-every %d: 1 or more allowed", a.every)

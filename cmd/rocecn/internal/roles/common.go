@@ -117,7 +117,7 @@ func (own ownAddresses) families(key string, on bool) (v4, v6 netip.Addr, err er
 		switch at := config.Index(key, i); {
 		case p.IsValid():
 			return v4, v6, config.Wrong(at, "%v is the second of its family", a)
-		case rocev2.Answerable(a) != nil:
+		case rocev2.CheckAnswerable(a) != nil:
 			return v4, v6, config.Wrong(at, "%v is not a unicast address that others can reach", a)
 		}
 		*p = a

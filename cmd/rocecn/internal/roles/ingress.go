@@ -145,7 +145,7 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 }
 
 // usable says whether an address can be an end of a tunnel.
-func usable(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
+func usable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == nil }
 
 const notUsable = "an IPv6 unicast address that others can reach needed"
 

@@ -147,7 +147,7 @@ func (s *dataSender) translate(out []byte, d *sender.Decision, now time.Time) []
 		return out
 	}
 	c := cnp.New(d.SrcQP, pair.PKey)
-	with, err := c.AppendPacket(out, d.Flow.Dst, d.Flow.Src, rocev2.Carriage{SrcPort: d.SrcPort})
+	with, err := c.AppendPacket(out, d.Flow.Dst, d.Flow.Src, cnp.Config{Carriage: rocev2.Carriage{SrcPort: d.SrcPort}})
 	if err != nil {
 		return out
 	}

@@ -229,7 +229,7 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 		return err
 	}
 	for i, r := range proxies {
-		if rocev2.Answerable(r.Value) != nil {
+		if rocev2.CheckAnswerable(r.Value) != nil {
 			return config.Wrong(config.Join(config.Index("proxies", i), "proxy"),
 				"a unicast address that others can reach needed")
 		}

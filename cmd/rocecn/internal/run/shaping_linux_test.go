@@ -103,9 +103,9 @@ func TestShape(t *testing.T) {
 
 	// A CNP of the receiver is about the other one, and one of a stranger about nothing.
 	message := cnp.New(35, 0xFFFF)
-	ours, err := message.AppendPacket(nil, receiver, sender, rocev2.Carriage{HopLimit: 64})
+	ours, err := message.AppendPacket(nil, receiver, sender, cnp.Config{})
 	require.NoError(t, err)
-	forged, err := message.AppendPacket(nil, ip("2001:db8:2::d"), sender, rocev2.Carriage{HopLimit: 64})
+	forged, err := message.AppendPacket(nil, ip("2001:db8:2::d"), sender, cnp.Config{})
 	require.NoError(t, err)
 	sends(t, core, forged)
 	agent.awaits(t, 1, "rocecn_role_refused_total")
