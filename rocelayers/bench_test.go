@@ -35,7 +35,6 @@ func BenchmarkLayers(b *testing.B) {
 		require.NoError(b, err)
 		return append(append(make([]byte, 0, 14+len(ip)), ether6...), ip...)
 	}
-	as := rocev2.Carriage{SrcPort: 49152}
 
 	for _, m := range []struct {
 		name  string
@@ -43,8 +42,8 @@ func BenchmarkLayers(b *testing.B) {
 		frame []byte
 		codec func(frame []byte) error
 	}{
-		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, src6, dst6, cnp.Config{})), func(frame []byte) error {
-			_ = packet(frame)
+		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, src6, dst6, cnp.Config{})), func(f []byte) error {
+			_ = packet(f)
 			_, err := cnp.FromPacket(&p)
 			return err
 		}},
@@ -60,8 +59,8 @@ func BenchmarkLayers(b *testing.B) {
 				_, err := fastcnp.FromPacket(&p)
 				return err
 			}},
-		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, ppfc.Config{})), func(frame []byte) error {
-			_ = packet(frame)
+		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, ppfc.Config{})), func(f []byte) error {
+			_ = packet(f)
 			_, err := ppfc.FromPacket(&p)
 			return err
 		}},

@@ -55,7 +55,7 @@ func TestSerializeMessages(t *testing.T) {
 
 // carriedBy returns the layers around a UDP message.
 func carriedBy(src netip.Addr, port layers.UDPPort) []gopacket.SerializableLayer {
-	u := &layers.UDP{DstPort: port}
+	u := &layers.UDP{SrcPort: 49152, DstPort: port}
 	if src.Is4() {
 		return []gopacket.SerializableLayer{ipv4(), u}
 	}
@@ -65,6 +65,7 @@ func carriedBy(src netip.Addr, port layers.UDPPort) []gopacket.SerializableLayer
 // Put together from layers, messages are those that their packages build, with
 // the UDP checksum, which is never 0.
 func TestSerializeUDPMessages(t *testing.T) {
+	as := rocev2.Carriage{SrcPort: 49152}
 	zero := 0
 	for _, over := range []struct{ src, dst netip.Addr }{{src4, dst4}, {src6, dst6}} {
 		same := func(want []byte, err error, ls []gopacket.SerializableLayer) {
@@ -81,7 +82,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 		}
 		m := fcn.Message{FlowLabel: 1 << 12}
 		for range 2 { // the second time the checksum sums up to 0
-			want, err := m.AppendPacket(nil, over.src, over.dst, fcn.Config{})
+			want, err := m.AppendPacket(nil, over.src, over.dst, fcn.Config{Carriage: as})
 			same(want, err, append(carriedBy(over.src, fcn.Port), &rocelayers.FCN{Message: m}))
 			var d rocev2.Datagram
 			require.NoError(t, d.DecodeIP(want))
@@ -95,7 +96,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 		} {
 			for _, invoking := range [][]byte{nil, wiretest.Hex(t, send6)[14:], make([]byte, 1200)} {
 				m := proxymsg.Message{FiveTuple: tuple, Level: 6, Reserved: 0x12345, Invoking: invoking}
-				want, err := m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{})
+				want, err := m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{Carriage: as})
 				m.Cut(over.dst)
 				same(want, err, append(carriedBy(over.src, proxymsg.Port), &rocelayers.Proxy{Message: m}))
 			}
@@ -151,7 +152,7 @@ func TestSerializeInvoking(t *testing.T) {
 	want := wiretest.Hex(t, send6)[14:]
 	m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791},
 		Level: 6, Invoking: want}
-	message, err := m.AppendPacket(nil, src4, dst4, proxymsg.Config{})
+	message, err := m.AppendPacket(nil, src4, dst4, proxymsg.Config{Carriage: rocev2.Carriage{SrcPort: 49152}})
 	require.NoError(t, err)
 	s := newStack()
 	require.NoError(t, s.decode(append(bytes.Clone(ether6), want...)))

@@ -701,7 +701,10 @@ func TestOrder(t *testing.T) {
 			if s.mismatch {
 				m.SrcPort++
 			}
-			ip, err := m.AppendPacket(nil, s.from, s.to, proxymsg.Config{})
+			data, err := m.AppendBinary(nil)
+			require.NoError(t, err)
+			carrier := rocev2.Datagram{Src: s.from, Dst: s.to, DstPort: proxymsg.Port, Checksum: 1, Data: data}
+			ip, err := carrier.AppendBinary(nil) // no builder names an address that cannot be reached
 			require.NoError(t, err)
 			if s.checksum {
 				ip[46]++

@@ -429,7 +429,7 @@ func TestProxyMessages(t *testing.T) {
 	five := rocev2.FiveTuple{Src: sender4, Dst: receiver4, Protocol: 6, SrcPort: 1, DstPort: 2}
 	other := five
 	other.Protocol, other.SrcPort, other.DstPort = 50, 0, 0
-	flow := fmt.Sprintf("198.51.100.5:0 > 198.51.100.9:%d  Proxy message  level=7  ", proxymsg.Port)
+	flow := fmt.Sprintf("198.51.100.5:49152 > 198.51.100.9:%d  Proxy message  level=7  ", proxymsg.Port)
 	for _, c := range []struct {
 		m           proxymsg.Message
 		json, human string
@@ -443,7 +443,8 @@ func TestProxyMessages(t *testing.T) {
 				`"level":7,"invoking_len":0}}`,
 			flow + "ESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: Reserved: not 0"},
 	} {
-		octets, err := c.m.AppendPacket(nil, switch4, proxy4, proxymsg.Config{})
+		cfg := proxymsg.Config{Carriage: rocev2.Carriage{SrcPort: 49152}}
+		octets, err := c.m.AppendPacket(nil, switch4, proxy4, cfg)
 		require.NoError(t, err)
 		out, _, _ := inspect(capturing(capture.Raw, octets), "-json", "-")
 		require.Contains(t, out, c.json)
