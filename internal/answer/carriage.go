@@ -19,10 +19,14 @@ var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
 	"DSCP over 63 or ECN over 3", wireerr.Range)
 
 // Carry sets d's addresses and the fields that a Carriage has. It rejects
-// addresses that [rocev2.CheckAnswerable] rejects. On error d is unchanged.
+// addresses that [rocev2.CheckAnswerable] rejects, and two of different families.
+// On error d is unchanged.
 func Carry(d *rocev2.Datagram, src, dst netip.Addr, c *rocev2.Carriage) error {
 	if rocev2.CheckAnswerable(src) != nil || rocev2.CheckAnswerable(dst) != nil {
 		return rocev2.ErrNotReachable
+	}
+	if src.Is4() != dst.Is4() {
+		return wireerr.Addresses
 	}
 	class, hopLimit, err := IPFields(c)
 	if err != nil {
@@ -45,7 +49,7 @@ func Carry(d *rocev2.Datagram, src, dst netip.Addr, c *rocev2.Carriage) error {
 // if none is configured: 49152 to 65535, always the same for the same addresses,
 // so that no message overtakes an earlier one.
 func sourcePort(src, dst netip.Addr) uint16 {
-	if src.Is4() && dst.Is4() {
+	if src.Is4() {
 		s, d := src.As4(), dst.As4()
 		return sourcePort4(be.Uint32(s[:]), be.Uint32(d[:]))
 	}
