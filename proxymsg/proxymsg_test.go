@@ -205,10 +205,10 @@ func TestValidate(t *testing.T) {
 	m.Invoking = m.Invoking[:40+28]
 	require.NoError(t, m.Validate(), "cut behind the ports")
 	for err, change := range map[error]func(*Message){
-		errReservedSet: func(m *Message) { m.Reserved = 1 },
-		errOtherFlow:   func(m *Message) { m.SrcPort++ },
-		errNoFlow:      func(m *Message) { m.Invoking = []byte{0} },
-		rocev2.ErrNotReachable:      func(m *Message) { m.Src, m.Dst = addr("::ffff:192.0.2.1"), addr("fd77::1") },
+		errReservedSet:         func(m *Message) { m.Reserved = 1 },
+		errOtherFlow:           func(m *Message) { m.SrcPort++ },
+		errNoFlow:              func(m *Message) { m.Invoking = []byte{0} },
+		rocev2.ErrNotReachable: func(m *Message) { m.Src, m.Dst = addr("::ffff:192.0.2.1"), addr("fd77::1") },
 		errTooLong: func(m *Message) {
 			m.Invoking = append(m.Invoking,
 				make([]byte, 1232-16-len(m.Invoking)+1)...)
