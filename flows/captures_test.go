@@ -67,14 +67,14 @@ func TestVotesAlone(t *testing.T) {
 		want := map[rocev2.FlowKey]uint32{}
 		for _, f := range with.Snapshot().Flows {
 			if f.Sequenced {
-				require.Equal(t, qpmap.CM, f.SrcQPFrom, name)
+				require.Equal(t, qpmap.BasisCM, f.SrcQPFrom, name)
 				want[f.FlowKey] = f.SrcQP
 			}
 		}
 		require.NotEmpty(t, want)
 		for _, f := range without.Snapshot().Flows {
 			if f.Sequenced {
-				require.Equal(t, qpmap.Votes, f.SrcQPFrom, name)
+				require.Equal(t, qpmap.BasisVotes, f.SrcQPFrom, name)
 				require.Equal(t, want[f.FlowKey], f.SrcQP, name)
 				delete(want, f.FlowKey)
 			}

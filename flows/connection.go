@@ -86,7 +86,7 @@ func (t *Table) connected(s *stream) {
 		t.renew(with)
 	}
 	if same { // connected anew
-		t.join(s, with, qplearn.CM)
+		t.join(s, with, qplearn.BasisCM)
 	}
 	if c.mtu != 0 {
 		s.flow.MTU, with.flow.MTU = c.mtu, c.mtu

@@ -15,9 +15,9 @@ import (
 // given tells the table the source queue pair of a flow, which counts for more
 // than what it learns.
 func (t *Table) given(k rocev2.FlowKey, srcQP uint32) {
-	forth, pair := keyOf(k), qplearn.Pair{SrcQP: srcQP & maxQP, From: qplearn.Given}
-	t.pairs.Add(&forth, pair, time.Time{})
-	t.pair(&forth, &pair)
+	forth := keyOf(k)
+	t.pairs.Add(&forth, qplearn.Pair{SrcQP: srcQP & maxQP, From: qplearn.BasisGiven})
+	t.pair(&forth, &qplearn.Entry{SrcQP: srcQP & maxQP, From: qplearn.BasisGiven})
 }
 
 func (s *script) give() *script {
@@ -199,8 +199,8 @@ func TestDropAnswers(t *testing.T) {
 // What is given counts for more than votes, and the last that is given for more than what was before.
 func TestGivenPairs(t *testing.T) {
 	s := newScript(t).sends(10, 11, 12).acks(10, 11, 12)
-	require.Equal(t, qpmap.Votes, s.flow().SrcQPFrom)
-	require.Equal(t, qpmap.Given, s.give().flow().SrcQPFrom)
+	require.Equal(t, qpmap.BasisVotes, s.flow().SrcQPFrom)
+	require.Equal(t, qpmap.BasisGiven, s.give().flow().SrcQPFrom)
 	s = newScript(t).sends(10).give()
 	s.qpA = 30
 	f := s.give().acks(10).flow()

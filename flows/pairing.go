@@ -70,7 +70,7 @@ func (t *Table) learn(p *Packet, at int64) {
 	}
 	t.pairs.Learn(o, time.Unix(0, at))
 	for k, pair := range t.pairs.Learned() {
-		if pair.From == qplearn.CM || pair.From == qplearn.UD {
+		if pair.From == qplearn.BasisCM || pair.From == qplearn.BasisUD {
 			continue // until its requests come; datagrams say it themselves
 		}
 		t.pair(k, pair)
@@ -78,7 +78,7 @@ func (t *Table) learn(p *Packet, at int64) {
 }
 
 // pair makes partners of a flow's stream and that of its source.
-func (t *Table) pair(forth *key, pair *qplearn.Pair) {
+func (t *Table) pair(forth *key, pair *qplearn.Entry) {
 	back := forth.Reversed(pair.SrcQP)
 	a := t.stream(forth)
 	if with := t.get(a.pairing.with); with != nil && *t.key(with) == back && a.pairing.from == pair.From {
@@ -92,10 +92,10 @@ func (t *Table) pair(forth *key, pair *qplearn.Pair) {
 }
 
 // sentBy records that a queue pair sends a flow.
-func (t *Table) sentBy(s *stream, pair *qplearn.Pair) {
+func (t *Table) sentBy(s *stream, pair *qplearn.Entry) {
 	p := &s.pairing
 	known := p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.from == pair.From && p.with.id != 0
-	if known || pair.From == qplearn.UD {
+	if known || pair.From == qplearn.BasisUD {
 		return
 	}
 	t.pair(t.key(s), pair)
@@ -133,7 +133,7 @@ func (t *Table) join(a, b *stream, from qplearn.Basis) {
 	for _, of := range both {
 		s, p := of[0], &of[0].pairing
 		p.with, p.from, p.ended = of[1].ref(), from, false
-		if s.flow.Packets > 0 && from != qplearn.CM {
+		if s.flow.Packets > 0 && from != qplearn.BasisCM {
 			p.srcQP, p.srcQPBy = t.key(of[1]).QP&maxQP, from
 		}
 		t.touch(s)

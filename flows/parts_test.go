@@ -422,7 +422,7 @@ func TestCNPOfDatagrams(t *testing.T) {
 	} {
 		f := s.flow()
 		require.EqualValues(t, 1, f.CNPs, name)
-		require.Equal(t, qpmap.UD, f.SrcQPFrom)
+		require.Equal(t, qpmap.BasisUD, f.SrcQPFrom)
 		require.EqualValues(t, 17, f.SrcQP)
 		require.Zero(t, unpaired(s), name)
 	}

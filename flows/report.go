@@ -216,7 +216,7 @@ func (t *Table) report(s *stream) Flow {
 	case p.srcQPBy != 0:
 		out.SrcQP, out.SrcQPFrom = p.srcQP, qpmap.Basis(p.srcQPBy)
 	case p.sourced && !p.several:
-		out.SrcQP, out.SrcQPFrom = p.source, qpmap.UD
+		out.SrcQP, out.SrcQPFrom = p.source, qpmap.BasisUD
 		k := t.key(s).Reversed(p.source)
 		if back := t.find(&k); back != nil && t.about(back) == s {
 			out.Answers.add(&back.answers)

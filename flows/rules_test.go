@@ -394,13 +394,13 @@ func TestPairs(t *testing.T) {
 	s := newScript(t).sends(10, 11, 12, 13).acks(10, 11)
 	require.Equal(t, pair{}, of(s))
 	require.EqualValues(t, 2, strays(s))
-	require.Equal(t, pair{17, qpmap.Votes, 3}, of(s.acks(12)), "answers seen before belong to it")
+	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.acks(12)), "answers seen before belong to it")
 	require.Zero(t, strays(s))
 
 	s.qpA = 99 // half as many votes, then more
-	require.Equal(t, pair{17, qpmap.Votes, 3}, of(s.acks(10)))
+	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.acks(10)))
 	require.EqualValues(t, 1, strays(s))
-	require.Equal(t, pair{17, qpmap.Votes, 3}, of(s.acks(11)), "what is known of a life stays known")
+	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.acks(11)), "what is known of a life stays known")
 	require.EqualValues(t, 2, strays(s))
 
 	s = newScript(t).sends(10, 11, 12)
@@ -410,28 +410,28 @@ func TestPairs(t *testing.T) {
 	require.EqualValues(t, 3, strays(s))
 
 	s = paired(t, 10).sends(10, 11).forge(7).acks(11).forge(8)
-	require.Equal(t, pair{17, qpmap.CM, 1}, of(s), "a REQ alone changes nothing")
+	require.Equal(t, pair{17, qpmap.BasisCM, 1}, of(s), "a REQ alone changes nothing")
 
 	s = paired(t, 10).sends(10).acks(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, exchanges: true,
 		cm: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}})
-	require.Equal(t, pair{17, qpmap.CM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
+	require.Equal(t, pair{17, qpmap.BasisCM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
 	s.qpA = 30
-	require.Equal(t, pair{30, qpmap.Votes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)),
+	require.Equal(t, pair{30, qpmap.BasisVotes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)),
 		"another connection without CM")
 
 	// Requests the other way tell the partner as well.
 	s = newScript(t).sends(10, 11).acks(10, 11)
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
-	require.Equal(t, pair{18, qpmap.Votes, 2}, of(s.sends(70, 71, 72).acks(70, 71)))
-	require.Equal(t, pair{18, qpmap.Votes, 3}, of(s.acks(72)))
+	require.Equal(t, pair{18, qpmap.BasisVotes, 2}, of(s.sends(70, 71, 72).acks(70, 71)))
+	require.Equal(t, pair{18, qpmap.BasisVotes, 3}, of(s.acks(72)))
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
-	require.Equal(t, pair{17, qpmap.Votes, 2}, of(s))
+	require.Equal(t, pair{17, qpmap.BasisVotes, 2}, of(s))
 
 	s = newScript(t).sends(10)
 	s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 18}, 17)
-	require.Equal(t, pair{17, qpmap.Given, 1}, of(s.acks(10)))
+	require.Equal(t, pair{17, qpmap.BasisGiven, 1}, of(s.acks(10)))
 }
 
 // A refusal from a queue pair whose votes tie still explains a repeat.
@@ -660,7 +660,7 @@ func TestUsedAgain(t *testing.T) {
 	require.EqualValues(t, 3, s.flow().ACKs)
 	f := first.flow()
 	require.EqualValues(t, 17, f.SrcQP)
-	require.EqualValues(t, qpmap.Votes, f.SrcQPFrom)
+	require.EqualValues(t, qpmap.BasisVotes, f.SrcQPFrom)
 	require.EqualValues(t, 3, f.ACKs)
 
 	s.qpA, s.qpB = 30, 18 // a later partner of 18, of which no request is seen

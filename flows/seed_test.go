@@ -78,7 +78,7 @@ func TestVotesOfOtherAddresses(t *testing.T) {
 	require.Zero(t, s.flow().SrcQPFrom)
 	require.Zero(t, s.flow().ACKs)
 	s.sends(6, 7, 8, 9).acks(6, 7, 8, 9)
-	require.Equal(t, qpmap.Votes, s.flow().SrcQPFrom)
+	require.Equal(t, qpmap.BasisVotes, s.flow().SrcQPFrom)
 	require.EqualValues(t, 4, s.flow().ACKs)
 }
 

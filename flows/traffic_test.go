@@ -79,7 +79,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 		require.Equal(t, *truth, got, "%s: %v from %v", name, f.FlowKey, f.SrcQPFrom)
 		require.Zero(t, f.ICRCWrong)
 		require.Equal(t, f.SrcQPFrom == 0, f.SrcQP == 0)
-		require.NotEqual(t, qpmap.UD, f.SrcQPFrom)
+		require.NotEqual(t, qpmap.BasisUD, f.SrcQPFrom)
 	}
 	require.Equal(t, len(made.Flows), seen, name)
 	for _, u := range table.Snapshot().Unpaired {

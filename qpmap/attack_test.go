@@ -92,11 +92,11 @@ func TestForgedCMChangesNoLivePair(t *testing.T) {
 			t.Run(bth.Transport(transport).String()+" "+what, func(t *testing.T) {
 				m := established(c, transport == cm.TransportTypeRC)
 				observe(m, start, packets...)
-				requirePair(t, m, c.forth(), c.a, qpmap.CM)
-				requirePair(t, m, c.back(), c.b, qpmap.CM)
+				requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
+				requirePair(t, m, c.back(), c.b, qpmap.BasisCM)
 				for n := range uint32(200) { // nor does what the forger said come true later
 					observe(m, start.Add(time.Duration(n)*time.Millisecond), c.request(3+n))
-					requirePair(t, m, c.forth(), c.a, qpmap.CM)
+					requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 				}
 				observe(m, start, c.dreq()) // and the pair still ends when it should
 				requireNone(t, m, c.forth(), qpmap.ErrUnknown)
@@ -113,14 +113,14 @@ func TestForgedCMChangesNoVotedPair(t *testing.T) {
 	for n := range uint32(5) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 	forged := *c
 	forged.a, forged.psnA = 0x66, 0x666666
 	observe(m, start, forged.req(), forged.rep())
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 	observe(m, start, c.request(5), c.ack(5), forged.dreq(), forged.rej())
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
-	requirePair(t, m, c.back(), c.b, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
+	requirePair(t, m, c.back(), c.b, qpmap.BasisVotes)
 	requireNone(t, m, forged.back(), qpmap.ErrUnknown)
 }
 
@@ -143,7 +143,7 @@ func TestDataContradictsCM(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start, c.req(), c.rep())
-	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 	real := *c
 	real.a, real.psnA = 0x44, c.psnA+1<<20
 	observe(m, start, real.request(0))
@@ -151,8 +151,8 @@ func TestDataContradictsCM(t *testing.T) {
 	for n := range uint32(4) {
 		observe(m, start, real.request(n), real.ack(n))
 	}
-	requirePair(t, m, c.forth(), real.a, qpmap.Votes)
-	requirePair(t, m, real.back(), c.b, qpmap.Votes)
+	requirePair(t, m, c.forth(), real.a, qpmap.BasisVotes)
+	requirePair(t, m, real.back(), c.b, qpmap.BasisVotes)
 	requireNone(t, m, c.back(), qpmap.ErrUnknown)
 }
 
@@ -194,8 +194,8 @@ func TestFloodOfForgedCM(t *testing.T) {
 				sent += len(packets)
 			}
 			for _, c := range alive {
-				requirePair(t, m, c.forth(), c.a, qpmap.CM)
-				requirePair(t, m, c.back(), c.b, qpmap.CM)
+				requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
+				requirePair(t, m, c.back(), c.b, qpmap.BasisCM)
 			}
 			s := m.Stats()
 			require.LessOrEqual(t, s.Pairs, 1000)
@@ -224,8 +224,8 @@ func TestTies(t *testing.T) {
 	for n := range uint32(20) { // until one goes further than the other
 		observe(m, start, first.request(5+n), first.ack(5+n))
 	}
-	requirePair(t, m, first.forth(), first.a, qpmap.Votes)
-	requirePair(t, m, first.back(), first.b, qpmap.Votes)
+	requirePair(t, m, first.forth(), first.a, qpmap.BasisVotes)
+	requirePair(t, m, first.back(), first.b, qpmap.BasisVotes)
 	requireNone(t, m, second.forth(), qpmap.ErrAmbiguous)
 }
 
@@ -266,7 +266,7 @@ func TestForgedResponses(t *testing.T) {
 	for _, m := range []*qpmap.Map{established(c, true)} {
 		for n := range uint32(100) {
 			observe(m, start, c.request(3+n), forged.ack(3+n), forged.ack(3+n), forged.ack(3+n), c.ack(3+n))
-			requirePair(t, m, c.forth(), c.a, qpmap.CM)
+			requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 		}
 	}
 }
@@ -371,7 +371,7 @@ func TestStrayAmongDatagrams(t *testing.T) {
 	observe(m, start, datagram, c.request(0))
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	observe(m, start, datagram)
-	requirePair(t, m, c.forth(), c.a, qpmap.UD)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisUD)
 }
 
 // UC has no responses: the answers to other flows do not count for it.
@@ -382,7 +382,7 @@ func TestUCHasNoVotes(t *testing.T) {
 	for n := range uint32(10) {
 		observe(m, start, uc.request(n), rc.request(n), rc.ack(n))
 	}
-	requirePair(t, m, rc.forth(), rc.a, qpmap.Votes)
+	requirePair(t, m, rc.forth(), rc.a, qpmap.BasisVotes)
 	requireNone(t, m, uc.forth(), qpmap.ErrUnknown)
 }
 
@@ -452,8 +452,8 @@ func TestTwoREQs(t *testing.T) {
 		}
 		observe(m, start, c.ack(n))
 	}
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
-	requirePair(t, m, c.back(), c.b, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
+	requirePair(t, m, c.back(), c.b, qpmap.BasisVotes)
 	requireNone(t, m, forged.back(), qpmap.ErrUnknown)
 }
 
@@ -506,7 +506,7 @@ func TestNothingMovesWhatIsGiven(t *testing.T) {
 		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
 		require.NoError(t, err)
 		require.Equal(t, c.a, got.SrcQP)
-		require.Equal(t, qpmap.Given, got.From)
+		require.Equal(t, qpmap.BasisGiven, got.From)
 	}
 	requireNone(t, m, other.back(), qpmap.ErrUnknown) // nor is the other direction of what it excludes learned
 }
@@ -539,8 +539,8 @@ func TestPorts(t *testing.T) {
 			}
 			for _, c := range all {
 				if ports && !same {
-					requirePair(t, m, c.forth(), c.a, qpmap.Port)
-					requirePair(t, m, c.back(), c.b, qpmap.Port)
+					requirePair(t, m, c.forth(), c.a, qpmap.BasisPort)
+					requirePair(t, m, c.back(), c.b, qpmap.BasisPort)
 				} else {
 					_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 					require.Error(t, err)
@@ -752,6 +752,6 @@ func TestForgedAndEnded(t *testing.T) {
 		for n := range uint32(3) {
 			observe(m, start, forged.req(), forged.rep(), end(), c.request(n), c.ack(n))
 		}
-		requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+		requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 	}
 }

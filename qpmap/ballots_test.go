@@ -215,18 +215,20 @@ func TestVotesBesideGiven(t *testing.T) {
 	for n := range uint32(3) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
-	requirePair(t, m, c.back(), c.b, qpmap.Votes)
-	requirePair(t, m, c.forth(), c.a, qpmap.Given)
+	requirePair(t, m, c.back(), c.b, qpmap.BasisVotes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisGiven)
 }
 
 // The partition is that of the REQ, or of the last request.
 func TestPartition(t *testing.T) {
-	for from, want := range map[qpmap.Basis]uint16{qpmap.CM: 0xFFFF, qpmap.Votes: 0x8001, qpmap.Port: 0x8001} {
+	for from, want := range map[qpmap.Basis]uint16{
+		qpmap.BasisCM: 0xFFFF, qpmap.BasisVotes: 0x8001, qpmap.BasisPort: 0x8001,
+	} {
 		c := live()
 		twin := *c
 		twin.a, twin.b = 0x52, 0x53
 		m := qpmap.New(qpmap.Config{Ports: true})
-		if from == qpmap.CM {
+		if from == qpmap.BasisCM {
 			observe(m, start, c.req(), c.rep())
 		}
 		for n := range uint32(4) {
@@ -234,7 +236,7 @@ func TestPartition(t *testing.T) {
 			for i := range packets {
 				packets[i].SrcPort = 0xC000 + uint16(i%2)
 			}
-			if from == qpmap.Port {
+			if from == qpmap.BasisPort {
 				observe(m, start, packets...)
 			} else {
 				observe(m, start, packets[0], packets[2])
@@ -247,7 +249,7 @@ func TestPartition(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, from, got.From)
 		require.Equal(t, want, got.PKey)
-		if from == qpmap.Port {
+		if from == qpmap.BasisPort {
 			require.EqualValues(t, 4, m.Stats().Ports)
 		}
 	}
@@ -318,7 +320,7 @@ func TestNeighbours(t *testing.T) {
 // Requests that began with an announced PSN are the announced connection's for 16,384.
 func TestAnsweredLater(t *testing.T) {
 	for last, from := range map[uint32]qpmap.Basis{
-		2: qpmap.CM, 100: qpmap.CM, 16384: qpmap.CM, 16385: qpmap.Votes,
+		2: qpmap.BasisCM, 100: qpmap.BasisCM, 16384: qpmap.BasisCM, 16385: qpmap.BasisVotes,
 	} {
 		c := live()
 		m := established(c, true)

@@ -77,14 +77,14 @@ func TestCaptures(t *testing.T) {
 				}
 				return n
 			}
-			require.Equal(t, c.cm, count(with, qpmap.CM))
-			require.Equal(t, c.votes, count(with, qpmap.Votes))
-			require.Equal(t, c.ud, count(with, qpmap.UD))
-			require.Equal(t, c.votesWithout, count(without, qpmap.Votes))
+			require.Equal(t, c.cm, count(with, qpmap.BasisCM))
+			require.Equal(t, c.votes, count(with, qpmap.BasisVotes))
+			require.Equal(t, c.ud, count(with, qpmap.BasisUD))
+			require.Equal(t, c.votesWithout, count(without, qpmap.BasisVotes))
 			for k, p := range with {
 				require.Equal(t, p.SrcQP, without[k].SrcQP, "%v", k)
 				require.EqualValues(t, 0xFFFF, p.PKey)
-				if p.From == qpmap.CM {
+				if p.From == qpmap.BasisCM {
 					require.EqualValues(t, 1024, p.MTU)
 				}
 			}

@@ -62,14 +62,14 @@ func TestAgeOfAddedPairs(t *testing.T) {
 	m := established(c, true)
 	at := start.Add(10*time.Minute - 30*time.Second)
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: other.forth()},
-		qpmap.Pair{SrcQP: other.a, From: qpmap.CM, Seen: start.Add(-30 * time.Second)}))
+		qpmap.Pair{SrcQP: other.a, From: qpmap.BasisCM, Seen: start.Add(-30 * time.Second)}))
 	requireSource(t, m, other.forth(), at, other.a)
 	requireSource(t, m, other.forth(), at.Add(1), 0)
 	requireSource(t, m, c.forth(), at.Add(1), c.a)
 
 	m = established(c, true)
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: other.forth()},
-		qpmap.Pair{SrcQP: other.a, From: qpmap.CM, Seen: start.Add(10*time.Minute + 1)}))
+		qpmap.Pair{SrcQP: other.a, From: qpmap.BasisCM, Seen: start.Add(10*time.Minute + 1)}))
 	requireSource(t, m, c.forth(), start.Add(10*time.Minute), 0)
 	requireSource(t, m, other.forth(), start.Add(10*time.Minute), other.a)
 }
@@ -232,10 +232,10 @@ func TestRequestKeepsPair(t *testing.T) {
 	for n := uint32(1); n < 3; n++ {
 		observe(m, start, at(n).req(), at(n).rep())
 	}
-	requirePair(t, m, at(0).forth(), at(0).a, qpmap.CM)
-	requirePair(t, m, at(0).back(), at(0).b, qpmap.CM)
+	requirePair(t, m, at(0).forth(), at(0).a, qpmap.BasisCM)
+	requirePair(t, m, at(0).back(), at(0).b, qpmap.BasisCM)
 	requireNone(t, m, at(1).forth(), qpmap.ErrUnknown)
-	requirePair(t, m, at(2).forth(), at(2).a, qpmap.CM)
+	requirePair(t, m, at(2).forth(), at(2).a, qpmap.BasisCM)
 	require.EqualValues(t, 2, m.Stats().Evicted)
 }
 
@@ -301,8 +301,8 @@ func TestSamePairsAnew(t *testing.T) {
 		bothAnswered bool // then only after a silence
 		from         qpmap.Basis
 	}{
-		{0, false, qpmap.CM}, {2 * time.Second, false, qpmap.CM},
-		{0, true, qpmap.Votes}, {2 * time.Second, true, qpmap.CM},
+		{0, false, qpmap.BasisCM}, {2 * time.Second, false, qpmap.BasisCM},
+		{0, true, qpmap.BasisVotes}, {2 * time.Second, true, qpmap.BasisCM},
 	} {
 		c := live()
 		m := qpmap.New(qpmap.Config{})
@@ -339,8 +339,8 @@ func TestVotesAfterCM(t *testing.T) {
 	for n := uint32(3); n < 7; n++ {
 		observe(m, start, c.request(n), c.ack(n))
 	}
-	requirePair(t, m, c.forth(), c.a, qpmap.CM)
-	requirePair(t, m, c.back(), c.b, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
+	requirePair(t, m, c.back(), c.b, qpmap.BasisVotes)
 }
 
 // Votes for a pair that votes made, where that of the other direction was forgotten, leave
@@ -351,7 +351,7 @@ func TestVotesAgain(t *testing.T) {
 	for n := range uint32(3) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 	const far = 600 // further than what an answer alone explains
 	for n := uint32(3); n < far; n++ {
 		observe(m, start, c.request(n))
@@ -360,7 +360,7 @@ func TestVotesAgain(t *testing.T) {
 	for n := uint32(far - 3); n < far; n++ { // as many as it takes: a further one would confirm the pair
 		observe(m, start, c.ack(n))
 	}
-	requirePair(t, m, c.back(), c.b, qpmap.Votes)
+	requirePair(t, m, c.back(), c.b, qpmap.BasisVotes)
 	early := bth.Header{Opcode: bth.RCSendOnly, PSN: (c.psnA + 10) & bth.MaxPSN}
 	got, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &early, start)
 	require.NoError(t, err)
@@ -387,7 +387,7 @@ func TestCMOfTheOtherDirection(t *testing.T) {
 		if cm {
 			requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
 		} else {
-			requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+			requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 		}
 	}
 }
@@ -517,10 +517,10 @@ func TestEvictsBothDirections(t *testing.T) {
 	for n := range uint32(3) {
 		observe(m, at, c[2].request(n), c[2].ack(n))
 	}
-	requirePair(t, m, c[0].back(), c[0].b, qpmap.CM)
-	requirePair(t, m, c[0].forth(), c[0].a, qpmap.CM)
-	requirePair(t, m, c[2].forth(), c[2].a, qpmap.Votes)
-	requirePair(t, m, c[2].back(), c[2].b, qpmap.Votes)
+	requirePair(t, m, c[0].back(), c[0].b, qpmap.BasisCM)
+	requirePair(t, m, c[0].forth(), c[0].a, qpmap.BasisCM)
+	requirePair(t, m, c[2].forth(), c[2].a, qpmap.BasisVotes)
+	requirePair(t, m, c[2].back(), c[2].b, qpmap.BasisVotes)
 	require.EqualValues(t, 2, m.Stats().Evicted)
 }
 
@@ -539,7 +539,7 @@ func TestEvictsAlone(t *testing.T) {
 	forget()
 	observe(m, start, datagram(c.b), datagram(0x99))
 	requireSource(t, m, c.forth(), start, 0)
-	requirePair(t, m, c.back(), c.b, qpmap.CM)
+	requirePair(t, m, c.back(), c.b, qpmap.BasisCM)
 	require.EqualValues(t, 1, m.Stats().Evicted)
 
 	observe(m, start, datagram(c.b))

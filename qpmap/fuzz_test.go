@@ -54,12 +54,12 @@ func FuzzObserve(f *testing.F) {
 				t.Fatalf("%+v", s)
 			}
 			for k, pair := range m.All() {
-				if pair.From == qpmap.UD || k.DestQP <= cm.QP {
+				if pair.From == qpmap.BasisUD || k.DestQP <= cm.QP {
 					continue
 				}
 				mate, err := m.SourceQP(qpmap.Key{FlowKey: rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: pair.SrcQP}},
 					now)
-				if err == nil && mate.From != qpmap.UD && mate.SrcQP != k.DestQP {
+				if err == nil && mate.From != qpmap.BasisUD && mate.SrcQP != k.DestQP {
 					t.Fatalf("%v from %v, but back to %v", k, pair, mate)
 				}
 			}

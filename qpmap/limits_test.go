@@ -42,7 +42,7 @@ func TestCMEndsOnlyItsOwn(t *testing.T) {
 	}
 	require.NoError(t, given.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
 	require.NoError(t, given.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: c.b}))
-	for from, m := range map[qpmap.Basis]*qpmap.Map{qpmap.Votes: voted, qpmap.Given: given} {
+	for from, m := range map[qpmap.Basis]*qpmap.Map{qpmap.BasisVotes: voted, qpmap.BasisGiven: given} {
 		observe(m, start, c.dreq(), c.turned().dreq(), c.drep(), c.rej(), c.turned().rej())
 		requirePair(t, m, c.forth(), c.a, from)
 		requirePair(t, m, c.back(), c.b, from)
@@ -62,8 +62,8 @@ func TestCMEndsWithBothIDs(t *testing.T) {
 		} {
 			m := established(c, true)
 			observe(m, start, p)
-			requirePair(t, m, c.forth(), c.a, qpmap.CM)
-			requirePair(t, m, c.back(), c.b, qpmap.CM)
+			requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
+			requirePair(t, m, c.back(), c.b, qpmap.BasisCM)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestFirstPSNs(t *testing.T) {
 			}
 			observe(m, start, p)
 			if right {
-				requirePair(t, m, c.forth(), c.a, qpmap.CM)
+				requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 			} else {
 				requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 			}
@@ -151,7 +151,7 @@ func TestLostCandidates(t *testing.T) {
 	votes(5<<20, c, 3) // in the place of the other's
 	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
 	votes(5<<20+3, c, 1)
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 }
 
 // What is given for one direction says whose the other one is not, and stays
@@ -166,7 +166,7 @@ func TestGivenOtherDirection(t *testing.T) {
 		}
 		for n := range uint32(10) {
 			observe(m, start, c.request(n), c.ack(n))
-			requirePair(t, m, c.back(), 0x99, qpmap.Given)
+			requirePair(t, m, c.back(), 0x99, qpmap.BasisGiven)
 			if !withCM {
 				requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 			}
@@ -183,9 +183,9 @@ func TestAnswersToNothing(t *testing.T) {
 		_, err := m.SourceQP(qpmap.Key{FlowKey: c.back()}, start)
 		require.Error(t, err) // the last packet of that flow was nobody's that is known
 	}
-	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 	observe(m, start, c.request(3), c.ack(3))
-	requirePair(t, m, c.back(), c.b, qpmap.CM)
+	requirePair(t, m, c.back(), c.b, qpmap.BasisCM)
 }
 
 // What was crowded stays crowded: with more flows that used a PSN than can be

@@ -245,10 +245,10 @@ func TestOnePort(t *testing.T) {
 				show(uint32(n), c.ack(psn))
 			}
 		}
-		requirePair(t, m, all[0].forth(), all[0].a, qpmap.CM)
+		requirePair(t, m, all[0].forth(), all[0].a, qpmap.BasisCM)
 		requireNone(t, m, all[1].forth(), qpmap.ErrAmbiguous)
 		if others > 0 {
-			requirePair(t, m, all[2].forth(), all[2].a, qpmap.Port)
+			requirePair(t, m, all[2].forth(), all[2].a, qpmap.BasisPort)
 		}
 	}
 }

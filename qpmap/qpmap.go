@@ -1,9 +1,9 @@
 // Package qpmap learns from passing traffic which queue pairs belong together.
 //
 // A data packet names the receiver's queue pair. A CNP must name the sender's, which
-// only datagrams (UD) carry. So a proxy, an ingress PE, or whoever else sends CNPs on
-// behalf of a receiver or keeps account of flows, has to learn it. The ways, the most
-// trusted first:
+// only datagrams (UD) carry. So a proxy, an ingress PE, and every other node that sends
+// CNPs on behalf of a receiver or keeps account of flows, has to learn it. The ways, the
+// most trusted first:
 //
 //   - Given: told by the operator, with [Map.Add].
 //   - CM: a REQ and the REP that answers it name both queue pairs (package cm).
@@ -68,7 +68,6 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -85,40 +84,30 @@ var (
 
 var errQPRange = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 
-// A Basis says what the knowledge of a pair rests on.
-type Basis uint8
+// The types of a Map's configuration, contents and counters.
+type (
+	// Config has the limits of a Map and the rules of its elections: MaxPairs, MaxPending and MaxOpen entries, Idle,
+	// MinVotes and Ratio, Ports, Grow and Seed. Zero fields stand for the defaults.
+	Config = qplearn.Config
+	// Stats are the counters of a Map: entries now, pairs learned by basis, pairs ended, replaced, expired and evicted,
+	// and CM messages not believed.
+	Stats = qplearn.Stats
+	// A Pair is the sender of a flow, as far as it is known: SrcQP, PKey, MTU, Transport, the Basis From, and the time
+	// Seen of the last packet that agreed.
+	Pair = qplearn.Pair
+	// A Basis is the kind of evidence for a pair. Its text is "cm", "votes", "ud", "given" or "port", and "unknown"
+	// for 0.
+	Basis = qplearn.Basis
+)
 
 // The bases.
 const (
-	CM    Basis = iota + 1 // a REQ and its REP
-	Votes                  // the PSNs of requests and responses
-	UD                     // a DETH
-	Given                  // Map.Add
-	Port                   // votes that tie unless the UDP source port counts: see Config.Ports
+	BasisCM    = qplearn.BasisCM    // a REQ and its REP
+	BasisVotes = qplearn.BasisVotes // the PSNs of requests and responses
+	BasisUD    = qplearn.BasisUD    // a DETH
+	BasisGiven = qplearn.BasisGiven // Map.Add
+	BasisPort  = qplearn.BasisPort  // votes that tie unless the UDP source port counts: see Config.Ports
 )
-
-var bases = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}
-
-// String returns "cm", "votes", "ud", "given" or "port", and "unknown" for 0.
-func (b Basis) String() string { return enumtext.Name(b, bases[:], "Basis") }
-
-// MarshalText returns what String does.
-func (b Basis) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
-
-// UnmarshalText sets b to the basis that String returns the text for.
-func (b *Basis) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(b, text, "qpmap", "basis")
-}
-
-// A Pair is what is known of the sender of a flow.
-type Pair struct {
-	SrcQP     uint32 // the sender's queue pair, 24 bits
-	PKey      uint16 // of the REQ, or of the flow's last packet
-	MTU       uint16 // path MTU in octets, 0 when not known
-	Transport bth.Transport
-	From      Basis
-	Seen      time.Time // when a packet last agreed with the pair
-}
 
 // A Key names a flow of a domain.
 type Key struct {
@@ -133,51 +122,13 @@ func public(k *flowtable.Key) Key {
 	return Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.DestQP()}, k.Domain}
 }
 
-// Config says how much a Map keeps, and when votes decide. Zero fields stand
-// for the defaults.
-type Config struct {
-	MaxPairs   int           // pairs, one for each direction: 65,536
-	MaxPending int           // CM exchanges: 4,096
-	MaxOpen    int           // flows without a pair: 4,096; 16 requests under way for each, on average
-	Idle       time.Duration // an entry is forgotten after this time without a packet: 10 minutes
-	MinVotes   int           // votes that a pair needs: 3
-	Ratio      int           // and how many times as many as the runner-up: 2
-
-	// Ports lets the UDP source port decide votes that tie, if it is not the same for all
-	// flows that do: requests and responses of a connection have the same one with the
-	// stacks of many hosts, but not of all. That is good enough to show to a person; to send
-	// CNPs by it is a choice.
-	Ports bool
-	// Grow allocates memory as it is needed, up to the maxima, instead of all in New.
-	Grow bool
-	// Seed decides which of the requests under way displace one another where there are
-	// too many. With 0, a random one, nobody can choose such requests. With any other the
-	// same packets always give the same pairs.
-	Seed uint64
-}
-
-// Stats counts what a Map has seen and done.
-type Stats struct {
-	Pairs, Pending, Open int // entries now
-
-	CM, Votes, UD, Ports uint64 // pairs learned, by how
-
-	Ended     uint64 // pairs ended by CM
-	NewLives  uint64 // pairs replaced by a new connection of their queue pairs
-	Expired   uint64 // pairs forgotten after Idle
-	Evicted   uint64 // pairs evicted for others
-	Full      uint64 // pairs not learned as the table was full
-	Unmatched uint64 // CM messages that belong to no known exchange or pair
-	Conflicts uint64 // CM messages not believed: they contradict an earlier one, or data
-}
-
-// Map is what has been learned. Make one with [New].
+// A Map has the queue pairs that were learned. Make one with [New].
 type Map struct {
 	qps *qplearn.Map
 }
 
 // New returns an empty Map, with all of its memory unless Config.Grow.
-func New(cfg Config) *Map { return &Map{qplearn.New(qplearn.Config(cfg))} }
+func New(cfg Config) *Map { return &Map{qplearn.New(cfg)} }
 
 // Observe learns from a packet of either direction: data, responses and CM messages.
 // It ignores all others. It does not allocate unless Config.Grow, does not keep p, and
@@ -196,8 +147,8 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] { return m.each(m.qps.Learned()) }
 // first one of a connection that CM announces, of its sender. It returns [ErrUnknown] or
 // [ErrAmbiguous] when there is no pair, and allocates nothing.
 //
-// Whoever sends packets of the flow, or announces a connection before there were any, is
-// the sender of these, also if they are forged. A pair that was learned after the flow's
+// The sender of the flow's packets, or of the announcement of a connection before there were
+// any, is their sender also if they are forged. A pair that was learned after the flow's
 // last packet holds for it only if it explains it, as SourceQPOf does.
 func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	key := keyOf(&k)
@@ -206,7 +157,7 @@ func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	if p == nil {
 		return Pair{}, missing(ambiguous)
 	}
-	return m.pair(p), nil
+	return m.qps.Pair(p), nil
 }
 
 // SourceQPOf is [Map.SourceQP] for the packet with this BTH instead of the flow's last
@@ -218,7 +169,7 @@ func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 	if p == nil {
 		return Pair{}, missing(ambiguous)
 	}
-	return m.pair(p), nil
+	return m.qps.Pair(p), nil
 }
 
 // missing returns why there is no pair.
@@ -229,16 +180,10 @@ func missing(ambiguous bool) error {
 	return ErrUnknown
 }
 
-func (m *Map) pair(p *qplearn.Pair) Pair {
-	return Pair{
-		SrcQP: p.SrcQP, PKey: p.PKey, MTU: p.MTU, Transport: p.Transport, From: Basis(p.From), Seen: m.qps.Seen(p),
-	}
-}
-
 // Add adds a pair that was not learned here, in the place of what was known of the
 // flow.
 //
-// With From 0 or [Given] the operator vouches for the pair: it does not age, only
+// With From 0 or [BasisGiven] the operator vouches for the pair: it does not age, only
 // [Map.Remove] and another Add end it, and Seen is ignored. With any other From it
 // comes from [Map.All] of another Map, such as that of the program before a restart:
 // it is as old as Seen says, and ages and ends as learned pairs do. The first request
@@ -250,17 +195,15 @@ func (m *Map) Add(k Key, p Pair) error {
 	if (p.SrcQP|k.DestQP)>>24 != 0 {
 		return errQPRange
 	}
+	p.PKey, p.From = cmp.Or(p.PKey, 0xFFFF), cmp.Or(p.From, BasisGiven)
 	key := keyOf(&k)
-	if !m.qps.Add(&key, qplearn.Pair{
-		SrcQP: p.SrcQP, PKey: cmp.Or(p.PKey, 0xFFFF), MTU: p.MTU, Transport: p.Transport,
-		From: qplearn.Basis(cmp.Or(p.From, Given)),
-	}, p.Seen) {
+	if !m.qps.Add(&key, p) {
 		return ErrFull
 	}
 	return nil
 }
 
-// Remove forgets the pair of a flow, also a given one, and tells whether there was
+// Remove forgets the pair of a flow, also a given one, and reports whether there was
 // one.
 func (m *Map) Remove(k Key) bool {
 	key := keyOf(&k)
@@ -271,10 +214,10 @@ func (m *Map) Remove(k Key) bool {
 // [Map.Add] of another Map. The loop must not change the Map.
 func (m *Map) All() iter.Seq2[Key, Pair] { return m.each(m.qps.All()) }
 
-func (m *Map) each(pairs iter.Seq2[*flowtable.Key, *qplearn.Pair]) iter.Seq2[Key, Pair] {
+func (m *Map) each(pairs iter.Seq2[*flowtable.Key, *qplearn.Entry]) iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
 		for k, p := range pairs {
-			if !yield(public(k), m.pair(p)) {
+			if !yield(public(k), m.qps.Pair(p)) {
 				return
 			}
 		}
@@ -286,4 +229,4 @@ func (m *Map) each(pairs iter.Seq2[*flowtable.Key, *qplearn.Pair]) iter.Seq2[Key
 func (m *Map) Expire(now time.Time) int { return m.qps.Expire(now) }
 
 // Stats returns the counters.
-func (m *Map) Stats() Stats { return Stats(m.qps.Stats()) }
+func (m *Map) Stats() Stats { return m.qps.Stats() }

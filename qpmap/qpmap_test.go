@@ -27,9 +27,9 @@ func TestCM(t *testing.T) {
 		k rocev2.FlowKey
 		p qpmap.Pair
 	}{
-		{c.forth(), qpmap.Pair{SrcQP: c.a, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM,
+		{c.forth(), qpmap.Pair{SrcQP: c.a, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.BasisCM,
 			Seen: start}},
-		{c.back(), qpmap.Pair{SrcQP: c.b, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM,
+		{c.back(), qpmap.Pair{SrcQP: c.b, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.BasisCM,
 			Seen: start}},
 	} {
 		got, err := m.SourceQP(qpmap.Key{FlowKey: want.k}, start)
@@ -117,7 +117,7 @@ func TestCutCM(t *testing.T) {
 			}
 			m.Observe(&p, 0, c.Time)
 			for k, pair := range m.Learned() {
-				if pair.From == qpmap.CM {
+				if pair.From == qpmap.BasisCM {
 					require.Equal(t, k.DestQP, pair.SrcQP)
 					known[k.FlowKey] = true
 				}
@@ -207,11 +207,11 @@ func TestNewLivesWithoutCM(t *testing.T) {
 	for n := range uint32(5) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 	observe(m, start, next.request(0))
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	observe(m, start, c.request(5)) // that one was a stray
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 	for n := range uint32(4) { // answered, and yet the old one may go on
 		observe(m, start, next.request(n), next.ack(n))
 		requireNone(t, m, c.forth(), qpmap.ErrUnknown)
@@ -273,7 +273,7 @@ func TestPSNs(t *testing.T) {
 	for range 5 {
 		for n := range uint32(10) { // all over again, what was acknowledged, too
 			observe(m, start, c.request(n))
-			requirePair(t, m, c.forth(), c.a, qpmap.CM)
+			requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 		}
 	}
 	observe(m, start, c.request(60000)) // much is missing in the capture, or it is a stranger's
@@ -294,7 +294,7 @@ func TestCaptureLoses(t *testing.T) {
 	m := established(c, true)
 	for n := uint32(3); n < 100_000; n += 1500 {
 		observe(m, start, c.request(n), c.ack(n))
-		requirePair(t, m, c.forth(), c.a, qpmap.CM)
+		requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestREAD(t *testing.T) {
 	after := c.request(1 << 20)
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), read, after)
-	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 
 	m = qpmap.New(qpmap.Config{}) // without: anything from 256 to 4,096 octets
 	for n := range uint32(3) {
@@ -315,7 +315,7 @@ func TestREAD(t *testing.T) {
 	}
 	read.BTH.PSN = c.psnA + 3
 	observe(m, start, read, c.request(3+1<<20))
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 }
 
 // A First or Middle packet tells the path MTU where CM does not.
@@ -336,8 +336,8 @@ func TestUD(t *testing.T) {
 	send(start, 0x21)
 	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 	require.NoError(t, err)
-	require.Equal(t, qpmap.Pair{SrcQP: 0x21, PKey: 0x8001, Transport: bth.TransportUD, From: qpmap.UD, Seen: start},
-		got)
+	require.Equal(t, qpmap.Pair{SrcQP: 0x21, PKey: 0x8001, Transport: bth.TransportUD, From: qpmap.BasisUD,
+		Seen: start}, got)
 	send(start, 0x22) // two send to it
 	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
 	for i := range 61 {
@@ -351,14 +351,14 @@ func TestUD(t *testing.T) {
 	send(start, 0x55)
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	observe(m, start, c.request(3))
-	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 	send(start, 0x55)
 	send(start, 0x55)
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	send(start.Add(1100*time.Millisecond), 0x55) // of one that says nothing any more it is another life
 	got, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(1100*time.Millisecond))
 	require.NoError(t, err)
-	require.Equal(t, qpmap.UD, got.From)
+	require.Equal(t, qpmap.BasisUD, got.From)
 }
 
 func TestGiven(t *testing.T) {
@@ -377,7 +377,7 @@ func TestGiven(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0x99, got.SrcQP)
 	require.EqualValues(t, 0xFFFF, got.PKey)
-	require.Equal(t, qpmap.Given, got.From)
+	require.Equal(t, qpmap.BasisGiven, got.From)
 
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: 1}))
 	require.ErrorIs(t, m.Add(qpmap.Key{FlowKey: c.back(), Domain: 1}, qpmap.Pair{SrcQP: 1}), qpmap.ErrFull)
@@ -431,11 +431,11 @@ func TestFullTable(t *testing.T) {
 	for n := uint32(1); n < 6; n++ {
 		observe(m, start, at(n).req(), at(n).rep())
 	}
-	requirePair(t, m, at(0).forth(), at(0).a, qpmap.CM)
+	requirePair(t, m, at(0).forth(), at(0).a, qpmap.BasisCM)
 	requireNone(t, m, at(1).forth(), qpmap.ErrUnknown)
 	requireNone(t, m, at(2).back(), qpmap.ErrUnknown)
 	for n := uint32(3); n < 6; n++ {
-		requirePair(t, m, at(n).forth(), at(n).a, qpmap.CM)
+		requirePair(t, m, at(n).forth(), at(n).a, qpmap.BasisCM)
 		observe(m, start, at(n).request(0), at(n).ack(0))
 	}
 	observe(m, start, at(6).req(), at(6).rep()) // all are in use
@@ -447,9 +447,9 @@ func TestFullTable(t *testing.T) {
 		observe(m, later, at(7).request(n), at(7).ack(n))
 	}
 	for _, n := range []uint32{0, 3, 4} {
-		requirePair(t, m, at(n).forth(), at(n).a, qpmap.CM)
+		requirePair(t, m, at(n).forth(), at(n).a, qpmap.BasisCM)
 	}
-	requirePair(t, m, at(7).forth(), at(7).a, qpmap.Votes)
+	requirePair(t, m, at(7).forth(), at(7).a, qpmap.BasisVotes)
 	requireNone(t, m, at(5).forth(), qpmap.ErrUnknown)
 	require.Equal(t, 8, m.Stats().Pairs)
 }
@@ -472,7 +472,7 @@ func TestRoomForOne(t *testing.T) {
 	}
 	require.Equal(t, 2, m.Stats().Pairs)
 	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous) // there are votes, but no room
-	requirePair(t, m, given, 5, qpmap.Given)
+	requirePair(t, m, given, 5, qpmap.BasisGiven)
 }
 
 // Open flows beyond the maximum take the places of the oldest.
@@ -487,7 +487,7 @@ func TestManyOpenFlows(t *testing.T) {
 	for n := range uint32(3) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 }
 
 // How many votes decide can be chosen.
@@ -495,7 +495,7 @@ func TestConfig(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{MinVotes: 1})
 	observe(m, start, c.request(0), c.ack(0))
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 	second := *c // with ratio 1 the first of those that tie is taken
 	second.b = 0x32
 	m = qpmap.New(qpmap.Config{MinVotes: 1, Ratio: 1})
@@ -507,7 +507,7 @@ func TestConfig(t *testing.T) {
 	}
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	observe(m, start, c.request(9), c.ack(9))
-	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 }
 
 func TestOtherPacketsChangeNothing(t *testing.T) {
@@ -571,8 +571,8 @@ func TestMemory(t *testing.T) {
 }
 
 func TestBasis(t *testing.T) {
-	for s, want := range map[qpmap.Basis]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud",
-		qpmap.Given: "given", qpmap.Port: "port", 9: "Basis(9)"} {
+	for s, want := range map[qpmap.Basis]string{0: "unknown", qpmap.BasisCM: "cm", qpmap.BasisVotes: "votes",
+		qpmap.BasisUD: "ud", qpmap.BasisGiven: "given", qpmap.BasisPort: "port", 9: "Basis(9)"} {
 		require.Equal(t, want, s.String())
 		text, err := s.MarshalText()
 		require.NoError(t, err)

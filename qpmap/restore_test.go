@@ -22,8 +22,8 @@ func TestRestore(t *testing.T) {
 	require.NoError(t, m.Add(given, qpmap.Pair{SrcQP: 5}))
 	saved := maps.Collect(m.All())
 	require.Len(t, saved, 5)
-	require.Equal(t, qpmap.CM, saved[qpmap.Key{FlowKey: byCM.back()}].From)
-	require.Equal(t, qpmap.Votes, saved[qpmap.Key{FlowKey: byVotes.forth()}].From)
+	require.Equal(t, qpmap.BasisCM, saved[qpmap.Key{FlowKey: byCM.back()}].From)
+	require.Equal(t, qpmap.BasisVotes, saved[qpmap.Key{FlowKey: byVotes.forth()}].From)
 
 	restored := func() *qpmap.Map {
 		m := qpmap.New(qpmap.Config{})
@@ -36,7 +36,7 @@ func TestRestore(t *testing.T) {
 	delete(without, given)
 	again := restored()
 	all := maps.Collect(again.All())
-	require.Equal(t, qpmap.Given, all[given].From)
+	require.Equal(t, qpmap.BasisGiven, all[given].From)
 	delete(all, given)
 	require.Equal(t, without, all)
 
@@ -55,11 +55,11 @@ func TestRestore(t *testing.T) {
 	// The communication ids are not known any more: nobody can name them, and 0 are none.
 	again = restored()
 	observe(again, start, cmPacket(byCM.A, byCM.B, cm.AttributeDREQ, &cm.DREQ{RemoteQPN: byCM.b}))
-	requirePair(t, again, byCM.forth(), byCM.a, qpmap.CM)
+	requirePair(t, again, byCM.forth(), byCM.a, qpmap.BasisCM)
 
 	// It may be another connection that goes on: an answer tells.
 	observe(again, start, byCM.request(3))
 	requireNone(t, again, byCM.forth(), qpmap.ErrUnknown)
 	observe(again, start, byCM.ack(3))
-	requirePair(t, again, byCM.forth(), byCM.a, qpmap.CM)
+	requirePair(t, again, byCM.forth(), byCM.a, qpmap.BasisCM)
 }

@@ -170,7 +170,7 @@ func TestFloodAndGiven(t *testing.T) {
 				known = next.a
 			}
 			requireSource(t, m, next.forth(), start, known, "%d exchanges, request %d", x.exchanges, n)
-			requirePair(t, m, c.back(), 0x77, qpmap.Given)
+			requirePair(t, m, c.back(), 0x77, qpmap.BasisGiven)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestExchangeAndGiven(t *testing.T) {
 			known, conflicts = 0, 1
 		}
 		requireSource(t, m, c.back(), start, known)
-		requirePair(t, m, c.forth(), srcQP, qpmap.Given)
+		requirePair(t, m, c.forth(), srcQP, qpmap.BasisGiven)
 		require.EqualValues(t, conflicts, m.Stats().Conflicts)
 	}
 }

@@ -343,8 +343,8 @@ func TestEverythingIsLearned(t *testing.T) {
 					observe(m, start, s.request(i), s.ack(i))
 				}
 			}
-			requirePair(t, m, c.forth(), c.a, qpmap.Votes)
-			requirePair(t, m, c.back(), c.b, qpmap.Votes)
+			requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
+			requirePair(t, m, c.back(), c.b, qpmap.BasisVotes)
 		}
 		require.Equal(t, qpmap.Stats{Pairs: 100, Votes: 100}, m.Stats())
 	}

@@ -6,9 +6,9 @@ package qplearn
 // connection that is in use is a stray, and does not replace its pair.
 func (m *Map) observeDatagram(o *Observation, k *key) {
 	e := m.find(k)
-	if e != nil && e.From != UD {
+	if e != nil && e.From != BasisUD {
 		switch {
-		case e.From == Given:
+		case e.From == BasisGiven:
 			return
 		case !m.quiet(e):
 			e.stray = true
@@ -24,7 +24,7 @@ func (m *Map) observeDatagram(o *Observation, k *key) {
 		}
 		m.stats.UD++
 		m.learned[0], m.learnedCount = e.id, 1
-		e.set(Pair{SrcQP: o.SrcQP, From: UD, Transport: o.Opcode.Transport()})
+		e.set(Entry{SrcQP: o.SrcQP, From: BasisUD, Transport: o.Opcode.Transport()})
 	}
 	switch {
 	case e.SrcQP != o.SrcQP:

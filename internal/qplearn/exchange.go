@@ -134,7 +134,7 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 }
 
 // confirmed returns the pair of a flow that data has confirmed, nil without one.
-func (m *Map) confirmed(k *key) *Pair {
+func (m *Map) confirmed(k *key) *Entry {
 	if e := m.find(k); e != nil && e.confirmed != 0 {
 		return e
 	}
@@ -152,7 +152,7 @@ func (m *Map) propose(x *exchange, id *numbered) {
 	for _, l := range [...]*link{&forth, &back} {
 		m.announce(l, x, id)
 		if e := m.find(&l.key); e != nil {
-			held = held || e.confirmed != 0 && !(e.From == Given && e.SrcQP == l.pair.SrcQP)
+			held = held || e.confirmed != 0 && !(e.From == BasisGiven && e.SrcQP == l.pair.SrcQP)
 		} else if f := m.open.find(&l.key); f != nil {
 			held = held || f.another(l.pair.life.next, m.now())
 		}
@@ -184,7 +184,7 @@ func (m *Map) propose(x *exchange, id *numbered) {
 // its first PSN is that of the pair's life: some hosts begin each connection with
 // the same PSN. With any other first PSN its requests would almost certainly be
 // outside the life, and so show by themselves.
-func (e *Pair) challenge(l *link, now int32) {
+func (e *Entry) challenge(l *link, now int32) {
 	psn := l.pair.life.next
 	if d := distance(e.life.first, psn); l.pair.SrcQP != e.SrcQP && e.life.known && -late <= d && d <= late {
 		e.rival, e.rivalPSN, e.contest = l.pair.SrcQP, psn, now
@@ -195,7 +195,7 @@ func (e *Pair) challenge(l *link, now int32) {
 // rivals tells whether a request of the pair's life could also be one of the
 // first requests of the rival, which a CM exchange announced. Requests that
 // continue the life in order past the rival's first PSN are certainly its own.
-func (e *Pair) rivals(psn uint32) bool {
+func (e *Entry) rivals(psn uint32) bool {
 	d, ahead := distance(e.rivalPSN, psn), distance(e.life.next, psn)
 	return e.rival != 0 && 0 <= d && d <= late && (e.overlaps || ahead < 0 || d == 0 && ahead != 0)
 }
@@ -258,7 +258,7 @@ func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 // links returns what an exchange says of both directions. The first PSN of the
 // requester is in the REP, that of the responder in the REQ.
 func (x *exchange) links(id *numbered) (forth, back link) {
-	common := Pair{PKey: x.PKey, MTU: x.MTU, Transport: x.Transport, From: CM}
+	common := Entry{PKey: x.PKey, MTU: x.MTU, Transport: x.Transport, From: BasisCM}
 	forth = link{key: id.WithQP(x.Responder.QP), pair: common}
 	back = link{key: id.Reversed(x.Requester.QP), pair: common}
 	forth.pair.SrcQP, forth.pair.life = x.Requester.QP, announce(x.Responder.PSN, x.Transport)
@@ -306,7 +306,7 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 // whether there was one.
 func (m *Map) end(k *key, local, remote uint32) bool {
 	e := m.find(k)
-	if e == nil || e.From != CM || e.local != local || e.remote != remote {
+	if e == nil || e.From != BasisCM || e.local != local || e.remote != remote {
 		return false
 	}
 	m.ended, m.hasEnded = *k, true

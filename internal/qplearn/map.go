@@ -1,6 +1,6 @@
-// Package qplearn learns from passing traffic which queue pairs belong together. What it
-// believes, and when, says package qpmap, which has it for users of the library; flows
-// uses it without the addresses and times of those.
+// Package qplearn learns from passing traffic which queue pairs belong together. Package qpmap
+// describes the rules and exports the map to users of the library; package flows uses it with
+// keys and times of its own.
 package qplearn
 
 import (
@@ -12,69 +12,13 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 )
 
-// A Basis says what the knowledge of a pair rests on.
-type Basis uint8
-
-// The bases, as package qpmap describes and numbers them.
-const (
-	CM Basis = iota + 1
-	Votes
-	UD
-	Given
-	Port
-)
-
-// Config is that of package qpmap, where its fields are described.
-type Config struct {
-	MaxPairs   int
-	MaxPending int
-	MaxOpen    int
-	Idle       time.Duration
-	MinVotes   int
-	Ratio      int
-	Ports      bool
-	Grow       bool
-	Seed       uint64
-}
-
-func (c Config) withDefaults() Config {
-	for field, value := range map[*int]int{
-		&c.MaxPairs: 65536, &c.MaxPending: 4096, &c.MaxOpen: 4096, &c.MinVotes: 3, &c.Ratio: 2,
-	} {
-		if *field <= 0 {
-			*field = value
-		}
-	}
-	if c.Idle <= 0 {
-		c.Idle = 10 * time.Minute
-	}
-	for c.Seed == 0 {
-		c.Seed = rand.Uint64()
-	}
-	c.MaxPairs, c.MaxOpen = max(c.MaxPairs, 2), max(c.MaxOpen, 2) // room for both directions of a connection
-	return c
-}
-
-// Stats are those of package qpmap, where they are described.
-type Stats struct {
-	Pairs, Pending, Open int
-	CM, Votes, UD, Ports uint64
-	Ended                uint64
-	NewLives             uint64
-	Expired              uint64
-	Evicted              uint64
-	Full                 uint64
-	Unmatched            uint64
-	Conflicts            uint64
-}
-
 // Map is what has been learned. Make one with [New].
 type Map struct {
 	cfg   Config
 	clock clock
 	stats Stats
 
-	pairs     table[Pair]
+	pairs     table[Entry]
 	pending   exchanges[exchange]
 	announced exchanges[announcement]
 	open      table[open]
@@ -97,7 +41,7 @@ func New(cfg Config) *Map {
 	m := &Map{
 		cfg:       cfg,
 		clock:     clock{ticks: 1 << 20},
-		pairs:     newTable[Pair](cfg.MaxPairs, cfg.Grow),
+		pairs:     newTable[Entry](cfg.MaxPairs, cfg.Grow),
 		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow),
 		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow),
 		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
@@ -143,12 +87,9 @@ const managementQP = 1
 // Now sets the time, which otherwise is that of the packet last learned from.
 func (m *Map) Now(now time.Time) { m.clock.set(now) }
 
-// Seen returns when a packet last agreed with a pair.
-func (m *Map) Seen(e *Pair) time.Time { return m.clock.time(e.seen) }
-
 // Sender returns what is known of the sender of a flow's last packet, until the next
 // packet; nil and whether that is because several are possible.
-func (m *Map) Sender(k *flowtable.Key) (e *Pair, ambiguous bool) {
+func (m *Map) Sender(k *flowtable.Key) (e *Entry, ambiguous bool) {
 	if e, ambiguous = m.lookUp(k); e != nil && e.stray {
 		return nil, false
 	}
@@ -157,7 +98,7 @@ func (m *Map) Sender(k *flowtable.Key) (e *Pair, ambiguous bool) {
 
 // SenderOf is [Map.Sender] for the packet with this BTH instead of the flow's last one. A response is nobody's while
 // there is evidence for another pair: of two connections that use the same PSNs only the last packet shows whose it is.
-func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Pair, ambiguous bool) {
+func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Entry, ambiguous bool) {
 	if e, ambiguous = m.lookUp(k); e != nil {
 		forth := k.Reversed(e.SrcQP)
 		back := m.pairs.find(&forth)
@@ -173,13 +114,13 @@ func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Pair, ambiguous bool
 // life of its flow, a response to that of the other direction, whose pair is back, nil
 // if there is none. A datagram belongs to none, and what a datagram said holds for
 // datagrams alone.
-func (e *Pair) explains(back *Pair, op bth.Opcode, psn uint32) bool {
+func (e *Entry) explains(back *Entry, op bth.Opcode, psn uint32) bool {
 	t, datagram := op.Transport(), op.Headers().Has(bth.HasDETH)
 	switch {
-	case e.From == Given:
+	case e.From == BasisGiven:
 		return true
-	case datagram || e.From == UD:
-		return datagram && e.From == UD
+	case datagram || e.From == BasisUD:
+		return datagram && e.From == BasisUD
 	case !response(op):
 		return e.life.contains(psn, t)
 	default:
@@ -194,13 +135,13 @@ func response(op bth.Opcode) bool {
 }
 
 // lookUp returns the pair of a flow, or nil and whether several are possible.
-func (m *Map) lookUp(k *key) (e *Pair, ambiguous bool) {
+func (m *Map) lookUp(k *key) (e *Entry, ambiguous bool) {
 	e = m.pairs.find(k)
 	switch {
 	case e == nil:
 		f := m.open.find(k)
 		return nil, f != nil && f.votes.undecided(&m.cfg)
-	case e.From == Given:
+	case e.From == BasisGiven:
 	case m.idle(e), e.unsure():
 		return nil, false
 	case e.contested, e.otherSeen != 0 && time.Duration(uint32(m.now()-e.otherSeen))<<20 <= m.cfg.Idle:
@@ -209,23 +150,25 @@ func (m *Map) lookUp(k *key) (e *Pair, ambiguous bool) {
 	return e, false
 }
 
-// Add adds a pair in the place of what was known of the flow, and tells whether there was
-// room: one of From [Given], or one that another Map learned and that was seen last then.
-func (m *Map) Add(k *flowtable.Key, p Pair, then time.Time) bool {
-	p.seen = m.clock.ticks
-	if p.From == Given {
-		p.confirmed = m.now()
+// Add adds a pair in the place of what was known of the flow, and reports whether there was
+// room: one of From [BasisGiven], whose Seen is ignored, or one that another Map learned.
+func (m *Map) Add(k *flowtable.Key, p Pair) bool {
+	added := Entry{
+		SrcQP: p.SrcQP, PKey: p.PKey, MTU: p.MTU, Transport: p.Transport, From: p.From, seen: m.clock.ticks,
+	}
+	if p.From == BasisGiven {
+		added.confirmed = m.now()
 	}
 	m.pairs.remove(k)
-	e := m.makePair(k, p.list())
+	e := m.makePair(k, added.list())
 	if e == nil {
 		return false
 	}
-	if p.From != Given {
-		p.seen = m.clock.ticksAt(then)
-		p.local, p.remote = rand.Uint32(), rand.Uint32() // no CM message can end it: the ids are not known here
+	if p.From != BasisGiven {
+		added.seen = m.clock.ticksAt(p.Seen)
+		added.local, added.remote = rand.Uint32(), rand.Uint32() // no CM message can end it: the ids are not known here
 	}
-	e.set(p)
+	e.set(added)
 	return true
 }
 
@@ -234,8 +177,8 @@ func (m *Map) Remove(k *flowtable.Key) bool { return m.pairs.remove(k) }
 
 // All yields the pairs that [Map.Sender] would return, in no particular order. The loop
 // must not change the Map.
-func (m *Map) All() iter.Seq2[*flowtable.Key, *Pair] {
-	return func(yield func(*flowtable.Key, *Pair) bool) {
+func (m *Map) All() iter.Seq2[*flowtable.Key, *Entry] {
+	return func(yield func(*flowtable.Key, *Entry) bool) {
 		for at := range m.pairs.All() {
 			k := m.pairs.Key(at)
 			if e, _ := m.Sender(k); e != nil && !yield(k, e) {
@@ -247,8 +190,8 @@ func (m *Map) All() iter.Seq2[*flowtable.Key, *Pair] {
 
 // Learned yields the pairs that the last [Map.Learn] learned: one of a datagram,
 // otherwise those of both directions. The loop must not change the Map.
-func (m *Map) Learned() iter.Seq2[*flowtable.Key, *Pair] {
-	return func(yield func(*flowtable.Key, *Pair) bool) {
+func (m *Map) Learned() iter.Seq2[*flowtable.Key, *Entry] {
+	return func(yield func(*flowtable.Key, *Entry) bool) {
 		for _, at := range m.learned[:m.learnedCount] {
 			if !yield(m.pairs.Key(at), m.pairs.At(at)) {
 				return

@@ -181,7 +181,7 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 	}
 	e := m.find(k)
 	if m.unanswered < flood {
-		return e == nil || e.From != Given && e.answered == 0 && m.quiet(e)
+		return e == nil || e.From != BasisGiven && e.answered == 0 && m.quiet(e)
 	}
 	if e.wasAnswered() && !m.quiet(e) {
 		return false
@@ -196,11 +196,11 @@ const flood = 16
 
 // yields tells whether, in a flood of exchanges, a pair (if there is one) is replaced
 // by another connection that has had run requests in a row but no answer.
-func (m *Map) yields(e *Pair, run uint16) bool {
+func (m *Map) yields(e *Entry, run uint16) bool {
 	switch {
 	case e == nil:
 		return true
-	case e.From == Given:
+	case e.From == BasisGiven:
 		return false
 	case e.confirmed == 0:
 		return true
@@ -217,10 +217,10 @@ func (m *Map) yields(e *Pair, run uint16) bool {
 
 // followPair records a request of a flow that has a pair, and tells whether it
 // belongs to the pair's life.
-func (m *Map) followPair(e *Pair, o *Observation) bool {
+func (m *Map) followPair(e *Entry, o *Observation) bool {
 	t := o.Opcode.Transport()
 	switch {
-	case e.From == Given:
+	case e.From == BasisGiven:
 		return true
 	case !e.life.known && t == e.Transport:
 		e.life, e.sure = begin(o, e.MTU, m.now()), false // an answer must show whose requests these are
@@ -231,7 +231,7 @@ func (m *Map) followPair(e *Pair, o *Observation) bool {
 		if !e.contested && e.rivals(o.PSN) {
 			e.contested, e.contest = true, m.now() // only an answer can show whose request it is
 		}
-		if e.life.requests == 0 && e.From == CM {
+		if e.life.requests == 0 && e.From == BasisCM {
 			// They begin with the announced PSN, unless the request before it was seen, too.
 			e.sure = !m.used(m.pairs.Key(e.id), e.life.floor-1, t)
 		}
@@ -243,7 +243,7 @@ func (m *Map) followPair(e *Pair, o *Observation) bool {
 	e.stray = false
 	m.use(e)
 	e.requested = m.now()
-	if e.From == Votes || e.From == Port {
+	if e.From == BasisVotes || e.From == BasisPort {
 		e.PKey = o.PKey
 	}
 	if e.sure && !e.contested {

@@ -1,313 +1,50 @@
 package qplearn
 
 import (
-	"cmp"
-	"math"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// A Pair is what is known of the sender of a flow.
+// A Basis is the kind of evidence for a pair.
+type Basis uint8
+
+// The bases.
+const (
+	BasisCM    Basis = iota + 1 // a REQ and its REP
+	BasisVotes                  // the PSNs of requests and responses
+	BasisUD                     // a DETH
+	BasisGiven                  // [Map.Add]
+	BasisPort                   // votes that tie unless the UDP source port counts: see Config.Ports
+)
+
+var bases = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}
+
+// String returns "cm", "votes", "ud", "given" or "port", and "unknown" for 0.
+func (b Basis) String() string { return enumtext.Name(b, bases[:], "Basis") }
+
+// MarshalText implements encoding.TextMarshaler: it returns the text of String.
+func (b Basis) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalText sets b to the basis for which String returns the text.
+func (b *Basis) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(b, text, "qpmap", "basis")
+}
+
+// A Pair is the sender of a flow, as far as it is known.
 type Pair struct {
-	id        uint32 // in the table
-	seen      int64  // ticks of the last packet that agreed with it
-	life      life   // the requests of the flow
-	confirmed int32  // moment of the last data that agreed: a request of its life, or an answer; 0 never
-	answered  int32  // moment of the last answer; 0 never
-	requested int32  // moment of the last request
-	otherSeen int32  // UD: moment of the last packet of another source queue pair; 0 never
-	SrcQP     uint32
-	local     uint32 // CM: communication id of the flow's sender
-	remote    uint32 // CM: of its receiver
-	rival     uint32 // source that a CM exchange has named for the flow since data confirmed srcQP; 0 none
-	rivalPSN  uint32 // first PSN of the rival
-	contest   int32  // moment since which the requests may be another queue pair's; 0 never
+	SrcQP     uint32 // the sender's queue pair, 24 bits
 	PKey      uint16 // of the REQ, or of the flow's last packet
-	MTU       uint16 // path MTU in octets, 0 when not known
-	weight    uint16 // answers seen
+	MTU       uint16 // path MTU in octets, 0 if it is not known
 	Transport bth.Transport
 	From      Basis
-	sure      bool // the requests are srcQP's: they began with the announced PSN, or were answered
-	stray     bool // the flow's last packet was not the connection's, as far as can be told
-	contested bool // something has spoken for another pair, and no answer for this one since
-	overlaps  bool // the life had reached rivalPSN when that was announced
-	shared    bool // a CM exchange names another sender, and a first PSN in the life of the other direction
-	voted     bool // votes for another pair have been counted
+	Seen      time.Time // time of the last packet that agreed with the pair
 }
 
-// now returns the moment of the last packet.
-func (m *Map) now() int32 { return moment(m.clock.ticks) }
-
-// The lists of the table of pairs.
-const (
-	unsettled = 0 // not confirmed by data
-	settled   = 1 // confirmed by data, or given
-)
-
-// list returns the list that a pair is in.
-func (e *Pair) list() uint32 {
-	if e.confirmed != 0 {
-		return settled
+// Pair returns the pair of an entry.
+func (m *Map) Pair(e *Entry) Pair {
+	return Pair{
+		SrcQP: e.SrcQP, PKey: e.PKey, MTU: e.MTU, Transport: e.Transport, From: e.From, Seen: m.clock.time(e.seen),
 	}
-	return unsettled
-}
-
-// silent tells whether no data has confirmed a pair for the time silence.
-func (e *Pair) silent(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
-
-// unsure tells whether it is not known whose the requests of a pair's life are.
-func (e *Pair) unsure() bool { return e.life.requests > 0 && !e.sure }
-
-// agrees tells whether the flow's last packet, of which there was one, agreed with a pair.
-func (e *Pair) agrees() bool {
-	return !e.stray && (e.life.requests > 0 || e.confirmed != 0 || e.From == UD)
-}
-
-// questioned tells whether there is evidence for another pair of the same flow.
-func (e *Pair) questioned() bool { return e.contested || e.rival != 0 || e.shared }
-
-// sinceContest returns how long ago there was evidence for another pair.
-func (e *Pair) sinceContest(now int32) time.Duration {
-	if e.contest == 0 {
-		return math.MaxInt64
-	}
-	return time.Duration(uint32(now-e.contest)) << 20
-}
-
-func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.Idle) }
-
-func (m *Map) idle(e *Pair) bool { return e.From != Given && m.unused(e, m.cfg.Idle) }
-
-// unused tells whether for this time no packet has agreed with a pair, nor with that of the other direction: a
-// connection is forgotten as a whole, as half of one would contradict the next connection of its queue pair.
-func (m *Map) unused(e *Pair, d time.Duration) bool {
-	since := m.clock.ticks - int64(d)
-	if e.seen >= since {
-		return false
-	}
-	mate := m.mate(e)
-	return mate == nil || mate.seen < since
-}
-
-// quiet tells whether no data has confirmed a pair, nor that of the other direction, for the time silence: where the
-// capture has one direction alone, both are in use.
-func (m *Map) quiet(e *Pair) bool {
-	if !e.silent(m.now()) {
-		return false
-	}
-	mate := m.mate(e)
-	return mate == nil || mate.silent(m.now())
-}
-
-// find returns the pair of a flow if it is not idle, and forgets one that is, in both directions.
-func (m *Map) find(k *key) *Pair {
-	e := m.pairs.find(k)
-	if e != nil && m.idle(e) {
-		m.stats.Expired += m.remove(e)
-		return nil
-	}
-	return e
-}
-
-// mate returns the pair of the other direction. Unless one of the two is given, both are idle, or none is: see unused.
-func (m *Map) mate(e *Pair) *Pair {
-	k := m.pairs.Key(e.id)
-	back := k.Reversed(e.SrcQP)
-	if mate := m.pairs.find(&back); mate != nil && mate.SrcQP == k.DestQP() {
-		return mate
-	}
-	return nil
-}
-
-// drop forgets a pair and that of the other direction, unless that one is given.
-func (m *Map) drop(e *Pair) {
-	if mate := m.mate(e); mate != nil && mate != e && mate.From != Given {
-		if mate.agrees() {
-			m.openFlow(m.pairs.Key(mate.id)).pass(bth.CNP, 0) // which nothing explains, as what is forgotten
-		}
-		m.pairs.Remove(mate.id)
-	}
-	m.pairs.Remove(e.id)
-}
-
-// set writes a pair in the place of what e was.
-func (e *Pair) set(to Pair) {
-	to.id = e.id
-	*e = to
-}
-
-// use records that a packet agreed with a pair.
-func (m *Map) use(e *Pair) {
-	const step = 1 << 27 // ticks; no need to move an entry for each packet
-	if e.seen/step != m.clock.ticks/step {
-		m.pairs.Renew(e.id, e.list())
-		if mate := m.mate(e); mate != nil {
-			m.pairs.Renew(mate.id, mate.list())
-		}
-	}
-	e.seen = m.clock.ticks
-}
-
-// confirm records that data confirmed the pairs of both directions. An answer also
-// refutes the evidence for other pairs, which was forged or is outdated.
-func (m *Map) confirm(e, mate *Pair, answered bool) {
-	for _, e := range [...]*Pair{e, mate} {
-		if e == nil {
-			continue
-		}
-		if e.confirmed == 0 {
-			m.pairs.Renew(e.id, settled)
-		}
-		e.confirmed = m.now()
-		m.use(e)
-		if answered {
-			e.rival, e.shared = 0, false
-		}
-		if e.voted && answered {
-			e.voted = false
-			if f := m.open.find(m.pairs.Key(e.id)); f != nil {
-				f.votes, f.byPort = ballots{}, ballots{}
-			}
-		}
-	}
-}
-
-// A link is one direction of a connection: a flow and its pair to be.
-type link struct {
-	key     key
-	pair    Pair
-	current bool // the packet that is learned from is of this flow, and of the connection
-}
-
-// strays tells whether the last packet of a flow was none of the connection that l, with
-// back in the other direction, is to be one direction of: anybody may have made up a
-// connection since. Where no packet of the flow is remembered, there was one only if
-// the flow has been answered.
-func (m *Map) strays(l, back *link) bool {
-	if l.current {
-		return false
-	}
-	if e := m.find(&l.key); e != nil && e.agrees() {
-		return e.SrcQP != l.pair.SrcQP || e.unsure()
-	}
-	if f := m.open.find(&l.key); f != nil && f.passed {
-		return !l.pair.explains(&back.pair, f.op, f.psn)
-	}
-	return l.pair.answered != 0
-}
-
-// connect makes the pairs of both directions, or none. It removes pairs that name
-// other queue pairs, except given ones.
-func (m *Map) connect(forth, back link, list uint32) {
-	forth.pair.stray, back.pair.stray = m.strays(&forth, &back), m.strays(&back, &forth)
-	for _, l := range [...]*link{&forth, &back} {
-		if e := m.find(&l.key); e != nil && e.SrcQP != l.pair.SrcQP && e.From != Given {
-			if e.confirmed != 0 {
-				m.stats.NewLives++
-			}
-			m.drop(e)
-		}
-	}
-	a := m.place(&forth.key, list)
-	b := m.place(&back.key, list)
-	if a == b && forth.key != back.key { // there was room for one only: the second evicted the first
-		a = nil
-	}
-	if a == nil || b == nil {
-		if e := cmp.Or(a, b); e != nil && e.From == 0 {
-			m.pairs.Remove(e.id)
-		}
-		return
-	}
-	m.install(a, &forth, list)
-	if b != a {
-		m.install(b, &back, list)
-	}
-	if forth.pair.answered != 0 || back.pair.answered != 0 { // without an answer the votes still count
-		m.open.remove(&forth.key)
-		m.open.remove(&back.key)
-	}
-}
-
-// place returns the pair of a flow, a new one if it has none.
-func (m *Map) place(k *key, list uint32) *Pair {
-	if e := m.find(k); e != nil {
-		return e
-	}
-	return m.makePair(k, list)
-}
-
-// install sets a pair to what a link says. A pair that is known in the same or a
-// better way stays as it is.
-func (m *Map) install(e *Pair, l *link, list uint32) {
-	same := e.From != 0 && e.SrcQP == l.pair.SrcQP
-	if e.From == Given || same && l.pair.From != CM && e.From <= l.pair.From {
-		return
-	}
-	if !same {
-		switch l.pair.From {
-		case CM:
-			m.stats.CM++
-		case Votes:
-			m.stats.Votes++
-		default:
-			m.stats.Ports++
-		}
-		m.learned[m.learnedCount] = e.id // one Observe makes one connection
-		m.learnedCount++
-	}
-	e.set(l.pair)
-	e.seen = m.clock.ticks
-	if list == settled {
-		e.confirmed = m.now()
-	}
-	m.pairs.Renew(e.id, list)
-}
-
-// makePair returns a new pair in a list. In a full table it evicts the oldest pair
-// that no data has confirmed or else, see oldestSettled, one that is not in use; it
-// returns nil if there is none. So a flood of new flows displaces no pair in use.
-func (m *Map) makePair(k *key, list uint32) *Pair {
-	if m.pairs.Full() {
-		victim := m.pairs.Oldest(unsettled)
-		if victim == 0 {
-			victim = m.oldestSettled(list)
-		}
-		if victim == 0 {
-			m.stats.Full++
-			return nil
-		}
-		m.stats.Evicted += m.remove(m.pairs.At(victim))
-	}
-	id := m.pairs.Add(k, k.Hash(m.pairs.Seed), list)
-	e := m.pairs.At(id)
-	e.id = id
-	return e
-}
-
-// remove forgets a pair that is idle or evicted, and that of the other direction unless that is given, or in use and
-// confirmed as e is not. It returns how many these were.
-func (m *Map) remove(e *Pair) (pairs uint64) {
-	mate := m.mate(e)
-	if mate != nil && mate != e && mate.From != Given && (mate.list() == e.list() || m.idle(mate)) {
-		m.pairs.Remove(mate.id)
-		pairs++
-	}
-	m.pairs.Remove(e.id) // last, so that the next new pair has its id: see connect
-	return pairs + 1
-}
-
-// oldestSettled returns the settled pair to evict for a new one in a list: the oldest
-// if it is idle or, for a settled one, silent. It skips up to eight given pairs,
-// which become the newest.
-func (m *Map) oldestSettled(list uint32) uint32 {
-	at := m.pairs.Victim(settled, 8, func(at uint32) bool { return m.pairs.At(at).From == Given })
-	if at == 0 {
-		return 0
-	}
-	if e := m.pairs.At(at); m.idle(e) || list == settled && m.unused(e, silence) {
-		return at
-	}
-	return 0
 }

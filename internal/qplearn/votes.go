@@ -172,7 +172,7 @@ const silence = time.Second
 // as the source of the flows that have just used its PSN.
 func (m *Map) observeResponse(o *Observation, k *key) {
 	if e := m.find(k); e != nil {
-		if e.stray = e.From != Given && !m.confirms(e, o); !e.stray {
+		if e.stray = e.From != BasisGiven && !m.confirms(e, o); !e.stray {
 			return
 		}
 	}
@@ -221,10 +221,10 @@ func (m *Map) observePort(o *Observation, k *key, users []uint32) {
 
 // confirms tells whether a response to a pair's receiver answers the flow of the other
 // direction, and if so records that.
-func (m *Map) confirms(e *Pair, o *Observation) bool {
+func (m *Map) confirms(e *Entry, o *Observation) bool {
 	f := m.mate(e)
 	now, long := m.now(), m.clock.answerTime()
-	if f == nil || f.From == Given || !within(long, f.requested, now) || !m.asked(f, o) {
+	if f == nil || f.From == BasisGiven || !within(long, f.requested, now) || !m.asked(f, o) {
 		return false
 	}
 	if e.questioned() || f.questioned() {
@@ -243,7 +243,7 @@ func (m *Map) confirms(e *Pair, o *Observation) bool {
 	if f.MTU == 0 {
 		f.MTU = o.Opcode.PathMTU(o.Payload)
 	}
-	if f.From == CM && f.answered == 0 {
+	if f.From == BasisCM && f.answered == 0 {
 		m.unanswered = 0
 		e.voted, f.voted = true, true // what votes there are may be from before the connection: confirm forgets them
 	}
@@ -256,7 +256,7 @@ func (m *Map) confirms(e *Pair, o *Observation) bool {
 // asked tells whether a response answers a request of a pair's flow: one of its life,
 // or one a little beyond that was seen recently. A life that is unsure may have begun
 // with a forged READ of millions of PSNs: of that only those count that were seen.
-func (m *Map) asked(e *Pair, o *Observation) bool {
+func (m *Map) asked(e *Entry, o *Observation) bool {
 	t := o.Opcode.Transport()
 	if e.life.answers(o.PSN, t) && !e.unsure() {
 		return true
@@ -267,7 +267,7 @@ func (m *Map) asked(e *Pair, o *Observation) bool {
 // alone tells whether the flow of the pair to is the only one that used the PSN of a
 // response recently, and did so at most since ago. e is the pair that the response
 // belongs to.
-func (m *Map) alone(e, to *Pair, o *Observation, since time.Duration) bool {
+func (m *Map) alone(e, to *Entry, o *Observation, since time.Duration) bool {
 	k, t, now := m.pairs.Key(e.id), o.Opcode.Transport(), m.now()
 	users, n, _ := m.recent.users(k, o.PSN, t, 0, now, since)
 	if n != 1 || users[0] != m.pairs.Key(to.id).DestQP() {
@@ -288,7 +288,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if known && alone {
 		return m.goesOn(a, b, o)
 	}
-	if a != nil && a.From == Given && a.SrcQP != srcQP { // no votes replace what the operator has given
+	if a != nil && a.From == BasisGiven && a.SrcQP != srcQP { // no votes replace what the operator has given
 		return false
 	}
 	f, g := m.openBoth(forth, back)
@@ -328,7 +328,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if !m.elected(&f.votes, &g.votes, x, y, alone) {
 		return false
 	}
-	m.elect(forth, back, Votes, o, x.votes)
+	m.elect(forth, back, BasisVotes, o, x.votes)
 	return true
 }
 
@@ -359,7 +359,7 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 	if !m.elected(&f.byPort, &g.byPort, x, y, false) {
 		return false
 	}
-	m.elect(forth, back, Port, o, 0)
+	m.elect(forth, back, BasisPort, o, 0)
 	return true
 }
 
@@ -368,11 +368,11 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 	f, g := m.open.find(forth), m.open.find(back)
 	t := o.Opcode.Transport()
 	mtu := max(f.mtu, g.mtu)
-	to := link{key: *forth, pair: Pair{
+	to := link{key: *forth, pair: Entry{
 		SrcQP: back.DestQP(), From: from, Transport: t, PKey: cmp.Or(f.pkey, o.PKey), MTU: mtu, requested: f.requested,
 		life: answered(o, f, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
-	other := link{key: *back, pair: Pair{
+	other := link{key: *back, pair: Entry{
 		SrcQP: forth.DestQP(), From: from, Transport: t, PKey: cmp.Or(g.pkey, o.PKey), MTU: mtu, requested: g.requested,
 	}, current: true}
 	m.connect(to, other, settled)
@@ -385,7 +385,7 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 // guessed PSNs gets a few that follow one another, but not many. As in an election, no
 // other pair of either direction may have nearly as many: the pair may be forged, and
 // the answers another connection's that uses the same PSNs.
-func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
+func (m *Map) goesOn(e, other *Entry, o *Observation) bool {
 	k, back := *m.pairs.Key(e.id), *m.pairs.Key(other.id)
 	f, g := m.openBoth(&k, &back)
 	if f == nil {
@@ -395,7 +395,7 @@ func (m *Map) goesOn(e, other *Pair, o *Observation) bool {
 	c := f.votes.senders.vote(back.DestQP(), o.PSN, follows, true)
 	d := g.votes.asked.vote(k.DestQP(), o.PSN, follows, true)
 	e.voted, other.voted = true, true
-	if e.From == Given || !m.elected(&f.votes, &g.votes, c, d, true) {
+	if e.From == BasisGiven || !m.elected(&f.votes, &g.votes, c, d, true) {
 		return false
 	}
 	if e.sure && !e.silent(m.now()) && c.votes <= min(e.weight, few) {
@@ -448,7 +448,7 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 // question records a vote for another queue pair than a pair's. If the vote is about
 // requests of the pair's life, the pair is contested until an answer to its own queue
 // pair comes. A single vote may be a guess, and counts only if a CM exchange agrees.
-func (m *Map) question(e *Pair, c *candidate, o *Observation) {
+func (m *Map) question(e *Entry, c *candidate, o *Observation) {
 	e.voted = true
 	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows())
 	if agreed && !e.contested && e.life.spans(o.PSN, o.Opcode.Transport()) {
@@ -457,13 +457,13 @@ func (m *Map) question(e *Pair, c *candidate, o *Observation) {
 }
 
 // wasAnswered tells whether a pair, if there is one, has been answered.
-func (e *Pair) wasAnswered() bool { return e != nil && e.answered != 0 }
+func (e *Entry) wasAnswered() bool { return e != nil && e.answered != 0 }
 
 // gone tells whether a pair, if there is one, may be replaced by a connection that has
 // answers: the pair has the same source or is weak evidence (UD, Port), its connection
 // was never answered although its transport has answers, is silent, or was answered
 // less often than the new one has been since.
-func (m *Map) gone(e *Pair, srcQP uint32, c *candidate) bool {
+func (m *Map) gone(e *Entry, srcQP uint32, c *candidate) bool {
 	if e == nil {
 		return true
 	}
@@ -472,7 +472,7 @@ func (m *Map) gone(e *Pair, srcQP uint32, c *candidate) bool {
 		answered, weight = answered || mate.answered != 0, max(weight, mate.weight)
 	}
 	switch {
-	case e.SrcQP == srcQP, e.From == UD, e.From == Port:
+	case e.SrcQP == srcQP, e.From == BasisUD, e.From == BasisPort:
 		return true
 	case e.Transport == bth.TransportUC:
 		return m.quiet(e)

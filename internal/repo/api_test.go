@@ -243,7 +243,7 @@ func (a apiFacts) add(p *types.Package) {
 	name := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(p.Path(), module), "/"), ".")
 	names := []string{name} // what the next fact names
 	in := func(other *types.Package) string {
-		if other == p {
+		if other == p || isInternal(other) {
 			return ""
 		}
 		path := strings.TrimPrefix(other.Path(), module+"/")
@@ -272,14 +272,24 @@ func (a apiFacts) add(p *types.Package) {
 	}
 }
 
+// isInternal reports whether a package is one that programs outside this module cannot import. Its types that packages
+// for others export have aliases of the same name there.
+func isInternal(p *types.Package) bool {
+	return p != nil && strings.HasPrefix(p.Path(), module+"/internal/")
+}
+
 // addType adds the facts of a type.
 func (a apiFacts) addType(
 	o *types.TypeName, text func(types.Type) string, in types.Qualifier, fact func(string, ...any),
 ) {
 	of := text(o.Type())
 	if o.IsAlias() {
-		fact("type %s = %s", o.Name(), text(types.Unalias(o.Type())))
-		return
+		named, ok := types.Unalias(o.Type()).(*types.Named)
+		if !ok || !isInternal(named.Obj().Pkg()) {
+			fact("type %s = %s", o.Name(), text(types.Unalias(o.Type())))
+			return
+		}
+		of = o.Name() // the only name that others have for the type
 	}
 	switch u := o.Type().Underlying().(type) {
 	case *types.Struct:

@@ -26,7 +26,7 @@ import (
 func everything() flows.Flow {
 	f := flows.Flow{
 		FlowKey: flowKey(netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), 17),
-		SrcQP:   18, SrcQPFrom: qpmap.Port,
+		SrcQP:   18, SrcQPFrom: qpmap.BasisPort,
 		First: time.Unix(1000, 0).UTC(), Last: time.Unix(1002, 500000).UTC(),
 		Requests: flows.Requests{Transport: bth.TransportUC, VLAN: 3, PCP: 1<<3 | 1<<5, SrcPort: 49152,
 			DSCP: 1<<26 | 1<<48,

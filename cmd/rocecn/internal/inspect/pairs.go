@@ -15,7 +15,7 @@ func (l *looker) learn(f *finding) {
 	p := f.packet
 	l.pairs.Observe(p, 0, f.record.Time)
 	if p.BTH.Present.Has(bth.HasDETH) {
-		f.source = qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, From: qpmap.UD}
+		f.source = qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, From: qpmap.BasisUD}
 		return
 	}
 	f.source, f.sourceErr = l.pairs.SourceQP(qpmap.Key{FlowKey: p.FlowKey()}, f.record.Time)

@@ -194,7 +194,9 @@ func TestDatagrams(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	tab := newTable(0)
-	for from, n := range map[qpmap.Basis]uint32{qpmap.CM: 1, qpmap.Votes: 2, qpmap.Port: 4, qpmap.UD: 8} {
+	for from, n := range map[qpmap.Basis]uint32{
+		qpmap.BasisCM: 1, qpmap.BasisVotes: 2, qpmap.BasisPort: 4, qpmap.BasisUD: 8,
+	} {
 		for srcQP := range n {
 			tab.row(rocev2.FlowKey{DestQP: uint32(from)}, qpmap.Pair{SrcQP: srcQP, From: from}, time.Time{})
 		}

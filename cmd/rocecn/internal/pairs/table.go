@@ -53,7 +53,7 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 	var r *row
 	if p.BTH.Present.Has(bth.HasDETH) {
 		r = t.row(k, qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport(),
-			From: qpmap.UD}, now)
+			From: qpmap.BasisUD}, now)
 	} else if pair, err := t.qps.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil {
 		r = t.row(k, pair, now)
 	} else {
@@ -117,10 +117,10 @@ func (t *table) summary(w io.Writer, packets int) {
 		by[r.pair.From]++
 	}
 	port := "" // most captures have none
-	if n := by[qpmap.Port]; n > 0 {
+	if n := by[qpmap.BasisPort]; n > 0 {
 		port = fmt.Sprintf("%d by votes and the UDP source port, ", n)
 	}
 	fmt.Fprintf(w, "%s; %s: %d by connection management, %d by votes, %s%d in datagrams; %s without one\n",
-		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"), by[qpmap.CM], by[qpmap.Votes], port, by[qpmap.UD],
-		cli.Count(len(t.unknown), "flow"))
+		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"),
+		by[qpmap.BasisCM], by[qpmap.BasisVotes], port, by[qpmap.BasisUD], cli.Count(len(t.unknown), "flow"))
 }

@@ -28,7 +28,8 @@ func TestOtherPairs(t *testing.T) {
 		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 18, "src_qp": 35}]}`)
 	require.NoError(t, err)
 	learned := qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 7}}
-	require.NoError(t, first.(*notificationPoint).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.CM, Seen: noon}))
+	pair := qpmap.Pair{SrcQP: 8, From: qpmap.BasisCM, Seen: noon}
+	require.NoError(t, first.(*notificationPoint).pairs.Add(learned, pair))
 	known := func(r Role) (all map[uint32]uint32) {
 		all = map[uint32]uint32{}
 		for k, pair := range r.(*notificationPoint).pairs.All() {
@@ -62,7 +63,7 @@ func TestIdlePairs(t *testing.T) {
 		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 17, "src_qp": 34}]}`)
 	require.NoError(t, err)
 	learned := qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 7}}
-	require.NoError(t, r.(*notificationPoint).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.CM, Seen: noon}))
+	require.NoError(t, r.(*notificationPoint).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.BasisCM, Seen: noon}))
 	for _, c := range []struct {
 		at   time.Duration
 		left int

@@ -35,7 +35,7 @@ func TestLearnPort(t *testing.T) {
 			lockstep(t, with, name == "ingress")
 			pair, err := learned(with).SourceQP(firstFlow, noon)
 			require.NoError(t, err)
-			require.Equal(t, qpmap.Port, pair.From)
+			require.Equal(t, qpmap.BasisPort, pair.From)
 			require.EqualValues(t, 0x100, pair.SrcQP)
 
 			again, err := configured(t, name, with, head+`, "learn_port": true}`)

@@ -1,0 +1,46 @@
+package qplearn
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Config has the limits of a Map and the rules of its elections. Zero fields stand for the defaults.
+type Config struct {
+	MaxPairs   int           // pairs, one for each direction: 65,536
+	MaxPending int           // CM exchanges: 4,096
+	MaxOpen    int           // flows without a pair: 4,096; 16 requests under way for each, on average
+	Idle       time.Duration // time without a packet after which an entry is forgotten: 10 minutes
+	MinVotes   int           // votes that a pair needs: 3
+	Ratio      int           // votes of a pair for each vote of the next candidate: 2
+
+	// Ports lets the UDP source port decide votes that tie, if it is not the same for all
+	// flows that do: requests and responses of a connection have the same one with the
+	// stacks of many hosts, but not of all. That is good enough to show to a person; to send
+	// CNPs by it is a choice.
+	Ports bool
+	// Grow allocates memory as it is needed, up to the maxima, instead of all in New.
+	Grow bool
+	// Seed decides which of the requests under way displace one another where there are
+	// too many. With 0, a random one, nobody can choose such requests. With any other the
+	// same packets always give the same pairs.
+	Seed uint64
+}
+
+func (c Config) withDefaults() Config {
+	for field, value := range map[*int]int{
+		&c.MaxPairs: 65536, &c.MaxPending: 4096, &c.MaxOpen: 4096, &c.MinVotes: 3, &c.Ratio: 2,
+	} {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	if c.Idle <= 0 {
+		c.Idle = 10 * time.Minute
+	}
+	for c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	c.MaxPairs, c.MaxOpen = max(c.MaxPairs, 2), max(c.MaxOpen, 2) // room for both directions of a connection
+	return c
+}
