@@ -258,11 +258,14 @@ func anchors(page string) (all []string) {
 	return all
 }
 
-// Code and pages name one revision of each draft. CHANGELOG.md has the earlier ones, too.
+// Code and pages name one revision of each draft, except in lines about newer revisions that are not implemented.
+// CHANGELOG.md has the earlier ones, too.
 func TestOneRevisionOfEachDraft(t *testing.T) {
 	wiretest.Once(t)
 	of := map[string]string{}
+	newer := regexp.MustCompile(`[^|\n]*: not implemented`) // in a cell of a table
 	read := func(file, text string) {
+		text = newer.ReplaceAllString(text, "")
 		for _, m := range regexp.MustCompile(`\b(draft-[a-z0-9-]+)-(\d\d)\b`).FindAllStringSubmatch(text, -1) {
 			if was, ok := of[m[1]]; ok {
 				require.Equal(t, was, m[2], "%s: revision of %s", file, m[1])
