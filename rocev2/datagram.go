@@ -73,76 +73,103 @@ func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{L
 // datagram to such a port; other errors mean that the datagram is broken. On
 // error d is unchanged.
 func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
-	if ip, udp, end := plainIn(b, o.Link); udp != 0 {
+	if ip, udp, end := firstBranch(b, o.Link); udp != 0 {
 		return d.decodePlain(b, ip, udp, end, ports)
 	}
 	var w walk
 	if err := w.from(b, o); err != nil {
 		return err
 	}
-	if err := w.check(o.Cut, ports); err != nil {
-		return err
-	}
-	d.set(b, &w)
-	return nil
+	return d.fromWalk(b, &w, o.Cut, ports)
 }
 
-// decodePlain is Decode for a frame with the offsets that plainIn returns.
+// decodePlain is Decode for a plain frame with the offsets that firstBranch returns.
 func (d *Datagram) decodePlain(b []byte, ip, udp, end int, ports []uint16) error {
-	header := be.Uint64(b[udp:])
-	length := int(uint16(header >> 16))
+	u := be.Uint64(b[udp:])
+	length := int(uint16(u >> 16))
 	switch {
-	case len(ports) > 0 && !slices.Contains(ports, uint16(header>>32)):
+	case len(ports) > 0 && !slices.Contains(ports, uint16(u>>32)):
 		return ErrPort
-	case length < 8:
+	case length < wire.UDPSize:
 		return errUDPLength
 	case udp+length > end:
 		return errUDPBeyondIP
 	}
-	d.setAt(b, ip, ip, ip, udp, end)
+	d.set(b, ip, ip, ip, udp, end)
 	return nil
 }
 
-// set sets d from a walk that found a datagram in b.
-func (d *Datagram) set(b []byte, at *walk) {
-	d.setAt(b[:at.stop], at.link, at.outer, at.ip, at.udp, at.end)
+// fromWalk sets d if the walk led to a UDP datagram to one of these ports (any port if there are none) and its lengths
+// are right. With cut, missing octets at the end are no error.
+func (d *Datagram) fromWalk(b []byte, w *walk, cut bool, ports []uint16) error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case len(ports) > 0 && !slices.Contains(ports, w.port):
+		return ErrPort
+	}
+	if err := w.checkLength(cut); err != nil {
+		return err
+	}
+	d.set(b[:w.stop], w.link, w.outer, w.ip, w.udp, w.end)
+	return nil
 }
 
-// setAt sets d from a datagram in b at these offsets, which mean what they do in a walk; b ends where its stop is.
-func (d *Datagram) setAt(b []byte, linkEnd, outer, ip, udp, ipEnd int) {
-	d.Link, d.Outer, d.Ext = b[:linkEnd:linkEnd], nil, nil
+// set sets d from a datagram in b at these offsets, which mean what they do in a walk; b ends where its stop is. Data may
+// be truncated.
+func (d *Datagram) set(b []byte, link, outer, ip, udp, end int) {
+	ipEnd := min(end, len(b))
+	d.setParts(b, link, outer, ip, ipEnd)
+	if wire.IsIPv6(b[ip:]) {
+		h := (*[wire.IPv6Size]byte)(b[ip:])
+		d.Src, d.Dst = netip.AddrFrom16([16]byte(h[8:24])), netip.AddrFrom16([16]byte(h[24:40]))
+		d.setIPv6(h)
+		d.setExt(b, ip+wire.IPv6Size, udp)
+	} else {
+		h := (*[wire.IPv4Size]byte)(b[ip:])
+		d.Src, d.Dst = netip.AddrFrom4([4]byte(h[12:16])), netip.AddrFrom4([4]byte(h[16:20]))
+		d.setIPv4(h)
+		d.setExt(b, ip+wire.IPv4Size, udp)
+	}
+	u := (*[wire.UDPSize]byte)(b[udp:])
+	d.setUDP(u)
+	dataEnd := udp + int(wire.UDPLength(u[:]))
+	d.Truncated = max(dataEnd, end) > len(b)
+	dataEnd = min(dataEnd, len(b))
+	d.Data = b[udp+wire.UDPSize : dataEnd : dataEnd]
+}
+
+// The functions below set the fields of one header each. They are small enough to be inlined into set and Packet.set,
+// which would take a third longer with a call for each.
+
+func (d *Datagram) setParts(b []byte, link, outer, ip, end int) {
+	d.Link, d.Outer, d.IP = b[:link:link], nil, b[ip:end:end]
 	if ip > outer {
 		d.Outer = b[outer:ip:ip]
 	}
-	end := min(ipEnd, len(b))
-	d.IP = b[ip:end:end]
-	ext := ip + 20
-	if b[ip]>>4 == 6 {
-		ext = ip + 40
-		h := (*[40]byte)(b[ip:])
-		d.Src, d.Dst = netip.AddrFrom16([16]byte(h[8:24])), netip.AddrFrom16([16]byte(h[24:40]))
-		first := be.Uint32(h[0:])
-		d.TrafficClass, d.FlowLabel = uint8(first>>20), first&0xFFFFF
-		d.HopLimit = h[7]
-		d.ID, d.Flags = 0, 0
-		d.NextHeader = h[6]
-	} else {
-		h := (*[20]byte)(b[ip:])
-		d.Src, d.Dst = netip.AddrFrom4([4]byte(h[12:16])), netip.AddrFrom4([4]byte(h[16:20]))
-		d.TrafficClass, d.FlowLabel = h[1], 0
-		d.HopLimit = h[8]
-		d.ID, d.Flags = be.Uint16(h[4:]), h[6]>>5
-		d.NextHeader = 0
+}
+
+func (d *Datagram) setIPv6(h *[wire.IPv6Size]byte) {
+	first := be.Uint64(h[:])
+	d.TrafficClass, d.FlowLabel = uint8(first>>52), uint32(first>>32)&0xFFFFF
+	d.NextHeader, d.HopLimit = uint8(first>>8), uint8(first)
+	d.ID, d.Flags = 0, 0
+}
+
+func (d *Datagram) setIPv4(h *[wire.IPv4Size]byte) {
+	d.TrafficClass, d.FlowLabel = h[1], 0
+	d.NextHeader, d.HopLimit = 0, h[8]
+	d.ID, d.Flags = be.Uint16(h[4:]), h[6]>>5
+}
+
+// setExt sets the octets between the fixed IP header and the UDP header.
+func (d *Datagram) setExt(b []byte, from, udp int) {
+	if d.Ext = nil; udp > from {
+		d.Ext = b[from:udp:udp]
 	}
-	if udp > ext {
-		d.Ext = b[ext:udp:udp]
-	}
-	data := udp + 8
-	h := (*[8]byte)(b[udp:])
-	d.SrcPort, d.DstPort = be.Uint16(h[0:]), be.Uint16(h[2:])
-	d.Length, d.Checksum = be.Uint16(h[4:]), be.Uint16(h[6:])
-	end = udp + int(d.Length)
-	d.Truncated = max(end, ipEnd) > len(b)
-	end = min(end, len(b))
-	d.Data = b[data:end:end]
+}
+
+func (d *Datagram) setUDP(h *[wire.UDPSize]byte) {
+	u := be.Uint64(h[:])
+	d.SrcPort, d.DstPort, d.Length, d.Checksum = uint16(u>>48), uint16(u>>32), uint16(u>>16), uint16(u)
 }

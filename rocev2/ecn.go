@@ -3,6 +3,7 @@ package rocev2
 import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -66,18 +67,16 @@ func SetDSCP(ip []byte, dscp uint8) (was uint8, err error) {
 // trafficClass returns Traffic Class or TOS.
 func trafficClass(ip []byte) (uint8, error) {
 	switch {
-	case len(ip) >= 20 && ip[0]>>4 == 4:
-		return ip[1], nil
-	case len(ip) >= 40 && ip[0]>>4 == 6:
-		return uint8(be.Uint16(ip) >> 4), nil
-	case len(ip) >= 20 && ip[0]>>4 != 6:
+	case wire.Version(ip) != 0:
+		return wire.TrafficClass(ip), nil
+	case len(ip) >= wire.IPv4Size && !wire.IsIPv6(ip):
 		return 0, errVersion
 	}
 	return 0, errNoHeader
 }
 
 func setTrafficClass(ip []byte, was, to uint8) {
-	if ip[0]>>4 == 6 {
+	if wire.IsIPv6(ip) {
 		be.PutUint16(ip, be.Uint16(ip)&0xF00F|uint16(to)<<4)
 		return
 	}

@@ -90,7 +90,7 @@ func ExampleFrame() {
 		return
 	}
 	fmt.Println(flow.Src, "to", flow.Dst)
-	fmt.Printf("ingress %v, label %#x, ECN %v\n", f.OuterSrc(), f.OuterFlowLabel(), f.OuterECN())
+	fmt.Printf("ingress %v, label %#x, ECN %v\n", f.Outer().Src(), f.Outer().FlowLabel(), f.Outer().ECN())
 	// Output:
 	// 2001:db8:1::1 to 2001:db8:2::2
 	// ingress 2001:db8:ffff::1, label 0xbeef5, ECN ce

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -51,10 +52,10 @@ func (f *Frame) fiveTuple(t *FiveTuple) error {
 			return errUDPBeyondIP
 		}
 		ip := b[f.ip:]
-		if t.Src, t.Dst = addresses(ip); f.udp > f.ip+40 {
+		if t.Src, t.Dst = wire.Addresses(ip); f.udp > f.ip+wire.IPv6Size {
 			t.Dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, f.udp-f.ip)))
 		}
-		t.Protocol, t.SrcPort, t.DstPort = protoUDP, uint16(ports>>48), uint16(ports>>32)
+		t.Protocol, t.SrcPort, t.DstPort = wire.ProtoUDP, uint16(ports>>48), uint16(ports>>32)
 		return nil
 	}
 	w, err := f.flow()
@@ -62,12 +63,12 @@ func (f *Frame) fiveTuple(t *FiveTuple) error {
 		return err
 	}
 	ip := b[w.ip:]
-	t.Src, t.Dst = addresses(ip)
+	t.Src, t.Dst = wire.Addresses(ip)
 	if w.routed {
 		t.Dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, w.udp-w.ip)))
 	}
 	t.Protocol = w.proto
-	if w.proto == protoTCP || w.proto == protoUDP {
+	if w.proto == wire.ProtoTCP || w.proto == wire.ProtoUDP {
 		ports := be.Uint32(b[w.udp:])
 		t.SrcPort, t.DstPort = uint16(ports>>16), uint16(ports)
 	}
@@ -88,7 +89,7 @@ func (f *Frame) flow() (*way, error) {
 		return w, errIPLength
 	case w.err == errUDPHeader:
 		return w, w.err
-	case w.proto == protoTCP && min(w.end, w.stop)-w.udp < 4:
+	case w.proto == wire.ProtoTCP && min(w.end, w.stop)-w.udp < 4:
 		return w, errTCPHeader
 	}
 	return w, nil
@@ -102,7 +103,7 @@ func (f *Frame) MayAnswer() error {
 	switch {
 	case err != nil:
 		return err
-	case w.proto != protoUDP, w.port != Port, min(w.end, w.stop) <= w.udp+8:
+	case w.proto != wire.ProtoUDP, w.port != Port, min(w.end, w.stop) <= w.udp+8:
 		return nil // other traffic, or the capture does not show the opcode
 	}
 	return answersOpcode(bth.Opcode(f.octets[w.udp+8]))

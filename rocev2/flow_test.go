@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -356,13 +357,13 @@ func TestNoFlow(t *testing.T) {
 		{name: "ARP", frame: with(macs+`0806`+cnp4, 0), err: errNotIP},
 		{name: "More Fragments", ip: with(cnp4, 6, 0x20, 0), err: ErrFragment},
 		{name: "later fragment", ip: with(cnp4, 6, 0, 1), err: ErrFragment},
-		{name: "IPv6 fragment", ip: wrap(protoFragment, append(extension(17), wiretest.Hex(t, send)[40:]...)),
+		{name: "IPv6 fragment", ip: wrap(wire.ProtoFragment, append(extension(17), wiretest.Hex(t, send)[40:]...)),
 			err: ErrFragment},
-		{name: "fragment in IPv6", ip: wrap(protoIPv4, with(cnp4, 6, 0, 1)), err: ErrFragment},
+		{name: "fragment in IPv6", ip: wrap(wire.ProtoIPv4, with(cnp4, 6, 0, 1)), err: ErrFragment},
 		{name: "UDP length 7", ip: with(cnp4, 24, 0, 7), err: errUDPLength},
 		{name: "UDP length beyond IP", ip: with(cnp4, 24, 0, 41), err: errUDPBeyondIP},
 		{name: "Total Length beyond the octets", ip: with(cnp4, 2, 0, 61), err: errIPLength},
-		{name: "inner packet longer than the outer one", ip: wrap(protoIPv4, with(cnp4, 2, 0, 61)), err: errIPLength},
+		{name: "inner packet longer than the outer one", ip: wrap(wire.ProtoIPv4, with(cnp4, 2, 0, 61)), err: errIPLength},
 		{name: "inner packet longer than the UDP datagram around it", ip: with(toVTEP+send, 24, 0, 0x5D),
 			err: errIPLength},
 		{name: "3 octets of TCP", ip: with(tcp, 2, 0, 23), err: errTCPHeader},
@@ -371,7 +372,7 @@ func TestNoFlow(t *testing.T) {
 		{name: "VXLAN, UDP length 15", ip: with(toVTEP+send, 24, 0, 15), err: errVXLAN},
 		{name: "VXLAN, no room for Ethernet", ip: with(toVTEP+send, 24, 0, 29), err: errFrame},
 		{name: "ARP in VXLAN", ip: with(toVTEP+send, 48, 0x08, 0x06), err: errNotIP},
-		{name: "ARP in Ethernet in IPv6", ip: wrap(protoEthernet, with(macs+`0806`+cnp4, 0)), err: errNotIP},
+		{name: "ARP in Ethernet in IPv6", ip: wrap(wire.ProtoEthernet, with(macs+`0806`+cnp4, 0)), err: errNotIP},
 		{name: "label stack without bottom", frame: append(with(macs+`8847`, 0),
 			bytes.Repeat([]byte{0x3E, 0x80, 0x00, 0x40}, 2000)...), err: errLabels},
 		{name: "nothing below the labels", frame: with(macs+`8847 3e801140`, 0), err: errLabels},
@@ -387,26 +388,26 @@ func TestNoFlow(t *testing.T) {
 		{name: "SRv6 in labels in labels", frame: append(bytes.Repeat(with(macs+`8847 3e801140`, 0), maxTunnels),
 			with(macs+`86dd 6000000000542b40`+nodes+`0402040000000000`+node2+cnp4, 0)...), err: errTunnels},
 
-		{name: "ERSPAN II, version 2", ip: wrap(protoGRE,
+		{name: "ERSPAN II, version 2", ip: wrap(wire.ProtoGRE,
 			with(`100088be 00000001 20000000 00000000`+macs+`0800`+cnp4, 0)), err: errERSPANVer},
-		{name: "ERSPAN III, version 1", ip: wrap(protoGRE,
+		{name: "ERSPAN III, version 1", ip: wrap(wire.ProtoGRE,
 			with(`100022eb 00000001 10000000 00000000 00000000`+macs+`0800`+cnp4, 0)), err: errERSPANVer},
-		{name: "ERSPAN II, 7 octets", ip: wrap(protoGRE, with(`100088be 00000001 10000000 000000`, 0)), err: errERSPAN},
-		{name: "ERSPAN III, 11 octets", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 000000`, 0)),
+		{name: "ERSPAN II, 7 octets", ip: wrap(wire.ProtoGRE, with(`100088be 00000001 10000000 000000`, 0)), err: errERSPAN},
+		{name: "ERSPAN III, 11 octets", ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 000000`, 0)),
 			err: errERSPAN},
 		{name: "ERSPAN III, no room for the subheader",
-			ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000001 00000000`, 0)), err: errERSPAN},
-		{name: "ERSPAN III, frame type 1", ip: wrap(protoGRE,
+			ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 00000001 00000000`, 0)), err: errERSPAN},
+		{name: "ERSPAN III, frame type 1", ip: wrap(wire.ProtoGRE,
 			with(`100022eb 00000001 20000000 00000000 00000400`+macs+`0800`+cnp4, 0)), err: errERSPANType},
-		{name: "ERSPAN III, no IP packet", ip: wrap(protoGRE,
+		{name: "ERSPAN III, no IP packet", ip: wrap(wire.ProtoGRE,
 			with(`100022eb 00000001 20000000 00000000 00000800`+`00`+cnp4, 0)), err: errVersion},
-		{name: "ERSPAN III, nothing", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000800`, 0)),
+		{name: "ERSPAN III, nothing", ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 00000800`, 0)),
 			err: errERSPAN},
 		{name: "ERSPAN II, cut by the capture, T not set",
-			ip:  wrap(protoGRE, with(`100088be 00000001 10000000 00000000`+macs+`0800`+cnp4[:len(cnp4)-8], 0)),
+			ip:  wrap(wire.ProtoGRE, with(`100088be 00000001 10000000 00000000`+macs+`0800`+cnp4[:len(cnp4)-8], 0)),
 			err: errIPLength},
 
-		{name: "ERSPAN III, no frame", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000000`, 0)),
+		{name: "ERSPAN III, no frame", ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 00000000`, 0)),
 			err: errFrame},
 		{name: "Geneve, no packet", ip: with(`450000240000000040110000`+sites+`c00117c100100000 0000080000002a00`, 0),
 			err: errIPv4Header},
@@ -414,11 +415,11 @@ func TestNoFlow(t *testing.T) {
 		{name: "Geneve, options beyond the packet", ip: with(inGeneve+cnp4, 28, 0x3F), err: errGeneve},
 		{name: "Geneve, UDP length 15", ip: with(inGeneve+cnp4, 24, 0, 15), err: errGeneve},
 		{name: "something else in Geneve", ip: with(inGeneve+cnp4, 30, 0x08, 0x06), err: errNotIP},
-		{name: "PPTP", ip: wrap(protoGRE, with(`3001880b`+cnp4, 0)), err: errGREFlags},
-		{name: "GRE with source routing", ip: wrap(protoGRE, with(`40000800 00000000`+cnp4, 0)), err: errGREFlags},
-		{name: "GRE, no packet", ip: wrap(protoGRE, with(`00000800`, 0)), err: errIPv4Header},
-		{name: "GRE options beyond the packet", ip: wrap(protoGRE, with(`b0000800 00000000 0000`, 0)), err: errGRE},
-		{name: "something else in GRE", ip: wrap(protoGRE, with(`00000806`+cnp4, 0)), err: errNotIP},
+		{name: "PPTP", ip: wrap(wire.ProtoGRE, with(`3001880b`+cnp4, 0)), err: errGREFlags},
+		{name: "GRE with source routing", ip: wrap(wire.ProtoGRE, with(`40000800 00000000`+cnp4, 0)), err: errGREFlags},
+		{name: "GRE, no packet", ip: wrap(wire.ProtoGRE, with(`00000800`, 0)), err: errIPv4Header},
+		{name: "GRE options beyond the packet", ip: wrap(wire.ProtoGRE, with(`b0000800 00000000 0000`, 0)), err: errGRE},
+		{name: "something else in GRE", ip: wrap(wire.ProtoGRE, with(`00000806`+cnp4, 0)), err: errNotIP},
 
 		{name: "5 IP headers inside", ip: nested(5, inIP, cnp4), err: errDepth},
 		{name: "IP in IP, 100 deep", ip: nested(100, inIP, cnp4), err: errDepth},
@@ -466,8 +467,8 @@ func FuzzFlow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
 		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
 		var d Datagram
-		isDatagram := d.Decode(b, o) == nil && d.DstPort != portVXLAN && d.DstPort != portGeneve &&
-			d.DstPort != portMPLS
+		isDatagram := d.Decode(b, o) == nil && d.DstPort != wire.PortVXLAN && d.DstPort != wire.PortGeneve &&
+			d.DstPort != wire.PortMPLS
 		var flow Flow
 		if err := flow.Decode(b, o); err != nil {
 			require.Equal(t, Flow{}, flow)
@@ -501,7 +502,7 @@ func BenchmarkFlow(b *testing.B) {
 			for b.Loop() {
 				_ = f.Decode(frame, DecodeOptions{})
 				_, _ = f.FiveTuple()
-				_, _, _, _ = f.FlowLabel(), f.Tunnels(), f.Outermost(), f.IP()
+				_, _, _, _ = f.Inner().FlowLabel(), f.Tunnels(), f.Outer().IP(), f.Inner().IP()
 			}
 		})
 	}

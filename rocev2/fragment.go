@@ -32,7 +32,7 @@ func (w *walk) fragment(b []byte) (port uint16, ok bool) {
 			return 0, false
 		}
 	}
-	if protocol != protoUDP || len(b)-at < 4 {
+	if protocol != wire.ProtoUDP || len(b)-at < 4 {
 		return 0, false
 	}
 	return be.Uint16(b[at+2:]), true

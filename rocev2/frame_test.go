@@ -17,36 +17,36 @@ func TestFrameViews(t *testing.T) {
 	var f Frame
 	var p Packet
 	require.NoError(t, f.Decode(frame, DecodeOptions{}))
-	require.Equal(t, ErrPort, f.Packet(&p))
-	require.NoError(t, f.InnerPacket(&p))
+	require.Equal(t, ErrPort, f.Outer().Packet(&p))
+	require.NoError(t, f.Inner().Packet(&p))
 	require.Equal(t, addr("fd77::2"), p.Src)
 	require.Equal(t, frame[18:], append(p.Outer, p.IP...))
 	id, priority, ok := f.VLAN()
 	require.Equal(t, []any{uint16(7), uint8(3), true}, []any{id, priority, ok})
 	src, dst, ok := f.MACs()
 	require.Equal(t, []any{[6]byte{2, 0, 0, 0, 0, 2}, [6]byte{2, 0, 0, 0, 0, 1}, true}, []any{src, dst, ok})
-	require.Equal(t, addr("192.0.2.1"), f.OuterSrc())
+	require.Equal(t, addr("192.0.2.1"), f.Outer().Src())
 	require.True(t, f.Tunnelled())
-	require.False(t, f.Mirrored())
+	require.False(t, f.Inner().Mirrored())
 
 	marked := bytes.Clone(frame)
 	marked[18+1] |= uint8(CE)                   // outside: TOS of IPv4
 	marked[len(frame)-64+1] |= uint8(ECT1) << 4 // inside: Traffic Class of IPv6
 	_ = f.Decode(marked, DecodeOptions{})
-	require.Equal(t, []ECN{CE, ECT1}, []ECN{f.OuterECN(), f.ECN()})
+	require.Equal(t, []ECN{CE, ECT1}, []ECN{f.Outer().ECN(), f.Inner().ECN()})
 	_ = f.Decode(marked[len(frame)-64:], DecodeOptions{Link: LinkIP})
-	require.Equal(t, []ECN{ECT1, ECT1}, []ECN{f.OuterECN(), f.ECN()}, "without a tunnel")
+	require.Equal(t, []ECN{ECT1, ECT1}, []ECN{f.Outer().ECN(), f.Inner().ECN()}, "without a tunnel")
 
 	// What must not be looked into is not, and nothing is left over from the frame before.
 	require.NoError(t, f.Decode(frame, DecodeOptions{Outer: true}))
-	require.Equal(t, ErrPort, f.InnerPacket(&p))
+	require.Equal(t, ErrPort, f.Inner().Packet(&p))
 	require.Zero(t, f.Tunnels().Len())
 	broken := wiretest.Hex(t, macs+`0800`+toVTEP[:len(toVTEP)-4]+`0806`+send)
 	require.NoError(t, f.Decode(broken, DecodeOptions{}))
-	require.Equal(t, errNotIP, f.InnerPacket(&p))
+	require.Equal(t, errNotIP, f.Inner().Packet(&p))
 	require.NoError(t, f.Decode(broken, DecodeOptions{Outer: true}))
-	require.Equal(t, ErrPort, f.InnerPacket(&p))
-	wiretest.NoAllocs(t, "Decode", func() { _ = f.Decode(frame, DecodeOptions{}); _ = f.InnerPacket(&p) })
+	require.Equal(t, ErrPort, f.Inner().Packet(&p))
+	wiretest.NoAllocs(t, "Decode", func() { _ = f.Decode(frame, DecodeOptions{}); _ = f.Inner().Packet(&p) })
 }
 
 // What a Frame answers does not depend on what it was asked before: what is below a tunnel, in front of it, and again,
@@ -67,15 +67,15 @@ func TestFrameViewsInTurn(t *testing.T) {
 		snap            int
 	}
 	questions := []func(f *Frame, a *answers){
-		func(f *Frame, a *answers) { a.innerErr = f.InnerDatagram(&a.inner) },
-		func(f *Frame, a *answers) { a.err = f.Datagram(&a.datagram) },
+		func(f *Frame, a *answers) { a.innerErr = f.Inner().Datagram(&a.inner) },
+		func(f *Frame, a *answers) { a.err = f.Outer().Datagram(&a.datagram) },
 		func(f *Frame, a *answers) { a.tunnels = f.Tunnels() },
 		func(f *Frame, a *answers) { a.link, a.etherType = f.Link(), f.EtherType() },
-		func(f *Frame, a *answers) { a.ip = f.IP() },
-		func(f *Frame, a *answers) { a.innermost = f.Innermost() },
+		func(f *Frame, a *answers) { a.ip = f.Inner().IP() },
+		func(f *Frame, a *answers) { a.innermost = f.BorderPacket() },
 		func(f *Frame, a *answers) { a.flow, a.flowErr = f.FiveTuple() },
 		func(f *Frame, a *answers) { _, a.ipv6 = f.ICMPv6() },
-		func(f *Frame, a *answers) { a.outermost, a.truncated = f.Outermost(), f.Truncated() },
+		func(f *Frame, a *answers) { a.outermost, a.truncated = outermost(f), f.Truncated() },
 		func(f *Frame, a *answers) {
 			a.extensions = nil
 			for _, header := range f.Extensions() {
@@ -86,7 +86,7 @@ func TestFrameViewsInTurn(t *testing.T) {
 			a.between = nil
 			for _, header := range f.Extensions() {
 				var d Datagram
-				_ = f.Datagram(&d)
+				_ = f.Outer().Datagram(&d)
 				a.between = append(a.between, header...)
 			}
 		},
@@ -122,6 +122,13 @@ func TestFrameViewsInTurn(t *testing.T) {
 			require.Equal(t, alone.extensions, alone.between, "%s %x", c.name, b)
 			if f.broken != nil {
 				broken++
+				if f.Mirror() != nil { // the outer view is below the mirror
+					require.Equal(t, outside.innermost, alone.innermost, "%s %x", c.name, b)
+					require.Equal(t, f.Outer().IP(), alone.ip, "%s %x", c.name, b)
+					require.Equal(t, f.broken, alone.innerErr, "%s %x", c.name, b)
+					require.Equal(t, f.broken, alone.flowErr, "%s %x", c.name, b)
+					continue
+				}
 				outside.inner, outside.innerErr = Datagram{}, f.broken
 				outside.flow, outside.flowErr = FiveTuple{}, f.broken
 				outside.snap = alone.snap // see TestSnapLengthOfTunnels
@@ -141,7 +148,7 @@ func TestSnapLengthOfTunnels(t *testing.T) {
 		var d Datagram
 		found := func(n int) bool {
 			_ = f.Decode(whole[:min(n, len(whole))], DecodeOptions{Cut: true})
-			return f.InnerDatagram(&d, Port) == nil
+			return f.Inner().Datagram(&d, Port) == nil
 		}
 		if !found(len(whole)) {
 			continue
@@ -199,10 +206,10 @@ func TestFrameOuterHeader(t *testing.T) {
 			}
 			var f Frame
 			_ = f.Decode(wiretest.Hex(t, c.packet), DecodeOptions{Link: LinkIP}) // what is inside may be broken
-			require.Equal(t, []netip.Addr{src, dst}, []netip.Addr{f.OuterSrc(), f.OuterDst()})
-			require.Equal(t, c.label, f.OuterFlowLabel())
-			require.Equal(t, c.ecn, f.OuterECN())
-			require.Len(t, f.Outermost(), c.outermost)
+			require.Equal(t, []netip.Addr{src, dst}, []netip.Addr{f.Outer().Src(), f.Outer().Dst()})
+			require.Equal(t, c.label, f.Outer().FlowLabel())
+			require.Equal(t, c.ecn, f.Outer().ECN())
+			require.Len(t, f.Outer().IP(), c.outermost)
 		})
 	}
 }
@@ -215,8 +222,10 @@ func TestFrameCut(t *testing.T) {
 	var p Packet
 	require.NoError(t, f.Decode(frame, DecodeOptions{}))
 	require.True(t, f.Truncated())
-	require.Equal(t, errIPLength, f.Packet(&p))
-	require.NoError(t, f.PacketCut(&p))
+	require.Equal(t, errIPLength, f.Outer().Packet(&p))
+	v := f.Outer()
+	v.Cut = true
+	require.NoError(t, v.Packet(&p))
 	require.True(t, p.Truncated)
 	require.Equal(t, uint32(0x11), p.BTH.DestQP)
 }
@@ -240,12 +249,10 @@ func TestZeroFrame(t *testing.T) {
 	var p Packet
 	var d Datagram
 	for name, ask := range map[string]func(f *Frame) error{
-		"Packet":        func(f *Frame) error { return f.Packet(&p) },
-		"PacketCut":     func(f *Frame) error { return f.PacketCut(&p) },
-		"InnerPacket":   func(f *Frame) error { return f.InnerPacket(&p) },
-		"Datagram":      func(f *Frame) error { return f.Datagram(&d) },
-		"DatagramCut":   func(f *Frame) error { return f.DatagramCut(&d) },
-		"InnerDatagram": func(f *Frame) error { return f.InnerDatagram(&d, Port) },
+		"Packet":        func(f *Frame) error { return f.Outer().Packet(&p) },
+		"InnerPacket":   func(f *Frame) error { return f.Inner().Packet(&p) },
+		"Datagram":      func(f *Frame) error { return f.Outer().Datagram(&d) },
+		"InnerDatagram": func(f *Frame) error { return f.Inner().Datagram(&d, Port) },
 		"FiveTuple":     func(f *Frame) error { _, err := f.FiveTuple(); return err },
 		"MayAnswer":     func(f *Frame) error { return f.MayAnswer() },
 	} {
@@ -254,10 +261,10 @@ func TestZeroFrame(t *testing.T) {
 		})
 	}
 	for name, ask := range map[string]func(f *Frame) any{
-		"Outermost":   func(f *Frame) any { return f.Outermost() },
-		"Innermost":   func(f *Frame) any { return f.Innermost() },
-		"IP":          func(f *Frame) any { return f.IP() },
-		"Plain":       func(f *Frame) any { ip, _ := f.Plain(); return ip },
+		"Outermost":   func(f *Frame) any { return f.Outer().IP() },
+		"Innermost":   func(f *Frame) any { return f.BorderPacket() },
+		"IP":          func(f *Frame) any { return f.Inner().IP() },
+		"Mirror":      func(f *Frame) any { return f.Mirror() },
 		"Link":        func(f *Frame) any { return f.Link() },
 		"LinkPayload": func(f *Frame) any { return f.LinkPayload() },
 		"EtherType":   func(f *Frame) any { return f.EtherType() },
@@ -267,8 +274,8 @@ func TestZeroFrame(t *testing.T) {
 		"Fragment":    func(f *Frame) any { _, ok := f.Fragment(); return ok },
 		"Truncated":   func(f *Frame) any { return f.Truncated() },
 		"Tunnelled":   func(f *Frame) any { return f.Tunnelled() },
-		"OuterSrc":    func(f *Frame) any { return f.OuterSrc().IsValid() },
-		"FlowLabel":   func(f *Frame) any { return f.FlowLabel() },
+		"OuterSrc":    func(f *Frame) any { return f.Outer().Src().IsValid() },
+		"FlowLabel":   func(f *Frame) any { return f.Inner().FlowLabel() },
 		"SnapLength":  func(f *Frame) any { return f.SnapLength(Port) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -280,31 +287,37 @@ func TestZeroFrame(t *testing.T) {
 	}
 }
 
-// What a Frame says does not depend on what it was asked before, and plain ones say it without a walk.
+// The results of a Frame do not depend on the methods called before, and plain frames need no walk.
 func TestFrameOrderOfQuestions(t *testing.T) {
 	for _, c := range wiretest.Capture(t, "rxe-rping6.pcap") {
 		var f Frame
-		if f.Decode(c.Data, DecodeOptions{}) != nil {
+		f.Decode(c.Data, DecodeOptions{})
+		if f.udp == 0 {
 			continue
 		}
-		ip, udp := f.Plain()
-		require.NotNil(t, ip)
-		require.Equal(t, ip, f.Outermost())
+		ip, udp := c.Data[14:f.end:f.end], c.Data[54:f.end:f.end]
+		for _, v := range []View{f.Outer(), f.Inner()} {
+			require.Equal(t, ip, v.IP())
+			require.Equal(t, c.Data[:14:14], v.EthernetHeader())
+			require.False(t, v.Mirrored())
+		}
 		require.False(t, f.Truncated())
 		_, ok := f.ICMPv6()
 		require.False(t, ok)
 		var first, second Packet
-		require.Equal(t, f.Packet(&first), f.PacketCut(&second))
+		cut := f.Outer()
+		cut.Cut = true
+		require.Equal(t, f.Outer().Packet(&first), cut.Packet(&second))
 		require.Equal(t, first, second)
 		require.False(t, f.near)
 
-		require.Equal(t, ip, f.IP()) // is found by walking
+		_, ok = f.Fragment() // is found by walking
+		require.False(t, ok)
 		require.True(t, f.near)
-		again, behind := f.Plain()
-		require.Equal(t, [][]byte{ip, udp}, [][]byte{again, behind})
-		require.Equal(t, ip, f.Outermost())
+		require.Equal(t, ip, f.Inner().IP())
+		require.Equal(t, ip, f.Outer().IP())
 		var d Datagram
-		require.NoError(t, f.Datagram(&d))
+		require.NoError(t, f.Outer().Datagram(&d))
 		require.Equal(t, ip, d.IP)
 		require.Equal(t, udp[8:len(d.Data)+8], d.Data)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -15,8 +16,8 @@ import (
 func FuzzPacket(f *testing.F) {
 	f.Add(wiretest.Hex(f, hardwareCNP), uint8(LinkEthernet), false)
 	f.Add(wiretest.Hex(f, send6), uint8(LinkEthernet), true)
-	f.Add(wrap(protoIPv6, wiretest.Hex(f, send6)[14:]), uint8(LinkIP), false)
-	f.Add(wrap(protoHopByHop, append(extension(protoUDP), wiretest.Hex(f, send6)[54:]...)), uint8(LinkIP), true)
+	f.Add(wrap(wire.ProtoIPv6, wiretest.Hex(f, send6)[14:]), uint8(LinkIP), false)
+	f.Add(wrap(wire.ProtoHopByHop, append(extension(wire.ProtoUDP), wiretest.Hex(f, send6)[54:]...)), uint8(LinkIP), true)
 	for link, c := range linked {
 		f.Add(append(wiretest.Hex(f, c), wiretest.Hex(f, send6)[14:]...), uint8(link), false)
 	}
@@ -55,7 +56,7 @@ func FuzzPacket(f *testing.F) {
 			return
 		}
 		for _, b := range [][]byte{in, out} {
-			if b[0]>>4 == 4 {
+			if wire.VersionField(b) == 4 {
 				copy(b[10:], []byte{0, 0})
 			}
 			copy(b[len(b)-int(p.Length)+6:], []byte{0, 0}) // UDP checksum
@@ -67,7 +68,7 @@ func FuzzPacket(f *testing.F) {
 
 // lengthField is the IP header's Total Length or Payload Length.
 func lengthField(ip []byte) []byte {
-	if ip[0]>>4 == 4 {
+	if wire.VersionField(ip) == 4 {
 		return ip[2:4]
 	}
 	return ip[4:6]

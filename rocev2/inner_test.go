@@ -142,8 +142,9 @@ func TestMirrorCut(t *testing.T) {
 				// Not its data are the octets behind the packet that carries it.
 				var frame Frame
 				var below Packet
-				require.ErrorIs(t, frame.Decode(b, DecodeOptions{Link: LinkIP}), ErrNotRoCEv2)
-				require.NoError(t, frame.InnerPacket(&below))
+				require.ErrorIs(t, below.DecodeIP(b), ErrNotRoCEv2, "not through a mirror")
+				frame.Decode(b, DecodeOptions{Link: LinkIP})
+				require.NoError(t, frame.Inner().Packet(&below))
 				require.True(t, below.Truncated)
 				require.Equal(t, whole[:48], below.IP)
 				require.Equal(t, whole[28:48], below.Data)
@@ -248,7 +249,7 @@ func BenchmarkInner(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = f.Decode(frame, DecodeOptions{})
-				_, _, _ = f.IP(), f.Outermost(), f.Tunnels()
+				_, _, _ = f.Inner().IP(), f.Outer().IP(), f.Tunnels()
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -64,7 +65,7 @@ func LinkTypeOf(number uint32) (l LinkType, ok bool) {
 func (l LinkType) size() int {
 	switch l {
 	case LinkEthernet:
-		return ethernetSize
+		return wire.EthernetSize
 	case LinkSLL:
 		return sllSize
 	case LinkSLL2:
@@ -89,16 +90,22 @@ var (
 		"no such link type", ErrNotRoCEv2, wireerr.Range)
 )
 
-// linkEnd returns where the link-layer header of b ends, VLAN tags included,
-// and the IP version that it announces. With errNotIP it returns the end and
-// the last EtherType.
+// Lengths of link-layer headers of other types, without tags.
+const (
+	sllSize  = 16
+	sll2Size = 20
+	loopSize = 4
+)
+
+// linkEnd returns the end of the link-layer header of b, VLAN tags included, and the IP version that it announces.
+// With errNotIP it returns the end and the last EtherType.
 func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err error) {
 	switch l {
 	case LinkEthernet:
-		return etherEnd(b, 12, ethernetSize, errFrame)
+		return etherEnd(b, 12, wire.EthernetSize, errFrame)
 	case LinkIP:
 		if len(b) > 0 {
-			version = b[0] >> 4
+			version = wire.VersionField(b)
 		}
 		return 0, version, 0, nil
 	case LinkSLL:
@@ -121,22 +128,18 @@ func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err er
 	return 0, 0, 0, errLink
 }
 
-// etherEnd is linkEnd for a header of size octets whose EtherType is at b[at:].
-// A VLAN tag follows its own EtherType: 16 bits of control information, then
-// the EtherType of what comes next.
+// etherEnd is linkEnd for a header of size octets whose EtherType is at b[at:]. short is the error of a truncated one.
 func etherEnd(b []byte, at, size int, short error) (end int, version uint8, ether uint16, err error) {
-	for end = size; end <= len(b); at, end = end+2, end+4 {
-		switch ether = be.Uint16(b[at:]); ether {
-		case etherIPv6:
-			return end, 6, ether, nil
-		case etherIPv4:
-			return end, 4, ether, nil
-		case etherVLAN, etherSVID, etherVLAN9100:
-		default:
-			return end, 0, ether, errNotIP
-		}
+	end, ether, ok := wire.SkipTags(b, at, size)
+	switch {
+	case !ok:
+		return 0, 0, ether, short
+	case ether == wire.EtherIPv6:
+		return end, wire.IPv6, ether, nil
+	case ether == wire.EtherIPv4:
+		return end, wire.IPv4, ether, nil
 	}
-	return 0, 0, 0, short
+	return end, 0, ether, errNotIP
 }
 
 // familyVersion returns the IP version of an address family. The number for
@@ -156,14 +159,10 @@ func familyVersion(family uint32) uint8 {
 // with the addresses swapped, its VLAN tags, and the EtherType of the answer;
 // otherwise nothing. d must have been decoded.
 func (d *Datagram) AppendReplyLink(b []byte, version uint8) []byte {
-	if len(d.Link)%4 != 14%4 { // not Ethernet: all other headers, and tags, are multiples of 4 octets
+	if len(d.Link)%4 != wire.EthernetSize%4 { // not Ethernet: all other headers, and tags, are multiples of 4 octets
 		return b
-	}
-	ether := uint16(etherIPv4)
-	if version == 6 {
-		ether = etherIPv6
 	}
 	b = append(append(b, d.Link[6:12]...), d.Link[0:6]...)
 	b = append(b, d.Link[12:len(d.Link)-2]...)
-	return be.AppendUint16(b, ether)
+	return be.AppendUint16(b, wire.VersionEther(version))
 }

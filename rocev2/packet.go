@@ -1,19 +1,20 @@
 package rocev2
 
 import (
+	"net/netip"
+
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // Port is the UDP destination port of RoCEv2 (IBTA annex A17).
-const Port = 4791
+const Port = wire.PortRoCEv2
 
 // The smallest UDP data of a RoCEv2 packet: BTH and ICRC.
-const minData = bth.Size + icrcSize
-
-const icrcSize = 4
+const minData = bth.Size + wire.ICRCSize
 
 // A Packet is a RoCEv2 packet (IBTA annex A17):
 //
@@ -53,20 +54,14 @@ func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Lin
 // TVer, reserved bits or AETH syndromes, nor a payload that the opcode does not
 // have or that is, with its pad, not a multiple of 4 octets.
 func (p *Packet) Decode(b []byte, o DecodeOptions) error {
-	if o.Link == LinkEthernet {
-		udp, end := plain(b)
-		if udp == 0 {
-			udp, end = plainExtended(b, ethernetSize)
+	if o.Link == LinkEthernet && len(b) >= wire.EthernetSize+2 { // what firstBranch does first, without the call
+		const ip = wire.EthernetSize
+		if udp, end := plainUDP(b, ip, be.Uint32(b[12:])); end <= len(b) && end >= udp+wire.UDPSize {
+			return p.set(b, ip, ip, ip, udp, end)
 		}
-		if udp != 0 {
-			if ok, err := decodePlain[[ethernetSize]byte](p, b, uint16(udp), end); ok {
-				return err
-			}
-		}
-	} else if ip, udp, end := plainIn(b, o.Link); udp != 0 {
-		if ok, err := p.decodePlainIn(b, ip, udp, end); ok {
-			return err
-		}
+	}
+	if ip, udp, end := firstBranch(b, o.Link); udp != 0 {
+		return p.set(b, ip, ip, ip, udp, end)
 	}
 	var w walk
 	if err := w.from(b, o); err != nil {
@@ -76,33 +71,82 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 }
 
 // fromWalk sets p from a walk that has ended.
-func (p *Packet) fromWalk(b []byte, at *walk, cut bool) error {
+func (p *Packet) fromWalk(b []byte, w *walk, cut bool) error {
 	switch {
-	case at.err != nil:
-		return at.err
-	case at.port != Port:
+	case w.err != nil:
+		return w.err
+	case w.port != Port:
 		return ErrPort
 	}
-	if err := at.checkLength(cut); err != nil {
+	if err := w.checkLength(cut); err != nil {
 		return err
 	}
-	length := int(at.length)
-	l, err := layOut(b[at.udp+8:min(at.udp+length, at.stop)], length-8)
+	return p.set(b[:w.stop], w.link, w.outer, w.ip, w.udp, w.end)
+}
+
+// set sets p from the datagram in b at these offsets, which mean what they do in a walk; b ends where its stop is. The
+// fields are those that Datagram.set and setTransport set.
+func (p *Packet) set(b []byte, link, outer, ip, udp, end int) error {
+	u := (*[wire.UDPSize]byte)(b[udp:])
+	if wire.DstPort(u[:]) != Port {
+		return ErrPort
+	}
+	length, data := int(wire.UDPLength(u[:]))-wire.UDPSize, b[udp+wire.UDPSize:]
+	if length < minData || length > len(data) || end > len(b) || udp+wire.UDPSize+length > end {
+		return p.setTruncated(b, link, outer, ip, udp, end)
+	}
+	data = data[:length:length]
+	l := layoutOf(data[0], data[1], length)
+	if l.headers > l.payload {
+		return l.misfit(length)
+	}
+	d := &p.Datagram
+	d.setParts(b, link, outer, ip, end)
+	if wire.IsIPv6(b[ip:]) {
+		h := (*[wire.IPv6Size]byte)(b[ip:])
+		d.Src, d.Dst = netip.AddrFrom16([16]byte(h[8:24])), netip.AddrFrom16([16]byte(h[24:40]))
+		d.setIPv6(h)
+		d.setExt(b, ip+wire.IPv6Size, udp)
+	} else {
+		h := (*[wire.IPv4Size]byte)(b[ip:])
+		d.Src, d.Dst = netip.AddrFrom4([4]byte(h[12:16])), netip.AddrFrom4([4]byte(h[16:20]))
+		d.setIPv4(h)
+		d.setExt(b, ip+wire.IPv4Size, udp)
+	}
+	d.setUDP(u)
+	d.Data, d.Truncated = data, false
+
+	rest, _ := p.BTH.Decode(data) // cannot fail: the headers are there
+	p.setPayload(data, rest, l)
+	p.ICRC, p.Coverage = le.Uint32(data[l.padding:]), icrc.AsSent
+	return nil
+}
+
+// setTruncated is set for a datagram with wrong lengths or missing octets. It is not called for a wrong port.
+func (p *Packet) setTruncated(b []byte, link, outer, ip, udp, end int) error {
+	length := int(wire.UDPLength(b[udp:]))
+	switch {
+	case length < wire.UDPSize:
+		return errUDPLength
+	case udp+length > end:
+		return errUDPBeyondIP
+	}
+	l, err := layOut(b[udp+wire.UDPSize:min(udp+length, len(b))], length-wire.UDPSize)
 	if err != nil {
 		return err
 	}
-	p.Datagram.set(b, at)
+	p.Datagram.set(b, link, outer, ip, udp, end)
 	p.setTransport(l)
 	return nil
 }
 
 // DecodeDatagram sets p from a decoded datagram, which may be p's own; its
-// ports do not matter. p aliases what d aliases. On error p is unchanged.
+// ports do not matter. p aliases the octets that d aliases. On error p is unchanged.
 func (p *Packet) DecodeDatagram(d *Datagram) error {
-	if there := int(d.Length) - 8; len(d.Data) > there || len(d.Data) < there && !d.Truncated {
+	if there := int(d.Length) - wire.UDPSize; len(d.Data) > there || len(d.Data) < there && !d.Truncated {
 		return errDataLength
 	}
-	l, err := layOut(d.Data, int(d.Length)-8)
+	l, err := layOut(d.Data, int(d.Length)-wire.UDPSize)
 	if err != nil {
 		return err
 	}
@@ -113,13 +157,34 @@ func (p *Packet) DecodeDatagram(d *Datagram) error {
 	return nil
 }
 
-// layout has the ends of BTH with extended headers, of payload and of pad, as
-// offsets from the BTH.
+// A layout has the ends of BTH with extended headers, of payload and of pad, as offsets from the BTH.
 type layout struct{ headers, payload, padding int }
 
-// layOut returns the layout of UDP data of this length; a cut packet has fewer
-// octets. A CNP has no pad, whatever its pad count says. With an unknown opcode
-// nothing after the BTH is known, and no length is computed from it.
+// layoutOf returns the layout of UDP data of this length that begins with these two octets. A CNP has no pad, whatever
+// its pad count is. With an unknown opcode nothing after the BTH is known, and no length is computed from it. The parts
+// fit if headers is not more than payload.
+func layoutOf(first, second byte, length int) (l layout) {
+	op := bth.Opcode(first)
+	l.headers = bth.Size + op.HeaderLen()
+	l.padding = length - wire.ICRCSize
+	if l.payload = l.padding; op.Known() && op != bth.CNP {
+		l.payload -= int(second >> 4 & 3)
+	}
+	return l
+}
+
+// misfit returns the error of parts that do not fit, of a packet with this many octets.
+func (l layout) misfit(there int) error {
+	switch {
+	case l.headers > l.padding:
+		return errHeadersRoom
+	case l.headers > there:
+		return errHeadersCut
+	}
+	return errPad
+}
+
+// layOut returns the layout of UDP data of this length; a truncated packet has fewer octets.
 func layOut(data []byte, length int) (l layout, err error) {
 	if length < minData {
 		return l, errRoom
@@ -127,40 +192,33 @@ func layOut(data []byte, length int) (l layout, err error) {
 	if len(data) < bth.Size {
 		return l, errHeadersCut
 	}
-	op := bth.Opcode(data[0])
-	l.headers = bth.Size + op.HeaderLen()
-	l.padding = length - icrcSize
-	l.payload = l.padding
-	switch {
-	case l.headers > l.padding:
-		return l, errHeadersRoom
-	case l.headers > len(data):
-		return l, errHeadersCut
-	case op.Known() && op != bth.CNP:
-		l.payload -= int(data[1] >> 4 & 3)
-		if l.payload < l.headers {
-			return l, errPad
-		}
+	l = layoutOf(data[0], data[1], length)
+	if l.headers > min(l.payload, len(data)) {
+		return l, l.misfit(len(data))
 	}
 	return l, nil
 }
 
+// setTransport sets the fields after the UDP header, from p.Data.
 func (p *Packet) setTransport(l layout) {
 	rest, _ := p.BTH.Decode(p.Data) // cannot fail: layOut saw the headers
+	p.ICRC, p.Coverage = 0, icrc.AsSent
 	if p.Truncated {
 		there := len(p.Data)
 		l.payload, l.padding = min(l.payload, there), min(l.padding, there)
-		p.ICRC = 0
 	} else {
 		p.ICRC = le.Uint32(p.Data[l.padding:])
 	}
+	p.setPayload(p.Data, rest, l)
+}
+
+// setPayload sets payload and pad. data begins with the BTH, rest after the extended headers.
+func (p *Packet) setPayload(data, rest []byte, l layout) {
 	n := l.payload - l.headers
-	p.Payload = rest[:n:n]
-	p.Padding = nil
+	p.Payload, p.Padding = rest[:n:n], nil
 	if l.padding > l.payload {
-		p.Padding = p.Data[l.payload:l.padding:l.padding]
+		p.Padding = data[l.payload:l.padding:l.padding]
 	}
-	p.Coverage = icrc.AsSent
 }
 
 // PayloadLen returns how many octets of payload were sent, without the pad,
@@ -220,7 +278,7 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	case len(pad) != wanted:
 		return b, errPaddingSize
 	}
-	out, err := p.appendHeaders(b, p.BTH.Len()+len(p.Payload)+len(pad)+icrcSize)
+	out, err := p.appendHeaders(b, p.BTH.Len()+len(p.Payload)+len(pad)+wire.ICRCSize)
 	if err != nil {
 		return b, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -110,15 +111,15 @@ func TestWalk(t *testing.T) {
 	options = append(options, ip4[20:]...)
 
 	chain := func(n int) []byte {
-		b := bytes.Repeat(extension(protoDestOpts), n)
-		b[len(b)-8] = protoUDP
+		b := bytes.Repeat(extension(wire.ProtoDestinationOptions), n)
+		b[len(b)-8] = wire.ProtoUDP
 		return append(b, udp...)
 	}
 
 	tunnel := func(depth int) []byte {
 		b := ip6
 		for range depth {
-			b = wrap(protoIPv6, b)
+			b = wrap(wire.ProtoIPv6, b)
 		}
 		return b
 	}
@@ -130,14 +131,14 @@ func TestWalk(t *testing.T) {
 		{"IPv4", ip4, 0, 0},
 		{"IPv4 with options", options, 0, 4},
 		{"IPv6", ip6, 0, 0},
-		{"Hop-by-Hop", wrap(protoHopByHop, append(extension(protoUDP), udp...)), 0, 8},
+		{"Hop-by-Hop", wrap(wire.ProtoHopByHop, append(extension(wire.ProtoUDP), udp...)), 0, 8},
 		{"Hop-by-Hop, Routing, Destination Options",
-			wrap(protoHopByHop, bytes.Join([][]byte{extension(protoRouting), extension(protoDestOpts),
-				extension(protoUDP), udp}, nil)), 0, 24},
-		{"20 extension headers", wrap(protoDestOpts, chain(20)), 0, 160},
-		{"2,000 extension headers", wrap(protoDestOpts, chain(2000)), 0, 16000},
-		{"IPv4 in IPv6", wrap(protoIPv4, ip4), 40, 0},
-		{"IPv4 in IPv6 behind an extension header", wrap(protoDestOpts, append(extension(protoIPv4), ip4...)), 48, 0},
+			wrap(wire.ProtoHopByHop, bytes.Join([][]byte{extension(wire.ProtoRouting), extension(wire.ProtoDestinationOptions),
+				extension(wire.ProtoUDP), udp}, nil)), 0, 24},
+		{"20 extension headers", wrap(wire.ProtoDestinationOptions, chain(20)), 0, 160},
+		{"2,000 extension headers", wrap(wire.ProtoDestinationOptions, chain(2000)), 0, 16000},
+		{"IPv4 in IPv6", wrap(wire.ProtoIPv4, ip4), 40, 0},
+		{"IPv4 in IPv6 behind an extension header", wrap(wire.ProtoDestinationOptions, append(extension(wire.ProtoIPv4), ip4...)), 48, 0},
 		{"IPv6 four deep in IPv6", tunnel(4), 160, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -186,9 +187,9 @@ func TestRefused(t *testing.T) {
 	udp := ip6[40:]
 	five := ip6
 	for range 5 {
-		five = wrap(protoIPv6, five)
+		five = wrap(wire.ProtoIPv6, five)
 	}
-	lied := with(wrap(protoIPv6, ip6), 40+5, 25)
+	lied := with(wrap(wire.ProtoIPv6, ip6), 40+5, 25)
 	longer := append(bytes.Clone(send), make([]byte, 8)...)
 	for _, c := range []struct {
 		name  string
@@ -210,15 +211,15 @@ func TestRefused(t *testing.T) {
 		{name: "Total Length 27", ip: with(ip4, 2, 0, 27), err: errUDPHeader, other: true},
 		{name: "More Fragments", ip: with(ip4, 6, 0x20, 0), err: ErrFragment, other: true},
 		{name: "fragment offset", ip: with(ip4, 6, 0, 1), err: ErrFragment, other: true},
-		{name: "IPv6 fragment", ip: wrap(protoFragment, append(extension(17), udp...)), err: ErrFragment, other: true},
+		{name: "IPv6 fragment", ip: wrap(wire.ProtoFragment, append(extension(17), udp...)), err: ErrFragment, other: true},
 		{name: "AH", ip: with(ip6, 6, 51), err: errNotUDP, other: true},
 		{name: "TCP", ip: with(ip4, 9, 6), err: errNotUDP, other: true},
 		{name: "Hop-by-Hop is no IPv4 protocol", ip: with(ip4, 9, 0), err: errNotUDP, other: true},
-		{name: "extension header of no octets", ip: wrap(protoDestOpts, nil), err: errExtension, other: true},
-		{name: "extension header beyond the packet", ip: wrap(protoDestOpts, []byte{17, 1, 1, 4, 0, 0, 0, 0}),
+		{name: "extension header of no octets", ip: wrap(wire.ProtoDestinationOptions, nil), err: errExtension, other: true},
+		{name: "extension header beyond the packet", ip: wrap(wire.ProtoDestinationOptions, []byte{17, 1, 1, 4, 0, 0, 0, 0}),
 			err: errExtension, other: true},
 		{name: "extension header behind the packet",
-			ip:  slices.Concat(wrap(protoDestOpts, nil), extension(protoUDP), udp),
+			ip:  slices.Concat(wrap(wire.ProtoDestinationOptions, nil), extension(wire.ProtoUDP), udp),
 			err: errExtension, other: true},
 		{name: "Payload Length 0", ip: with(ip6, 4, 0, 0), err: errUDPHeader, other: true},
 		{name: "IPv6 five deep in IPv6", ip: five, err: errDepth, other: true},
@@ -372,8 +373,8 @@ func TestPorts(t *testing.T) {
 
 func TestExtensions(t *testing.T) {
 	udp := wiretest.Hex(t, send6)[54:]
-	inner := wrap(protoHopByHop, bytes.Join([][]byte{extension(protoRouting), extension(protoUDP), udp}, nil))
-	outer := wrap(protoDestOpts, append(extension(protoIPv6), inner...))
+	inner := wrap(wire.ProtoHopByHop, bytes.Join([][]byte{extension(wire.ProtoRouting), extension(wire.ProtoUDP), udp}, nil))
+	outer := wrap(wire.ProtoDestinationOptions, append(extension(wire.ProtoIPv6), inner...))
 	var p Packet
 	require.NoError(t, p.DecodeIP(outer))
 
@@ -389,14 +390,14 @@ func TestExtensions(t *testing.T) {
 	require.Equal(t, []uint8{0, 43}, collect(p.Extensions()))
 
 	for range 3 {
-		outer = wrap(protoIPv6, outer)
+		outer = wrap(wire.ProtoIPv6, outer)
 	}
 	require.Equal(t, []uint8{60, 0, 43}, collect(Extensions(outer, DecodeOptions{Link: LinkIP})), "4 deep")
-	require.Equal(t, []uint8{60}, collect(Extensions(wrap(protoIPv6, outer), DecodeOptions{Link: LinkIP})), "5 deep")
+	require.Equal(t, []uint8{60}, collect(Extensions(wrap(wire.ProtoIPv6, outer), DecodeOptions{Link: LinkIP})), "5 deep")
 
-	icmp := wrap(protoHopByHop, append(extension(58), 143, 0, 0, 0))
+	icmp := wrap(wire.ProtoHopByHop, append(extension(58), 143, 0, 0, 0))
 	require.Equal(t, []uint8{0}, collect(Extensions(icmp, DecodeOptions{Link: LinkIP})))
-	short := wrap(protoHopByHop, append(extension(protoDestOpts), extension(protoUDP)[:7]...))
+	short := wrap(wire.ProtoHopByHop, append(extension(wire.ProtoDestinationOptions), extension(wire.ProtoUDP)[:7]...))
 	require.Equal(t, []uint8{0}, collect(Extensions(short, DecodeOptions{Link: LinkIP})), "the second is not all there")
 	require.Empty(t, collect(Extensions(wiretest.Hex(t, hardwareCNP), DecodeOptions{})))
 	for n := range outer {
@@ -435,10 +436,10 @@ func TestFinalDst(t *testing.T) {
 	}{
 		{"IPv4", wiretest.Hex(t, hardwareCNP)[14:], "10.0.18.1"},
 		{"IPv6", wiretest.Hex(t, send6)[14:], "fd77::1"},
-		{"Destination Options", wrap(protoDestOpts, append(extension(protoUDP), wiretest.Hex(t, send6)[54:]...)),
+		{"Destination Options", wrap(wire.ProtoDestinationOptions, append(extension(wire.ProtoUDP), wiretest.Hex(t, send6)[54:]...)),
 			"::2"},
-		{"SRv6", wrap(protoRouting, append(srh, wiretest.Hex(t, send6)[54:]...)), "2001:db8::3"},
-		{"SRv6, Segments Left 0", wrap(protoRouting,
+		{"SRv6", wrap(wire.ProtoRouting, append(srh, wiretest.Hex(t, send6)[54:]...)), "2001:db8::3"},
+		{"SRv6, Segments Left 0", wrap(wire.ProtoRouting,
 			slices.Concat(srh[:3], []byte{0}, srh[4:], wiretest.Hex(t, send6)[54:])), "::2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

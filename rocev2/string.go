@@ -26,7 +26,7 @@ func (f *Frame) String() string {
 	case err != nil:
 		return "no flow: " + err.Error()
 	case f.Tunnelled():
-		return fmt.Sprintf("%v in a tunnel %v > %v", flow, f.OuterSrc(), f.OuterDst())
+		return fmt.Sprintf("%v in a tunnel %v > %v", flow, f.Outer().Src(), f.Outer().Dst())
 	}
 	return flow.String()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -24,14 +25,14 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "no flow: "+errFrame.Error(), fmt.Sprint(&f))
 	require.NoError(t, f.Decode(wiretest.Hex(t, send6), DecodeOptions{}))
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17", fmt.Sprint(&f))
-	require.NoError(t, f.Decode(wrap(protoIPv6, wiretest.Hex(t, send6)[14:]), DecodeOptions{Link: LinkIP}))
+	require.NoError(t, f.Decode(wrap(wire.ProtoIPv6, wiretest.Hex(t, send6)[14:]), DecodeOptions{Link: LinkIP}))
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17 in a tunnel ::1 > ::2", fmt.Sprint(&f))
 }
 
 // A packet that is verified is written again with the ICRC that it came with.
 func TestVerifyICRC(t *testing.T) {
 	var p Packet
-	require.NoError(t, p.DecodeIP(wrap(protoHopByHop, append(extension(protoUDP), wiretest.Hex(t, send6)[54:]...))))
+	require.NoError(t, p.DecodeIP(wrap(wire.ProtoHopByHop, append(extension(wire.ProtoUDP), wiretest.Hex(t, send6)[54:]...))))
 	p.Coverage = icrc.Without
 	out, err := p.AppendBinary(nil)
 	require.NoError(t, err)

@@ -4,30 +4,8 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
-)
-
-// EtherTypes, protocol numbers and ports of tunnels, besides those of walk.go.
-const (
-	etherBridged = 0x6558 // an Ethernet frame, in GRE and Geneve
-	etherMPLS    = 0x8847
-	etherMPLS2   = 0x8848
-	etherERSPAN2 = 0x88BE // type II, and without sequence number type I; in GRE
-	etherERSPAN3 = 0x22EB
-
-	protoICMP     = 1
-	protoTCP      = 6
-	protoGRE      = 47
-	protoESP      = 50
-	protoAH       = 51
-	protoICMPv6   = 58
-	protoSCTP     = 132
-	protoMPLS     = 137 // RFC 4023
-	protoEthernet = 143 // RFC 8986
-
-	portVXLAN  = 4789
-	portGeneve = 6081
-	portMPLS   = 6635 // RFC 7510
 )
 
 // Errors of tunnels.
@@ -59,13 +37,21 @@ var (
 		"frame type is neither Ethernet nor IP", ErrNotRoCEv2)
 )
 
-// A way is a walk through tunnels and its trail.
+// A way is a walk through tunnels, with the headers passed so far.
 type way struct {
 	walk
 	trail
-	// border: the walk continues after an IP header whose length field is more than there is, and does not look
-	// into mirrored frames.
+	// border: the walk continues after an IP header whose length field exceeds the octets, and does not look into
+	// mirrored frames.
 	border bool
+
+	mirror    uint8 // 1 and the index in packets of the packet that carries the outermost mirror's copy; or 0
+	mirrorEnd int   // end of the octets of the outermost mirror's own IP packet
+
+	// Begin and end of the header of the Ethernet frame around the packet reached, and of that around the packet at
+	// begin; the same offset twice if there is none.
+	ethernet, ethernetEnd           int
+	outerEthernet, outerEthernetEnd int
 }
 
 // octets returns the packet that the walk has reached, up to the end of the packet around it; if there is no IP
@@ -77,15 +63,50 @@ func (w *way) octets(b []byte) []byte {
 	return b[w.ip:w.stop:w.stop]
 }
 
-// carries says whether a tunnel may begin where a walk has ended.
+// carries reports whether a tunnel may begin where a walk has ended.
 func (w *walk) carries() bool {
 	switch {
 	case w.err == nil:
-		return isTunnelPort(w.port)
-	case w.proto == protoEthernet, w.proto == protoMPLS, w.proto == protoGRE: // looked at first: errors compare slowly
-		return w.err == errNotUDP || w.err == errNotIP && isMPLS(w.ether)
+		return wire.IsTunnelPort(w.port)
+	case w.proto == wire.ProtoEthernet, w.proto == wire.ProtoMPLS, w.proto == wire.ProtoGRE: // looked at first: errors compare slowly
+		return w.err == errNotUDP || w.err == errNotIP && wire.IsMPLS(w.ether)
 	}
-	return isMPLS(w.ether) && w.err == errNotIP
+	return wire.IsMPLS(w.ether) && w.err == errNotIP
+}
+
+// descendMirrors continues where follow has ended through the mirrors that begin there, to the outermost packet in the
+// copied frame, and from there through IP in IP. The walk stays at a mirror that carries no IP.
+func (w *way) descendMirrors(b []byte) {
+	for w.err == errNotUDP && w.carriesMirror(b) && !w.overruns && (w.cut || !w.missing) {
+		before := *w
+		if w.tunnel(b) != nil || !w.followCopy(b, before.udp) {
+			*w = before
+			return
+		}
+		if w.mirror == 0 {
+			w.mirror, w.mirrorEnd = before.n+1, before.beginEnd
+		}
+	}
+}
+
+// followCopy begins the outer view at the packet in a copied frame, in a mirror's packet with the GRE header at gre, and
+// follows it. It reports whether there is an IP header.
+func (w *way) followCopy(b []byte, gre int) bool {
+	w.begin, w.beginEnd, w.depth = w.ip, 0, w.depth+1
+	if w.outerEthernet, w.outerEthernetEnd = w.ethernet, w.ethernetEnd; w.ethernet < gre {
+		w.outerEthernetEnd = w.outerEthernet
+	}
+	w.err = w.follow(b, &w.trail)
+	return w.err != errDepth && w.err != errTunnels && w.begins(b)
+}
+
+// carriesMirror reports whether the packet that follow has ended at carries a frame that a mirror copied.
+func (w *walk) carriesMirror(b []byte) bool {
+	if w.proto != wire.ProtoGRE || min(w.end, w.stop)-w.udp < 4 {
+		return false
+	}
+	ether := be.Uint16(b[w.udp+2:])
+	return ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3
 }
 
 // descend continues where follow has ended and a tunnel begins, through every [Tunnel], down to the innermost IP
@@ -101,7 +122,7 @@ func (w *way) descend(b []byte) error {
 			if err := w.labels(b, w.link); err != nil {
 				return err
 			}
-			w.outer = w.ip
+			w.outer, w.begin = w.ip, w.ip
 		default:
 			if err := w.tunnel(b); err != nil {
 				w.stop = stop
@@ -124,30 +145,26 @@ func (w *way) descend(b []byte) error {
 func (w *way) tunnel(b []byte) error {
 	w.pass(&w.walk)
 	at := w.udp
-	if w.proto == protoUDP {
+	if w.proto == wire.ProtoUDP {
 		b = w.inside(b, at+int(w.length))
 		switch w.port {
-		case portVXLAN:
+		case wire.PortVXLAN:
 			return w.vxlan(b, at+8)
-		case portGeneve:
+		case wire.PortGeneve:
 			return w.geneve(b, at+8)
 		}
 		return w.labels(b, at+8)
 	}
 	b = w.inside(b, w.end)
 	switch {
-	case w.proto == protoMPLS:
+	case w.proto == wire.ProtoMPLS:
 		return w.labels(b, at)
-	case w.proto == protoGRE:
+	case w.proto == wire.ProtoGRE:
 		return w.gre(b, at)
-	case w.version == 6: // protoEthernet
-		return w.payload(SRv6, etherBridged, b, at)
+	case w.version == 6: // wire.ProtoEthernet
+		return w.payload(SRv6, wire.EtherBridged, b, at)
 	}
 	return w.frame(b, at)
-}
-
-func isTunnelPort(port uint16) bool {
-	return port == portVXLAN || port == portGeneve || port == portMPLS
 }
 
 // payload adds a tunnel, and moves the walk into its payload, which has this
@@ -157,13 +174,13 @@ func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 		return err
 	}
 	switch ether {
-	case etherIPv4:
+	case wire.EtherIPv4:
 		w.reach(at, 4)
-	case etherIPv6:
+	case wire.EtherIPv6:
 		w.reach(at, 6)
-	case etherBridged:
+	case wire.EtherBridged:
 		return w.frame(b, at)
-	case etherMPLS, etherMPLS2:
+	case wire.EtherMPLS, wire.EtherMPLS2:
 		return w.labels(b, at)
 	default:
 		return errNotIP
@@ -173,18 +190,18 @@ func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 
 // frame moves the walk into an Ethernet frame.
 func (w *way) frame(b []byte, at int) error {
-	end, version, ether, err := etherEnd(b, at+12, at+ethernetSize, errFrame)
-	if err == nil {
+	end, version, ether, err := etherEnd(b, at+12, at+wire.EthernetSize, errFrame)
+	switch {
+	case err == nil:
 		w.reach(end, version)
-		return nil
+	case wire.IsMPLS(ether) && err == errNotIP:
+		err = w.labels(b, end)
 	}
-	if isMPLS(ether) && err == errNotIP {
-		return w.labels(b, end)
+	if err == nil && w.ethernetEnd <= at { // no frame inside labels set it
+		w.ethernet, w.ethernetEnd = at, end
 	}
 	return err
 }
-
-func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS2 }
 
 // labels moves the walk through an MPLS label stack. S marks its last label:
 //
@@ -209,9 +226,9 @@ func (w *way) labels(b []byte, at int) error {
 		bottom = b[at+2]&1 != 0
 	}
 	frame, short := looksLikeFrame(b, at)
-	first := b[at] >> 4
+	first := wire.VersionField(b[at:])
 	switch {
-	case (first == 4 || first == 6) && (!frame || w.fits(b, at)):
+	case (first == wire.IPv4 || first == wire.IPv6) && (!frame || w.fits(b, at)):
 		w.reach(at, first)
 		return nil
 	case first == 0:
@@ -233,28 +250,28 @@ func (w *way) labels(b []byte, at int) error {
 // looksLikeFrame says whether an Ethernet frame with IP or MPLS begins at
 // b[at:]; short, whether there are too few octets to decide.
 func looksLikeFrame(b []byte, at int) (yes, short bool) {
-	end, version, ether, err := etherEnd(b, at+12, at+ethernetSize, errFrame)
+	end, version, ether, err := etherEnd(b, at+12, at+wire.EthernetSize, errFrame)
 	switch {
 	case err == errNotIP:
-		return isMPLS(ether), false
+		return wire.IsMPLS(ether), false
 	case err != nil, end == len(b):
 		return false, true
 	}
-	return b[end]>>4 == version, false
+	return wire.VersionField(b[end:]) == version, false
 }
 
 // fits says whether the lengths of the IP header at b[at:] are right, and its
 // protocol is a common one.
 func (w *way) fits(b []byte, at int) bool {
 	var p walk
-	p.start(b, at, b[at]>>4, w.cut)
+	p.start(b, at, wire.VersionField(b[at:]), w.cut)
 	p.limit = w.limit
 	if err := p.header(b); err != nil && err != ErrFragment || p.overruns || !p.cut && p.end > len(b) {
 		return false
 	}
 	switch p.proto {
-	case protoICMP, protoIPv4, protoTCP, protoUDP, protoIPv6, protoFragment, protoGRE, protoESP, protoAH, protoICMPv6,
-		protoSCTP, protoMPLS, protoEthernet:
+	case wire.ProtoICMP, wire.ProtoIPv4, wire.ProtoTCP, wire.ProtoUDP, wire.ProtoIPv6, wire.ProtoFragment, wire.ProtoGRE, wire.ProtoESP, wire.ProtoAH, wire.ProtoICMPv6,
+		wire.ProtoSCTP, wire.ProtoMPLS, wire.ProtoEthernet:
 		return true
 	}
 	return false
@@ -276,7 +293,7 @@ func (w *way) vxlan(b []byte, at int) error {
 	case h[0]&0x08 == 0:
 		return errVNI
 	}
-	return w.payload(VXLAN, etherBridged, b, at+8)
+	return w.payload(VXLAN, wire.EtherBridged, b, at+8)
 }
 
 // geneve is for a Geneve header (RFC 8926). Opt Len is in units of 4 octets:
@@ -326,15 +343,15 @@ func (w *way) gre(b []byte, at int) error {
 	switch {
 	case at > len(b):
 		return errGRE
-	case w.border && (ether == etherERSPAN2 || ether == etherERSPAN3):
+	case w.border && (ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3):
 		return errMirror
-	case ether == etherERSPAN3:
+	case ether == wire.EtherERSPAN3:
 		return w.erspan3(b, at)
-	case ether == etherERSPAN2 && flags&sequence != 0:
+	case ether == wire.EtherERSPAN2 && flags&sequence != 0:
 		return w.erspan2(b, at)
 	}
-	if ether == etherERSPAN2 {
-		return w.payload(ERSPAN1, etherBridged, b, at)
+	if ether == wire.EtherERSPAN2 {
+		return w.payload(ERSPAN1, wire.EtherBridged, b, at)
 	}
 	return w.payload(GRE, ether, b, at)
 }
@@ -355,7 +372,7 @@ func (w *way) erspan2(b []byte, at int) error {
 	case b[at]>>4 != 1:
 		return errERSPANVer
 	}
-	return w.mirrored(ERSPAN2, b[at+2], etherBridged, b, at+8)
+	return w.mirrored(ERSPAN2, b[at+2], wire.EtherBridged, b, at+8)
 }
 
 // erspan3 is erspan2 for type III. O adds 8 octets after the header, FT is the
@@ -384,17 +401,14 @@ func (w *way) erspan3(b []byte, at int) error {
 	case frameType != ethernet && frameType != isIP:
 		return errERSPANType
 	}
-	third, ether := b[at+2], uint16(etherBridged)
+	third, ether := b[at+2], uint16(wire.EtherBridged)
 	at += header
 	if frameType == isIP {
-		switch b[at] >> 4 {
-		case 4:
-			ether = etherIPv4
-		case 6:
-			ether = etherIPv6
-		default:
+		version := wire.VersionField(b[at:])
+		if version != wire.IPv4 && version != wire.IPv6 {
 			return errVersion
 		}
+		ether = wire.VersionEther(version)
 	}
 	return w.mirrored(ERSPAN3, third, ether, b, at)
 }

@@ -1,12 +1,6 @@
 package rocev2
 
-import (
-	"iter"
-
-	"github.com/rocecn/rocecn/internal/wire"
-)
-
-const protoRouting = wire.ProtoRouting
+import "iter"
 
 // What the tests ask of a frame at once.
 
@@ -73,9 +67,17 @@ func (f *Frame) Flow(to *Flow) error {
 	if err != nil {
 		return err
 	}
-	to.FiveTuple, to.FlowLabel, to.Tunnels = t, f.FlowLabel(), f.Tunnels()
-	to.Outermost, to.IP = f.Outermost(), f.IP()
+	to.FiveTuple, to.FlowLabel, to.Tunnels = t, f.Inner().FlowLabel(), f.Tunnels()
+	to.Outermost, to.IP = outermost(f), f.Inner().IP()
 	return nil
+}
+
+// outermost returns the outermost packet: a mirror's own, or that of the outer view.
+func outermost(f *Frame) []byte {
+	if mirror := f.Mirror(); mirror != nil {
+		return mirror
+	}
+	return f.Outer().IP()
 }
 
 // An Inner is the innermost packet, whatever it is.
@@ -112,7 +114,7 @@ func (in *Inner) Extensions() iter.Seq2[uint8, []byte] {
 	}
 }
 
-func Innermost(b []byte, o DecodeOptions) []byte { return walked(b, o).Innermost() }
+func Innermost(b []byte, o DecodeOptions) []byte { return walked(b, o).BorderPacket() }
 
 func FirstFragmentPort(b []byte, o DecodeOptions) (port uint16, ok bool) {
 	return walked(b, o).Fragment()
@@ -129,7 +131,7 @@ func LinkPayload(b []byte, o DecodeOptions) (etherType uint16, payload []byte) {
 // Split returns the link-layer header and the outermost IP packet.
 func Split(b []byte, o DecodeOptions) (link, ip []byte, err error) {
 	f := walked(b, o)
-	switch ip = f.Outermost(); {
+	switch ip = outermost(f); {
 	case ip == nil:
 		return nil, nil, f.outer().err
 	case f.Truncated() && !o.Cut:

@@ -3,7 +3,6 @@ package rocev2
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/rocecn/rocecn/internal/wire"
 )
@@ -13,28 +12,6 @@ var (
 	le = binary.LittleEndian
 )
 
-// EtherTypes and protocol numbers that the walk follows.
-const (
-	etherIPv4     = 0x0800
-	etherIPv6     = 0x86DD
-	etherVLAN     = 0x8100 // IEEE 802.1Q
-	etherSVID     = 0x88A8 // IEEE 802.1ad
-	etherVLAN9100 = 0x9100 // stacked tags before 802.1ad
-
-	protoIPv4     = 4
-	protoUDP      = 17
-	protoIPv6     = 41
-	protoFragment = wire.ProtoFragment
-	protoDestOpts = wire.ProtoDestinationOptions
-	protoHopByHop = wire.ProtoHopByHop
-
-	// Link-layer headers without tags.
-	ethernetSize = 14
-	sllSize      = 16
-	sll2Size     = 20
-	loopSize     = 4
-)
-
 // maxDepth is the most IP headers inside the outermost one (D12).
 const maxDepth = 4
 
@@ -42,29 +19,30 @@ const maxDepth = 4
 // that locate the headers of the packet reached last. An end is computed from a length field; fewer octets may
 // be there.
 type walk struct {
-	link     int // the end of the link-layer header, VLAN tags included
-	outer    int // the outermost IP header
-	outerEnd int // the end of its packet; 0 if the header is not complete, or its lengths contradict each other
+	link     int // end of the link-layer header, VLAN tags included
+	outer    int // outermost IP header
+	begin    int // outermost IP header below mirrors
+	beginEnd int // end of the octets of its packet; 0 if the header is incomplete or its lengths contradict each other
 
-	ip    int // the IP header reached
-	udp   int // the UDP header, or what else follows the IP headers
-	end   int // the end of the IP packet, not beyond that of the packet around it
-	limit int // the end of the packet around it; math.MaxInt if there is none
-	stop  int // the end of the octets that are there of the packet around it
+	ip    int // IP header reached
+	udp   int // UDP header, or the header of another protocol after the IP headers
+	end   int // end of the IP packet, not after that of the packet around it
+	limit int // end of the packet around it; math.MaxInt if there is none
+	stop  int // end of the octets of the packet around it
 
-	port   uint16 // UDP destination port and length, where there is a UDP header
+	port   uint16 // UDP destination port and length, if there is a UDP header
 	length uint16
 
-	ether    uint16 // the EtherType at the end of the link-layer header, 0 without
-	depth    uint8  // how many IP headers are around this one
+	ether    uint16 // EtherType at the end of the link-layer header, or 0
+	depth    uint8  // number of IP headers around this one
 	version  uint8  // of the IP header, as announced by the header before it
-	proto    uint8  // what follows the IP headers
+	proto    uint8  // protocol after the IP headers
 	routed   bool   // the IP header has a Segment Routing header, which a packet inside makes a tunnel
 	overruns bool   // the length field of an IP header exceeds the packet around it
-	missing  bool   // the outermost packet has fewer octets than its length field says
-	cut      bool   // octets may be missing at the end: the capture cut the frame, or a mirror what it carries
+	missing  bool   // the outermost packet has fewer octets than its length field gives
+	cut      bool   // octets may be missing at the end: the capture truncated the frame, or a mirror the copy
 
-	err error // why there is no complete UDP header; ErrNotRoCEv2 matches it
+	err error // reason why there is no complete UDP header; ErrNotRoCEv2 matches it
 }
 
 // noVersion is the version if no header announces one.
@@ -90,8 +68,66 @@ func (t *trail) last(b []byte) []byte {
 	return b[p.ip:p.stop:p.stop]
 }
 
-// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. It is for those
-// who need no more of a walk that fails than the error; see Frame.walk for others. Plain frames need no walk.
+// plainUDP is the first branch of every walk. It returns the offset of the UDP header and the end of the IP packet,
+// by its length field, if the header at b[ip:] is IPv4 without options or IPv6 without extension headers, as the
+// EtherType announces, not a fragment, and followed by UDP. Otherwise udp is 0. first has the EtherType and the first two
+// octets of the IP header. The function is small enough to be inlined.
+func plainUDP(b []byte, ip int, first uint32) (udp, end int) {
+	if len(b) >= ip+wire.IPv4Size+wire.UDPSize {
+		switch {
+		case first>>12 == wire.EtherIPv6<<4|wire.IPv6 && b[ip+6] == wire.ProtoUDP:
+			return ip + wire.IPv6Size, ip + wire.IPv6Size + int(be.Uint16(b[ip+4:]))
+		case first>>8 == plainIPv4 && be.Uint32(b[ip+6:])&fragmentOrProto == wire.ProtoUDP:
+			return ip + wire.IPv4Size, ip + int(be.Uint16(b[ip+2:]))
+		}
+	}
+	return 0, 0
+}
+
+const (
+	plainIPv4       = wire.EtherIPv4<<8 | wire.IPv4<<4 | wire.IPv4Size/4 // EtherType, version and IHL without options
+	fragmentOrProto = wire.FragmentBits<<16 | 0xFF                       // of 4 octets: flags and offset, TTL, protocol
+)
+
+// extendedUDP is the second branch: plainUDP for one IPv6 extension header before UDP. That is Destination Options in
+// a Fast CNP, Hop-by-Hop Options in data with an IOAM trace, or Routing.
+func extendedUDP(b []byte, ip int, first uint32) (udp, end int) {
+	const ext = wire.IPv6Size
+	if first>>12 != wire.EtherIPv6<<4|wire.IPv6 || len(b) < ip+ext+wire.ExtensionUnit {
+		return 0, 0
+	}
+	h := (*[ext + wire.ExtensionUnit]byte)(b[ip:])
+	if !wire.IsExtension(h[6]) || h[ext] != wire.ProtoUDP {
+		return 0, 0
+	}
+	return ip + ext + wire.ExtensionUnit*(1+int(h[ext+1])), ip + ext + int(be.Uint16(h[4:]))
+}
+
+// firstBranch returns the offsets of IP header, UDP header and end of the IP packet in a plain frame, which is a
+// complete one that plainUDP or extendedUDP locates, in Ethernet without tags or without a link-layer header. For other
+// frames, udp is 0 and the rest of the walk is needed, which would locate the same in a plain frame.
+func firstBranch(b []byte, link LinkType) (ip, udp, end int) {
+	switch {
+	case link == LinkEthernet && len(b) >= wire.EthernetSize+2:
+		ip = wire.EthernetSize
+		first := be.Uint32(b[12:])
+		if udp, end = plainUDP(b, wire.EthernetSize, first); udp == 0 {
+			udp, end = extendedUDP(b, wire.EthernetSize, first)
+		}
+	case link == LinkIP && len(b) >= 2:
+		first := uint32(wire.VersionEther(wire.VersionField(b)))<<16 | uint32(be.Uint16(b))
+		if udp, end = plainUDP(b, 0, first); udp == 0 {
+			udp, end = extendedUDP(b, 0, first)
+		}
+	}
+	if end > len(b) || end < udp+wire.UDPSize {
+		return 0, 0, 0
+	}
+	return ip, udp, end
+}
+
+// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone, after the first branch
+// has failed. It is for callers that need only the error of a walk that fails; see Frame.walk for others.
 func (w *walk) from(b []byte, o DecodeOptions) error {
 	at, version, _, err := linkEnd(b, o.Link)
 	if err != nil {
@@ -101,11 +137,11 @@ func (w *walk) from(b []byte, o DecodeOptions) error {
 	return w.follow(b, nil)
 }
 
-// plain sets w as from would, but for port and length, for a frame that Frame.Decode found plain, with these offsets.
+// plain sets w as from does, except port and length, for a plain frame with these offsets.
 func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
-	w.start(b, ip, b[ip]>>4, cut)
-	w.outerEnd, w.ether, w.udp, w.end, w.proto, w.err = end, 0, udp, end, protoUDP, nil
-	w.routed = udp > ip+40 && b[ip+6] == wire.ProtoRouting && b[ip+42] == wire.SegmentRouting
+	w.start(b, ip, wire.VersionField(b[ip:]), cut)
+	w.beginEnd, w.ether, w.udp, w.end, w.proto, w.err = end, 0, udp, end, wire.ProtoUDP, nil
+	w.routed = udp > ip+wire.IPv6Size && b[ip+6] == wire.ProtoRouting && b[ip+42] == wire.SegmentRouting
 	if ip > 0 {
 		w.ether = be.Uint16(b[12:])
 	}
@@ -113,8 +149,8 @@ func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 
 // start begins a walk at the IP header of this version at b[at:].
 func (w *walk) start(b []byte, at int, version uint8, cut bool) {
-	w.link, w.outer, w.ip, w.version, w.depth = at, at, at, version, 0
-	w.limit, w.stop, w.outerEnd = math.MaxInt, len(b), 0
+	w.link, w.outer, w.begin, w.ip, w.version, w.depth = at, at, at, at, version, 0
+	w.limit, w.stop, w.beginEnd = math.MaxInt, len(b), 0
 	w.overruns, w.missing, w.cut = false, false, cut
 }
 
@@ -127,16 +163,16 @@ func (w *walk) follow(b []byte, t *trail) error {
 		}
 		inner := uint8(6)
 		switch w.proto {
-		case protoUDP:
-			if min(w.end, w.stop)-w.udp < 8 {
+		case wire.ProtoUDP:
+			if min(w.end, w.stop)-w.udp < wire.UDPSize {
 				return errUDPHeader
 			}
 			w.datagram(b[w.udp:])
 			return nil
-		case protoIPv4:
+		case wire.ProtoIPv4:
 			inner = 4
-		case protoIPv6:
-		case protoFragment:
+		case wire.ProtoIPv6:
+		case wire.ProtoFragment:
 			return ErrFragment
 		default:
 			return errNotUDP
@@ -170,10 +206,10 @@ func (w *walk) inside(b []byte, end int) []byte {
 // reach moves to the IP header of this version at an offset.
 func (w *walk) reach(at int, version uint8) { w.ip, w.udp, w.version = at, at, version }
 
-// begins says whether there is at least the first octet of the IP header reached, with the right version. A walk
-// without an error has read it.
+// begins reports whether the first octet of the IP header reached is there and has the right version. A walk without
+// an error has read it.
 func (w *walk) begins(b []byte) bool {
-	return w.err == nil || w.ip < w.stop && b[w.ip]>>4 == w.version && w.depth <= maxDepth
+	return w.err == nil || w.ip < w.stop && wire.VersionField(b[w.ip:]) == w.version && w.depth <= maxDepth
 }
 
 // pass adds the packet that w has reached, which carries another packet or a frame.
@@ -182,81 +218,52 @@ func (t *trail) pass(w *walk) {
 	t.n++
 }
 
-// header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop, and refuses fragments of
+// header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop, and rejects fragments of
 // IPv4. On error udp is the end of the complete headers.
 func (w *walk) header(b []byte) error {
-	b = b[:w.stop]
-	at, there := w.ip, len(b)-w.ip
-	if w.version == 6 && there >= 40 && b[at]>>4 == 6 {
-		ip := (*[40]byte)(b[at:])
-		w.ends(at + 40 + int(be.Uint16(ip[4:])))
-		if w.proto, w.udp, w.routed = ip[6], at+40, false; w.proto == protoUDP {
-			return nil
-		}
-		var whole bool
-		w.proto, w.udp, w.routed, whole = wire.SkipExtensions(b[:min(w.end, len(b))], at+40, ip[6])
-		if !whole {
-			return errExtension
-		}
-		return nil
+	h, fault := wire.ReadIP(b[:w.stop], w.ip, w.version)
+	w.udp, w.routed = h.End, h.Routed
+	if fault != wire.FaultNone && fault < wire.FaultFragment {
+		w.end = h.Limit
+		return faults[fault]
 	}
-	w.udp, w.end, w.routed = at, len(b), false
-	if w.version == 6 {
-		if there < 40 {
-			return errIPv6Header
-		}
-		return errVersion
-	}
-	if there < 20 {
-		return errIPv4Header
-	}
-	ip := (*[20]byte)(b[at:])
-	n, total := int(ip[0]&0x0F)*4, int(be.Uint16(ip[2:]))
-	switch {
-	case ip[0]>>4 != 4:
-		return errVersion
-	case n < 20:
-		return errIHL
-	case there < n:
-		return errIPv4Header
-	case total < n:
-		return errTotal
-	}
-	w.udp, w.proto = at+n, ip[9]
-	w.ends(at + total)
-	if be.Uint16(ip[6:])&0x3FFF != 0 { // More Fragments, or an offset
-		return ErrFragment
+	w.proto = h.Protocol
+	w.ends(h.Limit)
+	if fault != wire.FaultNone {
+		return faults[fault]
 	}
 	return nil
 }
 
+// faults has the errors of the faults of an IP header.
+var faults = [...]error{
+	wire.FaultIPv6Size:  errIPv6Header,
+	wire.FaultIPv4Size:  errIPv4Header,
+	wire.FaultVersion:   errVersion,
+	wire.FaultIHL:       errIHL,
+	wire.FaultTotal:     errTotal,
+	wire.FaultFragment:  ErrFragment,
+	wire.FaultExtension: errExtension,
+}
+
 // ends sets the end of the packet to that of its length field, unless that exceeds the packet around it.
 func (w *walk) ends(end int) {
+	if w.ip == w.begin {
+		w.beginEnd = min(end, w.stop)
+	}
 	if w.depth == 0 {
-		w.outerEnd, w.missing = end, end > w.stop
+		w.missing = end > w.stop
 	}
 	if w.end = end; end > w.limit {
 		w.end, w.overruns = w.limit, true
 	}
 }
 
-// check returns nil if the walk led to a UDP datagram to one of these ports (any port if there are none) and
-// its lengths are right. With cut, missing octets at the end are no error.
-func (w *walk) check(cut bool, ports []uint16) error {
-	switch {
-	case w.err != nil:
-		return w.err
-	case len(ports) > 0 && !slices.Contains(ports, w.port):
-		return ErrPort
-	}
-	return w.checkLength(cut)
-}
-
 // checkLength returns nil if the lengths of the UDP header that the walk led to, and of the IP headers around it,
-// are right.
+// are right. With cut, missing octets at the end are no error.
 func (w *walk) checkLength(cut bool) error {
 	switch {
-	case w.length < 8:
+	case w.length < wire.UDPSize:
 		return errUDPLength
 	case w.overruns, !cut && w.missing:
 		return errIPLength

@@ -1,0 +1,205 @@
+package rocev2
+
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/internal/wire"
+)
+
+// A View is one of the two ways to see the packets in a [Frame], returned by [Frame.Outer] and [Frame.Inner]. It is
+// valid until the next Decode of the frame, and its slices alias the octets of the frame. Nothing allocates.
+type View struct {
+	frame *Frame
+	inner bool
+
+	// Cut accepts packets with missing octets, whatever [DecodeOptions] say: Packet and Datagram set Truncated and
+	// return no error. It is for callers that check a packet only after they have seen that it concerns them.
+	Cut bool
+}
+
+// Outer returns the view of a host or a router that the frame is addressed to. Its IP header is the outermost one.
+// Packet and Datagram search through IP in IP, and not through tunnels of other kinds (D12).
+//
+// If the frame comes from a mirror, the view begins below the mirror's headers: it is the view of the host that the
+// copied frame was addressed to. A node that acts on packets addressed to itself must ignore such a copy, which
+// [View.Mirrored] reports.
+func (f *Frame) Outer() View { return View{frame: f} }
+
+// Inner returns the view of a switch or a monitor, which needs the flow inside every [Tunnel]. Its IP header is the
+// innermost one. Without tunnels the two views have the same packet and datagram.
+func (f *Frame) Inner() View { return View{frame: f, inner: true} }
+
+// walk returns the walk to the packet of the view. An error means that a tunnel around it is malformed.
+func (v View) walk() (*way, error) {
+	if !v.inner {
+		return v.frame.outer(), nil
+	}
+	w := v.frame.inner()
+	return w, v.frame.broken
+}
+
+// plain reports whether the frame is plain and the view does not have to look into a tunnel.
+func (v View) plain() bool { return v.frame.udp != 0 && (!v.inner || v.frame.single()) }
+
+// Packet sets p from the RoCEv2 packet of the view. An error that [ErrNotRoCEv2] matches means other traffic, other
+// errors mean a malformed RoCEv2 packet. On error p is unchanged.
+func (v View) Packet(p *Packet) error {
+	f := v.frame
+	if v.plain() {
+		return p.set(f.octets, f.ip, f.ip, f.ip, f.udp, f.end)
+	}
+	w, err := v.walk()
+	if err != nil {
+		return err
+	}
+	return p.fromWalk(f.octets, &w.walk, v.Cut || w.cut)
+}
+
+// Datagram sets d from the UDP datagram of the view, if it goes to one of these destination ports; without ports any
+// will do. An error that [ErrNotRoCEv2] matches means that there is no such datagram, other errors mean that it is
+// malformed. On error d is unchanged.
+func (v View) Datagram(d *Datagram, ports ...uint16) error {
+	f := v.frame
+	if v.plain() {
+		return d.decodePlain(f.octets, f.ip, f.udp, f.end, ports)
+	}
+	w, err := v.walk()
+	if err != nil {
+		return err
+	}
+	return d.fromWalk(f.octets, &w.walk, v.Cut || w.cut, ports)
+}
+
+// IP returns the outermost or the innermost IP packet, up to the end that its length field gives, or as much of it as
+// was captured. It is nil if there is no complete IP header, or if the lengths in an IPv4 header contradict each other;
+// an innermost packet with such a header extends to the end of the packet or frame that carries it.
+func (v View) IP() []byte {
+	f := v.frame
+	b := f.octets
+	if v.plain() {
+		return b[f.ip:f.end:f.end]
+	}
+	w := f.inner()
+	switch {
+	case !v.inner && w.beginEnd == 0:
+		return nil
+	case !v.inner:
+		return b[w.begin:w.beginEnd:w.beginEnd]
+	case !w.begins(b):
+		return w.last(b)
+	}
+	end := min(w.end, w.stop)
+	return b[w.ip:end:end]
+}
+
+// header returns the octets from the IP header of the view on, or nil if there is none. Unlike IP it does not need a
+// right length field.
+func (v View) header() []byte {
+	f := v.frame
+	b := f.octets
+	if v.plain() {
+		return b[f.ip:]
+	}
+	w := f.inner()
+	switch {
+	case v.inner:
+		return w.octets(b)
+	case w.ip == w.begin && !w.begins(b):
+		return nil
+	}
+	return b[w.begin:]
+}
+
+// Src returns the source address of the IP header: in the outer view of a tunnelled packet, the tunnel's ingress. It
+// needs all 20 octets of an IPv4 header or 40 of an IPv6 one, otherwise it is the zero Addr.
+func (v View) Src() netip.Addr { src, _ := wire.Addresses(v.header()); return src }
+
+// Dst returns the destination address of the IP header, as Src does: in an SRv6 packet, the next segment. See
+// [Frame.FiveTuple] for the final destination.
+func (v View) Dst() netip.Addr { _, dst := wire.Addresses(v.header()); return dst }
+
+// FlowLabel returns the flow label of the IP header: 20 bits, and 0 for IPv4 or an incomplete header.
+func (v View) FlowLabel() uint32 {
+	if ip := v.header(); wire.Version(ip) == wire.IPv6 {
+		return wire.FlowLabel(ip)
+	}
+	return 0
+}
+
+// ECN returns the ECN field of the IP header, and NotECT for an incomplete header. Routers inside a tunnel mark the
+// outermost header.
+func (v View) ECN() ECN {
+	if ip := v.header(); wire.Version(ip) != 0 {
+		return ECN(wire.TrafficClass(ip) & 3)
+	}
+	return NotECT
+}
+
+// EthernetHeader returns the header, with its VLAN tags, of the Ethernet frame that the packet of the view begins: that
+// of the frame itself, or in a tunnel or a mirror that of the frame inside. It is nil if the IP header of the view does
+// not follow an Ethernet header or MPLS labels after one.
+func (v View) EthernetHeader() []byte {
+	f := v.frame
+	if v.plain() {
+		return headerOrNil(f.octets, 0, f.ip)
+	}
+	w := f.inner()
+	switch {
+	case !v.inner:
+		return headerOrNil(f.octets, w.outerEthernet, w.outerEthernetEnd)
+	case w.n > 0 && w.ethernet < int(w.packets[w.n-1].udp): // of a frame around that packet
+		return nil
+	}
+	return headerOrNil(f.octets, w.ethernet, w.ethernetEnd)
+}
+
+func headerOrNil(b []byte, at, end int) []byte {
+	if at == end {
+		return nil
+	}
+	return b[at:end:end]
+}
+
+// Mirrored reports whether the packet of the view is a copy, sent by a mirror, of a packet that passed another node.
+func (v View) Mirrored() bool {
+	switch f := v.frame; {
+	case v.plain():
+		return false
+	case v.inner:
+		return f.inner().tunnels.mirrored()
+	default:
+		return f.outer().mirror > 0
+	}
+}
+
+// SetECN sets the ECN field of the IP header in place, and returns its old value. It updates the IPv4 header checksum,
+// so that a right one stays right (RFC 1624); the ICRC does not cover the field. On error nothing is changed.
+//
+// A router marks the outer view of ECN-capable packets only: it must not set CE in a header that is NotECT (RFC 3168
+// section 5).
+func (v View) SetECN(ecn ECN) (was ECN, err error) {
+	ip := v.header()
+	switch {
+	case ecn > CE:
+		return 0, errECNRange
+	case wire.Version(ip) == 0:
+		return 0, errNoHeader
+	}
+	tc := wire.TrafficClass(ip)
+	setTrafficClass(ip, tc, tc&^3|uint8(ecn))
+	return ECN(tc & 3), nil
+}
+
+// SetDSCP sets the DSCP of the IP header in place, in the same way as SetECN, and returns its old value.
+func (v View) SetDSCP(dscp uint8) (was uint8, err error) {
+	ip := v.header()
+	switch {
+	case dscp > 63:
+		return 0, errDSCPRange
+	case wire.Version(ip) == 0:
+		return 0, errNoHeader
+	}
+	tc := wire.TrafficClass(ip)
+	setTrafficClass(ip, tc, dscp<<2|tc&3)
+	return tc >> 2, nil
+}
