@@ -115,8 +115,8 @@ func (d *Datagram) fromWalk(b []byte, w *walk, cut bool, ports []uint16) error {
 	return nil
 }
 
-// set sets d from a datagram in b at these offsets, which mean what they do in a walk; b ends where its stop is. Data may
-// be truncated.
+// set sets d from a datagram in b at these offsets, which mean the same as in a walk; b ends at its stop. Data may be
+// truncated.
 func (d *Datagram) set(b []byte, link, outer, ip, udp, end int) {
 	ipEnd := min(end, len(b))
 	d.setParts(b, link, outer, ip, ipEnd)

@@ -363,7 +363,10 @@ func TestNoFlow(t *testing.T) {
 		{name: "UDP length 7", ip: with(cnp4, 24, 0, 7), err: errUDPLength},
 		{name: "UDP length beyond IP", ip: with(cnp4, 24, 0, 41), err: errUDPBeyondIP},
 		{name: "Total Length beyond the octets", ip: with(cnp4, 2, 0, 61), err: errIPLength},
-		{name: "inner packet longer than the outer one", ip: wrap(wire.ProtoIPv4, with(cnp4, 2, 0, 61)), err: errIPLength},
+		{
+			name: "inner packet longer than the outer one", ip: wrap(wire.ProtoIPv4, with(cnp4, 2, 0, 61)),
+			err: errIPLength,
+		},
 		{name: "inner packet longer than the UDP datagram around it", ip: with(toVTEP+send, 24, 0, 0x5D),
 			err: errIPLength},
 		{name: "3 octets of TCP", ip: with(tcp, 2, 0, 23), err: errTCPHeader},
@@ -392,7 +395,10 @@ func TestNoFlow(t *testing.T) {
 			with(`100088be 00000001 20000000 00000000`+macs+`0800`+cnp4, 0)), err: errERSPANVer},
 		{name: "ERSPAN III, version 1", ip: wrap(wire.ProtoGRE,
 			with(`100022eb 00000001 10000000 00000000 00000000`+macs+`0800`+cnp4, 0)), err: errERSPANVer},
-		{name: "ERSPAN II, 7 octets", ip: wrap(wire.ProtoGRE, with(`100088be 00000001 10000000 000000`, 0)), err: errERSPAN},
+		{
+			name: "ERSPAN II, 7 octets", ip: wrap(wire.ProtoGRE, with(`100088be 00000001 10000000 000000`, 0)),
+			err: errERSPAN,
+		},
 		{name: "ERSPAN III, 11 octets", ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 000000`, 0)),
 			err: errERSPAN},
 		{name: "ERSPAN III, no room for the subheader",

@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// Port is the UDP destination port of RoCEv2 (IBTA annex A17).
+// Port is the UDP destination port of RoCEv2, 4791 (IBTA annex A17).
 const Port = wire.PortRoCEv2
 
 // The smallest UDP data of a RoCEv2 packet: BTH and ICRC.
@@ -84,8 +84,8 @@ func (p *Packet) fromWalk(b []byte, w *walk, cut bool) error {
 	return p.set(b[:w.stop], w.link, w.outer, w.ip, w.udp, w.end)
 }
 
-// set sets p from the datagram in b at these offsets, which mean what they do in a walk; b ends where its stop is. The
-// fields are those that Datagram.set and setTransport set.
+// set sets p from the datagram in b at these offsets, which mean the same as in a walk; b ends at its stop. It sets the
+// fields that Datagram.set and setTransport set.
 func (p *Packet) set(b []byte, link, outer, ip, udp, end int) error {
 	u := (*[wire.UDPSize]byte)(b[udp:])
 	if wire.DstPort(u[:]) != Port {
