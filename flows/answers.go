@@ -53,8 +53,8 @@ func (a *Answers) count(p *Packet, at int64) {
 	case proxyKind:
 		a.Proxy++
 	case answer:
-		if roles[p.opcode].acknowledge && !p.noHeaders {
-			a.acknowledge(p.syndrome)
+		if roles[p.pkt.Opcode].acknowledge && !p.noHeaders {
+			a.acknowledge(p.pkt.Syndrome)
 		}
 	}
 }
@@ -136,9 +136,9 @@ func (r *reply) kind() bth.SyndromeType {
 // answer records what comes back: responses, acknowledgements and CNPs of the
 // receiver.
 func (t *Table) answer(p *Packet, frame uint64, at int64) {
-	s := t.stream(&p.pkt)
-	r := reply{psn: p.psn, opcode: p.opcode, syndrome: p.syndrome, unread: p.noHeaders, at: at,
-		mtu: p.opcode.PathMTU(p.payload), frame: frame, class: p.trafficClass, pcp: p.pcp}
+	s := t.stream(&p.pkt.Flow)
+	r := reply{psn: p.pkt.PSN, opcode: p.pkt.Opcode, syndrome: p.pkt.Syndrome, unread: p.noHeaders, at: at,
+		mtu: p.pkt.Opcode.PathMTU(p.pkt.Payload), frame: frame, class: p.trafficClass, pcp: p.pcp}
 	t.totalled(p, at)
 	t.learnMTU(s, r.mtu)
 	with := t.known(s)

@@ -60,7 +60,7 @@ func TestVotesAlone(t *testing.T) {
 		var d Decoder
 		var p Packet
 		for _, r := range wiretest.Capture(t, name) {
-			if d.Decode(&p, r.Data, rocev2.DecodeOptions{}); !p.exchanges {
+			if d.Decode(&p, r.Data, rocev2.DecodeOptions{}); p.pkt.CM.Attribute == 0 {
 				without.Observe(&p, uint64(r.Number), r.Time)
 			}
 		}

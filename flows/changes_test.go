@@ -53,8 +53,8 @@ func TestChangesOfFew(t *testing.T) {
 	s := newScript(t)
 	now := s.now
 	observe := func(qp uint32) {
-		p := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB()}
-		p.pkt.QP = qp
+		p := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}}
+		p.pkt.Flow.QP = qp
 		now = now.Add(time.Microsecond)
 		table.Observe(&p, 1, now)
 	}
@@ -88,9 +88,10 @@ func TestUnpairedOnce(t *testing.T) {
 	at := time.Unix(100, 0)
 	for _, other := range []string{"2001:db8::2", "2001:db8::3"} { // two flows
 		about := keyOf(rocev2.FlowKey{Src: dst, Dst: netip.MustParseAddr(other), DestQP: 9})
-		table.Observe(&Packet{kind: fastKind, opcode: bth.CNP, pkt: from, about: about}, 1, at)
+		table.Observe(&Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: from}, about: about}, 1, at)
 	}
-	table.Observe(&Packet{kind: cnpKind, opcode: bth.CNP, pkt: from}, 2, at) // and one that names none
+	table.Observe(&Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: from}}, 2,
+		at) // and one that names none
 	all := table.Snapshot()
 	require.Len(t, all.Unpaired, 1)
 	require.EqualValues(t, 2, all.Unpaired[0].FastCNPs)

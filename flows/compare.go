@@ -182,7 +182,7 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	if s.end-s.begin == c.window {
 		c.forget(at)
 	}
-	f := c.flow(&p.pkt)
+	f := c.flow(&p.pkt.Flow)
 	f.Packets[at]++
 	f.ids[at].observe(p)
 	id, g := c.group(f, p)
@@ -221,12 +221,12 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 // is a repeat or a copy. Acknowledgements and notifications say the same more
 // than once.
 func (p *Packet) sequenced() bool {
-	return p.kind == request || p.kind == answer && roles[p.opcode].message == Read
+	return p.kind == request || p.kind == answer && roles[p.pkt.Opcode].message == Read
 }
 
 // group returns the group of a packet, a new one if there was none.
 func (c *Comparison) group(f *compared, p *Packet) (uint32, *group) {
-	k := groupKey{f.number, p.psn, p.ident, p.opcode}
+	k := groupKey{f.number, p.pkt.PSN, p.ident, p.pkt.Opcode}
 	hash := k.hash(c.groups.Seed)
 	g, id := c.groups.Find(&k, hash)
 	if g == nil {
@@ -329,9 +329,9 @@ type identifications struct {
 }
 
 func (i *identifications) observe(p *Packet) {
-	if p.pkt.QP&overIPv4 == 0 || i.set && i.psn == p.psn && i.opcode == p.opcode && i.last == p.ident {
+	if p.pkt.Flow.QP&overIPv4 == 0 || i.set && i.psn == p.pkt.PSN && i.opcode == p.pkt.Opcode && i.last == p.ident {
 		return // of IPv6, or a copy, if anything
 	}
 	i.next(p.ident)
-	i.psn, i.opcode = p.psn, p.opcode
+	i.psn, i.opcode = p.pkt.PSN, p.pkt.Opcode
 }

@@ -133,9 +133,9 @@ func repeatable(p *rocev2.Packet) bool {
 func TestCompareWindow(t *testing.T) {
 	c := NewComparison(ComparisonConfig{Window: 100})
 	s := newScript(t)
-	p := Packet{kind: request, pkt: s.keyAB()}
+	p := Packet{kind: request, pkt: observation{Flow: s.keyAB()}}
 	for psn := range uint32(100_000) {
-		p.psn = psn
+		p.pkt.PSN = psn
 		c.Observe(PointA, &p, s.now.Add(time.Duration(psn)))
 		require.LessOrEqual(t, c.sides[PointA].waiting, uint64(100))
 	}
@@ -166,7 +166,8 @@ func (c *points) at(at Point, op bth.Opcode, psn uint32, id uint16) *points {
 
 func (c *points) after(d time.Duration, at Point, op bth.Opcode, psn uint32, id uint16) *points {
 	c.now = c.now.Add(d)
-	c.Observe(at, &Packet{kind: roles[op].of, opcode: op, pkt: keyOf(c.flow), psn: psn, ident: id}, c.now)
+	c.Observe(at, &Packet{kind: roles[op].of, pkt: observation{Opcode: op, Flow: keyOf(c.flow), PSN: psn}, ident: id},
+		c.now)
 	return c
 }
 
@@ -328,8 +329,8 @@ func TestCompareKinds(t *testing.T) {
 	require.EqualValues(t, DefaultWindow, c.window)
 	require.Equal(t, defaultMaxFlows, c.maxFlows)
 	for k := nothing; k <= pfcKind; k++ {
-		c.Observe(PointA, &Packet{kind: k, pkt: keyOf(c.flow), psn: uint32(k)}, c.now)
-		c.Observe(PointB, &Packet{kind: k, pkt: keyOf(c.flow), psn: uint32(k)}, c.now)
+		c.Observe(PointA, &Packet{kind: k, pkt: observation{Flow: keyOf(c.flow), PSN: uint32(k)}}, c.now)
+		c.Observe(PointB, &Packet{kind: k, pkt: observation{Flow: keyOf(c.flow), PSN: uint32(k)}}, c.now)
 	}
 	total := c.Total()
 	require.Equal(t, [2]uint64{5, 5}, total.Packets) // requests, answers, CNPs, Fast CNPs and PPFC
@@ -462,9 +463,9 @@ func TestIdentifications(t *testing.T) {
 			for _, v6 := range []bool{false, true} {
 				var f compared
 				for _, p := range c.packets {
-					packet := Packet{opcode: p.op, psn: p.psn, ident: p.id}
-					if packet.pkt.QP = overIPv4; v6 {
-						packet.pkt.QP = 0
+					packet := Packet{pkt: observation{Opcode: p.op, PSN: p.psn}, ident: p.id}
+					if packet.pkt.Flow.QP = overIPv4; v6 {
+						packet.pkt.Flow.QP = 0
 					}
 					f.ids[PointB].observe(&packet)
 				}

@@ -26,7 +26,7 @@ func (t *Table) connect(p *Packet) {
 // accepted records a REP that accepts a connection. It has the first PSN of the
 // requester's packets, the REQ that of the responder's.
 func (t *Table) accepted(rep *Packet, c *qplearn.Connection) {
-	forth := rep.pkt.Reversed(c.Responder.QP)
+	forth := rep.pkt.Flow.Reversed(c.Responder.QP)
 	ids := [2]uint32{c.Requester.CommID, c.Responder.CommID}
 	if s := t.find(&forth); s != nil && (s.pairing.ids == ids || s.pairing.next.ids == ids) {
 		return // both messages again

@@ -39,7 +39,7 @@ func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 		require.NoError(t, err)
 		d.Decode(&p, record.Data, record.Options())
 		table.Observe(&p, frame, record.Time)
-		if s := table.stream(&p.pkt); p.kind == request && s.flow.history != 0 {
+		if s := table.stream(&p.pkt.Flow); p.kind == request && s.flow.history != 0 {
 			if table.histories.at(s.flow.history).refusals.began == table.stats.Packets {
 				retries++
 			}
@@ -162,7 +162,8 @@ func TestRealRetries(t *testing.T) {
 // sendID gives requests with this Identification.
 func (s *script) sendID(id uint16, op bth.Opcode, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: request, opcode: op, pkt: s.keyAB(), psn: psn, ackReq: true, payload: 100, ident: id})
+		s.put(Packet{kind: request, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
+			Payload: 100}, ident: id})
 		id++
 	}
 	return s
@@ -340,7 +341,8 @@ func TestManyOutstanding(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	send := func(s *script, us int, octets uint32) *script {
-		s.at(us).put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: uint32(us), ipOctets: octets})
+		s.at(us).put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: uint32(us)},
+			ipOctets: octets})
 		return s
 	}
 	rates := func(s *script) [2]float64 { f := s.flow(); return [2]float64{f.Mean, f.Peak} }

@@ -33,7 +33,7 @@ var be = binary.BigEndian
 // false for broken packets, those cut too short, and other traffic: of these a
 // [Table] counts only how many there were. All packets may be given to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
-	p.kind, p.tunnelled, p.exchanges, p.nHops, p.needs = nothing, false, false, 0, 0
+	p.kind, p.tunnelled, p.nHops, p.needs, p.pkt.CM.Attribute = nothing, false, 0, 0, 0
 	o.Outer = d.Outer
 	d.f.Decode(b, o) // what becomes of the frame says what its error would
 	if d.plain(p) {
@@ -69,7 +69,7 @@ func (d *Decoder) general(p *Packet) bool {
 		return d.cut(p)
 	case message.FCN:
 		d.addressed(p, withoutQP)
-		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.Dst
+		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.Flow.Dst
 		return true
 	case message.Proxy:
 		d.addressed(p, withoutQP)
@@ -106,8 +106,8 @@ func (d *Decoder) addressed(p *Packet, qp uint32) {
 	u := &d.m.Packet.Datagram
 	p.header(u.IP, qp)
 	if len(u.Ext) > 0 { // it may go on elsewhere
-		p.pkt = keyOf(rocev2.FlowKey{Src: u.Src, Dst: u.FinalDst()})
-		p.pkt.QP |= qp
+		p.pkt.Flow = keyOf(rocev2.FlowKey{Src: u.Src, Dst: u.FinalDst()})
+		p.pkt.Flow.QP |= qp
 	}
 }
 
@@ -115,14 +115,14 @@ func (d *Decoder) addressed(p *Packet, qp uint32) {
 func (p *Packet) header(ip []byte, qp uint32) {
 	if ip[0]>>4 == 6 {
 		h := (*[40]byte)(ip)
-		p.pkt.Src, p.pkt.Dst, p.pkt.QP = [16]byte(h[8:]), [16]byte(h[24:]), qp
+		p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP = [16]byte(h[8:]), [16]byte(h[24:]), qp
 		p.trafficClass, p.ident, p.ipOctets = h[0]<<4|h[1]>>4, 0, 40+uint32(be.Uint16(h[4:]))
 		return
 	}
 	h := (*[20]byte)(ip)
-	p.pkt.Src, p.pkt.Dst, p.pkt.QP = mapped, mapped, qp|overIPv4
-	copy(p.pkt.Src[12:], h[12:16])
-	copy(p.pkt.Dst[12:], h[16:20])
+	p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP = mapped, mapped, qp|overIPv4
+	copy(p.pkt.Flow.Src[12:], h[12:16])
+	copy(p.pkt.Flow.Dst[12:], h[16:20])
 	p.trafficClass, p.ident, p.ipOctets = h[1], be.Uint16(h[4:]), uint32(be.Uint16(h[2:]))
 }
 
@@ -133,15 +133,16 @@ var mapped = [16]byte{10: 0xFF, 11: 0xFF}
 func (d *Decoder) transport(p *Packet, h *bth.Header) {
 	u := &d.m.Packet.Datagram
 	d.addressed(p, h.DestQP)
-	p.kind, p.opcode, p.psn, p.ackReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
-	p.truncated, p.icrcWrong, p.srcPort = u.Truncated, false, u.SrcPort
+	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
+	p.pkt.PKey = h.PKey
+	p.truncated, p.icrcWrong, p.pkt.SrcPort = u.Truncated, false, u.SrcPort
 	p.vlan, p.pcp = 0, 0
 	if id, priority, ok := d.f.VLAN(); ok {
 		p.vlan, p.pcp = id, 1<<priority
 	}
 	d.addressesOf(p)
 	payload := int(u.Length) - 8 - bth.Size - h.Opcode.HeaderLen() - int(h.Pad) - 4
-	p.payload = uint32(max(payload, 0))
+	p.pkt.Payload = uint32(max(payload, 0))
 	p.ingressOf(u.Outer)
 }
 
@@ -178,12 +179,12 @@ func (p *Packet) ingressOf(outer []byte) {
 
 // headers sets what the extended headers of a request or an answer say.
 func (d *Decoder) headers(p *Packet, h *bth.Headers) {
-	p.syndrome, p.asked, p.srcQP = h.AETH.Syndrome, 0, h.DETH.SrcQP
+	p.pkt.Syndrome, p.pkt.DMA, p.pkt.SrcQP = h.AETH.Syndrome, 0, h.DETH.SrcQP
 	if p.kind != request {
 		return
 	}
 	if roles[h.Opcode].message == Read {
-		p.asked = h.RETH.DMALength
+		p.pkt.DMA = h.RETH.DMALength
 	}
 	u := &d.m.Packet.Datagram
 	if !p.truncated && !d.NoICRC {
@@ -196,7 +197,7 @@ func (d *Decoder) headers(p *Packet, h *bth.Headers) {
 		}
 	}
 	if h.Opcode == bth.UDSendOnly && h.DestQP == 1 {
-		p.exchanges = p.cm.Set(&d.m.Packet)
+		p.pkt.CM.Set(&d.m.Packet)
 	}
 }
 
@@ -215,7 +216,7 @@ func (d *Decoder) cut(p *Packet) bool {
 	}
 	p.noHeaders = true
 	d.transport(p, &h)
-	p.asked, p.srcQP, p.syndrome = unknownLength, 0, 0
+	p.pkt.DMA, p.pkt.SrcQP, p.pkt.Syndrome = 0, 0, 0
 	if h.Opcode == bth.CNP { // a PPFC, or it would not be broken: the address is missing
 		p.kind, p.about = ppfcKind, key{QP: withoutQP}
 	}

@@ -186,9 +186,10 @@ func TestDecodedOctets(t *testing.T) {
 			if p.kind == request || p.kind == answer {
 				require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false,
 					p.kind == request},
-					[]any{p.asked, p.srcQP, p.payload, p.syndrome, p.psn, p.srcPort, p.truncated, p.icrcWrong})
+					[]any{p.pkt.DMA, p.pkt.SrcQP, p.pkt.Payload, p.pkt.Syndrome, p.pkt.PSN,
+						p.pkt.SrcPort, p.truncated, p.icrcWrong})
 				require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),
-					Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, flowKey(&p.pkt))
+					Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, flowKey(&p.pkt.Flow))
 			}
 		})
 	}
@@ -214,7 +215,7 @@ func TestRoutedPackets(t *testing.T) {
 	var d Decoder
 	var p Packet
 	require.True(t, d.Decode(&p, b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: netip.AddrFrom16(final), DestQP: 18}, flowKey(&p.pkt))
+	require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: netip.AddrFrom16(final), DestQP: 18}, flowKey(&p.pkt.Flow))
 }
 
 // The flows that messages name, and the queues in a Fast CNP's trace, as testdata/tshark has them too.

@@ -26,7 +26,7 @@ func (s *script) give() *script {
 }
 
 func (s *script) cnp(psn uint32) *script {
-	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA(), psn: psn})
+	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA(), PSN: psn}})
 	return s
 }
 
@@ -98,7 +98,7 @@ func TestTimesGoOn(t *testing.T) {
 	// The windows of the peak begin with the flow.
 	s = newScript(t)
 	for _, us := range []int{30_000, 100_000, 230_000} {
-		s.at(us).put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), ipOctets: 1000})
+		s.at(us).put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, ipOctets: 1000})
 	}
 	require.EqualValues(t, 2000*8*10, s.flow().Peak)
 }
@@ -122,9 +122,10 @@ func TestPoolsGetAllBack(t *testing.T) {
 	const n = poolBlock + 6
 	for i := range uint32(n) {
 		s.qpA, s.qpB = 1000+i, 2000+i
-		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB()})
+		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
 		s.give().sends(10).read(11, 100).back(bth.RCRDMAReadResponseOnly, 0, 11)
-		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: 12, trafficClass: uint8(rocev2.CE)})
+		s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 12},
+			trafficClass: uint8(rocev2.CE)})
 		s.cnp(0).naks(12)
 		f := s.flow()
 		require.Equal(t, Messages{1, 1}, *f.Message(Read))
@@ -174,7 +175,8 @@ func TestDropAnswers(t *testing.T) {
 		return s
 	}
 	datagram := newScript(t)
-	datagram.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: datagram.keyAB(), srcQP: datagram.qpA})
+	datagram.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: datagram.keyAB(),
+		SrcQP: datagram.qpA}})
 	require.EqualValues(t, 1, drop(datagram.cnp(0)).flow().CNPs)
 	s := newScript(t).give().acks(10)
 	require.EqualValues(t, 1, s.strays().ACKs, "no request was seen")
@@ -186,12 +188,12 @@ func TestDropAnswers(t *testing.T) {
 	require.EqualValues(t, 2, s.flow().ACKs)
 	// What came about a flow before its first request outlives the answers that waited beside it.
 	s = newScript(t)
-	s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB()})
-	s.put(Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyAB(), psn: 5})
+	s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
+	s.put(Packet{kind: answer, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyAB(), PSN: 5}})
 	require.EqualValues(t, 1, s.give().strays().FastCNPs)
 	// A PPFC that names a source of which no request was seen is not lost.
 	s = newScript(t).give()
-	s.put(Packet{kind: ppfcKind, opcode: bth.CNP, pkt: s.keyBA(),
+	s.put(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()},
 		about: keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpA})})
 	require.EqualValues(t, 1, s.strays().PPFC)
 }
@@ -248,9 +250,9 @@ func TestDeepestQueue(t *testing.T) {
 // The time between which a point saw packets, whatever their order.
 func TestCompareTimes(t *testing.T) {
 	c := NewComparison(ComparisonConfig{})
-	p := Packet{kind: request, opcode: bth.RCSendOnly, pkt: newScript(t).keyAB()}
+	p := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: newScript(t).keyAB()}}
 	for _, at := range []int64{100, 300, 50, 200} {
-		p.psn++
+		p.pkt.PSN++
 		c.Observe(PointB, &p, time.Unix(0, at))
 	}
 	require.Equal(t, [2]int64{50, 300}, [2]int64{c.sides[PointB].first, c.sides[PointB].last})
@@ -262,7 +264,8 @@ func TestCompareKeeps(t *testing.T) {
 		for _, point := range points {
 			for qp := range qps {
 				k := newScript(t).keyAB()
-				c.Observe(point, &Packet{kind: request, opcode: bth.RCSendOnly, pkt: k.WithQP(qp)}, time.Unix(1, 0))
+				c.Observe(point, &Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: k.WithQP(qp)}},
+					time.Unix(1, 0))
 			}
 		}
 	}
@@ -280,7 +283,7 @@ func TestCompareKeeps(t *testing.T) {
 	require.Equal(t, 5, c.flows.Len(), "all are remembered")
 	c.Finish()
 	k := newScript(t).keyBA()
-	c.Observe(PointA, &Packet{kind: request, opcode: bth.RCSendOnly, pkt: k}, time.Unix(2, 0))
+	c.Observe(PointA, &Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: k}}, time.Unix(2, 0))
 	require.Equal(t, 2, c.flows.Len())
 }
 
@@ -297,11 +300,11 @@ func TestStats(t *testing.T) {
 func TestSeriesKnown(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
-	named := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: 10,
-		nHops: 1, hops: [maxNodes]QueueDepth{{7, 3, true}}}
+	named := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 10}, nHops: 1,
+		hops: [maxNodes]QueueDepth{{7, 3, true}}}
 	s.at(0).put(named)
 	s.at(1).sends(11)
-	named.psn = 12
+	named.pkt.PSN = 12
 	s.at(2).put(named)
 	series := s.Series(s.flow().FlowKey)
 	require.Equal(t, []NodeSeries{{

@@ -33,13 +33,13 @@ func TestScan(t *testing.T) {
 		table.Observe(&p, uint64(i+1), f.Time)
 		for until := scans * (i + 1) / len(made.Frames); n < until; n++ {
 			source := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A000000+uint32(n))))
-			p = Packet{kind: request, opcode: bth.RCSendOnly, ackReq: true,
-				pkt: keyOf(rocev2.FlowKey{Src: source, Dst: netip.MustParseAddr("192.0.2.2"), DestQP: uint32(n)})}
+			p = Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, AckReq: true,
+				Flow: keyOf(rocev2.FlowKey{Src: source, Dst: netip.MustParseAddr("192.0.2.2"), DestQP: uint32(n)})}}
 			if n%2 == 0 {
-				p.opcode, p.srcQP = bth.UDSendOnly, 7
+				p.pkt.Opcode, p.pkt.SrcQP = bth.UDSendOnly, 7
 			}
 			if n%5 == 0 {
-				p.kind, p.opcode = answer, bth.RCAcknowledge
+				p.kind, p.pkt.Opcode = answer, bth.RCAcknowledge
 			}
 			table.Observe(&p, 1, f.Time)
 		}
@@ -65,8 +65,8 @@ func TestScan(t *testing.T) {
 	for _, f := range made.Frames {
 		if d.Decode(&p, f.Data, rocev2.DecodeOptions{}); p.kind == request {
 			requests++
-		} else if p.kind == answer && p.opcode.Operation() == bth.OpAcknowledge &&
-			p.syndrome.Type() == bth.SyndromeACK {
+		} else if p.kind == answer && p.pkt.Opcode.Operation() == bth.OpAcknowledge &&
+			p.pkt.Syndrome.Type() == bth.SyndromeACK {
 			answers++
 		}
 	}
@@ -85,7 +85,7 @@ func TestScanLeavesConnections(t *testing.T) {
 		for n := range uint32(wiretest.Rounds(2000)) {
 			other := s.keyAB()
 			other.Src[0], other.QP = 1, other.QP&^maxQP|(2000*i+n)
-			s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: other})
+			s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: other}})
 		}
 	}
 	f := s.flow()

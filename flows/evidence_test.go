@@ -20,15 +20,15 @@ func withEvidence(t *testing.T, psn uint32) *script {
 // class gives requests with this traffic class.
 func (s *script) class(class uint8, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: psn, ackReq: true, trafficClass: class,
-			ipOctets: 1250})
+		s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn, AckReq: true},
+			trafficClass: class, ipOctets: 1250})
 	}
 	return s
 }
 
 // told gives a CNP of the receiver, with DSCP 48 and PCP 6.
 func (s *script) told() *script {
-	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA(), trafficClass: 48 << 2, pcp: 1 << 6})
+	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, trafficClass: 48 << 2, pcp: 1 << 6})
 	return s
 }
 
@@ -81,7 +81,7 @@ func TestNotifiers(t *testing.T) {
 	node := s.keyBA()
 	node.Src[15] = 99
 	for _, at := range []int{100, 109, 119, 128} { // 9, 10 and 9 µs
-		s.at(at).put(Packet{kind: fastKind, opcode: bth.CNP, pkt: node, about: s.keyAB()})
+		s.at(at).put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
 	}
 	for _, at := range []int{200, 203, 207} { // of the receiver only less than 4 µs count
 		s.at(at).told()
@@ -95,7 +95,7 @@ func TestNotifiers(t *testing.T) {
 		[]any{n[1].Kind, n[1].Count, n[1].Close, n[1].Least})
 	for octet := range byte(5) { // there is room for four
 		node.Src[15] = 100 + octet
-		s.put(Packet{kind: ppfcKind, opcode: bth.CNP, pkt: node, about: s.keyAB()})
+		s.put(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
 	}
 	require.Len(t, s.flow().Evidence.Notifiers, maxNotifiers)
 	require.EqualValues(t, 9, s.flow().Evidence.Sign(SignNotice).Count)
@@ -178,7 +178,7 @@ func TestUnpairedCNP(t *testing.T) {
 	s := withEvidence(t, 10).at(0).class(2, 10)
 	proxy := s.keyBA()
 	proxy.Src[15] = 77
-	s.at(5).put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: proxy})
+	s.at(5).put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: proxy}})
 	u := s.Snapshot().Unpaired
 	require.Len(t, u, 1)
 	require.EqualValues(t, 1, u[0].CNPs)
@@ -198,12 +198,13 @@ func TestPauseEvidence(t *testing.T) {
 
 func TestEvidenceAllocatesNothing(t *testing.T) {
 	s := withEvidence(t, 10)
-	forth, back := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), ackReq: true, trafficClass: 3},
-		Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyBA()}
-	cnp := Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()}
+	forth, back := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), AckReq: true},
+		trafficClass: 3},
+		Packet{kind: answer, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA()}}
+	cnp := Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}}
 	psn := uint32(10)
 	wiretest.NoAllocs(t, "a request, a CNP and an answer", func() {
-		forth.psn, back.psn = psn, psn
+		forth.pkt.PSN, back.pkt.PSN = psn, psn
 		s.now = s.now.Add(10 * time.Microsecond)
 		s.Observe(&forth, 1, s.now)
 		s.Observe(&cnp, 2, s.now)

@@ -25,14 +25,14 @@ type flow struct {
 // count counts what every request has.
 func (f *flow) count(p *Packet, at int64) {
 	f.Packets++
-	f.Transport = p.opcode.Transport()
+	f.Transport = p.pkt.Opcode.Transport()
 	f.last = max(f.last, at)
 	f.IPOctets += uint64(p.ipOctets)
-	f.PayloadOctets += uint64(p.payload)
+	f.PayloadOctets += uint64(p.pkt.Payload)
 	f.ECN[p.trafficClass&3]++
 	f.DSCP |= 1 << (p.trafficClass >> 2)
 	f.PCP |= p.pcp
-	if p.srcPort != f.SrcPort || p.vlan != f.VLAN || p.macs != f.macs {
+	if p.pkt.SrcPort != f.SrcPort || p.vlan != f.VLAN || p.macs != f.macs {
 		f.carried(p)
 	}
 	if p.icrcWrong {
@@ -53,11 +53,11 @@ func (f *flow) count(p *Packet, at int64) {
 // carried records what frame and UDP header of a request have, and what of it was not so in the one before.
 func (f *flow) carried(p *Packet) {
 	again := f.Packets > 1
-	f.Varies.SrcPort = f.Varies.SrcPort || again && p.srcPort != f.SrcPort
+	f.Varies.SrcPort = f.Varies.SrcPort || again && p.pkt.SrcPort != f.SrcPort
 	f.Varies.VLAN = f.Varies.VLAN || again && p.vlan != f.VLAN
 	f.Varies.DstMAC = f.Varies.DstMAC || again && [6]byte(p.macs[:]) != [6]byte(f.macs[:])
 	f.Varies.SrcMAC = f.Varies.SrcMAC || again && [6]byte(p.macs[6:]) != [6]byte(f.macs[6:])
-	f.SrcPort, f.macs = p.srcPort, p.macs
+	f.SrcPort, f.macs = p.pkt.SrcPort, p.macs
 	if p.vlan != 0 {
 		f.VLAN = p.vlan
 	}
@@ -87,9 +87,9 @@ func (f *flow) takes(p *Packet, r *role) (n, more uint32) {
 	case p.noHeaders:
 		return 1, lifeDistance - 1
 	case f.MTU != 0:
-		return bth.ReadPSNs(p.asked, f.MTU), 0
+		return bth.ReadPSNs(p.pkt.DMA, f.MTU), 0
 	}
-	return 1, bth.ReadPSNs(p.asked, 256) - 1 // the smallest path MTU
+	return 1, bth.ReadPSNs(p.pkt.DMA, 256) - 1 // the smallest path MTU
 }
 
 // A peak is the window of 100 ms with the most octets. Windows follow one

@@ -9,14 +9,14 @@ func (t *Table) notice(p *Packet, frame uint64, at int64) {
 	switch {
 	case p.kind == fcnKind:
 		about, named = t.labels.find(p)
-	case p.kind == ppfcKind && named && about.Dst == p.pkt.Src:
+	case p.kind == ppfcKind && named && about.Dst == p.pkt.Flow.Src:
 		// The address is the node's own (D15), and only DestQP names the flow.
 		if k, ok := t.names.find(&about); ok {
 			about = k
 		}
 	}
-	if !named && t.mine(&p.pkt) {
-		t.stream(&p.pkt).stray.count(p, at)
+	if !named && t.mine(&p.pkt.Flow) {
+		t.stream(&p.pkt.Flow).stray.count(p, at)
 		t.totalled(p, at)
 	}
 	if !named || !t.mine(&about) {
@@ -27,9 +27,9 @@ func (t *Table) notice(p *Packet, frame uint64, at int64) {
 	if s == nil {
 		s = t.stream(&about)
 		if e := t.earlies.of(&s.early); !e.heard {
-			e.heard, e.from = true, p.pkt
-		} else if e.from != p.pkt { // somebody else, whom there is no room for
-			t.beside(s, &p.pkt).stray.count(p, at)
+			e.heard, e.from = true, p.pkt.Flow
+		} else if e.from != p.pkt.Flow { // somebody else, whom there is no room for
+			t.beside(s, &p.pkt.Flow).stray.count(p, at)
 			return
 		}
 	}
@@ -42,7 +42,7 @@ func (t *Table) notice(p *Packet, frame uint64, at int64) {
 		series.noticed(p, frame, at)
 	}
 	if e := t.evidence(&s.flow); e != nil {
-		e.notice(noticeKinds[p.kind-fastKind], &p.pkt, p.trafficClass, p.pcp, frame, at)
+		e.notice(noticeKinds[p.kind-fastKind], &p.pkt.Flow, p.trafficClass, p.pcp, frame, at)
 	}
 	if p.kind == fastKind {
 		t.notified(&s.flow, true, frame, at)
@@ -95,7 +95,7 @@ func (l *labels) add(p *Packet) {
 	} else {
 		l.Renew(id, 0)
 	}
-	*flow = p.pkt
+	*flow = p.pkt.Flow
 }
 
 // find returns the flow that an FCN is about.

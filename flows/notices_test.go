@@ -69,19 +69,20 @@ func TestNoticeNamesNone(t *testing.T) {
 	for _, kind := range []kind{proxyKind, ppfcKind, fastKind} {
 		table := New(Config{})
 		s := newScript(t)
-		data := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB()}
+		data := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}}
 		table.Observe(&data, 1, s.now)
 		count := func(a *Answers) uint64 { return a.Proxy + a.PPFC + a.FastCNPs }
 
 		none := key{QP: withoutQP | overIPv4}
-		table.Observe(&Packet{kind: kind, opcode: bth.CNP, pkt: s.keyBA(), about: none}, 2, s.now)
+		table.Observe(&Packet{kind: kind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: none}, 2, s.now)
 		all := table.Snapshot()
 		require.Zero(t, count(&all.Flows[0].Answers), kind)
 		require.Len(t, all.Unpaired, 1)
 		require.EqualValues(t, 1, count(&all.Unpaired[0].Answers))
 		require.Equal(t, rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: s.qpA}, all.Unpaired[0].FlowKey)
 
-		table.Observe(&Packet{kind: kind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB()}, 3, s.now)
+		table.Observe(&Packet{kind: kind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()}, 3,
+			s.now)
 		all = table.Snapshot()
 		require.EqualValues(t, 1, count(&all.Flows[0].Answers), kind)
 		require.EqualValues(t, 1, count(&all.Unpaired[0].Answers))

@@ -170,11 +170,11 @@ func TestPSNsOfREADs(t *testing.T) {
 		r       *role
 		n, more uint32
 	}{
-		{1024, Packet{asked: 5000}, write, 1, 0},
-		{1024, Packet{asked: 5000}, read, 5, 0},
-		{0, Packet{asked: 5000}, read, 1, 19},
-		{0, Packet{asked: 256}, read, 1, 0},
-		{1024, Packet{asked: 5000, noHeaders: true}, read, 1, 65535},
+		{1024, Packet{pkt: observation{DMA: 5000}}, write, 1, 0},
+		{1024, Packet{pkt: observation{DMA: 5000}}, read, 5, 0},
+		{0, Packet{pkt: observation{DMA: 5000}}, read, 1, 19},
+		{0, Packet{pkt: observation{DMA: 256}}, read, 1, 0},
+		{1024, Packet{pkt: observation{DMA: 5000}, noHeaders: true}, read, 1, 65535},
 		{0, Packet{noHeaders: true}, write, 1, 0},
 	} {
 		f := flow{Requests: Requests{MTU: c.mtu}}

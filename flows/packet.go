@@ -6,46 +6,47 @@ import (
 	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
-// A Packet is what the accounting needs of a packet. Several Decoders can set
-// Packets at once for one [Table], which must get them in the order of the
+// A Packet has the fields of a packet that the accounting needs. Several Decoders can set
+// Packets at the same time for one [Table], which must get them in the order of the
 // capture. It holds no pointers, and aliases nothing.
 type Packet struct {
-	kind   kind
-	opcode bth.Opcode
-	ackReq bool
+	kind kind
 
 	icrcWrong bool
 	truncated bool
 	noHeaders bool // the capture cut the extended headers
 	tunnelled bool // label and ingress are set
-	exchanges bool // cm is set
 
-	nHops        uint8 // queue and so many hops are set
+	nHops        uint8 // number of hops that are set; queue is set if it is not 0
 	trafficClass uint8
-	syndrome     bth.Syndrome // of the AETH
-	pcp          uint8        // bit n: the tag has PCP n; 0 without a tag
-	macs         [12]byte     // destination and source of the frame; 0 where it is not Ethernet
-	vlan         uint16       // 0 without
-	srcPort      uint16       // UDP
-	ident        uint16       // Identification of an IPv4 header
-	needs        uint16       // octets of the frame, if the capture has too few of them; else 0
-	pkt          key          // as the packet has it
-	psn          uint32
-	srcQP        uint32 // of the DETH
-	asked        uint32 // DMA length of the RETH, octets
+	pcp          uint8    // bit n: the tag has PCP n; 0 without a tag
+	macs         [12]byte // destination and source of the frame; 0 if it is not Ethernet
+	vlan         uint16   // 0 without
+	ident        uint16   // Identification of an IPv4 header
+	needs        uint16   // octets of the frame, if the capture has too few of them; else 0
 	ipOctets     uint32
-	payload      uint32 // octets, without pad
 
-	// What few packets have stands behind what all have, so that the others are
-	// written and read without touching its cache lines.
+	// pkt has the fields that the map of queue pairs needs, too. Its flow has the addresses
+	// and the queue pair of the packet itself, or withoutQP. DMA is 0 with noHeaders.
+	pkt qplearn.Observation
+
+	// The fields of few packets follow those of all, so that the others are written and read
+	// without touching the cache lines of these.
 
 	about   key                  // the flow that a Fast CNP, PPFC or proxy message names
 	queue   QueueDepth           // the deepest of the trace
 	hops    [maxNodes]QueueDepth // of the first nodes in the trace of a request or Fast CNP
 	ingress [16]byte             // source of the outermost IPv6 header; of an FCN its destination
 	label   uint32               // flow label of that header; of an FCN the one it is about
-	cm      qplearn.Exchange
 	pause   pause
+}
+
+// asked returns the length of a READ, or unknownLength if the capture cut it.
+func (p *Packet) asked() uint32 {
+	if p.noHeaders {
+		return unknownLength
+	}
+	return p.pkt.DMA
 }
 
 // kind is what a packet is to the accounting.

@@ -57,18 +57,8 @@ func (s *stream) expects(psn uint32) bool {
 // learn shows a packet to the map, and joins the streams of the pairs that the map
 // learns from it.
 func (t *Table) learn(p *Packet, at int64) {
-	o := &t.observation
-	*o = qplearn.Observation{
-		Flow: p.pkt, SrcPort: p.srcPort, PKey: 0xFFFF, Opcode: p.opcode, Syndrome: p.syndrome, AckReq: p.ackReq,
-		SrcQP: p.srcQP, PSN: p.psn, Payload: p.payload,
-	}
-	if !p.noHeaders {
-		o.DMA = p.asked
-	}
-	if p.exchanges {
-		o.CM = p.cm
-	}
-	t.pairs.Learn(o, time.Unix(0, at))
+	t.shown = p.pkt.PSN
+	t.pairs.Learn(&p.pkt, time.Unix(0, at))
 	for k, pair := range t.pairs.Learned() {
 		if pair.From == qplearn.BasisCM || pair.From == qplearn.BasisUD {
 			continue // until its requests come; datagrams say it themselves

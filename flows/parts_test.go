@@ -104,7 +104,7 @@ func TestWiden(t *testing.T) {
 	require.Zero(t, s.bin(0))
 	s = newSeries()
 	for _, psn := range []uint32{50, 52, 51} {
-		s.sequenced(&Packet{psn: psn}, 1, 100, inOrder, 0, false, Timeout)
+		s.sequenced(&Packet{pkt: observation{PSN: psn}}, 1, 100, inOrder, 0, false, Timeout)
 	}
 	require.Equal(t, Tally{First: 0, Last: 1, Sequenced: true}, s.bins.tallies[0])
 
@@ -403,11 +403,11 @@ func TestCNPOfDatagrams(t *testing.T) {
 	datagram := func(s *script, qp uint32) *script {
 		k := s.keyAB()
 		k.QP = k.QP&^maxQP | qp
-		s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: k, srcQP: s.qpA})
+		s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: k, SrcQP: s.qpA}})
 		return s
 	}
 	cnp := func(s *script) *script {
-		s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()})
+		s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
 		return s
 	}
 	unpaired := func(s *script) (n uint64) {
@@ -441,7 +441,7 @@ func TestNoticesOfTwo(t *testing.T) {
 	from := s.keyBA()
 	for n := range byte(2) {
 		from.Src[15] = 50 + n
-		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: from, about: s.keyAB()})
+		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: from}, about: s.keyAB()})
 	}
 	all := s.Snapshot().Unpaired
 	require.Len(t, all, 2)
@@ -452,7 +452,7 @@ func TestNoticesOfTwo(t *testing.T) {
 	s = newScript(t).sends(10)
 	for n := range byte(2) {
 		from.Src[15] = 50 + n
-		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: from, about: s.keyAB()})
+		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: from}, about: s.keyAB()})
 	}
 	require.EqualValues(t, 2, s.flow().FastCNPs)
 	require.Empty(t, s.Snapshot().Unpaired)
@@ -481,7 +481,7 @@ func TestMTUOf(t *testing.T) {
 		{bth.RCSendFirst, 1000, 0}, {bth.RCSendFirst, 8192, 0},
 	} {
 		s := newScript(t)
-		s.put(Packet{kind: request, opcode: c.op, pkt: s.keyAB(), psn: 10, payload: c.payload})
+		s.put(Packet{kind: request, pkt: observation{Opcode: c.op, Flow: s.keyAB(), PSN: 10, Payload: c.payload}})
 		require.Equal(t, c.want, s.flow().MTU)
 		s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 		s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
@@ -574,9 +574,9 @@ func TestSmallDelays(t *testing.T) {
 func TestNoSpacing(t *testing.T) {
 	s := paired(t, 10).sends(10)
 	require.Negative(t, s.flow().Spacing)
-	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()})
+	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
 	require.Negative(t, s.flow().Spacing)
-	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()})
+	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
 	require.Zero(t, s.flow().Spacing)
 	require.EqualValues(t, 2, s.flow().CNPs)
 }
@@ -587,7 +587,8 @@ func TestEvictedAddsUp(t *testing.T) {
 	s := newScript(t)
 	k := s.keyAB()
 	for n := range uint32(30) {
-		p := Packet{kind: request, opcode: bth.RCSendOnly, pkt: k.WithQP(100 + n/2), psn: n, ipOctets: 60 + n}
+		p := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: k.WithQP(100 + n/2), PSN: n},
+			ipOctets: 60 + n}
 		table.Observe(&p, uint64(n+1), time.Unix(1, int64(n)))
 	}
 	e := table.Evicted()

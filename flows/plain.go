@@ -29,16 +29,17 @@ func (d *Decoder) plain(p *Packet) bool {
 	}
 	h, extended := u[udpSize:udpSize+bth.Size], u[udpSize+bth.Size:]
 	p.header(ip, be.Uint32(h[4:])&maxQP)
-	p.kind, p.opcode, p.psn, p.ackReq = r.of, op, be.Uint32(h[8:])&bth.MaxPSN, h[8]>>7 != 0
-	p.payload, p.vlan, p.pcp, p.srcPort = uint32(payload), 0, 0, be.Uint16(u)
+	p.pkt.PKey = be.Uint16(h[2:])
+	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = r.of, op, be.Uint32(h[8:])&bth.MaxPSN, h[8]>>7 != 0
+	p.pkt.Payload, p.vlan, p.pcp, p.pkt.SrcPort = uint32(payload), 0, 0, be.Uint16(u)
 	d.addressesOf(p)
 	p.icrcWrong, p.truncated, p.noHeaders = false, false, false
-	p.srcQP, p.asked, p.syndrome = 0, 0, 0
+	p.pkt.SrcQP, p.pkt.DMA, p.pkt.Syndrome = 0, 0, 0
 	switch {
 	case r.of == answer && op.Headers().Has(bth.HasAETH):
-		p.syndrome = bth.Syndrome(extended[0])
+		p.pkt.Syndrome = bth.Syndrome(extended[0])
 	case r.message == Read && r.of == request:
-		p.asked = be.Uint32(extended[op.HeaderLen()-4:]) // the RETH is the last, and ends with the length
+		p.pkt.DMA = be.Uint32(extended[op.HeaderLen()-4:]) // the RETH is the last, and ends with the length
 	}
 	if r.of == request && !d.NoICRC {
 		_, err := icrc.Verify(ip)

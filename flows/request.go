@@ -4,7 +4,7 @@ import "github.com/rocecn/rocecn/bth"
 
 // request records a request.
 func (t *Table) request(p *Packet, frame uint64, at int64) {
-	s := t.stream(&p.pkt)
+	s := t.stream(&p.pkt.Flow)
 	f := &s.flow
 	if f.Packets == 0 {
 		f.first, f.last = at, at
@@ -12,7 +12,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 		if e := t.earlies.at(s.early); e != nil {
 			e.heard = false // what came about the flow before counts for it now
 		}
-		t.names.add(&p.pkt)
+		t.names.add(&p.pkt.Flow)
 	}
 	f.count(p, at)
 	if series := t.series(f); series != nil {
@@ -23,16 +23,16 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 		e.request(p, frame, at)
 		t.recovered(e)
 	}
-	r := &roles[p.opcode]
-	if sequenced(p.opcode.Transport(), p.pkt.QP) {
+	r := &roles[p.pkt.Opcode]
+	if sequenced(p.pkt.Opcode.Transport(), p.pkt.Flow.QP) {
 		t.sequenced(s, p, frame, at)
 		return
 	}
 	f.countMessage(r)
-	if p.opcode.Transport() == bth.TransportUD && !p.noHeaders {
-		t.source(s, p.srcQP)
+	if p.pkt.Opcode.Transport() == bth.TransportUD && !p.noHeaders {
+		t.source(s, p.pkt.SrcQP)
 	}
-	if p.exchanges {
+	if p.pkt.CM.Attribute != 0 {
 		t.learn(p, at)
 		t.connect(p)
 	}
@@ -40,14 +40,14 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 
 // sequenced records a request of a transport whose PSNs follow one another.
 func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
-	f, q, r := &s.flow, &s.flow.sequence, &roles[p.opcode]
-	t.learnMTU(s, p.opcode.PathMTU(p.payload))
+	f, q, r := &s.flow, &s.flow.sequence, &roles[p.pkt.Opcode]
+	t.learnMTU(s, p.pkt.Opcode.PathMTU(p.pkt.Payload))
 	if s.pairing.next.with.id != 0 {
-		t.announced(s, p.psn)
+		t.announced(s, p.pkt.PSN)
 	}
-	if p.psn != q.next || r.asks || s.pairing.srcQPBy == 0 || !s.pairing.skips(at) {
+	if p.pkt.PSN != q.next || r.asks || s.pairing.srcQPBy == 0 || !s.pairing.skips(at) {
 		t.learn(p, at)
-		if pair, _ := t.pairs.Sender(&p.pkt); pair != nil {
+		if pair, _ := t.pairs.Sender(&p.pkt.Flow); pair != nil {
 			t.sentBy(s, pair)
 		}
 	}
@@ -57,29 +57,29 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	}
 	lives, slack, read, expected := q.counts.Lives, q.slack, q.read, bth.AddPSN(q.next, q.slack)
 	n, more := f.takes(p, r)
-	covered := q.begun && q.covered(p.psn)
-	verdict := q.request(p.psn, n, more, r, h)
+	covered := q.begun && q.covered(p.pkt.PSN)
+	verdict := q.request(p.pkt.PSN, n, more, r, h)
 	if q.counts.Lives != lives && s.pairing.ended {
 		t.settle(s)
 		t.part(s)
 	}
 	if slack > 0 && verdict == inOrder {
-		t.resolve(h, read, p.psn)
+		t.resolve(h, read, p.pkt.PSN)
 	}
-	if h != nil && p.pkt.QP&overIPv4 != 0 {
-		if verdict == repeated && h.idents.twin(p.psn, p.ident) {
+	if h != nil && p.pkt.Flow.QP&overIPv4 != 0 {
+		if verdict == repeated && h.idents.twin(p.pkt.PSN, p.ident) {
 			q.counts.Copies++
 			return
 		}
-		h.idents.add(p.psn, p.ident)
+		h.idents.add(p.pkt.PSN, p.ident)
 	}
-	unreliable := p.opcode.Transport() == bth.TransportUC
-	if !unreliable && (p.ackReq || r.asks || verdict.repeats()) {
+	unreliable := p.pkt.Opcode.Transport() == bth.TransportUC
+	if !unreliable && (p.pkt.AckReq || r.asks || verdict.repeats()) {
 		t.note(f, h, opening{
-			asked: asked{from: p.psn, to: bth.AddPSN(p.psn, n+more), octets: p.asked, atomic: r.message == Atomic,
-				order: t.stats.Packets},
+			asked: asked{from: p.pkt.PSN, to: bth.AddPSN(p.pkt.PSN, n+more), octets: p.asked(),
+				atomic: r.message == Atomic, order: t.stats.Packets},
 			at: at, read: r.message == Read,
-			ackReq: p.ackReq && !q.covered(p.psn), // or the answer came first: two packets changed places
+			ackReq: p.pkt.AckReq && !q.covered(p.pkt.PSN), // or the answer came first: two packets changed places
 		}, verdict)
 	}
 	if verdict != repeated {
@@ -88,20 +88,20 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	cause, asked := Timeout, false
 	switch {
 	case verdict == fillsHole && !unreliable:
-		asked = h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.stats.Packets, true) != Timeout
+		asked = h.goBack(q, p.pkt.PSN, bth.AddPSN(p.pkt.PSN, n), t.stats.Packets, true) != Timeout
 	case !verdict.repeats():
 	case unreliable: // UC repeats nothing
 		return
 	default:
-		cause = h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.stats.Packets, false)
-		if r.message == Read && t.rest(h, p.psn) {
+		cause = h.goBack(q, p.pkt.PSN, bth.AddPSN(p.pkt.PSN, n), t.stats.Packets, false)
+		if r.message == Read && t.rest(h, p.pkt.PSN) {
 			cause = ReadRest
 		}
 		q.counts.Repeats++
 		q.causes.add(cause)
 	}
 	if series := t.series(f); series != nil {
-		gap := uint32(bth.ComparePSN(p.psn, expected))
+		gap := uint32(bth.ComparePSN(p.pkt.PSN, expected))
 		series.sequenced(p, frame, at, verdict, gap, q.counts.Lives != lives, cause)
 		t.total(at).judged(verdict, gap)
 	}

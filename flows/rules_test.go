@@ -17,6 +17,8 @@ import (
 
 // A script gives a table the packets of one connection, or several: requests go
 // from a to b, answers come back.
+type observation = qplearn.Observation
+
 type script struct {
 	*Table
 	t     *testing.T
@@ -51,7 +53,8 @@ func (s *script) keyBA() key { return keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, D
 // send gives requests with these PSNs.
 func (s *script) send(op bth.Opcode, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: request, opcode: op, pkt: s.keyAB(), psn: psn, ackReq: true, payload: 100})
+		s.put(Packet{kind: request, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
+			Payload: 100}})
 	}
 	return s
 }
@@ -59,13 +62,15 @@ func (s *script) send(op bth.Opcode, psns ...uint32) *script {
 func (s *script) sends(psns ...uint32) *script { return s.send(bth.RCSendOnly, psns...) }
 
 func (s *script) read(psn, octets uint32) *script {
-	s.put(Packet{kind: request, opcode: bth.RCRDMAReadRequest, pkt: s.keyAB(), psn: psn, asked: octets})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCRDMAReadRequest, Flow: s.keyAB(), PSN: psn,
+		DMA: octets}})
 	return s
 }
 
 func (s *script) back(op bth.Opcode, syndrome bth.Syndrome, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: answer, opcode: op, pkt: s.keyBA(), psn: psn, syndrome: syndrome, payload: 1024})
+		s.put(Packet{kind: answer, pkt: observation{Opcode: op, Flow: s.keyBA(), PSN: psn, Syndrome: syndrome,
+			Payload: 1024}})
 	}
 	return s
 }
@@ -77,17 +82,17 @@ func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge,
 // connect gives a REQ and its REP: requests of a begin with psn.
 func (s *script) connect(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000, MTU: uint16(mtu)}})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000, MTU: uint16(mtu)}}})
 	s.rep(id, psn)
 	return s
 }
 
 func (s *script) rep(id, psn uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qplearn.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn,
-			MTU: uint16(0)}})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		CM: qplearn.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn,
+			MTU: uint16(0)}}})
 	return s
 }
 
@@ -330,7 +335,7 @@ func TestPSNRules(t *testing.T) {
 
 // first gives a SEND First of an MTU's length.
 func (s *script) first(mtu, psn uint32) *script {
-	s.put(Packet{kind: request, opcode: bth.RCSendFirst, pkt: s.keyAB(), psn: psn, payload: mtu})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendFirst, Flow: s.keyAB(), PSN: psn, Payload: mtu}})
 	return s
 }
 
@@ -338,8 +343,8 @@ func (s *script) first(mtu, psn uint32) *script {
 // connection.
 func (s *script) forge(id uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}}})
 	return s
 }
 
@@ -414,8 +419,8 @@ func TestPairs(t *testing.T) {
 
 	s = paired(t, 10).sends(10).acks(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, exchanges: true,
-		cm: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: dreq, SrcQP: 1,
+		CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}}})
 	require.Equal(t, pair{17, qpmap.BasisCM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
 	s.qpA = 30
 	require.Equal(t, pair{30, qpmap.BasisVotes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)),
@@ -493,12 +498,12 @@ func TestTimes(t *testing.T) {
 func TestCNPTimes(t *testing.T) {
 	s := paired(t, 10)
 	mark := func() {
-		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: s.flow().PSN.Last + 1,
-			trafficClass: 3})
+		s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(),
+			PSN: s.flow().PSN.Last + 1}, trafficClass: 3})
 	}
-	cnp := func() { s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()}) }
+	cnp := func() { s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}}) }
 	fast := func() {
-		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB(), nHops: 1,
+		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB(), nHops: 1,
 			queue: QueueDepth{5, 77, true}})
 	}
 	s.at(0).sends(10)
@@ -542,10 +547,8 @@ func TestPPFC(t *testing.T) {
 	s := paired(t, 10).sends(10)
 	node := netip.MustParseAddr("198.51.100.1")
 	put := func(from, congested netip.Addr, qp uint32) uint64 {
-		p := Packet{kind: ppfcKind, opcode: bth.CNP,
-			pkt:   keyOf(rocev2.FlowKey{Src: from, Dst: s.a, DestQP: qp}),
-			about: keyOf(rocev2.FlowKey{Src: s.a, Dst: congested, DestQP: qp}),
-		}
+		p := Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: keyOf(rocev2.FlowKey{Src: from, Dst: s.a,
+			DestQP: qp})}, about: keyOf(rocev2.FlowKey{Src: s.a, Dst: congested, DestQP: qp})}
 		s.put(p)
 		return s.flow().PPFC
 	}
@@ -570,11 +573,12 @@ func TestFCN(t *testing.T) {
 	s := newScript(t)
 	pe, other := netip.MustParseAddr("2001:db8::1").As16(), netip.MustParseAddr("2001:db8::2").As16()
 	send := func(ingress [16]byte, label uint32) {
-		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), tunnelled: true, ingress: ingress,
-			label: label})
+		s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, tunnelled: true,
+			ingress: ingress, label: label})
 	}
 	fcn := func(ingress [16]byte, label uint32) {
-		p := Packet{kind: fcnKind, ingress: ingress, label: label, pkt: key{Dst: ingress, QP: withoutQP}}
+		p := Packet{kind: fcnKind, ingress: ingress, label: label, pkt: observation{Flow: key{Dst: ingress,
+			QP: withoutQP}}}
 		s.put(p)
 	}
 	send(pe, 5)
@@ -600,7 +604,7 @@ func TestFCN(t *testing.T) {
 func TestNotifiedBefore(t *testing.T) {
 	s := newScript(t)
 	node := keyOf(rocev2.FlowKey{Src: netip.MustParseAddr("198.51.100.1"), Dst: s.a, DestQP: 18})
-	s.put(Packet{kind: fastKind, pkt: node, about: s.keyAB()})
+	s.put(Packet{kind: fastKind, pkt: observation{Flow: node}, about: s.keyAB()})
 	for _, f := range s.Snapshot().Flows {
 		t.Fatal(f)
 	}
@@ -616,18 +620,18 @@ func TestNotifiedBefore(t *testing.T) {
 
 func TestNoAllocs(t *testing.T) {
 	s := paired(t, 10).sends(10).acks(10)
-	forth, back := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), ackReq: true},
-		Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyBA()}
+	forth, back := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), AckReq: true}},
+		Packet{kind: answer, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA()}}
 	psn := uint32(11)
 	wiretest.NoAllocs(t, "a request and its answer", func() {
-		forth.psn, back.psn = psn, psn
+		forth.pkt.PSN, back.pkt.PSN = psn, psn
 		s.Observe(&forth, 1, s.now)
 		s.Observe(&back, 2, s.now)
 		psn++
 	})
 	for name, step := range map[string]uint32{"gaps": 3, "repeats": 0, "lives": 70_000} {
 		wiretest.NoAllocs(t, name, func() {
-			forth.psn = psn
+			forth.pkt.PSN = psn
 			s.Observe(&forth, 1, s.now)
 			psn = bth.AddPSN(psn, step)
 		})

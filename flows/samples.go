@@ -97,14 +97,14 @@ func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time)
 		s.stats.Broken++
 		return
 	}
-	f := s.flows[p.pkt]
+	f := s.flows[p.pkt.Flow]
 	if f == nil {
 		if len(s.flows) == s.max {
 			s.refused++
 			return
 		}
 		f = new(sampled)
-		s.flows[p.pkt] = f
+		s.flows[p.pkt.Flow] = f
 	}
 	t := nanoseconds(now)
 	if f.first == 0 {
@@ -117,7 +117,7 @@ func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time)
 			f.flow.first = t
 		}
 		f.flow.count(p, t)
-	case p.kind == answer && !roles[p.opcode].acknowledge:
+	case p.kind == answer && !roles[p.pkt.Opcode].acknowledge:
 		f.responses++
 	default:
 		f.answers.count(p, t)

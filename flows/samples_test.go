@@ -33,7 +33,7 @@ func TestSamples(t *testing.T) {
 		at := point(uint32(i % 2))
 		s.Observe(&p, at, 3, time.Unix(100, int64(i)))
 		if p.kind == request && f.Data[33] == 1 {
-			want[p.pkt.QP&maxQP] += uint64(p.ipOctets)
+			want[p.pkt.Flow.QP&maxQP] += uint64(p.ipOctets)
 		}
 	}
 	require.NotEmpty(t, want)

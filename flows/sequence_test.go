@@ -178,7 +178,7 @@ func TestManyEarly(t *testing.T) {
 	}
 	// A CNP among them covers nothing, whatever PSN it has.
 	s := newScript(t).sends(10, 12)
-	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA(), psn: 12})
+	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA(), PSN: 12}})
 	f := give(acks(s, maxEarly, 9))
 	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, f.PSN)
 	// Nor does a later answer that is about less take anything back.
@@ -219,8 +219,8 @@ func TestDoubtedAnswers(t *testing.T) {
 func TestLifeAfterDREQ(t *testing.T) {
 	s := paired(t, 10).at(0).sends(10).at(5).acks(10)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}}})
 	s.sends(11).acks(11)
 	require.EqualValues(t, 2, s.flow().ACKs, "on its way")
 	s.sends(500_000).acks(500_000)
@@ -242,7 +242,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := paired(t, 10).sends(10).acks(10)
 			back := mad.Reversed(1)
-			s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: back, srcQP: 1, exchanges: true, cm: end})
+			s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1, CM: end}})
 			require.EqualValues(t, 1, s.sends(500_000).acks(500_000).flow().ACKs)
 		})
 	}
@@ -250,8 +250,8 @@ func TestLifeAfterDREQ(t *testing.T) {
 	// One that ends another connection ends nothing.
 	for _, id := range []uint32{8, 1007} {
 		s = paired(t, 10).sends(10).acks(10)
-		s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-			cm: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: id, Remote: 1007, QP: s.qpB}})
+		s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+			CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: id, Remote: 1007, QP: s.qpB}}})
 		require.EqualValues(t, 2, s.sends(500_000).acks(500_000).flow().ACKs)
 	}
 }
@@ -260,8 +260,8 @@ func TestLifeAfterDREQ(t *testing.T) {
 func (s *script) exchange(id, srcQP uint32, at time.Duration) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.now = time.Unix(1e9, int64(at))
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, QP: srcQP, PSN: 5000, MTU: 1024}})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, QP: srcQP, PSN: 5000, MTU: 1024}}})
 	return s
 }
 
@@ -291,11 +291,11 @@ func TestDoubtfulREQ(t *testing.T) {
 	// As XRC has it, the REP names its end-to-end context.
 	s := newScript(t)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qplearn.Exchange{
-		Attribute: cm.AttributeREQ, Local: 7, QP: 17, PSN: 5000, MTU: 1024, Transport: bth.TransportXRC}})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1, CM: qplearn.Exchange{
+		Attribute: cm.AttributeREQ, Local: 7, QP: 17, PSN: 5000, MTU: 1024, Transport: bth.TransportXRC}}})
 	mad = mad.Reversed(1)
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
-		cm: qplearn.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}})
+	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		CM: qplearn.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}}})
 	require.EqualValues(t, 1, s.sends(12).flow().PSN.Gaps)
 }
 
@@ -361,7 +361,7 @@ func TestNamesOfFlows(t *testing.T) {
 func TestLabelsOfFlows(t *testing.T) {
 	s := newScript(t)
 	packet := func(ingress byte, label uint32, k key) *Packet {
-		p := &Packet{label: label, pkt: k}
+		p := &Packet{label: label, pkt: observation{Flow: k}}
 		p.ingress[15] = ingress
 		return p
 	}

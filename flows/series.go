@@ -196,9 +196,9 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 	if !s.seen || newLife {
 		s.line = 0
 	} else {
-		s.line += int64(bth.ComparePSN(p.psn, s.psn))
+		s.line += int64(bth.ComparePSN(p.pkt.PSN, s.psn))
 	}
-	s.seen, s.psn = true, p.psn
+	s.seen, s.psn = true, p.pkt.PSN
 	if v == beyondGap || v.repeats() {
 		s.trouble(at)
 	}
@@ -206,14 +206,14 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 		b.at(s.line)
 		b.judged(v, gap)
 	}
-	m := Mark{Frame: frame, Time: moment(at), PSN: p.psn, Count: 1, Line: s.line}
+	m := Mark{Frame: frame, Time: moment(at), PSN: p.pkt.PSN, Count: 1, Line: s.line}
 	if again {
 		m.Kind = MarkLife
 		s.mark(m)
 	}
 	switch {
 	case v == beyondGap:
-		m.Kind, m.PSN, m.Count, m.Line = MarkGap, bth.AddPSN(p.psn, -gap&bth.MaxPSN), gap, s.line-int64(gap)
+		m.Kind, m.PSN, m.Count, m.Line = MarkGap, bth.AddPSN(p.pkt.PSN, -gap&bth.MaxPSN), gap, s.line-int64(gap)
 	case v == fillsHole:
 		m.Kind = MarkLate
 	case v.repeats():

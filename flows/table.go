@@ -62,8 +62,8 @@ type Table struct {
 	serieses   serieses
 	evidences  pool[evidence]
 
-	pairs       *qplearn.Map
-	observation qplearn.Observation
+	pairs *qplearn.Map
+	shown uint32 // PSN of the packet that the map was shown last
 
 	labels labels
 	names  names
@@ -136,13 +136,13 @@ func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 		if p.tunnelled {
 			t.labels.add(p)
 		}
-		if t.mine(&p.pkt) {
+		if t.mine(&p.pkt.Flow) {
 			t.request(p, frame, at)
 		} else {
-			t.names.add(&p.pkt)
+			t.names.add(&p.pkt.Flow)
 		}
 	case answer, cnpKind:
-		if t.mine(&p.pkt) {
+		if t.mine(&p.pkt.Flow) {
 			t.answer(p, frame, at)
 		}
 	case pfcKind:

@@ -26,10 +26,10 @@ func (t *Table) totalled(p *Packet, at int64) {
 	case ppfcKind:
 		t.total(at).PPFC++
 	case answer:
-		if !roles[p.opcode].acknowledge || p.noHeaders {
+		if !roles[p.pkt.Opcode].acknowledge || p.noHeaders {
 			return
 		}
-		if kind := p.syndrome.Type(); kind == bth.SyndromeNAK || kind == bth.SyndromeRNRNAK {
+		if kind := p.pkt.Syndrome.Type(); kind == bth.SyndromeNAK || kind == bth.SyndromeRNRNAK {
 			t.total(at).refused(kind == bth.SyndromeRNRNAK)
 		}
 	}

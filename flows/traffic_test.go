@@ -91,12 +91,11 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 func TestDecodeIntoUsedPacket(t *testing.T) {
 	k := keyOf(rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 5})
 	used := Packet{
-		kind: request, opcode: bth.UDSendOnly, ackReq: true, icrcWrong: true, truncated: true, noHeaders: true,
-		tunnelled: true, exchanges: true,
-		nHops: maxNodes, trafficClass: 3, syndrome: 0x60, vlan: 7, pkt: k, psn: 9, srcQP: 1, asked: 100, ipOctets: 1000,
-		payload: 900,
-		about:   k, queue: QueueDepth{7, 1 << 30, true}, ingress: k.Src, label: 3,
-		cm:    qplearn.Exchange{Attribute: cm.AttributeREQ, Local: 1, Remote: 0, QP: 2, PSN: 3, MTU: uint16(1024)},
+		kind: request, pkt: observation{Opcode: bth.UDSendOnly, AckReq: true, Syndrome: 0x60, Flow: k, PSN: 9,
+			SrcQP: 1, DMA: 100, Payload: 900,
+			CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: 1, Remote: 0, QP: 2, PSN: 3, MTU: uint16(1024)}},
+		icrcWrong: true, truncated: true, noHeaders: true, tunnelled: true, nHops: maxNodes, trafficClass: 3, vlan: 7,
+		ipOctets: 1000, about: k, queue: QueueDepth{7, 1 << 30, true}, ingress: k.Src, label: 3,
 		pause: pause{whole: true, enabled: 0xFF, quanta: [8]uint16{1, 2, 3, 4, 5, 6, 7, 8}},
 	}
 	for i := range used.hops {
