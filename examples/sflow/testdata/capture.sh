@@ -7,7 +7,7 @@
 set -eu
 
 dir=$(mktemp -d)
-trap 'kill $(cat "$dir"/*.pid) 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'kill $(cat "$dir"/*.pid) 2>/dev/null || true; rm -rf "$dir"' EXIT
 export OVS_RUNDIR="$dir" OVS_LOGDIR="$dir" OVS_DBDIR="$dir" OVS_SYSCONFDIR="$dir"
 db=unix:$dir/db.sock
 
