@@ -90,7 +90,7 @@ func (s *Switch) rejected(k *packet) bool {
 		return false
 	}
 	n := s.net
-	_, d := s.role.agent.Receive(nil, n.roles.reads(k.ip), 0, n.Sim.Now().Clock())
+	_, d := s.role.agent.Receive(nil, n.roles.reads(k.ip), node.Event{Observe: true, Now: n.Sim.Now().Clock()})
 	if d.Action != node.Learned {
 		n.count.Refused++
 	}

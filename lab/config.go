@@ -8,7 +8,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/node/sender"
 )
 
 // A Variant says how senders are notified.
@@ -47,7 +46,10 @@ func (v Variant) HPCC() bool { return v >= HPCC }
 // byAck says whether acknowledgements carry the trace.
 func (v Variant) byAck() bool { return v == HPCC || v == HPCCBoth }
 
-// pauses says whether switches send PPFCs.
+// recordsOwn reports whether switches add their own record to the trace in a Fast CNP.
+func (v Variant) recordsOwn() bool { return v == HPCCFastCNPOwn || v == HPCCBoth }
+
+// pauses reports whether switches send PPFCs.
 func (v Variant) pauses() bool { return v == PPFC || v == PPFCAndCNP }
 
 // Decides says whether packets meet congestion by RED.
@@ -224,7 +226,7 @@ type Config struct {
 type Control interface {
 	Rate() uint64 // bits a second; 0 counts as 1
 	Next() (at time.Time, ok bool)
-	Look(now time.Time)
+	Advance(now time.Time)
 	Sent(octets uint64, now time.Time)
-	Hear(d *sender.Decision, now time.Time) // d is valid until Hear returns
+	React(d *node.Decision, now time.Time) // d is valid until React returns
 }

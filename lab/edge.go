@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/qpmap"
@@ -18,7 +19,7 @@ type labelled struct {
 	any   bool
 }
 
-func newPE(s *switchRole, pairs *qpmap.Map) (*ingress.PE, error) {
+func newPE(s *switchRole, pairs *qpmap.Map) (*ingress.Role, error) {
 	n := s.of.net
 	cfg := ingress.Config{
 		Enabled: true, WAN: s.addr, Self6: s.addr, Accept: acl.New(switchPrefix), QPs: pairs,
@@ -45,7 +46,7 @@ func (s *Switch) label(k *packet) uint32 {
 		idle = time.Minute
 	}
 	if again := sim.From(idle / 4); n.cfg.Cold || !l.any || int(l.pe) != s.index || l.label == 0 || now-l.at >= again {
-		_, d := s.role.pe.Forward(nil, n.roles.reads(n.octets(0, k)), 0, nil, now.Clock())
+		_, d := s.role.pe.Receive(nil, n.roles.reads(n.octets(0, k)), node.Event{Now: now.Clock()})
 		*l = labelled{int32(s.index), d.Label, now, true}
 	}
 	if l.label == 0 {
@@ -57,13 +58,15 @@ func (s *Switch) label(k *packet) uint32 {
 // labelled handles an FCN to the PE.
 func (s *switchRole) labelled(k *packet) {
 	n, roles := s.of.net, &s.of.net.roles
-	out, d := s.pe.Receive(roles.answer[:0], roles.reads(k.ip), 0, n.Sim.Now().Clock())
-	s.translated(out, &d.Decision, k.flow, n.cfg.EdgeDelay)
+	out, d := s.pe.Receive(roles.answer[:0], roles.reads(k.ip), n.event())
+	s.translated(out, &d, k.flow, n.cfg.EdgeDelay)
 }
 
 // congested handles a packet that meets congestion at the ingress PE itself.
 func (s *switchRole) congested(r ref, k *packet) {
 	n, roles := s.of.net, &s.of.net.roles
-	out, d := s.pe.Congested(roles.answer[:0], roles.reads(n.octets(r, k)), 0, n.Sim.Now().Clock())
-	s.translated(out, &d.Decision, k.flow, n.cfg.EdgeDelay)
+	e := n.event()
+	e.Level = 1
+	out, d := s.pe.Receive(roles.answer[:0], roles.reads(n.octets(r, k)), e)
+	s.translated(out, &d, k.flow, n.cfg.EdgeDelay)
 }

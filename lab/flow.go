@@ -8,9 +8,9 @@ import (
 
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/node/sender"
 )
 
 // A Flow is a connection from one host to another. It sends messages in order,
@@ -320,11 +320,11 @@ func (f *Flow) nextChange() (at time.Time, ok bool) {
 // due lets the reaction point process its timers.
 func (f *Flow) due(now sim.Time) {
 	if f.control != nil {
-		f.control.Look(now.Clock())
+		f.control.Advance(now.Clock())
 	} else {
-		f.cc.Look(now.Clock())
+		f.cc.Advance(now.Clock())
 	}
-	f.hpcc.Look(now.Clock())
+	f.hpcc.Advance(now.Clock())
 }
 
 // changed scales the remaining wait for the next packet after the rate has
@@ -340,18 +340,18 @@ func (f *Flow) changed(was sim.Rate) {
 }
 
 // notified passes the sender's decision to the reaction point.
-func (f *Flow) notified(d *sender.Decision) {
+func (f *Flow) notified(d *node.Decision) {
 	now := f.net.Sim.Now()
 	f.net.count.Notified++
 	f.due(now)
 	was := f.Rate()
 	switch {
 	case !f.net.pool.traced && f.control != nil:
-		f.control.Hear(d, now.Clock())
+		f.control.React(d, now.Clock())
 	case !f.net.pool.traced:
-		f.cc.Hear(d, now.Clock())
+		f.cc.React(d, now.Clock())
 	case d.Trace != nil:
-		f.hpcc.Hear(d, reaction.Hops(f.net.roles.hops[:0], d.Trace, ioam.PTP, f.net.bandwidth), now.Clock())
+		f.hpcc.React(d, reaction.Hops(f.net.roles.hops[:0], d.Trace, ioam.PTP, f.net.bandwidth), now.Clock())
 	}
 	if f.cut == sim.Never && f.Rate() < was {
 		f.cut = now

@@ -18,9 +18,9 @@ import (
 type hostRole struct {
 	of       *Host
 	addr     netip.Addr
-	receiver *receiver.Receiver
-	sender   *sender.Sender
-	pause    *pause.Table
+	receiver *receiver.Role
+	sender   *sender.Role
+	pause    *pause.Role
 	learns   bool
 }
 
@@ -74,7 +74,7 @@ func newHostRole(h *Host, flows int) *hostRole {
 func (h *hostRole) sees(r ref, k *packet) {
 	if h.learns {
 		n := h.of.net
-		h.sender.Receive(nil, n.roles.reads(n.octets(r, k)), 0, n.Sim.Now().Clock())
+		h.sender.Receive(nil, n.roles.reads(n.octets(r, k)), n.event())
 	}
 }
 
@@ -106,7 +106,7 @@ func (h *Host) looks(f *Flow) {
 // answer asks the receiver for a CNP.
 func (h *Host) answer(r ref, k *packet) {
 	n, roles := h.net, &h.net.roles
-	out, d := h.role.receiver.Receive(roles.answer[:0], roles.reads(n.octets(r, k)), 0, n.Sim.Now().Clock())
+	out, d := h.role.receiver.Receive(roles.answer[:0], roles.reads(n.octets(r, k)), n.event())
 	to, ok := index(hostPrefix, d.To)
 	if d.Action != node.Sent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
@@ -124,14 +124,14 @@ func (h *hostRole) hears(ip []byte, flow int32) {
 	}
 	n := h.of.net
 	d := &n.roles.heard // not a variable of its own: given to a Control, each would be allocated
-	_, *d = h.sender.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock())
+	_, *d = h.sender.Receive(nil, n.roles.reads(ip), n.event())
 	i := int(d.SrcQP)/2 - 1
 	if d.Action != node.Accepted || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
 		n.count.Refused++
 		n.unlearned(d.Reason)
 		return
 	}
-	if d.Again {
+	if d.Repeated {
 		n.count.Again++
 		return
 	}
@@ -148,7 +148,7 @@ func (h *hostRole) hears(ip []byte, flow int32) {
 // brakes applies a PPFC to a flow of the host.
 func (h *hostRole) brakes(f *Flow, ip []byte) {
 	n := h.of.net
-	if _, d := h.pause.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock()); d.Action != node.Accepted {
+	if _, d := h.pause.Receive(nil, n.roles.reads(ip), n.event()); d.Action != node.Accepted {
 		n.count.Refused++
 		return
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/node/sender"
 	"github.com/stretchr/testify/require"
 )
 
@@ -568,7 +567,7 @@ func TestTwoHistories(t *testing.T) {
 	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
 	a.Endless()
 	b.Endless()
-	told := sender.Decision{Decision: node.Decision{Action: node.Accepted, Message: kinds.CNP, KnownQP: true}}
+	told := node.Decision{Action: node.Accepted, Message: kinds.CNP, Request: node.SlowDown, KnownQP: true}
 	n.At(100*µs, func() { a.notified(&told); a.notified(&told) })
 	n.Until(200 * µs)
 	require.Equal(t, 20*sim.Gbps, b.Rate())

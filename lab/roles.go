@@ -10,10 +10,10 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -34,9 +34,8 @@ type roles struct {
 	read    rocev2.Frame                             // the frame that a role reads
 	learned *qpmap.Map                               // of all proxies and PEs, known from the start; nil for Cold
 	answer  []byte                                   // the answer of a role
-	heard   sender.Decision                          // the decision of a sender
+	heard   node.Decision                            // the decision of a sender
 	zeros   []byte                                   // the payload of all packets
-	event   congested.Event                          // the event that a congested node is asked about
 	own     ioam.Node                                // its own IOAM record
 	hops    [reaction.MaxHops + 1]reaction.Hop       // the hops that a sender reads
 	dcqcn   map[reaction.DCQCNConfig]*reaction.DCQCN // by their configuration
@@ -55,6 +54,9 @@ func (r *roles) reads(ip []byte) *rocev2.Frame {
 	r.read.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	return &r.read
 }
+
+// event returns the Event of a frame that a role sees now.
+func (n *Network) event() node.Event { return node.Event{Now: n.Sim.Now().Clock()} }
 
 // numbered returns the i-th address of a prefix.
 func numbered(prefix netip.Prefix, i int) netip.Addr {

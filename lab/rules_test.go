@@ -199,7 +199,7 @@ func TestAstray(t *testing.T) {
 	require.Zero(t, n.Counts().Astray)
 	sender := n.Hosts()[0].role
 	out, d := n.Hosts()[2].role.receiver.Receive(nil, n.roles.reads(n.octets(0, &packet{kind: data, ce: true, flow: 0,
-		octets: 1106, egress: -1})), 0, n.Sim.Now().Clock().Add(time.Second))
+		octets: 1106, egress: -1})), node.Event{Now: n.Sim.Now().Clock().Add(time.Second)})
 	require.Equal(t, node.Sent, d.Action)
 	was := n.Counts().Notified
 	sender.hears(out, 0)

@@ -25,15 +25,15 @@ import (
 type switchRole struct {
 	of       *Switch
 	addr     netip.Addr
-	agent    *congested.Agent // of packets that meet congestion by RED
-	pauser   *congested.Agent // of packets at a port whose level is above 0; nil without PPFC
+	agent    *congested.Role // of packets that meet congestion by RED
+	pauser   *congested.Role // of packets at a port whose level is above 0; nil without PPFC
 	levels   level.Thresholds
-	proxy    *proxy.Proxy
-	pe       *ingress.PE
-	learns   bool         // whether it learns from passing packets
-	pause    *pause.Table // of a PE that stops flows itself; nil for others
-	valves   []*valve     // by flow
-	draining int          // how many of them drain
+	proxy    *proxy.Role
+	pe       *ingress.Role
+	learns   bool        // whether it learns from passing packets
+	pause    *pause.Role // of a PE that stops flows itself; nil for others
+	valves   []*valve    // by flow
+	draining int         // how many of them drain
 	ready    sim.ID
 }
 
@@ -65,7 +65,10 @@ func newSwitchRole(s *Switch) *switchRole {
 		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
 		// In this WAN routers can reach the hosts.
 		FastCNP: fastcnp.Config{InnerSource: true}, PPFC: ppfc.Config{InnerSource: true},
-		Seed: n.seed(),
+		Pause: n.cfg.Pausing.For, Seed: n.seed(),
+	}
+	if n.cfg.Variant.recordsOwn() {
+		cfg.Own = &n.roles.own
 	}
 	if n.cfg.Rejects {
 		cfg.MaxSent, cfg.MaxRejected = 4096, max(4, min(n.cfg.Incapable, len(n.hosts)))
@@ -75,7 +78,7 @@ func newSwitchRole(s *Switch) *switchRole {
 	}
 	role.agent = must(congested.New(cfg))
 	if n.cfg.Variant.pauses() {
-		cfg.Enabled = true
+		cfg.Enabled, cfg.Own = true, nil
 		cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: congested.PPFC})
 		cfg.PauseIngress = n.cfg.Pausing.Ingress && s.kind == core
 		cfg.PauseFrom, cfg.MaxPaused = n.cfg.Pausing.From, max(4096, 4*len(n.flows))
@@ -152,9 +155,9 @@ func (s *Switch) passes(r ref, k *packet) {
 	}
 	frame, now := n.roles.reads(n.tunnelled(r, k)), n.Sim.Now().Clock()
 	if s.role.pe != nil {
-		s.role.pe.Receive(nil, frame, 0, now)
+		s.role.pe.Receive(nil, frame, node.Event{Now: now})
 	} else {
-		s.proxy().role.proxy.Receive(nil, frame, 0, now)
+		s.proxy().role.proxy.Receive(nil, frame, node.Event{Now: now})
 	}
 }
 
@@ -173,8 +176,8 @@ func (s *Switch) told(r ref, k *packet) {
 		return
 	}
 	roles := &n.roles
-	out, d := s.role.proxy.Receive(roles.answer[:0], roles.reads(k.ip), 0, n.Sim.Now().Clock())
-	s.role.translated(out, &d.Decision, k.flow, n.cfg.ProxyDelay)
+	out, d := s.role.proxy.Receive(roles.answer[:0], roles.reads(k.ip), n.event())
+	s.role.translated(out, &d, k.flow, n.cfg.ProxyDelay)
 }
 
 // translated sends the CNP that a proxy or an ingress PE has made from a message.
@@ -216,13 +219,10 @@ func (s *Switch) congested(out *Port, r ref, k *packet) {
 		s.role.congested(r, k)
 		return
 	}
-	e := &n.roles.event
-	e.Own = nil
-	if v := n.cfg.Variant; v == HPCCFastCNPOwn || v == HPCCBoth {
+	if n.cfg.Variant.recordsOwn() {
 		n.roles.own = n.record(&reaction.Hop{QLen: uint64(out.dataQueue().octets),
 			TS: time.Duration(now / sim.Nanosecond)},
 			out.number)
-		e.Own = &n.roles.own
 	}
 	s.asks(s.role.agent, out, r, k)
 }
@@ -237,16 +237,14 @@ func (n *Network) onset(k *packet) {
 func (s *Switch) pauses(out *Port, r ref, k *packet) {
 	n := s.net
 	n.onset(k)
-	n.roles.event.Own = nil
 	s.asks(s.role.pauser, out, r, k)
 }
 
 // asks asks a congested node about a packet, and carries out its decision.
-func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
+func (s *Switch) asks(agent *congested.Role, out *Port, r ref, k *packet) {
 	n, roles := s.net, &s.net.roles
-	e := &roles.event
-	e.Level, e.Pause, e.Port = out.level, n.cfg.Pausing.For, uint16(out.index)
-	notice, d := agent.Congested(roles.answer[:0], roles.reads(n.tunnelled(r, k)), 0, *e, n.Sim.Now().Clock())
+	e := node.Event{Level: out.level, Port: uint16(out.index), Now: n.Sim.Now().Clock()}
+	notice, d := agent.Receive(roles.answer[:0], roles.reads(n.tunnelled(r, k)), e)
 	if d.MarkECN {
 		n.count.Marked++
 		k.ce = true
@@ -288,9 +286,10 @@ func (s *Switch) leveled(p *Port, octets int64) {
 	if p.level = s.role.levels.Of(uint64(octets), was); p.level > 0 || was == 0 {
 		return
 	}
-	n := s.net
+	n, now := s.net, s.net.Sim.Now().Clock()
+	s.role.pauser.Receive(nil, nil, node.Event{Port: uint16(p.index), Now: now})
 	for {
-		notice, d := s.role.pauser.Resume(n.roles.answer[:0], uint16(p.index), n.Sim.Now().Clock())
+		notice, d := s.role.pauser.Due(n.roles.answer[:0], now)
 		if d.Action != node.Sent {
 			return
 		}

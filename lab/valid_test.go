@@ -152,7 +152,7 @@ type idle struct{ Control }
 
 func (idle) Rate() uint64                { return 0 }
 func (idle) Next() (_ time.Time, _ bool) { return }
-func (idle) Look(time.Time)              {}
+func (idle) Advance(time.Time)           {}
 func (idle) Sent(uint64, time.Time)      {}
 
 // fill sets the fields of a struct to values that octets select: mostly such as may run, sometimes wrong ones.

@@ -155,9 +155,10 @@ func (v *valve) Handle(uint32) {
 // ordered handles a PPFC to the PE.
 func (s *switchRole) ordered(k *packet) {
 	n := s.of.net
-	_, d := s.pause.Receive(nil, n.roles.reads(k.ip), 0, n.Sim.Now().Clock())
-	i := int(d.Target.DestQP)/2 - 1
-	if d.Action != node.Accepted || i < 0 || i >= len(n.flows) || n.flows[i].dst.role.addr != d.Target.Addr {
+	_, d := s.pause.Receive(nil, n.roles.reads(k.ip), n.event())
+	target := s.pause.Target()
+	i := int(target.DestQP)/2 - 1
+	if d.Action != node.Accepted || i < 0 || i >= len(n.flows) || n.flows[i].dst.role.addr != target.Addr {
 		n.count.Refused++
 		return
 	}

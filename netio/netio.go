@@ -10,7 +10,7 @@
 //
 //	err := netio.Run(ctx, out, func(b []byte, _ int, p *netio.Packet) []byte {
 //		frame.Decode(p.Data, p.Options())
-//		b, decision = role.Receive(b, &frame, 0, p.Time)
+//		b, decision = role.Receive(b, &frame, node.Event{Now: p.Time})
 //		return b
 //	}, traffic, messages)
 //

@@ -36,7 +36,7 @@ type Effect uint8
 
 // The effects. A [Count] of Decisions has the zero value.
 const (
-	Again         Effect = iota + 1 // a notification was accepted, but repeats an earlier report (sender)
+	Repeated      Effect = iota + 1 // a notification was accepted, but repeats an earlier report (sender)
 	FellBack                        // a notification was sent because the node cannot mark (congested)
 	Resumed                         // a flow may run again (congested, pause)
 	Stopped                         // a flow was stopped (pause)

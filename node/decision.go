@@ -2,8 +2,11 @@ package node
 
 import (
 	"net/netip"
+	"time"
 
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/qpmap"
 )
@@ -18,7 +21,7 @@ const (
 	Marked           // the packet is to be marked with CE, and no notification was sent
 	Forwarded        // the packet was appended in a tunnel (ingress)
 	Learned          // the packet taught a queue pair, a label, or that a sender does not support Fast CNP
-	Accepted         // a notification was accepted: the program has something to do
+	Accepted         // a notification was accepted: Decision.Request tells what it asks for
 	Dropped          // the packet may not cross (border)
 	Passed           // the packet may cross (border)
 	Refused          // nothing was done: Decision.Reason says why
@@ -46,31 +49,52 @@ func (a *Action) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(a, text, "node", "action")
 }
 
-// A Decision is what a role decided about a packet. Some roles embed it in a larger one. Fields that do not apply are
-// zero.
+// A Decision is what a role decided about a frame, or what was due. Fields that do not apply are zero.
 type Decision struct {
-	Action Action
-	Reason Reason       // NoReason, or why no more was done
-	Packet message.Kind // what the packet is, as far as the role has decoded it
-
+	Action  Action
+	Reason  Reason       // NoReason, or why no more was done
+	Request Request      // what an accepted notification asks for
+	Packet  message.Kind // what the packet is, as far as the role has decoded it
 	Message message.Kind // of the notification that was appended, accepted or dropped; Other for none
-	To      netip.Addr   // destination of what was appended
+
+	// Origin is the node that sent an accepted notification: the receiver of the flow, or a node of the network.
+	Origin fastcnp.Origin
+	// Repeated: an accepted CNP or Fast CNP reports congestion that was reported before, within Config.Window of the
+	// sender. Request is NoRequest then, as the rate must not be reduced again.
+	Repeated bool
+
+	KnownQP bool  // SrcQP is known
+	Level   uint8 // congestion level in the message
+	Option  uint8 // number of the option of a Fast CNP that was appended: 1 or 2
+	MarkECN bool  // set CE on the packet, with rocev2.SetECN on its outermost IP header
+
+	OwnRecord bool // the node's own record is in the trace of the Fast CNP that was appended (congested)
+
+	Port uint16 // congested port that an accepted PPFC names
+
+	// SrcPort is the UDP source port of an accepted Fast CNP: that of the congested packet, if the switch has copied it
+	// (D6).
+	SrcPort uint16
+
+	Label uint32 // flow label of the outer header that the flow has, or is to have (ingress); 0 for none
+
+	// SrcQP is the queue pair that sends the flow, if KnownQP. An appended CNP names it; for an accepted notification
+	// it is the host's own; with Learned it is the one learned.
+	SrcQP uint32
+
+	Pause time.Duration // how long an accepted PPFC asks to stop or hold; 0 with Resume
+
+	// Trace is that of an accepted Fast CNP with option 2, else nil. It aliases the frame.
+	Trace *ioam.Trace
+
+	To netip.Addr // destination of the packet that was appended
 
 	// From is the source of a message that the role acts on, even if it is refused: of a notification (sender,
 	// pause), an FCN (ingress), a proxy message, or an ICMPv6 Parameter Problem (congested). It is the zero Addr for
 	// other packets, always for receiver and border, and if the headers of the message cannot be read.
 	From netip.Addr
 
-	// Flow is the flow that the notification or the packet is about, in the direction of its data packets.
+	// Flow is the flow that the notification or the packet is about, in the direction of its data packets. A CNP does
+	// not name the flow: only Flow.Src is set (sender).
 	Flow qpmap.Key
-	// SrcQP is the queue pair that sends the flow, if KnownQP. An appended CNP names it; for an accepted notification
-	// it is the host's own; with Learned it is the one learned.
-	SrcQP   uint32
-	KnownQP bool
-
-	Level   uint8 // of the congestion, as in the message
-	Option  uint8 // of a Fast CNP that was appended: 1 or 2
-	MarkECN bool  // set CE on the packet, with rocev2.SetECN on its outermost IP header
-
-	OwnRecord bool // the node's own record is in the trace of the Fast CNP that was appended (congested)
 }

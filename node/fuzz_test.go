@@ -38,19 +38,19 @@ var (
 )
 
 func FuzzBorder(f *testing.F) {
-	c := &cast[border.Config, node.Decision]{
-		fresh: func(c border.Config) (node.Role[border.Config, node.Decision], error) { return border.New(c) },
+	c := &cast[border.Config]{
+		fresh: func(c border.Config) (configurable[border.Config], error) { return border.New(c) },
 		configs: []border.Config{
 			{Enabled: true}, {Enabled: true, Border: filter.Border{CNP: true, PPFC: true}}, {},
 		},
 		on:     func(c border.Config) bool { return c.Enabled },
 		limits: func(border.Config) limits { return limits{} },
 		ops:    1,
-		show: func(r node.Role[border.Config, node.Decision], _ byte, out []byte, p *play) ([]byte, node.Decision) {
-			return r.Receive(out, &p.frame, 0, p.now)
+		show: func(r configurable[border.Config], _ byte, out []byte, p *play) ([]byte, node.Decision) {
+			return r.Receive(out, &p.frame, node.Event{Now: p.now})
 		},
 	}
-	c.check = func(_ node.Role[border.Config, node.Decision], cfg border.Config, p *play, _ []byte, d node.Decision) (
+	c.check = func(_ configurable[border.Config], cfg border.Config, p *play, _ []byte, d node.Decision) (
 		bool, netip.Addr, any,
 	) {
 		switch kind := p.kind(); kind { // no message crosses that can be read
@@ -71,13 +71,13 @@ func FuzzCongested(f *testing.F) {
 				acl.Entry[congested.Method]{Prefix: anybody4, Value: m}),
 			Proxies: acl.NewMap(acl.Entry[netip.Addr]{Prefix: anybody, Value: proxy6},
 				acl.Entry[netip.Addr]{Prefix: anybody4, Value: proxy4}),
-			MaxFlows: 4, MaxSent: 4, MaxRejected: 4, MaxPaused: 4, Seed: 7,
+			MaxFlows: 4, MaxSent: 4, MaxRejected: 4, MaxPaused: 4, Seed: 7, Pause: ms,
 			FastCNP: fastcnp.Config{Long: fastcnp.FallBack}}
 		change(&c)
 		return c
 	}
-	type role = node.Role[congested.Config, node.Decision]
-	c := &cast[congested.Config, node.Decision]{
+	type role = configurable[congested.Config]
+	c := &cast[congested.Config]{
 		fresh: func(c congested.Config) (role, error) { return congested.New(c) },
 		configs: []congested.Config{
 			method(congested.FastCNP, func(c *congested.Config) {}),
@@ -102,16 +102,19 @@ func FuzzCongested(f *testing.F) {
 	}
 	resumed := false
 	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
-		a := r.(*congested.Agent)
+		a := r.(*congested.Role)
 		resumed = op%4 == 3
 		switch op % 4 {
 		case 2:
-			return a.Receive(out, &p.frame, 0, p.now)
+			return a.Receive(out, &p.frame, node.Event{Observe: true, Now: p.now})
 		case 3:
-			return a.Resume(out, uint16(op>>4&1), p.now)
+			_, d := a.Receive(out, nil, node.Event{Port: uint16(op >> 4 & 1), Now: p.now})
+			if d.Action != node.Nothing {
+				return out, d
+			}
+			return a.Due(out, p.now)
 		}
-		e := congested.Event{Pause: ms, Port: uint16(op >> 4 & 1)}
-		return a.Congested(out, &p.frame, 0, e, p.now)
+		return a.Receive(out, &p.frame, node.Event{Port: uint16(op >> 4 & 1), Now: p.now})
 	}
 	c.check = func(_ role, cfg congested.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		if d.MarkECN {
@@ -139,17 +142,17 @@ func FuzzCongested(f *testing.F) {
 }
 
 func FuzzIngress(f *testing.F) {
+	tunnel := &encap.IPInIPv6{Src: pe, Dst: egress}
 	config := func(change func(*ingress.Config)) ingress.Config {
 		c := ingress.Config{Enabled: true, WAN: pe, Self4: switch4, Self6: proxy6, Accept: all, QPs: connected{},
 			MaxFlows: 2, MaxSources: 4, Idle: 10 * time.Second, Quarantine: time.Second, Seed: 7,
-			Instance: 1, Instances: 1 << 18}
+			Instance: 1, Instances: 1 << 18, Tunnel: tunnel}
 		change(&c)
 		return c
 	}
-	type role = node.Role[ingress.Config, ingress.Decision]
-	tunnel := &encap.IPInIPv6{Src: pe, Dst: egress}
-	newCast := func(change func(*ingress.Config)) *cast[ingress.Config, ingress.Decision] {
-		c := &cast[ingress.Config, ingress.Decision]{
+	type role = configurable[ingress.Config]
+	newCast := func(change func(*ingress.Config)) *cast[ingress.Config] {
+		c := &cast[ingress.Config]{
 			fresh: func(c ingress.Config) (role, error) { return ingress.New(c) },
 			configs: []ingress.Config{
 				config(change),
@@ -167,24 +170,24 @@ func FuzzIngress(f *testing.F) {
 			},
 		}
 		c.state = func(r role, now time.Time) any {
-			return []any{slices.Collect(r.(*ingress.PE).Flows(now)), r.(*ingress.PE).Free()}
+			return []any{slices.Collect(r.(*ingress.Role).Flows(now)), r.(*ingress.Role).Free()}
 		}
-		c.show = func(r role, op byte, out []byte, p *play) ([]byte, ingress.Decision) {
-			pe := r.(*ingress.PE)
+		c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+			pe := r.(*ingress.Role)
 			switch op % 8 {
 			case 0, 1, 2:
-				return pe.Forward(out, &p.frame, uint32(op>>4&1), tunnel, p.now)
+				return pe.Receive(out, &p.frame, node.Event{Domain: uint32(op >> 4 & 1), Now: p.now})
 			case 3:
-				return pe.Congested(out, &p.frame, 0, p.now)
+				return pe.Receive(out, &p.frame, node.Event{Level: 1, Now: p.now})
 			case 4:
-				return out, pe.Learn(&p.frame, 0, p.now)
+				return pe.Receive(out, &p.frame, node.Event{Observe: true, Now: p.now})
 			case 5:
-				pe.Expire(p.now)
+				pe.Due(nil, p.now)
 			}
-			return pe.Receive(out, &p.frame, 0, p.now)
+			return pe.Receive(out, &p.frame, node.Event{Now: p.now})
 		}
-		c.check = func(r role, cfg ingress.Config, p *play, sent []byte, d ingress.Decision) (bool, netip.Addr, any) {
-			pe := r.(*ingress.PE)
+		c.check = func(r role, cfg ingress.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+			pe := r.(*ingress.Role)
 			if pe.Free() < 0 || pe.Free()+pe.Len() > c.configs[0].MaxFlows {
 				p.t.Fatalf("%d flows, and room for %d, of %d", pe.Len(), pe.Free(), c.configs[0].MaxFlows)
 			}
@@ -239,35 +242,34 @@ func FuzzPause(f *testing.F) {
 	limited, short := config, config
 	limited.In, limited.InPerSource = slower, node.Rate{PerSecond: 1}
 	short.MaxPause = 10 * ms
-	type role = node.Role[pause.Config, pause.Decision]
-	c := &cast[pause.Config, pause.Decision]{
+	type role = configurable[pause.Config]
+	c := &cast[pause.Config]{
 		fresh:   func(c pause.Config) (role, error) { return pause.New(c) },
 		configs: []pause.Config{config, limited, short, {}},
 		on:      func(c pause.Config) bool { return c.Enabled },
 		limits:  func(c pause.Config) limits { return limits{out: c.In, perSource: c.InPerSource} },
 		state: func(r role, now time.Time) any {
-			next, some := r.(*pause.Table).Next(now)
-			return []any{r.(*pause.Table).Len(), next, some}
+			next, some := r.(*pause.Role).Next(now)
+			return []any{r.(*pause.Role).Len(), next, some}
 		},
 		ops: 1,
 	}
-	c.show = func(r role, op byte, out []byte, p *play) ([]byte, pause.Decision) {
-		return r.Receive(out, &p.frame, 0, p.now)
+	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
-	c.check = func(r role, cfg pause.Config, p *play, sent []byte, d pause.Decision) (bool, netip.Addr, any) {
-		table := r.(*pause.Table)
+	c.check = func(r role, cfg pause.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+		table := r.(*pause.Role)
 		if len(sent) > 0 || table.Len() > config.MaxTargets {
 			p.t.Fatalf("%x sent, %d targets of %d", sent, table.Len(), config.MaxTargets)
 		}
 		if d.Action != node.Accepted {
-			require.Zero(p.t, d.Target)
 			return false, netip.Addr{}, nil
 		}
 		require.True(p.t, d.Pause >= 0 && d.Pause <= cfg.MaxPause, d.Pause)
-		if state, until := table.State(d.Target, p.now); d.Pause > 0 {
+		if state, until := table.State(table.Target(), p.now); d.Pause > 0 {
 			require.NotEqual(p.t, pause.Running, state)
 			require.LessOrEqual(p.t, until.Sub(p.known), config.MaxPause)
-		} else if d.State == pause.Running {
+		} else if d.Request == node.Resume {
 			require.Equal(p.t, pause.Running, state)
 		}
 		return true, d.From, nil
@@ -284,8 +286,8 @@ func FuzzProxy(f *testing.F) {
 		change(&c)
 		return c
 	}
-	type role = node.Role[proxy.Config, proxy.Decision]
-	c := &cast[proxy.Config, proxy.Decision]{
+	type role = configurable[proxy.Config]
+	c := &cast[proxy.Config]{
 		fresh: func(c proxy.Config) (role, error) { return proxy.New(c) },
 		configs: []proxy.Config{
 			config(proxy.CNP, func(*proxy.Config) {}),
@@ -305,10 +307,10 @@ func FuzzProxy(f *testing.F) {
 			return limits{out: c.Out, perFlow: c.PerFlow}
 		},
 	}
-	c.show = func(r role, op byte, out []byte, p *play) ([]byte, proxy.Decision) {
-		return r.Receive(out, &p.frame, 0, p.now)
+	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
-	c.check = func(_ role, cfg proxy.Config, p *play, sent []byte, d proxy.Decision) (bool, netip.Addr, any) {
+	c.check = func(_ role, cfg proxy.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		if d.Action != node.Sent && d.Action != node.Accepted {
 			return false, netip.Addr{}, nil
 		}
@@ -329,8 +331,8 @@ func FuzzReceiver(f *testing.F) {
 	limited, fast := config, config
 	limited.Out, limited.PerFlow = slow, ms
 	fast.Fast, fast.PerFlow, fast.FastCNP.Long, fast.QPs = true, ms, fastcnp.FallBack, &school
-	type role = node.Role[receiver.Config, node.Decision]
-	c := &cast[receiver.Config, node.Decision]{
+	type role = configurable[receiver.Config]
+	c := &cast[receiver.Config]{
 		fresh:   func(c receiver.Config) (role, error) { return receiver.New(c) },
 		configs: []receiver.Config{config, limited, fast, {}},
 		on:      func(c receiver.Config) bool { return c.Enabled },
@@ -339,7 +341,7 @@ func FuzzReceiver(f *testing.F) {
 		limits:  func(c receiver.Config) limits { return limits{out: c.Out, perFlow: c.PerFlow} },
 	}
 	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
-		return r.Receive(out, &p.frame, 0, p.now)
+		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
 	c.check = func(_ role, cfg receiver.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		if d.Action != node.Sent {
@@ -362,8 +364,8 @@ func FuzzSender(f *testing.F) {
 	limited, joined := config, config
 	limited.Accepted, limited.AcceptedPerSource = slow, node.Rate{PerSecond: 1}
 	joined.Window, joined.AllowTunnel, joined.ReceiversSendNone, joined.QPs = 10*ms, true, true, &school
-	type role = node.Role[sender.Config, sender.Decision]
-	c := &cast[sender.Config, sender.Decision]{
+	type role = configurable[sender.Config]
+	c := &cast[sender.Config]{
 		fresh:   func(c sender.Config) (role, error) { return sender.New(c) },
 		configs: []sender.Config{config, limited, joined, {}},
 		on:      func(c sender.Config) bool { return c.Enabled },
@@ -372,13 +374,13 @@ func FuzzSender(f *testing.F) {
 		},
 		ops: 1,
 	}
-	c.show = func(r role, op byte, out []byte, p *play) ([]byte, sender.Decision) {
-		return r.Receive(out, &p.frame, 0, p.now)
+	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
-	c.check = func(_ role, cfg sender.Config, p *play, sent []byte, d sender.Decision) (bool, netip.Addr, any) {
+	c.check = func(_ role, cfg sender.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		require.Empty(p.t, sent)
 		if d.Action != node.Accepted {
-			require.False(p.t, d.Again)
+			require.False(p.t, d.Repeated)
 			return false, netip.Addr{}, nil
 		}
 		require.Contains(p.t, []message.Kind{message.CNP, message.FastCNP, message.PPFC}, d.Message)
@@ -389,7 +391,7 @@ func FuzzSender(f *testing.F) {
 			require.True(p.t, d.Flow.Dst == d.From || d.Message == message.CNP && d.SrcQP == 0x21, d)
 			require.False(p.t, d.Message == message.FastCNP && cfg.ReceiversSendNone)
 		}
-		if d.Again || d.Message == message.PPFC {
+		if d.Repeated || d.Message == message.PPFC {
 			return true, d.From, nil
 		}
 		return true, d.From, d.SrcQP

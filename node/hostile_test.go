@@ -270,9 +270,15 @@ func (j *judge) sent(t testing.TB, from netip.Addr, flow any) {
 	}
 }
 
+// A configurable role can be given other rules.
+type configurable[C any] interface {
+	node.Role
+	Configure(C) error
+}
+
 // A cast is a role and how it is played.
-type cast[C any, D node.Decided] struct {
-	fresh   func(C) (node.Role[C, D], error)
+type cast[C any] struct {
+	fresh   func(C) (configurable[C], error)
 	configs []C // the first of them is on
 	on      func(C) bool
 	limits  func(C) limits
@@ -280,14 +286,14 @@ type cast[C any, D node.Decided] struct {
 
 	// show lets a role decide about a frame, as a packet that it receives or as op says, of which there are ops.
 	ops  byte
-	show func(r node.Role[C, D], op byte, out []byte, p *play) (sent []byte, d D)
+	show func(r configurable[C], op byte, out []byte, p *play) (sent []byte, d node.Decision)
 	// check says what else has to hold, and whether the limits are charged: for a message from somebody, about a flow.
-	check func(r node.Role[C, D], c C, p *play, sent []byte, d D) (charged bool, from netip.Addr, flow any)
-	state func(r node.Role[C, D], now time.Time) any // what can be seen of it; nil for none
+	check func(r configurable[C], c C, p *play, sent []byte, d node.Decision) (charged bool, from netip.Addr, flow any)
+	state func(r configurable[C], now time.Time) any // what can be seen of it; nil for none
 }
 
 // fuzz is a fuzz target that plays scripts. The first show all frames, under each of the rules.
-func (c *cast[C, D]) fuzz(f *testing.F) {
+func (c *cast[C]) fuzz(f *testing.F) {
 	pool := traffic(f)
 	for i := range c.configs {
 		for op := range c.ops {
@@ -315,7 +321,7 @@ func showAll(pool [][]byte, config, op byte) script {
 //
 // What is asked of every frame is asked without package require, which says to t.Helper who has called it: that took
 // a third of the time.
-func (c *cast[C, D]) perform(t *testing.T, pool [][]byte, s script) {
+func (c *cast[C]) perform(t *testing.T, pool [][]byte, s script) {
 	p := &play{t: t, pool: pool, known: time.Unix(1795254649, 0)}
 	p.now = p.known
 	cfg, off := c.configs[0], *new(C)
@@ -347,15 +353,18 @@ func (c *cast[C, D]) perform(t *testing.T, pool [][]byte, s script) {
 		if !bytes.Equal(octets, p.frame.Octets()) || sent[0] != 9 {
 			t.Fatalf("%x has changed to %x, or 9 to %d", octets, p.frame.Octets(), sent[0])
 		}
-		counted(t, before, maps.Collect(role.Counters().All()), d.Common())
-		c.outcome(t, cfg, p, sent[1:], d.Common())
+		counted(t, before, maps.Collect(role.Counters().All()), d)
+		c.outcome(t, cfg, p, sent[1:], d)
 		j.pass(p.ahead)
 		if charged, from, flow := c.check(role, cfg, p, sent[1:], d); charged {
 			j.sent(t, from, flow)
 		}
 		same, twins := c.show(twin, op, twinOut, p)
-		if d.Common() != twins.Common() || !bytes.Equal(sent, same) {
-			t.Fatalf("since it was off: %+v and %x, not %+v and %x", twins.Common(), same, d.Common(), sent)
+		if d.Trace != nil && twins.Trace != nil {
+			twins.Trace = d.Trace // each has one of its own
+		}
+		if d != twins || !bytes.Equal(sent, same) {
+			t.Fatalf("since it was off: %+v and %x, not %+v and %x", twins, same, d, sent)
 		}
 		if c.state != nil && !reflect.DeepEqual(c.state(role, p.now), c.state(twin, p.now)) {
 			t.Fatalf("since it was off: %+v, not %+v", c.state(twin, p.now), c.state(role, p.now))
@@ -391,13 +400,13 @@ type scene struct {
 	op      byte
 }
 
-func (c *cast[C, D]) made(t testing.TB, cfg C) node.Role[C, D] {
+func (c *cast[C]) made(t testing.TB, cfg C) configurable[C] {
 	r, err := c.fresh(cfg)
 	require.NoError(t, err)
 	return r
 }
 
-func (c *cast[C, D]) configure(t testing.TB, cfg C, roles ...node.Role[C, D]) {
+func (c *cast[C]) configure(t testing.TB, cfg C, roles ...configurable[C]) {
 	for _, r := range roles {
 		require.NoError(t, r.Configure(cfg))
 	}
@@ -431,7 +440,7 @@ func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision)
 }
 
 // outcome fails the test unless a Decision fits what was sent, which is whole, and comes from the node itself.
-func (c *cast[C, D]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Decision) {
+func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Decision) {
 	switch {
 	case d.Action == node.Refused && (d.Reason == node.NoReason || d.Message != message.Other),
 		(d.Action == node.Nothing || d.Action == node.Sent) && d.Reason != node.NoReason:

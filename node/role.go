@@ -6,37 +6,32 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Role is what all roles have in common, for programs that run any of them. C is the role's Config and D its
-// decision: a [Decision], or a larger one that embeds it.
-//
-//	role       what it also does
-//	congested  Congested, for packets that met congestion; Resume, when they no longer do
-//	ingress    Forward and Congested, for packets that enter the WAN; Expire
-//	pause      State and Next: what is stopped, and when to look again
-//
-// Each package has New, which makes a role and configures it. The error is that of Configure.
-type Role[C any, D Decided] interface {
-	// Configure changes the rules in place: what was learned and what the limits hold stays. Sizes and seeds cannot
-	// change once the role was on. The error names the field that is wrong, and nothing has changed then. A Config
-	// that is not Enabled is not checked.
-	Configure(C) error
+// An Event is the circumstances under which a role sees a frame.
+type Event struct {
+	Domain  uint32    // tells apart flows that have the same addresses, such as those of two VPNs
+	Level   uint8     // congestion level of the queue that the frame waits in, 0 to 7, as of package level
+	Observe bool      // the role only learns from the frame: it answers and forwards nothing
+	Port    uint16    // port of the node that the queue belongs to
+	Now     time.Time // time of the frame; the zero Time stands for that of the frame before
+}
 
-	// Receive decides about a frame that the role sees, and appends to out the IP packet to send, if any. out must not
-	// overlap the frame. The domain, such as a VPN, tells apart flows that have the same addresses.
+// A Role is what all roles have in common. Each package also has New, which makes a role from its Config, and
+// Configure, which changes the rules and keeps what the role has learned, counted and limited. Sizes and seeds cannot
+// change once the role was enabled. The error of both names the field that is wrong; nothing has changed then. A Config
+// that is not Enabled is not checked.
+type Role interface {
+	// Receive decides about a frame that the role sees, and appends the IP packet to send, if any, to out, which must
+	// not overlap the frame. Pointers and slices of the Decision alias the frame and are valid until the next Receive.
 	//
 	// Checks come in the order of what they cost: whether the role is on, then whose message it is and the limits on
 	// messages, then the contents. A message that is refused is not charged to the limits that are checked later.
-	Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d D)
+	Receive(out []byte, f *rocev2.Frame, e Event) ([]byte, Decision)
+
+	// Due does what is due at a time without a frame: it appends one packet to out, if there is one to send, and
+	// forgets what has expired. Call it until the Action is Nothing, before each frame or from time to time. Only
+	// package congested sends something: the PPFCs that let flows run again.
+	Due(out []byte, now time.Time) ([]byte, Decision)
 
 	// Counters returns what has been counted. Any goroutine may read it while the role works.
 	Counters() *Counters
 }
-
-// Decided is implemented by the decisions of all roles.
-type Decided interface {
-	// Common returns what the decisions of all roles have.
-	Common() Decision
-}
-
-// Common returns d. Larger decisions embed d, and so have this method.
-func (d Decision) Common() Decision { return d }

@@ -89,8 +89,8 @@ func (w *way) descendMirrors(b []byte) {
 	}
 }
 
-// followCopy begins the outer view at the packet in a copied frame, in a mirror's packet with the GRE header at gre, and
-// follows it. It reports whether there is an IP header.
+// followCopy begins the outer view at the packet in a copied frame, in a mirror's packet with the GRE header at gre,
+// and follows it. It reports whether there is an IP header.
 func (w *way) followCopy(b []byte, gre int) bool {
 	w.begin, w.beginEnd, w.depth = w.ip, 0, w.depth+1
 	if w.outerEthernet, w.outerEthernetEnd = w.ethernet, w.ethernetEnd; w.ethernet < gre {

@@ -70,8 +70,8 @@ func (t *trail) last(b []byte) []byte {
 
 // plainUDP is the first branch of every walk. It returns the offset of the UDP header and the end of the IP packet,
 // by its length field, if the header at b[ip:] is IPv4 without options or IPv6 without extension headers, as the
-// EtherType announces, not a fragment, and followed by UDP. Otherwise udp is 0. first has the EtherType and the first two
-// octets of the IP header. The function is small enough to be inlined.
+// EtherType announces, not a fragment, and followed by UDP. Otherwise udp is 0. first has the EtherType and the first
+// two octets of the IP header. The function is small enough to be inlined.
 func plainUDP(b []byte, ip int, first uint32) (udp, end int) {
 	if len(b) >= ip+wire.IPv4Size+wire.UDPSize {
 		switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The first branch takes every plain frame, also the shortest ones and those with octets after the packet, and no other:
-// no frames that are changed or truncated so that they are malformed, or have tags, options or several extension
+// The first branch takes every plain frame, also the shortest ones and those with octets after the packet, and no
+// other: no frames that are changed or truncated so that they are malformed, or have tags, options or several extension
 // headers. It finds the same as the rest of the walk.
 func TestFirstBranch(t *testing.T) {
 	src, dst := addr("2001:db8::1"), addr("2001:db8::2")

@@ -21,14 +21,14 @@ import (
 )
 
 // run forwards frames.
-func run(in capture.Reader, out *capture.Writer, b *border.Border) error {
+func run(in capture.Reader, out *capture.Writer, b *border.Role) error {
 	var f rocev2.Frame
 	for r, err := range capture.All(in) {
 		if err != nil {
 			return err
 		}
 		f.Decode(r.Data, r.Options())
-		if _, d := b.Receive(nil, &f, 0, r.Time); d.Action == node.Dropped {
+		if _, d := b.Receive(nil, &f, node.Event{Now: r.Time}); d.Action == node.Dropped {
 			continue
 		}
 		if err := out.Write(r); err != nil {

@@ -27,14 +27,11 @@ import (
 
 // run forwards what comes without a tunnel, learns from what comes out of one, and
 // turns FCN into CNPs. What it sends is IP.
-func run(in netio.Source, out netio.Sink, pe *ingress.PE, via *encap.IPInIPv6) error {
+func run(in netio.Source, out netio.Sink, pe *ingress.Role) error {
 	var f rocev2.Frame
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
 		_ = f.Decode(p.Data, p.Options()) // the PE says what it is
-		b, d := pe.Receive(b, &f, 0, p.Time)
-		if d.Action == node.Nothing && !f.Tunnelled() {
-			b, d = pe.Forward(b, &f, 0, via, p.Time)
-		}
+		b, d := pe.Receive(b, &f, node.Event{Now: p.Time})
 		switch {
 		case d.Action == node.Sent:
 			log.Printf("label %05x is congested: CNP to queue pair %d of %v", d.Label, d.SrcQP, d.To)
@@ -48,7 +45,7 @@ func run(in netio.Source, out netio.Sink, pe *ingress.PE, via *encap.IPInIPv6) e
 }
 
 func main() {
-	cfg := ingress.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{})} // off is the default
+	cfg := ingress.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{}), IgnoreTunnels: true} // off is the default
 	var via encap.IPInIPv6
 	flag.TextVar(&cfg.WAN, "self", netip.Addr{}, "`address` in the WAN")
 	flag.TextVar(&via.Dst, "egress", netip.Addr{}, "`address` of the egress PE")
@@ -56,14 +53,15 @@ func main() {
 	var accept netip.Prefix
 	flag.TextVar(&accept, "accept", netip.Prefix{}, "`prefix` of the nodes of the WAN")
 	flag.Parse()
-	cfg.Accept, via.Src = acl.New(accept), cfg.WAN
+	via.Src = cfg.WAN
+	cfg.Accept, cfg.Tunnel = acl.New(accept), &via
 	pe, wrong := ingress.New(cfg)
 	in, unreadable := netio.OpenFile(os.Stdin)
 	out, unwritable := in.Sink(os.Stdout, capture.Raw)
 	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(in, out, pe, &via); err != nil {
+	if err := run(in, out, pe); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -47,9 +47,10 @@ func play(t *testing.T, frames [][]byte) (sent [][]byte) {
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, WAN: self, Self4: netip.MustParseAddr("10.77.0.254"), QPs: qpmap.New(qpmap.Config{}),
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), Seed: 1,
+		Tunnel: &encap.IPInIPv6{Src: self, Dst: egress}, IgnoreTunnels: true,
 	})
 	require.NoError(t, err)
-	require.NoError(t, run(in, out, pe, &encap.IPInIPv6{Src: self, Dst: egress}))
+	require.NoError(t, run(in, out, pe))
 	r, err := pcapgo.NewReader(&written)
 	require.NoError(t, err)
 	for {

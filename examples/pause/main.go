@@ -23,7 +23,7 @@ import (
 
 // A host knows what it has told its queues.
 type host struct {
-	table *pause.Table
+	table *pause.Role
 	told  map[pause.Target]pause.State // those that were told to do other than run
 	now   time.Time
 	out   io.Writer
@@ -44,9 +44,9 @@ func (h *host) run(in capture.Reader) error {
 		}
 		h.now = r.Time
 		f.Decode(r.Data, r.Options())
-		switch _, d := h.table.Receive(nil, &f, 0, h.now); {
+		switch _, d := h.table.Receive(nil, &f, node.Event{Now: h.now}); {
 		case d.Action == node.Accepted:
-			h.tell(d.Target)
+			h.tell(h.table.Target())
 		case d.Action == node.Refused && d.Reason != node.NotOurs: // for this host
 			fmt.Fprintf(h.out, "refused: %v\n", d.Reason)
 		}

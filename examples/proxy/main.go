@@ -35,11 +35,11 @@ func must[T any](v T, err error) T {
 }
 
 // run answers the messages, and learns from everything else. What it sends is IP.
-func run(ctx context.Context, p *proxy.Proxy, out netio.Sink, sources ...netio.Source) error {
+func run(ctx context.Context, p *proxy.Role, out netio.Sink, sources ...netio.Source) error {
 	var f rocev2.Frame
 	return netio.Run(ctx, out, func(b []byte, _ int, packet *netio.Packet) []byte {
 		_ = f.Decode(packet.Data, packet.Options()) // the proxy says what it is
-		b, d := p.Receive(b, &f, 0, packet.Time)
+		b, d := p.Receive(b, &f, node.Event{Now: packet.Time})
 		switch d.Action {
 		case node.Refused:
 			log.Printf("%v: %v", d.From, d.Reason)

@@ -1,7 +1,7 @@
-// Sender prints which of a host's queue pairs have to slow down, from the
-// notifications in a capture that are to be believed, and which UDP source port
-// leads around the switch that complains. Its own queue pairs it learns from the
-// capture itself.
+// Sender prints which of a host's queue pairs have to slow down, to stop or may
+// run again, from the notifications in a capture that are to be believed, and
+// which UDP source port leads around the switch that sent a Fast CNP. It learns
+// its own queue pairs from the capture itself.
 //
 //	go run ./examples/sender -self 2001:db8:1::a -accept 2001:db8:ffff::/48 <IN.pcap
 package main
@@ -27,7 +27,7 @@ import (
 )
 
 // run prints a line for each notification.
-func run(in capture.Reader, out io.Writer, s *sender.Sender) error {
+func run(in capture.Reader, out io.Writer, s *sender.Role) error {
 	detour := sender.NewDetour(sender.DetourConfig{Hold: time.Second, Seed: 1})
 	var f rocev2.Frame
 	for r, err := range capture.All(in) {
@@ -36,14 +36,20 @@ func run(in capture.Reader, out io.Writer, s *sender.Sender) error {
 		}
 		now := r.Time
 		f.Decode(r.Data, r.Options())
-		_, d := s.Receive(nil, &f, 0, now)
+		_, d := s.Receive(nil, &f, node.Event{Now: now})
 		if d.Action == node.Refused && d.Reason != node.NotOurs { // not for this host
 			fmt.Fprintf(out, "refused: %v\n", d.Reason)
 		}
-		if d.Action != node.Accepted || d.Again { // the same congestion as before
+		switch d.Request { // node.Accepted alone tells only that the notification is genuine
+		case node.SlowDown:
+			fmt.Fprintf(out, "queue pair %#x: slow down, by %v from %v (%v)\n", d.SrcQP, d.Message, d.From, d.Origin)
+		case node.Stop, node.Hold:
+			fmt.Fprintf(out, "queue pair %#x: %v for %v, by %v\n", d.SrcQP, d.Request, d.Pause, d.From)
+		case node.Resume, node.Alarm:
+			fmt.Fprintf(out, "queue pair %#x: %v, by %v\n", d.SrcQP, d.Request, d.From)
+		case node.NoRequest: // nothing to do, such as for a report of the same congestion as before
 			continue
 		}
-		fmt.Fprintf(out, "queue pair %#x: %v from %v (%v)\n", d.SrcQP, d.Message, d.From, d.Origin)
 		if d.Message == message.FastCNP && d.Origin == fastcnp.Network {
 			detour.Report(d.Flow.FlowKey, d.SrcPort, d.From, now)
 			fmt.Fprintf(out, "  from now on: UDP source port %d\n", detour.SrcPort(d.Flow.FlowKey, d.SrcPort, now))

@@ -17,6 +17,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -41,10 +42,18 @@ func TestSender(t *testing.T) {
 	plain, err := cnp.AppendFor(nil, &p, p.FinalDst(), 0x22, cnp.Config{})
 	require.NoError(t, err)
 
+	pause := func(asked ppfc.Type, pause time.Duration) []byte {
+		n := ppfc.New(p.BTH.DestQP, 0xFFFF, ppfc.Extension{Congested: p.FinalDst(), Type: asked, Pause: pause})
+		b, err := n.AppendPacket(nil, netip.MustParseAddr("2001:db8:ffff::5"), p.Src, ppfc.Config{})
+		require.NoError(t, err)
+		return b
+	}
+	stop, resume := pause(ppfc.Stop, 100*time.Microsecond), pause(ppfc.Resume, 0) // accepted as well
+
 	var file bytes.Buffer
 	w := pcapgo.NewWriter(&file)
 	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
-	for i, ip := range [][]byte{data, fast, plain, lie} {
+	for i, ip := range [][]byte{data, fast, plain, stop, resume, lie} {
 		frame := append(wiretest.Hex(t, "020000000002 020000000001 86dd"), ip...)
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(1795254649, int64(i)*1000), CaptureLength: len(frame),
 			Length: len(frame)}
@@ -59,9 +68,11 @@ func TestSender(t *testing.T) {
 	require.NoError(t, err)
 	var out strings.Builder
 	require.NoError(t, run(in, &out, s))
-	require.Regexp(t, `^queue pair 0x22: fastcnp from 2001:db8:ffff::5 \(network\)
+	require.Regexp(t, `^queue pair 0x22: slow down, by fastcnp from 2001:db8:ffff::5 \(network\)
   from now on: UDP source port \d+
   node 7: queue 9
+queue pair 0x22: stop for 100µs, by 2001:db8:ffff::5
+queue pair 0x22: resume, by 2001:db8:ffff::5
 refused: denied
 $`, out.String())
 }

@@ -82,18 +82,17 @@ func main() {
 	var frame rocev2.Frame
 	receive := func(b []byte, source int, p *netio.Packet) []byte {
 		_ = frame.Decode(p.Data, p.Options()) // the agent says what it is
-		if now = thresholds.Of(depth.Load(), now); source == 1 {
-			b, _ = agent.Receive(b, &frame, 0, p.Time)
-		} else if now > 0 {
-			b, _ = agent.Congested(b, &frame, 0, congested.Event{Level: now}, p.Time)
-		}
+		now = thresholds.Of(depth.Load(), now)
+		b, _ = agent.Receive(b, &frame, node.Event{Level: now, Observe: source == 1 || now == 0, Now: p.Time})
 		return b
 	}
 	var run []byte
-	resume := func(at time.Time) { // whoever was stopped, though no packet leaves any more
-		for now = thresholds.Of(depth.Load(), now); now == 0; {
+	resume := func(at time.Time) { // those that were stopped, even if no packet leaves any longer
+		now = thresholds.Of(depth.Load(), now)
+		agent.Receive(nil, nil, node.Event{Level: now, Now: at})
+		for {
 			var d node.Decision
-			if run, d = agent.Resume(run[:0], 0, at); d.Action == node.Nothing {
+			if run, d = agent.Due(run[:0], at); d.Action == node.Nothing {
 				return
 			}
 			_ = out.Send(run)

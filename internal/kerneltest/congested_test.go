@@ -39,14 +39,14 @@ type bottleneck struct {
 	level                  uint8
 	now                    time.Time // no clock: a millisecond a packet
 
-	agent *congested.Agent
+	agent *congested.Role
 	pairs *qpmap.Map // what the hosts know of their own traffic
-	send  *sender.Sender
-	recv  *receiver.Receiver
+	send  *sender.Role
+	recv  *receiver.Role
 
 	sent      [][]byte // frames of the node and of the receiver, for tshark
 	decisions []node.Decision
-	events    []sender.Decision
+	events    []node.Decision
 }
 
 const (
@@ -101,7 +101,7 @@ func (r *bottleneck) rejected(from netip.Addr, octets []byte) node.Reason {
 	ip = append(append(append(ip, from.AsSlice()...), switchAddr.AsSlice()...), octets...)
 	var f rocev2.Frame
 	f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	_, d := r.agent.Receive(nil, &f, 0, r.now)
+	_, d := r.agent.Receive(nil, &f, node.Event{Now: r.now})
 	return d.Reason
 }
 
@@ -166,7 +166,7 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 	t.Helper()
 	ip := frame[14:]
 	if r.level = r.queue.Of(r.node.backlog(t, "out"), r.level); r.level > 0 {
-		out, d := r.agent.Congested(nil, frameOf(frame), 0, congested.Event{Level: r.level}, r.now)
+		out, d := r.agent.Receive(nil, frameOf(frame), node.Event{Level: r.level, Now: r.now})
 		r.decisions = append(r.decisions, d)
 		if d.MarkECN {
 			was, err := rocev2.SetECN(ip, rocev2.CE)
@@ -204,7 +204,7 @@ func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(fr
 		_, err := icrc.Verify(p.IP)
 		require.NoError(t, err, "a mark breaks nothing")
 		ecn[p.ECN()]++
-		out, d := r.recv.Receive(nil, frameOf(frame), 0, r.now)
+		out, d := r.recv.Receive(nil, frameOf(frame), node.Event{Now: r.now})
 		if d.Message == message.Other {
 			continue
 		}
@@ -220,7 +220,7 @@ func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(fr
 func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
 	return func(frame []byte) {
 		r.sent = append(r.sent, frame)
-		_, d := r.send.Receive(nil, frameOf(frame), 0, r.now)
+		_, d := r.send.Receive(nil, frameOf(frame), node.Event{Now: r.now})
 		require.Equal(t, node.Accepted, d.Action)
 		require.Equal(t, senderQP, d.SrcQP)
 		r.events = append(r.events, d)
@@ -266,9 +266,9 @@ func TestSenderUnknown(t *testing.T) {
 	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
 	require.Len(t, r.events, 2)
 	require.Equal(t, []any{message.FastCNP, fastcnp.Network, flow, false},
-		[]any{r.events[0].Message, r.events[0].Origin, r.events[0].Flow.FlowKey, r.events[0].Again})
+		[]any{r.events[0].Message, r.events[0].Origin, r.events[0].Flow.FlowKey, r.events[0].Repeated})
 	require.Equal(t, []any{message.CNP, fastcnp.Receiver, true},
-		[]any{r.events[1].Message, r.events[1].Origin, r.events[1].Again})
+		[]any{r.events[1].Message, r.events[1].Origin, r.events[1].Repeated})
 
 	// tshark judges what was sent: the first marked packet, the Fast CNP, the CNP.
 	require.Len(t, r.sent, len(r.decisions)+2)
@@ -307,7 +307,7 @@ func TestSenderCapable(t *testing.T) {
 	}
 	require.Len(t, r.events, len(r.decisions))
 	for i, e := range r.events {
-		require.Equal(t, i > 0, e.Again)
+		require.Equal(t, i > 0, e.Repeated)
 	}
 	for _, row := range wiretest.Tshark(t, r.sent...) {
 		require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))

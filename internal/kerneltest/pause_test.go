@@ -110,8 +110,8 @@ func (p *pausing) arrive(t *testing.T, psns ...uint32) {
 }
 
 // notify has the congested node send a PPFC, and the host do what it says.
-func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, duration time.Duration,
-	now time.Time) pause.Decision {
+func (p *pausing) notify(t *testing.T, table *pause.Role, typ ppfc.Type, duration time.Duration,
+	now time.Time) node.Decision {
 	t.Helper()
 	n := ppfc.New(stoppedPair, 0xFFFF, ppfc.Extension{Congested: remoteAddr, Type: typ, Pause: duration})
 	b, err := n.AppendPacket(nil, nodeAddr, pausedAddr, ppfc.Config{})
@@ -121,7 +121,7 @@ func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, durati
 	frame := p.end.receive(t, "PPFC", func(frame []byte) bool {
 		return m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}) == nil && m.Kind == message.PPFC
 	})
-	_, d := table.Receive(nil, frameOf(frame), 0, now)
+	_, d := table.Receive(nil, frameOf(frame), node.Event{Now: now})
 	require.Equal(t, node.Accepted, d.Action)
 	return d
 }
@@ -179,7 +179,7 @@ func TestLinuxPauses(t *testing.T) {
 	resume(waiting)
 
 	for _, typ := range []ppfc.Type{ppfc.Hold, ppfc.Alarm} {
-		p.follow(t, p.notify(t, table, typ, time.Millisecond, now).State)
+		p.follow(t, pause.StateAfter(p.notify(t, table, typ, time.Millisecond, now).Request))
 		p.arrive(t, burst()...)
 	}
 

@@ -64,7 +64,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 		from.sendIP(t, to, q.IP)
 		frame := to.receive(t, "packet", func(frame []byte) bool { return bytes.HasSuffix(frame, q.IP) })
 		require.NoError(t, q.DecodeEthernet(frame))
-		p.Receive(nil, frameOf(frame), 0, now)
+		p.Receive(nil, frameOf(frame), node.Event{Now: now})
 		away.sendIP(t, far, q.IP)
 		for k, pair := range qps.Learned() {
 			if k.Src == requester {
@@ -78,7 +78,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	require.Equal(t, map[uint32]bool{0x11: true, 0x12: true}, learned)
 
 	messages := between.listen(t, self, proxymsg.Port)
-	notify := func(about *rocev2.Packet) ([]byte, proxy.Decision) {
+	notify := func(about *rocev2.Packet) ([]byte, node.Decision) {
 		var f rocev2.Frame
 		require.NoError(t, f.Decode(whole(t, about), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 		b, err := proxymsg.AppendFor(nil, &f, netip.MustParseAddr("192.0.2.5"), self, 4, proxymsg.Config{})
@@ -87,7 +87,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 		require.Equal(t, b[20+8:], receive(t, messages))
 		var frame rocev2.Frame
 		frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		return p.Receive(nil, &frame, 0, now)
+		return p.Receive(nil, &frame, node.Event{Now: now})
 	}
 
 	unknown, uc := data, data
@@ -103,7 +103,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	for source := range uint32(2) { // two queue pairs send to this one
 		ambiguous.BTH.DETH.SrcQP = 0x80 + source
 		ethernet := append(make([]byte, 12), 8, 0)
-		p.Receive(nil, frameOf(append(ethernet, whole(t, &ambiguous)...)), 0, now)
+		p.Receive(nil, frameOf(append(ethernet, whole(t, &ambiguous)...)), node.Event{Now: now})
 	}
 	b, d := notify(&ambiguous)
 	require.Equal(t, node.AmbiguousQP, d.Reason)
@@ -115,7 +115,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 		Action: node.Sent, Packet: message.Proxy, Message: message.CNP,
 		From: netip.MustParseAddr("192.0.2.5"), To: requester,
 		Flow: qpmap.Key{FlowKey: data.FlowKey()}, SrcQP: 0x12, KnownQP: true, Level: 4,
-	}, d.Decision)
+	}, d)
 	in.sendIP(t, start, b)
 	arrived := receive(t, socket)
 	require.EqualValues(t, 0x81, arrived[0])

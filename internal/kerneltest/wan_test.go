@@ -102,11 +102,11 @@ func (w *wan) bridged(t *testing.T) {
 }
 
 // ingressPE returns the PE, and what it learns queue pairs in.
-func ingressPE(t *testing.T) (*ingress.PE, *qpmap.Map) {
+func ingressPE(t *testing.T, via encap.Tunnel) (*ingress.Role, *qpmap.Map) {
 	t.Helper()
 	qps := qpmap.New(qpmap.Config{})
 	pe, err := ingress.New(ingress.Config{
-		Enabled: true, WAN: wanPE, Self4: peCNP4, Self6: peCNP6, QPs: qps,
+		Enabled: true, WAN: wanPE, Self4: peCNP4, Self6: peCNP6, QPs: qps, Tunnel: via,
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/64")), Idle: 10 * time.Second,
 		Carriage: rocev2.Carriage{Checksum: true}, // ordinary sockets ask for one over IPv6
 	})
@@ -116,12 +116,12 @@ func ingressPE(t *testing.T) (*ingress.PE, *qpmap.Map) {
 
 // enter sends a packet from the sender through the PE to p, and returns the frame
 // that p gets and the label.
-func (w *wan) enter(t *testing.T, pe *ingress.PE, via encap.Tunnel, ip []byte, now time.Time) (frame []byte,
+func (w *wan) enter(t *testing.T, pe *ingress.Role, ip []byte, now time.Time) (frame []byte,
 	label uint32) {
 	t.Helper()
 	w.start.sendIP(t, w.peIn, ip)
 	in := w.peIn.receive(t, "packet of the sender", func(frame []byte) bool { return bytes.HasSuffix(frame, ip) })
-	outer, d := pe.Forward(nil, frameOf(in), 0, via, now)
+	outer, d := pe.Receive(nil, frameOf(in), node.Event{Now: now})
 	require.Equal(t, node.Forwarded, d.Action)
 	w.peOut.sendIP(t, w.pIn, outer)
 	return w.pIn.receive(t, "packet in a tunnel", func(frame []byte) bool { return bytes.HasSuffix(frame, outer) }),
@@ -166,7 +166,7 @@ func TestLinuxEndsOurTunnels(t *testing.T) {
 		{"VXLAN", "IPv4", vxlan, bridge, 0},
 	} {
 		t.Run(c.family+" "+c.name, func(t *testing.T) {
-			pe, _ := ingressPE(t)
+			pe, _ := ingressPE(t, c.via)
 			socket := c.wan.receiver.listen(t, inners()[c.family].Dst, rocev2.Port)
 			var frames [][]byte
 			var labels []uint32
@@ -176,7 +176,7 @@ func TestLinuxEndsOurTunnels(t *testing.T) {
 				p.BTH.DestQP = 0x100 + uint32(ecn) // each a flow of its own
 				p.Checksum = 1
 				ip := whole(t, &p)
-				frame, label := c.wan.enter(t, pe, c.via, ip, time.Now())
+				frame, label := c.wan.enter(t, pe, ip, time.Now())
 				frames, labels = append(frames, frame), append(labels, label)
 				got := c.wan.cross(t, frame, ip)
 				require.Equal(t, routedBy(ip, c.hops), got)
@@ -223,8 +223,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 		src     netip.Addr
 	}{{"IPv6", endDT6, peCNP6}, {"IPv4", endDX4, peCNP4}} {
 		t.Run(c.family, func(t *testing.T) {
-			pe, _ := ingressPE(t)
-			via := &encap.SRv6{Src: wanPE, Segments: []netip.Addr{c.segment}}
+			pe, _ := ingressPE(t, &encap.SRv6{Src: wanPE, Segments: []netip.Addr{c.segment}})
 			agent, err := congested.New(congested.Config{
 				Enabled: true, Self6: wanP, PEs: acl.New(netip.PrefixFrom(wanPE, 128)),
 				Methods: acl.NewMap(
@@ -239,18 +238,18 @@ func TestFCNBecomesCNP(t *testing.T) {
 			req, rep := connection(t, data.Src, data.Dst, 0x21, 0x11)
 
 			// The REQ goes to the receiver, the REP comes back in a tunnel.
-			frame, _ := w.enter(t, pe, via, req, now)
+			frame, _ := w.enter(t, pe, req, now)
 			require.Equal(t, routedBy(req, 1), w.cross(t, frame, req))
 			back, err := (&encap.IPInIPv6{Src: wanEgress, Dst: wanPE}).Append(nil, rep, 0)
 			require.NoError(t, err)
 			w.pIn.sendIP(t, w.peOut, back)
 			frame = w.peOut.receive(t, "REP", func(frame []byte) bool { return bytes.HasSuffix(frame, rep) })
-			_, learned := pe.Receive(nil, frameOf(frame), 0, now)
+			_, learned := pe.Receive(nil, frameOf(frame), node.Event{Now: now})
 			require.Equal(t, []any{node.Learned, uint32(0x21)}, []any{learned.Action, learned.SrcQP})
 
 			ip := whole(t, &data)
-			frame, label := w.enter(t, pe, via, ip, now)
-			notification, d := agent.Congested(nil, frameOf(frame), 0, congested.Event{Level: 6}, now)
+			frame, label := w.enter(t, pe, ip, now)
+			notification, d := agent.Receive(nil, frameOf(frame), node.Event{Level: 6, Now: now})
 			require.Equal(t, node.NoReason, d.Reason)
 			require.Equal(t, message.FCN, d.Message)
 			require.Equal(t, wanPE, d.To)
@@ -262,7 +261,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			require.EqualValues(t, label<<12|6<<9, binary.BigEndian.Uint32(octets))
 			var f rocev2.Frame
 			f.Decode(notification, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-			answer, n := pe.Receive(nil, &f, 0, now)
+			answer, n := pe.Receive(nil, &f, node.Event{Now: now})
 			require.Equal(t, []any{node.Sent, data.FlowKey(), label, uint32(0x21), uint8(6)},
 				[]any{n.Action, n.Flow.FlowKey, n.Label, n.SrcQP, n.Level})
 
@@ -284,9 +283,10 @@ func TestFCNBecomesCNP(t *testing.T) {
 			require.NoError(t, err)
 
 			later := now.Add(10 * time.Second)
-			require.Equal(t, 2, pe.Expire(later), "the data's flow and that of the REQ")
+			require.Equal(t, 2, pe.Len(), "the data's flow and that of the REQ")
+			pe.Due(nil, later)
 			require.Zero(t, pe.Len())
-			_, n = pe.Receive(nil, &f, 0, later)
+			_, n = pe.Receive(nil, &f, node.Event{Now: later})
 			require.Equal(t, node.UnknownLabel, n.Reason)
 		})
 	}

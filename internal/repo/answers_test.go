@@ -118,7 +118,7 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 		require.NoError(t, err)
 		var f rocev2.Frame
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		_, d := table.Receive(nil, &f, 0, now)
+		_, d := table.Receive(nil, &f, node.Event{Now: now})
 		require.Equal(t, node.Accepted, d.Action)
 		state, _ := table.State(pause.FlowTarget(congested.Dst, 17), now)
 		require.Equal(t, c.want, state)

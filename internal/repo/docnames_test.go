@@ -32,7 +32,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	require.Greater(t, named, 200)
 
 	for _, page := range []string{
-		"`node.Decisions`", "`node.Decision.Cause`", "`sender.Sender.Cfg.Accept`", "`TestNowhere`", "`Receives`",
+		"`node.Decisions`", "`node.Decision.Cause`", "`sender.Role.Cfg.Accept`", "`TestNowhere`", "`Receives`",
 		"`PPFC.NodeAdress`", "`nodes.Decision`",
 		"```go\n_ = node.Decisions{}\n```", "```go\nx := node.Decision{Cause: 1}\n```",
 		"```go\nsend(node.Sends)\n```",

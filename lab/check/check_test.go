@@ -81,17 +81,17 @@ func TestProofFlow(t *testing.T) {
 	start := sim.Time(0).Clock()
 	_, on := f.Next()
 	require.False(t, on)
-	f.Look(start.Add(time.Second))
+	f.Advance(start.Add(time.Second))
 	require.EqualValues(t, 40e9, f.Rate())
-	f.Hear(nil, start)
+	f.React(nil, start)
 	for i, want := range []uint64{20_000e6, 20_040e6, 20_080e6, 20_120e6} {
-		f.Look(start.Add(time.Duration(i) * 55 * time.Microsecond))
+		f.Advance(start.Add(time.Duration(i) * 55 * time.Microsecond))
 		require.Equal(t, want, f.Rate())
 	}
 	at, on := f.Next()
 	require.True(t, on)
 	require.Equal(t, start.Add(4*55*time.Microsecond), at)
-	f.Hear(nil, start.Add(170*time.Microsecond)) // α = (255/256)³
+	f.React(nil, start.Add(170*time.Microsecond)) // α = (255/256)³
 	require.InDelta(t, 20_120e6*(1-math.Pow(255./256, 3)/2), f.Rate(), 3)
 }
 

@@ -70,7 +70,7 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 				f.Notified(at)
 				f.news = f.news[1:]
 			}
-			f.Look(at)
+			f.Advance(at)
 			if f.credit += float64(f.Rate()) / float64(m.line); f.credit >= 1 {
 				f.credit--
 				f.Sent(uint64(m.wire), at)

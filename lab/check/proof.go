@@ -5,7 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/fluid"
-	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/node"
 )
 
 // proven is the network of the authors' proof of convergence: flows as in the proof, and every packet above
@@ -36,7 +36,7 @@ func (f *proofFlow) Rate() uint64 { return uint64(f.rate) }
 func (f *proofFlow) Next() (time.Time, bool) { return f.began.Add(f.interval()), !f.began.IsZero() }
 
 // Look processes each τ' that has ended: α falls, and the rate rises.
-func (f *proofFlow) Look(now time.Time) {
+func (f *proofFlow) Advance(now time.Time) {
 	for at, on := f.Next(); on && !at.After(now); at, on = f.Next() {
 		f.began = at
 		f.alpha *= 1 - f.p.Gain
@@ -48,7 +48,7 @@ func (f *proofFlow) Look(now time.Time) {
 func (f *proofFlow) Sent(uint64, time.Time) {}
 
 // Hear cuts the rate.
-func (f *proofFlow) Hear(_ *sender.Decision, now time.Time) {
+func (f *proofFlow) React(_ *node.Decision, now time.Time) {
 	f.rate *= 1 - f.alpha/2
 	f.alpha = (1-f.p.Gain)*f.alpha + f.p.Gain
 	f.began = now

@@ -1,9 +1,9 @@
 // Package border is the border of a controlled domain: a filter that drops congestion messages in both directions
 // (FAST section 5, PROXY section 6), as a message from outside could slow down any flow inside.
 //
-// The drafts of FCN and PPFC have no such rule. A Border drops FCN all the same, and PPFC if Config says so.
+// The drafts of FCN and PPFC have no such rule. A Role drops FCN all the same, and PPFC if Config says so.
 //
-// Package filter has the same rules for sockets, tc, nftables and ip6tables. Unlike those, a Border also looks into
+// Package filter has the same rules for sockets, tc, nftables and ip6tables. Unlike those, a Role also looks into
 // tunnels.
 package border
 
@@ -18,26 +18,26 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses. While a Border is not enabled, everything passes.
+// Config is what a deployment chooses. While a Role is not enabled, everything passes.
 type Config struct {
 	Enabled bool
 	filter.Border
 }
 
-// A Border judges packets. It keeps no state but counters.
-type Border struct {
+// A Role judges packets. It keeps no state but counters.
+type Role struct {
 	cfg      Config
 	counters node.Counters
 }
 
-// New returns a Border; see [node.Role].
-func New(cfg Config) (*Border, error) {
-	return role.New(&Border{}, cfg)
+// New returns a Role; see [node.Role].
+func New(cfg Config) (*Role, error) {
+	return role.New(&Role{}, cfg)
 }
 
-// Configure changes the rules. What [filter.Border.Validate] refuses is an error where the Border is enabled, and
+// Configure changes the rules. What [filter.Border.Validate] refuses is an error where the Role is enabled, and
 // changes nothing.
-func (b *Border) Configure(cfg Config) error {
+func (b *Role) Configure(cfg Config) error {
 	if cfg.Enabled {
 		if err := cfg.Validate(); err != nil {
 			return fmt.Errorf("border: %w", err)
@@ -49,13 +49,16 @@ func (b *Border) Configure(cfg Config) error {
 
 // Counters returns what has been counted. Any goroutine may read it. With node.Nothing it counts the packets that are
 // neither RoCEv2 nor a message.
-func (b *Border) Counters() *node.Counters { return &b.counters }
+func (b *Role) Counters() *node.Counters { return &b.counters }
 
-// Receive says whether a packet may cross, in either direction: all packets may whose Action is not node.Dropped.
-// Packets that are neither RoCEv2 nor a congestion message have node.Nothing; while the Border is not enabled, the
-// others have node.Refused with node.Disabled, and cross. Receive appends nothing to out, ignores domain and time, and
-// works on frames that a capture has cut.
-func (b *Border) Receive(out []byte, f *rocev2.Frame, _ uint32, _ time.Time) (sent []byte, d node.Decision) {
+// Receive decides whether a packet may cross, in either direction: all packets may whose Action is not node.Dropped.
+// Packets that are neither RoCEv2 nor a congestion message have node.Nothing, as all have with Event.Observe; while the
+// Role is not enabled, the others have node.Refused with node.Disabled, and cross. Receive appends nothing to out,
+// ignores domain and time, and works on frames that a capture has truncated.
+func (b *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
+	if f == nil || e.Observe {
+		return out, d
+	}
 	kind, drop := b.cfg.Match(f)
 	d.Packet = kind
 	switch {
@@ -71,3 +74,6 @@ func (b *Border) Receive(out []byte, f *rocev2.Frame, _ uint32, _ time.Time) (se
 	b.counters.Settle(&d)
 	return out, d
 }
+
+// Due does nothing: a border has no timers.
+func (b *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { return out, d }

@@ -3,7 +3,6 @@ package border_test
 import (
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/filter"
@@ -51,7 +50,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-func made(t testing.TB, cfg border.Config) *border.Border {
+func made(t testing.TB, cfg border.Config) *border.Role {
 	t.Helper()
 	b, err := border.New(cfg)
 	require.NoError(t, err)
@@ -60,9 +59,9 @@ func made(t testing.TB, cfg border.Config) *border.Border {
 
 var frame rocev2.Frame
 
-func judge(b *border.Border, octets []byte, o rocev2.DecodeOptions) node.Decision {
+func judge(b *border.Role, octets []byte, o rocev2.DecodeOptions) node.Decision {
 	frame.Decode(octets, o)
-	_, d := b.Receive(nil, &frame, 0, time.Time{})
+	_, d := b.Receive(nil, &frame, node.Event{})
 	return d
 }
 

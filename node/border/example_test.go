@@ -12,7 +12,7 @@ import (
 
 // A router at the border of a domain shows every packet that it forwards, in
 // either direction.
-func ExampleBorder() {
+func ExampleRole() {
 	b, err := border.New(border.Config{Enabled: true, Border: filter.Border{FCNPort: 1021}})
 	if err != nil {
 		panic(err)
@@ -20,7 +20,7 @@ func ExampleBorder() {
 	var f rocev2.Frame
 	forward := func(packet []byte) {
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		switch _, d := b.Receive(nil, &f, 0, time.Now()); d.Action {
+		switch _, d := b.Receive(nil, &f, node.Event{Now: time.Now()}); d.Action {
 		case node.Dropped:
 			fmt.Println("dropped:", d.Message)
 		case node.Nothing:

@@ -46,7 +46,7 @@ func BenchmarkCongested(b *testing.B) {
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
 					_ = f.Decode(frame, ip)
-					if _, d := a.Congested(buf, &f, 0, congested.Event{}, now); d.Message != message.FastCNP {
+					if _, d := a.Receive(buf, &f, node.Event{Now: now}); d.Message != message.FastCNP {
 						b.Fail()
 					}
 				}
@@ -66,6 +66,6 @@ func BenchmarkLimited(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = f.Decode(packet, ip)
-		a.Congested(buf[:0], &f, 0, congested.Event{}, now)
+		a.Receive(buf[:0], &f, node.Event{Now: now})
 	}
 }

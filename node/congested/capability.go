@@ -21,37 +21,27 @@ const (
 )
 
 // capability returns what is known about a sender. A rejected Fast CNP overrides the configuration.
-func (a *Agent) capability(sender netip.Addr, domain uint32, now time.Time) Capability {
-	if !a.rejected.Ready(a.hashOf(sender, domain), a.cfg.RejectedFor, now) {
+func (a *Role) capability(sender netip.Addr, domain uint32, now time.Time) Capability {
+	if !a.rejected.Ready(a.hashAddr(sender, domain), a.cfg.RejectedFor, now) {
 		return Incapable
 	}
 	c, _ := a.cfg.Capable.Lookup(sender)
 	return c
 }
 
-// Receive learns from ICMPv6 errors which hosts do not support Fast CNP. It accepts any packet that the node sees: a
-// frame, or a message of a raw ICMPv6 socket, which has verified its checksum. It appends nothing to out.
+// learnICMP learns from an ICMPv6 error that a host does not support Fast CNP.
 //
 // A host that does not know the option of Fast CNP answers with a Parameter Problem that points at it (RFC 8200
-// section 4.2). The agent then counts it as not capable for Config.RejectedFor: the Action is node.Learned. Anybody
-// can send such a message, to turn notifications off. So the agent believes only one that comes from the host to which
-// it has sent the quoted Fast CNP within the last minute, and that quotes all of its octets unchanged but traffic
-// class, flow label and hop limit, which may change on the way, as the ICRC has it: only who has seen the Fast CNP can
-// forge that. It must come in the domain of the packet that the Fast CNP answered, and counts in that one only:
-// another domain may have a host of the same address.
-//
-// Any other Parameter Problem to the node is Refused as Denied, and so is one to another node about a Fast CNP. For
-// other traffic the Action is node.Nothing. An agent that is off refuses every Parameter Problem as Disabled.
-func (a *Agent) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
-	now = a.latest.Or(now)
-	if octets, ok := f.ICMPv6(); ok {
-		a.icmp(&d, f, octets, domain, now)
+// section 4.2). Anybody can send such a message, to turn notifications off. So the role believes only one that comes
+// from the host to which it has sent the quoted Fast CNP within the last minute, and that quotes all of its octets
+// unchanged except traffic class, flow label and hop limit, which may change on the way, as the ICRC has it: only a
+// node that has seen the Fast CNP can forge that. It must come in the domain of the packet that the Fast CNP answered,
+// and counts in that one only: another domain may have a host of the same address.
+func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now time.Time) {
+	octets, ok := f.ICMPv6()
+	if !ok {
+		return
 	}
-	a.counters.Settle(&d)
-	return out, d
-}
-
-func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain uint32, now time.Time) {
 	between, err := f.FiveTuple()
 	if err != nil || len(octets) < icmpHeader || octets[0] != icmpParameterProblem {
 		return
@@ -69,7 +59,7 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 	d.From, d.Reason = between.Src, node.Denied
 	quoted := octets[icmpHeader:]
 	// A look-up by hash is cheaper than decoding the quoted packet, so it comes first.
-	if len(quoted) < ipv6Size || a.sent.Ready(a.hash(quoted, domain), answerTime, now) {
+	if len(quoted) < ipv6Size || a.sent.Ready(a.hashPacket(quoted, domain), answerTime, now) {
 		return
 	}
 	n, err := a.cfg.FastCNP.CodePoints.FromICMP(octets)
@@ -78,14 +68,14 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 	}
 	d.Action, d.Reason = node.Learned, node.NoReason
 	d.Flow = qpmap.Key{FlowKey: n.FlowKey(), Domain: domain}
-	a.rejected.Take(a.hashOf(n.Dst, domain), now)
+	a.rejected.Take(a.hashAddr(n.Dst, domain), now)
 }
 
-// NoteSent takes note of a Fast CNP, an IPv6 packet, that something else has sent for the node, such as a program in
-// the kernel: the errors about it that Receive is shown are then those about the node's own.
-func (a *Agent) NoteSent(ip []byte, domain uint32, now time.Time) {
+// RecordSent records a Fast CNP, an IPv6 packet, that another program has sent for the node, such as one in the kernel:
+// Receive then accepts ICMPv6 errors about it as errors about the node's own.
+func (a *Role) RecordSent(ip []byte, domain uint32, now time.Time) {
 	if a.cfg.Enabled && len(ip) >= ipv6Size {
-		a.sent.Take(a.hash(ip, domain), a.latest.Or(now))
+		a.sent.Take(a.hashPacket(ip, domain), a.latest.Or(now))
 	}
 }
 
@@ -93,13 +83,13 @@ const (
 	ipv6Size = 40
 	word     = 8 // octets
 
-	// constant are the octets of an IPv6 packet's first word that nobody changes on its way: payload length and next
-	// header. Whoever sends what the agent has made may give it another DSCP, as a border of a DiffServ domain does.
+	// constant are the octets of an IPv6 packet's first word that do not change on its way: payload length and next
+	// header. The program that sends the packet may give it another DSCP, as a border of a DiffServ domain does.
 	constant = 0x00000000_FFFFFF00
 )
 
-// hash returns a seeded hash of a domain and of what nobody changes of an IPv6 packet on its way.
-func (a *Agent) hash(ip []byte, domain uint32) uint64 {
+// hashPacket returns a seeded hash of a domain and of the octets of an IPv6 packet that do not change on its way.
+func (a *Role) hashPacket(ip []byte, domain uint32) uint64 {
 	seed := a.memory.Seed()
 	first := binary.BigEndian.Uint64(ip) & constant
 	h := hash.Mix(seed^first, (uint64(domain)<<32|uint64(len(ip)))^0x9E3779B97F4A7C15)
@@ -111,7 +101,7 @@ func (a *Agent) hash(ip []byte, domain uint32) uint64 {
 	return hash.Mix(h^binary.BigEndian.Uint64(rest[:]), binary.BigEndian.Uint64(rest[8:])^seed^0xA0761D6478BD642F)
 }
 
-// hashOf returns a seeded hash of an address and its domain.
-func (a *Agent) hashOf(addr netip.Addr, domain uint32) uint64 {
+// hashAddr returns a seeded hash of an address and its domain.
+func (a *Role) hashAddr(addr netip.Addr, domain uint32) uint64 {
 	return role.Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: addr}, Domain: domain}, a.memory.Seed())
 }

@@ -57,7 +57,7 @@ func TestConfigure(t *testing.T) {
 	require.NoError(t, a.Configure(cfg))
 	_, d = congest(a, nil, e, now)
 	require.Equal(t, rejected, d)
-	out, resumed := a.Resume(nil, 7, now)
+	out, resumed := resume(a, nil, 7, now)
 	require.Equal(t, node.Sent, resumed.Action)
 	_, n := ofPPFC(t, out)
 	require.Equal(t, ppfc.Resume, n.Type)

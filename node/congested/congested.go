@@ -1,16 +1,18 @@
-// Package congested is the node where congestion occurs: the switch or router that tells the senders (FAST section 4,
-// PROXY section 4, FCN section 4.1, PPFC section 3).
+// Package congested is the node where congestion occurs: the switch or router that notifies the senders (FAST section
+// 4, PROXY section 4, FCN section 4.1, PPFC section 3).
 //
-// The program calls Congested for each packet that meets congestion, with the level of the node's queue. The Agent
+// The program calls Receive for each packet that meets congestion, with the level of the node's queue. The role
 // decides: which notification to send and to whom, whether to mark ECN on the packet as well, or why neither.
 //
-//	packet, level  ──> Congested ──> notification for the sender, its proxy or its ingress PE
+//	packet, level    ──> Receive ──> notification for the sender, its proxy or its ingress PE
 //	                             ──> whether to mark ECN on the packet
-//	the queue fell ──> Resume    ──> PPFCs that let stopped flows run again
-//	any packet     ──> Receive       learns from ICMPv6 errors who does not support Fast CNP
+//	other packets    ──> Receive     learns from ICMPv6 errors which hosts do not support Fast CNP (Event.Observe)
+//	no frame         ──> Receive     the queue of Event.Port has level 0
+//	                     Due     ──> PPFCs that let stopped flows run again
 //
 // The trigger must be the node's own queue. A CE mark on an arriving packet is no trigger: another node has set it, and
-// in a network whose senders all support Fast CNP no packet has one.
+// in a network whose senders all support Fast CNP no packet has one. Config.OnlyMarked is for a node whose own queue
+// sets the mark.
 package congested
 
 import (
@@ -48,6 +50,9 @@ type Config struct {
 	// source address is not set here is not sent, node.NoMethod.
 	Self4, Self6 netip.Addr
 
+	// OnlyMarked: data that is not marked CE in its outermost IP header has met no congestion.
+	OnlyMarked bool
+
 	Methods *acl.Map[Method]     // by sender; a sender without one is node.NoMethod
 	Capable *acl.Map[Capability] // by sender; a sender without one is Unknown
 	Proxies Proxies              // by sender; with nil every sender is node.NoProxy
@@ -61,12 +66,18 @@ type Config struct {
 
 	// PauseFrom says what a PPFC asks for at each level. With PauseIngress, PPFCs go to the ingress PE of the packet's
 	// tunnel, if it is one of PEs, instead of the sender. PPFC.NodeAddress selects the address that they name (D15).
+	// Pause is how long a PPFC asks to stop or hold, in whole microseconds, at most ppfc.MaxPause.
 	PauseFrom    PauseFrom
 	PauseIngress bool
+	Pause        time.Duration
+
+	// Own is the node's own record, which is added to the trace in a Fast CNP; nil for none (D14). Receive reads it for
+	// each Fast CNP, so the program may change its fields between two calls.
+	Own *ioam.Node
 
 	// PerFlow is, by level, the shortest time between two notifications about one flow: the more congested, the more
 	// often (FCN section 4.1). 0 sets no limit. A flow is identified by its addresses and destination queue pair; for
-	// FCN by the ingress PE and the flow label. Out limits all notifications together. PPFCs of [Agent.Resume] are
+	// FCN by the ingress PE and the flow label. Out limits all notifications together. PPFCs of [Role.Due] are
 	// exempt: each ends a pause whose PPFC was counted.
 	PerFlow [8]time.Duration
 	Out     node.Rate
@@ -91,16 +102,8 @@ type Config struct {
 	PPFC    ppfc.Config
 }
 
-// An Event says how a packet met congestion.
-type Event struct {
-	Level uint8         // how congested, 0 to 7
-	Pause time.Duration // for how long a PPFC asks, in whole microseconds, at most ppfc.MaxPause
-	Port  uint16        // the congested port that a PPFC names, one for each queue
-	Own   *ioam.Node    // the node's own record, added to the trace in a Fast CNP; nil for none (D14)
-}
-
-// An Agent decides for one congested node.
-type Agent struct {
+// A Role decides for one congested node.
+type Role struct {
 	cfg      Config
 	self     role.Self
 	memory   role.Memory
@@ -114,13 +117,13 @@ type Agent struct {
 	message message.Message
 }
 
-// New returns an Agent; see [node.Role].
-func New(cfg Config) (*Agent, error) {
-	return role.New(&Agent{}, cfg)
+// New returns a Role; see [node.Role].
+func New(cfg Config) (*Role, error) {
+	return role.New(&Role{}, cfg)
 }
 
-// Configure changes the rules. The agent still knows who rejected Fast CNPs and which flows are paused.
-func (a *Agent) Configure(cfg Config) error {
+// Configure changes the rules. The role keeps the hosts that rejected Fast CNPs and the flows that are paused.
+func (a *Role) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
 		m, sizes := &a.memory, []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
@@ -144,7 +147,7 @@ func (a *Agent) Configure(cfg Config) error {
 	return nil
 }
 
-// check says what else of a Config cannot work.
+// check returns an error for other settings that cannot work.
 func (c *Config) check() error {
 	for i, interval := range c.PerFlow {
 		if interval < 0 {
@@ -170,4 +173,4 @@ func (c *Config) check() error {
 }
 
 // Counters returns what has been counted. Any goroutine may read it.
-func (a *Agent) Counters() *node.Counters { return &a.counters }
+func (a *Role) Counters() *node.Counters { return &a.counters }

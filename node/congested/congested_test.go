@@ -102,7 +102,7 @@ const hops = "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 
 const fullHops = "1103 0100 311a 0000 007b 1000 82000000 3f000006 00000003 40000007 00000009"
 
 // agent returns the agent of a configuration that works.
-func agent(t testing.TB, cfg congested.Config) *congested.Agent {
+func agent(t testing.TB, cfg congested.Config) *congested.Role {
 	t.Helper()
 	a, err := congested.New(cfg)
 	require.NoError(t, err)
@@ -413,7 +413,8 @@ func TestNotifications(t *testing.T) {
 	traced := data(t, func(p *rocev2.Packet) {
 		p.Ext = wiretest.Hex(t, hops)
 	})
-	m, d = decide(cfg, event{Frame: traced, Own: own})
+	cfg.Own = own
+	m, d = decide(cfg, event{Frame: traced})
 	require.EqualValues(t, 2, d.Option)
 	require.True(t, d.OwnRecord)
 	var queues []uint32
@@ -422,14 +423,16 @@ func TestNotifications(t *testing.T) {
 		queues = append(queues, depth)
 	}
 	require.Equal(t, []uint32{1000, 9}, queues)
+	cfg.Own = nil
 	m, d = decide(cfg, event{Frame: traced})
 	require.EqualValues(t, 2, m.FastCNP.Option.Trace.RemainingLen)
 	require.False(t, d.OwnRecord)
 
 	// The decision does not claim an own record that is not in the message: no trace, or a trace without space.
-	_, d = decide(cfg, event{Frame: data(t), Own: own})
+	cfg.Own = own
+	_, d = decide(cfg, event{Frame: data(t)})
 	require.Equal(t, []any{uint8(1), false}, []any{d.Option, d.OwnRecord})
-	m, d = decide(cfg, event{Frame: data(t, func(p *rocev2.Packet) { p.Ext = wiretest.Hex(t, fullHops) }), Own: own})
+	m, d = decide(cfg, event{Frame: data(t, func(p *rocev2.Packet) { p.Ext = wiretest.Hex(t, fullHops) })})
 	require.Equal(t, []any{uint8(2), false}, []any{d.Option, d.OwnRecord})
 	require.True(t, m.FastCNP.Option.Trace.Overflow)
 
@@ -456,14 +459,17 @@ func TestNotifications(t *testing.T) {
 		string(data(t)):     {Src: src6, Dst: dst6, DestQP: 17},
 		string(data(t, v4)): {Src: src4, Dst: dst4, DestQP: 17},
 	} {
-		m, d = decide(method(congested.PPFC), event{Frame: []byte(frame), Pause: 100*time.Microsecond + 1, Port: 7})
+		cfg = method(congested.PPFC)
+		cfg.Pause = 100*time.Microsecond + 1
+		m, d = decide(cfg, event{Frame: []byte(frame), Port: 7})
 		require.Equal(t, key.Src, d.To)
 		require.Equal(t, []any{ppfc.Stop, key.Dst, key.DestQP, 100 * time.Microsecond, uint16(7)},
 			[]any{m.PPFC.Type, m.PPFC.Congested, m.PPFC.DestQP, m.PPFC.Pause, m.PPFC.Port})
 		for pause, want := range map[time.Duration]time.Duration{
 			time.Hour: ppfc.MaxPause, -time.Microsecond: 0, -1: 0, 1999: time.Microsecond,
 		} {
-			m, _ = decide(method(congested.PPFC), event{Frame: []byte(frame), Pause: pause})
+			cfg.Pause = pause
+			m, _ = decide(cfg, event{Frame: []byte(frame)})
 			require.Equal(t, want, m.PPFC.Pause)
 		}
 	}
@@ -628,12 +634,12 @@ func TestRejectionOfDomain(t *testing.T) {
 	congest := func(domain uint32) ([]byte, message.Kind) {
 		var f rocev2.Frame
 		require.NoError(t, f.Decode(data(t), ip))
-		out, d := a.Congested(nil, &f, domain, congested.Event{}, now)
+		out, d := a.Receive(nil, &f, node.Event{Domain: domain, Now: now})
 		return out, d.Message
 	}
 	reject := func(octets []byte, domain uint32) node.Reason {
 		icmp(agent(t, congested.Config{}), src6, problem(octets), now) // makes frame
-		_, d := a.Receive(nil, &frame, domain, now)
+		_, d := a.Receive(nil, &frame, node.Event{Domain: domain, Observe: true, Now: now})
 		return d.Reason
 	}
 	sent, _ := congest(1)
@@ -662,7 +668,7 @@ func TestICMP(t *testing.T) {
 	other := agent(t, cfg) // has not sent it
 	forged := []struct {
 		name    string
-		a       *congested.Agent
+		a       *congested.Role
 		from    netip.Addr
 		message []byte
 		at      time.Duration
@@ -697,12 +703,12 @@ func TestICMP(t *testing.T) {
 	}
 
 	// What something else has sent for the node is its own, while it is on.
-	other.NoteSent(sent, 0, now)
-	other.NoteSent(sent[:39], 0, now)
+	other.RecordSent(sent, 0, now)
+	other.RecordSent(sent[:39], 0, now)
 	require.Equal(t, node.Denied, icmp(other, src6, problem(sent), now.Add(time.Minute)))
-	other.NoteSent(sent, 0, now)
+	other.RecordSent(sent, 0, now)
 	require.Equal(t, node.NoReason, icmp(other, src6, problem(sent), now))
-	(&congested.Agent{}).NoteSent(sent, 0, now)
+	(&congested.Role{}).RecordSent(sent, 0, now)
 
 	// What stood in the buffer before it is no part of what was sent.
 	behind := agent(t, cfg)
@@ -842,9 +848,9 @@ func TestNoAllocs(t *testing.T) {
 			"other": {0x60},
 		} {
 			cfg := method(m)
-			cfg.FastCNP.Long = fastcnp.FallBack
+			cfg.FastCNP.Long, cfg.Own = fastcnp.FallBack, own
 			a := agent(t, cfg)
-			e := &event{Frame: frame, Options: ip, Own: own}
+			e := &event{Frame: frame, Options: ip}
 			wiretest.NoAllocs(t, fmt.Sprint(m, " ", name), func() { congest(a, buf, e, now) })
 		}
 	}
@@ -892,7 +898,7 @@ func FuzzCongested(f *testing.F) {
 // at the start.
 func TestMemory(t *testing.T) {
 	const flows, sent, rejected, paused = 65536, 4096, 16384, 4096
-	var a *congested.Agent
+	var a *congested.Role
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[7] = time.Second
 	got := wiretest.Allocated(func() { a = agent(t, cfg) })

@@ -3,7 +3,6 @@ package congested
 import (
 	"errors"
 	"net/netip"
-	"time"
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
@@ -17,13 +16,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Congested decides what to do about a packet that met congestion, and appends the notification to send, a whole IP
-// packet, to out, which must not overlap the frame; with a free capacity of 1,280 octets nothing is allocated.
+// Receive decides what to do about a packet that met congestion at Event.Level, and appends the notification to send, a
+// whole IP packet, to out, which must not overlap the frame; with a free capacity of 1,280 octets nothing is allocated.
 //
-// Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification the Action is node.Nothing. For
-// the rest the first of these reasons is given: Disabled; Broken; Fragment; NotOurs (a notification to another node);
-// Acknowledgement; Notification; OwnAddress (the node has sent the packet itself); Address (the sender's address
-// cannot be answered); those of the method; Limited. A refused packet is not charged to any limit.
+// Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not marked
+// with Config.OnlyMarked, the Action is node.Nothing. For the rest the first of these reasons is given: Disabled;
+// Broken; Fragment; NotOurs (a notification to another node); Acknowledgement; Notification; OwnAddress (the node has
+// sent the packet itself); Address (the sender's address cannot be answered); those of the method; Limited. A refused
+// packet is not charged to any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
@@ -35,38 +35,58 @@ import (
 // is Limited, and the packet is marked all the same: the Action is node.Marked. Otherwise a refused packet is not
 // marked. For a node that cannot mark see [Config].
 //
-// FastCNP and PPFC refuse packets from a tunnel with Tunnelled (D17); FCN, and
-// PPFC to the ingress PE, refuse all others with NotTunnelled. Below all levels
-// of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
-func (a *Agent) Congested(
-	out []byte, f *rocev2.Frame, domain uint32, e Event, now time.Time,
-) (sent []byte, d node.Decision) {
-	s := seen{Decision: &d, frame: f, event: &e, now: a.latest.Or(now)}
-	s.Flow.Domain = domain
+// FastCNP and PPFC refuse packets from a tunnel with Tunnelled (D17); FCN, and PPFC to the ingress PE, refuse all
+// others with NotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
+//
+// From every packet, also with Event.Observe, the role learns which hosts do not support Fast CNP: the Action is
+// node.Learned for an ICMPv6 Parameter Problem in which a host rejects a Fast CNP of this node, and the host counts as
+// not capable for Config.RejectedFor. The packet may be a frame, or a message of a raw ICMPv6 socket, which has
+// verified its checksum. Any other Parameter Problem to the node is Refused as Denied, and so is one to another node
+// about a Fast CNP; if the role is off, as Disabled.
+//
+// With a nil frame, the Event only tells that the queue of Event.Port has reached Event.Level: at level 0 the flows
+// that were stopped or held because of that port are due, see [Role.Due].
+func (a *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
+	e.Now = a.latest.Or(e.Now)
+	switch sent = out; {
+	case f == nil:
+		d.Reason = a.releasePaused(&e)
+	case e.Observe:
+		a.learnICMP(&d, f, e.Domain, e.Now)
+	default:
+		sent = a.receive(out, f, &e, &d)
+	}
+	a.counters.Settle(&d)
+	return sent, d
+}
+
+func (a *Role) receive(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte) {
+	s := congestion{Decision: d, frame: f, event: e}
+	s.Flow.Domain = e.Domain
 	sent, s.Reason = a.decide(out, &s)
 	switch {
 	case s.Message != message.Other:
 		s.Action = node.Sent
 	case s.MarkECN:
 		s.Action = node.Marked
+	case s.Reason == node.NoReason && s.Packet == message.Other:
+		a.learnICMP(d, f, e.Domain, e.Now)
 	}
-	a.counters.Settle(&d)
-	return sent, d
+	return sent
 }
 
-// seen is an event, its packet as far as decoded, and the decision so far.
-type seen struct {
+// A congestion is an Event, its packet as far as decoded, and the decision so far.
+type congestion struct {
 	*node.Decision
 	frame     *rocev2.Frame
-	event     *Event
-	now       time.Time
+	event     *node.Event
 	tunnelled bool
 	flow      uint64 // the hash of Flow
 }
 
 // srcPort returns the UDP source port of an FCN or proxy message: the configured one or else an ephemeral port that
 // depends on the flow, as port 0 is reserved and often filtered.
-func (s *seen) srcPort(configured uint16) uint16 {
+func (s *congestion) srcPort(configured uint16) uint16 {
 	const ephemeral = 49152 // to 65535 (RFC 6335 section 6)
 	if configured != 0 {
 		return configured
@@ -75,18 +95,24 @@ func (s *seen) srcPort(configured uint16) uint16 {
 	return ephemeral + uint16(role.Hash(&flow, 0)&0x3FFF) // unseeded, so that all agents choose the same port
 }
 
-func (a *Agent) decide(b []byte, s *seen) ([]byte, node.Reason) {
+func (a *Role) decide(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !a.cfg.Enabled {
-		if role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) && !s.frame.Mirrored() {
-			return b, node.Disabled
+		if !role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) || s.frame.Mirrored() ||
+			a.cfg.OnlyMarked && a.decode(s) == node.NoReason && s.frame.OuterECN() != rocev2.CE {
+			return b, node.NoReason
 		}
-		return b, node.NoReason
+		s.Packet = message.Other
+		return b, node.Disabled
 	}
-	reason := a.look(s)
+	reason := a.decode(s)
 	switch {
-	case s.Packet == message.Other && reason == node.NotOurs:
+	case s.Packet == message.Other && reason == node.NotOurs,
+		s.Packet == message.Data && a.cfg.OnlyMarked && s.frame.OuterECN() != rocev2.CE:
 		return b, node.NoReason
-	case reason != node.NoReason:
+	case reason == node.NoReason:
+		reason = a.checkFlow(s)
+	}
+	if reason != node.NoReason {
 		return b, reason
 	}
 	method, ok := a.cfg.Methods.Lookup(s.Flow.Src)
@@ -97,7 +123,7 @@ func (a *Agent) decide(b []byte, s *seen) ([]byte, node.Reason) {
 }
 
 // notify answers a packet by a method.
-func (a *Agent) notify(b []byte, s *seen, method Method) ([]byte, node.Reason) {
+func (a *Role) notify(b []byte, s *congestion, method Method) ([]byte, node.Reason) {
 	switch method {
 	case FastCNP:
 		return a.fastCNP(b, s)
@@ -113,8 +139,8 @@ func (a *Agent) notify(b []byte, s *seen, method Method) ([]byte, node.Reason) {
 	return b, node.NoMethod
 }
 
-// look finds the RoCEv2 packet in a frame, inside its tunnels, and returns why no method may answer it, or NoReason.
-func (a *Agent) look(s *seen) node.Reason {
+// decode decodes the packet, and returns the reason why a packet of its kind is not answered, or NoReason for data.
+func (a *Role) decode(s *congestion) node.Reason {
 	m, f := &a.message, s.frame
 	if f.EtherType() == pfc.EtherType {
 		return node.NotOurs // flow control of the link
@@ -132,7 +158,7 @@ func (a *Agent) look(s *seen) node.Reason {
 	case m.Kind == message.Broken:
 		return node.Broken
 	case m.Kind == message.Other:
-		if port, ok := f.Fragment(); ok && errors.Is(err, rocev2.ErrFragment) && a.ours(port) {
+		if port, ok := f.Fragment(); ok && errors.Is(err, rocev2.ErrFragment) && a.isMessagePort(port) {
 			return node.Fragment
 		}
 		return node.NotOurs
@@ -145,6 +171,12 @@ func (a *Agent) look(s *seen) node.Reason {
 		return node.Notification
 	}
 	s.tunnelled = s.tunnelled || len(p.Outer) > 0
+	return node.NoReason
+}
+
+// checkFlow sets the flow of the data packet, and returns the reason why its sender is not answered, or NoReason.
+func (a *Role) checkFlow(s *congestion) node.Reason {
+	p := &a.message.Packet
 	s.Flow.FlowKey = p.FlowKey()
 	s.flow = role.Hash(&s.Flow, a.memory.Seed())
 	switch {
@@ -157,17 +189,17 @@ func (a *Agent) look(s *seen) node.Reason {
 }
 
 // messages returns the ports and option types that tell messages apart.
-func (a *Agent) messages() message.Config {
+func (a *Role) messages() message.Config {
 	return message.Config{FCNPort: a.cfg.FCN.Port, ProxyPort: a.cfg.Proxy.Port, CodePoints: a.cfg.FastCNP.CodePoints}
 }
 
-// ours says whether a UDP port is that of RoCEv2, FCN or proxy messages.
-func (a *Agent) ours(port uint16) bool {
+// isMessagePort reports whether a UDP port is that of RoCEv2, FCN or proxy messages.
+func (a *Role) isMessagePort(port uint16) bool {
 	return port == rocev2.Port || port == a.cfg.FCN.Port || port == a.cfg.Proxy.Port
 }
 
 // mark answers a packet only by a mark or, if the node cannot mark, by Config.Fallback.
-func (a *Agent) mark(b []byte, s *seen) ([]byte, node.Reason) {
+func (a *Role) mark(b []byte, s *congestion) ([]byte, node.Reason) {
 	if a.cfg.CannotMark && a.cfg.Fallback != Nothing {
 		sent, reason := a.notify(b, s, a.cfg.Fallback)
 		if s.Message != message.Other {
@@ -181,9 +213,9 @@ func (a *Agent) mark(b []byte, s *seen) ([]byte, node.Reason) {
 	return b, node.NoReason
 }
 
-// mayMark says whether a packet can be marked, in its outermost IP header. Not-ECT packets must not be (RFC 3168
+// mayMark reports whether a packet can be marked, in its outermost IP header. Not-ECT packets must not be (RFC 3168
 // section 5).
-func (a *Agent) mayMark(s *seen) bool {
+func (a *Role) mayMark(s *congestion) bool {
 	ecn := a.message.Packet.ECN()
 	if s.tunnelled {
 		ecn = s.frame.OuterECN()
@@ -192,7 +224,7 @@ func (a *Agent) mayMark(s *seen) bool {
 }
 
 // fastCNP notifies the sender itself (FAST section 4).
-func (a *Agent) fastCNP(b []byte, s *seen) ([]byte, node.Reason) {
+func (a *Role) fastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 	p := &a.message.Packet
 	switch {
 	case !p.Src.Is6() || !a.cfg.Self6.IsValid():
@@ -200,31 +232,31 @@ func (a *Agent) fastCNP(b []byte, s *seen) ([]byte, node.Reason) {
 	case s.tunnelled && !a.cfg.FastCNP.InnerSource:
 		return b, node.Tunnelled
 	}
-	capable := a.capability(p.Src, s.Flow.Domain, s.now)
+	capable := a.capability(p.Src, s.Flow.Domain, s.event.Now)
 	if capable == Incapable {
 		return a.mark(b, s)
 	}
 	// FAST section 4 forbids both a Fast CNP and a mark if the sender is known to be capable, and allows both if that
 	// is unknown. Then the packet is marked even if a limit withholds the Fast CNP: a sender that only supports ECN
-	// would hear nothing otherwise.
+	// would not be notified otherwise.
 	marked := capable == Unknown && a.mayMark(s)
 	if !a.ready(s, s.flow) {
 		s.MarkECN = marked
 		return b, node.Limited
 	}
-	out, sent, err := fastcnp.AppendFor(b, p, a.cfg.Self6, s.event.Own, a.cfg.FastCNP)
+	out, sent, err := fastcnp.AppendFor(b, p, a.cfg.Self6, a.cfg.Own, a.cfg.FastCNP)
 	if err != nil {
 		return b, node.Broken
 	}
-	a.pace.Take(s.flow, s.now)
-	a.sent.Take(a.hash(out[len(b):], s.Flow.Domain), s.now)
+	a.pace.Take(s.flow, s.event.Now)
+	a.sent.Take(a.hashPacket(out[len(b):], s.Flow.Domain), s.event.Now)
 	s.Message, s.To, s.MarkECN = message.FastCNP, p.Src, marked
 	s.Option, s.OwnRecord = sent.Option, sent.OwnRecord
 	return out, node.NoReason
 }
 
 // proxy notifies the proxy of the sender (PROXY section 4). The message names the innermost flow.
-func (a *Agent) proxy(b []byte, s *seen) ([]byte, node.Reason) {
+func (a *Role) proxy(b []byte, s *congestion) ([]byte, node.Reason) {
 	var proxy netip.Addr
 	if a.cfg.Proxies != nil {
 		proxy, _ = a.cfg.Proxies.Lookup(s.Flow.Src)
@@ -244,13 +276,13 @@ func (a *Agent) proxy(b []byte, s *seen) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.Broken
 	}
-	a.pace.Take(s.flow, s.now)
+	a.pace.Take(s.flow, s.event.Now)
 	s.Message, s.To = message.Proxy, proxy
 	return out, node.NoReason
 }
 
 // fcn notifies the ingress PE of the packet's tunnel: the source of the outermost header (FCN section 4.1).
-func (a *Agent) fcn(b []byte, s *seen) ([]byte, node.Reason) {
+func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !s.tunnelled {
 		return b, node.NotTunnelled
 	}
@@ -282,13 +314,13 @@ func (a *Agent) fcn(b []byte, s *seen) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.Broken
 	}
-	a.pace.Take(named, s.now)
+	a.pace.Take(named, s.event.Now)
 	s.Message, s.To = message.FCN, pe
 	return out, node.NoReason
 }
 
 // ingress returns why the source of a tunnel may not be notified as its ingress PE, or NoReason.
-func (a *Agent) ingress(pe netip.Addr) node.Reason {
+func (a *Role) ingress(pe netip.Addr) node.Reason {
 	switch {
 	case a.self.Has(pe):
 		return node.OwnAddress
@@ -300,7 +332,7 @@ func (a *Agent) ingress(pe netip.Addr) node.Reason {
 	return node.NoReason
 }
 
-// ready says whether the limits let a notification of a flow pass.
-func (a *Agent) ready(s *seen, flow uint64) bool {
-	return a.pace.Ready(flow, a.cfg.PerFlow[min(s.event.Level, level.Max)], s.now)
+// ready reports whether the limits allow a notification about a flow.
+func (a *Role) ready(s *congestion, flow uint64) bool {
+	return a.pace.Ready(flow, a.cfg.PerFlow[min(s.event.Level, level.Max)], s.event.Now)
 }

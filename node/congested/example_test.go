@@ -35,13 +35,13 @@ func Example() {
 	data.SrcPort, data.DstPort, data.HopLimit, data.TrafficClass = 49152, rocev2.Port, 61, uint8(rocev2.ECT0)
 	frame, _ := data.AppendBinary(nil)
 
-	now := time.Unix(1795254649, 0)
 	var f rocev2.Frame
 	f.Decode(frame, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	event := congested.Event{Level: 3}
-	ip, d := agent.Congested(nil, &f, 0, event, now)
+	event := node.Event{Level: 3, Now: time.Unix(1795254649, 0)}
+	ip, d := agent.Receive(nil, &f, event)
 	fmt.Printf("%v with option %d to %v, %d octets; mark: %v\n", d.Message, d.Option, d.To, len(ip), d.MarkECN)
-	_, d = agent.Congested(nil, &f, 0, event, now.Add(time.Microsecond))
+	event.Now = event.Now.Add(time.Microsecond)
+	_, d = agent.Receive(nil, &f, event)
 	fmt.Printf("%v; mark: %v\n", d.Reason, d.MarkECN)
 	// Output:
 	// fastcnp with option 1 to 2001:db8:1::a, 104 octets; mark: true
@@ -49,7 +49,7 @@ func Example() {
 }
 
 // A queue fills and drains: the sender is told to stop, and then that it may go on.
-func ExampleAgent_Resume() {
+func ExampleRole_Due() {
 	queue := level.Thresholds{Up: []uint64{64 << 10, 256 << 10}, Down: []uint64{32 << 10, 128 << 10}}
 	senders := netip.MustParsePrefix("2001:db8:1::/48")
 	agent, err := congested.New(congested.Config{
@@ -57,6 +57,7 @@ func ExampleAgent_Resume() {
 		Self6:     netip.MustParseAddr("2001:db8:ffff::5"),
 		Methods:   acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.PPFC}),
 		PauseFrom: congested.PauseFrom{Alarm: 1, Stop: 2},
+		Pause:     time.Millisecond,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -68,7 +69,7 @@ func ExampleAgent_Resume() {
 	frame, _ := data.AppendBinary(nil)
 	var f rocev2.Frame
 	f.Decode(frame, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	event := congested.Event{Port: 7, Pause: time.Millisecond}
+	event := node.Event{Port: 7, Now: time.Unix(1795254649, 0)}
 	says := func(ip []byte, d node.Decision) {
 		var p rocev2.Packet
 		if d.Message == message.PPFC && p.DecodeIP(ip) == nil {
@@ -77,15 +78,15 @@ func ExampleAgent_Resume() {
 		}
 	}
 
-	now := time.Unix(1795254649, 0)
 	for _, kib := range []uint64{10, 70, 300, 200, 60, 10} { // the queue, packet by packet
 		was := event.Level
 		event.Level = queue.Of(kib<<10, was)
 		if event.Level > 0 {
-			says(agent.Congested(nil, &f, 0, event, now))
+			says(agent.Receive(nil, &f, event))
 		} else if was > 0 {
+			agent.Receive(nil, nil, event)
 			for {
-				ip, d := agent.Resume(nil, event.Port, now)
+				ip, d := agent.Due(nil, event.Now)
 				if d.Action != node.Sent {
 					break
 				}

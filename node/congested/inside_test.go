@@ -36,18 +36,20 @@ func TestPausedFlows(t *testing.T) {
 		require.Len(t, a.paused.sets.All, sets, flows)
 	}
 	p := pausedFlows{sets: flowtable.NewSets[pausedFlow](4)}
-	s := seen{Decision: new(node.Decision)}
+	s := congestion{Decision: new(node.Decision)}
 	s.Flow.Src, s.Flow.Dst, s.Flow.Domain = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1"), 9
 	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst})
 	for i, want := range []uint32{1, 2, 3, 4, 4, 4} {
 		s.Flow.DestQP = uint32(i)
-		require.Equal(t, i >= 4, p.put(&s, &n, s.Flow.Src))
+		require.Equal(t, i >= 4, p.add(&s, &n, s.Flow.Src))
 		require.Equal(t, want, p.ports[0])
 	}
-	require.False(t, p.put(&s, &n, s.Flow.Src), "the same again")
+	require.False(t, p.add(&s, &n, s.Flow.Src), "the same again")
 	found := map[qpmap.Key]bool{}
+	require.Nil(t, p.nextReleased())
+	p.release(0)
 	for want := range uint32(4) {
-		f := p.find(0)
+		f := p.nextReleased()
 		require.NotNil(t, f)
 		found[role.FlowOf(&f.flow)] = true
 		p.remove(f)
@@ -55,22 +57,27 @@ func TestPausedFlows(t *testing.T) {
 	}
 	require.Contains(t, found, s.Flow)
 	require.Len(t, found, 4)
-	require.Nil(t, p.find(0))
+	require.Nil(t, p.nextReleased())
 }
 
 // Ports whose lower bits are the same are told apart, and where a port has no flow, none is looked for.
 func TestPausedPorts(t *testing.T) {
 	p := pausedFlows{sets: flowtable.NewSets[pausedFlow](4)}
-	s := seen{Decision: new(node.Decision)}
+	s := congestion{Decision: new(node.Decision)}
 	s.Flow.Src, s.Flow.Dst = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
 	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst, Port: 5})
-	p.put(&s, &n, s.Flow.Src)
-	require.Nil(t, p.find(5+1024))
+	p.add(&s, &n, s.Flow.Src)
+	p.release(5 + 1024)
+	require.Nil(t, p.nextReleased())
 	at := p.next
-	require.Nil(t, p.find(6))
+	p.release(6)
+	require.Nil(t, p.nextReleased())
 	require.Equal(t, at, p.next)
-	f := p.find(5)
+	p.release(5)
+	p.release(5)
+	f := p.nextReleased()
 	require.EqualValues(t, 5, f.port)
 	p.remove(f)
-	require.Nil(t, p.find(5))
+	p.release(5)
+	require.Nil(t, p.nextReleased())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/ppfc"
 )
 
-// PauseFrom says what a PPFC asks for at each level of congestion: each field is the
+// PauseFrom selects the request of a PPFC by the level of congestion: each field is the
 // level, 1 to 7, from which on its type is used; 0 is never. Of several that are
 // reached the one with the highest level is used, of equal ones the stricter. The
 // zero PauseFrom is Stop at every level, also at 0.
@@ -22,8 +22,8 @@ import (
 //	PPFC    –   alarm     hold      stop
 type PauseFrom struct{ Alarm, Hold, Stop uint8 }
 
-// at returns the type of PPFC for a level, and whether one is sent at all.
-func (f PauseFrom) at(level uint8) (t ppfc.Type, ok bool) {
+// typeFor returns the type of PPFC for a level, and reports whether one is sent at all.
+func (f PauseFrom) typeFor(level uint8) (t ppfc.Type, ok bool) {
 	if f == (PauseFrom{}) {
 		return ppfc.Stop, true
 	}
@@ -40,7 +40,7 @@ func (f PauseFrom) at(level uint8) (t ppfc.Type, ok bool) {
 }
 
 // ppfc asks the sender, or the ingress PE, to pause (PPFC section 3).
-func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
+func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
 	p, e := &a.message.Packet, s.event
 	to := p.Src
 	switch {
@@ -53,7 +53,7 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 			return b, reason
 		}
 	}
-	kind, something := a.cfg.PauseFrom.at(e.Level)
+	kind, something := a.cfg.PauseFrom.typeFor(e.Level)
 	switch {
 	case !a.self.Like(to).IsValid():
 		return b, node.NoMethod
@@ -66,7 +66,7 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 	}
 	n := ppfc.New(p.BTH.DestQP, p.BTH.PKey, ppfc.Extension{
 		Congested: p.FinalDst(), Type: kind, Port: e.Port,
-		Pause: min(max(e.Pause, 0), ppfc.MaxPause).Truncate(time.Microsecond),
+		Pause: min(max(a.cfg.Pause, 0), ppfc.MaxPause).Truncate(time.Microsecond),
 	})
 	if a.cfg.PPFC.NodeAddress {
 		n.Congested = a.self.Like(to)
@@ -75,52 +75,57 @@ func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.Broken
 	}
-	a.pace.Take(s.flow, s.now)
-	if kind != ppfc.Alarm && a.paused.put(s, &n, to) {
+	a.pace.Take(s.flow, s.event.Now)
+	if kind != ppfc.Alarm && a.paused.add(s, &n, to) {
 		a.counters.Inc(node.Count{Effect: node.Forgotten})
 	}
 	s.Message, s.To = message.PPFC, to
 	return out, node.NoReason
 }
 
-func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte, error) {
+func (a *Role) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte, error) {
 	return n.AppendPacket(b, a.self.Like(to), to, ppfc.Config{Carriage: a.cfg.PPFC.Carriage})
 }
 
-// Resume is to be called when the queue of a port is no longer congested: at
-// level 0 of package level. It appends a PPFC that lets one flow run again, a
-// whole IP packet, to out: call it again while the Action is node.Sent. Each flow
-// that was stopped or held because of that port gets one, even if its pause may
-// have ended, as the node does not know when the sender began it. Flow is that
-// flow, and Packet its data.
+// releasePaused makes the flows due that were paused because of a port, if its queue is no longer congested.
+func (a *Role) releasePaused(e *node.Event) node.Reason {
+	switch {
+	case !a.cfg.Enabled:
+		return node.Disabled
+	case e.Level == 0:
+		a.paused.release(e.Port)
+	}
+	return node.NoReason
+}
+
+// Due appends a PPFC that lets one flow run again, a whole IP packet, to out: call it again while the Action is
+// node.Sent. Flows are due once the queue of the port because of which they were stopped or held has level 0; Receive
+// learns that from an Event without a frame. Each such flow gets one, even if its pause may have ended, as the node
+// does not know when the sender began it. Flow is that flow, and Packet its data.
 //
-// Flows that were evicted (Config.MaxPaused) get none: they run when their pause
-// ends. So do those for which the node has no own address any more, which are
-// counted as node.Forgotten here. Of a role that is off the reason is Disabled: it
-// keeps its flows for when it is on again. No interval or rate holds a resume back:
-// the time is only that of what comes after it without one.
-func (a *Agent) Resume(out []byte, port uint16, now time.Time) (sent []byte, d node.Decision) {
+// Flows that were evicted (Config.MaxPaused) get none: they run when their pause ends. So do those for which the node
+// no longer has an own address, which are counted as node.Forgotten here. A role that is off keeps its flows for when
+// it is on again. No interval or rate holds a resume back: the time is only that of later frames without one.
+func (a *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 	a.latest.Or(now)
 	if !a.cfg.Enabled {
-		d.Reason = node.Disabled
-		a.counters.Settle(&d)
 		return out, d
 	}
-	for f := a.paused.find(port); f != nil; f = a.paused.find(port) {
+	for f := a.paused.nextReleased(); f != nil; f = a.paused.nextReleased() {
 		n, to := f.resume()
 		sent, err := a.appendPPFC(out, &n, to)
-		d.Flow = role.FlowOf(&f.flow)
+		flow := role.FlowOf(&f.flow)
 		a.paused.remove(f)
 		if err != nil {
 			a.counters.Inc(node.Count{Effect: node.Forgotten})
 			continue
 		}
-		d.Action, d.Packet, d.Message, d.To = node.Sent, message.Data, message.PPFC, to
+		d.Action, d.Packet, d.Message, d.To, d.Flow = node.Sent, message.Data, message.PPFC, to, flow
 		a.counters.Settle(&d)
 		a.counters.Inc(node.Count{Effect: node.Resumed})
 		return sent, d
 	}
-	return out, node.Decision{}
+	return out, d
 }
 
 // pausedFlows are the flows that a PPFC has stopped or held, in a set-associative
@@ -128,8 +133,9 @@ func (a *Agent) Resume(out []byte, port uint16, now time.Time) (sent []byte, d n
 type pausedFlows struct {
 	sets  flowtable.Sets[pausedFlow]
 	ports [1024]uint32 // how many flows of a port are in the table, by the lower bits of the port
-	turn  uint64       // counts PPFCs
-	next  int          // the flow at which find goes on
+	turn  uint64       // number of the last PPFC
+	due   int          // how many flows are released
+	next  int          // index of the flow at which nextReleased continues
 }
 
 // A pausedFlow has what its resuming PPFC needs: 88 octets, without pointers.
@@ -139,13 +145,14 @@ type pausedFlow struct {
 	to, congested       [16]byte
 	pKey, port          uint16
 	toIs4, congestedIs4 bool
+	released            bool // its resuming PPFC is due
 }
 
-// count returns the counter of a port.
+// count returns the counter of a port, which ports with the same lower bits share.
 func (p *pausedFlows) count(port uint16) *uint32 { return &p.ports[port%uint16(len(p.ports))] }
 
-// put records that a flow was paused, and says whether it evicted another flow.
-func (p *pausedFlows) put(s *seen, n *ppfc.Notification, to netip.Addr) (forgotten bool) {
+// add records that a flow was paused, and reports whether it evicted another flow.
+func (p *pausedFlows) add(s *congestion, n *ppfc.Notification, to netip.Addr) (forgotten bool) {
 	_, set := p.sets.Find(s.flow)
 	flow := role.TableKey(&s.Flow)
 	at := &set[0]
@@ -172,19 +179,30 @@ func (p *pausedFlows) put(s *seen, n *ppfc.Notification, to netip.Addr) (forgott
 	return forgotten
 }
 
-// find returns a flow that was paused because of a port, nil if there is none. All flows of a port are found in one
-// round, as each round goes on where the last one ended.
-func (p *pausedFlows) find(port uint16) *pausedFlow {
+// release makes the flows due that were paused because of a port.
+func (p *pausedFlows) release(port uint16) {
 	if *p.count(port) == 0 {
-		return nil
+		return
 	}
-	sets := p.sets.All
-	for range 4 * len(sets) {
-		f := &sets[p.next/4][p.next%4]
-		if p.next++; p.next == 4*len(sets) {
+	for i := range p.sets.All {
+		for j := range p.sets.All[i] {
+			if f := &p.sets.All[i][j]; f.turn != 0 && f.port == port && !f.released {
+				f.released = true
+				p.due++
+			}
+		}
+	}
+}
+
+// nextReleased returns a flow whose resuming PPFC is due, nil if there is none. All flows are found in one round, as
+// each search continues where the last one ended.
+func (p *pausedFlows) nextReleased() *pausedFlow {
+	for p.due > 0 {
+		f := &p.sets.All[p.next/4][p.next%4]
+		if p.next++; p.next == 4*len(p.sets.All) {
 			p.next = 0
 		}
-		if f.turn != 0 && f.port == port {
+		if f.released {
 			return f
 		}
 	}
@@ -194,6 +212,9 @@ func (p *pausedFlows) find(port uint16) *pausedFlow {
 // remove removes a flow.
 func (p *pausedFlows) remove(f *pausedFlow) {
 	*p.count(f.port)--
+	if f.released {
+		p.due--
+	}
 	*f = pausedFlow{}
 }
 

@@ -30,10 +30,10 @@ func ofPPFC(t *testing.T, packet []byte) (p rocev2.Packet, n ppfc.Notification) 
 }
 
 // resumes returns the flows that the agent lets run again.
-func resumes(t *testing.T, a *congested.Agent, port uint16) (all []rocev2.FlowKey) {
+func resumes(t *testing.T, a *congested.Role, port uint16) (all []rocev2.FlowKey) {
 	t.Helper()
 	for {
-		out, d := a.Resume([]byte{1}, port, now)
+		out, d := resume(a, []byte{1}, port, now)
 		if d.Action != node.Sent {
 			require.Equal(t, []byte{1}, out)
 			if d.Action != node.Nothing {
@@ -67,11 +67,10 @@ func TestPauseFrom(t *testing.T) {
 		{congested.PauseFrom{Alarm: 2, Hold: 2, Stop: 2}, "--ssssssss"},
 	} {
 		cfg := method(congested.PPFC)
-		cfg.PauseFrom = c.from
+		cfg.PauseFrom, cfg.Pause = c.from, time.Millisecond
 		for level, want := range []byte(c.want) {
 			a := agent(t, cfg)
-			out, d := congest(a, nil, &event{Frame: data(t), Options: ip, Level: uint8(level),
-				Pause: time.Millisecond}, now)
+			out, d := congest(a, nil, &event{Frame: data(t), Options: ip, Level: uint8(level)}, now)
 			require.Equal(t, node.NoReason, d.Reason)
 			if want == '-' {
 				require.Equal(t, decision{Packet: message.Data}, d)
@@ -93,12 +92,11 @@ func TestPauseFrom(t *testing.T) {
 func TestResume(t *testing.T) {
 	cfg := method(congested.PPFC)
 	cfg.PauseFrom = congested.PauseFrom{Alarm: 1, Hold: 2, Stop: 3}
-	cfg.Out = node.Rate{PerSecond: 1e-6, Burst: 7}
+	cfg.Out, cfg.Pause = node.Rate{PerSecond: 1e-6, Burst: 7}, 100*time.Microsecond
 	a := agent(t, cfg)
 	notify := func(qp uint32, level uint8, port uint16, change ...func(*rocev2.Packet)) node.Reason {
 		frame := data(t, append(change, func(p *rocev2.Packet) { p.BTH.DestQP = qp })...)
-		_, d := congest(a, nil, &event{Frame: frame, Options: ip, Level: level, Port: port,
-			Pause: 100 * time.Microsecond}, now)
+		_, d := congest(a, nil, &event{Frame: frame, Options: ip, Level: level, Port: port}, now)
 		return d.Reason
 	}
 	require.Empty(t, resumes(t, a, 7), "nothing was stopped")
@@ -130,9 +128,9 @@ func TestResumeAsConfigured(t *testing.T) {
 	limited := func(p *rocev2.Packet) { p.BTH.PKey = 0x8001 }
 	a := agent(t, cfg)
 	stop, _ := congest(a, nil, &event{Frame: data(t, v4, limited), Options: ip, Port: 3}, now)
-	resume, resumed := a.Resume(nil, 3, now)
+	resuming, resumed := resume(a, nil, 3, now)
 	require.Equal(t, node.Sent, resumed.Action)
-	for want, octets := range map[ppfc.Type][]byte{ppfc.Stop: stop, ppfc.Resume: resume} {
+	for want, octets := range map[ppfc.Type][]byte{ppfc.Stop: stop, ppfc.Resume: resuming} {
 		p, n := ofPPFC(t, octets)
 		require.Equal(t, []any{want, self4, self4, src4, uint32(17), uint16(0x8001), uint8(7)},
 			[]any{n.Type, n.Congested, p.Src, p.Dst, n.DestQP, n.PKey, p.DSCP()})
@@ -160,10 +158,10 @@ func TestPauseIngress(t *testing.T) {
 				a := agent(t, cfg)
 				out, d := congest(a, nil, &event{Frame: c.packet, Options: ip, Port: 7}, now)
 				require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: c.to}, d)
-				resume, resumed := a.Resume(nil, 7, now)
+				resuming, resumed := resume(a, nil, 7, now)
 				require.Equal(t, node.Sent, resumed.Action)
 				require.Equal(t, c.to, resumed.To)
-				for _, octets := range [][]byte{out, resume} {
+				for _, octets := range [][]byte{out, resuming} {
 					p, n := ofPPFC(t, octets)
 					of := c.of
 					if byNode {
@@ -211,8 +209,8 @@ func TestPauseFlood(t *testing.T) {
 	require.Equal(t, forgotten, a.Counters().Of(node.Count{Effect: node.Forgotten}))
 	wiretest.NoAllocs(t, "stop and resume", func() {
 		congest(a, buf, e, now)
-		a.Resume(buf, 0, now)
-		a.Resume(buf, 0, now)
+		resume(a, buf, 0, now)
+		resume(a, buf, 0, now)
 	})
 	require.Empty(t, resumes(t, a, 0))
 }
@@ -222,13 +220,13 @@ func TestResumeKeepsFlow(t *testing.T) {
 	a := agent(t, method(congested.PPFC))
 	var f rocev2.Frame
 	require.NoError(t, f.Decode(data(t), ip))
-	_, stopped := a.Congested(nil, &f, 7, congested.Event{Port: 3}, now)
-	_, other := a.Congested(nil, &f, 8, congested.Event{Port: 3}, now)
+	_, stopped := a.Receive(nil, &f, node.Event{Domain: 7, Port: 3, Now: now})
+	_, other := a.Receive(nil, &f, node.Event{Domain: 8, Port: 3, Now: now})
 	require.Equal(t, []node.Action{node.Sent, node.Sent}, []node.Action{stopped.Action, other.Action})
 	flow := rocev2.FlowKey{Src: src6, Dst: dst6, DestQP: 17}
 	var got []node.Decision
 	for range 2 {
-		_, d := a.Resume(nil, 3, now)
+		_, d := resume(a, nil, 3, now)
 		got = append(got, d)
 	}
 	want := node.Decision{Action: node.Sent, Packet: message.Data, Message: message.PPFC, To: src6}
@@ -241,7 +239,7 @@ func TestResumeKeepsFlow(t *testing.T) {
 // A role that is off says so, and keeps its flows. What no own address can let run again is counted as forgotten.
 func TestResumeAfterChange(t *testing.T) {
 	cfg := method(congested.PPFC)
-	stopped := func() *congested.Agent {
+	stopped := func() *congested.Role {
 		a := agent(t, cfg)
 		_, d := congest(a, nil, &event{Frame: data(t), Options: ip, Port: 3}, now)
 		require.Equal(t, message.PPFC, d.Kind)
@@ -251,7 +249,7 @@ func TestResumeAfterChange(t *testing.T) {
 
 	a := stopped()
 	require.NoError(t, a.Configure(congested.Config{}))
-	out, d := a.Resume([]byte{1}, 3, now)
+	out, d := resume(a, []byte{1}, 3, now)
 	require.Equal(t, []byte{1}, out)
 	require.Equal(t, node.Decision{Action: node.Refused, Reason: node.Disabled}, d)
 	require.NoError(t, a.Configure(cfg))
@@ -274,6 +272,6 @@ func BenchmarkResume(b *testing.B) {
 	require.NoError(b, err)
 	congest(a, nil, &event{Frame: data(b), Options: ip, Port: 3}, now)
 	for b.Loop() {
-		a.Resume(nil, 4, now)
+		resume(a, nil, 4, now)
 	}
 }

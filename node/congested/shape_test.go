@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
@@ -17,9 +16,7 @@ type event struct {
 	Frame   []byte
 	Options rocev2.DecodeOptions
 	Level   uint8
-	Pause   time.Duration
 	Port    uint16
-	Own     *ioam.Node
 }
 
 // A decision is what the tests look at in a Decision.
@@ -37,10 +34,18 @@ type decision struct {
 var frame rocev2.Frame
 
 // congest shows an agent a frame that met congestion. The reason is NotOurs also for what it has no say in.
-func congest(a *congested.Agent, b []byte, e *event, now time.Time) ([]byte, decision) {
+func congest(a *congested.Role, b []byte, e *event, now time.Time) ([]byte, decision) {
 	frame.Decode(e.Frame, e.Options)
-	out, d := a.Congested(b, &frame, 0, congested.Event{Level: e.Level, Pause: e.Pause, Port: e.Port, Own: e.Own}, now)
+	out, d := a.Receive(b, &frame, node.Event{Level: e.Level, Port: e.Port, Now: now})
 	return out, decisionOf(&d)
+}
+
+// resume tells a role that the queue of a port has fallen, and returns what is due then.
+func resume(a *congested.Role, out []byte, port uint16, now time.Time) ([]byte, node.Decision) {
+	if _, d := a.Receive(out, nil, node.Event{Port: port, Now: now}); d.Action != node.Nothing {
+		return out, d
+	}
+	return a.Due(out, now)
 }
 
 func decisionOf(d *node.Decision) decision {
@@ -63,7 +68,7 @@ func decisionOf(d *node.Decision) decision {
 }
 
 // icmp gives an agent an ICMPv6 message as package netio does, in an IPv6 packet.
-func icmp(a *congested.Agent, from netip.Addr, octets []byte, now time.Time) node.Reason {
+func icmp(a *congested.Role, from netip.Addr, octets []byte, now time.Time) node.Reason {
 	src, dst := from.As16(), self6.As16()
 	packet = append(packet[:0], 0x60, 0, 0, 0, byte(len(octets)>>8), byte(len(octets)), 58, 64)
 	packet = append(append(append(packet, src[:]...), dst[:]...), octets...)
@@ -73,13 +78,13 @@ func icmp(a *congested.Agent, from netip.Addr, octets []byte, now time.Time) nod
 var packet []byte // of icmp
 
 // icmpFrame gives it a frame.
-func icmpFrame(a *congested.Agent, octets []byte, o rocev2.DecodeOptions, now time.Time) node.Reason {
+func icmpFrame(a *congested.Role, octets []byte, o rocev2.DecodeOptions, now time.Time) node.Reason {
 	frame.Decode(octets, o)
 	return learned(a, now)
 }
 
-func learned(a *congested.Agent, now time.Time) node.Reason {
-	_, d := a.Receive(nil, &frame, 0, now)
+func learned(a *congested.Role, now time.Time) node.Reason {
+	_, d := a.Receive(nil, &frame, node.Event{Observe: true, Now: now})
 	switch {
 	case d.Action == node.Nothing:
 		return node.NotOurs
@@ -89,7 +94,7 @@ func learned(a *congested.Agent, now time.Time) node.Reason {
 	return d.Reason
 }
 
-func counted(a *congested.Agent) map[node.Count]uint64 { return maps.Collect(a.Counters().All()) }
+func counted(a *congested.Role) map[node.Count]uint64 { return maps.Collect(a.Counters().All()) }
 
 func refused(r node.Reason) node.Count { return node.Count{Action: node.Refused, Reason: r} }
 func sentKind(k message.Kind) node.Count {

@@ -43,7 +43,7 @@ func TestForwardCut(t *testing.T) {
 			pe := newPE(t, nil)
 			var f rocev2.Frame
 			_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: c.cut})
-			out, d := pe.Forward([]byte{9}, &f, 0, tunnel, start)
+			out, d := pe.enter([]byte{9}, &f, 0, tunnel, start)
 			require.Equal(t, []byte{9}, out)
 			require.Equal(t, []any{c.kind, c.action, c.reason}, []any{d.Packet, d.Action, d.Reason})
 			require.Equal(t, c.action == node.Forwarded, d.Label != 0)
@@ -62,18 +62,18 @@ func TestForwardNowhere(t *testing.T) {
 	other[40+3]++ // the UDP destination port
 	pe := newPE(t, nil)
 	frame.Decode(data, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	out, d := pe.Forward([]byte{9}, &frame, 0, nil, start)
+	out, d := pe.enter([]byte{9}, &frame, 0, nil, start)
 	require.Equal(t, []byte{9}, out)
 	require.NotZero(t, d.Label)
-	out, d = pe.Forward([]byte{9}, &frame, 0, noTunnel{}, start)
+	out, d = pe.enter([]byte{9}, &frame, 0, noTunnel{}, start)
 	require.Equal(t, []byte{9}, out)
-	require.Equal(t, Decision{Decision: node.Decision{
+	require.Equal(t, node.Decision{
 		Action: node.Refused, Packet: message.Data, Reason: node.Broken,
-	}}, d)
+	}, d)
 
 	frame.Decode(other, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	out, d = pe.Forward([]byte{9}, &frame, 0, noTunnel{}, start)
+	out, d = pe.enter([]byte{9}, &frame, 0, noTunnel{}, start)
 	require.Equal(t, []byte{9}, out)
-	require.Equal(t, Decision{}, d)
+	require.Equal(t, node.Decision{}, d)
 	require.Zero(t, pe.effect(node.Unlabelled))
 }

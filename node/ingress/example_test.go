@@ -8,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/qpmap"
@@ -18,16 +19,17 @@ import (
 // label, and the flow's sender gets a CNP.
 func Example() {
 	sender, receiver := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
-	self, node := netip.MustParseAddr("2001:db8:fe::1"), netip.MustParseAddr("2001:db8:fe::7")
+	self, congested := netip.MustParseAddr("2001:db8:fe::1"), netip.MustParseAddr("2001:db8:fe::7")
 	now := time.Unix(1795254649, 0)
 
-	// Who sends to queue pair 17 would be learned from the traffic.
+	// The queue pair that sends to queue pair 17 would be learned from the traffic.
 	pairs := qpmap.New(qpmap.Config{})
 	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}},
 		qpmap.Pair{SrcQP: 34, Seen: now})
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, WAN: self, Self6: netip.MustParseAddr("2001:db8:1::fe"),
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), QPs: pairs,
+		Tunnel: &encap.IPInIPv6{Src: self, Dst: netip.MustParseAddr("2001:db8:fe::9")},
 	})
 	if err != nil {
 		panic(err)
@@ -38,15 +40,14 @@ func Example() {
 	data.SrcPort, data.DstPort, data.HopLimit = 49152, rocev2.Port, 61
 	packet, _ := data.AppendBinary(nil)
 
-	via := &encap.IPInIPv6{Src: self, Dst: netip.MustParseAddr("2001:db8:fe::9")}
 	var f rocev2.Frame
 	f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	outer, d := pe.Forward(nil, &f, 0, via, now)
+	outer, d := pe.Receive(nil, &f, node.Event{Now: now})
 	fmt.Println(d.Action, len(outer)-len(packet), "octets more,", d.Label != 0)
 
-	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.AppendPacket(nil, node, self, fcn.Config{})
+	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.AppendPacket(nil, congested, self, fcn.Config{})
 	f.Decode(message, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	cnp, d := pe.Receive(nil, &f, 0, now)
+	cnp, d := pe.Receive(nil, &f, node.Event{Now: now})
 	fmt.Println(d.Message, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:
 	// forwarded 40 octets more, true

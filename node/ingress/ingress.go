@@ -7,11 +7,11 @@
 //	sender <── PE <────────────────────────┘
 //	     CNP        FCN: label L1
 //
-// A [PE] sees every packet: what enters the WAN by Forward, even if hardware encapsulates it, and what comes from the
-// WAN, FCN among it, by Receive. Where the kernel or hardware chooses the labels itself, Learn takes the place of
-// Forward: see Config.LearnLabels. From both it learns queue pairs, as a CNP must name that of the sender, which data
-// packets do not. If the queue pair is not known, or could be one of several, no CNP is sent: the PE never guesses.
-// Congested is for congestion of the PE itself.
+// A [Role] sees every packet that enters the WAN, even if hardware encapsulates it, and every packet that comes from
+// the WAN, FCN among them. Where the kernel or hardware chooses the labels itself, it sees those in the tunnels: see
+// Config.LearnLabels. From both directions it learns queue pairs, as a CNP must name that of the sender, which data
+// packets do not. If the queue pair is not known, or could be one of several, no CNP is sent: the PE never guesses. For
+// congestion of the PE itself see Event.Level.
 //
 // On several cores the instances share out the labels: see Config.Instances.
 package ingress
@@ -24,6 +24,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/clock"
 	"github.com/rocecn/rocecn/internal/flowtable"
@@ -44,8 +45,15 @@ type Config struct {
 	// Self4 and Self6 are the PE's addresses towards senders, the sources of its CNPs. Neither is needed: senders of a
 	// family without one are told nothing, node.NoMethod.
 	Self4, Self6 netip.Addr
-	Accept       *acl.List  // nodes of the WAN
-	QPs          node.Pairs // learned; without them no CNP is sent
+	Accept       *acl.List // nodes of the WAN
+
+	// Tunnel encapsulates the packets that enter the WAN; with nil, if hardware does that, they are not appended, and
+	// the Decision has the label.
+	Tunnel encap.Tunnel
+	// IgnoreTunnels: packets that arrive in a tunnel do not enter the WAN. Otherwise they are forwarded with label 0.
+	IgnoreTunnels bool
+
+	QPs node.Pairs // learned; without them no CNP is sent
 
 	// MaxFlows is how many flows the table holds: 64 octets each and 11 to 22 for the index. The default is 65,536, or
 	// the number of the instance's labels if that is lower, which is also the maximum. A full table evicts no flow.
@@ -66,11 +74,11 @@ type Config struct {
 
 	Seed uint64 // with which labels are repeatable, too
 
-	// LearnLabels says that others encapsulate and choose the labels: the PE gives none, and learns by Learn which flow
-	// has which. Linux takes a label from a hash of addresses and ports, or copies the packet's own: so two flows may
-	// have the same, and while both are live no CNP is sent about either. MaxFlows is then how many labels the table
-	// holds, 80 octets each and 11 to 22 for the index. Quarantine means nothing: a label that goes from one flow to
-	// another is nobody's for Idle.
+	// LearnLabels: others encapsulate and choose the labels. The PE gives none, forwards nothing, and learns from
+	// packets in tunnels from WAN which flow has which. Linux takes a label from a hash of addresses and ports, or
+	// copies the packet's own: so two flows may have the same, and while both are live no CNP is sent about either.
+	// MaxFlows is then how many labels the table holds, 80 octets each and 11 to 22 for the index. Quarantine means
+	// nothing: a label that goes from one flow to another is nobody's for Idle.
 	LearnLabels bool
 
 	// Instance is the number of this instance, from 0, of Instances; 0 Instances stand for one. Each instance has a
@@ -111,8 +119,8 @@ func (c *Config) complete() error {
 		role.CheckCarriage("Carriage", c.Carriage))
 }
 
-// A PE is an ingress PE.
-type PE struct {
+// A Role is an ingress PE.
+type Role struct {
 	cfg      Config
 	self     role.Self
 	qps      role.Pairs
@@ -129,13 +137,13 @@ type PE struct {
 	datagram rocev2.Datagram
 }
 
-// New returns a PE; see [node.Role].
-func New(cfg Config) (*PE, error) {
-	return role.New(&PE{}, cfg)
+// New returns a Role; see [node.Role].
+func New(cfg Config) (*Role, error) {
+	return role.New(&Role{}, cfg)
 }
 
 // Configure changes the rules. Flows keep their labels. LearnLabels, Instance and Instances cannot change either.
-func (pe *PE) Configure(cfg Config) error {
+func (pe *Role) Configure(cfg Config) error {
 	cfg.Port = cmp.Or(cfg.Port, fcn.Port)
 	if cfg.Enabled {
 		if err := pe.enable(&cfg); err != nil {
@@ -148,7 +156,7 @@ func (pe *PE) Configure(cfg Config) error {
 }
 
 // enable completes a Config that is on. The first time it allocates the tables.
-func (pe *PE) enable(cfg *Config) error {
+func (pe *Role) enable(cfg *Config) error {
 	wrong := cfg.complete()
 	sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows},
 		{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12},
@@ -174,14 +182,14 @@ func (pe *PE) enable(cfg *Config) error {
 }
 
 // Counters returns what has been counted. Any goroutine may read it.
-func (pe *PE) Counters() *node.Counters { return &pe.counters }
+func (pe *Role) Counters() *node.Counters { return &pe.counters }
 
 // Len returns how many flows have a label; with LearnLabels, how many labels are known.
-func (pe *PE) Len() int { return pe.table.Len() + pe.learned.Len() }
+func (pe *Role) Len() int { return pe.table.Len() + pe.learned.Len() }
 
-// Free returns for how many flows more there is a label and room, as of the last packet or call of Expire: a label that
+// Free returns for how many flows more there is a label and room, as of the last packet or call of Due: a label that
 // a flow has given back is in quarantine at first. With LearnLabels it is how many labels more there is room for.
-func (pe *PE) Free() int {
+func (pe *Role) Free() int {
 	room := pe.memory.Size(0) - pe.Len()
 	if pe.memory.Size(4) == 1 { // LearnLabels
 		return room
@@ -189,13 +197,17 @@ func (pe *PE) Free() int {
 	return min(room, pe.labels.left(pe.clock.Now()))
 }
 
-// Expire removes the flows that have been silent for Idle, and returns how many. Forward, Learn and Receive do so too:
-// call Expire when there is no traffic, so that they have less to remove later.
-func (pe *PE) Expire(now time.Time) int {
-	if !pe.cfg.Enabled {
-		return 0
+// Due removes the flows that have been silent for Idle. It appends nothing to out. Receive removes them as well: call
+// Due when there is no traffic, so that Receive has less to remove later.
+func (pe *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
+	pe.expire(pe.latest.Or(now))
+	return out, d
+}
+
+func (pe *Role) expire(now time.Time) {
+	if pe.cfg.Enabled {
+		pe.release(pe.clock.At(now))
 	}
-	return pe.release(pe.clock.At(pe.latest.Or(now)))
 }
 
 // A Flow is a flow that has a label.
@@ -208,8 +220,8 @@ type Flow struct {
 }
 
 // Flows iterates over copies of the flows that have a label, the one seen longest ago first; with LearnLabels over the
-// labels that one flow alone has. The loop must not use the PE.
-func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
+// labels that one flow alone has. The loop must not use the Role.
+func (pe *Role) Flows(now time.Time) iter.Seq[Flow] {
 	return func(yield func(Flow) bool) {
 		now := pe.latest.Or(now)
 		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
@@ -227,7 +239,7 @@ func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 	}
 }
 
-func (pe *PE) flow(k *flowtable.Key, label uint32, pKey uint16, now time.Time) Flow {
+func (pe *Role) flow(k *flowtable.Key, label uint32, pKey uint16, now time.Time) Flow {
 	f := Flow{Key: role.FlowOf(k), Label: label, PKey: pKey}
 	var reason node.Reason
 	f.SrcQP, reason = pe.qps.SourceQP(&f.Key, now)
@@ -235,9 +247,9 @@ func (pe *PE) flow(k *flowtable.Key, label uint32, pKey uint16, now time.Time) F
 	return f
 }
 
-// release removes the flows that have been silent for Idle, and returns how many. The quarantine of a label began when
+// release removes the flows that have been silent for Idle. The quarantine of a label began when
 // its flow had been silent for Idle.
-func (pe *PE) release(now int64) (n int) {
+func (pe *Role) release(now int64) {
 	for i := pe.table.Oldest(0); i != 0; i = pe.table.Oldest(0) {
 		e := pe.table.At(i)
 		if now-e.seen < int64(pe.cfg.Idle) {
@@ -245,7 +257,6 @@ func (pe *PE) release(now int64) (n int) {
 		}
 		pe.labels.release(e.label, e.seen+int64(pe.cfg.Idle))
 		pe.table.Remove(i)
-		n++
 	}
-	return n + pe.forget(now)
+	pe.forget(now)
 }

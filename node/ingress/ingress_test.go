@@ -47,7 +47,7 @@ func config() Config {
 }
 
 // newPE returns a PE that knows the sender's queue pair of both flows: 0x21.
-func newPE(t testing.TB, change func(*Config)) *PE {
+func newPE(t testing.TB, change func(*Config)) *Role {
 	cfg := config()
 	cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow4}, qpmap.Pair{SrcQP: 0x21})
 	cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x21})
@@ -184,9 +184,9 @@ func TestForwardToItself(t *testing.T) {
 	require.NoError(t, err)
 	pe := newPE(t, nil)
 	frame.Decode(toPE, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	out, d := pe.Forward([]byte{9}, &frame, 0, tunnel, start)
+	out, d := pe.enter([]byte{9}, &frame, 0, tunnel, start)
 	require.Equal(t, []byte{9}, out)
-	require.Equal(t, Decision{Decision: node.Decision{Packet: message.Data}}, d)
+	require.Equal(t, node.Decision{Packet: message.Data}, d)
 	require.Zero(t, pe.Len())
 	require.Zero(t, pe.counted(node.Forwarded)+pe.counted(node.Refused)+pe.effect(node.Unlabelled))
 }
@@ -238,8 +238,8 @@ func TestIdleFlowsLeave(t *testing.T) {
 	first := label(0)
 	require.Equal(t, first, label(999*time.Millisecond))
 	require.Equal(t, first, label(1998*time.Millisecond))
-	require.Zero(t, pe.Expire(start.Add(2997*time.Millisecond)))
-	require.Equal(t, 1, pe.Expire(start.Add(2998*time.Millisecond)))
+	require.Zero(t, pe.expired(start.Add(2997*time.Millisecond)))
+	require.Equal(t, 1, pe.expired(start.Add(2998*time.Millisecond)))
 	require.Zero(t, pe.Len())
 	second := label(3 * time.Second)
 	require.NotEqual(t, first, second)
@@ -300,7 +300,7 @@ func TestTimeJumpsBack(t *testing.T) {
 	for i := range 10_000 { // two capture queues, 1 ms apart
 		require.Equal(t, node.NoReason, at(1, start.Add(time.Duration(i%2)*time.Millisecond)))
 	}
-	require.Zero(t, pe.Expire(start.Add(999*time.Millisecond)))
+	require.Zero(t, pe.expired(start.Add(999*time.Millisecond)))
 	for _, odd := range []time.Time{{}, time.Unix(1<<40, 0), time.Unix(-1<<40, 0), time.Unix(0, 0)} {
 		_ = at(5, odd) // no panic
 	}
@@ -368,7 +368,7 @@ func TestDomains(t *testing.T) {
 }
 
 func TestReceiveRefuses(t *testing.T) {
-	label := func(t *testing.T, pe *PE, k rocev2.FlowKey, op bth.Opcode) uint32 {
+	label := func(t *testing.T, pe *Role, k rocev2.FlowKey, op bth.Opcode) uint32 {
 		p := packetOf(k)
 		p.BTH.Opcode = op
 		l, reason := pe.give(p, 0, start)
@@ -585,9 +585,10 @@ func TestOffByDefault(t *testing.T) {
 	through, err := tunnel.Append(nil, octets(t, flow4, 1), 5)
 	require.NoError(t, err)
 	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	_, d := pe.Receive(nil, &frame, 0, start)
+	require.NoError(t, pe.Configure(Config{IgnoreTunnels: true}))
+	_, d := pe.Receive(nil, &frame, node.Event{Now: start})
 	require.Equal(t, node.Nothing, d.Action)
-	require.Zero(t, pe.Expire(start))
+	require.Zero(t, pe.expired(start))
 	require.Zero(t, pe.Free())
 	for range pe.Flows(start) {
 		t.Fatal("no flows")
@@ -653,7 +654,7 @@ func TestNoAllocations(t *testing.T) {
 		}
 		be.PutUint32(fcnData, f.Label<<12)
 		_, _, _ = pe.hear(out, p1, fcnData, now)
-		_, _ = pe.Congested(out, &congested, 0, now)
+		_, _ = pe.Receive(out, &congested, node.Event{Level: 1, Now: now})
 	})
 	require.NotZero(t, pe.counted(node.Sent))
 }

@@ -24,8 +24,8 @@ type lesson struct {
 	shared bool          // another flow has had it
 }
 
-// ambiguous says whether more than one flow has had the label within Idle, of a PE that is off the Idle that it had.
-func (pe *PE) ambiguous(l *lesson) bool {
+// ambiguous reports whether more than one flow has had the label within Idle, of a PE that is off the Idle that it had.
+func (pe *Role) ambiguous(l *lesson) bool {
 	return l.shared && pe.clock.Now()-l.other < int64(pe.clock.Slack)
 }
 
@@ -37,41 +37,30 @@ func hashLabel(label *uint32, seed uint64) uint64 {
 	return hash.Mix(uint64(*label)^seed, seed^0x9E3779B97F4A7C15)
 }
 
-// Learn learns from a packet on its way into the WAN, in a tunnel from Config.WAN, with the label that the kernel or
-// hardware which encapsulates has given it: RoCEv2 data teaches which flow has the label, and all RoCEv2 queue pairs.
-// domain is the VPN that the packet came from.
-//
-// If something was learned, the Action is node.Learned, and the Decision has the flow, its label, and the queue pair
-// if that was learned as well. Data that teaches nothing is Refused as UnknownLabel under label 0, which names no flow,
-// and as TableFull if there is no room for its label. The Action is node.Nothing for all else, and without
-// Config.LearnLabels always.
-func (pe *PE) Learn(f *rocev2.Frame, domain uint32, now time.Time) (d Decision) {
-	now = pe.latest.Or(now)
-	if pe.cfg.Enabled && pe.cfg.LearnLabels && f.Tunnelled() && !f.Mirrored() && f.OuterSrc() == pe.cfg.WAN {
-		pe.learn(f, domain, &d, now)
+// learnFromTunnel learns from a packet on its way into the WAN, in a tunnel from Config.WAN, with the label that the
+// kernel or hardware which encapsulates has given it: RoCEv2 data teaches which flow has the label, and all RoCEv2
+// queue pairs.
+func (pe *Role) learnFromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
+	if !pe.cfg.Enabled || !f.Tunnelled() || f.Mirrored() || f.OuterSrc() != pe.cfg.WAN {
+		return
 	}
-	pe.counters.Settle(&d.Decision)
-	return d
-}
-
-func (pe *PE) learn(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) {
 	p := &pe.packet
 	if f.InnerPacket(p) != nil {
 		return
 	}
 	d.Packet = role.KindOf(p.BTH.Opcode)
-	pe.qps.Learn(&d.Decision, p, domain, p.Src, now)
+	pe.qps.Learn(d, p, domain, p.Src, now)
 	if d.Packet != message.Data {
 		return
 	}
-	reason := pe.note(f, domain, d, now)
+	reason := pe.learnLabel(f, domain, d, now)
 	if d.Action == node.Nothing {
 		d.Reason = reason
 	}
 }
 
-// note takes note of the label of a data packet, or returns why it cannot.
-func (pe *PE) note(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) node.Reason {
+// learnLabel records the label of a data packet, or returns the reason why it cannot.
+func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) node.Reason {
 	p, label := &pe.packet, f.OuterFlowLabel()
 	switch {
 	case label == 0:
@@ -104,20 +93,19 @@ func (pe *PE) note(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) n
 	return node.NoReason
 }
 
-// forget removes the labels that have been silent for Idle, and returns how many.
-func (pe *PE) forget(now int64) (n int) {
+// forget removes the labels that have been silent for Idle.
+func (pe *Role) forget(now int64) {
 	for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Oldest(0) {
 		if now-pe.learned.At(i).seen < int64(pe.cfg.Idle) {
 			break
 		}
 		pe.learned.Remove(i)
-		n++
 	}
-	return n
 }
 
-// taught sets the flow that has a label, and returns the P_Key of its packets, or sets the reason why no flow is known.
-func (pe *PE) taught(d *Decision, label uint32) (pKey uint16) {
+// lookUpLearned sets the flow that has a label, and returns the P_Key of its packets, or sets the reason why no flow is
+// known.
+func (pe *Role) lookUpLearned(d *node.Decision, label uint32) (pKey uint16) {
 	l, _ := pe.learned.Find(&label, hashLabel(&label, pe.learned.Seed))
 	switch {
 	case l == nil:

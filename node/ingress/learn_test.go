@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 	"unsafe"
@@ -14,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func newLearner(t testing.TB, change func(*Config)) *PE {
+func newLearner(t testing.TB, change func(*Config)) *Role {
 	return newPE(t, func(c *Config) {
 		c.LearnLabels = true
 		if change != nil {
@@ -24,12 +25,12 @@ func newLearner(t testing.TB, change func(*Config)) *PE {
 }
 
 // under shows a PE a packet that a kernel has put into a tunnel, under a label.
-func (pe *PE) under(t testing.TB, label uint32, packet []byte, at time.Time) Decision {
+func (pe *Role) under(t testing.TB, label uint32, packet []byte, at time.Time) node.Decision {
 	t.Helper()
 	b, err := tunnel.Append(nil, packet, label)
 	require.NoError(t, err)
 	require.Zero(t, frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	return pe.Learn(&frame, 0, at)
+	return pe.learnOnly(&frame, 0, at)
 }
 
 // to returns the flow to another queue pair of the same receiver.
@@ -121,7 +122,7 @@ func TestOffKeepsFlows(t *testing.T) {
 	}
 }
 
-func countFlows(pe *PE, now time.Time) (all []Flow) {
+func countFlows(pe *Role, now time.Time) (all []Flow) {
 	for f := range pe.Flows(now) {
 		all = append(all, f)
 	}
@@ -141,7 +142,7 @@ func TestLearnRefuses(t *testing.T) {
 		"broken off":          tunnelled(t, tunnel, data, 7)[:100],
 	} {
 		frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		require.Zero(t, pe.Learn(&frame, 0, start), name)
+		require.Zero(t, pe.learnOnly(&frame, 0, start), name)
 	}
 	for _, op := range []bth.Opcode{bth.RCAcknowledge, bth.CNP} {
 		p := packetOf(flow6)
@@ -156,12 +157,12 @@ func TestLearnRefuses(t *testing.T) {
 	d = pe.under(t, 8, octets(t, flow4, 1), start.Add(time.Minute))
 	require.Equal(t, node.Learned, d.Action, "the other has been silent")
 
-	off := newPE(t, nil) // labels are its own
+	off := newPE(t, func(c *Config) { c.IgnoreTunnels = true }) // labels are its own
 	require.Zero(t, off.under(t, 7, data, start))
 	frame.Decode(data, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	out, d := pe.Forward(nil, &frame, 0, tunnel, start)
+	out, d := pe.enter(nil, &frame, 0, tunnel, start)
 	require.Empty(t, out)
-	require.Equal(t, []any{node.Refused, node.NotTunnelled}, []any{d.Action, d.Reason})
+	require.Zero(t, d, "others encapsulate")
 	require.ErrorContains(t, pe.Configure(func() Config { c := pe.cfg; c.LearnLabels = false; return c }()),
 		"LearnLabels cannot change")
 	cfg := config()
@@ -184,7 +185,7 @@ func TestLearnsBoth(t *testing.T) {
 	p.Payload = make([]byte, 500)
 	b := tunnelled(t, tunnel, octetsOf(t, p), 5)
 	frame.Decode(b[:130], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
-	d := pe.Learn(&frame, 0, start)
+	d := pe.learnOnly(&frame, 0, start)
 	require.Equal(t, []any{node.Learned, uint32(5), uint32(0x77), true, flow6},
 		[]any{d.Action, d.Label, d.SrcQP, d.KnownQP, d.Flow.FlowKey})
 }
@@ -202,10 +203,39 @@ func TestLearnedMemory(t *testing.T) {
 		be.PutUint32(b, 6<<28|1<<20|n&0xFFFFF)
 		be.PutUint32(b[40+40+8+4:], n>>2&0xFF)
 		frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		pe.Learn(&frame, 0, now)
+		pe.learnOnly(&frame, 0, now)
 		be.PutUint32(data, n<<12)
 		_, _, _ = pe.hear(out, p1, data, now)
 	})
 	require.LessOrEqual(t, pe.Len(), 64)
 	require.NotZero(t, pe.refused(node.TableFull))
+}
+
+// A packet in another IP header has come through a tunnel, unless a mirror has put it there, or it is no packet.
+func TestIsTunnelled(t *testing.T) {
+	const (
+		udp   = "4500 001c 0000 0000 4011 0000 0a000001 0a000002 1000 2000 0008 0000"
+		other = "45000000 00000000 40 04 0000 c0000201 c0000202" // IP in IP
+		gre   = "45000000 00000000 40 2f 0000 c0000201 c0000202"
+		eth   = "020000000002 020000000001 0800"
+	)
+	for name, c := range map[string]struct {
+		octets string
+		want   bool
+	}{
+		"no tunnel": {udp, false},
+		"IP in IP":  {other + udp, true},
+		"GRE":       {gre + "0000 0800" + udp, true},
+		"mirrored":  {gre + "0000 88be" + eth + udp, false}, // ERSPAN type I
+		"cut":       {other + udp[:39], false},
+		"nothing":   {"", false},
+	} {
+		octets := wiretest.Hex(t, c.octets)
+		if len(octets) > 20 {
+			binary.BigEndian.PutUint16(octets[2:], uint16(len(octets)))
+		}
+		var f rocev2.Frame
+		_ = f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		require.Equal(t, c.want, isTunnelled(&f), name)
+	}
 }

@@ -11,49 +11,95 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Decision is about a packet that was forwarded, or a CNP that was sent. Flow.Domain is the VPN into which the CNP is
-// to be sent.
-type Decision struct {
-	node.Decision
-	Label uint32 // of the flow, and of the outer header; 0 if the flow has none
-}
-
-// Receive decides about a packet from the WAN. To an FCN it appends the CNP for the sender of the flow whose label it
-// names. If there is none, the first of these reasons is given: Disabled; Fragment or Broken (the message is not
-// whole); NotOurs (to another node); Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the
-// message); Checksum; Broken; UnknownLabel; AmbiguousLabel; Acknowledgement (the flow has no data packets); Address;
-// OwnAddress; NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
+// Receive decides about a packet. If Event.Level is above 0, the PE itself is congested: the packet, which is to enter
+// the WAN, waits in a queue of the PE, and Receive appends to out the CNP for its sender (FCN section 4.1). It is for
+// the program to show the packet again when it leaves the queue. The reasons for no CNP come in this order: Disabled;
+// Broken; NotOurs (other traffic); Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not
+// ECN-capable); then as for an FCN, from Address on.
+//
+// To an FCN, Receive appends the CNP for the sender of the flow whose label it names; Event.Domain does not matter:
+// Flow.Domain is the VPN into which the CNP is to be sent. If there is none, the first of these reasons is given:
+// Disabled; Fragment or Broken (the message is not complete); NotOurs (to another node); Tunnelled; Denied; Limited
+// (InPerSource or In); Broken (a capture has truncated the message); Checksum; Broken; UnknownLabel; AmbiguousLabel;
+// Acknowledgement (the flow has no data packets); Address; OwnAddress; NoMethod; UnknownQP; AmbiguousQP; Limited
+// (PerFlow or Out).
 //
 // RoCEv2 in a tunnel that ends at Config.WAN is the other direction of the flows: it teaches queue pairs, in the domain
 // that the tunnel belongs to. If it did, the Action is node.Learned. If hardware opens the tunnels, show the packets in
 // them to QPs.
-func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	sent, now = out, pe.latest.Or(now)
-	if !pe.intake.Message(&d.Decision, &pe.datagram, f, pe.cfg.Port, message.FCN, now) {
-		pe.fromTunnel(f, domain, &d.Decision, now)
-	} else if d.Reason == node.NoReason {
-		sent, d.Reason = pe.answer(out, &d, now)
+//
+// Any other IP packet enters the WAN from the VPN that is Event.Domain. Receive learns from it and appends it to out,
+// unchanged in the outer header of Config.Tunnel, with the label of its flow. For RoCEv2 the Action is node.Forwarded;
+// a flow without a label gets one. If a packet is forwarded with label 0 all the same, this is the reason: TableFull
+// (there is no room for another flow, or no free label); Broken (the packet cannot be decoded); Tunnelled (it came
+// inside another IP header, so its source may be out of reach, D17). Other traffic is appended with label 0, and the
+// Action is node.Nothing. Not appended are packets to the PE itself; packets that a capture has truncated, whose flows
+// get labels all the same; and packets that are too long for the tunnel or end in their IP header, of which RoCEv2 is
+// Refused as Broken. A PE that is off forwards nothing: RoCEv2 is Refused as Disabled.
+//
+// With Config.LearnLabels nothing is forwarded. RoCEv2 in a tunnel that begins at Config.WAN teaches: if something was
+// learned, the Action is node.Learned, and the Decision has the flow, its label, and the queue pair if that was learned
+// as well. Data that teaches nothing is Refused as UnknownLabel with label 0, which names no flow, and as TableFull if
+// there is no room for its label.
+//
+// With Event.Observe Receive only learns, from RoCEv2 in tunnels: it answers and forwards nothing.
+func (pe *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
+	if sent = out; f == nil {
+		return out, d
 	}
-	pe.counters.Settle(&d.Decision)
+	e.Now = pe.latest.Or(e.Now)
+	switch {
+	case e.Observe:
+		if role.Teaches(f, &pe.datagram) {
+			pe.learnPacket(f, &e, &d)
+		}
+	case e.Level > 0:
+		sent, d.Reason = pe.notifyOfOwn(out, f, &e, &d)
+	case pe.intake.Message(&d, &pe.datagram, f, pe.cfg.Port, message.FCN, e.Now):
+		if d.Reason == node.NoReason {
+			sent, d.Reason = pe.answer(out, &d, e.Now)
+		}
+	default:
+		pe.learnPacket(f, &e, &d)
+		if d.Action == node.Nothing && !pe.cfg.LearnLabels && !(pe.cfg.IgnoreTunnels && isTunnelled(f)) {
+			d = node.Decision{}
+			sent, d.Reason = pe.forward(out, f, &e, &d)
+		}
+	}
+	pe.counters.Settle(&d)
 	return sent, d
 }
 
+// learnPacket learns from a packet in a tunnel, of either direction.
+func (pe *Role) learnPacket(f *rocev2.Frame, e *node.Event, d *node.Decision) {
+	if pe.fromTunnel(f, e.Domain, d, e.Now); pe.cfg.LearnLabels && d.Action == node.Nothing {
+		*d = node.Decision{}
+		pe.learnFromTunnel(f, e.Domain, d, e.Now)
+	}
+}
+
+// isTunnelled reports whether a frame holds a packet in a tunnel, and is no mirrored copy of one.
+func isTunnelled(f *rocev2.Frame) bool {
+	_, err := f.FiveTuple()
+	return err == nil && f.Tunnelled() && !f.Mirrored()
+}
+
 // answer answers an FCN that was admitted, pe.datagram, or returns why not.
-func (pe *PE) answer(out []byte, d *Decision, now time.Time) ([]byte, node.Reason) {
+func (pe *Role) answer(out []byte, d *node.Decision, now time.Time) ([]byte, node.Reason) {
 	var m fcn.Message
 	if m.Decode(pe.datagram.Data) != nil {
 		return out, node.Broken
 	}
-	pe.Expire(now)
+	pe.expire(now)
 	if pe.cfg.LearnLabels {
-		pKey := pe.taught(d, m.FlowLabel)
+		pKey := pe.lookUpLearned(d, m.FlowLabel)
 		if d.Reason != node.NoReason {
 			return out, d.Reason
 		}
 		d.Level = m.Level
 		return pe.notify(out, d, pKey, now)
 	}
-	i := pe.labelled(m.FlowLabel)
+	i := pe.lookUpLabel(m.FlowLabel)
 	if i == 0 {
 		return out, node.UnknownLabel
 	}
@@ -65,8 +111,8 @@ func (pe *PE) answer(out []byte, d *Decision, now time.Time) ([]byte, node.Reaso
 	return pe.notify(out, d, e.pKey, now)
 }
 
-// labelled returns the slot of the flow that has a label, 0 if none has.
-func (pe *PE) labelled(label uint32) uint32 {
+// lookUpLabel returns the slot of the flow that has a label, 0 if none has.
+func (pe *Role) lookUpLabel(label uint32) uint32 {
 	slot := pe.labels.slot(label)
 	i := uint32(slot)
 	if label == 0 || int64(i) != slot || !pe.table.Holds(i) || pe.table.At(i).label != label {
@@ -76,7 +122,7 @@ func (pe *PE) labelled(label uint32) uint32 {
 }
 
 // fromTunnel learns from a packet in a tunnel that ends here.
-func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
+func (pe *Role) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	p := &pe.packet
 	if !pe.cfg.Enabled || !pe.qps.Learns() || !f.Tunnelled() || f.Mirrored() || f.OuterDst() != pe.cfg.WAN ||
 		f.InnerPacket(p) != nil {
@@ -86,18 +132,9 @@ func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now t
 	pe.qps.Learn(d, p, domain, p.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 
-// Congested is to be called if the PE itself is congested by a packet that is to enter the WAN: it appends to out the
-// CNP for the packet's sender (FCN section 4.1). If there is none, the first of these reasons is given: Disabled;
-// Broken; NotOurs (other traffic); Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not
-// ECN-capable); then as for Receive, from Address on.
-func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	sent, d.Reason = pe.congested(out, f, domain, &d, pe.latest.Or(now))
-	pe.counters.Settle(&d.Decision)
-	return sent, d
-}
-
-func (pe *PE) congested(
-	out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time,
+// notifyOfOwn appends the CNP for the sender of a packet that congests the PE itself.
+func (pe *Role) notifyOfOwn(
+	out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision,
 ) (sent []byte, reason node.Reason) {
 	p := &pe.packet
 	d.Packet, reason = role.Decode(p, f)
@@ -113,17 +150,17 @@ func (pe *PE) congested(
 	case p.ECN() == rocev2.NotECT:
 		return out, node.NotCapable
 	}
-	pe.Expire(now)
-	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
+	pe.expire(e.Now)
+	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), e.Domain
 	k := role.TableKey(&d.Flow)
 	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
 		d.Label = e.label
 	}
-	return pe.notify(out, d, p.BTH.PKey, now)
+	return pe.notify(out, d, p.BTH.PKey, e.Now)
 }
 
 // notify appends the CNP for the sender of d.Flow, whose packets have this P_Key, or returns why there is none.
-func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) ([]byte, node.Reason) {
+func (pe *Role) notify(out []byte, d *node.Decision, pKey uint16, now time.Time) ([]byte, node.Reason) {
 	sender := d.Flow.Src
 	src := pe.self.Like(sender)
 	switch {
@@ -134,7 +171,7 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) ([]byt
 	case !src.IsValid():
 		return out, node.NoMethod
 	}
-	if pe.qps.Find(&d.Decision, now); d.Reason != node.NoReason {
+	if pe.qps.Find(d, now); d.Reason != node.NoReason {
 		return out, d.Reason
 	}
 	hash := role.Hash(&d.Flow, pe.memory.Seed())

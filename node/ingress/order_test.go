@@ -26,7 +26,7 @@ type fcnCase struct {
 	label uint32          // added to the flow's
 	extra []byte          // behind the FCN
 	d     rocev2.Datagram // Src, Dst; Outer and Truncated; Checksum 1: a wrong one
-	spent func(*PE)       // what was sent before
+	spent func(*Role)     // what was sent before
 }
 
 // faults are what can be wrong with an FCN, in the order in which it is looked at.
@@ -42,11 +42,11 @@ var faults = []struct {
 	{"not on the list", func(c *fcnCase) { c.d.Src = addr("2001:db8:ff::5") }, node.Denied, false},
 	{"the node's rate", func(c *fcnCase) {
 		c.cfg.InPerSource = node.Rate{PerSecond: 1}
-		spend(c, func(pe *PE) { pe.intake.Admit(c.d.Src, start) })
+		spend(c, func(pe *Role) { pe.intake.Admit(c.d.Src, start) })
 	}, node.Limited, false},
 	{"the rate of all nodes", func(c *fcnCase) {
 		c.cfg.In = node.Rate{PerSecond: 1}
-		spend(c, func(pe *PE) { pe.intake.Admit(p1.Next(), start) })
+		spend(c, func(pe *Role) { pe.intake.Admit(p1.Next(), start) })
 	}, node.Limited, false},
 	{"cut", func(c *fcnCase) { c.d.Truncated = true }, node.Broken, true},
 	{"checksum", func(c *fcnCase) { c.d.Checksum = 1 }, node.Checksum, true},
@@ -59,17 +59,17 @@ var faults = []struct {
 	{"pair not known", func(c *fcnCase) { c.cfg.QPs = nil }, node.UnknownQP, false},
 	{"the flow's interval", func(c *fcnCase) {
 		c.cfg.PerFlow = time.Hour
-		spend(c, func(pe *PE) { pe.pace.Take(role.Hash(&qpmap.Key{FlowKey: c.flow}, pe.memory.Seed()), start) })
+		spend(c, func(pe *Role) { pe.pace.Take(role.Hash(&qpmap.Key{FlowKey: c.flow}, pe.memory.Seed()), start) })
 	}, node.Limited, false},
 	{"the rate of CNPs", func(c *fcnCase) {
 		c.cfg.Out = node.Rate{PerSecond: 1}
-		spend(c, func(pe *PE) { pe.pace.Take(1, start) })
+		spend(c, func(pe *Role) { pe.pace.Take(1, start) })
 	}, node.Limited, false},
 }
 
-func spend(c *fcnCase, what func(*PE)) {
+func spend(c *fcnCase, what func(*Role)) {
 	before := c.spent
-	c.spent = func(pe *PE) {
+	c.spent = func(pe *Role) {
 		if before != nil {
 			before(pe)
 		}
@@ -395,7 +395,7 @@ func TestLearns(t *testing.T) {
 	through, err := (&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octetsOf(t, out)[40:], 0)
 	require.NoError(t, err)
 	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	_, d := pe.Receive(nil, &frame, 6, start)
+	_, d := pe.Receive(nil, &frame, node.Event{Domain: 6, Now: start})
 	require.Equal(t, []any{node.Learned, uint32(0x88), true}, []any{d.Action, d.SrcQP, d.KnownQP})
 	for domain, want := range map[uint32]uint32{5: 0x77, 6: 0x88} {
 		qp, reason := pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: domain}, start)

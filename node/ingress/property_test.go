@@ -90,7 +90,7 @@ func TestMillionRandomSteps(t *testing.T) {
 					now = now.Add(time.Duration(random.Int64N(int64(2 * c.idle))))
 				}
 				if random.IntN(1000) == 0 {
-					pe.Expire(now)
+					pe.expired(now)
 				}
 				m.settle(now)
 				i := random.IntN(c.flows)
@@ -117,7 +117,7 @@ func TestMillionRandomSteps(t *testing.T) {
 				}
 				m.flows[i] = modelFlow{label, now}
 			}
-			pe.Expire(now)
+			pe.expired(now)
 			m.settle(now)
 			require.Equal(t, m.live, pe.Len())
 			require.LessOrEqual(t, pe.table.Len(), cfg.MaxFlows)
@@ -155,9 +155,9 @@ func TestEveryLabel(t *testing.T) {
 		require.Equal(t, node.TableFull, reason)
 		require.Equal(t, []int{all, 0}, []int{pe.Len(), pe.Free()})
 	}
-	require.Equal(t, all, pe.Expire(start.Add(time.Hour+time.Second)))
+	require.Equal(t, all, pe.expired(start.Add(time.Hour+time.Second)))
 	require.Equal(t, []int{0, 0}, []int{pe.Len(), pe.Free()}, "all are in quarantine")
-	pe.Expire(start.Add(2 * time.Hour))
+	pe.expired(start.Add(2 * time.Hour))
 	require.Equal(t, all, pe.Free())
 }
 

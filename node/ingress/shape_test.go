@@ -24,7 +24,7 @@ type notice struct {
 	Level  uint8
 }
 
-func noticeOf(d *Decision) (n notice, reason node.Reason) {
+func noticeOf(d *node.Decision) (n notice, reason node.Reason) {
 	if d.Reason != node.NoReason {
 		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() {
 			panic("a refusal has something to send")
@@ -42,7 +42,7 @@ var frame rocev2.Frame
 var packet []byte // of hear
 
 // hear gives a PE an FCN as package netio does.
-func (pe *PE) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, notice, node.Reason) {
+func (pe *Role) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, notice, node.Reason) {
 	to := pe.cfg.WAN
 	if to.BitLen() != from.BitLen() {
 		to = from
@@ -55,26 +55,47 @@ func (pe *PE) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]b
 		panic(err)
 	}
 	frame.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	out, d := pe.Receive(out, &frame, 0, now)
+	out, d := pe.Receive(out, &frame, node.Event{Now: now})
 	n, reason := noticeOf(&d)
 	return out, n, reason
 }
 
 // see gives a PE a datagram out of a capture.
-func (pe *PE) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, notice, node.Reason) {
+func (pe *Role) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, notice, node.Reason) {
 	frame.Decode(append(bytes.Clone(d.Outer), d.IP...), rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: d.Truncated})
-	out, decision := pe.Receive(out, &frame, 0, now)
+	out, decision := pe.Receive(out, &frame, node.Event{Now: now})
 	n, reason := noticeOf(&decision)
 	return out, n, reason
 }
 
 // jam says that a PE is congested by a packet, one in a tunnel if Outer is set.
-func (pe *PE) jam(t testing.TB, out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, notice,
+func (pe *Role) jam(t testing.TB, out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, notice,
 	node.Reason) {
 	frame.Decode(octetsOf(t, p), rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	out, d := pe.Congested(out, &frame, domain, now)
+	out, d := pe.Receive(out, &frame, node.Event{Domain: domain, Level: 1, Now: now})
 	n, reason := noticeOf(&d)
 	return out, n, reason
+}
+
+// enter gives a PE a frame that enters the WAN in a tunnel.
+func (pe *Role) enter(
+	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time,
+) ([]byte, node.Decision) {
+	pe.cfg.Tunnel = via
+	return pe.Receive(out, f, node.Event{Domain: domain, Now: now})
+}
+
+// learnOnly gives a PE a frame of a tunnel, to learn from.
+func (pe *Role) learnOnly(f *rocev2.Frame, domain uint32, now time.Time) node.Decision {
+	_, d := pe.Receive(nil, f, node.Event{Domain: domain, Now: now})
+	return d
+}
+
+// expired returns how many flows leave by a time.
+func (pe *Role) expired(now time.Time) int {
+	before := pe.Len()
+	pe.Due(nil, now)
+	return before - pe.Len()
 }
 
 // octetsOf returns the octets of a packet, in a tunnel if Outer is set.
@@ -99,10 +120,10 @@ type forwarded struct {
 }
 
 // send forwards an IP packet. The error says that it was not.
-func (pe *PE) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.Time) ([]byte, forwarded, error) {
+func (pe *Role) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.Time) ([]byte, forwarded, error) {
 	frame.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	before := len(out)
-	out, d := pe.Forward(out, &frame, domain, via, now)
+	out, d := pe.enter(out, &frame, domain, via, now)
 	f := forwarded{d.Label, d.Packet != kinds.Other, d.Reason}
 	switch {
 	case d.Action == node.Refused:
@@ -120,18 +141,18 @@ func (pe *PE) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.Tim
 var errNotForwarded = errors.New("not forwarded")
 
 // give returns the label of a flow, by a packet without octets.
-func (pe *PE) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node.Reason) {
-	d := Decision{Decision: node.Decision{Packet: role.KindOf(p.BTH.Opcode), Reason: node.Disabled}}
+func (pe *Role) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node.Reason) {
+	d := node.Decision{Packet: role.KindOf(p.BTH.Opcode), Reason: node.Disabled}
 	if pe.cfg.Enabled {
 		d.Reason = node.NoReason
 		d.Reason = pe.label(p, domain, &d, now)
 	}
-	pe.counters.Settle(&d.Decision)
+	pe.counters.Settle(&d)
 	return d.Label, d.Reason
 }
 
-func (pe *PE) counted(a node.Action) uint64 { return pe.Counters().Of(node.Count{Action: a}) }
-func (pe *PE) effect(e node.Effect) uint64  { return pe.Counters().Of(node.Count{Effect: e}) }
-func (pe *PE) refused(r node.Reason) uint64 {
+func (pe *Role) counted(a node.Action) uint64 { return pe.Counters().Of(node.Count{Action: a}) }
+func (pe *Role) effect(e node.Effect) uint64  { return pe.Counters().Of(node.Count{Effect: e}) }
+func (pe *Role) refused(r node.Reason) uint64 {
 	return pe.Counters().Of(node.Count{Action: node.Refused, Reason: r})
 }

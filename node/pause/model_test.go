@@ -10,6 +10,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/stretchr/testify/require"
 )
@@ -44,7 +45,7 @@ func (m *model) at(now time.Time) { m.drop(func(e end) bool { return !e.at.After
 
 func (m *model) do(target Target, typ ppfc.Type, pause time.Duration, now time.Time) {
 	m.at(now)
-	state := stateOf[typ]
+	state := StateAfter(role.RequestOf(typ))
 	if state == Running {
 		m.drop(func(e end) bool { return e.target == target })
 		return
@@ -95,14 +96,14 @@ func targetsOf(n int) (all []Target) {
 }
 
 // made returns a table that is on.
-func made(t *testing.T, cfg Config) *Table {
+func made(t *testing.T, cfg Config) *Role {
 	cfg.Enabled, cfg.Self6 = true, netip.MustParseAddr("2001:db8::1")
 	table, err := New(cfg)
 	require.NoError(t, err)
 	return table
 }
 
-func forgotten(t *Table) uint64 { return t.Counters().Of(node.Count{Effect: node.Forgotten}) }
+func forgotten(t *Role) uint64 { return t.Counters().Of(node.Count{Effect: node.Forgotten}) }
 
 // Nobody knows the seed of a table.
 func TestSeeds(t *testing.T) {
@@ -138,11 +139,14 @@ func TestModel(t *testing.T) {
 				n := ppfc.Notification{Extension: ppfc.Extension{Congested: target.Addr, Type: typ, Port: target.Port,
 					Pause: pause}}
 				n.DestQP = target.DestQP
-				a := Decision{Target: target}
+				table.target = target
+				var a node.Decision
 				table.do(&a, &n, now)
 				m.do(target, typ, min(pause, limit), now)
 				require.LessOrEqual(t, a.Pause, limit)
-				require.Equal(t, now.Add(a.Pause), a.Until)
+				if state, until := table.State(target, now); state == StateAfter(a.Request) && a.Pause > 0 {
+					require.Equal(t, now.Add(a.Pause), until)
+				}
 			case 2:
 				state, until := table.State(target, now)
 				wantState, wantUntil := m.state(target, now)
@@ -184,7 +188,8 @@ func TestTimeJumpsBack(t *testing.T) {
 	target := FlowTarget(netip.MustParseAddr("2001:db8::1"), 17)
 	stop := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: 50 * time.Millisecond}}
 	now := time.Unix(1_700_000_000, 0)
-	table.do(&Decision{Target: target}, &stop, now)
+	table.target = target
+	table.do(new(node.Decision), &stop, now)
 
 	now = now.Add(-24 * time.Hour)
 	state, until := table.State(target, now)
@@ -197,7 +202,8 @@ func TestTimeJumpsBack(t *testing.T) {
 
 	// A small step back is waited out.
 	table = made(t, Config{})
-	table.do(&Decision{Target: target}, &stop, now)
+	table.target = target
+	table.do(new(node.Decision), &stop, now)
 	state, _ = table.State(target, now.Add(-time.Millisecond))
 	require.Equal(t, Stopped, state)
 	state, _ = table.State(target, now.Add(50*time.Millisecond))
@@ -214,10 +220,10 @@ func TestFlood(t *testing.T) {
 	n := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: ppfc.MaxPause}}
 	i := uint32(0)
 	flood := func() {
-		a := Decision{Target: FlowTarget(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), i)}
+		table.target = FlowTarget(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), i)
 		i++
-		table.do(&a, &n, now)
-		table.State(a.Target, now)
+		table.do(new(node.Decision), &n, now)
+		table.State(table.target, now)
 		table.Next(now)
 	}
 	for range wiretest.Rounds(100_000) {

@@ -29,7 +29,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A State says whether a target may send.
+// A State is whether a target may send.
 type State uint8
 
 // The states. If a target is in several at once, the first of Stopped, Held, Alarmed is reported.
@@ -90,17 +90,8 @@ type Config struct {
 	Seed       uint64
 }
 
-// A Decision is what a notification asks for. If KnownQP, the target is a flow of the host: Flow, which SrcQP sends.
-type Decision struct {
-	node.Decision
-	Target Target
-	State  State         // what is asked for; a target that is Stopped stays so when it is Held or Alarmed as well
-	Pause  time.Duration // for how long, at most MaxPause; 0 with Running
-	Until  time.Time     // when that is over
-}
-
-// A Table has the targets that are not running.
-type Table struct {
+// A Role has the targets that are not running.
+type Role struct {
 	cfg      Config
 	self     role.Self
 	qps      role.Pairs
@@ -109,17 +100,18 @@ type Table struct {
 	intake   role.Intake
 	counters node.Counters
 	packet   rocev2.Packet
+	target   Target // of the last notification that was accepted
 	targets  targets
 	clock    clock.Clock
 }
 
-// New returns a Table; see [node.Role].
-func New(cfg Config) (*Table, error) {
-	return role.New(&Table{}, cfg)
+// New returns a Role; see [node.Role].
+func New(cfg Config) (*Role, error) {
+	return role.New(&Role{}, cfg)
 }
 
 // Configure changes the rules. States stay, and end when they would have ended.
-func (t *Table) Configure(cfg Config) error {
+func (t *Role) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.MaxPause == 0 || cfg.MaxPause > ppfc.MaxPause {
 		cfg.MaxPause = ppfc.MaxPause
@@ -143,26 +135,42 @@ func (t *Table) Configure(cfg Config) error {
 }
 
 // Counters returns what has been counted. Any goroutine may read it.
-func (t *Table) Counters() *node.Counters { return &t.counters }
+func (t *Role) Counters() *node.Counters { return &t.counters }
 
 // Receive decides about a packet, and does what it asks for. It appends nothing to out. For a packet that is no PPFC
-// the Action is node.Nothing. If a PPFC is not accepted, the first of these reasons is given: Disabled; NotOurs (to
-// another node); Tunnelled (access list and border saw only the outer header, D17); Denied; Limited; Broken (octets are
-// missing, or there are too many); ICRC.
-func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	d.Reason = t.receive(f, domain, &d, t.latest.Or(now))
-	t.counters.Settle(&d.Decision)
+// the Action is node.Nothing, as it is for all with Event.Observe. If a PPFC is not accepted, the first of these
+// reasons is given: Disabled; NotOurs (to another node); Tunnelled (access list and border saw only the outer header,
+// D17); Denied; Limited; Broken (octets are missing, or there are too many); ICRC.
+//
+// If it is accepted, Decision.Request is the request, which holds for Pause, at most MaxPause: a target that has to
+// stop does so even if a later request is to hold or an alarm. [Role.Target] is the target; if KnownQP, it is a flow of
+// the host: Flow, which SrcQP sends.
+func (t *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
+	if f != nil && !e.Observe {
+		d.Reason = t.receive(f, e.Domain, &d, t.latest.Or(e.Now))
+		t.counters.Settle(&d)
+	}
 	return out, d
 }
 
-func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) node.Reason {
+// Due ends the states whose time is over. It appends nothing to out. A program need not call it: Receive, State and
+// Next do the same.
+func (t *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
+	t.Next(now)
+	return out, d
+}
+
+// Target returns the target of the last notification that was accepted.
+func (t *Role) Target() Target { return t.target }
+
+func (t *Role) receive(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) node.Reason {
 	p := &t.packet
-	// A packet that a capture has cut is refused behind the list and the limits, not here.
+	// A packet that a capture has truncated is refused after the list and the limits, not here.
 	if f.PacketCut(p) != nil || !ppfc.Is(p) {
 		return node.NoReason
 	}
 	d.Packet = message.PPFC
-	if t.intake.Check(&d.Decision, &p.Datagram, now); d.Reason != node.NoReason {
+	if t.intake.Check(d, &p.Datagram, now); d.Reason != node.NoReason {
 		return d.Reason
 	}
 	n, err := ppfc.FromPacket(p)
@@ -179,8 +187,8 @@ func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Ti
 }
 
 // find sets the target of a notification (D15).
-func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.Time) {
-	d.Target = FlowTarget(n.Congested, n.DestQP)
+func (t *Role) find(d *node.Decision, n *ppfc.Notification, domain uint32, now time.Time) {
+	t.target = FlowTarget(n.Congested, n.DestQP)
 	k := qpmap.Key{
 		FlowKey: rocev2.FlowKey{Src: t.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}, Domain: domain,
 	}
@@ -189,28 +197,29 @@ func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.
 	case reason == node.NoReason:
 		d.Flow, d.SrcQP, d.KnownQP = k, qp, true
 	case n.Congested == d.From:
-		d.Target = PortTarget(n.Congested, n.Port)
+		t.target = PortTarget(n.Congested, n.Port)
 	}
-	d.Target.Domain = domain
+	t.target.Domain = domain
 }
 
 // do puts the target into the state that a notification asks for.
-func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
+func (t *Role) do(d *node.Decision, n *ppfc.Notification, now time.Time) {
 	now = t.latest.Or(now)
 	at := t.clock.At(now)
 	t.targets.expire(at)
-	k := keyOf(&d.Target)
-	if n.Type != ppfc.Resume {
-		d.State, d.Pause = stateOf[n.Type], min(n.Pause, t.cfg.MaxPause)
+	k := keyOf(&t.target)
+	d.Request, d.Port = role.RequestOf(n.Type), n.Port
+	if d.Request != node.Resume {
+		d.Pause = min(n.Pause, t.cfg.MaxPause)
 	}
-	d.Until = now.Add(d.Pause)
-	t.counters.Inc(node.Count{Effect: counted[d.State]})
+	state := StateAfter(d.Request)
+	t.counters.Inc(node.Count{Effect: counted[state]})
 	switch {
-	case d.State == Running:
+	case state == Running:
 		t.targets.run(&k)
-	case d.Pause == 0: // over at once
-		t.targets.clear(&k, d.State)
-	case t.targets.set(&k, d.State, at+int64(d.Pause)):
+	case d.Pause == 0: // over at the same time
+		t.targets.clear(&k, state)
+	case t.targets.set(&k, state, at+int64(d.Pause)):
 		t.counters.Inc(node.Count{Effect: node.Forgotten})
 	}
 }
@@ -218,11 +227,21 @@ func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
 // counted has the counters of the states.
 var counted = [...]node.Effect{Running: node.Resumed, Stopped: node.Stopped, Held: node.Held, Alarmed: node.Alarmed}
 
-// stateOf has the states that types of notifications ask for.
-var stateOf = [...]State{ppfc.Resume: Running, ppfc.Stop: Stopped, ppfc.Hold: Held, ppfc.Alarm: Alarmed}
+// StateAfter returns the state that a request leads to.
+func StateAfter(r node.Request) State {
+	switch r {
+	case node.Stop:
+		return Stopped
+	case node.Hold:
+		return Held
+	case node.Alarm:
+		return Alarmed
+	}
+	return Running
+}
 
 // State returns the state of a target, and when that ends if no notification comes before: the zero Time for Running.
-func (t *Table) State(target Target, now time.Time) (State, time.Time) {
+func (t *Role) State(target Target, now time.Time) (State, time.Time) {
 	now = t.latest.Or(now)
 	at := t.clock.At(now)
 	k := keyOf(&target)
@@ -238,7 +257,7 @@ func (t *Table) State(target Target, now time.Time) (State, time.Time) {
 
 // Next returns the time at which the next state ends, and whether there is one: at that time, call State again for the
 // targets that were not running.
-func (t *Table) Next(now time.Time) (time.Time, bool) {
+func (t *Role) Next(now time.Time) (time.Time, bool) {
 	now = t.latest.Or(now)
 	at := t.clock.At(now)
 	t.targets.expire(at)
@@ -250,4 +269,4 @@ func (t *Table) Next(now time.Time) (time.Time, bool) {
 }
 
 // Len returns how many targets are not running.
-func (t *Table) Len() int { return t.targets.entries.Len() }
+func (t *Role) Len() int { return t.targets.entries.Len() }

@@ -59,7 +59,7 @@ func config(t testing.TB) pause.Config {
 	}
 }
 
-func made(t testing.TB, cfg pause.Config) *pause.Table {
+func made(t testing.TB, cfg pause.Config) *pause.Role {
 	t.Helper()
 	table, err := pause.New(cfg)
 	require.NoError(t, err)
@@ -83,12 +83,16 @@ var (
 )
 
 // receive returns NotOurs also for what a table has no say in.
-func receive(table *pause.Table, packet []byte, o rocev2.DecodeOptions, now time.Time) (a action, reason node.Reason) {
+func receive(table *pause.Role, packet []byte, o rocev2.DecodeOptions, now time.Time) (a action, reason node.Reason) {
 	frame.Decode(packet, o)
-	_, d := table.Receive(nil, &frame, 0, now)
+	_, d := table.Receive(nil, &frame, node.Event{Now: now})
 	switch d.Action {
 	case node.Accepted:
-		return action{d.From, d.Target, d.SrcQP, d.KnownQP, d.State, d.Pause, d.Until}, d.Reason
+		asked, until := pause.StateAfter(d.Request), now.Add(d.Pause)
+		if state, end := table.State(table.Target(), now); d.Pause > 0 && state == asked {
+			until = end
+		}
+		return action{d.From, table.Target(), d.SrcQP, d.KnownQP, asked, d.Pause, until}, d.Reason
 	case node.Nothing:
 		return a, node.NotOurs
 	}
@@ -319,7 +323,7 @@ func BenchmarkReceive(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = frame.Decode(stop, ip)
-		table.Receive(nil, &frame, 0, now)
+		table.Receive(nil, &frame, node.Event{Now: now})
 	}
 }
 

@@ -61,7 +61,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		{nil, node.NoProxy, netip.Addr{}},
 	} {
 		table.Replace(leaf, codes.ReadISIS(c.lsps...))
-		out, d := agent.Congested(nil, &f, 0, congested.Event{Level: 3}, time.Unix(1, 0))
+		out, d := agent.Receive(nil, &f, node.Event{Level: 3, Now: time.Unix(1, 0)})
 		require.Equal(t, c.reason, d.Reason)
 		require.Equal(t, c.to, d.To)
 		require.Equal(t, c.to.IsValid(), d.Message == message.Proxy)

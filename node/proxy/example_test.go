@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -48,7 +49,7 @@ func Example() {
 
 	var f rocev2.Frame
 	f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	cnp, d := p.Receive(nil, &f, 0, now)
+	cnp, d := p.Receive(nil, &f, node.Event{Now: now})
 	fmt.Println(d.Message, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:
 	// cnp of 80 octets to queue pair 34 of 2001:db8:1::a

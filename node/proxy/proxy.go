@@ -6,7 +6,7 @@
 //	           with the       invoking packet
 //	           sender's queue pair
 //
-// The message names the receiver's queue pair, a CNP must name the sender's. So a [Proxy] must see the traffic in both
+// The message names the receiver's queue pair, a CNP must name the sender's. So a [Role] must see the traffic in both
 // directions, from which it learns queue pairs. If the sender's is not known, or could be one of several, no CNP is
 // sent: the proxy never guesses. Fast CNP and PPFC name the receiver's queue pair, from which senders find their own.
 // For senders that do not use RoCEv2 see [Other].
@@ -30,7 +30,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Answer is what a sender is told by: the message that it understands.
+// An Answer is the message by which a sender is notified: one that it understands.
 type Answer uint8
 
 // The answers.
@@ -39,7 +39,7 @@ const (
 	CNP                   // the CNP of RoCEv2
 	FastCNP               // over IPv6 only
 	PPFC
-	Other // something else, which the program sends: see [Decision]
+	Other // something else, which the program sends: see [Role.Message]
 )
 
 var answers = []string{"none", "cnp", "fastcnp", "ppfc", "other"}
@@ -87,8 +87,8 @@ type Config struct {
 	Pause      ppfc.Extension // what a PPFC says; the zero one: stop, for 0 µs
 }
 
-// A Proxy is a proxy node.
-type Proxy struct {
+// A Role is a proxy node.
+type Role struct {
 	cfg      Config
 	self     role.Self
 	qps      role.Pairs
@@ -98,17 +98,18 @@ type Proxy struct {
 	pace     role.Pace
 	counters node.Counters
 	datagram rocev2.Datagram
+	message  proxymsg.Message
 	invoking rocev2.Frame  // of a message
 	packet   rocev2.Packet // the one in it, or the one to learn from
 }
 
-// New returns a Proxy; see [node.Role].
-func New(cfg Config) (*Proxy, error) {
-	return role.New(&Proxy{}, cfg)
+// New returns a Role; see [node.Role].
+func New(cfg Config) (*Role, error) {
+	return role.New(&Role{}, cfg)
 }
 
 // Configure changes the rules.
-func (p *Proxy) Configure(cfg Config) error {
+func (p *Role) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	cfg.Port = cmp.Or(cfg.Port, proxymsg.Port)
 	if cfg.Enabled {
@@ -148,4 +149,4 @@ func checkPause(e ppfc.Extension) error {
 }
 
 // Counters returns what has been counted. Any goroutine may read it.
-func (p *Proxy) Counters() *node.Counters { return &p.counters }
+func (p *Role) Counters() *node.Counters { return &p.counters }

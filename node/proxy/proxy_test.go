@@ -44,7 +44,7 @@ func senders(m Answer) *acl.Map[Answer] {
 }
 
 // newProxy returns a proxy that knows the sender's queue pair of both flows: 0x21.
-func newProxy(t testing.TB, change func(*Config)) *Proxy {
+func newProxy(t testing.TB, change func(*Config)) *Role {
 	cfg := Config{
 		Enabled: true, Self4: self4, Self6: self6, Senders: senders(CNP),
 		Accept: acl.New(netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8:ffff::/48")),

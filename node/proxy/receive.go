@@ -16,20 +16,12 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Decision is about what was sent. If the Action is node.Accepted, the sender's Answer is Other: nothing was
-// appended, and the program is to notify the sender. Flow has the addresses then, and the queue pair if the flow is
-// RoCEv2.
-type Decision struct {
-	node.Decision
-
-	// With node.Accepted, the five-tuple of the flow, and the invoking packet: from its outermost IP header on, as much
-	// as the message had room for. It aliases the frame.
-	Tuple    rocev2.FiveTuple
-	Invoking []byte
-}
-
 // Receive decides about a packet that the proxy sees. RoCEv2 in either direction teaches queue pairs: if it did, the
 // Action is node.Learned. Packets inside another IP header teach nothing, as their addresses may be those of a VPN.
+// With Event.Observe nothing else happens.
+//
+// If the Action is node.Accepted, the sender's Answer is Other: nothing was appended, and the program is to notify the
+// sender, see [Role.Message]. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
 //
 // To a message of a congested node it appends the notification for the sender, a whole IP packet. If there is none, the
 // first of these reasons is given: Disabled; Fragment or Broken (the message is not whole); NotOurs (to another node);
@@ -37,19 +29,35 @@ type Decision struct {
 // invoking packet does not name the flow); TupleMismatch (also for a flow that is not RoCEv2, unless the Answer to its
 // sender is Other); Fragment, Acknowledgement or Notification (the invoking packet is one); Address; OwnAddress;
 // NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
-func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	sent, now = out, p.latest.Or(now)
-	if !p.intake.Message(&d.Decision, &p.datagram, f, p.cfg.Port, message.Proxy, now) {
-		p.observe(f, domain, &d.Decision, now)
-	} else if d.Reason == node.NoReason {
-		sent, d.Reason = p.answer(out, domain, &d, now)
+func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
+	if sent = out; f == nil {
+		return out, d
 	}
-	p.counters.Settle(&d.Decision)
+	e.Now = p.latest.Or(e.Now)
+	switch {
+	case e.Observe:
+		if role.Teaches(f, &p.datagram) {
+			p.observe(f, e.Domain, &d, e.Now)
+		}
+	case !p.intake.Message(&d, &p.datagram, f, p.cfg.Port, message.Proxy, e.Now):
+		p.observe(f, e.Domain, &d, e.Now)
+	case d.Reason == node.NoReason:
+		sent, d.Reason = p.answer(out, &e, &d)
+	}
+	p.counters.Settle(&d)
 	return sent, d
 }
 
+// Due does nothing: a proxy sends nothing unless it receives a frame.
+func (p *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { return out, d }
+
+// Message returns the message about which the last Decision was, if its Action is node.Accepted: it has the five-tuple
+// of the flow, and the invoking packet from its outermost IP header on, as much as the message had room for. It aliases
+// the frame, and is valid until the next Receive.
+func (p *Role) Message() *proxymsg.Message { return &p.message }
+
 // observe learns from a packet that is no message.
-func (p *Proxy) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
+func (p *Role) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	q := &p.packet
 	if !p.cfg.Enabled || !p.qps.Learns() || f.Packet(q) != nil || len(q.Outer) > 0 {
 		return
@@ -60,19 +68,19 @@ func (p *Proxy) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now ti
 }
 
 // answer answers a message that was admitted, p.datagram, or returns why not.
-func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([]byte, node.Reason) {
-	var m proxymsg.Message
+func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node.Reason) {
+	m := &p.message
 	if m.Decode(p.datagram.Data, p.cfg.Family) != nil {
 		return out, node.Broken
 	}
-	d.Flow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: m.Src, Dst: m.Dst}, Domain: domain}
+	d.Flow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: m.Src, Dst: m.Dst}, Domain: e.Domain}
 	d.Level = m.Level
 	answer, _ := p.cfg.Senders.Lookup(m.Src)
 	isRoCEv2 := m.Protocol == 17 && m.DstPort == rocev2.Port
 	if !isRoCEv2 && answer != Other {
 		return out, node.TupleMismatch
 	}
-	if reason := p.invoked(&m, isRoCEv2); reason != node.NoReason {
+	if reason := p.invoked(m, isRoCEv2); reason != node.NoReason {
 		return out, reason
 	}
 	limited := d.Flow // the key of the limit: for other protocols it has the ports as queue pair
@@ -92,21 +100,21 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([
 		return out, node.NoMethod
 	}
 	if answer == CNP {
-		if p.qps.FindOf(&d.Decision, &p.packet.BTH.Header, now); d.Reason != node.NoReason {
+		if p.qps.FindOf(d, &p.packet.BTH.Header, e.Now); d.Reason != node.NoReason {
 			return out, d.Reason
 		}
 	}
 	hash := role.Hash(&limited, p.memory.Seed()) ^ uint64(m.Protocol)
-	if !p.pace.Ready(hash, p.cfg.PerFlow, now) {
+	if !p.pace.Ready(hash, p.cfg.PerFlow, e.Now) {
 		return out, node.Limited
 	}
 	sent, err := p.append(out, src, answer, d)
 	if err != nil {
 		return out, node.Address // everything else was checked before
 	}
-	p.pace.Take(hash, now)
+	p.pace.Take(hash, e.Now)
 	if answer == Other {
-		d.Action, d.Message, d.Tuple, d.Invoking = node.Accepted, message.Proxy, m.FiveTuple, m.Invoking
+		d.Action, d.Message, d.Request = node.Accepted, message.Proxy, node.Notify
 	} else {
 		d.Action, d.To = node.Sent, d.Flow.Src
 	}
@@ -115,7 +123,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([
 
 // invoked checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet up to the
 // BTH; what follows may be missing.
-func (p *Proxy) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
+func (p *Role) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	p.invoking.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 	tuple, err := p.invoking.FiveTuple()
 	switch {
@@ -140,7 +148,7 @@ func (p *Proxy) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 }
 
 // source returns the source address of an answer, the zero Addr if it cannot be sent.
-func (p *Proxy) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
+func (p *Role) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
 	switch {
 	case answer == Nothing, answer == FastCNP && flow.Src.Is4():
 		return netip.Addr{}
@@ -151,7 +159,7 @@ func (p *Proxy) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
 }
 
 // append appends an answer about p.packet.
-func (p *Proxy) append(out []byte, src netip.Addr, by Answer, d *Decision) (b []byte, err error) {
+func (p *Role) append(out []byte, src netip.Addr, by Answer, d *node.Decision) (b []byte, err error) {
 	switch by {
 	case Other:
 		return out, nil

@@ -21,9 +21,9 @@ type answered struct {
 	Invoking []byte
 }
 
-func answerOf(d *Decision) (a answered, reason node.Reason) {
+func (p *Role) answerOf(d *node.Decision) (a answered, reason node.Reason) {
 	if d.Reason != node.NoReason {
-		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() || d.Invoking != nil {
+		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() {
 			panic("a refusal has something to send")
 		}
 		return a, d.Reason
@@ -34,25 +34,30 @@ func answerOf(d *Decision) (a answered, reason node.Reason) {
 		d.KnownQP != (d.SrcQP != 0) {
 		panic("a Decision that contradicts itself")
 	}
-	return answered{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, d.Tuple, d.Invoking}, node.NoReason
+	var tuple rocev2.FiveTuple
+	var invoking []byte
+	if d.Action == node.Accepted {
+		tuple, invoking = p.Message().FiveTuple, p.Message().Invoking
+	}
+	return answered{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, tuple, invoking}, node.NoReason
 }
 
 var frame rocev2.Frame
 
 // hear gives a proxy a message as package netio does.
-func (p *Proxy) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, answered, node.Reason) {
+func (p *Role) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, answered, node.Reason) {
 	to := p.self.Like(from)
 	if to.BitLen() != from.BitLen() {
 		to = from
 	}
 	p.hears(from, to, data)
-	out, d := p.Receive(out, &frame, 0, now)
-	a, reason := answerOf(&d)
+	out, d := p.Receive(out, &frame, node.Event{Now: now})
+	a, reason := p.answerOf(&d)
 	return out, a, reason
 }
 
 // hears decodes a message to the proxy.
-func (p *Proxy) hears(from, to netip.Addr, data []byte) {
+func (p *Role) hears(from, to netip.Addr, data []byte) {
 	d := rocev2.Datagram{Src: from, Dst: to, SrcPort: 1000, DstPort: p.cfg.Port, HopLimit: 64, Checksum: 1, Data: data}
 	var err error
 	if packet, err = d.AppendBinary(packet[:0]); err != nil {
@@ -64,9 +69,9 @@ func (p *Proxy) hears(from, to netip.Addr, data []byte) {
 var packet []byte // of hears
 
 // see gives a proxy a datagram out of a capture.
-func (p *Proxy) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, answered, node.Reason) {
-	out, decision := p.Receive(out, frameOf(d), 0, now)
-	a, reason := answerOf(&decision)
+func (p *Role) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, answered, node.Reason) {
+	out, decision := p.Receive(out, frameOf(d), node.Event{Now: now})
+	a, reason := p.answerOf(&decision)
 	return out, a, reason
 }
 
@@ -77,14 +82,14 @@ func frameOf(d *rocev2.Datagram) *rocev2.Frame {
 }
 
 // observe shows a proxy a packet, and says whether it looked at it.
-func (p *Proxy) observe1(q *rocev2.Packet, now time.Time) bool {
+func (p *Role) observe1(q *rocev2.Packet, now time.Time) bool {
 	before := p.observed()
-	p.Receive(nil, frameOf(&q.Datagram), 0, now)
+	p.Receive(nil, frameOf(&q.Datagram), node.Event{Now: now})
 	return p.observed() > before
 }
 
-func (p *Proxy) observed() uint64 { return p.Counters().Of(node.Count{Effect: node.Observed}) }
-func (p *Proxy) sent() uint64     { return p.Counters().Of(node.Count{Action: node.Sent}) }
-func (p *Proxy) refused(r node.Reason) uint64 {
+func (p *Role) observed() uint64 { return p.Counters().Of(node.Count{Effect: node.Observed}) }
+func (p *Role) sent() uint64     { return p.Counters().Of(node.Count{Action: node.Sent}) }
+func (p *Role) refused(r node.Reason) uint64 {
 	return p.Counters().Of(node.Count{Action: node.Refused, Reason: r})
 }

@@ -8,7 +8,7 @@ import (
 
 // A Brake is what PPFC asks of one queue pair, laid over the rate of its reaction
 // point: stop, or go no faster than when that was said. Which notifications count, and
-// how long they last at most, is decided by [pause.Table]; tell the Brake its state
+// how long they last at most, is decided by [pause.Role]; tell the Brake its state
 // when a notification came, and again when the time of Next has come, as a hold may
 // outlast a stop. The zero Brake is open.
 type Brake struct {

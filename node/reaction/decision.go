@@ -3,30 +3,24 @@ package reaction
 import (
 	"time"
 
-	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/sender"
 )
 
-// news says whether what a sender decided asks a queue pair of its own to slow down: a
-// CNP or a Fast CNP that it took, and no second report of the same congestion.
-func news(d *sender.Decision) bool {
-	return d.Action == node.Accepted && d.KnownQP && !d.Again &&
-		(d.Message == message.CNP || d.Message == message.FastCNP)
-}
+// asksToSlowDown reports whether a sender's decision asks a known queue pair of its own to reduce its rate.
+func asksToSlowDown(d *node.Decision) bool { return d.Request == node.SlowDown && d.KnownQP }
 
-// Hear does what a sender's decision about this queue pair asks for: Notified for a CNP
-// or a Fast CNP that is news, nothing for all else. What PPFC asks for is for a [Brake].
-func (f *DCQCNFlow) Hear(d *sender.Decision, now time.Time) {
-	if news(d) {
+// React does what a sender's decision about this queue pair asks for: Notified for [node.SlowDown], nothing for all
+// other requests. Those of PPFC are for a [Brake].
+func (f *DCQCNFlow) React(d *node.Decision, now time.Time) {
+	if asksToSlowDown(d) {
 		f.Notified(now)
 	}
 }
 
-// Hear does what a sender's decision about this queue pair asks for: Notified for a Fast CNP
-// that is news, with the hops of its trace as [Hops] has them; nothing for all else.
-func (f *HPCCFlow) Hear(d *sender.Decision, hops []Hop, now time.Time) {
-	if news(d) && d.Trace != nil {
+// React does what a sender's decision about this queue pair asks for: Notified for [node.SlowDown] by a Fast CNP with a
+// trace, with the hops of that trace as [Hops] has them; nothing for all other requests.
+func (f *HPCCFlow) React(d *node.Decision, hops []Hop, now time.Time) {
+	if asksToSlowDown(d) && d.Trace != nil {
 		f.Notified(hops, now)
 	}
 }

@@ -33,7 +33,7 @@ func (t table) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool)
 
 // The octets of a Fast CNP, of the CNP that follows it, and of a PPFC, through a sender: the
 // first halves the rate, the CNP is the same news again, and the PPFC is no cut.
-func TestHear(t *testing.T) {
+func TestReact(t *testing.T) {
 	var (
 		self  = netip.MustParseAddr("2001:db8::1")
 		far   = netip.MustParseAddr("2001:db8::2")
@@ -61,9 +61,9 @@ func TestHear(t *testing.T) {
 	hear := func(octets []byte, at time.Duration) node.Reason {
 		var frame rocev2.Frame
 		require.NoError(t, frame.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-		_, d := s.Receive(nil, &frame, 0, start.Add(at))
-		f.Hear(&d, start.Add(at))
-		h.Hear(&d, []Hop{{B: 100e9, QLen: 125_000}}, start.Add(at))
+		_, d := s.Receive(nil, &frame, node.Event{Now: start.Add(at)})
+		f.React(&d, start.Add(at))
+		h.React(&d, []Hop{{B: 100e9, QLen: 125_000}}, start.Add(at))
 		return d.Reason
 	}
 	require.Equal(t, node.NoReason, hear(fast, 0))

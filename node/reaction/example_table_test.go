@@ -8,7 +8,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/node/sender"
 )
 
 // A host keeps the rates of its flows: a decision of the sender's slows one down, which
@@ -21,14 +20,14 @@ func ExampleTable() {
 	}
 	now := time.Unix(1795254649, 0)
 	flow := reaction.FlowID{Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 0x17}
-	d := sender.Decision{Decision: node.Decision{Action: node.Accepted, Message: message.CNP, KnownQP: true}}
-	table.Hear(&d, flow, now)
+	d := node.Decision{Action: node.Accepted, Message: message.CNP, Request: node.SlowDown, KnownQP: true}
+	table.React(&d, flow, now)
 	for range 3 {
 		for order := range table.Changes(now) {
 			fmt.Println(order.Flow.Dst, order.Flow.DestQP, order.Rate)
 		}
 		now, _ = table.Next(now)
-		table.Look(now)
+		table.Advance(now)
 	}
 	// Output:
 	// 2001:db8:4::e 23 50000000000

@@ -21,7 +21,7 @@ func Example() {
 	fmt.Println(flow.Rate())
 	for range 3 {
 		next, _ := flow.Next()
-		flow.Look(next)
+		flow.Advance(next)
 		fmt.Println(flow.Rate(), "after", next.Sub(now))
 	}
 	// Output:

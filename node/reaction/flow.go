@@ -33,7 +33,7 @@ func (f *DCQCNFlow) Rate() uint64 { return f.rate }
 // Alpha returns the estimate of congestion: α, from 0 to 1.
 func (f *DCQCNFlow) Alpha(now time.Time) float64 {
 	at := f.time(now)
-	f.look(at)
+	f.advance(at)
 	if f.notified {
 		f.decay(at)
 	}
@@ -41,7 +41,7 @@ func (f *DCQCNFlow) Alpha(now time.Time) float64 {
 }
 
 // Next returns when the rate will change if nothing else happens: the time for
-// Look. There is none while the flow is at the rate of the port.
+// Advance. There is none while the flow is at the rate of the port.
 func (f *DCQCNFlow) Next() (at time.Time, ok bool) {
 	if !f.limited {
 		return time.Time{}, false
@@ -57,12 +57,12 @@ func (f *DCQCNFlow) next() int64 {
 	return at
 }
 
-// maxStages is how many stages one Look makes up for. Those before the last
+// maxStages is how many stages one Advance makes up for. Those before the last
 // ones of a longer silence are left out.
 const maxStages = 1 << 12
 
-// Look does what is due.
-func (f *DCQCNFlow) Look(now time.Time) { f.look(f.time(now)) }
+// Advance does what is due.
+func (f *DCQCNFlow) Advance(now time.Time) { f.advance(f.time(now)) }
 
 // time returns a time as it counts.
 func (f *DCQCNFlow) time(now time.Time) int64 {
@@ -70,7 +70,7 @@ func (f *DCQCNFlow) time(now time.Time) int64 {
 	return f.last
 }
 
-func (f *DCQCNFlow) look(now int64) {
+func (f *DCQCNFlow) advance(now int64) {
 	if !f.limited {
 		return
 	}
@@ -104,7 +104,7 @@ func (f *DCQCNFlow) Notified(now time.Time) {
 		return
 	}
 	at := f.time(now)
-	f.look(at)
+	f.advance(at)
 	if f.notified {
 		f.decay(at)
 	} else {
@@ -155,7 +155,7 @@ func (f *DCQCNFlow) cut(at int64) {
 
 // Sent tells of octets that were sent, those of one packet.
 func (f *DCQCNFlow) Sent(octets uint64, now time.Time) {
-	f.look(f.time(now))
+	f.advance(f.time(now))
 	if !f.limited || f.d.cfg.ByteCounter == 0 {
 		return
 	}

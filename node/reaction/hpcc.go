@@ -188,13 +188,13 @@ func (f *HPCCFlow) computeRate(updateRc bool) {
 // port it sends all that it can: u = 1 + qlen/(B·T). Of a port where none wait nothing is
 // known, and if there are no others, the news changes nothing.
 //
-// Nothing comes back while all is well. So a flow that hears notifications and no
+// Nothing comes back while all is well. So a flow that reacts to notifications and no
 // acknowledgements adds R_AI in each T that brings none: see [HPCCFlow.Next].
 func (f *HPCCFlow) Notified(hops []Hop, now time.Time) {
 	if !f.h.cfg.Enabled {
 		return
 	}
-	f.Look(now)
+	f.Advance(now)
 	t := f.h.cfg.BaseRTT.Seconds()
 	u := 0.
 	for i := range hops[:min(len(hops), MaxHops)] {
@@ -218,7 +218,7 @@ func (f *HPCCFlow) Notified(hops []Hop, now time.Time) {
 	}
 }
 
-// Next returns when the rate will change if nothing else happens: the time for Look.
+// Next returns when the rate will change if nothing else happens: the time for Advance.
 func (f *HPCCFlow) Next() (at time.Time, ok bool) {
 	if !f.timed() {
 		return time.Time{}, false
@@ -231,8 +231,8 @@ func (f *HPCCFlow) timed() bool { return f.noticed && f.known == 0 && f.rate < f
 
 func (f *HPCCFlow) due() int64 { return max(f.noticeAt, f.updated) + int64(f.h.cfg.BaseRTT) }
 
-// Look adds what is due: R_AI for each T without a notification.
-func (f *HPCCFlow) Look(now time.Time) {
+// Advance adds what is due: R_AI for each T without a notification.
+func (f *HPCCFlow) Advance(now time.Time) {
 	f.last = max(f.last, now.UnixNano())
 	if !f.timed() || f.last < f.due() {
 		return

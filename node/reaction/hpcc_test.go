@@ -183,19 +183,19 @@ func TestHPCCNotifiedStepByStep(t *testing.T) {
 	next, ok := f.Next()
 	require.True(t, ok)
 	require.True(t, next.Equal(at(15*µs)))
-	f.Look(at(15*µs - 1))
+	f.Advance(at(15*µs - 1))
 	require.InDelta(t, second, float64(f.Rate()), 1)
-	f.Look(at(15 * µs))
+	f.Advance(at(15 * µs))
 	require.InDelta(t, second+100e6, float64(f.Rate()), 2)
-	f.Look(at(44 * µs))
+	f.Advance(at(44 * µs))
 	require.InDelta(t, second+300e6, float64(f.Rate()), 2)
 	next, _ = f.Next()
 	require.True(t, next.Equal(at(45*µs)))
-	f.Look(at(time.Hour))
+	f.Advance(at(time.Hour))
 	require.EqualValues(t, 100e9, f.Rate())
 	_, ok = f.Next()
 	require.False(t, ok, "at the rate of the port nothing is left to be done")
-	f.Look(at(-time.Hour))
+	f.Advance(at(-time.Hour))
 	require.EqualValues(t, 100e9, f.Rate())
 }
 
@@ -208,7 +208,7 @@ func TestHPCCNotifiedAndAcknowledged(t *testing.T) {
 	require.InDelta(t, 100e9*0.95/2+40e6, float64(rate), 1)
 	_, ok := f.Next()
 	require.False(t, ok)
-	f.Look(start.Add(time.Hour))
+	f.Advance(start.Add(time.Hour))
 	require.Equal(t, rate, f.Rate())
 	f.Acknowledged(11, 20, []Hop{{B: 100e9, TxBytes: 12_500, TS: 10 * µs}}) // a tenth of the link
 	require.Greater(t, f.Rate(), rate)
@@ -237,7 +237,7 @@ func TestHPCCFastPorts(t *testing.T) {
 			require.LessOrEqual(t, f.Rate(), line)
 			require.GreaterOrEqual(t, f.Rate(), uint64(1e6))
 		}
-		f.Look(start.AddDate(200, 0, 0))
+		f.Advance(start.AddDate(200, 0, 0))
 		require.Equal(t, line, f.Rate())
 	}
 }

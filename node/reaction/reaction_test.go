@@ -44,9 +44,9 @@ func TestStepByStep(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, at(105*µs), next.In(start.Location()))
 
-	f.Look(at(105*µs - 1))
+	f.Advance(at(105*µs - 1))
 	state(10e9, 20e9, 1, 105*µs-1)
-	f.Look(at(105 * µs)) // first stage of fast recovery; α falls
+	f.Advance(at(105 * µs)) // first stage of fast recovery; α falls
 	state(15e9, 20e9, 255./256, 105*µs)
 	state(17.5e9, 20e9, 255./256*255/256, 160*µs)
 
@@ -62,7 +62,7 @@ func TestStages(t *testing.T) {
 	f.Notified(start)
 	f.Notified(start)
 	for i, want := range []uint64{15e9, 17.5e9, 18.75e9, 19.375e9, 19.6875e9, 19.86375e9, 19.971875e9} {
-		f.Look(start.Add(time.Duration(i+1) * 55 * µs))
+		f.Advance(start.Add(time.Duration(i+1) * 55 * µs))
 		require.Equal(t, want, f.Rate(), "stage %d", i+1)
 	}
 	require.EqualValues(t, 20.08e9, f.target)
@@ -81,7 +81,7 @@ func TestByteCounter(t *testing.T) {
 		f.Sent(10_000_000, start)
 	}
 	require.EqualValues(t, 20.04e9, f.target, "the sixth stage is additive")
-	f.Look(start.Add(55 * µs))
+	f.Advance(start.Add(55 * µs))
 	require.EqualValues(t, 20.08e9, f.target, "and so is the timer's first, as the byte counter is past them")
 	f.Notified(start.Add(56 * µs))
 	rate, target := f.Rate(), f.target
@@ -112,7 +112,7 @@ func TestHyper(t *testing.T) {
 			f.Notified(start)
 			for i, want := range c.targets {
 				now := start.Add(time.Duration(i+1) * 55 * µs)
-				f.Look(now) // first the timer's stage, then the byte counter's
+				f.Advance(now) // first the timer's stage, then the byte counter's
 				f.Sent(1000, now)
 				require.Equal(t, 20e9+want*1e6, f.target, "round %d", i+1)
 			}
@@ -132,15 +132,15 @@ func TestGate(t *testing.T) {
 	next, ok := f.Next()
 	require.True(t, ok)
 	require.True(t, next.Equal(start.Add(4*µs)))
-	f.Look(start.Add(4*µs - 1))
+	f.Advance(start.Add(4*µs - 1))
 	require.Equal(t, first, f.Rate())
-	f.Look(start.Add(4 * µs))
+	f.Advance(start.Add(4 * µs))
 	second := f.Rate()
 	require.InDelta(t, float64(first)/2, float64(second), 1e9)
 	require.EqualValues(t, 100e9, f.target, "no stage of the timer lies between the two")
-	f.Look(start.Add(8 * µs))
+	f.Advance(start.Add(8 * µs))
 	require.Equal(t, second, f.Rate(), "the gate opens for nothing")
-	f.Look(start.Add(304 * µs))
+	f.Advance(start.Add(304 * µs))
 	require.Equal(t, (second+100e9+1)/2, f.Rate())
 	third := f.Rate()
 	f.Notified(start.Add(305 * µs))
@@ -248,7 +248,7 @@ func TestAgainstText(t *testing.T) {
 					f.Notified(start.Add(now))
 					n.notify(now)
 				case 1:
-					f.Look(start.Add(now))
+					f.Advance(start.Add(now))
 					n.to(now)
 				default:
 					f.Sent(4096, start.Add(now))
@@ -280,7 +280,7 @@ func TestFastPorts(t *testing.T) {
 			for i := range 100_000 {
 				before := f.Rate()
 				f.Sent(65536, now)
-				f.Look(now.Add(time.Duration(i) * µs))
+				f.Advance(now.Add(time.Duration(i) * µs))
 				if f.Rate() < before { // require would take long, so often
 					t.Fatalf("%d after %d", f.Rate(), before)
 				}
@@ -301,7 +301,7 @@ func TestBackToLine(t *testing.T) {
 		}
 		require.True(t, next.After(now))
 		now = next
-		f.Look(now)
+		f.Advance(now)
 	}
 	_, ok := f.Next()
 	require.False(t, ok, "nothing is left to be done")
@@ -315,27 +315,27 @@ func TestTimes(t *testing.T) {
 	f := flow(t, PaperDCQCN(40e9))
 	f.Notified(start)
 	rate := f.Rate()
-	f.Look(start.Add(-time.Hour))
+	f.Advance(start.Add(-time.Hour))
 	f.Notified(start.Add(-time.Hour))
 	require.Less(t, f.Rate(), rate)
-	f.Look(start.Add(54 * µs))
+	f.Advance(start.Add(54 * µs))
 	require.EqualValues(t, 10e9, f.Rate())
 
 	cfg := PaperDCQCN(400e9)
 	cfg.Timer, cfg.AlphaTimer, cfg.Additive = 1, 1, 1
 	f = flow(t, cfg)
 	f.Notified(start)
-	f.Look(start.AddDate(100, 0, 0))
+	f.Advance(start.AddDate(100, 0, 0))
 	f.Notified(start.AddDate(100, 0, 0))
 	require.Less(t, f.Alpha(start.AddDate(100, 0, 0)), 0.01)
-	f.Look(start.AddDate(-1000, 0, 0))
+	f.Advance(start.AddDate(-1000, 0, 0))
 }
 
 func TestOff(t *testing.T) {
 	f := flow(t, DCQCNConfig{Line: 25e9})
 	f.Notified(start)
 	f.Sent(1000, start)
-	f.Look(start.Add(time.Hour))
+	f.Advance(start.Add(time.Hour))
 	_, ok := f.Next()
 	require.False(t, ok)
 	require.EqualValues(t, 25e9, f.Rate())
@@ -373,7 +373,7 @@ func TestNoAllocations(t *testing.T) {
 		now = now.Add(20 * µs)
 		f.Notified(now)
 		f.Sent(4096, now)
-		f.Look(now)
+		f.Advance(now)
 		f.Next()
 	})
 }

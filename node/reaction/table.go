@@ -8,10 +8,8 @@ import (
 	"github.com/rocecn/rocecn/internal/clock"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/ioam"
-	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/pause"
-	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
 )
 
@@ -19,11 +17,11 @@ import (
 type TableConfig struct {
 	Enabled bool
 
-	// DCQCN hears CNPs and Fast CNPs. Its Line is that of the table.
+	// DCQCN reacts to CNPs and Fast CNPs. Its Line is that of the table.
 	DCQCN DCQCNConfig
 
-	// HPCC, where it is on, hears the Fast CNPs whose trace says how long queues are, in place of DCQCN. The slower of
-	// the two counts.
+	// HPCC, where it is on, reacts to the Fast CNPs whose trace says how long queues are, in place of DCQCN. The slower
+	// of the two counts.
 	HPCC HPCCConfig
 	// Bandwidth is that of each port in a trace, in bits a second, as IOAM has no field for it. 0 stands for Line.
 	Bandwidth uint64
@@ -85,7 +83,7 @@ type Table struct {
 	bandwidth func(ioam.Node) uint64
 	flows     flowtable.Table[flowtable.Key, reacting]
 	clock     clock.Clock
-	next      int64 // by the clock: when Look has something to do; never before it
+	next      int64 // by the clock: when Advance has something to do; never before it
 	gone      []FlowID
 	pending   bool // some flow has changed
 	hops      []Hop
@@ -168,19 +166,20 @@ func or[T int | uint64 | time.Duration](x, otherwise T) T {
 // Line returns the rate of the port, in bits a second.
 func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 
-// Hear does what a sender's decision about a flow of the host asks for, as Hear of a [DCQCNFlow] and of an [HPCCFlow]
-// do, and PPFC by a [Brake]: stop, hold and resume. It says whether it asks for anything. The caller says which flow it
-// is, as a CNP does not; a decision that was refused, or whose queue pair is not known, is about none.
-func (t *Table) Hear(d *sender.Decision, flow FlowID, now time.Time) bool {
-	pauses := d.Action == node.Accepted && d.KnownQP && d.Message == message.PPFC && d.Pause.Type != ppfc.Alarm
-	if !t.cfg.Enabled || !pauses && !news(d) || !flow.Dst.IsValid() {
+// React does what a sender's decision about a flow of the host asks for: [node.SlowDown] as React of a [DCQCNFlow] and
+// of an [HPCCFlow] do, [node.Stop], [node.Hold] and [node.Resume] by a [Brake]. It reports whether the decision asks
+// for any of these. The caller names the flow, as a CNP does not; a decision that was refused, or whose queue pair is
+// not known, is about none.
+func (t *Table) React(d *node.Decision, flow FlowID, now time.Time) bool {
+	pauses := d.KnownQP && (d.Request == node.Stop || d.Request == node.Hold || d.Request == node.Resume)
+	if !t.cfg.Enabled || !pauses && !asksToSlowDown(d) || !flow.Dst.IsValid() {
 		return false
 	}
 	at := t.clock.At(now)
-	t.look(at)
+	t.advance(at)
 	k, q, id := t.find(flow)
 	switch {
-	case q == nil && pauses && d.Pause.Type == ppfc.Resume:
+	case q == nil && pauses && d.Request == node.Resume:
 		return true // it runs
 	case q == nil:
 		q, id = t.add(&k)
@@ -188,7 +187,7 @@ func (t *Table) Hear(d *sender.Decision, flow FlowID, now time.Time) bool {
 	q.used = at
 	t.flows.Renew(id, 0)
 	if pauses {
-		t.pause(q, &d.Pause, at)
+		t.pause(q, d, at)
 	} else {
 		t.notify(q, d, at)
 	}
@@ -239,8 +238,8 @@ func (t *Table) forgetAll() {
 // when returns a time of the clock as reaction points want it.
 func when(at int64) time.Time { return time.Unix(0, at) }
 
-// notify tells the reaction points of news.
-func (t *Table) notify(q *reacting, d *sender.Decision, at int64) {
+// notify notifies the reaction points.
+func (t *Table) notify(q *reacting, d *node.Decision, at int64) {
 	if t.cfg.HPCC.Enabled && d.Trace != nil {
 		t.hops = Hops(t.hops[:0], d.Trace, ioam.PTP, t.bandwidth)
 		for i := range t.hops[:min(len(t.hops), MaxHops)] {
@@ -254,15 +253,15 @@ func (t *Table) notify(q *reacting, d *sender.Decision, at int64) {
 }
 
 // pause does what a PPFC asks for.
-func (t *Table) pause(q *reacting, p *ppfc.Extension, at int64) {
-	until := at + int64(min(p.Pause, t.cfg.MaxPause))
-	switch p.Type {
-	case ppfc.Stop:
+func (t *Table) pause(q *reacting, d *node.Decision, at int64) {
+	until := at + int64(min(d.Pause, t.cfg.MaxPause))
+	switch d.Request {
+	case node.Stop:
 		q.stopped = until
 		t.stats.Stops++
-	case ppfc.Hold:
+	case node.Hold:
 		q.held = until
-	case ppfc.Resume:
+	case node.Resume:
 		q.stopped, q.held = 0, 0
 	}
 	q.changed, t.pending = true, true
@@ -324,11 +323,11 @@ func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
 	t.settle(q, at)
 }
 
-// Look does what is due: rates rise, stops end, and idle flows are forgotten. The time that it takes is linear in the
-// flows that are kept, and short before Next.
-func (t *Table) Look(now time.Time) { t.look(t.clock.At(now)) }
+// Advance does what is due: rates rise, stops end, and idle flows are forgotten. The time that it takes is linear in
+// the flows that are kept, and short before Next.
+func (t *Table) Advance(now time.Time) { t.advance(t.clock.At(now)) }
 
-func (t *Table) look(at int64) {
+func (t *Table) advance(at int64) {
 	if at < t.next {
 		return
 	}
@@ -339,15 +338,15 @@ func (t *Table) look(at int64) {
 			t.forget(id)
 			continue
 		}
-		q.dcqcn.Look(when(at))
+		q.dcqcn.Advance(when(at))
 		if t.cfg.HPCC.Enabled {
-			q.hpcc.Look(when(at))
+			q.hpcc.Advance(when(at))
 		}
 		t.settle(q, at)
 	}
 }
 
-// Next returns when Look has something to do; nothing, if no flow is kept.
+// Next returns when Advance has something to do; nothing, if no flow is kept.
 func (t *Table) Next(now time.Time) (time.Time, bool) {
 	at := t.clock.At(now)
 	if t.flows.Len() == 0 {
@@ -358,7 +357,7 @@ func (t *Table) Next(now time.Time) (time.Time, bool) {
 
 // Now returns what a flow may do. Of one that is not kept that is everything.
 func (t *Table) Now(flow FlowID, now time.Time) Order {
-	t.Look(now)
+	t.Advance(now)
 	_, q, _ := t.find(flow)
 	if q == nil {
 		return Order{Flow: flow, Rate: t.Line(), Gone: true}

@@ -12,7 +12,6 @@ import (
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/stretchr/testify/require"
 )
@@ -22,14 +21,14 @@ var (
 	farther = netip.MustParseAddr("192.0.2.2")
 )
 
-// heard is what a sender says of a notification that counts.
-func heard(kind message.Kind) *sender.Decision {
-	return &sender.Decision{Decision: node.Decision{Action: node.Accepted, Message: kind, KnownQP: true}}
+// accepted returns the decision of a sender about a notification that counts.
+func accepted(kind message.Kind) *node.Decision {
+	return &node.Decision{Action: node.Accepted, Message: kind, Request: node.SlowDown, KnownQP: true}
 }
 
-func paused(kind ppfc.Type, pause time.Duration) *sender.Decision {
-	d := heard(message.PPFC)
-	d.Pause = ppfc.Extension{Type: kind, Pause: pause}
+func paused(request node.Request, pause time.Duration) *node.Decision {
+	d := accepted(message.PPFC)
+	d.Request, d.Pause = request, pause
 	return d
 }
 
@@ -72,7 +71,7 @@ func TestTableIsItsFlows(t *testing.T) {
 						f = &begun
 						alone[id] = f
 					}
-					require.True(t, table.Hear(heard(message.CNP), id, start.Add(at)))
+					require.True(t, table.React(accepted(message.CNP), id, start.Add(at)))
 					f.Notified(start.Add(at))
 				case 1:
 					octets := uint64(r.IntN(1 << 20))
@@ -81,10 +80,10 @@ func TestTableIsItsFlows(t *testing.T) {
 						f.Sent(octets, start.Add(at))
 					}
 				default:
-					table.Look(start.Add(at))
+					table.Advance(start.Add(at))
 				}
 				for id, f := range alone {
-					f.Look(start.Add(at))
+					f.Advance(start.Add(at))
 					require.Equal(t, Order{Flow: id, Rate: f.Rate()}, table.Now(id, start.Add(at)))
 				}
 			}
@@ -106,57 +105,57 @@ func TestTableTellsChanges(t *testing.T) {
 	_, ok := table.Next(at)
 	require.False(t, ok)
 
-	require.True(t, table.Hear(heard(message.FastCNP), id, at))
+	require.True(t, table.React(accepted(message.FastCNP), id, at))
 	require.Equal(t, []Order{{Flow: id, Rate: 50e9}}, changes())
 	require.Empty(t, changes())
 	next, ok := table.Next(at)
 	require.True(t, ok)
 	require.Equal(t, start.Add(55*µs), next)
 	at = next
-	table.Look(at)
+	table.Advance(at)
 	require.Equal(t, []Order{{Flow: id, Rate: 75e9}}, changes())
 	require.Equal(t, TableStats{Flows: 1, Slowed: 1, Least: 75e9, Cuts: 1}, table.Stats())
 
 	// It is back at the line, and then idle.
 	at = at.Add(time.Second)
-	table.Look(at)
+	table.Advance(at)
 	require.Equal(t, []Order{{Flow: id, Rate: 100e9}}, changes())
 	require.Equal(t, TableStats{Flows: 1, Least: 100e9, Cuts: 1}, table.Stats())
 	table.Sent(id, 1, at)
 	at = at.Add(defaultIdle - 1)
-	table.Look(at)
+	table.Advance(at)
 	require.Empty(t, changes())
 	at = at.Add(1)
-	table.Look(at)
+	table.Advance(at)
 	require.Equal(t, []Order{{Flow: id, Rate: 100e9, Gone: true}}, changes())
 	require.Empty(t, changes())
 	require.Zero(t, table.Stats().Flows)
 }
 
-// What is no news for a queue pair of the host's makes no flow.
-func TestTableHearsNewsOnly(t *testing.T) {
+// A decision that asks nothing of a queue pair of the host makes no flow.
+func TestTableReactsToNewsOnly(t *testing.T) {
 	table := newTable(t, nil)
 	id := FlowID{far, 0x22}
-	for _, change := range []func(*sender.Decision){
-		func(d *sender.Decision) { d.Action = node.Refused },
-		func(d *sender.Decision) { d.KnownQP = false },
-		func(d *sender.Decision) { d.Again = true },
-		func(d *sender.Decision) { d.Message = message.FCN },
-		func(d *sender.Decision) { d.Message, d.Pause.Type = message.PPFC, ppfc.Alarm },
+	for _, change := range []func(*node.Decision){
+		func(d *node.Decision) { d.Action, d.Request = node.Refused, node.NoRequest },
+		func(d *node.Decision) { d.KnownQP = false },
+		func(d *node.Decision) { d.Repeated, d.Request = true, node.NoRequest },
+		func(d *node.Decision) { d.Message, d.Request = message.FCN, node.NoRequest },
+		func(d *node.Decision) { d.Message, d.Request = message.PPFC, node.Alarm },
 	} {
-		d := heard(message.CNP)
+		d := accepted(message.CNP)
 		change(d)
-		require.False(t, table.Hear(d, id, start))
+		require.False(t, table.React(d, id, start))
 	}
-	require.False(t, table.Hear(heard(message.CNP), FlowID{}, start), "no destination")
-	require.True(t, table.Hear(paused(ppfc.Resume, 0), id, start), "it runs already")
+	require.False(t, table.React(accepted(message.CNP), FlowID{}, start), "no destination")
+	require.True(t, table.React(paused(node.Resume, 0), id, start), "it runs already")
 	require.Zero(t, table.Stats().Flows)
 
 	off, err := NewTable(TableConfig{})
 	require.NoError(t, err)
-	require.False(t, off.Hear(heard(message.CNP), id, start))
+	require.False(t, off.React(accepted(message.CNP), id, start))
 	off.Sent(id, 1, start)
-	off.Look(start)
+	off.Advance(start)
 	require.Empty(t, slices.Collect(off.Changes(start)))
 }
 
@@ -166,9 +165,9 @@ func TestTablePauses(t *testing.T) {
 	table := newTable(t, func(c *TableConfig) { c.MaxPause = 5 * time.Millisecond })
 	id := FlowID{far, 0x22}
 	at := func(µ time.Duration) time.Time { return start.Add(µ * µs) }
-	table.Hear(heard(message.CNP), id, at(0))
-	table.Hear(paused(ppfc.Hold, time.Second), id, at(1)) // 5 ms
-	table.Hear(paused(ppfc.Stop, time.Millisecond), id, at(2))
+	table.React(accepted(message.CNP), id, at(0))
+	table.React(paused(node.Hold, time.Second), id, at(1)) // 5 ms
+	table.React(paused(node.Stop, time.Millisecond), id, at(2))
 	require.Equal(t, Order{id, 50e9, time.Millisecond, false}, table.Now(id, at(2)))
 	require.Equal(t, TableStats{Flows: 1, Slowed: 1, Least: 0, Cuts: 1, Stops: 1}, table.Stats())
 	require.Equal(t, 502*µs, table.Now(id, at(500)).Stop)
@@ -178,9 +177,9 @@ func TestTablePauses(t *testing.T) {
 	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, at(5000)))
 	require.Greater(t, table.Now(id, at(5001)).Rate, uint64(95e9))
 
-	table.Hear(paused(ppfc.Stop, time.Millisecond), id, at(6000))
+	table.React(paused(node.Stop, time.Millisecond), id, at(6000))
 	require.NotZero(t, table.Now(id, at(6001)).Stop)
-	table.Hear(paused(ppfc.Resume, 0), id, at(6002))
+	table.React(paused(node.Resume, 0), id, at(6002))
 	require.Zero(t, table.Now(id, at(6003)).Stop)
 	require.Equal(t, Order{Flow: id, Rate: table.Now(id, at(6003)).Rate}, slices.Collect(table.Changes(at(6003)))[0])
 }
@@ -190,11 +189,11 @@ func TestTableEvicts(t *testing.T) {
 	table := newTable(t, func(c *TableConfig) { c.MaxFlows = 2 })
 	id := func(n uint32) FlowID { return FlowID{far, n} }
 	for i, n := range []uint32{1, 2, 1, 3} {
-		table.Hear(heard(message.CNP), id(n), start.Add(time.Duration(i)))
+		table.React(accepted(message.CNP), id(n), start.Add(time.Duration(i)))
 		taken(table.Changes(start))
 	}
 	require.True(t, table.Now(id(2), start).Gone)
-	table.Hear(heard(message.CNP), id(2), start.Add(5)) // in place of 1
+	table.React(accepted(message.CNP), id(2), start.Add(5)) // in place of 1
 	require.Equal(t, []Order{{id(1), 100e9, 0, true}, {id(2), 50e9, 0, false}},
 		slices.Collect(table.Changes(start.Add(5))))
 	require.Equal(t, uint64(2), table.Stats().Evicted)
@@ -210,17 +209,17 @@ func TestTableHPCC(t *testing.T) {
 		OptType: ioam.TypePreallocated, Type: ioam.BitNode | ioam.BitQueueDepth,
 		Data: wiretest.Hex(t, "40000007 0001e848"), // hop limit 64, node 7; 125,000 octets wait
 	}
-	d := heard(message.FastCNP)
+	d := accepted(message.FastCNP)
 	d.Trace = &trace
-	require.True(t, table.Hear(d, id, start))
+	require.True(t, table.React(d, id, start))
 	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate)
-	require.True(t, table.Hear(heard(message.FastCNP), id, start))
+	require.True(t, table.React(accepted(message.FastCNP), id, start))
 	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate, "DCQCN: 50 Gbit/s")
 
 	// A queue behind the hops that are looked at is not known.
 	table.forgetAll()
 	trace.Data = append(make([]byte, 8*MaxHops), trace.Data...)
-	require.True(t, table.Hear(d, id, start))
+	require.True(t, table.React(d, id, start))
 	require.EqualValues(t, uint64(50_000_000_000), table.Now(id, start).Rate)
 }
 
@@ -230,7 +229,7 @@ func TestTableConfigure(t *testing.T) {
 	table, err := NewTable(cfg)
 	require.NoError(t, err)
 	id := FlowID{far, 0x22}
-	table.Hear(heard(message.CNP), id, start)
+	table.React(accepted(message.CNP), id, start)
 	taken(table.Changes(start))
 	cfg.Idle, cfg.MaxPause = time.Second, time.Millisecond
 	require.NoError(t, table.Configure(cfg))
@@ -258,7 +257,7 @@ func TestTableConfigure(t *testing.T) {
 	cfg.DCQCN = ConnectX(100e9)
 	require.NoError(t, table.Configure(cfg))
 	require.Equal(t, []Order{{id, 100e9, 0, true}}, slices.Collect(table.Changes(start)))
-	table.Hear(heard(message.CNP), id, start)
+	table.React(accepted(message.CNP), id, start)
 	taken(table.Changes(start))
 	require.NoError(t, table.Configure(TableConfig{}))
 	require.Len(t, slices.Collect(table.Changes(start)), 1)
@@ -267,13 +266,13 @@ func TestTableConfigure(t *testing.T) {
 // Nothing is allocated for news of flows that are kept.
 func TestTableAllocs(t *testing.T) {
 	table := newTable(t, nil)
-	id, d, at := FlowID{far, 0x22}, heard(message.CNP), start
-	table.Hear(d, id, at)
-	wiretest.NoAllocs(t, "Hear, Sent, Look and Next", func() {
+	id, d, at := FlowID{far, 0x22}, accepted(message.CNP), start
+	table.React(d, id, at)
+	wiretest.NoAllocs(t, "React, Sent, Advance and Next", func() {
 		at = at.Add(20 * µs)
-		table.Hear(d, id, at)
+		table.React(d, id, at)
 		table.Sent(id, 1<<24, at)
-		table.Look(at)
+		table.Advance(at)
 		table.Next(at)
 	})
 }
@@ -282,7 +281,7 @@ func TestTableAllocs(t *testing.T) {
 func TestTableClock(t *testing.T) {
 	table := newTable(t, nil)
 	id := FlowID{far, 0x22}
-	table.Hear(heard(message.CNP), id, start)
+	table.React(accepted(message.CNP), id, start)
 	back := start.Add(-time.Hour)
 	require.EqualValues(t, 50e9, table.Now(id, back).Rate)
 	require.EqualValues(t, 75e9, table.Now(id, back.Add(55*µs)).Rate)

@@ -52,7 +52,7 @@ func TestBroken(t *testing.T) {
 						want.Reason = node.Disabled
 					}
 				}
-				out, d := r.Receive(nil, &f, 0, now)
+				out, d := r.Receive(nil, &f, node.Event{Now: now})
 				require.Empty(t, out)
 				require.Equal(t, want, d)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -31,9 +32,9 @@ func Example() {
 
 	var marked rocev2.Frame
 	marked.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	ip, d := r.Receive(nil, &marked, 0, now)
+	ip, d := r.Receive(nil, &marked, node.Event{Now: now})
 	fmt.Println(d.Message, "to", d.To, "of", len(ip), "octets")
-	_, d = r.Receive(nil, &marked, 0, now.Add(10*time.Microsecond))
+	_, d = r.Receive(nil, &marked, node.Event{Now: now.Add(10 * time.Microsecond)})
 	fmt.Println(d.Reason)
 	// Output:
 	// cnp to 2001:db8:1::a of 80 octets

@@ -36,7 +36,7 @@ type Config struct {
 	MaxFlows int       // for PerFlow, 16 octets each; 65,536 by default
 	Seed     uint64
 
-	// CNP and FastCNP say how messages are built. Packets in tunnels get none, whatever InnerSource says.
+	// CNP and FastCNP are the parameters of the messages. Packets in tunnels get none, whatever InnerSource says.
 	CNP cnp.Config
 
 	// Fast: answer IPv6 packets with Fast CNPs, which receivers may send as well (FAST section 4). A Fast CNP names
@@ -45,8 +45,8 @@ type Config struct {
 	FastCNP fastcnp.Config
 }
 
-// A Receiver answers for one host.
-type Receiver struct {
+// A Role answers for one host.
+type Role struct {
 	cfg      Config
 	self     role.Self
 	qps      role.Pairs
@@ -57,13 +57,13 @@ type Receiver struct {
 	counters node.Counters
 }
 
-// New returns a Receiver; see [node.Role].
-func New(cfg Config) (*Receiver, error) {
-	return role.New(&Receiver{}, cfg)
+// New returns a Role; see [node.Role].
+func New(cfg Config) (*Role, error) {
+	return role.New(&Role{}, cfg)
 }
 
 // Configure changes the rules.
-func (r *Receiver) Configure(cfg Config) error {
+func (r *Role) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
 		sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16}}
@@ -80,32 +80,37 @@ func (r *Receiver) Configure(cfg Config) error {
 }
 
 // Counters returns what has been counted. Any goroutine may read it.
-func (r *Receiver) Counters() *node.Counters { return &r.counters }
+func (r *Role) Counters() *node.Counters { return &r.counters }
 
 // Receive decides about a packet, and appends the CNP to send, a whole IP packet, to out, which must not overlap the
 // octets of f. RoCEv2 packets of either direction also teach QPs: if a packet only did that, the Action is
-// node.Learned.
+// node.Learned. With Event.Observe it can do no more.
 //
 // Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given: Disabled;
 // Broken (it may be marked data but cannot be decoded); NotOurs (to another host); Tunnelled; Address (the sender's
 // address cannot be answered); UnknownQP or AmbiguousQP (a CNP for a guessed queue pair could slow down the wrong
 // flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
-func (r *Receiver) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
-	sent, d.Reason = r.receive(out, f, domain, r.latest.Or(now), &d)
-	r.counters.Settle(&d)
+func (r *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
+	if sent = out; f != nil {
+		e.Now = r.latest.Or(e.Now)
+		sent, d.Reason = r.receive(out, f, &e, &d)
+		r.counters.Settle(&d)
+	}
 	return sent, d
 }
 
-func (r *Receiver) receive(
-	b []byte, f *rocev2.Frame, domain uint32, now time.Time, d *node.Decision,
-) (sent []byte, reason node.Reason) {
+// Due does nothing: a receiver sends nothing unless it receives a frame.
+func (r *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { return out, d }
+
+func (r *Role) receive(b []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte, reason node.Reason) {
 	p := &r.packet
 	d.Packet, reason = role.Decode(p, f)
 	asks := false // it is data marked CE, or may be
-	switch reason {
-	case node.NoReason:
+	switch {
+	case e.Observe:
+	case reason == node.NoReason:
 		asks = p.ECN() == rocev2.CE && d.Packet == message.Data
-	case node.Broken:
+	case reason == node.Broken:
 		asks = marked(f.Innermost()) && role.MayBe(f, message.Data)
 	}
 	switch {
@@ -113,25 +118,25 @@ func (r *Receiver) receive(
 		return b, node.Disabled
 	case asks && reason == node.Broken:
 		return b, node.Broken
-	case !r.cfg.Enabled || reason != node.NoReason:
+	case !r.cfg.Enabled || reason != node.NoReason || e.Observe && d.Packet == message.CNP:
 		return b, node.NoReason
 	}
 	if r.qps.Learns() {
-		r.qps.Learn(d, p, domain, r.self.Peer(p), now)
+		r.qps.Learn(d, p, e.Domain, r.self.Peer(p), e.Now)
 	}
 	if asks {
-		return r.answer(b, p, domain, d, now)
+		return r.answer(b, p, e.Domain, d, e.Now)
 	}
 	return b, node.NoReason
 }
 
-// marked says whether the ECN field of an IP packet, of which octets may be missing, is CE.
+// marked reports whether the ECN field of an IP packet, of which octets may be missing, is CE.
 func marked(ip []byte) bool {
 	const ce = uint8(rocev2.CE)
 	return len(ip) > 1 && (ip[0]>>4 == 4 && ip[1]&3 == ce || ip[0]>>4 == 6 && ip[1]>>4&3 == ce)
 }
 
-func (r *Receiver) answer(
+func (r *Role) answer(
 	b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time,
 ) ([]byte, node.Reason) {
 	d.Action, d.SrcQP, d.KnownQP = node.Nothing, 0, false // what was learned is not the answer
@@ -171,7 +176,7 @@ func (r *Receiver) answer(
 
 // named returns the key of the limits, which is what the notification names: for a CNP the sender's address and queue
 // pair, whatever queue pair of this host the data went to; for a Fast CNP the flow.
-func (r *Receiver) named(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
+func (r *Role) named(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
 	if fast {
 		return role.Hash(&d.Flow, r.memory.Seed())
 	}
@@ -185,7 +190,7 @@ func (r *Receiver) named(p *rocev2.Packet, d *node.Decision, fast bool, now time
 }
 
 // build appends the notification. A CNP names the sender's queue pair.
-func (r *Receiver) build(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, error) {
+func (r *Role) build(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, error) {
 	if fast {
 		out, _, err := fastcnp.AppendFor(b, p, p.Dst, nil, r.cfg.FastCNP)
 		return out, err

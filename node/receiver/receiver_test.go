@@ -74,7 +74,7 @@ func config(t testing.TB) receiver.Config {
 	return receiver.Config{Enabled: true, Self4: self4, Self6: self6, QPs: pairs(t)}
 }
 
-func made(t testing.TB, cfg receiver.Config) *receiver.Receiver {
+func made(t testing.TB, cfg receiver.Config) *receiver.Role {
 	t.Helper()
 	r, err := receiver.New(cfg)
 	require.NoError(t, err)
@@ -88,11 +88,11 @@ func frameOf(p *rocev2.Packet) *rocev2.Frame {
 	return f
 }
 
-func receive(r *receiver.Receiver, b []byte, p *rocev2.Packet, now time.Time) ([]byte, node.Decision) {
-	return r.Receive(b, frameOf(p), 0, now)
+func receive(r *receiver.Role, b []byte, p *rocev2.Packet, now time.Time) ([]byte, node.Decision) {
+	return r.Receive(b, frameOf(p), node.Event{Now: now})
 }
 
-func sent(r *receiver.Receiver) uint64 { return r.Counters().Of(node.Count{Action: node.Sent}) }
+func sent(r *receiver.Role) uint64 { return r.Counters().Of(node.Count{Action: node.Sent}) }
 
 // The CNP has the sender's queue pair, the flow's P_Key and a right ICRC.
 func TestCNP(t *testing.T) {
@@ -270,7 +270,7 @@ func TestNoAllocs(t *testing.T) {
 	wiretest.NoAllocs(t, "new flows", func() {
 		octets[40+8+12+7]++ // the source queue pair
 		f.Decode(short, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
-		r.Receive(buf, &f, 0, now)
+		r.Receive(buf, &f, node.Event{Now: now})
 	})
 	require.Greater(t, sent(r), uint64(100))
 	for name, p := range map[string]*rocev2.Packet{
@@ -279,12 +279,12 @@ func TestNoAllocs(t *testing.T) {
 		"unknown":    marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }),
 	} {
 		f := frameOf(p)
-		wiretest.NoAllocs(t, name, func() { r.Receive(buf, f, 0, now) })
+		wiretest.NoAllocs(t, name, func() { r.Receive(buf, f, node.Event{Now: now}) })
 	}
 	cfg.PerFlow, cfg.Fast = 0, true
 	r = made(t, cfg)
 	fast := frameOf(marked(t))
-	wiretest.NoAllocs(t, "Fast CNP", func() { r.Receive(buf, fast, 0, now) })
+	wiretest.NoAllocs(t, "Fast CNP", func() { r.Receive(buf, fast, node.Event{Now: now}) })
 }
 
 // ud is a datagram that a queue pair sends to another.
@@ -515,7 +515,7 @@ func BenchmarkReceive(b *testing.B) {
 			for pb.Next() {
 				now = now.Add(time.Microsecond)
 				f.Decode(frame, ip)
-				if _, d := r.Receive(buf, &f, 0, now); d.Message != message.CNP {
+				if _, d := r.Receive(buf, &f, node.Event{Now: now}); d.Message != message.CNP {
 					b.Fail()
 				}
 			}

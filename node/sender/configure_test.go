@@ -22,7 +22,7 @@ func TestConfigure(t *testing.T) {
 	observe(s, congested(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 0x55 }), now)
 	about := receiverCNP(t, congested(t), 0x55)
 	e, reason := receive(s, about, ip, now)
-	require.Equal(t, []any{false, node.NoReason}, []any{e.Again, reason})
+	require.Equal(t, []any{false, node.NoReason}, []any{e.Repeated, reason})
 	for text, change := range map[string]func(*sender.Config){
 		"sender: neither Self4":           func(c *sender.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
 		"Self6":                           func(c *sender.Config) { c.Self6 = self4 },
@@ -48,7 +48,7 @@ func TestConfigure(t *testing.T) {
 	_, reason = receive(s, about, ip, now.Add(100*time.Millisecond-1))
 	require.Equal(t, node.Limited, reason)
 	e, reason = receive(s, about, ip, now.Add(100*time.Millisecond))
-	require.Equal(t, []any{true, node.NoReason}, []any{e.Again, reason}, "nothing is forgotten")
+	require.Equal(t, []any{true, node.NoReason}, []any{e.Repeated, reason}, "nothing is forgotten")
 	_, reason = receive(s, fastCNP(t, sw, congested(t)), ip, now)
 	require.Equal(t, node.Denied, reason)
 	cfg.Enabled = false
@@ -58,5 +58,5 @@ func TestConfigure(t *testing.T) {
 	cfg.Enabled = true
 	require.NoError(t, s.Configure(cfg))
 	e, reason = receive(s, about, ip, now.Add(time.Second))
-	require.Equal(t, []any{true, node.NoReason}, []any{e.Again, reason})
+	require.Equal(t, []any{true, node.NoReason}, []any{e.Repeated, reason})
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/limit"
-	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -58,7 +57,7 @@ type Config struct {
 	Accepted, AcceptedPerSource node.Rate
 
 	// Window is how long, after a first report about a queue pair, further reports count as the same congestion
-	// ([Decision.Again]). A switch that does not know the sender's capability sends a Fast CNP and marks ECN as well,
+	// (Decision.Repeated). A switch that does not know the sender's capability sends a Fast CNP and marks ECN as well,
 	// and the mark makes the receiver send a CNP (FAST section 4). With 0 every report counts.
 	Window time.Duration
 
@@ -74,34 +73,15 @@ type Config struct {
 // A QPTable is a host's own table of its queue pairs.
 type QPTable interface {
 	node.Pairs
-	// Sends says whether the host's queue pair with this number sends to dst and, if
+	// Sends reports whether the host's queue pair with this number sends to dst and, if
 	// not, whether the host has a queue pair with this number at all.
 	Sends(qp uint32, dst netip.Addr, now time.Time) (sends, known bool)
 }
 
-// A Decision is about a notification. If its Action is node.Accepted, SrcQP is the host's queue pair that has to react,
-// if KnownQP. Only for a PPFC may that be unknown: it is then about all traffic to Flow.Dst or through Pause.Port. A
-// CNP does not name the flow: only Flow.Src is set.
-type Decision struct {
-	node.Decision
-	Origin fastcnp.Origin // the receiver of the flow, or a node of the network
-
-	// SrcPort is the UDP source port of a Fast CNP: that of the congested packet, if the switch has copied it (D6).
-	// [Detour] needs it to find another path.
-	SrcPort uint16
-
-	// Again: this congestion was reported within Config.Window before, so the rate must not be cut again. Never set for
-	// PPFC, which says what to do and not what happened.
-	Again bool
-
-	Trace *ioam.Trace    // of a Fast CNP with option 2, else nil; aliases the frame, valid until the next Receive
-	Pause ppfc.Extension // of a PPFC
-}
-
-// A Sender decides for one host. Config.Window joins, and datagrams teach, only what the same instance sees: reports
+// A Role decides for one host. Config.Window joins, and datagrams teach, only what the same instance sees: reports
 // about one queue pair come from several sources, and the host's own packets from one. So several instances, on several
 // cores, can share out the sources only where Window is 0 and Config.QPs is a [QPTable].
-type Sender struct {
+type Role struct {
 	cfg      Config
 	self     role.Self
 	qps      role.Pairs
@@ -117,13 +97,13 @@ type Sender struct {
 	fast     fastcnp.Notification
 }
 
-// New returns a Sender; see [node.Role].
-func New(cfg Config) (*Sender, error) {
-	return role.New(&Sender{}, cfg)
+// New returns a Role; see [node.Role].
+func New(cfg Config) (*Role, error) {
+	return role.New(&Role{}, cfg)
 }
 
 // Configure changes the rules. What was reported, and where datagrams go, stays.
-func (s *Sender) Configure(cfg Config) error {
+func (s *Role) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
 		sizes := []role.Size{{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 16},
@@ -146,11 +126,15 @@ func (s *Sender) Configure(cfg Config) error {
 }
 
 // Counters returns what has been counted. Any goroutine may read it.
-func (s *Sender) Counters() *node.Counters { return &s.counters }
+func (s *Role) Counters() *node.Counters { return &s.counters }
 
 // Receive decides about a packet that the host has received or sent. It appends nothing to out. RoCEv2 packets that are
 // not notifications teach QPs. The host's own datagrams (UD) also teach where its queue pairs send, so that CNPs about
-// them are accepted: for datagrams QPs may never learn the opposite direction.
+// them are accepted: for datagrams QPs may never learn the opposite direction. With Event.Observe nothing else happens.
+//
+// If the Action is node.Accepted, Decision.Request tells what the notification asks for, and SrcQP is the host's queue
+// pair that has to react, if KnownQP. Only for a PPFC may that be unknown: it is then about all traffic to Flow.Dst or
+// through Port.
 //
 // Anybody can send notifications, so cheap checks come before expensive ones, and the source is checked before the
 // contents. The first of these reasons is given: Disabled; Broken (it may be a notification but cannot be decoded);
@@ -158,16 +142,23 @@ func (s *Sender) Counters() *node.Counters { return &s.counters }
 // Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (Accepted or AcceptedPerSource); Broken
 // (options beyond Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or
 // AmbiguousQP. A refused packet is not charged to any limit.
-func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	s.receive(f, domain, &d, s.latest.Or(now))
-	s.counters.Settle(&d.Decision)
-	if d.Again {
-		s.counters.Inc(node.Count{Effect: node.Again})
+func (s *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
+	if f == nil {
+		return out, d
+	}
+	e.Now = s.latest.Or(e.Now)
+	s.receive(f, &e, &d)
+	s.counters.Settle(&d)
+	if d.Repeated {
+		s.counters.Inc(node.Count{Effect: node.Repeated})
 	}
 	return out, d
 }
 
-func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) {
+// Due does nothing: a sender has no timers.
+func (s *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { return out, d }
+
+func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	p := &s.packet
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
@@ -175,7 +166,10 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	case reason == node.NotOurs, reason == node.Broken && !role.MayBe(f, message.CNP):
 		return
 	case d.Packet == message.Data, d.Packet == message.Ack:
-		s.observe(p, domain, d, now)
+		s.observe(p, e.Domain, d, e.Now)
+		return
+	case e.Observe:
+		d.Packet = message.Other
 		return
 	case !s.cfg.Enabled:
 		d.Reason = node.Disabled
@@ -192,7 +186,7 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	if d.Reason != node.NoReason {
 		return
 	}
-	trust := s.trust(p, domain, now)
+	trust := s.trust(p, e.Domain, e.Now)
 	if trust.none() {
 		d.Reason = s.distrust(p, trust)
 		return
@@ -202,12 +196,12 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 		source = role.Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Src}}, s.memory.Seed())
 	}
 	switch {
-	case !s.ready(source, now):
+	case !s.ready(source, e.Now):
 		d.Reason = node.Limited
 	case !s.withinLimits(p):
 		d.Reason = node.Broken
 	default:
-		d.Flow.Domain = domain
+		d.Flow.Domain = e.Domain
 		d.Reason = s.read(p, d)
 	}
 	if d.Reason == node.NoReason {
@@ -217,28 +211,28 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 		if _, err := icrc.Verify(p.IP); err != nil {
 			d.Reason = node.ICRC
 		} else {
-			s.find(d, now)
+			s.find(d, e.Now)
 		}
 	}
 	if d.Reason != node.NoReason {
-		*d = Decision{Decision: node.Decision{Packet: d.Packet, Reason: d.Reason, From: p.Src}}
+		*d = node.Decision{Packet: d.Packet, Reason: d.Reason, From: p.Src}
 		return
 	}
-	s.from.Take(source, now)
-	s.all.Take(now)
+	s.from.Take(source, e.Now)
+	s.all.Take(e.Now)
 	d.Action = node.Accepted
-	s.join(d, now)
+	s.join(d, e.Now)
 }
 
-// ready says whether the limits let a notification of a source pass.
-func (s *Sender) ready(source uint64, now time.Time) bool {
+// ready reports whether the limits let a notification of a source pass.
+func (s *Role) ready(source uint64, now time.Time) bool {
 	from, all := s.from.Ready(source, now), s.all.Ready(now) // both see the time, should it jump back
 	return from && all
 }
 
-// withinLimits says whether the options are within Config.Limits. Long lists of
+// withinLimits reports whether the options are within Config.Limits. Long lists of
 // options would be a denial-of-service attack on the host (RFC 8504 section 5.3).
-func (s *Sender) withinLimits(p *rocev2.Packet) bool {
+func (s *Role) withinLimits(p *rocev2.Packet) bool {
 	if p.Src.Is4() {
 		return true
 	}
@@ -257,14 +251,17 @@ func (s *Sender) withinLimits(p *rocev2.Packet) bool {
 }
 
 // read decodes the notification into d.
-func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
+func (s *Role) read(p *rocev2.Packet, d *node.Decision) node.Reason {
 	d.Flow.Src = p.Dst
 	if ppfc.Is(p) {
 		n, err := ppfc.FromPacket(p)
 		if err != nil {
 			return node.Broken
 		}
-		d.Packet, d.Message, d.Pause = message.PPFC, message.PPFC, n.Extension
+		d.Packet, d.Message, d.Port, d.Request = message.PPFC, message.PPFC, n.Port, role.RequestOf(n.Type)
+		if d.Request != node.Resume {
+			d.Pause = n.Pause
+		}
 		d.Flow.FlowKey = rocev2.FlowKey{Src: s.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}
 		return node.NoReason
 	}
@@ -295,22 +292,23 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 // A PPFC should name the flow by its destination. A node that writes its own
 // address instead, as the draft's text has it, leaves the queue pair unknown: the
 // PPFC is accepted without it (D15).
-func (s *Sender) find(d *Decision, now time.Time) {
+func (s *Role) find(d *node.Decision, now time.Time) {
 	if d.KnownQP {
 		return
 	}
-	if s.qps.Find(&d.Decision, now); d.Message == message.PPFC {
+	if s.qps.Find(d, now); d.Message == message.PPFC {
 		d.Reason = node.NoReason
 	}
 }
 
-// join sets d.Again if the congestion was reported within Config.Window before.
-func (s *Sender) join(d *Decision, now time.Time) {
+// join sets the request of a CNP or Fast CNP: SlowDown, unless the congestion was reported within Config.Window before.
+func (s *Role) join(d *node.Decision, now time.Time) {
 	if d.Message == message.PPFC {
 		return
 	}
 	key := uint64(d.SrcQP)
-	if d.Again = !s.reports.Ready(key, s.cfg.Window, now); !d.Again {
+	if d.Repeated = !s.reports.Ready(key, s.cfg.Window, now); !d.Repeated {
+		d.Request = node.SlowDown
 		s.reports.Take(key, now)
 	}
 }

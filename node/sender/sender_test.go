@@ -101,7 +101,7 @@ func config(t testing.TB) sender.Config {
 	}
 }
 
-func made(t testing.TB, cfg sender.Config) *sender.Sender {
+func made(t testing.TB, cfg sender.Config) *sender.Role {
 	t.Helper()
 	s, err := sender.New(cfg)
 	require.NoError(t, err)
@@ -110,44 +110,55 @@ func made(t testing.TB, cfg sender.Config) *sender.Sender {
 
 // An event is what the tests look at in a Decision that is no refusal.
 type event struct {
-	Kind    message.Kind
-	From    netip.Addr
-	Origin  fastcnp.Origin
-	SrcQP   uint32
-	KnownQP bool
-	Flow    rocev2.FlowKey
-	SrcPort uint16
-	Again   bool
-	Trace   *ioam.Trace
-	Pause   ppfc.Extension
+	Kind     message.Kind
+	From     netip.Addr
+	Origin   fastcnp.Origin
+	SrcQP    uint32
+	KnownQP  bool
+	Flow     rocev2.FlowKey
+	SrcPort  uint16
+	Repeated bool
+	Trace    *ioam.Trace
+	Pause    ppfc.Extension
 }
 
 var frame rocev2.Frame
 
+// types are the types of PPFC that ask for a request.
+var types = map[node.Request]ppfc.Type{
+	node.Stop: ppfc.Stop, node.Resume: ppfc.Resume, node.Alarm: ppfc.Alarm, node.Hold: ppfc.Hold,
+}
+
 // receive returns NotOurs also for what a sender has no say in, whether it learns from it or not.
-func receive(s *sender.Sender, packet []byte, o rocev2.DecodeOptions, now time.Time) (e event, reason node.Reason) {
+func receive(s *sender.Role, packet []byte, o rocev2.DecodeOptions, now time.Time) (e event, reason node.Reason) {
 	frame.Decode(packet, o)
-	_, d := s.Receive(nil, &frame, 0, now)
+	_, d := s.Receive(nil, &frame, node.Event{Now: now})
 	switch {
 	case d.Action == node.Nothing, d.Action == node.Learned:
 		return e, node.NotOurs
 	case d.Reason != node.NoReason:
-		if d.Action != node.Refused || d.Message != message.Other || d.Trace != nil || d.Again {
+		if d.Action != node.Refused || d.Message != message.Other || d.Trace != nil || d.Repeated {
 			panic("a refusal that says something")
 		}
 		return e, d.Reason
 	case d.Action != node.Accepted || d.Message != d.Packet:
 		panic("a Decision that contradicts itself")
 	}
+	var asked ppfc.Extension
+	if d.Message == message.PPFC {
+		asked = ppfc.Extension{Congested: d.Flow.Dst, Type: types[d.Request], Port: d.Port, Pause: d.Pause}
+	} else if d.Request == node.SlowDown == d.Repeated {
+		panic("a repeated report asks to slow down, or a first one does not")
+	}
 	return event{
-		d.Message, d.From, d.Origin, d.SrcQP, d.KnownQP, d.Flow.FlowKey, d.SrcPort, d.Again, d.Trace, d.Pause,
+		d.Message, d.From, d.Origin, d.SrcQP, d.KnownQP, d.Flow.FlowKey, d.SrcPort, d.Repeated, d.Trace, asked,
 	}, d.Reason
 }
 
 // observe shows a sender a packet that is no notification.
-func observe(s *sender.Sender, p *rocev2.Packet, now time.Time) {
+func observe(s *sender.Role, p *rocev2.Packet, now time.Time) {
 	frame.Decode(append(bytes.Clone(p.Outer), p.IP...), ip)
-	if _, d := s.Receive(nil, &frame, 0, now); d.Action != node.Nothing && d.Action != node.Learned {
+	if _, d := s.Receive(nil, &frame, node.Event{Now: now}); d.Action != node.Nothing && d.Action != node.Learned {
 		panic(d.Action)
 	}
 }
@@ -522,7 +533,7 @@ func TestTwoClocks(t *testing.T) {
 				receive(s, fast, ip, at)
 			}
 			require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Accepted,
-				Message: message.FastCNP})-s.Counters().Of(node.Count{Effect: node.Again}))
+				Message: message.FastCNP})-s.Counters().Of(node.Count{Effect: node.Repeated}))
 		})
 	}
 }
@@ -654,15 +665,15 @@ func TestAgain(t *testing.T) {
 	} {
 		e, reason := receive(s, c.packet, ip, now.Add(c.at*time.Microsecond))
 		require.Equal(t, node.NoReason, reason)
-		require.Equal(t, c.again, e.Again, c.at)
+		require.Equal(t, c.again, e.Repeated, c.at)
 	}
-	require.EqualValues(t, 7, s.Counters().Of(node.Count{Effect: node.Again}))
+	require.EqualValues(t, 7, s.Counters().Of(node.Count{Effect: node.Repeated}))
 
 	cfg.Window = 0
 	s = made(t, cfg)
 	for range 3 {
 		e, _ := receive(s, fast, ip, now)
-		require.False(t, e.Again)
+		require.False(t, e.Repeated)
 	}
 }
 
@@ -805,7 +816,7 @@ func BenchmarkReceive(b *testing.B) {
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
 					f.Decode(packet, ip)
-					if _, d := s.Receive(nil, f, 0, now); d.Reason != 0 {
+					if _, d := s.Receive(nil, f, node.Event{Now: now}); d.Reason != 0 {
 						b.Fail()
 					}
 				}

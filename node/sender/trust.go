@@ -14,7 +14,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// trust says which kinds of message are accepted from a packet's source, before any
+// trust tells which kinds of message are accepted from a packet's source, before any
 // option is decoded: each returns NoReason, or the reason for refusing it.
 type trust struct {
 	cnp   node.Reason // a CNP: the queue pair that it names must send to the source
@@ -22,13 +22,13 @@ type trust struct {
 	other node.Reason // a switch's Fast CNP, or a PPFC: the source must be on the access list
 }
 
-// none says whether no message of the source is accepted.
+// none reports whether no message of the source is accepted.
 func (t trust) none() bool {
 	return t.cnp != node.NoReason && t.fast != node.NoReason && t.other != node.NoReason
 }
 
 // in returns the trust in this notification.
-func (t trust) in(d *Decision) node.Reason {
+func (t trust) in(d *node.Decision) node.Reason {
 	switch {
 	case d.Message == message.CNP:
 		return t.cnp
@@ -40,7 +40,7 @@ func (t trust) in(d *Decision) node.Reason {
 
 // trust returns the trust in a packet's source. A source on the access list is
 // trusted here; find checks later whether the flow is this host's.
-func (s *Sender) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
+func (s *Role) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	if s.cfg.Accept.Contains(p.Src) {
 		return trust{}
 	}
@@ -61,18 +61,18 @@ func (s *Sender) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 const remembered = 10 * time.Minute
 
 // observe learns from a packet that is no notification.
-func (s *Sender) observe(p *rocev2.Packet, domain uint32, d *Decision, now time.Time) {
+func (s *Role) observe(p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) {
 	if !s.cfg.Enabled {
 		return
 	}
 	if s.self.Has(p.Src) && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
 		s.sent.Take(s.datagrams(p.BTH.DETH.SrcQP, p.Dst, domain), now)
 	}
-	s.qps.Learn(&d.Decision, p, domain, s.self.Like(p.Src), now)
+	s.qps.Learn(d, p, domain, s.self.Like(p.Src), now)
 }
 
 // datagrams returns the key under which sent has a queue pair and its destination.
-func (s *Sender) datagrams(qp uint32, dst netip.Addr, domain uint32) uint64 {
+func (s *Role) datagrams(qp uint32, dst netip.Addr, domain uint32) uint64 {
 	k := key(netip.Addr{}, dst, qp, domain)
 	return role.Hash(&k, s.memory.Seed())
 }
@@ -82,7 +82,7 @@ func key(src, dst netip.Addr, destQP, domain uint32) qpmap.Key {
 }
 
 // sends returns NoReason if one of the host's queue pairs sends to dst.
-func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Time) node.Reason {
+func (s *Role) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Time) node.Reason {
 	switch {
 	case s.table != nil:
 		switch sends, known := s.table.Sends(qp, dst, now); {
@@ -111,7 +111,7 @@ func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.
 
 // distrust returns the reason for refusing a packet of a source without any trust.
 // The packet is refused in any case; its options only select the reason.
-func (s *Sender) distrust(p *rocev2.Packet, t trust) node.Reason {
+func (s *Role) distrust(p *rocev2.Packet, t trust) node.Reason {
 	if len(p.Ext) == 0 {
 		return t.cnp
 	}

@@ -46,8 +46,7 @@ func flowsName(n int) string {
 // shared.
 type border struct {
 	frame  rocev2.Frame
-	pe     *ingress.PE
-	via    encap.Tunnel
+	pe     *ingress.Role
 	packet []byte   // of a frame of 1,098 octets
 	flows  []uint32 // the queue pairs that it goes to, in random order
 	next   int
@@ -71,10 +70,11 @@ func newBorder(b testing.TB, instance, instances, flows int, qps *qpmap.Map) *bo
 	require.Len(b, packet, 1098-14)
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, WAN: peAddr, Self6: loopback, Accept: everyone, QPs: qps, Seed: 1,
+		Tunnel:   &encap.IPInIPv6{Src: peAddr, Dst: egress},
 		MaxFlows: flows / instances, Instance: instance, Instances: instances,
 	})
 	require.NoError(b, err)
-	w := &border{pe: pe, via: &encap.IPInIPv6{Src: peAddr, Dst: egress}, packet: packet, now: noon,
+	w := &border{pe: pe, packet: packet, now: noon,
 		out: make([]byte, 0, 2048)}
 	for qp := instance; qp < flows; qp += instances {
 		w.flows = append(w.flows, uint32(qp)+2) // 0 and 1 are for management
@@ -94,7 +94,7 @@ func (w *border) forward(n int) (labels uint32) {
 			w.now = w.now.Add(time.Second)
 		}
 		w.frame.Decode(w.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		_, d := w.pe.Forward(w.out, &w.frame, 0, w.via, w.now)
+		_, d := w.pe.Receive(w.out, &w.frame, node.Event{Now: w.now})
 		labels |= d.Label
 	}
 	return labels
@@ -218,7 +218,7 @@ func BenchmarkNotify(b *testing.B) {
 			at := 0
 			for b.Loop() {
 				w.frame.Decode(messages[at:at+size], rocev2.DecodeOptions{Link: rocev2.LinkIP})
-				if _, d := w.pe.Receive(w.out, &w.frame, 0, w.now); d.Action != node.Sent {
+				if _, d := w.pe.Receive(w.out, &w.frame, node.Event{Now: w.now}); d.Action != node.Sent {
 					b.Fatal(d.Reason)
 				}
 				if at += size; at == len(messages) {
@@ -253,7 +253,7 @@ func BenchmarkNotify(b *testing.B) {
 			for b.Loop() {
 				putQP(message[40+8+proxymsg.SizeIPv6:], w.flows[at])
 				w.frame.Decode(message, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-				if _, d := p.Receive(w.out, &w.frame, 0, noon); d.Action != node.Sent {
+				if _, d := p.Receive(w.out, &w.frame, node.Event{Now: noon}); d.Action != node.Sent {
 					b.Fatal(d.Reason)
 				}
 				if at++; at == flows {

@@ -22,6 +22,7 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -56,7 +57,7 @@ func Unanswered(k message.Kind) node.Reason {
 	return node.Notification
 }
 
-// MayBe says whether a broken RoCEv2 packet may be of a kind: its opcode is of that kind, or missing.
+// MayBe reports whether a broken RoCEv2 packet may be of a kind: its opcode is of that kind, or missing.
 func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 	var d rocev2.Datagram
 	return f.DatagramCut(&d, rocev2.Port) != nil || len(d.Data) == 0 || KindOf(bth.Opcode(d.Data[0])) == kind
@@ -74,8 +75,14 @@ func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	return message.Broken, node.Broken
 }
 
-// Concerns says whether a frame, below its tunnels, is a UDP datagram to one of these ports, a broken one or the first
-// of several fragments. It reads no more than the headers.
+// Teaches reports whether a frame, below its tunnels, is a RoCEv2 packet that is no notification: data, an
+// acknowledgement or connection management. It decodes into d.
+func Teaches(f *rocev2.Frame, d *rocev2.Datagram) bool {
+	return f.InnerDatagram(d, rocev2.Port) == nil && len(d.Data) > 0 && bth.Opcode(d.Data[0]) != bth.CNP
+}
+
+// Concerns reports whether a frame, below its tunnels, is a UDP datagram to one of these ports, a broken one or the
+// first of several fragments. It reads no more than the headers.
 func Concerns(f *rocev2.Frame, ports ...uint16) bool {
 	var d rocev2.Datagram
 	err := f.InnerDatagram(&d, ports...)
@@ -116,7 +123,7 @@ func FlowOf(k *flowtable.Key) (flow qpmap.Key) {
 // Self are a node's own addresses, one a family. What is missing is the zero Addr.
 type Self struct{ V4, V6 netip.Addr }
 
-// Has says whether an address is one of them.
+// Has reports whether an address is one of them.
 func (s Self) Has(a netip.Addr) bool { return a == s.V4 || a == s.V6 }
 
 // Like returns the one of the family of another address.
@@ -240,6 +247,14 @@ func (l *Latest) Or(now time.Time) time.Time {
 	return now
 }
 
+// RequestOf returns the request of a PPFC.
+func RequestOf(t ppfc.Type) node.Request { return requests[t] }
+
+// requests has the requests by type of PPFC.
+var requests = [...]node.Request{
+	ppfc.Resume: node.Resume, ppfc.Stop: node.Stop, ppfc.Hold: node.Hold, ppfc.Alarm: node.Alarm,
+}
+
 // MaxSize is the maximum of a size, such that no table has more than a few GB.
 const MaxSize = 1 << 26
 
@@ -270,7 +285,7 @@ func CheckFastCNP(name string, c fastcnp.Config) error {
 	return CheckCarriage(name+"Carriage", c.Carriage)
 }
 
-// Taken says whether memory was taken.
+// Taken reports whether memory was taken.
 func (m *Memory) Taken() bool { return m.taken }
 
 // Size returns the i-th of the sizes that Take was given, or its default.
@@ -304,8 +319,8 @@ func (i *Intake) Configure(accept *acl.List, all, perSource node.Rate, maxSource
 	i.from, i.all = i.from.With(limit.Rate(perSource), maxSources), i.all.With(limit.Rate(all))
 }
 
-// Message looks for a message, a UDP datagram to a port, and says whether there is one. It sets q, and in d the kind,
-// the source, and the reason if the message is not to be read.
+// Message looks for a message, a UDP datagram to a port, and reports whether there is one. It sets q, and in d the
+// kind, the source, and the reason if the message is not to be read.
 func (i *Intake) Message(
 	d *node.Decision, q *rocev2.Datagram, f *rocev2.Frame, port uint16, kind message.Kind, now time.Time,
 ) bool {
@@ -341,8 +356,8 @@ func (i *Intake) Check(d *node.Decision, q *rocev2.Datagram, now time.Time) {
 	}
 }
 
-// Admit says whether a message from a source is to be looked at: Denied, or Limited, or NoReason, and it is charged to
-// its source and to all. What one limit refuses takes nothing from the other.
+// Admit returns Denied or Limited for a message that is not to be read; otherwise NoReason, and the message is charged
+// to its source and to all. What one limit refuses takes nothing from the other.
 func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	if !i.accept.Contains(src) {
 		return node.Denied
@@ -374,7 +389,7 @@ func (p *Pace) Configure(all node.Rate, interval time.Duration, maxKeys int) {
 	}
 }
 
-// Ready says whether both limits let one of a key pass.
+// Ready reports whether both limits let one of a key pass.
 func (p *Pace) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	each, all := p.each.Ready(key, interval, now), p.all.Ready(now) // both see the time, should it jump back
 	return each && all

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -80,14 +79,14 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 		return cli.Misused
 	}
 	p := player{command: "answer", answers: &a, output: files[1]}
-	p.to(&a)
+	p.drive(&a)
 	p.unsupported = func(uint32) { a.skip("of a link type not supported") }
 	return p.take(ctx, files[0], files[1], stdin, stdout, stderr, func() { a.print(stderr, p.summary.frames) })
 }
 
 // An answerer is the congested switch. It counts the packets by outcome.
 type answerer struct {
-	*congested.Agent
+	*congested.Role
 	onlyCE  bool            // only packets marked CE match
 	every   int             // answer each N-th packet that matches
 	link    uint32          // of the answers, once there is one
@@ -122,7 +121,7 @@ func (a *answerer) start(cfg congested.Config) (err error) {
 	}
 	everybody := acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}
 	cfg.Methods = acl.NewMap(everybody)
-	a.Agent, err = congested.New(cfg)
+	a.Role, err = congested.New(cfg)
 	return err
 }
 
@@ -134,8 +133,8 @@ func linkOf(r *capture.Record) uint32 {
 	return capture.Raw
 }
 
-// Play appends the Fast CNP for a packet and its link header; nil if there is none to send.
-func (a *answerer) Play(out []byte, f *rocev2.Frame, now time.Time) (packet []byte, _ roles.Verdict) {
+// Receive appends the Fast CNP for a packet and its link header; nil if there is none to send.
+func (a *answerer) Receive(out []byte, f *rocev2.Frame, e node.Event) (packet []byte, _ node.Decision) {
 	if sender, marked, ok := roles.Data(f, &a.message); ok {
 		switch {
 		case !sender.Is6():
@@ -152,16 +151,14 @@ func (a *answerer) Play(out []byte, f *rocev2.Frame, now time.Time) (packet []by
 	}
 	a.around.Link = f.Link()
 	out = a.around.AppendReplyLink(out, 6)
-	out, d := a.Receive(out, f, 0, now)
-	if d.Action == node.Nothing {
-		out, d = a.Congested(out, f, 0, congested.Event{}, now)
-	}
+	e.Level = 0
+	out, d := a.Role.Receive(out, f, e)
 	if d.Action != node.Sent {
 		a.skip(skipped(&d))
 		return
 	}
 	a.written[d.Option]++
-	return out, roles.Verdict{}
+	return out, node.Decision{}
 }
 
 // skipped returns the reason why there is no Fast CNP, for the summary.

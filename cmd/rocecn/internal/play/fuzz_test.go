@@ -16,6 +16,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -109,15 +110,15 @@ func FuzzConfig(f *testing.F) {
 }
 
 // played shows a frame to a role, and returns the lines and the packets of OUT.
-func played(t *testing.T, name string, r roles.Role, record *capture.Record) (
+func played(t *testing.T, name string, r node.Role, record *capture.Record) (
 	lines []map[string]any, out []capture.Record,
 ) {
 	t.Helper()
 	var printed, packets bytes.Buffer
 	p := player{name: name, cause: record, lines: bufio.NewWriter(&printed), out: bufio.NewWriter(&packets)}
-	p.to(r)
+	p.drive(r)
 	p.summary.frames++
-	p.Show(record, false)
+	p.Receive(record, node.Event{Level: roles.UnknownLevel})
 	require.NoError(t, p.end())
 	for l := range bytes.Lines(printed.Bytes()) {
 		var m map[string]any
@@ -152,7 +153,7 @@ func FuzzFrame(f *testing.F) {
 	type actor struct {
 		name string
 		on   bool
-		role roles.Role
+		role node.Role
 	}
 	var actors []actor
 	require.Len(f, fullConfigs, 7)

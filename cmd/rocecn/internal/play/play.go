@@ -72,7 +72,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.Misused
 	}
 	p := player{command: "play", name: *name, output: "output", lines: bufio.NewWriterSize(stdout, 64<<10)}
-	p.to(role)
+	p.drive(role)
 	seen := map[uint32]bool{}
 	p.unsupported = func(l uint32) {
 		if !seen[l] {
@@ -84,7 +84,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // configured returns the role of this name as the file configures it.
-func configured(name, file string) (roles.Role, error) {
+func configured(name, file string) (node.Role, error) {
 	if file == "" {
 		return nil, errors.New("the file is missing")
 	}
@@ -103,8 +103,8 @@ func configured(name, file string) (roles.Role, error) {
 // A player runs a role on a capture.
 type player struct {
 	command, name string // names of the command and of the role
-	roles.Player
-	cause   *capture.Record // what the role is shown
+	roles.Driver
+	cause   *capture.Record // the frame that the role receives
 	lines   *bufio.Writer   // answer has none
 	out     *bufio.Writer   // to nowhere if there is no OUT
 	output  string          // names OUT in errors
@@ -115,8 +115,8 @@ type player struct {
 	answers     *answerer    // of the command answer, nil otherwise
 }
 
-// to sets the role.
-func (p *player) to(r roles.Role) { p.Role, p.Say = r, p.say }
+// drive sets the role.
+func (p *player) drive(r node.Role) { p.Role, p.Report = r, p.report }
 
 // take runs the role on the capture named from, and writes the one named to if that is not empty (- for
 // standard output). At the end it prints the summary, and returns the exit status.
@@ -184,20 +184,20 @@ func (p *player) run(in capture.Reader) error {
 			p.unsupported(r.Link)
 		default:
 			p.cause = &r
-			p.Show(&r, false)
+			p.Receive(&r, node.Event{Level: roles.UnknownLevel})
 		}
 	}
 }
 
-// say writes a role's verdict on a frame.
-func (p *player) say(v *roles.Verdict, packet []byte) {
+// report writes the decision of a role about a frame.
+func (p *player) report(d *node.Decision, packet []byte, _ bool) {
 	if len(packet) > 0 {
 		p.write(packet, p.cause)
 	}
-	if v.Action == node.Nothing || p.answers != nil {
+	if d.Action == node.Nothing || p.answers != nil {
 		return
 	}
-	l := v.Line(p.name, p.summary.frames, p.cause.Time)
+	l := roles.NewLine(p.name, p.Role, d, p.summary.frames, p.cause.Time)
 	p.summary.add(&l)
 	octets, err := json.Marshal(&l)
 	if err != nil {

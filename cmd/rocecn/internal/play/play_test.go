@@ -38,26 +38,28 @@ func (e *echo) Rehearse(uint64) {}
 
 func (e *echo) Counters() *node.Counters { return nil }
 
-func (e *echo) Apply(roles.Role) (roles.Role, error) {
+func (e *echo) Apply(node.Role) (node.Role, error) {
 	if e.Word == "wrong" {
 		return nil, config.Wrong("word", "%q is wrong", e.Word)
 	}
 	return e, nil
 }
 
-func (e *echo) Play(_ []byte, f *rocev2.Frame, _ time.Time) ([]byte, roles.Verdict) {
-	var v roles.Verdict
+func (e *echo) Due(out []byte, _ time.Time) ([]byte, node.Decision) { return out, node.Decision{} }
+
+func (e *echo) Receive(_ []byte, f *rocev2.Frame, _ node.Event) ([]byte, node.Decision) {
+	var d node.Decision
 	switch {
 	case !e.Enabled:
-		v.Action, v.Reason = node.Refused, node.Disabled
-		return nil, v
+		d.Action, d.Reason = node.Refused, node.Disabled
+		return nil, d
 	case len(f.Octets()) > 0 && f.Octets()[0] >= 'A':
-		v.Action, v.Message, v.Keys = node.Sent, message.CNP, roles.MarkECN
+		d.Action, d.Message = node.Sent, message.CNP
 		if f.Octets()[0] > 'A' {
-			v.Message = message.FCN
+			d.Message = message.FCN
 		}
 	}
-	return f.Octets(), v
+	return f.Octets(), d
 }
 
 func init() { roles.All["echo"] = func() roles.Config { return new(echo) } }
@@ -132,8 +134,8 @@ func TestLines(t *testing.T) {
 	require.Zero(t, Run(t.Context(), args, bytes.NewReader(in), &stdout, &stderr))
 	require.Equal(t,
 		`{"frame":1,"time":"2026-11-21T09:00:00.123456Z","role":"echo",`+
-			`"action":"sent","reason":"","kind":"cnp","mark_ecn":false}
-{"frame":3,"time":"2026-11-21T09:00:02.123456Z","role":"echo","action":"sent","reason":"","kind":"fcn","mark_ecn":false}
+			`"action":"sent","reason":"","kind":"cnp"}
+{"frame":3,"time":"2026-11-21T09:00:02.123456Z","role":"echo","action":"sent","reason":"","kind":"fcn"}
 `, stdout.String())
 	require.Equal(t, "frames: 3 read, 3 packets written\nsent: 2\n", stderr.String())
 	octets, err := os.ReadFile(to)
@@ -163,31 +165,31 @@ func TestTimes(t *testing.T) {
 	simple := wiretest.Hex(t, "0a0d0d0a 0000001c 1a2b3c4d 0001 0000 ffffffff ffffffff 0000001c"+
 		"00000001 00000014 0001 0000 00000000 00000014  00000003 00000014 00000001 41000000 00000014")
 	lines, out, _ = rehearse(t, "echo", `{"enabled": true}`, simple)
-	require.Equal(t, map[string]any{"frame": 1., "role": "echo", "action": "sent", "reason": "", "kind": "cnp",
-		"mark_ecn": false}, lines[0])
+	require.Equal(t, map[string]any{"frame": 1., "role": "echo", "action": "sent", "reason": "", "kind": "cnp"},
+		lines[0])
 	require.Len(t, out, 1)
 }
 
 // recorder is a role that keeps the times of its frames.
 type recorder struct {
 	times []time.Time
-	roles.Role
+	echo
 }
 
-func (r *recorder) Play(_ []byte, _ *rocev2.Frame, now time.Time) (packet []byte, v roles.Verdict) {
-	r.times = append(r.times, now)
-	return packet, v
+func (r *recorder) Receive(_ []byte, _ *rocev2.Frame, e node.Event) (packet []byte, d node.Decision) {
+	r.times = append(r.times, e.Now)
+	return packet, d
 }
 
 // A frame of which the capture has no time is one of the time before, of none at the beginning.
 func TestNoTime(t *testing.T) {
 	r := new(recorder)
 	p := player{lines: bufio.NewWriter(io.Discard), out: bufio.NewWriter(io.Discard)}
-	p.to(r)
-	p.Show(&capture.Record{}, false)
-	p.Show(&capture.Record{Time: time.Unix(7, 0)}, false)
-	p.Show(&capture.Record{}, false)
-	p.Show(&capture.Record{Time: time.Unix(6, 0)}, false)
+	p.drive(r)
+	p.Receive(&capture.Record{}, node.Event{})
+	p.Receive(&capture.Record{Time: time.Unix(7, 0)}, node.Event{})
+	p.Receive(&capture.Record{}, node.Event{})
+	p.Receive(&capture.Record{Time: time.Unix(6, 0)}, node.Event{})
 	require.Equal(t, []time.Time{{}, time.Unix(7, 0), time.Unix(7, 0), time.Unix(6, 0)}, r.times)
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // configured applies a configuration to a role that there is, or to none.
-func configured(t *testing.T, name string, old Role, keys string) (Role, error) {
+func configured(t *testing.T, name string, old node.Role, keys string) (node.Role, error) {
 	t.Helper()
 	i, err := Read([]byte(keys), name)
 	require.NoError(t, err)
@@ -28,11 +28,10 @@ func TestOtherPairs(t *testing.T) {
 		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 18, "src_qp": 35}]}`)
 	require.NoError(t, err)
 	learned := qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 7}}
-	pair := qpmap.Pair{SrcQP: 8, From: qpmap.BasisCM, Seen: noon}
-	require.NoError(t, first.(*notificationPoint).pairs.Add(learned, pair))
-	known := func(r Role) (all map[uint32]uint32) {
+	require.NoError(t, first.(*Receiver).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.BasisCM, Seen: noon}))
+	known := func(r node.Role) (all map[uint32]uint32) {
 		all = map[uint32]uint32{}
-		for k, pair := range r.(*notificationPoint).pairs.All() {
+		for k, pair := range r.(*Receiver).pairs.All() {
 			all[k.DestQP] = pair.SrcQP
 		}
 		return all
@@ -63,20 +62,13 @@ func TestIdlePairs(t *testing.T) {
 		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 17, "src_qp": 34}]}`)
 	require.NoError(t, err)
 	learned := qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 7}}
-	require.NoError(t, r.(*notificationPoint).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.BasisCM, Seen: noon}))
+	require.NoError(t, r.(*Receiver).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.BasisCM, Seen: noon}))
 	for _, c := range []struct {
 		at   time.Duration
 		left int
 	}{{0, 2}, {10*time.Minute + 1, 1}, {10*time.Minute + 2, 1}} {
-		r.(Expirer).Expire(noon.Add(c.at))
-		require.Equal(t, c.left, r.(Paired).Pairs(), c.at)
-	}
-	for _, name := range Names() {
-		made, err := configured(t, name, nil, "{}")
-		require.NoError(t, err)
-		_, paired := made.(Paired)
-		_, expires := made.(Expirer)
-		require.True(t, expires || !paired, name)
+		r.Due(nil, noon.Add(c.at))
+		require.Equal(t, c.left, r.(Sized).Sizes().Pairs, c.at)
 	}
 }
 
@@ -85,14 +77,13 @@ func TestIdleLabels(t *testing.T) {
 	pe, err := configured(t, "ingress", nil,
 		`{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}, "idle": "5s"}`)
 	require.NoError(t, err)
-	p := Player{Role: pe, Say: func(*Verdict, []byte) {}}
-	p.Show(&capture.Record{Data: packet(t), OrigLen: 1, Link: capture.Raw, Time: noon}, false)
+	p := Driver{Role: pe, Report: func(d *node.Decision, _ []byte, _ bool) {}}
+	p.Receive(&capture.Record{Data: packet(t), OrigLen: 1, Link: capture.Raw, Time: noon}, node.Event{})
 	labelled := func() int {
-		flows, _ := pe.(Labelled).Labels()
-		return flows
+		return pe.(Sized).Sizes().Flows
 	}
 	require.Equal(t, 1, labelled())
-	pe.(Expirer).Expire(noon.Add(6 * time.Second))
+	pe.Due(nil, noon.Add(6*time.Second))
 	require.Zero(t, labelled())
 }
 
@@ -102,9 +93,9 @@ func TestRefusedConfiguration(t *testing.T) {
 	const config = `{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`
 	pe, err := configured(t, "ingress", nil, config+`, "max_flows": 10}`)
 	require.NoError(t, err)
-	label := func(r Role) (label uint32) {
-		p := Player{Role: r, Say: func(v *Verdict, _ []byte) { label = v.Label }}
-		p.Show(&capture.Record{Data: packet(t), OrigLen: 1, Link: capture.Raw, Time: noon}, false)
+	label := func(r node.Role) (label uint32) {
+		p := Driver{Role: r, Report: func(d *node.Decision, _ []byte, _ bool) { label = d.Label }}
+		p.Receive(&capture.Record{Data: packet(t), OrigLen: 1, Link: capture.Raw, Time: noon}, node.Event{})
 		return label
 	}
 	first := label(pe)
@@ -131,7 +122,7 @@ func TestNoAllocations(t *testing.T) {
 		r, err := configured(t, name, nil, `{"enabled": true, `+keys+`}`)
 		require.NoError(t, err, name)
 		said := map[node.Action]int{}
-		p := Player{Role: r, Say: func(v *Verdict, _ []byte) { said[v.Action]++ }}
+		p := Driver{Role: r, Report: func(d *node.Decision, _ []byte, _ bool) { said[d.Action]++ }}
 		records := []capture.Record{{Data: packet(t), Link: capture.Raw, Time: noon}}
 		for _, frame := range wiretest.Capture(t, "messages.pcap") {
 			records = append(records, capture.Record{Data: frame.Data, Link: capture.Ethernet, Time: noon})
@@ -142,7 +133,7 @@ func TestNoAllocations(t *testing.T) {
 		show := func() {
 			for i := range records {
 				records[i].Time = records[i].Time.Add(time.Second)
-				p.Show(&records[i], false)
+				p.Receive(&records[i], node.Event{})
 			}
 		}
 		show()

@@ -1,8 +1,6 @@
 package roles
 
 import (
-	"time"
-
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/node"
@@ -10,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// borderConfig is the configuration of the border of a domain.
-type borderConfig struct {
+// BorderConfig is the configuration of the border of a domain.
+type BorderConfig struct {
 	common
 	Options []optionType `json:"options"` // option_types by another name
 	CNP     bool         `json:"cnp"`     // CNPs may not cross either
@@ -19,7 +17,7 @@ type borderConfig struct {
 }
 
 // Rules returns what must not cross.
-func (c *borderConfig) Rules() (b filter.Border, err error) {
+func (c *BorderConfig) Rules() (b filter.Border, err error) {
 	if len(c.Options) > 0 && len(c.OptionTypes) > 0 {
 		return b, config.Wrong("options", "option_types are given as well: they are the same list")
 	}
@@ -38,28 +36,29 @@ func (c *borderConfig) Rules() (b filter.Border, err error) {
 	}, nil
 }
 
-// Apply is that of [Config].
-func (c *borderConfig) Apply(old Role) (Role, error) {
+// Apply implements [Config].
+func (c *BorderConfig) Apply(old node.Role) (node.Role, error) {
 	rules, err := c.Rules()
 	if err != nil {
 		return nil, err
 	}
-	r := again[borderRole](old)
-	return r, apply(&r.Border, border.New, border.Config{Enabled: c.Enabled, Border: rules})
+	r := again[Border](old)
+	return r, apply(&r.Role, border.New, border.Config{Enabled: c.Enabled, Border: rules})
 }
 
-type borderRole struct{ *border.Border }
+// A Border forwards the packets that may cross, whatever they are, if they are IP packets: those under MPLS labels
+// without the labels. RoCEv2 and messages have a line.
+type Border struct{ *border.Role }
 
-// Play lets packets cross or not. What crosses is forwarded, whatever it is, if it is an IP packet: what MPLS labels
-// carry without them. RoCEv2 and messages have a line.
-func (r *borderRole) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	_, d := r.Receive(out, f, 0, now)
-	if d.Action == node.Dropped {
-		return nil, Verdict{Decision: d}
+// Receive implements [node.Role].
+func (r *Border) Receive(_ []byte, f *rocev2.Frame, e node.Event) ([]byte, node.Decision) {
+	_, d := r.Role.Receive(nil, f, e)
+	if d.Action == node.Dropped || e.Observe {
+		return nil, d
 	}
 	packet := f.Outermost()
 	if packet == nil {
 		packet = f.Innermost()
 	}
-	return packet, Verdict{Decision: d}
+	return packet, d
 }

@@ -30,10 +30,10 @@ type common struct {
 	seed uint64 // of what the role learns: see Rehearse
 }
 
-// Rehearse is that of [Config].
+// Rehearse implements [Config].
 func (c *common) Rehearse(seed uint64) { c.seed = seed }
 
-// On is that of [Config].
+// On implements [Config].
 func (c *common) On() bool { return c.Enabled }
 
 // message returns what the deployment chose.
@@ -179,7 +179,7 @@ type configurer[C any] interface {
 }
 
 // again returns the old role, or an empty one if there is none of its type.
-func again[R any](old Role) *R {
+func again[R any](old node.Role) *R {
 	if r, ok := any(old).(*R); ok {
 		return r
 	}

@@ -60,7 +60,7 @@ func TestDevicePairs(t *testing.T) {
 
 	// The kernel is told the same.
 	own := map[rocev2.FlowKey]uint32{}
-	for k, qp := range (&dataSender{pairs: h}).Own() {
+	for k, qp := range (&Sender{pairs: h}).OwnPairs() {
 		own[k] = qp
 	}
 	require.Equal(t, map[rocev2.FlowKey]uint32{

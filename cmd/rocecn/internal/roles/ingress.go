@@ -17,8 +17,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// ingressConfig is the configuration of the ingress PE.
-type ingressConfig struct {
+// IngressConfig is the configuration of the ingress PE.
+type IngressConfig struct {
 	common
 	Tunnel     tunnel         `json:"tunnel"`
 	Labels     string         `json:"labels"` // assign, the default, or learn: from what the kernel encapsulates
@@ -59,11 +59,11 @@ func (s *seed) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Limited says whether it bounds what it sends.
-func (c *ingressConfig) Limited() bool { return c.PerFlow != 0 || c.Rate != rate{} }
+// Limited implements [Sending].
+func (c *IngressConfig) Limited() bool { return c.PerFlow != 0 || c.Rate != rate{} }
 
-// Lacks is that of [Lacking]. Where the role gives labels it encapsulates, whoever is answered.
-func (c *ingressConfig) Lacks() error {
+// Lacks implements [Lacking]. Where the role gives labels it encapsulates, whoever is answered.
+func (c *IngressConfig) Lacks() error {
 	switch {
 	case !c.Learns():
 		return nil
@@ -75,8 +75,8 @@ func (c *ingressConfig) Lacks() error {
 	return nil
 }
 
-// Apply is that of [Config].
-func (c *ingressConfig) Apply(old Role) (Role, error) {
+// Apply implements [Config].
+func (c *IngressConfig) Apply(old node.Role) (node.Role, error) {
 	messages, err := c.message()
 	if err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func (c *ingressConfig) Apply(old Role) (Role, error) {
 	if err := word("labels", c.Labels, "assign", "learn"); err != nil {
 		return nil, err
 	}
-	before := again[ingressPE](old)
+	before := again[Ingress](old)
 	pairs := newPairs(before.pairs, true, 0, c.learning(c.LearnPort))
-	pe := &ingressPE{PE: before.PE, pairs: pairs, learns: c.Learns()}
+	pe := &Ingress{Role: before.Role, pairs: pairs}
 	cfg := ingress.Config{
 		Enabled: c.Enabled, WAN: c.Tunnel.Src, Port: messages.FCNPort, Accept: acl.New(c.Accept...),
-		LearnLabels: pe.learns, QPs: pe.pairs.Map, PerFlow: c.PerFlow, Out: node.Rate(c.Rate),
+		LearnLabels: c.Learns(), IgnoreTunnels: true, QPs: pe.pairs.Map, PerFlow: c.PerFlow, Out: node.Rate(c.Rate),
 		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInFrom),
 	}
 	if c.Enabled {
@@ -97,19 +97,19 @@ func (c *ingressConfig) Apply(old Role) (Role, error) {
 			return nil, err
 		}
 	}
-	return pe, apply(&pe.PE, ingress.New, cfg)
+	return pe, apply(&pe.Role, ingress.New, cfg)
 }
 
-// Learns says whether others encapsulate, and give the labels.
-func (c *ingressConfig) Learns() bool { return c.Labels == "learn" }
+// Learns reports whether others encapsulate, and give the labels.
+func (c *IngressConfig) Learns() bool { return c.Labels == "learn" }
 
 // enabled sets what a role that is off may lack.
-func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) {
+func (c *IngressConfig) enabled(cfg *ingress.Config, pe *Ingress) (err error) {
 	switch t := &c.Tunnel; {
 	case !usable(t.Src):
 		err = config.Wrong("tunnel.src", notUsable)
-	case !pe.learns:
-		err = t.set(pe)
+	case !c.Learns():
+		err = t.set(cfg, pe)
 	case c.Quarantine != nil:
 		err = config.Wrong("quarantine", `labels rest that the role gives: not with labels "learn"`)
 	case c.Seed != nil:
@@ -149,8 +149,8 @@ func usable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == 
 
 const notUsable = "an IPv6 unicast address that others can reach needed"
 
-// set makes the tunnel of the PE, which begins where it can.
-func (t *tunnel) set(pe *ingressPE) error {
+// set makes the tunnel of the PE.
+func (t *tunnel) set(cfg *ingress.Config, pe *Ingress) error {
 	switch {
 	case len(t.Segments) > 0 && t.Type != "srv6":
 		return config.Wrong("tunnel.segments", "only srv6 has segments")
@@ -170,92 +170,52 @@ func (t *tunnel) set(pe *ingressPE) error {
 	}
 	switch t.Type {
 	case "ipip":
-		pe.tunnel = &encap.IPInIPv6{Src: t.Src, Dst: t.Dst}
+		cfg.Tunnel = &encap.IPInIPv6{Src: t.Src, Dst: t.Dst}
 	case "vxlan":
-		pe.vxlan = encap.VXLAN6{Src: t.Src, Dst: t.Dst, VNI: t.VNI}
-		pe.tunnel = &pe.vxlan
+		pe.vxlan = &encap.VXLAN6{Src: t.Src, Dst: t.Dst, VNI: t.VNI}
+		cfg.Tunnel = pe.vxlan
 	case "srv6":
 		segments := t.Segments
 		if len(segments) == 0 {
 			segments = []netip.Addr{t.Dst}
 		}
-		pe.tunnel = &encap.SRv6{Src: t.Src, Segments: segments, Reduced: t.Reduced}
+		cfg.Tunnel = &encap.SRv6{Src: t.Src, Segments: segments, Reduced: t.Reduced}
 	default:
 		return config.Wrong("tunnel.type", "%q is not one of ipip, vxlan and srv6", t.Type)
 	}
 	return nil
 }
 
-// ingressPE plays the ingress PE.
-type ingressPE struct {
-	*ingress.PE
-	pairs    *pairs
-	learns   bool // labels, and encapsulates nothing
-	tunnel   encap.Tunnel
-	vxlan    encap.VXLAN6
-	datagram rocev2.Datagram
+// An Ingress is the ingress PE, which learns queue pairs.
+type Ingress struct {
+	*ingress.Role
+	pairs *pairs
+	vxlan *encap.VXLAN6 // the tunnel, if it is one
 }
 
-// Play forwards what comes without a tunnel, takes FCN, and learns from what comes in a tunnel that ends here; or, if
-// others encapsulate, from what is in one that begins here.
-func (pe *ingressPE) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	sent, d := pe.Receive(out, f, 0, now)
-	switch {
-	case d.Action != node.Nothing:
-		return sent, Verdict{Decision: d.Decision}
-	case pe.learns:
-		return sent, pe.label(f, now)
-	case tunnelled(f):
-		return sent, Verdict{Decision: d.Decision}
+// Receive forwards packets that come without a tunnel, unless others encapsulate. The level of a queue does not matter:
+// the kernel and its neighbours answer congestion of the PE itself.
+func (pe *Ingress) Receive(out []byte, f *rocev2.Frame, e node.Event) ([]byte, node.Decision) {
+	e.Level = 0
+	if pe.vxlan != nil && f != nil {
+		pe.vxlan.Ethernet = ownEthernet
+		if f.Options().Link == rocev2.LinkEthernet {
+			pe.vxlan.Ethernet = f.Link()
+		}
 	}
-	pe.vxlan.Ethernet = ownEthernet
-	if f.Options().Link == rocev2.LinkEthernet {
-		pe.vxlan.Ethernet = f.Link()
-	}
-	sent, d = pe.Forward(out, f, 0, pe.tunnel, now)
-	v := Verdict{Decision: d.Decision, Label: d.Label}
-	if d.Action == node.Forwarded {
-		v.Keys = Label
-	}
-	return sent, v
+	return pe.Role.Receive(out, f, e)
 }
 
-// observe learns from what the kernel forwards, whether it enters the WAN or comes from there.
-func (pe *ingressPE) observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	if !teaches(f, &pe.datagram) {
-		return out, Verdict{}
-	}
-	out, d := pe.Receive(out, f, 0, now)
-	if pe.learns && d.Action == node.Nothing {
-		return out, pe.label(f, now)
-	}
-	return out, Verdict{Decision: d.Decision}
-}
-
-// label learns the label that others have given a packet.
-func (pe *ingressPE) label(f *rocev2.Frame, now time.Time) Verdict {
-	d := pe.Learn(f, 0, now)
-	v := Verdict{Decision: d.Decision, Label: d.Label}
-	if d.Action == node.Learned && d.Label != 0 {
-		v.Keys = Label
-	}
-	return v
-}
-
-// tunnelled says whether a frame holds a packet in a tunnel, and is no mirror's copy of one.
-func tunnelled(f *rocev2.Frame) bool {
-	_, err := f.FiveTuple()
-	return err == nil && f.Tunnelled() && !f.Mirrored()
-}
-
-// ownEthernet is the header of the frame inside VXLAN where the packet came without one.
+// ownEthernet is the header of the frame inside VXLAN if the packet came without one.
 var ownEthernet = []byte{0x02, 0, 0, 0, 0, 0x02, 0x02, 0, 0, 0, 0, 0x01, 0x08, 0x00}
 
-// Pairs returns how many queue pairs are known.
-func (pe *ingressPE) Pairs() int { return pe.pairs.Stats().Pairs }
+// Due implements [node.Role].
+func (pe *Ingress) Due(out []byte, now time.Time) ([]byte, node.Decision) {
+	pe.pairs.Expire(now)
+	return pe.Role.Due(out, now)
+}
 
-// Expire is that of [Expirer]: of queue pairs, and of flows that have a label.
-func (pe *ingressPE) Expire(now time.Time) int { return pe.pairs.Expire(now) + pe.PE.Expire(now) }
-
-// Labels returns how many flows have a label, and how many more could have one.
-func (pe *ingressPE) Labels() (flows, free int) { return pe.Len(), pe.Free() }
+// Sizes implements [Sized].
+func (pe *Ingress) Sizes() Sizes {
+	return Sizes{Pairs: pe.pairs.Stats().Pairs, Flows: pe.Len(), FreeLabels: pe.Free()}
+}

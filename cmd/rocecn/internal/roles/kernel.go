@@ -32,7 +32,7 @@ const notInKernel = `the kernel cannot do that: mode "agent" can`
 
 // Kernel returns what the kernel needs to know, or says which key it knows nothing
 // of.
-func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
+func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 	messages, err := c.message()
 	if err != nil {
 		return k, err
@@ -107,7 +107,7 @@ type KernelTranslator struct {
 }
 
 // Kernel returns what the kernel needs to know, or says which key it knows nothing of.
-func (c *senderConfig) Kernel() (k KernelTranslator, err error) {
+func (c *SenderConfig) Kernel() (k KernelTranslator, err error) {
 	messages, err := c.message()
 	if err != nil {
 		return k, err

@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -48,15 +49,15 @@ func TestLearnPort(t *testing.T) {
 var firstFlow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 0x200}}
 
 // learned returns what a role has learned.
-func learned(r Role) *qpmap.Map {
+func learned(r node.Role) *qpmap.Map {
 	switch r := r.(type) {
-	case *notificationPoint:
+	case *Receiver:
 		return r.pairs.Map
-	case *dataSender:
+	case *Sender:
 		return r.pairs.Map
-	case *proxyNode:
+	case *Proxy:
 		return r.pairs.Map
-	case *ingressPE:
+	case *Ingress:
 		return r.pairs.Map
 	}
 	return nil
@@ -64,9 +65,9 @@ func learned(r Role) *qpmap.Map {
 
 // lockstep shows a role the requests and answers of four connections, each with a UDP source port of its own.
 // To an ingress PE the answers come in a tunnel.
-func lockstep(t *testing.T, r Role, tunnelled bool) {
+func lockstep(t *testing.T, r node.Role, tunnelled bool) {
 	t.Helper()
-	p := Player{Role: r, Say: func(*Verdict, []byte) {}}
+	p := Driver{Role: r, Report: func(*node.Decision, []byte, bool) {}}
 	for psn := range uint32(10) {
 		for _, answer := range []bool{false, true} {
 			for i := range uint32(4) {
@@ -82,7 +83,7 @@ func lockstep(t *testing.T, r Role, tunnelled bool) {
 					octets = append(wiretest.Hex(t, fmt.Sprintf(`60000000 %04x 2940
 						20010db8000e00000000000000000002 20010db8000e00000000000000000001`, len(octets))), octets...)
 				}
-				p.Show(&capture.Record{Data: octets, OrigLen: 1, Link: capture.Raw, Time: noon}, false)
+				p.Receive(&capture.Record{Data: octets, OrigLen: 1, Link: capture.Raw, Time: noon}, node.Event{})
 			}
 		}
 	}

@@ -5,39 +5,12 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/pause"
 )
 
-// A Verdict is what a role has to say of a frame, nothing where its Action is
-// node.Nothing.
-type Verdict struct {
-	node.Decision
-	Label  uint32 // forwarded, learned: of the outer header
-	Origin fastcnp.Origin
-	Again  bool          // reported before
-	State  string        // accepted PPFC: what the flow is now
-	Pause  time.Duration // and for how long
-	Rate   uint64        // accepted by the sender: bits a second that the flow goes on at; 0: it is stopped
-
-	Keys    Keys
-	Unasked bool // it is about what was sent of the role's own accord, and no frame
-}
-
-// Keys say what else of a Verdict applies, whatever its Action.
-type Keys uint8
-
-// The keys.
-const (
-	MarkECN Keys = 1 << iota
-	Label
-	Origin // and Again
-	State  // and Pause
-	Kind   // of what was accepted, which has no queue pair
-	Rate
-)
-
-// A Line is a Verdict as one JSON object. A key that does not apply is not there.
+// A Line is a decision as one JSON object. A key that does not apply is omitted.
 type Line struct {
 	Frame  int         `json:"frame"`
 	Time   cli.Time    `json:"time,omitzero"`
@@ -60,37 +33,41 @@ type Line struct {
 	RateBPS   *uint64 `json:"rate_bps,omitempty"` // accepted by the sender: bits a second, 0 while stopped
 }
 
-// Line returns the line about a frame of this number and time.
-func (v *Verdict) Line(role string, frame int, at time.Time) Line {
-	l := Line{Frame: frame, Time: cli.Time(at), Role: role, Action: v.Action, Reason: v.Reason}
-	switch v.Action {
+// NewLine returns the line about a decision of a role of this name, about a frame of this number and time.
+func NewLine(name string, r node.Role, d *node.Decision, frame int, at time.Time) Line {
+	l := Line{Frame: frame, Time: cli.Time(at), Role: name, Action: d.Action, Reason: d.Reason}
+	switch d.Action {
 	case node.Sent:
-		l.Kind, l.To, l.Option, l.OwnRecord = v.Message.String(), v.To, v.Option, v.OwnRecord
+		l.Kind, l.To, l.Option, l.OwnRecord = d.Message.String(), d.To, d.Option, d.OwnRecord
 	case node.Dropped:
-		l.Kind = v.Message.String()
+		l.Kind = d.Message.String()
 	case node.Learned, node.Accepted:
-		if v.KnownQP {
-			l.QP = &v.SrcQP
+		if d.KnownQP {
+			l.QP = &d.SrcQP
 		}
 	}
-	if v.Keys&MarkECN != 0 {
-		l.MarkECN = &v.MarkECN
+	if d.Message == message.PPFC && d.Request != node.NoRequest {
+		us := uint32(d.Pause / time.Microsecond)
+		l.State, l.PauseUS = pause.StateAfter(d.Request).String(), &us
 	}
-	if v.Keys&Label != 0 {
-		l.Label = &v.Label
-	}
-	if v.Keys&Origin != 0 {
-		l.Origin, l.Again = v.Origin.String(), &v.Again
-	}
-	if v.Keys&State != 0 {
-		us := uint32(v.Pause / time.Microsecond)
-		l.State, l.PauseUS = v.State, &us
-	}
-	if v.Keys&Rate != 0 {
-		l.RateBPS = &v.Rate
-	}
-	if v.Keys&Kind != 0 {
-		l.Kind, l.QP = v.Message.String(), nil
+	switch r := r.(type) {
+	case *Switch:
+		l.MarkECN = &d.MarkECN
+	case *Ingress:
+		if d.Action == node.Forwarded || d.Action == node.Learned && d.Label != 0 {
+			l.Label = &d.Label
+		}
+	case *Proxy:
+		if d.Action == node.Accepted {
+			l.Kind, l.QP = d.Message.String(), nil
+		}
+	case *Sender:
+		if d.Action == node.Accepted {
+			l.Origin, l.Again = d.Origin.String(), &d.Repeated
+		}
+		if r.rated {
+			l.RateBPS = &r.rate
+		}
 	}
 	return l
 }

@@ -8,11 +8,10 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
-// pauseConfig is the configuration of an ingress or a host that takes PPFC.
-type pauseConfig struct {
+// PauseConfig is the configuration of an ingress or a host that takes PPFC.
+type PauseConfig struct {
 	common
 	Self     ownAddresses   `json:"self"`
 	Accept   []netip.Prefix `json:"accept"`    // the nodes whose notifications count
@@ -23,16 +22,16 @@ type pauseConfig struct {
 	RateInFrom rate `json:"rate_in_source"` // of those of one node
 }
 
-// Lacks is that of [Lacking].
-func (c *pauseConfig) Lacks() error {
+// Lacks implements [Lacking].
+func (c *PauseConfig) Lacks() error {
 	if len(c.Accept) == 0 {
 		return config.Wrong("accept", "missing: without it no node's notifications count")
 	}
 	return nil
 }
 
-// Apply is that of [Config].
-func (c *pauseConfig) Apply(old Role) (Role, error) {
+// Apply implements [Config].
+func (c *PauseConfig) Apply(old node.Role) (node.Role, error) {
 	if _, err := c.message(); err != nil {
 		return nil, err
 	}
@@ -40,8 +39,8 @@ func (c *pauseConfig) Apply(old Role) (Role, error) {
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause,
 		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInFrom),
 	}
-	r := again[pauseRole](old)
-	configure := func() error { return apply(&r.Table, pause.New, cfg) }
+	r := again[Pause](old)
+	configure := func() error { return apply(&r.Role, pause.New, cfg) }
 	if !c.Enabled {
 		return r, configure()
 	}
@@ -57,24 +56,8 @@ func (c *pauseConfig) Apply(old Role) (Role, error) {
 	return r, qps.use(configure)
 }
 
-type pauseRole struct{ *pause.Table }
+// A Pause is the role of a host or an ingress that PPFC stops.
+type Pause struct{ *pause.Role }
 
-// Play does what PPFC notifications ask for. Those for others have a line, too.
-func (r *pauseRole) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	out, d := r.Receive(out, f, 0, now)
-	v := Verdict{Decision: d.Decision}
-	if d.Action == node.Accepted {
-		v.State, v.Pause, v.Keys = d.State.String(), d.Pause, State
-	}
-	return out, v
-}
-
-// Stopped returns how many flows and ports do not run.
-func (r *pauseRole) Stopped() int { return r.Len() }
-
-// Expire lets those run whose time is over.
-func (r *pauseRole) Expire(now time.Time) int {
-	before := r.Len()
-	r.Next(now)
-	return before - r.Len()
-}
+// Sizes implements [Sized].
+func (r *Pause) Sizes() Sizes { return Sizes{Stopped: r.Len()} }

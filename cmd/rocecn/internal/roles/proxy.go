@@ -10,11 +10,10 @@ import (
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
-// proxyConfig is the configuration of the proxy node.
-type proxyConfig struct {
+// ProxyConfig is the configuration of the proxy node.
+type ProxyConfig struct {
 	common
 	Self    ownAddresses   `json:"self"`
 	Accept  []netip.Prefix `json:"accept"` // congested nodes
@@ -31,11 +30,11 @@ type proxyConfig struct {
 	LearnPort    bool          `json:"learn_port"` // whether the UDP source port may decide a tie of votes
 }
 
-// Limited says whether it bounds what it sends.
-func (c *proxyConfig) Limited() bool { return c.PerFlow != 0 || c.RateOut != rate{} }
+// Limited implements [Sending].
+func (c *ProxyConfig) Limited() bool { return c.PerFlow != 0 || c.RateOut != rate{} }
 
-// Lacks is that of [Lacking].
-func (c *proxyConfig) Lacks() error {
+// Lacks implements [Lacking].
+func (c *ProxyConfig) Lacks() error {
 	switch {
 	case len(c.Accept) == 0:
 		return config.Wrong("accept", "missing: without it no node's messages count")
@@ -45,8 +44,8 @@ func (c *proxyConfig) Lacks() error {
 	return nil
 }
 
-// Apply is that of [Config].
-func (c *proxyConfig) Apply(old Role) (Role, error) {
+// Apply implements [Config].
+func (c *ProxyConfig) Apply(old node.Role) (node.Role, error) {
 	messages, err := c.message()
 	if err != nil {
 		return nil, err
@@ -58,8 +57,8 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 	if family != 0 && family != proxymsg.IPv4 && family != proxymsg.IPv6 {
 		return nil, config.Wrong("family", "%d is neither 4 nor 6", c.Family)
 	}
-	before := again[proxyNode](old)
-	r := &proxyNode{before.Proxy, newPairs(before.pairs, true, 0, c.learning(c.LearnPort))}
+	before := again[Proxy](old)
+	r := &Proxy{before.Role, newPairs(before.pairs, true, 0, c.learning(c.LearnPort))}
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort, Family: family,
 		FromReceiver: c.CNPSource == "destination", QPs: r.pairs.Map,
@@ -78,26 +77,20 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 		}
 		cfg.Senders = acl.NewMap(senders...)
 	}
-	return r, apply(&r.Proxy, proxy.New, cfg)
+	return r, apply(&r.Role, proxy.New, cfg)
 }
 
-// proxyNode plays the proxy node.
-type proxyNode struct {
-	*proxy.Proxy
+// A Proxy is the proxy node, which learns queue pairs.
+type Proxy struct {
+	*proxy.Role
 	pairs *pairs
 }
 
-func (p *proxyNode) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	out, d := p.Receive(out, f, 0, now)
-	v := Verdict{Decision: d.Decision}
-	if d.Action == node.Accepted { // what is sent is not the proxy's to know
-		v.Keys = Kind
-	}
-	return out, v
+// Due implements [node.Role].
+func (p *Proxy) Due(out []byte, now time.Time) ([]byte, node.Decision) {
+	p.pairs.Expire(now)
+	return p.Role.Due(out, now)
 }
 
-// Pairs returns how many queue pairs are known.
-func (p *proxyNode) Pairs() int { return p.pairs.Stats().Pairs }
-
-// Expire is that of [Expirer].
-func (p *proxyNode) Expire(now time.Time) int { return p.pairs.Expire(now) }
+// Sizes implements [Sized].
+func (p *Proxy) Sizes() Sizes { return Sizes{Pairs: p.pairs.Stats().Pairs} }

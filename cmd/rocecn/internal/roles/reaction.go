@@ -10,7 +10,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -91,8 +90,8 @@ var reactionKeys = map[string]string{
 	"Idle": "idle", "MaxPause": "max_pause",
 }
 
-// react tells the reaction points what the sender has decided, and adds to the verdict what comes of it.
-func (s *dataSender) react(v *Verdict, d *sender.Decision, f *rocev2.Frame, now time.Time) {
+// react lets the reaction points react to a decision, and sets the rate that comes of it.
+func (s *Sender) react(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	switch {
 	case s.rates == nil:
 		return
@@ -109,19 +108,18 @@ func (s *dataSender) react(v *Verdict, d *sender.Decision, f *rocev2.Frame, now 
 	}
 	rate := s.rates.Line()
 	for _, flow := range flows {
-		s.rates.Hear(d, flow, now)
+		s.rates.React(d, flow, now)
 		order := s.rates.Now(flow, now)
 		if order.Stop > 0 {
 			order.Rate = 0
 		}
 		rate = min(rate, order.Rate)
-		v.Keys |= Rate
 	}
-	v.Rate = rate
+	s.rate, s.rated = rate, len(flows) > 0
 }
 
-// count tells the reaction points of a packet that the host has sent, unless the kernel counts them.
-func (s *dataSender) count(d *sender.Decision, f *rocev2.Frame, now time.Time) {
+// count counts a packet that the host has sent for the reaction points, unless the kernel counts them.
+func (s *Sender) count(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	if s.counted {
 		return
 	}
@@ -140,16 +138,17 @@ func (s *dataSender) count(d *sender.Decision, f *rocev2.Frame, now time.Time) {
 const ethernet = 14 // octets of a header
 
 // Rates returns the reaction points of the host's flows, nil where there are none.
-func (s *dataSender) Rates() *reaction.Table { return s.rates }
+func (s *Sender) Rates() *reaction.Table { return s.rates }
 
-// Counted says whether others tell the reaction points what flows have sent. Else the packets do that the role sees.
-func (s *dataSender) Counted(byOthers bool) { s.counted = byOthers }
+// SetCountedByOthers sets whether others count for the reaction points what flows have sent. Otherwise the role counts
+// the packets that it sees.
+func (s *Sender) SetCountedByOthers(byOthers bool) { s.counted = byOthers }
 
-// Shapes says whether the rates are made real.
-func (c *senderConfig) Shapes() bool { return c.Enabled && c.Act == "shape" }
+// Shapes reports whether the rates are made real.
+func (c *SenderConfig) Shapes() bool { return c.Enabled && c.Act == "shape" }
 
 // MaxFlows returns how many flows have a rate of their own.
-func (c *senderConfig) MaxFlows() int {
+func (c *SenderConfig) MaxFlows() int {
 	if c.Reaction == nil || c.Reaction.MaxFlows == 0 {
 		return 1024
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// receiverConfig is the configuration of the notification point.
-type receiverConfig struct {
+// ReceiverConfig is the configuration of the notification point.
+type ReceiverConfig struct {
 	common
 	Self     ownAddresses  `json:"self"`
 	Interval time.Duration `json:"interval"`
@@ -26,19 +26,19 @@ type receiverConfig struct {
 	LearnPort bool `json:"learn_port"` // whether the UDP source port may decide a tie of votes
 }
 
-// Limited says whether it bounds what it sends.
-func (c *receiverConfig) Limited() bool { return c.Interval != 0 || c.Rate != rate{} }
+// Limited implements [Sending].
+func (c *ReceiverConfig) Limited() bool { return c.Interval != 0 || c.Rate != rate{} }
 
-// Lacks is that of [Lacking].
-func (c *receiverConfig) Lacks() error {
+// Lacks implements [Lacking].
+func (c *ReceiverConfig) Lacks() error {
 	if !c.Learn && len(c.QPs) == 0 {
 		return config.Wrong("learn", "missing: without it, and without qps, no queue pair of a sender is known")
 	}
 	return nil
 }
 
-// Apply is that of [Config].
-func (c *receiverConfig) Apply(old Role) (Role, error) {
+// Apply implements [Config].
+func (c *ReceiverConfig) Apply(old node.Role) (node.Role, error) {
 	if _, err := c.message(); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (c *receiverConfig) Apply(old Role) (Role, error) {
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {
 		return nil, err
 	}
-	before := again[notificationPoint](old)
+	before := again[Receiver](old)
 	pairs := newPairs(before.pairs, c.Learn && c.Enabled, len(c.QPs), c.learning(c.LearnPort))
 	for i, q := range c.QPs {
 		if !c.Enabled {
@@ -66,24 +66,22 @@ func (c *receiverConfig) Apply(old Role) (Role, error) {
 		}
 		pairs.give(rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: destQP}, srcQP)
 	}
-	r := &notificationPoint{before.Receiver, pairs}
+	r := &Receiver{before.Role, pairs}
 	cfg.QPs = pairs
-	return r, pairs.use(func() error { return apply(&r.Receiver, receiver.New, cfg) })
+	return r, pairs.use(func() error { return apply(&r.Role, receiver.New, cfg) })
 }
 
-// notificationPoint plays the receiver.
-type notificationPoint struct {
-	*receiver.Receiver
+// A Receiver is the notification point, which learns queue pairs.
+type Receiver struct {
+	*receiver.Role
 	pairs *pairs
 }
 
-func (r *notificationPoint) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	out, d := r.Receive(out, f, 0, now)
-	return out, Verdict{Decision: d}
+// Due implements [node.Role].
+func (r *Receiver) Due(out []byte, now time.Time) ([]byte, node.Decision) {
+	r.pairs.Expire(now)
+	return r.Role.Due(out, now)
 }
 
-// Pairs returns how many queue pairs are known.
-func (r *notificationPoint) Pairs() int { return r.pairs.Stats().Pairs }
-
-// Expire is that of [Expirer].
-func (r *notificationPoint) Expire(now time.Time) int { return r.pairs.Expire(now) }
+// Sizes implements [Sized].
+func (r *Receiver) Sizes() Sizes { return Sizes{Pairs: r.pairs.Stats().Pairs} }

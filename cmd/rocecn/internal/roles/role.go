@@ -1,6 +1,5 @@
-// Package roles has the roles of the network as `rocecn play` rehearses and
-// `rocecn run` plays them: their configuration, what they do with a frame, and what
-// is said of it. So both do the same.
+// Package roles has the roles of package node as `rocecn play` rehearses and `rocecn run` plays them: their
+// configuration, the additions of the tool to a role, and the line about a decision. So both do the same.
 package roles
 
 import (
@@ -9,33 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/rocev2"
 )
-
-// A Role is shown one frame after the other.
-type Role interface {
-	// Play returns what the role says of a frame, and the packet that it sends or forwards, empty when there is none:
-	// appended to out, or of the frame.
-	Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict)
-	Counters() *node.Counters
-}
-
-// An observer is a role that learns from frames otherwise than by Play of RoCEv2 packets that are no notifications.
-type observer interface {
-	observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict)
-}
-
-// A Reliever is a role that sends something of its own accord once it is time.
-type Reliever interface {
-	// Relieve returns what Play does, and is called until there is no packet: before Play, or whenever there is time.
-	Relieve(out []byte, now time.Time) ([]byte, Verdict)
-}
 
 // A Config is the configuration of a role: a struct with the keys in its json tags.
 type Config interface {
@@ -46,18 +22,18 @@ type Config interface {
 	Rehearse(seed uint64)
 	// Apply checks what decoding cannot, and returns the role. If there is an old one, of the same type, it keeps
 	// what that one knows, and takes its place; with an error the old one stays as it was.
-	Apply(old Role) (Role, error)
+	Apply(old node.Role) (node.Role, error)
 }
 
 // All are the roles by name, each with an empty configuration.
 var All = map[string]func() Config{
-	"switch":   func() Config { return new(switchConfig) },
-	"receiver": func() Config { return new(receiverConfig) },
-	"sender":   func() Config { return new(senderConfig) },
-	"proxy":    func() Config { return new(proxyConfig) },
-	"ingress":  func() Config { return new(ingressConfig) },
-	"border":   func() Config { return new(borderConfig) },
-	"pause":    func() Config { return new(pauseConfig) },
+	"switch":   func() Config { return new(SwitchConfig) },
+	"receiver": func() Config { return new(ReceiverConfig) },
+	"sender":   func() Config { return new(SenderConfig) },
+	"proxy":    func() Config { return new(ProxyConfig) },
+	"ingress":  func() Config { return new(IngressConfig) },
+	"border":   func() Config { return new(BorderConfig) },
+	"pause":    func() Config { return new(PauseConfig) },
 }
 
 // Names returns the names of the roles.
@@ -87,7 +63,7 @@ type Instance struct {
 }
 
 // Apply is that of its Config. Its error has the place in the file.
-func (i *Instance) Apply(old Role) (Role, error) {
+func (i *Instance) Apply(old node.Role) (node.Role, error) {
 	r, err := i.Config.Apply(old)
 	if wrong := (*config.Error)(nil); err != nil && !errors.As(err, &wrong) && i.tree.IsTOML() {
 		err = config.Wrong("", "%v", err)
@@ -191,66 +167,4 @@ var Tables = []string{"agent", "source", "sink", "role"}
 // UnknownTable is the error about what is none of them.
 func UnknownTable(t *config.Tree) error {
 	return t.At(config.Wrong("", "unknown key; known are %s", strings.Join(Tables, ", ")))
-}
-
-// A Player shows packets to a role.
-type Player struct {
-	Role Role
-	// Say is told what becomes of each packet: the verdict, and the packet to send, empty for none.
-	Say func(v *Verdict, packet []byte)
-
-	frame    rocev2.Frame
-	datagram rocev2.Datagram
-	now      time.Time // of the last packet that had one
-	buf      []byte
-	verdict  Verdict
-}
-
-// Show shows a packet to the role, to observe only or not. One without a time is of
-// the time of the one before.
-func (p *Player) Show(r *capture.Record, observe bool) {
-	if !r.Time.IsZero() {
-		p.now = r.Time
-	}
-	p.Relieve(p.now)
-	_ = p.frame.Decode(r.Data, r.Options()) // the role says what is wrong with it
-	var packet []byte
-	if o, ok := p.Role.(observer); ok && observe {
-		packet, p.verdict = o.observe(p.room(), &p.frame, p.now)
-	} else if observe && !teaches(&p.frame, &p.datagram) {
-		p.verdict = Verdict{}
-	} else {
-		packet, p.verdict = p.Role.Play(p.room(), &p.frame, p.now)
-	}
-	p.Say(&p.verdict, packet)
-}
-
-// teaches says whether a frame has data, an answer or connection management. It decodes into d.
-func teaches(f *rocev2.Frame, d *rocev2.Datagram) bool {
-	return f.InnerDatagram(d, rocev2.Port) == nil && len(d.Data) > 0 && bth.Opcode(d.Data[0]) != bth.CNP
-}
-
-// Relieve lets the role send what it is time for.
-func (p *Player) Relieve(now time.Time) {
-	r, ok := p.Role.(Reliever)
-	if !ok {
-		return
-	}
-	for {
-		var packet []byte
-		if packet, p.verdict = r.Relieve(p.room(), now); len(packet) == 0 {
-			return
-		}
-		p.verdict.Unasked = true
-		p.Say(&p.verdict, packet)
-	}
-}
-
-// room returns where a packet is appended to: longer than any that has an IPv6 header
-// and tunnels in front of it.
-func (p *Player) room() []byte {
-	if p.buf == nil {
-		p.buf = make([]byte, 0, 68<<10)
-	}
-	return p.buf[:0]
 }

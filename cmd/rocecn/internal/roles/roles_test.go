@@ -1,7 +1,6 @@
 package roles
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"slices"
 	"testing"
@@ -10,6 +9,8 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/qpmap"
@@ -50,10 +51,10 @@ func TestRateOf0(t *testing.T) {
 // 24 of VNI, and as many segments as an SRH of 255 units of 8 octets holds.
 func TestIngressLargest(t *testing.T) {
 	with := func(maxFlows int) error {
-		c := ingressConfig{Tunnel: tunnel{
+		c := IngressConfig{Tunnel: tunnel{
 			Type: "ipip", Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"),
 		}, MaxFlows: &maxFlows}
-		return c.enabled(&ingress.Config{}, &ingressPE{})
+		return c.enabled(&ingress.Config{}, &Ingress{})
 	}
 	require.NoError(t, with(1))
 	require.NoError(t, with(1<<20-1))
@@ -63,7 +64,7 @@ func TestIngressLargest(t *testing.T) {
 		through := tunnel{
 			Type: "vxlan", VNI: n, Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"),
 		}
-		return through.set(&ingressPE{})
+		return through.set(&ingress.Config{}, &Ingress{})
 	}
 	require.NoError(t, vni(1<<24-1))
 	require.ErrorContains(t, vni(1<<24), "tunnel.vni: 16777216: 0 to 16777215")
@@ -73,7 +74,7 @@ func TestIngressLargest(t *testing.T) {
 			Type: "srv6", Src: netip.MustParseAddr("2001:db8::1"),
 			Segments: slices.Repeat([]netip.Addr{netip.MustParseAddr("fc00::1")}, n),
 		}
-		return through.set(&ingressPE{})
+		return through.set(&ingress.Config{}, &Ingress{})
 	}
 	require.NoError(t, segments(127))
 	require.ErrorContains(t, segments(128), "tunnel.segments: more than 127")
@@ -105,7 +106,7 @@ func TestOwnRecordLargest(t *testing.T) {
 // A PPFC may ask for something from level 1 to 7 on (3 bits).
 func TestPauseFromLargest(t *testing.T) {
 	of := func(level uint8) (congested.PauseFrom, error) {
-		var c switchConfig
+		var c SwitchConfig
 		require.NoError(t, decode([]byte(`{"ppfc": {"hold": `+string('0'+level)+`}}`), &c))
 		return c.pauseFrom()
 	}
@@ -138,53 +139,27 @@ func TestFell(t *testing.T) {
 // A level that is known of one packet's queue is not that of the next one, of which nothing is known.
 func TestOwnLevel(t *testing.T) {
 	r, err := configured(t, "switch", nil, `{"enabled": true, "level": 5, "self": ["2001:db8:ffff::5"],
-		"methods": [{"senders": "::/0", "method": "fastcnp"}]}`)
+		"proxies": [{"senders": "::/0", "proxy": "2001:db8:ffff::6"}],
+		"methods": [{"senders": "::/0", "method": "proxy"}]}`)
 	require.NoError(t, err)
-	s := r.(*congestedSwitch)
-	level := func() uint8 {
-		s.Relieve(nil, noon)
-		return s.event.Level
+	var f rocev2.Frame
+	require.NoError(t, f.Decode(packet(t), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	level := func(known uint8) uint8 {
+		sent, d := r.Receive(nil, &f, node.Event{Level: known, Now: noon})
+		require.Equal(t, node.Sent, d.Action)
+		var m message.Message
+		require.NoError(t, m.Decode(sent, rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{}))
+		return m.Proxy.Level
 	}
-	require.EqualValues(t, 5, level())
-	s.SetLevel(2)
-	require.EqualValues(t, 2, level())
-	s.OwnLevel()
-	require.EqualValues(t, 5, level())
-}
-
-// What stands in another IP header has come through a tunnel, unless a mirror has put it there, or it is no packet.
-func TestTunnelled(t *testing.T) {
-	const (
-		udp   = "4500 001c 0000 0000 4011 0000 0a000001 0a000002 1000 2000 0008 0000"
-		other = "45000000 00000000 40 04 0000 c0000201 c0000202" // IP in IP
-		gre   = "45000000 00000000 40 2f 0000 c0000201 c0000202"
-		eth   = "020000000002 020000000001 0800"
-	)
-	for name, c := range map[string]struct {
-		octets string
-		want   bool
-	}{
-		"no tunnel": {udp, false},
-		"IP in IP":  {other + udp, true},
-		"GRE":       {gre + "0000 0800" + udp, true},
-		"mirrored":  {gre + "0000 88be" + eth + udp, false}, // ERSPAN type I
-		"cut":       {other + udp[:39], false},
-		"nothing":   {"", false},
-	} {
-		octets := wiretest.Hex(t, c.octets)
-		if len(octets) > 20 {
-			binary.BigEndian.PutUint16(octets[2:], uint16(len(octets)))
-		}
-		var f rocev2.Frame
-		_ = f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		require.Equal(t, c.want, tunnelled(&f), name)
-	}
+	require.EqualValues(t, 5, level(UnknownLevel))
+	require.EqualValues(t, 2, level(2))
+	require.EqualValues(t, 5, level(UnknownLevel))
 }
 
 // The frame in VXLAN has the Ethernet header that the packet came with, or where it came without one a header of the
 // PE's own (locally administered addresses); 40 octets of IPv6, 8 of UDP and 8 of VXLAN stand before it.
 func TestEthernetInVXLAN(t *testing.T) {
-	var c ingressConfig
+	var c IngressConfig
 	require.NoError(t, decode([]byte(`{"enabled": true,
 		"tunnel": {"type": "vxlan", "vni": 7, "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}}`), &c))
 	pe, err := c.Apply(nil)
@@ -200,7 +175,7 @@ func TestEthernetInVXLAN(t *testing.T) {
 		}
 		var f rocev2.Frame
 		require.NoError(t, f.Decode(octets, rocev2.DecodeOptions{Link: link}))
-		sent, v := pe.Play(nil, &f, time.Unix(1e9, 0))
+		sent, v := pe.Receive(nil, &f, node.Event{Now: time.Unix(1e9, 0)})
 		require.NotZero(t, v.Label)
 		require.Equal(t, append(wiretest.Hex(t, want), ip...), sent[40+8+8:])
 	}

@@ -12,12 +12,11 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/sender"
-	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// senderConfig is the configuration of the data sender.
-type senderConfig struct {
+// SenderConfig is the configuration of the data sender.
+type SenderConfig struct {
 	common
 	Self   ownAddresses   `json:"self"`
 	Accept []netip.Prefix `json:"accept"` // notifiers in the network
@@ -36,8 +35,8 @@ type senderConfig struct {
 	Reaction *reactionConfig `json:"reaction"` // absent: there are no rates
 }
 
-// Apply is that of [Config].
-func (c *senderConfig) Apply(old Role) (Role, error) {
+// Apply implements [Config].
+func (c *SenderConfig) Apply(old node.Role) (node.Role, error) {
 	messages, err := c.message()
 	if err != nil {
 		return nil, err
@@ -61,9 +60,9 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {
 		return nil, err
 	}
-	before, ok := old.(*dataSender)
+	before, ok := old.(*Sender)
 	if !ok {
-		before = &dataSender{pairs: &hostPairs{}}
+		before = &Sender{pairs: &hostPairs{}}
 	}
 	known := newPairs(before.pairs.pairs, c.Learn && c.Enabled, len(c.QPs), c.learning(c.LearnPort))
 	pairs := newHostPairs(known, cfg.Self4, cfg.Self6)
@@ -74,11 +73,11 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	}
 	cfg.QPs = pairs
 	pairs.device = before.pairs.device
-	s := &dataSender{
-		Sender: before.Sender, pairs: pairs, translates: c.As == "cnp", counted: before.counted && c.Shapes(),
+	s := &Sender{
+		Role: before.Role, pairs: pairs, translates: c.As == "cnp", counted: before.counted && c.Shapes(),
 	}
 	return s, pairs.use(func() error {
-		err := apply(&s.Sender, sender.New, cfg)
+		err := apply(&s.Role, sender.New, cfg)
 		if err == nil && c.Enabled && rates.Enabled {
 			err = apply(&before.rates, reaction.NewTable, rates)
 			s.rates = before.rates
@@ -88,7 +87,7 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 }
 
 // checkAct refuses what does not go together with rates.
-func (c *senderConfig) checkAct() error {
+func (c *SenderConfig) checkAct() error {
 	switch err := word("act", c.Act, "report", "shape"); {
 	case err != nil:
 		return err
@@ -100,48 +99,48 @@ func (c *senderConfig) checkAct() error {
 	return nil
 }
 
-// Translates says whether it sends CNPs to the host behind it.
-func (c *senderConfig) Translates() bool { return c.As == "cnp" }
+// Translates reports whether it sends CNPs to the host behind it.
+func (c *SenderConfig) Translates() bool { return c.As == "cnp" }
 
 // Limited says whether it bounds the CNPs that it sends to that host.
-func (c *senderConfig) Limited() bool {
+func (c *SenderConfig) Limited() bool {
 	return c.As != "cnp" || c.PerSource != 0 || c.Rate != rate{} || c.Window != 0
 }
 
-// dataSender plays the sender.
-type dataSender struct {
-	*sender.Sender
+// A Sender is the data sender, which learns queue pairs. It may have rates of flows, and stand in front of a host that
+// only knows CNPs.
+type Sender struct {
+	*sender.Role
 	pairs      *hostPairs
 	translates bool            // it stands in front of a host that only knows CNPs
 	rates      *reaction.Table // nil: none
-	counted    bool            // somebody else tells what flows have sent
+	counted    bool            // others count what flows have sent
 	packet     rocev2.Packet
+
+	rate  uint64 // bits a second that the flow of the last decision may send; 0 while it is stopped
+	rated bool   // the last decision is about a flow with a rate
 }
 
-// Play takes notifications, and says by a CNP what the host does not understand.
-func (s *dataSender) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	out, d := s.Receive(out, f, 0, now)
-	v := Verdict{Decision: d.Decision}
-	s.react(&v, &d, f, now)
-	if d.Action != node.Accepted {
-		return out, v
+// Receive accepts notifications, and appends a CNP for a host that does not understand them.
+func (s *Sender) Receive(out []byte, f *rocev2.Frame, e node.Event) ([]byte, node.Decision) {
+	out, d := s.Role.Receive(out, f, e)
+	if s.rated = false; f != nil {
+		s.react(&d, f, e.Now)
 	}
-	v.Origin, v.Again, v.Keys = d.Origin, d.Again, v.Keys|Origin
-	slower := !d.Again
-	if d.Message == message.PPFC {
-		v.State, v.Pause, v.Keys = states[d.Pause.Type], d.Pause.Pause, v.Keys|State
-		if slower = d.Pause.Type == ppfc.Stop; d.Pause.Type == ppfc.Resume {
-			v.Pause = 0
-		}
+	if s.translates && d.KnownQP && (d.Request == node.Stop || d.Request == node.SlowDown && d.Message != message.CNP) {
+		out = s.translate(out, &d, e.Now)
 	}
-	if s.translates && slower && d.KnownQP && d.Message != message.CNP {
-		out = s.translate(out, &d, now)
-	}
-	return out, v
+	return out, d
+}
+
+// Due implements [node.Role].
+func (s *Sender) Due(out []byte, now time.Time) ([]byte, node.Decision) {
+	s.pairs.Expire(now)
+	return s.Role.Due(out, now)
 }
 
 // translate appends the CNP that the flow's receiver would send.
-func (s *dataSender) translate(out []byte, d *sender.Decision, now time.Time) []byte {
+func (s *Sender) translate(out []byte, d *node.Decision, now time.Time) []byte {
 	pair, err := s.pairs.SourceQP(d.Flow, now)
 	if err != nil {
 		return out
@@ -154,14 +153,9 @@ func (s *dataSender) translate(out []byte, d *sender.Decision, now time.Time) []
 	return with
 }
 
-// states are what a flow is after a PPFC.
-var states = map[ppfc.Type]string{
-	ppfc.Stop: "stopped", ppfc.Resume: "running", ppfc.Alarm: "alarmed", ppfc.Hold: "held",
-}
-
-// Own iterates over the flows that the host sends, as far as it is known from which of its queue pairs. One that comes
-// twice is of the queue pair that comes last: the device's. The loop must not use the role.
-func (s *dataSender) Own() iter.Seq2[rocev2.FlowKey, uint32] {
+// OwnPairs iterates over the flows that the host sends, as far as it is known from which of its queue pairs. One that
+// comes twice is of the queue pair that comes last: the device's. The loop must not use the role.
+func (s *Sender) OwnPairs() iter.Seq2[rocev2.FlowKey, uint32] {
 	return func(yield func(rocev2.FlowKey, uint32) bool) {
 		for k, pair := range s.pairs.All() {
 			if s.pairs.isOwn(k.FlowKey) && !s.pairs.either[k.FlowKey] && !yield(k.FlowKey, pair.SrcQP) {
@@ -181,22 +175,19 @@ func (s *dataSender) Own() iter.Seq2[rocev2.FlowKey, uint32] {
 	}
 }
 
-// SetDevice says which queue pairs the host's RDMA device has now, instead of those before; nil: it does not say.
-func (s *dataSender) SetDevice(all []DevicePair) {
+// SetDevice sets the queue pairs of the host's RDMA device; nil: they are unknown.
+func (s *Sender) SetDevice(all []DevicePair) {
 	s.pairs.device = nil
 	if all != nil {
 		s.pairs.device = newDevicePairs(all)
 	}
 }
 
-// Expire is that of [Expirer].
-func (s *dataSender) Expire(now time.Time) int { return s.pairs.Expire(now) }
-
-// Pairs returns how many queue pairs are known.
-func (s *dataSender) Pairs() int {
-	n := s.pairs.Stats().Pairs
+// Sizes implements [Sized].
+func (s *Sender) Sizes() Sizes {
+	n := Sizes{Pairs: s.pairs.Stats().Pairs}
 	if s.pairs.device != nil {
-		n += len(s.pairs.device.remotes)
+		n.Pairs += len(s.pairs.device.remotes)
 	}
 	return n
 }

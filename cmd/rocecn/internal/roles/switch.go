@@ -15,8 +15,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// switchConfig is the configuration of the node where congestion occurs.
-type switchConfig struct {
+// SwitchConfig is the configuration of the node where congestion occurs.
+type SwitchConfig struct {
 	common
 	Self    ownAddresses `json:"self"`
 	Methods []struct {
@@ -62,8 +62,8 @@ type pauseFrom struct {
 	Stop  *uint8 `json:"stop"`
 }
 
-// Apply is that of [Config].
-func (c *switchConfig) Apply(old Role) (Role, error) {
+// Apply implements [Config].
+func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 	messages, err := c.message()
 	if err != nil {
 		return nil, err
@@ -71,26 +71,25 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 	if err := c.words(); err != nil {
 		return nil, err
 	}
-	next := *again[congestedSwitch](old)
+	next := *again[Switch](old)
 	s := &next
-	s.onlyCE = c.Congested == "ce"
-	s.event = congested.Event{Pause: 100 * time.Microsecond, Port: c.Port}
-	if s.own, err = c.levels(); err != nil {
+	s.port = c.Port
+	if s.levels, err = c.levels(); err != nil {
 		return nil, err
-	}
-	s.levels = s.own
-	if c.PauseUS != nil {
-		s.event.Pause = time.Duration(*c.PauseUS) * time.Microsecond
-	}
-	if c.OwnRecord != nil {
-		if s.event.Own, err = c.OwnRecord.node(); err != nil {
-			return nil, err
-		}
 	}
 	cfg := congested.Config{
 		Enabled: c.Enabled, Out: node.Rate(c.Rate), PerFlow: c.PerFlow,
+		OnlyMarked: c.Congested == "ce", Pause: 100 * time.Microsecond,
 		PEs:        acl.New(c.PE...),
 		CannotMark: c.Marking == "elsewhere", Fallback: c.Fallback, PauseIngress: c.PPFCTo == "ingress",
+	}
+	if c.PauseUS != nil {
+		cfg.Pause = time.Duration(*c.PauseUS) * time.Microsecond
+	}
+	if c.OwnRecord != nil {
+		if cfg.Own, err = c.OwnRecord.node(); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.PauseFrom, err = c.pauseFrom(); err != nil {
 		return nil, err
@@ -104,17 +103,17 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 			return nil, err
 		}
 	}
-	return s, apply(&s.Agent, congested.New, cfg)
+	return s, apply(&s.Role, congested.New, cfg)
 }
 
-// Marks says whether the node is to mark packets.
-func (c *switchConfig) Marks() bool { return c.Marking != "elsewhere" }
+// Marks reports whether the node is to mark packets.
+func (c *SwitchConfig) Marks() bool { return c.Marking != "elsewhere" }
 
-// Limited says whether it bounds what it sends.
-func (c *switchConfig) Limited() bool { return c.PerFlow != [8]time.Duration{} || c.Rate != rate{} }
+// Limited implements [Sending].
+func (c *SwitchConfig) Limited() bool { return c.PerFlow != [8]time.Duration{} || c.Rate != rate{} }
 
-// Lacks is that of [Lacking].
-func (c *switchConfig) Lacks() error {
+// Lacks implements [Lacking].
+func (c *SwitchConfig) Lacks() error {
 	if len(c.Methods) == 0 {
 		return config.Wrong("methods", "missing: without any it answers nobody and marks nothing")
 	}
@@ -122,7 +121,7 @@ func (c *switchConfig) Lacks() error {
 }
 
 // words checks the keys that have one of a few words.
-func (c *switchConfig) words() error {
+func (c *SwitchConfig) words() error {
 	err := cmp.Or(
 		word("congested", c.Congested, "all", "ce"), word("ppfc_address", c.PPFCAddress, "destination", "node"),
 		word("ppfc_to", c.PPFCTo, "sender", "ingress"), word("marking", c.Marking, "self", "elsewhere"))
@@ -141,7 +140,7 @@ func (c *switchConfig) words() error {
 }
 
 // levels returns the level of the queue over the time.
-func (c *switchConfig) levels() (levels levelsOverTime, err error) {
+func (c *SwitchConfig) levels() (levels levelsOverTime, err error) {
 	if c.Levels == nil {
 		if c.Level != nil {
 			levels.fixed = *c.Level
@@ -181,7 +180,7 @@ func levelFits(key string, l uint8) error {
 
 // pauseFrom returns from which level on a PPFC asks for what: without the key, to
 // stop from level 1 on; where the level is always the same, to stop at that.
-func (c *switchConfig) pauseFrom() (from congested.PauseFrom, err error) {
+func (c *SwitchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 	if c.PPFC == nil {
 		if c.Levels != nil {
 			from.Stop = 1
@@ -212,7 +211,7 @@ func (c *switchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 }
 
 // enabled sets what a role that is off may lack.
-func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
+func (c *SwitchConfig) enabled(cfg *congested.Config) (err error) {
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
 		return err
 	}
@@ -263,7 +262,7 @@ func (l *levelsOverTime) at(t time.Duration) uint8 {
 	return level
 }
 
-// fell says whether the queue fell to level 0 after one time and up to another.
+// fell reports whether the queue fell to level 0 after one time and up to another.
 func (l *levelsOverTime) fell(after, upTo time.Duration) bool {
 	for _, s := range l.steps {
 		if s.level == 0 && after < s.at && s.at <= upTo {
@@ -273,73 +272,39 @@ func (l *levelsOverTime) fell(after, upTo time.Duration) bool {
 	return false
 }
 
-// congestedSwitch plays the node where congestion occurs.
-type congestedSwitch struct {
-	*congested.Agent
-	onlyCE  bool           // data met congestion where its outermost IP header has CE; else all data did
-	own     levelsOverTime // as configured
-	levels  levelsOverTime // that hold: the own ones, or the level of the queue that the next frame met
+// A Switch is the node where congestion occurs. It knows the level of its queue over the time of a capture.
+type Switch struct {
+	*congested.Role
+	port    uint16         // that a PPFC names
+	levels  levelsOverTime // of frames whose level is unknown
+	known   bool           // the level of the last frame was known
 	start   time.Time      // of the first frame
-	last    time.Duration  // from start to the latest frame
-	resumes bool           // the queue fell, and flows that were stopped may run
-	event   congested.Event
-	message message.Message
+	elapsed time.Duration  // from start to the latest frame
 }
 
-// Relieve lets a flow run again that was stopped, with the first frame after the queue has fallen.
-func (s *congestedSwitch) Relieve(out []byte, now time.Time) ([]byte, Verdict) {
+// Receive implements [node.Role]. Event.Level may be [UnknownLevel].
+func (s *Switch) Receive(out []byte, f *rocev2.Frame, e node.Event) ([]byte, node.Decision) {
+	if e.Port = s.port; f != nil {
+		if s.known = e.Level != UnknownLevel; !s.known {
+			e.Level = s.levels.at(s.elapsed)
+		}
+	}
+	return s.Role.Receive(out, f, e)
+}
+
+// Due implements [node.Role]. Flows that were stopped are due with the first frame after the queue has fallen.
+func (s *Switch) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 	if s.start.IsZero() {
 		s.start = now
 	}
-	at := now.Sub(s.start)
-	s.resumes = s.resumes || s.levels.fell(s.last, at)
-	s.last, s.event.Level = at, s.levels.at(at)
-	if !s.resumes {
-		return out, Verdict{}
+	before := s.elapsed
+	if s.elapsed = now.Sub(s.start); !s.known && s.levels.fell(before, s.elapsed) {
+		s.Role.Receive(nil, nil, node.Event{Port: s.port, Now: now})
 	}
-	out, d := s.Resume(out, s.event.Port, now)
-	if s.resumes = d.Action == node.Sent; !s.resumes {
-		return out, Verdict{}
-	}
-	return out, Verdict{Decision: d, Keys: MarkECN}
+	return s.Role.Due(out, now)
 }
 
-// SetLevel says which level the queue has that the next frame met, whatever the
-// configuration says, until OwnLevel.
-func (s *congestedSwitch) SetLevel(level uint8) {
-	s.levels = levelsOverTime{fixed: level}
-	s.resumes = s.resumes && level == 0
-}
-
-// OwnLevel says that nothing is known of the queue that the next frame met: what the configuration says holds.
-func (s *congestedSwitch) OwnLevel() { s.levels = s.own }
-
-// Relax says that all queues are empty enough for flows that were stopped to run
-// again.
-func (s *congestedSwitch) Relax() { s.resumes = true }
-
-// Play shows a frame to the agent: to learn from, and if it met congestion.
-func (s *congestedSwitch) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	out, v := s.observe(out, f, now)
-	if v.Action != node.Nothing {
-		return out, v
-	}
-	if s.onlyCE {
-		if _, congested, ok := Data(f, &s.message); ok && !congested {
-			return out, v
-		}
-	}
-	out, v.Decision = s.Congested(out, f, 0, s.event, now)
-	return out, v
-}
-
-// observe only learns who does not understand Fast CNPs.
-func (s *congestedSwitch) observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	out, d := s.Receive(out, f, 0, now)
-	return out, Verdict{Decision: d, Keys: MarkECN}
-}
-
-// Data says whether a frame holds RoCEv2 data, below its tunnels but not in a mirrored copy, whose data it is, and
+// Data reports whether a frame holds RoCEv2 data, in its tunnels but not in a mirrored copy, and returns its sender and
 // whether it is marked: its outermost IP header has CE. It decodes into m.
 func Data(f *rocev2.Frame, m *message.Message) (sender netip.Addr, marked, ok bool) {
 	m.DecodeInner(f, message.Config{})

@@ -15,14 +15,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An actor is a role as the agent plays it.
+// An actor is a role of the agent.
 type actor struct {
-	roles.Player
+	roles.Driver
 	instance *roles.Instance
 	server   *server
 	out      *outlet                 // nil: it sends nothing
 	live     bool                    // a source of it is
-	leveller roles.Leveller          // the role, if it is one
+	isSwitch bool                    // the levels of queues matter to the role
 	queued   bool                    // its queues were not empty
 	device   chan []roles.DevicePair // what the RDMA device says; another one with each start
 	rates    *reaction.Table         // of the role; nil: none
@@ -50,75 +50,70 @@ type counts struct {
 	rated    atomic.Pointer[reaction.TableStats] // nil: no rates
 }
 
-// play gives the actor its role.
-func (a *actor) play(r roles.Role) {
-	a.Role, a.Say = r, a.say
-	a.leveller, _ = r.(roles.Leveller)
+// setRole gives the actor its role.
+func (a *actor) setRole(r node.Role) {
+	a.Role, a.Report = r, a.report
+	_, a.isSwitch = r.(*roles.Switch)
 	a.rates = nil
-	if rated, ok := r.(roles.Rated); ok {
-		a.rates = rated.Rates()
+	if s, ok := r.(*roles.Sender); ok {
+		a.rates = s.Rates()
 	}
 }
 
-// show shows a packet to the role.
-func (a *actor) show(p *netio.Packet, observe bool, level uint8, known bool, now time.Time) {
+// receive gives a packet to the role. The level of its queue may be roles.UnknownLevel.
+func (a *actor) receive(p *netio.Packet, e node.Event, now time.Time) {
 	a.frames++
 	if !p.Supported() {
 		a.outcomes[node.Nothing].Add(1)
 		return
 	}
-	switch {
-	case a.leveller == nil:
-	case known:
-		a.leveller.SetLevel(level)
-		a.queued = a.queued || level > 0
-		observe = observe || level == 0 // nothing is congested
-	default:
-		a.leveller.OwnLevel()
+	if a.isSwitch && e.Level != roles.UnknownLevel {
+		a.queued = a.queued || e.Level > 0
+		e.Observe = e.Observe || e.Level == 0 // nothing is congested
 	}
 	a.now, a.stamp = now, p.Time
-	a.withKernel(func(k kernelProgram) { k.show(a.Role, p) })
-	a.Show(&p.Record, observe)
+	a.withKernel(func(k kernelProgram) { k.prepare(a.Role, p) })
+	a.Receive(&p.Record, e)
 }
 
-// say does what the role has decided.
-func (a *actor) say(v *roles.Verdict, packet []byte) {
-	outcome := v.Action
+// report counts and logs a decision of the role, and sends its packet.
+func (a *actor) report(d *node.Decision, packet []byte, due bool) {
+	outcome := d.Action
 	if outcome == node.Nothing && len(packet) > 0 {
-		outcome = node.Forwarded // what is no traffic of the role's
+		outcome = node.Forwarded // traffic that the role does not handle
 	}
-	if !v.Unasked {
+	if !due {
 		a.outcomes[outcome].Add(1)
 	}
-	if v.Action == node.Learned {
-		a.withKernel(func(k kernelProgram) { k.learned(v, a.now) })
+	if d.Action == node.Learned {
+		a.withKernel(func(k kernelProgram) { k.learned(d, a.now) })
 	}
-	if v.MarkECN && a.live {
+	if d.MarkECN && a.live {
 		a.unmade.Add(1)
 	}
 	if len(packet) > 0 && a.out != nil {
 		a.packets.Add(1)
 		a.out.now = a.stamp
-		if dscp := a.out.entry.DSCP; dscp >= 0 && (v.Action == node.Sent || v.Action == node.Accepted) {
+		if dscp := a.out.entry.DSCP; dscp >= 0 && (d.Action == node.Sent || d.Action == node.Accepted) {
 			_, _ = rocev2.SetDSCP(packet, uint8(dscp)) // no ICRC covers it
 		}
-		if a.out.send(packet, a.now) && a.live && !v.Unasked {
+		if a.out.send(packet, a.now) && a.live && !due {
 			a.stamps = append(a.stamps, a.stamp)
 		}
 	}
 	switch {
-	case v.Action == node.Nothing:
+	case d.Action == node.Nothing:
 	case a.server.lines != nil:
-		a.print(v)
+		a.print(d)
 	case a.budget > 0:
 		a.budget--
-		a.log(v)
+		a.log(d)
 	default:
 		a.silent.Add(1)
 	}
 }
 
-// flush sends what is decided, and measures how long it took since the packets came.
+// flush sends the packets of decisions, and measures the time since the packets arrived.
 func (a *actor) flush() {
 	if a.out == nil {
 		return
@@ -140,7 +135,7 @@ func (a *actor) flush() {
 func (a *actor) tick(now time.Time, s *server) {
 	if a.live {
 		a.now = now
-		a.Relieve(now)
+		a.Due(now)
 		a.flush()
 	}
 	a.hearDevice()
@@ -167,46 +162,38 @@ const (
 	sizes
 )
 
-// measure takes note of how large the role's tables are.
+// measure records the sizes of the role's tables.
 func (a *actor) measure(now time.Time) {
 	if a.rates != nil {
 		if a.live {
-			a.rates.Look(now)
+			a.rates.Advance(now)
 		}
 		stats := a.rates.Stats()
 		a.rated.Store(&stats)
 	} else {
 		a.rated.Store(nil)
 	}
-	if e, ok := a.Role.(roles.Expirer); ok && a.live {
-		e.Expire(now)
-	}
-	if r, ok := a.Role.(roles.Paired); ok {
-		a.sizes[pairsSize].Store(int64(r.Pairs()))
-	}
-	if r, ok := a.Role.(roles.Labelled); ok {
-		flows, free := r.Labels()
-		a.sizes[flowsSize].Store(int64(flows))
-		a.sizes[freeSize].Store(int64(free))
-	}
-	if r, ok := a.Role.(roles.Stopper); ok {
-		a.sizes[stoppedSize].Store(int64(r.Stopped()))
+	if r, ok := a.Role.(roles.Sized); ok {
+		n := r.Sizes()
+		for size, n := range [sizes]int{n.Pairs, n.Flows, n.FreeLabels, n.Stopped} {
+			a.sizes[size].Store(int64(n))
+		}
 	}
 }
 
-// relax lets flows run that were stopped, once all queues have fallen to level 0.
-func (a *actor) relax(highest uint8) {
-	if a.leveller == nil || !a.queued || highest > 0 {
+// resume lets flows run that were stopped, once all queues have fallen to level 0.
+func (a *actor) resume(highest uint8) {
+	if !a.isSwitch || !a.queued || highest > 0 {
 		return
 	}
 	a.queued = false
-	a.leveller.Relax()
-	a.Relieve(a.now)
+	a.Role.Receive(nil, nil, node.Event{Now: a.now})
+	a.Due(a.now)
 }
 
 // print prints the line of play.
-func (a *actor) print(v *roles.Verdict) {
-	l := v.Line(a.instance.Name, a.frames, a.stamp)
+func (a *actor) print(d *node.Decision) {
+	l := roles.NewLine(a.instance.Name, a.Role, d, a.frames, a.stamp)
 	octets, err := json.Marshal(&l)
 	if err != nil {
 		panic(err) // a line is made of numbers and text
@@ -216,14 +203,14 @@ func (a *actor) print(v *roles.Verdict) {
 	a.server.lines.Write(append(octets, '\n'))
 }
 
-// log logs a decision, with what its line says.
-func (a *actor) log(v *roles.Verdict) {
+// log logs a decision, with the fields of its line.
+func (a *actor) log(d *node.Decision) {
 	attrs := make([]slog.Attr, 0, 8)
-	attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", v.Action.String()))
-	if v.Reason != node.NoReason {
-		attrs = append(attrs, slog.String("reason", v.Reason.String()))
+	attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", d.Action.String()))
+	if d.Reason != node.NoReason {
+		attrs = append(attrs, slog.String("reason", d.Reason.String()))
 	}
-	l := v.Line(a.instance.Name, a.frames, a.stamp)
+	l := roles.NewLine(a.instance.Name, a.Role, d, a.frames, a.stamp)
 	if l.Kind != "" {
 		attrs = append(attrs, slog.String("kind", l.Kind))
 	}

@@ -117,7 +117,7 @@ func (f *file) rules() (rules borderRules, err error) {
 
 // rulesOf returns the rules of a border, in place of a table of this name.
 func rulesOf(r *roles.Instance, table string) (string, error) {
-	border, err := r.Config.(roles.Border).Rules()
+	border, err := r.Config.(*roles.BorderConfig).Rules()
 	if err != nil {
 		return "", r.At(err)
 	}

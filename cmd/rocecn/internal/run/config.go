@@ -312,12 +312,12 @@ func (f *file) checkRole(r *roles.Instance) error {
 	if err := lacks(r); err != nil {
 		return err
 	}
-	if c, ok := r.Config.(roles.Learning); ok && c.Learns() && !f.showsTunnels(a) {
+	if c, ok := r.Config.(*roles.IngressConfig); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "labels are learned from what leaves in tunnels: needed is such a source as "+
 			"of type packet, without filter, whose direction is not in, or of type qdisc with tunnels")
 	}
 	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
-	translates, ok := r.Config.(roles.Translating)
+	translates, ok := r.Config.(*roles.SenderConfig)
 	switch {
 	case ok && translates.Translates() && a.Sink == "":
 		return config.Wrong("sink", `missing: where the CNPs go that as = "cnp" makes`)
@@ -356,7 +356,7 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 func (f *file) warnings() (all []string) {
 	for _, r := range f.roles {
 		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].is.live() })
-		marks, ok := r.Config.(roles.Marking)
+		marks, ok := r.Config.(*roles.SwitchConfig)
 		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
 			all = append(all, fmt.Sprintf("role.%s: marking: packets that the agent sees are on their way already, "+
 				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+

@@ -73,7 +73,7 @@ func (s *server) startDevices(ctx context.Context) {
 func (a *actor) hearDevice() {
 	select {
 	case all := <-a.device:
-		if r, ok := a.Role.(roles.Owner); ok {
+		if r, ok := a.Role.(*roles.Sender); ok {
 			r.SetDevice(all)
 		}
 	default:

@@ -118,7 +118,7 @@ var (
 		return all
 	}()
 	effects = func() (all []node.Effect) {
-		for e := node.Again; e <= node.NotECNCapable; e++ {
+		for e := node.Repeated; e <= node.NotECNCapable; e++ {
 			all = append(all, e)
 		}
 		return all

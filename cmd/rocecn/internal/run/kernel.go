@@ -56,10 +56,10 @@ type kernelProgram interface {
 	// counts returns what it has counted.
 	counts() kernelCounts
 	// show is called for what the agent sees of the role's other sources, before the role sees it.
-	show(r roles.Role, p *netio.Packet)
+	prepare(r node.Role, p *netio.Packet)
 	// learned is called for what the role learns of that, and tick now and then.
-	learned(v *roles.Verdict, now time.Time)
-	tick(r roles.Role, now time.Time)
+	learned(d *node.Decision, now time.Time)
+	tick(r node.Role, now time.Time)
 	close()
 }
 

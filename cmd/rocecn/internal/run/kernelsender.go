@@ -36,7 +36,7 @@ func (f *file) kernelSender(r *roles.Instance, ports []kernelPort) (*kernelTrans
 	case !own && r.Agent.Sink != "":
 		return nil, config.Wrong("sink", "the kernel passes CNPs on by itself: none allowed")
 	}
-	k, err := r.Config.(roles.TranslatorInKernel).Kernel()
+	k, err := r.Config.(*roles.SenderConfig).Kernel()
 	if err != nil {
 		return nil, err
 	}
@@ -73,24 +73,24 @@ func (p *translating) watch() error { return p.Watch(p.c.Interfaces) }
 
 func (p *translating) close() { p.Close() }
 
-func (p *translating) show(roles.Role, *netio.Packet) {}
+func (p *translating) prepare(node.Role, *netio.Packet) {}
 
-// learned tells the kernel at once what the role has learned.
-func (p *translating) learned(v *roles.Verdict, _ time.Time) {
-	if v.KnownQP {
+// learned makes the next tick pass a pair to the kernel that the role has learned.
+func (p *translating) learned(d *node.Decision, _ time.Time) {
+	if d.KnownQP {
 		p.told = time.Time{}
 	}
 }
 
 // tick tells the kernel what the role knows, when it has changed and each second: what the role has come to doubt the
 // kernel is to forget.
-func (p *translating) tick(r roles.Role, now time.Time) {
+func (p *translating) tick(r node.Role, now time.Time) {
 	if now.Sub(p.told) < time.Second {
 		return
 	}
 	p.told = now
 	own := map[rocev2.FlowKey]uint32{}
-	for k, qp := range r.(roles.Owner).Own() {
+	for k, qp := range r.(*roles.Sender).OwnPairs() {
 		if k.Src == p.c.Host {
 			own[k] = qp
 		}

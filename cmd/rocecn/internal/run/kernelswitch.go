@@ -48,7 +48,7 @@ func (f *file) kernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 				"the kernel learns only who rejects Fast CNPs: type icmpv6 needed")
 		}
 	}
-	k, err := r.Config.(roles.SwitchInKernel).Kernel()
+	k, err := r.Config.(*roles.SwitchConfig).Kernel()
 	if err != nil {
 		return nil, err
 	}
@@ -134,24 +134,24 @@ func (p *answering) watch() error { return p.Watch(p.c.Ports) }
 
 func (p *answering) close() { p.Close() }
 
-// show makes the role know of the Fast CNP that an error is about, if the kernel has sent it.
-func (p *answering) show(r roles.Role, packet *netio.Packet) {
+// prepare records for the role the Fast CNP that an ICMPv6 error is about, if the kernel has sent it.
+func (p *answering) prepare(r node.Role, packet *netio.Packet) {
 	const header = 8
 	_ = p.frame.Decode(packet.Data, packet.Options())
 	octets, ok := p.frame.ICMPv6()
-	noter, is := r.(roles.Noter)
-	if !ok || !is || len(octets) < header || octets[0] != parameterProblem {
+	role, isSwitch := r.(*roles.Switch)
+	if !ok || !isSwitch || len(octets) < header || octets[0] != parameterProblem {
 		return
 	}
 	if quoted := octets[header:]; p.HasSent(quoted, rejectTime) {
-		noter.NoteSent(quoted, 0, packet.Time)
+		role.RecordSent(quoted, 0, packet.Time)
 	}
 }
 
 // learned tells the kernel who has rejected a Fast CNP.
-func (p *answering) learned(v *roles.Verdict, now time.Time) {
+func (p *answering) learned(d *node.Decision, now time.Time) {
 	if len(p.rejected) < maxRejected {
-		_ = p.reject(v.Flow.Src, now.Add(rejectedFor)) // there is room, and the map that there was before
+		_ = p.reject(d.Flow.Src, now.Add(rejectedFor)) // there is room, and the map that there was before
 	}
 }
 
@@ -167,7 +167,7 @@ func (p *answering) reject(host netip.Addr, until time.Time) error {
 }
 
 // tick forgets what was rejected long ago.
-func (p *answering) tick(_ roles.Role, now time.Time) {
+func (p *answering) tick(_ node.Role, now time.Time) {
 	for host, until := range p.rejected {
 		if now.Before(until) {
 			continue

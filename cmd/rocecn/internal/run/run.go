@@ -119,7 +119,7 @@ func (s *server) run(ctx context.Context, f *file) error {
 	s.warn()
 	s.start(ctx)
 	stopping := ctx.Done()
-	beat := time.NewTicker(every)
+	beat := time.NewTicker(housekeepingInterval)
 	defer beat.Stop()
 	fed := time.Now()
 	for {

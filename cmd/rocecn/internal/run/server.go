@@ -16,6 +16,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
 )
 
 // A server plays the roles of a file.
@@ -64,7 +65,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	// The roles first: they are what may be refused.
 	type change struct {
 		actor *actor
-		role  roles.Role
+		role  node.Role
 		in    *roles.Instance
 	}
 	var changes []change
@@ -78,7 +79,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 					continue
 				}
 				s.mu.Lock()
-				c.actor.play(r)
+				c.actor.setRole(r)
 				s.mu.Unlock()
 			}
 		}
@@ -129,7 +130,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 		a := c.actor
 		a.instance, a.live = c.in, false
 		_, a.inKernel = f.kernels[c.in.Name]
-		a.play(c.role)
+		a.setRole(c.role)
 		s.outlet(a, oldLimits)
 	}
 	for _, a := range oldActors {
@@ -201,16 +202,16 @@ func (s *server) outlet(a *actor, old map[string]*sharedLimit) {
 
 // openParts makes the parts of a source that a role uses.
 func (s *server) openParts(entry *sourceEntry, old []*part, opened *fresh) {
-	var to []audience
+	var to []subscriber
 	for _, a := range s.actors {
 		agent := &a.instance.Agent
 		if s.file.isOfKernel(agent, entry.name) {
 			continue
 		}
 		if slices.Contains(agent.Sources, entry.name) {
-			to = append(to, audience{a, false})
+			to = append(to, subscriber{a, false})
 		} else if slices.Contains(agent.Observe, entry.name) {
-			to = append(to, audience{a, true})
+			to = append(to, subscriber{a, true})
 		}
 	}
 	if to == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
@@ -21,9 +22,9 @@ type kernelShaper struct {
 	install bool // qdisc fq
 }
 
-// shapes says whether a role makes rates real.
+// shapes reports whether a role makes rates real.
 func shapes(r *roles.Instance) bool {
-	c, ok := r.Config.(roles.Shaping)
+	c, ok := r.Config.(*roles.SenderConfig)
 	return ok && c.Shapes()
 }
 
@@ -48,7 +49,7 @@ func (f *file) kernelShaper(r *roles.Instance) (c kernelConfig, err error) {
 		c.ports = append(c.ports, kernelPort{name: name})
 	}
 	c.is = &kernelShaper{
-		shape.Config{Interfaces: a.Interfaces, MaxFlows: r.Config.(roles.Shaping).MaxFlows()}, a.Install == "fq",
+		shape.Config{Interfaces: a.Interfaces, MaxFlows: r.Config.(*roles.SenderConfig).MaxFlows()}, a.Install == "fq",
 	}
 	return c, nil
 }
@@ -158,19 +159,19 @@ func (p *shaping) watch() (wrong error) {
 
 func (p *shaping) counts() kernelCounts { return kernelCounts{} }
 
-func (p *shaping) show(roles.Role, *netio.Packet) {}
+func (p *shaping) prepare(node.Role, *netio.Packet) {}
 
-func (p *shaping) learned(*roles.Verdict, time.Time) {}
+func (p *shaping) learned(*node.Decision, time.Time) {}
 
 // tick tells the kernel what flows may do, and the role what they have sent.
-func (p *shaping) tick(r roles.Role, now time.Time) {
-	rated, ok := r.(roles.Rated)
-	if !ok || rated.Rates() == nil {
+func (p *shaping) tick(r node.Role, now time.Time) {
+	sender, ok := r.(*roles.Sender)
+	if !ok || sender.Rates() == nil {
 		return
 	}
-	rates := rated.Rates()
+	rates := sender.Rates()
 	if p.rates != rates {
-		rated.Counted(true)
+		sender.SetCountedByOthers(true)
 		p.Drain(0)
 		p.rates = rates
 		for order := range rates.All() {
@@ -181,7 +182,7 @@ func (p *shaping) tick(r roles.Role, now time.Time) {
 		p.counted = now
 		p.Sent(func(flow shape.Flow, octets uint64) { rates.Sent(reaction.FlowID(flow), octets, now) })
 	}
-	rates.Look(now)
+	rates.Advance(now)
 	for order := range rates.Changes(now) {
 		p.set(order)
 	}
@@ -222,7 +223,7 @@ func (a *actor) pace(now time.Time) {
 
 // pause returns how long a worker may wait for packets.
 func (w *worker) pause() time.Duration {
-	wait := every
+	wait := housekeepingInterval
 	for _, a := range w.actors {
 		if a.rates == nil || !a.inKernel {
 			continue

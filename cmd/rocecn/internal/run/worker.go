@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/level"
 )
 
@@ -35,7 +37,7 @@ type worker struct {
 type part struct {
 	input
 	entry  *sourceEntry
-	to     []audience
+	to     []subscriber
 	source netio.Source // nil: not open
 	ended  bool         // there comes no more
 	opened bool         // once at least
@@ -54,8 +56,8 @@ type part struct {
 	events, lost, reopened atomic.Uint64
 }
 
-// An audience is a role that sees what a part gives.
-type audience struct {
+// A subscriber is a role that receives the packets of an input.
+type subscriber struct {
 	*actor
 	observe bool
 }
@@ -82,8 +84,8 @@ func (p *part) queues() []queue {
 	return nil
 }
 
-// every is how often a worker looks after what is not packets.
-const every = 100 * time.Millisecond
+// housekeepingInterval is the time between two checks of timers and interfaces.
+const housekeepingInterval = 100 * time.Millisecond
 
 // run works until it is halted, ctx ends or all sources have ended.
 func (w *worker) run(ctx context.Context) {
@@ -117,7 +119,7 @@ func (w *worker) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				w.stopped = true
-			case <-time.After(every):
+			case <-time.After(housekeepingInterval):
 			}
 		}
 	}
@@ -129,7 +131,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// serve shows packets to the roles until another set of sources is open, or none.
+// serve gives packets to the roles until another set of sources is open, or none.
 func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
 	for !w.halt.Load() {
 		i, packets, err := poll.Next(w.pause())
@@ -147,12 +149,12 @@ func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
 		case err != nil && w.troubled(open[i], err):
 			return
 		case len(packets) > 0:
-			w.take(open[i], packets, now)
+			w.distribute(open[i], packets, now)
 		}
 		for _, a := range w.actors {
 			a.pace(now)
 		}
-		if now.Sub(w.ticked) >= every && (w.tick(now) || w.err != nil) {
+		if now.Sub(w.ticked) >= housekeepingInterval && (w.tick(now) || w.err != nil) {
 			return
 		}
 	}
@@ -178,37 +180,37 @@ func (w *worker) troubled(p *part, err error) bool {
 	return true
 }
 
-// take shows packets of a part to the roles.
-func (w *worker) take(p *part, packets []netio.Packet, now time.Time) {
+// distribute gives packets of a part to the roles.
+func (w *worker) distribute(p *part, packets []netio.Packet, now time.Time) {
 	p.events.Add(uint64(len(packets)))
 	for i := range packets {
 		packet := &packets[i]
-		level, known := p.level(packet, now)
+		level := p.level(packet, now)
 		for _, to := range p.to {
-			to.show(packet, to.observe, level, known, now)
+			to.receive(packet, node.Event{Level: level, Observe: to.observe}, now)
 		}
 	}
 	for _, to := range p.to {
 		if to.queued {
-			to.relax(w.highest(to.actor))
+			to.resume(w.highest(to.actor))
 		}
 		to.flush()
 	}
 }
 
-// level returns the level of the queue that a packet met, if the source says it.
-func (p *part) level(packet *netio.Packet, now time.Time) (level uint8, known bool) {
+// level returns the level of the queue that a packet met, or roles.UnknownLevel.
+func (p *part) level(packet *netio.Packet, now time.Time) (level uint8) {
 	switch {
 	case packet.DepthKnown && len(p.thresholds.Up) > 0:
 		queue := cmp.Or(packet.Egress, packet.Interface)
 		level = p.thresholds.Of(packet.Depth, p.levels[queue].level)
 		p.levels[queue] = measured{level, packet.Depth, now}
-		return level, true
+		return level
 	case p.entry.Level != nil: // of any queue
 		p.levels[0] = measured{*p.entry.Level, packet.Depth, now}
-		return *p.entry.Level, true
+		return *p.entry.Level
 	}
-	return 0, false
+	return roles.UnknownLevel
 }
 
 // stale is after what time without a packet a queue is empty.
@@ -225,7 +227,7 @@ func (w *worker) tick(now time.Time) (changed bool) {
 		p.quiet(now)
 	}
 	for _, a := range w.actors {
-		a.relax(w.highest(a))
+		a.resume(w.highest(a))
 		a.tick(now, w.server) // sends, too
 	}
 	w.server.flushLines()
@@ -276,7 +278,7 @@ func (p *part) quiet(now time.Time) {
 // highest returns the highest level of the queues whose packets a role sees.
 func (w *worker) highest(a *actor) (highest uint8) {
 	for _, p := range w.parts {
-		if slices.ContainsFunc(p.to, func(to audience) bool { return to.actor == a }) {
+		if slices.ContainsFunc(p.to, func(to subscriber) bool { return to.actor == a }) {
 			for _, m := range p.levels {
 				highest = max(highest, m.level)
 			}

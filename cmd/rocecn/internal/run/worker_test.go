@@ -58,7 +58,7 @@ sources = ["in"]
 			for i := range packets {
 				packets[i].Time = now
 			}
-			w.take(s.parts[0], packets, now)
+			w.distribute(s.parts[0], packets, now)
 		}
 		take()
 		require.Zero(t, testing.AllocsPerRun(20, take), role)
@@ -98,7 +98,7 @@ marking = "elsewhere"
 		var p netio.Packet
 		p.Data, p.OrigLen, p.Link, p.Time = data, uint32(len(data)), capture.Ethernet, now
 		p.Depth, p.DepthKnown, p.Egress = depth, true, queue
-		w.take(s.parts[0], []netio.Packet{p}, now)
+		w.distribute(s.parts[0], []netio.Packet{p}, now)
 	}
 	resumed := func() uint64 { return a.Role.Counters().Of(node.Count{Effect: node.Resumed}) }
 	meets(1, 999)
@@ -120,7 +120,7 @@ marking = "elsewhere"
 	for _, p := range s.parts {
 		p.quiet(stale)
 	}
-	a.relax(w.highest(a))
+	a.resume(w.highest(a))
 	require.EqualValues(t, 2, resumed())
 }
 
@@ -179,7 +179,7 @@ sources = ["in"]
 		}
 		said.Reset()
 		for range beats {
-			now = now.Add(every)
+			now = now.Add(housekeepingInterval)
 			w.look(p, now)
 		}
 		return strings.Count(said.String(), message)
@@ -210,11 +210,11 @@ sources = ["in"]
 	for _, r := range wiretest.Capture(t, "messages.pcap") {
 		var p netio.Packet
 		p.Data, p.OrigLen, p.Link, p.Time = r.Data, uint32(len(r.Data)), capture.Ethernet, now
-		w.take(s.parts[0], []netio.Packet{p}, now)
+		w.distribute(s.parts[0], []netio.Packet{p}, now)
 	}
 	s.actors[0].measure(now)
 	require.Contains(t, string(s.metrics()), "\nrocecn_pause_stopped{role=\"pause\"} 1\n")
 	require.Contains(t, string(s.metrics()), "\nrocecn_role_effects_total{role=\"pause\",effect=\"stopped\"} 1\n")
-	s.actors[0].measure(now.Add(time.Hour))
+	s.actors[0].tick(now.Add(time.Hour), s)
 	require.Contains(t, string(s.metrics()), "\nrocecn_pause_stopped{role=\"pause\"} 0\n")
 }

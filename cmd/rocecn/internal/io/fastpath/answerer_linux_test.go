@@ -194,7 +194,7 @@ func TestAnswererIsTheRole(t *testing.T) {
 			after := a.Counters()
 			var f rocev2.Frame
 			f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-			want, d := role.Congested(nil, &f, 0, congested.Event{}, time.Unix(int64(i), 0))
+			want, d := role.Receive(nil, &f, node.Event{Now: time.Unix(int64(i), 0)})
 			if d.Reason == node.Broken {
 				continue
 			}
@@ -235,7 +235,7 @@ func TestAnswererIsTheRole(t *testing.T) {
 }
 
 // newRole returns the role that has the same policies.
-func newRole(t *testing.T, cfg fastcnp.Config) *congested.Agent {
+func newRole(t *testing.T, cfg fastcnp.Config) *congested.Role {
 	t.Helper()
 	var capable []acl.Entry[congested.Capability]
 	for _, p := range policies {

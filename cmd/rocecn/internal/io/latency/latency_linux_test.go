@@ -207,7 +207,7 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 		var f rocev2.Frame
 		loop := netio.Loop{Out: out, Receive: func(b []byte, _ int, p *netio.Packet) []byte {
 			f.Decode(p.Data, p.Options())
-			b, _ = role.Congested(b, &f, 0, congested.Event{}, p.Time)
+			b, _ = role.Receive(b, &f, node.Event{Now: p.Time})
 			return b
 		}, Every: 10 * time.Millisecond, Tick: func(time.Time) {
 			select {

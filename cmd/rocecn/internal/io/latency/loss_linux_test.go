@@ -185,7 +185,7 @@ func packetSource(b *testing.B) {
 	go func() {
 		ended <- netio.Run(ctx, out, func(to []byte, _ int, p *netio.Packet) []byte {
 			f.Decode(p.Data, p.Options())
-			to, d := role.Congested(to, &f, 0, congested.Event{}, p.Time)
+			to, d := role.Receive(to, &f, node.Event{Now: p.Time})
 			if d.Action != node.Nothing {
 				read++
 			}
