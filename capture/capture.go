@@ -1,5 +1,5 @@
-// Package capture reads pcap and pcapng captures, packed with gzip or not, and
-// writes pcap:
+// Package capture reads and writes pcap and pcapng captures. It also reads those
+// that are packed with gzip:
 //
 //	var f rocev2.Frame
 //	for r, err := range capture.File("trace.pcapng") {
@@ -12,7 +12,8 @@
 //		}
 //	}
 //
-// [Open] reads from anything else than a file, [Writer] writes. There is no limit
+// [Open] reads from anything else than a file. [Writer] writes pcap, [PcapngWriter]
+// pcapng. There is no limit
 // on the length of a capture, and reading does not allocate for each packet. A
 // damaged or cut file is never taken for one that ends: the error says at which
 // record and octet it breaks off.

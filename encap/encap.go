@@ -1,15 +1,17 @@
-// Package encap puts IP packets into IPv6 tunnels: IP in IPv6, SRv6 and VXLAN.
+// Package encap puts IP packets into tunnels, IP in IPv6, SRv6 and VXLAN, and
+// takes packets out of tunnels of any kind.
 //
-// It is what the ingress PE of FCN section 4.1 does with each packet: the outer
-// flow label is the one that the PE gave the flow, the outer ECN field is the
-// inner one (RFC 6040 section 4.1, normal mode), and the packet goes in as it
-// is. The DSCP is copied too, since the queue that RoCEv2 needs hangs on it.
+// The ingress PE of FCN section 4.1 encapsulates each packet so: the outer flow
+// label is the one that the PE gave the flow, the outer ECN field is the inner one
+// (RFC 6040 section 4.1, normal mode), and the packet is not changed. The DSCP is
+// copied too, since it selects the queue that RoCEv2 needs.
 //
 //	var tunnel encap.Tunnel = &encap.IPInIPv6{Src: pe, Dst: egress}
 //	outer, err := tunnel.Append(buf[:0], packet, label)
 //
-// The outer hop limit is 64. Nothing is fragmented: the path has room for the
-// outer headers, which Overhead of each tunnel counts.
+// The outer hop limit is 64. Nothing is fragmented: the path must have room for the
+// outer headers, whose length is the tunnel's Overhead. [Decapsulate] is the other
+// end of a tunnel.
 package encap
 
 import (
@@ -26,23 +28,22 @@ import (
 type Tunnel interface {
 	// Append appends to b the outer packet that carries inner, a whole IPv4 or
 	// IPv6 packet, with this flow label: 20 bits, in the outermost IPv6 header.
-	// What lies behind the length that inner's own header gives, as the padding of
-	// a short Ethernet frame does, stays behind; with fewer octets than that the
-	// error is one of rocecn.ErrTruncated. [rocev2.Frame.Outermost] is the packet
-	// in a frame. On error it returns b as it was. inner must not lie in the free
-	// room behind b.
+	// Octets after the length that inner's own header gives, such as the padding of
+	// a short Ethernet frame, are left out; with fewer octets than that the error is
+	// one of rocecn.ErrTruncated. On error it returns b as it was. inner must not lie
+	// in the free capacity of b.
 	Append(b, inner []byte, label uint32) ([]byte, error)
-	// Overhead is how many octets Append puts around a packet.
+	// Overhead returns the number of octets that Append adds to a packet.
 	Overhead() int
 }
 
 var (
 	_ Tunnel = (*IPInIPv6)(nil)
 	_ Tunnel = (*SRv6)(nil)
-	_ Tunnel = (*VXLAN6)(nil)
+	_ Tunnel = (*VXLAN)(nil)
 )
 
-// What Append refuses.
+// Errors of Append.
 var (
 	errInner = wireerr.New("encap", "inner packet", 20,
 		"neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
@@ -52,14 +53,16 @@ var (
 	errLabel    = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
 	errAddress  = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address that others can reach",
 		wireerr.Range)
-	errLength   = wireerr.New("encap", "outer packet", 0, "over 65535 octets behind its IPv6 header", wireerr.Range)
+	errAddresses = wireerr.New("encap", "outer addresses", 0,
+		"not two unicast addresses of one family that others can reach", wireerr.Range)
+	errLength   = wireerr.New("encap", "outer packet", 0, "over 65535 octets, of IPv6 without its header", wireerr.Range)
 	errSegments = wireerr.New("encap", "segment list", 0, "not 1 to 127 segments", wireerr.Range)
 	errVNI      = wireerr.New("encap", "VNI", 0, "over 24 bits", wireerr.Range)
 	errEthernet = wireerr.New("encap", "inner Ethernet header", 14,
 		"not 14 octets and 4 for each tag, of type 0x8100, 0x88a8 or 0x9100", wireerr.Range)
 )
 
-// Numbers that say what follows a header.
+// Numbers of the header that follows.
 const (
 	protoIPv4     = 4
 	protoIPv6     = 41
@@ -72,14 +75,15 @@ const (
 )
 
 const (
+	ipv4Size = 20
 	ipv6Size = 40
 	hopLimit = 64
 )
 
-// look returns an IP packet without what lies behind it, and what the outer
-// headers take from it: its version as the protocol number and as the EtherType,
-// and the outer traffic class.
-func look(inner []byte) (packet []byte, proto uint8, ether uint16, class uint8, err error) {
+// cutPacket returns an IP packet without the octets after it, and the values that
+// the outer headers take from it: its version as a protocol number and as an
+// EtherType, and the traffic class.
+func cutPacket(inner []byte) (packet []byte, proto uint8, ether uint16, class uint8, err error) {
 	n := 0
 	switch {
 	case len(inner) >= 20 && inner[0]>>4 == 4:
@@ -91,7 +95,7 @@ func look(inner []byte) (packet []byte, proto uint8, ether uint16, class uint8, 
 	case len(inner) >= ipv6Size && inner[0]>>4 == 6:
 		proto, ether, class = protoIPv6, etherIPv6, uint8(binary.BigEndian.Uint16(inner)>>4)
 		n = ipv6Size + int(binary.BigEndian.Uint16(inner[4:]))
-		if n == ipv6Size && inner[6] != noNextHeader { // a jumbogram, or somebody forgot the length
+		if n == ipv6Size && inner[6] != noNextHeader { // a jumbogram, or the length was not set
 			return nil, 0, 0, 0, errInnerLength
 		}
 	default:
@@ -103,12 +107,18 @@ func look(inner []byte) (packet []byte, proto uint8, ether uint16, class uint8, 
 	return inner[:n], proto, ether, class, nil
 }
 
-// check says what keeps an outer header from having these values, with n octets
-// behind it.
+// check returns why an outer IPv6 header cannot have these values, with n octets
+// after it, or nil.
 func check(src, dst netip.Addr, label uint32, n int) error {
-	switch {
-	case !usable(src), !usable(dst):
+	if !usable(src) || !usable(dst) {
 		return errAddress
+	}
+	return checkFields(label, n)
+}
+
+// checkFields is check without the addresses. Over IPv4 n counts the header too.
+func checkFields(label uint32, n int) error {
+	switch {
 	case label > 0xFFFFF:
 		return errLabel
 	case n > 0xFFFF:
@@ -117,8 +127,8 @@ func check(src, dst netip.Addr, label uint32, n int) error {
 	return nil
 }
 
-// appendIPv6 appends an outer header and makes room for n octets behind it. What
-// they are is what next says.
+// appendIPv6 appends an outer header and makes room for n octets after it, of the
+// type next.
 func appendIPv6(b []byte, src, dst netip.Addr, class uint8, label uint32, next uint8, n int) ([]byte, error) {
 	if err := check(src, dst, label, n); err != nil {
 		return b, err
@@ -134,11 +144,11 @@ func appendAddr(b []byte, a netip.Addr) []byte {
 	return append(b, octets[:]...)
 }
 
-// usable says whether an address can stand in an outer header.
+// usable reports whether an outer IPv6 header can have an address.
 func usable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == nil }
 
-// checkEthernet says whether h can be the header of an Ethernet frame: 14 octets,
-// and 4 for each tag.
+// checkEthernet returns an error unless h can be the header of an Ethernet frame:
+// 14 octets, and 4 for each tag.
 func checkEthernet(h []byte) error {
 	if len(h) < 14 || len(h)%4 != 2 {
 		return errEthernet
@@ -154,7 +164,7 @@ func checkEthernet(h []byte) error {
 }
 
 // appendFrame appends an Ethernet frame: header h, whose EtherType becomes that
-// of the packet behind it.
+// of the packet.
 func appendFrame(b, h []byte, ether uint16, packet []byte) []byte {
 	b = append(b, h[:len(h)-2]...)
 	b = binary.BigEndian.AppendUint16(b, ether)

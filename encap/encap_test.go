@@ -16,6 +16,8 @@ import (
 var (
 	pe, egress = netip.MustParseAddr("2001:db8:fe::1"), netip.MustParseAddr("2001:db8:fe::9")
 	s1, s2, s3 = netip.MustParseAddr("fc00:1::"), netip.MustParseAddr("fc00:2::"), netip.MustParseAddr("fc00:3::d6")
+	pe4        = netip.MustParseAddr("192.0.2.1")
+	egress4    = netip.MustParseAddr("192.0.2.9")
 	ethernet   = []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0}
 	tagged     = []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0x20, 7, 0x86, 0xDD}
 )
@@ -60,9 +62,13 @@ func TestOctets(t *testing.T) {
 			"669beef5 002a 8f 40" + peOctets + s3Octets + "020000000002 020000000001 81002007 0800"},
 		// UDP checksum by hand: the words of the pseudo-header, UDP header, VXLAN
 		// header and frame add up to 0x58b8b, folded 0x8b90, complement 0x746f.
-		{"VXLAN", &VXLAN6{pe, egress, 0xABCDEF, ethernet}, four,
+		{"VXLAN", &VXLAN{pe, egress, 0xABCDEF, ethernet}, four,
 			"669beef5 0036 11 40" + peOctets + egressOctets +
 				"eef5 12b5 0036 746f 08000000 abcdef00 020000000002 020000000001 0800"},
+		// The label 0xbeef5 selects the source port alone. The header checksum was computed in Python.
+		{"VXLAN over IPv4", &VXLAN{pe4, egress4, 0xABCDEF, ethernet}, four,
+			"4569004a 00004000 4011b62f c0000201 c0000209" +
+				"eef5 12b5 0036 0000 08000000 abcdef00 020000000002 020000000001 0800"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inner := wiretest.Hex(t, c.inner)
@@ -106,7 +112,7 @@ func tunnels() []Tunnel {
 		&SRv6{Src: pe, Segments: []netip.Addr{s1, s2}},
 		&SRv6{Src: pe, Segments: []netip.Addr{s1, s2}, Reduced: true},
 		&SRv6{Src: pe, Segments: []netip.Addr{s1, s2}, Ethernet: tagged},
-		&VXLAN6{pe, egress, 7, tagged},
+		&VXLAN{pe, egress, 7, tagged},
 	}
 }
 
@@ -130,14 +136,19 @@ func TestNotBuilt(t *testing.T) {
 	}{
 		{"label", &IPInIPv6{pe, egress}, packet, 1 << 20, errLabel},
 		{"label", &SRv6{Src: pe, Segments: []netip.Addr{s1}}, packet, 1 << 20, errLabel},
-		{"label", &VXLAN6{pe, egress, 7, ethernet}, packet, 1 << 20, errLabel},
+		{"label", &VXLAN{pe, egress, 7, ethernet}, packet, 1 << 20, errLabel},
 		{"no packet", &IPInIPv6{pe, egress}, nil, 1, errInner},
 		{"IPv6 cut", &SRv6{Src: pe, Segments: []netip.Addr{s1}}, packet[:39], 1, errInner},
-		{"IPv4 cut", &VXLAN6{pe, egress, 7, ethernet}, wiretest.Hex(t, four)[:19], 1, errInner},
+		{"IPv4 cut", &VXLAN{pe, egress, 7, ethernet}, wiretest.Hex(t, four)[:19], 1, errInner},
 		{"version 5", &IPInIPv6{pe, egress}, bytes.Repeat([]byte{0x50}, 40), 1, errInner},
 		{"source IPv4", &IPInIPv6{netip.MustParseAddr("192.0.2.1"), egress}, packet, 1, errAddress},
 		{"source mapped", &IPInIPv6{mapped, egress}, packet, 1, errAddress},
-		{"no source", &VXLAN6{netip.Addr{}, egress, 7, ethernet}, packet, 1, errAddress},
+		{"no source", &VXLAN{netip.Addr{}, egress, 7, ethernet}, packet, 1, errAddresses},
+		{"families", &VXLAN{pe4, egress, 7, ethernet}, packet, 1, errAddresses},
+		{"source ::, VXLAN", &VXLAN{netip.IPv6Unspecified(), egress, 7, ethernet}, packet, 1, errAddresses},
+		{"destination loopback", &VXLAN{pe4, netip.MustParseAddr("127.0.0.1"), 7, ethernet}, packet, 1, errAddresses},
+		{"label, IPv4", &VXLAN{pe4, egress4, 7, ethernet}, packet, 1 << 20, errLabel},
+		{"too long, IPv4", &VXLAN{pe4, egress4, 7, ethernet}, ofLength(t, 0xFFFF-49), 1, errLength},
 		{"source ::", &IPInIPv6{netip.IPv6Unspecified(), egress}, packet, 1, errAddress},
 		{"destination multicast", &IPInIPv6{pe, netip.IPv6LinkLocalAllNodes()}, packet, 1, errAddress},
 		{"segment IPv4", &SRv6{Src: pe, Segments: []netip.Addr{s1, netip.MustParseAddr("192.0.2.1")}}, packet, 1,
@@ -145,14 +156,14 @@ func TestNotBuilt(t *testing.T) {
 		{"no segments", &SRv6{Src: pe}, packet, 1, errSegments},
 		{"no segments", &SRv6{Src: pe, Reduced: true}, packet, 1, errSegments},
 		{"128 segments", &SRv6{Src: pe, Segments: slices.Repeat([]netip.Addr{s1}, 128)}, packet, 1, errSegments},
-		{"VNI", &VXLAN6{pe, egress, 1 << 24, ethernet}, packet, 1, errVNI},
-		{"no Ethernet header", &VXLAN6{Src: pe, Dst: egress}, packet, 1, errEthernet},
+		{"VNI", &VXLAN{pe, egress, 1 << 24, ethernet}, packet, 1, errVNI},
+		{"no Ethernet header", &VXLAN{Src: pe, Dst: egress}, packet, 1, errEthernet},
 		{"half a tag", &SRv6{Src: pe, Segments: []netip.Addr{s1}, Ethernet: tagged[:16]}, packet, 1, errEthernet},
-		{"no tag", &VXLAN6{pe, egress, 7, foreign}, packet, 1, errEthernet},
-		{"no second tag", &VXLAN6{pe, egress, 7, slices.Concat(tagged, []byte{0, 0, 8, 0})}, packet, 1, errEthernet},
+		{"no tag", &VXLAN{pe, egress, 7, foreign}, packet, 1, errEthernet},
+		{"no second tag", &VXLAN{pe, egress, 7, slices.Concat(tagged, []byte{0, 0, 8, 0})}, packet, 1, errEthernet},
 		{"too long", &IPInIPv6{pe, egress}, long, 1, errLength},
 		{"too long", &SRv6{Src: pe, Segments: []netip.Addr{s1}}, ofLength(t, 0xFFF0), 1, errLength},
-		{"too long", &VXLAN6{pe, egress, 7, ethernet}, ofLength(t, 0xFFF0), 1, errLength},
+		{"too long", &VXLAN{pe, egress, 7, ethernet}, ofLength(t, 0xFFF0), 1, errLength},
 		{"an octet is missing", &IPInIPv6{pe, egress}, wiretest.Hex(t, four)[:23], 1, errInnerCut},
 		{"an octet is missing", &IPInIPv6{pe, egress}, changed(six, 5, 1), 1, errInnerCut},
 		{"payload length 0 before UDP", &IPInIPv6{pe, egress}, changed(six, 6, 17), 1, errInnerLength},
@@ -192,7 +203,7 @@ func TestMost(t *testing.T) {
 		_, err = tunnel.Append(nil, ofLength(t, n+1), 1)
 		require.ErrorIs(t, err, errLength)
 	}
-	out, err := (&VXLAN6{pe, egress, 0xFFFFFF, ethernet}).Append(nil, wiretest.Hex(t, six), 1)
+	out, err := (&VXLAN{pe, egress, 0xFFFFFF, ethernet}).Append(nil, wiretest.Hex(t, six), 1)
 	require.NoError(t, err)
 	require.Equal(t, []byte{0xFF, 0xFF, 0xFF, 0}, out[52:56])
 	require.Equal(t, ipv6Size, (&SRv6{Src: pe, Reduced: true}).Overhead(), "no segments")

@@ -12,7 +12,7 @@ type IPInIPv6 struct {
 
 // Append implements [Tunnel].
 func (t *IPInIPv6) Append(b, inner []byte, label uint32) ([]byte, error) {
-	inner, proto, _, class, err := look(inner)
+	inner, proto, _, class, err := cutPacket(inner)
 	if err != nil {
 		return b, err
 	}
@@ -22,5 +22,5 @@ func (t *IPInIPv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 	return append(b, inner...), nil
 }
 
-// Overhead is how many octets Append puts around a packet.
+// Overhead implements [Tunnel].
 func (t *IPInIPv6) Overhead() int { return ipv6Size }

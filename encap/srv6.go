@@ -37,7 +37,7 @@ const segmentSize = 16
 
 // Append implements [Tunnel].
 func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
-	inner, proto, ether, class, err := look(inner)
+	inner, proto, ether, class, err := cutPacket(inner)
 	if err != nil {
 		return b, err
 	}
@@ -75,7 +75,7 @@ func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 	return append(out, inner...), nil
 }
 
-// Overhead is how many octets Append puts around a packet.
+// Overhead implements [Tunnel].
 func (t *SRv6) Overhead() int {
 	n := ipv6Size + len(t.Ethernet)
 	if listed := t.listed(); len(listed) > 0 {

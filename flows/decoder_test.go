@@ -39,7 +39,7 @@ func TestTunnels(t *testing.T) {
 	inner := write(t, 10, 30)
 	for name, tunnel := range map[string]encap.Tunnel{
 		"ipip":  &encap.IPInIPv6{Src: pe1, Dst: pe2},
-		"vxlan": &encap.VXLAN6{Src: pe1, Dst: pe2, VNI: 7, Ethernet: make([]byte, 14)},
+		"vxlan": &encap.VXLAN{Src: pe1, Dst: pe2, VNI: 7, Ethernet: make([]byte, 14)},
 		"srv6":  &encap.SRv6{Src: pe1, Segments: []netip.Addr{pe2, netip.MustParseAddr("2001:db8:ffff::3")}},
 	} {
 		table := New(Config{})

@@ -115,7 +115,7 @@ func traffic(t testing.TB) (frames [][]byte) {
 			require.NoError(t, err)
 			ethernet(ip)
 			for _, tunnel := range []encap.Tunnel{
-				&encap.IPInIPv6{Src: pe, Dst: egress}, &encap.VXLAN6{Src: egress, Dst: pe, Ethernet: make([]byte, 14)},
+				&encap.IPInIPv6{Src: pe, Dst: egress}, &encap.VXLAN{Src: egress, Dst: pe, Ethernet: make([]byte, 14)},
 			} {
 				outer, err := tunnel.Append(nil, ip, 0x12345)
 				require.NoError(t, err)

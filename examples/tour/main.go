@@ -81,7 +81,7 @@ func write(to io.Writer) (err error) {
 	packet(proxymsg.AppendFor(nil, &tunnelled, spine, leaf, 3, proxymsg.Config{}))
 	packet(cnp.AppendFor(nil, first, leaf, 0x11, cnp.Config{})) // the proxy's
 
-	overlay := encap.VXLAN6{Src: ingress, Dst: egress, VNI: 42, Ethernet: ethernet}
+	overlay := encap.VXLAN{Src: ingress, Dst: egress, VNI: 42, Ethernet: ethernet}
 	ack := data(bth.RCAcknowledge, 43, rocev2.NotECT)
 	ack.Src, ack.Dst, ack.Payload, ack.BTH.DestQP, ack.BTH.AETH = receiver, sender, nil, 0x11,
 		bth.AETH{Syndrome: 0x1F, MSN: 7}

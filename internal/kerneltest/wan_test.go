@@ -150,7 +150,7 @@ func TestLinuxEndsOurTunnels(t *testing.T) {
 	srv6 := func(segment netip.Addr, reduced bool) encap.Tunnel {
 		return &encap.SRv6{Src: wanPE, Segments: []netip.Addr{segment}, Reduced: reduced}
 	}
-	vxlan := &encap.VXLAN6{Src: wanPE, Dst: wanEgress, VNI: 46,
+	vxlan := &encap.VXLAN{Src: wanPE, Dst: wanEgress, VNI: 46,
 		Ethernet: append(append(receiver, bridge.start.mac...), 0, 0)}
 	for _, c := range []struct {
 		name, family string

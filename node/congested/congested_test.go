@@ -91,7 +91,7 @@ func tunnelledFrom(t testing.TB, pe netip.Addr, inner []byte, label uint32) []by
 var (
 	ipip  = &encap.IPInIPv6{Src: pe, Dst: pe2}
 	srv6  = &encap.SRv6{Src: pe, Segments: []netip.Addr{pe2, self6}}
-	vxlan = &encap.VXLAN6{Src: pe, Dst: pe2, VNI: 7, Ethernet: []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}}
+	vxlan = &encap.VXLAN{Src: pe, Dst: pe2, VNI: 7, Ethernet: []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}}
 )
 
 // hops is a Hop-by-Hop header with a pre-allocated trace: node ids and queue

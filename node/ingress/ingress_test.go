@@ -82,7 +82,7 @@ func TestForward(t *testing.T) {
 	for name, via := range map[string]encap.Tunnel{
 		"IP in IPv6": tunnel,
 		"SRv6":       &encap.SRv6{Src: own, Segments: []netip.Addr{egress, addr("fc00::d6")}},
-		"VXLAN":      &encap.VXLAN6{Src: own, Dst: egress, VNI: 7, Ethernet: make([]byte, 14)},
+		"VXLAN":      &encap.VXLAN{Src: own, Dst: egress, VNI: 7, Ethernet: make([]byte, 14)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, k := range []rocev2.FlowKey{flow4, flow6} {

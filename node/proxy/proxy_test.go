@@ -172,7 +172,7 @@ func TestFastCNPWithTrace(t *testing.T) {
 func TestTunnelledInvokingPacket(t *testing.T) {
 	for _, via := range []encap.Tunnel{
 		&encap.IPInIPv6{Src: addr("2001:db8:fe::1"), Dst: addr("2001:db8:fe::9")},
-		&encap.VXLAN6{Src: addr("2001:db8:fe::1"), Dst: addr("2001:db8:fe::9"), VNI: 7, Ethernet: make([]byte, 14)},
+		&encap.VXLAN{Src: addr("2001:db8:fe::1"), Dst: addr("2001:db8:fe::9"), VNI: 7, Ethernet: make([]byte, 14)},
 	} {
 		p := newProxy(t, nil)
 		outer, err := via.Append(nil, congested(t, flow4, nil), 5)

@@ -104,7 +104,7 @@ func TestWiresharkPluginAgreesInTunnels(t *testing.T) {
 	var frames []capture.Record
 	for _, p := range wiretest.Capture(t, "messages.pcap") {
 		for _, tunnel := range []encap.Tunnel{&encap.IPInIPv6{Src: src, Dst: dst},
-			&encap.VXLAN6{Src: src, Dst: dst, VNI: 7, Ethernet: p.Data[:14]}} {
+			&encap.VXLAN{Src: src, Dst: dst, VNI: 7, Ethernet: p.Data[:14]}} {
 			var f rocev2.Frame
 			_ = f.Decode(p.Data, rocev2.DecodeOptions{})
 			ip := f.Outermost()

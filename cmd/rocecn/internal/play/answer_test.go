@@ -618,7 +618,7 @@ func playAsAnswer(t *testing.T, in []byte, flags string) []capture.Record {
 func TestSameRoleAsPlay(t *testing.T) {
 	pe := netip.MustParseAddr("2001:db8:e::1")
 	in6 := &encap.IPInIPv6{Src: pe, Dst: pe.Next()}
-	vxlan := &encap.VXLAN6{Src: pe, Dst: pe.Next(), VNI: 7, Ethernet: []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}}
+	vxlan := &encap.VXLAN{Src: pe, Dst: pe.Next(), VNI: 7, Ethernet: []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}}
 	inner := func(ecn uint8) []byte { return packet(t, func(p *rocev2.Packet) { p.TrafficClass = ecn }) }
 	tunnelled := func(tunnel encap.Tunnel, outer, in uint8) []byte {
 		b, err := tunnel.Append(nil, inner(in), 5)

@@ -172,7 +172,7 @@ func (t *tunnel) set(cfg *ingress.Config, pe *Ingress) error {
 	case "ipip":
 		cfg.Tunnel = &encap.IPInIPv6{Src: t.Src, Dst: t.Dst}
 	case "vxlan":
-		pe.vxlan = &encap.VXLAN6{Src: t.Src, Dst: t.Dst, VNI: t.VNI}
+		pe.vxlan = &encap.VXLAN{Src: t.Src, Dst: t.Dst, VNI: t.VNI}
 		cfg.Tunnel = pe.vxlan
 	case "srv6":
 		segments := t.Segments
@@ -190,7 +190,7 @@ func (t *tunnel) set(cfg *ingress.Config, pe *Ingress) error {
 type Ingress struct {
 	*ingress.Role
 	pairs *pairs
-	vxlan *encap.VXLAN6 // the tunnel, if it is one
+	vxlan *encap.VXLAN // the tunnel, if it is one
 }
 
 // Receive forwards packets that come without a tunnel, unless others encapsulate. The level of a queue does not matter:

@@ -230,7 +230,7 @@ func TestTunnels(t *testing.T) {
 	var sent [][]byte
 	for _, tunnel := range []encap.Tunnel{
 		&encap.IPInIPv6{Src: src6, Dst: dst6},
-		&encap.VXLAN6{Src: src6, Dst: dst6, Ethernet: make([]byte, 14)},
+		&encap.VXLAN{Src: src6, Dst: dst6, Ethernet: make([]byte, 14)},
 		&encap.SRv6{Src: src6, Segments: []netip.Addr{dst6, src6}},
 	} {
 		b, err := tunnel.Append(nil, inner, 5)
