@@ -7,8 +7,8 @@ import (
 
 // Errors of Decapsulate.
 var (
-	// ErrCongested means that a packet must be dropped: it met congestion in the tunnel, and its own ECN field, Not-ECT,
-	// has no room for the mark (RFC 6040 section 4.2).
+	// ErrCongested means that a packet must be dropped: it experienced congestion in the tunnel, and its own ECN
+	// field, Not-ECT, must not be marked (RFC 6040 section 4.2).
 	ErrCongested = wireerr.New("encap", "outer ECN", 0, "CE around a packet that is not ECN-capable", wireerr.Other)
 
 	errNotTunnelled = wireerr.New("encap", "frame", 0, "without a tunnel", wireerr.Other)

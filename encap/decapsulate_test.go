@@ -23,7 +23,8 @@ func TestDecapsulate(t *testing.T) {
 		for _, inner := range []struct{ name, octets string }{{"IPv6", six}, {"IPv4", four}} {
 			for outerECN := range byte(4) {
 				for innerECN := range byte(4) {
-					t.Run(fmt.Sprintf("%T %s outer %d inner %d", tunnel, inner.name, outerECN, innerECN), func(t *testing.T) {
+					name := fmt.Sprintf("%T %s outer %d inner %d", tunnel, inner.name, outerECN, innerECN)
+					t.Run(name, func(t *testing.T) {
 						packet := wiretest.Hex(t, inner.octets)
 						_, err := rocev2.SetECN(packet, rocev2.ECN(innerECN))
 						require.NoError(t, err)

@@ -55,16 +55,19 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 // the flow label of the outer header, and this congestion level, 0 if the field
 // is not used. The tunnel may carry any protocol.
 //
-// For refuses packets without an outer IPv6 header, ErrNotTunnelled; that are
-// not ECN-capable outside, ErrNotECNCapable; or whose label is 0, with an error
-// of rocecn.ErrMalformed (FCN section 4.1); and what rocev2.Frame.MayAnswer
-// refuses.
+// For rejects
+//
+//   - packets without an outer IPv6 header, [ErrNotTunnelled];
+//   - packets that are not ECN-capable outside, [ErrNotECNCapable];
+//   - packets whose label is 0, with an error of rocecn.ErrMalformed (FCN section 4.1);
+//   - packets that rocev2.Frame.MayAnswer rejects;
+//   - FCN and proxy messages to the experimental ports, with rocev2.ErrNotification.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
-	return about(congested, congested.OuterSrc(), level)
+	return about(congested, congested.OuterSrc(), level, 0)
 }
 
-// about is For, given the packet's outer source.
-func about(congested *rocev2.Frame, pe netip.Addr, level uint8) (Message, error) {
+// about is For, given the packet's outer source and another port of FCN.
+func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Message, error) {
 	m := Message{FlowLabel: congested.OuterFlowLabel(), Level: level}
 	switch {
 	case !congested.Tunnelled() || !pe.Is6():
@@ -74,7 +77,7 @@ func about(congested *rocev2.Frame, pe netip.Addr, level uint8) (Message, error)
 	case m.FlowLabel == 0:
 		return Message{}, errFlowLabelZero
 	}
-	if err := congested.MayAnswer(); err != nil {
+	if err := answer.CheckFrame(congested, port); err != nil {
 		return Message{}, err
 	}
 	return m, m.fits()
@@ -82,19 +85,17 @@ func about(congested *rocev2.Frame, pe netip.Addr, level uint8) (Message, error)
 
 // AppendFor appends the message of [For] as a complete IP packet, from the node
 // at src to the source of the packet's outer IPv6 header, the ingress PE. That
-// must not be the node itself, an error of rocecn.ErrOther, and both addresses
-// must be reachable for others, rocev2.ErrNotReachable.
+// must not be the node itself, an error of rocecn.ErrOther, and others must be
+// able to reach both addresses, rocev2.ErrNotReachable. It rejects what For
+// rejects, and messages to cfg.Port.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	pe := congested.OuterSrc()
-	m, err := about(congested, pe, level)
+	m, err := about(congested, pe, level, cfg.Port)
 	if err != nil {
 		return b, err
 	}
-	switch {
-	case pe == src:
+	if pe == src {
 		return b, errOwn
-	case rocev2.CheckAnswerable(pe) != nil, rocev2.CheckAnswerable(src) != nil:
-		return b, rocev2.ErrNotReachable
 	}
 	return m.AppendPacket(b, src, pe, cfg)
 }

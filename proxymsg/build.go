@@ -56,36 +56,35 @@ func (m *Message) Cut(dst netip.Addr) {
 	m.Invoking = m.Invoking[:min(len(m.Invoking), room-m.layout().size)]
 }
 
-// For returns the message that tells a proxy that a packet met congestion. The
-// five-tuple is that of the flow inside the packet's tunnels, as the draft
-// says. The invoking packet, which it aliases, is the packet as the node
-// received it, from its outermost IP header on, tunnels included: about this
-// the draft says nothing.
+// For returns the message to a proxy about a packet that experienced congestion.
+// The five-tuple is that of the flow inside the packet's tunnels, as the draft
+// wants it. The invoking packet, which the message aliases, is the packet as the
+// node received it, from its outermost IP header on, tunnels included; the draft
+// leaves this open.
 //
-// Cut the message before you send it through a UDP socket. The flow may be of any protocol, and the packet one that
-// [rocev2.Frame.MayAnswer] refuses: ask that first. For a frame without a flow the error is that of
-// [rocev2.Frame.FiveTuple].
+// Cut the message before you send it through a UDP socket. The flow may be of any
+// protocol. For rejects what [rocev2.Frame.MayAnswer] rejects, and FCN and proxy
+// messages to the experimental ports, with rocev2.ErrNotification.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
-	flow, err := congested.FiveTuple()
-	if err != nil {
+	return about(congested, level, 0)
+}
+
+// about is For, given another port of proxy messages.
+func about(congested *rocev2.Frame, level uint8, port uint16) (Message, error) {
+	if err := answer.CheckFrame(congested, port); err != nil {
 		return Message{}, err
 	}
-	return Message{FiveTuple: flow, Level: level, Invoking: congested.Outermost()}, nil
+	flow, err := congested.FiveTuple()
+	return Message{FiveTuple: flow, Level: level, Invoking: congested.Outermost()}, err
 }
 
 // AppendFor appends the message of [For] as a complete IP packet, from the
-// congested node at src to a proxy. All three addresses, of the flow's source,
-// the proxy and src, must be reachable for others: rocev2.ErrNotReachable. Nothing
-// is said about what [rocev2.Frame.MayAnswer] refuses.
+// congested node at src to a proxy. Others must be able to reach all four
+// addresses, those of the flow included: rocev2.ErrNotReachable. It rejects what
+// For rejects, and messages to cfg.Port.
 func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
-	m, err := For(congested, level)
+	m, err := about(congested, level, cfg.Port)
 	if err != nil {
-		return b, err
-	}
-	switch err := congested.MayAnswer(); {
-	case rocev2.CheckAnswerable(m.Src) != nil, rocev2.CheckAnswerable(proxy) != nil, rocev2.CheckAnswerable(src) != nil:
-		return b, rocev2.ErrNotReachable
-	case err != nil:
 		return b, err
 	}
 	return m.AppendPacket(b, src, proxy, cfg)

@@ -183,8 +183,9 @@ func built(t testing.TB) (frames []named) {
 		} {
 			var flow rocev2.Frame
 			require.NoError(t, flow.Decode(invoking.frame, rocev2.DecodeOptions{}))
-			m, err := proxymsg.For(&flow, 5) // also about what nothing answers
+			tuple, err := flow.FiveTuple()
 			require.NoError(t, err)
+			m := proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: flow.Outermost()} // For rejects notifications
 			name := "proxy message about " + invoking.name + over.name
 			add(name, over.link)(m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
 		}

@@ -14,9 +14,9 @@ var (
 	// ErrNotReachable: an address of a message is not one that others can reach: [CheckAnswerable].
 	ErrNotReachable = wireerr.New("rocev2", "address", 0,
 		"not a unicast address that others can reach", wireerr.Range)
-	// ErrNotification: the packet is a CNP or another message with OpCode 0x81.
-	ErrNotification = wireerr.New("rocev2", "OpCode", 0,
-		"0x81: the packet is itself a notification, which nothing answers", wireerr.Other)
+	// ErrNotification: the packet is a CNP, another message with OpCode 0x81, or an FCN or a proxy message.
+	ErrNotification = wireerr.New("rocev2", "packet", 0, "itself a notification, which nothing answers",
+		wireerr.Other)
 	// ErrAcknowledgement: the packet is an Acknowledge or an ATOMIC Acknowledge.
 	ErrAcknowledgement = wireerr.New("rocev2", "OpCode", 0,
 		"an acknowledgement, which nothing answers", wireerr.Other)

@@ -94,6 +94,43 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 	}
 }
 
+// FCN and proxy messages are notifications too: no message to another node is about one, in a tunnel or not, to the
+// experimental ports or to the configured one.
+func TestBuildersRefuseFCNAndProxyMessages(t *testing.T) {
+	node, ingress := netip.MustParseAddr("2001:db8:ffff::5"), netip.MustParseAddr("2001:db8:e::1")
+	for _, c := range []struct {
+		name string
+		port uint16
+		err  error
+	}{
+		{"FCN", 1021, rocev2.ErrNotification},
+		{"proxy message", 1022, rocev2.ErrNotification},
+		{"configured port", 5000, rocev2.ErrNotification},
+		{"other traffic", 5001, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := rocev2.Datagram{
+				Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"),
+				TrafficClass: uint8(rocev2.ECT0), HopLimit: 64, DstPort: c.port, Data: make([]byte, 40),
+			}
+			inner, err := d.AppendBinary(nil)
+			require.NoError(t, err)
+			outer, err := (&encap.IPInIPv6{Src: ingress, Dst: node}).Append(nil, inner, 5)
+			require.NoError(t, err)
+			for _, packet := range [][]byte{inner, outer} {
+				var f rocev2.Frame
+				require.NoError(t, f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+				_, err = proxymsg.AppendFor(nil, &f, node, ingress, 1, proxymsg.Config{Port: 5000})
+				require.Equal(t, c.err, err)
+				if f.Tunnelled() {
+					_, err = fcn.AppendFor(nil, &f, node, 1, fcn.Config{Port: 5000})
+					require.Equal(t, c.err, err)
+				}
+			}
+		})
+	}
+}
+
 // A PPFC that is built without any choice stops the flow of the congested packet
 // at its sender.
 func TestPPFCStopsTheFlow(t *testing.T) {

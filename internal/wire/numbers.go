@@ -44,6 +44,8 @@ const (
 	PortVXLAN  = 4789 // RFC 7348
 	PortGeneve = 6081 // RFC 8926
 	PortMPLS   = 6635 // RFC 7510
+	PortFCN    = 1021 // experimental (RFC 4727); fcn.Port may be another one
+	PortProxy  = 1022 // experimental (RFC 4727); proxymsg.Port may be another one
 )
 
 // Lengths of fixed headers, in octets.
