@@ -36,7 +36,7 @@ func writePcapng(t *testing.T) []byte {
 func TestPcapngWriter(t *testing.T) {
 	const (
 		section = "0a0d0d0a 1c000000 4d3c2b1a 0100 0000 ffffffffffffffff 1c000000"
-		eth = "01000000 30000000 0100 0000 00000400" +
+		eth     = "01000000 30000000 0100 0000 00000400" +
 			"0100 0400 6c656674" + "0200 0400 65746830" + "0900 0100 09000000" + "00000000" + "30000000"
 		raw = "01000000 20000000 6500 0000 00000400" + "0900 0100 06000000" + "00000000" + "20000000"
 	)
@@ -103,7 +103,8 @@ func TestPcapngWriterLimits(t *testing.T) {
 
 	last := time.Unix(9223372035, 999999999).UTC() // the last whole second of 63 bits of nanoseconds
 	for _, c := range []struct{ given, want time.Time }{
-		{last, last}, {time.Unix(math.MaxInt64/int64(time.Second), 0), time.Unix(0, 0).UTC()}, {time.Time{}, time.Unix(0, 0).UTC()},
+		{last, last}, {time.Unix(math.MaxInt64/int64(time.Second), 0), time.Unix(0, 0).UTC()},
+		{time.Time{}, time.Unix(0, 0).UTC()},
 	} {
 		packet := Record{Data: make([]byte, 256<<10), Time: c.given}
 		require.NoError(t, w.Write(n, &packet, strings.Repeat("c", 65532)))

@@ -55,7 +55,8 @@ var (
 		wireerr.Range)
 	errAddresses = wireerr.New("encap", "outer addresses", 0,
 		"not two unicast addresses of one family that others can reach", wireerr.Range)
-	errLength   = wireerr.New("encap", "outer packet", 0, "over 65535 octets, of IPv6 without its header", wireerr.Range)
+	errLength = wireerr.New("encap", "outer packet", 0, "over 65535 octets, of IPv6 without its header",
+		wireerr.Range)
 	errSegments = wireerr.New("encap", "segment list", 0, "not 1 to 127 segments", wireerr.Range)
 	errVNI      = wireerr.New("encap", "VNI", 0, "over 24 bits", wireerr.Range)
 	errEthernet = wireerr.New("encap", "inner Ethernet header", 14,
