@@ -16,13 +16,19 @@ import (
 
 var update = flag.Bool("update", false, "write the outputs in the document anew")
 
-// What the document shows is what the tool prints: every line of a console block
-// that begins with $ is a command, in the root of its module.
+// The documents show the output of the tool: every line of a console block that begins with $ is a command, in the root
+// of its module.
 func TestDocument(t *testing.T) {
 	wiretest.Once(t)
 	wiretest.Alone(t)
 	t.Chdir("../..")
-	const file = "docs/laboratory.md"
+	requireDocumented(t, "docs/laboratory.md", 4)
+	requireDocumented(t, "docs/checks.md", 1)
+}
+
+// requireDocumented compares the console blocks of a file with the output of their commands, or writes it.
+func requireDocumented(t *testing.T, file string, count int) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	blocks := 0
@@ -39,7 +45,7 @@ func TestDocument(t *testing.T) {
 		}
 		return out.String() + "```"
 	})
-	require.Equal(t, 5, blocks)
+	require.Equal(t, count, blocks)
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(made), 0o644))
 		return
