@@ -69,8 +69,7 @@ func TestExtendedHeaders(t *testing.T) {
 		t.Run(tt.bit.String(), func(t *testing.T) {
 			octets := wiretest.Hex(t, tt.octets)
 			h := &one{bit: tt.bit}
-			rest, err := h.Decode(append(octets, 1, 2))
-			require.NoError(t, err)
+			rest := wiretest.Must(h.Decode(append(octets, 1, 2)))(t)
 			require.Equal(t, tt.header, h.header())
 			require.Equal(t, []byte{1, 2}, rest)
 			wiretest.Encodes(t, octets, h.AppendBinary)

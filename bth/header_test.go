@@ -11,37 +11,36 @@ import (
 )
 
 func TestHeader(t *testing.T) {
-	for name, tt := range map[string]struct {
-		octets string
-		header bth.Header
+	for _, row := range []struct {
+		name, octets string
+		header       bth.Header
 	}{
-		"a published CNP": {"81 00 ffff 40 0000d2 00 000000",
+		{"a published CNP", "81 00 ffff 40 0000d2 00 000000",
 			bth.Header{Opcode: bth.CNP, PKey: 0xffff, BECN: true, DestQP: 0xd2}},
-		"a WRITE from soft-RoCE": {"0a 00 ffff 00 000011 80 fffffc",
+		{"a WRITE from soft-RoCE", "0a 00 ffff 00 000011 80 fffffc",
 			bth.Header{Opcode: bth.RCRDMAWriteOnly, PKey: 0xffff, DestQP: 0x11, AckReq: true, PSN: 0xfffffc}},
-		"nothing":   {"00 00 0000 00 000000 00 000000", bth.Header{}},
-		"opcode":    {"ff 00 0000 00 000000 00 000000", bth.Header{Opcode: 0xff}},
-		"solicited": {"00 80 0000 00 000000 00 000000", bth.Header{Solicited: true}},
-		"migreq":    {"00 40 0000 00 000000 00 000000", bth.Header{MigReq: true}},
-		"pad":       {"00 30 0000 00 000000 00 000000", bth.Header{Pad: 3}},
-		"tver":      {"00 0f 0000 00 000000 00 000000", bth.Header{TVer: 15}},
-		"pkey":      {"00 00 ff01 00 000000 00 000000", bth.Header{PKey: 0xff01}},
-		"fecn":      {"00 00 0000 80 000000 00 000000", bth.Header{FECN: true}},
-		"becn":      {"00 00 0000 40 000000 00 000000", bth.Header{BECN: true}},
-		"resv6":     {"00 00 0000 3f 000000 00 000000", bth.Header{Resv6: 63}},
-		"destqp":    {"00 00 0000 00 ff0001 00 000000", bth.Header{DestQP: 0xff0001}},
-		"ackreq":    {"00 00 0000 00 000000 80 000000", bth.Header{AckReq: true}},
-		"resv7":     {"00 00 0000 00 000000 7f 000000", bth.Header{Resv7: 127}},
-		"psn":       {"00 00 0000 00 000000 00 ff0001", bth.Header{PSN: 0xff0001}},
-		"everything": {"ff ff ffff ff ffffff ff ffffff",
+		{"nothing", "00 00 0000 00 000000 00 000000", bth.Header{}},
+		{"opcode", "ff 00 0000 00 000000 00 000000", bth.Header{Opcode: 0xff}},
+		{"solicited", "00 80 0000 00 000000 00 000000", bth.Header{Solicited: true}},
+		{"migreq", "00 40 0000 00 000000 00 000000", bth.Header{MigReq: true}},
+		{"pad", "00 30 0000 00 000000 00 000000", bth.Header{Pad: 3}},
+		{"tver", "00 0f 0000 00 000000 00 000000", bth.Header{TVer: 15}},
+		{"pkey", "00 00 ff01 00 000000 00 000000", bth.Header{PKey: 0xff01}},
+		{"fecn", "00 00 0000 80 000000 00 000000", bth.Header{FECN: true}},
+		{"becn", "00 00 0000 40 000000 00 000000", bth.Header{BECN: true}},
+		{"resv6", "00 00 0000 3f 000000 00 000000", bth.Header{Resv6: 63}},
+		{"destqp", "00 00 0000 00 ff0001 00 000000", bth.Header{DestQP: 0xff0001}},
+		{"ackreq", "00 00 0000 00 000000 80 000000", bth.Header{AckReq: true}},
+		{"resv7", "00 00 0000 00 000000 7f 000000", bth.Header{Resv7: 127}},
+		{"psn", "00 00 0000 00 000000 00 ff0001", bth.Header{PSN: 0xff0001}},
+		{"everything", "ff ff ffff ff ffffff ff ffffff",
 			bth.Header{0xff, true, true, 3, 15, 0xffff, true, true, 63, 0xffffff, true, 127, 0xffffff}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			octets := wiretest.Hex(t, tt.octets)
+		t.Run(row.name, func(t *testing.T) {
+			octets := wiretest.Hex(t, row.octets)
 			var h bth.Header
-			rest, err := h.Decode(append(octets, 1, 2))
-			require.NoError(t, err)
-			require.Equal(t, tt.header, h)
+			rest := wiretest.Must(h.Decode(append(octets, 1, 2)))(t)
+			require.Equal(t, row.header, h)
 			require.Equal(t, []byte{1, 2}, rest)
 			wiretest.Encodes(t, octets, h.AppendBinary)
 		})

@@ -69,16 +69,14 @@ func TestHeaders(t *testing.T) {
 	var h bth.Headers
 	for i := range 256 {
 		octets, want := packet(t, bth.Opcode(i))
-		rest, err := h.Decode(append(octets, 1, 2))
-		require.NoError(t, err)
+		rest := wiretest.Must(h.Decode(append(octets, 1, 2)))(t)
 		require.Equal(t, want, h)
 		require.Equal(t, []byte{1, 2}, rest)
 		require.Equal(t, len(octets), h.Len())
 		wiretest.Encodes(t, octets, h.AppendBinary)
 
 		var again bth.Headers
-		rest, err = again.Decode(octets)
-		require.NoError(t, err)
+		rest = wiretest.Must(again.Decode(octets))(t)
 		require.Empty(t, rest)
 		require.Equal(t, want, again)
 
@@ -151,13 +149,11 @@ func TestHeadersOfUnknownOpcode(t *testing.T) {
 	for _, o := range []byte{0x15, 0x1e, 0x56, 0x66, 0x80, 0xb5, 0xc3, 0xff} {
 		b := append([]byte{o, 0x30}, make([]byte, 10)...) // pad 3, and nothing to be padded
 		var h bth.Headers
-		rest, err := h.Decode(b)
-		require.NoError(t, err)
+		rest := wiretest.Must(h.Decode(b))(t)
 		require.Empty(t, rest)
 		require.Zero(t, h.Present)
 
-		rest, err = h.Decode(append(b, 9, 8, 7, 6, 5))
-		require.NoError(t, err)
+		rest = wiretest.Must(h.Decode(append(b, 9, 8, 7, 6, 5)))(t)
 		require.Equal(t, []byte{9, 8, 7, 6, 5}, rest)
 	}
 }
@@ -205,8 +201,7 @@ func TestHeadersDecodeExactly(t *testing.T) {
 		require.Empty(t, rest)
 		_, err = h.Decode(b[:len(b)-1])
 		require.Error(t, err, "%#x", i)
-		rest, err = h.Decode(append(b, 0))
-		require.NoError(t, err)
+		rest = wiretest.Must(h.Decode(append(b, 0)))(t)
 		require.Len(t, rest, 1)
 	}
 }

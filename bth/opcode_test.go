@@ -2,6 +2,7 @@ package bth_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -28,8 +29,7 @@ type table struct {
 }
 
 func readTable(t *testing.T) (tab table) {
-	b, err := os.ReadFile(wiretest.Path(t, "opcodes.json"))
-	require.NoError(t, err)
+	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "opcodes.json")))(t)
 	require.NoError(t, json.Unmarshal(b, &tab))
 	require.Len(t, tab.Opcodes, 88)
 	return tab
@@ -39,8 +39,7 @@ func readTable(t *testing.T) (tab table) {
 func TestOpcodesAreThoseOfTheTable(t *testing.T) {
 	listed := map[bth.Opcode]bool{}
 	for _, row := range readTable(t).Opcodes {
-		n, err := strconv.ParseUint(row.Opcode, 0, 8)
-		require.NoError(t, err)
+		n := wiretest.Must(strconv.ParseUint(row.Opcode, 0, 8))(t)
 		o := bth.Opcode(n)
 		listed[o] = true
 		t.Run(row.Name, func(t *testing.T) {
@@ -90,23 +89,25 @@ func tableName(o bth.Opcode) string {
 
 // Every constant has the name of its number, in Go's way of writing it.
 func TestConstantsAreNamedAfterTheirStrings(t *testing.T) {
-	for file, tt := range map[string]struct {
+	for _, row := range []struct {
+		name    string
 		count   int
 		pattern string
 		text    func(n uint8) string
 	}{
-		"opcode.go":    {40, `(\w+)\s+Opcode = (0x..)`, func(n uint8) string { return bth.Opcode(n).String() }},
-		"operation.go": {26, `Op(\w+)\s+Operation = (0x..)`, func(n uint8) string { return bth.Operation(n).String() }},
+		{"opcode.go", 40, `(\w+)\s+Opcode = (0x..)`, func(n uint8) string { return bth.Opcode(n).String() }},
+		{"operation.go", 26, `Op(\w+)\s+Operation = (0x..)`, func(n uint8) string { return bth.Operation(n).String() }},
 	} {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
-		constants := regexp.MustCompile(tt.pattern).FindAllStringSubmatch(string(source), -1)
-		require.Len(t, constants, tt.count)
-		for _, c := range constants {
-			n, err := strconv.ParseUint(c[2], 0, 8)
-			require.NoError(t, err)
-			require.Equal(t, strings.ToLower(strings.ReplaceAll(tt.text(uint8(n)), " ", "")), strings.ToLower(c[1]))
-		}
+		t.Run(row.name, func(t *testing.T) {
+			source := wiretest.Must(os.ReadFile(row.name))(t)
+			constants := regexp.MustCompile(row.pattern).FindAllStringSubmatch(string(source), -1)
+			require.Len(t, constants, row.count)
+			for _, c := range constants {
+				n := wiretest.Must(strconv.ParseUint(c[2], 0, 8))(t)
+				require.Equal(t, strings.ToLower(strings.ReplaceAll(row.text(uint8(n)), " ", "")),
+					strings.ToLower(c[1]))
+			}
+		})
 	}
 }
 
@@ -119,29 +120,32 @@ func TestExtendedHeaderSizesAreThoseOfTheTable(t *testing.T) {
 }
 
 func TestOpcodeString(t *testing.T) {
-	for o, want := range map[bth.Opcode]string{
-		bth.RCSendFirst:             "RC SEND First",
-		bth.UCSendLastWithImmediate: "UC SEND Last with Immediate",
-		bth.RCRDMAWriteOnly:         "RC RDMA WRITE Only",
-		bth.TransportXRC.Opcode(bth.OpRDMAWriteOnlyWithImmediate): "XRC RDMA WRITE Only with Immediate",
-		bth.RCRDMAReadRequest:                               "RC RDMA READ Request",
-		bth.TransportRD.Opcode(bth.OpRDMAReadResponseFirst): "RD RDMA READ response First",
-		bth.RCAcknowledge:                                   "RC Acknowledge",
-		bth.RCAtomicAcknowledge:                             "RC ATOMIC Acknowledge",
-		bth.RCCmpSwap:                                       "RC CmpSwap",
-		bth.RCFetchAdd:                                      "RC FetchAdd",
-		bth.TransportRD.Opcode(bth.OpResync):                "RD Resync",
-		bth.RCSendLastWithInvalidate:                        "RC SEND Last with Invalidate",
-		bth.RCFlush:                                         "RC FLUSH",
-		bth.TransportXRC.Opcode(bth.OpAtomicWrite):          "XRC ATOMIC WRITE",
-		bth.UDSendOnly:                                      "UD SEND Only",
-		bth.CNP:                                             "CNP",
-		0x1e:                                                "RC unknown 0x1e",
-		0x66:                                                "UD unknown 0x66",
-		0x80:                                                "CNP unknown 0x80", // not the CNP
-		0xc3:                                                "unknown 0xc3",
+	for _, c := range []struct {
+		o    bth.Opcode
+		want string
+	}{
+		{bth.RCSendFirst, "RC SEND First"},
+		{bth.UCSendLastWithImmediate, "UC SEND Last with Immediate"},
+		{bth.RCRDMAWriteOnly, "RC RDMA WRITE Only"},
+		{bth.TransportXRC.Opcode(bth.OpRDMAWriteOnlyWithImmediate), "XRC RDMA WRITE Only with Immediate"},
+		{bth.RCRDMAReadRequest, "RC RDMA READ Request"},
+		{bth.TransportRD.Opcode(bth.OpRDMAReadResponseFirst), "RD RDMA READ response First"},
+		{bth.RCAcknowledge, "RC Acknowledge"},
+		{bth.RCAtomicAcknowledge, "RC ATOMIC Acknowledge"},
+		{bth.RCCmpSwap, "RC CmpSwap"},
+		{bth.RCFetchAdd, "RC FetchAdd"},
+		{bth.TransportRD.Opcode(bth.OpResync), "RD Resync"},
+		{bth.RCSendLastWithInvalidate, "RC SEND Last with Invalidate"},
+		{bth.RCFlush, "RC FLUSH"},
+		{bth.TransportXRC.Opcode(bth.OpAtomicWrite), "XRC ATOMIC WRITE"},
+		{bth.UDSendOnly, "UD SEND Only"},
+		{bth.CNP, "CNP"},
+		{0x1e, "RC unknown 0x1e"},
+		{0x66, "UD unknown 0x66"},
+		{0x80, "CNP unknown 0x80"}, // not the CNP
+		{0xc3, "unknown 0xc3"},
 	} {
-		require.Equal(t, want, o.String())
+		t.Run(fmt.Sprint(c.o), func(t *testing.T) { require.Equal(t, c.want, c.o.String()) })
 	}
 	require.Equal(t, "Transport(6)", bth.Transport(6).String())
 	require.Equal(t, "Operation(30)", bth.Operation(0x1e).String())
@@ -186,22 +190,28 @@ func TestHeaderSet(t *testing.T) {
 
 // The payload of First and Middle packets shows the path MTU, if it is as long as one can be.
 func TestPathMTU(t *testing.T) {
-	for octets, mtu := range map[uint32]uint16{
-		0: 0, 128: 0, 255: 0, 256: 256, 257: 0, 384: 0, 512: 512, 768: 0, 1024: 1024, 2048: 2048, 3072: 0,
-		4095: 0, 4096: 4096, 8192: 0, 1 << 16: 0,
+	for _, c := range []struct {
+		octets uint32
+		mtu    uint16
+	}{
+		{0, 0}, {128, 0}, {255, 0}, {256, 256}, {257, 0}, {384, 0}, {512, 512}, {768, 0}, {1024, 1024}, {2048, 2048},
+		{3072, 0},
+		{4095, 0}, {4096, 4096}, {8192, 0}, {1 << 16, 0},
 	} {
-		for op := range 256 {
-			want := uint16(0)
-			switch bth.Opcode(op) {
-			case bth.RCSendFirst, bth.RCSendMiddle, bth.RCRDMAWriteFirst, bth.RCRDMAWriteMiddle,
-				bth.RCRDMAReadResponseFirst, bth.RCRDMAReadResponseMiddle,
-				bth.UCSendFirst, bth.UCSendMiddle, bth.UCRDMAWriteFirst, bth.UCRDMAWriteMiddle:
-				want = mtu
+		t.Run(fmt.Sprint(c.octets), func(t *testing.T) {
+			for op := range 256 {
+				want := uint16(0)
+				switch bth.Opcode(op) {
+				case bth.RCSendFirst, bth.RCSendMiddle, bth.RCRDMAWriteFirst, bth.RCRDMAWriteMiddle,
+					bth.RCRDMAReadResponseFirst, bth.RCRDMAReadResponseMiddle,
+					bth.UCSendFirst, bth.UCSendMiddle, bth.UCRDMAWriteFirst, bth.UCRDMAWriteMiddle:
+					want = c.mtu
+				}
+				if t := bth.Opcode(op).Transport(); t == bth.TransportRD || t == bth.TransportXRC {
+					want = bth.Opcode(op & 0x1F).PathMTU(c.octets) // like RC
+				}
+				require.Equal(t, want, bth.Opcode(op).PathMTU(c.octets), "%v, %d octets", bth.Opcode(op), c.octets)
 			}
-			if t := bth.Opcode(op).Transport(); t == bth.TransportRD || t == bth.TransportXRC {
-				want = bth.Opcode(op & 0x1F).PathMTU(octets) // like RC
-			}
-			require.Equal(t, want, bth.Opcode(op).PathMTU(octets), "%v, %d octets", bth.Opcode(op), octets)
-		}
+		})
 	}
 }

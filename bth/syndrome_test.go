@@ -1,6 +1,7 @@
 package bth_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -52,24 +53,27 @@ func TestSyndrome(t *testing.T) {
 }
 
 func TestSyndromeString(t *testing.T) {
-	for s, want := range map[bth.Syndrome]string{
-		0x00: "ACK credits 0",
-		0x1e: "ACK credits 32768",
-		0x1f: "ACK",
-		0x20: "RNR NAK 655.36ms",
-		0x21: "RNR NAK 10µs",
-		0x3f: "RNR NAK 491.52ms",
-		0x40: "reserved 0x40",
-		0x60: "NAK PSN sequence",
-		0x61: "NAK invalid request",
-		0x62: "NAK remote access",
-		0x63: "NAK remote operational",
-		0x64: "NAK invalid RD request",
-		0x65: "NAK NAKCode(5)",
-		0x80: "reserved 0x80",
-		0xe0: "reserved 0xe0",
+	for _, c := range []struct {
+		s    bth.Syndrome
+		want string
+	}{
+		{0x00, "ACK credits 0"},
+		{0x1e, "ACK credits 32768"},
+		{0x1f, "ACK"},
+		{0x20, "RNR NAK 655.36ms"},
+		{0x21, "RNR NAK 10µs"},
+		{0x3f, "RNR NAK 491.52ms"},
+		{0x40, "reserved 0x40"},
+		{0x60, "NAK PSN sequence"},
+		{0x61, "NAK invalid request"},
+		{0x62, "NAK remote access"},
+		{0x63, "NAK remote operational"},
+		{0x64, "NAK invalid RD request"},
+		{0x65, "NAK NAKCode(5)"},
+		{0x80, "reserved 0x80"},
+		{0xe0, "reserved 0xe0"},
 	} {
-		require.Equal(t, want, s.String())
+		t.Run(fmt.Sprint(c.s), func(t *testing.T) { require.Equal(t, c.want, c.s.String()) })
 	}
 	require.Equal(t, "NAK", bth.SyndromeNAK.String())
 	require.Equal(t, "SyndromeType(4)", bth.SyndromeType(4).String())

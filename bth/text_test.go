@@ -3,14 +3,14 @@ package bth
 import (
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 // Every value is read back from its text; other texts are errors.
 func TestText(t *testing.T) {
 	for v := range 256 {
-		text, err := Opcode(v).MarshalText()
-		require.NoError(t, err)
+		text := wiretest.Must(Opcode(v).MarshalText())(t)
 		var got Opcode
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, Opcode(v).String(), got.String())

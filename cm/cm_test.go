@@ -174,15 +174,13 @@ func checkMessage(t *testing.T, m message, wire []byte) {
 	t.Helper()
 	wiretest.Encodes(t, wire, m.AppendBinary)
 	got := like(m)
-	rest, err := got.Decode(append(wire[:len(wire):len(wire)], 1, 2))
-	require.NoError(t, err)
+	rest := wiretest.Must(got.Decode(append(wire[:len(wire):len(wire)], 1, 2)))(t)
 	require.Equal(t, []byte{1, 2}, rest)
 	require.Equal(t, m, got)
 
 	wiretest.Prefixes(t, wire, func(b []byte) error { return decode(got, b) })
 	require.Equal(t, m, got, "changed by what it refused")
-	b, err := m.AppendBinary(nil)
-	require.NoError(t, err)
+	b := wiretest.Must(m.AppendBinary(nil))(t)
 	require.Equal(t, wire, b)
 
 	require.NotEmpty(t, m.String())

@@ -37,8 +37,7 @@ func TestTsharkReadsRandomMessagesAsWeDo(t *testing.T) {
 		for range 8 {
 			h := cm.NewHeader(attribute(c.name), random.Uint64())
 			h.Status, h.ClassSpecific, h.Modifier = uint16(random.Uint32()), uint16(random.Uint32()), random.Uint32()
-			datagram, err := h.AppendBinary(nil)
-			require.NoError(t, err)
+			datagram := wiretest.Must(h.AppendBinary(nil))(t)
 			for range cm.MessageSize {
 				datagram = append(datagram, byte(random.Uint32()))
 			}
@@ -229,10 +228,8 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 		require.NotNil(t, m, where)
 		require.NoError(t, decode(m, octets), where)
 	}
-	again, err := h.AppendBinary(nil)
-	require.NoError(t, err)
-	again, err = m.AppendBinary(again)
-	require.NoError(t, err)
+	again := wiretest.Must(h.AppendBinary(nil))(t)
+	again = wiretest.Must(m.AppendBinary(again))(t)
 	require.Equal(t, datagram, again, where)
 	return h.Attribute
 }

@@ -51,8 +51,7 @@ func TestProgramIsMatch(t *testing.T) {
 			var inside, dropped int
 			for n := 0; inside < wiretest.Rounds(4000); n++ {
 				frame := frameOf(m, link, m.IntN(3))
-				verdict, err := vm.Run(frame)
-				require.NoError(t, err)
+				verdict := wiretest.Must(vm.Run(frame))(t)
 				kind, drop := r.Match(framed(frame, o))
 				switch inDomain(frame, link) {
 				case true:
@@ -219,8 +218,7 @@ func TestMatch(t *testing.T) {
 func requireProgram(t *testing.T, r *Border, b []byte, link rocev2.LinkType) {
 	t.Helper()
 	program, err := r.Program(link)
-	verdict, err := machine(t, program, err).Run(b)
-	require.NoError(t, err)
+	verdict := wiretest.Must(machine(t, program, err).Run(b))(t)
 	if _, drop := r.Match(framed(b, rocev2.DecodeOptions{Link: link})); drop || inDomain(b, link) {
 		require.Equal(t, drop, verdict != 0, "%x", b)
 	}
@@ -249,11 +247,13 @@ func TestTunnels(t *testing.T) {
 		{"Geneve", macs + `0800` + udpTo(`17c1`, `0000655800000700`+macs+`86dd`+fcn)},
 		{"MPLS in UDP", macs + `0800` + udpTo(`19eb`, `00010140`+fcn)},
 	} {
-		frame := wiretest.Hex(t, c.frame)
-		kind, drop := b.Match(framed(frame, rocev2.DecodeOptions{}))
-		require.True(t, drop, c.name)
-		require.Equal(t, message.FCN, kind, c.name)
-		requireProgram(t, &b, frame, rocev2.LinkEthernet)
+		t.Run(c.name, func(t *testing.T) {
+			frame := wiretest.Hex(t, c.frame)
+			kind, drop := b.Match(framed(frame, rocev2.DecodeOptions{}))
+			require.True(t, drop)
+			require.Equal(t, message.FCN, kind)
+			requireProgram(t, &b, frame, rocev2.LinkEthernet)
+		})
 	}
 }
 
@@ -277,8 +277,7 @@ func FuzzMatch(f *testing.F) {
 		if vm == nil {
 			return
 		}
-		verdict, err := vm.Run(frame)
-		require.NoError(t, err)
+		verdict := wiretest.Must(vm.Run(frame))(t)
 		if drop || inDomain(frame, link) {
 			require.Equal(t, drop, verdict != 0)
 		}

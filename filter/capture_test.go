@@ -116,8 +116,7 @@ func TestCaptureProgram(t *testing.T) {
 			vm := machine(t, program, err)
 			selected := 0
 			for _, frame := range all {
-				verdict, err := vm.Run(frame)
-				require.NoError(t, err)
+				verdict := wiretest.Must(vm.Run(frame))(t)
 				if !inDomain(frame, link) {
 					continue
 				}
@@ -139,8 +138,7 @@ func TestTCPDump(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	for link, number := range links {
 		var in bytes.Buffer
-		w, err := capture.NewWriter(&in, number, time.Microsecond)
-		require.NoError(t, err)
+		w := wiretest.Must(capture.NewWriter(&in, number, time.Microsecond))(t)
 		tags := 1
 		if link == rocev2.LinkEthernet {
 			tags = 4
@@ -151,14 +149,12 @@ func TestTCPDump(t *testing.T) {
 				Time: time.Unix(int64(i), 0)}))
 		}
 		for _, c := range captures {
-			expression, err := c.Expression(link)
-			require.NoError(t, err)
+			expression := wiretest.Must(c.Expression(link))(t)
 			program, err := c.Program(link)
 			vm := machine(t, program, err)
 			selected := tcpdumpSelects(t, tcpdump, in.Bytes(), expression)
 			for i, frame := range all {
-				verdict, err := vm.Run(frame)
-				require.NoError(t, err)
+				verdict := wiretest.Must(vm.Run(frame))(t)
 				require.Equal(t, verdict != 0, selected[time.Unix(int64(i), 0).UTC()], "%v, %+v\n%x", link, c, frame)
 			}
 		}
@@ -169,8 +165,7 @@ func TestTCPDump(t *testing.T) {
 func TestTCPDumpRefusesAnotherLink(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	for _, c := range captures {
-		expression, err := c.Expression(rocev2.LinkEthernet)
-		require.NoError(t, err)
+		expression := wiretest.Must(c.Expression(rocev2.LinkEthernet))(t)
 		require.NoError(t, exec.Command(tcpdump, "-y", "EN10MB", "-d", expression).Run())
 		for _, link := range []string{"RAW", "LINUX_SLL", "LINUX_SLL2"} {
 			out, err := exec.Command(tcpdump, "-y", link, "-d", expression).CombinedOutput()
@@ -183,10 +178,8 @@ func TestTCPDumpRefusesAnotherLink(t *testing.T) {
 // Users can add what tcpdump knows, before and behind.
 func TestTCPDumpAdds(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
-	file, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
-	expression, err := (&Capture{}).Expression(rocev2.LinkEthernet)
-	require.NoError(t, err)
+	file := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
+	expression := wiretest.Must((&Capture{}).Expression(rocev2.LinkEthernet))(t)
 	all := tcpdumpSelects(t, tcpdump, file, expression)
 	require.NotEmpty(t, all)
 	require.Equal(t, all, tcpdumpSelects(t, tcpdump, file, expression+" and net 10.77.0.0/24"))
@@ -221,18 +214,15 @@ func TestTCPDumpCaptures(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	total := make([]int, len(captures))
 	for _, name := range wiretest.Captures(t, "*.pcap") {
-		file, err := os.ReadFile(wiretest.Path(t, name))
-		require.NoError(t, err)
+		file := wiretest.Must(os.ReadFile(wiretest.Path(t, name)))(t)
 		packets := wiretest.Capture(t, name)
 		for i, c := range captures {
-			expression, err := c.Expression(rocev2.LinkEthernet)
-			require.NoError(t, err)
+			expression := wiretest.Must(c.Expression(rocev2.LinkEthernet))(t)
 			program, err := c.Program(rocev2.LinkEthernet)
 			vm := machine(t, program, err)
 			selected := tcpdumpSelects(t, tcpdump, file, expression)
 			for _, p := range packets {
-				verdict, err := vm.Run(p.Data)
-				require.NoError(t, err)
+				verdict := wiretest.Must(vm.Run(p.Data))(t)
 				require.Equal(t, verdict != 0, selected[p.Time], "%s %d, %+v", name, p.Number, c)
 				want, known := c.wanted(p.Data, rocev2.DecodeOptions{Cut: len(p.Data) < p.OrigLen})
 				if known {

@@ -110,7 +110,5 @@ func machine(t testing.TB, raw []bpf.RawInstruction, err error) *bpf.VM {
 	require.LessOrEqual(t, len(raw), 2000)
 	program, ok := bpf.Disassemble(raw)
 	require.True(t, ok)
-	vm, err := bpf.NewVM(program)
-	require.NoError(t, err)
-	return vm
+	return wiretest.Must(bpf.NewVM(program))(t)
 }

@@ -61,8 +61,7 @@ func TestTsharkAgrees(t *testing.T) {
 			}
 			kind, drop := r.Match(framed(frames[n], rocev2.DecodeOptions{}))
 			require.Equal(t, want, drop, "%v %+v\n%x", kind, r, frames[n])
-			verdict, err := vm.Run(frames[n])
-			require.NoError(t, err)
+			verdict := wiretest.Must(vm.Run(frames[n]))(t)
 			require.Equal(t, want, verdict != 0, "%+v\n%x", r, frames[n])
 		}
 		require.Greater(t, compared, 500)

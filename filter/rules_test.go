@@ -23,20 +23,24 @@ func golden(t *testing.T, name, text string) {
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
+	want := wiretest.Must(os.ReadFile(file))(t)
 	require.Equal(t, string(want), text)
 }
 
 // The rules as they are printed. What they do is seen in kerneltest.
 func TestRules(t *testing.T) {
-	for name, r := range map[string]Border{
-		"default": {}, "cnp": {CNP: true}, "ppfc": {PPFC: true},
-		"both": {CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001},
+	for _, c := range []struct {
+		name string
+		r    Border
+	}{
+		{"default", Border{}}, {"cnp", Border{CNP: true}}, {"ppfc", Border{PPFC: true}},
+		{"both", Border{CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001}},
 	} {
-		r = pinned(r)
-		golden(t, name+".nft", r.NFT("rocecn"))
-		golden(t, name+".sh", r.IP6Tables("FORWARD"))
+		t.Run(c.name, func(t *testing.T) {
+			c.r = pinned(c.r)
+			golden(t, c.name+".nft", c.r.NFT("rocecn"))
+			golden(t, c.name+".sh", c.r.IP6Tables("FORWARD"))
+		})
 	}
 }
 
@@ -44,10 +48,9 @@ func TestRules(t *testing.T) {
 func TestIP6TablesQuotes(t *testing.T) {
 	for _, name := range []string{"FORWARD", "a b", "$(id)", "x; reboot", "a'b", "", "`id`\n"} {
 		commands := (&Border{}).IP6Tables(name)
-		out, err := exec.Command("sh", "-c", `iptables() { :; }
+		out := wiretest.Must(exec.Command("sh", "-c", `iptables() { :; }
 			ip6tables() { case "$*" in *"-m dst"*) printf '%s' "$2"; esac; }
-			`+commands).Output()
-		require.NoError(t, err)
+			`+commands).Output())(t)
 		require.Equal(t, name, string(out))
 	}
 }
@@ -89,8 +92,7 @@ func TestXTPrograms(t *testing.T) {
 				if kind == message.Other || kind == message.FCN || kind == message.Proxy {
 					continue // told by the port
 				}
-				verdict, err := vm.Run(trimmed(ip))
-				require.NoError(t, err)
+				verdict := wiretest.Must(vm.Run(trimmed(ip)))(t)
 				options, fragment := headers(ip)
 				switch {
 				case notCNP && drop: // dropped because not selected

@@ -34,8 +34,7 @@ func TestSocketRunsProgram(t *testing.T) {
 					continue // no datagram of a socket
 				}
 				selected := socket.selects(t, frame)
-				verdict, err := vm.Run(frame)
-				require.NoError(t, err)
+				verdict := wiretest.Must(vm.Run(frame))(t)
 				require.Equal(t, verdict != 0, selected, "%v, %+v\n%x", link, *r, frame)
 				if inDomain(frame, link) {
 					inside++
@@ -56,10 +55,8 @@ func TestLinuxTakesExpression(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
 	all := frames(rocev2.LinkEthernet, 4, 1000)
 	for _, c := range captures {
-		expression, err := c.Expression(rocev2.LinkEthernet)
-		require.NoError(t, err)
-		out, err := exec.Command(tcpdump, "-i", "lo", "-ddd", expression).Output()
-		require.NoError(t, err)
+		expression := wiretest.Must(c.Expression(rocev2.LinkEthernet))(t)
+		out := wiretest.Must(exec.Command(tcpdump, "-i", "lo", "-ddd", expression).Output())(t)
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")[1:] // behind their number
 		require.LessOrEqual(t, len(lines), 4096, "%v", c)
 		compiled := make([]bpf.RawInstruction, len(lines))
@@ -74,8 +71,7 @@ func TestLinuxTakesExpression(t *testing.T) {
 			if len(frame) == 0 {
 				continue // no datagram of a socket
 			}
-			verdict, err := vm.Run(frame)
-			require.NoError(t, err)
+			verdict := wiretest.Must(vm.Run(frame))(t)
 			require.Equal(t, verdict != 0, socket.selects(t, frame), "%v\n%x", c, frame)
 		}
 	}
@@ -90,8 +86,7 @@ func TestNFTReplaces(t *testing.T) {
 		cmd.Stdin = strings.NewReader(b.NFT("rocecn"))
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
-		loaded, err := exec.Command(nft, "list", "ruleset").Output()
-		require.NoError(t, err)
+		loaded := wiretest.Must(exec.Command(nft, "list", "ruleset").Output())(t)
 		require.Equal(t, 1, strings.Count(string(loaded), "FCN and proxy messages"))
 		require.Equal(t, b.CNP, strings.Contains(string(loaded), `comment "CNP"`))
 	}

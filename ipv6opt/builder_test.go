@@ -121,17 +121,19 @@ func TestBuilderRefuses(t *testing.T) {
 		{"4n+4", Begin(nil, 17), 0x1E, 4, 4, 1, errAlignment},
 		{"4n-1", Begin(nil, 17), 0x1E, 4, -1, 1, errAlignment},
 	} {
-		w := c.w
-		before := len(w.b)
-		require.Equal(t, c.err, w.Add(c.typ, c.x, c.y, make([]byte, c.n)), c.what)
-		if c.err != nil {
-			require.Len(t, w.b, before, "%s: nothing is added", c.what)
-			data, err := w.Reserve(c.typ, c.x, c.y, c.n)
-			require.Equal(t, c.err, err, c.what)
-			require.Nil(t, data, c.what)
-		}
-		require.Zero(t, len(w.Finish())%8, c.what)
-		require.LessOrEqual(t, len(w.b), MaxLen, c.what)
+		t.Run(c.what, func(t *testing.T) {
+			w := c.w
+			before := len(w.b)
+			require.Equal(t, c.err, w.Add(c.typ, c.x, c.y, make([]byte, c.n)))
+			if c.err != nil {
+				require.Len(t, w.b, before, "%s: nothing is added", c.what)
+				data, err := w.Reserve(c.typ, c.x, c.y, c.n)
+				require.Equal(t, c.err, err)
+				require.Nil(t, data)
+			}
+			require.Zero(t, len(w.Finish())%8)
+			require.LessOrEqual(t, len(w.b), MaxLen)
+		})
 	}
 	w := Begin(nil, 17)
 	_, err := w.Reserve(0x1E, 1, 0, -1)

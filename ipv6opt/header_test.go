@@ -129,16 +129,18 @@ func TestOptionsInCaptures(t *testing.T) {
 		{"ioam-linux618-dex.pcap", 1, []string{"PadN@2 0", "0x11@4 18"}},
 		{"ioam-linux618-dstopt-unknown-actions.pcap", 1, []string{"PadN@2 0", "0x9e@4 18"}},
 	} {
-		p := wiretest.Capture(t, c.capture)[c.packet-1]
-		var h Header
-		_, err := h.Decode(p.Data[14+40:])
-		require.NoError(t, err, c.capture)
-		var types []string
-		for o, err := range h.All() {
-			require.NoError(t, err, c.capture)
-			types = append(types, fmt.Sprintf("%v@%d %d", o.Type, o.Offset, len(o.Data)))
-		}
-		require.Equal(t, c.types, types, c.capture)
+		t.Run(c.capture, func(t *testing.T) {
+			p := wiretest.Capture(t, c.capture)[c.packet-1]
+			var h Header
+			_, err := h.Decode(p.Data[14+40:])
+			require.NoError(t, err)
+			var types []string
+			for o, err := range h.All() {
+				require.NoError(t, err)
+				types = append(types, fmt.Sprintf("%v@%d %d", o.Type, o.Offset, len(o.Data)))
+			}
+			require.Equal(t, c.types, types)
+		})
 	}
 }
 

@@ -31,7 +31,9 @@ func TestLimits(t *testing.T) {
 		{"broken option", "1e 01", Limits{}, ErrOverrun},
 		{"no options at all", "", Limits{}, nil},
 	} {
-		h := Header{Options: wiretest.Hex(t, c.options)}
-		require.Equal(t, c.err, c.limits.Check(&h), c.what)
+		t.Run(c.what, func(t *testing.T) {
+			h := Header{Options: wiretest.Hex(t, c.options)}
+			require.Equal(t, c.err, c.limits.Check(&h))
+		})
 	}
 }

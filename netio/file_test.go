@@ -17,19 +17,14 @@ import (
 func TestFile(t *testing.T) {
 	frames := wiretest.Capture(t, "messages.pcap")
 	file := func() *File {
-		b, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
-		require.NoError(t, err)
-		f, err := OpenFile(bytes.NewReader(b))
-		require.NoError(t, err)
-		return f
+		b := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)
+		return wiretest.Must(OpenFile(bytes.NewReader(b)))(t)
 	}
 	var out bytes.Buffer
 	second := file()
-	sink, err := second.Sink(&out, capture.Ethernet)
-	require.NoError(t, err)
+	sink := wiretest.Must(second.Sink(&out, capture.Ethernet))(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err := NewPoll(ctx, file(), second)
-	require.NoError(t, err)
+	p := wiretest.Must(NewPoll(ctx, file(), second))(t)
 	defer p.Close()
 	counts := [2]int{}
 	for {
@@ -57,8 +52,7 @@ func TestFile(t *testing.T) {
 		require.Equal(t, f.Time.UTC(), r.Time)
 	}
 
-	p, err = NewPoll(ctx, file())
-	require.NoError(t, err)
+	p = wiretest.Must(NewPoll(ctx, file()))(t)
 	defer p.Close()
 	_, _, err = p.Next(-1)
 	require.NoError(t, err)
@@ -70,18 +64,14 @@ func TestFile(t *testing.T) {
 // Run gives each packet to the function and sends what that appends; it ends with the
 // sources, with one that fails, or with the context.
 func TestRun(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)
 	file := func(n int) *File {
-		f, err := OpenFile(bytes.NewReader(octets[:n]))
-		require.NoError(t, err)
-		return f
+		return wiretest.Must(OpenFile(bytes.NewReader(octets[:n])))(t)
 	}
 	frames := wiretest.Capture(t, "messages.pcap")
 	first, second := file(len(octets)), file(len(octets))
 	var written bytes.Buffer
-	out, err := first.Sink(&written, capture.Ethernet)
-	require.NoError(t, err)
+	out := wiretest.Must(first.Sink(&written, capture.Ethernet))(t)
 	counts := [2]int{}
 	require.NoError(t, Run(t.Context(), out, func(b []byte, source int, p *Packet) []byte {
 		require.Empty(t, b)
@@ -92,8 +82,7 @@ func TestRun(t *testing.T) {
 		return b
 	}, first, second))
 	require.Equal(t, [2]int{len(frames), len(frames)}, counts)
-	sent, err := capture.Open(&written)
-	require.NoError(t, err)
+	sent := wiretest.Must(capture.Open(&written))(t)
 	for r, err := range capture.All(sent) {
 		require.NoError(t, err)
 		require.Equal(t, frames[0].Data, r.Data)
@@ -117,8 +106,7 @@ func TestRun(t *testing.T) {
 	}, file(len(octets))))
 	require.Equal(t, 1, n)
 
-	failing, err := file(len(octets)).Sink(&failing{after: 1}, capture.Ethernet)
-	require.NoError(t, err)
+	failing := wiretest.Must(file(len(octets)).Sink(&failing{after: 1}, capture.Ethernet))(t)
 	require.NoError(t, Run(t.Context(), failing, func(b []byte, _ int, p *Packet) []byte {
 		return append(b, p.Data...)
 	}, file(len(octets))))
@@ -128,16 +116,13 @@ func TestRun(t *testing.T) {
 // A capture ends where it is damaged: nothing is made of what stands behind.
 func TestDamagedFileEnds(t *testing.T) {
 	var b bytes.Buffer
-	w, err := capture.NewWriter(&b, capture.Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	w := wiretest.Must(capture.NewWriter(&b, capture.Ethernet, time.Microsecond))(t)
 	for range 3 {
 		require.NoError(t, w.Write(&capture.Record{Data: make([]byte, 60)}))
 	}
 	copy(b.Bytes()[24+16+60+8:], "\xFF\xFF\xFF\xFF") // the captured length of the second
-	f, err := OpenFile(&b)
-	require.NoError(t, err)
-	p, err := NewPoll(t.Context(), f)
-	require.NoError(t, err)
+	f := wiretest.Must(OpenFile(&b))(t)
+	p := wiretest.Must(NewPoll(t.Context(), f))(t)
 	defer p.Close()
 	_, packets, err := p.Next(-1)
 	require.NoError(t, err)
@@ -158,8 +143,7 @@ func TestLoop(t *testing.T) {
 	defer cancel()
 	away := &flapping{}
 	var written bytes.Buffer
-	out, err := new(File).Sink(&written, capture.Raw)
-	require.NoError(t, err)
+	out := wiretest.Must(new(File).Sink(&written, capture.Raw))(t)
 	received, ticks := 0, 0
 	l := &Loop{
 		Out: out,
@@ -202,8 +186,7 @@ func (f *flapping) Read() ([]Packet, error) {
 
 // A sink that cannot write says so, each time.
 func TestFileSinkFails(t *testing.T) {
-	sink, err := new(File).Sink(&failing{after: 1}, capture.Raw)
-	require.NoError(t, err)
+	sink := wiretest.Must(new(File).Sink(&failing{after: 1}, capture.Raw))(t)
 	require.Equal(t, io.ErrShortWrite, sink.Send([]byte{1}))
 	require.Equal(t, io.ErrShortWrite, sink.Send([]byte{1}))
 	require.EqualValues(t, 2, sink.Failed())

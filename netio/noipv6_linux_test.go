@@ -21,15 +21,14 @@ func TestRawWithoutIPv6(t *testing.T) {
 	if ne.Uint16([]byte{0, 1}) == 1 {
 		low += 4
 	}
-	program, err := bpf.Assemble([]bpf.Instruction{
+	program := wiretest.Must(bpf.Assemble([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: 0, Size: 4},
 		bpf.JumpIf{Val: unix.SYS_SOCKET, SkipFalse: 3},
 		bpf.LoadAbsolute{Off: low, Size: 4},
 		bpf.JumpIf{Val: unix.AF_INET6, SkipFalse: 1},
 		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)},
 		bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW},
-	})
-	require.NoError(t, err)
+	}))(t)
 	var filters []unix.SockFilter
 	for _, i := range program {
 		filters = append(filters, unix.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
@@ -37,12 +36,10 @@ func TestRawWithoutIPv6(t *testing.T) {
 	all := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
 	const mode = unix.SECCOMP_MODE_FILTER // of the thread, with which it ends
 	require.NoError(t, unix.Prctl(unix.PR_SET_SECCOMP, mode, uintptr(unsafe.Pointer(&all)), 0, 0))
-	in, err := ListenUDP("127.0.0.1:0")
-	require.NoError(t, err)
+	in := wiretest.Must(ListenUDP("127.0.0.1:0"))(t)
 	defer in.Close()
 	for _, device := range []string{"", "lo"} {
-		raw, err := OpenRaw(device)
-		require.NoError(t, err)
+		raw := wiretest.Must(OpenRaw(device))(t)
 		require.NoError(t, raw.Send(datagram(t, "127.0.0.1", in.Local().Port(), 0, 64, "four")))
 		require.Equal(t, unix.EAFNOSUPPORT, raw.Send(icmpv6(4)))
 		require.NoError(t, raw.Flush())

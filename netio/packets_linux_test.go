@@ -43,8 +43,7 @@ func ip(t *testing.T, command string) {
 // index returns the number of a device.
 func index(t *testing.T, device string) int {
 	t.Helper()
-	i, err := net.InterfaceByName(device)
-	require.NoError(t, err)
+	i := wiretest.Must(net.InterfaceByName(device))(t)
 	return i.Index
 }
 
@@ -67,8 +66,7 @@ func bothWays(t *testing.T, f func(t *testing.T, blocks bool)) {
 
 func open(t *testing.T, c PacketConfig) *Packets {
 	t.Helper()
-	p, err := OpenPackets(c)
-	require.NoError(t, err)
+	p := wiretest.Must(OpenPackets(c))(t)
 	t.Cleanup(func() { p.Close() })
 	return p
 }
@@ -77,8 +75,7 @@ func open(t *testing.T, c PacketConfig) *Packets {
 func poll(t *testing.T, sources ...Source) (p *Poll, stop func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	p, err := NewPoll(ctx, sources...)
-	require.NoError(t, err)
+	p = wiretest.Must(NewPoll(ctx, sources...))(t)
 	t.Cleanup(func() {
 		stop()
 		p.Close()
@@ -178,8 +175,7 @@ func TestEndMeanwhileCounted(t *testing.T) {
 	take(t, witness, sent)
 	require.NoError(t, in.Stop())
 	in.mu.Lock()
-	s, err := unix.GetsockoptTpacketStats(in.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
-	require.NoError(t, err)
+	s := wiretest.Must(unix.GetsockoptTpacketStats(in.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS))(t)
 	time.AfterFunc(time.Millisecond, func() {
 		in.seen.Add(uint64(s.Packets))
 		in.mu.Unlock()
@@ -226,8 +222,7 @@ func TestDirection(t *testing.T) {
 			_, batch, err := p.Next(-1)
 			for ; err == nil; _, batch, err = p.Next(-1) {
 				for _, packet := range batch {
-					name, err := net.InterfaceByIndex(packet.Interface)
-					require.NoError(t, err)
+					name := wiretest.Must(net.InterfaceByIndex(packet.Interface))(t)
 					got = append(got, name.Name+map[bool]string{false: " in", true: " out"}[packet.Outgoing])
 				}
 			}
@@ -247,8 +242,7 @@ func tunnel(t *testing.T, name string) *os.File {
 	}
 	file := os.NewFile(uintptr(fd), name)
 	t.Cleanup(func() { file.Close() })
-	request, err := unix.NewIfreq(name)
-	require.NoError(t, err)
+	request := wiretest.Must(unix.NewIfreq(name))(t)
 	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
 	require.NoError(t, unix.IoctlIfreq(fd, unix.TUNSETIFF, request))
 	ip(t, "link set "+name+" up")
@@ -379,9 +373,12 @@ func TestRunSurvivesFlap(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	wiretest.Namespace(t, `link set lo up
 		link add lower type veth peer name lowerpeer`)
-	for name, want := range map[string]error{"nowhere": ErrNoInterface, "": ErrNoInterface, "lower": ErrDown} {
-		_, err := OpenPackets(PacketConfig{Interface: name})
-		require.Equal(t, want, err, name)
+	for _, c := range []struct {
+		name string
+		want error
+	}{{"nowhere", ErrNoInterface}, {"", ErrNoInterface}, {"lower", ErrDown}} {
+		_, err := OpenPackets(PacketConfig{Interface: c.name})
+		require.Equal(t, c.want, err, c.name)
 	}
 	_, err := OpenPackets(PacketConfig{Interface: "lo", Direction: Out + 1})
 	require.Equal(t, errDirection, err)
@@ -407,29 +404,30 @@ func TestBeside(t *testing.T) {
 		ne.PutUint16(b[8:], hardware)
 		return b
 	}
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name        string
 		hardware    uint16
 		b           beside
 		frame, want string
 	}{
-		"tag": {unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 0x6007, tpid: 0x8100}, untagged,
+		{"tag", unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 0x6007, tpid: 0x8100}, untagged,
 			tagged},
-		"no protocol":       {unix.ARPHRD_ETHER, beside{status: tag, tci: 0x6007, tpid: 0x88A8}, untagged, tagged},
-		"second tag":        {unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 9, tpid: 0x88A8}, tagged, stacked},
-		"no tag":            {unix.ARPHRD_ETHER, beside{tci: 0x6007, tpid: 0x8100}, untagged, untagged},
-		"short":             {unix.ARPHRD_ETHER, beside{status: tag, tci: 7}, untagged[:23], untagged[:23]},
-		"tunnel":            {unix.ARPHRD_NONE, beside{status: tag, tci: 7}, "45000014", "45000014"},
-		"other link layer":  {unix.ARPHRD_INFINIBAND, beside{network: 4}, "00112233 45000014", "45000014"},
-		"nothing behind it": {unix.ARPHRD_INFINIBAND, beside{network: 40}, "00112233", ""},
+		{"no protocol", unix.ARPHRD_ETHER, beside{status: tag, tci: 0x6007, tpid: 0x88A8}, untagged, tagged},
+		{"second tag", unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 9, tpid: 0x88A8}, tagged, stacked},
+		{"no tag", unix.ARPHRD_ETHER, beside{tci: 0x6007, tpid: 0x8100}, untagged, untagged},
+		{"short", unix.ARPHRD_ETHER, beside{status: tag, tci: 7}, untagged[:23], untagged[:23]},
+		{"tunnel", unix.ARPHRD_NONE, beside{status: tag, tci: 7}, "45000014", "45000014"},
+		{"other link layer", unix.ARPHRD_INFINIBAND, beside{network: 4}, "00112233 45000014", "45000014"},
+		{"nothing behind it", unix.ARPHRD_INFINIBAND, beside{network: 40}, "00112233", ""},
 	} {
-		frame := wiretest.Hex(t, c.frame)
-		c.b.octets = uint32(len(frame))
+		frame := wiretest.Hex(t, row.frame)
+		row.b.octets = uint32(len(frame))
 		var p Packet
-		p.set(append(make([]byte, tagSize), frame...), at, from(c.hardware), c.b)
-		want := wiretest.Hex(t, c.want)
-		require.Equal(t, want, append([]byte{}, p.Data...), name)
-		require.EqualValues(t, len(want), p.OrigLen, name)
-		require.True(t, p.Supported(), name)
+		p.set(append(make([]byte, tagSize), frame...), at, from(row.hardware), row.b)
+		want := wiretest.Hex(t, row.want)
+		require.Equal(t, want, append([]byte{}, p.Data...), row.name)
+		require.EqualValues(t, len(want), p.OrigLen, row.name)
+		require.True(t, p.Supported(), row.name)
 	}
 }
 

@@ -55,9 +55,7 @@ func datagram(t *testing.T, to string, port uint16, class, hops uint8, data stri
 	if d.Dst.Is4() {
 		d.Src = netip.MustParseAddr("192.0.2.77")
 	}
-	b, err := d.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(d.AppendBinary(nil))(t)
 }
 
 // icmpv6 returns an IPv6 packet with an ICMPv6 message of a type.
@@ -146,14 +144,17 @@ func TestListenIPv4(t *testing.T) {
 	require.NoError(t, err)
 	defer in.Close()
 	require.Equal(t, netip.IPv4Unspecified(), in.Local().Addr())
-	for to, want := range map[string]error{"127.0.0.1": nil, "::1": unix.ECONNREFUSED} {
-		out, err := net.Dial("udp", netip.AddrPortFrom(netip.MustParseAddr(to), in.Local().Port()).String())
+	for _, c := range []struct {
+		name string
+		want error
+	}{{"127.0.0.1", nil}, {"::1", unix.ECONNREFUSED}} {
+		out, err := net.Dial("udp", netip.AddrPortFrom(netip.MustParseAddr(c.name), in.Local().Port()).String())
 		require.NoError(t, err)
 		defer out.Close()
 		_, err = out.Write(nil)
 		require.NoError(t, err)
 		_, err = out.Write(nil) // which the one before has met
-		require.ErrorIs(t, err, want)
+		require.ErrorIs(t, err, c.want)
 	}
 	p, _ := poll(t, in)
 	take(t, p, 2)
@@ -161,8 +162,7 @@ func TestListenIPv4(t *testing.T) {
 		_, err = ListenUDP(group)
 		require.ErrorIs(t, err, errGroup)
 	}
-	named, err := ListenUDP("0.0.0.0:domain")
-	require.NoError(t, err)
+	named := wiretest.Must(ListenUDP("0.0.0.0:domain"))(t)
 	defer named.Close()
 	require.Equal(t, netip.AddrPortFrom(netip.IPv4Unspecified(), 53), named.Local())
 }
@@ -170,8 +170,7 @@ func TestListenIPv4(t *testing.T) {
 // Those that were lost behind all that were read count too.
 func TestLostBehind(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
-	in, err := ListenUDP("127.0.0.1:0")
-	require.NoError(t, err)
+	in := wiretest.Must(ListenUDP("127.0.0.1:0"))(t)
 	defer in.Close()
 	out, err := net.Dial("udp", in.Local().String())
 	require.NoError(t, err)
@@ -194,12 +193,10 @@ func TestDialRefused(t *testing.T) {
 	nft := wiretest.Tool(t, "nft")
 	wiretest.Namespace(t, "link set lo up")
 	const address = "127.0.0.1:1021"
-	out, err := DialUDP(address, 0, 1)
-	require.NoError(t, err)
+	out := wiretest.Must(DialUDP(address, 0, 1))(t)
 	defer out.Close()
 	require.NoError(t, out.Send([]byte("nobody")))
-	in, err := ListenUDP(address)
-	require.NoError(t, err)
+	in := wiretest.Must(ListenUDP(address))(t)
 	defer in.Close()
 	require.NoError(t, out.Send([]byte("somebody")))
 	p, _ := poll(t, in)
@@ -368,11 +365,9 @@ func TestPort(t *testing.T) {
 // was, as the next datagram tells.
 func TestDatagramsLost(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
-	in, err := ListenUDP("127.0.0.1:0")
-	require.NoError(t, err)
+	in := wiretest.Must(ListenUDP("127.0.0.1:0"))(t)
 	defer in.Close()
-	out, err := DialUDP(in.Local().String(), 0, 1)
-	require.NoError(t, err)
+	out := wiretest.Must(DialUDP(in.Local().String(), 0, 1))(t)
 	defer out.Close()
 	require.Equal(t, in.Local(), out.Remote())
 	const sent = 20_000
@@ -398,11 +393,9 @@ func TestPoll(t *testing.T) {
 	var sources []Source
 	var sinks []*UDPSink
 	for range 3 {
-		in, err := ListenUDP("127.0.0.1:0")
-		require.NoError(t, err)
+		in := wiretest.Must(ListenUDP("127.0.0.1:0"))(t)
 		t.Cleanup(func() { in.Close() })
-		out, err := DialUDP(in.Local().String(), 0, 1)
-		require.NoError(t, err)
+		out := wiretest.Must(DialUDP(in.Local().String(), 0, 1))(t)
 		t.Cleanup(func() { out.Close() })
 		sources, sinks = append(sources, in), append(sinks, out)
 	}
@@ -451,11 +444,9 @@ func TestPoll(t *testing.T) {
 func TestSocketsAllocateNothing(t *testing.T) {
 	wiretest.Namespace(t, `link set lo up
 		addr add 192.0.2.2/32 dev lo`)
-	in, err := ListenUDP("192.0.2.2:0")
-	require.NoError(t, err)
+	in := wiretest.Must(ListenUDP("192.0.2.2:0"))(t)
 	defer in.Close()
-	out, err := OpenRaw("")
-	require.NoError(t, err)
+	out := wiretest.Must(OpenRaw(""))(t)
 	defer out.Close()
 	p, _ := poll(t, in)
 	packet := datagram(t, "192.0.2.2", in.Local().Port(), 0, 64, "data")

@@ -1,6 +1,7 @@
 package pnc
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -223,12 +224,17 @@ func TestReadISISBroken(t *testing.T) {
 	require.Equal(t, []error{errTLV}, errs)
 	require.Equal(t, want, all)
 
-	for at, v := range map[int]byte{0: 0x82, 2: 2, 3: 8, 4: 15} {
-		pdu := lspOf(good)
-		pdu[at] = v
-		_, errs := collect(Codes{}.ReadISIS(pdu))
-		require.Equal(t, []error{errNotLSP}, errs)
-		require.ErrorIs(t, errs[0], wireerr.Other)
+	for _, c := range []struct {
+		at int
+		v  byte
+	}{{0, 0x82}, {2, 2}, {3, 8}, {4, 15}} {
+		t.Run(fmt.Sprint(c.at), func(t *testing.T) {
+			pdu := lspOf(good)
+			pdu[c.at] = c.v
+			_, errs := collect(Codes{}.ReadISIS(pdu))
+			require.Equal(t, []error{errNotLSP}, errs)
+			require.ErrorIs(t, errs[0], wireerr.Other)
+		})
 	}
 	short := lspOf(good)
 	short[8], short[9] = 0, 26
@@ -301,11 +307,13 @@ func TestLeakISIS(t *testing.T) {
 			"0401 41 0b04 c6336402"},
 		{"ids in the wrong places", "0401 01", v6, v4, "0401 41"},
 	} {
-		in := wiretest.Hex(t, c.in)
-		wiretest.Encodes(t, wiretest.Hex(t, c.out),
-			func(b []byte) ([]byte, error) { return LeakISIS(b, in, c.id4, c.id6) })
-		buf := make([]byte, 0, 64)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = LeakISIS(buf, in, c.id4, c.id6) })
+		t.Run(c.name, func(t *testing.T) {
+			in := wiretest.Hex(t, c.in)
+			wiretest.Encodes(t, wiretest.Hex(t, c.out),
+				func(b []byte) ([]byte, error) { return LeakISIS(b, in, c.id4, c.id6) })
+			buf := make([]byte, 0, 64)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = LeakISIS(buf, in, c.id4, c.id6) })
+		})
 	}
 	b, err := LeakISIS([]byte{1}, wiretest.Hex(t, "0402 01"), v4, v6)
 	require.Equal(t, errSubTLV, err)
@@ -322,10 +330,8 @@ func TestLeakISIS(t *testing.T) {
 // A prefix that goes from level to level and back keeps proxy and capability.
 func TestLeakISISTwice(t *testing.T) {
 	origin := wiretest.Hex(t, "0401 01")
-	first, err := LeakISIS(nil, origin, addr("198.51.100.1"), netip.Addr{})
-	require.NoError(t, err)
-	second, err := LeakISIS(nil, first, addr("198.51.100.99"), addr("2001:db8::99"))
-	require.NoError(t, err)
+	first := wiretest.Must(LeakISIS(nil, origin, addr("198.51.100.1"), netip.Addr{}))(t)
+	second := wiretest.Must(LeakISIS(nil, first, addr("198.51.100.99"), addr("2001:db8::99")))(t)
 	require.Equal(t, first, second)
 	r := reach{metric: 10, control: controlDown | controlSubTLVs4, prefix: prefix("192.0.2.0/24"), subTLVs: second}
 	entry := r.append(nil)

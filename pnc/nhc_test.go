@@ -131,8 +131,7 @@ func TestAppendNHC(t *testing.T) {
 		wiretest.NoAllocs(t, "AppendNHC", func() { _, _ = bgp.AppendNHC(buf, c.routes, c.proxy, c.others...) })
 	}
 	long := make([]byte, 0xFFFF)
-	b, err := bgp.AppendNHC(nil, v4, proxy, Characteristic{1, long})
-	require.NoError(t, err)
+	b := wiretest.Must(bgp.AppendNHC(nil, v4, proxy, Characteristic{1, long}))(t)
 	require.Equal(t, wiretest.Hex(t, "0001 ffff 00"), b[8:13])
 	require.Len(t, b, 8+4+len(long)+8)
 	for _, c := range []struct {

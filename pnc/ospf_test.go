@@ -1,6 +1,7 @@
 package pnc
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -224,12 +225,17 @@ func TestReadOSPFBroken(t *testing.T) {
 	all, _ := collect(Codes{}.ReadOSPFv2(old))
 	require.Equal(t, wantV2, all)
 
-	for typ, opaque := range map[uint8]bool{8: false, 9: true, 11: true, 12: false} {
-		scoped := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2))
-		scoped[3] = typ
-		all, errs := collect(Codes{}.ReadOSPFv2(scoped))
-		require.Empty(t, errs)
-		require.Equal(t, opaque, len(all) == 1, "LSA type %d", typ)
+	for _, c := range []struct {
+		typ    uint8
+		opaque bool
+	}{{8, false}, {9, true}, {11, true}, {12, false}} {
+		t.Run(fmt.Sprint(c.typ), func(t *testing.T) {
+			scoped := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2))
+			scoped[3] = c.typ
+			all, errs := collect(Codes{}.ReadOSPFv2(scoped))
+			require.Empty(t, errs)
+			require.Equal(t, c.opaque, len(all) == 1, "LSA type %d", c.typ)
+		})
 	}
 
 	other := slices.Clone(old)
@@ -289,18 +295,19 @@ func TestPrefixesOfOSPFv3(t *testing.T) {
 		{"2001:db8:1:2:3:4:8000:0/97", "0003 0028 00000007 61000000 20010db8 00010002 00030004 80000000"},
 		{"2001:db8:1:2:3:4:5:6/128", "0003 0028 00000007 80000000 20010db8 00010002 00030004 00050006"},
 	} {
-		tail := wiretest.Hex(t, "00250004 20000000 001b0004 c0000207")
-		out := append(wiretest.Hex(t, c.octets), tail...)
-		out[3] = uint8(len(out) - 4)
-		in := slices.Clone(out)
-		in[1], in[9], in[10], in[11] = 6, 0xFF, 0xAB, 0xCD // Intra-Area-Prefix, all options, the reserved octets
-		out[9] = 0xFD                                      // all but LA
-		got, err := LeakOSPFv3(nil, in, 7, PrefixSource{Router: [4]byte{192, 0, 2, 7}})
-		require.NoError(t, err)
-		require.Equal(t, out, got, c.prefix)
-		all, errs := collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, got)))
-		require.Empty(t, errs)
-		require.Equal(t, []Advertisement{{Prefix: prefix(c.prefix), Metric: 7, Originator: routerV3}}, all)
+		t.Run(c.prefix, func(t *testing.T) {
+			tail := wiretest.Hex(t, "00250004 20000000 001b0004 c0000207")
+			out := append(wiretest.Hex(t, c.octets), tail...)
+			out[3] = uint8(len(out) - 4)
+			in := slices.Clone(out)
+			in[1], in[9], in[10], in[11] = 6, 0xFF, 0xAB, 0xCD // Intra-Area-Prefix, all options, the reserved octets
+			out[9] = 0xFD                                      // all but LA
+			got := wiretest.Must(LeakOSPFv3(nil, in, 7, PrefixSource{Router: [4]byte{192, 0, 2, 7}}))(t)
+			require.Equal(t, out, got)
+			all, errs := collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, got)))
+			require.Empty(t, errs)
+			require.Equal(t, []Advertisement{{Prefix: prefix(c.prefix), Metric: 7, Originator: routerV3}}, all)
+		})
 	}
 }
 
@@ -358,23 +365,31 @@ func TestLeakOSPFv2(t *testing.T) {
 			PrefixSource{Address: addr("2001:db8::1")},
 			"0001 0010 03180000 c0000200 000b0004 20000000"},
 	} {
-		in := wiretest.Hex(t, c.in)
-		wiretest.Encodes(t, wiretest.Hex(t, c.out), func(b []byte) ([]byte, error) { return LeakOSPFv2(b, in, c.from) })
-		buf := make([]byte, 0, 128)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = LeakOSPFv2(buf, in, c.from) })
+		t.Run(c.name, func(t *testing.T) {
+			in := wiretest.Hex(t, c.in)
+			wiretest.Encodes(t, wiretest.Hex(t, c.out),
+				func(b []byte) ([]byte, error) { return LeakOSPFv2(b, in, c.from) })
+			buf := make([]byte, 0, 128)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = LeakOSPFv2(buf, in, c.from) })
+		})
 	}
-	for octets, want := range map[string]error{
-		"":                                     errOSPFTLV,
-		"0001 0008 01180000":                   errOSPFTLV,
-		"0002 0008 01180000 c0000200":          errNotPrefixTLV,
-		"0001 0004 01180000":                   errOSPFFixed,
-		"0001 0008 01180100 c0000200":          errPrefix,
-		"0001 000c 01180000 c0000200 000b0001": errSubTLV,
-		"0001 0010 01180000 c0000200 000b0001 20000000": errFlagsLength,
+	for _, c := range []struct {
+		name string
+		want error
+	}{
+		{"", errOSPFTLV},
+		{"0001 0008 01180000", errOSPFTLV},
+		{"0002 0008 01180000 c0000200", errNotPrefixTLV},
+		{"0001 0004 01180000", errOSPFFixed},
+		{"0001 0008 01180100 c0000200", errPrefix},
+		{"0001 000c 01180000 c0000200 000b0001", errSubTLV},
+		{"0001 0010 01180000 c0000200 000b0001 20000000", errFlagsLength},
 	} {
-		b, err := LeakOSPFv2([]byte{7}, wiretest.Hex(t, octets), from)
-		require.Equal(t, want, err)
-		require.Equal(t, []byte{7}, b)
+		t.Run(c.name, func(t *testing.T) {
+			b, err := LeakOSPFv2([]byte{7}, wiretest.Hex(t, c.name), from)
+			require.Equal(t, c.want, err)
+			require.Equal(t, []byte{7}, b)
+		})
 	}
 	huge := slices.Concat(wiretest.Hex(t, "0001 fffc 01180000 c0000200 000b fff0"), make([]byte, 0xFFF0))
 	b, err := LeakOSPFv2([]byte{7}, huge, PrefixSource{})
@@ -420,22 +435,29 @@ func TestLeakOSPFv3(t *testing.T) {
 		{"the highest metric", "0006 0010 0000000a 40000000 20010db800010000", 1<<24 - 1, PrefixSource{},
 			"0003 0010 00ffffff 40000000 20010db800010000"},
 	} {
-		in := wiretest.Hex(t, c.in)
-		wiretest.Encodes(t, wiretest.Hex(t, c.out),
-			func(b []byte) ([]byte, error) { return LeakOSPFv3(b, in, c.metric, c.from) })
-		buf := make([]byte, 0, 128)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = LeakOSPFv3(buf, in, c.metric, c.from) })
+		t.Run(c.name, func(t *testing.T) {
+			in := wiretest.Hex(t, c.in)
+			wiretest.Encodes(t, wiretest.Hex(t, c.out),
+				func(b []byte) ([]byte, error) { return LeakOSPFv3(b, in, c.metric, c.from) })
+			buf := make([]byte, 0, 128)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = LeakOSPFv3(buf, in, c.metric, c.from) })
+		})
 	}
-	for octets, want := range map[string]error{
-		"":                                     errOSPFTLV,
-		"0005 0008 0000000a 00000000":          errNotPrefixTLV,
-		"0006 0004 0000000a":                   errOSPFFixed,
-		"0006 000c 0000000a 00000000 00250004": errSubTLV,
-		"0006 0010 0000000a 00000000 00250002 20000000": errFlagsLength,
+	for _, c := range []struct {
+		name string
+		want error
+	}{
+		{"", errOSPFTLV},
+		{"0005 0008 0000000a 00000000", errNotPrefixTLV},
+		{"0006 0004 0000000a", errOSPFFixed},
+		{"0006 000c 0000000a 00000000 00250004", errSubTLV},
+		{"0006 0010 0000000a 00000000 00250002 20000000", errFlagsLength},
 	} {
-		b, err := LeakOSPFv3([]byte{7}, wiretest.Hex(t, octets), 1, from)
-		require.Equal(t, want, err)
-		require.Equal(t, []byte{7}, b)
+		t.Run(c.name, func(t *testing.T) {
+			b, err := LeakOSPFv3([]byte{7}, wiretest.Hex(t, c.name), 1, from)
+			require.Equal(t, c.want, err)
+			require.Equal(t, []byte{7}, b)
+		})
 	}
 	_, err := LeakOSPFv3(nil, wiretest.Hex(t, "0006 0008 0000000a 00000000"), 1<<24, from)
 	require.Equal(t, errMetric, err)
@@ -456,8 +478,7 @@ func TestLeakOSPFTwice(t *testing.T) {
 	require.NoError(t, err)
 	backbone, err := LeakOSPFv2(nil, origin, PrefixSource{Router: [4]byte{192, 0, 2, 1}, Address: addr("198.51.100.1")})
 	require.NoError(t, err)
-	third, err := LeakOSPFv2(nil, backbone, PrefixSource{})
-	require.NoError(t, err)
+	third := wiretest.Must(LeakOSPFv2(nil, backbone, PrefixSource{}))(t)
 	require.Equal(t, backbone, third)
 	all, errs := collect(Codes{}.ReadOSPFv2(opaqueLSA(opaqueExtendedPrefix, third)))
 	require.Empty(t, errs)

@@ -2,6 +2,7 @@ package pnc
 
 import (
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
@@ -70,10 +71,14 @@ func TestFlags(t *testing.T) {
 }
 
 func TestProtocolNames(t *testing.T) {
-	for p, name := range map[Protocol]string{
-		Configured: "configured", ISIS: "IS-IS", OSPFv2: "OSPFv2", OSPFv3: "OSPFv3", BGP: "BGP", 9: "Protocol(9)",
+	for _, c := range []struct {
+		p    Protocol
+		name string
+	}{
+		{Configured, "configured"}, {ISIS, "IS-IS"}, {OSPFv2, "OSPFv2"}, {OSPFv3, "OSPFv3"}, {BGP, "BGP"},
+		{9, "Protocol(9)"},
 	} {
-		require.Equal(t, name, p.String())
+		t.Run(fmt.Sprint(c.p), func(t *testing.T) { require.Equal(t, c.name, c.p.String()) })
 	}
 }
 

@@ -40,12 +40,9 @@ func TestTsharkReadsISIS(t *testing.T) {
 		{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Metric: 10},
 		{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 20},
 	} {
-		var err error
-		tlvs, err = Codes{}.AppendISIS(tlvs, a, 0)
-		require.NoError(t, err)
+		tlvs = wiretest.Must(Codes{}.AppendISIS(tlvs, a, 0))(t)
 	}
-	leaked, err := LeakISIS(nil, wiretest.Hex(t, "0401 01"), addr("198.51.100.1"), addr(""))
-	require.NoError(t, err)
+	leaked := wiretest.Must(LeakISIS(nil, wiretest.Hex(t, "0401 01"), addr("198.51.100.1"), addr("")))(t)
 	r := reach{metric: 30, control: controlDown | controlSubTLVs4, prefix: prefix("203.0.113.0/24"), subTLVs: leaked}
 	entry := r.append(nil)
 	tlvs = slices.Concat(tlvs, []byte{tlvReach4, uint8(len(entry))}, entry)
@@ -65,10 +62,8 @@ func TestTsharkReadsISIS(t *testing.T) {
 
 func TestTsharkReadsOSPFv2(t *testing.T) {
 	a := Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2")}
-	own, err := Codes{}.AppendOSPFv2(nil, a)
-	require.NoError(t, err)
-	leaked, err := LeakOSPFv2(nil, own, PrefixSource{})
-	require.NoError(t, err)
+	own := wiretest.Must(Codes{}.AppendOSPFv2(nil, a))(t)
+	leaked := wiretest.Must(LeakOSPFv2(nil, own, PrefixSource{}))(t)
 	row := wiretest.TsharkFields(t, []string{
 		"ospf.lsid_opaque_type", "ospf.tlv.extpfx.tlv_type", "ospf.tlv.extpfx.rotuetype", "ospf.prefix_length",
 		"ospf.tlv.extpfx.af",
@@ -89,10 +84,8 @@ func TestTsharkReadsOSPFv2(t *testing.T) {
 // does that does not know them.
 func TestTsharkReadsOSPFv3Header(t *testing.T) {
 	a := Advertisement{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 10}
-	own, err := Codes{}.AppendOSPFv3(nil, a)
-	require.NoError(t, err)
-	leaked, err := LeakOSPFv3(nil, own, 30, PrefixSource{})
-	require.NoError(t, err)
+	own := wiretest.Must(Codes{}.AppendOSPFv3(nil, a))(t)
+	leaked := wiretest.Must(LeakOSPFv3(nil, own, 30, PrefixSource{}))(t)
 	rows := wiretest.TsharkFields(t, []string{"ospf.v3.lsa.fc", "ospf.v3.lsa.u", "ospf.v3.lsa.s12", "ospf.lsa.length",
 		"_ws.malformed"},
 		ospfv3Frame(t, extendedLSA(0xA029, make([]byte, referenceLen), own)),
@@ -109,8 +102,7 @@ func TestTsharkReadsOSPFv3Header(t *testing.T) {
 // passes it on: what it shows is that the octets are an optional transitive
 // attribute of the right length.
 func TestTsharkReadsNHC(t *testing.T) {
-	value, err := bgp.AppendNHC(nil, NextHop{AFI: 1, SAFI: 1, Addr: addr4}, addr("198.51.100.2"))
-	require.NoError(t, err)
+	value := wiretest.Must(bgp.AppendNHC(nil, NextHop{AFI: 1, SAFI: 1, Addr: addr4}, addr("198.51.100.2")))(t)
 	attributes := slices.Concat(wiretest.Hex(t, "40 01 01 00 40 02 00 40 03 04 c6336407"),
 		[]byte{AttributeNHCFlags, AttributeNHC, uint8(len(value))}, value)
 	update := slices.Concat(wiretest.Hex(t, "ffffffffffffffffffffffffffffffff 0000 02 0000"),

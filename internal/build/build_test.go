@@ -27,8 +27,10 @@ func TestLine(t *testing.T) {
 			"rocecn v1.0.0" + built, "unknown"},
 		{"without anything", debug.BuildInfo{}, "rocecn (devel)" + built, "unknown"},
 	} {
-		i := of(&c.info)
-		require.Equal(t, c.line, i.Line("rocecn"), c.name)
-		require.Equal(t, c.commit, i.Commit(), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			i := of(&c.info)
+			require.Equal(t, c.line, i.Line("rocecn"))
+			require.Equal(t, c.commit, i.Commit())
+		})
 	}
 }

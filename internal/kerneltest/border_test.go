@@ -276,8 +276,7 @@ func rulesOf(t *testing.T, b *filter.Border) []rules {
 // the file.
 func bytecodeFile(t *testing.T, b *filter.Border) string {
 	t.Helper()
-	program, err := b.Program(rocev2.LinkEthernet)
-	require.NoError(t, err)
+	program := wiretest.Must(b.Program(rocev2.LinkEthernet))(t)
 	file := filepath.Join(t.TempDir(), "border.bpf")
 	require.NoError(t, os.WriteFile(file, []byte(filter.Bytecode(program)+"\n"), 0o600))
 	return file
@@ -312,12 +311,10 @@ func TestLinuxCaptures(t *testing.T) {
 	for _, c := range []filter.Capture{{}, {Selection: filter.Notifications}, {Selection: filter.QueuePair, DestQP: 17},
 		{Selection: filter.Ours}} {
 		c.FCNPort, c.ProxyPort = fcn.ExperimentalPort, proxymsg.ExperimentalPort // those of wiretest.Frames
-		program, err := c.Program(rocev2.LinkEthernet)
-		require.NoError(t, err)
+		program := wiretest.Must(c.Program(rocev2.LinkEthernet))(t)
 		instructions, ok := bpf.Disassemble(program)
 		require.True(t, ok)
-		vm, err := bpf.NewVM(instructions)
-		require.NoError(t, err)
+		vm := wiretest.Must(bpf.NewVM(instructions))(t)
 		tap := outside.host.tap(t, "eth0", program...)
 		selected := map[string]int{}
 		random := wiretest.NewFrames(99)

@@ -70,18 +70,15 @@ func newBottleneck(t *testing.T, cfg congested.Config) *bottleneck {
 	cfg.Enabled, cfg.Self6 = true, switchAddr
 	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
 		Value: congested.FastCNP})
-	agent, err := congested.New(cfg)
-	require.NoError(t, err)
+	agent := wiretest.Must(congested.New(cfg))(t)
 	r.agent = agent
-	r.send, err = sender.New(sender.Config{
+	r.send = wiretest.Must(sender.New(sender.Config{
 		Enabled: true, Self6: senderAddr, Accept: acl.New(netip.PrefixFrom(switchAddr, 48)),
 		QPs: notLearning{r.pairs}, Window: time.Hour,
-	})
-	require.NoError(t, err)
-	r.recv, err = receiver.New(receiver.Config{
+	}))(t)
+	r.recv = wiretest.Must(receiver.New(receiver.Config{
 		Enabled: true, Self6: receiverAddr, QPs: notLearning{r.pairs}, PerFlow: time.Hour,
-	})
-	require.NoError(t, err)
+	}))(t)
 	return r
 }
 
@@ -138,8 +135,7 @@ func (r *bottleneck) traffic(t *testing.T) (data []rocev2.Packet) {
 		}
 		r.pairs.Observe(&p, 0, r.now)
 	}
-	pair, err := r.pairs.SourceQP(qpmap.Key{FlowKey: flow}, r.now)
-	require.NoError(t, err)
+	pair := wiretest.Must(r.pairs.SourceQP(qpmap.Key{FlowKey: flow}, r.now))(t)
 	require.Equal(t, senderQP, pair.SrcQP)
 	return data
 }
@@ -169,8 +165,7 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 		out, d := r.agent.Receive(nil, frameOf(frame), node.Event{Level: r.level, Now: r.now})
 		r.decisions = append(r.decisions, d)
 		if d.MarkECN {
-			was, err := rocev2.SetECN(ip, rocev2.CE)
-			require.NoError(t, err)
+			was := wiretest.Must(rocev2.SetECN(ip, rocev2.CE))(t)
 			require.NotEqual(t, rocev2.NotECT, was)
 			r.sent = append(r.sent, frame)
 		}

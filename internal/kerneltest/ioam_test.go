@@ -4,6 +4,7 @@ package kerneltest
 
 import (
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -127,13 +128,10 @@ func (n *transit) recorded(typ ioam.TraceType, arrived *ioam.Node, hopLimit uint
 // requireRecord checks that a node has the octets of a record in a trace of the node's type.
 func requireRecord(t *testing.T, want ioam.Node, n *ioam.Node) {
 	t.Helper()
-	octets, err := n.AppendBinary(nil)
-	require.NoError(t, err)
+	octets := wiretest.Must(n.AppendBinary(nil))(t)
 	fresh := ioam.Trace{Type: n.Type()}
-	option, err := fresh.AppendFresh(nil, len(octets)/4)
-	require.NoError(t, err)
-	added, err := ioam.AddNode(ioam.Option{Data: option}, &want)
-	require.NoError(t, err)
+	option := wiretest.Must(fresh.AppendFresh(nil, len(octets)/4))(t)
+	added := wiretest.Must(ioam.AddNode(ioam.Option{Data: option}, &want))(t)
 	require.True(t, added)
 	require.Equal(t, option[8:], octets)
 }
@@ -176,8 +174,7 @@ func checkCrossing(t *testing.T, sent rocev2.Packet, arrived *rocev2.Packet) {
 	sent.Ext = nil
 	bare := whole(t, &sent)
 	require.Equal(t, bare[len(bare)-4:], arrived.IP[body:])
-	coverage, err := icrc.Verify(arrived.IP)
-	require.NoError(t, err)
+	coverage := wiretest.Must(icrc.Verify(arrived.IP))(t)
 	require.Equal(t, icrc.Without, coverage)
 }
 
@@ -258,8 +255,7 @@ func checkRow(t *testing.T, row wiretest.Row, trace *ioam.Trace) {
 	for field, values := range want {
 		var read []uint64
 		for _, s := range row.All("ipv6.opt.ioam.trace.node." + field) {
-			v, err := strconv.ParseUint(s, 0, 64)
-			require.NoError(t, err)
+			v := wiretest.Must(strconv.ParseUint(s, 0, 64))(t)
 			read = append(read, v)
 		}
 		require.Equal(t, values, read, field)
@@ -345,8 +341,13 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 			break
 		}
 	}
-	for psn, waited := range map[uint32]int{1: 0, 2: 0, 3: length} {
-		require.GreaterOrEqual(t, depths[psn], waited)
-		require.LessOrEqual(t, depths[psn], waited+others) // c3 itself may have sent something
+	for _, c := range []struct {
+		psn    uint32
+		waited int
+	}{{1, 0}, {2, 0}, {3, length}} {
+		t.Run(fmt.Sprint(c.psn), func(t *testing.T) {
+			require.GreaterOrEqual(t, depths[c.psn], c.waited)
+			require.LessOrEqual(t, depths[c.psn], c.waited+others) // c3 itself may have sent something
+		})
 	}
 }

@@ -107,8 +107,7 @@ func (h *host) awaitAddress(t *testing.T, device, addr string) {
 		family = "-4"
 	}
 	wiretest.Await(t, h.Name+" "+device+" has "+addr, func() bool {
-		routes, err := h.TryRun("", "ip", family, "route", "show", "table", "local", "dev", device)
-		require.NoError(t, err)
+		routes := wiretest.Must(h.TryRun("", "ip", family, "route", "show", "table", "local", "dev", device))(t)
 		return strings.Contains(routes, "local "+addr)
 	})
 }
@@ -116,8 +115,7 @@ func (h *host) awaitAddress(t *testing.T, device, addr string) {
 // backlog returns how many octets wait in the token bucket of a device.
 func (h *host) backlog(t *testing.T, device string) uint64 {
 	t.Helper()
-	out, err := h.TryRun("", "tc", "-s", "-j", "qdisc", "show", "dev", device)
-	require.NoError(t, err)
+	out := wiretest.Must(h.TryRun("", "tc", "-s", "-j", "qdisc", "show", "dev", device))(t)
 	var qdiscs []struct {
 		Kind    string `json:"kind"`
 		Backlog uint64 `json:"backlog"`

@@ -114,8 +114,7 @@ func (p *pausing) notify(t *testing.T, table *pause.Role, typ ppfc.Type, duratio
 	now time.Time) node.Decision {
 	t.Helper()
 	n := ppfc.New(stoppedPair, 0xFFFF, ppfc.Extension{Congested: remoteAddr, Type: typ, Pause: duration})
-	b, err := n.AppendPacket(nil, nodeAddr, pausedAddr, ppfc.Config{})
-	require.NoError(t, err)
+	b := wiretest.Must(n.AppendPacket(nil, nodeAddr, pausedAddr, ppfc.Config{}))(t)
 	p.far.sendIP(t, p.end, b)
 	var m message.Message
 	frame := p.end.receive(t, "PPFC", func(frame []byte) bool {
@@ -131,10 +130,9 @@ func (p *pausing) notify(t *testing.T, table *pause.Role, typ ppfc.Type, duratio
 // when its time is over, all of them leave. The time is the test's own.
 func TestLinuxPauses(t *testing.T) {
 	p := newPausing(t)
-	table, err := pause.New(pause.Config{
+	table := wiretest.Must(pause.New(pause.Config{
 		Enabled: true, Self6: pausedAddr, Accept: acl.New(netip.PrefixFrom(nodeAddr, 128)), MaxPause: time.Millisecond,
-	})
-	require.NoError(t, err)
+	}))(t)
 	flow := pause.FlowTarget(remoteAddr, stoppedPair)
 	now := time.Unix(1_800_000_000, 0)
 	burst := func() (psns []uint32) {

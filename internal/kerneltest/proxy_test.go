@@ -81,8 +81,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	notify := func(about *rocev2.Packet) ([]byte, node.Decision) {
 		var f rocev2.Frame
 		require.NoError(t, f.Decode(whole(t, about), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-		b, err := proxymsg.AppendFor(nil, &f, netip.MustParseAddr("192.0.2.5"), self, 4, proxymsg.Config{})
-		require.NoError(t, err)
+		b := wiretest.Must(proxymsg.AppendFor(nil, &f, netip.MustParseAddr("192.0.2.5"), self, 4, proxymsg.Config{}))(t)
 		end.sendIP(t, out, b)
 		require.Equal(t, b[20+8:], receive(t, messages))
 		var frame rocev2.Frame

@@ -122,22 +122,24 @@ func notifications(t *testing.T, src, dst netip.Addr) (all []notification) {
 			ofIPv4Only: true},
 		{name: "may be fragmented", carriage: rocev2.Carriage{MayFragment: true}, ofIPv4Only: true, filledIn: true},
 	} {
-		add := func(name string, packet []byte, err error) {
-			t.Helper()
-			require.NoError(t, err)
-			all = append(all, notification{name + " " + as.name, packet, as.ofIPv4Only, as.filledIn})
-		}
-		c := cnp.New(0x11, 0xFFFF)
-		b, err := c.AppendPacket(nil, src, dst, cnp.Config{Carriage: as.carriage})
-		add("CNP of AppendPacket", b, err)
-		b, err = cnp.AppendFor(nil, &congested, src, 0x11, cnp.Config{Carriage: as.carriage})
-		add("CNP of AppendFor", b, err)
+		t.Run(as.name, func(t *testing.T) {
+			add := func(name string, packet []byte, err error) {
+				t.Helper()
+				require.NoError(t, err)
+				all = append(all, notification{name + " " + as.name, packet, as.ofIPv4Only, as.filledIn})
+			}
+			c := cnp.New(0x11, 0xFFFF)
+			b, err := c.AppendPacket(nil, src, dst, cnp.Config{Carriage: as.carriage})
+			add("CNP of AppendPacket", b, err)
+			b, err = cnp.AppendFor(nil, &congested, src, 0x11, cnp.Config{Carriage: as.carriage})
+			add("CNP of AppendFor", b, err)
 
-		n := ppfc.New(0x12, 0xFFFF, ppfc.Extension{Congested: src, Type: ppfc.Stop, Port: 7})
-		b, err = n.AppendPacket(nil, src, dst, ppfc.Config{Carriage: as.carriage})
-		add("PPFC of AppendPacket", b, err)
-		b, err = ppfc.AppendFor(nil, &congested, src, n.Extension, ppfc.Config{Carriage: as.carriage})
-		add("PPFC of AppendFor", b, err)
+			n := ppfc.New(0x12, 0xFFFF, ppfc.Extension{Congested: src, Type: ppfc.Stop, Port: 7})
+			b, err = n.AppendPacket(nil, src, dst, ppfc.Config{Carriage: as.carriage})
+			add("PPFC of AppendPacket", b, err)
+			b, err = ppfc.AppendFor(nil, &congested, src, n.Extension, ppfc.Config{Carriage: as.carriage})
+			add("PPFC of AppendFor", b, err)
+		})
 	}
 	return all
 }

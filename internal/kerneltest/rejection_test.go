@@ -10,6 +10,7 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
@@ -103,8 +104,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 		r.middleC3.sendIP(t, r.middle, packet)
 	}
 	_, message := r.receiveICMPError(t)
-	n, err := fastcnp.CodePoints{Option1: 0x9E, Option2: 0x9E}.FromICMP(message)
-	require.NoError(t, err)
+	n := wiretest.Must(fastcnp.CodePoints{Option1: 0x9E, Option2: 0x9E}.FromICMP(message))(t)
 	require.EqualValues(t, 3, n.CNP.DestQP)
 	for _, want := range delivered {
 		require.Equal(t, want, receive(t, socket))
@@ -128,7 +128,6 @@ func receive(t *testing.T, c *net.UDPConn) []byte {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
 	b := make([]byte, 1<<16)
-	n, err := c.Read(b)
-	require.NoError(t, err)
+	n := wiretest.Must(c.Read(b))(t)
 	return b[:n]
 }

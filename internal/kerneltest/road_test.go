@@ -126,8 +126,7 @@ func dataPacket(psn uint32, ext []byte) rocev2.Packet {
 // room for so many words.
 func hopByHop(t *testing.T, fresh ioam.Trace, words int) []byte {
 	t.Helper()
-	data, err := fresh.AppendFresh([]byte{0, uint8(fresh.OptType)}, words)
-	require.NoError(t, err)
+	data := wiretest.Must(fresh.AppendFresh([]byte{0, uint8(fresh.OptType)}, words))(t)
 	w := ipv6opt.Begin(nil, 17)
 	require.NoError(t, w.Add(ioam.IPv6MayChange, 4, 0, data))
 	return w.Finish()
@@ -165,9 +164,7 @@ func (r *road) cross(t *testing.T, sent *rocev2.Packet) (frame []byte, arrived r
 // whole returns the IP packet that p describes.
 func whole(t *testing.T, p *rocev2.Packet) []byte {
 	t.Helper()
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 // fastCNP returns the Fast CNP of the switch about a packet, as octets and as decoded.
@@ -179,7 +176,6 @@ func fastCNP(t *testing.T, congested *rocev2.Packet, cfg fastcnp.Config) ([]byte
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(b))
-	n, err := cfg.CodePoints.FromPacket(&p)
-	require.NoError(t, err)
+	n := wiretest.Must(cfg.CodePoints.FromPacket(&p))(t)
 	return b, n
 }

@@ -177,8 +177,7 @@ func TestLinuxForwardsOurSegments(t *testing.T) {
 	require.NoError(t, arrived.DecodeEthernet(frame))
 	require.Equal(t, coreAddr, arrived.Dst)
 	require.Zero(t, arrived.Ext[3], "Segments Left")
-	coverage, err := icrc.Verify(arrived.IP)
-	require.NoError(t, err)
+	coverage := wiretest.Must(icrc.Verify(arrived.IP))(t)
 	require.Equal(t, icrc.Without, coverage)
 }
 
@@ -205,14 +204,12 @@ func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc
 	t.Helper()
 	var f rocev2.Frame
 	_ = f.Decode(frame, rocev2.DecodeOptions{})
-	flow, err := f.FiveTuple()
-	require.NoError(t, err)
+	flow := wiretest.Must(f.FiveTuple())(t)
 	require.Equal(t, rocev2.FiveTuple{Src: inner.Src, Dst: inner.Dst, Protocol: 17, SrcPort: inner.SrcPort,
 		DstPort: rocev2.Port}, flow)
 	require.Equal(t, inner.FlowLabel, f.FlowLabel())
 	require.Equal(t, frame[14:], f.Outermost())
-	got, err := icrc.Verify(f.IP())
-	require.NoError(t, err)
+	got := wiretest.Must(icrc.Verify(f.IP()))(t)
 	require.Equal(t, coverage, got)
 	return &f
 }
@@ -221,8 +218,7 @@ func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc
 // where the tunnel begins gets this label.
 func (e *edge) requireFCN(t *testing.T, f *rocev2.Frame, begin *host, addr netip.Addr, label uint32) {
 	t.Helper()
-	b, err := fcn.AppendFor(nil, f, coreAddr, 5, fcn.Config{})
-	require.NoError(t, err)
+	b := wiretest.Must(fcn.AppendFor(nil, f, coreAddr, 5, fcn.Config{}))(t)
 	socket := begin.listen(t, addr, fcn.Port)
 	e.corePort.sendIP(t, e.pePort, b)
 	var m fcn.Message
@@ -234,21 +230,20 @@ func (e *edge) requireFCN(t *testing.T, f *rocev2.Frame, begin *host, addr netip
 // an ordinary socket on pe, the proxy, gets it: over IPv4 and IPv6.
 func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Frame, inner *rocev2.Packet) {
 	t.Helper()
-	for core, proxy := range map[netip.Addr]netip.Addr{
-		coreAddr:                         peAddr,
-		netip.MustParseAddr("192.0.2.3"): netip.MustParseAddr("192.0.2.2"),
+	for _, c := range []struct{ core, proxy netip.Addr }{
+		{coreAddr, peAddr},
+		{netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("192.0.2.2")},
 	} {
-		b, err := proxymsg.AppendFor(nil, f, core, proxy, 3, proxymsg.Config{})
-		require.NoError(t, err)
-		socket := e.pe.listen(t, proxy, proxymsg.Port)
-		e.corePort.sendIP(t, e.pePort, b)
-		var m proxymsg.Message
-		require.NoError(t, m.Decode(receive(t, socket), 0))
-		flow, err := f.FiveTuple()
-		require.NoError(t, err)
-		require.Equal(t, proxymsg.Message{FiveTuple: flow, Level: 3, Invoking: f.Outermost()}, m)
-		h, err := m.BTH()
-		require.NoError(t, err)
-		require.Equal(t, inner.BTH.Header, h)
+		t.Run(fmt.Sprint(c.core), func(t *testing.T) {
+			b := wiretest.Must(proxymsg.AppendFor(nil, f, c.core, c.proxy, 3, proxymsg.Config{}))(t)
+			socket := e.pe.listen(t, c.proxy, proxymsg.Port)
+			e.corePort.sendIP(t, e.pePort, b)
+			var m proxymsg.Message
+			require.NoError(t, m.Decode(receive(t, socket), 0))
+			flow := wiretest.Must(f.FiveTuple())(t)
+			require.Equal(t, proxymsg.Message{FiveTuple: flow, Level: 3, Invoking: f.Outermost()}, m)
+			h := wiretest.Must(m.BTH())(t)
+			require.Equal(t, inner.BTH.Header, h)
+		})
 	}
 }

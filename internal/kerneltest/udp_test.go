@@ -14,6 +14,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -56,8 +57,7 @@ func TestLinuxTakesOurDatagrams(t *testing.T) {
 			}
 			// What comes out next is not one of those.
 			d.SrcPort ^= 1
-			good, err := d.AppendBinary(nil)
-			require.NoError(t, err)
+			good := wiretest.Must(d.AppendBinary(nil))(t)
 			cable.sendIP(t, end, good)
 			requireDatagram(t, socket, &d)
 		})
@@ -121,8 +121,7 @@ func datagrams(t *testing.T) (all []datagram) {
 		b, err = proxymsg.AppendFor(nil, &flow, src, dst, 7, proxymsg.Config{})
 		require.Len(t, b, map[bool]int{true: 576, false: 1280}[src.Is4()])
 		add("proxy message, full", b, err)
-		m, err := proxymsg.For(&flow, 0)
-		require.NoError(t, err)
+		m := wiretest.Must(proxymsg.For(&flow, 0))(t)
 		m.Invoking = m.Invoking[:77]
 		b, err = m.AppendPacket(nil, src, dst, proxymsg.Config{Carriage: as, Port: 4001})
 		add("proxy message, odd, to another port", b, err)
@@ -135,8 +134,7 @@ func datagrams(t *testing.T) (all []datagram) {
 		}
 		// A sum of zero is sent as ones: in IPv6, Linux takes no zero.
 		d.Data = []byte{0, 0}
-		b, err = d.AppendBinary(nil)
-		require.NoError(t, err)
+		b = wiretest.Must(d.AppendBinary(nil))(t)
 		d.Data = b[len(b)-4 : len(b)-2]
 		b, err = d.AppendBinary(nil)
 		require.Equal(t, []byte{0xFF, 0xFF}, b[len(b)-4:len(b)-2])

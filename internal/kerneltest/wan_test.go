@@ -224,14 +224,13 @@ func TestFCNBecomesCNP(t *testing.T) {
 	}{{"IPv6", endDT6, peCNP6}, {"IPv4", endDX4, peCNP4}} {
 		t.Run(c.family, func(t *testing.T) {
 			pe, _ := ingressPE(t, &encap.SRv6{Src: wanPE, Segments: []netip.Addr{c.segment}})
-			agent, err := congested.New(congested.Config{
+			agent := wiretest.Must(congested.New(congested.Config{
 				Enabled: true, Self6: wanP, PEs: acl.New(netip.PrefixFrom(wanPE, 128)),
 				Methods: acl.NewMap(
 					acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FCN},
 					acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Value: congested.FCN},
 				),
-			})
-			require.NoError(t, err)
+			}))(t)
 			now := time.Now()
 			data := inners()[c.family]
 			data.BTH.DestQP, data.BTH.PKey = 0x11, 0x8001
@@ -303,11 +302,8 @@ func connection(t *testing.T, requester, responder netip.Addr, requesterQP, resp
 		p.BTH.Header = bth.Header{Opcode: bth.UDSendOnly, PKey: 0xFFFF, DestQP: cm.QP}
 		p.BTH.DETH = bth.DETH{QKey: cm.QKey, SrcQP: cm.QP}
 		h := cm.NewHeader(a, 77)
-		var err error
-		p.Payload, err = h.AppendBinary(nil)
-		require.NoError(t, err)
-		p.Payload, err = m.AppendBinary(p.Payload)
-		require.NoError(t, err)
+		p.Payload = wiretest.Must(h.AppendBinary(nil))(t)
+		p.Payload = wiretest.Must(m.AppendBinary(p.Payload))(t)
 		return whole(t, &p)
 	}
 	req = carry(requester, responder, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: requesterQP, PKey: 0xFFFF})

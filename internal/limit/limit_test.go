@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -303,15 +304,18 @@ func TestEveryForgets(t *testing.T) {
 // likelihood, whatever the keys.
 func TestEveryRemembers(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	for name, key := range map[string]func(i int) uint64{
-		"numbers":    func(i int) uint64 { return uint64(i) + 2 },
-		"high bits":  func(i int) uint64 { return uint64(i+1) << 40 },
-		"everywhere": func(int) uint64 { return random.Uint64() },
+	for _, c := range []struct {
+		name string
+		key  func(i int) uint64
+	}{
+		{"numbers", func(i int) uint64 { return uint64(i) + 2 }},
+		{"high bits", func(i int) uint64 { return uint64(i+1) << 40 }},
+		{"everywhere", func(int) uint64 { return random.Uint64() }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			e := NewEvery(1 << 16)
 			for i := range 1 << 12 {
-				k := key(i)
+				k := c.key(i)
 				e.Take(k, start)
 				require.False(t, e.Ready(k, time.Second, start))
 			}
@@ -425,33 +429,39 @@ func TestBucketWith(t *testing.T) {
 func TestPastAtOldRate(t *testing.T) {
 	slow, fast := Rate{PerSecond: 1, Burst: 100}, Rate{PerSecond: 50, Burst: 100}
 	later := start.Add(2 * time.Second)
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name     string
 		old, new Rate
 		now, in  int // what is left at once, and in a second
 	}{
-		"faster":       {slow, fast, 2, 52},
-		"slower":       {fast, slow, 100, 100},
-		"less at once": {slow, Rate{PerSecond: 1}, 1, 1},
+		{"faster", slow, fast, 2, 52},
+		{"slower", fast, slow, 100, 100},
+		{"less at once", slow, Rate{PerSecond: 1}, 1, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			left := func(ready func() bool, take func()) (n int) {
 				for ; ready(); n++ {
 					take()
 				}
 				return n
 			}
-			for in, want := range map[time.Duration]int{0: c.now, time.Second: c.in} {
-				at := later.Add(in)
-				one, all := NewBucket(c.old), newBuckets(c.old, 16)
-				for range 100 {
-					one.Take(start)
-					all.Take(7, start)
-				}
-				one.Ready(later)    // the clock goes on
-				all.Ready(8, later) // by another key
-				one, all = one.With(c.new), all.With(c.new, 16)
-				require.Equal(t, want, left(func() bool { return one.Ready(at) }, func() { one.Take(at) }))
-				require.Equal(t, want, left(func() bool { return all.Ready(7, at) }, func() { all.Take(7, at) }))
+			for _, c := range []struct {
+				in   time.Duration
+				want int
+			}{{0, row.now}, {time.Second, row.in}} {
+				t.Run(fmt.Sprint(c.in), func(t *testing.T) {
+					at := later.Add(c.in)
+					one, all := NewBucket(row.old), newBuckets(row.old, 16)
+					for range 100 {
+						one.Take(start)
+						all.Take(7, start)
+					}
+					one.Ready(later)    // the clock goes on
+					all.Ready(8, later) // by another key
+					one, all = one.With(row.new), all.With(row.new, 16)
+					require.Equal(t, c.want, left(func() bool { return one.Ready(at) }, func() { one.Take(at) }))
+					require.Equal(t, c.want, left(func() bool { return all.Ready(7, at) }, func() { all.Take(7, at) }))
+				})
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package qplearn
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -113,10 +114,15 @@ func TestBothTallies(t *testing.T) {
 	} {
 		var here, there tally
 		var c *candidate
-		for qp, n := range map[*int]*tally{&x.others: &here, &x.rivals: &there} {
-			for psn := range uint32(*qp) {
-				n.vote(11, psn, true, true)
-			}
+		for _, c := range []struct {
+			qp *int
+			n  *tally
+		}{{&x.others, &here}, {&x.rivals, &there}} {
+			t.Run(fmt.Sprint(c.qp), func(t *testing.T) {
+				for psn := range uint32(*c.qp) {
+					c.n.vote(11, psn, true, true)
+				}
+			})
 		}
 		for psn := range uint32(x.more) {
 			there.vote(10, psn, true, true)

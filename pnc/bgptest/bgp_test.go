@@ -52,17 +52,13 @@ const (
 var others = []pnc.Characteristic{{Code: 2, Value: []byte{1, 2, 3, 4}}, {Code: 0xFFFE, Value: []byte{5}}}
 
 func value4(t *testing.T) []byte {
-	b, err := codes.AppendNHC(nil, pnc.NextHop{AFI: 1, SAFI: 1, Addr: netip.MustParseAddr(originAddr)},
-		netip.MustParseAddr(proxy4), others...)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(codes.AppendNHC(nil, pnc.NextHop{AFI: 1, SAFI: 1, Addr: netip.MustParseAddr(originAddr)},
+		netip.MustParseAddr(proxy4), others...))(t)
 }
 
 func value6(t *testing.T) []byte {
-	b, err := codes.AppendNHC(nil, pnc.NextHop{AFI: 2, SAFI: 1, Addr: netip.MustParseAddr(originAddr6)},
-		netip.MustParseAddr(proxy6), others...)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(codes.AppendNHC(nil, pnc.NextHop{AFI: 2, SAFI: 1, Addr: netip.MustParseAddr(originAddr6)},
+		netip.MustParseAddr(proxy6), others...))(t)
 }
 
 func TestThroughFRR(t *testing.T) {
@@ -72,9 +68,11 @@ func TestThroughFRR(t *testing.T) {
 		addr string
 		as   int
 	}{{originAddr, originAS}, {insideAddr, transitAS}, {outsideAddr, outsideAS}} {
-		fmt.Fprintf(&neighbours,
-			" neighbor %s remote-as %d\n neighbor %[1]s passive\n neighbor %[1]s timers connect 1\n", n.addr, n.as)
-		fmt.Fprintf(&activate, "  neighbor %s activate\n", n.addr)
+		t.Run(n.addr, func(t *testing.T) {
+			fmt.Fprintf(&neighbours,
+				" neighbor %s remote-as %d\n neighbor %[1]s passive\n neighbor %[1]s timers connect 1\n", n.addr, n.as)
+			fmt.Fprintf(&activate, "  neighbor %s activate\n", n.addr)
+		})
 	}
 	wiretest.StartFRR(t, transit, wiretest.Daemon{Name: "bgpd",
 		Config: fmt.Sprintf("router bgp %d\n bgp router-id %s\n no bgp ebgp-requires-policy\n no bgp network "+
@@ -95,9 +93,11 @@ func TestThroughBIRD(t *testing.T) {
 		{"inside", transitToInside, insideAddr, transitAS, "import none; export all;"},
 		{"outside", transitToOutside, outsideAddr, outsideAS, "import none; export all;"},
 	} {
-		config += fmt.Sprintf("protocol bgp %s { local %s as %d; neighbor %s as %d; passive; ipv4 { %s }; ipv6 { "+
-			"%[6]s }; }\n",
-			n.name, n.local, transitAS, n.addr, n.as, n.channel)
+		t.Run(n.name, func(t *testing.T) {
+			config += fmt.Sprintf("protocol bgp %s { local %s as %d; neighbor %s as %d; passive; ipv4 { %s }; ipv6 { "+
+				"%[6]s }; }\n",
+				n.name, n.local, transitAS, n.addr, n.as, n.channel)
+		})
 	}
 	wiretest.StartBIRD(t, transit, config)
 	passesOn(t, home)
@@ -189,16 +189,18 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 	// The table of a congested node that learns by these routes.
 	table := proxies.New(proxies.Config{})
 	peer := pnc.Originator{Protocol: pnc.BGP, ID: [8]byte{10, 2, 0, 2}}
-	for prefix, sender := range map[string]string{senders4: "192.0.2.7", senders6: "2001:db8:1::7"} {
-		r := inside.await(t, prefix)
-		proxy, ok, err := codes.ReadNHC(r.value, r.nextHop)
-		require.NoError(t, err)
-		require.True(t, ok)
-		require.NoError(t, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix(prefix), Proxy: proxy,
-			Originator: peer}))
-		got, ok := table.Lookup(netip.MustParseAddr(sender))
-		require.True(t, ok)
-		require.Equal(t, proxy, got)
+	for _, c := range []struct{ name, sender string }{{senders4, "192.0.2.7"}, {senders6, "2001:db8:1::7"}} {
+		t.Run(c.name, func(t *testing.T) {
+			r := inside.await(t, c.name)
+			proxy, ok, err := codes.ReadNHC(r.value, r.nextHop)
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.NoError(t, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix(c.name), Proxy: proxy,
+				Originator: peer}))
+			got, ok := table.Lookup(netip.MustParseAddr(c.sender))
+			require.True(t, ok)
+			require.Equal(t, proxy, got)
+		})
 	}
 	origin.withdraw(t, senders4)
 	wiretest.Await(t, senders4+" is withdrawn", func() bool { return len(inside.routes(t, senders4)) == 0 })
@@ -210,8 +212,7 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 	// drops what it does not know.
 	r := inside.await(t, senders6)
 	self := pnc.NextHop{AFI: 2, SAFI: 1, Addr: netip.MustParseAddr(insideAddr6)}
-	propagated, err := codes.PropagateNHC(nil, r.value, r.nextHop, self)
-	require.NoError(t, err)
+	propagated := wiretest.Must(codes.PropagateNHC(nil, r.value, r.nextHop, self))(t)
 	proxy, ok, err := codes.ReadNHC(propagated, self.Addr)
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -303,18 +304,15 @@ func (s *speaker) neighbour(t *testing.T, local, addr string, as uint32, passive
 
 // path returns a path with the attribute.
 func path(t *testing.T, prefix, nextHop string, value []byte) *apiutil.Path {
-	nlri, err := bgp.NewIPAddrPrefix(netip.MustParsePrefix(prefix))
-	require.NoError(t, err)
+	nlri := wiretest.Must(bgp.NewIPAddrPrefix(netip.MustParsePrefix(prefix)))(t)
 	attrs := []bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(0)}
 	family := bgp.RF_IPv4_UC
 	if hop := netip.MustParseAddr(nextHop); hop.Is4() {
-		a, err := bgp.NewPathAttributeNextHop(hop)
-		require.NoError(t, err)
+		a := wiretest.Must(bgp.NewPathAttributeNextHop(hop))(t)
 		attrs = append(attrs, a)
 	} else {
 		family = bgp.RF_IPv6_UC
-		a, err := bgp.NewPathAttributeMpReachNLRI(family, []bgp.PathNLRI{{NLRI: nlri}}, hop)
-		require.NoError(t, err)
+		a := wiretest.Must(bgp.NewPathAttributeMpReachNLRI(family, []bgp.PathNLRI{{NLRI: nlri}}, hop))(t)
 		attrs = append(attrs, a)
 	}
 	attrs = append(attrs, bgp.NewPathAttributeUnknown(pnc.AttributeNHCFlags, pnc.AttributeNHC, value))

@@ -42,10 +42,9 @@ func TestISIS(t *testing.T) {
 
 	// What the leaf says: an IPv4 prefix with the source router id, an IPv6
 	// prefix for which its TE router id stands.
-	with4, err := pnc.Codes{}.AppendISIS(nil,
+	with4 := wiretest.Must(pnc.Codes{}.AppendISIS(nil,
 		pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Proxy: netip.MustParseAddr("198.51.100.2"),
-			Metric: 10}, 0)
-	require.NoError(t, err)
+			Metric: 10}, 0))(t)
 	te6 := netip.MustParseAddr("2001:db8:ffff::1").As16()
 	with6 := reach6(20, "2001:db8:1::/64", 0x20, []byte{4, 1, 0x01})
 	leafLSP := lsp(1, leafSystem, 1, tlv(140, te6[:]...), with4, with6)
@@ -63,10 +62,8 @@ func TestISIS(t *testing.T) {
 	})
 
 	// Between the levels.
-	kept4, err := pnc.LeakISIS(nil, with4[2+5+3+1:], netip.Addr{}, netip.AddrFrom16(te6))
-	require.NoError(t, err)
-	kept6, err := pnc.LeakISIS(nil, []byte{4, 1, 0x01}, netip.Addr{}, netip.AddrFrom16(te6))
-	require.NoError(t, err)
+	kept4 := wiretest.Must(pnc.LeakISIS(nil, with4[2+5+3+1:], netip.Addr{}, netip.AddrFrom16(te6)))(t)
+	kept6 := wiretest.Must(pnc.LeakISIS(nil, []byte{4, 1, 0x01}, netip.Addr{}, netip.AddrFrom16(te6)))(t)
 	border.flood(2, lsp(2, borderSystem, 1, reach4(110, "192.0.2.0/24", 0x40, kept4),
 		reach6(120, "2001:db8:1::/64", 0x20, kept6)))
 

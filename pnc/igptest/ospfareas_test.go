@@ -58,8 +58,7 @@ func TestOSPFv2Areas(t *testing.T) {
 	var kept []byte
 	from := pnc.PrefixSource{Router: leafID, Address: netip.MustParseAddr("198.51.100.1")}
 	for tlv := range prefixTLVs(border.of(backbone, leafID), 0x4200|opaqueArea, extendedPrefix, 20) {
-		kept, err = pnc.LeakOSPFv2(kept, tlv, from)
-		require.NoError(t, err)
+		kept = wiretest.Must(pnc.LeakOSPFv2(kept, tlv, from))(t)
 	}
 	border.flood(area1, newLSA(opaque, [4]byte{extendedPrefix, 0, 0, 1}, borderID, 1, kept))
 	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies",
@@ -85,14 +84,12 @@ func TestOSPFv2Areas(t *testing.T) {
 func TestOSPFv3Areas(t *testing.T) {
 	leaf, border, node, frr, bird := ospfAreas(t, 3)
 
-	with, err := pnc.Codes{}.AppendOSPFv3(nil,
+	with := wiretest.Must(pnc.Codes{}.AppendOSPFv3(nil,
 		pnc.Advertisement{Prefix: netip.MustParsePrefix("2001:db8:1::/64"),
-			Proxy: netip.MustParseAddr("2001:db8:ffff::2"), Metric: 10})
-	require.NoError(t, err)
-	without, err := pnc.Codes{}.AppendOSPFv3(nil,
+			Proxy: netip.MustParseAddr("2001:db8:ffff::2"), Metric: 10}))(t)
+	without := wiretest.Must(pnc.Codes{}.AppendOSPFv3(nil,
 		pnc.Advertisement{Prefix: netip.MustParsePrefix("2001:db8:2::/64"),
-			Proxy: netip.MustParseAddr("2001:db8:ffff::9"), Metric: 11})
-	require.NoError(t, err)
+			Proxy: netip.MustParseAddr("2001:db8:ffff::9"), Metric: 11}))(t)
 	without = without[:len(without)-20] // the source address is the last sub-TLV
 	without[3] -= 20
 	const intraAreaPrefix, interAreaPrefix, intraAreaTE = 0xA029, 0xA023, 0xA00A
@@ -111,8 +108,7 @@ func TestOSPFv3Areas(t *testing.T) {
 	from := pnc.PrefixSource{Router: leafID, Address: netip.AddrFrom16(router)}
 	n := uint8(0)
 	for tlv := range prefixTLVs(border.of(backbone, leafID), intraAreaPrefix, 0, 32) {
-		kept, err := pnc.LeakOSPFv3(nil, tlv, 110, from)
-		require.NoError(t, err)
+		kept := wiretest.Must(pnc.LeakOSPFv3(nil, tlv, 110, from))(t)
 		n++ // an E-Inter-Area-Prefix-LSA has one prefix
 		border.flood(area1, newLSA(interAreaPrefix, [4]byte{0, 0, 0, n}, borderID, 1, kept))
 	}

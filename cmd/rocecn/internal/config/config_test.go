@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -65,7 +66,7 @@ func TestTOML(t *testing.T) {
 	`)
 	require.ErrorContains(t, err, "bad TOML") // table.deep makes table, which is then defined again
 	require.Zero(t, f)
-	f, err = decode(t, `
+	f = wiretest.Must(decode(t, `
 		name = "a" # a comment
 		every = "5ms"
 		sizes = [1, 0x10, 1_000]
@@ -79,8 +80,7 @@ func TestTOML(t *testing.T) {
 		n = 1
 		[[items]]
 		n = 2
-	`)
-	require.NoError(t, err)
+	`))(t)
 	same, err := decode(t, `{"name": "a", "every": ["5ms", "5ms", "5ms"], "sizes": [1, 16, 1000], "share": 1000,
 		"table": {"deep": {"n": 7}, "on": true, "addr": "2001:db8::1",
 			"rules": [{"senders": "10.0.0.0/8"}, {"senders": "::/0", "n": 3}]},
@@ -93,44 +93,48 @@ func TestTOML(t *testing.T) {
 
 // Whatever is wrong is said with its key and its line.
 func TestWhere(t *testing.T) {
-	for text, message := range map[string]string{
-		"name = 1":                                        "line 1: name: text needed",
-		"\n\nname = \"a\"\n\nsizes = [1, -1]":             "line 5: sizes[1]: -1 is not a whole number",
-		"# a\n[table]\non = true\n\naddr = \"x\"":         `line 5: table.addr: "x" is not an address`,
-		"[table]\nrules = [\n{n = 1},\n{m = 1}]":          "line 2: table.rules[1].m: unknown key",
-		"[[items]]\nn = 1\n[[items]]\nn = -2":             "line 4: items[1].n: -2 is not a whole number",
-		"[items]\nn = 1":                                  "line 1: items: a list needed",
-		"[table]\n[table.deep]\nn = 1.0":                  "line 3: table.deep.n: 1e+00 is not a whole number",
-		"[table]\n\"on\" = false\ndeep = 1":               "line 3: table.deep: an object needed",
-		"[other]\nn = 1":                                  "line 1: other: unknown key; known are name, every",
-		"name = \"a\"\nname = \"b\"":                      "line 2: bad TOML: ",
-		"name = \n":                                       "line 1: bad TOML: ",
-		"name = \"a\"\n[table]\n[table]":                  "line 3: bad TOML: ",
-		"share = inf":                                     "line 1: share: a number needed",
-		"share = nan":                                     "line 1: share: a number needed",
-		"name = 2026-11-23":                               "line 1: name: text needed",
-		"every = \"-1s\"":                                 `line 1: every: "-1s" is negative`,
-		"every = [\"1s\", \"2s\"]":                        "line 1: every: one value, or a list of 3 needed",
-		"every = [\"1s\", \"2s\", 3]":                     "line 1: every[2]: a duration is text",
-		"sizes = [4294967296]":                            "line 1: sizes[0]: 4294967296 is not a whole number",
-		"a = " + strings.Repeat("[", 100_000):             "bad TOML: ",
-		"[table]\n[[items]]\n[items.deep]\nn = 1":         "line 3: items[0].deep: unknown key",
-		"[[items]]\n[[items]]\nsenders = \"10.0.0.0\"\n#": `line 3: items[1].senders: "10.0.0.0" is not a prefix`,
+	for _, c := range []struct{ name, message string }{
+		{"name = 1", "line 1: name: text needed"},
+		{"\n\nname = \"a\"\n\nsizes = [1, -1]", "line 5: sizes[1]: -1 is not a whole number"},
+		{"# a\n[table]\non = true\n\naddr = \"x\"", `line 5: table.addr: "x" is not an address`},
+		{"[table]\nrules = [\n{n = 1},\n{m = 1}]", "line 2: table.rules[1].m: unknown key"},
+		{"[[items]]\nn = 1\n[[items]]\nn = -2", "line 4: items[1].n: -2 is not a whole number"},
+		{"[items]\nn = 1", "line 1: items: a list needed"},
+		{"[table]\n[table.deep]\nn = 1.0", "line 3: table.deep.n: 1e+00 is not a whole number"},
+		{"[table]\n\"on\" = false\ndeep = 1", "line 3: table.deep: an object needed"},
+		{"[other]\nn = 1", "line 1: other: unknown key; known are name, every"},
+		{"name = \"a\"\nname = \"b\"", "line 2: bad TOML: "},
+		{"name = \n", "line 1: bad TOML: "},
+		{"name = \"a\"\n[table]\n[table]", "line 3: bad TOML: "},
+		{"share = inf", "line 1: share: a number needed"},
+		{"share = nan", "line 1: share: a number needed"},
+		{"name = 2026-11-23", "line 1: name: text needed"},
+		{"every = \"-1s\"", `line 1: every: "-1s" is negative`},
+		{"every = [\"1s\", \"2s\"]", "line 1: every: one value, or a list of 3 needed"},
+		{"every = [\"1s\", \"2s\", 3]", "line 1: every[2]: a duration is text"},
+		{"sizes = [4294967296]", "line 1: sizes[0]: 4294967296 is not a whole number"},
+		{"a = " + strings.Repeat("[", 100_000), "bad TOML: "},
+		{"[table]\n[[items]]\n[items.deep]\nn = 1", "line 3: items[0].deep: unknown key"},
+		{"[[items]]\n[[items]]\nsenders = \"10.0.0.0\"\n#", `line 3: items[1].senders: "10.0.0.0" is not a prefix`},
 	} {
-		_, err := decode(t, text)
-		require.ErrorContains(t, err, message, text)
+		t.Run(c.name, func(t *testing.T) {
+			_, err := decode(t, c.name)
+			require.ErrorContains(t, err, c.message)
+		})
 	}
 }
 
 // JSON that is none says in which line.
 func TestBadJSON(t *testing.T) {
-	for text, message := range map[string]string{
-		"{":                   "line 1: bad JSON: ",
-		"{\n\n\"name\": x}":   "line 3: bad JSON: ",
-		"{\"name\": \"\"}\n}": "line 2: bad JSON: ",
+	for _, c := range []struct{ name, message string }{
+		{"{", "line 1: bad JSON: "},
+		{"{\n\n\"name\": x}", "line 3: bad JSON: "},
+		{"{\"name\": \"\"}\n}", "line 2: bad JSON: "},
 	} {
-		_, err := decode(t, text)
-		require.ErrorContains(t, err, message, text)
+		t.Run(c.name, func(t *testing.T) {
+			_, err := decode(t, c.name)
+			require.ErrorContains(t, err, c.message)
+		})
 	}
 }
 
@@ -149,17 +153,18 @@ func TestLongKeys(t *testing.T) {
 		{`{"a": ` + nested("[", "", "]") + "}", "a[0][0][0][0][0]" + long},
 		{strings.Repeat("a", 512) + " = 1", "unknown key"},
 	} {
-		_, err := decode(t, c.text)
-		require.Error(t, err)
-		require.Contains(t, err.Error(), c.message)
+		t.Run(c.text, func(t *testing.T) {
+			_, err := decode(t, c.text)
+			require.Error(t, err)
+			require.Contains(t, err.Error(), c.message)
+		})
 	}
 }
 
 // A byte order mark means nothing.
 func TestByteOrderMark(t *testing.T) {
 	for _, text := range []string{"name = \"a\"", `{"name": "a"}`} {
-		f, err := decode(t, "\uFEFF"+text)
-		require.NoError(t, err)
+		f := wiretest.Must(decode(t, "\uFEFF"+text))(t)
 		require.Equal(t, "a", f.Name)
 	}
 }

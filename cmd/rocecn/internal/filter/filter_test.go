@@ -12,6 +12,7 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -25,17 +26,14 @@ func run(args ...string) (status int, stdout, stderr string) {
 
 func TestPrints(t *testing.T) {
 	qp := filter.Capture{Selection: filter.QueuePair, DestQP: 0x11}
-	expression, err := qp.Expression(rocev2.LinkSLL)
-	require.NoError(t, err)
+	expression := wiretest.Must(qp.Expression(rocev2.LinkSLL))(t)
 	last, err := (&filter.Capture{Selection: filter.QueuePair, DestQP: 0xFFFFFF}).Expression(rocev2.LinkSLL)
 	require.NoError(t, err)
 	notifications := filter.Capture{Selection: filter.Notifications, FCNPort: 4000, ProxyPort: 4001}
-	program, err := notifications.Program(rocev2.LinkEthernet)
-	require.NoError(t, err)
+	program := wiretest.Must(notifications.Program(rocev2.LinkEthernet))(t)
 	border := filter.Border{FCNPort: 4000, PPFC: true}
 	border.CodePoints.Option1, border.CodePoints.Option2 = 0x9E, 0x9F
-	borderProgram, err := border.Program(rocev2.LinkIP)
-	require.NoError(t, err)
+	borderProgram := wiretest.Must(border.Program(rocev2.LinkIP))(t)
 	for _, c := range []struct {
 		args string
 		want string

@@ -70,14 +70,16 @@ func TestRefused(t *testing.T) {
 	for i := range maxHosts + 1 {
 		hosts.WriteString(observed(fmt.Sprint(i), 0))
 	}
-	for text, want := range map[string]string{
-		"{}\n":                         "line 1: no time",
-		"\n[]\n":                       "line 2: ",
-		observed("a", 0)[1:]:           "line 1: ",
-		hosts.String():                 "line 257: more than 256 hosts",
-		strings.Repeat(" ", maxLine+1): "line 1: ",
+	for _, c := range []struct{ name, want string }{
+		{"{}\n", "line 1: no time"},
+		{"\n[]\n", "line 2: "},
+		{observed("a", 0)[1:], "line 1: "},
+		{hosts.String(), "line 257: more than 256 hosts"},
+		{strings.Repeat(" ", maxLine+1), "line 1: "},
 	} {
-		require.ErrorContains(t, NewReader(at(0), at(1)).Read(strings.NewReader(text)), want)
+		t.Run(c.name, func(t *testing.T) {
+			require.ErrorContains(t, NewReader(at(0), at(1)).Read(strings.NewReader(c.name)), c.want)
+		})
 	}
 	many := `"ports":[` + strings.Repeat("{},", maxAllPorts) + "{}]}\n"
 	r := NewReader(at(0), at(1))

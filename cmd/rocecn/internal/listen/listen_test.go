@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/stretchr/testify/require"
 )
@@ -45,8 +46,7 @@ func TestKindOf(t *testing.T) {
 		{"", fcn.Port, "fcn"}, {"", proxymsg.Port, "proxy"},
 		{"fcn", proxymsg.Port, "fcn"}, {"proxy", fcn.Port, "proxy"}, {"fcn", 7, "fcn"}, {"proxy", 7, "proxy"},
 	} {
-		got, err := kindOf(c.as, c.port)
-		require.NoError(t, err)
+		got := wiretest.Must(kindOf(c.as, c.port))(t)
 		require.Equal(t, c.want, got, "%v", c)
 	}
 	for _, port := range []uint16{0, 1020, 1023, 4791, 5000} {

@@ -35,8 +35,7 @@ func cable(t *testing.T) (socket *wiretest.Socket) {
 		link set near up
 		link set far up
 		link set lo up`)
-	near, err := net.InterfaceByName("near")
-	require.NoError(t, err)
+	near := wiretest.Must(net.InterfaceByName("near"))(t)
 	return wiretest.NewSocket(t, near.Index)
 }
 
@@ -55,8 +54,7 @@ const (
 func witness(t *testing.T, device string) (saw func(octets, times int)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
-	in, err := Open(ctx, device, goOn)
-	require.NoError(t, err)
+	in := wiretest.Must(Open(ctx, device, goOn))(t)
 	t.Cleanup(func() {
 		in.Close()
 		cancel()
@@ -116,8 +114,7 @@ func TestLoopback(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
 	saw := witness(t, "lo")
 	ctx, interrupt := context.WithCancel(t.Context())
-	in, err := Open(ctx, "lo", goOn)
-	require.NoError(t, err)
+	in := wiretest.Must(Open(ctx, "lo", goOn))(t)
 	defer in.Close()
 	c, err := net.Dial("udp4", "127.0.0.1:9")
 	require.NoError(t, err)
@@ -144,8 +141,7 @@ func TestLoopback(t *testing.T) {
 func TestDropped(t *testing.T) {
 	socket := cable(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	in, err := Open(ctx, "far", goOn)
-	require.NoError(t, err)
+	in := wiretest.Must(Open(ctx, "far", goOn))(t)
 	defer in.Close()
 	frame := append(wiretest.Hex(t, untagged), make([]byte, 1400)...)
 	const sent = 40_000 // four times as many as there is room for
@@ -173,8 +169,7 @@ func TestWentAway(t *testing.T) {
 				saw := witness(t, "far")
 				ctx, interrupt := context.WithCancel(t.Context())
 				defer interrupt()
-				in, err := Open(ctx, "far", goOn)
-				require.NoError(t, err)
+				in := wiretest.Must(Open(ctx, "far", goOn))(t)
 				defer in.Close()
 				var r capture.Record
 				frame := wiretest.Hex(t, untagged)
@@ -210,12 +205,10 @@ func ip(t *testing.T, command string) {
 // then tells that the interface is down.
 func TestLook(t *testing.T) {
 	cable(t)
-	in, err := Open(t.Context(), "far", goOn)
-	require.NoError(t, err)
+	in := wiretest.Must(Open(t.Context(), "far", goOn))(t)
 	defer in.Close()
 	ip(t, "link set far down")
-	lost, err := unix.GetsockoptInt(in.in.FD(), unix.SOL_SOCKET, unix.SO_ERROR)
-	require.NoError(t, err)
+	lost := wiretest.Must(unix.GetsockoptInt(in.in.FD(), unix.SOL_SOCKET, unix.SO_ERROR))(t)
 	require.EqualValues(t, unix.ENETDOWN, lost)
 	require.Equal(t, netio.ErrAway, in.Next(new(capture.Record)))
 }
@@ -224,8 +217,7 @@ func TestLook(t *testing.T) {
 // capture takes now and then is enough.
 func TestRenamed(t *testing.T) {
 	socket := cable(t)
-	in, err := Open(t.Context(), "far", goOn)
-	require.NoError(t, err)
+	in := wiretest.Must(Open(t.Context(), "far", goOn))(t)
 	defer in.Close()
 	ip(t, "link set far name further")
 	require.True(t, in.in.Up())
@@ -248,8 +240,7 @@ func TestOpen(t *testing.T) {
 	require.Equal(t, netio.ErrDown, err)
 
 	enough := errors.New("enough")
-	in, err := Open(t.Context(), "lo", func(int64) error { return enough })
-	require.NoError(t, err)
+	in := wiretest.Must(Open(t.Context(), "lo", func(int64) error { return enough }))(t)
 	defer in.Close()
 	require.Equal(t, enough, in.Next(new(capture.Record)))
 }
@@ -259,8 +250,7 @@ func TestInterrupt(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
 	ctx, interrupt := context.WithCancel(t.Context())
 	waits := make(chan bool, 100)
-	in, err := Open(ctx, "lo", func(int64) error { waits <- true; return nil })
-	require.NoError(t, err)
+	in := wiretest.Must(Open(ctx, "lo", func(int64) error { waits <- true; return nil }))(t)
 	defer in.Close()
 	go func() {
 		<-waits
@@ -272,8 +262,7 @@ func TestInterrupt(t *testing.T) {
 // Any interface is all of them, and never away.
 func TestAny(t *testing.T) {
 	socket := cable(t)
-	in, err := Open(t.Context(), "any", goOn)
-	require.NoError(t, err)
+	in := wiretest.Must(Open(t.Context(), "any", goOn))(t)
 	defer in.Close()
 	frame := wiretest.Hex(t, tagged)
 	socket.Send(t, frame)

@@ -27,30 +27,36 @@ func pairs(stdin []byte, args ...string) (stdout, stderr string, status int) {
 // Of every capture: how many flows are known, and how; both ends of all
 // connections have the same number in them.
 func TestCaptures(t *testing.T) {
-	want := map[string]map[string]int{
-		"rxe-perf4.pcap":     {"votes": 6, "ud": 2},
-		"rxe-rping6.pcap":    {"cm": 2},
-		"rxe-ucmatose4.pcap": {"cm": 4},
-		"rxe-udaddy6.pcap":   {"ud": 2},
-		"rxe-verbs6.pcap":    {"votes": 6, "ud": 1, "unknown": 5}, // UC, one answered once, one for one PSN only
-		"rxe-vlan4.pcap":     {"votes": 2, "ud": 1},
+	want := []struct {
+		name string
+		want map[string]int
+	}{
+		{"rxe-perf4.pcap", map[string]int{"votes": 6, "ud": 2}},
+		{"rxe-rping6.pcap", map[string]int{"cm": 2}},
+		{"rxe-ucmatose4.pcap", map[string]int{"cm": 4}},
+		{"rxe-udaddy6.pcap", map[string]int{"ud": 2}},
+		// unknown: UC, one answered once, one for one PSN only
+		{"rxe-verbs6.pcap", map[string]int{"votes": 6, "ud": 1, "unknown": 5}},
+		{"rxe-vlan4.pcap", map[string]int{"votes": 2, "ud": 1}},
 	}
-	for name, want := range want {
-		out, stderr, status := pairs(nil, "-json", wiretest.Path(t, name))
-		require.Zero(t, status)
-		require.NotEmpty(t, stderr)
-		got := map[string]int{}
-		for text := range strings.Lines(out) {
-			var l lineRead
-			require.NoError(t, json.Unmarshal([]byte(text), &l))
-			got[l.SrcQPFrom]++
-			if l.SrcQP != nil {
-				require.Equal(t, l.DestQP, *l.SrcQP, text)
+	for _, c := range want {
+		t.Run(c.name, func(t *testing.T) {
+			out, stderr, status := pairs(nil, "-json", wiretest.Path(t, c.name))
+			require.Zero(t, status)
+			require.NotEmpty(t, stderr)
+			got := map[string]int{}
+			for text := range strings.Lines(out) {
+				var l lineRead
+				require.NoError(t, json.Unmarshal([]byte(text), &l))
+				got[l.SrcQPFrom]++
+				if l.SrcQP != nil {
+					require.Equal(t, l.DestQP, *l.SrcQP, text)
+				}
+				require.Equal(t, "0xffff", l.PKey)
+				require.NotZero(t, l.Packets)
 			}
-			require.Equal(t, "0xffff", l.PKey)
-			require.NotZero(t, l.Packets)
-		}
-		require.Equal(t, want, got, name)
+			require.Equal(t, c.want, got)
+		})
 	}
 }
 
@@ -107,8 +113,7 @@ func TestLives(t *testing.T) {
 func TestTunnels(t *testing.T) {
 	var file []byte
 	gre := wiretest.Hex(t, "020000000001 020000000002 0800 4500 0000 0000 4000 40 2f 0000 c0000201 c0000202 0000 6558")
-	capture, err := os.ReadFile(wiretest.Path(t, "rxe-udaddy6.pcap"))
-	require.NoError(t, err)
+	capture := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-udaddy6.pcap")))(t)
 	file = append(file, capture[:24]...)
 	for _, p := range wiretest.Capture(t, "rxe-udaddy6.pcap") {
 		frame := append(bytes.Clone(gre), p.Data...)
@@ -140,8 +145,7 @@ func TestArguments(t *testing.T) {
 	require.Contains(t, out, "fd77::1 > fd77::2")
 
 	cut := filepath.Join(t.TempDir(), "cut.pcap")
-	whole, err := os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap"))
-	require.NoError(t, err)
+	whole := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
 	require.NoError(t, os.WriteFile(cut, whole[:len(whole)-5], 0o600))
 	out, _, status = pairs(nil, cut)
 	require.Equal(t, 1, status)
@@ -166,8 +170,7 @@ func TestOutputEnds(t *testing.T) {
 }
 
 func TestOneOfEach(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)
 	const header, record = 24, 16 // of the file, and of each packet
 	_, stderr, _ := pairs(octets[:header+record+len(wiretest.Capture(t, "messages.pcap")[0].Data)], "-")
 	require.Equal(t, "1 packet; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 1 flow without one\n",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -71,14 +72,17 @@ func TestNothingAfterTunnel(t *testing.T) {
 	empty := wiretest.Hex(t, "020000000001 020000000002 0800 45")
 	udp := wiretest.Hex(t,
 		"020000000001 020000000002 0800 4500 001c 0000 4000 4011 0000 c0000201 c0000202 1000 0035 0008 0000")
-	for name, second := range map[string][]byte{"no IP header": empty, "no RoCEv2": udp} {
-		t.Run(name, func(t *testing.T) {
-			out, _, status := pairs(pcapOf(1, frame{inside, len(inside)}, frame{second, len(second)}), "-json", "-")
+	for _, c := range []struct {
+		name   string
+		second []byte
+	}{{"no IP header", empty}, {"no RoCEv2", udp}} {
+		t.Run(c.name, func(t *testing.T) {
+			out, _, status := pairs(pcapOf(1, frame{inside, len(inside)}, frame{c.second, len(c.second)}), "-json", "-")
 			require.Zero(t, status)
 			var l lineRead
-			require.NoError(t, json.Unmarshal([]byte(out), &l), name)
-			require.EqualValues(t, 1, l.Packets, name)
-			require.Equal(t, time.Unix(0, 0).UTC(), l.Last, name)
+			require.NoError(t, json.Unmarshal([]byte(out), &l), c.name)
+			require.EqualValues(t, 1, l.Packets, c.name)
+			require.Equal(t, time.Unix(0, 0).UTC(), l.Last, c.name)
 		})
 	}
 }
@@ -194,12 +198,17 @@ func TestDatagrams(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	tab := newTable(0)
-	for from, n := range map[qpmap.Basis]uint32{
-		qpmap.BasisCM: 1, qpmap.BasisVotes: 2, qpmap.BasisPort: 4, qpmap.BasisUD: 8,
+	for _, c := range []struct {
+		from qpmap.Basis
+		n    uint32
+	}{
+		{qpmap.BasisCM, 1}, {qpmap.BasisVotes, 2}, {qpmap.BasisPort, 4}, {qpmap.BasisUD, 8},
 	} {
-		for srcQP := range n {
-			tab.row(rocev2.FlowKey{DestQP: uint32(from)}, qpmap.Pair{SrcQP: srcQP, From: from}, time.Time{})
-		}
+		t.Run(fmt.Sprint(c.from), func(t *testing.T) {
+			for srcQP := range c.n {
+				tab.row(rocev2.FlowKey{DestQP: uint32(c.from)}, qpmap.Pair{SrcQP: srcQP, From: c.from}, time.Time{})
+			}
+		})
 	}
 	var out strings.Builder
 	tab.summary(&out, 3)

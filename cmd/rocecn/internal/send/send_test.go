@@ -51,15 +51,15 @@ func send(t *testing.T, args ...string) {
 }
 
 func TestFCN(t *testing.T) {
-	for host, how := range map[string]string{
-		"127.0.0.1": "(to 127.0.0.1, dscp 46, ecn 0, hop limit 7): ",
-		"[::1]":     "(to ::1, dscp 46, ecn 0, hop limit 7): ",
+	for _, c := range []struct{ name, how string }{
+		{"127.0.0.1", "(to 127.0.0.1, dscp 46, ecn 0, hop limit 7): "},
+		{"[::1]", "(to ::1, dscp 46, ecn 0, hop limit 7): "},
 	} {
-		t.Run(host, func(t *testing.T) {
-			address, lines := listener(t, host, "fcn")
+		t.Run(c.name, func(t *testing.T) {
+			address, lines := listener(t, c.name, "fcn")
 			send(t, "-fcn", address, "-label", "0xbeef5", "-level", "7", "-dscp", "46", "-hops", "7")
 			require.True(t, lines.Scan())
-			require.Contains(t, lines.Text(), how+"flow label 0xbeef5 congested, level 7")
+			require.Contains(t, lines.Text(), c.how+"flow label 0xbeef5 congested, level 7")
 			send(t, "-fcn", address, "-label", "1")
 			require.True(t, lines.Scan())
 			require.Contains(t, lines.Text(), "flow label 0x00001 congested, level 0")
@@ -142,8 +142,7 @@ func TestUsage(t *testing.T) {
 // What was sent is said, with the ends of it, at the least and the most of hop
 // limits.
 func TestSays(t *testing.T) {
-	in, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	in := wiretest.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	defer in.Close()
 	for _, hops := range []string{"1", "255"} {
 		var stdout, stderr bytes.Buffer
@@ -163,8 +162,7 @@ func TestLinkTypes(t *testing.T) {
 	file := func(link uint32, before string, ip []byte) string {
 		data := append(wiretest.Hex(t, before), ip...)
 		var b bytes.Buffer
-		w, err := capture.NewWriter(&b, link, time.Microsecond)
-		require.NoError(t, err)
+		w := wiretest.Must(capture.NewWriter(&b, link, time.Microsecond))(t)
 		require.NoError(t, w.Write(&capture.Record{Data: data, OrigLen: uint32(len(data))}))
 		path := filepath.Join(t.TempDir(), "capture")
 		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
@@ -188,8 +186,11 @@ func TestLinkTypes(t *testing.T) {
 		{file(147, "", frame), "frame 1: link type 147 is not supported"},
 		{file(113, "", frame), "frame 1: rocev2: EtherType"}, // what Ethernet would have been read as
 	} {
-		var stdout, stderr bytes.Buffer
-		require.Equal(t, 1, Run(t.Context(), []string{"-proxy", address, "-capture", c.path}, nil, &stdout, &stderr))
-		require.Contains(t, stderr.String(), c.text)
+		t.Run(c.path, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, 1, Run(t.Context(), []string{"-proxy", address, "-capture", c.path}, nil, &stdout,
+				&stderr))
+			require.Contains(t, stderr.String(), c.text)
+		})
 	}
 }

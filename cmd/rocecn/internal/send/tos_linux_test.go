@@ -7,17 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 // Over IPv4 the DSCP and the TTL are those asked for, as the kernel of the other
 // end sees them.
 func TestTOS(t *testing.T) {
-	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	require.NoError(t, err)
+	conn := wiretest.Must(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	defer conn.Close()
-	raw, err := conn.SyscallConn()
-	require.NoError(t, err)
+	raw := wiretest.Must(conn.SyscallConn())(t)
 	require.NoError(t, raw.Control(func(fd uintptr) {
 		for _, option := range []int{syscall.IP_RECVTOS, syscall.IP_RECVTTL} {
 			require.NoError(t, syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, option, 1))
@@ -38,8 +37,7 @@ func TestTOS(t *testing.T) {
 		n, oobn, _, _, err := conn.ReadMsgUDP(data, oob)
 		require.NoError(t, err)
 		require.Equal(t, 4, n)
-		messages, err := syscall.ParseSocketControlMessage(oob[:oobn])
-		require.NoError(t, err)
+		messages := wiretest.Must(syscall.ParseSocketControlMessage(oob[:oobn]))(t)
 		said := map[int32]byte{}
 		for _, m := range messages {
 			said[m.Header.Type] = m.Data[0]

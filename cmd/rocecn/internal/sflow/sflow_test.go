@@ -3,6 +3,7 @@ package sflow
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -35,18 +36,15 @@ func TestByHand(t *testing.T) {
 	require.Equal(t, netip.MustParseAddr("2001:db8::7"), d.Agent)
 	require.EqualValues(t, []uint32{9, 42, 1000}, []uint32{d.SubAgent, d.Sequence, d.Uptime})
 	var s Sample
-	ok, err := d.Next(&s)
-	require.NoError(t, err)
+	ok := wiretest.Must(d.Next(&s))(t)
 	require.True(t, ok)
 	require.Equal(t, Sample{SourceType: 2, SourceIndex: 17, Sequence: 100, Rate: 1024, Drops: 3,
 		Header: wiretest.Hex(t, "aabbccddeeff"), Options: rocev2.DecodeOptions{Cut: true}}, s)
-	ok, err = d.Next(&s)
-	require.NoError(t, err)
+	ok = wiretest.Must(d.Next(&s))(t)
 	require.True(t, ok)
 	require.Equal(t, Sample{SourceType: 1, SourceIndex: 258, Sequence: 101, Rate: 2048,
 		Header: wiretest.Hex(t, "4500"), Options: rocev2.DecodeOptions{Link: rocev2.LinkIP}}, s)
-	ok, err = d.Next(&s)
-	require.NoError(t, err)
+	ok = wiretest.Must(d.Next(&s))(t)
 	require.False(t, ok)
 }
 
@@ -78,11 +76,16 @@ func TestBroken(t *testing.T) {
 		}
 		require.Len(t, samples, want, n)
 	}
-	for at, want := range map[int]error{0: ErrVersion, 4: ErrAgent} {
-		c := slices.Clone(b)
-		c[at+3] = 9
-		_, _, err := all(c)
-		require.ErrorIs(t, err, want)
+	for _, row := range []struct {
+		at   int
+		want error
+	}{{0, ErrVersion}, {4, ErrAgent}} {
+		t.Run(fmt.Sprint(row.at), func(t *testing.T) {
+			c := slices.Clone(b)
+			c[row.at+3] = 9
+			_, _, err := all(c)
+			require.ErrorIs(t, err, row.want)
+		})
 	}
 	lengths := []int{36, 44, 60, 92, 100, 112, 128} // counts and lengths of samples, records, headers
 	for _, at := range lengths {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,25 +31,21 @@ func ask(t *testing.T, c net.Conn) {
 // fineFrom requires an answer.
 func fineFrom(t *testing.T, c net.Conn) {
 	t.Helper()
-	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-	require.NoError(t, err)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	answer := wiretest.Must(http.ReadResponse(bufio.NewReader(c), nil))(t)
+	text := wiretest.Must(io.ReadAll(answer.Body))(t)
 	require.Equal(t, "fine", string(text))
 }
 
 // However many ask and stay, only so many are let in.
 func TestConnections(t *testing.T) {
-	l, err := Listen("127.0.0.1:0")
-	require.NoError(t, err)
+	l := wiretest.Must(Listen("127.0.0.1:0"))(t)
 	s := Server(fine, none)
 	s.IdleTimeout = 0 // this test may take long
 	go s.Serve(l)
 	defer s.Close()
 	var all []net.Conn
 	for range connections + 1 {
-		c, err := net.Dial("tcp", l.Addr().String())
-		require.NoError(t, err)
+		c := wiretest.Must(net.Dial("tcp", l.Addr().String()))(t)
 		defer c.Close()
 		ask(t, c)
 		all = append(all, c)
@@ -119,16 +116,13 @@ func TestSilence(t *testing.T) {
 
 // A header is no way to fill the memory.
 func TestLongHeader(t *testing.T) {
-	l, err := Listen("127.0.0.1:0")
-	require.NoError(t, err)
+	l := wiretest.Must(Listen("127.0.0.1:0"))(t)
 	s := Server(fine, none)
 	go s.Serve(l)
 	defer s.Close()
-	r, err := http.NewRequest("GET", "http://"+l.Addr().String(), nil)
-	require.NoError(t, err)
+	r := wiretest.Must(http.NewRequest("GET", "http://"+l.Addr().String(), nil))(t)
 	r.Header.Set("X", strings.Repeat("x", 64<<10))
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	answer := wiretest.Must(http.DefaultClient.Do(r))(t)
 	answer.Body.Close()
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answer.StatusCode)
 }

@@ -121,8 +121,7 @@ func random(t *testing.T, r *rand.Rand) []byte {
 		b[r.IntN(min(len(b), 80))] ^= 1 << r.IntN(8)
 	case 1:
 		inner := b
-		b, err = (&encap.IPInIPv6{Src: sender, Dst: target}).Append(nil, inner, 5)
-		require.NoError(t, err)
+		b = wiretest.Must((&encap.IPInIPv6{Src: sender, Dst: target}).Append(nil, inner, 5))(t)
 	}
 	return b
 }
@@ -143,8 +142,7 @@ type skb struct{ Len, Type, Mark uint32 }
 func run(t *testing.T, p *ebpf.Program, frame []byte, context any) (verdict uint32, out []byte) {
 	t.Helper()
 	o := ebpf.RunOptions{Data: frame, DataOut: make([]byte, 4096), Context: context}
-	verdict, err := p.Run(&o)
-	require.NoError(t, err)
+	verdict = wiretest.Must(p.Run(&o))(t)
 	return verdict, o.DataOut
 }
 
@@ -174,63 +172,69 @@ const (
 // segments that are left in a Routing header.
 func TestAnswererIsTheRole(t *testing.T) {
 	onNode(t)
-	for name, cfg := range map[string]fastcnp.Config{
-		"default": {},
-		"carriage": {Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 255, FlowLabel: 0xABCDE, SrcPort: 4321},
-			CodePoints: fastcnp.CodePoints{Option1: 0x8F, Option2: 0x8E}},
-		"without": {Coverage: icrc.Without},
-		"skipped": {Coverage: icrc.Skipped},
+	for _, c := range []struct {
+		name string
+		cfg  fastcnp.Config
+	}{
+		{"default", fastcnp.Config{}},
+		{"carriage", fastcnp.Config{Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 255, FlowLabel: 0xABCDE,
+			SrcPort: 4321},
+			CodePoints: fastcnp.CodePoints{Option1: 0x8F, Option2: 0x8E}}},
+		{"without", fastcnp.Config{Coverage: icrc.Without}},
+		{"skipped", fastcnp.Config{Coverage: icrc.Skipped}},
 	} {
-		t.Log(name) // no subtest, which would be in another namespace
-		a := load(t, AnswererConfig{FastCNP: cfg})
-		role := newRole(t, cfg)
-		r := rand.New(rand.NewPCG(25, 2))
-		sent := 0
-		for i := range 3000 {
-			ip := random(t, r)
-			before := a.Counters()
-			verdict, out := run(t, a.objects.Egress, ethernet(ip), nil)
-			require.Equal(t, goOn, verdict)
-			after := a.Counters()
-			var f rocev2.Frame
-			f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-			want, d := role.Receive(nil, &f, node.Event{Now: time.Unix(int64(i), 0)})
-			if d.Reason == node.Broken {
-				continue
+		t.Run(c.name, func(t *testing.T) {
+			t.Log(c.name) // no subtest, which would be in another namespace
+			a := load(t, AnswererConfig{FastCNP: c.cfg})
+			role := newRole(t, c.cfg)
+			r := rand.New(rand.NewPCG(25, 2))
+			sent := 0
+			for i := range 3000 {
+				ip := random(t, r)
+				before := a.Counters()
+				verdict, out := run(t, a.objects.Egress, ethernet(ip), nil)
+				require.Equal(t, goOn, verdict)
+				after := a.Counters()
+				var f rocev2.Frame
+				f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+				want, d := role.Receive(nil, &f, node.Event{Now: time.Unix(int64(i), 0)})
+				if d.Reason == node.Broken {
+					continue
+				}
+				marked := bytes.Clone(ip)
+				if d.MarkECN {
+					_, err := rocev2.SetECN(marked, rocev2.CE)
+					require.NoError(t, err)
+				}
+				require.Equal(t, marked, out[14:], "%x", ip)
+				expected, copied := before, false
+				counter := counterOf(&expected, &d, ip)
+				if counter != nil {
+					expected.Congested++
+					*counter++
+					copied = counter == &expected.Copied
+				}
+				if d.MarkECN && counter != nil {
+					expected.Marked++
+				}
+				require.Equal(t, expected, after, "%x: %v", ip, d)
+				if !copied {
+					continue
+				}
+				verdict, out = run(t, a.objects.Answer, ethernet(ip), &skb{Mark: a.token})
+				require.Equal(t, redirect, verdict, "%+v: %x", a.Counters(), ip)
+				require.Equal(t, want, out[14:], "%x", ip)
+				sent++
+				require.EqualValues(t, sent, a.Counters().Sent)
 			}
-			marked := bytes.Clone(ip)
-			if d.MarkECN {
-				_, err := rocev2.SetECN(marked, rocev2.CE)
-				require.NoError(t, err)
+			require.Greater(t, sent, 500)
+			n := a.Counters()
+			for _, counter := range []uint64{n.Acknowledgement, n.Notification, n.NoMethod, n.OwnAddress, n.Address,
+				n.Routed, n.NotCapable, n.MarkedOnly, n.Marked} {
+				require.Positive(t, counter, "%+v", n)
 			}
-			require.Equal(t, marked, out[14:], "%x", ip)
-			expected, copied := before, false
-			counter := counterOf(&expected, &d, ip)
-			if counter != nil {
-				expected.Congested++
-				*counter++
-				copied = counter == &expected.Copied
-			}
-			if d.MarkECN && counter != nil {
-				expected.Marked++
-			}
-			require.Equal(t, expected, after, "%x: %v", ip, d)
-			if !copied {
-				continue
-			}
-			verdict, out = run(t, a.objects.Answer, ethernet(ip), &skb{Mark: a.token})
-			require.Equal(t, redirect, verdict, "%+v: %x", a.Counters(), ip)
-			require.Equal(t, want, out[14:], "%x", ip)
-			sent++
-			require.EqualValues(t, sent, a.Counters().Sent)
-		}
-		require.Greater(t, sent, 500)
-		n := a.Counters()
-		for _, counter := range []uint64{n.Acknowledgement, n.Notification, n.NoMethod, n.OwnAddress, n.Address,
-			n.Routed, n.NotCapable, n.MarkedOnly, n.Marked} {
-			require.Positive(t, counter, "%+v", n)
-		}
-		require.Equal(t, []uint64{0, 0, 0, 0, 0}, []uint64{n.Limited, n.NotCopied, n.NoRoute, n.Checksum, n.Failed})
+			require.Equal(t, []uint64{0, 0, 0, 0, 0}, []uint64{n.Limited, n.NotCopied, n.NoRoute, n.Checksum, n.Failed})
+		})
 	}
 }
 
@@ -241,13 +245,11 @@ func newRole(t *testing.T, cfg fastcnp.Config) *congested.Role {
 	for _, p := range policies {
 		capable = append(capable, acl.Entry[congested.Capability]{Prefix: p.prefix, Value: p.capable})
 	}
-	role, err := congested.New(congested.Config{
+	return wiretest.Must(congested.New(congested.Config{
 		Enabled: true, Self6: self, FastCNP: cfg, Capable: acl.NewMap(capable...),
 		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: policies[0].prefix, Value: congested.FastCNP},
 			acl.Entry[congested.Method]{Prefix: marked4, Value: congested.Mark}),
-	})
-	require.NoError(t, err)
-	return role
+	}))(t)
 }
 
 // counterOf returns the counter of the kernel that stands for a decision of the role

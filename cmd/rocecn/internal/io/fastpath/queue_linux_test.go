@@ -3,6 +3,7 @@ package fastpath
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -108,8 +109,13 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 		return err
 	})
 	t.Cleanup(func() { b.answerer.Close() })
-	for address, policy := range map[netip.Addr]Policy{unknown: NotifyAndMark, capable: Notify, incapable: Mark} {
-		require.NoError(t, b.answerer.SetSender(netip.PrefixFrom(address, 128), policy))
+	for _, c := range []struct {
+		address netip.Addr
+		policy  Policy
+	}{{unknown, NotifyAndMark}, {capable, Notify}, {incapable, Mark}} {
+		t.Run(fmt.Sprint(c.address), func(t *testing.T) {
+			require.NoError(t, b.answerer.SetSender(netip.PrefixFrom(c.address, 128), c.policy))
+		})
 	}
 	// How long the queue is the answerer knows from the next packet on.
 	packet, before := data(t, stranger, 0xABCDEF, 64), b.backlog(t)
@@ -140,9 +146,7 @@ func data(t testing.TB, src netip.Addr, qp uint32, payload int, change ...func(*
 	for _, c := range change {
 		c(&p)
 	}
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 func (b *bottleneck) send(t *testing.T, packets ...[]byte) {
@@ -196,8 +200,7 @@ func (b *bottleneck) drain(t *testing.T) {
 // take calls f with what comes until it returns true.
 func take(t *testing.T, source netio.Source, f func(p *rocev2.Packet) bool) {
 	t.Helper()
-	poll, err := netio.NewPoll(t.Context(), source)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), source))(t)
 	defer poll.Close()
 	for {
 		_, packets, err := poll.Next(wiretest.Patience)
@@ -320,13 +323,11 @@ func TestAnswererWithoutTCX(t *testing.T) {
 	}
 	require.Equal(t, 1, filters())
 	for range 3 { // without Close
-		a, err := again()
-		require.NoError(t, err)
+		a := wiretest.Must(again())(t)
 		defer a.Close()
 		require.Equal(t, 1, filters())
 	}
-	a, err := again()
-	require.NoError(t, err)
+	a := wiretest.Must(again())(t)
 	require.NoError(t, a.Close())
 	require.Zero(t, filters())
 }

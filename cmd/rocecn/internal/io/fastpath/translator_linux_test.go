@@ -41,53 +41,57 @@ func loadTranslator(t *testing.T, c TranslatorConfig) *Translator {
 // octet for octet. Whatever octet of the packet or of the tables is another, none comes.
 func TestTranslatorIsAppendFor(t *testing.T) {
 	onNode(t)
-	for name, c := range map[string]TranslatorConfig{
-		"default": {},
-		"others": {
+	for _, row := range []struct {
+		name string
+		c    TranslatorConfig
+	}{
+		{"default", TranslatorConfig{}},
+		{"others", TranslatorConfig{
 			CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8F},
 			CNP: cnp.Config{Carriage: rocev2.Carriage{
 				DSCP: 46, ECN: 2, HopLimit: 9, FlowLabel: 7, SrcPort: 4444}},
-		},
+		}},
 	} {
-		tr := loadTranslator(t, c)
-		r := rand.New(rand.NewPCG(25, 5))
-		want := Translated{}
-		for i := range 2000 {
-			qp, hostQP := r.Uint32N(1<<24), r.Uint32N(1<<24)
-			var about rocev2.Packet
-			about.Src, about.Dst = addresses[r.IntN(4)], addresses[r.IntN(4)]
-			about.SrcPort, about.BTH.DestQP, about.BTH.PKey = uint16(r.Uint32()), qp, uint16(r.Uint32())
-			if r.IntN(2) == 0 {
-				about.NextHeader, about.Ext = ipv6opt.HopByHop, wiretest.Hex(t, hops)
-			}
-			ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{CodePoints: c.CodePoints})
-			require.NoError(t, err)
-			about.NextHeader, about.Ext = 17, nil
-			expected, err := cnp.AppendFor(nil, &about, about.Dst, hostQP, c.CNP)
-			require.NoError(t, err)
-			frame := ethernet(ip)
-			switch r.IntN(4) {
-			case 0:
-				frame = append(append(bytes.Clone(frame[:12]), 0x81, 0, 0x60, 7), frame[12:]...)
-			case 1:
-				frame = append(append(bytes.Clone(frame[:12]), 0x88, 0xA8, 0, 9, 0x81, 0, 0x60, 7), frame[12:]...)
-			}
-			link := len(frame) - len(ip)
+		t.Run(row.name, func(t *testing.T) {
+			tr := loadTranslator(t, row.c)
+			r := rand.New(rand.NewPCG(25, 5))
+			want := Translated{}
+			for i := range 2000 {
+				qp, hostQP := r.Uint32N(1<<24), r.Uint32N(1<<24)
+				var about rocev2.Packet
+				about.Src, about.Dst = addresses[r.IntN(4)], addresses[r.IntN(4)]
+				about.SrcPort, about.BTH.DestQP, about.BTH.PKey = uint16(r.Uint32()), qp, uint16(r.Uint32())
+				if r.IntN(2) == 0 {
+					about.NextHeader, about.Ext = ipv6opt.HopByHop, wiretest.Hex(t, hops)
+				}
+				ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{CodePoints: row.c.CodePoints})
+				require.NoError(t, err)
+				about.NextHeader, about.Ext = 17, nil
+				expected := wiretest.Must(cnp.AppendFor(nil, &about, about.Dst, hostQP, row.c.CNP))(t)
+				frame := ethernet(ip)
+				switch r.IntN(4) {
+				case 0:
+					frame = append(append(bytes.Clone(frame[:12]), 0x81, 0, 0x60, 7), frame[12:]...)
+				case 1:
+					frame = append(append(bytes.Clone(frame[:12]), 0x88, 0xA8, 0, 9, 0x81, 0, 0x60, 7), frame[12:]...)
+				}
+				link := len(frame) - len(ip)
 
-			pair := Pair{Host: about.Src, Receiver: about.Dst, ReceiverQP: qp}
-			verdict, out := run(t, tr.objects.Translator, frame, nil)
-			require.Equal(t, xdpPass, verdict)
-			require.Equal(t, frame, out)
-			want.UnknownQP++
-			require.NoError(t, tr.Learn(pair, hostQP))
-			padded := append(bytes.Clone(frame), make([]byte, r.IntN(3))...)
-			verdict, out = run(t, tr.objects.Translator, padded, nil)
-			require.Equal(t, xdpPass, verdict)
-			require.Equal(t, append(bytes.Clone(frame[:link]), expected...), out, "%s %d: %x", name, i, frame)
-			want.Translated++
-			require.NoError(t, tr.Forget(pair))
-		}
-		require.Equal(t, want, tr.Counters())
+				pair := Pair{Host: about.Src, Receiver: about.Dst, ReceiverQP: qp}
+				verdict, out := run(t, tr.objects.Translator, frame, nil)
+				require.Equal(t, xdpPass, verdict)
+				require.Equal(t, frame, out)
+				want.UnknownQP++
+				require.NoError(t, tr.Learn(pair, hostQP))
+				padded := append(bytes.Clone(frame), make([]byte, r.IntN(3))...)
+				verdict, out = run(t, tr.objects.Translator, padded, nil)
+				require.Equal(t, xdpPass, verdict)
+				require.Equal(t, append(bytes.Clone(frame[:link]), expected...), out, "%s %d: %x", row.name, i, frame)
+				want.Translated++
+				require.NoError(t, tr.Forget(pair))
+			}
+			require.Equal(t, want, tr.Counters())
+		})
 	}
 }
 
@@ -217,8 +221,7 @@ func testInFront(t *testing.T, mtu string) {
 		about.Src, about.Dst, about.BTH.DestQP, about.BTH.PKey = sender, target, qp, 0xFFFF
 		ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
 		require.NoError(t, err)
-		packet, err := cnp.AppendFor(nil, &about, target, qp+1000, cnp.Config{})
-		require.NoError(t, err)
+		packet := wiretest.Must(cnp.AppendFor(nil, &about, target, qp+1000, cnp.Config{}))(t)
 		want = append(want, packet)
 		require.NoError(t, tr.Learn(Pair{Host: sender, Receiver: target, ReceiverQP: qp}, qp+1000))
 		require.NoError(t, raw.Send(ip))

@@ -66,14 +66,18 @@ func TestDecode(t *testing.T) {
 		Egress: 9, Why: netio.Logged,
 	}}, e)
 
-	for name, m := range map[string]netlink.Message{
-		"answer to a request": {Type: 0x401, Data: logMessage(t)},
-		"error":               {Type: 2, Data: logMessage(t)},
-		"cut header":          {Type: 0x400, Data: []byte{10, 0, 0}},
-		"no payload":          {Type: 0x400, Data: append([]byte{10, 0, 0, 7}, attribute(t, 12, "00000001")...)},
-		"both":                {Type: 0x401, Data: []byte{10, 0, 0}},
+	for _, c := range []struct {
+		name string
+		m    netlink.Message
+	}{
+		{"answer to a request", netlink.Message{Type: 0x401, Data: logMessage(t)}},
+		{"error", netlink.Message{Type: 2, Data: logMessage(t)}},
+		{"cut header", netlink.Message{Type: 0x400, Data: []byte{10, 0, 0}}},
+		{"no payload", netlink.Message{Type: 0x400,
+			Data: append([]byte{10, 0, 0, 7}, attribute(t, 12, "00000001")...)}},
+		{"both", netlink.Message{Type: 0x401, Data: []byte{10, 0, 0}}},
 	} {
-		require.False(t, e.decode(m), name)
+		t.Run(c.name, func(t *testing.T) { require.False(t, e.decode(c.m)) })
 	}
 	// Attributes that are too short say nothing.
 	short := wiretest.Hex(t, "0a00 0007")

@@ -115,8 +115,7 @@ func TestHost(t *testing.T) {
 		require.NoError(t, raw.Send(sent[qp]))
 	}
 	require.NoError(t, raw.Flush())
-	poll, err := netio.NewPoll(ctx, s)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(ctx, s))(t)
 	defer poll.Close()
 	for missing := n; missing > 0; {
 		_, packets, err := poll.Next(wiretest.Patience)
@@ -233,8 +232,7 @@ func TestOpen(t *testing.T) {
 		return err
 	}), ErrTaken)
 	open(t, b, 0)
-	poll, err := netio.NewPoll(t.Context(), s)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), s))(t)
 	defer poll.Close()
 	packet := fastCNP(t, 1)
 	wiretest.NoAllocs(t, "Next", func() {

@@ -22,9 +22,7 @@ func TestGeneration(t *testing.T) {
 	})
 	defer r.Close()
 	generation := func() uint32 {
-		n, err := r.Generation()
-		require.NoError(t, err)
-		return n
+		return wiretest.Must(r.Generation())(t)
 	}
 	was := generation()
 	for _, change := range []string{

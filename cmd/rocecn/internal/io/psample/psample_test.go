@@ -62,40 +62,48 @@ func software(t testing.TB, group, sequence uint32) []byte {
 
 func TestDecode(t *testing.T) {
 	octets := wiretest.Hex(t, frame)
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name string
 		data []byte
 		want sample
 	}{
-		"hardware": {hardware(t), sample{5, 77, netio.Packet{
+		{"hardware", hardware(t), sample{5, 77, netio.Packet{
 			Record: capture.Record{Data: octets, OrigLen: 1042, Unit: time.Nanosecond, Link: capture.Ethernet,
 				Time: time.Unix(1_795_254_649, 7).UTC()},
 			Interface: 3, Egress: 4, Depth: 0x1_0000_0002, DepthKnown: true, Why: netio.Sampled}}},
-		"software": {software(t, 6, 1), sample{6, 1, netio.Packet{
+		{"software", software(t, 6, 1), sample{6, 1, netio.Packet{
 			Record: capture.Record{Data: octets, OrigLen: 22, Unit: time.Nanosecond, Link: capture.Ethernet,
 				Time: time.Unix(0, 7).UTC()}, Interface: 3, Why: netio.Sampled}}},
-		"32 bits": {append([]byte{0, 1, 0, 0}, octetsOf(value{0, uint32(70000)}, value{1, uint32(70001)},
+		{"32 bits", append([]byte{0, 1, 0, 0}, octetsOf(value{0, uint32(70000)}, value{1, uint32(70001)},
 			value{3, uint32(1)}, value{6, octets})...), sample{1, 0, netio.Packet{
 			Record:    capture.Record{Data: octets, OrigLen: 22, Unit: time.Nanosecond, Link: capture.Ethernet},
 			Interface: 70000, Egress: 70001, Why: netio.Sampled}}},
-		"too short": {append([]byte{0, 1, 0, 0}, octetsOf(value{3, uint32(1)}, value{0, []byte{1}}, value{1, []byte{}},
+		{"too short", append([]byte{0, 1, 0, 0}, octetsOf(value{3, uint32(1)}, value{0, []byte{1}}, value{1, []byte{}},
 			value{2, uint16(9)}, value{4, uint16(9)}, value{11, uint32(9)}, value{13, uint32(9)},
 			value{13, uint64(1 << 63)}, value{6, octets})...), sample{1, 0, netio.Packet{
 			Record: capture.Record{Data: octets, OrigLen: 22, Unit: time.Nanosecond, Link: capture.Ethernet},
 			Why:    netio.Sampled}}},
 	} {
-		var s sample
-		require.True(t, s.decode(netlink.Message{Data: c.data}), name)
-		require.Equal(t, c.want, s, name)
-		wiretest.NoAllocs(t, "decode", func() { s.decode(netlink.Message{Data: c.data}) })
+		t.Run(row.name, func(t *testing.T) {
+			var s sample
+			require.True(t, s.decode(netlink.Message{Data: row.data}))
+			require.Equal(t, row.want, s)
+			wiretest.NoAllocs(t, "decode", func() { s.decode(netlink.Message{Data: row.data}) })
+		})
 	}
-	for name, data := range map[string][]byte{
-		"a new group": append([]byte{2, 1, 0, 0}, octetsOf(value{3, uint32(5)})...),
-		"cut":         {0, 1, 0},
-		"no data":     append([]byte{0, 1, 0, 0}, octetsOf(value{3, uint32(5)}, value{4, uint32(5)})...),
-		"no group":    append([]byte{0, 1, 0, 0}, octetsOf(value{4, uint32(5)}, value{6, octets})...),
+	for _, c := range []struct {
+		name string
+		data []byte
+	}{
+		{"a new group", append([]byte{2, 1, 0, 0}, octetsOf(value{3, uint32(5)})...)},
+		{"cut", []byte{0, 1, 0}},
+		{"no data", append([]byte{0, 1, 0, 0}, octetsOf(value{3, uint32(5)}, value{4, uint32(5)})...)},
+		{"no group", append([]byte{0, 1, 0, 0}, octetsOf(value{4, uint32(5)}, value{6, octets})...)},
 	} {
-		var s sample
-		require.False(t, s.decode(netlink.Message{Data: data}), name)
+		t.Run(c.name, func(t *testing.T) {
+			var s sample
+			require.False(t, s.decode(netlink.Message{Data: c.data}))
+		})
 	}
 }
 

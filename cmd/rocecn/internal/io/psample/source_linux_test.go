@@ -106,8 +106,7 @@ func TestSample(t *testing.T) {
 		require.NoError(t, out.Send(packet))
 	}
 	require.NoError(t, out.Flush())
-	poll, err := netio.NewPoll(t.Context(), s)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), s))(t)
 	defer poll.Close()
 	seen := map[byte]bool{}
 	for len(seen) < n {

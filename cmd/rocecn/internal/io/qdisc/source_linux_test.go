@@ -42,9 +42,7 @@ func data(t testing.TB, qp uint32, payload int, change ...func(*rocev2.Packet)) 
 	for _, c := range change {
 		c(&p)
 	}
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 func v4(p *rocev2.Packet) { p.Src, p.Dst = src4, dst4 }
@@ -233,8 +231,7 @@ func TestTunnels(t *testing.T) {
 		&encap.VXLAN{Src: src6, Dst: dst6, Ethernet: make([]byte, 14)},
 		&encap.SRv6{Src: src6, Segments: []netip.Addr{dst6, src6}},
 	} {
-		b, err := tunnel.Append(nil, inner, 5)
-		require.NoError(t, err)
+		b := wiretest.Must(tunnel.Append(nil, inner, 5))(t)
 		sent = append(sent, b)
 	}
 	p.send(t, sent...)
@@ -362,8 +359,7 @@ func TestRights(t *testing.T) {
 // Waiting and reading allocate nothing.
 func TestAllocatesNothing(t *testing.T) {
 	p := newPort(t, slow...)
-	poll, err := netio.NewPoll(t.Context(), p.watch(t, Config{}))
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), p.watch(t, Config{})))(t)
 	defer poll.Close()
 	packet := data(t, 1, 64)
 	wiretest.NoAllocs(t, "Next", func() {

@@ -18,8 +18,7 @@ import (
 // after its source, with programs whose names lie.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	octets, err := os.ReadFile(filepath.Join("testdata", name))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return string(octets)
 }
 
@@ -59,8 +58,7 @@ esac
 	pairs, err := Pairs(context.Background(), "rxe0")
 	require.NoError(t, err)
 	require.Equal(t, []Pair{{45, 81, netip.MustParseAddr("fd02::1")}}, pairs)
-	pairs, err = Pairs(context.Background(), "")
-	require.NoError(t, err)
+	pairs = wiretest.Must(Pairs(context.Background(), ""))(t)
 	require.Len(t, pairs, 2)
 	program("exit 1\n")
 	_, err = Pairs(context.Background(), "rxe0")

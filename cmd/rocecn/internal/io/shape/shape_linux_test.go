@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -42,8 +43,7 @@ func frameTo(t *testing.T, f Flow, op bth.Opcode, length int) []byte {
 	p.BTH.Header = bth.Header{Opcode: op, PKey: 0xFFFF, DestQP: f.DestQP}
 	// The payload, with extended headers, are octets that the program does not look at.
 	octets := make([]byte, length-headers)
-	ip, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	ip := wiretest.Must(p.AppendBinary(nil))(t)
 	header := ip[:headers-14-4]
 	frame := append(append(append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}, ethertype...), header...), octets...)
 	frame = append(frame, 0, 0, 0, 0)
@@ -61,8 +61,7 @@ func frameTo(t *testing.T, f Flow, op bth.Opcode, length int) []byte {
 func loaded(t *testing.T, flows int) *Shaper {
 	t.Helper()
 	wiretest.Namespace(t, "link set lo up\n")
-	s, err := Open(Config{MaxFlows: flows})
-	require.NoError(t, err)
+	s := wiretest.Must(Open(Config{MaxFlows: flows}))(t)
 	t.Cleanup(func() { s.Close() })
 	s.lend(t)
 	return s
@@ -80,8 +79,7 @@ func (s *Shaper) leaves(t *testing.T, frame []byte, wanted uint64) uint64 {
 	context, after := make([]byte, 192), make([]byte, 192) // struct __sk_buff
 	const tstamp = 152
 	binary.NativeEndian.PutUint64(context[tstamp:], wanted)
-	verdict, err := s.objects.Shape.Run(&ebpf.RunOptions{Data: frame, Context: context, ContextOut: after})
-	require.NoError(t, err)
+	verdict := wiretest.Must(s.objects.Shape.Run(&ebpf.RunOptions{Data: frame, Context: context, ContextOut: after}))(t)
 	require.Equal(t, uint32(math.MaxUint32), verdict, "goes on")
 	return binary.NativeEndian.Uint64(after[tstamp:])
 }
@@ -100,9 +98,7 @@ func (s *Shaper) setClock(t *testing.T, f Flow, c clock) {
 
 func (s *Shaper) clockOf(t *testing.T, f Flow) clock {
 	t.Helper()
-	c, err := s.clock(s.flows[f].slot)
-	require.NoError(t, err)
-	return c
+	return wiretest.Must(s.clock(s.flows[f].slot))(t)
 }
 
 // atOnce runs the program on a frame, and says that its time is that of the call.
@@ -154,12 +150,14 @@ func TestFractions(t *testing.T) {
 	// 2^24 - 1 + 335,544,000 = 352,321,215 = 20 · 2^24 + 16,776,895
 	require.Equal(t, clock{next: start + 20, fraction: 16_776_895, octets: 1000}, s.clockOf(t, f))
 
-	for rate, cost := range map[uint64]uint64{
-		0: 0, 1: 134_217_728_000_000, MinRate: 134_217_728_000_000, 1e9: 8 << 24, 400e9: 335_544,
-		1 << 50: 119, math.MaxUint64: 1,
+	for _, c := range []struct{ rate, cost uint64 }{
+		{0, 0}, {1, 134_217_728_000_000}, {MinRate, 134_217_728_000_000}, {1e9, 8 << 24}, {400e9, 335_544},
+		{1 << 50, 119}, {math.MaxUint64, 1},
 	} {
-		require.Equal(t, cost, costOf(rate), rate)
-		require.Less(t, cost, uint64(1)<<47, "with 2^16 octets below 2^64")
+		t.Run(fmt.Sprint(c.rate), func(t *testing.T) {
+			require.Equal(t, c.cost, costOf(c.rate), c.rate)
+			require.Less(t, c.cost, uint64(1)<<47, "with 2^16 octets below 2^64")
+		})
 	}
 }
 
@@ -269,19 +267,22 @@ func TestOthers(t *testing.T) {
 	for _, f := range []Flow{six, four} {
 		require.NoError(t, s.Set(f, Order{}))
 	}
-	for name, frame := range map[string][]byte{
-		"another queue pair":  frameTo(t, Flow{far, 0x18}, bth.RCSendOnly, 200),
-		"another destination": frameTo(t, Flow{self, 0x17}, bth.RCSendOnly, 200),
-		"cut":                 frameTo(t, six, bth.RCSendOnly, 200)[:14+40+15],
-		"cut, IPv4":           frameTo(t, four, bth.RCSendOnly, 200)[:14+20+15],
-		"TCP":                 changed(frameTo(t, six, bth.RCSendOnly, 200), 14+6, 6),
-		"TCP, IPv4":           changed(frameTo(t, four, bth.RCSendOnly, 200), 14+9, 6),
-		"another port":        changed(frameTo(t, six, bth.RCSendOnly, 200), 14+40+3, 0xB8),
-		"more fragments":      changed(frameTo(t, four, bth.RCSendOnly, 200), 14+6, 0x20),
-		"fragment":            changed(frameTo(t, four, bth.RCSendOnly, 200), 14+7, 1),
-		"ARP":                 changed(frameTo(t, four, bth.RCSendOnly, 200), 13, 6),
+	for _, c := range []struct {
+		name  string
+		frame []byte
+	}{
+		{"another queue pair", frameTo(t, Flow{far, 0x18}, bth.RCSendOnly, 200)},
+		{"another destination", frameTo(t, Flow{self, 0x17}, bth.RCSendOnly, 200)},
+		{"cut", frameTo(t, six, bth.RCSendOnly, 200)[:14+40+15]},
+		{"cut, IPv4", frameTo(t, four, bth.RCSendOnly, 200)[:14+20+15]},
+		{"TCP", changed(frameTo(t, six, bth.RCSendOnly, 200), 14+6, 6)},
+		{"TCP, IPv4", changed(frameTo(t, four, bth.RCSendOnly, 200), 14+9, 6)},
+		{"another port", changed(frameTo(t, six, bth.RCSendOnly, 200), 14+40+3, 0xB8)},
+		{"more fragments", changed(frameTo(t, four, bth.RCSendOnly, 200), 14+6, 0x20)},
+		{"fragment", changed(frameTo(t, four, bth.RCSendOnly, 200), 14+7, 1)},
+		{"ARP", changed(frameTo(t, four, bth.RCSendOnly, 200), 13, 6)},
 	} {
-		require.Zero(t, s.leaves(t, frame, 0), name)
+		t.Run(c.name, func(t *testing.T) { require.Zero(t, s.leaves(t, c.frame, 0)) })
 	}
 	require.Zero(t, s.Counters())
 	s.atOnce(t, changed(frameTo(t, four, bth.RCSendOnly, 200), 14+6, 0x40))     // may not be fragmented
@@ -365,8 +366,7 @@ link set eth0 up
 link set eth1 up
 `)
 	for _, name := range []string{"eth0", "eth1"} {
-		i, err := net.InterfaceByName(name)
-		require.NoError(t, err)
+		i := wiretest.Must(net.InterfaceByName(name))(t)
 		eth0, eth1 = eth1, i.Index
 	}
 	return eth0, eth1
@@ -375,8 +375,7 @@ link set eth1 up
 // arrive waits for as many frames.
 func arrive(t *testing.T, at netio.Source, n int) (frames [][]byte) {
 	t.Helper()
-	poll, err := netio.NewPoll(t.Context(), at)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), at))(t)
 	defer poll.Close()
 	wiretest.Await(t, "all arrive", func() bool {
 		_, packets, err := poll.Next(100 * time.Millisecond)
@@ -404,9 +403,12 @@ func programs(t *testing.T, index int) int {
 
 // Real packets: all of them arrive, in order, the clocks have what was sent, and nothing stays behind.
 func TestLive(t *testing.T) {
-	for name, tcx := range map[string]bool{"tcx": true, "clsact": false} {
-		t.Run(name, func(t *testing.T) {
-			tc.WithTCX = tcx
+	for _, c := range []struct {
+		name string
+		tcx  bool
+	}{{"tcx", true}, {"clsact", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			tc.WithTCX = c.tcx
 			defer func() { tc.WithTCX = true }()
 			live(t)
 		})
@@ -415,12 +417,10 @@ func TestLive(t *testing.T) {
 
 func live(t *testing.T) {
 	eth0, _ := pair(t)
-	at, err := netio.OpenPackets(netio.PacketConfig{Interface: "eth1"})
-	require.NoError(t, err)
+	at := wiretest.Must(netio.OpenPackets(netio.PacketConfig{Interface: "eth1"}))(t)
 	defer at.Close()
 	require.Zero(t, programs(t, eth0))
-	s, err := Open(Config{Interfaces: []string{"eth0", "eth7"}, MaxFlows: 4})
-	require.NoError(t, err)
+	s := wiretest.Must(Open(Config{Interfaces: []string{"eth0", "eth7"}, MaxFlows: 4}))(t)
 	defer s.Close()
 	require.Equal(t, 1, programs(t, eth0))
 	s.lend(t)
@@ -488,11 +488,9 @@ func TestFQ(t *testing.T) {
 	require.Equal(t, "fq", root)
 	require.True(t, waits)
 
-	at, err := netio.OpenPackets(netio.PacketConfig{Interface: "eth1"})
-	require.NoError(t, err)
+	at := wiretest.Must(netio.OpenPackets(netio.PacketConfig{Interface: "eth1"}))(t)
 	defer at.Close()
-	s, err := Open(Config{Interfaces: []string{"eth0"}, MaxFlows: 1})
-	require.NoError(t, err)
+	s := wiretest.Must(Open(Config{Interfaces: []string{"eth0"}, MaxFlows: 1}))(t)
 	defer s.Close()
 	s.lend(t)
 	slow, fast := Flow{far, 0x17}, Flow{far, 0x18}
