@@ -10,7 +10,7 @@ var (
 	ErrTruncated = errors.New("rocecn: truncated")              // octets are missing
 	ErrRange     = errors.New("rocecn: value out of range")     // a value does not fit its field
 	ErrMalformed = errors.New("rocecn: malformed")              // the octets contradict each other or the format
-	ErrICRC      = errors.New("rocecn: ICRC does not match")    // the ICRC matches in no coverage
+	ErrICRC      = errors.New("rocecn: ICRC does not match")    // the ICRC matches in no coverage, or a UDP checksum
 	ErrOther     = errors.New("rocecn: another kind of packet") // nothing is wrong, but it is another kind of packet
 )
 

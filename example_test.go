@@ -19,8 +19,11 @@ func Example_read() {
 		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "27875e59")
 
 	var m message.Message // reusable
-	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); m.Kind {
-	case message.FastCNP:
+	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); {
+	case m.Kind == message.Other: // neither RoCEv2 nor one of the messages
+	case err != nil: // broken, or its ICRC is wrong
+		fmt.Println(m.Kind, err)
+	case m.Kind == message.FastCNP:
 		n := &m.FastCNP
 		fmt.Println(n.Src, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)
 		for node := range n.Option.Trace.Nodes() { // newest first; none in this one
@@ -29,15 +32,13 @@ func Example_read() {
 				fmt.Println(id, depth)
 			}
 		}
-	case message.CNP:
+	case m.Kind == message.CNP:
 		fmt.Println(m.Packet.Src, m.CNP.DestQP)
-	case message.Broken:
-		fmt.Println(err)
 	}
-	fmt.Println(m.Packet.VerifyICRC())
+	fmt.Println(m.Verified)
 	// Output:
 	// 2001:db8:ffff::5 network 2001:db8:4::e 1118481
-	// as-sent <nil>
+	// true
 }
 
 // A congested switch: answer a frame with a Fast CNP.

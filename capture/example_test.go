@@ -19,8 +19,9 @@ func ExampleFile() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		_ = m.Decode(r.Data, r.Options(), message.Config{}) // Kind says the rest
-		kinds[m.Kind]++
+		if m.Decode(r.Data, r.Options(), message.Config{}) == nil { // not broken
+			kinds[m.Kind]++
+		}
 	}
 	fmt.Println(kinds[message.Data], "packets with data,", kinds[message.Ack], "acknowledgements")
 	// Output: 72 packets with data, 22 acknowledgements

@@ -52,9 +52,11 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 
 // general is Decode for any packet.
 func (d *Decoder) general(p *Packet) bool {
-	d.m.DecodeFrame(&d.f, d.Config) // Kind says what its error would
+	c := d.Config
+	c.SkipVerify = true      // done below, unless NoICRC
+	d.m.DecodeFrame(&d.f, c) // Kind tells as much as its error
 	if d.m.Kind == message.Other && d.f.Tunnels().Len() > 0 {
-		d.m.DecodeInner(&d.f, d.Config)
+		d.m.DecodeInner(&d.f, c)
 		p.ingressOf(d.f.Outermost())
 	}
 	switch d.m.Kind {

@@ -15,21 +15,26 @@ func ExampleMessage_Decode() {
 		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "27875e59")
 
 	var m message.Message // reusable
-	err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{})
-	switch m.Kind {
-	case message.FastCNP:
+	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); {
+	case m.Kind == message.Other: // neither RoCEv2 nor one of the messages
+	case err != nil: // broken, or its ICRC is wrong
+		fmt.Println(m.Kind, err)
+	case m.Kind == message.FastCNP:
 		n := &m.FastCNP
 		fmt.Println("Fast CNP of the", n.Origin(), n.Src, "to", n.Dst)
 		fmt.Printf("about queue pair %#x at %v\n", n.CNP.DestQP, n.Option.OriginalDst)
-		coverage, err := m.Packet.VerifyICRC()
-		fmt.Println("ICRC", coverage, err)
-	case message.CNP:
+		fmt.Println("ICRC", m.Packet.Coverage, m.Verified)
+	case m.Kind == message.CNP:
 		fmt.Printf("CNP of %v for queue pair %#x\n", m.Packet.Src, m.CNP.DestQP)
-	case message.Broken:
-		fmt.Println(err)
 	}
+
+	frame[len(frame)-1] ^= 1
+	fmt.Println(m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}))
+	fmt.Println(m.Kind, m.Verified)
 	// Output:
 	// Fast CNP of the network 2001:db8:ffff::5 to 2001:db8:1::1
 	// about queue pair 0x111111 at 2001:db8:4::e
-	// ICRC as-sent <nil>
+	// ICRC as-sent true
+	// icrc: ICRC: matches in no coverage
+	// fastcnp false
 }

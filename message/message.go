@@ -1,5 +1,8 @@
-// Package message decodes the messages of RoCEv2 congestion signalling. Given a
-// frame or an IP packet, it says which kind of message that is, and decodes it.
+// Package message decodes the messages of RoCEv2 congestion signalling. It
+// verifies the ICRC of CNPs, Fast CNPs and PPFC notifications and the UDP
+// checksum of FCN and proxy messages, but not the ICRC of data and
+// acknowledgements. Given a frame or an IP packet, it reports the kind of the
+// message and decodes it.
 //
 //	UDP to 4791   OpCode 0x81, P bit, not 16 octets   PPFC
 //	              OpCode 0x81, Fast CNP option        Fast CNP
@@ -82,6 +85,10 @@ type Config struct {
 	// Messages that a deployment does not use. FCN or proxy ports are then as
 	// any other, and the P bit is one of a CNP's reserved bits.
 	NoFCN, NoProxy, NoPPFC bool
+
+	// SkipVerify: do not verify ICRC and UDP checksum, because the caller does it
+	// or needs only the kind.
+	SkipVerify bool
 }
 
 // ports returns the UDP ports of FCN and proxy messages, or Port of package rocev2 for those that are not used.
@@ -121,6 +128,12 @@ type Message struct {
 	Kind  Kind
 	Reach Reach
 
+	// Verified is set if Decode verified the ICRC of a CNP, Fast CNP or PPFC or the
+	// UDP checksum of an FCN or proxy message, and it is right. It is not set if
+	// octets are missing (Packet.Truncated), with Config.SkipVerify, and for other
+	// kinds: [rocev2.Packet.VerifyICRC] verifies data and acknowledgements.
+	Verified bool
+
 	// Packet is set as far as Reach says.
 	Packet rocev2.Packet
 
@@ -139,13 +152,21 @@ type Message struct {
 
 // Decode sets m from a frame or an IP packet, as o describes it. m aliases b.
 //
-// The error is nil unless Kind is Other or Broken. For Other it says why the
-// packet is neither RoCEv2 nor one of the messages ([rocev2.ErrNotRoCEv2]
-// matches it), for Broken what is wrong. Kind and Reach are always set.
+// Kind and Reach are always set. The error is not nil in these cases:
+//   - Kind is Other: the reason why the packet is neither RoCEv2 nor one of the
+//     messages, which [rocev2.ErrNotRoCEv2] matches.
+//   - Kind is Broken: what is wrong with the packet.
+//   - Another kind: the ICRC or UDP checksum is wrong, an error of
+//     rocecn.ErrICRC. The message must not be acted on.
+//
+// Decode verifies the ICRC of CNPs, Fast CNPs and PPFC notifications and the UDP
+// checksum of FCN and proxy messages unless octets are missing: see Verified and
+// Config.SkipVerify. It does not verify the ICRC of data and acknowledgements.
 //
 // Decode looks only into IP in IP, as a host would: packets inside VXLAN, Geneve, GRE or MPLS are Other.
 // DecodeInner looks into all tunnels.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
+	m.Verified = false
 	err := m.Packet.Decode(b, o)
 	if err == nil {
 		return m.decodeTransport(&c)
@@ -165,6 +186,7 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 
 // DecodeFrame is Decode for a decoded frame. It too looks only into IP in IP. m aliases what f does.
 func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
+	m.Verified = false
 	if err := f.Packet(&m.Packet); err != nil {
 		return m.decodeOther(f, false, err, &c)
 	}
@@ -173,6 +195,7 @@ func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
 
 // DecodeInner is DecodeFrame for the packet inside all of the frame's tunnels. Without a tunnel it is the same.
 func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error {
+	m.Verified = false
 	if err := f.InnerPacket(&m.Packet); err != nil {
 		return m.decodeOther(f, true, err, &c)
 	}
@@ -209,7 +232,10 @@ func (m *Message) decodeTransport(c *Config) error {
 	m.Reach = ReachTransport
 	switch op := m.Packet.BTH.Opcode; {
 	case op == bth.CNP:
-		return m.broken(m.decodeNotification(c))
+		if err := m.decodeNotification(c); err != nil {
+			return m.broken(err)
+		}
+		return m.verifyICRC(c)
 	case op.Acknowledges():
 		m.Kind = Ack
 	default:
@@ -294,7 +320,30 @@ func (m *Message) decodeDatagram(err error, fcnPort uint16, c *Config) error {
 		m.Kind = Proxy
 		m.Proxy, err = proxymsg.FromDatagram(d, c.ProxyFamily)
 	}
-	return m.broken(err)
+	if err != nil {
+		return m.broken(err)
+	}
+	return m.verifyChecksum(c)
+}
+
+// verifyICRC verifies the ICRC of the packet if it is complete.
+func (m *Message) verifyICRC(c *Config) error {
+	if c.SkipVerify || m.Packet.Truncated || m.Kind == UnknownOption {
+		return nil
+	}
+	_, err := m.Packet.VerifyICRC()
+	m.Verified = err == nil
+	return err
+}
+
+// verifyChecksum verifies the UDP checksum of the datagram if it is complete.
+func (m *Message) verifyChecksum(c *Config) error {
+	if c.SkipVerify || m.Packet.Datagram.Truncated {
+		return nil
+	}
+	err := m.Packet.Datagram.VerifyChecksum()
+	m.Verified = err == nil
+	return err
 }
 
 // decodeNeither decodes a frame without a datagram to one of the ports because of err: flow control, or something else.

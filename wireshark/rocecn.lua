@@ -569,22 +569,40 @@ local function trace(s, from, to, kind)
   return t
 end
 
+-- all_ones reports whether n octets from s[at] on are all ones, which stands for unavailable.
+local function all_ones(s, at, n)
+  for i = at, at + n - 1 do
+    if u8(s, i) ~= 255 then return false end
+  end
+  return true
+end
+
+-- given reports whether a node gave the value of a field at s[at]. A hop limit of 255 is a value if the identifier
+-- after it is one.
+local function given(s, at, name, size)
+  if name == "hop_limit" then return not all_ones(s, at, 4) end
+  if name == "hop_limit_wide" then return not all_ones(s, at, 8) end
+  return name == "undefined" or not all_ones(s, at, size)
+end
+
 local function add_node(tree, tvb, s, t, at)
   local start, name = at, nil
   local branch = tree:add(fields["ioam.node"], tvb(at, 0))
   for i = 0, 21 do
     if has_bit(t.type, i) then
       for _, f in ipairs(node_fields[i] or { { "undefined", 4 } }) do
-        branch:add(fields["ioam." .. f[1]], tvb(at, f[2]))
-        if f[1] == "node_id" then name = u24(s, at) end
-        if f[1] == "queue_depth" then name = (name or "") .. ", queue depth " .. u32(s, at) end
+        if given(s, at, f[1], f[2]) then
+          branch:add(fields["ioam." .. f[1]], tvb(at, f[2]))
+          if f[1] == "node_id" then name = u24(s, at) end
+          if f[1] == "queue_depth" then name = (name or "") .. ", queue depth " .. u32(s, at) end
+        end
         at = at + f[2]
       end
     end
   end
   if has_bit(t.type, SNAPSHOT) then
     local n = 4 * u8(s, at)
-    branch:add(fields["ioam.snapshot.schema"], tvb(at + 1, 3))
+    if n > 0 or not all_ones(s, at + 1, 3) then branch:add(fields["ioam.snapshot.schema"], tvb(at + 1, 3)) end
     if n > 0 then branch:add(fields["ioam.snapshot.data"], tvb(at + 4, n)) end
     at = at + 4 + n
   end

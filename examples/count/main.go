@@ -34,14 +34,14 @@ func count(file string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		_ = m.Decode(r.Data, r.Options(), message.Config{}) // Kind says the rest
-		switch m.Kind {
-		case message.CNP:
-			cnps[m.Packet.FlowKey()]++
-		case message.FastCNP:
-			fast[m.FastCNP.FlowKey()]++
-		case message.Broken:
+		switch err := m.Decode(r.Data, r.Options(), message.Config{}); {
+		case m.Kind == message.Other: // neither RoCEv2 nor a message
+		case err != nil: // broken, or a wrong ICRC
 			broken++
+		case m.Kind == message.CNP:
+			cnps[m.Packet.FlowKey()]++
+		case m.Kind == message.FastCNP:
+			fast[m.FastCNP.FlowKey()]++
 		}
 	}
 	print(out, "CNP", cnps)

@@ -53,11 +53,13 @@ func describe(header []byte, cut bool, c message.Config) string {
 	var m message.Message
 	o := rocev2.DecodeOptions{Cut: cut}
 	err := m.Decode(header, o, c)
-	switch m.Kind {
-	case message.Other:
+	switch {
+	case m.Kind == message.Other:
 		return ""
-	case message.Broken: // or the sample is too short: 128 octets do not hold a trace
+	case err != nil: // broken, or the sample is too short: 128 octets do not hold a trace
 		return "not read: " + err.Error()
+	}
+	switch m.Kind {
 	case message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.UnknownOption:
 		mark := ""
 		if m.Packet.ECN() == rocev2.CE {

@@ -190,7 +190,8 @@ func (a *Role) checkFlow(s *congestion) node.Reason {
 
 // messages returns the ports and option types that tell messages apart.
 func (a *Role) messages() message.Config {
-	return message.Config{FCNPort: a.cfg.FCN.Port, ProxyPort: a.cfg.Proxy.Port, CodePoints: a.cfg.FastCNP.CodePoints}
+	return message.Config{FCNPort: a.cfg.FCN.Port, ProxyPort: a.cfg.Proxy.Port, CodePoints: a.cfg.FastCNP.CodePoints,
+		SkipVerify: true} // a notification with a wrong ICRC is not answered either
 }
 
 // isMessagePort reports whether a UDP port is that of RoCEv2, FCN or proxy messages.
