@@ -1,10 +1,7 @@
 package flows
 
 import (
-	"encoding/binary"
-
 	"github.com/rocecn/rocecn/internal/flowtable"
-	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -29,15 +26,10 @@ func flowKey(k *key) rocev2.FlowKey {
 
 // hashOf returns a hash of the two addresses, in this direction, the same in
 // every table: what depends on it in the output does not change from run to run.
-func hashOf(k *key) uint64 {
-	h := hash.Mix(le.Uint64(k.Src[:])^0x9E3779B97F4A7C15, le.Uint64(k.Src[8:])^0xD6E8FEB86659FD93)
-	return hash.Mix(h^le.Uint64(k.Dst[:]), le.Uint64(k.Dst[8:])^0xA0761D6478BD642F^uint64(k.QP&overIPv4))
-}
+func hashOf(k *key) uint64 { return k.HashWithQP(k.QP&overIPv4, 0) }
 
 // hashOfPair returns a hash of the two addresses, the same in both directions.
 func hashOfPair(k *key) uint64 {
 	back := k.Reversed(0)
 	return hashOf(k) + hashOf(&back)
 }
-
-var le = binary.LittleEndian

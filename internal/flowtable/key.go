@@ -1,6 +1,7 @@
 package flowtable
 
 import (
+	"encoding/binary"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/hash"
@@ -60,7 +61,22 @@ func (k *Key) WithQP(qp uint32) Key {
 	return Key{k.Src, k.Dst, k.QP&(SrcIPv4|DstIPv4) | qp&MaxQP, k.Domain}
 }
 
-// Hash returns a hash of the whole key. Without knowing the seed an attacker cannot choose keys that collide.
-func (k *Key) Hash(seed uint64) uint64 {
-	return hash.Mix(hash.Addresses(&k.Src, &k.Dst, seed)^(uint64(k.Domain)<<32|uint64(k.QP)), seed^0xE7037ED1A0B428DB)
+// Hash returns a hash of the whole key: the one hash of flows. Without knowing the seed an attacker cannot choose keys
+// that collide.
+func (k *Key) Hash(seed uint64) uint64 { return k.HashWithQP(k.QP, seed) }
+
+// HashWithQP returns the hash of the key with another QP field, such as 0 for all flows between the same addresses.
+func (k *Key) HashWithQP(qp uint32, seed uint64) uint64 {
+	return hash.Mix(addresses(&k.Src, &k.Dst, seed)^(uint64(k.Domain)<<32|uint64(qp)), seed^0xE7037ED1A0B428DB)
 }
+
+// addresses returns a hash of two addresses in this order. The seed is in both factors: without knowing it nobody can
+// make one of them 0, which would hide the other.
+func addresses(src, dst *[16]byte, seed uint64) uint64 {
+	seed ^= 0xA0761D6478BD642F
+	other := seed>>32 | seed<<32
+	h := hash.Mix(le.Uint64(src[:])^seed, le.Uint64(src[8:])^other)
+	return hash.Mix(h^le.Uint64(dst[:]), le.Uint64(dst[8:])^other)
+}
+
+var le = binary.LittleEndian

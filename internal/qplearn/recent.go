@@ -57,8 +57,7 @@ func newRecent(requests int, seed uint64, lazy bool) recent {
 // addresses, and the set of its requests with this PSN. The UDP source port is part
 // of the hash; it is 0 where ports do not count.
 func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (flow uint32, set *[ways]request) {
-	others := k.QP&^flowtable.MaxQP | uint32(t)<<16 | uint32(port)
-	h := hash.Mix(hash.Addresses(&k.Src, &k.Dst, r.seed)^(uint64(k.Domain)<<32|uint64(others)), r.seed|1)
+	h := k.HashWithQP(k.QP&^flowtable.MaxQP|uint32(t)<<16|uint32(port), r.seed)
 	_, set = r.sets.Find(hash.Mix(h^uint64(psn), r.seed|1))
 	return uint32(h>>32) | 1, set
 }
