@@ -17,4 +17,6 @@
 // by default, generation is rate-limited, hosts check the source address
 // against an access list, borders drop Fast CNPs in both directions, and a
 // switch that knows that the sender understands Fast CNP does not mark ECN.
+//
+// Experimental: this package may change in a minor release.
 package fastcnp

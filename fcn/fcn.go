@@ -10,6 +10,8 @@
 // The congested node calls [AppendFor] on the tunnelled packet, the PE [FromDatagram] on what it receives on
 // its port. The whole nodes are in [github.com/rocecn/rocecn/node/congested] and
 // [github.com/rocecn/rocecn/node/ingress].
+//
+// Experimental: this package may change in a minor release.
 package fcn
 
 import (

@@ -13,6 +13,8 @@
 //
 // Programs and rules do not look into tunnels. Each says what it does with
 // them.
+//
+// Experimental: this package may change in a minor release.
 package filter
 
 import (

@@ -29,4 +29,6 @@
 // It takes one pass, and needs neither clock nor files. Memory grows with flows,
 // not with packets, and has a maximum; once a flow is known, its packets
 // allocate nothing.
+//
+// Experimental: this package may change in a minor release.
 package flows

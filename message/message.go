@@ -16,6 +16,10 @@
 //	MAC control frames, opcodes 0x0101 and 0x0001     PFC, Pause
 //
 // A program that waits for one kind only needs only the package of that kind.
+//
+// The API of this package is stable except for the parts whose types and values come from drafts: the fields FastCNP,
+// PPFC, FCN and Proxy of [Message], and the fields FCNPort, ProxyPort, ProxyFamily and CodePoints of [Config]. They
+// change with the packages fastcnp, ppfc, fcn and proxymsg.
 package message
 
 import (

@@ -20,6 +20,8 @@
 //
 // On other systems only files and DialUDP work: the other functions return
 // errors.ErrUnsupported.
+//
+// Experimental: this package may change in a minor release.
 package netio
 
 import (

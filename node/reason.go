@@ -29,6 +29,8 @@
 //	                  an ingress PE. 0 stands for a random one, drawn when the role is first enabled
 //
 // By default there is no limit. What one limit refuses is not charged to the others.
+//
+// Experimental: this package may change in a minor release.
 package node
 
 import (

@@ -29,4 +29,6 @@
 // prefix flags), RFC 3630 and RFC 5329 (OSPF router addresses) and
 // draft-ietf-idr-nhc-07 (BGP next hop dependent characteristics). Those of PNC
 // itself are not assigned yet and can be set, see [Codes].
+//
+// Experimental: this package may change in a minor release.
 package pnc

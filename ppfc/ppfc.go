@@ -8,6 +8,8 @@
 //
 // The congested node calls [AppendFor] on the packet, whoever is to pause [FromPacket]
 // and then a clock, which is [github.com/rocecn/rocecn/node/pause].
+//
+// Experimental: this package may change in a minor release.
 package ppfc
 
 import (

@@ -9,6 +9,8 @@
 // The congested node calls [AppendFor] on the packet, the proxy [FromDatagram] and [Message.FlowKey].
 // [github.com/rocecn/rocecn/node/proxy] turns a message into a CNP; [github.com/rocecn/rocecn/node/proxies] has
 // the proxy of each sender.
+//
+// Experimental: this package may change in a minor release.
 package proxymsg
 
 import (

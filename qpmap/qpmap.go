@@ -60,6 +60,8 @@
 // or is confirmed and in use.
 //
 // A Map is not safe for concurrent use: use one for each core.
+//
+// Experimental: this package may change in a minor release.
 package qpmap
 
 import (

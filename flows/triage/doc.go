@@ -10,4 +10,6 @@
 // Each rule stands in a file of its own, with what it takes for evidence, and what speaks against it. A rule blames
 // only whom the capture convicts: what was not captured convicts nobody. Explain takes time by flows, not by packets,
 // and needs neither clock nor files.
+//
+// Experimental: this package may change in a minor release.
 package triage

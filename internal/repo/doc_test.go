@@ -146,6 +146,18 @@ func TestReadmeNamesEveryPackage(t *testing.T) {
 	require.Empty(t, named, "in the table of README.md, and no package for others")
 }
 
+// notice is the sentence in the documentation of each package that is not stable.
+const notice = "Experimental: this package may change in a minor release."
+
+// The documentation of a package has the notice if, and only if, README.md does not call it stable.
+func TestExperimentalPackagesHaveTheNotice(t *testing.T) {
+	promised := promises(t)
+	for _, dir := range libraries(t) {
+		pkg := filepath.ToSlash(dir)
+		require.Equal(t, promised[pkg] != "stable", strings.Contains(comments(t, dir)["package"], notice), pkg)
+	}
+}
+
 // promises returns what README.md says of each package: the last cell of its row. A row of node/… is about all that
 // is below node, too.
 func promises(t *testing.T) map[string]string {
@@ -160,7 +172,7 @@ func promises(t *testing.T) map[string]string {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
 		for _, link := range regexp.MustCompile("\\[`([^`]+)`\\]\\(([^)]+)\\)").FindAllStringSubmatch(cells[0], -1) {
 			word := cells[len(cells)-1]
-			require.Contains(t, []string{"stable", "young", "follows its draft"}, word, line)
+			require.Contains(t, []string{"stable", "experimental", "follows its draft"}, word, line)
 			of[link[2]] = word
 			if below, ok := strings.CutSuffix(link[1], "/…"); ok {
 				for _, dir := range libraries(t) {

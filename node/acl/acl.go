@@ -7,6 +7,8 @@
 //
 // IPv4 prefixes are for IPv4 addresses, IPv6 prefixes for IPv6 addresses. An
 // IPv4-mapped IPv6 address is an IPv6 address here. A zone does not matter.
+//
+// Experimental: this package may change in a minor release.
 package acl
 
 import "net/netip"

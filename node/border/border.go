@@ -5,6 +5,8 @@
 //
 // Package filter has the same rules for sockets, tc, nftables and ip6tables. Unlike those, a Role also looks into
 // tunnels.
+//
+// Experimental: this package may change in a minor release.
 package border
 
 import (

@@ -13,6 +13,8 @@
 // The trigger must be the node's own queue. A CE mark on an arriving packet is no trigger: another node has set it, and
 // in a network whose senders all support Fast CNP no packet has one. Config.OnlyMarked is for a node whose own queue
 // sets the mark.
+//
+// Experimental: this package may change in a minor release.
 package congested
 
 import (

@@ -14,6 +14,8 @@
 // congestion of the PE itself see Event.Level.
 //
 // On several cores the instances share out the labels: see Config.Instances.
+//
+// Experimental: this package may change in a minor release.
 package ingress
 
 import (

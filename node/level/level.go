@@ -5,6 +5,8 @@
 //	       1 ┤      ┌─────┘             └──────┐
 //	       0 ┼──────┘                          └──── time
 //	              Up[0] Up[1]         Down[1]  Down[0]
+//
+// Experimental: this package may change in a minor release.
 package level
 
 // Max is the highest level; 0 is the lowest.

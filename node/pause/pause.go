@@ -11,6 +11,8 @@
 //
 // No state lasts longer than Config.MaxPause, so that a lost resume does not stop a flow for ever. Call State before
 // sending, or at the time that Next returns.
+//
+// Experimental: this package may change in a minor release.
 package pause
 
 import (

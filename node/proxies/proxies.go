@@ -7,6 +7,8 @@
 //	table.Insert(pnc.Advertisement{Prefix: senders, Proxy: proxy})
 //
 //	proxy, ok := table.Lookup(sender) // for each congested packet
+//
+// Experimental: this package may change in a minor release.
 package proxies
 
 import (

@@ -12,6 +12,8 @@
 // For senders that do not use RoCEv2 see [Other].
 //
 // On several cores, each instance gets the traffic and the messages of its own pairs of addresses.
+//
+// Experimental: this package may change in a minor release.
 package proxy
 
 import (

@@ -27,6 +27,8 @@
 // A [DCQCN] is shared by the queue pairs of a port, a [DCQCNFlow] is the state of one.
 // Neither has a clock: what happens is told with its time, and Next says when to
 // look again.
+//
+// Experimental: this package may change in a minor release.
 package reaction
 
 import (

@@ -6,6 +6,8 @@
 //
 //	sender ── data ──> switch ── data, CE ──> Receiver
 //	       <─ CNP ─────────────────────────────┘
+//
+// Experimental: this package may change in a minor release.
 package receiver
 
 import (

@@ -7,6 +7,8 @@
 //	CNP       from the receiver        by the sender's queue pair
 //	Fast CNP  from a switch on the way by the original destination and the receiver's queue pair
 //	PPFC      from a switch on the way as a Fast CNP does
+//
+// Experimental: this package may change in a minor release.
 package sender
 
 import (
