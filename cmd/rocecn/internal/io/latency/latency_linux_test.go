@@ -1,6 +1,6 @@
 // Package latency measures the agent's ways from a congested packet to the Fast CNP at
 // its sender, between network namespaces of this machine, and what is lost of many
-// packets. The program tools/bench/agent runs it, and prints tables:
+// packets:
 //
 //	go test -run '^$' -bench Answer -benchtime 3000x ./cmd/rocecn/internal/io/latency
 //	go test -run '^$' -bench Loss -benchtime 250000x ./cmd/rocecn/internal/io/latency
