@@ -1,6 +1,7 @@
 // Package cnp encodes and decodes the RoCEv2 Congestion Notification Packet
 // (IBTA annex A17.9.3), with which the receiver of an ECN-marked packet asks
-// its sender to slow down.
+// its sender to slow down. Decoding does not verify the ICRC:
+// rocev2.Packet.VerifyICRC or package message does.
 //
 // To take a CNP out of a packet call [FromPacket], to answer a marked packet
 // [AppendFor], to send one of your own [New] and [CNP.AppendPacket].

@@ -1,7 +1,8 @@
 // Package fastcnp encodes and decodes the Fast CNP (FAST section 4,
 // draft-xiao-rtgwg-rocev2-fast-cnp-02, whose format is that of -01): a CNP over
 // IPv6 that a congested switch sends straight to the sender, with a Destination
-// Option that says which packet it is about.
+// Option that identifies the congested flow. Decoding does not verify the ICRC:
+// rocev2.Packet.VerifyICRC or package message does.
 //
 // The option holds the original destination of the congested packet (option
 // 1), or its IOAM trace and the original destination (option 2).

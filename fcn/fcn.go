@@ -1,7 +1,8 @@
 // Package fcn encodes and decodes the Fast Congestion Notification of wide
 // area networks (FCN section 4.1, draft-he-rtgwg-wan-fcn-00): the UDP message with
 // which a congested node tells the ingress PE the flow label of a congested
-// flow.
+// flow. Decoding does not verify the UDP checksum: a UDP socket,
+// rocev2.Datagram.VerifyChecksum or package message does.
 //
 //	sender ──> ingress PE ═══ flow label L ══> P (congested) ═══> egress PE ──> receiver
 //	               │ <────── FCN: L, level ──────┘

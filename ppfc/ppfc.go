@@ -1,7 +1,8 @@
 // Package ppfc encodes and decodes the Precise Priority-based Flow Control
 // notification (PPFC section 3, draft-xz-rtgwg-ppfc-rocv2-00): an extension
-// behind the BTH with which a congested node tells the ingress of the network, or
-// the sender itself, to stop, to resume, to take heed or to hold.
+// after the BTH with which a congested node tells the ingress of the network, or
+// the sender itself, to stop, to resume, to take heed or to hold. Decoding does
+// not verify the ICRC: rocev2.Packet.VerifyICRC or package message does.
 //
 //	sender <───────── ingress <───────── congested node ─ ─ ─> receiver
 //	       stop, resume, alarm, hold: for how long, and whom it is about

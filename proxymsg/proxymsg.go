@@ -1,7 +1,9 @@
 // Package proxymsg encodes and decodes the congestion notification to a proxy
-// (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification-03). In this
-// UDP message a congested node tells a proxy near the sender which flow should
-// slow down, and includes a packet of that flow.
+// (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification-03). Decoding
+// does not verify the UDP checksum: a UDP socket, rocev2.Datagram.VerifyChecksum
+// or package message does. In this UDP message a congested node tells a proxy
+// near the sender which flow should slow down, and includes a packet of that
+// flow.
 //
 //	sender ──────> proxy ──────> congested node ──────> receiver
 //	       <─ CNP ─      <─ UDP: five-tuple, level, invoking packet

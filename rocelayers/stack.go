@@ -39,9 +39,10 @@ import (
 //
 // A Stack is not safe for concurrent use, and not to be copied while in use.
 type Stack struct {
-	// Config has the ports, Fast CNP option types and so on to go by; the zero
-	// value stands for the defaults. It may be changed between frames. The ports
-	// that [Register] and its like claim do not matter to a Stack.
+	// Config has the ports and Fast CNP option types; the zero value stands for the
+	// defaults. It may be changed between frames. The ports that [Register] and its
+	// like claim do not matter to a Stack. SkipVerify has no effect, because layers
+	// are verified by [BTH.VerifyICRC].
 	Config message.Config
 
 	// Decoded is the types of the frame's layers, from the outermost inwards.

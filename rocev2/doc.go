@@ -1,4 +1,5 @@
 // Package rocev2 decodes an Ethernet frame or an IP packet down to what RoCEv2 carries, and builds packets.
+// Decoding verifies neither the ICRC nor the UDP checksum: [Packet.VerifyICRC] and [Datagram.VerifyChecksum] do.
 // Where to begin:
 //
 //   - [Packet.Decode], for a host that wants RoCEv2 and nothing else: addresses, BTH, payload, ICRC.
