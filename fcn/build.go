@@ -63,16 +63,16 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 //   - packets that rocev2.Frame.MayAnswer rejects;
 //   - FCN and proxy messages to the experimental ports, with rocev2.ErrNotification.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
-	return about(congested, congested.OuterSrc(), level, 0)
+	return about(congested, congested.Outer().Src(), level, 0)
 }
 
 // about is For, given the packet's outer source and another port of FCN.
 func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Message, error) {
-	m := Message{FlowLabel: congested.OuterFlowLabel(), Level: level}
+	m := Message{FlowLabel: congested.Outer().FlowLabel(), Level: level}
 	switch {
 	case !congested.Tunnelled() || !pe.Is6():
 		return Message{}, ErrNotTunnelled
-	case congested.OuterECN() == rocev2.NotECT:
+	case congested.Outer().ECN() == rocev2.NotECT:
 		return Message{}, ErrNotECNCapable
 	case m.FlowLabel == 0:
 		return Message{}, errFlowLabelZero
@@ -89,7 +89,7 @@ func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Me
 // able to reach both addresses, rocev2.ErrNotReachable. It rejects what For
 // rejects, and messages to cfg.Port.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
-	pe := congested.OuterSrc()
+	pe := congested.Outer().Src()
 	m, err := about(congested, pe, level, cfg.Port)
 	if err != nil {
 		return b, err

@@ -84,7 +84,7 @@ func (b *Border) withDefaults() Border {
 // could be any message.
 func (b *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	c := b.withDefaults()
-	ip := f.Innermost()
+	ip := f.BorderPacket()
 	switch {
 	case len(ip) == 0:
 	case ip[0]>>4 == 4:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
@@ -35,11 +36,11 @@ var be = binary.BigEndian
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.nHops, p.needs, p.pkt.CM.Attribute = nothing, false, 0, 0, 0
 	o.Outer = d.Outer
-	d.f.Decode(b, o) // what becomes of the frame says what its error would
-	if d.plain(p) {
+	d.f.Decode(b, o)
+	if d.decodePlain(p) {
 		return true
 	}
-	counts := d.general(p)
+	counts := d.decodeFrame(p)
 	if o.Cut && (!counts || p.kind == request || p.kind == answer || p.kind == ppfcKind && p.about.QP&withoutQP != 0) {
 		needs := message.SnapLength(&d.f, d.Config)
 		p.needs = uint16(min(needs, math.MaxUint16))
@@ -50,14 +51,50 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	return counts
 }
 
-// general is Decode for any packet.
-func (d *Decoder) general(p *Packet) bool {
+// decodePlain is the fast path of Decode, for most packets: requests and answers of RC, UC and XRC in plain frames (see
+// [rocev2.Frame.Plain]). It sets the same fields as decodeFrame. If it returns false, the frame needs decodeFrame.
+func (d *Decoder) decodePlain(p *Packet) bool {
+	ip, udp := d.f.Plain()
+	if len(udp) < wire.UDPSize+bth.Size+wire.ICRCSize || wire.DstPort(udp) != rocev2.Port {
+		return false
+	}
+	length := int(wire.UDPLength(udp))
+	op := bth.Opcode(udp[wire.UDPSize])
+	r, t := &roles[op], op.Transport()
+	if length > len(udp) || r.of != request && r.of != answer || t == bth.TransportUD || t == bth.TransportRD {
+		return false
+	}
+	h := &d.m.Packet.BTH
+	rest, err := h.Decode(udp[wire.UDPSize:])
+	payload := length - (len(udp) - len(rest)) - int(h.Pad) - wire.ICRCSize
+	if err != nil || payload < 0 {
+		return false
+	}
+	p.header(ip, h.DestQP)
+	p.base(&h.Header, payload)
+	p.truncated, p.pkt.SrcPort = false, wire.SrcPort(udp)
+	p.vlan, p.pcp = 0, 0
+	d.addressesOf(p)
+	p.extended(h)
+	if r.of == request && !d.NoICRC {
+		_, err := icrc.Verify(ip)
+		p.icrcWrong = err != nil
+	}
+	return true
+}
+
+// decodeFrame is Decode for a decoded frame.
+func (d *Decoder) decodeFrame(p *Packet) bool {
 	c := d.Config
 	c.SkipVerify = true      // done below, unless NoICRC
 	d.m.DecodeFrame(&d.f, c) // Kind tells as much as its error
 	if d.m.Kind == message.Other && d.f.Tunnels().Len() > 0 {
 		d.m.DecodeInner(&d.f, c)
-		p.ingressOf(d.f.Outermost())
+		outermost := d.f.Mirror()
+		if outermost == nil {
+			outermost = d.f.Outer().IP()
+		}
+		p.ingressOf(outermost)
 	}
 	switch d.m.Kind {
 	case message.Other:
@@ -82,7 +119,6 @@ func (d *Decoder) general(p *Packet) bool {
 		return true
 	}
 	h := &d.m.Packet.BTH
-	p.noHeaders = false
 	d.transport(p, &h.Header)
 	switch d.m.Kind {
 	case message.UnknownOption: // most likely a Fast CNP of another option type: nobody knows about which flow
@@ -113,19 +149,17 @@ func (d *Decoder) addressed(p *Packet, qp uint32) {
 	}
 }
 
-// header sets what the first header of an IP packet says.
+// header sets the fields of an IP header.
 func (p *Packet) header(ip []byte, qp uint32) {
-	if ip[0]>>4 == 6 {
-		h := (*[40]byte)(ip)
-		p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP = [16]byte(h[8:]), [16]byte(h[24:]), qp
-		p.trafficClass, p.ident, p.ipOctets = h[0]<<4|h[1]>>4, 0, 40+uint32(be.Uint16(h[4:]))
+	p.trafficClass, p.ipOctets = wire.TrafficClass(ip), uint32(wire.Length(ip))
+	src, dst := wire.AddressOctets(ip)
+	if wire.IsIPv6(ip) {
+		p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = [16]byte(src), [16]byte(dst), qp, 0
 		return
 	}
-	h := (*[20]byte)(ip)
-	p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP = mapped, mapped, qp|overIPv4
-	copy(p.pkt.Flow.Src[12:], h[12:16])
-	copy(p.pkt.Flow.Dst[12:], h[16:20])
-	p.trafficClass, p.ident, p.ipOctets = h[1], be.Uint16(h[4:]), uint32(be.Uint16(h[2:]))
+	p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = mapped, mapped, qp|overIPv4, wire.Identification(ip)
+	copy(p.pkt.Flow.Src[12:], src)
+	copy(p.pkt.Flow.Dst[12:], dst)
 }
 
 // mapped is what an IPv4 address is written behind.
@@ -135,17 +169,29 @@ var mapped = [16]byte{10: 0xFF, 11: 0xFF}
 func (d *Decoder) transport(p *Packet, h *bth.Header) {
 	u := &d.m.Packet.Datagram
 	d.addressed(p, h.DestQP)
-	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
-	p.pkt.PKey = h.PKey
-	p.truncated, p.icrcWrong, p.pkt.SrcPort = u.Truncated, false, u.SrcPort
+	p.base(h, int(u.Length)-wire.UDPSize-bth.Size-h.Opcode.HeaderLen()-int(h.Pad)-wire.ICRCSize)
+	p.truncated, p.pkt.SrcPort = u.Truncated, u.SrcPort
 	p.vlan, p.pcp = 0, 0
 	if id, priority, ok := d.f.VLAN(); ok {
 		p.vlan, p.pcp = id, 1<<priority
 	}
 	d.addressesOf(p)
-	payload := int(u.Length) - 8 - bth.Size - h.Opcode.HeaderLen() - int(h.Pad) - 4
-	p.pkt.Payload = uint32(max(payload, 0))
 	p.ingressOf(u.Outer)
+}
+
+// base sets the fields of the BTH except the queue pair, and the length of the payload.
+func (p *Packet) base(h *bth.Header, payload int) {
+	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
+	p.pkt.PKey, p.pkt.Payload = h.PKey, uint32(max(payload, 0))
+	p.icrcWrong, p.noHeaders = false, false
+}
+
+// extended sets the fields of the extended headers.
+func (p *Packet) extended(h *bth.Headers) {
+	p.pkt.Syndrome, p.pkt.DMA, p.pkt.SrcQP = h.AETH.Syndrome, 0, h.DETH.SrcQP
+	if r := &roles[h.Opcode]; r.message == Read && r.of == request {
+		p.pkt.DMA = h.RETH.DMALength
+	}
 }
 
 // sender returns the MAC address that sent a frame. Cooked captures have no other.
@@ -173,20 +219,17 @@ func (d *Decoder) addressesOf(p *Packet) {
 // ingressOf sets what the outermost header of a packet in a tunnel says, if that
 // is IPv6: the tunnel's ingress and the flow label that it chose.
 func (p *Packet) ingressOf(outer []byte) {
-	if len(outer) >= 40 && outer[0]>>4 == 6 {
-		p.tunnelled = true
-		p.ingress, p.label = [16]byte(outer[8:24]), be.Uint32(outer)&0xFFFFF
+	if wire.Version(outer) == wire.IPv6 {
+		src, _ := wire.AddressOctets(outer)
+		p.tunnelled, p.ingress, p.label = true, [16]byte(src), wire.FlowLabel(outer)
 	}
 }
 
 // headers sets what the extended headers of a request or an answer say.
 func (d *Decoder) headers(p *Packet, h *bth.Headers) {
-	p.pkt.Syndrome, p.pkt.DMA, p.pkt.SrcQP = h.AETH.Syndrome, 0, h.DETH.SrcQP
+	p.extended(h)
 	if p.kind != request {
 		return
-	}
-	if roles[h.Opcode].message == Read {
-		p.pkt.DMA = h.RETH.DMALength
 	}
 	u := &d.m.Packet.Datagram
 	if !p.truncated && !d.NoICRC {
@@ -216,8 +259,8 @@ func (d *Decoder) cut(p *Packet) bool {
 	if int(u.Length) < 8+bth.Size+h.Opcode.HeaderLen()+4 {
 		return false // it was broken before
 	}
-	p.noHeaders = true
 	d.transport(p, &h)
+	p.noHeaders = true
 	p.pkt.DMA, p.pkt.SrcQP, p.pkt.Syndrome = 0, 0, 0
 	if h.Opcode == bth.CNP { // a PPFC, or it would not be broken: the address is missing
 		p.kind, p.about = ppfcKind, key{QP: withoutQP}

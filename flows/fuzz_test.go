@@ -104,15 +104,15 @@ func FuzzDecoder(f *testing.F) {
 		require.True(t, cut || p.needs == 0)
 		table.Observe(&p, 1, time.Time{})
 
-		// The short way is the long way.
+		// The fast path sets the same as the rest.
 		var short, long Packet
 		d.f.Decode(octets, o)
-		if d.plain(&short) {
-			d.general(&long)
+		if d.decodePlain(&short) {
+			d.decodeFrame(&long)
 			require.Equal(t, long, short)
 		}
 
-		// What was decoded before does not matter.
+		// The packet decoded before does not matter.
 		d.Decode(&q, octets, o)
 		again := q
 		d.Decode(&again, octets, o)

@@ -23,6 +23,7 @@ package icrc
 import (
 	"github.com/rocecn/rocecn/internal/crc"
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // A Coverage says what becomes of IPv4 options and IPv6 extension headers.
@@ -108,7 +109,7 @@ func Put(ip []byte, c Coverage) error {
 	case c > Skipped:
 		return errCoverage
 	case c == AsSent, p.ext == p.udp:
-		crc.Put(ip[:p.end+icrcLen], p.udp)
+		crc.Put(ip[:p.end+wire.ICRCSize], p.udp)
 		return nil
 	}
 	sum, err := p.sum(ip, c)

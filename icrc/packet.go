@@ -11,83 +11,56 @@ var (
 	le = binary.LittleEndian
 )
 
-const udpProtocol = 17
+// minUDP is the smallest UDP length of a packet with an ICRC, in octets.
+const minUDP = wire.UDPSize + wire.BTHSize + wire.ICRCSize
 
-// Lengths in octets.
-const (
-	ipv4Len  = 20
-	ipv6Len  = 40
-	udpLen   = 8
-	bthLen   = 12
-	icrcLen  = 4
-	fixedLen = udpLen + bthLen // what every packet has behind the IP header
-	minUDP   = fixedLen + icrcLen
-)
-
-// packet is where things stand in one IP packet: offsets into its octets.
+// A packet locates the parts of an IP packet by offsets into its octets.
 type packet struct {
 	ext int // end of the fixed IP header: options, extension headers
-	udp int // the UDP header; ext where there are none
-	end int // the ICRC
+	udp int // UDP header; ext if there are neither options nor extension headers
+	end int // ICRC
 }
 
-// find checks ip down to the UDP length and says where things stand.
+// find checks ip down to the UDP length and locates its parts.
 func find(ip []byte) (p packet, err error) {
-	if len(ip) < ipv4Len {
+	if len(ip) < wire.IPv4Size {
 		return p, errHeader
 	}
-	var limit int // the end of the IP packet, by its own length field
-	switch ip[0] >> 4 {
-	case 4:
-		p.ext, p.udp = ipv4Len, int(ip[0]&0x0F)*4
-		limit = int(be.Uint16(ip[2:]))
-		switch {
-		case p.udp < ipv4Len:
-			return p, errIHL
-		case be.Uint16(ip[6:])&0x3FFF != 0: // More Fragments, or an offset
-			return p, errFragment
-		case ip[9] != udpProtocol:
-			return p, errNotUDP
-		case len(ip) < p.udp:
-			return p, errHeader
-		}
-	case 6:
-		if len(ip) < ipv6Len {
-			return p, errHeader
-		}
-		limit = ipv6Len + int(be.Uint16(ip[4:]))
-		p.ext, p.udp = ipv6Len, ipv6Len
-		next, whole := ip[6], true
-		if next != udpProtocol {
-			next, p.udp, _, whole = wire.SkipExtensions(ip[:min(limit, len(ip))], ipv6Len, next)
-		}
-		switch {
-		case next == udpProtocol:
-		case !whole:
-			return p, errExtension
-		case next == wire.ProtoFragment:
-			return p, errFragment
-		default:
-			return p, errNotUDP
-		}
-	default:
-		return p, errVersion
-	}
-	if p.udp+udpLen > min(limit, len(ip)) {
+	h, fault := wire.ReadIP(ip, 0, wire.VersionField(ip))
+	switch {
+	case fault != wire.FaultNone:
+		return p, faults[fault]
+	case h.Protocol == wire.ProtoFragment && wire.IsIPv6(ip):
+		return p, errFragment
+	case h.Protocol != wire.ProtoUDP:
+		return p, errNotUDP
+	case h.End+wire.UDPSize > min(h.Limit, len(ip)):
 		return p, errUDPHeader
 	}
-	length := int(be.Uint16(ip[p.udp+4 : p.udp+6]))
+	p.ext, p.udp = wire.FixedSize(ip), h.End
+	length := int(wire.UDPLength(ip[p.udp:]))
 	end := p.udp + length
-	p.end = end - icrcLen
+	p.end = end - wire.ICRCSize
 	switch {
 	case length < minUDP:
 		return p, errRoom
-	case limit > len(ip):
+	case h.Limit > len(ip):
 		return p, errIPLength
-	case end <= limit:
+	case end <= h.Limit:
 		return p, nil
 	case end > len(ip):
 		return p, errUDPCut
 	}
 	return p, errUDPBeyondIP
+}
+
+// faults has the errors of the faults of an IP header.
+var faults = [...]error{
+	wire.FaultIPv6Size:  errHeader,
+	wire.FaultIPv4Size:  errHeader,
+	wire.FaultVersion:   errVersion,
+	wire.FaultIHL:       errIHL,
+	wire.FaultTotal:     errUDPHeader,
+	wire.FaultFragment:  errFragment,
+	wire.FaultExtension: errExtension,
 }

@@ -32,14 +32,14 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 // register is linear, so that is what the XOR of the two headers leaves in it.
 func (p packet) leaveOut(ip []byte) (uint32, error) {
 	n := uint32(p.udp - p.ext)
-	if p.ext == ipv4Len {
+	if p.ext == wire.IPv4Size {
 		word := be.Uint32(ip) // Version, IHL, TOS, Total Length
-		diff := word ^ (word&0xF0FFFFFF | ipv4Len/4<<24 - n)
+		diff := word ^ (word&0xF0FFFFFF | wire.IPv4Size/4<<24 - n)
 		return crc.Step(crc.Word(bits.ReverseBytes32(diff)), 0, 0), nil
 	}
-	h := (*[ipv6Len]byte)(ip)
+	h := (*[wire.IPv6Size]byte)(ip)
 	word := be.Uint32(h[4:]) // Payload Length, Next Header, Hop Limit
-	diff := word ^ (word&0xFFFF00FF | udpProtocol<<8 - n<<16)
+	diff := word ^ (word&0xFFFF00FF | wire.ProtoUDP<<8 - n<<16)
 	r := crc.Step(crc.Word(bits.ReverseBytes32(diff)), 0, 0)
 	switch final, short := wire.FinalSegment(h[6], ip[p.ext:p.udp]); {
 	case short:

@@ -188,23 +188,28 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	}
 }
 
-// DecodeFrame is Decode for a decoded frame. It too looks only into IP in IP. m aliases what f does.
+// DecodeFrame is Decode for a decoded frame, in its outer view. A message that comes from a mirror is Other, because it
+// was sent to another node. m aliases the octets that f aliases.
 func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
-	m.Verified = false
-	if err := f.Packet(&m.Packet); err != nil {
-		return m.decodeOther(f, false, err, &c)
+	v := f.Outer()
+	if v.Mirrored() {
+		m.Verified = false
+		return m.decodeNeither(f, rocev2.ErrMirrored)
 	}
-	return m.decodeTransport(&c)
+	return m.decodeView(f, v, &c)
+}
+
+// decodeView is DecodeFrame for one of the views of a frame.
+func (m *Message) decodeView(f *rocev2.Frame, v rocev2.View, c *Config) error {
+	m.Verified = false
+	if err := v.Packet(&m.Packet); err != nil {
+		return m.decodeOther(f, v, err, c)
+	}
+	return m.decodeTransport(c)
 }
 
 // DecodeInner is DecodeFrame for the packet inside all of the frame's tunnels. Without a tunnel it is the same.
-func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error {
-	m.Verified = false
-	if err := f.InnerPacket(&m.Packet); err != nil {
-		return m.decodeOther(f, true, err, &c)
-	}
-	return m.decodeTransport(&c)
-}
+func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error { return m.decodeView(f, f.Inner(), &c) }
 
 // broken sets the kind of a message that cannot be decoded, and returns err.
 func (m *Message) broken(err error) error {
@@ -294,15 +299,9 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 
 // decodeOther decodes a packet that is not RoCEv2 because of err: an FCN or proxy message, flow control, or
 // neither.
-func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config) error {
+func (m *Message) decodeOther(f *rocev2.Frame, v rocev2.View, err error, c *Config) error {
 	fcnPort, proxyPort := c.ports()
-	d := &m.Packet.Datagram
-	var otherwise error
-	if inner {
-		otherwise = f.InnerDatagram(d, rocev2.Port, fcnPort, proxyPort)
-	} else {
-		otherwise = f.Datagram(d, rocev2.Port, fcnPort, proxyPort)
-	}
+	otherwise := v.Datagram(&m.Packet.Datagram, rocev2.Port, fcnPort, proxyPort)
 	if otherwise != nil {
 		return m.decodeNeither(f, otherwise)
 	}

@@ -31,7 +31,7 @@ func SnapLength(f *rocev2.Frame, c Config) int {
 		return n + maxTransport
 	}
 	var d rocev2.Datagram
-	if f.InnerDatagram(&d) != nil || !d.Truncated {
+	if f.Inner().Datagram(&d) != nil || !d.Truncated {
 		return 0
 	}
 	need, there := 0, int(d.Length)-8

@@ -75,7 +75,7 @@ func about(congested *rocev2.Frame, level uint8, port uint16) (Message, error) {
 		return Message{}, err
 	}
 	flow, err := congested.FiveTuple()
-	return Message{FiveTuple: flow, Level: level, Invoking: congested.Outermost()}, err
+	return Message{FiveTuple: flow, Level: level, Invoking: congested.Outer().IP()}, err
 }
 
 // AppendFor appends the message of [For] as a complete IP packet, from the

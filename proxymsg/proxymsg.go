@@ -236,7 +236,7 @@ func (m *Message) datagram() (d rocev2.Datagram, err error) {
 	}
 	var f rocev2.Frame
 	m.frame(&f)
-	err = f.InnerDatagram(&d, rocev2.Port)
+	err = f.Inner().Datagram(&d, rocev2.Port)
 	return d, err
 }
 

@@ -361,7 +361,7 @@ func (f *Frame) Packet(p *Packet) error {
 	if v := f.Outer(); !v.Mirrored() {
 		return v.Packet(p)
 	}
-	return errMirror
+	return ErrMirrored
 }
 
 func (f *Frame) PacketCut(p *Packet) error {
@@ -369,14 +369,14 @@ func (f *Frame) PacketCut(p *Packet) error {
 	if v.Cut = true; !v.Mirrored() {
 		return v.Packet(p)
 	}
-	return errMirror
+	return ErrMirrored
 }
 
 func (f *Frame) Datagram(d *Datagram, ports ...uint16) error {
 	if v := f.Outer(); !v.Mirrored() {
 		return v.Datagram(d, ports...)
 	}
-	return errMirror
+	return ErrMirrored
 }
 
 func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error {
@@ -384,7 +384,7 @@ func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error {
 	if v.Cut = true; !v.Mirrored() {
 		return v.Datagram(d, ports...)
 	}
-	return errMirror
+	return ErrMirrored
 }
 
 func (f *Frame) InnerPacket(p *Packet) error { return f.Inner().Packet(p) }

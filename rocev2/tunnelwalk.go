@@ -8,6 +8,10 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
+// ErrMirrored means that the packet is a copy, sent by a mirror, of a packet that passed another node. Nothing below the
+// mirror's headers is addressed to this node.
+var ErrMirrored = wireerr.New("rocev2", "GRE header", 0, "carries a mirrored frame", ErrNotRoCEv2)
+
 // Errors of tunnels.
 var (
 	errVXLAN = wireerr.New("rocev2", "VXLAN header", 8,
@@ -28,7 +32,6 @@ var (
 		wireerr.Truncated)
 	errGREFlags = wireerr.New("rocev2", "GRE header", 0,
 		"version is not 0, or flags that RFC 2784 refuses", ErrNotRoCEv2, wireerr.Malformed)
-	errMirror = wireerr.New("rocev2", "GRE header", 0, "carries a mirrored frame", ErrNotRoCEv2)
 	errERSPAN = wireerr.New("rocev2", "ERSPAN header", 8,
 		"truncated: 8 octets needed in type II, 12 and 8 for the O flag in type III", ErrNotRoCEv2, wireerr.Truncated)
 	errERSPANVer = wireerr.New("rocev2", "ERSPAN header", 0,
@@ -344,7 +347,7 @@ func (w *way) gre(b []byte, at int) error {
 	case at > len(b):
 		return errGRE
 	case w.border && (ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3):
-		return errMirror
+		return ErrMirrored
 	case ether == wire.EtherERSPAN3:
 		return w.erspan3(b, at)
 	case ether == wire.EtherERSPAN2 && flags&sequence != 0:

@@ -142,7 +142,7 @@ func TestLinuxSRv6(t *testing.T) {
 				return
 			}
 			require.NoError(t, p.DecodeEthernet(frame))
-			require.Equal(t, f.IP(), p.IP)
+			require.Equal(t, f.Inner().IP(), p.IP)
 			require.Equal(t, inner.BTH.Header, p.BTH.Header)
 			require.Equal(t, inner.FlowLabel, p.FlowLabel)
 		})
@@ -207,9 +207,9 @@ func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc
 	flow := wiretest.Must(f.FiveTuple())(t)
 	require.Equal(t, rocev2.FiveTuple{Src: inner.Src, Dst: inner.Dst, Protocol: 17, SrcPort: inner.SrcPort,
 		DstPort: rocev2.Port}, flow)
-	require.Equal(t, inner.FlowLabel, f.FlowLabel())
-	require.Equal(t, frame[14:], f.Outermost())
-	got := wiretest.Must(icrc.Verify(f.IP()))(t)
+	require.Equal(t, inner.FlowLabel, f.Inner().FlowLabel())
+	require.Equal(t, frame[14:], f.Outer().IP())
+	got := wiretest.Must(icrc.Verify(f.Inner().IP()))(t)
 	require.Equal(t, coverage, got)
 	return &f
 }
@@ -241,7 +241,7 @@ func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Frame, inner *rocev2.
 			var m proxymsg.Message
 			require.NoError(t, m.Decode(receive(t, socket), 0))
 			flow := wiretest.Must(f.FiveTuple())(t)
-			require.Equal(t, proxymsg.Message{FiveTuple: flow, Level: 3, Invoking: f.Outermost()}, m)
+			require.Equal(t, proxymsg.Message{FiveTuple: flow, Level: 3, Invoking: f.Outer().IP()}, m)
 			h := wiretest.Must(m.BTH())(t)
 			require.Equal(t, inner.BTH.Header, h)
 		})

@@ -90,6 +90,9 @@ func AddressOctets(ip []byte) (src, dst []byte) {
 	return ip[12:16:16], ip[16:20:20]
 }
 
+// Identification returns the Identification field of an IPv4 header.
+func Identification(ip []byte) uint16 { return be.Uint16(ip[4:]) }
+
 // IsFragment reports whether an IPv4 packet is a fragment. Fragments of IPv6 have an extension header of their own.
 func IsFragment(ip []byte) bool { return be.Uint16(ip[6:])&FragmentBits != 0 }
 

@@ -54,7 +54,7 @@ func readPackets(file string) (packets []packet, err error) {
 		if f.Decode(r.Data, r.Options()) != nil || m.DecodeInner(&f, message.Config{}) != nil {
 			continue
 		}
-		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: ethernet + len(f.Innermost())}
+		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: ethernet + len(f.BorderPacket())}
 		p.id = packetID{m.Packet.BTH.DestQP, m.Packet.BTH.PSN, m.Packet.BTH.Opcode}
 		packets = append(packets, p)
 	}

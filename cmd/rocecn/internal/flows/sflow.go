@@ -184,7 +184,7 @@ func (c *collector) read(ctx context.Context, name string, stderr io.Writer) err
 			continue
 		}
 		var d rocev2.Datagram
-		if f.Decode(r.Data, r.Options()) != nil || f.Datagram(&d, c.port) != nil {
+		if f.Decode(r.Data, r.Options()) != nil || f.Outer().Datagram(&d, c.port) != nil {
 			continue
 		}
 		if err := c.datagram(d.Data, r.Time); err != nil {

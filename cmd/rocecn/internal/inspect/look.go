@@ -77,7 +77,7 @@ func (l *looker) look(r *capture.Record) *finding {
 
 	reachesUDP := m.Reach != message.ReachNothing
 	if f.err == rocev2.ErrPort { // other UDP has addresses and ports to show as well
-		reachesUDP = f.walked.Datagram(&m.Packet.Datagram) == nil
+		reachesUDP = f.walked.Outer().Datagram(&m.Packet.Datagram) == nil
 	}
 	plain := false // without options
 	if reachesUDP {
@@ -117,9 +117,9 @@ func (f *finding) ip() (ip []byte) {
 	case f.walked == nil:
 		return nil
 	case f.walked.Options().Outer:
-		return f.walked.Outermost()
+		return f.walked.Outer().IP()
 	}
-	return f.walked.Innermost()
+	return f.walked.BorderPacket()
 }
 
 // passTunnels looks into the tunnels that the packet came in, if there are any.
@@ -127,8 +127,7 @@ func (f *finding) ip() (ip []byte) {
 // described as if there were no tunnel.
 func (l *looker) passTunnels() {
 	f, m := &l.finding, &l.message
-	plain, _ := l.frame.Plain() // which costs less than to look for tunnels
-	if l.outer || plain != nil && m.Kind != message.Other || l.frame.Tunnels().Len() == 0 {
+	if l.outer || l.frame.Tunnels().Len() == 0 {
 		return
 	}
 	if m.Kind == message.Other { // or only IP in IP stands around it

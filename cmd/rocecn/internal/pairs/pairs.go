@@ -109,5 +109,5 @@ func (r *reader) decode(record *capture.Record) bool {
 	o := record.Options()
 	o.Outer = r.outer
 	r.frame.Decode(record.Data, o) // InnerPacket says what its error would
-	return r.frame.InnerPacket(&r.packet) == nil
+	return r.frame.Inner().Packet(&r.packet) == nil
 }
