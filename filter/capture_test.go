@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +109,7 @@ func frames(link rocev2.LinkType, tags, n int) (all [][]byte) {
 
 // TestCaptureProgram runs the programs on frames at random.
 func TestCaptureProgram(t *testing.T) {
-	for link := range links {
+	for _, link := range slices.Sorted(maps.Keys(links)) {
 		all := frames(link, 4, wiretest.Rounds(5000))
 		for _, c := range captures {
 			c.FCNPort = cmp.Or(c.FCNPort, fcn.ExperimentalPort)
@@ -136,9 +138,9 @@ func TestCaptureProgram(t *testing.T) {
 // as the programs do.
 func TestTCPDump(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
-	for link, number := range links {
+	for _, link := range slices.Sorted(maps.Keys(links)) {
 		var in bytes.Buffer
-		w := wiretest.Must(capture.NewWriter(&in, number, time.Microsecond))(t)
+		w := wiretest.Must(capture.NewWriter(&in, links[link], time.Microsecond))(t)
 		tags := 1
 		if link == rocev2.LinkEthernet {
 			tags = 4

@@ -37,8 +37,7 @@ func TestCarriedAgreesWithTshark(t *testing.T) {
 			}
 			var f rocev2.Frame
 			require.NoError(t, f.Decode(frames[i], rocev2.DecodeOptions{}))
-			tuple, err := f.FiveTuple()
-			require.NoError(t, err)
+			tuple := wiretest.Must(f.FiveTuple())(t)
 			require.Contains(t, slices.Concat(row.All("ip.src"), row.All("ipv6.src")), tuple.Src.String())
 			k := rocev2.FlowKey{Src: tuple.Src, Dst: tuple.Dst, DestQP: uint32(row.Uint("infiniband.bth.destqp"))}
 			now := carried{srcMAC: row.All("eth.src")[0], dstMAC: row.All("eth.dst")[0], port: row.Uint("udp.srcport")}
@@ -100,17 +99,19 @@ func TestVaries(t *testing.T) {
 		{"PCP", func(b []byte) { b[14] ^= 0xE0 }, Varies{}},
 		{"port", func(b []byte) { b[18+21]++ }, Varies{SrcPort: true}},
 	} {
-		first := sent(t, same)
-		last := sent(t, c.change)
-		both := sent(t, same, c.change)
-		require.Equal(t, c.varies, both.Varies, c.name)
-		require.Equal(t, last.SrcMAC, both.SrcMAC, c.name)
-		require.Equal(t, last.DstMAC, both.DstMAC, c.name)
-		require.Equal(t, last.SrcPort, both.SrcPort, c.name)
-		require.Equal(t, last.VLAN, both.VLAN, c.name)
-		require.Equal(t, first.PCP|last.PCP, both.PCP, c.name)
-		require.Equal(t, c.varies, sent(t, same, c.change, same).Varies, c.name)
-		require.Equal(t, Varies{}, last.Varies, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			first := sent(t, same)
+			last := sent(t, c.change)
+			both := sent(t, same, c.change)
+			require.Equal(t, c.varies, both.Varies)
+			require.Equal(t, last.SrcMAC, both.SrcMAC)
+			require.Equal(t, last.DstMAC, both.DstMAC)
+			require.Equal(t, last.SrcPort, both.SrcPort)
+			require.Equal(t, last.VLAN, both.VLAN)
+			require.Equal(t, first.PCP|last.PCP, both.PCP)
+			require.Equal(t, c.varies, sent(t, same, c.change, same).Varies)
+			require.Equal(t, Varies{}, last.Varies)
+		})
 	}
 	require.NotEqual(t, sent(t, same).PCP, sent(t, same, func(b []byte) { b[14] ^= 0xE0 }).PCP)
 }

@@ -22,11 +22,9 @@ import (
 // often senders went back to repeat.
 func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 	t.Helper()
-	f, err := os.Open(wiretest.Path(t, "real/"+name+".pcap.gz"))
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(wiretest.Path(t, "real/"+name+".pcap.gz")))(t)
 	defer f.Close()
-	r, err := capture.Open(f)
-	require.NoError(t, err)
+	r := wiretest.Must(capture.Open(f))(t)
 	table = New(Config{Series: true})
 	var d Decoder
 	var p Packet
@@ -148,8 +146,7 @@ func TestRealRetries(t *testing.T) {
 		"r6-loss2", "send4-reorder", "write4-loss1", "write4-red-ect", "w4-reddrop-q4", "write6-q8-loss1",
 		"w6-ackloss3",
 	} {
-		octets, err := os.ReadFile(wiretest.Path(t, "real/"+name+".truth.json"))
-		require.NoError(t, err)
+		octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "real/"+name+".truth.json")))(t)
 		var truth struct {
 			Counters struct{ Sender, Receiver map[string]uint64 }
 		}

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -28,51 +29,54 @@ func write(t *testing.T, psn uint32, payload int) []byte {
 	p.BTH.Opcode, p.BTH.DestQP, p.BTH.PSN, p.BTH.PKey = bth.RCSendOnly, 18, psn, 0xFFFF
 	p.BTH.Pad = uint8(-payload & 3)
 	p.Payload = make([]byte, payload)
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 // Packets in tunnels are those of the flow inside, and an FCN names the flow by
 // the label that the ingress gave it.
 func TestTunnels(t *testing.T) {
 	inner := write(t, 10, 30)
-	for name, tunnel := range map[string]encap.Tunnel{
-		"ipip":  &encap.IPInIPv6{Src: pe1, Dst: pe2},
-		"vxlan": &encap.VXLAN{Src: pe1, Dst: pe2, VNI: 7, Ethernet: make([]byte, 14)},
-		"srv6":  &encap.SRv6{Src: pe1, Segments: []netip.Addr{pe2, netip.MustParseAddr("2001:db8:ffff::3")}},
+	for _, c := range []struct {
+		name   string
+		tunnel encap.Tunnel
+	}{
+		{"ipip", &encap.IPInIPv6{Src: pe1, Dst: pe2}},
+		{"vxlan", &encap.VXLAN{Src: pe1, Dst: pe2, VNI: 7, Ethernet: make([]byte, 14)}},
+		{"srv6", &encap.SRv6{Src: pe1, Segments: []netip.Addr{pe2, netip.MustParseAddr("2001:db8:ffff::3")}}},
 	} {
-		table := New(Config{})
-		var d Decoder
-		var p Packet
-		outer, err := tunnel.Append(nil, inner, 0xBEEF5)
-		require.NoError(t, err, name)
-		ip := rocev2.DecodeOptions{Link: rocev2.LinkIP}
-		require.True(t, d.Decode(&p, outer, ip), name)
-		table.Observe(&p, 1, time.Time{})
-		var f rocev2.Frame
-		require.NoError(t, f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-		for _, label := range []uint32{0xBEEF5, 0x12345} {
-			notice, err := fcn.Message{FlowLabel: label, Level: 3}.AppendPacket(nil, pe2, pe1, fcn.Config{})
+		t.Run(c.name, func(t *testing.T) {
+			table := New(Config{})
+			var d Decoder
+			var p Packet
+			outer, err := c.tunnel.Append(nil, inner, 0xBEEF5)
 			require.NoError(t, err)
-			require.True(t, d.Decode(&p, notice, ip), name)
-			table.Observe(&p, 2, time.Time{})
-		}
-		n := 0
-		for _, f := range table.Snapshot().Flows {
-			n++
-			require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 18}, f.FlowKey, name)
-			require.EqualValues(t, 1, f.FCN, name)
-			require.EqualValues(t, len(inner), f.IPOctets, name)
-			require.Zero(t, f.ICRCWrong, name)
-		}
-		require.Equal(t, 1, n, name)
-		for _, u := range table.Snapshot().Unpaired {
-			require.EqualValues(t, 1, u.FCN)
-			require.Equal(t, rocev2.FlowKey{Src: pe2, Dst: pe1}, u.FlowKey)
-		}
-		d.Outer = true
-		require.Equal(t, name != "vxlan", d.Decode(&p, outer, ip), "IP in IP is the walk's own")
+			ip := rocev2.DecodeOptions{Link: rocev2.LinkIP}
+			require.True(t, d.Decode(&p, outer, ip))
+			table.Observe(&p, 1, time.Time{})
+			var f rocev2.Frame
+			require.NoError(t, f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+			for _, label := range []uint32{0xBEEF5, 0x12345} {
+				notice, err := fcn.Message{FlowLabel: label, Level: 3}.AppendPacket(nil, pe2, pe1, fcn.Config{})
+				require.NoError(t, err)
+				require.True(t, d.Decode(&p, notice, ip))
+				table.Observe(&p, 2, time.Time{})
+			}
+			n := 0
+			for _, f := range table.Snapshot().Flows {
+				n++
+				require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 18}, f.FlowKey)
+				require.EqualValues(t, 1, f.FCN)
+				require.EqualValues(t, len(inner), f.IPOctets)
+				require.Zero(t, f.ICRCWrong)
+			}
+			require.Equal(t, 1, n)
+			for _, u := range table.Snapshot().Unpaired {
+				require.EqualValues(t, 1, u.FCN)
+				require.Equal(t, rocev2.FlowKey{Src: pe2, Dst: pe1}, u.FlowKey)
+			}
+			d.Outer = true
+			require.Equal(t, c.name != "vxlan", d.Decode(&p, outer, ip), "IP in IP is the walk's own")
+		})
 	}
 }
 
@@ -115,8 +119,7 @@ func TestNotices(t *testing.T) {
 	var d Decoder
 	var p Packet
 	c := cnp.New(17, 0xFFFF)
-	ip, err := c.AppendPacket(nil, hostB, hostA, cnp.Config{})
-	require.NoError(t, err)
+	ip := wiretest.Must(c.AppendPacket(nil, hostB, hostA, cnp.Config{}))(t)
 	for cut := 60; cut <= len(ip); cut++ { // its BTH is whole
 		require.True(t, d.Decode(&p, ip[:cut], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: cut < len(ip)}))
 		require.Equal(t, cnpKind, p.kind)
@@ -194,12 +197,17 @@ func TestDecodedOctets(t *testing.T) {
 		})
 	}
 	// What the capture cut counts unless it was broken before: the AETH and the ICRC take 8 octets behind the BTH.
-	for length, want := range map[int]kind{8 + 12 + 7: cutShort, 8 + 12 + 8: answer} {
-		var d Decoder
-		var p Packet
-		d.Decode(&p, octets(bth.RCAcknowledge, 18, port, length, length-8)[:14+20+8+12],
-			rocev2.DecodeOptions{Cut: true})
-		require.Equal(t, want, p.kind, length)
+	for _, c := range []struct {
+		length int
+		want   kind
+	}{{8 + 12 + 7, cutShort}, {8 + 12 + 8, answer}} {
+		t.Run(fmt.Sprint(c.length), func(t *testing.T) {
+			var d Decoder
+			var p Packet
+			d.Decode(&p, octets(bth.RCAcknowledge, 18, port, c.length, c.length-8)[:14+20+8+12],
+				rocev2.DecodeOptions{Cut: true})
+			require.Equal(t, c.want, p.kind, c.length)
+		})
 	}
 }
 
@@ -221,18 +229,25 @@ func TestRoutedPackets(t *testing.T) {
 // The flows that messages name, and the queues in a Fast CNP's trace, as testdata/tshark has them too.
 func TestNamedFlows(t *testing.T) {
 	all := wiretest.Capture(t, "messages.pcap")
-	for frame, want := range map[int]rocev2.FlowKey{
-		7:  {Src: netip.MustParseAddr("2001:db8:1::1"), Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 17},
-		15: {Src: netip.MustParseAddr("2001:db8:1::1"), Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 17},
-		16: {Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.14"), DestQP: 17},
+	for _, c := range []struct {
+		frame int
+		want  rocev2.FlowKey
+	}{
+		{7, rocev2.FlowKey{Src: netip.MustParseAddr("2001:db8:1::1"), Dst: netip.MustParseAddr("2001:db8:4::e"),
+			DestQP: 17}},
+		{15, rocev2.FlowKey{Src: netip.MustParseAddr("2001:db8:1::1"), Dst: netip.MustParseAddr("2001:db8:4::e"),
+			DestQP: 17}},
+		{16, rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.14"), DestQP: 17}},
 	} {
-		var d Decoder
-		var p Packet
-		require.True(t, d.Decode(&p, all[frame-1].Data, rocev2.DecodeOptions{}))
-		require.Equal(t, want, flowKey(&p.about), frame)
-		if frame == 7 {
-			require.Equal(t, QueueDepth{195, 65535, true}, p.queue)
-			require.Equal(t, []QueueDepth{{212, 64, true}, {195, 65535, true}, {178, 5, true}}, p.hops[:p.nHops])
-		}
+		t.Run(fmt.Sprint(c.frame), func(t *testing.T) {
+			var d Decoder
+			var p Packet
+			require.True(t, d.Decode(&p, all[c.frame-1].Data, rocev2.DecodeOptions{}))
+			require.Equal(t, c.want, flowKey(&p.about), c.frame)
+			if c.frame == 7 {
+				require.Equal(t, QueueDepth{195, 65535, true}, p.queue)
+				require.Equal(t, []QueueDepth{{212, 64, true}, {195, 65535, true}, {178, 5, true}}, p.hops[:p.nHops])
+			}
+		})
 	}
 }

@@ -140,20 +140,23 @@ func TestPoolsGetAllBack(t *testing.T) {
 	for _, id := range ids {
 		s.drop(id)
 	}
-	for name, p := range map[string]struct {
+	for _, row := range []struct {
+		name string
 		n    uint32
 		free []uint32
 	}{
-		"histories": {s.histories.n, s.histories.free}, "asks": {s.Table.asks.n, s.Table.asks.free},
-		"histograms": {s.histograms.n, s.histograms.free}, "serieses": {s.serieses.of.n, s.serieses.of.free},
-		"earlies": {s.earlies.n, s.earlies.free},
+		{"histories", s.histories.n, s.histories.free}, {"asks", s.Table.asks.n, s.Table.asks.free},
+		{"histograms", s.histograms.n, s.histograms.free}, {"serieses", s.serieses.of.n, s.serieses.of.free},
+		{"earlies", s.earlies.n, s.earlies.free},
 	} {
-		var all []uint32
-		for i := range p.n {
-			all = append(all, i+1)
-		}
-		require.NotZero(t, p.n, name)
-		require.ElementsMatch(t, all, p.free, name)
+		t.Run(row.name, func(t *testing.T) {
+			var all []uint32
+			for i := range row.n {
+				all = append(all, i+1)
+			}
+			require.NotZero(t, row.n)
+			require.ElementsMatch(t, all, row.free)
+		})
 	}
 	require.EqualValues(t, n, s.Evicted().Flows, "streams of answers are no flows")
 	require.EqualValues(t, 3*n, s.Evicted().Packets)

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -54,16 +55,19 @@ func TestSigns(t *testing.T) {
 	sign := func(count, first, last uint64, since, until int) Sign {
 		return Sign{count, first, last, moment(s.at(since).now.UnixNano()), moment(s.at(until).now.UnixNano())}
 	}
-	for kind, want := range map[SignKind]Sign{
-		SignRequest: sign(10, 3, 17, 0, 5120), SignNotECT: sign(1, 3, 3, 0, 0), SignCE: sign(2, 4, 5, 10, 10),
-		SignAnswer: sign(5, 6, 18, 20, 5130), SignAnswerAfterCE: sign(5, 6, 18, 20, 5130),
-		SignNAK: sign(1, 10, 10, 60, 60), SignRNR: sign(1, 16, 16, 5110, 5110), SignCNP: sign(1, 7, 7, 30, 30),
-		SignGap: sign(1, 8, 8, 40, 40), SignLate: sign(1, 9, 9, 50, 50), SignResent: sign(1, 11, 11, 70, 70),
-		SignTimeout: sign(1, 14, 14, 5090, 5090), SignRepeatNAK: sign(1, 12, 12, 80, 80),
-		SignRepeatRNR: sign(1, 17, 17, 5120, 5120), SignRefused: sign(1, 18, 18, 5130, 5130),
-		SignNotice: {}, SignRepeatRead: {}, SignCorrupt: {},
+	for _, c := range []struct {
+		kind SignKind
+		want Sign
+	}{
+		{SignRequest, sign(10, 3, 17, 0, 5120)}, {SignNotECT, sign(1, 3, 3, 0, 0)}, {SignCE, sign(2, 4, 5, 10, 10)},
+		{SignAnswer, sign(5, 6, 18, 20, 5130)}, {SignAnswerAfterCE, sign(5, 6, 18, 20, 5130)},
+		{SignNAK, sign(1, 10, 10, 60, 60)}, {SignRNR, sign(1, 16, 16, 5110, 5110)}, {SignCNP, sign(1, 7, 7, 30, 30)},
+		{SignGap, sign(1, 8, 8, 40, 40)}, {SignLate, sign(1, 9, 9, 50, 50)}, {SignResent, sign(1, 11, 11, 70, 70)},
+		{SignTimeout, sign(1, 14, 14, 5090, 5090)}, {SignRepeatNAK, sign(1, 12, 12, 80, 80)},
+		{SignRepeatRNR, sign(1, 17, 17, 5120, 5120)}, {SignRefused, sign(1, 18, 18, 5130, 5130)},
+		{SignNotice, Sign{}}, {SignRepeatRead, Sign{}}, {SignCorrupt, Sign{}},
 	} {
-		require.Equal(t, want, *e.Sign(kind), "%v", kind)
+		t.Run(fmt.Sprint(c.kind), func(t *testing.T) { require.Equal(t, c.want, *e.Sign(c.kind), "%v", c.kind) })
 	}
 	require.Equal(t, 5010*time.Microsecond, e.LeastSilence)
 	require.Equal(t, 5010*time.Microsecond, e.MostSilence)
@@ -127,19 +131,24 @@ func TestControl(t *testing.T) {
 	require.LessOrEqual(t, c.Recovery.Min(), 870*time.Microsecond)
 
 	// Too few before it, a pause before it, or too few behind it: it is not judged.
-	for name, f := range map[string]func(s *script){
-		"few before": func(s *script) { s.pace(&psn, 10, 15, 2).told().pace(&psn, 10, 32, 2) },
-		"a pause": func(s *script) {
+	for _, c := range []struct {
+		name string
+		f    func(s *script)
+	}{
+		{"few before", func(s *script) { s.pace(&psn, 10, 15, 2).told().pace(&psn, 10, 32, 2) }},
+		{"a pause", func(s *script) {
 			s.pace(&psn, 10, 20, 2)
 			s.now = s.now.Add(time.Millisecond)
 			s.told().pace(&psn, 10, 32, 2)
-		},
-		"few behind": func(s *script) { s.pace(&psn, 10, 20, 2).told().pace(&psn, 10, 7, 2).told() },
+		}},
+		{"few behind", func(s *script) { s.pace(&psn, 10, 20, 2).told().pace(&psn, 10, 7, 2).told() }},
 	} {
-		psn = 10
-		s := withEvidence(t, 10)
-		f(s.at(0))
-		require.Zero(t, s.flow().Evidence.Control.Judged, name)
+		t.Run(c.name, func(t *testing.T) {
+			psn = 10
+			s := withEvidence(t, 10)
+			c.f(s.at(0))
+			require.Zero(t, s.flow().Evidence.Control.Judged)
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -353,11 +354,14 @@ func TestLinksInShards(t *testing.T) {
 // A clock that steps back by less than a second is another queue's; by more it
 // was set.
 func TestPauseStepsBack(t *testing.T) {
-	for back, since := range map[int64]int64{0: 5e9, 1: 5e9, 1e9 - 1: 5e9, 1e9: 4e9, 2e9: 3e9, -1: 5e9 + 1} {
-		var p paused
-		p.frame(1000, 1, 5e9, nil)
-		p.frame(1000, 2, 5e9-back, nil)
-		require.Equal(t, since, p.since, back)
+	for _, c := range []struct{ back, since int64 }{{0, 5e9}, {1, 5e9}, {1e9 - 1, 5e9}, {1e9, 4e9}, {2e9, 3e9},
+		{-1, 5e9 + 1}} {
+		t.Run(fmt.Sprint(c.back), func(t *testing.T) {
+			var p paused
+			p.frame(1000, 1, 5e9, nil)
+			p.frame(1000, 2, 5e9-c.back, nil)
+			require.Equal(t, c.since, p.since, c.back)
+		})
 	}
 }
 
@@ -416,15 +420,20 @@ func TestCNPOfDatagrams(t *testing.T) {
 		}
 		return n
 	}
-	for name, s := range map[string]*script{
-		"before": datagram(cnp(newScript(t)), 18), "after": cnp(datagram(newScript(t), 18)),
-		"twice": cnp(datagram(datagram(newScript(t), 18), 18)),
+	for _, c := range []struct {
+		name string
+		s    *script
+	}{
+		{"before", datagram(cnp(newScript(t)), 18)}, {"after", cnp(datagram(newScript(t), 18))},
+		{"twice", cnp(datagram(datagram(newScript(t), 18), 18))},
 	} {
-		f := s.flow()
-		require.EqualValues(t, 1, f.CNPs, name)
-		require.Equal(t, qpmap.BasisUD, f.SrcQPFrom)
-		require.EqualValues(t, 17, f.SrcQP)
-		require.Zero(t, unpaired(s), name)
+		t.Run(c.name, func(t *testing.T) {
+			f := c.s.flow()
+			require.EqualValues(t, 1, f.CNPs)
+			require.Equal(t, qpmap.BasisUD, f.SrcQPFrom)
+			require.EqualValues(t, 17, f.SrcQP)
+			require.Zero(t, unpaired(c.s))
+		})
 	}
 	s := cnp(datagram(datagram(newScript(t), 18), 19))
 	require.Zero(t, s.flow().CNPs, "one of two flows")
@@ -563,9 +572,12 @@ func TestSmallDelays(t *testing.T) {
 	for _, n := range []time.Duration{-3, 5, -10, 1, -7, 9, -1, 3, -5, 7} {
 		d.add(n)
 	}
-	for p, want := range map[float64]time.Duration{0.1: -10, 0.2: -7, 0.3: -5, 0.4: -3, 0.5: -1, 0.6: 1, 0.7: 3, 0.8: 5,
-		0.9: 7, 1: 9} {
-		require.Equal(t, want, d.Percentile(p), p)
+	for _, c := range []struct {
+		p    float64
+		want time.Duration
+	}{{0.1, -10}, {0.2, -7}, {0.3, -5}, {0.4, -3}, {0.5, -1}, {0.6, 1}, {0.7, 3}, {0.8, 5},
+		{0.9, 7}, {1, 9}} {
+		t.Run(fmt.Sprint(c.p), func(t *testing.T) { require.Equal(t, c.want, d.Percentile(c.p), c.p) })
 	}
 	require.Equal(t, [2]time.Duration{-10, 9}, [2]time.Duration{d.Min(), d.Max()})
 }

@@ -2,12 +2,14 @@ package flows
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -167,15 +169,19 @@ func TestWholePause(t *testing.T) {
 
 // Cooked captures have the sender's address: frames of two links are not one link's.
 func TestPauseInCookedCaptures(t *testing.T) {
-	for link, header := range map[rocev2.LinkType]string{
-		rocev2.LinkSLL:  "0002 0001 0006 020000000001 0000 8808",
-		rocev2.LinkSLL2: "8808 0000 00000003 0001 02 06 020000000001 0000",
+	for _, c := range []struct {
+		link   rocev2.LinkType
+		header string
+	}{
+		{rocev2.LinkSLL, "0002 0001 0006 020000000001 0000 8808"},
+		{rocev2.LinkSLL2, "8808 0000 00000003 0001 02 06 020000000001 0000"},
 	} {
-		frame, err := hex.DecodeString(strings.ReplaceAll(header+off3, " ", ""))
-		require.NoError(t, err)
-		var d Decoder
-		var p Packet
-		require.True(t, d.Decode(&p, frame, rocev2.DecodeOptions{Link: link}), link)
-		require.Equal(t, [6]byte{2, 0, 0, 0, 0, 1}, p.pause.mac, link)
+		t.Run(fmt.Sprint(c.link), func(t *testing.T) {
+			frame := wiretest.Must(hex.DecodeString(strings.ReplaceAll(c.header+off3, " ", "")))(t)
+			var d Decoder
+			var p Packet
+			require.True(t, d.Decode(&p, frame, rocev2.DecodeOptions{Link: c.link}), c.link)
+			require.Equal(t, [6]byte{2, 0, 0, 0, 0, 1}, p.pause.mac, c.link)
+		})
 	}
 }

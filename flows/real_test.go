@@ -34,12 +34,10 @@ type realTruth struct {
 
 // realCases calls with for each case of testdata/real.
 func realCases(t *testing.T, with func(t *testing.T, truth *realTruth)) {
-	names, err := filepath.Glob(wiretest.Path(t, "real/*.truth.json"))
-	require.NoError(t, err)
+	names := wiretest.Must(filepath.Glob(wiretest.Path(t, "real/*.truth.json")))(t)
 	require.Len(t, names, 14)
 	for _, name := range names {
-		octets, err := os.ReadFile(name)
-		require.NoError(t, err)
+		octets := wiretest.Must(os.ReadFile(name))(t)
 		var truth realTruth
 		require.NoError(t, json.Unmarshal(octets, &truth))
 		t.Run(truth.Name, func(t *testing.T) { with(t, &truth) })
@@ -49,11 +47,9 @@ func realCases(t *testing.T, with func(t *testing.T, truth *realTruth)) {
 // frames returns the packets of a capture, by the same Decoder.
 func realFrames(t *testing.T, name string, with func(p *Packet, at time.Time)) {
 	t.Helper()
-	f, err := os.Open(wiretest.Path(t, "real/"+name))
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(wiretest.Path(t, "real/"+name)))(t)
 	defer f.Close()
-	r, err := capture.Open(f)
-	require.NoError(t, err)
+	r := wiretest.Must(capture.Open(f))(t)
 	var d Decoder
 	for {
 		var record capture.Record

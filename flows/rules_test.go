@@ -83,7 +83,8 @@ func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge,
 func (s *script) connect(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
-		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000, MTU: uint16(mtu)}}})
+		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000,
+			MTU: uint16(mtu)}}})
 	s.rep(id, psn)
 	return s
 }
@@ -629,11 +630,16 @@ func TestNoAllocs(t *testing.T) {
 		s.Observe(&back, 2, s.now)
 		psn++
 	})
-	for name, step := range map[string]uint32{"gaps": 3, "repeats": 0, "lives": 70_000} {
-		wiretest.NoAllocs(t, name, func() {
-			forth.pkt.PSN = psn
-			s.Observe(&forth, 1, s.now)
-			psn = bth.AddPSN(psn, step)
+	for _, c := range []struct {
+		name string
+		step uint32
+	}{{"gaps", 3}, {"repeats", 0}, {"lives", 70_000}} {
+		t.Run(c.name, func(t *testing.T) {
+			wiretest.NoAllocs(t, c.name, func() {
+				forth.pkt.PSN = psn
+				s.Observe(&forth, 1, s.now)
+				psn = bth.AddPSN(psn, c.step)
+			})
 		})
 	}
 	capture := wiretest.Capture(t, "rxe-verbs6.pcap")

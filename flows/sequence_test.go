@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,15 +70,22 @@ func TestSlack(t *testing.T) {
 		s.covers(c.covers)
 		require.Equal(t, []uint32{c.next, c.slack}, []uint32{s.next, s.slack}, c.covers)
 	}
-	for end, next := range map[uint32]uint32{10: 11, 11: 11, 12: 12, 15: 15, 16: 15} {
-		s := sequence{begun: true, next: 11, slack: 4}
-		s.resolve(end)
-		require.Equal(t, []uint32{next, 0}, []uint32{s.next, s.slack}, end)
+	for _, c := range []struct{ end, next uint32 }{{10, 11}, {11, 11}, {12, 12}, {15, 15}, {16, 15}} {
+		t.Run(fmt.Sprint(c.end), func(t *testing.T) {
+			s := sequence{begun: true, next: 11, slack: 4}
+			s.resolve(c.end)
+			require.Equal(t, []uint32{c.next, 0}, []uint32{s.next, s.slack}, c.end)
+		})
 	}
 	// What it may have taken is not missing at the end.
-	for cover, want := range map[uint32]PSN{14: {}, 15: {Gaps: 1, Missing: 1, Unseen: 1}} {
-		s := sequence{begun: true, next: 11, slack: 4, cover: covered{true, cover}}
-		require.Equal(t, want, s.judged(nil), cover)
+	for _, c := range []struct {
+		cover uint32
+		want  PSN
+	}{{14, PSN{}}, {15, PSN{Gaps: 1, Missing: 1, Unseen: 1}}} {
+		t.Run(fmt.Sprint(c.cover), func(t *testing.T) {
+			s := sequence{begun: true, next: 11, slack: 4, cover: covered{true, c.cover}}
+			require.Equal(t, c.want, s.judged(nil), c.cover)
+		})
 	}
 }
 
@@ -205,12 +213,18 @@ func TestDoubtedAnswers(t *testing.T) {
 	s.acks(9_000_000).acks(10)
 	require.EqualValues(t, 5, s.flow().ACKs)
 
-	for psn, want := range map[uint32]bool{
-		100: true, 99: true, 100 + 2047: true, 100 + 2048: false,
-		bth.MaxPSN & (100 - 65536): true, bth.MaxPSN & (100 - 65537): false,
+	for _, c := range []struct {
+		psn  uint32
+		want bool
+	}{
+		{100, true}, {99, true}, {100 + 2047, true}, {100 + 2048, false},
+		{bth.MaxPSN & (100 - 65536), true}, {bth.MaxPSN & (100 - 65537), false},
 	} {
-		require.Equal(t, want, (&stream{flow: flow{sequence: sequence{next: 100}}}).expects(psn), psn)
-		require.True(t, psn != 100+2048 || (&stream{flow: flow{sequence: sequence{next: 100, slack: 1}}}).expects(psn))
+		t.Run(fmt.Sprint(c.psn), func(t *testing.T) {
+			require.Equal(t, c.want, (&stream{flow: flow{sequence: sequence{next: 100}}}).expects(c.psn), c.psn)
+			require.True(t, c.psn != 100+2048 || (&stream{flow: flow{sequence: sequence{next: 100,
+				slack: 1}}}).expects(c.psn))
+		})
 	}
 }
 
@@ -235,14 +249,17 @@ func TestLifeAfterDREQ(t *testing.T) {
 	require.NotNil(t, f.RTT, "what was measured before stays")
 
 	// So it is where the responder ends the connection, and where the capture lost the DREQ.
-	for name, end := range map[string]qplearn.Exchange{
-		"DREQ": {Attribute: cm.AttributeDREQ, Local: 1007, Remote: 7, QP: s.qpA},
-		"DREP": {Attribute: cm.AttributeDREP, Local: 1007, Remote: 7},
+	for _, c := range []struct {
+		name string
+		end  qplearn.Exchange
+	}{
+		{"DREQ", qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 1007, Remote: 7, QP: s.qpA}},
+		{"DREP", qplearn.Exchange{Attribute: cm.AttributeDREP, Local: 1007, Remote: 7}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			s := paired(t, 10).sends(10).acks(10)
 			back := mad.Reversed(1)
-			s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1, CM: end}})
+			s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1, CM: c.end}})
 			require.EqualValues(t, 1, s.sends(500_000).acks(500_000).flow().ACKs)
 		})
 	}
@@ -311,11 +328,14 @@ func TestSkips(t *testing.T) {
 	require.EqualValues(t, 1001+1e8, p.shown)
 	require.True(t, p.skips(1001+1e8))
 	require.False(t, p.skips(1000+1e8), "a clock that steps back")
-	for name, one := range map[string]pairing{
-		"no partner": {shown: 1000}, "ended": {with: ref{1, 1}, shown: 1000, ended: true},
-		"another one announced": {with: ref{1, 1}, shown: 1000, next: connection{with: ref{2, 2}}},
+	for _, c := range []struct {
+		name string
+		one  pairing
+	}{
+		{"no partner", pairing{shown: 1000}}, {"ended", pairing{with: ref{1, 1}, shown: 1000, ended: true}},
+		{"another one announced", pairing{with: ref{1, 1}, shown: 1000, next: connection{with: ref{2, 2}}}},
 	} {
-		require.False(t, one.skips(1000), name)
+		t.Run(c.name, func(t *testing.T) { require.False(t, c.one.skips(1000)) })
 	}
 }
 
@@ -400,8 +420,13 @@ func TestLabelsOfFlows(t *testing.T) {
 		require.True(t, ok)
 	}
 	l.add(packet(3, 1+maxLabels, ab))
-	for label, want := range map[uint32]bool{1: true, 2: false, 3: true, maxLabels: true, 1 + maxLabels: true} {
-		_, ok := l.find(packet(3, label, key{}))
-		require.Equal(t, want, ok, label)
+	for _, c := range []struct {
+		label uint32
+		want  bool
+	}{{1, true}, {2, false}, {3, true}, {maxLabels, true}, {1 + maxLabels, true}} {
+		t.Run(fmt.Sprint(c.label), func(t *testing.T) {
+			_, ok := l.find(packet(3, c.label, key{}))
+			require.Equal(t, c.want, ok, c.label)
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -17,8 +18,7 @@ func TestUnknownOption(t *testing.T) {
 		Src: pe1, Dst: hostA, CNP: cnp.New(18, 0xFFFF), OptionType: 0x8E,
 		Option: fastcnp.Option{Number: 1, OriginalDst: hostB},
 	}
-	b, err := n.AppendPacket(nil, fastcnp.Config{})
-	require.NoError(t, err)
+	b := wiretest.Must(n.AppendPacket(nil, fastcnp.Config{}))(t)
 	var d Decoder
 	var p Packet
 	require.True(t, d.Decode(&p, b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))

@@ -2,6 +2,7 @@ package icrc_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -98,22 +99,25 @@ func TestCoverages(t *testing.T) {
 		for _, v := range coverages {
 			header, ext := wiretest.Hex(t, v.header), wiretest.Hex(t, v.ext)
 			sent := bytes.Join([][]byte{header, ext, udp, {0xA5, 0xA5, 0xA5, 0xA5}}, nil)
-			for c, want := range map[icrc.Coverage]uint32{
-				icrc.AsSent:  reference(masked(header, ext, udp)),
-				icrc.Without: reference(masked(wiretest.Hex(t, v.without), nil, udp)),
-				icrc.Skipped: reference(masked(wiretest.Hex(t, v.skipped), nil, udp)),
+			for _, row := range []struct {
+				c    icrc.Coverage
+				want uint32
+			}{
+				{icrc.AsSent, reference(masked(header, ext, udp))},
+				{icrc.Without, reference(masked(wiretest.Hex(t, v.without), nil, udp))},
+				{icrc.Skipped, reference(masked(wiretest.Hex(t, v.skipped), nil, udp))},
 			} {
-				got, err := icrc.Sum(sent, c)
-				require.NoError(t, err, "%s, %v", v.name, c)
-				require.Equal(t, want, got, "%s, %v", v.name, c)
+				got, err := icrc.Sum(sent, row.c)
+				require.NoError(t, err, "%s, %v", v.name, row.c)
+				require.Equal(t, row.want, got, "%s, %v", v.name, row.c)
 
 				ip := bytes.Clone(sent)
-				require.NoError(t, icrc.Put(ip, c))
-				octets := []byte{byte(want), byte(want >> 8), byte(want >> 16), byte(want >> 24)}
-				require.Equal(t, append(bytes.Clone(sent[:len(sent)-4]), octets...), ip, "%s, %v: Put", v.name, c)
+				require.NoError(t, icrc.Put(ip, row.c))
+				octets := []byte{byte(row.want), byte(row.want >> 8), byte(row.want >> 16), byte(row.want >> 24)}
+				require.Equal(t, append(bytes.Clone(sent[:len(sent)-4]), octets...), ip, "%s, %v: Put", v.name, row.c)
 				matched, err := icrc.Verify(ip)
-				require.NoError(t, err, "%s, %v", v.name, c)
-				require.Equal(t, c, matched, v.name)
+				require.NoError(t, err, "%s, %v", v.name, row.c)
+				require.Equal(t, row.c, matched, v.name)
 			}
 			_, err := icrc.Verify(sent)
 			require.ErrorIs(t, err, icrc.ErrMismatch, v.name)
@@ -125,16 +129,13 @@ func TestCoverages(t *testing.T) {
 func TestCoveragesAreOne(t *testing.T) {
 	for _, version := range []int{4, 6} {
 		ip := plain(version, 100)
-		want, err := icrc.Sum(ip, icrc.AsSent)
-		require.NoError(t, err)
+		want := wiretest.Must(icrc.Sum(ip, icrc.AsSent))(t)
 		for _, c := range []icrc.Coverage{icrc.Without, icrc.Skipped} {
-			got, err := icrc.Sum(ip, c)
-			require.NoError(t, err)
+			got := wiretest.Must(icrc.Sum(ip, c))(t)
 			require.Equal(t, want, got)
 		}
 		require.NoError(t, icrc.Put(ip, icrc.Skipped))
-		c, err := icrc.Verify(ip)
-		require.NoError(t, err)
+		c := wiretest.Must(icrc.Verify(ip))(t)
 		require.Equal(t, icrc.AsSent, c)
 	}
 }
@@ -148,16 +149,18 @@ func TestNoSegmentList(t *testing.T) {
 	require.ErrorIs(t, icrc.Put(ip, icrc.Without), icrc.ErrSegmentList)
 	for _, c := range []icrc.Coverage{icrc.AsSent, icrc.Skipped} {
 		require.NoError(t, icrc.Put(ip, c))
-		matched, err := icrc.Verify(ip)
-		require.NoError(t, err)
+		matched := wiretest.Must(icrc.Verify(ip))(t)
 		require.Equal(t, c, matched)
 	}
 }
 
 func TestCoverageString(t *testing.T) {
-	for c, want := range map[icrc.Coverage]string{
-		icrc.AsSent: "as-sent", icrc.Without: "without", icrc.Skipped: "skipped", 3: "Coverage(3)",
+	for _, row := range []struct {
+		c    icrc.Coverage
+		want string
+	}{
+		{icrc.AsSent, "as-sent"}, {icrc.Without, "without"}, {icrc.Skipped, "skipped"}, {3, "Coverage(3)"},
 	} {
-		require.Equal(t, want, c.String())
+		t.Run(fmt.Sprint(row.c), func(t *testing.T) { require.Equal(t, row.want, row.c.String()) })
 	}
 }

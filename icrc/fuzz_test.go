@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
 // On any octets Sum, Put and Verify agree with the bit-serial reference.
@@ -32,8 +33,7 @@ func FuzzSum(f *testing.F) {
 				}
 				_, end := transport(ip)
 				require.Equal(t, append(le.AppendUint32(ip[:end:end], want), ip[end+4:]...), put)
-				matched, err := icrc.Verify(put)
-				require.NoError(t, err)
+				matched := wiretest.Must(icrc.Verify(put))(t)
 				require.Equal(t, want, sums[matched])
 				require.LessOrEqual(t, matched, c)
 			}

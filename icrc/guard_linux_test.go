@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
 // No octet before or behind the packet is touched: it stands at either end of
@@ -34,8 +35,7 @@ func TestReadsNothingElse(t *testing.T) {
 			for _, ip := range [][]byte{front, back} {
 				copy(ip, p.ip)
 				for c, want := range sums {
-					got, err := icrc.Sum(ip, c)
-					require.NoError(t, err)
+					got := wiretest.Must(icrc.Sum(ip, c))(t)
 					require.Equal(t, want, got)
 				}
 				require.NoError(t, icrc.Put(ip, icrc.AsSent))

@@ -31,8 +31,7 @@ func TestVectors(t *testing.T) {
 			ExpectMatch bool   `json:"expect_match"`
 		}
 	}
-	b, err := os.ReadFile(wiretest.Path(t, "icrc-vectors.json"))
-	require.NoError(t, err)
+	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "icrc-vectors.json")))(t)
 	require.NoError(t, json.Unmarshal(b, &file))
 	require.NotEmpty(t, file.Vectors)
 	eachWay(t, func() {

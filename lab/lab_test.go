@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -220,28 +221,33 @@ func TestNoAllocations(t *testing.T) {
 		require.True(t, v.HPCC() || v.Decides() == (c.Notified > before.Notified), v)
 		require.Equal(t, v.pauses(), c.Braked > before.Braked, v)
 	}
-	for what, change := range map[string]func(*Config){
-		"fcn, WAN":           func(c *Config) { c.Variant = FCN },
-		"fcn, WAN, learning": func(c *Config) { c.Variant, c.Cold = FCN, true },
-		"proxy, learning":    func(c *Config) { c.Variant, c.Cold = Proxy, true },
-		"fastcnp, learning":  func(c *Config) { c.Variant, c.ColdHosts = FastCNP, true },
-		"fcn, a window":      func(c *Config) { c.Window = 1 << 20 },
-		"ppfc and CNP, of the PE": func(c *Config) {
+	for _, row := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"fcn, WAN", func(c *Config) { c.Variant = FCN }},
+		{"fcn, WAN, learning", func(c *Config) { c.Variant, c.Cold = FCN, true }},
+		{"proxy, learning", func(c *Config) { c.Variant, c.Cold = Proxy, true }},
+		{"fastcnp, learning", func(c *Config) { c.Variant, c.ColdHosts = FastCNP, true }},
+		{"fcn, a window", func(c *Config) { c.Window = 1 << 20 }},
+		{"ppfc and CNP, of the PE", func(c *Config) {
 			c.Variant, c.Pausing.Ingress, c.RED = PPFCAndCNP, true, RED{Min: 5000, Max: 200_000, Probability: 0.01}
 			c.Pausing.Up, c.Pausing.Down = []uint64{20_000, 100_000}, []uint64{10_000, 50_000}
-		},
+		}},
 	} {
-		cfg := dcqcn(FCN)
-		cfg.Pausing = pausing()
-		change(&cfg)
-		n, _ := wan(cfg, 2, 100*sim.Gbps, 10*µs)
-		n.Until(20 * ms)
-		before := n.Counts()
-		wiretest.NoAllocs(t, what, func() { n.Until(n.Sim.Now() + 50*µs) })
-		n.Until(40 * ms)
-		c := n.Counts()
-		require.Positive(t, c.FCNs+c.Proxied+c.Braked+c.FastCNPs, what)
-		require.True(t, cfg.Cold || cfg.Variant != FCN || c.FCNs > before.FCNs, what)
+		t.Run(row.name, func(t *testing.T) {
+			cfg := dcqcn(FCN)
+			cfg.Pausing = pausing()
+			row.change(&cfg)
+			n, _ := wan(cfg, 2, 100*sim.Gbps, 10*µs)
+			n.Until(20 * ms)
+			before := n.Counts()
+			wiretest.NoAllocs(t, row.name, func() { n.Until(n.Sim.Now() + 50*µs) })
+			n.Until(40 * ms)
+			c := n.Counts()
+			require.Positive(t, c.FCNs+c.Proxied+c.Braked+c.FastCNPs)
+			require.True(t, cfg.Cold || cfg.Variant != FCN || c.FCNs > before.FCNs)
+		})
 	}
 }
 
@@ -329,26 +335,31 @@ func measured(t *testing.T, n *Network, out *Port, end sim.Time) (peak, sent flo
 // What Check finds: a frame on a wire that is taken, a packet that is nowhere, an
 // account that is wrong.
 func TestCheck(t *testing.T) {
-	for text, spoil := range map[string]func(n *Network, out *Port){
-		"in a pause":       func(n *Network, out *Port) { r, k := n.pool.get(); out.transmit(r, k) },
-		"packets wait":     func(n *Network, _ *Port) { n.pool.get() },
-		"packets of data":  func(n *Network, _ *Port) { n.count.Packets++ },
-		"octets sent":      func(n *Network, _ *Port) { n.count.Octets++ },
-		"overtook":         func(n *Network, _ *Port) { n.count.Reordered++ },
-		"the buffer says":  func(n *Network, _ *Port) { n.switches[0].used++ },
-		"the account says": func(n *Network, _ *Port) { n.switches[0].ports[2].in.own++ },
-		"queue 3 has":      func(_ *Network, out *Port) { out.queues[3].octets-- },
-		"are stored":       func(n *Network, _ *Port) { n.switches[0].stored++ },
-		"octets wait, ":    func(n *Network, _ *Port) { n.switches[0].over-- },
+	for _, c := range []struct {
+		name  string
+		spoil func(n *Network, out *Port)
+	}{
+		{"in a pause", func(n *Network, out *Port) { r, k := n.pool.get(); out.transmit(r, k) }},
+		{"packets wait", func(n *Network, _ *Port) { n.pool.get() }},
+		{"packets of data", func(n *Network, _ *Port) { n.count.Packets++ }},
+		{"octets sent", func(n *Network, _ *Port) { n.count.Octets++ }},
+		{"overtook", func(n *Network, _ *Port) { n.count.Reordered++ }},
+		{"the buffer says", func(n *Network, _ *Port) { n.switches[0].used++ }},
+		{"the account says", func(n *Network, _ *Port) { n.switches[0].ports[2].in.own++ }},
+		{"queue 3 has", func(_ *Network, out *Port) { out.queues[3].octets-- }},
+		{"are stored", func(n *Network, _ *Port) { n.switches[0].stored++ }},
+		{"octets wait, ", func(n *Network, _ *Port) { n.switches[0].over-- }},
 	} {
-		cfg := dcqcn(CNP)
-		cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 3000, Headroom: 60_000,
-			Reserve: 4096}
-		n, out := incast(cfg, 8, 100*sim.Gbps, µs)
-		n.Until(20 * µs)
-		require.NoError(t, n.Check())
-		spoil(n, out)
-		require.ErrorContains(t, n.Check(), text)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := dcqcn(CNP)
+			cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 3000, Headroom: 60_000,
+				Reserve: 4096}
+			n, out := incast(cfg, 8, 100*sim.Gbps, µs)
+			n.Until(20 * µs)
+			require.NoError(t, n.Check())
+			c.spoil(n, out)
+			require.ErrorContains(t, n.Check(), c.name)
+		})
 	}
 	// In a pause no wire has to be taken.
 	n, out := star(dcqcn(None), 1, 100*sim.Gbps, µs)
@@ -578,20 +589,25 @@ func TestTwoHistories(t *testing.T) {
 
 // A pause of all quanta lasts as long as the standard says, and ends then.
 func TestPauseExpires(t *testing.T) {
-	for rate, want := range map[sim.Rate]sim.Time{40e9: 838_848 * 1000, 100e9: 335_539_200, 400e9: 83_884_800} {
-		n, out := star(dcqcn(None), 1, rate, 0)
-		f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0))
-		f.Endless()
-		n.Until(10 * µs)
-		n.sendPause(n.Switches()[0].Ports()[0], maxQuanta)
-		n.Until(20 * µs)
-		stopped := out.Sent()
-		from := n.Hosts()[0].Port()
-		n.Until(want + 9*µs)
-		require.Equal(t, stopped, out.Sent())
-		n.Until(want + 12*µs)
-		require.Greater(t, out.Sent(), stopped)
-		require.Equal(t, want, from.Paused(), rate)
+	for _, c := range []struct {
+		rate sim.Rate
+		want sim.Time
+	}{{40e9, 838_848 * 1000}, {100e9, 335_539_200}, {400e9, 83_884_800}} {
+		t.Run(fmt.Sprint(c.rate), func(t *testing.T) {
+			n, out := star(dcqcn(None), 1, c.rate, 0)
+			f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0))
+			f.Endless()
+			n.Until(10 * µs)
+			n.sendPause(n.Switches()[0].Ports()[0], maxQuanta)
+			n.Until(20 * µs)
+			stopped := out.Sent()
+			from := n.Hosts()[0].Port()
+			n.Until(c.want + 9*µs)
+			require.Equal(t, stopped, out.Sent())
+			n.Until(c.want + 12*µs)
+			require.Greater(t, out.Sent(), stopped)
+			require.Equal(t, c.want, from.Paused(), c.rate)
+		})
 	}
 }
 

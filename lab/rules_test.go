@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -213,13 +214,18 @@ func TestAstray(t *testing.T) {
 func TestRamp(t *testing.T) {
 	red := RED{Min: 100, Max: 200, Probability: 0.5}
 	draws := sim.NewStream(1, "marks", 0)
-	for queue, want := range map[int64]float64{0: 0, 99: 0, 150: 0.25, 199: 0.495, 200: 1, 399: 1} {
-		got := 0.
-		for i := range uint32(10_000) {
-			if red.meets(&draws, queue, &packet{draw: i}) {
-				got++
+	for _, c := range []struct {
+		queue int64
+		want  float64
+	}{{0, 0}, {99, 0}, {150, 0.25}, {199, 0.495}, {200, 1}, {399, 1}} {
+		t.Run(fmt.Sprint(c.queue), func(t *testing.T) {
+			got := 0.
+			for i := range uint32(10_000) {
+				if red.meets(&draws, c.queue, &packet{draw: i}) {
+					got++
+				}
 			}
-		}
-		require.InDelta(t, want, got/10_000, 0.02, queue)
+			require.InDelta(t, c.want, got/10_000, 0.02, c.queue)
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/sim"
 	messages "github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
@@ -16,15 +17,13 @@ func TestTap(t *testing.T) {
 		seen = map[string]int{}
 		cfg := dcqcn(CNP)
 		cfg.RED = RED{Min: 5000, Max: 20_000, Probability: 0.5}
-		n, err := New(cfg)
-		require.NoError(t, err)
+		n := wiretest.Must(New(cfg))(t)
 		s, receiver := n.Switch(), n.Host()
 		at, from := n.Link(receiver, s, 10*sim.Gbps, sim.Microsecond)
 		for range 3 {
 			h := n.Host()
 			n.Link(h, s, 10*sim.Gbps, sim.Microsecond)
-			f, err := n.Flow(h, receiver, 0)
-			require.NoError(t, err)
+			f := wiretest.Must(n.Flow(h, receiver, 0))(t)
 			n.At(0, func() { f.Post(100_000) })
 		}
 		if taps {

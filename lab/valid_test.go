@@ -1,8 +1,11 @@
 package lab
 
 import (
+	"maps"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,8 +98,8 @@ func TestWrongConfig(t *testing.T) {
 		"AckPriority":          {func(c *Config) { c.AckPriority = 9 }},
 		"NotificationPriority": {func(c *Config) { c.NotificationPriority = 255 }},
 	}
-	for key, changes := range wrong {
-		for i, change := range changes {
+	for _, key := range slices.Sorted(maps.Keys(wrong)) {
+		for i, change := range wrong[key] {
 			var cfg Config
 			change(&cfg)
 			_, err := New(cfg)
@@ -108,12 +111,8 @@ func TestWrongConfig(t *testing.T) {
 	}
 	// Each field that holds an amount is in the table.
 	named := func(key string) bool {
-		for k := range wrong {
-			if k == key || len(k) > len(key) && k[:len(key)+1] == key+"." {
-				return true
-			}
-		}
-		return false
+		is := func(k string) bool { return k == key || strings.HasPrefix(k, key+".") }
+		return slices.ContainsFunc(slices.Collect(maps.Keys(wrong)), is)
 	}
 	var look func(prefix string, of reflect.Type)
 	look = func(prefix string, of reflect.Type) {

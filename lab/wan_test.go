@@ -245,8 +245,7 @@ func TestTrace(t *testing.T) {
 					}
 					var p rocev2.Packet
 					require.NoError(t, p.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-					notice, err := fastcnp.FromPacket(&p)
-					require.NoError(t, err)
+					notice := wiretest.Must(fastcnp.FromPacket(&p))(t)
 					trace := notice.Option.Trace
 					hops := reaction.Hops(nil, &trace, 0, n.bandwidth)
 					want := 2

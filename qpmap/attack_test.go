@@ -69,29 +69,32 @@ func TestForgedCMChangesNoLivePair(t *testing.T) {
 		elsewhere.A = netip.MustParseAddr("2001:db8::c")
 		named := forged // with the right queue pairs, and a DREQ to follow
 		named.a = c.a
-		for what, packets := range map[string][]rocev2.Packet{
-			"a REQ alone":              {forged.req()},
-			"REQs from either side":    {forged.req(), forged.turned().req()},
-			"a REP alone":              {forged.rep()},
-			"a REP of another address": {forged.req(), elsewhere.rep()},
-			"a REP of the requester": {forged.req(),
-				cmPacket(c.A, c.B, cm.AttributeREP, &cm.REP{LocalCommID: 66, RemoteCommID: 6, LocalQPN: 0x66})},
-			"both, for the receiver":            {forged.req(), forged.rep(), forged.rtu()},
-			"both, for the sender":              {other.req(), other.rep(), other.rtu()},
-			"both, and their DREQ":              {forged.req(), forged.rep(), forged.dreq(), forged.drep()},
-			"both, with the right queue pairs":  {named.req(), named.rep(), named.dreq(), named.drep()},
-			"both, the other way":               {forged.turned().req(), forged.turned().rep()},
-			"DREQ with other ids":               {forged.dreq(), forged.turned().dreq()},
-			"DREQ with other addresses":         {elsewhere.dreq(), elsewhere.turned().dreq()},
-			"DREP and REJ with other ids":       {forged.drep(), forged.rej(), forged.turned().rej()},
-			"DREP and REJ with other addresses": {elsewhere.drep(), elsewhere.rej()},
-			"a second REP": {c.req(), cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{
+		for _, row := range []struct {
+			name    string
+			packets []rocev2.Packet
+		}{
+			{"a REQ alone", []rocev2.Packet{forged.req()}},
+			{"REQs from either side", []rocev2.Packet{forged.req(), forged.turned().req()}},
+			{"a REP alone", []rocev2.Packet{forged.rep()}},
+			{"a REP of another address", []rocev2.Packet{forged.req(), elsewhere.rep()}},
+			{"a REP of the requester", []rocev2.Packet{forged.req(),
+				cmPacket(c.A, c.B, cm.AttributeREP, &cm.REP{LocalCommID: 66, RemoteCommID: 6, LocalQPN: 0x66})}},
+			{"both, for the receiver", []rocev2.Packet{forged.req(), forged.rep(), forged.rtu()}},
+			{"both, for the sender", []rocev2.Packet{other.req(), other.rep(), other.rtu()}},
+			{"both, and their DREQ", []rocev2.Packet{forged.req(), forged.rep(), forged.dreq(), forged.drep()}},
+			{"both, with the right queue pairs", []rocev2.Packet{named.req(), named.rep(), named.dreq(), named.drep()}},
+			{"both, the other way", []rocev2.Packet{forged.turned().req(), forged.turned().rep()}},
+			{"DREQ with other ids", []rocev2.Packet{forged.dreq(), forged.turned().dreq()}},
+			{"DREQ with other addresses", []rocev2.Packet{elsewhere.dreq(), elsewhere.turned().dreq()}},
+			{"DREP and REJ with other ids", []rocev2.Packet{forged.drep(), forged.rej(), forged.turned().rej()}},
+			{"DREP and REJ with other addresses", []rocev2.Packet{elsewhere.drep(), elsewhere.rej()}},
+			{"a second REP", []rocev2.Packet{c.req(), cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{
 				LocalCommID: 66, RemoteCommID: c.commA, LocalQPN: 0x66, StartingPSN: 1,
-			})},
+			})}},
 		} {
-			t.Run(bth.Transport(transport).String()+" "+what, func(t *testing.T) {
+			t.Run(bth.Transport(transport).String()+" "+row.name, func(t *testing.T) {
 				m := established(c, transport == cm.TransportTypeRC)
-				observe(m, start, packets...)
+				observe(m, start, row.packets...)
 				requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 				requirePair(t, m, c.back(), c.b, qpmap.BasisCM)
 				for n := range uint32(200) { // nor does what the forger said come true later
@@ -283,8 +286,7 @@ func TestForgedDatagram(t *testing.T) {
 	k := qpmap.Key{FlowKey: c.forth()}
 	_, err := m.SourceQPOf(k, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA}, start)
 	require.ErrorIs(t, err, qpmap.ErrUnknown)
-	got, err := m.SourceQPOf(k, &datagram.BTH.Header, start)
-	require.NoError(t, err)
+	got := wiretest.Must(m.SourceQPOf(k, &datagram.BTH.Header, start))(t)
 	require.EqualValues(t, 0x66, got.SrcQP)
 
 	_, err = established(c, true).SourceQPOf(k, &bth.Header{Opcode: bth.UDSendOnly, PSN: c.psnA}, start)
@@ -355,8 +357,7 @@ func TestForgedAfterTheLastPacket(t *testing.T) {
 			for n := range uint32(4) { // and the truth is learned all the same
 				observe(m, start.Add(2*time.Second), c.request(n), c.ack(n))
 			}
-			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(2*time.Second))
-			require.NoError(t, err)
+			got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(2*time.Second)))(t)
 			require.Equal(t, c.a, got.SrcQP)
 		})
 	}
@@ -483,9 +484,8 @@ func TestThreeForgedPackets(t *testing.T) {
 			if got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at); err == nil {
 				require.Equal(t, c.a, got.SrcQP)
 			}
-			of, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()},
-				&bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 3 + n}, at)
-			require.NoError(t, err)
+			of := wiretest.Must(m.SourceQPOf(qpmap.Key{FlowKey: c.forth()},
+				&bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 3 + n}, at))(t)
 			require.Equal(t, c.a, of.SrcQP)
 		}
 	}
@@ -503,8 +503,7 @@ func TestNothingMovesWhatIsGiven(t *testing.T) {
 	for n := range uint32(100) {
 		at = at.Add(50 * time.Millisecond)
 		observe(m, at, other.request(n), other.ack(n), other.dreq(), other.rej())
-		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
-		require.NoError(t, err)
+		got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at))(t)
 		require.Equal(t, c.a, got.SrcQP)
 		require.Equal(t, qpmap.BasisGiven, got.From)
 	}
@@ -571,8 +570,7 @@ func TestForgedDoesNotGoOn(t *testing.T) {
 		}
 		observe(m, start, forged.req(), forged.rep())
 		observe(m, start, forged.request(0), forged.ack(0), forged.request(1), forged.ack(1))
-		got, err := m.SourceQP(qpmap.Key{FlowKey: forged.forth()}, start)
-		require.NoError(t, err)
+		got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: forged.forth()}, start))(t)
 		require.Equal(t, forged.a, got.SrcQP) // as good as any connection
 		for n := range uint32(9) {
 			observe(m, start, other.request(n))

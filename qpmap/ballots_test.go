@@ -1,6 +1,7 @@
 package qpmap_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/qplearn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -122,19 +124,21 @@ func TestAnswersInAFlood(t *testing.T) {
 // Where a connection in use goes on elsewhere without a word, it needs more answers there
 // than it had before, or 65.
 func TestGoesOnInUse(t *testing.T) {
-	for had, needed := range map[uint32]uint32{3: 4, 10: 11, 64: 65, 100: 65} {
-		c := live()
-		m := qpmap.New(qpmap.Config{})
-		observe(m, start, c.req(), c.rep())
-		for n := range had {
-			observe(m, start, c.request(n), c.ack(n))
-		}
-		c.psnA += 1 << 20
-		for n := range needed {
-			requireSource(t, m, c.forth(), start, map[bool]uint32{true: c.a}[n == 0], "%d, %d", had, n)
-			observe(m, start, c.request(n), c.ack(n))
-		}
-		requireSource(t, m, c.forth(), start, c.a, had)
+	for _, row := range []struct{ had, needed uint32 }{{3, 4}, {10, 11}, {64, 65}, {100, 65}} {
+		t.Run(fmt.Sprint(row.had), func(t *testing.T) {
+			c := live()
+			m := qpmap.New(qpmap.Config{})
+			observe(m, start, c.req(), c.rep())
+			for n := range row.had {
+				observe(m, start, c.request(n), c.ack(n))
+			}
+			c.psnA += 1 << 20
+			for n := range row.needed {
+				requireSource(t, m, c.forth(), start, map[bool]uint32{true: c.a}[n == 0], "%d, %d", row.had, n)
+				observe(m, start, c.request(n), c.ack(n))
+			}
+			requireSource(t, m, c.forth(), start, c.a, row.had)
+		})
 	}
 }
 
@@ -221,37 +225,41 @@ func TestVotesBesideGiven(t *testing.T) {
 
 // The partition is that of the REQ, or of the last request.
 func TestPartition(t *testing.T) {
-	for from, want := range map[qpmap.Basis]uint16{
-		qpmap.BasisCM: 0xFFFF, qpmap.BasisVotes: 0x8001, qpmap.BasisPort: 0x8001,
+	for _, row := range []struct {
+		from qpmap.Basis
+		want uint16
+	}{
+		{qpmap.BasisCM, 0xFFFF}, {qpmap.BasisVotes, 0x8001}, {qpmap.BasisPort, 0x8001},
 	} {
-		c := live()
-		twin := *c
-		twin.a, twin.b = 0x52, 0x53
-		m := qpmap.New(qpmap.Config{Ports: true})
-		if from == qpmap.BasisCM {
-			observe(m, start, c.req(), c.rep())
-		}
-		for n := range uint32(4) {
-			packets := []rocev2.Packet{c.request(n), twin.request(n), c.ack(n), twin.ack(n)}
-			for i := range packets {
-				packets[i].SrcPort = 0xC000 + uint16(i%2)
+		t.Run(fmt.Sprint(row.from), func(t *testing.T) {
+			c := live()
+			twin := *c
+			twin.a, twin.b = 0x52, 0x53
+			m := qpmap.New(qpmap.Config{Ports: true})
+			if row.from == qpmap.BasisCM {
+				observe(m, start, c.req(), c.rep())
 			}
-			if from == qpmap.BasisPort {
-				observe(m, start, packets...)
-			} else {
-				observe(m, start, packets[0], packets[2])
+			for n := range uint32(4) {
+				packets := []rocev2.Packet{c.request(n), twin.request(n), c.ack(n), twin.ack(n)}
+				for i := range packets {
+					packets[i].SrcPort = 0xC000 + uint16(i%2)
+				}
+				if row.from == qpmap.BasisPort {
+					observe(m, start, packets...)
+				} else {
+					observe(m, start, packets[0], packets[2])
+				}
 			}
-		}
-		p := c.request(4)
-		p.BTH.PKey = 0x8001
-		observe(m, start, p)
-		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
-		require.NoError(t, err)
-		require.Equal(t, from, got.From)
-		require.Equal(t, want, got.PKey)
-		if from == qpmap.BasisPort {
-			require.EqualValues(t, 4, m.Stats().Ports)
-		}
+			p := c.request(4)
+			p.BTH.PKey = 0x8001
+			observe(m, start, p)
+			got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start))(t)
+			require.Equal(t, row.from, got.From)
+			require.Equal(t, row.want, got.PKey)
+			if row.from == qpmap.BasisPort {
+				require.EqualValues(t, 4, m.Stats().Ports)
+			}
+		})
 	}
 }
 
@@ -269,8 +277,7 @@ func TestMTUOfVotes(t *testing.T) {
 		observe(m, start, c.request(n))
 		m.QPs().Learn(&o, start)
 	}
-	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
-	require.NoError(t, err)
+	got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start))(t)
 	require.EqualValues(t, 2048, got.MTU)
 }
 
@@ -319,21 +326,26 @@ func TestNeighbours(t *testing.T) {
 
 // Requests that began with an announced PSN are the announced connection's for 16,384.
 func TestAnsweredLater(t *testing.T) {
-	for last, from := range map[uint32]qpmap.Basis{
-		2: qpmap.BasisCM, 100: qpmap.BasisCM, 16384: qpmap.BasisCM, 16385: qpmap.BasisVotes,
+	for _, row := range []struct {
+		last uint32
+		from qpmap.Basis
+	}{
+		{2, qpmap.BasisCM}, {100, qpmap.BasisCM}, {16384, qpmap.BasisCM}, {16385, qpmap.BasisVotes},
 	} {
-		c := live()
-		m := established(c, true)
-		next := *c
-		next.a, next.psnA, next.psnB, next.commA, next.commB = 0x52, 0x600000, 0x700000, 1, 2
-		at := start.Add(2 * time.Second)
-		observe(m, at, next.req(), next.rep(), next.request(0))
-		for n := last - 2; n <= last; n++ {
-			observe(m, at, next.request(n), next.ack(n))
-		}
-		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
-		require.NoError(t, err, last)
-		require.Equal(t, next.a, got.SrcQP)
-		require.Equal(t, from, got.From, last)
+		t.Run(fmt.Sprint(row.last), func(t *testing.T) {
+			c := live()
+			m := established(c, true)
+			next := *c
+			next.a, next.psnA, next.psnB, next.commA, next.commB = 0x52, 0x600000, 0x700000, 1, 2
+			at := start.Add(2 * time.Second)
+			observe(m, at, next.req(), next.rep(), next.request(0))
+			for n := row.last - 2; n <= row.last; n++ {
+				observe(m, at, next.request(n), next.ack(n))
+			}
+			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
+			require.NoError(t, err, row.last)
+			require.Equal(t, next.a, got.SrcQP)
+			require.Equal(t, row.from, got.From, row.last)
+		})
 	}
 }

@@ -94,10 +94,15 @@ func TestCaptures(t *testing.T) {
 
 // CM ends its pairs with DREQ and DREP.
 func TestCMEndsPairsInCaptures(t *testing.T) {
-	for name, pairs := range map[string]int{"rxe-ucmatose4.pcap": 4, "rxe-rping6.pcap": 2} {
-		m := qpmap.New(qpmap.Config{})
-		learn(t, m, captured(t, name, true))
-		require.Equal(t, qpmap.Stats{CM: uint64(pairs), Ended: uint64(pairs)}, m.Stats())
+	for _, c := range []struct {
+		name  string
+		pairs int
+	}{{"rxe-ucmatose4.pcap", 4}, {"rxe-rping6.pcap", 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			m := qpmap.New(qpmap.Config{})
+			learn(t, m, captured(t, c.name, true))
+			require.Equal(t, qpmap.Stats{CM: uint64(c.pairs), Ended: uint64(c.pairs)}, m.Stats())
+		})
 	}
 }
 

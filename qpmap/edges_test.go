@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/qplearn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -215,8 +216,7 @@ func TestMTUBeforeThePair(t *testing.T) {
 		m.QPs().Learn(&o, start)
 		observe(m, start, a)
 	}
-	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
-	require.NoError(t, err)
+	got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start))(t)
 	require.EqualValues(t, 2048, got.MTU)
 }
 
@@ -320,8 +320,7 @@ func TestSamePairsAnew(t *testing.T) {
 		for n := range uint32(5) {
 			observe(m, at, next.request(n), next.ack(n))
 		}
-		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
-		require.NoError(t, err)
+		got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at))(t)
 		require.Equal(t, x.from, got.From, x)
 		require.Equal(t, c.a, got.SrcQP)
 		s := m.Stats()
@@ -362,8 +361,7 @@ func TestVotesAgain(t *testing.T) {
 	}
 	requirePair(t, m, c.back(), c.b, qpmap.BasisVotes)
 	early := bth.Header{Opcode: bth.RCSendOnly, PSN: (c.psnA + 10) & bth.MaxPSN}
-	got, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &early, start)
-	require.NoError(t, err)
+	got := wiretest.Must(m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &early, start))(t)
 	require.Equal(t, c.a, got.SrcQP)
 }
 
@@ -406,9 +404,12 @@ func TestOneDirectionKeepsBoth(t *testing.T) {
 	}
 	both := func(c *connection, believed bool) {
 		t.Helper()
-		for k, srcQP := range map[rocev2.FlowKey]uint32{c.forth(): c.a, c.back(): c.b} {
-			got, err := m.SourceQP(qpmap.Key{FlowKey: k}, at)
-			require.Equal(t, believed, err == nil && got.SrcQP == srcQP, "%v: %v, %v", k, got, err)
+		for _, c := range []struct {
+			k     rocev2.FlowKey
+			srcQP uint32
+		}{{c.forth(), c.a}, {c.back(), c.b}} {
+			got, err := m.SourceQP(qpmap.Key{FlowKey: c.k}, at)
+			require.Equal(t, believed, err == nil && got.SrcQP == c.srcQP, "%v: %v, %v", c.k, got, err)
 		}
 	}
 	both(c, true)

@@ -1,11 +1,13 @@
 package qpmap_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -42,11 +44,16 @@ func TestCMEndsOnlyItsOwn(t *testing.T) {
 	}
 	require.NoError(t, given.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
 	require.NoError(t, given.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: c.b}))
-	for from, m := range map[qpmap.Basis]*qpmap.Map{qpmap.BasisVotes: voted, qpmap.BasisGiven: given} {
-		observe(m, start, c.dreq(), c.turned().dreq(), c.drep(), c.rej(), c.turned().rej())
-		requirePair(t, m, c.forth(), c.a, from)
-		requirePair(t, m, c.back(), c.b, from)
-		require.Zero(t, m.Stats().Ended)
+	for _, row := range []struct {
+		from qpmap.Basis
+		m    *qpmap.Map
+	}{{qpmap.BasisVotes, voted}, {qpmap.BasisGiven, given}} {
+		t.Run(fmt.Sprint(row.from), func(t *testing.T) {
+			observe(row.m, start, c.dreq(), c.turned().dreq(), c.drep(), c.rej(), c.turned().rej())
+			requirePair(t, row.m, c.forth(), c.a, row.from)
+			requirePair(t, row.m, c.back(), c.b, row.from)
+			require.Zero(t, row.m.Stats().Ended)
+		})
 	}
 }
 
@@ -219,8 +226,7 @@ func TestLongUptime(t *testing.T) {
 		for n := range uint32(20) {
 			at = at.Add(10 * time.Millisecond)
 			observe(m, at, c.request(n), c.ack(n))
-			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
-			require.NoError(t, err)
+			got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at))(t)
 			require.Equal(t, c.a, got.SrcQP)
 		}
 		// Another exchange announces what the life began with: now nobody knows

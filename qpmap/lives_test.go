@@ -1,11 +1,13 @@
 package qpmap_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/qplearn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -247,22 +249,27 @@ func TestWhichAnswersCount(t *testing.T) {
 
 // A request that asks for an answer is remembered for it, also one that may be a stray.
 func TestWhatAsks(t *testing.T) {
-	for op, asks := range map[bth.Opcode]bool{
-		bth.RCRDMAReadRequest: true, bth.RCCmpSwap: true, bth.RCFetchAdd: true,
-		bth.RCSendOnly: false, bth.RCRDMAWriteOnly: false,
+	for _, row := range []struct {
+		op   bth.Opcode
+		asks bool
+	}{
+		{bth.RCRDMAReadRequest, true}, {bth.RCCmpSwap, true}, {bth.RCFetchAdd, true},
+		{bth.RCSendOnly, false}, {bth.RCRDMAWriteOnly, false},
 	} {
-		for _, ackReq := range []bool{false, true} {
-			c := live()
-			m := established(c, true)
-			p := c.unasking(op, 1000)
-			p.BTH.AckReq = ackReq
-			observe(m, start, p, c.ack(1000))
-			known := uint32(0)
-			if asks || ackReq {
-				known = c.b
+		t.Run(fmt.Sprint(row.op), func(t *testing.T) {
+			for _, ackReq := range []bool{false, true} {
+				c := live()
+				m := established(c, true)
+				p := c.unasking(row.op, 1000)
+				p.BTH.AckReq = ackReq
+				observe(m, start, p, c.ack(1000))
+				known := uint32(0)
+				if row.asks || ackReq {
+					known = c.b
+				}
+				requireSource(t, m, c.back(), start, known, "%v %v", row.op, ackReq)
 			}
-			requireSource(t, m, c.back(), start, known, "%v %v", op, ackReq)
-		}
+		})
 	}
 }
 
@@ -368,28 +375,33 @@ func TestWhatTellsTheMTU(t *testing.T) {
 		{bth.RCRDMAReadResponseFirst, true}, {bth.RCRDMAReadResponseMiddle, true},
 		{bth.RCRDMAReadResponseLast, false}, {bth.RCRDMAReadResponseOnly, false},
 	} {
-		for octets, mtu := range map[uint32]uint16{
-			0: 0, 255: 0, 256: 256, 512: 512, 1000: 0, 1024: 1024, 1025: 0, 2048: 2048, 4096: 4096, 4100: 0,
+		for _, row := range []struct {
+			octets uint32
+			mtu    uint16
+		}{
+			{0, 0}, {255, 0}, {256, 256}, {512, 512}, {1000, 0}, {1024, 1024}, {1025, 0}, {2048, 2048}, {4096, 4096},
+			{4100, 0},
 		} {
-			c := live()
-			c.mtu = 0
-			m := qpmap.New(qpmap.Config{})
-			observe(m, start, c.req(), c.rep(), c.request(0))
-			p := c.request(1)
-			response := x.op >= bth.RCRDMAReadResponseFirst && x.op <= bth.RCRDMAReadResponseOnly
-			if response {
-				p = c.ack(0)
-			}
-			var o qplearn.Observation
-			o.Set(&p, 0)
-			o.Opcode, o.Payload = x.op, octets
-			m.QPs().Learn(&o, start)
-			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
-			require.NoError(t, err)
-			if !x.shows {
-				mtu = 0
-			}
-			require.Equal(t, mtu, got.MTU, "%v, %d octets", x.op, octets)
+			t.Run(fmt.Sprint(row.octets), func(t *testing.T) {
+				c := live()
+				c.mtu = 0
+				m := qpmap.New(qpmap.Config{})
+				observe(m, start, c.req(), c.rep(), c.request(0))
+				p := c.request(1)
+				response := x.op >= bth.RCRDMAReadResponseFirst && x.op <= bth.RCRDMAReadResponseOnly
+				if response {
+					p = c.ack(0)
+				}
+				var o qplearn.Observation
+				o.Set(&p, 0)
+				o.Opcode, o.Payload = x.op, row.octets
+				m.QPs().Learn(&o, start)
+				got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start))(t)
+				if !x.shows {
+					row.mtu = 0
+				}
+				require.Equal(t, row.mtu, got.MTU, "%v, %d octets", x.op, row.octets)
+			})
 		}
 	}
 }

@@ -32,8 +32,7 @@ func TestCM(t *testing.T) {
 		{c.back(), qpmap.Pair{SrcQP: c.b, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.BasisCM,
 			Seen: start}},
 	} {
-		got, err := m.SourceQP(qpmap.Key{FlowKey: want.k}, start)
-		require.NoError(t, err)
+		got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: want.k}, start))(t)
 		require.Equal(t, want.p, got)
 	}
 	learned := map[qpmap.Key]qpmap.Pair{}
@@ -60,19 +59,22 @@ func TestCM(t *testing.T) {
 
 func TestCMEnds(t *testing.T) {
 	c := live()
-	for what, end := range map[string]rocev2.Packet{
-		"DREQ":                   c.dreq(),
-		"DREQ of the other side": c.turned().dreq(),
-		"DREP":                   c.drep(),
-		"DREP of the other side": c.turned().drep(),
-		"REJ":                    c.rej(),
-		"REJ of the requester":   c.turned().rej(),
-		"REJ without a local comm": cmPacket(c.A, c.B, cm.AttributeREJ,
-			&cm.REJ{LocalCommID: c.commA, RemoteCommID: c.commB}),
+	for _, row := range []struct {
+		name string
+		end  rocev2.Packet
+	}{
+		{"DREQ", c.dreq()},
+		{"DREQ of the other side", c.turned().dreq()},
+		{"DREP", c.drep()},
+		{"DREP of the other side", c.turned().drep()},
+		{"REJ", c.rej()},
+		{"REJ of the requester", c.turned().rej()},
+		{"REJ without a local comm", cmPacket(c.A, c.B, cm.AttributeREJ,
+			&cm.REJ{LocalCommID: c.commA, RemoteCommID: c.commB})},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			m := established(c, true)
-			observe(m, start, end)
+			observe(m, start, row.end)
 			requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 			requireNone(t, m, c.back(), qpmap.ErrUnknown)
 		})
@@ -92,8 +94,7 @@ func TestXRC(t *testing.T) {
 		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: c.a,
 			TransportType: cm.TransportTypeExtended, ExtendedTransport: cm.ExtendedTransportXRC}),
 		cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{LocalCommID: 2, RemoteCommID: 1, LocalEECN: c.b}))
-	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
-	require.NoError(t, err)
+	got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start))(t)
 	require.Equal(t, c.a, got.SrcQP)
 	require.Equal(t, bth.TransportXRC, got.Transport)
 }
@@ -107,23 +108,25 @@ func TestCutCM(t *testing.T) {
 		pairs int
 	}{{"rxe-ucmatose4.pcap", 138, 4}, {"rxe-ucmatose4.pcap", 137, 0}, {"rxe-rping6.pcap", 158, 2},
 		{"rxe-rping6.pcap", 157, 0}} {
-		known := map[rocev2.FlowKey]bool{}
-		m := qpmap.New(qpmap.Config{})
-		for _, c := range wiretest.Capture(t, x.name) {
-			var p rocev2.Packet
-			o := rocev2.DecodeOptions{Cut: len(c.Data) > x.snap}
-			if p.Decode(c.Data[:min(len(c.Data), x.snap)], o) != nil {
-				continue
-			}
-			m.Observe(&p, 0, c.Time)
-			for k, pair := range m.Learned() {
-				if pair.From == qpmap.BasisCM {
-					require.Equal(t, k.DestQP, pair.SrcQP)
-					known[k.FlowKey] = true
+		t.Run(x.name, func(t *testing.T) {
+			known := map[rocev2.FlowKey]bool{}
+			m := qpmap.New(qpmap.Config{})
+			for _, c := range wiretest.Capture(t, x.name) {
+				var p rocev2.Packet
+				o := rocev2.DecodeOptions{Cut: len(c.Data) > x.snap}
+				if p.Decode(c.Data[:min(len(c.Data), x.snap)], o) != nil {
+					continue
+				}
+				m.Observe(&p, 0, c.Time)
+				for k, pair := range m.Learned() {
+					if pair.From == qpmap.BasisCM {
+						require.Equal(t, k.DestQP, pair.SrcQP)
+						known[k.FlowKey] = true
+					}
 				}
 			}
-		}
-		require.Len(t, known, x.pairs, "%s, %d octets", x.name, x.snap)
+			require.Len(t, known, x.pairs, "%s, %d octets", x.name, x.snap)
+		})
 	}
 }
 
@@ -187,8 +190,7 @@ func TestNewLives(t *testing.T) {
 				}
 				observe(m, at, next.ack(n))
 			}
-			got, err := m.SourceQP(qpmap.Key{FlowKey: next.back()}, at)
-			require.NoError(t, err)
+			got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: next.back()}, at))(t)
 			require.Equal(t, next.b, got.SrcQP)
 			requireNone(t, m, c.back(), qpmap.ErrUnknown)
 			observe(m, at, next.dreq())
@@ -223,8 +225,7 @@ func TestNewLivesWithoutCM(t *testing.T) {
 	for n := range uint32(5) {
 		observe(m, later, next.request(4+n), next.ack(4+n))
 	}
-	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, later)
-	require.NoError(t, err)
+	got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, later))(t)
 	require.Equal(t, next.a, got.SrcQP)
 	_, err = m.SourceQP(qpmap.Key{FlowKey: c.back()}, later)
 	require.Error(t, err)
@@ -334,8 +335,7 @@ func TestUD(t *testing.T) {
 		observe(m, at, p)
 	}
 	send(start, 0x21)
-	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
-	require.NoError(t, err)
+	got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start))(t)
 	require.Equal(t, qpmap.Pair{SrcQP: 0x21, PKey: 0x8001, Transport: bth.TransportUD, From: qpmap.BasisUD,
 		Seen: start}, got)
 	send(start, 0x22) // two send to it
@@ -343,8 +343,7 @@ func TestUD(t *testing.T) {
 	for i := range 61 {
 		send(start.Add(time.Duration(i)*time.Second), 0x22) // one no more
 	}
-	got, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(61*time.Second))
-	require.NoError(t, err)
+	got = wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(61*time.Second)))(t)
 	require.EqualValues(t, 0x22, got.SrcQP)
 
 	m = established(c, true) // of a flow that is RC, a datagram is a stray
@@ -356,8 +355,7 @@ func TestUD(t *testing.T) {
 	send(start, 0x55)
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	send(start.Add(1100*time.Millisecond), 0x55) // of one that says nothing any more it is another life
-	got, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(1100*time.Millisecond))
-	require.NoError(t, err)
+	got = wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(1100*time.Millisecond)))(t)
 	require.Equal(t, qpmap.BasisUD, got.From)
 }
 
@@ -373,8 +371,7 @@ func TestGiven(t *testing.T) {
 		packet(c.A, c.B, bth.UCSendOnly, c.b, 2))
 	late := start.Add(time.Hour)
 	require.Zero(t, m.Expire(late)-int(m.Stats().Expired))
-	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, late)
-	require.NoError(t, err)
+	got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, late))(t)
 	require.EqualValues(t, 0x99, got.SrcQP)
 	require.EqualValues(t, 0xFFFF, got.PKey)
 	require.Equal(t, qpmap.BasisGiven, got.From)
@@ -409,8 +406,7 @@ func TestTimeJumpsBack(t *testing.T) {
 		for n := range uint32(10) {
 			at := start.Add(-jump).Add(time.Duration(n) * time.Second)
 			observe(m, at, c.request(3+n), c.ack(3+n))
-			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
-			require.NoError(t, err)
+			got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at))(t)
 			require.Equal(t, c.a, got.SrcQP)
 		}
 		_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(-jump).Add(20*time.Minute+10*time.Second))
@@ -571,11 +567,15 @@ func TestMemory(t *testing.T) {
 }
 
 func TestBasis(t *testing.T) {
-	for s, want := range map[qpmap.Basis]string{0: "unknown", qpmap.BasisCM: "cm", qpmap.BasisVotes: "votes",
-		qpmap.BasisUD: "ud", qpmap.BasisGiven: "given", qpmap.BasisPort: "port", 9: "Basis(9)"} {
-		require.Equal(t, want, s.String())
-		text, err := s.MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, want, string(text))
+	for _, c := range []struct {
+		s    qpmap.Basis
+		want string
+	}{{0, "unknown"}, {qpmap.BasisCM, "cm"}, {qpmap.BasisVotes, "votes"},
+		{qpmap.BasisUD, "ud"}, {qpmap.BasisGiven, "given"}, {qpmap.BasisPort, "port"}, {9, "Basis(9)"}} {
+		t.Run(fmt.Sprint(c.s), func(t *testing.T) {
+			require.Equal(t, c.want, c.s.String())
+			text := wiretest.Must(c.s.MarshalText())(t)
+			require.Equal(t, c.want, string(text))
+		})
 	}
 }

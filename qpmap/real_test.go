@@ -37,8 +37,7 @@ type host struct {
 // "eth1" behind it.
 func readHost(t testing.TB, name, at string) host {
 	t.Helper()
-	b, err := os.ReadFile(wiretest.Path(t, "real", name+".truth.json"))
-	require.NoError(t, err)
+	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "real", name+".truth.json")))(t)
 	var truth struct {
 		Sender, Receiver string
 		Pairs            []struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/stretchr/testify/require"
 )
@@ -44,8 +45,7 @@ func TestRestore(t *testing.T) {
 	late := start.Add(10*time.Minute + 1)
 	_, err := again.SourceQP(qpmap.Key{FlowKey: byCM.forth()}, late)
 	require.ErrorIs(t, err, qpmap.ErrUnknown)
-	pair, err := again.SourceQP(qpmap.Key{FlowKey: byVotes.forth()}, late)
-	require.NoError(t, err)
+	pair := wiretest.Must(again.SourceQP(qpmap.Key{FlowKey: byVotes.forth()}, late))(t)
 	require.Equal(t, byVotes.a, pair.SrcQP)
 	_, err = again.SourceQP(qpmap.Key{FlowKey: byVotes.forth()}, late.Add(time.Minute))
 	require.ErrorIs(t, err, qpmap.ErrUnknown)

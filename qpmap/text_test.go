@@ -3,13 +3,13 @@ package qpmap
 import (
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 func TestText(t *testing.T) {
 	for i, text := range []string{"unknown", "cm", "votes", "ud", "given"} {
-		got, err := Basis(i).MarshalText()
-		require.NoError(t, err)
+		got := wiretest.Must(Basis(i).MarshalText())(t)
 		require.Equal(t, text, string(got))
 		v := Basis(0xFF)
 		require.NoError(t, v.UnmarshalText(got))

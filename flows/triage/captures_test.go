@@ -19,18 +19,14 @@ import (
 // verdictsOf returns what is said of a capture in testdata.
 func verdictsOf(t *testing.T, name string) []triage.Verdict {
 	t.Helper()
-	f, err := os.Open(filepath.Join(wiretest.Path(t), name))
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(filepath.Join(wiretest.Path(t), name)))(t)
 	defer f.Close()
 	var r capture.Reader
 	if strings.HasSuffix(name, ".gz") {
-		z, err := gzip.NewReader(f)
-		require.NoError(t, err)
-		r, err = capture.Open(z)
-		require.NoError(t, err)
+		z := wiretest.Must(gzip.NewReader(f))(t)
+		r = wiretest.Must(capture.Open(z))(t)
 	} else {
-		r, err = capture.Open(f)
-		require.NoError(t, err)
+		r = wiretest.Must(capture.Open(f))(t)
 	}
 	table := flows.New(flows.Config{Evidence: true})
 	var d flows.Decoder
@@ -59,28 +55,33 @@ func TestCleanCaptures(t *testing.T) {
 // What is said of real hosts is what was done to them: see testdata/real.
 func TestRealCaptures(t *testing.T) {
 	const receiver = "10.2.0.1"
-	for name, want := range map[string][]string{
-		"real/s4-rnr.eth0.pcap.gz":          {"receiver not ready " + receiver},
-		"real/s4-rnr.eth1.pcap.gz":          {"receiver not ready " + receiver},
-		"real/sR4-redect-q4.eth1.pcap.gz":   {"no CNP " + receiver},
-		"real/write4-red-ect.eth1.pcap.gz":  {"no CNP " + receiver, "timeout "},
-		"real/write4-loss1.eth0.pcap.gz":    {"retransmission storm "},
-		"real/write4-loss1.eth1.pcap.gz":    {"retransmission storm "},
-		"real/w6-ackloss3.eth0.pcap.gz":     {"timeout "},
-		"real/w6-ackloss3.eth1.pcap.gz":     {"timeout "},
-		"real/w4-uc-loss2.eth0.pcap.gz":     nil,
-		"real/w4-uc-loss2.eth1.pcap.gz":     {"loss "},
-		"real/r6-loss2.eth0.pcap.gz":        {"loss "},
-		"real/r6-loss2.eth1.pcap.gz":        {"loss "},
-		"real/w4-reddrop-q4.eth0.pcap.gz":   {"retransmission storm ", "timeout "},
-		"real/w4-reddrop-q4.eth1.pcap.gz":   {"retransmission storm ", "timeout "},
-		"real/write6-q8-loss1.eth1.pcap.gz": {"retransmission storm ", "timeout "},
-		"rxe-verbs6.pcap":                   {"receiver not ready fd77::1", "corrupt "}, // soft-RoCE's FLUSH
+	for _, c := range []struct {
+		name string
+		want []string
+	}{
+		{"real/s4-rnr.eth0.pcap.gz", []string{"receiver not ready " + receiver}},
+		{"real/s4-rnr.eth1.pcap.gz", []string{"receiver not ready " + receiver}},
+		{"real/sR4-redect-q4.eth1.pcap.gz", []string{"no CNP " + receiver}},
+		{"real/write4-red-ect.eth1.pcap.gz", []string{"no CNP " + receiver, "timeout "}},
+		{"real/write4-loss1.eth0.pcap.gz", []string{"retransmission storm "}},
+		{"real/write4-loss1.eth1.pcap.gz", []string{"retransmission storm "}},
+		{"real/w6-ackloss3.eth0.pcap.gz", []string{"timeout "}},
+		{"real/w6-ackloss3.eth1.pcap.gz", []string{"timeout "}},
+		{"real/w4-uc-loss2.eth0.pcap.gz", nil},
+		{"real/w4-uc-loss2.eth1.pcap.gz", []string{"loss "}},
+		{"real/r6-loss2.eth0.pcap.gz", []string{"loss "}},
+		{"real/r6-loss2.eth1.pcap.gz", []string{"loss "}},
+		{"real/w4-reddrop-q4.eth0.pcap.gz", []string{"retransmission storm ", "timeout "}},
+		{"real/w4-reddrop-q4.eth1.pcap.gz", []string{"retransmission storm ", "timeout "}},
+		{"real/write6-q8-loss1.eth1.pcap.gz", []string{"retransmission storm ", "timeout "}},
+		{"rxe-verbs6.pcap", []string{"receiver not ready fd77::1", "corrupt "}}, // soft-RoCE's FLUSH
 	} {
-		var said []string
-		for _, v := range verdictsOf(t, name) {
-			said = append(said, fmt.Sprintf("%v %s", v.Cause, v.Party))
-		}
-		require.Equal(t, want, said, name)
+		t.Run(c.name, func(t *testing.T) {
+			var said []string
+			for _, v := range verdictsOf(t, c.name) {
+				said = append(said, fmt.Sprintf("%v %s", v.Cause, v.Party))
+			}
+			require.Equal(t, c.want, said)
+		})
 	}
 }

@@ -21,13 +21,10 @@ import (
 // recordsOf returns the records of a capture in testdata/real.
 func recordsOf(t *testing.T, name string) (all []capture.Record) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(wiretest.Path(t), "real", name+".pcap.gz"))
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(filepath.Join(wiretest.Path(t), "real", name+".pcap.gz")))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	require.NoError(t, err)
-	r, err := capture.Open(z)
-	require.NoError(t, err)
+	z := wiretest.Must(gzip.NewReader(f))(t)
+	r := wiretest.Must(capture.Open(z))(t)
 	var record capture.Record
 	for r.Next(&record) == nil {
 		one := record

@@ -84,16 +84,19 @@ func TestAppend(t *testing.T) {
 
 func TestAppendRefuses(t *testing.T) {
 	good := netip.MustParseAddr("2001:db8::1")
-	for bad, want := range map[string]error{
-		"::": rocev2.ErrNotReachable, "::1": rocev2.ErrNotReachable, "ff02::1": rocev2.ErrNotReachable,
-		"fe80::1":          rocev2.ErrNotReachable,
-		"::ffff:192.0.2.1": rocev2.ErrNotReachable, "192.0.2.1": wireerr.Addresses,
+	for _, c := range []struct {
+		name string
+		want error
+	}{
+		{"::", rocev2.ErrNotReachable}, {"::1", rocev2.ErrNotReachable}, {"ff02::1", rocev2.ErrNotReachable},
+		{"fe80::1", rocev2.ErrNotReachable},
+		{"::ffff:192.0.2.1", rocev2.ErrNotReachable}, {"192.0.2.1", wireerr.Addresses},
 	} {
-		t.Run(bad, func(t *testing.T) {
-			a, bad := Answer{Len: 28}, netip.MustParseAddr(bad)
+		t.Run(c.name, func(t *testing.T) {
+			a, bad := Answer{Len: 28}, netip.MustParseAddr(c.name)
 			for _, p := range [][2]netip.Addr{{good, bad}, {bad, good}} {
 				out, err := a.Append([]byte{1}, &p[0], &p[1], 0, new(rocev2.Carriage), icrc.AsSent)
-				require.ErrorIs(t, err, want, "%v")
+				require.ErrorIs(t, err, c.want, "%v")
 				require.Equal(t, []byte{1}, out)
 			}
 		})

@@ -29,14 +29,10 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 		p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: op, DestQP: 17}}, Payload: make([]byte, 16)}
 		p.Src, p.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
 		p.DstPort, p.TrafficClass, p.Ext = rocev2.Port, uint8(rocev2.ECT0), wiretest.Hex(t, ext)
-		b, err := p.AppendBinary(nil)
-		require.NoError(t, err)
-		return b
+		return wiretest.Must(p.AppendBinary(nil))(t)
 	}
 	tunnelled := func(inner []byte) []byte {
-		b, err := (&encap.IPInIPv6{Src: pe, Dst: self}).Append(nil, inner, 5)
-		require.NoError(t, err)
-		return b
+		return wiretest.Must((&encap.IPInIPv6{Src: pe, Dst: self}).Append(nil, inner, 5))(t)
 	}
 	const options = "1100 0104 00000000"
 	for _, c := range []struct {
@@ -58,39 +54,41 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 		{"tunnelled ack", tunnelled(packet(bth.TransportXRC.Opcode(bth.OpAcknowledge), "")), true,
 			rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
 	} {
-		var p rocev2.Packet
-		require.NoError(t, p.DecodeIP(c.packet), c.name)
-		if err := p.MayAnswer(); !c.inner || err != rocev2.ErrTunnelled {
-			require.Equal(t, c.err, err, c.name)
-		}
-		for _, build := range []func(b []byte) ([]byte, error){
-			func(b []byte) ([]byte, error) {
-				return cnp.AppendFor(b, &p, p.FinalDst(), 1, cnp.Config{InnerSource: c.inner})
-			},
-			func(b []byte) ([]byte, error) {
-				return ppfc.AppendFor(b, &p, self, ppfc.Extension{}, ppfc.Config{InnerSource: c.inner})
-			},
-			func(b []byte) ([]byte, error) {
-				out, _, err := fastcnp.AppendFor(b, &p, self, nil, fastcnp.Config{InnerSource: c.inner})
-				return out, err
-			},
-		} {
-			out, err := build([]byte{9})
-			require.Equal(t, c.err, err, c.name)
-			require.Equal(t, err != nil, len(out) == 1, c.name)
-			wiretest.NoAllocs(t, c.name, func() { _ = p.MayAnswer() })
-		}
+		t.Run(c.name, func(t *testing.T) {
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(c.packet))
+			if err := p.MayAnswer(); !c.inner || err != rocev2.ErrTunnelled {
+				require.Equal(t, c.err, err)
+			}
+			for _, build := range []func(b []byte) ([]byte, error){
+				func(b []byte) ([]byte, error) {
+					return cnp.AppendFor(b, &p, p.FinalDst(), 1, cnp.Config{InnerSource: c.inner})
+				},
+				func(b []byte) ([]byte, error) {
+					return ppfc.AppendFor(b, &p, self, ppfc.Extension{}, ppfc.Config{InnerSource: c.inner})
+				},
+				func(b []byte) ([]byte, error) {
+					out, _, err := fastcnp.AppendFor(b, &p, self, nil, fastcnp.Config{InnerSource: c.inner})
+					return out, err
+				},
+			} {
+				out, err := build([]byte{9})
+				require.Equal(t, c.err, err)
+				require.Equal(t, err != nil, len(out) == 1)
+				wiretest.NoAllocs(t, c.name, func() { _ = p.MayAnswer() })
+			}
 
-		var f rocev2.Frame
-		require.NoError(t, f.Decode(c.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}), c.name)
-		require.Equal(t, c.others, f.MayAnswer(), c.name)
-		wiretest.NoAllocs(t, c.name, func() { _ = f.MayAnswer() })
-		_, err := proxymsg.AppendFor(nil, &f, self, pe, 0, proxymsg.Config{})
-		require.Equal(t, c.others, err, c.name)
-		if f.Tunnelled() {
-			_, err = fcn.AppendFor(nil, &f, self, 1, fcn.Config{})
-			require.Equal(t, c.others, err, c.name)
-		}
+			var f rocev2.Frame
+			require.NoError(t, f.Decode(c.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+			require.Equal(t, c.others, f.MayAnswer())
+			wiretest.NoAllocs(t, c.name, func() { _ = f.MayAnswer() })
+			_, err := proxymsg.AppendFor(nil, &f, self, pe, 0, proxymsg.Config{})
+			require.Equal(t, c.others, err)
+			if f.Tunnelled() {
+				_, err = fcn.AppendFor(nil, &f, self, 1, fcn.Config{})
+				require.Equal(t, c.others, err)
+			}
+		})
 	}
 }
 
@@ -113,8 +111,7 @@ func TestBuildersRefuseFCNAndProxyMessages(t *testing.T) {
 				Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"),
 				TrafficClass: uint8(rocev2.ECT0), HopLimit: 64, DstPort: c.port, Data: make([]byte, 40),
 			}
-			inner, err := d.AppendBinary(nil)
-			require.NoError(t, err)
+			inner := wiretest.Must(d.AppendBinary(nil))(t)
 			outer, err := (&encap.IPInIPv6{Src: ingress, Dst: node}).Append(nil, inner, 5)
 			require.NoError(t, err)
 			for _, packet := range [][]byte{inner, outer} {
@@ -147,12 +144,10 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 		{ppfc.Config{}, pause.Stopped},
 		{ppfc.Config{NodeAddress: true}, pause.Running},
 	} {
-		packet, err := ppfc.AppendFor(nil, &congested, self, stop, c.cfg)
-		require.NoError(t, err)
-		table, err := pause.New(pause.Config{
+		packet := wiretest.Must(ppfc.AppendFor(nil, &congested, self, stop, c.cfg))(t)
+		table := wiretest.Must(pause.New(pause.Config{
 			Enabled: true, Self6: congested.Src, Accept: acl.New(netip.PrefixFrom(self, 128)),
-		})
-		require.NoError(t, err)
+		}))(t)
 		var f rocev2.Frame
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := table.Receive(nil, &f, node.Event{Now: now})

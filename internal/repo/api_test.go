@@ -60,8 +60,7 @@ func TestAPI(t *testing.T) {
 
 // released reports whether version 1.0.0 is out.
 func released(t *testing.T) bool {
-	text, err := os.ReadFile("CHANGELOG.md")
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile("CHANGELOG.md"))(t)
 	return !strings.Contains(string(text), "## 1.0.0 – unreleased")
 }
 
@@ -126,10 +125,8 @@ func TestFactsGoWithTheirRevision(t *testing.T) {
 func TestMissingFactsAreFound(t *testing.T) {
 	of := func(source string) apiFacts {
 		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, "p.go", "package p\n"+source, 0)
-		require.NoError(t, err)
-		p, err := new(types.Config).Check(module+"/p", files, []*ast.File{file}, nil)
-		require.NoError(t, err)
+		file := wiretest.Must(parser.ParseFile(files, "p.go", "package p\n"+source, 0))(t)
+		p := wiretest.Must(new(types.Config).Check(module+"/p", files, []*ast.File{file}, nil))(t)
 		all := apiFacts{}
 		all.add(p)
 		return all
@@ -214,8 +211,7 @@ func facts(t *testing.T) apiFacts {
 	list := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"},
 		paths...)...)
 	list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
-	out, err := list.Output()
-	require.NoError(t, err)
+	out := wiretest.Must(list.Output())(t)
 	compiled := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -226,8 +222,7 @@ func facts(t *testing.T) apiFacts {
 	})
 	all := apiFacts{}
 	for _, path := range paths {
-		p, err := packages.Import(path)
-		require.NoError(t, err)
+		p := wiretest.Must(packages.Import(path))(t)
 		all.add(p)
 	}
 	for pkg, revision := range revisions(t) {
@@ -238,8 +233,7 @@ func facts(t *testing.T) apiFacts {
 
 // revisions returns what each package of a draft is after, by README.md: the draft's revision, and what was assigned.
 func revisions(t *testing.T) map[string]string {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile("README.md"))(t)
 	of := map[string]string{}
 	line := regexp.MustCompile("(?m)^\\| \\[`([a-z]+)`\\].* \\| ([^|]+) \\| follows its draft")
 	for _, m := range line.FindAllStringSubmatch(string(text), -1) {

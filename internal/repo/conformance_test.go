@@ -15,8 +15,7 @@ import (
 // that it is none of the library's.
 func TestConformance(t *testing.T) {
 	wiretest.Once(t)
-	table, err := os.ReadFile("CONFORMANCE.md")
-	require.NoError(t, err)
+	table := wiretest.Must(os.ReadFile("CONFORMANCE.md"))(t)
 	rows := 0
 	tested := map[string]map[string]bool{} // by folder
 	for line := range strings.Lines(string(table)) {
@@ -59,12 +58,10 @@ var quoted = regexp.MustCompile("`([^`]+)`")
 
 // functions returns the names of the test functions in a folder.
 func functions(t *testing.T, dir string) map[string]bool {
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	require.NoError(t, err)
+	files := wiretest.Must(filepath.Glob(filepath.Join(dir, "*_test.go")))(t)
 	names := map[string]bool{}
 	for _, file := range files {
-		src, err := os.ReadFile(file)
-		require.NoError(t, err)
+		src := wiretest.Must(os.ReadFile(file))(t)
 		for _, f := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`).FindAllSubmatch(src, -1) {
 			names[string(f[1])] = true
 		}

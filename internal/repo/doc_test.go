@@ -23,8 +23,7 @@ import (
 
 // The package comment names every package for others.
 func TestDocNamesEveryPackage(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile("doc.go"))(t)
 	named := regexp.MustCompile(`[\w/]+`).FindAllString(string(text), -1)
 	for _, dir := range libraries(t) {
 		require.Contains(t, named, filepath.ToSlash(dir), "in doc.go")
@@ -38,15 +37,12 @@ func TestDocsAreListed(t *testing.T) {
 		{"docs/README.md", "lab/docs"},
 		{"docs/roles.md", "docs/roles"},
 	} {
-		text, err := os.ReadFile(c.list)
-		require.NoError(t, err)
-		pages, err := filepath.Glob(c.folder + "/*.md")
-		require.NoError(t, err)
+		text := wiretest.Must(os.ReadFile(c.list))(t)
+		pages := wiretest.Must(filepath.Glob(c.folder + "/*.md"))(t)
 		require.NotEmpty(t, pages)
 		for _, page := range pages {
 			if filepath.ToSlash(page) != c.list {
-				link, err := filepath.Rel("docs", page)
-				require.NoError(t, err)
+				link := wiretest.Must(filepath.Rel("docs", page))(t)
 				require.Contains(t, string(text), "]("+filepath.ToSlash(link)+")", "in %s", c.list)
 			}
 		}
@@ -63,9 +59,9 @@ func TestDocNamesNoUnexportedError(t *testing.T) {
 			require.Empty(t, unexported.FindString(text), "%s: %s: %s", dir, where, text)
 		}
 	}
-	for text, want := range map[string]string{"It fails with errShort.": "errShort", "[errShort]": "errShort",
-		"see ErrShort, err, terrShort": ""} {
-		require.Equal(t, want, unexported.FindString(text))
+	for _, c := range []struct{ name, want string }{{"It fails with errShort.", "errShort"}, {"[errShort]", "errShort"},
+		{"see ErrShort, err, terrShort", ""}} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, unexported.FindString(c.name)) })
 	}
 }
 
@@ -86,12 +82,10 @@ func comments(t *testing.T, dir string) map[string]string {
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range imported(t, dir).GoFiles {
-		f, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.ParseComments)
-		require.NoError(t, err)
+		f := wiretest.Must(parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.ParseComments))(t)
 		files = append(files, f)
 	}
-	p, err := doc.NewFromFiles(fset, files, "rocecn/"+dir)
-	require.NoError(t, err)
+	p := wiretest.Must(doc.NewFromFiles(fset, files, "rocecn/"+dir))(t)
 	all := map[string]string{"package": p.Doc}
 	values := func(vs []*doc.Value) {
 		for _, v := range vs {
@@ -162,8 +156,7 @@ func TestExperimentalPackagesHaveTheNotice(t *testing.T) {
 // is below node, too.
 func promises(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile("README.md"))(t)
 	of := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "| [`") {
@@ -188,10 +181,8 @@ func promises(t *testing.T) map[string]string {
 
 // The code in README.md stands in the examples, which are run: all lines of a block, in order.
 func TestReadmeCode(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	examples, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile("README.md"))(t)
+	examples := wiretest.Must(os.ReadFile("example_test.go"))(t)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	require.NotEmpty(t, blocks)
 	unindented := regexp.MustCompile(`(?m)^\t*`)
@@ -203,10 +194,8 @@ func TestReadmeCode(t *testing.T) {
 
 // examples/README.md lists every example.
 func TestExamplesAreListed(t *testing.T) {
-	text, err := os.ReadFile("examples/README.md")
-	require.NoError(t, err)
-	dirs, err := filepath.Glob("examples/*/main.go")
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile("examples/README.md"))(t)
+	dirs := wiretest.Must(filepath.Glob("examples/*/main.go"))(t)
 	for _, file := range dirs {
 		name := filepath.Base(filepath.Dir(file))
 		require.Contains(t, string(text), "[`"+name+"`]("+name+")", "in examples/README.md")
@@ -295,11 +284,9 @@ func TestOneRevisionOfEachDraft(t *testing.T) {
 			read(dir+": "+where, text)
 		}
 	}
-	vectors, err := filepath.Glob("testdata/vectors/*.json")
-	require.NoError(t, err)
+	vectors := wiretest.Must(filepath.Glob("testdata/vectors/*.json"))(t)
 	for _, file := range vectors {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := wiretest.Must(os.ReadFile(file))(t)
 		read(file, string(text))
 	}
 	require.Len(t, of, 5)
@@ -334,12 +321,13 @@ func TestNumbersToBeAssigned(t *testing.T) {
 		{"tools/testbed/cases/vpn.sh", listens, `\]:(\d+)`, []string{"]:" + proxyPort}},
 		{"tools/testbed/cases/wan.sh", listens, `\]:(\d+)`, []string{"]:" + fcnPort}},
 	} {
-		text, err := os.ReadFile(c.file)
-		require.NoError(t, err)
-		var got []string
-		for _, m := range regexp.MustCompile(c.where).FindAllSubmatch(text, -1) {
-			got = append(got, regexp.MustCompile(c.numbers).FindAllString(strings.ToLower(string(m[1])), -1)...)
-		}
-		require.Equal(t, c.want, got, "%s: %s", c.file, c.where)
+		t.Run(c.file, func(t *testing.T) {
+			text := wiretest.Must(os.ReadFile(c.file))(t)
+			var got []string
+			for _, m := range regexp.MustCompile(c.where).FindAllSubmatch(text, -1) {
+				got = append(got, regexp.MustCompile(c.numbers).FindAllString(strings.ToLower(string(m[1])), -1)...)
+			}
+			require.Equal(t, c.want, got, "%s: %s", c.file, c.where)
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
@@ -57,8 +58,7 @@ func readBack[T interface {
 	encoding.TextUnmarshaler
 }](t *testing.T) {
 	for v := range 256 {
-		text, err := T(v).MarshalText()
-		require.NoError(t, err)
+		text := wiretest.Must(T(v).MarshalText())(t)
 		var got T
 		require.NoError(t, P(&got).UnmarshalText(text))
 		require.Equal(t, T(v), got)

@@ -44,7 +44,8 @@ var englishRules = []englishRule{
 	{"behind", regexp.MustCompile(`(?i)\bbehind\b`), `"after" (octet order, time), "inside" or "connected to"`},
 	{"at once", regexp.MustCompile(`(?i)\bat once\b`), `"at the same time" or "immediately"`},
 	{"retransmission", regexp.MustCompile(`(?i)\b(sen[dt]s?|transmitted) again\b`), `"retransmitted"`},
-	{"congestion experienced", regexp.MustCompile(`(?i)\bmet congestion\b`), `"congestion experienced (CE)" or "marked"`},
+	{"congestion experienced", regexp.MustCompile(`(?i)\bmet congestion\b`),
+		`"congestion experienced (CE)" or "marked"`},
 	{"peer", regexp.MustCompile(`(?i)\bother side\b`), `"peer" or "remote"`},
 	{"say", regexp.MustCompile(`(?i)\b(has|have|had) a say\b`), `"concerns"`},
 	{"invalid", regexp.MustCompile(`(?i)\bnot whole\b`), `"incomplete" or "invalid"`},
@@ -66,20 +67,22 @@ func TestPlainEnglish(t *testing.T) {
 	used := make([]bool, len(englishAllowed))
 	for _, text := range readTexts(t) {
 		for _, rule := range englishRules {
-			for _, at := range rule.pattern.FindAllStringIndex(text.words, -1) {
-				if allowed := slices.IndexFunc(englishAllowed, func(a struct{ file, text, reason string }) bool {
-					return a.file == text.file && strings.Contains(text.words, a.text)
-				}); allowed >= 0 {
-					used[allowed] = true
-					continue
+			t.Run(rule.name, func(t *testing.T) {
+				for _, at := range rule.pattern.FindAllStringIndex(text.words, -1) {
+					if allowed := slices.IndexFunc(englishAllowed, func(a struct{ file, text, reason string }) bool {
+						return a.file == text.file && strings.Contains(text.words, a.text)
+					}); allowed >= 0 {
+						used[allowed] = true
+						continue
+					}
+					t.Errorf("%s:%d: %q: %s (%s)", text.file, text.line+strings.Count(text.words[:at[0]], "\n"),
+						text.words[at[0]:at[1]], rule.advice, rule.name)
 				}
-				t.Errorf("%s:%d: %q: %s (%s)", text.file, text.line+strings.Count(text.words[:at[0]], "\n"),
-					text.words[at[0]:at[1]], rule.advice, rule.name)
-			}
+			})
 		}
 	}
 	for i, a := range englishAllowed {
-		require.True(t, used[i], "%s: %q is no longer there", a.file, a.text)
+		t.Run(a.file, func(t *testing.T) { require.True(t, used[i], "%s: %q is no longer there", a.file, a.text) })
 	}
 }
 
@@ -131,8 +134,7 @@ func parseGo(t *testing.T) map[string]goFile {
 			return
 		}
 		files := token.NewFileSet()
-		f, err := parser.ParseFile(files, file, text, parser.ParseComments)
-		require.NoError(t, err)
+		f := wiretest.Must(parser.ParseFile(files, file, text, parser.ParseComments))(t)
 		all[file] = goFile{files, f}
 	})
 	return all
@@ -220,5 +222,6 @@ func plainMarkdown(text string) string {
 		}
 		b.WriteString(line)
 	}
-	return notWords.ReplaceAllStringFunc(b.String(), func(s string) string { return "x" + strings.Repeat("\n", strings.Count(s, "\n")) })
+	return notWords.ReplaceAllStringFunc(b.String(),
+		func(s string) string { return "x" + strings.Repeat("\n", strings.Count(s, "\n")) })
 }

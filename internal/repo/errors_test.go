@@ -2,6 +2,7 @@ package repo
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,6 +15,7 @@ import (
 	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -30,8 +32,7 @@ func TestErrors(t *testing.T) {
 			strings.HasPrefix(path, "internal") {
 			return err
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		require.NoError(t, err)
+		file := wiretest.Must(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok || !isNew(call) {
@@ -84,20 +85,22 @@ func TestRoots(t *testing.T) {
 	_, wide := (&bth.Header{DestQP: 1 << 24}).AppendBinary(nil)
 	_, mismatch := icrc.Verify(append([]byte{0x45, 0, 0, 44, 9: 17, 24: 0, 25: 24}, make([]byte, 18)...))
 	var p rocev2.Packet
-	for err, root := range map[error]error{
-		truncated:         rocecn.ErrTruncated,
-		wide:              rocecn.ErrRange,
-		header.Validate(): rocecn.ErrMalformed,
-		mismatch:          rocecn.ErrICRC,
-		rocev2.ErrPort:    rocecn.ErrOther,
+	for _, c := range []struct{ err, root error }{
+		{truncated, rocecn.ErrTruncated},
+		{wide, rocecn.ErrRange},
+		{header.Validate(), rocecn.ErrMalformed},
+		{mismatch, rocecn.ErrICRC},
+		{rocev2.ErrPort, rocecn.ErrOther},
 	} {
-		for _, other := range []error{rocecn.ErrTruncated, rocecn.ErrRange, rocecn.ErrMalformed, rocecn.ErrICRC,
-			rocecn.ErrOther} {
-			require.Equal(t, other == root, errors.Is(err, other), "%v: %v", err, other)
-		}
-		var e *rocecn.Error
-		require.ErrorAs(t, err, &e)
-		require.NotEmpty(t, e.Package)
+		t.Run(fmt.Sprint(c.err), func(t *testing.T) {
+			for _, other := range []error{rocecn.ErrTruncated, rocecn.ErrRange, rocecn.ErrMalformed, rocecn.ErrICRC,
+				rocecn.ErrOther} {
+				require.Equal(t, other == c.root, errors.Is(c.err, other), "%v: %v", c.err, other)
+			}
+			var e *rocecn.Error
+			require.ErrorAs(t, c.err, &e)
+			require.NotEmpty(t, e.Package)
+		})
 	}
 	var e *rocecn.Error
 	require.ErrorAs(t, p.DecodeIP([]byte{0x60}), &e)

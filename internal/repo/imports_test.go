@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -96,8 +97,7 @@ func TestInternalIsTheGround(t *testing.T) {
 			require.Equal(t, i < 3 || aboveTheGround, within("internal", pkg), pkg)
 		}
 	}
-	dirs, err := os.ReadDir("internal")
-	require.NoError(t, err)
+	dirs := wiretest.Must(os.ReadDir("internal"))(t)
 	for _, d := range dirs {
 		_, helper := helpers["internal/"+d.Name()]
 		require.True(t, helper || floor("internal/"+d.Name()) >= 0 || onTop("internal/"+d.Name()),
@@ -183,17 +183,19 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"node/sender/sender.go", module + `/lab/sim`, module + `/lab/sim`},
 		{"novel/novel.go", `errors`, `novel`},
 	} {
-		src := "package p\n"
-		for imported := range strings.FieldsSeq(c.imports) {
-			src += fmt.Sprintf("import %q\n", imported)
-		}
-		wrong := wrongImports(c.file, src)
-		if c.wrong == "" {
-			require.Empty(t, wrong)
-			continue
-		}
-		require.Len(t, wrong, 1, "%s with %s", c.file, c.imports)
-		require.Contains(t, wrong[0], strconv.Quote(c.wrong))
+		t.Run(c.file, func(t *testing.T) {
+			src := "package p\n"
+			for imported := range strings.FieldsSeq(c.imports) {
+				src += fmt.Sprintf("import %q\n", imported)
+			}
+			wrong := wrongImports(c.file, src)
+			if c.wrong == "" {
+				require.Empty(t, wrong)
+				return
+			}
+			require.Len(t, wrong, 1, "%s with %s", c.file, c.imports)
+			require.Contains(t, wrong[0], strconv.Quote(c.wrong))
+		})
 	}
 }
 

@@ -8,10 +8,13 @@ import (
 
 func TestBuiltWith(t *testing.T) {
 	const config = "#\n# CONFIG_GENEVE is not set\nCONFIG_VXLAN=y\nCONFIG_NET_IPGRE=m\nCONFIG_VXLAN_GPE=\"x\"\n"
-	for option, want := range map[string]bool{
-		"CONFIG_VXLAN": true, "CONFIG_NET_IPGRE": true, "CONFIG_GENEVE": false, "CONFIG_NET": false,
-		"CONFIG_VXLAN_GPE": false,
+	for _, c := range []struct {
+		name string
+		want bool
+	}{
+		{"CONFIG_VXLAN", true}, {"CONFIG_NET_IPGRE", true}, {"CONFIG_GENEVE", false}, {"CONFIG_NET", false},
+		{"CONFIG_VXLAN_GPE", false},
 	} {
-		require.Equal(t, want, builtWith(config, option), option)
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, builtWith(config, c.name)) })
 	}
 }

@@ -25,8 +25,7 @@ func TestQuick(t *testing.T) {
 		}
 		t.Run(c.ID, func(t *testing.T) {
 			t.Parallel()
-			rows, err := c.Run(t.Context(), nil)
-			require.NoError(t, err)
+			rows := wiretest.Must(c.Run(t.Context(), nil))(t)
 			require.NotEmpty(t, rows)
 			right(t, rows)
 		})
@@ -49,8 +48,7 @@ func right(t *testing.T, rows []Row) {
 func TestFixedPoint(t *testing.T) {
 	wiretest.Once(t)
 	wiretest.Alone(t)
-	rows, err := newTrial(t).fixedPointOf(4, 1, 300*ms)
-	require.NoError(t, err)
+	rows := wiretest.Must(newTrial(t).fixedPointOf(4, 1, 300*ms))(t)
 	require.Len(t, rows, 10)
 	right(t, rows)
 }
@@ -59,8 +57,7 @@ func TestFixedPoint(t *testing.T) {
 func TestConvergence(t *testing.T) {
 	wiretest.Once(t)
 	wiretest.Alone(t)
-	took, err := newTrial(t).shared(paper(lab.CNP), 2, 6)
-	require.NoError(t, err)
+	took := wiretest.Must(newTrial(t).shared(paper(lab.CNP), 2, 6))(t)
 	right(t, []Row{within("two flows and one more", "ms", modelShared(2), 0.35, took)})
 }
 
@@ -70,8 +67,7 @@ func TestBound(t *testing.T) {
 	wiretest.Alone(t)
 	m := fluid.Paper(11)
 	alpha := m.RestingAlpha()
-	took, err := newTrial(t).shared(proven(alpha), 10, 2)
-	require.NoError(t, err)
+	took := wiretest.Must(newTrial(t).shared(proven(alpha), 10, 2))(t)
 	right(t, []Row{Between("ten flows and one more", "ms", 33.84, m.Joining(alpha)*1000/2, 33.84, took)})
 }
 
@@ -98,8 +94,7 @@ func TestProofFlow(t *testing.T) {
 // A8 for ten flows in a long loop, over less time.
 func TestStability(t *testing.T) {
 	wiretest.Alone(t)
-	s, err := newTrial(t).settle(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms)
-	require.NoError(t, err)
+	s := wiretest.Must(newTrial(t).settle(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms))(t)
 	use := modelUse(10, 85*µs)
 	right(t, []Row{Between("ten flows, 85 µs", "%", use, use-4, use+4, s.use*100)})
 	require.Greater(t, s.queue.Deviation(), s.queue.Mean())

@@ -24,8 +24,7 @@ func TestCases(t *testing.T) {
 			for _, c := range e.Cases(size, 0) {
 				require.False(t, names[c.Name], "%s: %s stands there twice", e.ID, c.Name)
 				names[c.Name] = true
-				short, err := Short(c.Scenario)
-				require.NoError(t, err)
+				short := wiretest.Must(Short(c.Scenario))(t)
 				read, err := scenario.Read(short)
 				require.NoError(t, err, "%s, %s: %s", e.ID, c.Name, short)
 				require.Equal(t, c.Scenario, read, "%s, %s", e.ID, c.Name)
@@ -57,24 +56,18 @@ func small() []Case {
 func TestShares(t *testing.T) {
 	run := func(share, of int) *Results {
 		p := Plan{Cases: small(), Share: share, Of: of}
-		r, err := p.Run(t.Context(), "c0ffee", Quick, func(float64) {})
-		require.NoError(t, err)
-		return r
+		return wiretest.Must(p.Run(t.Context(), "c0ffee", Quick, func(float64) {}))(t)
 	}
 	whole := run(0, 0)
 	require.Len(t, whole.Runs, 2*2*5)
 	require.Zero(t, whole.Missing())
 	shares := []*Results{run(3, 3), run(1, 3)}
-	part, err := Merge(shares)
-	require.NoError(t, err)
+	part := wiretest.Must(Merge(shares))(t)
 	require.Equal(t, 7, part.Missing())
-	merged, err := Merge(append(shares, run(2, 3)))
-	require.NoError(t, err)
+	merged := wiretest.Must(Merge(append(shares, run(2, 3))))(t)
 	require.Zero(t, merged.Missing())
-	want, err := json.Marshal(whole)
-	require.NoError(t, err)
-	got, err := json.Marshal(merged)
-	require.NoError(t, err)
+	want := wiretest.Must(json.Marshal(whole))(t)
+	got := wiretest.Must(json.Marshal(merged))(t)
 	require.JSONEq(t, string(want), string(got))
 
 	// A share that is there twice is counted once.
@@ -96,13 +89,11 @@ func TestShares(t *testing.T) {
 	for i := range other.Runs {
 		other.Runs[i].Experiment = "Y"
 	}
-	both, err := Merge([]*Results{whole, other})
-	require.NoError(t, err)
+	both := wiretest.Must(Merge([]*Results{whole, other}))(t)
 	require.Equal(t, "c0ffee, decaf", both.Commit)
 	require.Equal(t, "c0ffee", both.Cases[0].Commit)
 	require.Equal(t, "decaf", both.Cases[2].Commit)
-	again, err := Merge([]*Results{both, whole})
-	require.NoError(t, err)
+	again := wiretest.Must(Merge([]*Results{both, whole}))(t)
 	require.Equal(t, both, again)
 	other = run(1, 3)
 	other.Size = "full"
@@ -154,8 +145,7 @@ func TestOpen(t *testing.T) {
 	run := func(d scenario.Time) (string, Figures) {
 		c.Scenario.Duration, c.Scenario.Variants = d, []lab.Variant{lab.None}
 		p := Plan{Cases: []Case{c}}
-		r, err := p.Run(t.Context(), "", Quick, func(float64) {})
-		require.NoError(t, err)
+		r := wiretest.Must(p.Run(t.Context(), "", Quick, func(float64) {}))(t)
 		var out strings.Builder
 		require.NoError(t, r.Print(&out))
 		return out.String(), r.Runs[0].Figures
@@ -171,9 +161,14 @@ func TestOpen(t *testing.T) {
 // Means of different messages are not compared.
 func TestOtherMessages(t *testing.T) {
 	r := &Results{Cases: []CaseText{{Experiment: "X", Name: "a"}}}
-	for v, x := range map[lab.Variant]float64{lab.CNP: 100, lab.FastCNP: 50, lab.None: 50} {
-		r.Runs = append(r.Runs, Run{Experiment: "X", Case: "a", Variant: v, Seed: 1,
-			Figures: Figures{meanTime: x, remaining: map[lab.Variant]float64{lab.None: 3}[v]}})
+	for _, c := range []struct {
+		v lab.Variant
+		x float64
+	}{{lab.CNP, 100}, {lab.FastCNP, 50}, {lab.None, 50}} {
+		t.Run(fmt.Sprint(c.v), func(t *testing.T) {
+			r.Runs = append(r.Runs, Run{Experiment: "X", Case: "a", Variant: c.v, Seed: 1,
+				Figures: Figures{meanTime: c.x, remaining: map[lab.Variant]float64{lab.None: 3}[c.v]}})
+		})
 	}
 	c := r.In("X")[0]
 	shown := Shown{meanTime, -1}
@@ -190,9 +185,14 @@ func TestOtherSeeds(t *testing.T) {
 		r.Cases = append(r.Cases, CaseText{Experiment: "C2", Name: at.String(), At: []Coordinate{
 			word("decided at", at.String(), int(at)), number("senders", 8, ""),
 		}})
-		for seed, v := range map[uint64]lab.Variant{1: lab.CNP, 2: lab.FastCNP} {
-			r.Runs = append(r.Runs, Run{Experiment: "C2", Case: at.String(), Variant: v, Seed: seed,
-				Figures: Figures{peak: 100}})
+		for _, c := range []struct {
+			seed uint64
+			v    lab.Variant
+		}{{1, lab.CNP}, {2, lab.FastCNP}} {
+			t.Run(fmt.Sprint(c.seed), func(t *testing.T) {
+				r.Runs = append(r.Runs, Run{Experiment: "C2", Case: at.String(), Variant: c.v, Seed: c.seed,
+					Figures: Figures{peak: 100}})
+			})
 		}
 	}
 	require.Empty(t, r.Rows())
@@ -222,8 +222,7 @@ func TestRows(t *testing.T) {
 			}
 			p.Cases = append(p.Cases, c)
 		}
-		r, err := p.Run(t.Context(), "", Quick, func(float64) {})
-		require.NoError(t, err)
+		r := wiretest.Must(p.Run(t.Context(), "", Quick, func(float64) {}))(t)
 		rows := r.Rows()
 		require.Len(t, rows, map[string]int{"C1": 3 * (3*3 + 1), "C2": 6}[e.ID])
 		for _, row := range rows {
@@ -241,8 +240,7 @@ func TestRows(t *testing.T) {
 // its section, its file and its lines.
 func TestPage(t *testing.T) {
 	p := Plan{Cases: small()}
-	r, err := p.Run(t.Context(), "c0ffee", Quick, func(float64) {})
-	require.NoError(t, err)
+	r := wiretest.Must(p.Run(t.Context(), "c0ffee", Quick, func(float64) {}))(t)
 	for i := range r.Cases { // as if they were of an experiment that has a place on the page
 		r.Cases[i].Experiment = incast.ID
 	}
@@ -268,21 +266,23 @@ func TestPage(t *testing.T) {
 func TestFiles(t *testing.T) {
 	r := &Results{Commit: "c0ffee", Size: "quick"}
 	for _, c := range positions.Cases(Quick, 1) {
-		text, err := c.text()
-		require.NoError(t, err)
+		text := wiretest.Must(c.text())(t)
 		r.Cases = append(r.Cases, text)
-		for v, x := range map[lab.Variant]float64{lab.CNP: 100, lab.FastCNP: 150} {
-			r.Runs = append(r.Runs, Run{Experiment: c.Experiment, Case: c.Name, Variant: v, Seed: 1,
-				Figures: Figures{peak: x}})
+		for _, row := range []struct {
+			v lab.Variant
+			x float64
+		}{{lab.CNP, 100}, {lab.FastCNP, 150}} {
+			t.Run(fmt.Sprint(row.v), func(t *testing.T) {
+				r.Runs = append(r.Runs, Run{Experiment: c.Experiment, Case: c.Name, Variant: row.v, Seed: 1,
+					Figures: Figures{peak: row.x}})
+			})
 		}
 	}
 	p := r.page()
 	rows := func(url template.URL) [][]string {
 		text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(string(url), "data:text/csv;base64,"))
 		require.NoError(t, err)
-		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-		require.NoError(t, err)
-		return rows
+		return wiretest.Must(csv.NewReader(bytes.NewReader(text)).ReadAll())(t)
 	}
 	places := rows(p.MapCSV)
 	require.Len(t, places, 1+9)

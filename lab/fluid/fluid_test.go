@@ -1,6 +1,7 @@
 package fluid
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -35,10 +36,15 @@ func TestFixed(t *testing.T) {
 
 // At 100 Gbit/s with thresholds of 100 and 400 KB and 20 %.
 func TestFixedAt100G(t *testing.T) {
-	for flows, queue := range map[int]float64{2: 100.4e3, 8: 102.1e3, 16: 105.1e3, 32: 112.3e3, 64: 129.2e3} {
-		m := Paper(flows)
-		m.Rate, m.KMin, m.KMax, m.PMax = 100e9, 100e3, 400e3, 0.2
-		require.InEpsilon(t, queue, m.Fixed().Queue, 0.001, "%d flows", flows)
+	for _, c := range []struct {
+		flows int
+		queue float64
+	}{{2, 100.4e3}, {8, 102.1e3}, {16, 105.1e3}, {32, 112.3e3}, {64, 129.2e3}} {
+		t.Run(fmt.Sprint(c.flows), func(t *testing.T) {
+			m := Paper(c.flows)
+			m.Rate, m.KMin, m.KMax, m.PMax = 100e9, 100e3, 400e3, 0.2
+			require.InEpsilon(t, c.queue, m.Fixed().Queue, 0.001, "%d flows", c.flows)
+		})
 	}
 }
 
@@ -79,10 +85,15 @@ func TestPublished(t *testing.T) {
 
 // What others have read off the same figures at 100 Gbit/s.
 func TestPublishedAt100G(t *testing.T) {
-	for flows, want := range map[int]float64{2: -57, 10: -33} {
-		m := Paper(flows)
-		m.Rate = 100e9
-		require.InDelta(t, want, m.Published(100e-6), 0.6)
+	for _, c := range []struct {
+		flows int
+		want  float64
+	}{{2, -57}, {10, -33}} {
+		t.Run(fmt.Sprint(c.flows), func(t *testing.T) {
+			m := Paper(c.flows)
+			m.Rate = 100e9
+			require.InDelta(t, c.want, m.Published(100e-6), 0.6)
+		})
 	}
 }
 
@@ -175,13 +186,18 @@ func TestPolledAlpha(t *testing.T) {
 
 // The bounds that the authors publish, in seconds.
 func TestBound(t *testing.T) {
-	for flows, bound := range map[int]float64{2: 0.096901, 4: 0.063592, 10: 0.035894, 16: 0.02692, 20: 0.023562,
-		40: 0.015895, 64: 0.012452, 80: 0.011177, 100: 0.010089} {
-		m := Paper(flows)
-		require.InDelta(t, bound, m.Bound(), 0.6e-6, "%d flows", flows)
-		alpha := m.RestingAlpha()
-		_, round := m.rest()
-		require.InDelta(t, alpha, m.next(alpha, round), 1e-9)
+	for _, c := range []struct {
+		flows int
+		bound float64
+	}{{2, 0.096901}, {4, 0.063592}, {10, 0.035894}, {16, 0.02692}, {20, 0.023562},
+		{40, 0.015895}, {64, 0.012452}, {80, 0.011177}, {100, 0.010089}} {
+		t.Run(fmt.Sprint(c.flows), func(t *testing.T) {
+			m := Paper(c.flows)
+			require.InDelta(t, c.bound, m.Bound(), 0.6e-6, "%d flows", c.flows)
+			alpha := m.RestingAlpha()
+			_, round := m.rest()
+			require.InDelta(t, alpha, m.next(alpha, round), 1e-9)
+		})
 	}
 }
 

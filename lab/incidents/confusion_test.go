@@ -255,8 +255,7 @@ func requireDocumented(t *testing.T, text string) {
 	t.Helper()
 	const begin, end = "<!-- the table -->\n", "<!-- its end -->\n"
 	path := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "triage.md")
-	doc, err := os.ReadFile(path)
-	require.NoError(t, err)
+	doc := wiretest.Must(os.ReadFile(path))(t)
 	before, rest, ok := strings.Cut(string(doc), begin)
 	require.True(t, ok)
 	is, after, ok := strings.Cut(rest, end)

@@ -54,10 +54,8 @@ func TestFilters(t *testing.T) {
 // write writes the frames of an incident as a capture, and returns its name.
 func write(t *testing.T, in *incident) string {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "incident.pcap"))
-	require.NoError(t, err)
-	w, err := capture.NewWriter(f, capture.Ethernet, time.Nanosecond)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Create(filepath.Join(t.TempDir(), "incident.pcap")))(t)
+	w := wiretest.Must(capture.NewWriter(f, capture.Ethernet, time.Nanosecond))(t)
 	for _, frame := range in.frames {
 		require.NoError(t, w.Write(&capture.Record{Data: frame.octets, OrigLen: uint32(len(frame.octets)),
 			Time: epoch.Add(frame.at)}))

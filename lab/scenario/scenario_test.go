@@ -23,9 +23,7 @@ var update = flag.Bool("update", false, "write testdata/prints.txt anew")
 
 // read reads a scenario that is right.
 func read(t *testing.T, text string) *Scenario {
-	s, err := Read([]byte(text))
-	require.NoError(t, err)
-	return s
+	return wiretest.Must(Read([]byte(text)))(t)
 }
 
 // The runs of these scenarios stay what they are: any change of an arrival at any
@@ -33,8 +31,7 @@ func read(t *testing.T, text string) *Scenario {
 func TestPrints(t *testing.T) {
 	wiretest.Alone(t)
 	const file = "testdata/prints.txt"
-	text, err := os.ReadFile("testdata/printed.json")
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile("testdata/printed.json"))(t)
 	var printed []json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &printed))
 	require.Len(t, printed, 30)
@@ -52,8 +49,7 @@ func TestPrints(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(file, all.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
+	want := wiretest.Must(os.ReadFile(file))(t)
 	require.Equal(t, string(want), all.String(), "if this is meant: go test ./lab/scenario -run TestPrints -update")
 }
 
@@ -244,13 +240,15 @@ func TestWrongKeys(t *testing.T) {
 			`{"kind": "permutation"}]`, "traffic: 64 at most"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
-		_, err := Read([]byte("{" + c.json + "}"))
-		if c.text == "" {
-			require.NoError(t, err, c.json)
-			continue
-		}
-		require.ErrorContains(t, err, c.text)
-		require.True(t, strings.HasPrefix(err.Error(), c.text), err)
+		t.Run(c.text, func(t *testing.T) {
+			_, err := Read([]byte("{" + c.json + "}"))
+			if c.text == "" {
+				require.NoError(t, err, c.json)
+				return
+			}
+			require.ErrorContains(t, err, c.text)
+			require.True(t, strings.HasPrefix(err.Error(), c.text), err)
+		})
 	}
 	_, err := Read([]byte(`{"duration": `))
 	require.ErrorContains(t, err, "not JSON")
@@ -387,11 +385,13 @@ func TestUselessKeys(t *testing.T) {
 		{star + `,"traffic": [{"kind": "poisson", "sizes": "WebSearch", "load": 0.5, "jitter": "1us"}]`,
 			"traffic[0].jitter", star + `,"traffic": [{"kind": "permutation", "jitter": "1us"}]`},
 	} {
-		_, err := Read([]byte(`{"duration": "1ms",` + c.json + "}"))
-		require.ErrorContains(t, err, "has no effect", c.json)
-		require.Equal(t, c.key, err.(*KeyError).Key)
-		_, err = Read([]byte(`{"duration": "1ms",` + c.right + "}"))
-		require.NoError(t, err, c.right)
+		t.Run(c.key, func(t *testing.T) {
+			_, err := Read([]byte(`{"duration": "1ms",` + c.json + "}"))
+			require.ErrorContains(t, err, "has no effect", c.json)
+			require.Equal(t, c.key, err.(*KeyError).Key)
+			_, err = Read([]byte(`{"duration": "1ms",` + c.right + "}"))
+			require.NoError(t, err, c.right)
+		})
 	}
 }
 
@@ -417,8 +417,7 @@ func TestDeepest(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "seeds": [3], "duration": "2ms",
 		"topology": {"kind": "line", "switches": 2, "hosts": 4, "trunk": "370G"},
 		"traffic": [{"kind": "permutation", "rate": "90G"}, {"kind": "incast", "senders": 3, "size": "100KB"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	r := &results[0]
 	require.Equal(t, "switch 1 to host 7", r.Port)
 	require.Equal(t, r.Peak, int64(r.Queue.Max()), "without a warmup the histogram is of the same port")
@@ -433,10 +432,8 @@ func TestDeepest(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "topology": {"kind": "star", "hosts": 2},
 		"traffic": [{"kind": "incast", "senders": 1, "size": "500KB"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
-	n, err := s.Topology.build(s.config(lab.None, 1))
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
+	n := wiretest.Must(s.Topology.build(s.config(lab.None, 1)))(t)
 	alone := n.Alone(n.Hosts()[0], n.Hosts()[1], 500_000)
 	require.EqualValues(t, 1, results[0].Completion[2].Count())
 	require.Equal(t, uint64(alone/sim.Nanosecond), results[0].Completion[2].Max())
@@ -451,8 +448,7 @@ func TestCompletion(t *testing.T) {
 func TestSlowdownAtRate(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "10ms", "topology": {"kind": "star", "hosts": 3},
 		"traffic": [{"kind": "incast", "senders": 1, "size": "100KB", "rate": "1G"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.EqualValues(t, 100, results[0].Slowdown[1].Max())
 }
 
@@ -462,8 +458,7 @@ func TestOpen(t *testing.T) {
 		"traffic": [{"kind": "pairs", "pairs": [[0, 1], [2, 3], [4, 5]], "size": "100KB", "at": "2us"},
 			{"kind": "pairs", "pairs": [[6, 7]], "size": "90KB", "rate": "1G", "at": "2us"},
 			{"kind": "pairs", "pairs": [[6, 7]], "size": "90KB", "rate": "1G"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	r := &results[0]
 	require.Equal(t, 3, r.Finished)
 	require.Equal(t, 2, r.Unfinished)
@@ -510,8 +505,7 @@ func TestCompletionAfterWarmup(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "warmup": "10us", "topology": {"kind": "star", "hosts": 3},
 		"traffic": [{"kind": "incast", "senders": 1, "size": "500KB"},
 			{"kind": "incast", "senders": 1, "size": "5KB", "at": "10us"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	r := &results[0]
 	require.Equal(t, 2, r.Finished)
 	var counted []uint64
@@ -542,8 +536,7 @@ func TestLarge(t *testing.T) {
 func TestRate(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "warmup": "1ms", "topology": {"kind": "star", "hosts": 4},
 		"traffic": [{"kind": "permutation", "rate": "10G"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.InEpsilon(t, 40*1024./1126, results[0].Goodput, 0.01)
 }
 
@@ -558,16 +551,21 @@ func TestWrongReaction(t *testing.T) {
 
 func TestDistributions(t *testing.T) {
 	wiretest.Alone(t)
-	for name, mean := range map[string]float64{"WebSearch": 1.71e6, "FB_Hadoop": 120e3, "AliStorage2019": 40.9e3} {
-		d := distributions[name]
-		require.InEpsilon(t, mean, d.mean(), 0.02, name)
-		stream, sum := sim.NewStream(1, "test", 0), 0.
-		for range 200_000 {
-			sum += float64(d.draw(stream.Float64()))
-		}
-		require.InEpsilon(t, mean, sum/200_000, 0.03, name)
-		require.EqualValues(t, 1, d.draw(0))
-		require.EqualValues(t, d[len(d)-1][0], d.draw(1))
+	for _, c := range []struct {
+		name string
+		mean float64
+	}{{"WebSearch", 1.71e6}, {"FB_Hadoop", 120e3}, {"AliStorage2019", 40.9e3}} {
+		t.Run(c.name, func(t *testing.T) {
+			d := distributions[c.name]
+			require.InEpsilon(t, c.mean, d.mean(), 0.02)
+			stream, sum := sim.NewStream(1, "test", 0), 0.
+			for range 200_000 {
+				sum += float64(d.draw(stream.Float64()))
+			}
+			require.InEpsilon(t, c.mean, sum/200_000, 0.03)
+			require.EqualValues(t, 1, d.draw(0))
+			require.EqualValues(t, d[len(d)-1][0], d.draw(1))
+		})
 	}
 }
 
@@ -576,8 +574,7 @@ func TestLoad(t *testing.T) {
 	wiretest.Alone(t)
 	s := read(t, `{"variants": ["none"], "duration": "10ms", "warmup": "1ms", "topology": {"kind": "star", "hosts": 16},
 		"traffic": [{"kind": "poisson", "sizes": "AliStorage2019", "load": 0.3}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.InEpsilon(t, 0.3*16*100, results[0].Goodput, 0.05)
 	require.Less(t, results[0].Unfinished, results[0].Finished/50)
 	for i := range Bins {
@@ -591,8 +588,7 @@ func TestLoad(t *testing.T) {
 func TestBursts(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "20ms", "topology": {"kind": "star", "hosts": 16},
 		"traffic": [{"kind": "bursts", "senders": 12, "size": "64KB", "load": 0.05}]}`)
-	r, err := s.prepare(lab.None, 1)
-	require.NoError(t, err)
+	r := wiretest.Must(s.prepare(lab.None, 1))(t)
 	posts := map[sim.Time][][2]*lab.Host{} // of each burst, when it was posted
 	was := r.net.Done
 	r.net.Done = func(f *lab.Flow, octets int64, posted sim.Time) {
@@ -625,8 +621,7 @@ func TestUplinks(t *testing.T) {
 	run := func(top, pairs string) Result {
 		s := read(t, `{"variants": ["cnp"], "duration": "300us", `+top+`,
 			"traffic": [{"kind": "pairs", "pairs": `+pairs+`}]}`)
-		results, err := s.Run(t.Context(), func(float64) {})
-		require.NoError(t, err)
+		results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 		require.NotZero(t, results[0].Counts.Congested)
 		return results[0]
 	}
@@ -647,12 +642,10 @@ func TestUplinks(t *testing.T) {
 func TestRing(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "topology": {"kind": "star", "hosts": 4},
 		"traffic": [{"kind": "ring", "size": "400KB"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.Equal(t, 4*6, results[0].Finished)
 	require.Zero(t, results[0].Unfinished)
-	n, err := s.Topology.build(s.config(lab.None, 1))
-	require.NoError(t, err)
+	n := wiretest.Must(s.Topology.build(s.config(lab.None, 1)))(t)
 	piece := n.Alone(n.Hosts()[0], n.Hosts()[1], 100_000)
 	require.InEpsilon(t, float64(6*piece), float64(results[0].Last), 0.01)
 }
@@ -666,37 +659,38 @@ func TestRingOrders(t *testing.T) {
 		{``, 2 * 7}, {`, "steps": 3`, 3}, {`, "order": "scattered"`, 2 * 7}, {`, "order": "rails"`, 2 * 3},
 		{`, "order": "rails", "steps": 5`, 5},
 	} {
-		s := read(t, `{"variants": ["none"], "duration": "2ms",
+		t.Run(c.keys, func(t *testing.T) {
+			s := read(t, `{"variants": ["none"], "duration": "2ms",
 			"topology": {"kind": "leaf-spine", "leaves": 4, "hosts": 2, "spines": 2},
 			"traffic": [{"kind": "ring", "size": "80KB"`+c.keys+`}]}`)
-		r, err := s.prepare(lab.None, 1)
-		require.NoError(t, err)
-		r.through(t.Context(), s, func(float64) {})
-		require.Equal(t, 8*c.steps, r.result.Finished, c.keys)
-		require.Zero(t, r.result.Unfinished)
+			r := wiretest.Must(s.prepare(lab.None, 1))(t)
+			r.through(t.Context(), s, func(float64) {})
+			require.Equal(t, 8*c.steps, r.result.Finished)
+			require.Zero(t, r.result.Unfinished)
 
-		to := map[*lab.Host]*lab.Host{}
-		for i, f := range r.net.Flows() {
-			to[f.Source()] = f.Destination()
-			if strings.Contains(c.keys, "rails") { // the same place at the next leaf
-				require.Same(t, r.net.Hosts()[(i+2)%8], f.Destination())
+			to := map[*lab.Host]*lab.Host{}
+			for i, f := range r.net.Flows() {
+				to[f.Source()] = f.Destination()
+				if strings.Contains(c.keys, "rails") { // the same place at the next leaf
+					require.Same(t, r.net.Hosts()[(i+2)%8], f.Destination())
+				}
 			}
-		}
-		rings := map[*lab.Host]int{} // how many hosts until a host comes again
-		for _, h := range r.net.Hosts() {
-			n := 1
-			for at := to[h]; at != h; at = to[at] {
-				n++
+			rings := map[*lab.Host]int{} // how many hosts until a host comes again
+			for _, h := range r.net.Hosts() {
+				n := 1
+				for at := to[h]; at != h; at = to[at] {
+					n++
+				}
+				rings[h] = n
 			}
-			rings[h] = n
-		}
-		long := 8
-		if strings.Contains(c.keys, "rails") {
-			long = 4
-		}
-		for _, n := range rings {
-			require.Equal(t, long, n, c.keys)
-		}
+			long := 8
+			if strings.Contains(c.keys, "rails") {
+				long = 4
+			}
+			for _, n := range rings {
+				require.Equal(t, long, n)
+			}
+		})
 	}
 	scattered := func(seed uint64) (to []int) {
 		t := Traffic{Kind: "ring", Order: "scattered"}
@@ -717,8 +711,7 @@ func TestCircle(t *testing.T) {
 		"traffic": [{"kind": "pairs", "jitter": "1us", "pairs": [[0, 5], [2, 7], [4, 9], [6, 1], [8, 3]]}]}`
 	run := func(more string) *Result {
 		s := read(t, fmt.Sprintf(text, more))
-		results, err := s.Run(t.Context(), func(float64) {})
-		require.NoError(t, err)
+		results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 		return &results[0]
 	}
 	locked := run("")
@@ -735,8 +728,7 @@ func TestCircle(t *testing.T) {
 func TestEvery(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "1ms", "topology": {"kind": "line", "switches": 2, "hosts": 2},
 		"traffic": [{"kind": "across", "flows": 3, "size": "1KB", "every": "100us", "at": "50us"}]}`)
-	r, err := s.prepare(lab.None, 1)
-	require.NoError(t, err)
+	r := wiretest.Must(s.prepare(lab.None, 1))(t)
 	r.through(t.Context(), s, func(float64) {})
 	require.Len(t, r.net.Flows(), 2*3)
 	require.Equal(t, 2*3*10, r.result.Finished)
@@ -750,8 +742,7 @@ func TestFork(t *testing.T) {
 	s := read(t, `{"variants": ["fcn"], "duration": "20ms", "warmup": "10ms",
 		"topology": {"kind": "fork", "hosts": 2, "rate": "10G", "trunk": "100G", "slow_rate": "10G", "distance": "1ms"},
 		"traffic": [{"kind": "pairs", "pairs": [[0, 2], [1, 4]]}]}`)
-	r, err := s.prepare(lab.FCN, 1)
-	require.NoError(t, err)
+	r := wiretest.Must(s.prepare(lab.FCN, 1))(t)
 	h := r.net.Hosts()
 	require.Len(t, h, 6)
 	far, near := r.net.Alone(h[0], h[2], 1000), r.net.Alone(h[1], h[4], 1000)
@@ -767,19 +758,24 @@ func TestFork(t *testing.T) {
 // of both children, one after the other, and the way back is as long; it begins when the first piece of both is
 // there.
 func TestTree(t *testing.T) {
-	for hosts, last := range map[int]float64{2: 2 + 1, 3: 2*3 + 2, 4: 0} {
-		s := read(t, fmt.Sprintf(`{"variants": ["none"], "duration": "4ms", "topology": {"kind": "star", "hosts": %d},
-			"traffic": [{"kind": "tree", "size": "%dMB"}]}`, hosts, hosts))
-		results, err := s.Run(t.Context(), func(float64) {})
-		require.NoError(t, err)
-		require.Equal(t, 2*(hosts-1)*hosts, results[0].Finished, "pieces to the root and back")
-		require.Zero(t, results[0].Unfinished)
-		require.EqualValues(t, 2*(hosts-1)*hosts*977, results[0].Counts.Delivered, "of 977 packets each")
-		if last > 0 {
-			piece := (100 * sim.Gbps).Time(977*(82+20) + 1_000_000)
-			require.InEpsilon(t, last*float64(piece), float64(results[0].Last), 0.05)
-			require.Greater(t, float64(results[0].Last), last*float64(piece))
-		}
+	for _, c := range []struct {
+		hosts int
+		last  float64
+	}{{2, 2 + 1}, {3, 2*3 + 2}, {4, 0}} {
+		t.Run(fmt.Sprint(c.hosts), func(t *testing.T) {
+			s := read(t, fmt.Sprintf(`{"variants": ["none"], "duration": "4ms",
+			"topology": {"kind": "star", "hosts": %d},
+			"traffic": [{"kind": "tree", "size": "%dMB"}]}`, c.hosts, c.hosts))
+			results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
+			require.Equal(t, 2*(c.hosts-1)*c.hosts, results[0].Finished, "pieces to the root and back")
+			require.Zero(t, results[0].Unfinished)
+			require.EqualValues(t, 2*(c.hosts-1)*c.hosts*977, results[0].Counts.Delivered, "of 977 packets each")
+			if c.last > 0 {
+				piece := (100 * sim.Gbps).Time(977*(82+20) + 1_000_000)
+				require.InEpsilon(t, c.last*float64(piece), float64(results[0].Last), 0.05)
+				require.Greater(t, float64(results[0].Last), c.last*float64(piece))
+			}
+		})
 	}
 }
 
@@ -788,8 +784,7 @@ func TestInterrupt(t *testing.T) {
 	s := read(t, `{"name": "long", "duration": "1h", "variants": ["none"], "seeds": [1, 2, 3, 4],
 		"topology": {"kind": "star", "hosts": 3}, "traffic": [{"kind": "incast", "senders": 2, "size": "64MB"}]}`)
 	ctx, end := context.WithCancel(t.Context())
-	results, err := s.Run(ctx, func(float64) { end() })
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(ctx, func(float64) { end() }))(t)
 	require.NotEmpty(t, results)
 	require.Less(t, len(results), 4)
 	var out bytes.Buffer
@@ -802,8 +797,7 @@ func TestInterrupt(t *testing.T) {
 func TestPrint(t *testing.T) {
 	s := read(t, `{"name": "an incast", "duration": "1ms", "seeds": [1, 2, 3],
 		"topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8, "jitter": "1us"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.Len(t, results, 9)
 	var out bytes.Buffer
 	require.NoError(t, s.Print(&out, results))
@@ -822,14 +816,12 @@ func TestPrint(t *testing.T) {
 func TestUnfinished(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "100us", "topology": {"kind": "star", "hosts": 4},
 		"traffic": [{"kind": "incast", "senders": 2, "size": "5GB"}, {"kind": "incast", "senders": 3}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.Equal(t, 2, results[0].Unfinished)
 
 	s.Traffic[0].Every = Time(sim.Microsecond) // 101 messages of each, of more octets than an endless one has
 	s.Traffic[0].Size = 1e12
-	results, err = s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results = wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.Equal(t, 2*101, results[0].Unfinished)
 }
 
@@ -843,8 +835,7 @@ func TestFirstCut(t *testing.T) {
 			s := read(t, `{"variants": ["`+v+`"], "duration": "`+d+`",
 				"topology": {"kind": "leaf-spine", "hosts": 4, "leaves": 4, "spines": 2},
 				"traffic": [{"kind": "poisson", "sizes": "AliStorage2019", "load": 0.7}]}`)
-			results, err := s.Run(t.Context(), func(float64) {})
-			require.NoError(t, err)
+			results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 			r := &results[0]
 			first = append(first, r.FirstCut)
 			require.NotEmpty(t, r.Cuts)
@@ -866,13 +857,16 @@ func TestWrongFiles(t *testing.T) {
 		"traffic": [{"kind": "incast", "senders": 8, "size": "1.001KB"}]}`
 	s := read(t, right+"\n")
 	require.EqualValues(t, 1001, s.Traffic[0].Size)
-	for text, want := range map[string]string{
-		"": "not JSON: EOF", "null": "the scenario: null stands here", "[]": "the scenario: an object belongs here",
-		right + "]garbage": "there is more after the scenario", right + "}": "there is more after the scenario",
-		right + " x": "there is more after the scenario",
+	for _, c := range []struct{ name, want string }{
+		{"", "not JSON: EOF"}, {"null", "the scenario: null stands here"},
+		{"[]", "the scenario: an object belongs here"},
+		{right + "]garbage", "there is more after the scenario"}, {right + "}", "there is more after the scenario"},
+		{right + " x", "there is more after the scenario"},
 	} {
-		_, err := Read([]byte(text))
-		require.ErrorContains(t, err, want, text)
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Read([]byte(c.name))
+			require.ErrorContains(t, err, c.want)
+		})
 	}
 }
 
@@ -932,15 +926,13 @@ func TestLine(t *testing.T) {
 func TestTexts(t *testing.T) {
 	for _, r := range []Rate{1e3, 1e6, 1_500_000, 25e8, 1e11, 1_000_001} {
 		var got Rate
-		text, err := r.MarshalText()
-		require.NoError(t, err)
+		text := wiretest.Must(r.MarshalText())(t)
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, r, got)
 	}
 	for _, d := range []Time{0, 600_000, 1_500_000, Time(sim.Second)} {
 		var got Time
-		text, err := d.MarshalText()
-		require.NoError(t, err)
+		text := wiretest.Must(d.MarshalText())(t)
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, d, got)
 	}
@@ -956,8 +948,7 @@ func TestPairs(t *testing.T) {
 			{"kind": "pairs", "pairs": [[2, 3]], "rate": "30G", "at": "1us"}]}`
 	run := func(more string) (*Scenario, Result) {
 		s := read(t, fmt.Sprintf(text, more))
-		results, err := s.Run(t.Context(), func(float64) {})
-		require.NoError(t, err)
+		results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 		require.Len(t, results, 1)
 		return s, results[0]
 	}
@@ -980,8 +971,7 @@ func TestPairs(t *testing.T) {
 
 	s = read(t, `{"variants": ["cnp"], "duration": "1ms", "topology": {"kind": "star", "hosts": 4},
 		"traffic": [{"kind": "incast", "senders": 3, "jitter": "1us"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.NotZero(t, results[0].Counts.Congested)
 	require.Equal(t, results[0].Counts.Congested, results[0].AtHosts)
 }
@@ -993,8 +983,7 @@ func TestGoodputs(t *testing.T) {
 			{"kind": "pairs", "pairs": [[0, 1], [2, 3]], "rate": "10G"},
 			{"kind": "bursts", "senders": 2, "size": "64KB", "load": 0.1},
 			{"kind": "pairs", "pairs": [[4, 5]], "rate": "10G"}, {"kind": "pairs", "pairs": [[6, 7]], "rate": "30G"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	r := &results[0]
 	require.Len(t, r.Goodputs, 5)
 	sum := 0.
@@ -1016,8 +1005,7 @@ func TestGoodputs(t *testing.T) {
 func TestSeries(t *testing.T) {
 	s := read(t, `{"variants": ["cnp"], "duration": "1ms", "topology": {"kind": "star", "hosts": 9},
 		"traffic": [{"kind": "incast", "senders": 8, "jitter": "1us"}]}`)
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	whole := &results[0]
 	series, err := s.Series(t.Context(), lab.CNP, 1, 50*sim.Microsecond)
 	require.NoError(t, err)
@@ -1046,8 +1034,7 @@ func TestIncapable(t *testing.T) {
 	const text = `{"variants": ["fastcnp", "fastcnp-marks"], "duration": "1ms", "host": {"incapable": %d},
 		"topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8, "jitter": "1us"}]}`
 	run := func(old int) (known, unknown lab.Counts) {
-		results, err := read(t, fmt.Sprintf(text, old)).Run(t.Context(), func(float64) {})
-		require.NoError(t, err)
+		results := wiretest.Must(read(t, fmt.Sprintf(text, old)).Run(t.Context(), func(float64) {}))(t)
 		return results[0].Counts, results[1].Counts
 	}
 	known, unknown := run(3)
@@ -1061,8 +1048,7 @@ func TestIncapable(t *testing.T) {
 
 	// What a host does not understand does not join what it does.
 	s := read(t, fmt.Sprintf(strings.Replace(text, `"incapable"`, `"join": "40us", "incapable"`, 1), 8))
-	results, err := s.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.NotZero(t, results[1].Counts.FastCNPs)
 	require.Zero(t, results[1].Counts.Again)
 	require.Equal(t, results[0].Counts.Notified, results[1].Counts.Notified)
@@ -1074,8 +1060,7 @@ func TestIncapable(t *testing.T) {
 	require.Zero(t, known.Marked+known.CNPs)
 
 	rejecting := read(t, strings.Replace(fmt.Sprintf(text, 3), `"incapable": 3`, `"incapable": 3, "rejects": true`, 1))
-	results, err = rejecting.Run(t.Context(), func(float64) {})
-	require.NoError(t, err)
+	results = wiretest.Must(rejecting.Run(t.Context(), func(float64) {}))(t)
 	require.EqualValues(t, 3, results[1].Counts.Rejected, "the switch has learned")
 	require.Greater(t, unknown.Ignored, uint64(3))
 	require.Contains(t, rejecting.Line(lab.FastCNPMarks), "; they reject Fast CNPs by ICMPv6")

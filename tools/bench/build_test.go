@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -71,8 +72,7 @@ func BenchmarkBuild(b *testing.B) {
 	buildLayers(b, "PPFC/", packet)
 
 	tunnelled := tunnel(b, data.IP)
-	packet, err = fcn.AppendFor(nil, tunnelled, loopback, 7, fcn.Config{})
-	require.NoError(b, err)
+	packet = wiretest.Must(fcn.AppendFor(nil, tunnelled, loopback, 7, fcn.Config{}))(b)
 	buildFloors(b, "FCN/", packet, false)
 	run(b, "FCN/AppendFor", func(b *testing.B) {
 		out := make([]byte, 0, 128)
@@ -84,8 +84,7 @@ func BenchmarkBuild(b *testing.B) {
 	buildLayers(b, "FCN/", packet)
 
 	f := flow(b)
-	packet, err = proxymsg.AppendFor(nil, f, loopback, sender, 5, proxymsg.Config{})
-	require.NoError(b, err)
+	packet = wiretest.Must(proxymsg.AppendFor(nil, f, loopback, sender, 5, proxymsg.Config{}))(b)
 	buildFloors(b, "proxy/", packet, false)
 	run(b, "proxy/AppendFor", func(b *testing.B) {
 		out := make([]byte, 0, 2048)
@@ -124,8 +123,7 @@ func buildFloors(b *testing.B, name string, packet []byte, withICRC bool) {
 
 // tunnel returns the flow of an IPv6 packet in an ECN-capable tunnel.
 func tunnel(b *testing.B, ip []byte) *rocev2.Frame {
-	outer, err := (&encap.IPInIPv6{Src: sender, Dst: receiver}).Append(nil, ip, 0xBEEF5)
-	require.NoError(b, err)
+	outer := wiretest.Must((&encap.IPInIPv6{Src: sender, Dst: receiver}).Append(nil, ip, 0xBEEF5))(b)
 	outer[1] |= uint8(rocev2.ECT0) << 4
 	var f rocev2.Frame
 	require.NoError(b, f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))

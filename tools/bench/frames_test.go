@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
@@ -31,7 +32,6 @@ const congestion = ioam.BitNode | ioam.BitInterfaces | ioam.BitSeconds | ioam.Bi
 // trace returns the data of an IOAM option with the trace of so many nodes.
 func trace(b testing.TB, typ ioam.TraceType, nodes int) []byte {
 	t := ioam.Trace{Namespace: 123, Type: typ}
-	var err error
 	for i := range nodes {
 		var n ioam.Node
 		n.SetNode(uint8(64-i), uint32(i))
@@ -41,12 +41,9 @@ func trace(b testing.TB, typ ioam.TraceType, nodes int) []byte {
 		n.SetFraction(0)
 		n.SetQueueDepth(uint32(i) << 10)
 		require.Equal(b, typ, n.Type())
-		t.Data, err = n.AppendBinary(t.Data)
-		require.NoError(b, err)
+		t.Data = wiretest.Must(n.AppendBinary(t.Data))(b)
 	}
-	data, err := t.AppendBinary([]byte{0, uint8(ioam.TypePreallocated)})
-	require.NoError(b, err)
-	return data
+	return wiretest.Must(t.AppendBinary([]byte{0, uint8(ioam.TypePreallocated)}))(b)
 }
 
 // dataFrame is an RDMA WRITE Middle of 1024 octets over IPv6, with a trace of so

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -22,8 +23,7 @@ func BenchmarkICRC(b *testing.B) {
 			BTH:      bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly}},
 			Payload:  make([]byte, n-60),
 		}
-		ip, err := p.AppendBinary(nil)
-		require.NoError(b, err)
+		ip := wiretest.Must(p.AppendBinary(nil))(b)
 		covered, to := ip[:n], make([]byte, n)
 		run(b, fmt.Sprintf("%d octets/hash/crc32", n), func(b *testing.B) {
 			for b.Loop() {

@@ -16,6 +16,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
@@ -65,15 +66,13 @@ func newBorder(b testing.TB, instance, instances, flows int, qps *qpmap.Map) *bo
 		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF}},
 		Payload: make([]byte, 1020),
 	}
-	packet, err := p.AppendBinary(nil)
-	require.NoError(b, err)
+	packet := wiretest.Must(p.AppendBinary(nil))(b)
 	require.Len(b, packet, 1098-14)
-	pe, err := ingress.New(ingress.Config{
+	pe := wiretest.Must(ingress.New(ingress.Config{
 		Enabled: true, WAN: peAddr, Self6: loopback, Accept: everyone, QPs: qps, Seed: 1,
 		Tunnel:   &encap.IPInIPv6{Src: peAddr, Dst: egress},
 		MaxFlows: flows / instances, Instance: instance, Instances: instances,
-	})
-	require.NoError(b, err)
+	}))(b)
 	w := &border{pe: pe, packet: packet, now: noon,
 		out: make([]byte, 0, 2048)}
 	for qp := instance; qp < flows; qp += instances {
@@ -204,10 +203,8 @@ func BenchmarkNotify(b *testing.B) {
 			const size = 40 + 8 + fcn.Size
 			var messages []byte
 			for f := range w.pe.Flows(w.now) {
-				var err error
 				m := fcn.Message{FlowLabel: f.Label, Level: 1}
-				messages, err = m.AppendPacket(messages, egress, peAddr, fcn.Config{})
-				require.NoError(b, err)
+				messages = wiretest.Must(m.AppendPacket(messages, egress, peAddr, fcn.Config{}))(b)
 			}
 			rand.New(rand.NewPCG(2, 2)).Shuffle(flows, func(i, j int) {
 				a, c := messages[size*i:][:size], messages[size*j:][:size]
@@ -235,11 +232,10 @@ func BenchmarkNotify(b *testing.B) {
 				require.NoError(b, qps.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}},
 					qpmap.Pair{SrcQP: 7}))
 			}
-			p, err := proxy.New(proxy.Config{
+			p := wiretest.Must(proxy.New(proxy.Config{
 				Enabled: true, Self6: loopback, Accept: everyone, QPs: qps,
 				Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("::/0"), Value: proxy.CNP}),
-			})
-			require.NoError(b, err)
+			}))(b)
 			// The PSN is the complement of the queue pair, so that the checksum is right for all.
 			putQP := func(packet []byte, qp uint32) {
 				binary.BigEndian.PutUint64(packet[destQPOffset:], uint64(qp)<<32|uint64(^qp))
@@ -247,8 +243,7 @@ func BenchmarkNotify(b *testing.B) {
 			putQP(w.packet, 0)
 			var f rocev2.Frame
 			require.NoError(b, f.Decode(w.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-			message, err := proxymsg.AppendFor(nil, &f, egress, loopback, 1, proxymsg.Config{})
-			require.NoError(b, err)
+			message := wiretest.Must(proxymsg.AppendFor(nil, &f, egress, loopback, 1, proxymsg.Config{}))(b)
 			at := 0
 			for b.Loop() {
 				putQP(message[40+8+proxymsg.SizeIPv6:], w.flows[at])

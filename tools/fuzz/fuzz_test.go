@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,12 +17,16 @@ var targets = []target{
 }
 
 func TestShares(t *testing.T) {
-	for share, want := range map[string][]target{
-		"1/1": targets, "1/2": {targets[0], targets[2]}, "2/2": {targets[1]}, "4/4": nil,
+	for _, c := range []struct {
+		name string
+		want []target
+	}{
+		{"1/1", targets}, {"1/2", []target{targets[0], targets[2]}}, {"2/2", []target{targets[1]}}, {"4/4", nil},
 	} {
-		got, err := shareOf(targets, share)
-		require.NoError(t, err)
-		require.Equal(t, want, got, share)
+		t.Run(c.name, func(t *testing.T) {
+			got := wiretest.Must(shareOf(targets, c.name))(t)
+			require.Equal(t, c.want, got)
+		})
 	}
 	for _, share := range []string{"", "1", "0/2", "3/2", "a/b"} {
 		_, err := shareOf(targets, share)
@@ -91,16 +96,14 @@ func TestLog(t *testing.T) {
 	for _, r := range runs {
 		require.NoError(t, appendLog(name, r))
 	}
-	octets, err := os.ReadFile(name)
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(name))(t)
 	require.Equal(t, "time\tcommit\ttarget\tseconds\texecutions\tnew\tcorpus\tresult\n"+
 		"2026-11-23T19:01:00Z\t222\tb.FuzzA\t90.000\t1000\t5\t25\tok\n"+
 		"2026-11-23T19:00:00Z\t111\ta.FuzzA\t60.001\t300\t2\t9\tok\n"+
 		"2026-11-23T20:00:00Z\t222\tb.FuzzA\t30.000\t500\t1\t26\tfailed\n", string(octets))
 
 	require.NoError(t, os.WriteFile(name, append(octets, octets...), 0o644)) // two, put together
-	got, err := readLog(name)
-	require.NoError(t, err)
+	got := wiretest.Must(readLog(name))(t)
 	require.Equal(t, append(runs, runs...), got)
 
 	var table strings.Builder
@@ -138,21 +141,21 @@ func TestMinimize(t *testing.T) {
 		"\tif b[0] == 'a' {\n\t\treturn 1\n\t}\n\tif b[0] == 'b' {\n\t\treturn 2\n\t}\n\treturn 3\n}\n")
 	write("m_test.go", "package m\n\nimport \"testing\"\n\nfunc FuzzKind(f *testing.F) {\n\tf.Add([]byte(nil))\n"+
 		"\tf.Fuzz(func(t *testing.T, b []byte) { Kind(b) })\n}\n")
-	for name, value := range map[string]string{
-		"0000000000000001": "", // as f.Add gives it
-		"0000000000000002": "b",
-		"0000000000000003": "bb",
-		"0000000000000004": "aaa",
-		"an-empty-one":     "",
+	for _, c := range []struct{ name, value string }{
+		{"0000000000000001", ""}, // as f.Add gives it
+		{"0000000000000002", "b"},
+		{"0000000000000003", "bb"},
+		{"0000000000000004", "aaa"},
+		{"an-empty-one", ""},
 	} {
-		write("testdata/fuzz/FuzzKind/"+name, "go test fuzz v1\n[]byte(\""+value+"\")\n")
+		t.Run(c.name, func(t *testing.T) {
+			write("testdata/fuzz/FuzzKind/"+c.name, "go test fuzz v1\n[]byte(\""+c.value+"\")\n")
+		})
 	}
-	targets, err := list(t.Context(), []string{"./..."})
-	require.NoError(t, err)
+	targets := wiretest.Must(list(t.Context(), []string{"./..."}))(t)
 	require.Len(t, targets, 1)
 	require.NoError(t, minimize(t.Context(), targets, t.TempDir()))
-	kept, err := inputsOf(targets[0].corpus())
-	require.NoError(t, err)
+	kept := wiretest.Must(inputsOf(targets[0].corpus()))(t)
 	var names []string
 	for _, i := range kept {
 		names = append(names, filepath.Base(i.file))

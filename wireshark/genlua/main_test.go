@@ -4,21 +4,19 @@ import (
 	"os"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 // The tables that are committed are those of the library as it is.
 func TestTablesAreGenerated(t *testing.T) {
-	committed, err := os.ReadFile("../rocecn.lua")
-	require.NoError(t, err)
-	made, err := replace(committed)
-	require.NoError(t, err)
+	committed := wiretest.Must(os.ReadFile("../rocecn.lua"))(t)
+	made := wiretest.Must(replace(committed))(t)
 	require.True(t, string(made) == string(committed), "run go generate ./wireshark/genlua")
 }
 
 func TestReplace(t *testing.T) {
-	made, err := replace([]byte("before\n" + begin + "stale\n" + end + "after\n"))
-	require.NoError(t, err)
+	made := wiretest.Must(replace([]byte("before\n" + begin + "stale\n" + end + "after\n")))(t)
 	require.Equal(t, "before\n"+begin+string(tables())+end+"after\n", string(made))
 	for _, plugin := range []string{"", begin, end + begin} {
 		_, err := replace([]byte(plugin))
@@ -33,7 +31,6 @@ func TestUpdate(t *testing.T) {
 	require.ErrorIs(t, update(name), errNoPlace)
 	require.NoError(t, os.WriteFile(name, []byte(begin+end), 0o600))
 	require.NoError(t, update(name))
-	got, err := os.ReadFile(name)
-	require.NoError(t, err)
+	got := wiretest.Must(os.ReadFile(name))(t)
 	require.Equal(t, begin+string(tables())+end, string(got))
 }

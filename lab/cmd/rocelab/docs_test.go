@@ -29,8 +29,7 @@ func TestDocument(t *testing.T) {
 // requireDocumented compares the console blocks of a file with the output of their commands, or writes it.
 func requireDocumented(t *testing.T, file string, count int) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile(file))(t)
 	blocks := 0
 	made := regexp.MustCompile("(?s)```console\n.*?```").ReplaceAllStringFunc(string(text), func(block string) string {
 		blocks++
@@ -55,12 +54,10 @@ func requireDocumented(t *testing.T, file string, count int) {
 
 // The scenarios of the documents are right.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("../../docs/scenarios/*.json")
-	require.NoError(t, err)
+	files := wiretest.Must(filepath.Glob("../../docs/scenarios/*.json"))(t)
 	require.Len(t, files, 12)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := wiretest.Must(os.ReadFile(file))(t)
 		s, err := scenario.Read(text)
 		require.NoError(t, err, file)
 		require.LessOrEqual(t, bytes.Count(text, []byte("\n")), 30)

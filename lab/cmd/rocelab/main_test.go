@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/scenario"
 	"github.com/stretchr/testify/require"
 )
@@ -50,10 +51,8 @@ func TestRun(t *testing.T) {
 		require.EqualValues(t, "star 5 100G 1µs", fmt.Sprint(v.Topology["kind"], " ", v.Topology["hosts"], " ",
 			v.Topology["rate"], " ", v.Topology["delay"]))
 		require.Equal(t, "incast", v.Traffic[0]["kind"])
-		want, err := scenario.Read([]byte(incast))
-		require.NoError(t, err)
-		got, err := scenario.Read(v.Scenario)
-		require.NoError(t, err)
+		want := wiretest.Must(scenario.Read([]byte(incast)))(t)
+		got := wiretest.Must(scenario.Read(v.Scenario))(t)
 		require.Equal(t, want, got, "what repeats the run")
 		require.Contains(t, v.Line, v.Variant+": ")
 		require.Equal(t, "peak of the deepest queue", v.Metrics[0].Name)
@@ -85,10 +84,12 @@ func TestWrongArguments(t *testing.T) {
 		{"merge nowhere.json", failed, "nowhere.json: no such file"},
 		{"merge -", failed, "rocelab merge: -: "},
 	} {
-		status, out, errs := call(t.Context(), incast, strings.Fields(c.args)...)
-		require.Equal(t, c.status, status, c.args)
-		require.Contains(t, errs, c.errs)
-		require.Empty(t, out, "%s: nothing runs where a later file is wrong", c.args)
+		t.Run(c.args, func(t *testing.T) {
+			status, out, errs := call(t.Context(), incast, strings.Fields(c.args)...)
+			require.Equal(t, c.status, status)
+			require.Contains(t, errs, c.errs)
+			require.Empty(t, out, "%s: nothing runs where a later file is wrong", c.args)
+		})
 	}
 	status, out, _ := call(t.Context(), "", "-h")
 	require.Equal(t, 0, status)

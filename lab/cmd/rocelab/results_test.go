@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/experiment"
 	"github.com/rocecn/rocecn/lab/scenario"
@@ -26,8 +27,7 @@ func TestResults(t *testing.T) {
 	}
 
 	const file = "docs/results.md"
-	old, err := os.ReadFile(file)
-	require.NoError(t, err)
+	old := wiretest.Must(os.ReadFile(file))(t)
 	tables := 0
 	blocks := regexp.MustCompile(`(?s)<!-- (table|full|frontier) [^\n]* -->\n.*?<!-- end -->`)
 	made := blocks.ReplaceAllStringFunc(string(old), func(block string) string {
@@ -55,8 +55,7 @@ func TestResults(t *testing.T) {
 // results reads results of a size that are whole.
 func results(t *testing.T, file, size string) *experiment.Results {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := wiretest.Must(os.ReadFile(file))(t)
 	var r experiment.Results
 	require.NoError(t, json.Unmarshal(text, &r))
 	require.Equal(t, size, r.Size)

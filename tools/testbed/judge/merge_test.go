@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
 // Captures of two senders become one, in the order of time; of a case that has none
@@ -18,8 +19,7 @@ func TestMerge(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name string, seconds ...int64) {
 		var b bytes.Buffer
-		w, err := capture.NewWriter(&b, capture.Ethernet, time.Nanosecond)
-		require.NoError(t, err)
+		w := wiretest.Must(capture.NewWriter(&b, capture.Ethernet, time.Nanosecond))(t)
 		for _, s := range seconds {
 			require.NoError(t, w.Write(&capture.Record{Data: []byte{byte(s)}, Time: time.Unix(s, 7)}))
 		}
