@@ -41,8 +41,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	name := flags.String("config", "", "the configuration, a TOML `file`")
 	dry := flags.Bool("dry-run", false, "send nothing, and print each decision as rocecn play does")
 	print := flags.Bool("reference", false,
-		"print a configuration with the keys of sources and sinks, and what they are without it; docs/roles.md has "+
-			"those of roles")
+		"print a sample configuration with all keys of sources and sinks and their defaults (keys of roles: docs/roles)")
 	switch others, err := cli.Parse(flags, args); {
 	case err != nil:
 		return cli.Unparsed(err)
