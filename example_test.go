@@ -27,8 +27,8 @@ func Example_read() {
 		n := &m.FastCNP
 		fmt.Println(n.Src, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)
 		for node := range n.Option.Trace.Nodes() { // newest first; none in this one
-			if depth, ok := node.QueueDepth(); ok { // not every node knows it
-				id, _ := node.ID()
+			id, known := node.ID()
+			if depth, ok := node.QueueDepth(); ok && known { // not every node gives both
 				fmt.Println(id, depth)
 			}
 		}

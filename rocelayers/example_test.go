@@ -129,8 +129,8 @@ func ExampleFastCNP() {
 		fmt.Printf("%v of the %v, to %v\n", l.Src, l.Origin(), l.Dst)
 		fmt.Printf("about queue pair %#x at %v\n", l.CNP.DestQP, l.Option.OriginalDst)
 		for node := range l.Option.Trace.Nodes() { // newest first
-			if depth, ok := node.QueueDepth(); ok {
-				id, _ := node.ID()
+			id, known := node.ID()
+			if depth, ok := node.QueueDepth(); ok && known {
 				fmt.Printf("node %#x: queue %d\n", id, depth)
 			}
 		}

@@ -78,8 +78,8 @@ func show(w io.Writer, l gopacket.Layer) {
 	case *rocelayers.FastCNP:
 		fmt.Fprintf(w, "   Fast CNP of the %v: slow down what goes to %v\n", l.Origin(), l.FlowKey())
 		for node := range l.Option.Trace.Nodes() {
-			if depth, ok := node.QueueDepth(); ok {
-				id, _ := node.ID()
+			id, known := node.ID()
+			if depth, ok := node.QueueDepth(); ok && known {
 				fmt.Fprintf(w, "      node %#x, queue %d\n", id, depth)
 			}
 		}

@@ -63,8 +63,8 @@ func (h *host) receive(frame []byte, out io.Writer) error {
 		return cmp.Compare(deeper, deep)
 	})
 	for _, hop := range hops {
-		if depth, ok := hop.QueueDepth(); ok {
-			id, _ := hop.ID()
+		id, known := hop.ID()
+		if depth, ok := hop.QueueDepth(); ok && known {
 			fmt.Fprintf(out, "  node %#x queue depth %d\n", id, depth)
 		}
 	}

@@ -56,8 +56,8 @@ func run(in capture.Reader, out io.Writer, s *sender.Role) error {
 		}
 		if d.Trace != nil {
 			for hop := range d.Trace.Nodes() {
-				if depth, ok := hop.QueueDepth(); ok {
-					id, _ := hop.ID()
+				id, known := hop.ID()
+				if depth, ok := hop.QueueDepth(); ok && known {
 					fmt.Fprintf(out, "  node %d: queue %d\n", id, depth)
 				}
 			}
