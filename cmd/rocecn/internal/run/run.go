@@ -41,7 +41,8 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	name := flags.String("config", "", "the configuration, a TOML `file`")
 	dry := flags.Bool("dry-run", false, "send nothing, and print each decision as rocecn play does")
 	print := flags.Bool("reference", false,
-		"print a sample configuration with all keys of sources and sinks and their defaults (keys of roles: docs/roles)")
+		"print a sample configuration with all keys of sources and sinks and their defaults (keys of roles: "+
+			"docs/roles)")
 	switch others, err := cli.Parse(flags, args); {
 	case err != nil:
 		return cli.Unparsed(err)
