@@ -20,6 +20,7 @@ import (
 	"slices"
 
 	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -63,21 +64,7 @@ var (
 		"not 14 octets and 4 for each tag, of type 0x8100, 0x88a8 or 0x9100", wireerr.Range)
 )
 
-// Numbers of the header that follows.
 const (
-	protoIPv4     = 4
-	protoIPv6     = 41
-	protoRouting  = 43
-	noNextHeader  = 59
-	protoEthernet = 143 // RFC 8986 section 10.1
-
-	etherIPv4 = 0x0800
-	etherIPv6 = 0x86DD
-)
-
-const (
-	ipv4Size = 20
-	ipv6Size = 40
 	hopLimit = 64
 )
 
@@ -87,16 +74,16 @@ const (
 func cutPacket(inner []byte) (packet []byte, proto uint8, ether uint16, class uint8, err error) {
 	n := 0
 	switch {
-	case len(inner) >= 20 && inner[0]>>4 == 4:
-		proto, ether, class = protoIPv4, etherIPv4, inner[1]
+	case len(inner) >= wire.IPv4Size && inner[0]>>4 == wire.IPv4:
+		proto, ether, class = wire.ProtoIPv4, wire.EtherIPv4, inner[1]
 		n = int(binary.BigEndian.Uint16(inner[2:]))
 		if header := 4 * int(inner[0]&0xF); header < 20 || n < header {
 			return nil, 0, 0, 0, errInnerLength
 		}
-	case len(inner) >= ipv6Size && inner[0]>>4 == 6:
-		proto, ether, class = protoIPv6, etherIPv6, uint8(binary.BigEndian.Uint16(inner)>>4)
-		n = ipv6Size + int(binary.BigEndian.Uint16(inner[4:]))
-		if n == ipv6Size && inner[6] != noNextHeader { // a jumbogram, or the length was not set
+	case len(inner) >= wire.IPv6Size && inner[0]>>4 == wire.IPv6:
+		proto, ether, class = wire.ProtoIPv6, wire.EtherIPv6, uint8(binary.BigEndian.Uint16(inner)>>4)
+		n = wire.IPv6Size + int(binary.BigEndian.Uint16(inner[4:]))
+		if n == wire.IPv6Size && inner[6] != wire.NoNextHeader { // a jumbogram, or the length was not set
 			return nil, 0, 0, 0, errInnerLength
 		}
 	default:
@@ -135,8 +122,8 @@ func appendIPv6(b []byte, src, dst netip.Addr, class uint8, label uint32, next u
 		return b, err
 	}
 	at := len(b)
-	b = slices.Grow(b, ipv6Size+n)[:at+ipv6Size]
-	ipudp.PutIPv6((*[ipv6Size]byte)(b[at:]), ipudp.IPv6Header(class, label, n, next, hopLimit), src, dst)
+	b = slices.Grow(b, wire.IPv6Size+n)[:at+wire.IPv6Size]
+	ipudp.PutIPv6((*[wire.IPv6Size]byte)(b[at:]), ipudp.IPv6Header(class, label, n, next, hopLimit), src, dst)
 	return b, nil
 }
 
@@ -151,13 +138,11 @@ func usable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == 
 // checkEthernet returns an error unless h can be the header of an Ethernet frame:
 // 14 octets, and 4 for each tag.
 func checkEthernet(h []byte) error {
-	if len(h) < 14 || len(h)%4 != 2 {
+	if len(h) < wire.EthernetSize || len(h)%4 != 2 {
 		return errEthernet
 	}
 	for at := 12; at < len(h)-2; at += 4 {
-		switch binary.BigEndian.Uint16(h[at:]) {
-		case 0x8100, 0x88A8, 0x9100:
-		default:
+		if !wire.IsTag(binary.BigEndian.Uint16(h[at:])) {
 			return errEthernet
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
@@ -188,15 +189,15 @@ func TestNotBuilt(t *testing.T) {
 
 // ofLength is an IPv6 packet of n octets.
 func ofLength(t *testing.T, n int) []byte {
-	b := append(wiretest.Hex(t, six), make([]byte, n-ipv6Size)...)
-	binary.BigEndian.PutUint16(b[4:], uint16(n-ipv6Size))
+	b := append(wiretest.Hex(t, six), make([]byte, n-wire.IPv6Size)...)
+	binary.BigEndian.PutUint16(b[4:], uint16(n-wire.IPv6Size))
 	return b
 }
 
 // What fits and one more: 65535 octets behind the IPv6 header, 24 bits of VNI.
 func TestMost(t *testing.T) {
 	for _, tunnel := range tunnels() {
-		n := ipv6Size + 0xFFFF - tunnel.Overhead()
+		n := wire.IPv6Size + 0xFFFF - tunnel.Overhead()
 		out, err := tunnel.Append(nil, ofLength(t, n), 1)
 		require.NoError(t, err)
 		require.Equal(t, []byte{0xFF, 0xFF}, out[4:6])
@@ -206,7 +207,7 @@ func TestMost(t *testing.T) {
 	out, err := (&VXLAN{pe, egress, 0xFFFFFF, ethernet}).Append(nil, wiretest.Hex(t, six), 1)
 	require.NoError(t, err)
 	require.Equal(t, []byte{0xFF, 0xFF, 0xFF, 0}, out[52:56])
-	require.Equal(t, ipv6Size, (&SRv6{Src: pe, Reduced: true}).Overhead(), "no segments")
+	require.Equal(t, wire.IPv6Size, (&SRv6{Src: pe, Reduced: true}).Overhead(), "no segments")
 }
 
 // What comes out of a tunnel is what went in, as the library's own walk finds it.

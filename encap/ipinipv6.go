@@ -1,6 +1,10 @@
 package encap
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/internal/wire"
+)
 
 // IPInIPv6 is IP in IPv6 (RFC 2473):
 //
@@ -23,4 +27,4 @@ func (t *IPInIPv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 }
 
 // Overhead implements [Tunnel].
-func (t *IPInIPv6) Overhead() int { return ipv6Size }
+func (t *IPInIPv6) Overhead() int { return wire.IPv6Size }

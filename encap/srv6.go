@@ -1,6 +1,10 @@
 package encap
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/internal/wire"
+)
 
 // SRv6 is the encapsulation of Segment Routing over IPv6 (RFC 8986 section 5):
 // H.Encaps, H.Encaps.Red where Reduced is set, and both with L2 for Ethernet
@@ -33,8 +37,6 @@ type SRv6 struct {
 	Ethernet []byte
 }
 
-const segmentSize = 16
-
 // Append implements [Tunnel].
 func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 	inner, proto, ether, class, err := cutPacket(inner)
@@ -45,7 +47,7 @@ func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 		if err := checkEthernet(t.Ethernet); err != nil {
 			return b, err
 		}
-		proto = protoEthernet
+		proto = wire.ProtoEthernet
 	}
 	if len(t.Segments) < 1 || len(t.Segments) > 127 { // Hdr Ext Len has 8 bits
 		return b, errSegments
@@ -57,9 +59,9 @@ func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 	}
 	next, listed := proto, t.listed()
 	if len(listed) > 0 {
-		next = protoRouting
+		next = wire.ProtoRouting
 	}
-	out, err := appendIPv6(b, t.Src, t.Segments[0], class, label, next, t.Overhead()-ipv6Size+len(inner))
+	out, err := appendIPv6(b, t.Src, t.Segments[0], class, label, next, t.Overhead()-wire.IPv6Size+len(inner))
 	if err != nil {
 		return b, err
 	}
@@ -77,9 +79,9 @@ func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 
 // Overhead implements [Tunnel].
 func (t *SRv6) Overhead() int {
-	n := ipv6Size + len(t.Ethernet)
+	n := wire.IPv6Size + len(t.Ethernet)
 	if listed := t.listed(); len(listed) > 0 {
-		n += 8 + segmentSize*len(listed)
+		n += 8 + wire.AddressSize*len(listed)
 	}
 	return n
 }

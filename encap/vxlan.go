@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -37,9 +38,7 @@ type VXLAN struct {
 }
 
 const (
-	portVXLAN  = 4789
 	vxlanSize  = 8
-	udpSize    = 8
 	vxlanFlagI = 0x08 << 24 // the VNI is valid
 )
 
@@ -49,9 +48,9 @@ func (t *VXLAN) Append(b, inner []byte, label uint32) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	ip, length := ipv6Size, t.Overhead()-ipv6Size+len(inner)
+	ip, length := wire.IPv6Size, t.Overhead()-wire.IPv6Size+len(inner)
 	if t.Src.Is4() {
-		ip, length = ipv4Size, t.Overhead()+len(inner)
+		ip, length = wire.IPv4Size, t.Overhead()+len(inner)
 	}
 	if t.Src.Is4() != t.Dst.Is4() || rocev2.CheckAnswerable(t.Src) != nil || rocev2.CheckAnswerable(t.Dst) != nil {
 		return b, errAddresses
@@ -66,14 +65,14 @@ func (t *VXLAN) Append(b, inner []byte, label uint32) ([]byte, error) {
 		return b, errVNI
 	}
 	// The data is written to its final place, because the checksum covers it.
-	data := len(b) + ip + udpSize
+	data := len(b) + ip + wire.UDPSize
 	out := slices.Grow(b, t.Overhead()+len(inner))[:data]
 	out = binary.BigEndian.AppendUint32(out, vxlanFlagI)
 	out = binary.BigEndian.AppendUint32(out, t.VNI<<8)
 	out = appendFrame(out, t.Ethernet, ether, inner)
 	d := rocev2.Datagram{
 		Src: t.Src, Dst: t.Dst, TrafficClass: class, HopLimit: hopLimit, FlowLabel: label,
-		SrcPort: 0xC000 | uint16(label&0x3FFF), DstPort: portVXLAN, Data: out[data:],
+		SrcPort: 0xC000 | uint16(label&0x3FFF), DstPort: wire.PortVXLAN, Data: out[data:],
 	}
 	if t.Src.Is4() {
 		d.FlowLabel, d.Flags = 0, 2 // Don't Fragment
@@ -88,9 +87,9 @@ func (t *VXLAN) Append(b, inner []byte, label uint32) ([]byte, error) {
 
 // Overhead implements [Tunnel].
 func (t *VXLAN) Overhead() int {
-	n := udpSize + vxlanSize + len(t.Ethernet)
+	n := wire.UDPSize + vxlanSize + len(t.Ethernet)
 	if t.Src.Is4() {
-		return ipv4Size + n
+		return wire.IPv4Size + n
 	}
-	return ipv6Size + n
+	return wire.IPv6Size + n
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -290,7 +291,7 @@ func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 		return b, err
 	}
 	d := rocev2.Datagram{Data: octets[:cnp.Size+4],
-		NextHeader: ipv6opt.DestinationOptions, Ext: out[len(b)+ipv6Size : len(b)+ipv6Size+size]}
+		NextHeader: ipv6opt.DestinationOptions, Ext: out[len(b)+wire.IPv6Size : len(b)+wire.IPv6Size+size]}
 	if err := answer.Carry(&d, n.Src, n.Dst, &cfg.Carriage); err != nil {
 		return b, err
 	}
@@ -308,8 +309,8 @@ func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
 		return b, 0, wireerr.OptionType
 	}
 	n = o.len()
-	out = slices.Grow(b, ipv6Size+n+8+cnp.Size+4)
-	at := len(b) + ipv6Size
+	out = slices.Grow(b, wire.IPv6Size+n+8+cnp.Size+4)
+	at := len(b) + wire.IPv6Size
 	o.put(out[at : at+n])
 	return out, n, nil
 }
@@ -332,7 +333,7 @@ func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, add
 	if out, n, err = o.appendBehindIP(b); err != nil {
 		return b, 0, false, err
 	}
-	at := len(b) + ipv6Size
+	at := len(b) + wire.IPv6Size
 	added, err = ioam.AddNode(ioam.Option{Data: out[at+traceAt : at+traceAt+len(o.ioam)-2-o.trimmed]}, own)
 	return out, n, added, err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
@@ -13,11 +14,9 @@ var (
 )
 
 const (
-	protoUDP = 17
-	ipv6Size = 40
 	// ioamHeaders is the length of Reserved, IOAM-Opt-Type and the trace's
 	// header, which precede the nodes and free space of option 2.
-	ioamHeaders = option2Min - addressSize
+	ioamHeaders = option2Min - wire.AddressSize
 	// traceAt is where the trace of option 2 begins in the header.
 	traceAt = 8
 )
@@ -53,28 +52,28 @@ type header struct {
 // len returns the length of the header in octets.
 func (o *header) len() int {
 	if len(o.ioam) == 0 {
-		return 4 + addressSize + 4
+		return 4 + wire.AddressSize + 4
 	}
-	return (6 + len(o.ioam) - o.trimmed + addressSize + 7) &^ 7
+	return (6 + len(o.ioam) - o.trimmed + wire.AddressSize + 7) &^ 7
 }
 
 // put writes the header to b, which has its length, 8 octets at a time as the
 // rest of the packet is written.
 func (o *header) put(b []byte) {
 	const pad2, pad4 = uint64(ipv6opt.PadN) << 8, uint64(ipv6opt.PadN)<<24 | 2<<16
-	first := uint64(protoUDP)<<56 | uint64(len(b)/8-1)<<48
+	first := uint64(wire.ProtoUDP)<<56 | uint64(len(b)/8-1)<<48
 	address := o.original.AsSlice()
 	high, low := be.Uint64(address), be.Uint64(address[8:])
 	if len(o.ioam) == 0 {
 		h := (*[24]byte)(b)
-		be.PutUint64(h[:], first|uint64(o.typ)<<40|addressSize<<32|high>>32)
+		be.PutUint64(h[:], first|uint64(o.typ)<<40|wire.AddressSize<<32|high>>32)
 		be.PutUint64(h[8:], high<<32|low>>32)
 		be.PutUint64(h[16:], low<<32|pad4)
 		return
 	}
 	h := (*[ioamHeaders]byte)(o.ioam)
 	trace := be.Uint64(h[2:]) - uint64(o.trimmed/4)<<32 // RemainingLen, which is no less
-	be.PutUint64(b, first|pad2<<32|uint64(o.typ)<<24|uint64(len(o.ioam)-o.trimmed+addressSize)<<16|
+	be.PutUint64(b, first|pad2<<32|uint64(o.typ)<<24|uint64(len(o.ioam)-o.trimmed+wire.AddressSize)<<16|
 		uint64(be.Uint16(h[:])))
 	be.PutUint64(b[8:], trace)
 	b = b[16:]

@@ -8,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/ppfc"
@@ -116,7 +117,7 @@ func findOption(p *rocev2.Packet, c CodePoints) (found ipv6opt.Option, offset in
 	var h ipv6opt.Header
 	// as p.Extensions(), but faster
 	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && p.Src.Is6(); next = h.NextHeader {
-		at := ipv6Size + len(p.Ext) - len(ext)
+		at := wire.IPv6Size + len(p.Ext) - len(ext)
 		if ext, err = h.Decode(ext); err != nil {
 			return found, 0, err
 		}

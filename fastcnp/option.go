@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -51,12 +52,11 @@ func (c CodePoints) orDefault() CodePoints {
 
 // Opt Data Len of the options.
 const (
-	addressSize = 16
 	// option1Size is the only length of option 1.
-	option1Size = addressSize
+	option1Size = wire.AddressSize
 	// option2Min: Reserved and IOAM-Opt-Type, the header of a trace without
 	// nodes, the address.
-	option2Min = 2 + 8 + addressSize
+	option2Min = 2 + 8 + wire.AddressSize
 	maxData    = 255
 	// maxNodeData is what D4 leaves for nodes and free space.
 	maxNodeData = (maxData - option2Min) &^ 3
@@ -128,7 +128,7 @@ func (o *Option) Decode(b []byte) error {
 	case len(b) < option2Min:
 		return errOptionLen
 	}
-	at := len(b) - addressSize
+	at := len(b) - wire.AddressSize
 	var data ioam.Option
 	if err := data.Decode(b[:at:at]); err != nil {
 		return err

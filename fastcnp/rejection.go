@@ -3,15 +3,9 @@ package fastcnp
 import (
 	"encoding/binary"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
-)
-
-// ICMPv6 Parameter Problem (RFC 4443 section 3.4).
-const (
-	icmpParameterProblem   = 4
-	icmpUnrecognisedOption = 2
-	icmpHeader             = 8
 )
 
 // Errors of FromICMP.
@@ -48,15 +42,15 @@ func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) 
 //	~    As much of the invoking packet as possible, 1280 in all    ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 func (c CodePoints) FromICMP(b []byte) (Notification, error) {
-	if len(b) < icmpHeader {
+	if len(b) < wire.ICMPv6Size {
 		return Notification{}, errTruncatedICMP
 	}
-	if b[0] != icmpParameterProblem || b[1] != icmpUnrecognisedOption {
+	if b[0] != wire.ICMPv6ParameterProblem || b[1] != wire.ICMPv6UnrecognisedOption {
 		return Notification{}, errNotProblem
 	}
 	pointer := binary.BigEndian.Uint32(b[4:])
 	var p rocev2.Packet
-	if err := p.Decode(b[icmpHeader:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
+	if err := p.Decode(b[wire.ICMPv6Size:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
 		return Notification{}, err
 	}
 	n, err := c.FromPacket(&p)

@@ -108,7 +108,7 @@ func (b *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 	if udp == nil {
 		return message.Other, false
 	}
-	incomplete := d.first && len(udp) < udpSize
+	incomplete := d.first && len(udp) < wire.UDPSize
 	if len(udp) < atPort+2 {
 		return d.cut(message.Other, incomplete)
 	}
@@ -160,7 +160,7 @@ func udpInIPv4(ip []byte) (d datagram) {
 	n := int(ip[0]&0x0F) * 4
 	end := min(len(ip), int(binary.BigEndian.Uint16(ip[2:])))
 	fragment := binary.BigEndian.Uint16(ip[6:])
-	if n < 20 || n > end || fragment&fragmentOffset4 != 0 || ip[9] != protoUDP {
+	if n < 20 || n > end || fragment&fragmentOffset4 != 0 || ip[9] != wire.ProtoUDP {
 		return d
 	}
 	return datagram{udp: ip[n:end], first: fragment&moreFragments4 != 0}
@@ -175,22 +175,22 @@ func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (d datagram) {
 	}
 	next := ip[6]
 	b := ip[40:min(len(ip), 40+int(binary.BigEndian.Uint16(ip[4:])))]
-	for next != protoUDP {
+	for next != wire.ProtoUDP {
 		n := fragmentSize
 		switch {
 		case wire.IsExtension(next) && len(b) > 1:
 			n = 8 + 8*int(b[1])
-			if next == protoDestOpts && hasOption(b[2:min(len(b), n)], c) {
+			if next == wire.ProtoDestinationOptions && hasOption(b[2:min(len(b), n)], c) {
 				d.found = true
 			}
-		case !wire.IsExtension(next) && next != protoFragment:
+		case !wire.IsExtension(next) && next != wire.ProtoFragment:
 			return datagram{}
 		}
 		d.udp = b[:0]
 		if len(b) < n {
 			return d
 		}
-		if next == protoFragment {
+		if next == wire.ProtoFragment {
 			d.first = binary.BigEndian.Uint16(b[2:])&fragmentOffset6 == 0
 			if !d.first {
 				return d

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -54,7 +55,7 @@ func (b *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	whole := w.label()
 	w.do(recall(regA, wordFirst))
 	w.jumpIf(bpf.JumpEqual, 0, whole, next)
-	w.need(udpSize)
+	w.need(wire.UDPSize)
 	w.place(whole)
 	w.do(recall(regA, wordNext))
 	w.jumpIf(bpf.JumpNotEqual, rocev2.Port, w.miss, next)

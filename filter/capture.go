@@ -25,6 +25,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -97,15 +98,14 @@ func (c *Capture) messagePorts() []uint32 {
 
 // Octets from the UDP header on.
 const (
-	udpHeader = 8
-	wholeBTH  = udpHeader + bth.Size
+	wholeBTH = wire.UDPSize + bth.Size
 
 	atPort   = 2
 	atLength = 4
-	atOpcode = udpHeader
-	atPBit   = udpHeader + 4 // F, B, Resv6, whose top bit is P
-	atDestQP = udpHeader + 4 // with those, 32 bits
-	atAckReq = udpHeader + 8 // the top bit, with 7 others
+	atOpcode = wire.UDPSize
+	atPBit   = wire.UDPSize + 4 // F, B, Resv6, whose top bit is P
+	atDestQP = wire.UDPSize + 4 // with those, 32 bits
+	atAckReq = wire.UDPSize + 8 // the top bit, with 7 others
 
 	transportBits, operationBits, ackReqBit = 0xE0, 0x1F, 0x80
 )
@@ -134,7 +134,7 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		return nil, err
 	}
 	w.place(w.udp)
-	w.need(udpHeader)
+	w.need(wire.UDPSize)
 	w.do(load(atPort, 2))
 	if w.all {
 		w.jumpIfAny(hit, tunnelPorts...)

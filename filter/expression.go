@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -63,9 +64,10 @@ func (c *Capture) expressionTags(at, more int) string {
 
 // expressionTypes is the part of Expression for what follows an EtherType.
 func (c *Capture) expressionTypes(etherType string, ip4, ip6 packet) string {
-	e := or(and(is(etherType, etherIPv4), c.expression4(ip4)), and(is(etherType, etherIPv6), c.expression6(ip6)))
+	e := or(and(is(etherType, wire.EtherIPv4), c.expression4(ip4)),
+		and(is(etherType, wire.EtherIPv6), c.expression6(ip6)))
 	if c.Selection == Flows {
-		e = or(e, is(etherType, etherMPLS, etherMPLS2, etherPause))
+		e = or(e, is(etherType, wire.EtherMPLS, wire.EtherMPLS2, wire.EtherMACControl))
 	}
 	return e
 }
@@ -125,7 +127,7 @@ func (c *Capture) expressionNext(ip packet, next string, at offset, more int) st
 		return udp
 	}
 	then := offset{at.octets + 8, fmt.Sprintf("%s + %s * 8", at.headers, ip.load(at.plus(1), 1))}
-	return or(udp, and(is(next+" =", protoHopByHop, protoRouting, protoDestOpts),
+	return or(udp, and(is(next+" =", wire.ProtoHopByHop, wire.ProtoRouting, wire.ProtoDestinationOptions),
 		c.expressionNext(ip, ip.load(at, 1), then, more-1)))
 }
 
@@ -140,7 +142,7 @@ func (p packet) whole(length string, at offset) string {
 func (c *Capture) expressionUDP(ip packet, length string, at offset, ce string) string {
 	field := func(from, size int) string { return ip.load(at.plus(from), size) }
 	ports := func(p ...uint32) string { return is(field(atPort, 2)+" =", p...) }
-	header, roce := ip.whole(length, at.plus(udpHeader)), ports(rocev2.Port)
+	header, roce := ip.whole(length, at.plus(wire.UDPSize)), ports(rocev2.Port)
 	transport := and(roce, ip.whole(length, at.plus(wholeBTH)))
 	switch c.Selection {
 	case Ours:

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -95,14 +96,14 @@ func xtProgram(version int, b *Border) []bpf.RawInstruction {
 		p.do(bpf.LoadConstant{Dst: regX, Val: 40}, bpf.LoadAbsolute{Off: 6, Size: 1})
 		for range maxExtensions {
 			extension := p.label()
-			p.jumpIf(bpf.JumpEqual, protoUDP, udp, next)
-			p.jumpIfAny(extension, protoHopByHop, protoDestOpts)
-			p.jumpIf(bpf.JumpEqual, protoRouting, extension, lost)
+			p.jumpIf(bpf.JumpEqual, wire.ProtoUDP, udp, next)
+			p.jumpIfAny(extension, wire.ProtoHopByHop, wire.ProtoDestinationOptions)
+			p.jumpIf(bpf.JumpEqual, wire.ProtoRouting, extension, lost)
 			p.place(extension)
 			p.do(load(0, 1), keep(regA, wordNext), load(1, 1), add(1), shiftLeft(3), addX, bpf.TAX{},
 				recall(regA, wordNext))
 		}
-		p.jumpIf(bpf.JumpEqual, protoUDP, udp, lost)
+		p.jumpIf(bpf.JumpEqual, wire.ProtoUDP, udp, lost)
 	}
 	p.place(udp)
 	if version == 4 { // in IPv6 a Fragment header leads to lost

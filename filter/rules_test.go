@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -116,11 +117,11 @@ func headers(ip []byte) (options, fragment bool) {
 	}
 	for next, rest := ip[6], ip[40:]; ; next, rest = rest[0], rest[min(8+8*int(rest[1]), len(rest)):] {
 		switch next {
-		case protoFragment:
+		case wire.ProtoFragment:
 			return options, true
-		case protoDestOpts:
+		case wire.ProtoDestinationOptions:
 			options = true
-		case protoHopByHop, protoRouting:
+		case wire.ProtoHopByHop, wire.ProtoRouting:
 		default:
 			return options, false
 		}

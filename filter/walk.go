@@ -8,25 +8,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// EtherTypes and protocol numbers.
-const (
-	etherIPv4  = 0x0800
-	etherIPv6  = 0x86DD
-	etherMPLS  = 0x8847
-	etherMPLS2 = 0x8848
-	etherPause = 0x8808 // MAC Control: PFC and PAUSE
-
-	protoHopByHop = wire.ProtoHopByHop
-	protoUDP      = 17
-	protoRouting  = wire.ProtoRouting
-	protoFragment = wire.ProtoFragment
-	protoDestOpts = wire.ProtoDestinationOptions
-)
-
 // Sizes of headers, and offsets of the fields that say which fragment a packet
 // is: in an IPv4 header at octet 6, in an IPv6 Fragment header at octet 2.
 const (
-	udpSize      = 8
 	fragmentSize = 8
 
 	moreFragments4  = 0x2000
@@ -35,13 +19,15 @@ const (
 )
 
 var (
-	tags = []uint32{0x8100, 0x88A8, 0x9100} // 802.1Q, 802.1ad, old stacked tags
+	tags = []uint32{wire.EtherVLAN, wire.EtherSVLAN, wire.EtherVLAN9100}
 
 	// The tunnels that package rocev2 looks into, besides MPLS directly after
 	// Ethernet: IPv4 and IPv6 in IP, GRE, MPLS in IP, Ethernet in IP; and over
 	// UDP VXLAN, Geneve, MPLS.
-	tunnelProtocols = []uint32{4, 41, 47, 137, 143}
-	tunnelPorts     = []uint32{4789, 6081, 6635}
+	tunnelProtocols = []uint32{
+		wire.ProtoIPv4, wire.ProtoIPv6, wire.ProtoGRE, wire.ProtoMPLS, wire.ProtoEthernet,
+	}
+	tunnelPorts = []uint32{wire.PortVXLAN, wire.PortGeneve, wire.PortMPLS}
 )
 
 // The domain of the programs.
@@ -140,13 +126,13 @@ func (w *walk) from(link rocev2.LinkType) error {
 func (w *walk) etherTypes(at, size uint32, ipv4, ipv6 label) {
 	for n := 0; ; n++ {
 		w.do(bpf.LoadAbsolute{Off: at, Size: 2}, bpf.LoadConstant{Dst: regX, Val: size})
-		w.jumpIf(bpf.JumpEqual, etherIPv6, ipv6, next)
-		w.jumpIf(bpf.JumpEqual, etherIPv4, ipv4, next)
+		w.jumpIf(bpf.JumpEqual, wire.EtherIPv6, ipv6, next)
+		w.jumpIf(bpf.JumpEqual, wire.EtherIPv4, ipv4, next)
 		if w.border {
-			w.jumpIfAny(w.beyond, etherMPLS, etherMPLS2)
+			w.jumpIfAny(w.beyond, wire.EtherMPLS, wire.EtherMPLS2)
 		}
 		if w.all {
-			w.jumpIfAny(w.hit, etherMPLS, etherMPLS2, etherPause)
+			w.jumpIfAny(w.hit, wire.EtherMPLS, wire.EtherMPLS2, wire.EtherMACControl)
 		}
 		if n == maxTags {
 			w.jumpIfAny(w.beyond, tags...)
@@ -196,7 +182,7 @@ func (w *walk) step(cut label) {
 
 // protocol jumps to udp if the protocol is UDP, and ends the walk for a tunnel.
 func (w *walk) protocol(udp label) {
-	w.jumpIf(bpf.JumpEqual, protoUDP, udp, next)
+	w.jumpIf(bpf.JumpEqual, wire.ProtoUDP, udp, next)
 	if w.border {
 		w.jumpIfAny(w.beyond, tunnelProtocols...)
 	}
@@ -247,9 +233,9 @@ func (w *walk) ipv6() {
 		}
 		w.extension(n)
 	}
-	w.jumpIfAny(w.beyond, protoHopByHop, protoRouting, protoDestOpts)
+	w.jumpIfAny(w.beyond, wire.ProtoHopByHop, wire.ProtoRouting, wire.ProtoDestinationOptions)
 	if w.border {
-		w.jumpIfAny(w.beyond, protoFragment)
+		w.jumpIfAny(w.beyond, wire.ProtoFragment)
 	}
 	w.jump(w.miss)
 }
@@ -258,14 +244,14 @@ func (w *walk) ipv6() {
 // accumulator.
 func (w *walk) extension(n int) {
 	header, then, cut := w.label(), w.label(), w.cut
-	w.jumpIfAny(header, protoHopByHop, protoRouting)
+	w.jumpIfAny(header, wire.ProtoHopByHop, wire.ProtoRouting)
 	options := w.label()
 	if !w.border {
-		w.jumpIf(bpf.JumpEqual, protoDestOpts, header, w.miss)
+		w.jumpIf(bpf.JumpEqual, wire.ProtoDestinationOptions, header, w.miss)
 	} else {
 		fragment := w.label()
-		w.jumpIf(bpf.JumpEqual, protoDestOpts, options, next)
-		w.jumpIf(bpf.JumpEqual, protoFragment, fragment, w.miss)
+		w.jumpIf(bpf.JumpEqual, wire.ProtoDestinationOptions, options, next)
+		w.jumpIf(bpf.JumpEqual, wire.ProtoFragment, fragment, w.miss)
 
 		w.place(fragment)
 		w.need(fragmentSize)

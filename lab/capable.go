@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
@@ -55,12 +56,8 @@ func (h *hostRole) ignores(ip []byte) bool {
 }
 
 const (
-	ipv6Header   = 40
-	icmpHeader   = 8
-	icmpv6       = 58
-	problem      = 4 // RFC 4443 section 3.4
-	unrecognised = 2 // IPv6 option
-	leastMTU     = 1280
+	problem  = 4 // RFC 4443 section 3.4
+	leastMTU = 1280
 )
 
 // problem returns an ICMPv6 Parameter Problem about an octet of a packet, which it quotes.
@@ -72,21 +69,22 @@ const (
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|     the packet, so that all of this has 1,280 octets at most  |
 func (n *Network) problem(from, to netip.Addr, about []byte, pointer uint32) []byte {
-	about = about[:min(len(about), leastMTU-ipv6Header-icmpHeader)]
-	b := append(n.roles.frame[:0], make([]byte, ipv6Header+icmpHeader)...)
+	about = about[:min(len(about), leastMTU-wire.IPv6Size-wire.ICMPv6Size)]
+	b := append(n.roles.frame[:0], make([]byte, wire.IPv6Size+wire.ICMPv6Size)...)
 	b = append(b, about...)
-	ipudp.PutIPv6((*[ipv6Header]byte)(b), ipudp.IPv6Header(0, 0, icmpHeader+len(about), icmpv6, 64), from, to)
-	message := b[ipv6Header:]
-	message[0], message[1] = problem, unrecognised
+	header := ipudp.IPv6Header(0, 0, wire.ICMPv6Size+len(about), wire.ProtoICMPv6, 64)
+	ipudp.PutIPv6((*[wire.IPv6Size]byte)(b), header, from, to)
+	message := b[wire.IPv6Size:]
+	message[0], message[1] = problem, wire.ICMPv6UnrecognisedOption
 	binary.BigEndian.PutUint32(message[4:], pointer)
-	sum := ipudp.Sum(uint64(len(message))+icmpv6, b[8:]) // with the pseudo-header (RFC 8200 section 8.1)
+	sum := ipudp.Sum(uint64(len(message))+wire.ProtoICMPv6, b[8:]) // with the pseudo-header (RFC 8200 section 8.1)
 	binary.BigEndian.PutUint16(message[2:], ^ipudp.Fold(sum))
 	return b
 }
 
 // rejected handles an ICMPv6 message to a switch, and says whether that is one.
 func (s *Switch) rejected(k *packet) bool {
-	if len(k.ip) < ipv6Header || k.ip[6] != icmpv6 {
+	if len(k.ip) < wire.IPv6Size || k.ip[6] != wire.ProtoICMPv6 {
 		return false
 	}
 	n := s.net

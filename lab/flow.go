@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node"
@@ -261,7 +262,7 @@ func (f *Flow) packet() (ref, *packet) {
 
 // overhead is the octets of a frame besides the data and the trace: Ethernet,
 // IPv6, UDP, BTH, ICRC and the frame check sequence.
-const overhead = etherHeader + 40 + 8 + 12 + 4 + frameCheck
+const overhead = wire.EthernetSize + 40 + 8 + 12 + 4 + frameCheck
 
 // sent computes when the next packet may leave, after one has begun to leave.
 func (f *Flow) sent(k *packet) {

@@ -18,9 +18,8 @@ const (
 
 // Octets that Ethernet adds to an IP packet.
 const (
-	etherHeader = 14
-	frameCheck  = 4
-	gap         = 20 // preamble, start of frame, space between frames: on the wire, not in a queue
+	frameCheck = 4
+	gap        = 20 // preamble, start of frame, space between frames: on the wire, not in a queue
 )
 
 // A packet is the descriptor of a packet that waits or travels.
@@ -146,15 +145,15 @@ type flight struct {
 	r     ref
 }
 
-// A wire holds the packets that travel, in order. Only the first has an event.
-type wire struct {
+// Flights are the packets on a wire, in order. Only the first has an event.
+type flights struct {
 	ring    []flight // the length is a power of two
 	head, n int
 }
 
-func (w *wire) first() *flight { return &w.ring[w.head] }
+func (w *flights) first() *flight { return &w.ring[w.head] }
 
-func (w *wire) push(f flight) {
+func (w *flights) push(f flight) {
 	if w.n == len(w.ring) {
 		larger := make([]flight, max(16, 2*len(w.ring)))
 		for i := range w.n {
@@ -166,7 +165,7 @@ func (w *wire) push(f flight) {
 	w.n++
 }
 
-func (w *wire) pop() ref {
+func (w *flights) pop() ref {
 	r := w.ring[w.head].r
 	w.head = (w.head + 1) & (len(w.ring) - 1)
 	w.n--

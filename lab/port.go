@@ -25,7 +25,7 @@ type Port struct {
 	ready  uint16 // queues that are not empty
 	paused uint16 // queues that may not send
 	ends   [8]sim.Time
-	wire   wire
+	wire   flights
 	direct int // PFC frames that travel
 
 	in    account

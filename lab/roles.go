@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/node"
@@ -159,7 +160,7 @@ func (n *Network) message(ip []byte, from, to int, flow int32) ref {
 	k.kind, k.prio, k.to, k.flow = message, n.cfg.NotificationPriority, int32(to), flow
 	k.hash = spread(uint32(from), uint32(to), 0)
 	k.ip = append(k.ip, ip...)
-	k.octets = int32(etherHeader + len(ip) + frameCheck)
+	k.octets = int32(wire.EthernetSize + len(ip) + frameCheck)
 	n.count.Notice += uint64(k.octets)
 	return r
 }
@@ -252,7 +253,7 @@ func (n *Network) sendPause(p *Port, quanta uint16) {
 // paused handles a PFC frame that a port received.
 func (n *Network) paused(in *Port, k *packet) {
 	var frame pfc.PFC
-	if _, err := frame.Decode(k.ip[etherHeader:]); err != nil {
+	if _, err := frame.Decode(k.ip[wire.EthernetSize:]); err != nil {
 		panic("lab: " + err.Error())
 	}
 	for prio, n := range frame.All() {

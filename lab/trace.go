@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/lab/sim"
@@ -12,7 +13,6 @@ import (
 // acknowledgements carry the trace.
 const (
 	namespace  = 1
-	udp        = 17
 	traceOfFCN = ioam.BitNode | ioam.BitInterfaces | ioam.BitSeconds | ioam.BitFraction | ioam.BitQueueDepth
 	traceByAck = traceOfFCN | ioam.BitWideNamespaceData
 )
@@ -42,7 +42,7 @@ func (c *Config) traceHops() int {
 func (n *Network) traceHeader(r ref, k *packet) []byte {
 	t := ioam.Trace{OptType: ioam.TypePreallocated, Namespace: namespace, Type: n.cfg.traceType()}
 	words := n.cfg.TraceHops * t.Type.NodeLen()
-	w := ipv6opt.Begin(n.roles.ext[:0], udp)
+	w := ipv6opt.Begin(n.roles.ext[:0], wire.ProtoUDP)
 	data, err := w.Reserve(ioam.IPv6MayChange, 4, 0, 2+8+4*words)
 	if err != nil {
 		panic("lab: " + err.Error()) // cannot happen: there is room for eight ports

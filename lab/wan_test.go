@@ -8,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node/congested"
@@ -86,7 +87,7 @@ func TestTunnelOctets(t *testing.T) {
 	*k = packet{kind: data, flow: 0, number: 77, ce: true, ingress: 2, egress: 3, label: 0xABCDE,
 		octets: overhead + 1024 + tunnelOctets}
 	octets := n.tunnelled(r, k)
-	require.Len(t, octets, overhead+1024+tunnelOctets-etherHeader-frameCheck)
+	require.Len(t, octets, overhead+1024+tunnelOctets-wire.EthernetSize-frameCheck)
 	require.Equal(t, []byte{0x66, 0xBA, 0xBC, 0xDE}, octets[:4], "version, DSCP 26 and CE, the label")
 	require.EqualValues(t, 41, octets[6])
 	require.Equal(t, n.Switches()[2].role.addr.AsSlice(), octets[8:24])
@@ -513,7 +514,7 @@ func TestAckOctets(t *testing.T) {
 	} {
 		c.k.egress = -1
 		octets := n.octets(0, &c.k)
-		require.Len(t, octets, n.ackHead-etherHeader-frameCheck)
+		require.Len(t, octets, n.ackHead-wire.EthernetSize-frameCheck)
 		require.Equal(t, f.dst.role.addr.AsSlice(), octets[8:24])
 		require.Equal(t, f.src.role.addr.AsSlice(), octets[24:40])
 		require.Equal(t, []byte{0x11, 0, 0xFF, 0xFF, 0, 0, 0, 2, 0}, octets[48:57], "acknowledgement, to queue pair 2")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,9 +39,6 @@ const (
 	maxFrame       = 256 << 10
 	maxSingleFrame = 64<<10 + 64
 )
-
-// tagSize is the length of a VLAN tag.
-const tagSize = 4
 
 // OpenPackets opens an interface. That needs CAP_NET_RAW.
 func OpenPackets(c PacketConfig) (*Packets, error) {
@@ -96,7 +94,7 @@ func (p *Packets) open(c *PacketConfig) error {
 		}
 		p.read = p.ring.read
 	} else {
-		p.in = newReceiver(p.fd, tagSize, c.snap())
+		p.in = newReceiver(p.fd, wire.TagSize, c.snap())
 		p.read = p.receive
 	}
 	return p.bind(unix.ETH_P_ALL)
@@ -161,7 +159,7 @@ func (p *Packets) receive(packets []Packet) (int, error) {
 				aux = data
 			}
 		})
-		b := beside{octets: uint32(len(data) - tagSize)}
+		b := beside{octets: uint32(len(data) - wire.TagSize)}
 		if aux != nil { // status 32, len 32, snaplen 32, mac 16, net 16, vlan_tci 16, vlan_tpid 16
 			b = beside{
 				status: ne.Uint32(aux), octets: ne.Uint32(aux[4:]), network: int(ne.Uint16(aux[14:])),
@@ -186,7 +184,7 @@ type beside struct {
 func (p *Packet) set(data []byte, at time.Time, from []byte, b beside) {
 	// family 16, protocol 16, interface 32, type of hardware 16, type of packet 8
 	*p = Packet{
-		Record:    capture.Record{Data: data[tagSize:], OrigLen: b.octets, Time: at, Unit: time.Nanosecond},
+		Record:    capture.Record{Data: data[wire.TagSize:], OrigLen: b.octets, Time: at, Unit: time.Nanosecond},
 		Interface: int(ne.Uint32(from[4:])),
 		Outgoing:  from[10] == unix.PACKET_OUTGOING,
 	}
@@ -200,15 +198,15 @@ func (p *Packet) set(data []byte, at time.Time, from []byte, b beside) {
 	if b.status&unix.TP_STATUS_VLAN_VALID == 0 || p.Link != capture.Ethernet || len(p.Data) < 12 {
 		return
 	}
-	tpid := uint16(0x8100)
+	tpid := uint16(wire.EtherVLAN)
 	if b.status&unix.TP_STATUS_VLAN_TPID_VALID != 0 {
 		tpid = b.tpid
 	}
-	copy(data, data[tagSize:][:12])
+	copy(data, data[wire.TagSize:][:12])
 	binary.BigEndian.PutUint16(data[12:], tpid)
 	binary.BigEndian.PutUint16(data[14:], b.tci)
 	p.Data = data
-	p.OrigLen += tagSize
+	p.OrigLen += wire.TagSize
 }
 
 // linkType returns what the packets of an interface of this type of hardware

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -423,7 +424,7 @@ func TestBeside(t *testing.T) {
 		frame := wiretest.Hex(t, row.frame)
 		row.b.octets = uint32(len(frame))
 		var p Packet
-		p.set(append(make([]byte, tagSize), frame...), at, from(row.hardware), row.b)
+		p.set(append(make([]byte, wire.TagSize), frame...), at, from(row.hardware), row.b)
 		want := wiretest.Hex(t, row.want)
 		require.Equal(t, want, append([]byte{}, p.Data...), row.name)
 		require.EqualValues(t, len(want), p.OrigLen, row.name)

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // A ring is memory that the kernel writes packets into (TPACKET_V3), in blocks
@@ -29,7 +31,7 @@ func newRing(fd int) (*ring, error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V3); err != nil {
 		return nil, err
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_RESERVE, tagSize); err != nil {
+	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_RESERVE, wire.TagSize); err != nil {
 		return nil, err
 	}
 	const frame = 2048 // means nothing in this version, but must fit
@@ -79,7 +81,7 @@ func (r *ring) read(packets []Packet) (n int, err error) {
 		begin := int(ne.Uint16(h[atLink:]))
 		end := begin + int(ne.Uint32(h[atSnap:]))
 		packets[n].set(
-			h[begin-tagSize:end:end],
+			h[begin-wire.TagSize:end:end],
 			time.Unix(int64(ne.Uint32(h[atSeconds:])), int64(ne.Uint32(h[atNanos:]))).UTC(),
 			h[atFrom:],
 			beside{

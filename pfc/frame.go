@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -24,8 +25,6 @@ const (
 // Ethernet pads shorter frames to this length, in octets, the frame check
 // sequence not counted.
 const minFrame = 60
-
-const frameHeader = 14
 
 // errOpcode is the error for a MAC control frame of another kind. It matches rocecn.ErrOther.
 var errOpcode = wireerr.New("pfc", "opcode", 0, "another MAC control frame", wireerr.Other)
@@ -48,7 +47,7 @@ func Opcode(b []byte) (uint16, error) {
 func appendFrame(b []byte, src [6]byte, control []byte) []byte {
 	b = append(append(b, destination[:]...), src[:]...)
 	b = append(binary.BigEndian.AppendUint16(b, EtherType), control...)
-	return append(b, zeros[:minFrame-frameHeader-len(control)]...)
+	return append(b, zeros[:minFrame-wire.EthernetSize-len(control)]...)
 }
 
 var zeros [minFrame]byte

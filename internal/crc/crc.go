@@ -6,6 +6,8 @@ package crc
 import (
 	"encoding/binary"
 	"hash/crc32"
+
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 var le = binary.LittleEndian
@@ -19,10 +21,7 @@ const tablesOnly Way = 0
 
 // Lengths in octets.
 const (
-	ipv4Len  = 20
-	ipv6Len  = 40
 	fixedLen = 8 + 12 // UDP header and BTH
-	icrcLen  = 4
 )
 
 // The CRC register after the eight octets of 0xFF, and after these and the
@@ -80,16 +79,16 @@ func maskOf(ip []byte) *mask {
 // plainLen returns the length of an IP header without options and extension headers.
 func plainLen(ip []byte) int {
 	if ip[0]>>4 == 6 {
-		return ipv6Len
+		return wire.IPv6Size
 	}
-	return ipv4Len
+	return wire.IPv4Size
 }
 
 // Put writes the ICRC into an IP packet that has just been built, all lengths right:
 // ip[udp:] is its UDP header, BTH and all that follows, and ends with the ICRC.
 // Options and extension headers are covered as they are.
 func Put(ip []byte, udp int) {
-	end := len(ip) - icrcLen
+	end := len(ip) - wire.ICRCSize
 	le.PutUint32(ip[end:], ^stored(ip[:end], udp))
 }
 
@@ -125,14 +124,14 @@ func Word(v uint32) uint32 { return slicing.word(v) }
 func plainTables(b []byte) uint32 {
 	t, r := slicing, uint32(0)
 	if b[0]>>4 == 6 {
-		h := (*[ipv6Len + fixedLen]byte)(b)
+		h := (*[wire.IPv6Size + fixedLen]byte)(b)
 		r = t.half(prefixedIPv6 ^ (le.Uint64(h[4:]) | 0xFF000000))
 		r = t.step(r, le.Uint64(h[12:]), le.Uint64(h[20:]))
 		r = t.step(r, le.Uint64(h[28:]), le.Uint64(h[36:]))
 		r = t.step(r, le.Uint64(h[44:])|0xFFFF0000, le.Uint64(h[52:])|0xFF)
 		b = b[len(h):]
 	} else {
-		h := (*[ipv4Len + fixedLen]byte)(b)
+		h := (*[wire.IPv4Size + fixedLen]byte)(b)
 		r = t.half(prefixed ^ (le.Uint64(h[:]) | 0xFF00))
 		r = t.step(r, le.Uint64(h[8:])|0xFFFF00FF, le.Uint64(h[16:]))
 		r = t.step(r, le.Uint64(h[24:])|0xFFFF0000, le.Uint64(h[32:])|0xFF)

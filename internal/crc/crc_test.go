@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // register computes the register bit by bit, from what the annex says is masked.
@@ -38,12 +40,12 @@ func TestPut(t *testing.T) {
 	best := Use
 	defer func() { Use = best }()
 	check := func(version byte, udp, data int) {
-		ip := make([]byte, udp+fixedLen+data+icrcLen)
+		ip := make([]byte, udp+fixedLen+data+wire.ICRCSize)
 		for i := range ip {
 			ip[i] = byte(random.Uint32())
 		}
 		ip[0] = version<<4 | ip[0]&0x0F
-		end := len(ip) - icrcLen
+		end := len(ip) - wire.ICRCSize
 		want := ^register(ip[:end], udp)
 		for Use = tablesOnly; Use <= best; Use++ {
 			Put(ip, udp)
@@ -51,16 +53,16 @@ func TestPut(t *testing.T) {
 		}
 	}
 	for data := range 300 {
-		for udp := ipv4Len; udp <= 60; udp += 4 {
+		for udp := wire.IPv4Size; udp <= 60; udp += 4 {
 			check(4, udp, data)
 		}
-		for udp := ipv6Len; udp <= 40+264; udp += 8 {
+		for udp := wire.IPv6Size; udp <= 40+264; udp += 8 {
 			check(6, udp, data)
 		}
 	}
 	for _, data := range []int{1024, 4096, 9000, 65000} {
-		check(4, ipv4Len, data)
-		check(6, ipv6Len, data)
-		check(6, ipv6Len+24, data+1)
+		check(4, wire.IPv4Size, data)
+		check(6, wire.IPv6Size, data)
+		check(6, wire.IPv6Size+24, data+1)
 	}
 }

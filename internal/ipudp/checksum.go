@@ -9,9 +9,6 @@ import (
 
 var be = binary.BigEndian
 
-// UDP is the protocol number.
-const UDP = 17
-
 // PutChecksum sets the checksum (RFC 768, RFC 8200 section 8.1) in the UDP
 // header at ip[udp:], which must be 0 before. The IP packet ends with its UDP
 // data. The pseudo-header has the final destination: with a type 4 Routing
@@ -28,7 +25,7 @@ func PutChecksum(ip []byte, udp int) {
 // packet.
 func DatagramSum(ip []byte, udp int) uint64 {
 	datagram := ip[udp:]
-	s := uint64(len(datagram)) + UDP
+	s := uint64(len(datagram)) + wire.ProtoUDP
 	switch {
 	case ip[0]>>4 == 4:
 		s = Sum(s, ip[12:20])

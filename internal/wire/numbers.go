@@ -35,6 +35,15 @@ const (
 	ProtoEthernet           = 143 // RFC 8986
 )
 
+// NoNextHeader is the Next Header value of an IPv6 packet without contents (RFC 8200 section 4.7).
+const NoNextHeader = 59
+
+// ICMPv6 Parameter Problem about an IPv6 option that a host does not know (RFC 4443 section 3.4).
+const (
+	ICMPv6ParameterProblem   = 4 // type
+	ICMPv6UnrecognisedOption = 2 // code
+)
+
 // SegmentRouting is the Routing Type of a Segment Routing header (RFC 8754).
 const SegmentRouting = 4
 
@@ -55,6 +64,7 @@ const (
 	IPv4Size      = 20 // without options
 	IPv6Size      = 40 // without extension headers
 	UDPSize       = 8
+	ICMPv6Size    = 8 // of an error message, up to the quoted packet (RFC 4443)
 	BTHSize       = 12
 	ICRCSize      = 4
 	ExtensionUnit = 8  // the unit of the length of an IPv6 extension header

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // Frames makes frames at random for whoever walks them: RoCEv2 most often, CNPs
@@ -13,19 +15,6 @@ type Frames struct{ *rand.Rand }
 
 // NewFrames returns a source that makes the same for the same seed.
 func NewFrames(seed uint64) Frames { return Frames{rand.New(rand.NewPCG(seed, 13))} }
-
-// EtherTypes and protocol numbers.
-const (
-	etherIPv4 = 0x0800
-	etherIPv6 = 0x86DD
-
-	protoHopByHop = 0
-	protoTCP      = 6
-	protoUDP      = 17
-	protoRouting  = 43
-	protoFragment = 44
-	protoDestOpts = 60
-)
 
 // OneOf returns one of the values.
 func OneOf[T any](f Frames, values ...T) T { return values[f.IntN(len(values))] }
@@ -53,9 +42,9 @@ func (f Frames) Tagged(b []byte, tags int, ip []byte) []byte {
 
 func etherType(ip []byte) uint16 {
 	if ip[0]>>4 == 4 {
-		return etherIPv4
+		return wire.EtherIPv4
 	}
-	return etherIPv6
+	return wire.EtherIPv6
 }
 
 // IP returns an IPv4 or IPv6 packet.
@@ -74,26 +63,27 @@ func (f Frames) IPv4() []byte {
 	h[0] = 0x45 + uint8(len(options)/4)
 	binary.BigEndian.PutUint16(h[2:], uint16(20+len(options)+len(b)))
 	binary.BigEndian.PutUint16(h[6:], OneOf[uint16](f, 0, 0, 0x4000, 0x2000, 0x2001))
-	h[9] = OneOf[uint8](f, protoUDP, protoUDP, protoUDP, protoUDP, protoTCP)
+	h[9] = OneOf[uint8](f, wire.ProtoUDP, wire.ProtoUDP, wire.ProtoUDP, wire.ProtoUDP, wire.ProtoTCP)
 	return slices.Concat(h, options, b)
 }
 
 // IPv6 returns an IPv6 packet with up to four extension headers.
 func (f Frames) IPv6() []byte {
 	b := f.udp()
-	next := uint8(protoUDP)
+	next := uint8(wire.ProtoUDP)
 	if f.IntN(8) == 0 {
-		next = protoTCP
+		next = wire.ProtoTCP
 	}
 	for range f.IntN(5) {
-		kind := OneOf[uint8](f, protoHopByHop, protoRouting, protoFragment, protoDestOpts, protoDestOpts, protoDestOpts,
-			protoDestOpts)
+		const options = wire.ProtoDestinationOptions
+		kind := OneOf[uint8](f, wire.ProtoHopByHop, wire.ProtoRouting, wire.ProtoFragment,
+			options, options, options, options)
 		var h []byte
 		switch kind {
-		case protoFragment:
+		case wire.ProtoFragment:
 			h = f.Octets(8)
 			binary.BigEndian.PutUint16(h[2:], OneOf[uint16](f, 0, 1, 8))
-		case protoRouting:
+		case wire.ProtoRouting:
 			h = f.Octets(8 * OneOf(f, 1, 3, 5))
 			h[1] = uint8(len(h)/8 - 1)
 		default:
@@ -147,7 +137,8 @@ func (f Frames) udp() []byte {
 func (f Frames) Mutate(frame []byte) []byte {
 	b := slices.Clone(frame)
 	for range OneOf(f, 0, 0, 0, 1, 2, 5) {
-		b[f.IntN(len(b))] = OneOf(f, uint8(f.Uint32()), 0, 0x9E, 0x81, protoUDP, protoDestOpts, protoFragment)
+		b[f.IntN(len(b))] = OneOf(f, uint8(f.Uint32()), 0, 0x9E, 0x81, wire.ProtoUDP,
+			wire.ProtoDestinationOptions, wire.ProtoFragment)
 	}
 	switch f.IntN(8) {
 	case 0:

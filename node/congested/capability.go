@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/internal/hash"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/qpmap"
@@ -14,11 +15,6 @@ import (
 
 // answerTime is how long after a Fast CNP was sent an ICMPv6 error about it is accepted.
 const answerTime = time.Minute
-
-const (
-	icmpParameterProblem = 4 // RFC 4443 section 3.4
-	icmpHeader           = 8 // the invoking packet follows
-)
 
 // capability returns what is known about a sender. A rejected Fast CNP overrides the configuration.
 func (a *Role) capability(sender netip.Addr, domain uint32, now time.Time) Capability {
@@ -43,7 +39,7 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 		return
 	}
 	between, err := f.FiveTuple()
-	if err != nil || len(octets) < icmpHeader || octets[0] != icmpParameterProblem {
+	if err != nil || len(octets) < wire.ICMPv6Size || octets[0] != wire.ICMPv6ParameterProblem {
 		return
 	}
 	switch {
@@ -57,9 +53,9 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 		return
 	}
 	d.From, d.Reason = between.Src, node.Denied
-	quoted := octets[icmpHeader:]
+	quoted := octets[wire.ICMPv6Size:]
 	// A look-up by hash is cheaper than decoding the quoted packet, so it comes first.
-	if len(quoted) < ipv6Size || a.sent.Ready(a.hashPacket(quoted, domain), answerTime, now) {
+	if len(quoted) < wire.IPv6Size || a.sent.Ready(a.hashPacket(quoted, domain), answerTime, now) {
 		return
 	}
 	n, err := a.cfg.FastCNP.CodePoints.FromICMP(octets)
@@ -74,14 +70,13 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 // RecordSent records a Fast CNP, an IPv6 packet, that another program has sent for the node, such as one in the kernel:
 // Receive then accepts ICMPv6 errors about it as errors about the node's own.
 func (a *Role) RecordSent(ip []byte, domain uint32, now time.Time) {
-	if a.cfg.Enabled && len(ip) >= ipv6Size {
+	if a.cfg.Enabled && len(ip) >= wire.IPv6Size {
 		a.sent.Take(a.hashPacket(ip, domain), a.latest.Or(now))
 	}
 }
 
 const (
-	ipv6Size = 40
-	word     = 8 // octets
+	word = 8 // octets
 
 	// constant are the octets of an IPv6 packet's first word that do not change on its way: payload length and next
 	// header. The program that sends the packet may give it another DSCP, as a border of a DiffServ domain does.

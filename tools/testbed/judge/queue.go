@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -41,8 +42,6 @@ type packetID struct {
 	opcode  bth.Opcode
 }
 
-const ethernet = 14 // octets of a header, which tc counts
-
 // readPackets reads what a capture has of RoCEv2.
 func readPackets(file string) (packets []packet, err error) {
 	var f rocev2.Frame
@@ -54,7 +53,7 @@ func readPackets(file string) (packets []packet, err error) {
 		if f.Decode(r.Data, r.Options()) != nil || m.DecodeInner(&f, message.Config{}) != nil {
 			continue
 		}
-		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: ethernet + len(f.BorderPacket())}
+		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: wire.EthernetSize + len(f.BorderPacket())}
 		p.id = packetID{m.Packet.BTH.DestQP, m.Packet.BTH.PSN, m.Packet.BTH.Opcode}
 		packets = append(packets, p)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/reaction"
@@ -127,15 +128,13 @@ func (s *Sender) count(d *node.Decision, f *rocev2.Frame, now time.Time) {
 		return
 	}
 	if p := &s.packet; p.Src == s.pairs.self4 || p.Src == s.pairs.self6 {
-		headers := ethernet + 40
+		headers := wire.EthernetSize + wire.IPv6Size
 		if p.Src.Is4() {
-			headers = ethernet + 20
+			headers = wire.EthernetSize + wire.IPv4Size
 		}
 		s.rates.Sent(reaction.FlowID{Dst: p.Dst, DestQP: p.BTH.DestQP}, uint64(headers+int(p.Length)), now)
 	}
 }
-
-const ethernet = 14 // octets of a header
 
 // Rates returns the reaction points of the host's flows, nil where there are none.
 func (s *Sender) Rates() *reaction.Table { return s.rates }

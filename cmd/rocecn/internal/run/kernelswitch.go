@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
@@ -136,14 +137,14 @@ func (p *answering) close() { p.Close() }
 
 // prepare records for the role the Fast CNP that an ICMPv6 error is about, if the kernel has sent it.
 func (p *answering) prepare(r node.Role, packet *netio.Packet) {
-	const header = 8
 	_ = p.frame.Decode(packet.Data, packet.Options())
 	octets, ok := p.frame.ICMPv6()
 	role, isSwitch := r.(*roles.Switch)
-	if !ok || !isSwitch || len(octets) < header || octets[0] != parameterProblem {
+	if !ok || !isSwitch || len(octets) < wire.ICMPv6Size ||
+		octets[0] != wire.ICMPv6ParameterProblem {
 		return
 	}
-	if quoted := octets[header:]; p.HasSent(quoted, rejectTime) {
+	if quoted := octets[wire.ICMPv6Size:]; p.HasSent(quoted, rejectTime) {
 		role.RecordSent(quoted, 0, packet.Time)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/psample"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/qdisc"
 	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node/level"
 )
@@ -330,16 +331,12 @@ func (s *icmpSource) check() error {
 	return nil
 }
 
-// parameterProblem is the type of the ICMPv6 messages that a host rejects options by
-// (RFC 4443 section 3.4).
-const parameterProblem = 4
-
 func (s *icmpSource) live() bool      { return true }
 func (s *icmpSource) needs() []string { return []string{"CAP_NET_RAW"} }
 func (s *icmpSource) inputs() (all []input) {
 	for _, a := range s.Listen {
 		all = append(all, input{label: a.String(), key: "icmpv6 " + a.String(), open: func() (netio.Source, error) {
-			return opened(netio.ListenICMPv6(a, parameterProblem))
+			return opened(netio.ListenICMPv6(a, wire.ICMPv6ParameterProblem))
 		}})
 	}
 	return all
