@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,7 +18,7 @@ import (
 // verdictsOf returns what is said of a capture in testdata.
 func verdictsOf(t *testing.T, name string) []triage.Verdict {
 	t.Helper()
-	f := wiretest.Must(os.Open(filepath.Join(wiretest.Path(t), name)))(t)
+	f := wiretest.Must(os.Open(wiretest.Path(t, name)))(t)
 	defer f.Close()
 	var r capture.Reader
 	if strings.HasSuffix(name, ".gz") {

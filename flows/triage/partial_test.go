@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ import (
 // recordsOf returns the records of a capture in testdata/real.
 func recordsOf(t *testing.T, name string) (all []capture.Record) {
 	t.Helper()
-	f := wiretest.Must(os.Open(filepath.Join(wiretest.Path(t), "real", name+".pcap.gz")))(t)
+	f := wiretest.Must(os.Open(wiretest.Path(t, "real", name+".pcap.gz")))(t)
 	defer f.Close()
 	z := wiretest.Must(gzip.NewReader(f))(t)
 	r := wiretest.Must(capture.Open(z))(t)

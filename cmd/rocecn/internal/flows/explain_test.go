@@ -21,7 +21,7 @@ func explainedOf(t *testing.T, args ...string) (out, stderr string, status int) 
 	t.Helper()
 	for i, arg := range args {
 		if strings.Contains(arg, ".pcap") {
-			args[i] = filepath.Join(wiretest.Path(t), arg)
+			args[i] = wiretest.Path(t, arg)
 		}
 	}
 	var stdout, errs bytes.Buffer
