@@ -16,7 +16,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses of the Fast CNPs that it sends.
+// Config has the choices of a deployment about the Fast CNPs that it sends.
 type Config struct {
 	// Carriage: DSCP 48, hop limit 64 and UDP checksum 0 by default. A source
 	// port of 0 stands for the congested packet's (D6).
@@ -32,7 +32,7 @@ type Config struct {
 	Namespace   uint16
 	OuterTrace  bool
 
-	// Long says what to do with a trace that does not fit into option 2 (D4).
+	// Long is the treatment of a trace that does not fit into option 2 (D4).
 	Long LongTrace
 
 	// InnerSource: also answer packets inside another IP header (D17); see
@@ -40,7 +40,7 @@ type Config struct {
 	InnerSource bool
 }
 
-// LongTrace says what to do with a trace that is too long for option 2 (D4).
+// LongTrace is the treatment of a trace that is too long for option 2 (D4).
 // Node data is never dropped.
 type LongTrace uint8
 
@@ -62,7 +62,7 @@ const (
 	trimmed                    // its trace was copied without the free space
 )
 
-// Sent is what AppendFor reports about a Fast CNP.
+// Sent is the report of AppendFor about a Fast CNP.
 type Sent struct {
 	Option uint8 // number of the option: 1 or 2
 	// The congested node's own record is in the trace of option 2. It is not if there is none, if option 1 was sent,
@@ -94,7 +94,7 @@ var (
 // Routing header without encapsulation, Segment List[0]
 // (rocev2.Datagram.FinalDst).
 //
-// AppendFor refuses what rocev2.Packet.MayAnswer refuses, IPv4 (ErrIPv4), option types
+// AppendFor rejects packets as rocev2.Packet.MayAnswer does, IPv4 (ErrIPv4), option types
 // that the draft does not allow (rocecn.ErrRange), and addresses that others cannot
 // reach (rocev2.ErrNotReachable), the original destination included. P_Key 0 becomes
 // bth.DefaultPKey. The caller decides whether the flow is to slow down.
@@ -153,7 +153,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	return out, sent, nil
 }
 
-// mayFindTrace says whether the packet has headers that can carry a trace.
+// mayFindTrace reports whether the packet has headers that can carry a trace.
 func (c *Config) mayFindTrace(congested *rocev2.Packet) bool {
 	return len(congested.Ext) > 0 || c.OuterTrace
 }
@@ -177,8 +177,8 @@ func (c *Config) embedTrace(o *header, congested *rocev2.Packet, own *ioam.Node)
 	return nil
 }
 
-// fit says whether a trace with the node's own record is copied, trimmed (with
-// how many free octets) or too long.
+// fit returns the treatment of a trace with the node's own record: copied,
+// trimmed or too long, and the number of free octets.
 func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (what choice, free int, err error) {
 	size, nodes := len(t.Data), len(t.NodeData())
 	if own != nil {
@@ -222,8 +222,8 @@ func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, wh
 	return data, what
 }
 
-// findTraceIn looks through one Hop-by-Hop header. It sets what to copied if it
-// finds a trace, and to brokenTrace if a trace does not parse.
+// findTraceIn looks through one Hop-by-Hop header. If it finds a trace, it sets
+// *what to copied, and if a trace does not parse, to brokenTrace.
 func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice) (data []byte) {
 	for o, err := range h.All() {
 		if o.Type != ioam.IPv6MayChange && o.Type != ioam.IPv6NoChange {
@@ -317,8 +317,8 @@ func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
 
 // appendWithOwn is appendBehindIP with the node's own record added to the trace of
 // option 2 (D14). A pre-allocated trace has the space for it and gets it in the
-// packet; an incremental one grows, in a copy. That is on the stack: what lies
-// behind the packet in the capacity of b may be somebody else's.
+// packet; an incremental one grows, in a copy. The copy is on the stack: the
+// capacity of b after the packet may be in use by others.
 func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, added bool, err error) {
 	if ioam.OptType(o.ioam[1]) == ioam.TypeIncremental {
 		grown := *o

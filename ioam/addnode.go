@@ -3,11 +3,11 @@ package ioam
 import "slices"
 
 // AppendFresh appends the option data of a trace that has no nodes yet and
-// room for this many words of 4 octets: for each node Type.NodeLen() and, with
-// bit 22, the words of its snapshot. 127 is the most, 61 what an IPv6 option
-// can hold. Everything but RemainingLen and Data comes from t. In a
-// pre-allocated trace the room stands in the option, all zero; in an
-// incremental one the number is a budget.
+// space for a number of words of 4 octets, at most 127: for each node
+// Type.NodeLen() and, with bit 22, the words of its snapshot. An IPv6 option can
+// hold 61. All fields except RemainingLen and Data come from t. In a
+// pre-allocated trace the space is in the option, all zero; in an incremental
+// one the number is a budget.
 func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
 	if words < 0 || words > 0x7F {
 		return b, errRemainingLenRange

@@ -10,7 +10,7 @@ var (
 	errTruncatedTrace = wireerr.New("ioam", "trace", 8, "8 octets needed", wireerr.Truncated)
 	errNodeLen        = wireerr.New("ioam", "trace", 0, "NodeLen does not match IOAM-Trace-Type", wireerr.Malformed)
 	errRemainingLen   = wireerr.New("ioam", "trace: RemainingLen", 0,
-		"4 octets for each unit needed behind the header", wireerr.Malformed)
+		"4 octets for each unit needed after the header", wireerr.Malformed)
 	errNoNode = wireerr.New("ioam", "trace", 0, "node data, but IOAM-Trace-Type names no field",
 		wireerr.Malformed)
 	errTruncatedNode = wireerr.New("ioam", "trace: node data", 4,
@@ -21,19 +21,19 @@ var (
 	errNotDirectExport       = wireerr.New("ioam", "IOAM-Opt-Type", 0, "not 4, no direct export", wireerr.Other)
 	errTruncatedDirectExport = wireerr.New("ioam", "direct export", 8, "8 octets and 4 for each extension flag needed",
 		wireerr.Truncated)
-	errDirectExportLen = wireerr.New("ioam", "direct export", 0, "octets left behind 8 and 4 for each extension flag",
+	errDirectExportLen = wireerr.New("ioam", "direct export", 0, "octets left after 8 and 4 for each extension flag",
 		wireerr.Malformed)
 
 	errNotEdgeToEdge       = wireerr.New("ioam", "IOAM-Opt-Type", 0, "not 3, no edge-to-edge", wireerr.Other)
 	errTruncatedEdgeToEdge = wireerr.New("ioam", "edge-to-edge", 4,
 		"4 octets and those of each bit of IOAM-E2E-Type needed", wireerr.Truncated)
-	errEdgeToEdgeLen = wireerr.New("ioam", "edge-to-edge", 0, "octets left behind the fields of IOAM-E2E-Type",
+	errEdgeToEdgeLen = wireerr.New("ioam", "edge-to-edge", 0, "octets left after the fields of IOAM-E2E-Type",
 		wireerr.Malformed)
 
 	errNotProofOfTransit       = wireerr.New("ioam", "IOAM-Opt-Type", 0, "not 2, no proof of transit", wireerr.Other)
 	errTruncatedProofOfTransit = wireerr.New("ioam", "proof of transit", 4, "4 octets needed, 20 for type 0",
 		wireerr.Truncated)
-	errProofOfTransitLen = wireerr.New("ioam", "proof of transit", 0, "octets left behind the 20 of type 0",
+	errProofOfTransitLen = wireerr.New("ioam", "proof of transit", 0, "octets left after the 20 of type 0",
 		wireerr.Malformed)
 )
 

@@ -39,8 +39,8 @@ func TestNodeAppendRefuses(t *testing.T) {
 	}
 }
 
-// A node that could not fill a field writes all ones. Of a field with two
-// parts one can be known.
+// A node that could not fill a field writes all ones. One of the two parts of a
+// field can be known.
 func TestNodeID(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -156,7 +156,7 @@ func TestNodeSetters(t *testing.T) {
 	}
 }
 
-// A record of one's own says what was set. One without any field is an error instead of a record that is unavailable
+// An own record has the fields that were set. One without any field is an error instead of a record that is unavailable
 // throughout.
 func TestOwnRecord(t *testing.T) {
 	trace := ioam.Trace{Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth | ioam.BitBufferOccupancy}

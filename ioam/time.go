@@ -19,7 +19,7 @@ const (
 	// UTC.
 	PTP TimeFormat = iota
 	// NTP: seconds since 1900 in UTC and 2^-32 seconds (section 5.2). The seconds
-	// wrap in 2036; values with the top bit clear are taken to be behind that, so
+	// wrap in 2036; values with the top bit clear are taken to be after that, so
 	// that times from January 1968 to February 2104 come out right.
 	NTP
 	// POSIX: seconds and microseconds since 1970 in UTC (section 5.3).

@@ -29,7 +29,7 @@ type Trace struct {
 	RemainingLen uint8     // room for more nodes, in units of 4 octets, 0 to 127
 	Type         TraceType // the fields of every node
 	Reserved     uint8     // zero on send, ignored on receipt
-	Data         []byte    // everything behind the header, free space included
+	Data         []byte    // everything after the header, free space included
 }
 
 const traceHeaderLen = 8
@@ -105,7 +105,7 @@ func checkNodes(nodes []byte, typ TraceType, size int) error {
 	return nil
 }
 
-// checkSnapshots is checkNodes for nodes with a snapshot behind size octets.
+// checkSnapshots is checkNodes for nodes with a snapshot after size octets.
 func checkSnapshots(data []byte, size int) error {
 	for len(data) > 0 {
 		if len(data) < size+4 {
@@ -120,7 +120,7 @@ func checkSnapshots(data []byte, size int) error {
 	return nil
 }
 
-// AppendBinary appends the option data. It refuses what Decode would refuse.
+// AppendBinary appends the option data. It rejects traces that Decode would reject.
 func (t *Trace) AppendBinary(b []byte) ([]byte, error) {
 	if err := t.check(); err != nil {
 		return b, err
@@ -205,7 +205,7 @@ func (t *Trace) Nodes() iter.Seq[Node] {
 //	}
 //
 // It relies on the checks of [Trace.Decode]. Where a trace made by hand ends
-// inside a node, the fields behind the end are zero.
+// inside a node, the fields after the end are zero.
 type Cursor struct {
 	rest []byte
 	typ  TraceType

@@ -12,7 +12,7 @@ import (
 // bits.
 type TraceType uint32
 
-// The bits, and the fields of [Node] behind them. Each field takes 4 octets,
+// The bits, and the fields of [Node] that they stand for. Each field takes 4 octets,
 // the wide ones 8.
 const (
 	BitNode              TraceType = 0x800000 >> iota // bit 0: HopLimit, NodeID

@@ -71,7 +71,7 @@ var kinds = [...]string{
 // String returns the kind in lower case, "error" for Broken.
 func (k Kind) String() string { return enumtext.Name(k, kinds[:], "Kind") }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // UnmarshalText sets k to the kind that String returns the text for.
@@ -79,7 +79,7 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(k, text, "message", "kind")
 }
 
-// Config is what a deployment chooses. The zero value has the defaults.
+// Config has the choices of a deployment. The zero value has the defaults.
 type Config struct {
 	FCNPort     uint16             // 0 stands for fcn.Port
 	ProxyPort   uint16             // 0 stands for proxymsg.Port
@@ -111,10 +111,10 @@ func port(configured, standard uint16, unused bool) uint16 {
 	return configured
 }
 
-// Reach says how much of Message.Packet was set by the last Decode.
+// Reach is the part of Message.Packet that the last Decode set.
 type Reach uint8
 
-// How far decoding came.
+// The parts.
 const (
 	ReachNothing   Reach = iota // no complete UDP datagram to one of the ports
 	ReachUDP                    // Packet.Datagram is set
@@ -253,7 +253,7 @@ func (m *Message) decodeTransport(c *Config) error {
 	return nil
 }
 
-// decodeNotification decodes what has OpCode 0x81.
+// decodeNotification decodes a packet with OpCode 0x81.
 func (m *Message) decodeNotification(c *Config) (err error) {
 	p := &m.Packet
 	// A complete CNP is decoded directly into m.CNP, which is faster than

@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The most octets after the UDP header that are needed to know what a message is.
+// The largest numbers of octets after the UDP header that are needed to identify a message.
 const (
 	maxTransport = bth.Size + 40    // with RDETH, DETH and AtomicETH
 	maxProxy     = 40 + 40 + 8 + 12 // both addresses IPv6, and the invoking packet up to its BTH
@@ -17,8 +17,8 @@ const (
 )
 
 // SnapLength returns the snap length with which a capture would have kept enough of a frame for DecodeInner to
-// tell what it is: as it was cut, it is Broken, or Other if it ends before the end of its UDP header. It may take
-// more, depending on what the missing octets contain. SnapLength returns 0 if missing octets are not the problem.
+// identify it: as it was truncated, it is Broken, or Other if it ends before the end of its UDP header. A larger snap
+// length may be necessary, depending on the missing octets. SnapLength returns 0 if missing octets are not the problem.
 func SnapLength(f *rocev2.Frame, c Config) int {
 	if !f.Options().Cut {
 		return 0
@@ -69,8 +69,8 @@ func controlSnapLength(f *rocev2.Frame) int {
 	return len(f.Link()) + need
 }
 
-// transportNeed returns how many octets from the BTH on are needed to tell what
-// a packet is. data has those that are there.
+// transportNeed returns the number of octets from the BTH on that are needed to
+// identify a packet. data has the captured ones.
 func transportNeed(data []byte) int {
 	if len(data) == 0 {
 		return maxTransport

@@ -43,7 +43,7 @@ func signals(t *testing.T) (all []signal) {
 	return all
 }
 
-// Any changed bit of a message is an error, with the kind still set unless the bit says what kind it is. Without
+// Any changed bit of a message is an error, with the kind still set unless the bit identifies the kind. Without
 // verification most changes pass as another message.
 func TestDecodeVerifies(t *testing.T) {
 	for _, s := range signals(t) {
@@ -97,8 +97,8 @@ func TestDecodeVerifiesSource(t *testing.T) {
 	}
 }
 
-// A message that the capture truncated cannot be verified. That is no error, but Verified is not set, whatever was
-// decoded before.
+// A message that the capture truncated cannot be verified. That is no error, but Verified is not set, also after a
+// verified message.
 func TestDecodeTruncated(t *testing.T) {
 	cut := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
 	for _, s := range signals(t) {
