@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	atHosts   = "of those that met congestion, at a last hop"
+	atHosts   = "congested packets, at a last hop"
 	atUplinks = "at a leaf's uplink"
 	atUplink  = "at the uplink with the most"
 )

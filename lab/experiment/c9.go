@@ -106,7 +106,7 @@ var limits = Experiment{
 		"than a CNP? Incast of many senders, 100 Gbit/s; each case changes one thing.",
 	shown: []Shown{
 		{peak, -1}, {later, -1}, {use, 1}, {jain, 1}, {"onset to a flow's first cut, median", -1}, {notified, 0},
-		{octets, -1}, {"packets that met congestion", 0},
+		{octets, -1}, {"congested packets", 0},
 	},
 	cases: func(s Size) (cases []Case) {
 		senders := choose(s, []int{32, 128}, []int{32})

@@ -35,7 +35,7 @@ func Metrics() []Metric {
 		{"Jain's index", "", func(r *Result) float64 { return nonzero(r.Jain) }},
 		{"onset to first cut", "µs", func(r *Result) float64 { return µs(r.FirstCut) }},
 		{"onset to a flow's first cut, median", "µs", func(r *Result) float64 { return µs(median(r.Cuts)) }},
-		{"packets that met congestion", "", func(r *Result) float64 { return float64(r.Counts.Congested) }},
+		{"congested packets", "", func(r *Result) float64 { return float64(r.Counts.Congested) }},
 		{"packets marked", "", func(r *Result) float64 { return float64(r.Counts.Marked) }},
 		{"CNPs", "", func(r *Result) float64 { return float64(r.Counts.CNPs) }},
 		{"Fast CNPs", "", func(r *Result) float64 { return float64(r.Counts.FastCNPs) }},
@@ -68,7 +68,7 @@ func Metrics() []Metric {
 			return r.Goodputs[i]
 		}})
 	}
-	all = append(all, Metric{"of those that met congestion, at a last hop", "%", func(r *Result) float64 {
+	all = append(all, Metric{"congested packets, at a last hop", "%", func(r *Result) float64 {
 		return float64(r.AtHosts) / float64(r.Counts.Congested) * 100 // NaN if there was none
 	}}, Metric{"at a leaf's uplink", "%", func(r *Result) float64 {
 		if r.Uplinks == nil {
