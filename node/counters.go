@@ -31,7 +31,7 @@ func (c Count) String() string {
 	return c.Action.String()
 }
 
-// An Effect is what a role counts beside its Decisions.
+// An Effect is an event that a role counts in addition to its Decisions.
 type Effect uint8
 
 // The effects. A [Count] of Decisions has the zero value.

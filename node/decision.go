@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-// An Action is what a role did with a packet.
+// An Action is the action of a role on a packet.
 type Action uint8
 
 // The actions. Nothing, the zero value, is for traffic that the role does not handle.
@@ -21,7 +21,7 @@ const (
 	Marked           // the packet is to be marked with CE, and no notification was sent
 	Forwarded        // the packet was appended in a tunnel (ingress)
 	Learned          // the packet taught a queue pair, a label, or that a sender does not support Fast CNP
-	Accepted         // a notification was accepted: Decision.Request tells what it asks for
+	Accepted         // a notification was accepted: Decision.Request is its request
 	Dropped          // the packet may not cross (border)
 	Passed           // the packet may cross (border)
 	Refused          // nothing was done: Decision.Reason says why
@@ -41,7 +41,7 @@ func (a Action) String() string {
 	return enumtext.Name(a, actionTexts[:], "Action")
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText sets a to the action that String returns the text for.

@@ -1,36 +1,3 @@
-// Package node has what all roles share: [Role], [Decision], its [Action] and [Reason], [Counters], and [Pairs], which
-// say what queue pair sends a flow.
-//
-// A role is what one of the drafts asks of one kind of node: the congested switch, the receiver, the sender, the proxy,
-// the ingress PE, the border. Each is a package of its own, a state machine without I/O: a frame and the time go in, a
-// packet to send and a Decision come out. No role starts a goroutine or reads a clock. Times are those of packets, and
-// may jump back. The zero Time, of a packet whose time is not known, stands for the time of the packet before.
-//
-// A role allocates all its memory when it is first enabled; every table has a maximum size. It is not safe for
-// concurrent use, but for its Counters: use one instance a core, each for the flows that the core sees.
-//
-// # The words of a Config
-//
-// The zero Config of each role is off. The Configs of all roles use the same words, as far as they have them:
-//
-//	Enabled           without it nothing is sent or accepted
-//	Self4, Self6      the node's own addresses; one of them is needed, unless the Config says otherwise
-//	Accept            the nodes whose messages are accepted; nil has none
-//	QPs               which queue pairs send which flows; nil knows none. A [Learner] learns from every packet
-//	In, InPerSource   rates of the messages of all nodes, and of each, so that one cannot use up what others need.
-//	                  A message of a node on the list is charged to both before it is read, even if it is refused
-//	PerFlow, Out      the shortest time between two messages that are sent about one flow, and the rate of all.
-//	                  Only what is sent is charged
-//	Accepted, AcceptedPerSource
-//	                  rates of the messages of all nodes, and of each, that the sender accepts. Only what is accepted
-//	                  is charged
-//	MaxFlows, …       how many entries a table has; 0 stands for the default. A full table evicts an old entry
-//	Seed              of the hash tables, so that an attacker cannot choose keys that collide, and of the labels of
-//	                  an ingress PE. 0 stands for a random one, drawn when the role is first enabled
-//
-// By default there is no limit. What one limit refuses is not charged to the others.
-//
-// Experimental: this package may change in a minor release.
 package node
 
 import (
@@ -107,7 +74,7 @@ var errs = func() (errs [math.MaxUint8 + 1]error) {
 	return errs
 }()
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText sets r to the reason that String returns the text for.

@@ -2,7 +2,7 @@ package node
 
 import "github.com/rocecn/rocecn/internal/enumtext"
 
-// A Request is what an accepted notification asks for. The Action [Accepted] alone does not tell whether a flow has to
+// A Request is the request of an accepted notification. The Action [Accepted] does not imply that a flow has to
 // become slower: a PPFC that lets it run again is accepted as well.
 type Request uint8
 
@@ -28,7 +28,7 @@ func (r Request) String() string {
 	return enumtext.Name(r, requestTexts, "Request")
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (r Request) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText sets r to the request that String returns the text for.

@@ -15,23 +15,23 @@ type Event struct {
 	Now     time.Time // time of the frame; the zero Time stands for that of the frame before
 }
 
-// A Role is what all roles have in common. Each package also has New, which makes a role from its Config, and
-// Configure, which changes the rules and keeps what the role has learned, counted and limited. Sizes and seeds cannot
+// A Role is the interface of all roles. Each package also has New, which makes a role from its Config, and
+// Configure, which changes the rules and keeps learned pairs, counters and limits. Sizes and seeds cannot
 // change once the role was enabled. The error of both names the field that is wrong; nothing has changed then. A Config
 // that is not Enabled is not checked.
 type Role interface {
 	// Receive decides about a frame that the role sees, and appends the IP packet to send, if any, to out, which must
 	// not overlap the frame. Pointers and slices of the Decision alias the frame and are valid until the next Receive.
 	//
-	// Checks come in the order of what they cost: whether the role is on, then whose message it is and the limits on
+	// Checks come in the order of their cost: whether the role is on, then the source of the message and the limits on
 	// messages, then the contents. A message that is refused is not charged to the limits that are checked later.
 	Receive(out []byte, f *rocev2.Frame, e Event) ([]byte, Decision)
 
-	// Due does what is due at a time without a frame: it appends one packet to out, if there is one to send, and
-	// forgets what has expired. Call it until the Action is Nothing, before each frame or from time to time. Only
+	// Due performs the actions that are due without a frame: it appends one packet to out, if there is one to send, and
+	// forgets expired state. Call it until the Action is Nothing, before each frame or from time to time. Only
 	// package congested sends something: the PPFCs that let flows run again.
 	Due(out []byte, now time.Time) ([]byte, Decision)
 
-	// Counters returns what has been counted. Any goroutine may read it while the role works.
+	// Counters returns the counters. Any goroutine may read it while the role works.
 	Counters() *Counters
 }

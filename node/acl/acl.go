@@ -1,4 +1,4 @@
-// Package acl has access lists and tables by prefix: a [List] says whether an
+// Package acl has access lists and tables by prefix: a [List] reports whether an
 // address is in one of its prefixes, a [Map] returns the value of the longest
 // prefix that contains an address.
 //
@@ -26,7 +26,7 @@ func New(prefixes ...netip.Prefix) *List {
 	return &List{NewMap(entries...)}
 }
 
-// Contains says whether an address is in one of the prefixes.
+// Contains reports whether an address is in one of the prefixes.
 func (l *List) Contains(a netip.Addr) bool {
 	if l == nil {
 		return false

@@ -20,7 +20,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses. While a Role is not enabled, everything passes.
+// Config is the configuration. While a Role is not enabled, everything passes.
 type Config struct {
 	Enabled bool
 	filter.Border
@@ -49,7 +49,7 @@ func (b *Role) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Any goroutine may read it. With node.Nothing it counts the packets that are
+// Counters returns the counters. Any goroutine may read it. With node.Nothing it counts the packets that are
 // neither RoCEv2 nor a message.
 func (b *Role) Counters() *node.Counters { return &b.counters }
 

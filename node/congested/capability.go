@@ -28,7 +28,7 @@ func (a *Role) capability(sender netip.Addr, domain uint32, now time.Time) Capab
 // learnICMP learns from an ICMPv6 error that a host does not support Fast CNP.
 //
 // A host that does not know the option of Fast CNP answers with a Parameter Problem that points at it (RFC 8200
-// section 4.2). Anybody can send such a message, to turn notifications off. So the role believes only one that comes
+// section 4.2). Any host can send such a message, to turn notifications off. So the role believes only one that comes
 // from the host to which it has sent the quoted Fast CNP within the last minute, and that quotes all of its octets
 // unchanged except traffic class, flow label and hop limit, which may change on the way, as the ICRC has it: only a
 // node that has seen the Fast CNP can forge that. It must come in the domain of the packet that the Fast CNP answered,

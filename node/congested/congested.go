@@ -44,7 +44,7 @@ type Proxies interface {
 	Lookup(sender netip.Addr) (proxy netip.Addr, ok bool)
 }
 
-// Config is what a deployment chooses, in the words of package [node].
+// Config is the configuration, in the words of package [node].
 type Config struct {
 	Enabled bool
 
@@ -174,5 +174,5 @@ func (c *Config) check() error {
 		role.CheckCarriage("FCN.Carriage", c.FCN.Carriage), role.CheckCarriage("PPFC.Carriage", c.PPFC.Carriage))
 }
 
-// Counters returns what has been counted. Any goroutine may read it.
+// Counters returns the counters. Any goroutine may read it.
 func (a *Role) Counters() *node.Counters { return &a.counters }

@@ -16,7 +16,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Receive decides what to do about a packet that met congestion at Event.Level, and appends the notification to send, a
+// Receive answers a packet that has experienced congestion at Event.Level, and appends the notification to send, a
 // whole IP packet, to out, which must not overlap the frame; with a free capacity of 1,280 octets nothing is allocated.
 //
 // Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not marked

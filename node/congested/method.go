@@ -20,10 +20,10 @@ var methods = []string{"none", "fastcnp", "proxy", "fcn", "ppfc", "mark"}
 // String returns the method in lower case, "none" for Nothing.
 func (m Method) String() string { return enumtext.Name(m, methods, "Method") }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText sets m from what String returns.
+// UnmarshalText sets m from the text of String.
 func (m *Method) UnmarshalText(text []byte) error { return enumtext.OneOf(m, text, methods) }
 
 // A Capability is what a node knows of a sender: whether it understands Fast
@@ -42,8 +42,8 @@ var capabilities = []string{"unknown", "yes", "no"}
 // String returns "unknown", "yes" or "no".
 func (c Capability) String() string { return enumtext.Name(c, capabilities, "Capability") }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (c Capability) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText sets c from what String returns.
+// UnmarshalText sets c from the text of String.
 func (c *Capability) UnmarshalText(text []byte) error { return enumtext.OneOf(c, text, capabilities) }

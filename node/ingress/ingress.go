@@ -37,7 +37,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses, in the words of package [node].
+// Config is the configuration, in the words of package [node].
 type Config struct {
 	Enabled bool
 
@@ -183,7 +183,7 @@ func (pe *Role) enable(cfg *Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Any goroutine may read it.
+// Counters returns the counters. Any goroutine may read it.
 func (pe *Role) Counters() *node.Counters { return &pe.counters }
 
 // Len returns how many flows have a label; with LearnLabels, how many labels are known.

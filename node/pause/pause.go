@@ -47,7 +47,7 @@ var states = [...]string{"running", "stopped", "held", "alarmed"}
 // String returns the state in lower case.
 func (s State) String() string { return enumtext.Name(s, states[:], "State") }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText sets s to the state that String returns the text for.
@@ -76,7 +76,7 @@ func PortTarget(addr netip.Addr, port uint16) Target {
 	return Target{Addr: addr, Port: port, Node: true}
 }
 
-// Config is what a deployment chooses, in the words of package [node].
+// Config is the configuration, in the words of package [node].
 type Config struct {
 	Enabled      bool
 	Self4, Self6 netip.Addr
@@ -136,7 +136,7 @@ func (t *Role) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Any goroutine may read it.
+// Counters returns the counters. Any goroutine may read it.
 func (t *Role) Counters() *node.Counters { return &t.counters }
 
 // Receive decides about a packet, and does what it asks for. It appends nothing to out. For a packet that is no PPFC

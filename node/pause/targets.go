@@ -83,7 +83,7 @@ func (t *targets) find(k *key) (*entry, uint32) {
 	return t.entries.Find(k, k.hash(t.entries.Seed))
 }
 
-// set puts a target into a state until a time. It says whether another target was evicted.
+// set puts a target into a state until a time. It reports whether another target was evicted.
 func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
 	e, i := t.find(k)
 	if e == nil {

@@ -141,7 +141,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 	return nil
 }
 
-// Withdraw removes what an origin advertised of one prefix, and says whether there was anything.
+// Withdraw removes what an origin advertised of one prefix, and reports whether there was anything.
 func (t *Table) Withdraw(o pnc.Originator, p netip.Prefix) bool {
 	if !p.IsValid() || p.Addr().Is4In6() {
 		return false
@@ -266,7 +266,7 @@ func (t *Table) remove(i uint32) {
 	t.used--
 }
 
-// better says whether e is used rather than o.
+// better reports whether e is used rather than o.
 func (e *entry) better(o *entry) bool {
 	return e.Metric < o.Metric || e.Metric == o.Metric && e.Proxy.Less(o.Proxy)
 }

@@ -49,13 +49,13 @@ var answers = []string{"none", "cnp", "fastcnp", "ppfc", "other"}
 // String returns the answer in lower case, "none" for Nothing.
 func (a Answer) String() string { return enumtext.Name(a, answers, "Answer") }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (a Answer) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText sets a from what String returns.
+// UnmarshalText sets a from the text of String.
 func (a *Answer) UnmarshalText(text []byte) error { return enumtext.OneOf(a, text, answers) }
 
-// Config is what a deployment chooses, in the words of package [node].
+// Config is the configuration, in the words of package [node].
 type Config struct {
 	Enabled bool
 
@@ -150,5 +150,5 @@ func checkPause(e ppfc.Extension) error {
 	return nil
 }
 
-// Counters returns what has been counted. Any goroutine may read it.
+// Counters returns the counters. Any goroutine may read it.
 func (p *Role) Counters() *node.Counters { return &p.counters }

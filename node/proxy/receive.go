@@ -24,7 +24,7 @@ import (
 // sender, see [Role.Message]. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
 //
 // To a message of a congested node it appends the notification for the sender, a whole IP packet. If there is none, the
-// first of these reasons is given: Disabled; Fragment or Broken (the message is not whole); NotOurs (to another node);
+// first of these reasons is given: Disabled; Fragment or Broken (the message is incomplete); NotOurs (to another node);
 // Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the message); Checksum; Broken (also if the
 // invoking packet does not name the flow); TupleMismatch (also for a flow that is not RoCEv2, unless the Answer to its
 // sender is Other); Fragment, Acknowledgement or Notification (the invoking packet is one); Address; OwnAddress;

@@ -9,7 +9,7 @@ import (
 // asksToSlowDown reports whether a sender's decision asks a known queue pair of its own to reduce its rate.
 func asksToSlowDown(d *node.Decision) bool { return d.Request == node.SlowDown && d.KnownQP }
 
-// React does what a sender's decision about this queue pair asks for: Notified for [node.SlowDown], nothing for all
+// React carries out the request of a decision about this queue pair: Notified for [node.SlowDown], nothing for all
 // other requests. Those of PPFC are for a [Brake].
 func (f *DCQCNFlow) React(d *node.Decision, now time.Time) {
 	if asksToSlowDown(d) {
@@ -17,7 +17,7 @@ func (f *DCQCNFlow) React(d *node.Decision, now time.Time) {
 	}
 }
 
-// React does what a sender's decision about this queue pair asks for: Notified for [node.SlowDown] by a Fast CNP with a
+// React carries out the request of a decision about this queue pair: Notified for [node.SlowDown] by a Fast CNP with a
 // trace, with the hops of that trace as [Hops] has them; nothing for all other requests.
 func (f *HPCCFlow) React(d *node.Decision, hops []Hop, now time.Time) {
 	if asksToSlowDown(d) && d.Trace != nil {

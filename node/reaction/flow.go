@@ -61,7 +61,7 @@ func (f *DCQCNFlow) next() int64 {
 // ones of a longer silence are left out.
 const maxStages = 1 << 12
 
-// Advance does what is due.
+// Advance performs the changes that are due.
 func (f *DCQCNFlow) Advance(now time.Time) { f.advance(f.time(now)) }
 
 // time returns a time as it counts.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// HPCCConfig is what a deployment chooses. The zero HPCCConfig is off: rates stay
+// HPCCConfig is the configuration. The zero HPCCConfig is off: rates stay
 // what Line is.
 type HPCCConfig struct {
 	Enabled   bool
@@ -120,7 +120,7 @@ func (f *HPCCFlow) Use() float64 { return f.u }
 // Acknowledged tells of an acknowledgement: of the number up to which it
 // acknowledges, the number that will be sent next, and the hops of the packet
 // that it answers. The numbers count octets or packets. A path of another length
-// begins anew.
+// begins again.
 func (f *HPCCFlow) Acknowledged(number, next uint64, hops []Hop) {
 	if !f.h.cfg.Enabled || len(hops) == 0 {
 		return
@@ -136,7 +136,7 @@ func (f *HPCCFlow) Acknowledged(number, next uint64, hops []Hop) {
 	f.known = copy(f.l[:], hops)
 }
 
-// measureInflight estimates U from what the hops say now and said before, and says whether it
+// measureInflight estimates U from what the hops say now and said before, and reports whether it
 // could: some port's clock must have gone on. Products are made float64 one by
 // one, so that no machine joins them with a sum.
 func (f *HPCCFlow) measureInflight(hops []Hop) bool {
@@ -226,7 +226,7 @@ func (f *HPCCFlow) Next() (at time.Time, ok bool) {
 	return time.Unix(0, f.due()), true
 }
 
-// timed says whether only time brings the rate back up.
+// timed reports whether only time brings the rate back up.
 func (f *HPCCFlow) timed() bool { return f.noticed && f.known == 0 && f.rate < f.h.cfg.Line }
 
 func (f *HPCCFlow) due() int64 { return max(f.noticeAt, f.updated) + int64(f.h.cfg.BaseRTT) }

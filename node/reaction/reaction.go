@@ -37,7 +37,7 @@ import (
 	"time"
 )
 
-// DCQCNConfig is what a deployment chooses. The zero DCQCNConfig is off: rates stay what
+// DCQCNConfig is the configuration. The zero DCQCNConfig is off: rates stay what
 // Line is. Rates are in bits a second, 2^50 at most.
 type DCQCNConfig struct {
 	Enabled bool
@@ -60,7 +60,7 @@ type DCQCNConfig struct {
 	Gate time.Duration
 
 	// KeepTarget: a cut that follows another one, without a stage of Timer
-	// between them, does not set the target rate anew.
+	// between them, does not set the target rate again.
 	KeepTarget bool
 
 	// Timer and ByteCounter end a stage each: after that long, and after that

@@ -13,7 +13,7 @@ import (
 	"github.com/rocecn/rocecn/ppfc"
 )
 
-// TableConfig is what a deployment chooses. The zero TableConfig is off.
+// TableConfig is the configuration. The zero TableConfig is off.
 type TableConfig struct {
 	Enabled bool
 
@@ -121,7 +121,7 @@ func NewTable(cfg TableConfig) (*Table, error) {
 }
 
 // Configure changes the rules. Where nothing but Idle or MaxPause is another one, rates stay; else all flows are let go
-// and begin anew. With an error nothing changes.
+// and begin again. With an error nothing changes.
 func (t *Table) Configure(cfg TableConfig) error {
 	if !cfg.Enabled {
 		t.forgetAll()
@@ -166,7 +166,7 @@ func or[T int | uint64 | time.Duration](x, otherwise T) T {
 // Line returns the rate of the port, in bits a second.
 func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 
-// React does what a sender's decision about a flow of the host asks for: [node.SlowDown] as React of a [DCQCNFlow] and
+// React carries out the request of a decision about a flow of the host: [node.SlowDown] as React of a [DCQCNFlow] and
 // of an [HPCCFlow] do, [node.Stop], [node.Hold] and [node.Resume] by a [Brake]. It reports whether the decision asks
 // for any of these. The caller names the flow, as a CNP does not; a decision that was refused, or whose queue pair is
 // not known, is about none.

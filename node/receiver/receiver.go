@@ -25,7 +25,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses, in the words of package [node].
+// Config is the configuration, in the words of package [node].
 type Config struct {
 	Enabled      bool
 	Self4, Self6 netip.Addr
@@ -81,7 +81,7 @@ func (r *Role) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Any goroutine may read it.
+// Counters returns the counters. Any goroutine may read it.
 func (r *Role) Counters() *node.Counters { return &r.counters }
 
 // Receive decides about a packet, and appends the CNP to send, a whole IP packet, to out, which must not overlap the

@@ -29,7 +29,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses, in the words of package [node].
+// Config is the configuration, in the words of package [node].
 type Config struct {
 	Enabled      bool
 	Self4, Self6 netip.Addr
@@ -127,18 +127,18 @@ func (s *Role) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Any goroutine may read it.
+// Counters returns the counters. Any goroutine may read it.
 func (s *Role) Counters() *node.Counters { return &s.counters }
 
 // Receive decides about a packet that the host has received or sent. It appends nothing to out. RoCEv2 packets that are
 // not notifications teach QPs. The host's own datagrams (UD) also teach where its queue pairs send, so that CNPs about
 // them are accepted: for datagrams QPs may never learn the opposite direction. With Event.Observe nothing else happens.
 //
-// If the Action is node.Accepted, Decision.Request tells what the notification asks for, and SrcQP is the host's queue
+// If the Action is node.Accepted, Decision.Request is its request, and SrcQP is the host's queue
 // pair that has to react, if KnownQP. Only for a PPFC may that be unknown: it is then about all traffic to Flow.Dst or
 // through Port.
 //
-// Anybody can send notifications, so cheap checks come before expensive ones, and the source is checked before the
+// Any host can send notifications, so cheap checks come before expensive ones, and the source is checked before the
 // contents. The first of these reasons is given: Disabled; Broken (it may be a notification but cannot be decoded);
 // NotOurs (to another host); Tunnelled; for a source that is neither on the access list nor the flow's destination
 // Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (Accepted or AcceptedPerSource); Broken

@@ -100,7 +100,7 @@ func (s *Role) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Ti
 	if reason != node.NoReason {
 		return reason
 	}
-	// dst sends to the queue pair, but anybody can do that. The queue pair must also send to dst.
+	// dst sends to the queue pair, but any host can do that. The queue pair must also send to dst.
 	k = key(self, dst, back, domain)
 	forth, reason := s.qps.SourceQP(&k, now)
 	if reason == node.NoReason && forth != qp {

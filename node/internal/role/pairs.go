@@ -75,7 +75,7 @@ func reasonOf(err error) node.Reason {
 	return node.UnknownQP
 }
 
-// Learns says whether they learn from packets.
+// Learns reports whether they learn from packets.
 func (q *Pairs) Learns() bool { return q.learner != nil }
 
 // Learn learns from a packet, and makes d the Decision about it if that taught a pair. The two pairs of a connection

@@ -93,7 +93,7 @@ func Concerns(f *rocev2.Frame, ports ...uint16) bool {
 	return !errors.Is(err, rocev2.ErrNotRoCEv2)
 }
 
-// ToPort decodes a UDP datagram to a port into d. If there is none, the reason is NotOurs; if it is not whole, Broken
+// ToPort decodes a UDP datagram to a port into d. If there is none, the reason is NotOurs; if it is incomplete, Broken
 // or Fragment.
 func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 	err := f.Datagram(d, port)

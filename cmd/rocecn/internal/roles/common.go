@@ -27,7 +27,7 @@ type common struct {
 	FCNPort     *uint16      `json:"fcn_port"`
 	ProxyPort   *uint16      `json:"proxy_port"`
 
-	seed uint64 // of what the role learns: see Rehearse
+	seed uint64 // of the tables of learned pairs: see Rehearse
 }
 
 // Rehearse implements [Config].
@@ -125,7 +125,7 @@ func (own ownAddresses) families(key string, on bool) (v4, v6 netip.Addr, err er
 	return v4, v6, nil
 }
 
-// A rate is a token bucket: so many a second, and so many at once.
+// A rate is a token bucket: a number of packets a second, and a burst.
 type rate struct {
 	PerSecond float64 `json:"per_second"`
 	Burst     int     `json:"burst"` // 0: 1

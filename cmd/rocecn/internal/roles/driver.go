@@ -25,7 +25,8 @@ type Driver struct {
 // UnknownLevel is the Level of an Event if the level of the queue is unknown: the configuration tells it.
 const UnknownLevel = 0xFF
 
-// Receive gives a frame to the role, after what is due. A frame without a time has the time of the frame before.
+// Receive gives a frame to the role, after the decisions that are due. A frame without a time has the time of the frame
+// before.
 func (v *Driver) Receive(r *capture.Record, e node.Event) {
 	if !r.Time.IsZero() {
 		v.now = r.Time
@@ -38,7 +39,7 @@ func (v *Driver) Receive(r *capture.Record, e node.Event) {
 	v.Report(&v.decision, packet, false)
 }
 
-// Due lets the role do what is due.
+// Due reports the decisions that are due.
 func (v *Driver) Due(now time.Time) {
 	for {
 		var packet []byte

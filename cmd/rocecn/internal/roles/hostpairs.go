@@ -35,7 +35,7 @@ type ownQP struct {
 }
 
 // maxLearned is how many entries learned has at most. A table of pairs holds half
-// as many: so half of them are out of date when it is made anew.
+// as many: so half of them are out of date when it is made again.
 const maxLearned = 2 << 16
 
 // newHostPairs returns the pairs of a host with these addresses, of which p has some
@@ -46,7 +46,7 @@ func newHostPairs(p *pairs, self4, self6 netip.Addr) *hostPairs {
 	return h
 }
 
-// renew makes what is known by number anew.
+// renew makes what is known by number again.
 func (h *hostPairs) renew() {
 	h.forget()
 	for k, pair := range h.All() {
@@ -78,7 +78,7 @@ func (h *hostPairs) give(all []hostPair) error {
 	return nil
 }
 
-// isOwn says whether the host sends a flow.
+// isOwn reports whether the host sends a flow.
 func (h *hostPairs) isOwn(k rocev2.FlowKey) bool { return k.Src == h.self4 || k.Src == h.self6 }
 
 // Observe learns from a packet.
@@ -113,7 +113,7 @@ func putFirst[K, T comparable](all map[K][4]T, at K, x T) {
 	}
 }
 
-// Sends says whether one of the host's queue pairs sends to dst and, where it does
+// Sends reports whether one of the host's queue pairs sends to dst and, where it does
 // not, whether there is one of this number.
 func (h *hostPairs) Sends(qp uint32, dst netip.Addr, now time.Time) (sends, known bool) {
 	at := ownQP{qp, dst}

@@ -103,7 +103,7 @@ func (c *IngressConfig) Apply(old node.Role) (node.Role, error) {
 // Learns reports whether others encapsulate, and give the labels.
 func (c *IngressConfig) Learns() bool { return c.Labels == "learn" }
 
-// enabled sets what a role that is off may lack.
+// enabled sets the keys that a role may lack while it is off.
 func (c *IngressConfig) enabled(cfg *ingress.Config, pe *Ingress) (err error) {
 	switch t := &c.Tunnel; {
 	case !usable(t.Src):
@@ -144,7 +144,7 @@ func (c *IngressConfig) enabled(cfg *ingress.Config, pe *Ingress) (err error) {
 	return nil
 }
 
-// usable says whether an address can be an end of a tunnel.
+// usable reports whether an address can be an end of a tunnel.
 func usable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == nil }
 
 const notUsable = "an IPv6 unicast address that others can reach needed"

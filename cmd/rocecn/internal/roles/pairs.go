@@ -159,7 +159,7 @@ func checkQP(i int, key string, qp *uint32) (uint32, error) {
 	return *qp, nil
 }
 
-// checkFlow says whether the addresses of a flow are there, and of one family.
+// checkFlow reports whether the addresses of a flow are there, and of one family.
 func checkFlow(i int, src, dst netip.Addr) error {
 	switch {
 	case !src.IsValid():

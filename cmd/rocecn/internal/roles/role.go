@@ -15,9 +15,9 @@ import (
 
 // A Config is the configuration of a role: a struct with the keys in its json tags.
 type Config interface {
-	// On says whether the role is enabled. One that is not may lack anything.
+	// On reports whether the role is enabled. One that is not may lack anything.
 	On() bool
-	// Rehearse makes the role learn the same from the same frames, with a seed that anybody may know. It must come
+	// Rehearse makes the role learn the same from the same frames, with a public seed. It must come
 	// before Apply.
 	Rehearse(seed uint64)
 	// Apply checks what decoding cannot, and returns the role. If there is an old one, of the same type, it keeps

@@ -102,7 +102,7 @@ func (c *SenderConfig) checkAct() error {
 // Translates reports whether it sends CNPs to the host behind it.
 func (c *SenderConfig) Translates() bool { return c.As == "cnp" }
 
-// Limited says whether it bounds the CNPs that it sends to that host.
+// Limited reports whether it bounds the CNPs that it sends to that host.
 func (c *SenderConfig) Limited() bool {
 	return c.As != "cnp" || c.PerSource != 0 || c.Rate != rate{} || c.Window != 0
 }

@@ -210,7 +210,7 @@ func (c *SwitchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 	return from, nil
 }
 
-// enabled sets what a role that is off may lack.
+// enabled sets the keys that a role may lack while it is off.
 func (c *SwitchConfig) enabled(cfg *congested.Config) (err error) {
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
 		return err

@@ -117,7 +117,7 @@ func (w *wholeWriter) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// cut cuts off what is not whole.
+// cut cuts off what is incomplete.
 func (w *wholeWriter) cut() error {
 	if !w.torn {
 		return nil

@@ -209,7 +209,7 @@ func typed[T any](table *config.Tree, types map[string]func() T, common any, kin
 	return table.Decode(common, *is)
 }
 
-// check says whether the roles have what they name.
+// check reports whether the roles have what they name.
 func (f *file) check() error {
 	for _, r := range f.roles {
 		for _, list := range []struct {
@@ -337,7 +337,7 @@ func lacks(r *roles.Instance) error {
 	return nil
 }
 
-// showsTunnels says whether a role sees what leaves in tunnels, which no filter looks into.
+// showsTunnels reports whether a role sees what leaves in tunnels, which no filter looks into.
 func (f *file) showsTunnels(a *roles.Agent) bool {
 	return slices.ContainsFunc(slices.Concat(a.Sources, a.Observe), func(name string) bool {
 		switch s := f.sources[name].is.(type) {
@@ -370,8 +370,8 @@ func (f *file) warnings() (all []string) {
 	return all
 }
 
-// limited says whether something bounds what a role sends, or nothing is meant to. FAST section 5 and section 6 of the
-// proxy's and the WAN's drafts want a limit, and name no figure.
+// limited reports whether something bounds what a role sends, or nothing is meant to. FAST section 5 and section 6 of
+// the proxy's and the WAN's drafts want a limit, and name no figure.
 func (f *file) limited(r *roles.Instance) bool {
 	c, sends := r.Config.(roles.Sending)
 	sink := f.sinks[r.Agent.Sink]

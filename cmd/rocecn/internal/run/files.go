@@ -46,7 +46,7 @@ func placeOf(of, name string) place {
 	return p
 }
 
-// same says whether what is written to one would overwrite the other.
+// same reports whether what is written to one would overwrite the other.
 func (p place) same(other place) bool {
 	if p.info != nil && other.info != nil {
 		return p.info.Mode().IsRegular() && os.SameFile(p.info, other.info)

@@ -21,7 +21,7 @@ type installed struct {
 	looked     time.Time
 }
 
-// protects says whether all borders are as they should be.
+// protects reports whether all borders are as they should be.
 func (b *installed) protects() bool { return b.tables != nil && b.lacks == "" }
 
 // close ends the watch.
@@ -105,7 +105,7 @@ func listed(tables []string) (text string, err error) {
 	return text, nil
 }
 
-// changed says whether the rules are others by now.
+// changed reports whether the rules are others by now.
 func (b *installed) changed() bool {
 	generation, err := b.kernel.Generation()
 	if err == nil && generation == b.generation {

@@ -92,7 +92,7 @@ func (n *kernelCounts) refuse(reason node.Reason, refused uint64) {
 	n.outcomes[node.Refused] += refused
 }
 
-// isOfKernel says whether a source of a role is the kernel's, and none that the agent reads.
+// isOfKernel reports whether a source of a role is the kernel's, and none that the agent reads.
 func (f *file) isOfKernel(a *roles.Agent, name string) bool {
 	if a.Mode != "kernel" || !slices.Contains(a.Sources, name) {
 		return false

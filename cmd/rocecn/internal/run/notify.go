@@ -36,7 +36,7 @@ func (n *notifier) say(state string) {
 	}
 }
 
-// reloading says that the configuration is read anew, and when.
+// reloading says that the configuration is read again, and when.
 func (n *notifier) reloading() {
 	n.say("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(monotonic().Microseconds(), 10))
 }

@@ -53,7 +53,7 @@ func newSharedLimit(perSecond uint32) *sharedLimit {
 	return &sharedLimit{bucket: limit.NewBucket(rate)}
 }
 
-// take says whether one more may be sent.
+// take reports whether one more may be sent.
 func (l *sharedLimit) take(now time.Time) bool {
 	if l == nil {
 		return true
@@ -141,7 +141,7 @@ func (o *outlet) open() (err error) {
 	return nil
 }
 
-// send takes a packet. It says whether it may reach the network.
+// send takes a packet. It reports whether it may reach the network.
 func (o *outlet) send(packet []byte, now time.Time) bool {
 	switch {
 	case o.sink == nil:
@@ -224,7 +224,7 @@ const (
 )
 
 // settle counts what has waited for a neighbour. A sink for which the kernel finds routes
-// is deaf if it found none for all that was tried for a while; not any more when it finds
+// is deaf if it found none for all that was tried for a while; no longer when it finds
 // one, or routes or interfaces are other ones.
 func (o *outlet) settle(now time.Time, log *slog.Logger) {
 	if o.watch == nil {
@@ -254,7 +254,7 @@ func (o *outlet) settle(now time.Time, log *slog.Logger) {
 	o.tried = trial{began: now}
 }
 
-// works says whether packets can be sent, as far as is known.
+// works reports whether packets can be sent, as far as is known.
 func (o *outlet) works() bool { return o.up.Load() && !o.deaf.Load() && o.entry.is.works() }
 
 // unwatch ends the watch. What waits will never be known to have been sent.
@@ -282,7 +282,7 @@ type retry struct {
 	pause time.Duration
 }
 
-// due says whether it is time, and sets the next time.
+// due reports whether it is time, and sets the next time.
 func (r *retry) due(now time.Time) bool {
 	if now.Before(r.at) {
 		return false

@@ -5,7 +5,7 @@
 //	rocecn run -config FILE [-dry-run]
 //	rocecn check -config FILE [-system]
 //
-// The roles do what `rocecn play` shows of them. SIGHUP reads the file anew: what is
+// The roles do what `rocecn play` shows of them. SIGHUP reads the file again: what is
 // wrong changes nothing. SIGTERM ends the agent when it has sent what is decided.
 package run
 

@@ -318,7 +318,7 @@ func (s *server) turn() {
 	}
 }
 
-// ended says whether all workers have ended, or one with an error.
+// ended reports whether all workers have ended, or one with an error.
 func (s *server) ended() (all bool, err error) {
 	all = true
 	for _, w := range s.workers {
@@ -372,7 +372,7 @@ func (s *server) waitsFor() string {
 	return what
 }
 
-// turns says whether all workers were at work within so long.
+// turns reports whether all workers were at work within so long.
 func (s *server) turns(within time.Duration) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -396,7 +396,7 @@ func (nowhere) Close() error      { return nil }
 
 var _ netio.Sink = nowhere{}
 
-// reload reads the file anew. What is wrong changes nothing.
+// reload reads the file again. What is wrong changes nothing.
 func (s *server) reload(ctx context.Context) {
 	if s.ready { // else systemd waits for the first time, and hears of it then
 		s.notify.reloading()
@@ -420,7 +420,7 @@ func (s *server) reload(ctx context.Context) {
 	}
 }
 
-// replace puts the file into force as it is now, and says whether it is another one.
+// replace puts the file into force as it is now, and reports whether it is another one.
 func (s *server) replace(ctx context.Context) (changed bool, err error) {
 	if info, err := os.Stat(s.name); err == nil && !info.Mode().IsRegular() {
 		return false, errors.New("the configuration is no regular file: it cannot be read again")

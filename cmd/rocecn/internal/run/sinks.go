@@ -18,7 +18,7 @@ type sink interface {
 	needs() []string
 	// device is the interface or VRF by which all leaves, empty if the routes say.
 	device() string
-	// works says whether what is sent gets out, as far as the sink itself knows.
+	// works reports whether what is sent gets out, as far as the sink itself knows.
 	works() bool
 	// open opens it for one role. now is the time of the packet that caused what is sent.
 	open(now *time.Time) (netio.Sink, error)

@@ -26,7 +26,7 @@ import (
 // of the type in its json tags.
 type source interface {
 	check() error
-	// live says whether packets come as they are on their way, and not from a file.
+	// live reports whether packets come as they are on their way, and not from a file.
 	live() bool
 	// needs are the capabilities that opening it needs.
 	needs() []string
@@ -41,7 +41,7 @@ type input struct {
 	open  func() (netio.Source, error)
 	watch []string // interfaces: if one of them is another one by now, they must be watched again
 
-	// again watches them again. With an error the source must be opened anew, but for ErrAway: that it says itself.
+	// again watches them again. With an error the source must be opened again, but for ErrAway: that it says itself.
 	again func(netio.Source) error
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // tryAll opens all that is used, and closes it again. What is in use is no error: by the agent, as a rule, since one
-// checks before it is to read its file anew.
+// checks before it is to read its file again.
 func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 	var all []error
 	fails := func(where string, err error) {
@@ -77,7 +77,7 @@ func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 	return warnings, errors.Join(all...)
 }
 
-// inUse says whether somebody has what was to be opened, and nobody else can have it meanwhile.
+// inUse reports whether somebody has what was to be opened, and nobody else can have it meanwhile.
 func inUse(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, nflog.ErrTaken) || errors.Is(err, fastpath.ErrTaken)
 }

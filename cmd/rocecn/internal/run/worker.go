@@ -160,7 +160,7 @@ func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
 	}
 }
 
-// troubled takes note of an error of a source, and says whether it is not open any
+// troubled takes note of an error of a source, and reports whether it is not open any
 // more.
 func (w *worker) troubled(p *part, err error) bool {
 	switch {
@@ -216,7 +216,7 @@ func (p *part) level(packet *netio.Packet, now time.Time) (level uint8) {
 // stale is after what time without a packet a queue is empty.
 const stale = time.Second
 
-// tick looks after what is not packets. It says whether a source was opened or
+// tick looks after what is not packets. It reports whether a source was opened or
 // closed.
 func (w *worker) tick(now time.Time) (changed bool) {
 	w.ticked = now
@@ -330,7 +330,7 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 	return changed
 }
 
-// gone says whether a source that was away must be opened anew: its interface is gone, or has another name.
+// gone reports whether a source that was away must be opened again: its interface is gone, or has another name.
 func (p *part) gone() bool {
 	_, ok := p.source.(*netio.Packets)
 	return !ok || !slices.Equal(p.numbers, numbers(p.watch))
