@@ -78,10 +78,7 @@ func congested(t testing.TB, k rocev2.FlowKey, change func(*rocev2.Packet)) []by
 
 // message returns the message about a packet.
 func messageAbout(t testing.TB, ip []byte) []byte {
-	var f rocev2.Frame
-	require.NoError(t, f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	m, err := proxymsg.For(&f, 3)
-	require.NoError(t, err)
+	m := messageOf(t, ip)
 	m.Cut(switch4)
 	b, err := m.AppendBinary(nil)
 	require.NoError(t, err)
@@ -537,9 +534,9 @@ func udp(src, dst netip.Addr, srcPort, dstPort uint16) []byte {
 func messageOf(t testing.TB, ip []byte) proxymsg.Message {
 	var f rocev2.Frame
 	_ = f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	m, err := proxymsg.For(&f, 3)
+	tuple, err := f.FiveTuple()
 	require.NoError(t, err)
-	return m
+	return proxymsg.Message{FiveTuple: tuple, Level: 3, Invoking: f.Outermost()} // also about what no node answers
 }
 
 // A flow that is not RoCEv2 is none of those that a CNP, a Fast CNP or a PPFC can
