@@ -54,9 +54,7 @@ func words(order binary.ByteOrder, all ...any) []byte {
 
 func octetsOf(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(wiretest.Path(t, name))
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(os.ReadFile(wiretest.Path(t, name)))(t)
 }
 
 func pack(octets []byte) []byte {
@@ -71,23 +69,28 @@ var byteOrders = []binary.ByteOrder{le, binary.BigEndian}
 
 func TestPcap(t *testing.T) {
 	for _, order := range byteOrders {
-		for magic, unit := range map[uint32]time.Duration{0xA1B2C3D4: time.Microsecond, 0xA1B23C4D: time.Nanosecond} {
-			const fcs = 1<<28 | 1<<26 // says how long the frame check sequence is
-			capture := words(order, magic, uint16(2), uint16(4), 0, 0, 65535, fcs|228,
-				1795254649, 488050, 4, 9, []byte("abcd"),
-				uint32(0xFFFFFFFF), 999999, 0, 0)
-			want := []Record{
-				{[]byte("abcd"), 9, time.Unix(1795254649, 488050*int64(unit)).UTC(), unit, 228},
-				{[]byte{}, 0, time.Unix(0xFFFFFFFF, 999999*int64(unit)).UTC(), unit, 228},
-			}
-			got, err := read(capture)
-			require.NoError(t, err)
-			require.Equal(t, want, got)
-			require.True(t, got[0].Cut())
-			require.False(t, got[1].Cut())
-			got, err = read(append(pack(capture[:30]), pack(capture[30:])...)) // gzip in two members
-			require.NoError(t, err)
-			require.Equal(t, want, got)
+		for _, c := range []struct {
+			magic uint32
+			unit  time.Duration
+		}{{0xA1B2C3D4, time.Microsecond}, {0xA1B23C4D, time.Nanosecond}} {
+			t.Run(fmt.Sprint(c.magic), func(t *testing.T) {
+				const fcs = 1<<28 | 1<<26 // says how long the frame check sequence is
+				capture := words(order, c.magic, uint16(2), uint16(4), 0, 0, 65535, fcs|228,
+					1795254649, 488050, 4, 9, []byte("abcd"),
+					uint32(0xFFFFFFFF), 999999, 0, 0)
+				want := []Record{
+					{[]byte("abcd"), 9, time.Unix(1795254649, 488050*int64(c.unit)).UTC(), c.unit, 228},
+					{[]byte{}, 0, time.Unix(0xFFFFFFFF, 999999*int64(c.unit)).UTC(), c.unit, 228},
+				}
+				got, err := read(capture)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+				require.True(t, got[0].Cut())
+				require.False(t, got[1].Cut())
+				got, err = read(append(pack(capture[:30]), pack(capture[30:])...)) // gzip in two members
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			})
 		}
 	}
 }
@@ -132,8 +135,7 @@ func TestPcapng(t *testing.T) {
 			{[]byte{}, 0, time.Unix(1, 1).UTC(), time.Nanosecond, 276},
 		}
 		for _, file := range [][]byte{capture, pack(capture)} {
-			got, err := read(file)
-			require.NoError(t, err)
+			got := wiretest.Must(read(file))(t)
 			require.Equal(t, want, got)
 		}
 	}
@@ -174,8 +176,7 @@ func TestPcapngTime(t *testing.T) {
 // project's captures.
 func TestAgreesWithOtherReader(t *testing.T) {
 	for _, capture := range wiretest.Captures(t, "*.pcap") {
-		got, err := read(octetsOf(t, capture))
-		require.NoError(t, err)
+		got := wiretest.Must(read(octetsOf(t, capture)))(t)
 		var want []Record
 		for _, p := range wiretest.Capture(t, capture) {
 			want = append(want, Record{p.Data, uint32(p.OrigLen), p.Time, time.Microsecond, Ethernet})
@@ -191,18 +192,15 @@ func TestAgreesWithEditcap(t *testing.T) {
 	for _, format := range []string{"pcap", "nsecpcap", "pcapng"} {
 		for _, snap := range []int{65535, 64} {
 			path := wiretest.Path(t, "rxe-verbs6.pcap")
-			want, err := read(octetsOf(t, "rxe-verbs6.pcap"))
-			require.NoError(t, err)
+			want := wiretest.Must(read(octetsOf(t, "rxe-verbs6.pcap")))(t)
 			for i := range want {
 				want[i].Data = want[i].Data[:min(len(want[i].Data), snap)]
 			}
 			written := filepath.Join(t.TempDir(), format)
 			out, err := exec.Command(editcap, "-F", format, "-s", fmt.Sprint(snap), path, written).CombinedOutput()
 			require.NoError(t, err, string(out))
-			octets, err := os.ReadFile(written)
-			require.NoError(t, err)
-			got, err := read(octets)
-			require.NoError(t, err)
+			octets := wiretest.Must(os.ReadFile(written))(t)
+			got := wiretest.Must(read(octets))(t)
 			if format == "nsecpcap" {
 				for i := range want {
 					want[i].Unit = time.Nanosecond
@@ -217,8 +215,7 @@ func TestAgreesWithEditcap(t *testing.T) {
 // two records, the error says where the file breaks off.
 func TestCutAnywhere(t *testing.T) {
 	pcap := octetsOf(t, "ioam-linux618-hpcc.pcap")
-	packets, err := read(pcap)
-	require.NoError(t, err)
+	packets := wiretest.Must(read(pcap))(t)
 	pcapEnds := map[int]int{24: 0} // where a record ends, and how many packets there are then
 	at := 24
 	ng := section(le)
@@ -345,8 +342,7 @@ func TestTooManyInterfaces(t *testing.T) {
 // Captures longer than the snap length, or longer than the packet was, are
 // read: libpcap reads them too.
 func TestLengthsThatAreNoDamage(t *testing.T) {
-	got, err := read(words(le, pcapMicro, uint16(2), uint16(4), 0, 0, 2, 1, 0, 0, 4, 3, []byte("abcd")))
-	require.NoError(t, err)
+	got := wiretest.Must(read(words(le, pcapMicro, uint16(2), uint16(4), 0, 0, 2, 1, 0, 0, 4, 3, []byte("abcd"))))(t)
 	require.Len(t, got, 1)
 	require.False(t, got[0].Cut())
 }
@@ -354,8 +350,7 @@ func TestLengthsThatAreNoDamage(t *testing.T) {
 // Octets flipped at random: no panic, no endless loop, and little memory.
 func TestRandomDamage(t *testing.T) {
 	pcap := octetsOf(t, "ioam-linux618-hpcc.pcap")
-	packets, err := read(pcap)
-	require.NoError(t, err)
+	packets := wiretest.Must(read(pcap))(t)
 	ng := append(section(le), block(le, blockInterface, uint16(1), uint16(0), 0, uint16(9), uint16(1), 6, 0)...)
 	for _, p := range packets {
 		ng = append(ng, block(le, blockEnhanced, 0, 0, 0, len(p.Data), p.OrigLen, p.Data)...)
@@ -386,8 +381,7 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		all, _ := read(file)
 		var b bytes.Buffer
-		w, err := NewWriter(&b, Raw, time.Nanosecond)
-		require.NoError(t, err)
+		w := wiretest.Must(NewWriter(&b, Raw, time.Nanosecond))(t)
 		for i := range all {
 			r := &all[i]
 			require.NoError(t, w.Write(r))
@@ -397,8 +391,7 @@ func FuzzReader(f *testing.F) {
 				r.Time = time.Unix(0, 0).UTC()
 			}
 		}
-		got, err := read(b.Bytes())
-		require.NoError(t, err)
+		got := wiretest.Must(read(b.Bytes()))(t)
 		require.Equal(t, all, got)
 	})
 }
@@ -428,9 +421,8 @@ func TestPcapVersions(t *testing.T) {
 
 			name := filepath.Join(t.TempDir(), "old.pcap")
 			require.NoError(t, os.WriteFile(name, file, 0o644))
-			out, err := exec.Command(tshark, "-r", name, "-T", "fields", "-e", "frame.cap_len", "-e",
-				"frame.len").Output()
-			require.NoError(t, err)
+			out := wiretest.Must(exec.Command(tshark, "-r", name, "-T", "fields", "-e", "frame.cap_len", "-e",
+				"frame.len").Output())(t)
 			require.Equal(t, fmt.Sprintf("%d\t%d\n", len(got[0].Data), got[0].OrigLen), string(out), "2.%d", c.minor)
 		}
 	}

@@ -15,8 +15,7 @@ import (
 
 func TestFile(t *testing.T) {
 	name := wiretest.Path(t, "rxe-verbs6.pcap")
-	want, err := read(octetsOf(t, "rxe-verbs6.pcap"))
-	require.NoError(t, err)
+	want := wiretest.Must(read(octetsOf(t, "rxe-verbs6.pcap")))(t)
 	n := 0
 	for r, err := range File(name) {
 		require.NoError(t, err)

@@ -19,14 +19,11 @@ import (
 func writePcapng(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewPcapngWriter(&b)
-	require.NoError(t, err)
-	eth, err := w.AddInterface(Interface{Link: Ethernet, Name: "eth0", Comment: "left"})
-	require.NoError(t, err)
+	w := wiretest.Must(NewPcapngWriter(&b))(t)
+	eth := wiretest.Must(w.AddInterface(Interface{Link: Ethernet, Name: "eth0", Comment: "left"}))(t)
 	when := time.Unix(0x6B01C4B9, 488032757)
 	require.NoError(t, w.Write(eth, &Record{Data: []byte("abcde"), OrigLen: 9, Time: when, Link: Raw}, "first"))
-	raw, err := w.AddInterface(Interface{Link: Raw, Unit: time.Microsecond})
-	require.NoError(t, err)
+	raw := wiretest.Must(w.AddInterface(Interface{Link: Raw, Unit: time.Microsecond}))(t)
 	require.Equal(t, []int{0, 1}, []int{eth, raw})
 	require.NoError(t, w.Write(raw, &Record{Data: []byte("abcd"), Time: when}, ""))
 	return b.Bytes()
@@ -60,10 +57,9 @@ func TestPcapngWriterTshark(t *testing.T) {
 	tshark := wiretest.Tool(t, "tshark")
 	name := filepath.Join(t.TempDir(), "x.pcapng")
 	require.NoError(t, os.WriteFile(name, writePcapng(t), 0o644))
-	out, err := exec.Command(tshark, "-n", "-r", name, "-T", "fields", "-e", "frame.interface_name",
+	out := wiretest.Must(exec.Command(tshark, "-n", "-r", name, "-T", "fields", "-e", "frame.interface_name",
 		"-e", "frame.interface_description", "-e", "frame.time_epoch", "-e", "frame.cap_len", "-e", "frame.len",
-		"-e", "frame.encap_type", "-e", "frame.comment").Output()
-	require.NoError(t, err)
+		"-e", "frame.encap_type", "-e", "frame.comment").Output())(t)
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	require.Len(t, lines, 2)
 	first, second := strings.Split(lines[0], "\t"), strings.Split(lines[1], "\t")
@@ -74,8 +70,7 @@ func TestPcapngWriterTshark(t *testing.T) {
 
 func TestPcapngWriterLimits(t *testing.T) {
 	var b bytes.Buffer
-	w, err := NewPcapngWriter(&b)
-	require.NoError(t, err)
+	w := wiretest.Must(NewPcapngWriter(&b))(t)
 	header := b.Len()
 	for _, c := range []struct {
 		name string
@@ -94,8 +89,7 @@ func TestPcapngWriterLimits(t *testing.T) {
 	}
 	require.ErrorIs(t, w.Write(0, &Record{}, ""), errNoInterface)
 	require.ErrorIs(t, w.Write(-1, &Record{}, ""), errNoInterface)
-	n, err := w.AddInterface(Interface{Link: Raw, Name: strings.Repeat("n", 65532)})
-	require.NoError(t, err)
+	n := wiretest.Must(w.AddInterface(Interface{Link: Raw, Name: strings.Repeat("n", 65532)}))(t)
 	described := b.Len()
 	require.ErrorIs(t, w.Write(n, &Record{Data: make([]byte, 256<<10+1)}, ""), errPacket)
 	require.ErrorIs(t, w.Write(n, &Record{}, strings.Repeat("x", 65533)), errLongText)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,21 +43,25 @@ func numbered(format string) (file []byte, packets [][]byte) {
 func TestPacketsAcrossBlocks(t *testing.T) {
 	for _, format := range []string{"pcap", "pcapng"} {
 		file, want := numbered(format)
-		for name, in := range map[string]io.Reader{
-			"whole":  bytes.NewReader(file),
-			"packed": bytes.NewReader(pack(file)),
-			"halves": iotest.HalfReader(bytes.NewReader(file)),
-			"octets": iotest.OneByteReader(bytes.NewReader(file)),
-			"error":  iotest.DataErrReader(bytes.NewReader(file)),
+		for _, row := range []struct {
+			name string
+			in   io.Reader
+		}{
+			{"whole", bytes.NewReader(file)},
+			{"packed", bytes.NewReader(pack(file))},
+			{"halves", iotest.HalfReader(bytes.NewReader(file))},
+			{"octets", iotest.OneByteReader(bytes.NewReader(file))},
+			{"error", iotest.DataErrReader(bytes.NewReader(file))},
 		} {
-			c, err := Open(in)
-			require.NoError(t, err)
-			var r Record
-			for _, p := range want {
-				require.NoError(t, c.Next(&r), name)
-				require.True(t, bytes.Equal(p, r.Data), name)
-			}
-			require.Equal(t, io.EOF, c.Next(&r))
+			t.Run(row.name, func(t *testing.T) {
+				c := wiretest.Must(Open(row.in))(t)
+				var r Record
+				for _, p := range want {
+					require.NoError(t, c.Next(&r))
+					require.True(t, bytes.Equal(p, r.Data))
+				}
+				require.Equal(t, io.EOF, c.Next(&r))
+			})
 		}
 	}
 }
@@ -71,11 +76,10 @@ func TestBlocksKeepPackets(t *testing.T) {
 					file = pack(file)
 				}
 				blocks := 0
-				c, err := OpenBlocks(bytes.NewReader(file), func() []byte {
+				c := wiretest.Must(OpenBlocks(bytes.NewReader(file), func() []byte {
 					blocks++
 					return make([]byte, size)
-				})
-				require.NoError(t, err)
+				}))(t)
 				var got [][]byte
 				for {
 					var r Record

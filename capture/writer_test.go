@@ -21,8 +21,7 @@ func TestWriter(t *testing.T) {
 		{time.Nanosecond, "4d3cb2a1", "b9c4016b f5c9161d"},  // 488032757 ns
 	} {
 		var b bytes.Buffer
-		w, err := NewWriter(&b, Raw, c.unit)
-		require.NoError(t, err)
+		w := wiretest.Must(NewWriter(&b, Raw, c.unit))(t)
 		when := time.Unix(0x6B01C4B9, 488032757)
 		require.NoError(t, w.Write(&Record{Data: []byte("abc"), OrigLen: 4, Time: when, Unit: time.Hour,
 			Link: Ethernet}))
@@ -46,12 +45,10 @@ func TestWriterRefuses(t *testing.T) {
 		require.Zero(t, b.Len())
 	}
 	var b bytes.Buffer
-	w, err := NewWriter(&b, Raw, time.Microsecond)
-	require.NoError(t, err)
+	w := wiretest.Must(NewWriter(&b, Raw, time.Microsecond))(t)
 	require.ErrorIs(t, w.Write(&Record{Data: make([]byte, 256<<10+1)}), errPacket)
 	require.NoError(t, w.Write(&Record{Data: make([]byte, 256<<10)}))
-	in, err := Open(&b)
-	require.NoError(t, err)
+	in := wiretest.Must(Open(&b))(t)
 	var r Record
 	require.NoError(t, in.Next(&r))
 	require.Len(t, r.Data, 256<<10)
@@ -73,7 +70,6 @@ func (f *failing) Write(b []byte) (int, error) {
 func TestWriterFails(t *testing.T) {
 	_, err := NewWriter(&failing{writes: 1}, Ethernet, time.Microsecond)
 	require.ErrorIs(t, err, errFull)
-	w, err := NewWriter(&failing{}, Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	w := wiretest.Must(NewWriter(&failing{}, Ethernet, time.Microsecond))(t)
 	require.ErrorIs(t, w.Write(&Record{}), errFull)
 }

@@ -35,13 +35,11 @@ func TestPublishedExample(t *testing.T) {
 	want := New(0xD2, 0xFFFF)
 	require.NoError(t, want.Validate())
 	wiretest.Encodes(t, wiretest.Hex(t, published), want.AppendBinary)
-	b, err := want.AppendBinary(nil)
-	require.NoError(t, err)
+	b := wiretest.Must(want.AppendBinary(nil))(t)
 	require.Equal(t, wiretest.Hex(t, published), b)
 
 	var c CNP
-	rest, err := c.Decode(append(b, 0xEE))
-	require.NoError(t, err)
+	rest := wiretest.Must(c.Decode(append(b, 0xEE)))(t)
 	require.Equal(t, []byte{0xEE}, rest)
 	require.Equal(t, want, c)
 	wiretest.Prefixes(t, b, func(b []byte) error {
@@ -58,8 +56,7 @@ func TestPublishedExample(t *testing.T) {
 func TestFromPacket(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(wiretest.Hex(t, hardware)))
-	c, err := FromPacket(&p)
-	require.NoError(t, err)
+	c := wiretest.Must(FromPacket(&p))(t)
 	require.Equal(t, New(0x118, 0xFFFF), c)
 	require.NoError(t, c.Validate())
 }
@@ -70,11 +67,9 @@ func TestReservedOctetsAreKeptAndPadIgnored(t *testing.T) {
 	copy(b[40:56], "reserved octets.")
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(b))
-	c, err := FromPacket(&p)
-	require.NoError(t, err)
+	c := wiretest.Must(FromPacket(&p))(t)
 	require.Equal(t, "reserved octets.", string(c.Reserved[:]))
-	out, err := c.AppendBinary(nil)
-	require.NoError(t, err)
+	out := wiretest.Must(c.AppendBinary(nil))(t)
 	require.Equal(t, b[28:56], out)
 	require.ErrorIs(t, c.Validate(), errPad)
 	require.ErrorIs(t, c.Validate(), errReservedSet)
@@ -92,23 +87,25 @@ func TestNotACNP(t *testing.T) {
 		{"no octets", func(b []byte) []byte { b[25] = 24; return b }, wireerr.CNPLength},
 		{"17 octets", func(b []byte) []byte { b[3], b[25] = 61, 41; return append(b, 0) }, wireerr.CNPLength},
 	} {
-		var p rocev2.Packet
-		require.NoError(t, p.DecodeIP(c.change(wiretest.Hex(t, hardware))), c.name)
-		_, err := FromPacket(&p)
-		require.ErrorIs(t, err, c.err, c.name)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = FromPacket(&p) })
-		if c.err != wireerr.NotCNP {
-			continue
-		}
-		var cnp CNP
-		_, err = cnp.Decode(p.Data)
-		require.ErrorIs(t, err, c.err, c.name)
-		require.Equal(t, CNP{}, cnp)
-		cnp.Header = p.BTH.Header
-		_, err = cnp.AppendBinary(nil)
-		require.ErrorIs(t, err, c.err, c.name)
-		_, err = cnp.AppendPacket(nil, p.Src, p.Dst, Config{})
-		require.ErrorIs(t, err, c.err, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(c.change(wiretest.Hex(t, hardware))))
+			_, err := FromPacket(&p)
+			require.ErrorIs(t, err, c.err)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = FromPacket(&p) })
+			if c.err != wireerr.NotCNP {
+				return
+			}
+			var cnp CNP
+			_, err = cnp.Decode(p.Data)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, CNP{}, cnp)
+			cnp.Header = p.BTH.Header
+			_, err = cnp.AppendBinary(nil)
+			require.ErrorIs(t, err, c.err)
+			_, err = cnp.AppendPacket(nil, p.Src, p.Dst, Config{})
+			require.ErrorIs(t, err, c.err)
+		})
 	}
 }
 
@@ -119,12 +116,10 @@ func TestPBit(t *testing.T) {
 	b[32] |= ppfcBit
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(b))
-	c, err := FromPacket(&p)
-	require.NoError(t, err)
+	c := wiretest.Must(FromPacket(&p))(t)
 	require.Equal(t, uint8(ppfcBit), c.Resv6)
 	require.True(t, wiretest.Names(c.Validate(), "bth", "Resv6"))
-	out, err := c.AppendBinary(nil)
-	require.NoError(t, err)
+	out := wiretest.Must(c.AppendBinary(nil))(t)
 	require.Equal(t, b[28:56], out)
 	var again CNP
 	rest, err := again.Decode(out)
@@ -152,8 +147,7 @@ func TestOptions(t *testing.T) {
 		p := rocev2.Packet{BTH: bth.Headers{Header: New(7, 0xFFFF).Header}, Payload: make([]byte, 16)}
 		p.Src, p.Dst, p.DstPort = addr("2001:db8::1"), addr("2001:db8::2"), rocev2.Port
 		p.NextHeader, p.Ext = ipv6opt.DestinationOptions, wiretest.Hex(t, c.ext)
-		b, err := p.AppendBinary(nil)
-		require.NoError(t, err)
+		b := wiretest.Must(p.AppendBinary(nil))(t)
 		require.NoError(t, p.DecodeIP(b))
 		got, err := FromPacket(&p)
 		require.ErrorIs(t, err, c.err, c.ext)
@@ -197,8 +191,7 @@ func TestTruncated(t *testing.T) {
 	for n := 40; n < len(b); n++ {
 		var p rocev2.Packet
 		require.NoError(t, p.Decode(b[:n], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
-		c, err := FromPacket(&p)
-		require.NoError(t, err)
+		c := wiretest.Must(FromPacket(&p))(t)
 		require.Equal(t, uint32(0x118), c.DestQP)
 		require.Equal(t, n > 40, c.Reserved[0] == 7)
 	}
@@ -309,8 +302,7 @@ func TestAppendFor(t *testing.T) {
 		require.NoError(t, err)
 
 		c.as.Checksum = true
-		out, err = AppendFor(nil, &data, data.FinalDst(), 0x123456, Config{Carriage: c.as})
-		require.NoError(t, err)
+		out = wiretest.Must(AppendFor(nil, &data, data.FinalDst(), 0x123456, Config{Carriage: c.as}))(t)
 		require.NotZero(t, uint16(out[46])<<8|uint16(out[47]))
 		_, err = icrc.Verify(out)
 		require.NoError(t, err)
@@ -339,8 +331,7 @@ func FuzzCNP(f *testing.F) {
 			return
 		}
 		_ = c.Validate()
-		out, err := c.AppendBinary(nil)
-		require.NoError(t, err)
+		out := wiretest.Must(c.AppendBinary(nil))(t)
 		require.Equal(t, b, append(out, rest...))
 	})
 }

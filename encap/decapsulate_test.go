@@ -28,8 +28,7 @@ func TestDecapsulate(t *testing.T) {
 						packet := wiretest.Hex(t, inner.octets)
 						_, err := rocev2.SetECN(packet, rocev2.ECN(innerECN))
 						require.NoError(t, err)
-						frame, err := tunnel.Append(nil, packet, 5)
-						require.NoError(t, err)
+						frame := wiretest.Must(tunnel.Append(nil, packet, 5))(t)
 						_, err = rocev2.SetECN(frame, rocev2.ECN(outerECN))
 						require.NoError(t, err)
 						var f rocev2.Frame
@@ -56,8 +55,7 @@ func TestDecapsulate(t *testing.T) {
 
 func TestNotDecapsulated(t *testing.T) {
 	tunnelled := func(cut int) []byte {
-		b, err := (&VXLAN{pe, egress, 7, ethernet}).Append(nil, wiretest.Hex(t, four), 5)
-		require.NoError(t, err)
+		b := wiretest.Must((&VXLAN{pe, egress, 7, ethernet}).Append(nil, wiretest.Hex(t, four), 5))(t)
 		return b[:len(b)-cut]
 	}
 	for _, c := range []struct {

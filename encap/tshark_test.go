@@ -17,8 +17,7 @@ func TestTshark(t *testing.T) {
 	plain := wiretest.Tshark(t, slices.Concat(ethernet[:12], []byte{0x86, 0xDD}, inner))[0]
 	for _, tunnel := range tunnels() {
 		t.Run(fmt.Sprintf("%T", tunnel), func(t *testing.T) {
-			out, err := tunnel.Append(slices.Concat(ethernet[:12], []byte{0x86, 0xDD}), inner, 0xBEEF5)
-			require.NoError(t, err)
+			out := wiretest.Must(tunnel.Append(slices.Concat(ethernet[:12], []byte{0x86, 0xDD}), inner, 0xBEEF5))(t)
 			row := wiretest.Tshark(t, out)[0]
 			require.EqualValues(t, 0xBEEF5, row.Uint("ipv6.flow"))
 			require.Equal(t, pe.String(), row.Get("ipv6.src"))

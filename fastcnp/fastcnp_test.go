@@ -37,8 +37,7 @@ func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
 		DestQP: 0x111111, PSN: 5}}, Payload: make([]byte, 64)}
 	p.Src, p.Dst, p.SrcPort, p.DstPort = sender, receiver, 0xC001, rocev2.Port
 	p.NextHeader, p.Ext = next, ext
-	out, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	out := wiretest.Must(p.AppendBinary(nil))(t)
 	var q rocev2.Packet
 	require.NoError(t, q.DecodeIP(out))
 	return &q
@@ -86,14 +85,12 @@ func TestOption1(t *testing.T) {
 		option1Header+`
 		c00112b700280000
 		8100abcd 40111111 00000000 00000000000000000000000000000000`), out[:len(out)-4])
-	coverage, err := icrc.Verify(out)
-	require.NoError(t, err)
+	coverage := wiretest.Must(icrc.Verify(out))(t)
 	require.Equal(t, icrc.AsSent, coverage)
 
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	n, err := experimental.FromPacket(&p)
-	require.NoError(t, err)
+	n := wiretest.Must(experimental.FromPacket(&p))(t)
 	require.Equal(t, Notification{
 		Src: loopback, Dst: sender, CNP: cnp.New(0x111111, 0xABCD),
 		Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ExperimentalType, Offset: 42,
@@ -126,8 +123,7 @@ func TestOption2(t *testing.T) {
 
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	n, err := experimental.FromPacket(&p)
-	require.NoError(t, err)
+	n := wiretest.Must(experimental.FromPacket(&p))(t)
 	require.NoError(t, n.Validate())
 	require.Equal(t, uint8(2), n.Option.Number)
 	require.Equal(t, receiver, n.Option.OriginalDst)
@@ -158,9 +154,7 @@ func build(t testing.TB, next uint8, ext []byte) []byte {
 	p := rocev2.Packet{BTH: bth.Headers{Header: c.Header}, Payload: c.Reserved[:]}
 	p.Src, p.Dst, p.DstPort = receiver, sender, rocev2.Port
 	p.HopLimit, p.NextHeader, p.Ext = 255, next, ext
-	out, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return out
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 // option2Data is the data of an option 2 with this IOAM data.
@@ -352,14 +346,12 @@ func TestLongTrace(t *testing.T) {
 		_, err = h.Decode(p.Ext)
 		require.NoError(t, err)
 		require.NoError(t, ipv6opt.Limits{}.Check(&h), "what we send keeps to the limits of hosts")
-		n, err := experimental.FromPacket(&p)
-		require.NoError(t, err)
+		n := wiretest.Must(experimental.FromPacket(&p))(t)
 		return n, nil
 	}
 	for words := 1; words <= 57; words++ {
 		for long := Refuse; long <= FallBack; long++ {
-			n, err := build(words, words/2, long)
-			require.NoError(t, err)
+			n := wiretest.Must(build(words, words/2, long))(t)
 			require.Equal(t, uint8(2), n.Option.Number)
 			require.Len(t, n.Option.Trace.Data, 4*words)
 			require.Equal(t, words-words/2, int(n.Option.Trace.RemainingLen))
@@ -368,15 +360,13 @@ func TestLongTrace(t *testing.T) {
 	for words := 58; words <= 61; words++ {
 		_, err := build(words, 10, Refuse)
 		require.ErrorIs(t, err, ErrTooLong)
-		n, err := build(words, 10, Trim)
-		require.NoError(t, err)
+		n := wiretest.Must(build(words, 10, Trim))(t)
 		require.Equal(t, uint8(2), n.Option.Number)
 		require.Len(t, n.Option.Trace.Data, 40)
 		require.Zero(t, n.Option.Trace.RemainingLen)
 		_, err = build(words, words, Trim)
 		require.ErrorIs(t, err, ErrTooLong, "node data is never dropped")
-		n, err = build(words, words, FallBack)
-		require.NoError(t, err)
+		n = wiretest.Must(build(words, words, FallBack))(t)
 		require.Equal(t, uint8(1), n.Option.Number)
 	}
 	_, err := build(1, 1, FallBack+1)
@@ -414,15 +404,13 @@ func TestWhichTrace(t *testing.T) {
 			_, _, err := AppendFor(nil, data, loopback, nil, c.cfg)
 			require.ErrorIs(t, err, rocev2.ErrTunnelled)
 			c.cfg.InnerSource, c.cfg.CodePoints = true, experimental
-			choice, err := c.cfg.choose(data, nil)
-			require.NoError(t, err)
+			choice := wiretest.Must(c.cfg.choose(data, nil))(t)
 			out, _, err := AppendFor(nil, data, loopback, nil, c.cfg)
 			require.NoError(t, err)
 			require.Equal(t, c.namespace != 0, choice == copied)
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
-			n, err := experimental.FromPacket(&p)
-			require.NoError(t, err)
+			n := wiretest.Must(experimental.FromPacket(&p))(t)
 			require.Equal(t, c.namespace, n.Option.Trace.Namespace)
 			require.Equal(t, c.namespace != 0, n.Option.Number == 2)
 		})
@@ -476,15 +464,13 @@ func TestChoice(t *testing.T) {
 			}
 			data := congested(t, ipv6opt.HopByHop, ext)
 			cfg := Config{CodePoints: experimental, Long: FallBack}
-			got, err := cfg.choose(data, nil)
-			require.NoError(t, err)
+			got := wiretest.Must(cfg.choose(data, nil))(t)
 			require.Equal(t, c.want, got)
 			out, sent, err := AppendFor(nil, data, loopback, nil, cfg)
 			require.NoError(t, err)
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
-			n, err := experimental.FromPacket(&p)
-			require.NoError(t, err)
+			n := wiretest.Must(experimental.FromPacket(&p))(t)
 			require.Equal(t, optionOf(got), n.Option.Number)
 			require.Equal(t, Sent{Option: n.Option.Number}, sent)
 		})
@@ -549,8 +535,7 @@ func TestOwnRecord(t *testing.T) {
 			require.NoError(t, p.DecodeIP(out[1:]))
 			_, err = icrc.Verify(p.IP)
 			require.NoError(t, err)
-			n, err := experimental.FromPacket(&p)
-			require.NoError(t, err)
+			n := wiretest.Must(experimental.FromPacket(&p))(t)
 			require.Equal(t, c.overflow, n.Option.Trace.Overflow)
 			nodes := 0
 			for node := range n.Option.Trace.Nodes() {
@@ -640,8 +625,7 @@ func TestFlowKey(t *testing.T) {
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	n, err := experimental.FromPacket(&p)
-	require.NoError(t, err)
+	n := wiretest.Must(experimental.FromPacket(&p))(t)
 	require.Equal(t, data.FlowKey(), n.FlowKey())
 }
 
@@ -658,15 +642,13 @@ func TestCodePoints(t *testing.T) {
 		{hopByHop(t), 1, 0x8E},
 	} {
 		cfg, data := Config{CodePoints: points}, congested(t, ipv6opt.HopByHop, c.ext)
-		choice, err := cfg.choose(data, nil)
-		require.NoError(t, err)
+		choice := wiretest.Must(cfg.choose(data, nil))(t)
 		require.Equal(t, c.number, optionOf(choice))
 		out, sent, err := AppendFor(nil, data, loopback, nil, cfg)
 		require.NoError(t, err)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out))
-		n, err := points.FromPacket(&p)
-		require.NoError(t, err)
+		n := wiretest.Must(points.FromPacket(&p))(t)
 		require.Equal(t, c.number, n.Option.Number)
 		require.Equal(t, Sent{Option: c.number}, sent)
 		require.Equal(t, c.typ, n.OptionType)
@@ -695,8 +677,7 @@ func TestSegmentRouting(t *testing.T) {
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	n, err := experimental.FromPacket(&p)
-	require.NoError(t, err)
+	n := wiretest.Must(experimental.FromPacket(&p))(t)
 	require.Equal(t, addr("2001:db8::3"), n.Option.OriginalDst)
 }
 
@@ -708,8 +689,7 @@ func TestConfig(t *testing.T) {
 	}
 	out, _, err := AppendFor(nil, data, loopback, nil, cfg)
 	require.NoError(t, err)
-	coverage, err := icrc.Verify(out)
-	require.NoError(t, err)
+	coverage := wiretest.Must(icrc.Verify(out))(t)
 	require.Equal(t, icrc.Without, coverage)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
@@ -747,8 +727,7 @@ func TestAppendPacket(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
 	p.SrcPort = 0xC001
-	want, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	want := wiretest.Must(p.AppendBinary(nil))(t)
 	cfg := Config{Carriage: rocev2.Carriage{DSCP: rocev2.BestEffort, HopLimit: 255, SrcPort: 0xC001}}
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return n.AppendPacket(b, cfg) })
 	for _, c := range []struct {
@@ -832,15 +811,13 @@ func problem(code uint8, pointer int, packet []byte) []byte {
 func TestFromICMP(t *testing.T) {
 	sent, _, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
-	n, err := experimental.FromICMP(problem(2, 42, sent))
-	require.NoError(t, err)
+	n := wiretest.Must(experimental.FromICMP(problem(2, 42, sent)))(t)
 	require.Equal(t, sender, n.Dst)
 	require.Equal(t, receiver, n.Option.OriginalDst)
 	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
 
 	// A message of 1280 octets at most quotes it whole; a middlebox may not.
-	n, err = experimental.FromICMP(problem(2, 42, sent[:40+24+8+12]))
-	require.NoError(t, err)
+	n = wiretest.Must(experimental.FromICMP(problem(2, 42, sent[:40+24+8+12])))(t)
 	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
 
 	plain := build(t, 60, []byte{17, 0, 0x9D, 4, 0, 0, 0, 0})
@@ -892,16 +869,19 @@ func TestFromICMPLinux(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	for name, ext := range map[string][]byte{"option 1": nil, "option 2": hopByHop(t, trace(1, 40, 12))} {
-		t.Run(name, func(t *testing.T) {
-			data := congested(t, 0, ext)
+	for _, c := range []struct {
+		name string
+		ext  []byte
+	}{{"option 1", nil}, {"option 2", hopByHop(t, trace(1, 40, 12))}} {
+		t.Run(c.name, func(t *testing.T) {
+			data := congested(t, 0, c.ext)
 			out := make([]byte, 0, 512)
 			wiretest.NoAllocs(t, "AppendFor", func() {
 				out, _, _ = AppendFor(out[:0], data, loopback, nil, Config{CodePoints: experimental})
 			})
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
-			wiretest.NoAllocs(t, name+": FromPacket", func() {
+			wiretest.NoAllocs(t, c.name+": FromPacket", func() {
 				n, _ := experimental.FromPacket(&p)
 				for node := range n.Option.Trace.Nodes() {
 					_ = node.HopLimit
@@ -927,14 +907,16 @@ func TestOneAllocation(t *testing.T) {
 		{"own record", trace(1, 57, 56), record(9, 5)},
 		{"own record longer than the trace has room", full, own},
 	} {
-		var ext []byte
-		if c.option != nil {
-			ext = hopByHop(t, c.option)
-		}
-		data := congested(t, 0, ext)
-		wiretest.OneAlloc(t, c.name, func(b []byte) ([]byte, error) {
-			out, _, err := AppendFor(b, data, loopback, c.own, Config{CodePoints: experimental})
-			return out, err
+		t.Run(c.name, func(t *testing.T) {
+			var ext []byte
+			if c.option != nil {
+				ext = hopByHop(t, c.option)
+			}
+			data := congested(t, 0, ext)
+			wiretest.OneAlloc(t, c.name, func(b []byte) ([]byte, error) {
+				out, _, err := AppendFor(b, data, loopback, c.own, Config{CodePoints: experimental})
+				return out, err
+			})
 		})
 	}
 }

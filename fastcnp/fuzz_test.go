@@ -38,16 +38,13 @@ func FuzzOption(f *testing.F) {
 // byParts builds a Fast CNP of general parts only: the option by its own
 // AppendBinary, its header by package ipv6opt, the packet by package rocev2.
 func byParts(t *testing.T, n *Notification, as rocev2.Carriage, coverage icrc.Coverage) []byte {
-	data, err := n.Option.AppendBinary(nil)
-	require.NoError(t, err)
+	data := wiretest.Must(n.Option.AppendBinary(nil))(t)
 	w := ipv6opt.Begin(nil, 17)
 	require.NoError(t, w.Add(n.OptionType, 4, 4-2*int(n.Option.Number), data))
 	p := rocev2.Packet{BTH: bth.Headers{Header: n.CNP.Header}, Payload: n.CNP.Reserved[:], Coverage: coverage}
 	require.NoError(t, answer.Carry(&p.Datagram, n.Src, n.Dst, &as))
 	p.DstPort, p.NextHeader, p.Ext = rocev2.Port, 60, w.Finish()
-	out, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return out
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 // FuzzPacket takes any IP packet: a Fast CNP that decodes is built again from
@@ -103,8 +100,7 @@ func FuzzPacket(f *testing.F) {
 			}
 			congested := p
 			require.NoError(t, p.DecodeIP(out))
-			n, err = FromPacket(&p)
-			require.NoError(t, err)
+			n = wiretest.Must(FromPacket(&p))(t)
 			require.Equal(t, Notification{
 				Src: loopback, Dst: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
 				Option: Option{Number: n.Option.Number, OriginalDst: congested.FinalDst(), Reserved: n.Option.Reserved,
@@ -124,8 +120,7 @@ func FuzzPacket(f *testing.F) {
 		require.Equal(t, byParts(t, &n, cfg.Carriage, icrc.AsSent), out)
 		var q rocev2.Packet
 		require.NoError(t, q.DecodeIP(out))
-		again, err := FromPacket(&q)
-		require.NoError(t, err)
+		again := wiretest.Must(FromPacket(&q))(t)
 		n.Offset, again.Offset = 0, 0
 		require.Equal(t, n, again)
 	})

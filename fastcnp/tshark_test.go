@@ -26,14 +26,12 @@ func TestTshark(t *testing.T) {
 		require.NoError(t, err)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeEthernet(frame))
-		n, err := experimental.FromPacket(&p)
-		require.NoError(t, err)
+		n := wiretest.Must(experimental.FromPacket(&p))(t)
 		frames, want = append(frames, frame), append(want, n)
 	}
 	for i, row := range wiretest.Tshark(t, frames...) {
 		n := &want[i]
-		data, err := n.Option.AppendBinary(nil)
-		require.NoError(t, err)
+		data := wiretest.Must(n.Option.AppendBinary(nil))(t)
 		var options []string
 		var lengths []string
 		if n.Option.Number == 2 {

@@ -48,8 +48,7 @@ func TestTunnels(t *testing.T) {
 			table := New(Config{})
 			var d Decoder
 			var p Packet
-			outer, err := c.tunnel.Append(nil, inner, 0xBEEF5)
-			require.NoError(t, err)
+			outer := wiretest.Must(c.tunnel.Append(nil, inner, 0xBEEF5))(t)
 			ip := rocev2.DecodeOptions{Link: rocev2.LinkIP}
 			require.True(t, d.Decode(&p, outer, ip))
 			table.Observe(&p, 1, time.Time{})

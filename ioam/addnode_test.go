@@ -27,8 +27,10 @@ func TestAppendFresh(t *testing.T) {
 			"0000 0901 800000 00 00000000"},
 		{"snapshots only", Trace{Type: BitSnapshot}, 2, "0000 0002 000002 00 00000000 00000000"},
 	} {
-		wiretest.Encodes(t, wiretest.Hex(t, c.want),
-			func(b []byte) ([]byte, error) { return c.trace.AppendFresh(b, c.words) })
+		t.Run(c.what, func(t *testing.T) {
+			wiretest.Encodes(t, wiretest.Hex(t, c.want),
+				func(b []byte) ([]byte, error) { return c.trace.AppendFresh(b, c.words) })
+		})
 	}
 	for _, c := range []struct {
 		trace Trace
@@ -65,8 +67,7 @@ func TestAddNodeInPlace(t *testing.T) {
 		{Node{typ: 0xC00000}, false, // O is set already
 			"007b 1401 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
 	} {
-		added, err := AddNode(o, &c.node)
-		require.NoError(t, err)
+		added := wiretest.Must(AddNode(o, &c.node))(t)
 		require.Equal(t, c.added, added)
 		require.Equal(t, wiretest.Hex(t, c.want), b)
 	}
@@ -77,8 +78,7 @@ func TestAddNodeWithOverflowSetDoesNothing(t *testing.T) {
 		b := wiretest.Hex(t, "007b 0c01 800000 00 00000000")
 		o, n := Option{Type: kind, Data: bytes.Clone(b)}, Node{typ: BitNode, nodeID: 1}
 		if kind == TypePreallocated {
-			added, err := AddNode(o, &n)
-			require.NoError(t, err)
+			added := wiretest.Must(AddNode(o, &n))(t)
 			require.False(t, added)
 			require.Equal(t, b, o.Data)
 		} else {
@@ -131,21 +131,22 @@ func TestAddNodeThatLacksFields(t *testing.T) {
 		{"everything missing", 0x7FFFFE, Node{typ: BitNode, nodeID: 1}, ones(24) + "00ffffff"},
 		{"wide", 0x00E000, Node{typ: BitWideNode, wideHopLimit: 9, wideNodeID: 1}, "0900000000000001" + ones(4)},
 	} {
-		want := wiretest.Hex(t, c.want)
-		trace := Trace{Type: c.typ}
-		b, err := trace.AppendFresh(nil, len(want)/4)
-		require.NoError(t, err, c.what)
-		added, err := AddNode(Option{Data: b}, &c.node)
-		require.NoError(t, err, c.what)
-		require.True(t, added, c.what)
-		require.Equal(t, want, b[8:], c.what)
+		t.Run(c.what, func(t *testing.T) {
+			want := wiretest.Hex(t, c.want)
+			trace := Trace{Type: c.typ}
+			b, err := trace.AppendFresh(nil, len(want)/4)
+			require.NoError(t, err)
+			added, err := AddNode(Option{Data: b}, &c.node)
+			require.NoError(t, err)
+			require.True(t, added)
+			require.Equal(t, want, b[8:])
+		})
 	}
 }
 
 func TestAddNodeWithSnapshots(t *testing.T) {
 	trace := Trace{Type: 0x800002}
-	b, err := trace.AppendFresh(nil, 8)
-	require.NoError(t, err)
+	b := wiretest.Must(trace.AppendFresh(nil, 8))(t)
 	o := Option{Data: b}
 	for _, c := range []struct {
 		data      string
@@ -158,12 +159,10 @@ func TestAddNodeWithSnapshots(t *testing.T) {
 	} {
 		n := Node{typ: 0x800002, nodeID: 1, snapshot: Snapshot{SchemaID: 2, Data: []byte(c.data)}}
 		require.NoError(t, trace.Decode(o))
-		size, err := trace.NodeSize(&n)
-		require.NoError(t, err)
+		size := wiretest.Must(trace.NodeSize(&n))(t)
 		require.Equal(t, c.size, size)
 		require.False(t, trace.Overflow, "unchanged")
-		added, err := AddNode(o, &n)
-		require.NoError(t, err)
+		added := wiretest.Must(AddNode(o, &n))(t)
 		require.Equal(t, c.added, added)
 		require.NoError(t, trace.Decode(o))
 		require.Equal(t, c.remaining, trace.RemainingLen)
@@ -194,22 +193,24 @@ func TestAddNodeErrors(t *testing.T) {
 		{"only the reserved bit", TypePreallocated, "007b 0801 800001 00 00000000", Node{typ: BitReserved}, errNoField},
 		{"no field, no space", TypePreallocated, "007b 0c00 800000 00", Node{}, errNoField},
 	} {
-		b := wiretest.Hex(t, c.octets)
-		o := Option{Type: c.kind, Data: bytes.Clone(b)}
-		inPlace, inserted := c.err, c.err
-		if c.kind != TypePreallocated {
-			inPlace = errNotPreallocated
-		}
-		if c.kind != TypeIncremental {
-			inserted = errNotIncremental
-		}
-		added, err := AddNode(o, &c.node)
-		require.Equal(t, inPlace, err, c.what)
-		require.False(t, added, c.what)
-		out, added, err := AppendNode([]byte{0xA5}, o, &c.node)
-		require.Equal(t, inserted, err, c.what)
-		require.False(t, added, c.what)
-		require.Equal(t, []byte{0xA5}, out, c.what)
-		require.Equal(t, b, o.Data, "%s: unchanged", c.what)
+		t.Run(c.what, func(t *testing.T) {
+			b := wiretest.Hex(t, c.octets)
+			o := Option{Type: c.kind, Data: bytes.Clone(b)}
+			inPlace, inserted := c.err, c.err
+			if c.kind != TypePreallocated {
+				inPlace = errNotPreallocated
+			}
+			if c.kind != TypeIncremental {
+				inserted = errNotIncremental
+			}
+			added, err := AddNode(o, &c.node)
+			require.Equal(t, inPlace, err)
+			require.False(t, added)
+			out, added, err := AppendNode([]byte{0xA5}, o, &c.node)
+			require.Equal(t, inserted, err)
+			require.False(t, added)
+			require.Equal(t, []byte{0xA5}, out)
+			require.Equal(t, b, o.Data, "%s: unchanged", c.what)
+		})
 	}
 }

@@ -13,26 +13,31 @@ func TestNoAllocations(t *testing.T) {
 	full := longTrace(t, 61)
 	snapshots := wiretest.Capture(t, "ioam-linux61-encap-oss-inline.pcap")[0].Data[54+6:][:110]
 	buf, grown := make([]byte, 0, 512), make([]byte, 0, 512)
-	for what, b := range map[string][]byte{
-		"3 nodes": hpcc, "61 nodes": full, "snapshots": snapshots,
-		"a trace cut short": hpcc[:40], "no header": hpcc[:7], "nothing": nil,
+	for _, row := range []struct {
+		name string
+		b    []byte
+	}{
+		{"3 nodes", hpcc}, {"61 nodes", full}, {"snapshots", snapshots},
+		{"a trace cut short", hpcc[:40]}, {"no header", hpcc[:7]}, {"nothing", nil},
 	} {
-		wiretest.NoAllocs(t, "reading "+what, func() {
-			var o Option
-			var trace Trace
-			var n Node
-			if o.Decode(b) != nil || trace.Decode(o) != nil {
-				return
-			}
-			for n := range trace.Nodes() {
-				sink += uint64(n.available()) + uint64(len(n.snapshot.Data))
-			}
-			for c := trace.Cursor(); c.Next(&n); {
-				when, _ := n.Time(POSIX)
-				sink += uint64(when.Nanosecond())
-			}
-			trace.AppendBinary(buf)
-			o.AppendBinary(buf)
+		t.Run(row.name, func(t *testing.T) {
+			wiretest.NoAllocs(t, "reading "+row.name, func() {
+				var o Option
+				var trace Trace
+				var n Node
+				if o.Decode(row.b) != nil || trace.Decode(o) != nil {
+					return
+				}
+				for n := range trace.Nodes() {
+					sink += uint64(n.available()) + uint64(len(n.snapshot.Data))
+				}
+				for c := trace.Cursor(); c.Next(&n); {
+					when, _ := n.Time(POSIX)
+					sink += uint64(when.Nanosecond())
+				}
+				trace.AppendBinary(buf)
+				o.AppendBinary(buf)
+			})
 		})
 	}
 

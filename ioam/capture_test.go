@@ -125,8 +125,7 @@ func requireAsTshark(t testing.TB, trace *Trace, row wiretest.Row) {
 
 func numbers(t testing.TB, row wiretest.Row, name string) (values []uint64) {
 	for _, s := range row.All("ipv6.opt.ioam.trace.node." + name) {
-		v, err := strconv.ParseUint(s, 0, 64)
-		require.NoError(t, err)
+		v := wiretest.Must(strconv.ParseUint(s, 0, 64))(t)
 		values = append(values, v)
 	}
 	return values
@@ -160,26 +159,25 @@ func TestCapturedTraces(t *testing.T) {
 func TestAddNodeAsLinuxDoes(t *testing.T) {
 	files := []string{"ioam-linux61-encap-oss-inline.pcap"}
 	for _, c := range captured {
-		files = append(files, c.file)
+		t.Run(c.file, func(t *testing.T) {
+			files = append(files, c.file)
+		})
 	}
 	for _, file := range files {
 		for _, p := range wiretest.Capture(t, file) {
 			o, trace := traceOf(t, p.Data)
 			fresh := trace
 			fresh.Overflow = false
-			b, err := fresh.AppendFresh(nil, len(trace.Data)/4)
-			require.NoError(t, err)
+			b := wiretest.Must(fresh.AppendFresh(nil, len(trace.Data)/4))(t)
 
 			nodes := slices.Collect(trace.Nodes())
 			slices.Reverse(nodes)
 			for _, n := range nodes {
-				added, err := AddNode(Option{Data: b}, &n)
-				require.NoError(t, err)
+				added := wiretest.Must(AddNode(Option{Data: b}, &n))(t)
 				require.True(t, added)
 			}
 			if trace.Overflow {
-				added, err := AddNode(Option{Data: b}, &nodes[0])
-				require.NoError(t, err)
+				added := wiretest.Must(AddNode(Option{Data: b}, &nodes[0]))(t)
 				require.False(t, added)
 			}
 			require.Equal(t, o.Data, b, "%s packet %d", file, p.Number)
@@ -218,15 +216,19 @@ func TestCapturedWrongNodeLen(t *testing.T) {
 }
 
 func TestCapturedDirectExport(t *testing.T) {
-	for file, want := range map[string]DirectExport{
-		"ioam-linux618-dex.pcap": {Namespace: 123, ExtensionFlags: 0xC0, Type: 0xF00000, FlowID: 0xABCDEF, Sequence: 7},
-		"ioam-linux618-two.pcap": {Namespace: 123, Type: 0xF00000},
+	for _, c := range []struct {
+		name string
+		want DirectExport
+	}{
+		{"ioam-linux618-dex.pcap", DirectExport{Namespace: 123, ExtensionFlags: 0xC0, Type: 0xF00000, FlowID: 0xABCDEF,
+			Sequence: 7}},
+		{"ioam-linux618-two.pcap", DirectExport{Namespace: 123, Type: 0xF00000}},
 	} {
-		t.Run(file, func(t *testing.T) {
-			found := options(t, wiretest.Capture(t, file)[0].Data)
+		t.Run(c.name, func(t *testing.T) {
+			found := options(t, wiretest.Capture(t, c.name)[0].Data)
 			var d DirectExport
 			require.NoError(t, d.Decode(found[0]))
-			require.Equal(t, want, d)
+			require.Equal(t, c.want, d)
 			wiretest.Encodes(t, found[0].Data, d.AppendBinary)
 		})
 	}
@@ -247,8 +249,7 @@ func TestTsharkReadsTheTracesWeBuild(t *testing.T) {
 		_, err = trace.AppendFresh(data[:2], 50)
 		require.NoError(t, err)
 		for range 2 {
-			added, err := AddNode(Option{Data: data[2:]}, &n)
-			require.NoError(t, err)
+			added := wiretest.Must(AddNode(Option{Data: data[2:]}, &n))(t)
 			require.True(t, added)
 			n.nodeID++
 		}

@@ -28,15 +28,17 @@ func TestDirectExport(t *testing.T) {
 			DirectExport{Namespace: 0xFFFF, Flags: 0xFF, ExtensionFlags: 0xFF, Type: 0xFFFFFF, Reserved: 0xFF,
 				FlowID: 0x80, Sequence: 0x40, Extensions: [6]uint32{0x20, 0x10, 8, 4, 2, 1}}},
 	} {
-		b := wiretest.Hex(t, c.octets)
-		var d DirectExport
-		require.NoError(t, d.Decode(Option{Type: TypeDirectExport, Data: b}), c.what)
-		require.Equal(t, c.want, d, c.what)
-		wiretest.Encodes(t, b, d.AppendBinary)
-		wiretest.Prefixes(t, b, func(b []byte) error { return d.Decode(Option{Type: TypeDirectExport, Data: b}) })
-		require.Equal(t, errDirectExportLen, d.Decode(Option{Type: TypeDirectExport, Data: append(b, 0)}), c.what)
-		require.Equal(t, errNotDirectExport, d.Decode(Option{Type: TypeEdgeToEdge, Data: b}), c.what)
-		require.Equal(t, c.want, d, "%s: unchanged on error", c.what)
+		t.Run(c.what, func(t *testing.T) {
+			b := wiretest.Hex(t, c.octets)
+			var d DirectExport
+			require.NoError(t, d.Decode(Option{Type: TypeDirectExport, Data: b}))
+			require.Equal(t, c.want, d)
+			wiretest.Encodes(t, b, d.AppendBinary)
+			wiretest.Prefixes(t, b, func(b []byte) error { return d.Decode(Option{Type: TypeDirectExport, Data: b}) })
+			require.Equal(t, errDirectExportLen, d.Decode(Option{Type: TypeDirectExport, Data: append(b, 0)}))
+			require.Equal(t, errNotDirectExport, d.Decode(Option{Type: TypeEdgeToEdge, Data: b}))
+			require.Equal(t, c.want, d, "%s: unchanged on error", c.what)
+		})
 	}
 	d := DirectExport{Type: 0x1000000}
 	b, err := d.AppendBinary([]byte{0xA5})
@@ -56,9 +58,11 @@ func TestUndefinedExtensions(t *testing.T) {
 		{"007b 00 a1 f00000 00 00000001 00000002 00000003", []uint32{2, 3}},
 		{"007b 00 3f f00000 00 00000001 00000002 00000003 00000004 00000005 00000006", []uint32{1, 2, 3, 4, 5, 6}},
 	} {
-		var d DirectExport
-		require.NoError(t, d.Decode(Option{Type: TypeDirectExport, Data: wiretest.Hex(t, c.octets)}))
-		words, n := d.UndefinedExtensions()
-		require.Equal(t, c.want, append([]uint32(nil), words[:n]...), c.octets)
+		t.Run(c.octets, func(t *testing.T) {
+			var d DirectExport
+			require.NoError(t, d.Decode(Option{Type: TypeDirectExport, Data: wiretest.Hex(t, c.octets)}))
+			words, n := d.UndefinedExtensions()
+			require.Equal(t, c.want, append([]uint32(nil), words[:n]...))
+		})
 	}
 }

@@ -30,20 +30,22 @@ func TestEdgeToEdge(t *testing.T) {
 		{"an undefined bit without one", "007b 4800 01020304",
 			EdgeToEdge{Namespace: 123, Type: 0x4800, Sequence32: 0x01020304, Rest: []byte{}}},
 	} {
-		b := wiretest.Hex(t, c.octets)
-		o := Option{Type: TypeEdgeToEdge, Data: b}
-		var e EdgeToEdge
-		require.NoError(t, e.Decode(o), c.what)
-		require.Equal(t, c.want, e, c.what)
-		wiretest.Encodes(t, b, e.AppendBinary)
-		wiretest.Prefixes(t, b[:len(b)-len(e.Rest)],
-			func(b []byte) error { return e.Decode(Option{Type: TypeEdgeToEdge, Data: b}) })
-		require.Equal(t, errNotEdgeToEdge, e.Decode(Option{Type: TypeDirectExport, Data: b}), c.what)
-		if e.Type&0x0FFF == 0 {
-			o.Data = append(b, 0, 0, 0, 0)
-			require.Equal(t, errEdgeToEdgeLen, e.Decode(o), c.what)
-		}
-		require.Equal(t, c.want, e, "%s: unchanged on error", c.what)
+		t.Run(c.what, func(t *testing.T) {
+			b := wiretest.Hex(t, c.octets)
+			o := Option{Type: TypeEdgeToEdge, Data: b}
+			var e EdgeToEdge
+			require.NoError(t, e.Decode(o))
+			require.Equal(t, c.want, e)
+			wiretest.Encodes(t, b, e.AppendBinary)
+			wiretest.Prefixes(t, b[:len(b)-len(e.Rest)],
+				func(b []byte) error { return e.Decode(Option{Type: TypeEdgeToEdge, Data: b}) })
+			require.Equal(t, errNotEdgeToEdge, e.Decode(Option{Type: TypeDirectExport, Data: b}))
+			if e.Type&0x0FFF == 0 {
+				o.Data = append(b, 0, 0, 0, 0)
+				require.Equal(t, errEdgeToEdgeLen, e.Decode(o))
+			}
+			require.Equal(t, c.want, e, "%s: unchanged on error", c.what)
+		})
 	}
 	require.Equal(t, "0x3000", (E2ESeconds | E2EFraction).String())
 	e := EdgeToEdge{Type: E2ESequence32, Rest: []byte{1}}

@@ -87,9 +87,11 @@ func TestAvailable(t *testing.T) {
 		{"data without a schema", BitSnapshot, "01ffffff 00000000", BitSnapshot},
 		{"queue depth known, the rest not", 0xF20001, ones(4) + "00000007", BitQueueDepth},
 	} {
-		var n Node
-		require.Empty(t, n.set(wiretest.Hex(t, c.node), c.typ), c.what)
-		require.Equal(t, c.want, n.available(), c.what)
+		t.Run(c.what, func(t *testing.T) {
+			var n Node
+			require.Empty(t, n.set(wiretest.Hex(t, c.node), c.typ))
+			require.Equal(t, c.want, n.available())
+		})
 	}
 }
 

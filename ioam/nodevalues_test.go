@@ -160,8 +160,7 @@ func TestNodeSetters(t *testing.T) {
 // throughout.
 func TestOwnRecord(t *testing.T) {
 	trace := ioam.Trace{Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth | ioam.BitBufferOccupancy}
-	b, err := trace.AppendFresh(nil, trace.Type.NodeLen())
-	require.NoError(t, err)
+	b := wiretest.Must(trace.AppendFresh(nil, trace.Type.NodeLen()))(t)
 	option := ioam.Option{Type: ioam.TypePreallocated, Data: b}
 
 	var own ioam.Node
@@ -174,8 +173,7 @@ func TestOwnRecord(t *testing.T) {
 
 	own.SetNode(61, 229)
 	own.SetQueueDepth(4242)
-	added, err = ioam.AddNode(option, &own)
-	require.NoError(t, err)
+	added = wiretest.Must(ioam.AddNode(option, &own))(t)
 	require.True(t, added)
 	require.Equal(t, wiretest.Hex(t, "3d0000e5 00001092 ffffffff"), b[8:])
 }

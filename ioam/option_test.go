@@ -22,12 +22,14 @@ func TestOption(t *testing.T) {
 		{"00 05 aa", Option{0, 5, []byte{0xAA}}, "OptType(5)"},
 		{"ff ff aa", Option{0xFF, 0xFF, []byte{0xAA}}, "OptType(255)"},
 	} {
-		b := wiretest.Hex(t, c.octets)
-		var o Option
-		require.NoError(t, o.Decode(b))
-		require.Equal(t, c.want, o)
-		require.Equal(t, c.text, o.Type.String())
-		wiretest.Encodes(t, b, o.AppendBinary)
+		t.Run(c.octets, func(t *testing.T) {
+			b := wiretest.Hex(t, c.octets)
+			var o Option
+			require.NoError(t, o.Decode(b))
+			require.Equal(t, c.want, o)
+			require.Equal(t, c.text, o.Type.String())
+			wiretest.Encodes(t, b, o.AppendBinary)
+		})
 	}
 
 	o := Option{Reserved: 1, Data: []byte{2}}

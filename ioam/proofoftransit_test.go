@@ -21,22 +21,24 @@ func TestProofOfTransit(t *testing.T) {
 			ProofOfTransit{Namespace: 123, Type: 1, Flags: 0xFF, Data: []byte{1, 2, 3}}, 4},
 		{"another type, empty", "007b ff 00", ProofOfTransit{Namespace: 123, Type: 0xFF, Data: []byte{}}, 4},
 	} {
-		b := wiretest.Hex(t, c.octets)
-		o := Option{Type: TypeProofOfTransit, Data: b}
-		var p ProofOfTransit
-		require.NoError(t, p.Decode(o), c.what)
-		require.Equal(t, c.want, p, c.what)
-		wiretest.Encodes(t, b, p.AppendBinary)
-		wiretest.Prefixes(t, b[:c.fixed], func(b []byte) error {
-			return p.Decode(Option{Type: TypeProofOfTransit,
-				Data: b})
+		t.Run(c.what, func(t *testing.T) {
+			b := wiretest.Hex(t, c.octets)
+			o := Option{Type: TypeProofOfTransit, Data: b}
+			var p ProofOfTransit
+			require.NoError(t, p.Decode(o))
+			require.Equal(t, c.want, p)
+			wiretest.Encodes(t, b, p.AppendBinary)
+			wiretest.Prefixes(t, b[:c.fixed], func(b []byte) error {
+				return p.Decode(Option{Type: TypeProofOfTransit,
+					Data: b})
+			})
+			require.Equal(t, errNotProofOfTransit, p.Decode(Option{Type: TypeEdgeToEdge, Data: b}))
+			if p.Type == 0 {
+				o.Data = append(b, 0)
+				require.Equal(t, errProofOfTransitLen, p.Decode(o))
+			}
+			require.Equal(t, c.want, p, "%s: unchanged on error", c.what)
 		})
-		require.Equal(t, errNotProofOfTransit, p.Decode(Option{Type: TypeEdgeToEdge, Data: b}), c.what)
-		if p.Type == 0 {
-			o.Data = append(b, 0)
-			require.Equal(t, errProofOfTransitLen, p.Decode(o), c.what)
-		}
-		require.Equal(t, c.want, p, "%s: unchanged on error", c.what)
 	}
 }
 

@@ -3,14 +3,14 @@ package ioam
 import (
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 // Every value is read back from its text; other texts are errors.
 func TestText(t *testing.T) {
 	for v := range 256 {
-		text, err := OptType(v).MarshalText()
-		require.NoError(t, err)
+		text := wiretest.Must(OptType(v).MarshalText())(t)
 		var got OptType
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, OptType(v).String(), got.String())

@@ -57,15 +57,17 @@ func TestTimeOfANode(t *testing.T) {
 		{"no seconds", BitFraction, 100, 5, ""},
 		{"fraction out of range", both, 100, 1e6, ""},
 	} {
-		n := Node{typ: c.typ, seconds: c.seconds, fraction: c.fraction}
-		got, ok := n.Time(POSIX)
-		require.Equal(t, c.want != "", ok, c.what)
-		e := EdgeToEdge{Type: E2EType(c.typ >> 8), Seconds: c.seconds, Fraction: c.fraction} // the same two bits
-		entered, known := e.Time(POSIX)
-		require.Equal(t, got, entered, c.what)
-		require.Equal(t, ok, known, c.what)
-		if ok {
-			require.Equal(t, c.want, got.Format(time.RFC3339Nano), c.what)
-		}
+		t.Run(c.what, func(t *testing.T) {
+			n := Node{typ: c.typ, seconds: c.seconds, fraction: c.fraction}
+			got, ok := n.Time(POSIX)
+			require.Equal(t, c.want != "", ok)
+			e := EdgeToEdge{Type: E2EType(c.typ >> 8), Seconds: c.seconds, Fraction: c.fraction} // the same two bits
+			entered, known := e.Time(POSIX)
+			require.Equal(t, got, entered)
+			require.Equal(t, ok, known)
+			if ok {
+				require.Equal(t, c.want, got.Format(time.RFC3339Nano))
+			}
+		})
 	}
 }

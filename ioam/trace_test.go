@@ -144,11 +144,13 @@ func TestTraceErrors(t *testing.T) {
 		{"snapshot of length 255", 1, "007b 0000 000002 00 00ffffff ff000001", errTruncatedSnapshot, wireerr.Truncated},
 		{"an octet behind the snapshots", 1, "007b 0000 000002 00 00ffffff 00", errTruncatedNode, wireerr.Truncated},
 	} {
-		trace := Trace{Namespace: 7, Data: []byte{1, 2, 3}}
-		err := trace.Decode(Option{Type: c.kind, Data: wiretest.Hex(t, c.octets)})
-		require.Equal(t, c.err, err, c.what)
-		require.ErrorIs(t, err, c.root, c.what)
-		require.Equal(t, Trace{Namespace: 7, Data: []byte{1, 2, 3}}, trace, "%s: unchanged", c.what)
+		t.Run(c.what, func(t *testing.T) {
+			trace := Trace{Namespace: 7, Data: []byte{1, 2, 3}}
+			err := trace.Decode(Option{Type: c.kind, Data: wiretest.Hex(t, c.octets)})
+			require.Equal(t, c.err, err)
+			require.ErrorIs(t, err, c.root)
+			require.Equal(t, Trace{Namespace: 7, Data: []byte{1, 2, 3}}, trace, "%s: unchanged", c.what)
+		})
 	}
 }
 
@@ -165,9 +167,11 @@ func TestTraceAppendRefuses(t *testing.T) {
 		{"half a node", Trace{Type: 0xC00000, Data: make([]byte, 4)}, errTruncatedNode},
 		{"a snapshot cut short", Trace{Type: BitSnapshot, Data: []byte{1, 0, 0, 0}}, errTruncatedSnapshot},
 	} {
-		b, err := c.trace.AppendBinary([]byte{0xA5})
-		require.Equal(t, c.err, err, c.what)
-		require.Equal(t, []byte{0xA5}, b, c.what)
+		t.Run(c.what, func(t *testing.T) {
+			b, err := c.trace.AppendBinary([]byte{0xA5})
+			require.Equal(t, c.err, err)
+			require.Equal(t, []byte{0xA5}, b)
+		})
 	}
 }
 
@@ -175,8 +179,7 @@ func TestTraceAppendRefuses(t *testing.T) {
 func TestTraceInAnOptionOf254Octets(t *testing.T) {
 	for _, kind := range []OptType{TypePreallocated, TypeIncremental} {
 		b := append(wiretest.Hex(t, "007b 0800 800000 00"), bytes.Repeat([]byte{64, 0, 0, 0xB2}, 61)...)
-		full, err := Option{Type: kind, Data: b}.AppendBinary(nil)
-		require.NoError(t, err)
+		full := wiretest.Must(Option{Type: kind, Data: b}.AppendBinary(nil))(t)
 		require.Len(t, full, 254)
 
 		var o Option

@@ -26,26 +26,28 @@ func TestFlowControl(t *testing.T) {
 		{macs + `8808`, Other},
 		{macs + `8809 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`, Other},
 	} {
-		b := wiretest.Hex(t, c.octets)
-		var m Message
-		err := m.Decode(append(b, 0)[:len(b):len(b)], rocev2.DecodeOptions{}, Config{})
-		require.Equal(t, c.kind, m.Kind, c.octets)
-		require.Equal(t, ReachNothing, m.Reach)
-		switch c.kind {
-		case PFC:
-			require.NoError(t, err)
-			require.Equal(t, pfc.PFC{Enabled: 0x18, Quanta: [8]uint16{3: 65535}}, m.PFC)
-			require.Equal(t, "pfc", m.Kind.String())
-		case Pause:
-			require.NoError(t, err)
-			require.Equal(t, pfc.Pause{Quanta: 0x1234}, m.Pause)
-			require.Equal(t, "pause", m.Kind.String())
-		case Broken:
-			require.ErrorIs(t, err, wireerr.Truncated)
-			require.NotErrorIs(t, err, rocev2.ErrNotRoCEv2)
-		default:
-			require.ErrorIs(t, err, rocev2.ErrNotRoCEv2)
-		}
-		wiretest.NoAllocs(t, c.kind.String(), func() { _ = m.Decode(b, rocev2.DecodeOptions{}, Config{}) })
+		t.Run(c.octets, func(t *testing.T) {
+			b := wiretest.Hex(t, c.octets)
+			var m Message
+			err := m.Decode(append(b, 0)[:len(b):len(b)], rocev2.DecodeOptions{}, Config{})
+			require.Equal(t, c.kind, m.Kind)
+			require.Equal(t, ReachNothing, m.Reach)
+			switch c.kind {
+			case PFC:
+				require.NoError(t, err)
+				require.Equal(t, pfc.PFC{Enabled: 0x18, Quanta: [8]uint16{3: 65535}}, m.PFC)
+				require.Equal(t, "pfc", m.Kind.String())
+			case Pause:
+				require.NoError(t, err)
+				require.Equal(t, pfc.Pause{Quanta: 0x1234}, m.Pause)
+				require.Equal(t, "pause", m.Kind.String())
+			case Broken:
+				require.ErrorIs(t, err, wireerr.Truncated)
+				require.NotErrorIs(t, err, rocev2.ErrNotRoCEv2)
+			default:
+				require.ErrorIs(t, err, rocev2.ErrNotRoCEv2)
+			}
+			wiretest.NoAllocs(t, c.kind.String(), func() { _ = m.Decode(b, rocev2.DecodeOptions{}, Config{}) })
+		})
 	}
 }

@@ -3,14 +3,14 @@ package message
 import (
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 // Every value is read back from its text; other texts are errors.
 func TestText(t *testing.T) {
 	for v := range 256 {
-		text, err := Kind(v).MarshalText()
-		require.NoError(t, err)
+		text := wiretest.Must(Kind(v).MarshalText())(t)
 		var got Kind
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, Kind(v).String(), got.String())

@@ -14,33 +14,34 @@ import (
 // How a Decision is counted, and which Action it has then.
 func TestDecided(t *testing.T) {
 	type decision = node.Decision
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		d      decision
 		action node.Action
 		want   string // each once
 	}{
-		"nothing": {decision{Packet: message.Data}, node.Nothing, ""},
-		"refused": {decision{Reason: node.Limited, Message: message.CNP}, node.Refused, "refused_limited"},
-		"forwarded, no label": {decision{Action: node.Forwarded, Reason: node.TableFull}, node.Forwarded,
+		{"nothing", decision{Packet: message.Data}, node.Nothing, ""},
+		{"refused", decision{Reason: node.Limited, Message: message.CNP}, node.Refused, "refused_limited"},
+		{"forwarded, no label", decision{Action: node.Forwarded, Reason: node.TableFull}, node.Forwarded,
 			"forwarded refused_table_full"},
-		"sent": {decision{Action: node.Sent, Message: message.FCN}, node.Sent, "sent_fcn"},
-		"sent and marked": {decision{Action: node.Sent, Message: message.FastCNP, MarkECN: true}, node.Sent,
+		{"sent", decision{Action: node.Sent, Message: message.FCN}, node.Sent, "sent_fcn"},
+		{"sent and marked", decision{Action: node.Sent, Message: message.FastCNP, MarkECN: true}, node.Sent,
 			"marked sent_fastcnp"},
-		"marked": {decision{Action: node.Marked, MarkECN: true}, node.Marked, "marked"},
-		"marked, and a reason": {decision{Action: node.Marked, Reason: node.NoProxy, MarkECN: true}, node.Marked,
+		{"marked", decision{Action: node.Marked, MarkECN: true}, node.Marked, "marked"},
+		{"marked, and a reason", decision{Action: node.Marked, Reason: node.NoProxy, MarkECN: true}, node.Marked,
 			"marked refused_no_proxy"},
-		"accepted":  {decision{Action: node.Accepted, Message: message.PPFC}, node.Accepted, "accepted_ppfc"},
-		"dropped":   {decision{Action: node.Dropped, Message: message.CNP}, node.Dropped, "dropped_cnp"},
-		"forwarded": {decision{Action: node.Forwarded, Message: message.CNP}, node.Forwarded, "forwarded"},
-		"learned":   {decision{Action: node.Learned}, node.Learned, "learned"},
-		"passed":    {decision{Action: node.Passed}, node.Passed, "passed"},
+		{"accepted", decision{Action: node.Accepted, Message: message.PPFC}, node.Accepted, "accepted_ppfc"},
+		{"dropped", decision{Action: node.Dropped, Message: message.CNP}, node.Dropped, "dropped_cnp"},
+		{"forwarded", decision{Action: node.Forwarded, Message: message.CNP}, node.Forwarded, "forwarded"},
+		{"learned", decision{Action: node.Learned}, node.Learned, "learned"},
+		{"passed", decision{Action: node.Passed}, node.Passed, "passed"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			var counters node.Counters
-			counters.Settle(&c.d)
-			require.Equal(t, c.action, c.d.Action)
-			if c.action == node.Refused {
-				require.Equal(t, message.Other, c.d.Message)
+			counters.Settle(&row.d)
+			require.Equal(t, row.action, row.d.Action)
+			if row.action == node.Refused {
+				require.Equal(t, message.Other, row.d.Message)
 			}
 			var got []string
 			for k, n := range counters.All() {
@@ -48,7 +49,7 @@ func TestDecided(t *testing.T) {
 				got = append(got, k.String())
 			}
 			slices.Sort(got)
-			require.Equal(t, c.want, strings.Join(got, " "))
+			require.Equal(t, row.want, strings.Join(got, " "))
 		})
 	}
 }
@@ -116,14 +117,17 @@ func TestCountersOutOfRange(t *testing.T) {
 }
 
 func TestCountString(t *testing.T) {
-	for want, c := range map[string]node.Count{
-		"nothing":         {},
-		"sent_cnp":        {Action: node.Sent, Message: message.CNP},
-		"refused_limited": {Action: node.Refused, Reason: node.Limited},
-		"refused":         {Action: node.Refused},
-		"accepted_ppfc":   {Action: node.Accepted, Message: message.PPFC},
-		"not_ecn_capable": {Effect: node.NotECNCapable},
+	for _, row := range []struct {
+		name string
+		c    node.Count
+	}{
+		{"nothing", node.Count{}},
+		{"sent_cnp", node.Count{Action: node.Sent, Message: message.CNP}},
+		{"refused_limited", node.Count{Action: node.Refused, Reason: node.Limited}},
+		{"refused", node.Count{Action: node.Refused}},
+		{"accepted_ppfc", node.Count{Action: node.Accepted, Message: message.PPFC}},
+		{"not_ecn_capable", node.Count{Effect: node.NotECNCapable}},
 	} {
-		require.Equal(t, want, c.String())
+		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.name, row.c.String()) })
 	}
 }

@@ -27,14 +27,11 @@ import (
 func TestFromOfRefused(t *testing.T) {
 	from, self := netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("2001:db8::1")
 	c := cnp.New(0x11, 0xFFFF)
-	aCNP, err := c.AppendPacket(nil, from, self, cnp.Config{})
-	require.NoError(t, err)
+	aCNP := wiretest.Must(c.AppendPacket(nil, from, self, cnp.Config{}))(t)
 	n := ppfc.New(7, 0xFFFF, ppfc.Extension{Congested: from, Type: ppfc.Stop})
-	aPPFC, err := n.AppendPacket(nil, from, self, ppfc.Config{})
-	require.NoError(t, err)
+	aPPFC := wiretest.Must(n.AppendPacket(nil, from, self, ppfc.Config{}))(t)
 	m := fcn.Message{FlowLabel: 5, Level: 3}
-	anFCN, err := m.AppendPacket(nil, from, self, fcn.Config{})
-	require.NoError(t, err)
+	anFCN := wiretest.Must(m.AppendPacket(nil, from, self, fcn.Config{}))(t)
 	toProxy := wiretest.Hex(t, "60000000 0008 11 40 20010db8000000000000000000000005"+
 		"20010db8000000000000000000000001 c000"+fmt.Sprintf("%04x", proxymsg.Port)+"0008 0000")
 
@@ -47,30 +44,24 @@ func TestFromOfRefused(t *testing.T) {
 	check := func(name string, d node.Decision) {
 		require.Equal(t, []any{node.Refused, node.Denied, from}, []any{d.Action, d.Reason, d.From}, name)
 	}
-	s, err := sender.New(sender.Config{Enabled: true, Self6: self})
-	require.NoError(t, err)
+	s := wiretest.Must(sender.New(sender.Config{Enabled: true, Self6: self}))(t)
 	_, sent := s.Receive(nil, frame(aPPFC), node.Event{Now: now})
 	check("sender", sent)
 	_, sent = s.Receive(nil, frame(aCNP), node.Event{Now: now})
 	require.Equal(t, []any{node.UnknownQP, from}, []any{sent.Reason, sent.From}, "sender")
-	table, err := pause.New(pause.Config{Enabled: true, Self6: self})
-	require.NoError(t, err)
+	table := wiretest.Must(pause.New(pause.Config{Enabled: true, Self6: self}))(t)
 	_, paused := table.Receive(nil, frame(aPPFC), node.Event{Now: now})
 	check("pause", paused)
-	p, err := proxy.New(proxy.Config{Enabled: true, Self6: self})
-	require.NoError(t, err)
+	p := wiretest.Must(proxy.New(proxy.Config{Enabled: true, Self6: self}))(t)
 	_, told := p.Receive(nil, frame(toProxy), node.Event{Now: now})
 	check("proxy", told)
-	agent, err := congested.New(congested.Config{Enabled: true, Self6: self})
-	require.NoError(t, err)
+	agent := wiretest.Must(congested.New(congested.Config{Enabled: true, Self6: self}))(t)
 	_, learned := agent.Receive(nil, frame(wiretest.Hex(t, "60000000 0008 3a40 20010db8000000000000000000000005"+
 		"20010db8000000000000000000000001 04020000 00000028")), node.Event{Now: now})
 	check("congested", learned)
 
-	r, err := receiver.New(receiver.Config{Enabled: true, Self6: self})
-	require.NoError(t, err)
-	b, err := border.New(border.Config{Enabled: true})
-	require.NoError(t, err)
+	r := wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: self}))(t)
+	b := wiretest.Must(border.New(border.Config{Enabled: true}))(t)
 	for _, octets := range [][]byte{aPPFC, aCNP, anFCN, toProxy} {
 		_, d := r.Receive(nil, frame(octets), node.Event{Now: now})
 		require.Zero(t, d.From, "receiver")
@@ -78,8 +69,7 @@ func TestFromOfRefused(t *testing.T) {
 		require.Zero(t, d.From, "border")
 	}
 
-	pe, err := ingress.New(ingress.Config{Enabled: true, WAN: self})
-	require.NoError(t, err)
+	pe := wiretest.Must(ingress.New(ingress.Config{Enabled: true, WAN: self}))(t)
 	_, named := pe.Receive(nil, frame(anFCN), node.Event{Now: now})
 	check("ingress", named)
 }

@@ -117,8 +117,7 @@ func traffic(t testing.TB) (frames [][]byte) {
 			for _, tunnel := range []encap.Tunnel{
 				&encap.IPInIPv6{Src: pe, Dst: egress}, &encap.VXLAN{Src: egress, Dst: pe, Ethernet: make([]byte, 14)},
 			} {
-				outer, err := tunnel.Append(nil, ip, 0x12345)
-				require.NoError(t, err)
+				outer := wiretest.Must(tunnel.Append(nil, ip, 0x12345))(t)
 				ethernet(outer)
 			}
 		}
@@ -401,9 +400,7 @@ type scene struct {
 }
 
 func (c *cast[C]) made(t testing.TB, cfg C) configurable[C] {
-	r, err := c.fresh(cfg)
-	require.NoError(t, err)
-	return r
+	return wiretest.Must(c.fresh(cfg))(t)
 }
 
 func (c *cast[C]) configure(t testing.TB, cfg C, roles ...configurable[C]) {

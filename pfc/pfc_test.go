@@ -55,8 +55,7 @@ func TestPFC(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			wire := wiretest.Hex(t, c.octets)
 			wiretest.Encodes(t, wire, c.want.AppendBinary)
-			b, err := c.want.AppendBinary(nil)
-			require.NoError(t, err)
+			b := wiretest.Must(c.want.AppendBinary(nil))(t)
 			require.Equal(t, wire, b)
 			p := PFC{Enabled: 1, Quanta: [8]uint16{9, 9, 9, 9, 9, 9, 9, 9}}
 			was := p
@@ -65,8 +64,7 @@ func TestPFC(t *testing.T) {
 				return err
 			})
 			require.Equal(t, was, p)
-			rest, err := p.Decode(append(wire, 1, 2))
-			require.NoError(t, err)
+			rest := wiretest.Must(p.Decode(append(wire, 1, 2)))(t)
 			require.Equal(t, []byte{1, 2}, rest)
 			require.Equal(t, c.want, p)
 			require.Equal(t, c.text, p.String())
@@ -86,27 +84,27 @@ func TestPFC(t *testing.T) {
 
 func TestPause(t *testing.T) {
 	for _, c := range pauses {
-		wire := wiretest.Hex(t, c.octets)
-		wiretest.Encodes(t, wire, c.want.AppendBinary)
-		b, err := c.want.AppendBinary(nil)
-		require.NoError(t, err)
-		require.Equal(t, wire, b)
-		p := Pause{7}
-		wiretest.Prefixes(t, wire, func(b []byte) error {
-			_, err := p.Decode(b)
-			return err
-		})
-		require.Equal(t, Pause{7}, p)
-		rest, err := p.Decode(append(wire, 1, 2))
-		require.NoError(t, err)
-		require.Equal(t, []byte{1, 2}, rest)
-		require.Equal(t, c.want, p)
-		require.Equal(t, c.text, p.String())
-		wiretest.NoAllocs(t, "Decode", func() { _, _ = p.Decode(wire) })
+		t.Run(c.octets, func(t *testing.T) {
+			wire := wiretest.Hex(t, c.octets)
+			wiretest.Encodes(t, wire, c.want.AppendBinary)
+			b := wiretest.Must(c.want.AppendBinary(nil))(t)
+			require.Equal(t, wire, b)
+			p := Pause{7}
+			wiretest.Prefixes(t, wire, func(b []byte) error {
+				_, err := p.Decode(b)
+				return err
+			})
+			require.Equal(t, Pause{7}, p)
+			rest := wiretest.Must(p.Decode(append(wire, 1, 2)))(t)
+			require.Equal(t, []byte{1, 2}, rest)
+			require.Equal(t, c.want, p)
+			require.Equal(t, c.text, p.String())
+			wiretest.NoAllocs(t, "Decode", func() { _, _ = p.Decode(wire) })
 
-		frame := append(wiretest.Hex(t, header), wire...)
-		frame = append(frame, make([]byte, 60-len(frame))...)
-		wiretest.Encodes(t, frame, func(b []byte) ([]byte, error) { return p.AppendFrame(b, src), nil })
+			frame := append(wiretest.Hex(t, header), wire...)
+			frame = append(frame, make([]byte, 60-len(frame))...)
+			wiretest.Encodes(t, frame, func(b []byte) ([]byte, error) { return p.AppendFrame(b, src), nil })
+		})
 	}
 }
 
@@ -204,10 +202,14 @@ func TestTshark(t *testing.T) {
 	}
 	var frames [][]byte
 	for _, c := range pfcs {
-		frames = append(frames, c.want.AppendFrame(nil, src))
+		t.Run(c.name, func(t *testing.T) {
+			frames = append(frames, c.want.AppendFrame(nil, src))
+		})
 	}
 	for _, c := range pauses {
-		frames = append(frames, c.want.AppendFrame(nil, src))
+		t.Run(c.octets, func(t *testing.T) {
+			frames = append(frames, c.want.AppendFrame(nil, src))
+		})
 	}
 	rows := wiretest.TsharkFields(t, fields, frames...)
 	for _, row := range rows {
@@ -216,22 +218,26 @@ func TestTshark(t *testing.T) {
 		require.False(t, row.Has("_ws.malformed"))
 	}
 	for i, c := range pfcs {
-		row := rows[i]
-		require.EqualValues(t, 0x0101, row.Uint("macc.opcode"))
-		require.EqualValues(t, c.want.Enabled, row.Uint("macc.cbfc.enbv"))
-		for n, quanta := range c.want.Quanta {
-			require.EqualValues(t, quanta, row.Uint(fmt.Sprintf("macc.cbfc.pause_time.c%d", n)))
-			enabled := false
-			for priority := range c.want.All() {
-				enabled = enabled || priority == n
+		t.Run(c.name, func(t *testing.T) {
+			row := rows[i]
+			require.EqualValues(t, 0x0101, row.Uint("macc.opcode"))
+			require.EqualValues(t, c.want.Enabled, row.Uint("macc.cbfc.enbv"))
+			for n, quanta := range c.want.Quanta {
+				require.EqualValues(t, quanta, row.Uint(fmt.Sprintf("macc.cbfc.pause_time.c%d", n)))
+				enabled := false
+				for priority := range c.want.All() {
+					enabled = enabled || priority == n
+				}
+				require.Equal(t, enabled, row.Bool(fmt.Sprintf("macc.cbfc.enbv.c%d", n)))
 			}
-			require.Equal(t, enabled, row.Bool(fmt.Sprintf("macc.cbfc.enbv.c%d", n)))
-		}
+		})
 	}
 	for i, c := range pauses {
-		row := rows[len(pfcs)+i]
-		require.EqualValues(t, 0x0001, row.Uint("macc.opcode"))
-		require.EqualValues(t, c.want.Quanta, row.Uint("macc.pause_time"))
+		t.Run(c.octets, func(t *testing.T) {
+			row := rows[len(pfcs)+i]
+			require.EqualValues(t, 0x0001, row.Uint("macc.opcode"))
+			require.EqualValues(t, c.want.Quanta, row.Uint("macc.pause_time"))
+		})
 	}
 }
 

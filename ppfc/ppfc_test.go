@@ -1,6 +1,7 @@
 package ppfc
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -57,8 +58,7 @@ func TestNotification(t *testing.T) {
 			var n Notification
 			require.NoError(t, n.Decode(octets))
 			require.Equal(t, c.n, n)
-			b, err := n.AppendBinary(nil)
-			require.NoError(t, err)
+			b := wiretest.Must(n.AppendBinary(nil))(t)
 			require.Equal(t, octets, b)
 			wiretest.NoAllocs(t, "Decode", func() { _ = n.Decode(octets) })
 			wiretest.NoAllocs(t, "AppendBinary", func() { b, _ = n.AppendBinary(b[:0]) })
@@ -170,8 +170,7 @@ func TestPackets(t *testing.T) {
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
 			require.Equal(t, [2]netip.Addr{src, dst}, [2]netip.Addr{p.Src, p.Dst})
-			n, err := FromPacket(&p)
-			require.NoError(t, err)
+			n := wiretest.Must(FromPacket(&p))(t)
 			require.Equal(t, c.n, n)
 			_, err = cnp.FromPacket(&p)
 			require.ErrorIs(t, err, wireerr.IsPPFC)
@@ -332,8 +331,7 @@ func TestAppendFor(t *testing.T) {
 
 	// In a Segment Routing header the destination that the sender knows.
 	data.NextHeader, data.Ext = 43, wiretest.Hex(t, "1102 0401 00000000 20010db8000300000000000000000003")
-	out, err := AppendFor(nil, &data, src, Extension{}, Config{})
-	require.NoError(t, err)
+	out := wiretest.Must(AppendFor(nil, &data, src, Extension{}, Config{}))(t)
 	require.Equal(t, wiretest.Hex(t, "20010db8000300000000000000000003"), out[40+8+12:][:16])
 }
 
@@ -345,8 +343,11 @@ func TestString(t *testing.T) {
 }
 
 func TestTypeString(t *testing.T) {
-	for typ, want := range map[Type]string{Stop: "stop", Resume: "resume", Alarm: "alarm", Hold: "hold", 4: "Type(4)"} {
-		require.Equal(t, want, typ.String())
+	for _, c := range []struct {
+		typ  Type
+		want string
+	}{{Stop, "stop"}, {Resume, "resume"}, {Alarm, "alarm"}, {Hold, "hold"}, {4, "Type(4)"}} {
+		t.Run(fmt.Sprint(c.typ), func(t *testing.T) { require.Equal(t, c.want, c.typ.String()) })
 	}
 }
 
@@ -361,8 +362,7 @@ func FuzzNotification(f *testing.F) {
 			return
 		}
 		_ = n.Validate()
-		out, err := n.AppendBinary(nil)
-		require.NoError(t, err)
+		out := wiretest.Must(n.AppendBinary(nil))(t)
 		require.Equal(t, b, out)
 	})
 }

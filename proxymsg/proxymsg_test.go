@@ -204,22 +204,27 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, m.Validate())
 	m.Invoking = m.Invoking[:40+28]
 	require.NoError(t, m.Validate(), "cut behind the ports")
-	for err, change := range map[error]func(*Message){
-		errReservedSet:         func(m *Message) { m.Reserved = 1 },
-		errOtherFlow:           func(m *Message) { m.SrcPort++ },
-		errNoFlow:              func(m *Message) { m.Invoking = []byte{0} },
-		rocev2.ErrNotReachable: func(m *Message) { m.Src, m.Dst = addr("::ffff:192.0.2.1"), addr("fd77::1") },
-		errTooLong: func(m *Message) {
+	for _, c := range []struct {
+		err    error
+		change func(*Message)
+	}{
+		{errReservedSet, func(m *Message) { m.Reserved = 1 }},
+		{errOtherFlow, func(m *Message) { m.SrcPort++ }},
+		{errNoFlow, func(m *Message) { m.Invoking = []byte{0} }},
+		{rocev2.ErrNotReachable, func(m *Message) { m.Src, m.Dst = addr("::ffff:192.0.2.1"), addr("fd77::1") }},
+		{errTooLong, func(m *Message) {
 			m.Invoking = append(m.Invoking,
 				make([]byte, 1232-16-len(m.Invoking)+1)...)
-		},
+		}},
 	} {
-		m := good()
-		change(&m)
-		require.ErrorIs(t, m.Validate(), err)
-		m.Level = 8
-		require.ErrorIs(t, m.Validate(), err)
-		require.ErrorIs(t, m.Validate(), errLevelRange)
+		t.Run(fmt.Sprint(c.err), func(t *testing.T) {
+			m := good()
+			c.change(&m)
+			require.ErrorIs(t, m.Validate(), c.err)
+			m.Level = 8
+			require.ErrorIs(t, m.Validate(), c.err)
+			require.ErrorIs(t, m.Validate(), errLevelRange)
+		})
 	}
 }
 
@@ -318,8 +323,7 @@ func FuzzMessage(f *testing.F) {
 		_ = m.Validate()
 		_ = m.String()
 		_, _ = m.BTH()
-		out, err := m.AppendBinary(nil)
-		require.NoError(t, err)
+		out := wiretest.Must(m.AppendBinary(nil))(t)
 		require.Equal(t, b, out)
 		packet, err := m.AppendPacket(nil, switch6, proxy6, Config{})
 		if rocev2.CheckAnswerable(m.Src) != nil || rocev2.CheckAnswerable(m.Dst) != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocelayers"
 )
@@ -24,8 +25,7 @@ func fastCNPLayers(t testing.TB) (layerList, *rocelayers.BTH, *rocelayers.FastCN
 	fast.CNP = cnp.New(0x111111, 0xFFFF)
 	fast.Option = fastcnp.Option{Number: 2, OriginalDst: dst6far, Trace: trace(t, 2)}
 	l.Header = fast.CNP.Header
-	header, err := fast.DestinationOptions()
-	require.NoError(t, err)
+	header := wiretest.Must(fast.DestinationOptions())(t)
 	ip.NextHeader = layers.IPProtocolIPv6Destination
 	return layerList{ip, header, udp(0), l, fast}, l, fast
 }
@@ -65,26 +65,28 @@ func TestSerializeAgree(t *testing.T) {
 		{"no P bit before a PPFC", headerOf(theCNP.Header), &rocelayers.PPFC{Notification: alone},
 			rocelayers.ErrNoPPFC},
 	} {
-		for _, opts := range []gopacket.SerializeOptions{{}, fix, complete} {
-			for _, ls := range []layerList{
-				{ipv6(), udp(0), c.bth, c.behind},
-				{ipv6(), udp(0), c.bth, c.behind, new(rocelayers.ICRC)},
-				{ipv6(), udp(0), c.bth, new(rocelayers.ICRC), c.behind},
-			} {
-				buf := dirty(t)
-				err := rocelayers.SerializeLayers(buf, opts, ls...)
-				require.ErrorIs(t, err, c.err, c.name)
-				if c.err == nil {
-					continue
-				}
-				require.ErrorIs(t, err, wireerr.Range)
-				require.Zero(t, len(buf.Bytes()))
-				// gopacket's function sees what lies behind the BTH, too.
-				if c.err != rocelayers.ErrHeader && !opts.ComputeChecksums {
-					require.ErrorIs(t, gopacket.SerializeLayers(buf, opts, ls...), c.err, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			for _, opts := range []gopacket.SerializeOptions{{}, fix, complete} {
+				for _, ls := range []layerList{
+					{ipv6(), udp(0), c.bth, c.behind},
+					{ipv6(), udp(0), c.bth, c.behind, new(rocelayers.ICRC)},
+					{ipv6(), udp(0), c.bth, new(rocelayers.ICRC), c.behind},
+				} {
+					buf := dirty(t)
+					err := rocelayers.SerializeLayers(buf, opts, ls...)
+					require.ErrorIs(t, err, c.err)
+					if c.err == nil {
+						continue
+					}
+					require.ErrorIs(t, err, wireerr.Range)
+					require.Zero(t, len(buf.Bytes()))
+					// gopacket's function sees what lies behind the BTH, too.
+					if c.err != rocelayers.ErrHeader && !opts.ComputeChecksums {
+						require.ErrorIs(t, gopacket.SerializeLayers(buf, opts, ls...), c.err)
+					}
 				}
 			}
-		}
+		})
 	}
 	// Nothing lies behind the BTH but an ICRC.
 	for _, opts := range []gopacket.SerializeOptions{fix, complete} {
@@ -113,8 +115,7 @@ func TestSerializeFastCNPAgrees(t *testing.T) {
 			(*ls)[0] = &rocelayers.IPv6{IPv6: *(*ls)[0].(*layers.IPv6)}
 		}, nil},
 		{"gopacket's options", func(ls *layerList, _ *rocelayers.BTH, fast *rocelayers.FastCNP) {
-			data, err := fast.Option.AppendBinary(nil)
-			require.NoError(t, err)
+			data := wiretest.Must(fast.Option.AppendBinary(nil))(t)
 			option := &layers.IPv6DestinationOption{OptionType: uint8(type2), OptionData: data,
 				OptionAlignment: [2]uint8{4, 0}}
 			header := &layers.IPv6Destination{Options: []*layers.IPv6DestinationOption{option}}
@@ -160,23 +161,25 @@ func TestSerializeFastCNPAgrees(t *testing.T) {
 			fast.Option = fastcnp.Option{}
 		}, wireerr.Range},
 	} {
-		for _, opts := range []gopacket.SerializeOptions{fix, complete} {
-			ls, l, fast := fastCNPLayers(t)
-			c.change(&ls, l, fast)
-			buf := dirty(t)
-			err := rocelayers.SerializeLayers(buf, opts, ls...)
-			require.ErrorIs(t, err, c.err, c.name)
-			if c.err != nil {
-				require.ErrorIs(t, err, wireerr.Range)
-				require.Zero(t, len(buf.Bytes()))
-				continue
+		t.Run(c.name, func(t *testing.T) {
+			for _, opts := range []gopacket.SerializeOptions{fix, complete} {
+				ls, l, fast := fastCNPLayers(t)
+				c.change(&ls, l, fast)
+				buf := dirty(t)
+				err := rocelayers.SerializeLayers(buf, opts, ls...)
+				require.ErrorIs(t, err, c.err)
+				if c.err != nil {
+					require.ErrorIs(t, err, wireerr.Range)
+					require.Zero(t, len(buf.Bytes()))
+					continue
+				}
+				packet := gopacket.NewPacket(buf.Bytes(), layers.LayerTypeIPv6, gopacket.Default)
+				require.Nil(t, packet.ErrorLayer())
+				got := packet.Layer(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP)
+				require.Equal(t, fast.Option, got.Option)
+				require.Equal(t, l.DestQP, got.CNP.DestQP)
 			}
-			packet := gopacket.NewPacket(buf.Bytes(), layers.LayerTypeIPv6, gopacket.Default)
-			require.Nil(t, packet.ErrorLayer(), c.name)
-			got := packet.Layer(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP)
-			require.Equal(t, fast.Option, got.Option)
-			require.Equal(t, l.DestQP, got.CNP.DestQP)
-		}
+		})
 	}
 	// Where IP is somebody else's to write, so is the option.
 	ls, _, _ := fastCNPLayers(t)

@@ -55,8 +55,7 @@ func TestVerifyICRCOfThisPacket(t *testing.T) {
 			require.NoError(t, decode(c.frame))
 			_, err := s.BTH.VerifyICRC()
 			require.ErrorIs(t, err, c.err)
-			got, err := s.BTH.CNP()
-			require.NoError(t, err)
+			got := wiretest.Must(s.BTH.CNP())(t)
 			require.Equal(t, s.CNP.CNP, got)
 		}
 	}
@@ -83,13 +82,11 @@ func TestVerifyICRCKeepsCoverage(t *testing.T) {
 		bth *rocelayers.BTH
 		all []gopacket.SerializableLayer
 	}{{bthOf(packet), serializable(packet)}, {&s.BTH, s.layers()}} {
-		got, err := rocelayers.VerifyICRC(packet)
-		require.NoError(t, err)
+		got := wiretest.Must(rocelayers.VerifyICRC(packet))(t)
 		require.Equal(t, icrc.Without, got)
 		require.Equal(t, icrc.AsSent, c.bth.ICRC.Coverage)
 
-		got, err = c.bth.VerifyICRC()
-		require.NoError(t, err)
+		got = wiretest.Must(c.bth.VerifyICRC())(t)
 		require.Equal(t, icrc.Without, got)
 		require.Equal(t, icrc.Without, c.bth.ICRC.Coverage)
 		buf := gopacket.NewSerializeBuffer()
@@ -133,24 +130,32 @@ func TestLayersThatLeadElsewhere(t *testing.T) {
 	var s rocelayers.Stack
 	require.NoError(t, s.Decode(ip6))
 	l := s.BTH
-	for name, change := range map[string]func(){
-		"no layers":             func() { l.IPv4, l.IPv6 = nil, nil },
-		"layers not decoded":    func() { l.IPv4, l.IPv6 = new(layers.IPv4), new(layers.IPv6) },
-		"another frame's":       func() { l.IPv6 = layerOf(t, bytes.Clone(ip6), layers.LayerTypeIPv6).(*layers.IPv6) },
-		"another frame's, IPv4": func() { l.IPv6, l.IPv4 = nil, layerOf(t, ip4, layers.LayerTypeIPv4).(*layers.IPv4) },
-		"octets apart": func() {
+	for _, c := range []struct {
+		name   string
+		change func()
+	}{
+		{"no layers", func() { l.IPv4, l.IPv6 = nil, nil }},
+		{"layers not decoded", func() { l.IPv4, l.IPv6 = new(layers.IPv4), new(layers.IPv6) }},
+		{"another frame's", func() { l.IPv6 = layerOf(t, bytes.Clone(ip6), layers.LayerTypeIPv6).(*layers.IPv6) }},
+		{"another frame's, IPv4", func() {
+			l.IPv6, l.IPv4 = nil,
+				layerOf(t, ip4, layers.LayerTypeIPv4).(*layers.IPv4)
+		}},
+		{"octets apart", func() {
 			l.IPv6 = &layers.IPv6{BaseLayer: layers.BaseLayer{Contents: bytes.Clone(ip6[14:54]), Payload: ip6[54:]}}
-		},
-		"nothing decoded": func() { l.Contents = nil },
+		}},
+		{"nothing decoded", func() { l.Contents = nil }},
 	} {
-		l = s.BTH
-		_, err := l.VerifyICRC()
-		require.NoError(t, err)
-		change()
-		_, err = l.VerifyICRC()
-		require.ErrorIs(t, err, rocelayers.ErrNoIP, name)
-		_, err = l.CNP()
-		require.ErrorIs(t, err, rocelayers.ErrNoIP, name)
+		t.Run(c.name, func(t *testing.T) {
+			l = s.BTH
+			_, err := l.VerifyICRC()
+			require.NoError(t, err)
+			c.change()
+			_, err = l.VerifyICRC()
+			require.ErrorIs(t, err, rocelayers.ErrNoIP)
+			_, err = l.CNP()
+			require.ErrorIs(t, err, rocelayers.ErrNoIP)
+		})
 	}
 }
 

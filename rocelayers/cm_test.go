@@ -36,8 +36,7 @@ func TestCM(t *testing.T) {
 			wiretest.NoAllocs(t, "Stack.Decode", func() { _ = s.Decode(c.Data) })
 			seen[fmt.Sprintf("%v %T", l.Attribute, l.Message)]++
 
-			again, err := l.Message.AppendBinary(nil)
-			require.NoError(t, err)
+			again := wiretest.Must(l.Message.AppendBinary(nil))(t)
 			require.Equal(t, l.Contents[cm.HeaderSize:], again)
 
 			var all []gopacket.SerializableLayer
@@ -57,45 +56,48 @@ func TestCM(t *testing.T) {
 
 // Each message has its place; other attributes and lengths are errors.
 func TestCMMessages(t *testing.T) {
-	for a, m := range map[cm.Attribute]interface {
-		AppendBinary([]byte) ([]byte, error)
+	for _, c := range []struct {
+		a cm.Attribute
+		m interface {
+			AppendBinary([]byte) ([]byte, error)
+		}
 	}{
-		cm.AttributeREQ: &cm.REQ{LocalQPN: 1}, cm.AttributeMRA: &cm.MRA{Message: 1},
-		cm.AttributeREJ: &cm.REJ{Reason: 8},
-		cm.AttributeREP: &cm.REP{LocalQPN: 2}, cm.AttributeRTU: &cm.RTU{LocalCommID: 3},
-		cm.AttributeDREQ: &cm.DREQ{RemoteQPN: 4},
-		cm.AttributeDREP: &cm.DREP{LocalCommID: 5}, cm.AttributeSIDRREQ: &cm.SIDRREQ{PKey: 6},
-		cm.AttributeSIDRREP: &cm.SIDRREP{QPN: 7},
+		{cm.AttributeREQ, &cm.REQ{LocalQPN: 1}}, {cm.AttributeMRA, &cm.MRA{Message: 1}},
+		{cm.AttributeREJ, &cm.REJ{Reason: 8}},
+		{cm.AttributeREP, &cm.REP{LocalQPN: 2}}, {cm.AttributeRTU, &cm.RTU{LocalCommID: 3}},
+		{cm.AttributeDREQ, &cm.DREQ{RemoteQPN: 4}},
+		{cm.AttributeDREP, &cm.DREP{LocalCommID: 5}}, {cm.AttributeSIDRREQ, &cm.SIDRREQ{PKey: 6}},
+		{cm.AttributeSIDRREP, &cm.SIDRREP{QPN: 7}},
 	} {
-		given := rocelayers.CM{Header: cm.NewHeader(a, 9), Message: m}
-		buf := gopacket.NewSerializeBuffer()
-		require.NoError(t, given.SerializeTo(buf, gopacket.SerializeOptions{}))
-		var l rocelayers.CM
-		require.NoError(t, l.DecodeFromBytes(buf.Bytes(), gopacket.NilDecodeFeedback))
-		require.Equal(t, given.Header, l.Header)
-		want, err := m.AppendBinary(nil)
-		require.NoError(t, err)
-		got, err := l.Message.AppendBinary(nil)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		require.Equal(t, gopacket.LayerTypeZero, l.NextLayerType())
+		t.Run(fmt.Sprint(c.a), func(t *testing.T) {
+			given := rocelayers.CM{Header: cm.NewHeader(c.a, 9), Message: c.m}
+			buf := gopacket.NewSerializeBuffer()
+			require.NoError(t, given.SerializeTo(buf, gopacket.SerializeOptions{}))
+			var l rocelayers.CM
+			require.NoError(t, l.DecodeFromBytes(buf.Bytes(), gopacket.NilDecodeFeedback))
+			require.Equal(t, given.Header, l.Header)
+			want := wiretest.Must(c.m.AppendBinary(nil))(t)
+			got := wiretest.Must(l.Message.AppendBinary(nil))(t)
+			require.Equal(t, want, got)
+			require.Equal(t, gopacket.LayerTypeZero, l.NextLayerType())
 
-		before := l
-		for n := range cm.Size {
-			require.Error(t, l.DecodeFromBytes(buf.Bytes()[:n], gopacket.NilDecodeFeedback))
-		}
-		require.Equal(t, before, l)
-
-		// Another Attribute than the message's is a mistake.
-		for other := range cm.AttributeSIDRREP + 2 {
-			buf, given := gopacket.NewSerializeBuffer(), rocelayers.CM{Header: cm.NewHeader(other, 9), Message: m}
-			err := given.SerializeTo(buf, gopacket.SerializeOptions{})
-			require.Equal(t, other == a, err == nil)
-			if err != nil {
-				require.ErrorIs(t, err, rocelayers.ErrCMMessage)
-				require.Empty(t, buf.Bytes())
+			before := l
+			for n := range cm.Size {
+				require.Error(t, l.DecodeFromBytes(buf.Bytes()[:n], gopacket.NilDecodeFeedback))
 			}
-		}
+			require.Equal(t, before, l)
+
+			// Another Attribute than the message's is a mistake.
+			for other := range cm.AttributeSIDRREP + 2 {
+				buf, given := gopacket.NewSerializeBuffer(), rocelayers.CM{Header: cm.NewHeader(other, 9), Message: c.m}
+				err := given.SerializeTo(buf, gopacket.SerializeOptions{})
+				require.Equal(t, other == c.a, err == nil)
+				if err != nil {
+					require.ErrorIs(t, err, rocelayers.ErrCMMessage)
+					require.Empty(t, buf.Bytes())
+				}
+			}
+		})
 	}
 
 	octets := bytes.Repeat([]byte{0, 0x19}, cm.Size/2) // another attribute, another length

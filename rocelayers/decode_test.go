@@ -88,43 +88,48 @@ func TestOctetsBehindThePacket(t *testing.T) {
 	two := slices.Concat([]byte{60, 0, 1, 4, 0, 0, 0, 0}, hopByHop)
 	s, blind := newStack(), newStack()
 	blind.BTH.UDP = nil
-	for name, frame := range map[string][]byte{
-		"IPv4":                    wiretest.Hex(t, cnp4),
-		"IPv6":                    wiretest.Hex(t, send6),
-		"VLAN":                    vlan(wiretest.Hex(t, cnp4), 1),
-		"two VLAN tags":           vlan(wiretest.Hex(t, send6), 2),
-		"Hop-by-Hop":              withICRC(t, wrap(0, slices.Concat(hopByHop, udp)), icrc.AsSent),
-		"and Destination Options": withICRC(t, wrap(0, slices.Concat(two, udp)), icrc.AsSent),
-		"inserted Hop-by-Hop":     withICRC(t, wrap(0, slices.Concat(hopByHop, udp)), icrc.Without),
-		"IPv4 in IPv6":            wrap(4, wiretest.Hex(t, cnp4)[14:]),
-		"IPv6 in IPv6":            wrap(41, wiretest.Hex(t, send6)[14:]),
+	for _, c := range []struct {
+		name  string
+		frame []byte
+	}{
+		{"IPv4", wiretest.Hex(t, cnp4)},
+		{"IPv6", wiretest.Hex(t, send6)},
+		{"VLAN", vlan(wiretest.Hex(t, cnp4), 1)},
+		{"two VLAN tags", vlan(wiretest.Hex(t, send6), 2)},
+		{"Hop-by-Hop", withICRC(t, wrap(0, slices.Concat(hopByHop, udp)), icrc.AsSent)},
+		{"and Destination Options", withICRC(t, wrap(0, slices.Concat(two, udp)), icrc.AsSent)},
+		{"inserted Hop-by-Hop", withICRC(t, wrap(0, slices.Concat(hopByHop, udp)), icrc.Without)},
+		{"IPv4 in IPv6", wrap(4, wiretest.Hex(t, cnp4)[14:])},
+		{"IPv6 in IPv6", wrap(41, wiretest.Hex(t, send6)[14:])},
 	} {
-		var p rocev2.Packet
-		require.NoError(t, p.DecodeEthernet(frame), name)
-		coverage, err := icrc.Verify(p.IP)
-		require.NoError(t, err, name)
-		for padding := range 12 {
-			padded := append(bytes.Clone(frame), bytes.Repeat([]byte{0xEE}, padding)...)
-			check := func(l *rocelayers.BTH, got icrc.Coverage, err error) {
-				requireSame(t, &p, l)
-				require.NoError(t, err, name)
-				require.Equal(t, coverage, got, name)
+		t.Run(c.name, func(t *testing.T) {
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeEthernet(c.frame))
+			coverage, err := icrc.Verify(p.IP)
+			require.NoError(t, err)
+			for padding := range 12 {
+				padded := append(bytes.Clone(c.frame), bytes.Repeat([]byte{0xEE}, padding)...)
+				check := func(l *rocelayers.BTH, got icrc.Coverage, err error) {
+					requireSame(t, &p, l)
+					require.NoError(t, err)
+					require.Equal(t, coverage, got)
+				}
+				packet := gopacket.NewPacket(padded, layers.LayerTypeEthernet, modes["Default"])
+				got, err := rocelayers.VerifyICRC(packet)
+				check(bthOf(packet), got, err)
+
+				require.NoError(t, s.decode(padded))
+				got, err = s.BTH.VerifyICRC()
+				check(&s.BTH, got, err)
 			}
-			packet := gopacket.NewPacket(padded, layers.LayerTypeEthernet, modes["Default"])
-			got, err := rocelayers.VerifyICRC(packet)
-			check(bthOf(packet), got, err)
 
-			require.NoError(t, s.decode(padded), name)
-			got, err = s.BTH.VerifyICRC()
-			check(&s.BTH, got, err)
-		}
-
-		err = blind.decode(frame) // gopacket takes what has a Hop-by-Hop header for cut
-		require.Equal(t, blind.parser.Truncated, err != nil, name)
-		if blind.parser.Truncated {
-			require.ErrorIs(t, err, rocelayers.ErrCut)
-			require.EqualValues(t, 0, frame[20], name)
-		}
+			err = blind.decode(c.frame) // gopacket takes what has a Hop-by-Hop header for cut
+			require.Equal(t, blind.parser.Truncated, err != nil)
+			if blind.parser.Truncated {
+				require.ErrorIs(t, err, rocelayers.ErrCut)
+				require.EqualValues(t, 0, c.frame[20])
+			}
+		})
 	}
 }
 
@@ -186,41 +191,46 @@ func TestPadIsNoPayload(t *testing.T) {
 func TestCut(t *testing.T) {
 	s, blind := newStack(), newStack()
 	blind.BTH.UDP = nil
-	for name, frame := range map[string][]byte{
-		"CNP":        wiretest.Hex(t, cnp4),
-		"RDMA WRITE": capturedFrame(t, "rxe-verbs6.pcap", 62, uint8(bth.RCRDMAWriteOnly)),
-		"VLAN":       capturedFrame(t, "rxe-vlan4.pcap", 46, uint8(bth.RCRDMAWriteFirst)),
+	for _, c := range []struct {
+		name  string
+		frame []byte
+	}{
+		{"CNP", wiretest.Hex(t, cnp4)},
+		{"RDMA WRITE", capturedFrame(t, "rxe-verbs6.pcap", 62, uint8(bth.RCRDMAWriteOnly))},
+		{"VLAN", capturedFrame(t, "rxe-vlan4.pcap", 46, uint8(bth.RCRDMAWriteFirst))},
 	} {
-		for n := range len(frame) {
-			var p rocev2.Packet
-			want := p.Decode(frame[:n:n], rocev2.DecodeOptions{Cut: true})
-			for mode, options := range modes {
-				packet := gopacket.NewPacket(frame[:n:n], layers.LayerTypeEthernet, options)
-				if want != nil {
-					require.Nil(t, bthOf(packet), "%s, %s, %d octets: %v", name, mode, n, want)
-					continue
+		t.Run(c.name, func(t *testing.T) {
+			for n := range len(c.frame) {
+				var p rocev2.Packet
+				want := p.Decode(c.frame[:n:n], rocev2.DecodeOptions{Cut: true})
+				for mode, options := range modes {
+					packet := gopacket.NewPacket(c.frame[:n:n], layers.LayerTypeEthernet, options)
+					if want != nil {
+						require.Nil(t, bthOf(packet), "%s, %s, %d octets: %v", c.name, mode, n, want)
+						continue
+					}
+					requireSame(t, &p, bthOf(packet))
+					require.Nil(t, packet.ErrorLayer())
+					require.True(t, packet.Metadata().Truncated)
+					require.Nil(t, packet.Layer(rocelayers.LayerTypeICRC))
+					_, err := rocelayers.VerifyICRC(packet)
+					require.ErrorIs(t, err, wireerr.Truncated)
 				}
-				requireSame(t, &p, bthOf(packet))
-				require.Nil(t, packet.ErrorLayer())
-				require.True(t, packet.Metadata().Truncated)
-				require.Nil(t, packet.Layer(rocelayers.LayerTypeICRC))
-				_, err := rocelayers.VerifyICRC(packet)
-				require.ErrorIs(t, err, wireerr.Truncated)
-			}
 
-			err := s.decode(frame[:n:n])
-			require.Equal(t, want == nil, s.has(rocelayers.LayerTypeBTH), "%s, %d octets: %v", name, n, err)
-			if want == nil {
-				require.NoError(t, err)
-				requireSame(t, &p, &s.BTH)
-				// What lies behind the frame in its buffer is not looked at.
-				require.NoError(t, s.decode(frame[:n]))
-				_, err = s.BTH.VerifyICRC()
-				require.ErrorIs(t, err, wireerr.Truncated)
-				require.ErrorIs(t, blind.decode(frame[:n:n]), rocelayers.ErrCut)
+				err := s.decode(c.frame[:n:n])
+				require.Equal(t, want == nil, s.has(rocelayers.LayerTypeBTH), "%s, %d octets: %v", c.name, n, err)
+				if want == nil {
+					require.NoError(t, err)
+					requireSame(t, &p, &s.BTH)
+					// What lies behind the frame in its buffer is not looked at.
+					require.NoError(t, s.decode(c.frame[:n]))
+					_, err = s.BTH.VerifyICRC()
+					require.ErrorIs(t, err, wireerr.Truncated)
+					require.ErrorIs(t, blind.decode(c.frame[:n:n]), rocelayers.ErrCut)
+				}
 			}
-		}
-		require.NoError(t, blind.decode(frame))
+			require.NoError(t, blind.decode(c.frame))
+		})
 	}
 }
 

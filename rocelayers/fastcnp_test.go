@@ -58,19 +58,22 @@ func TestFastCNPAround(t *testing.T) {
 	fast := built(t)[0].frame
 	address := dst6far.As16()
 	inFast := wrap(60, slices.Concat(options(t, 4, type1, address[:]), wiretest.Hex(t, cnp4)[14:]))
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name  string
 		frame []byte
 		want  gopacket.LayerType
 	}{
-		"VLAN":                    {vlan(fast, 2), rocelayers.LayerTypeFastCNP},
-		"IPv6 in IPv6":            {wrap(41, fast[14:]), rocelayers.LayerTypeFastCNP},
-		"the option is the outer": {inFast, rocelayers.LayerTypeCNP},
+		{"VLAN", vlan(fast, 2), rocelayers.LayerTypeFastCNP},
+		{"IPv6 in IPv6", wrap(41, fast[14:]), rocelayers.LayerTypeFastCNP},
+		{"the option is the outer", inFast, rocelayers.LayerTypeCNP},
 	} {
-		requireMessage(t, name, c.frame)
-		for _, s := range []*stack{newStack(), newOwnStack()} {
-			require.NoError(t, s.decode(c.frame), name)
-			require.Equal(t, c.want, s.Decoded[len(s.Decoded)-1], name)
-		}
+		t.Run(row.name, func(t *testing.T) {
+			requireMessage(t, row.name, row.frame)
+			for _, s := range []*stack{newStack(), newOwnStack()} {
+				require.NoError(t, s.decode(row.frame))
+				require.Equal(t, row.want, s.Decoded[len(s.Decoded)-1])
+			}
+		})
 	}
 }
 
@@ -113,8 +116,7 @@ func TestFastCNPCodePoints(t *testing.T) {
 	require.Equal(t, gopacket.LayerTypePayload, l.NextLayerType(), "no CNP: an option is not known")
 	_, err = l.FastCNP(fastcnp.CodePoints{})
 	require.ErrorIs(t, err, fastcnp.ErrNotFastCNP)
-	got, err := l.FastCNP(others)
-	require.NoError(t, err)
+	got := wiretest.Must(l.FastCNP(others))(t)
 	require.Equal(t, dst6far, got.Option.OriginalDst)
 
 	s := newStack()
@@ -177,9 +179,8 @@ func TestSerializeFastCNP(t *testing.T) {
 				n := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(0x111111, 0xFFFF), Option: option,
 					OptionType: typ}
 				n.CNP.Reserved[3] = 5
-				want, err := n.AppendPacket(slices.Clone(ether6),
-					fastcnp.Config{Carriage: rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0}})
-				require.NoError(t, err)
+				want := wiretest.Must(n.AppendPacket(slices.Clone(ether6),
+					fastcnp.Config{Carriage: rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0}}))(t)
 
 				eth := &layers.Ethernet{SrcMAC: net.HardwareAddr(ether6[6:12]), DstMAC: net.HardwareAddr(ether6[:6]),
 					EthernetType: layers.EthernetTypeIPv6}

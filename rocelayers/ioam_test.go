@@ -125,36 +125,40 @@ func TestIOAMCaptures(t *testing.T) {
 // A broken option never makes the packet around it unreadable.
 func TestIOAMBroken(t *testing.T) {
 	whole := ioamData(t, trace(t, 3))
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name string
 		typ  int
 		data []byte
 		err  error
 	}{
-		"NodeLen":                     {ioam.IPv6MayChange, with(whole, 4, 0x30), wireerr.Malformed},
-		"RemainingLen":                {ioam.IPv6MayChange, with(whole, 5, 0x7F), wireerr.Malformed},
-		"no room for a node":          {ioam.IPv6MayChange, whole[:len(whole)-1], wireerr.Truncated},
-		"one octet":                   {ioam.IPv6MayChange, []byte{0}, wireerr.Truncated},
-		"another format in type 0x11": {ioam.IPv6NoChange, []byte{1, 3, 1}, wireerr.Truncated},
-		"an unknown type":             {ioam.IPv6MayChange, []byte{0, 9, 1, 2}, nil},
-		"proof of transit":            {ioam.IPv6MayChange, append([]byte{0, 2, 0, 123, 0, 1}, whole[:16]...), nil},
-		"edge-to-edge":                {ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, nil},
-		"direct export": {ioam.IPv6NoChange, []byte{0, 4, 0, 123, 0, 0x40, 0xF2, 0, 0, 0, 0, 0, 0, 7},
+		{"NodeLen", ioam.IPv6MayChange, with(whole, 4, 0x30), wireerr.Malformed},
+		{"RemainingLen", ioam.IPv6MayChange, with(whole, 5, 0x7F), wireerr.Malformed},
+		{"no room for a node", ioam.IPv6MayChange, whole[:len(whole)-1], wireerr.Truncated},
+		{"one octet", ioam.IPv6MayChange, []byte{0}, wireerr.Truncated},
+		{"another format in type 0x11", ioam.IPv6NoChange, []byte{1, 3, 1}, wireerr.Truncated},
+		{"an unknown type", ioam.IPv6MayChange, []byte{0, 9, 1, 2}, nil},
+		{"proof of transit", ioam.IPv6MayChange, append([]byte{0, 2, 0, 123, 0, 1}, whole[:16]...), nil},
+		{"edge-to-edge", ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, nil},
+		{"direct export", ioam.IPv6NoChange, []byte{0, 4, 0, 123, 0, 0x40, 0xF2, 0, 0, 0, 0, 0, 0, 7},
 			nil},
-		"a trace in the other option": {ioam.IPv6NoChange, whole, nil},
-		"direct export left something": {ioam.IPv6NoChange, []byte{0, 4, 0, 123, 0, 0, 0xF2, 0, 0, 0, 1, 2},
+		{"a trace in the other option", ioam.IPv6NoChange, whole, nil},
+		{"direct export left something", ioam.IPv6NoChange, []byte{0, 4, 0, 123, 0, 0, 0xF2, 0, 0, 0, 1, 2},
 			wireerr.Malformed},
 	} {
-		for _, next := range []uint8{ipv6opt.HopByHop, ipv6opt.DestinationOptions} {
-			frame := message0x81(t, 0, next, options(t, 17, c.typ, c.data, ioam.IPv6MayChange, whole), make([]byte, 16))
-			requireIOAM(t, frame)
-			packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
-			require.NotNil(t, packet.Layer(rocelayers.LayerTypeCNP), name)
-			all := plainIOAM(frame)
-			require.Len(t, all, 2)
-			require.ErrorIs(t, all[0].Err, c.err, name)
-			require.NoError(t, all[1].Err)
-			require.NotEmpty(t, all[0].String())
-		}
+		t.Run(row.name, func(t *testing.T) {
+			for _, next := range []uint8{ipv6opt.HopByHop, ipv6opt.DestinationOptions} {
+				frame := message0x81(t, 0, next, options(t, 17, row.typ, row.data, ioam.IPv6MayChange, whole),
+					make([]byte, 16))
+				requireIOAM(t, frame)
+				packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+				require.NotNil(t, packet.Layer(rocelayers.LayerTypeCNP))
+				all := plainIOAM(frame)
+				require.Len(t, all, 2)
+				require.ErrorIs(t, all[0].Err, row.err)
+				require.NoError(t, all[1].Err)
+				require.NotEmpty(t, all[0].String())
+			}
+		})
 	}
 
 	overrun := options(t, 17, ioam.IPv6MayChange, whole)

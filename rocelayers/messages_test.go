@@ -39,8 +39,7 @@ func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
 	p.NextHeader, p.Ext = next, ext
 	p.BTH.Header = bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF, DestQP: 0x111111, PSN: 5}
 	p.Payload = make([]byte, 1024)
-	octets, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	octets := wiretest.Must(p.AppendBinary(nil))(t)
 	require.NoError(t, p.DecodeIP(octets))
 	return &p
 }
@@ -56,8 +55,7 @@ func fastCNPFor(congested *rocev2.Packet, cfg fastcnp.Config) ([]byte, error) {
 // for one more.
 func trace(t testing.TB, nodes int) ioam.Trace {
 	fresh := ioam.Trace{OptType: ioam.TypePreallocated, Namespace: 123, Type: 0xF20000}
-	data, err := fresh.AppendFresh(nil, 5*nodes+5)
-	require.NoError(t, err)
+	data := wiretest.Must(fresh.AppendFresh(nil, 5*nodes+5))(t)
 	for i := range nodes {
 		var node ioam.Node
 		node.SetNode(uint8(63-i), uint32(0xB2+i))
@@ -66,8 +64,7 @@ func trace(t testing.TB, nodes int) ioam.Trace {
 		node.SetSeconds(0)
 		node.SetFraction(0)
 		node.SetQueueDepth(uint32(1000 * i))
-		added, err := ioam.AddNode(ioam.Option{Data: data}, &node)
-		require.NoError(t, err)
+		added := wiretest.Must(ioam.AddNode(ioam.Option{Data: data}, &node))(t)
 		require.True(t, added)
 	}
 	var full ioam.Trace
@@ -77,9 +74,7 @@ func trace(t testing.TB, nodes int) ioam.Trace {
 
 // ioamData returns the data of an IPv6 option with a trace.
 func ioamData(t testing.TB, trace ioam.Trace) []byte {
-	data, err := trace.AppendBinary([]byte{0, uint8(trace.OptType)})
-	require.NoError(t, err)
-	return data
+	return wiretest.Must(trace.AppendBinary([]byte{0, uint8(trace.OptType)}))(t)
 }
 
 // Types of the options of a Fast CNP.
@@ -102,17 +97,13 @@ func message0x81(t testing.TB, resv6, next uint8, ext, payload []byte) []byte {
 	p.NextHeader, p.Ext = next, ext
 	p.BTH.Header = bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, Resv6: resv6, DestQP: 0x111111}
 	p.Payload = payload
-	frame, err := p.AppendBinary(bytes.Clone(ether6))
-	require.NoError(t, err)
-	return frame
+	return wiretest.Must(p.AppendBinary(bytes.Clone(ether6)))(t)
 }
 
 // datagram returns a frame with a UDP datagram over IPv6.
 func datagram(t testing.TB, port uint16, data []byte) []byte {
 	d := rocev2.Datagram{Src: loopback, Dst: src6, DstPort: port, Checksum: 1, Data: data}
-	frame, err := d.AppendBinary(bytes.Clone(ether6))
-	require.NoError(t, err)
-	return frame
+	return wiretest.Must(d.AppendBinary(bytes.Clone(ether6)))(t)
 }
 
 type named struct {
@@ -183,8 +174,7 @@ func built(t testing.TB) (frames []named) {
 		} {
 			var flow rocev2.Frame
 			require.NoError(t, flow.Decode(invoking.frame, rocev2.DecodeOptions{}))
-			tuple, err := flow.FiveTuple()
-			require.NoError(t, err)
+			tuple := wiretest.Must(flow.FiveTuple())(t)
 			m := proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: flow.Outermost()} // For rejects notifications
 			name := "proxy message about " + invoking.name + over.name
 			add(name, over.link)(m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
@@ -403,8 +393,7 @@ func TestEmptyCNP(t *testing.T) {
 	} {
 		p := rocev2.Packet{BTH: bth.Headers{Header: c.header}}
 		p.Src, p.Dst, p.DstPort = src6, dst6far, rocev2.Port
-		frame, err := p.AppendBinary(bytes.Clone(ether6))
-		require.NoError(t, err)
+		frame := wiretest.Must(p.AppendBinary(bytes.Clone(ether6)))(t)
 		for cut := range 5 {
 			there := frame[: len(frame)-cut : len(frame)-cut]
 			packet := gopacket.NewPacket(there, layers.LayerTypeEthernet, gopacket.Default)
@@ -433,11 +422,9 @@ func TestProxyTruncated(t *testing.T) {
 	var flow rocev2.Frame
 	p := congested(t, 0, nil)
 	p.Payload = make([]byte, 1400)
-	ip, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	ip := wiretest.Must(p.AppendBinary(nil))(t)
 	require.NoError(t, flow.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	frame, err := proxymsg.AppendFor(bytes.Clone(ether6), &flow, loopback, src6, 1, proxymsg.Config{})
-	require.NoError(t, err)
+	frame := wiretest.Must(proxymsg.AppendFor(bytes.Clone(ether6), &flow, loopback, src6, 1, proxymsg.Config{}))(t)
 	for cut := range 3 {
 		packet := gopacket.NewPacket(frame[:len(frame)-cut], layers.LayerTypeEthernet, gopacket.Default)
 		require.True(t, packet.Metadata().Truncated)

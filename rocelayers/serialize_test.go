@@ -15,6 +15,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
@@ -54,8 +55,7 @@ func cnpHeader() *rocelayers.BTH {
 func dirty(t testing.TB) gopacket.SerializeBuffer {
 	buf := gopacket.NewSerializeBuffer()
 	for _, grow := range []func(int) ([]byte, error){buf.PrependBytes, buf.AppendBytes} {
-		b, err := grow(256)
-		require.NoError(t, err)
+		b := wiretest.Must(grow(256))(t)
 		for i := range b {
 			b[i] = 0xA5
 		}
@@ -74,8 +74,7 @@ func TestSerializeCNP(t *testing.T) {
 				src, dst, ip = src6, dst6, ipv6()
 			}
 			cfg := cnp.Config{Carriage: rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0}}
-			want, err := c.AppendPacket(nil, src, dst, cfg)
-			require.NoError(t, err)
+			want := wiretest.Must(c.AppendPacket(nil, src, dst, cfg))(t)
 			trailer := &rocelayers.ICRC{Value: 0xDEADBEEF}
 			for _, behind := range [][]gopacket.SerializableLayer{nil, {trailer}} {
 				buf, u, l := dirty(t), udp(checksum), cnpHeader()
@@ -126,60 +125,65 @@ func TestSerializeAround(t *testing.T) {
 	withOptions4 := ipv4()
 	withOptions4.Options = []layers.IPv4Option{{OptionType: 0x94, OptionLength: 4, OptionData: []byte{0, 0}}}
 
-	for name, outside := range map[string][]gopacket.SerializableLayer{
-		"Ethernet, IPv4": {eth(layers.EthernetTypeIPv4), ipv4()},
-		"Ethernet, IPv6": {eth(layers.EthernetTypeIPv6), ipv6()},
-		"VLAN": {eth(layers.EthernetTypeDot1Q),
-			&layers.Dot1Q{VLANIdentifier: 7, Type: layers.EthernetTypeIPv4}, ipv4()},
-		"IPv4 in IPv6":         {eth(layers.EthernetTypeIPv6), tunnel, ipv4()},
-		"IPv6 with Hop-by-Hop": {eth(layers.EthernetTypeIPv6), withOption},
-		"IPv4 with an option":  {eth(layers.EthernetTypeIPv4), withOptions4},
-		"IPv6 in UDP":          {eth(layers.EthernetTypeIPv4), ipv4(), &layers.UDP{DstPort: 6080}, ipv6()},
+	for _, c := range []struct {
+		name    string
+		outside []gopacket.SerializableLayer
+	}{
+		{"Ethernet, IPv4", []gopacket.SerializableLayer{eth(layers.EthernetTypeIPv4), ipv4()}},
+		{"Ethernet, IPv6", []gopacket.SerializableLayer{eth(layers.EthernetTypeIPv6), ipv6()}},
+		{"VLAN", []gopacket.SerializableLayer{eth(layers.EthernetTypeDot1Q),
+			&layers.Dot1Q{VLANIdentifier: 7, Type: layers.EthernetTypeIPv4}, ipv4()}},
+		{"IPv4 in IPv6", []gopacket.SerializableLayer{eth(layers.EthernetTypeIPv6), tunnel, ipv4()}},
+		{"IPv6 with Hop-by-Hop", []gopacket.SerializableLayer{eth(layers.EthernetTypeIPv6), withOption}},
+		{"IPv4 with an option", []gopacket.SerializableLayer{eth(layers.EthernetTypeIPv4), withOptions4}},
+		{"IPv6 in UDP", []gopacket.SerializableLayer{eth(layers.EthernetTypeIPv4), ipv4(), &layers.UDP{DstPort: 6080},
+			ipv6()}},
 	} {
-		for _, coverage := range []icrc.Coverage{icrc.AsSent, icrc.Without, icrc.Skipped} {
-			for _, payload := range []string{"", "h", "hello", "payload."} {
-				outside, l := slices.Clone(outside), new(rocelayers.BTH)
-				l.Opcode, l.PKey = bth.RCSendOnly, 0xFFFF
-				l.ICRC.Coverage = coverage
-				if u, ok := outside[len(outside)-2].(*layers.UDP); ok {
-					require.NoError(t, u.SetNetworkLayerForChecksum(ipv4()))
-				}
-				ls := append(outside, udp(1), l, gopacket.Payload(payload))
-				buf := dirty(t)
-				require.NoError(t, rocelayers.SerializeLayers(buf, complete, ls...), name)
-				require.EqualValues(t, -len(payload)&3, l.Pad)
-
-				ip := buf.Bytes()
-				for _, o := range outside[:len(outside)-1] {
-					switch o.(type) {
-					case *layers.Ethernet:
-						ip = ip[14:]
-					case *layers.Dot1Q:
-						ip = ip[4:]
-					case *layers.IPv4:
-						ip = ip[20:]
-					case *layers.IPv6:
-						ip = ip[40:]
-					case *layers.UDP:
-						ip = ip[8:]
+		t.Run(c.name, func(t *testing.T) {
+			for _, coverage := range []icrc.Coverage{icrc.AsSent, icrc.Without, icrc.Skipped} {
+				for _, payload := range []string{"", "h", "hello", "payload."} {
+					outside, l := slices.Clone(c.outside), new(rocelayers.BTH)
+					l.Opcode, l.PKey = bth.RCSendOnly, 0xFFFF
+					l.ICRC.Coverage = coverage
+					if u, ok := outside[len(outside)-2].(*layers.UDP); ok {
+						require.NoError(t, u.SetNetworkLayerForChecksum(ipv4()))
 					}
+					ls := append(outside, udp(1), l, gopacket.Payload(payload))
+					buf := dirty(t)
+					require.NoError(t, rocelayers.SerializeLayers(buf, complete, ls...))
+					require.EqualValues(t, -len(payload)&3, l.Pad)
+
+					ip := buf.Bytes()
+					for _, o := range outside[:len(outside)-1] {
+						switch o.(type) {
+						case *layers.Ethernet:
+							ip = ip[14:]
+						case *layers.Dot1Q:
+							ip = ip[4:]
+						case *layers.IPv4:
+							ip = ip[20:]
+						case *layers.IPv6:
+							ip = ip[40:]
+						case *layers.UDP:
+							ip = ip[8:]
+						}
+					}
+					got, err := icrc.Verify(ip)
+					require.NoError(t, err)
+					var p rocev2.Packet
+					require.NoError(t, p.DecodeIP(ip))
+					if len(p.Ext) > 0 {
+						require.Equal(t, coverage, got)
+					}
+					require.Equal(t, payload, string(p.Payload))
+					require.Equal(t, string(make([]byte, l.Pad)), string(p.Padding))
+					require.NotZero(t, p.Checksum)
+					p.Coverage = coverage
+					want := wiretest.Must(p.AppendBinary(nil))(t)
+					require.Equal(t, want, ip[:len(want)])
 				}
-				got, err := icrc.Verify(ip)
-				require.NoError(t, err, name)
-				var p rocev2.Packet
-				require.NoError(t, p.DecodeIP(ip))
-				if len(p.Ext) > 0 {
-					require.Equal(t, coverage, got, name)
-				}
-				require.Equal(t, payload, string(p.Payload))
-				require.Equal(t, string(make([]byte, l.Pad)), string(p.Padding))
-				require.NotZero(t, p.Checksum)
-				p.Coverage = coverage
-				want, err := p.AppendBinary(nil)
-				require.NoError(t, err)
-				require.Equal(t, want, ip[:len(want)], name)
 			}
-		}
+		})
 	}
 }
 
@@ -244,8 +248,9 @@ func TestSerializeRefused(t *testing.T) {
 			l.Opcode, l.Pad, l.Padding = 0x1E, 3, []byte{9, 9, 9}
 		}), data}, rocelayers.ErrPaddingSize},
 	} {
-		require.ErrorIs(t, rocelayers.SerializeLayers(gopacket.NewSerializeBuffer(), c.opts, c.layers...), c.err,
-			c.name)
+		t.Run(c.name, func(t *testing.T) {
+			require.ErrorIs(t, rocelayers.SerializeLayers(gopacket.NewSerializeBuffer(), c.opts, c.layers...), c.err)
+		})
 	}
 	// gopacket's function would leave a wrong ICRC.
 	require.NoError(t, u.SetNetworkLayerForChecksum(ip))

@@ -58,9 +58,7 @@ func send(t *testing.T, payload int) []byte {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeEthernet(wiretest.Hex(t, send6)))
 	p.Payload = make([]byte, payload)
-	b, err := p.AppendBinary(bytes.Clone(ether6))
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(bytes.Clone(ether6)))(t)
 }
 
 // The IP layer of a frame is the innermost one that it has, whatever the other

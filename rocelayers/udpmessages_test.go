@@ -116,34 +116,37 @@ func TestSerializeProxyLimit(t *testing.T) {
 	header := new(rocelayers.DestinationOptions)
 	_, err := header.Decode(options(t, 17, 0x1E, []byte{1, 2}))
 	require.NoError(t, err)
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name    string
 		before  []gopacket.SerializableLayer
 		longest int // octets of the invoking packet
 	}{
-		"IPv4":              {carriedBy(src4, proxymsg.Port), 576 - 20 - 8 - 40},
-		"IPv6":              {carriedBy(src6, proxymsg.Port), 1280 - 40 - 8 - 40},
-		"IPv4 in IPv6":      {append(layerList{tunnel}, carriedBy(src4, proxymsg.Port)...), 576 - 20 - 8 - 40},
-		"IPv6 with options": {layerList{withOption, header, udp(0)}, 1280 - 40 - 8 - 8 - 40},
+		{"IPv4", carriedBy(src4, proxymsg.Port), 576 - 20 - 8 - 40},
+		{"IPv6", carriedBy(src6, proxymsg.Port), 1280 - 40 - 8 - 40},
+		{"IPv4 in IPv6", append(layerList{tunnel}, carriedBy(src4, proxymsg.Port)...), 576 - 20 - 8 - 40},
+		{"IPv6 with options", layerList{withOption, header, udp(0)}, 1280 - 40 - 8 - 8 - 40},
 	} {
-		for beyond := range 3 {
-			invoking := make([]byte, c.longest+beyond)
-			m := proxymsg.Message{FiveTuple: tuple, Invoking: invoking}
-			for _, behind := range []layerList{
-				{&rocelayers.Proxy{Message: m}},
-				{&rocelayers.Proxy{Message: m}, gopacket.Payload(invoking)},
-			} {
-				buf, ls := dirty(t), slices.Concat(c.before, behind)
-				err := rocelayers.SerializeLayers(buf, complete, ls...)
-				if beyond == 0 {
-					require.NoError(t, err, name)
-					continue
+		t.Run(row.name, func(t *testing.T) {
+			for beyond := range 3 {
+				invoking := make([]byte, row.longest+beyond)
+				m := proxymsg.Message{FiveTuple: tuple, Invoking: invoking}
+				for _, behind := range []layerList{
+					{&rocelayers.Proxy{Message: m}},
+					{&rocelayers.Proxy{Message: m}, gopacket.Payload(invoking)},
+				} {
+					buf, ls := dirty(t), slices.Concat(row.before, behind)
+					err := rocelayers.SerializeLayers(buf, complete, ls...)
+					if beyond == 0 {
+						require.NoError(t, err)
+						continue
+					}
+					require.ErrorIs(t, err, rocelayers.ErrProxyLimit)
+					require.ErrorIs(t, err, wireerr.Range)
+					require.Zero(t, len(buf.Bytes()))
+					require.NoError(t, rocelayers.SerializeLayers(buf, fix, ls...), "as given")
 				}
-				require.ErrorIs(t, err, rocelayers.ErrProxyLimit, name)
-				require.ErrorIs(t, err, wireerr.Range)
-				require.Zero(t, len(buf.Bytes()))
-				require.NoError(t, rocelayers.SerializeLayers(buf, fix, ls...), "as given")
 			}
-		}
+		})
 	}
 }
 
@@ -212,8 +215,7 @@ func TestSerializeUDPMessagesAstray(t *testing.T) {
 func TestMessagesFromOurPorts(t *testing.T) {
 	for _, port := range []uint16{fcn.Port, proxymsg.Port} {
 		d := rocev2.Datagram{Src: loopback, Dst: src6, SrcPort: port, DstPort: 5000, Data: []byte("data")}
-		frame, err := d.AppendBinary(bytes.Clone(ether6))
-		require.NoError(t, err)
+		frame := wiretest.Must(d.AppendBinary(bytes.Clone(ether6)))(t)
 		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 		require.Equal(t, "data", string(packet.Layer(gopacket.LayerTypePayload).LayerContents()))
 		require.Nil(t, packet.ErrorLayer())
@@ -266,8 +268,7 @@ func TestProxyInvokingGarbage(t *testing.T) {
 	for _, invoking := range []string{"\x45 no IPv4 header here", "\x60 no IPv6 header, either, in these forty octets",
 		"no IP", "\x60 short"} {
 		m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far}, Invoking: []byte(invoking)}
-		data, err := m.AppendBinary(nil)
-		require.NoError(t, err)
+		data := wiretest.Must(m.AppendBinary(nil))(t)
 		frame := datagram(t, proxymsg.Port, data)
 		s := newStack()
 		s.Config.ProxyFamily = proxymsg.IPv6

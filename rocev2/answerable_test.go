@@ -1,6 +1,7 @@
 package rocev2
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -49,24 +50,26 @@ func TestFlowMayAnswer(t *testing.T) {
 			ErrNotification},
 		{"data", head6 + udp + "04" + ack[2:], nil},
 	} {
-		ip := wiretest.Hex(t, c.ip)
-		proto, port := 9, int(ip[0]&0x0F)*4+2
-		be.PutUint16(ip[2:], uint16(len(ip)))
-		if ip[0]>>4 == 6 {
-			proto, port = 6, 40+2
-			be.PutUint16(ip[4:], uint16(len(ip)-40))
-			be.PutUint16(ip[2:], 0)
-		}
-		ip[proto] = 17
-		mayAnswer := func() error { return walked(ip, DecodeOptions{Link: LinkIP, Cut: true}).MayAnswer() }
-		require.Equal(t, c.err, mayAnswer(), c.name)
-		be.PutUint16(ip[port:], 1021)
-		require.NoError(t, mayAnswer(), c.name)
-		be.PutUint16(ip[port:], Port)
-		ip[proto] = 6
-		require.NoError(t, mayAnswer(), c.name)
-		ip[0] = 0x50 // no flow
-		require.Error(t, mayAnswer(), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			ip := wiretest.Hex(t, c.ip)
+			proto, port := 9, int(ip[0]&0x0F)*4+2
+			be.PutUint16(ip[2:], uint16(len(ip)))
+			if ip[0]>>4 == 6 {
+				proto, port = 6, 40+2
+				be.PutUint16(ip[4:], uint16(len(ip)-40))
+				be.PutUint16(ip[2:], 0)
+			}
+			ip[proto] = 17
+			mayAnswer := func() error { return walked(ip, DecodeOptions{Link: LinkIP, Cut: true}).MayAnswer() }
+			require.Equal(t, c.err, mayAnswer())
+			be.PutUint16(ip[port:], 1021)
+			require.NoError(t, mayAnswer())
+			be.PutUint16(ip[port:], Port)
+			ip[proto] = 6
+			require.NoError(t, mayAnswer())
+			ip[0] = 0x50 // no flow
+			require.Error(t, mayAnswer())
+		})
 	}
 
 	// Behind extension headers, of 8 and of 16 octets, as far as they are there.
@@ -89,13 +92,19 @@ func TestFlowMayAnswer(t *testing.T) {
 }
 
 func TestMirrored(t *testing.T) {
-	for tunnel, want := range map[Tunnel]bool{
-		ERSPAN1: true, ERSPAN2: true, ERSPAN3: true, GRE: false, VXLAN: false, Geneve: false, MPLS: false, SRv6: false,
+	for _, c := range []struct {
+		tunnel Tunnel
+		want   bool
+	}{
+		{ERSPAN1, true}, {ERSPAN2, true}, {ERSPAN3, true}, {GRE, false}, {VXLAN, false}, {Geneve, false}, {MPLS, false},
+		{SRv6, false},
 	} {
-		var all Tunnels
-		require.False(t, all.mirrored())
-		require.NoError(t, all.add(VXLAN))
-		require.NoError(t, all.add(tunnel))
-		require.Equal(t, want, all.mirrored(), tunnel)
+		t.Run(fmt.Sprint(c.tunnel), func(t *testing.T) {
+			var all Tunnels
+			require.False(t, all.mirrored())
+			require.NoError(t, all.add(VXLAN))
+			require.NoError(t, all.add(c.tunnel))
+			require.Equal(t, c.want, all.mirrored(), c.tunnel)
+		})
 	}
 }

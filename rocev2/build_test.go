@@ -59,8 +59,7 @@ func TestBuildPadsWithZeros(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []byte{1, 0, 0, 0}, out[60:64])
 	p.Padding = []byte{7, 8, 9}
-	out, err = p.AppendBinary(nil)
-	require.NoError(t, err)
+	out = wiretest.Must(p.AppendBinary(nil))(t)
 	require.Equal(t, []byte{1, 7, 8, 9}, out[60:64])
 	p.Padding = []byte{7}
 	_, err = p.AppendBinary(nil)
@@ -117,8 +116,7 @@ func TestUDPChecksum(t *testing.T) {
 				if size >= 60 {
 					d.Data = bytes.Repeat([]byte{0xFF}, size) // carries
 				}
-				out, err := d.AppendBinary([]byte{1, 2, 3})
-				require.NoError(t, err)
+				out := wiretest.Must(d.AppendBinary([]byte{1, 2, 3}))(t)
 				out = out[3:]
 				udp := out[len(out)-8-size:]
 				pseudo := append(addr(c.src).AsSlice(), addr(c.dst).AsSlice()...)
@@ -133,8 +131,7 @@ func TestUDPChecksum(t *testing.T) {
 func TestUDPChecksumZero(t *testing.T) {
 	d := Datagram{Src: addr("::"), Dst: addr("::"), Checksum: 1, Data: []byte{0, 0}}
 	be.PutUint16(d.Data, ^uint16(17+10+10)) // protocol and both lengths
-	out, err := d.AppendBinary(nil)
-	require.NoError(t, err)
+	out := wiretest.Must(d.AppendBinary(nil))(t)
 	require.Equal(t, []byte{0xFF, 0xFF}, out[46:48])
 }
 
@@ -188,10 +185,8 @@ func TestCoverage(t *testing.T) {
 	}
 	for _, coverage := range []icrc.Coverage{icrc.AsSent, icrc.Without, icrc.Skipped} {
 		p.Coverage = coverage
-		out, err := p.AppendBinary(nil)
-		require.NoError(t, err)
-		got, err := icrc.Verify(out)
-		require.NoError(t, err)
+		out := wiretest.Must(p.AppendBinary(nil))(t)
+		got := wiretest.Must(icrc.Verify(out))(t)
 		require.Equal(t, coverage, got)
 	}
 }

@@ -20,11 +20,9 @@ func TestSetECN(t *testing.T) {
 					var p Packet
 					require.NoError(t, p.DecodeIP(packet))
 					p.TrafficClass = dscp<<2 | uint8(was)
-					ip, err := p.AppendBinary(nil)
-					require.NoError(t, err)
+					ip := wiretest.Must(p.AppendBinary(nil))(t)
 					p.TrafficClass = dscp<<2 | uint8(to)
-					want, err := p.AppendBinary(nil)
-					require.NoError(t, err)
+					want := wiretest.Must(p.AppendBinary(nil))(t)
 					got, err := SetECN(ip, to)
 					require.NoError(t, err)
 					require.Equal(t, was, got)
@@ -32,12 +30,10 @@ func TestSetECN(t *testing.T) {
 					_, err = icrc.Verify(ip)
 					require.NoError(t, err)
 
-					old, err := SetDSCP(ip, 63-dscp)
-					require.NoError(t, err)
+					old := wiretest.Must(SetDSCP(ip, 63-dscp))(t)
 					require.Equal(t, dscp, old)
 					p.TrafficClass = (63-dscp)<<2 | uint8(to)
-					want, err = p.AppendBinary(nil)
-					require.NoError(t, err)
+					want = wiretest.Must(p.AppendBinary(nil))(t)
 					require.Equal(t, want, ip)
 				}
 			}
@@ -84,8 +80,7 @@ func TestECNOfTunnels(t *testing.T) {
 func TestVerifyChecksum(t *testing.T) {
 	for _, src := range []string{"192.0.2.1", "2001:db8::1"} {
 		d := Datagram{Src: addr(src), Dst: addr(src), SrcPort: 1, DstPort: 1021, Checksum: 1, Data: []byte{1, 2, 3}}
-		ip, err := d.AppendBinary(nil)
-		require.NoError(t, err)
+		ip := wiretest.Must(d.AppendBinary(nil))(t)
 		udp := len(ip) - 11
 		require.NoError(t, d.DecodeIP(ip))
 		require.NoError(t, d.VerifyChecksum())

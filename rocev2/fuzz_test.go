@@ -17,7 +17,8 @@ func FuzzPacket(f *testing.F) {
 	f.Add(wiretest.Hex(f, hardwareCNP), uint8(LinkEthernet), false)
 	f.Add(wiretest.Hex(f, send6), uint8(LinkEthernet), true)
 	f.Add(wrap(wire.ProtoIPv6, wiretest.Hex(f, send6)[14:]), uint8(LinkIP), false)
-	f.Add(wrap(wire.ProtoHopByHop, append(extension(wire.ProtoUDP), wiretest.Hex(f, send6)[54:]...)), uint8(LinkIP), true)
+	f.Add(wrap(wire.ProtoHopByHop, append(extension(wire.ProtoUDP), wiretest.Hex(f, send6)[54:]...)), uint8(LinkIP),
+		true)
 	for link, c := range linked {
 		f.Add(append(wiretest.Hex(f, c), wiretest.Hex(f, send6)[14:]...), uint8(link), false)
 	}
@@ -36,14 +37,12 @@ func FuzzPacket(f *testing.F) {
 			require.True(t, cut)
 			return
 		}
-		out, err := p.AppendBinary(nil)
-		require.NoError(t, err)
+		out := wiretest.Must(p.AppendBinary(nil))(t)
 		_, err = icrc.Sum(p.IP, icrc.AsSent) // icrc walks the headers by itself
 		require.NoError(t, err)
 		d := p.Datagram
 		d.Data = out[len(out)-p.BTH.Len()-len(p.Payload)-len(p.Padding)-4:]
-		again, err := d.AppendBinary(nil)
-		require.NoError(t, err)
+		again := wiretest.Must(d.AppendBinary(nil))(t)
 		require.Equal(t, out, again)
 		in := bytes.Clone(p.IP[:len(out)])
 		var q Packet

@@ -1,6 +1,7 @@
 package rocev2
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -77,11 +78,16 @@ func TestLinkTypes(t *testing.T) {
 }
 
 func TestLinkTypeOf(t *testing.T) {
-	for number, want := range map[uint32]LinkType{0: LinkNull, 1: LinkEthernet, 12: LinkIP, 14: LinkIP, 101: LinkIP,
-		108: LinkLoop, 113: LinkSLL, 228: LinkIP, 229: LinkIP, 276: LinkSLL2} {
-		got, ok := LinkTypeOf(number)
-		require.True(t, ok)
-		require.Equal(t, want, got)
+	for _, c := range []struct {
+		number uint32
+		want   LinkType
+	}{{0, LinkNull}, {1, LinkEthernet}, {12, LinkIP}, {14, LinkIP}, {101, LinkIP},
+		{108, LinkLoop}, {113, LinkSLL}, {228, LinkIP}, {229, LinkIP}, {276, LinkSLL2}} {
+		t.Run(fmt.Sprint(c.number), func(t *testing.T) {
+			got, ok := LinkTypeOf(c.number)
+			require.True(t, ok)
+			require.Equal(t, c.want, got)
+		})
 	}
 	_, ok := LinkTypeOf(105) // 802.11
 	require.False(t, ok)

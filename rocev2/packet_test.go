@@ -133,12 +133,14 @@ func TestWalk(t *testing.T) {
 		{"IPv6", ip6, 0, 0},
 		{"Hop-by-Hop", wrap(wire.ProtoHopByHop, append(extension(wire.ProtoUDP), udp...)), 0, 8},
 		{"Hop-by-Hop, Routing, Destination Options",
-			wrap(wire.ProtoHopByHop, bytes.Join([][]byte{extension(wire.ProtoRouting), extension(wire.ProtoDestinationOptions),
+			wrap(wire.ProtoHopByHop, bytes.Join([][]byte{extension(wire.ProtoRouting),
+				extension(wire.ProtoDestinationOptions),
 				extension(wire.ProtoUDP), udp}, nil)), 0, 24},
 		{"20 extension headers", wrap(wire.ProtoDestinationOptions, chain(20)), 0, 160},
 		{"2,000 extension headers", wrap(wire.ProtoDestinationOptions, chain(2000)), 0, 16000},
 		{"IPv4 in IPv6", wrap(wire.ProtoIPv4, ip4), 40, 0},
-		{"IPv4 in IPv6 behind an extension header", wrap(wire.ProtoDestinationOptions, append(extension(wire.ProtoIPv4), ip4...)), 48, 0},
+		{"IPv4 in IPv6 behind an extension header",
+			wrap(wire.ProtoDestinationOptions, append(extension(wire.ProtoIPv4), ip4...)), 48, 0},
 		{"IPv6 four deep in IPv6", tunnel(4), 160, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -211,12 +213,15 @@ func TestRefused(t *testing.T) {
 		{name: "Total Length 27", ip: with(ip4, 2, 0, 27), err: errUDPHeader, other: true},
 		{name: "More Fragments", ip: with(ip4, 6, 0x20, 0), err: ErrFragment, other: true},
 		{name: "fragment offset", ip: with(ip4, 6, 0, 1), err: ErrFragment, other: true},
-		{name: "IPv6 fragment", ip: wrap(wire.ProtoFragment, append(extension(17), udp...)), err: ErrFragment, other: true},
+		{name: "IPv6 fragment", ip: wrap(wire.ProtoFragment, append(extension(17), udp...)), err: ErrFragment,
+			other: true},
 		{name: "AH", ip: with(ip6, 6, 51), err: errNotUDP, other: true},
 		{name: "TCP", ip: with(ip4, 9, 6), err: errNotUDP, other: true},
 		{name: "Hop-by-Hop is no IPv4 protocol", ip: with(ip4, 9, 0), err: errNotUDP, other: true},
-		{name: "extension header of no octets", ip: wrap(wire.ProtoDestinationOptions, nil), err: errExtension, other: true},
-		{name: "extension header beyond the packet", ip: wrap(wire.ProtoDestinationOptions, []byte{17, 1, 1, 4, 0, 0, 0, 0}),
+		{name: "extension header of no octets", ip: wrap(wire.ProtoDestinationOptions, nil), err: errExtension,
+			other: true},
+		{name: "extension header beyond the packet",
+			ip:  wrap(wire.ProtoDestinationOptions, []byte{17, 1, 1, 4, 0, 0, 0, 0}),
 			err: errExtension, other: true},
 		{name: "extension header behind the packet",
 			ip:  slices.Concat(wrap(wire.ProtoDestinationOptions, nil), extension(wire.ProtoUDP), udp),
@@ -373,7 +378,8 @@ func TestPorts(t *testing.T) {
 
 func TestExtensions(t *testing.T) {
 	udp := wiretest.Hex(t, send6)[54:]
-	inner := wrap(wire.ProtoHopByHop, bytes.Join([][]byte{extension(wire.ProtoRouting), extension(wire.ProtoUDP), udp}, nil))
+	inner := wrap(wire.ProtoHopByHop, bytes.Join([][]byte{extension(wire.ProtoRouting), extension(wire.ProtoUDP), udp},
+		nil))
 	outer := wrap(wire.ProtoDestinationOptions, append(extension(wire.ProtoIPv6), inner...))
 	var p Packet
 	require.NoError(t, p.DecodeIP(outer))
@@ -393,7 +399,8 @@ func TestExtensions(t *testing.T) {
 		outer = wrap(wire.ProtoIPv6, outer)
 	}
 	require.Equal(t, []uint8{60, 0, 43}, collect(Extensions(outer, DecodeOptions{Link: LinkIP})), "4 deep")
-	require.Equal(t, []uint8{60}, collect(Extensions(wrap(wire.ProtoIPv6, outer), DecodeOptions{Link: LinkIP})), "5 deep")
+	require.Equal(t, []uint8{60}, collect(Extensions(wrap(wire.ProtoIPv6, outer), DecodeOptions{Link: LinkIP})),
+		"5 deep")
 
 	icmp := wrap(wire.ProtoHopByHop, append(extension(58), 143, 0, 0, 0))
 	require.Equal(t, []uint8{0}, collect(Extensions(icmp, DecodeOptions{Link: LinkIP})))
@@ -436,7 +443,8 @@ func TestFinalDst(t *testing.T) {
 	}{
 		{"IPv4", wiretest.Hex(t, hardwareCNP)[14:], "10.0.18.1"},
 		{"IPv6", wiretest.Hex(t, send6)[14:], "fd77::1"},
-		{"Destination Options", wrap(wire.ProtoDestinationOptions, append(extension(wire.ProtoUDP), wiretest.Hex(t, send6)[54:]...)),
+		{"Destination Options", wrap(wire.ProtoDestinationOptions,
+			append(extension(wire.ProtoUDP), wiretest.Hex(t, send6)[54:]...)),
 			"::2"},
 		{"SRv6", wrap(wire.ProtoRouting, append(srh, wiretest.Hex(t, send6)[54:]...)), "2001:db8::3"},
 		{"SRv6, Segments Left 0", wrap(wire.ProtoRouting,
@@ -483,8 +491,7 @@ func TestValidate(t *testing.T) {
 		require.ErrorIs(t, p.Validate(), errHopLimit)
 		p.HopLimit = 64
 		require.ErrorIs(t, p.Validate(), c.err, "%v before it is sent", c.op)
-		out, err := p.AppendBinary(nil)
-		require.NoError(t, err)
+		out := wiretest.Must(p.AppendBinary(nil))(t)
 		require.NoError(t, p.DecodeIP(out))
 		require.ErrorIs(t, p.Validate(), c.err, "%v", c.op)
 		require.Equal(t, c.err == nil, p.Validate() == nil, "%v", c.op)

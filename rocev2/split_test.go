@@ -45,13 +45,13 @@ func TestSplit(t *testing.T) {
 			}
 		})
 	}
-	for name, octets := range map[string]string{
-		"ARP":                   ethernet + "0806 0001",
-		"another version":       ethernet + "0800 60000000",
-		"Total Length below 20": ethernet + "0800 45000013 00004000 40fd0000 0a000101 0a000401",
+	for _, c := range []struct{ name, octets string }{
+		{"ARP", ethernet + "0806 0001"},
+		{"another version", ethernet + "0800 60000000"},
+		{"Total Length below 20", ethernet + "0800 45000013 00004000 40fd0000 0a000101 0a000401"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, _, err := Split(wiretest.Hex(t, octets), DecodeOptions{})
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := Split(wiretest.Hex(t, c.octets), DecodeOptions{})
 			require.Error(t, err)
 		})
 	}

@@ -32,14 +32,13 @@ func TestStrings(t *testing.T) {
 // A packet that is verified is written again with the ICRC that it came with.
 func TestVerifyICRC(t *testing.T) {
 	var p Packet
-	require.NoError(t, p.DecodeIP(wrap(wire.ProtoHopByHop, append(extension(wire.ProtoUDP), wiretest.Hex(t, send6)[54:]...))))
+	require.NoError(t, p.DecodeIP(wrap(wire.ProtoHopByHop,
+		append(extension(wire.ProtoUDP), wiretest.Hex(t, send6)[54:]...))))
 	p.Coverage = icrc.Without
-	out, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	out := wiretest.Must(p.AppendBinary(nil))(t)
 	require.NoError(t, p.DecodeIP(out))
 	require.Equal(t, icrc.AsSent, p.Coverage)
-	c, err := p.VerifyICRC()
-	require.NoError(t, err)
+	c := wiretest.Must(p.VerifyICRC())(t)
 	require.Equal(t, icrc.Without, c)
 	again, err := p.AppendBinary(nil)
 	require.NoError(t, err)

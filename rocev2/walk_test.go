@@ -47,8 +47,7 @@ func TestFirstBranch(t *testing.T) {
 				p.Ext, p.NextHeader = c.ext, c.next
 				frame := make([]byte, 14, 200)
 				be.PutUint16(frame[12:], ether)
-				frame, err := p.AppendBinary(frame)
-				require.NoError(t, err)
+				frame = wiretest.Must(p.AppendBinary(frame))(t)
 				for behind := range 3 {
 					whole := append(frame[:len(frame):len(frame)], make([]byte, behind)...)
 					require.True(t, requirePlainIsWalk(t, whole), "%v, %d octets, %d behind", op, payload, behind)

@@ -25,8 +25,7 @@ var update = flag.Bool("update", false, "write the outputs in the documents anew
 // block that begins with $ is run by a shell in the root of the module.
 func TestDocuments(t *testing.T) {
 	root := filepath.Dir(wiretest.Path(t))
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	bin := t.TempDir()
 	require.NoError(t, os.Symlink(self, filepath.Join(bin, "rocecn")))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -109,8 +108,7 @@ func TestDocumentsNameEveryCommand(t *testing.T) {
 // of its output when it has ended.
 func startListener(t *testing.T, cmd *exec.Cmd) (end func() string) {
 	t.Helper()
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := wiretest.Must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	r := bufio.NewReader(out)
 	first, err := r.ReadString('\n') // it listens now

@@ -33,8 +33,7 @@ func cable(t *testing.T) *wiretest.Socket {
 	wiretest.Namespace(t, `link add near type veth peer name far
 		link set near up
 		link set far up`)
-	near, err := net.InterfaceByName("near")
-	require.NoError(t, err)
+	near := wiretest.Must(net.InterfaceByName("near"))(t)
 	return wiretest.NewSocket(t, near.Index)
 }
 
@@ -77,8 +76,7 @@ func TestLiveInspect(t *testing.T) {
 	stacked := slices.Concat(frames[0][:12], wiretest.Hex(t, "88a80009 81006007"), frames[0][12:])
 	frames = append(frames, stacked)
 	var file bytes.Buffer
-	w, err := capture.NewWriter(&file, capture.Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	w := wiretest.Must(capture.NewWriter(&file, capture.Ethernet, time.Microsecond))(t)
 	for _, frame := range frames {
 		require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame))}))
 	}
@@ -87,8 +85,7 @@ func TestLiveInspect(t *testing.T) {
 	want := lines(t, path)
 
 	p := tool(t, "inspect", "-json", "-i", "far")
-	out, err := p.StdoutPipe()
-	require.NoError(t, err)
+	out := wiretest.Must(p.StdoutPipe())(t)
 	p.start(t)
 	awaitSocket(t, "far")
 	printed := bufio.NewScanner(out)
@@ -108,11 +105,9 @@ func TestLiveInspect(t *testing.T) {
 // What pairs -i sees on a cable are the pairs that it finds in the capture.
 func TestLivePairs(t *testing.T) {
 	socket := cable(t)
-	witness, err := netio.OpenPackets(netio.PacketConfig{Interface: "far"})
-	require.NoError(t, err)
+	witness := wiretest.Must(netio.OpenPackets(netio.PacketConfig{Interface: "far"}))(t)
 	defer witness.Close()
-	all, err := netio.NewPoll(t.Context(), witness)
-	require.NoError(t, err)
+	all := wiretest.Must(netio.NewPoll(t.Context(), witness))(t)
 	defer all.Close()
 	p := tool(t, "pairs", "-json", "-i", "far")
 	var out bytes.Buffer
@@ -147,8 +142,7 @@ func TestLiveListen(t *testing.T) {
 	out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput()
 	require.NoError(t, err, string(out))
 	p := tool(t, "flows", "-json", "-i", "far", "-listen", "127.0.0.1:0")
-	messages, err := os.CreateTemp(t.TempDir(), "")
-	require.NoError(t, err)
+	messages := wiretest.Must(os.CreateTemp(t.TempDir(), ""))(t)
 	p.Stderr = messages
 	var stdout bytes.Buffer
 	p.Stdout = &stdout
@@ -160,12 +154,10 @@ func TestLiveListen(t *testing.T) {
 		return address != ""
 	})
 	get := func(path string) string { // by the test's own thread: the others are elsewhere
-		conn, err := net.Dial("tcp", address)
-		require.NoError(t, err)
+		conn := wiretest.Must(net.Dial("tcp", address))(t)
 		defer conn.Close()
 		fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n\r\n", path)
-		answer, err := io.ReadAll(conn)
-		require.NoError(t, err)
+		answer := wiretest.Must(io.ReadAll(conn))(t)
 		require.Contains(t, string(answer), "200 OK")
 		return string(answer)
 	}
@@ -193,8 +185,7 @@ func awaitSocket(t *testing.T, device string) {
 // awaitSockets waits until so many sockets capture on a device.
 func awaitSockets(t *testing.T, device string, want int) {
 	t.Helper()
-	d, err := net.InterfaceByName(device)
-	require.NoError(t, err)
+	d := wiretest.Must(net.InterfaceByName(device))(t)
 	wiretest.Await(t, "capture on "+device, func() bool {
 		b, err := os.ReadFile("/proc/thread-self/net/packet") // this thread's namespace
 		require.NoError(t, err)
@@ -273,8 +264,7 @@ func TestLiveErrors(t *testing.T) {
 
 	for _, command := range []string{"link set far down", "link del far"} {
 		p = tool(t, "inspect", "-i", "far")
-		out, err := p.StdoutPipe()
-		require.NoError(t, err)
+		out := wiretest.Must(p.StdoutPipe())(t)
 		p.start(t)
 		awaitSocket(t, "far")
 		socket.Send(t, liveFrames(t)[0])
@@ -299,8 +289,7 @@ func TestLiveWithoutRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		wiretest.Missing(t, "only root can give rights away")
 	}
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	dir, err := os.MkdirTemp("", "rocecn") // one that others can enter
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -333,8 +322,7 @@ func TestKernelTunnels(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cable(t)
-			far, err := net.InterfaceByName("far")
-			require.NoError(t, err)
+			far := wiretest.Must(net.InterfaceByName("far"))(t)
 			for _, command := range []string{
 				"addr add 192.0.2.1/24 dev near",
 				"neigh add 192.0.2.2 lladdr " + far.HardwareAddr.String() + " dev near",
@@ -348,8 +336,7 @@ func TestKernelTunnels(t *testing.T) {
 				}
 				require.NoError(t, err, "ip %s: %s", command, out)
 			}
-			tunnel, err := net.InterfaceByName("tunnel")
-			require.NoError(t, err)
+			tunnel := wiretest.Must(net.InterfaceByName("tunnel"))(t)
 			p := tool(t, "inspect", "-json", "-i", "far")
 			out, err := p.StdoutPipe()
 			require.NoError(t, err)

@@ -43,8 +43,7 @@ type process struct {
 
 func tool(t *testing.T, args ...string) *process {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
@@ -68,9 +67,7 @@ func (p *process) start(t *testing.T) {
 
 func octetsOf(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(os.ReadFile(path))(t)
 }
 
 func TestUsage(t *testing.T) {
@@ -124,13 +121,18 @@ func TestUsage(t *testing.T) {
 // What can be printed is, or the exit status says that it was not.
 func TestNotPrinted(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"help", "run"}, {"version"}, {"completion"}} {
-		for failure, want := range map[error]int{syscall.ENOSPC: 1, syscall.EPIPE: 0} {
-			r, w := io.Pipe()
-			r.CloseWithError(failure)
-			var stderr bytes.Buffer
-			require.Equal(t, want, run(t.Context(), args, nil, w, &stderr), args)
-			said := strings.Contains(stderr.String(), "rocecn "+args[0]+": no space left")
-			require.Equal(t, want == 1, said, stderr.String())
+		for _, c := range []struct {
+			failure error
+			want    int
+		}{{syscall.ENOSPC, 1}, {syscall.EPIPE, 0}} {
+			t.Run(fmt.Sprint(c.failure), func(t *testing.T) {
+				r, w := io.Pipe()
+				r.CloseWithError(c.failure)
+				var stderr bytes.Buffer
+				require.Equal(t, c.want, run(t.Context(), args, nil, w, &stderr), args)
+				said := strings.Contains(stderr.String(), "rocecn "+args[0]+": no space left")
+				require.Equal(t, c.want == 1, said, stderr.String())
+			})
 		}
 	}
 }
@@ -175,8 +177,7 @@ func TestInterrupt(t *testing.T) {
 		}
 		p := tool(t, "inspect", "-")
 		printed := filepath.Join(t.TempDir(), "lines")
-		f, err := os.Create(printed)
-		require.NoError(t, err)
+		f := wiretest.Must(os.Create(printed))(t)
 		p.Stdout = f
 		messages := feed(p, func() bool { return bytes.Count(octetsOf(t, printed), []byte("\n")) == c.packets })
 		require.NoError(t, f.Close())
@@ -212,8 +213,7 @@ func records(path string) (all [][]byte) {
 
 func TestInterruptedListen(t *testing.T) {
 	p := tool(t, "listen", "-as", "fcn", "127.0.0.1:0")
-	out, err := p.StdoutPipe()
-	require.NoError(t, err)
+	out := wiretest.Must(p.StdoutPipe())(t)
 	p.start(t)
 	lines := bufio.NewScanner(out)
 	require.True(t, lines.Scan())
@@ -258,8 +258,7 @@ func TestFull(t *testing.T) {
 		{"send", "-fcn", "127.0.0.1:9", "-label", "1"},
 		{"listen", "-as", "fcn", "127.0.0.1:0"},
 	} {
-		f, err := os.OpenFile(full, os.O_WRONLY, 0)
-		require.NoError(t, err)
+		f := wiretest.Must(os.OpenFile(full, os.O_WRONLY, 0))(t)
 		var stderr bytes.Buffer
 		require.Equal(t, 1, run(t.Context(), args, nil, f, &stderr), args)
 		require.Contains(t, stderr.String(), "no space left on device")

@@ -45,10 +45,8 @@ func named(t *testing.T, command, path string) map[string]map[float64]bool {
 // there is: for each flow of which a request was seen, the same queue pair.
 func TestPairsAndFlowsAgree(t *testing.T) {
 	wiretest.Alone(t)
-	captures, err := filepath.Glob(wiretest.Path(t, "*.pcap"))
-	require.NoError(t, err)
-	real, err := filepath.Glob(wiretest.Path(t, "real", "*.pcap.gz"))
-	require.NoError(t, err)
+	captures := wiretest.Must(filepath.Glob(wiretest.Path(t, "*.pcap")))(t)
+	real := wiretest.Must(filepath.Glob(wiretest.Path(t, "real", "*.pcap.gz")))(t)
 	require.NotEmpty(t, real)
 	var flowsNamed int
 	for _, path := range append(captures, real...) {

@@ -62,8 +62,7 @@ func fields(t *testing.T, fact func(string, ...any)) {
 	real := func(name string) []string {
 		return []string{wiretest.Path(t, "real", name+".eth0.pcap.gz"), wiretest.Path(t, "real", name+".eth1.pcap.gz")}
 	}
-	captures, err := filepath.Glob(wiretest.Path(t, "*.pcap"))
-	require.NoError(t, err)
+	captures := wiretest.Must(filepath.Glob(wiretest.Path(t, "*.pcap")))(t)
 	for _, args := range [][]string{
 		append([]string{"inspect", "-json", "-all", "-pairs"}, captures...),
 		append([]string{"flows", "-json", "-paths"}, captures...),

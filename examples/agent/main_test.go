@@ -16,14 +16,11 @@ import (
 
 // Every traced packet is answered on its way back, with its trace.
 func TestAgent(t *testing.T) {
-	f, err := os.Open(wiretest.Path(t, "ioam-linux618-hpcc.pcap"))
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(wiretest.Path(t, "ioam-linux618-hpcc.pcap")))(t)
 	defer f.Close()
-	in, err := netio.OpenFile(f)
-	require.NoError(t, err)
+	in := wiretest.Must(netio.OpenFile(f))(t)
 	var b bytes.Buffer
-	out, err := in.Sink(&b, capture.Ethernet)
-	require.NoError(t, err)
+	out := wiretest.Must(in.Sink(&b, capture.Ethernet))(t)
 	a := agent{self: netip.MustParseAddr("2001:db8:ffff::5")}
 	require.NoError(t, netio.Run(t.Context(), out, a.answer, in))
 
@@ -38,8 +35,7 @@ func TestAgent(t *testing.T) {
 		require.Equal(t, congested[n].Data[6:12], r.Data[:6])
 		_, err = p.VerifyICRC()
 		require.NoError(t, err)
-		message, err := fastcnp.FromPacket(&p)
-		require.NoError(t, err)
+		message := wiretest.Must(fastcnp.FromPacket(&p))(t)
 		require.Equal(t, uint8(2), message.Option.Number)
 		n++
 	}

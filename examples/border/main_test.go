@@ -20,20 +20,15 @@ func TestBorder(t *testing.T) {
 		cfg     border.Config
 		crossed int
 	}{{border.Config{Enabled: true}, 13}, {border.Config{}, 24}} {
-		f, err := os.Open(wiretest.Path(t, "messages.pcap"))
-		require.NoError(t, err)
+		f := wiretest.Must(os.Open(wiretest.Path(t, "messages.pcap")))(t)
 		defer f.Close()
-		in, err := capture.Open(f)
-		require.NoError(t, err)
+		in := wiretest.Must(capture.Open(f))(t)
 		var file bytes.Buffer
-		out, err := capture.NewWriter(&file, capture.Ethernet, time.Nanosecond)
-		require.NoError(t, err)
-		b, err := border.New(c.cfg)
-		require.NoError(t, err)
+		out := wiretest.Must(capture.NewWriter(&file, capture.Ethernet, time.Nanosecond))(t)
+		b := wiretest.Must(border.New(c.cfg))(t)
 		require.NoError(t, run(in, out, b))
 
-		written, err := pcapgo.NewReader(&file)
-		require.NoError(t, err)
+		written := wiretest.Must(pcapgo.NewReader(&file))(t)
 		crossed := 0
 		for ; ; crossed++ {
 			if _, _, err := written.ReadPacketData(); err != nil {

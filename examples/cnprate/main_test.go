@@ -28,8 +28,7 @@ func TestRates(t *testing.T) {
 	short := bytes.Clone(cnp[:len(cnp)-1])
 
 	var in bytes.Buffer
-	w, err := capture.NewWriter(&in, capture.Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	w := wiretest.Must(capture.NewWriter(&in, capture.Ethernet, time.Microsecond))(t)
 	for _, c := range []struct {
 		at    time.Duration // in ms
 		frame []byte
@@ -56,8 +55,7 @@ func TestTshark(t *testing.T) {
 			want++
 		}
 	}
-	f, err := os.Open(wiretest.Path(t, "fastcnp.pcap"))
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(wiretest.Path(t, "fastcnp.pcap")))(t)
 	defer f.Close()
 	var out strings.Builder
 	require.NoError(t, print(f, &out))

@@ -20,11 +20,15 @@ Fast CNP 2001:db8:1::1 > 2001:db8:4::e qp 0x000011 4
 broken 7
 `, out.String())
 
-	octets, err := os.ReadFile(whole)
-	require.NoError(t, err)
-	for name, octets := range map[string][]byte{"cut": octets[:len(octets)-1], "empty": nil} {
-		file := filepath.Join(t.TempDir(), name)
-		require.NoError(t, os.WriteFile(file, octets, 0o600))
-		require.Error(t, count(file, &out), name)
+	octets := wiretest.Must(os.ReadFile(whole))(t)
+	for _, c := range []struct {
+		name   string
+		octets []byte
+	}{{"cut", octets[:len(octets)-1]}, {"empty", nil}} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), c.name)
+			require.NoError(t, os.WriteFile(file, c.octets, 0o600))
+			require.Error(t, count(file, &out))
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -21,8 +22,7 @@ func TestAnswer(t *testing.T) {
 	require.NoError(t, packet.DecodeIP(b))
 	_, err = packet.VerifyICRC()
 	require.NoError(t, err)
-	c, err := cnp.FromPacket(&packet)
-	require.NoError(t, err)
+	c := wiretest.Must(cnp.FromPacket(&packet))(t)
 	require.Equal(t, cnp.New(0x11, 0xABCD), c)
 	require.Equal(t, sender, packet.Dst)
 	for _, data := range [][]byte{{}, {1, 2, 3}, {1, 2, 3, 4}, {0xBE, 0xEF, 0x5E, 0, 0}} {

@@ -13,8 +13,7 @@ import (
 // Both ways see the same messages, of every kind.
 func TestRead(t *testing.T) {
 	register()
-	f, err := os.Open(wiretest.Path(t, "messages.pcap"))
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(wiretest.Path(t, "messages.pcap")))(t)
 	defer f.Close()
 	var out strings.Builder
 	require.NoError(t, read(&out, f))

@@ -10,6 +10,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
@@ -48,8 +49,7 @@ func TestPause(t *testing.T) {
 			Length: len(frame)}
 		require.NoError(t, w.WritePacket(info, frame))
 	}
-	in, err := capture.Open(&b)
-	require.NoError(t, err)
+	in := wiretest.Must(capture.Open(&b))(t)
 	var out bytes.Buffer
 	table, err := pause.New(pause.Config{Enabled: true, Self6: self, Accept: acl.New(netip.PrefixFrom(node, 48))})
 	require.NoError(t, err)

@@ -56,8 +56,7 @@ func TestLive(t *testing.T) {
 	defer mirror.Close()
 	defer out.Close()
 	defer in.Close()
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	var traffic [][]byte
 	var message []byte

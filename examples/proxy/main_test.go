@@ -30,9 +30,7 @@ func about(t *testing.T, frame []byte, congested, self netip.Addr) []byte {
 		p.BTH.Opcode != bth.RCSendOnly {
 		return nil
 	}
-	m, err := proxymsg.AppendFor(nil, &f, congested, self, 3, proxymsg.Config{})
-	require.NoError(t, err)
-	return m
+	return wiretest.Must(proxymsg.AppendFor(nil, &f, congested, self, 3, proxymsg.Config{}))(t)
 }
 
 // requireCNP says that a packet is a CNP from the proxy to a queue pair that one of
@@ -41,8 +39,7 @@ func requireCNP(t *testing.T, p *rocev2.Packet, self netip.Addr) {
 	t.Helper()
 	_, err := p.VerifyICRC()
 	require.NoError(t, err)
-	c, err := cnp.FromPacket(p)
-	require.NoError(t, err)
+	c := wiretest.Must(cnp.FromPacket(p))(t)
 	require.Contains(t, []uint32{0x11, 0x12}, c.DestQP)
 	require.Equal(t, self, p.Src)
 }
@@ -52,8 +49,7 @@ func requireCNP(t *testing.T, p *rocev2.Packet, self netip.Addr) {
 func TestProxy(t *testing.T) {
 	self, congested := netip.MustParseAddr("10.77.0.254"), netip.MustParseAddr("192.0.2.5")
 	var b, written bytes.Buffer
-	w, err := capture.NewWriter(&b, capture.Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	w := wiretest.Must(capture.NewWriter(&b, capture.Ethernet, time.Microsecond))(t)
 	data := 0
 	for _, c := range wiretest.Capture(t, "rxe-ucmatose4.pcap") {
 		require.NoError(t, w.Write(&capture.Record{Data: c.Data, Time: c.Time}))
@@ -62,19 +58,15 @@ func TestProxy(t *testing.T) {
 			data++
 		}
 	}
-	in, err := netio.OpenFile(&b)
-	require.NoError(t, err)
-	out, err := in.Sink(&written, capture.Raw)
-	require.NoError(t, err)
-	p, err := proxy.New(proxy.Config{
+	in := wiretest.Must(netio.OpenFile(&b))(t)
+	out := wiretest.Must(in.Sink(&written, capture.Raw))(t)
+	p := wiretest.Must(proxy.New(proxy.Config{
 		Enabled: true, Self4: self, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(netip.PrefixFrom(congested, 32)),
 		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.NoError(t, run(t.Context(), p, out, in))
 
-	sent, err := capture.Open(&written)
-	require.NoError(t, err)
+	sent := wiretest.Must(capture.Open(&written))(t)
 	n := 0
 	for r, err := range capture.All(sent) {
 		require.NoError(t, err)

@@ -26,8 +26,7 @@ func TestSend(t *testing.T) {
 		return err
 	})
 	defer in.Close()
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	var out *netio.RawSink
 	a.Do(t, func() (err error) {

@@ -20,17 +20,14 @@ func TestRewrite(t *testing.T) {
 	changed, notification, _ := strings.Cut(out.String(), "\n")
 	require.Equal(t, "ECN ce PSN 1 ICRC as-sent <nil>", changed)
 
-	b, err := hex.DecodeString(strings.TrimSpace(strings.TrimPrefix(notification, "PPFC ")))
-	require.NoError(t, err)
+	b := wiretest.Must(hex.DecodeString(strings.TrimSpace(strings.TrimPrefix(notification, "PPFC "))))(t)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(b))
-	n, err := ppfc.FromPacket(&p)
-	require.NoError(t, err)
+	n := wiretest.Must(ppfc.FromPacket(&p))(t)
 	require.NoError(t, n.Validate())
 	require.Equal(t, "stop 100µs port 7 of fd77::1", n.Extension.String())
 
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
 	empty := filepath.Join(t.TempDir(), "empty.pcap")
 	require.NoError(t, os.WriteFile(empty, octets[:24], 0o600))
 	require.Error(t, rewrite(empty, &out), "no packet")

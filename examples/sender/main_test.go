@@ -32,21 +32,17 @@ func TestSender(t *testing.T) {
 	p.Src, p.Dst, p.SrcPort, p.DstPort = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e"),
 		50000, rocev2.Port
 	p.Ext = hops
-	data, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	data := wiretest.Must(p.AppendBinary(nil))(t)
 	require.NoError(t, p.DecodeIP(data))
 	fast, _, err := fastcnp.AppendFor(nil, &p, netip.MustParseAddr("2001:db8:ffff::5"), nil, fastcnp.Config{})
 	require.NoError(t, err)
 	lie, _, err := fastcnp.AppendFor(nil, &p, netip.MustParseAddr("2001:db8:bad::5"), nil, fastcnp.Config{})
 	require.NoError(t, err)
-	plain, err := cnp.AppendFor(nil, &p, p.FinalDst(), 0x22, cnp.Config{})
-	require.NoError(t, err)
+	plain := wiretest.Must(cnp.AppendFor(nil, &p, p.FinalDst(), 0x22, cnp.Config{}))(t)
 
 	pause := func(asked ppfc.Type, pause time.Duration) []byte {
 		n := ppfc.New(p.BTH.DestQP, 0xFFFF, ppfc.Extension{Congested: p.FinalDst(), Type: asked, Pause: pause})
-		b, err := n.AppendPacket(nil, netip.MustParseAddr("2001:db8:ffff::5"), p.Src, ppfc.Config{})
-		require.NoError(t, err)
-		return b
+		return wiretest.Must(n.AppendPacket(nil, netip.MustParseAddr("2001:db8:ffff::5"), p.Src, ppfc.Config{}))(t)
 	}
 	stop, resume := pause(ppfc.Stop, 100*time.Microsecond), pause(ppfc.Resume, 0) // accepted as well
 
@@ -59,13 +55,11 @@ func TestSender(t *testing.T) {
 			Length: len(frame)}
 		require.NoError(t, w.WritePacket(info, frame))
 	}
-	in, err := capture.Open(&file)
-	require.NoError(t, err)
-	s, err := sender.New(sender.Config{
+	in := wiretest.Must(capture.Open(&file))(t)
+	s := wiretest.Must(sender.New(sender.Config{
 		Enabled: true, Self6: p.Src, QPs: qpmap.New(qpmap.Config{}), Window: 100 * time.Microsecond,
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
-	})
-	require.NoError(t, err)
+	}))(t)
 	var out strings.Builder
 	require.NoError(t, run(in, &out, s))
 	require.Regexp(t, `^queue pair 0x22: slow down, by fastcnp from 2001:db8:ffff::5 \(network\)

@@ -28,11 +28,9 @@ var recorded = message.Config{
 // datagrams are those that Open vSwitch 3.1 sent for the frames of
 // testdata/tour.pcap, and the frames that carried them.
 func datagrams(t *testing.T) (datagrams, frames [][]byte) {
-	f, err := os.Open("testdata/ovs.pcap")
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open("testdata/ovs.pcap"))(t)
 	defer f.Close()
-	r, err := pcapgo.NewReader(f)
-	require.NoError(t, err)
+	r := wiretest.Must(pcapgo.NewReader(f))(t)
 	for {
 		frame, _, err := r.ReadPacketData()
 		if err != nil {

@@ -76,8 +76,7 @@ func TestSwitch(t *testing.T) {
 	})
 	defer in.Close()
 	defer out.Close()
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	data := rocev2.Packet{Payload: make([]byte, 1024)}
 	data.Src, data.Dst = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:2::b")
@@ -103,8 +102,7 @@ func TestSwitch(t *testing.T) {
 	require.NoError(t, p.DecodeEthernet(frame))
 	_, err = p.VerifyICRC()
 	require.NoError(t, err)
-	n, err := fastcnp.FromPacket(&p)
-	require.NoError(t, err)
+	n := wiretest.Must(fastcnp.FromPacket(&p))(t)
 	require.Equal(t, data.FlowKey(), n.FlowKey())
 	require.Equal(t, netip.MustParseAddr("2001:db8:1::5"), n.Src)
 	row := wiretest.TsharkFields(t, []string{"infiniband.bth.opcode", "infiniband.bth.destqp"}, frame)[0]

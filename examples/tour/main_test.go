@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,7 +21,6 @@ func TestTour(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
+	want := wiretest.Must(os.ReadFile(file))(t)
 	require.Equal(t, want, out.Bytes())
 }

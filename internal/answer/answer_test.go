@@ -41,8 +41,7 @@ func TestAppend(t *testing.T) {
 		for i := range data {
 			data[i] = byte(random.Uint32())
 		}
-		octets, err := h.AppendBinary(nil)
-		require.NoError(t, err)
+		octets := wiretest.Must(h.AppendBinary(nil))(t)
 		octets = append(octets, append(data, 0, 0, 0, 0)...)
 		a := Answer{Len: n}
 		for w := range (n + 4) / 8 {

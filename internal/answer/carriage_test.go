@@ -32,12 +32,10 @@ func TestAppendRoCEv2(t *testing.T) {
 
 	d.Src, d.Dst, d.NextHeader = addr("2001:db8::1"), addr("2001:db8::2"), wire.ProtoDestinationOptions
 	d.Ext = wiretest.Hex(t, "1100 0104 00000000")
-	want, err := AppendRoCEv2(nil, &d, icrc.AsSent)
-	require.NoError(t, err)
+	want := wiretest.Must(AppendRoCEv2(nil, &d, icrc.AsSent))(t)
 	buf := bytes.Repeat([]byte{0xA5}, 100)
 	d.Ext = buf[3+40:][:copy(buf[3+40:], d.Ext)]
-	got, err := AppendRoCEv2(buf[:3], &d, icrc.AsSent)
-	require.NoError(t, err)
+	got := wiretest.Must(AppendRoCEv2(buf[:3], &d, icrc.AsSent))(t)
 	require.Equal(t, want, got[3:])
 	require.Same(t, &buf[0], &got[0])
 	coverage, err := icrc.Verify(got[3:])

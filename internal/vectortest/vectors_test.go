@@ -43,16 +43,14 @@ var roots = map[string]error{
 // run runs all tests of a file.
 func run(t *testing.T, format string, decode func(b []byte) outcome) {
 	t.Helper()
-	content, err := os.ReadFile(wiretest.Path(t, "vectors", format+".json"))
-	require.NoError(t, err)
+	content := wiretest.Must(os.ReadFile(wiretest.Path(t, "vectors", format+".json")))(t)
 	var file struct{ Tests []vector }
 	require.NoError(t, json.Unmarshal(content, &file))
 	require.NotEmpty(t, file.Tests)
 	for _, v := range file.Tests {
 		t.Run(fmt.Sprint(v.ID), func(t *testing.T) {
 			t.Log(v.Comment)
-			b, err := hex.DecodeString(v.Octets)
-			require.NoError(t, err)
+			b := wiretest.Must(hex.DecodeString(v.Octets))(t)
 			got := decode(b)
 			if v.Result == "invalid" {
 				require.Contains(t, roots, v.Error)
@@ -60,8 +58,7 @@ func run(t *testing.T, format string, decode func(b []byte) outcome) {
 				return
 			}
 			require.NoError(t, got.err)
-			decoded, err := json.Marshal(got.decoded)
-			require.NoError(t, err)
+			decoded := wiretest.Must(json.Marshal(got.decoded))(t)
 			require.JSONEq(t, string(v.Decoded), string(decoded))
 			require.Equal(t, v.Result == "acceptable", got.deviates != nil, "%v", got.deviates)
 			if got.encoded != nil {

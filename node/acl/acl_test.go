@@ -19,34 +19,37 @@ func prefixes(s ...string) (p []netip.Prefix) {
 func TestList(t *testing.T) {
 	l := New(prefixes("2001:db8:1::/48", "2001:db8:1:2::/64", "fd00::1/128", "10.1.0.0/16", "192.0.2.77/32",
 		"::ffff:198.51.100.0/120")...)
-	for address, in := range map[string]bool{
-		"2001:db8:1::":                         true,
-		"2001:db8:1:ffff:ffff:ffff:ffff:ffff":  true,
-		"2001:db8:1:2::5":                      true,
-		"2001:db8:1:3::5":                      true,
-		"2001:db8:0:ffff:ffff:ffff:ffff:ffff":  false,
-		"2001:db8:2::":                         false,
-		"fd00::":                               false,
-		"fd00::1":                              true,
-		"fd00::1%eth0":                         true,
-		"fd00::2":                              false,
-		"10.1.0.0":                             true,
-		"10.1.255.255":                         true,
-		"10.0.255.255":                         false,
-		"10.2.0.0":                             false,
-		"192.0.2.77":                           true,
-		"192.0.2.76":                           false,
-		"192.0.2.78":                           false,
-		"::ffff:10.1.0.1":                      false, // IPv6
-		"::10.1.0.1":                           false,
-		"::ffff:198.51.100.7":                  true,
-		"198.51.100.7":                         false,
-		"::":                                   false,
-		"0.0.0.0":                              false,
-		"255.255.255.255":                      false,
-		"ffff:ffff:ffff:ffff:ffff:ffff:ffff::": false,
+	for _, c := range []struct {
+		name string
+		in   bool
+	}{
+		{"2001:db8:1::", true},
+		{"2001:db8:1:ffff:ffff:ffff:ffff:ffff", true},
+		{"2001:db8:1:2::5", true},
+		{"2001:db8:1:3::5", true},
+		{"2001:db8:0:ffff:ffff:ffff:ffff:ffff", false},
+		{"2001:db8:2::", false},
+		{"fd00::", false},
+		{"fd00::1", true},
+		{"fd00::1%eth0", true},
+		{"fd00::2", false},
+		{"10.1.0.0", true},
+		{"10.1.255.255", true},
+		{"10.0.255.255", false},
+		{"10.2.0.0", false},
+		{"192.0.2.77", true},
+		{"192.0.2.76", false},
+		{"192.0.2.78", false},
+		{"::ffff:10.1.0.1", false}, // IPv6
+		{"::10.1.0.1", false},
+		{"::ffff:198.51.100.7", true},
+		{"198.51.100.7", false},
+		{"::", false},
+		{"0.0.0.0", false},
+		{"255.255.255.255", false},
+		{"ffff:ffff:ffff:ffff:ffff:ffff:ffff::", false},
 	} {
-		require.Equal(t, in, l.Contains(netip.MustParseAddr(address)), address)
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.in, l.Contains(netip.MustParseAddr(c.name))) })
 	}
 	require.False(t, l.Contains(netip.Addr{}))
 }
@@ -83,21 +86,23 @@ func TestLongestPrefix(t *testing.T) {
 		Entry[string]{netip.MustParsePrefix("10.0.0.0/8"), "four"},
 		Entry[string]{netip.MustParsePrefix("0.0.0.0/0"), "other"},
 	)
-	for address, want := range map[string]string{
-		"2001:db8::1":     "site",
-		"2001:db8:1::1":   "pod", // of equal ones the first
-		"2001:db8:1:2::":  "leaf",
-		"2001:db8:1:2::1": "host",
-		"2001:db8:1:2::2": "leaf",
-		"2001:db8:1:3::":  "pod",
-		"2001:db8:2::":    "site",
-		"2001:db9::":      "",
-		"10.255.255.255":  "four",
-		"11.0.0.0":        "other",
+	for _, c := range []struct{ name, want string }{
+		{"2001:db8::1", "site"},
+		{"2001:db8:1::1", "pod"}, // of equal ones the first
+		{"2001:db8:1:2::", "leaf"},
+		{"2001:db8:1:2::1", "host"},
+		{"2001:db8:1:2::2", "leaf"},
+		{"2001:db8:1:3::", "pod"},
+		{"2001:db8:2::", "site"},
+		{"2001:db9::", ""},
+		{"10.255.255.255", "four"},
+		{"11.0.0.0", "other"},
 	} {
-		got, ok := m.Lookup(netip.MustParseAddr(address))
-		require.Equal(t, want, got, address)
-		require.Equal(t, want != "", ok, address)
+		t.Run(c.name, func(t *testing.T) {
+			got, ok := m.Lookup(netip.MustParseAddr(c.name))
+			require.Equal(t, c.want, got)
+			require.Equal(t, c.want != "", ok)
+		})
 	}
 	var none *Map[string]
 	_, ok := none.Lookup(netip.MustParseAddr("10.0.0.1"))

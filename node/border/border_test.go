@@ -52,9 +52,7 @@ func TestReceive(t *testing.T) {
 
 func made(t testing.TB, cfg border.Config) *border.Role {
 	t.Helper()
-	b, err := border.New(cfg)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(border.New(cfg))(t)
 }
 
 var frame rocev2.Frame

@@ -15,17 +15,20 @@ import (
 // A decision with the Fast CNP built, beside decoding and building alone. Each
 // core has an agent of its own: run with -cpu 1,2.
 func BenchmarkCongested(b *testing.B) {
-	for name, frame := range map[string][]byte{
-		"Option1": data(b), "Option2": data(b, func(p *rocev2.Packet) { p.Ext = wiretest.Hex(b, hops) }),
+	for _, c := range []struct {
+		name  string
+		frame []byte
+	}{
+		{"Option1", data(b)}, {"Option2", data(b, func(p *rocev2.Packet) { p.Ext = wiretest.Hex(b, hops) })},
 	} {
-		b.Run(name+"/DecodeAndBuild", func(b *testing.B) {
+		b.Run(c.name+"/DecodeAndBuild", func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				var p rocev2.Packet
 				cfg := fastcnp.Config{}
 				buf := make([]byte, 0, 4096)
 				for pb.Next() {
-					if p.DecodeIP(frame) != nil {
+					if p.DecodeIP(c.frame) != nil {
 						b.Fail()
 					}
 					if _, _, err := fastcnp.AppendFor(buf, &p, self6, nil, cfg); err != nil {
@@ -34,7 +37,7 @@ func BenchmarkCongested(b *testing.B) {
 				}
 			})
 		})
-		b.Run(name+"/Decide", func(b *testing.B) {
+		b.Run(c.name+"/Decide", func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				cfg := method(congested.FastCNP)
@@ -45,7 +48,7 @@ func BenchmarkCongested(b *testing.B) {
 				now := now
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
-					_ = f.Decode(frame, ip)
+					_ = f.Decode(c.frame, ip)
 					if _, d := a.Receive(buf, &f, node.Event{Now: now}); d.Message != message.FastCNP {
 						b.Fail()
 					}

@@ -57,15 +57,17 @@ func TestNewRefuses(t *testing.T) {
 		{"Fallback mark", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.Mark }},
 		{"Fallback Method(6)", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.Mark+1 }},
 	} {
-		cfg := method(congested.FastCNP)
-		c.change(&cfg)
-		a, err := congested.New(cfg)
-		require.ErrorContains(t, err, "congested: ")
-		require.ErrorContains(t, err, c.text)
-		require.Nil(t, a)
-		cfg.Enabled = false
-		_, err = congested.New(cfg)
-		require.NoError(t, err)
+		t.Run(c.text, func(t *testing.T) {
+			cfg := method(congested.FastCNP)
+			c.change(&cfg)
+			a, err := congested.New(cfg)
+			require.ErrorContains(t, err, "congested: ")
+			require.ErrorContains(t, err, c.text)
+			require.Nil(t, a)
+			cfg.Enabled = false
+			_, err = congested.New(cfg)
+			require.NoError(t, err)
+		})
 	}
 	for _, fallback := range []congested.Method{congested.Nothing, congested.Proxy, congested.FCN, congested.PPFC} {
 		cfg := method(congested.FastCNP)
@@ -148,34 +150,39 @@ func TestLimitedMark(t *testing.T) {
 		{congested.Capable, rocev2.ECT0, false, false},
 		{congested.Capable, rocev2.CE, false, false},
 	} {
-		for name, limits := range map[string]func(*congested.Config){
-			"flow": func(cfg *congested.Config) { cfg.PerFlow[0] = time.Hour },
-			"rate": func(cfg *congested.Config) { cfg.Out = node.Rate{PerSecond: 1e-6} },
+		for _, row := range []struct {
+			name   string
+			limits func(*congested.Config)
+		}{
+			{"flow", func(cfg *congested.Config) { cfg.PerFlow[0] = time.Hour }},
+			{"rate", func(cfg *congested.Config) { cfg.Out = node.Rate{PerSecond: 1e-6} }},
 		} {
-			cfg := method(congested.FastCNP)
-			cfg.Capable, cfg.CannotMark = capable(c.capable), c.cannotMark
-			limits(&cfg)
-			a := agent(t, cfg)
-			e := &event{Frame: data(t, ecn(c.ecn)), Options: ip}
-			marks := uint64(0)
-			for i := range 1000 {
-				out, d := congest(a, nil, e, now)
-				if i == 0 {
-					require.Equal(t, message.FastCNP, d.Kind)
-				} else {
-					require.Equal(t, decision{Packet: message.Data, Reason: node.Limited, MarkECN: c.mark},
-						d, name)
-					require.Empty(t, out)
+			t.Run(row.name, func(t *testing.T) {
+				cfg := method(congested.FastCNP)
+				cfg.Capable, cfg.CannotMark = capable(c.capable), c.cannotMark
+				row.limits(&cfg)
+				a := agent(t, cfg)
+				e := &event{Frame: data(t, ecn(c.ecn)), Options: ip}
+				marks := uint64(0)
+				for i := range 1000 {
+					out, d := congest(a, nil, e, now)
+					if i == 0 {
+						require.Equal(t, message.FastCNP, d.Kind)
+					} else {
+						require.Equal(t, decision{Packet: message.Data, Reason: node.Limited, MarkECN: c.mark},
+							d)
+						require.Empty(t, out)
+					}
+					if d.MarkECN {
+						marks++
+					}
 				}
-				if d.MarkECN {
-					marks++
+				require.Equal(t, []uint64{marks, 999},
+					[]uint64{a.Counters().Of(marked), a.Counters().Of(refused(node.Limited))})
+				if c.mark {
+					require.EqualValues(t, 1000, marks)
 				}
-			}
-			require.Equal(t, []uint64{marks, 999},
-				[]uint64{a.Counters().Of(marked), a.Counters().Of(refused(node.Limited))})
-			if c.mark {
-				require.EqualValues(t, 1000, marks)
-			}
+			})
 		}
 	}
 }
@@ -266,19 +273,24 @@ func TestRecognition(t *testing.T) {
 // name.
 func TestNewRefusesTheImpossible(t *testing.T) {
 	bad := rocev2.Carriage{DSCP: 200}
-	for text, change := range map[string]func(*congested.Config){
-		"FastCNP.Carriage":    func(c *congested.Config) { c.FastCNP.Carriage = bad },
-		"Proxy.Carriage":      func(c *congested.Config) { c.Proxy.Carriage = bad },
-		"FCN.Carriage":        func(c *congested.Config) { c.FCN.Carriage = bad },
-		"PPFC.Carriage":       func(c *congested.Config) { c.PPFC.Carriage = bad },
-		"MaxFlows":            func(c *congested.Config) { c.MaxFlows = math.MaxInt },
-		"MaxPaused":           func(c *congested.Config) { c.MaxPaused = 1<<26 + 1 },
-		"Out: PerSecond NaN":  func(c *congested.Config) { c.Out.PerSecond = math.NaN() },
-		"Out: PerSecond +Inf": func(c *congested.Config) { c.Out.PerSecond = math.Inf(1) },
+	for _, c := range []struct {
+		name   string
+		change func(*congested.Config)
+	}{
+		{"FastCNP.Carriage", func(c *congested.Config) { c.FastCNP.Carriage = bad }},
+		{"Proxy.Carriage", func(c *congested.Config) { c.Proxy.Carriage = bad }},
+		{"FCN.Carriage", func(c *congested.Config) { c.FCN.Carriage = bad }},
+		{"PPFC.Carriage", func(c *congested.Config) { c.PPFC.Carriage = bad }},
+		{"MaxFlows", func(c *congested.Config) { c.MaxFlows = math.MaxInt }},
+		{"MaxPaused", func(c *congested.Config) { c.MaxPaused = 1<<26 + 1 }},
+		{"Out: PerSecond NaN", func(c *congested.Config) { c.Out.PerSecond = math.NaN() }},
+		{"Out: PerSecond +Inf", func(c *congested.Config) { c.Out.PerSecond = math.Inf(1) }},
 	} {
-		cfg := method(congested.FastCNP)
-		change(&cfg)
-		_, err := congested.New(cfg)
-		require.ErrorContains(t, err, text)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := method(congested.FastCNP)
+			c.change(&cfg)
+			_, err := congested.New(cfg)
+			require.ErrorContains(t, err, c.name)
+		})
 	}
 }

@@ -21,20 +21,25 @@ func TestConfigure(t *testing.T) {
 	sent, _ := congest(a, nil, e, now)
 	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
 
-	for text, change := range map[string]func(*congested.Config){
-		"Self6":                     func(c *congested.Config) { c.Self6 = self4 },
-		"Out has a Burst":           func(c *congested.Config) { c.Out = node.Rate{Burst: 4} },
-		"PerFlow[3]":                func(c *congested.Config) { c.PerFlow[3] = -1 },
-		"MaxFlows cannot change":    func(c *congested.Config) { c.MaxFlows = 65 },
-		"MaxSent cannot change":     func(c *congested.Config) { c.MaxSent = 65 },
-		"MaxRejected cannot change": func(c *congested.Config) { c.MaxRejected = 65 },
-		"MaxPaused cannot change":   func(c *congested.Config) { c.MaxPaused = 65 },
-		"the Seed cannot change":    func(c *congested.Config) { c.Seed = 9 },
+	for _, c := range []struct {
+		name   string
+		change func(*congested.Config)
+	}{
+		{"Self6", func(c *congested.Config) { c.Self6 = self4 }},
+		{"Out has a Burst", func(c *congested.Config) { c.Out = node.Rate{Burst: 4} }},
+		{"PerFlow[3]", func(c *congested.Config) { c.PerFlow[3] = -1 }},
+		{"MaxFlows cannot change", func(c *congested.Config) { c.MaxFlows = 65 }},
+		{"MaxSent cannot change", func(c *congested.Config) { c.MaxSent = 65 }},
+		{"MaxRejected cannot change", func(c *congested.Config) { c.MaxRejected = 65 }},
+		{"MaxPaused cannot change", func(c *congested.Config) { c.MaxPaused = 65 }},
+		{"the Seed cannot change", func(c *congested.Config) { c.Seed = 9 }},
 	} {
-		bad := cfg
-		bad.Methods = nil
-		change(&bad)
-		require.ErrorContains(t, a.Configure(bad), text)
+		t.Run(c.name, func(t *testing.T) {
+			bad := cfg
+			bad.Methods = nil
+			c.change(&bad)
+			require.ErrorContains(t, a.Configure(bad), c.name)
+		})
 	}
 	rejected := decision{Packet: message.Data, MarkECN: true}
 	_, d := congest(a, nil, e, now)

@@ -52,9 +52,7 @@ func data(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 	for _, c := range change {
 		c(&p)
 	}
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 func v4(p *rocev2.Packet) { p.Src, p.Dst = src4, dst4 }
@@ -75,9 +73,7 @@ func notification(dst netip.Addr) func(*rocev2.Packet) {
 // tunnelled returns a packet in a tunnel between the PEs, changed outside.
 func tunnelled(t testing.TB, tunnel encap.Tunnel, inner []byte, label uint32) []byte {
 	t.Helper()
-	b, err := tunnel.Append(nil, inner, label)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(tunnel.Append(nil, inner, label))(t)
 }
 
 // tunnelledFrom returns a packet in IPv6 from a PE of this address, which may be
@@ -104,9 +100,7 @@ const fullHops = "1103 0100 311a 0000 007b 1000 82000000 3f000006 00000003 40000
 // agent returns the agent of a configuration that works.
 func agent(t testing.TB, cfg congested.Config) *congested.Role {
 	t.Helper()
-	a, err := congested.New(cfg)
-	require.NoError(t, err)
-	return a
+	return wiretest.Must(congested.New(cfg))(t)
 }
 
 // method is a configuration that has one method for all senders.
@@ -355,33 +349,40 @@ func TestRefusals(t *testing.T) {
 			message.Data},
 		{"no method", data(t), node.NoMethod, message.Data},
 	} {
-		for in, tunnel := range map[string]encap.Tunnel{"": nil, ", IP in IPv6": ipip, ", VXLAN": vxlan} {
-			name, packet := c.name+in, c.packet
-			if tunnel != nil { // the same below a tunnel, where there is something to put into it
-				if c.is == message.FCN || c.packet == nil || strings.HasPrefix(c.name, "mirrored") {
-					continue
-				}
-				inner := bytes.Clone(c.packet)
-				if c.name == "cut" { // no tunnel takes it
-					binary.BigEndian.PutUint16(inner[4:], uint16(len(inner)-40))
-				}
-				packet = tunnelled(t, tunnel, inner, 5)
-				copy(packet[len(packet)-len(inner):], c.packet)
+		t.Run(c.name, func(t *testing.T) {
+			for _, row := range []struct {
+				name   string
+				tunnel encap.Tunnel
+			}{{"", nil}, {", IP in IPv6", ipip}, {", VXLAN", vxlan}} {
+				t.Run(row.name, func(t *testing.T) {
+					name, packet := c.name+row.name, c.packet
+					if row.tunnel != nil { // the same below a tunnel, where there is something to put into it
+						if c.is == message.FCN || c.packet == nil || strings.HasPrefix(c.name, "mirrored") {
+							return
+						}
+						inner := bytes.Clone(c.packet)
+						if c.name == "cut" { // no tunnel takes it
+							binary.BigEndian.PutUint16(inner[4:], uint16(len(inner)-40))
+						}
+						packet = tunnelled(t, row.tunnel, inner, 5)
+						copy(packet[len(packet)-len(inner):], c.packet)
+					}
+					cfg := method(congested.FastCNP)
+					if c.reason == node.NoMethod {
+						cfg.Methods = nil
+					}
+					a := agent(t, cfg)
+					out, d := congest(a, nil, &event{Frame: packet, Options: ip}, now)
+					require.Empty(t, out, name)
+					require.Equal(t, decision{Packet: c.is, Reason: c.reason}, d, name)
+					counted := uint64(1)
+					if c.is == message.Other && c.reason == node.NotOurs { // the role has no say
+						counted = 0
+					}
+					require.Equal(t, counted, a.Counters().Of(refused(c.reason)), name)
+				})
 			}
-			cfg := method(congested.FastCNP)
-			if c.reason == node.NoMethod {
-				cfg.Methods = nil
-			}
-			a := agent(t, cfg)
-			out, d := congest(a, nil, &event{Frame: packet, Options: ip}, now)
-			require.Empty(t, out, name)
-			require.Equal(t, decision{Packet: c.is, Reason: c.reason}, d, name)
-			counted := uint64(1)
-			if c.is == message.Other && c.reason == node.NotOurs { // the role has no say
-				counted = 0
-			}
-			require.Equal(t, counted, a.Counters().Of(refused(c.reason)), name)
-		}
+		})
 	}
 	out, d := congest(agent(t, congested.Config{}), nil, &event{Frame: data(t), Options: ip}, now)
 	require.Empty(t, out)
@@ -449,29 +450,38 @@ func TestNotifications(t *testing.T) {
 	m, _ = decide(cfg, event{Frame: inVXLAN, Level: 9}) // more than there are
 	require.EqualValues(t, 7, m.Proxy.Level)
 
-	for level, want := range map[uint8]uint8{0: 1, 1: 1, 7: 7, 9: 7} {
-		m, d = decide(method(congested.FCN), event{Frame: inVXLAN, Level: level})
-		require.Equal(t, pe, d.To)
-		require.Equal(t, []any{uint32(5), want}, []any{m.FCN.FlowLabel, m.FCN.Level})
+	for _, c := range []struct{ level, want uint8 }{{0, 1}, {1, 1}, {7, 7}, {9, 7}} {
+		t.Run(fmt.Sprint(c.level), func(t *testing.T) {
+			m, d = decide(method(congested.FCN), event{Frame: inVXLAN, Level: c.level})
+			require.Equal(t, pe, d.To)
+			require.Equal(t, []any{uint32(5), c.want}, []any{m.FCN.FlowLabel, m.FCN.Level})
+		})
 	}
 
-	for frame, key := range map[string]rocev2.FlowKey{
-		string(data(t)):     {Src: src6, Dst: dst6, DestQP: 17},
-		string(data(t, v4)): {Src: src4, Dst: dst4, DestQP: 17},
+	for _, c := range []struct {
+		name string
+		key  rocev2.FlowKey
+	}{
+		{string(data(t)), rocev2.FlowKey{Src: src6, Dst: dst6, DestQP: 17}},
+		{string(data(t, v4)), rocev2.FlowKey{Src: src4, Dst: dst4, DestQP: 17}},
 	} {
-		cfg = method(congested.PPFC)
-		cfg.Pause = 100*time.Microsecond + 1
-		m, d = decide(cfg, event{Frame: []byte(frame), Port: 7})
-		require.Equal(t, key.Src, d.To)
-		require.Equal(t, []any{ppfc.Stop, key.Dst, key.DestQP, 100 * time.Microsecond, uint16(7)},
-			[]any{m.PPFC.Type, m.PPFC.Congested, m.PPFC.DestQP, m.PPFC.Pause, m.PPFC.Port})
-		for pause, want := range map[time.Duration]time.Duration{
-			time.Hour: ppfc.MaxPause, -time.Microsecond: 0, -1: 0, 1999: time.Microsecond,
-		} {
-			cfg.Pause = pause
-			m, _ = decide(cfg, event{Frame: []byte(frame)})
-			require.Equal(t, want, m.PPFC.Pause)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			cfg = method(congested.PPFC)
+			cfg.Pause = 100*time.Microsecond + 1
+			m, d = decide(cfg, event{Frame: []byte(c.name), Port: 7})
+			require.Equal(t, c.key.Src, d.To)
+			require.Equal(t, []any{ppfc.Stop, c.key.Dst, c.key.DestQP, 100 * time.Microsecond, uint16(7)},
+				[]any{m.PPFC.Type, m.PPFC.Congested, m.PPFC.DestQP, m.PPFC.Pause, m.PPFC.Port})
+			for _, row := range []struct{ pause, want time.Duration }{
+				{time.Hour, ppfc.MaxPause}, {-time.Microsecond, 0}, {-1, 0}, {1999, time.Microsecond},
+			} {
+				t.Run(fmt.Sprint(row.pause), func(t *testing.T) {
+					cfg.Pause = row.pause
+					m, _ = decide(cfg, event{Frame: []byte(c.name)})
+					require.Equal(t, row.want, m.PPFC.Pause)
+				})
+			}
+		})
 	}
 }
 
@@ -542,14 +552,19 @@ func TestLongestPrefix(t *testing.T) {
 		acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.Incapable},
 		acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(src6, 128), Value: congested.Capable})
 	a := agent(t, cfg)
-	for src, want := range map[netip.Addr]decision{
-		src6:                               {Packet: message.Data, Kind: message.FastCNP, To: src6, Option: 1},
-		src6.Next():                        {Packet: message.Data, MarkECN: true},
-		dst6:                               {Packet: message.Data, MarkECN: true},
-		netip.MustParseAddr("2001:db9::1"): {Packet: message.Data, Reason: node.NoMethod},
+	for _, c := range []struct {
+		src  netip.Addr
+		want decision
+	}{
+		{src6, decision{Packet: message.Data, Kind: message.FastCNP, To: src6, Option: 1}},
+		{src6.Next(), decision{Packet: message.Data, MarkECN: true}},
+		{dst6, decision{Packet: message.Data, MarkECN: true}},
+		{netip.MustParseAddr("2001:db9::1"), decision{Packet: message.Data, Reason: node.NoMethod}},
 	} {
-		_, d := congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = src }), Options: ip}, now)
-		require.Equal(t, want, d, src)
+		t.Run(fmt.Sprint(c.src), func(t *testing.T) {
+			_, d := congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = c.src }), Options: ip}, now)
+			require.Equal(t, c.want, d, c.src)
+		})
 	}
 }
 
@@ -647,9 +662,14 @@ func TestRejectionOfDomain(t *testing.T) {
 	_, kind := congest(1)
 	require.Equal(t, message.FastCNP, kind)
 	require.Equal(t, node.NoReason, reject(sent, 1))
-	for domain, want := range map[uint32]message.Kind{0: message.FastCNP, 1: message.Other, 2: message.FastCNP} {
-		_, kind := congest(domain)
-		require.Equal(t, want, kind, domain)
+	for _, c := range []struct {
+		domain uint32
+		want   message.Kind
+	}{{0, message.FastCNP}, {1, message.Other}, {2, message.FastCNP}} {
+		t.Run(fmt.Sprint(c.domain), func(t *testing.T) {
+			_, kind := congest(c.domain)
+			require.Equal(t, c.want, kind, c.domain)
+		})
 	}
 }
 
@@ -841,17 +861,22 @@ func TestNoAllocs(t *testing.T) {
 		p.Ext = wiretest.Hex(t, hops)
 	})
 	for m := congested.Nothing; m <= congested.Mark; m++ {
-		for name, frame := range map[string][]byte{
-			"data": data(t), "trace": traced, "IPv4": data(t, v4), "tunnelled": tunnelled(t, vxlan, data(t), 5),
-			"ack": data(t, opcode(bth.RCAcknowledge)),
-			"CNP": data(t, notification(dst6)), "fragment": fragmentOf(data(t)), "broken": data(t)[:60],
-			"other": {0x60},
+		for _, c := range []struct {
+			name  string
+			frame []byte
+		}{
+			{"data", data(t)}, {"trace", traced}, {"IPv4", data(t, v4)}, {"tunnelled", tunnelled(t, vxlan, data(t), 5)},
+			{"ack", data(t, opcode(bth.RCAcknowledge))},
+			{"CNP", data(t, notification(dst6))}, {"fragment", fragmentOf(data(t))}, {"broken", data(t)[:60]},
+			{"other", []byte{0x60}},
 		} {
-			cfg := method(m)
-			cfg.FastCNP.Long, cfg.Own = fastcnp.FallBack, own
-			a := agent(t, cfg)
-			e := &event{Frame: frame, Options: ip}
-			wiretest.NoAllocs(t, fmt.Sprint(m, " ", name), func() { congest(a, buf, e, now) })
+			t.Run(c.name, func(t *testing.T) {
+				cfg := method(m)
+				cfg.FastCNP.Long, cfg.Own = fastcnp.FallBack, own
+				a := agent(t, cfg)
+				e := &event{Frame: c.frame, Options: ip}
+				wiretest.NoAllocs(t, fmt.Sprint(m, " ", c.name), func() { congest(a, buf, e, now) })
+			})
 		}
 	}
 }

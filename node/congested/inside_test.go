@@ -1,10 +1,12 @@
 package congested
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/ppfc"
@@ -16,24 +18,24 @@ import (
 func TestSeed(t *testing.T) {
 	seeds := map[uint64]bool{}
 	for range 10 {
-		a, err := New(Config{Enabled: true, MaxFlows: 4, MaxSent: 4, MaxRejected: 4, MaxPaused: 4})
-		require.NoError(t, err)
+		a := wiretest.Must(New(Config{Enabled: true, MaxFlows: 4, MaxSent: 4, MaxRejected: 4, MaxPaused: 4}))(t)
 		require.NotZero(t, a.memory.Seed())
 		seeds[a.memory.Seed()] = true
 	}
 	require.Len(t, seeds, 10)
-	a, err := New(Config{Enabled: true, Seed: 7})
-	require.NoError(t, err)
+	a := wiretest.Must(New(Config{Enabled: true, Seed: 7}))(t)
 	require.EqualValues(t, 7, a.memory.Seed())
 }
 
 // There is room for as many flows as asked for, in sets of four, a power of two of
 // them; and how many there are is counted, so that without any none is looked for.
 func TestPausedFlows(t *testing.T) {
-	for flows, sets := range map[int]int{1: 1, 4: 1, 5: 2, 8: 2, 9: 4, 16: 4, 17: 8, 4096: 1024, 4097: 2048} {
-		a, err := New(Config{Enabled: true, MaxPaused: flows})
-		require.NoError(t, err)
-		require.Len(t, a.paused.sets.All, sets, flows)
+	for _, c := range []struct{ flows, sets int }{{1, 1}, {4, 1}, {5, 2}, {8, 2}, {9, 4}, {16, 4}, {17, 8},
+		{4096, 1024}, {4097, 2048}} {
+		t.Run(fmt.Sprint(c.flows), func(t *testing.T) {
+			a := wiretest.Must(New(Config{Enabled: true, MaxPaused: c.flows}))(t)
+			require.Len(t, a.paused.sets.All, c.sets, c.flows)
+		})
 	}
 	p := pausedFlows{sets: flowtable.NewSets[pausedFlow](4)}
 	s := congestion{Decision: new(node.Decision)}

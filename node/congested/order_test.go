@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
@@ -27,8 +28,7 @@ type try struct {
 
 // frame returns the packet as it arrives.
 func (c *try) frame(t *testing.T) []byte {
-	b, err := c.packet.AppendBinary(nil)
-	require.NoError(t, err)
+	b := wiretest.Must(c.packet.AppendBinary(nil))(t)
 	if c.fragment {
 		b = fragmentOf(b)
 	}
@@ -91,60 +91,64 @@ func TestOrderOfChecks(t *testing.T) {
 			"PE out of reach"}: true,
 		{"own packet", "own tunnel"}: true, {"not tunnelled", "label 0"}: true,
 	}
-	for name, c := range map[string]struct {
+	for _, test := range []struct {
+		name   string
 		method congested.Method
 		setup  func(*try)
 		faults []fault
 	}{
-		"fastcnp": {congested.FastCNP, nil, []fault{noSelf6, tunnelledFault, limited}},
-		"fastcnp, not capable": {congested.FastCNP, func(c *try) { c.cfg.Capable = capable(congested.Incapable) },
+		{"fastcnp", congested.FastCNP, nil, []fault{noSelf6, tunnelledFault, limited}},
+		{"fastcnp, not capable", congested.FastCNP, func(c *try) { c.cfg.Capable = capable(congested.Incapable) },
 			[]fault{noSelf6, tunnelledFault, notCapable}},
-		"proxy": {congested.Proxy, nil, []fault{
+		{"proxy", congested.Proxy, nil, []fault{
 			{"no proxy", node.NoProxy, func(c *try) { c.cfg.Proxies = byProxies() }}, noSelf6, limited}},
-		"fcn": {congested.FCN, inTunnel, append(ingress[:4:4],
+		{"fcn", congested.FCN, inTunnel, append(ingress[:4:4],
 			fault{"label 0", node.UnknownLabel, func(c *try) { c.label = 0 }}, notCapable, noSelf6, limited)},
-		"ppfc": {congested.PPFC, nil, []fault{noSelf6, tunnelledFault, limited}},
-		"ppfc to the ingress": {congested.PPFC, func(c *try) { c.tunnelled, c.cfg.PauseIngress = true, true },
+		{"ppfc", congested.PPFC, nil, []fault{noSelf6, tunnelledFault, limited}},
+		{"ppfc to the ingress", congested.PPFC, func(c *try) { c.tunnelled, c.cfg.PauseIngress = true, true },
 			append(ingress[:4:4], noSelf6, limited)},
-		"mark": {congested.Mark, nil, []fault{notCapable}},
+		{"mark", congested.Mark, nil, []fault{notCapable}},
 	} {
-		faults := append(first[:len(first):len(first)], c.faults...)
-		for i, one := range faults {
-			for _, two := range faults[i:] {
-				if never[[2]string{one.name, two.name}] {
-					continue
+		t.Run(test.name, func(t *testing.T) {
+			faults := append(first[:len(first):len(first)], test.faults...)
+			for i, one := range faults {
+				for _, two := range faults[i:] {
+					if never[[2]string{one.name, two.name}] {
+						continue
+					}
+					row := test.name + ": " + one.name + ", " + two.name
+					r := try{cfg: method(test.method), pe: pe, label: 5}
+					r.cfg.PEs = acl.New(netip.MustParsePrefix("::/0"))
+					r.cfg.Methods = byMethods(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"),
+						Value: test.method})
+					r.cfg.Proxies = byProxies(acl.Entry[netip.Addr]{Prefix: netip.MustParsePrefix("::/0"),
+						Value: proxy})
+					require.NoError(t, r.packet.DecodeIP(data(t)))
+					if test.setup != nil {
+						test.setup(&r)
+					}
+					one.apply(&r)
+					two.apply(&r)
+					a := agent(t, r.cfg)
+					if one.reason == node.Limited || two.reason == node.Limited {
+						e := &event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }),
+							Options: ip}
+						_, d := congest(a, nil, e, now)
+						require.Equal(t, r.cfg.Enabled, d.Reason == node.NoReason, row)
+					}
+					before := counted(a)
+					out, d := congest(a, []byte{1}, &event{Frame: r.frame(t), Options: ip}, now)
+					require.Equal(t, one.reason.String(), d.Reason.String(), row)
+					require.Equal(t, []byte{1}, out, row)
+					before[refused(one.reason)]++
+					if d.MarkECN {
+						require.Equal(t, "fastcnp: limited, limited", row)
+						before[marked]++
+					}
+					require.Equal(t, before, counted(a), row)
 				}
-				row := name + ": " + one.name + ", " + two.name
-				r := try{cfg: method(c.method), pe: pe, label: 5}
-				r.cfg.PEs = acl.New(netip.MustParsePrefix("::/0"))
-				r.cfg.Methods = byMethods(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"),
-					Value: c.method})
-				r.cfg.Proxies = byProxies(acl.Entry[netip.Addr]{Prefix: netip.MustParsePrefix("::/0"), Value: proxy})
-				require.NoError(t, r.packet.DecodeIP(data(t)))
-				if c.setup != nil {
-					c.setup(&r)
-				}
-				one.apply(&r)
-				two.apply(&r)
-				a := agent(t, r.cfg)
-				if one.reason == node.Limited || two.reason == node.Limited {
-					e := &event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }),
-						Options: ip}
-					_, d := congest(a, nil, e, now)
-					require.Equal(t, r.cfg.Enabled, d.Reason == node.NoReason, row)
-				}
-				before := counted(a)
-				out, d := congest(a, []byte{1}, &event{Frame: r.frame(t), Options: ip}, now)
-				require.Equal(t, one.reason.String(), d.Reason.String(), row)
-				require.Equal(t, []byte{1}, out, row)
-				before[refused(one.reason)]++
-				if d.MarkECN {
-					require.Equal(t, "fastcnp: limited, limited", row)
-					before[marked]++
-				}
-				require.Equal(t, before, counted(a), row)
 			}
-		}
+		})
 	}
 }
 
@@ -201,16 +205,22 @@ func TestClocksApart(t *testing.T) {
 // marked, whatever the inner one says.
 func TestOuterECN(t *testing.T) {
 	for _, c := range []struct{ outer, inner uint8 }{{0, 2}, {2, 0}, {1, 0}, {3, 0}, {0, 3}} {
-		for name, packet := range map[string][]byte{
-			"IPv6": tunnelled(t, ipip, data(t), 5), "VXLAN": tunnelled(t, vxlan, data(t), 5), "IPv4": inIPv4(data(t)),
+		for _, row := range []struct {
+			name   string
+			packet []byte
+		}{
+			{"IPv6", tunnelled(t, ipip, data(t), 5)}, {"VXLAN", tunnelled(t, vxlan, data(t), 5)},
+			{"IPv4", inIPv4(data(t))},
 		} {
-			at := bytes.Index(packet, data(t))
-			require.Positive(t, at)
-			_, err := rocev2.SetECN(packet, rocev2.ECN(c.outer))
-			require.NoError(t, err)
-			packet[at+1] = packet[at+1]&^0x30 | c.inner<<4 // of the IPv6 header inside
-			_, d := congest(agent(t, method(congested.Mark)), nil, &event{Frame: packet, Options: ip}, now)
-			require.Equal(t, c.outer != 0, d.MarkECN, "%s %+v", name, c)
+			t.Run(row.name, func(t *testing.T) {
+				at := bytes.Index(row.packet, data(t))
+				require.Positive(t, at)
+				_, err := rocev2.SetECN(row.packet, rocev2.ECN(c.outer))
+				require.NoError(t, err)
+				row.packet[at+1] = row.packet[at+1]&^0x30 | c.inner<<4 // of the IPv6 header inside
+				_, d := congest(agent(t, method(congested.Mark)), nil, &event{Frame: row.packet, Options: ip}, now)
+				require.Equal(t, c.outer != 0, d.MarkECN, "%s %+v", row.name, c)
+			})
 		}
 	}
 }

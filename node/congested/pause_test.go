@@ -2,6 +2,7 @@ package congested_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -24,8 +25,7 @@ func ofPPFC(t *testing.T, packet []byte) (p rocev2.Packet, n ppfc.Notification) 
 	require.NoError(t, p.DecodeIP(packet))
 	_, err := icrc.Verify(p.IP)
 	require.NoError(t, err)
-	n, err = ppfc.FromPacket(&p)
-	require.NoError(t, err)
+	n = wiretest.Must(ppfc.FromPacket(&p))(t)
 	return p, n
 }
 
@@ -130,45 +130,52 @@ func TestResumeAsConfigured(t *testing.T) {
 	stop, _ := congest(a, nil, &event{Frame: data(t, v4, limited), Options: ip, Port: 3}, now)
 	resuming, resumed := resume(a, nil, 3, now)
 	require.Equal(t, node.Sent, resumed.Action)
-	for want, octets := range map[ppfc.Type][]byte{ppfc.Stop: stop, ppfc.Resume: resuming} {
-		p, n := ofPPFC(t, octets)
-		require.Equal(t, []any{want, self4, self4, src4, uint32(17), uint16(0x8001), uint8(7)},
-			[]any{n.Type, n.Congested, p.Src, p.Dst, n.DestQP, n.PKey, p.DSCP()})
+	for _, c := range []struct {
+		want   ppfc.Type
+		octets []byte
+	}{{ppfc.Stop, stop}, {ppfc.Resume, resuming}} {
+		t.Run(fmt.Sprint(c.want), func(t *testing.T) {
+			p, n := ofPPFC(t, c.octets)
+			require.Equal(t, []any{c.want, self4, self4, src4, uint32(17), uint16(0x8001), uint8(7)},
+				[]any{n.Type, n.Congested, p.Src, p.Dst, n.DestQP, n.PKey, p.DSCP()})
+		})
 	}
 }
 
 // PPFC to the ingress PE, whatever the tunnel and whatever is in it.
 func TestPauseIngress(t *testing.T) {
 	outer4 := netip.MustParseAddr("192.0.2.1")
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name     string
 		packet   []byte
 		to, from netip.Addr
 		of       netip.Addr
 	}{
-		"IP in IPv6": {tunnelled(t, ipip, data(t), 0), pe, self6, dst6},
-		"VXLAN":      {tunnelled(t, vxlan, data(t, v4), 5), pe, self6, dst4},
-		"SRv6":       {tunnelled(t, srv6, data(t, ecn(0)), 5), pe, self6, dst6},
-		"IPv4":       {inIPv4(data(t)), outer4, self4, dst6},
+		{"IP in IPv6", tunnelled(t, ipip, data(t), 0), pe, self6, dst6},
+		{"VXLAN", tunnelled(t, vxlan, data(t, v4), 5), pe, self6, dst4},
+		{"SRv6", tunnelled(t, srv6, data(t, ecn(0)), 5), pe, self6, dst6},
+		{"IPv4", inIPv4(data(t)), outer4, self4, dst6},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			for _, byNode := range []bool{false, true} {
 				cfg := method(congested.PPFC)
 				cfg.PauseIngress, cfg.PPFC.NodeAddress = true, byNode
 				cfg.PEs = acls("2001:db8:e::/64", "192.0.2.1/32")
 				a := agent(t, cfg)
-				out, d := congest(a, nil, &event{Frame: c.packet, Options: ip, Port: 7}, now)
-				require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: c.to}, d)
+				out, d := congest(a, nil, &event{Frame: row.packet, Options: ip, Port: 7}, now)
+				require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: row.to}, d)
 				resuming, resumed := resume(a, nil, 7, now)
 				require.Equal(t, node.Sent, resumed.Action)
-				require.Equal(t, c.to, resumed.To)
+				require.Equal(t, row.to, resumed.To)
 				for _, octets := range [][]byte{out, resuming} {
 					p, n := ofPPFC(t, octets)
-					of := c.of
+					of := row.of
 					if byNode {
-						of = c.from
+						of = row.from
 					}
-					require.Equal(t, []any{c.from, c.to, of, uint32(17), uint16(7)}, []any{p.Src, p.Dst, n.Congested,
-						n.DestQP, n.Port})
+					require.Equal(t, []any{row.from, row.to, of, uint32(17), uint16(7)},
+						[]any{p.Src, p.Dst, n.Congested,
+							n.DestQP, n.Port})
 				}
 			}
 		})
@@ -268,8 +275,7 @@ func TestResumeAfterChange(t *testing.T) {
 }
 
 func BenchmarkResume(b *testing.B) {
-	a, err := congested.New(method(congested.PPFC))
-	require.NoError(b, err)
+	a := wiretest.Must(congested.New(method(congested.PPFC)))(b)
 	congest(a, nil, &event{Frame: data(b), Options: ip, Port: 3}, now)
 	for b.Loop() {
 		resume(a, nil, 4, now)

@@ -1,6 +1,7 @@
 package congested_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,22 +11,32 @@ import (
 
 // Each method and capability is named by its text, and nothing else is.
 func TestTexts(t *testing.T) {
-	for method, text := range map[congested.Method]string{
-		congested.Nothing: "none", congested.FastCNP: "fastcnp", congested.Proxy: "proxy", congested.FCN: "fcn",
-		congested.PPFC: "ppfc", congested.Mark: "mark",
+	for _, c := range []struct {
+		method congested.Method
+		text   string
+	}{
+		{congested.Nothing, "none"}, {congested.FastCNP, "fastcnp"}, {congested.Proxy, "proxy"}, {congested.FCN, "fcn"},
+		{congested.PPFC, "ppfc"}, {congested.Mark, "mark"},
 	} {
-		var got congested.Method = 99
-		require.NoError(t, got.UnmarshalText([]byte(text)))
-		require.Equal(t, method, got)
-		require.Equal(t, text, method.String())
+		t.Run(fmt.Sprint(c.method), func(t *testing.T) {
+			var got congested.Method = 99
+			require.NoError(t, got.UnmarshalText([]byte(c.text)))
+			require.Equal(t, c.method, got)
+			require.Equal(t, c.text, c.method.String())
+		})
 	}
-	for capability, text := range map[congested.Capability]string{
-		congested.Unknown: "unknown", congested.Capable: "yes", congested.Incapable: "no",
+	for _, c := range []struct {
+		capability congested.Capability
+		text       string
+	}{
+		{congested.Unknown, "unknown"}, {congested.Capable, "yes"}, {congested.Incapable, "no"},
 	} {
-		var got congested.Capability = 99
-		require.NoError(t, got.UnmarshalText([]byte(text)))
-		require.Equal(t, capability, got)
-		require.Equal(t, text, capability.String())
+		t.Run(fmt.Sprint(c.capability), func(t *testing.T) {
+			var got congested.Capability = 99
+			require.NoError(t, got.UnmarshalText([]byte(c.text)))
+			require.Equal(t, c.capability, got)
+			require.Equal(t, c.text, c.capability.String())
+		})
 	}
 	for _, text := range []string{"", "FastCNP", "cnp", "Method(6)"} {
 		method, capability := congested.PPFC, congested.Incapable

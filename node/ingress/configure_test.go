@@ -24,24 +24,27 @@ func TestConfigure(t *testing.T) {
 	}
 	require.Equal(t, node.NoReason, hear(0))
 
-	for name, change := range map[string]func(*Config){
-		"WAN":                 func(c *Config) { c.WAN = cnp4 },
-		"Self4":               func(c *Config) { c.Self4 = cnp6 },
-		"In has a Burst":      func(c *Config) { c.In = node.Rate{Burst: 3} },
-		"Out":                 func(c *Config) { c.Out.PerSecond = -1 },
-		"MaxFlows cannot":     func(c *Config) { c.MaxFlows = 17 },
-		"MaxSources cannot":   func(c *Config) { c.MaxSources = 17 },
-		"Seed cannot":         func(c *Config) { c.Seed++ },
-		"Instance cannot":     func(c *Config) { c.Instances, c.Instance = 2, 1 },
-		"Instances cannot":    func(c *Config) { c.Instances = 2 },
-		"Quarantine -1ns":     func(c *Config) { c.Quarantine = -1 },
-		"PerFlow -1ns is neg": func(c *Config) { c.PerFlow = -1 },
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"WAN", func(c *Config) { c.WAN = cnp4 }},
+		{"Self4", func(c *Config) { c.Self4 = cnp6 }},
+		{"In has a Burst", func(c *Config) { c.In = node.Rate{Burst: 3} }},
+		{"Out", func(c *Config) { c.Out.PerSecond = -1 }},
+		{"MaxFlows cannot", func(c *Config) { c.MaxFlows = 17 }},
+		{"MaxSources cannot", func(c *Config) { c.MaxSources = 17 }},
+		{"Seed cannot", func(c *Config) { c.Seed++ }},
+		{"Instance cannot", func(c *Config) { c.Instances, c.Instance = 2, 1 }},
+		{"Instances cannot", func(c *Config) { c.Instances = 2 }},
+		{"Quarantine -1ns", func(c *Config) { c.Quarantine = -1 }},
+		{"PerFlow -1ns is neg", func(c *Config) { c.PerFlow = -1 }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			bad := cfg
 			bad.Accept = nil
-			change(&bad)
-			require.ErrorContains(t, pe.Configure(bad), name)
+			c.change(&bad)
+			require.ErrorContains(t, pe.Configure(bad), c.name)
 		})
 	}
 	require.Equal(t, node.Limited, hear(0), "the list is as it was, and so is the flow's interval")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/rocev2"
@@ -18,35 +19,35 @@ func TestForwardCut(t *testing.T) {
 	p := packetOf(flow6)
 	p.BTH.Opcode, p.HopLimit, p.BTH.PKey = bth.RCRDMAWriteOnly, 64, 0x8001
 	p.Payload = make([]byte, 64)
-	write, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	write := wiretest.Must(p.AppendBinary(nil))(t)
 	other := octets(t, flow6, 1)
 	other[40+3]++ // the UDP destination port
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		octets []byte
 		cut    bool // the capture did
 		kind   message.Kind
 		action node.Action
 		reason node.Reason
 	}{
-		"in the data":              {write[:90], true, message.Data, node.Forwarded, 0},
-		"in the RETH":              {write[:70], true, message.Broken, node.Forwarded, 0},
-		"behind the BTH":           {write[:60], true, message.Broken, node.Forwarded, 0},
-		"in the BTH":               {write[:59], true, message.Broken, node.Refused, node.Broken},
-		"in the UDP header":        {write[:44], true, message.Other, node.Nothing, 0}, // which does not show
-		"other traffic":            {other[:90], true, message.Other, node.Nothing, 0},
-		"broken off":               {write[:90], false, message.Broken, node.Refused, node.Broken},
-		"broken off in the BTH":    {write[:59], false, message.Broken, node.Refused, node.Broken},
-		"other traffic broken off": {other[:90], false, message.Other, node.Nothing, 0},
+		{"in the data", write[:90], true, message.Data, node.Forwarded, 0},
+		{"in the RETH", write[:70], true, message.Broken, node.Forwarded, 0},
+		{"behind the BTH", write[:60], true, message.Broken, node.Forwarded, 0},
+		{"in the BTH", write[:59], true, message.Broken, node.Refused, node.Broken},
+		{"in the UDP header", write[:44], true, message.Other, node.Nothing, 0}, // which does not show
+		{"other traffic", other[:90], true, message.Other, node.Nothing, 0},
+		{"broken off", write[:90], false, message.Broken, node.Refused, node.Broken},
+		{"broken off in the BTH", write[:59], false, message.Broken, node.Refused, node.Broken},
+		{"other traffic broken off", other[:90], false, message.Other, node.Nothing, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			pe := newPE(t, nil)
 			var f rocev2.Frame
-			_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: c.cut})
+			_ = f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: row.cut})
 			out, d := pe.enter([]byte{9}, &f, 0, tunnel, start)
 			require.Equal(t, []byte{9}, out)
-			require.Equal(t, []any{c.kind, c.action, c.reason}, []any{d.Packet, d.Action, d.Reason})
-			require.Equal(t, c.action == node.Forwarded, d.Label != 0)
+			require.Equal(t, []any{row.kind, row.action, row.reason}, []any{d.Packet, d.Action, d.Reason})
+			require.Equal(t, row.action == node.Forwarded, d.Label != 0)
 			require.Zero(t, pe.effect(node.Unlabelled))
 		})
 	}

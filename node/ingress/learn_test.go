@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"encoding/binary"
+	"fmt"
 	"testing"
 	"time"
 	"unsafe"
@@ -27,8 +28,7 @@ func newLearner(t testing.TB, change func(*Config)) *Role {
 // under shows a PE a packet that a kernel has put into a tunnel, under a label.
 func (pe *Role) under(t testing.TB, label uint32, packet []byte, at time.Time) node.Decision {
 	t.Helper()
-	b, err := tunnel.Append(nil, packet, label)
-	require.NoError(t, err)
+	b := wiretest.Must(tunnel.Append(nil, packet, label))(t)
 	require.Zero(t, frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	return pe.learnOnly(&frame, 0, at)
 }
@@ -42,20 +42,25 @@ func to(k rocev2.FlowKey, qp uint32) rocev2.FlowKey {
 // The label that others gave a flow names it: an FCN about it becomes the CNP for the flow's sender.
 func TestLearnedLabel(t *testing.T) {
 	pe := newLearner(t, nil)
-	for label, c := range map[uint32]rocev2.FlowKey{0x12345: flow4, 0xFFFFF: flow6} {
-		_, _, reason := pe.hear(nil, p1, messageAbout(t, label), start)
-		require.Equal(t, node.UnknownLabel, reason)
-		d := pe.under(t, label, octets(t, c, 1), start)
-		require.Equal(t, []any{node.Learned, label, c}, []any{d.Action, d.Label, d.Flow.FlowKey})
-		require.Equal(t, node.Nothing, pe.under(t, label, octets(t, c, 1), start).Action, "nothing new")
-		out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, label), start)
-		require.Equal(t, node.NoReason, reason)
-		require.Equal(t, notice{Flow: c, Label: label, SrcQP: 0x21, Level: 3}, n)
-		self := cnp6
-		if c.Src.Is4() {
-			self = cnp4
-		}
-		requireCNP(t, out[1:], self, c.Src, 0x21, 0x8001)
+	for _, row := range []struct {
+		label uint32
+		c     rocev2.FlowKey
+	}{{0x12345, flow4}, {0xFFFFF, flow6}} {
+		t.Run(fmt.Sprint(row.label), func(t *testing.T) {
+			_, _, reason := pe.hear(nil, p1, messageAbout(t, row.label), start)
+			require.Equal(t, node.UnknownLabel, reason)
+			d := pe.under(t, row.label, octets(t, row.c, 1), start)
+			require.Equal(t, []any{node.Learned, row.label, row.c}, []any{d.Action, d.Label, d.Flow.FlowKey})
+			require.Equal(t, node.Nothing, pe.under(t, row.label, octets(t, row.c, 1), start).Action, "nothing new")
+			out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, row.label), start)
+			require.Equal(t, node.NoReason, reason)
+			require.Equal(t, notice{Flow: row.c, Label: row.label, SrcQP: 0x21, Level: 3}, n)
+			self := cnp6
+			if row.c.Src.Is4() {
+				self = cnp4
+			}
+			requireCNP(t, out[1:], self, row.c.Src, 0x21, 0x8001)
+		})
 	}
 	require.Equal(t, []int{2, pe.cfg.MaxFlows - 2}, []int{pe.Len(), pe.Free()})
 	require.EqualValues(t, 2, pe.effect(node.Opened))
@@ -135,14 +140,19 @@ func TestLearnRefuses(t *testing.T) {
 	data := octets(t, flow6, 1)
 	d := pe.under(t, 0, data, start)
 	require.Equal(t, []any{node.Refused, node.UnknownLabel}, []any{d.Action, d.Reason})
-	for name, b := range map[string][]byte{
-		"no tunnel":           data,
-		"a tunnel from there": tunnelled(t, &encap.IPInIPv6{Src: egress, Dst: own}, data, 7),
-		"not RoCEv2":          tunnelled(t, tunnel, func() []byte { b := octets(t, flow6, 1); b[43]++; return b }(), 7),
-		"broken off":          tunnelled(t, tunnel, data, 7)[:100],
+	for _, c := range []struct {
+		name string
+		b    []byte
+	}{
+		{"no tunnel", data},
+		{"a tunnel from there", tunnelled(t, &encap.IPInIPv6{Src: egress, Dst: own}, data, 7)},
+		{"not RoCEv2", tunnelled(t, tunnel, func() []byte { b := octets(t, flow6, 1); b[43]++; return b }(), 7)},
+		{"broken off", tunnelled(t, tunnel, data, 7)[:100]},
 	} {
-		frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		require.Zero(t, pe.learnOnly(&frame, 0, start), name)
+		t.Run(c.name, func(t *testing.T) {
+			frame.Decode(c.b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			require.Zero(t, pe.learnOnly(&frame, 0, start))
+		})
 	}
 	for _, op := range []bth.Opcode{bth.RCAcknowledge, bth.CNP} {
 		p := packetOf(flow6)
@@ -172,9 +182,7 @@ func TestLearnRefuses(t *testing.T) {
 }
 
 func tunnelled(t *testing.T, via encap.Tunnel, packet []byte, label uint32) []byte {
-	b, err := via.Append(nil, packet, label)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(via.Append(nil, packet, label))(t)
 }
 
 // A packet teaches a label and a queue pair at once; one that a capture has cut behind its headers both as well.
@@ -219,23 +227,25 @@ func TestIsTunnelled(t *testing.T) {
 		gre   = "45000000 00000000 40 2f 0000 c0000201 c0000202"
 		eth   = "020000000002 020000000001 0800"
 	)
-	for name, c := range map[string]struct {
-		octets string
-		want   bool
+	for _, row := range []struct {
+		name, octets string
+		want         bool
 	}{
-		"no tunnel": {udp, false},
-		"IP in IP":  {other + udp, true},
-		"GRE":       {gre + "0000 0800" + udp, true},
-		"mirrored":  {gre + "0000 88be" + eth + udp, false}, // ERSPAN type I
-		"cut":       {other + udp[:39], false},
-		"nothing":   {"", false},
+		{"no tunnel", udp, false},
+		{"IP in IP", other + udp, true},
+		{"GRE", gre + "0000 0800" + udp, true},
+		{"mirrored", gre + "0000 88be" + eth + udp, false}, // ERSPAN type I
+		{"cut", other + udp[:39], false},
+		{"nothing", "", false},
 	} {
-		octets := wiretest.Hex(t, c.octets)
-		if len(octets) > 20 {
-			binary.BigEndian.PutUint16(octets[2:], uint16(len(octets)))
-		}
-		var f rocev2.Frame
-		_ = f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		require.Equal(t, c.want, isTunnelled(&f), name)
+		t.Run(row.name, func(t *testing.T) {
+			octets := wiretest.Hex(t, row.octets)
+			if len(octets) > 20 {
+				binary.BigEndian.PutUint16(octets[2:], uint16(len(octets)))
+			}
+			var f rocev2.Frame
+			_ = f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			require.Equal(t, row.want, isTunnelled(&f))
+		})
 	}
 }

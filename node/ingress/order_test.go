@@ -10,6 +10,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/qpmap"
@@ -82,20 +83,17 @@ func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
 	if c.cfg.QPs != nil {
 		c.cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: c.flow}, qpmap.Pair{SrcQP: 0x21})
 	}
-	pe, err := New(c.cfg)
-	require.NoError(t, err)
+	pe := wiretest.Must(New(c.cfg))(t)
 	p := packetOf(c.flow)
 	p.BTH.Opcode = c.op
 	label, _ := pe.give(p, 0, start)
 	c.d.Data = append(messageAbout(t, label^c.label), c.extra...)
 	sent := rocev2.Datagram{SrcPort: 1, DstPort: fcn.Port, Checksum: 1, Data: c.d.Data}
 	sent.Src, sent.Dst = c.d.Src, c.d.Dst
-	ip, err := sent.AppendBinary(nil)
-	require.NoError(t, err)
+	ip := wiretest.Must(sent.AppendBinary(nil))(t)
 	ip[46] ^= uint8(c.d.Checksum)
 	if c.d.Outer != nil {
-		ip, err = (&encap.IPInIPv6{Src: p1, Dst: own}).Append(nil, ip, 0)
-		require.NoError(t, err)
+		ip = wiretest.Must((&encap.IPInIPv6{Src: p1, Dst: own}).Append(nil, ip, 0))(t)
 	}
 	if c.d.Truncated {
 		ip = ip[:len(ip)-1]
@@ -126,24 +124,26 @@ func TestOrderOfFaults(t *testing.T) {
 	require.Equal(t, node.NoReason, packet)
 	require.Equal(t, node.NoReason, data)
 	for i, first := range faults {
-		for _, second := range faults[i:] {
-			if first.name == "sender link-local" && second.name == "sender is the PE" {
-				continue // one sender
+		t.Run(first.name, func(t *testing.T) {
+			for _, second := range faults[i:] {
+				if first.name == "sender link-local" && second.name == "sender is the PE" {
+					continue // one sender
+				}
+				c := newCase()
+				second.do(c)
+				if first.name != second.name {
+					first.do(c)
+				}
+				packet, data := c.run(t)
+				require.Equal(t, first.want, packet, "%s, %s", first.name, second.name)
+				switch {
+				case !first.udp:
+					require.Equal(t, first.want, data, "%s, %s", first.name, second.name)
+				case !second.udp:
+					require.Equal(t, second.want, data, "%s, %s", first.name, second.name)
+				}
 			}
-			c := newCase()
-			second.do(c)
-			if first.name != second.name {
-				first.do(c)
-			}
-			packet, data := c.run(t)
-			require.Equal(t, first.want, packet, "%s, %s", first.name, second.name)
-			switch {
-			case !first.udp:
-				require.Equal(t, first.want, data, "%s, %s", first.name, second.name)
-			case !second.udp:
-				require.Equal(t, second.want, data, "%s, %s", first.name, second.name)
-			}
-		}
+		})
 	}
 }
 
@@ -219,13 +219,18 @@ func TestCongestedAfterIdle(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.Idle = time.Second })
 	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.NoReason, reason)
-	for at, want := range map[time.Duration]uint32{time.Second - 1: label, time.Second: 0} {
-		pe := newPE(t, func(c *Config) { c.Idle = time.Second })
-		again, _ := pe.give(packetOf(flow6), 0, start)
-		require.Equal(t, label, again, "the same seed")
-		_, n, reason := pe.jam(t, nil, packetOf(flow6), 0, start.Add(at))
-		require.Equal(t, node.NoReason, reason)
-		require.Equal(t, want, n.Label)
+	for _, row := range []struct {
+		at   time.Duration
+		want uint32
+	}{{time.Second - 1, label}, {time.Second, 0}} {
+		t.Run(fmt.Sprint(row.at), func(t *testing.T) {
+			pe := newPE(t, func(c *Config) { c.Idle = time.Second })
+			again, _ := pe.give(packetOf(flow6), 0, start)
+			require.Equal(t, label, again, "the same seed")
+			_, n, reason := pe.jam(t, nil, packetOf(flow6), 0, start.Add(row.at))
+			require.Equal(t, node.NoReason, reason)
+			require.Equal(t, row.want, n.Label)
+		})
 	}
 }
 
@@ -254,19 +259,20 @@ func TestQuarantineEnds(t *testing.T) {
 // packet more pass than is configured, and no flow loses its label.
 func TestLimitsOfTwoQueues(t *testing.T) {
 	const second = 10_000 // FCN a second
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		change func(*Config)
 		want   int // in a second
 	}{
-		"in":            {func(c *Config) { c.In = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
-		"in per source": {func(c *Config) { c.InPerSource = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
-		"per flow":      {func(c *Config) { c.PerFlow = 50 * time.Millisecond }, 20},
-		"total":         {func(c *Config) { c.Out = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		{"in", func(c *Config) { c.In = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		{"in per source", func(c *Config) { c.InPerSource = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		{"per flow", func(c *Config) { c.PerFlow = 50 * time.Millisecond }, 20},
+		{"total", func(c *Config) { c.Out = node.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			pe := newPE(t, func(cfg *Config) {
 				cfg.Idle, cfg.Quarantine, cfg.Instances = 150*time.Millisecond, 100*time.Millisecond, 1<<12
-				c.change(cfg)
+				row.change(cfg)
 			})
 			sent := 0
 			var first uint32
@@ -285,7 +291,7 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 					sent++
 				}
 			}
-			require.Equal(t, c.want, sent)
+			require.Equal(t, row.want, sent)
 			require.EqualValues(t, 1, pe.effect(node.Opened))
 		})
 	}
@@ -392,15 +398,16 @@ func TestLearns(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	out := datagram(0x88)
 	out.Outer = []byte{0}
-	through, err := (&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octetsOf(t, out)[40:], 0)
-	require.NoError(t, err)
+	through := wiretest.Must((&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octetsOf(t, out)[40:], 0))(t)
 	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	_, d := pe.Receive(nil, &frame, node.Event{Domain: 6, Now: start})
 	require.Equal(t, []any{node.Learned, uint32(0x88), true}, []any{d.Action, d.SrcQP, d.KnownQP})
-	for domain, want := range map[uint32]uint32{5: 0x77, 6: 0x88} {
-		qp, reason := pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: domain}, start)
-		require.Equal(t, node.NoReason, reason)
-		require.Equal(t, want, qp)
+	for _, c := range []struct{ domain, want uint32 }{{5, 0x77}, {6, 0x88}} {
+		t.Run(fmt.Sprint(c.domain), func(t *testing.T) {
+			qp, reason := pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: c.domain}, start)
+			require.Equal(t, node.NoReason, reason)
+			require.Equal(t, c.want, qp)
+		})
 	}
 	_, reason = pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: 7}, start)
 	require.Equal(t, node.UnknownQP, reason)

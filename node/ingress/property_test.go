@@ -51,56 +51,56 @@ func packetOf(k rocev2.FlowKey) *rocev2.Packet {
 // keeps its label; a flow is refused only where all flows are live, or all
 // labels taken; and the table and its labels have the memory that they began with.
 func TestMillionRandomSteps(t *testing.T) {
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name       string
 		flows      int // that exist
 		maxFlows   int
 		instances  int // the more, the fewer labels
 		step       time.Duration
 		idle, wait time.Duration
 	}{
-		"room for all":     {200, 400, 1, time.Millisecond, 100 * time.Millisecond, 50 * time.Millisecond},
-		"full table":       {200, 40, 1, time.Millisecond, 100 * time.Millisecond, 50 * time.Millisecond},
-		"labels exhausted": {200, 60, 1 << 14, time.Millisecond, 30 * time.Millisecond, 60 * time.Millisecond},
-		"long silences":    {50, 50, 1 << 14, 20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond},
+		{"room for all", 200, 400, 1, time.Millisecond, 100 * time.Millisecond, 50 * time.Millisecond},
+		{"full table", 200, 40, 1, time.Millisecond, 100 * time.Millisecond, 50 * time.Millisecond},
+		{"labels exhausted", 200, 60, 1 << 14, time.Millisecond, 30 * time.Millisecond, 60 * time.Millisecond},
+		{"long silences", 50, 50, 1 << 14, 20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(7, 11))
 			const instance = 5
 			cfg := Config{
-				Enabled: true, WAN: own, MaxFlows: c.maxFlows, Idle: c.idle, Quarantine: c.wait,
-				Instance: min(instance, c.instances-1), Instances: c.instances, Seed: 1,
+				Enabled: true, WAN: own, MaxFlows: row.maxFlows, Idle: row.idle, Quarantine: row.wait,
+				Instance: min(instance, row.instances-1), Instances: row.instances, Seed: 1,
 			}
-			pe, err := New(cfg)
-			require.NoError(t, err)
-			m := model{idle: c.idle, quarantine: c.wait, flows: make([]modelFlow, c.flows)}
-			labels := 1 << 20 / c.instances
+			pe := wiretest.Must(New(cfg))(t)
+			m := model{idle: row.idle, quarantine: row.wait, flows: make([]modelFlow, row.flows)}
+			labels := 1 << 20 / row.instances
 			if cfg.Instance == 0 {
 				labels--
 			}
 			ring := len(pe.labels.ring)
-			packets := make([]*rocev2.Packet, c.flows)
+			packets := make([]*rocev2.Packet, row.flows)
 			for i := range packets { // each pair of addresses in two domains and with two queue pairs
 				packets[i] = packetOf(rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{10, 0, 0, byte(i / 4)}), Dst: remote4,
 					DestQP: uint32(i % 2)})
 			}
 			now, full, opened := start, 0, 0
 			for range wiretest.Rounds(250_000) { // four cases: a million
-				now = now.Add(time.Duration(random.Int64N(int64(c.step))))
+				now = now.Add(time.Duration(random.Int64N(int64(row.step))))
 				if random.IntN(200) == 0 {
-					now = now.Add(time.Duration(random.Int64N(int64(2 * c.idle))))
+					now = now.Add(time.Duration(random.Int64N(int64(2 * row.idle))))
 				}
 				if random.IntN(1000) == 0 {
 					pe.expired(now)
 				}
 				m.settle(now)
-				i := random.IntN(c.flows)
+				i := random.IntN(row.flows)
 				label, reason := pe.give(packets[i], uint32(i/2%2), now)
 				switch was := m.flows[i].label; {
 				case was != 0:
 					if reason != node.NoReason || label != was {
 						t.Fatalf("label %d, was %d: %v", label, was, reason)
 					}
-				case m.live == c.maxFlows || m.live+len(m.waiting) == labels:
+				case m.live == row.maxFlows || m.live+len(m.waiting) == labels:
 					if reason != node.TableFull || label != 0 {
 						t.Fatalf("label %d of a full table: %v", label, reason)
 					}
@@ -108,7 +108,7 @@ func TestMillionRandomSteps(t *testing.T) {
 					continue
 				default:
 					has := func(f modelFlow) bool { return f.label == label }
-					if reason != node.NoReason || label == 0 || Owner(label, c.instances) != cfg.Instance ||
+					if reason != node.NoReason || label == 0 || Owner(label, row.instances) != cfg.Instance ||
 						slices.ContainsFunc(m.flows, has) || slices.ContainsFunc(m.waiting, has) {
 						t.Fatalf("label %d is not free: %v", label, reason)
 					}
@@ -123,7 +123,7 @@ func TestMillionRandomSteps(t *testing.T) {
 			require.LessOrEqual(t, pe.table.Len(), cfg.MaxFlows)
 			require.Len(t, pe.labels.ring, ring)
 			require.Greater(t, opened, 1000)
-			if name != "room for all" && name != "long silences" {
+			if row.name != "room for all" && row.name != "long silences" {
 				require.Greater(t, full, 100)
 			}
 		})
@@ -134,9 +134,8 @@ func TestMillionRandomSteps(t *testing.T) {
 func TestEveryLabel(t *testing.T) {
 	instances := maxLabel / wiretest.Rounds(maxLabel) // in a short run, every label of one of ten
 	all := maxLabel / instances
-	pe, err := New(Config{Enabled: true, WAN: own, MaxFlows: all, Idle: time.Second, Quarantine: time.Second,
-		Instances: instances})
-	require.NoError(t, err)
+	pe := wiretest.Must(New(Config{Enabled: true, WAN: own, MaxFlows: all, Idle: time.Second, Quarantine: time.Second,
+		Instances: instances}))(t)
 	given := make([]bool, 1<<20)
 	p := packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6})
 	for round := range 2 {
@@ -178,8 +177,7 @@ func TestInstances(t *testing.T) {
 // Labels look random: no bit of them, and no difference of two, stands out.
 func TestLabelsAreRandom(t *testing.T) {
 	labels := func(seed uint64) (all []uint32) {
-		pe, err := New(Config{Enabled: true, WAN: own, Seed: seed})
-		require.NoError(t, err)
+		pe := wiretest.Must(New(Config{Enabled: true, WAN: own, Seed: seed}))(t)
 		for i := range uint32(4096) {
 			label, reason := pe.give(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: i}), 0, start)
 			require.Equal(t, node.NoReason, reason)

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	kinds "github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/rocev2"
-	"github.com/stretchr/testify/require"
 )
 
 // A notice is what the tests look at in a Decision about a CNP.
@@ -103,11 +103,9 @@ func octetsOf(t testing.TB, p *rocev2.Packet) []byte {
 	t.Helper()
 	inner := *p
 	inner.Outer = nil
-	b, err := inner.AppendBinary(nil)
-	require.NoError(t, err)
+	b := wiretest.Must(inner.AppendBinary(nil))(t)
 	if len(p.Outer) > 0 {
-		b, err = tunnel.Append(nil, b, 0)
-		require.NoError(t, err)
+		b = wiretest.Must(tunnel.Append(nil, b, 0))(t)
 	}
 	return b
 }

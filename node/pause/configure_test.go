@@ -23,20 +23,25 @@ func TestConfigure(t *testing.T) {
 	}
 	_, reason := tell(ppfc.Stop)
 	require.Equal(t, node.NoReason, reason)
-	for text, change := range map[string]func(*pause.Config){
-		"pause: neither Self4":     func(c *pause.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
-		"Self4":                    func(c *pause.Config) { c.Self4 = self6 },
-		"MaxPause -1ns":            func(c *pause.Config) { c.MaxPause = -1 },
-		"In has a Burst":           func(c *pause.Config) { c.In = node.Rate{Burst: 3} },
-		"InPerSource":              func(c *pause.Config) { c.InPerSource.Burst = 1 },
-		"MaxTargets cannot change": func(c *pause.Config) { c.MaxTargets = 65 },
-		"MaxSources cannot change": func(c *pause.Config) { c.MaxSources = 65 },
-		"the Seed cannot change":   func(c *pause.Config) { c.Seed = 9 },
+	for _, c := range []struct {
+		name   string
+		change func(*pause.Config)
+	}{
+		{"pause: neither Self4", func(c *pause.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} }},
+		{"Self4", func(c *pause.Config) { c.Self4 = self6 }},
+		{"MaxPause -1ns", func(c *pause.Config) { c.MaxPause = -1 }},
+		{"In has a Burst", func(c *pause.Config) { c.In = node.Rate{Burst: 3} }},
+		{"InPerSource", func(c *pause.Config) { c.InPerSource.Burst = 1 }},
+		{"MaxTargets cannot change", func(c *pause.Config) { c.MaxTargets = 65 }},
+		{"MaxSources cannot change", func(c *pause.Config) { c.MaxSources = 65 }},
+		{"the Seed cannot change", func(c *pause.Config) { c.Seed = 9 }},
 	} {
-		bad := cfg
-		bad.Accept = nil
-		change(&bad)
-		require.ErrorContains(t, table.Configure(bad), text)
+		t.Run(c.name, func(t *testing.T) {
+			bad := cfg
+			bad.Accept = nil
+			c.change(&bad)
+			require.ErrorContains(t, table.Configure(bad), c.name)
+		})
 	}
 	_, reason = tell(ppfc.Alarm)
 	require.Equal(t, node.NoReason, reason, "the list is as it was")

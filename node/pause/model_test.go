@@ -98,9 +98,7 @@ func targetsOf(n int) (all []Target) {
 // made returns a table that is on.
 func made(t *testing.T, cfg Config) *Role {
 	cfg.Enabled, cfg.Self6 = true, netip.MustParseAddr("2001:db8::1")
-	table, err := New(cfg)
-	require.NoError(t, err)
-	return table
+	return wiretest.Must(New(cfg))(t)
 }
 
 func forgotten(t *Role) uint64 { return t.Counters().Of(node.Count{Effect: node.Forgotten}) }

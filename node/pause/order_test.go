@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
@@ -51,8 +52,7 @@ var faults = []struct {
 
 // octets returns the notification.
 func (r *received) octets(t *testing.T) []byte {
-	b, err := r.packet.AppendBinary(nil)
-	require.NoError(t, err)
+	b := wiretest.Must(r.packet.AppendBinary(nil))(t)
 	if r.flip {
 		b[len(b)-1] ^= 1
 	}
@@ -81,29 +81,31 @@ func newReceived(t *testing.T, from, congested netip.Addr) *received {
 func TestOrderOfFaults(t *testing.T) {
 	for _, family := range [][2]netip.Addr{{sw6, dst6}, {sw4, dst4}} {
 		for i, first := range faults {
-			for _, second := range faults[i:] {
-				r := newReceived(t, family[0], family[1])
-				good := *r
-				second.do(r)
-				if first.name != second.name {
-					first.do(r)
+			t.Run(first.name, func(t *testing.T) {
+				for _, second := range faults[i:] {
+					r := newReceived(t, family[0], family[1])
+					good := *r
+					second.do(r)
+					if first.name != second.name {
+						first.do(r)
+					}
+					table := made(t, r.cfg)
+					for range r.before { // by the same node
+						before := good
+						before.packet.Src = r.packet.Src
+						receive(table, before.octets(t), ip, now)
+					}
+					a, reason := receive(table, r.octets(t), ip, now)
+					require.Equal(t, first.want, reason, "%v: %s, %s", family, first.name, second.name)
+					require.Zero(t, a)
+					cut := ip
+					cut.Cut = true
+					_, reason = receive(made(t, r.cfg), r.octets(t), cut, now)
+					if r.before == 0 {
+						require.Equal(t, first.want, reason, "cut, %v: %s, %s", family, first.name, second.name)
+					}
 				}
-				table := made(t, r.cfg)
-				for range r.before { // by the same node
-					before := good
-					before.packet.Src = r.packet.Src
-					receive(table, before.octets(t), ip, now)
-				}
-				a, reason := receive(table, r.octets(t), ip, now)
-				require.Equal(t, first.want, reason, "%v: %s, %s", family, first.name, second.name)
-				require.Zero(t, a)
-				cut := ip
-				cut.Cut = true
-				_, reason = receive(made(t, r.cfg), r.octets(t), cut, now)
-				if r.before == 0 {
-					require.Equal(t, first.want, reason, "cut, %v: %s, %s", family, first.name, second.name)
-				}
-			}
+			})
 		}
 	}
 }
@@ -142,13 +144,16 @@ func TestOnlyOwnAddresses(t *testing.T) {
 func TestTwoQueues(t *testing.T) {
 	const second = 10_000 // notifications a second
 	stop := notification(t, sw6, dst6, ppfc.Stop, 1000*us)
-	for name, change := range map[string]func(*pause.Config){
-		"in":            func(c *pause.Config) { c.In = node.Rate{PerSecond: 20, Burst: 2} },
-		"in per source": func(c *pause.Config) { c.InPerSource = node.Rate{PerSecond: 20, Burst: 2} },
+	for _, c := range []struct {
+		name   string
+		change func(*pause.Config)
+	}{
+		{"in", func(c *pause.Config) { c.In = node.Rate{PerSecond: 20, Burst: 2} }},
+		{"in per source", func(c *pause.Config) { c.InPerSource = node.Rate{PerSecond: 20, Burst: 2} }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t)
-			change(&cfg)
+			c.change(&cfg)
 			table := made(t, cfg)
 			passed, last := 0, time.Time{}
 			for i := range second {

@@ -42,9 +42,7 @@ func notification(t testing.TB, from, congested netip.Addr, typ ppfc.Type, durat
 	if from.Is4() {
 		to = self4
 	}
-	b, err := n.AppendPacket(nil, from, to, ppfc.Config{})
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(n.AppendPacket(nil, from, to, ppfc.Config{}))(t)
 }
 
 func config(t testing.TB) pause.Config {
@@ -61,9 +59,7 @@ func config(t testing.TB) pause.Config {
 
 func made(t testing.TB, cfg pause.Config) *pause.Role {
 	t.Helper()
-	table, err := pause.New(cfg)
-	require.NoError(t, err)
-	return table
+	return wiretest.Must(pause.New(cfg))(t)
 }
 
 // An action is what the tests look at in a Decision that is no refusal.
@@ -217,18 +213,14 @@ func TestRefused(t *testing.T) {
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(stop))
 		change(&p)
-		b, err := p.AppendBinary(nil)
-		require.NoError(t, err)
-		return b
+		return wiretest.Must(p.AppendBinary(nil))(t)
 	}
 	wrongICRC := slices.Clone(stop)
 	wrongICRC[len(wrongICRC)-1] ^= 1
 	stranger := netip.MustParseAddr("2001:db8:bad::1")
-	tunnel, err := (&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil, stop, 5)
-	require.NoError(t, err)
-	strangersTunnel, err := (&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil,
-		notification(t, stranger, dst6, ppfc.Stop, us), 5)
-	require.NoError(t, err)
+	tunnel := wiretest.Must((&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil, stop, 5))(t)
+	strangersTunnel := wiretest.Must((&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil,
+		notification(t, stranger, dst6, ppfc.Stop, us), 5))(t)
 	for _, c := range []struct {
 		name   string
 		packet []byte

@@ -3,13 +3,13 @@ package pause
 import (
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
 func TestText(t *testing.T) {
 	for i, text := range []string{"running", "stopped", "held", "alarmed"} {
-		got, err := State(i).MarshalText()
-		require.NoError(t, err)
+		got := wiretest.Must(State(i).MarshalText())(t)
 		require.Equal(t, text, string(got))
 		v := State(0xFF)
 		require.NoError(t, v.UnmarshalText(got))

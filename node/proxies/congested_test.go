@@ -37,19 +37,17 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 	require.NoError(t, err)
 	codes := pnc.Codes{}
 	proxy := netip.MustParseAddr("2001:db8:ffff::2")
-	lsp, err = codes.AppendISIS(lsp, pnc.Advertisement{Prefix: netip.PrefixFrom(netip.AddrFrom16(sender), 64),
-		Proxy: proxy, Metric: 10}, 0)
-	require.NoError(t, err)
+	lsp = wiretest.Must(codes.AppendISIS(lsp, pnc.Advertisement{Prefix: netip.PrefixFrom(netip.AddrFrom16(sender), 64),
+		Proxy: proxy, Metric: 10}, 0))(t)
 	lsp[9] = uint8(len(lsp))
 
 	table := proxies.New(proxies.Config{})
-	agent, err := congested.New(congested.Config{
+	agent := wiretest.Must(congested.New(congested.Config{
 		Enabled: true,
 		Self6:   netip.MustParseAddr("2001:db8:ffff::5"),
 		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.Proxy}),
 		Proxies: table,
-	})
-	require.NoError(t, err)
+	}))(t)
 	leaf := pnc.Originator{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}}
 	for _, c := range []struct {
 		lsps   [][]byte

@@ -50,21 +50,21 @@ func TestLongestPrefix(t *testing.T) {
 	} {
 		require.NoError(t, table.Insert(a))
 	}
-	for sender, proxy := range map[string]string{
-		"10.0.0.1":               "198.51.100.1",
-		"192.0.2.1":              "198.51.100.2",
-		"192.0.2.128":            "198.51.100.3",
-		"192.0.2.129":            "198.51.100.4",
-		"::ffff:192.0.2.129":     "198.51.100.4",
-		"192.0.3.0":              "198.51.100.1",
-		"3fff::1":                "2001:db8::1",
-		"2001:db8:1::1":          "2001:db8::2",
-		"2001:db8:1:8000:8000::": "198.51.100.5",
-		"2001:db8:1:8000::1":     "2001:db8::4",
-		"2001:db8:1:8000::7":     "2001:db8::3",
-		"fe80::1%eth0":           "2001:db8::1",
+	for _, c := range []struct{ name, proxy string }{
+		{"10.0.0.1", "198.51.100.1"},
+		{"192.0.2.1", "198.51.100.2"},
+		{"192.0.2.128", "198.51.100.3"},
+		{"192.0.2.129", "198.51.100.4"},
+		{"::ffff:192.0.2.129", "198.51.100.4"},
+		{"192.0.3.0", "198.51.100.1"},
+		{"3fff::1", "2001:db8::1"},
+		{"2001:db8:1::1", "2001:db8::2"},
+		{"2001:db8:1:8000:8000::", "198.51.100.5"},
+		{"2001:db8:1:8000::1", "2001:db8::4"},
+		{"2001:db8:1:8000::7", "2001:db8::3"},
+		{"fe80::1%eth0", "2001:db8::1"},
 	} {
-		requireProxy(t, table, sender, proxy)
+		t.Run(c.name, func(t *testing.T) { requireProxy(t, table, c.name, c.proxy) })
 	}
 	require.Equal(t, Stats{Advertisements: 9, Prefixes: 9, Originators: 1}, table.Stats())
 
@@ -188,8 +188,7 @@ func TestReplace(t *testing.T) {
 func TestReplaceFromLSP(t *testing.T) {
 	const header, reach = "831b010014010000002f04b0000000000001000000000001000003",
 		"87120000000a58c00002090401010b04c6336402"
-	lsp, err := hex.DecodeString(header + reach)
-	require.NoError(t, err)
+	lsp := wiretest.Must(hex.DecodeString(header + reach))(t)
 	table, o := New(Config{}), origin(1)
 	require.Equal(t, 1, table.Replace(o, pnc.Codes{}.ReadISIS(lsp)))
 	requireProxy(t, table, "192.0.2.200", "198.51.100.2")

@@ -40,20 +40,23 @@ func TestConfigure(t *testing.T) {
 	a, reason := hear()
 	require.Equal(t, []any{CNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason})
 
-	for name, change := range map[string]func(*Config){
-		"neither Self4":     func(c *Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
-		"PerFlow":           func(c *Config) { c.PerFlow = -1 },
-		"InPerSource":       func(c *Config) { c.InPerSource = node.Rate{Burst: 1} },
-		"MaxFlows cannot":   func(c *Config) { c.MaxFlows = 65 },
-		"MaxSources cannot": func(c *Config) { c.MaxSources = 65 },
-		"Seed cannot":       func(c *Config) { c.Seed = 7 },
-		"DSCP":              func(c *Config) { c.Carriage.DSCP = 64 },
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"neither Self4", func(c *Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} }},
+		{"PerFlow", func(c *Config) { c.PerFlow = -1 }},
+		{"InPerSource", func(c *Config) { c.InPerSource = node.Rate{Burst: 1} }},
+		{"MaxFlows cannot", func(c *Config) { c.MaxFlows = 65 }},
+		{"MaxSources cannot", func(c *Config) { c.MaxSources = 65 }},
+		{"Seed cannot", func(c *Config) { c.Seed = 7 }},
+		{"DSCP", func(c *Config) { c.Carriage.DSCP = 64 }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			bad := cfg
 			bad.Accept = nil
-			change(&bad)
-			require.ErrorContains(t, p.Configure(bad), name)
+			c.change(&bad)
+			require.ErrorContains(t, p.Configure(bad), c.name)
 		})
 	}
 	_, reason = hear()

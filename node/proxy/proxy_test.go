@@ -56,9 +56,7 @@ func newProxy(t testing.TB, change func(*Config)) *Role {
 	if change != nil {
 		change(&cfg)
 	}
-	p, err := New(cfg)
-	require.NoError(t, err)
-	return p
+	return wiretest.Must(New(cfg))(t)
 }
 
 // congested returns a data packet of a flow.
@@ -71,18 +69,14 @@ func congested(t testing.TB, k rocev2.FlowKey, change func(*rocev2.Packet)) []by
 	if change != nil {
 		change(&p)
 	}
-	ip, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return ip
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 // message returns the message about a packet.
 func messageAbout(t testing.TB, ip []byte) []byte {
 	m := messageOf(t, ip)
 	m.Cut(switch4)
-	b, err := m.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(m.AppendBinary(nil))(t)
 }
 
 func TestCNP(t *testing.T) {
@@ -107,8 +101,7 @@ func TestCNP(t *testing.T) {
 		got := decode(t, out[1:])
 		require.Equal(t, c.src, got.Src)
 		require.Equal(t, c.flow.Src, got.Dst)
-		notification, err := cnp.FromPacket(&got)
-		require.NoError(t, err)
+		notification := wiretest.Must(cnp.FromPacket(&got))(t)
 		require.Equal(t, cnp.New(0x21, 0x8001), notification)
 		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Message: kinds.CNP}: 1},
 			maps.Collect(p.Counters().All()))
@@ -130,8 +123,7 @@ func TestOtherMethods(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, answered{Method: FastCNP, Flow: flow6, Option: 1, Level: 3}, a)
 	got := decode(t, out)
-	n, err := fastcnp.FromPacket(&got)
-	require.NoError(t, err)
+	n := wiretest.Must(fastcnp.FromPacket(&got))(t)
 	require.Equal(t, receiver6, n.Option.OriginalDst)
 	require.EqualValues(t, 0x11, n.CNP.DestQP)
 	require.EqualValues(t, 0x8001, n.CNP.PKey)
@@ -145,8 +137,7 @@ func TestOtherMethods(t *testing.T) {
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, answered{Method: PPFC, Flow: k, Level: 3}, a)
 		got = decode(t, out)
-		n, err := ppfc.FromPacket(&got)
-		require.NoError(t, err)
+		n := wiretest.Must(ppfc.FromPacket(&got))(t)
 		require.Equal(t, ppfc.Extension{Congested: k.Dst, Type: ppfc.Stop, Pause: 100 * time.Microsecond}, n.Extension)
 		require.EqualValues(t, 0x11, n.DestQP)
 	}
@@ -160,8 +151,7 @@ func TestFastCNPWithTrace(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 2, a.Option)
 	got := decode(t, out)
-	n, err := fastcnp.FromPacket(&got)
-	require.NoError(t, err)
+	n := wiretest.Must(fastcnp.FromPacket(&got))(t)
 	require.EqualValues(t, 2, n.Option.Number)
 }
 
@@ -172,8 +162,7 @@ func TestTunnelledInvokingPacket(t *testing.T) {
 		&encap.VXLAN{Src: addr("2001:db8:fe::1"), Dst: addr("2001:db8:fe::9"), VNI: 7, Ethernet: make([]byte, 14)},
 	} {
 		p := newProxy(t, nil)
-		outer, err := via.Append(nil, congested(t, flow4, nil), 5)
-		require.NoError(t, err)
+		outer := wiretest.Must(via.Append(nil, congested(t, flow4, nil), 5))(t)
 		_, a, reason := p.hear(nil, switch6, messageAbout(t, outer), start)
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, flow4, a.Flow)
@@ -187,9 +176,7 @@ func TestReceiveRefuses(t *testing.T) {
 			var m proxymsg.Message
 			require.NoError(t, m.Decode(messageAbout(t, congested(t, flow6, nil)), 0))
 			change(&m)
-			b, err := m.AppendBinary(nil)
-			require.NoError(t, err)
-			return b
+			return wiretest.Must(m.AppendBinary(nil))(t)
 		}
 	}
 	about := func(k rocev2.FlowKey, change func(*rocev2.Packet)) func(t *testing.T) []byte {
@@ -272,22 +259,27 @@ func TestSendersByPrefix(t *testing.T) {
 			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1:2::/64"), Value: Nothing},
 		)
 	})
-	for sender, want := range map[string]node.Reason{
-		"2001:db8:1::1":   node.NoReason,
-		"2001:db8:1:1::1": node.NoReason,
-		"2001:db8:1:2::1": node.NoMethod,
-		"2001:db8:2::1":   node.NoMethod,
-		"10.0.1.1":        node.NoMethod,
+	for _, c := range []struct {
+		name string
+		want node.Reason
+	}{
+		{"2001:db8:1::1", node.NoReason},
+		{"2001:db8:1:1::1", node.NoReason},
+		{"2001:db8:1:2::1", node.NoMethod},
+		{"2001:db8:2::1", node.NoMethod},
+		{"10.0.1.1", node.NoMethod},
 	} {
-		k := flow6
-		if k.Src = addr(sender); k.Src.Is4() {
-			k.Dst = receiver4
-		}
-		_, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
-		require.Equal(t, want, reason, sender)
-		if sender == "2001:db8:1:1::1" {
-			require.Equal(t, FastCNP, a.Method)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			k := flow6
+			if k.Src = addr(c.name); k.Src.Is4() {
+				k.Dst = receiver4
+			}
+			_, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
+			require.Equal(t, c.want, reason)
+			if c.name == "2001:db8:1:1::1" {
+				require.Equal(t, FastCNP, a.Method)
+			}
+		})
 	}
 }
 
@@ -296,8 +288,7 @@ func TestReceivePacket(t *testing.T) {
 	var f rocev2.Frame
 	require.NoError(t, f.Decode(congested(t, flow6, nil), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	datagram := func(src, dst netip.Addr, change func(ip []byte)) (d rocev2.Datagram) {
-		ip, err := proxymsg.AppendFor(nil, &f, src, dst, 3, proxymsg.Config{})
-		require.NoError(t, err)
+		ip := wiretest.Must(proxymsg.AppendFor(nil, &f, src, dst, 3, proxymsg.Config{}))(t)
 		if change != nil {
 			change(ip)
 		}
@@ -305,8 +296,7 @@ func TestReceivePacket(t *testing.T) {
 		return d
 	}
 	right := datagram(switch6, self6, nil)
-	inner, err := (&encap.IPInIPv6{Src: switch6, Dst: self6}).Append(nil, right.IP, 1)
-	require.NoError(t, err)
+	inner := wiretest.Must((&encap.IPInIPv6{Src: switch6, Dst: self6}).Append(nil, right.IP, 1))(t)
 	var tunnelled, cut rocev2.Datagram
 	require.NoError(t, tunnelled.DecodeIP(inner))
 	require.NoError(t, cut.Decode(right.IP[:200], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
@@ -352,14 +342,15 @@ func TestLimits(t *testing.T) {
 		at   time.Duration
 		want node.Reason
 	}
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		change func(*Config)
 		steps  []step
 	}{
-		"none": {nil, []step{
+		{"none", nil, []step{
 			{six, switch6, 0, node.NoReason}, {six, switch6, 0, node.NoReason}, {six, switch6, 0, node.NoReason},
 		}},
-		"per flow": {func(c *Config) { c.PerFlow = interval }, []step{
+		{"per flow", func(c *Config) { c.PerFlow = interval }, []step{
 			{six, switch6, 0, node.NoReason},
 			{six, switch6, interval - 1, node.Limited},
 			{four, switch6, interval - 1, node.NoReason},
@@ -368,7 +359,7 @@ func TestLimits(t *testing.T) {
 			{six, switch6, -time.Hour, node.Limited},
 			{six, switch6, interval - time.Hour, node.NoReason},
 		}},
-		"per flow, by all that names it": {func(c *Config) {
+		{"per flow, by all that names it", func(c *Config) {
 			c.PerFlow = interval
 			for _, k := range []rocev2.FlowKey{otherQP, otherSender, otherReceiver} {
 				c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x21})
@@ -381,7 +372,7 @@ func TestLimits(t *testing.T) {
 			// the same flow
 			{messageAbout(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited},
 		}},
-		"in": {func(c *Config) { c.In = node.Rate{PerSecond: 1, Burst: 3} }, []step{
+		{"in", func(c *Config) { c.In = node.Rate{PerSecond: 1, Burst: 3} }, []step{
 			{six, addr("::1"), 0, node.Denied}, // takes nothing
 			{unknown, switch6, 0, node.UnknownQP}, {nil, switch4, 0, node.Broken}, {six, switch6, 0, node.NoReason},
 			{six, switch6, 0, node.Limited},
@@ -389,13 +380,13 @@ func TestLimits(t *testing.T) {
 			{nil, addr("::1"), time.Second - 1, node.Denied},
 			{six, switch6, time.Second, node.NoReason},
 		}},
-		"in, by source": {func(c *Config) { c.InPerSource = node.Rate{PerSecond: 1, Burst: 2} }, []step{
+		{"in, by source", func(c *Config) { c.InPerSource = node.Rate{PerSecond: 1, Burst: 2} }, []step{
 			{nil, switch6, 0, node.Broken}, {six, switch6, 0, node.NoReason}, {six, switch6, 0, node.Limited},
 			{six, switch4, 0, node.NoReason}, {six, switch6.Next(), 0, node.NoReason}, // others are not held up
 			{six, switch4, 0, node.NoReason}, {six, switch4, 0, node.Limited},
 			{six, switch6, time.Second, node.NoReason},
 		}},
-		"in, by source and in all": {func(c *Config) {
+		{"in, by source and in all", func(c *Config) {
 			c.In, c.InPerSource = node.Rate{PerSecond: 1, Burst: 3}, node.Rate{PerSecond: 1, Burst: 2}
 		}, []step{
 			{six, switch6, 0, node.NoReason}, {six, switch6, 0, node.NoReason},
@@ -404,20 +395,20 @@ func TestLimits(t *testing.T) {
 			{six, switch4, 0, node.Limited}, {six, switch4, 0, node.Limited}, // take nothing from the source
 			{six, switch4, time.Second, node.NoReason}, {six, switch4, 2 * time.Second, node.NoReason},
 		}},
-		"out": {func(c *Config) { c.Out = node.Rate{PerSecond: 1} }, []step{
+		{"out", func(c *Config) { c.Out = node.Rate{PerSecond: 1} }, []step{
 			{unknown, switch6, 0, node.UnknownQP},
 			{six, switch6, 0, node.NoReason},
 			{unknown, switch6, 0, node.UnknownQP}, // looked at last
 			{four, switch6, 0, node.Limited},
 			{four, switch6, time.Second, node.NoReason},
 		}},
-		"what is handed to the program": {func(c *Config) {
+		{"what is handed to the program", func(c *Config) {
 			c.Senders, c.Out = senders(Other), node.Rate{PerSecond: 1}
 		}, []step{
 			{six, switch6, 0, node.NoReason}, {four, switch6, 0, node.Limited},
 			{four, switch6, time.Second, node.NoReason},
 		}},
-		"out refuses, and the flow's interval does not begin": {func(c *Config) {
+		{"out refuses, and the flow's interval does not begin", func(c *Config) {
 			c.PerFlow, c.Out = time.Minute,
 				node.Rate{PerSecond: 1}
 		}, []step{
@@ -426,9 +417,9 @@ func TestLimits(t *testing.T) {
 			{four, switch6, time.Second, node.NoReason},
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProxy(t, c.change)
-			for i, s := range c.steps {
+		t.Run(row.name, func(t *testing.T) {
+			p := newProxy(t, row.change)
+			for i, s := range row.steps {
 				_, _, reason := p.hear(nil, s.from, s.data, start.Add(s.at))
 				require.Equal(t, s.want, reason, "step %d", i)
 			}
@@ -447,9 +438,7 @@ func tcp(src, dst netip.Addr, srcPort, dstPort uint16) ([]byte, rocev2.FiveTuple
 
 // encoded returns the octets of a message.
 func encoded(t testing.TB, m proxymsg.Message) []byte {
-	b, err := m.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(m.AppendBinary(nil))(t)
 }
 
 // What a sender understands that does not use RoCEv2 is the program's to know: it
@@ -479,23 +468,24 @@ func TestOther(t *testing.T) {
 	ack := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge })
 	aCNP := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) })
 	other, otherTuple := tcp(sender6, receiver6, 40001, 443)
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name string
 		m    proxymsg.Message
 		want node.Reason
 	}{
-		"no packet":        {proxymsg.Message{FiveTuple: tuple}, node.Broken},
-		"no ports":         {proxymsg.Message{FiveTuple: tuple, Invoking: packet[:43]}, node.Broken},
-		"another packet":   {proxymsg.Message{FiveTuple: tuple, Invoking: other}, node.TupleMismatch},
-		"another tuple":    {proxymsg.Message{FiveTuple: otherTuple, Invoking: packet}, node.TupleMismatch},
-		"acknowledgement":  {messageOf(t, ack), node.Acknowledgement},
-		"own":              {messageOf(t, first(tcp(own6, receiver6, 1, 2))), node.OwnAddress},
-		"link-local":       {messageOf(t, first(tcp(addr("fe80::1"), receiver6, 1, 2))), node.Address},
-		"CNP is no answer": {messageOf(t, aCNP), node.Notification},
+		{"no packet", proxymsg.Message{FiveTuple: tuple}, node.Broken},
+		{"no ports", proxymsg.Message{FiveTuple: tuple, Invoking: packet[:43]}, node.Broken},
+		{"another packet", proxymsg.Message{FiveTuple: tuple, Invoking: other}, node.TupleMismatch},
+		{"another tuple", proxymsg.Message{FiveTuple: otherTuple, Invoking: packet}, node.TupleMismatch},
+		{"acknowledgement", messageOf(t, ack), node.Acknowledgement},
+		{"own", messageOf(t, first(tcp(own6, receiver6, 1, 2))), node.OwnAddress},
+		{"link-local", messageOf(t, first(tcp(addr("fe80::1"), receiver6, 1, 2))), node.Address},
+		{"CNP is no answer", messageOf(t, aCNP), node.Notification},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(Other), own6 })
-			_, a, reason := p.hear(nil, switch6, encoded(t, c.m), start)
-			require.Equal(t, c.want, reason)
+			_, a, reason := p.hear(nil, switch6, encoded(t, row.m), start)
+			require.Equal(t, row.want, reason)
 			require.Zero(t, a)
 		})
 	}
@@ -534,8 +524,7 @@ func udp(src, dst netip.Addr, srcPort, dstPort uint16) []byte {
 func messageOf(t testing.TB, ip []byte) proxymsg.Message {
 	var f rocev2.Frame
 	_ = f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	tuple, err := f.FiveTuple()
-	require.NoError(t, err)
+	tuple := wiretest.Must(f.FiveTuple())(t)
 	return proxymsg.Message{FiveTuple: tuple, Level: 3, Invoking: f.Outermost()} // also about what no node answers
 }
 
@@ -544,12 +533,17 @@ func messageOf(t testing.TB, ip []byte) proxymsg.Message {
 func TestNotRoCEv2(t *testing.T) {
 	for _, method := range []Answer{CNP, FastCNP, PPFC, Nothing} {
 		p := newProxy(t, func(c *Config) { c.Senders = senders(method) })
-		for name, packet := range map[string][]byte{
-			"TCP to that port": first(tcp(sender6, receiver6, 40000, rocev2.Port)),
-			"UDP to another":   udp(sender6, receiver6, 40000, 4790),
+		for _, c := range []struct {
+			name   string
+			packet []byte
+		}{
+			{"TCP to that port", first(tcp(sender6, receiver6, 40000, rocev2.Port))},
+			{"UDP to another", udp(sender6, receiver6, 40000, 4790)},
 		} {
-			_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, packet)), start)
-			require.Equal(t, node.TupleMismatch, reason, name)
+			t.Run(c.name, func(t *testing.T) {
+				_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
+				require.Equal(t, node.TupleMismatch, reason)
+			})
 		}
 	}
 }
@@ -595,8 +589,7 @@ func TestCarriageAndCodePoints(t *testing.T) {
 		case FastCNP:
 			require.Equal(t, uint8(0x83), out[42], "the type of the option behind IPv6 header, next header and length")
 		case PPFC:
-			n, err := ppfc.FromPacket(&got)
-			require.NoError(t, err)
+			n := wiretest.Must(ppfc.FromPacket(&got))(t)
 			require.Equal(t, []any{ppfc.Hold, 7 * time.Microsecond}, []any{n.Type, n.Pause})
 		}
 	}
@@ -606,14 +599,17 @@ func TestCarriageAndCodePoints(t *testing.T) {
 // is looked at or answered than the limits say.
 func TestTwoClocks(t *testing.T) {
 	ten := node.Rate{PerSecond: 10}
-	for name, change := range map[string]func(*Config){
-		"in":            func(c *Config) { c.In = ten },
-		"in per source": func(c *Config) { c.InPerSource = ten },
-		"per flow":      func(c *Config) { c.PerFlow = 100 * time.Millisecond },
-		"out":           func(c *Config) { c.Out = ten },
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"in", func(c *Config) { c.In = ten }},
+		{"in per source", func(c *Config) { c.InPerSource = ten }},
+		{"per flow", func(c *Config) { c.PerFlow = 100 * time.Millisecond }},
+		{"out", func(c *Config) { c.Out = ten }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProxy(t, change)
+		t.Run(c.name, func(t *testing.T) {
+			p := newProxy(t, c.change)
 			data := messageAbout(t, congested(t, flow6, nil))
 			out := make([]byte, 0, 256)
 			for i := range 10_000 { // 50 µs apart: half a second in all
@@ -698,8 +694,7 @@ func TestOrder(t *testing.T) {
 			if s.mismatch {
 				m.SrcPort++
 			}
-			data, err := m.AppendBinary(nil)
-			require.NoError(t, err)
+			data := wiretest.Must(m.AppendBinary(nil))(t)
 			carrier := rocev2.Datagram{Src: s.from, Dst: s.to, DstPort: proxymsg.Port, Checksum: 1, Data: data}
 			ip, err := carrier.AppendBinary(nil) // no builder names an address that cannot be reached
 			require.NoError(t, err)
@@ -707,8 +702,7 @@ func TestOrder(t *testing.T) {
 				ip[46]++
 			}
 			if s.tunnelled {
-				ip, err = (&encap.IPInIPv6{Src: switch6, Dst: self6}).Append(nil, ip, 1)
-				require.NoError(t, err)
+				ip = wiretest.Must((&encap.IPInIPv6{Src: switch6, Dst: self6}).Append(nil, ip, 1))(t)
 			}
 			if s.cut {
 				ip = ip[:len(ip)-1]
@@ -725,8 +719,7 @@ func TestOrder(t *testing.T) {
 // exhausting returns a datagram with a right message.
 func exhausting(t testing.TB) *rocev2.Datagram {
 	m := messageOf(t, congested(t, flow4, nil))
-	ip, err := m.AppendPacket(nil, switch6, self6, proxymsg.Config{})
-	require.NoError(t, err)
+	ip := wiretest.Must(m.AppendPacket(nil, switch6, self6, proxymsg.Config{}))(t)
 	var d rocev2.Datagram
 	require.NoError(t, d.DecodeIP(ip))
 	return &d
@@ -780,26 +773,29 @@ func TestOffByDefault(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for name, cfg := range map[string]Config{
-		"neither Self4 nor Self6": {},
-		"Self4":                   {Self4: self6},
-		"Self6":                   {Self6: addr("fe80::1")},
-		"Self6 10.0.1.254":        {Self6: self4},
-		"PerFlow":                 {Self6: self6, PerFlow: -1},
-		"DSCP":                    {Self6: self6, Carriage: rocev2.Carriage{DSCP: 64}},
-		"CodePoints: option type 0x1e: its act bits must be 10": {
+	for _, c := range []struct {
+		name string
+		cfg  Config
+	}{
+		{"neither Self4 nor Self6", Config{}},
+		{"Self4", Config{Self4: self6}},
+		{"Self6", Config{Self6: addr("fe80::1")}},
+		{"Self6 10.0.1.254", Config{Self6: self4}},
+		{"PerFlow", Config{Self6: self6, PerFlow: -1}},
+		{"DSCP", Config{Self6: self6, Carriage: rocev2.Carriage{DSCP: 64}}},
+		{"CodePoints: option type 0x1e: its act bits must be 10", Config{
 			Self6: self6, CodePoints: fastcnp.CodePoints{Option1: 0x1E},
-		},
-		"Pause: ppfc: Pause Duration": {Self6: self6, Pause: ppfc.Extension{Pause: 100 * time.Millisecond}},
-		"Pause: Congested ::ffff:192.0.2.1 is IPv4-mapped": {
+		}},
+		{"Pause: ppfc: Pause Duration", Config{Self6: self6, Pause: ppfc.Extension{Pause: 100 * time.Millisecond}}},
+		{"Pause: Congested ::ffff:192.0.2.1 is IPv4-mapped", Config{
 			Self6: self6, Pause: ppfc.Extension{Congested: addr("::ffff:192.0.2.1")},
-		},
-		"Pause: ppfc: PT": {Self6: self6, Pause: ppfc.Extension{Type: 4}},
+		}},
+		{"Pause: ppfc: PT", Config{Self6: self6, Pause: ppfc.Extension{Type: 4}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg.Enabled = true
-			_, err := New(cfg)
-			require.ErrorContains(t, err, name)
+		t.Run(c.name, func(t *testing.T) {
+			c.cfg.Enabled = true
+			_, err := New(c.cfg)
+			require.ErrorContains(t, err, c.name)
 		})
 	}
 	require.Equal(t, "ppfc", PPFC.String())
@@ -811,8 +807,7 @@ func TestConfig(t *testing.T) {
 func TestObserve(t *testing.T) {
 	p := newProxy(t, nil)
 	inner := congested(t, flow4, nil)
-	outer, err := (&encap.IPInIPv6{Src: switch6, Dst: self6}).Append(nil, inner, 1)
-	require.NoError(t, err)
+	outer := wiretest.Must((&encap.IPInIPv6{Src: switch6, Dst: self6}).Append(nil, inner, 1))(t)
 	var q rocev2.Packet
 	require.NoError(t, q.DecodeIP(outer))
 	p.observe1(&q, start)
@@ -833,8 +828,7 @@ func TestObserveWithoutPairs(t *testing.T) {
 
 func TestMethodText(t *testing.T) {
 	for m := Nothing; m <= Other; m++ {
-		text, err := m.MarshalText()
-		require.NoError(t, err)
+		text := wiretest.Must(m.MarshalText())(t)
 		got := Other + 1
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, m, got)

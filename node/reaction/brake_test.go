@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
@@ -21,16 +22,14 @@ func TestBrake(t *testing.T) {
 		far    = netip.MustParseAddr("2001:db8::2")
 		node6  = netip.MustParseAddr("2001:db8::ff")
 	)
-	table, err := pause.New(pause.Config{
+	table := wiretest.Must(pause.New(pause.Config{
 		Enabled: true, Self6: sender, Accept: acl.New(netip.PrefixFrom(node6, 128)),
-	})
-	require.NoError(t, err)
+	}))(t)
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	var b Brake
 	tell := func(kind ppfc.Type, last time.Duration, rate uint64, now time.Time) {
 		n := ppfc.New(0x123, 0xFFFF, ppfc.Extension{Congested: far, Type: kind, Pause: last})
-		packet, err := n.AppendPacket(nil, node6, sender, ppfc.Config{})
-		require.NoError(t, err)
+		packet := wiretest.Must(n.AppendPacket(nil, node6, sender, ppfc.Config{}))(t)
 		var f rocev2.Frame
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := table.Receive(nil, &f, node.Event{Now: now})

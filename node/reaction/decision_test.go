@@ -8,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/sender"
@@ -39,22 +40,19 @@ func TestReact(t *testing.T) {
 		far   = netip.MustParseAddr("2001:db8::2")
 		node6 = netip.MustParseAddr("2001:db8::ff")
 	)
-	s, err := sender.New(sender.Config{
+	s := wiretest.Must(sender.New(sender.Config{
 		Enabled: true, Self6: self, Accept: acl.New(netip.PrefixFrom(node6, 128)), QPs: table{far},
 		Window: 50 * µs,
-	})
-	require.NoError(t, err)
+	}))(t)
 	data := rocev2.Packet{Datagram: rocev2.Datagram{Src: self, Dst: far, SrcPort: 0xC000, DstPort: rocev2.Port,
 		TrafficClass: uint8(rocev2.ECT0)}}
 	data.BTH.Header = bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 0x22}
 	fast, _, err := fastcnp.AppendFor(nil, &data, node6, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	message := cnp.New(0x11, 0xFFFF)
-	plain, err := message.AppendPacket(nil, far, self, cnp.Config{})
-	require.NoError(t, err)
+	plain := wiretest.Must(message.AppendPacket(nil, far, self, cnp.Config{}))(t)
 	stop := ppfc.New(0x22, 0xFFFF, ppfc.Extension{Congested: far, Type: ppfc.Stop, Pause: time.Millisecond})
-	paused, err := stop.AppendPacket(nil, node6, self, ppfc.Config{})
-	require.NoError(t, err)
+	paused := wiretest.Must(stop.AppendPacket(nil, node6, self, ppfc.Config{}))(t)
 
 	f := flow(t, PaperDCQCN(40e9))
 	h := hpccFlow(t, func(*HPCCConfig) {})
@@ -77,8 +75,7 @@ func TestReact(t *testing.T) {
 	require.EqualValues(t, 100e9, h.Rate(), "without a trace HPCC learns nothing")
 
 	// Refused: the rate stays, but for what time does.
-	forged, err := message.AppendPacket(nil, netip.MustParseAddr("2001:db8::bad"), self, cnp.Config{})
-	require.NoError(t, err)
+	forged := wiretest.Must(message.AppendPacket(nil, netip.MustParseAddr("2001:db8::bad"), self, cnp.Config{}))(t)
 	require.NotEqual(t, node.NoReason, hear(forged, 51*µs))
 	require.EqualValues(t, 10e9, f.Rate())
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,8 +22,7 @@ func TestFixedPoint(t *testing.T) {
 		end    = 400 * time.Millisecond
 		from   = 100 * time.Millisecond
 	)
-	d, err := NewDCQCN(PaperDCQCN(line))
-	require.NoError(t, err)
+	d := wiretest.Must(NewDCQCN(PaperDCQCN(line)))(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [flows]struct {
 		DCQCNFlow

@@ -15,8 +15,7 @@ import (
 func hpccFlow(t *testing.T, change func(*HPCCConfig)) *HPCCFlow {
 	cfg := PaperHPCC(100e9, 10*µs)
 	change(&cfg)
-	h, err := NewHPCC(cfg)
-	require.NoError(t, err)
+	h := wiretest.Must(NewHPCC(cfg))(t)
 	f := h.Start()
 	return &f
 }
@@ -113,8 +112,7 @@ func TestHPCCHostile(t *testing.T) {
 }
 
 func TestHPCCOff(t *testing.T) {
-	h, err := NewHPCC(HPCCConfig{Line: 25e9})
-	require.NoError(t, err)
+	h := wiretest.Must(NewHPCC(HPCCConfig{Line: 25e9}))(t)
 	f := h.Start()
 	f.Acknowledged(1, 2, []Hop{{B: 1}})
 	require.EqualValues(t, 25e9, f.Rate())
@@ -122,19 +120,24 @@ func TestHPCCOff(t *testing.T) {
 }
 
 func TestHPCCWrongConfigs(t *testing.T) {
-	for key, change := range map[string]func(*HPCCConfig){
-		"Line":    func(c *HPCCConfig) { c.Line = 0 },
-		"Min":     func(c *HPCCConfig) { c.Min = c.Line + 1 },
-		"Eta":     func(c *HPCCConfig) { c.Eta = math.NaN() },
-		"BaseRTT": func(c *HPCCConfig) { c.BaseRTT = 0 },
-		"RAI":     func(c *HPCCConfig) { c.RAI = maxLine + 1 },
+	for _, c := range []struct {
+		name   string
+		change func(*HPCCConfig)
+	}{
+		{"Line", func(c *HPCCConfig) { c.Line = 0 }},
+		{"Min", func(c *HPCCConfig) { c.Min = c.Line + 1 }},
+		{"Eta", func(c *HPCCConfig) { c.Eta = math.NaN() }},
+		{"BaseRTT", func(c *HPCCConfig) { c.BaseRTT = 0 }},
+		{"RAI", func(c *HPCCConfig) { c.RAI = maxLine + 1 }},
 	} {
-		cfg := PaperHPCC(100e9, 10*µs)
-		change(&cfg)
-		_, err := NewHPCC(cfg)
-		var wrong *ConfigError
-		require.True(t, errors.As(err, &wrong), key)
-		require.Equal(t, key, wrong.Key)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := PaperHPCC(100e9, 10*µs)
+			c.change(&cfg)
+			_, err := NewHPCC(cfg)
+			var wrong *ConfigError
+			require.True(t, errors.As(err, &wrong))
+			require.Equal(t, c.name, wrong.Key)
+		})
 	}
 }
 
@@ -216,8 +219,7 @@ func TestHPCCNotifiedAndAcknowledged(t *testing.T) {
 
 // Of two flows that begin alike one is notified: the other does not see that.
 func TestHPCCTwoHistories(t *testing.T) {
-	h, err := NewHPCC(PaperHPCC(100e9, 10*µs))
-	require.NoError(t, err)
+	h := wiretest.Must(NewHPCC(PaperHPCC(100e9, 10*µs)))(t)
 	a, b := h.Start(), h.Start()
 	for i := range 10 {
 		a.Notified([]Hop{{B: 100e9, QLen: 125_000}}, start.Add(time.Duration(i)*20*µs))

@@ -16,8 +16,7 @@ const µs = time.Microsecond
 var start = time.Unix(1795254649, 0)
 
 func flow(t *testing.T, cfg DCQCNConfig) *DCQCNFlow {
-	d, err := NewDCQCN(cfg)
-	require.NoError(t, err)
+	d := wiretest.Must(NewDCQCN(cfg))(t)
 	f := d.Start()
 	return &f
 }
@@ -164,8 +163,7 @@ func TestAlphaByTimer(t *testing.T) {
 
 // What one flow lived through is not another's: α is its own, not the port's.
 func TestTwoHistories(t *testing.T) {
-	d, err := NewDCQCN(PaperDCQCN(40e9))
-	require.NoError(t, err)
+	d := wiretest.Must(NewDCQCN(PaperDCQCN(40e9)))(t)
 	a, b := d.Start(), d.Start()
 	a.Notified(start)
 	for i := range 2000 { // two in three intervals are quiet
@@ -342,27 +340,32 @@ func TestOff(t *testing.T) {
 }
 
 func TestWrongConfigs(t *testing.T) {
-	for key, change := range map[string]func(*DCQCNConfig){
-		"Line":       func(c *DCQCNConfig) { c.Line = maxLine + 1 },
-		"Min":        func(c *DCQCNConfig) { c.Min = 0 },
-		"Gain":       func(c *DCQCNConfig) { c.Gain = math.NaN() },
-		"FirstAlpha": func(c *DCQCNConfig) { c.FirstAlpha = 1.1 },
-		"AlphaTimer": func(c *DCQCNConfig) { c.AlphaTimer = 0 },
-		"Gate":       func(c *DCQCNConfig) { c.Gate = -1 },
-		"Timer":      func(c *DCQCNConfig) { c.Timer = 0 },
-		"Additive":   func(c *DCQCNConfig) { c.Additive = 0 },
-		"Hyper":      func(c *DCQCNConfig) { c.Hyper = math.MaxUint64 },
+	for _, c := range []struct {
+		name   string
+		change func(*DCQCNConfig)
+	}{
+		{"Line", func(c *DCQCNConfig) { c.Line = maxLine + 1 }},
+		{"Min", func(c *DCQCNConfig) { c.Min = 0 }},
+		{"Gain", func(c *DCQCNConfig) { c.Gain = math.NaN() }},
+		{"FirstAlpha", func(c *DCQCNConfig) { c.FirstAlpha = 1.1 }},
+		{"AlphaTimer", func(c *DCQCNConfig) { c.AlphaTimer = 0 }},
+		{"Gate", func(c *DCQCNConfig) { c.Gate = -1 }},
+		{"Timer", func(c *DCQCNConfig) { c.Timer = 0 }},
+		{"Additive", func(c *DCQCNConfig) { c.Additive = 0 }},
+		{"Hyper", func(c *DCQCNConfig) { c.Hyper = math.MaxUint64 }},
 	} {
-		cfg := PaperDCQCN(40e9)
-		change(&cfg)
-		_, err := NewDCQCN(cfg)
-		var wrong *ConfigError
-		require.True(t, errors.As(err, &wrong), key)
-		require.Equal(t, key, wrong.Key)
-		require.Contains(t, err.Error(), "reaction: "+key+": ")
-		cfg.Enabled = false
-		_, err = NewDCQCN(cfg)
-		require.NoError(t, err)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := PaperDCQCN(40e9)
+			c.change(&cfg)
+			_, err := NewDCQCN(cfg)
+			var wrong *ConfigError
+			require.True(t, errors.As(err, &wrong))
+			require.Equal(t, c.name, wrong.Key)
+			require.Contains(t, err.Error(), "reaction: "+c.name+": ")
+			cfg.Enabled = false
+			_, err = NewDCQCN(cfg)
+			require.NoError(t, err)
+		})
 	}
 }
 

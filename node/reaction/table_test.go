@@ -38,9 +38,7 @@ func newTable(t *testing.T, change func(*TableConfig)) *Table {
 	if change != nil {
 		change(&cfg)
 	}
-	table, err := NewTable(cfg)
-	require.NoError(t, err)
-	return table
+	return wiretest.Must(NewTable(cfg))(t)
 }
 
 // taken takes changes that are of no interest.
@@ -52,11 +50,13 @@ func taken(changes iter.Seq[Order]) {
 // Three flows of one table, two of them of one destination, have the rates of reaction points that know nothing of a
 // table, whatever is told when.
 func TestTableIsItsFlows(t *testing.T) {
-	for name, cfg := range map[string]DCQCNConfig{"paper": PaperDCQCN(400e9), "ConnectX": ConnectX(400e9)} {
-		t.Run(name, func(t *testing.T) {
-			table := newTable(t, func(c *TableConfig) { c.DCQCN = cfg })
-			d, err := NewDCQCN(cfg)
-			require.NoError(t, err)
+	for _, row := range []struct {
+		name string
+		cfg  DCQCNConfig
+	}{{"paper", PaperDCQCN(400e9)}, {"ConnectX", ConnectX(400e9)}} {
+		t.Run(row.name, func(t *testing.T) {
+			table := newTable(t, func(c *TableConfig) { c.DCQCN = row.cfg })
+			d := wiretest.Must(NewDCQCN(row.cfg))(t)
 			ids := []FlowID{{far, 0x22}, {far, 0x23}, {farther, 0x22}}
 			alone := map[FlowID]*DCQCNFlow{}
 			r := rand.New(rand.NewPCG(26, 2))
@@ -151,8 +151,7 @@ func TestTableReactsToNewsOnly(t *testing.T) {
 	require.True(t, table.React(paused(node.Resume, 0), id, start), "it runs already")
 	require.Zero(t, table.Stats().Flows)
 
-	off, err := NewTable(TableConfig{})
-	require.NoError(t, err)
+	off := wiretest.Must(NewTable(TableConfig{}))(t)
 	require.False(t, off.React(accepted(message.CNP), id, start))
 	off.Sent(id, 1, start)
 	off.Advance(start)
@@ -226,8 +225,7 @@ func TestTableHPCC(t *testing.T) {
 // The same rules again keep rates; other ones let flows go.
 func TestTableConfigure(t *testing.T) {
 	cfg := TableConfig{Enabled: true, DCQCN: PaperDCQCN(100e9)}
-	table, err := NewTable(cfg)
-	require.NoError(t, err)
+	table := wiretest.Must(NewTable(cfg))(t)
 	id := FlowID{far, 0x22}
 	table.React(accepted(message.CNP), id, start)
 	taken(table.Changes(start))

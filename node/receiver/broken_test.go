@@ -24,30 +24,31 @@ func TestBroken(t *testing.T) {
 		return b
 	}
 	unmarked := func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		octets []byte
 		reason node.Reason
 	}{
-		"data":                   {short(at6, 9, bth.RCSendOnly), node.Broken},
-		"data of IPv4":           {short(at4, 9, bth.RCSendOnly, v4), node.Broken},
-		"acknowledgement":        {short(at6, 9, bth.RCAcknowledge), 0},
-		"CNP":                    {short(at4, 9, bth.CNP, v4), 0},
-		"no opcode":              {short(at6, 8, bth.RCAcknowledge), node.Broken},
-		"not even a UDP header":  {short(at6, 7, bth.RCAcknowledge), node.Broken},
-		"not marked":             {short(at6, 9, bth.RCSendOnly, unmarked), 0},
-		"not marked, of IPv4":    {short(at4, 9, bth.RCSendOnly, v4, unmarked), 0},
-		"breaks off in its data": {marked(t).IP[:70], node.Broken},
+		{"data", short(at6, 9, bth.RCSendOnly), node.Broken},
+		{"data of IPv4", short(at4, 9, bth.RCSendOnly, v4), node.Broken},
+		{"acknowledgement", short(at6, 9, bth.RCAcknowledge), 0},
+		{"CNP", short(at4, 9, bth.CNP, v4), 0},
+		{"no opcode", short(at6, 8, bth.RCAcknowledge), node.Broken},
+		{"not even a UDP header", short(at6, 7, bth.RCAcknowledge), node.Broken},
+		{"not marked", short(at6, 9, bth.RCSendOnly, unmarked), 0},
+		{"not marked, of IPv4", short(at4, 9, bth.RCSendOnly, v4, unmarked), 0},
+		{"breaks off in its data", marked(t).IP[:70], node.Broken},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			for _, on := range []bool{true, false} {
 				cfg := config(t)
 				cfg.Enabled = on
 				r := made(t, cfg)
 				var f rocev2.Frame
-				_ = f.Decode(c.octets, ip)
+				_ = f.Decode(row.octets, ip)
 				want := node.Decision{Packet: message.Broken}
-				if c.reason != 0 {
-					want.Action, want.Reason = node.Refused, c.reason
+				if row.reason != 0 {
+					want.Action, want.Reason = node.Refused, row.reason
 					if !on {
 						want.Reason = node.Disabled
 					}

@@ -22,29 +22,34 @@ func TestConfigure(t *testing.T) {
 		require.Equal(t, want, d.Reason)
 	}
 	is(0, 0)
-	for text, change := range map[string]func(*receiver.Config){
-		"receiver: neither Self4": func(c *receiver.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
-		"Self4":                   func(c *receiver.Config) { c.Self4 = self6 },
-		"Self6":                   func(c *receiver.Config) { c.Self6 = self4 },
-		"PerFlow -1ns":            func(c *receiver.Config) { c.PerFlow = -1 },
-		"Out has a Burst":         func(c *receiver.Config) { c.Out = node.Rate{Burst: 5} },
-		"FastCNP.CodePoints: option type 0xbe: its act bits must be 10, its chg bit 0": func(c *receiver.Config) {
+	for _, c := range []struct {
+		name   string
+		change func(*receiver.Config)
+	}{
+		{"receiver: neither Self4", func(c *receiver.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} }},
+		{"Self4", func(c *receiver.Config) { c.Self4 = self6 }},
+		{"Self6", func(c *receiver.Config) { c.Self6 = self4 }},
+		{"PerFlow -1ns", func(c *receiver.Config) { c.PerFlow = -1 }},
+		{"Out has a Burst", func(c *receiver.Config) { c.Out = node.Rate{Burst: 5} }},
+		{"FastCNP.CodePoints: option type 0xbe: its act bits must be 10, its chg bit 0", func(c *receiver.Config) {
 			c.FastCNP.CodePoints.Option2 = 0xBE
-		},
-		"FastCNP.Long 3":          func(c *receiver.Config) { c.FastCNP.Long = 3 },
-		"FastCNP.Coverage 3":      func(c *receiver.Config) { c.FastCNP.Coverage = 3 },
-		"MaxFlows -1 is negative": func(c *receiver.Config) { c.MaxFlows = -1 },
-		"MaxFlows cannot change":  func(c *receiver.Config) { c.MaxFlows = 65 },
-		"the Seed cannot change":  func(c *receiver.Config) { c.Seed = 9 },
+		}},
+		{"FastCNP.Long 3", func(c *receiver.Config) { c.FastCNP.Long = 3 }},
+		{"FastCNP.Coverage 3", func(c *receiver.Config) { c.FastCNP.Coverage = 3 }},
+		{"MaxFlows -1 is negative", func(c *receiver.Config) { c.MaxFlows = -1 }},
+		{"MaxFlows cannot change", func(c *receiver.Config) { c.MaxFlows = 65 }},
+		{"the Seed cannot change", func(c *receiver.Config) { c.Seed = 9 }},
 	} {
-		bad := cfg
-		bad.QPs = nil
-		change(&bad)
-		require.ErrorContains(t, r.Configure(bad), text)
-		if text != "MaxFlows cannot change" && text != "the Seed cannot change" {
-			_, err := receiver.New(bad)
-			require.ErrorContains(t, err, text)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			bad := cfg
+			bad.QPs = nil
+			c.change(&bad)
+			require.ErrorContains(t, r.Configure(bad), c.name)
+			if c.name != "MaxFlows cannot change" && c.name != "the Seed cannot change" {
+				_, err := receiver.New(bad)
+				require.ErrorContains(t, err, c.name)
+			}
+		})
 	}
 	is(time.Second/2, node.Limited) // the pair is known, and the interval goes on
 

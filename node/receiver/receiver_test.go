@@ -41,8 +41,7 @@ func marked(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
 	for _, c := range change {
 		c(&p)
 	}
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	b := wiretest.Must(p.AppendBinary(nil))(t)
 	var d rocev2.Packet
 	require.NoError(t, d.DecodeIP(b))
 	return &d
@@ -76,9 +75,7 @@ func config(t testing.TB) receiver.Config {
 
 func made(t testing.TB, cfg receiver.Config) *receiver.Role {
 	t.Helper()
-	r, err := receiver.New(cfg)
-	require.NoError(t, err)
-	return r
+	return wiretest.Must(receiver.New(cfg))(t)
 }
 
 // frameOf returns the frame that a packet was decoded from.
@@ -273,13 +270,18 @@ func TestNoAllocs(t *testing.T) {
 		r.Receive(buf, &f, node.Event{Now: now})
 	})
 	require.Greater(t, sent(r), uint64(100))
-	for name, p := range map[string]*rocev2.Packet{
-		"CNP":        marked(t, v4),
-		"not marked": marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }),
-		"unknown":    marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }),
+	for _, c := range []struct {
+		name string
+		p    *rocev2.Packet
+	}{
+		{"CNP", marked(t, v4)},
+		{"not marked", marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 })},
+		{"unknown", marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })},
 	} {
-		f := frameOf(p)
-		wiretest.NoAllocs(t, name, func() { r.Receive(buf, f, node.Event{Now: now}) })
+		t.Run(c.name, func(t *testing.T) {
+			f := frameOf(c.p)
+			wiretest.NoAllocs(t, c.name, func() { r.Receive(buf, f, node.Event{Now: now}) })
+		})
 	}
 	cfg.PerFlow, cfg.Fast = 0, true
 	r = made(t, cfg)
@@ -327,14 +329,17 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 	_, d := receive(r, buf, marked(t), now.Add(50*time.Millisecond))
 	require.Equal(t, node.Limited, d.Reason)
 	// Another queue pair of that host, and that number at another host, are others.
-	for name, p := range map[string]*rocev2.Packet{
-		"queue pair": marked(t, ud(0x23, 0x11)),
-		"host":       marked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() }),
+	for _, c := range []struct {
+		name string
+		p    *rocev2.Packet
+	}{
+		{"queue pair", marked(t, ud(0x23, 0x11))},
+		{"host", marked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() })},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, d = receive(r, buf, p, now.Add(50*time.Millisecond))
+		t.Run(c.name, func(t *testing.T) {
+			_, d = receive(r, buf, c.p, now.Add(50*time.Millisecond))
 			require.Equal(t, message.CNP, d.Message)
-			_, d = receive(r, buf, p, now.Add(60*time.Millisecond))
+			_, d = receive(r, buf, c.p, now.Add(60*time.Millisecond))
 			require.Equal(t, node.Limited, d.Reason)
 		})
 	}
@@ -393,13 +398,16 @@ func TestRate(t *testing.T) {
 // Two capture queues whose clocks are 200 ms apart take turns: not one CNP more
 // than the limits say.
 func TestTwoClocks(t *testing.T) {
-	for name, change := range map[string]func(*receiver.Config){
-		"interval": func(c *receiver.Config) { c.PerFlow = 100 * time.Millisecond },
-		"rate":     func(c *receiver.Config) { c.Out = node.Rate{PerSecond: 10} },
+	for _, c := range []struct {
+		name   string
+		change func(*receiver.Config)
+	}{
+		{"interval", func(c *receiver.Config) { c.PerFlow = 100 * time.Millisecond }},
+		{"rate", func(c *receiver.Config) { c.Out = node.Rate{PerSecond: 10} }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t)
-			change(&cfg)
+			c.change(&cfg)
 			r := made(t, cfg)
 			buf, p := make([]byte, 0, 512), marked(t)
 			for i := range 10_000 { // 50 µs apart: half a second in all

@@ -23,20 +23,25 @@ func TestConfigure(t *testing.T) {
 	about := receiverCNP(t, congested(t), 0x55)
 	e, reason := receive(s, about, ip, now)
 	require.Equal(t, []any{false, node.NoReason}, []any{e.Repeated, reason})
-	for text, change := range map[string]func(*sender.Config){
-		"sender: neither Self4":           func(c *sender.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
-		"Self6":                           func(c *sender.Config) { c.Self6 = self4 },
-		"AcceptedPerSource {PerSecond:-1": func(c *sender.Config) { c.AcceptedPerSource.PerSecond = -1 },
-		"Window -1ns":                     func(c *sender.Config) { c.Window = -1 },
-		"Accepted has a Burst":            func(c *sender.Config) { c.Accepted = node.Rate{Burst: 1} },
-		"MaxQPs cannot change":            func(c *sender.Config) { c.MaxQPs = 65 },
-		"MaxSources cannot change":        func(c *sender.Config) { c.MaxSources = 65 },
-		"the Seed cannot change":          func(c *sender.Config) { c.Seed = 9 },
+	for _, c := range []struct {
+		name   string
+		change func(*sender.Config)
+	}{
+		{"sender: neither Self4", func(c *sender.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} }},
+		{"Self6", func(c *sender.Config) { c.Self6 = self4 }},
+		{"AcceptedPerSource {PerSecond:-1", func(c *sender.Config) { c.AcceptedPerSource.PerSecond = -1 }},
+		{"Window -1ns", func(c *sender.Config) { c.Window = -1 }},
+		{"Accepted has a Burst", func(c *sender.Config) { c.Accepted = node.Rate{Burst: 1} }},
+		{"MaxQPs cannot change", func(c *sender.Config) { c.MaxQPs = 65 }},
+		{"MaxSources cannot change", func(c *sender.Config) { c.MaxSources = 65 }},
+		{"the Seed cannot change", func(c *sender.Config) { c.Seed = 9 }},
 	} {
-		bad := cfg
-		bad.Accept = nil
-		change(&bad)
-		require.ErrorContains(t, s.Configure(bad), text)
+		t.Run(c.name, func(t *testing.T) {
+			bad := cfg
+			bad.Accept = nil
+			c.change(&bad)
+			require.ErrorContains(t, s.Configure(bad), c.name)
+		})
 	}
 	_, reason = receive(s, fastCNP(t, sw, congested(t)), ip, now)
 	require.Equal(t, node.UnknownQP, reason, "the list is as it was")

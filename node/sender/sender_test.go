@@ -47,8 +47,7 @@ func congested(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
 	for _, c := range change {
 		c(&p)
 	}
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
+	b := wiretest.Must(p.AppendBinary(nil))(t)
 	var d rocev2.Packet
 	require.NoError(t, d.DecodeIP(b))
 	return &d
@@ -73,16 +72,12 @@ func fastCNP(t testing.TB, from netip.Addr, about *rocev2.Packet) []byte {
 // receiverCNP is the receiver's CNP, which names the host's queue pair.
 func receiverCNP(t testing.TB, about *rocev2.Packet, qp uint32) []byte {
 	t.Helper()
-	b, err := cnp.AppendFor(nil, about, about.FinalDst(), qp, cnp.Config{})
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(cnp.AppendFor(nil, about, about.FinalDst(), qp, cnp.Config{}))(t)
 }
 
 func pause(t testing.TB, about *rocev2.Packet, from netip.Addr, e ppfc.Extension, forHost bool) []byte {
 	t.Helper()
-	b, err := ppfc.AppendFor(nil, about, from, e, ppfc.Config{NodeAddress: !forHost})
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(ppfc.AppendFor(nil, about, from, e, ppfc.Config{NodeAddress: !forHost}))(t)
 }
 
 func config(t testing.TB) sender.Config {
@@ -103,9 +98,7 @@ func config(t testing.TB) sender.Config {
 
 func made(t testing.TB, cfg sender.Config) *sender.Role {
 	t.Helper()
-	s, err := sender.New(cfg)
-	require.NoError(t, err)
-	return s
+	return wiretest.Must(sender.New(cfg))(t)
 }
 
 // An event is what the tests look at in a Decision that is no refusal.
@@ -401,9 +394,14 @@ func (q table) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool)
 func TestQPTable(t *testing.T) {
 	cfg := config(t)
 	cfg.QPs = table{0x22: dst6, 0x24: dst6.Next()}
-	for qp, want := range map[uint32]node.Reason{0x22: node.NoReason, 0x24: node.Denied, 0x25: node.UnknownQP} {
-		_, reason := receive(made(t, cfg), receiverCNP(t, congested(t), qp), ip, now)
-		require.Equal(t, want, reason, qp)
+	for _, c := range []struct {
+		qp   uint32
+		want node.Reason
+	}{{0x22, node.NoReason}, {0x24, node.Denied}, {0x25, node.UnknownQP}} {
+		t.Run(fmt.Sprint(c.qp), func(t *testing.T) {
+			_, reason := receive(made(t, cfg), receiverCNP(t, congested(t), c.qp), ip, now)
+			require.Equal(t, c.want, reason, c.qp)
+		})
 	}
 }
 
@@ -515,14 +513,17 @@ func TestRate(t *testing.T) {
 // Two capture queues whose clocks are 200 ms apart take turns: not one notification
 // more is accepted than the limits say, and none more is news than the window says.
 func TestTwoClocks(t *testing.T) {
-	for name, change := range map[string]func(*sender.Config){
-		"source": func(c *sender.Config) { c.AcceptedPerSource = node.Rate{PerSecond: 10} },
-		"rate":   func(c *sender.Config) { c.Accepted = node.Rate{PerSecond: 10} },
-		"window": func(c *sender.Config) { c.Window = 100 * time.Millisecond },
+	for _, c := range []struct {
+		name   string
+		change func(*sender.Config)
+	}{
+		{"source", func(c *sender.Config) { c.AcceptedPerSource = node.Rate{PerSecond: 10} }},
+		{"rate", func(c *sender.Config) { c.Accepted = node.Rate{PerSecond: 10} }},
+		{"window", func(c *sender.Config) { c.Window = 100 * time.Millisecond }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t)
-			change(&cfg)
+			c.change(&cfg)
 			s := made(t, cfg)
 			fast := fastCNP(t, sw, congested(t))
 			for i := range 10_000 { // 50 µs apart: half a second in all
@@ -736,16 +737,19 @@ func TestNoAllocs(t *testing.T) {
 	cfg.Window, cfg.AcceptedPerSource = time.Second, node.Rate{PerSecond: 1e9}
 	s := made(t, cfg)
 	at := now
-	for name, packet := range map[string][]byte{
-		"Fast CNP": fastCNP(t, sw, congested(t)), "option 2": fastCNP(t, sw, congested(t, traced(t))),
-		"CNP":  receiverCNP(t, congested(t), 0x22),
-		"PPFC": pause(t, congested(t), sw, ppfc.Extension{}, true), "stranger": fastCNP(t, self6, congested(t)),
-		"data": congested(t).IP, "broken": fastCNP(t, sw, congested(t))[:90],
+	for _, c := range []struct {
+		name   string
+		packet []byte
+	}{
+		{"Fast CNP", fastCNP(t, sw, congested(t))}, {"option 2", fastCNP(t, sw, congested(t, traced(t)))},
+		{"CNP", receiverCNP(t, congested(t), 0x22)},
+		{"PPFC", pause(t, congested(t), sw, ppfc.Extension{}, true)}, {"stranger", fastCNP(t, self6, congested(t))},
+		{"data", congested(t).IP}, {"broken", fastCNP(t, sw, congested(t))[:90]},
 	} {
-		t.Run(name, func(t *testing.T) {
-			wiretest.NoAllocs(t, name, func() {
+		t.Run(c.name, func(t *testing.T) {
+			wiretest.NoAllocs(t, c.name, func() {
 				at = at.Add(time.Microsecond)
-				receive(s, packet, ip, at)
+				receive(s, c.packet, ip, at)
 			})
 		})
 	}
@@ -788,25 +792,28 @@ func FuzzReceive(f *testing.F) {
 // Acceptance beside decoding alone: the packet, the ICRC and the message. Each
 // core has a sender of its own: run with -cpu 1,2.
 func BenchmarkReceive(b *testing.B) {
-	for name, packet := range map[string][]byte{
-		"FastCNP": fastCNP(b, sw, congested(b)), "Option2": fastCNP(b, sw, congested(b, traced(b))),
-		"CNP": receiverCNP(b, congested(b), 0x22),
+	for _, c := range []struct {
+		name   string
+		packet []byte
+	}{
+		{"FastCNP", fastCNP(b, sw, congested(b))}, {"Option2", fastCNP(b, sw, congested(b, traced(b)))},
+		{"CNP", receiverCNP(b, congested(b), 0x22)},
 	} {
-		b.Run(name+"/DecodeAndVerify", func(b *testing.B) {
+		b.Run(c.name+"/DecodeAndVerify", func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				var m message.Message
 				for pb.Next() {
-					if m.Decode(packet, ip, message.Config{}) != nil {
+					if m.Decode(c.packet, ip, message.Config{}) != nil {
 						b.Fail()
 					}
-					if _, err := icrc.Verify(packet); err != nil {
+					if _, err := icrc.Verify(c.packet); err != nil {
 						b.Fail()
 					}
 				}
 			})
 		})
-		b.Run(name+"/Receive", func(b *testing.B) {
+		b.Run(c.name+"/Receive", func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				cfg := config(b)
@@ -815,7 +822,7 @@ func BenchmarkReceive(b *testing.B) {
 				now, f := now, new(rocev2.Frame)
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
-					f.Decode(packet, ip)
+					f.Decode(c.packet, ip)
 					if _, d := s.Receive(nil, f, node.Event{Now: now}); d.Reason != 0 {
 						b.Fail()
 					}
@@ -853,21 +860,21 @@ func TestMemory(t *testing.T) {
 // or cannot be read. Data and acknowledgements that do not parse are no business of a sender's.
 func TestBrokenMayNotify(t *testing.T) {
 	const header = "60000000 0000 11 40 20010db8000300000000000000000001 20010db8000100000000000000000001 c000 12b7"
-	for name, c := range map[string]struct {
-		udp  string
-		want node.Reason
+	for _, row := range []struct {
+		name, udp string
+		want      node.Reason
 	}{
-		"a CNP without an ICRC":       {"0014 0000 81 40 ffff 00000022 00000000", node.Broken},
-		"no opcode":                   {"0008 0000", node.Broken},
-		"a UDP length of 4":           {"0004 0000 81 40 ffff 00000022 00000000", node.Broken},
-		"a SEND that breaks off":      {"0010 0000 04 40 ffff 00000022", node.NotOurs},
-		"an Acknowledge without AETH": {"0018 0000 11 40 ffff 00000022 00000000 00000000", node.NotOurs},
+		{"a CNP without an ICRC", "0014 0000 81 40 ffff 00000022 00000000", node.Broken},
+		{"no opcode", "0008 0000", node.Broken},
+		{"a UDP length of 4", "0004 0000 81 40 ffff 00000022 00000000", node.Broken},
+		{"a SEND that breaks off", "0010 0000 04 40 ffff 00000022", node.NotOurs},
+		{"an Acknowledge without AETH", "0018 0000 11 40 ffff 00000022 00000000 00000000", node.NotOurs},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := wiretest.Hex(t, header+c.udp)
+		t.Run(row.name, func(t *testing.T) {
+			b := wiretest.Hex(t, header+row.udp)
 			b[5] = byte(len(b) - 40)
 			_, reason := receive(made(t, config(t)), b, ip, now)
-			require.Equal(t, c.want, reason)
+			require.Equal(t, row.want, reason)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -79,8 +80,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		octets, err := os.ReadFile(name)
-		require.NoError(t, err)
+		octets := wiretest.Must(os.ReadFile(name))(t)
 		name, err = filepath.Rel(dir, name)
 		files[name] = string(octets)
 		return err

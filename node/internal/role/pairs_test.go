@@ -29,25 +29,26 @@ func TestFind(t *testing.T) {
 	k := rocev2.FlowKey{Src: host6, Dst: other, DestQP: 0x11}
 	known := qpmap.New(qpmap.Config{})
 	require.NoError(t, known.Add(qpmap.Key{FlowKey: k, Domain: 7}, qpmap.Pair{SrcQP: 0x21}))
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		pairs  node.Pairs
 		domain uint32
 		want   node.Reason
 	}{
-		"nil":                       {nil, 7, node.UnknownQP},
-		"a nil table":               {(*qpmap.Map)(nil), 7, node.UnknownQP},
-		"known":                     {known, 7, node.NoReason},
-		"of another domain":         {known, 8, node.UnknownQP},
-		"known, no table":           {answer{}, 0, node.NoReason},
-		"ambiguous":                 {answer{qpmap.ErrAmbiguous}, 0, node.AmbiguousQP},
-		"ambiguous, in other words": {answer{fmt.Errorf("host: %w", qpmap.ErrAmbiguous)}, 0, node.AmbiguousQP},
-		"another error":             {answer{errors.New("down")}, 0, node.UnknownQP},
+		{"nil", nil, 7, node.UnknownQP},
+		{"a nil table", (*qpmap.Map)(nil), 7, node.UnknownQP},
+		{"known", known, 7, node.NoReason},
+		{"of another domain", known, 8, node.UnknownQP},
+		{"known, no table", answer{}, 0, node.NoReason},
+		{"ambiguous", answer{qpmap.ErrAmbiguous}, 0, node.AmbiguousQP},
+		{"ambiguous, in other words", answer{fmt.Errorf("host: %w", qpmap.ErrAmbiguous)}, 0, node.AmbiguousQP},
+		{"another error", answer{errors.New("down")}, 0, node.UnknownQP},
 	} {
-		t.Run(name, func(t *testing.T) {
-			q := role.PairsOf(c.pairs)
-			flow := qpmap.Key{FlowKey: k, Domain: c.domain}
-			want := node.Decision{Flow: flow, Reason: c.want}
-			if c.want == node.NoReason {
+		t.Run(row.name, func(t *testing.T) {
+			q := role.PairsOf(row.pairs)
+			flow := qpmap.Key{FlowKey: k, Domain: row.domain}
+			want := node.Decision{Flow: flow, Reason: row.want}
+			if row.want == node.NoReason {
 				want.SrcQP, want.KnownQP = 0x21, true
 			}
 			for _, find := range []func(d *node.Decision){
@@ -78,19 +79,20 @@ func TestFindOf(t *testing.T) {
 
 // Pairs that cannot learn, or are not there, are shown nothing.
 func TestLearns(t *testing.T) {
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name  string
 		pairs node.Pairs
 		want  bool
 	}{
-		"nil": {nil, false}, "a nil table": {(*qpmap.Map)(nil), false}, "fixed ones": {answer{}, false},
-		"a table": {qpmap.New(qpmap.Config{}), true}, "another table": {taught{}, true},
+		{"nil", nil, false}, {"a nil table", (*qpmap.Map)(nil), false}, {"fixed ones", answer{}, false},
+		{"a table", qpmap.New(qpmap.Config{}), true}, {"another table", taught{}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			q := role.PairsOf(c.pairs)
-			require.Equal(t, c.want, q.Learns())
+		t.Run(row.name, func(t *testing.T) {
+			q := role.PairsOf(row.pairs)
+			require.Equal(t, row.want, q.Learns())
 			d := node.Decision{Packet: message.Data}
 			q.Learn(&d, datagram(1), 4, host6, start)
-			if name == "a table" {
+			if row.name == "a table" {
 				require.Equal(t, node.Learned, d.Action)
 			} else {
 				require.Equal(t, node.Decision{Packet: message.Data}, d)
@@ -128,25 +130,26 @@ func TestLearn(t *testing.T) {
 	}
 	forth := learnedPair{flow(host6, other, 1), qpmap.Pair{SrcQP: 0x22}}
 	back := learnedPair{flow(other, host6, 2), qpmap.Pair{SrcQP: 0x11}}
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name  string
 		table taught
 		src   netip.Addr
 		want  learnedPair
 	}{
-		"first":               {taught{forth, back}, host6, forth},
-		"second":              {taught{back, forth}, host6, forth},
-		"the other's, first":  {taught{back, forth}, other, back},
-		"the other's, second": {taught{forth, back}, other, back},
-		"neither":             {taught{forth, back}, addr("2001:db8::7"), forth},
-		"neither, other way":  {taught{back, forth}, addr("2001:db8::7"), back},
-		"one, not from there": {taught{back}, host6, back},
+		{"first", taught{forth, back}, host6, forth},
+		{"second", taught{back, forth}, host6, forth},
+		{"the other's, first", taught{back, forth}, other, back},
+		{"the other's, second", taught{forth, back}, other, back},
+		{"neither", taught{forth, back}, addr("2001:db8::7"), forth},
+		{"neither, other way", taught{back, forth}, addr("2001:db8::7"), back},
+		{"one, not from there", taught{back}, host6, back},
 	} {
-		t.Run(name, func(t *testing.T) {
-			q := role.PairsOf(c.table)
+		t.Run(row.name, func(t *testing.T) {
+			q := role.PairsOf(row.table)
 			var d node.Decision
-			q.Learn(&d, nil, 4, c.src, start)
+			q.Learn(&d, nil, 4, row.src, start)
 			require.Equal(t,
-				node.Decision{Action: node.Learned, Flow: c.want.key, SrcQP: c.want.pair.SrcQP, KnownQP: true}, d)
+				node.Decision{Action: node.Learned, Flow: row.want.key, SrcQP: row.want.pair.SrcQP, KnownQP: true}, d)
 		})
 	}
 }

@@ -3,12 +3,14 @@ package role_test
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
@@ -28,21 +30,24 @@ var (
 
 // What a packet is by its opcode, and why nothing answers it (BTH opcodes of IBTA 9.2; 0x81 is a CNP).
 func TestKindOf(t *testing.T) {
-	for op, want := range map[bth.Opcode]struct {
+	for _, row := range []struct {
+		op     bth.Opcode
 		kind   message.Kind
 		reason node.Reason
 	}{
-		bth.RCSendOnly:                       {message.Data, node.NoReason},
-		bth.RCAcknowledge:                    {message.Ack, node.Acknowledgement},
-		bth.RCAtomicAcknowledge:              {message.Ack, node.Acknowledgement},
-		bth.CNP:                              {message.CNP, node.Notification},
-		bth.Opcode(0x80):                     {message.Data, node.NoReason},
-		bth.RCRDMAReadRequest:                {message.Data, node.NoReason},
-		bth.Opcode(uint8(bth.CNP) & 0b11111): {message.Data, node.NoReason},
+		{bth.RCSendOnly, message.Data, node.NoReason},
+		{bth.RCAcknowledge, message.Ack, node.Acknowledgement},
+		{bth.RCAtomicAcknowledge, message.Ack, node.Acknowledgement},
+		{bth.CNP, message.CNP, node.Notification},
+		{bth.Opcode(0x80), message.Data, node.NoReason},
+		{bth.RCRDMAReadRequest, message.Data, node.NoReason},
+		{bth.Opcode(uint8(bth.CNP) & 0b11111), message.Data, node.NoReason},
 	} {
-		kind := role.KindOf(op)
-		require.Equal(t, want.kind, kind, op)
-		require.Equal(t, want.reason, role.Unanswered(kind), op)
+		t.Run(fmt.Sprint(row.op), func(t *testing.T) {
+			kind := role.KindOf(row.op)
+			require.Equal(t, row.kind, kind, row.op)
+			require.Equal(t, row.reason, role.Unanswered(kind), row.op)
+		})
 	}
 }
 
@@ -60,29 +65,30 @@ func ipv6(next byte, payload string) []byte {
 // Which frames hold a datagram to port 0x1234, and why not.
 func TestToPort(t *testing.T) {
 	const port = 0x1234
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		octets []byte
 		want   node.Reason
 	}{
-		"to the port":                 {ipv6(17, "c000 1234 000a 0000 abcd"), node.NoReason},
-		"to another":                  {ipv6(17, "c000 1235 000a 0000 abcd"), node.NotOurs},
-		"UDP longer than IP":          {ipv6(17, "c000 1234 000b 0000 abcd"), node.Broken},
-		"UDP shorter than its header": {ipv6(17, "c000 1234 0007 0000 abcd"), node.Broken},
-		"another's is broken":         {ipv6(17, "c000 1235 000b 0000 abcd"), node.NotOurs},
-		"TCP":                         {ipv6(6, "c000 1234 000a 0000 abcd"), node.NotOurs},
-		"first fragment":              {ipv6(44, "1100 0001 0000 0007 c000 1234 0100 0000"), node.Fragment},
-		"first fragment to another":   {ipv6(44, "1100 0001 0000 0007 c000 1235 0100 0000"), node.NotOurs},
-		"second fragment":             {ipv6(44, "1100 0009 0000 0007 c000 1234 0100 0000"), node.NotOurs},
-		"second fragment of zeros":    {ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), node.NotOurs},
-		"fragment of TCP":             {ipv6(44, "0600 0001 0000 0007 c000 1234 0100 0000"), node.NotOurs},
-		"nothing":                     {nil, node.NotOurs},
+		{"to the port", ipv6(17, "c000 1234 000a 0000 abcd"), node.NoReason},
+		{"to another", ipv6(17, "c000 1235 000a 0000 abcd"), node.NotOurs},
+		{"UDP longer than IP", ipv6(17, "c000 1234 000b 0000 abcd"), node.Broken},
+		{"UDP shorter than its header", ipv6(17, "c000 1234 0007 0000 abcd"), node.Broken},
+		{"another's is broken", ipv6(17, "c000 1235 000b 0000 abcd"), node.NotOurs},
+		{"TCP", ipv6(6, "c000 1234 000a 0000 abcd"), node.NotOurs},
+		{"first fragment", ipv6(44, "1100 0001 0000 0007 c000 1234 0100 0000"), node.Fragment},
+		{"first fragment to another", ipv6(44, "1100 0001 0000 0007 c000 1235 0100 0000"), node.NotOurs},
+		{"second fragment", ipv6(44, "1100 0009 0000 0007 c000 1234 0100 0000"), node.NotOurs},
+		{"second fragment of zeros", ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), node.NotOurs},
+		{"fragment of TCP", ipv6(44, "0600 0001 0000 0007 c000 1234 0100 0000"), node.NotOurs},
+		{"nothing", nil, node.NotOurs},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			var f rocev2.Frame
 			var d rocev2.Datagram
-			_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-			require.Equal(t, c.want, role.ToPort(&d, &f, port))
-			if c.want == node.NoReason {
+			_ = f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			require.Equal(t, row.want, role.ToPort(&d, &f, port))
+			if row.want == node.NoReason {
 				require.Equal(t, []byte{0xab, 0xcd}, d.Data)
 			}
 		})
@@ -96,26 +102,27 @@ func TestToPort(t *testing.T) {
 // What is in a frame, through IP in IP alone.
 func TestDecode(t *testing.T) {
 	const data = "c000 12b7 0018 0000 0400 8001 0000 0011 0000 0000 0000 0000" // SEND Only, to 0x11, ICRC
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		octets []byte
 		kind   message.Kind
 		want   node.Reason
 	}{
-		"data": {ipv6(17, data), message.Data, node.NoReason},
-		"CNP":  {ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.NoReason},
-		"acknowledgement": {ipv6(17, "c000 12b7 001c 0000 1100 8001 0000 0011 0000 0000 0000 0000 0000 0000"),
+		{"data", ipv6(17, data), message.Data, node.NoReason},
+		{"CNP", ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.NoReason},
+		{"acknowledgement", ipv6(17, "c000 12b7 001c 0000 1100 8001 0000 0011 0000 0000 0000 0000 0000 0000"),
 			message.Ack, node.NoReason},
-		"cut":             {ipv6(17, data)[:50], message.Broken, node.Broken},
-		"to another port": {ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.NotOurs},
-		"no octets":       {nil, message.Other, node.NotOurs},
+		{"cut", ipv6(17, data)[:50], message.Broken, node.Broken},
+		{"to another port", ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.NotOurs},
+		{"no octets", nil, message.Other, node.NotOurs},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			var f rocev2.Frame
 			var p rocev2.Packet
-			_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			_ = f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			kind, reason := role.Decode(&p, &f)
-			require.Equal(t, c.kind, kind)
-			require.Equal(t, c.want, reason)
+			require.Equal(t, row.kind, kind)
+			require.Equal(t, row.want, reason)
 		})
 	}
 }
@@ -134,34 +141,35 @@ func TestSelf(t *testing.T) {
 
 func TestSelfCheck(t *testing.T) {
 	mapped := addr("::ffff:198.51.100.2")
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name  string
 		self  role.Self
 		check string // what is wrong, if not for Needed alone
 	}{
-		"both":             {role.Self{V4: host4, V6: host6}, ""},
-		"IPv4":             {role.Self{V4: host4}, ""},
-		"IPv6":             {role.Self{V6: host6}, ""},
-		"4 is IPv6":        {role.Self{V4: host6}, "Self4 2001:db8:4::e"},
-		"6 is IPv4":        {role.Self{V6: host4}, "Self6 198.51.100.2"},
-		"both wrong":       {role.Self{V4: host6, V6: host4}, "Self4 2001:db8:4::e"},
-		"6 is mapped":      {role.Self{V6: mapped}, "Self6 ::ffff:198.51.100.2"},
-		"4 is mapped":      {role.Self{V4: mapped}, "Self4 ::ffff:198.51.100.2"},
-		"multicast":        {role.Self{V4: addr("224.0.0.1")}, "Self4 224.0.0.1"},
-		"unspecified":      {role.Self{V6: addr("::")}, "Self6 ::"},
-		"zone":             {role.Self{V6: host6.WithZone("eth0")}, "Self6 2001:db8:4::e%eth0"},
-		"4 good, 6 zone":   {role.Self{V4: host4, V6: host6.WithZone("eth0")}, "Self6 2001:db8:4::e%eth0"},
-		"4 is link-local":  {role.Self{V4: addr("169.254.0.1"), V6: host6}, "Self4 169.254.0.1"},
-		"6 is a loop back": {role.Self{V4: host4, V6: addr("::1")}, "Self6 ::1"},
+		{"both", role.Self{V4: host4, V6: host6}, ""},
+		{"IPv4", role.Self{V4: host4}, ""},
+		{"IPv6", role.Self{V6: host6}, ""},
+		{"4 is IPv6", role.Self{V4: host6}, "Self4 2001:db8:4::e"},
+		{"6 is IPv4", role.Self{V6: host4}, "Self6 198.51.100.2"},
+		{"both wrong", role.Self{V4: host6, V6: host4}, "Self4 2001:db8:4::e"},
+		{"6 is mapped", role.Self{V6: mapped}, "Self6 ::ffff:198.51.100.2"},
+		{"4 is mapped", role.Self{V4: mapped}, "Self4 ::ffff:198.51.100.2"},
+		{"multicast", role.Self{V4: addr("224.0.0.1")}, "Self4 224.0.0.1"},
+		{"unspecified", role.Self{V6: addr("::")}, "Self6 ::"},
+		{"zone", role.Self{V6: host6.WithZone("eth0")}, "Self6 2001:db8:4::e%eth0"},
+		{"4 good, 6 zone", role.Self{V4: host4, V6: host6.WithZone("eth0")}, "Self6 2001:db8:4::e%eth0"},
+		{"4 is link-local", role.Self{V4: addr("169.254.0.1"), V6: host6}, "Self4 169.254.0.1"},
+		{"6 is a loop back", role.Self{V4: host4, V6: addr("::1")}, "Self6 ::1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if c.check == "" {
-				require.NoError(t, c.self.Check())
-				require.NoError(t, c.self.Needed())
+		t.Run(row.name, func(t *testing.T) {
+			if row.check == "" {
+				require.NoError(t, row.self.Check())
+				require.NoError(t, row.self.Needed())
 				return
 			}
-			want := c.check + " is not a unicast address of its family that others can reach"
-			require.EqualError(t, c.self.Check(), want)
-			require.EqualError(t, c.self.Needed(), want)
+			want := row.check + " is not a unicast address of its family that others can reach"
+			require.EqualError(t, row.self.Check(), want)
+			require.EqualError(t, row.self.Needed(), want)
 		})
 	}
 	require.NoError(t, role.Self{}.Check())
@@ -169,22 +177,27 @@ func TestSelfCheck(t *testing.T) {
 }
 
 func TestCheckRate(t *testing.T) {
-	for want, rates := range map[string][]node.Rate{
-		"":                                       {{}, {PerSecond: 1}, {PerSecond: 0.5, Burst: 3}},
-		"In {PerSecond:-1 Burst:0} is negative":  {{PerSecond: -1}},
-		"In {PerSecond:0 Burst:-1} is negative":  {{Burst: -1}},
-		"In {PerSecond:1 Burst:-1} is negative":  {{PerSecond: 1, Burst: -1}},
-		"In {PerSecond:-1 Burst:1} is negative":  {{PerSecond: -1, Burst: 1}},
-		"In has a Burst without PerSecond":       {{Burst: 1}},
-		"In {PerSecond:-2 Burst:-1} is negative": {{PerSecond: -2, Burst: -1}},
+	for _, c := range []struct {
+		name  string
+		rates []node.Rate
+	}{
+		{"", []node.Rate{{}, {PerSecond: 1}, {PerSecond: 0.5, Burst: 3}}},
+		{"In {PerSecond:-1 Burst:0} is negative", []node.Rate{{PerSecond: -1}}},
+		{"In {PerSecond:0 Burst:-1} is negative", []node.Rate{{Burst: -1}}},
+		{"In {PerSecond:1 Burst:-1} is negative", []node.Rate{{PerSecond: 1, Burst: -1}}},
+		{"In {PerSecond:-1 Burst:1} is negative", []node.Rate{{PerSecond: -1, Burst: 1}}},
+		{"In has a Burst without PerSecond", []node.Rate{{Burst: 1}}},
+		{"In {PerSecond:-2 Burst:-1} is negative", []node.Rate{{PerSecond: -2, Burst: -1}}},
 	} {
-		for _, r := range rates {
-			if err := role.CheckRate("In", r); want == "" {
-				require.NoError(t, err, "%+v", r)
-			} else {
-				require.EqualError(t, err, want)
+		t.Run(c.name, func(t *testing.T) {
+			for _, r := range c.rates {
+				if err := role.CheckRate("In", r); c.name == "" {
+					require.NoError(t, err, "%+v", r)
+				} else {
+					require.EqualError(t, err, c.name)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -208,33 +221,33 @@ func TestMemory(t *testing.T) {
 	require.ErrorIs(t, err, one)
 	require.Equal(t, []bool{false, false}, []bool{first, m.Taken()})
 
-	first, err = m.Take("x", 7, sizes(0, 5), nil)
-	require.NoError(t, err)
+	first = wiretest.Must(m.Take("x", 7, sizes(0, 5), nil))(t)
 	require.Equal(t, []bool{true, true}, []bool{first, m.Taken()})
 	require.Equal(t, []int{10, 5}, []int{m.Size(0), m.Size(1)})
 	require.EqualValues(t, 7, m.Seed())
 
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name string
 		seed uint64
 		a, b int
 		want string
 	}{
-		"the same":               {7, 10, 5, ""},
-		"left out":               {0, 0, 5, ""},
-		"another size":           {7, 11, 5, "MaxA cannot change: memory was taken for 10"},
-		"another default":        {7, 10, 0, "MaxB cannot change: memory was taken for 5"},
-		"another seed":           {8, 10, 5, "the Seed cannot change: tables are in use"},
-		"another size and seed":  {8, 10, 6, "MaxB cannot change: memory was taken for 5"},
-		"negative":               {7, -1, 5, "MaxA -1 is negative"},
-		"negative, other before": {7, 11, -1, "MaxA cannot change: memory was taken for 10"},
+		{"the same", 7, 10, 5, ""},
+		{"left out", 0, 0, 5, ""},
+		{"another size", 7, 11, 5, "MaxA cannot change: memory was taken for 10"},
+		{"another default", 7, 10, 0, "MaxB cannot change: memory was taken for 5"},
+		{"another seed", 8, 10, 5, "the Seed cannot change: tables are in use"},
+		{"another size and seed", 8, 10, 6, "MaxB cannot change: memory was taken for 5"},
+		{"negative", 7, -1, 5, "MaxA -1 is negative"},
+		{"negative, other before", 7, 11, -1, "MaxA cannot change: memory was taken for 10"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			next := m
-			first, err := next.Take("x", c.seed, sizes(c.a, c.b))
-			if c.want == "" {
+			first, err := next.Take("x", row.seed, sizes(row.a, row.b))
+			if row.want == "" {
 				require.NoError(t, err)
 			} else {
-				require.EqualError(t, err, "x: "+c.want)
+				require.EqualError(t, err, "x: "+row.want)
 			}
 			require.False(t, first)
 			require.Equal(t, m, next)

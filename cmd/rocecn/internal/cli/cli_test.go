@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,17 +36,20 @@ func TestFlags(t *testing.T) {
 
 // Flags stand anywhere, up to --.
 func TestParse(t *testing.T) {
-	for args, want := range map[string][]string{
-		"": nil, "a b": {"a", "b"}, "-all a": {"a"}, "a -all": {"a"}, "a -all b": {"a", "b"}, "- -all": {"-"},
-		"-all -- -b": {"-b"}, "a -all -- -b --": {"a", "-b", "--"}, "-- a": {"a"},
+	for _, c := range []struct {
+		name string
+		want []string
+	}{
+		{"", nil}, {"a b", []string{"a", "b"}}, {"-all a", []string{"a"}}, {"a -all", []string{"a"}},
+		{"a -all b", []string{"a", "b"}}, {"- -all", []string{"-"}},
+		{"-all -- -b", []string{"-b"}}, {"a -all -- -b --", []string{"a", "-b", "--"}}, {"-- a", []string{"a"}},
 	} {
-		t.Run(args, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			flags := Flags("test", "", io.Discard)
 			all := flags.Bool("all", false, "all of them")
-			others, err := Parse(flags, strings.Fields(args))
-			require.NoError(t, err)
-			require.Equal(t, want, others)
-			require.Equal(t, strings.Contains(args, "-all"), *all)
+			others := wiretest.Must(Parse(flags, strings.Fields(c.name)))(t)
+			require.Equal(t, c.want, others)
+			require.Equal(t, strings.Contains(c.name, "-all"), *all)
 		})
 	}
 	_, err := Parse(Flags("test", "", io.Discard), []string{"a", "-some"})

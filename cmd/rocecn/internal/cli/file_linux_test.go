@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -18,9 +19,14 @@ import (
 )
 
 func TestCount(t *testing.T) {
-	for n, want := range map[int]string{0: "0 packets", 1: "1 packet", 2: "2 packets"} {
-		require.Equal(t, want, Count(n, "packet"))
-		require.Equal(t, want, Count(uint64(n), "packet"))
+	for _, c := range []struct {
+		n    int
+		want string
+	}{{0, "0 packets"}, {1, "1 packet"}, {2, "2 packets"}} {
+		t.Run(fmt.Sprint(c.n), func(t *testing.T) {
+			require.Equal(t, c.want, Count(c.n, "packet"))
+			require.Equal(t, c.want, Count(uint64(c.n), "packet"))
+		})
 	}
 }
 
@@ -33,8 +39,7 @@ func TestSame(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte("the same"), 0o600))
 	}
 	require.NoError(t, os.Symlink(a, link))
-	f, err := os.Open(a)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(a))(t)
 	defer f.Close()
 	pipe, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -61,12 +66,10 @@ func TestSame(t *testing.T) {
 // A progress line is shown where people look at stderr, unless they see the output
 // there, too.
 func TestTerminal(t *testing.T) {
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	require.NoError(t, err)
+	terminal := wiretest.Must(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	defer terminal.Close()
 	require.True(t, IsTerminal(terminal))
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	require.NoError(t, err)
+	file := wiretest.Must(os.Create(filepath.Join(t.TempDir(), "file")))(t)
 	require.False(t, IsTerminal(file))
 	for _, c := range []struct {
 		stdout, stderr io.Writer
@@ -86,8 +89,7 @@ func TestTerminal(t *testing.T) {
 func TestSize(t *testing.T) {
 	name := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	octets := octetsOf(t)
-	in, err := Open(t.Context(), name, nil, goOn)
-	require.NoError(t, err)
+	in := wiretest.Must(Open(t.Context(), name, nil, goOn))(t)
 	require.EqualValues(t, len(octets), in.Size)
 	require.NoError(t, in.Close())
 	require.ErrorIs(t, in.Close(), fs.ErrClosed)
@@ -95,8 +97,7 @@ func TestSize(t *testing.T) {
 	f, err := os.Open(name)
 	require.NoError(t, err)
 	defer f.Close()
-	in, err = Open(t.Context(), "-", f, goOn)
-	require.NoError(t, err)
+	in = wiretest.Must(Open(t.Context(), "-", f, goOn))(t)
 	require.EqualValues(t, len(octets), in.Size)
 	require.Equal(t, 3, count(t, in))
 	require.NoError(t, in.Close())
@@ -109,8 +110,7 @@ func TestSize(t *testing.T) {
 		w.Write(octets)
 		w.Close()
 	}()
-	in, err = Open(t.Context(), "-", r, goOn)
-	require.NoError(t, err)
+	in = wiretest.Must(Open(t.Context(), "-", r, goOn))(t)
 	require.Zero(t, in.Size)
 	require.Equal(t, 3, count(t, in))
 	require.NoError(t, in.Close())
@@ -121,11 +121,9 @@ func TestSize(t *testing.T) {
 func TestReplaceKeepsMode(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page")
 	replace := func() fs.FileMode {
-		r, err := Replace(name)
-		require.NoError(t, err)
+		r := wiretest.Must(Replace(name))(t)
 		require.NoError(t, r.Commit())
-		info, err := os.Stat(name)
-		require.NoError(t, err)
+		info := wiretest.Must(os.Stat(name))(t)
 		return info.Mode()
 	}
 	mode := replace()
@@ -138,8 +136,7 @@ func TestReplaceKeepsMode(t *testing.T) {
 	// A pipe is written itself.
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
-	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	require.NoError(t, err)
+	reader := wiretest.Must(os.OpenFile(pipe, os.O_RDWR, 0))(t)
 	defer reader.Close()
 	r, err := Replace(pipe)
 	require.NoError(t, err)
@@ -147,8 +144,7 @@ func TestReplaceKeepsMode(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Commit())
 	r.Abandon()
-	info, err := os.Stat(pipe)
-	require.NoError(t, err)
+	info := wiretest.Must(os.Stat(pipe))(t)
 	require.Equal(t, fs.ModeNamedPipe, info.Mode().Type())
 	got := make([]byte, 4)
 	_, err = io.ReadFull(reader, got)

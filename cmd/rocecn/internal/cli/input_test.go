@@ -51,8 +51,7 @@ func TestWriterInterruptedToo(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		r, w := io.Pipe()
 		go w.Write(file[:24+(len(file)-24)/3])
-		in, err := Open(ctx, "-", r, goOn)
-		require.NoError(t, err)
+		in := wiretest.Must(Open(ctx, "-", r, goOn))(t)
 		require.NoError(t, in.Next(new(capture.Record)))
 		interrupt()
 		if c.grace > 0 {
@@ -73,8 +72,7 @@ func TestInterruptedFile(t *testing.T) {
 	defer in.Close()
 	interrupt()
 	require.Positive(t, count(t, in))
-	in, err = Open(ctx, wiretest.Path(t, "rxe-perf4.pcap"), nil, goOn)
-	require.NoError(t, err)
+	in = wiretest.Must(Open(ctx, wiretest.Path(t, "rxe-perf4.pcap"), nil, goOn))(t)
 	defer in.Close()
 	require.Zero(t, count(t, in))
 }

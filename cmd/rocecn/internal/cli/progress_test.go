@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,11 +37,9 @@ func TestProgress(t *testing.T) {
 }
 
 func TestNoTerminal(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	require.NoError(t, err)
+	null := wiretest.Must(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t)
 	defer null.Close()
-	file, err := os.Create(t.TempDir() + "/file")
-	require.NoError(t, err)
+	file := wiretest.Must(os.Create(t.TempDir() + "/file"))(t)
 	defer file.Close()
 	require.False(t, IsTerminal(null))
 	require.False(t, IsTerminal(file))
@@ -50,7 +49,6 @@ func TestNoTerminal(t *testing.T) {
 	p.last = time.Time{}
 	p.Show(1, 1, 1)
 	p.Clear()
-	info, err := file.Stat()
-	require.NoError(t, err)
+	info := wiretest.Must(file.Stat())(t)
 	require.Zero(t, info.Size())
 }

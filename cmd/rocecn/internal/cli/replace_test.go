@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -12,13 +13,11 @@ func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "page")
 	content := func() string {
-		b, err := os.ReadFile(name)
-		require.NoError(t, err)
+		b := wiretest.Must(os.ReadFile(name))(t)
 		return string(b)
 	}
 	alone := func() {
-		all, err := os.ReadDir(dir)
-		require.NoError(t, err)
+		all := wiretest.Must(os.ReadDir(dir))(t)
 		require.Len(t, all, 1, "%v", all)
 	}
 	write := func(text string) *Replacement {
@@ -58,14 +57,12 @@ func TestReplace(t *testing.T) {
 	// A link stays one.
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(name, link))
-	r, err = Replace(link)
-	require.NoError(t, err)
+	r = wiretest.Must(Replace(link))(t)
 	_, err = r.WriteString("five")
 	require.NoError(t, err)
 	require.NoError(t, r.Commit())
 	require.Equal(t, "five", content())
-	to, err := os.Readlink(link)
-	require.NoError(t, err)
+	to := wiretest.Must(os.Readlink(link))(t)
 	require.Equal(t, name, to)
 
 	for _, bad := range []string{filepath.Join(dir, "none", "page"), dir} {
@@ -76,13 +73,13 @@ func TestReplace(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	for name, want := range map[string]string{
-		"a.pcap": "a.pcap", "größe 一.pcap": "größe 一.pcap", `C:\a".pcap`: `C:\a".pcap`, "": "",
-		"\x1b[31m": `\x1b[31m`, "a\nb": `a\nb`,
-		"\"\r": `"\r`, "\x9b": `\x9b`, "\u009b": `\u009b`, "\u202e": `\u202e`, "\x7f": `\x7f`,
+	for _, c := range []struct{ name, want string }{
+		{"a.pcap", "a.pcap"}, {"größe 一.pcap", "größe 一.pcap"}, {`C:\a".pcap`, `C:\a".pcap`}, {"", ""},
+		{"\x1b[31m", `\x1b[31m`}, {"a\nb", `a\nb`},
+		{"\"\r", `"\r`}, {"\x9b", `\x9b`}, {"\u009b", `\u009b`}, {"\u202e", `\u202e`}, {"\x7f", `\x7f`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, want, Printable(name))
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, Printable(c.name))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,10 +27,8 @@ func intervalsOf(t *testing.T, steps ...time.Duration) (packets []float64, froms
 	t.Helper()
 	data := traffic.Generate(1, traffic.Options{Connections: 1, Clean: true, NoCM: true, OneWay: true}).Frames[0].Data
 	path := filepath.Join(t.TempDir(), "steps.pcap")
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	w, err := capture.NewWriter(f, capture.Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Create(path))(t)
+	w := wiretest.Must(capture.NewWriter(f, capture.Ethernet, time.Microsecond))(t)
 	now := time.Unix(1e9, 0)
 	for _, step := range steps {
 		now = now.Add(step)
@@ -103,17 +102,19 @@ func TestIdle(t *testing.T) {
 // A pause of a hundred years or more begins intervals anew, one of less keeps the step.
 func TestLongestGap(t *testing.T) {
 	const step, years = 7 * time.Second, 100 * 365 * 24 * time.Hour // years is no multiple of step: 5 s are left
-	for pause, from := range map[time.Duration]time.Duration{
-		years - 1: years - 5*time.Second, // 450,514,285 steps
-		years:     years,
+	for _, c := range []struct{ pause, from time.Duration }{
+		{years - 1, years - 5*time.Second}, // 450,514,285 steps
+		{years, years},
 	} {
-		a := accountant{table: flows.New(flows.Config{}), out: bufio.NewWriter(new(bytes.Buffer))}
-		a.options = &options{form: "json", interval: step}
-		a.order, _ = orderOf("trouble")
-		begin := time.Unix(1e9, 0)
-		require.NoError(t, a.reach(begin))
-		require.NoError(t, a.reach(begin.Add(step+pause)))
-		require.Equal(t, from, a.from.Sub(begin.Add(step)), pause)
+		t.Run(fmt.Sprint(c.pause), func(t *testing.T) {
+			a := accountant{table: flows.New(flows.Config{}), out: bufio.NewWriter(new(bytes.Buffer))}
+			a.options = &options{form: "json", interval: step}
+			a.order, _ = orderOf("trouble")
+			begin := time.Unix(1e9, 0)
+			require.NoError(t, a.reach(begin))
+			require.NoError(t, a.reach(begin.Add(step+c.pause)))
+			require.Equal(t, c.from, a.from.Sub(begin.Add(step)), c.pause)
+		})
 	}
 }
 
@@ -168,20 +169,25 @@ func TestCheckCannotSay(t *testing.T) {
 
 // Times of all lengths have three digits, and take no time to write.
 func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 999: "999ns", 1000: "1µs", 1234: "1.23µs", 1999999: "2ms", -1234567: "-1.23ms",
-		90 * time.Second: "1m30s", 200 * 8766 * time.Hour: "1752777h46m40s",
-		math.MaxInt64: "2560000h0m0s", math.MinInt64: "-2560000h0m0s",
-		math.MaxInt64 - 1: "2560000h0m0s", 8e18: "2222222h13m20s", 1e18: "277777h46m40s", 1e18 - 1: "277777h46m40s",
+	for _, c := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0s"}, {999, "999ns"}, {1000, "1µs"}, {1234, "1.23µs"}, {1999999, "2ms"}, {-1234567, "-1.23ms"},
+		{90 * time.Second, "1m30s"}, {200 * 8766 * time.Hour, "1752777h46m40s"},
+		{math.MaxInt64, "2560000h0m0s"}, {math.MinInt64, "-2560000h0m0s"},
+		{math.MaxInt64 - 1, "2560000h0m0s"}, {8e18, "2222222h13m20s"}, {1e18, "277777h46m40s"},
+		{1e18 - 1, "277777h46m40s"},
 	} {
-		got := short(d)
-		if len(want) > 6 && d != 90*time.Second { // in words of hours: within a part in a hundred
-			parsed, err := time.ParseDuration(got)
-			require.NoError(t, err)
-			require.InEpsilon(t, float64(d), float64(parsed), 0.006, got)
-			continue
-		}
-		require.Equal(t, want, got)
+		t.Run(fmt.Sprint(c.d), func(t *testing.T) {
+			got := short(c.d)
+			if len(c.want) > 6 && c.d != 90*time.Second { // in words of hours: within a part in a hundred
+				parsed := wiretest.Must(time.ParseDuration(got))(t)
+				require.InEpsilon(t, float64(c.d), float64(parsed), 0.006, got)
+				return
+			}
+			require.Equal(t, c.want, got)
+		})
 	}
 }
 
@@ -194,8 +200,7 @@ func TestNamesAreShown(t *testing.T) {
 	_, _, stderr = run(t, nil, "-html", filepath.Join(name, "x"), wiretest.Path(t, "rxe-perf4.pcap"))
 	require.NotContains(t, stderr, "\x1b")
 
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	require.NoError(t, os.WriteFile(name, octets, 0o600))
 	html, _ := pageFrom(t, nil, name)
 	require.NotContains(t, html, "\x1b")

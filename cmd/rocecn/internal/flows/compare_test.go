@@ -28,8 +28,7 @@ func twoPoints(t *testing.T) (a, b string, lost, remarked int) {
 	dir := t.TempDir()
 	write := func(name string, frames []*traffic.Frame) string {
 		path := filepath.Join(dir, name)
-		f, err := os.Create(path)
-		require.NoError(t, err)
+		f := wiretest.Must(os.Create(path))(t)
 		require.NoError(t, (&traffic.Capture{Frames: frames}).Write(f))
 		require.NoError(t, f.Close())
 		return path
@@ -121,8 +120,7 @@ func TestCompareUnreadable(t *testing.T) {
 	require.Contains(t, stderr, "only one of the captures can be standard input")
 
 	// What was read until a fault is reported, with the fault.
-	octets, err := os.ReadFile(good)
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(good))(t)
 	require.NoError(t, os.WriteFile(text, octets[:len(octets)-5], 0o600))
 	status, out, stderr := run(t, nil, "-compare", good, text)
 	require.Equal(t, 1, status)
@@ -173,8 +171,7 @@ func TestCompareInterrupt(t *testing.T) {
 func TestCompareEvicted(t *testing.T) {
 	frames := traffic.Generate(4, traffic.Options{Connections: 30, Clean: true, OneWay: true}).Frames
 	path := filepath.Join(t.TempDir(), "a.pcap")
-	f, err := os.Create(path)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Create(path))(t)
 	require.NoError(t, (&traffic.Capture{Frames: frames}).Write(f))
 	require.NoError(t, f.Close())
 	_, out, _ := run(t, nil, "-json", "-compare", "-window", "4", "-max-flows", "16", path, path)

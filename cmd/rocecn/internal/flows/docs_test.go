@@ -25,12 +25,10 @@ func TestDocumentation(t *testing.T) {
 func requireDocumented(t *testing.T, name string, blocks int) {
 	t.Helper()
 	root := filepath.Dir(wiretest.Path(t))
-	doc, err := os.ReadFile(filepath.Join(root, "docs", name))
-	require.NoError(t, err)
+	doc := wiretest.Must(os.ReadFile(filepath.Join(root, "docs", name)))(t)
 	captures := t.TempDir()
 	write := func(name string, c *traffic.Capture) {
-		f, err := os.Create(filepath.Join(captures, name))
-		require.NoError(t, err)
+		f := wiretest.Must(os.Create(filepath.Join(captures, name)))(t)
 		require.NoError(t, c.Write(f))
 		require.NoError(t, f.Close())
 	}

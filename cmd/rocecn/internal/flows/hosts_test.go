@@ -59,16 +59,21 @@ func TestHostDeviceCounts(t *testing.T) {
 		return strings.Replace(line, `"interfaces":[{`,
 			`"devices":[{"name":"mlx5_0","hw_counters":{`+device+`}}],"interfaces":[{`, 1)
 	}
-	for sent, want := range map[string][]string{
-		``: {"1661 CE in the capture, np_cnp_sent +0: the receiver's ECN is off"},
-		`"np_cnp_sent":105`: {"1661 CE in the capture and no CNP, np_cnp_sent +5: " +
-			"the receiver sends CNPs, the capture does not have them"},
+	for _, c := range []struct {
+		name string
+		want []string
+	}{
+		{``, []string{"1661 CE in the capture, np_cnp_sent +0: the receiver's ECN is off"}},
+		{`"np_cnp_sent":105`, []string{"1661 CE in the capture and no CNP, np_cnp_sent +5: " +
+			"the receiver sends CNPs, the capture does not have them"}},
 	} {
-		was := strings.ReplaceAll(sent, "105", "100")
-		file := hostFile(t,
-			with(observation("h2", "21:37:20", receiver, was, ``), `"np_cnp_sent":7`),
-			with(observation("h2", "21:37:25", receiver, sent, ``), `"np_cnp_sent":7`))
-		require.Equal(t, want, says(t, marked, file), sent)
+		t.Run(c.name, func(t *testing.T) {
+			was := strings.ReplaceAll(c.name, "105", "100")
+			file := hostFile(t,
+				with(observation("h2", "21:37:20", receiver, was, ``), `"np_cnp_sent":7`),
+				with(observation("h2", "21:37:25", receiver, c.name, ``), `"np_cnp_sent":7`))
+			require.Equal(t, c.want, says(t, marked, file))
+		})
 	}
 }
 
@@ -76,54 +81,54 @@ const receiver, sender = "10.2.0.1", "10.1.0.1"
 
 // What counters mean beside the capture, by drivers.
 func TestHostSays(t *testing.T) {
-	for name, c := range map[string]struct {
-		capture, address string
-		was, is          string // of the card
-		paused, pauses   string // of the interface
-		want             []string
+	for _, row := range []struct {
+		name, capture, address string
+		was, is                string // of the card
+		paused, pauses         string // of the interface
+		want                   []string
 	}{
-		"mlx5 sees marks and answers none": {marked, receiver,
+		{"mlx5 sees marks and answers none", marked, receiver,
 			`"np_cnp_sent":5,"np_ecn_marked_roce_packets":10`,
 			`"np_cnp_sent":5,"np_ecn_marked_roce_packets":1671`, ``, ``,
 			[]string{"1661 CE in the capture, np_ecn_marked_roce_packets +1661, np_cnp_sent +0: " +
 				"the receiver's ECN is off, it saw marks and answered none"}},
-		"mlx5 that counts no marks": {marked, receiver,
+		{"mlx5 that counts no marks", marked, receiver,
 			`"np_cnp_sent":5,"np_ecn_marked_roce_packets":0`, `"np_cnp_sent":5,"np_ecn_marked_roce_packets":0`, ``, ``,
 			[]string{"1661 CE in the capture, np_cnp_sent +0: the receiver's ECN is off"}},
-		"bnxt_re answers where nobody captures": {marked, receiver, `"tx_cnp_pkts":5`, `"tx_cnp_pkts":45`, ``, ``,
+		{"bnxt_re answers where nobody captures", marked, receiver, `"tx_cnp_pkts":5`, `"tx_cnp_pkts":45`, ``, ``,
 			[]string{"1661 CE in the capture and no CNP, tx_cnp_pkts +40: " +
 				"the receiver sends CNPs, the capture does not have them"}},
-		"irdma": {marked, receiver, `"cnpSent":1,"RxECNMrkd":1`, `"cnpSent":1,"RxECNMrkd":9`, ``, ``,
+		{"irdma", marked, receiver, `"cnpSent":1,"RxECNMrkd":1`, `"cnpSent":1,"RxECNMrkd":9`, ``, ``,
 			[]string{"1661 CE in the capture, RxECNMrkd +8, cnpSent +0: " +
 				"the receiver's ECN is off, it saw marks and answered none"}},
-		"soft-RoCE has no counter of CNPs": {marked, receiver, `"out_of_seq_request":1`, `"out_of_seq_request":5`,
+		{"soft-RoCE has no counter of CNPs", marked, receiver, `"out_of_seq_request":1`, `"out_of_seq_request":5`,
 			``, ``, nil},
-		"a counter that began anew says nothing": {marked, receiver, `"np_cnp_sent":5`, `"np_cnp_sent":0`, ``, ``, nil},
-		"the sender has not sent the marks":      {marked, sender, `"np_cnp_sent":5`, `"np_cnp_sent":5`, ``, ``, nil},
-		"no timer": {marked, sender, `"local_ack_timeout_err":5`, `"local_ack_timeout_err":5`, ``, ``,
+		{"a counter that began anew says nothing", marked, receiver, `"np_cnp_sent":5`, `"np_cnp_sent":0`, ``, ``, nil},
+		{"the sender has not sent the marks", marked, sender, `"np_cnp_sent":5`, `"np_cnp_sent":5`, ``, ``, nil},
+		{"no timer", marked, sender, `"local_ack_timeout_err":5`, `"local_ack_timeout_err":5`, ``, ``,
 			[]string{"719 repeated after a timeout in the capture, local_ack_timeout_err +0: " +
 				"no timer of the host ran out, something that the capture does not have made it repeat"}},
-		"timers": {marked, sender, `"to_retransmits":5`, `"to_retransmits":8`, ``, ``,
+		{"timers", marked, sender, `"to_retransmits":5`, `"to_retransmits":8`, ``, ``,
 			[]string{"719 repeated after a timeout in the capture, to_retransmits +3: timers of the host ran out"}},
-		"pauses": {marked, receiver, ``, ``, `"rx_prio3_pause":1,"rx_prio3_pause_duration":1,"tx_prio3_pause":1`,
+		{"pauses", marked, receiver, ``, ``, `"rx_prio3_pause":1,"rx_prio3_pause_duration":1,"tx_prio3_pause":1`,
 			`"rx_prio3_pause":3,"rx_prio3_pause_duration":9,"tx_prio3_pause":2`,
 			[]string{"no pause in the capture, rx_prio3_pause +2: the network stopped the host",
 				"no pause in the capture, tx_prio3_pause +1: the host stopped the network, it took data too slowly"}},
-		"not ready": {"real/s4-rnr.eth1.pcap.gz", receiver, `"send_rnr_err":1`, `"send_rnr_err":29`, ``, ``,
+		{"not ready", "real/s4-rnr.eth1.pcap.gz", receiver, `"send_rnr_err":1`, `"send_rnr_err":29`, ``, ``,
 			[]string{"28 RNR NAKs from it in the capture, send_rnr_err +28: " +
 				"slow\x1b[31m (process 7) posts too few receives"}},
-		"CNPs ignored": {"messages.pcap", "2001:db8:1::1", `"rp_cnp_handled":1,"rp_cnp_ignored":1`,
+		{"CNPs ignored", "messages.pcap", "2001:db8:1::1", `"rp_cnp_handled":1,"rp_cnp_ignored":1`,
 			`"rp_cnp_handled":1,"rp_cnp_ignored":4`, ``, ``,
 			[]string{"1 CNP to it in the capture, rp_cnp_ignored +3, rp_cnp_handled +0: " +
 				"the sender ignores CNPs, its ECN is off for some of its traffic"}},
-		"CNPs in its name": {"messages.pcap", "2001:db8:4::e", `"np_cnp_sent":1`, `"np_cnp_sent":1`, ``, ``,
+		{"CNPs in its name", "messages.pcap", "2001:db8:4::e", `"np_cnp_sent":1`, `"np_cnp_sent":1`, ``, ``,
 			[]string{"1 CE in the capture and 1 CNP from its address, np_cnp_sent +0: " +
 				"the card did not send them, another node did in its name"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			file := hostFile(t, observation("h", "2000-01-01T00:00:00", c.address, c.was, c.paused),
-				observation("h", "2100-01-01T00:00:00", c.address, c.is, c.pauses))
-			require.Equal(t, c.want, says(t, c.capture, file))
+		t.Run(row.name, func(t *testing.T) {
+			file := hostFile(t, observation("h", "2000-01-01T00:00:00", row.address, row.was, row.paused),
+				observation("h", "2100-01-01T00:00:00", row.address, row.is, row.pauses))
+			require.Equal(t, row.want, says(t, row.capture, file))
 		})
 	}
 }
@@ -210,38 +215,44 @@ func TestHostFileRefused(t *testing.T) {
 
 // What no capture at hand has.
 func TestHostRules(t *testing.T) {
-	for want, c := range map[string]struct {
+	for _, row := range []struct {
+		name    string
 		seen    seen
 		changes map[string]uint64
 	}{
-		"7 CE in the capture and 2 Fast CNPs, np_cnp_sent +0: " +
-			"the card sent no CNP, and Fast CNPs are the network's or not counted": {
+		{"7 CE in the capture and 2 Fast CNPs, np_cnp_sent +0: " +
+			"the card sent no CNP, and Fast CNPs are the network's or not counted",
 			seen{ce: 7, answered: 7, fast: 2}, map[string]uint64{"np_cnp_sent": 0, "np_ecn_marked_roce_packets": 7}},
-		"7 CE in the capture, np_cnp_sent +0: the receiver's ECN is off, or the marked packets did not reach it": {
+		{"7 CE in the capture, np_cnp_sent +0: the receiver's ECN is off, or the marked packets did not reach it",
 			seen{ce: 7}, map[string]uint64{"np_cnp_sent": 0, "np_ecn_marked_roce_packets": 0}},
-		"3 CNPs to it in the capture, rp_cnp_handled +0: they did not reach the sender, or its ECN is off": {
+		{"3 CNPs to it in the capture, rp_cnp_handled +0: they did not reach the sender, or its ECN is off",
 			seen{cnpsTo: 3}, map[string]uint64{"rp_cnp_handled": 0, "rp_cnp_ignored": 0}},
-		"4 missing to it in the capture, out_of_sequence +0: the host saw no gap, the capture may have lost them": {
+		{"4 missing to it in the capture, out_of_sequence +0: the host saw no gap, the capture may have lost them",
 			seen{missing: 4}, map[string]uint64{"out_of_sequence": 0}},
-		"4 missing to it in the capture, out_of_seq_request +9: the host saw gaps, too": {
+		{"4 missing to it in the capture, out_of_seq_request +9: the host saw gaps, too",
 			seen{missing: 4}, map[string]uint64{"out_of_seq_request": 9}},
 	} {
-		l := hostLine{Changes: c.changes}
-		(&judge{line: &l, seen: c.seen, whole: true}).judge()
-		require.Len(t, l.Says, 1, want)
-		require.Equal(t, want, l.Says[0].Text)
+		t.Run(row.name, func(t *testing.T) {
+			l := hostLine{Changes: row.changes}
+			(&judge{line: &l, seen: row.seen, whole: true}).judge()
+			require.Len(t, l.Says, 1)
+			require.Equal(t, row.name, l.Says[0].Text)
+		})
 	}
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name    string
 		seen    seen
 		changes map[string]uint64
 	}{
-		"all is well": {seen{ce: 7, cnpsFrom: 3, cnpsTo: 2}, map[string]uint64{"np_cnp_sent": 3, "rp_cnp_handled": 2}},
-		"no marks":    {seen{}, map[string]uint64{"np_cnp_sent": 0, "rp_cnp_handled": 0, "out_of_sequence": 8}},
-		"flows without room may have had the CNPs": {seen{ce: 7}, map[string]uint64{"np_cnp_sent": 3}},
-		"unknown names": {seen{ce: 7, cnpsTo: 2, missing: 4, timeouts: 1, rnrFrom: 2}, map[string]uint64{"x": 1}},
+		{"all is well", seen{ce: 7, cnpsFrom: 3, cnpsTo: 2}, map[string]uint64{"np_cnp_sent": 3, "rp_cnp_handled": 2}},
+		{"no marks", seen{}, map[string]uint64{"np_cnp_sent": 0, "rp_cnp_handled": 0, "out_of_sequence": 8}},
+		{"flows without room may have had the CNPs", seen{ce: 7}, map[string]uint64{"np_cnp_sent": 3}},
+		{"unknown names", seen{ce: 7, cnpsTo: 2, missing: 4, timeouts: 1, rnrFrom: 2}, map[string]uint64{"x": 1}},
 	} {
-		l := hostLine{Changes: c.changes}
-		(&judge{line: &l, seen: c.seen}).judge()
-		require.Empty(t, l.Says, name)
+		t.Run(row.name, func(t *testing.T) {
+			l := hostLine{Changes: row.changes}
+			(&judge{line: &l, seen: row.seen}).judge()
+			require.Empty(t, l.Says)
+		})
 	}
 }

@@ -29,8 +29,7 @@ func pageFrom(t *testing.T, stdin io.Reader, args ...string) (html, stdout strin
 	name := filepath.Join(t.TempDir(), "page.html")
 	status, stdout, stderr := run(t, stdin, append([]string{"-html", name}, args...)...)
 	require.Zero(t, status, stderr)
-	b, err := os.ReadFile(name)
-	require.NoError(t, err)
+	b := wiretest.Must(os.ReadFile(name))(t)
 	return string(b), stdout
 }
 
@@ -162,8 +161,7 @@ func TestPageIsSelfContained(t *testing.T) {
 // What comes from outside is text.
 func TestPageEscapes(t *testing.T) {
 	name := filepath.Join(t.TempDir(), `"><img src=x onerror=alert(1)>&.pcap`)
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap")))(t)
 	require.NoError(t, os.WriteFile(name, octets, 0o600))
 	html, _ := pageFrom(t, nil, name)
 	require.NotContains(t, html, "<img")
@@ -237,29 +235,29 @@ func crowded() *flows.Series {
 // A page of 10,000 flows stays below 5 MB where the first 50 of them have all kinds of
 // trouble, and 5.5 MB where there are queues, too.
 func TestPageSize(t *testing.T) {
-	for nodes, most := range map[int]int{0: 5_000_000, 6: 5_500_000} {
-		a := accountant{options: &options{}, table: flows.New(flows.Config{})}
-		s := crowd(10_000)
-		p := a.pageOf(s)
-		series := crowded()
-		series.Nodes = series.Nodes[:nodes]
-		for i := range maxCharts {
-			p.Data.Charts = append(p.Data.Charts, chartOf(i, &s.Flows[i], series, time.Unix(1, 0)))
-		}
-		var b bytes.Buffer
-		require.NoError(t, pageTemplate.Execute(&b, p))
-		t.Log(b.Len(), "octets")
-		require.Less(t, b.Len(), most)
+	for _, c := range []struct{ nodes, most int }{{0, 5_000_000}, {6, 5_500_000}} {
+		t.Run(fmt.Sprint(c.nodes), func(t *testing.T) {
+			a := accountant{options: &options{}, table: flows.New(flows.Config{})}
+			s := crowd(10_000)
+			p := a.pageOf(s)
+			series := crowded()
+			series.Nodes = series.Nodes[:c.nodes]
+			for i := range maxCharts {
+				p.Data.Charts = append(p.Data.Charts, chartOf(i, &s.Flows[i], series, time.Unix(1, 0)))
+			}
+			var b bytes.Buffer
+			require.NoError(t, pageTemplate.Execute(&b, p))
+			t.Log(b.Len(), "octets")
+			require.Less(t, b.Len(), c.most)
+		})
 	}
 }
 
 // The page never takes the place of a capture: neither of one that is read, by
 // whatever name, nor of one that stands where the name of the page was forgotten.
 func TestPageIsNoCapture(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
-	packed, err := os.ReadFile(wiretest.Path(t, "real/atomic4.eth0.pcap.gz"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
+	packed := wiretest.Must(os.ReadFile(wiretest.Path(t, "real/atomic4.eth0.pcap.gz")))(t)
 	dir := t.TempDir()
 	name := func(name string, octets []byte) string {
 		name = filepath.Join(dir, name)
@@ -271,8 +269,7 @@ func TestPageIsNoCapture(t *testing.T) {
 	hard, soft := filepath.Join(dir, "hard"), filepath.Join(dir, "soft")
 	require.NoError(t, os.Link(x, hard))
 	require.NoError(t, os.Symlink(x, soft))
-	stdin, err := os.Open(x)
-	require.NoError(t, err)
+	stdin := wiretest.Must(os.Open(x))(t)
 	defer stdin.Close()
 	for _, c := range []struct {
 		args   []string
@@ -288,14 +285,12 @@ func TestPageIsNoCapture(t *testing.T) {
 		{[]string{x, other}, "this is a capture"},
 		{[]string{gz, other}, "this is a capture"},
 	} {
-		before, err := os.ReadFile(c.args[0])
-		require.NoError(t, err)
+		before := wiretest.Must(os.ReadFile(c.args[0]))(t)
 		status, stdout, stderr := run(t, stdin, append([]string{"-html"}, c.args...)...)
 		require.Equal(t, 2, status, c.args)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "-html "+c.args[0]+": "+c.reason)
-		after, err := os.ReadFile(c.args[0])
-		require.NoError(t, err)
+		after := wiretest.Must(os.ReadFile(c.args[0]))(t)
 		require.Equal(t, before, after)
 	}
 
@@ -305,11 +300,9 @@ func TestPageIsNoCapture(t *testing.T) {
 		status, _, stderr := run(t, nil, "-html", empty, x)
 		require.Zero(t, status, stderr)
 	}
-	page, err := os.ReadFile(empty)
-	require.NoError(t, err)
+	page := wiretest.Must(os.ReadFile(empty))(t)
 	require.Contains(t, string(page), "</html>")
-	all, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	all := wiretest.Must(os.ReadDir(dir))(t)
 	require.Len(t, all, 7, "nothing is left beside it: %v", all)
 }
 

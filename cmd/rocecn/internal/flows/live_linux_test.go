@@ -39,8 +39,7 @@ func TestLive(t *testing.T) {
 	wiretest.Namespace(t, `link add near type veth peer name far
 		link set near up
 		link set far up`)
-	near, err := net.InterfaceByName("near")
-	require.NoError(t, err)
+	near := wiretest.Must(net.InterfaceByName("near"))(t)
 	socket := wiretest.NewSocket(t, near.Index)
 	send := func(done func() bool) {
 		made := traffic.Generate(1, traffic.Options{Clean: true})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 )
 
@@ -124,8 +125,7 @@ func TestCSVOfEverything(t *testing.T) {
 	require.NoError(t, w.Write(csvHeader()))
 	writeCSV(w, &flows.Snapshot{Flows: []flows.Flow{f, bare}}, &intervalLine{"then", "now"})
 	require.NoError(t, w.Error())
-	rows, err := csv.NewReader(&out).ReadAll()
-	require.NoError(t, err)
+	rows := wiretest.Must(csv.NewReader(&out).ReadAll())(t)
 	require.Len(t, rows, 3)
 	want := valuesOf(values)
 	maps.Copy(want, map[string]string{"from": "then", "to": "now", "src": "192.0.2.1", "dst": "192.0.2.2",
@@ -217,8 +217,7 @@ func TestPrometheusOfEverything(t *testing.T) {
 		if !ok {
 			continue
 		}
-		value, err := strconv.ParseFloat(number, 64)
-		require.NoError(t, err)
+		value := wiretest.Must(strconv.ParseFloat(number, 64))(t)
 		name, labels, _ := strings.Cut(series, " ")
 		switch {
 		case strings.HasPrefix(name, "pfc"):
@@ -295,11 +294,16 @@ func TestIntervalLines(t *testing.T) {
 
 // Numbers have four digits at most.
 func TestScaled(t *testing.T) {
-	for n, want := range map[float64]string{
-		0: "0", 9: "9", 9999: "9999", 10000: "10.0k", 99949: "99.9k", 100000: "100k", 999499: "999k", 1e6: "1.00M",
-		9.994e6: "9.99M",
-		1e7:     "10.0M", 1e8: "100M", 1e9: "1.00G", 1e12: "1.00T", 999e12: "999T", 1e15: "1P", 123e15: "123P",
+	for _, c := range []struct {
+		n    float64
+		want string
+	}{
+		{0, "0"}, {9, "9"}, {9999, "9999"}, {10000, "10.0k"}, {99949, "99.9k"}, {100000, "100k"}, {999499, "999k"},
+		{1e6, "1.00M"},
+		{9.994e6, "9.99M"},
+		{1e7, "10.0M"}, {1e8, "100M"}, {1e9, "1.00G"}, {1e12, "1.00T"}, {999e12, "999T"}, {1e15, "1P"},
+		{123e15, "123P"},
 	} {
-		require.Equal(t, want, scaled(n), "%v", n)
+		t.Run(fmt.Sprint(c.n), func(t *testing.T) { require.Equal(t, c.want, scaled(c.n), "%v", c.n) })
 	}
 }

@@ -120,25 +120,28 @@ func TestSlowed(t *testing.T) {
 // Above all findings stands how bad it is, and nothing is called good of which nothing was seen.
 func TestHeadline(t *testing.T) {
 	quiet, lossy := asked(func(*flows.Flow) {}), asked(func(f *flows.Flow) { f.PSN.Repeats = 3 })
-	for want, c := range map[string]struct {
+	for _, row := range []struct {
+		name     string
 		flows    []flows.Flow
 		verdicts int
 	}{
-		"bad: 1 of 2 flows has something to look into":            {[]flows.Flow{quiet, lossy}, 0},
-		"bad: 2 findings; 1 of 1 flow has something to look into": {[]flows.Flow{lossy}, 2},
-		"notable: 1 finding; no flow is in trouble":               {[]flows.Flow{quiet}, 1},
-		"notable: 2 findings; no flow is in trouble":              {nil, 2},
-		"good: Nothing is in trouble":                             {[]flows.Flow{quiet}, 0},
-		"unknown: No flow of RoCEv2 here":                         {nil, 0},
+		{"bad: 1 of 2 flows has something to look into", []flows.Flow{quiet, lossy}, 0},
+		{"bad: 2 findings; 1 of 1 flow has something to look into", []flows.Flow{lossy}, 2},
+		{"notable: 1 finding; no flow is in trouble", []flows.Flow{quiet}, 1},
+		{"notable: 2 findings; no flow is in trouble", nil, 2},
+		{"good: Nothing is in trouble", []flows.Flow{quiet}, 0},
+		{"unknown: No flow of RoCEv2 here", nil, 0},
 	} {
-		s := flows.Snapshot{Flows: c.flows}
-		trouble := 0
-		for i := range s.Flows {
-			if s.Flows[i].Trouble() > 0 {
-				trouble++
+		t.Run(row.name, func(t *testing.T) {
+			s := flows.Snapshot{Flows: row.flows}
+			trouble := 0
+			for i := range s.Flows {
+				if s.Flows[i].Trouble() > 0 {
+					trouble++
+				}
 			}
-		}
-		level, sentence, _ := headline(&s, trouble, c.verdicts)
-		require.Equal(t, want, string(level)+": "+sentence)
+			level, sentence, _ := headline(&s, trouble, row.verdicts)
+			require.Equal(t, row.name, string(level)+": "+sentence)
+		})
 	}
 }

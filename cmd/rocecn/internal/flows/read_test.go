@@ -34,8 +34,7 @@ func awake(time.Duration) error { return nil }
 // Who has enough leaves no goroutine and no file behind, also where the input
 // goes on, or pauses.
 func TestStopped(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	octets = append(octets, bytes.Repeat(octets[24:], 8<<20/len(octets))...) // more than is in use at a time
 	path := filepath.Join(t.TempDir(), "long.pcap")
 	require.NoError(t, os.WriteFile(path, octets, 0o600))
@@ -93,8 +92,7 @@ func (d *dawdler) idle(time.Duration) error { d.idled++; return nil }
 // The time of a file is that of its packets, however long it takes to read them:
 // its intervals are the same each time.
 func TestFileIsNeverIdle(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	path := filepath.Join(t.TempDir(), "long.pcap")
 	require.NoError(t, os.WriteFile(path, append(octets, bytes.Repeat(octets[24:], 4<<20/len(octets))...), 0o600))
 	var d dawdler
@@ -110,8 +108,7 @@ func TestPipeIsIdle(t *testing.T) {
 	require.NoError(t, err)
 	defer out.Close()
 	defer in.Close()
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	_, err = out.Write(octets[:10<<10])
 	require.NoError(t, err)
 	r := reader{workers: 2, inputs: cli.Inputs{Stdin: in}, packet: (&stopper{1 << 20}).packet,
@@ -174,8 +171,7 @@ func resources(t *testing.T) (goroutines, files int) {
 
 // Parts of a capture are read in the order in which they are named, and it is said where that is not that of time.
 func TestPartsOutOfOrder(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	cut := 24
 	for range 20 {
 		cut += 16 + int(binary.LittleEndian.Uint32(octets[cut+8:]))

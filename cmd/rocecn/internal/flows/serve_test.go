@@ -81,11 +81,9 @@ func serve(t *testing.T, args ...string) served {
 // get fetches a page, once the command has read what it reads.
 func (s served) get(t *testing.T, path string) string {
 	t.Helper()
-	answer, err := http.Get(s.url + path)
-	require.NoError(t, err)
+	answer := wiretest.Must(http.Get(s.url + path))(t)
 	defer answer.Body.Close()
-	b, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	b := wiretest.Must(io.ReadAll(answer.Body))(t)
 	require.Equal(t, http.StatusOK, answer.StatusCode, string(b))
 	return string(b)
 }
@@ -118,8 +116,7 @@ func TestListen(t *testing.T) {
 	page := s.get(t, "")
 	require.Contains(t, page, "rxe-verbs6.pcap")
 	require.Contains(t, page, "0x000017")
-	answer, err := http.Post(s.url+"metrics", "", nil)
-	require.NoError(t, err)
+	answer := wiretest.Must(http.Post(s.url+"metrics", "", nil))(t)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode)
 
@@ -150,8 +147,7 @@ func TestListenChooses(t *testing.T) {
 
 // What was counted before a capture went wrong, as when a link goes down, is served on.
 func TestListenAfterDamage(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap")))(t)
 	cut := filepath.Join(t.TempDir(), "cut.pcap")
 	require.NoError(t, os.WriteFile(cut, octets[:len(octets)-5], 0o600))
 	s := serve(t, cut)
@@ -225,8 +221,7 @@ func TestTotals(t *testing.T) {
 // What goes wrong while it is served is said like everything else.
 func TestListenSays(t *testing.T) {
 	var stderr strings.Builder
-	s, err := (&options{address: "127.0.0.1:0"}).listen(&stderr)
-	require.NoError(t, err)
+	s := wiretest.Must((&options{address: "127.0.0.1:0"}).listen(&stderr))(t)
 	defer s.close()
 	s.server.ErrorLog.Print("http: Accept error")
 	require.Contains(t, stderr.String(), "\nrocecn flows: http: Accept error\n")

@@ -105,8 +105,7 @@ func TestSFlowSocket(t *testing.T) {
 	go func() { status <- Run(ctx, []string{"-json", "-sflow", "127.0.0.1:0"}, nil, out, stderr) }()
 	<-first
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(stderr.String())
-	conn, err := net.Dial("udp", address)
-	require.NoError(t, err)
+	conn := wiretest.Must(net.Dial("udp", address))(t)
 	defer conn.Close()
 	for _, b := range append(datagrams(t), []byte("x")) {
 		_, err := conn.Write(b)
@@ -274,10 +273,8 @@ func TestSFlowMisuse(t *testing.T) {
 // What an output says of a sample of another kind: a CNP, an FCN, and marks.
 func TestSFlowAnswers(t *testing.T) {
 	var records []byte
-	b, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
-	require.NoError(t, err)
-	in, err := capture.Open(strings.NewReader(string(b)))
-	require.NoError(t, err)
+	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)
+	in := wiretest.Must(capture.Open(strings.NewReader(string(b))))(t)
 	n := uint32(0)
 	word := binary.BigEndian.AppendUint32
 	for r := new(capture.Record); in.Next(r) == nil; n++ {

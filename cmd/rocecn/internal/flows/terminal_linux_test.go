@@ -19,14 +19,11 @@ import (
 // openPair opens the two ends of a terminal: what looks at it, and what has it.
 func openPair(t *testing.T) (master, slave *os.File) {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	require.NoError(t, err)
+	master = wiretest.Must(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	t.Cleanup(func() { master.Close() })
 	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
+	n := wiretest.Must(unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN))(t)
+	slave = wiretest.Must(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { slave.Close() })
 	require.NoError(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 200, Row: 24}))
 	return master, slave
@@ -47,13 +44,11 @@ func readUntil(t *testing.T, master io.Reader, text string) (all string) {
 // On a terminal there is a screen that obeys keys and is given back, whatever ends it.
 func TestTopTerminal(t *testing.T) {
 	const on, off = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-	b, err := os.ReadFile(wiretest.Path(t, "tour.pcap"))
-	require.NoError(t, err)
+	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "tour.pcap")))(t)
 	for _, end := range []string{"key", "interrupt", "end of the input", "screens"} {
 		t.Run(end, func(t *testing.T) {
 			master, slave := openPair(t)
-			was, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
-			require.NoError(t, err)
+			was := wiretest.Must(unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS))(t)
 			ctx, interrupt := context.WithCancel(t.Context())
 			fifo := t.TempDir() + "/fifo"
 			require.NoError(t, unix.Mkfifo(fifo, 0o600))
@@ -64,8 +59,7 @@ func TestTopTerminal(t *testing.T) {
 			}
 			var stderr bytes.Buffer
 			go func() { status <- Top(ctx, args, slave, slave, &stderr) }()
-			feed, err := os.OpenFile(fifo, os.O_WRONLY, 0)
-			require.NoError(t, err)
+			feed := wiretest.Must(os.OpenFile(fifo, os.O_WRONLY, 0))(t)
 			defer feed.Close()
 			shown := readUntil(t, master, ", no packet yet")
 			require.True(t, strings.HasPrefix(shown, on), "%q", shown)
@@ -94,8 +88,7 @@ func TestTopTerminal(t *testing.T) {
 			_, behind, _ := strings.Cut(rest, off)
 			require.NotContains(t, behind, "\x1b[?")
 			require.Contains(t, behind, "rocecn top ", "what was shown last stays")
-			now, err = unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
-			require.NoError(t, err)
+			now = wiretest.Must(unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS))(t)
 			require.Equal(t, was, now)
 			interrupt()
 		})
@@ -103,8 +96,7 @@ func TestTopTerminal(t *testing.T) {
 }
 
 func TestNoTerminalForTop(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	require.NoError(t, err)
+	null := wiretest.Must(os.OpenFile(os.DevNull, os.O_RDWR, 0))(t)
 	defer null.Close()
 	require.Nil(t, terminal.Open(null, null))
 	require.Nil(t, terminal.Open(null, &bytes.Buffer{}))

@@ -3,6 +3,7 @@ package flows
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -55,8 +56,7 @@ func TestTop(t *testing.T) {
 	require.Contains(t, out, "paused by 02:00:00:00:00:01, priority 3: 0.0% of the time, 1 XOFF, 1 XON\n")
 	require.Contains(t, out, "1 broken")
 
-	b, err := os.ReadFile(verbs)
-	require.NoError(t, err)
+	b := wiretest.Must(os.ReadFile(verbs))(t)
 	_, piped, _ := top(t, bytes.NewReader(b), "-interval", "10s", "-qp", "23", "-")
 	require.Contains(t, piped, "0x000017")
 	require.NotContains(t, piped, "0x000016")
@@ -104,16 +104,22 @@ func TestTopOrder(t *testing.T) {
 		flowOf(5, func(f *flows.Flow) { f.PPFC = 3 }),
 	)
 	w.silent = []flows.Flow{flowOf(6, func(f *flows.Flow) { f.Last = time.Unix(98, 0) })}
-	for order, want := range map[topOrder][]uint32{
-		byNotifications: {5, 4, 3, 2, 6, 1}, byRepeats: {3, 2, 5, 4, 6, 1}, byStalls: {6, 2, 5, 4, 3, 1},
-		byRate: {1, 5, 4, 3, 2, 6},
+	for _, c := range []struct {
+		order topOrder
+		want  []uint32
+	}{
+		{byNotifications, []uint32{5, 4, 3, 2, 6, 1}}, {byRepeats, []uint32{3, 2, 5, 4, 6, 1}},
+		{byStalls, []uint32{6, 2, 5, 4, 3, 1}},
+		{byRate, []uint32{1, 5, 4, 3, 2, 6}},
 	} {
-		w.order = order
-		var got []uint32
-		for _, r := range w.worst() {
-			got = append(got, r.flow.DestQP)
-		}
-		require.Equal(t, want, got, topOrders[order])
+		t.Run(fmt.Sprint(c.order), func(t *testing.T) {
+			w.order = c.order
+			var got []uint32
+			for _, r := range w.worst() {
+				got = append(got, r.flow.DestQP)
+			}
+			require.Equal(t, c.want, got, topOrders[c.order])
+		})
 	}
 }
 
@@ -180,8 +186,7 @@ func TestTopSilent(t *testing.T) {
 
 // An interrupt is the end of the input, as it is everywhere: the interval until then is shown.
 func TestTopInterrupted(t *testing.T) {
-	b, err := os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap"))
-	require.NoError(t, err)
+	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap")))(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	var out, stderr bytes.Buffer
 	in := io.MultiReader(bytes.NewReader(b), interruption(interrupt))

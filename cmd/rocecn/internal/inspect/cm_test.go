@@ -107,10 +107,8 @@ func TestPairs(t *testing.T) {
 // The REP of an XRC queue pair names it as EE context, and no LocalQPN.
 func TestREPOfXRC(t *testing.T) {
 	header := cm.NewHeader(cm.AttributeREP, 1)
-	payload, err := header.AppendBinary(nil)
-	require.NoError(t, err)
-	payload, err = (&cm.REP{LocalEECN: 0x1234, StartingPSN: 5, SRQ: true}).AppendBinary(payload)
-	require.NoError(t, err)
+	payload := wiretest.Must(header.AppendBinary(nil))(t)
+	payload = wiretest.Must((&cm.REP{LocalEECN: 0x1234, StartingPSN: 5, SRQ: true}).AppendBinary(payload))(t)
 	p := rocev2.Packet{Payload: payload}
 	p.BTH.Opcode, p.BTH.DestQP = bth.UDSendOnly, cm.QP
 	p.BTH.DETH.SrcQP, p.BTH.DETH.QKey = cm.QP, cm.QKey

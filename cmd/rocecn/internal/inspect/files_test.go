@@ -57,15 +57,18 @@ func TestSameLinesFromEveryFormat(t *testing.T) {
 	octets := octetsOf(t, name)
 	want, _, _ := inspect(nil, "-json", wiretest.Path(t, name))
 	ng := pcapngOf(records(t, name))
-	for name, file := range map[string][]byte{"pcap": octets, "pcap.gz": pack(octets), "pcapng": ng,
-		"pcapng.gz": pack(ng)} {
-		t.Run(name, func(t *testing.T) {
-			got, _, status := inspect(file, "-json", "-")
+	for _, c := range []struct {
+		name string
+		file []byte
+	}{{"pcap", octets}, {"pcap.gz", pack(octets)}, {"pcapng", ng},
+		{"pcapng.gz", pack(ng)}} {
+		t.Run(c.name, func(t *testing.T) {
+			got, _, status := inspect(c.file, "-json", "-")
 			require.Zero(t, status)
-			require.Equal(t, want, got, name)
-			got, _, status = inspect(nil, "-json", write(t, name, file))
+			require.Equal(t, want, got, c.name)
+			got, _, status = inspect(nil, "-json", write(t, c.name, c.file))
 			require.Zero(t, status)
-			require.Equal(t, want, got, name)
+			require.Equal(t, want, got, c.name)
 		})
 	}
 }
@@ -188,8 +191,7 @@ func TestERFRecords(t *testing.T) {
 	be := binary.BigEndian
 	meta := append(make([]byte, 8), 27, 4, 0, 24, 0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8)
 	var file bytes.Buffer
-	out, err := capture.NewWriter(&file, 197, time.Microsecond)
-	require.NoError(t, err)
+	out := wiretest.Must(capture.NewWriter(&file, 197, time.Microsecond))(t)
 	require.NoError(t, out.Write(&capture.Record{Data: meta, OrigLen: 24}))
 	for _, p := range wiretest.Capture(t, "messages.pcap") {
 		b := append(make([]byte, 8), 2, 4)

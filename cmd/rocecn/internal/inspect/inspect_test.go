@@ -87,9 +87,7 @@ func write(t testing.TB, name string, octets []byte) (path string) {
 
 func octetsOf(t testing.TB, capture string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(wiretest.Path(t, capture))
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(os.ReadFile(wiretest.Path(t, capture)))(t)
 }
 
 // What every capture gives is committed, as JSON and for people. Run with
@@ -107,8 +105,7 @@ func TestGolden(t *testing.T) {
 				require.NoError(t, os.MkdirAll("testdata", 0o755))
 				require.NoError(t, os.WriteFile(golden, []byte(out), 0o644))
 			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
+			want := wiretest.Must(os.ReadFile(golden))(t)
 			wanted, got := strings.Split(string(want), "\n"), strings.Split(out, "\n")
 			for i := range min(len(wanted), len(got)) {
 				require.Equal(t, wanted[i], got[i], golden)
@@ -255,8 +252,7 @@ func TestLive(t *testing.T) {
 	_, err := feed.Write(capture[:first])
 	require.NoError(t, err)
 	line := make([]byte, 1000)
-	n, err := printed.Read(line)
-	require.NoError(t, err)
+	n := wiretest.Must(printed.Read(line))(t)
 	require.Equal(t, 1, bytes.Count(line[:n], []byte("\n")))
 	go io.Copy(io.Discard, printed)
 	_, err = feed.Write(capture[first:])
@@ -266,14 +262,17 @@ func TestLive(t *testing.T) {
 }
 
 func BenchmarkInspect(b *testing.B) {
-	for name, n := range map[string]int{"rxe-verbs6.pcap": 253, "fastcnp.pcap": 18, "messages.pcap": 24} {
-		capture := octetsOf(b, name)
+	for _, c := range []struct {
+		name string
+		n    int
+	}{{"rxe-verbs6.pcap", 253}, {"fastcnp.pcap", 18}, {"messages.pcap", 24}} {
+		capture := octetsOf(b, c.name)
 		for _, form := range []string{"-json", "-json=false"} {
-			b.Run(name+" "+form, func(b *testing.B) {
+			b.Run(c.name+" "+form, func(b *testing.B) {
 				packets := 0
 				for b.Loop() {
 					Run(context.Background(), []string{form, "-"}, bytes.NewReader(capture), io.Discard, io.Discard)
-					packets += n
+					packets += c.n
 				}
 				b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
 			})

@@ -17,8 +17,7 @@ import (
 func TestTracesAgreeWithTshark(t *testing.T) {
 	const trace = "ipv6.opt.ioam.trace."
 	decimal := func(s string) string {
-		n, err := strconv.ParseUint(s, 0, 64)
-		require.NoError(t, err)
+		n := wiretest.Must(strconv.ParseUint(s, 0, 64))(t)
 		return strconv.FormatUint(n, 10)
 	}
 	same := func(s string) string { return s }
@@ -38,43 +37,51 @@ func TestTracesAgreeWithTshark(t *testing.T) {
 				continue
 			}
 			traces++
-			for key, field := range map[string]string{
-				"type": "ipv6.opt.ioam.opt_type", "namespace": trace + "ns", "node_len": trace + "nodelen",
-				"remaining_len": trace + "remlen",
+			for _, c := range []struct{ name, field string }{
+				{"type", "ipv6.opt.ioam.opt_type"}, {"namespace", trace + "ns"}, {"node_len", trace + "nodelen"},
+				{"remaining_len", trace + "remlen"},
 			} {
-				require.Equal(t, row.Get(field), got[i][option+key], "%s, %s", capture, key)
+				t.Run(c.name, func(t *testing.T) {
+					require.Equal(t, row.Get(c.field), got[i][option+c.name], "%s, %s", capture, c.name)
+				})
 			}
-			for key, field := range map[string]string{"overflow": "o", "loopback": "l", "active": "a"} {
-				require.Equal(t, fmt.Sprint(row.Bool(trace+"flag."+field)), got[i][option+key], "%s, %s", capture, key)
+			for _, c := range []struct{ name, field string }{{"overflow", "o"}, {"loopback", "l"}, {"active", "a"}} {
+				t.Run(c.name, func(t *testing.T) {
+					require.Equal(t, fmt.Sprint(row.Bool(trace+"flag."+c.field)), got[i][option+c.name], "%s, %s",
+						capture, c.name)
+				})
 			}
 			require.Equal(t, row.Get(trace+"type"), got[i][option+"trace_type"], capture)
 			wide := ""
 			if row.Has(trace + "node.id_wide") {
 				wide = "_wide"
 			}
-			for key, c := range map[string]struct {
-				field string
-				text  func(string) string
+			for _, test := range []struct {
+				name, field string
+				text        func(string) string
 			}{
-				"hop_limit" + wide: {"hlim", same}, "node_id": {"id", decimal}, "ingress_if": {"iif", decimal},
-				"egress_if": {"eif", decimal},
-				"ts_sec":    {"tss", decimal}, "ts_frac": {"tsf", decimal}, "transit_delay": {"trdelay", decimal},
-				"ns_data":     {"nsdata", decimal},
-				"queue_depth": {"qdepth", decimal}, "checksum_complement": {"csum", decimal},
-				"node_id_wide":    {"id_wide", decimal},
-				"ingress_if_wide": {"iif_wide", decimal}, "egress_if_wide": {"eif_wide", decimal},
-				"ns_data_wide":     {"nsdata_wide", same},
-				"buffer_occupancy": {"bufoccup", decimal},
+				{"hop_limit" + wide, "hlim", same}, {"node_id", "id", decimal}, {"ingress_if", "iif", decimal},
+				{"egress_if", "eif", decimal},
+				{"ts_sec", "tss", decimal}, {"ts_frac", "tsf", decimal}, {"transit_delay", "trdelay", decimal},
+				{"ns_data", "nsdata", decimal},
+				{"queue_depth", "qdepth", decimal}, {"checksum_complement", "csum", decimal},
+				{"node_id_wide", "id_wide", decimal},
+				{"ingress_if_wide", "iif_wide", decimal}, {"egress_if_wide", "eif_wide", decimal},
+				{"ns_data_wide", "nsdata_wide", same},
+				{"buffer_occupancy", "bufoccup", decimal},
 			} {
-				for n, value := range row.All(trace + "node." + c.field) {
-					want := c.text(value)
-					if want == allOnes[key] {
-						want = "" // unavailable: the key is absent
-						unavailable++
+				t.Run(test.name, func(t *testing.T) {
+					for n, value := range row.All(trace + "node." + test.field) {
+						want := test.text(value)
+						if want == allOnes[test.name] {
+							want = "" // unavailable: the key is absent
+							unavailable++
+						}
+						require.Equal(t, want, got[i][fmt.Sprintf("%snodes.%d.%s", option, n, test.name)], "%s, %s",
+							capture, test.name)
+						nodes++
 					}
-					require.Equal(t, want, got[i][fmt.Sprintf("%snodes.%d.%s", option, n, key)], "%s, %s", capture, key)
-					nodes++
-				}
+				})
 			}
 		}
 	}
@@ -304,15 +311,18 @@ func TestIOAMOfOuterHeadersAlone(t *testing.T) {
 	}
 	vxlan := wiretest.Hex(t, "c000 12b5 0000 0000 08000000 00000700 020000000002 020000000001 86dd")
 	binary.BigEndian.PutUint16(vxlan[4:], uint16(len(vxlan)+len(inner)))
-	for name, b := range map[string][]byte{
-		"IP in IP": outer("29", inner),
-		"VXLAN":    outer("11", append(vxlan, inner...)),
+	for _, c := range []struct {
+		name string
+		b    []byte
+	}{
+		{"IP in IP", outer("29", inner)},
+		{"VXLAN", outer("11", append(vxlan, inner...))},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got := line(t, b)
-			require.Equal(t, "data", got["kind"], name)
-			require.Equal(t, "7", got["ioam.0.type"], name)
-			require.NotContains(t, got, "ioam.1.type", name)
+		t.Run(c.name, func(t *testing.T) {
+			got := line(t, c.b)
+			require.Equal(t, "data", got["kind"], c.name)
+			require.Equal(t, "7", got["ioam.0.type"], c.name)
+			require.NotContains(t, got, "ioam.1.type", c.name)
 		})
 	}
 }

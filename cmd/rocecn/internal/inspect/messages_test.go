@@ -366,19 +366,21 @@ func TestOptionTypes(t *testing.T) {
 		at := 42 + bytes.IndexByte(s.octets[42:], uint8(usual)) // behind the IPv6 header and two octets of the options'
 		s.octets[at] = map[string]byte{"1": 0x83, "2": 0x84}[number]
 		require.Equal(t, "unknown_option", line(t, s.octets)["kind"])
-		for types, kind := range map[string]string{
-			"0x83,0x84": "fastcnp", "131,132": "fastcnp", "0x85": "unknown_option",
-			fmt.Sprintf("0x%02x", s.octets[at]): "fastcnp",
+		for _, c := range []struct{ name, kind string }{
+			{"0x83,0x84", "fastcnp"}, {"131,132", "fastcnp"}, {"0x85", "unknown_option"},
+			{fmt.Sprintf("0x%02x", s.octets[at]), "fastcnp"},
 		} {
-			out, _, status := inspect(capturing(capture.Raw, s.octets), "-json", "-option-types", types, "-")
-			require.Zero(t, status)
-			got := lines(t, out)[0]
-			require.Equal(t, kind, got["kind"], "%s, %s", s.name, types)
-			if kind == "fastcnp" {
-				require.Equal(t, fmt.Sprintf("0x%02x", s.octets[at]), got["fast_cnp.option_type"])
-				require.Equal(t, []string{number, want["fast_cnp.original_dst"]},
-					[]string{got["fast_cnp.option"], got["fast_cnp.original_dst"]})
-			}
+			t.Run(c.name, func(t *testing.T) {
+				out, _, status := inspect(capturing(capture.Raw, s.octets), "-json", "-option-types", c.name, "-")
+				require.Zero(t, status)
+				got := lines(t, out)[0]
+				require.Equal(t, c.kind, got["kind"], "%s, %s", s.name, c.name)
+				if c.kind == "fastcnp" {
+					require.Equal(t, fmt.Sprintf("0x%02x", s.octets[at]), got["fast_cnp.option_type"])
+					require.Equal(t, []string{number, want["fast_cnp.original_dst"]},
+						[]string{got["fast_cnp.option"], got["fast_cnp.original_dst"]})
+				}
+			})
 		}
 		seen++
 	}
@@ -444,8 +446,7 @@ func TestProxyMessages(t *testing.T) {
 			flow + "ESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: Reserved: not 0"},
 	} {
 		cfg := proxymsg.Config{Carriage: rocev2.Carriage{SrcPort: 49152}}
-		octets, err := c.m.AppendPacket(nil, switch4, proxy4, cfg)
-		require.NoError(t, err)
+		octets := wiretest.Must(c.m.AppendPacket(nil, switch4, proxy4, cfg))(t)
 		out, _, _ := inspect(capturing(capture.Raw, octets), "-json", "-")
 		require.Contains(t, out, c.json)
 		require.Equal(t, c.human, human(t, octets))

@@ -94,9 +94,7 @@ func packet(op bth.Opcode) rocev2.Packet {
 
 func build(t testing.TB, p rocev2.Packet) []byte {
 	t.Helper()
-	ip, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return ip
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 // A whole line, with every key in its place and its format.
@@ -219,21 +217,27 @@ func TestKeys(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	for op, kind := range map[bth.Opcode]string{
-		bth.RCAcknowledge: "ack", bth.RCAtomicAcknowledge: "ack", bth.TransportRD.Opcode(bth.OpAcknowledge): "ack",
-		bth.TransportRD.Opcode(bth.OpAtomicAcknowledge): "ack",
-		bth.TransportXRC.Opcode(bth.OpAcknowledge):      "ack", bth.TransportXRC.Opcode(bth.OpAtomicAcknowledge): "ack",
-		bth.RCRDMAReadResponseOnly: "data", bth.UDSendOnly: "data", bth.TransportRD.Opcode(bth.OpResync): "data",
-		bth.CNP: "cnp",
-		0x31:    "data", 0x80: "data", 0x91: "data", 0xFF: "data", // unknown ones
+	for _, c := range []struct {
+		op   bth.Opcode
+		kind string
+	}{
+		{bth.RCAcknowledge, "ack"}, {bth.RCAtomicAcknowledge, "ack"},
+		{bth.TransportRD.Opcode(bth.OpAcknowledge), "ack"},
+		{bth.TransportRD.Opcode(bth.OpAtomicAcknowledge), "ack"},
+		{bth.TransportXRC.Opcode(bth.OpAcknowledge), "ack"}, {bth.TransportXRC.Opcode(bth.OpAtomicAcknowledge), "ack"},
+		{bth.RCRDMAReadResponseOnly, "data"}, {bth.UDSendOnly, "data"}, {bth.TransportRD.Opcode(bth.OpResync), "data"},
+		{bth.CNP, "cnp"},
+		{0x31, "data"}, {0x80, "data"}, {0x91, "data"}, {0xFF, "data"}, // unknown ones
 	} {
-		p := packet(op)
-		p.BTH.Pad = 0
-		p.BTH.Resv6 = 0
-		p.Payload = make([]byte, 16)
-		got := line(t, build(t, p))
-		require.Equal(t, kind, got["kind"], op)
-		require.Equal(t, op.String(), got["bth.name"], op)
+		t.Run(fmt.Sprint(c.op), func(t *testing.T) {
+			p := packet(c.op)
+			p.BTH.Pad = 0
+			p.BTH.Resv6 = 0
+			p.Payload = make([]byte, 16)
+			got := line(t, build(t, p))
+			require.Equal(t, c.kind, got["kind"], c.op)
+			require.Equal(t, c.op.String(), got["bth.name"], c.op)
+		})
 	}
 }
 

@@ -81,29 +81,33 @@ func TestTunnels(t *testing.T) {
 	}
 	alone := allLines(t, plain)
 	for _, outer := range wrappers {
-		for _, inner := range wrappers {
-			var wrapped [][]byte
-			for _, ip := range plain {
-				wrapped = append(wrapped, outer.wrap(t, inner.wrap(t, ip)))
+		t.Run(outer.name, func(t *testing.T) {
+			for _, inner := range wrappers {
+				t.Run(inner.name, func(t *testing.T) {
+					var wrapped [][]byte
+					for _, ip := range plain {
+						wrapped = append(wrapped, outer.wrap(t, inner.wrap(t, ip)))
+					}
+					without := allLines(t, wrapped, "-outer")
+					for i, got := range allLines(t, wrapped) {
+						want := maps.Clone(alone[i])
+						if want["kind"] == "other" {
+							require.Equal(t, "other", got["kind"])
+							require.NotContains(t, got, "tunnels.0")
+							continue
+						}
+						if outer.name == "srv6" && inner.name == "srv6" { // IP in IP is not a matter of -outer
+							require.Equal(t, want, without[i])
+						} else {
+							require.Equal(t, "other", without[i]["kind"])
+						}
+						want["tunnels.0"], want["tunnels.1"] = outer.name, inner.name
+						require.Equal(t, want, got, "%s in %s in %s", all[i].name, inner.name, outer.name)
+					}
+					require.True(t, strings.HasSuffix(human(t, wrapped[0]), "  in "+outer.name+" "+inner.name))
+				})
 			}
-			without := allLines(t, wrapped, "-outer")
-			for i, got := range allLines(t, wrapped) {
-				want := maps.Clone(alone[i])
-				if want["kind"] == "other" {
-					require.Equal(t, "other", got["kind"])
-					require.NotContains(t, got, "tunnels.0")
-					continue
-				}
-				if outer.name == "srv6" && inner.name == "srv6" { // IP in IP is not a matter of -outer
-					require.Equal(t, want, without[i])
-				} else {
-					require.Equal(t, "other", without[i]["kind"])
-				}
-				want["tunnels.0"], want["tunnels.1"] = outer.name, inner.name
-				require.Equal(t, want, got, "%s in %s in %s", all[i].name, inner.name, outer.name)
-			}
-			require.True(t, strings.HasSuffix(human(t, wrapped[0]), "  in "+outer.name+" "+inner.name))
-		}
+		})
 	}
 }
 
@@ -172,25 +176,28 @@ func TestTunnelsCut(t *testing.T) {
 	ip := build(t, packet(bth.RCRDMAWriteOnly))
 	whole := line(t, ip)
 	for _, w := range wrappers {
-		octets := w.wrap(t, ip)
-		found := 0
-		for n := range octets {
-			out, _, _ := inspect(captureOf(capture.Raw, capture.Record{Data: octets[:n], OrigLen: uint32(len(octets))}),
-				"-json", "-")
-			got := lines(t, out)[0]
-			require.Equal(t, "true", got["truncated"], "%s, %d octets", w.name, n)
-			require.NotContains(t, got, "icrc.value")
-			if got["kind"] != "data" {
-				require.Contains(t, []string{"other", "error"}, got["kind"])
-				continue
+		t.Run(w.name, func(t *testing.T) {
+			octets := w.wrap(t, ip)
+			found := 0
+			for n := range octets {
+				out, _, _ := inspect(captureOf(capture.Raw,
+					capture.Record{Data: octets[:n], OrigLen: uint32(len(octets))}),
+					"-json", "-")
+				got := lines(t, out)[0]
+				require.Equal(t, "true", got["truncated"], "%s, %d octets", w.name, n)
+				require.NotContains(t, got, "icrc.value")
+				if got["kind"] != "data" {
+					require.Contains(t, []string{"other", "error"}, got["kind"])
+					continue
+				}
+				found++
+				require.Equal(t, w.name, got["tunnels.0"])
+				for _, key := range []string{"ip.src", "udp.src", "bth.psn", "RETH.va", "payload_len"} {
+					require.Equal(t, whole[key], got[key])
+				}
 			}
-			found++
-			require.Equal(t, w.name, got["tunnels.0"])
-			for _, key := range []string{"ip.src", "udp.src", "bth.psn", "RETH.va", "payload_len"} {
-				require.Equal(t, whole[key], got[key])
-			}
-		}
-		require.Equal(t, len("abc")+1+4, found, w.name) // with payload, pad and ICRC
+			require.Equal(t, len("abc")+1+4, found) // with payload, pad and ICRC
+		})
 	}
 	for _, header := range []string{"100088be 00000001 12c86405 000000a2",
 		"100022eb 00000001 22c86405 01020304 0007 8008"} {
@@ -208,22 +215,24 @@ func TestTunnelsCut(t *testing.T) {
 func TestTunnelsDamaged(t *testing.T) {
 	ip := build(t, packet(bth.RCSendOnly))
 	for _, w := range wrappers {
-		octets := w.wrap(t, ip)
-		var all [][]byte
-		for at := range len(octets) - len(ip) {
-			for _, value := range []byte{0x00, 0x01, 0x3F, 0x7F, 0x80, 0xFF} {
-				damaged := slices.Clone(octets)
-				damaged[at] = value
-				all = append(all, damaged)
+		t.Run(w.name, func(t *testing.T) {
+			octets := w.wrap(t, ip)
+			var all [][]byte
+			for at := range len(octets) - len(ip) {
+				for _, value := range []byte{0x00, 0x01, 0x3F, 0x7F, 0x80, 0xFF} {
+					damaged := slices.Clone(octets)
+					damaged[at] = value
+					all = append(all, damaged)
+				}
 			}
-		}
-		for i, got := range allLines(t, all) {
-			if got["kind"] == "data" {
-				require.Equal(t, "42", got["bth.psn"], "%s: %x", w.name, all[i])
-			} else {
-				require.Contains(t, []string{"other", "error"}, got["kind"])
+			for i, got := range allLines(t, all) {
+				if got["kind"] == "data" {
+					require.Equal(t, "42", got["bth.psn"], "%s: %x", w.name, all[i])
+				} else {
+					require.Contains(t, []string{"other", "error"}, got["kind"])
+				}
 			}
-		}
+		})
 	}
 	deep := ip
 	for range 100 {
@@ -294,31 +303,34 @@ func TestFlowControl(t *testing.T) {
 		{"0001 0000", `"kind":"pause","pause":{"quanta":0}}`, "-  PAUSE  resume"},
 		{"0002 0000", `"kind":"other"}`, "-  other: EtherType: neither IPv4 nor IPv6"},
 	} {
-		frame := wiretest.Hex(t, macs+c.octets+zeros)[:60]
-		out, _, status := inspect(capturing(capture.Ethernet, frame), "-json", "-")
-		require.Zero(t, status)
-		_, got, _ := strings.Cut(out, `Z",`)
-		require.Equal(t, c.json+"\n", got)
-		out, _, _ = inspect(capturing(capture.Ethernet, frame), "-all", "-")
-		_, got, _ = strings.Cut(out, "09:50:49.000000  ")
-		require.Equal(t, c.human+"\n", got)
+		t.Run(c.octets, func(t *testing.T) {
+			frame := wiretest.Hex(t, macs+c.octets+zeros)[:60]
+			out, _, status := inspect(capturing(capture.Ethernet, frame), "-json", "-")
+			require.Zero(t, status)
+			_, got, _ := strings.Cut(out, `Z",`)
+			require.Equal(t, c.json+"\n", got)
+			out, _, _ = inspect(capturing(capture.Ethernet, frame), "-all", "-")
+			_, got, _ = strings.Cut(out, "09:50:49.000000  ")
+			require.Equal(t, c.human+"\n", got)
 
-		// The snap length may cut the padding; not more.
-		n := len(wiretest.Hex(t, macs+c.octets))
-		for cut := range n + 1 {
-			out, _, _ = inspect(captureOf(capture.Ethernet, capture.Record{Data: frame[:cut], OrigLen: 60}), "-json",
-				"-")
-			got := lines(t, out)[0]
-			switch {
-			case strings.HasPrefix(c.octets, "0002") || cut < 16:
-				require.Equal(t, "other", got["kind"], cut)
-			case cut < n:
-				require.Equal(t, "error", got["kind"], cut)
-				require.Equal(t, "true", got["truncated"], cut)
-			default:
-				require.NotContains(t, got, "truncated")
+			// The snap length may cut the padding; not more.
+			n := len(wiretest.Hex(t, macs+c.octets))
+			for cut := range n + 1 {
+				out, _, _ = inspect(captureOf(capture.Ethernet, capture.Record{Data: frame[:cut], OrigLen: 60}),
+					"-json",
+					"-")
+				got := lines(t, out)[0]
+				switch {
+				case strings.HasPrefix(c.octets, "0002") || cut < 16:
+					require.Equal(t, "other", got["kind"], cut)
+				case cut < n:
+					require.Equal(t, "error", got["kind"], cut)
+					require.Equal(t, "true", got["truncated"], cut)
+				default:
+					require.NotContains(t, got, "truncated")
+				}
 			}
-		}
+		})
 	}
 	_, messages, _ := inspect(capturing(capture.Ethernet, wiretest.Hex(t, macs+"0001ffff"),
 		wiretest.Hex(t, macs+"0001ff")), "-")
@@ -403,16 +415,16 @@ func TestMixedInterfaces(t *testing.T) {
 // Names of files that are hard to print.
 func TestFileNames(t *testing.T) {
 	ip := build(t, packet(bth.RCSendOnly))
-	for name, want := range map[string]string{
-		`a "quoted" \ name`: `a "quoted" \ name`,
-		"tab\tand\x01":      "tab\tand\x01",
-		"µ\xff.pcap":        "µ\uFFFD.pcap",
+	for _, c := range []struct{ name, want string }{
+		{`a "quoted" \ name`, `a "quoted" \ name`},
+		{"tab\tand\x01", "tab\tand\x01"},
+		{"µ\xff.pcap", "µ\uFFFD.pcap"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			path := write(t, name, capturing(capture.Raw, ip))
+		t.Run(c.name, func(t *testing.T) {
+			path := write(t, c.name, capturing(capture.Raw, ip))
 			out, _, status := inspect(nil, "-json", path, path)
 			require.Zero(t, status)
-			require.True(t, strings.HasSuffix(lines(t, out)[0]["file"], want), out)
+			require.True(t, strings.HasSuffix(lines(t, out)[0]["file"], c.want), out)
 		})
 	}
 }

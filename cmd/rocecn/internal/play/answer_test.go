@@ -49,8 +49,7 @@ func fastCNP(t testing.TB, r *capture.Record) (m message.Message) {
 	require.False(t, r.Cut())
 	require.NoError(t, m.Decode(r.Data, r.Options(), message.Config{}))
 	require.Equal(t, message.FastCNP, m.Kind)
-	coverage, err := icrc.Verify(m.Packet.IP)
-	require.NoError(t, err)
+	coverage := wiretest.Must(icrc.Verify(m.Packet.IP))(t)
 	require.Equal(t, icrc.AsSent, coverage)
 	return m
 }
@@ -101,8 +100,7 @@ func TestAnswerCaptures(t *testing.T) {
 			for i, row := range wiretest.Tshark(t, frames...) {
 				m := fastCNP(t, &out[i])
 				n := &m.FastCNP
-				data, err := n.Option.AppendBinary(nil)
-				require.NoError(t, err)
+				data := wiretest.Must(n.Option.AppendBinary(nil))(t)
 				require.Equal(t, source, row.Get("ipv6.src"))
 				require.Equal(t, n.Dst.String(), row.Get("ipv6.dst"))
 				require.Contains(t, row.All("ipv6.opt.type"), n.OptionType.String())
@@ -119,28 +117,31 @@ func TestAnswerCaptures(t *testing.T) {
 
 // A deployment's own option types: where each of them stands in the answer is said by hand.
 func TestAnswerOptionTypes(t *testing.T) {
-	for name, want := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		at     int // of the option in the packet
 		usual  ipv6opt.Type
 		option uint8
 	}{
-		"rxe-verbs6.pcap":         {42, fastcnp.Option1Type, 0x83},
-		"ioam-linux618-hpcc.pcap": {44, fastcnp.Option2Type, 0x84},
+		{"rxe-verbs6.pcap", 42, fastcnp.Option1Type, 0x83},
+		{"ioam-linux618-hpcc.pcap", 44, fastcnp.Option2Type, 0x84},
 	} {
-		in := octets(t, wiretest.Path(t, name))
-		usual, _ := answer(t, in)
-		own, _ := answer(t, in, "-option-types", "0x83,0x84")
-		require.Len(t, own, len(usual))
-		for i := range own {
-			a, b := usual[i].Data, own[i].Data
-			if usual[i].Link == capture.Ethernet {
-				a, b = a[14:], b[14:]
+		t.Run(row.name, func(t *testing.T) {
+			in := octets(t, wiretest.Path(t, row.name))
+			usual, _ := answer(t, in)
+			own, _ := answer(t, in, "-option-types", "0x83,0x84")
+			require.Len(t, own, len(usual))
+			for i := range own {
+				a, b := usual[i].Data, own[i].Data
+				if usual[i].Link == capture.Ethernet {
+					a, b = a[14:], b[14:]
+				}
+				require.Equal(t, uint8(row.usual), a[row.at])
+				require.Equal(t, row.option, b[row.at])
+				_, err := icrc.Verify(b)
+				require.NoError(t, err)
 			}
-			require.Equal(t, uint8(want.usual), a[want.at], name)
-			require.Equal(t, want.option, b[want.at], name)
-			_, err := icrc.Verify(b)
-			require.NoError(t, err)
-		}
+		})
 	}
 }
 
@@ -244,20 +245,22 @@ func TestAnswerMatch(t *testing.T) {
 			packet(t, traced(58, 58))},
 			3, "packets: 3 read, 3 matched; Fast CNPs: 2 with option 1, 1 with option 2\n"},
 	} {
-		var in []capture.Record
-		for i, p := range c.packets {
-			in = append(in, capture.Record{Data: p, Time: time.Unix(int64(i), 0)})
-		}
-		out, summary := answer(t, captureOf(capture.Raw, time.Microsecond, in...), strings.Fields(c.args)...)
-		require.Equal(t, c.summary, summary, c.name)
-		require.Len(t, out, c.answers, c.name)
-		for i := range out {
-			require.Equal(t, capture.Raw, out[i].Link)
-			fastCNP(t, &out[i])
-			if c.args == "-every 2" {
-				require.EqualValues(t, 2+3*i, out[i].Time.Unix())
+		t.Run(c.name, func(t *testing.T) {
+			var in []capture.Record
+			for i, p := range c.packets {
+				in = append(in, capture.Record{Data: p, Time: time.Unix(int64(i), 0)})
 			}
-		}
+			out, summary := answer(t, captureOf(capture.Raw, time.Microsecond, in...), strings.Fields(c.args)...)
+			require.Equal(t, c.summary, summary)
+			require.Len(t, out, c.answers)
+			for i := range out {
+				require.Equal(t, capture.Raw, out[i].Link)
+				fastCNP(t, &out[i])
+				if c.args == "-every 2" {
+					require.EqualValues(t, 2+3*i, out[i].Time.Unix())
+				}
+			}
+		})
 	}
 }
 
@@ -425,11 +428,13 @@ func TestAnswerFiles(t *testing.T) {
 		{text, text, 2, "rocecn answer: " + text + ": the capture that is read cannot be written\n"},
 		{text, dir + "/../" + filepath.Base(dir) + "/text", 2, "cannot be written\n"},
 	} {
-		var stderr bytes.Buffer
-		require.Equal(t, c.status, Answer(t.Context(), []string{"-source", source, c.in, c.out}, nil, nil,
-			&stderr))
-		require.Contains(t, stderr.String(), c.message)
-		require.NoFileExists(t, out)
+		t.Run(c.in, func(t *testing.T) {
+			var stderr bytes.Buffer
+			require.Equal(t, c.status, Answer(t.Context(), []string{"-source", source, c.in, c.out}, nil, nil,
+				&stderr))
+			require.Contains(t, stderr.String(), c.message)
+			require.NoFileExists(t, out)
+		})
 	}
 	require.Equal(t, "no capture at all", string(octets(t, text)))
 
@@ -443,9 +448,7 @@ func TestAnswerFiles(t *testing.T) {
 
 func octets(t testing.TB, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(os.ReadFile(path))(t)
 }
 
 // Cut after every octet: the packets before are answered, what is written is
@@ -537,8 +540,7 @@ func TestAnswerLive(t *testing.T) {
 	file := octets(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap"))
 	first := 24 + 16 + int(file[32]) // the file header and one record
 	go feed.Write(file[:first])
-	r, err := capture.Open(answers)
-	require.NoError(t, err)
+	r := wiretest.Must(capture.Open(answers))(t)
 	var record capture.Record
 	require.NoError(t, r.Next(&record))
 	fastCNP(t, &record)
@@ -578,8 +580,7 @@ func FuzzSwitch(f *testing.F) {
 		skipped := 0
 		counts := summary[strings.IndexByte(summary, '\n'):]
 		for _, n := range regexp.MustCompile(`(?:skipped:|,) (\d+) `).FindAllStringSubmatch(counts, -1) {
-			count, err := strconv.Atoi(n[1])
-			require.NoError(t, err)
+			count := wiretest.Must(strconv.Atoi(n[1]))(t)
 			skipped += count
 		}
 		require.Equal(t, read, len(out)+matched-matched/every+skipped, summary)
@@ -650,12 +651,15 @@ func TestSameRoleAsPlay(t *testing.T) {
 		{"ack, CE", packet(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.TrafficClass = bth.RCAcknowledge, 3 }),
 			[4]int{0, 0, 0, 0}},
 	} {
-		in := captureOf(capture.Raw, time.Microsecond, capture.Record{Data: c.packet, Time: time.Unix(1795254649, 0)})
-		for i, flags := range []string{"", "-ecn", "-inner-source", "-ecn -inner-source"} {
-			out, summary := answer(t, in, strings.Fields(flags)...)
-			require.Len(t, out, c.sent[i], "%s %s: %s", c.name, flags, summary)
-			require.Equal(t, playAsAnswer(t, in, flags), out, "%s %s", c.name, flags)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			in := captureOf(capture.Raw, time.Microsecond,
+				capture.Record{Data: c.packet, Time: time.Unix(1795254649, 0)})
+			for i, flags := range []string{"", "-ecn", "-inner-source", "-ecn -inner-source"} {
+				out, summary := answer(t, in, strings.Fields(flags)...)
+				require.Len(t, out, c.sent[i], "%s %s: %s", c.name, flags, summary)
+				require.Equal(t, playAsAnswer(t, in, flags), out, "%s %s", c.name, flags)
+			}
+		})
 	}
 
 	// A mirrored copy is no packet of this node's, and does not match.

@@ -88,8 +88,7 @@ func FuzzConfig(f *testing.F) {
 		require.NoError(t, d.Decode(&value))
 		sorted, err := json.MarshalIndent(value, "", "\t") // by their names
 		require.NoError(t, err)
-		again, err := roles.Read(sorted, name)
-		require.NoError(t, err)
+		again := wiretest.Must(roles.Read(sorted, name))(t)
 		require.Equal(t, i.Config, again.Config)
 
 		r, err := i.Apply(nil)
@@ -165,10 +164,8 @@ func FuzzFrame(f *testing.F) {
 			if !on {
 				octets = strings.Replace(octets, `"enabled": true`, `"enabled": false`, 1)
 			}
-			i, err := roles.Read([]byte(octets), name)
-			require.NoError(f, err)
-			r, err := i.Apply(nil)
-			require.NoError(f, err)
+			i := wiretest.Must(roles.Read([]byte(octets), name))(f)
+			r := wiretest.Must(i.Apply(nil))(f)
 			actors = append(actors, actor{name, on, r})
 		}
 	}

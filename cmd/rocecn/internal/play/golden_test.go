@@ -19,6 +19,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,8 +71,7 @@ func goldenPath(role string) string { return filepath.Join("testdata", role+".go
 
 func readGolden(t testing.TB, role string) *golden {
 	t.Helper()
-	octets, err := os.ReadFile(goldenPath(role))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(goldenPath(role)))(t)
 	g := &golden{packets: map[string]string{}, names: map[string]string{}}
 	var c *goldenCase
 	for line := range strings.Lines(string(octets)) {
@@ -158,8 +158,7 @@ func (g *golden) play(t testing.TB, role string, c *goldenCase) (got []string) {
 	for _, line := range lines {
 		got = append(got, "line "+roundRates(strings.TrimSuffix(line, "\n")))
 	}
-	octets, err := os.ReadFile(to)
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(to))(t)
 	out := records(t, octets)
 	if c.unordered {
 		slices.SortFunc(out, func(a, b capture.Record) int {
@@ -210,8 +209,7 @@ func roundRates(line string) string {
 
 func (g *golden) write(t testing.TB, role string) {
 	t.Helper()
-	f, err := os.Create(goldenPath(role))
-	require.NoError(t, err)
+	f := wiretest.Must(os.Create(goldenPath(role)))(t)
 	w := bufio.NewWriter(f)
 	for _, line := range g.head {
 		fmt.Fprintln(w, line)

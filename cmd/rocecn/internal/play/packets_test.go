@@ -7,8 +7,8 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -31,9 +31,7 @@ func packet(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 	for _, c := range change {
 		c(&p)
 	}
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 func ipv4(p *rocev2.Packet) { p.Src, p.Dst = senderIPv4, receiverIPv4 }

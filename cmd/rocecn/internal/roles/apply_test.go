@@ -15,18 +15,16 @@ import (
 // configured applies a configuration to a role that there is, or to none.
 func configured(t *testing.T, name string, old node.Role, keys string) (node.Role, error) {
 	t.Helper()
-	i, err := Read([]byte(keys), name)
-	require.NoError(t, err)
+	i := wiretest.Must(Read([]byte(keys), name))(t)
 	return i.Apply(old)
 }
 
 // Other pairs replace those that were given, and what was learned is kept.
 func TestOtherPairs(t *testing.T) {
 	const head = `{"enabled": true, "learn": true, "self": ["2001:db8:2::b"], "qps": [`
-	first, err := configured(t, "receiver", nil, head+`
+	first := wiretest.Must(configured(t, "receiver", nil, head+`
 		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 17, "src_qp": 34},
-		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 18, "src_qp": 35}]}`)
-	require.NoError(t, err)
+		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 18, "src_qp": 35}]}`))(t)
 	learned := qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 7}}
 	require.NoError(t, first.(*Receiver).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.BasisCM, Seen: noon}))
 	known := func(r node.Role) (all map[uint32]uint32) {
@@ -39,20 +37,18 @@ func TestOtherPairs(t *testing.T) {
 	before := known(first)
 	require.Equal(t, []uint32{34, 35}, []uint32{before[17], before[18]})
 
-	second, err := configured(t, "receiver", first, head+`
+	second := wiretest.Must(configured(t, "receiver", first, head+`
 		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 17, "src_qp": 36},
-		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 20, "src_qp": 37}]}`)
-	require.NoError(t, err)
+		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 20, "src_qp": 37}]}`))(t)
 	after := known(second)
 	require.Equal(t, []uint32{36, 0, 37}, []uint32{after[17], after[18], after[20]})
 	require.Equal(t, before[7], after[7])
 	require.Same(t, first.Counters(), second.Counters())
 
 	// The first ones again, as after a reload that was refused when the roles had been configured.
-	again, err := configured(t, "receiver", first, head+`
+	again := wiretest.Must(configured(t, "receiver", first, head+`
 		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 17, "src_qp": 34},
-		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 18, "src_qp": 35}]}`)
-	require.NoError(t, err)
+		{"src": "2001:db8:1::a", "dst": "2001:db8:2::b", "dest_qp": 18, "src_qp": 35}]}`))(t)
 	require.Equal(t, before, known(again))
 }
 
@@ -103,41 +99,42 @@ func TestRefusedConfiguration(t *testing.T) {
 	_, err = configured(t, "ingress", pe, config+`, "max_flows": 11}`)
 	require.ErrorContains(t, err, "MaxFlows")
 	require.Equal(t, first, label(pe))
-	other, err := configured(t, "ingress", pe, config+`, "max_flows": 10, "idle": "5s"}`)
-	require.NoError(t, err)
+	other := wiretest.Must(configured(t, "ingress", pe, config+`, "max_flows": 10, "idle": "5s"}`))(t)
 	require.Equal(t, first, label(other))
 }
 
 // No role allocates memory for a packet, whatever becomes of it.
 func TestNoAllocations(t *testing.T) {
-	for name, keys := range map[string]string{
-		"switch":   `"self": ["2001:db8::5"], "methods": [{"senders": "::/0", "method": "fastcnp"}]`,
-		"receiver": `"self": ["2001:db8:2::b"], "learn": true`,
-		"sender":   `"self": ["2001:db8:1::a"], "learn": true, "accept": ["::/0"], "as": "cnp"`,
-		"proxy":    `"self": ["2001:db8::fe"], "accept": ["::/0"]`,
-		"ingress":  `"tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`,
-		"border":   `"cnp": true`,
-		"pause":    `"self": ["2001:db8:1::a"], "accept": ["::/0"]`,
+	for _, c := range []struct{ name, keys string }{
+		{"switch", `"self": ["2001:db8::5"], "methods": [{"senders": "::/0", "method": "fastcnp"}]`},
+		{"receiver", `"self": ["2001:db8:2::b"], "learn": true`},
+		{"sender", `"self": ["2001:db8:1::a"], "learn": true, "accept": ["::/0"], "as": "cnp"`},
+		{"proxy", `"self": ["2001:db8::fe"], "accept": ["::/0"]`},
+		{"ingress", `"tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`},
+		{"border", `"cnp": true`},
+		{"pause", `"self": ["2001:db8:1::a"], "accept": ["::/0"]`},
 	} {
-		r, err := configured(t, name, nil, `{"enabled": true, `+keys+`}`)
-		require.NoError(t, err, name)
-		said := map[node.Action]int{}
-		p := Driver{Role: r, Report: func(d *node.Decision, _ []byte, _ bool) { said[d.Action]++ }}
-		records := []capture.Record{{Data: packet(t), Link: capture.Raw, Time: noon}}
-		for _, frame := range wiretest.Capture(t, "messages.pcap") {
-			records = append(records, capture.Record{Data: frame.Data, Link: capture.Ethernet, Time: noon})
-		}
-		for i := range records {
-			records[i].OrigLen = uint32(len(records[i].Data))
-		}
-		show := func() {
-			for i := range records {
-				records[i].Time = records[i].Time.Add(time.Second)
-				p.Receive(&records[i], node.Event{})
+		t.Run(c.name, func(t *testing.T) {
+			r, err := configured(t, c.name, nil, `{"enabled": true, `+c.keys+`}`)
+			require.NoError(t, err)
+			said := map[node.Action]int{}
+			p := Driver{Role: r, Report: func(d *node.Decision, _ []byte, _ bool) { said[d.Action]++ }}
+			records := []capture.Record{{Data: packet(t), Link: capture.Raw, Time: noon}}
+			for _, frame := range wiretest.Capture(t, "messages.pcap") {
+				records = append(records, capture.Record{Data: frame.Data, Link: capture.Ethernet, Time: noon})
 			}
-		}
-		show()
-		require.Zero(t, testing.AllocsPerRun(10, show), name)
-		require.NotEmpty(t, said, name)
+			for i := range records {
+				records[i].OrigLen = uint32(len(records[i].Data))
+			}
+			show := func() {
+				for i := range records {
+					records[i].Time = records[i].Time.Add(time.Second)
+					p.Receive(&records[i], node.Event{})
+				}
+			}
+			show()
+			require.Zero(t, testing.AllocsPerRun(10, show))
+			require.NotEmpty(t, said)
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -24,8 +25,7 @@ func TestDevicePairs(t *testing.T) {
 		p, err := h.SourceQP(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: destQP}}, now)
 		return p.SrcQP, err
 	}
-	got, err := sent(here, there, 17)
-	require.NoError(t, err)
+	got := wiretest.Must(sent(here, there, 17))(t)
 	require.EqualValues(t, 99, got)
 
 	h.device = newDevicePairs([]DevicePair{

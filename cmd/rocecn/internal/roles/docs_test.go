@@ -17,8 +17,7 @@ import (
 func TestDocumentedKeys(t *testing.T) {
 	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
 	read := func(name string) string {
-		octets, err := os.ReadFile(filepath.Join(docs, filepath.FromSlash(name)))
-		require.NoError(t, err)
+		octets := wiretest.Must(os.ReadFile(filepath.Join(docs, filepath.FromSlash(name))))(t)
 		return string(octets)
 	}
 	_, tool, ok := strings.Cut(read("tool.md"), "\n### Its configuration\n")

@@ -16,31 +16,28 @@ import (
 // Queue pairs that begin at PSN 0 and run in lockstep tie, and only learn_port lets the UDP source port break that. A
 // reload that changes learn_port forgets what was learned in the other way; any other keeps it.
 func TestLearnPort(t *testing.T) {
-	for name, keys := range map[string]string{
-		"receiver": `"self": ["2001:db8:2::b"], "learn": true`,
-		"sender":   `"self": ["2001:db8:1::a"], "learn": true`,
-		"proxy":    `"self": ["2001:db8:9::1"]`,
-		"ingress":  `"tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`,
+	for _, c := range []struct{ name, keys string }{
+		{"receiver", `"self": ["2001:db8:2::b"], "learn": true`},
+		{"sender", `"self": ["2001:db8:1::a"], "learn": true`},
+		{"proxy", `"self": ["2001:db8:9::1"]`},
+		{"ingress", `"tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			head := `{"enabled": true, ` + keys
-			without, err := configured(t, name, nil, head+`}`)
+		t.Run(c.name, func(t *testing.T) {
+			head := `{"enabled": true, ` + c.keys
+			without, err := configured(t, c.name, nil, head+`}`)
 			require.NoError(t, err)
-			lockstep(t, without, name == "ingress")
+			lockstep(t, without, c.name == "ingress")
 			_, err = learned(without).SourceQP(firstFlow, noon)
 			require.ErrorIs(t, err, qpmap.ErrAmbiguous)
 
-			with, err := configured(t, name, without, head+`, "learn_port": true}`)
-			require.NoError(t, err)
+			with := wiretest.Must(configured(t, c.name, without, head+`, "learn_port": true}`))(t)
 			require.NotSame(t, learned(without), learned(with))
-			lockstep(t, with, name == "ingress")
-			pair, err := learned(with).SourceQP(firstFlow, noon)
-			require.NoError(t, err)
+			lockstep(t, with, c.name == "ingress")
+			pair := wiretest.Must(learned(with).SourceQP(firstFlow, noon))(t)
 			require.Equal(t, qpmap.BasisPort, pair.From)
 			require.EqualValues(t, 0x100, pair.SrcQP)
 
-			again, err := configured(t, name, with, head+`, "learn_port": true}`)
-			require.NoError(t, err)
+			again := wiretest.Must(configured(t, c.name, with, head+`, "learn_port": true}`))(t)
 			require.Same(t, learned(with), learned(again))
 		})
 	}

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -33,9 +34,7 @@ func packet(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 	for _, f := range change {
 		f(&p)
 	}
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 func opcode(op bth.Opcode) func(*rocev2.Packet) { return func(p *rocev2.Packet) { p.BTH.Opcode = op } }
@@ -86,18 +85,23 @@ func TestOwnRecordLargest(t *testing.T) {
 	snapshot := func(schema uint32, octets int) *ownSnapshot { return &ownSnapshot{schema, make([]byte, octets)} }
 	id := func(n uint32) ownRecord { return ownRecord{NodeID: &n} }
 	wide := func(n uint64) ownRecord { return ownRecord{WideNodeID: &n} }
-	for key, c := range map[string]struct{ right, wrong ownRecord }{
-		"own_record.node_id":      {id(1<<24 - 1), id(1 << 24)},
-		"own_record.node_id_wide": {wide(1<<56 - 1), wide(1 << 56)},
-		"own_record.snapshot.schema": {ownRecord{Snapshot: snapshot(1<<24-1, 0)},
+	for _, row := range []struct {
+		name         string
+		right, wrong ownRecord
+	}{
+		{"own_record.node_id", id(1<<24 - 1), id(1 << 24)},
+		{"own_record.node_id_wide", wide(1<<56 - 1), wide(1 << 56)},
+		{"own_record.snapshot.schema", ownRecord{Snapshot: snapshot(1<<24-1, 0)},
 			ownRecord{Snapshot: snapshot(1<<24, 0)}},
-		"own_record.snapshot.data": {ownRecord{Snapshot: snapshot(1, 1020)}, ownRecord{Snapshot: snapshot(1, 1024)}},
+		{"own_record.snapshot.data", ownRecord{Snapshot: snapshot(1, 1020)}, ownRecord{Snapshot: snapshot(1, 1024)}},
 	} {
-		n, err := c.right.node()
-		require.NoError(t, err, key)
-		require.IsType(t, &ioam.Node{}, n)
-		_, err = c.wrong.node()
-		require.ErrorContains(t, err, key)
+		t.Run(row.name, func(t *testing.T) {
+			n, err := row.right.node()
+			require.NoError(t, err)
+			require.IsType(t, &ioam.Node{}, n)
+			_, err = row.wrong.node()
+			require.ErrorContains(t, err, row.name)
+		})
 	}
 	_, err := (&ownRecord{Snapshot: snapshot(1, 1022)}).node()
 	require.ErrorContains(t, err, "own_record.snapshot.data")
@@ -111,8 +115,7 @@ func TestPauseFromLargest(t *testing.T) {
 		return c.pauseFrom()
 	}
 	for level := uint8(1); level <= 7; level++ {
-		from, err := of(level)
-		require.NoError(t, err)
+		from := wiretest.Must(of(level))(t)
 		require.Equal(t, congested.PauseFrom{Hold: level}, from)
 	}
 	for _, level := range []uint8{0, 8, 9} {
@@ -138,10 +141,9 @@ func TestFell(t *testing.T) {
 
 // A level that is known of one packet's queue is not that of the next one, of which nothing is known.
 func TestOwnLevel(t *testing.T) {
-	r, err := configured(t, "switch", nil, `{"enabled": true, "level": 5, "self": ["2001:db8:ffff::5"],
+	r := wiretest.Must(configured(t, "switch", nil, `{"enabled": true, "level": 5, "self": ["2001:db8:ffff::5"],
 		"proxies": [{"senders": "::/0", "proxy": "2001:db8:ffff::6"}],
-		"methods": [{"senders": "::/0", "method": "proxy"}]}`)
-	require.NoError(t, err)
+		"methods": [{"senders": "::/0", "method": "proxy"}]}`))(t)
 	var f rocev2.Frame
 	require.NoError(t, f.Decode(packet(t), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	level := func(known uint8) uint8 {
@@ -162,22 +164,26 @@ func TestEthernetInVXLAN(t *testing.T) {
 	var c IngressConfig
 	require.NoError(t, decode([]byte(`{"enabled": true,
 		"tunnel": {"type": "vxlan", "vni": 7, "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}}`), &c))
-	pe, err := c.Apply(nil)
-	require.NoError(t, err)
+	pe := wiretest.Must(c.Apply(nil))(t)
 	ip := packet(t)
-	for link, want := range map[rocev2.LinkType]string{
-		rocev2.LinkEthernet: "020000000a0a 020000000b0b 86dd",
-		rocev2.LinkIP:       "020000000002 020000000001 86dd",
+	for _, c := range []struct {
+		link rocev2.LinkType
+		want string
+	}{
+		{rocev2.LinkEthernet, "020000000a0a 020000000b0b 86dd"},
+		{rocev2.LinkIP, "020000000002 020000000001 86dd"},
 	} {
-		octets := ip
-		if link == rocev2.LinkEthernet {
-			octets = append(wiretest.Hex(t, want), ip...)
-		}
-		var f rocev2.Frame
-		require.NoError(t, f.Decode(octets, rocev2.DecodeOptions{Link: link}))
-		sent, v := pe.Receive(nil, &f, node.Event{Now: time.Unix(1e9, 0)})
-		require.NotZero(t, v.Label)
-		require.Equal(t, append(wiretest.Hex(t, want), ip...), sent[40+8+8:])
+		t.Run(fmt.Sprint(c.link), func(t *testing.T) {
+			octets := ip
+			if c.link == rocev2.LinkEthernet {
+				octets = append(wiretest.Hex(t, c.want), ip...)
+			}
+			var f rocev2.Frame
+			require.NoError(t, f.Decode(octets, rocev2.DecodeOptions{Link: c.link}))
+			sent, v := pe.Receive(nil, &f, node.Event{Now: time.Unix(1e9, 0)})
+			require.NotZero(t, v.Label)
+			require.Equal(t, append(wiretest.Hex(t, c.want), ip...), sent[40+8+8:])
+		})
 	}
 }
 
@@ -187,9 +193,14 @@ func TestHostPairsTakenOver(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(packet(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 34 })))
 	require.Equal(t, 1, h.Observe(&p, 0, noon))
-	for qp, want := range map[uint32][2]bool{34: {true, true}, 35: {false, false}} {
-		sends, known := h.Sends(qp, receiverAddr, noon)
-		require.Equal(t, want, [2]bool{sends, known})
+	for _, c := range []struct {
+		qp   uint32
+		want [2]bool
+	}{{34, [2]bool{true, true}}, {35, [2]bool{false, false}}} {
+		t.Run(fmt.Sprint(c.qp), func(t *testing.T) {
+			sends, known := h.Sends(c.qp, receiverAddr, noon)
+			require.Equal(t, c.want, [2]bool{sends, known})
+		})
 	}
 	require.NoError(t, h.Add(qpmap.Key{FlowKey: p.FlowKey()}, qpmap.Pair{SrcQP: 35}))
 	sends, known := h.Sends(34, receiverAddr, noon)

@@ -58,8 +58,7 @@ const monitor = "[::1]:9479"
 // start starts the agent with this configuration, and waits until it is ready.
 func start(t *testing.T, h *wiretest.Host, config string) *agent {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	a := startAs(t, h, written(t, "agent.toml", "[agent]\nhttp = \""+monitor+"\"\n"+config), self)
 	wiretest.Await(t, "the agent is ready", func() bool {
 		require.NotContains(t, a.log(), "the agent ends")
@@ -72,8 +71,7 @@ func start(t *testing.T, h *wiretest.Host, config string) *agent {
 func (a *agent) run(t *testing.T) {
 	t.Helper()
 	a.monitor = monitor
-	stderr, err := a.StderrPipe()
-	require.NoError(t, err)
+	stderr := wiretest.Must(a.StderrPipe())(t)
 	a.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	a.host.Do(t, a.Start)
 	a.ended = make(chan error, 1)
@@ -248,9 +246,7 @@ func datagram(t *testing.T, destQP uint32) []byte {
 	p.HopLimit, p.TrafficClass = 64, uint8(rocev2.ECT0)
 	p.BTH.Header = bth.Header{Opcode: bth.UDSendOnly, PKey: 0xFFFF, DestQP: destQP}
 	p.BTH.DETH.SrcQP = 34
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 // answerTo is a packet the other way.
@@ -266,8 +262,7 @@ func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame
 		in, err = netio.OpenPackets(netio.PacketConfig{Interface: device, Direction: netio.In})
 		return err
 	})
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	t.Cleanup(func() { poll.Close(); in.Close() })
 	return func() *rocev2.Frame {
 		t.Helper()
@@ -288,8 +283,7 @@ func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame
 // cnps waits for so many CNPs at a source, and checks them.
 func cnps(t *testing.T, in netio.Source, want int, from netip.Addr) {
 	t.Helper()
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	for n := 0; n < want; {
 		_, packets, err := poll.Next(wiretest.Patience)

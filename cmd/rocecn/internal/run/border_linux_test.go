@@ -29,8 +29,7 @@ func edge(t *testing.T) *wiretest.Host {
 // refusing has agents find a program nft that refuses rules as long as there is a file of this name.
 func refusing(t *testing.T) (name string) {
 	t.Helper()
-	nft, err := exec.LookPath("nft")
-	require.NoError(t, err)
+	nft := wiretest.Must(exec.LookPath("nft"))(t)
 	name = filepath.Join(t.TempDir(), "refused")
 	script := fmt.Sprintf("#!/bin/sh\n[ -e %s -a \"$1\" = -f ] && exit 1\nexec %s \"$@\"\n", name, nft)
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(name), "nft"), []byte(script), 0o700))
@@ -60,13 +59,16 @@ func TestNFTLeavesBehind(t *testing.T) {
 	said, err := leaves("echo the table")
 	require.NoError(t, err)
 	require.Equal(t, "the table\n", said)
-	for script, want := range map[string]string{
-		"exit 3":               "nft: exit status 3",
-		"echo no such; exit 3": "nft: exit status 3: no such",
-		"echo Operation not permitted '(you must be root)'; exit 1": "nft: permission denied: CAP_NET_ADMIN is needed",
+	for _, c := range []struct{ name, want string }{
+		{"exit 3", "nft: exit status 3"},
+		{"echo no such; exit 3", "nft: exit status 3: no such"},
+		{"echo Operation not permitted '(you must be root)'; exit 1",
+			"nft: permission denied: CAP_NET_ADMIN is needed"},
 	} {
-		_, err = leaves(script)
-		require.EqualError(t, err, want)
+		t.Run(c.name, func(t *testing.T) {
+			_, err = leaves(c.name)
+			require.EqualError(t, err, c.want)
+		})
 	}
 	nftPatience = time.Second
 	_, err = leaves("wait")
@@ -76,16 +78,14 @@ func TestNFTLeavesBehind(t *testing.T) {
 // What somebody changes right behind the installation is not taken for the border's own rules.
 func TestBorderIntruder(t *testing.T) {
 	wiretest.Tool(t, "nft")
-	nft, err := exec.LookPath("nft")
-	require.NoError(t, err)
+	nft := wiretest.Must(exec.LookPath("nft"))(t)
 	folder := t.TempDir()
 	once := filepath.Join(folder, "once")
 	script := fmt.Sprintf("#!/bin/sh\n%[1]s \"$@\" || exit\n[ \"$1\" = -f ] && mkdir %[2]s 2>&- && "+
 		"exec %[1]s insert rule inet rocecn forward accept\nexit 0\n", nft, once)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "nft"), []byte(script), 0o700))
 	h := edge(t)
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 	agent := startAs(t, h, written(t, "agent.toml",
 		"[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\", \"wan1\"]\n"), self)
@@ -195,8 +195,7 @@ func TestBorderMissing(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Equal(t, "rocecn check: role.border: wan2: no such interface\n", stderr)
 
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	agent := startAs(t, h, file, self)
 	agent.says(t, "lacks=\"role.border: wan2: no such interface\"")
 	require.Contains(t, agent.get("/readyz"), "not ready: role.border: wan2: ")
@@ -250,15 +249,13 @@ func TestBorderChanged(t *testing.T) {
 // systemd hears that the agent works also while nft gives no answer, which may last longer than its watchdog waits.
 func TestBorderWatchdog(t *testing.T) {
 	wiretest.Tool(t, "nft")
-	nft, err := exec.LookPath("nft")
-	require.NoError(t, err)
+	nft := wiretest.Must(exec.LookPath("nft"))(t)
 	folder := t.TempDir()
 	hold, held, name := filepath.Join(folder, "hold"), filepath.Join(folder, "held"), filepath.Join(folder, "notify")
 	script := fmt.Sprintf("#!/bin/sh\nwhile [ -e %s ]; do : >%s; sleep 0.1; done\nexec %s \"$@\"\n", hold, held, nft)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "nft"), []byte(script), 0o700))
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	require.NoError(t, err)
+	socket := wiretest.Must(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"}))(t)
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", name)
 	t.Setenv("WATCHDOG_USEC", "200000")
@@ -293,8 +290,7 @@ func TestBorderTwice(t *testing.T) {
 	const config = "[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\"]\n"
 	agent := start(t, h, config)
 	want := h.Run(t, "", "nft", "-s", "list", "ruleset")
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	other := startAs(t, h, written(t, "other.toml", config+"cnp = true\n"), self)
 	agent.says(t, "rules that nobody else changes")
 	other.says(t, "rules that nobody else changes")

@@ -103,8 +103,7 @@ func TestFullDisk(t *testing.T) {
 
 	octets := make([]byte, 1<<16)
 	n, _ := files[0].ReadAt(octets, 0)
-	in, err := capture.Open(bytes.NewReader(octets[:n]))
-	require.NoError(t, err)
+	in := wiretest.Must(capture.Open(bytes.NewReader(octets[:n])))(t)
 	var r capture.Record
 	for range 10 + sent + 5 {
 		require.NoError(t, in.Next(&r))
@@ -129,10 +128,12 @@ func TestRefusedLeavesFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(keep, []byte("kept"), 0o600))
 	config := "[agent]\nhttp = \"" + busy.Addr().String() + "\"\n" +
 		"[source.a]\ntype = \"capture\"\nfile = \"" + wiretest.Path(t, "messages.pcap") + "\"\n"
-	for name, file := range map[string]string{"keep": keep, "new": fresh} {
-		config += "[sink." + name + "]\ntype = \"capture\"\nfile = \"" + file + "\"\n" +
-			"[[role.receiver]]\nenabled = true\nsources = [\"a\"]\nsink = \"" + name + "\"\n" +
-			"self = [\"2001:db8::5\"]\nlearn = true\n"
+	for _, c := range []struct{ name, file string }{{"keep", keep}, {"new", fresh}} {
+		t.Run(c.name, func(t *testing.T) {
+			config += "[sink." + c.name + "]\ntype = \"capture\"\nfile = \"" + c.file + "\"\n" +
+				"[[role.receiver]]\nenabled = true\nsources = [\"a\"]\nsink = \"" + c.name + "\"\n" +
+				"self = [\"2001:db8::5\"]\nlearn = true\n"
+		})
 	}
 	var stderr bytes.Buffer
 	status := Run(t.Context(), []string{"-config", written(t, "agent.toml", config)}, nil, io.Discard, &stderr)
@@ -142,8 +143,7 @@ func TestRefusedLeavesFiles(t *testing.T) {
 	require.NoFileExists(t, fresh)
 
 	s := &server{name: written(t, "other.toml", config), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	s.file, err = parse([]byte("[agent]\n"))
-	require.NoError(t, err)
+	s.file = wiretest.Must(parse([]byte("[agent]\n")))(t)
 	_, err = s.replace(t.Context())
 	require.ErrorContains(t, err, "agent.http: ")
 	require.Equal(t, "kept", string(octetsOf(t, keep)))

@@ -28,8 +28,7 @@ func exported(t *testing.T) map[string][]string {
 	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
 	on, border, _ := strings.Cut(strings.ReplaceAll(on, "enabled = false", "enabled = true"), "[role.border]")
 	require.NotEmpty(t, border) // it is played by nft
-	f, err := parse([]byte(on))
-	require.NoError(t, err)
+	f := wiretest.Must(parse([]byte(on)))(t)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), dry: true}
 	require.NoError(t, s.apply(f, nil))
 	defer s.close()
@@ -117,14 +116,11 @@ func captured(t *testing.T) map[string][]string {
 		done <- flows.Run(ctx, []string{"-listen", "127.0.0.1:0", wiretest.Path(t, "tour.pcap")}, nil, io.Discard, says)
 	}()
 	lines := bufio.NewReader(said)
-	first, err := lines.ReadString('\n')
-	require.NoError(t, err)
+	first := wiretest.Must(lines.ReadString('\n'))(t)
 	go io.Copy(io.Discard, lines)
-	answer, err := http.Get(regexp.MustCompile(`http://\S+`).FindString(first) + "metrics")
-	require.NoError(t, err)
+	answer := wiretest.Must(http.Get(regexp.MustCompile(`http://\S+`).FindString(first) + "metrics"))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	text := wiretest.Must(io.ReadAll(answer.Body))(t)
 	interrupt()
 	require.Zero(t, <-done)
 	return labelsOf(string(text))
@@ -136,8 +132,7 @@ func TestDashboard(t *testing.T) {
 	labels := exported(t)
 	maps.Copy(labels, captured(t))
 	file := filepath.Join(filepath.Dir(wiretest.Path(t)), "packaging", "dashboard.json")
-	octets, err := os.ReadFile(file)
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(file))(t)
 	var d struct {
 		Templating struct {
 			List []struct{ Name, Type, Definition string }
@@ -201,6 +196,6 @@ func TestWrongQueriesAreFound(t *testing.T) {
 		{`label_values(rocecn_b{role="x"}, input)`, "", []string{"rocecn_b{input}", "rocecn_b{role}"}},
 		{`up`, "", []string{"no metric"}},
 	} {
-		require.Equal(t, c.wrong, wrongIn(c.query, c.legend, labels), c.query)
+		t.Run(c.query, func(t *testing.T) { require.Equal(t, c.wrong, wrongIn(c.query, c.legend, labels)) })
 	}
 }

@@ -33,8 +33,7 @@ func parameterProblems(t *testing.T, h *wiretest.Host, at string) *netio.Datagra
 // decoded returns the next packets of a source, until f is true.
 func decoded(t *testing.T, in netio.Source, f func(p *rocev2.Packet) bool) {
 	t.Helper()
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	for {
 		_, packets, err := poll.Next(wiretest.Patience)
@@ -68,8 +67,7 @@ func TestKernelTranslator(t *testing.T) {
 	rejected := parameterProblems(t, b, "2001:db8:2::c")
 	data := datagram(t, 17)
 	sends(t, core, fast(t, data))
-	poll, err := netio.NewPoll(t.Context(), rejected)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), rejected))(t)
 	defer poll.Close()
 	_, packets, err := poll.Next(wiretest.Patience)
 	require.NoError(t, err)
@@ -103,8 +101,7 @@ as = "cnp"
 	agent.awaits(t, 1, "rocecn_role_pairs")
 	var about rocev2.Packet
 	require.NoError(t, about.DecodeIP(data))
-	want, err := cnp.AppendFor(nil, &about, receiver, 34, cnp.Config{})
-	require.NoError(t, err)
+	want := wiretest.Must(cnp.AppendFor(nil, &about, receiver, 34, cnp.Config{}))(t)
 	want[7]-- // a hop
 	wiretest.Await(t, "the kernel knows the pair", func() bool {
 		sends(t, core, fast(t, data))
@@ -220,8 +217,7 @@ as = "cnp"
 	} {
 		require.Contains(t, agent.checks(t), "warning: "+taken+": right if it is by the agent, which runs\n")
 	}
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	elsewhere := strings.Replace(string(octetsOf(t, agent.config)), monitor, "[::1]:9480", 1)
 	second := startAs(t, r, written(t, "second.toml", elsewhere), self)
 	require.Error(t, <-second.ended)

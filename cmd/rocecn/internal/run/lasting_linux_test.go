@@ -98,8 +98,7 @@ func TestSoak(t *testing.T) {
 
 	s := &soak{T: t, agent: start(t, r, soaked)}
 	fromA, fromB := raw(t, a), raw(t, b)
-	mac, err := net.ParseMAC(linkAddress(t, r, "r2"))
-	require.NoError(t, err)
+	mac := wiretest.Must(net.ParseMAC(linkAddress(t, r, "r2")))(t)
 	var side *netio.PortSink
 	c.Do(t, func() (err error) {
 		side, err = netio.OpenPort("c0", mac)
@@ -230,8 +229,11 @@ func (s *soak) lost() float64 { return s.metric("rocecn_source_lost_total") }
 // settled waits until the agent has seen all that was sent, or knows that it has not.
 func (s *soak) settled() {
 	s.Helper()
-	for source, n := range map[string]int{"both": s.both, "side": s.side, "messages": s.messages} {
-		s.awaits(s.T, float64(n), "rocecn_source_(?:packets|lost)_total", `source="`+source+`"`)
+	for _, c := range []struct {
+		name string
+		n    int
+	}{{"both", s.both}, {"side", s.side}, {"messages", s.messages}} {
+		s.awaits(s.T, float64(c.n), "rocecn_source_(?:packets|lost)_total", `source="`+c.name+`"`)
 	}
 }
 
@@ -242,15 +244,18 @@ func (s *soak) adds(arrived *atomic.Int64) {
 		return s.metric("rocecn_role_packets_total", `role="`+role+`"`, `outcome="`+outcome+`"`)
 	}
 	from := func(source string) float64 { return s.metric("rocecn_source_packets_total", `source="`+source+`"`) }
-	for role, want := range map[string]float64{
-		"switch": from("both") + from("side"), "proxy": from("messages") + from("both"), "ingress": from("both"),
-		"sender": from("both"), "receiver": from("both"), "border": from("both"),
+	for _, c := range []struct {
+		name string
+		want float64
+	}{
+		{"switch", from("both") + from("side")}, {"proxy", from("messages") + from("both")}, {"ingress", from("both")},
+		{"sender", from("both")}, {"receiver", from("both")}, {"border", from("both")},
 	} {
-		s.awaits(s.T, want, "rocecn_role_packets_total", `role="`+role+`"`)
-		if role == "switch" || role == "ingress" {
+		s.awaits(s.T, c.want, "rocecn_role_packets_total", `role="`+c.name+`"`)
+		if c.name == "switch" || c.name == "ingress" {
 			continue // a notification that is refused may leave a mark, and a label that is, a packet on its way
 		}
-		require.Equal(s, of("refused", role), s.metric("rocecn_role_refused_total", `role="`+role+`"`), role)
+		require.Equal(s, of("refused", c.name), s.metric("rocecn_role_refused_total", `role="`+c.name+`"`), c.name)
 	}
 	if s.lost() == 0 { // then each outcome is known
 		require.EqualValues(s, s.marked, of("marked", "switch")-

@@ -45,9 +45,7 @@ func complaint(t *testing.T, about []byte) []byte {
 	t.Helper()
 	var f rocev2.Frame
 	require.NoError(t, f.Decode(about, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	b, err := proxymsg.AppendFor(nil, &f, node6, proxyAddr, 3, proxymsg.Config{})
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(proxymsg.AppendFor(nil, &f, node6, proxyAddr, 3, proxymsg.Config{}))(t)
 }
 
 var proxyAddr = ip("2001:db8:2::1")
@@ -309,12 +307,10 @@ func TestDeadNeighbour(t *testing.T) {
 // forNobody returns an agent and its configuration where nobody may run and read them.
 func forNobody(t *testing.T, text string) (program, config string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "agent")
-	require.NoError(t, err)
+	dir := wiretest.Must(os.MkdirTemp("", "agent"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	program, config = filepath.Join(dir, "rocecn"), filepath.Join(dir, "agent.toml")
 	require.NoError(t, os.WriteFile(program, octetsOf(t, self), 0o755))
 	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+text), 0o644))
@@ -327,8 +323,7 @@ func TestCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, r, b, in := network(t)
 	program, config := forNobody(t, theProxy)
-	f, err := parse([]byte(theProxy))
-	require.NoError(t, err)
+	f := wiretest.Must(parse([]byte(theProxy)))(t)
 	_, line, _ := strings.Cut(f.summary(), "AmbientCapabilities=")
 	require.Equal(t, "CAP_NET_BIND_SERVICE CAP_NET_RAW\n", line)
 
@@ -360,21 +355,23 @@ func TestCapabilities(t *testing.T) {
 	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+theProxy), 0o644))
 	agent.terminate(t)
 
-	for without, message := range map[string]string{
-		"CAP_NET_BIND_SERVICE": "CAP_NET_RAW is needed", "CAP_NET_RAW": "permission denied", "": "source.",
+	for _, c := range []struct{ name, message string }{
+		{"CAP_NET_BIND_SERVICE", "CAP_NET_RAW is needed"}, {"CAP_NET_RAW", "permission denied"}, {"", "source."},
 	} {
-		var has []string
-		if without != "" {
-			has = []string{without}
-		}
-		agent := with(has...)
-		select {
-		case err := <-agent.ended:
-			require.Error(t, err)
-		case <-time.After(wiretest.Patience):
-			t.Fatalf("with %q alone it goes on", without)
-		}
-		require.Contains(t, agent.log(), message)
+		t.Run(c.name, func(t *testing.T) {
+			var has []string
+			if c.name != "" {
+				has = []string{c.name}
+			}
+			agent := with(has...)
+			select {
+			case err := <-agent.ended:
+				require.Error(t, err)
+			case <-time.After(wiretest.Patience):
+				t.Fatalf("with %q alone it goes on", c.name)
+			}
+			require.Contains(t, agent.log(), c.message)
+		})
 	}
 }
 
@@ -382,8 +379,7 @@ func TestCapabilities(t *testing.T) {
 func TestNotify(t *testing.T) {
 	h := wiretest.NewHost(t, "h")
 	name := filepath.Join(t.TempDir(), "notify")
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	require.NoError(t, err)
+	socket := wiretest.Must(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"}))(t)
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", name)
 	t.Setenv("WATCHDOG_USEC", "200000")
@@ -392,8 +388,7 @@ func TestNotify(t *testing.T) {
 		b := make([]byte, 1<<10)
 		for {
 			require.NoError(t, socket.SetReadDeadline(time.Now().Add(wiretest.Patience)))
-			n, err := socket.Read(b)
-			require.NoError(t, err)
+			n := wiretest.Must(socket.Read(b))(t)
 			if strings.HasPrefix(string(b[:n]), want) {
 				return
 			}
@@ -427,8 +422,7 @@ senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
 	hears("STOPPING=1")
 
 	// An agent that is not ready does not become so by reading its file.
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	late := "[agent]\nhttp = \"" + monitor + "\"\n" + config + strings.Replace(config, `"udp"`, `"packet"`, 1)
 	late = strings.NewReplacer(
 		fmt.Sprintf("[source.messages]\ntype = \"packet\"\nlisten = [\"[::1]:%d\"]", proxymsg.Port),
@@ -561,10 +555,8 @@ func TestInterruptedFile(t *testing.T) {
 // Who rehearses on live packets sees each decision at once.
 func TestLiveDryRun(t *testing.T) {
 	_, r, b, _ := network(t)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	lines, err := os.Create(filepath.Join(t.TempDir(), "lines"))
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
+	lines := wiretest.Must(os.Create(filepath.Join(t.TempDir(), "lines")))(t)
 	defer lines.Close()
 	agent := &agent{host: r}
 	agent.Cmd = exec.Command(self, "-dry-run", "-config", written(t, "agent.toml", theProxy))

@@ -50,8 +50,7 @@ type = "raw"
 		facts[fmt.Sprintf("metric %s %s", name, what)] = true
 	})
 
-	text, err := json.Marshal(s.status())
-	require.NoError(t, err)
+	text := wiretest.Must(json.Marshal(s.status()))(t)
 	var status any
 	require.NoError(t, json.Unmarshal(text, &status))
 	wiretest.Fields("", status, func(path, kind string) { facts[fmt.Sprintf("status %s %s", path, kind)] = true })

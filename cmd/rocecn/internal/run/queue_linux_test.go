@@ -33,8 +33,7 @@ func slowly(t *testing.T, r *wiretest.Host) {
 // fastCNPs reads so many Fast CNPs and checks them, by our decoder and by tshark.
 func fastCNPs(t *testing.T, in netio.Source, want int, from netip.Addr) {
 	t.Helper()
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	var frames [][]byte
 	for len(frames) < want {
@@ -169,8 +168,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	require.Zero(t, agent.metric("rocecn_role_marks_not_made_total"))
 	r.Run(t, "", "tc", "qdisc", "change", "dev", "r1", "root", "tbf", "rate", "80mbit", "burst", "20000", "limit",
 		"1000000") // let them go
-	poll, err := netio.NewPoll(t.Context(), end)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), end))(t)
 	defer poll.Close()
 	for marked := 0; marked < int(sent); {
 		_, packets, err := poll.Next(wiretest.Patience)

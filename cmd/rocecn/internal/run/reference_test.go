@@ -17,8 +17,7 @@ import (
 // What the reference file gives without a # changes nothing: it is what there is
 // without it. Only what a source or sink cannot do without is an example.
 func TestReferenceHasDefaults(t *testing.T) {
-	f, err := parse([]byte(reference))
-	require.NoError(t, err)
+	f := wiretest.Must(parse([]byte(reference)))(t)
 	require.Empty(t, f.roles)
 
 	ten := agentConfig{}
@@ -89,8 +88,7 @@ func TestReferenceHasAllKeys(t *testing.T) {
 	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
 	on = strings.ReplaceAll(on, "enabled = false", "enabled = true")
 	on = strings.Replace(on, `install = "none"`, `install = "nft"`, 1)
-	f, err := parse([]byte(on))
-	require.NoError(t, err)
+	f := wiretest.Must(parse([]byte(on)))(t)
 	require.Len(t, f.roles, 7)
 	require.Empty(t, f.warnings())
 	require.Contains(t, f.summary(), "\nnot used: source.asic, source.rehearsal, source.rejections, sink.file\n")
@@ -111,8 +109,7 @@ func TestReferenceHasAllKeys(t *testing.T) {
 func TestDocuments(t *testing.T) {
 	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
 	var blocks [][][]byte
-	pages, err := filepath.Glob(filepath.Join(docs, "roles", "*.md"))
-	require.NoError(t, err)
+	pages := wiretest.Must(filepath.Glob(filepath.Join(docs, "roles", "*.md")))(t)
 	for _, page := range pages {
 		blocks = append(blocks, regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(octetsOf(t, page), -1)...)
 	}

@@ -171,8 +171,7 @@ func TestSinkDSCP(t *testing.T) {
 			_, was, _ := strings.Cut(as[i], " ")
 			_, is, _ := strings.Cut(with[i], " ")
 			ip := wiretest.Hex(t, is)
-			dscp, err := rocev2.SetDSCP(ip, 48)
-			require.NoError(t, err)
+			dscp := wiretest.Must(rocev2.SetDSCP(ip, 48))(t)
 			require.EqualValues(t, 46, dscp)
 			require.Equal(t, wiretest.Hex(t, was), ip)
 		}
@@ -183,11 +182,9 @@ func TestSinkDSCP(t *testing.T) {
 // packets returns the packets of a capture, and when they were sent.
 func packets(t testing.TB, name string) (all []string) {
 	t.Helper()
-	f, err := os.Open(name)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Open(name))(t)
 	defer f.Close()
-	in, err := capture.Open(f)
-	require.NoError(t, err)
+	in := wiretest.Must(capture.Open(f))(t)
 	for r, err := range capture.All(in) {
 		require.NoError(t, err)
 		all = append(all, fmt.Sprintf("%d %x", r.Time.UnixNano(), r.Data))
@@ -197,7 +194,5 @@ func packets(t testing.TB, name string) (all []string) {
 
 func octetsOf(t testing.TB, name string) []byte {
 	t.Helper()
-	octets, err := os.ReadFile(name)
-	require.NoError(t, err)
-	return octets
+	return wiretest.Must(os.ReadFile(name))(t)
 }

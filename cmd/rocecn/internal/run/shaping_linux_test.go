@@ -103,10 +103,8 @@ func TestShape(t *testing.T) {
 
 	// A CNP of the receiver is about the other one, and one of a stranger about nothing.
 	message := cnp.New(35, 0xFFFF)
-	ours, err := message.AppendPacket(nil, receiver, sender, cnp.Config{})
-	require.NoError(t, err)
-	forged, err := message.AppendPacket(nil, ip("2001:db8:2::d"), sender, cnp.Config{})
-	require.NoError(t, err)
+	ours := wiretest.Must(message.AppendPacket(nil, receiver, sender, cnp.Config{}))(t)
+	forged := wiretest.Must(message.AppendPacket(nil, ip("2001:db8:2::d"), sender, cnp.Config{}))(t)
 	sends(t, core, forged)
 	agent.awaits(t, 1, "rocecn_role_refused_total")
 	require.EqualValues(t, 1, agent.metric("rocecn_rate_slowed"))
@@ -121,8 +119,7 @@ func TestShape(t *testing.T) {
 	for _, asks := range []ppfc.Extension{
 		{Type: ppfc.Stop, Pause: ppfc.MaxPause}, {Type: ppfc.Resume}, {Type: ppfc.Stop, Pause: time.Millisecond},
 	} {
-		notification, err := ppfc.AppendFor(nil, &about, node6, asks, ppfc.Config{})
-		require.NoError(t, err)
+		notification := wiretest.Must(ppfc.AppendFor(nil, &about, node6, asks, ppfc.Config{}))(t)
 		sends(t, core, notification)
 	}
 	agent.awaits(t, 2, "rocecn_rate_stops_total")
@@ -213,8 +210,7 @@ func TestShapeTried(t *testing.T) {
 	require.Empty(t, egressOf(t, a, "a0"))
 
 	// The agent does not start, and leaves nothing behind.
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := wiretest.Must(os.Executable())(t)
 	agent := startAs(t, a, written(t, "agent.toml", installs), self)
 	require.Error(t, <-agent.ended)
 	require.Contains(t, agent.log(), "somebody has chosen qdisc tbf")
@@ -267,8 +263,7 @@ func TestShapeInstalls(t *testing.T) {
 	require.Equal(t, "noqueue", root())
 	if errors.Is(err, unix.ENOENT) { // no module sch_fq
 		require.Contains(t, said.String(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
-		self, err := os.Executable()
-		require.NoError(t, err)
+		self := wiretest.Must(os.Executable())(t)
 		agent := startAs(t, a, written(t, "agent.toml", installs), self)
 		require.Error(t, <-agent.ended)
 		require.Contains(t, agent.log(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")

@@ -91,8 +91,7 @@ sources = ["both"]
 
 	// The sender got what was sent: CNPs and Fast CNPs.
 	want := int(agent.metric("rocecn_sink_packets_total"))
-	poll, err := netio.NewPoll(t.Context(), in)
-	require.NoError(t, err)
+	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	got, all := 0, want+2*each                             // answers and broken ones have crossed as well
 	for lost := 0; got+lost < all; lost = int(in.Lost()) { // nobody has read them so far
@@ -140,8 +139,7 @@ as = "cnp"
 	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="accepted"`)
 	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="ignored"`) // as they arrive at r1
 	cnps(t, in, 2, receiver)
-	packets, err := rejected.Read()
-	require.NoError(t, err)
+	packets := wiretest.Must(rejected.Read())(t)
 	require.Empty(t, packets) // the host has rejected nothing
 	agent.terminate(t)
 }

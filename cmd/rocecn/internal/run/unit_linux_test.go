@@ -18,14 +18,12 @@ func TestTasksMax(t *testing.T) {
 	require.NoError(t, err)
 	m := regexp.MustCompile(`(?m)^TasksMax=(\d+)$`).FindSubmatch(octets)
 	require.NotNil(t, m)
-	most, err := strconv.Atoi(string(m[1]))
-	require.NoError(t, err)
+	most := wiretest.Must(strconv.Atoi(string(m[1])))(t)
 
 	t.Setenv("GOMAXPROCS", "512")
 	_, r, _, _ := network(t)
 	agent := start(t, r, "pprof = true\n"+theProxy)
 	agent.get("/debug/pprof/heap?gc=1") // a collection of garbage wants a quarter of the CPUs
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", agent.Process.Pid))
-	require.NoError(t, err)
+	threads := wiretest.Must(os.ReadDir(fmt.Sprintf("/proc/%d/task", agent.Process.Pid)))(t)
 	require.Less(t, len(threads)+512, most, "each CPU may run one more")
 }

@@ -20,8 +20,7 @@ import (
 // opened nothing.
 func prepared(t *testing.T, config string) *server {
 	t.Helper()
-	f, err := parse([]byte(config))
-	require.NoError(t, err)
+	f := wiretest.Must(parse([]byte(config)))(t)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), wake: make(chan struct{}, 1), dry: true}
 	require.NoError(t, s.apply(f, nil))
 	return s
@@ -138,8 +137,7 @@ func TestQueueGone(t *testing.T) {
 // Lists of /status are lists, if nothing is in them, too.
 func TestStatusOfNothing(t *testing.T) {
 	for _, config := range []string{"", "[role.border]\nenabled = true\ninstall = \"nft\""} {
-		text, err := json.Marshal(prepared(t, config).status())
-		require.NoError(t, err)
+		text := wiretest.Must(json.Marshal(prepared(t, config).status()))(t)
 		require.NotContains(t, string(text), "null")
 	}
 }

@@ -24,8 +24,7 @@ import (
 // hop of C1, double them at the last, and change nothing between; in C14 they have more use. There is a run over time.
 func measured(t *testing.T) *experiment.Results {
 	t.Helper()
-	chosen, err := experiment.Chosen([]string{"C1", "C14"})
-	require.NoError(t, err)
+	chosen := wiretest.Must(experiment.Chosen([]string{"C1", "C14"}))(t)
 	plan := experiment.Plan{}
 	for i := range chosen {
 		plan.Cases = append(plan.Cases, chosen[i].Cases(experiment.Quick, 2)...)
@@ -87,10 +86,8 @@ func download(t *testing.T, ctx context.Context, name string) (rows [][]string) 
 	url := read[string](t, ctx, fmt.Sprintf(`document.querySelector('a[download="%s"]').href`, name))
 	text, ok := strings.CutPrefix(url, "data:text/csv;base64,")
 	require.True(t, ok, name)
-	octets, err := base64.StdEncoding.DecodeString(text)
-	require.NoError(t, err)
-	rows, err = csv.NewReader(bytes.NewReader(octets)).ReadAll()
-	require.NoError(t, err)
+	octets := wiretest.Must(base64.StdEncoding.DecodeString(text))(t)
+	rows = wiretest.Must(csv.NewReader(bytes.NewReader(octets)).ReadAll())(t)
 	return rows[1:]
 }
 

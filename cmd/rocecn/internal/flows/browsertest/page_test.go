@@ -124,8 +124,7 @@ func TestMain(m *testing.M) {
 // pageOf writes the page of a capture.
 func pageOf(t *testing.T, capture string) string {
 	t.Helper()
-	name, err := command()
-	require.NoError(t, err)
+	name := wiretest.Must(command())(t)
 	html := filepath.Join(t.TempDir(), "page.html")
 	out, err := exec.Command(name, "flows", "-html", html, capture).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -137,8 +136,7 @@ func lossy(t *testing.T) (name string, made *traffic.Capture) {
 	t.Helper()
 	made = traffic.Generate(21, traffic.Options{Connections: 4})
 	name = filepath.Join(t.TempDir(), "lossy.pcap")
-	f, err := os.Create(name)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Create(name))(t)
 	require.NoError(t, made.Write(f))
 	require.NoError(t, f.Close())
 	return name, made
@@ -147,8 +145,7 @@ func lossy(t *testing.T) (name string, made *traffic.Capture) {
 // read returns what an expression is.
 func read[T any](t *testing.T, ctx context.Context, expression string) (v T) {
 	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
-	require.NoError(t, err)
+	v = wiretest.Must(chromedp.Run(ctx, chromedp.Evaluate[T](expression)))(t)
 	return v
 }
 
@@ -221,8 +218,7 @@ func picture(t *testing.T, ctx context.Context, name string) {
 	if *pictures == "" {
 		return
 	}
-	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	require.NoError(t, err)
+	png := wiretest.Must(chromedp.Run(ctx, chromedp.CaptureScreenshot()))(t)
 	require.NoError(t, os.WriteFile(filepath.Join(*pictures, name), paletted(t, png), 0o644))
 }
 
@@ -246,8 +242,7 @@ func TestOpensAndSorts(t *testing.T) {
 	require.Len(t, column(t, ctx, "Packets"), len(made.Flows)+4) // and those of connection management
 	numbers := func() (all []int) {
 		for _, text := range column(t, ctx, "Packets") {
-			n, err := strconv.Atoi(text)
-			require.NoError(t, err)
+			n := wiretest.Must(strconv.Atoi(text))(t)
 			all = append(all, n)
 		}
 		return all
@@ -282,16 +277,17 @@ func TestFormats(t *testing.T) {
 	capture, _ := lossy(t)
 	ctx := browser(t)
 	open(t, ctx, pageOf(t, capture))
-	for expression, want := range map[string]string{
-		`shortTime(92160)`: "92.2µs", `shortTime(104448)`: "104µs", `shortTime(2851234)`: "2.85ms",
-		`shortTime(999)`: "999ns", `shortTime(1000)`: "1µs", `shortTime(0)`: "0ns", `shortTime(1.5e9)`: "1.5s",
-		`shortTime(100.4e9)`: "1m40s", `shortTime(7325e9)`: "2h2m10s", `shortTime(-1234567)`: "-1.23ms",
-		`duration(20971)`: "20.971µs", `scaled(9999)`: "9999", `scaled(10000)`: "10.0k", `scaled(463e6)`: "463M",
-		`scaled(7.51e6)`: "7.51M", `scaled(12.4e15)`: "12P",
-		`formats.qp(0x102)`: "0x000102", `formats.share(22.642)`: "22.6%",
-		`escaped('<a b="c">&')`: "&lt;a b=&quot;c&quot;&gt;&amp;",
+	for _, c := range []struct{ name, want string }{
+		{`shortTime(92160)`, "92.2µs"}, {`shortTime(104448)`, "104µs"}, {`shortTime(2851234)`, "2.85ms"},
+		{`shortTime(999)`, "999ns"}, {`shortTime(1000)`, "1µs"}, {`shortTime(0)`, "0ns"}, {`shortTime(1.5e9)`, "1.5s"},
+		{`shortTime(100.4e9)`, "1m40s"}, {`shortTime(7325e9)`, "2h2m10s"}, {`shortTime(-1234567)`, "-1.23ms"},
+		{`duration(20971)`, "20.971µs"}, {`scaled(9999)`, "9999"}, {`scaled(10000)`, "10.0k"},
+		{`scaled(463e6)`, "463M"},
+		{`scaled(7.51e6)`, "7.51M"}, {`scaled(12.4e15)`, "12P"},
+		{`formats.qp(0x102)`, "0x000102"}, {`formats.share(22.642)`, "22.6%"},
+		{`escaped('<a b="c">&')`, "&lt;a b=&quot;c&quot;&gt;&amp;"},
 	} {
-		require.Equal(t, want, read[string](t, ctx, expression), expression)
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, read[string](t, ctx, c.name)) })
 	}
 	require.Equal(t, []float64{0, 50, 100, 150}, read[[]float64](t, ctx, `ticks(0, 199, 4)`))
 	require.Equal(t, []int{-1, 0, 0, 1, 3}, read[[]int](t, ctx,
@@ -371,8 +367,7 @@ func TestMarks(t *testing.T) {
 	capture, made := lossy(t)
 	ctx := browser(t)
 	open(t, ctx, pageOf(t, capture))
-	start, err := time.Parse(time.RFC3339Nano, read[string](t, ctx, "data.start"))
-	require.NoError(t, err)
+	start := wiretest.Must(time.Parse(time.RFC3339Nano, read[string](t, ctx, "data.start")))(t)
 	span := read[float64](t, ctx, "data.span")
 	title := regexp.MustCompile(`^frame (\d+), .*?: (?:(\d+) repeated)?`)
 	seen := 0
@@ -383,8 +378,7 @@ func TestMarks(t *testing.T) {
 		counts, first, x := map[string]uint64{}, 0, 0.0
 		for _, m := range marksOf(t, ctx, flow) {
 			found := title.FindStringSubmatch(m.Title)
-			frame, err := strconv.Atoi(found[1])
-			require.NoError(t, err)
+			frame := wiretest.Must(strconv.Atoi(found[1]))(t)
 			n, err := strconv.ParseUint(found[2], 10, 64)
 			if err != nil {
 				n = 1
@@ -621,11 +615,10 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	require.Equal(t, "none", read[string](t, ctx, `getComputedStyle(filterBox.parentElement).display`))
 	picture(t, ctx, "flows-page-print.png")
 	whole := true
-	pdf, err := chromedp.Run(ctx, chromedp.PrintToPDF(func(p *page.PrintToPDFParams) {
+	pdf := wiretest.Must(chromedp.Run(ctx, chromedp.PrintToPDF(func(p *page.PrintToPDFParams) {
 		p.PreferCSSPageSize,
 			p.PrintBackground = &whole, &whole
-	}))
-	require.NoError(t, err)
+	})))(t)
 	require.True(t, bytes.HasPrefix(pdf, []byte("%PDF")))
 	require.Equal(t, 3, read[int](t, ctx, `document.querySelectorAll("tr.open").length`), "the worst are open on paper")
 	require.Empty(t, c.complaints)
@@ -689,10 +682,8 @@ func busy(t *testing.T, ctx context.Context) float64 {
 // crowd writes a capture of so many flows.
 func crowd(t *testing.T, n uint32) string {
 	name := filepath.Join(t.TempDir(), "crowd.pcap")
-	f, err := os.Create(name)
-	require.NoError(t, err)
-	w, err := capture.NewWriter(f, capture.Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Create(name))(t)
+	w := wiretest.Must(capture.NewWriter(f, capture.Ethernet, time.Microsecond))(t)
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	host := func(last byte) netip.Addr {
 		return netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x55,
@@ -708,8 +699,7 @@ func crowd(t *testing.T, n uint32) string {
 			}}
 			p.BTH.Opcode, p.BTH.DestQP, p.BTH.PSN, p.BTH.PKey = bth.RCSendOnly, 0x800000+i, 100+psn, 0xFFFF
 			frame := append(make([]byte, 12, 128), 0x86, 0xDD)
-			frame, err = p.AppendBinary(frame)
-			require.NoError(t, err)
+			frame = wiretest.Must(p.AppendBinary(frame))(t)
 			now = now.Add(time.Microsecond)
 			require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: now}))
 		}
@@ -724,8 +714,7 @@ func crowd(t *testing.T, n uint32) string {
 func TestCrowd(t *testing.T) {
 	const n = 10_000
 	html := pageOf(t, crowd(t, n))
-	info, err := os.Stat(html)
-	require.NoError(t, err)
+	info := wiretest.Must(os.Stat(html))(t)
 	require.Less(t, info.Size(), int64(5_000_000))
 	t.Log(info.Size(), "octets")
 
@@ -755,9 +744,10 @@ func TestCrowd(t *testing.T) {
 			{"filtered by a number", `filterAsTold("missing>0")`},
 			{"not filtered", `filterAsTold("")`},
 		} {
-			// With what the browser needs to lay it out.
-			before := busy(t, ctx)
-			took := read[[]float64](t, ctx, fmt.Sprintf(`(() => {
+			t.Run(one.name, func(t *testing.T) {
+				// With what the browser needs to lay it out.
+				before := busy(t, ctx)
+				took := read[[]float64](t, ctx, fmt.Sprintf(`(() => {
 				const make = document.createElement;
 				let made = 0, least = Infinity;
 				document.createElement = function (...all) { made++; return make.apply(this, all); };
@@ -771,10 +761,11 @@ func TestCrowd(t *testing.T) {
 				delete document.createElement;
 				return [least, made];
 			})()`, times, one.act))
-			t.Logf("by receiver %v, %s: at least %.1f ms, of the thread on average %.1f ms; %.0f elements", grouped,
-				one.name, took[0], (busy(t, ctx)-before)/times, took[1])
-			require.Less(t, took[1], 2000.)
-			require.LessOrEqual(t, len(column(t, ctx, "to QP")), 100)
+				t.Logf("by receiver %v, %s: at least %.1f ms, of the thread on average %.1f ms; %.0f elements", grouped,
+					one.name, took[0], (busy(t, ctx)-before)/times, took[1])
+				require.Less(t, took[1], 2000.)
+				require.LessOrEqual(t, len(column(t, ctx, "to QP")), 100)
+			})
 		}
 	}
 	click(t, ctx, heads, "to QP")
@@ -793,10 +784,8 @@ func TestCrowd(t *testing.T) {
 // here 10 µs in each millisecond of a second.
 func TestPausesUpClose(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pauses.pcap")
-	f, err := os.Create(name)
-	require.NoError(t, err)
-	w, err := capture.NewWriter(f, capture.Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Create(name))(t)
+	w := wiretest.Must(capture.NewWriter(f, capture.Ethernet, time.Microsecond))(t)
 	write := func(at time.Duration, frame []byte) {
 		r := capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: time.Unix(1, 0).Add(at)}
 		require.NoError(t, w.Write(&r))
@@ -808,8 +797,7 @@ func TestPausesUpClose(t *testing.T) {
 	for i := range 400 {
 		at := time.Duration(i) * time.Millisecond
 		data.BTH.PSN = uint32(i)
-		frame, err := data.AppendBinary(append(make([]byte, 12), 8, 0))
-		require.NoError(t, err)
+		frame := wiretest.Must(data.AppendBinary(append(make([]byte, 12), 8, 0)))(t)
 		write(at, frame)
 		stop := pfc.PFC{Enabled: 1 << 3}
 		stop.Quanta[3] = 0xFFFF
@@ -842,11 +830,9 @@ func TestPausesUpClose(t *testing.T) {
 // The page of every capture opens, zooms, sorts and shows its flows without a complaint,
 // also that of a single packet.
 func TestEveryCapture(t *testing.T) {
-	names, err := filepath.Glob(wiretest.Path(t, "*.pcap"))
-	require.NoError(t, err)
+	names := wiretest.Must(filepath.Glob(wiretest.Path(t, "*.pcap")))(t)
 	require.NotEmpty(t, names)
-	real, err := filepath.Glob(wiretest.Path(t, "real/*-loss*.pcap.gz"))
-	require.NoError(t, err)
+	real := wiretest.Must(filepath.Glob(wiretest.Path(t, "real/*-loss*.pcap.gz")))(t)
 	names = append(names, append(real, crowd(t, 1))...)
 	ctx := browser(t)
 	for _, name := range names {

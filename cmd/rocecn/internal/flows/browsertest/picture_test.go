@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,8 +16,7 @@ import (
 // nearest of them: a page has not many more, and the file is a third as large.
 func paletted(t *testing.T, octets []byte) []byte {
 	t.Helper()
-	from, err := png.Decode(bytes.NewReader(octets))
-	require.NoError(t, err)
+	from := wiretest.Must(png.Decode(bytes.NewReader(octets)))(t)
 	box := from.Bounds()
 	count := map[color.Color]int{}
 	for y := box.Min.Y; y < box.Max.Y; y++ {

@@ -168,8 +168,11 @@ func (l *line) measure(b *testing.B) {
 		time.Sleep(200 * time.Microsecond)
 	}
 	if slices.Sort(took); len(took) > 0 {
-		for name, share := range map[string]int{"min": 0, "p10": 10, "median": 50, "p99": 99} {
-			b.ReportMetric(float64(took[(len(took)-1)*share/100].Nanoseconds())/1000, name+"-µs")
+		for _, c := range []struct {
+			name  string
+			share int
+		}{{"min", 0}, {"p10", 10}, {"median", 50}, {"p99", 99}} {
+			b.ReportMetric(float64(took[(len(took)-1)*c.share/100].Nanoseconds())/1000, c.name+"-µs")
 		}
 	}
 	b.ReportMetric(float64(missing), "missing")
