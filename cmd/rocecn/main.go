@@ -4,7 +4,7 @@
 //	rocecn COMMAND [flags] [arguments]
 //	rocecn version                    which version this is
 //
-// rocecn -h lists the commands, rocecn COMMAND -h says what to type.
+// rocecn -h lists the commands, rocecn COMMAND -h prints the usage of one.
 //
 // An interrupt is the end of the input: what was read is finished, summaries
 // are printed, and the exit status is 0. A closed pipe, as behind head, ends a
@@ -44,15 +44,15 @@ type command struct {
 }
 
 var commands = []command{
-	{"inspect", "print what is in captures, one line a packet", inspect.Run},
-	{"flows", "say what happened to every flow in captures", flows.Run},
-	{"top", "show which flows are in trouble now", flows.Top},
-	{"pairs", "say whose queue pair sends to whose in captures", pairs.Run},
-	{"host", "write down what this host counts itself, for flows -host", host.Run},
+	{"inspect", "decode captures, one line for each packet", inspect.Run},
+	{"flows", "report loss, congestion and answers of every flow in captures", flows.Run},
+	{"top", "show the flows that are in trouble now", flows.Top},
+	{"pairs", "report the pairs of queue pairs in captures", pairs.Run},
+	{"host", "record the RDMA counters of this host, for flows -host", host.Run},
 	{"answer", "write the Fast CNPs that a congested switch would send for a capture", play.Answer},
 	{"play", "rehearse a role of the network on a capture", play.Run},
-	{"run", "play roles of the network on real interfaces, as its configuration says", agent.Run},
-	{"check", "say what is wrong with a configuration of run, and what it needs", agent.Check},
+	{"run", "play roles of the network on real interfaces, by a configuration file", agent.Run},
+	{"check", "report errors in a configuration of run, and the rights that it needs", agent.Check},
 	{"filter", "print filters for tcpdump, sockets, nftables, iptables and tc", filter.Run},
 	{"send", "send an FCN or a proxy message over UDP", send.Run},
 	{"listen", "receive FCN or proxy messages over UDP and print them", listen.Run},
@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return say("version", build.Read().Line("rocecn"), stdout, stderr)
 	case "completion": // source <(rocecn completion), in bash
 		if len(args) > 2 || len(args) > 1 && args[1] != "bash" {
-			fmt.Fprintln(stderr, "rocecn completion: there is one for bash only, which zsh reads after bashcompinit")
+			fmt.Fprintln(stderr, "rocecn completion: for bash only; zsh reads it after bashcompinit")
 			return cli.Misused
 		}
 		text := fmt.Sprintf("complete -o default -W '%s' rocecn\n", strings.Join(names(), " "))
@@ -136,18 +136,18 @@ func isFile(name string) bool {
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, `Reads, answers and sends the congestion signals of RoCEv2.
+	fmt.Fprint(w, `Decodes, answers and sends the congestion signals of RoCEv2.
 
-usage: rocecn FILE…                what is in captures: short for rocecn inspect FILE…
+usage: rocecn FILE…                decode captures: short for rocecn inspect FILE…
        rocecn COMMAND [flags] …
-       rocecn version              which version this is
+       rocecn version              print the version
 
 `)
 	for _, c := range commands {
 		fmt.Fprintf(w, "  %-8s  %s\n", c.name, c.help)
 	}
 	fmt.Fprint(w, `
-rocecn COMMAND -h says what to type. In bash, source <(rocecn completion) lets Tab
+Run 'rocecn COMMAND -h' for the usage of a command. In bash, source <(rocecn completion) lets Tab
 complete the commands. For a first look, from the root of the module:
 
   rocecn testdata/tour.pcap
