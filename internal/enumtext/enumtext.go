@@ -25,8 +25,8 @@ func Name[T ~uint8 | ~uint16](v T, names []string, typ string) string {
 	return typ + "(" + strconv.Itoa(int(v)) + ")"
 }
 
-// Unmarshal sets to to the value that prints as text. pkg and field are those
-// of the error.
+// Unmarshal sets to to the value that prints as text. The error names pkg, field, the text and the names, which have no
+// parentheses.
 func Unmarshal[T Enum](to *T, text []byte, pkg, field string) error {
 	for v := range 256 {
 		if T(v).String() == string(text) {
@@ -34,15 +34,30 @@ func Unmarshal[T Enum](to *T, text []byte, pkg, field string) error {
 			return nil
 		}
 	}
-	return wireerr.New(pkg, field, 0, "there is none that is called "+strconv.Quote(string(text)), wireerr.Range)
+	var names []string
+	for v := range 256 {
+		if s := T(v).String(); !strings.ContainsRune(s, '(') {
+			names = append(names, s)
+		}
+	}
+	return wireerr.New(pkg, field, 0, wanted(text, names), wireerr.Range)
 }
 
-// OneOf sets to to the value of one of these texts. The error names them.
+// wanted returns the text of an error about a name that is none of these.
+func wanted(text []byte, names []string) string {
+	given := strconv.Quote(string(text))
+	last := len(names) - 1
+	if last < 1 || last > 20 {
+		return given + ": unknown name"
+	}
+	return given + ": want " + strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// OneOf sets to to the value of one of these texts. The error names the text and them.
 func OneOf[T ~uint8](to *T, text []byte, texts []string) error {
 	i := slices.Index(texts, string(text))
 	if i < 0 {
-		last := len(texts) - 1
-		return errors.New(strings.Join(texts[:last], ", ") + " or " + texts[last] + " needed")
+		return errors.New(wanted(text, texts))
 	}
 	*to = T(i)
 	return nil

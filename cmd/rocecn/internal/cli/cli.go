@@ -20,8 +20,8 @@ const (
 	RuleBroken = 3 // a rule of flows -check is broken
 )
 
-// Flags returns the flags of a command, as yet none. What is wrong with the
-// arguments goes to stderr, and usage before the list of the flags.
+// Flags returns an empty set of flags for a command. Usage prints usage and the
+// list of the flags to stderr.
 func Flags(command, usage string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -32,9 +32,23 @@ func Flags(command, usage string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
-// Parse parses the arguments of a command, flags before, between and behind the
-// others, which it returns. Behind -- there are no flags.
+// Parse parses the arguments of a command, flags before, between and after the
+// others, which it returns. After -- there are no flags. It prints an error, and
+// the usage only if the arguments ask for it.
 func Parse(flags *flag.FlagSet, args []string) (others []string, err error) {
+	usage, stderr := flags.Usage, flags.Output()
+	flags.Usage = func() {}
+	flags.SetOutput(io.Discard) // package flag prints each error with the usage
+	defer func() {
+		flags.Usage = usage
+		flags.SetOutput(stderr)
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			usage()
+		case err != nil:
+			Misuse(stderr, flags.Name(), fmt.Errorf("%w\nrocecn %s -h lists the flags", err, flags.Name()))
+		}
+	}()
 	for {
 		if err := flags.Parse(args); err != nil {
 			return nil, err

@@ -20,13 +20,13 @@ func TestFlags(t *testing.T) {
 		status      int
 	}{
 		{"-h", "usage: rocecn test\n  -all\n    \tall of them\n", 0},
-		{"-some", "flag provided but not defined: -some\nusage: rocecn test\n  -all\n    \tall of them\n", 2},
+		{"-some", "rocecn test: flag provided but not defined: -some\nrocecn test -h lists the flags\n", 2},
 	} {
 		t.Run(c.arg, func(t *testing.T) {
 			var stderr bytes.Buffer
 			flags := Flags("test", "usage: rocecn test\n", &stderr)
 			flags.Bool("all", false, "all of them")
-			err := flags.Parse([]string{c.arg})
+			_, err := Parse(flags, []string{c.arg})
 			require.Error(t, err)
 			require.Equal(t, c.status, Unparsed(err), c.arg)
 			require.Equal(t, c.stderr, stderr.String())

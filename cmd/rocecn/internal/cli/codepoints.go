@@ -42,7 +42,7 @@ func (c *CodePoints) ProxyFamily(flags *flag.FlagSet) {
 			case "6":
 				c.family = proxymsg.IPv6
 			default:
-				return errors.New("4 or 6 is needed")
+				return errors.New("want 4 or 6")
 			}
 			return nil
 		})

@@ -118,7 +118,7 @@ func (t *Tree) IsTOML() bool { return t.lines != nil }
 func (t *Tree) Members() (names []string, parts []*Tree, err error) {
 	o, ok := t.value.(object)
 	if !ok {
-		return nil, nil, t.At(Wrong("", "an object needed"))
+		return nil, nil, t.At(Wrong("", "%s: want an object", given(t.value)))
 	}
 	for _, m := range o {
 		names = append(names, m.key)
@@ -268,11 +268,11 @@ func set(key string, value any, v reflect.Value) error {
 	case *netip.Prefix:
 		s, ok := value.(string)
 		if !ok {
-			return Wrong(key, "a prefix is text")
+			return Wrong(key, "%s: want a prefix as text", given(value))
 		}
 		a, err := netip.ParsePrefix(s)
 		if err != nil || a.Addr().Is4In6() {
-			return Wrong(key, `%q is not a prefix, as in "2001:db8::/32"`, s)
+			return Wrong(key, `%q: want a prefix, as in "2001:db8::/32"`, s)
 		}
 		*p = a.Masked()
 		return nil
@@ -282,7 +282,7 @@ func set(key string, value any, v reflect.Value) error {
 			s, ok = n.String(), true
 		}
 		if !ok {
-			return Wrong(key, "text needed")
+			return Wrong(key, "%s: want text", given(value))
 		}
 		if err := p.UnmarshalText([]byte(s)); err != nil {
 			return Wrong(key, "%v", err)
@@ -299,49 +299,49 @@ func set(key string, value any, v reflect.Value) error {
 	case reflect.Bool:
 		b, ok := value.(bool)
 		if !ok {
-			return Wrong(key, "true or false needed")
+			return Wrong(key, "%s: want true or false", given(value))
 		}
 		v.SetBool(b)
 	case reflect.String:
 		s, ok := value.(string)
 		if !ok {
-			return Wrong(key, "text needed")
+			return Wrong(key, "%s: want text", given(value))
 		}
 		v.SetString(s)
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		n, ok := value.(json.Number)
 		if !ok {
-			return Wrong(key, "a number needed")
+			return Wrong(key, "%s: want a number", given(value))
 		}
 		u, err := strconv.ParseUint(n.String(), 10, v.Type().Bits())
 		if err != nil {
-			return Wrong(key, "%v is not a whole number from 0 to %d", n, uint64(math.MaxUint64)>>(64-v.Type().Bits()))
+			return Wrong(key, "%v: want a whole number from 0 to %d", n, uint64(math.MaxUint64)>>(64-v.Type().Bits()))
 		}
 		v.SetUint(u)
 	case reflect.Int:
 		n, ok := value.(json.Number)
 		if !ok {
-			return Wrong(key, "a number needed")
+			return Wrong(key, "%s: want a number", given(value))
 		}
 		i, err := strconv.ParseInt(n.String(), 10, 32)
 		if err != nil || i < 0 {
-			return Wrong(key, "%v is not a whole number from 0 to %d", n, math.MaxInt32)
+			return Wrong(key, "%v: want a whole number from 0 to %d", n, math.MaxInt32)
 		}
 		v.SetInt(i)
 	case reflect.Float64:
 		n, ok := value.(json.Number)
 		if !ok {
-			return Wrong(key, "a number needed")
+			return Wrong(key, "%s: want a number", given(value))
 		}
 		f, err := n.Float64()
 		if err != nil || f < 0 {
-			return Wrong(key, "%v is not a number of 0 or more", n)
+			return Wrong(key, "%v: want a number of 0 or more", n)
 		}
 		v.SetFloat(f)
 	case reflect.Slice:
 		list, ok := value.([]any)
 		if !ok {
-			return Wrong(key, "a list needed")
+			return Wrong(key, "%s: want a list", given(value))
 		}
 		all := reflect.MakeSlice(v.Type(), len(list), len(list))
 		for i := range list {
@@ -361,7 +361,7 @@ func set(key string, value any, v reflect.Value) error {
 			}
 			return nil
 		case len(list) != v.Len():
-			return Wrong(key, "one value, or a list of %d needed", v.Len())
+			return Wrong(key, "a list of %d: want one value or a list of %d", len(list), v.Len())
 		}
 		for i := range list {
 			if err := set(Index(key, i), list[i], v.Index(i)); err != nil {
@@ -376,11 +376,26 @@ func set(key string, value any, v reflect.Value) error {
 	return nil
 }
 
+// given returns a value as an error names it.
+func given(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(v)
+	case []any:
+		return "a list"
+	case object:
+		return "an object"
+	}
+	return fmt.Sprint(value)
+}
+
 // setStructs sets structs from an object, each of whose keys is one of one of them.
 func setStructs(key string, value any, structs ...reflect.Value) error {
 	o, ok := value.(object)
 	if !ok {
-		return Wrong(key, "an object needed")
+		return Wrong(key, "%s: want an object", given(value))
 	}
 	for _, m := range o {
 		var f reflect.Value

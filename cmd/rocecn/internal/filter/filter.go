@@ -217,13 +217,13 @@ func (o *options) capture(link rocev2.LinkType, messages message.Config) (string
 	if err := c.Selection.UnmarshalText([]byte(o.kind)); err != nil {
 		const kinds = "rocev2, notifications, ce, qp, ours, pairs, flows, border, host"
 		if o.kind == "" {
-			return "", errors.New("one of " + kinds + " is needed")
+			return "", errors.New("no filter named: want one of " + kinds)
 		}
-		return "", fmt.Errorf("%q is not one of %s", o.kind, kinds)
+		return "", fmt.Errorf("%q: want one of %s", o.kind, kinds)
 	}
 	switch {
 	case o.qp >= 1<<24 || o.qp == 0 && c.Selection == filter.QueuePair:
-		return "", errors.New("-qp: 1 to 0xffffff is needed")
+		return "", fmt.Errorf("-qp %#x: want 1 to 0xffffff", o.qp)
 	case o.nft || o.ip6tables:
 		return "", fmt.Errorf("%s: rules are for the border; -tcpdump and -bpf for a capture", o.kind)
 	case o.bpf:

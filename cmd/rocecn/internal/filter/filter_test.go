@@ -90,16 +90,16 @@ func TestUsage(t *testing.T) {
 	for _, c := range []struct {
 		args, message string
 	}{
-		{"", `filter: one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host is needed`},
-		{"Border", `"Border" is not one of `},
+		{"", `no filter named: want one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host`},
+		{"Border", `"Border": want one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host`},
 		{"ce qp", `arguments left over: qp`},
 		{"ce -nft", `ce: rules are for the border`},
 		{"ours -ip6tables", `ours: rules are for the border`},
 		{"border -tcpdump", `no expression of tcpdump looks through options`},
 		{"ce -bpf -tcpdump", `one of -tcpdump, -bpf, -nft and -ip6tables`},
 		{"ce -link null", `-link: "null" is not one of `},
-		{"qp -qp 16777216", `-qp: 1 to 0xffffff is needed`},
-		{"qp", `-qp: 1 to 0xffffff is needed`},
+		{"qp -qp 16777216", `: want 1 to 0xffffff`},
+		{"qp", `: want 1 to 0xffffff`},
 		{"ce -qp 5", `-qp: for qp only`},
 		{"-cnp rocev2", `-cnp: for border only`},
 		{"ce -fcn-port 4000", `-fcn-port: for notifications and ours and flows and border only`},

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -56,7 +57,7 @@ func rules(list string) (all []rule, err error) {
 func ruleOf(text string) (r rule, err error) {
 	parts := ruleSyntax.FindStringSubmatch(text)
 	if parts == nil {
-		return r, fmt.Errorf("a name, one of < <= = != >= > and a number are needed")
+		return r, errors.New("want a name, one of < <= = != >= > and a number")
 	}
 	r = rule{text: text, total: parts[1] != "", compare: comparisons[parts[3]], percent: parts[5] != ""}
 	if r.metric, err = metricOf(strings.TrimSpace(parts[2])); err != nil {
@@ -66,7 +67,7 @@ func ruleOf(text string) (r rule, err error) {
 		return r, fmt.Errorf("%s is not a count: it has neither a total nor a percentage", r.metric.name)
 	}
 	if r.value, err = strconv.ParseFloat(strings.TrimSpace(parts[4]), 64); err != nil || math.IsNaN(r.value) {
-		return r, fmt.Errorf("%q is not a number", strings.TrimSpace(parts[4]))
+		return r, fmt.Errorf("%q: want a number", strings.TrimSpace(parts[4]))
 	}
 	return r, nil
 }

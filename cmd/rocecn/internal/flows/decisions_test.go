@@ -101,17 +101,17 @@ func prefixes(o *options) string {
 // Each argument that is wrong has its message.
 func TestWrongOptions(t *testing.T) {
 	const (
-		goes, below, shard = "-compare: goes with neither", "not below 0", "I/N is needed"
+		goes, below, shard = "-compare: goes with neither", "not below 0", "want I/N"
 		port, rate         = "1 to 65535 allowed", "1M to 1000T"
 	)
 	for args, message := range map[string]string{
-		"-compare a": "two captures", "-compare a b c": "two captures",
+		"-compare a": ": want 2", "-compare a b c": ": want 2",
 		"-compare -csv a b": goes, "-compare -prometheus a b": goes, "-compare -interval 1s a b": goes,
 		"-compare -check acks=0 a b": goes, "-compare -html page a b": goes,
 		"-compare -sort src a b": goes, "-compare a b -dscp 0": goes, "-compare a b -shard 1/2": goes,
 		"a -check ,":   "no rule",
-		"-compare - -": "only one", "-compare -i eth0": "two captures",
-		"-window 0 a": "-window: at least 1", "-compare -window -1 a b": "-window: at least 1",
+		"-compare - -": "only one", "-compare -i eth0": ": want 2",
+		"-window 0 a": ": want 1 or more", "-compare -window -1 a b": ": want 1 or more",
 		"-json -prometheus a": "one of them", "-csv -prometheus a": "one of them",
 		"-top -1 a": below, "-max-flows -1 a": below, "-interval -1ns a": below,
 		"-max-flows 15 a": "at least 16", "-max-flows 1 a": "at least 16",
@@ -123,8 +123,8 @@ func TestWrongOptions(t *testing.T) {
 		"-link-rate 999k a": rate, "-link-rate 1001T a": rate,
 		"-link-rate G a": rate, "-link-rate 1m a": rate, "-link-rate -5G a": rate,
 		"-json=perhaps a": "invalid", "-check =5 a": `"" is not a number`,
-		"-check acks<NaN a": `"NaN" is not a number`,
-		"-html - a":         "the name of a file is needed", "-html= a": "the name of a file is needed",
+		"-check acks<NaN a": `"NaN": want a number`,
+		"-html - a":         "want the name of a file", "-html= a": "want the name of a file",
 		"-check 5 a": "a name, one of", "-sort up a": "-sort:",
 		"-check acks=1,retries=2 a": `rule "retries=2"`,
 		"-address 10.0.0.0/33 a":    "neither", "-qp 1, a": "is not a queue pair",

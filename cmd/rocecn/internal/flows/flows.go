@@ -72,7 +72,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	form("prometheus", "print the text format of Prometheus")
 	flags.Func("html", "write a page to look at to this `file`, besides what is printed", func(name string) error {
 		if o.html = name; name == "" || name == "-" {
-			return errors.New("the name of a file is needed")
+			return errors.New("want the name of a file")
 		}
 		return nil
 	})
@@ -127,7 +127,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	case wrong != nil:
 		err = wrong
 	case o.twoPoint && len(names) != 2:
-		err = errors.New("-compare: two captures are needed")
+		err = fmt.Errorf("-compare with %s: want 2", cli.Count(uint64(len(names)), "capture"))
 	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 ||
 		o.html != "" || *order != "trouble" || o.choice.dscps != 0 || o.table.Shards > 1):
 		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check, -html, -sort, -dscp nor " +
@@ -147,9 +147,9 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		o.html != "" || o.address != "" || o.explains || len(o.hosts) > 0 || o.table.Shards > 1 || *order != "trouble"):
 		err = errors.New("-sflow: goes with -json, -interval, -top, -trouble, -address, -qp and -dscp alone")
 	case o.sflow != "" && !strings.Contains(o.sflow, ":"):
-		err = errors.New("-sflow: an address and a port are needed, such as :6343")
+		err = fmt.Errorf("-sflow %q: want an address and a port, such as :6343", o.sflow)
 	case o.window < 1:
-		err = errors.New("-window: at least 1")
+		err = fmt.Errorf("-window %d: want 1 or more", o.window)
 	case forms > 1:
 		err = errors.New("-json, -csv and -prometheus: one of them")
 	case o.interval < 0 || o.top < 0 || o.table.MaxFlows < 0:
@@ -200,7 +200,7 @@ func (o *options) shard(text string) error {
 	i, err1 := strconv.Atoi(part)
 	n, err2 := strconv.Atoi(of)
 	if !ok || err1 != nil || err2 != nil || i < 0 || i > n || n < 1 {
-		return errors.New("I/N is needed, I from 0 to N-1 or from 1 to N")
+		return errors.New("want I/N, I from 0 to N-1 or from 1 to N")
 	}
 	o.table.Shard, o.table.Shards = i%n, n
 	return nil
@@ -217,7 +217,7 @@ func (o *options) linkRate(text string) error {
 	}
 	rate, err := strconv.ParseFloat(number, 64)
 	if rate *= factor; err != nil || !(rate >= minRate && rate <= maxRate) {
-		return errors.New("a rate of 1M to 1000T is needed")
+		return errors.New("want a rate of 1M to 1000T")
 	}
 	o.table.LinkRate = uint64(rate)
 	return nil
@@ -299,7 +299,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if a.hostErr != nil {
 		status = cli.End(stderr, "flows", a.hostErr)
 	}
-	a.summary(stderr, &r)
+	if status == 0 || a.table.Stats().Packets > 0 {
+		a.summary(stderr, &r)
+	}
 	for _, v := range broken {
 		fmt.Fprintln(stderr, "rocecn flows:", v)
 		status = cli.RuleBroken

@@ -64,7 +64,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			status = cli.Failed
 		}
 	}
-	i.summary.print(stderr)
+	if status == 0 || i.summary.packets > 0 {
+		i.summary.print(stderr)
+	}
 	return status
 }
 

@@ -51,7 +51,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return cli.End(stderr, "pairs", err)
 	}
-	r.table.summary(stderr, r.packets)
+	if status == 0 || r.packets > 0 {
+		r.table.summary(stderr, r.packets)
+	}
 	if r.cut > 0 {
 		fmt.Fprintf(stderr, "cut too short by the snap length: %d; capture with -s %d or more\n", r.cut, r.needed)
 	}

@@ -102,21 +102,21 @@ type answerer struct {
 func (a *answerer) start(cfg congested.Config) (err error) {
 	switch source := cfg.Self6; {
 	case !source.IsValid():
-		return errors.New("-source is missing")
+		return errors.New("-source is not set: want the IPv6 address of the switch")
 	case !source.Is6() || source.Zone() != "" || rocev2.CheckAnswerable(source) != nil:
-		return fmt.Errorf("-source %v is not an IPv6 address of a node", source)
+		return fmt.Errorf("-source %v: want an IPv6 unicast address that others can reach", source)
 	case a.every < 1:
-		return fmt.Errorf("-every %d: 1 or more allowed", a.every)
+		return fmt.Errorf("-every %d: want 1 or more", a.every)
 	case cfg.PerFlow[0] < 0:
-		return fmt.Errorf("-per-flow %v is negative", cfg.PerFlow[0])
+		return fmt.Errorf("-per-flow %v: want 0 or more", cfg.PerFlow[0])
 	case cfg.Out.PerSecond < 0:
-		return fmt.Errorf("-rate %v is negative", cfg.Out.PerSecond)
+		return fmt.Errorf("-rate %v: want 0 or more", cfg.Out.PerSecond)
 	case math.IsNaN(cfg.Out.PerSecond) || math.IsInf(cfg.Out.PerSecond, 0):
-		return fmt.Errorf("-rate %v is no finite number", cfg.Out.PerSecond)
+		return fmt.Errorf("-rate %v: want a finite number", cfg.Out.PerSecond)
 	}
 	for _, t := range []ipv6opt.Type{cfg.FastCNP.CodePoints.Option1, cfg.FastCNP.CodePoints.Option2} {
 		if t != 0 && t>>5 != 0b100 { // FAST section 6
-			return fmt.Errorf("-option-types 0x%02x: act must be 10 and chg 0, so 0x80 to 0x9f allowed", uint8(t))
+			return fmt.Errorf("-option-types 0x%02x: want act bits 10 and chg bit 0, which is 0x80 to 0x9f", uint8(t))
 		}
 	}
 	everybody := acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}

@@ -57,7 +57,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	say := func(what string, err error) { cli.Say(stderr, "play", what, err) }
 	if kind, _, _ := strings.Cut(*name, "["); roles.All[kind] == nil {
-		say("-role", fmt.Errorf("%q is not one of %s", *name, names))
+		say("-role", fmt.Errorf("%q: want %s", *name, names))
+		return cli.Misused
+	}
+	if *file == "" {
+		say("-config", errors.New("not set: want a configuration in JSON or TOML"))
 		return cli.Misused
 	}
 	role, err := configured(*name, *file)
@@ -85,9 +89,6 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // configured returns the role of this name as the file configures it.
 func configured(name, file string) (node.Role, error) {
-	if file == "" {
-		return nil, errors.New("the file is missing")
-	}
 	octets, err := config.ReadFile(file)
 	if err != nil {
 		return nil, err

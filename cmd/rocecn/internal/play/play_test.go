@@ -218,10 +218,10 @@ func TestUsage(t *testing.T) {
 		{[]string{"-role", "echo", "-config", good}, 2, "usage: rocecn play"},
 		{[]string{"-role", "echo", "-config", good, in, out, out}, 2, "usage: rocecn play"},
 		{[]string{"-role", "echo", "-config", good, in, "-"}, 2, "usage: rocecn play"},
-		{[]string{"-nonsense", in}, 2, "usage: rocecn play"},
-		{[]string{"-config", good, in}, 2, `rocecn play: -role: "" is not one of `},
-		{[]string{"-role", "Echo", "-config", good, in}, 2, `rocecn play: -role: "Echo" is not one of `},
-		{[]string{"-role", "echo", in}, 2, "rocecn play: -config : the file is missing\n"},
+		{[]string{"-nonsense", in}, 2, "rocecn play: flag provided but not defined: -nonsense\n"},
+		{[]string{"-config", good, in}, 2, `rocecn play: -role: "": want `},
+		{[]string{"-role", "Echo", "-config", good, in}, 2, `rocecn play: -role: "Echo": want `},
+		{[]string{"-role", "echo", in}, 2, "rocecn play: -config: not set: want a configuration in JSON or TOML\n"},
 		{[]string{"-role", "echo", "-config", missing, in}, 2,
 			"rocecn play: -config " + missing + ": no such file or directory\n"},
 		{[]string{"-role", "echo", "-config", file(t, `{"word": "wrong"}`), in, out}, 2,
@@ -239,7 +239,7 @@ func TestUsage(t *testing.T) {
 			"out: no such file or directory\n"},
 		{[]string{"-h"}, 0, "usage: rocecn play"},
 		{[]string{"-role", "echo", "-config", good, in, "-h"}, 0, "usage: rocecn play"},
-		{[]string{in, "-config", good}, 2, `rocecn play: -role: "" is not one of `},
+		{[]string{in, "-config", good}, 2, `rocecn play: -role: "": want `},
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, c.status, Run(t.Context(), c.args, nil, &stdout, &stderr), c.args)

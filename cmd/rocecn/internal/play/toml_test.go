@@ -45,10 +45,10 @@ install = "nft"
 		{"proxy", good, "there is no [role.proxy]"},
 		{"switch", "[role.switch]\nenabled = true\nself = [\"2001:db8::1\", \"::1\"]",
 			"line 3: role.switch.self[1]: ::1 is the second of its family"},
-		{"switch", "[role.switch]\n\npe = [1]", "line 3: role.switch.pe[0]: a prefix is text"},
+		{"switch", "[role.switch]\n\npe = [1]", "line 3: role.switch.pe[0]: 1: want a prefix as text"},
 		{"switch", "[role.switch]\n[role.swich]", "line 2: role.swich: no such role; known are border, echo, ingress"},
 		{"switch", "[roles.switch]", "line 1: roles: unknown key; known are agent, source, sink, role"},
-		{"switch", "role = 1", "line 1: role: an object needed"},
+		{"switch", "role = 1", "line 1: role: 1: want an object"},
 	} {
 		var stdout, stderr bytes.Buffer
 		args := []string{"-role", c.role, "-config", file(t, c.file), "-"}

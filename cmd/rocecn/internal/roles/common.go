@@ -70,7 +70,7 @@ func codePoints(key string, types []optionType) (c fastcnp.CodePoints, err error
 	for i, t := range types {
 		if t>>5 != 0b100 {
 			return c, config.Wrong(config.Index(key, i),
-				"0x%02x: act must be 10 and chg 0, so 0x80 to 0x9f allowed", uint8(t))
+				"0x%02x: want act bits 10 and chg bit 0, which is 0x80 to 0x9f", uint8(t))
 		}
 	}
 	switch len(types) {

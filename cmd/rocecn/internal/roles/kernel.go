@@ -119,7 +119,7 @@ func (c *SenderConfig) Kernel() (k KernelTranslator, err error) {
 		return k, err
 	}
 	if c.As != "cnp" {
-		return k, config.Wrong("as", `the kernel makes CNPs: "cnp" needed`)
+		return k, config.Wrong("as", `%q: want "cnp", since the kernel makes CNPs alone`, c.As)
 	}
 	if _, k.Host, err = c.Self.families("self", true); err != nil {
 		return k, err

@@ -2,7 +2,7 @@ package roles
 
 import (
 	"encoding/hex"
-	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
@@ -41,13 +41,13 @@ type ownSnapshot struct {
 func (r *ownRecord) node() (*ioam.Node, error) {
 	switch s := r.Snapshot; {
 	case r.NodeID != nil && *r.NodeID > 1<<24-1:
-		return nil, config.Wrong("own_record.node_id", "%d has more than 24 bits", *r.NodeID)
+		return nil, config.Wrong("own_record.node_id", "%d: want 24 bits at most", *r.NodeID)
 	case r.WideNodeID != nil && *r.WideNodeID > 1<<56-1:
-		return nil, config.Wrong("own_record.node_id_wide", "%d has more than 56 bits", *r.WideNodeID)
+		return nil, config.Wrong("own_record.node_id_wide", "%d: want 56 bits at most", *r.WideNodeID)
 	case s != nil && s.Schema > 1<<24-1:
-		return nil, config.Wrong("own_record.snapshot.schema", "%d has more than 24 bits", s.Schema)
+		return nil, config.Wrong("own_record.snapshot.schema", "%d: want 24 bits at most", s.Schema)
 	case s != nil && (len(s.Data)%4 != 0 || len(s.Data) > 1020):
-		return nil, config.Wrong("own_record.snapshot.data", "a multiple of 4 octets up to 1020 needed")
+		return nil, config.Wrong("own_record.snapshot.data", "%d octets: want a multiple of 4, up to 1020", len(s.Data))
 	}
 	n := &ioam.Node{}
 	if r.HopLimit != nil || r.NodeID != nil {
@@ -98,7 +98,7 @@ type number64 uint64
 func (n *number64) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseUint(string(text), 0, 64)
 	if err != nil {
-		return errors.New(`a whole number of 64 bits needed, as in 7 or "0x7"`)
+		return fmt.Errorf(`%q: want a whole number of 64 bits, as in 7 or "0x7"`, text)
 	}
 	*n = number64(v)
 	return nil
@@ -109,7 +109,7 @@ type octets []byte
 
 func (o *octets) UnmarshalText(text []byte) (err error) {
 	if *o, err = hex.DecodeString(string(text)); err != nil {
-		return errors.New("hexadecimal digits needed, two an octet")
+		return fmt.Errorf("%q: want hexadecimal digits, two for each octet", text)
 	}
 	return nil
 }

@@ -149,9 +149,9 @@ func (c *SwitchConfig) levels() (levels levelsOverTime, err error) {
 	}
 	switch {
 	case c.Level != nil:
-		return levels, config.Wrong("levels", "given together with level: one of them allowed")
+		return levels, config.Wrong("levels", "given together with level: want one of them")
 	case len(c.Levels) == 0:
-		return levels, config.Wrong("levels", "an empty list: one level at least needed")
+		return levels, config.Wrong("levels", "an empty list: want one level or more")
 	}
 	for i, l := range c.Levels {
 		key := config.Index("levels", i)
@@ -230,7 +230,7 @@ func (c *SwitchConfig) enabled(cfg *congested.Config) (err error) {
 	for i, r := range proxies {
 		if rocev2.CheckAnswerable(r.Value) != nil {
 			return config.Wrong(config.Join(config.Index("proxies", i), "proxy"),
-				"a unicast address that others can reach needed")
+				"%v: want a unicast address that others can reach", r.Value)
 		}
 	}
 	cfg.Methods, cfg.Capable, cfg.Proxies = acl.NewMap(methods...), acl.NewMap(capable...), acl.NewMap(proxies...)

@@ -313,8 +313,8 @@ func (f *file) checkRole(r *roles.Instance) error {
 		return err
 	}
 	if c, ok := r.Config.(*roles.IngressConfig); ok && c.Learns() && !f.showsTunnels(a) {
-		return config.Wrong("observe", "labels are learned from what leaves in tunnels: needed is such a source as "+
-			"of type packet, without filter, whose direction is not in, or of type qdisc with tunnels")
+		return config.Wrong("observe", "no source of packets that leave in tunnels: want one of type packet without "+
+			"filter whose direction is not in, or one of type qdisc with tunnels, to learn labels from")
 	}
 	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
 	translates, ok := r.Config.(*roles.SenderConfig)

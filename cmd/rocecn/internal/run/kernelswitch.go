@@ -37,7 +37,7 @@ func (f *file) kernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 		s := f.sources[name]
 		q, ok := s.is.(*qdiscSource)
 		if !ok {
-			return nil, config.Wrong(config.Index("sources", i), "the kernel watches queues alone: type qdisc needed")
+			return nil, config.Wrong(config.Index("sources", i), "type %s: want qdisc, since the kernel watches queues alone", s.Type)
 		}
 		for _, port := range q.Interfaces {
 			c.Ports = append(c.Ports, fastpath.Port{Name: port, Levels: s.thresholds()})
@@ -46,7 +46,7 @@ func (f *file) kernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 	for i, name := range r.Agent.Observe {
 		if _, ok := f.sources[name].is.(*icmpSource); !ok {
 			return nil, config.Wrong(config.Index("observe", i),
-				"the kernel learns only who rejects Fast CNPs: type icmpv6 needed")
+				"type %s: want icmpv6, since the kernel learns only which hosts reject Fast CNPs", f.sources[name].Type)
 		}
 	}
 	k, err := r.Config.(*roles.SwitchConfig).Kernel()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 	"time"
@@ -68,7 +69,7 @@ type hardwareAddr net.HardwareAddr
 func (a *hardwareAddr) UnmarshalText(text []byte) error {
 	parsed, err := net.ParseMAC(string(text))
 	if err != nil || len(parsed) != 6 {
-		return errors.New("a hardware address needed, as in 02:00:00:00:00:01")
+		return fmt.Errorf("%q: want a hardware address, as in 02:00:00:00:00:01", text)
 	}
 	*a = hardwareAddr(parsed)
 	return nil

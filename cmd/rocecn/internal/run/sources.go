@@ -186,7 +186,7 @@ func checkInterfaces(names []string) error {
 	}
 	for i, name := range names {
 		if name == "" {
-			return config.Wrong(config.Index("interfaces", i), "a name needed")
+			return config.Wrong(config.Index("interfaces", i), `"": want a name`)
 		}
 		if slices.Contains(names[:i], name) {
 			return config.Wrong(config.Index("interfaces", i), "%s is named twice", name)

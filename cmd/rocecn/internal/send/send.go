@@ -58,25 +58,25 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	wrong := ""
 	switch {
 	case len(others) > 0:
-		wrong = "arguments left over: " + others[0]
+		wrong = fmt.Sprintf("argument %q: want none besides flags", others[0])
 	case (o.fcn == "") == (o.proxy == ""):
-		wrong = "one of -fcn and -proxy is needed, not both"
+		wrong = "want one of -fcn and -proxy"
 	case o.fcn != "" && (o.capture != "" || o.frame != 1):
 		wrong = "-capture and -frame go with -proxy"
 	case o.proxy != "" && o.label != 0:
 		wrong = "-label goes with -fcn"
 	case o.dscp > 63:
-		wrong = "-dscp is over 63"
+		wrong = fmt.Sprintf("-dscp %d: want 0 to 63", o.dscp)
 	case o.hops < 1 || o.hops > 255:
-		wrong = "-hops is not in 1 to 255"
+		wrong = fmt.Sprintf("-hops %d: want 1 to 255", o.hops)
 	case o.fcn != "" && o.label == 0:
-		wrong = "-fcn needs -label, which is not 0"
+		wrong = "-label 0: want a label above 0 with -fcn"
 	case o.proxy != "" && o.capture == "":
-		wrong = "-proxy needs -capture, a file with the congested packet"
+		wrong = "-proxy without -capture: want a file with the congested packet"
 	case o.level > fcn.MaxLevel:
-		wrong = "-level is over 7"
+		wrong = fmt.Sprintf("-level %d: want 0 to 7", o.level)
 	case o.frame < 1:
-		wrong = "-frame is below 1"
+		wrong = fmt.Sprintf("-frame %d: want 1 or more", o.frame)
 	}
 	if wrong != "" {
 		return cli.Misuse(stderr, "send", errors.New(wrong))
