@@ -22,9 +22,9 @@ import (
 
 const topUsage = `usage: rocecn top [flags] -i INTERFACE
        rocecn top [flags] FILE…
-Shows which flows of RoCEv2 traffic are in trouble now: on a terminal a screen that refreshes, elsewhere one block after
-the other. Of a file each interval of its time is shown. Keys: n, r, s, b: order by notifications, repeats, stalls or
-bit/s; q: end.
+Shows the flows of RoCEv2 traffic that are in trouble now: on a terminal a screen that refreshes, elsewhere one block
+after the other. For a file, each interval of its time is shown. Keys: n, r, s, b: sort by notifications, repeats,
+stalls or bit/s; q: quit.
 
 `
 
@@ -64,13 +64,13 @@ func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	o := &options{inputs: cli.Inputs{Stdin: stdin}, workers: min(2*runtime.GOMAXPROCS(0), 8), form: "top"}
 	w := &watch{out: stdout, quiet: map[rocev2.FlowKey]flows.Flow{}}
 	flags := cli.Flags("top", topUsage, stderr)
-	flags.DurationVar(&o.interval, "interval", time.Second, "how much `time` of the capture a screen is about")
-	flags.IntVar(&w.screens, "n", -1, "end after `N` screens; below 0: with an interrupt, or the end of the file")
+	flags.DurationVar(&o.interval, "interval", time.Second, "`time` of the capture for each screen")
+	flags.IntVar(&w.screens, "n", -1, "end after `N` screens; below 0: when interrupted, or at the end of the file")
 	once := flags.Bool("once", false, "end after one screen, as -n 1")
-	sort := flags.String("sort", "notifications", "the worst flow first by `notifications, repeats, stalls or rate`; "+
-		"where that is the same by the others, in this order")
-	flags.IntVar(&w.rows, "top", 20, "show the first `N` flows, on a terminal as many as it has room for")
-	flags.IntVar(&o.table.MaxFlows, "max-flows", liveFlows, "how many `flows` are kept at once")
+	sort := flags.String("sort", "notifications", "sort key: `notifications, repeats, stalls or rate`; "+
+		"equal flows are sorted by the others, in this order")
+	flags.IntVar(&w.rows, "top", 20, "show the first `N` flows, on a terminal at most as many as fit")
+	flags.IntVar(&o.table.MaxFlows, "max-flows", liveFlows, "maximum number of `flows` in the table")
 	codePoints := o.flags(flags)
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return status

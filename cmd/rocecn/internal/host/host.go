@@ -24,14 +24,14 @@ import (
 
 const usage = `usage: rocecn host [-interval TIME] [-count N]
        rocecn host -root DIR [-root DIR …]
-Writes what this host counts itself, one line of JSON an observation, for rocecn flows -host: counters of its RDMA
-devices, pauses of their interfaces (by the program ethtool), and which program has which queue pair (by the program
-rdma). With -root, what was recorded of another machine:
-  DIR/time            when that was, as date -u +%FT%TZ prints it
-  DIR/hostname        the name of the machine; without, that of the folder
-  DIR/sys             of /sys/class/infiniband
-  DIR/ethtool/NAME    what ethtool -S NAME has printed
-  DIR/rdma/qp         what rdma resource show qp has printed
+Records the counters of this host for rocecn flows -host, one line of JSON for each observation: counters of its RDMA
+devices, pauses of their interfaces (by the program ethtool), and the queue pairs of each program (by the program rdma).
+With -root, it reads the files recorded on another machine:
+  DIR/time            time of the recording: output of date -u +%FT%TZ
+  DIR/hostname        name of the machine; by default that of the folder
+  DIR/sys             copy of /sys/class/infiniband
+  DIR/ethtool/NAME    output of ethtool -S NAME
+  DIR/rdma/qp         output of rdma resource show qp
 
 `
 
@@ -44,19 +44,19 @@ const (
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	flags := cli.Flags("host", usage, stderr)
 	var roots []string
-	flags.Func("root", "read `DIR`, recorded of another machine, rather than this one; several: in their order",
+	flags.Func("root", "read `DIR`, recorded on another machine, instead of this one; may be repeated, in order of time",
 		func(dir string) error {
 			roots = append(roots, dir)
 			return nil
 		})
-	interval := flags.Duration("interval", 0, "observe each `time`, such as 1s, until an interrupt")
-	count := flags.Int("count", 0, "observe `N` times (0: once, with -interval without end)")
+	interval := flags.Duration("interval", 0, "observe at this `interval`, such as 1s, until interrupted")
+	count := flags.Int("count", 0, "observe `N` times (0: once; with -interval without limit)")
 	others, err := cli.Parse(flags, args)
 	switch {
 	case err != nil:
 		return cli.Unparsed(err)
 	case len(others) > 0:
-		return cli.Misuse(stderr, "host", errors.New("there are no arguments but flags"))
+		return cli.Misuse(stderr, "host", errors.New("host takes only flags"))
 	case *interval < 0 || *count < 0:
 		return cli.Misuse(stderr, "host", errors.New("-interval and -count: not below 0"))
 	case *count > 1 && *interval == 0:

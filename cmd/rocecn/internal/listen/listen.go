@@ -16,15 +16,15 @@ import (
 )
 
 var usage = fmt.Sprintf(`usage: rocecn listen [-as fcn|proxy] [-n N] ADDR
-ADDR is host:port, as in [::]:%[1]d. What arrives on port %[1]d is FCN, on %[2]d
-proxy messages, on other ports what -as says.
+ADDR is host:port, as in [::]:%[1]d. Datagrams to port %[1]d are FCN, to %[2]d proxy
+messages, to other ports as given by -as.
 `, fcn.Port, proxymsg.Port)
 
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	flags := cli.Flags("listen", usage, stderr)
-	as := flags.String("as", "", "what arrives: `fcn or proxy`; by default what the port says")
-	count := flags.Int("n", 0, "end after this `number` of datagrams; 0: with an interrupt")
+	as := flags.String("as", "", "kind of the messages: `fcn or proxy`; by default the one of the port")
+	count := flags.Int("n", 0, "end after this `number` of datagrams; 0: when interrupted")
 	addresses, err := cli.Parse(flags, args)
 	switch {
 	case err != nil:

@@ -31,15 +31,15 @@ var reference string
 
 const runUsage = `usage: rocecn run -config FILE [-dry-run]
        rocecn run -reference
-Plays the roles that are on in the file, until it is ended by SIGTERM or all of its sources have ended; SIGHUP reads
-the file anew, SIGUSR1 logs how it is.
+Plays the enabled roles of the file, until SIGTERM or the end of all sources. SIGHUP reloads the configuration, SIGUSR1
+logs the status.
 `
 
 // Run is the command run: it returns the exit status.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (status int) {
 	flags := cli.Flags("run", runUsage, stderr)
-	name := flags.String("config", "", "the configuration, a TOML `file`")
-	dry := flags.Bool("dry-run", false, "send nothing, and print each decision as rocecn play does")
+	name := flags.String("config", "", "configuration, a TOML `file`")
+	dry := flags.Bool("dry-run", false, "print each decision, as rocecn play does, and send nothing")
 	print := flags.Bool("reference", false,
 		"print a sample configuration with all keys of sources and sinks and their defaults (keys of roles: "+
 			"docs/roles)")
@@ -159,14 +159,14 @@ func (s *server) run(ctx context.Context, f *file) error {
 }
 
 const checkUsage = `usage: rocecn check -config FILE [-system]
-Says what is wrong with a configuration of rocecn run, and what the agent could not do with it.
+Reports errors in a configuration of rocecn run, and everything that the agent could not do with it.
 `
 
 // Check is the command check: it returns the exit status, 0 if the file is right.
 func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	flags := cli.Flags("check", checkUsage, stderr)
-	name := flags.String("config", "", "the configuration, a TOML `file`")
-	system := flags.Bool("system", false, "open all sources and sinks, too, and send nothing")
+	name := flags.String("config", "", "configuration, a TOML `file`")
+	system := flags.Bool("system", false, "also open all sources and sinks; sends nothing")
 	switch others, err := cli.Parse(flags, args); {
 	case err != nil:
 		return cli.Unparsed(err)
