@@ -60,43 +60,46 @@ var pad = []byte{0, 0}
 func TestERF(t *testing.T) {
 	frame := wiretest.Hex(t, `020000000001 020000000002 88b5 0102030405060708`)
 	fcs := append(bytes.Clone(frame), 0xDE, 0xAD, 0xBE, 0xEF)
-	for name, c := range map[string]struct {
+	for _, row := range []struct {
+		name   string
 		record []byte
 		want   []byte
 		orig   uint32
 		link   uint32
 	}{
-		"Ethernet": {wiretest.Hex(t, `00000080 79baf06a 02 04 0030 0000 001a 0000 020000000001 020000000002 88b5
+		{"Ethernet", wiretest.Hex(t, `00000080 79baf06a 02 04 0030 0000 001a 0000 020000000001 020000000002 88b5
 			0102030405060708 deadbeef 00000000`), fcs, 26, Ethernet},
-		"an extension header": {wiretest.Hex(t, `00000080 79baf06a 82 04 0030 0000 0016 03000000 00000007 0000
+		{"an extension header", wiretest.Hex(t, `00000080 79baf06a 82 04 0030 0000 0016 03000000 00000007 0000
 			020000000001 020000000002 88b5 0102030405060708`), frame, 22, Ethernet},
-		"colored":          {erfRecord(11, 0, pad, frame, 22, 0), frame, 22, Ethernet},
-		"DSM":              {erfRecord(16, 3, pad, frame, 22, 8), frame, 22, Ethernet},
-		"hash":             {erfRecord(20, 1, pad, frame, 22, 0), frame, 22, Ethernet},
-		"cut by snap":      {erfRecord(2, 0, pad, frame[:16], 1500, 0), frame[:16], 1500, Ethernet},
-		"IPv4":             {erfRecord(22, 1, nil, frame[:20], 20, 4), frame[:20], 20, Raw},
-		"IPv6":             {erfRecord(23, 0, nil, frame[:20], 20, 0), frame[:20], 20, Raw},
-		"metadata":         {erfRecord(27, 1, nil, frame, 22, 0), []byte{}, 0, Ethernet},
-		"nothing but pad":  {erfRecord(2, 0, pad, nil, 60, 0), []byte{}, 60, Ethernet},
-		"pad cut":          {erfRecord(2, 0, pad, nil, 60, 0)[:17], []byte{}, 60, Ethernet},
-		"extensions cut":   {erfRecord(2, 2, pad, nil, 60, 0)[:31], []byte{}, 60, Ethernet},
-		"extension absent": {erfRecord(2, 1, nil, nil, 60, 0)[:16], []byte{}, 60, Ethernet},
-		"InfiniBand":       {erfRecord(21, 0, nil, frame, 22, 0), erfRecord(21, 0, nil, frame, 22, 0), 38, 197},
+		{"colored", erfRecord(11, 0, pad, frame, 22, 0), frame, 22, Ethernet},
+		{"DSM", erfRecord(16, 3, pad, frame, 22, 8), frame, 22, Ethernet},
+		{"hash", erfRecord(20, 1, pad, frame, 22, 0), frame, 22, Ethernet},
+		{"cut by snap", erfRecord(2, 0, pad, frame[:16], 1500, 0), frame[:16], 1500, Ethernet},
+		{"IPv4", erfRecord(22, 1, nil, frame[:20], 20, 4), frame[:20], 20, Raw},
+		{"IPv6", erfRecord(23, 0, nil, frame[:20], 20, 0), frame[:20], 20, Raw},
+		{"metadata", erfRecord(27, 1, nil, frame, 22, 0), []byte{}, 0, Ethernet},
+		{"nothing but pad", erfRecord(2, 0, pad, nil, 60, 0), []byte{}, 60, Ethernet},
+		{"pad cut", erfRecord(2, 0, pad, nil, 60, 0)[:17], []byte{}, 60, Ethernet},
+		{"extensions cut", erfRecord(2, 2, pad, nil, 60, 0)[:31], []byte{}, 60, Ethernet},
+		{"extension absent", erfRecord(2, 1, nil, nil, 60, 0)[:16], []byte{}, 60, Ethernet},
+		{"InfiniBand", erfRecord(21, 0, nil, frame, 22, 0), erfRecord(21, 0, nil, frame, 22, 0), 38, 197},
 	} {
-		for _, file := range [][]byte{erfPcap(le, c.record), erfPcap(binary.BigEndian, c.record), erfPcapng(c.record)} {
-			got, err := read(file)
-			require.NoError(t, err, name)
-			require.Len(t, got, 1)
-			require.Equal(t, c.want, append([]byte{}, got[0].Data...), name)
-			require.Equal(t, c.link, got[0].Link, name)
-			require.Equal(t, c.orig, got[0].OrigLen, name)
-			require.Equal(t, c.link != 197, got[0].Supported(), name)
-		}
+		t.Run(row.name, func(t *testing.T) {
+			for _, file := range [][]byte{erfPcap(le, row.record), erfPcap(binary.BigEndian, row.record),
+				erfPcapng(row.record)} {
+				got, err := read(file)
+				require.NoError(t, err)
+				require.Len(t, got, 1)
+				require.Equal(t, row.want, append([]byte{}, got[0].Data...))
+				require.Equal(t, row.link, got[0].Link)
+				require.Equal(t, row.orig, got[0].OrigLen)
+				require.Equal(t, row.link != 197, got[0].Supported())
+			}
+		})
 	}
 	whole := erfRecord(2, 2, pad, frame, 22, 0)
 	for n := range whole { // cut anywhere it is the start of the frame
-		got, err := read(erfPcap(le, whole[:n]))
-		require.NoError(t, err)
+		got := wiretest.Must(read(erfPcap(le, whole[:n])))(t)
 		require.Equal(t, frame[:max(n-16-16-2, 0)], append([]byte{}, got[0].Data...), n)
 		require.Equal(t, Ethernet, got[0].Link)
 		require.True(t, got[0].Cut() || n == 0, n)
@@ -120,35 +123,40 @@ func TestERFAgreesWithTshark(t *testing.T) {
 			}
 		}
 	}
-	for format, file := range map[string][]byte{"pcap": erfPcap(le, records...), "pcapng": erfPcapng(records...)} {
-		name := filepath.Join(t.TempDir(), format)
-		require.NoError(t, os.WriteFile(name, file, 0o644))
-		out, err := exec.Command(tshark, "-n", "-r", name, "-E", "occurrence=l", "-T", "fields", "-e", "frame.cap_len",
-			"-e", "frame.len", "-e", "eth.src", "-e", "vlan.id", "-e", "udp.srcport", "-e", "udp.dstport").Output()
-		require.NoError(t, err)
-		lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-		got, err := read(file)
-		require.NoError(t, err)
-		require.Len(t, got, len(lines))
-		compared := 0
-		for i, line := range lines {
-			columns := strings.Split(line, "\t")
-			var f rocev2.Frame
-			r := &got[i]
-			_ = f.Decode(r.Data, r.Options())
-			require.Equal(t, columns[0], strconv.Itoa(len(r.Data)), "%s %d: %s", format, i+1, line)
-			require.Equal(t, columns[1], strconv.Itoa(int(r.OrigLen)), "%s %d: %s", format, i+1, line)
-			if src, _, ok := f.MACs(); ok {
-				require.Equal(t, columns[2], net.HardwareAddr(src[:]).String(), "%s %d", format, i+1)
+	for _, c := range []struct {
+		name string
+		file []byte
+	}{{"pcap", erfPcap(le, records...)}, {"pcapng", erfPcapng(records...)}} {
+		t.Run(c.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), c.name)
+			require.NoError(t, os.WriteFile(name, c.file, 0o644))
+			out, err := exec.Command(tshark, "-n", "-r", name, "-E", "occurrence=l", "-T", "fields", "-e",
+				"frame.cap_len",
+				"-e", "frame.len", "-e", "eth.src", "-e", "vlan.id", "-e", "udp.srcport", "-e", "udp.dstport").Output()
+			require.NoError(t, err)
+			lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+			got := wiretest.Must(read(c.file))(t)
+			require.Len(t, got, len(lines))
+			compared := 0
+			for i, line := range lines {
+				columns := strings.Split(line, "\t")
+				var f rocev2.Frame
+				r := &got[i]
+				_ = f.Decode(r.Data, r.Options())
+				require.Equal(t, columns[0], strconv.Itoa(len(r.Data)), "%s %d: %s", c.name, i+1, line)
+				require.Equal(t, columns[1], strconv.Itoa(int(r.OrigLen)), "%s %d: %s", c.name, i+1, line)
+				if src, _, ok := f.MACs(); ok {
+					require.Equal(t, columns[2], net.HardwareAddr(src[:]).String(), "%s %d", c.name, i+1)
+				}
+				if id, _, ok := f.VLAN(); ok {
+					require.Equal(t, columns[3], strconv.Itoa(int(id)))
+				}
+				if flow, err := f.FiveTuple(); err == nil && columns[5] == "4791" {
+					require.Equal(t, columns[4], strconv.Itoa(int(flow.SrcPort)), "%s %d", c.name, i+1)
+					compared++
+				}
 			}
-			if id, _, ok := f.VLAN(); ok {
-				require.Equal(t, columns[3], strconv.Itoa(int(id)))
-			}
-			if flow, err := f.FiveTuple(); err == nil && columns[5] == "4791" {
-				require.Equal(t, columns[4], strconv.Itoa(int(flow.SrcPort)), "%s %d", format, i+1)
-				compared++
-			}
-		}
-		require.Greater(t, compared, 100)
+			require.Greater(t, compared, 100)
+		})
 	}
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -31,17 +32,14 @@ func roce(t testing.TB, h bth.Header, ext, payload []byte) []byte {
 	p := rocev2.Packet{BTH: bth.Headers{Header: h}, Payload: payload}
 	p.Src, p.Dst, p.DstPort = here, there, rocev2.Port
 	p.NextHeader, p.Ext = 60, ext
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 // udp returns an IP packet to this port.
 func udp(t testing.TB, port uint16, data []byte) []byte {
 	t.Helper()
 	d := rocev2.Datagram{Src: here, Dst: there, DstPort: port, Data: data}
-	b, err := d.AppendBinary(nil)
-	require.NoError(t, err)
+	b := wiretest.Must(d.AppendBinary(nil))(t)
 	ipudp.PutChecksum(b, 40)
 	return b
 }
@@ -61,8 +59,7 @@ func TestDecode(t *testing.T) {
 	address := there.As16()
 	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1,
 		DstPort: 4791}, Level: 3}
-	proxy, err := five.AppendBinary(nil)
-	require.NoError(t, err)
+	proxy := wiretest.Must(five.AppendBinary(nil))(t)
 	cnpHeader, ppfcHeader := cnp.New(7, 0xFFFF).Header, ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header
 	for _, c := range []struct {
 		name   string
@@ -177,8 +174,7 @@ func TestValues(t *testing.T) {
 
 	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1,
 		DstPort: 4791}, Level: 3, Invoking: []byte("what it is does not matter")}
-	proxy, err := five.AppendBinary(nil)
-	require.NoError(t, err)
+	proxy := wiretest.Must(five.AppendBinary(nil))(t)
 	require.Error(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{ProxyPort: 7001}))
 	require.Equal(t, Broken, m.Kind)
 	require.NoError(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP},
@@ -221,20 +217,27 @@ func TestOff(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
-	want := map[Kind]string{
-		Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc",
-		FCN:   "fcn",
-		Proxy: "proxy", PFC: "pfc", Pause: "pause", UnknownOption: "unknown_option", 12: "Kind(12)",
+	want := []struct {
+		k Kind
+		s string
+	}{
+		{Other, "other"}, {Broken, "error"}, {Data, "data"}, {Ack, "ack"}, {CNP, "cnp"}, {FastCNP, "fastcnp"},
+		{PPFC, "ppfc"},
+		{FCN, "fcn"},
+		{Proxy, "proxy"}, {PFC, "pfc"}, {Pause, "pause"}, {UnknownOption, "unknown_option"}, {12, "Kind(12)"},
 	}
-	for k, s := range want {
-		require.Equal(t, s, k.String())
+	for _, c := range want {
+		t.Run(fmt.Sprint(c.k), func(t *testing.T) { require.Equal(t, c.s, c.k.String()) })
 	}
 }
 
 func TestReachString(t *testing.T) {
-	for r, s := range map[Reach]string{ReachNothing: "nothing", ReachUDP: "UDP", ReachTransport: "transport",
-		3: "Reach(3)"} {
-		require.Equal(t, s, r.String())
+	for _, c := range []struct {
+		r Reach
+		s string
+	}{{ReachNothing, "nothing"}, {ReachUDP, "UDP"}, {ReachTransport, "transport"},
+		{3, "Reach(3)"}} {
+		t.Run(fmt.Sprint(c.r), func(t *testing.T) { require.Equal(t, c.s, c.r.String()) })
 	}
 }
 
@@ -251,7 +254,8 @@ func TestCaptures(t *testing.T) {
 		for _, c := range wiretest.Capture(t, name) {
 			for n := range len(c.Data) + 1 {
 				err := m.Decode(c.Data[:n:n], rocev2.DecodeOptions{Cut: n < c.OrigLen}, Config{})
-				require.Equal(t, err != nil && !wrong(&m, err), m.Kind == Other || m.Kind == Broken, "%s frame %d", name,
+				require.Equal(t, err != nil && !wrong(&m, err), m.Kind == Other || m.Kind == Broken, "%s frame %d",
+					name,
 					c.Number)
 			}
 		}
@@ -296,15 +300,13 @@ func FuzzMessage(f *testing.F) {
 			require.Equal(t, ReachTransport, m.Reach)
 			switch m.Kind {
 			case CNP:
-				want, err := cnp.FromPacket(&p)
-				require.NoError(t, err)
+				want := wiretest.Must(cnp.FromPacket(&p))(t)
 				require.Equal(t, want, m.CNP)
 			case UnknownOption:
 				_, err := cnp.FromPacket(&p)
 				require.Equal(t, cnp.ErrOption, err)
 			case PPFC:
-				want, err := ppfc.FromPacket(&p)
-				require.NoError(t, err)
+				want := wiretest.Must(ppfc.FromPacket(&p))(t)
 				require.Equal(t, want, m.PPFC)
 			}
 		} else {

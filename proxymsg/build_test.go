@@ -3,6 +3,7 @@ package proxymsg
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -52,11 +53,9 @@ func TestAppendFor(t *testing.T) {
 			var d rocev2.Datagram
 			require.NoError(t, d.Decode(wiretest.Hex(t, octets), rocev2.DecodeOptions{Link: rocev2.LinkIP},
 				ExperimentalPort))
-			m, err := FromDatagram(&d, 0)
-			require.NoError(t, err)
+			m := wiretest.Must(FromDatagram(&d, 0))(t)
 			require.NoError(t, m.Validate())
-			want, err := flow.FiveTuple()
-			require.NoError(t, err)
+			want := wiretest.Must(flow.FiveTuple())(t)
 			require.Equal(t, want, m.FiveTuple)
 			require.Equal(t, c.level, m.Level)
 			require.Equal(t, flow.IP(), m.Invoking)
@@ -83,8 +82,7 @@ func TestAppendForTunnel(t *testing.T) {
 			require.NoError(t, want.Decode(data, c.family))
 			var flow rocev2.Frame
 			_ = flow.Decode(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow), rocev2.DecodeOptions{})
-			out, err := AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{})
-			require.NoError(t, err)
+			out := wiretest.Must(AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{}))(t)
 			require.Equal(t, data, out[48:])
 			require.NoError(t, want.Validate())
 		})
@@ -140,8 +138,7 @@ func TestLimits(t *testing.T) {
 		room := c.limit - c.headers
 		for _, n := range []int{0, 1, room - 1, room, room + 1, 1500, 9000, len(invoking)} {
 			m := Message{FiveTuple: c.tuple, Invoking: invoking[:n]}
-			out, err := m.AppendPacket(nil, src, dst, Config{})
-			require.NoError(t, err)
+			out := wiretest.Must(m.AppendPacket(nil, src, dst, Config{}))(t)
 			require.Len(t, out, c.headers+min(n, room))
 			require.Equal(t, invoking[:min(n, room)], out[c.headers:])
 			frames = append(frames, append(wiretest.Hex(t, c.ethernet), out...))
@@ -174,9 +171,7 @@ func TestChecksumIsNever0(t *testing.T) {
 	seen := 0
 	for i := range 1 << 16 {
 		m := Message{FiveTuple: send6Tuple, Reserved: uint32(i)}
-		var err error
-		out, err = m.AppendPacket(out[:0], switch6, proxy6, Config{})
-		require.NoError(t, err)
+		out = wiretest.Must(m.AppendPacket(out[:0], switch6, proxy6, Config{}))(t)
 		switch binary.BigEndian.Uint16(out[46:]) {
 		case 0:
 			t.Fatalf("reserved bits %#x: checksum 0", i)
@@ -258,11 +253,9 @@ func TestCut(t *testing.T) {
 			self := addr(node)
 			for _, size := range []int{0, 100, 2000} {
 				m := Message{FiveTuple: tuple, Invoking: make([]byte, size)}
-				packet, err := m.AppendPacket(nil, self, self, Config{})
-				require.NoError(t, err)
+				packet := wiretest.Must(m.AppendPacket(nil, self, self, Config{}))(t)
 				m.Cut(self)
-				data, err := m.AppendBinary(nil)
-				require.NoError(t, err)
+				data := wiretest.Must(m.AppendBinary(nil))(t)
 				require.Equal(t, packet[len(packet)-len(data):], data)
 				require.Len(t, packet, len(data)+8+map[bool]int{true: 20, false: 40}[self.Is4()])
 			}
@@ -285,18 +278,23 @@ func TestValidateLargest(t *testing.T) {
 
 // No message is about an acknowledgement or a notification: no sender could slow down.
 func TestAppendForRefusesOpcodes(t *testing.T) {
-	for opcode, want := range map[bth.Opcode]error{
-		bth.RCSendOnly: nil, bth.RCAcknowledge: rocev2.ErrAcknowledgement, bth.CNP: rocev2.ErrNotification,
+	for _, c := range []struct {
+		opcode bth.Opcode
+		want   error
+	}{
+		{bth.RCSendOnly, nil}, {bth.RCAcknowledge, rocev2.ErrAcknowledgement}, {bth.CNP, rocev2.ErrNotification},
 	} {
-		p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: opcode}}}
-		p.Src, p.Dst, p.DstPort = switch6, proxy6, rocev2.Port
-		ip, err := p.AppendBinary(nil)
-		require.NoError(t, err)
-		var f rocev2.Frame
-		require.NoError(t, f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-		_, err = AppendFor(nil, &f, switch6, proxy6, 1, Config{})
-		require.Equal(t, want, err, opcode)
-		_, err = For(&f, 1)
-		require.Equal(t, want, err, opcode)
+		t.Run(fmt.Sprint(c.opcode), func(t *testing.T) {
+			p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: c.opcode}}}
+			p.Src, p.Dst, p.DstPort = switch6, proxy6, rocev2.Port
+			ip, err := p.AppendBinary(nil)
+			require.NoError(t, err)
+			var f rocev2.Frame
+			require.NoError(t, f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+			_, err = AppendFor(nil, &f, switch6, proxy6, 1, Config{})
+			require.Equal(t, c.want, err, c.opcode)
+			_, err = For(&f, 1)
+			require.Equal(t, c.want, err, c.opcode)
+		})
 	}
 }

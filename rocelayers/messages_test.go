@@ -2,6 +2,7 @@ package rocelayers_test
 
 import (
 	"bytes"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -254,7 +255,8 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 	if cut {
 		want = gopacket.LayerTypeZero // not looked at
 	}
-	for _, typ := range expected {
+	for _, kind := range slices.Sorted(maps.Keys(expected)) {
+		typ := expected[kind]
 		if m.Kind == message.Proxy && typ != want {
 			continue // may be the invoking packet's
 		}

@@ -248,38 +248,44 @@ func TestFrameICMPv6(t *testing.T) {
 func TestZeroFrame(t *testing.T) {
 	var p Packet
 	var d Datagram
-	for name, ask := range map[string]func(f *Frame) error{
-		"Packet":        func(f *Frame) error { return f.Outer().Packet(&p) },
-		"InnerPacket":   func(f *Frame) error { return f.Inner().Packet(&p) },
-		"Datagram":      func(f *Frame) error { return f.Outer().Datagram(&d) },
-		"InnerDatagram": func(f *Frame) error { return f.Inner().Datagram(&d, Port) },
-		"FiveTuple":     func(f *Frame) error { _, err := f.FiveTuple(); return err },
-		"MayAnswer":     func(f *Frame) error { return f.MayAnswer() },
+	for _, c := range []struct {
+		name string
+		ask  func(f *Frame) error
+	}{
+		{"Packet", func(f *Frame) error { return f.Outer().Packet(&p) }},
+		{"InnerPacket", func(f *Frame) error { return f.Inner().Packet(&p) }},
+		{"Datagram", func(f *Frame) error { return f.Outer().Datagram(&d) }},
+		{"InnerDatagram", func(f *Frame) error { return f.Inner().Datagram(&d, Port) }},
+		{"FiveTuple", func(f *Frame) error { _, err := f.FiveTuple(); return err }},
+		{"MayAnswer", func(f *Frame) error { return f.MayAnswer() }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, errFrame, ask(new(Frame)))
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, errFrame, c.ask(new(Frame)))
 		})
 	}
-	for name, ask := range map[string]func(f *Frame) any{
-		"Outermost":   func(f *Frame) any { return f.Outer().IP() },
-		"Innermost":   func(f *Frame) any { return f.BorderPacket() },
-		"IP":          func(f *Frame) any { return f.Inner().IP() },
-		"Mirror":      func(f *Frame) any { return f.Mirror() },
-		"Link":        func(f *Frame) any { return f.Link() },
-		"LinkPayload": func(f *Frame) any { return f.LinkPayload() },
-		"EtherType":   func(f *Frame) any { return f.EtherType() },
-		"MACs":        func(f *Frame) any { _, _, ok := f.MACs(); return ok },
-		"VLAN":        func(f *Frame) any { _, _, ok := f.VLAN(); return ok },
-		"ICMPv6":      func(f *Frame) any { _, ok := f.ICMPv6(); return ok },
-		"Fragment":    func(f *Frame) any { _, ok := f.Fragment(); return ok },
-		"Truncated":   func(f *Frame) any { return f.Truncated() },
-		"Tunnelled":   func(f *Frame) any { return f.Tunnelled() },
-		"OuterSrc":    func(f *Frame) any { return f.Outer().Src().IsValid() },
-		"FlowLabel":   func(f *Frame) any { return f.Inner().FlowLabel() },
-		"SnapLength":  func(f *Frame) any { return f.SnapLength(Port) },
+	for _, c := range []struct {
+		name string
+		ask  func(f *Frame) any
+	}{
+		{"Outermost", func(f *Frame) any { return f.Outer().IP() }},
+		{"Innermost", func(f *Frame) any { return f.BorderPacket() }},
+		{"IP", func(f *Frame) any { return f.Inner().IP() }},
+		{"Mirror", func(f *Frame) any { return f.Mirror() }},
+		{"Link", func(f *Frame) any { return f.Link() }},
+		{"LinkPayload", func(f *Frame) any { return f.LinkPayload() }},
+		{"EtherType", func(f *Frame) any { return f.EtherType() }},
+		{"MACs", func(f *Frame) any { _, _, ok := f.MACs(); return ok }},
+		{"VLAN", func(f *Frame) any { _, _, ok := f.VLAN(); return ok }},
+		{"ICMPv6", func(f *Frame) any { _, ok := f.ICMPv6(); return ok }},
+		{"Fragment", func(f *Frame) any { _, ok := f.Fragment(); return ok }},
+		{"Truncated", func(f *Frame) any { return f.Truncated() }},
+		{"Tunnelled", func(f *Frame) any { return f.Tunnelled() }},
+		{"OuterSrc", func(f *Frame) any { return f.Outer().Src().IsValid() }},
+		{"FlowLabel", func(f *Frame) any { return f.Inner().FlowLabel() }},
+		{"SnapLength", func(f *Frame) any { return f.SnapLength(Port) }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			require.Empty(t, ask(new(Frame)))
+		t.Run(c.name, func(t *testing.T) {
+			require.Empty(t, c.ask(new(Frame)))
 		})
 	}
 	for range new(Frame).Extensions() {

@@ -115,24 +115,28 @@ func TestNoInner(t *testing.T) {
 // What a mirroring switch cut is as what the capture cut.
 func TestMirrorCut(t *testing.T) {
 	whole := wiretest.Hex(t, cnp4)
-	for name, header := range map[string]string{
-		"erspan2": `100088be 00000001 12c8%s05 000000a2`,
-		"erspan3": `100022eb 00000001 22c8%s05 01020304 0007 8008`,
+	for _, c := range []struct{ name, header string }{
+		{"erspan2", `100088be 00000001 12c8%s05 000000a2`},
+		{"erspan3", `100022eb 00000001 22c8%s05 01020304 0007 8008`},
 	} {
-		for bits, cut := range map[string]bool{"60": false, "64": true} {
-			t.Run(bits, func(t *testing.T) {
-				mirrored := slices.Concat(wiretest.Hex(t, fmt.Sprintf(header, bits)), wiretest.Hex(t, macs+`0800`),
+		for _, row := range []struct {
+			name string
+			cut  bool
+		}{{"60", false}, {"64", true}} {
+			t.Run(row.name, func(t *testing.T) {
+				mirrored := slices.Concat(wiretest.Hex(t, fmt.Sprintf(c.header, row.name)),
+					wiretest.Hex(t, macs+`0800`),
 					whole[:48])
 				b := slices.Concat(wiretest.Hex(t, `4500000000000000402f0000`+sites), mirrored, make([]byte, 10))
 				be.PutUint16(b[2:], uint16(20+len(mirrored)))
 				var in Inner
 				require.NoError(t, in.Decode(b, DecodeOptions{Link: LinkIP}))
-				require.Equal(t, name, in.Tunnels.String())
+				require.Equal(t, c.name, in.Tunnels.String())
 				require.Equal(t, whole[:48], in.IP)
-				require.Equal(t, cut, in.Cut)
+				require.Equal(t, row.cut, in.Cut)
 				var p Packet
 				var f Flow
-				if !cut {
+				if !row.cut {
 					require.Equal(t, errIPLength, p.Decode(in.IP, in.Options()))
 					require.Equal(t, errIPLength, f.Decode(b, DecodeOptions{Link: LinkIP}))
 					return

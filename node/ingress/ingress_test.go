@@ -3,6 +3,7 @@ package ingress
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -54,9 +55,7 @@ func newPE(t testing.TB, change func(*Config)) *Role {
 	if change != nil {
 		change(&cfg)
 	}
-	pe, err := New(cfg)
-	require.NoError(t, err)
-	return pe
+	return wiretest.Must(New(cfg))(t)
 }
 
 // octets returns a data packet of a flow, with this ECN field.
@@ -67,30 +66,29 @@ func octets(t testing.TB, k rocev2.FlowKey, ecn rocev2.ECN) []byte {
 	if k.Src.Is6() {
 		p.FlowLabel = 0x12345
 	}
-	b, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
 func messageAbout(t testing.TB, label uint32) []byte {
-	b, err := fcn.Message{FlowLabel: label, Level: 3}.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return wiretest.Must(fcn.Message{FlowLabel: label, Level: 3}.AppendBinary(nil))(t)
 }
 
 func TestForward(t *testing.T) {
-	for name, via := range map[string]encap.Tunnel{
-		"IP in IPv6": tunnel,
-		"SRv6":       &encap.SRv6{Src: own, Segments: []netip.Addr{egress, addr("fc00::d6")}},
-		"VXLAN":      &encap.VXLAN{Src: own, Dst: egress, VNI: 7, Ethernet: make([]byte, 14)},
+	for _, c := range []struct {
+		name string
+		via  encap.Tunnel
+	}{
+		{"IP in IPv6", tunnel},
+		{"SRv6", &encap.SRv6{Src: own, Segments: []netip.Addr{egress, addr("fc00::d6")}}},
+		{"VXLAN", &encap.VXLAN{Src: own, Dst: egress, VNI: 7, Ethernet: make([]byte, 14)}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			for _, k := range []rocev2.FlowKey{flow4, flow6} {
 				for ecn := range rocev2.ECN(4) {
 					pe := newPE(t, nil)
 					inner := octets(t, k, ecn)
 					before := bytes.Clone(inner)
-					out, f, err := pe.send([]byte{9}, inner, 0, via, start)
+					out, f, err := pe.send([]byte{9}, inner, 0, c.via, start)
 					require.NoError(t, err)
 					require.Equal(t, before, inner)
 					require.Equal(t, byte(9), out[0])
@@ -108,7 +106,7 @@ func TestForward(t *testing.T) {
 						require.EqualValues(t, 0x12345, got.FlowLabel(), "the inner label stays as it is")
 					}
 
-					_, again, err := pe.send(nil, inner, 0, via, start.Add(time.Second))
+					_, again, err := pe.send(nil, inner, 0, c.via, start.Add(time.Second))
 					require.NoError(t, err)
 					require.Equal(t, f, again, "the same flow")
 					notCapable := uint64(0)
@@ -149,8 +147,7 @@ func TestForwardOther(t *testing.T) {
 	broken[20+4], broken[20+5] = 0, 9 // the UDP length: no room for a BTH
 	other := octets(t, flow6, 1)
 	other[40+3]++ // the UDP destination port
-	tunnelled, err := tunnel.Append(nil, octets(t, flow6, 1), 5)
-	require.NoError(t, err)
+	tunnelled := wiretest.Must(tunnel.Append(nil, octets(t, flow6, 1), 5))(t)
 	pe := newPE(t, nil)
 	for _, c := range []struct {
 		name  string
@@ -180,8 +177,7 @@ func TestForwardOther(t *testing.T) {
 
 // What is for the PE itself is not forwarded, though RoCEv2 may be inside.
 func TestForwardToItself(t *testing.T) {
-	toPE, err := (&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octets(t, flow6, 1), 5)
-	require.NoError(t, err)
+	toPE := wiretest.Must((&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octets(t, flow6, 1), 5))(t)
 	pe := newPE(t, nil)
 	frame.Decode(toPE, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	out, d := pe.enter([]byte{9}, &frame, 0, tunnel, start)
@@ -338,8 +334,7 @@ func requireCNP(t *testing.T, ip []byte, src, dst netip.Addr, qp uint32, pKey ui
 // The pair may be known before the first packet, or learned after it.
 func TestPairLearnedLater(t *testing.T) {
 	cfg := config()
-	pe, err := New(cfg)
-	require.NoError(t, err)
+	pe := wiretest.Must(New(cfg))(t)
 	_, f, err := pe.send(nil, octets(t, flow6, 1), 0, tunnel, start)
 	require.NoError(t, err)
 	_, _, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
@@ -465,8 +460,7 @@ func TestReceivePacket(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	m := fcn.Message{FlowLabel: label, Level: 2}
 	datagram := func(src, dst netip.Addr, change func(ip []byte)) *rocev2.Datagram {
-		ip, err := m.AppendPacket(nil, src, dst, fcn.Config{})
-		require.NoError(t, err)
+		ip := wiretest.Must(m.AppendPacket(nil, src, dst, fcn.Config{}))(t)
 		if change != nil {
 			change(ip)
 		}
@@ -474,8 +468,7 @@ func TestReceivePacket(t *testing.T) {
 		require.NoError(t, d.DecodeIP(ip))
 		return &d
 	}
-	through, err := (&encap.IPInIPv6{Src: p1, Dst: own}).Append(nil, datagram(p1, own, nil).IP, 1)
-	require.NoError(t, err)
+	through := wiretest.Must((&encap.IPInIPv6{Src: p1, Dst: own}).Append(nil, datagram(p1, own, nil).IP, 1))(t)
 	var tunnelled rocev2.Datagram
 	require.NoError(t, tunnelled.DecodeIP(through))
 	for _, c := range []struct {
@@ -549,19 +542,24 @@ func TestCongested(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, label, n.Label)
 
-	for want, change := range map[node.Reason]func(*rocev2.Packet){
-		node.Tunnelled:       func(p *rocev2.Packet) { p.Outer = make([]byte, 40) },
-		node.Acknowledgement: func(p *rocev2.Packet) { p.BTH.Opcode = bth.Opcode(bth.OpAtomicAcknowledge) },
-		node.Notification:    func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP },
-		node.NotCapable:      func(p *rocev2.Packet) { p.TrafficClass = 0 },
-		node.Address:         func(p *rocev2.Packet) { p.Src = addr("127.0.0.1") },
-		node.OwnAddress:      func(p *rocev2.Packet) { p.Src = cnp4 },
-		node.UnknownQP:       func(p *rocev2.Packet) { p.BTH.DestQP++ },
+	for _, c := range []struct {
+		want   node.Reason
+		change func(*rocev2.Packet)
+	}{
+		{node.Tunnelled, func(p *rocev2.Packet) { p.Outer = make([]byte, 40) }},
+		{node.Acknowledgement, func(p *rocev2.Packet) { p.BTH.Opcode = bth.Opcode(bth.OpAtomicAcknowledge) }},
+		{node.Notification, func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }},
+		{node.NotCapable, func(p *rocev2.Packet) { p.TrafficClass = 0 }},
+		{node.Address, func(p *rocev2.Packet) { p.Src = addr("127.0.0.1") }},
+		{node.OwnAddress, func(p *rocev2.Packet) { p.Src = cnp4 }},
+		{node.UnknownQP, func(p *rocev2.Packet) { p.BTH.DestQP++ }},
 	} {
-		other := p
-		change(&other)
-		_, _, reason := pe.jam(t, nil, &other, 0, start)
-		require.Equal(t, want, reason)
+		t.Run(fmt.Sprint(c.want), func(t *testing.T) {
+			other := p
+			c.change(&other)
+			_, _, reason := pe.jam(t, nil, &other, 0, start)
+			require.Equal(t, c.want, reason)
+		})
 	}
 }
 
@@ -576,14 +574,12 @@ func TestOffByDefault(t *testing.T) {
 	_, _, reason = pe.hear(nil, p1, messageAbout(t, 1), start)
 	require.Equal(t, node.Disabled, reason)
 	data := rocev2.Datagram{Src: p1, Dst: own, DstPort: fcn.Port, Data: messageAbout(t, 1)}
-	ip, err := data.AppendBinary(nil)
-	require.NoError(t, err)
+	ip := wiretest.Must(data.AppendBinary(nil))(t)
 	_, _, reason = pe.see(nil, &rocev2.Datagram{IP: ip}, start)
 	require.Equal(t, node.Disabled, reason)
 	_, _, reason = pe.jam(t, nil, packetOf(flow4), 0, start)
 	require.Equal(t, node.Disabled, reason)
-	through, err := tunnel.Append(nil, octets(t, flow4, 1), 5)
-	require.NoError(t, err)
+	through := wiretest.Must(tunnel.Append(nil, octets(t, flow4, 1), 5))(t)
 	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	require.NoError(t, pe.Configure(Config{IgnoreTunnels: true}))
 	_, d := pe.Receive(nil, &frame, node.Event{Now: start})
@@ -597,28 +593,31 @@ func TestOffByDefault(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for name, change := range map[string]func(*Config){
-		"WAN":            func(c *Config) { c.WAN = netip.Addr{} },
-		"WAN 10.0.1.254": func(c *Config) { c.WAN = cnp4 },
-		"WAN ::1":        func(c *Config) { c.WAN = addr("::1") },
-		"Self4":          func(c *Config) { c.Self4 = cnp6 },
-		"Self6":          func(c *Config) { c.Self6 = addr("fe80::1") },
-		"MaxFlows":       func(c *Config) { c.MaxFlows = 1 << 20 },
-		"MaxFlows -1":    func(c *Config) { c.MaxFlows = -1 },
-		"MaxFlows 5: 1 to 4": func(c *Config) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"WAN", func(c *Config) { c.WAN = netip.Addr{} }},
+		{"WAN 10.0.1.254", func(c *Config) { c.WAN = cnp4 }},
+		{"WAN ::1", func(c *Config) { c.WAN = addr("::1") }},
+		{"Self4", func(c *Config) { c.Self4 = cnp6 }},
+		{"Self6", func(c *Config) { c.Self6 = addr("fe80::1") }},
+		{"MaxFlows", func(c *Config) { c.MaxFlows = 1 << 20 }},
+		{"MaxFlows -1", func(c *Config) { c.MaxFlows = -1 }},
+		{"MaxFlows 5: 1 to 4", func(c *Config) {
 			c.MaxFlows, c.Instances, c.Instance = 5, 1<<18, 1
-		},
-		"Instance 2 of 2": func(c *Config) { c.Instances, c.Instance = 2, 2 },
-		"Instance -1":     func(c *Config) { c.Instance = -1 },
-		"Idle":            func(c *Config) { c.Idle = -1 },
-		"Quarantine":      func(c *Config) { c.Quarantine = -1 },
-		"DSCP":            func(c *Config) { c.Carriage.DSCP = 64 },
+		}},
+		{"Instance 2 of 2", func(c *Config) { c.Instances, c.Instance = 2, 2 }},
+		{"Instance -1", func(c *Config) { c.Instance = -1 }},
+		{"Idle", func(c *Config) { c.Idle = -1 }},
+		{"Quarantine", func(c *Config) { c.Quarantine = -1 }},
+		{"DSCP", func(c *Config) { c.Carriage.DSCP = 64 }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			cfg := config()
-			change(&cfg)
+			c.change(&cfg)
 			_, err := New(cfg)
-			require.ErrorContains(t, err, name)
+			require.ErrorContains(t, err, c.name)
 		})
 	}
 }
@@ -665,8 +664,7 @@ var be = binary.BigEndian
 func FuzzForward(f *testing.F) {
 	f.Add(octets(f, flow4, 1))
 	f.Add(octets(f, flow6, 3))
-	toPE, err := (&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octets(f, flow6, 1), 5)
-	require.NoError(f, err)
+	toPE := wiretest.Must((&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octets(f, flow6, 1), 5))(f)
 	f.Add(toPE)
 	pe := newPE(f, func(c *Config) { c.MaxFlows = 4 })
 	f.Fuzz(func(t *testing.T, inner []byte) {

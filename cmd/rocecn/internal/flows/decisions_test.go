@@ -32,61 +32,66 @@ func optionsOf(t *testing.T, args string) *options {
 func TestOptions(t *testing.T) {
 	shard := func(o *options) [2]int { return [2]int{o.table.Shard, o.table.Shards} }
 	all := func(o *options) bool { return o.decoder.NoICRC && o.decoder.Outer && o.choice.trouble }
-	for args, want := range map[string]func(o *options) (got, want any){
-		"":                         func(o *options) (any, any) { return o.form, "human" },
-		"-json":                    func(o *options) (any, any) { return o.form, "json" },
-		"-csv":                     func(o *options) (any, any) { return o.form, "csv" },
-		"-prometheus":              func(o *options) (any, any) { return o.form, "prometheus" },
-		"-json=false -csv":         func(o *options) (any, any) { return o.form, "csv" },
-		"-top 1 ":                  func(o *options) (any, any) { return o.top, 1 },
-		"-interval 1ns":            func(o *options) (any, any) { return o.interval, time.Duration(1) },
-		"-window 1":                func(o *options) (any, any) { return o.window, 1 },
-		"-workers 1":               func(o *options) (any, any) { return o.workers, 1 },
-		"-workers 128":             func(o *options) (any, any) { return o.workers, 128 },
-		"-max-flows 16":            func(o *options) (any, any) { return o.table.MaxFlows, 16 },
-		"-max-flows 0":             func(o *options) (any, any) { return o.table.MaxFlows, 0 },
-		"-check packets>0,ce<1%":   func(o *options) (any, any) { return len(o.rules), 2 },
-		"-check a=0 -check=acks=1": nil,
-		"-check acks>0 -check ce>1": func(o *options) (any, any) {
+	for _, c := range []struct {
+		name string
+		want func(o *options) (got, want any)
+	}{
+		{"", func(o *options) (any, any) { return o.form, "human" }},
+		{"-json", func(o *options) (any, any) { return o.form, "json" }},
+		{"-csv", func(o *options) (any, any) { return o.form, "csv" }},
+		{"-prometheus", func(o *options) (any, any) { return o.form, "prometheus" }},
+		{"-json=false -csv", func(o *options) (any, any) { return o.form, "csv" }},
+		{"-top 1 ", func(o *options) (any, any) { return o.top, 1 }},
+		{"-interval 1ns", func(o *options) (any, any) { return o.interval, time.Duration(1) }},
+		{"-window 1", func(o *options) (any, any) { return o.window, 1 }},
+		{"-workers 1", func(o *options) (any, any) { return o.workers, 1 }},
+		{"-workers 128", func(o *options) (any, any) { return o.workers, 128 }},
+		{"-max-flows 16", func(o *options) (any, any) { return o.table.MaxFlows, 16 }},
+		{"-max-flows 0", func(o *options) (any, any) { return o.table.MaxFlows, 0 }},
+		{"-check packets>0,ce<1%", func(o *options) (any, any) { return len(o.rules), 2 }},
+		{"-check a=0 -check=acks=1", nil},
+		{"-check acks>0 -check ce>1", func(o *options) (any, any) {
 			return []string{o.rules[0].text, o.rules[1].text}, []string{"acks>0", "ce>1"}
-		},
-		"-check ,acks>0,,": func(o *options) (any, any) { return len(o.rules), 1 },
-		"-fcn-port 1 -proxy-port 65535": func(o *options) (any, any) {
+		}},
+		{"-check ,acks>0,,", func(o *options) (any, any) { return len(o.rules), 1 }},
+		{"-fcn-port 1 -proxy-port 65535", func(o *options) (any, any) {
 			return []uint16{o.decoder.Config.FCNPort, o.decoder.Config.ProxyPort}, []uint16{1, 65535}
-		},
-		"-fcn-port 01021 -proxy-family 4": func(o *options) (any, any) { // decimal
+		}},
+		{"-fcn-port 01021 -proxy-family 4", func(o *options) (any, any) { // decimal
 			return []any{o.decoder.Config.FCNPort, o.decoder.Config.ProxyFamily}, []any{uint16(1021), proxymsg.IPv4}
-		},
-		"-fcn-port 65535 -proxy-port 1": func(o *options) (any, any) {
+		}},
+		{"-fcn-port 65535 -proxy-port 1", func(o *options) (any, any) {
 			return []uint16{o.decoder.Config.FCNPort, o.decoder.Config.ProxyPort}, []uint16{65535, 1}
-		},
-		"-option-types 0x93,0x94": func(o *options) (any, any) {
+		}},
+		{"-option-types 0x93,0x94", func(o *options) (any, any) {
 			return o.decoder.Config.CodePoints, fastcnp.CodePoints{Option1: 0x93, Option2: 0x94}
-		},
-		"-shard 0/2":                func(o *options) (any, any) { return shard(o), [2]int{0, 2} },
-		"-shard 1/2":                func(o *options) (any, any) { return shard(o), [2]int{1, 2} },
-		"-shard 2/2":                func(o *options) (any, any) { return shard(o), [2]int{0, 2} },
-		"-shard 0/1":                func(o *options) (any, any) { return shard(o), [2]int{0, 1} },
-		"-link-rate 1M":             func(o *options) (any, any) { return o.table.LinkRate, uint64(1e6) },
-		"-link-rate 1000k":          func(o *options) (any, any) { return o.table.LinkRate, uint64(1e6) },
-		"-link-rate 25G":            func(o *options) (any, any) { return o.table.LinkRate, uint64(25e9) },
-		"-link-rate 0.4Tbit/s":      func(o *options) (any, any) { return o.table.LinkRate, uint64(4e11) },
-		"-link-rate 1000T":          func(o *options) (any, any) { return o.table.LinkRate, uint64(1e15) },
-		"-link-rate 25000000000":    func(o *options) (any, any) { return o.table.LinkRate, uint64(25e9) },
-		"-link-rate 1000000bit/s":   func(o *options) (any, any) { return o.table.LinkRate, uint64(1e6) },
-		"-no-icrc -outer -trouble":  func(o *options) (any, any) { return all(o), true },
-		"-qp 1,0x10 -dscp 0,63":     func(o *options) (any, any) { return o.choice.qps, []uint32{1, 16} },
-		"-dscp 0,63":                func(o *options) (any, any) { return o.choice.dscps, uint64(1<<63 | 1) },
-		"-address 10.1.2.3,fd00::1": func(o *options) (any, any) { return prefixes(o), "10.1.2.3/32 fd00::1/128" },
-		"-address 10.1.2.3/8":       func(o *options) (any, any) { return prefixes(o), "10.0.0.0/8" },
+		}},
+		{"-shard 0/2", func(o *options) (any, any) { return shard(o), [2]int{0, 2} }},
+		{"-shard 1/2", func(o *options) (any, any) { return shard(o), [2]int{1, 2} }},
+		{"-shard 2/2", func(o *options) (any, any) { return shard(o), [2]int{0, 2} }},
+		{"-shard 0/1", func(o *options) (any, any) { return shard(o), [2]int{0, 1} }},
+		{"-link-rate 1M", func(o *options) (any, any) { return o.table.LinkRate, uint64(1e6) }},
+		{"-link-rate 1000k", func(o *options) (any, any) { return o.table.LinkRate, uint64(1e6) }},
+		{"-link-rate 25G", func(o *options) (any, any) { return o.table.LinkRate, uint64(25e9) }},
+		{"-link-rate 0.4Tbit/s", func(o *options) (any, any) { return o.table.LinkRate, uint64(4e11) }},
+		{"-link-rate 1000T", func(o *options) (any, any) { return o.table.LinkRate, uint64(1e15) }},
+		{"-link-rate 25000000000", func(o *options) (any, any) { return o.table.LinkRate, uint64(25e9) }},
+		{"-link-rate 1000000bit/s", func(o *options) (any, any) { return o.table.LinkRate, uint64(1e6) }},
+		{"-no-icrc -outer -trouble", func(o *options) (any, any) { return all(o), true }},
+		{"-qp 1,0x10 -dscp 0,63", func(o *options) (any, any) { return o.choice.qps, []uint32{1, 16} }},
+		{"-dscp 0,63", func(o *options) (any, any) { return o.choice.dscps, uint64(1<<63 | 1) }},
+		{"-address 10.1.2.3,fd00::1", func(o *options) (any, any) { return prefixes(o), "10.1.2.3/32 fd00::1/128" }},
+		{"-address 10.1.2.3/8", func(o *options) (any, any) { return prefixes(o), "10.0.0.0/8" }},
 	} {
-		if want == nil { // an argument that is wrong
-			_, status := parse(strings.Fields(args+" x"), nil, io.Discard)
-			require.Equal(t, 2, status, args)
-			continue
-		}
-		got, expected := want(optionsOf(t, args))
-		require.Equal(t, expected, got, args)
+		t.Run(c.name, func(t *testing.T) {
+			if c.want == nil { // an argument that is wrong
+				_, status := parse(strings.Fields(c.name+" x"), nil, io.Discard)
+				require.Equal(t, 2, status)
+				return
+			}
+			got, expected := c.want(optionsOf(t, c.name))
+			require.Equal(t, expected, got)
+		})
 	}
 }
 
@@ -104,36 +109,37 @@ func TestWrongOptions(t *testing.T) {
 		goes, below, shard = "-compare: goes with neither", "not below 0", "want I/N"
 		port, rate         = "1 to 65535 allowed", "1M to 1000T"
 	)
-	for args, message := range map[string]string{
-		"-compare a": ": want 2", "-compare a b c": ": want 2",
-		"-compare -csv a b": goes, "-compare -prometheus a b": goes, "-compare -interval 1s a b": goes,
-		"-compare -check acks=0 a b": goes, "-compare -html page a b": goes,
-		"-compare -sort src a b": goes, "-compare a b -dscp 0": goes, "-compare a b -shard 1/2": goes,
-		"a -check ,":   "no rule",
-		"-compare - -": "only one", "-compare -i eth0": ": want 2",
-		"-window 0 a": ": want 1 or more", "-compare -window -1 a b": ": want 1 or more",
-		"-json -prometheus a": "one of them", "-csv -prometheus a": "one of them",
-		"-top -1 a": below, "-max-flows -1 a": below, "-interval -1ns a": below,
-		"-max-flows 15 a": "at least 16", "-max-flows 1 a": "at least 16",
-		"-fcn-port 65536 a": port, "-proxy-port 65536 a": port, "-proxy-port 0 a": port, "-fcn-port 0x3fd a": port,
-		"-fcn-port 4791 a": "4791 is the port of RoCEv2", "-proxy-port 4789 a": "4789 is the port of a tunnel",
-		"-fcn-port 7 -proxy-port 7 a": "-fcn-port, -proxy-port: both are 7", "-proxy-family 5 a": "4 or 6",
-		"-shard a/2 a": shard, "-shard 1/b a": shard,
-		"-shard -1/2 a": shard, "-shard 3/2 a": shard, "-shard 0/-1 a": shard,
-		"-link-rate 999k a": rate, "-link-rate 1001T a": rate,
-		"-link-rate G a": rate, "-link-rate 1m a": rate, "-link-rate -5G a": rate,
-		"-json=perhaps a": "invalid", "-check =5 a": `"" is not a number`,
-		"-check acks<NaN a": `"NaN": want a number`,
-		"-html - a":         "want the name of a file", "-html= a": "want the name of a file",
-		"-check 5 a": "a name, one of", "-sort up a": "-sort:",
-		"-check acks=1,retries=2 a": `rule "retries=2"`,
-		"-address 10.0.0.0/33 a":    "neither", "-qp 1, a": "is not a queue pair",
+	for _, c := range []struct{ name, message string }{
+		{"-compare a", ": want 2"}, {"-compare a b c", ": want 2"},
+		{"-compare -csv a b", goes}, {"-compare -prometheus a b", goes}, {"-compare -interval 1s a b", goes},
+		{"-compare -check acks=0 a b", goes}, {"-compare -html page a b", goes},
+		{"-compare -sort src a b", goes}, {"-compare a b -dscp 0", goes}, {"-compare a b -shard 1/2", goes},
+		{"a -check ,", "no rule"},
+		{"-compare - -", "only one"}, {"-compare -i eth0", ": want 2"},
+		{"-window 0 a", ": want 1 or more"}, {"-compare -window -1 a b", ": want 1 or more"},
+		{"-json -prometheus a", "one of them"}, {"-csv -prometheus a", "one of them"},
+		{"-top -1 a", below}, {"-max-flows -1 a", below}, {"-interval -1ns a", below},
+		{"-max-flows 15 a", "at least 16"}, {"-max-flows 1 a", "at least 16"},
+		{"-fcn-port 65536 a", port}, {"-proxy-port 65536 a", port}, {"-proxy-port 0 a", port},
+		{"-fcn-port 0x3fd a", port},
+		{"-fcn-port 4791 a", "4791 is the port of RoCEv2"}, {"-proxy-port 4789 a", "4789 is the port of a tunnel"},
+		{"-fcn-port 7 -proxy-port 7 a", "-fcn-port, -proxy-port: both are 7"}, {"-proxy-family 5 a", "4 or 6"},
+		{"-shard a/2 a", shard}, {"-shard 1/b a", shard},
+		{"-shard -1/2 a", shard}, {"-shard 3/2 a", shard}, {"-shard 0/-1 a", shard},
+		{"-link-rate 999k a", rate}, {"-link-rate 1001T a", rate},
+		{"-link-rate G a", rate}, {"-link-rate 1m a", rate}, {"-link-rate -5G a", rate},
+		{"-json=perhaps a", "invalid"}, {"-check =5 a", `"" is not a number`},
+		{"-check acks<NaN a", `"NaN": want a number`},
+		{"-html - a", "want the name of a file"}, {"-html= a", "want the name of a file"},
+		{"-check 5 a", "a name, one of"}, {"-sort up a", "-sort:"},
+		{"-check acks=1,retries=2 a", `rule "retries=2"`},
+		{"-address 10.0.0.0/33 a", "neither"}, {"-qp 1, a", "is not a queue pair"},
 	} {
-		t.Run(args, func(t *testing.T) {
-			status, out, stderr := run(t, nil, strings.Fields(args)...)
-			require.Equal(t, 2, status, args)
-			require.Empty(t, out, args)
-			require.Contains(t, stderr, message, args)
+		t.Run(c.name, func(t *testing.T) {
+			status, out, stderr := run(t, nil, strings.Fields(c.name)...)
+			require.Equal(t, 2, status, c.name)
+			require.Empty(t, out, c.name)
+			require.Contains(t, stderr, c.message, c.name)
 		})
 	}
 }
@@ -147,15 +153,13 @@ func TestHolds(t *testing.T) {
 		{"=", false, true, false}, {"==", false, true, false}, {"!=", true, false, true},
 	} {
 		for _, percent := range []string{"", "%"} { // of 100 packets the number is the percentage
-			r, err := ruleOf("acks " + c.compare + " 5 " + percent)
-			require.NoError(t, err)
+			r := wiretest.Must(ruleOf("acks " + c.compare + " 5 " + percent))(t)
 			require.Equal(t, c.smaller, r.holds(4, 100), r.text)
 			require.Equal(t, c.equal, r.holds(5, 100), r.text)
 			require.Equal(t, c.greater, r.holds(6, 100), r.text)
 		}
 	}
-	r, err := ruleOf("repeats<5%")
-	require.NoError(t, err)
+	r := wiretest.Must(ruleOf("repeats<5%"))(t)
 	require.False(t, r.holds(3, 60))
 	require.True(t, r.holds(3, 61))
 	require.True(t, r.holds(3, 0), "a part of nothing")
@@ -186,8 +190,7 @@ func TestCheckOf(t *testing.T) {
 		{"total.gaps=0,total.packets<1", "the total has packets 40"}, // nothing here has PSNs
 	} {
 		t.Run(c.rules, func(t *testing.T) {
-			rules, err := rules(c.rules)
-			require.NoError(t, err)
+			rules := wiretest.Must(rules(c.rules))(t)
 			var got []string
 			for _, v := range check(rules, all, unpaired) {
 				_, where, _ := strings.Cut(v.String(), " is broken: ")
@@ -212,24 +215,24 @@ func TestChoiceOf(t *testing.T) {
 	same := flows.Compared{FlowKey: f.FlowKey, Same: 5}
 	change := flows.Rewrites{{0, 1}: 1}
 	const shown = "flow troubled unknown acks naks nameless same lost added copyA copyB dscp ecn"
-	for args, want := range map[string]string{
-		"":                                  shown + " link",
-		"-address 192.0.2.0/24":             shown,
-		"-address 198.51.100.2":             shown,
-		"-address 203.0.113.0/24":           "",
-		"-qp 17":                            strings.Replace(shown, " nameless", "", 1),
-		"-qp 18":                            "flow troubled",
-		"-qp 19":                            "",
-		"-dscp 26":                          "flow troubled unknown same lost added copyA copyB dscp ecn",
-		"-dscp 25":                          "same lost added copyA copyB dscp ecn",
-		"-trouble":                          "troubled naks lost added copyA copyB dscp ecn link",
-		"-trouble -qp 17":                   "troubled naks lost added copyA copyB dscp ecn",
-		"-address 203.0.113.0/24 -qp 17":    "",
-		"-address 192.0.2.1 -qp 19":         "",
-		"-address 10.0.0.0/8,198.51.0.0/16": shown,
+	for _, row := range []struct{ name, want string }{
+		{"", shown + " link"},
+		{"-address 192.0.2.0/24", shown},
+		{"-address 198.51.100.2", shown},
+		{"-address 203.0.113.0/24", ""},
+		{"-qp 17", strings.Replace(shown, " nameless", "", 1)},
+		{"-qp 18", "flow troubled"},
+		{"-qp 19", ""},
+		{"-dscp 26", "flow troubled unknown same lost added copyA copyB dscp ecn"},
+		{"-dscp 25", "same lost added copyA copyB dscp ecn"},
+		{"-trouble", "troubled naks lost added copyA copyB dscp ecn link"},
+		{"-trouble -qp 17", "troubled naks lost added copyA copyB dscp ecn"},
+		{"-address 203.0.113.0/24 -qp 17", ""},
+		{"-address 192.0.2.1 -qp 19", ""},
+		{"-address 10.0.0.0/8,198.51.0.0/16", shown},
 	} {
-		t.Run(args, func(t *testing.T) {
-			c := &optionsOf(t, args).choice
+		t.Run(row.name, func(t *testing.T) {
+			c := &optionsOf(t, row.name).choice
 			s := flows.Snapshot{Flows: []flows.Flow{f, troubled, unknown},
 				Unpaired: []flows.Unpaired{acks, naks, nameless}, Links: make([]flows.Link, 1)}
 			var got []string
@@ -255,12 +258,14 @@ func TestChoiceOf(t *testing.T) {
 				{"dscp", func(f *flows.Compared) { f.DSCP = change }},
 				{"ecn", func(f *flows.Compared) { f.ECN = change }},
 			} {
-				compared := same
-				x.set(&compared)
-				add(x.name, c.compared(&compared))
+				t.Run(x.name, func(t *testing.T) {
+					compared := same
+					x.set(&compared)
+					add(x.name, c.compared(&compared))
+				})
 			}
 			add("link", c.link(&s.Links[0]))
-			require.Equal(t, want, strings.Join(got, " "), args)
+			require.Equal(t, row.want, strings.Join(got, " "), row.name)
 			c.apply(&s)
 			inTable := 0
 			for _, name := range strings.Fields("flow troubled unknown acks naks nameless link") {
@@ -268,7 +273,7 @@ func TestChoiceOf(t *testing.T) {
 					inTable++
 				}
 			}
-			require.Equal(t, inTable, len(s.Flows)+len(s.Unpaired)+len(s.Links), args)
+			require.Equal(t, inTable, len(s.Flows)+len(s.Unpaired)+len(s.Links), row.name)
 		})
 	}
 }
@@ -286,13 +291,12 @@ func TestOrders(t *testing.T) {
 		{FlowKey: flowKey(addr(4), addr(7), 1), First: second(2), Last: second(4),
 			Requests: flows.Requests{Packets: 9}},
 	}
-	for name, want := range map[string]string{
-		"trouble": "2 1 3 4", "src": "1 2 3 4", "dst": "3 4 2 1", "first": "2 3 4 1", "last": "3 4 1 2",
-		"packets": "3 4 2 1", "mtu": "3 2 1 4", "fcn": "1 2 3 4", "psn.gaps": "1 2 3 4",
+	for _, c := range []struct{ name, want string }{
+		{"trouble", "2 1 3 4"}, {"src", "1 2 3 4"}, {"dst", "3 4 2 1"}, {"first", "2 3 4 1"}, {"last", "3 4 1 2"},
+		{"packets", "3 4 2 1"}, {"mtu", "3 2 1 4"}, {"fcn", "1 2 3 4"}, {"psn.gaps", "1 2 3 4"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			o, err := orderOf(name)
-			require.NoError(t, err)
+		t.Run(c.name, func(t *testing.T) {
+			o := wiretest.Must(orderOf(c.name))(t)
 			for range 2 {
 				slices.Reverse(all)
 				o.sort(all)
@@ -300,7 +304,7 @@ func TestOrders(t *testing.T) {
 				for i := range all {
 					got = append(got, all[i].Src.String()[8:])
 				}
-				require.Equal(t, want, strings.Join(got, " "), name)
+				require.Equal(t, c.want, strings.Join(got, " "), c.name)
 			}
 		})
 	}
@@ -351,8 +355,7 @@ func atTwoPoints(t *testing.T) (a, b string) {
 	twice(1, 12)
 	dir := t.TempDir()
 	for i, name := range []string{"a.pcap", "b.pcap"} {
-		f, err := os.Create(filepath.Join(dir, name))
-		require.NoError(t, err)
+		f := wiretest.Must(os.Create(filepath.Join(dir, name)))(t)
 		require.NoError(t, (&traffic.Capture{Frames: shown[i]}).Write(f))
 		require.NoError(t, f.Close())
 	}
@@ -370,12 +373,15 @@ func TestCompareSays(t *testing.T) {
 	_, out, _ = run(t, nil, "-json", "-compare", a, b)
 	require.Equal(t, 2, strings.Count(out, `"ecn_changed":{"ect0\u003ece":1}`), out)
 	require.Equal(t, 2, strings.Count(out, `"duplicated":{"a":1,"b":1}`), out)
-	for args, flows := range map[string]int{"": 1, "-top 1": 1, "-qp 0xabcdef": 0, "-trouble": 1,
-		"-address 203.0.113.77": 0} {
-		t.Run(args, func(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		flows int
+	}{{"", 1}, {"-top 1", 1}, {"-qp 0xabcdef", 0}, {"-trouble", 1},
+		{"-address 203.0.113.77", 0}} {
+		t.Run(c.name, func(t *testing.T) {
 			for _, form := range []string{"-json", "-json=false"} {
-				_, out, _ = run(t, nil, append(strings.Fields(args), form, "-compare", a, b)...)
-				require.Equal(t, flows+1,
+				_, out, _ = run(t, nil, append(strings.Fields(c.name), form, "-compare", a, b)...)
+				require.Equal(t, c.flows+1,
 					strings.Count(out, "\n")-strings.Count(out, "\n  ")-2*strings.Count(out, "FLOW"), out)
 			}
 		})
@@ -385,10 +391,13 @@ func TestCompareSays(t *testing.T) {
 	_, _, stderr = run(t, nil, "-compare", a, b+"2")
 	require.Equal(t, 1, strings.Count(stderr, "no such file"))
 	a, b, _, _ = twoPoints(t)
-	for top, flows := range map[string]int{"0": 5, "2": 2, "5": 5, "9": 5} {
-		t.Run(top, func(t *testing.T) {
-			_, out, _ = run(t, nil, "-json", "-top", top, "-compare", a, b)
-			require.Equal(t, flows+1, strings.Count(out, "\n"), top)
+	for _, c := range []struct {
+		name  string
+		flows int
+	}{{"0", 5}, {"2", 2}, {"5", 5}, {"9", 5}} {
+		t.Run(c.name, func(t *testing.T) {
+			_, out, _ = run(t, nil, "-json", "-top", c.name, "-compare", a, b)
+			require.Equal(t, c.flows+1, strings.Count(out, "\n"), c.name)
 		})
 	}
 }
@@ -396,18 +405,21 @@ func TestCompareSays(t *testing.T) {
 // With -trouble a flow of which packets were lost, added, copied or changed is shown.
 func TestComparedTrouble(t *testing.T) {
 	c := choice{trouble: true}
-	for name, f := range map[string]*flows.Compared{
-		"lost":            {Lost: 1},
-		"added":           {Added: 1},
-		"copies at A":     {Duplicated: [2]uint64{1, 0}},
-		"copies at B":     {Duplicated: [2]uint64{0, 1}},
-		"lost and added":  {Lost: 3, Added: 3},
-		"lost and copied": {Lost: 3, Duplicated: [2]uint64{1, 2}},
-		"copied at both":  {Duplicated: [2]uint64{2, 2}},
-		"lost, copied A":  {Lost: 2, Duplicated: [2]uint64{2, 0}},
+	for _, row := range []struct {
+		name string
+		f    *flows.Compared
+	}{
+		{"lost", &flows.Compared{Lost: 1}},
+		{"added", &flows.Compared{Added: 1}},
+		{"copies at A", &flows.Compared{Duplicated: [2]uint64{1, 0}}},
+		{"copies at B", &flows.Compared{Duplicated: [2]uint64{0, 1}}},
+		{"lost and added", &flows.Compared{Lost: 3, Added: 3}},
+		{"lost and copied", &flows.Compared{Lost: 3, Duplicated: [2]uint64{1, 2}}},
+		{"copied at both", &flows.Compared{Duplicated: [2]uint64{2, 2}}},
+		{"lost, copied A", &flows.Compared{Lost: 2, Duplicated: [2]uint64{2, 0}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			require.True(t, c.compared(f), name)
+		t.Run(row.name, func(t *testing.T) {
+			require.True(t, c.compared(row.f), row.name)
 		})
 	}
 	require.False(t, c.compared(&flows.Compared{Packets: [2]uint64{5, 5}, Same: 5}))
@@ -441,8 +453,7 @@ func TestCompareLongNames(t *testing.T) {
 
 // A packet of a link that is not supported is another one, and that is said.
 func TestUnknownLink(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
 	path := filepath.Join(t.TempDir(), "wireless.pcap")
 	octets[20] = 105 // IEEE 802.11
 	require.NoError(t, os.WriteFile(path, octets, 0o600))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,8 +89,11 @@ func TestExplainForThePage(t *testing.T) {
 
 // 4.096 µs times a power of two.
 func TestAckTimeout(t *testing.T) {
-	for d, want := range map[time.Duration]int{0: 0, 5 * time.Microsecond: 0, 8191: 0, 8192: 1, 67_108_864: 14,
-		67_108_863: 13, time.Hour * 1e6: 31} {
-		require.Equal(t, want, ackTimeoutOf(d), d)
+	for _, c := range []struct {
+		d    time.Duration
+		want int
+	}{{0, 0}, {5 * time.Microsecond, 0}, {8191, 0}, {8192, 1}, {67_108_864, 14},
+		{67_108_863, 13}, {time.Hour * 1e6, 31}} {
+		t.Run(fmt.Sprint(c.d), func(t *testing.T) { require.Equal(t, c.want, ackTimeoutOf(c.d), c.d) })
 	}
 }

@@ -65,8 +65,7 @@ func made(t *testing.T, seed uint64, o traffic.Options) (path string, c *traffic
 	t.Helper()
 	c = traffic.Generate(seed, o)
 	path = filepath.Join(t.TempDir(), "made.pcap")
-	f, err := os.Create(path)
-	require.NoError(t, err)
+	f := wiretest.Must(os.Create(path))(t)
 	require.NoError(t, c.Write(f))
 	require.NoError(t, f.Close())
 	return path, c
@@ -124,10 +123,8 @@ func TestCaptures(t *testing.T) {
 func TestVotesAgreeWithCM(t *testing.T) {
 	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-rping6.pcap"} {
 		path := filepath.Join(t.TempDir(), name)
-		f, err := os.Create(path)
-		require.NoError(t, err)
-		w, err := capture.NewWriter(f, capture.Ethernet, time.Microsecond)
-		require.NoError(t, err)
+		f := wiretest.Must(os.Create(path))(t)
+		w := wiretest.Must(capture.NewWriter(f, capture.Ethernet, time.Microsecond))(t)
 		for _, r := range wiretest.Capture(t, name) {
 			if !bytes.Contains(r.Data, []byte{0x01, 0x07, 0x02, 0x03}) { // a MAD of connection management
 				require.NoError(t, w.Write(&capture.Record{Data: r.Data, OrigLen: uint32(r.OrigLen), Time: r.Time}))
@@ -211,8 +208,7 @@ func TestKeys(t *testing.T) {
 func TestSameOutput(t *testing.T) {
 	path, c := made(t, 5, traffic.Options{Connections: 40})
 	_, want, _ := run(t, nil, "-json", path)
-	octets, err := os.ReadFile(path)
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(path))(t)
 	require.Greater(t, len(octets), 1<<20)
 	for _, workers := range []string{"1", "2", "7"} {
 		status, got, _ := run(t, nil, "-json", "-workers", workers, path)
@@ -234,8 +230,7 @@ func TestSameOutput(t *testing.T) {
 	for i := range 3 {
 		part := &traffic.Capture{Frames: c.Frames[len(c.Frames)*i/3 : len(c.Frames)*(i+1)/3]}
 		name := filepath.Join(dir, fmt.Sprint(i))
-		f, err := os.Create(name)
-		require.NoError(t, err)
+		f := wiretest.Must(os.Create(name))(t)
 		require.NoError(t, part.Write(f))
 		require.NoError(t, f.Close())
 		names = append(names, name)
@@ -363,8 +358,7 @@ func TestArguments(t *testing.T) {
 
 // What can be read of a damaged file is counted, and the fault is said.
 func TestDamagedFile(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	status, out, stderr := run(t, bytes.NewReader(octets[:len(octets)-5]), "-json", "-")
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "the file breaks off")
@@ -446,8 +440,7 @@ func TestNoRate(t *testing.T) {
 	f := flows.Flow{Requests: flows.Requests{Packets: 2}}
 	require.NotContains(t, string(jsonOf(t, lineOf(&f, nil))), "peak")
 	require.Equal(t, cell{Text: none}, flowColumns[5].of(&f))
-	m, err := metricOf("rate_bps.peak")
-	require.NoError(t, err)
+	m := wiretest.Must(metricOf("rate_bps.peak"))(t)
 	_, ok := m.of(&f)
 	require.False(t, ok)
 	f.Mean, f.Peak = 5, 7
@@ -498,8 +491,7 @@ func TestPause(t *testing.T) {
 
 func TestCSV(t *testing.T) {
 	_, out, _ := run(t, nil, "-csv", wiretest.Path(t, "rxe-verbs6.pcap"))
-	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
-	require.NoError(t, err)
+	rows := wiretest.Must(csv.NewReader(strings.NewReader(out)).ReadAll())(t)
 	require.Len(t, rows, 8)
 	column := slices.Index(rows[0], "psn.repeats")
 	require.Equal(t, "3", rows[1][column])
@@ -535,13 +527,10 @@ func flowKey(src, dst netip.Addr, qp uint32) rocev2.FlowKey {
 
 // What the snap length cut is said, with the length that would do.
 func TestCut(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap"))
-	require.NoError(t, err)
-	r, err := capture.Open(bytes.NewReader(octets))
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
+	r := wiretest.Must(capture.Open(bytes.NewReader(octets)))(t)
 	var cut bytes.Buffer
-	w, err := capture.NewWriter(&cut, capture.Ethernet, time.Microsecond)
-	require.NoError(t, err)
+	w := wiretest.Must(capture.NewWriter(&cut, capture.Ethernet, time.Microsecond))(t)
 	for {
 		var record capture.Record
 		if err := r.Next(&record); err != nil {

@@ -42,40 +42,40 @@ func TestSwitchOnCaptures(t *testing.T) {
 		{"rxe-verbs6.pcap", 1, "frames: 253 read, 72 packets written\nsent: 72\nrefused: 22 acknowledgement\n"},
 		{"ioam-linux618-hpcc.pcap", 2, "frames: 3 read, 3 packets written\nsent: 3\n"},
 	} {
-		in, err := os.ReadFile(wiretest.Path(t, c.name))
-		require.NoError(t, err)
-		lines, out, summary := rehearse(t, "switch", `{"enabled": true, "self": ["2001:db8:ffff::5"],
+		t.Run(c.name, func(t *testing.T) {
+			in := wiretest.Must(os.ReadFile(wiretest.Path(t, c.name)))(t)
+			lines, out, summary := rehearse(t, "switch", `{"enabled": true, "self": ["2001:db8:ffff::5"],
 			"methods": [{"senders": "::/0", "method": "fastcnp"}]}`, in)
-		require.Equal(t, c.summary, summary)
-		i := 0
-		golden := wiretest.Golden(t, c.name)
-		for _, l := range lines {
-			require.Equal(t, "switch", l["role"])
-			require.Contains(t, l, "mark_ecn")
-			if l["action"] != "sent" {
-				require.Equal(t, []any{"refused", "acknowledgement", false},
-					[]any{l["action"], l["reason"], l["mark_ecn"]})
-				continue
+			require.Equal(t, c.summary, summary)
+			i := 0
+			golden := wiretest.Golden(t, c.name)
+			for _, l := range lines {
+				require.Equal(t, "switch", l["role"])
+				require.Contains(t, l, "mark_ecn")
+				if l["action"] != "sent" {
+					require.Equal(t, []any{"refused", "acknowledgement", false},
+						[]any{l["action"], l["reason"], l["mark_ecn"]})
+					continue
+				}
+				row := golden[int(l["frame"].(float64))-1]
+				require.Equal(t, []any{"fastcnp", row.Get("ipv6.src"), c.option, row.Uint("ipv6.tclass.ecn") != 0},
+					[]any{l["kind"], l["to"], l["option"], l["mark_ecn"]})
+				var m message.Message
+				require.NoError(t, m.Decode(out[i].Data, rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{}))
+				require.Equal(t, message.FastCNP, m.Kind)
+				require.Equal(t, switchAddr, m.FastCNP.Src)
+				require.EqualValues(t, row.Uint("infiniband.bth.destqp"), m.FastCNP.CNP.DestQP)
+				require.Equal(t, capture.Raw, out[i].Link)
+				require.Equal(t, l["time"], out[i].Time.Format("2006-01-02T15:04:05.000000Z"))
+				i++
 			}
-			row := golden[int(l["frame"].(float64))-1]
-			require.Equal(t, []any{"fastcnp", row.Get("ipv6.src"), c.option, row.Uint("ipv6.tclass.ecn") != 0},
-				[]any{l["kind"], l["to"], l["option"], l["mark_ecn"]})
-			var m message.Message
-			require.NoError(t, m.Decode(out[i].Data, rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{}))
-			require.Equal(t, message.FastCNP, m.Kind)
-			require.Equal(t, switchAddr, m.FastCNP.Src)
-			require.EqualValues(t, row.Uint("infiniband.bth.destqp"), m.FastCNP.CNP.DestQP)
-			require.Equal(t, capture.Raw, out[i].Link)
-			require.Equal(t, l["time"], out[i].Time.Format("2006-01-02T15:04:05.000000Z"))
-			i++
-		}
-		require.Len(t, out, i)
+			require.Len(t, out, i)
+		})
 	}
 }
 
 func TestBorderOnCapture(t *testing.T) {
-	in, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
-	require.NoError(t, err)
+	in := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)
 	all := records(t, in)
 	for _, c := range []struct {
 		config string
@@ -97,32 +97,34 @@ func TestBorderOnCapture(t *testing.T) {
 			[]any{"", "", "", "", "", "", "", "", "", "", "", "", "fcn", "fcn", "proxy", "proxy", nil,
 				"", "", "", "", "", "fcn", "proxy"}},
 	} {
-		lines, out, _ := rehearse(t, "border", c.config, in)
-		var want []map[string]any
-		var passed [][]byte
-		for i, kind := range c.kinds {
-			l := map[string]any{"frame": float64(i + 1), "time": all[i].Time.Format("2006-01-02T15:04:05.000000Z"),
-				"role": "border", "reason": ""}
-			switch kind {
-			case nil:
-			case "":
-				l["action"] = "passed"
-			default:
-				l["action"], l["kind"] = "dropped", kind
+		t.Run(c.config, func(t *testing.T) {
+			lines, out, _ := rehearse(t, "border", c.config, in)
+			var want []map[string]any
+			var passed [][]byte
+			for i, kind := range c.kinds {
+				l := map[string]any{"frame": float64(i + 1), "time": all[i].Time.Format("2006-01-02T15:04:05.000000Z"),
+					"role": "border", "reason": ""}
+				switch kind {
+				case nil:
+				case "":
+					l["action"] = "passed"
+				default:
+					l["action"], l["kind"] = "dropped", kind
+				}
+				if kind != nil {
+					want = append(want, l)
+				}
+				if kind == nil || kind == "" {
+					passed = append(passed, all[i].Data[14:])
+				}
 			}
-			if kind != nil {
-				want = append(want, l)
+			require.Equal(t, want, lines)
+			var got [][]byte
+			for _, r := range out {
+				got = append(got, r.Data)
 			}
-			if kind == nil || kind == "" {
-				passed = append(passed, all[i].Data[14:])
-			}
-		}
-		require.Equal(t, want, lines, c.config)
-		var got [][]byte
-		for _, r := range out {
-			got = append(got, r.Data)
-		}
-		require.Equal(t, passed, got, c.config)
+			require.Equal(t, passed, got)
+		})
 	}
 }
 
@@ -135,16 +137,18 @@ func ingressThrough(tunnel, keys string) string {
 // those of RoCEv2 have a line and a label of their flow, the others neither.
 func TestIngressForwards(t *testing.T) {
 	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-verbs6.pcap", "rxe-vlan4.pcap"} {
-		for tunnel, overhead := range map[string]int{
-			`"type": "ipip"`:                  40,
-			`"type": "srv6"`:                  40 + 8 + 16,
-			`"type": "srv6", "reduced": true`: 40,
-			`"type": "vxlan", "vni": 7`:       40 + 8 + 8 + 14,
+		for _, row := range []struct {
+			name     string
+			overhead int
+		}{
+			{`"type": "ipip"`, 40},
+			{`"type": "srv6"`, 40 + 8 + 16},
+			{`"type": "srv6", "reduced": true`, 40},
+			{`"type": "vxlan", "vni": 7`, 40 + 8 + 8 + 14},
 		} {
-			t.Run(name+" "+tunnel, func(t *testing.T) {
-				octets, err := os.ReadFile(wiretest.Path(t, name))
-				require.NoError(t, err)
-				lines, out, _ := rehearse(t, "ingress", ingressThrough(tunnel, ""), octets)
+			t.Run(name+" "+row.name, func(t *testing.T) {
+				octets := wiretest.Must(os.ReadFile(wiretest.Path(t, name)))(t)
+				lines, out, _ := rehearse(t, "ingress", ingressThrough(row.name, ""), octets)
 				labels, flows := map[uint32]rocev2.FlowKey{}, map[rocev2.FlowKey]uint32{}
 				for _, c := range wiretest.Capture(t, name) {
 					var frame rocev2.Frame
@@ -157,10 +161,10 @@ func TestIngressForwards(t *testing.T) {
 					out = out[1:]
 					require.Equal(t, c.Time, r.Time)
 					require.True(t, bytes.HasSuffix(r.Data, ip), "frame %d", c.Number)
-					if overhead < 70 {
-						require.Len(t, r.Data, overhead+len(ip))
+					if row.overhead < 70 {
+						require.Len(t, r.Data, row.overhead+len(ip))
 					} else {
-						require.Len(t, r.Data, overhead+len(ip)+len(link)-14)
+						require.Len(t, r.Data, row.overhead+len(ip)+len(link)-14)
 						require.True(t, bytes.HasSuffix(r.Data[:len(r.Data)-len(ip)], link),
 							"the frame's own Ethernet header")
 					}
@@ -206,8 +210,7 @@ func TestIngressCutCapture(t *testing.T) {
 		r.Data = r.Data[:min(len(r.Data), 60)]
 		in = append(in, r)
 	}
-	whole, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
-	require.NoError(t, err)
+	whole := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	all, allOut, _ := rehearse(t, "ingress", ingressThrough(`"type": "ipip"`, ""), whole)
 	lines, out, _ := rehearse(t, "ingress", ingressThrough(`"type": "ipip"`, ""),
 		captureOf(capture.Raw, time.Microsecond, in...))
@@ -238,8 +241,7 @@ func TestIngressFlood(t *testing.T) {
 	core, pe := netip.MustParseAddr("2001:db8:fe::5"), netip.MustParseAddr("2001:db8:fe::1")
 	var in [][]byte
 	for i := range uint32(3000) {
-		forged, err := fcn.Message{FlowLabel: i, Level: 2}.AppendPacket(nil, core, pe, fcn.Config{})
-		require.NoError(t, err)
+		forged := wiretest.Must(fcn.Message{FlowLabel: i, Level: 2}.AppendPacket(nil, core, pe, fcn.Config{}))(t)
 		in = append(in, packet(t, func(p *rocev2.Packet) { p.BTH.DestQP = 100 + i }), forged)
 	}
 	lines, out, _ := rehearse(t, "ingress", ingressThrough(`"type": "ipip"`, `, "max_flows": 16`),
@@ -258,8 +260,7 @@ func TestIngressFlood(t *testing.T) {
 // Whole captures of whatever kind: every role reads them to the end.
 func TestRolesOnCaptures(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "*.pcap") {
-		in, err := os.ReadFile(wiretest.Path(t, name))
-		require.NoError(t, err)
+		in := wiretest.Must(os.ReadFile(wiretest.Path(t, name)))(t)
 		for _, role := range []string{"switch", "receiver", "sender"} {
 			_, _, summary := rehearse(t, role, `{"enabled": true, "self": ["2001:db8::1"]}`, in)
 			require.NotEmpty(t, summary)

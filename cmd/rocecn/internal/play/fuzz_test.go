@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +66,8 @@ func knownError(t *testing.T, name string, err error) {
 // is the same one whatever the order of its keys and the blanks between them, and
 // a role comes of it or an error that names a key. What is not enabled is off.
 func FuzzConfig(f *testing.F) {
-	for name, octets := range fullConfigs {
+	for _, name := range slices.Sorted(maps.Keys(fullConfigs)) {
+		octets := fullConfigs[name]
 		f.Add(name, []byte(octets))
 		f.Add(name, []byte(strings.Replace(octets, "true", "false", 1)))
 	}
@@ -139,7 +141,7 @@ func FuzzFrame(f *testing.F) {
 	for _, c := range wiretest.Capture(f, "messages.pcap") {
 		f.Add(c.Data, uint8(0))
 	}
-	for name := range fullConfigs {
+	for _, name := range slices.Sorted(maps.Keys(fullConfigs)) {
 		for _, c := range readGolden(f, name).cases {
 			for _, r := range c.frames {
 				if r.Link == capture.Raw && len(r.Data) < 1000 {
@@ -159,7 +161,8 @@ func FuzzFrame(f *testing.F) {
 	for name := range maps.Keys(roles.All) {
 		require.True(f, name == "echo" || fullConfigs[name] != "", "%s is not played", name)
 	}
-	for name, octets := range fullConfigs {
+	for _, name := range slices.Sorted(maps.Keys(fullConfigs)) {
+		octets := fullConfigs[name]
 		for _, on := range []bool{true, false} {
 			if !on {
 				octets = strings.Replace(octets, `"enabled": true`, `"enabled": false`, 1)

@@ -79,8 +79,7 @@ func rehearse(t testing.TB, role, config string, in []byte) (lines []map[string]
 		require.NoError(t, json.Unmarshal(l, &m))
 		lines = append(lines, m)
 	}
-	octets, err := os.ReadFile(to)
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(to))(t)
 	return lines, records(t, octets), errors.String()
 }
 
@@ -95,8 +94,7 @@ func file(t testing.TB, content string) string {
 // records returns the packets of a whole capture.
 func records(t testing.TB, file []byte) (all []capture.Record) {
 	t.Helper()
-	in, err := capture.Open(bytes.NewReader(file))
-	require.NoError(t, err)
+	in := wiretest.Must(capture.Open(bytes.NewReader(file)))(t)
 	for {
 		var r capture.Record
 		err := in.Next(&r)
@@ -138,8 +136,7 @@ func TestLines(t *testing.T) {
 {"frame":3,"time":"2026-11-21T09:00:02.123456Z","role":"echo","action":"sent","reason":"","kind":"fcn"}
 `, stdout.String())
 	require.Equal(t, "frames: 3 read, 3 packets written\nsent: 2\n", stderr.String())
-	octets, err := os.ReadFile(to)
-	require.NoError(t, err)
+	octets := wiretest.Must(os.ReadFile(to))(t)
 	require.Equal(t, in, octets) // raw IP, with the times of the frames
 
 	stdout.Reset()
@@ -307,8 +304,7 @@ func TestLive(t *testing.T) {
 	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), "-"}
 	go func() { status <- Run(ctx, args, in, out, io.Discard) }()
 	go feed.Write(captureOf(capture.Raw, time.Microsecond, capture.Record{Data: []byte("A")}))
-	first, err := bufio.NewReader(lines).ReadString('\n')
-	require.NoError(t, err)
+	first := wiretest.Must(bufio.NewReader(lines).ReadString('\n'))(t)
 	require.Contains(t, first, `"frame":1,`)
 	interrupt()
 	require.Zero(t, <-status)

@@ -50,9 +50,11 @@ install = "nft"
 		{"switch", "[roles.switch]", "line 1: roles: unknown key; known are agent, source, sink, role"},
 		{"switch", "role = 1", "line 1: role: 1: want an object"},
 	} {
-		var stdout, stderr bytes.Buffer
-		args := []string{"-role", c.role, "-config", file(t, c.file), "-"}
-		require.Equal(t, 2, Run(t.Context(), args, bytes.NewReader(in), &stdout, &stderr))
-		require.Contains(t, stderr.String(), c.message)
+		t.Run(c.role, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			args := []string{"-role", c.role, "-config", file(t, c.file), "-"}
+			require.Equal(t, 2, Run(t.Context(), args, bytes.NewReader(in), &stdout, &stderr))
+			require.Contains(t, stderr.String(), c.message)
+		})
 	}
 }

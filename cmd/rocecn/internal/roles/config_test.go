@@ -128,7 +128,9 @@ func TestMalformed(t *testing.T) {
 		{`{"option_types": [true]}`, `option_types[0]: true: want text`},
 		{`{"option_types": [256]}`, `option_types[0]: "256" is not an option type, as in 158 or "0x9e"`},
 	} {
-		require.ErrorContains(t, decode([]byte(c.octets), new(rehearsal)), c.message)
+		t.Run(c.octets, func(t *testing.T) {
+			require.ErrorContains(t, decode([]byte(c.octets), new(rehearsal)), c.message)
+		})
 	}
 }
 
@@ -147,14 +149,16 @@ func TestCommon(t *testing.T) {
 		{fmt.Sprintf(`{"proxy_port": %d}`, fcn.Port), fmt.Sprintf(`proxy_port: %d: FCN and proxy`, fcn.Port)},
 		{fmt.Sprintf(`{"fcn_port": %d}`, proxymsg.Port), fmt.Sprintf(`fcn_port: %d: FCN and proxy`, proxymsg.Port)},
 	} {
-		var got common
-		require.NoError(t, decode([]byte(c.octets), &got))
-		_, err := got.message()
-		if c.message == "" {
-			require.NoError(t, err, c.octets)
-		} else {
-			require.ErrorContains(t, err, c.message, c.octets)
-		}
+		t.Run(c.octets, func(t *testing.T) {
+			var got common
+			require.NoError(t, decode([]byte(c.octets), &got))
+			_, err := got.message()
+			if c.message == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.message)
+			}
+		})
 	}
 }
 
@@ -173,16 +177,18 @@ func TestOwnAddresses(t *testing.T) {
 		{`["255.255.255.255"]`, `self[0]: `},
 		{`["fe80::1"]`, `self[0]: `},
 	} {
-		var got struct {
-			Self ownAddresses `json:"self"`
-		}
-		require.NoError(t, decode([]byte(`{"self": `+c.octets+`}`), &got))
-		_, _, err := got.Self.families("self", true)
-		if c.message == "" {
-			require.NoError(t, err, c.octets)
-		} else {
-			require.ErrorContains(t, err, c.message, c.octets)
-		}
+		t.Run(c.octets, func(t *testing.T) {
+			var got struct {
+				Self ownAddresses `json:"self"`
+			}
+			require.NoError(t, decode([]byte(`{"self": `+c.octets+`}`), &got))
+			_, _, err := got.Self.families("self", true)
+			if c.message == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.message)
+			}
+		})
 	}
 }
 

@@ -34,27 +34,31 @@ marking = "elsewhere"
 methods = [{ senders = "::/0", method = "fastcnp" }]
 `
 	const methods, mark = `methods = [{ senders = "::/0", method = "fastcnp" }]`, `marking = "elsewhere"` + "\n"
-	f, err := parse([]byte(good))
-	require.NoError(t, err)
+	f := wiretest.Must(parse([]byte(good)))(t)
 	require.Len(t, f.warnings(), 1)
 	require.Contains(t, f.warnings()[0], "role.switch: no limit")
 	for _, limit := range []struct{ of, key string }{
 		{"self", `per_flow = "100us"`}, {"self", `rate = { per_second = 5 }`}, {"self", `limits = "none"`},
 		{"[role.switch]", "per_second = 5"},
 	} {
-		f, err := parse([]byte(strings.Replace(good, limit.of, limit.key+"\n"+limit.of, 1)))
-		require.NoError(t, err)
-		require.Empty(t, f.warnings(), limit.key)
+		t.Run(limit.key, func(t *testing.T) {
+			f := wiretest.Must(parse([]byte(strings.Replace(good, limit.of, limit.key+"\n"+limit.of, 1))))(t)
+			require.Empty(t, f.warnings())
+		})
 	}
 	kernel := strings.NewReplacer(`"packet"`, `"qdisc"`+"\nlevels = [5]", `sink = "b"`, `mode = "kernel"`).Replace(good)
 	deep := strings.Replace(strings.Replace(good, `"packet"`, `"psample"`, 1), `interfaces = ["eth0"]`, `group = 1`, 1)
-	f, err = parse([]byte(kernel))
-	require.NoError(t, err)
+	f = wiretest.Must(parse([]byte(kernel)))(t)
 	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
 	require.Contains(t, f.summary(), "role.switch: the kernel answers at eth0\n")
-	for address, bind := range map[string]bool{":80": true, "[::1]:1023": true, "127.0.0.1:9479": false, ":0": false} {
-		f.agent.HTTP = address
-		require.Equal(t, bind, strings.Contains(f.summary(), "CAP_NET_BIND_SERVICE"), address)
+	for _, c := range []struct {
+		name string
+		bind bool
+	}{{":80", true}, {"[::1]:1023", true}, {"127.0.0.1:9479", false}, {":0", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			f.agent.HTTP = c.name
+			require.Equal(t, c.bind, strings.Contains(f.summary(), "CAP_NET_BIND_SERVICE"))
+		})
 	}
 	k, err := (&file{sources: f.sources}).kernelConfig(instance(t, strings.Replace(kernel, mark+methods, `
 methods = [{ senders = "::/0", method = "fastcnp" }, { senders = "fd00::/8", method = "mark" }]
@@ -90,13 +94,11 @@ sources = ["a"]
 self = ["2001:db8::5"]
 as = "cnp"
 `
-	f, err = parse([]byte(translates))
-	require.NoError(t, err)
+	f = wiretest.Must(parse([]byte(translates)))(t)
 	require.Contains(t, f.summary(),
 		"role.sender: the kernel translates Fast CNPs at eth0, and drops those it cannot; PPFC go on to 2001:db8::5\n"+
 			"not used: source.d, sink.b\nAmbientCapabilities=CAP_BPF CAP_NET_ADMIN\n")
-	f, err = parse([]byte(strings.Replace(translates, `["a"]`, "[\"a\", \"d\"]\nsink = \"b\"", 1)))
-	require.NoError(t, err)
+	f = wiretest.Must(parse([]byte(strings.Replace(translates, `["a"]`, "[\"a\", \"d\"]\nsink = \"b\"", 1))))(t)
 	require.Contains(t, f.summary(), "eth0; others, and PPFC, are the agent's\n")
 	learns := good[:strings.Index(good, "[role")] + `[role.ingress]
 enabled = true
@@ -286,9 +288,11 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 		{kernel, `[5]`, "[5]\ntunnels = true", `line 4: source.a.tunnels: the kernel cannot do that`},
 		{kernel, `["eth0"]`, `["eth0", "eth0"]`, `source.a.interfaces[1]: eth0 is named twice`},
 	} {
-		require.Contains(t, c.in, c.old)
-		_, err := parse([]byte(strings.Replace(c.in, c.old, c.new, 1)))
-		require.ErrorContains(t, err, c.message)
+		t.Run(c.in, func(t *testing.T) {
+			require.Contains(t, c.in, c.old)
+			_, err := parse([]byte(strings.Replace(c.in, c.old, c.new, 1)))
+			require.ErrorContains(t, err, c.message)
+		})
 	}
 }
 
@@ -310,8 +314,7 @@ func TestKernelPortTwice(t *testing.T) {
 // instance returns the only role of a file.
 func instance(t *testing.T, octets string) *roles.Instance {
 	t.Helper()
-	f, err := parse([]byte(octets))
-	require.NoError(t, err)
+	f := wiretest.Must(parse([]byte(octets)))(t)
 	require.Len(t, f.roles, 1)
 	return f.roles[0]
 }
@@ -341,16 +344,19 @@ accept = ["::/0"]
 	require.Contains(t, stderr, "rocecn check: source.a: FILE: open FILE: no such file or directory\n")
 	status, stdout, stderr = check(there + "[sink.b]\ntype = \"raw\"\n")
 	require.Equal(t, []any{0, "role.pause: from a\nnot used: sink.b\n", ""}, []any{status, stdout, stderr})
-	for interfaces, at := range map[string]string{"": "all interfaces", `interfaces = ["wan0", "wan1"]`: "wan0, wan1"} {
-		status, stdout, stderr = check("[role.border]\nenabled = true\ninstall = \"nft\"\n" + interfaces)
-		require.Equal(t, []any{0, "role.border: by nftables at " + at + "\nAmbientCapabilities=CAP_NET_ADMIN\n", ""},
-			[]any{status, stdout, stderr})
+	for _, c := range []struct{ name, at string }{{"", "all interfaces"},
+		{`interfaces = ["wan0", "wan1"]`, "wan0, wan1"}} {
+		t.Run(c.name, func(t *testing.T) {
+			status, stdout, stderr = check("[role.border]\nenabled = true\ninstall = \"nft\"\n" + c.name)
+			require.Equal(t, []any{0, "role.border: by nftables at " + c.at + "\nAmbientCapabilities=CAP_NET_ADMIN\n",
+				""},
+				[]any{status, stdout, stderr})
+		})
 	}
 	status, _, stderr = check("[agent]\nhttp = \"203.0.113.9:9479\"\n"+there, "-system") // nobody's
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "rocecn check: agent.http: listen tcp 203.0.113.9:9479: ")
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	busy := wiretest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	status, _, stderr = check("[agent]\nhttp = \""+busy.Addr().String()+"\"\n"+there, "-system")
 	require.Zero(t, status)

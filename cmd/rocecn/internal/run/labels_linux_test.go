@@ -15,44 +15,44 @@ import (
 // sees which flow has which, on the way out; a P router names the label that it has seen, and the flow's sender gets a
 // CNP. Flows that have one label, since their addresses and ports are the same, or all of a tunnel have, get none.
 func TestLearnedLabels(t *testing.T) {
-	for name, c := range map[string]struct {
-		option   string // of the kernel that has it
-		commands [][]string
-		sysctl   string
-		inherit  bool // the label is the packet's own
-		one      bool // it is that of all: veth gives packets no hash
+	for _, row := range []struct {
+		name, option string // of the kernel that has it
+		commands     [][]string
+		sysctl       string
+		inherit      bool // the label is the packet's own
+		one          bool // it is that of all: veth gives packets no hash
 	}{
-		"seg6, a hash": {"CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
+		{"seg6, a hash", "CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
 			{"sr", "tunsrc", "set", "2001:db8:2::1"},
 			{"route", "add", "2001:db8:2::b/128", "encap", "seg6", "mode", "encap", "segs", "2001:db8:2::c",
 				"dev", "r1"},
 		}, "1", false, false},
-		"seg6, reduced, the packet's own": {"CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
+		{"seg6, reduced, the packet's own", "CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
 			{"sr", "tunsrc", "set", "2001:db8:2::1"},
 			{"route", "add", "2001:db8:2::b/128", "encap", "seg6", "mode", "encap.red", "segs", "2001:db8:2::c",
 				"dev", "r1"},
 		}, "0", true, false},
-		"ip6tnl, a hash of the tunnel": {"CONFIG_IPV6_TUNNEL", [][]string{
+		{"ip6tnl, a hash of the tunnel", "CONFIG_IPV6_TUNNEL", [][]string{
 			{"link", "add", "wan", "type", "ip6tnl", "mode", "any", "local", "2001:db8:2::1", "remote", "2001:db8:2::c",
 				"encaplimit", "none"},
 			{"link", "set", "wan", "up"}, {"route", "add", "2001:db8:2::b/128", "dev", "wan"},
 		}, "", false, true},
-		"ip6tnl, the packet's own": {"CONFIG_IPV6_TUNNEL", [][]string{
+		{"ip6tnl, the packet's own", "CONFIG_IPV6_TUNNEL", [][]string{
 			{"link", "add", "wan", "type", "ip6tnl", "mode", "any", "local", "2001:db8:2::1", "remote", "2001:db8:2::c",
 				"encaplimit", "none", "flowlabel", "inherit"},
 			{"link", "set", "wan", "up"}, {"route", "add", "2001:db8:2::b/128", "dev", "wan"},
 		}, "", true, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			a, r, b, in := network(t)
-			for _, command := range c.commands {
+			for _, command := range row.commands {
 				if out, err := r.TryRun("", "ip", append([]string{"-6"}, command...)...); err != nil {
-					wiretest.NotInKernel(t, c.option, out)
+					wiretest.NotInKernel(t, row.option, out)
 				}
 			}
-			if c.sysctl != "" {
+			if row.sysctl != "" {
 				r.Do(t, func() error {
-					return os.WriteFile("/proc/sys/net/ipv6/seg6_flowlabel", []byte(c.sysctl), 0)
+					return os.WriteFile("/proc/sys/net/ipv6/seg6_flowlabel", []byte(row.sysctl), 0)
 				})
 			}
 			agent := start(t, r, fmt.Sprintf(`
@@ -81,27 +81,24 @@ accept = ["2001:db8:2::c/128"]
 			complain := func(octets []byte) (message []byte, label uint32) {
 				sends(t, out, octets)
 				f := next()
-				message, err := fcn.AppendFor(nil, f, node6, 3, fcn.Config{})
-				require.NoError(t, err)
+				message = wiretest.Must(fcn.AppendFor(nil, f, node6, 3, fcn.Config{}))(t)
 				return message, f.OuterFlowLabel()
 			}
 			from := func(port uint16, label, destQP uint32) []byte {
 				var p rocev2.Packet
 				require.NoError(t, p.DecodeIP(datagram(t, destQP)))
 				p.SrcPort, p.FlowLabel = port, label
-				b, err := p.AppendBinary(nil)
-				require.NoError(t, err)
-				return b
+				return wiretest.Must(p.AppendBinary(nil))(t)
 			}
 			one, label := complain(from(50001, 0x12345, 17))
 			other, second := complain(from(50002, 0x12346, 19))
-			if c.inherit {
+			if row.inherit {
 				require.Equal(t, []uint32{0x12345, 0x12346}, []uint32{label, second})
 			}
 			require.NotZero(t, label)
-			require.Equal(t, c.one, label == second)
+			require.Equal(t, row.one, label == second)
 			agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="learned"`)
-			if c.one {
+			if row.one {
 				sends(t, core, one, other)
 				agent.awaits(t, 2, "rocecn_role_refused_total", `reason="ambiguous_label"`)
 				agent.terminate(t)

@@ -3,8 +3,10 @@ package run
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,7 +95,8 @@ func TestSameAsPlay(t *testing.T) {
 	said := map[string]bool{}
 	for _, in := range append(wiretest.Captures(t, "*.pcap"), "tour.pcap") {
 		in = wiretest.Path(t, in)
-		for role, keys := range everyRole {
+		for _, role := range slices.Sorted(maps.Keys(everyRole)) {
+			keys := everyRole[role]
 			role, _, _ := strings.Cut(role, " ")
 			played[role] = true
 			sent := filepath.Join(t.TempDir(), "sent.pcap")
