@@ -6,15 +6,14 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// forward forwards an IP packet that enters the WAN, and learns from it.
-func (pe *Role) forward(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) ([]byte, node.Reason) {
+// forward forwards an IP packet that enters the WAN, and learns from it. reason is the result of decoding pe.packet.
+func (pe *Role) forward(
+	out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision, reason node.Reason,
+) ([]byte, node.Reason) {
 	p, ip := &pe.packet, f.Outermost()
-	var reason node.Reason
-	d.Packet, reason = role.Decode(p, f)
 	roce, cut := reason != node.NotOurs, f.Options().Cut
 	if !cut && f.Truncated() {
 		ip = nil // not all there

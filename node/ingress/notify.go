@@ -55,19 +55,32 @@ func (pe *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte,
 		}
 	case e.Level > 0:
 		sent, d.Reason = pe.notifyOfOwn(out, f, &e, &d)
-	case pe.intake.Message(&d, &pe.datagram, f, pe.cfg.Port, message.FCN, e.Now):
-		if d.Reason == node.NoReason {
-			sent, d.Reason = pe.answer(out, &d, e.Now)
-		}
 	default:
-		pe.learnPacket(f, &e, &d)
-		if d.Action == node.Nothing && !pe.cfg.LearnLabels && !(pe.cfg.IgnoreTunnels && isTunnelled(f)) {
-			d = node.Decision{}
-			sent, d.Reason = pe.forward(out, f, &e, &d)
-		}
+		sent = pe.receive(out, f, &e, &d)
 	}
 	pe.counters.Settle(&d)
 	return sent, d
+}
+
+func (pe *Role) receive(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte) {
+	kind, reason := role.Decode(&pe.packet, f)
+	// A packet that could be decoded is RoCEv2, and so no FCN.
+	if reason != node.NoReason && pe.intake.Message(d, &pe.datagram, f, pe.cfg.Port, message.FCN, e.Now) {
+		if sent = out; d.Reason == node.NoReason {
+			sent, d.Reason = pe.answer(out, d, e.Now)
+		}
+		return sent
+	}
+	pe.learnPacket(f, e, d)
+	if d.Action != node.Nothing || pe.cfg.LearnLabels || pe.cfg.IgnoreTunnels && isTunnelled(f) {
+		return out
+	}
+	if f.Tunnelled() { // learnPacket may have decoded the packet inside
+		kind, reason = role.Decode(&pe.packet, f)
+	}
+	*d = node.Decision{Packet: kind}
+	sent, d.Reason = pe.forward(out, f, e, d, reason)
+	return sent
 }
 
 // learnPacket learns from a packet in a tunnel, of either direction.
