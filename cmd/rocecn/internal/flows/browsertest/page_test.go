@@ -555,6 +555,7 @@ func TestFilterAndGroups(t *testing.T) {
 	require.Equal(t, []string{"0x010003"}, filter("0x010003"))
 	require.Equal(t, []string{"0x010009", "0x010006"}, filter("uc"))
 	require.Equal(t, []string{"0x010003", "0x010000"}, filter("ce>5 RC"))
+	require.Empty(t, filter("ce>5 uc"), "all words must match: either of these matches rows")
 	require.Equal(t, []string{"0x010009"}, filter("missing>1"))
 	require.Len(t, filter("trouble"), 4)
 	require.Len(t, filter("192.0.2.2"), 4)
