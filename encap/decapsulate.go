@@ -17,8 +17,8 @@ var (
 // Decapsulate appends the innermost packet of a frame, of IPv4 or IPv6, as the node at the end of its tunnel forwards
 // it: its ECN field is made of the outer and the inner one (RFC 6040 section 4.2, [rocev2.DecapsulateECN]), and over
 // IPv4 its header checksum follows. The ICRC does not cover the field. Everything else is unchanged, the hop limit too.
-// Tunnels of every kind in [rocev2.Tunnels] and IP in IP count, also in one another; octets after the packet are left
-// out. To get the inner frame, append its Ethernet header first:
+// Tunnels of every kind in [rocev2.Tunnels] and IP in IP count, also in one another; the headers of a mirror do not
+// mark the packet. Octets after the packet are left out. To get the inner frame, append its Ethernet header first:
 //
 //	out = append(out[:0], f.Inner().EthernetHeader()...)
 //	out, err = encap.Decapsulate(out, &f)
@@ -29,11 +29,11 @@ func Decapsulate(b []byte, f *rocev2.Frame) ([]byte, error) {
 	if !f.Tunnelled() {
 		return b, errNotTunnelled
 	}
-	packet, _, _, _, err := cutPacket(f.IP())
+	packet, _, _, _, err := cutPacket(f.Inner().IP())
 	if err != nil {
 		return b, err
 	}
-	ecn, drop := rocev2.DecapsulateECN(f.OuterECN(), f.ECN())
+	ecn, drop := rocev2.DecapsulateECN(f.Outer().ECN(), f.Inner().ECN())
 	if drop {
 		return b, ErrCongested
 	}

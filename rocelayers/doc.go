@@ -126,7 +126,7 @@
 // writes each Pad1 of an IPv6HopByHop or IPv6Destination as two octets, mostly an
 // error of its length, sometimes another header: put a [HopByHop] or
 // [DestinationOptions] with what [OptionsOf] returns in its place. Of a packet
-// whose IP length is wrong gopacket says that it is cut. Package rocev2 has none
+// whose IP length is wrong gopacket sets Truncated. Package rocev2 has none
 // of these limits.
 //
 // # The two gopackets

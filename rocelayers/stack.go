@@ -1,6 +1,7 @@
 package rocelayers
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/google/gopacket"
@@ -77,7 +78,8 @@ type Stack struct {
 
 // Decode sets the layers from an Ethernet frame. The error is nil for other
 // traffic: Decoded then ends where the layers that a Stack has end. It is that
-// of the layer behind those in Decoded, which is broken.
+// of the layer after those in Decoded, which is malformed. An IP packet without
+// its Ethernet header is an error of rocecn.ErrMalformed: prepend a header.
 func (s *Stack) Decode(frame []byte) error {
 	if s.BTH.config != &s.Config || s.parser == nil { // not used yet, or a copy
 		all := gopacket.DecodingLayerContainer(gopacket.DecodingLayerArray(nil))
@@ -100,8 +102,22 @@ func (s *Stack) Decode(frame []byte) error {
 	if err == nil {
 		err = s.decodeControl()
 	}
+	if err == nil && len(s.Decoded) == 1 && isIP(frame) {
+		err = errRawIP
+	}
 	s.addIOAM()
 	return err
+}
+
+// isIP reports whether octets are an IP packet of exactly the length that its header gives.
+func isIP(b []byte) bool {
+	switch {
+	case len(b) >= 40 && b[0]>>4 == 6:
+		return len(b) == 40+int(binary.BigEndian.Uint16(b[4:]))
+	case len(b) >= 20 && b[0]>>4 == 4:
+		return len(b) == int(binary.BigEndian.Uint16(b[2:]))
+	}
+	return false
 }
 
 // IP returns the innermost IP layer of the frame, &s.IPv4 or &s.IPv6.IPv6, and

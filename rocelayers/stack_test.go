@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -161,4 +162,16 @@ func TestStackOtherTraffic(t *testing.T) {
 	require.True(t, s.Frame().Options().Cut)
 	require.NoError(t, s.Decode(datagram(t, 5000, []byte("data"))))
 	require.False(t, s.Frame().Options().Cut)
+}
+
+// An IP packet given in place of a frame is an error, and not other traffic.
+func TestStackRawIP(t *testing.T) {
+	for _, c := range []struct{ name, frame string }{{"IPv6", send6}, {"IPv4", cnp4}} {
+		t.Run(c.name, func(t *testing.T) {
+			frame := wiretest.Hex(t, c.frame)
+			var s rocelayers.Stack
+			require.NoError(t, s.Decode(frame))
+			require.ErrorIs(t, s.Decode(frame[14:]), wireerr.Malformed)
+		})
+	}
 }

@@ -17,7 +17,10 @@ type FlowKey struct {
 	DestQP   uint32 // 24 bits
 }
 
-// FlowKey returns the key of the flow that p belongs to, if it is a data packet.
+// FlowKey returns the key of the flow that p belongs to, if it is a data packet. A
+// CNP does not name the flow that it is about: its key is that of the opposite
+// direction. [github.com/rocecn/rocecn/fastcnp.Notification.FlowKey] and
+// [github.com/rocecn/rocecn/proxymsg.Message.FlowKey] return that of the data.
 // Dst is the final destination (see [Datagram.FinalDst]).
 func (p *Packet) FlowKey() FlowKey {
 	return FlowKey{p.Src, p.FinalDst(), p.BTH.DestQP}
