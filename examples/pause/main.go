@@ -1,7 +1,7 @@
 // Pause prints when a host, or an ingress, stops the flows that PPFC
 // notifications in a capture are about, and when it lets them run again.
 //
-//	go run ./examples/pause -self 2001:db8:1::a -accept 2001:db8:ffff::/48 <IN.pcap
+//	go run ./examples/pause -self 2001:db8:1::1 -accept 2001:db8:ffff::/48 <testdata/tour.pcap
 package main
 
 import (

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -63,5 +64,23 @@ refused: denied
 09:00:00.000215 2001:db8:4::e queue pair 0x12: running
 09:00:00.000500 2001:db8:4::e queue pair 0x11: held
 09:00:00.000510 2001:db8:4::e queue pair 0x11: running
+`, out.String())
+}
+
+// The command of the documentation, on the capture that it names.
+func TestTour(t *testing.T) {
+	file, err := os.Open(wiretest.Path(t, "tour.pcap"))
+	require.NoError(t, err)
+	defer file.Close()
+	in, err := capture.Open(file)
+	require.NoError(t, err)
+	table, err := pause.New(pause.Config{Enabled: true, MaxPause: 10 * time.Millisecond,
+		Self6: netip.MustParseAddr("2001:db8:1::1"), Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48"))})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	h := host{table: table, told: map[pause.Target]pause.State{}, out: &out}
+	require.NoError(t, h.run(in))
+	require.Equal(t, `09:00:00.000175 2001:db8:4::e queue pair 0x12: stopped
+09:00:00.000200 2001:db8:4::e queue pair 0x12: running
 `, out.String())
 }

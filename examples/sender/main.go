@@ -3,7 +3,7 @@
 // which UDP source port leads around the switch that sent a Fast CNP. It learns
 // its own queue pairs from the capture itself.
 //
-//	go run ./examples/sender -self 2001:db8:1::a -accept 2001:db8:ffff::/48 <IN.pcap
+//	go run ./examples/sender -self 2001:db8:1::1 -accept 2001:db8:ffff::/48 <testdata/tour.pcap
 package main
 
 import (

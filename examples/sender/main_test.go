@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -69,4 +70,27 @@ queue pair 0x22: stop for 100µs, by 2001:db8:ffff::5
 queue pair 0x22: resume, by 2001:db8:ffff::5
 refused: denied
 $`, out.String())
+}
+
+// The command of the documentation, on the capture that it names. The first notifications come before the queue pair is
+// known, which names none in them.
+func TestTour(t *testing.T) {
+	file, err := os.Open(wiretest.Path(t, "tour.pcap"))
+	require.NoError(t, err)
+	defer file.Close()
+	in, err := capture.Open(file)
+	require.NoError(t, err)
+	s, err := sender.New(sender.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{}), Window: 100 * time.Microsecond,
+		Self6: netip.MustParseAddr("2001:db8:1::1"), Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48"))})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, run(in, &out, s))
+	require.Equal(t, `refused: unknown_qp
+refused: unknown_qp
+refused: unknown_qp
+queue pair 0x0: stop for 100µs, by 2001:db8:ffff::5
+queue pair 0x0: resume, by 2001:db8:ffff::5
+queue pair 0x11: slow down, by cnp from 2001:db8:ffff::1 (receiver)
+refused: unknown_qp
+`, out.String())
 }
