@@ -96,7 +96,7 @@ func (c *Comparison) flow(k *key) *compared {
 	}
 	f = c.flows.At(c.flows.Add(k, hash, 0))
 	c.numbers++
-	f.FlowKey, f.number = flowKey(k), c.numbers
+	f.FlowKey, f.number = k.FlowKey(), c.numbers
 	return f
 }
 

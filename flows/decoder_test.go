@@ -191,7 +191,7 @@ func TestDecodedOctets(t *testing.T) {
 					[]any{p.pkt.DMA, p.pkt.SrcQP, p.pkt.Payload, p.pkt.Syndrome, p.pkt.PSN,
 						p.pkt.SrcPort, p.truncated, p.icrcWrong})
 				require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),
-					Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, flowKey(&p.pkt.Flow))
+					Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, p.pkt.Flow.FlowKey())
 			}
 		})
 	}
@@ -222,7 +222,7 @@ func TestRoutedPackets(t *testing.T) {
 	var d Decoder
 	var p Packet
 	require.True(t, d.Decode(&p, b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: netip.AddrFrom16(final), DestQP: 18}, flowKey(&p.pkt.Flow))
+	require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: netip.AddrFrom16(final), DestQP: 18}, p.pkt.Flow.FlowKey())
 }
 
 // The flows that messages name, and the queues in a Fast CNP's trace, as testdata/tshark has them too.
@@ -242,7 +242,7 @@ func TestNamedFlows(t *testing.T) {
 			var d Decoder
 			var p Packet
 			require.True(t, d.Decode(&p, all[c.frame-1].Data, rocev2.DecodeOptions{}))
-			require.Equal(t, c.want, flowKey(&p.about), c.frame)
+			require.Equal(t, c.want, p.about.FlowKey(), c.frame)
 			if c.frame == 7 {
 				require.Equal(t, QueueDepth{195, 65535, true}, p.queue)
 				require.Equal(t, []QueueDepth{{212, 64, true}, {195, 65535, true}, {178, 5, true}}, p.hops[:p.nHops])

@@ -281,7 +281,7 @@ func (e *evidence) report(h *Histogram) *Evidence {
 	}
 	for i := range e.notifiers[:e.notifiersUsed] {
 		n := &e.notifiers[i]
-		one := Notifier{From: flowKey(&n.from).Src, Kind: n.kind, Sign: n.sign.report(), Close: n.close, Least: -1}
+		one := Notifier{From: n.from.FlowKey().Src, Kind: n.kind, Sign: n.sign.report(), Close: n.close, Least: -1}
 		if n.spaced {
 			one.Least = time.Duration(n.least)
 		}

@@ -19,11 +19,6 @@ const (
 
 func keyOf(k rocev2.FlowKey) key { return flowtable.KeyOf(k.Src, k.Dst, k.DestQP&maxQP, 0) }
 
-func flowKey(k *key) rocev2.FlowKey {
-	src, dst := k.Addrs()
-	return rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.QP & maxQP}
-}
-
 // hashOf returns a hash of the two addresses, in this direction, the same in
 // every table: what depends on it in the output does not change from run to run.
 func hashOf(k *key) uint64 { return k.HashWithQP(k.QP&overIPv4, 0) }

@@ -186,7 +186,7 @@ type Link struct {
 func (t *Table) report(s *stream) Flow {
 	f := &s.flow
 	out := Flow{
-		FlowKey: flowKey(t.key(s)), Requests: f.Requests, First: moment(f.first), Answers: s.settled, Spacing: -1,
+		FlowKey: t.key(s).FlowKey(), Requests: f.Requests, First: moment(f.first), Answers: s.settled, Spacing: -1,
 		AfterCE: t.histograms.at(f.cnps.afterCE).clone(), Queue: f.queue,
 	}
 	if e := t.evidences.at(f.evidence); e != nil {
@@ -239,7 +239,7 @@ func moment(at int64) time.Time { return time.Unix(0, at).UTC() }
 func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 	add := func(k *key, a *Answers) {
 		if a.Total() > 0 {
-			all = append(all, Unpaired{FlowKey: flowKey(k), WithQP: k.QP&withoutQP == 0, Answers: *a})
+			all = append(all, Unpaired{FlowKey: k.FlowKey(), WithQP: k.QP&withoutQP == 0, Answers: *a})
 		}
 	}
 	before := len(all)

@@ -610,7 +610,7 @@ func TestNotifiedBefore(t *testing.T) {
 		t.Fatal(f)
 	}
 	for _, u := range s.Snapshot().Unpaired {
-		require.Equal(t, flowKey(&node), u.FlowKey)
+		require.Equal(t, node.FlowKey(), u.FlowKey)
 		require.EqualValues(t, 1, u.FastCNPs)
 	}
 	require.EqualValues(t, 1, s.sends(10).flow().FastCNPs)

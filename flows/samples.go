@@ -161,7 +161,7 @@ func (s *Samples) Refused() uint64 { return s.refused }
 func (s *Samples) Snapshot() []Sampled {
 	all := make([]Sampled, 0, len(s.flows))
 	for k, f := range s.flows {
-		out := Sampled{FlowKey: flowKey(&k), WithQP: k.QP&withoutQP == 0, Requests: f.flow.Requests, Answers: f.answers,
+		out := Sampled{FlowKey: k.FlowKey(), WithQP: k.QP&withoutQP == 0, Requests: f.flow.Requests, Answers: f.answers,
 			Responses: f.responses, First: moment(f.first), Last: moment(f.last), Points: slices.Clone(f.points),
 			Elsewhere: f.elsewhere}
 		if macs := f.flow.macs; macs != [12]byte{} {

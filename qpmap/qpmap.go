@@ -119,10 +119,7 @@ type Key struct {
 
 func keyOf(k *Key) flowtable.Key { return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain) }
 
-func public(k *flowtable.Key) Key {
-	src, dst := k.Addrs()
-	return Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.DestQP()}, k.Domain}
-}
+func public(k *flowtable.Key) Key { return Key{k.FlowKey(), k.Domain} }
 
 // A Map has the queue pairs that were learned. Make one with [New].
 type Map struct {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/hash"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A Key identifies a flow: its addresses, the queue pair at the destination, and the domain (such as a VPN) in which
@@ -36,16 +37,16 @@ func KeyOf(src, dst netip.Addr, qp, domain uint32) Key {
 	return Key{src.As16(), dst.As16(), qp, domain}
 }
 
-// Addrs returns the addresses that KeyOf was given.
-func (k *Key) Addrs() (src, dst netip.Addr) {
-	src, dst = netip.AddrFrom16(k.Src), netip.AddrFrom16(k.Dst)
+// FlowKey returns the addresses and the queue pair that KeyOf was given.
+func (k *Key) FlowKey() rocev2.FlowKey {
+	src, dst := netip.AddrFrom16(k.Src), netip.AddrFrom16(k.Dst)
 	if k.QP&SrcIPv4 != 0 {
 		src = src.Unmap()
 	}
 	if k.QP&DstIPv4 != 0 {
 		dst = dst.Unmap()
 	}
-	return src, dst
+	return rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.DestQP()}
 }
 
 // DestQP returns the queue pair.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Every family comes back as it was, and no two keys are the same.
@@ -18,11 +20,11 @@ func TestKey(t *testing.T) {
 		for _, dst := range []netip.Addr{four, six, mapped} {
 			for _, qp := range []uint32{0, 17, MaxQP} {
 				for _, domain := range []uint32{0, 1, 1<<32 - 1} {
+					of := rocev2.FlowKey{Src: src, Dst: dst, DestQP: qp}
 					k := KeyOf(src, dst, qp, domain)
 					require.False(t, seen[k])
 					seen[k] = true
-					gotSrc, gotDst := k.Addrs()
-					require.Equal(t, []netip.Addr{src, dst}, []netip.Addr{gotSrc, gotDst})
+					require.Equal(t, of, k.FlowKey())
 					require.Equal(t, qp, k.DestQP())
 					require.NotEqual(t, k, KeyOf(src, dst, qp|1<<24|1<<31, domain), "a queue pair has 24 bits")
 					require.Equal(t, KeyOf(dst, src, 99, domain), k.Reversed(99))

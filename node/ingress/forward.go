@@ -3,9 +3,9 @@ package ingress
 import (
 	"time"
 
-	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -69,7 +69,7 @@ func (pe *Role) label(p *rocev2.Packet, domain uint32, d *node.Decision, now tim
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
 	t := pe.clock.At(now)
 	pe.release(t)
-	k := flowtable.KeyOf(d.Flow.Src, d.Flow.Dst, d.Flow.DestQP, domain)
+	k := role.TableKey(&d.Flow)
 	hash := k.Hash(pe.table.Seed)
 	e, i := pe.table.Find(&k, hash)
 	if e != nil {

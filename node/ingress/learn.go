@@ -103,9 +103,9 @@ func (pe *Role) forget(now int64) {
 	}
 }
 
-// lookUpLearned sets the flow that has a label, and returns the P_Key of its packets, or sets the reason why no flow is
-// known.
-func (pe *Role) lookUpLearned(d *node.Decision, label uint32) (pKey uint16) {
+// lookUpLearned sets the flow that has a label, and returns its entry, or sets the reason why no flow is known and
+// returns nil.
+func (pe *Role) lookUpLearned(d *node.Decision, label uint32) *lesson {
 	l, _ := pe.learned.Find(&label, hashLabel(&label, pe.learned.Seed))
 	switch {
 	case l == nil:
@@ -114,7 +114,7 @@ func (pe *Role) lookUpLearned(d *node.Decision, label uint32) (pKey uint16) {
 		d.Reason = node.AmbiguousLabel
 	default:
 		d.Flow, d.Label = role.FlowOf(&l.flow), label
-		return l.pKey
+		return l
 	}
-	return 0
+	return nil
 }

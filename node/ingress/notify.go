@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
@@ -105,12 +106,12 @@ func (pe *Role) answer(out []byte, d *node.Decision, now time.Time) ([]byte, nod
 	}
 	pe.expire(now)
 	if pe.cfg.LearnLabels {
-		pKey := pe.lookUpLearned(d, m.FlowLabel)
-		if d.Reason != node.NoReason {
+		l := pe.lookUpLearned(d, m.FlowLabel)
+		if l == nil {
 			return out, d.Reason
 		}
 		d.Level = m.Level
-		return pe.notify(out, d, pKey, now)
+		return pe.notify(out, d, &l.flow, l.pKey, now)
 	}
 	i := pe.lookUpLabel(m.FlowLabel)
 	if i == 0 {
@@ -120,8 +121,9 @@ func (pe *Role) answer(out []byte, d *node.Decision, now time.Time) ([]byte, nod
 	if !e.data {
 		return out, node.Acknowledgement
 	}
-	d.Flow, d.Label, d.Level = role.FlowOf(pe.table.Key(i)), e.label, m.Level
-	return pe.notify(out, d, e.pKey, now)
+	k := pe.table.Key(i)
+	d.Flow, d.Label, d.Level = role.FlowOf(k), e.label, m.Level
+	return pe.notify(out, d, k, e.pKey, now)
 }
 
 // lookUpLabel returns the slot of the flow that has a label, 0 if none has.
@@ -169,11 +171,14 @@ func (pe *Role) notifyOfOwn(
 	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
 		d.Label = e.label
 	}
-	return pe.notify(out, d, p.BTH.PKey, e.Now)
+	return pe.notify(out, d, &k, p.BTH.PKey, e.Now)
 }
 
-// notify appends the CNP for the sender of d.Flow, whose packets have this P_Key, or returns why there is none.
-func (pe *Role) notify(out []byte, d *node.Decision, pKey uint16, now time.Time) ([]byte, node.Reason) {
+// notify appends the CNP for the sender of d.Flow, whose key in a table is flow and whose packets have this P_Key, or
+// returns the reason for which there is none.
+func (pe *Role) notify(
+	out []byte, d *node.Decision, flow *flowtable.Key, pKey uint16, now time.Time,
+) ([]byte, node.Reason) {
 	sender := d.Flow.Src
 	src := pe.self.Like(sender)
 	switch {
@@ -187,7 +192,7 @@ func (pe *Role) notify(out []byte, d *node.Decision, pKey uint16, now time.Time)
 	if pe.qps.Find(d, now); d.Reason != node.NoReason {
 		return out, d.Reason
 	}
-	hash := role.Hash(&d.Flow, pe.memory.Seed())
+	hash := flow.Hash(pe.memory.Seed())
 	if !pe.pace.Ready(hash, pe.cfg.PerFlow, now) {
 		return out, node.Limited
 	}

@@ -205,8 +205,7 @@ func (t *Table) find(flow FlowID) (k flowtable.Key, q *reacting, id uint32) {
 // flow returns which flow one is.
 func (t *Table) flow(id uint32) FlowID {
 	k := t.flows.Key(id)
-	_, dst := k.Addrs()
-	return FlowID{dst, k.DestQP()}
+	return FlowID{k.FlowKey().Dst, k.DestQP()}
 }
 
 // add makes a flow, in the place of another one if need be.

@@ -114,11 +114,7 @@ func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 func TableKey(k *qpmap.Key) flowtable.Key { return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain) }
 
 // FlowOf is the inverse of TableKey.
-func FlowOf(k *flowtable.Key) (flow qpmap.Key) {
-	flow.Src, flow.Dst = k.Addrs()
-	flow.DestQP, flow.Domain = k.QP&flowtable.MaxQP, k.Domain
-	return flow
-}
+func FlowOf(k *flowtable.Key) qpmap.Key { return qpmap.Key{FlowKey: k.FlowKey(), Domain: k.Domain} }
 
 // Self are a node's own addresses, one a family. What is missing is the zero Addr.
 type Self struct{ V4, V6 netip.Addr }
