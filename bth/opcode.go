@@ -22,13 +22,13 @@ func (t Transport) Opcode(o Operation) Opcode { return Opcode(t)<<5 | Opcode(o) 
 // the transports RC, UC, RD, UD and XRC.
 func (o Opcode) Operation() Operation { return Operation(o & 0x1f) }
 
-// Known tells whether the opcode is one of the 88 that are defined.
-func (o Opcode) Known() bool { return layouts[o].payload != PayloadUnknown }
+// IsKnown tells whether the opcode is one of the 88 that are defined.
+func (o Opcode) IsKnown() bool { return layouts[o].payload != PayloadUnknown }
 
-// Acknowledges tells whether a packet is an Acknowledge or an ATOMIC Acknowledge,
+// IsAcknowledge tells whether a packet is an Acknowledge or an ATOMIC Acknowledge,
 // of any transport: it carries no data, and no notification answers it.
-func (o Opcode) Acknowledges() bool {
-	return o.Known() && (o.Operation() == OpAcknowledge || o.Operation() == OpAtomicAcknowledge)
+func (o Opcode) IsAcknowledge() bool {
+	return o.IsKnown() && (o.Operation() == OpAcknowledge || o.Operation() == OpAtomicAcknowledge)
 }
 
 // Headers returns the extended headers between the BTH and the payload, none
@@ -62,7 +62,7 @@ func (o Opcode) String() string {
 	switch {
 	case o == CNP:
 		return "CNP"
-	case o.Known():
+	case o.IsKnown():
 		return o.Transport().String() + " " + o.Operation().String()
 	case o.Transport() <= TransportXRC:
 		return fmt.Sprintf("%v unknown 0x%02x", o.Transport(), uint8(o))

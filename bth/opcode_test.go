@@ -43,7 +43,7 @@ func TestOpcodesAreThoseOfTheTable(t *testing.T) {
 		o := bth.Opcode(n)
 		listed[o] = true
 		t.Run(row.Name, func(t *testing.T) {
-			require.True(t, o.Known())
+			require.True(t, o.IsKnown())
 			require.Equal(t, row.Name, tableName(o))
 			require.Equal(t, row.HeaderBytes, bth.Size+o.HeaderLen())
 			var headers []string
@@ -63,7 +63,7 @@ func TestOpcodesAreThoseOfTheTable(t *testing.T) {
 				want = bth.PayloadAny
 			}
 			require.Equal(t, want, o.Payload())
-			require.Equal(t, strings.HasSuffix(row.Name, "_ACKNOWLEDGE"), o.Acknowledges())
+			require.Equal(t, strings.HasSuffix(row.Name, "_ACKNOWLEDGE"), o.IsAcknowledge())
 		})
 	}
 	for i := range 256 {
@@ -71,8 +71,8 @@ func TestOpcodesAreThoseOfTheTable(t *testing.T) {
 		if listed[o] {
 			continue
 		}
-		require.False(t, o.Known(), o)
-		require.False(t, o.Acknowledges(), o)
+		require.False(t, o.IsKnown(), o)
+		require.False(t, o.IsAcknowledge(), o)
 		require.Zero(t, o.Headers(), o)
 		require.Zero(t, o.HeaderLen(), o)
 		require.Equal(t, bth.PayloadUnknown, o.Payload(), o)

@@ -224,7 +224,7 @@ func carrier(destQP, srcQP, qKey uint32) bth.Headers {
 }
 
 func carried(h bth.Headers, payload []byte, sent int) bool {
-	_, _, ok := cm.Carried(&h, payload, sent)
+	_, _, ok := cm.DecodePayload(&h, payload, sent)
 	return ok
 }
 
@@ -257,8 +257,8 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "SIDR_REP", cm.AttributeSIDRREP.String())
 	require.Equal(t, "Attribute(25)", cm.Attribute(0x19).String())
 	require.Equal(t, "Attribute(15)", cm.Attribute(0x0F).String())
-	require.True(t, cm.AttributeREQ.Known() && cm.AttributeSIDRREP.Known())
-	require.False(t, cm.Attribute(0x19).Known())
+	require.True(t, cm.AttributeREQ.IsKnown() && cm.AttributeSIDRREP.IsKnown())
+	require.False(t, cm.Attribute(0x19).IsKnown())
 	require.Equal(t, "consumer reject", cm.RejectConsumer.String())
 	require.Equal(t, "stale connection", cm.RejectStaleConnection.String())
 	require.Equal(t, "duplicate local communication id", cm.RejectDuplicateCommID.String())

@@ -27,9 +27,9 @@ var cuts = [...][]int{
 // length has kept. The fields up to the queue pair and the PSN must be there: 52 octets of a REQ, 24 of a REP
 // or SIDR_REP, 16 of a SIDR_REQ, 12 of a REJ or DREQ, 10 of an MRA, 8 of an RTU or DREP. With fewer octets Fill
 // returns the error of Decode. Each later group of fields, such as a path or the private data, is kept if all
-// of it is there, otherwise it is zero. Fill returns an error if a is not [Attribute.Known].
+// of it is there, otherwise it is zero. Fill returns an error if a is not [Attribute.IsKnown].
 func (a Attribute) Fill(b []byte) (whole [MessageSize]byte, err error) {
-	if !a.Known() {
+	if !a.IsKnown() {
 		return whole, errAttribute
 	}
 	there := 0

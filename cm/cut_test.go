@@ -183,7 +183,7 @@ func readCut(octets []byte) (qp, psn uint32, ok bool) {
 	if p.Decode(octets, rocev2.DecodeOptions{Cut: true}) != nil {
 		return 0, 0, false
 	}
-	h, b, ok := cm.Carried(&p.BTH, p.Payload, p.PayloadLen())
+	h, b, ok := cm.DecodePayload(&p.BTH, p.Payload, p.PayloadLen())
 	if !ok {
 		return 0, 0, false
 	}

@@ -18,7 +18,7 @@
 //	          <- SIDR_REP   names it
 //
 // RoCEv2 carries the datagram as the payload of a UD SEND Only from queue pair 1
-// to queue pair 1; [Carried] tells whether a packet has one. The header is
+// to queue pair 1; [DecodePayload] tells whether a packet has one. The header is
 // decoded first, and then the message that its Attribute names:
 //
 //	var h cm.Header
@@ -28,7 +28,7 @@
 //		_, err = req.Decode(message)
 //	}
 //
-// Captures often keep only the first octets of a packet. [Carried] and
+// Captures often keep only the first octets of a packet. [DecodePayload] and
 // [Attribute.Fill] read such messages, too. They need the first 76 of the 256 octets
 // of a REQ, 48 of a REP, 36 of a DREQ. In a frame over IPv4 these are the first
 // 138, 110 and 98 octets, over IPv6 20 more.

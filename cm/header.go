@@ -56,8 +56,8 @@ var attributes = [...]string{
 	AttributeREQ: "REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP",
 }
 
-// Known says whether a is one of the messages above.
-func (a Attribute) Known() bool { return AttributeREQ <= a && a <= AttributeSIDRREP }
+// IsKnown says whether a is one of the messages above.
+func (a Attribute) IsKnown() bool { return AttributeREQ <= a && a <= AttributeSIDRREP }
 
 // String returns the name of the message, such as "SIDR_REQ", or "Attribute(25)"
 // for one that this package does not decode.
@@ -95,14 +95,14 @@ func NewHeader(a Attribute, transactionID uint64) Header {
 	}
 }
 
-// Carried returns the header and the octets of the CM message that a packet with
+// DecodePayload returns the header and the octets of the CM message that a packet with
 // these BTH and extended headers and this payload carries. ok is false if it carries
 // none: it must be a UD SEND Only from queue pair [QP] to the same with [QKey], 256
 // octets of payload must have been sent, and [Header.Validate] must accept the
 // message's header. A capture may have cut the packet: payload has the octets that
 // are there, and must have the whole header; sent is how many there were, as
 // PayloadLen of a rocev2.Packet says.
-func Carried(in *bth.Headers, payload []byte, sent int) (h Header, message []byte, ok bool) {
+func DecodePayload(in *bth.Headers, payload []byte, sent int) (h Header, message []byte, ok bool) {
 	if in.Opcode != bth.UDSendOnly || in.DestQP != QP || in.DETH.SrcQP != QP || in.DETH.QKey != QKey ||
 		sent != Size || len(payload) > Size {
 		return h, nil, false

@@ -151,7 +151,7 @@ func checkOptions(p *rocev2.Packet) error {
 			switch {
 			case err != nil:
 				return err
-			case o.Type.Action() != ipv6opt.Skip:
+			case o.Type.Action() != ipv6opt.ActionSkip:
 				return ErrOption
 			}
 		}

@@ -45,9 +45,9 @@ type Config struct {
 type LongTrace uint8
 
 const (
-	Refuse   LongTrace = iota // return ErrTooLong
-	Trim                      // drop the free space and set RemainingLen to 0; ErrTooLong if that is not enough
-	FallBack                  // send option 1 instead
+	LongTraceReject   LongTrace = iota // return ErrTooLong
+	LongTraceTrim                      // drop the free space and set RemainingLen to 0; ErrTooLong if that is not enough
+	LongTraceFallBack                  // send option 1 instead
 )
 
 // A choice of AppendFor between the options, and its reason.
@@ -62,8 +62,8 @@ const (
 	trimmed                    // its trace was copied without the free space
 )
 
-// Sent is the report of AppendFor about a Fast CNP.
-type Sent struct {
+// Report describes a Fast CNP that AppendFor has built.
+type Report struct {
 	Option uint8 // number of the option: 1 or 2
 	// The congested node's own record is in the trace of option 2. It is not if there is none, if option 1 was sent,
 	// and if the trace has too little space left, which sets its overflow flag.
@@ -102,30 +102,30 @@ var (
 // Sent reports which option the Fast CNP has, and whether it holds own. On error Sent is zero.
 //
 // b must not overlap the octets that congested aliases.
-func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Node, cfg Config) ([]byte, Sent, error) {
+func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Node, cfg Config) ([]byte, Report, error) {
 	switch {
 	case !congested.Src.Is6():
-		return b, Sent{}, ErrIPv4
+		return b, Report{}, ErrIPv4
 	case !congested.Dst.Is6():
-		return b, Sent{}, errDestination
+		return b, Report{}, errDestination
 	case !src.Is6():
-		return b, Sent{}, errIPv6
-	case cfg.Long > FallBack:
-		return b, Sent{}, errLong
+		return b, Report{}, errIPv6
+	case cfg.Long > LongTraceFallBack:
+		return b, Report{}, errLong
 	}
 	var a answer.Answer
 	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {
-		return b, Sent{}, err
+		return b, Report{}, err
 	}
 	points := cfg.CodePoints.orDefault()
-	sent := Sent{Option: 1}
+	sent := Report{Option: 1}
 	o := header{typ: points.Option1, original: congested.FinalDst()}
 	if rocev2.CheckAnswerable(o.original) != nil {
-		return b, Sent{}, rocev2.ErrNotReachable
+		return b, Report{}, rocev2.ErrNotReachable
 	}
 	if cfg.mayFindTrace(congested) {
 		if err := cfg.embedTrace(&o, congested, own); err != nil {
-			return b, Sent{}, err
+			return b, Report{}, err
 		}
 		if len(o.ioam) > 0 {
 			o.typ, sent.Option = points.Option2, 2
@@ -148,7 +148,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 		out, err = a.Append(out, &src, &congested.Src, n, &cfg.Carriage, cfg.Coverage)
 	}
 	if err != nil {
-		return b, Sent{}, err
+		return b, Report{}, err
 	}
 	return out, sent, nil
 }
@@ -192,9 +192,9 @@ func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (what choice, free int, err 
 	switch {
 	case size <= maxNodeData:
 		return copied, size - nodes, nil
-	case c.Long == FallBack:
+	case c.Long == LongTraceFallBack:
 		return traceTooLong, 0, nil
-	case c.Long == Refuse || nodes > maxNodeData:
+	case c.Long == LongTraceReject || nodes > maxNodeData:
 		return noTrace, 0, ErrTooLong
 	}
 	return trimmed, size - nodes, nil
@@ -234,7 +234,7 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice)
 			err = option.Decode(o.Data)
 		}
 		if err == nil {
-			if option.Type != ioam.TypePreallocated && option.Type != ioam.TypeIncremental {
+			if option.Type != ioam.OptTypePreallocated && option.Type != ioam.OptTypeIncremental {
 				continue
 			}
 			err = trace.Decode(option)
@@ -305,7 +305,7 @@ func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 // writes the header to its place after the IPv6 header. It returns the header's
 // length.
 func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
-	if o.typ.Action() != ipv6opt.DiscardICMP || o.typ.MayChange() {
+	if o.typ.Action() != ipv6opt.ActionDiscardICMP || o.typ.MayChange() {
 		return b, 0, wireerr.OptionType
 	}
 	n = o.len()
@@ -320,10 +320,10 @@ func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
 // packet; an incremental one grows, in a copy. The copy is on the stack: the
 // capacity of b after the packet may be in use by others.
 func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, added bool, err error) {
-	if ioam.OptType(o.ioam[1]) == ioam.TypeIncremental {
+	if ioam.OptType(o.ioam[1]) == ioam.OptTypeIncremental {
 		grown := *o
 		grown.ioam, added, err = ioam.AppendNode(append(make([]byte, 0, maxData), o.ioam[:2]...),
-			ioam.Option{Type: ioam.TypeIncremental, Data: o.ioam[2:]}, own)
+			ioam.Option{Type: ioam.OptTypeIncremental, Data: o.ioam[2:]}, own)
 		if err != nil {
 			return b, 0, false, err
 		}

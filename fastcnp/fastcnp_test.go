@@ -19,7 +19,7 @@ import (
 )
 
 // errNotTrace is what package ioam says of options that are no traces.
-var errNotTrace = new(ioam.Trace).Decode(ioam.Option{Type: ioam.TypeDirectExport})
+var errNotTrace = new(ioam.Trace).Decode(ioam.Option{Type: ioam.OptTypeDirectExport})
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
@@ -237,7 +237,7 @@ func TestPlacement(t *testing.T) {
 			require.Equal(t, c.number, n.Option.Number)
 			require.Equal(t, c.offset, n.Offset)
 			require.Equal(t, receiver, n.Option.OriginalDst)
-			require.Equal(t, Receiver, n.Origin())
+			require.Equal(t, OriginReceiver, n.Origin())
 			require.Equal(t, "receiver", n.Origin().String())
 
 			// In packets that are no CNP the type means nothing.
@@ -350,7 +350,7 @@ func TestLongTrace(t *testing.T) {
 		return n, nil
 	}
 	for words := 1; words <= 57; words++ {
-		for long := Refuse; long <= FallBack; long++ {
+		for long := LongTraceReject; long <= LongTraceFallBack; long++ {
 			n := wiretest.Must(build(words, words/2, long))(t)
 			require.Equal(t, uint8(2), n.Option.Number)
 			require.Len(t, n.Option.Trace.Data, 4*words)
@@ -358,18 +358,18 @@ func TestLongTrace(t *testing.T) {
 		}
 	}
 	for words := 58; words <= 61; words++ {
-		_, err := build(words, 10, Refuse)
+		_, err := build(words, 10, LongTraceReject)
 		require.ErrorIs(t, err, ErrTooLong)
-		n := wiretest.Must(build(words, 10, Trim))(t)
+		n := wiretest.Must(build(words, 10, LongTraceTrim))(t)
 		require.Equal(t, uint8(2), n.Option.Number)
 		require.Len(t, n.Option.Trace.Data, 40)
 		require.Zero(t, n.Option.Trace.RemainingLen)
-		_, err = build(words, words, Trim)
+		_, err = build(words, words, LongTraceTrim)
 		require.ErrorIs(t, err, ErrTooLong, "node data is never dropped")
-		n = wiretest.Must(build(words, words, FallBack))(t)
+		n = wiretest.Must(build(words, words, LongTraceFallBack))(t)
 		require.Equal(t, uint8(1), n.Option.Number)
 	}
-	_, err := build(1, 1, FallBack+1)
+	_, err := build(1, 1, LongTraceFallBack+1)
 	require.ErrorIs(t, err, errLong)
 }
 
@@ -463,7 +463,7 @@ func TestChoice(t *testing.T) {
 				ext[4] = uint8(c.typ)
 			}
 			data := congested(t, ipv6opt.HopByHop, ext)
-			cfg := Config{CodePoints: experimental, Long: FallBack}
+			cfg := Config{CodePoints: experimental, Long: LongTraceFallBack}
 			got := wiretest.Must(cfg.choose(data, nil))(t)
 			require.Equal(t, c.want, got)
 			out, sent, err := AppendFor(nil, data, loopback, nil, cfg)
@@ -472,7 +472,7 @@ func TestChoice(t *testing.T) {
 			require.NoError(t, p.DecodeIP(out))
 			n := wiretest.Must(experimental.FromPacket(&p))(t)
 			require.Equal(t, optionOf(got), n.Option.Number)
-			require.Equal(t, Sent{Option: n.Option.Number}, sent)
+			require.Equal(t, Report{Option: n.Option.Number}, sent)
 		})
 	}
 }
@@ -491,13 +491,13 @@ func TestOwnRecord(t *testing.T) {
 		choice      choice
 		err         error
 	}{
-		{"room", 0, 3, 1, Refuse, 2, false, copied, nil},
-		{"the last room", 0, 3, 2, Refuse, 3, false, copied, nil},
-		{"no room", 0, 3, 3, Refuse, 3, true, copied, nil},
-		{"trimmed", 0, 61, 3, Trim, 4, false, trimmed, nil},
-		{"too long", 0, 61, 3, Refuse, 0, false, noTrace, ErrTooLong},
-		{"incremental", 1, 3, 1, Refuse, 2, false, copied, nil},
-		{"incremental, grown beyond option 2", 1, 58, 57, Refuse, 0, false, noTrace, ErrTooLong},
+		{"room", 0, 3, 1, LongTraceReject, 2, false, copied, nil},
+		{"the last room", 0, 3, 2, LongTraceReject, 3, false, copied, nil},
+		{"no room", 0, 3, 3, LongTraceReject, 3, true, copied, nil},
+		{"trimmed", 0, 61, 3, LongTraceTrim, 4, false, trimmed, nil},
+		{"too long", 0, 61, 3, LongTraceReject, 0, false, noTrace, ErrTooLong},
+		{"incremental", 1, 3, 1, LongTraceReject, 2, false, copied, nil},
+		{"incremental, grown beyond option 2", 1, 58, 57, LongTraceReject, 0, false, noTrace, ErrTooLong},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			option := trace(5, c.words, c.have)
@@ -521,7 +521,7 @@ func TestOwnRecord(t *testing.T) {
 				require.Zero(t, sent)
 				return
 			}
-			require.Equal(t, Sent{Option: 2, OwnRecord: !c.overflow}, sent)
+			require.Equal(t, Report{Option: 2, OwnRecord: !c.overflow}, sent)
 			wiretest.Encodes(t, out[1:], func(b []byte) ([]byte, error) {
 				out, again, err := AppendFor(b, data, loopback, own, cfg)
 				require.Equal(t, sent, again)
@@ -650,7 +650,7 @@ func TestCodePoints(t *testing.T) {
 		require.NoError(t, p.DecodeIP(out))
 		n := wiretest.Must(points.FromPacket(&p))(t)
 		require.Equal(t, c.number, n.Option.Number)
-		require.Equal(t, Sent{Option: c.number}, sent)
+		require.Equal(t, Report{Option: c.number}, sent)
 		require.Equal(t, c.typ, n.OptionType)
 		require.Equal(t, uint8(c.typ), out[n.Offset])
 	}
@@ -739,7 +739,7 @@ func TestAppendPacket(t *testing.T) {
 		{func(n *Notification) { n.Option.OriginalDst = addr("192.0.2.1") }, errDestination},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Data = 2, make([]byte, 232) }, ErrTooLong},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Type = 2, 1<<24 }, wireerr.Range},
-		{func(n *Notification) { n.Option.Number, n.Option.Trace.OptType = 2, ioam.TypeDirectExport },
+		{func(n *Notification) { n.Option.Number, n.Option.Trace.OptType = 2, ioam.OptTypeDirectExport },
 			errNotTrace},
 		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, wireerr.OptionType},
 		{func(n *Notification) { n.Src, n.Dst = addr("192.0.2.1"), addr("192.0.2.2") }, errAddresses},

@@ -52,10 +52,10 @@ func byParts(t *testing.T, n *Notification, as rocev2.Carriage, coverage icrc.Co
 // Fast CNP, which decodes. What is built is what the general parts build.
 func FuzzPacket(f *testing.F) {
 	f.Add(build(f, 60, wiretest.Hex(f, option1Header)), uint8(0), false, uint8(0))
-	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint8(Refuse), true, uint8(icrc.Without))
-	f.Add(congested(f, 0, hopByHop(f, trace(1, 61, 20))).IP, uint8(Trim), false, uint8(icrc.Skipped))
-	f.Add(congested(f, 0, nil).IP, uint8(FallBack), true, uint8(icrc.AsSent))
-	f.Add(congested(f, 43, routing(f)).IP, uint8(FallBack), true, uint8(icrc.AsSent))
+	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint8(LongTraceReject), true, uint8(icrc.Without))
+	f.Add(congested(f, 0, hopByHop(f, trace(1, 61, 20))).IP, uint8(LongTraceTrim), false, uint8(icrc.Skipped))
+	f.Add(congested(f, 0, nil).IP, uint8(LongTraceFallBack), true, uint8(icrc.AsSent))
+	f.Add(congested(f, 43, routing(f)).IP, uint8(LongTraceFallBack), true, uint8(icrc.AsSent))
 	f.Fuzz(func(t *testing.T, b []byte, long uint8, checksum bool, coverage uint8) {
 		var p rocev2.Packet
 		if p.DecodeIP(b) != nil {
@@ -85,7 +85,7 @@ func FuzzPacket(f *testing.F) {
 				require.Equal(t, bth.CNP, p.BTH.Opcode)
 				return
 			case err == rocev2.ErrAcknowledgement:
-				require.True(t, p.BTH.Opcode.Acknowledges())
+				require.True(t, p.BTH.Opcode.IsAcknowledge())
 				return
 			case err == rocev2.ErrNotReachable:
 				require.True(t, rocev2.CheckAnswerable(p.Src) != nil || rocev2.CheckAnswerable(p.FinalDst()) != nil)
@@ -95,7 +95,7 @@ func FuzzPacket(f *testing.F) {
 				return
 			default:
 				require.ErrorIs(t, err, ErrTooLong)
-				require.NotEqual(t, FallBack, cfg.Long)
+				require.NotEqual(t, LongTraceFallBack, cfg.Long)
 				return
 			}
 			congested := p

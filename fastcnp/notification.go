@@ -148,8 +148,8 @@ type Origin uint8
 // A Fast CNP comes from the receiver of the congested packet or from a switch
 // on the way (FAST section 4).
 const (
-	Network Origin = iota
-	Receiver
+	OriginNetwork Origin = iota
+	OriginReceiver
 )
 
 // String returns "network" or "receiver".
@@ -161,9 +161,9 @@ var origins = [...]string{"network", "receiver"}
 // equal, the receiver sent the Fast CNP (FAST section 4).
 func (n *Notification) Origin() Origin {
 	if n.Src == n.Option.OriginalDst {
-		return Receiver
+		return OriginReceiver
 	}
-	return Network
+	return OriginNetwork
 }
 
 // FlowKey returns the key of the congested flow, as in its data packets. The

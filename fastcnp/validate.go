@@ -32,7 +32,7 @@ func (n *Notification) Validate() error {
 		wireerr.If(!n.Src.Is6() || !n.Dst.Is6(), errAddresses),
 		wireerr.If(rocev2.CheckAnswerable(n.Src) != nil || rocev2.CheckAnswerable(n.Dst) != nil ||
 			rocev2.CheckAnswerable(o.OriginalDst) != nil, rocev2.ErrNotReachable),
-		wireerr.If(typ.Action() != ipv6opt.DiscardICMP, errAct),
+		wireerr.If(typ.Action() != ipv6opt.ActionDiscardICMP, errAct),
 		wireerr.If(typ.MayChange(), errChg),
 		o.check(),
 		wireerr.If(o.Number == 2 && o.Reserved != 0, errReservedSet),

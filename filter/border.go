@@ -128,7 +128,7 @@ func (b *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 		return d.cut(message.Broken, incomplete || d.first && (b.CNP || b.PPFC))
 	}
 	switch op := bth.Opcode(udp[atOpcode]); {
-	case op.Acknowledges():
+	case op.IsAcknowledge():
 		return message.Ack, false
 	case op != bth.CNP:
 		return message.Data, false

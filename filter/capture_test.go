@@ -92,7 +92,7 @@ func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 		name := p.BTH.Opcode.String()
 		return p.BTH.AckReq || !strings.HasSuffix(name, "SEND First") && !strings.HasSuffix(name, "WRITE First") &&
 				!strings.HasSuffix(name, "Middle"),
-			p.BTH.Opcode.Known() || p.BTH.AckReq
+			p.BTH.Opcode.IsKnown() || p.BTH.AckReq
 	default:
 		return p.ECN() == rocev2.CE, true
 	}

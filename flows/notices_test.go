@@ -19,7 +19,7 @@ func TestQueues(t *testing.T) {
 		depth uint32
 	}
 	trace := func(typ ioam.TraceType, nodes ...node) *ioam.Trace {
-		trace := ioam.Trace{OptType: ioam.TypeIncremental, Type: typ}
+		trace := ioam.Trace{OptType: ioam.OptTypeIncremental, Type: typ}
 		be := func(v uint64, octets int) {
 			for i := octets - 1; i >= 0; i-- {
 				trace.Data = append(trace.Data, byte(v>>(8*i)))

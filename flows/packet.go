@@ -140,7 +140,7 @@ func newRoles() (all [256]role) {
 	for i := range all {
 		if op := bth.Opcode(i); op == bth.CNP {
 			all[i].of = cnpKind
-		} else if op.Known() {
+		} else if op.IsKnown() {
 			r := operations[op.Operation()]
 			r.ends = r.completes || r.asks || r.message == noKind
 			all[i] = r

@@ -19,7 +19,7 @@ func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
 	}
 	fresh.RemainingLen = uint8(words)
 	b = fresh.appendHeader(slices.Grow(b, traceHeaderLen+4*words))
-	if t.OptType == TypePreallocated {
+	if t.OptType == OptTypePreallocated {
 		b = b[:len(b)+4*words]
 		clear(b[len(b)-4*words:])
 	}
@@ -36,7 +36,7 @@ func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
 // node is longer than RemainingLen, which sets O; neither is an error. On error
 // o is unchanged. The caller decides whether the namespace is one of the node's.
 func AddNode(o Option, n *Node) (added bool, err error) {
-	if o.Type != TypePreallocated {
+	if o.Type != OptTypePreallocated {
 		return false, errNotPreallocated
 	}
 	t, words, err := check(o, n)
@@ -59,7 +59,7 @@ func AddNode(o Option, n *Node) (added bool, err error) {
 // o.Data. If no node is added, the option data is appended with O set. On error
 // it returns b.
 func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error) {
-	if o.Type != TypeIncremental {
+	if o.Type != OptTypeIncremental {
 		return b, false, errNotIncremental
 	}
 	t, words, err := check(o, n)

@@ -19,8 +19,8 @@ func TestAppendFresh(t *testing.T) {
 	}{
 		{"pre-allocated", Trace{Namespace: 123, Type: 0xC00000}, 4,
 			"007b 1004 c00000 00" + "00000000000000000000000000000000"},
-		{"incremental", Trace{OptType: TypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
-		{"the most", Trace{OptType: TypeIncremental, Namespace: 123, Type: 0xC00000}, 127, "007b 107f c00000 00"},
+		{"incremental", Trace{OptType: OptTypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
+		{"the most", Trace{OptType: OptTypeIncremental, Namespace: 123, Type: 0xC00000}, 127, "007b 107f c00000 00"},
 		{"no room", Trace{Namespace: 123, Type: 0xC00000}, 0, "007b 1000 c00000 00"},
 		{"active, and what is left of an old trace",
 			Trace{Type: 0x800000, Active: true, RemainingLen: 99, Data: []byte{1}}, 1,
@@ -40,7 +40,7 @@ func TestAppendFresh(t *testing.T) {
 		{Trace{Type: BitNode}, 128, errRemainingLenRange},
 		{Trace{Type: BitNode}, -1, errRemainingLenRange},
 		{Trace{Type: 0x1000000}, 1, errTraceTypeRange},
-		{Trace{OptType: TypeDirectExport}, 1, errNotTrace},
+		{Trace{OptType: OptTypeDirectExport}, 1, errNotTrace},
 	} {
 		b, err := c.trace.AppendFresh([]byte{0xA5}, c.words)
 		require.Equal(t, c.err, err)
@@ -52,7 +52,7 @@ func TestAppendFresh(t *testing.T) {
 // with room for two nodes and a half.
 func TestAddNodeInPlace(t *testing.T) {
 	b := wiretest.Hex(t, "007b 1005 c00000 00"+"a5a5a5a5 a5a5a5a5 a5a5a5a5 a5a5a5a5 a5a5a5a5")
-	o := Option{Type: TypePreallocated, Data: b}
+	o := Option{Type: OptTypePreallocated, Data: b}
 	for _, c := range []struct {
 		node  Node
 		added bool
@@ -74,10 +74,10 @@ func TestAddNodeInPlace(t *testing.T) {
 }
 
 func TestAddNodeWithOverflowSetDoesNothing(t *testing.T) {
-	for _, kind := range []OptType{TypePreallocated, TypeIncremental} {
+	for _, kind := range []OptType{OptTypePreallocated, OptTypeIncremental} {
 		b := wiretest.Hex(t, "007b 0c01 800000 00 00000000")
 		o, n := Option{Type: kind, Data: bytes.Clone(b)}, Node{typ: BitNode, nodeID: 1}
-		if kind == TypePreallocated {
+		if kind == OptTypePreallocated {
 			added := wiretest.Must(AddNode(o, &n))(t)
 			require.False(t, added)
 			require.Equal(t, b, o.Data)
@@ -104,7 +104,7 @@ func TestAppendNode(t *testing.T) {
 		{Node{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402}, false,
 			"007b 1401 c00000 00" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
 	} {
-		o := Option{Type: TypeIncremental, Data: b}
+		o := Option{Type: OptTypeIncremental, Data: b}
 		wiretest.Encodes(t, wiretest.Hex(t, c.want), func(b []byte) ([]byte, error) {
 			out, added, err := AppendNode(b, o, &c.node)
 			require.Equal(t, c.added, added)
@@ -180,27 +180,27 @@ func TestAddNodeErrors(t *testing.T) {
 		node   Node
 		err    error
 	}{
-		{"direct export", TypeDirectExport, "007b 1002 c00000 00 00000000 00000000", Node{}, nil},
-		{"RemainingLen beyond the space", TypePreallocated, "007b 1003 c00000 00 00000000 00000000", Node{},
+		{"direct export", OptTypeDirectExport, "007b 1002 c00000 00 00000000 00000000", Node{}, nil},
+		{"RemainingLen beyond the space", OptTypePreallocated, "007b 1003 c00000 00 00000000 00000000", Node{},
 			errRemainingLen},
-		{"wrong NodeLen", TypeIncremental, "007b 0803 c00000 00", Node{}, errNodeLen},
-		{"no header", TypeIncremental, "007b", Node{}, errTruncatedTrace},
-		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{typ: BitNode, nodeID: 0x1000000},
+		{"wrong NodeLen", OptTypeIncremental, "007b 0803 c00000 00", Node{}, errNodeLen},
+		{"no header", OptTypeIncremental, "007b", Node{}, errTruncatedTrace},
+		{"node id of 25 bits", OptTypePreallocated, "007b 0801 800000 00 00000000", Node{typ: BitNode, nodeID: 0x1000000},
 			errNodeIDRange},
-		{"no field", TypePreallocated, "007b 0801 800000 00 00000000", Node{}, errNoField},
-		{"values without their fields", TypePreallocated, "007b 1002 820000 00 00000000 00000000",
+		{"no field", OptTypePreallocated, "007b 0801 800000 00 00000000", Node{}, errNoField},
+		{"values without their fields", OptTypePreallocated, "007b 1002 820000 00 00000000 00000000",
 			Node{nodeID: 229, queueDepth: 4242}, errNoField},
-		{"only the reserved bit", TypePreallocated, "007b 0801 800001 00 00000000", Node{typ: BitReserved}, errNoField},
-		{"no field, no space", TypePreallocated, "007b 0c00 800000 00", Node{}, errNoField},
+		{"only the reserved bit", OptTypePreallocated, "007b 0801 800001 00 00000000", Node{typ: BitReserved}, errNoField},
+		{"no field, no space", OptTypePreallocated, "007b 0c00 800000 00", Node{}, errNoField},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
 			o := Option{Type: c.kind, Data: bytes.Clone(b)}
 			inPlace, inserted := c.err, c.err
-			if c.kind != TypePreallocated {
+			if c.kind != OptTypePreallocated {
 				inPlace = errNotPreallocated
 			}
-			if c.kind != TypeIncremental {
+			if c.kind != OptTypeIncremental {
 				inserted = errNotIncremental
 			}
 			added, err := AddNode(o, &c.node)

@@ -32,7 +32,7 @@ func TestNoAllocations(t *testing.T) {
 					sink += uint64(n.available()) + uint64(len(n.snapshot.Data))
 				}
 				for c := trace.Cursor(); c.Next(&n); {
-					when, _ := n.Time(POSIX)
+					when, _ := n.Time(TimeFormatPOSIX)
 					sink += uint64(when.Nanosecond())
 				}
 				trace.AppendBinary(buf)
@@ -55,10 +55,10 @@ func TestNoAllocations(t *testing.T) {
 		n.AppendBinary(buf)
 	})
 	wiretest.NoAllocs(t, "inserting a node", func() {
-		trace := Trace{OptType: TypeIncremental, Type: everyFieldNode.typ}
+		trace := Trace{OptType: OptTypeIncremental, Type: everyFieldNode.typ}
 		b, _ := trace.AppendFresh(buf, 60)
-		AppendNode(grown, Option{Type: TypeIncremental, Data: b}, &everyFieldNode)
-		AppendNode(grown, Option{Type: TypeIncremental, Data: b[:7]}, &everyFieldNode)
+		AppendNode(grown, Option{Type: OptTypeIncremental, Data: b}, &everyFieldNode)
+		AppendNode(grown, Option{Type: OptTypeIncremental, Data: b[:7]}, &everyFieldNode)
 	})
 
 	dex := wiretest.Hex(t, "007b 00 c0 f00000 00 00abcdef 00000007")
@@ -69,9 +69,9 @@ func TestNoAllocations(t *testing.T) {
 			var d DirectExport
 			var e EdgeToEdge
 			var p ProofOfTransit
-			d.Decode(Option{Type: TypeDirectExport, Data: dex[cut:]})
-			e.Decode(Option{Type: TypeEdgeToEdge, Data: e2e[:len(e2e)-20*cut]})
-			p.Decode(Option{Type: TypeProofOfTransit, Data: pot[:len(pot)-cut]})
+			d.Decode(Option{Type: OptTypeDirectExport, Data: dex[cut:]})
+			e.Decode(Option{Type: OptTypeEdgeToEdge, Data: e2e[:len(e2e)-20*cut]})
+			p.Decode(Option{Type: OptTypeProofOfTransit, Data: pot[:len(pot)-cut]})
 			d.AppendBinary(buf)
 			e.AppendBinary(buf)
 			p.AppendBinary(buf)
@@ -94,11 +94,11 @@ func TestOneAllocation(t *testing.T) {
 
 	room := Trace{Type: everyFieldNode.typ}
 	wiretest.OneAlloc(t, "a trace with room", func(b []byte) ([]byte, error) { return room.AppendFresh(b, 60) })
-	incremental := Trace{OptType: TypeIncremental, Type: everyFieldNode.typ}
+	incremental := Trace{OptType: OptTypeIncremental, Type: everyFieldNode.typ}
 	fresh, err := incremental.AppendFresh(nil, 60)
 	require.NoError(t, err)
 	for range 2 {
-		old := Option{Type: TypeIncremental, Data: fresh}
+		old := Option{Type: OptTypeIncremental, Data: fresh}
 		wiretest.OneAlloc(t, "a trace with one node more", func(b []byte) ([]byte, error) {
 			b, added, err := AppendNode(b, old, &everyFieldNode)
 			require.True(t, added)

@@ -23,7 +23,7 @@ func longTrace(t testing.TB, nodes int) []byte {
 		t.Fatal(err)
 	}
 	trace := Trace{Namespace: 123, Type: typ, Data: bytes.Repeat(node, nodes)}
-	b, err := trace.AppendBinary([]byte{0, uint8(TypePreallocated)})
+	b, err := trace.AppendBinary([]byte{0, uint8(OptTypePreallocated)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func BenchmarkAddNode(b *testing.B) {
 }
 
 func BenchmarkDirectExport(b *testing.B) {
-	o := Option{Type: TypeDirectExport, Data: wiretest.Hex(b, "007b 00 c0 f00000 00 00abcdef 00000007")}
+	o := Option{Type: OptTypeDirectExport, Data: wiretest.Hex(b, "007b 00 c0 f00000 00 00abcdef 00000007")}
 	var d DirectExport
 	b.ReportAllocs()
 	for b.Loop() {

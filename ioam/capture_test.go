@@ -38,7 +38,7 @@ func options(t testing.TB, frame []byte) (found []Option) {
 // traceOf decodes the trace of a frame, the only one.
 func traceOf(t testing.TB, frame []byte) (o Option, trace Trace) {
 	for _, option := range options(t, frame) {
-		if option.Type == TypePreallocated {
+		if option.Type == OptTypePreallocated {
 			require.Empty(t, o.Data)
 			o = option
 			require.NoError(t, trace.Decode(o))
@@ -145,7 +145,7 @@ func TestCapturedTraces(t *testing.T) {
 				var ids []uint64
 				for n := range trace.Nodes() {
 					ids = append(ids, uint64(n.nodeID)|n.wideNodeID)
-					if when, ok := n.Time(POSIX); ok {
+					if when, ok := n.Time(TimeFormatPOSIX); ok {
 						require.WithinDuration(t, p.Time, when, time.Second)
 					}
 				}

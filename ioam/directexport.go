@@ -41,7 +41,7 @@ type DirectExport struct {
 
 // Decode reads a direct export from an option. On error d is unchanged.
 func (d *DirectExport) Decode(o Option) error {
-	if o.Type != TypeDirectExport {
+	if o.Type != OptTypeDirectExport {
 		return errNotDirectExport
 	}
 	b := o.Data

@@ -31,12 +31,12 @@ func TestDirectExport(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
 			var d DirectExport
-			require.NoError(t, d.Decode(Option{Type: TypeDirectExport, Data: b}))
+			require.NoError(t, d.Decode(Option{Type: OptTypeDirectExport, Data: b}))
 			require.Equal(t, c.want, d)
 			wiretest.Encodes(t, b, d.AppendBinary)
-			wiretest.Prefixes(t, b, func(b []byte) error { return d.Decode(Option{Type: TypeDirectExport, Data: b}) })
-			require.Equal(t, errDirectExportLen, d.Decode(Option{Type: TypeDirectExport, Data: append(b, 0)}))
-			require.Equal(t, errNotDirectExport, d.Decode(Option{Type: TypeEdgeToEdge, Data: b}))
+			wiretest.Prefixes(t, b, func(b []byte) error { return d.Decode(Option{Type: OptTypeDirectExport, Data: b}) })
+			require.Equal(t, errDirectExportLen, d.Decode(Option{Type: OptTypeDirectExport, Data: append(b, 0)}))
+			require.Equal(t, errNotDirectExport, d.Decode(Option{Type: OptTypeEdgeToEdge, Data: b}))
 			require.Equal(t, c.want, d, "%s: unchanged on error", c.what)
 		})
 	}
@@ -60,7 +60,7 @@ func TestUndefinedExtensions(t *testing.T) {
 	} {
 		t.Run(c.octets, func(t *testing.T) {
 			var d DirectExport
-			require.NoError(t, d.Decode(Option{Type: TypeDirectExport, Data: wiretest.Hex(t, c.octets)}))
+			require.NoError(t, d.Decode(Option{Type: OptTypeDirectExport, Data: wiretest.Hex(t, c.octets)}))
 			words, n := d.UndefinedExtensions()
 			require.Equal(t, c.want, append([]uint32(nil), words[:n]...))
 		})

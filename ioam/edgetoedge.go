@@ -45,7 +45,7 @@ type EdgeToEdge struct {
 // Decode reads an edge-to-edge option. Rest aliases o.Data. On error e is
 // unchanged.
 func (e *EdgeToEdge) Decode(o Option) error {
-	if o.Type != TypeEdgeToEdge {
+	if o.Type != OptTypeEdgeToEdge {
 		return errNotEdgeToEdge
 	}
 	if len(o.Data) < 4 {

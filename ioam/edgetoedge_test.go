@@ -32,14 +32,14 @@ func TestEdgeToEdge(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
-			o := Option{Type: TypeEdgeToEdge, Data: b}
+			o := Option{Type: OptTypeEdgeToEdge, Data: b}
 			var e EdgeToEdge
 			require.NoError(t, e.Decode(o))
 			require.Equal(t, c.want, e)
 			wiretest.Encodes(t, b, e.AppendBinary)
 			wiretest.Prefixes(t, b[:len(b)-len(e.Rest)],
-				func(b []byte) error { return e.Decode(Option{Type: TypeEdgeToEdge, Data: b}) })
-			require.Equal(t, errNotEdgeToEdge, e.Decode(Option{Type: TypeDirectExport, Data: b}))
+				func(b []byte) error { return e.Decode(Option{Type: OptTypeEdgeToEdge, Data: b}) })
+			require.Equal(t, errNotEdgeToEdge, e.Decode(Option{Type: OptTypeDirectExport, Data: b}))
 			if e.Type&0x0FFF == 0 {
 				o.Data = append(b, 0, 0, 0, 0)
 				require.Equal(t, errEdgeToEdgeLen, e.Decode(o))

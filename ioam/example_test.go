@@ -44,7 +44,7 @@ func Example() {
 		id, _ := node.NodeID()
 		hopLimit, _ := node.HopLimit()
 		fmt.Printf("node %X: hop limit %d", id, hopLimit)
-		if at, ok := node.Time(ioam.POSIX); ok {
+		if at, ok := node.Time(ioam.TimeFormatPOSIX); ok {
 			fmt.Print(", ", at.Format(time.TimeOnly+".000000"))
 		}
 		if depth, ok := node.QueueDepth(); ok {
@@ -92,7 +92,7 @@ func ExampleAddNode() {
 		fmt.Println(err)
 		return
 	}
-	option := ioam.Option{Type: ioam.TypePreallocated, Data: data}
+	option := ioam.Option{Type: ioam.OptTypePreallocated, Data: data}
 	for hop := range uint32(3) {
 		var node ioam.Node
 		node.SetNode(uint8(63-hop), 0xB2+hop)
@@ -112,7 +112,7 @@ func ExampleAddNode() {
 // offset 4n, with room for two nodes. It stands in front of the UDP header.
 func ExampleTrace_AppendFresh() {
 	trace := ioam.Trace{Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth}
-	option := ioam.Option{Type: ioam.TypePreallocated}
+	option := ioam.Option{Type: ioam.OptTypePreallocated}
 	data, err := trace.AppendFresh([]byte{option.Reserved, uint8(option.Type)}, 2*trace.Type.NodeLen())
 	if err != nil {
 		fmt.Println(err)

@@ -33,9 +33,9 @@ func FuzzOption(f *testing.F) {
 // of its nodes together.
 func FuzzTrace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, incremental bool, b []byte) {
-		o := Option{Type: TypePreallocated, Data: b}
+		o := Option{Type: OptTypePreallocated, Data: b}
 		if incremental {
-			o.Type = TypeIncremental
+			o.Type = OptTypeIncremental
 		}
 		var trace Trace
 		err := trace.Decode(o)
@@ -65,21 +65,21 @@ func FuzzTrace(f *testing.F) {
 func FuzzDirectExport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var d DirectExport
-		identity(t, d.Decode(Option{Type: TypeDirectExport, Data: b}), d.AppendBinary, b)
+		identity(t, d.Decode(Option{Type: OptTypeDirectExport, Data: b}), d.AppendBinary, b)
 	})
 }
 
 func FuzzEdgeToEdge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e EdgeToEdge
-		identity(t, e.Decode(Option{Type: TypeEdgeToEdge, Data: b}), e.AppendBinary, b)
+		identity(t, e.Decode(Option{Type: OptTypeEdgeToEdge, Data: b}), e.AppendBinary, b)
 	})
 }
 
 func FuzzProofOfTransit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p ProofOfTransit
-		identity(t, p.Decode(Option{Type: TypeProofOfTransit, Data: b}), p.AppendBinary, b)
+		identity(t, p.Decode(Option{Type: OptTypeProofOfTransit, Data: b}), p.AppendBinary, b)
 	})
 }
 
@@ -88,9 +88,9 @@ func FuzzProofOfTransit(f *testing.F) {
 // O.
 func FuzzAddNode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, incremental bool, b, node []byte) {
-		o := Option{Type: TypePreallocated, Data: bytes.Clone(b)}
+		o := Option{Type: OptTypePreallocated, Data: bytes.Clone(b)}
 		if incremental {
-			o.Type = TypeIncremental
+			o.Type = OptTypeIncremental
 		}
 		var before, after Trace
 		if before.Decode(Option{Type: o.Type, Data: b}) != nil {

@@ -161,7 +161,7 @@ func TestNodeSetters(t *testing.T) {
 func TestOwnRecord(t *testing.T) {
 	trace := ioam.Trace{Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth | ioam.BitBufferOccupancy}
 	b := wiretest.Must(trace.AppendFresh(nil, trace.Type.NodeLen()))(t)
-	option := ioam.Option{Type: ioam.TypePreallocated, Data: b}
+	option := ioam.Option{Type: ioam.OptTypePreallocated, Data: b}
 
 	var own ioam.Node
 	added, err := ioam.AddNode(option, &own)

@@ -29,11 +29,11 @@ type OptType uint8
 
 // The option types.
 const (
-	TypePreallocated   OptType = iota // pre-allocated trace
-	TypeIncremental                   // incremental trace
-	TypeProofOfTransit                // proof of transit
-	TypeEdgeToEdge                    // edge-to-edge
-	TypeDirectExport                  // direct export
+	OptTypePreallocated   OptType = iota // pre-allocated trace
+	OptTypeIncremental                   // incremental trace
+	OptTypeProofOfTransit                // proof of transit
+	OptTypeEdgeToEdge                    // edge-to-edge
+	OptTypeDirectExport                  // direct export
 )
 
 var optTypeNames = [...]string{"pre-allocated trace", "incremental trace", "proof of transit", "edge-to-edge",

@@ -14,11 +14,11 @@ func TestOption(t *testing.T) {
 		want   Option
 		text   string
 	}{
-		{"00 00 aabb", Option{0, TypePreallocated, []byte{0xAA, 0xBB}}, "pre-allocated trace"},
-		{"00 01", Option{0, TypeIncremental, []byte{}}, "incremental trace"},
-		{"00 02 aa", Option{0, TypeProofOfTransit, []byte{0xAA}}, "proof of transit"},
-		{"00 03 aa", Option{0, TypeEdgeToEdge, []byte{0xAA}}, "edge-to-edge"},
-		{"7f 04 aa", Option{0x7F, TypeDirectExport, []byte{0xAA}}, "direct export"},
+		{"00 00 aabb", Option{0, OptTypePreallocated, []byte{0xAA, 0xBB}}, "pre-allocated trace"},
+		{"00 01", Option{0, OptTypeIncremental, []byte{}}, "incremental trace"},
+		{"00 02 aa", Option{0, OptTypeProofOfTransit, []byte{0xAA}}, "proof of transit"},
+		{"00 03 aa", Option{0, OptTypeEdgeToEdge, []byte{0xAA}}, "edge-to-edge"},
+		{"7f 04 aa", Option{0x7F, OptTypeDirectExport, []byte{0xAA}}, "direct export"},
 		{"00 05 aa", Option{0, 5, []byte{0xAA}}, "OptType(5)"},
 		{"ff ff aa", Option{0xFF, 0xFF, []byte{0xAA}}, "OptType(255)"},
 	} {

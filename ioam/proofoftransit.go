@@ -28,7 +28,7 @@ type ProofOfTransit struct {
 // Decode reads a proof of transit from an option. Data aliases o.Data. On error
 // p is unchanged.
 func (p *ProofOfTransit) Decode(o Option) error {
-	if o.Type != TypeProofOfTransit {
+	if o.Type != OptTypeProofOfTransit {
 		return errNotProofOfTransit
 	}
 	b := o.Data

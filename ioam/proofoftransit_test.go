@@ -23,16 +23,16 @@ func TestProofOfTransit(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
-			o := Option{Type: TypeProofOfTransit, Data: b}
+			o := Option{Type: OptTypeProofOfTransit, Data: b}
 			var p ProofOfTransit
 			require.NoError(t, p.Decode(o))
 			require.Equal(t, c.want, p)
 			wiretest.Encodes(t, b, p.AppendBinary)
 			wiretest.Prefixes(t, b[:c.fixed], func(b []byte) error {
-				return p.Decode(Option{Type: TypeProofOfTransit,
+				return p.Decode(Option{Type: OptTypeProofOfTransit,
 					Data: b})
 			})
-			require.Equal(t, errNotProofOfTransit, p.Decode(Option{Type: TypeEdgeToEdge, Data: b}))
+			require.Equal(t, errNotProofOfTransit, p.Decode(Option{Type: OptTypeEdgeToEdge, Data: b}))
 			if p.Type == 0 {
 				o.Data = append(b, 0)
 				require.Equal(t, errProofOfTransitLen, p.Decode(o))

@@ -17,13 +17,13 @@ const (
 	// of UTC by whole seconds, 37 since 2017, and nothing in the packet says how
 	// many: the time.Time that comes out shows TAI. Subtract the offset to get
 	// UTC.
-	PTP TimeFormat = iota
+	TimeFormatPTP TimeFormat = iota
 	// NTP: seconds since 1900 in UTC and 2^-32 seconds (section 5.2). The seconds
 	// wrap in 2036; values with the top bit clear are taken to be after that, so
 	// that times from January 1968 to February 2104 come out right.
-	NTP
+	TimeFormatNTP
 	// POSIX: seconds and microseconds since 1970 in UTC (section 5.3).
-	POSIX
+	TimeFormatPOSIX
 )
 
 // String returns "PTP", "NTP" or "POSIX".
@@ -39,14 +39,14 @@ const ntpToUnix = 2208988800
 func (f TimeFormat) Time(seconds, fraction uint32) (time.Time, bool) {
 	s, ns := int64(seconds), int64(fraction)
 	switch f {
-	case PTP:
-	case NTP:
+	case TimeFormatPTP:
+	case TimeFormatNTP:
 		s -= ntpToUnix
 		if seconds&0x80000000 == 0 {
 			s += 1 << 32
 		}
 		ns = ns * 1e9 >> 32
-	case POSIX:
+	case TimeFormatPOSIX:
 		ns *= 1e3
 	default:
 		return time.Time{}, false

@@ -13,22 +13,22 @@ func TestTimeFormats(t *testing.T) {
 		seconds, fraction uint32
 		want              string // empty: not a time
 	}{
-		{POSIX, 0, 0, "1970-01-01T00:00:00Z"},
-		{POSIX, 1795253094, 704880, "2026-11-21T09:24:54.70488Z"},
-		{POSIX, 0xFFFFFFFF, 999999, "2106-02-07T06:28:15.999999Z"},
-		{POSIX, 1795253094, 1000000, ""},
-		{POSIX, 1795253094, 0xFFFFFFFF, ""},
+		{TimeFormatPOSIX, 0, 0, "1970-01-01T00:00:00Z"},
+		{TimeFormatPOSIX, 1795253094, 704880, "2026-11-21T09:24:54.70488Z"},
+		{TimeFormatPOSIX, 0xFFFFFFFF, 999999, "2106-02-07T06:28:15.999999Z"},
+		{TimeFormatPOSIX, 1795253094, 1000000, ""},
+		{TimeFormatPOSIX, 1795253094, 0xFFFFFFFF, ""},
 
-		{PTP, 0, 0, "1970-01-01T00:00:00Z"}, // on the clock of TAI
-		{PTP, 1795253131, 704880123, "2026-11-21T09:25:31.704880123Z"},
-		{PTP, 0xFFFFFFFF, 999999999, "2106-02-07T06:28:15.999999999Z"},
-		{PTP, 1795253131, 1000000000, ""},
+		{TimeFormatPTP, 0, 0, "1970-01-01T00:00:00Z"}, // on the clock of TAI
+		{TimeFormatPTP, 1795253131, 704880123, "2026-11-21T09:25:31.704880123Z"},
+		{TimeFormatPTP, 0xFFFFFFFF, 999999999, "2106-02-07T06:28:15.999999999Z"},
+		{TimeFormatPTP, 1795253131, 1000000000, ""},
 
-		{NTP, 0x80000000, 0, "1968-01-20T03:14:08Z"},
-		{NTP, 2208988800, 0, "1970-01-01T00:00:00Z"},
-		{NTP, 0xFFFFFFFF, 0x80000000, "2036-02-07T06:28:15.5Z"},
-		{NTP, 0, 0, "2036-02-07T06:28:16Z"},
-		{NTP, 0x7FFFFFFF, 0xFFFFFFFF, "2104-02-26T09:42:23.999999999Z"},
+		{TimeFormatNTP, 0x80000000, 0, "1968-01-20T03:14:08Z"},
+		{TimeFormatNTP, 2208988800, 0, "1970-01-01T00:00:00Z"},
+		{TimeFormatNTP, 0xFFFFFFFF, 0x80000000, "2036-02-07T06:28:15.5Z"},
+		{TimeFormatNTP, 0, 0, "2036-02-07T06:28:16Z"},
+		{TimeFormatNTP, 0x7FFFFFFF, 0xFFFFFFFF, "2104-02-26T09:42:23.999999999Z"},
 
 		{TimeFormat(3), 0, 0, ""},
 	} {
@@ -39,7 +39,7 @@ func TestTimeFormats(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"PTP", "NTP", "POSIX", "TimeFormat(9)"},
-		[]string{PTP.String(), NTP.String(), POSIX.String(), TimeFormat(9).String()})
+		[]string{TimeFormatPTP.String(), TimeFormatNTP.String(), TimeFormatPOSIX.String(), TimeFormat(9).String()})
 }
 
 func TestTimeOfANode(t *testing.T) {
@@ -59,10 +59,10 @@ func TestTimeOfANode(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			n := Node{typ: c.typ, seconds: c.seconds, fraction: c.fraction}
-			got, ok := n.Time(POSIX)
+			got, ok := n.Time(TimeFormatPOSIX)
 			require.Equal(t, c.want != "", ok)
 			e := EdgeToEdge{Type: E2EType(c.typ >> 8), Seconds: c.seconds, Fraction: c.fraction} // the same two bits
-			entered, known := e.Time(POSIX)
+			entered, known := e.Time(TimeFormatPOSIX)
 			require.Equal(t, got, entered)
 			require.Equal(t, ok, known)
 			if ok {

@@ -20,7 +20,7 @@ import (
 //
 // NodeLen is no field here: it always is [TraceType.NodeLen] of Type.
 type Trace struct {
-	OptType      OptType   // TypePreallocated or TypeIncremental
+	OptType      OptType   // OptTypePreallocated or OptTypeIncremental
 	Namespace    uint16    // Namespace-ID
 	Overflow     bool      // O: a node found too little room
 	Loopback     bool      // L: RFC 9322 section 4
@@ -38,7 +38,7 @@ const traceHeaderLen = 8
 // checked, so that reading them cannot fail. Data aliases o.Data. On error t is
 // unchanged.
 func (t *Trace) Decode(o Option) error {
-	if o.Type > TypeIncremental {
+	if o.Type > OptTypeIncremental {
 		return errNotTrace
 	}
 	if len(o.Data) < traceHeaderLen {
@@ -82,7 +82,7 @@ const (
 
 // freeLen returns the octets of free space in front of the nodes.
 func freeLen(kind OptType, remaining uint8) int {
-	if kind == TypePreallocated {
+	if kind == OptTypePreallocated {
 		return 4 * int(remaining)
 	}
 	return 0
@@ -131,7 +131,7 @@ func (t *Trace) AppendBinary(b []byte) ([]byte, error) {
 
 func (t *Trace) check() error {
 	switch {
-	case t.OptType > TypeIncremental:
+	case t.OptType > OptTypeIncremental:
 		return errNotTrace
 	case t.Type > 0xFFFFFF:
 		return errTraceTypeRange

@@ -38,39 +38,39 @@ func TestTrace(t *testing.T) {
 		nodes  []Node
 	}{
 		{"pre-allocated with a free word",
-			TypePreallocated, "007b 1001 c00000 00  a5a5a5a5  3d0000d4 01910192  3e0000c3 012d012e",
+			OptTypePreallocated, "007b 1001 c00000 00  a5a5a5a5  3d0000d4 01910192  3e0000c3 012d012e",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 4,
 			[]Node{
 				{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402},
 				{typ: 0xC00000, hopLimit: 62, nodeID: 0xC3, ingress: 301, egress: 302},
 			}},
 		{"incremental: RemainingLen is a budget, nodes stand at the front",
-			TypeIncremental, "007b 1001 c00000 00  3d0000d4 01910192  3e0000c3 012d012e",
-			Trace{OptType: TypeIncremental, Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 0,
+			OptTypeIncremental, "007b 1001 c00000 00  3d0000d4 01910192  3e0000c3 012d012e",
+			Trace{OptType: OptTypeIncremental, Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 0,
 			[]Node{
 				{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402},
 				{typ: 0xC00000, hopLimit: 62, nodeID: 0xC3, ingress: 301, egress: 302},
 			}},
 		{"incremental with a budget beyond the option",
-			TypeIncremental, "0000 087f 800000 00",
-			Trace{OptType: TypeIncremental, RemainingLen: 127, Type: 0x800000}, 0, nil},
+			OptTypeIncremental, "0000 087f 800000 00",
+			Trace{OptType: OptTypeIncremental, RemainingLen: 127, Type: 0x800000}, 0, nil},
 		{"flags and reserved bits",
-			TypePreallocated, "ffff 0f80 800001 ff  40000001",
+			OptTypePreallocated, "ffff 0f80 800001 ff  40000001",
 			Trace{Namespace: 0xFFFF, Overflow: true, Loopback: true, Active: true, ReservedFlag: true, Type: 0x800001,
 				Reserved: 0xFF}, 0,
 			[]Node{{typ: 0x800001, hopLimit: 64, nodeID: 1}}},
-		{"overflow", TypePreallocated, "0001 0c00 800000 00",
+		{"overflow", OptTypePreallocated, "0001 0c00 800000 00",
 			Trace{Namespace: 1, Overflow: true, Type: 0x800000}, 0, nil},
-		{"loopback", TypePreallocated, "0001 0a00 800000 00",
+		{"loopback", OptTypePreallocated, "0001 0a00 800000 00",
 			Trace{Namespace: 1, Loopback: true, Type: 0x800000}, 0, nil},
-		{"active", TypePreallocated, "0001 0900 800000 00",
+		{"active", OptTypePreallocated, "0001 0900 800000 00",
 			Trace{Namespace: 1, Active: true, Type: 0x800000}, 0, nil},
-		{"R", TypePreallocated, "0001 0880 800000 00",
+		{"R", OptTypePreallocated, "0001 0880 800000 00",
 			Trace{Namespace: 1, ReservedFlag: true, Type: 0x800000}, 0, nil},
-		{"every bit", TypePreallocated, "007b c802 fffffe 00 ffffffff 00000000" + everyField,
+		{"every bit", OptTypePreallocated, "007b c802 fffffe 00 ffffffff 00000000" + everyField,
 			Trace{Namespace: 123, RemainingLen: 2, Type: 0xFFFFFE}, 8, []Node{everyFieldNode}},
 		{"snapshots only: NodeLen 0",
-			TypePreallocated, "007b 0001 000002 00  00000000  00ffffff  01000309 61626364  02000001 6162636465666768",
+			OptTypePreallocated, "007b 0001 000002 00  00000000  00ffffff  01000309 61626364  02000001 6162636465666768",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 2}, 4,
 			[]Node{
 				{typ: 2, snapshot: Snapshot{SchemaID: noSchema, Data: []byte{}}},
@@ -78,13 +78,13 @@ func TestTrace(t *testing.T) {
 				{typ: 2, snapshot: Snapshot{SchemaID: 1, Data: []byte("abcdefgh")}},
 			}},
 		{"snapshots behind fields, incremental",
-			TypeIncremental, "007b 0800 800002 00  3d0000d4 01000001 61626364  3e0000c3 00ffffff",
-			Trace{OptType: TypeIncremental, Namespace: 123, Type: 0x800002}, 0,
+			OptTypeIncremental, "007b 0800 800002 00  3d0000d4 01000001 61626364  3e0000c3 00ffffff",
+			Trace{OptType: OptTypeIncremental, Namespace: 123, Type: 0x800002}, 0,
 			[]Node{
 				{typ: 0x800002, hopLimit: 61, nodeID: 0xD4, snapshot: Snapshot{SchemaID: 1, Data: []byte("abcd")}},
 				{typ: 0x800002, hopLimit: 62, nodeID: 0xC3, snapshot: Snapshot{SchemaID: noSchema, Data: []byte{}}},
 			}},
-		{"no field and no node, but room", TypePreallocated, "007b 0001 000001 00  00000000",
+		{"no field and no node, but room", OptTypePreallocated, "007b 0001 000001 00  00000000",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 1}, 4, nil},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestTraceErrors(t *testing.T) {
 		err    error
 		root   error
 	}{
-		{"an option that is no trace", TypeProofOfTransit, "007b 1000 c00000 00", errNotTrace, wireerr.Other},
+		{"an option that is no trace", OptTypeProofOfTransit, "007b 1000 c00000 00", errNotTrace, wireerr.Other},
 		{"an option type beyond the known ones", 0xFF, "007b 1000 c00000 00", errNotTrace, wireerr.Other},
 		{"no header", 0, "", errTruncatedTrace, wireerr.Truncated},
 		{"7 octets of header", 0, "007b 1000 c00000", errTruncatedTrace, wireerr.Truncated},
@@ -160,7 +160,7 @@ func TestTraceAppendRefuses(t *testing.T) {
 		trace Trace
 		err   error
 	}{
-		{"another option type", Trace{OptType: TypeEdgeToEdge}, errNotTrace},
+		{"another option type", Trace{OptType: OptTypeEdgeToEdge}, errNotTrace},
 		{"a type of 25 bits", Trace{Type: 0x1000000}, errTraceTypeRange},
 		{"RemainingLen of 8 bits", Trace{RemainingLen: 128, Data: make([]byte, 512)}, errRemainingLenRange},
 		{"RemainingLen beyond the space", Trace{RemainingLen: 2, Data: make([]byte, 4)}, errRemainingLen},
@@ -177,7 +177,7 @@ func TestTraceAppendRefuses(t *testing.T) {
 
 // What an IPv6 option of 254 octets holds: 61 words.
 func TestTraceInAnOptionOf254Octets(t *testing.T) {
-	for _, kind := range []OptType{TypePreallocated, TypeIncremental} {
+	for _, kind := range []OptType{OptTypePreallocated, OptTypeIncremental} {
 		b := append(wiretest.Hex(t, "007b 0800 800000 00"), bytes.Repeat([]byte{64, 0, 0, 0xB2}, 61)...)
 		full := wiretest.Must(Option{Type: kind, Data: b}.AppendBinary(nil))(t)
 		require.Len(t, full, 254)
@@ -225,6 +225,6 @@ func TestNodesStopsWhenAsked(t *testing.T) {
 func TestTraceString(t *testing.T) {
 	require.Equal(t, "incremental trace: namespace 123, type 0x800000 (node), remaining 4, overflow, active; "+
 		"node 0xd4 at hop limit 61; node 0xc3 at hop limit 62",
-		Trace{OptType: TypeIncremental, Namespace: 123, Type: BitNode, RemainingLen: 4, Overflow: true, Active: true,
+		Trace{OptType: OptTypeIncremental, Namespace: 123, Type: BitNode, RemainingLen: 4, Overflow: true, Active: true,
 			Data: []byte{61, 0, 0, 0xD4, 62, 0, 0, 0xC3}}.String())
 }

@@ -49,10 +49,10 @@ type Action uint8
 
 // The four actions.
 const (
-	Skip                       Action = iota // go on with the next option
-	Discard                                  // drop the packet
-	DiscardICMP                              // and send an ICMPv6 Parameter Problem, code 2, that points at the type
-	DiscardICMPUnlessMulticast               // the same, but nothing is sent when the destination is multicast
+	ActionSkip                       Action = iota // go on with the next option
+	ActionDiscard                                  // drop the packet
+	ActionDiscardICMP                              // and send an ICMPv6 Parameter Problem, code 2, that points at the type
+	ActionDiscardICMPUnlessMulticast               // the same, but nothing is sent when the destination is multicast
 )
 
 // String returns the action in words.

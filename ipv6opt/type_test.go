@@ -14,14 +14,14 @@ func TestTypeBits(t *testing.T) {
 		text      string
 		meaning   string
 	}{
-		{0x00, Skip, false, "Pad1", "skip"},
-		{0x01, Skip, false, "PadN", "skip"},
-		{0x11, Skip, false, "0x11", "skip"},
-		{0x31, Skip, true, "0x31", "skip"},
-		{0x5E, Discard, false, "0x5e", "discard"},
-		{0x9E, DiscardICMP, false, "0x9e", "discard, send ICMP"},
-		{0xC2, DiscardICMPUnlessMulticast, false, "0xc2", "discard, send ICMP unless multicast"},
-		{0xFE, DiscardICMPUnlessMulticast, true, "0xfe", "discard, send ICMP unless multicast"},
+		{0x00, ActionSkip, false, "Pad1", "skip"},
+		{0x01, ActionSkip, false, "PadN", "skip"},
+		{0x11, ActionSkip, false, "0x11", "skip"},
+		{0x31, ActionSkip, true, "0x31", "skip"},
+		{0x5E, ActionDiscard, false, "0x5e", "discard"},
+		{0x9E, ActionDiscardICMP, false, "0x9e", "discard, send ICMP"},
+		{0xC2, ActionDiscardICMPUnlessMulticast, false, "0xc2", "discard, send ICMP unless multicast"},
+		{0xFE, ActionDiscardICMPUnlessMulticast, true, "0xfe", "discard, send ICMP unless multicast"},
 	} {
 		require.Equal(t, c.action, c.typ.Action(), c.text)
 		require.Equal(t, c.mayChange, c.typ.MayChange(), c.text)

@@ -352,7 +352,7 @@ func (f *Flow) notified(d *node.Decision) {
 	case !f.net.pool.traced:
 		f.cc.React(d, now.Clock())
 	case d.Trace != nil:
-		f.hpcc.React(d, reaction.Hops(f.net.roles.hops[:0], d.Trace, ioam.PTP, f.net.bandwidth), now.Clock())
+		f.hpcc.React(d, reaction.Hops(f.net.roles.hops[:0], d.Trace, ioam.TimeFormatPTP, f.net.bandwidth), now.Clock())
 	}
 	if f.cut == sim.Never && f.Rate() < was {
 		f.cut = now

@@ -40,14 +40,14 @@ func (c *Config) traceHops() int {
 
 // traceHeader returns the Hop-by-Hop header of a packet, with what the ports have written so far.
 func (n *Network) traceHeader(r ref, k *packet) []byte {
-	t := ioam.Trace{OptType: ioam.TypePreallocated, Namespace: namespace, Type: n.cfg.traceType()}
+	t := ioam.Trace{OptType: ioam.OptTypePreallocated, Namespace: namespace, Type: n.cfg.traceType()}
 	words := n.cfg.TraceHops * t.Type.NodeLen()
 	w := ipv6opt.Begin(n.roles.ext[:0], wire.ProtoUDP)
 	data, err := w.Reserve(ioam.IPv6MayChange, 4, 0, 2+8+4*words)
 	if err != nil {
 		panic("lab: " + err.Error()) // cannot happen: there is room for eight ports
 	}
-	o := ioam.Option{Type: ioam.TypePreallocated, Data: data[2:]}
+	o := ioam.Option{Type: ioam.OptTypePreallocated, Data: data[2:]}
 	fresh, err := t.AppendFresh(data[2:2], words)
 	if err != nil || len(fresh) != len(o.Data) {
 		panic("lab: a trace of another length")

@@ -245,7 +245,7 @@ func (m *Message) decodeTransport(c *Config) error {
 			return m.broken(err)
 		}
 		return m.verifyICRC(c)
-	case op.Acknowledges():
+	case op.IsAcknowledge():
 		m.Kind = Ack
 	default:
 		m.Kind = Data

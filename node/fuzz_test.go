@@ -72,7 +72,7 @@ func FuzzCongested(f *testing.F) {
 			Proxies: acl.NewMap(acl.Entry[netip.Addr]{Prefix: anybody, Value: proxy6},
 				acl.Entry[netip.Addr]{Prefix: anybody4, Value: proxy4}),
 			MaxFlows: 4, MaxSent: 4, MaxRejected: 4, MaxPaused: 4, Seed: 7, Pause: ms,
-			FastCNP: fastcnp.Config{Long: fastcnp.FallBack}}
+			FastCNP: fastcnp.Config{Long: fastcnp.LongTraceFallBack}}
 		change(&c)
 		return c
 	}
@@ -330,7 +330,7 @@ func FuzzReceiver(f *testing.F) {
 	config := receiver.Config{Enabled: true, Self4: receiver4, Self6: receiver6, QPs: connected{}, MaxFlows: 4, Seed: 7}
 	limited, fast := config, config
 	limited.Out, limited.PerFlow = slow, ms
-	fast.Fast, fast.PerFlow, fast.FastCNP.Long, fast.QPs = true, ms, fastcnp.FallBack, &school
+	fast.Fast, fast.PerFlow, fast.FastCNP.Long, fast.QPs = true, ms, fastcnp.LongTraceFallBack, &school
 	type role = configurable[receiver.Config]
 	c := &cast[receiver.Config]{
 		fresh:   func(c receiver.Config) (role, error) { return receiver.New(c) },
@@ -385,7 +385,7 @@ func FuzzSender(f *testing.F) {
 		}
 		require.Contains(p.t, []message.Kind{message.CNP, message.FastCNP, message.PPFC}, d.Message)
 		if d.From == switch4 || d.From == switch6 {
-			require.NotEqual(p.t, fastcnp.Receiver, d.Origin == fastcnp.Receiver && d.Message == message.FastCNP)
+			require.NotEqual(p.t, fastcnp.OriginReceiver, d.Origin == fastcnp.OriginReceiver && d.Message == message.FastCNP)
 		} else { // of a receiver, about a flow to it
 			require.NotEqual(p.t, message.PPFC, d.Message)
 			require.True(p.t, d.Flow.Dst == d.From || d.Message == message.CNP && d.SrcQP == 0x21, d)

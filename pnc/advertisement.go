@@ -20,11 +20,11 @@ type Protocol uint8
 
 // The protocols.
 const (
-	Configured Protocol = iota // no protocol: an operator configured it
-	ISIS
-	OSPFv2
-	OSPFv3
-	BGP
+	ProtocolConfigured Protocol = iota // no protocol: an operator configured it
+	ProtocolISIS
+	ProtocolOSPFv2
+	ProtocolOSPFv3
+	ProtocolBGP
 )
 
 // String returns the name of the protocol.

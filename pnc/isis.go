@@ -119,7 +119,7 @@ func (l *lsp) decode(b []byte) error {
 		return errLSPCut
 	}
 	*l = lsp{
-		origin:     Originator{Protocol: ISIS, ID: [8]byte{7: pduType/2 - 8}}, // 18 is level 1, 20 is level 2
+		origin:     Originator{Protocol: ProtocolISIS, ID: [8]byte{7: pduType/2 - 8}}, // 18 is level 1, 20 is level 2
 		lifetime:   binary.BigEndian.Uint16(b[10:]),
 		pseudonode: b[18],
 		fragment:   b[19],

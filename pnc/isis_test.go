@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var systemOne = Originator{Protocol: ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}} // at level 2
+var systemOne = Originator{Protocol: ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}} // at level 2
 
 // The octets are laid out by hand from RFC 5305, 5308, 5120 and 7794.
 func TestReadISIS(t *testing.T) {
@@ -146,7 +146,7 @@ func TestReadISISFragments(t *testing.T) {
 	require.Equal(t, []Advertisement{one}, all, "other systems and levels")
 
 	level1, _ := collect(Codes{}.ReadISIS(fragment(1, 1, 0, 1200, id, p1)))
-	require.Equal(t, Originator{Protocol: ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 1}}, level1[0].Originator)
+	require.Equal(t, Originator{Protocol: ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 1}}, level1[0].Originator)
 
 	pseudonode := lspOf(id, p1)
 	pseudonode[18] = 1

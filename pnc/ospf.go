@@ -133,9 +133,9 @@ func (r *ospfRouter) add(b []byte) {
 	}
 	t := ospfTLVs(l.body)
 	switch {
-	case r.origin.Protocol == OSPFv2 && l.opaque(opaqueTE):
+	case r.origin.Protocol == ProtocolOSPFv2 && l.opaque(opaqueTE):
 		r.address, _ = netip.AddrFromSlice(t.to(tlvRouterAddress, 4))
-	case r.origin.Protocol == OSPFv3 && l.typ&functionCode == functionIntraAreaTE:
+	case r.origin.Protocol == ProtocolOSPFv3 && l.typ&functionCode == functionIntraAreaTE:
 		r.address, _ = netip.AddrFromSlice(t.to(tlvRouterIPv6Address, 16))
 	}
 }
@@ -184,7 +184,7 @@ func (r *ospfRouter) read(b []byte, bit uint, yield func(Advertisement, error) b
 }
 
 func (r *ospfRouter) codes() *subTLVCodes {
-	if r.origin.Protocol == OSPFv2 {
+	if r.origin.Protocol == ProtocolOSPFv2 {
 		return &subTLVsV2
 	}
 	return &subTLVsV3
@@ -194,7 +194,7 @@ func (r *ospfRouter) codes() *subTLVCodes {
 // TLVs.
 func (r *ospfRouter) prefixes(l *lsa) (tlv uint16, body []byte, err error) {
 	switch {
-	case r.origin.Protocol == OSPFv3:
+	case r.origin.Protocol == ProtocolOSPFv3:
 		tlv = prefixTLV(l.typ)
 	case l.opaque(opaqueExtendedPrefix):
 		return tlvExtendedPrefix, l.body, nil
@@ -210,7 +210,7 @@ func (r *ospfRouter) prefixes(l *lsa) (tlv uint16, body []byte, err error) {
 
 // prefix reads one of these TLVs.
 func (r *ospfRouter) prefix(p *ospfPrefix, tlv uint16, value []byte) error {
-	if r.origin.Protocol == OSPFv2 {
+	if r.origin.Protocol == ProtocolOSPFv2 {
 		var v2 extendedPrefix
 		err := v2.decode(value)
 		p.prefix, p.intraArea, p.subTLVs = v2.prefix, v2.routeType == routeIntraArea, v2.subTLVs

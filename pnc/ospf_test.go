@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	routerV2 = Originator{Protocol: OSPFv2, ID: [8]byte{192, 0, 2, 1}}
-	routerV3 = Originator{Protocol: OSPFv3, ID: [8]byte{192, 0, 2, 1}}
+	routerV2 = Originator{Protocol: ProtocolOSPFv2, ID: [8]byte{192, 0, 2, 1}}
+	routerV3 = Originator{Protocol: ProtocolOSPFv3, ID: [8]byte{192, 0, 2, 1}}
 )
 
 // The octets are laid out by hand from RFC 7684, 9792, 9084 and 3630.

@@ -33,7 +33,7 @@ const (
 // the first count. The flag on a prefix without host addresses is an error beside the
 // rest (see [Advertisement.Validate]).
 func (c Codes) ReadOSPFv2(lsas ...[]byte) iter.Seq2[Advertisement, error] {
-	return readOSPF(OSPFv2, lsas, c.ospfv2())
+	return readOSPF(ProtocolOSPFv2, lsas, c.ospfv2())
 }
 
 func (l *lsa) opaque(opaqueType uint32) bool {

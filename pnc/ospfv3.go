@@ -35,7 +35,7 @@ const (
 // Who the proxy is, and what is an error, [Codes.ReadOSPFv2] says; the router's
 // own address is the IPv6 one of its traffic engineering LSA (RFC 5329).
 func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
-	return readOSPF(OSPFv3, lsas, c.ospfv3())
+	return readOSPF(ProtocolOSPFv3, lsas, c.ospfv3())
 }
 
 // prefixTLV returns the TLV that has the prefixes of an LSA of this type; 0 for

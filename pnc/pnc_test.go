@@ -75,7 +75,8 @@ func TestProtocolNames(t *testing.T) {
 		p    Protocol
 		name string
 	}{
-		{Configured, "configured"}, {ISIS, "IS-IS"}, {OSPFv2, "OSPFv2"}, {OSPFv3, "OSPFv3"}, {BGP, "BGP"},
+		{ProtocolConfigured, "configured"}, {ProtocolISIS, "IS-IS"}, {ProtocolOSPFv2, "OSPFv2"},
+		{ProtocolOSPFv3, "OSPFv3"}, {ProtocolBGP, "BGP"},
 		{9, "Protocol(9)"},
 	} {
 		t.Run(fmt.Sprint(c.p), func(t *testing.T) { require.Equal(t, c.name, c.p.String()) })

@@ -55,7 +55,7 @@ func ourTypes(frame []byte) ([]gopacket.LayerType, error) {
 		types = append(types, gopacket.LayerTypePayload)
 	case message.Data, message.Ack:
 		payload := m.Packet.Payload
-		_, _, isCM := cm.Carried(&m.Packet.BTH, payload, len(payload))
+		_, _, isCM := cm.DecodePayload(&m.Packet.BTH, payload, len(payload))
 		switch {
 		case isCM:
 			types = append(types, rocelayers.LayerTypeCM)

@@ -38,8 +38,8 @@ type CM struct {
 // carriesCM tells whether the payload of l is a message of connection management
 // that package cm knows.
 func (l *BTH) carriesCM() bool {
-	h, _, ok := cm.Carried(&l.Headers, l.Payload, len(l.Payload))
-	return ok && h.Attribute.Known()
+	h, _, ok := cm.DecodePayload(&l.Headers, l.Payload, len(l.Payload))
+	return ok && h.Attribute.IsKnown()
 }
 
 // DecodeFromBytes sets l from a management datagram of 256 octets, which it
@@ -54,7 +54,7 @@ func (l *CM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	if len(octets) > cm.MessageSize {
 		return errCMSize
 	}
-	if !h.Attribute.Known() {
+	if !h.Attribute.IsKnown() {
 		return errCMAttribute
 	}
 	messages := [...]interface { // by Attribute

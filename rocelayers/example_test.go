@@ -181,7 +181,7 @@ func ExampleFastCNP_DestinationOptions() {
 
 // A Hop-by-Hop header with room for a trace: written, and read again.
 func ExampleIOAMOf() {
-	trace := ioam.Trace{OptType: ioam.TypePreallocated, Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth}
+	trace := ioam.Trace{OptType: ioam.OptTypePreallocated, Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth}
 	data, err := trace.AppendFresh([]byte{0, uint8(trace.OptType)}, 3*trace.Type.NodeLen())
 	if err != nil {
 		fmt.Println(err)

@@ -40,13 +40,13 @@ func plainIOAM(frame []byte) (all []rocelayers.IOAM) {
 			l.Err = l.Option.Decode(o.Data)
 			if l.Err == nil {
 				switch l.Option.Type {
-				case ioam.TypePreallocated, ioam.TypeIncremental:
+				case ioam.OptTypePreallocated, ioam.OptTypeIncremental:
 					l.Err = l.Trace.Decode(l.Option)
-				case ioam.TypeProofOfTransit:
+				case ioam.OptTypeProofOfTransit:
 					l.Err = l.ProofOfTransit.Decode(l.Option)
-				case ioam.TypeEdgeToEdge:
+				case ioam.OptTypeEdgeToEdge:
 					l.Err = l.EdgeToEdge.Decode(l.Option)
-				case ioam.TypeDirectExport:
+				case ioam.OptTypeDirectExport:
 					l.Err = l.DirectExport.Decode(l.Option)
 				}
 			}

@@ -55,7 +55,7 @@ func fastCNPFor(congested *rocev2.Packet, cfg fastcnp.Config) ([]byte, error) {
 // trace returns a pre-allocated trace with this many nodes of 5 words and room
 // for one more.
 func trace(t testing.TB, nodes int) ioam.Trace {
-	fresh := ioam.Trace{OptType: ioam.TypePreallocated, Namespace: 123, Type: 0xF20000}
+	fresh := ioam.Trace{OptType: ioam.OptTypePreallocated, Namespace: 123, Type: 0xF20000}
 	data := wiretest.Must(fresh.AppendFresh(nil, 5*nodes+5))(t)
 	for i := range nodes {
 		var node ioam.Node
@@ -132,7 +132,7 @@ func built(t testing.TB) (frames []named) {
 	add("Fast CNP of the receiver", ether6)(ofReceiver, err)
 	incremental := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(7, 0x8000),
 		Option: fastcnp.Option{Number: 2, OriginalDst: dst6far, Reserved: 9, Trace: trace(t, 2)}}
-	incremental.Option.Trace.OptType, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0
+	incremental.Option.Trace.OptType, incremental.Option.Trace.RemainingLen = ioam.OptTypeIncremental, 0
 	incremental.Option.Trace.Data = incremental.Option.Trace.Data[20:]
 	incremental.CNP.Reserved = [16]byte([]byte("reserved octets."))
 	add("Fast CNP with an incremental trace", ether6)(incremental.AppendPacket(nil, fastcnp.Config{Carriage: as}))

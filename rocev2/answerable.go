@@ -53,7 +53,7 @@ func answersOpcode(op bth.Opcode) error {
 	switch {
 	case op == bth.CNP:
 		return ErrNotification
-	case op.Acknowledges():
+	case op.IsAcknowledge():
 		return ErrAcknowledgement
 	}
 	return nil

@@ -108,7 +108,7 @@ func (d *Datagram) Trace() (ioam.Trace, error) {
 		switch {
 		case o.Header != ipv6opt.HopByHop:
 			continue
-		case err == nil && o.Option.Type != ioam.TypePreallocated && o.Option.Type != ioam.TypeIncremental:
+		case err == nil && o.Option.Type != ioam.OptTypePreallocated && o.Option.Type != ioam.OptTypeIncremental:
 			continue
 		case err == nil:
 			err = t.Decode(o.Option)

@@ -167,7 +167,7 @@ func layoutOf(first, second byte, length int) (l layout) {
 	op := bth.Opcode(first)
 	l.headers = bth.Size + op.HeaderLen()
 	l.padding = length - wire.ICRCSize
-	if l.payload = l.padding; op.Known() && op != bth.CNP {
+	if l.payload = l.padding; op.IsKnown() && op != bth.CNP {
 		l.payload -= int(second >> 4 & 3)
 	}
 	return l
@@ -241,7 +241,7 @@ func (p *Packet) padding() []byte {
 
 // hasPad says whether the pad count means anything: it does not in a CNP and
 // with an unknown opcode.
-func (p *Packet) hasPad() bool { return p.BTH.Opcode.Known() && p.BTH.Opcode != bth.CNP }
+func (p *Packet) hasPad() bool { return p.BTH.Opcode.IsKnown() && p.BTH.Opcode != bth.CNP }
 
 var zeros [3]byte
 

@@ -37,7 +37,7 @@ func (a *agent) answer(b []byte, _ int, p *netio.Packet) []byte {
 		header := m.Packet.AppendReplyLink(b, 6)
 		var frame []byte
 		if frame, _, err = fastcnp.AppendFor(header, &m.Packet, a.self, nil,
-			fastcnp.Config{Long: fastcnp.FallBack}); err == nil {
+			fastcnp.Config{Long: fastcnp.LongTraceFallBack}); err == nil {
 			return frame
 		}
 	}

@@ -260,9 +260,9 @@ func TestSenderUnknown(t *testing.T) {
 	}
 	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
 	require.Len(t, r.events, 2)
-	require.Equal(t, []any{message.FastCNP, fastcnp.Network, flow, false},
+	require.Equal(t, []any{message.FastCNP, fastcnp.OriginNetwork, flow, false},
 		[]any{r.events[0].Message, r.events[0].Origin, r.events[0].Flow.FlowKey, r.events[0].Repeated})
-	require.Equal(t, []any{message.CNP, fastcnp.Receiver, true},
+	require.Equal(t, []any{message.CNP, fastcnp.OriginReceiver, true},
 		[]any{r.events[1].Message, r.events[1].Origin, r.events[1].Repeated})
 
 	// tshark judges what was sent: the first marked packet, the Fast CNP, the CNP.

@@ -78,7 +78,7 @@ func TestLinuxRecordsIOAM(t *testing.T) {
 				require.NotEmpty(t, recorded, "a node more than there are")
 				requireRecord(t, recorded[0].recorded(trace.Type, &n, hopLimit), &n)
 				if n.Type().Has(ioam.BitSeconds) {
-					at, ok := n.Time(ioam.POSIX)
+					at, ok := n.Time(ioam.TimeFormatPOSIX)
 					require.True(t, ok)
 					require.WithinRange(t, at, start.Add(-time.Second), end.Add(time.Second))
 				}
@@ -187,7 +187,7 @@ func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
 	if len(trace.Data) > 57*4 {
 		_, _, err := fastcnp.AppendFor(nil, congested, switchAddr, nil, cfg)
 		require.ErrorIs(t, err, fastcnp.ErrTooLong)
-		cfg.Long = fastcnp.Trim
+		cfg.Long = fastcnp.LongTraceTrim
 		want.Data, want.RemainingLen = want.NodeData(), 0
 	}
 	_, n := fastCNP(t, congested, cfg)
@@ -203,7 +203,7 @@ func checkRow(t *testing.T, row wiretest.Row, trace *ioam.Trace) {
 	require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
 	require.Equal(t, []string{"0x01", "0x31"}, row.All("ipv6.opt.type")[:2])
 	require.Equal(t, []string{"0", strconv.Itoa(10 + len(trace.Data))}, row.All("ipv6.opt.length")[:2])
-	require.EqualValues(t, ioam.TypePreallocated, row.Uint("ipv6.opt.ioam.opt_type"))
+	require.EqualValues(t, ioam.OptTypePreallocated, row.Uint("ipv6.opt.ioam.opt_type"))
 	require.EqualValues(t, trace.Namespace, row.Uint("ipv6.opt.ioam.trace.ns"))
 	require.EqualValues(t, trace.Type.NodeLen(), row.Uint("ipv6.opt.ioam.trace.nodelen"))
 	require.Equal(t, trace.Overflow, row.Bool("ipv6.opt.ioam.trace.flag.o"))
@@ -273,7 +273,7 @@ func TestICRCAcrossTransitNodes(t *testing.T) {
 		err   error
 	}{
 		{"another namespace", ioam.Trace{Namespace: namespace + 1, Type: hpcc}, nil},
-		{"incremental trace", ioam.Trace{Namespace: namespace, Type: hpcc, OptType: ioam.TypeIncremental}, nil},
+		{"incremental trace", ioam.Trace{Namespace: namespace, Type: hpcc, OptType: ioam.OptTypeIncremental}, nil},
 		{"recorded", ioam.Trace{Namespace: namespace, Type: hpcc}, rocecn.ErrICRC},
 	} {
 		t.Run(c.name, func(t *testing.T) {

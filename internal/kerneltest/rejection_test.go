@@ -58,7 +58,7 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 			n, err := c.types.FromICMP(message)
 			require.NoError(t, err)
 			require.Equal(t, sent, n)
-			require.Equal(t, fastcnp.Network, n.Origin())
+			require.Equal(t, fastcnp.OriginNetwork, n.Origin())
 			require.Equal(t, senderAddr, n.Dst)
 			require.Equal(t, receiverAddr, n.Option.OriginalDst)
 			require.Equal(t, congested.BTH.DestQP, n.CNP.DestQP)
@@ -98,7 +98,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 		var p rocev2.Packet // the checksum covers the ICRC
 		require.NoError(t, p.DecodeIP(packet))
 		packet = whole(t, &p)
-		if c.typ.Action() == ipv6opt.Skip {
+		if c.typ.Action() == ipv6opt.ActionSkip {
 			delivered = append(delivered, packet[len(packet)-32:])
 		}
 		r.middleC3.sendIP(t, r.middle, packet)

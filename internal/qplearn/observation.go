@@ -61,7 +61,7 @@ func (x *Exchange) Set(p *rocev2.Packet) bool {
 	if p.Truncated {
 		sent = p.PayloadLen()
 	}
-	h, message, ok := cm.Carried(&p.BTH, p.Payload, sent)
+	h, message, ok := cm.DecodePayload(&p.BTH, p.Payload, sent)
 	if !ok {
 		return false
 	}

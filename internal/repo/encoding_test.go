@@ -47,7 +47,7 @@ var _ = []interface {
 func TestTexts(t *testing.T) {
 	t.Run("Protocol", readBack[pnc.Protocol])
 	require.Equal(t, "POSIX IS-IS discard, send ICMP Action(4)",
-		fmt.Sprint(ioam.POSIX, " ", pnc.ISIS, " ", ipv6opt.DiscardICMP, " ", ipv6opt.Action(4)))
+		fmt.Sprint(ioam.TimeFormatPOSIX, " ", pnc.ProtocolISIS, " ", ipv6opt.ActionDiscardICMP, " ", ipv6opt.Action(4)))
 }
 
 func readBack[T interface {

@@ -15,13 +15,13 @@ func TestIOAM(t *testing.T) {
 			return outcome{err: err}
 		}
 		switch option.Type {
-		case ioam.TypePreallocated, ioam.TypeIncremental:
+		case ioam.OptTypePreallocated, ioam.OptTypeIncremental:
 			o = trace(option)
-		case ioam.TypeProofOfTransit:
+		case ioam.OptTypeProofOfTransit:
 			o = proofOfTransit(option)
-		case ioam.TypeEdgeToEdge:
+		case ioam.OptTypeEdgeToEdge:
 			o = edgeToEdge(option)
-		case ioam.TypeDirectExport:
+		case ioam.OptTypeDirectExport:
 			o = directExport(option)
 		default:
 			o = outcome{decoded: fields{"type": uint8(option.Type), "data": hex.EncodeToString(option.Data)},

@@ -403,7 +403,7 @@ func TestNotifications(t *testing.T) {
 	require.Equal(t, []any{self6, src6, dst6, uint32(17), uint8(1), uint8(1)},
 		[]any{m.FastCNP.Src, m.FastCNP.Dst, m.FastCNP.Option.OriginalDst, m.FastCNP.CNP.DestQP, m.FastCNP.Option.Number,
 			d.Option})
-	require.Equal(t, fastcnp.Network, m.FastCNP.Origin())
+	require.Equal(t, fastcnp.OriginNetwork, m.FastCNP.Origin())
 
 	// Option 2, with the node's own record in front of the others (D14).
 	cfg := method(congested.FastCNP)
@@ -534,10 +534,10 @@ func TestTraceTooLong(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	_, d := congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
 	require.Equal(t, decision{Packet: message.Data, Reason: node.Broken}, d)
-	cfg.FastCNP.Long = fastcnp.FallBack
+	cfg.FastCNP.Long = fastcnp.LongTraceFallBack
 	_, d = congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
 	require.EqualValues(t, 1, d.Option)
-	cfg.FastCNP.Long = fastcnp.Trim
+	cfg.FastCNP.Long = fastcnp.LongTraceTrim
 	_, d = congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
 	require.EqualValues(t, 2, d.Option)
 }
@@ -872,7 +872,7 @@ func TestNoAllocs(t *testing.T) {
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				cfg := method(m)
-				cfg.FastCNP.Long, cfg.Own = fastcnp.FallBack, own
+				cfg.FastCNP.Long, cfg.Own = fastcnp.LongTraceFallBack, own
 				a := agent(t, cfg)
 				e := &event{Frame: c.frame, Options: ip}
 				wiretest.NoAllocs(t, fmt.Sprint(m, " ", c.name), func() { congest(a, buf, e, now) })
@@ -896,7 +896,7 @@ func FuzzCongested(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte, link, m uint8) {
 		cfg := method(congested.Method(m % 6))
 		cfg.Capable = capable(congested.Capable)
-		cfg.FastCNP.Long = fastcnp.FallBack
+		cfg.FastCNP.Long = fastcnp.LongTraceFallBack
 		cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 4, 4, 4
 		a := agent(t, cfg)
 		out, d := congest(a, nil, &event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6)}},

@@ -48,7 +48,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.Proxy}),
 		Proxies: table,
 	}))(t)
-	leaf := pnc.Originator{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}}
+	leaf := pnc.Originator{Protocol: pnc.ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}}
 	for _, c := range []struct {
 		lsps   [][]byte
 		reason node.Reason

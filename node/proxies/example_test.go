@@ -16,7 +16,7 @@ func Example() {
 		Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
 		Proxy:  netip.MustParseAddr("2001:db8::1"),
 	})
-	leaf := pnc.Originator{Protocol: pnc.BGP, ID: [8]byte{192, 0, 2, 1}}
+	leaf := pnc.Originator{Protocol: pnc.ProtocolBGP, ID: [8]byte{192, 0, 2, 1}}
 	_ = table.Insert(pnc.Advertisement{
 		Prefix:     netip.MustParsePrefix("2001:db8:1::7/128"),
 		Proxy:      netip.MustParseAddr("2001:db8::2"),

@@ -15,7 +15,7 @@ import (
 )
 
 func origin(n uint8) pnc.Originator {
-	return pnc.Originator{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, n, 0, 2}}
+	return pnc.Originator{Protocol: pnc.ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, n, 0, 2}}
 }
 
 func says(n uint8, prefix, proxy string, metric uint32) pnc.Advertisement {

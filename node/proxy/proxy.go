@@ -133,7 +133,7 @@ func (p *Role) Configure(cfg Config) error {
 
 // fastCNP is how Fast CNPs are built.
 func (c *Config) fastCNP() fastcnp.Config {
-	return fastcnp.Config{Carriage: c.Carriage, CodePoints: c.CodePoints, Long: fastcnp.FallBack}
+	return fastcnp.Config{Carriage: c.Carriage, CodePoints: c.CodePoints, Long: fastcnp.LongTraceFallBack}
 }
 
 // checkPause returns an error for what no PPFC can say.

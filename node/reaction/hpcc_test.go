@@ -256,7 +256,7 @@ func TestHops(t *testing.T) {
 		66, 0, 0, 9, 0, 0, 0x0F, 0xFF, 0, 0, 0, 0, 0, 0, 0, 9, // node 9: nobody knows its bandwidth
 	}
 	var trace ioam.Trace
-	require.NoError(t, trace.Decode(ioam.Option{Type: ioam.TypePreallocated, Data: data}))
+	require.NoError(t, trace.Decode(ioam.Option{Type: ioam.OptTypePreallocated, Data: data}))
 	bandwidth := func(n ioam.Node) uint64 {
 		id, _ := n.NodeID()
 		return map[uint32]uint64{5: 1e9, 6: 40e9, 7: 100e9}[id]
@@ -264,8 +264,8 @@ func TestHops(t *testing.T) {
 	require.Equal(t, []Hop{
 		{B: 100e9, QLen: 100_000, TS: 4096*time.Second + 5},
 		{B: 40e9, TS: 4095*time.Second + 1},
-	}, Hops(nil, &trace, ioam.PTP, bandwidth)[:2])
+	}, Hops(nil, &trace, ioam.TimeFormatPTP, bandwidth)[:2])
 	hops := make([]Hop, 0, MaxHops)
-	wiretest.NoAllocs(t, "hops", func() { hops = Hops(hops[:0], &trace, ioam.PTP, bandwidth) })
+	wiretest.NoAllocs(t, "hops", func() { hops = Hops(hops[:0], &trace, ioam.TimeFormatPTP, bandwidth) })
 	require.Len(t, hops, 2)
 }

@@ -240,7 +240,7 @@ func when(at int64) time.Time { return time.Unix(0, at) }
 // notify notifies the reaction points.
 func (t *Table) notify(q *reacting, d *node.Decision, at int64) {
 	if t.cfg.HPCC.Enabled && d.Trace != nil {
-		t.hops = Hops(t.hops[:0], d.Trace, ioam.PTP, t.bandwidth)
+		t.hops = Hops(t.hops[:0], d.Trace, ioam.TimeFormatPTP, t.bandwidth)
 		for i := range t.hops[:min(len(t.hops), MaxHops)] {
 			if t.hops[i].QLen > 0 {
 				q.hpcc.Notified(t.hops, when(at))

@@ -205,7 +205,7 @@ func TestTableHPCC(t *testing.T) {
 	table := newTable(t, func(c *TableConfig) { c.HPCC = PaperHPCC(100e9, 10*µs) })
 	id := FlowID{far, 0x22}
 	trace := ioam.Trace{
-		OptType: ioam.TypePreallocated, Type: ioam.BitNode | ioam.BitQueueDepth,
+		OptType: ioam.OptTypePreallocated, Type: ioam.BitNode | ioam.BitQueueDepth,
 		Data: wiretest.Hex(t, "40000007 0001e848"), // hop limit 64, node 7; 125,000 octets wait
 	}
 	d := accepted(message.FastCNP)

@@ -136,7 +136,7 @@ func TestFastCNP(t *testing.T) {
 	require.Equal(t, []any{node.Sent, message.FastCNP, src6}, []any{d.Action, d.Message, d.To})
 	var m message.Message
 	require.NoError(t, m.Decode(out, ip, message.Config{}))
-	require.Equal(t, []any{fastcnp.Receiver, uint32(0x11), self6},
+	require.Equal(t, []any{fastcnp.OriginReceiver, uint32(0x11), self6},
 		[]any{m.FastCNP.Origin(), m.FastCNP.CNP.DestQP, m.FastCNP.Option.OriginalDst})
 	_, d = receive(r, nil, marked(t, v4), now)
 	require.Equal(t, node.UnknownQP, d.Reason) // there is none over IPv4

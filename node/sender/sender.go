@@ -283,7 +283,7 @@ func (s *Role) read(p *rocev2.Packet, d *node.Decision) node.Reason {
 		} else if err != nil {
 			return node.Broken
 		}
-		d.Message, d.Origin, d.SrcQP, d.KnownQP = message.CNP, fastcnp.Receiver, c.DestQP, true
+		d.Message, d.Origin, d.SrcQP, d.KnownQP = message.CNP, fastcnp.OriginReceiver, c.DestQP, true
 		return node.NoReason
 	}
 	return node.Broken

@@ -178,13 +178,13 @@ func TestAccepted(t *testing.T) {
 		{"Fast CNP of a switch", fastCNP(t, sw, congested(t)),
 			event{Kind: message.FastCNP, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
 		{"Fast CNP of the receiver", fastCNP(t, dst6, congested(t)),
-			event{Kind: message.FastCNP, From: dst6, Origin: fastcnp.Receiver, SrcQP: 0x22, KnownQP: true, Flow: key6,
+			event{Kind: message.FastCNP, From: dst6, Origin: fastcnp.OriginReceiver, SrcQP: 0x22, KnownQP: true, Flow: key6,
 				SrcPort: 49152}},
 		{"CNP", receiverCNP(t, congested(t), 0x22),
-			event{Kind: message.CNP, From: dst6, Origin: fastcnp.Receiver, SrcQP: 0x22, KnownQP: true,
+			event{Kind: message.CNP, From: dst6, Origin: fastcnp.OriginReceiver, SrcQP: 0x22, KnownQP: true,
 				Flow: rocev2.FlowKey{Src: self6}}},
 		{"CNP over IPv4", receiverCNP(t, congested(t, v4), 0x23),
-			event{Kind: message.CNP, From: dst4, Origin: fastcnp.Receiver, SrcQP: 0x23, KnownQP: true,
+			event{Kind: message.CNP, From: dst4, Origin: fastcnp.OriginReceiver, SrcQP: 0x23, KnownQP: true,
 				Flow: rocev2.FlowKey{Src: self4}}},
 		{"PPFC, as a host needs it", pause(t, congested(t), sw, stop, true),
 			event{Kind: message.PPFC, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6,
@@ -779,7 +779,7 @@ func FuzzReceive(f *testing.F) {
 			return
 		}
 		switch {
-		case e.Kind == message.PPFC, e.Origin == fastcnp.Network:
+		case e.Kind == message.PPFC, e.Origin == fastcnp.OriginNetwork:
 			require.True(t, cfg.Accept.Contains(e.From))
 		case e.Kind == message.FastCNP:
 			require.Equal(t, dst6, e.From)

@@ -32,7 +32,7 @@ func (t trust) in(d *node.Decision) node.Reason {
 	switch {
 	case d.Message == message.CNP:
 		return t.cnp
-	case d.Message == message.FastCNP && d.Origin == fastcnp.Receiver:
+	case d.Message == message.FastCNP && d.Origin == fastcnp.OriginReceiver:
 		return t.fast
 	}
 	return t.other
@@ -119,7 +119,7 @@ func (s *Role) distrust(p *rocev2.Packet, t trust) node.Reason {
 	switch {
 	case err == fastcnp.ErrNotFastCNP:
 		return t.cnp
-	case err == nil && fast.Origin() == fastcnp.Receiver:
+	case err == nil && fast.Origin() == fastcnp.OriginReceiver:
 		return t.fast
 	}
 	return t.other

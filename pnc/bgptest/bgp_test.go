@@ -188,7 +188,7 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 
 	// The table of a congested node that learns by these routes.
 	table := proxies.New(proxies.Config{})
-	peer := pnc.Originator{Protocol: pnc.BGP, ID: [8]byte{10, 2, 0, 2}}
+	peer := pnc.Originator{Protocol: pnc.ProtocolBGP, ID: [8]byte{10, 2, 0, 2}}
 	for _, c := range []struct{ name, sender string }{{senders4, "192.0.2.7"}, {senders6, "2001:db8:1::7"}} {
 		t.Run(c.name, func(t *testing.T) {
 			r := inside.await(t, c.name)

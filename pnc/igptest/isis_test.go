@@ -91,7 +91,7 @@ func TestISIS(t *testing.T) {
 
 	// The congested node's table, until the leaf takes its word back.
 	table := proxies.New(proxies.Config{})
-	origin := pnc.Originator{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, borderSystem, 0, 2}}
+	origin := pnc.Originator{Protocol: pnc.ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, borderSystem, 0, 2}}
 	require.Equal(t, 2, table.Replace(origin, pnc.Codes{}.ReadISIS(atNode...)))
 	proxy, ok := table.Lookup(netip.MustParseAddr("2001:db8:1::7"))
 	require.True(t, ok)

@@ -65,7 +65,7 @@ protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }
 
 	// The congested node's table, filled and emptied by the database.
 	table := proxies.New(proxies.Config{})
-	origin := pnc.Originator{Protocol: pnc.OSPFv2, ID: [8]byte{192, 0, 2, 1}}
+	origin := pnc.Originator{Protocol: pnc.ProtocolOSPFv2, ID: [8]byte{192, 0, 2, 1}}
 	require.Equal(t, 1, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)))
 	proxy, ok := table.Lookup(netip.MustParseAddr("192.0.2.200"))
 	require.True(t, ok)

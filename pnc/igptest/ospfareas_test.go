@@ -66,7 +66,7 @@ func TestOSPFv2Areas(t *testing.T) {
 	require.True(t, birdHas(bird.Show(t, "show ospf lsadb"), "000a 7.0.0.1 203.0.113.2"))
 
 	table := proxies.New(proxies.Config{})
-	origin := pnc.Originator{Protocol: pnc.OSPFv2, ID: [8]byte{203, 0, 113, 2}}
+	origin := pnc.Originator{Protocol: pnc.ProtocolOSPFv2, ID: [8]byte{203, 0, 113, 2}}
 	require.Equal(t, 2, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(node.of(area1, borderID)...)))
 	proxy, ok := table.Lookup(netip.MustParseAddr("203.0.113.77"))
 	require.True(t, ok)
@@ -118,7 +118,7 @@ func TestOSPFv3Areas(t *testing.T) {
 	require.True(t, birdHas(bird.Show(t, "show ospf lsadb"), "a023 0.0.0.1 203.0.113.2"))
 
 	table := proxies.New(proxies.Config{})
-	origin := pnc.Originator{Protocol: pnc.OSPFv3, ID: [8]byte{203, 0, 113, 2}}
+	origin := pnc.Originator{Protocol: pnc.ProtocolOSPFv3, ID: [8]byte{203, 0, 113, 2}}
 	require.Equal(t, 2, table.Replace(origin, pnc.Codes{}.ReadOSPFv3(node.of(area1, borderID)...)))
 	proxy, ok := table.Lookup(netip.MustParseAddr("2001:db8:2::7"))
 	require.True(t, ok)

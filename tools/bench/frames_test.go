@@ -43,7 +43,7 @@ func trace(b testing.TB, typ ioam.TraceType, nodes int) []byte {
 		require.Equal(b, typ, n.Type())
 		t.Data = wiretest.Must(n.AppendBinary(t.Data))(b)
 	}
-	return wiretest.Must(t.AppendBinary([]byte{0, uint8(ioam.TypePreallocated)}))(b)
+	return wiretest.Must(t.AppendBinary([]byte{0, uint8(ioam.OptTypePreallocated)}))(b)
 }
 
 // dataFrame is an RDMA WRITE Middle of 1024 octets over IPv6, with a trace of so

@@ -103,7 +103,7 @@ func tables() []byte {
 	line("-- Names of the opcodes, and how many octets of extended headers they have.")
 	line("local opcodes = {")
 	for i := range 256 {
-		if o := bth.Opcode(i); o.Known() {
+		if o := bth.Opcode(i); o.IsKnown() {
 			line("  [0x%02x] = { %q, %d },", i, o, o.HeaderLen())
 		}
 	}
@@ -112,7 +112,7 @@ func tables() []byte {
 	line("-- Transports, by the three high bits of the opcode.")
 	names(&b, "transports", bth.TransportXRC)
 
-	names(&b, "ioam_types", ioam.TypeDirectExport)
+	names(&b, "ioam_types", ioam.OptTypeDirectExport)
 
 	line("-- Octets of each bit of the IOAM-Trace-Type, by the number of the bit.")
 	line("local trace_octets = {")

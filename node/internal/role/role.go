@@ -40,7 +40,7 @@ func KindOf(op bth.Opcode) message.Kind {
 	switch {
 	case op == bth.CNP:
 		return message.CNP
-	case op.Acknowledges():
+	case op.IsAcknowledge():
 		return message.Ack
 	}
 	return message.Data
@@ -267,13 +267,13 @@ func CheckCarriage(name string, c rocev2.Carriage) error {
 // role's own.
 func CheckFastCNP(name string, c fastcnp.Config) error {
 	for _, t := range [...]ipv6opt.Type{c.CodePoints.Option1, c.CodePoints.Option2} {
-		if t != 0 && (t.Action() != ipv6opt.DiscardICMP || t.MayChange()) {
+		if t != 0 && (t.Action() != ipv6opt.ActionDiscardICMP || t.MayChange()) {
 			return fmt.Errorf("%sCodePoints: option type %#02x: its act bits must be 10, its chg bit 0", name,
 				uint8(t))
 		}
 	}
 	switch {
-	case c.Long > fastcnp.FallBack:
+	case c.Long > fastcnp.LongTraceFallBack:
 		return fmt.Errorf("%sLong %d: Refuse, Trim or FallBack allowed", name, c.Long)
 	case c.Coverage > icrc.Skipped:
 		return fmt.Errorf("%sCoverage %d: AsSent, Without or Skipped allowed", name, c.Coverage)

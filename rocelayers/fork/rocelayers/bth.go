@@ -248,7 +248,7 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 
 // padded tells whether the opcode has a pad: an unknown one has nothing that
 // is known, and a CNP has no pad.
-func (l *BTH) padded() bool { return l.Opcode.Known() && l.Opcode != bth.CNP }
+func (l *BTH) padded() bool { return l.Opcode.IsKnown() && l.Opcode != bth.CNP }
 
 // fixPad makes Pad and Padding right for so many octets of payload.
 func (l *BTH) fixPad(payload int) {

@@ -80,13 +80,13 @@ func (l *IOAM) decode(data []byte) error {
 		return err
 	}
 	switch l.Option.Type {
-	case ioam.TypePreallocated, ioam.TypeIncremental:
+	case ioam.OptTypePreallocated, ioam.OptTypeIncremental:
 		return l.Trace.Decode(l.Option)
-	case ioam.TypeProofOfTransit:
+	case ioam.OptTypeProofOfTransit:
 		return l.ProofOfTransit.Decode(l.Option)
-	case ioam.TypeEdgeToEdge:
+	case ioam.OptTypeEdgeToEdge:
 		return l.EdgeToEdge.Decode(l.Option)
-	case ioam.TypeDirectExport:
+	case ioam.OptTypeDirectExport:
 		return l.DirectExport.Decode(l.Option)
 	}
 	return nil
@@ -125,7 +125,7 @@ func (l *IOAM) String() string {
 	switch t := &l.Trace; {
 	case l.Err != nil:
 		return fmt.Sprintf("%s %v", s, l.Err)
-	case l.Option.Type <= ioam.TypeIncremental:
+	case l.Option.Type <= ioam.OptTypeIncremental:
 		return fmt.Sprintf("%s %v Namespace %d Type %v RemainingLen %d Overflow %t Nodes %d",
 			s, t.OptType, t.Namespace, t.Type, t.RemainingLen, t.Overflow, nodes(t))
 	}

@@ -22,7 +22,7 @@ func decoded[M any, P interface {
 // cmTexts returns what the CM message in a packet says, to people and as a JSON object, if it carries one. Of one that
 // the capture cut it says what is there, no more than its name if that does not reach the queue pair.
 func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
-	h, there, ok := cm.Carried(&p.BTH, p.Payload, p.PayloadLen())
+	h, there, ok := cm.DecodePayload(&p.BTH, p.Payload, p.PayloadLen())
 	if !ok {
 		return "", "", false
 	}

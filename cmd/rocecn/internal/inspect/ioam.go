@@ -43,13 +43,13 @@ func (o *ioamOption) decode() {
 		return
 	}
 	switch o.option.Type {
-	case ioam.TypePreallocated, ioam.TypeIncremental:
+	case ioam.OptTypePreallocated, ioam.OptTypeIncremental:
 		o.err = o.trace.Decode(o.option)
-	case ioam.TypeProofOfTransit:
+	case ioam.OptTypeProofOfTransit:
 		o.err = o.proofOfTransit.Decode(o.option)
-	case ioam.TypeEdgeToEdge:
+	case ioam.OptTypeEdgeToEdge:
 		o.err = o.edgeToEdge.Decode(o.option)
-	case ioam.TypeDirectExport:
+	case ioam.OptTypeDirectExport:
 		o.err = o.directExport.Decode(o.option)
 	}
 }
@@ -68,7 +68,7 @@ func (o *ioamOption) String() string {
 
 // isTrace says whether the option is a trace, if it is not broken.
 func (o *ioamOption) isTrace() bool {
-	return o.option.Type == ioam.TypePreallocated || o.option.Type == ioam.TypeIncremental
+	return o.option.Type == ioam.OptTypePreallocated || o.option.Type == ioam.OptTypeIncremental
 }
 
 // texts returns what an option that is no trace says, to people and as members of a JSON object.
@@ -76,7 +76,7 @@ func (o *ioamOption) texts() (text, members string) {
 	say := func(format string, args ...any) { text += fmt.Sprintf(format, args...) }
 	member := func(format string, args ...any) { members += fmt.Sprintf(format, args...) }
 	switch o.option.Type {
-	case ioam.TypeProofOfTransit:
+	case ioam.OptTypeProofOfTransit:
 		p := &o.proofOfTransit
 		say("proof of transit ns=%d", p.Namespace)
 		member(`,"namespace":%d,"pot_type":%d`, p.Namespace, p.Type)
@@ -90,7 +90,7 @@ func (o *ioamOption) texts() (text, members string) {
 			say(" data=%x", p.Data)
 			member(`,"data":"%x"`, p.Data)
 		}
-	case ioam.TypeEdgeToEdge:
+	case ioam.OptTypeEdgeToEdge:
 		e := &o.edgeToEdge
 		say("edge-to-edge ns=%d", e.Namespace)
 		member(`,"namespace":%d,"e2e_type":"0x%04x"`, e.Namespace, uint16(e.Type))
@@ -114,7 +114,7 @@ func (o *ioamOption) texts() (text, members string) {
 			say(" unknown=%x", e.Rest)
 			member(`,"unknown":"%x"`, e.Rest)
 		}
-	case ioam.TypeDirectExport:
+	case ioam.OptTypeDirectExport:
 		d := &o.directExport
 		say("direct export ns=%d", d.Namespace)
 		member(`,"namespace":%d,"trace_type":"0x%06x"`, d.Namespace, uint32(d.Type))

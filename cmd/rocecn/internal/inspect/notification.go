@@ -41,7 +41,7 @@ func unknownOption(p *rocev2.Packet) ipv6opt.Type {
 			return 0
 		}
 		for o, err := range h.All() {
-			if err == nil && o.Type.Action() != ipv6opt.Skip {
+			if err == nil && o.Type.Action() != ipv6opt.ActionSkip {
 				return o.Type
 			}
 		}

@@ -47,7 +47,7 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 		t.row(k.FlowKey, pair, now)
 	}
 	k := p.FlowKey()
-	if op := p.BTH.Opcode; k.DestQP <= 1 || !op.Known() || op == bth.CNP {
+	if op := p.BTH.Opcode; k.DestQP <= 1 || !op.IsKnown() || op == bth.CNP {
 		return // management, notifications
 	}
 	var r *row

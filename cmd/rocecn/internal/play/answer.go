@@ -58,7 +58,7 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 		"Fast CNP; trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)",
 		func(choice string) error {
 			long, ok := map[string]fastcnp.LongTrace{
-				"refuse": fastcnp.Refuse, "trim": fastcnp.Trim, "fallback": fastcnp.FallBack,
+				"refuse": fastcnp.LongTraceReject, "trim": fastcnp.LongTraceTrim, "fallback": fastcnp.LongTraceFallBack,
 			}[choice]
 			if !ok {
 				return errors.New("refuse, trim or fallback allowed")

@@ -83,7 +83,7 @@ func TestAnswerCaptures(t *testing.T) {
 			require.Equal(t, row.Uint("udp.srcport"), uint64(m.Packet.SrcPort))
 			require.Equal(t, row.Get("frame.time_epoch"),
 				fmt.Sprintf("%d.%09d", out[i].Time.Unix(), out[i].Time.Nanosecond()))
-			require.Equal(t, fastcnp.Network, n.Origin())
+			require.Equal(t, fastcnp.OriginNetwork, n.Origin())
 			require.NoError(t, n.Validate())
 			if c.name != "rxe-verbs6.pcap" {
 				ids := []string{}

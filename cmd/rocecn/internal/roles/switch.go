@@ -96,7 +96,7 @@ func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 	}
 	cfg.FastCNP.InnerSource, cfg.PPFC.InnerSource = c.InnerSource, c.InnerSource
 	cfg.PPFC.NodeAddress = c.PPFCAddress == "node"
-	cfg.FastCNP.CodePoints, cfg.FastCNP.Long = messages.CodePoints, fastcnp.FallBack
+	cfg.FastCNP.CodePoints, cfg.FastCNP.Long = messages.CodePoints, fastcnp.LongTraceFallBack
 	cfg.FCN.Port, cfg.Proxy.Port = messages.FCNPort, messages.ProxyPort
 	if c.Enabled {
 		if err := c.enabled(&cfg); err != nil {
