@@ -168,8 +168,7 @@ func TestSerializeAround(t *testing.T) {
 							ip = ip[8:]
 						}
 					}
-					got, err := icrc.Verify(ip)
-					require.NoError(t, err)
+					got := wiretest.Must(icrc.Verify(ip))(t)
 					var p rocev2.Packet
 					require.NoError(t, p.DecodeIP(ip))
 					if len(p.Ext) > 0 {

@@ -25,8 +25,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations of testdata/*.golden, and testdata/fastcnp.pcap")
 
-// TestGolden plays the cases of testdata/ROLE.golden, whose first lines explain the format. Each case has the octets
-// that come in and all that the role makes of them. Run with -update to rewrite the results, and read the difference.
+// TestGolden plays the cases of testdata/ROLE.golden, whose first lines explain the format. Each case has a
+// configuration and frames, and the lines, packets and summary that the role writes for them. Run with -update to
+// rewrite these results, and read the difference.
 func TestGolden(t *testing.T) {
 	for _, role := range roles.Names() {
 		if role == "echo" {

@@ -115,8 +115,7 @@ func TestNoAllocations(t *testing.T) {
 		{"pause", `"self": ["2001:db8:1::a"], "accept": ["::/0"]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := configured(t, c.name, nil, `{"enabled": true, `+c.keys+`}`)
-			require.NoError(t, err)
+			r := wiretest.Must(configured(t, c.name, nil, `{"enabled": true, `+c.keys+`}`))(t)
 			said := map[node.Action]int{}
 			p := Driver{Role: r, Report: func(d *node.Decision, _ []byte, _ bool) { said[d.Action]++ }}
 			records := []capture.Record{{Data: packet(t), Link: capture.Raw, Time: noon}}
