@@ -28,13 +28,13 @@ func (c *CodePoints) Flags(flags *flag.FlagSet) {
 	c.fcn, c.proxy = fcn.Port, proxymsg.Port
 	OptionTypes(flags, &c.options)
 	flags.Var(&c.fcn, "fcn-port", "UDP destination `port` of FCN messages")
-	flags.Var(&c.proxy, "proxy-port", "UDP destination `port` of messages to a proxy")
+	flags.Var(&c.proxy, "proxy-port", "UDP destination `port` of proxy messages")
 }
 
 // ProxyFamily adds -proxy-family.
 func (c *CodePoints) ProxyFamily(flags *flag.FlagSet) {
 	flags.Func("proxy-family",
-		"address `family` of the flows in messages to a proxy, 4 or 6 (default: the one that fits)",
+		"address `family` of the flows in proxy messages, 4 or 6 (default: the one that fits)",
 		func(s string) error {
 			switch s {
 			case "4":

@@ -25,7 +25,7 @@ import (
 
 const help = `usage: rocecn filter KIND [-tcpdump|-bpf|-nft|-ip6tables] [flags]
 
-KIND is what a capture is to have:
+KIND selects what to capture:
   rocev2         RoCEv2 packets
   notifications  CNPs, Fast CNPs, PPFC, FCN and proxy messages
   ce             RoCEv2 packets that are marked CE
@@ -33,10 +33,10 @@ KIND is what a capture is to have:
   ours           FCN and proxy messages
   pairs          RoCEv2 packets that teach queue pairs
   flows          all that rocecn flows counts: RoCEv2, FCN and proxy messages, PFC and PAUSE, and tunnels
-or what must not cross the border of a domain, for rules and for tc:
-  border         Fast CNPs, FCN and proxy messages; by choice CNPs and PPFC
-or what Linux must not see, which would reject it, but the agent by NFLOG:
-  host           Fast CNPs to this host, and out of -ports to hosts behind it
+or packets that must not cross the border of a domain, for rules and for tc:
+  border         Fast CNPs, FCN and proxy messages; optionally CNPs and PPFC
+or packets to divert to the agent by NFLOG before the Linux stack rejects them:
+  host           Fast CNPs to this host, and to hosts connected to -ports
 
   tcpdump -i eth0 "$(rocecn filter notifications)"
   rocecn filter border | nft -f -
@@ -90,9 +90,9 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	var o options
 	flags := cli.Flags("filter", help, stderr)
 	flags.BoolVar(&o.tcpdump, "tcpdump", false,
-		"print an expression for tcpdump; for captures, and what they get by default")
+		"print an expression for tcpdump (the default for captures)")
 	flags.BoolVar(&o.bpf, "bpf", false, "print a BPF program as numbers")
-	flags.BoolVar(&o.nft, "nft", false, "print a table for nftables; for a border, and what it gets by default")
+	flags.BoolVar(&o.nft, "nft", false, "print a table for nftables (the default for a border)")
 	flags.BoolVar(&o.ip6tables, "ip6tables", false, "print commands of ip6tables and iptables; for a border")
 	flags.StringVar(&o.link, "link", "ethernet",
 		"`layer` that expression or program begin with: ethernet, ip, sll, sll2")
@@ -102,7 +102,7 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
 	flags.StringVar(&o.table, "table", "", "`name` of the nftables table (default rocecn, host: rocecn_host)")
 	flags.UintVar(&o.group, "group", 7, "host: `group` of NFLOG, that of a source of rocecn run")
-	flags.StringVar(&o.outPorts, "ports", "", "host: `interfaces` that hosts are behind, with commas between")
+	flags.StringVar(&o.outPorts, "ports", "", "host: comma-separated `interfaces` to which hosts are connected")
 	flags.StringVar(&o.chain, "chain", "FORWARD", "`name` of the iptables chain")
 	kinds, err := cli.Parse(flags, args)
 	switch {

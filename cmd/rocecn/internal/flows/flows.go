@@ -25,7 +25,7 @@ const usage = `usage: rocecn flows [flags] FILE…
        rocecn flows [flags] -i INTERFACE
        rocecn flows [-json] [-top N] [-trouble] [-address …] [-qp …] -compare A B
        rocecn flows [-json] [-interval TIME] [-top N] [-trouble] [-address …] [-qp …] -sflow ADDR [FILE…]
-Says what happened to every flow of RoCEv2 traffic: packets missing and repeated, and why; CE marks and CNPs; round
+Reports for every flow of RoCEv2 traffic: missing packets, retransmissions and their causes, CE marks and CNPs, round
 trip times. FILE is a pcap or pcapng capture, gzip or not, or - for standard input; several are read as one.
 
 `
@@ -67,25 +67,25 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 			return err
 		})
 	}
-	form("json", "print one JSON object a line")
-	form("csv", "print comma-separated values, a flow a line")
+	form("json", "print one JSON object for each line")
+	form("csv", "print comma-separated values, one flow for each line")
 	form("prometheus", "print the text format of Prometheus")
-	flags.Func("html", "write a page to look at to this `file`, besides what is printed", func(name string) error {
+	flags.Func("html", "also write an HTML report to this `file`", func(name string) error {
 		if o.html = name; name == "" || name == "-" {
 			return errors.New("want the name of a file")
 		}
 		return nil
 	})
 	flags.StringVar(&o.address, "listen", "",
-		"serve what is known now at this `address`, such as 127.0.0.1:9480: a page at /, /flows.json and /metrics")
+		"serve the current state at this `address`, such as 127.0.0.1:9480: a page at /, /flows.json and /metrics")
 	flags.BoolVar(&o.paths, "paths", false,
-		"say, too, which flows of two hosts have the same UDP source port, and so are one to ECMP")
+		"also list flows between the same hosts that share a UDP source port (ECMP puts them on one path)")
 	flags.StringVar(&o.sflow, "sflow", "", "count the packets that switches sampled: receive sFlow (version 5) "+
 		"at this UDP `address`, such as :6343, or with FILE or -i read what goes to its port")
-	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
+	flags.DurationVar(&o.interval, "interval", 0, "print the changes in each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble",
 		"order by trouble, src, dst, first, last or a `number`, the greatest first")
-	flags.IntVar(&o.top, "top", 0, "print the first `N` flows only")
+	flags.IntVar(&o.top, "top", 0, "print only the first `N` flows")
 	flags.BoolVar(&o.choice.trouble, "trouble", false, "only flows in trouble")
 	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0",
 		func(list string) error {
@@ -95,22 +95,23 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 			}
 			return err
 		})
-	flags.Func("host", "say what hosts counted meanwhile, by a `file` of rocecn host; several: each for itself",
+	flags.Func("host", "add host counters recorded by rocecn host in this `file`; may be repeated",
 		func(name string) error {
 			o.hosts = append(o.hosts, name)
 			return nil
 		})
 	flags.BoolVar(&o.explains, "explain", false,
-		"say in sentences what is the matter, with whom and why, in which frames, and how to filter for them")
+		"explain problems: cause, affected hosts, frames, and a Wireshark filter")
 	flags.BoolVar(&o.twoPoint, "compare", false,
-		"compare two captures of the same traffic: what was lost, changed, copied and delayed from A to B")
+		"compare two captures of the same traffic: packets lost, changed, copied and delayed from A to B")
 	flags.IntVar(&o.window, "window", flows.DefaultWindow,
 		"of -compare: how many `packets` of a capture may come before the like of one in the other")
 	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8),
-		"how many goroutines decode packets, at most 128; the output does not depend on it")
+		"number of goroutines that decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard",
 		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
-	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072, with -listen 16384)")
+	flags.IntVar(&o.table.MaxFlows, "max-flows", 0,
+		"maximum number of `flows` in the table (0: 131072, with -listen 16384)")
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
 	codePoints := o.flags(flags)
 	o.inputs.Without = func() bool { return o.sflow != "" }
@@ -183,7 +184,7 @@ func (o *options) flags(flags *flag.FlagSet) *cli.CodePoints {
 	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
 	flags.Func("link-rate",
 		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed", o.linkRate)
-	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
+	flags.BoolVar(&o.decoder.Outer, "outer", false, "decode the outer packet of mirrors and overlays")
 	codePoints := new(cli.CodePoints)
 	codePoints.Flags(flags)
 	codePoints.ProxyFamily(flags)

@@ -24,10 +24,10 @@ FILE is a pcap or pcapng capture, gzip or not, or - for standard input.
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	flags := cli.Flags("inspect", usage, stderr)
-	asJSON := flags.Bool("json", false, "print one JSON object a line")
-	all := flags.Bool("all", false, "print packets that are neither RoCEv2 nor a congestion message too")
-	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
-	pairs := flags.Bool("pairs", false, "show the sender's queue pair too, as far as it is known, and how")
+	asJSON := flags.Bool("json", false, "print one JSON object for each line")
+	all := flags.Bool("all", false, "also print packets that are neither RoCEv2 nor a congestion message")
+	outer := flags.Bool("outer", false, "decode the outer packet of mirrors and overlays")
+	pairs := flags.Bool("pairs", false, "also show the sender's queue pair, if it is known, and the evidence")
 	var codePoints cli.CodePoints
 	codePoints.Flags(flags)
 	codePoints.ProxyFamily(flags)

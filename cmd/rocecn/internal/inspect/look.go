@@ -47,7 +47,7 @@ type finding struct {
 // A looker looks at packets one by one.
 type looker struct {
 	config message.Config
-	outer  bool       // do not look into mirrors and overlays
+	outer  bool       // decode the outer packet of mirrors and overlays
 	pairs  *qpmap.Map // nil when nobody asks for queue pairs
 
 	finding finding

@@ -19,15 +19,15 @@ import (
 )
 
 const usage = `usage: rocecn pairs [-json] [-outer] [-i INTERFACE | FILE…]
-Says whose queue pair sends to whose, and how that is known. FILE is a pcap or
-pcapng capture, gzip or not, or - for standard input; several are read as one.
+Reports the pairs of queue pairs, and the evidence. FILE is a pcap or pcapng capture,
+gzip or not, or - for standard input; several are read as one.
 `
 
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	flags := cli.Flags("pairs", usage, stderr)
-	asJSON := flags.Bool("json", false, "print one JSON object a line")
-	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
+	asJSON := flags.Bool("json", false, "print one JSON object for each line")
+	outer := flags.Bool("outer", false, "decode the outer packet of mirrors and overlays")
 	r := reader{inputs: cli.Inputs{Stdin: stdin}}
 	if status, ok := r.inputs.Parse(flags, args); !ok {
 		return status
@@ -66,7 +66,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // A reader shows the packets of captures to a table.
 type reader struct {
 	inputs  cli.Inputs
-	outer   bool // do not look into mirrors and overlays
+	outer   bool // decode the outer packet of mirrors and overlays
 	table   *table
 	packets int
 	cut     int    // too short by the snap length to be read

@@ -49,13 +49,13 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 	flags.TextVar(&cfg.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
 	flags.IntVar(&a.every, "every", 1, "answer every `N`-th matching packet")
 	flags.BoolVar(&cfg.FastCNP.InnerSource, "inner-source", false,
-		"answer packets that come in a tunnel too, to the source inside it")
+		"also answer tunnelled packets, to the inner source")
 	flags.DurationVar(&cfg.PerFlow[0], "per-flow", 0, "least `time` between two Fast CNPs about one flow")
 	flags.Float64Var(&cfg.Out.PerSecond, "rate", 0, "Fast CNPs a second at most, one at once; 0 sets no limit")
 	cli.OptionTypes(flags, &cfg.FastCNP.CodePoints)
-	flags.BoolVar(&a.onlyCE, "ecn", false, "only packets marked CE match")
-	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no "+
-		"Fast CNP; trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)",
+	flags.BoolVar(&a.onlyCE, "ecn", false, "answer only packets marked CE")
+	flags.Func("long", "`treatment` of an IOAM trace that does not fit into option 2: refuse (send nothing), "+
+		"trim (drop its free space), or fallback (send option 1) (default refuse)",
 		func(choice string) error {
 			long, ok := map[string]fastcnp.LongTrace{
 				"refuse": fastcnp.LongTraceReject, "trim": fastcnp.LongTraceTrim, "fallback": fastcnp.LongTraceFallBack,
@@ -87,7 +87,7 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 // An answerer is the congested switch. It counts the packets by outcome.
 type answerer struct {
 	*congested.Role
-	onlyCE  bool            // only packets marked CE match
+	onlyCE  bool            // answer only packets marked CE
 	every   int             // answer each N-th packet that matches
 	link    uint32          // of the answers, once there is one
 	around  rocev2.Datagram // its link-layer header alone

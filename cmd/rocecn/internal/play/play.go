@@ -43,7 +43,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	names := strings.Join(roles.Names(), "|")
 	flags := cli.Flags("play", fmt.Sprintf(usage, names), stderr)
 	name := flags.String("role", "", "the `role`: "+names)
-	file := flags.String("config", "", "the role's configuration, a JSON `file`, or that of rocecn run, in TOML")
+	file := flags.String("config", "", "configuration of the role: a JSON `file`, or the TOML file of rocecn run")
 	files, err := cli.Parse(flags, args)
 	if len(files) == 1 {
 		files = append(files, "") // no OUT
