@@ -26,7 +26,8 @@ func (f *file) kernelSender(r *roles.Instance, ports []kernelPort) (*kernelTrans
 		c.Interfaces = append(c.Interfaces, p.name)
 	}
 	if len(c.Interfaces) == 0 {
-		return nil, config.Wrong("sources", "none of type packet: want one where Fast CNPs arrive, for the kernel to translate")
+		return nil, config.Wrong("sources",
+			"none of type packet: want one where Fast CNPs arrive, for the kernel to translate")
 	}
 	own := len(f.ofAgent(&roles.Agent{Mode: "kernel", Sources: r.Agent.Sources})) > 0
 	switch {
