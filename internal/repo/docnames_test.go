@@ -138,7 +138,7 @@ func (d *declared) have(name string) bool {
 // outside are the packages and variables that pages and their blocks name beside the module's packages.
 var outside = map[string]bool{
 	"errors": true, "netip": true, "time": true, "testing": true, "agent": true, "frame": true, "hostPairs": true,
-	"p": true, "pe": true, "r": true, "d": true, "out": true, "table": true, "order": true, "role": true,
+	"p": true, "pe": true, "r": true, "d": true, "out": true, "t": true, "table": true, "order": true, "role": true,
 	"traffic": true,
 }
 
