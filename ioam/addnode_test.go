@@ -185,12 +185,14 @@ func TestAddNodeErrors(t *testing.T) {
 			errRemainingLen},
 		{"wrong NodeLen", OptTypeIncremental, "007b 0803 c00000 00", Node{}, errNodeLen},
 		{"no header", OptTypeIncremental, "007b", Node{}, errTruncatedTrace},
-		{"node id of 25 bits", OptTypePreallocated, "007b 0801 800000 00 00000000", Node{typ: BitNode, nodeID: 0x1000000},
+		{"node id of 25 bits", OptTypePreallocated, "007b 0801 800000 00 00000000",
+			Node{typ: BitNode, nodeID: 0x1000000},
 			errNodeIDRange},
 		{"no field", OptTypePreallocated, "007b 0801 800000 00 00000000", Node{}, errNoField},
 		{"values without their fields", OptTypePreallocated, "007b 1002 820000 00 00000000 00000000",
 			Node{nodeID: 229, queueDepth: 4242}, errNoField},
-		{"only the reserved bit", OptTypePreallocated, "007b 0801 800001 00 00000000", Node{typ: BitReserved}, errNoField},
+		{"only the reserved bit", OptTypePreallocated, "007b 0801 800001 00 00000000", Node{typ: BitReserved},
+			errNoField},
 		{"no field, no space", OptTypePreallocated, "007b 0c00 800000 00", Node{}, errNoField},
 	} {
 		t.Run(c.what, func(t *testing.T) {

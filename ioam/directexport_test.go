@@ -34,7 +34,9 @@ func TestDirectExport(t *testing.T) {
 			require.NoError(t, d.Decode(Option{Type: OptTypeDirectExport, Data: b}))
 			require.Equal(t, c.want, d)
 			wiretest.Encodes(t, b, d.AppendBinary)
-			wiretest.Prefixes(t, b, func(b []byte) error { return d.Decode(Option{Type: OptTypeDirectExport, Data: b}) })
+			wiretest.Prefixes(t, b, func(b []byte) error {
+				return d.Decode(Option{Type: OptTypeDirectExport, Data: b})
+			})
 			require.Equal(t, errDirectExportLen, d.Decode(Option{Type: OptTypeDirectExport, Data: append(b, 0)}))
 			require.Equal(t, errNotDirectExport, d.Decode(Option{Type: OptTypeEdgeToEdge, Data: b}))
 			require.Equal(t, c.want, d, "%s: unchanged on error", c.what)

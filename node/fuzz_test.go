@@ -385,7 +385,8 @@ func FuzzSender(f *testing.F) {
 		}
 		require.Contains(p.t, []message.Kind{message.CNP, message.FastCNP, message.PPFC}, d.Message)
 		if d.From == switch4 || d.From == switch6 {
-			require.NotEqual(p.t, fastcnp.OriginReceiver, d.Origin == fastcnp.OriginReceiver && d.Message == message.FastCNP)
+			require.NotEqual(p.t, fastcnp.OriginReceiver, d.Origin == fastcnp.OriginReceiver &&
+				d.Message == message.FastCNP)
 		} else { // of a receiver, about a flow to it
 			require.NotEqual(p.t, message.PPFC, d.Message)
 			require.True(p.t, d.Flow.Dst == d.From || d.Message == message.CNP && d.SrcQP == 0x21, d)

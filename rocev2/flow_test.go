@@ -424,7 +424,8 @@ func TestNoFlow(t *testing.T) {
 		{name: "PPTP", ip: wrap(wire.ProtoGRE, with(`3001880b`+cnp4, 0)), err: errGREFlags},
 		{name: "GRE with source routing", ip: wrap(wire.ProtoGRE, with(`40000800 00000000`+cnp4, 0)), err: errGREFlags},
 		{name: "GRE, no packet", ip: wrap(wire.ProtoGRE, with(`00000800`, 0)), err: errIPv4Header},
-		{name: "GRE options beyond the packet", ip: wrap(wire.ProtoGRE, with(`b0000800 00000000 0000`, 0)), err: errGRE},
+		{name: "GRE options beyond the packet", ip: wrap(wire.ProtoGRE, with(`b0000800 00000000 0000`, 0)),
+			err: errGRE},
 		{name: "something else in GRE", ip: wrap(wire.ProtoGRE, with(`00000806`+cnp4, 0)), err: errNotIP},
 
 		{name: "5 IP headers inside", ip: nested(5, inIP, cnp4), err: errDepth},

@@ -62,7 +62,7 @@ func readBack[T interface {
 		var got T
 		require.NoError(t, P(&got).UnmarshalText(text))
 		require.Equal(t, T(v), got)
-		require.ErrorContains(t, P(&got).UnmarshalText([]byte("no such")), `there is none that is called "no such"`)
+		require.ErrorContains(t, P(&got).UnmarshalText([]byte("no such")), `"no such": want `)
 		require.Equal(t, T(v), got)
 	}
 }

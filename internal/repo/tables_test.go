@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNoTableIsAMap reports tests that range over a map of cases. The cases of such a table run in random order, so that
-// another one fails first each time. Tables are slices of rows with names.
+// TestNoTableIsAMap reports tests that range over a map of cases. The cases of such a table run in random order, so
+// that another one fails first each time. Tables are slices of rows with names.
 func TestNoTableIsAMap(t *testing.T) {
 	wiretest.Once(t)
 	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {

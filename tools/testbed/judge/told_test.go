@@ -17,7 +17,8 @@ func TestTold(t *testing.T) {
 		{"2001:db8:1::a fastcnp\n", ""},
 		{"2001:db8:1::a cnp\n", "2001:db8:1::a got no cnp"},
 		{"2001:db8:1::a fastcnp\n::b fastcnp\n", "::b got no fastcnp"},
-		{"2001:db8:1::a letter\n", `message: kind: there is none that is called "letter"`},
+		{"2001:db8:1::a letter\n", `message: kind: "letter": want other, error, data, ack, cnp, ` +
+			`fastcnp, ppfc, fcn, proxy, pfc, pause or unknown_option`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := testCase{folder: t.TempDir()}
