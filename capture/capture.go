@@ -6,7 +6,7 @@
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		_ = f.Decode(r.Data, r.Options())
+//		f.Decode(r.Data, r.Options())
 //		if flow, err := f.FiveTuple(); err == nil {
 //			fmt.Println(r.Time, flow)
 //		}

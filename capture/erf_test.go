@@ -142,7 +142,7 @@ func TestERFAgreesWithTshark(t *testing.T) {
 				columns := strings.Split(line, "\t")
 				var f rocev2.Frame
 				r := &got[i]
-				_ = f.Decode(r.Data, r.Options())
+				f.Decode(r.Data, r.Options())
 				require.Equal(t, columns[0], strconv.Itoa(len(r.Data)), "%s %d: %s", c.name, i+1, line)
 				require.Equal(t, columns[1], strconv.Itoa(int(r.OrigLen)), "%s %d: %s", c.name, i+1, line)
 				if src, _, ok := f.MACs(); ok {

@@ -229,18 +229,18 @@ func FuzzAppend(f *testing.F) {
 		}
 		require.Equal(t, label, binary.BigEndian.Uint32(out[1:])&0xFFFFF)
 		var through, direct rocev2.Frame
-		_ = direct.Decode(inner, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		inner = direct.Outermost()
+		direct.Decode(inner, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		inner = direct.Outer().IP()
 		require.Equal(t, inner, out[1+tunnel.Overhead():])
 		want, err := direct.FiveTuple()
-		if err != nil || len(direct.IP()) != len(inner) {
+		if err != nil || len(direct.Inner().IP()) != len(inner) {
 			return
 		}
-		_ = through.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		through.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		got, err := through.FiveTuple()
 		require.NoError(t, err)
 		require.Equal(t, want, got)
-		require.Equal(t, inner, through.IP())
-		require.Equal(t, out[1:], through.Outermost())
+		require.Equal(t, inner, through.Inner().IP())
+		require.Equal(t, out[1:], through.Outer().IP())
 	})
 }

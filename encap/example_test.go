@@ -31,7 +31,7 @@ func Example() {
 		return
 	}
 	var f rocev2.Frame
-	_ = f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	flow, err := f.FiveTuple()
 	if err != nil {
 		fmt.Println(err)

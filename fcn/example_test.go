@@ -29,13 +29,10 @@ func ExampleAppendFor() {
 		"20010db8ffff00000000000000000009" +
 		"450200200000000040110000" + "c6336401c6336402" + "c00112b7000c000000000000")
 	var flow rocev2.Frame
-	if err := flow.Decode(congested, rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
-		fmt.Println(err)
-		return
-	}
+	flow.Decode(congested, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	self := netip.MustParseAddr("2001:db8:ffff::5")
 
 	packet, err := fcn.AppendFor(nil, &flow, self, 7, fcn.Config{CopyLabel: true})
-	fmt.Printf("%d octets to %v: %x %v\n", len(packet), flow.OuterSrc(), packet[48:], err)
+	fmt.Printf("%d octets to %v: %x %v\n", len(packet), flow.Outer().Src(), packet[48:], err)
 	// Output: 52 octets to 2001:db8:ffff::1: beef5e00 <nil>
 }

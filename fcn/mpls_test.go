@@ -24,7 +24,7 @@ func TestSRMPLS(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var flow rocev2.Frame
-			_ = flow.Decode(wiretest.Hex(t, c.frame), rocev2.DecodeOptions{}) // for IP in IP alone, labels are no way
+			flow.Decode(wiretest.Hex(t, c.frame), rocev2.DecodeOptions{}) // for IP in IP alone, labels are no way
 			_, err := flow.FiveTuple()
 			require.NoError(t, err)
 			_, err = For(&flow, 3)

@@ -295,7 +295,7 @@ func BenchmarkMatch(b *testing.B) {
 			var f rocev2.Frame
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+				f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 				r.Match(&f)
 			}
 		})
@@ -304,6 +304,6 @@ func BenchmarkMatch(b *testing.B) {
 
 func framed(b []byte, o rocev2.DecodeOptions) *rocev2.Frame {
 	var f rocev2.Frame
-	_ = f.Decode(b, o)
+	f.Decode(b, o)
 	return &f
 }

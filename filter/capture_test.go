@@ -51,7 +51,7 @@ func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 		var m message.Message
 		err := m.Decode(b, o, message.Config{FCNPort: c.FCNPort, ProxyPort: c.ProxyPort})
 		var f rocev2.Frame
-		_ = f.Decode(b, o)
+		f.Decode(b, o)
 		// More than is wanted is selected of what is broken or in tunnels.
 		want = m.Kind != message.Other && m.Kind != message.Broken || f.Tunnels().Len() > 0
 		return want, want || err == nil && f.Tunnels().Len() == 0 && !f.Truncated()

@@ -79,7 +79,7 @@ func ExampleBorder_Match() {
 	}
 	b := filter.Border{FCNPort: 1021}
 	var f rocev2.Frame
-	_ = f.Decode(fcn, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	f.Decode(fcn, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	fmt.Println(b.Match(&f))
 	// Output: fcn true
 }

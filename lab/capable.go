@@ -39,7 +39,7 @@ func (h *hostRole) ignores(ip []byte) bool {
 	}
 	n := h.of.net
 	var p rocev2.Packet
-	if n.roles.reads(ip).Packet(&p) != nil {
+	if n.roles.reads(ip).Outer().Packet(&p) != nil {
 		return false
 	}
 	notice, err := fastcnp.FromPacket(&p)

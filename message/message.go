@@ -183,7 +183,7 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 		m.Kind, m.Reach = Other, ReachNothing
 		return otherwise
 	default:
-		_ = m.frame.Decode(b, o)
+		m.frame.Decode(b, o)
 		return m.decodeNeither(&m.frame, otherwise)
 	}
 }

@@ -83,6 +83,6 @@ func pause() bth.Header { return bth.Header{Opcode: bth.CNP, Resv6: ppfc.Bit} }
 
 func snapLength(b []byte, o rocev2.DecodeOptions) int {
 	var f rocev2.Frame
-	_ = f.Decode(b, o)
+	f.Decode(b, o)
 	return SnapLength(&f, Config{})
 }

@@ -37,7 +37,7 @@ func TestFromOfRefused(t *testing.T) {
 
 	var f rocev2.Frame
 	frame := func(octets []byte) *rocev2.Frame {
-		_ = f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		return &f
 	}
 	now := time.Unix(1795254649, 0)

@@ -119,7 +119,7 @@ func FuzzCongested(f *testing.F) {
 	c.check = func(_ role, cfg congested.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		if d.MarkECN {
 			require.False(p.t, cfg.CannotMark)
-			require.NotEqual(p.t, rocev2.NotECT, p.frame.OuterECN())
+			require.NotEqual(p.t, rocev2.NotECT, p.frame.Outer().ECN())
 			require.False(p.t, d.Action == node.Sent && cfg.Capable != nil, "FAST section 4")
 		}
 		if resumed {
@@ -133,7 +133,7 @@ func FuzzCongested(f *testing.F) {
 		require.NotContains(p.t, []netip.Addr{switch4, switch6}, d.Flow.Src)
 		var flow any = d.Flow
 		if d.Message == message.FCN {
-			flow = [2]any{p.frame.OuterSrc(), p.frame.OuterFlowLabel()}
+			flow = [2]any{p.frame.Outer().Src(), p.frame.Outer().FlowLabel()}
 			require.Equal(p.t, pe, d.To)
 		}
 		return d.Action == node.Sent, netip.Addr{}, flow
@@ -203,7 +203,7 @@ func FuzzIngress(f *testing.F) {
 			}
 			if d.Action != node.Sent { // what goes on is as it was, in the tunnel, with the label
 				if len(sent) > 0 {
-					require.Equal(p.t, p.frame.Outermost(), sent[40:])
+					require.Equal(p.t, p.frame.Outer().IP(), sent[40:])
 					require.Equal(p.t, d.Label, uint32(sent[1]&15)<<16|uint32(sent[2])<<8|uint32(sent[3]))
 				}
 				return false, netip.Addr{}, nil
@@ -319,7 +319,7 @@ func FuzzProxy(f *testing.F) {
 			require.Equal(p.t, d.Flow.Src, d.To)
 			require.True(p.t, d.Message != message.CNP || d.SrcQP == 0x21)
 			// a sender is told less than was said about it
-			require.LessOrEqual(p.t, len(sent), len(p.frame.Outermost())+40)
+			require.LessOrEqual(p.t, len(sent), len(p.frame.Outer().IP())+40)
 		}
 		return true, d.From, d.Flow
 	}
@@ -348,7 +348,7 @@ func FuzzReceiver(f *testing.F) {
 			return false, netip.Addr{}, nil
 		}
 		require.Equal(p.t, message.Data, p.kind())
-		require.Equal(p.t, rocev2.CE, p.frame.ECN())
+		require.Equal(p.t, rocev2.CE, p.frame.Inner().ECN())
 		if d.Message == message.FastCNP {
 			return true, netip.Addr{}, d.Flow
 		}

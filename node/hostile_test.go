@@ -174,7 +174,7 @@ func (p *play) next(s *script) (shown bool) {
 		p.options.Link = rocev2.LinkIP
 		octets = p.returned(op >> 3)
 	}
-	_ = p.frame.Decode(octets, p.options)
+	p.frame.Decode(octets, p.options)
 	if !p.now.IsZero() {
 		p.ahead += max(p.now.Sub(p.known), 0)
 		p.known = p.now
@@ -188,7 +188,7 @@ func (p *play) returned(how byte) []byte {
 	if len(p.last) < 40 {
 		return p.last
 	}
-	_ = p.frame.Decode(p.last, p.options)
+	p.frame.Decode(p.last, p.options)
 	switch how % 3 {
 	case 0:
 		if b, err := fcn.AppendFor(nil, &p.frame, switch6, 3, fcn.Config{}); err == nil {
@@ -379,7 +379,7 @@ func (c *cast[C]) perform(t *testing.T, pool [][]byte, s script) {
 			for i := range scenes {
 				scene := &scenes[i]
 				p.now = scene.now
-				_ = p.frame.Decode(scene.octets, scene.options)
+				p.frame.Decode(scene.octets, scene.options)
 				c.show(role, scene.op, out, p)
 			}
 		})

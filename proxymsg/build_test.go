@@ -42,7 +42,7 @@ func TestAppendFor(t *testing.T) {
 	} {
 		var flow rocev2.Frame
 		padded := append(wiretest.Hex(t, c.frame), 0, 0)
-		require.NoError(t, flow.Decode(padded, rocev2.DecodeOptions{}))
+		flow.Decode(padded, rocev2.DecodeOptions{})
 		wiretest.Encodes(t, wiretest.Hex(t, c.over4+c.data), func(b []byte) ([]byte, error) {
 			return AppendFor(b, &flow, switch4, proxy4, c.level, fromC001)
 		})
@@ -58,7 +58,7 @@ func TestAppendFor(t *testing.T) {
 			want := wiretest.Must(flow.FiveTuple())(t)
 			require.Equal(t, want, m.FiveTuple)
 			require.Equal(t, c.level, m.Level)
-			require.Equal(t, flow.IP(), m.Invoking)
+			require.Equal(t, flow.Inner().IP(), m.Invoking)
 			wiretest.NoAllocs(t, "FromDatagram", func() { _, _ = FromDatagram(&d, 0) })
 		}
 	}
@@ -81,7 +81,7 @@ func TestAppendForTunnel(t *testing.T) {
 			data := wiretest.Hex(t, c.fixed+c.tunnel+c.flow)
 			require.NoError(t, want.Decode(data, c.family))
 			var flow rocev2.Frame
-			_ = flow.Decode(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow), rocev2.DecodeOptions{})
+			flow.Decode(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow), rocev2.DecodeOptions{})
 			out := wiretest.Must(AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{}))(t)
 			require.Equal(t, data, out[48:])
 			require.NoError(t, want.Validate())
@@ -219,11 +219,9 @@ func BenchmarkAppendFor(b *testing.B) {
 			out := make([]byte, 0, 1280)
 			b.ReportAllocs()
 			for b.Loop() {
-				err := flow.Decode(c.frame, rocev2.DecodeOptions{})
-				if err == nil {
-					out, err = AppendFor(out[:0], &flow, switch6, proxy6, 3, Config{})
-				}
-				if err != nil {
+				var err error
+				flow.Decode(c.frame, rocev2.DecodeOptions{})
+				if out, err = AppendFor(out[:0], &flow, switch6, proxy6, 3, Config{}); err != nil {
 					b.Fatal(err)
 				}
 			}

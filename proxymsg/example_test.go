@@ -26,10 +26,7 @@ func Example() {
 	self, proxy := netip.MustParseAddr("2001:db8:ffff::5"), netip.MustParseAddr("2001:db8:ffff::1")
 
 	var flow rocev2.Frame
-	if err := flow.Decode(frame, rocev2.DecodeOptions{}); err != nil {
-		fmt.Println(err)
-		return
-	}
+	flow.Decode(frame, rocev2.DecodeOptions{})
 	packet, err := proxymsg.AppendFor(nil, &flow, self, proxy, 3, proxymsg.Config{})
 	fmt.Println(len(packet), err)
 

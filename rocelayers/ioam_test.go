@@ -20,7 +20,7 @@ import (
 // without layers.
 func plainIOAM(frame []byte) (all []rocelayers.IOAM) {
 	var f rocev2.Frame
-	_ = f.Decode(frame, rocev2.DecodeOptions{})
+	f.Decode(frame, rocev2.DecodeOptions{})
 	for next, octets := range f.Extensions() {
 		var h ipv6opt.Header
 		if _, err := h.Decode(octets); err != nil || next == 43 {

@@ -151,8 +151,8 @@ func (s *Stack) Packet() *rocev2.Packet {
 	if len(s.octets) == 0 || !slices.Contains(s.Decoded, LayerTypeBTH) {
 		return nil
 	}
-	err := s.Frame().Packet(&s.packet)
-	if err != nil || len(s.BTH.Contents) == 0 || &s.packet.Data[0] != &s.BTH.Contents[0] {
+	v := s.Frame().Outer()
+	if v.Mirrored() || v.Packet(&s.packet) != nil || len(s.BTH.Contents) == 0 || &s.packet.Data[0] != &s.BTH.Contents[0] {
 		return nil // what gopacket's layers have found is another packet
 	}
 	return &s.packet

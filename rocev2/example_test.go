@@ -83,7 +83,7 @@ func ExampleFrame() {
 	outer, _ := hex.DecodeString("603beef50044" + "2940" + "20010db8ffff00000000000000000001" +
 		"20010db8ffff00000000000000000009")
 	var f rocev2.Frame
-	_ = f.Decode(append(outer, inner...), rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	f.Decode(append(outer, inner...), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	flow, err := f.FiveTuple()
 	if err != nil {
 		fmt.Println(err)

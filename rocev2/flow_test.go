@@ -507,7 +507,7 @@ func BenchmarkFlow(b *testing.B) {
 			var f Frame
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = f.Decode(frame, DecodeOptions{})
+				f.Decode(frame, DecodeOptions{})
 				_, _ = f.FiveTuple()
 				_, _, _, _ = f.Inner().FlowLabel(), f.Tunnels(), f.Outer().IP(), f.Inner().IP()
 			}

@@ -3,7 +3,6 @@ package rocev2
 import (
 	"errors"
 	"iter"
-	"net/netip"
 	"slices"
 
 	"github.com/rocecn/rocecn/internal/wire"
@@ -34,14 +33,10 @@ type Frame struct {
 
 // Decode sets f from octets as o describes them. It succeeds for all octets: flow control, fragments and tunnels are
 // Frames like others. [View.Packet] and [View.Datagram] return the reason why there is no packet. f aliases b.
-func (f *Frame) Decode(b []byte, o DecodeOptions) error {
+func (f *Frame) Decode(b []byte, o DecodeOptions) {
 	f.octets, f.options = b, o
 	f.near, f.far = false, false
 	f.ip, f.udp, f.end = firstBranch(b, o.Link)
-	if f.udp != 0 {
-		return nil
-	}
-	return f.outer().err
 }
 
 // Octets returns the octets of the last Decode.
@@ -129,6 +124,17 @@ func (f *Frame) descend() {
 	}
 	f.walk()
 	f.far = true
+}
+
+// Plain returns the IP packet in a plain frame, and the UDP datagram in that, each up to the end that the IP
+// header's length field gives. A plain frame is Ethernet without tags or only an IP packet, with IPv4
+// without options or IPv6 without extension headers, not a fragment, and complete. For other frames Plain
+// returns nil. It is for programs that read so many frames that setting a Packet from each would be too slow.
+func (f *Frame) Plain() (ip, udp []byte) {
+	if f.udp == 0 || f.udp > f.ip+wire.IPv6Size {
+		return nil, nil
+	}
+	return f.octets[f.ip:f.end:f.end], f.octets[f.udp:f.end:f.end]
 }
 
 // Link returns the link-layer header, VLAN tags included; it is empty for a bare IP packet.
@@ -353,82 +359,4 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 		}
 	}
 	return max(end+8, len(b)+1)
-}
-
-// Temporary: the methods before the views.
-
-func (f *Frame) Packet(p *Packet) error {
-	if v := f.Outer(); !v.Mirrored() {
-		return v.Packet(p)
-	}
-	return ErrMirrored
-}
-
-func (f *Frame) PacketCut(p *Packet) error {
-	v := f.Outer()
-	if v.Cut = true; !v.Mirrored() {
-		return v.Packet(p)
-	}
-	return ErrMirrored
-}
-
-func (f *Frame) Datagram(d *Datagram, ports ...uint16) error {
-	if v := f.Outer(); !v.Mirrored() {
-		return v.Datagram(d, ports...)
-	}
-	return ErrMirrored
-}
-
-func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error {
-	v := f.Outer()
-	if v.Cut = true; !v.Mirrored() {
-		return v.Datagram(d, ports...)
-	}
-	return ErrMirrored
-}
-
-func (f *Frame) InnerPacket(p *Packet) error { return f.Inner().Packet(p) }
-func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
-	return f.Inner().Datagram(d, ports...)
-}
-func (f *Frame) Mirrored() bool    { return f.Inner().Mirrored() }
-func (f *Frame) Innermost() []byte { return f.BorderPacket() }
-func (f *Frame) FlowLabel() uint32 { return f.Inner().FlowLabel() }
-func (f *Frame) ECN() ECN          { return f.Inner().ECN() }
-func (f *Frame) IP() []byte        { return f.Inner().IP() }
-
-// outermost returns the mirror's packet or that of the outer view.
-func (f *Frame) outermost() []byte {
-	if m := f.Mirror(); m != nil {
-		return m
-	}
-	return f.Outer().header()
-}
-
-func (f *Frame) Outermost() []byte {
-	if m := f.Mirror(); m != nil {
-		return m
-	}
-	return f.Outer().IP()
-}
-
-func (f *Frame) OuterSrc() netip.Addr { src, _ := wire.Addresses(f.outermost()); return src }
-func (f *Frame) OuterDst() netip.Addr { _, dst := wire.Addresses(f.outermost()); return dst }
-func (f *Frame) OuterFlowLabel() uint32 {
-	if f.Mirror() != nil {
-		return wire.FlowLabel(f.outermost())
-	}
-	return f.Outer().FlowLabel()
-}
-func (f *Frame) OuterECN() ECN {
-	if f.Mirror() != nil {
-		return ECN(wire.TrafficClass(f.outermost()) & 3)
-	}
-	return f.Outer().ECN()
-}
-func (f *Frame) Plain() (ip, udp []byte) {
-	if f.udp == 0 || f.udp > f.ip+40 {
-		return nil, nil
-	}
-	return f.octets[f.ip:f.end:f.end], f.octets[f.udp:f.end:f.end]
 }

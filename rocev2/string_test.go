@@ -23,9 +23,9 @@ func TestStrings(t *testing.T) {
 	var f Frame
 	require.False(t, f.Tunnelled())
 	require.Equal(t, "no flow: "+errFrame.Error(), fmt.Sprint(&f))
-	require.NoError(t, f.Decode(wiretest.Hex(t, send6), DecodeOptions{}))
+	f.Decode(wiretest.Hex(t, send6), DecodeOptions{})
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17", fmt.Sprint(&f))
-	require.NoError(t, f.Decode(wrap(wire.ProtoIPv6, wiretest.Hex(t, send6)[14:]), DecodeOptions{Link: LinkIP}))
+	f.Decode(wrap(wire.ProtoIPv6, wiretest.Hex(t, send6)[14:]), DecodeOptions{Link: LinkIP})
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17 in a tunnel ::1 > ::2", fmt.Sprint(&f))
 }
 

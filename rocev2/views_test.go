@@ -6,7 +6,7 @@ import "iter"
 
 func walked(b []byte, o DecodeOptions) *Frame {
 	var f Frame
-	_ = f.Decode(b, o)
+	f.Decode(b, o)
 	return &f
 }
 
@@ -23,7 +23,7 @@ func Extensions(b []byte, o DecodeOptions) iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var f Frame
 		o.Outer = true
-		_ = f.Decode(b, o)
+		f.Decode(b, o)
 		f.Extensions()(yield)
 	}
 }
@@ -31,7 +31,7 @@ func Extensions(b []byte, o DecodeOptions) iter.Seq2[uint8, []byte] {
 func OptionsError(b []byte, o DecodeOptions) error {
 	var f Frame
 	o.Outer = true
-	_ = f.Decode(b, o)
+	f.Decode(b, o)
 	return f.OptionsError()
 }
 
@@ -39,7 +39,7 @@ func IOAMOptions(b []byte, o DecodeOptions) iter.Seq2[IOAMOption, error] {
 	return func(yield func(IOAMOption, error) bool) {
 		var f Frame
 		o.Outer = true
-		_ = f.Decode(b, o)
+		f.Decode(b, o)
 		f.IOAM()(yield)
 	}
 }

@@ -30,7 +30,7 @@ import (
 func run(in netio.Source, out netio.Sink, pe *ingress.Role) error {
 	var f rocev2.Frame
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
-		_ = f.Decode(p.Data, p.Options()) // the PE says what it is
+		f.Decode(p.Data, p.Options()) // the PE says what it is
 		b, d := pe.Receive(b, &f, node.Event{Now: p.Time})
 		switch {
 		case d.Action == node.Sent:

@@ -87,11 +87,11 @@ func TestIngress(t *testing.T) {
 	sent := play(t, frames)
 	data := sent[len(sent)-1]
 	var f rocev2.Frame
-	require.NoError(t, f.Decode(data, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-	require.NotZero(t, f.OuterFlowLabel())
-	require.True(t, bytes.HasSuffix(frames[len(frames)-1], f.IP()))
+	f.Decode(data, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	require.NotZero(t, f.Outer().FlowLabel())
+	require.True(t, bytes.HasSuffix(frames[len(frames)-1], f.Inner().IP()))
 
-	message, err := fcn.Message{FlowLabel: f.OuterFlowLabel(), Level: 1}.AppendPacket(slices.Clone(ethernet), egress,
+	message, err := fcn.Message{FlowLabel: f.Outer().FlowLabel(), Level: 1}.AppendPacket(slices.Clone(ethernet), egress,
 		self, fcn.Config{})
 	require.NoError(t, err)
 	again := play(t, append(frames, message))

@@ -38,7 +38,7 @@ func must[T any](v T, err error) T {
 func run(ctx context.Context, p *proxy.Role, out netio.Sink, sources ...netio.Source) error {
 	var f rocev2.Frame
 	return netio.Run(ctx, out, func(b []byte, _ int, packet *netio.Packet) []byte {
-		_ = f.Decode(packet.Data, packet.Options()) // the proxy says what it is
+		f.Decode(packet.Data, packet.Options()) // the proxy says what it is
 		b, d := p.Receive(b, &f, node.Event{Now: packet.Time})
 		switch d.Action {
 		case node.Refused:

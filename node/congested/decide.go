@@ -97,8 +97,8 @@ func (s *congestion) srcPort(configured uint16) uint16 {
 
 func (a *Role) decide(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !a.cfg.Enabled {
-		if !role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) || s.frame.Mirrored() ||
-			a.cfg.OnlyMarked && a.decode(s) == node.NoReason && s.frame.OuterECN() != rocev2.CE {
+		if !role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) || s.frame.Inner().Mirrored() ||
+			a.cfg.OnlyMarked && a.decode(s) == node.NoReason && s.frame.Outer().ECN() != rocev2.CE {
 			return b, node.NoReason
 		}
 		s.Packet = message.Other
@@ -107,7 +107,7 @@ func (a *Role) decide(b []byte, s *congestion) ([]byte, node.Reason) {
 	reason := a.decode(s)
 	switch {
 	case s.Packet == message.Other && reason == node.NotOurs,
-		s.Packet == message.Data && a.cfg.OnlyMarked && s.frame.OuterECN() != rocev2.CE:
+		s.Packet == message.Data && a.cfg.OnlyMarked && s.frame.Outer().ECN() != rocev2.CE:
 		return b, node.NoReason
 	case reason == node.NoReason:
 		reason = a.checkFlow(s)
@@ -148,7 +148,7 @@ func (a *Role) decode(s *congestion) node.Reason {
 	err := m.DecodeFrame(f, a.messages())
 	// DecodeFrame looks into IP in IP only. Packets in other tunnels count as well, but not mirrored ones, which are
 	// copies: they have met no congestion here.
-	if m.Kind == message.Other && f.Tunnels().Len() > 0 && !f.Mirrored() {
+	if m.Kind == message.Other && f.Tunnels().Len() > 0 && !f.Inner().Mirrored() {
 		s.tunnelled = true
 		err = m.DecodeInner(f, a.messages())
 	}
@@ -219,7 +219,7 @@ func (a *Role) mark(b []byte, s *congestion) ([]byte, node.Reason) {
 func (a *Role) mayMark(s *congestion) bool {
 	ecn := a.message.Packet.ECN()
 	if s.tunnelled {
-		ecn = s.frame.OuterECN()
+		ecn = s.frame.Outer().ECN()
 	}
 	return !a.cfg.CannotMark && ecn != rocev2.NotECT
 }
@@ -292,15 +292,15 @@ func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
 	if err == fcn.ErrNotTunnelled {
 		return b, node.NotTunnelled
 	}
-	pe := f.OuterSrc()
+	pe := f.Outer().Src()
 	// The limit counts by PE and label, which an FCN names, and not by the inner addresses, which several customers
 	// may use.
-	label := rocev2.FlowKey{Src: pe, DestQP: f.OuterFlowLabel()}
+	label := rocev2.FlowKey{Src: pe, DestQP: f.Outer().FlowLabel()}
 	named := role.Hash(&qpmap.Key{FlowKey: label, Domain: s.Flow.Domain}, a.memory.Seed())
 	switch reason := a.ingress(pe); {
 	case reason != node.NoReason:
 		return b, reason
-	case f.OuterFlowLabel() == 0:
+	case f.Outer().FlowLabel() == 0:
 		return b, node.UnknownLabel
 	case err != nil: // fcn.ErrNotECNCapable
 		return b, node.NotCapable

@@ -48,7 +48,7 @@ func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
 	case !s.frame.Tunnelled(): // labels alone have no ingress
 		return b, node.NotTunnelled
 	default:
-		to = s.frame.OuterSrc()
+		to = s.frame.Outer().Src()
 		if reason := a.ingress(to); reason != node.NoReason {
 			return b, reason
 		}

@@ -43,7 +43,7 @@ func TestForwardCut(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			pe := newPE(t, nil)
 			var f rocev2.Frame
-			_ = f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: row.cut})
+			f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: row.cut})
 			out, d := pe.enter([]byte{9}, &f, 0, tunnel, start)
 			require.Equal(t, []byte{9}, out)
 			require.Equal(t, []any{row.kind, row.action, row.reason}, []any{d.Packet, d.Action, d.Reason})

@@ -13,12 +13,12 @@ import (
 func (pe *Role) forward(
 	out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision, reason node.Reason,
 ) ([]byte, node.Reason) {
-	p, ip := &pe.packet, f.Outermost()
+	p, ip := &pe.packet, f.Outer().IP()
 	roce, cut := reason != node.NotOurs, f.Options().Cut
 	if !cut && f.Truncated() {
 		ip = nil // not all there
 	}
-	switch dst := f.OuterDst(); {
+	switch {
 	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN), !roce && (ip == nil || !pe.cfg.Enabled):
 		return out, node.NoReason
 	case !pe.cfg.Enabled:
@@ -26,8 +26,8 @@ func (pe *Role) forward(
 	case ip == nil:
 		return out, node.Broken
 	}
-	if cut {
-		if roce && reason == node.Broken && f.DatagramCut(&p.Datagram, rocev2.Port) == nil {
+	if v.Cut = true; cut {
+		if roce && reason == node.Broken && v.Datagram(&p.Datagram, rocev2.Port) == nil {
 			if _, err := p.BTH.Header.Decode(p.Data); err == nil {
 				reason = node.NoReason // headers are missing, but not those that name the flow
 			}

@@ -97,13 +97,13 @@ func TestForward(t *testing.T) {
 					require.NotZero(t, f.Label)
 
 					var got rocev2.Frame
-					require.NoError(t, got.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-					require.Equal(t, f.Label, got.OuterFlowLabel())
-					require.Equal(t, ecn, got.OuterECN())
-					require.Equal(t, own, got.OuterSrc())
-					require.Equal(t, inner, got.IP())
+					got.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP})
+					require.Equal(t, f.Label, got.Outer().FlowLabel())
+					require.Equal(t, ecn, got.Outer().ECN())
+					require.Equal(t, own, got.Outer().Src())
+					require.Equal(t, inner, got.Inner().IP())
 					if k.Src.Is6() {
-						require.EqualValues(t, 0x12345, got.FlowLabel(), "the inner label stays as it is")
+						require.EqualValues(t, 0x12345, got.Inner().FlowLabel(), "the inner label stays as it is")
 					}
 
 					_, again, err := pe.send(nil, inner, 0, c.via, start.Add(time.Second))
@@ -675,7 +675,7 @@ func FuzzForward(f *testing.F) {
 			require.Equal(t, []byte{9}, out)
 			return
 		}
-		require.Equal(t, frame.Outermost(), out[1+40:])
+		require.Equal(t, frame.Outer().IP(), out[1+40:])
 		require.Equal(t, v.Label, be.Uint32(out[1:])&0xFFFFF)
 		require.Equal(t, v.RoCEv2 && v.Reason == node.NoReason, v.Label != 0)
 	})

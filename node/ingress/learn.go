@@ -41,11 +41,11 @@ func hashLabel(label *uint32, seed uint64) uint64 {
 // kernel or hardware which encapsulates has given it: RoCEv2 data teaches which flow has the label, and all RoCEv2
 // queue pairs.
 func (pe *Role) learnFromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
-	if !pe.cfg.Enabled || !f.Tunnelled() || f.Mirrored() || f.OuterSrc() != pe.cfg.WAN {
+	if !pe.cfg.Enabled || !f.Tunnelled() || f.Inner().Mirrored() || f.Outer().Src() != pe.cfg.WAN {
 		return
 	}
 	p := &pe.packet
-	if f.InnerPacket(p) != nil {
+	if f.Inner().Packet(p) != nil {
 		return
 	}
 	d.Packet = role.KindOf(p.BTH.Opcode)
@@ -61,11 +61,11 @@ func (pe *Role) learnFromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision
 
 // learnLabel records the label of a data packet, or returns the reason why it cannot.
 func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) node.Reason {
-	p, label := &pe.packet, f.OuterFlowLabel()
+	p, label := &pe.packet, f.Outer().FlowLabel()
 	switch {
 	case label == 0:
 		return node.UnknownLabel
-	case f.OuterECN() == rocev2.NotECT:
+	case f.Outer().ECN() == rocev2.NotECT:
 		pe.counters.Inc(node.Count{Effect: node.NotECNCapable})
 	}
 	t := pe.clock.At(now)

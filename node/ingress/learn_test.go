@@ -244,7 +244,7 @@ func TestIsTunnelled(t *testing.T) {
 				binary.BigEndian.PutUint16(octets[2:], uint16(len(octets)))
 			}
 			var f rocev2.Frame
-			_ = f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			require.Equal(t, row.want, isTunnelled(&f))
 		})
 	}

@@ -95,7 +95,7 @@ func (pe *Role) learnPacket(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 // isTunnelled reports whether a frame holds a packet in a tunnel, and is no mirrored copy of one.
 func isTunnelled(f *rocev2.Frame) bool {
 	_, err := f.FiveTuple()
-	return err == nil && f.Tunnelled() && !f.Mirrored()
+	return err == nil && f.Tunnelled() && !f.Inner().Mirrored()
 }
 
 // answer answers an FCN that was admitted, pe.datagram, or returns why not.
@@ -139,8 +139,8 @@ func (pe *Role) lookUpLabel(label uint32) uint32 {
 // fromTunnel learns from a packet in a tunnel that ends here.
 func (pe *Role) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	p := &pe.packet
-	if !pe.cfg.Enabled || !pe.qps.Learns() || !f.Tunnelled() || f.Mirrored() || f.OuterDst() != pe.cfg.WAN ||
-		f.InnerPacket(p) != nil {
+	if !pe.cfg.Enabled || !pe.qps.Learns() || !f.Tunnelled() || f.Inner().Mirrored() || f.Outer().Dst() != pe.cfg.WAN ||
+		f.Inner().Packet(p) != nil {
 		return
 	}
 	d.Packet = role.KindOf(p.BTH.Opcode)

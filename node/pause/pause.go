@@ -168,7 +168,9 @@ func (t *Role) Target() Target { return t.target }
 func (t *Role) receive(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) node.Reason {
 	p := &t.packet
 	// A packet that a capture has truncated is refused after the list and the limits, not here.
-	if f.PacketCut(p) != nil || !ppfc.Is(p) {
+	v := f.Outer()
+	v.Cut = true
+	if v.Mirrored() || v.Packet(p) != nil || !ppfc.Is(p) {
 		return node.NoReason
 	}
 	d.Packet = message.PPFC

@@ -314,7 +314,7 @@ func BenchmarkReceive(b *testing.B) {
 	stop := notification(b, sw6, dst6, ppfc.Stop, 100*us)
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = frame.Decode(stop, ip)
+		frame.Decode(stop, ip)
 		table.Receive(nil, &frame, node.Event{Now: now})
 	}
 }

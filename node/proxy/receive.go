@@ -59,7 +59,7 @@ func (p *Role) Message() *proxymsg.Message { return &p.message }
 // observe learns from a packet that is no message.
 func (p *Role) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	q := &p.packet
-	if !p.cfg.Enabled || !p.qps.Learns() || f.Packet(q) != nil || len(q.Outer) > 0 {
+	if !p.cfg.Enabled || !p.qps.Learns() || f.Outer().Packet(q) != nil || len(q.Outer) > 0 {
 		return
 	}
 	d.Packet = role.KindOf(q.BTH.Opcode)
@@ -137,7 +137,7 @@ func (p *Role) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 		return node.NoReason
 	}
 	q := &p.packet
-	if p.invoking.InnerDatagram(&q.Datagram, rocev2.Port) != nil {
+	if p.invoking.Inner().Datagram(&q.Datagram, rocev2.Port) != nil {
 		return node.Broken
 	}
 	q.Outer = nil // a tunnel at the congested node does not matter here

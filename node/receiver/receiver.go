@@ -113,7 +113,7 @@ func (r *Role) receive(b []byte, f *rocev2.Frame, e *node.Event, d *node.Decisio
 	case reason == node.NoReason:
 		asks = p.ECN() == rocev2.CE && d.Packet == message.Data
 	case reason == node.Broken:
-		asks = marked(f.Innermost()) && role.MayBe(f, message.Data)
+		asks = marked(f.BorderPacket()) && role.MayBe(f, message.Data)
 	}
 	switch {
 	case asks && !r.cfg.Enabled:

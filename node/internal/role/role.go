@@ -60,13 +60,20 @@ func Unanswered(k message.Kind) node.Reason {
 // MayBe reports whether a broken RoCEv2 packet may be of a kind: its opcode is of that kind, or missing.
 func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 	var d rocev2.Datagram
-	return f.DatagramCut(&d, rocev2.Port) != nil || len(d.Data) == 0 || KindOf(bth.Opcode(d.Data[0])) == kind
+	v := f.Outer()
+	v.Cut = true
+	return v.Mirrored() || v.Datagram(&d, rocev2.Port) != nil || len(d.Data) == 0 ||
+		KindOf(bth.Opcode(d.Data[0])) == kind
 }
 
 // Decode decodes the RoCEv2 packet in a frame, through IP in IP but no other tunnel, and returns its kind. If there is
 // no such packet, the reason is NotOurs; if it cannot be decoded, the kind and the reason are Broken.
 func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
-	switch err := f.Packet(p); {
+	v := f.Outer()
+	if v.Mirrored() { // a copy of a packet that was sent to another node
+		return message.Other, node.NotOurs
+	}
+	switch err := v.Packet(p); {
 	case err == nil:
 		return KindOf(p.BTH.Opcode), node.NoReason
 	case errors.Is(err, rocev2.ErrNotRoCEv2):
@@ -78,14 +85,14 @@ func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 // Teaches reports whether a frame, below its tunnels, is a RoCEv2 packet that is no notification: data, an
 // acknowledgement or connection management. It decodes into d.
 func Teaches(f *rocev2.Frame, d *rocev2.Datagram) bool {
-	return f.InnerDatagram(d, rocev2.Port) == nil && len(d.Data) > 0 && bth.Opcode(d.Data[0]) != bth.CNP
+	return f.Inner().Datagram(d, rocev2.Port) == nil && len(d.Data) > 0 && bth.Opcode(d.Data[0]) != bth.CNP
 }
 
 // Concerns reports whether a frame, below its tunnels, is a UDP datagram to one of these ports, a broken one or the
 // first of several fragments. It reads no more than the headers.
 func Concerns(f *rocev2.Frame, ports ...uint16) bool {
 	var d rocev2.Datagram
-	err := f.InnerDatagram(&d, ports...)
+	err := f.Inner().Datagram(&d, ports...)
 	if errors.Is(err, rocev2.ErrFragment) {
 		port, ok := f.Fragment()
 		return ok && slices.Contains(ports, port)
@@ -96,7 +103,11 @@ func Concerns(f *rocev2.Frame, ports ...uint16) bool {
 // ToPort decodes a UDP datagram to a port into d. If there is none, the reason is NotOurs; if it is incomplete, Broken
 // or Fragment.
 func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
-	err := f.Datagram(d, port)
+	v := f.Outer()
+	if v.Mirrored() { // a copy of a datagram that was sent to another node
+		return node.NotOurs
+	}
+	err := v.Datagram(d, port)
 	switch {
 	case err == nil:
 		return node.NoReason

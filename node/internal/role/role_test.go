@@ -86,7 +86,7 @@ func TestToPort(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var f rocev2.Frame
 			var d rocev2.Datagram
-			_ = f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			require.Equal(t, row.want, role.ToPort(&d, &f, port))
 			if row.want == node.NoReason {
 				require.Equal(t, []byte{0xab, 0xcd}, d.Data)
@@ -95,7 +95,7 @@ func TestToPort(t *testing.T) {
 	}
 	var f rocev2.Frame
 	var d rocev2.Datagram
-	_ = f.Decode(ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	f.Decode(ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	require.Equal(t, node.NotOurs, role.ToPort(&d, &f, 0), "a fragment that shows no port has not port 0")
 }
 
@@ -119,7 +119,7 @@ func TestDecode(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var f rocev2.Frame
 			var p rocev2.Packet
-			_ = f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			kind, reason := role.Decode(&p, &f)
 			require.Equal(t, row.kind, kind)
 			require.Equal(t, row.want, reason)

@@ -50,7 +50,8 @@ func readPackets(file string) (packets []packet, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if f.Decode(r.Data, r.Options()) != nil || m.DecodeInner(&f, message.Config{}) != nil {
+		f.Decode(r.Data, r.Options())
+		if m.DecodeInner(&f, message.Config{}) != nil {
 			continue
 		}
 		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: wire.EthernetSize + len(f.BorderPacket())}

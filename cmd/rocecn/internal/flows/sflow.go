@@ -184,7 +184,8 @@ func (c *collector) read(ctx context.Context, name string, stderr io.Writer) err
 			continue
 		}
 		var d rocev2.Datagram
-		if f.Decode(r.Data, r.Options()) != nil || f.Outer().Datagram(&d, c.port) != nil {
+		f.Decode(r.Data, r.Options())
+		if v := f.Outer(); v.Mirrored() || v.Datagram(&d, c.port) != nil {
 			continue
 		}
 		if err := c.datagram(d.Data, r.Time); err != nil {

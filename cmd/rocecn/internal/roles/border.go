@@ -56,9 +56,12 @@ func (r *Border) Receive(_ []byte, f *rocev2.Frame, e node.Event) ([]byte, node.
 	if d.Action == node.Dropped || e.Observe {
 		return nil, d
 	}
-	packet := f.Outermost()
+	packet := f.Mirror() // the mirror's packet crosses, with the copy in it
 	if packet == nil {
-		packet = f.Innermost()
+		packet = f.Outer().IP()
+	}
+	if packet == nil {
+		packet = f.BorderPacket()
 	}
 	return packet, d
 }

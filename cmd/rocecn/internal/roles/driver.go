@@ -33,7 +33,7 @@ func (v *Driver) Receive(r *capture.Record, e node.Event) {
 	}
 	v.Due(v.now)
 	e.Now = v.now
-	_ = v.frame.Decode(r.Data, r.Options()) // the role reports errors of the frame
+	v.frame.Decode(r.Data, r.Options()) // the role reports errors of the frame
 	var packet []byte
 	packet, v.decision = v.Role.Receive(v.buffer(), &v.frame, e)
 	v.Report(&v.decision, packet, false)

@@ -124,7 +124,9 @@ func (s *Sender) count(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	if s.counted {
 		return
 	}
-	if _, any := s.rates.Next(now); !any || d.Packet != message.Data || f.PacketCut(&s.packet) != nil {
+	v := f.Outer()
+	v.Cut = true
+	if _, any := s.rates.Next(now); !any || d.Packet != message.Data || v.Mirrored() || v.Packet(&s.packet) != nil {
 		return
 	}
 	if p := &s.packet; p.Src == s.pairs.self4 || p.Src == s.pairs.self6 {

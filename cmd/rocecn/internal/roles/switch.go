@@ -308,8 +308,8 @@ func (s *Switch) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 // whether it is marked: its outermost IP header has CE. It decodes into m.
 func Data(f *rocev2.Frame, m *message.Message) (sender netip.Addr, marked, ok bool) {
 	m.DecodeInner(f, message.Config{SkipVerify: true}) // only data matters
-	if m.Kind != message.Data || f.Mirrored() {
+	if m.Kind != message.Data || f.Inner().Mirrored() {
 		return sender, false, false
 	}
-	return m.Packet.Src, f.OuterECN() == rocev2.CE, true
+	return m.Packet.Src, f.Outer().ECN() == rocev2.CE, true
 }

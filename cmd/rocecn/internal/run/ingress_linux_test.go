@@ -47,30 +47,30 @@ accept = ["2001:db8:2::c/128"]
 	}
 	data := datagram(t, 17)
 	f := forwarded(data)
-	label := f.OuterFlowLabel()
+	label := f.Outer().FlowLabel()
 	require.NotZero(t, label)
-	require.Equal(t, ip("2001:db8:2::1"), f.OuterSrc())
-	require.Equal(t, data, f.Innermost()) // untouched: the kernel has not forwarded it
-	same, err := (&encap.IPInIPv6{Src: f.OuterSrc(), Dst: f.OuterDst()}).Append(nil, data, label)
+	require.Equal(t, ip("2001:db8:2::1"), f.Outer().Src())
+	require.Equal(t, data, f.BorderPacket()) // untouched: the kernel has not forwarded it
+	same, err := (&encap.IPInIPv6{Src: f.Outer().Src(), Dst: f.Outer().Dst()}).Append(nil, data, label)
 	require.NoError(t, err)
-	require.Equal(t, same[40:], f.Outermost()[40:])
+	require.Equal(t, same[40:], f.Outer().IP()[40:])
 
 	var tunnelled rocev2.Frame
-	require.NoError(t, tunnelled.Decode(same, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	tunnelled.Decode(same, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	message, err := fcn.AppendFor(nil, &tunnelled, node6, 3, fcn.Config{})
 	require.NoError(t, err)
 	sends(t, core, message)
 	cnps(t, in, 1, ip("2001:db8:1::1"))
 	agent.reload(t, strings.Replace(config, "enabled = true", "enabled = true\nidle = \"30s\"", 1))
 	agent.says(t, "msg=reloaded")
-	require.Equal(t, label, forwarded(data).OuterFlowLabel())
+	require.Equal(t, label, forwarded(data).Outer().FlowLabel())
 	sends(t, core, message, message)
 	cnps(t, in, 2, ip("2001:db8:1::1"))
 
 	agent.reload(t, strings.Replace(config, "enabled = true", "enabled = true\nmax_flows = 9", 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	agent.says(t, "MaxFlows")
-	require.Equal(t, label, forwarded(data).OuterFlowLabel())
+	require.Equal(t, label, forwarded(data).Outer().FlowLabel())
 	agent.addsUp(t, 6)
 	agent.awaits(t, 1, "rocecn_ingress_flows")
 	agent.awaits(t, 1<<16-1, "rocecn_ingress_labels_free")

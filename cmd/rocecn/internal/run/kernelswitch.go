@@ -137,7 +137,7 @@ func (p *answering) close() { p.Close() }
 
 // prepare records for the role the Fast CNP that an ICMPv6 error is about, if the kernel has sent it.
 func (p *answering) prepare(r node.Role, packet *netio.Packet) {
-	_ = p.frame.Decode(packet.Data, packet.Options())
+	p.frame.Decode(packet.Data, packet.Options())
 	octets, ok := p.frame.ICMPv6()
 	role, isSwitch := r.(*roles.Switch)
 	if !ok || !isSwitch || len(octets) < wire.ICMPv6Size ||

@@ -82,7 +82,7 @@ accept = ["2001:db8:2::c/128"]
 				sends(t, out, octets)
 				f := next()
 				message = wiretest.Must(fcn.AppendFor(nil, f, node6, 3, fcn.Config{}))(t)
-				return message, f.OuterFlowLabel()
+				return message, f.Outer().FlowLabel()
 			}
 			from := func(port uint16, label, destQP uint32) []byte {
 				var p rocev2.Packet

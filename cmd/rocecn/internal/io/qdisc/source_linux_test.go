@@ -212,7 +212,7 @@ func TestDepth(t *testing.T) {
 	var f rocev2.Frame
 	var packet rocev2.Packet
 	f.Decode(got[0].Data, got[0].Options())
-	require.NoError(t, f.Packet(&packet))
+	require.NoError(t, f.Outer().Packet(&packet))
 
 	require.NoError(t, s.Stop())
 	p.send(t, kinds[0].packet)
