@@ -174,9 +174,9 @@ func built(t testing.TB) (frames []named) {
 			{"IPv4 in IPv6", wrap(4, wiretest.Hex(t, cnp4)[14:])},
 		} {
 			var flow rocev2.Frame
-			require.NoError(t, flow.Decode(invoking.frame, rocev2.DecodeOptions{}))
+			flow.Decode(invoking.frame, rocev2.DecodeOptions{})
 			tuple := wiretest.Must(flow.FiveTuple())(t)
-			m := proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: flow.Outermost()} // For rejects notifications
+			m := proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: flow.Outer().IP()} // For rejects notifications
 			name := "proxy message about " + invoking.name + over.name
 			add(name, over.link)(m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
 		}
