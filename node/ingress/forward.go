@@ -13,7 +13,12 @@ import (
 func (pe *Role) forward(
 	out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision, reason node.Reason,
 ) ([]byte, node.Reason) {
-	p, ip := &pe.packet, f.Outer().IP()
+	p, v := &pe.packet, f.Outer()
+	ip, dst := v.IP(), v.Dst()
+	if mirror := f.Mirror(); mirror != nil { // the mirror's packet is forwarded, with the copy in it
+		ip = mirror
+		_, dst = wire.Addresses(mirror)
+	}
 	roce, cut := reason != node.NotOurs, f.Options().Cut
 	if !cut && f.Truncated() {
 		ip = nil // not all there
