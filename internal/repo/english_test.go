@@ -56,8 +56,10 @@ var englishRules = []englishRule{
 var bareNames = strings.Fields(`look say says take show put note tell told of at is by why way any beside before behind
 	near far up down one more`)
 
-// englishAllowed are the places where a rule does not hold: the text of the line, and the reason.
-var englishAllowed = []struct{ file, text, reason string }{}
+// An allowedText is a text to which no rule applies, with the reason.
+type allowedText struct{ file, text, reason string }
+
+var englishAllowed = []allowedText{}
 
 // TestPlainEnglish holds the rules of CONTRIBUTING.md, "Plain English", for comments and texts of Go outside tests'
 // data, and for Markdown.
@@ -67,22 +69,18 @@ func TestPlainEnglish(t *testing.T) {
 	used := make([]bool, len(englishAllowed))
 	for _, text := range readTexts(t) {
 		for _, rule := range englishRules {
-			t.Run(rule.name, func(t *testing.T) {
-				for _, at := range rule.pattern.FindAllStringIndex(text.words, -1) {
-					if allowed := slices.IndexFunc(englishAllowed, func(a struct{ file, text, reason string }) bool {
-						return a.file == text.file && strings.Contains(text.words, a.text)
-					}); allowed >= 0 {
-						used[allowed] = true
-						continue
-					}
-					t.Errorf("%s:%d: %q: %s (%s)", text.file, text.line+strings.Count(text.words[:at[0]], "\n"),
-						text.words[at[0]:at[1]], rule.advice, rule.name)
+			for _, at := range rule.pattern.FindAllStringIndex(text.words, -1) {
+				if i := slices.IndexFunc(englishAllowed, text.isAllowedBy); i >= 0 {
+					used[i] = true
+					continue
 				}
-			})
+				line := text.line + strings.Count(text.words[:at[0]], "\n")
+				t.Errorf("%s:%d: %q: %s (%s)", text.file, line, text.words[at[0]:at[1]], rule.advice, rule.name)
+			}
 		}
 	}
 	for i, a := range englishAllowed {
-		t.Run(a.file, func(t *testing.T) { require.True(t, used[i], "%s: %q is no longer there", a.file, a.text) })
+		require.True(t, used[i], "%s: %q is no longer there", a.file, a.text)
 	}
 }
 
@@ -119,6 +117,10 @@ type textBlock struct {
 	file  string
 	line  int
 	words string
+}
+
+func (b *textBlock) isAllowedBy(a allowedText) bool {
+	return a.file == b.file && strings.Contains(b.words, a.text)
 }
 
 type goFile struct {

@@ -27,21 +27,18 @@ const (
 	toml     = "github.com/pelletier/go-toml/v2"
 )
 
-// A package imports the standard library and the floors below its own, never
-// a neighbour. A new package takes its place here. What stands in internal is
-// the ground, the first three floors, and nothing else but helpers, what the
-// messages' builders share, and what learns queue pairs for qpmap and flows.
-var floors = [][]string{
+// layers are the packages of the libraries and of the laboratory. A package imports the standard library and packages
+// of lower layers, never one of its own layer. The packages of internal are in the first two layers, or listed in
+// aboveRocev2, or helpers of tests.
+var layers = [][]string{
 	{
-		"internal/wireerr", "internal/hash", "internal/crc", "internal/wire", "internal/webpage",
-		"internal/clock", "internal/build",
+		"internal/wireerr", "internal/hash", "internal/wire", "internal/webpage", "internal/clock", "internal/build",
 	},
-	{"internal/enumtext", "internal/flowtable", "internal/ipudp"},
-	{"internal/limit"},
+	{"internal/enumtext", "internal/crc", "internal/ipudp"},
 	{"bth", "icrc", "ipv6opt", "ioam", "pfc", "pnc"},
 	{"rocev2", "cm"},
-	{"internal/answer", "internal/qplearn"},
-	{"fcn", "cnp", "ppfc", "proxymsg", "encap", "capture"},
+	{"internal/answer", "internal/flowtable"},
+	{"internal/limit", "internal/qplearn", "fcn", "cnp", "ppfc", "proxymsg", "encap", "capture"},
 	{"fastcnp", "netio"},
 	{"message"},
 	{"rocelayers", "qpmap", "filter"},
@@ -58,11 +55,13 @@ var floors = [][]string{
 	{"lab/experiment"},
 }
 
-// helpers are what tests and benchmarks share, and nothing else imports: how
-// many floors each may import.
+// aboveRocev2 are the internal packages that use the types of rocev2.
+var aboveRocev2 = []string{"internal/answer", "internal/flowtable", "internal/limit", "internal/qplearn"}
+
+// helpers are packages that only tests and benchmarks import, with the number of layers that each may import.
 var helpers = map[string]int{
 	"internal/wiretest": 1,
-	"internal/traffic":  len(floors), // captures made with the builders of all messages
+	"internal/traffic":  len(layers), // captures made with the builders of all messages
 }
 
 func TestImports(t *testing.T) {
@@ -89,19 +88,18 @@ func TestImports(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What stands in internal is what everything may build on, or a helper.
-func TestInternalIsTheGround(t *testing.T) {
-	for i, f := range floors {
+// Each package of internal is in the first two layers, in aboveRocev2, a helper, or has only tests.
+func TestInternalPackages(t *testing.T) {
+	for i, f := range layers {
 		for _, pkg := range f {
-			aboveTheGround := pkg == "internal/answer" || pkg == "internal/qplearn"
-			require.Equal(t, i < 3 || aboveTheGround, within("internal", pkg), pkg)
+			require.Equal(t, i < 2 || slices.Contains(aboveRocev2, pkg), within("internal", pkg), pkg)
 		}
 	}
 	dirs := wiretest.Must(os.ReadDir("internal"))(t)
 	for _, d := range dirs {
 		_, helper := helpers["internal/"+d.Name()]
-		require.True(t, helper || floor("internal/"+d.Name()) >= 0 || onTop("internal/"+d.Name()),
-			"internal/%s is neither ground nor a helper nor only tests", d.Name())
+		require.True(t, helper || layerOf("internal/"+d.Name()) >= 0 || onTop("internal/"+d.Name()),
+			"internal/%s is in no layer and no helper of tests", d.Name())
 	}
 }
 
@@ -210,7 +208,7 @@ func isModule(folder string) bool {
 func wrongImports(file, src string) (wrong []string) {
 	pkg := path.Dir(file)
 	if reach(pkg) < 0 {
-		return []string{fmt.Sprintf("%s: package %q has no place on a floor", file, pkg)}
+		return []string{fmt.Sprintf("%s: package %q has no place on a layer", file, pkg)}
 	}
 	f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
 	if err != nil {
@@ -265,21 +263,21 @@ func mayImport(pkg, imported string, test bool) bool {
 	if _, ok := helpers[imported]; ok {
 		return test || within("tools/bench", pkg)
 	}
-	if imported == module { // the root, below all floors: codecs reach it by wireerr
+	if imported == module { // the root, below all layers: codecs reach it by wireerr
 		_, helper := helpers[pkg]
 		return onTop(pkg) || helper || pkg == "internal/wireerr"
 	}
-	f := floor(imported)
+	f := layerOf(imported)
 	return f >= 0 && f < reach(pkg)
 }
 
-// floor returns the floor that a package stands on, -1 when it is on none and
+// layer returns the layer that a package stands on, -1 when it is on none and
 // others cannot build on it.
-func floor(pkg string) int {
-	return slices.IndexFunc(floors, func(f []string) bool { return slices.Contains(f, pkg) })
+func layerOf(pkg string) int {
+	return slices.IndexFunc(layers, func(f []string) bool { return slices.Contains(f, pkg) })
 }
 
-// reach returns how many floors, from the lowest, a package may import; -1 when
+// reach returns how many layers, from the lowest, a package may import; -1 when
 // it is not known.
 func reach(pkg string) int {
 	if n, ok := helpers[pkg]; ok {
@@ -287,14 +285,14 @@ func reach(pkg string) int {
 	}
 	switch {
 	case onTop(pkg):
-		return len(floors)
+		return len(layers)
 	case pkg == ".":
 		return 0
 	}
-	return floor(pkg)
+	return layerOf(pkg)
 }
 
-// onTop tells whether a package stands on all floors, and nothing on it but, in
+// onTop tells whether a package stands on all layers, and nothing on it but, in
 // commands and benchmarks, their other parts: programs, generators, and tests against others.
 func onTop(pkg string) bool {
 	return slices.ContainsFunc([]string{
