@@ -20,9 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every builder refuses the same packets: notifications, acknowledgements, and
-// those that notify the source itself what came in a tunnel, too. A packet with
-// two of these faults is refused for the first.
+// Every builder rejects notifications and acknowledgements; the builders of messages to the source reject packets in a
+// tunnel as well. The error is that of the first fault.
 func TestBuildersRefuseTheSame(t *testing.T) {
 	self, pe := netip.MustParseAddr("2001:db8:ffff::5"), netip.MustParseAddr("2001:db8:e::1")
 	packet := func(op bth.Opcode, ext string) []byte {

@@ -65,8 +65,8 @@ func released(t *testing.T) bool {
 	return !strings.Contains(string(text), "## 1.0.0 – unreleased")
 }
 
-// notRevised returns those of lost facts that must not go. One that names packages of drafts goes with the revision of
-// one of them, and the method of a layer, which does not say what it was promoted from, with any.
+// notRevised returns the lost facts that must stay. A fact that names packages of drafts may go with the revision of one
+// of them. The method of a layer does not name the type from which it is promoted, and may go with any revision.
 func notRevised(lost []string) []string {
 	var revised []string
 	for _, line := range lost {
@@ -122,7 +122,7 @@ func TestFactsGoWithTheirRevision(t *testing.T) {
 	require.Equal(t, kept, notRevised(slices.Concat(lost, kept)))
 }
 
-// What breaks a program is missing, and what does not is not.
+// Changes that break a program are reported as missing facts; other changes are not.
 func TestMissingFactsAreFound(t *testing.T) {
 	of := func(source string) apiFacts {
 		files := token.NewFileSet()
@@ -173,10 +173,10 @@ func readLines(t *testing.T, file string) []string {
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 
-// Facts of an API, each of which a program may rely on, and the packages whose things each of them names.
+// apiFacts are the facts of an API on which a program may rely, each with the packages that it names.
 type apiFacts map[string][]string
 
-// of returns, in order, the facts that belong into a file, by what README.md promises of each package.
+// of returns the facts of a file in order. README.md states the promise of each package.
 func (a apiFacts) of(file string, promised map[string]string) (lines []string) {
 	for _, line := range slices.Sorted(maps.Keys(a)) {
 		words := map[string]bool{}
@@ -232,7 +232,7 @@ func facts(t *testing.T) apiFacts {
 	return all
 }
 
-// revisions returns what each package of a draft is after, by README.md: the draft's revision, and what was assigned.
+// revisions returns the draft, its revision and the assigned numbers that README.md states for each package.
 func revisions(t *testing.T) map[string]string {
 	text := wiretest.Must(os.ReadFile("README.md"))(t)
 	of := map[string]string{}
@@ -246,7 +246,7 @@ func revisions(t *testing.T) map[string]string {
 // add adds the facts of a package.
 func (a apiFacts) add(p *types.Package) {
 	name := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(p.Path(), module), "/"), ".")
-	names := []string{name} // what the next fact names
+	names := []string{name} // named by the next fact
 	in := func(other *types.Package) string {
 		if other == p || isInternal(other) {
 			return ""
@@ -328,8 +328,8 @@ func (a apiFacts) addType(
 	}
 }
 
-// unnamed returns a signature without the names of its parameters and results, which nobody relies on. That of a
-// generic function stays as it is.
+// unnamed returns a signature without the names of its parameters and results. A generic function's signature is
+// unchanged.
 func unnamed(s *types.Signature) *types.Signature {
 	if s.TypeParams().Len() > 0 {
 		return s

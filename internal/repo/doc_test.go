@@ -49,8 +49,7 @@ func TestDocsAreListed(t *testing.T) {
 	}
 }
 
-// No comment that godoc shows names an error that is not exported: nobody outside
-// could compare with it.
+// No comment in godoc names an unexported error, which other packages cannot compare.
 func TestDocNamesNoUnexportedError(t *testing.T) {
 	wiretest.Once(t)
 	unexported := regexp.MustCompile(`\berr[A-Z]\w*`)
@@ -65,7 +64,7 @@ func TestDocNamesNoUnexportedError(t *testing.T) {
 	}
 }
 
-// Whatever is exported has a comment. What a layer must say to gopacket needs none.
+// Every exported name has a comment, except methods that gopacket requires of layers.
 func TestEverythingIsDocumented(t *testing.T) {
 	wiretest.Once(t)
 	of := regexp.MustCompile(`\.(LayerType|CanDecode)$`)
@@ -76,7 +75,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 	}
 }
 
-// comments returns what godoc shows of a package: comments by what they are of.
+// comments returns the comments of a package in godoc, by the documented name.
 func comments(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -130,7 +129,7 @@ func fields(d *ast.GenDecl) (text string) {
 	return text
 }
 
-// README.md has a row for every package for others, and says of each what is promised.
+// README.md has a row with the promise for each public package.
 func TestReadmeNamesEveryPackage(t *testing.T) {
 	named := promises(t)
 	for _, dir := range libraries(t) {
@@ -152,8 +151,7 @@ func TestExperimentalPackagesHaveTheNotice(t *testing.T) {
 	}
 }
 
-// promises returns what README.md says of each package: the last cell of its row. A row of node/… is about all that
-// is below node, too.
+// promises returns the last cell of each package's row in README.md. The row node/… counts for all packages below node.
 func promises(t *testing.T) map[string]string {
 	t.Helper()
 	text := wiretest.Must(os.ReadFile("README.md"))(t)
@@ -246,10 +244,10 @@ func pages(t *testing.T) map[string]string {
 	return of
 }
 
-// prose returns a page without what it quotes between ```.
+// prose returns a page without its blocks between ```.
 func prose(page string) string { return regexp.MustCompile("(?s)```.*?```").ReplaceAllString(page, "") }
 
-// anchors returns what a link into a page can name: its headings, as GitHub writes them, and its anchors.
+// anchors returns the targets of links into a page: headings, as GitHub writes them, and anchors.
 func anchors(page string) (all []string) {
 	headings := regexp.MustCompile(`(?m)^#+ (.*)$|<a id="([^"]+)">`)
 	for _, h := range headings.FindAllStringSubmatch(prose(page), -1) {
@@ -292,15 +290,15 @@ func TestOneRevisionOfEachDraft(t *testing.T) {
 	require.Len(t, of, 5)
 }
 
-// What is written by hand of the numbers that the drafts leave open is what the packages have: defaults, and ports that
-// something listens on without naming one in its configuration.
+// Pages state the same default numbers as the packages for the numbers that the drafts leave open, and the same default
+// ports of listeners.
 func TestNumbersToBeAssigned(t *testing.T) {
 	fcnPort, proxyPort := fmt.Sprint(fcn.Port), fmt.Sprint(proxymsg.Port)
 	types := slices.Compact([]string{fastcnp.Option1Type.String(), fastcnp.Option2Type.String()})
 	listens := `(?:listen = \[|ListenUDP\()(.*)`
 	for _, c := range []struct {
-		file, where string // a pattern, with a group for what has the numbers
-		numbers     string // what of it is one
+		file, where string // pattern with a group around the numbers
+		numbers     string // pattern of one number
 		want        []string
 	}{
 		{"docs/tool.md", `\| .option_types. \|.*\| (.*) \|`, `0x..`, types},

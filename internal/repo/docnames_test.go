@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What pages name of Go exists: between backquotes and in blocks of Go, `package.Name` and members behind it; tests by
-// their names alone; and on the pages of roles any exported name alone.
+// Go names on pages exist: `package.Name` and its members between backquotes and in blocks of Go, names of tests, and on
+// the pages of roles any exported name.
 func TestPagesNameWhatExists(t *testing.T) {
 	wiretest.Once(t)
 	all := goNames(t)
 	named := 0
 	for file, page := range pages(t) {
-		if file == "CHANGELOG.md" { // has what is gone
+		if file == "CHANGELOG.md" { // names removed things
 			continue
 		}
 		for _, name := range namesOn(t, file, page) {
@@ -65,7 +65,7 @@ func namesOn(t *testing.T, file, page string) (names []string) {
 			names = append(names, name)
 		}
 	}
-	if file == "README.md" { // whose code TestReadmeCode has from the examples
+	if file == "README.md" { // TestReadmeCode compares its code with the examples
 		return names
 	}
 	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1) {
@@ -114,14 +114,14 @@ func namesIn(t *testing.T, block string) (names []string) {
 	return names
 }
 
-// declared is what the packages of the module declare.
+// declared are the names that the packages of the module declare.
 type declared struct {
 	packages map[string]bool            // by their names
 	names    map[string]bool            // "package.Name" and "package.Type.Member", and both without the package
-	embeds   map[string]map[string]bool // by "package.Type" the types that it embeds, "package.Type"
+	embeds   map[string]map[string]bool // embedded types by type, both as "package.Type"
 }
 
-// have tells whether a name is declared. Of what is qualified by something outside nothing is known.
+// have reports whether a name is declared, or qualified by a name from outside the module.
 func (d *declared) have(name string) bool {
 	first, rest, _ := strings.Cut(name, ".")
 	switch {
@@ -155,7 +155,7 @@ func (d *declared) declares(name string) bool {
 	return false
 }
 
-// goNames returns what the module's packages declare, with those of tests.
+// goNames returns the names that the module's packages and their tests declare.
 func goNames(t *testing.T) *declared {
 	t.Helper()
 	d := &declared{packages: map[string]bool{}, names: map[string]bool{}, embeds: map[string]map[string]bool{}}

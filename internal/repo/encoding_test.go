@@ -32,8 +32,8 @@ var _ = []encoding.BinaryAppender{
 	(*rocev2.Datagram)(nil), (*rocev2.Packet)(nil),
 }
 
-// What is a field of a message, of an event or of a configuration is printed as text and read back, also in JSON
-// and as a flag.
+// Each type of a field in a message, an event or a configuration is printed as text and read back, also in JSON and as
+// a flag.
 var _ = []interface {
 	encoding.TextMarshaler
 	encoding.TextUnmarshaler
@@ -42,8 +42,7 @@ var _ = []interface {
 	(*proxymsg.Family)(nil), (*message.Kind)(nil), (*filter.Selection)(nil),
 }
 
-// Every value is read back from its text; another text is an error, and leaves
-// what was there.
+// Each value is read back from its text; another text is an error and leaves the value unchanged.
 func TestTexts(t *testing.T) {
 	t.Run("Protocol", readBack[pnc.Protocol])
 	require.Equal(t, "POSIX IS-IS discard, send ICMP Action(4)",

@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every error of the codecs names its package and a field, none stands twice,
-// and one that octets are missing says how many.
+// Each error of the codecs is unique and names its package and a field. A truncation error states the number of octets
+// that it needs.
 func TestErrors(t *testing.T) {
 	seen := make(map[string]string)
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -58,7 +58,7 @@ func TestErrors(t *testing.T) {
 	require.Greater(t, len(seen), 100)
 }
 
-// isNew says whether a call is one of wireerr.New.
+// isNew reports whether a call is one of wireerr.New.
 func isNew(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || f.Sel.Name != "New" {

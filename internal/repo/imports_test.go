@@ -110,8 +110,8 @@ func isFile(name string) bool {
 
 func TestWrongImportsAreFound(t *testing.T) {
 	for _, c := range []struct {
-		file, imports string // the file, what it imports
-		wrong         string // the one import refused, if any
+		file, imports string // file and its imports
+		wrong         string // rejected import, or empty
 	}{
 		{"bth/bth.go", `errors ` + module + `/internal/wireerr`, ``},
 		{"bth/bth.go", module, module},
@@ -197,7 +197,7 @@ func TestWrongImportsAreFound(t *testing.T) {
 	}
 }
 
-// isModule tells whether a folder is a module of its own.
+// isModule reports whether a folder is a module of its own.
 func isModule(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "go.mod"))
 	return err == nil
@@ -208,7 +208,7 @@ func isModule(folder string) bool {
 func wrongImports(file, src string) (wrong []string) {
 	pkg := path.Dir(file)
 	if reach(pkg) < 0 {
-		return []string{fmt.Sprintf("%s: package %q has no place on a layer", file, pkg)}
+		return []string{fmt.Sprintf("%s: package %q is in no layer", file, pkg)}
 	}
 	f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
 	if err != nil {
@@ -252,18 +252,18 @@ func allowed(file, imported string) bool {
 	}
 }
 
-// talksToKernel tells whether a package is one of the agent's that talk to the
+// talksToKernel reports whether a package is one of the agent's that talk to the
 // Linux kernel.
 func talksToKernel(pkg string) bool {
 	return within("cmd/rocecn/internal/io", pkg) || within("cmd/rocecn/internal/run", pkg)
 }
 
-// mayImport tells whether a package may import another one of the module.
+// mayImport reports whether a package may import another one of the module.
 func mayImport(pkg, imported string, test bool) bool {
 	if _, ok := helpers[imported]; ok {
 		return test || within("tools/bench", pkg)
 	}
-	if imported == module { // the root, below all layers: codecs reach it by wireerr
+	if imported == module { // the root, below all layers; codecs use it through wireerr
 		_, helper := helpers[pkg]
 		return onTop(pkg) || helper || pkg == "internal/wireerr"
 	}
@@ -271,14 +271,12 @@ func mayImport(pkg, imported string, test bool) bool {
 	return f >= 0 && f < reach(pkg)
 }
 
-// layer returns the layer that a package stands on, -1 when it is on none and
-// others cannot build on it.
+// layerOf returns the layer of a package, or -1 if no other package may import it.
 func layerOf(pkg string) int {
 	return slices.IndexFunc(layers, func(f []string) bool { return slices.Contains(f, pkg) })
 }
 
-// reach returns how many layers, from the lowest, a package may import; -1 when
-// it is not known.
+// reach returns the number of layers, from the lowest, that a package may import, or -1 for an unknown package.
 func reach(pkg string) int {
 	if n, ok := helpers[pkg]; ok {
 		return n
@@ -292,8 +290,8 @@ func reach(pkg string) int {
 	return layerOf(pkg)
 }
 
-// onTop tells whether a package stands on all layers, and nothing on it but, in
-// commands and benchmarks, their other parts: programs, generators, and tests against others.
+// onTop reports whether a package may import all layers: programs, generators, benchmarks and tests against other
+// implementations. Only other parts of the same program may import it.
 func onTop(pkg string) bool {
 	return slices.ContainsFunc([]string{
 		"cmd", "examples", "tools", "wireshark/genlua", "rocelayers/genfork", "internal/kerneltest",
@@ -301,5 +299,5 @@ func onTop(pkg string) bool {
 	}, func(root string) bool { return within(root, pkg) })
 }
 
-// within tells whether p is the path root or one below it.
+// within reports whether p is the path root or one below it.
 func within(root, p string) bool { return p == root || strings.HasPrefix(p, root+"/") }

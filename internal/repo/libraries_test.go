@@ -32,7 +32,7 @@ func libraries(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// imported returns what a folder holds for Linux on amd64.
+// imported returns the package in a folder for Linux on amd64.
 func imported(t *testing.T, dir string) *build.Package {
 	t.Helper()
 	linux := build.Default

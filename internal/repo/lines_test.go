@@ -13,12 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxColumns is how long a line of Go or Markdown may be. A tab counts as four.
+// maxColumns is the maximum length of a line of Go or Markdown. A tab counts as four columns.
 const maxColumns = 120
 
-// TestLines holds the length of lines as CONTRIBUTING.md has it: generated files,
-// test data, rows of Markdown tables and what Markdown quotes between ``` may be
-// longer, since nothing can break them.
+// TestLines rejects lines over maxColumns, except in generated files, test data, rows of Markdown tables and blocks
+// between ```, which cannot be wrapped.
 func TestLines(t *testing.T) {
 	wiretest.Once(t)
 	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
