@@ -30,7 +30,8 @@ type Translator struct {
 		Pairs      *ebpf.Map     `ebpf:"pairs"`
 		Counters   *ebpf.Map     `ebpf:"counters"`
 	}
-	links map[int]link.Link // by the number of the interface
+	config TranslatorConfig
+	links  map[int]link.Link // by the number of the interface
 }
 
 // OpenTranslator begins to translate, for flows that [Translator.Learn] names, Fast CNPs
@@ -116,6 +117,7 @@ func attribute(b []byte, kind uint16) (data []byte, ok bool) {
 
 // load loads the program.
 func (t *Translator) load(c *TranslatorConfig) error {
+	t.config = *c
 	spec, err := bpf.Translate()
 	if err != nil {
 		return err
@@ -184,8 +186,12 @@ func (t *Translator) attach(index int) (link.Link, error) {
 	return nil, err // of the driver, which says more
 }
 
-// cnpSize is the length of a CNP over IPv6.
-const cnpSize = 80
+// The length of a CNP over IPv6, and the offsets of its UDP source port and P_Key.
+const (
+	cnpSize = 80
+	cnpPort = 40
+	cnpPKey = 50
+)
 
 // cnpTemplate returns a CNP with zeros where others differ from it.
 func cnpTemplate(c cnp.Config) (packet [cnpSize]byte, err error) {
@@ -198,6 +204,8 @@ func cnpTemplate(c cnp.Config) (packet [cnpSize]byte, err error) {
 		return packet, err
 	}
 	clear(packet[8:40])       // addresses
+	clear(packet[cnpPort:][:2])
+	clear(packet[cnpPKey:][:2])
 	clear(packet[cnpSize-4:]) // ICRC
 	return packet, nil
 }
@@ -233,8 +241,18 @@ func (t *Translator) Refuse(sources netip.Prefix) error {
 
 // Learn says that a flow comes from this queue pair of its host. A window that is open ends.
 func (t *Translator) Learn(p Pair, hostQP uint32) error {
-	var value [16]byte // since when the window is open, none yet, 64; queue pair 32; unused 32
+	var value [16]byte // start of the window 64 (0: none), queue pair 32, UDP source port 16, unused 16
 	binary.BigEndian.PutUint32(value[8:], hostQP&0xFFFFFF)
+	// The source port depends on the addresses. The program rejects addresses that cannot be answered.
+	var packet [cnpSize]byte
+	var about rocev2.Packet
+	about.Src, about.Dst = p.Host, p.Receiver
+	switch _, err := cnp.AppendFor(packet[:0], &about, p.Receiver, hostQP, t.config.CNP); {
+	case err == nil:
+		copy(value[12:], packet[cnpPort:][:2])
+	case !errors.Is(err, rocev2.ErrNotReachable):
+		return fmt.Errorf("fastpath: %w", err)
+	}
 	return t.objects.Pairs.Put(p, value)
 }
 

@@ -30,6 +30,8 @@ enum {
 
 	LEVELS = 7, /* of congestion, above 0: none */
 
+	DEFAULT_PKEY = 0xFFFF, /* sent for a P_Key of 0 */
+
 	STALE = 10, /* s: a depth that nobody has noted for so long is none */
 
 	MAX_PORTS = 1024,
@@ -426,6 +428,7 @@ union frame {
 
 static __always_inline void build(union frame *f, const struct packet *p)
 {
+	__be16 pkey = p->bth.pkey ? p->bth.pkey : bpf_htons(DEFAULT_PKEY);
 	__u32 sum = icrc;
 
 #pragma unroll
@@ -435,7 +438,7 @@ static __always_inline void build(union frame *f, const struct packet *p)
 	sum ^= put(f->octets + AT_ORIGINAL, p->dst, 16, OF_ORIGINAL);
 	if (!fixed_port)
 		sum ^= put(f->octets + AT_PORT, &p->udp.src, 2, OF_PORT);
-	sum ^= put(f->octets + AT_PKEY, &p->bth.pkey, 2, OF_PKEY);
+	sum ^= put(f->octets + AT_PKEY, &pkey, 2, OF_PKEY);
 	sum ^= put(f->octets + AT_QP, (const __u8 *)&p->bth.qp + 1, 3, OF_QP);
 #pragma unroll
 	for (int i = 0; i < 4; i++)

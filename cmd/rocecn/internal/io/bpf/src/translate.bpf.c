@@ -22,6 +22,7 @@ enum {
 	PROTO_DESTINATION_OPTIONS = 60,
 	PORT_ROCEV2 = 4791,
 	OPCODE_CNP = 0x81,
+	DEFAULT_PKEY = 0xFFFF, /* sent for a P_Key of 0 */
 	PPFC_BIT = 0x20, /* of octet 4 of the BTH */
 	PAD_N = 1,
 
@@ -69,7 +70,8 @@ struct flow {
 struct pair {
 	__u64 at;  /* ns since the start: the report that began the window */
 	__be32 qp; /* the host's queue pair */
-	__u32 unused;
+	__be16 port; /* UDP source port of CNPs */
+	__u16 unused;
 };
 
 struct {
@@ -247,7 +249,7 @@ static __always_inline int translate(struct xdp_md *ctx, __u32 link)
 		return XDP_PASS;
 	__builtin_memcpy(flow.host, h->dst, sizeof(flow.host));
 	flow.qp = t->qp & bpf_htonl(0xFFFFFF);
-	words[12] |= bpf_htonl(bpf_ntohs(t->pkey));
+	words[12] |= bpf_htonl(t->pkey ? bpf_ntohs(t->pkey) : DEFAULT_PKEY);
 	icrc = packet[(transport + (TRANSPORT - ICRC) / 4) & 127];
 	mask(packet, transport);
 	crc_in.words = packet;
@@ -277,6 +279,7 @@ static __always_inline int translate(struct xdp_md *ctx, __u32 link)
 
 	__builtin_memcpy(words + 2, flow.receiver, 16);
 	__builtin_memcpy(words + 6, flow.host, 16);
+	words[10] |= bpf_htonl((__u32)bpf_ntohs(own->port) << 16);
 	words[13] |= own->qp & bpf_htonl(0xFFFFFF);
 	__builtin_memcpy(packet, words, sizeof(words));
 	mask(packet, IPV6 / 4);
