@@ -40,7 +40,6 @@ func loadTranslator(t *testing.T, c TranslatorConfig) *Translator {
 // Of random Fast CNPs, with both options and any tags, come the CNPs of cnp.AppendFor,
 // octet for octet. Whatever octet of the packet or of the tables is another, none comes.
 func TestTranslatorIsAppendFor(t *testing.T) {
-	onNode(t)
 	for _, row := range []struct {
 		name string
 		c    TranslatorConfig
@@ -53,6 +52,7 @@ func TestTranslatorIsAppendFor(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			onNode(t)
 			tr := loadTranslator(t, row.c)
 			r := rand.New(rand.NewPCG(25, 5))
 			want := Translated{}
