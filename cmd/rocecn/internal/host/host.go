@@ -204,7 +204,7 @@ func oneLine(err error) string {
 
 // ethtool returns what the program ethtool says of an interface's counters.
 func ethtool(ctx context.Context, name string) (string, error) {
-	ctx, cancel := programs.Patient(ctx)
+	ctx, cancel := programs.WithTimeout(ctx)
 	defer cancel()
 	cmd := programs.Command(ctx, "ethtool", "-S", name)
 	out, err := cmd.Output()

@@ -18,16 +18,16 @@ import (
 // An actor is a role of the agent.
 type actor struct {
 	roles.Driver
-	instance *roles.Instance
-	server   *server
-	out      *outlet                 // nil: it sends nothing
-	live     bool                    // a source of it is
-	isSwitch bool                    // the levels of queues matter to the role
-	queued   bool                    // its queues were not empty
-	device   chan []roles.DevicePair // what the RDMA device says; another one with each start
-	rates    *reaction.Table         // of the role; nil: none
-	inKernel bool                    // the kernel plays the role, or slows flows down for it
-	before   kernelCounts            // by programs of the kernel that are closed
+	instance     *roles.Instance
+	server       *server
+	out          *outlet                 // nil: it sends nothing
+	live         bool                    // a source of it is
+	isSwitch     bool                    // the levels of queues matter to the role
+	queued       bool                    // its queues were not empty
+	device       chan []roles.DevicePair // what the RDMA device says; another one with each start
+	rates        *reaction.Table         // of the role; nil: none
+	inKernel     bool                    // the kernel plays the role, or slows flows down for it
+	closedCounts kernelCounts            // by programs of the kernel that are closed
 
 	frames int
 	now    time.Time   // of this host
@@ -41,18 +41,18 @@ type actor struct {
 
 // counts are what becomes of the packets of a role.
 type counts struct {
-	outcomes [node.Refused + 1]atomic.Uint64 // by the action
-	packets  atomic.Uint64                   // handed to the sink
-	unmade   atomic.Uint64                   // marks that the agent cannot make
-	silent   atomic.Uint64                   // decisions that were not logged
-	sizes    [sizes]atomic.Int64             // of its tables
-	latency  prometheus.Histogram
-	rated    atomic.Pointer[reaction.TableStats] // nil: no rates
+	outcomes     [node.Refused + 1]atomic.Uint64 // by the action
+	packets      atomic.Uint64                   // handed to the sink
+	marksNotMade atomic.Uint64                   // marks that the agent cannot make
+	notLogged    atomic.Uint64                   // decisions that were not logged
+	sizes        [sizes]atomic.Int64             // of its tables
+	latency      prometheus.Histogram
+	rateStats    atomic.Pointer[reaction.TableStats] // nil: no rates
 }
 
 // setRole gives the actor its role.
 func (a *actor) setRole(r node.Role) {
-	a.Role, a.Report = r, a.report
+	a.Role, a.Report = r, a.handleDecision
 	_, a.isSwitch = r.(*roles.Switch)
 	a.rates = nil
 	if s, ok := r.(*roles.Sender); ok {
@@ -60,8 +60,8 @@ func (a *actor) setRole(r node.Role) {
 	}
 }
 
-// receive gives a packet to the role. The level of its queue may be roles.UnknownLevel.
-func (a *actor) receive(p *netio.Packet, e node.Event, now time.Time) {
+// receivePacket gives a packet to the role. The level of its queue may be roles.UnknownLevel.
+func (a *actor) receivePacket(p *netio.Packet, e node.Event, now time.Time) {
 	a.frames++
 	if !p.Supported() {
 		a.outcomes[node.Nothing].Add(1)
@@ -72,12 +72,12 @@ func (a *actor) receive(p *netio.Packet, e node.Event, now time.Time) {
 		e.Observe = e.Observe || e.Level == 0 // nothing is congested
 	}
 	a.now, a.stamp = now, p.Time
-	a.withKernel(func(k kernelProgram) { k.prepare(a.Role, p) })
+	a.withKernel(func(k kernelProgram) { k.preparePacket(a.Role, p) })
 	a.Receive(&p.Record, e)
 }
 
-// report counts and logs a decision of the role, and sends its packet.
-func (a *actor) report(d *node.Decision, packet []byte, due bool) {
+// handleDecision counts and logs a decision of the role, and sends its packet.
+func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 	outcome := d.Action
 	if outcome == node.Nothing && len(packet) > 0 {
 		outcome = node.Forwarded // traffic that the role does not handle
@@ -86,10 +86,10 @@ func (a *actor) report(d *node.Decision, packet []byte, due bool) {
 		a.outcomes[outcome].Add(1)
 	}
 	if d.Action == node.Learned {
-		a.withKernel(func(k kernelProgram) { k.learned(d, a.now) })
+		a.withKernel(func(k kernelProgram) { k.applyDecision(d, a.now) })
 	}
 	if d.MarkECN && a.live {
-		a.unmade.Add(1)
+		a.marksNotMade.Add(1)
 	}
 	if len(packet) > 0 && a.out != nil {
 		a.packets.Add(1)
@@ -97,24 +97,24 @@ func (a *actor) report(d *node.Decision, packet []byte, due bool) {
 		if dscp := a.out.entry.DSCP; dscp >= 0 && (d.Action == node.Sent || d.Action == node.Accepted) {
 			_, _ = rocev2.SetDSCP(packet, uint8(dscp)) // no ICRC covers it
 		}
-		if a.out.send(packet, a.now) && a.live && !due {
+		if a.out.sendPacket(packet, a.now) && a.live && !due {
 			a.stamps = append(a.stamps, a.stamp)
 		}
 	}
 	switch {
 	case d.Action == node.Nothing:
 	case a.server.lines != nil:
-		a.print(d)
+		a.printDecision(d)
 	case a.budget > 0:
 		a.budget--
-		a.log(d)
+		a.logDecision(d)
 	default:
-		a.silent.Add(1)
+		a.notLogged.Add(1)
 	}
 }
 
-// flush sends the packets of decisions, and measures the time since the packets arrived.
-func (a *actor) flush() {
+// flushPackets sends the packets of decisions, and measures the time since the packets arrived.
+func (a *actor) flushPackets() {
 	if a.out == nil {
 		return
 	}
@@ -131,23 +131,23 @@ func (a *actor) flush() {
 	a.stamps = a.stamps[:0]
 }
 
-// tick is called now and then.
-func (a *actor) tick(now time.Time, s *server) {
+// runTimers is called now and then.
+func (a *actor) runTimers(now time.Time, s *server) {
 	if a.live {
 		a.now = now
 		a.Due(now)
-		a.flush()
+		a.flushPackets()
 	}
-	a.hearDevice()
-	a.withKernel(func(k kernelProgram) { k.tick(a.Role, now) })
+	a.receiveDevicePairs()
+	a.withKernel(func(k kernelProgram) { k.syncRole(a.Role, now) })
 	if now.Sub(a.second) >= time.Second {
 		a.second, a.budget = now, s.decisions
 	}
-	a.measure(now)
+	a.updateSizes(now)
 	if a.out != nil && !s.dry {
 		log := s.log.With("sink", a.out.entry.name, "role", a.instance.Name)
-		a.out.settle(now, log)
-		a.out.look(now, log)
+		a.out.countNeighbourFates(now, log)
+		a.out.maintain(now, log)
 	}
 }
 
@@ -162,16 +162,16 @@ const (
 	sizes
 )
 
-// measure records the sizes of the role's tables.
-func (a *actor) measure(now time.Time) {
+// updateSizes records the sizes of the role's tables.
+func (a *actor) updateSizes(now time.Time) {
 	if a.rates != nil {
 		if a.live {
 			a.rates.Advance(now)
 		}
 		stats := a.rates.Stats()
-		a.rated.Store(&stats)
+		a.rateStats.Store(&stats)
 	} else {
-		a.rated.Store(nil)
+		a.rateStats.Store(nil)
 	}
 	if r, ok := a.Role.(roles.Sized); ok {
 		n := r.Sizes()
@@ -181,8 +181,8 @@ func (a *actor) measure(now time.Time) {
 	}
 }
 
-// resume lets flows run that were stopped, once all queues have fallen to level 0.
-func (a *actor) resume(highest uint8) {
+// resumeFlows lets flows run that were stopped, once all queues have fallen to level 0.
+func (a *actor) resumeFlows(highest uint8) {
 	if !a.isSwitch || !a.queued || highest > 0 {
 		return
 	}
@@ -191,8 +191,8 @@ func (a *actor) resume(highest uint8) {
 	a.Due(a.now)
 }
 
-// print prints the line of play.
-func (a *actor) print(d *node.Decision) {
+// printDecision prints the line of play.
+func (a *actor) printDecision(d *node.Decision) {
 	l := roles.NewLine(a.instance.Name, a.Role, d, a.frames, a.stamp)
 	octets, err := json.Marshal(&l)
 	if err != nil {
@@ -203,8 +203,8 @@ func (a *actor) print(d *node.Decision) {
 	a.server.lines.Write(append(octets, '\n'))
 }
 
-// log logs a decision, with the fields of its line.
-func (a *actor) log(d *node.Decision) {
+// logDecision logs a decision, with the fields of its line.
+func (a *actor) logDecision(d *node.Decision) {
 	attrs := make([]slog.Attr, 0, 8)
 	attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", d.Action.String()))
 	if d.Reason != node.NoReason {
@@ -226,7 +226,7 @@ func (a *actor) log(d *node.Decision) {
 	if l.Label != nil {
 		attrs = append(attrs, slog.Uint64("label", uint64(*l.Label)))
 	}
-	if n := a.silent.Swap(0); n > 0 {
+	if n := a.notLogged.Swap(0); n > 0 {
 		attrs = append(attrs, slog.Uint64("not_logged", n))
 	}
 	a.server.log.LogAttrs(context.Background(), slog.LevelInfo, "decision", attrs...)

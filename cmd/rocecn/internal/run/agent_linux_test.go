@@ -144,8 +144,8 @@ func (a *agent) awaits(t *testing.T, want float64, name string, labels ...string
 	})
 }
 
-// says waits until the agent has said something: its metrics may be ahead of what it writes.
-func (a *agent) says(t *testing.T, part string) {
+// awaitLog waits until the agent has said something: its metrics may be ahead of what it writes.
+func (a *agent) awaitLog(t *testing.T, part string) {
 	t.Helper()
 	wiretest.Await(t, part, func() bool { return strings.Contains(a.log(), part) })
 }

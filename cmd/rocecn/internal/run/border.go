@@ -22,10 +22,10 @@ import (
 const firstTable = "rocecn"
 
 // ofOther matches the tables of other borders than the first.
-var ofOther = regexp.MustCompile(`(?m)^table inet (` + firstTable + `_[0-9]+)$`)
+var numberedTable = regexp.MustCompile(`(?m)^table inet (` + firstTable + `_[0-9]+)$`)
 
-// borders returns the borders whose rules are to be installed.
-func (f *file) borders() (all []*roles.Instance) {
+// listBorders returns the borders whose rules are to be installed.
+func (f *file) listBorders() (all []*roles.Instance) {
 	for _, r := range f.roles {
 		if r.Role == "border" && r.Agent.Install == "nft" {
 			all = append(all, r)
@@ -52,10 +52,10 @@ func checkBorder(r *roles.Instance) error {
 	return nil
 }
 
-// missingAtBorder returns errors about interfaces of borders that are not there: no packet crosses a name.
-func (f *file) missingAtBorder() (all []error) {
-	for _, r := range f.borders() {
-		for i, number := range numbers(r.Agent.Interfaces) {
+// missingBorderInterfaces returns errors about interfaces of borders that are not there: no packet crosses a name.
+func (f *file) missingBorderInterfaces() (all []error) {
+	for _, r := range f.listBorders() {
+		for i, number := range interfaceIndexes(r.Agent.Interfaces) {
 			if number == 0 {
 				all = append(all, fmt.Errorf("role.%s: %s: %w", r.Name, r.Agent.Interfaces[i], netio.ErrNoInterface))
 			}
@@ -66,10 +66,10 @@ func (f *file) missingAtBorder() (all []error) {
 
 // tryBorders says what would keep the borders from being what they are to be.
 func (f *file) tryBorders() error {
-	all := f.missingAtBorder()
-	rules, err := f.rules()
+	all := f.missingBorderInterfaces()
+	rules, err := f.buildBorderRules()
 	if err == nil && rules.text != "" {
-		_, err = nft(rules.text, "-c", "-f", "-")
+		_, err = runNFT(rules.text, "-c", "-f", "-")
 	}
 	if err != nil {
 		all = append(all, fmt.Errorf("role.border: %w", err))
@@ -84,9 +84,9 @@ type borderRules struct {
 	gone   []string // those of borders that there are no more, which are deleted
 }
 
-// rules returns the rules for all borders of a file.
-func (f *file) rules() (rules borderRules, err error) {
-	borders := f.borders()
+// buildBorderRules returns the rules for all borders of a file.
+func (f *file) buildBorderRules() (rules borderRules, err error) {
+	borders := f.listBorders()
 	if len(borders) == 0 {
 		return rules, nil
 	}
@@ -95,18 +95,18 @@ func (f *file) rules() (rules borderRules, err error) {
 		if i > 0 {
 			table = fmt.Sprintf("%s_%d", firstTable, i)
 		}
-		text, err := rulesOf(r, table)
+		text, err := formatBorderTable(r, table)
 		if err != nil {
 			return rules, err
 		}
 		rules.text += text
 		rules.tables = append(rules.tables, table)
 	}
-	there, err := nft("", "list", "tables", "inet")
+	there, err := runNFT("", "list", "tables", "inet")
 	if err != nil {
 		return rules, err
 	}
-	for _, m := range ofOther.FindAllStringSubmatch(there, -1) {
+	for _, m := range numberedTable.FindAllStringSubmatch(there, -1) {
 		if !slices.Contains(rules.tables, m[1]) {
 			rules.text += "delete table inet " + m[1] + "\n"
 			rules.gone = append(rules.gone, m[1])
@@ -115,8 +115,8 @@ func (f *file) rules() (rules borderRules, err error) {
 	return rules, nil
 }
 
-// rulesOf returns the rules of a border, in place of a table of this name.
-func rulesOf(r *roles.Instance, table string) (string, error) {
+// formatBorderTable returns the rules of a border, in place of a table of this name.
+func formatBorderTable(r *roles.Instance, table string) (string, error) {
 	border, err := r.Config.(*roles.BorderConfig).Rules()
 	if err != nil {
 		return "", r.At(err)
@@ -132,11 +132,11 @@ func rulesOf(r *roles.Instance, table string) (string, error) {
 }
 
 // nftPatience is how long nft may take. It is a variable for tests.
-var nftPatience = 10 * time.Second
+var nftTimeout = 10 * time.Second
 
-// nft runs nft with rules as its input, and returns what it says.
-func nft(rules string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), nftPatience)
+// runNFT runs nft with rules as its input, and returns what it says.
+func runNFT(rules string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), nftTimeout)
 	defer cancel()
 	cmd := programs.Command(ctx, "nft", args...)
 	cmd.Stdin = strings.NewReader(rules)
@@ -145,7 +145,7 @@ func nft(rules string, args ...string) (string, error) {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay): // which is of what it left behind: it has done its work
 		return string(out), nil
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("nft: no answer within %v", nftPatience)
+		return "", fmt.Errorf("nft: no answer within %v", nftTimeout)
 	}
 	switch text := bytes.TrimSpace(out); {
 	case bytes.Contains(text, []byte("Operation not permitted")):

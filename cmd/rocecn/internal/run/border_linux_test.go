@@ -42,12 +42,12 @@ func TestNFTLeavesBehind(t *testing.T) {
 	folder := t.TempDir()
 	child, ended := filepath.Join(folder, "child"), filepath.Join(folder, "ended")
 	t.Setenv("PATH", folder+":/usr/bin:/bin")
-	was := nftPatience
-	defer func() { nftPatience = was }()
+	was := nftTimeout
+	defer func() { nftTimeout = was }()
 	leaves := func(then string) (said string, err error) {
 		script := fmt.Sprintf("#!/bin/sh\n(sleep 60; : >%s) &\necho $! >%s\n%s\n", ended, child, then)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "nft"), []byte(script), 0o700))
-		said, err = nft("")
+		said, err = runNFT("")
 		require.NoFileExists(t, ended, "the child was waited for")
 		octets, wrong := os.ReadFile(child)
 		require.NoError(t, wrong)
@@ -70,7 +70,7 @@ func TestNFTLeavesBehind(t *testing.T) {
 			require.EqualError(t, err, c.want)
 		})
 	}
-	nftPatience = time.Second
+	nftTimeout = time.Second
 	_, err = leaves("wait")
 	require.EqualError(t, err, "nft: no answer within 1s")
 }
@@ -89,8 +89,8 @@ func TestBorderIntruder(t *testing.T) {
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 	agent := startAs(t, h, written(t, "agent.toml",
 		"[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\", \"wan1\"]\n"), self)
-	agent.says(t, "rules that nobody else changes")
-	agent.says(t, "border: as it should be")
+	agent.awaitLog(t, "rules that nobody else changes")
+	agent.awaitLog(t, "border: as it should be")
 	require.DirExists(t, once)
 	require.NotRegexp(t, `(?m)^\s+accept$`, h.Run(t, "", nft, "list", "table", "inet", "rocecn"))
 	agent.terminate(t)
@@ -166,11 +166,11 @@ interfaces = ["wan0"]
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	require.Equal(t, "table inet rocecn_x\ntable ip rocecn_7\ntable inet rocecn\n", tables())
 	require.Contains(t, rules("rocecn"), "2021")
-	agent.says(t, "table inet rocecn_1 is deleted")
+	agent.awaitLog(t, "table inet rocecn_1 is deleted")
 
 	// Without any border nothing is to be protected, and what is there stays.
 	agent.reload(t, "")
-	agent.says(t, "its rules stay: nft delete table inet rocecn\"")
+	agent.awaitLog(t, "its rules stay: nft delete table inet rocecn\"")
 	require.Zero(t, agent.metric("rocecn_border_rules_installed"))
 	agent.terminate(t)
 	require.Contains(t, rules("rocecn"), "2021")
@@ -197,14 +197,14 @@ func TestBorderMissing(t *testing.T) {
 
 	self := wiretest.Must(os.Executable())(t)
 	agent := startAs(t, h, file, self)
-	agent.says(t, "lacks=\"role.border: wan2: no such interface\"")
+	agent.awaitLog(t, "lacks=\"role.border: wan2: no such interface\"")
 	require.Contains(t, agent.get("/readyz"), "not ready: role.border: wan2: ")
 	require.Zero(t, agent.metric("rocecn_border_rules_installed"))
 	require.NotContains(t, agent.log(), "msg=ready")
 	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), `{ "wan0", "wan2" }`)
 
 	h.Run(t, "", "ip", "link", "add", "wan2", "type", "veth", "peer", "name", "wan3")
-	agent.says(t, "msg=ready")
+	agent.awaitLog(t, "msg=ready")
 	require.EqualValues(t, 1, agent.metric("rocecn_border_rules_installed"))
 	status, stderr = check()
 	require.Zero(t, status)
@@ -237,7 +237,7 @@ func TestBorderChanged(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(refused, nil, 0o600))
 	h.Run(t, "", "nft", "flush", "ruleset")
-	agent.says(t, "lacks=\"role.border: nft: exit status 1\"")
+	agent.awaitLog(t, "lacks=\"role.border: nft: exit status 1\"")
 	require.Zero(t, agent.metric("rocecn_border_rules_installed"))
 	require.Contains(t, agent.get("/readyz"), "not ready: role.border: nft: exit status 1")
 	require.NoError(t, os.Remove(refused))
@@ -266,7 +266,7 @@ func TestBorderWatchdog(t *testing.T) {
 	hears := func() {
 		t.Helper()
 		b := make([]byte, 1<<10)
-		require.NoError(t, socket.SetReadDeadline(time.Now().Add(nftPatience/2)))
+		require.NoError(t, socket.SetReadDeadline(time.Now().Add(nftTimeout/2)))
 		_, err := socket.Read(b)
 		require.NoError(t, err)
 	}
@@ -279,7 +279,7 @@ func TestBorderWatchdog(t *testing.T) {
 		hears()
 	}
 	require.NoError(t, os.Remove(hold))
-	agent.says(t, "border: as it should be\"\n")
+	agent.awaitLog(t, "border: as it should be\"\n")
 	agent.terminate(t)
 }
 
@@ -292,8 +292,8 @@ func TestBorderTwice(t *testing.T) {
 	want := h.Run(t, "", "nft", "-s", "list", "ruleset")
 	self := wiretest.Must(os.Executable())(t)
 	other := startAs(t, h, written(t, "other.toml", config+"cnp = true\n"), self)
-	agent.says(t, "rules that nobody else changes")
-	other.says(t, "rules that nobody else changes")
+	agent.awaitLog(t, "rules that nobody else changes")
+	other.awaitLog(t, "rules that nobody else changes")
 	agent.awaits(t, 0, "rocecn_border_rules_installed")
 	other.terminate(t)
 	wiretest.Await(t, "the rules", func() bool { return h.Run(t, "", "nft", "-s", "list", "ruleset") == want })

@@ -16,24 +16,24 @@ import (
 
 // captureSink is a file, for rehearsals.
 type captureSink struct {
-	File string `json:"file"`
-	to   *sharedCapture
+	File   string `json:"file"`
+	shared *sharedCapture
 }
 
-func (s *captureSink) check() error    { return needed("file", s.File) }
-func (s *captureSink) needs() []string { return nil }
-func (s *captureSink) device() string  { return "" }
-func (s *captureSink) works() bool     { return s.to == nil || !s.to.broken.Load() }
+func (s *captureSink) check() error                   { return requireText("file", s.File) }
+func (s *captureSink) requiredCapabilities() []string { return nil }
+func (s *captureSink) deviceName() string             { return "" }
+func (s *captureSink) canWrite() bool                 { return s.shared == nil || !s.shared.broken.Load() }
 func (s *captureSink) open(now *time.Time) (netio.Sink, error) {
-	return &captureOut{to: s.to, now: now}, nil
+	return &captureOut{shared: s.shared, now: now}, nil
 }
 
 // A sharedCapture is the file of a sink, for all roles that send into it.
 type sharedCapture struct {
-	file   *os.File
-	was    bool // there before it was opened
-	log    func() *slog.Logger
-	broken atomic.Bool // what was to be written last could not be
+	file    *os.File
+	existed bool // there before it was opened
+	log     func() *slog.Logger
+	broken  atomic.Bool // what was to be written last could not be
 
 	mu   sync.Mutex
 	out  *capture.Writer // nil: it has no header yet
@@ -52,14 +52,14 @@ func openCapture(name string, log func() *slog.Logger) (*sharedCapture, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sharedCapture{file: f, was: was, log: log}, nil
+	return &sharedCapture{file: f, existed: was, log: log}, nil
 }
 
-// begin makes it a capture without packets.
-func (c *sharedCapture) begin() {
+// startFile makes it a capture without packets.
+func (c *sharedCapture) startFile() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(c.writeHeader())
+	c.recordResult(c.writeHeader())
 }
 
 func (c *sharedCapture) writeHeader() error {
@@ -70,15 +70,15 @@ func (c *sharedCapture) writeHeader() error {
 	if err != nil {
 		return err
 	}
-	out, err := capture.NewWriter((*wholeWriter)(c), capture.Raw, time.Nanosecond)
+	out, err := capture.NewWriter((*recordWriter)(c), capture.Raw, time.Nanosecond)
 	if err == nil {
 		c.out = out
 	}
 	return err
 }
 
-// write writes a packet, if it can.
-func (c *sharedCapture) write(r *capture.Record) (err error) {
+// writeRecord writes a packet, if it can.
+func (c *sharedCapture) writeRecord(r *capture.Record) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.out == nil {
@@ -87,12 +87,12 @@ func (c *sharedCapture) write(r *capture.Record) (err error) {
 	if err == nil {
 		err = c.out.Write(r)
 	}
-	c.note(err)
+	c.recordResult(err)
 	return err
 }
 
-// note takes note of whether it could be written, and logs it if that is new.
-func (c *sharedCapture) note(err error) {
+// recordResult takes note of whether it could be written, and logs it if that is new.
+func (c *sharedCapture) recordResult(err error) {
 	switch was := c.broken.Swap(err != nil); {
 	case err != nil && !was:
 		c.log().Warn("sink: its file cannot be written", "file", c.file.Name(), "error", err)
@@ -101,24 +101,24 @@ func (c *sharedCapture) note(err error) {
 	}
 }
 
-// A wholeWriter writes all of some octets or leaves none of them in the file: at a full disk as many are written as
+// A recordWriter writes all of some octets or leaves none of them in the file: at a full disk as many are written as
 // there is room for, and what is written after them, when there is room again, would be no record to any reader.
-type wholeWriter sharedCapture
+type recordWriter sharedCapture
 
-func (w *wholeWriter) Write(b []byte) (n int, err error) {
-	if err = w.cut(); err != nil {
+func (w *recordWriter) Write(b []byte) (n int, err error) {
+	if err = w.truncatePartial(); err != nil {
 		return 0, err
 	}
 	if n, err = w.file.Write(b); err != nil {
 		w.torn = n > 0
-		return 0, errors.Join(err, w.cut())
+		return 0, errors.Join(err, w.truncatePartial())
 	}
 	w.end += int64(n)
 	return n, nil
 }
 
-// cut cuts off what is incomplete.
-func (w *wholeWriter) cut() error {
+// truncatePartial cuts off what is incomplete.
+func (w *recordWriter) truncatePartial() error {
 	if !w.torn {
 		return nil
 	}
@@ -133,24 +133,24 @@ func (w *wholeWriter) cut() error {
 // Close closes the file.
 func (c *sharedCapture) Close() error { return c.file.Close() }
 
-// abandon closes the file, and leaves all as it was before it was opened.
-func (c *sharedCapture) abandon() {
+// closeAndRemove closes the file, and leaves all as it was before it was opened.
+func (c *sharedCapture) closeAndRemove() {
 	c.file.Close()
-	if !c.was {
+	if !c.existed {
 		os.Remove(c.file.Name())
 	}
 }
 
 // captureOut writes the packets of one role into a capture.
 type captureOut struct {
-	to     *sharedCapture
+	shared *sharedCapture
 	now    *time.Time
 	failed uint64
 	unsent func(packet []byte, err error)
 }
 
 func (c *captureOut) Send(packet []byte) error {
-	err := c.to.write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *c.now})
+	err := c.shared.writeRecord(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *c.now})
 	if err != nil {
 		c.failed++
 		c.unsent(packet, err)

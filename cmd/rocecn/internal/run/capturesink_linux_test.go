@@ -65,39 +65,39 @@ func TestFullDisk(t *testing.T) {
 		_, err := io.Copy(filler, io.LimitReader(zeros{}, 1<<20))
 		require.ErrorIs(t, err, unix.ENOSPC)
 	}
-	entry := &sinkEntry{is: &captureSink{to: to}}
+	entry := &sinkEntry{sink: &captureSink{shared: to}}
 	o := &outlet{entry: entry, now: time.Unix(1, 0)}
 	require.NoError(t, o.open())
 	sends := func(n int) (sent, failed uint64) {
 		before, beforeFailed := o.packets.Load(), o.errors[otherFailure].Load()
 		for range n {
-			o.send(make([]byte, 300), o.now)
+			o.sendPacket(make([]byte, 300), o.now)
 			o.flush()
 		}
 		return o.packets.Load() - before, o.errors[otherFailure].Load() - beforeFailed
 	}
 
 	fill() // there is not even room for the header
-	to.begin()
+	to.startFile()
 	sent, failed := sends(2)
 	require.Equal(t, []uint64{0, 2}, []uint64{sent, failed})
-	require.False(t, o.works())
+	require.False(t, o.canSend())
 	require.NoError(t, filler.Truncate(0))
 	_, err := filler.Seek(0, io.SeekStart)
 	require.NoError(t, err)
 	sent, failed = sends(10)
 	require.Equal(t, []uint64{10, 0}, []uint64{sent, failed})
-	require.True(t, o.works())
+	require.True(t, o.canSend())
 
 	fill() // what is left of a page is room for a part of a packet
 	sent, failed = sends(100)
 	require.Equal(t, uint64(100), sent+failed)
 	require.Less(t, sent, uint64(100))
-	require.False(t, o.works())
+	require.False(t, o.canSend())
 	require.NoError(t, filler.Truncate(0))
 	more, failed := sends(5)
 	require.Equal(t, []uint64{5, 0}, []uint64{more, failed})
-	require.True(t, o.works())
+	require.True(t, o.canSend())
 	require.Equal(t, 2, strings.Count(said.String(), "its file cannot be written"))
 	require.Equal(t, 2, strings.Count(said.String(), "its file can be written again"))
 
@@ -143,8 +143,8 @@ func TestRefusedLeavesFiles(t *testing.T) {
 	require.NoFileExists(t, fresh)
 
 	s := &server{name: written(t, "other.toml", config), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	s.file = wiretest.Must(parse([]byte("[agent]\n")))(t)
-	_, err = s.replace(t.Context())
+	s.file = wiretest.Must(parseFile([]byte("[agent]\n")))(t)
+	_, err = s.replaceFile(t.Context())
 	require.ErrorContains(t, err, "agent.http: ")
 	require.Equal(t, "kept", string(octetsOf(t, keep)))
 	require.NoFileExists(t, fresh)

@@ -34,8 +34,8 @@ type agentConfig struct {
 	} `json:"log"`
 }
 
-// decisions is how many decisions are logged a second.
-func (c *agentConfig) decisions() int {
+// decisionLimit is how many decisions are logged a second.
+func (c *agentConfig) decisionLimit() int {
 	if c.Log.Decisions == nil {
 		return 10
 	}
@@ -68,10 +68,10 @@ func listenAddress(text string) (netip.AddrPort, error) {
 	return netip.ParseAddrPort(text)
 }
 
-// needs are the capabilities that listening needs.
-func (c *agentConfig) needs() []string {
+// requiredCapabilities are the capabilities that listening needs.
+func (c *agentConfig) requiredCapabilities() []string {
 	if at, err := listenAddress(c.HTTP); err == nil {
-		return toListen(at)
+		return listenCapabilities(at)
 	}
 	return nil
 }
@@ -79,21 +79,21 @@ func (c *agentConfig) needs() []string {
 // A sourceEntry is a table [source.NAME].
 type sourceEntry struct {
 	sourceCommon
-	name string
-	is   source
-	tree *config.Tree
+	name   string
+	source source
+	tree   *config.Tree
 }
 
 // A sinkEntry is a table [sink.NAME].
 type sinkEntry struct {
 	sinkCommon
 	name string
-	is   sink
+	sink sink
 	tree *config.Tree
 }
 
-// key says what an entry is: two are the same if their keys are.
-func (s *sinkEntry) key() string { return fmt.Sprintf("%+v %+v", s.sinkCommon, s.is) }
+// configKey says what an entry is: two are the same if their keys are.
+func (s *sinkEntry) configKey() string { return fmt.Sprintf("%+v %+v", s.sinkCommon, s.sink) }
 
 // readFile reads and checks a file, as far as that can be done without opening what it names. It may be a pipe, for
 // which nobody waits when ctx ends.
@@ -113,13 +113,13 @@ func readFile(ctx context.Context, name string) (f *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if f, err = parse(octets); err != nil {
+	if f, err = parseFile(octets); err != nil {
 		return nil, err
 	}
 	return f, f.checkFiles(name)
 }
 
-func parse(octets []byte) (*file, error) {
+func parseFile(octets []byte) (*file, error) {
 	tree, err := config.Read(octets)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (f *file) readSources(table *config.Tree) error {
 	names, parts, err := table.Members()
 	for i, part := range parts {
 		s := &sourceEntry{name: names[i], tree: part}
-		if err := typed(part, sources, &s.sourceCommon, &s.Type, &s.is); err != nil {
+		if err := decodeTyped(part, sources, &s.sourceCommon, &s.Type, &s.source); err != nil {
 			return err
 		}
 		if err := s.check(); err != nil {
@@ -178,7 +178,7 @@ func (f *file) readSinks(table *config.Tree) error {
 	for i, part := range parts {
 		s := &sinkEntry{name: names[i], tree: part}
 		s.DSCP = -1
-		if err := typed(part, sinks, &s.sinkCommon, &s.Type, &s.is); err != nil {
+		if err := decodeTyped(part, sinks, &s.sinkCommon, &s.Type, &s.sink); err != nil {
 			return err
 		}
 		if err := s.check(); err != nil {
@@ -189,8 +189,8 @@ func (f *file) readSinks(table *config.Tree) error {
 	return err
 }
 
-// typed decodes a table whose key type says which other keys it has.
-func typed[T any](table *config.Tree, types map[string]func() T, common any, kind *string, is *T) error {
+// decodeTyped decodes a table whose key type says which other keys it has.
+func decodeTyped[T any](table *config.Tree, types map[string]func() T, common any, kind *string, is *T) error {
 	names, parts, err := table.Members()
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func typed[T any](table *config.Tree, types map[string]func() T, common any, kin
 		return err
 	}
 	if types[*kind] == nil {
-		return parts[at].At(config.Wrong("", "%q is not one of %s", *kind, strings.Join(sorted(types), ", ")))
+		return parts[at].At(config.Wrong("", "%q is not one of %s", *kind, strings.Join(sortedKeys(types), ", ")))
 	}
 	*is = types[*kind]()
 	return table.Decode(common, *is)
@@ -249,8 +249,8 @@ func (f *file) check() error {
 // checkTaken refuses what two sources cannot both have, as the kernel gives it to one.
 func (f *file) checkTaken() (err error) {
 	of := map[string]string{} // the source that has it
-	f.used(func(s *sourceEntry) {
-		for i, in := range s.is.inputs() {
+	f.visitUsed(func(s *sourceEntry) {
+		for i, in := range s.source.listInputs() {
 			key := ""
 			switch s.Type {
 			case "udp":
@@ -287,14 +287,14 @@ func (f *file) checkRole(r *roles.Instance) error {
 	case r.Role == "sender" && checkShaping(r) != nil:
 		return checkShaping(r)
 	case a.Mode == "kernel":
-		if err := lacks(r); err != nil {
+		if err := checkMissingKeys(r); err != nil {
 			return err
 		}
-		c, err := f.kernelConfig(r)
+		c, err := f.buildKernelConfig(r)
 		f.kernels[r.Name] = c
 		return err
-	case shapes(r):
-		c, err := f.kernelShaper(r)
+	case isShaping(r):
+		c, err := f.buildKernelShaper(r)
 		if err != nil {
 			return err
 		}
@@ -302,21 +302,21 @@ func (f *file) checkRole(r *roles.Instance) error {
 	}
 	if r.Role == "switch" {
 		for i, name := range a.Sources {
-			switch f.sources[name].is.(type) {
+			switch f.sources[name].source.(type) {
 			case *udpSource, *icmpSource:
 				return config.Wrong(config.Index("sources", i),
 					"a switch answers data packets, and type %s gives none", f.sources[name].Type)
 			}
 		}
 	}
-	if err := lacks(r); err != nil {
+	if err := checkMissingKeys(r); err != nil {
 		return err
 	}
 	if c, ok := r.Config.(*roles.IngressConfig); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "no source of packets that leave in tunnels: want one of type packet without "+
 			"filter whose direction is not in, or one of type qdisc with tunnels, to learn labels from")
 	}
-	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
+	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].source.isLive() })
 	translates, ok := r.Config.(*roles.SenderConfig)
 	switch {
 	case ok && translates.Translates() && a.Sink == "":
@@ -329,8 +329,8 @@ func (f *file) checkRole(r *roles.Instance) error {
 	return nil
 }
 
-// lacks says what is missing without which a role could never do anything.
-func lacks(r *roles.Instance) error {
+// checkMissingKeys says what is missing without which a role could never do anything.
+func checkMissingKeys(r *roles.Instance) error {
 	if c, ok := r.Config.(roles.Lacking); ok {
 		return c.Lacks()
 	}
@@ -340,7 +340,7 @@ func lacks(r *roles.Instance) error {
 // showsTunnels reports whether a role sees what leaves in tunnels, which no filter looks into.
 func (f *file) showsTunnels(a *roles.Agent) bool {
 	return slices.ContainsFunc(slices.Concat(a.Sources, a.Observe), func(name string) bool {
-		switch s := f.sources[name].is.(type) {
+		switch s := f.sources[name].source.(type) {
 		case *packetSource:
 			return s.Filter == "" && s.Direction != "in"
 		case *qdiscSource:
@@ -352,17 +352,17 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 	})
 }
 
-// warnings says what the agent cannot do as configured.
-func (f *file) warnings() (all []string) {
+// listWarnings says what the agent cannot do as configured.
+func (f *file) listWarnings() (all []string) {
 	for _, r := range f.roles {
-		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].is.live() })
+		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].source.isLive() })
 		marks, ok := r.Config.(*roles.SwitchConfig)
 		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
 			all = append(all, fmt.Sprintf("role.%s: marking: packets that the agent sees are on their way already, "+
 				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+
 				`whose capable is "yes"`, r.Name))
 		}
-		if live && !f.limited(r) {
+		if live && !f.isLimited(r) {
 			all = append(all, fmt.Sprintf("role.%s: no limit: the drafts ask for one to what it sends, by per_flow or "+
 				`a rate, or by per_second of its sink; limits = "none" says that none is meant`, r.Name))
 		}
@@ -370,23 +370,23 @@ func (f *file) warnings() (all []string) {
 	return all
 }
 
-// limited reports whether something bounds what a role sends, or nothing is meant to. FAST section 5 and section 6 of
+// isLimited reports whether something bounds what a role sends, or nothing is meant to. FAST section 5 and section 6 of
 // the proxy's and the WAN's drafts want a limit, and name no figure.
-func (f *file) limited(r *roles.Instance) bool {
+func (f *file) isLimited(r *roles.Instance) bool {
 	c, sends := r.Config.(roles.Sending)
 	sink := f.sinks[r.Agent.Sink]
 	return !sends || c.Limited() || r.Agent.Limits == "none" || sink != nil && sink.PerSecond > 0
 }
 
-// queueWarnings says which queues are to be watched and cannot be, as they are now.
-func (f *file) queueWarnings() (all []string) {
+// listQueueWarnings says which queues are to be watched and cannot be, as they are now.
+func (f *file) listQueueWarnings() (all []string) {
 	said := map[string]bool{}
 	for _, r := range f.roles {
-		if c, ok := f.kernels[r.Name].is.(*kernelShaper); ok {
-			all = append(all, c.warnings(r.Name)...)
+		if c, ok := f.kernels[r.Name].part.(*kernelShaper); ok {
+			all = append(all, c.listWarnings(r.Name)...)
 		}
 		for _, name := range r.Agent.Sources {
-			q, ok := f.sources[name].is.(*qdiscSource)
+			q, ok := f.sources[name].source.(*qdiscSource)
 			if !ok {
 				continue
 			}

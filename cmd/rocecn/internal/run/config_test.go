@@ -34,47 +34,47 @@ marking = "elsewhere"
 methods = [{ senders = "::/0", method = "fastcnp" }]
 `
 	const methods, mark = `methods = [{ senders = "::/0", method = "fastcnp" }]`, `marking = "elsewhere"` + "\n"
-	f := wiretest.Must(parse([]byte(good)))(t)
-	require.Len(t, f.warnings(), 1)
-	require.Contains(t, f.warnings()[0], "role.switch: no limit")
+	f := wiretest.Must(parseFile([]byte(good)))(t)
+	require.Len(t, f.listWarnings(), 1)
+	require.Contains(t, f.listWarnings()[0], "role.switch: no limit")
 	for _, limit := range []struct{ of, key string }{
 		{"self", `per_flow = "100us"`}, {"self", `rate = { per_second = 5 }`}, {"self", `limits = "none"`},
 		{"[role.switch]", "per_second = 5"},
 	} {
 		t.Run(limit.key, func(t *testing.T) {
-			f := wiretest.Must(parse([]byte(strings.Replace(good, limit.of, limit.key+"\n"+limit.of, 1))))(t)
-			require.Empty(t, f.warnings())
+			f := wiretest.Must(parseFile([]byte(strings.Replace(good, limit.of, limit.key+"\n"+limit.of, 1))))(t)
+			require.Empty(t, f.listWarnings())
 		})
 	}
 	kernel := strings.NewReplacer(`"packet"`, `"qdisc"`+"\nlevels = [5]", `sink = "b"`, `mode = "kernel"`).Replace(good)
 	deep := strings.Replace(strings.Replace(good, `"packet"`, `"psample"`, 1), `interfaces = ["eth0"]`, `group = 1`, 1)
-	f = wiretest.Must(parse([]byte(kernel)))(t)
-	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
-	require.Contains(t, f.summary(), "role.switch: the kernel answers at eth0\n")
+	f = wiretest.Must(parseFile([]byte(kernel)))(t)
+	require.Contains(t, f.formatSummary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
+	require.Contains(t, f.formatSummary(), "role.switch: the kernel answers at eth0\n")
 	for _, c := range []struct {
 		name string
 		bind bool
 	}{{":80", true}, {"[::1]:1023", true}, {"127.0.0.1:9479", false}, {":0", false}} {
 		t.Run(c.name, func(t *testing.T) {
 			f.agent.HTTP = c.name
-			require.Equal(t, c.bind, strings.Contains(f.summary(), "CAP_NET_BIND_SERVICE"))
+			require.Equal(t, c.bind, strings.Contains(f.formatSummary(), "CAP_NET_BIND_SERVICE"))
 		})
 	}
-	k, err := (&file{sources: f.sources}).kernelConfig(instance(t, strings.Replace(kernel, mark+methods, `
+	k, err := (&file{sources: f.sources}).buildKernelConfig(instance(t, strings.Replace(kernel, mark+methods, `
 methods = [{ senders = "::/0", method = "fastcnp" }, { senders = "fd00::/8", method = "mark" }]
 capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/32", capable = "yes" },
 	{ senders = "2001:db8:1::/48", capable = "unknown" }, { senders = "10.0.0.0/8", capable = "yes" }]
 `, 1)))
 	require.NoError(t, err)
 	policies := map[string]fastpath.Policy{}
-	for _, s := range k.is.(*kernelSwitch).senders {
+	for _, s := range k.part.(*kernelSwitch).senders {
 		policies[s.Prefix.String()] = s.policy
 	}
 	require.Equal(t, map[string]fastpath.Policy{
 		"::/0": fastpath.NotifyAndMark, "fd00::/8": fastpath.Mark, "fd00:1::/32": fastpath.Mark,
 		"2001:db8::/32": fastpath.Notify, "2001:db8:1::/48": fastpath.NotifyAndMark, "10.0.0.0/8": fastpath.Nothing,
 	}, policies)
-	_, err = parse([]byte(strings.Replace(strings.Replace(kernel, methods,
+	_, err = parseFile([]byte(strings.Replace(strings.Replace(kernel, methods,
 		`methods = [{ senders = "0.0.0.0/0", method = "mark" }]`, 1), `["2001:db8::5"]`, `["192.0.2.5"]`, 1)))
 	require.NoError(t, err, "an IPv4 address is enough to mark")
 	other := "[[role.switch]]\nenabled = true\nsources = [\"a\"]\nsink = \"c\"\nself = [\"2001:db8::5\"]\n" +
@@ -94,12 +94,12 @@ sources = ["a"]
 self = ["2001:db8::5"]
 as = "cnp"
 `
-	f = wiretest.Must(parse([]byte(translates)))(t)
-	require.Contains(t, f.summary(),
+	f = wiretest.Must(parseFile([]byte(translates)))(t)
+	require.Contains(t, f.formatSummary(),
 		"role.sender: the kernel translates Fast CNPs at eth0, and drops those it cannot; PPFC go on to 2001:db8::5\n"+
 			"not used: source.d, sink.b\nAmbientCapabilities=CAP_BPF CAP_NET_ADMIN\n")
-	f = wiretest.Must(parse([]byte(strings.Replace(translates, `["a"]`, "[\"a\", \"d\"]\nsink = \"b\"", 1))))(t)
-	require.Contains(t, f.summary(), "eth0; others, and PPFC, are the agent's\n")
+	f = wiretest.Must(parseFile([]byte(strings.Replace(translates, `["a"]`, "[\"a\", \"d\"]\nsink = \"b\"", 1))))(t)
+	require.Contains(t, f.formatSummary(), "eth0; others, and PPFC, are the agent's\n")
 	learns := good[:strings.Index(good, "[role")] + `[role.ingress]
 enabled = true
 sources = ["a"]
@@ -126,9 +126,9 @@ accept = ["2001:db8::/32"]
 senders = [{ prefix = "::/0", send = "cnp" }]
 `
 	const second = "[source.c]\ntype = \"udp\"\nlisten = [\"[::1]:8\", \"[::1]:9\"]\n[role.proxy]"
-	_, err = parse([]byte(strings.Replace(proxy, "[role.proxy]", second, 1))) // nobody uses it
+	_, err = parseFile([]byte(strings.Replace(proxy, "[role.proxy]", second, 1))) // nobody uses it
 	require.NoError(t, err)
-	_, err = parse([]byte(learns))
+	_, err = parseFile([]byte(learns))
 	require.NoError(t, err)
 	for _, c := range []struct{ in, old, new, message string }{
 		{proxy, `accept = ["2001:db8::/32"]`, ``, `line 9: role.proxy.accept: missing: without it no`},
@@ -294,7 +294,7 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 	} {
 		t.Run(c.in, func(t *testing.T) {
 			require.Contains(t, c.in, c.old)
-			_, err := parse([]byte(strings.Replace(c.in, c.old, c.new, 1)))
+			_, err := parseFile([]byte(strings.Replace(c.in, c.old, c.new, 1)))
 			require.ErrorContains(t, err, c.message)
 		})
 	}
@@ -306,11 +306,11 @@ func TestKernelPortTwice(t *testing.T) {
 	const role = "[[role.switch]]\nenabled = true\nmode = \"kernel\"\nsources = [%]\nself = [\"2001:db8::5\"]\n" +
 		"methods = [{ senders = \"::/0\", method = \"mark\" }]\n"
 	sources := strings.ReplaceAll(queue, "%", "a") + strings.ReplaceAll(queue, "%", "b")
-	_, err := parse([]byte(sources + strings.ReplaceAll(role, "%", `"a", "b"`)))
+	_, err := parseFile([]byte(sources + strings.ReplaceAll(role, "%", `"a", "b"`)))
 	require.ErrorContains(t, err, "role.switch[0].sources[1]: role.switch has eth1 already")
-	_, err = parse([]byte(sources + strings.ReplaceAll(role, "%", `"a"`) + strings.ReplaceAll(role, "%", `"b"`)))
+	_, err = parseFile([]byte(sources + strings.ReplaceAll(role, "%", `"a"`) + strings.ReplaceAll(role, "%", `"b"`)))
 	require.ErrorContains(t, err, "role.switch[1].sources[0]: role.switch[0] has eth1 already")
-	_, err = parse([]byte(strings.Replace(sources, "eth1", "eth2", 1) +
+	_, err = parseFile([]byte(strings.Replace(sources, "eth1", "eth2", 1) +
 		strings.ReplaceAll(role, "%", `"a"`) + strings.ReplaceAll(role, "%", `"b"`)))
 	require.ErrorContains(t, err, "role.switch[1].sources[0]: role.switch[0] has eth0 already")
 }
@@ -318,7 +318,7 @@ func TestKernelPortTwice(t *testing.T) {
 // instance returns the only role of a file.
 func instance(t *testing.T, octets string) *roles.Instance {
 	t.Helper()
-	f := wiretest.Must(parse([]byte(octets)))(t)
+	f := wiretest.Must(parseFile([]byte(octets)))(t)
 	require.Len(t, f.roles, 1)
 	return f.roles[0]
 }

@@ -28,17 +28,17 @@ func exported(t *testing.T) map[string][]string {
 	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
 	on, border, _ := strings.Cut(strings.ReplaceAll(on, "enabled = false", "enabled = true"), "[role.border]")
 	require.NotEmpty(t, border) // it is played by nft
-	f := wiretest.Must(parse([]byte(on)))(t)
+	f := wiretest.Must(parseFile([]byte(on)))(t)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), dry: true}
-	require.NoError(t, s.apply(f, nil))
+	require.NoError(t, s.applyFile(f, nil))
 	defer s.close()
 	for _, a := range s.actors {
 		a.latency.Observe(time.Millisecond)
 	}
 	for _, p := range s.parts {
-		p.quiet(time.Now())
+		p.publishQueues(time.Now())
 	}
-	return labelsOf(string(s.metrics()))
+	return labelsOf(string(s.formatMetrics()))
 }
 
 // labelsOf returns the metrics of a text, and the labels of each.

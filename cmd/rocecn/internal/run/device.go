@@ -10,10 +10,10 @@ import (
 )
 
 // asked is how often an RDMA device is asked for its queue pairs.
-const asked = time.Second
+const deviceInterval = time.Second
 
-// devicePairs asks the RDMA device of a role for its queue pairs: a name, or any.
-func devicePairs(ctx context.Context, device string) ([]roles.DevicePair, error) {
+// readDevicePairs asks the RDMA device of a role for its queue pairs: a name, or any.
+func readDevicePairs(ctx context.Context, device string) ([]roles.DevicePair, error) {
 	if device == "any" {
 		device = ""
 	}
@@ -28,12 +28,12 @@ func devicePairs(ctx context.Context, device string) ([]roles.DevicePair, error)
 	return all, nil
 }
 
-// askDevice asks an RDMA device time and again until ctx ends, and hands on what it says. What it does not say is not
+// pollDevice asks an RDMA device time and again until ctx ends, and hands on what it says. What it does not say is not
 // known any more.
-func askDevice(ctx context.Context, device string, to chan<- []roles.DevicePair, log *slog.Logger) {
+func pollDevice(ctx context.Context, device string, to chan<- []roles.DevicePair, log *slog.Logger) {
 	said := false
 	for {
-		all, err := devicePairs(ctx, device)
+		all, err := readDevicePairs(ctx, device)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -51,7 +51,7 @@ func askDevice(ctx context.Context, device string, to chan<- []roles.DevicePair,
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(asked):
+		case <-time.After(deviceInterval):
 		}
 	}
 }
@@ -62,15 +62,15 @@ func (s *server) startDevices(ctx context.Context) {
 	for _, a := range s.actors {
 		a.device = make(chan []roles.DevicePair, 1)
 		if device := a.instance.Agent.RDMA; device != "" {
-			go askDevice(ctx, device, a.device, s.log.With("role", a.instance.Name))
+			go pollDevice(ctx, device, a.device, s.log.With("role", a.instance.Name))
 		} else {
 			a.device <- nil // none, whatever was asked before
 		}
 	}
 }
 
-// hearDevice tells the role what its device has said since.
-func (a *actor) hearDevice() {
+// receiveDevicePairs tells the role what its device has said since.
+func (a *actor) receiveDevicePairs() {
 	select {
 	case all := <-a.device:
 		if r, ok := a.Role.(*roles.Sender); ok {

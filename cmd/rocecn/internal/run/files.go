@@ -9,21 +9,21 @@ import (
 
 // checkFiles refuses sinks that would overwrite the configuration, which has this name, a source, or one another.
 func (f *file) checkFiles(name string) error {
-	taken := []place{placeOf("this configuration", name)}
-	for _, name := range sorted(f.sources) {
-		if source, ok := f.sources[name].is.(*captureSource); ok {
-			taken = append(taken, placeOf("source."+name, source.File))
+	taken := []fileLocation{locateFile("this configuration", name)}
+	for _, name := range sortedKeys(f.sources) {
+		if source, ok := f.sources[name].source.(*captureSource); ok {
+			taken = append(taken, locateFile("source."+name, source.File))
 		}
 	}
-	for _, name := range sorted(f.sinks) {
-		sink, ok := f.sinks[name].is.(*captureSink)
+	for _, name := range sortedKeys(f.sinks) {
+		sink, ok := f.sinks[name].sink.(*captureSink)
 		if !ok {
 			continue
 		}
-		its := placeOf("sink."+name, sink.File)
+		its := locateFile("sink."+name, sink.File)
 		for _, other := range taken {
-			if its.same(other) {
-				return f.sinks[name].tree.At(config.Wrong("file", "it is that of %s", other.of))
+			if its.overwrites(other) {
+				return f.sinks[name].tree.At(config.Wrong("file", "it is that of %s", other.owner))
 			}
 		}
 		taken = append(taken, its)
@@ -31,23 +31,23 @@ func (f *file) checkFiles(name string) error {
 	return nil
 }
 
-// A place is where a file is, or would be.
-type place struct {
-	of   string      // what names it
-	full string      // its full name
-	info os.FileInfo // nil: there is none
+// A fileLocation is where a file is, or would be.
+type fileLocation struct {
+	owner string      // what names it
+	full  string      // its full name
+	info  os.FileInfo // nil: there is none
 }
 
-func placeOf(of, name string) place {
-	p := place{of: of, full: fullName(name)}
+func locateFile(of, name string) fileLocation {
+	p := fileLocation{owner: of, full: fullName(name)}
 	if info, err := os.Stat(name); err == nil {
 		p.info = info
 	}
 	return p
 }
 
-// same reports whether what is written to one would overwrite the other.
-func (p place) same(other place) bool {
+// overwrites reports whether what is written to one would overwrite the other.
+func (p fileLocation) overwrites(other fileLocation) bool {
 	if p.info != nil && other.info != nil {
 		return p.info.Mode().IsRegular() && os.SameFile(p.info, other.info)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// fresh is what was opened for a file before it came into force. nil has nothing.
-type fresh struct {
+// newResources is what was opened for a file before it came into force. nil has nothing.
+type newResources struct {
 	sources map[string]netio.Source   // by their names and keys
 	files   map[string]*sharedCapture // of sinks, by their names
 	created []*sharedCapture          // those of them that no sink has yet
@@ -22,11 +22,11 @@ type fresh struct {
 	listener net.Listener // of agent.http; nil: none, or as before
 }
 
-// openFresh opens the sources and sinks of a file that there are not yet, so that
+// openNewResources opens the sources and sinks of a file that there are not yet, so that
 // what can never be opened is refused before anything changes. What may come later,
 // such as an interface, is left to the workers.
-func (s *server) openFresh(f *file) (*fresh, error) {
-	all := &fresh{sources: map[string]netio.Source{}, files: map[string]*sharedCapture{}}
+func (s *server) openNewResources(f *file) (*newResources, error) {
+	all := &newResources{sources: map[string]netio.Source{}, files: map[string]*sharedCapture{}}
 	for _, r := range f.roles {
 		err := s.openSources(f, r, all)
 		if err == nil && !s.dry {
@@ -41,13 +41,13 @@ func (s *server) openFresh(f *file) (*fresh, error) {
 }
 
 // openSources opens the sources of a role.
-func (s *server) openSources(f *file, r *roles.Instance, all *fresh) error {
-	for _, name := range f.ofAgent(&r.Agent) {
+func (s *server) openSources(f *file, r *roles.Instance, all *newResources) error {
+	for _, name := range f.agentSources(&r.Agent) {
 		entry := f.sources[name]
-		for _, in := range entry.is.inputs() {
+		for _, in := range entry.source.listInputs() {
 			key := name + " " + in.key
 			// One of another name is closed before this one is opened: some allow only one.
-			known := func(p *part) bool { return p.key == in.key && (p.entry.name == name || entry.is.live()) }
+			known := func(p *part) bool { return p.key == in.key && (p.entry.name == name || entry.source.isLive()) }
 			if all.sources[key] != nil || slices.ContainsFunc(s.parts, known) {
 				continue
 			}
@@ -55,7 +55,7 @@ func (s *server) openSources(f *file, r *roles.Instance, all *fresh) error {
 			switch {
 			case err == nil:
 				all.sources[key] = source
-			case errors.Is(err, fs.ErrPermission) || !entry.is.live():
+			case errors.Is(err, fs.ErrPermission) || !entry.source.isLive():
 				return fmt.Errorf("source.%s: %s: %w", name, in.label, err)
 			}
 		}
@@ -64,32 +64,32 @@ func (s *server) openSources(f *file, r *roles.Instance, all *fresh) error {
 }
 
 // openSink tries the sink of a role, and opens its file if it is one.
-func (s *server) openSink(f *file, r *roles.Instance, all *fresh) error {
+func (s *server) openSink(f *file, r *roles.Instance, all *newResources) error {
 	entry := f.sinks[r.Agent.Sink]
 	if entry == nil {
 		return nil
 	}
-	if c, ok := entry.is.(*captureSink); ok {
+	if c, ok := entry.sink.(*captureSink); ok {
 		name := fullName(c.File)
-		if c.to = s.files[name]; c.to == nil {
-			c.to = all.files[name]
+		if c.shared = s.files[name]; c.shared == nil {
+			c.shared = all.files[name]
 		}
-		if c.to == nil {
+		if c.shared == nil {
 			to, err := openCapture(name, func() *slog.Logger { return s.log })
 			if err != nil {
 				return fmt.Errorf("sink.%s: %w", entry.name, err)
 			}
-			c.to, all.created = to, append(all.created, to)
+			c.shared, all.created = to, append(all.created, to)
 		}
-		all.files[name] = c.to
+		all.files[name] = c.shared
 		return nil
 	}
-	same := func(a *actor) bool { return a.out != nil && a.out.entry.key() == entry.key() }
+	same := func(a *actor) bool { return a.out != nil && a.out.entry.configKey() == entry.configKey() }
 	if slices.ContainsFunc(s.actors, same) {
 		return nil
 	}
 	var now time.Time
-	sink, err := entry.is.open(&now)
+	sink, err := entry.sink.open(&now)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("sink.%s: %w", entry.name, err)
 	}
@@ -99,8 +99,8 @@ func (s *server) openSink(f *file, r *roles.Instance, all *fresh) error {
 	return nil
 }
 
-// take returns the source that was opened for an input, nil if there is none.
-func (o *fresh) take(entry *sourceEntry, in input) netio.Source {
+// takeSource returns the source that was opened for an input, nil if there is none.
+func (o *newResources) takeSource(entry *sourceEntry, in input) netio.Source {
 	if o == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (o *fresh) take(entry *sourceEntry, in input) netio.Source {
 }
 
 // close closes what was opened.
-func (o *fresh) close() {
+func (o *newResources) close() {
 	if o == nil {
 		return
 	}
@@ -119,7 +119,7 @@ func (o *fresh) close() {
 		source.Close()
 	}
 	for _, file := range o.created {
-		file.abandon()
+		file.closeAndRemove()
 	}
 	if o.listener != nil {
 		o.listener.Close()

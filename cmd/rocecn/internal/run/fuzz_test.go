@@ -60,7 +60,7 @@ rate_out = { per_second = 1e3, burst = 2 }
 		}
 		var file *file
 		var err error
-		allocated := wiretest.Allocated(func() { file, err = parse(octets) })
+		allocated := wiretest.Allocated(func() { file, err = parseFile(octets) })
 		require.Less(t, allocated, uint64(64<<20*(1+bytes.Count(octets, []byte("enabled")))))
 		if err != nil {
 			var wrong *config.Error
@@ -70,14 +70,14 @@ rate_out = { per_second = 1e3, burst = 2 }
 			require.True(t, wrong.Key != "" || wrong.Line > 0 || nameless, "where? %v", err)
 			return
 		}
-		file.warnings()
-		file.summary()
+		file.listWarnings()
+		file.formatSummary()
 		asJSON := wiretest.Must(json.Marshal(value))(t)
-		again, err := parse(asJSON)
+		again, err := parseFile(asJSON)
 		require.NoError(t, err, "%s", asJSON)
 		requireSame(t, file, again)
 		asTOML := wiretest.Must(toml.Marshal(value))(t)
-		again, err = parse(asTOML)
+		again, err = parseFile(asTOML)
 		require.NoError(t, err, "%s", asTOML)
 		requireSame(t, file, again)
 	})
@@ -145,11 +145,11 @@ func requireSame(t *testing.T, a, b *file) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(a.sources)), slices.Collect(maps.Keys(b.sources)))
 	for name, s := range a.sources {
 		require.Equal(t, s.sourceCommon, b.sources[name].sourceCommon)
-		require.Equal(t, s.is, b.sources[name].is)
+		require.Equal(t, s.source, b.sources[name].source)
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(a.sinks)), slices.Collect(maps.Keys(b.sinks)))
 	for name, s := range a.sinks {
-		require.Equal(t, s.key(), b.sinks[name].key())
+		require.Equal(t, s.configKey(), b.sinks[name].configKey())
 	}
 	require.Len(t, b.roles, len(a.roles))
 	for _, r := range a.roles {

@@ -20,11 +20,11 @@ import (
 )
 
 // patience is how long a worker may be busy before the agent counts as ill.
-const patience = 5 * time.Second
+const workerTimeout = 5 * time.Second
 
-// listen listens at the address of a file, if it is another one than before: with no
+// listenHTTP listens at the address of a file, if it is another one than before: with no
 // error and no listener there is nothing new.
-func (s *server) listen(f *file) (net.Listener, error) {
+func (s *server) listenHTTP(f *file) (net.Listener, error) {
 	address := f.agent.HTTP
 	if s.dry || address == "" || s.listener != nil && s.file.agent.HTTP == address {
 		return nil, nil
@@ -36,8 +36,8 @@ func (s *server) listen(f *file) (net.Listener, error) {
 	return l, nil
 }
 
-// answers returns what answers at /metrics and the rest.
-func (s *server) answers() *http.Server {
+// newHTTPServer returns what answers at /metrics and the rest.
+func (s *server) newHTTPServer() *http.Server {
 	mux := http.NewServeMux()
 	plain := func(path string, answer func() (text string, ok bool)) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
@@ -50,16 +50,16 @@ func (s *server) answers() *http.Server {
 	}
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		w.Write(s.metrics())
+		w.Write(s.formatMetrics())
 	})
 	plain("/healthz", func() (string, bool) {
-		if !s.turns(patience) {
+		if !s.areWorkersAlive(workerTimeout) {
 			return "a worker is stuck", false
 		}
 		return "ok", true
 	})
 	plain("/readyz", func() (string, bool) {
-		if what := s.waitsFor(); what != "" {
+		if what := s.findMissing(); what != "" {
 			return "not ready: " + what, false
 		}
 		return "ready", true
@@ -68,7 +68,7 @@ func (s *server) answers() *http.Server {
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		_ = e.Encode(s.status())
+		_ = e.Encode(s.buildStatus())
 	})
 	debug := func(path string, answer http.HandlerFunc) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -87,13 +87,13 @@ func (s *server) answers() *http.Server {
 	debug("/debug/pprof/profile", pprof.Profile)
 	debug("/debug/pprof/symbol", pprof.Symbol)
 	debug("/debug/pprof/trace", pprof.Trace)
-	return web.Server(mux, log.New((*answersLog)(s), "", 0))
+	return web.Server(mux, log.New((*httpLog)(s), "", 0))
 }
 
-// answersLog logs lines of what answers as the file says by then: a reload may have changed how.
-type answersLog server
+// httpLog logs lines of what answers as the file says by then: a reload may have changed how.
+type httpLog server
 
-func (l *answersLog) Write(line []byte) (int, error) {
+func (l *httpLog) Write(line []byte) (int, error) {
 	l.mu.RLock()
 	now := l.log
 	l.mu.RUnlock()
@@ -126,8 +126,8 @@ var (
 	kinds = []message.Kind{message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy}
 )
 
-// metrics returns the metrics. No label has an address of a packet or a queue pair.
-func (s *server) metrics() []byte {
+// formatMetrics returns the metrics. No label has an address of a packet or a queue pair.
+func (s *server) formatMetrics() []byte {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var t prometheus.Text
@@ -139,12 +139,12 @@ func (s *server) metrics() []byte {
 	value("rocecn_build_info", "What is running.", 1,
 		"version", program.Version, "goversion", runtime.Version(), "revision", program.Revision)
 	value("rocecn_config_last_reload_successful", "Whether the file was right when it was read last.",
-		number(s.reloaded.good))
+		boolToFloat(s.reloaded.good))
 	value("rocecn_config_last_reload_success_timestamp_seconds", "When the file in force was read.",
 		float64(s.reloaded.at.UnixNano())/1e9)
 	value("rocecn_border_rules_installed",
 		"Whether the rules of all borders are installed, and the interfaces there that they name.",
-		number(s.border.protects()))
+		boolToFloat(s.border.isComplete()))
 
 	ofRoles := func(name, help string, each func(a *actor, labels ...string)) {
 		t.Family(name, help)
@@ -156,33 +156,33 @@ func (s *server) metrics() []byte {
 	ofRoles("rocecn_role_packets_total", "Packets that the role was shown, by what became of them.",
 		func(a *actor, l ...string) {
 			for action := range a.outcomes {
-				n := s.outcome(a, node.Action(action))
+				n := s.countOutcome(a, node.Action(action))
 				t.Sample(float64(n), append(l, "outcome", outcomes[node.Action(action)])...)
 			}
 		})
 	ofRoles("rocecn_role_sent_total", "Notifications by kind, those included that no packet asked for.",
 		func(a *actor, l ...string) {
 			for _, k := range kinds {
-				n := s.counted(a, node.Count{Action: node.Sent, Message: k})
+				n := s.readCounter(a, node.Count{Action: node.Sent, Message: k})
 				t.Sample(float64(n), append(l, "kind", k.String())...)
 			}
 		})
 	ofRoles("rocecn_role_refused_total", "Refusals by reason.", func(a *actor, l ...string) {
 		for _, r := range reasons {
-			n := s.counted(a, node.Count{Action: node.Refused, Reason: r})
+			n := s.readCounter(a, node.Count{Action: node.Refused, Reason: r})
 			t.Sample(float64(n), append(l, "reason", r.String())...)
 		}
 	})
 	ofRoles("rocecn_role_to_sink_total", "Packets that the role has handed to its sink.",
 		func(a *actor, l ...string) {
-			t.Sample(float64(a.packets.Load()+s.inKernel(a).toSink), l...)
+			t.Sample(float64(a.packets.Load()+s.readKernelCounts(a).toSink), l...)
 		})
 	ofRoles("rocecn_role_marks_not_made_total", "Packets that should be marked, and were on their way already.",
-		func(a *actor, l ...string) { t.Sample(float64(a.unmade.Load()), l...) })
+		func(a *actor, l ...string) { t.Sample(float64(a.marksNotMade.Load()), l...) })
 	ofRoles("rocecn_role_effects_total", "What the role counts beside, such as pauses and labels.",
 		func(a *actor, l ...string) {
 			for _, e := range effects {
-				t.Sample(float64(s.counted(a, node.Count{Effect: e})), append(l, "effect", e.String())...)
+				t.Sample(float64(s.readCounter(a, node.Count{Effect: e})), append(l, "effect", e.String())...)
 			}
 		})
 	ofSize := func(name, help, role string, of size) {
@@ -210,8 +210,8 @@ func (s *server) metrics() []byte {
 	}
 	count := func(n *atomic.Uint64) float64 { return float64(n.Load()) }
 	t.Family("rocecn_source_up", "Whether packets can come.")
-	s.eachInput(func(source, _, input string, up bool, _ *part) {
-		t.Sample(number(up), "source", source, "input", input)
+	s.visitInputs(func(source, _, input string, up bool, _ *part) {
+		t.Sample(boolToFloat(up), "source", source, "input", input)
 	})
 	ofParts("rocecn_source_packets_total", "Packets that came.", func(p *part) float64 { return count(&p.events) })
 	ofParts("rocecn_source_lost_total", "Packets that came too fast.", func(p *part) float64 { return count(&p.lost) })
@@ -221,7 +221,7 @@ func (s *server) metrics() []byte {
 	ofQueues := func(name, help string, of func(q *queue) float64) {
 		t.Family(name, help)
 		for _, p := range s.parts {
-			for _, q := range p.queues() {
+			for _, q := range p.listQueues() {
 				t.Sample(of(&q), "source", p.entry.name, "interface", q.name)
 			}
 		}
@@ -240,11 +240,11 @@ func (s *server) metrics() []byte {
 		}
 	}
 	ofSinks("rocecn_sink_up", "Whether packets can be sent.",
-		func(o *outlet, l ...string) { t.Sample(number(o.works()), l...) })
+		func(o *outlet, l ...string) { t.Sample(boolToFloat(o.canSend()), l...) })
 	ofSinks("rocecn_sink_packets_total", "Packets that were sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.packets), l...) })
-	s.kernelSinks(func(role string, n *kernelCounts) {
-		t.Sample(float64(n.left), "sink", "kernel", "role", role)
+	s.visitKernelSinks(func(role string, n *kernelCounts) {
+		t.Sample(float64(n.transmitted), "sink", "kernel", "role", role)
 	})
 	ofSinks("rocecn_sink_bytes_total", "Octets of the packets that were sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.bytes), l...) })
@@ -253,7 +253,7 @@ func (s *server) metrics() []byte {
 			t.Sample(count(&o.errors[why]), append(l, "error", failureNames[why])...)
 		}
 	})
-	s.kernelSinks(func(role string, in *kernelCounts) {
+	s.visitKernelSinks(func(role string, in *kernelCounts) {
 		for why, n := range in.errors {
 			t.Sample(float64(n), "sink", "kernel", "role", role, "error", failureNames[why])
 		}
@@ -261,9 +261,9 @@ func (s *server) metrics() []byte {
 	return t.Octets
 }
 
-// status is what /status says.
-func (s *server) status() any {
-	waitsFor := s.waitsFor()
+// buildStatus is what /status says.
+func (s *server) buildStatus() any {
+	waitsFor := s.findMissing()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	type source struct {
@@ -294,7 +294,7 @@ func (s *server) status() any {
 		Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor,
 		Roles: []role{}, Sources: []source{}, // no null
 	}
-	s.eachInput(func(name, kind, input string, up bool, p *part) {
+	s.visitInputs(func(name, kind, input string, up bool, p *part) {
 		one := source{Name: name, Type: kind, Input: input, Up: up}
 		if p != nil {
 			one.N, one.Lost = p.events.Load(), p.lost.Load()
@@ -305,11 +305,11 @@ func (s *server) status() any {
 		r := role{
 			Name: a.instance.Name, Sources: append([]string{}, a.instance.Agent.Sources...),
 			Observe: a.instance.Agent.Observe, Sink: a.instance.Agent.Sink,
-			SinkUp: a.out != nil && a.out.works(), Pairs: a.sizes[pairsSize].Load(),
+			SinkUp: a.out != nil && a.out.canSend(), Pairs: a.sizes[pairsSize].Load(),
 			Packets: map[string]uint64{},
 		}
 		for action := range a.outcomes {
-			if n := s.outcome(a, node.Action(action)); n > 0 {
+			if n := s.countOutcome(a, node.Action(action)); n > 0 {
 				r.Packets[outcomes[node.Action(action)]] = n
 			}
 		}
@@ -322,7 +322,7 @@ func (s *server) status() any {
 func (s *server) logStatus() {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	s.eachInput(func(source, kind, input string, up bool, p *part) {
+	s.visitInputs(func(source, kind, input string, up bool, p *part) {
 		attrs := []any{"source", source, "type", kind, "input", input, "up", up}
 		if p != nil {
 			attrs = append(attrs, "packets", p.events.Load(), "lost", p.lost.Load(), "reopened", p.reopened.Load())
@@ -332,14 +332,14 @@ func (s *server) logStatus() {
 	for _, a := range s.actors {
 		attrs := []any{"role", a.instance.Name, "pairs", a.sizes[pairsSize].Load()}
 		for action := range a.outcomes {
-			attrs = append(attrs, outcomes[node.Action(action)], s.outcome(a, node.Action(action)))
+			attrs = append(attrs, outcomes[node.Action(action)], s.countOutcome(a, node.Action(action)))
 		}
 		s.log.Info("status", attrs...)
 		if a.out == nil || s.dry {
 			continue
 		}
 		attrs = []any{
-			"sink", a.out.entry.name, "role", a.instance.Name, "up", a.out.works(), "packets", a.out.packets.Load(),
+			"sink", a.out.entry.name, "role", a.instance.Name, "up", a.out.canSend(), "packets", a.out.packets.Load(),
 		}
 		for why := range a.out.errors {
 			attrs = append(attrs, failureNames[why], a.out.errors[why].Load())
@@ -348,14 +348,14 @@ func (s *server) logStatus() {
 	}
 }
 
-// eachInput calls f with all that packets come by, each interface by itself. What one
+// visitInputs calls f with all that packets come by, each interface by itself. What one
 // part reads of several interfaces is counted for the part: p is nil but for the first.
-func (s *server) eachInput(f func(source, kind, input string, up bool, p *part)) {
+func (s *server) visitInputs(f func(source, kind, input string, up bool, p *part)) {
 	for _, p := range s.parts {
 		if len(p.watch) == 0 {
 			f(p.entry.name, p.entry.Type, p.label, p.up.Load(), p)
 		}
-		for i, there := range numbers(p.watch) {
+		for i, there := range interfaceIndexes(p.watch) {
 			of := p
 			if i > 0 {
 				of = nil
@@ -363,10 +363,10 @@ func (s *server) eachInput(f func(source, kind, input string, up bool, p *part))
 			f(p.entry.name, p.entry.Type, p.watch[i], p.up.Load() && there != 0, of)
 		}
 	}
-	s.kernelPorts(func(p kernelPort, up bool) { f(p.source, p.kind, p.name, up, nil) })
+	s.visitKernelPorts(func(p kernelPort, up bool) { f(p.source, p.kind, p.name, up, nil) })
 }
 
-func number(b bool) float64 {
+func boolToFloat(b bool) float64 {
 	if b {
 		return 1
 	}

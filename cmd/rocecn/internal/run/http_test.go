@@ -17,7 +17,7 @@ func TestAnswersLog(t *testing.T) {
 	s := prepared(t, "")
 	var out bytes.Buffer
 	s.log = slog.New(slog.NewTextHandler(&out, nil))
-	log := s.answers().ErrorLog
+	log := s.newHTTPServer().ErrorLog
 	log.Print("http: Accept error")
 	require.Contains(t, out.String(), ` level=WARN msg="http: Accept error"`)
 	s.log = slog.New(slog.NewJSONHandler(&out, nil))
@@ -37,7 +37,7 @@ func TestMetricsTable(t *testing.T) {
 	page := string(octetsOf(t, filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "running.md")))
 	_, table, found := strings.Cut(page, "| metric | |\n")
 	require.True(t, found)
-	has := names(string(prepared(t, "").metrics()), `(?m)^# TYPE (\w+) `)
+	has := names(string(prepared(t, "").formatMetrics()), `(?m)^# TYPE (\w+) `)
 	require.Greater(t, len(has), 20)
 	require.Equal(t, has, names(table, "`(rocecn_\\w+)`"))
 	require.Len(t, regexp.MustCompile("`rocecn_\\w+`").FindAllString(table, -1), len(has), "each once")

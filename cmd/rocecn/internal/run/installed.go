@@ -9,37 +9,37 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nftables"
 )
 
-// installed are the rules of the borders as nftables has them. They stay when the agent ends: the border does not open
+// borderState are the rules of the borders as nftables has them. They stay when the agent ends: the border does not open
 // because a program has.
-type installed struct {
-	tables []string // nil: there is no border
-	lacks  string   // what keeps a border from being one, as the agent waits for it; empty: nothing
+type borderState struct {
+	tables  []string // nil: there is no border
+	problem string   // what keeps a border from being one, as the agent waits for it; empty: nothing
 
 	kernel     *nftables.Ruleset
 	generation uint32 // of the rules, when they were seen to be
 	listing    string // this, by the tables
-	looked     time.Time
+	checkedAt  time.Time
 }
 
-// protects reports whether all borders are as they should be.
-func (b *installed) protects() bool { return b.tables != nil && b.lacks == "" }
+// isComplete reports whether all borders are as they should be.
+func (b *borderState) isComplete() bool { return b.tables != nil && b.problem == "" }
 
 // close ends the watch.
-func (b *installed) close() {
+func (b *borderState) close() {
 	if b.kernel != nil {
 		b.kernel.Close()
 		b.kernel = nil
 	}
 }
 
-// install puts the rules of the borders of a file into force, also if it has done so before: they may have been
+// installBorder puts the rules of the borders of a file into force, also if it has done so before: they may have been
 // deleted.
-func (s *server) install(f *file) error {
+func (s *server) installBorder(f *file) error {
 	if s.dry {
 		return nil
 	}
-	defer s.keepFed()()
-	rules, err := s.put(f)
+	defer s.keepWatchdogFed()()
+	rules, err := s.applyBorderRules(f)
 	if err != nil {
 		return fmt.Errorf("role.border: %w", err)
 	}
@@ -58,14 +58,14 @@ func (s *server) install(f *file) error {
 			s.log.Warn("border: the file has none any more, but its rules stay: nft delete table inet " + table)
 		}
 	}
-	s.borderLacks(f.lackAtBorder())
+	s.setBorderProblem(f.describeMissingInterfaces())
 	return nil
 }
 
-// put puts the rules of a file into force, if it has any, and takes note of how nftables lists them. What goes wrong
+// applyBorderRules puts the rules of a file into force, if it has any, and takes note of how nftables lists them. What goes wrong
 // behind that is no error, as they are in force then: lookAfterBorder finds that they are not known to be ours.
-func (s *server) put(f *file) (rules borderRules, err error) {
-	if rules, err = f.rules(); err != nil || rules.text == "" {
+func (s *server) applyBorderRules(f *file) (rules borderRules, err error) {
+	if rules, err = f.buildBorderRules(); err != nil || rules.text == "" {
 		return rules, err
 	}
 	b := &s.border
@@ -78,11 +78,11 @@ func (s *server) put(f *file) (rules borderRules, err error) {
 	if err != nil {
 		return rules, err
 	}
-	if _, err = nft(rules.text, "-f", "-"); err != nil {
+	if _, err = runNFT(rules.text, "-f", "-"); err != nil {
 		return rules, err
 	}
 	b.generation, b.listing = before, ""
-	listing, err := listed(rules.tables)
+	listing, err := listTables(rules.tables)
 	if err != nil {
 		return rules, nil
 	}
@@ -93,10 +93,10 @@ func (s *server) put(f *file) (rules borderRules, err error) {
 	return rules, nil
 }
 
-// listed returns how nftables lists tables, without counters.
-func listed(tables []string) (text string, err error) {
+// listTables returns how nftables lists tables, without counters.
+func listTables(tables []string) (text string, err error) {
 	for _, table := range tables {
-		one, err := nft("", "-s", "list", "table", "inet", table)
+		one, err := runNFT("", "-s", "list", "table", "inet", table)
 		if err != nil {
 			return "", err
 		}
@@ -105,13 +105,13 @@ func listed(tables []string) (text string, err error) {
 	return text, nil
 }
 
-// changed reports whether the rules are others by now.
-func (b *installed) changed() bool {
+// hasChanged reports whether the rules are others by now.
+func (b *borderState) hasChanged() bool {
 	generation, err := b.kernel.Generation()
 	if err == nil && generation == b.generation {
 		return false
 	}
-	listing, err := listed(b.tables)
+	listing, err := listTables(b.tables)
 	if err != nil || listing != b.listing {
 		return true
 	}
@@ -119,41 +119,41 @@ func (b *installed) changed() bool {
 	return false
 }
 
-// lackAtBorder says which interfaces of borders are not there, empty for none.
-func (f *file) lackAtBorder() string {
-	if err := errors.Join(f.missingAtBorder()...); err != nil {
+// describeMissingInterfaces says which interfaces of borders are not there, empty for none.
+func (f *file) describeMissingInterfaces() string {
+	if err := errors.Join(f.missingBorderInterfaces()...); err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", ", ")
 	}
 	return ""
 }
 
-// lookAfterBorder installs rules again that somebody has changed or deleted, such as by nft flush ruleset, and looks
+// maintainBorder installs rules again that somebody has changed or deleted, such as by nft flush ruleset, and looks
 // whether the interfaces of the borders are there.
-func (s *server) lookAfterBorder(now time.Time) {
+func (s *server) maintainBorder(now time.Time) {
 	b := &s.border
-	if b.tables == nil || now.Sub(b.looked) < time.Second {
+	if b.tables == nil || now.Sub(b.checkedAt) < time.Second {
 		return
 	}
-	b.looked = now
-	defer s.keepFed()()
-	lacks := s.file.lackAtBorder()
-	if b.changed() { // by another agent with borders time and again
+	b.checkedAt = now
+	defer s.keepWatchdogFed()()
+	lacks := s.file.describeMissingInterfaces()
+	if b.hasChanged() { // by another agent with borders time and again
 		lacks = "role.border: rules that nobody else changes: they were changed or deleted, and are installed again"
-		if _, err := s.put(s.file); err != nil {
+		if _, err := s.applyBorderRules(s.file); err != nil {
 			lacks = "role.border: " + err.Error()
 		}
 	}
-	s.borderLacks(lacks)
+	s.setBorderProblem(lacks)
 }
 
-// borderLacks takes note of what keeps a border from being one, empty for nothing, and then says so: who reads the log
+// setBorderProblem takes note of what keeps a border from being one, empty for nothing, and then says so: who reads the log
 // may ask at once.
-func (s *server) borderLacks(lacks string) {
-	if lacks == s.border.lacks {
+func (s *server) setBorderProblem(lacks string) {
+	if lacks == s.border.problem {
 		return
 	}
 	s.mu.Lock()
-	s.border.lacks = lacks
+	s.border.problem = lacks
 	s.mu.Unlock()
 	switch {
 	case lacks != "":

@@ -138,7 +138,7 @@ as = "cnp"
 
 	agent.reload(t, strings.Replace(config, `as = "cnp"`, `as = "log"`, 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	agent.says(t, "role.sender.as: the kernel makes CNPs")
+	agent.awaitLog(t, "role.sender.as: the kernel makes CNPs")
 	agent.reload(t, config+"window = \"1h\"\n") // what was learned and counted stays
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	total := agent.metric("rocecn_role_packets_total", `outcome="accepted"`)
@@ -330,14 +330,14 @@ as = "cnp"
 		sends(t, core, fast(t, data))
 		return refused() > before
 	})
-	agent.says(t, "rdma: it says: no such device")
+	agent.awaitLog(t, "rdma: it says: no such device")
 	says("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
 	now := accepted()
 	wiretest.Await(t, "it knows it again", func() bool {
 		sends(t, core, fast(t, data))
 		return accepted() > now
 	})
-	agent.says(t, "says its queue pairs again")
+	agent.awaitLog(t, "says its queue pairs again")
 	agent.reload(t, strings.Replace(config, "rdma = \"rxe0\"\n", "", 1))
 	wiretest.Await(t, "nobody is asked any more", func() bool {
 		was := refused()

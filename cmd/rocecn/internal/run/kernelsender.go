@@ -19,8 +19,8 @@ type kernelTranslator struct {
 	accept []netip.Prefix
 }
 
-// kernelSender returns what a sender whose mode is kernel goes by.
-func (f *file) kernelSender(r *roles.Instance, ports []kernelPort) (*kernelTranslator, error) {
+// buildKernelTranslator returns what a sender whose mode is kernel goes by.
+func (f *file) buildKernelTranslator(r *roles.Instance, ports []kernelPort) (*kernelTranslator, error) {
 	c := new(kernelTranslator)
 	for _, p := range ports {
 		c.Interfaces = append(c.Interfaces, p.name)
@@ -29,7 +29,7 @@ func (f *file) kernelSender(r *roles.Instance, ports []kernelPort) (*kernelTrans
 		return nil, config.Wrong("sources",
 			"none of type packet: want one where Fast CNPs arrive, for the kernel to translate")
 	}
-	own := len(f.ofAgent(&roles.Agent{Mode: "kernel", Sources: r.Agent.Sources})) > 0
+	own := len(f.agentSources(&roles.Agent{Mode: "kernel", Sources: r.Agent.Sources})) > 0
 	switch {
 	case own && r.Agent.Sink == "":
 		return nil, config.Wrong("sink",
@@ -46,7 +46,7 @@ func (f *file) kernelSender(r *roles.Instance, ports []kernelPort) (*kernelTrans
 	return c, nil
 }
 
-func (c *kernelTranslator) try() error { return fastpath.TryTranslator(c.TranslatorConfig) }
+func (c *kernelTranslator) tryOpen() error { return fastpath.TryTranslator(c.TranslatorConfig) }
 
 func (c *kernelTranslator) open(kernelProgram) (kernelProgram, error) {
 	t, err := fastpath.OpenTranslator(c.TranslatorConfig)
@@ -59,40 +59,40 @@ func (c *kernelTranslator) open(kernelProgram) (kernelProgram, error) {
 			return nil, err
 		}
 	}
-	return &translating{Translator: t, c: c, known: map[rocev2.FlowKey]uint32{}}, nil
+	return &translatorProgram{Translator: t, config: c, known: map[rocev2.FlowKey]uint32{}}, nil
 }
 
-// translating is the kernel as a translator.
-type translating struct {
+// translatorProgram is the kernel as a translator.
+type translatorProgram struct {
 	*fastpath.Translator
-	c     *kernelTranslator
-	known map[rocev2.FlowKey]uint32 // what the kernel has been told
-	told  time.Time
+	config   *kernelTranslator
+	known    map[rocev2.FlowKey]uint32 // what the kernel has been told
+	syncedAt time.Time
 }
 
-func (p *translating) watch() error { return p.Watch(p.c.Interfaces) }
+func (p *translatorProgram) watchPorts() error { return p.Watch(p.config.Interfaces) }
 
-func (p *translating) close() { p.Close() }
+func (p *translatorProgram) close() { p.Close() }
 
-func (p *translating) prepare(node.Role, *netio.Packet) {}
+func (p *translatorProgram) preparePacket(node.Role, *netio.Packet) {}
 
-// learned makes the next tick pass a pair to the kernel that the role has learned.
-func (p *translating) learned(d *node.Decision, _ time.Time) {
+// applyDecision makes the next tick pass a pair to the kernel that the role has learned.
+func (p *translatorProgram) applyDecision(d *node.Decision, _ time.Time) {
 	if d.KnownQP {
-		p.told = time.Time{}
+		p.syncedAt = time.Time{}
 	}
 }
 
-// tick tells the kernel what the role knows, when it has changed and each second: what the role has come to doubt the
+// syncRole tells the kernel what the role knows, when it has changed and each second: what the role has come to doubt the
 // kernel is to forget.
-func (p *translating) tick(r node.Role, now time.Time) {
-	if now.Sub(p.told) < time.Second {
+func (p *translatorProgram) syncRole(r node.Role, now time.Time) {
+	if now.Sub(p.syncedAt) < time.Second {
 		return
 	}
-	p.told = now
+	p.syncedAt = now
 	own := map[rocev2.FlowKey]uint32{}
 	for k, qp := range r.(*roles.Sender).OwnPairs() {
-		if k.Src == p.c.Host {
+		if k.Src == p.config.Host {
 			own[k] = qp
 		}
 	}
@@ -115,16 +115,16 @@ func (p *translating) tick(r node.Role, now time.Time) {
 	}
 }
 
-func (p *translating) counts() (n kernelCounts) {
+func (p *translatorProgram) readCounts() (n kernelCounts) {
 	t := p.Counters()
 	n.outcomes[node.Accepted] = t.Translated + t.Again
-	n.toSink, n.left = t.Translated, t.Translated
-	n.refuse(node.Denied, t.Denied)
-	n.refuse(node.ICRC, t.ICRC)
-	n.refuse(node.Address, t.Address)
-	if p.c.Drop {
-		n.refuse(node.UnknownQP, t.UnknownQP)
-		n.refuse(node.Broken, t.Passed)
+	n.toSink, n.transmitted = t.Translated, t.Translated
+	n.countRejected(node.Denied, t.Denied)
+	n.countRejected(node.ICRC, t.ICRC)
+	n.countRejected(node.Address, t.Address)
+	if p.config.Drop {
+		n.countRejected(node.UnknownQP, t.UnknownQP)
+		n.countRejected(node.Broken, t.Passed)
 	} else {
 		n.outcomes[node.Forwarded] = t.UnknownQP + t.Passed // to the agent's own eyes
 	}

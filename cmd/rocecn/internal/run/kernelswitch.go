@@ -27,24 +27,24 @@ type kernelSender struct {
 	policy fastpath.Policy
 }
 
-// kernelSwitch returns what a switch whose mode is kernel goes by.
-func (f *file) kernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
+// buildKernelSwitch returns what a switch whose mode is kernel goes by.
+func (f *file) buildKernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 	c := new(kernelSwitch)
 	if r.Agent.Sink != "" {
 		return nil, config.Wrong("sink", "the kernel sends by its own routes: none allowed")
 	}
 	for i, name := range r.Agent.Sources {
 		s := f.sources[name]
-		q, ok := s.is.(*qdiscSource)
+		q, ok := s.source.(*qdiscSource)
 		if !ok {
 			return nil, config.Wrong(config.Index("sources", i), "type %s: want qdisc, since the kernel watches queues alone", s.Type)
 		}
 		for _, port := range q.Interfaces {
-			c.Ports = append(c.Ports, fastpath.Port{Name: port, Levels: s.thresholds()})
+			c.Ports = append(c.Ports, fastpath.Port{Name: port, Levels: s.levelThresholds()})
 		}
 	}
 	for i, name := range r.Agent.Observe {
-		if _, ok := f.sources[name].is.(*icmpSource); !ok {
+		if _, ok := f.sources[name].source.(*icmpSource); !ok {
 			return nil, config.Wrong(config.Index("observe", i),
 				"type %s: want icmpv6, since the kernel learns only which hosts reject Fast CNPs", f.sources[name].Type)
 		}
@@ -56,13 +56,13 @@ func (f *file) kernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 	c.Self, c.PerFlow, c.FastCNP.CodePoints = k.Self, k.PerFlow, k.CodePoints
 	c.Remember, c.marks = len(r.Agent.Observe) > 0, k.Marks
 	for _, s := range k.Senders {
-		c.senders = append(c.senders, kernelSender{s, policy(s, k.Marks)})
+		c.senders = append(c.senders, kernelSender{s, choosePolicy(s, k.Marks)})
 	}
 	return c, nil
 }
 
-// policy returns what the kernel does for senders, by the rules of package congested.
-func policy(s roles.KernelSender, marks bool) fastpath.Policy {
+// choosePolicy returns what the kernel does for senders, by the rules of package congested.
+func choosePolicy(s roles.KernelSender, marks bool) fastpath.Policy {
 	switch {
 	case s.Method == congested.FastCNP && s.Prefix.Addr().Is4():
 		return fastpath.Nothing
@@ -78,8 +78,8 @@ func policy(s roles.KernelSender, marks bool) fastpath.Policy {
 	return fastpath.Nothing
 }
 
-// of returns the senders of the longest prefix around an address.
-func (c *kernelSwitch) of(a netip.Addr) (s kernelSender, ok bool) {
+// findSender returns the senders of the longest prefix around an address.
+func (c *kernelSwitch) findSender(a netip.Addr) (s kernelSender, ok bool) {
 	for _, other := range c.senders {
 		if other.Prefix.Contains(a) && (!ok || other.Prefix.Bits() > s.Prefix.Bits()) {
 			s, ok = other, true
@@ -88,23 +88,23 @@ func (c *kernelSwitch) of(a netip.Addr) (s kernelSender, ok bool) {
 	return s, ok
 }
 
-func (c *kernelSwitch) try() error { return fastpath.TryAnswerer(c.AnswererConfig) }
+func (c *kernelSwitch) tryOpen() error { return fastpath.TryAnswerer(c.AnswererConfig) }
 
 func (c *kernelSwitch) open(last kernelProgram) (kernelProgram, error) {
 	a, err := fastpath.OpenAnswerer(c.AnswererConfig)
 	if err != nil {
 		return nil, err
 	}
-	p := &answering{Answerer: a, c: c, rejected: map[netip.Addr]time.Time{}}
+	p := &switchProgram{Answerer: a, config: c, rejected: map[netip.Addr]time.Time{}}
 	for _, s := range c.senders {
 		if err == nil {
 			err = a.SetSender(s.Prefix, s.policy)
 		}
 	}
-	if before, ok := last.(*answering); ok {
+	if before, ok := last.(*switchProgram); ok {
 		for host, until := range before.rejected {
 			if err == nil {
-				err = p.reject(host, until)
+				err = p.setIncapable(host, until)
 			}
 		}
 	}
@@ -115,10 +115,10 @@ func (c *kernelSwitch) open(last kernelProgram) (kernelProgram, error) {
 	return p, nil
 }
 
-// answering is the kernel as a switch.
-type answering struct {
+// switchProgram is the kernel as a switch.
+type switchProgram struct {
 	*fastpath.Answerer
-	c        *kernelSwitch
+	config   *kernelSwitch
 	rejected map[netip.Addr]time.Time // hosts that have rejected Fast CNPs, and until when that counts
 	frame    rocev2.Frame
 }
@@ -131,12 +131,12 @@ const (
 	maxRejected = 1 << 14
 )
 
-func (p *answering) watch() error { return p.Watch(p.c.Ports) }
+func (p *switchProgram) watchPorts() error { return p.Watch(p.config.Ports) }
 
-func (p *answering) close() { p.Close() }
+func (p *switchProgram) close() { p.Close() }
 
-// prepare records for the role the Fast CNP that an ICMPv6 error is about, if the kernel has sent it.
-func (p *answering) prepare(r node.Role, packet *netio.Packet) {
+// preparePacket records for the role the Fast CNP that an ICMPv6 error is about, if the kernel has sent it.
+func (p *switchProgram) preparePacket(r node.Role, packet *netio.Packet) {
 	p.frame.Decode(packet.Data, packet.Options())
 	octets, ok := p.frame.ICMPv6()
 	role, isSwitch := r.(*roles.Switch)
@@ -149,33 +149,33 @@ func (p *answering) prepare(r node.Role, packet *netio.Packet) {
 	}
 }
 
-// learned tells the kernel who has rejected a Fast CNP.
-func (p *answering) learned(d *node.Decision, now time.Time) {
+// applyDecision tells the kernel who has rejected a Fast CNP.
+func (p *switchProgram) applyDecision(d *node.Decision, now time.Time) {
 	if len(p.rejected) < maxRejected {
-		_ = p.reject(d.Flow.Src, now.Add(rejectedFor)) // there is room, and the map that there was before
+		_ = p.setIncapable(d.Flow.Src, now.Add(rejectedFor)) // there is room, and the map that there was before
 	}
 }
 
-// reject makes a host one that does not understand Fast CNPs.
-func (p *answering) reject(host netip.Addr, until time.Time) error {
-	s, ok := p.c.of(host)
+// setIncapable makes a host one that does not understand Fast CNPs.
+func (p *switchProgram) setIncapable(host netip.Addr, until time.Time) error {
+	s, ok := p.config.findSender(host)
 	if !ok {
 		return nil
 	}
 	p.rejected[host] = until
 	s.Capable = congested.Incapable
-	return p.SetSender(netip.PrefixFrom(host, host.BitLen()), policy(s.KernelSender, p.c.marks))
+	return p.SetSender(netip.PrefixFrom(host, host.BitLen()), choosePolicy(s.KernelSender, p.config.marks))
 }
 
-// tick forgets what was rejected long ago.
-func (p *answering) tick(_ node.Role, now time.Time) {
+// syncRole forgets what was rejected long ago.
+func (p *switchProgram) syncRole(_ node.Role, now time.Time) {
 	for host, until := range p.rejected {
 		if now.Before(until) {
 			continue
 		}
 		delete(p.rejected, host)
 		one := netip.PrefixFrom(host, host.BitLen())
-		if s, ok := p.c.of(host); ok && s.Prefix == one {
+		if s, ok := p.config.findSender(host); ok && s.Prefix == one {
 			_ = p.SetSender(one, s.policy)
 		} else {
 			_ = p.RemoveSender(one)
@@ -183,7 +183,7 @@ func (p *answering) tick(_ node.Role, now time.Time) {
 	}
 }
 
-func (p *answering) counts() (n kernelCounts) {
+func (p *switchProgram) readCounts() (n kernelCounts) {
 	a := p.Counters()
 	n.outcomes[node.Sent], n.outcomes[node.Marked] = a.Copied+a.NotCopied, a.MarkedOnly
 	n.sent[message.FastCNP] = a.Copied + a.NotCopied
@@ -192,9 +192,9 @@ func (p *answering) counts() (n kernelCounts) {
 		node.NoMethod: a.NoMethod, node.OwnAddress: a.OwnAddress, node.Address: a.Address + a.Routed,
 		node.NotCapable: a.NotCapable, node.Limited: a.Limited,
 	} {
-		n.refuse(reason, refused)
+		n.countRejected(reason, refused)
 	}
-	n.toSink, n.left = a.Copied+a.NotCopied, a.Sent
+	n.toSink, n.transmitted = a.Copied+a.NotCopied, a.Sent
 	n.errors = [failures]uint64{noRoute: a.NoRoute, noBuffer: a.NotCopied, otherFailure: a.Checksum + a.Failed}
 	return n
 }

@@ -78,9 +78,9 @@ func TestProxy(t *testing.T) {
 	// What is wrong changes nothing, and shows.
 	agent.reload(t, strings.Replace(theProxy, `"cnp"`, `"cnq"`, 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	agent.says(t, "role.proxy.senders[0].send: ")
+	agent.awaitLog(t, "role.proxy.senders[0].send: ")
 	agent.reload(t, strings.Replace(theProxy, `["traffic"]`, `["trafic"]`, 1))
-	agent.says(t, "role.proxy.observe[0]: there is no [source.trafic]")
+	agent.awaitLog(t, "role.proxy.observe[0]: there is no [source.trafic]")
 	sends(t, fromB, complaint(t, data))
 	cnps(t, in, 1, proxyAddr)
 
@@ -323,8 +323,8 @@ func TestCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, r, b, in := network(t)
 	program, config := forNobody(t, theProxy)
-	f := wiretest.Must(parse([]byte(theProxy)))(t)
-	_, line, _ := strings.Cut(f.summary(), "AmbientCapabilities=")
+	f := wiretest.Must(parseFile([]byte(theProxy)))(t)
+	_, line, _ := strings.Cut(f.formatSummary(), "AmbientCapabilities=")
 	require.Equal(t, "CAP_NET_BIND_SERVICE CAP_NET_RAW\n", line)
 
 	with := func(capabilities ...string) *agent {
@@ -340,7 +340,7 @@ func TestCapabilities(t *testing.T) {
 		return startAs(t, r, config, append(append([]string{setpriv}, args...), program)...)
 	}
 	agent := with(strings.Fields(line)...)
-	agent.says(t, "msg=ready")
+	agent.awaitLog(t, "msg=ready")
 	fromA, fromB := raw(t, a), raw(t, b)
 	sends(t, fromA, datagram(t, 17))
 	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
@@ -349,7 +349,7 @@ func TestCapabilities(t *testing.T) {
 	agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "logged"]`, 1)+
 		"[source.logged]\ntype = \"nflog\"\ngroup = 7\n") // for which a right is missing
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	agent.says(t, "source.logged: 7: ")
+	agent.awaitLog(t, "source.logged: 7: ")
 	sends(t, fromB, complaint(t, datagram(t, 17)))
 	cnps(t, in, 1, proxyAddr)
 	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+theProxy), 0o644))
@@ -433,7 +433,7 @@ senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
 	wiretest.Await(t, "the agent", func() bool { return strings.Contains(agent.get("/readyz"), "source.late") })
 	require.NoError(t, os.WriteFile(agent.config, []byte(late+"\n# changed\n"), 0o600))
 	require.NoError(t, agent.Process.Signal(hup))
-	agent.says(t, "msg=reloaded")
+	agent.awaitLog(t, "msg=reloaded")
 	hears("WATCHDOG=1")
 	wiretest.Link(t, wiretest.End{Host: h, Device: "late0"},
 		wiretest.End{Host: wiretest.NewHost(t, "other"), Device: "late1"})
@@ -451,13 +451,13 @@ func TestReloadOpens(t *testing.T) {
 		"[source.more]\ntype = \"capture\"\nfile = \"" + missing + "\"\n"
 	agent.reload(t, capture)
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	agent.says(t, "source.more: ")
+	agent.awaitLog(t, "source.more: ")
 	require.EqualValues(t, 2, agent.metric("rocecn_source_up"))
 	agent.reload(t, theProxy)
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	agent.reload(t, strings.Replace(theProxy, `type = "raw"`, "type = \"capture\"\nfile = \""+missing+"\"", 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	agent.says(t, "sink.net: ")
+	agent.awaitLog(t, "sink.net: ")
 	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
 	for _, name := range []string{"logged", "renamed"} { // the group is one socket's alone
 		agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "`+name+`"]`, 1)+
@@ -483,7 +483,7 @@ func TestReloadAgent(t *testing.T) {
 		require.NoError(t, os.WriteFile(agent.config, []byte("[agent]\n"+table+theProxy), 0o600))
 	}
 	signal(hup)
-	agent.says(t, "nothing has changed")
+	agent.awaitLog(t, "nothing has changed")
 	require.NotContains(t, agent.log(), "msg=reloaded")
 	require.Contains(t, agent.get("/debug/pprof/cmdline"), "404")
 
@@ -493,10 +493,10 @@ func TestReloadAgent(t *testing.T) {
 	write("http = \"[2001:db8:77::1]:9479\"\n") // no address of this host
 	signal(hup)
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	agent.says(t, "agent.http: ")
+	agent.awaitLog(t, "agent.http: ")
 	write("http = \"[::1]:9480\"\nlog = { format = \"json\" }\n")
 	signal(hup)
-	agent.says(t, `"msg":"reloaded"`)
+	agent.awaitLog(t, `"msg":"reloaded"`)
 	require.Empty(t, agent.get("/metrics"))
 	agent.monitor = "[::1]:9480"
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
@@ -505,12 +505,12 @@ func TestReloadAgent(t *testing.T) {
 	wiretest.Await(t, "nobody answers", func() bool { return agent.get("/metrics") == "" })
 
 	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
-	agent.says(t, "reason=unknown_qp")
+	agent.awaitLog(t, "reason=unknown_qp")
 	signal(syscall.SIGUSR1)
-	agent.says(t, fmt.Sprintf("msg=status source=messages type=udp input=[2001:db8:2::1]:%d up=true packets=1 lost=0 "+
+	agent.awaitLog(t, fmt.Sprintf("msg=status source=messages type=udp input=[2001:db8:2::1]:%d up=true packets=1 lost=0 "+
 		"reopened=0", proxymsg.Port))
-	agent.says(t, "msg=status role=proxy pairs=0 ignored=0 sent=0 marked=0")
-	agent.says(t, "msg=status sink=net role=proxy up=true packets=0 no_route=0")
+	agent.awaitLog(t, "msg=status role=proxy pairs=0 ignored=0 sent=0 marked=0")
+	agent.awaitLog(t, "msg=status sink=net role=proxy up=true packets=0 no_route=0")
 	agent.terminate(t)
 }
 
@@ -562,7 +562,7 @@ func TestLiveDryRun(t *testing.T) {
 	agent.Cmd = exec.Command(self, "-dry-run", "-config", written(t, "agent.toml", theProxy))
 	agent.Env, agent.Stdout = append(os.Environ(), isAgent+"=1"), lines
 	agent.run(t)
-	agent.says(t, "msg=ready")
+	agent.awaitLog(t, "msg=ready")
 	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
 	wiretest.Await(t, "a line", func() bool {
 		return strings.Contains(string(octetsOf(t, lines.Name())), "unknown_qp")

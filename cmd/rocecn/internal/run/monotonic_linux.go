@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic returns CLOCK_MONOTONIC, the clock by which systemd knows when a reload
+// readMonotonicClock returns CLOCK_MONOTONIC, the clock by which systemd knows when a reload
 // began.
-func monotonic() time.Duration {
+func readMonotonicClock() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // which there always is
 	return time.Duration(now.Nano())

@@ -4,5 +4,5 @@ package run
 
 import "time"
 
-// monotonic returns 0: there is no systemd.
-func monotonic() time.Duration { return 0 }
+// readMonotonicClock returns 0: there is no systemd.
+func readMonotonicClock() time.Duration { return 0 }

@@ -10,7 +10,7 @@ import (
 // A notifier tells systemd how the agent is (sd_notify(3)). Without systemd it tells
 // nobody.
 type notifier struct {
-	to       *net.UnixConn
+	socket   *net.UnixConn
 	watchdog time.Duration // how often it wants to hear; 0: never
 }
 
@@ -22,35 +22,35 @@ func newNotifier() (n notifier, err error) {
 	if name[0] == '@' {
 		name = "\x00" + name[1:]
 	}
-	n.to, err = net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	n.socket, err = net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
 	if us, wrong := strconv.Atoi(os.Getenv("WATCHDOG_USEC")); wrong == nil {
 		n.watchdog = time.Duration(us) * time.Microsecond / 2
 	}
 	return n, err
 }
 
-// say tells one thing, if there is anybody.
-func (n *notifier) say(state string) {
-	if n.to != nil {
-		n.to.Write([]byte(state)) // nobody to complain to
+// sendState tells one thing, if there is anybody.
+func (n *notifier) sendState(state string) {
+	if n.socket != nil {
+		n.socket.Write([]byte(state)) // nobody to complain to
 	}
 }
 
-// reloading says that the configuration is read again, and when.
-func (n *notifier) reloading() {
-	n.say("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(monotonic().Microseconds(), 10))
+// sendReloading says that the configuration is read again, and when.
+func (n *notifier) sendReloading() {
+	n.sendState("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(readMonotonicClock().Microseconds(), 10))
 }
 
-// feed lets systemd's watchdog hear that the agent works, if it does.
-func (s *server) feed() {
-	if s.turns(patience) {
-		s.notify.say("WATCHDOG=1")
+// feedWatchdog lets systemd's watchdog hear that the agent works, if it does.
+func (s *server) feedWatchdog() {
+	if s.areWorkersAlive(workerTimeout) {
+		s.notify.sendState("WATCHDOG=1")
 	}
 }
 
-// keepFed does that on its own until stop is called, for who waits for another program, which may take longer than the
+// keepWatchdogFed does that on its own until stop is called, for who waits for another program, which may take longer than the
 // watchdog is patient.
-func (s *server) keepFed() (stop func()) {
+func (s *server) keepWatchdogFed() (stop func()) {
 	if s.notify.watchdog <= 0 {
 		return func() {}
 	}
@@ -59,7 +59,7 @@ func (s *server) keepFed() (stop func()) {
 		for {
 			select {
 			case <-beat.C:
-				s.feed()
+				s.feedWatchdog()
 			case <-end:
 				return
 			}

@@ -17,23 +17,23 @@ import (
 
 // An outlet is a sink as one role sends by it.
 type outlet struct {
-	entry *sinkEntry
-	limit *sharedLimit // of all outlets of the entry; nil: none
-	sink  netio.Sink   // nil: not open
-	now   time.Time    // of the packet that causes what is sent
-	retry retry
-	said  bool // that it is not open
+	entry           *sinkEntry
+	limit           *sharedLimit // of all outlets of the entry; nil: none
+	sink            netio.Sink   // nil: not open
+	now             time.Time    // of the packet that causes what is sent
+	retry           retry
+	openErrorLogged bool // that it is not open
 
-	number int       // of the interface by which all leaves, when it was opened; 0: none
-	looked time.Time // when it was looked at
+	interfaceIndex int       // of the interface by which all leaves, when it was opened; 0: none
+	checkedAt      time.Time // when it was looked at
 
-	taken    neighbour.Amount // since the last flush, which the kernel has not refused
+	accepted neighbour.Amount // since the last flush, which the kernel has not refused
 	waiting  neighbour.Amount // that of it which waits for a neighbour
 	watch    *neighbour.Watch // of what the kernel routes; nil: none
-	tried    trial
+	trial    sendTrial
 	failedAt time.Time // of the last trial
 
-	up, deaf       atomic.Bool   // whether it is open, and whether nothing gets out all the same
+	up, unhealthy  atomic.Bool   // whether it is open, and whether nothing gets out all the same
 	packets, bytes atomic.Uint64 // that were sent
 	errors         [failures]atomic.Uint64
 }
@@ -53,8 +53,8 @@ func newSharedLimit(perSecond uint32) *sharedLimit {
 	return &sharedLimit{bucket: limit.NewBucket(rate)}
 }
 
-// take reports whether one more may be sent.
-func (l *sharedLimit) take(now time.Time) bool {
+// takeToken reports whether one more may be sent.
+func (l *sharedLimit) takeToken(now time.Time) bool {
 	if l == nil {
 		return true
 	}
@@ -67,39 +67,39 @@ func (l *sharedLimit) take(now time.Time) bool {
 	return true
 }
 
-// look opens a sink that is not open, and closes one whose interface is gone, down or
+// maintain opens a sink that is not open, and closes one whose interface is gone, down or
 // another by now.
-func (o *outlet) look(now time.Time, log *slog.Logger) {
-	device := o.entry.is.device()
+func (o *outlet) maintain(now time.Time, log *slog.Logger) {
+	device := o.entry.sink.deviceName()
 	if o.sink != nil {
-		if device == "" || now.Sub(o.looked) < time.Second {
+		if device == "" || now.Sub(o.checkedAt) < time.Second {
 			return
 		}
-		o.looked = now
-		if number, err := upNumber(device); number != o.number {
+		o.checkedAt = now
+		if number, err := lookUpInterface(device); number != o.interfaceIndex {
 			log.Warn("sink lost", "error", cmp.Or(err, errReplaced))
-			o.said = true
+			o.openErrorLogged = true
 			o.close()
 			o.retry = retry{}
 		}
 	}
-	if o.sink != nil || !o.retry.due(now) {
+	if o.sink != nil || !o.retry.isDue(now) {
 		return
 	}
 	var err error
-	o.number, o.looked = 0, now
+	o.interfaceIndex, o.checkedAt = 0, now
 	if device != "" {
-		o.number, err = upNumber(device)
+		o.interfaceIndex, err = lookUpInterface(device)
 	}
 	if err == nil {
 		err = o.open()
 	}
 	switch {
 	case err == nil:
-		o.retry, o.said = retry{}, false
+		o.retry, o.openErrorLogged = retry{}, false
 		log.Info("sink is open")
-	case !o.said:
-		o.said = true
+	case !o.openErrorLogged:
+		o.openErrorLogged = true
 		log.Warn("sink not open", "error", err)
 	}
 }
@@ -109,8 +109,8 @@ var (
 	errDown     = errors.New("the interface is down")
 )
 
-// upNumber returns the number of an interface that is up.
-func upNumber(name string) (int, error) {
+// lookUpInterface returns the number of an interface that is up.
+func lookUpInterface(name string) (int, error) {
 	i, err := net.InterfaceByName(name)
 	switch {
 	case err != nil:
@@ -123,11 +123,11 @@ func upNumber(name string) (int, error) {
 
 // open opens the sink. Unless it is open, what is to be sent is lost, and counted.
 func (o *outlet) open() (err error) {
-	if o.sink, err = o.entry.is.open(&o.now); err != nil {
+	if o.sink, err = o.entry.sink.open(&o.now); err != nil {
 		return err
 	}
 	if _, routed := o.sink.(*netio.RawSink); routed {
-		if o.watch, err = neighbour.Open(o.number); err != nil {
+		if o.watch, err = neighbour.Open(o.interfaceIndex); err != nil {
 			o.close()
 			return err
 		}
@@ -135,33 +135,33 @@ func (o *outlet) open() (err error) {
 	if s, tells := o.sink.(interface {
 		OnUnsent(func(packet []byte, err error))
 	}); tells {
-		s.OnUnsent(o.unsent)
+		s.OnUnsent(o.recordUnsent)
 	}
 	o.up.Store(true)
 	return nil
 }
 
-// send takes a packet. It reports whether it may reach the network.
-func (o *outlet) send(packet []byte, now time.Time) bool {
+// sendPacket takes a packet. It reports whether it may reach the network.
+func (o *outlet) sendPacket(packet []byte, now time.Time) bool {
 	switch {
 	case o.sink == nil:
 		o.errors[notOpen].Add(1)
 		return false
-	case !o.limit.take(now):
+	case !o.limit.takeToken(now):
 		o.errors[limited].Add(1)
 		return false
 	}
-	one := neighbour.One(packet)
-	o.taken = o.taken.Plus(one)
-	if o.watch != nil && o.watch.Sent(destination(packet), one) {
-		o.waiting = o.waiting.Plus(one)
+	one := neighbour.PacketAmount(packet)
+	o.accepted = o.accepted.Add(one)
+	if o.watch != nil && o.watch.RecordSent(readDestination(packet), one) {
+		o.waiting = o.waiting.Add(one)
 	}
 	_ = o.sink.Send(packet) // unsent has heard of an error
 	return true
 }
 
-// destination returns that of an IP packet.
-func destination(ip []byte) netip.Addr {
+// readDestination returns that of an IP packet.
+func readDestination(ip []byte) netip.Addr {
 	if len(ip) >= 40 && ip[0]>>4 == 6 {
 		return netip.AddrFrom16([16]byte(ip[24:]))
 	}
@@ -171,48 +171,48 @@ func destination(ip []byte) netip.Addr {
 	return netip.Addr{}
 }
 
-// unsent takes note of a packet that could not be sent.
-func (o *outlet) unsent(packet []byte, err error) {
-	one := neighbour.One(packet)
-	o.taken = o.taken.Minus(one)
-	if o.watch != nil && o.watch.Unsent(destination(packet), one) {
-		o.waiting = o.waiting.Minus(one)
+// recordUnsent takes note of a packet that could not be sent.
+func (o *outlet) recordUnsent(packet []byte, err error) {
+	one := neighbour.PacketAmount(packet)
+	o.accepted = o.accepted.Sub(one)
+	if o.watch != nil && o.watch.RecordUnsent(readDestination(packet), one) {
+		o.waiting = o.waiting.Sub(one)
 	}
-	o.fails(failureOf(err), 1)
+	o.countErrors(classifyError(err), 1)
 }
 
-// fails counts packets that were lost.
-func (o *outlet) fails(why failure, n uint64) {
+// countErrors counts packets that were lost.
+func (o *outlet) countErrors(why sendFailure, n uint64) {
 	if n == 0 {
 		return
 	}
 	o.errors[why].Add(n)
 	if why == linkDown {
-		o.looked = time.Time{} // to be looked at again
+		o.checkedAt = time.Time{} // to be looked at again
 	}
-	o.tried.failed = o.tried.failed || why == noRoute || why == linkDown
+	o.trial.failed = o.trial.failed || why == noRoute || why == linkDown
 }
 
 // flush sends what was taken. What waits for a neighbour is counted when it is known
 // what becomes of it.
 func (o *outlet) flush() {
-	if o.taken.Packets == 0 || o.sink == nil {
+	if o.accepted.Packets == 0 || o.sink == nil {
 		return
 	}
 	_ = o.sink.Flush() // unsent has heard of an error
-	o.sends(o.taken.Minus(o.waiting))
-	o.taken, o.waiting = neighbour.Amount{}, neighbour.Amount{}
+	o.countSent(o.accepted.Sub(o.waiting))
+	o.accepted, o.waiting = neighbour.Amount{}, neighbour.Amount{}
 }
 
-// sends counts packets that were sent.
-func (o *outlet) sends(a neighbour.Amount) {
+// countSent counts packets that were sent.
+func (o *outlet) countSent(a neighbour.Amount) {
 	o.packets.Add(a.Packets)
 	o.bytes.Add(a.Octets)
-	o.tried.sent = o.tried.sent || a.Packets > 0
+	o.trial.sent = o.trial.sent || a.Packets > 0
 }
 
-// A trial is what came of packets since it began.
-type trial struct {
+// A sendTrial is what came of packets since it began.
+type sendTrial struct {
 	began        time.Time
 	sent, failed bool // some, for lack of a route
 }
@@ -220,54 +220,54 @@ type trial struct {
 const (
 	trialTime = time.Second
 	// deafTime is how long a sink counts as deaf when no more is to be sent.
-	deafTime = 10 * time.Second
+	unhealthyTime = 10 * time.Second
 )
 
-// settle counts what has waited for a neighbour. A sink for which the kernel finds routes
+// countNeighbourFates counts what has waited for a neighbour. A sink for which the kernel finds routes
 // is deaf if it found none for all that was tried for a while; no longer when it finds
 // one, or routes or interfaces are other ones.
-func (o *outlet) settle(now time.Time, log *slog.Logger) {
+func (o *outlet) countNeighbourFates(now time.Time, log *slog.Logger) {
 	if o.watch == nil {
 		return
 	}
-	fate, rerouted, err := o.watch.Look(now)
-	o.sends(fate.Sent)
-	o.fails(noNeighbour, fate.Lost.Packets)
+	fate, rerouted, err := o.watch.Poll(now)
+	o.countSent(fate.Sent)
+	o.countErrors(noNeighbour, fate.Lost.Packets)
 	if err != nil {
 		log.Warn("neighbours are not watched any more", "error", err)
-		o.unwatch()
+		o.closeWatch()
 	}
-	deaf := o.deaf.Load()
-	if o.tried.failed && !o.tried.sent {
+	deaf := o.unhealthy.Load()
+	if o.trial.failed && !o.trial.sent {
 		o.failedAt = now
 	}
 	switch {
-	case deaf && (rerouted || o.tried.sent || now.Sub(o.failedAt) >= deafTime):
-		o.deaf.Store(false)
+	case deaf && (rerouted || o.trial.sent || now.Sub(o.failedAt) >= unhealthyTime):
+		o.unhealthy.Store(false)
 		log.Info("sink may send again")
-	case now.Sub(o.tried.began) < trialTime:
+	case now.Sub(o.trial.began) < trialTime:
 		return
-	case !deaf && o.tried.failed && !o.tried.sent:
-		o.deaf.Store(true)
+	case !deaf && o.trial.failed && !o.trial.sent:
+		o.unhealthy.Store(true)
 		log.Warn("sink sends nothing: there is no route for anything that was to be sent")
 	}
-	o.tried = trial{began: now}
+	o.trial = sendTrial{began: now}
 }
 
-// works reports whether packets can be sent, as far as is known.
-func (o *outlet) works() bool { return o.up.Load() && !o.deaf.Load() && o.entry.is.works() }
+// canSend reports whether packets can be sent, as far as is known.
+func (o *outlet) canSend() bool { return o.up.Load() && !o.unhealthy.Load() && o.entry.sink.canWrite() }
 
-// unwatch ends the watch. What waits will never be known to have been sent.
-func (o *outlet) unwatch() {
+// closeWatch ends the watch. What waits will never be known to have been sent.
+func (o *outlet) closeWatch() {
 	if o.watch != nil {
-		o.fails(noNeighbour, o.watch.Close())
+		o.countErrors(noNeighbour, o.watch.Close())
 		o.watch = nil
 	}
 }
 
 func (o *outlet) close() {
-	o.unwatch()
-	o.deaf.Store(false)
+	o.closeWatch()
+	o.unhealthy.Store(false)
 	if o.sink != nil {
 		o.sink.Close()
 		o.sink = nil
@@ -282,8 +282,8 @@ type retry struct {
 	pause time.Duration
 }
 
-// due reports whether it is time, and sets the next time.
-func (r *retry) due(now time.Time) bool {
+// isDue reports whether it is time, and sets the next time.
+func (r *retry) isDue(now time.Time) bool {
 	if now.Before(r.at) {
 		return false
 	}

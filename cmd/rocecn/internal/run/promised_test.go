@@ -38,19 +38,19 @@ type = "raw"
 	}
 	s := prepared(t, config)
 	// What it knows of when packets have come.
-	s.parts[0].seen.Store(&[]queue{{name: "swp1"}})
+	s.parts[0].published.Store(&[]queue{{name: "swp1"}})
 	for _, a := range s.actors {
 		a.outcomes[node.Nothing].Add(1)
 		if a.rates != nil {
-			a.rated.Store(new(reaction.TableStats))
+			a.rateStats.Store(new(reaction.TableStats))
 		}
 	}
 	facts := map[string]bool{}
-	wiretest.Metrics(string(s.metrics()), func(name, what string) {
+	wiretest.Metrics(string(s.formatMetrics()), func(name, what string) {
 		facts[fmt.Sprintf("metric %s %s", name, what)] = true
 	})
 
-	text := wiretest.Must(json.Marshal(s.status()))(t)
+	text := wiretest.Must(json.Marshal(s.buildStatus()))(t)
 	var status any
 	require.NoError(t, json.Unmarshal(text, &status))
 	wiretest.Fields("", status, func(path, kind string) { facts[fmt.Sprintf("status %s %s", path, kind)] = true })

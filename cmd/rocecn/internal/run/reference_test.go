@@ -17,27 +17,27 @@ import (
 // What the reference file gives without a # changes nothing: it is what there is
 // without it. Only what a source or sink cannot do without is an example.
 func TestReferenceHasDefaults(t *testing.T) {
-	f := wiretest.Must(parse([]byte(reference)))(t)
+	f := wiretest.Must(parseFile([]byte(reference)))(t)
 	require.Empty(t, f.roles)
 
 	ten := agentConfig{}
-	decisions := ten.decisions()
+	decisions := ten.decisionLimit()
 	ten.Log.Level, ten.Log.Format, ten.Log.Decisions = "info", "text", &decisions
 	require.Equal(t, ten, f.agent)
 	for name, s := range f.sources {
 		least := []byte("type = \"" + s.Type + "\"\n")
 		for _, key := range []string{"interfaces", "listen", "group", "file", "levels"} {
-			if !slices.Contains(config.Keys(s.is), key) && (key != "levels" || s.Type != "qdisc") {
+			if !slices.Contains(config.Keys(s.source), key) && (key != "levels" || s.Type != "qdisc") {
 				continue
 			}
 			line := regexp.MustCompile(`(?s)\[source\.` + name + `\].*?\n(` + key + ` = [^\n]*)`)
 			least = append(least, line.FindStringSubmatch(reference)[1]+"\n"...)
 		}
-		other, err := parse(append([]byte("[source.x]\n"), least...))
+		other, err := parseFile(append([]byte("[source.x]\n"), least...))
 		require.NoError(t, err, "%s: %s", name, least)
-		require.Equal(t, s.is, other.sources["x"].is)
+		require.Equal(t, s.source, other.sources["x"].source)
 		require.Nil(t, other.sources["x"].Level)
-		require.Equal(t, s.thresholds(), other.sources["x"].thresholds())
+		require.Equal(t, s.levelThresholds(), other.sources["x"].levelThresholds())
 		require.True(t, s.Required == nil || *s.Required)
 	}
 	for _, s := range f.sinks {
@@ -88,11 +88,11 @@ func TestReferenceHasAllKeys(t *testing.T) {
 	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
 	on = strings.ReplaceAll(on, "enabled = false", "enabled = true")
 	on = strings.Replace(on, `install = "none"`, `install = "nft"`, 1)
-	f := wiretest.Must(parse([]byte(on)))(t)
+	f := wiretest.Must(parseFile([]byte(on)))(t)
 	require.Len(t, f.roles, 7)
-	require.Empty(t, f.warnings())
-	require.Contains(t, f.summary(), "\nnot used: source.asic, source.rehearsal, source.rejections, sink.file\n")
-	require.Contains(t, f.summary(),
+	require.Empty(t, f.listWarnings())
+	require.Contains(t, f.formatSummary(), "\nnot used: source.asic, source.rehearsal, source.rejections, sink.file\n")
+	require.Contains(t, f.formatSummary(),
 		"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_PERFMON\n")
 
 	var out, stderr bytes.Buffer
@@ -115,10 +115,10 @@ func TestDocuments(t *testing.T) {
 	}
 	require.Len(t, blocks, 11)
 	for _, b := range blocks {
-		f, err := parse(b[1])
+		f, err := parseFile(b[1])
 		require.NoError(t, err, "%s", b[1])
 		require.Len(t, f.roles, 1)
-		require.Empty(t, f.warnings(), "%s", b[1])
+		require.Empty(t, f.listWarnings(), "%s", b[1])
 	}
 	octets := octetsOf(t, filepath.Join(docs, "running.md"))
 	for kind := range sources {
@@ -126,7 +126,7 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("`(rocecn_[a-z_]+)").FindAllSubmatch(octets, -1) {
 		if name := string(m[1]); name != "rocecn_host" {
-			require.Contains(t, string(prepared(t, "[role.border]\nenabled = true\ninstall = \"nft\"").metrics()), name)
+			require.Contains(t, string(prepared(t, "[role.border]\nenabled = true\ninstall = \"nft\"").formatMetrics()), name)
 		}
 	}
 }

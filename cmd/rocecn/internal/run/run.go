@@ -60,7 +60,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		cli.Say(stderr, "run", "-config "+*name, err)
 		return cli.Misused
 	}
-	s := &server{name: *name, dry: *dry, stderr: stderr, log: logger(&f.agent, stderr), wake: make(chan struct{}, 1)}
+	s := &server{name: *name, dry: *dry, stderr: stderr, log: newLogger(&f.agent, stderr), wake: make(chan struct{}, 1)}
 	if s.dry {
 		s.lines = bufio.NewWriterSize(stdout, 64<<10)
 	}
@@ -77,9 +77,9 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	return 0
 }
 
-// logger logs as the file wants it: under systemd without times, which the journal
+// newLogger logs as the file wants it: under systemd without times, which the journal
 // has.
-func logger(c *agentConfig, w io.Writer) *slog.Logger {
+func newLogger(c *agentConfig, w io.Writer) *slog.Logger {
 	var o slog.HandlerOptions
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of its words, or empty: info
@@ -101,23 +101,23 @@ func logger(c *agentConfig, w io.Writer) *slog.Logger {
 // run plays the roles until ctx ends, all sources have ended, or one cannot be opened
 // and never will.
 func (s *server) run(ctx context.Context, f *file) error {
-	hup, usr1, stop := signals() // before anybody can know that the agent is there
+	hup, usr1, stop := watchSignals() // before anybody can know that the agent is there
 	defer stop()
-	opened, err := s.openFresh(f)
+	opened, err := s.openNewResources(f)
 	if err != nil {
 		return err
 	}
-	if opened.listener, err = s.listen(f); err != nil {
+	if opened.listener, err = s.listenHTTP(f); err != nil {
 		opened.close()
 		return err
 	}
 	s.reloaded.good, s.reloaded.at = true, time.Now() // apply lets others ask
-	if err := s.apply(f, opened); err != nil {
+	if err := s.applyFile(f, opened); err != nil {
 		return err
 	}
 	defer s.close()
-	s.warn()
-	s.start(ctx)
+	s.logWarnings()
+	s.startWorkers(ctx)
 	stopping := ctx.Done()
 	beat := time.NewTicker(housekeepingInterval)
 	defer beat.Stop()
@@ -126,7 +126,7 @@ func (s *server) run(ctx context.Context, f *file) error {
 		select {
 		case <-stopping:
 		case <-hup:
-			s.reload(ctx)
+			s.reloadFile(ctx)
 		case <-usr1:
 			s.logStatus()
 		case <-s.wake:
@@ -134,26 +134,26 @@ func (s *server) run(ctx context.Context, f *file) error {
 		}
 		if stopping != nil && ctx.Err() != nil { // also if the workers' end was heard of first
 			stopping = nil
-			s.notify.say("STOPPING=1")
+			s.notify.sendState("STOPPING=1")
 		}
-		s.lookAfterKernels(time.Now())
-		s.lookAfterBorder(time.Now())
-		ended, err := s.ended()
+		s.maintainKernels(time.Now())
+		s.maintainBorder(time.Now())
+		ended, err := s.haveWorkersEnded()
 		switch err = cmp.Or(err, s.flushLines()); {
 		case err != nil:
-			s.halt()
+			s.haltWorkers()
 			return err
 		case ended && (len(s.workers) > 0 || ctx.Err() != nil):
 			return nil
 		}
-		if !s.ready && s.waitsFor() == "" {
+		if !s.ready && s.findMissing() == "" {
 			s.ready = true
-			s.notify.say("READY=1")
-			s.log.Info("ready", "roles", len(s.actors), "sources", s.inputs())
+			s.notify.sendState("READY=1")
+			s.log.Info("ready", "roles", len(s.actors), "sources", s.countInputs())
 		}
 		if w := s.notify.watchdog; w > 0 && time.Since(fed) >= w {
 			fed = time.Now()
-			s.feed()
+			s.feedWatchdog()
 		}
 	}
 }
@@ -181,11 +181,11 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		cli.Say(stderr, "check", "-config "+*name, err)
 		return cli.Misused
 	}
-	warnings, err := f.warnings(), error(nil)
+	warnings, err := f.listWarnings(), error(nil)
 	if *system {
 		var ofSystem []string
 		ofSystem, err = f.tryAll(ctx)
-		warnings = slices.Concat(warnings, f.queueWarnings(), ofSystem)
+		warnings = slices.Concat(warnings, f.listQueueWarnings(), ofSystem)
 	}
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "rocecn check: warning:", warning)
@@ -196,17 +196,17 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		}
 		return cli.Failed
 	}
-	_, err = io.WriteString(stdout, f.summary())
+	_, err = io.WriteString(stdout, f.formatSummary())
 	return cli.End(stderr, "check", err)
 }
 
-// used calls what is given with the sources and sinks that roles use, and returns the
+// visitUsed calls what is given with the sources and sinks that roles use, and returns the
 // names of the others.
-func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []string) {
+func (f *file) visitUsed(source func(*sourceEntry), sink func(*sinkEntry)) (idle []string) {
 	names, ports := map[string]bool{}, map[string]bool{}
 	for _, r := range f.roles {
 		for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe) {
-			if f.isOfKernel(&r.Agent, name) {
+			if f.isKernelSource(&r.Agent, name) {
 				ports["source."+name] = true
 			} else {
 				names["source."+name] = true
@@ -214,14 +214,14 @@ func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []st
 		}
 		names["sink."+r.Agent.Sink] = true
 	}
-	for _, name := range sorted(f.sources) {
+	for _, name := range sortedKeys(f.sources) {
 		if full := "source." + name; names[full] {
 			source(f.sources[name])
 		} else if !ports[full] {
 			idle = append(idle, full)
 		}
 	}
-	for _, name := range sorted(f.sinks) {
+	for _, name := range sortedKeys(f.sinks) {
 		if full := "sink." + name; names[full] {
 			sink(f.sinks[name])
 		} else {
@@ -231,8 +231,8 @@ func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []st
 	return idle
 }
 
-// summary says what would run, and what it needs.
-func (f *file) summary() string {
+// formatSummary says what would run, and what it needs.
+func (f *file) formatSummary() string {
 	var b strings.Builder
 	needs := map[string]bool{}
 	add := func(all []string) {
@@ -240,8 +240,8 @@ func (f *file) summary() string {
 			needs[n] = true
 		}
 	}
-	add(f.agent.needs())
-	idle := f.used(func(s *sourceEntry) { add(s.is.needs()) }, func(s *sinkEntry) { add(s.is.needs()) })
+	add(f.agent.requiredCapabilities())
+	idle := f.visitUsed(func(s *sourceEntry) { add(s.source.requiredCapabilities()) }, func(s *sinkEntry) { add(s.sink.requiredCapabilities()) })
 	for _, r := range f.roles {
 		_, inKernel := f.kernels[r.Name]
 		if r.Agent.Install == "nft" || inKernel {
@@ -264,7 +264,7 @@ func (f *file) summary() string {
 			does = append(does, "by nftables at "+cmp.Or(strings.Join(r.Agent.Interfaces, ", "), "all interfaces"))
 		}
 		fmt.Fprintf(&b, "role.%s: %s\n", r.Name, strings.Join(does, " "))
-		b.WriteString(f.kernelSummary(r))
+		b.WriteString(f.formatKernelSummary(r))
 	}
 	if len(f.roles) == 0 {
 		b.WriteString("no role is on\n")
@@ -272,7 +272,7 @@ func (f *file) summary() string {
 		fmt.Fprintf(&b, "not used: %s\n", strings.Join(idle, ", "))
 	}
 	if len(needs) > 0 {
-		fmt.Fprintf(&b, "AmbientCapabilities=%s\n", strings.Join(sorted(needs), " "))
+		fmt.Fprintf(&b, "AmbientCapabilities=%s\n", strings.Join(sortedKeys(needs), " "))
 	}
 	return b.String()
 }

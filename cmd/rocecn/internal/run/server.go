@@ -45,7 +45,7 @@ type server struct {
 	workers  []*worker
 	files    map[string]*sharedCapture // of sinks, by their names
 	listener net.Listener              // of agent.http; nil: none
-	border   installed
+	border   borderState
 	kernels  []*kernelRole
 	reloaded struct {
 		good bool
@@ -53,10 +53,10 @@ type server struct {
 	}
 }
 
-// apply makes the parts and actors of a file, out of those that there are and of
+// applyFile makes the parts and actors of a file, out of those that there are and of
 // what was opened for it. It is called while no worker runs. With an error nothing
 // has changed, and what was opened is closed.
-func (s *server) apply(f *file, opened *fresh) (err error) {
+func (s *server) applyFile(f *file, opened *newResources) (err error) {
 	defer func() {
 		if err != nil {
 			opened.close()
@@ -85,7 +85,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 		}
 	}
 	for _, in := range f.roles {
-		a := s.actor(in)
+		a := s.findActor(in)
 		r, err := in.Apply(a.Role)
 		if err != nil {
 			undo()
@@ -95,7 +95,7 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	}
 	kernels, err := s.openKernels(f, actors)
 	if err == nil {
-		if err = s.install(f); err != nil {
+		if err = s.installBorder(f); err != nil {
 			s.mu.Lock()
 			s.restoreKernels(kernels)
 			s.mu.Unlock()
@@ -119,26 +119,26 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	if s.files = nil; opened != nil {
 		s.files = opened.files
 		for _, file := range opened.created {
-			file.begin()
+			file.startFile()
 		}
 	}
-	s.decisions = f.agent.decisions()
+	s.decisions = f.agent.decisionLimit()
 	if s.stderr != nil {
-		s.log = logger(&f.agent, s.stderr)
+		s.log = newLogger(&f.agent, s.stderr)
 	}
 	for _, c := range changes {
 		a := c.actor
 		a.instance, a.live = c.in, false
 		_, a.inKernel = f.kernels[c.in.Name]
 		a.setRole(c.role)
-		s.outlet(a, oldLimits)
+		s.assignOutlet(a, oldLimits)
 	}
 	for _, a := range oldActors {
 		if !slices.Contains(s.actors, a) && a.out != nil {
 			a.out.close()
 		}
 	}
-	for _, name := range sorted(f.sources) {
+	for _, name := range sortedKeys(f.sources) {
 		s.openParts(f.sources[name], old, opened)
 	}
 	for _, p := range old {
@@ -157,13 +157,13 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	}
 	if opened != nil && opened.listener != nil {
 		s.listener = opened.listener
-		go s.answers().Serve(s.listener)
+		go s.newHTTPServer().Serve(s.listener)
 	}
 	return nil
 }
 
-// actor returns the one that plays this role already, or a new one.
-func (s *server) actor(in *roles.Instance) *actor {
+// findActor returns the one that plays this role already, or a new one.
+func (s *server) findActor(in *roles.Instance) *actor {
 	for _, a := range s.actors {
 		if a.instance.Name == in.Name && a.instance.Role == in.Role {
 			return a
@@ -172,11 +172,11 @@ func (s *server) actor(in *roles.Instance) *actor {
 	return &actor{server: s, instance: in}
 }
 
-// outlet gives an actor the sink that its instance names, which stays open if it is
+// assignOutlet gives an actor the sink that its instance names, which stays open if it is
 // the same.
-func (s *server) outlet(a *actor, old map[string]*sharedLimit) {
+func (s *server) assignOutlet(a *actor, old map[string]*sharedLimit) {
 	entry := s.file.sinks[a.instance.Agent.Sink]
-	if a.out != nil && (entry == nil || a.out.entry.key() != entry.key()) {
+	if a.out != nil && (entry == nil || a.out.entry.configKey() != entry.configKey()) {
 		a.out.close()
 		a.out = nil
 	}
@@ -186,12 +186,12 @@ func (s *server) outlet(a *actor, old map[string]*sharedLimit) {
 	if a.out == nil {
 		a.out = &outlet{}
 		if s.dry {
-			a.out.sink = nowhere{}
+			a.out.sink = discardSink{}
 			a.out.up.Store(true)
 		}
 	}
 	a.out.entry = entry
-	key := entry.name + " " + entry.key()
+	key := entry.name + " " + entry.configKey()
 	if s.limits[key] == nil {
 		if s.limits[key] = old[key]; s.limits[key] == nil {
 			s.limits[key] = newSharedLimit(entry.PerSecond)
@@ -201,11 +201,11 @@ func (s *server) outlet(a *actor, old map[string]*sharedLimit) {
 }
 
 // openParts makes the parts of a source that a role uses.
-func (s *server) openParts(entry *sourceEntry, old []*part, opened *fresh) {
+func (s *server) openParts(entry *sourceEntry, old []*part, opened *newResources) {
 	var to []subscriber
 	for _, a := range s.actors {
 		agent := &a.instance.Agent
-		if s.file.isOfKernel(agent, entry.name) {
+		if s.file.isKernelSource(agent, entry.name) {
 			continue
 		}
 		if slices.Contains(agent.Sources, entry.name) {
@@ -217,32 +217,32 @@ func (s *server) openParts(entry *sourceEntry, old []*part, opened *fresh) {
 	if to == nil {
 		return
 	}
-	for _, in := range entry.is.inputs() {
+	for _, in := range entry.source.listInputs() {
 		p := &part{input: in, levels: map[int]measured{}, names: map[int]string{}}
 		at := slices.IndexFunc(old, func(o *part) bool { return o.key == in.key && o.entry.name == entry.name })
 		if at >= 0 {
 			p = old[at]
 		}
-		p.input, p.entry, p.to, p.thresholds = in, entry, to, entry.thresholds()
+		p.input, p.entry, p.subscribers, p.thresholds = in, entry, to, entry.levelThresholds()
 		for _, a := range to {
-			a.live = a.live || entry.is.live()
+			a.live = a.live || entry.source.isLive()
 		}
-		if source := opened.take(entry, in); source != nil {
-			p.numbers, p.looked = numbers(p.watch), time.Now()
+		if source := opened.takeSource(entry, in); source != nil {
+			p.numbers, p.checkedAt = interfaceIndexes(p.watch), time.Now()
 			p.source = source
-			p.isUp(s)
+			p.markUp(s)
 		}
 		s.parts = append(s.parts, p)
 	}
 }
 
-// start starts workers: one for all parts that share roles.
-func (s *server) start(ctx context.Context) {
+// startWorkers starts workers: one for all parts that share roles.
+func (s *server) startWorkers(ctx context.Context) {
 	var workers []*worker
 	of := map[*actor]*worker{}
 	for _, p := range s.parts {
 		w := &worker{server: s, done: make(chan struct{})}
-		for _, to := range p.to {
+		for _, to := range p.subscribers {
 			if other := of[to.actor]; other != nil && other != w { // they become one
 				w.parts, w.actors = append(w.parts, other.parts...), append(w.actors, other.actors...)
 				workers = slices.DeleteFunc(workers, func(o *worker) bool { return o == other })
@@ -261,13 +261,13 @@ func (s *server) start(ctx context.Context) {
 	s.mu.Unlock()
 	s.startDevices(ctx)
 	for _, w := range workers {
-		w.turned.Store(time.Now().UnixNano())
+		w.aliveAt.Store(time.Now().UnixNano())
 		go w.run(ctx)
 	}
 }
 
-// halt ends the workers, and leaves open what is open.
-func (s *server) halt() {
+// haltWorkers ends the workers, and leaves open what is open.
+func (s *server) haltWorkers() {
 	s.stopDevices()
 	for _, w := range s.workers {
 		w.halt.Store(true)
@@ -310,16 +310,16 @@ func (s *server) flushLines() error {
 	return s.lines.Flush()
 }
 
-// turn makes run look at its workers.
-func (s *server) turn() {
+// wakeMain makes run look at its workers.
+func (s *server) wakeMain() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// ended reports whether all workers have ended, or one with an error.
-func (s *server) ended() (all bool, err error) {
+// haveWorkersEnded reports whether all workers have ended, or one with an error.
+func (s *server) haveWorkersEnded() (all bool, err error) {
 	all = true
 	for _, w := range s.workers {
 		select {
@@ -332,18 +332,18 @@ func (s *server) ended() (all bool, err error) {
 	return all, err
 }
 
-// waitsFor says what the agent still waits for: nothing, if it is ready.
-func (s *server) waitsFor() string {
+// findMissing says what the agent still waits for: nothing, if it is ready.
+func (s *server) findMissing() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, p := range s.parts {
-		if !p.entry.required() {
+		if !p.entry.isRequired() {
 			continue
 		}
 		if !p.up.Load() {
 			return fmt.Sprintf("source.%s: %s", p.entry.name, p.label)
 		}
-		if i := slices.Index(numbers(p.watch), 0); i >= 0 {
+		if i := slices.Index(interfaceIndexes(p.watch), 0); i >= 0 {
 			return fmt.Sprintf("source.%s: %s", p.entry.name, p.watch[i])
 		}
 	}
@@ -353,18 +353,18 @@ func (s *server) waitsFor() string {
 		}
 	}
 	for _, k := range s.kernels {
-		if _, ok := k.config.is.(*kernelShaper); !ok {
+		if _, ok := k.config.part.(*kernelShaper); !ok {
 			continue
 		}
 		if i := slices.Index(k.numbers, 0); i >= 0 || k.program == nil {
-			return fmt.Sprintf("role.%s: %s", k.name, k.config.names()[max(i, 0)])
+			return fmt.Sprintf("role.%s: %s", k.name, k.config.portNames()[max(i, 0)])
 		}
 	}
 	what := ""
-	if s.border.lacks != "" {
-		return s.border.lacks
+	if s.border.problem != "" {
+		return s.border.problem
 	}
-	s.kernelPorts(func(p kernelPort, up bool) {
+	s.visitKernelPorts(func(p kernelPort, up bool) {
 		if what == "" && p.required && !up {
 			what = fmt.Sprintf("source.%s: %s", p.source, p.name)
 		}
@@ -372,8 +372,8 @@ func (s *server) waitsFor() string {
 	return what
 }
 
-// turns reports whether all workers were at work within so long.
-func (s *server) turns(within time.Duration) bool {
+// areWorkersAlive reports whether all workers were at work within so long.
+func (s *server) areWorkersAlive(within time.Duration) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return !slices.ContainsFunc(s.workers, func(w *worker) bool {
@@ -381,28 +381,28 @@ func (s *server) turns(within time.Duration) bool {
 		case <-w.done:
 			return false
 		default:
-			return time.Since(time.Unix(0, w.turned.Load())) > within
+			return time.Since(time.Unix(0, w.aliveAt.Load())) > within
 		}
 	})
 }
 
-// nowhere is a sink of a rehearsal.
-type nowhere struct{ io.Closer }
+// discardSink is a sink of a rehearsal.
+type discardSink struct{ io.Closer }
 
-func (nowhere) Send([]byte) error { return nil }
-func (nowhere) Flush() error      { return nil }
-func (nowhere) Failed() uint64    { return 0 }
-func (nowhere) Close() error      { return nil }
+func (discardSink) Send([]byte) error { return nil }
+func (discardSink) Flush() error      { return nil }
+func (discardSink) Failed() uint64    { return 0 }
+func (discardSink) Close() error      { return nil }
 
-var _ netio.Sink = nowhere{}
+var _ netio.Sink = discardSink{}
 
-// reload reads the file again. What is wrong changes nothing.
-func (s *server) reload(ctx context.Context) {
+// reloadFile reads the file again. What is wrong changes nothing.
+func (s *server) reloadFile(ctx context.Context) {
 	if s.ready { // else systemd waits for the first time, and hears of it then
-		s.notify.reloading()
-		defer s.notify.say("READY=1")
+		s.notify.sendReloading()
+		defer s.notify.sendState("READY=1")
 	}
-	changed, err := s.replace(ctx)
+	changed, err := s.replaceFile(ctx)
 	s.mu.Lock()
 	s.reloaded.good = err == nil
 	if err == nil {
@@ -415,13 +415,13 @@ func (s *server) reload(ctx context.Context) {
 	case !changed:
 		s.log.Info("reload: nothing has changed")
 	default:
-		s.log.Info("reloaded", "roles", len(s.actors), "sources", s.inputs())
-		s.warn()
+		s.log.Info("reloaded", "roles", len(s.actors), "sources", s.countInputs())
+		s.logWarnings()
 	}
 }
 
-// replace puts the file into force as it is now, and reports whether it is another one.
-func (s *server) replace(ctx context.Context) (changed bool, err error) {
+// replaceFile puts the file into force as it is now, and reports whether it is another one.
+func (s *server) replaceFile(ctx context.Context) (changed bool, err error) {
 	if info, err := os.Stat(s.name); err == nil && !info.Mode().IsRegular() {
 		return false, errors.New("the configuration is no regular file: it cannot be read again")
 	}
@@ -430,24 +430,24 @@ func (s *server) replace(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	if string(f.octets) == string(s.file.octets) {
-		return false, s.install(s.file)
+		return false, s.installBorder(s.file)
 	}
-	opened, err := s.openFresh(f)
+	opened, err := s.openNewResources(f)
 	if err != nil {
 		return false, err
 	}
-	if opened.listener, err = s.listen(f); err != nil {
+	if opened.listener, err = s.listenHTTP(f); err != nil {
 		opened.close()
 		return false, err
 	}
-	s.halt()
-	defer s.start(ctx)
-	return true, s.apply(f, opened)
+	s.haltWorkers()
+	defer s.startWorkers(ctx)
+	return true, s.applyFile(f, opened)
 }
 
-// warn logs what the agent cannot do.
-func (s *server) warn() {
-	for _, warning := range slices.Concat(s.file.warnings(), s.file.queueWarnings()) {
+// logWarnings logs what the agent cannot do.
+func (s *server) logWarnings() {
+	for _, warning := range slices.Concat(s.file.listWarnings(), s.file.listQueueWarnings()) {
 		s.log.Warn(warning)
 	}
 	if len(s.file.roles) == 0 {

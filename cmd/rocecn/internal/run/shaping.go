@@ -22,14 +22,14 @@ type kernelShaper struct {
 	install bool // qdisc fq
 }
 
-// shapes reports whether a role makes rates real.
-func shapes(r *roles.Instance) bool {
+// isShaping reports whether a role makes rates real.
+func isShaping(r *roles.Instance) bool {
 	c, ok := r.Config.(*roles.SenderConfig)
 	return ok && c.Shapes()
 }
 
-// kernelShaper returns what a sender goes by that makes rates real.
-func (f *file) kernelShaper(r *roles.Instance) (c kernelConfig, err error) {
+// buildKernelShaper returns what a sender goes by that makes rates real.
+func (f *file) buildKernelShaper(r *roles.Instance) (c kernelConfig, err error) {
 	a := &r.Agent
 	if err := checkInterfaces(a.Interfaces); err != nil {
 		return c, err
@@ -42,13 +42,13 @@ func (f *file) kernelShaper(r *roles.Instance) (c kernelConfig, err error) {
 			if other == r {
 				break
 			}
-			if shapes(other) && slices.Contains(other.Agent.Interfaces, name) {
+			if isShaping(other) && slices.Contains(other.Agent.Interfaces, name) {
 				return c, config.Wrong(config.Index("interfaces", i), "role.%s has %s already", other.Name, name)
 			}
 		}
 		c.ports = append(c.ports, kernelPort{name: name})
 	}
-	c.is = &kernelShaper{
+	c.part = &kernelShaper{
 		shape.Config{Interfaces: a.Interfaces, MaxFlows: r.Config.(*roles.SenderConfig).MaxFlows()}, a.Install == "fq",
 	}
 	return c, nil
@@ -60,7 +60,7 @@ func checkShaping(r *roles.Instance) error {
 	switch {
 	case a.Install != "" && a.Install != "none" && a.Install != "fq":
 		return config.Wrong("install", "%q is neither none nor fq", a.Install)
-	case shapes(r):
+	case isShaping(r):
 		return nil
 	case a.Install == "fq":
 		return config.Wrong("install", `fq is for act = "shape"`)
@@ -70,10 +70,10 @@ func checkShaping(r *roles.Instance) error {
 	return nil
 }
 
-func (c *kernelShaper) try() error {
+func (c *kernelShaper) tryOpen() error {
 	err := shape.Try(c.Config)
 	for _, name := range c.Interfaces {
-		if c.install && numbers([]string{name})[0] != 0 {
+		if c.install && interfaceIndexes([]string{name})[0] != 0 {
 			err = errors.Join(err, shape.TryFQ(name))
 		}
 	}
@@ -81,20 +81,20 @@ func (c *kernelShaper) try() error {
 }
 
 func (c *kernelShaper) open(kernelProgram) (kernelProgram, error) {
-	p := &shaping{c: c, fq: map[int]func() error{}}
+	p := &shaperProgram{config: c, fq: map[int]func() error{}}
 	var err error
 	if p.Shaper, err = shape.Open(shape.Config{MaxFlows: c.MaxFlows}); err != nil {
 		return nil, err
 	}
-	if err := p.watch(); err != nil {
+	if err := p.watchPorts(); err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-// summary says what the kernel does.
-func (c *kernelShaper) summary() string {
+// formatSummary says what the kernel does.
+func (c *kernelShaper) formatSummary() string {
 	what := "slows flows down that leave by " + strings.Join(c.Interfaces, ", ")
 	if c.install {
 		what += ", where fq is installed if nobody has chosen a qdisc"
@@ -102,8 +102,8 @@ func (c *kernelShaper) summary() string {
 	return what
 }
 
-// warnings says where nothing waits for its time. What stands in the way of fq where it is to be installed is an error.
-func (c *kernelShaper) warnings(role string) (all []string) {
+// listWarnings says where nothing waits for its time. What stands in the way of fq where it is to be installed is an error.
+func (c *kernelShaper) listWarnings(role string) (all []string) {
 	if c.install {
 		return nil
 	}
@@ -117,32 +117,32 @@ func (c *kernelShaper) warnings(role string) (all []string) {
 	return all
 }
 
-// shaping is the kernel as it slows flows down.
-type shaping struct {
+// shaperProgram is the kernel as it slows flows down.
+type shaperProgram struct {
 	*shape.Shaper
-	c     *kernelShaper
-	fq    map[int]func() error // takes fq away again, by the number of the interface
-	rates *reaction.Table      // whose orders the kernel has
+	config *kernelShaper
+	fq     map[int]func() error // takes fq away again, by the number of the interface
+	rates  *reaction.Table      // whose orders the kernel has
 
-	counted, leased time.Time
+	countedAt, leasedAt time.Time
 }
 
 const (
 	// step is how much later than it is due a rate may rise.
-	step = time.Millisecond
+	pacingInterval = time.Millisecond
 	// counting is how often the kernel is asked what flows have sent, and leasing how often orders are renewed.
-	counting = 10 * time.Millisecond
-	leasing  = shape.Lease / 6
+	countingInterval = 10 * time.Millisecond
+	leaseInterval    = shape.Lease / 6
 )
 
-// watch slows flows down at the interfaces that are there, and puts fq there if that is asked for.
-func (p *shaping) watch() (wrong error) {
-	there := numbers(p.c.Interfaces)
+// watchPorts slows flows down at the interfaces that are there, and puts fq there if that is asked for.
+func (p *shaperProgram) watchPorts() (wrong error) {
+	there := interfaceIndexes(p.config.Interfaces)
 	for i, number := range there {
-		if !p.c.install || number == 0 || p.fq[number] != nil {
+		if !p.config.install || number == 0 || p.fq[number] != nil {
 			continue
 		}
-		remove, err := shape.InstallFQ(p.c.Interfaces[i])
+		remove, err := shape.InstallFQ(p.config.Interfaces[i])
 		if err != nil {
 			wrong = errors.Join(wrong, err)
 			continue
@@ -154,17 +154,17 @@ func (p *shaping) watch() (wrong error) {
 			delete(p.fq, number) // it is gone with its interface
 		}
 	}
-	return errors.Join(wrong, p.Watch(p.c.Interfaces))
+	return errors.Join(wrong, p.Watch(p.config.Interfaces))
 }
 
-func (p *shaping) counts() kernelCounts { return kernelCounts{} }
+func (p *shaperProgram) readCounts() kernelCounts { return kernelCounts{} }
 
-func (p *shaping) prepare(node.Role, *netio.Packet) {}
+func (p *shaperProgram) preparePacket(node.Role, *netio.Packet) {}
 
-func (p *shaping) learned(*node.Decision, time.Time) {}
+func (p *shaperProgram) applyDecision(*node.Decision, time.Time) {}
 
-// tick tells the kernel what flows may do, and the role what they have sent.
-func (p *shaping) tick(r node.Role, now time.Time) {
+// syncRole tells the kernel what flows may do, and the role what they have sent.
+func (p *shaperProgram) syncRole(r node.Role, now time.Time) {
 	sender, ok := r.(*roles.Sender)
 	if !ok || sender.Rates() == nil {
 		return
@@ -175,24 +175,24 @@ func (p *shaping) tick(r node.Role, now time.Time) {
 		p.Drain(0)
 		p.rates = rates
 		for order := range rates.All() {
-			p.set(order)
+			p.setOrder(order)
 		}
 	}
-	if now.Sub(p.counted) >= counting {
-		p.counted = now
+	if now.Sub(p.countedAt) >= countingInterval {
+		p.countedAt = now
 		p.Sent(func(flow shape.Flow, octets uint64) { rates.Sent(reaction.FlowID(flow), octets, now) })
 	}
 	rates.Advance(now)
 	for order := range rates.Changes(now) {
-		p.set(order)
+		p.setOrder(order)
 	}
-	if now.Sub(p.leased) >= leasing && p.Tick() == nil {
-		p.leased = now
+	if now.Sub(p.leasedAt) >= leaseInterval && p.Tick() == nil {
+		p.leasedAt = now
 	}
 }
 
-// set tells the kernel what a flow may do. There is room for all of them.
-func (p *shaping) set(o reaction.Order) {
+// setOrder tells the kernel what a flow may do. There is room for all of them.
+func (p *shaperProgram) setOrder(o reaction.Order) {
 	flow := shape.Flow(o.Flow)
 	if o.Gone {
 		p.Forget(flow)
@@ -206,7 +206,7 @@ func (p *shaping) set(o reaction.Order) {
 }
 
 // close lets flows go as if nothing had been, once what waits has left.
-func (p *shaping) close() {
+func (p *shaperProgram) close() {
 	p.Drain(time.Second / 10)
 	p.Close()
 	for _, remove := range p.fq {
@@ -214,15 +214,15 @@ func (p *shaping) close() {
 	}
 }
 
-// pace does what rates that are made real ask for now.
-func (a *actor) pace(now time.Time) {
+// paceFlows does what rates that are made real ask for now.
+func (a *actor) paceFlows(now time.Time) {
 	if a.rates != nil && a.inKernel {
-		a.withKernel(func(k kernelProgram) { k.tick(a.Role, now) })
+		a.withKernel(func(k kernelProgram) { k.syncRole(a.Role, now) })
 	}
 }
 
-// pause returns how long a worker may wait for packets.
-func (w *worker) pause() time.Duration {
+// pollTimeout returns how long a worker may wait for packets.
+func (w *worker) pollTimeout() time.Duration {
 	wait := housekeepingInterval
 	for _, a := range w.actors {
 		if a.rates == nil || !a.inKernel {
@@ -230,7 +230,7 @@ func (w *worker) pause() time.Duration {
 		}
 		now := time.Now()
 		if at, ok := a.rates.Next(now); ok {
-			wait = min(wait, max(at.Sub(now), step))
+			wait = min(wait, max(at.Sub(now), pacingInterval))
 		}
 	}
 	return wait
@@ -241,7 +241,7 @@ func (s *server) rateMetrics(t *prometheus.Text) {
 	rates := func(name, help string, of func(n *reaction.TableStats) float64) {
 		t.Family(name, help)
 		for _, a := range s.actors {
-			if n := a.rated.Load(); n != nil {
+			if n := a.rateStats.Load(); n != nil {
 				t.Sample(of(n), "role", a.instance.Name)
 			}
 		}
@@ -260,7 +260,7 @@ func (s *server) rateMetrics(t *prometheus.Text) {
 		func(n *reaction.TableStats) float64 { return float64(n.Evicted) })
 	t.Family("rocecn_shaped_packets_total", "Packets of flows that have a rate, by what they waited for.")
 	for _, k := range s.kernels {
-		p, ok := k.program.(*shaping)
+		p, ok := k.program.(*shaperProgram)
 		if !ok {
 			continue
 		}

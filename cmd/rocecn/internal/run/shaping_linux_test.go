@@ -225,7 +225,7 @@ func TestShapeCapabilities(t *testing.T) {
 	agent := startAs(t, a, config, setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
 		"--bounding-set=-all,+bpf,+net_admin,+net_raw", "--inh-caps=+bpf,+net_admin,+net_raw",
 		"--ambient-caps=+bpf,+net_admin,+net_raw", program)
-	agent.says(t, "msg=ready")
+	agent.awaitLog(t, "msg=ready")
 	sends(t, raw(t, b), fast(t, datagram(t, 17)))
 	agent.awaits(t, 1, "rocecn_rate_slowed")
 	sends(t, raw(t, a), datagram(t, 17))

@@ -23,10 +23,10 @@ sources = ["a"]
 self = ["2001:db8::a"]
 reaction = { line = 1_000_000_000, rtt = "1ms" }
 `
-	f, err := parse([]byte(good))
+	f, err := parseFile([]byte(good))
 	require.NoError(t, err)
-	require.Empty(t, f.warnings())
-	require.Contains(t, f.summary(), "role.sender: the kernel slows flows down that leave by eth0, eth1, where fq "+
+	require.Empty(t, f.listWarnings())
+	require.Contains(t, f.formatSummary(), "role.sender: the kernel slows flows down that leave by eth0, eth1, where fq "+
 		"is installed if nobody has chosen a qdisc\nnot used: sink.b\n"+
 		"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
 	const keys = `sources = ["a"]
@@ -60,9 +60,9 @@ reaction = { line = 1_000_000_000, rtt = "1ms" }
 			"[[role.sender]]", `role.sender[1].interfaces[1]: role.sender[0] has eth1 already`},
 	} {
 		require.Contains(t, good, c.old)
-		_, err := parse([]byte(strings.Replace(good, c.old, c.new, 1)))
+		_, err := parseFile([]byte(strings.Replace(good, c.old, c.new, 1)))
 		require.ErrorContains(t, err, c.message)
 	}
-	_, err = parse([]byte(strings.Replace(good, "enabled = true", "enabled = false", 1)))
+	_, err = parseFile([]byte(strings.Replace(good, "enabled = true", "enabled = false", 1)))
 	require.NoError(t, err, "off")
 }

@@ -4,5 +4,5 @@ package run
 
 import "os"
 
-// signals returns where nothing ever comes.
-func signals() (hup, usr1 chan os.Signal, stop func()) { return nil, nil, func() {} }
+// watchSignals returns where nothing ever comes.
+func watchSignals() (hup, usr1 chan os.Signal, stop func()) { return nil, nil, func() {} }

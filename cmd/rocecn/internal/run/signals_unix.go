@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// signals returns where SIGHUP and SIGUSR1 come.
-func signals() (hup, usr1 chan os.Signal, stop func()) {
+// watchSignals returns where SIGHUP and SIGUSR1 come.
+func watchSignals() (hup, usr1 chan os.Signal, stop func()) {
 	hup, usr1 = make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	signal.Notify(usr1, syscall.SIGUSR1)

@@ -16,11 +16,11 @@ import (
 // A sink is what a table [sink.NAME] of one type says.
 type sink interface {
 	check() error
-	needs() []string
+	requiredCapabilities() []string
 	// device is the interface or VRF by which all leaves, empty if the routes say.
-	device() string
+	deviceName() string
 	// works reports whether what is sent gets out, as far as the sink itself knows.
-	works() bool
+	canWrite() bool
 	// open opens it for one role. now is the time of the packet that caused what is sent.
 	open(now *time.Time) (netio.Sink, error)
 }
@@ -43,7 +43,7 @@ func (s *sinkEntry) check() error {
 	if s.DSCP > 63 {
 		return config.Wrong("dscp", "%d: 0 to 63 allowed", s.DSCP)
 	}
-	return s.is.check()
+	return s.sink.check()
 }
 
 // rawSink is sent what the kernel routes.
@@ -51,11 +51,11 @@ type rawSink struct {
 	Device string `json:"device"` // an interface or a VRF by which all leaves
 }
 
-func (s *rawSink) check() error                        { return port("device", s.Device) }
-func (s *rawSink) needs() []string                     { return []string{"CAP_NET_RAW"} }
-func (s *rawSink) works() bool                         { return true }
-func (s *rawSink) device() string                      { return s.Device }
-func (s *rawSink) open(*time.Time) (netio.Sink, error) { return openedSink(netio.OpenRaw(s.Device)) }
+func (s *rawSink) check() error                        { return checkPortName("device", s.Device) }
+func (s *rawSink) requiredCapabilities() []string      { return []string{"CAP_NET_RAW"} }
+func (s *rawSink) canWrite() bool                      { return true }
+func (s *rawSink) deviceName() string                  { return s.Device }
+func (s *rawSink) open(*time.Time) (netio.Sink, error) { return toSink(netio.OpenRaw(s.Device)) }
 
 // portSink is sent what leaves by an interface to one neighbour.
 type portSink struct {
@@ -84,37 +84,37 @@ func (s *portSink) check() error {
 	case bytes.Equal(to, make([]byte, 6)) && s.Interface != "lo":
 		return config.Wrong("neighbour", "%v is the address of nobody", net.HardwareAddr(to))
 	}
-	return cmp.Or(needed("interface", s.Interface), port("interface", s.Interface))
+	return cmp.Or(requireText("interface", s.Interface), checkPortName("interface", s.Interface))
 }
 
-// port refuses what can be no name of one interface.
-func port(key, name string) error {
+// checkPortName refuses what can be no name of one interface.
+func checkPortName(key, name string) error {
 	if name == "any" {
 		return config.Wrong(key, "packets leave by one interface: any does not go here")
 	}
-	return device(key, name)
+	return checkDeviceName(key, name)
 }
 
-func (s *portSink) needs() []string { return []string{"CAP_NET_RAW"} }
-func (s *portSink) device() string  { return s.Interface }
-func (s *portSink) works() bool     { return true }
+func (s *portSink) requiredCapabilities() []string { return []string{"CAP_NET_RAW"} }
+func (s *portSink) deviceName() string             { return s.Interface }
+func (s *portSink) canWrite() bool                 { return true }
 func (s *portSink) open(*time.Time) (netio.Sink, error) {
-	return openedSink(netio.OpenPort(s.Interface, net.HardwareAddr(s.Neighbour)))
+	return toSink(netio.OpenPort(s.Interface, net.HardwareAddr(s.Neighbour)))
 }
 
-// openedSink returns no sink with an error.
-func openedSink[S netio.Sink](s S, err error) (netio.Sink, error) {
+// toSink returns no sink with an error.
+func toSink[S netio.Sink](s S, err error) (netio.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// A failure is why a packet could not be sent.
-type failure uint8
+// A sendFailure is why a packet could not be sent.
+type sendFailure uint8
 
 const (
-	noRoute failure = iota
+	noRoute sendFailure = iota
 	noNeighbour
 	linkDown
 	noBuffer
@@ -128,8 +128,8 @@ var failureNames = [failures]string{
 	"no_route", "no_neighbour", "link_down", "no_buffer", "limited", "not_open", "other",
 }
 
-// failureOf tells what an error of sending is about.
-func failureOf(err error) failure {
+// classifyError tells what an error of sending is about.
+func classifyError(err error) sendFailure {
 	switch {
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return noRoute

@@ -27,11 +27,11 @@ import (
 type source interface {
 	check() error
 	// live reports whether packets come as they are on their way, and not from a file.
-	live() bool
+	isLive() bool
 	// needs are the capabilities that opening it needs.
-	needs() []string
+	requiredCapabilities() []string
 	// inputs are what it consists of, such as interfaces.
-	inputs() []input
+	listInputs() []input
 }
 
 // An input is a part of a source, opened by itself.
@@ -42,7 +42,7 @@ type input struct {
 	watch []string // interfaces: if one of them is another one by now, they must be watched again
 
 	// again watches them again. With an error the source must be opened again, but for ErrAway: that it says itself.
-	again func(netio.Source) error
+	rewatch func(netio.Source) error
 }
 
 // sources are the types of sources.
@@ -65,7 +65,7 @@ type sourceCommon struct {
 	Down     []uint64 `json:"down"`     // and falls again; absent: at three quarters of those
 }
 
-func (c *sourceCommon) required() bool { return c.Required == nil || *c.Required }
+func (c *sourceCommon) isRequired() bool { return c.Required == nil || *c.Required }
 
 func (s *sourceEntry) check() error {
 	c := &s.sourceCommon
@@ -87,27 +87,27 @@ func (s *sourceEntry) check() error {
 			return config.Wrong(config.Index("down", i), "%d: depths must rise", c.Down[i])
 		}
 	}
-	switch s.is.(type) {
+	switch s.source.(type) {
 	case *qdiscSource, *psampleSource:
 	default:
 		if c.Levels != nil {
 			return config.Wrong("levels", "type %s does not know the depth of its queue", c.Type)
 		}
 	}
-	if q, ok := s.is.(*qdiscSource); ok {
+	if q, ok := s.source.(*qdiscSource); ok {
 		if len(c.Levels) == 0 {
 			return config.Wrong("levels", "missing: the depths at which the queue is congested")
 		}
 		if c.Level != nil {
 			return config.Wrong("level", "the depth of the queue is known: levels say what it means")
 		}
-		q.threshold = c.thresholds().Down[0] // below it nothing is to be known
+		q.threshold = c.levelThresholds().Down[0] // below it nothing is to be known
 	}
-	return s.is.check()
+	return s.source.check()
 }
 
-// thresholds returns the depths at which the level changes.
-func (c *sourceCommon) thresholds() level.Thresholds {
+// levelThresholds returns the depths at which the level changes.
+func (c *sourceCommon) levelThresholds() level.Thresholds {
 	t := level.Thresholds{Up: c.Levels, Down: c.Down}
 	if t.Down == nil {
 		for _, up := range t.Up {
@@ -122,10 +122,10 @@ type captureSource struct {
 	File string `json:"file"`
 }
 
-func (s *captureSource) check() error    { return needed("file", s.File) }
-func (s *captureSource) live() bool      { return false }
-func (s *captureSource) needs() []string { return nil }
-func (s *captureSource) inputs() []input {
+func (s *captureSource) check() error                   { return requireText("file", s.File) }
+func (s *captureSource) isLive() bool                   { return false }
+func (s *captureSource) requiredCapabilities() []string { return nil }
+func (s *captureSource) listInputs() []input {
 	return []input{{label: s.File, key: "capture " + s.File, open: func() (netio.Source, error) {
 		f, err := os.Open(s.File)
 		if err != nil {
@@ -169,15 +169,15 @@ func (s *packetSource) check() error {
 	if _, ok := directions[s.Direction]; !ok {
 		return config.Wrong("direction", "%q is not one of both, in, out", s.Direction)
 	}
-	if s.Snap > 0 && s.Snap < shortest {
-		return config.Wrong("snap", "%d: nothing is to be known of a packet of less than %d octets", s.Snap, shortest)
+	if s.Snap > 0 && s.Snap < minSnap {
+		return config.Wrong("snap", "%d: nothing is to be known of a packet of less than %d octets", s.Snap, minSnap)
 	}
-	_, err := s.filter()
+	_, err := s.kernelFilter()
 	return err
 }
 
 // shortest are the headers that every RoCEv2 packet has: IPv4 20, UDP 8, BTH 12.
-const shortest = 40
+const minSnap = 40
 
 // checkInterfaces refuses a list of none, or with a name twice.
 func checkInterfaces(names []string) error {
@@ -191,15 +191,15 @@ func checkInterfaces(names []string) error {
 		if slices.Contains(names[:i], name) {
 			return config.Wrong(config.Index("interfaces", i), "%s is named twice", name)
 		}
-		if err := device(config.Index("interfaces", i), name); err != nil {
+		if err := checkDeviceName(config.Index("interfaces", i), name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// filter returns the filter for the kernel, nil for none.
-func (s *packetSource) filter() (netio.Filter, error) {
+// kernelFilter returns the filter for the kernel, nil for none.
+func (s *packetSource) kernelFilter() (netio.Filter, error) {
 	var f filter.Capture
 	if s.Filter == "" {
 		return nil, nil
@@ -210,19 +210,19 @@ func (s *packetSource) filter() (netio.Filter, error) {
 	return &f, nil
 }
 
-func (s *packetSource) live() bool      { return true }
-func (s *packetSource) needs() []string { return []string{"CAP_NET_RAW"} }
-func (s *packetSource) inputs() (all []input) {
+func (s *packetSource) isLive() bool                   { return true }
+func (s *packetSource) requiredCapabilities() []string { return []string{"CAP_NET_RAW"} }
+func (s *packetSource) listInputs() (all []input) {
 	for _, name := range s.Interfaces {
 		one := *s
 		one.Interfaces = []string{name}
-		in := input{label: name, key: fmt.Sprintf("packet %+v", one), again: renamed}
+		in := input{label: name, key: fmt.Sprintf("packet %+v", one), rewatch: checkRenamed}
 		in.open = func() (netio.Source, error) {
-			f, err := s.filter()
+			f, err := s.kernelFilter()
 			if err != nil {
 				return nil, err
 			}
-			return opened(netio.OpenPackets(netio.PacketConfig{
+			return toSource(netio.OpenPackets(netio.PacketConfig{
 				Interface: name, Filter: f, Direction: directions[s.Direction], SnapLength: s.Snap, Blocks: s.Blocks,
 			}))
 		}
@@ -236,16 +236,16 @@ func (s *packetSource) inputs() (all []input) {
 
 var errRenamed = errors.New("the interface has another name")
 
-// renamed is for sockets of packets, which stay with their interface whatever its name is.
-func renamed(s netio.Source) error {
+// checkRenamed is for sockets of packets, which stay with their interface whatever its name is.
+func checkRenamed(s netio.Source) error {
 	if !s.(*netio.Packets).Up() {
 		return netio.ErrAway
 	}
 	return errRenamed
 }
 
-// opened returns no source with an error.
-func opened[S netio.Source](s S, err error) (netio.Source, error) {
+// toSource returns no source with an error.
+func toSource[S netio.Source](s S, err error) (netio.Source, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -268,15 +268,15 @@ func (s *udpSource) check() error {
 		if slices.Contains(s.Listen[:i], a) {
 			return config.Wrong(config.Index("listen", i), "%v is named twice", a)
 		}
-		if err := ownAddress(config.Index("listen", i), a.Addr()); err != nil {
+		if err := checkOwnAddress(config.Index("listen", i), a.Addr()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownAddress refuses what nobody sends messages to: they are for one node, and of a link that it is said which.
-func ownAddress(key string, a netip.Addr) error {
+// checkOwnAddress refuses what nobody sends messages to: they are for one node, and of a link that it is said which.
+func checkOwnAddress(key string, a netip.Addr) error {
 	switch {
 	case a.IsMulticast():
 		return config.Wrong(key, "%v is the address of a group: messages are sent to one node", a)
@@ -286,23 +286,23 @@ func ownAddress(key string, a netip.Addr) error {
 	return nil
 }
 
-func (s *udpSource) live() bool { return true }
-func (s *udpSource) needs() []string {
-	return toListen(s.Listen...)
+func (s *udpSource) isLive() bool { return true }
+func (s *udpSource) requiredCapabilities() []string {
+	return listenCapabilities(s.Listen...)
 }
 
-// toListen returns what listening at these addresses needs.
-func toListen(at ...netip.AddrPort) []string {
+// listenCapabilities returns what listening at these addresses needs.
+func listenCapabilities(at ...netip.AddrPort) []string {
 	if slices.ContainsFunc(at, func(a netip.AddrPort) bool { return 0 < a.Port() && a.Port() < 1024 }) {
 		return []string{"CAP_NET_BIND_SERVICE"}
 	}
 	return nil
 }
 
-func (s *udpSource) inputs() (all []input) {
+func (s *udpSource) listInputs() (all []input) {
 	for _, a := range s.Listen {
 		all = append(all, input{label: a.String(), key: "udp " + a.String(), open: func() (netio.Source, error) {
-			return opened(netio.ListenUDP(a.String()))
+			return toSource(netio.ListenUDP(a.String()))
 		}})
 	}
 	return all
@@ -321,7 +321,7 @@ func (s *icmpSource) check() error {
 		if slices.Contains(s.Listen[:i], a) {
 			return config.Wrong(config.Index("listen", i), "%v is named twice", a)
 		}
-		if err := ownAddress(config.Index("listen", i), a); err != nil {
+		if err := checkOwnAddress(config.Index("listen", i), a); err != nil {
 			return err
 		}
 	}
@@ -331,12 +331,12 @@ func (s *icmpSource) check() error {
 	return nil
 }
 
-func (s *icmpSource) live() bool      { return true }
-func (s *icmpSource) needs() []string { return []string{"CAP_NET_RAW"} }
-func (s *icmpSource) inputs() (all []input) {
+func (s *icmpSource) isLive() bool                   { return true }
+func (s *icmpSource) requiredCapabilities() []string { return []string{"CAP_NET_RAW"} }
+func (s *icmpSource) listInputs() (all []input) {
 	for _, a := range s.Listen {
 		all = append(all, input{label: a.String(), key: "icmpv6 " + a.String(), open: func() (netio.Source, error) {
-			return opened(netio.ListenICMPv6(a, wire.ICMPv6ParameterProblem))
+			return toSource(netio.ListenICMPv6(a, wire.ICMPv6ParameterProblem))
 		}})
 	}
 	return all
@@ -354,12 +354,12 @@ func (s *nflogSource) check() error {
 	return nil
 }
 
-func (s *nflogSource) live() bool      { return true }
-func (s *nflogSource) needs() []string { return []string{"CAP_NET_ADMIN"} }
-func (s *nflogSource) inputs() []input {
+func (s *nflogSource) isLive() bool                   { return true }
+func (s *nflogSource) requiredCapabilities() []string { return []string{"CAP_NET_ADMIN"} }
+func (s *nflogSource) listInputs() []input {
 	group := strconv.Itoa(int(*s.Group))
 	return []input{{label: group, key: "nflog " + group, open: func() (netio.Source, error) {
-		return opened(nflog.Open(*s.Group))
+		return toSource(nflog.Open(*s.Group))
 	}}}
 }
 
@@ -375,12 +375,12 @@ func (s *psampleSource) check() error {
 	return nil
 }
 
-func (s *psampleSource) live() bool      { return true }
-func (s *psampleSource) needs() []string { return []string{"CAP_NET_ADMIN"} }
-func (s *psampleSource) inputs() []input {
+func (s *psampleSource) isLive() bool                   { return true }
+func (s *psampleSource) requiredCapabilities() []string { return []string{"CAP_NET_ADMIN"} }
+func (s *psampleSource) listInputs() []input {
 	group := strconv.FormatUint(uint64(*s.Group), 10)
 	return []input{{label: group, key: "psample " + group, open: func() (netio.Source, error) {
-		return opened(psample.Open(*s.Group))
+		return toSource(psample.Open(*s.Group))
 	}}}
 }
 
@@ -400,31 +400,31 @@ func (s *qdiscSource) check() error {
 	return checkInterfaces(s.Interfaces)
 }
 
-func (s *qdiscSource) live() bool      { return true }
-func (s *qdiscSource) needs() []string { return []string{"CAP_BPF", "CAP_PERFMON"} }
-func (s *qdiscSource) inputs() []input {
+func (s *qdiscSource) isLive() bool                   { return true }
+func (s *qdiscSource) requiredCapabilities() []string { return []string{"CAP_BPF", "CAP_PERFMON"} }
+func (s *qdiscSource) listInputs() []input {
 	c := qdisc.Config{PerFlow: s.PerFlow, Tunnels: s.Tunnels}
 	for _, name := range s.Interfaces {
 		c.Interfaces = append(c.Interfaces, qdisc.Interface{Name: name, Threshold: s.threshold})
 	}
 	return []input{{
 		label: strings.Join(s.Interfaces, ","), key: fmt.Sprintf("qdisc %+v", c), watch: s.Interfaces,
-		open:  func() (netio.Source, error) { return opened(qdisc.Open(c)) },
-		again: func(s netio.Source) error { return s.(*qdisc.Source).Watch(c.Interfaces) },
+		open:    func() (netio.Source, error) { return toSource(qdisc.Open(c)) },
+		rewatch: func(s netio.Source) error { return s.(*qdisc.Source).Watch(c.Interfaces) },
 	}}
 }
 
-// needed refuses text that is missing.
-func needed(key, value string) error {
+// requireText refuses text that is missing.
+func requireText(key, value string) error {
 	if value == "" {
 		return config.Wrong(key, "missing")
 	}
 	return nil
 }
 
-// device refuses what can be no name of an interface, and what is none to nftables: quotation marks, which its rules
+// checkDeviceName refuses what can be no name of an interface, and what is none to nftables: quotation marks, which its rules
 // cannot have in a name, and asterisks, which stand for many names there.
-func device(key, name string) error {
+func checkDeviceName(key, name string) error {
 	never := func(r rune) bool { return r <= ' ' || strings.ContainsRune(`/:"*`, r) }
 	switch {
 	case len(name) > 15:
@@ -435,11 +435,11 @@ func device(key, name string) error {
 	return nil
 }
 
-// sorted returns the keys of a map.
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+// sortedKeys returns the keys of a map.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// numbers returns the numbers of interfaces, 0 of those that are not there.
-func numbers(names []string) (all []int) {
+// interfaceIndexes returns the numbers of interfaces, 0 of those that are not there.
+func interfaceIndexes(names []string) (all []int) {
 	for _, name := range names {
 		n := 0
 		if i, err := net.InterfaceByName(name); err == nil {

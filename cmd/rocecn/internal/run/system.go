@@ -25,9 +25,9 @@ func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 		}
 		all = append(all, err)
 	}
-	f.used(func(s *sourceEntry) {
-		for _, in := range s.is.inputs() {
-			for i, number := range numbers(in.watch) {
+	f.visitUsed(func(s *sourceEntry) {
+		for _, in := range s.source.listInputs() {
+			for i, number := range interfaceIndexes(in.watch) {
 				if number == 0 {
 					fails("source."+s.name+": "+in.watch[i], netio.ErrNoInterface)
 				}
@@ -41,7 +41,7 @@ func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 			}
 		}
 	}, func(s *sinkEntry) {
-		if err := trySink(s.is); err != nil {
+		if err := trySink(s.sink); err != nil {
 			fails("sink."+s.name, err)
 		}
 	})
@@ -54,22 +54,22 @@ func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 	}
 	for _, r := range f.roles {
 		if r.Agent.RDMA != "" {
-			if _, err := devicePairs(ctx, r.Agent.RDMA); err != nil {
+			if _, err := readDevicePairs(ctx, r.Agent.RDMA); err != nil {
 				fails("role."+r.Name+".rdma", err)
 			}
 		}
 		if c, ok := f.kernels[r.Name]; ok {
-			for i, number := range numbers(c.names()) {
+			for i, number := range interfaceIndexes(c.portNames()) {
 				of := "source." + c.ports[i].source
-				if shapes(r) {
+				if isShaping(r) {
 					of = "role." + r.Name
 				}
 				if number == 0 {
 					fails(of+": "+c.ports[i].name, netio.ErrNoInterface)
 				}
 			}
-			if err := c.is.try(); err != nil {
-				fails("role."+r.Name+"."+c.key(), err)
+			if err := c.part.tryOpen(); err != nil {
+				fails("role."+r.Name+"."+c.roleKey(), err)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func trySink(s sink) error {
 	if c, ok := s.(*captureSink); ok {
 		opened, err := openCapture(fullName(c.File), nil)
 		if err == nil {
-			opened.abandon()
+			opened.closeAndRemove()
 		}
 		return err
 	}

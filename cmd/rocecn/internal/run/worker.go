@@ -25,32 +25,32 @@ type worker struct {
 	actors []*actor
 	server *server
 
-	ticked  time.Time
-	halt    atomic.Bool  // to be asked by others: it ends soon, and leaves all open
-	turned  atomic.Int64 // when it was last seen at work, in nanoseconds
-	done    chan struct{}
-	err     error // why it ended; nil, too, where its sources have ended
-	stopped bool  // for good
+	housekeepingAt time.Time
+	halt           atomic.Bool  // to be asked by others: it ends soon, and leaves all open
+	aliveAt        atomic.Int64 // when it was last seen at work, in nanoseconds
+	done           chan struct{}
+	err            error // why it ended; nil, too, where its sources have ended
+	stopped        bool  // for good
 }
 
 // A part is an input of a source.
 type part struct {
 	input
-	entry  *sourceEntry
-	to     []subscriber
-	source netio.Source // nil: not open
-	ended  bool         // there comes no more
-	opened bool         // once at least
-	retry  retry
-	why    string           // it is not open, as it was said
-	before uint64           // lost by sources that were closed
-	levels map[int]measured // by the number of the interface, 0 for all
-	names  map[int]string   // of these interfaces
-	seen   atomic.Pointer[[]queue]
-	up     atomic.Bool
+	entry       *sourceEntry
+	subscribers []subscriber
+	source      netio.Source // nil: not open
+	ended       bool         // there comes no more
+	opened      bool         // once at least
+	retry       retry
+	lastError   string           // it is not open, as it was said
+	lostBefore  uint64           // lost by sources that were closed
+	levels      map[int]measured // by the number of the interface, 0 for all
+	names       map[int]string   // of these interfaces
+	published   atomic.Pointer[[]queue]
+	up          atomic.Bool
 
-	numbers []int     // of the interfaces that are watched
-	looked  time.Time // when they were looked at
+	numbers   []int     // of the interfaces that are watched
+	checkedAt time.Time // when they were looked at
 
 	thresholds             level.Thresholds
 	events, lost, reopened atomic.Uint64
@@ -76,9 +76,9 @@ type queue struct {
 	depth uint64
 }
 
-// queues returns what was last known of the queues.
-func (p *part) queues() []queue {
-	if all := p.seen.Load(); all != nil {
+// listQueues returns what was last known of the queues.
+func (p *part) listQueues() []queue {
+	if all := p.published.Load(); all != nil {
 		return *all
 	}
 	return nil
@@ -91,10 +91,10 @@ const housekeepingInterval = 100 * time.Millisecond
 func (w *worker) run(ctx context.Context) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer w.server.turn()
+	defer w.server.wakeMain()
 	defer close(w.done)
 	for !w.halt.Load() && !w.stopped && w.err == nil {
-		if w.tick(time.Now()); w.err != nil {
+		if w.runHousekeeping(time.Now()); w.err != nil {
 			break
 		}
 		var open []*part
@@ -113,7 +113,7 @@ func (w *worker) run(ctx context.Context) {
 				w.err = err
 				break
 			}
-			w.serve(ctx, poll, open)
+			w.readSources(ctx, poll, open)
 			poll.Close()
 		default:
 			select {
@@ -124,17 +124,17 @@ func (w *worker) run(ctx context.Context) {
 		}
 	}
 	for _, a := range w.actors {
-		a.flush()
+		a.flushPackets()
 	}
 	for _, p := range w.parts {
 		p.countLost()
 	}
 }
 
-// serve gives packets to the roles until another set of sources is open, or none.
-func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
+// readSources gives packets to the roles until another set of sources is open, or none.
+func (w *worker) readSources(ctx context.Context, poll *netio.Poll, open []*part) {
 	for !w.halt.Load() {
-		i, packets, err := poll.Next(w.pause())
+		i, packets, err := poll.Next(w.pollTimeout())
 		now := time.Now()
 		switch {
 		case err == io.EOF:
@@ -146,25 +146,25 @@ func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
 		case err != nil && i < 0:
 			w.err = err
 			return
-		case err != nil && w.troubled(open[i], err):
+		case err != nil && w.handleSourceError(open[i], err):
 			return
 		case len(packets) > 0:
-			w.distribute(open[i], packets, now)
+			w.distributePackets(open[i], packets, now)
 		}
 		for _, a := range w.actors {
-			a.pace(now)
+			a.paceFlows(now)
 		}
-		if now.Sub(w.ticked) >= housekeepingInterval && (w.tick(now) || w.err != nil) {
+		if now.Sub(w.housekeepingAt) >= housekeepingInterval && (w.runHousekeeping(now) || w.err != nil) {
 			return
 		}
 	}
 }
 
-// troubled takes note of an error of a source, and reports whether it is not open any
+// handleSourceError takes note of an error of a source, and reports whether it is not open any
 // more.
-func (w *worker) troubled(p *part, err error) bool {
+func (w *worker) handleSourceError(p *part, err error) bool {
 	switch {
-	case !p.entry.is.live():
+	case !p.entry.source.isLive():
 		w.server.log.Error("capture", "source", p.entry.name, "error", err)
 		w.server.failed.Store(true)
 		p.ended = true // behind the damage
@@ -172,34 +172,34 @@ func (w *worker) troubled(p *part, err error) bool {
 	case errors.Is(err, netio.ErrAway): // it may be up again at once, or soon
 		p.up.Store(false)
 		p.retry = retry{}
-		p.complain("source lost", err, w.server)
+		p.logError("source lost", err, w.server)
 		return false
 	}
-	p.complain("source lost", err, w.server)
+	p.logError("source lost", err, w.server)
 	p.close()
 	return true
 }
 
-// distribute gives packets of a part to the roles.
-func (w *worker) distribute(p *part, packets []netio.Packet, now time.Time) {
+// distributePackets gives packets of a part to the roles.
+func (w *worker) distributePackets(p *part, packets []netio.Packet, now time.Time) {
 	p.events.Add(uint64(len(packets)))
 	for i := range packets {
 		packet := &packets[i]
-		level := p.level(packet, now)
-		for _, to := range p.to {
-			to.receive(packet, node.Event{Level: level, Observe: to.observe}, now)
+		level := p.updateLevel(packet, now)
+		for _, to := range p.subscribers {
+			to.receivePacket(packet, node.Event{Level: level, Observe: to.observe}, now)
 		}
 	}
-	for _, to := range p.to {
+	for _, to := range p.subscribers {
 		if to.queued {
-			to.resume(w.highest(to.actor))
+			to.resumeFlows(w.highestLevel(to.actor))
 		}
-		to.flush()
+		to.flushPackets()
 	}
 }
 
-// level returns the level of the queue that a packet met, or roles.UnknownLevel.
-func (p *part) level(packet *netio.Packet, now time.Time) (level uint8) {
+// updateLevel returns the level of the queue that a packet met, or roles.UnknownLevel.
+func (p *part) updateLevel(packet *netio.Packet, now time.Time) (level uint8) {
 	switch {
 	case packet.DepthKnown && len(p.thresholds.Up) > 0:
 		queue := cmp.Or(packet.Egress, packet.Interface)
@@ -214,29 +214,29 @@ func (p *part) level(packet *netio.Packet, now time.Time) (level uint8) {
 }
 
 // stale is after what time without a packet a queue is empty.
-const stale = time.Second
+const queueIdleTime = time.Second
 
-// tick looks after what is not packets. It reports whether a source was opened or
+// runHousekeeping looks after what is not packets. It reports whether a source was opened or
 // closed.
-func (w *worker) tick(now time.Time) (changed bool) {
-	w.ticked = now
-	w.turned.Store(now.UnixNano())
+func (w *worker) runHousekeeping(now time.Time) (changed bool) {
+	w.housekeepingAt = now
+	w.aliveAt.Store(now.UnixNano())
 	for _, p := range w.parts {
-		changed = w.look(p, now) || changed
+		changed = w.maintainPart(p, now) || changed
 		p.countLost()
-		p.quiet(now)
+		p.publishQueues(now)
 	}
 	for _, a := range w.actors {
-		a.resume(w.highest(a))
-		a.tick(now, w.server) // sends, too
+		a.resumeFlows(w.highestLevel(a))
+		a.runTimers(now, w.server) // sends, too
 	}
 	w.server.flushLines()
 	return changed
 }
 
-// quiet takes note of queues that are empty, as no packet has met them for a while, and
+// publishQueues takes note of queues that are empty, as no packet has met them for a while, and
 // lets others know of all of them.
-func (p *part) quiet(now time.Time) {
+func (p *part) publishQueues(now time.Time) {
 	known := map[string]measured{}
 	if len(p.thresholds.Up) > 0 {
 		for _, name := range p.watch {
@@ -244,7 +244,7 @@ func (p *part) quiet(now time.Time) {
 		}
 	}
 	for number, m := range p.levels {
-		if now.Sub(m.at) > stale && m.depth|uint64(m.level) > 0 {
+		if now.Sub(m.at) > queueIdleTime && m.depth|uint64(m.level) > 0 {
 			m.level, m.depth = 0, 0
 			p.levels[number] = m
 			delete(p.names, number) // it may be another one by now
@@ -265,20 +265,20 @@ func (p *part) quiet(now time.Time) {
 			known[name] = m
 		}
 	}
-	if len(known) == 0 && len(p.queues()) == 0 {
+	if len(known) == 0 && len(p.listQueues()) == 0 {
 		return
 	}
 	var all []queue
-	for _, name := range sorted(known) {
+	for _, name := range sortedKeys(known) {
 		all = append(all, queue{name, known[name].level, known[name].depth})
 	}
-	p.seen.Store(&all)
+	p.published.Store(&all)
 }
 
-// highest returns the highest level of the queues whose packets a role sees.
-func (w *worker) highest(a *actor) (highest uint8) {
+// highestLevel returns the highest level of the queues whose packets a role sees.
+func (w *worker) highestLevel(a *actor) (highest uint8) {
 	for _, p := range w.parts {
-		if slices.ContainsFunc(p.to, func(to subscriber) bool { return to.actor == a }) {
+		if slices.ContainsFunc(p.subscribers, func(to subscriber) bool { return to.actor == a }) {
 			for _, m := range p.levels {
 				highest = max(highest, m.level)
 			}
@@ -287,67 +287,67 @@ func (w *worker) highest(a *actor) (highest uint8) {
 	return highest
 }
 
-// look opens a part that is not open, and looks whether an interface is back.
-func (w *worker) look(p *part, now time.Time) (changed bool) {
+// maintainPart opens a part that is not open, and looks whether an interface is back.
+func (w *worker) maintainPart(p *part, now time.Time) (changed bool) {
 	switch {
-	case p.source != nil && p.up.Load() && len(p.watch) > 0 && now.Sub(p.looked) >= time.Second:
-		there := numbers(p.watch)
-		if p.looked = now; slices.Equal(p.numbers, there) {
+	case p.source != nil && p.up.Load() && len(p.watch) > 0 && now.Sub(p.checkedAt) >= time.Second:
+		there := interfaceIndexes(p.watch)
+		if p.checkedAt = now; slices.Equal(p.numbers, there) {
 			return false
 		}
-		err := p.again(p.source)
+		err := p.rewatch(p.source)
 		if errors.Is(err, netio.ErrAway) {
 			return false
 		}
 		if err == nil {
-			p.changed(there, w.server)
+			p.setInterfaces(there, w.server)
 			return false
 		}
-		p.complain("source lost", err, w.server)
+		p.logError("source lost", err, w.server)
 		p.close()
 		changed = true
-	case p.ended || p.source != nil && p.up.Load() || !p.retry.due(now):
+	case p.ended || p.source != nil && p.up.Load() || !p.retry.isDue(now):
 		return false
-	case p.source != nil && p.gone():
+	case p.source != nil && p.mustReopen():
 		p.close()
 		changed = true
 	case p.source != nil:
 		if p.source.(*netio.Packets).Up() {
-			p.isUp(w.server)
+			p.markUp(w.server)
 		}
 		return false
 	}
-	p.numbers, p.looked = numbers(p.watch), now
+	p.numbers, p.checkedAt = interfaceIndexes(p.watch), now
 	source, err := p.open()
 	switch {
 	case err != nil: // that it can be opened at all was tried before
-		p.complain("source not open", err, w.server)
+		p.logError("source not open", err, w.server)
 	default:
 		p.source = source
-		p.isUp(w.server)
+		p.markUp(w.server)
 		changed = true
 	}
 	return changed
 }
 
-// gone reports whether a source that was away must be opened again: its interface is gone, or has another name.
-func (p *part) gone() bool {
+// mustReopen reports whether a source that was away must be opened again: its interface is gone, or has another name.
+func (p *part) mustReopen() bool {
 	_, ok := p.source.(*netio.Packets)
-	return !ok || !slices.Equal(p.numbers, numbers(p.watch))
+	return !ok || !slices.Equal(p.numbers, interfaceIndexes(p.watch))
 }
 
-// complain says why no packets come, unless it was said before: opening is tried again and again.
-func (p *part) complain(what string, err error, s *server) {
-	if why := err.Error(); p.why != why {
-		p.why = why
+// logError says why no packets come, unless it was said before: opening is tried again and again.
+func (p *part) logError(what string, err error, s *server) {
+	if why := err.Error(); p.lastError != why {
+		p.lastError = why
 		s.log.Warn(what, "source", p.entry.name, "input", p.label, "error", err)
 	}
 }
 
-// isUp takes note that packets come.
-func (p *part) isUp(s *server) {
+// markUp takes note that packets come.
+func (p *part) markUp(s *server) {
 	p.up.Store(true)
-	p.retry, p.why = retry{}, ""
+	p.retry, p.lastError = retry{}, ""
 	if p.opened {
 		p.reopened.Add(1)
 		s.log.Info("source is back", "source", p.entry.name, "input", p.label)
@@ -360,8 +360,8 @@ func (p *part) isUp(s *server) {
 	}
 }
 
-// changed takes note that interfaces are others by now, while the rest went on.
-func (p *part) changed(there []int, s *server) {
+// setInterfaces takes note that interfaces are others by now, while the rest went on.
+func (p *part) setInterfaces(there []int, s *server) {
 	for i, name := range p.watch {
 		switch {
 		case there[i] == p.numbers[i]:
@@ -380,8 +380,8 @@ func (p *part) close() {
 	if p.source == nil {
 		return
 	}
-	p.before += p.source.Lost()
-	p.lost.Store(p.before)
+	p.lostBefore += p.source.Lost()
+	p.lost.Store(p.lostBefore)
 	p.source.Close()
 	p.source = nil
 	p.up.Store(false)
@@ -390,6 +390,6 @@ func (p *part) close() {
 
 func (p *part) countLost() {
 	if p.source != nil {
-		p.lost.Store(p.before + p.source.Lost())
+		p.lost.Store(p.lostBefore + p.source.Lost())
 	}
 }

@@ -20,9 +20,9 @@ import (
 // opened nothing.
 func prepared(t *testing.T, config string) *server {
 	t.Helper()
-	f := wiretest.Must(parse([]byte(config)))(t)
+	f := wiretest.Must(parseFile([]byte(config)))(t)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), wake: make(chan struct{}, 1), dry: true}
-	require.NoError(t, s.apply(f, nil))
+	require.NoError(t, s.applyFile(f, nil))
 	return s
 }
 
@@ -57,7 +57,7 @@ sources = ["in"]
 			for i := range packets {
 				packets[i].Time = now
 			}
-			w.distribute(s.parts[0], packets, now)
+			w.distributePackets(s.parts[0], packets, now)
 		}
 		take()
 		require.Zero(t, testing.AllocsPerRun(20, take), role)
@@ -97,7 +97,7 @@ marking = "elsewhere"
 		var p netio.Packet
 		p.Data, p.OrigLen, p.Link, p.Time = data, uint32(len(data)), capture.Ethernet, now
 		p.Depth, p.DepthKnown, p.Egress = depth, true, queue
-		w.distribute(s.parts[0], []netio.Packet{p}, now)
+		w.distributePackets(s.parts[0], []netio.Packet{p}, now)
 	}
 	resumed := func() uint64 { return a.Role.Counters().Of(node.Count{Effect: node.Resumed}) }
 	meets(1, 999)
@@ -115,11 +115,11 @@ marking = "elsewhere"
 	require.EqualValues(t, 1, resumed())
 
 	meets(1, 1000)
-	stale := now.Add(stale + 1)
+	stale := now.Add(queueIdleTime + 1)
 	for _, p := range s.parts {
-		p.quiet(stale)
+		p.publishQueues(stale)
 	}
-	a.resume(w.highest(a))
+	a.resumeFlows(w.highestLevel(a))
 	require.EqualValues(t, 2, resumed())
 }
 
@@ -128,16 +128,16 @@ func TestQueueGone(t *testing.T) {
 	const nobodys = 1 << 30
 	now := time.Unix(1e9, 0)
 	p := &part{levels: map[int]measured{nobodys: {at: now, level: 3, depth: 5}}, names: map[int]string{nobodys: "gone"}}
-	p.quiet(now)
-	require.Equal(t, []queue{{"gone", 3, 5}}, p.queues())
-	p.quiet(now.Add(stale + 1))
-	require.Empty(t, p.queues())
+	p.publishQueues(now)
+	require.Equal(t, []queue{{"gone", 3, 5}}, p.listQueues())
+	p.publishQueues(now.Add(queueIdleTime + 1))
+	require.Empty(t, p.listQueues())
 }
 
 // Lists of /status are lists, if nothing is in them, too.
 func TestStatusOfNothing(t *testing.T) {
 	for _, config := range []string{"", "[role.border]\nenabled = true\ninstall = \"nft\""} {
-		text := wiretest.Must(json.Marshal(prepared(t, config).status()))(t)
+		text := wiretest.Must(json.Marshal(prepared(t, config).buildStatus()))(t)
 		require.NotContains(t, string(text), "null")
 	}
 }
@@ -148,8 +148,8 @@ func TestRetry(t *testing.T) {
 	var r retry
 	now := time.Unix(1e9, 0)
 	for _, pause := range []time.Duration{250e6, 500e6, 1e9, 2e9, 3e9, 3e9, 3e9} {
-		require.True(t, r.due(now))
-		require.False(t, r.due(now.Add(pause-1)))
+		require.True(t, r.isDue(now))
+		require.False(t, r.isDue(now.Add(pause-1)))
 		now = now.Add(pause)
 	}
 }
@@ -178,18 +178,18 @@ sources = ["in"]
 		said.Reset()
 		for range beats {
 			now = now.Add(housekeepingInterval)
-			w.look(p, now)
+			w.maintainPart(p, now)
 		}
 		return strings.Count(said.String(), message)
 	}
 	require.Equal(t, 1, lines("source not open", 100, netio.ErrNoInterface))
 	require.Equal(t, 1, lines("source not open", 100, netio.ErrDown))
 	require.Zero(t, lines("source not open", 100, nil))
-	require.True(t, w.troubled(p, netio.ErrNoInterface))
+	require.True(t, w.handleSourceError(p, netio.ErrNoInterface))
 	require.Contains(t, said.String(), "source lost")
 	require.Zero(t, lines("source not open", 100, netio.ErrNoInterface), "it was said that it is lost, and why")
 	require.Equal(t, 1, lines("source is back", 100, nil))
-	w.troubled(p, netio.ErrNoInterface)
+	w.handleSourceError(p, netio.ErrNoInterface)
 	require.Contains(t, said.String(), "source lost")
 }
 
@@ -208,11 +208,11 @@ sources = ["in"]
 	for _, r := range wiretest.Capture(t, "messages.pcap") {
 		var p netio.Packet
 		p.Data, p.OrigLen, p.Link, p.Time = r.Data, uint32(len(r.Data)), capture.Ethernet, now
-		w.distribute(s.parts[0], []netio.Packet{p}, now)
+		w.distributePackets(s.parts[0], []netio.Packet{p}, now)
 	}
-	s.actors[0].measure(now)
-	require.Contains(t, string(s.metrics()), "\nrocecn_pause_stopped{role=\"pause\"} 1\n")
-	require.Contains(t, string(s.metrics()), "\nrocecn_role_effects_total{role=\"pause\",effect=\"stopped\"} 1\n")
-	s.actors[0].tick(now.Add(time.Hour), s)
-	require.Contains(t, string(s.metrics()), "\nrocecn_pause_stopped{role=\"pause\"} 0\n")
+	s.actors[0].updateSizes(now)
+	require.Contains(t, string(s.formatMetrics()), "\nrocecn_pause_stopped{role=\"pause\"} 1\n")
+	require.Contains(t, string(s.formatMetrics()), "\nrocecn_role_effects_total{role=\"pause\",effect=\"stopped\"} 1\n")
+	s.actors[0].runTimers(now.Add(time.Hour), s)
+	require.Contains(t, string(s.formatMetrics()), "\nrocecn_pause_stopped{role=\"pause\"} 0\n")
 }

@@ -11,18 +11,18 @@ import (
 )
 
 // Queue returns the program that watches queues.
-func Queue() (*ebpf.CollectionSpec, error) { return spec(queue) }
+func Queue() (*ebpf.CollectionSpec, error) { return loadSpec(queue) }
 
 // Answer returns the programs of a congested node.
-func Answer() (*ebpf.CollectionSpec, error) { return spec(answer) }
+func Answer() (*ebpf.CollectionSpec, error) { return loadSpec(answer) }
 
 // Translate returns the program that makes CNPs of Fast CNPs.
-func Translate() (*ebpf.CollectionSpec, error) { return spec(translate) }
+func Translate() (*ebpf.CollectionSpec, error) { return loadSpec(translate) }
 
 // Shape returns the program that slows flows down.
-func Shape() (*ebpf.CollectionSpec, error) { return spec(shape) }
+func Shape() (*ebpf.CollectionSpec, error) { return loadSpec(shape) }
 
-func spec(object []byte) (*ebpf.CollectionSpec, error) {
+func loadSpec(object []byte) (*ebpf.CollectionSpec, error) {
 	return ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 }
 
@@ -40,9 +40,9 @@ func Set(s *ebpf.CollectionSpec, variables map[string]any) error {
 	return nil
 }
 
-// Rights returns an error that matches fs.ErrPermission and names the capabilities,
+// ExplainRights returns an error that matches fs.ErrPermission and names the capabilities,
 // where err says that a right is missing, else err.
-func Rights(err error, capabilities string) error {
+func ExplainRights(err error, capabilities string) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) && !isVerifier(err) {
 		return fmt.Errorf("%w: %s are needed", fs.ErrPermission, capabilities)
 	}
@@ -68,8 +68,8 @@ func Namespace() (uint32, error) {
 // numbers. Any goroutine may read them.
 type Counters struct{ Map *ebpf.Map }
 
-// Of returns a counter. One that cannot be read is 0.
-func (c Counters) Of(what uint32) (sum uint64) {
+// Sum returns a counter. One that cannot be read is 0.
+func (c Counters) Sum(what uint32) (sum uint64) {
 	var byCPU []uint64
 	if c.Map.Lookup(what, &byCPU) != nil {
 		return 0

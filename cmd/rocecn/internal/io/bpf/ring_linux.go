@@ -34,13 +34,13 @@ func NewRing(m *ebpf.Map) (*Ring, error) {
 		return nil, errors.Join(os.NewSyscallError("mmap", err), r.Close())
 	}
 	r.data = r.producer[page:]
-	r.read = atomic.LoadUint64(position(r.consumer))
+	r.read = atomic.LoadUint64(ringPosition(r.consumer))
 	return r, nil
 }
 
-// position is where the kernel's and the reader's position in the ring are: at the
+// ringPosition is where the kernel's and the reader's position in the ring are: at the
 // beginning of a page. A kernel of 32 bits uses 32 of them; the others are 0.
-func position(page []byte) *uint64 { return (*uint64)(unsafe.Pointer(&page[0])) }
+func ringPosition(page []byte) *uint64 { return (*uint64)(unsafe.Pointer(&page[0])) }
 
 const (
 	ringHeader = 8 // length 32, page 32
@@ -50,7 +50,7 @@ const (
 
 // Next returns the next record, valid until Free is called, nil if there is none.
 func (r *Ring) Next() []byte {
-	for r.read < atomic.LoadUint64(position(r.producer)) {
+	for r.read < atomic.LoadUint64(ringPosition(r.producer)) {
 		at := r.read & (r.size - 1)
 		length := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[at])))
 		if length&busy != 0 { // is being written
@@ -68,7 +68,7 @@ func (r *Ring) Next() []byte {
 // Free gives the room of the records that Next has returned back to the kernel.
 func (r *Ring) Free() {
 	if r.given != r.read {
-		atomic.StoreUint64(position(r.consumer), r.read)
+		atomic.StoreUint64(ringPosition(r.consumer), r.read)
 		r.given = r.read
 	}
 }

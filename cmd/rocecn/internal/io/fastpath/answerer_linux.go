@@ -62,9 +62,9 @@ var (
 // senders that [Answerer.SetSender] names. Ports that are not there it leaves out.
 func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
 	a := &Answerer{ports: map[int]io.Closer{}}
-	err := a.load(&c)
+	err := a.loadPrograms(&c)
 	if err == nil {
-		err = c.forwards()
+		err = c.checkForwarding()
 	}
 	if err == nil {
 		err = a.attachTracing()
@@ -77,13 +77,13 @@ func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
 	}
 	if err != nil {
 		a.Close()
-		return nil, fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"))
+		return nil, fmt.Errorf("fastpath: %w", bpf.ExplainRights(err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"))
 	}
 	return a, nil
 }
 
-// load loads the programs.
-func (a *Answerer) load(c *AnswererConfig) error {
+// loadPrograms loads the programs.
+func (a *Answerer) loadPrograms(c *AnswererConfig) error {
 	a.config = *c
 	spec, err := bpf.Answer()
 	if err != nil {
@@ -131,8 +131,8 @@ func (a *Answerer) attachTracing() error {
 	return nil
 }
 
-// forwards says why no Fast CNP would leave the node, if there are any.
-func (c *AnswererConfig) forwards() error {
+// checkForwarding says why no Fast CNP would leave the node, if there are any.
+func (c *AnswererConfig) checkForwarding() error {
 	const forwarding = "/proc/sys/net/ipv6/conf/lo/forwarding"
 	if !c.Self.IsValid() {
 		return nil
@@ -159,19 +159,19 @@ func (a *Answerer) attachAnswer() error {
 // and those that are not there are left out. An interface that was deleted and made
 // again has another number, and must be watched again.
 func (a *Answerer) Watch(ports []Port) error {
-	now, wrong := numbers(names(ports))
+	now, wrong := interfaceIndexes(portNames(ports))
 	for index, l := range a.ports {
 		if !slices.Contains(now, index) {
 			delete(a.ports, index)
 			_ = l.Close() // with the interface it is gone already
-			wrong = errors.Join(wrong, there(a.objects.Ports.Delete(uint32(index))))
+			wrong = errors.Join(wrong, ignoreMissing(a.objects.Ports.Delete(uint32(index))))
 		}
 	}
 	for i, index := range now {
 		if index == 0 || a.ports[index] != nil {
 			continue
 		}
-		if err := a.objects.Ports.Put(uint32(index), portOf(ports[i].Levels)); err != nil {
+		if err := a.objects.Ports.Put(uint32(index), newPort(ports[i].Levels)); err != nil {
 			wrong = errors.Join(wrong, err)
 			continue
 		}
@@ -185,8 +185,8 @@ func (a *Answerer) Watch(ports []Port) error {
 	return wrong
 }
 
-// names returns the names of ports.
-func names(ports []Port) (all []string) {
+// portNames returns the names of ports.
+func portNames(ports []Port) (all []string) {
 	for _, p := range ports {
 		all = append(all, p.Name)
 	}
@@ -200,8 +200,8 @@ type port struct {
 	noted        uint64 // when the depth was, on the clock of bpf.Monotonic
 }
 
-// portOf returns a port with an empty queue.
-func portOf(t level.Thresholds) (p port) {
+// newPort returns a port with an empty queue.
+func newPort(t level.Thresholds) (p port) {
 	for i := range p.up {
 		p.up[i], p.down[i] = math.MaxUint64, math.MaxUint64
 		if i < len(t.Up) {
@@ -227,18 +227,18 @@ func (p port) MarshalBinary() (b []byte, err error) {
 func TryAnswerer(c AnswererConfig) error {
 	a := new(Answerer)
 	defer a.Close()
-	err := a.load(&c)
+	err := a.loadPrograms(&c)
 	if err == nil {
-		err = c.forwards()
+		err = c.checkForwarding()
 	}
 	if err == nil {
 		err = a.attachTracing()
 	}
 	if err == nil {
-		_, err = numbers(names(c.Ports))
+		_, err = interfaceIndexes(portNames(c.Ports))
 	}
 	if err != nil {
-		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"))
+		return fmt.Errorf("fastpath: %w", bpf.ExplainRights(err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"))
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (a *Answerer) RemoveSender(prefix netip.Prefix) error {
 	if err != nil {
 		return err
 	}
-	return there(a.objects.Senders.Delete(key))
+	return ignoreMissing(a.objects.Senders.Delete(key))
 }
 
 // HasSent says whether an IPv6 packet is, but for its traffic class, flow label and hop
@@ -286,7 +286,7 @@ func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 		return false
 	}
 	k := n.FlowKey()
-	var last told
+	var last lastFastCNP
 	if a.objects.Flows.Lookup(Pair{Host: k.Src, Receiver: k.Dst, ReceiverQP: k.DestQP}, &last) != nil ||
 		bpf.Monotonic()-int64(last.at) > int64(within) {
 		return false
@@ -299,14 +299,14 @@ func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 		bytes.Equal(want[addresses:], ip[addresses:])
 }
 
-// told is what the kernel remembers of its last Fast CNP about a flow.
-type told struct {
+// lastFastCNP is what the kernel remembers of its last Fast CNP about a flow.
+type lastFastCNP struct {
 	at         uint64 // on the clock of bpf.Monotonic
 	port, pKey uint16
 }
 
 // UnmarshalBinary sets it from what the kernel has.
-func (t *told) UnmarshalBinary(b []byte) error {
+func (t *lastFastCNP) UnmarshalBinary(b []byte) error {
 	if len(b) != 16 {
 		return errors.New("fastpath: not 16 octets")
 	}
@@ -347,7 +347,7 @@ func (a *Answerer) Counters() (n Answered) {
 		&n.Routed, &n.NotCapable, &n.Limited, &n.MarkedOnly, &n.Copied, &n.NotCopied, &n.Marked,
 		&n.Sent, &n.NoRoute, &n.Checksum, &n.Failed,
 	} {
-		*field = counters.Of(uint32(i))
+		*field = counters.Sum(uint32(i))
 	}
 	return n
 }

@@ -154,9 +154,9 @@ func load(t *testing.T, c AnswererConfig) *Answerer {
 	t.Helper()
 	c.Self = self
 	a := new(Answerer)
-	require.NoError(t, a.load(&c))
+	require.NoError(t, a.loadPrograms(&c))
 	t.Cleanup(func() { a.Close() })
-	require.NoError(t, a.objects.Ports.Put(uint32(1), portOf(from(0)))) // lo, where tests of programs take place
+	require.NoError(t, a.objects.Ports.Put(uint32(1), newPort(from(0)))) // lo, where tests of programs take place
 	for _, p := range policies {
 		require.NoError(t, a.SetSender(p.prefix, p.policy))
 	}

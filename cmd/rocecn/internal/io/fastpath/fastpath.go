@@ -19,9 +19,9 @@ import (
 	"github.com/rocecn/rocecn/node/level"
 )
 
-// numbers returns the numbers of interfaces, 0 for one that is not there. For one that
+// interfaceIndexes returns the numbers of interfaces, 0 for one that is not there. For one that
 // carries anything else than Ethernet, such as a tunnel, it is 0 with an error.
-func numbers(names []string) (all []int, wrong error) {
+func interfaceIndexes(names []string) (all []int, wrong error) {
 	for _, name := range names {
 		number := 0
 		switch i, err := net.InterfaceByName(name); {

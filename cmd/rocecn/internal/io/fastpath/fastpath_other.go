@@ -50,8 +50,8 @@ func (*Translator) Watch([]string) error { return errors.ErrUnsupported }
 // Accept returns errors.ErrUnsupported.
 func (*Translator) Accept(netip.Prefix) error { return errors.ErrUnsupported }
 
-// Refuse returns errors.ErrUnsupported.
-func (*Translator) Refuse(netip.Prefix) error { return errors.ErrUnsupported }
+// RemoveAccept returns errors.ErrUnsupported.
+func (*Translator) RemoveAccept(netip.Prefix) error { return errors.ErrUnsupported }
 
 // Learn returns errors.ErrUnsupported.
 func (*Translator) Learn(Pair, uint32) error { return errors.ErrUnsupported }

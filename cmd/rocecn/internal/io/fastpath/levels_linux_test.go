@@ -24,7 +24,7 @@ func TestAnswererLevels(t *testing.T) {
 		{Up: []uint64{100, 101}, Down: []uint64{200}},
 	} {
 		a := load(t, AnswererConfig{})
-		p := portOf(levels)
+		p := newPort(levels)
 		p.noted = math.MaxInt64 // for good
 		r := rand.New(rand.NewPCG(25, 7))
 		was, congested := uint8(0), uint64(0)
@@ -47,7 +47,7 @@ func TestAnswererLevels(t *testing.T) {
 func TestAnswererStale(t *testing.T) {
 	onNode(t)
 	a := load(t, AnswererConfig{})
-	p := portOf(from(100))
+	p := newPort(from(100))
 	p.depth = 100
 	for _, c := range []struct {
 		ago       time.Duration
@@ -66,7 +66,7 @@ func TestAnswererPerFlowByLevel(t *testing.T) {
 	times := all(time.Hour)
 	times[2] = 0
 	a := load(t, AnswererConfig{PerFlow: times})
-	p := portOf(level.Thresholds{Up: []uint64{100, 200}})
+	p := newPort(level.Thresholds{Up: []uint64{100, 200}})
 	p.noted = math.MaxInt64 // for good
 	for _, c := range []struct{ depth, limited uint64 }{{100, 0}, {150, 1}, {200, 1}, {300, 1}, {199, 2}} {
 		p.depth = c.depth
@@ -122,9 +122,9 @@ func TestAnswererHasSent(t *testing.T) {
 func TestAnswererMarks(t *testing.T) {
 	onNode(t)
 	a := new(Answerer)
-	require.NoError(t, a.load(new(AnswererConfig)))
+	require.NoError(t, a.loadPrograms(new(AnswererConfig)))
 	defer a.Close()
-	require.NoError(t, a.objects.Ports.Put(uint32(1), portOf(from(0))))
+	require.NoError(t, a.objects.Ports.Put(uint32(1), newPort(from(0))))
 	require.ErrorIs(t, a.SetSender(netip.MustParsePrefix("::/0"), Notify), errSelf)
 	require.NoError(t, a.SetSender(netip.MustParsePrefix("::/0"), Mark))
 	require.NoError(t, a.SetSender(marked4, Mark))

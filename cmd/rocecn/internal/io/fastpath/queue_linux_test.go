@@ -197,8 +197,8 @@ func (b *bottleneck) drain(t *testing.T) {
 	b.await(t, 0)
 }
 
-// take calls f with what comes until it returns true.
-func take(t *testing.T, source netio.Source, f func(p *rocev2.Packet) bool) {
+// readPackets calls f with what comes until it returns true.
+func readPackets(t *testing.T, source netio.Source, f func(p *rocev2.Packet) bool) {
 	t.Helper()
 	poll := wiretest.Must(netio.NewPoll(t.Context(), source))(t)
 	defer poll.Close()
@@ -244,7 +244,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 
 	got := map[netip.Addr]uint64{}
 	var frames [][]byte
-	take(t, b.start, func(p *rocev2.Packet) bool {
+	readPackets(t, b.start, func(p *rocev2.Packet) bool {
 		if p.BTH.Opcode != bth.CNP {
 			return false
 		}
@@ -265,7 +265,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 	b.drain(t)
 	marked := map[netip.Addr]uint64{}
 	for arrived := 0; arrived < n; {
-		take(t, b.end, func(p *rocev2.Packet) bool {
+		readPackets(t, b.end, func(p *rocev2.Packet) bool {
 			if p.BTH.DestQP >= n {
 				return false
 			}
@@ -283,7 +283,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 	b.node.Run(t, "", "tc", "qdisc", "del", "dev", "out", "root")
 	was := b.answerer.Counters().Congested
 	b.send(t, sent[0])
-	take(t, b.end, func(p *rocev2.Packet) bool { return p.BTH.DestQP == 0 })
+	readPackets(t, b.end, func(p *rocev2.Packet) bool { return p.BTH.DestQP == 0 })
 	require.Equal(t, was, b.answerer.Counters().Congested)
 	require.NoError(t, b.answerer.Close())
 

@@ -13,12 +13,12 @@ const fastCNPSize = 104
 
 // Octets that differ from one packet to the next have a table each, in this order:
 // that of answer.bpf.c.
-var fastCNPPlaces = []place{{24, 16}, {44, 16}, {portAt, 2}, {74, 2}, {77, 3}}
+var fastCNPPlaces = []octetRange{{24, 16}, {44, 16}, {portAt, 2}, {74, 2}, {77, 3}}
 
 const portAt = 64 // of the UDP source port of a Fast CNP
 
-// A place is where so many octets stand in a packet.
-type place struct{ at, octets int }
+// A octetRange is where so many octets stand in a packet.
+type octetRange struct{ at, octets int }
 
 // A fastCNPTemplate is a Fast CNP with zeros where octets differ, its ICRC, and what each
 // value of each of these octets changes of that: CRC-32 is affine.
@@ -39,7 +39,7 @@ func newFastCNPTemplate(self netip.Addr, c fastcnp.Config) (t *fastCNPTemplate, 
 		return nil, err
 	}
 	port := [2]byte(t.packet[portAt:])
-	t.sum, err = tables(t.packet[:], fastCNPPlaces, t.tables[:], c.Coverage)
+	t.sum, err = fillTables(t.packet[:], fastCNPPlaces, t.tables[:], c.Coverage)
 	if c.Carriage.SrcPort != 0 { // the port is one for all
 		t.sum ^= t.tables[32][port[0]] ^ t.tables[33][port[1]]
 		copy(t.packet[portAt:], port[:])
@@ -47,9 +47,9 @@ func newFastCNPTemplate(self netip.Addr, c fastcnp.Config) (t *fastCNPTemplate, 
 	return t, err
 }
 
-// tables zeroes the octets of a packet that differ, and returns its ICRC and the table
+// fillTables zeroes the octets of a packet that differ, and returns its ICRC and the table
 // of each of them.
-func tables(packet []byte, places []place, tables [][256]uint32, coverage icrc.Coverage) (sum uint32, err error) {
+func fillTables(packet []byte, places []octetRange, tables [][256]uint32, coverage icrc.Coverage) (sum uint32, err error) {
 	for _, p := range places {
 		clear(packet[p.at:][:p.octets])
 	}

@@ -38,13 +38,13 @@ type Translator struct {
 // of sources that [Translator.Accept] names. Interfaces that are not there it leaves out.
 func OpenTranslator(c TranslatorConfig) (*Translator, error) {
 	t := &Translator{links: map[int]link.Link{}}
-	err := t.load(&c)
+	err := t.loadProgram(&c)
 	if err == nil {
 		err = t.Watch(c.Interfaces)
 	}
 	if err != nil {
 		t.Close()
-		return nil, fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
+		return nil, fmt.Errorf("fastpath: %w", bpf.ExplainRights(err, "CAP_BPF and CAP_NET_ADMIN"))
 	}
 	return t, nil
 }
@@ -54,19 +54,19 @@ func OpenTranslator(c TranslatorConfig) (*Translator, error) {
 func TryTranslator(c TranslatorConfig) error {
 	t := new(Translator)
 	defer t.Close()
-	err := t.load(&c)
+	err := t.loadProgram(&c)
 	if err == nil {
-		err = free(c.Interfaces)
+		err = checkFree(c.Interfaces)
 	}
 	if err != nil {
-		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
+		return fmt.Errorf("fastpath: %w", bpf.ExplainRights(err, "CAP_BPF and CAP_NET_ADMIN"))
 	}
 	return nil
 }
 
-// free says why an interface can have no program.
-func free(interfaces []string) error {
-	all, err := numbers(interfaces)
+// checkFree says why an interface can have no program.
+func checkFree(interfaces []string) error {
+	all, err := interfaceIndexes(interfaces)
 	if err != nil {
 		return err
 	}
@@ -98,15 +98,15 @@ func hasXDP(index int) (has bool, err error) {
 		if m.Type != unix.RTM_NEWLINK || len(m.Data) < unix.SizeofIfInfomsg {
 			return
 		}
-		xdp, _ := attribute(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_XDP)
-		how, ok := attribute(xdp, unix.IFLA_XDP_ATTACHED)
+		xdp, _ := findAttribute(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_XDP)
+		how, ok := findAttribute(xdp, unix.IFLA_XDP_ATTACHED)
 		has = ok && len(how) == 1 && how[0] != 0 // XDP_ATTACHED_NONE
 	})
 	return has, err
 }
 
-// attribute returns what an attribute among others has.
-func attribute(b []byte, kind uint16) (data []byte, ok bool) {
+// findAttribute returns what an attribute among others has.
+func findAttribute(b []byte, kind uint16) (data []byte, ok bool) {
 	for what, data, b, ok := netlink.CutAttribute(b); ok; what, data, b, ok = netlink.CutAttribute(b) {
 		if what == kind {
 			return data, true
@@ -115,8 +115,8 @@ func attribute(b []byte, kind uint16) (data []byte, ok bool) {
 	return nil, false
 }
 
-// load loads the program.
-func (t *Translator) load(c *TranslatorConfig) error {
+// loadProgram loads the program.
+func (t *Translator) loadProgram(c *TranslatorConfig) error {
 	t.config = *c
 	spec, err := bpf.Translate()
 	if err != nil {
@@ -147,7 +147,7 @@ func (t *Translator) load(c *TranslatorConfig) error {
 // notice, and those that are not there are left out. An interface that was deleted and
 // made again has another number, and must be watched again.
 func (t *Translator) Watch(interfaces []string) error {
-	now, wrong := numbers(interfaces)
+	now, wrong := interfaceIndexes(interfaces)
 	for index, l := range t.links {
 		if !slices.Contains(now, index) {
 			delete(t.links, index)
@@ -158,7 +158,7 @@ func (t *Translator) Watch(interfaces []string) error {
 		if index == 0 || t.links[index] != nil {
 			continue
 		}
-		l, err := t.attach(index)
+		l, err := t.attachProgram(index)
 		if err != nil {
 			wrong = errors.Join(wrong, fmt.Errorf("%s: %w", interfaces[i], err))
 			continue
@@ -168,9 +168,9 @@ func (t *Translator) Watch(interfaces []string) error {
 	return wrong
 }
 
-// attach attaches the program to an interface: by its driver, or, as many run none at the MTU of jumbo frames, by the
+// attachProgram attaches the program to an interface: by its driver, or, as many run none at the MTU of jumbo frames, by the
 // kernel behind it.
-func (t *Translator) attach(index int) (link.Link, error) {
+func (t *Translator) attachProgram(index int) (link.Link, error) {
 	o := link.XDPOptions{Program: t.objects.Translator, Interface: index}
 	l, err := link.AttachXDP(o)
 	switch {
@@ -203,7 +203,7 @@ func cnpTemplate(c cnp.Config) (packet [cnpSize]byte, err error) {
 	if _, err = cnp.AppendFor(packet[:0], &p, netip.MustParseAddr("2001:db8::2"), 0, c); err != nil {
 		return packet, err
 	}
-	clear(packet[8:40])       // addresses
+	clear(packet[8:40]) // addresses
 	clear(packet[cnpPort:][:2])
 	clear(packet[cnpPKey:][:2])
 	clear(packet[cnpSize-4:]) // ICRC
@@ -230,13 +230,13 @@ func (t *Translator) Accept(sources netip.Prefix) error {
 	return t.objects.Switches.Put(key, uint32(1))
 }
 
-// Refuse takes back what Accept did with the same prefix.
-func (t *Translator) Refuse(sources netip.Prefix) error {
+// RemoveAccept takes back what Accept did with the same prefix.
+func (t *Translator) RemoveAccept(sources netip.Prefix) error {
 	key, err := lpmKey(sources)
 	if err != nil {
 		return err
 	}
-	return there(t.objects.Switches.Delete(key))
+	return ignoreMissing(t.objects.Switches.Delete(key))
 }
 
 // Learn says that a flow comes from this queue pair of its host. A window that is open ends.
@@ -257,10 +257,10 @@ func (t *Translator) Learn(p Pair, hostQP uint32) error {
 }
 
 // Forget forgets what Learn has said.
-func (t *Translator) Forget(p Pair) error { return there(t.objects.Pairs.Delete(p)) }
+func (t *Translator) Forget(p Pair) error { return ignoreMissing(t.objects.Pairs.Delete(p)) }
 
-// there says that a key that is not there need not be deleted.
-func there(err error) error {
+// ignoreMissing says that a key that is not there need not be deleted.
+func ignoreMissing(err error) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
 	}
@@ -285,7 +285,7 @@ func (t *Translator) Counters() (n Translated) {
 	for i, field := range []*uint64{ // in the order of translate.bpf.c
 		&n.Translated, &n.Denied, &n.ICRC, &n.Address, &n.UnknownQP, &n.Passed, &n.Again,
 	} {
-		*field = counters.Of(uint32(i))
+		*field = counters.Sum(uint32(i))
 	}
 	return n
 }

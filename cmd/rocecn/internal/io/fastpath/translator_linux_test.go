@@ -31,7 +31,7 @@ const (
 func loadTranslator(t *testing.T, c TranslatorConfig) *Translator {
 	t.Helper()
 	tr := new(Translator)
-	require.NoError(t, tr.load(&c))
+	require.NoError(t, tr.loadProgram(&c))
 	t.Cleanup(func() { tr.Close() })
 	require.NoError(t, tr.Accept(netip.PrefixFrom(self, 48)))
 	return tr
@@ -175,12 +175,12 @@ func TestTranslatorRefuses(t *testing.T) {
 		counts(&want.Address, changed, "to ::1")
 		require.NoError(t, tr.Forget(Pair{Host: sender, Receiver: netip.IPv6Loopback(), ReceiverQP: 0x123456}))
 
-		require.NoError(t, tr.Refuse(netip.PrefixFrom(self, 48)))
-		require.NoError(t, tr.Refuse(netip.PrefixFrom(self, 48)))
+		require.NoError(t, tr.RemoveAccept(netip.PrefixFrom(self, 48)))
+		require.NoError(t, tr.RemoveAccept(netip.PrefixFrom(self, 48)))
 		counts(&want.Denied, ip, "no list")
 		require.NoError(t, tr.Accept(netip.PrefixFrom(self, 128)))
 		counts(&want.Translated, ip, "a list of one")
-		require.NoError(t, tr.Refuse(netip.PrefixFrom(self, 128)))
+		require.NoError(t, tr.RemoveAccept(netip.PrefixFrom(self, 128)))
 		require.NoError(t, tr.Accept(netip.PrefixFrom(self, 48)))
 	}
 	require.ErrorIs(t, tr.Learn(Pair{Host: sender}, 7), errAddress)
@@ -233,7 +233,7 @@ func testInFront(t *testing.T, mtu string) {
 	}
 	require.NoError(t, raw.Flush())
 	missing := n
-	take(t, in, func(p *rocev2.Packet) bool {
+	readPackets(t, in, func(p *rocev2.Packet) bool {
 		at := binary.BigEndian.Uint32(p.Data[4:])&0xFFFFFF - 1000
 		require.Equal(t, want[at], p.IP)
 		want[at] = nil

@@ -47,7 +47,7 @@ func TestAnswererVLAN(t *testing.T) {
 	b.send(t, first, second)
 	b.await(t, before+uint64(2*14+len(first)+len(second)))
 	wiretest.Await(t, "the copy has been seen", func() bool { return b.answerer.Counters().Sent == 1 })
-	take(t, b.start, func(p *rocev2.Packet) bool {
+	readPackets(t, b.start, func(p *rocev2.Packet) bool {
 		if p.BTH.Opcode != bth.CNP {
 			return false
 		}

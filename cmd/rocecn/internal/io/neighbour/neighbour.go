@@ -16,14 +16,14 @@ type Amount struct {
 	Packets, Octets uint64
 }
 
-// Plus returns the sum of two amounts.
-func (a Amount) Plus(b Amount) Amount { return Amount{a.Packets + b.Packets, a.Octets + b.Octets} }
+// Add returns the sum of two amounts.
+func (a Amount) Add(b Amount) Amount { return Amount{a.Packets + b.Packets, a.Octets + b.Octets} }
 
-// Minus returns what is left of an amount without a part of it.
-func (a Amount) Minus(b Amount) Amount { return Amount{a.Packets - b.Packets, a.Octets - b.Octets} }
+// Sub returns what is left of an amount without a part of it.
+func (a Amount) Sub(b Amount) Amount { return Amount{a.Packets - b.Packets, a.Octets - b.Octets} }
 
-// One is the amount of a packet.
-func One(packet []byte) Amount { return Amount{1, uint64(len(packet))} }
+// PacketAmount is the amount of a packet.
+func PacketAmount(packet []byte) Amount { return Amount{1, uint64(len(packet))} }
 
 // A neighbour is one that packets were sent by.
 type neighbour struct {
@@ -35,7 +35,7 @@ type neighbour struct {
 // kernel is asked for the route, which takes it some microseconds.
 const (
 	maxDestinations = 1 << 14
-	maxAsked        = 100
+	maxRequests     = 100
 )
 
 // A Watch follows the packets of one sink. It is for one goroutine.
@@ -44,36 +44,36 @@ const (
 // share the packets for one, it is a guess.
 type Watch struct {
 	system
-	to    map[netip.Addr]*neighbour // by which destinations are reached
-	hops  map[hop]*neighbour
-	fresh []netip.Addr // destinations whose route is not known yet
+	destinations map[netip.Addr]*neighbour // by which destinations are reached
+	hops         map[hop]*neighbour
+	unresolved   []netip.Addr // destinations whose route is not known yet
 }
 
-// Sent takes note that the kernel is given a packet, and says whether it may have to
+// RecordSent takes note that the kernel is given a packet, and says whether it may have to
 // wait: if not, it leaves this host.
-func (w *Watch) Sent(to netip.Addr, one Amount) (waits bool) {
-	n := w.to[to]
+func (w *Watch) RecordSent(to netip.Addr, one Amount) (waits bool) {
+	n := w.destinations[to]
 	if n == nil {
-		if len(w.to) >= maxDestinations || !to.IsValid() {
+		if len(w.destinations) >= maxDestinations || !to.IsValid() {
 			return false
 		}
 		n = new(neighbour)
-		w.to[to], w.fresh = n, append(w.fresh, to)
+		w.destinations[to], w.unresolved = n, append(w.unresolved, to)
 	}
 	if !n.known {
-		n.waiting = n.waiting.Plus(one)
+		n.waiting = n.waiting.Add(one)
 	}
 	return !n.known
 }
 
-// Unsent takes back what the last calls of Sent have said of a packet: the kernel has
+// RecordUnsent takes back what the last calls of Sent have said of a packet: the kernel has
 // refused it. It says whether that one was to wait.
-func (w *Watch) Unsent(to netip.Addr, one Amount) (waited bool) {
-	n := w.to[to]
+func (w *Watch) RecordUnsent(to netip.Addr, one Amount) (waited bool) {
+	n := w.destinations[to]
 	if n == nil || n.known || n.waiting.Packets == 0 {
 		return false
 	}
-	n.waiting = n.waiting.Minus(one)
+	n.waiting = n.waiting.Sub(one)
 	return true
 }
 
@@ -82,21 +82,21 @@ type Fate struct {
 	Sent, Lost Amount
 }
 
-// becomes takes note that the hardware address of a neighbour is known, or that it
+// settleNeighbour takes note that the hardware address of a neighbour is known, or that it
 // cannot be found.
-func (f *Fate) becomes(n *neighbour, known bool) {
+func (f *Fate) settleNeighbour(n *neighbour, known bool) {
 	if known {
-		f.Sent = f.Sent.Plus(n.waiting)
+		f.Sent = f.Sent.Add(n.waiting)
 	} else {
-		f.Lost = f.Lost.Plus(n.waiting)
+		f.Lost = f.Lost.Add(n.waiting)
 	}
 	n.known, n.waiting = known, Amount{}
 }
 
-// waits returns how many packets wait.
-func (w *Watch) waits() (n uint64) {
-	for _, to := range w.fresh {
-		n += w.to[to].waiting.Packets
+// countWaiting returns how many packets wait.
+func (w *Watch) countWaiting() (n uint64) {
+	for _, to := range w.unresolved {
+		n += w.destinations[to].waiting.Packets
 	}
 	for _, h := range w.hops {
 		n += h.waiting.Packets
@@ -104,12 +104,12 @@ func (w *Watch) waits() (n uint64) {
 	return n
 }
 
-// forget forgets routes, and with them the neighbours that nothing waits for.
-func (w *Watch) forget() {
-	old := w.to
-	w.to = map[netip.Addr]*neighbour{}
-	for _, to := range w.fresh {
-		w.to[to] = old[to]
+// forgetRoutes forgets routes, and with them the neighbours that nothing waits for.
+func (w *Watch) forgetRoutes() {
+	old := w.destinations
+	w.destinations = map[netip.Addr]*neighbour{}
+	for _, to := range w.unresolved {
+		w.destinations[to] = old[to]
 	}
 	for h, n := range w.hops {
 		if n.waiting.Packets == 0 {

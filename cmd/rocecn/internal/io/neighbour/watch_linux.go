@@ -21,7 +21,7 @@ type system struct {
 // Open opens a watch for packets that leave by the interface or VRF with this number,
 // 0 if the routes say by which. It needs no capability.
 func Open(device int) (*Watch, error) {
-	w := &Watch{to: map[netip.Addr]*neighbour{}, hops: map[hop]*neighbour{}}
+	w := &Watch{destinations: map[netip.Addr]*neighbour{}, hops: map[hop]*neighbour{}}
 	w.device = int32(device)
 	var err error
 	if w.events, err = netlink.Open(unix.NETLINK_ROUTE); err != nil {
@@ -46,41 +46,41 @@ func Open(device int) (*Watch, error) {
 func (w *Watch) Close() (waiting uint64) {
 	w.events.Close()
 	w.requests.Close()
-	return w.waits()
+	return w.countWaiting()
 }
 
-// Look tells what has become of packets since it was last called, and whether routes
+// Poll tells what has become of packets since it was last called, and whether routes
 // or interfaces have changed.
-func (w *Watch) Look(now time.Time) (f Fate, rerouted bool, err error) {
-	if rerouted, err = w.read(&f); err != nil {
+func (w *Watch) Poll(now time.Time) (f Fate, rerouted bool, err error) {
+	if rerouted, err = w.readEvents(&f); err != nil {
 		return f, rerouted, err
 	}
-	if rerouted || len(w.to) >= maxDestinations {
-		w.forget()
+	if rerouted || len(w.destinations) >= maxDestinations {
+		w.forgetRoutes()
 	}
-	for asked := 0; len(w.fresh) > 0 && asked < maxAsked; {
-		to := w.fresh[len(w.fresh)-1]
-		w.fresh = w.fresh[:len(w.fresh)-1]
-		if w.to[to].waiting.Packets == 0 { // the kernel has refused all of it
-			delete(w.to, to)
+	for asked := 0; len(w.unresolved) > 0 && asked < maxRequests; {
+		to := w.unresolved[len(w.unresolved)-1]
+		w.unresolved = w.unresolved[:len(w.unresolved)-1]
+		if w.destinations[to].waiting.Packets == 0 { // the kernel has refused all of it
+			delete(w.destinations, to)
 			continue
 		}
-		w.resolve(to, &f)
+		w.resolveDestination(to, &f)
 		asked++
 	}
 	if now.Sub(w.asked) >= time.Second { // what was not heard of
 		w.asked = now
 		for h, n := range w.hops {
 			if n.waiting.Packets > 0 {
-				w.ask(h, n, &f)
+				w.requestNeighbour(h, n, &f)
 			}
 		}
 	}
 	return f, rerouted, nil
 }
 
-// read reads what has changed, unless it is so much that a sink would have to wait.
-func (w *Watch) read(f *Fate) (rerouted bool, err error) {
+// readEvents reads what has changed, unless it is so much that a sink would have to wait.
+func (w *Watch) readEvents(f *Fate) (rerouted bool, err error) {
 	const atOnce = 64
 	for range atOnce {
 		datagrams, err := w.events.Receive()
@@ -99,7 +99,7 @@ func (w *Watch) read(f *Fate) (rerouted bool, err error) {
 			for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
 				switch m.Type {
 				case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
-					w.neighbour(m, f)
+					w.updateNeighbour(m, f)
 				default:
 					rerouted = true
 				}
@@ -110,27 +110,27 @@ func (w *Watch) read(f *Fate) (rerouted bool, err error) {
 }
 
 // valid are the states in which the kernel sends packets to a neighbour.
-const valid = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_NOARP |
+const validStates = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_NOARP |
 	unix.NUD_PERMANENT
 
-// neighbour takes note of what a message says of a neighbour.
-func (w *Watch) neighbour(m netlink.Message, f *Fate) {
-	h, state, ok := decode(m.Data)
+// updateNeighbour takes note of what a message says of a neighbour.
+func (w *Watch) updateNeighbour(m netlink.Message, f *Fate) {
+	h, state, ok := decodeNeighbour(m.Data)
 	n := w.hops[h]
 	switch {
 	case !ok || n == nil:
 	case m.Type == unix.RTM_DELNEIGH || state&unix.NUD_FAILED != 0:
-		f.becomes(n, false)
-	case state&valid != 0:
-		f.becomes(n, true)
+		f.settleNeighbour(n, false)
+	case state&validStates != 0:
+		f.settleNeighbour(n, true)
 	default:
 		n.known = false
 	}
 }
 
-// decode returns what a struct ndmsg and its attributes say: family 8, padding 24,
+// decodeNeighbour returns what a struct ndmsg and its attributes say: family 8, padding 24,
 // interface 32, state 16, flags 8, type 8.
-func decode(b []byte) (h hop, state uint16, ok bool) {
+func decodeNeighbour(b []byte) (h hop, state uint16, ok bool) {
 	if len(b) < unix.SizeofNdMsg {
 		return h, 0, false
 	}
@@ -144,32 +144,32 @@ func decode(b []byte) (h hop, state uint16, ok bool) {
 	return h, state, ok
 }
 
-// resolve finds out by which neighbour a destination is reached.
-func (w *Watch) resolve(to netip.Addr, f *Fate) {
-	n := w.to[to]
-	h, found := w.route(to)
+// resolveDestination finds out by which neighbour a destination is reached.
+func (w *Watch) resolveDestination(to netip.Addr, f *Fate) {
+	n := w.destinations[to]
+	h, found := w.lookUpRoute(to)
 	if !found { // nothing will ever be heard of it, nor of a packet whose route has gone since it was sent
-		f.becomes(n, true)
+		f.settleNeighbour(n, true)
 		return
 	}
 	known := w.hops[h]
 	if known == nil {
 		w.hops[h] = n
-		w.ask(h, n, f)
+		w.requestNeighbour(h, n, f)
 		return
 	}
-	if known.waiting = known.waiting.Plus(n.waiting); known.known {
-		f.becomes(known, true)
+	if known.waiting = known.waiting.Add(n.waiting); known.known {
+		f.settleNeighbour(known, true)
 	}
-	w.to[to] = known
+	w.destinations[to] = known
 }
 
-// route returns the next hop on the way to a destination, if there is one whose
+// lookUpRoute returns the next hop on the way to a destination, if there is one whose
 // neighbour matters.
-func (w *Watch) route(to netip.Addr) (h hop, found bool) {
+func (w *Watch) lookUpRoute(to netip.Addr) (h hop, found bool) {
 	// family 8, octets of destination 8, of source 8, TOS 8, table 8, protocol 8, scope 8, type 8, flags 32
 	request := make([]byte, unix.SizeofRtMsg)
-	request[0], request[1] = family(to), uint8(to.BitLen())
+	request[0], request[1] = addressFamily(to), uint8(to.BitLen())
 	request = netlink.AppendAttribute(request, unix.RTA_DST, to.AsSlice()...)
 	if w.device != 0 {
 		request = netlink.AppendAttribute(request, unix.RTA_OIF, ne.AppendUint32(nil, uint32(w.device))...)
@@ -198,25 +198,25 @@ func (w *Watch) route(to netip.Addr) (h hop, found bool) {
 	return h, found && err == nil && h.interfaceIndex != 0 && h.address.IsValid()
 }
 
-// ask asks the kernel for a neighbour.
-func (w *Watch) ask(h hop, n *neighbour, f *Fate) {
+// requestNeighbour asks the kernel for a neighbour.
+func (w *Watch) requestNeighbour(h hop, n *neighbour, f *Fate) {
 	request := make([]byte, unix.SizeofNdMsg)
-	request[0] = family(h.address)
+	request[0] = addressFamily(h.address)
 	ne.PutUint32(request[4:], uint32(h.interfaceIndex))
 	request = netlink.AppendAttribute(request, unix.NDA_DST, h.address.AsSlice()...)
 	err := w.requests.Request(unix.RTM_GETNEIGH, 0, request, func(m netlink.Message) {
 		if m.Type == unix.RTM_NEWNEIGH {
-			w.neighbour(m, f)
+			w.updateNeighbour(m, f)
 		}
 	})
 	if err == unix.ENOENT { // where addresses are resolved it was there, and has been let go
-		f.becomes(n, !w.resolves(h.interfaceIndex))
+		f.settleNeighbour(n, !w.usesNeighbours(h.interfaceIndex))
 	}
 }
 
-// resolves says whether an interface has neighbours whose hardware addresses must be found. One that is gone has none
+// usesNeighbours says whether an interface has neighbours whose hardware addresses must be found. One that is gone has none
 // that a packet could have left by.
-func (w *Watch) resolves(interfaceIndex int32) bool {
+func (w *Watch) usesNeighbours(interfaceIndex int32) bool {
 	// family 8, padding 8, type 16, interface 32, flags 32, change 32
 	request := make([]byte, unix.SizeofIfInfomsg)
 	ne.PutUint32(request[4:], uint32(interfaceIndex))
@@ -236,7 +236,7 @@ func (w *Watch) resolves(interfaceIndex int32) bool {
 	return all
 }
 
-func family(a netip.Addr) uint8 {
+func addressFamily(a netip.Addr) uint8 {
 	if a.Is4() {
 		return unix.AF_INET
 	}

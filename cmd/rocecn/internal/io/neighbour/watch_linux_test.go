@@ -61,7 +61,7 @@ func (r *rig) sends(n int, to string) (waiting int) {
 	for range n {
 		require.NoError(r, r.out.Send(b))
 		require.NoError(r, r.out.Flush())
-		if r.Sent(d.Dst, packets(1)) {
+		if r.RecordSent(d.Dst, packets(1)) {
 			waiting++
 		}
 	}
@@ -75,9 +75,9 @@ func packets(n uint64) Amount { return Amount{n, 60 * n} }
 func (r *rig) becomes(sent, lost uint64) {
 	r.Helper()
 	wiretest.Await(r, "the fate of packets", func() bool {
-		f, _, err := r.Look(time.Now())
+		f, _, err := r.Poll(time.Now())
 		require.NoError(r, err)
-		r.fate.Sent, r.fate.Lost = r.fate.Sent.Plus(f.Sent), r.fate.Lost.Plus(f.Lost)
+		r.fate.Sent, r.fate.Lost = r.fate.Sent.Add(f.Sent), r.fate.Lost.Add(f.Lost)
 		return r.fate.Sent.Packets+r.fate.Lost.Packets >= sent+lost
 	})
 	require.Equal(r, Fate{packets(sent), packets(lost)}, r.fate)
@@ -103,14 +103,14 @@ func TestDead(t *testing.T) {
 			r.b.Run(t, "", "ip", "addr", "add", c.address, "dev", "eth0")
 			r.becomes(2, 0)
 			require.Zero(t, r.sends(7, c.dead)) // it is known now
-			wiretest.NoAllocs(t, "Sent", func() { r.Sent(ip(c.dead), packets(1)); r.Unsent(ip(c.dead), packets(1)) })
+			wiretest.NoAllocs(t, "Sent", func() { r.RecordSent(ip(c.dead), packets(1)); r.RecordUnsent(ip(c.dead), packets(1)) })
 			r.becomes(0, 0)
 
 			// With its address it loses the hosts that are reached by it.
 			other := map[string]string{"IPv4": "198.51.100.1", "IPv6": "2001:db8:2::1"}[c.name]
 			r.a.Run(t, "", "ip", "route", "add", other, "via", c.dead)
 			wiretest.Await(t, "the route", func() bool {
-				_, rerouted, err := r.Look(time.Now())
+				_, rerouted, err := r.Poll(time.Now())
 				require.NoError(t, err)
 				return rerouted
 			})
@@ -120,16 +120,16 @@ func TestDead(t *testing.T) {
 			r.b.Run(t, "", "ip", "addr", "del", c.address, "dev", "eth0")
 			r.a.Run(t, "", "ip", "neigh", "del", c.dead, "dev", "eth0")
 			wiretest.Await(t, "the kernel has told", func() bool {
-				_, _, err := r.Look(time.Now())
+				_, _, err := r.Poll(time.Now())
 				require.NoError(t, err)
-				return !r.to[ip(other)].known
+				return !r.destinations[ip(other)].known
 			})
 			require.Equal(t, 6, r.sends(6, other))
 			r.becomes(0, 6)
 
 			// The interface goes down while packets wait.
 			require.Equal(t, 2, r.sends(2, c.dead))
-			_, _, err := r.Look(time.Now())
+			_, _, err := r.Poll(time.Now())
 			require.NoError(t, err)
 			r.a.Run(t, "", "ip", "link", "set", "eth0", "down")
 			r.becomes(0, 2)
@@ -150,19 +150,19 @@ func TestNobodyToAsk(t *testing.T) {
 		"dev", "eth0")
 	for _, to := range []string{"2001:db8:1::a", "2001:db8:3::1", "198.51.100.1", "2001:db8:4::1"} {
 		if to == "2001:db8:3::1" || to == "198.51.100.1" { // without a reader the kernel refuses it
-			require.True(t, r.Sent(ip(to), packets(1)))
+			require.True(t, r.RecordSent(ip(to), packets(1)))
 		} else {
 			require.Equal(t, 1, r.sends(1, to))
 		}
 		r.becomes(1, 0)
-		require.False(t, r.Sent(ip(to), packets(1)), to)
+		require.False(t, r.RecordSent(ip(to), packets(1)), to)
 	}
-	require.True(t, r.Sent(ip("2001:db8:5::1"), packets(1)))
-	require.True(t, r.Sent(ip("2001:db8:5::1"), packets(1)))
-	require.True(t, r.Unsent(ip("2001:db8:5::1"), packets(1)))
+	require.True(t, r.RecordSent(ip("2001:db8:5::1"), packets(1)))
+	require.True(t, r.RecordSent(ip("2001:db8:5::1"), packets(1)))
+	require.True(t, r.RecordUnsent(ip("2001:db8:5::1"), packets(1)))
 	r.becomes(1, 0)
-	require.False(t, r.Unsent(ip("2001:db8:5::1"), packets(1)))
-	require.False(t, r.Unsent(ip("2001:db8:5::2"), packets(1)))
+	require.False(t, r.RecordUnsent(ip("2001:db8:5::1"), packets(1)))
+	require.False(t, r.RecordUnsent(ip("2001:db8:5::2"), packets(1)))
 }
 
 // A neighbour that the kernel has let go by the time it is asked, as it does when there are too many, was not found.
@@ -170,20 +170,20 @@ func TestNobodyToAsk(t *testing.T) {
 func TestLetGo(t *testing.T) {
 	r := newRig(t)
 	for _, to := range []string{"192.0.2.9", "2001:db8:1::9"} {
-		require.True(t, r.Sent(ip(to), packets(1)))
+		require.True(t, r.RecordSent(ip(to), packets(1)))
 		refused := ip("2001:db8:1::1000")
-		for range 3 * maxAsked {
-			require.True(t, r.Sent(refused, packets(1)))
-			require.True(t, r.Unsent(refused, packets(1)))
+		for range 3 * maxRequests {
+			require.True(t, r.RecordSent(refused, packets(1)))
+			require.True(t, r.RecordUnsent(refused, packets(1)))
 			refused = refused.Next()
 		}
-		f, _, err := r.Look(time.Now())
+		f, _, err := r.Poll(time.Now())
 		require.NoError(t, err)
 		require.Equal(t, Fate{Lost: packets(1)}, f)
-		require.Len(t, r.to, 1, "only what was sent")
-		r.forget()
+		require.Len(t, r.destinations, 1, "only what was sent")
+		r.forgetRoutes()
 	}
-	require.True(t, r.Sent(ip("2001:db8:1::1000"), packets(1)))
+	require.True(t, r.RecordSent(ip("2001:db8:1::1000"), packets(1)))
 	r.becomes(0, 1)
 }
 
@@ -192,21 +192,21 @@ func TestMaximum(t *testing.T) {
 	r := newRig(t)
 	a := ip("2001:db8:9::")
 	for range maxDestinations {
-		require.True(t, r.Sent(a, packets(1)))
+		require.True(t, r.RecordSent(a, packets(1)))
 		a = a.Next()
 	}
-	require.False(t, r.Sent(a, packets(1)))
+	require.False(t, r.RecordSent(a, packets(1)))
 	r.becomes(maxDestinations, 0) // there is no route to them: nobody is waited for
-	require.Less(t, len(r.to), maxDestinations)
-	require.True(t, r.Sent(a, packets(1)))
-	require.False(t, r.Sent(netip.MustParseAddr("2001:db8:9::"), packets(1)))
+	require.Less(t, len(r.destinations), maxDestinations)
+	require.True(t, r.RecordSent(a, packets(1)))
+	require.False(t, r.RecordSent(netip.MustParseAddr("2001:db8:9::"), packets(1)))
 }
 
 // Whatever the octets are, they are read to their end.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{10, 0, 0, 0, 2, 0, 0, 0, 0x20, 0, 0, 1, 8, 0, 1, 0, 192, 0, 2, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if h, _, ok := decode(b); ok {
+		if h, _, ok := decodeNeighbour(b); ok {
 			require.True(t, h.address.IsValid())
 		}
 	})

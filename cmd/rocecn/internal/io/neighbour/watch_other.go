@@ -15,5 +15,5 @@ func Open(device int) (*Watch, error) { return nil, errors.ErrUnsupported }
 // Close does nothing.
 func (*Watch) Close() (waiting uint64) { return 0 }
 
-// Look tells nothing.
-func (*Watch) Look(time.Time) (f Fate, rerouted bool, err error) { return f, false, nil }
+// Poll tells nothing.
+func (*Watch) Poll(time.Time) (f Fate, rerouted bool, err error) { return f, false, nil }

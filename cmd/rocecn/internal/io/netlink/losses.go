@@ -7,11 +7,11 @@ import "sync/atomic"
 // until then. One that comes late, since two CPUs send at once, is no loss any more.
 // Total may be called by any goroutine.
 type Losses struct {
-	total   atomic.Uint64
-	next    uint32
-	came    uint64 // bit n: the message n before the last one has come
-	started bool
-	overrun bool // counted as one loss
+	total    atomic.Uint64
+	next     uint32
+	received uint64 // bit n: the message n before the last one has come
+	started  bool
+	overrun  bool // counted as one loss
 }
 
 // Number counts what is missing before the message with this number. One that has come already, or is far behind the
@@ -21,23 +21,23 @@ func (l *Losses) Number(n uint32) {
 	behind := l.next - 1 - n
 	switch {
 	case !l.started:
-		l.came = 0
-	case behind < 64 && l.came>>behind&1 == 0: // late
-		l.came |= 1 << behind
+		l.received = 0
+	case behind < 64 && l.received>>behind&1 == 0: // late
+		l.received |= 1 << behind
 		if l.total.Load() > 0 {
 			l.total.Add(^uint64(0))
 		}
 		return
 	case gap < 1<<31:
-		l.came <<= gap + 1
+		l.received <<= gap + 1
 		if l.overrun && gap > 0 {
 			gap, l.overrun = gap-1, false
 		}
 		l.total.Add(uint64(gap))
 	default:
-		l.came = 0
+		l.received = 0
 	}
-	l.next, l.came, l.started = n+1, l.came|1, true
+	l.next, l.received, l.started = n+1, l.received|1, true
 }
 
 // Overrun counts an overrun of the socket.

@@ -32,7 +32,7 @@ func Cut(b []byte) (m Message, rest []byte, ok bool) {
 		Type: ne.Uint16(b[4:]), Flags: ne.Uint16(b[6:]), Sequence: ne.Uint32(b[8:]),
 		Data: b[headerSize:n:n],
 	}
-	return m, b[min(align(int(n)), len(b)):], true
+	return m, b[min(alignUp(int(n)), len(b)):], true
 }
 
 // CutAttribute cuts the first attribute off a message's data, whose own header is
@@ -47,11 +47,11 @@ func CutAttribute(b []byte) (kind uint16, data, rest []byte, ok bool) {
 	if n < attributeSize || n > len(b) {
 		return 0, nil, nil, false
 	}
-	return ne.Uint16(b[2:]) &^ flags, b[attributeSize:n:n], b[min(align(n), len(b)):], true
+	return ne.Uint16(b[2:]) &^ flags, b[attributeSize:n:n], b[min(alignUp(n), len(b)):], true
 }
 
-// align rounds up to where the next message or attribute begins.
-func align(n int) int { return (n + 3) &^ 3 }
+// alignUp rounds up to where the next message or attribute begins.
+func alignUp(n int) int { return (n + 3) &^ 3 }
 
 // AppendMessage appends a message that has this data: a header of the protocol, and
 // attributes.
@@ -61,7 +61,7 @@ func AppendMessage(b []byte, m Message) []byte {
 	b = ne.AppendUint16(b, m.Flags)
 	b = ne.AppendUint32(b, m.Sequence)
 	b = append(ne.AppendUint32(b, 0), m.Data...) // the kernel's port is 0
-	return append(b, make([]byte, align(len(m.Data))-len(m.Data))...)
+	return append(b, make([]byte, alignUp(len(m.Data))-len(m.Data))...)
 }
 
 // AppendAttribute appends an attribute.
@@ -69,5 +69,5 @@ func AppendAttribute(b []byte, kind uint16, data ...byte) []byte {
 	b = ne.AppendUint16(b, uint16(attributeSize+len(data)))
 	b = ne.AppendUint16(b, kind)
 	b = append(b, data...)
-	return append(b, make([]byte, align(len(data))-len(data))...)
+	return append(b, make([]byte, alignUp(len(data))-len(data))...)
 }

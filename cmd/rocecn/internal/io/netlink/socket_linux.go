@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	atOnce = 16       // datagrams that are read at once
-	room   = 68 << 10 // of a datagram: the longest attribute, with a packet in it, and others
+	batchSize    = 16       // datagrams that are read at once
+	datagramSize = 68 << 10 // of a datagram: the longest attribute, with a packet in it, and others
 
 	// roomInKernel is how many octets the kernel may keep that are not read fast
 	// enough. At the default, 208 KiB, the first burst is too much.
-	roomInKernel = 8 << 20
+	receiveBuffer = 8 << 20
 )
 
 // ErrNoRights matches fs.ErrPermission.
@@ -33,11 +33,11 @@ type Socket struct {
 	fd        int
 	admin     bool // has CAP_NET_ADMIN
 	sequence  uint32
-	messages  [atOnce]mmsghdr
-	iovecs    [atOnce]unix.Iovec
-	froms     [atOnce]unix.RawSockaddrNetlink
+	messages  [batchSize]mmsghdr
+	iovecs    [batchSize]unix.Iovec
+	froms     [batchSize]unix.RawSockaddrNetlink
 	memory    []byte
-	datagrams [atOnce][]byte
+	datagrams [batchSize][]byte
 }
 
 // Open opens a socket of a protocol, NETLINK_….
@@ -50,13 +50,13 @@ func Open(protocol int) (*Socket, error) {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("bind", err)
 	}
-	s := &Socket{fd: fd, memory: make([]byte, atOnce*room)}
-	if s.admin = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, roomInKernel) == nil; !s.admin {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, roomInKernel)
+	s := &Socket{fd: fd, memory: make([]byte, batchSize*datagramSize)}
+	if s.admin = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) == nil; !s.admin {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
 	for i := range s.messages {
-		s.iovecs[i].Base = &s.memory[i*room]
-		s.iovecs[i].SetLen(room)
+		s.iovecs[i].Base = &s.memory[i*datagramSize]
+		s.iovecs[i].SetLen(datagramSize)
 		m := &s.messages[i].msg
 		m.Name, m.Iov = (*byte)(unsafe.Pointer(&s.froms[i])), &s.iovecs[i]
 		m.SetIovlen(1)
@@ -72,7 +72,7 @@ func (s *Socket) Receive() ([][]byte, error) {
 	for i := range s.messages {
 		s.messages[i].msg.Namelen = unix.SizeofSockaddrNetlink
 	}
-	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.messages[0])), atOnce,
+	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.messages[0])), batchSize,
 		unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
 		return nil, errno
@@ -80,7 +80,7 @@ func (s *Socket) Receive() ([][]byte, error) {
 	datagrams := s.datagrams[:0]
 	for i := range int(n) {
 		if m := &s.messages[i]; s.froms[i].Pid == 0 && m.msg.Flags&unix.MSG_TRUNC == 0 {
-			datagrams = append(datagrams, s.memory[i*room:][:m.n])
+			datagrams = append(datagrams, s.memory[i*datagramSize:][:m.n])
 		}
 	}
 	return datagrams, nil
@@ -100,7 +100,7 @@ func (s *Socket) Request(kind, flags uint16, data []byte, f func(Message)) error
 	if err := s.Send(kind, flags|unix.NLM_F_ACK, data); err != nil {
 		return err
 	}
-	return s.answers(f)
+	return s.readAnswers(f)
 }
 
 // Dump is Request for all there are of something.
@@ -108,11 +108,11 @@ func (s *Socket) Dump(kind uint16, data []byte, f func(Message)) error {
 	if err := s.Send(kind, unix.NLM_F_DUMP, data); err != nil {
 		return err
 	}
-	return s.answers(f)
+	return s.readAnswers(f)
 }
 
-// answers calls f with the messages that answer the request sent last, and returns the error that ends them.
-func (s *Socket) answers(f func(Message)) error {
+// readAnswers calls f with the messages that answer the request sent last, and returns the error that ends them.
+func (s *Socket) readAnswers(f func(Message)) error {
 	for {
 		datagrams, err := s.Receive()
 		switch {
@@ -130,7 +130,7 @@ func (s *Socket) answers(f func(Message)) error {
 				case m.Type == unix.NLMSG_DONE: // of a dump
 					return nil
 				case m.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
-					return s.refusal(unix.Errno(-int32(ne.Uint32(m.Data))))
+					return s.requestError(unix.Errno(-int32(ne.Uint32(m.Data))))
 				case f != nil:
 					f(m)
 				}
@@ -141,9 +141,9 @@ func (s *Socket) answers(f func(Message)) error {
 
 var errNoAnswer = errors.New("netlink: the kernel has not answered")
 
-// refusal returns what an error of the kernel's means, nil for 0. EPERM is left as
+// requestError returns what an error of the kernel's means, nil for 0. EPERM is left as
 // it is where rights are not what is missing.
-func (s *Socket) refusal(errno unix.Errno) error {
+func (s *Socket) requestError(errno unix.Errno) error {
 	switch {
 	case errno == 0:
 		return nil

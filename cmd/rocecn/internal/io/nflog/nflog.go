@@ -58,8 +58,8 @@ type entry struct {
 	hasSequence bool
 }
 
-// decode reads a message. It returns false for one that is no packet.
-func (e *entry) decode(m netlink.Message) bool {
+// decodeMessage reads a message. It returns false for one that is no packet.
+func (e *entry) decodeMessage(m netlink.Message) bool {
 	if m.Type != logged || len(m.Data) < headerSize {
 		return false
 	}

@@ -45,7 +45,7 @@ func logMessage(t testing.TB) []byte {
 
 func TestDecode(t *testing.T) {
 	var e entry
-	require.True(t, e.decode(netlink.Message{Type: 0x400, Data: logMessage(t)}))
+	require.True(t, e.decodeMessage(netlink.Message{Type: 0x400, Data: logMessage(t)}))
 	require.Equal(t, entry{
 		group: 7, sequence: 255, hasSequence: true,
 		packet: netio.Packet{
@@ -60,7 +60,7 @@ func TestDecode(t *testing.T) {
 	// One that went out, without a time stamp and a number.
 	out := append(wiretest.Hex(t, "0200 0007"), attribute(t, 5, "00000009")...)
 	out = append(out, attribute(t, 9, "45")...)
-	require.True(t, e.decode(netlink.Message{Type: 0x400, Data: out}))
+	require.True(t, e.decodeMessage(netlink.Message{Type: 0x400, Data: out}))
 	require.Equal(t, entry{group: 7, packet: netio.Packet{
 		Record: capture.Record{Data: []byte{0x45}, OrigLen: 1, Unit: time.Nanosecond, Link: capture.Raw},
 		Egress: 9, Why: netio.Logged,
@@ -77,7 +77,7 @@ func TestDecode(t *testing.T) {
 			Data: append([]byte{10, 0, 0, 7}, attribute(t, 12, "00000001")...)}},
 		{"both", netlink.Message{Type: 0x401, Data: []byte{10, 0, 0}}},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.False(t, e.decode(c.m)) })
+		t.Run(c.name, func(t *testing.T) { require.False(t, e.decodeMessage(c.m)) })
 	}
 	// Attributes that are too short say nothing.
 	short := wiretest.Hex(t, "0a00 0007")
@@ -85,12 +85,12 @@ func TestDecode(t *testing.T) {
 		short = append(short, attribute(t, kind, "000001")...)
 	}
 	short = append(short, attribute(t, 9, "")...)
-	require.True(t, e.decode(netlink.Message{Type: 0x400, Data: short}))
+	require.True(t, e.decodeMessage(netlink.Message{Type: 0x400, Data: short}))
 	require.Equal(t, entry{group: 7, packet: netio.Packet{
 		Record: capture.Record{Data: []byte{}, Unit: time.Nanosecond, Link: capture.Raw}, Why: netio.Logged,
 	}}, e)
 	data := logMessage(t)
-	wiretest.NoAllocs(t, "decode", func() { e.decode(netlink.Message{Type: 0x400, Data: data}) })
+	wiretest.NoAllocs(t, "decode", func() { e.decodeMessage(netlink.Message{Type: 0x400, Data: data}) })
 }
 
 // Whatever the octets are, the packet stands in them.
@@ -98,7 +98,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(logMessage(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e entry
-		if e.decode(netlink.Message{Type: 0x400, Data: b}) {
+		if e.decodeMessage(netlink.Message{Type: 0x400, Data: b}) {
 			require.True(t, bytes.Contains(b, e.packet.Data))
 			require.EqualValues(t, len(e.packet.Data), e.packet.OrigLen)
 			require.False(t, e.packet.Outgoing || e.packet.DepthKnown)

@@ -31,7 +31,7 @@ func Open(group uint16) (*Source, error) {
 		return nil, fmt.Errorf("nflog: %w", err)
 	}
 	s := &Source{stream: netlink.Stream{Socket: socket}, group: group, packets: make([]netio.Packet, 0, 64)}
-	switch err := socket.Request(configure, 0, s.bind(), nil); {
+	switch err := socket.Request(configure, 0, s.bindRequest(), nil); {
 	case err == nil:
 		return s, nil
 	case err == unix.EPERM: // with CAP_NET_ADMIN
@@ -55,16 +55,16 @@ const (
 	numbered      = 1 // NFULNL_CFG_F_SEQ
 )
 
-// bind returns the request for whole packets, each at once: by default the kernel
+// bindRequest returns the request for whole packets, each at once: by default the kernel
 // waits for a hundred or a second.
-func (s *Source) bind() []byte {
-	b := s.command(commandBind)
+func (s *Source) bindRequest() []byte {
+	b := s.appendCommand(commandBind)
 	b = netlink.AppendAttribute(b, cfgMode, 0, 0, 0xFF, 0xFF, copyPacket, 0)
 	b = netlink.AppendAttribute(b, cfgThreshold, 0, 0, 0, 1)
 	return netlink.AppendAttribute(b, cfgFlags, 0, numbered)
 }
 
-func (s *Source) command(command uint8) []byte {
+func (s *Source) appendCommand(command uint8) []byte {
 	header := binary.BigEndian.AppendUint16([]byte{unix.AF_UNSPEC, 0}, s.group)
 	return netlink.AppendAttribute(header, cfgCommand, command)
 }
@@ -79,18 +79,18 @@ func (s *Source) Read() ([]netio.Packet, error) {
 	case err != nil:
 		return nil, fmt.Errorf("nflog: group %d: %w", s.group, err)
 	}
-	s.read(datagrams) // there may be none of the group
+	s.readPackets(datagrams) // there may be none of the group
 	return s.packets, nil
 }
 
-// read reads the packets of the group in some datagrams.
-func (s *Source) read(datagrams [][]byte) {
+// readPackets reads the packets of the group in some datagrams.
+func (s *Source) readPackets(datagrams [][]byte) {
 	s.packets = s.packets[:0]
 	var now time.Time
 	for _, b := range datagrams {
 		for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
 			e := &s.entry
-			if !e.decode(m) || e.group != s.group {
+			if !e.decodeMessage(m) || e.group != s.group {
 				continue
 			}
 			if e.hasSequence {
@@ -110,7 +110,7 @@ func (s *Source) read(datagrams [][]byte) {
 // Stop is that of [netio.Source].
 func (s *Source) Stop() error {
 	s.stream.Stopped = true
-	return s.stream.Send(configure, 0, s.command(commandUnbind))
+	return s.stream.Send(configure, 0, s.appendCommand(commandUnbind))
 }
 
 // FD is that of [netio.Source].

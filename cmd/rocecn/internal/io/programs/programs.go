@@ -14,8 +14,8 @@ const patience = 5 * time.Second
 // ErrNoAnswer is the cause with which a context of [Patient] ends.
 var ErrNoAnswer = fmt.Errorf("no answer within %v", patience)
 
-// Patient returns a context for asking programs, which ends after five seconds.
-func Patient(ctx context.Context) (context.Context, context.CancelFunc) {
+// WithTimeout returns a context for asking programs, which ends after five seconds.
+func WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, patience, ErrNoAnswer)
 }
 

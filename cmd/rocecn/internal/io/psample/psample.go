@@ -46,9 +46,9 @@ type sample struct {
 	packet          netio.Packet
 }
 
-// decode reads a message of PSAMPLE's family. It returns false for one that is no
+// decodeMessage reads a message of PSAMPLE's family. It returns false for one that is no
 // packet: the other messages are about groups.
-func (s *sample) decode(m netlink.Message) bool {
+func (s *sample) decodeMessage(m netlink.Message) bool {
 	if len(m.Data) < headerSize || m.Data[0] != commandSample {
 		return false
 	}
@@ -69,9 +69,9 @@ func (s *sample) decode(m netlink.Message) bool {
 		case kind == attrSize && len(data) >= 4:
 			size = ne.Uint32(data)
 		case kind == attrIn:
-			p.Interface = index(data)
+			p.Interface = readIndex(data)
 		case kind == attrOut:
-			p.Egress = index(data)
+			p.Egress = readIndex(data)
 		case kind == attrOccupancy && len(data) >= 8:
 			p.Depth, p.DepthKnown = ne.Uint64(data), true
 		case kind == attrTime && len(data) >= 8:
@@ -84,9 +84,9 @@ func (s *sample) decode(m netlink.Message) bool {
 	return hasData && hasGroup
 }
 
-// index reads the number of an interface. The kernel sends 16 bits of it, and might
+// readIndex reads the number of an interface. The kernel sends 16 bits of it, and might
 // send all 32.
-func index(b []byte) int {
+func readIndex(b []byte) int {
 	switch len(b) {
 	case 2:
 		return int(ne.Uint16(b))

@@ -86,9 +86,9 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var s sample
-			require.True(t, s.decode(netlink.Message{Data: row.data}))
+			require.True(t, s.decodeMessage(netlink.Message{Data: row.data}))
 			require.Equal(t, row.want, s)
-			wiretest.NoAllocs(t, "decode", func() { s.decode(netlink.Message{Data: row.data}) })
+			wiretest.NoAllocs(t, "decode", func() { s.decodeMessage(netlink.Message{Data: row.data}) })
 		})
 	}
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s sample
-			require.False(t, s.decode(netlink.Message{Data: c.data}))
+			require.False(t, s.decodeMessage(netlink.Message{Data: c.data}))
 		})
 	}
 }
@@ -113,7 +113,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(software(f, 5, 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s sample
-		if s.decode(netlink.Message{Data: b}) {
+		if s.decodeMessage(netlink.Message{Data: b}) {
 			p := &s.packet
 			require.True(t, bytes.Contains(b, p.Data))
 			require.GreaterOrEqual(t, p.OrigLen, uint32(len(p.Data)))

@@ -37,7 +37,7 @@ func Open(group uint32) (*Source, error) {
 	if s.stream.Socket, err = netlink.Open(unix.NETLINK_GENERIC); err != nil {
 		return nil, fmt.Errorf("psample: %w", err)
 	}
-	if err = s.find(); err == nil {
+	if err = s.findFamily(); err == nil {
 		err = s.stream.Join(s.multicast)
 	}
 	if err != nil {
@@ -47,13 +47,13 @@ func Open(group uint32) (*Source, error) {
 	return s, nil
 }
 
-// find asks for the numbers of the family and of its multicast group.
-func (s *Source) find() error {
+// findFamily asks for the numbers of the family and of its multicast group.
+func (s *Source) findFamily() error {
 	request := []byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}
 	request = netlink.AppendAttribute(request, unix.CTRL_ATTR_FAMILY_NAME, append([]byte(familyName), 0)...)
 	err := s.stream.Request(unix.GENL_ID_CTRL, 0, request, func(m netlink.Message) {
 		if len(m.Data) >= headerSize {
-			s.family, s.multicast = family(m.Data[headerSize:])
+			s.family, s.multicast = readFamily(m.Data[headerSize:])
 		}
 	})
 	if err == unix.ENOENT || err == nil && (s.family == 0 || s.multicast == 0) {
@@ -62,16 +62,16 @@ func (s *Source) find() error {
 	return err
 }
 
-// family reads the attributes of a family: its number, and that of its multicast group
+// readFamily reads the attributes of a family: its number, and that of its multicast group
 // of packets.
-func family(b []byte) (id uint16, group uint32) {
+func readFamily(b []byte) (id uint16, group uint32) {
 	for kind, data, rest, ok := netlink.CutAttribute(b); ok; kind, data, rest, ok = netlink.CutAttribute(rest) {
 		switch {
 		case kind == unix.CTRL_ATTR_FAMILY_ID && len(data) >= 2:
 			id = ne.Uint16(data)
 		case kind == unix.CTRL_ATTR_MCAST_GROUPS:
 			for _, one, more, ok := netlink.CutAttribute(data); ok; _, one, more, ok = netlink.CutAttribute(more) {
-				if n, found := packetsGroup(one); found {
+				if n, found := readGroup(one); found {
 					group = n
 				}
 			}
@@ -80,8 +80,8 @@ func family(b []byte) (id uint16, group uint32) {
 	return id, group
 }
 
-// packetsGroup reads a multicast group, and says whether it is that of packets.
-func packetsGroup(b []byte) (n uint32, found bool) {
+// readGroup reads a multicast group, and says whether it is that of packets.
+func readGroup(b []byte) (n uint32, found bool) {
 	for kind, data, rest, ok := netlink.CutAttribute(b); ok; kind, data, rest, ok = netlink.CutAttribute(rest) {
 		switch {
 		case kind == unix.CTRL_ATTR_MCAST_GRP_ID && len(data) >= 4:
@@ -102,17 +102,17 @@ func (s *Source) Read() ([]netio.Packet, error) {
 	case err != nil:
 		return nil, fmt.Errorf("psample: group %d: %w", s.group, err)
 	}
-	s.read(datagrams) // there may be none of the group
+	s.readPackets(datagrams) // there may be none of the group
 	return s.packets, nil
 }
 
-// read reads the packets of the group in some datagrams.
-func (s *Source) read(datagrams [][]byte) {
+// readPackets reads the packets of the group in some datagrams.
+func (s *Source) readPackets(datagrams [][]byte) {
 	s.packets = s.packets[:0]
 	var now time.Time
 	for _, b := range datagrams {
 		for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
-			if m.Type != s.family || !s.sample.decode(m) || s.sample.group != s.group {
+			if m.Type != s.family || !s.sample.decodeMessage(m) || s.sample.group != s.group {
 				continue
 			}
 			s.stream.Number(s.sample.sequence)

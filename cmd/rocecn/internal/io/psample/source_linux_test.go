@@ -35,12 +35,12 @@ func TestFamily(t *testing.T) {
 		value{2 | 0x8000, octetsOf(value{1, []byte("packets\x00")}, value{2, uint32(10)})},
 	)
 	b := octetsOf(value{2, []byte("psample\x00")}, value{1, uint16(0x1F)}, value{3, uint32(1)}, value{7, groups})
-	id, group := family(b)
+	id, group := readFamily(b)
 	require.Equal(t, []any{uint16(0x1F), uint32(10)}, []any{id, group})
 	for n := range b { // cut anywhere
-		family(b[:n])
+		readFamily(b[:n])
 	}
-	id, group = family(nil)
+	id, group = readFamily(nil)
 	require.Zero(t, uint32(id)+group)
 }
 
@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 		return netlink.AppendMessage(nil, netlink.Message{Type: kind, Data: data})
 	}
 	read := func(datagrams ...[]byte) int {
-		s.read(datagrams)
+		s.readPackets(datagrams)
 		for _, p := range s.packets {
 			require.False(t, p.Time.IsZero())
 			require.Equal(t, wiretest.Hex(t, frame), p.Data)
@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, 1, read(message(0x1F, untimed)))
 	require.EqualValues(t, 2, s.Lost())
 	datagrams := [][]byte{message(0x1F, untimed)}
-	wiretest.NoAllocs(t, "read", func() { s.read(datagrams) })
+	wiretest.NoAllocs(t, "read", func() { s.readPackets(datagrams) })
 }
 
 // What tc samples is given, of the group that is asked for.

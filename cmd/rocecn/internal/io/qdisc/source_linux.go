@@ -38,14 +38,14 @@ type Source struct {
 // needs CAP_BPF and CAP_PERFMON, and a kernel with BTF.
 func Open(c Config) (*Source, error) {
 	s := new(Source)
-	if err := s.open(&c); err != nil {
+	if err := s.openProgram(&c); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("qdisc: %w", bpf.Rights(err, "CAP_BPF and CAP_PERFMON"))
+		return nil, fmt.Errorf("qdisc: %w", bpf.ExplainRights(err, "CAP_BPF and CAP_PERFMON"))
 	}
 	return s, nil
 }
 
-func (s *Source) open(c *Config) error {
+func (s *Source) openProgram(c *Config) error {
 	spec, err := bpf.Queue()
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *Source) Read() ([]netio.Packet, error) {
 		if n == 0 {
 			now, monotonic = time.Now().UTC(), bpf.Monotonic()
 		}
-		s.packets[n] = packet(event, now, monotonic)
+		s.packets[n] = readPacket(event, now, monotonic)
 	}
 	if n == 0 && s.stopped {
 		return nil, io.EOF
@@ -146,9 +146,9 @@ func (s *Source) Read() ([]netio.Packet, error) {
 	return s.packets[:n], nil
 }
 
-// packet returns the packet of an event. The time is now where the monotonic clock
+// readPacket returns the packet of an event. The time is now where the monotonic clock
 // shows this.
-func packet(event []byte, now time.Time, monotonic int64) netio.Packet {
+func readPacket(event []byte, now time.Time, monotonic int64) netio.Packet {
 	snap := min(ne.Uint32(event[atSnap:]), Snap)
 	index := int(ne.Uint32(event[atInterface:]))
 	return netio.Packet{
@@ -178,21 +178,23 @@ const (
 	unknown
 )
 
-func (s *Source) count(what uint32) uint64 { return bpf.Counters{Map: s.objects.Counters}.Of(what) }
+func (s *Source) readCounter(what uint32) uint64 {
+	return bpf.Counters{Map: s.objects.Counters}.Sum(what)
+}
 
 // Lost is that of [netio.Source].
-func (s *Source) Lost() uint64 { return s.count(lost) }
+func (s *Source) Lost() uint64 { return s.readCounter(lost) }
 
 // Given returns how many packets were given, and are read or to be read.
-func (s *Source) Given() uint64 { return s.count(given) }
+func (s *Source) Given() uint64 { return s.readCounter(given) }
 
 // Limited returns how many packets were not given because of Config.PerFlow. Any
 // goroutine may call it.
-func (s *Source) Limited() uint64 { return s.count(limited) }
+func (s *Source) Limited() uint64 { return s.readCounter(limited) }
 
 // Unknown returns how many packets of watched interfaces met a queue whose depth
 // nobody knows: those interfaces need another qdisc. Any goroutine may call it.
-func (s *Source) Unknown() uint64 { return s.count(unknown) }
+func (s *Source) Unknown() uint64 { return s.readCounter(unknown) }
 
 // Close is that of [netio.Source].
 func (s *Source) Close() (err error) {

@@ -23,26 +23,26 @@ type QueuePair struct {
 
 // QueuePairs returns what the program says of queue pairs, connected or not, for [ParseQueuePairs].
 func QueuePairs(ctx context.Context) (string, error) {
-	ctx, cancel := programs.Patient(ctx)
+	ctx, cancel := programs.WithTimeout(ctx)
 	defer cancel()
-	return show(ctx, "qp")
+	return runShow(ctx, "qp")
 }
 
 // ParseQueuePairs reads what rdma resource show qp has printed, at most so many queue pairs. Lines that are of none are
 // passed over.
 func ParseQueuePairs(text string, most int) (all []QueuePair) {
 	for line := range strings.Lines(text) {
-		f := fields(line)
+		f := splitFields(line)
 		device, behind, _ := strings.Cut(f["link"], "/")
 		port, err := strconv.ParseUint(behind, 10, 8)
-		qp, ok := number(f["lqpn"])
+		qp, ok := parseNumber(f["lqpn"])
 		if err != nil || !ok || device == "" || f["type"] == "" || f["state"] == "" {
 			continue
 		}
 		if len(all) == most {
 			break
 		}
-		remote, _ := number(f["rqpn"])
+		remote, _ := parseNumber(f["rqpn"])
 		pid, _ := strconv.ParseUint(f["pid"], 10, 31)
 		_, comm, _ := strings.Cut(line, " comm ")
 		all = append(all, QueuePair{Device: device, Port: int(port), QP: qp, RemoteQP: remote, Type: f["type"],

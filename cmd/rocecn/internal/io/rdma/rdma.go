@@ -24,23 +24,23 @@ type Pair struct {
 
 // Pairs returns the connected queue pairs of a device, such as mlx5_0 or rxe0, or of all devices if it is empty.
 func Pairs(ctx context.Context, device string) ([]Pair, error) {
-	ctx, cancel := programs.Patient(ctx)
+	ctx, cancel := programs.WithTimeout(ctx)
 	defer cancel()
-	qps, err := show(ctx, "qp")
+	qps, err := runShow(ctx, "qp")
 	if err != nil {
 		return nil, err
 	}
-	ids, err := show(ctx, "cm_id")
+	ids, err := runShow(ctx, "cm_id")
 	if err != nil {
 		return nil, err
 	}
-	return parse(qps, ids, device), nil
+	return parsePairs(qps, ids, device), nil
 }
 
-var errSaid = errors.New("it says")
+var errPrinted = errors.New("it says")
 
-// show returns what the program says of a kind of resources.
-func show(ctx context.Context, kind string) (string, error) {
+// runShow returns what the program says of a kind of resources.
+func runShow(ctx context.Context, kind string) (string, error) {
 	var out, said bytes.Buffer
 	cmd := programs.Command(ctx, "rdma", "resource", "show", kind)
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -49,7 +49,7 @@ func show(ctx context.Context, kind string) (string, error) {
 		return "", fmt.Errorf("rdma: %w", context.Cause(ctx))
 	}
 	if text := strings.TrimSpace(said.String()); text != "" { // also where it does not count as an error
-		return "", fmt.Errorf("rdma: %w: %s", errSaid, text)
+		return "", fmt.Errorf("rdma: %w: %s", errPrinted, text)
 	}
 	if err != nil {
 		return "", fmt.Errorf("rdma: %w", err)
@@ -57,17 +57,17 @@ func show(ctx context.Context, kind string) (string, error) {
 	return out.String(), nil
 }
 
-// parse reads what the program has said of queue pairs and of the connection manager's ids, lines of keys and values,
+// parsePairs reads what the program has said of queue pairs and of the connection manager's ids, lines of keys and values,
 // of a device or of all.
-func parse(qps, ids, device string) (all []Pair) {
+func parsePairs(qps, ids, device string) (all []Pair) {
 	type name struct {
 		link string
 		qp   uint32
 	}
 	remotes := map[name]netip.Addr{}
 	for line := range strings.Lines(ids) {
-		f := fields(line)
-		qp, ok := number(f["lqpn"])
+		f := splitFields(line)
+		qp, ok := parseNumber(f["lqpn"])
 		// Of IPv6 the address is not in brackets: the port is behind the last colon.
 		at := strings.LastIndexByte(f["dst-addr"], ':')
 		if !ok || at < 0 || f["state"] != "CONNECT" {
@@ -78,9 +78,9 @@ func parse(qps, ids, device string) (all []Pair) {
 		}
 	}
 	for line := range strings.Lines(qps) {
-		f := fields(line)
-		qp, ok := number(f["lqpn"])
-		remote, connected := number(f["rqpn"])
+		f := splitFields(line)
+		qp, ok := parseNumber(f["lqpn"])
+		remote, connected := parseNumber(f["rqpn"])
 		of, _, _ := strings.Cut(f["link"], "/") // the port is behind it
 		sends := f["state"] == "RTS" || f["state"] == "SQD"
 		if device != "" && of != device || !ok || !connected || remote == 0 || !sends {
@@ -91,9 +91,9 @@ func parse(qps, ids, device string) (all []Pair) {
 	return all
 }
 
-// fields returns the keys of a line with their values. The name of a program, comm, may be anything: behind it only the
+// splitFields returns the keys of a line with their values. The name of a program, comm, may be anything: behind it only the
 // last address counts, since no key but those of addresses and ids is printed there.
-func fields(line string) map[string]string {
+func splitFields(line string) map[string]string {
 	m := map[string]string{}
 	words := strings.Fields(line)
 	behind := false
@@ -112,8 +112,8 @@ func fields(line string) map[string]string {
 	return m
 }
 
-// number reads a number of a queue pair.
-func number(text string) (uint32, bool) {
+// parseNumber reads a number of a queue pair.
+func parseNumber(text string) (uint32, bool) {
 	n, err := strconv.ParseUint(text, 10, 24)
 	return uint32(n), err == nil
 }

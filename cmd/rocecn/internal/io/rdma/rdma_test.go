@@ -24,7 +24,7 @@ func read(t *testing.T, name string) string {
 
 func TestParse(t *testing.T) {
 	recorded, ids := read(t, "qp.txt"), read(t, "cm_id.txt")
-	require.Equal(t, []Pair{{QP: 45, RemoteQP: 81}, {QP: 46, RemoteQP: 82}}, parse(recorded, "", "rxe0"))
+	require.Equal(t, []Pair{{QP: 45, RemoteQP: 81}, {QP: 46, RemoteQP: 82}}, parsePairs(recorded, "", "rxe0"))
 
 	qps := recorded + `link rxe0/1 lqpn 47 rqpn 83 type RC state RTS rq-psn 1 sq-psn 1 comm lqpn 9 rqpn 9 
 link rxe0/1 lqpn 48 rqpn 84 type RC state ERR rq-psn 1 sq-psn 1 comm x 
@@ -35,9 +35,9 @@ lqpn 50 rqpn 86 type RC
 `
 	require.Equal(t, []Pair{
 		{45, 81, netip.MustParseAddr("10.2.0.1")}, {46, 82, netip.MustParseAddr("fd02::1")}, {QP: 47, RemoteQP: 83},
-	}, parse(qps, ids, ""))
-	require.Empty(t, parse(qps, ids, "rxe"))
-	require.Empty(t, parse("", "", ""))
+	}, parsePairs(qps, ids, ""))
+	require.Empty(t, parsePairs(qps, ids, "rxe"))
+	require.Empty(t, parsePairs("", "", ""))
 }
 
 // The program is asked of one device or of all; what it complains of is an error, whatever its status.

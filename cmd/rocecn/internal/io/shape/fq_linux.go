@@ -16,7 +16,7 @@ import (
 // Values of linux/rtnetlink.h and linux/pkt_sched.h.
 const (
 	root         = 0xFFFFFFFF
-	ours         = 4791 << 16 // the handle of a qdisc that InstallFQ has made
+	fqHandle     = 4791 << 16 // the handle of a qdisc that InstallFQ has made
 	ingressBlock = 13         // an attribute
 	tcmsgSize    = 20
 )
@@ -27,8 +27,8 @@ type discipline struct {
 	handle, parent uint32
 }
 
-// disciplines returns those of an interface. Of noqueue the kernel says nothing.
-func disciplines(index int) (all []discipline, err error) {
+// listDisciplines returns those of an interface. Of noqueue the kernel says nothing.
+func listDisciplines(index int) (all []discipline, err error) {
 	s, err := netlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err
@@ -54,13 +54,13 @@ func disciplines(index int) (all []discipline, err error) {
 	return all, err
 }
 
-// look returns the number of an interface, and its qdiscs.
-func look(name string) (index int, all []discipline, err error) {
+// lookUpInterface returns the number of an interface, and its qdiscs.
+func lookUpInterface(name string) (index int, all []discipline, err error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
 		return 0, nil, netio.ErrNoInterface
 	}
-	if all, err = disciplines(i.Index); err != nil {
+	if all, err = listDisciplines(i.Index); err != nil {
 		return 0, nil, fmt.Errorf("shape: %w", err)
 	}
 	return i.Index, all, nil
@@ -69,16 +69,16 @@ func look(name string) (index int, all []discipline, err error) {
 // CheckFQ says whether packets wait for their time at an interface: whether its root is fq, or mq with fq everywhere
 // below it. root is what it is.
 func CheckFQ(name string) (root string, waits bool, err error) {
-	_, all, err := look(name)
+	_, all, err := lookUpInterface(name)
 	if err != nil {
 		return "", false, err
 	}
-	of := rootOf(all)
-	return of.kind, waitsIn(of, all), nil
+	of := findRoot(all)
+	return of.kind, isPaced(of, all), nil
 }
 
-// rootOf returns the root of an interface.
-func rootOf(all []discipline) discipline {
+// findRoot returns the root of an interface.
+func findRoot(all []discipline) discipline {
 	for _, d := range all {
 		if d.parent == root {
 			return d
@@ -87,8 +87,8 @@ func rootOf(all []discipline) discipline {
 	return discipline{kind: "noqueue"}
 }
 
-// waitsIn says whether packets wait for their time in all queues of a root.
-func waitsIn(of discipline, all []discipline) bool {
+// isPaced says whether packets wait for their time in all queues of a root.
+func isPaced(of discipline, all []discipline) bool {
 	if of.kind != "mq" {
 		return of.kind == "fq"
 	}
@@ -106,26 +106,26 @@ func waitsIn(of discipline, all []discipline) bool {
 
 // TryFQ says why InstallFQ would refuse, and changes nothing. It needs CAP_NET_ADMIN, too.
 func TryFQ(name string) error {
-	index, all, err := look(name)
+	index, all, err := lookUpInterface(name)
 	if err != nil {
 		return err
 	}
-	of := rootOf(all)
-	if waitsIn(of, all) || of.handle != 0 {
-		return chosen(name, of, all)
+	of := findRoot(all)
+	if isPaced(of, all) || of.handle != 0 {
+		return checkChosen(name, of, all)
 	}
 	// The kernel refuses blocks, which fq has not, when it has found fq, and before it changes anything.
 	block := netlink.AppendAttribute(nil, ingressBlock, binary.NativeEndian.AppendUint32(nil, 1)...)
-	if err := put(name, index, block...); !errors.Is(err, unix.EOPNOTSUPP) {
+	if err := replaceRoot(name, index, block...); !errors.Is(err, unix.EOPNOTSUPP) {
 		return err
 	}
 	return nil
 }
 
-// put makes fq the root of an interface, as these attributes say.
-func put(name string, index int, attributes ...byte) error {
-	b := netlink.AppendAttribute(tc.Message(index, ours, root, 0), tc.Kind, []byte("fq\x00")...)
-	err := request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, append(b, attributes...))
+// replaceRoot makes fq the root of an interface, as these attributes say.
+func replaceRoot(name string, index int, attributes ...byte) error {
+	b := netlink.AppendAttribute(tc.Message(index, fqHandle, root, 0), tc.Kind, []byte("fq\x00")...)
+	err := sendRequest(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, append(b, attributes...))
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("shape: %s: this kernel has no qdisc fq, module sch_fq: %w", name, err)
@@ -135,9 +135,9 @@ func put(name string, index int, attributes ...byte) error {
 	return nil
 }
 
-// chosen returns an error where somebody has chosen a qdisc that is not fq.
-func chosen(name string, of discipline, all []discipline) error {
-	if waitsIn(of, all) || of.handle == 0 {
+// checkChosen returns an error where somebody has chosen a qdisc that is not fq.
+func checkChosen(name string, of discipline, all []discipline) error {
+	if isPaced(of, all) || of.handle == 0 {
 		return nil
 	}
 	return fmt.Errorf("shape: %s: somebody has chosen qdisc %s: remove it, or put fq in its place", name, of.kind)
@@ -147,23 +147,23 @@ func chosen(name string, of discipline, all []discipline) error {
 // the kernel puts in its place what it gives to interfaces by default. Where there is fq already nothing is done, but
 // one that a process has left behind that crashed is taken over. It needs CAP_NET_ADMIN.
 func InstallFQ(name string) (remove func() error, err error) {
-	index, all, err := look(name)
+	index, all, err := lookUpInterface(name)
 	if err != nil {
 		return nil, err
 	}
-	switch of := rootOf(all); {
-	case of.kind == "fq" && of.handle == ours:
-	case waitsIn(of, all):
+	switch of := findRoot(all); {
+	case of.kind == "fq" && of.handle == fqHandle:
+	case isPaced(of, all):
 		return func() error { return nil }, nil
 	case of.handle != 0:
-		return nil, chosen(name, of, all)
+		return nil, checkChosen(name, of, all)
 	default:
-		if err := put(name, index); err != nil {
+		if err := replaceRoot(name, index); err != nil {
 			return nil, err
 		}
 	}
 	return func() error {
-		err := request(unix.RTM_DELQDISC, 0, tc.Message(index, ours, root, 0))
+		err := sendRequest(unix.RTM_DELQDISC, 0, tc.Message(index, fqHandle, root, 0))
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 			return nil // it is gone, or another one has taken its place
 		}
@@ -171,7 +171,7 @@ func InstallFQ(name string) (remove func() error, err error) {
 	}, nil
 }
 
-func request(kind, flags uint16, data []byte) error {
+func sendRequest(kind, flags uint16, data []byte) error {
 	s, err := netlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return err

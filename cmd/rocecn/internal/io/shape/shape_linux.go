@@ -26,13 +26,13 @@ type Shaper struct {
 		Counters *ebpf.Map     `ebpf:"counters"`
 	}
 	links   map[int]io.Closer // by the number of the interface
-	flows   map[Flow]*shaped
+	flows   map[Flow]*orderedFlow
 	free    []uint32 // slots
 	leaving []Flow   // that are forgotten, and have packets that wait
 }
 
-// A shaped flow is one that has an order.
-type shaped struct {
+// A orderedFlow flow is one that has an order.
+type orderedFlow struct {
 	slot    uint32
 	octets  uint64 // that Sent has told of
 	leaving bool
@@ -40,14 +40,14 @@ type shaped struct {
 
 // Open begins to slow flows down that get an order. Interfaces that are not there it leaves out.
 func Open(c Config) (*Shaper, error) {
-	s := &Shaper{links: map[int]io.Closer{}, flows: map[Flow]*shaped{}}
-	err := s.load(&c)
+	s := &Shaper{links: map[int]io.Closer{}, flows: map[Flow]*orderedFlow{}}
+	err := s.loadProgram(&c)
 	if err == nil {
 		err = s.Watch(c.Interfaces)
 	}
 	if err != nil {
 		s.Close()
-		return nil, fmt.Errorf("shape: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
+		return nil, fmt.Errorf("shape: %w", bpf.ExplainRights(err, "CAP_BPF and CAP_NET_ADMIN"))
 	}
 	return s, nil
 }
@@ -56,13 +56,13 @@ func Open(c Config) (*Shaper, error) {
 func Try(c Config) error {
 	s := new(Shaper)
 	defer s.Close()
-	if err := s.load(&c); err != nil {
-		return fmt.Errorf("shape: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
+	if err := s.loadProgram(&c); err != nil {
+		return fmt.Errorf("shape: %w", bpf.ExplainRights(err, "CAP_BPF and CAP_NET_ADMIN"))
 	}
 	return nil
 }
 
-func (s *Shaper) load(c *Config) error {
+func (s *Shaper) loadProgram(c *Config) error {
 	spec, err := bpf.Shape()
 	if err != nil {
 		return err
@@ -105,15 +105,15 @@ func (s *Shaper) Watch(interfaces []string) (wrong error) {
 }
 
 // fraction is in how many parts of a nanosecond the kernel counts.
-const fraction = 1 << 24
+const costUnit = 1 << 24
 
-// costOf returns what an octet costs at a rate, in those: 8·10⁹/rate, rounded to the nearest.
-func costOf(rate uint64) uint64 {
+// octetCost returns what an octet costs at a rate, in those: 8·10⁹/rate, rounded to the nearest.
+func octetCost(rate uint64) uint64 {
 	if rate == 0 {
 		return 0
 	}
 	rate = max(rate, MinRate)
-	return max((8e9*fraction+rate/2)/rate, 1)
+	return max((8e9*costUnit+rate/2)/rate, 1)
 }
 
 // Set gives a flow an order, in place of the one that it has.
@@ -121,7 +121,7 @@ func (s *Shaper) Set(f Flow, o Order) error {
 	flow := s.flows[f]
 	if flow == nil {
 		var err error
-		if flow, err = s.begin(); err != nil {
+		if flow, err = s.takeSlot(); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func (s *Shaper) Set(f Flow, o Order) error {
 	if o.Stop > 0 {
 		stop = uint64(bpf.Monotonic()) + uint64(min(o.Stop, MaxStop))
 	}
-	if err := s.put(f, flow.slot, costOf(o.Rate), stop); err != nil {
+	if err := s.putOrder(f, flow.slot, octetCost(o.Rate), stop); err != nil {
 		if s.flows[f] == nil {
 			s.free = append(s.free, flow.slot)
 		}
@@ -142,10 +142,10 @@ func (s *Shaper) Set(f Flow, o Order) error {
 
 var errFull = errors.New("shape: too many flows")
 
-// begin takes a slot, with a clock of its own.
-func (s *Shaper) begin() (*shaped, error) {
+// takeSlot takes a slot, with a clock of its own.
+func (s *Shaper) takeSlot() (*orderedFlow, error) {
 	if len(s.free) == 0 {
-		s.sweep(true)
+		s.removeForgotten(true)
 	}
 	if len(s.free) == 0 {
 		return nil, errFull
@@ -155,10 +155,10 @@ func (s *Shaper) begin() (*shaped, error) {
 		return nil, fmt.Errorf("shape: %w", err)
 	}
 	s.free = s.free[:len(s.free)-1]
-	return &shaped{slot: slot}, nil
+	return &orderedFlow{slot: slot}, nil
 }
 
-func (s *Shaper) put(f Flow, slot uint32, cost, stop uint64) error {
+func (s *Shaper) putOrder(f Flow, slot uint32, cost, stop uint64) error {
 	var value [24]byte // struct order
 	ne := binary.NativeEndian
 	ne.PutUint64(value[:], cost)
@@ -181,8 +181,8 @@ type clock struct {
 
 const clockSize = 32
 
-// clock reads the clock of a slot.
-func (s *Shaper) clock(slot uint32) (c clock, err error) {
+// readClock reads the clock of a slot.
+func (s *Shaper) readClock(slot uint32) (c clock, err error) {
 	var b [clockSize]byte
 	if err = s.objects.Clocks.Lookup(slot, &b); err != nil {
 		return c, err
@@ -197,21 +197,21 @@ func (s *Shaper) Forget(f Flow) {
 	if flow == nil || flow.leaving {
 		return
 	}
-	_ = s.put(f, flow.slot, 0, 0)
+	_ = s.putOrder(f, flow.slot, 0, 0)
 	flow.leaving = true
 	s.leaving = append(s.leaving, f)
-	s.sweep(false)
+	s.removeForgotten(false)
 }
 
-// sweep removes flows that are forgotten, once none of their packets waits, or all of them.
-func (s *Shaper) sweep(all bool) {
+// removeForgotten removes flows that are forgotten, once none of their packets waits, or all of them.
+func (s *Shaper) removeForgotten(all bool) {
 	now := uint64(bpf.Monotonic())
 	s.leaving = slices.DeleteFunc(s.leaving, func(f Flow) bool {
 		flow := s.flows[f]
 		if flow == nil || !flow.leaving {
 			return true
 		}
-		if c, err := s.clock(flow.slot); !all && err == nil && c.next > now {
+		if c, err := s.readClock(flow.slot); !all && err == nil && c.next > now {
 			return false
 		}
 		_ = s.objects.Orders.Delete(f)
@@ -223,14 +223,14 @@ func (s *Shaper) sweep(all bool) {
 
 // Tick lets orders count for another [Lease], and must be called more often than that.
 func (s *Shaper) Tick() error {
-	s.sweep(false)
+	s.removeForgotten(false)
 	return s.objects.Lease.Put(uint32(0), uint64(bpf.Monotonic())+uint64(Lease))
 }
 
 // Sent calls f with the flows that have sent data since it was called last, and how many octets, with all headers.
 func (s *Shaper) Sent(f func(flow Flow, octets uint64)) {
 	for flow, of := range s.flows {
-		c, err := s.clock(of.slot)
+		c, err := s.readClock(of.slot)
 		if err != nil || c.octets == of.octets {
 			continue
 		}
@@ -244,7 +244,7 @@ func (s *Shaper) Sent(f func(flow Flow, octets uint64)) {
 func (s *Shaper) Counters() (n Shaped) {
 	counters := bpf.Counters{Map: s.objects.Counters}
 	for i, field := range []*uint64{&n.Passed, &n.Delayed, &n.Stopped, &n.Capped} { // in the order of shape.bpf.c
-		*field = counters.Of(uint32(i))
+		*field = counters.Sum(uint32(i))
 	}
 	return n
 }
@@ -257,7 +257,7 @@ func (s *Shaper) Drain(patience time.Duration) {
 	}
 	for end := time.Now().Add(patience); len(s.leaving) > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
-		s.sweep(false)
+		s.removeForgotten(false)
 	}
 }
 

@@ -98,7 +98,7 @@ func (s *Shaper) setClock(t *testing.T, f Flow, c clock) {
 
 func (s *Shaper) clockOf(t *testing.T, f Flow) clock {
 	t.Helper()
-	return wiretest.Must(s.clock(s.flows[f].slot))(t)
+	return wiretest.Must(s.readClock(s.flows[f].slot))(t)
 }
 
 // atOnce runs the program on a frame, and says that its time is that of the call.
@@ -155,7 +155,7 @@ func TestFractions(t *testing.T) {
 		{1 << 50, 119}, {math.MaxUint64, 1},
 	} {
 		t.Run(fmt.Sprint(c.rate), func(t *testing.T) {
-			require.Equal(t, c.cost, costOf(c.rate), c.rate)
+			require.Equal(t, c.cost, octetCost(c.rate), c.rate)
 			require.Less(t, c.cost, uint64(1)<<47, "with 2^16 octets below 2^64")
 		})
 	}
@@ -179,7 +179,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 
 	const horizon = 9 * second
-	require.NoError(t, s.put(f, s.flows[f].slot, 1<<47-1, math.MaxUint64)) // a stop that is none
+	require.NoError(t, s.putOrder(f, s.flows[f].slot, 1<<47-1, math.MaxUint64)) // a stop that is none
 	s.setClock(t, f, clock{fraction: 1<<24 - 1})
 	before := uint64(bpf.Monotonic())
 	at := s.leaves(t, frame, 0)
@@ -548,6 +548,6 @@ func TestWaitsIn(t *testing.T) {
 		{[]discipline{mq, {kind: "fq", parent: 1}, {kind: "fq", parent: 2}}, true},
 		{[]discipline{{kind: "fq", parent: 1}, mq, {kind: "pfifo_fast", parent: 2}}, false},
 	} {
-		require.Equal(t, c.want, waitsIn(rootOf(c.all), c.all), c.all)
+		require.Equal(t, c.want, isPaced(findRoot(c.all), c.all), c.all)
 	}
 }
