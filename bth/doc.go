@@ -1,5 +1,5 @@
-// Package bth reads and writes the Base Transport Header (BTH) of RoCEv2 and
-// the extended transport headers that stand between it and the payload.
+// Package bth decodes and encodes the Base Transport Header (BTH) of RoCEv2 and
+// the extended transport headers between it and the payload.
 //
 //	UDP, destination port 4791
 //	BTH, 12 octets                      Header
@@ -8,16 +8,16 @@
 //	payload, then 0 to 3 octets of pad
 //	ICRC, 4 octets
 //
-// Which extended headers a packet has is a matter of its [Opcode] alone.
-// [Headers] takes the BTH and all of them in one step; [Header] is the BTH by
-// itself.
+// The [Opcode] alone determines the extended headers of a packet. [Headers] is
+// the BTH with its extended headers; [Header] is the BTH without them. See the
+// examples of Headers.
 //
-// Every bit of a header is in a field, the reserved ones too, so that what was
-// decoded is written back octet for octet. Decoding takes whatever the bits
-// say; the Validate methods are strict. Writing refuses values that do not fit
-// their field. All fields are big-endian on the wire.
+// Every bit of a header is in a field, including reserved bits: a decoded header
+// is encoded to the same octets. Decode accepts all values; the Validate methods
+// are strict. AppendBinary rejects values that do not fit their field. All fields
+// are big-endian on the wire.
 //
 // The formats are those of the InfiniBand Architecture Specification (IBTA),
-// volume 1, chapter 9; the CNP is in its annex A17, FLUSH and ATOMIC WRITE are
-// in its annex A19.
+// volume 1, chapter 9; of the CNP in its annex A17; of FLUSH and ATOMIC WRITE in
+// its annex A19.
 package bth

@@ -28,24 +28,24 @@ var (
 )
 
 // ErrTruncatedOf returns the error where an extended header is not there as a whole.
-func ErrTruncatedOf(x HeaderSet) error { return extended[x.bit()].truncated }
+func ErrTruncatedOf(x HeaderSet) error { return extended[x.lowestBit()].truncated }
 
 // DecodeOne reads one extended header by itself.
 func (h *Headers) DecodeOne(x HeaderSet, b []byte) (rest []byte, err error) {
-	n := int(extended[x.bit()].size)
+	n := int(extended[x.lowestBit()].size)
 	if len(b) < n {
-		return nil, x.truncated(len(b))
+		return nil, x.truncatedError(len(b))
 	}
-	h.set(x, b[:n])
+	h.readExtended(x, b[:n])
 	return b[n:], nil
 }
 
 // AppendOne appends one extended header by itself.
 func (h *Headers) AppendOne(x HeaderSet, b []byte) ([]byte, error) {
-	if err := h.extendedMisfit(x); err != nil {
+	if err := h.extendedRangeError(x); err != nil {
 		return b, err
 	}
-	b, more := grow(b, int(extended[x.bit()].size))
-	h.put(x, more)
+	b, more := growBuffer(b, int(extended[x.lowestBit()].size))
+	h.writeExtended(x, more)
 	return b, nil
 }

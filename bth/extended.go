@@ -7,10 +7,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// The extended headers, in the order in which they stand on the wire. [Headers]
-// reads and writes them.
-
-// Their lengths in octets.
+// Lengths of the extended headers in octets, in wire order.
 const (
 	rdethSize        = 4
 	dethSize         = 8
@@ -24,8 +21,7 @@ const (
 	iethSize         = 4
 )
 
-// What writing and Validate refuse: values that do not fit their field, and
-// deviations.
+// Errors of AppendBinary (values out of range) and of the Validate methods.
 var (
 	errEEContextRange    = wireerr.New("bth", "RDETH: EEContext", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 	errReservedRDETH     = wireerr.New("bth", "RDETH", 0, "reserved bits set", wireerr.Malformed)
@@ -38,7 +34,7 @@ var (
 	errPlacementRange    = wireerr.New("bth", "FETH: Placement", 0, "over 15, more than 4 bits", wireerr.Range)
 	errReservedFETH      = wireerr.New("bth", "FETH", 0, "reserved bits set", wireerr.Malformed)
 	errSelectivity       = wireerr.New("bth", "FETH: Selectivity", 0, "neither 0 nor 1", wireerr.Malformed)
-	errPlacement         = wireerr.New("bth", "FETH: Placement", 0, "neither 1, 2 nor both", wireerr.Malformed)
+	errPlacement         = wireerr.New("bth", "FETH: Placement", 0, "none of 1, 2 and 3", wireerr.Malformed)
 	errMSNRange          = wireerr.New("bth", "AETH: MSN", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 	errSyndrome          = wireerr.New("bth", "AETH: Syndrome", 0, "reserved value", wireerr.Malformed)
 )
@@ -55,19 +51,19 @@ type RDETH struct {
 	EEContext uint32 // end-to-end context of the receiver, 24 bits
 }
 
-func (h *RDETH) set(b *[rdethSize]byte) {
+func (h *RDETH) readFields(b *[rdethSize]byte) {
 	h.Reserved = b[0]
 	h.EEContext = binary.BigEndian.Uint32(b[:]) & 0xffffff
 }
 
-func (h RDETH) misfit() error {
+func (h RDETH) rangeError() error {
 	if h.EEContext > 0xffffff {
 		return errEEContextRange
 	}
 	return nil
 }
 
-func (h RDETH) put(b *[rdethSize]byte) {
+func (h RDETH) writeFields(b *[rdethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], uint32(h.Reserved)<<24|h.EEContext)
 }
 
@@ -77,13 +73,13 @@ func (h RDETH) Validate() error {
 	if h.Reserved != 0 {
 		return errReservedRDETH
 	}
-	return h.misfit()
+	return h.rangeError()
 }
 
 // String returns the fields, keys in hexadecimal, and reserved bits if any are
 // set.
 func (h RDETH) String() string {
-	return fmt.Sprintf("EEContext 0x%06x", h.EEContext) + reserved(uint32(h.Reserved))
+	return fmt.Sprintf("EEContext 0x%06x", h.EEContext) + formatReserved(uint32(h.Reserved))
 }
 
 // DETH is the Datagram Extended Transport Header, IBTA section 9.3.
@@ -96,25 +92,25 @@ func (h RDETH) String() string {
 //	|   Reserved    |                     SrcQP                     |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type DETH struct {
-	QKey     uint32 // key that lets the packet into the destination queue pair
+	QKey     uint32 // key of the destination queue pair
 	Reserved uint8
 	SrcQP    uint32 // queue pair of the sender, 24 bits
 }
 
-func (h *DETH) set(b *[dethSize]byte) {
+func (h *DETH) readFields(b *[dethSize]byte) {
 	h.QKey = binary.BigEndian.Uint32(b[:])
 	h.Reserved = b[4]
 	h.SrcQP = binary.BigEndian.Uint32(b[4:]) & 0xffffff
 }
 
-func (h DETH) misfit() error {
+func (h DETH) rangeError() error {
 	if h.SrcQP > 0xffffff {
 		return errSrcQPRange
 	}
 	return nil
 }
 
-func (h DETH) put(b *[dethSize]byte) {
+func (h DETH) writeFields(b *[dethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], h.QKey)
 	binary.BigEndian.PutUint32(b[4:], uint32(h.Reserved)<<24|h.SrcQP)
 }
@@ -125,12 +121,12 @@ func (h DETH) Validate() error {
 	if h.Reserved != 0 {
 		return errReservedDETH
 	}
-	return h.misfit()
+	return h.rangeError()
 }
 
 // String returns the fields, and reserved bits if any are set.
 func (h DETH) String() string {
-	return fmt.Sprintf("QKey 0x%08x SrcQP 0x%06x", h.QKey, h.SrcQP) + reserved(uint32(h.Reserved))
+	return fmt.Sprintf("QKey 0x%08x SrcQP 0x%06x", h.QKey, h.SrcQP) + formatReserved(uint32(h.Reserved))
 }
 
 // XRCETH is the XRC Extended Transport Header, IBTA annex A14.
@@ -142,22 +138,22 @@ func (h DETH) String() string {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type XRCETH struct {
 	Reserved uint8
-	SRQ      uint32 // shared receive queue of the receiver, 24 bits
+	SRQ      uint32 // number of the receiver's shared receive queue, 24 bits
 }
 
-func (h *XRCETH) set(b *[xrcethSize]byte) {
+func (h *XRCETH) readFields(b *[xrcethSize]byte) {
 	h.Reserved = b[0]
 	h.SRQ = binary.BigEndian.Uint32(b[:]) & 0xffffff
 }
 
-func (h XRCETH) misfit() error {
+func (h XRCETH) rangeError() error {
 	if h.SRQ > 0xffffff {
 		return errSRQRange
 	}
 	return nil
 }
 
-func (h XRCETH) put(b *[xrcethSize]byte) {
+func (h XRCETH) writeFields(b *[xrcethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], uint32(h.Reserved)<<24|h.SRQ)
 }
 
@@ -167,24 +163,24 @@ func (h XRCETH) Validate() error {
 	if h.Reserved != 0 {
 		return errReservedXRCETH
 	}
-	return h.misfit()
+	return h.rangeError()
 }
 
 // String returns the fields, and reserved bits if any are set.
 func (h XRCETH) String() string {
-	return fmt.Sprintf("SRQ 0x%06x", h.SRQ) + reserved(uint32(h.Reserved))
+	return fmt.Sprintf("SRQ 0x%06x", h.SRQ) + formatReserved(uint32(h.Reserved))
 }
 
-// Values of Selectivity, what memory a FLUSH is about.
+// Values of Selectivity: the memory that a FLUSH flushes.
 const (
-	SelectivityRange  = 0 // what the RETH says
+	SelectivityRange  = 0 // the range given by the RETH
 	SelectivityRegion = 1 // the whole memory region
 )
 
-// Bits of Placement, what a FLUSH makes sure of.
+// Bits of Placement: the guarantees of a completed FLUSH.
 const (
-	PlacementGlobal     = 1 // the data can be seen by all
-	PlacementPersistent = 2 // the data outlives a power failure
+	PlacementGlobal     = 1 // the data is visible to all processors and devices of the responder
+	PlacementPersistent = 2 // the data survives a power failure
 )
 
 // FETH is the FLUSH Extended Transport Header, IBTA annex A19.
@@ -200,13 +196,13 @@ type FETH struct {
 	Placement   uint8  // [PlacementGlobal], [PlacementPersistent] or both; 4 bits
 }
 
-func (h *FETH) set(b *[fethSize]byte) {
+func (h *FETH) readFields(b *[fethSize]byte) {
 	h.Reserved = binary.BigEndian.Uint32(b[:]) >> 6
 	h.Selectivity = b[3] >> 4 & 0x03
 	h.Placement = b[3] & 0x0f
 }
 
-func (h FETH) misfit() error {
+func (h FETH) rangeError() error {
 	switch {
 	case h.Reserved>>26 != 0:
 		return errFETHReservedRange
@@ -218,14 +214,14 @@ func (h FETH) misfit() error {
 	return nil
 }
 
-func (h FETH) put(b *[fethSize]byte) {
+func (h FETH) writeFields(b *[fethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], h.Reserved<<6|uint32(h.Selectivity)<<4|uint32(h.Placement))
 }
 
 // Validate returns an error if a value does not fit its field, reserved bits
-// are set, or selectivity or placement has no meaning.
+// are set, or Selectivity or Placement is undefined.
 func (h FETH) Validate() error {
-	if err := h.misfit(); err != nil {
+	if err := h.rangeError(); err != nil {
 		return err
 	}
 	switch {
@@ -241,7 +237,7 @@ func (h FETH) Validate() error {
 
 // String returns the fields, and reserved bits if any are set.
 func (h FETH) String() string {
-	return fmt.Sprintf("Selectivity %d Placement %d", h.Selectivity, h.Placement) + reserved(h.Reserved)
+	return fmt.Sprintf("Selectivity %d Placement %d", h.Selectivity, h.Placement) + formatReserved(h.Reserved)
 }
 
 // RETH is the RDMA Extended Transport Header, IBTA section 9.3.
@@ -257,18 +253,18 @@ func (h FETH) String() string {
 //	|                           DMALength                           |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type RETH struct {
-	VirtualAddress uint64 // where in the memory of the receiver
-	RKey           uint32 // key that opens that memory
-	DMALength      uint32 // octets of the whole operation, all its packets together
+	VirtualAddress uint64 // address in the memory of the receiver
+	RKey           uint32 // key of that memory
+	DMALength      uint32 // length in octets of the whole operation, over all its packets
 }
 
-func (h *RETH) set(b *[rethSize]byte) {
+func (h *RETH) readFields(b *[rethSize]byte) {
 	h.VirtualAddress = binary.BigEndian.Uint64(b[:])
 	h.RKey = binary.BigEndian.Uint32(b[8:])
 	h.DMALength = binary.BigEndian.Uint32(b[12:])
 }
 
-func (h RETH) put(b *[rethSize]byte) {
+func (h RETH) writeFields(b *[rethSize]byte) {
 	binary.BigEndian.PutUint64(b[:], h.VirtualAddress)
 	binary.BigEndian.PutUint32(b[8:], h.RKey)
 	binary.BigEndian.PutUint32(b[12:], h.DMALength)
@@ -296,20 +292,20 @@ func (h RETH) String() string {
 //	|                                                               |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type AtomicETH struct {
-	VirtualAddress uint64 // where in the memory of the receiver
-	RKey           uint32 // key that opens that memory
-	SwapAdd        uint64 // what CmpSwap puts there, or what FetchAdd adds
-	Compare        uint64 // what must be there for CmpSwap
+	VirtualAddress uint64 // address in the memory of the receiver
+	RKey           uint32 // key of that memory
+	SwapAdd        uint64 // value that CmpSwap stores, or that FetchAdd adds
+	Compare        uint64 // value that CmpSwap compares the memory with
 }
 
-func (h *AtomicETH) set(b *[atomicETHSize]byte) {
+func (h *AtomicETH) readFields(b *[atomicETHSize]byte) {
 	h.VirtualAddress = binary.BigEndian.Uint64(b[:])
 	h.RKey = binary.BigEndian.Uint32(b[8:])
 	h.SwapAdd = binary.BigEndian.Uint64(b[12:])
 	h.Compare = binary.BigEndian.Uint64(b[20:])
 }
 
-func (h *AtomicETH) put(b *[atomicETHSize]byte) {
+func (h *AtomicETH) writeFields(b *[atomicETHSize]byte) {
 	binary.BigEndian.PutUint64(b[:], h.VirtualAddress)
 	binary.BigEndian.PutUint32(b[8:], h.RKey)
 	binary.BigEndian.PutUint64(b[12:], h.SwapAdd)
@@ -331,32 +327,32 @@ func (h AtomicETH) String() string {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type AETH struct {
 	Syndrome Syndrome // ACK, RNR NAK or NAK; any value decodes
-	MSN      uint32   // number of the last message completed, 24 bits
+	MSN      uint32   // sequence number of the last completed message, 24 bits
 }
 
-func (h *AETH) set(b *[aethSize]byte) {
+func (h *AETH) readFields(b *[aethSize]byte) {
 	h.Syndrome = Syndrome(b[0])
 	h.MSN = binary.BigEndian.Uint32(b[:]) & 0xffffff
 }
 
-func (h AETH) misfit() error {
+func (h AETH) rangeError() error {
 	if h.MSN > 0xffffff {
 		return errMSNRange
 	}
 	return nil
 }
 
-func (h AETH) put(b *[aethSize]byte) {
+func (h AETH) writeFields(b *[aethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], uint32(h.Syndrome)<<24|h.MSN)
 }
 
-// Validate returns an error if MSN does not fit its field or the syndrome is
-// reserved, NAK codes without a meaning included.
+// Validate returns an error if MSN does not fit its field or if the syndrome or
+// its NAK code is reserved.
 func (h AETH) Validate() error {
 	if code, nak := h.Syndrome.Code(); h.Syndrome.Type() == SyndromeReserved || nak && code > NAKInvalidRDRequest {
 		return errSyndrome
 	}
-	return h.misfit()
+	return h.rangeError()
 }
 
 // String returns the fields.
@@ -374,14 +370,14 @@ func (h AETH) String() string {
 //	|                                                               |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type AtomicAckETH struct {
-	Original uint64 // what was in the memory of the responder before
+	Original uint64 // value in the responder's memory before the operation
 }
 
-func (h *AtomicAckETH) set(b *[atomicAckETHSize]byte) {
+func (h *AtomicAckETH) readFields(b *[atomicAckETHSize]byte) {
 	h.Original = binary.BigEndian.Uint64(b[:])
 }
 
-func (h AtomicAckETH) put(b *[atomicAckETHSize]byte) {
+func (h AtomicAckETH) writeFields(b *[atomicAckETHSize]byte) {
 	binary.BigEndian.PutUint64(b[:], h.Original)
 }
 
@@ -398,14 +394,14 @@ func (h AtomicAckETH) String() string {
 //	|                             Data                              |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type ImmDt struct {
-	Data uint32 // handed to the receiver along with the completion
+	Data uint32 // delivered to the receiver with the completion
 }
 
-func (h *ImmDt) set(b *[immDtSize]byte) {
+func (h *ImmDt) readFields(b *[immDtSize]byte) {
 	h.Data = binary.BigEndian.Uint32(b[:])
 }
 
-func (h ImmDt) put(b *[immDtSize]byte) {
+func (h ImmDt) writeFields(b *[immDtSize]byte) {
 	binary.BigEndian.PutUint32(b[:], h.Data)
 }
 
@@ -422,14 +418,14 @@ func (h ImmDt) String() string {
 //	|                             RKey                              |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type IETH struct {
-	RKey uint32 // key that the receiver is to invalidate
+	RKey uint32 // key that the receiver must invalidate
 }
 
-func (h *IETH) set(b *[iethSize]byte) {
+func (h *IETH) readFields(b *[iethSize]byte) {
 	h.RKey = binary.BigEndian.Uint32(b[:])
 }
 
-func (h IETH) put(b *[iethSize]byte) {
+func (h IETH) writeFields(b *[iethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], h.RKey)
 }
 

@@ -19,7 +19,7 @@ var extended = []struct {
 	octets string
 	header fmt.Stringer
 	text   string
-	needs  string
+	size   string
 }{
 	{bth.HasRDETH, "a1 b2c3d4", &bth.RDETH{Reserved: 0xa1, EEContext: 0xb2c3d4},
 		"EEContext 0xb2c3d4 Reserved 0xa1", "4 octets"},
@@ -83,7 +83,7 @@ func TestExtendedHeaders(t *testing.T) {
 				require.Equal(t, bth.ErrTruncatedOf(tt.bit), err)
 				return err
 			})
-			require.EqualError(t, bth.ErrTruncatedOf(tt.bit), "bth: "+tt.bit.String()+": "+tt.needs+" needed")
+			require.EqualError(t, bth.ErrTruncatedOf(tt.bit), "bth: "+tt.bit.String()+": truncated: shorter than "+tt.size)
 		})
 	}
 }

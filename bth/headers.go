@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// Headers is the BTH and the extended headers that its opcode calls for. It
-// can be decoded into again and again.
+// Headers is the BTH with the extended headers of its opcode. A Headers can be
+// reused for decoding.
 type Headers struct {
 	Header
 
-	// Present says which of the following the packet carries. Decode clears
-	// those that Present named before and the packet does not carry; where it
-	// does, headers that were set by hand without their bit may be cleared, too.
+	// Present is the set of extended headers in the packet. Decode zeroes the
+	// headers that are in Present and not in the packet. It may also zero headers
+	// that are in neither.
 	Present      HeaderSet
 	RDETH        RDETH
 	DETH         DETH
@@ -28,32 +28,32 @@ type Headers struct {
 }
 
 // Decode reads the BTH and the extended headers at the start of b and returns
-// what follows them, which aliases b. An unknown opcode is no error: no
-// extended header is present, and the rest is all that follows the BTH.
+// the octets after them, which alias b. A packet with an unknown opcode has no
+// extended headers.
 //
-// Decode fails only for want of octets, with the error of the header that does
-// not fit, and leaves h unchanged then.
+// Decode fails only if octets are missing, with the error of the first incomplete
+// header, which matches rocecn.ErrTruncated; h is then unchanged.
 func (h *Headers) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
 		return nil, errTruncated
 	}
 	l := &layouts[b[0]]
 	if rest = b[Size:]; len(rest) < int(l.length) {
-		return nil, l.headers.truncated(len(rest))
+		return nil, l.headers.truncatedError(len(rest))
 	}
-	h.setRow0(binary.BigEndian.Uint32(b[0:]))
-	h.setRow1(binary.BigEndian.Uint32(b[4:]))
-	h.setRow2(binary.BigEndian.Uint32(b[8:]))
+	h.readRow0(binary.BigEndian.Uint32(b[0:]))
+	h.readRow1(binary.BigEndian.Uint32(b[4:]))
+	h.readRow2(binary.BigEndian.Uint32(b[8:]))
 	if h.Present|l.headers == 0 {
 		return rest, nil
 	}
-	h.set(l.headers, rest)
+	h.readExtended(l.headers, rest)
 	return rest[l.length:], nil
 }
 
-// set reads these extended headers from b, which is long enough. It takes their
-// lengths as constants, not from the table of put: that is a tenth faster.
-func (h *Headers) set(headers HeaderSet, b []byte) {
+// readExtended reads these extended headers from b, which is long enough. Constant
+// lengths make it 10 % faster than the table that writeExtended uses.
+func (h *Headers) readExtended(headers HeaderSet, b []byte) {
 	if h.Present&^headers != 0 {
 		*h = Headers{Header: h.Header}
 	}
@@ -61,113 +61,112 @@ func (h *Headers) set(headers HeaderSet, b []byte) {
 	for left := headers; left != 0; left &= left - 1 {
 		switch left & -left {
 		case HasRDETH:
-			h.RDETH.set((*[rdethSize]byte)(b))
+			h.RDETH.readFields((*[rdethSize]byte)(b))
 			b = b[rdethSize:]
 		case HasDETH:
-			h.DETH.set((*[dethSize]byte)(b))
+			h.DETH.readFields((*[dethSize]byte)(b))
 			b = b[dethSize:]
 		case HasXRCETH:
-			h.XRCETH.set((*[xrcethSize]byte)(b))
+			h.XRCETH.readFields((*[xrcethSize]byte)(b))
 			b = b[xrcethSize:]
 		case HasFETH:
-			h.FETH.set((*[fethSize]byte)(b))
+			h.FETH.readFields((*[fethSize]byte)(b))
 			b = b[fethSize:]
 		case HasRETH:
-			h.RETH.set((*[rethSize]byte)(b))
+			h.RETH.readFields((*[rethSize]byte)(b))
 			b = b[rethSize:]
 		case HasAtomicETH:
-			h.AtomicETH.set((*[atomicETHSize]byte)(b))
+			h.AtomicETH.readFields((*[atomicETHSize]byte)(b))
 			b = b[atomicETHSize:]
 		case HasAETH:
-			h.AETH.set((*[aethSize]byte)(b))
+			h.AETH.readFields((*[aethSize]byte)(b))
 			b = b[aethSize:]
 		case HasAtomicAckETH:
-			h.AtomicAckETH.set((*[atomicAckETHSize]byte)(b))
+			h.AtomicAckETH.readFields((*[atomicAckETHSize]byte)(b))
 			b = b[atomicAckETHSize:]
 		case HasImmDt:
-			h.ImmDt.set((*[immDtSize]byte)(b))
+			h.ImmDt.readFields((*[immDtSize]byte)(b))
 			b = b[immDtSize:]
 		case HasIETH:
-			h.IETH.set((*[iethSize]byte)(b))
+			h.IETH.readFields((*[iethSize]byte)(b))
 			b = b[iethSize:]
 		}
 	}
 }
 
-// AppendBinary appends the BTH and the extended headers that Opcode calls for
-// to b; Present does not matter, and headers that Opcode does not call for are
-// left out. A value that does not fit its field is an error, and b comes back
-// as it was.
+// AppendBinary appends the BTH and the extended headers of Opcode to b; it ignores
+// Present and all other headers. If a value does not fit its field, it returns b
+// unchanged and an error that matches rocecn.ErrRange.
 func (h *Headers) AppendBinary(b []byte) ([]byte, error) {
 	l := &layouts[h.Opcode]
-	if !h.Header.fits() {
-		return b, h.Header.misfit()
+	if !h.Header.inRange() {
+		return b, h.Header.rangeError()
 	}
-	if err := h.extendedMisfit(l.headers); err != nil {
+	if err := h.extendedRangeError(l.headers); err != nil {
 		return b, err
 	}
-	b, more := grow(b, Size+int(l.length))
-	h.Header.put((*[Size]byte)(more))
-	h.put(l.headers, more[Size:])
+	b, more := growBuffer(b, Size+int(l.length))
+	h.Header.writeFields((*[Size]byte)(more))
+	h.writeExtended(l.headers, more[Size:])
 	return b, nil
 }
 
-// put writes these extended headers to b, which is long enough.
-func (h *Headers) put(headers HeaderSet, b []byte) {
+// writeExtended writes these extended headers to b, which is long enough.
+func (h *Headers) writeExtended(headers HeaderSet, b []byte) {
 	for left := headers; left != 0; left &= left - 1 {
 		switch left & -left {
 		case HasRDETH:
-			h.RDETH.put((*[rdethSize]byte)(b))
+			h.RDETH.writeFields((*[rdethSize]byte)(b))
 		case HasDETH:
-			h.DETH.put((*[dethSize]byte)(b))
+			h.DETH.writeFields((*[dethSize]byte)(b))
 		case HasXRCETH:
-			h.XRCETH.put((*[xrcethSize]byte)(b))
+			h.XRCETH.writeFields((*[xrcethSize]byte)(b))
 		case HasFETH:
-			h.FETH.put((*[fethSize]byte)(b))
+			h.FETH.writeFields((*[fethSize]byte)(b))
 		case HasRETH:
-			h.RETH.put((*[rethSize]byte)(b))
+			h.RETH.writeFields((*[rethSize]byte)(b))
 		case HasAtomicETH:
-			h.AtomicETH.put((*[atomicETHSize]byte)(b))
+			h.AtomicETH.writeFields((*[atomicETHSize]byte)(b))
 		case HasAETH:
-			h.AETH.put((*[aethSize]byte)(b))
+			h.AETH.writeFields((*[aethSize]byte)(b))
 		case HasAtomicAckETH:
-			h.AtomicAckETH.put((*[atomicAckETHSize]byte)(b))
+			h.AtomicAckETH.writeFields((*[atomicAckETHSize]byte)(b))
 		case HasImmDt:
-			h.ImmDt.put((*[immDtSize]byte)(b))
+			h.ImmDt.writeFields((*[immDtSize]byte)(b))
 		case HasIETH:
-			h.IETH.put((*[iethSize]byte)(b))
+			h.IETH.writeFields((*[iethSize]byte)(b))
 		}
-		b = b[extended[left.bit()].size:]
+		b = b[extended[left.lowestBit()].size:]
 	}
 }
 
-// extendedMisfit returns the error of the first value in these extended
-// headers that does not fit its field, nil if there is none.
-func (h *Headers) extendedMisfit(headers HeaderSet) (err error) {
+// extendedRangeError returns the error of the first value in these extended
+// headers that does not fit its field, or nil.
+func (h *Headers) extendedRangeError(headers HeaderSet) (err error) {
 	const bounded = HasRDETH | HasDETH | HasXRCETH | HasFETH | HasAETH
 	for left := headers & bounded; left != 0 && err == nil; left &= left - 1 {
 		switch left & -left {
 		case HasRDETH:
-			err = h.RDETH.misfit()
+			err = h.RDETH.rangeError()
 		case HasDETH:
-			err = h.DETH.misfit()
+			err = h.DETH.rangeError()
 		case HasXRCETH:
-			err = h.XRCETH.misfit()
+			err = h.XRCETH.rangeError()
 		case HasFETH:
-			err = h.FETH.misfit()
+			err = h.FETH.rangeError()
 		case HasAETH:
-			err = h.AETH.misfit()
+			err = h.AETH.rangeError()
 		}
 	}
 	return err
 }
 
-// Len returns how many octets the BTH and the extended headers that Opcode
-// calls for have: 12 to 52.
+// Len returns the length in octets of the BTH and the extended headers of Opcode:
+// 12 to 52.
 func (h *Headers) Len() int { return Size + h.Opcode.HeaderLen() }
 
-// Validate joins what the Validate methods of the BTH and of the extended
-// headers that Opcode calls for return.
+// Validate joins the errors of the Validate methods of the BTH and of the extended
+// headers of Opcode.
 func (h *Headers) Validate() error {
 	err := h.Header.Validate()
 	for x := range h.Opcode.Headers().All() {
@@ -187,7 +186,7 @@ func (h *Headers) Validate() error {
 	return err
 }
 
-// String returns the BTH and the headers that are present.
+// String returns the BTH and the extended headers in Present.
 func (h Headers) String() string {
 	s := h.Header.String()
 	for i, extended := range [...]fmt.Stringer{

@@ -9,10 +9,10 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// HeaderSet is a set of extended headers, one bit each.
+// HeaderSet is a set of extended headers, with one bit for each.
 type HeaderSet uint16
 
-// The extended headers, in the order in which they stand on the wire.
+// The extended headers, in wire order.
 const (
 	HasRDETH HeaderSet = 1 << iota
 	HasDETH
@@ -26,10 +26,10 @@ const (
 	HasIETH
 )
 
-// Has tells whether all headers of x are in s.
+// Has reports whether all headers of x are in s.
 func (s HeaderSet) Has(x HeaderSet) bool { return s&x == x }
 
-// All yields the headers of s one by one, in wire order.
+// All yields each header of s, in wire order.
 func (s HeaderSet) All() iter.Seq[HeaderSet] {
 	return func(yield func(HeaderSet) bool) {
 		for left := s; left != 0; left &= left - 1 {
@@ -40,34 +40,40 @@ func (s HeaderSet) All() iter.Seq[HeaderSet] {
 	}
 }
 
-// extended has the name of each extended header, its length in octets and the
-// error where they are not there, by the number of its bit.
+// extended has, for the bit number of each extended header, its name, its length
+// in octets and its error for missing octets.
 var extended = [...]struct {
 	name      string
 	size      uint8
 	truncated error
 }{
-	{"RDETH", rdethSize, wireerr.New("bth", "RDETH", 4, "4 octets needed", wireerr.Truncated)},
-	{"DETH", dethSize, wireerr.New("bth", "DETH", 8, "8 octets needed", wireerr.Truncated)},
-	{"XRCETH", xrcethSize, wireerr.New("bth", "XRCETH", 4, "4 octets needed", wireerr.Truncated)},
-	{"FETH", fethSize, wireerr.New("bth", "FETH", 4, "4 octets needed", wireerr.Truncated)},
-	{"RETH", rethSize, wireerr.New("bth", "RETH", 16, "16 octets needed", wireerr.Truncated)},
-	{"AtomicETH", atomicETHSize, wireerr.New("bth", "AtomicETH", 28, "28 octets needed", wireerr.Truncated)},
-	{"AETH", aethSize, wireerr.New("bth", "AETH", 4, "4 octets needed", wireerr.Truncated)},
-	{"AtomicAckETH", atomicAckETHSize, wireerr.New("bth", "AtomicAckETH", 8, "8 octets needed", wireerr.Truncated)},
-	{"ImmDt", immDtSize, wireerr.New("bth", "ImmDt", 4, "4 octets needed", wireerr.Truncated)},
-	{"IETH", iethSize, wireerr.New("bth", "IETH", 4, "4 octets needed", wireerr.Truncated)},
+	{"RDETH", rdethSize, newTruncatedError("RDETH", rdethSize)},
+	{"DETH", dethSize, newTruncatedError("DETH", dethSize)},
+	{"XRCETH", xrcethSize, newTruncatedError("XRCETH", xrcethSize)},
+	{"FETH", fethSize, newTruncatedError("FETH", fethSize)},
+	{"RETH", rethSize, newTruncatedError("RETH", rethSize)},
+	{"AtomicETH", atomicETHSize, newTruncatedError("AtomicETH", atomicETHSize)},
+	{"AETH", aethSize, newTruncatedError("AETH", aethSize)},
+	{"AtomicAckETH", atomicAckETHSize, newTruncatedError("AtomicAckETH", atomicAckETHSize)},
+	{"ImmDt", immDtSize, newTruncatedError("ImmDt", immDtSize)},
+	{"IETH", iethSize, newTruncatedError("IETH", iethSize)},
+}
+
+// newTruncatedError returns the error of an extended header with fewer than size
+// octets.
+func newTruncatedError(name string, size int) error {
+	return wireerr.New("bth", name, size, fmt.Sprintf("truncated: shorter than %d octets", size), wireerr.Truncated)
 }
 
 // String returns the names of the headers in wire order, such as "RETH ImmDt",
-// and "none" for the empty set.
+// or "none" for the empty set.
 func (s HeaderSet) String() string {
 	if s == 0 {
 		return "none"
 	}
 	var names []string
 	for x := range s.All() {
-		if bit := x.bit(); bit < len(extended) {
+		if bit := x.lowestBit(); bit < len(extended) {
 			names = append(names, extended[bit].name)
 		} else {
 			names = append(names, fmt.Sprintf("unknown %#x", uint16(x)))
@@ -76,15 +82,15 @@ func (s HeaderSet) String() string {
 	return strings.Join(names, " ")
 }
 
-// bit returns the number of the lowest bit of s.
-func (s HeaderSet) bit() int { return bits.TrailingZeros16(uint16(s)) }
+// lowestBit returns the number of the lowest bit of s.
+func (s HeaderSet) lowestBit() int { return bits.TrailingZeros16(uint16(s)) }
 
-// truncated returns the error of the first of these headers that does not fit
+// truncatedError returns the error of the first of these headers that does not fit
 // into n octets.
-func (s HeaderSet) truncated(n int) error {
+func (s HeaderSet) truncatedError(n int) error {
 	var err error
 	for ; s != 0 && n >= 0; s &= s - 1 {
-		x := &extended[s.bit()]
+		x := &extended[s.lowestBit()]
 		n -= int(x.size)
 		err = x.truncated
 	}

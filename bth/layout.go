@@ -2,24 +2,24 @@ package bth
 
 import "github.com/rocecn/rocecn/internal/enumtext"
 
-// PayloadRule says what stands between the extended headers and the ICRC.
+// PayloadRule describes the octets between the extended headers and the ICRC.
 type PayloadRule uint8
 
 // The rules.
 const (
-	PayloadUnknown  PayloadRule = iota // unknown opcode: anything, kept raw, pad included
+	PayloadUnknown  PayloadRule = iota // unknown opcode: any octets, with the pad if there is one
 	PayloadNone                        // no payload
-	PayloadAny                         // a payload of any length, none included, and its pad
-	PayloadEight                       // a payload of exactly 8 octets: ATOMIC WRITE
+	PayloadAny                         // a payload of any length, also 0, and its pad
+	PayloadEight                       // a payload of 8 octets: ATOMIC WRITE
 	PayloadReserved                    // the 16 reserved octets of the CNP
 )
 
 var payloadRuleNames = [...]string{"unknown", "none", "any", "8 octets", "16 reserved octets"}
 
-// String describes the rule in a word or two.
+// String returns the rule in up to three words.
 func (r PayloadRule) String() string { return enumtext.Name(r, payloadRuleNames[:], "PayloadRule") }
 
-// Sets of transports, for the table below.
+// Sets of transports.
 const (
 	rc       = 1 << TransportRC
 	uc       = 1 << TransportUC
@@ -30,9 +30,9 @@ const (
 	allButUD = reliable | uc
 )
 
-// operations has one row an operation: what it is called, which headers are
-// its own, what payload it has, and which transports have it. RD and XRC FLUSH
-// and XRC ATOMIC WRITE are taken to be like those of RC.
+// operations has, for each operation, its name, its own headers, its payload and
+// its transports. FLUSH over RD and XRC and ATOMIC WRITE over XRC are assumed to be
+// like those over RC.
 var operations = [32]struct {
 	name       string
 	headers    HeaderSet
@@ -67,14 +67,14 @@ var operations = [32]struct {
 	OpAtomicWrite:                {"ATOMIC WRITE", HasRETH, PayloadEight, rc | xrc},
 }
 
-// layout is what an opcode says about the octets behind the BTH.
+// layout describes the octets after the BTH for an opcode.
 type layout struct {
 	headers HeaderSet
-	length  uint8 // of these headers, in octets
+	length  uint8 // length of the headers in octets
 	payload PayloadRule
 }
 
-// layouts has the layout of every opcode, the zero layout for unknown ones.
+// layouts has the layout of each opcode: the zero layout for unknown ones.
 var layouts = makeLayouts()
 
 func makeLayouts() (table [256]layout) {
@@ -84,9 +84,9 @@ func makeLayouts() (table [256]layout) {
 			if row.transports>>t&1 == 0 {
 				continue
 			}
-			l := layout{headers: t.headers(op) | row.headers, payload: row.payload}
+			l := layout{headers: t.leadingHeaders(op) | row.headers, payload: row.payload}
 			for x := range l.headers.All() {
-				l.length += extended[x.bit()].size
+				l.length += extended[x.lowestBit()].size
 			}
 			table[t.Opcode(op)] = l
 		}
@@ -95,17 +95,17 @@ func makeLayouts() (table [256]layout) {
 	return table
 }
 
-// headers returns the extended headers that a transport puts before those of
-// the operation.
-func (t Transport) headers(op Operation) HeaderSet {
+// leadingHeaders returns the extended headers of the transport, which precede those
+// of the operation.
+func (t Transport) leadingHeaders(op Operation) HeaderSet {
 	switch {
-	case t == TransportRD && (op.response() || op == OpFlush):
+	case t == TransportRD && (op.isResponse() || op == OpFlush):
 		return HasRDETH
 	case t == TransportRD:
 		return HasRDETH | HasDETH
 	case t == TransportUD:
 		return HasDETH
-	case t == TransportXRC && !op.response():
+	case t == TransportXRC && !op.isResponse():
 		return HasXRCETH
 	default:
 		return 0

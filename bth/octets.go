@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// grow returns b with n more octets, which hold whatever lay there, and those
-// n octets by themselves.
-func grow(b []byte, n int) (whole, more []byte) {
+// growBuffer returns b with n more octets, and these octets alone. They are not
+// zeroed.
+func growBuffer(b []byte, n int) (whole, more []byte) {
 	end := len(b)
 	b = slices.Grow(b, n)[:end+n]
 	return b, b[end:]
 }
 
-// bit returns 1 for true, without a branch.
-func bit(v bool) uint32 {
+// boolBit returns 1 for true and 0 for false. It compiles without a branch.
+func boolBit(v bool) uint32 {
 	var x uint32
 	if v {
 		x = 1
@@ -22,9 +22,8 @@ func bit(v bool) uint32 {
 	return x
 }
 
-// reserved returns how a header shows its reserved bits: not at all when they
-// are zero.
-func reserved(v uint32) string {
+// formatReserved returns the text for reserved bits, which is empty if they are 0.
+func formatReserved(v uint32) string {
 	if v == 0 {
 		return ""
 	}

@@ -6,41 +6,43 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// Opcode says what a packet is and which headers it has: the transport in the
-// 3 high bits, the operation in the 5 low bits. IBTA section 9.2.1.
+// Opcode is the first octet of the BTH (IBTA section 9.2.1): the transport in the
+// 3 high bits and the operation in the 5 low bits. It determines the extended
+// headers of a packet.
 type Opcode uint8
 
 // Transport returns the transport, the 3 high bits.
 func (o Opcode) Transport() Transport { return Transport(o >> 5) }
 
-// Opcode returns the opcode of an operation over this transport. Some adapters
-// use those of RD for a transport of their own with a longer BTH (DCT), which no
-// bit of the packet tells.
+// Opcode returns the opcode of an operation over this transport. Some adapters use
+// the opcodes of RD for their own transport with a longer BTH (DCT), which cannot
+// be detected in the packet.
 func (t Transport) Opcode(o Operation) Opcode { return Opcode(t)<<5 | Opcode(o) }
 
-// Operation returns the operation, the 5 low bits. It has a meaning only for
-// the transports RC, UC, RD, UD and XRC.
+// Operation returns the operation, the 5 low bits. It is defined only for the
+// transports RC, UC, RD, UD and XRC.
 func (o Opcode) Operation() Operation { return Operation(o & 0x1f) }
 
-// IsKnown tells whether the opcode is one of the 88 that are defined.
+// IsKnown reports whether the opcode is one of the 88 that are defined.
 func (o Opcode) IsKnown() bool { return layouts[o].payload != PayloadUnknown }
 
-// IsAcknowledge tells whether a packet is an Acknowledge or an ATOMIC Acknowledge,
-// of any transport: it carries no data, and no notification answers it.
+// IsAcknowledge reports whether the opcode is that of an Acknowledge or ATOMIC
+// Acknowledge over any transport. Such packets carry no data, and no notification
+// answers them.
 func (o Opcode) IsAcknowledge() bool {
 	return o.IsKnown() && (o.Operation() == OpAcknowledge || o.Operation() == OpAtomicAcknowledge)
 }
 
-// Headers returns the extended headers between the BTH and the payload, none
-// for an unknown opcode.
+// Headers returns the extended headers between the BTH and the payload: none for an
+// unknown opcode.
 func (o Opcode) Headers() HeaderSet { return layouts[o].headers }
 
 // HeaderLen returns the length of these extended headers in octets, 0 to 40.
 func (o Opcode) HeaderLen() int { return int(layouts[o].length) }
 
-// PathMTU returns the path MTU that a packet with this opcode and so many octets
-// of payload shows, 0 if it shows none: the payload of a First or Middle packet is
-// exactly one path MTU, of 256 to 4096 octets.
+// PathMTU returns the path MTU of the sender, in octets, that follows from a packet
+// with this opcode and this number of octets of payload: a First or Middle packet
+// carries exactly one path MTU, 256 to 4096 octets. It returns 0 for other packets.
 func (o Opcode) PathMTU(payload uint32) uint16 {
 	if payload < 256 || payload > 4096 || payload&(payload-1) != 0 || o.Payload() != PayloadAny {
 		return 0
@@ -53,11 +55,11 @@ func (o Opcode) PathMTU(payload uint32) uint16 {
 	return 0
 }
 
-// Payload returns the rule for what follows the extended headers.
+// Payload returns the rule for the octets after the extended headers.
 func (o Opcode) Payload() PayloadRule { return layouts[o].payload }
 
-// String returns transport and operation, such as "RC RDMA WRITE Only", or
-// "CNP", or for an unknown opcode "RC unknown 0x1e" or "unknown 0xc3".
+// String returns transport and operation, as in "RC RDMA WRITE Only", "CNP" for
+// the CNP, and for unknown opcodes "RC unknown 0x1e" or "unknown 0xc3".
 func (o Opcode) String() string {
 	switch {
 	case o == CNP:
@@ -71,10 +73,10 @@ func (o Opcode) String() string {
 	}
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (o Opcode) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText sets o to the opcode that String returns the text for.
+// UnmarshalText sets o to the opcode with this String.
 func (o *Opcode) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(o, text, "bth", "opcode")
 }
@@ -130,6 +132,6 @@ const (
 	UDSendOnlyWithImmediate Opcode = 0x65
 )
 
-// CNP is the Congestion Notification Packet, the only opcode of its transport
-// (IBTA annex A17.9.3). 0x80 is not the CNP.
+// CNP is the opcode of the Congestion Notification Packet, the only one of its
+// transport (IBTA annex A17.9.3). Opcode 0x80 is not a CNP.
 const CNP Opcode = 0x81

@@ -2,11 +2,11 @@ package bth
 
 import "github.com/rocecn/rocecn/internal/enumtext"
 
-// Operation is what a packet does, whatever its transport: the 5 low bits of
-// the opcode.
+// Operation is the 5 low bits of the opcode: the purpose of a packet, independent
+// of its transport.
 type Operation uint8
 
-// The operations. Not every transport has every one.
+// The operations. Not every transport has all of them.
 const (
 	OpSendFirst                  Operation = 0x00
 	OpSendMiddle                 Operation = 0x01
@@ -36,9 +36,8 @@ const (
 	OpAtomicWrite                Operation = 0x1d
 )
 
-// String returns the name of the operation with its abbreviations written out,
-// such as "RDMA WRITE Only with Immediate", "Operation(30)" for one that has no
-// name.
+// String returns the name of the operation, as in "RDMA WRITE Only with
+// Immediate", or for undefined ones a number, as in "Operation(30)".
 func (o Operation) String() string {
 	if int(o) < len(operations) && operations[o].name != "" {
 		return operations[o].name
@@ -46,8 +45,8 @@ func (o Operation) String() string {
 	return enumtext.Name(o, nil, "Operation")
 }
 
-// response tells whether a responder sends it: READ responses, Acknowledge and
-// ATOMIC Acknowledge.
-func (o Operation) response() bool {
+// isResponse reports whether a responder sends packets with this operation: READ
+// responses, Acknowledge and ATOMIC Acknowledge.
+func (o Operation) isResponse() bool {
 	return OpRDMAReadResponseFirst <= o && o <= OpAtomicAcknowledge
 }

@@ -13,20 +13,20 @@ import (
 //	+-+-+-+-+-+-+-+-+
 //	|0|0 0| credits |  ACK
 //	|0|0 1|  timer  |  RNR NAK
-//	|0|1 0|         |  reserved, as is everything with the first bit set
+//	|0|1 0|         |  reserved, like all values with the first bit set
 //	|0|1 1|  code   |  NAK
 //	+-+-+-+-+-+-+-+-+
 type Syndrome uint8
 
-// SyndromeType says which of the three answers a [Syndrome] is.
+// SyndromeType is the type of answer of a [Syndrome].
 type SyndromeType uint8
 
 // The types, numbered as bits 1 and 2 of the syndrome.
 const (
-	SyndromeACK      SyndromeType = iota // received, with credits
-	SyndromeRNRNAK                       // receiver not ready, try again after a time
-	SyndromeReserved                     // means nothing
-	SyndromeNAK                          // refused, with a code
+	SyndromeACK      SyndromeType = iota // acknowledged, with credits
+	SyndromeRNRNAK                       // receiver not ready: to be retransmitted after a time
+	SyndromeReserved                     // undefined
+	SyndromeNAK                          // rejected, with a code
 )
 
 var syndromeTypes = [...]string{"ACK", "RNR NAK", "reserved", "NAK"}
@@ -34,26 +34,26 @@ var syndromeTypes = [...]string{"ACK", "RNR NAK", "reserved", "NAK"}
 // String returns "ACK", "RNR NAK", "NAK" or "reserved".
 func (t SyndromeType) String() string { return enumtext.Name(t, syndromeTypes[:], "SyndromeType") }
 
-// NAKCode is the reason that a NAK gives.
+// NAKCode is the reason in a NAK.
 type NAKCode uint8
 
 // The NAK codes, IBTA section 9.7.5. The others are reserved.
 const (
-	NAKPSNSequence       NAKCode = 0 // a packet is missing
+	NAKPSNSequence       NAKCode = 0 // a PSN after the expected one: a packet was lost
 	NAKInvalidRequest    NAKCode = 1
-	NAKRemoteAccess      NAKCode = 2 // the key does not open that memory
-	NAKRemoteOperational NAKCode = 3 // the responder cannot go on
+	NAKRemoteAccess      NAKCode = 2 // the R_Key does not permit this access
+	NAKRemoteOperational NAKCode = 3 // the responder cannot complete the request
 	NAKInvalidRDRequest  NAKCode = 4
 )
 
 var nakNames = [...]string{"PSN sequence", "invalid request", "remote access", "remote operational",
 	"invalid RD request"}
 
-// String returns the reason, such as "PSN sequence", "NAKCode(31)" for a
-// reserved code.
+// String returns the reason, as in "PSN sequence", or for reserved codes the
+// number, as in "NAKCode(31)".
 func (c NAKCode) String() string { return enumtext.Name(c, nakNames[:], "NAKCode") }
 
-// Type tells an ACK, an RNR NAK and a NAK apart.
+// Type returns whether the syndrome is an ACK, an RNR NAK, a NAK or reserved.
 func (s Syndrome) Type() SyndromeType {
 	if s&0x80 != 0 {
 		return SyndromeReserved
@@ -61,50 +61,50 @@ func (s Syndrome) Type() SyndromeType {
 	return SyndromeType(s >> 5)
 }
 
-// Credits returns how many messages more the receiver has room for, 0 to
-// 32768. It is false where there is no such number: in anything but an ACK, and
-// in the ACK of a receiver that does not count (code 31).
+// Credits returns the number of further messages that the receiver can take, 0 to
+// 32768. ok is false if the syndrome is not an ACK, and for the ACK of a receiver
+// without end-to-end flow control (code 31).
 func (s Syndrome) Credits() (n int, ok bool) {
 	if s.Type() != SyndromeACK || s == 31 {
 		return 0, false
 	}
-	return step(int(s)), true
+	return decodeStep(int(s)), true
 }
 
-// Timer returns how long the sender is to wait before it tries again, 10 µs to
-// 655.36 ms (IBTA table 45), and 0 for anything but an RNR NAK.
+// Timer returns the time that the sender must wait before it retransmits, 10 µs to
+// 655.36 ms (IBTA table 45). It returns 0 if the syndrome is not an RNR NAK.
 func (s Syndrome) Timer() time.Duration {
 	const unit = 10 * time.Microsecond
 	if s.Type() != SyndromeRNRNAK {
 		return 0
 	}
-	if s.low() == 0 { // the longest, not the shortest
+	if s.lowBits() == 0 { // the longest, not the shortest
 		return unit * 65536
 	}
-	return unit * time.Duration(step(s.low()))
+	return unit * time.Duration(decodeStep(s.lowBits()))
 }
 
-// Code returns the reason of a NAK; it is false for anything else.
+// Code returns the reason of a NAK; ok is false for other syndromes.
 func (s Syndrome) Code() (code NAKCode, ok bool) {
 	if s.Type() != SyndromeNAK {
 		return 0, false
 	}
-	return NAKCode(s.low()), true
+	return NAKCode(s.lowBits()), true
 }
 
-func (s Syndrome) low() int { return int(s & 0x1f) }
+func (s Syndrome) lowBits() int { return int(s & 0x1f) }
 
-// step returns the value of a code in the scale that credits and timers share:
-// 0, 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on, two steps to every doubling.
-func step(code int) int {
+// decodeStep returns the value of a code in the scale of credits and timers: 0, 1,
+// 2, 3, 4, 6, 8, 12, 16, 24 and so on, doubling every two steps.
+func decodeStep(code int) int {
 	if code < 5 {
 		return code
 	}
 	return (2 + code&1) << (code/2 - 1)
 }
 
-// String returns what the syndrome says, such as "ACK credits 16", "RNR NAK
-// 640µs" or "NAK remote access", and "reserved 0x45" for a reserved one.
+// String returns type and value, as in "ACK credits 16", "RNR NAK 640µs", "NAK
+// remote access" or "reserved 0x45".
 func (s Syndrome) String() string {
 	switch s.Type() {
 	case SyndromeACK:
@@ -115,7 +115,7 @@ func (s Syndrome) String() string {
 	case SyndromeRNRNAK:
 		return fmt.Sprintf("RNR NAK %v", s.Timer())
 	case SyndromeNAK:
-		return fmt.Sprintf("NAK %v", NAKCode(s.low()))
+		return fmt.Sprintf("NAK %v", NAKCode(s.lowBits()))
 	default:
 		return fmt.Sprintf("reserved 0x%02x", uint8(s))
 	}

@@ -5,7 +5,7 @@ import "github.com/rocecn/rocecn/internal/enumtext"
 // Transport is the transport service of an opcode, 3 bits.
 type Transport uint8
 
-// The transports. 6 and 7 are left to manufacturers.
+// The transports. 6 and 7 are reserved for manufacturers.
 const (
 	TransportRC  Transport = 0 // Reliable Connection
 	TransportUC  Transport = 1 // Unreliable Connection
@@ -17,6 +17,6 @@ const (
 
 var transportNames = [...]string{"RC", "UC", "RD", "UD", "CNP", "XRC"}
 
-// String returns the abbreviation of the transport, "Transport(6)" for one that
-// has none.
+// String returns the abbreviation of the transport, as in "RC", or the number, as
+// in "Transport(6)".
 func (t Transport) String() string { return enumtext.Name(t, transportNames[:], "Transport") }

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// message is what every message and the header can do.
-type message interface {
+// splitMessage is what every message and the header can do.
+type splitMessage interface {
 	Decode([]byte) ([]byte, error)
 	encoding.BinaryAppender
 	fmt.Stringer
@@ -33,7 +33,7 @@ func octets(t testing.TB, want string) []byte {
 // The octets of every field, each other than its neighbours, computed by hand.
 var messages = []struct {
 	name   string
-	m      message
+	m      splitMessage
 	octets string
 }{
 	{"REQ", &cm.REQ{
@@ -98,8 +98,8 @@ var messages = []struct {
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // like returns a new, empty message of the same type.
-func like(m message) message {
-	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(message)
+func like(m splitMessage) splitMessage {
+	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(splitMessage)
 }
 
 func TestMessages(t *testing.T) {
@@ -160,7 +160,7 @@ func TestIPData(t *testing.T) {
 }
 
 // decode decodes octets that hold nothing else.
-func decode(m message, b []byte) error {
+func decode(m splitMessage, b []byte) error {
 	rest, err := m.Decode(b)
 	if len(rest) > 0 {
 		return errors.New("octets left over")
@@ -170,7 +170,7 @@ func decode(m message, b []byte) error {
 
 // checkMessage holds what every message promises against one message and its
 // octets.
-func checkMessage(t *testing.T, m message, wire []byte) {
+func checkMessage(t *testing.T, m splitMessage, wire []byte) {
 	t.Helper()
 	wiretest.Encodes(t, wire, m.AppendBinary)
 	got := like(m)
@@ -190,7 +190,7 @@ func checkMessage(t *testing.T, m message, wire []byte) {
 }
 
 func TestRange(t *testing.T) {
-	for _, m := range []message{
+	for _, m := range []splitMessage{
 		&cm.REQ{LocalQPN: 1 << 24}, &cm.REQ{LocalEECN: 1 << 24}, &cm.REQ{RemoteEECN: 1 << 24},
 		&cm.REQ{StartingPSN: 1 << 24},
 		&cm.REQ{RemoteResponseTimeout: 32}, &cm.REQ{LocalResponseTimeout: 32}, &cm.REQ{PathMTU: 16},

@@ -2,16 +2,12 @@ package cm
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-var errAttribute = wireerr.New("cm", "Attribute", 0, "not one of a message that this package decodes", wireerr.Other)
+var errAttribute = wireerr.New("cm", "Attribute", 0, "not one of the CM messages REQ to SIDR_REP", wireerr.Other)
 
-// Captures often keep only the first octets of a packet. The fields that
-// describe the connection come before the paths and the private data, so
-// [Attribute.Fill] can save them.
-
-// cuts has, for each message by its Attribute, the ends of its groups of
-// fields. A group is read completely or not at all, and the first one must be
-// there.
-var cuts = [...][]int{
+// groupEnds has, for each Attribute, the ends of the message's groups of fields.
+// Fill keeps a group completely or not at all; the first group must be there. The
+// fields that describe the connection precede the paths and the private data.
+var groupEnds = [...][]int{
 	AttributeREQ:     {52, 96, 140, MessageSize}, // Primary, Alternate, PrivateData
 	AttributeMRA:     {10, MessageSize},          // PrivateData
 	AttributeREJ:     {12, 84, MessageSize},      // Info, PrivateData
@@ -23,24 +19,24 @@ var cuts = [...][]int{
 	AttributeSIDRREP: {24, 96, MessageSize},      // Info, PrivateData
 }
 
-// Fill returns a complete message, for its Decode, from its first octets b, which a capture with a short snap
-// length has kept. The fields up to the queue pair and the PSN must be there: 52 octets of a REQ, 24 of a REP
-// or SIDR_REP, 16 of a SIDR_REQ, 12 of a REJ or DREQ, 10 of an MRA, 8 of an RTU or DREP. With fewer octets Fill
-// returns the error of Decode. Each later group of fields, such as a path or the private data, is kept if all
-// of it is there, otherwise it is zero. Fill returns an error if a is not [Attribute.IsKnown].
+// Fill returns a complete message for Decode, from the first octets b of a message that a capture with a short snap
+// length truncated. The fields up to the queue pair and the PSN must be there: 52 octets of a REQ, 24 of a REP or
+// SIDR_REP, 16 of a SIDR_REQ, 12 of a REJ or DREQ, 10 of an MRA, 8 of an RTU or DREP. With fewer octets Fill returns
+// the error of Decode. Each later group of fields, such as a path or the private data, is kept if it is complete and
+// is zero otherwise. Fill returns an error that matches rocecn.ErrOther if a is not [Attribute.IsKnown].
 func (a Attribute) Fill(b []byte) (whole [MessageSize]byte, err error) {
 	if !a.IsKnown() {
 		return whole, errAttribute
 	}
-	there := 0
-	for _, end := range cuts[a] {
+	kept := 0
+	for _, end := range groupEnds[a] {
 		if len(b) >= end {
-			there = end
+			kept = end
 		}
 	}
-	if there == 0 {
+	if kept == 0 {
 		return whole, errsTruncated[a]
 	}
-	copy(whole[:], b[:there])
+	copy(whole[:], b[:kept])
 	return whole, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // decodeCut decodes a message of which the first octets are there.
-func decodeCut(a cm.Attribute, m message, b []byte) error {
+func decodeCut(a cm.Attribute, m splitMessage, b []byte) error {
 	whole, err := a.Fill(b)
 	if err != nil {
 		return err
@@ -31,34 +31,34 @@ func attributeOf(name string) (a cm.Attribute) {
 // whole, and how a message loses those behind it.
 var cutMessages = map[string][]struct {
 	end  int
-	lose func(message)
+	lose func(splitMessage)
 }{
 	"REQ": {
-		{52, func(m message) { m.(*cm.REQ).Primary = noPath() }},
-		{96, func(m message) { m.(*cm.REQ).Alternate = noPath() }},
-		{140, func(m message) { m.(*cm.REQ).PrivateData = [92]byte{} }},
+		{52, func(m splitMessage) { m.(*cm.REQ).Primary = noPath() }},
+		{96, func(m splitMessage) { m.(*cm.REQ).Alternate = noPath() }},
+		{140, func(m splitMessage) { m.(*cm.REQ).PrivateData = [92]byte{} }},
 	},
-	"MRA": {{10, func(m message) { m.(*cm.MRA).PrivateData = [222]byte{} }}},
+	"MRA": {{10, func(m splitMessage) { m.(*cm.MRA).PrivateData = [222]byte{} }}},
 	"REJ": {
-		{12, func(m message) { m.(*cm.REJ).Info = [72]byte{} }},
-		{84, func(m message) { m.(*cm.REJ).PrivateData = [148]byte{} }},
+		{12, func(m splitMessage) { m.(*cm.REJ).Info = [72]byte{} }},
+		{84, func(m splitMessage) { m.(*cm.REJ).PrivateData = [148]byte{} }},
 	},
 	"REP": {
-		{24, func(m message) {
+		{24, func(m splitMessage) {
 			r := m.(*cm.REP)
 			r.ResponderResources, r.InitiatorDepth, r.TargetAckDelay, r.FailoverAccepted = 0, 0, 0, 0
 			r.EndToEndFlowControl, r.RNRRetryCount, r.SRQ, r.Reserved4 = false, 0, false, 0
 		}},
-		{28, func(m message) { m.(*cm.REP).LocalCAGUID = 0 }},
-		{36, func(m message) { m.(*cm.REP).PrivateData = [196]byte{} }},
+		{28, func(m splitMessage) { m.(*cm.REP).LocalCAGUID = 0 }},
+		{36, func(m splitMessage) { m.(*cm.REP).PrivateData = [196]byte{} }},
 	},
-	"RTU":      {{8, func(m message) { m.(*cm.RTU).PrivateData = [224]byte{} }}},
-	"DREQ":     {{12, func(m message) { m.(*cm.DREQ).PrivateData = [220]byte{} }}},
-	"DREP":     {{8, func(m message) { m.(*cm.DREP).PrivateData = [224]byte{} }}},
-	"SIDR_REQ": {{16, func(m message) { m.(*cm.SIDRREQ).PrivateData = [216]byte{} }}},
+	"RTU":      {{8, func(m splitMessage) { m.(*cm.RTU).PrivateData = [224]byte{} }}},
+	"DREQ":     {{12, func(m splitMessage) { m.(*cm.DREQ).PrivateData = [220]byte{} }}},
+	"DREP":     {{8, func(m splitMessage) { m.(*cm.DREP).PrivateData = [224]byte{} }}},
+	"SIDR_REQ": {{16, func(m splitMessage) { m.(*cm.SIDRREQ).PrivateData = [216]byte{} }}},
 	"SIDR_REP": {
-		{24, func(m message) { m.(*cm.SIDRREP).Info = [72]byte{} }},
-		{96, func(m message) { m.(*cm.SIDRREP).PrivateData = [136]byte{} }},
+		{24, func(m splitMessage) { m.(*cm.SIDRREP).Info = [72]byte{} }},
+		{96, func(m splitMessage) { m.(*cm.SIDRREP).PrivateData = [136]byte{} }},
 	},
 }
 
@@ -99,7 +99,7 @@ func TestFill(t *testing.T) {
 // next returns where the group ends that begins at this octet.
 func next(groups []struct {
 	end  int
-	lose func(message)
+	lose func(splitMessage)
 }, at int) int {
 	for _, g := range groups {
 		if g.end > at {

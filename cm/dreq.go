@@ -2,7 +2,7 @@ package cm
 
 import "fmt"
 
-var errDREQ24 = overBits("DREQ: RemoteQPN", over24)
+var errDREQ24 = newRangeError("DREQ: RemoteQPN", over24)
 
 // DREQ ends a connection (IBTA section 12.6.10).
 //
@@ -17,20 +17,20 @@ var errDREQ24 = overBits("DREQ: RemoteQPN", over24)
 type DREQ struct {
 	LocalCommID  uint32
 	RemoteCommID uint32
-	RemoteQPN    uint32 // the queue pair of the message's receiver, 24 bits
+	RemoteQPN    uint32 // queue pair of the receiver of the message, 24 bits
 	Reserved     uint8
 	PrivateData  [220]byte
 }
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *DREQ) Decode(b []byte) (rest []byte, err error) {
-	octets, rest, err := message(b, AttributeDREQ)
+	octets, rest, err := splitMessage(b, AttributeDREQ)
 	if err != nil {
 		return nil, err
 	}
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
-	m.RemoteQPN, m.Reserved = uint24(octets[8:])
+	m.RemoteQPN, m.Reserved = readUint24(octets[8:])
 	m.PrivateData = [220]byte(octets[12:])
 	return rest, nil
 }
@@ -40,10 +40,10 @@ func (m *DREQ) AppendBinary(b []byte) ([]byte, error) {
 	if m.RemoteQPN>>24 != 0 {
 		return b, errDREQ24
 	}
-	b, octets := grow(b)
+	b, octets := growBuffer(b)
 	be.PutUint32(octets[0:], m.LocalCommID)
 	be.PutUint32(octets[4:], m.RemoteCommID)
-	putUint24(octets[8:], m.RemoteQPN, m.Reserved)
+	writeUint24(octets[8:], m.RemoteQPN, m.Reserved)
 	copy(octets[12:], m.PrivateData[:])
 	return b, nil
 }

@@ -10,7 +10,7 @@ import (
 // Whatever the octets are: what decodes is encoded to the same octets.
 func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
-		m, size := message(&cm.Header{}), cm.HeaderSize
+		m, size := splitMessage(&cm.Header{}), cm.HeaderSize
 		switch i := int(kind) % (len(messages) + 2); {
 		case i < len(messages):
 			m, size = like(messages[i].m), cm.MessageSize

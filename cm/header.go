@@ -11,15 +11,16 @@ import (
 
 // Lengths in octets.
 const (
-	HeaderSize  = 24                       // of the common MAD header
-	MessageSize = 232                      // of every message, which follows the header
-	Size        = HeaderSize + MessageSize // the whole datagram
+	HeaderSize  = 24                       // common MAD header
+	MessageSize = 232                      // message, after the header
+	Size        = HeaderSize + MessageSize // complete datagram
 )
 
-// How a CM message is carried and marked (IBTA sections 3.5.3, 13.4.2, 12.6).
+// Fixed values of the packets that carry CM messages, and of their MAD header (IBTA
+// sections 3.5.3, 13.4.2, 12.6).
 const (
-	QP   = 1          // the general services interface, at both ends
-	QKey = 0x80010000 // of the DETH
+	QP   = 1          // source and destination queue pair: the general services interface
+	QKey = 0x80010000 // Q_Key of the DETH
 
 	baseVersion  = 1
 	class        = 0x07 // communication management
@@ -28,7 +29,8 @@ const (
 )
 
 var (
-	errTruncatedHeader = wireerr.New("cm", "MAD header", HeaderSize, "24 octets needed", wireerr.Truncated)
+	errTruncatedHeader = wireerr.New("cm", "MAD header", HeaderSize, "truncated: shorter than 24 octets",
+		wireerr.Truncated)
 
 	errBaseVersion  = wireerr.New("cm", "BaseVersion", 0, "not 1", wireerr.Malformed)
 	errClass        = wireerr.New("cm", "Class", 0, "not 0x07, communication management", wireerr.Malformed)
@@ -36,7 +38,7 @@ var (
 	errMethod       = wireerr.New("cm", "Method", 0, "not 0x03, Send", wireerr.Malformed)
 )
 
-// An Attribute says which message follows the header (IBTA table 105).
+// Attribute identifies the message after the header (IBTA table 105).
 type Attribute uint16
 
 // The messages.
@@ -56,11 +58,11 @@ var attributes = [...]string{
 	AttributeREQ: "REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP",
 }
 
-// IsKnown says whether a is one of the messages above.
+// IsKnown reports whether a is one of the constants above.
 func (a Attribute) IsKnown() bool { return AttributeREQ <= a && a <= AttributeSIDRREP }
 
-// String returns the name of the message, such as "SIDR_REQ", or "Attribute(25)"
-// for one that this package does not decode.
+// String returns the name of the message, as in "SIDR_REQ", or for other messages
+// the number, as in "Attribute(25)".
 func (a Attribute) String() string { return enumtext.Name(a, attributes[:], "Attribute") }
 
 // Header is the common header of management datagrams (IBTA section 13.4.3).
@@ -78,7 +80,7 @@ type Header struct {
 	BaseVersion   uint8  // 1
 	Class         uint8  // 0x07
 	ClassVersion  uint8  // 2
-	Method        uint8  // with R, its top bit: 0x03
+	Method        uint8  // 0x03; the top bit is R
 	Status        uint16 // 0
 	ClassSpecific uint16 // 0
 	TransactionID uint64 // the same in all messages of one exchange
@@ -95,13 +97,14 @@ func NewHeader(a Attribute, transactionID uint64) Header {
 	}
 }
 
-// DecodePayload returns the header and the octets of the CM message that a packet with
-// these BTH and extended headers and this payload carries. ok is false if it carries
-// none: it must be a UD SEND Only from queue pair [QP] to the same with [QKey], 256
-// octets of payload must have been sent, and [Header.Validate] must accept the
-// message's header. A capture may have cut the packet: payload has the octets that
-// are there, and must have the whole header; sent is how many there were, as
-// PayloadLen of a rocev2.Packet says.
+// DecodePayload returns the header and the octets of the CM message in a packet with
+// these BTH and extended headers. payload has the captured octets of the payload,
+// sent is its length in octets when it was sent (PayloadLen of a rocev2.Packet).
+// message aliases payload. ok reports whether the packet carries a CM message:
+//
+//   - It is a UD SEND Only from queue pair [QP] to queue pair QP, with [QKey].
+//   - sent is [Size].
+//   - payload has the complete header, and [Header.Validate] accepts it.
 func DecodePayload(in *bth.Headers, payload []byte, sent int) (h Header, message []byte, ok bool) {
 	if in.Opcode != bth.UDSendOnly || in.DestQP != QP || in.DETH.SrcQP != QP || in.DETH.QKey != QKey ||
 		sent != Size || len(payload) > Size {
@@ -111,8 +114,8 @@ func DecodePayload(in *bth.Headers, payload []byte, sent int) (h Header, message
 	return h, message, err == nil && h.Validate() == nil
 }
 
-// Decode reads the header at the start of b and returns what follows it, which
-// aliases b.
+// Decode reads the header at the start of b and returns the octets after it, which
+// alias b.
 func (h *Header) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < HeaderSize {
 		return nil, errTruncatedHeader
@@ -130,7 +133,7 @@ func (h *Header) Decode(b []byte) (rest []byte, err error) {
 	return b[HeaderSize:], nil
 }
 
-// AppendBinary appends the 24 octets of the header to b. It does not fail.
+// AppendBinary appends the 24 octets of the header to b. The error is always nil.
 func (h *Header) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, h.BaseVersion, h.Class, h.ClassVersion, h.Method)
 	b = be.AppendUint16(b, h.Status)
@@ -142,8 +145,7 @@ func (h *Header) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // Validate returns an error if the versions, class or method are not those of
-// communication management. It does not check Status, reserved octets and
-// Attribute.
+// communication management. It does not check the other fields.
 func (h *Header) Validate() error {
 	switch {
 	case h.BaseVersion != baseVersion:

@@ -11,18 +11,19 @@ import (
 const IPDataSize = 36
 
 var (
-	errTruncatedIPData = wireerr.New("cm", "IP CM private data", IPDataSize, "36 octets needed", wireerr.Truncated)
-	errIPDataBits      = overBits("IP CM private data", "MajorVersion, MinorVersion, IPVersion or Reserved over 4 bits")
-	errIPDataFamily    = overBits("IP CM private data", "an IPv4 address, but IPVersion is not 4")
-	errIPDataMajor     = wireerr.New("cm", "IP CM private data", 0, "MajorVersion is not 0", wireerr.Malformed)
-	errIPDataVersion   = wireerr.New("cm", "IP CM private data", 0, "IPVersion is neither 4 nor 6", wireerr.Malformed)
-	errIPDataPadding   = wireerr.New("cm", "IP CM private data", 0, "the 12 octets before an IPv4 address are not 0",
+	errTruncatedIPData = wireerr.New("cm", "IP CM private data", IPDataSize, "truncated: shorter than 36 octets",
+		wireerr.Truncated)
+	errIPDataBits = newRangeError("IP CM private data",
+		"MajorVersion, MinorVersion, IPVersion or Reserved over 4 bits")
+	errIPDataFamily  = newRangeError("IP CM private data", "an IPv4 address, but IPVersion is not 4")
+	errIPDataMajor   = wireerr.New("cm", "IP CM private data", 0, "MajorVersion is not 0", wireerr.Malformed)
+	errIPDataVersion = wireerr.New("cm", "IP CM private data", 0, "IPVersion is neither 4 nor 6", wireerr.Malformed)
+	errIPDataPadding = wireerr.New("cm", "IP CM private data", 0, "the 12 octets before an IPv4 address are not 0",
 		wireerr.Malformed)
 )
 
 // IPData is the first part of the private data of a [REQ] or a [SIDRREQ] of the
-// RDMA IP CM service (IBTA annex A11): the IP addresses that the application
-// connects.
+// RDMA IP CM service (IBTA annex A11): the IP addresses of the connection.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -39,12 +40,12 @@ type IPData struct {
 	IPVersion    uint8 // 4 or 6; 4 bits
 	Reserved     uint8 // 4 bits
 	SrcPort      uint16
-	Src, Dst     netip.Addr // IPv4 if IPVersion is 4 and the 12 octets are zero, otherwise all 16 octets as IPv6
+	Src, Dst     netip.Addr // IPv4 if IPVersion is 4 and the 12 octets are zero; otherwise all 16 octets as IPv6
 }
 
-// Decode reads the data at the start of b, such as a message's PrivateData, and
-// returns the rest, the application's own private data, which aliases b. Call
-// [ServiceID.IP] to know whether private data begins with an IPData.
+// Decode reads the IPData at the start of b, the PrivateData of a message, and
+// returns the octets after it: the application's private data, which aliases b.
+// [ServiceID.IP] reports whether private data begins with an IPData.
 func (d *IPData) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < IPDataSize {
 		return nil, errTruncatedIPData
@@ -52,12 +53,12 @@ func (d *IPData) Decode(b []byte) (rest []byte, err error) {
 	d.MajorVersion, d.MinorVersion = b[0]>>4, b[0]&0xf
 	d.IPVersion, d.Reserved = b[1]>>4, b[1]&0xf
 	d.SrcPort = be.Uint16(b[2:])
-	d.Src = ipDataAddr([16]byte(b[4:]), d.IPVersion)
-	d.Dst = ipDataAddr([16]byte(b[20:]), d.IPVersion)
+	d.Src = decodeIPDataAddr([16]byte(b[4:]), d.IPVersion)
+	d.Dst = decodeIPDataAddr([16]byte(b[20:]), d.IPVersion)
 	return b[IPDataSize:], nil
 }
 
-// AppendBinary appends the 36 octets to b. A zero Addr is sent as zeros.
+// AppendBinary appends the 36 octets to b. It encodes the zero Addr as zeros.
 func (d *IPData) AppendBinary(b []byte) ([]byte, error) {
 	switch {
 	case (d.MajorVersion|d.MinorVersion|d.IPVersion|d.Reserved)>>4 != 0:
@@ -70,7 +71,7 @@ func (d *IPData) AppendBinary(b []byte) ([]byte, error) {
 	return appendIPDataAddr(appendIPDataAddr(b, d.Src), d.Dst), nil
 }
 
-func ipDataAddr(b [16]byte, version uint8) netip.Addr {
+func decodeIPDataAddr(b [16]byte, version uint8) netip.Addr {
 	if version == 4 && [12]byte(b[:]) == ([12]byte{}) {
 		return netip.AddrFrom4([4]byte(b[12:]))
 	}
@@ -85,8 +86,8 @@ func appendIPDataAddr(b []byte, a netip.Addr) []byte {
 	return append(b, octets[:]...)
 }
 
-// Validate returns an error if MajorVersion is not 0, IPVersion neither 4 nor 6,
-// or an address not of that version.
+// Validate returns an error if MajorVersion is not 0, if IPVersion is neither 4 nor
+// 6, or if IPVersion is 4 and an address is not IPv4.
 func (d *IPData) Validate() error {
 	switch {
 	case d.MajorVersion != 0:
@@ -99,26 +100,26 @@ func (d *IPData) Validate() error {
 	return nil
 }
 
-// String returns the two addresses and the port.
+// String returns the version, the addresses and the port.
 func (d IPData) String() string {
 	return fmt.Sprintf("IPv%d from %v port %d to %v", d.IPVersion, d.Src, d.SrcPort, d.Dst)
 }
 
-// A ServiceID names the service that a connection is requested for.
+// ServiceID identifies the service of a requested connection.
 type ServiceID uint64
 
 // ipServiceID is the upper 5 octets of a ServiceID of the RDMA IP CM service
 // (IBTA annex A11.2.3).
 const ipServiceID = 0x0000000001
 
-// IPServiceID returns the ServiceID of the RDMA IP CM service for a port of a
-// protocol, 6 for connections and 17 for datagrams.
+// IPServiceID returns the ServiceID of the RDMA IP CM service for a port. protocol
+// is 6 (TCP) for connections and 17 (UDP) for datagrams.
 func IPServiceID(protocol uint8, port uint16) ServiceID {
 	return ipServiceID<<24 | ServiceID(protocol)<<16 | ServiceID(port)
 }
 
-// IP returns protocol and destination port of a ServiceID of the RDMA IP CM
-// service; ok is false for other services.
+// IP returns the protocol and destination port of a ServiceID of the RDMA IP CM
+// service. ok is false for other services.
 func (s ServiceID) IP() (protocol uint8, port uint16, ok bool) {
 	return uint8(s >> 16), uint16(s), s>>24 == ipServiceID
 }

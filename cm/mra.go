@@ -2,10 +2,11 @@ package cm
 
 import "fmt"
 
-var errMRABits = overBits("MRA", "Message over 2 bits, Reserved1 over 6, ServiceTimeout over 5 or Reserved2 over 3")
+var errMRABits = newRangeError("MRA",
+	"Message over 2 bits, Reserved1 over 6, ServiceTimeout over 5 or Reserved2 over 3")
 
-// MRA confirms the receipt of a message whose answer will take longer (IBTA
-// section 12.6.6).
+// MRA confirms the receipt of a message and announces that the answer takes longer
+// (IBTA section 12.6.6).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -17,16 +18,16 @@ var errMRABits = overBits("MRA", "Message over 2 bits, Reserved1 over 6, Service
 type MRA struct {
 	LocalCommID    uint32
 	RemoteCommID   uint32
-	Message        uint8 // the message received, 2 bits: 0 REQ, 1 REP, 2 LAP
+	Message        uint8 // received message, 2 bits: 0 REQ, 1 REP, 2 LAP
 	Reserved1      uint8 // 6 bits
-	ServiceTimeout uint8 // 5 bits: 4.096 µs times a power of two
+	ServiceTimeout uint8 // time until the answer, 4.096 µs · 2^ServiceTimeout; 5 bits
 	Reserved2      uint8 // 3 bits
 	PrivateData    [222]byte
 }
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *MRA) Decode(b []byte) (rest []byte, err error) {
-	octets, rest, err := message(b, AttributeMRA)
+	octets, rest, err := splitMessage(b, AttributeMRA)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (m *MRA) AppendBinary(b []byte) ([]byte, error) {
 	if m.Message>>2|m.Reserved1>>6|m.ServiceTimeout>>5|m.Reserved2>>3 != 0 {
 		return b, errMRABits
 	}
-	b, octets := grow(b)
+	b, octets := growBuffer(b)
 	be.PutUint32(octets[0:], m.LocalCommID)
 	be.PutUint32(octets[4:], m.RemoteCommID)
 	octets[8] = m.Message<<6 | m.Reserved1
@@ -52,7 +53,7 @@ func (m *MRA) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// String returns what the message says.
+// String returns the communication ids and the timeout.
 func (m MRA) String() string {
 	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x ServiceTimeout %d", m.LocalCommID, m.RemoteCommID,
 		m.ServiceTimeout)

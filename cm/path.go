@@ -4,12 +4,12 @@ import "net/netip"
 
 const pathSize = 44
 
-var errPathBits = overBits("REQ: path",
+var errPathBits = newRangeError("REQ: path",
 	"FlowLabel over 20 bits, Reserved1 or PacketRate over 6, SL over 4, AckTimeout over 5, Reserved2 or Reserved3 "+
 		"over 3")
 
-// Path is one of the two paths of a [REQ]. In RoCEv2 a GID is the IP address,
-// IPv4 as ::ffff:a.b.c.d, and the LIDs mean nothing.
+// Path is one of the two paths of a [REQ] (IBTA section 12.6.5). In RoCEv2 a GID is
+// an IP address, IPv4 in the form ::ffff:a.b.c.d, and the LIDs are unused.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -21,11 +21,11 @@ var errPathBits = overBits("REQ: path",
 //	| TrafficClass  |   HopLimit    |  SL   |L|Resv2|AckTimeo.|Resv3| 40
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// L is SubnetLocal. The top bit of Reserved3 of the alternate path says in
-// newer revisions that the requester supports service authentication.
+// L is SubnetLocal. In newer revisions of the specification the top bit of Reserved3
+// of the alternate path announces support for service authentication.
 type Path struct {
 	LocalLID, RemoteLID uint16
-	LocalGID, RemoteGID netip.Addr // always decoded as IPv6; a zero Addr is sent as ::, IPv4 as ::ffff:a.b.c.d
+	LocalGID, RemoteGID netip.Addr // decoded as IPv6; the zero Addr is encoded as ::, IPv4 as ::ffff:a.b.c.d
 	FlowLabel           uint32     // 20 bits
 	Reserved1           uint8      // 6 bits
 	PacketRate          uint8      // 6 bits
@@ -34,11 +34,11 @@ type Path struct {
 	SL                  uint8 // service level, 4 bits
 	SubnetLocal         bool
 	Reserved2           uint8 // 3 bits
-	AckTimeout          uint8 // 5 bits: 4.096 µs times a power of two
+	AckTimeout          uint8 // retransmission timeout, 4.096 µs · 2^AckTimeout; 5 bits
 	Reserved3           uint8 // 3 bits
 }
 
-func (p *Path) set(b *[pathSize]byte) {
+func (p *Path) readFields(b *[pathSize]byte) {
 	p.LocalLID = be.Uint16(b[0:])
 	p.RemoteLID = be.Uint16(b[2:])
 	p.LocalGID = netip.AddrFrom16([16]byte(b[4:]))
@@ -51,7 +51,7 @@ func (p *Path) set(b *[pathSize]byte) {
 	p.AckTimeout, p.Reserved3 = b[43]>>3, b[43]&7
 }
 
-func (p *Path) put(b *[pathSize]byte) {
+func (p *Path) writeFields(b *[pathSize]byte) {
 	be.PutUint16(b[0:], p.LocalLID)
 	be.PutUint16(b[2:], p.RemoteLID)
 	*(*[16]byte)(b[4:]) = p.LocalGID.As16()
@@ -59,11 +59,11 @@ func (p *Path) put(b *[pathSize]byte) {
 	be.PutUint32(b[36:], p.FlowLabel<<12|uint32(p.Reserved1)<<6|uint32(p.PacketRate))
 	b[40] = p.TrafficClass
 	b[41] = p.HopLimit
-	b[42] = p.SL<<4 | flag(p.SubnetLocal)<<3 | p.Reserved2
+	b[42] = p.SL<<4 | boolBit(p.SubnetLocal)<<3 | p.Reserved2
 	b[43] = p.AckTimeout<<3 | p.Reserved3
 }
 
-func (p *Path) misfit() error {
+func (p *Path) rangeError() error {
 	if p.FlowLabel>>20 != 0 || (p.Reserved1|p.PacketRate)>>6|p.AckTimeout>>5|p.SL>>4|(p.Reserved2|p.Reserved3)>>3 != 0 {
 		return errPathBits
 	}

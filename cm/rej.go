@@ -6,10 +6,10 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-var errREJBits = overBits("REJ", "Message over 2 bits, Reserved1 over 6, InfoLen over 7 or Reserved2 over 1")
+var errREJBits = newRangeError("REJ", "Message over 2 bits, Reserved1 over 6, InfoLen over 7 or Reserved2 over 1")
 
-// REJ refuses a connection or aborts it (IBTA section 12.6.7). Its LocalCommID
-// is 0 if the refusing side had none yet.
+// REJ rejects a connection or aborts it (IBTA section 12.6.7). LocalCommID is 0 if
+// the host that rejects has not assigned one.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -25,9 +25,9 @@ var errREJBits = overBits("REJ", "Message over 2 bits, Reserved1 over 6, InfoLen
 type REJ struct {
 	LocalCommID  uint32
 	RemoteCommID uint32
-	Message      uint8 // what is refused, 2 bits: 0 REQ, 1 REP, 2 none of these
+	Message      uint8 // rejected message, 2 bits: 0 REQ, 1 REP, 2 none of these
 	Reserved1    uint8 // 6 bits
-	InfoLen      uint8 // octets of Info that are used, 7 bits
+	InfoLen      uint8 // number of octets of Info in use, 7 bits
 	Reserved2    uint8 // 1 bit
 	Reason       RejectReason
 	Info         [72]byte // additional reject information
@@ -36,7 +36,7 @@ type REJ struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *REJ) Decode(b []byte) (rest []byte, err error) {
-	octets, rest, err := message(b, AttributeREJ)
+	octets, rest, err := splitMessage(b, AttributeREJ)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (m *REJ) AppendBinary(b []byte) ([]byte, error) {
 	if m.Message>>2|m.Reserved1>>6|m.InfoLen>>7|m.Reserved2>>1 != 0 {
 		return b, errREJBits
 	}
-	b, octets := grow(b)
+	b, octets := growBuffer(b)
 	be.PutUint32(octets[0:], m.LocalCommID)
 	be.PutUint32(octets[4:], m.RemoteCommID)
 	octets[8] = m.Message<<6 | m.Reserved1
@@ -66,15 +66,15 @@ func (m *REJ) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// String returns what is refused and why.
+// String returns the communication ids and the reason.
 func (m REJ) String() string {
 	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x Reason %v", m.LocalCommID, m.RemoteCommID, m.Reason)
 }
 
-// A RejectReason says why a connection is refused (IBTA section 12.6.7.2).
+// RejectReason is the reason of a [REJ] (IBTA section 12.6.7.2).
 type RejectReason uint16
 
-// The most frequent reasons.
+// The most frequent reasons. String has names for all of them.
 const (
 	RejectTimeout          RejectReason = 4
 	RejectInvalidCommID    RejectReason = 6
@@ -93,8 +93,9 @@ var rejectReasons = [...]string{
 	"invalid alternate hop limit", "invalid alternate packet rate", "port and CM redirection", "port redirection",
 	"invalid path MTU", "insufficient responder resources", "consumer reject", "RNR retry count rejected",
 	"duplicate local communication id", "invalid class version", "invalid primary flow label",
-	"invalid alternate flow label", 35: "vendor option not supported", // of 35 Linux's include/rdma/ib_cm.h
+	"invalid alternate flow label", 35: "vendor option not supported", // 35: Linux, include/rdma/ib_cm.h
 }
 
-// String returns the reason in words, or "RejectReason(34)".
+// String returns the reason in words, or for unknown reasons the number, as in
+// "RejectReason(34)".
 func (r RejectReason) String() string { return enumtext.Name(r, rejectReasons[:], "RejectReason") }

@@ -3,12 +3,12 @@ package cm
 import "fmt"
 
 var (
-	errREP24   = overBits("REP: LocalQPN, LocalEECN or StartingPSN", over24)
-	errREPBits = overBits("REP", "a value over the 2 to 5 bits of its field")
+	errREP24   = newRangeError("REP: LocalQPN, LocalEECN or StartingPSN", over24)
+	errREPBits = newRangeError("REP",
+		"TargetAckDelay over 5 bits, FailoverAccepted over 2, RNRRetryCount over 3 or Reserved4 over 4")
 )
 
-// REP accepts a [REQ] (IBTA section 12.6.8). StartingPSN is the PSN of the
-// requester's first packet.
+// REP accepts a [REQ] (IBTA section 12.6.8).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -29,15 +29,15 @@ type REP struct {
 	LocalCommID         uint32
 	RemoteCommID        uint32 // LocalCommID of the REQ
 	LocalQKey           uint32
-	LocalQPN            uint32 // the responder's queue pair, 24 bits; for XRC that is LocalEECN
+	LocalQPN            uint32 // queue pair of the responder, 24 bits; with XRC it is in LocalEECN
 	Reserved1           uint8
 	LocalEECN           uint32 // 24 bits
 	Reserved2           uint8
-	StartingPSN         uint32 // the first PSN that the requester sends, 24 bits
+	StartingPSN         uint32 // PSN of the requester's first packet, 24 bits
 	Reserved3           uint8
 	ResponderResources  uint8
 	InitiatorDepth      uint8
-	TargetAckDelay      uint8 // 5 bits: 4.096 µs times a power of two
+	TargetAckDelay      uint8 // longest delay of an acknowledgement, 4.096 µs · 2^TargetAckDelay; 5 bits
 	FailoverAccepted    uint8 // 2 bits: 0 accepted, 1 not supported, 2 rejected
 	EndToEndFlowControl bool
 	RNRRetryCount       uint8 // 3 bits; 7 is unlimited
@@ -49,16 +49,16 @@ type REP struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *REP) Decode(b []byte) (rest []byte, err error) {
-	octets, rest, err := message(b, AttributeREP)
+	octets, rest, err := splitMessage(b, AttributeREP)
 	if err != nil {
 		return nil, err
 	}
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.LocalQKey = be.Uint32(octets[8:])
-	m.LocalQPN, m.Reserved1 = uint24(octets[12:])
-	m.LocalEECN, m.Reserved2 = uint24(octets[16:])
-	m.StartingPSN, m.Reserved3 = uint24(octets[20:])
+	m.LocalQPN, m.Reserved1 = readUint24(octets[12:])
+	m.LocalEECN, m.Reserved2 = readUint24(octets[16:])
+	m.StartingPSN, m.Reserved3 = readUint24(octets[20:])
 	m.ResponderResources = octets[24]
 	m.InitiatorDepth = octets[25]
 	m.TargetAckDelay, m.FailoverAccepted, m.EndToEndFlowControl = octets[26]>>3, octets[26]>>1&3, octets[26]&1 != 0
@@ -70,26 +70,26 @@ func (m *REP) Decode(b []byte) (rest []byte, err error) {
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *REP) AppendBinary(b []byte) ([]byte, error) {
-	if err := m.misfit(); err != nil {
+	if err := m.rangeError(); err != nil {
 		return b, err
 	}
-	b, octets := grow(b)
+	b, octets := growBuffer(b)
 	be.PutUint32(octets[0:], m.LocalCommID)
 	be.PutUint32(octets[4:], m.RemoteCommID)
 	be.PutUint32(octets[8:], m.LocalQKey)
-	putUint24(octets[12:], m.LocalQPN, m.Reserved1)
-	putUint24(octets[16:], m.LocalEECN, m.Reserved2)
-	putUint24(octets[20:], m.StartingPSN, m.Reserved3)
+	writeUint24(octets[12:], m.LocalQPN, m.Reserved1)
+	writeUint24(octets[16:], m.LocalEECN, m.Reserved2)
+	writeUint24(octets[20:], m.StartingPSN, m.Reserved3)
 	octets[24] = m.ResponderResources
 	octets[25] = m.InitiatorDepth
-	octets[26] = m.TargetAckDelay<<3 | m.FailoverAccepted<<1 | flag(m.EndToEndFlowControl)
-	octets[27] = m.RNRRetryCount<<5 | flag(m.SRQ)<<4 | m.Reserved4
+	octets[26] = m.TargetAckDelay<<3 | m.FailoverAccepted<<1 | boolBit(m.EndToEndFlowControl)
+	octets[27] = m.RNRRetryCount<<5 | boolBit(m.SRQ)<<4 | m.Reserved4
 	be.PutUint64(octets[28:], m.LocalCAGUID)
 	copy(octets[36:], m.PrivateData[:])
 	return b, nil
 }
 
-func (m *REP) misfit() error {
+func (m *REP) rangeError() error {
 	switch {
 	case (m.LocalQPN|m.LocalEECN|m.StartingPSN)>>24 != 0:
 		return errREP24
@@ -99,7 +99,7 @@ func (m *REP) misfit() error {
 	return nil
 }
 
-// String returns what the message says of the connection.
+// String returns the communication ids, the queue pair and the starting PSN.
 func (m REP) String() string {
 	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x LocalQPN 0x%06x StartingPSN %d",
 		m.LocalCommID, m.RemoteCommID, m.LocalQPN, m.StartingPSN)

@@ -2,8 +2,7 @@ package cm
 
 import "fmt"
 
-// RTU tells the responder that the connection can be used (IBTA section
-// 12.6.9).
+// RTU confirms a [REP]: the connection is ready to use (IBTA section 12.6.9).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -20,11 +19,11 @@ type RTU struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *RTU) Decode(b []byte) (rest []byte, err error) {
-	return m.decode(b, AttributeRTU)
+	return m.decodeFields(b, AttributeRTU)
 }
 
-func (m *RTU) decode(b []byte, a Attribute) (rest []byte, err error) {
-	octets, rest, err := message(b, a)
+func (m *RTU) decodeFields(b []byte, a Attribute) (rest []byte, err error) {
+	octets, rest, err := splitMessage(b, a)
 	if err != nil {
 		return nil, err
 	}
@@ -36,14 +35,14 @@ func (m *RTU) decode(b []byte, a Attribute) (rest []byte, err error) {
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *RTU) AppendBinary(b []byte) ([]byte, error) {
-	b, octets := grow(b)
+	b, octets := growBuffer(b)
 	be.PutUint32(octets[0:], m.LocalCommID)
 	be.PutUint32(octets[4:], m.RemoteCommID)
 	copy(octets[8:], m.PrivateData[:])
 	return b, nil
 }
 
-// String returns the two communication ids.
+// String returns the communication ids.
 func (m RTU) String() string {
 	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x", m.LocalCommID, m.RemoteCommID)
 }
@@ -53,10 +52,12 @@ func (m RTU) String() string {
 type DREP RTU
 
 // Decode reads the message at the start of b, which follows a [Header].
-func (m *DREP) Decode(b []byte) (rest []byte, err error) { return (*RTU)(m).decode(b, AttributeDREP) }
+func (m *DREP) Decode(b []byte) (rest []byte, err error) {
+	return (*RTU)(m).decodeFields(b, AttributeDREP)
+}
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *DREP) AppendBinary(b []byte) ([]byte, error) { return (*RTU)(m).AppendBinary(b) }
 
-// String returns the two communication ids.
+// String returns the communication ids.
 func (m DREP) String() string { return RTU(m).String() }

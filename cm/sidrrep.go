@@ -6,7 +6,7 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-var errSIDRREP24 = overBits("SIDR_REP: QPN", over24)
+var errSIDRREP24 = newRangeError("SIDR_REP: QPN", over24)
 
 // SIDRREP answers a [SIDRREQ] (IBTA section 12.11.2).
 //
@@ -24,9 +24,9 @@ var errSIDRREP24 = overBits("SIDR_REP: QPN", over24)
 type SIDRREP struct {
 	RequestID   uint32
 	Status      SIDRStatus
-	InfoLen     uint8 // octets of Info that are used
+	InfoLen     uint8 // number of octets of Info in use
 	Reserved1   uint16
-	QPN         uint32 // the queue pair of the service, 24 bits
+	QPN         uint32 // queue pair of the service, 24 bits
 	Reserved2   uint8
 	ServiceID   ServiceID
 	QKey        uint32
@@ -36,7 +36,7 @@ type SIDRREP struct {
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *SIDRREP) Decode(b []byte) (rest []byte, err error) {
-	octets, rest, err := message(b, AttributeSIDRREP)
+	octets, rest, err := splitMessage(b, AttributeSIDRREP)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (m *SIDRREP) Decode(b []byte) (rest []byte, err error) {
 	m.Status = SIDRStatus(octets[4])
 	m.InfoLen = octets[5]
 	m.Reserved1 = be.Uint16(octets[6:])
-	m.QPN, m.Reserved2 = uint24(octets[8:])
+	m.QPN, m.Reserved2 = readUint24(octets[8:])
 	m.ServiceID = ServiceID(be.Uint64(octets[12:]))
 	m.QKey = be.Uint32(octets[20:])
 	m.Info = [72]byte(octets[24:])
@@ -57,12 +57,12 @@ func (m *SIDRREP) AppendBinary(b []byte) ([]byte, error) {
 	if m.QPN>>24 != 0 {
 		return b, errSIDRREP24
 	}
-	b, octets := grow(b)
+	b, octets := growBuffer(b)
 	be.PutUint32(octets[0:], m.RequestID)
 	octets[4] = uint8(m.Status)
 	octets[5] = m.InfoLen
 	be.PutUint16(octets[6:], m.Reserved1)
-	putUint24(octets[8:], m.QPN, m.Reserved2)
+	writeUint24(octets[8:], m.QPN, m.Reserved2)
 	be.PutUint64(octets[12:], uint64(m.ServiceID))
 	be.PutUint32(octets[20:], m.QKey)
 	copy(octets[24:], m.Info[:])
@@ -76,7 +76,7 @@ func (m SIDRREP) String() string {
 		m.ServiceID)
 }
 
-// A SIDRStatus says whether a datagram service has a queue pair.
+// SIDRStatus is the result of a request for the queue pair of a datagram service.
 type SIDRStatus uint8
 
 var sidrStatuses = [...]string{
@@ -84,5 +84,6 @@ var sidrStatuses = [...]string{
 	"version not supported",
 }
 
-// String returns the status in words, "valid" for 0, or "SIDRStatus(6)".
+// String returns the status in words, as in "valid" for 0, or for unknown ones the
+// number, as in "SIDRStatus(6)".
 func (s SIDRStatus) String() string { return enumtext.Name(s, sidrStatuses[:], "SIDRStatus") }

@@ -2,7 +2,7 @@ package cm
 
 import "fmt"
 
-// SIDRREQ asks for the queue pair of a datagram service (IBTA section 12.11.1).
+// SIDRREQ requests the queue pair of a datagram service (IBTA section 12.11.1).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -17,12 +17,12 @@ type SIDRREQ struct {
 	PKey        uint16
 	Reserved    uint16
 	ServiceID   ServiceID
-	PrivateData [216]byte // begins with an IPData if ServiceID.IP says so
+	PrivateData [216]byte // begins with an IPData if ServiceID.IP reports true
 }
 
 // Decode reads the message at the start of b, which follows a [Header].
 func (m *SIDRREQ) Decode(b []byte) (rest []byte, err error) {
-	octets, rest, err := message(b, AttributeSIDRREQ)
+	octets, rest, err := splitMessage(b, AttributeSIDRREQ)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (m *SIDRREQ) Decode(b []byte) (rest []byte, err error) {
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *SIDRREQ) AppendBinary(b []byte) ([]byte, error) {
-	b, octets := grow(b)
+	b, octets := growBuffer(b)
 	be.PutUint32(octets[0:], m.RequestID)
 	be.PutUint16(octets[4:], m.PKey)
 	be.PutUint16(octets[6:], m.Reserved)
@@ -45,7 +45,7 @@ func (m *SIDRREQ) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// String returns what is asked for.
+// String returns the request id, the P_Key and the service.
 func (m SIDRREQ) String() string {
 	return fmt.Sprintf("RequestID 0x%08x PKey 0x%04x %v", m.RequestID, m.PKey, m.ServiceID)
 }

@@ -97,7 +97,7 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	headers.Opcode = bth.Opcode(row.Uint("infiniband.bth.opcode"))
 	require.True(t, carried(headers, datagram, len(datagram)), where)
 
-	var m message
+	var m splitMessage
 	switch h.Attribute {
 	case cm.AttributeREQ:
 		var r cm.REQ
@@ -223,7 +223,7 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 		number(r.RemoteCommID, "infiniband.cm.drsp.remotecommid")
 		require.Equal(t, r.PrivateData[:], row.Octets("infiniband.cm.drsp.private"), where)
 	default: // tshark reads no more than the header
-		m = map[cm.Attribute]message{cm.AttributeMRA: &cm.MRA{}, cm.AttributeSIDRREQ: &cm.SIDRREQ{},
+		m = map[cm.Attribute]splitMessage{cm.AttributeMRA: &cm.MRA{}, cm.AttributeSIDRREQ: &cm.SIDRREQ{},
 			cm.AttributeSIDRREP: &cm.SIDRREP{}}[h.Attribute]
 		require.NotNil(t, m, where)
 		require.NoError(t, decode(m, octets), where)

@@ -117,7 +117,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {
 		return b, Report{}, err
 	}
-	points := cfg.CodePoints.orDefault()
+	points := cfg.CodePoints.withDefaults()
 	sent := Report{Option: 1}
 	o := header{typ: points.Option1, original: congested.FinalDst()}
 	if rocev2.CheckAnswerable(o.original) != nil {
@@ -140,7 +140,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 		err error
 	)
 	if own == nil || len(o.ioam) == 0 {
-		out, n, err = o.appendBehindIP(b)
+		out, n, err = o.appendAfterIP(b)
 	} else {
 		out, n, sent.OwnRecord, err = o.appendWithOwn(b, own)
 	}
@@ -166,7 +166,7 @@ func (c *Config) embedTrace(o *header, congested *rocev2.Packet, own *ioam.Node)
 	if what != copied {
 		return nil
 	}
-	what, free, err := c.fit(&trace, own)
+	what, free, err := c.fitTrace(&trace, own)
 	if err != nil || what == traceTooLong {
 		return err
 	}
@@ -177,9 +177,9 @@ func (c *Config) embedTrace(o *header, congested *rocev2.Packet, own *ioam.Node)
 	return nil
 }
 
-// fit returns the treatment of a trace with the node's own record: copied,
+// fitTrace returns the treatment of a trace with the node's own record: copied,
 // trimmed or too long, and the number of free octets.
-func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (what choice, free int, err error) {
+func (c *Config) fitTrace(t *ioam.Trace, own *ioam.Node) (what choice, free int, err error) {
 	size, nodes := len(t.Data), len(t.NodeData())
 	if own != nil {
 		n, err := t.NodeSize(own)
@@ -266,13 +266,13 @@ func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 	if err := cmp.Or(rocev2.CheckAnswerable(n.Src), rocev2.CheckAnswerable(n.Dst)); err != nil {
 		return b, err
 	}
-	if err := n.Option.check(); err != nil {
+	if err := n.Option.checkFields(); err != nil {
 		return b, err
 	}
 	if err := rocev2.CheckAnswerable(n.Option.OriginalDst); err != nil {
 		return b, err
 	}
-	o := header{typ: n.optionType(cfg.CodePoints.orDefault()), original: n.Option.OriginalDst}
+	o := header{typ: n.optionType(cfg.CodePoints.withDefaults()), original: n.Option.OriginalDst}
 	if n.Option.Number == 2 {
 		data := append(make([]byte, 0, maxData), n.Option.Reserved, uint8(n.Option.Trace.OptType)) // on the stack
 		var err error
@@ -280,7 +280,7 @@ func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 			return b, err
 		}
 	}
-	out, size, err := o.appendBehindIP(b)
+	out, size, err := o.appendAfterIP(b)
 	if err != nil {
 		return b, err
 	}
@@ -301,17 +301,17 @@ func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 	return out, nil
 }
 
-// appendBehindIP makes room after b for a Fast CNP with this option header, and
+// appendAfterIP makes room after b for a Fast CNP with this option header, and
 // writes the header to its place after the IPv6 header. It returns the header's
 // length.
-func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
+func (o *header) appendAfterIP(b []byte) (out []byte, n int, err error) {
 	if o.typ.Action() != ipv6opt.ActionDiscardICMP || o.typ.MayChange() {
 		return b, 0, wireerr.OptionType
 	}
-	n = o.len()
+	n = o.encodedLen()
 	out = slices.Grow(b, wire.IPv6Size+n+8+cnp.Size+4)
 	at := len(b) + wire.IPv6Size
-	o.put(out[at : at+n])
+	o.writeHeader(out[at : at+n])
 	return out, n, nil
 }
 
@@ -327,10 +327,10 @@ func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, add
 		if err != nil {
 			return b, 0, false, err
 		}
-		out, n, err = grown.appendBehindIP(b)
+		out, n, err = grown.appendAfterIP(b)
 		return out, n, added, err
 	}
-	if out, n, err = o.appendBehindIP(b); err != nil {
+	if out, n, err = o.appendAfterIP(b); err != nil {
 		return b, 0, false, err
 	}
 	at := len(b) + wire.IPv6Size

@@ -427,7 +427,7 @@ func (c *Config) choose(congested *rocev2.Packet, own *ioam.Node) (choice, error
 	if what != copied {
 		return what, nil
 	}
-	what, _, err := c.fit(&trace, own)
+	what, _, err := c.fitTrace(&trace, own)
 	return what, err
 }
 

@@ -49,17 +49,17 @@ type header struct {
 	trimmed  int        // option 2: octets of free space to leave out, which RemainingLen loses
 }
 
-// len returns the length of the header in octets.
-func (o *header) len() int {
+// encodedLen returns the length of the header in octets.
+func (o *header) encodedLen() int {
 	if len(o.ioam) == 0 {
 		return 4 + wire.AddressSize + 4
 	}
 	return (6 + len(o.ioam) - o.trimmed + wire.AddressSize + 7) &^ 7
 }
 
-// put writes the header to b, which has its length, 8 octets at a time as the
+// writeHeader writes the header to b, which has its length, 8 octets at a time as the
 // rest of the packet is written.
-func (o *header) put(b []byte) {
+func (o *header) writeHeader(b []byte) {
 	const pad2, pad4 = uint64(ipv6opt.PadN) << 8, uint64(ipv6opt.PadN)<<24 | 2<<16
 	first := uint64(wire.ProtoUDP)<<56 | uint64(len(b)/8-1)<<48
 	address := o.original.AsSlice()

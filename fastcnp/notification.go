@@ -78,8 +78,8 @@ func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
 // otherwise a Fast CNP could be taken for a CNP, whose DestQP means another
 // queue pair.
 func (n *Notification) DecodePacket(p *rocev2.Packet, c CodePoints) error {
-	c = c.orDefault()
-	if err := c.check(); err != nil {
+	c = c.withDefaults()
+	if err := c.checkTypes(); err != nil {
 		return err
 	}
 	var broken error
@@ -99,9 +99,9 @@ func (n *Notification) DecodePacket(p *rocev2.Packet, c CodePoints) error {
 		return err
 	case broken != nil:
 		var option Option
-		return cmp.Or(option.decode(&o, c), broken)
+		return cmp.Or(option.decodeTyped(&o, c), broken)
 	}
-	if err := n.Option.decode(&o, c); err != nil {
+	if err := n.Option.decodeTyped(&o, c); err != nil {
 		return err
 	}
 	n.OptionType, n.Offset = o.Type, at

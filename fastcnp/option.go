@@ -31,16 +31,16 @@ type CodePoints struct {
 	Option2 ipv6opt.Type // 0 stands for Option2Type; not PadN
 }
 
-// check refuses Pad1 and PadN as option types. Call orDefault before.
-func (c CodePoints) check() error {
+// checkTypes refuses Pad1 and PadN as option types. Call orDefault before.
+func (c CodePoints) checkTypes() error {
 	if c.Option1.IsPadding() || c.Option2.IsPadding() {
 		return wireerr.OptionType
 	}
 	return nil
 }
 
-// orDefault does not use cmp.Or, which would take a tenth of the time to decode a Fast CNP.
-func (c CodePoints) orDefault() CodePoints {
+// withDefaults does not use cmp.Or, which would take a tenth of the time to decode a Fast CNP.
+func (c CodePoints) withDefaults() CodePoints {
 	if c.Option1 == 0 {
 		c.Option1 = Option1Type
 	}
@@ -141,8 +141,8 @@ func (o *Option) Decode(b []byte) error {
 	return nil
 }
 
-// decode is Decode for an option of a header: where the types of the options differ, the type says which one it is.
-func (o *Option) decode(from *ipv6opt.Option, c CodePoints) error {
+// decodeTyped is Decode for an option of a header: where the types of the options differ, the type says which one it is.
+func (o *Option) decodeTyped(from *ipv6opt.Option, c CodePoints) error {
 	if c.Option1 != c.Option2 {
 		switch n := len(from.Data); {
 		case from.Type == c.Option1 && n != option1Size:
@@ -160,7 +160,7 @@ func (o *Option) decode(from *ipv6opt.Option, c CodePoints) error {
 // and 255 at most, so the trace has 236 octets at most, 8 of them its header.
 // A longer one is ErrTooLong; node data is never dropped silently.
 func (o *Option) AppendBinary(b []byte) ([]byte, error) {
-	if err := o.check(); err != nil {
+	if err := o.checkFields(); err != nil {
 		return b, err
 	}
 	out := b
@@ -174,8 +174,8 @@ func (o *Option) AppendBinary(b []byte) ([]byte, error) {
 	return append(out, address[:]...), nil
 }
 
-// check returns why o cannot be encoded, apart from errors of its trace.
-func (o *Option) check() error {
+// checkFields returns why o cannot be encoded, apart from errors of its trace.
+func (o *Option) checkFields() error {
 	switch {
 	case o.Number != 1 && o.Number != 2:
 		return errNumber

@@ -22,7 +22,7 @@ var (
 // errors.Is finds each. The alignment (D3) is checked only if Offset is set, as
 // it is after decoding.
 func (n *Notification) Validate() error {
-	typ := n.optionType(CodePoints{}.orDefault())
+	typ := n.optionType(CodePoints{}.withDefaults())
 	o, y := &n.Option, 2
 	if o.Number == 2 {
 		y = 0
@@ -34,7 +34,7 @@ func (n *Notification) Validate() error {
 			rocev2.CheckAnswerable(o.OriginalDst) != nil, rocev2.ErrNotReachable),
 		wireerr.If(typ.Action() != ipv6opt.ActionDiscardICMP, errAct),
 		wireerr.If(typ.MayChange(), errChg),
-		o.check(),
+		o.checkFields(),
 		wireerr.If(o.Number == 2 && o.Reserved != 0, errReservedSet),
 		wireerr.If(n.Offset != 0 && n.Offset%4 != y, errAlignment),
 	)

@@ -29,7 +29,7 @@ func TestNoAllocations(t *testing.T) {
 					return
 				}
 				for n := range trace.Nodes() {
-					sink += uint64(n.available()) + uint64(len(n.snapshot.Data))
+					sink += uint64(n.availableFields()) + uint64(len(n.snapshot.Data))
 				}
 				for c := trace.Cursor(); c.Next(&n); {
 					when, _ := n.Time(TimeFormatPOSIX)

@@ -11,7 +11,7 @@ const (
 	ExtensionSequence = 0x40
 )
 
-// DirectExport asks the nodes on the way to export their data instead of
+// DirectExport requests that the nodes on the path export their data instead of
 // recording it in the packet (RFC 9326 section 3.2).
 //
 //	 0                   1                   2                   3
@@ -26,20 +26,20 @@ const (
 //	|                  Sequence Number (optional)                   |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// Every extension flag stands for one word behind the header, in the order of
-// the flags.
+// Each extension flag announces one word of 4 octets after the header. The words
+// are in the order of the flags.
 type DirectExport struct {
 	Namespace      uint16
 	Flags          uint8     // none defined
-	ExtensionFlags uint8     // which of the words below there are
+	ExtensionFlags uint8     // set of the words below that are present
 	Type           TraceType // the fields to export
 	Reserved       uint8     // ignored on receipt
-	FlowID         uint32    // with ExtensionFlowID
-	Sequence       uint32    // with ExtensionSequence
-	Extensions     [6]uint32 // with the flags 0x20 to 0x01, which are not defined
+	FlowID         uint32    // present with ExtensionFlowID
+	Sequence       uint32    // present with ExtensionSequence
+	Extensions     [6]uint32 // words of the undefined flags 0x20 to 0x01
 }
 
-// Decode reads a direct export from an option. On error d is unchanged.
+// Decode reads a direct export from all of o.Data. On error d is unchanged.
 func (d *DirectExport) Decode(o Option) error {
 	if o.Type != OptTypeDirectExport {
 		return errNotDirectExport
@@ -61,14 +61,15 @@ func (d *DirectExport) Decode(o Option) error {
 	b = b[8:]
 	for i := range 8 {
 		if d.ExtensionFlags&(ExtensionFlowID>>i) != 0 {
-			*d.extension(i) = be.Uint32(b)
+			*d.extensionWord(i) = be.Uint32(b)
 			b = b[4:]
 		}
 	}
 	return nil
 }
 
-// AppendBinary appends the option data.
+// AppendBinary appends the option data to b. It returns an error that matches
+// rocecn.ErrRange if Type has more than 24 bits.
 func (d *DirectExport) AppendBinary(b []byte) ([]byte, error) {
 	if d.Type > 0xFFFFFF {
 		return b, errTraceTypeRange
@@ -79,14 +80,14 @@ func (d *DirectExport) AppendBinary(b []byte) ([]byte, error) {
 	b = be.AppendUint32(b, uint32(d.Type)<<8|uint32(d.Reserved))
 	for i := range 8 {
 		if d.ExtensionFlags&(ExtensionFlowID>>i) != 0 {
-			b = be.AppendUint32(b, *d.extension(i))
+			b = be.AppendUint32(b, *d.extensionWord(i))
 		}
 	}
 	return b, nil
 }
 
-// UndefinedExtensions returns the words of the extension flags that are not
-// defined, in the order of the flags, and how many there are.
+// UndefinedExtensions returns the words of the undefined extension flags that are
+// set, in the order of the flags, and their number n.
 func (d *DirectExport) UndefinedExtensions() (words [6]uint32, n int) {
 	for i := range d.Extensions {
 		if d.ExtensionFlags&(ExtensionSequence>>(i+1)) != 0 {
@@ -97,9 +98,9 @@ func (d *DirectExport) UndefinedExtensions() (words [6]uint32, n int) {
 	return words, n
 }
 
-// extension returns the word of extension flag i, counted from the most
+// extensionWord returns the word of extension flag i, counted from the most
 // significant bit.
-func (d *DirectExport) extension(i int) *uint32 {
+func (d *DirectExport) extensionWord(i int) *uint32 {
 	switch i {
 	case 0:
 		return &d.FlowID

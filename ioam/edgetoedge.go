@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// E2EType is an IOAM-E2E-Type: 16 bits that say which fields an edge-to-edge
-// option has (RFC 9197 section 4.6).
+// E2EType is an IOAM-E2E-Type: the set of fields of an edge-to-edge option, 16 bits
+// (RFC 9197 section 4.6).
 type E2EType uint16
 
-// The bits, and the fields of [EdgeToEdge] behind them. Bits 4 to 15 are not
-// defined.
+// The bits, with their fields of [EdgeToEdge]. Bits 4 to 15 are undefined.
 const (
 	E2ESequence64 E2EType = 0x8000 // bit 0: Sequence64, 8 octets
 	E2ESequence32 E2EType = 0x4000 // bit 1: Sequence32, 4 octets
@@ -22,8 +21,8 @@ const (
 // String returns the number, as in "0x8000".
 func (t E2EType) String() string { return fmt.Sprintf("0x%04x", uint16(t)) }
 
-// EdgeToEdge carries data from the node that put IOAM into the packet to the
-// one that takes it out (RFC 9197 section 4.6).
+// EdgeToEdge carries data from the node that adds IOAM to the packet to the node
+// that removes it (RFC 9197 section 4.6).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -34,16 +33,16 @@ func (t E2EType) String() string { return fmt.Sprintf("0x%04x", uint16(t)) }
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type EdgeToEdge struct {
 	Namespace  uint16
-	Type       E2EType // which of the fields below there are
+	Type       E2EType // set of the fields below that are present
 	Sequence64 uint64  // bit 0
 	Sequence32 uint32  // bit 1
-	Seconds    uint32  // bit 2: when the packet entered, see [EdgeToEdge.Time]
-	Fraction   uint32  // bit 3
-	Rest       []byte  // what stands behind, for bits 4 to 15; aliases the packet
+	Seconds    uint32  // bit 2: time of entry into the IOAM domain, see [EdgeToEdge.Time]
+	Fraction   uint32  // bit 3: its fraction of a second
+	Rest       []byte  // remaining octets, the fields of bits 4 to 15; aliases the packet
 }
 
-// Decode reads an edge-to-edge option. Rest aliases o.Data. On error e is
-// unchanged.
+// Decode reads an edge-to-edge option from all of o.Data, which Rest aliases. On
+// error e is unchanged.
 func (e *EdgeToEdge) Decode(o Option) error {
 	if o.Type != OptTypeEdgeToEdge {
 		return errNotEdgeToEdge
@@ -53,7 +52,7 @@ func (e *EdgeToEdge) Decode(o Option) error {
 	}
 	d := EdgeToEdge{Namespace: be.Uint16(o.Data), Type: E2EType(be.Uint16(o.Data[2:]))}
 	b := o.Data[4:]
-	if len(b) < d.Type.len() {
+	if len(b) < d.Type.fieldsLen() {
 		return errTruncatedEdgeToEdge
 	}
 	if d.Type&E2ESequence64 != 0 {
@@ -61,29 +60,29 @@ func (e *EdgeToEdge) Decode(o Option) error {
 		b = b[8:]
 	}
 	if d.Type&E2ESequence32 != 0 {
-		d.Sequence32, b = word(b)
+		d.Sequence32, b = readWord(b)
 	}
 	if d.Type&E2ESeconds != 0 {
-		d.Seconds, b = word(b)
+		d.Seconds, b = readWord(b)
 	}
 	if d.Type&E2EFraction != 0 {
-		d.Fraction, b = word(b)
+		d.Fraction, b = readWord(b)
 	}
 	d.Rest = b
-	if err := d.check(); err != nil {
+	if err := d.checkFields(); err != nil {
 		return err
 	}
 	*e = d
 	return nil
 }
 
-// AppendBinary appends the option data. Rest must be empty unless one of bits
-// 4 to 15 is set.
+// AppendBinary appends the option data to b. It returns an error that matches
+// rocecn.ErrMalformed if Rest is not empty and none of bits 4 to 15 is set.
 func (e *EdgeToEdge) AppendBinary(b []byte) ([]byte, error) {
-	if err := e.check(); err != nil {
+	if err := e.checkFields(); err != nil {
 		return b, err
 	}
-	b = slices.Grow(b, 4+e.Type.len()+len(e.Rest))
+	b = slices.Grow(b, 4+e.Type.fieldsLen()+len(e.Rest))
 	b = be.AppendUint16(b, e.Namespace)
 	b = be.AppendUint16(b, uint16(e.Type))
 	if e.Type&E2ESequence64 != 0 {
@@ -101,14 +100,14 @@ func (e *EdgeToEdge) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, e.Rest...), nil
 }
 
-func (e *EdgeToEdge) check() error {
+func (e *EdgeToEdge) checkFields() error {
 	if len(e.Rest) > 0 && e.Type&0x0FFF == 0 {
 		return errEdgeToEdgeLen
 	}
 	return nil
 }
 
-// len returns the octets of the fields of bits 0 to 3.
-func (t E2EType) len() int {
+// fieldsLen returns the length in octets of the fields of bits 0 to 3.
+func (t E2EType) fieldsLen() int {
 	return 4*bits.OnesCount16(uint16(t>>12)) + 4*int(t>>15)
 }

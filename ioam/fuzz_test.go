@@ -52,7 +52,7 @@ func FuzzTrace(f *testing.F) {
 			if len(nodes) == before {
 				t.Fatal("a node without octets")
 			}
-			if n.available()&^n.typ != 0 {
+			if n.availableFields()&^n.typ != 0 {
 				t.Fatal("a field is available that is not there")
 			}
 		}
@@ -97,7 +97,7 @@ func FuzzAddNode(f *testing.F) {
 			return
 		}
 		var n Node
-		n.set(node, before.Type)
+		n.readFields(node, before.Type)
 		n.snapshot.Data = n.snapshot.Data[:len(n.snapshot.Data)&^3]
 		octets, err := n.AppendBinary(nil)
 		if err != nil {

@@ -8,16 +8,16 @@ import (
 
 var be = binary.BigEndian
 
-// congestion is the trace type of congestion control: place, time and queue length.
+// congestion is the trace type for congestion control: node, interfaces, time and queue depth.
 const congestion = BitNode | BitInterfaces | BitSeconds | BitFraction | BitQueueDepth
 
-// Values of fields that a node could not fill: all ones (RFC 9197 section 4.4.2). A field of 4 or 8 octets with two
-// parts can have one known part.
+// Values of unavailable fields: all ones (RFC 9197 section 4.4.2). In a field with two parts one part may be
+// available.
 const (
-	noHopLimit  = 0xFF // only if the node_id beside it is unavailable too; otherwise it is hop limit 255
+	noHopLimit  = 0xFF // only if the node_id is unavailable as well; otherwise it is hop limit 255
 	noNodeID    = 0xFFFFFF
 	noInterface = 0xFFFF
-	noValue     = 0xFFFFFFFF // every field of 32 bits, including the wide interfaces
+	noValue     = 0xFFFFFFFF // for all fields of 32 bits, including the wide interfaces
 
 	noWideNodeID = 0xFFFFFFFFFFFFFF
 	noWideValue  = 0xFFFFFFFFFFFFFFFF
@@ -25,8 +25,7 @@ const (
 	noSchema = 0xFFFFFF // SchemaID of a snapshot without data
 )
 
-// DelayOverflow is the bit of a transit delay of more than 2^31−1 nanoseconds; the other bits are zero then (RFC 9197
-// section 4.4.2.5).
+// DelayOverflow is the value of a transit delay of more than 2^31−1 nanoseconds (RFC 9197 section 4.4.2.5).
 const DelayOverflow = 0x80000000
 
 // Node is the record of one node in a trace (RFC 9197 section 4.4.2). In the packet the newest node is first.
@@ -70,22 +69,22 @@ type Node struct {
 //	~                          Opaque data                          ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// Length counts the data in units of 4 octets.
+// Length is the length of the data in units of 4 octets.
 type Snapshot struct {
 	SchemaID uint32 // 24 bits
-	Data     []byte // a multiple of 4 octets, up to 1020; aliases the packet
+	Data     []byte // a multiple of 4 octets, up to 1020; aliases the packet after decoding
 }
 
-// String returns the fields that are there, as in "node 0xd4 at hop limit 61,
-// queue depth unavailable".
+// String returns the fields of the record, as in "node 0xd4 at hop limit 61, queue
+// depth unavailable".
 func (n Node) String() string {
 	var fields []string
-	available := n.available()
+	available := n.availableFields()
 	field := func(bit TraceType, format string, values ...any) {
 		if available.Has(bit) {
-			fields = append(fields, bit.name()+" "+fmt.Sprintf(format, values...))
+			fields = append(fields, bit.bitName()+" "+fmt.Sprintf(format, values...))
 		} else if n.typ.Has(bit) {
-			fields = append(fields, bit.name()+" unavailable")
+			fields = append(fields, bit.bitName()+" unavailable")
 		}
 	}
 	field(BitNode, "%#x at hop limit %d", n.nodeID, n.hopLimit)
@@ -107,17 +106,16 @@ func (n Node) String() string {
 	return strings.Join(fields, ", ")
 }
 
-// AppendBinary appends the fields that n.typ names, as they stand in a trace
-// of that type.
+// AppendBinary appends the record as it is in a trace of n.Type().
 func (n *Node) AppendBinary(b []byte) ([]byte, error) {
-	if err := n.check(); err != nil {
+	if err := n.checkFields(); err != nil {
 		return b, err
 	}
-	return n.append(b, n.typ), nil
+	return n.appendFields(b, n.typ), nil
 }
 
-// check returns the first value that does not fit its field.
-func (n *Node) check() error {
+// checkFields returns the error of the first value that does not fit its field.
+func (n *Node) checkFields() error {
 	switch {
 	case n.typ > 0xFFFFFF:
 		return errTraceTypeRange
@@ -131,8 +129,8 @@ func (n *Node) check() error {
 	return nil
 }
 
-// append appends the fields that t names. Fields that n does not have are appended as unavailable.
-func (n *Node) append(b []byte, t TraceType) []byte {
+// appendFields appends the fields of t. It appends fields that n does not have as unavailable.
+func (n *Node) appendFields(b []byte, t TraceType) []byte {
 	word := func(bit TraceType, w uint32) {
 		if n.typ&bit == 0 {
 			w = noValue
@@ -171,13 +169,13 @@ func (n *Node) append(b []byte, t TraceType) []byte {
 	return b
 }
 
-// set reads the fields that t names from the start of b and returns the octets after them. Other fields are left
-// alone; fields after the end of b become zero.
-func (n *Node) set(b []byte, t TraceType) (rest []byte) {
+// readFields reads the fields of t from the start of b and returns the octets after them. It leaves other fields
+// alone and sets fields after the end of b to zero.
+func (n *Node) readFields(b []byte, t TraceType) (rest []byte) {
 	n.typ = t
-	if t == congestion && len(b) >= 20 { // the general code below does the same, slower
-		n.setNode(be.Uint32(b))
-		n.setInterfaces(be.Uint32(b[4:]))
+	if t == congestion && len(b) >= 20 { // faster than the general code below
+		n.readNode(be.Uint32(b))
+		n.readInterfaces(be.Uint32(b[4:]))
 		n.seconds = be.Uint32(b[8:])
 		n.fraction = be.Uint32(b[12:])
 		n.queueDepth = be.Uint32(b[16:])
@@ -185,68 +183,68 @@ func (n *Node) set(b []byte, t TraceType) (rest []byte) {
 	}
 	var w uint32
 	if t&BitNode != 0 {
-		w, b = word(b)
-		n.setNode(w)
+		w, b = readWord(b)
+		n.readNode(w)
 	}
 	if t&BitInterfaces != 0 {
-		w, b = word(b)
-		n.setInterfaces(w)
+		w, b = readWord(b)
+		n.readInterfaces(w)
 	}
 	if t&BitSeconds != 0 {
-		n.seconds, b = word(b)
+		n.seconds, b = readWord(b)
 	}
 	if t&BitFraction != 0 {
-		n.fraction, b = word(b)
+		n.fraction, b = readWord(b)
 	}
 	if t&BitTransitDelay != 0 {
-		n.transitDelay, b = word(b)
+		n.transitDelay, b = readWord(b)
 	}
 	if t&BitNamespaceData != 0 {
-		n.namespaceData, b = word(b)
+		n.namespaceData, b = readWord(b)
 	}
 	if t&BitQueueDepth != 0 {
-		n.queueDepth, b = word(b)
+		n.queueDepth, b = readWord(b)
 	}
 	if t&BitChecksum != 0 {
-		n.checksumComplement, b = word(b)
+		n.checksumComplement, b = readWord(b)
 	}
 	if t&0xFFFF == 0 {
 		return b
 	}
-	return n.setHigh(b, t)
+	return n.readHighFields(b, t)
 }
 
-// setHigh is set for bits 8 to 22.
-func (n *Node) setHigh(b []byte, t TraceType) (rest []byte) {
+// readHighFields reads the fields of bits 8 to 22.
+func (n *Node) readHighFields(b []byte, t TraceType) (rest []byte) {
 	var w uint32
 	if t&BitWideNode != 0 {
-		w, b = word(b)
+		w, b = readWord(b)
 		n.wideHopLimit, n.wideNodeID = uint8(w>>24), uint64(w&0xFFFFFF)<<32
-		w, b = word(b)
+		w, b = readWord(b)
 		n.wideNodeID |= uint64(w)
 	}
 	if t&BitWideInterfaces != 0 {
-		n.wideIngress, b = word(b)
-		n.wideEgress, b = word(b)
+		n.wideIngress, b = readWord(b)
+		n.wideEgress, b = readWord(b)
 	}
 	if t&BitWideNamespaceData != 0 {
-		w, b = word(b)
+		w, b = readWord(b)
 		n.wideNamespaceData = uint64(w) << 32
-		w, b = word(b)
+		w, b = readWord(b)
 		n.wideNamespaceData |= uint64(w)
 	}
 	if t&BitBufferOccupancy != 0 {
-		n.bufferOccupancy, b = word(b)
+		n.bufferOccupancy, b = readWord(b)
 	}
 	if t&UndefinedBits != 0 {
 		for i := range n.undefined {
 			if t&(BitUndefined>>i) != 0 {
-				n.undefined[i], b = word(b)
+				n.undefined[i], b = readWord(b)
 			}
 		}
 	}
 	if t&BitSnapshot != 0 {
-		w, b = word(b)
+		w, b = readWord(b)
 		end := min(4*int(w>>24), len(b))
 		n.snapshot = Snapshot{SchemaID: w & 0xFFFFFF, Data: b[:end:end]}
 		b = b[end:]
@@ -254,11 +252,11 @@ func (n *Node) setHigh(b []byte, t TraceType) (rest []byte) {
 	return b
 }
 
-func (n *Node) setNode(w uint32)       { n.hopLimit, n.nodeID = uint8(w>>24), w&0xFFFFFF }
-func (n *Node) setInterfaces(w uint32) { n.ingress, n.egress = uint16(w>>16), uint16(w) }
+func (n *Node) readNode(w uint32)       { n.hopLimit, n.nodeID = uint8(w>>24), w&0xFFFFFF }
+func (n *Node) readInterfaces(w uint32) { n.ingress, n.egress = uint16(w>>16), uint16(w) }
 
-// word returns the first four octets of b and the rest.
-func word(b []byte) (w uint32, rest []byte) {
+// readWord returns the first four octets of b as a number, and the rest: 0 and nil if b is shorter.
+func readWord(b []byte) (w uint32, rest []byte) {
 	if len(b) < 4 {
 		return 0, nil
 	}

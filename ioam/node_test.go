@@ -89,8 +89,8 @@ func TestAvailable(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			var n Node
-			require.Empty(t, n.set(wiretest.Hex(t, c.node), c.typ))
-			require.Equal(t, c.want, n.available())
+			require.Empty(t, n.readFields(wiretest.Hex(t, c.node), c.typ))
+			require.Equal(t, c.want, n.availableFields())
 		})
 	}
 }

@@ -3,14 +3,14 @@ package ioam
 // Type returns the fields of the record, with or without a value.
 func (n *Node) Type() TraceType { return n.typ }
 
-// HopLimit returns the hop limit of the packet when the node sent it on (bit 0).
+// HopLimit returns the hop limit of the packet when it left the node (bit 0).
 func (n *Node) HopLimit() (limit uint8, ok bool) {
-	return given(n.hopLimit, n.typ.Has(BitNode) && (n.hopLimit != noHopLimit || n.nodeID != noNodeID))
+	return valueIf(n.hopLimit, n.typ.Has(BitNode) && (n.hopLimit != noHopLimit || n.nodeID != noNodeID))
 }
 
 // NodeID returns the identifier of the node: 24 bits (bit 0).
 func (n *Node) NodeID() (id uint32, ok bool) {
-	return given(n.nodeID, n.typ.Has(BitNode) && n.nodeID != noNodeID)
+	return valueIf(n.nodeID, n.typ.Has(BitNode) && n.nodeID != noNodeID)
 }
 
 // SetNode sets the hop limit and the identifier of 24 bits (bit 0).
@@ -21,12 +21,12 @@ func (n *Node) SetNode(hopLimit uint8, id uint32) {
 
 // Ingress returns the interface that received the packet (bit 1).
 func (n *Node) Ingress() (id uint16, ok bool) {
-	return given(n.ingress, n.typ.Has(BitInterfaces) && n.ingress != noInterface)
+	return valueIf(n.ingress, n.typ.Has(BitInterfaces) && n.ingress != noInterface)
 }
 
 // Egress returns the interface that sent the packet (bit 1).
 func (n *Node) Egress() (id uint16, ok bool) {
-	return given(n.egress, n.typ.Has(BitInterfaces) && n.egress != noInterface)
+	return valueIf(n.egress, n.typ.Has(BitInterfaces) && n.egress != noInterface)
 }
 
 // SetIngress sets the interface that received the packet (bit 1).
@@ -51,7 +51,7 @@ func (n *Node) addInterfaces() {
 
 // Seconds returns the seconds of the time of arrival (bit 2), see [Node.Time].
 func (n *Node) Seconds() (s uint32, ok bool) {
-	return given(n.seconds, n.typ.Has(BitSeconds) && n.seconds != noValue)
+	return valueIf(n.seconds, n.typ.Has(BitSeconds) && n.seconds != noValue)
 }
 
 // SetSeconds sets the seconds of the time of arrival (bit 2).
@@ -62,7 +62,7 @@ func (n *Node) SetSeconds(s uint32) {
 
 // Fraction returns the fraction of a second of the time of arrival (bit 3). Its unit depends on the [TimeFormat].
 func (n *Node) Fraction() (f uint32, ok bool) {
-	return given(n.fraction, n.typ.Has(BitFraction) && n.fraction != noValue)
+	return valueIf(n.fraction, n.typ.Has(BitFraction) && n.fraction != noValue)
 }
 
 // SetFraction sets the fraction of a second of the time of arrival (bit 3) in the unit of the [TimeFormat].
@@ -73,7 +73,7 @@ func (n *Node) SetFraction(f uint32) {
 
 // TransitDelay returns the time in the node in nanoseconds, or [DelayOverflow] (bit 4).
 func (n *Node) TransitDelay() (ns uint32, ok bool) {
-	return given(n.transitDelay, n.typ.Has(BitTransitDelay) && n.transitDelay != noValue)
+	return valueIf(n.transitDelay, n.typ.Has(BitTransitDelay) && n.transitDelay != noValue)
 }
 
 // SetTransitDelay sets the time in the node in nanoseconds, or [DelayOverflow] (bit 4).
@@ -84,7 +84,7 @@ func (n *Node) SetTransitDelay(ns uint32) {
 
 // NamespaceData returns the data that the namespace defines (bit 5).
 func (n *Node) NamespaceData() (data uint32, ok bool) {
-	return given(n.namespaceData, n.typ.Has(BitNamespaceData) && n.namespaceData != noValue)
+	return valueIf(n.namespaceData, n.typ.Has(BitNamespaceData) && n.namespaceData != noValue)
 }
 
 // SetNamespaceData sets the data that the namespace defines (bit 5).
@@ -95,7 +95,7 @@ func (n *Node) SetNamespaceData(data uint32) {
 
 // QueueDepth returns the number of buffers in the egress queue (bit 6); Linux writes octets.
 func (n *Node) QueueDepth() (depth uint32, ok bool) {
-	return given(n.queueDepth, n.typ.Has(BitQueueDepth) && n.queueDepth != noValue)
+	return valueIf(n.queueDepth, n.typ.Has(BitQueueDepth) && n.queueDepth != noValue)
 }
 
 // SetQueueDepth sets the number of buffers in the egress queue (bit 6).
@@ -106,7 +106,7 @@ func (n *Node) SetQueueDepth(depth uint32) {
 
 // ChecksumComplement returns the checksum complement (bit 7).
 func (n *Node) ChecksumComplement() (c uint32, ok bool) {
-	return given(n.checksumComplement, n.typ.Has(BitChecksum) && n.checksumComplement != noValue)
+	return valueIf(n.checksumComplement, n.typ.Has(BitChecksum) && n.checksumComplement != noValue)
 }
 
 // SetChecksumComplement sets the checksum complement (bit 7).
@@ -115,15 +115,15 @@ func (n *Node) SetChecksumComplement(c uint32) {
 	n.checksumComplement = c
 }
 
-// WideHopLimit returns the hop limit beside the wide identifier, as [Node.HopLimit] (bit 8).
+// WideHopLimit returns the hop limit that is recorded with the wide identifier, as [Node.HopLimit] does (bit 8).
 func (n *Node) WideHopLimit() (limit uint8, ok bool) {
-	return given(n.wideHopLimit,
+	return valueIf(n.wideHopLimit,
 		n.typ.Has(BitWideNode) && (n.wideHopLimit != noHopLimit || n.wideNodeID != noWideNodeID))
 }
 
 // WideNodeID returns the wide identifier of the node: 56 bits (bit 8).
 func (n *Node) WideNodeID() (id uint64, ok bool) {
-	return given(n.wideNodeID, n.typ.Has(BitWideNode) && n.wideNodeID != noWideNodeID)
+	return valueIf(n.wideNodeID, n.typ.Has(BitWideNode) && n.wideNodeID != noWideNodeID)
 }
 
 // SetWideNode sets the hop limit and the identifier of 56 bits (bit 8).
@@ -134,12 +134,12 @@ func (n *Node) SetWideNode(hopLimit uint8, id uint64) {
 
 // WideIngress returns the interface that received the packet, in wide format (bit 9).
 func (n *Node) WideIngress() (id uint32, ok bool) {
-	return given(n.wideIngress, n.typ.Has(BitWideInterfaces) && n.wideIngress != noValue)
+	return valueIf(n.wideIngress, n.typ.Has(BitWideInterfaces) && n.wideIngress != noValue)
 }
 
 // WideEgress returns the interface that sent the packet, in wide format (bit 9).
 func (n *Node) WideEgress() (id uint32, ok bool) {
-	return given(n.wideEgress, n.typ.Has(BitWideInterfaces) && n.wideEgress != noValue)
+	return valueIf(n.wideEgress, n.typ.Has(BitWideInterfaces) && n.wideEgress != noValue)
 }
 
 // SetWideIngress sets the interface that received the packet, in wide format (bit 9).
@@ -164,7 +164,7 @@ func (n *Node) addWideInterfaces() {
 
 // WideNamespaceData returns the data that the namespace defines, in wide format (bit 10).
 func (n *Node) WideNamespaceData() (data uint64, ok bool) {
-	return given(n.wideNamespaceData, n.typ.Has(BitWideNamespaceData) && n.wideNamespaceData != noWideValue)
+	return valueIf(n.wideNamespaceData, n.typ.Has(BitWideNamespaceData) && n.wideNamespaceData != noWideValue)
 }
 
 // SetWideNamespaceData sets the data that the namespace defines, in wide format (bit 10).
@@ -175,7 +175,7 @@ func (n *Node) SetWideNamespaceData(data uint64) {
 
 // BufferOccupancy returns the occupancy of the shared buffer pool in a unit of the node's choice (bit 11).
 func (n *Node) BufferOccupancy() (occupancy uint32, ok bool) {
-	return given(n.bufferOccupancy, n.typ.Has(BitBufferOccupancy) && n.bufferOccupancy != noValue)
+	return valueIf(n.bufferOccupancy, n.typ.Has(BitBufferOccupancy) && n.bufferOccupancy != noValue)
 }
 
 // SetBufferOccupancy sets the occupancy of the shared buffer pool in a unit of the node's choice (bit 11).
@@ -184,18 +184,18 @@ func (n *Node) SetBufferOccupancy(occupancy uint32) {
 	n.bufferOccupancy = occupancy
 }
 
-// Undefined returns the word of one of bits 12 to 21, which have no meaning yet; ok is false for other bits.
+// Undefined returns the word of one of the undefined bits 12 to 21; ok is false for other bits.
 func (n *Node) Undefined(bit int) (word uint32, ok bool) {
 	i := bit - 12
 	if i < 0 || i >= len(n.undefined) {
 		return 0, false
 	}
-	return given(n.undefined[i], n.typ.Has(BitUndefined>>i) && n.undefined[i] != noValue)
+	return valueIf(n.undefined[i], n.typ.Has(BitUndefined>>i) && n.undefined[i] != noValue)
 }
 
 // Snapshot returns the Opaque State Snapshot (bit 22). Its Data aliases the trace.
 func (n *Node) Snapshot() (s Snapshot, ok bool) {
-	return given(n.snapshot, n.typ.Has(BitSnapshot) && (n.snapshot.SchemaID != noSchema || len(n.snapshot.Data) > 0))
+	return valueIf(n.snapshot, n.typ.Has(BitSnapshot) && (n.snapshot.SchemaID != noSchema || len(n.snapshot.Data) > 0))
 }
 
 // SetSnapshot sets the Opaque State Snapshot (bit 22). The node keeps s.Data.
@@ -204,7 +204,7 @@ func (n *Node) SetSnapshot(s Snapshot) {
 	n.snapshot = s
 }
 
-// ID returns the identifier of the node, the short one if the node gave both.
+// ID returns the identifier of the node: [Node.NodeID], or else [Node.WideNodeID].
 func (n *Node) ID() (id uint64, ok bool) {
 	if short, ok := n.NodeID(); ok {
 		return uint64(short), true
@@ -212,9 +212,8 @@ func (n *Node) ID() (id uint64, ok bool) {
 	return n.WideNodeID()
 }
 
-// available returns the bits of the fields with a value. If a field has two parts, one of them may still be
-// unavailable.
-func (n *Node) available() TraceType {
+// availableFields returns the bits of the fields with a value. Of a field with two parts one may be unavailable.
+func (n *Node) availableFields() TraceType {
 	t := n.typ &^ BitReserved
 	without := func(bit TraceType, unavailable bool) {
 		if unavailable {
@@ -240,8 +239,8 @@ func (n *Node) available() TraceType {
 	return t
 }
 
-// given returns a value if it is available, otherwise the zero value.
-func given[T any](value T, available bool) (T, bool) {
+// valueIf returns value if it is available, otherwise the zero value, and available.
+func valueIf[T any](value T, available bool) (T, bool) {
 	if !available {
 		var none T
 		return none, false

@@ -1,24 +1,25 @@
-// Package ioam reads and writes In Situ OAM: the data that the nodes of a
-// network leave in the packets that cross them (RFC 9197), as IPv6 options
-// carry it (RFC 9486), and direct export (RFC 9326).
+// Package ioam decodes and encodes In Situ OAM: data that the nodes of a network
+// record in packets (RFC 9197), carried in IPv6 options (RFC 9486), and direct
+// export (RFC 9326).
 //
-// An IPv6 option of type [IPv6MayChange] or [IPv6NoChange] holds an [Option];
-// its Type says which of [Trace], [ProofOfTransit], [EdgeToEdge] and
-// [DirectExport] decodes the rest. A trace's nodes come from [Trace.Nodes].
+// An IPv6 option of type [IPv6MayChange] or [IPv6NoChange] holds an [Option]. Its
+// Type determines the type that decodes its data: [Trace], [ProofOfTransit],
+// [EdgeToEdge] or [DirectExport]. [Trace.Nodes] yields the nodes of a trace; see
+// the examples.
 //
 //	host ──> node B2 ──> node C3 ──> node D4 ──>
 //	         B2          C3 B2       D4 C3 B2      newest first
 //
-// [AddNode] is what a node on the way does. [github.com/rocecn/rocecn/rocev2] finds the
-// options in a packet, and [github.com/rocecn/rocecn/fastcnp] carries the trace back to the
-// sender.
+// [AddNode] adds the record of a transit node. Package
+// [github.com/rocecn/rocecn/rocev2] finds the options in a packet, and a Fast CNP of
+// package [github.com/rocecn/rocecn/fastcnp] carries the trace back to the sender.
 package ioam
 
 import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// The types of the IPv6 options that carry IOAM (RFC 9486 section 3).
+// Types of the IPv6 options that carry IOAM (RFC 9486 section 3).
 const (
 	IPv6MayChange = 0x31 // trace and proof of transit, in Hop-by-Hop Options
 	IPv6NoChange  = 0x11 // direct export in Hop-by-Hop Options, edge-to-edge in Destination Options
@@ -42,16 +43,16 @@ var optTypeNames = [...]string{"pre-allocated trace", "incremental trace", "proo
 // String returns the name of the type in lower case.
 func (t OptType) String() string { return enumtext.Name(t, optTypeNames[:], "OptType") }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (t OptType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText sets t to the type that String returns the text for.
+// UnmarshalText sets t to the type with this String.
 func (t *OptType) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(t, text, "ioam", "type")
 }
 
-// Option is the data of an IPv6 option that carries IOAM (RFC 9486
-// section 3). In the extension header the option is aligned at 4n.
+// Option is the data of an IPv6 option that carries IOAM (RFC 9486 section 3). Its
+// alignment in the extension header is 4n.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -61,15 +62,16 @@ func (t *OptType) UnmarshalText(text []byte) error {
 //	~                          option data                          ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// Option-Type and Opt Data Len belong to the extension header.
+// Option-Type and Opt Data Len are not part of Option: see package ipv6opt.
 type Option struct {
 	Reserved uint8 // zero on send, ignored on receipt
 	Type     OptType
-	Data     []byte // what Type says
+	Data     []byte // option data, in the format of Type; aliases the input after decoding
 }
 
-// Decode reads all of b, the data of an IPv6 option. Data aliases b, which has
-// to stay as it is while o is in use. On error o is unchanged.
+// Decode reads all of b, the data of an IPv6 option. Data aliases b, which must not
+// change while o is in use. It fails only if b has fewer than 2 octets, with an
+// error that matches rocecn.ErrTruncated; o is then unchanged.
 func (o *Option) Decode(b []byte) error {
 	if len(b) < 2 {
 		return errTruncatedOption
@@ -80,7 +82,8 @@ func (o *Option) Decode(b []byte) error {
 	return nil
 }
 
-// AppendBinary appends the data of the IPv6 option, 255 octets at most.
+// AppendBinary appends the data of the IPv6 option to b. It returns an error that
+// matches rocecn.ErrRange if this is more than 255 octets.
 func (o Option) AppendBinary(b []byte) ([]byte, error) {
 	if len(o.Data) > 253 {
 		return b, errOptionLen

@@ -2,8 +2,8 @@ package ioam
 
 import "slices"
 
-// ProofOfTransit proves that a packet passed certain nodes (RFC 9197
-// section 4.5). Type 0 is the one that is defined:
+// ProofOfTransit proves that a packet passed certain nodes (RFC 9197 section 4.5).
+// Only type 0 is defined:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -20,12 +20,12 @@ type ProofOfTransit struct {
 	Namespace  uint16
 	Type       uint8
 	Flags      uint8
-	PktID      uint64 // with type 0
-	Cumulative uint64 // with type 0
-	Data       []byte // with other types: everything behind the first 4 octets; aliases the packet
+	PktID      uint64 // present in type 0
+	Cumulative uint64 // present in type 0
+	Data       []byte // octets after the first 4 in other types; aliases the packet
 }
 
-// Decode reads a proof of transit from an option. Data aliases o.Data. On error
+// Decode reads a proof of transit from all of o.Data, which Data aliases. On error
 // p is unchanged.
 func (p *ProofOfTransit) Decode(o Option) error {
 	if o.Type != OptTypeProofOfTransit {
@@ -48,7 +48,8 @@ func (p *ProofOfTransit) Decode(o Option) error {
 	return nil
 }
 
-// AppendBinary appends the option data. Type 0 has no Data.
+// AppendBinary appends the option data to b. It returns an error that matches
+// rocecn.ErrMalformed if Type is 0 and Data is not empty.
 func (p *ProofOfTransit) AppendBinary(b []byte) ([]byte, error) {
 	if p.Type == 0 && len(p.Data) > 0 {
 		return b, errProofOfTransitLen

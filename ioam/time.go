@@ -1,28 +1,26 @@
 package ioam
 
 import (
-	"github.com/rocecn/rocecn/internal/enumtext"
 	"time"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// TimeFormat is the meaning of a pair of Seconds and Fraction (RFC 9197
-// section 5). The packet does not tell it; it is configured with the namespace.
-// Linux writes POSIX.
+// TimeFormat is the format of a pair of Seconds and Fraction (RFC 9197 section 5).
+// It is not in the packet: it is configured for the namespace. Linux writes POSIX.
 type TimeFormat uint8
 
-// The formats. None of them counts leap seconds in a way that a single
-// timestamp could show.
+// The formats. A timestamp in any of them does not show leap seconds.
 const (
-	// PTP: seconds and nanoseconds since 1970 in TAI (section 5.1). TAI is ahead
-	// of UTC by whole seconds, 37 since 2017, and nothing in the packet says how
-	// many: the time.Time that comes out shows TAI. Subtract the offset to get
-	// UTC.
+	// TimeFormatPTP has seconds and nanoseconds since 1970 in TAI (section 5.1). TAI
+	// is ahead of UTC by a number of seconds that is not in the packet, 37 since 2017.
+	// The resulting time.Time is in TAI: subtract the offset to get UTC.
 	TimeFormatPTP TimeFormat = iota
-	// NTP: seconds since 1900 in UTC and 2^-32 seconds (section 5.2). The seconds
-	// wrap in 2036; values with the top bit clear are taken to be after that, so
-	// that times from January 1968 to February 2104 come out right.
+	// TimeFormatNTP has seconds since 1900 in UTC and units of 2^-32 seconds (section
+	// 5.2). The seconds wrap in 2036: values with the top bit clear are taken to be
+	// after that. The result is right from January 1968 to February 2104.
 	TimeFormatNTP
-	// POSIX: seconds and microseconds since 1970 in UTC (section 5.3).
+	// TimeFormatPOSIX has seconds and microseconds since 1970 in UTC (section 5.3).
 	TimeFormatPOSIX
 )
 
@@ -34,9 +32,9 @@ var timeFormats = [...]string{"PTP", "NTP", "POSIX"}
 // ntpToUnix is the number of seconds from 1900 to 1970.
 const ntpToUnix = 2208988800
 
-// Time returns the time that a pair stands for, and false when the fraction is
-// out of the format's range: a second of nanoseconds or microseconds, or more.
-func (f TimeFormat) Time(seconds, fraction uint32) (time.Time, bool) {
+// Time returns the time of a pair. ok is false if the fraction is a second or more,
+// or if f is not one of the formats.
+func (f TimeFormat) Time(seconds, fraction uint32) (t time.Time, ok bool) {
 	s, ns := int64(seconds), int64(fraction)
 	switch f {
 	case TimeFormatPTP:
@@ -57,18 +55,19 @@ func (f TimeFormat) Time(seconds, fraction uint32) (time.Time, bool) {
 	return time.Unix(s, ns).UTC(), true
 }
 
-// Time returns the time of arrival in the format that the namespace uses. It is
-// false when the node has no seconds or they are unavailable, and when the
-// fraction is out of range. Without a fraction the time is in whole seconds.
+// Time returns the time of arrival, given the format of the namespace. ok is false if
+// the seconds are unavailable or the fraction is out of range. Without a fraction
+// the time is in whole seconds.
 //
-// All ones also is the value of one second in 136 years, and of one NTP
-// fraction; it is taken as unavailable.
-func (n *Node) Time(f TimeFormat) (time.Time, bool) {
+// A value of all ones is unavailable, although it is also one second in 136 years
+// and one NTP fraction.
+func (n *Node) Time(f TimeFormat) (t time.Time, ok bool) {
 	return f.timeOf(n.typ&BitSeconds != 0, n.seconds, n.typ&BitFraction != 0, n.fraction)
 }
 
-// Time is [Node.Time] for the time at which the packet entered the IOAM domain.
-func (e *EdgeToEdge) Time(f TimeFormat) (time.Time, bool) {
+// Time returns the time at which the packet entered the IOAM domain, as [Node.Time]
+// does for the time of arrival.
+func (e *EdgeToEdge) Time(f TimeFormat) (t time.Time, ok bool) {
 	return f.timeOf(e.Type&E2ESeconds != 0, e.Seconds, e.Type&E2EFraction != 0, e.Fraction)
 }
 

@@ -18,25 +18,24 @@ import (
 //	~        free space (pre-allocated), then nodes, newest first   ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// NodeLen is no field here: it always is [TraceType.NodeLen] of Type.
+// NodeLen is no field of Trace: it is Type.NodeLen().
 type Trace struct {
 	OptType      OptType   // OptTypePreallocated or OptTypeIncremental
 	Namespace    uint16    // Namespace-ID
-	Overflow     bool      // O: a node found too little room
+	Overflow     bool      // O: there was too little space for a node
 	Loopback     bool      // L: RFC 9322 section 4
 	Active       bool      // A: RFC 9322 section 5
 	ReservedFlag bool      // R: zero on send, ignored on receipt
-	RemainingLen uint8     // room for more nodes, in units of 4 octets, 0 to 127
-	Type         TraceType // the fields of every node
+	RemainingLen uint8     // space for more nodes, in units of 4 octets, 0 to 127
+	Type         TraceType // set of the fields of each node
 	Reserved     uint8     // zero on send, ignored on receipt
-	Data         []byte    // everything after the header, free space included
+	Data         []byte    // octets after the header, including free space; aliases the packet after decoding
 }
 
 const traceHeaderLen = 8
 
-// Decode reads a trace of either kind from an option. All of its nodes are
-// checked, so that reading them cannot fail. Data aliases o.Data. On error t is
-// unchanged.
+// Decode reads a trace of either kind from all of o.Data, which Data aliases. It
+// checks all nodes, so reading them cannot fail. On error t is unchanged.
 func (t *Trace) Decode(o Option) error {
 	if o.Type > OptTypeIncremental {
 		return errNotTrace
@@ -72,7 +71,7 @@ func (t *Trace) Decode(o Option) error {
 	return nil
 }
 
-// The flags in the eight octets of the header, taken as one number.
+// The flags in the header, read as a number of 64 bits.
 const (
 	flagO = 1 << (42 - iota)
 	flagL
@@ -80,7 +79,7 @@ const (
 	flagR
 )
 
-// freeLen returns the octets of free space in front of the nodes.
+// freeLen returns the length in octets of the free space before the nodes.
 func freeLen(kind OptType, remaining uint8) int {
 	if kind == OptTypePreallocated {
 		return 4 * int(remaining)
@@ -88,7 +87,8 @@ func freeLen(kind OptType, remaining uint8) int {
 	return 0
 }
 
-// checkNodes checks that the octets are whole nodes.
+// checkNodes checks that the octets are complete nodes of this size, without their
+// snapshots.
 func checkNodes(nodes []byte, typ TraceType, size int) error {
 	if typ&BitSnapshot != 0 {
 		return checkSnapshots(nodes, size)
@@ -105,7 +105,8 @@ func checkNodes(nodes []byte, typ TraceType, size int) error {
 	return nil
 }
 
-// checkSnapshots is checkNodes for nodes with a snapshot after size octets.
+// checkSnapshots checks that the octets are complete nodes that have a snapshot
+// after size octets.
 func checkSnapshots(data []byte, size int) error {
 	for len(data) > 0 {
 		if len(data) < size+4 {
@@ -120,16 +121,17 @@ func checkSnapshots(data []byte, size int) error {
 	return nil
 }
 
-// AppendBinary appends the option data. It rejects traces that Decode would reject.
+// AppendBinary appends the option data to b. It rejects the traces that Decode
+// rejects, and values that do not fit their field. On error it returns b unchanged.
 func (t *Trace) AppendBinary(b []byte) ([]byte, error) {
-	if err := t.check(); err != nil {
+	if err := t.checkFields(); err != nil {
 		return b, err
 	}
 	b = t.appendHeader(slices.Grow(b, traceHeaderLen+len(t.Data)))
 	return append(b, t.Data...), nil
 }
 
-func (t *Trace) check() error {
+func (t *Trace) checkFields() error {
 	switch {
 	case t.OptType > OptTypeIncremental:
 		return errNotTrace
@@ -180,15 +182,13 @@ func (t Trace) String() string {
 	return s
 }
 
-// NodeData returns the part of Data that holds nodes: without the free space
-// of a pre-allocated trace.
+// NodeData returns Data without the free space of a pre-allocated trace.
 func (t *Trace) NodeData() []byte {
 	return t.Data[min(freeLen(t.OptType, t.RemainingLen), len(t.Data)):]
 }
 
-// Nodes yields the nodes, newest first. Each is a value of its own; only
-// Snapshot.Data aliases the trace. Where nanoseconds count, [Trace.Cursor]
-// copies less.
+// Nodes yields a copy of each node, newest first. Only Snapshot.Data aliases the
+// trace. [Trace.Cursor] is faster: it copies less.
 func (t *Trace) Nodes() iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		var n Node
@@ -204,14 +204,14 @@ func (t *Trace) Nodes() iter.Seq[Node] {
 //		… n.QueueDepth …
 //	}
 //
-// It relies on the checks of [Trace.Decode]. Where a trace made by hand ends
+// It relies on the checks of [Trace.Decode]. If a trace that was not decoded ends
 // inside a node, the fields after the end are zero.
 type Cursor struct {
 	rest []byte
 	typ  TraceType
 }
 
-// Cursor returns a cursor before the newest node.
+// Cursor returns a cursor that is positioned before the newest node.
 func (t *Trace) Cursor() Cursor {
 	if t.Type&^BitReserved == 0 { // nodes without a field have no length
 		return Cursor{}
@@ -219,13 +219,12 @@ func (t *Trace) Cursor() Cursor {
 	return Cursor{rest: t.NodeData(), typ: t.Type}
 }
 
-// Next reads the next node into n, and reports whether there was one. It sets
-// n.Type and the fields that it names and leaves the other fields alone.
-// Snapshot.Data aliases the trace.
+// Next reads the next node into n and reports whether there was one. It overwrites
+// only the fields of the trace's type. Snapshot.Data aliases the trace.
 func (c *Cursor) Next(n *Node) bool {
 	if len(c.rest) == 0 {
 		return false
 	}
-	c.rest = n.set(c.rest, c.typ)
+	c.rest = n.readFields(c.rest, c.typ)
 	return true
 }

@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// TraceType is an IOAM-Trace-Type: 24 bits that say which fields every node of
-// a trace records (RFC 9197 section 4.4.1). Fields stand in the order of the
+// TraceType is an IOAM-Trace-Type: the set of fields that each node of a trace
+// records, 24 bits (RFC 9197 section 4.4.1). The fields are in the order of the
 // bits.
 type TraceType uint32
 
-// The bits, and the fields of [Node] that they stand for. Each field takes 4 octets,
-// the wide ones 8.
+// The bits, with their values of [Node]. Each field takes 4 octets, the wide ones 8.
 const (
 	BitNode              TraceType = 0x800000 >> iota // bit 0: HopLimit, NodeID
 	BitInterfaces                                     // bit 1: Ingress, Egress
@@ -27,22 +26,21 @@ const (
 	BitWideInterfaces                                 // bit 9: WideIngress, WideEgress
 	BitWideNamespaceData                              // bit 10: WideNamespaceData
 	BitBufferOccupancy                                // bit 11: BufferOccupancy
-	BitUndefined                                      // bit 12: Undefined[0]; bits 13 to 21 follow
+	BitUndefined                                      // bit 12: Undefined(12); bits 13 to 21 follow
 
 	BitSnapshot TraceType = 0x000002 // bit 22: Snapshot, of variable length
 	BitReserved TraceType = 0x000001 // bit 23: no field, zero on send, ignored on receipt
 )
 
-// UndefinedBits are bits 12 to 21, which have no meaning yet. A node that is
-// asked for them records all ones.
+// UndefinedBits are bits 12 to 21. A node that does not know them records all ones.
 const UndefinedBits TraceType = 0x000FFC
 
 const (
 	wideBits  = BitWideNode | BitWideInterfaces | BitWideNamespaceData
-	countBits = 0xFFFFFF &^ (BitSnapshot | BitReserved) // those that NodeLen counts
+	countBits = 0xFFFFFF &^ (BitSnapshot | BitReserved) // bits that NodeLen counts
 )
 
-// Has reports whether all of these bits are set.
+// Has reports whether all bits of bits are set in t.
 func (t TraceType) Has(bits TraceType) bool { return t&bits == bits }
 
 // NodeLen returns the length of each node in units of 4 octets, without the
@@ -63,7 +61,7 @@ func (t TraceType) String() string {
 	var names []string
 	for i := range 24 {
 		if bit := BitNode >> i; t&bit != 0 {
-			names = append(names, bit.name())
+			names = append(names, bit.bitName())
 		}
 	}
 	s := fmt.Sprintf("0x%06x", uint32(t))
@@ -73,8 +71,8 @@ func (t TraceType) String() string {
 	return s
 }
 
-// name returns the name of a single bit.
-func (t TraceType) name() string {
+// bitName returns the name of a single bit.
+func (t TraceType) bitName() string {
 	i := bits.LeadingZeros32(uint32(t)) - 8
 	if bitNames[i] == "" {
 		return "bit " + strconv.Itoa(i)

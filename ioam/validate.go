@@ -6,7 +6,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// What a conforming sender leaves at zero, and Validate reports.
+// Errors of Validate.
 var (
 	errReservedOption = wireerr.New("ioam", "option", 0, "Reserved is not 0", wireerr.Malformed)
 	errReservedFlag   = wireerr.New("ioam", "trace", 0, "R flag is set", wireerr.Malformed)
@@ -17,12 +17,12 @@ var (
 // Validate returns an error if the reserved octet is not 0 (RFC 9486 section 3).
 func (o Option) Validate() error { return wireerr.If(o.Reserved != 0, errReservedOption) }
 
-// Validate returns nil for a trace as RFC 9197 section 4.4 has it, otherwise an
-// error that names every deviation: what AppendBinary refuses, and reserved bits
-// that are not 0. errors.Is finds each.
+// Validate returns an error that names every deviation from RFC 9197 section 4.4:
+// the first error of AppendBinary, and reserved bits that are not 0. errors.Is
+// matches each.
 func (t *Trace) Validate() error {
 	return errors.Join(
-		t.check(),
+		t.checkFields(),
 		wireerr.If(t.ReservedFlag, errReservedFlag),
 		wireerr.If(t.Type&BitReserved != 0, errReservedBit),
 		wireerr.If(t.Reserved != 0, errReservedTrace),

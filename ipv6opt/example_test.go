@@ -42,6 +42,6 @@ func ExampleLimits_Check() {
 	fmt.Println(ipv6opt.Limits{}.Check(&h))
 	fmt.Println(ipv6opt.Limits{MaxPadding: 14}.Check(&h))
 	// Output:
-	// ipv6opt: header: a run of padding longer than the limit
+	// ipv6opt: header: more octets of padding in a row than MaxPadding
 	// <nil>
 }

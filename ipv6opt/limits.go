@@ -1,16 +1,15 @@
 package ipv6opt
 
-// Limits bounds what a header may hold. The defaults are those that hosts may
-// set (RFC 8504 section 5.3) and Linux does set. Decoding has no limits but the header's length; a receiver that
-// wants them asks [Limits.Check].
+// Limits are limits that a host may set on the options of a header. The defaults are
+// those of RFC 8504 section 5.3, which Linux enforces. Decode does not enforce them.
 type Limits struct {
-	MaxOptions int // options, padding not counted; 0 stands for 8
-	MaxPadding int // octets of padding in a row, all of Pad1 and PadN counted; 0 stands for 7
+	MaxOptions int // number of options without padding; 0 stands for 8
+	MaxPadding int // octets of padding in a row, all octets of Pad1 and PadN; 0 stands for 7
 }
 
-// Check returns the first thing in the header that is beyond the limits, too many
-// options or too long a padding, as rocecn.ErrRange, or [ErrOverrun] when an
-// option overruns the header.
+// Check returns an error that matches rocecn.ErrRange if h has too many options or
+// too much padding in a row, and [ErrOverrun] if an option before that is longer
+// than the rest of the header.
 func (l Limits) Check(h *Header) error {
 	if l.MaxOptions == 0 {
 		l.MaxOptions = 8
@@ -19,13 +18,13 @@ func (l Limits) Check(h *Header) error {
 		l.MaxPadding = 7
 	}
 	options, padding := 0, 0
-	for at := 0; at < len(h.Options); {
-		o, end, err := optionAt(h.Options, at)
+	for start := 0; start < len(h.Options); {
+		o, end, err := decodeOption(h.Options, start)
 		if err != nil {
 			return err
 		}
 		if o.Type.IsPadding() {
-			padding += end - at
+			padding += end - start
 		} else {
 			padding = 0
 			options++
@@ -36,7 +35,7 @@ func (l Limits) Check(h *Header) error {
 		case padding > l.MaxPadding:
 			return errPaddingLimit
 		}
-		at = end
+		start = end
 	}
 	return nil
 }

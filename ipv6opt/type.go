@@ -6,9 +6,9 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// Type is an option's Type octet. It is compared as a whole; its three high
-// bits also say what a node does with an option that it does not know
-// (RFC 8200 section 4.2).
+// Type is the Option Type (RFC 8200 section 4.2). All 8 bits identify the option.
+// The three high bits also specify the treatment of the option by a node that does
+// not know it.
 //
 //	 0 1 2 3 4 5 6 7
 //	+---+-+---------+
@@ -18,15 +18,14 @@ type Type uint8
 
 // The two padding options (RFC 8200 section 4.2).
 const (
-	Pad1 Type = 0x00 // a single octet, without length and data
-	PadN Type = 0x01 // two octets or more
+	Pad1 Type = 0x00 // one octet, without length and data
+	PadN Type = 0x01 // two or more octets
 )
 
-// Action returns what a node that does not know the option does (act).
+// Action returns the action of a node that does not know the option (act).
 func (t Type) Action() Action { return Action(t >> 6) }
 
-// MayChange reports whether the option's data may change on the way to the
-// destination (chg).
+// MayChange reports whether nodes on the path may change the option's data (chg).
 func (t Type) MayChange() bool { return t&0x20 != 0 }
 
 // IsPadding reports whether the type is [Pad1] or [PadN].
@@ -43,16 +42,16 @@ func (t Type) String() string {
 	return "0x" + strconv.FormatUint(0x100|uint64(t), 16)[1:]
 }
 
-// Action is what a node does on an option whose type it does not know
+// Action is the action of a node that does not know the type of an option
 // (RFC 8200 section 4.2).
 type Action uint8
 
 // The four actions.
 const (
-	ActionSkip                       Action = iota // go on with the next option
+	ActionSkip                       Action = iota // skip the option
 	ActionDiscard                                  // drop the packet
-	ActionDiscardICMP                              // and send an ICMPv6 Parameter Problem, code 2, that points at the type
-	ActionDiscardICMPUnlessMulticast               // the same, but nothing is sent when the destination is multicast
+	ActionDiscardICMP                              // drop the packet, send ICMPv6 Parameter Problem, code 2, pointing at the type
+	ActionDiscardICMPUnlessMulticast               // the same, but send nothing if the destination is multicast
 )
 
 // String returns the action in words.

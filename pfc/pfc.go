@@ -51,19 +51,19 @@ func (p *PFC) Decode(b []byte) (rest []byte, err error) {
 	case len(b) < Size:
 		return nil, errPFCTruncated
 	}
-	p.set((*[Size]byte)(b))
+	p.readFields((*[Size]byte)(b))
 	return b[Size:], nil
 }
 
-// set and put are the layout.
-func (p *PFC) set(b *[Size]byte) {
+// readFields and put are the layout.
+func (p *PFC) readFields(b *[Size]byte) {
 	p.Enabled = binary.BigEndian.Uint16(b[2:])
 	for i := range p.Quanta {
 		p.Quanta[i] = binary.BigEndian.Uint16(b[4+2*i:])
 	}
 }
 
-func (p *PFC) put(b *[Size]byte) {
+func (p *PFC) writeFields(b *[Size]byte) {
 	binary.BigEndian.PutUint16(b[0:], OpcodePFC)
 	binary.BigEndian.PutUint16(b[2:], p.Enabled)
 	for i, t := range p.Quanta {
@@ -75,14 +75,14 @@ func (p *PFC) put(b *[Size]byte) {
 // error is always nil.
 func (p PFC) AppendBinary(b []byte) ([]byte, error) {
 	var wire [Size]byte
-	p.put(&wire)
+	p.writeFields(&wire)
 	return append(b, wire[:]...), nil
 }
 
 // AppendFrame appends the whole Ethernet frame, padded, from this source.
 func (p PFC) AppendFrame(b []byte, src [6]byte) []byte {
 	var wire [Size]byte
-	p.put(&wire)
+	p.writeFields(&wire)
 	return appendFrame(b, src, wire[:])
 }
 

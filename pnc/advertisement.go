@@ -79,18 +79,18 @@ var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or on a
 // The writing functions refuse what Validate refuses. AppendNHC does not see the
 // prefixes, which are those of its UPDATE: call Validate for each.
 func (a *Advertisement) Validate() error {
-	_, _, err := a.check(0)
+	_, _, err := a.normalize(0)
 	return err
 }
 
-// check returns prefix and proxy in the form in which they are written, for a
+// normalize returns prefix and proxy in the form in which they are written, for a
 // protocol that carries addresses of so many bits, 0 for any.
-func (a *Advertisement) check(bits int) (netip.Prefix, netip.Addr, error) {
-	proxy := plain(a.Proxy)
+func (a *Advertisement) normalize(bits int) (netip.Prefix, netip.Addr, error) {
+	proxy := wireAddr(a.Proxy)
 	switch {
-	case !ofHosts(a.Prefix):
+	case !isHostPrefix(a.Prefix):
 		return netip.Prefix{}, netip.Addr{}, errPrefix
-	case !reachable(proxy):
+	case !isReachable(proxy):
 		return netip.Prefix{}, netip.Addr{}, errProxy
 	case bits != 0 && a.Prefix.Addr().BitLen() != bits:
 		return netip.Prefix{}, netip.Addr{}, errPrefix
@@ -113,8 +113,8 @@ var (
 	}
 )
 
-// ofHosts says whether all addresses of a prefix can be those of hosts.
-func ofHosts(p netip.Prefix) bool {
+// isHostPrefix says whether all addresses of a prefix can be those of hosts.
+func isHostPrefix(p netip.Prefix) bool {
 	noHosts := noHosts6
 	if p.Addr().Is4() {
 		noHosts = noHosts4
@@ -127,15 +127,17 @@ func ofHosts(p netip.Prefix) bool {
 	return p.IsValid()
 }
 
-// reachable says whether an address is a unicast one that others can reach.
-func reachable(a netip.Addr) bool { return a.IsValid() && ofHosts(netip.PrefixFrom(a, a.BitLen())) }
+// isReachable says whether an address is a unicast one that others can reach.
+func isReachable(a netip.Addr) bool {
+	return a.IsValid() && isHostPrefix(netip.PrefixFrom(a, a.BitLen()))
+}
 
-// plain returns the address as it goes on the wire.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// wireAddr returns the address as it goes on the wire.
+func wireAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// sameFamily returns the address of the prefix's family if it is there, else the
+// preferFamily returns the address of the prefix's family if it is there, else the
 // one of the other family.
-func sameFamily(p netip.Prefix, v4, v6 netip.Addr) netip.Addr {
+func preferFamily(p netip.Prefix, v4, v6 netip.Addr) netip.Addr {
 	if p.Addr().Is4() && v4.IsValid() || !v6.IsValid() {
 		return v4
 	}

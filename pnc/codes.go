@@ -28,13 +28,13 @@ type Codes struct {
 var errNoCode = wireerr.New("pnc", "characteristic code", 0,
 	"Codes.NHC is 0: the draft suggests no code, one must be given", wireerr.Range)
 
-func (c Codes) isis() uint   { return uint(cmp.Or(c.ISIS, SuggestedISIS)) }
-func (c Codes) ospfv2() uint { return uint(cmp.Or(c.OSPFv2, SuggestedOSPFv2)) }
-func (c Codes) ospfv3() uint { return uint(cmp.Or(c.OSPFv3, SuggestedOSPFv3)) }
+func (c Codes) isisBit() uint   { return uint(cmp.Or(c.ISIS, SuggestedISIS)) }
+func (c Codes) ospfv2Bit() uint { return uint(cmp.Or(c.OSPFv2, SuggestedOSPFv2)) }
+func (c Codes) ospfv3Bit() uint { return uint(cmp.Or(c.OSPFv3, SuggestedOSPFv3)) }
 
 // A flag field has as many octets as its sender cared to send; a flag beyond
 // them is 0 (RFC 7794 section 2.1, RFC 9792 section 2).
-func flagSet(flags []byte, bit uint) bool {
+func hasFlag(flags []byte, bit uint) bool {
 	return bit/8 < uint(len(flags)) && flags[bit/8]&(0x80>>(bit%8)) != 0
 }
 
@@ -42,10 +42,10 @@ func flagSet(flags []byte, bit uint) bool {
 // be in units of so many octets.
 func appendFlag(b []byte, bit, unit uint) []byte {
 	at := uint(len(b)) + bit/8
-	b = append(b, make([]byte, flagOctets(bit, unit))...)
+	b = append(b, make([]byte, flagsLen(bit, unit))...)
 	b[at] = 0x80 >> (bit % 8)
 	return b
 }
 
-// flagOctets is the length of what appendFlag appends.
-func flagOctets(bit, unit uint) uint { return (bit/8/unit + 1) * unit }
+// flagsLen is the length of what appendFlag appends.
+func flagsLen(bit, unit uint) uint { return (bit/8/unit + 1) * unit }

@@ -101,22 +101,22 @@ func FuzzPrefixes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, tlv := range []uint8{tlvReach4, tlvReach6} {
 			var r reach
-			rest, err := r.decode(tlv, b)
+			rest, err := r.decodeEntry(tlv, b)
 			if err != nil {
 				continue
 			}
-			if again := r.append(nil); !bytes.Equal(again, b[:len(b)-len(rest)]) {
+			if again := r.appendEntry(nil); !bytes.Equal(again, b[:len(b)-len(rest)]) {
 				t.Fatalf("TLV %d\nread    %x\nwritten %x", tlv, b[:len(b)-len(rest)], again)
 			}
 		}
 		var p extendedPrefix
-		if p.decode(b) == nil && p.family == 0 {
+		if p.decodeValue(b) == nil && p.family == 0 {
 			if again := append(p.appendFixed(nil), p.subTLVs...); !bytes.Equal(again, b) {
 				t.Fatalf("OSPFv2\nread    %x\nwritten %x", b, again)
 			}
 		}
 		var q prefixV3
-		if q.decode(b) == nil {
+		if q.decodeValue(b) == nil {
 			if again := append(q.appendFixed(nil), q.subTLVs...); !bytes.Equal(again, b) {
 				t.Fatalf("OSPFv3\nread    %x\nwritten %x", b, again)
 			}
@@ -128,14 +128,14 @@ func FuzzPrefixes(f *testing.F) {
 func FuzzLeak(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var before prefixAttributes
-		if before.decode(b) == nil {
+		if before.decodeSubTLVs(b) == nil {
 			if kept, err := LeakISIS(nil, b, netip.Addr{}, netip.Addr{}); err == nil {
 				var after prefixAttributes
-				if err := after.decode(kept); err != nil {
+				if err := after.decodeSubTLVs(kept); err != nil {
 					t.Fatal(err)
 				}
-				if flagSet(before.flags, SuggestedISIS) != flagSet(after.flags, SuggestedISIS) ||
-					!flagSet(after.flags, bitReAdvertised) ||
+				if hasFlag(before.flags, SuggestedISIS) != hasFlag(after.flags, SuggestedISIS) ||
+					!hasFlag(after.flags, bitReAdvertised) ||
 					before.source4 != after.source4 || before.source6 != after.source6 {
 					t.Fatalf("read %x, kept %x", b, kept)
 				}
@@ -148,7 +148,7 @@ func FuzzLeak(f *testing.F) {
 		if kept, err := LeakOSPFv3(nil, b, 1, PrefixSource{}); err == nil {
 			var p, q prefixV3
 			value, valueKept := firstValue(b), firstValue(kept)
-			if p.decode(value) != nil || q.decode(valueKept) != nil || p.prefix != q.prefix {
+			if p.decodeValue(value) != nil || q.decodeValue(valueKept) != nil || p.prefix != q.prefix {
 				t.Fatalf("read %x, kept %x", b, kept)
 			}
 			keeps(t, &subTLVsV3, p.subTLVs, q.subTLVs)

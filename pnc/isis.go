@@ -63,10 +63,10 @@ func (c Codes) ReadISIS(fragments ...[]byte) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {
 		var s system
 		for _, f := range fragments {
-			s.add(f)
+			s.addFragment(f)
 		}
 		for _, f := range fragments {
-			if !s.read(f, c.isis(), yield) {
+			if !s.readFragment(f, c.isisBit(), yield) {
 				return
 			}
 		}
@@ -103,7 +103,7 @@ type lsp struct {
 
 const lspHeaderLen = 27
 
-func (l *lsp) decode(b []byte) error {
+func (l *lsp) decodeHeader(b []byte) error {
 	if len(b) < lspHeaderLen {
 		return errLSPHeader
 	}
@@ -136,9 +136,9 @@ type system struct {
 	id4, id6 netip.Addr
 }
 
-func (s *system) add(fragment []byte) {
+func (s *system) addFragment(fragment []byte) {
 	var l lsp
-	if l.decode(fragment) != nil {
+	if l.decodeHeader(fragment) != nil {
 		return
 	}
 	if s.origin == (Originator{}) {
@@ -161,10 +161,10 @@ func (s *system) add(fragment []byte) {
 	}
 }
 
-// read yields what one fragment advertises. It returns false when yield does.
-func (s *system) read(fragment []byte, bit uint, yield func(Advertisement, error) bool) bool {
+// readFragment yields what one fragment advertises. It returns false when yield does.
+func (s *system) readFragment(fragment []byte, bit uint, yield func(Advertisement, error) bool) bool {
 	var l lsp
-	if err := l.decode(fragment); err != nil {
+	if err := l.decodeHeader(fragment); err != nil {
 		return yield(Advertisement{}, err)
 	}
 	if l.origin != s.origin {
@@ -187,7 +187,7 @@ func (s *system) read(fragment []byte, bit uint, yield func(Advertisement, error
 
 // readReach yields what the entries of one reachability TLV advertise.
 func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertisement, error) bool) bool {
-	if multiTopology(tlv) && len(b) > 0 {
+	if isMultiTopology(tlv) && len(b) > 0 {
 		if len(b) < 2 {
 			return yield(Advertisement{}, errReach)
 		}
@@ -195,25 +195,25 @@ func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertiseme
 	}
 	for len(b) > 0 {
 		var r reach
-		rest, err := r.decode(tlv, b)
+		rest, err := r.decodeEntry(tlv, b)
 		if err != nil {
 			return yield(Advertisement{}, err) // where the next entry begins is not known
 		}
 		b = rest
 		var at prefixAttributes
-		if err = at.decode(r.subTLVs); err == nil {
-			if !flagSet(at.flags, bit) {
+		if err = at.decodeSubTLVs(r.subTLVs); err == nil {
+			if !hasFlag(at.flags, bit) {
 				continue
 			}
-			err = wireerr.If(!ofHosts(r.prefix), errNotHosts)
+			err = wireerr.If(!isHostPrefix(r.prefix), errNotHosts)
 		}
 		var a Advertisement
 		if err == nil {
 			a = Advertisement{Prefix: r.prefix.Masked(), Metric: r.metric, Originator: s.origin}
-			a.Proxy = sameFamily(a.Prefix, at.source4, at.source6)
-			leaked := r.control&controlDown != 0 || flagSet(at.flags, bitReAdvertised)
+			a.Proxy = preferFamily(a.Prefix, at.source4, at.source6)
+			leaked := r.control&controlDown != 0 || hasFlag(at.flags, bitReAdvertised)
 			if !a.Proxy.IsValid() && !leaked {
-				a.Proxy = sameFamily(a.Prefix, s.id4, s.id6)
+				a.Proxy = preferFamily(a.Prefix, s.id4, s.id6)
 			}
 		}
 		if !yield(a, err) {
@@ -253,10 +253,10 @@ const (
 	controlSubTLVs6 = 0x20 // S in an IPv6 entry
 )
 
-func isIPv6(tlv uint8) bool        { return tlv == tlvReach6 || tlv == tlvMTReach6 }
-func multiTopology(tlv uint8) bool { return tlv == tlvMTReach4 || tlv == tlvMTReach6 }
+func isIPv6(tlv uint8) bool          { return tlv == tlvReach6 || tlv == tlvMTReach6 }
+func isMultiTopology(tlv uint8) bool { return tlv == tlvMTReach4 || tlv == tlvMTReach6 }
 
-func (r *reach) decode(tlv uint8, b []byte) (rest []byte, err error) {
+func (r *reach) decodeEntry(tlv uint8, b []byte) (rest []byte, err error) {
 	fixed, maxBits, subTLVs := 5, 32, uint8(controlSubTLVs4)
 	if isIPv6(tlv) {
 		fixed, maxBits, subTLVs = 6, 128, controlSubTLVs6
@@ -297,7 +297,7 @@ func (r *reach) decode(tlv uint8, b []byte) (rest []byte, err error) {
 	return b, nil
 }
 
-func (r *reach) append(b []byte) []byte {
+func (r *reach) appendEntry(b []byte) []byte {
 	bits := r.prefix.Bits()
 	b = binary.BigEndian.AppendUint32(b, r.metric)
 	if r.prefix.Addr().Is4() {
@@ -320,7 +320,7 @@ type prefixAttributes struct {
 	source4, source6 netip.Addr
 }
 
-func (a *prefixAttributes) decode(subTLVs []byte) error {
+func (a *prefixAttributes) decodeSubTLVs(subTLVs []byte) error {
 	t := tlvs{rest: subTLVs}
 	for t.next() {
 		switch {
@@ -352,7 +352,7 @@ func appendSourceRouterID(b []byte, id netip.Addr) []byte {
 // 5120 section 7), 235 or 237. The P-flag is set, and the source router id is the
 // proxy's address.
 func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, error) {
-	prefix, proxy, err := a.check(0)
+	prefix, proxy, err := a.normalize(0)
 	switch {
 	case err != nil:
 		return b, err
@@ -367,8 +367,8 @@ func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, e
 		tlv = mt
 	}
 	var space [64]byte // 2 + 32 octets of flags, 2 + 16 of address
-	subTLVs := append(space[:0], subPrefixAttributeFlags, uint8(flagOctets(c.isis(), 1)))
-	subTLVs = appendFlag(subTLVs, c.isis(), 1)
+	subTLVs := append(space[:0], subPrefixAttributeFlags, uint8(flagsLen(c.isisBit(), 1)))
+	subTLVs = appendFlag(subTLVs, c.isisBit(), 1)
 	subTLVs = appendSourceRouterID(subTLVs, proxy)
 
 	start := len(b)
@@ -377,7 +377,7 @@ func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, e
 		b = binary.BigEndian.AppendUint16(b, topology)
 	}
 	r := reach{metric: a.Metric, control: control, prefix: prefix, subTLVs: subTLVs}
-	b = r.append(b)
+	b = r.appendEntry(b)
 	b[start+1] = uint8(len(b) - start - 2)
 	return b, nil
 }
@@ -392,14 +392,14 @@ func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, e
 // sub-TLVs have rules of their own and are not copied.
 func LeakISIS(b, subTLVs []byte, id4, id6 netip.Addr) ([]byte, error) {
 	var at prefixAttributes
-	if err := at.decode(subTLVs); err != nil {
+	if err := at.decodeSubTLVs(subTLVs); err != nil {
 		return b, err
 	}
-	if !at.source4.IsValid() && !at.source6.IsValid() && !flagSet(at.flags, bitReAdvertised) {
-		if id4 = plain(id4); id4.Is4() {
+	if !at.source4.IsValid() && !at.source6.IsValid() && !hasFlag(at.flags, bitReAdvertised) {
+		if id4 = wireAddr(id4); id4.Is4() {
 			at.source4 = id4
 		}
-		if id6 = plain(id6); id6.Is6() {
+		if id6 = wireAddr(id6); id6.Is6() {
 			at.source6 = id6
 		}
 	}

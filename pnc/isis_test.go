@@ -276,7 +276,7 @@ func TestAppendISIS(t *testing.T) {
 		wiretest.Encodes(t, wire, func(b []byte) ([]byte, error) { return c.codes.AppendISIS(b, c.a, c.topology) })
 		all, errs := collect(c.codes.ReadISIS(lspOf(wire)))
 		require.Empty(t, errs)
-		c.a.Prefix, c.a.Proxy, c.a.Originator = c.a.Prefix.Masked(), plain(c.a.Proxy), systemOne
+		c.a.Prefix, c.a.Proxy, c.a.Originator = c.a.Prefix.Masked(), wireAddr(c.a.Proxy), systemOne
 		require.Equal(t, []Advertisement{c.a}, all)
 		buf := make([]byte, 0, 64)
 		wiretest.NoAllocs(t, "AppendISIS", func() { _, _ = c.codes.AppendISIS(buf, c.a, c.topology) })
@@ -334,7 +334,7 @@ func TestLeakISISTwice(t *testing.T) {
 	second := wiretest.Must(LeakISIS(nil, first, addr("198.51.100.99"), addr("2001:db8::99")))(t)
 	require.Equal(t, first, second)
 	r := reach{metric: 10, control: controlDown | controlSubTLVs4, prefix: prefix("192.0.2.0/24"), subTLVs: second}
-	entry := r.append(nil)
+	entry := r.appendEntry(nil)
 	all, errs := collect(Codes{}.ReadISIS(lspOf(slices.Concat([]byte{tlvReach4, uint8(len(entry))}, entry))))
 	require.Empty(t, errs)
 	require.Equal(t, addr("198.51.100.1"), all[0].Proxy)

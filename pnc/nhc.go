@@ -65,15 +65,15 @@ func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok b
 	}
 	t := wideTLVs{rest: tlvs}
 	for t.next() {
-		if addr, known := netip.AddrFromSlice(t.value); t.typ == c.NHC && known && !ok && reachable(plain(addr)) {
+		if addr, known := netip.AddrFromSlice(t.value); t.typ == c.NHC && known && !ok && isReachable(wireAddr(addr)) {
 			proxy, ok = addr, true
 		}
 	}
 	if len(t.rest) > 0 {
 		return netip.Addr{}, false, errNHC
 	}
-	nextHop = plain(nextHop)
-	if !ok || !h.Addr.IsValid() || nextHop.IsLinkLocalUnicast() || plain(h.Addr) != nextHop {
+	nextHop = wireAddr(nextHop)
+	if !ok || !h.Addr.IsValid() || nextHop.IsLinkLocalUnicast() || wireAddr(h.Addr) != nextHop {
 		return netip.Addr{}, false, nil
 	}
 	return proxy, true, nil
@@ -123,13 +123,13 @@ func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...C
 	if c.NHC == 0 {
 		return b, errNoCode
 	}
-	if proxy = plain(proxy); !reachable(proxy) {
+	if proxy = wireAddr(proxy); !isReachable(proxy) {
 		return b, errProxy
 	}
-	if err := inOrder(others, c.NHC); err != nil {
+	if err := checkOrder(others, c.NHC); err != nil {
 		return b, err
 	}
-	out, err := routes.append(b)
+	out, err := routes.appendHeader(b)
 	if err != nil {
 		return b, err
 	}
@@ -143,8 +143,8 @@ func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...C
 	return appendCharacteristics(out, others[lower:]...), nil
 }
 
-// inOrder checks the characteristics that stand beside the one with this code.
-func inOrder(others []Characteristic, code uint16) error {
+// checkOrder checks the characteristics that stand beside the one with this code.
+func checkOrder(others []Characteristic, code uint16) error {
 	for i, o := range others {
 		switch {
 		case len(o.Value) > 0xFFFF:
@@ -161,9 +161,9 @@ func inOrder(others []Characteristic, code uint16) error {
 	return nil
 }
 
-// append appends the header of the attribute.
-func (h NextHop) append(b []byte) ([]byte, error) {
-	addr := plain(h.Addr)
+// appendHeader appends the header of the attribute.
+func (h NextHop) appendHeader(b []byte) ([]byte, error) {
+	addr := wireAddr(h.Addr)
 	if !addr.IsValid() {
 		return b, errNextHop
 	}

@@ -126,7 +126,7 @@ func TestAppendNHC(t *testing.T) {
 		got, ok, err := bgp.ReadNHC(wire, c.routes.Addr)
 		require.NoError(t, err)
 		require.True(t, ok)
-		require.Equal(t, plain(c.proxy), got)
+		require.Equal(t, wireAddr(c.proxy), got)
 		buf := make([]byte, 0, 128)
 		wiretest.NoAllocs(t, "AppendNHC", func() { _, _ = bgp.AppendNHC(buf, c.routes, c.proxy, c.others...) })
 	}

@@ -55,7 +55,7 @@ const (
 	doNotAge     = 0x8000 // RFC 1793 section 2.2
 )
 
-func (l *lsa) decode(b []byte) error {
+func (l *lsa) decodeHeader(b []byte) error {
 	if len(b) < lsaHeaderLen {
 		return errLSAHeader
 	}
@@ -100,10 +100,10 @@ func readOSPF(version Protocol, lsas [][]byte, bit uint) iter.Seq2[Advertisement
 	return func(yield func(Advertisement, error) bool) {
 		r := ospfRouter{Originator{Protocol: version}, false, netip.Addr{}}
 		for _, b := range lsas {
-			r.add(b)
+			r.addLSA(b)
 		}
 		for _, b := range lsas {
-			if !r.read(b, bit, yield) {
+			if !r.readLSA(b, bit, yield) {
 				return
 			}
 		}
@@ -117,8 +117,8 @@ type ospfRouter struct {
 	address netip.Addr
 }
 
-// belongs tells whether an LSA is of the router of the first one.
-func (r *ospfRouter) belongs(l *lsa) bool {
+// isFromRouter tells whether an LSA is of the router of the first one.
+func (r *ospfRouter) isFromRouter(l *lsa) bool {
 	if !r.seen {
 		r.seen = true
 		copy(r.origin.ID[:], l.router[:])
@@ -126,46 +126,46 @@ func (r *ospfRouter) belongs(l *lsa) bool {
 	return [4]byte(r.origin.ID[:]) == l.router
 }
 
-func (r *ospfRouter) add(b []byte) {
+func (r *ospfRouter) addLSA(b []byte) {
 	var l lsa
-	if l.decode(b) != nil || !r.belongs(&l) || l.gone || r.address.IsValid() {
+	if l.decodeHeader(b) != nil || !r.isFromRouter(&l) || l.gone || r.address.IsValid() {
 		return
 	}
 	t := ospfTLVs(l.body)
 	switch {
-	case r.origin.Protocol == ProtocolOSPFv2 && l.opaque(opaqueTE):
-		r.address, _ = netip.AddrFromSlice(t.to(tlvRouterAddress, 4))
+	case r.origin.Protocol == ProtocolOSPFv2 && l.isOpaque(opaqueTE):
+		r.address, _ = netip.AddrFromSlice(t.find(tlvRouterAddress, 4))
 	case r.origin.Protocol == ProtocolOSPFv3 && l.typ&functionCode == functionIntraAreaTE:
-		r.address, _ = netip.AddrFromSlice(t.to(tlvRouterIPv6Address, 16))
+		r.address, _ = netip.AddrFromSlice(t.find(tlvRouterIPv6Address, 16))
 	}
 }
 
-// read yields what one LSA advertises. It returns false when yield does.
-func (r *ospfRouter) read(b []byte, bit uint, yield func(Advertisement, error) bool) bool {
+// readLSA yields what one LSA advertises. It returns false when yield does.
+func (r *ospfRouter) readLSA(b []byte, bit uint, yield func(Advertisement, error) bool) bool {
 	var l lsa
-	if err := l.decode(b); err != nil {
+	if err := l.decodeHeader(b); err != nil {
 		return yield(Advertisement{}, err)
 	}
-	if !r.belongs(&l) {
+	if !r.isFromRouter(&l) {
 		return yield(Advertisement{}, errRouter)
 	}
-	tlv, body, err := r.prefixes(&l)
+	tlv, body, err := r.prefixTLVs(&l)
 	if tlv == 0 && err == nil || l.gone {
 		return true
 	}
 	if err == nil {
-		err = r.check(body, tlv)
+		err = r.checkTLVs(body, tlv)
 	}
 	if err != nil {
 		return yield(Advertisement{}, err)
 	}
-	codes := r.codes()
-	for t := ospfTLVs(body); t.to(int(tlv), -1) != nil; {
+	codes := r.subTLVCodes()
+	for t := ospfTLVs(body); t.find(int(tlv), -1) != nil; {
 		var p ospfPrefix
-		if r.prefix(&p, tlv, t.value) != nil || !p.prefix.IsValid() || !flagSet(codes.flagField(p.subTLVs), bit) {
+		if r.decodePrefix(&p, tlv, t.value) != nil || !p.prefix.IsValid() || !hasFlag(codes.flagField(p.subTLVs), bit) {
 			continue
 		}
-		if !ofHosts(p.prefix) {
+		if !isHostPrefix(p.prefix) {
 			if !yield(Advertisement{}, errNotHosts) {
 				return false
 			}
@@ -183,20 +183,20 @@ func (r *ospfRouter) read(b []byte, bit uint, yield func(Advertisement, error) b
 	return true
 }
 
-func (r *ospfRouter) codes() *subTLVCodes {
+func (r *ospfRouter) subTLVCodes() *subTLVCodes {
 	if r.origin.Protocol == ProtocolOSPFv2 {
 		return &subTLVsV2
 	}
 	return &subTLVsV3
 }
 
-// prefixes returns the TLV that describes prefixes in an LSA, 0 for none, and the
+// prefixTLVs returns the TLV that describes prefixes in an LSA, 0 for none, and the
 // TLVs.
-func (r *ospfRouter) prefixes(l *lsa) (tlv uint16, body []byte, err error) {
+func (r *ospfRouter) prefixTLVs(l *lsa) (tlv uint16, body []byte, err error) {
 	switch {
 	case r.origin.Protocol == ProtocolOSPFv3:
 		tlv = prefixTLV(l.typ)
-	case l.opaque(opaqueExtendedPrefix):
+	case l.isOpaque(opaqueExtendedPrefix):
 		return tlvExtendedPrefix, l.body, nil
 	}
 	switch {
@@ -208,30 +208,30 @@ func (r *ospfRouter) prefixes(l *lsa) (tlv uint16, body []byte, err error) {
 	return tlv, l.body[referenceLen:], nil
 }
 
-// prefix reads one of these TLVs.
-func (r *ospfRouter) prefix(p *ospfPrefix, tlv uint16, value []byte) error {
+// decodePrefix reads one of these TLVs.
+func (r *ospfRouter) decodePrefix(p *ospfPrefix, tlv uint16, value []byte) error {
 	if r.origin.Protocol == ProtocolOSPFv2 {
 		var v2 extendedPrefix
-		err := v2.decode(value)
+		err := v2.decodeValue(value)
 		p.prefix, p.intraArea, p.subTLVs = v2.prefix, v2.routeType == routeIntraArea, v2.subTLVs
 		return err
 	}
 	var v3 prefixV3
-	err := v3.decode(value)
+	err := v3.decodeValue(value)
 	p.prefix, p.metric, p.subTLVs = v3.prefix, v3.metric&maxOSPFMetric, v3.subTLVs
 	p.intraArea = tlv == tlvIntraAreaPrefix
 	return err
 }
 
-// check tells whether the TLVs of an LSA are malformed.
-func (r *ospfRouter) check(body []byte, tlv uint16) error {
+// checkTLVs tells whether the TLVs of an LSA are malformed.
+func (r *ospfRouter) checkTLVs(body []byte, tlv uint16) error {
 	t := ospfTLVs(body)
-	for t.to(int(tlv), -1) != nil {
+	for t.find(int(tlv), -1) != nil {
 		var p ospfPrefix
-		if err := r.prefix(&p, tlv, t.value); err != nil {
+		if err := r.decodePrefix(&p, tlv, t.value); err != nil {
 			return err
 		}
-		if err := r.codes().check(p.subTLVs); err != nil {
+		if err := r.subTLVCodes().checkSubTLVs(p.subTLVs); err != nil {
 			return err
 		}
 	}
@@ -252,11 +252,11 @@ var (
 	subTLVsV3 = subTLVCodes{flags: 37, sourceRouter: 27, sourceAddress: 28, addressLen: 16}
 )
 
-// check walks sub-TLVs. Prefix extended flags whose length is no multiple of 4
+// checkSubTLVs walks sub-TLVs. Prefix extended flags whose length is no multiple of 4
 // make the whole LSA malformed, and it MUST be ignored (RFC 9792 section 2).
-func (c *subTLVCodes) check(subTLVs []byte) error {
+func (c *subTLVCodes) checkSubTLVs(subTLVs []byte) error {
 	t := ospfTLVs(subTLVs)
-	for t.to(int(c.flags), -1) != nil {
+	for t.find(int(c.flags), -1) != nil {
 		if len(t.value)%4 != 0 {
 			return errFlagsLength
 		}
@@ -267,13 +267,13 @@ func (c *subTLVCodes) check(subTLVs []byte) error {
 // flagField returns the prefix extended flags: of several the first.
 func (c *subTLVCodes) flagField(subTLVs []byte) []byte {
 	t := ospfTLVs(subTLVs)
-	return t.to(int(c.flags), -1)
+	return t.find(int(c.flags), -1)
 }
 
 // nextSource returns the next prefix source router address. One of the other
 // family is invalid and ignored (RFC 9084 section 2.2).
 func (c *subTLVCodes) nextSource(t *wideTLVs) (addr netip.Addr, ok bool) {
-	return netip.AddrFromSlice(t.to(int(c.sourceAddress), c.addressLen))
+	return netip.AddrFromSlice(t.find(int(c.sourceAddress), c.addressLen))
 }
 
 // yieldSources yields an advertisement for each source address of the prefix;
@@ -338,7 +338,7 @@ func (c *subTLVCodes) appendKept(
 	if from.Router != [4]byte{} && !named {
 		b = appendTLV(b, c.sourceRouter, from.Router[:])
 	}
-	if addr := plain(from.Address); addr.BitLen() == 8*c.addressLen && !named {
+	if addr := wireAddr(from.Address); addr.BitLen() == 8*c.addressLen && !named {
 		b = c.appendSource(b, addr)
 	}
 	if len(b)-start > maxOSPFTLV {

@@ -522,7 +522,7 @@ func TestExtendedLSAsOfHolo(t *testing.T) {
 			require.Empty(t, tlvs.rest)
 			require.Equal(t, c.tlv, tlvs.typ)
 			var p prefixV3
-			require.NoError(t, p.decode(tlvs.value))
+			require.NoError(t, p.decodeValue(tlvs.value))
 			require.Equal(t, prefix(c.prefix), p.prefix)
 			require.Equal(t, c.metric, p.metric)
 			require.Equal(t, c.options, p.options)

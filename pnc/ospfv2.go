@@ -33,10 +33,10 @@ const (
 // the first count. The flag on a prefix without host addresses is an error beside the
 // rest (see [Advertisement.Validate]).
 func (c Codes) ReadOSPFv2(lsas ...[]byte) iter.Seq2[Advertisement, error] {
-	return readOSPF(ProtocolOSPFv2, lsas, c.ospfv2())
+	return readOSPF(ProtocolOSPFv2, lsas, c.ospfv2Bit())
 }
 
-func (l *lsa) opaque(opaqueType uint32) bool {
+func (l *lsa) isOpaque(opaqueType uint32) bool {
 	typ := l.typ & 0xFF
 	return typ >= opaqueLink && typ <= opaqueAS && l.id>>24 == opaqueType
 }
@@ -66,7 +66,7 @@ const (
 	extendedPrefixLen = 8
 )
 
-func (p *extendedPrefix) decode(b []byte) error {
+func (p *extendedPrefix) decodeValue(b []byte) error {
 	if len(b) < extendedPrefixLen {
 		return errOSPFFixed
 	}
@@ -97,14 +97,14 @@ func (p *extendedPrefix) appendFixed(b []byte) []byte {
 // source router address is the proxy's; prefix and proxy are IPv4. Metric is
 // not written.
 func (c Codes) AppendOSPFv2(b []byte, a Advertisement) ([]byte, error) {
-	prefix, proxy, err := a.check(32)
+	prefix, proxy, err := a.normalize(32)
 	if err != nil {
 		return b, err
 	}
 	start := len(b)
 	p := extendedPrefix{routeType: routeIntraArea, prefix: prefix}
 	b = p.appendFixed(beginTLV(b, tlvExtendedPrefix))
-	b = subTLVsV2.appendPNC(b, c.ospfv2(), proxy)
+	b = subTLVsV2.appendPNC(b, c.ospfv2Bit(), proxy)
 	return endTLV(b, start), nil
 }
 
@@ -128,13 +128,13 @@ func LeakOSPFv2(b, tlv []byte, from PrefixSource) ([]byte, error) {
 	case t.typ != tlvExtendedPrefix:
 		return b, errNotPrefixTLV
 	}
-	if err := p.decode(t.value); err != nil {
+	if err := p.decodeValue(t.value); err != nil {
 		return b, err
 	}
 	if p.family != 0 {
 		return b, errPrefix
 	}
-	if err := subTLVsV2.check(p.subTLVs); err != nil {
+	if err := subTLVsV2.checkSubTLVs(p.subTLVs); err != nil {
 		return b, err
 	}
 	start, intraArea := len(b), p.routeType == routeIntraArea

@@ -35,7 +35,7 @@ const (
 // Who the proxy is, and what is an error, [Codes.ReadOSPFv2] says; the router's
 // own address is the IPv6 one of its traffic engineering LSA (RFC 5329).
 func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
-	return readOSPF(ProtocolOSPFv3, lsas, c.ospfv3())
+	return readOSPF(ProtocolOSPFv3, lsas, c.ospfv3Bit())
 }
 
 // prefixTLV returns the TLV that has the prefixes of an LSA of this type; 0 for
@@ -78,7 +78,7 @@ const (
 	optionLA      = 0x02 // the prefix is an address of the advertising router
 )
 
-func (p *prefixV3) decode(b []byte) error {
+func (p *prefixV3) decodeValue(b []byte) error {
 	if len(b) < prefixV3Len {
 		return errOSPFFixed
 	}
@@ -86,7 +86,7 @@ func (p *prefixV3) decode(b []byte) error {
 	if bits > 128 {
 		return errPrefixLength
 	}
-	end := prefixV3Len + prefixWords(bits)
+	end := prefixV3Len + prefixLen(bits)
 	if len(b) < end {
 		return errOSPFFixed
 	}
@@ -102,8 +102,8 @@ func (p *prefixV3) decode(b []byte) error {
 	return nil
 }
 
-// prefixWords returns the octets of a prefix of so many bits, in whole words.
-func prefixWords(bits int) int { return (bits + 31) / 32 * 4 }
+// prefixLen returns the octets of a prefix of so many bits, in whole words.
+func prefixLen(bits int) int { return (bits + 31) / 32 * 4 }
 
 // appendFixed appends the value up to the sub-TLVs.
 func (p *prefixV3) appendFixed(b []byte) []byte {
@@ -111,7 +111,7 @@ func (p *prefixV3) appendFixed(b []byte) []byte {
 	b = append(b, uint8(p.prefix.Bits()), p.options)
 	b = binary.BigEndian.AppendUint16(b, p.reserved)
 	addr := p.prefix.Addr().As16()
-	return append(b, addr[:prefixWords(p.prefix.Bits())]...)
+	return append(b, addr[:prefixLen(p.prefix.Bits())]...)
 }
 
 // AppendOSPFv3 appends an Intra-Area-Prefix TLV with this one prefix, for an
@@ -120,7 +120,7 @@ func (p *prefixV3) appendFixed(b []byte) []byte {
 // source router address is the proxy's; prefix and proxy are IPv6, and Metric
 // has 24 bits.
 func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
-	prefix, proxy, err := a.check(128)
+	prefix, proxy, err := a.normalize(128)
 	switch {
 	case err != nil:
 		return b, err
@@ -130,7 +130,7 @@ func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
 	start := len(b)
 	p := prefixV3{metric: a.Metric, prefix: prefix}
 	b = p.appendFixed(beginTLV(b, tlvIntraAreaPrefix))
-	b = subTLVsV3.appendPNC(b, c.ospfv3(), proxy)
+	b = subTLVsV3.appendPNC(b, c.ospfv3Bit(), proxy)
 	return endTLV(b, start), nil
 }
 
@@ -156,10 +156,10 @@ func LeakOSPFv3(b, tlv []byte, metric uint32, from PrefixSource) ([]byte, error)
 	case metric > maxOSPFMetric:
 		return b, errMetric
 	}
-	if err := p.decode(t.value); err != nil {
+	if err := p.decodeValue(t.value); err != nil {
 		return b, err
 	}
-	if err := subTLVsV3.check(p.subTLVs); err != nil {
+	if err := subTLVsV3.checkSubTLVs(p.subTLVs); err != nil {
 		return b, err
 	}
 	start := len(b)

@@ -56,18 +56,18 @@ func TestFlags(t *testing.T) {
 	} {
 		flags := wiretest.Hex(t, c.octets)
 		require.Equal(t, flags, appendFlag(nil, c.bit, c.unit))
-		require.True(t, flagSet(flags, c.bit))
-		require.False(t, flagSet(flags, c.bit^1))
-		require.False(t, flagSet(flags[:c.bit/8], c.bit), "a flag beyond the octets there is 0")
-		wiretest.NoAllocs(t, "flagSet", func() { _ = flagSet(flags, c.bit) })
+		require.True(t, hasFlag(flags, c.bit))
+		require.False(t, hasFlag(flags, c.bit^1))
+		require.False(t, hasFlag(flags[:c.bit/8], c.bit), "a flag beyond the octets there is 0")
+		wiretest.NoAllocs(t, "flagSet", func() { _ = hasFlag(flags, c.bit) })
 	}
-	require.EqualValues(t, 7, Codes{}.isis())
-	require.EqualValues(t, 2, Codes{}.ospfv2())
-	require.EqualValues(t, 2, Codes{}.ospfv3())
+	require.EqualValues(t, 7, Codes{}.isisBit())
+	require.EqualValues(t, 2, Codes{}.ospfv2Bit())
+	require.EqualValues(t, 2, Codes{}.ospfv3Bit())
 	other := Codes{ISIS: 6, OSPFv2: 3, OSPFv3: 4}
-	require.EqualValues(t, 6, other.isis())
-	require.EqualValues(t, 3, other.ospfv2())
-	require.EqualValues(t, 4, other.ospfv3())
+	require.EqualValues(t, 6, other.isisBit())
+	require.EqualValues(t, 3, other.ospfv2Bit())
+	require.EqualValues(t, 4, other.ospfv3Bit())
 }
 
 func TestProtocolNames(t *testing.T) {

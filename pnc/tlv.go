@@ -33,11 +33,11 @@ type wideTLVs struct {
 
 func ospfTLVs(b []byte) wideTLVs { return wideTLVs{rest: b, pad: 3} }
 
-func (t *wideTLVs) next() bool { return t.to(-1, -1) != nil }
+func (t *wideTLVs) next() bool { return t.find(-1, -1) != nil }
 
-// to goes to the next TLV of this type and length, -1 for any. It returns the
+// find goes to the next TLV of this type and length, -1 for any. It returns the
 // value, nil when there is none.
-func (t *wideTLVs) to(typ, size int) (value []byte) {
+func (t *wideTLVs) find(typ, size int) (value []byte) {
 	b := t.rest
 	for len(b) >= 4 {
 		is, end := binary.BigEndian.Uint16(b), 4+int(binary.BigEndian.Uint16(b[2:]))

@@ -44,7 +44,7 @@ func TestTsharkReadsISIS(t *testing.T) {
 	}
 	leaked := wiretest.Must(LeakISIS(nil, wiretest.Hex(t, "0401 01"), addr("198.51.100.1"), addr("")))(t)
 	r := reach{metric: 30, control: controlDown | controlSubTLVs4, prefix: prefix("203.0.113.0/24"), subTLVs: leaked}
-	entry := r.append(nil)
+	entry := r.appendEntry(nil)
 	tlvs = slices.Concat(tlvs, []byte{tlvReach4, uint8(len(entry))}, entry)
 
 	row := wiretest.TsharkFields(t, []string{

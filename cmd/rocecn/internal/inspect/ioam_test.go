@@ -235,29 +235,29 @@ func TestIOAM(t *testing.T) {
 		{
 			"something else in 0x11",
 			"01 02 00 00 11 06 00 04 cafec0de",
-			`{"option_type":"0x11","error":"ioam: direct export: 8 octets and 4 for each extension flag needed",` +
+			`{"option_type":"0x11","error":"ioam: direct export: truncated: shorter than 8 octets and the words of its extension flags",` +
 				`"data":"0004cafec0de"}`,
-			"IOAM in option 0x11 BROKEN: direct export: 8 octets and 4 for each extension flag needed",
+			"IOAM in option 0x11 BROKEN: direct export: truncated: shorter than 8 octets and the words of its extension flags",
 		},
 		{
 			"nothing",
 			"01 02 00 00 31 00",
-			`{"option_type":"0x31","error":"ioam: option: 2 octets needed","data":""}`,
-			"IOAM in option 0x31 BROKEN: option: 2 octets needed",
+			`{"option_type":"0x31","error":"ioam: option: truncated: shorter than 2 octets","data":""}`,
+			"IOAM in option 0x31 BROKEN: option: truncated: shorter than 2 octets",
 		},
 		{
 			"option that overruns its header",
 			"01 02 00 00 31 03",
-			`{"option_type":"0x31","error":"ipv6opt: option: Opt Data Len goes beyond the end of the header",` +
+			`{"option_type":"0x31","error":"ipv6opt: option: Opt Data Len exceeds the header",` +
 				`"data":""}`,
-			"IOAM in option 0x31 BROKEN: option: Opt Data Len goes beyond the end of the header",
+			"IOAM in option 0x31 BROKEN: option: Opt Data Len exceeds the header",
 		},
 		{
 			"option without a length",
 			"01 03 00 00 00 31",
-			`{"option_type":"0x31","error":"ipv6opt: option: Opt Data Len goes beyond the end of the header",` +
+			`{"option_type":"0x31","error":"ipv6opt: option: Opt Data Len exceeds the header",` +
 				`"data":""}`,
-			"IOAM in option 0x31 BROKEN: option: Opt Data Len goes beyond the end of the header",
+			"IOAM in option 0x31 BROKEN: option: Opt Data Len exceeds the header",
 		},
 		{
 			"two options",
@@ -272,7 +272,7 @@ func TestIOAM(t *testing.T) {
 			_, got, _ := strings.Cut(out, `"ioam":`)
 			want, text := "["+c.json+"]}\n", "  "+c.human
 			if strings.Contains(c.json, "goes beyond the end of the header") { // D19: said of the header as well
-				const overrun = "option: Opt Data Len goes beyond the end of the header"
+				const overrun = "option: Opt Data Len exceeds the header"
 				want = "[" + c.json + `],"options_error":"ipv6opt: ` + overrun + "\"}\n"
 				text += "  BROKEN options: " + overrun
 			}

@@ -264,7 +264,7 @@ func TestTunnelOptions(t *testing.T) {
 
 // An option that overruns is said of packets of any kind (D19).
 func TestOptionsError(t *testing.T) {
-	const overrun = "ipv6opt: option: Opt Data Len goes beyond the end of the header"
+	const overrun = "ipv6opt: option: Opt Data Len exceeds the header"
 	for _, c := range []struct {
 		header uint8
 		ext    string
