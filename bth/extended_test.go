@@ -83,7 +83,8 @@ func TestExtendedHeaders(t *testing.T) {
 				require.Equal(t, bth.ErrTruncatedOf(tt.bit), err)
 				return err
 			})
-			require.EqualError(t, bth.ErrTruncatedOf(tt.bit), "bth: "+tt.bit.String()+": truncated: shorter than "+tt.size)
+			require.EqualError(t, bth.ErrTruncatedOf(tt.bit),
+				"bth: "+tt.bit.String()+": truncated: shorter than "+tt.size)
 		})
 	}
 }

@@ -193,7 +193,8 @@ func TestCapturedSnapshots(t *testing.T) {
 		require.EqualValues(t, 8, trace.RemainingLen)
 		var snapshots []string
 		for n := range trace.Nodes() {
-			snapshots = append(snapshots, fmt.Sprintf("%v %d %s", n.availableFields().Has(BitSnapshot), n.snapshot.SchemaID,
+			snapshots = append(snapshots, fmt.Sprintf("%v %d %s",
+				n.availableFields().Has(BitSnapshot), n.snapshot.SchemaID,
 				bytes.TrimRight(n.snapshot.Data, "\x00")))
 		}
 		require.Equal(t, []string{

@@ -70,7 +70,8 @@ func TestTrace(t *testing.T) {
 		{"every bit", OptTypePreallocated, "007b c802 fffffe 00 ffffffff 00000000" + everyField,
 			Trace{Namespace: 123, RemainingLen: 2, Type: 0xFFFFFE}, 8, []Node{everyFieldNode}},
 		{"snapshots only: NodeLen 0",
-			OptTypePreallocated, "007b 0001 000002 00  00000000  00ffffff  01000309 61626364  02000001 6162636465666768",
+			OptTypePreallocated,
+			"007b 0001 000002 00  00000000  00ffffff  01000309 61626364  02000001 6162636465666768",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 2}, 4,
 			[]Node{
 				{typ: 2, snapshot: Snapshot{SchemaID: noSchema, Data: []byte{}}},

@@ -26,5 +26,6 @@ var (
 // Errors of [Limits.Check].
 var (
 	errOptionLimit  = wireerr.New("ipv6opt", "header", 0, "more options than MaxOptions", wireerr.Range)
-	errPaddingLimit = wireerr.New("ipv6opt", "header", 0, "more octets of padding in a row than MaxPadding", wireerr.Range)
+	errPaddingLimit = wireerr.New("ipv6opt", "header", 0, "more octets of padding in a row than MaxPadding",
+		wireerr.Range)
 )

@@ -50,7 +50,7 @@ type Action uint8
 const (
 	ActionSkip                       Action = iota // skip the option
 	ActionDiscard                                  // drop the packet
-	ActionDiscardICMP                              // drop the packet, send ICMPv6 Parameter Problem, code 2, pointing at the type
+	ActionDiscardICMP                              // drop the packet, send ICMPv6 Parameter Problem, code 2
 	ActionDiscardICMPUnlessMulticast               // the same, but send nothing if the destination is multicast
 )
 

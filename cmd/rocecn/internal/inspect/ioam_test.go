@@ -271,7 +271,7 @@ func TestIOAM(t *testing.T) {
 			out, _, _ := inspect(capturing(capture.Raw, ip), "-json", "-")
 			_, got, _ := strings.Cut(out, `"ioam":`)
 			want, text := "["+c.json+"]}\n", "  "+c.human
-			if strings.Contains(c.json, "goes beyond the end of the header") { // D19: said of the header as well
+			if strings.Contains(c.json, "exceeds the header") { // D19: also an error of the header
 				const overrun = "option: Opt Data Len exceeds the header"
 				want = "[" + c.json + `],"options_error":"ipv6opt: ` + overrun + "\"}\n"
 				text += "  BROKEN options: " + overrun

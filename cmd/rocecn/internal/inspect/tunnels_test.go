@@ -258,8 +258,8 @@ func TestTunnelOptions(t *testing.T) {
 	require.NotContains(t, got, "options_error")
 	got = line(t, outer("3105 0007 beef"))
 	require.Equal(t, []string{"data", "vxlan", "6"}, []string{got["kind"], got["tunnels.0"], got["ioam.1.type"]})
-	require.Contains(t, got["ioam.0.error"], "Opt Data Len goes beyond")
-	require.Contains(t, got["options_error"], "Opt Data Len goes beyond")
+	require.Contains(t, got["ioam.0.error"], "Opt Data Len exceeds")
+	require.Contains(t, got["options_error"], "Opt Data Len exceeds")
 }
 
 // An option that overruns is said of packets of any kind (D19).
