@@ -21,26 +21,26 @@ type Answers struct {
 	any  bool
 }
 
-// counts are all that is counted.
-func (a *Answers) counts() [12]*uint64 {
+// counters are all that is counted.
+func (a *Answers) counters() [12]*uint64 {
 	n := &a.naks
 	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.FastCNPs, &a.PPFC, &a.FCN,
 		&a.Proxy}
 }
 
-func (a *Answers) add(b *Answers) {
-	more := b.counts()
-	for i, n := range a.counts() {
+func (a *Answers) addCounts(b *Answers) {
+	more := b.counters()
+	for i, n := range a.counters() {
 		*n += *more[i]
 	}
 	if b.any {
-		a.at(b.last)
+		a.setLast(b.last)
 	}
 }
 
-// count counts a packet that is about a flow.
-func (a *Answers) count(p *Packet, at int64) {
-	a.at(at)
+// countPacket counts a packet that is about a flow.
+func (a *Answers) countPacket(p *Packet, at int64) {
+	a.setLast(at)
 	switch p.kind {
 	case cnpKind:
 		a.CNPs++
@@ -52,15 +52,15 @@ func (a *Answers) count(p *Packet, at int64) {
 		a.FCN++
 	case proxyKind:
 		a.Proxy++
-	case answer:
+	case answerKind:
 		if roles[p.pkt.Opcode].acknowledge && !p.noHeaders {
-			a.acknowledge(p.pkt.Syndrome)
+			a.countAcknowledge(p.pkt.Syndrome)
 		}
 	}
 }
 
-// acknowledge counts what an Acknowledge says.
-func (a *Answers) acknowledge(s bth.Syndrome) {
+// countAcknowledge counts what an Acknowledge says.
+func (a *Answers) countAcknowledge(s bth.Syndrome) {
 	switch s.Type() {
 	case bth.SyndromeACK:
 		a.ACKs++
@@ -93,7 +93,7 @@ func (a *Answers) NAKs() iter.Seq2[bth.NAKCode, uint64] {
 	}
 }
 
-func (a *Answers) at(at int64) {
+func (a *Answers) setLast(at int64) {
 	if !a.any || at > a.last {
 		a.any, a.last = true, at
 	}
@@ -101,7 +101,7 @@ func (a *Answers) at(at int64) {
 
 // Total returns how many packets were counted.
 func (a *Answers) Total() (total uint64) {
-	for _, n := range a.counts() {
+	for _, n := range a.counters() {
 		total += *n
 	}
 	return total
@@ -110,63 +110,63 @@ func (a *Answers) Total() (total uint64) {
 // A reply is an answer to requests, or a CNP, as far as the flow that it is
 // about must know it.
 type reply struct {
-	psn      uint32
-	opcode   bth.Opcode
-	syndrome bth.Syndrome
-	unread   bool // the capture cut the syndrome
-	mtu      uint16
-	at       int64
-	frame    uint64
-	class    uint8 // traffic class
-	pcp      uint8 // as Packet has it
+	psn        uint32
+	opcode     bth.Opcode
+	syndrome   bth.Syndrome
+	noSyndrome bool // the capture cut the syndrome
+	mtu        uint16
+	at         int64
+	frame      uint64
+	class      uint8 // traffic class
+	pcp        uint8 // as Packet has it
 }
 
-// kind returns the kind of the syndrome: BTH opcodes other than Acknowledge count as an
+// syndromeType returns the kind of the syndrome: BTH opcodes other than Acknowledge count as an
 // ACK, a syndrome that the capture cut as reserved.
-func (r *reply) kind() bth.SyndromeType {
+func (r *reply) syndromeType() bth.SyndromeType {
 	switch {
 	case !roles[r.opcode].acknowledge:
 		return bth.SyndromeACK // responses carry one
-	case r.unread:
+	case r.noSyndrome:
 		return bth.SyndromeReserved
 	}
 	return r.syndrome.Type()
 }
 
-// answer records what comes back: responses, acknowledgements and CNPs of the
+// observeAnswer records what comes back: responses, acknowledgements and CNPs of the
 // receiver.
-func (t *Table) answer(p *Packet, frame uint64, at int64) {
-	s := t.stream(&p.pkt.Flow)
-	r := reply{psn: p.pkt.PSN, opcode: p.pkt.Opcode, syndrome: p.pkt.Syndrome, unread: p.noHeaders, at: at,
+func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
+	s := t.streamOf(&p.pkt.Flow)
+	r := reply{psn: p.pkt.PSN, opcode: p.pkt.Opcode, syndrome: p.pkt.Syndrome, noSyndrome: p.noHeaders, at: at,
 		mtu: p.pkt.Opcode.PathMTU(p.pkt.Payload), frame: frame, class: p.trafficClass, pcp: p.pcp}
-	t.totalled(p, at)
+	t.countTotal(p, at)
 	t.learnMTU(s, r.mtu)
-	with := t.known(s)
-	doubted := p.kind == answer && with != nil && with.pairing.srcQPBy != 0 && !with.expects(r.psn)
+	with := t.partnerOf(s)
+	doubted := p.kind == answerKind && with != nil && with.pairing.srcQPBy != 0 && !with.expectsAnswer(r.psn)
 	a := &s.answers
 	if doubted {
 		a = &s.doubted
-	} else if p.kind == answer && s.doubted.any {
-		a.add(&s.doubted)
+	} else if p.kind == answerKind && s.doubted.any {
+		a.addCounts(&s.doubted)
 		s.doubted = Answers{}
 	}
-	a.count(p, at)
-	if p.kind == answer && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skips(at)) {
-		t.learn(p, at)
-		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.Packets > 0 {
-			if pair, _ := t.pairs.Sender(t.key(with)); pair != nil {
+	a.countPacket(p, at)
+	if p.kind == answerKind && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skipLearning(at)) {
+		t.learnPacket(p, at)
+		if with = t.partnerOf(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.Packets > 0 {
+			if pair, _ := t.pairs.Sender(t.keyOfStream(with)); pair != nil {
 				t.sentBy(with, pair) // an answer may be what tells
 			}
 		}
 	}
-	if about := t.about(s); about != nil && (!doubted || about != with) {
-		t.reply(about, &r)
+	if about := t.streamAbout(s); about != nil && (!doubted || about != with) {
+		t.recordReply(about, &r)
 	} else {
-		t.earlies.of(&s.early).keep(&r)
+		t.earlies.allocate(&s.early).keepReply(&r)
 		if p.kind == cnpKind && t.config.Evidence && s.flow.Packets == 0 { // perhaps of a proxy, in its own name
-			t.evidences.of(&s.flow.evidence).signs[SignCNP].add(frame, at)
+			t.evidences.allocate(&s.flow.evidence).signs[SignCNP].addFrame(frame, at)
 		}
-		if p.kind == answer && r.kind() != bth.SyndromeACK {
+		if p.kind == answerKind && r.syndromeType() != bth.SyndromeACK {
 			t.refuseAll(s, &r)
 		}
 	}
@@ -176,99 +176,99 @@ func (t *Table) answer(p *Packet, frame uint64, at int64) {
 // explains the repeats of all that it may be.
 func (t *Table) refuseAll(s *stream, r *reply) {
 	for qp := range t.pairs.Asked() {
-		k := t.key(s).Reversed(qp)
-		if f := t.find(&k); f != nil && t.known(f) == nil {
-			t.refuse(f, r)
+		k := t.keyOfStream(s).Reversed(qp)
+		if f := t.findStream(&k); f != nil && t.partnerOf(f) == nil {
+			t.recordRefusal(f, r)
 		}
 	}
 }
 
-// reply records an answer that is about a flow.
-func (t *Table) reply(s *stream, r *reply) {
+// recordReply records an answer that is about a flow.
+func (t *Table) recordReply(s *stream, r *reply) {
 	f := &s.flow
 	o := &roles[r.opcode]
-	if o.of == cnpKind {
-		t.notified(f, false, r.frame, r.at)
-		if e := t.evidence(f); e != nil {
-			from := t.key(s).Reversed(0)
-			e.notice(NoticeCNP, &from, r.class, r.pcp, r.frame, r.at)
+	if o.kind == cnpKind {
+		t.recordCNP(f, false, r.frame, r.at)
+		if e := t.evidenceOf(f); e != nil {
+			from := t.keyOfStream(s).Reversed(0)
+			e.recordNotice(NoticeCNP, &from, r.class, r.pcp, r.frame, r.at)
 		}
 		return
 	}
 	if f.Packets == 0 && !f.sequence.begun {
 		return
 	}
-	h := t.history(f)
-	if e := t.evidence(f); e != nil {
-		e.answer(r)
+	h := t.historyOf(f)
+	if e := t.evidenceOf(f); e != nil {
+		e.recordAnswer(r)
 	}
 	t.setMTU(s, r.mtu)
-	covered, kind := r.psn, r.kind()
+	covered, kind := r.psn, r.syndromeType()
 	if kind != bth.SyndromeACK {
 		covered = bth.AddPSN(r.psn, bth.MaxPSN) // what is before it
 	}
-	f.sequence.covers(covered)
-	h.covers(covered)
+	f.sequence.recordCovered(covered)
+	h.coverRefusals(covered)
 	if h.marks.head != h.marks.tail {
-		took := h.marks.answered(covered, o.firstResponse, kind != bth.SyndromeACK, r.at, t.histograms.of(&f.rtt))
-		if series := t.series(f); series != nil {
-			series.timed(took, r.at)
-			t.total(r.at).timed(took)
+		took := h.marks.timeAnswer(covered, o.firstResponse, kind != bth.SyndromeACK, r.at, t.histograms.allocate(&f.rtt))
+		if series := t.seriesOf(f); series != nil {
+			series.recordRTT(took, r.at)
+			t.totalAt(r.at).raiseRTT(took)
 		}
 	}
 	switch {
 	case kind != bth.SyndromeACK:
-		t.refuse(s, r)
-		t.refused(f, r)
+		t.recordRefusal(s, r)
+		t.recordNAK(f, r)
 	case o.lastResponse:
 		if end := bth.AddPSN(r.psn, 1); f.sequence.slack > 0 && bth.ComparePSN(r.psn, f.sequence.read) >= 0 {
-			f.sequence.resolve(end)
-			t.resolve(h, f.sequence.read, end)
+			f.sequence.resolveSlack(end)
+			t.resolveRead(h, f.sequence.read, end)
 		}
-		if t.complete(h, r.psn, false) {
-			f.messages[Read].Complete++
+		if t.completeMessage(h, r.psn, false) {
+			f.messages[MessageRead].Complete++
 		}
-	case o.message == Atomic:
-		if t.complete(h, r.psn, true) {
-			f.messages[Atomic].Complete++
+	case o.message == MessageAtomic:
+		if t.completeMessage(h, r.psn, true) {
+			f.messages[MessageAtomic].Complete++
 		}
 	}
 }
 
-// refuse records that a reply refuses what a flow sent from its PSN on, which
+// recordRefusal records that a reply refuses what a flow sent from its PSN on, which
 // explains repeats, whether or not the reply is known to be about the flow.
-func (t *Table) refuse(s *stream, r *reply) {
-	kind := r.kind()
+func (t *Table) recordRefusal(s *stream, r *reply) {
+	kind := r.syndromeType()
 	code, _ := r.syndrome.Code()
 	if kind == bth.SyndromeRNRNAK || kind == bth.SyndromeNAK && code == bth.NAKPSNSequence {
 		f := &s.flow
 		sent := bth.AddPSN(f.sequence.next, f.sequence.slack)
-		if e := t.evidence(f); e != nil {
-			e.refused(kind == bth.SyndromeRNRNAK, r)
+		if e := t.evidenceOf(f); e != nil {
+			e.recordRefusal(kind == bth.SyndromeRNRNAK, r)
 		}
-		t.history(f).refuse(r.psn, sent, kind == bth.SyndromeRNRNAK, t.stats.Packets)
+		t.historyOf(f).addRefusal(r.psn, sent, kind == bth.SyndromeRNRNAK, t.stats.Packets)
 	}
 }
 
-// An early holds answers until it is known which flow they are about.
-type early struct {
+// An earlyReplies holds answers until it is known which flow they are about.
+type earlyReplies struct {
 	kept [maxEarly]reply // a ring, the oldest at n-maxEarly
 	n    uint32          // how many were kept so far
 
-	lost    covered // by answers that the ring had no room for
-	covered covered // by middle responses, which are not kept
+	lost    coverage // by answers that the ring had no room for
+	covered coverage // by middle responses, which are not kept
 
-	heard bool // a notification came about this stream's flow, which has no request yet
-	from  key  // of the notification's packet, if heard
+	notified bool // a notification came about this stream's flow, which has no request yet
+	from     key  // of the notification's packet, if heard
 }
 
-// covered is the highest PSN that some answers cover, if there are any.
-type covered struct {
+// coverage is the highest PSN that some answers cover, if there are any.
+type coverage struct {
 	any bool
 	psn uint32
 }
 
-func (c *covered) add(psn uint32) {
+func (c *coverage) raise(psn uint32) {
 	if !c.any || bth.ComparePSN(psn, c.psn) > 0 {
 		c.any, c.psn = true, psn
 	}
@@ -278,54 +278,54 @@ func (c *covered) add(psn uint32) {
 // would have timed is not timed, what they covered is covered.
 const maxEarly = 16
 
-func (e *early) keep(r *reply) {
+func (e *earlyReplies) keepReply(r *reply) {
 	o := &roles[r.opcode]
-	if o.message == Read && !o.firstResponse && !o.lastResponse {
-		e.covered.add(r.psn)
+	if o.message == MessageRead && !o.firstResponse && !o.lastResponse {
+		e.covered.raise(r.psn)
 		return
 	}
 	old := &e.kept[e.n%maxEarly]
-	if e.n >= maxEarly && roles[old.opcode].of == answer {
-		e.lost.add(old.psn)
+	if e.n >= maxEarly && roles[old.opcode].kind == answerKind {
+		e.lost.raise(old.psn)
 	}
 	*old = *r
 	e.n++
 }
 
-// replay records the answers in s that came before it was known that they are
+// replayEarly records the answers in s that came before it was known that they are
 // about the flow of another stream.
-func (t *Table) replay(s, about *stream) {
+func (t *Table) replayEarly(s, about *stream) {
 	if s.early == 0 {
 		return
 	}
-	e := *t.earlies.at(s.early)
+	e := *t.earlies.lookUp(s.early)
 	t.dropEarly(s)
 	f := &about.flow
 	if e.lost.any && f.history != 0 {
-		h := t.history(f)
-		f.sequence.covers(e.lost.psn)
-		h.covers(e.lost.psn)
-		h.marks.answered(e.lost.psn, false, true, 0, nil)
+		h := t.historyOf(f)
+		f.sequence.recordCovered(e.lost.psn)
+		h.coverRefusals(e.lost.psn)
+		h.marks.timeAnswer(e.lost.psn, false, true, 0, nil)
 	}
 	for i := e.n - min(e.n, maxEarly); i != e.n; i++ {
 		r := e.kept[i%maxEarly]
-		if r.kind() != bth.SyndromeACK { // what it explains was recorded when it came
-			t.refused(f, &r)
-			r.unread = true
+		if r.syndromeType() != bth.SyndromeACK { // what it explains was recorded when it came
+			t.recordNAK(f, &r)
+			r.noSyndrome = true
 		}
-		t.reply(about, &r)
+		t.recordReply(about, &r)
 	}
 	if e.covered.any && f.history != 0 {
-		f.sequence.covers(e.covered.psn)
-		t.history(f).covers(e.covered.psn)
+		f.sequence.recordCovered(e.covered.psn)
+		t.historyOf(f).coverRefusals(e.covered.psn)
 	}
 }
 
 // dropEarly forgets the answers that are kept of a stream.
 func (t *Table) dropEarly(s *stream) {
-	if e := t.earlies.at(s.early); e != nil && e.heard {
-		*e = early{heard: true, from: e.from}
+	if e := t.earlies.lookUp(s.early); e != nil && e.notified {
+		*e = earlyReplies{notified: true, from: e.from}
 		return
 	}
-	t.earlies.give(&s.early)
+	t.earlies.release(&s.early)
 }

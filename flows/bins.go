@@ -7,17 +7,17 @@ type Tally struct {
 	IPOctets uint64 // of requests, by the length fields of IP
 	// The first request and the last, if Sequenced: how far its PSN is from that
 	// of the first request of the life.
-	First, Last int64
-	CE          uint32 // requests with CE
-	CNPs        uint32 // of both kinds
-	Missing     uint32 // PSNs that were passed over
-	Late        uint32 // requests that filled a gap
-	Repeats     uint32
-	NAKs        uint32 // of all codes
-	RNRNAKs     uint32
-	PPFC        uint32
-	RTT         uint32 // nanoseconds: the longest that ended here, at most 4.29 s; 0 without
-	Sequenced   bool
+	First, Last   int64
+	CE            uint32 // requests with CE
+	CNPs          uint32 // of both kinds
+	Missing       uint32 // PSNs that were passed over
+	Late          uint32 // requests that filled a gap
+	Retransmitted uint32
+	NAKs          uint32 // of all codes
+	RNRNAKs       uint32
+	PPFC          uint32
+	RTT           uint32 // nanoseconds: the longest that ended here, at most 4.29 s; 0 without
+	Sequenced     bool
 }
 
 // A Bin is the tally of a part of the time.
@@ -26,16 +26,16 @@ type Bin struct {
 	Tally
 }
 
-// counts are all that is counted.
-func (a *Tally) counts() [8]*uint32 {
-	return [...]*uint32{&a.CE, &a.CNPs, &a.Missing, &a.Late, &a.Repeats, &a.NAKs, &a.RNRNAKs, &a.PPFC}
+// counters are all that is counted.
+func (a *Tally) counters() [8]*uint32 {
+	return [...]*uint32{&a.CE, &a.CNPs, &a.Missing, &a.Late, &a.Retransmitted, &a.NAKs, &a.RNRNAKs, &a.PPFC}
 }
 
-// add adds what happened next.
-func (a *Tally) add(next *Tally) {
+// addNext adds what happened next.
+func (a *Tally) addNext(next *Tally) {
 	a.IPOctets += next.IPOctets
-	more := next.counts()
-	for i, n := range a.counts() {
+	more := next.counters()
+	for i, n := range a.counters() {
 		*n += *more[i]
 	}
 	a.RTT = max(a.RTT, next.RTT)
@@ -47,8 +47,8 @@ func (a *Tally) add(next *Tally) {
 	}
 }
 
-// at records where the PSN of a request is.
-func (a *Tally) at(line int64) {
+// recordLine records where the PSN of a request is.
+func (a *Tally) recordLine(line int64) {
 	if !a.Sequenced {
 		a.First, a.Sequenced = line, true
 	}
@@ -72,9 +72,9 @@ func newBins(start, widest int64, tallies []Tally) bins {
 	return bins{start: start, width: minWidth, widest: widest, tallies: tallies}
 }
 
-// index returns the number of the bin of a time, -1 where no bin reaches it. What
+// binAt returns the number of the bin of a time, -1 where no bin reaches it. What
 // jumps back before the start belongs to the first, where there is nothing before.
-func (b *bins) index(at int64) int {
+func (b *bins) binAt(at int64) int {
 	if b.widest > 0 && at < b.start {
 		return -1
 	}
@@ -84,19 +84,19 @@ func (b *bins) index(at int64) int {
 		if b.widest > 0 && b.width >= b.widest {
 			return -1
 		}
-		b.widen()
+		b.doubleWidth()
 		i = since / b.width
 	}
 	b.n = max(b.n, int(i)+1)
 	return int(i)
 }
 
-// widen makes one bin of two.
-func (b *bins) widen() {
+// doubleWidth makes one bin of two.
+func (b *bins) doubleWidth() {
 	half := len(b.tallies) / 2
 	for i := range half {
 		t := b.tallies[2*i]
-		t.add(&b.tallies[2*i+1])
+		t.addNext(&b.tallies[2*i+1])
 		b.tallies[i] = t
 	}
 	clear(b.tallies[half:])
@@ -104,21 +104,21 @@ func (b *bins) widen() {
 	b.width *= 2
 }
 
-// since returns when bin i begins, since a time.
-func (b *bins) since(start int64, i int) time.Duration {
+// sinceStart returns when bin i begins, since a time.
+func (b *bins) sinceStart(start int64, i int) time.Duration {
 	return time.Duration(b.start - start + b.width*int64(i))
 }
 
-// within returns the bins, and in the place of those that fine reaches into its own.
+// insertFine returns the bins, and in the place of those that fine reaches into its own.
 // All of it ends at a time.
-func (b *bins) within(fine *bins, end int64) (all []Bin) {
+func (b *bins) insertFine(fine *bins, end int64) (all []Bin) {
 	if fine.width == 0 || fine.width >= b.width { // there are none, or they are no finer
 		fine = &bins{start: end, width: 1}
 	}
 	for i, j := 0, 0; i < b.n; i++ {
-		whole := Bin{b.since(b.start, i), b.since(b.start, i+1), b.tallies[i]}
+		whole := Bin{b.sinceStart(b.start, i), b.sinceStart(b.start, i+1), b.tallies[i]}
 		from := j
-		for j < fine.n && fine.since(b.start, j) < whole.To {
+		for j < fine.n && fine.sinceStart(b.start, j) < whole.To {
 			j++
 		}
 		if from == j {
@@ -127,22 +127,22 @@ func (b *bins) within(fine *bins, end int64) (all []Bin) {
 		}
 		var inside []Bin
 		for k := from; k < j; k++ {
-			inside = append(inside, Bin{fine.since(b.start, k), fine.since(b.start, k+1), fine.tallies[k]})
+			inside = append(inside, Bin{fine.sinceStart(b.start, k), fine.sinceStart(b.start, k+1), fine.tallies[k]})
 		}
-		all = append(all, around(&whole, inside)...)
+		all = append(all, surround(&whole, inside)...)
 	}
-	return endAt(all, time.Duration(end-b.start))
+	return endLastAt(all, time.Duration(end-b.start))
 }
 
-// around returns the bins inside of another one, and before and behind them what else
+// surround returns the bins inside of another one, and before and behind them what else
 // happened in that. What cannot be told apart is divided by the time.
-func around(whole *Bin, inside []Bin) (all []Bin) {
+func surround(whole *Bin, inside []Bin) (all []Bin) {
 	rest := whole.Tally
 	rest.RTT = 0
 	for i := range inside {
-		rest.without(&inside[i].Tally)
+		rest.subtractPart(&inside[i].Tally)
 	}
-	if longest(inside) < whole.RTT {
+	if longestRTT(inside) < whole.RTT {
 		rest.RTT = whole.RTT
 	}
 	before := Bin{From: whole.From, To: inside[0].From}
@@ -150,11 +150,11 @@ func around(whole *Bin, inside []Bin) (all []Bin) {
 	wide, wider := before.To-before.From, behind.To-behind.From
 	switch {
 	case wide+wider == 0:
-		inside[0].Tally.add(&rest)
+		inside[0].Tally.addNext(&rest)
 		return inside
 	default:
 		before.Tally = rest
-		behind.Tally = before.Tally.divide(wide, wider)
+		behind.Tally = before.Tally.divideByTime(wide, wider)
 	}
 	before.Sequenced = wide > 0 && whole.Sequenced
 	behind.Sequenced = wider > 0 && whole.Sequenced
@@ -181,45 +181,45 @@ func around(whole *Bin, inside []Bin) (all []Bin) {
 	return all
 }
 
-// without takes out what happened in a part of a.
-func (a *Tally) without(part *Tally) {
+// subtractPart takes out what happened in a part of a.
+func (a *Tally) subtractPart(part *Tally) {
 	a.IPOctets -= min(a.IPOctets, part.IPOctets)
-	less := part.counts()
-	for i, n := range a.counts() {
+	less := part.counters()
+	for i, n := range a.counters() {
 		*n -= min(*n, *less[i])
 	}
 	a.Sequenced = false
 }
 
-// divide leaves in a what belongs to the first of two parts that are so wide, and
+// divideByTime leaves in a what belongs to the first of two parts that are so wide, and
 // returns what belongs to the other.
-func (a *Tally) divide(wide, wider time.Duration) (other Tally) {
+func (a *Tally) divideByTime(wide, wider time.Duration) (other Tally) {
 	share := float64(wide) / float64(wide+wider)
 	other = *a
 	a.IPOctets = uint64(share * float64(a.IPOctets))
 	other.IPOctets -= a.IPOctets
-	rest := other.counts()
-	for i, n := range a.counts() {
+	rest := other.counters()
+	for i, n := range a.counters() {
 		*n = uint32(share * float64(*n))
 		*rest[i] -= *n
 	}
 	return other
 }
 
-func longest(all []Bin) (ns uint32) {
+func longestRTT(all []Bin) (ns uint32) {
 	for i := range all {
 		ns = max(ns, all[i].RTT)
 	}
 	return ns
 }
 
-// endAt lets the last bin end where the time does. Where that leaves little of it, it
+// endLastAt lets the last bin end where the time does. Where that leaves little of it, it
 // and the one before are one: a rate needs some time.
-func endAt(all []Bin, end time.Duration) []Bin {
+func endLastAt(all []Bin, end time.Duration) []Bin {
 	last := len(all) - 1
 	if last < 0 || end <= all[last].From || end >= all[last].To {
 		if last > 0 && end <= all[last].From { // something happened just there
-			all[last-1].add(&all[last].Tally)
+			all[last-1].addNext(&all[last].Tally)
 			all = all[:last]
 		}
 		return all
@@ -227,7 +227,7 @@ func endAt(all []Bin, end time.Duration) []Bin {
 	width := all[last].To - all[last].From
 	all[last].To = end
 	if last > 0 && end-all[last].From < width/2 {
-		all[last-1].add(&all[last].Tally)
+		all[last-1].addNext(&all[last].Tally)
 		all[last-1].To = end
 		all = all[:last]
 	}

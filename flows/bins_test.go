@@ -16,27 +16,27 @@ import (
 func TestOnset(t *testing.T) {
 	s := newSeries() // at 100 ns
 	put := func(at int64, c uint32) {
-		for _, b := range s.at(at) {
+		for _, b := range s.talliesAt(at) {
 			b.IPOctets += 1000
 			b.CE += c
 		}
 	}
 	for at := int64(100); at < 1_000_000_000; at += 1_000_000 {
 		if at == 500_000_100 {
-			s.trouble(at + 3333)
+			s.beginOnset(at + 3333)
 			for i := range int64(20) {
 				put(at+3333+i*2000, 1)
 			}
 		}
 		put(at, 0)
 	}
-	s.trouble(900_000_000) // not the first
-	got := s.report()
+	s.beginOnset(900_000_000) // not the first
+	got := s.toSeries()
 	require.Equal(t, 999*time.Millisecond, got.End.Sub(got.Start))
 	var sum Tally
 	narrow := 0
 	for i, b := range got.Bins {
-		sum.add(&b.Tally)
+		sum.addNext(&b.Tally)
 		if b.To-b.From <= onsetWidth {
 			narrow++
 			require.GreaterOrEqual(t, b.From, 500*time.Millisecond)
@@ -57,12 +57,12 @@ func TestOnset(t *testing.T) {
 // about, is counted once.
 func TestBeforeOnset(t *testing.T) {
 	s := newSeries()
-	s.trouble(50_000_000)
+	s.beginOnset(50_000_000)
 	for range 3 {
-		s.refused(&reply{at: 40_000_000})
+		s.recordNAK(&reply{at: 40_000_000})
 	}
 	naks := uint32(0)
-	for _, b := range s.report().Bins {
+	for _, b := range s.toSeries().Bins {
 		naks += b.NAKs
 	}
 	require.EqualValues(t, 3, naks)
@@ -80,12 +80,12 @@ func TestAround(t *testing.T) {
 		{0, 20, Tally{IPOctets: 125, CE: 2, RTT: 9, First: 5, Last: 10, Sequenced: true}},
 		inside[0], inside[1],
 		{24, 100, Tally{IPOctets: 475, CE: 8, RTT: 9, First: 20, Last: 50, Sequenced: true}},
-	}, around(&whole, inside))
+	}, surround(&whole, inside))
 	inside[1].RTT = 9 // which is the longest: of the others nothing is known
-	got := around(&Bin{20, 50, whole.Tally}, inside)
+	got := surround(&Bin{20, 50, whole.Tally}, inside)
 	require.Len(t, got, 3)
 	require.Equal(t, Tally{IPOctets: 600, CE: 10, First: 20, Last: 50, Sequenced: true}, got[2].Tally)
-	got = around(&Bin{20, 24, whole.Tally}, inside)
+	got = surround(&Bin{20, 24, whole.Tally}, inside)
 	require.Len(t, got, 2, "nowhere else is room")
 	require.EqualValues(t, 900, got[0].IPOctets)
 }
@@ -102,14 +102,14 @@ func TestLastBinEnds(t *testing.T) {
 	}{
 		{30, 30, 3, 4}, {31, 30, 3, 4}, {25, 25, 3, 4}, {24, 24, 2, 6}, {20, 20, 2, 6},
 	} {
-		got := endAt(three(), c.end)
+		got := endLastAt(three(), c.end)
 		require.Len(t, got, c.bins, c)
 		last := got[len(got)-1]
 		require.Equal(t, c.to, last.To)
 		require.Equal(t, c.ce, last.CE)
 	}
-	require.Equal(t, three()[:1], endAt(three()[:1], 0), "one packet")
-	require.Empty(t, endAt(nil, 5))
+	require.Equal(t, three()[:1], endLastAt(three()[:1], 0), "one packet")
+	require.Empty(t, endLastAt(nil, 5))
 }
 
 // All flows together have what each has.
@@ -131,7 +131,7 @@ func TestTotals(t *testing.T) {
 			for _, b := range table.Series(f.FlowKey).Bins {
 				want.Missing += b.Missing
 				want.Late += b.Late
-				want.Repeats += b.Repeats
+				want.Retransmitted += b.Retransmitted
 				want.RTT = max(want.RTT, b.RTT)
 			}
 		}
@@ -146,7 +146,7 @@ func TestTotals(t *testing.T) {
 		totals := table.Totals()
 		require.LessOrEqual(t, len(totals.Bins), totalBins)
 		for i := range totals.Bins {
-			got.add(&totals.Bins[i].Tally)
+			got.addNext(&totals.Bins[i].Tally)
 		}
 		require.Equal(t, want, got, seed)
 	}
@@ -156,21 +156,21 @@ func TestTotals(t *testing.T) {
 
 // Beyond so many flows, bins are wider, and flows in trouble have no narrow ones.
 func TestSeriesRoom(t *testing.T) {
-	all := serieses{maxFine: 1}
+	all := seriesPools{maxFine: 1}
 	ids := make([]uint32, 2)
 	for i := range ids {
-		s := all.begin(&ids[i], 0)
-		s.trouble(0)
-		for _, b := range s.at(255_999) {
+		s := all.beginSeries(&ids[i], 0)
+		s.beginOnset(0)
+		for _, b := range s.talliesAt(255_999) {
 			b.CE++
 		}
 		require.EqualValues(t, []int64{1000, 8000}[i], s.bins.width)
 		require.Equal(t, i == 0, s.onsetID != 0)
-		require.Len(t, s.report().Bins, []int{256, 32}[i])
+		require.Len(t, s.toSeries().Bins, []int{256, 32}[i])
 	}
-	all.give(&ids[0])
-	require.Zero(t, all.fine.used()+all.onsets.used())
-	require.Len(t, all.begin(&ids[0], 0).bins.tallies, seriesBins, "there is room again")
+	all.releaseSeries(&ids[0])
+	require.Zero(t, all.fine.countUsed()+all.onsets.countUsed())
+	require.Len(t, all.beginSeries(&ids[0], 0).bins.tallies, seriesBins, "there is room again")
 }
 
 // What the doc of Config.Series says of memory.

@@ -43,12 +43,12 @@ func TestCaptures(t *testing.T) {
 				}
 				sum.Gaps += f.PSN.Gaps
 				sum.Missing += f.PSN.Missing
-				sum.Repeats += f.PSN.Repeats
+				sum.Retransmitted += f.PSN.Retransmitted
 			}
 			for _, u := range table.Snapshot().Unpaired {
 				t.Logf("%s unpaired %v: %+v", c.name, u.FlowKey, u.Answers)
 			}
-			require.Equal(t, PSN{Repeats: c.repeats}, sum)
+			require.Equal(t, PSN{Retransmitted: c.repeats}, sum)
 		})
 	}
 }

@@ -13,8 +13,8 @@ type changes struct {
 	evicted Evicted
 }
 
-// touch remembers that something came to a stream.
-func (t *Table) touch(s *stream) {
+// markTouched remembers that something came to a stream.
+func (t *Table) markTouched(s *stream) {
 	if t.changes != nil && !s.touched {
 		s.touched, t.changes.touched[s] = true, true
 	}
@@ -28,15 +28,15 @@ func (t *Table) Changes() *Snapshot {
 	if t.changes == nil {
 		t.changes = &changes{touched: map[*stream]bool{}, before: map[*stream]*Snapshot{}}
 		for id := range t.streams.All() {
-			t.touch(t.streams.At(id))
+			t.markTouched(t.streams.At(id))
 		}
 	}
 	c := t.changes
 	// What came to a stream may be about the flow of its partner.
 	for _, s := range slices.Collect(maps.Keys(c.touched)) {
-		for _, partner := range [...]*stream{t.known(s), t.about(s)} {
+		for _, partner := range [...]*stream{t.partnerOf(s), t.streamAbout(s)} {
 			if partner != nil {
-				t.touch(partner)
+				t.markTouched(partner)
 			}
 		}
 	}
@@ -45,27 +45,27 @@ func (t *Table) Changes() *Snapshot {
 	for s := range c.touched {
 		s.touched = false
 		if before := c.before[s]; before != nil {
-			old.add(before)
+			old.appendSnapshot(before)
 		}
 		c.before[s] = new(Snapshot)
 		t.reportTo(c.before[s], s)
-		now.add(c.before[s])
+		now.appendSnapshot(c.before[s])
 	}
 	clear(c.touched)
 	c.links, c.evicted = now.Links, now.Evicted
-	now.order()
-	old.order()
+	now.sortByKey()
+	old.sortByKey()
 	return now.Since(old)
 }
 
-// add adds the flows of another snapshot, and what is unpaired.
-func (s *Snapshot) add(o *Snapshot) {
+// appendSnapshot adds the flows of another snapshot, and what is unpaired.
+func (s *Snapshot) appendSnapshot(o *Snapshot) {
 	s.Flows = append(s.Flows, o.Flows...)
 	s.Unpaired = append(s.Unpaired, o.Unpaired...)
 }
 
-// forget forgets a stream that is given up.
-func (c *changes) forget(s *stream) {
+// forgetStream forgets a stream that is given up.
+func (c *changes) forgetStream(s *stream) {
 	if c != nil {
 		delete(c.touched, s)
 		delete(c.before, s)

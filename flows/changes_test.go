@@ -54,7 +54,7 @@ func TestChangesOfFew(t *testing.T) {
 	s := newScript(t)
 	now := s.now
 	observe := func(qp uint32) {
-		p := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}}
+		p := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}}
 		p.pkt.Flow.QP = qp
 		now = now.Add(time.Microsecond)
 		table.Observe(&p, 1, now)
@@ -114,13 +114,13 @@ func TestFarTimes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.year), func(t *testing.T) {
 			at := time.Date(c.year, 3, 1, 0, 0, 0, 7, time.UTC)
-			require.Equal(t, c.want, nanoseconds(at) == at.UnixNano() && nanoseconds(at) != 0, c.year)
+			require.Equal(t, c.want, unixNano(at) == at.UnixNano() && unixNano(at) != 0, c.year)
 			if !c.want {
-				require.Zero(t, nanoseconds(at), c.year)
+				require.Zero(t, unixNano(at), c.year)
 			}
 		})
 	}
-	require.EqualValues(t, 7, nanoseconds(time.Unix(0, 7)))
-	require.EqualValues(t, (1<<33-1)*1e9, nanoseconds(time.Unix(1<<33-1, 0)))
-	require.Zero(t, nanoseconds(time.Unix(1<<33, 0)))
+	require.EqualValues(t, 7, unixNano(time.Unix(0, 7)))
+	require.EqualValues(t, (1<<33-1)*1e9, unixNano(time.Unix(1<<33-1, 0)))
+	require.Zero(t, unixNano(time.Unix(1<<33, 0)))
 }

@@ -12,25 +12,25 @@ import (
 
 // Clocks is what the delays say of the clocks of two points.
 type Clocks struct {
-	Known  Known
+	Basis  ClockBasis
 	Offset time.Duration // how far B's is ahead, roughly, if Known is BothWays
 	Delay  time.Duration // the least delay then, without the offset
 }
 
-// Known says how the relation of two clocks is known.
-type Known uint8
+// ClockBasis says how the relation of two clocks is known.
+type ClockBasis uint8
 
 // What the relation of two clocks is known by.
 const (
-	NotKnown Known = iota // no packet that both points have
-	OneWay                // packets of one direction only: the clocks are taken on trust
-	BothWays              // packets of both: what one gains by the offset, the other loses
+	ClocksUnknown  ClockBasis = iota // no packet that both points have
+	ClocksOneWay                     // packets of one direction only: the clocks are taken on trust
+	ClocksBothWays                   // packets of both: what one gains by the offset, the other loses
 )
 
-var knownNames = [...]string{"no", "one way", "both ways"}
+var clockBasisNames = [...]string{"no", "one way", "both ways"}
 
 // String returns no, one way or both ways.
-func (k Known) String() string { return enumtext.Name(k, knownNames[:], "Known") }
+func (k ClockBasis) String() string { return enumtext.Name(k, clockBasisNames[:], "Known") }
 
 // Clocks compares the delays of both directions, which a packet that comes back
 // makes possible: with clocks that agree, packets of one direction come to B
@@ -66,14 +66,14 @@ func (c *Comparison) Clocks() (clocks Clocks) {
 		return cmp.Or(bytes.Compare(a.src[:], b.src[:]), bytes.Compare(a.dst[:], b.dst[:]))
 	}) { // in an order of their own: of equal ones the first counts
 		forth := directions[r]
-		clocks.Known = max(clocks.Known, OneWay)
+		clocks.Basis = max(clocks.Basis, ClocksOneWay)
 		back, ok := directions[direction{r.dst, r.src}]
 		if !ok || forth.middle < back.middle {
 			continue
 		}
 		if n := min(forth.samples, back.samples); n > best {
 			best = n
-			clocks.Known = BothWays
+			clocks.Basis = ClocksBothWays
 			clocks.Offset = (forth.min + back.max) / 2
 			clocks.Delay = (forth.min - back.max) / 2
 		}

@@ -14,18 +14,18 @@ type cnps struct {
 	afterCE uint32        // a histogram in the table's pool; 0 without
 }
 
-// notified records a CNP about a flow.
-func (t *Table) notified(f *flow, fast bool, frame uint64, at int64) {
+// recordCNP records a CNP about a flow.
+func (t *Table) recordCNP(f *flow, fast bool, frame uint64, at int64) {
 	c := &f.cnps
 	if d := time.Duration(at - c.last); c.came && d >= 0 && (!c.spaced || d < c.spacing) {
 		c.spaced, c.spacing = true, d
 	}
 	c.came, c.last = true, at
-	if s := t.series(f); s != nil {
-		s.notified(fast, frame, at)
+	if s := t.seriesOf(f); s != nil {
+		s.recordCNP(fast, frame, at)
 	}
 	if c.ce {
-		t.histograms.of(&c.afterCE).Add(time.Duration(at - c.firstCE))
+		t.histograms.allocate(&c.afterCE).Add(time.Duration(at - c.firstCE))
 		c.ce = false
 	}
 }

@@ -57,10 +57,10 @@ type Comparison struct {
 
 	groups flowtable.Table[groupKey, group]
 
-	flows   flowtable.Table[key, compared]
-	numbers uint64 // given to flows so far
-	evicted compared
-	gone    uint64 // flows that were evicted
+	flows        flowtable.Table[key, comparedFlow]
+	numbers      uint64 // given to flows so far
+	evicted      comparedFlow
+	evictedFlows uint64 // flows that were evicted
 
 	typical time.Duration // of the delays of all flows, roughly
 }
@@ -71,7 +71,7 @@ func NewComparison(config ComparisonConfig) *Comparison {
 		window: uint64(cmp.Or(max(config.Window, 0), DefaultWindow)), turn: PointB,
 		maxFlows: cmp.Or(max(config.MaxFlows, 0), defaultMaxFlows),
 		groups:   flowtable.New[groupKey, group](math.MaxInt32, true, (*groupKey).hash),
-		flows:    flowtable.New[key, compared](math.MaxInt32, true, (*key).Hash),
+		flows:    flowtable.New[key, comparedFlow](math.MaxInt32, true, (*key).Hash),
 	}
 }
 
@@ -118,10 +118,10 @@ const (
 	completes       // it was there: delay is set
 )
 
-func (s *side) at(n uint64) *remembered { return &s.ring[n&uint64(len(s.ring)-1)] }
+func (s *side) packetAt(n uint64) *remembered { return &s.ring[n&uint64(len(s.ring)-1)] }
 
-// add remembers a packet, and returns its number.
-func (s *side) add(r remembered) uint64 {
+// addPacket remembers a packet, and returns its number.
+func (s *side) addPacket(r remembered) uint64 {
 	if s.end == 0 {
 		s.begin, s.end = 1, 1
 	}
@@ -129,11 +129,11 @@ func (s *side) add(r remembered) uint64 {
 		old := *s
 		s.ring = make([]remembered, max(64, 2*len(s.ring)))
 		for n := s.begin; n < s.end; n++ {
-			*s.at(n) = *old.at(n)
+			*s.packetAt(n) = *old.packetAt(n)
 		}
 	}
 	n := s.end
-	*s.at(n) = r
+	*s.packetAt(n) = r
 	s.end++
 	return n
 }
@@ -141,7 +141,7 @@ func (s *side) add(r remembered) uint64 {
 // A group is the remembered packets that nothing tells apart. Those that wait are
 // all of one point, since one that comes takes the first that waits at the other.
 type group struct {
-	flow   *compared
+	flow   *comparedFlow
 	queue  Point     // the point of those that wait
 	head   uint64    // the first that waits, 0 without
 	last   [2]uint64 // by point, the packet that came last
@@ -170,45 +170,45 @@ const copyTime = int64(10 * time.Microsecond)
 // Observe takes a packet that was captured at a point.
 func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	c.turn = at
-	if p.kind < request || p.kind > ppfcKind {
+	if p.kind < requestKind || p.kind > ppfcKind {
 		return
 	}
-	t := nanoseconds(now)
+	t := unixNano(now)
 	s, other := &c.sides[at], &c.sides[1-at]
 	if s.end == 0 {
 		s.first, s.last = t, t
 	}
 	s.first, s.last = min(s.first, t), max(s.last, t)
 	if s.end-s.begin == c.window {
-		c.forget(at)
+		c.forgetOldest(at)
 	}
-	f := c.flow(&p.pkt.Flow)
+	f := c.lookUpFlow(&p.pkt.Flow)
 	f.Packets[at]++
-	f.ids[at].observe(p)
-	id, g := c.group(f, p)
+	f.ids[at].observePacket(p)
+	id, g := c.lookUpGroup(f, p)
 	packet := remembered{time: t, group: id, class: p.trafficClass}
-	if n := g.last[at]; n >= s.begin && n > 0 && p.sequenced() && max(t-s.at(n).time, s.at(n).time-t) <= copyTime {
+	if n := g.last[at]; n >= s.begin && n > 0 && p.hasSequence() && max(t-s.packetAt(n).time, s.packetAt(n).time-t) <= copyTime {
 		g.copies[at]++
 	}
 	if g.head != 0 && g.queue != at {
-		twin := other.at(g.head)
+		twin := other.packetAt(g.head)
 		twin.state, g.head, g.known = met, twin.next, true
 		other.waiting--
 		packet.state, packet.delay = completes, t-twin.time
 		if at == PointA {
 			packet.delay = -packet.delay
-			f.same(packet.class, twin.class)
+			f.countMatch(packet.class, twin.class)
 		} else {
-			f.same(twin.class, packet.class)
+			f.countMatch(twin.class, packet.class)
 		}
 	}
-	n := s.add(packet)
+	n := s.addPacket(packet)
 	if packet.state == waits {
 		s.waiting++
 		if g.head == 0 {
 			g.head, g.queue = n, at
 		} else { // then the last that came waits too
-			s.at(g.last[at]).next = n
+			s.packetAt(g.last[at]).next = n
 		}
 	}
 	g.last[at] = n
@@ -217,15 +217,15 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	f.remembered++
 }
 
-// sequenced says whether a packet has a PSN of its own, so that the same one again
+// hasSequence says whether a packet has a PSN of its own, so that the same one again
 // is a repeat or a copy. Acknowledgements and notifications say the same more
 // than once.
-func (p *Packet) sequenced() bool {
-	return p.kind == request || p.kind == answer && roles[p.pkt.Opcode].message == Read
+func (p *Packet) hasSequence() bool {
+	return p.kind == requestKind || p.kind == answerKind && roles[p.pkt.Opcode].message == MessageRead
 }
 
-// group returns the group of a packet, a new one if there was none.
-func (c *Comparison) group(f *compared, p *Packet) (uint32, *group) {
+// lookUpGroup returns the group of a packet, a new one if there was none.
+func (c *Comparison) lookUpGroup(f *comparedFlow, p *Packet) (uint32, *group) {
 	k := groupKey{f.number, p.pkt.PSN, p.ident, p.pkt.Opcode}
 	hash := k.hash(c.groups.Seed)
 	g, id := c.groups.Find(&k, hash)
@@ -237,19 +237,19 @@ func (c *Comparison) group(f *compared, p *Packet) (uint32, *group) {
 	return id, g
 }
 
-// forget makes room for a packet of a point: the oldest one is judged.
-func (c *Comparison) forget(at Point) {
+// forgetOldest makes room for a packet of a point: the oldest one is judged.
+func (c *Comparison) forgetOldest(at Point) {
 	s := &c.sides[at]
-	r := s.at(s.begin)
+	r := s.packetAt(s.begin)
 	s.begin++
 	g := c.groups.At(r.group)
 	switch r.state {
 	case waits:
 		g.head = r.next
 		s.waiting--
-		c.missing(at, g, r.time)
+		c.countMissing(at, g, r.time)
 	case completes:
-		c.delayed(g, r)
+		c.countDelay(g, r)
 	}
 	g.flow.remembered--
 	if g.live[at]--; g.live == [2]uint32{} {
@@ -257,10 +257,10 @@ func (c *Comparison) forget(at Point) {
 	}
 }
 
-// delayed takes the delay of a pair, if it is known to be the same packet.
-func (c *Comparison) delayed(g *group, r *remembered) {
+// countDelay takes the delay of a pair, if it is known to be the same packet.
+func (c *Comparison) countDelay(g *group, r *remembered) {
 	f := g.flow
-	if g.seen[PointA] != g.seen[PointB] && !f.identified() {
+	if g.seen[PointA] != g.seen[PointB] && !f.hasIdentifications() {
 		return
 	}
 	d := time.Duration(r.delay)
@@ -272,14 +272,14 @@ func (c *Comparison) delayed(g *group, r *remembered) {
 	}
 	f.typical += (d - f.typical) / 16
 	c.typical += (d - c.typical) / 16
-	f.Delay.add(d)
+	f.Delay.addDelay(d)
 }
 
-// missing counts a packet that the other point does not have.
-func (c *Comparison) missing(at Point, g *group, t int64) {
+// countMissing counts a packet that the other point does not have.
+func (c *Comparison) countMissing(at Point, g *group, t int64) {
 	f := g.flow
 	copied := false
-	if f.identified() {
+	if f.hasIdentifications() {
 		copied, g.known = g.known, true
 	} else if g.copies[at] > g.copies[1-at] {
 		copied = true
@@ -307,15 +307,15 @@ func (c *Comparison) Finish() {
 	for i := range c.sides {
 		s := &c.sides[i]
 		for n := s.begin; n < s.end; n++ {
-			if r := s.at(n); r.state == completes {
-				c.delayed(c.groups.At(r.group), r)
+			if r := s.packetAt(n); r.state == completes {
+				c.countDelay(c.groups.At(r.group), r)
 				r.state = met
 			}
 		}
 	}
 	for _, at := range [...]Point{PointA, PointB} {
 		for s := &c.sides[at]; s.begin < s.end; {
-			c.forget(at)
+			c.forgetOldest(at)
 		}
 	}
 }
@@ -328,10 +328,10 @@ type identifications struct {
 	opcode bth.Opcode
 }
 
-func (i *identifications) observe(p *Packet) {
+func (i *identifications) observePacket(p *Packet) {
 	if p.pkt.Flow.QP&overIPv4 == 0 || i.set && i.psn == p.pkt.PSN && i.opcode == p.pkt.Opcode && i.last == p.ident {
 		return // of IPv6, or a copy, if anything
 	}
-	i.next(p.ident)
+	i.addIdent(p.ident)
 	i.psn, i.opcode = p.pkt.PSN, p.pkt.Opcode
 }

@@ -102,8 +102,8 @@ func TestCompare(t *testing.T) {
 		for _, f := range c.Flows() {
 			got := truth{f.Packets[PointA], f.Packets[PointB], f.Lost, f.Added,
 				f.Duplicated[PointA], f.Duplicated[PointB],
-				f.DSCP.total(), f.ECN.total()}
-			if management(f.DestQP) { // whose PSNs are all 0 here: which copy is whose is not known
+				f.DSCP.sumChanges(), f.ECN.sumChanges()}
+			if isManagement(f.DestQP) { // whose PSNs are all 0 here: which copy is whose is not known
 				require.Equal(t, want[f.FlowKey].b, f.Same+f.Duplicated[PointB]+f.Added)
 				continue
 			}
@@ -118,7 +118,7 @@ func TestCompare(t *testing.T) {
 			}
 		}
 		clocks := c.Clocks()
-		require.Equal(t, BothWays, clocks.Known)
+		require.Equal(t, ClocksBothWays, clocks.Basis)
 		require.InDelta(t, offset, clocks.Offset, float64(16*time.Microsecond)+float64(offset)/16)
 	}
 }
@@ -127,14 +127,14 @@ func TestCompare(t *testing.T) {
 // Identification, can only be a copy.
 func repeatable(p *rocev2.Packet) bool {
 	r := roles[p.BTH.Opcode]
-	return r.of == request || r.message == Read
+	return r.kind == requestKind || r.message == MessageRead
 }
 
 // What has no like within the window is given up, and memory with it.
 func TestCompareWindow(t *testing.T) {
 	c := NewComparison(ComparisonConfig{Window: 100})
 	s := newScript(t)
-	p := Packet{kind: request, pkt: observation{Flow: s.keyAB()}}
+	p := Packet{kind: requestKind, pkt: observation{Flow: s.keyAB()}}
 	for psn := range uint32(100_000) {
 		p.pkt.PSN = psn
 		c.Observe(PointA, &p, s.now.Add(time.Duration(psn)))
@@ -145,7 +145,7 @@ func TestCompareWindow(t *testing.T) {
 	total := c.Total()
 	require.EqualValues(t, 99_999, total.Lost)
 	require.EqualValues(t, 1, total.Same)
-	require.Equal(t, OneWay, c.Clocks().Known)
+	require.Equal(t, ClocksOneWay, c.Clocks().Basis)
 }
 
 // points gives a comparison packets by hand: a flow, and all that matters of its
@@ -167,7 +167,7 @@ func (c *points) at(at Point, op bth.Opcode, psn uint32, id uint16) *points {
 
 func (c *points) after(d time.Duration, at Point, op bth.Opcode, psn uint32, id uint16) *points {
 	c.now = c.now.Add(d)
-	c.Observe(at, &Packet{kind: roles[op].of, pkt: observation{Opcode: op, Flow: keyOf(c.flow), PSN: psn}, ident: id},
+	c.Observe(at, &Packet{kind: roles[op].kind, pkt: observation{Opcode: op, Flow: keyOf(c.flow), PSN: psn}, ident: id},
 		c.now)
 	return c
 }
@@ -329,7 +329,7 @@ func TestCompareKinds(t *testing.T) {
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
 	require.EqualValues(t, DefaultWindow, c.window)
 	require.Equal(t, defaultMaxFlows, c.maxFlows)
-	for k := nothing; k <= pfcKind; k++ {
+	for k := otherTraffic; k <= pfcKind; k++ {
 		c.Observe(PointA, &Packet{kind: k, pkt: observation{Flow: keyOf(c.flow), PSN: uint32(k)}}, c.now)
 		c.Observe(PointB, &Packet{kind: k, pkt: observation{Flow: keyOf(c.flow), PSN: uint32(k)}}, c.now)
 	}
@@ -379,14 +379,14 @@ func TestDelays(t *testing.T) {
 	var d Delays
 	require.Zero(t, d.Percentile(0.5))
 	for _, one := range []time.Duration{30, -20, 10, -math.MaxInt64 - 1} {
-		d.add(one)
+		d.addDelay(one)
 	}
 	require.EqualValues(t, -20, d.Percentile(0.5))
 	require.EqualValues(t, int64(math.MinInt64), d.Percentile(0.01))
 	require.EqualValues(t, 30, d.Percentile(1))
 	d = Delays{}
 	for i := range time.Duration(1000) { // -300 to 699
-		d.add((i*7)%1000 - 300)
+		d.addDelay((i*7)%1000 - 300)
 	}
 	require.EqualValues(t, 1000, d.Count())
 	require.Equal(t, [2]time.Duration{-300, 699}, [2]time.Duration{d.Min(), d.Max()})
@@ -465,15 +465,15 @@ func TestIdentifications(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, v6 := range []bool{false, true} {
-				var f compared
+				var f comparedFlow
 				for _, p := range c.packets {
 					packet := Packet{pkt: observation{Opcode: p.op, PSN: p.psn}, ident: p.id}
 					if packet.pkt.Flow.QP = overIPv4; v6 {
 						packet.pkt.Flow.QP = 0
 					}
-					f.ids[PointB].observe(&packet)
+					f.ids[PointB].observePacket(&packet)
 				}
-				require.Equal(t, c.want && !v6, f.identified())
+				require.Equal(t, c.want && !v6, f.hasIdentifications())
 			}
 		})
 	}

@@ -25,7 +25,7 @@ type Compared struct {
 // Rewrites counts how a field changed from A to B.
 type Rewrites map[[2]uint8]uint64
 
-func (c *Rewrites) add(from, to uint8, n uint64) {
+func (c *Rewrites) addChange(from, to uint8, n uint64) {
 	if from == to {
 		return
 	}
@@ -35,15 +35,15 @@ func (c *Rewrites) add(from, to uint8, n uint64) {
 	(*c)[[2]uint8{from, to}] += n
 }
 
-func (c Rewrites) total() (n uint64) {
+func (c Rewrites) sumChanges() (n uint64) {
 	for _, changes := range c {
 		n += changes
 	}
 	return n
 }
 
-// compared is a Compared that grows.
-type compared struct {
+// comparedFlow is a Compared that grows.
+type comparedFlow struct {
 	Compared
 	number     uint64        // of all flows that there were
 	typical    time.Duration // of the delays, roughly
@@ -52,21 +52,21 @@ type compared struct {
 	used       bool   // seen again since the eviction came by
 }
 
-// identified says whether Identifications tell the flow's packets apart.
-func (f *compared) identified() bool {
+// hasIdentifications says whether Identifications tell the flow's packets apart.
+func (f *comparedFlow) hasIdentifications() bool {
 	a, b := &f.ids[PointA], &f.ids[PointB]
 	return a.other+b.other > a.same+b.same
 }
 
-// same counts a packet that both points have, with its traffic classes.
-func (f *compared) same(classA, classB uint8) {
+// countMatch counts a packet that both points have, with its traffic classes.
+func (f *comparedFlow) countMatch(classA, classB uint8) {
 	f.Same++
-	f.DSCP.add(classA>>2, classB>>2, 1)
-	f.ECN.add(classA&3, classB&3, 1)
+	f.DSCP.addChange(classA>>2, classB>>2, 1)
+	f.ECN.addChange(classA&3, classB&3, 1)
 }
 
-// add adds what was counted of another flow, but for delays.
-func (f *Compared) add(o *Compared) {
+// addCounts adds what was counted of another flow, but for delays.
+func (f *Compared) addCounts(o *Compared) {
 	for i := range f.Packets {
 		f.Packets[i] += o.Packets[i]
 		f.Duplicated[i] += o.Duplicated[i]
@@ -76,15 +76,15 @@ func (f *Compared) add(o *Compared) {
 	f.Outside += o.Outside
 	f.Added += o.Added
 	for c, n := range o.DSCP {
-		f.DSCP.add(c[0], c[1], n)
+		f.DSCP.addChange(c[0], c[1], n)
 	}
 	for c, n := range o.ECN {
-		f.ECN.add(c[0], c[1], n)
+		f.ECN.addChange(c[0], c[1], n)
 	}
 }
 
-// flow returns the flow of a key, a new one if there was none.
-func (c *Comparison) flow(k *key) *compared {
+// lookUpFlow returns the flow of a key, a new one if there was none.
+func (c *Comparison) lookUpFlow(k *key) *comparedFlow {
 	hash := k.Hash(c.flows.Seed)
 	f, _ := c.flows.Find(k, hash)
 	if f != nil {
@@ -92,7 +92,7 @@ func (c *Comparison) flow(k *key) *compared {
 		return f
 	}
 	if c.flows.Len() >= c.maxFlows {
-		c.evict()
+		c.evictFlows()
 	}
 	f = c.flows.At(c.flows.Add(k, hash, 0))
 	c.numbers++
@@ -100,10 +100,10 @@ func (c *Comparison) flow(k *key) *compared {
 	return f
 }
 
-// evict gives up flows that were not seen again since it came by before, and of
+// evictFlows gives up flows that were not seen again since it came by before, and of
 // which no packet is remembered. It looks at a few at a time, and gives up more
 // than one where there are more than there should be.
-func (c *Comparison) evict() {
+func (c *Comparison) evictFlows() {
 	for range 8 {
 		id := c.flows.Victim(0, 1, func(id uint32) bool {
 			f := c.flows.At(id)
@@ -114,8 +114,8 @@ func (c *Comparison) evict() {
 		if id == 0 {
 			continue
 		}
-		c.evicted.add(&c.flows.At(id).Compared)
-		c.gone++
+		c.evicted.addCounts(&c.flows.At(id).Compared)
+		c.evictedFlows++
 		c.flows.Remove(id)
 		if c.flows.Len() < c.maxFlows {
 			return
@@ -125,7 +125,7 @@ func (c *Comparison) evict() {
 
 // Evicted returns how many flows there was no room for. Total counts what became
 // of their packets.
-func (c *Comparison) Evicted() uint64 { return c.gone }
+func (c *Comparison) Evicted() uint64 { return c.evictedFlows }
 
 // Flows returns what became of each flow so far, those with the most losses and
 // changes first. Further packets change what the pointers point to.
@@ -135,22 +135,22 @@ func (c *Comparison) Flows() []*Compared {
 		all = append(all, &c.flows.At(id).Compared)
 	}
 	slices.SortFunc(all, func(a, b *Compared) int {
-		return cmp.Or(cmp.Compare(b.trouble(), a.trouble()), a.FlowKey.Compare(b.FlowKey))
+		return cmp.Or(cmp.Compare(b.countChanges(), a.countChanges()), a.FlowKey.Compare(b.FlowKey))
 	})
 	return all
 }
 
-func (f *Compared) trouble() uint64 {
-	return f.Lost + f.Added + f.Duplicated[PointA] + f.Duplicated[PointB] + f.DSCP.total() + f.ECN.total()
+func (f *Compared) countChanges() uint64 {
+	return f.Lost + f.Added + f.Duplicated[PointA] + f.Duplicated[PointB] + f.DSCP.sumChanges() + f.ECN.sumChanges()
 }
 
 // Total returns the sum of all flows. Its Delay is not known: packets go in both
 // directions.
 func (c *Comparison) Total() Compared {
 	var total Compared
-	total.add(&c.evicted.Compared)
+	total.addCounts(&c.evicted.Compared)
 	for id := range c.flows.All() {
-		total.add(&c.flows.At(id).Compared)
+		total.addCounts(&c.flows.At(id).Compared)
 	}
 	return total
 }

@@ -12,35 +12,35 @@ import (
 // looks back: what comes later shows whether the announcement was true, and only
 // the counts of this flow depend on it.
 
-// connect records what the map makes of a message of connection management, which
+// recordCM records what the map makes of a message of connection management, which
 // it was shown just now.
-func (t *Table) connect(p *Packet) {
+func (t *Table) recordCM(p *Packet) {
 	if c, ok := t.pairs.Accepted(); ok {
-		t.accepted(p, &c)
+		t.recordAccepted(p, &c)
 	}
 	if k, ok := t.pairs.Ended(); ok {
-		t.ended(&k)
+		t.recordEnded(&k)
 	}
 }
 
-// accepted records a REP that accepts a connection. It has the first PSN of the
+// recordAccepted records a REP that accepts a connection. It has the first PSN of the
 // requester's packets, the REQ that of the responder's.
-func (t *Table) accepted(rep *Packet, c *qplearn.Connection) {
+func (t *Table) recordAccepted(rep *Packet, c *qplearn.Connection) {
 	forth := rep.pkt.Flow.Reversed(c.Responder.QP)
 	ids := [2]uint32{c.Requester.CommID, c.Responder.CommID}
-	if s := t.find(&forth); s != nil && (s.pairing.ids == ids || s.pairing.next.ids == ids) {
+	if s := t.findStream(&forth); s != nil && (s.pairing.ids == ids || s.pairing.next.ids == ids) {
 		return // both messages again
 	}
 	back := forth.Reversed(c.Requester.QP)
-	a := t.stream(&forth)
-	b := t.beside(a, &back)
+	a := t.streamOf(&forth)
+	b := t.streamSparing(a, &back)
 	if a == b { // a host and its only queue pair
 		return
 	}
 	a.pairing.next = connection{b.ref(), c.Responder.PSN, ids, c.MTU}
 	b.pairing.next = connection{a.ref(), c.Requester.PSN, ids, c.MTU}
 	if !a.flow.sequence.seen && !b.flow.sequence.seen {
-		t.connected(a)
+		t.beginConnection(a)
 	}
 }
 
@@ -52,68 +52,68 @@ type connection struct {
 	mtu  uint16 // 0: not said
 }
 
-// announced records a request with PSN p in a stream for which CM announced a
+// checkAnnounced records a request with PSN p in a stream for which CM announced a
 // connection. A request that belongs to it, and not to the life before, begins a
 // new life; one that goes on with the life before shows that the exchange was
 // forged, and harms nobody.
-func (t *Table) announced(s *stream, p uint32) {
+func (t *Table) checkAnnounced(s *stream, p uint32) {
 	c, q := &s.pairing.next, &s.flow.sequence
 	goesOn := q.seen && p == q.next
 	switch d := bth.ComparePSN(p, c.psn); {
 	case d == 0 || d > 0 && d <= lifeDistance && !goesOn:
-		t.connected(s)
+		t.beginConnection(s)
 	case goesOn:
-		if with := t.get(c.with); with != nil && with.pairing.next.ids == c.ids {
+		if with := t.streamByRef(c.with); with != nil && with.pairing.next.ids == c.ids {
 			with.pairing.next = connection{}
 		}
 		*c = connection{}
 	}
 }
 
-// connected records that the connection is used that CM announced for s: a new
+// beginConnection records that the connection is used that CM announced for s: a new
 // life begins in both directions, unless CM has announced another one for the
 // other direction since.
-func (t *Table) connected(s *stream) {
+func (t *Table) beginConnection(s *stream) {
 	c := s.pairing.next
-	with := t.get(c.with)
+	with := t.streamByRef(c.with)
 	if with == nil {
 		s.pairing.next = connection{}
 		return
 	}
-	same := t.known(s) == with
-	t.renew(s)
+	same := t.partnerOf(s) == with
+	t.beginAnnouncedLife(s)
 	if with.pairing.next.ids == c.ids {
-		t.renew(with)
+		t.beginAnnouncedLife(with)
 	}
 	if same { // connected anew
-		t.join(s, with, qplearn.BasisCM)
+		t.joinStreams(s, with, qplearn.BasisCM)
 	}
 	if c.mtu != 0 {
 		s.flow.MTU, with.flow.MTU = c.mtu, c.mtu
 	}
 }
 
-// renew begins the life that CM announced.
-func (t *Table) renew(s *stream) {
-	t.settle(s)
-	t.part(s)
+// beginAnnouncedLife begins the life that CM announced.
+func (t *Table) beginAnnouncedLife(s *stream) {
+	t.settleAnswers(s)
+	t.unpairStream(s)
 	t.dropEarly(s)
 	p, f := &s.pairing, &s.flow
 	p.ids = p.next.ids
 	f.MTU = 0
 	f.opening.set = false
-	f.sequence.begin(p.next.psn, t.histories.at(f.history))
+	f.sequence.beginLife(p.next.psn, t.histories.lookUp(f.history))
 	p.next = connection{}
 }
 
-// ended records that the connection of a flow has ended. Answers on their way
+// recordEnded records that the connection of a flow has ended. Answers on their way
 // still belong to it.
-func (t *Table) ended(k *key) {
-	s := t.find(k)
+func (t *Table) recordEnded(k *key) {
+	s := t.findStream(k)
 	if s == nil {
 		return
 	}
-	if with := t.get(s.pairing.with); with != nil {
+	if with := t.streamByRef(s.pairing.with); with != nil {
 		s.pairing.ended, with.pairing.ended = true, true
 	}
 }

@@ -37,8 +37,8 @@ func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 		require.NoError(t, err)
 		d.Decode(&p, record.Data, record.Options())
 		table.Observe(&p, frame, record.Time)
-		if s := table.stream(&p.pkt.Flow); p.kind == request && s.flow.history != 0 {
-			if table.histories.at(s.flow.history).refusals.began == table.stats.Packets {
+		if s := table.streamOf(&p.pkt.Flow); p.kind == requestKind && s.flow.history != 0 {
+			if table.histories.lookUp(s.flow.history).refusals.began == table.stats.Packets {
 				retries++
 			}
 		}
@@ -51,57 +51,57 @@ func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 func TestRealCounts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		psn    PSN     // of all flows, but for first and last PSNs, and lives
-		causes Repeats // where known
-		naks   uint64  // rxe's out_of_seq_request
-		rnrs   uint64  // rxe's send_rnr_err
+		psn    PSN             // of all flows, but for first and last PSNs, and lives
+		causes Retransmissions // where known
+		naks   uint64          // rxe's out_of_seq_request
+		rnrs   uint64          // rxe's send_rnr_err
 		messages,
 		complete uint64
 	}{
-		{"atomic4.eth0", PSN{}, Repeats{}, 0, 0, 50, 50},
-		{"atomic4.eth1", PSN{}, Repeats{}, 0, 0, 50, 50},
-		{"nvme4.eth0", PSN{}, Repeats{}, 0, 0, 187, 187},
-		{"nvme4.eth1", PSN{}, Repeats{}, 0, 0, 187, 187},
-		{"rping6.eth0", PSN{}, Repeats{}, 0, 0, 60, 60},
-		{"rping6.eth1", PSN{}, Repeats{}, 0, 0, 60, 60},
-		{"sR4-redect-q4.eth0", PSN{}, Repeats{}, 0, 0, 150, 150},
-		{"sR4-redect-q4.eth1", PSN{}, Repeats{}, 0, 0, 150, 150},
+		{"atomic4.eth0", PSN{}, Retransmissions{}, 0, 0, 50, 50},
+		{"atomic4.eth1", PSN{}, Retransmissions{}, 0, 0, 50, 50},
+		{"nvme4.eth0", PSN{}, Retransmissions{}, 0, 0, 187, 187},
+		{"nvme4.eth1", PSN{}, Retransmissions{}, 0, 0, 187, 187},
+		{"rping6.eth0", PSN{}, Retransmissions{}, 0, 0, 60, 60},
+		{"rping6.eth1", PSN{}, Retransmissions{}, 0, 0, 60, 60},
+		{"sR4-redect-q4.eth0", PSN{}, Retransmissions{}, 0, 0, 150, 150},
+		{"sR4-redect-q4.eth1", PSN{}, Retransmissions{}, 0, 0, 150, 150},
 		// READs of 6 PSNs each; four of them were lost.
-		{"r6-loss2.eth0", PSN{Repeats: 14}, Repeats{NAK: 14}, 4, 0, 300, 300},
-		{"r6-loss2.eth1", PSN{Repeats: 10, Gaps: 4, Missing: 24, Late: 4}, Repeats{NAK: 10}, 4, 0, 300, 300},
+		{"r6-loss2.eth0", PSN{Retransmitted: 14}, Retransmissions{NAK: 14}, 4, 0, 300, 300},
+		{"r6-loss2.eth1", PSN{Retransmitted: 10, Gaps: 4, Missing: 24, Late: 4}, Retransmissions{NAK: 10}, 4, 0, 300, 300},
 		// Nothing was lost: each time the receiver was not ready.
-		{"s4-rnr.eth0", PSN{Repeats: 1528}, Repeats{RNR: 1528}, 28, 28, 60, 60},
-		{"s4-rnr.eth1", PSN{Repeats: 1528}, Repeats{RNR: 1528}, 28, 28, 60, 60},
+		{"s4-rnr.eth0", PSN{Retransmitted: 1528}, Retransmissions{RNR: 1528}, 28, 28, 60, 60},
+		{"s4-rnr.eth1", PSN{Retransmitted: 1528}, Retransmissions{RNR: 1528}, 28, 28, 60, 60},
 		// Nothing was lost, but NAKed. The sender went back for the same packets.
-		{"send4-reorder.eth0", PSN{Repeats: 604}, Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
+		{"send4-reorder.eth0", PSN{Retransmitted: 604}, Retransmissions{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
 		{"send4-reorder.eth1",
-			PSN{Repeats: 604, Gaps: 3, Missing: 63, Late: 63}, Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
-		{"write4-loss1.eth0", PSN{Repeats: 2038}, Repeats{NAK: 877, Timeout: 1161}, 12, 0, 200, 200},
+			PSN{Retransmitted: 604, Gaps: 3, Missing: 63, Late: 63}, Retransmissions{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
+		{"write4-loss1.eth0", PSN{Retransmitted: 2038}, Retransmissions{NAK: 877, Timeout: 1161}, 12, 0, 200, 200},
 		{"write4-loss1.eth1",
-			PSN{Repeats: 2002, Gaps: 14, Missing: 14, Late: 14}, Repeats{NAK: 857, Timeout: 1145}, 12, 0, 200, 200},
-		{"write4-red-ect.eth0", PSN{Repeats: 1939}, Repeats{NAK: 488, Timeout: 1451}, 4, 0, 100, 100},
+			PSN{Retransmitted: 2002, Gaps: 14, Missing: 14, Late: 14}, Retransmissions{NAK: 857, Timeout: 1145}, 12, 0, 200, 200},
+		{"write4-red-ect.eth0", PSN{Retransmitted: 1939}, Retransmissions{NAK: 488, Timeout: 1451}, 4, 0, 100, 100},
 		{"write4-red-ect.eth1",
-			PSN{Repeats: 890, Gaps: 17, Missing: 174, Late: 174}, Repeats{NAK: 171, Timeout: 719}, 4, 0, 100, 100},
-		{"write6-q8-loss1.eth0", PSN{Repeats: 8862}, Repeats{NAK: 1008, Timeout: 7854}, 14, 0, 320, 320},
-		{"write6-q8-loss1.eth1", PSN{Repeats: 8750, Gaps: 10, Missing: 10, Late: 10},
-			Repeats{NAK: 996, Timeout: 7754}, 14, 0, 320, 320},
-		{"w6-ackloss3.eth0", PSN{Repeats: 6}, Repeats{Timeout: 6}, 0, 0, 300, 300},
-		{"w6-ackloss3.eth1", PSN{Repeats: 6}, Repeats{Timeout: 6}, 0, 0, 300, 300},
+			PSN{Retransmitted: 890, Gaps: 17, Missing: 174, Late: 174}, Retransmissions{NAK: 171, Timeout: 719}, 4, 0, 100, 100},
+		{"write6-q8-loss1.eth0", PSN{Retransmitted: 8862}, Retransmissions{NAK: 1008, Timeout: 7854}, 14, 0, 320, 320},
+		{"write6-q8-loss1.eth1", PSN{Retransmitted: 8750, Gaps: 10, Missing: 10, Late: 10},
+			Retransmissions{NAK: 996, Timeout: 7754}, 14, 0, 320, 320},
+		{"w6-ackloss3.eth0", PSN{Retransmitted: 6}, Retransmissions{Timeout: 6}, 0, 0, 300, 300},
+		{"w6-ackloss3.eth1", PSN{Retransmitted: 6}, Retransmissions{Timeout: 6}, 0, 0, 300, 300},
 		// A third of what was sent again was lost again: 8 of 414 are taken for
 		// another cause than the Identifications say.
-		{"w4-reddrop-q4.eth0", PSN{Repeats: 748}, Repeats{NAK: 471, Timeout: 277}, 41, 0, 118, 118},
+		{"w4-reddrop-q4.eth0", PSN{Retransmitted: 748}, Retransmissions{NAK: 471, Timeout: 277}, 41, 0, 118, 118},
 		{"w4-reddrop-q4.eth1",
-			PSN{Repeats: 414, Gaps: 64, Missing: 75, Late: 75}, Repeats{NAK: 305, Timeout: 109}, 41, 0, 118, 118},
+			PSN{Retransmitted: 414, Gaps: 64, Missing: 75, Late: 75}, Retransmissions{NAK: 305, Timeout: 109}, 41, 0, 118, 118},
 		// UC: two messages lost their first packet, two another one.
-		{"w4-uc-loss2.eth0", PSN{}, Repeats{}, 0, 0, 150, 150},
-		{"w4-uc-loss2.eth1", PSN{Gaps: 4, Missing: 4, Unjudged: 4}, Repeats{}, 0, 0, 148, 146},
+		{"w4-uc-loss2.eth0", PSN{}, Retransmissions{}, 0, 0, 150, 150},
+		{"w4-uc-loss2.eth1", PSN{Gaps: 4, Missing: 4, Unjudged: 4}, Retransmissions{}, 0, 0, 148, 146},
 		// The network copied, nobody repeated.
-		{"write4-dup.eth0", PSN{}, Repeats{}, 0, 0, 100, 100},
-		{"write4-dup.eth1", PSN{Copies: 11}, Repeats{}, 0, 0, 100, 100},
+		{"write4-dup.eth0", PSN{}, Retransmissions{}, 0, 0, 100, 100},
+		{"write4-dup.eth1", PSN{Copies: 11}, Retransmissions{}, 0, 0, 100, 100},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var psn PSN
-			var causes Repeats
+			var causes Retransmissions
 			var naks, rnrs, begun, complete uint64
 			table, _ := observedReal(t, c.name)
 			for _, f := range table.Snapshot().Flows {
@@ -119,7 +119,7 @@ func TestRealCounts(t *testing.T) {
 				psn.Gaps += p.Gaps
 				psn.Missing += p.Missing
 				psn.Late += p.Late
-				psn.Repeats += p.Repeats
+				psn.Retransmitted += p.Retransmitted
 				psn.Copies += p.Copies
 				psn.Unseen += p.Unseen
 				psn.Lost += p.Lost
@@ -159,7 +159,7 @@ func TestRealRetries(t *testing.T) {
 // sendID gives requests with this Identification.
 func (s *script) sendID(id uint16, op bth.Opcode, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: request, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
 			Payload: 100}, ident: id})
 		id++
 	}
@@ -176,44 +176,44 @@ func TestCopies(t *testing.T) {
 		name   string
 		script *script
 		psn    PSN
-		causes Repeats
+		causes Retransmissions
 	}{
 		{"a copy",
 			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(9, op, 12).sendID(10, op, 13),
-			PSN{First: 10, Last: 13, Lives: 1, Copies: 1}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1, Copies: 1}, Retransmissions{}},
 		{"a copy that comes later, twice",
 			paired(t, 10).sendID(7, op, 10, 11, 12, 13, 14).sendID(8, op, 11).sendID(8, op, 11),
-			PSN{First: 10, Last: 14, Lives: 1, Copies: 2}, Repeats{}},
+			PSN{First: 10, Last: 14, Lives: 1, Copies: 2}, Retransmissions{}},
 		{"a repeat",
 			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a repeat, a copy of it and one of the first",
 			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1, Copies: 2}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1, Copies: 2}, Retransmissions{Timeout: 1}},
 		{"a copy among what a NAK explains",
 			paired(t, 10).sendID(7, op, 10, 11, 12).naks(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11, op, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2, Copies: 1}, Repeats{NAK: 2}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2, Copies: 1}, Retransmissions{NAK: 2}},
 		{"a copy of what came late",
 			paired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).acks(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Retransmissions{}},
 		{"UC",
 			newScript(t).sendID(7, bth.UCSendOnly, 10, 11, 12).sendID(9, bth.UCSendOnly, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Copies: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1, Copies: 1}, Retransmissions{}},
 		{"all Identifications are 0",
 			paired(t, 10).sends(10, 11, 12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"all Identifications are 0 but for one",
 			paired(t, 10).sends(10, 11).sendID(9, op, 12).sends(13, 14, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"another PSN",
 			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(8, op, 10),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a PSN of the life before",
 			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 900_000, 900_001).sendID(9, op, 12, 13),
-			PSN{First: 10, Last: 13, Lives: 3}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 3}, Retransmissions{}},
 		{"IPv6 has none",
 			v6(newScript(t)).sendID(7, op, 10, 11, 12).sendID(9, op, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.script.flow()
@@ -227,7 +227,7 @@ func TestCopies(t *testing.T) {
 	s.at(10).sendID(9, op, 12)
 	s.at(30).acks(12)
 	f := s.flow()
-	require.Equal(t, Messages{3, 3}, *f.Message(Send))
+	require.Equal(t, Messages{3, 3}, *f.Message(MessageSend))
 	require.Zero(t, f.FirstTrouble)
 	require.Zero(t, f.Trouble())
 	require.EqualValues(t, 4, f.Packets)
@@ -301,7 +301,7 @@ func TestWholeMessages(t *testing.T) {
 			Messages{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.of, c.script.flow().messages[Send])
+			require.Equal(t, c.of, c.script.flow().messages[MessageSend])
 		})
 	}
 	// More holes than are remembered, each in a message of its own.
@@ -309,7 +309,7 @@ func TestWholeMessages(t *testing.T) {
 	for i := range uint32(3 * maxHoles) {
 		s.send(uc(first), 3*i).send(uc(last), 3*i+2)
 	}
-	require.Equal(t, Messages{3 * maxHoles, 0}, s.flow().messages[Send])
+	require.Equal(t, Messages{3 * maxHoles, 0}, s.flow().messages[MessageSend])
 }
 
 // As many READs and ATOMICs as an adapter may have outstanding.
@@ -321,7 +321,7 @@ func TestManyOutstanding(t *testing.T) {
 	for i := range uint32(maxAsked) {
 		s.back(bth.RCAtomicAcknowledge, 0, i, i)
 	}
-	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().messages[Atomic])
+	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().messages[MessageAtomic])
 	s = paired(t, 0)
 	for i := range uint32(maxAsked) {
 		s.read(2*i, 2000)
@@ -330,15 +330,15 @@ func TestManyOutstanding(t *testing.T) {
 		i = maxAsked - 1 - i // the other way round
 		s.back(bth.RCRDMAReadResponseLast, 0, 2*i+1, 2*i+1)
 	}
-	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().messages[Read])
+	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().messages[MessageRead])
 	// What another life had outstanding is forgotten.
 	s.connect(8, 5, 1024).read(5, 2000).back(bth.RCRDMAReadResponseLast, 0, 3, 6)
-	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.flow().messages[Read])
+	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.flow().messages[MessageRead])
 }
 
 func TestRates(t *testing.T) {
 	send := func(s *script, us int, octets uint32) *script {
-		s.at(us).put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: uint32(us)},
+		s.at(us).put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: uint32(us)},
 			ipOctets: octets})
 		return s
 	}

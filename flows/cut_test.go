@@ -43,7 +43,7 @@ func TestCutCaptures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := stats(c.name, c.snap)
-			require.Equal(t, [2]any{c.cut, c.needs}, [2]any{s.Cut, s.Needs}, "%s -s %d", c.name, c.snap)
+			require.Equal(t, [2]any{c.cut, c.needs}, [2]any{s.Truncated, s.SnapLength}, "%s -s %d", c.name, c.snap)
 			require.Zero(t, s.Broken, "%s -s %d", c.name, c.snap)
 		})
 	}
@@ -51,16 +51,16 @@ func TestCutCaptures(t *testing.T) {
 		"rxe-rping6.pcap", "rxe-perf4.pcap", "rxe-verbs6.pcap", "messages.pcap", "fastcnp.pcap",
 	} {
 		whole := stats(name, 1<<16)
-		require.Zero(t, whole.Cut)
+		require.Zero(t, whole.Truncated)
 		for snap := 0; snap < 300; snap += 7 {
 			s := stats(name, snap)
-			require.Equal(t, s.Cut > 0, s.Needs > snap, "%s -s %d", name, snap)
-			if s.Cut == 0 {
+			require.Equal(t, s.Truncated > 0, s.SnapLength > snap, "%s -s %d", name, snap)
+			if s.Truncated == 0 {
 				continue
 			}
-			for n := 0; s.Cut > 0; n++ { // some need more, once it is seen what they are
+			for n := 0; s.Truncated > 0; n++ { // some need more, once it is seen what they are
 				require.Less(t, n, 6)
-				s = stats(name, s.Needs)
+				s = stats(name, s.SnapLength)
 			}
 			require.Equal(t, whole.Others, s.Others, "%s -s %d", name, snap)
 		}
@@ -115,18 +115,18 @@ func TestNeeds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d.Decode(&p, c.frame, rocev2.DecodeOptions{Cut: true})
-			require.Equal(t, c.needs, p.needs)
+			require.Equal(t, c.needs, p.snapLength)
 		})
 	}
 	d.Decode(&p, v6(17)[14:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
-	require.EqualValues(t, 100, p.needs)
+	require.EqualValues(t, 100, p.snapLength)
 	// Those that count all the same are said as well.
 	table := New(Config{})
 	ack := v6(17, 0, 0, 0x12, 0xB7, 0, 100, 0, 0, 0x11, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1)
 	require.True(t, d.Decode(&p, ack, rocev2.DecodeOptions{Cut: true}))
 	table.Observe(&p, 1, time.Unix(1, 0))
-	require.Equal(t, Stats{Packets: 1, Cut: 1, Needs: 78}, table.Stats())
+	require.Equal(t, Stats{Packets: 1, Truncated: 1, SnapLength: 78}, table.Stats())
 	require.False(t, d.Decode(&p, ack[:60], rocev2.DecodeOptions{Cut: true}))
 	table.Observe(&p, 2, time.Unix(1, 0))
-	require.Equal(t, Stats{Packets: 2, Cut: 2, Needs: 114}, table.Stats())
+	require.Equal(t, Stats{Packets: 2, Truncated: 2, SnapLength: 114}, table.Stats())
 }

@@ -34,18 +34,18 @@ var be = binary.BigEndian
 // false for broken packets, those cut too short, and other traffic: of these a
 // [Table] counts only how many there were. All packets may be given to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
-	p.kind, p.tunnelled, p.nHops, p.needs, p.pkt.CM.Attribute = nothing, false, 0, 0, 0
+	p.kind, p.tunnelled, p.nHops, p.snapLength, p.pkt.CM.Attribute = otherTraffic, false, 0, 0, 0
 	o.Outer = d.Outer
 	d.f.Decode(b, o)
 	if d.decodePlain(p) {
 		return true
 	}
 	counts := d.decodeFrame(p)
-	if o.Cut && (!counts || p.kind == request || p.kind == answer || p.kind == ppfcKind && p.about.QP&withoutQP != 0) {
+	if o.Cut && (!counts || p.kind == requestKind || p.kind == answerKind || p.kind == ppfcKind && p.about.QP&withoutQP != 0) {
 		needs := message.SnapLength(&d.f, d.Config)
-		p.needs = uint16(min(needs, math.MaxUint16))
+		p.snapLength = uint16(min(needs, math.MaxUint16))
 		if needs > 0 && !counts {
-			p.kind = cutShort
+			p.kind = truncatedKind
 		}
 	}
 	return counts
@@ -61,7 +61,7 @@ func (d *Decoder) decodePlain(p *Packet) bool {
 	length := int(wire.UDPLength(udp))
 	op := bth.Opcode(udp[wire.UDPSize])
 	r, t := &roles[op], op.Transport()
-	if length > len(udp) || r.of != request && r.of != answer || t == bth.TransportUD || t == bth.TransportRD {
+	if length > len(udp) || r.kind != requestKind && r.kind != answerKind || t == bth.TransportUD || t == bth.TransportRD {
 		return false
 	}
 	h := &d.m.Packet.BTH
@@ -70,13 +70,13 @@ func (d *Decoder) decodePlain(p *Packet) bool {
 	if err != nil || payload < 0 {
 		return false
 	}
-	p.header(ip, h.DestQP)
-	p.base(&h.Header, payload)
+	p.readIPHeader(ip, h.DestQP)
+	p.readBTH(&h.Header, payload)
 	p.truncated, p.pkt.SrcPort = false, wire.SrcPort(udp)
 	p.vlan, p.pcp = 0, 0
-	d.addressesOf(p)
-	p.extended(h)
-	if r.of == request && !d.NoICRC {
+	d.readMACs(p)
+	p.readExtended(h)
+	if r.kind == requestKind && !d.NoICRC {
 		_, err := icrc.Verify(ip)
 		p.icrcWrong = err != nil
 	}
@@ -94,24 +94,24 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		if outermost == nil {
 			outermost = d.f.Outer().IP()
 		}
-		p.ingressOf(outermost)
+		p.readIngress(outermost)
 	}
 	switch d.m.Kind {
 	case message.Other:
 		return false
 	case message.PFC, message.Pause:
 		p.kind = pfcKind
-		p.pause = pauseOf(&d.m)
-		p.pause.mac = d.sender()
+		p.pause = decodePause(&d.m)
+		p.pause.mac = d.senderMAC()
 		return true
 	case message.Broken:
-		return d.cut(p)
+		return d.decodeTruncated(p)
 	case message.FCN:
-		d.addressed(p, withoutQP)
+		d.readAddresses(p, withoutQP)
 		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.Flow.Dst
 		return true
 	case message.Proxy:
-		d.addressed(p, withoutQP)
+		d.readAddresses(p, withoutQP)
 		p.kind, p.about = proxyKind, key{QP: withoutQP}
 		if k, err := d.m.Proxy.FlowKey(); err == nil {
 			p.about = keyOf(k)
@@ -119,7 +119,7 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		return true
 	}
 	h := &d.m.Packet.BTH
-	d.transport(p, &h.Header)
+	d.readTransport(p, &h.Header)
 	switch d.m.Kind {
 	case message.UnknownOption: // most likely a Fast CNP of another option type: nobody knows about which flow
 		p.kind, p.about = fastKind, key{QP: withoutQP}
@@ -127,7 +127,7 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 	case message.FastCNP:
 		p.kind, p.about = fastKind, keyOf(d.m.FastCNP.FlowKey())
 		if d.m.FastCNP.Option.Number == 2 {
-			p.queues(&d.m.FastCNP.Option.Trace)
+			p.readQueues(&d.m.FastCNP.Option.Trace)
 		}
 		return true
 	case message.PPFC:
@@ -135,67 +135,67 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		p.about = keyOf(rocev2.FlowKey{Src: d.m.Packet.Dst, Dst: d.m.PPFC.Congested, DestQP: h.DestQP})
 		return true
 	}
-	d.headers(p, h)
-	return p.kind != nothing
+	d.readHeaders(p, h)
+	return p.kind != otherTraffic
 }
 
-// addressed sets where the packet comes from and goes to.
-func (d *Decoder) addressed(p *Packet, qp uint32) {
+// readAddresses sets where the packet comes from and goes to.
+func (d *Decoder) readAddresses(p *Packet, qp uint32) {
 	u := &d.m.Packet.Datagram
-	p.header(u.IP, qp)
+	p.readIPHeader(u.IP, qp)
 	if len(u.Ext) > 0 { // it may go on elsewhere
 		p.pkt.Flow = keyOf(rocev2.FlowKey{Src: u.Src, Dst: u.FinalDst()})
 		p.pkt.Flow.QP |= qp
 	}
 }
 
-// header sets the fields of an IP header.
-func (p *Packet) header(ip []byte, qp uint32) {
+// readIPHeader sets the fields of an IP header.
+func (p *Packet) readIPHeader(ip []byte, qp uint32) {
 	p.trafficClass, p.ipOctets = wire.TrafficClass(ip), uint32(wire.Length(ip))
 	src, dst := wire.AddressOctets(ip)
 	if wire.IsIPv6(ip) {
 		p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = [16]byte(src), [16]byte(dst), qp, 0
 		return
 	}
-	p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = mapped, mapped, qp|overIPv4, wire.Identification(ip)
+	p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = mappedPrefix, mappedPrefix, qp|overIPv4, wire.Identification(ip)
 	copy(p.pkt.Flow.Src[12:], src)
 	copy(p.pkt.Flow.Dst[12:], dst)
 }
 
 // mapped is what an IPv4 address is written behind.
-var mapped = [16]byte{10: 0xFF, 11: 0xFF}
+var mappedPrefix = [16]byte{10: 0xFF, 11: 0xFF}
 
-// transport sets what IP headers and BTH say.
-func (d *Decoder) transport(p *Packet, h *bth.Header) {
+// readTransport sets what IP headers and BTH say.
+func (d *Decoder) readTransport(p *Packet, h *bth.Header) {
 	u := &d.m.Packet.Datagram
-	d.addressed(p, h.DestQP)
-	p.base(h, int(u.Length)-wire.UDPSize-bth.Size-h.Opcode.HeaderLen()-int(h.Pad)-wire.ICRCSize)
+	d.readAddresses(p, h.DestQP)
+	p.readBTH(h, int(u.Length)-wire.UDPSize-bth.Size-h.Opcode.HeaderLen()-int(h.Pad)-wire.ICRCSize)
 	p.truncated, p.pkt.SrcPort = u.Truncated, u.SrcPort
 	p.vlan, p.pcp = 0, 0
 	if id, priority, ok := d.f.VLAN(); ok {
 		p.vlan, p.pcp = id, 1<<priority
 	}
-	d.addressesOf(p)
-	p.ingressOf(u.Outer)
+	d.readMACs(p)
+	p.readIngress(u.Outer)
 }
 
-// base sets the fields of the BTH except the queue pair, and the length of the payload.
-func (p *Packet) base(h *bth.Header, payload int) {
-	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
+// readBTH sets the fields of the BTH except the queue pair, and the length of the payload.
+func (p *Packet) readBTH(h *bth.Header, payload int) {
+	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = roles[h.Opcode].kind, h.Opcode, h.PSN, h.AckReq
 	p.pkt.PKey, p.pkt.Payload = h.PKey, uint32(max(payload, 0))
 	p.icrcWrong, p.noHeaders = false, false
 }
 
-// extended sets the fields of the extended headers.
-func (p *Packet) extended(h *bth.Headers) {
+// readExtended sets the fields of the extended headers.
+func (p *Packet) readExtended(h *bth.Headers) {
 	p.pkt.Syndrome, p.pkt.DMA, p.pkt.SrcQP = h.AETH.Syndrome, 0, h.DETH.SrcQP
-	if r := &roles[h.Opcode]; r.message == Read && r.of == request {
+	if r := &roles[h.Opcode]; r.message == MessageRead && r.kind == requestKind {
 		p.pkt.DMA = h.RETH.DMALength
 	}
 }
 
-// sender returns the MAC address that sent a frame. Cooked captures have no other.
-func (d *Decoder) sender() (mac [6]byte) {
+// senderMAC returns the MAC address that sent a frame. Cooked captures have no other.
+func (d *Decoder) senderMAC() (mac [6]byte) {
 	switch b := d.f.Octets(); d.f.Options().Link {
 	case rocev2.LinkSLL:
 		mac = [6]byte(b[6:])
@@ -207,8 +207,8 @@ func (d *Decoder) sender() (mac [6]byte) {
 	return mac
 }
 
-// addressesOf sets the MAC addresses of the frame.
-func (d *Decoder) addressesOf(p *Packet) {
+// readMACs sets the MAC addresses of the frame.
+func (d *Decoder) readMACs(p *Packet) {
 	if b := d.f.Octets(); d.f.Options().Link == rocev2.LinkEthernet && len(b) >= len(p.macs) {
 		p.macs = [12]byte(b)
 	} else {
@@ -216,19 +216,19 @@ func (d *Decoder) addressesOf(p *Packet) {
 	}
 }
 
-// ingressOf sets what the outermost header of a packet in a tunnel says, if that
+// readIngress sets what the outermost header of a packet in a tunnel says, if that
 // is IPv6: the tunnel's ingress and the flow label that it chose.
-func (p *Packet) ingressOf(outer []byte) {
+func (p *Packet) readIngress(outer []byte) {
 	if wire.Version(outer) == wire.IPv6 {
 		src, _ := wire.AddressOctets(outer)
 		p.tunnelled, p.ingress, p.label = true, [16]byte(src), wire.FlowLabel(outer)
 	}
 }
 
-// headers sets what the extended headers of a request or an answer say.
-func (d *Decoder) headers(p *Packet, h *bth.Headers) {
-	p.extended(h)
-	if p.kind != request {
+// readHeaders sets what the extended headers of a request or an answer say.
+func (d *Decoder) readHeaders(p *Packet, h *bth.Headers) {
+	p.readExtended(h)
+	if p.kind != requestKind {
 		return
 	}
 	u := &d.m.Packet.Datagram
@@ -238,7 +238,7 @@ func (d *Decoder) headers(p *Packet, h *bth.Headers) {
 	}
 	if len(u.Ext) > 0 {
 		if t, err := u.Trace(); err == nil {
-			p.queues(&t)
+			p.readQueues(&t)
 		}
 	}
 	if h.Opcode == bth.UDSendOnly && h.DestQP == 1 {
@@ -246,10 +246,10 @@ func (d *Decoder) headers(p *Packet, h *bth.Headers) {
 	}
 }
 
-// cut sets p from a packet that the capture cut behind its BTH, which is all
+// decodeTruncated sets p from a packet that the capture cut behind its BTH, which is all
 // that it needs to count.
-func (d *Decoder) cut(p *Packet) bool {
-	p.kind = broken
+func (d *Decoder) decodeTruncated(p *Packet) bool {
+	p.kind = invalidKind
 	u := &d.m.Packet.Datagram
 	if d.m.Reach == message.ReachNothing || u.DstPort != rocev2.Port || !u.Truncated || len(u.Data) < bth.Size {
 		return false
@@ -259,17 +259,17 @@ func (d *Decoder) cut(p *Packet) bool {
 	if int(u.Length) < 8+bth.Size+h.Opcode.HeaderLen()+4 {
 		return false // it was broken before
 	}
-	d.transport(p, &h)
+	d.readTransport(p, &h)
 	p.noHeaders = true
 	p.pkt.DMA, p.pkt.SrcQP, p.pkt.Syndrome = 0, 0, 0
 	if h.Opcode == bth.CNP { // a PPFC, or it would not be broken: the address is missing
 		p.kind, p.about = ppfcKind, key{QP: withoutQP}
 	}
-	return p.kind != nothing
+	return p.kind != otherTraffic
 }
 
-// queues sets how deep the nodes in a trace say that their queues are.
-func (p *Packet) queues(t *ioam.Trace) {
+// readQueues sets how deep the nodes in a trace say that their queues are.
+func (p *Packet) readQueues(t *ioam.Trace) {
 	for n := range t.Nodes() {
 		depth, ok := n.QueueDepth()
 		if !ok {

@@ -105,7 +105,7 @@ func TestWhatCounts(t *testing.T) {
 		require.EqualValues(t, 90, f.PayloadOctets)
 		require.EqualValues(t, 1, f.ICRCWrong)
 		require.EqualValues(t, 1, f.Truncated)
-		require.EqualValues(t, 2, f.PSN.Repeats)
+		require.EqualValues(t, 2, f.PSN.Retransmitted)
 		require.InEpsilon(t, 3*8*float64(len(ip))/4, f.Mean, 1e-9)
 		require.InEpsilon(t, 8*float64(len(ip))*10, f.Peak, 1e-9)
 	}
@@ -166,17 +166,17 @@ func TestDecodedOctets(t *testing.T) {
 		asked, srcQP, octet uint32
 		syndrome            bth.Syndrome
 	}{
-		{"SEND Only", octets(bth.RCSendOnly, 18, port, 8+12+10+4, 12+10+4), request, 0, 0, 10, 0},
-		{"SEND Only, empty", octets(bth.RCSendOnly, 18, port, 8+12+4, 12+4), request, 0, 0, 0, 0},
-		{"another port", octets(bth.RCSendOnly, 18, 4790, 8+12+10+4, 12+10+4), nothing, 0, 0, 0, 0},
-		{"UDP longer than IP", octets(bth.RCSendOnly, 18, port, 8+12+10+5, 12+10+4), broken, 0, 0, 0, 0},
-		{"UDP shorter than the headers", octets(bth.RCAcknowledge, 18, port, 8+12+7, 12+7), broken, 0, 0, 0, 0},
-		{"READ request", octets(bth.RCRDMAReadRequest, 18, port, 8+12+16+4, 12+16+4), request,
+		{"SEND Only", octets(bth.RCSendOnly, 18, port, 8+12+10+4, 12+10+4), requestKind, 0, 0, 10, 0},
+		{"SEND Only, empty", octets(bth.RCSendOnly, 18, port, 8+12+4, 12+4), requestKind, 0, 0, 0, 0},
+		{"another port", octets(bth.RCSendOnly, 18, 4790, 8+12+10+4, 12+10+4), otherTraffic, 0, 0, 0, 0},
+		{"UDP longer than IP", octets(bth.RCSendOnly, 18, port, 8+12+10+5, 12+10+4), invalidKind, 0, 0, 0, 0},
+		{"UDP shorter than the headers", octets(bth.RCAcknowledge, 18, port, 8+12+7, 12+7), invalidKind, 0, 0, 0, 0},
+		{"READ request", octets(bth.RCRDMAReadRequest, 18, port, 8+12+16+4, 12+16+4), requestKind,
 			66<<24 | 67<<16 | 68<<8 | 69, 0, 0, 0},
-		{"READ response Middle", octets(bth.RCRDMAReadResponseMiddle, 18, port, 8+12+9+4, 12+9+4), answer, 0, 0, 9, 0},
-		{"READ response Only", octets(bth.RCRDMAReadResponseOnly, 18, port, 8+12+4+9+4, 12+4+9+4), answer, 0, 0, 9, 54},
-		{"UD SEND Only", octets(bth.UDSendOnly, 18, port, 8+12+8+3+4, 12+8+3+4), request, 0, 59<<16 | 60<<8 | 61, 3, 0},
-		{"RD SEND Only", octets(bth.TransportRD.Opcode(bth.OpSendOnly), 18, port, 8+12+12+3+4, 12+12+3+4), request,
+		{"READ response Middle", octets(bth.RCRDMAReadResponseMiddle, 18, port, 8+12+9+4, 12+9+4), answerKind, 0, 0, 9, 0},
+		{"READ response Only", octets(bth.RCRDMAReadResponseOnly, 18, port, 8+12+4+9+4, 12+4+9+4), answerKind, 0, 0, 9, 54},
+		{"UD SEND Only", octets(bth.UDSendOnly, 18, port, 8+12+8+3+4, 12+8+3+4), requestKind, 0, 59<<16 | 60<<8 | 61, 3, 0},
+		{"RD SEND Only", octets(bth.TransportRD.Opcode(bth.OpSendOnly), 18, port, 8+12+12+3+4, 12+12+3+4), requestKind,
 			0, 63<<16 | 64<<8 | 65, 3,
 			0},
 	} {
@@ -185,9 +185,9 @@ func TestDecodedOctets(t *testing.T) {
 			var p Packet
 			d.Decode(&p, c.b, rocev2.DecodeOptions{})
 			require.Equal(t, c.want, p.kind)
-			if p.kind == request || p.kind == answer {
+			if p.kind == requestKind || p.kind == answerKind {
 				require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false,
-					p.kind == request},
+					p.kind == requestKind},
 					[]any{p.pkt.DMA, p.pkt.SrcQP, p.pkt.Payload, p.pkt.Syndrome, p.pkt.PSN,
 						p.pkt.SrcPort, p.truncated, p.icrcWrong})
 				require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),
@@ -199,7 +199,7 @@ func TestDecodedOctets(t *testing.T) {
 	for _, c := range []struct {
 		length int
 		want   kind
-	}{{8 + 12 + 7, cutShort}, {8 + 12 + 8, answer}} {
+	}{{8 + 12 + 7, truncatedKind}, {8 + 12 + 8, answerKind}} {
 		t.Run(fmt.Sprint(c.length), func(t *testing.T) {
 			var d Decoder
 			var p Packet

@@ -15,8 +15,8 @@ type Delays struct {
 	after, before *Histogram // of those from 0 on; of the negative ones, without the sign
 }
 
-// add counts a difference.
-func (d *Delays) add(delay time.Duration) {
+// addDelay counts a difference.
+func (d *Delays) addDelay(delay time.Duration) {
 	if d.n == 0 {
 		d.min, d.max = delay, delay
 	}
@@ -28,14 +28,14 @@ func (d *Delays) add(delay time.Duration) {
 	}
 	if d.n == uint64(len(d.few)) {
 		for _, one := range d.few {
-			d.count(one)
+			d.addToHistogram(one)
 		}
 	}
 	d.n++
-	d.count(delay)
+	d.addToHistogram(delay)
 }
 
-func (d *Delays) count(delay time.Duration) {
+func (d *Delays) addToHistogram(delay time.Duration) {
 	h, size := &d.after, delay
 	if delay < 0 {
 		h, size = &d.before, -max(delay, -math.MaxInt64)
@@ -63,9 +63,9 @@ func (d *Delays) Percentile(p float64) time.Duration {
 	}
 	below := d.before.Count()
 	if rank <= below {
-		return -d.before.rank(below - rank + 1)
+		return -d.before.durationAt(below - rank + 1)
 	}
-	return d.after.rank(rank - below)
+	return d.after.durationAt(rank - below)
 }
 
 // Min returns the least difference, 0 without any.

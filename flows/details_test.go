@@ -17,7 +17,7 @@ import (
 func (t *Table) given(k rocev2.FlowKey, srcQP uint32) {
 	forth := keyOf(k)
 	t.pairs.Add(&forth, qplearn.Pair{SrcQP: srcQP & maxQP, From: qplearn.BasisGiven})
-	t.pair(&forth, &qplearn.Entry{SrcQP: srcQP & maxQP, From: qplearn.BasisGiven})
+	t.pairStreams(&forth, &qplearn.Entry{SrcQP: srcQP & maxQP, From: qplearn.BasisGiven})
 }
 
 func (s *script) give() *script {
@@ -33,7 +33,7 @@ func (s *script) cnp(psn uint32) *script {
 // strays returns what is about no flow.
 func (s *script) strays() (sum Answers) {
 	for _, u := range s.Snapshot().Unpaired {
-		sum.add(&u.Answers)
+		sum.addCounts(&u.Answers)
 	}
 	return sum
 }
@@ -58,7 +58,7 @@ func TestLastResponses(t *testing.T) {
 			Messages{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, c.script.flow().messages[Read])
+			require.Equal(t, c.want, c.script.flow().messages[MessageRead])
 		})
 	}
 }
@@ -72,11 +72,11 @@ func TestForgottenMessages(t *testing.T) {
 	for i := range uint32(10) {
 		s.sends(3*(maxHoles+6) + i)
 	}
-	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.flow().messages[Send])
+	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.flow().messages[MessageSend])
 	// The end of a message that comes late, while a packet before it is missing still.
 	s = newScript(t).send(bth.RCSendFirst, 10).send(bth.RCSendFirst, 14).send(bth.RCSendLast, 12)
-	require.Equal(t, Messages{2, 0}, s.flow().messages[Send])
-	require.Equal(t, Messages{2, 1}, s.send(bth.RCSendMiddle, 11).flow().messages[Send])
+	require.Equal(t, Messages{2, 0}, s.flow().messages[MessageSend])
+	require.Equal(t, Messages{2, 1}, s.send(bth.RCSendMiddle, 11).flow().messages[MessageSend])
 	// What is no message at all ends one whose beginning was not seen, of no kind.
 	s = newScript(t).send(bth.TransportRD.Opcode(bth.OpSendMiddle), 10).send(bth.TransportRD.Opcode(bth.OpResync), 11)
 	require.Equal(t, [messageKinds]Messages{}, s.flow().messages)
@@ -98,7 +98,7 @@ func TestTimesGoOn(t *testing.T) {
 	// The windows of the peak begin with the flow.
 	s = newScript(t)
 	for _, us := range []int{30_000, 100_000, 230_000} {
-		s.at(us).put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, ipOctets: 1000})
+		s.at(us).put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, ipOctets: 1000})
 	}
 	require.EqualValues(t, 2000*8*10, s.flow().Peak)
 }
@@ -124,11 +124,11 @@ func TestPoolsGetAllBack(t *testing.T) {
 		s.qpA, s.qpB = 1000+i, 2000+i
 		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
 		s.give().sends(10).read(11, 100).back(bth.RCRDMAReadResponseOnly, 0, 11)
-		s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 12},
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 12},
 			trafficClass: uint8(rocev2.CE)})
 		s.cnp(0).naks(12)
 		f := s.flow()
-		require.Equal(t, Messages{1, 1}, *f.Message(Read))
+		require.Equal(t, Messages{1, 1}, *f.Message(MessageRead))
 		require.EqualValues(t, 1, f.AfterCE.Count())
 		require.EqualValues(t, 2, f.RTT.Count())
 		require.EqualValues(t, 1, f.FastCNPs)
@@ -138,7 +138,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 		ids = append(ids, id)
 	}
 	for _, id := range ids {
-		s.drop(id)
+		s.dropStream(id)
 	}
 	for _, row := range []struct {
 		name string
@@ -146,7 +146,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 		free []uint32
 	}{
 		{"histories", s.histories.n, s.histories.free}, {"asks", s.Table.asks.n, s.Table.asks.free},
-		{"histograms", s.histograms.n, s.histograms.free}, {"serieses", s.serieses.of.n, s.serieses.of.free},
+		{"histograms", s.histograms.n, s.histograms.free}, {"serieses", s.serieses.all.n, s.serieses.all.free},
 		{"earlies", s.earlies.n, s.earlies.free},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -162,10 +162,10 @@ func TestPoolsGetAllBack(t *testing.T) {
 	require.EqualValues(t, 3*n, s.Evicted().Packets)
 	var one pool[int]
 	var id uint32
-	*one.of(&id) = 5
-	one.give(&id)
+	*one.allocate(&id) = 5
+	one.release(&id)
 	require.Zero(t, id)
-	require.Zero(t, *one.of(&id))
+	require.Zero(t, *one.allocate(&id))
 	require.EqualValues(t, 1, one.n, "what was given back is taken first")
 }
 
@@ -174,11 +174,11 @@ func TestPoolsGetAllBack(t *testing.T) {
 func TestDropAnswers(t *testing.T) {
 	drop := func(s *script) *script {
 		k := s.keyBA()
-		s.drop(s.find(&k).id)
+		s.dropStream(s.findStream(&k).id)
 		return s
 	}
 	datagram := newScript(t)
-	datagram.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: datagram.keyAB(),
+	datagram.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: datagram.keyAB(),
 		SrcQP: datagram.qpA}})
 	require.EqualValues(t, 1, drop(datagram.cnp(0)).flow().CNPs)
 	s := newScript(t).give().acks(10)
@@ -192,7 +192,7 @@ func TestDropAnswers(t *testing.T) {
 	// What came about a flow before its first request outlives the answers that waited beside it.
 	s = newScript(t)
 	s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
-	s.put(Packet{kind: answer, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyAB(), PSN: 5}})
+	s.put(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyAB(), PSN: 5}})
 	require.EqualValues(t, 1, s.give().strays().FastCNPs)
 	// A PPFC that names a source of which no request was seen is not lost.
 	s = newScript(t).give()
@@ -218,12 +218,12 @@ func TestGivenPairs(t *testing.T) {
 func TestForgedExchange(t *testing.T) {
 	s := paired(t, 10).sends(10).connect(9, 4000, 1024)
 	k := s.keyBA()
-	back := s.find(&k)
+	back := s.findStream(&k)
 	require.NotEqual(t, connection{}, back.pairing.next)
 	s.sends(11)
 	require.Equal(t, connection{}, back.pairing.next)
 	s = paired(t, 10).sends(10).connect(9, 4000, 1024)
-	back = s.find(&k)
+	back = s.findStream(&k)
 	back.pairing.next.ids[0]++
 	s.sends(11)
 	require.NotEqual(t, connection{}, back.pairing.next)
@@ -233,12 +233,12 @@ func TestForgedExchange(t *testing.T) {
 func TestDeepestQueue(t *testing.T) {
 	var q QueueDepth
 	for _, by := range []QueueDepth{{1, 0, true}, {2, 5, true}, {3, 5, true}, {4, 4, true}} {
-		q.deeper(by)
+		q.raise(by)
 	}
 	require.Equal(t, QueueDepth{2, 5, true}, q)
-	var p paused
-	p.frame(1500, 1, 100, nil)
-	p.until(101)
+	var p priorityState
+	p.recordFrame(1500, 1, 100, nil)
+	p.countUntil(101)
 	require.Equal(t, []int64{1, 0}, []int64{int64(p.Paused), p.rest}, "a nanosecond passed, no more")
 	var h Histogram
 	for _, d := range []time.Duration{10, 33, 100} {
@@ -246,14 +246,14 @@ func TestDeepestQueue(t *testing.T) {
 	}
 	require.EqualValues(t, 33, h.Percentile(0.5), "of the bucket of 32 and 33")
 	var nodes queues
-	nodes.add(QueueDepth{7, 3, true}, 0)
+	nodes.addDepth(QueueDepth{7, 3, true}, 0)
 	require.True(t, nodes.known[0][0])
 }
 
 // The time between which a point saw packets, whatever their order.
 func TestCompareTimes(t *testing.T) {
 	c := NewComparison(ComparisonConfig{})
-	p := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: newScript(t).keyAB()}}
+	p := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: newScript(t).keyAB()}}
 	for _, at := range []int64{100, 300, 50, 200} {
 		p.pkt.PSN++
 		c.Observe(PointB, &p, time.Unix(0, at))
@@ -267,7 +267,7 @@ func TestCompareKeeps(t *testing.T) {
 		for _, point := range points {
 			for qp := range qps {
 				k := newScript(t).keyAB()
-				c.Observe(point, &Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: k.WithQP(qp)}},
+				c.Observe(point, &Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: k.WithQP(qp)}},
 					time.Unix(1, 0))
 			}
 		}
@@ -286,7 +286,7 @@ func TestCompareKeeps(t *testing.T) {
 	require.Equal(t, 5, c.flows.Len(), "all are remembered")
 	c.Finish()
 	k := newScript(t).keyBA()
-	c.Observe(PointA, &Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: k}}, time.Unix(2, 0))
+	c.Observe(PointA, &Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: k}}, time.Unix(2, 0))
 	require.Equal(t, 2, c.flows.Len())
 }
 
@@ -294,16 +294,16 @@ func TestCompareKeeps(t *testing.T) {
 func TestStats(t *testing.T) {
 	s := newScript(t).sends(10)
 	s.put(Packet{})
-	s.put(Packet{kind: broken})
-	s.put(Packet{kind: cutShort, needs: 99})
-	require.Equal(t, Stats{Packets: 4, Others: 1, Broken: 1, Cut: 1, Needs: 99}, s.Stats())
+	s.put(Packet{kind: invalidKind})
+	s.put(Packet{kind: truncatedKind, snapLength: 99})
+	require.Equal(t, Stats{Packets: 4, Others: 1, Broken: 1, Truncated: 1, SnapLength: 99}, s.Stats())
 }
 
 // A node's queue is known in the bins in which a trace named it.
 func TestSeriesKnown(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
-	named := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 10}, nHops: 1,
+	named := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 10}, nHops: 1,
 		hops: [maxNodes]QueueDepth{{7, 3, true}}}
 	s.at(0).put(named)
 	s.at(1).sends(11)

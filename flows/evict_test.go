@@ -33,13 +33,13 @@ func TestScan(t *testing.T) {
 		table.Observe(&p, uint64(i+1), f.Time)
 		for until := scans * (i + 1) / len(made.Frames); n < until; n++ {
 			source := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A000000+uint32(n))))
-			p = Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, AckReq: true,
+			p = Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, AckReq: true,
 				Flow: keyOf(rocev2.FlowKey{Src: source, Dst: netip.MustParseAddr("192.0.2.2"), DestQP: uint32(n)})}}
 			if n%2 == 0 {
 				p.pkt.Opcode, p.pkt.SrcQP = bth.UDSendOnly, 7
 			}
 			if n%5 == 0 {
-				p.kind, p.pkt.Opcode = answer, bth.RCAcknowledge
+				p.kind, p.pkt.Opcode = answerKind, bth.RCAcknowledge
 			}
 			table.Observe(&p, 1, f.Time)
 		}
@@ -50,7 +50,7 @@ func TestScan(t *testing.T) {
 	packets := table.Evicted().Packets
 	for _, f := range table.Snapshot().Flows {
 		packets += f.Packets
-		if made.Flows[f.FlowKey] == nil && !management(f.DestQP) {
+		if made.Flows[f.FlowKey] == nil && !isManagement(f.DestQP) {
 			require.EqualValues(t, 1, f.Packets)
 		}
 	}
@@ -63,9 +63,9 @@ func TestScan(t *testing.T) {
 	}
 	requests, answers := uint64(scans*4/5), uint64(scans/5)
 	for _, f := range made.Frames {
-		if d.Decode(&p, f.Data, rocev2.DecodeOptions{}); p.kind == request {
+		if d.Decode(&p, f.Data, rocev2.DecodeOptions{}); p.kind == requestKind {
 			requests++
-		} else if p.kind == answer && p.pkt.Opcode.Operation() == bth.OpAcknowledge &&
+		} else if p.kind == answerKind && p.pkt.Opcode.Operation() == bth.OpAcknowledge &&
 			p.pkt.Syndrome.Type() == bth.SyndromeACK {
 			answers++
 		}
@@ -85,7 +85,7 @@ func TestScanLeavesConnections(t *testing.T) {
 		for n := range uint32(wiretest.Rounds(2000)) {
 			other := s.keyAB()
 			other.Src[0], other.QP = 1, other.QP&^maxQP|(2000*i+n)
-			s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: other}})
+			s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: other}})
 		}
 	}
 	f := s.flow()
@@ -154,7 +154,7 @@ func TestSince(t *testing.T) {
 			c.packets += f.Packets
 			c.octets += f.IPOctets
 			c.missing += f.PSN.Missing
-			c.repeats += f.PSN.Repeats
+			c.repeats += f.PSN.Retransmitted
 			c.acks += f.ACKs
 			c.notices += f.FastCNPs + f.PPFC + f.Proxy + f.Answers.CNPs
 			sums[f.FlowKey] = c
@@ -171,7 +171,7 @@ func TestSince(t *testing.T) {
 	add()
 	require.Empty(t, table.Snapshot().Since(old).Flows)
 	for _, f := range table.Snapshot().Flows {
-		require.Equal(t, counts{f.Packets, f.IPOctets, f.PSN.Missing, f.PSN.Repeats, f.ACKs,
+		require.Equal(t, counts{f.Packets, f.IPOctets, f.PSN.Missing, f.PSN.Retransmitted, f.ACKs,
 			f.FastCNPs + f.PPFC + f.Proxy + f.Answers.CNPs}, sums[f.FlowKey])
 	}
 }

@@ -18,8 +18,8 @@ type Evidence struct {
 
 	// How long the flow was silent before it repeated something after a timeout: the least and the most, 0 where
 	// it did not. Covered is how many of these repeats an answer in the capture had covered already.
-	LeastSilence, MostSilence time.Duration
-	Covered                   uint64
+	MinTimeout, MaxTimeout time.Duration
+	AlreadyAcknowledged    uint64
 
 	CNPDSCP uint64 // bit n: a CNP of either kind had DSCP n
 	CNPPCP  uint8  // bit n: one had PCP n in its VLAN tag; 0 without tags
@@ -56,16 +56,16 @@ const (
 	SignNAK                    // NAKs of the code PSN sequence
 	SignRNR                    // RNR NAKs
 	SignCNP                    // CNPs without a Fast CNP option
-	SignNotice                 // Fast CNPs, PPFCs, FCNs, messages to proxies
+	SignNotification           // Fast CNPs, PPFCs, FCNs, messages to proxies
 	SignGap                    // requests behind PSNs that were passed over
-	SignLate                   // requests that filled a gap, and that no NAK asked for
-	SignResent                 // requests that filled a gap, and that a NAK had asked for
-	SignTimeout                // repeats by their cause, as Repeats has them
-	SignRepeatNAK
-	SignRepeatRNR
-	SignRepeatRead
-	SignRefused // NAKs of other codes
-	SignCorrupt // requests with a wrong ICRC
+	SignReordered              // requests that filled a gap, and that no NAK asked for
+	SignRetransmitted          // requests that filled a gap, and that a NAK had asked for
+	SignAfterTimeout           // repeats by their cause, as Repeats has them
+	SignAfterNAK
+	SignAfterRNR
+	SignReadRest
+	SignRefused   // NAKs of other codes
+	SignWrongICRC // requests with a wrong ICRC
 	signKinds
 )
 
@@ -99,8 +99,8 @@ type Notifier struct {
 	From netip.Addr
 	Kind NoticeKind
 	Sign
-	Close uint64        // how many came less than 10 µs after the one before; of NoticeCNP 4 µs
-	Least time.Duration // between two; negative with fewer than two
+	TooClose   uint64        // how many came less than 10 µs after the one before; of NoticeCNP 4 µs
+	MinSpacing time.Duration // between two; negative with fewer than two
 }
 
 // maxNotifiers is how many are kept of each flow.
@@ -119,13 +119,13 @@ type evidence struct {
 	notifiers [maxNotifiers]notifier
 	pace      pace
 
-	previous      int64 // when the request before came
-	timingOut     bool  // it was a repeat after a timeout
-	least, most   int64
-	covered       uint64
-	dscp          uint64
-	pcp           uint8
-	notifiersUsed uint8
+	previous               int64 // when the request before came
+	timingOut              bool  // it was a repeat after a timeout
+	minTimeout, maxTimeout int64
+	covered                uint64
+	dscp                   uint64
+	pcp                    uint8
+	notifiersUsed          uint8
 }
 
 type sign struct {
@@ -133,7 +133,7 @@ type sign struct {
 	since, until       int64
 }
 
-func (s *sign) add(frame uint64, at int64) {
+func (s *sign) addFrame(frame uint64, at int64) {
 	if s.count == 0 {
 		s.first, s.since = frame, at
 	}
@@ -141,9 +141,9 @@ func (s *sign) add(frame uint64, at int64) {
 	s.last, s.until = frame, at
 }
 
-func (s *sign) report() (out Sign) {
+func (s *sign) toSign() (out Sign) {
 	if s.count > 0 {
-		out = Sign{s.count, s.first, s.last, moment(s.since), moment(s.until)}
+		out = Sign{s.count, s.first, s.last, timeOf(s.since), timeOf(s.until)}
 	}
 	return out
 }
@@ -152,100 +152,100 @@ type notifier struct {
 	from key // its source
 	kind NoticeKind
 	sign
-	close  uint64
-	spaced bool
-	least  int64
+	tooClose   uint64
+	spaced     bool
+	minSpacing int64
 }
 
-// evidence returns the evidence of a flow, nil if none is kept or there was no request yet.
-func (t *Table) evidence(f *flow) *evidence {
+// evidenceOf returns the evidence of a flow, nil if none is kept or there was no request yet.
+func (t *Table) evidenceOf(f *flow) *evidence {
 	if f.evidence == 0 && (!t.config.Evidence || f.Packets == 0) {
 		return nil
 	}
-	return t.evidences.of(&f.evidence)
+	return t.evidences.allocate(&f.evidence)
 }
 
-// request records what all requests have.
-func (e *evidence) request(p *Packet, frame uint64, at int64) {
-	e.signs[SignRequest].add(frame, at)
+// recordRequest records what all requests have.
+func (e *evidence) recordRequest(p *Packet, frame uint64, at int64) {
+	e.signs[SignRequest].addFrame(frame, at)
 	switch rocev2.ECN(p.trafficClass & 3) {
 	case rocev2.CE:
-		e.signs[SignCE].add(frame, at)
+		e.signs[SignCE].addFrame(frame, at)
 	case rocev2.NotECT:
-		e.signs[SignNotECT].add(frame, at)
+		e.signs[SignNotECT].addFrame(frame, at)
 	}
 	if p.icrcWrong {
-		e.signs[SignCorrupt].add(frame, at)
+		e.signs[SignWrongICRC].addFrame(frame, at)
 	}
-	e.pace.request(p.ipOctets, at)
+	e.pace.recordRequest(p.ipOctets, at)
 }
 
-// sequenced records what the PSN of a request showed; covered says whether an answer had covered it, asked whether a
+// recordSequenced records what the PSN of a request showed; covered says whether an answer had covered it, asked whether a
 // NAK had asked for it.
-func (e *evidence) sequenced(frame uint64, at int64, v verdict, cause RepeatCause, covered, asked bool) {
-	timeout := v.repeats() && cause == Timeout
+func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause RetransmissionCause, covered, asked bool) {
+	timeout := v.isRetransmission() && cause == CauseTimeout
 	switch {
 	case v == beyondGap:
-		e.signs[SignGap].add(frame, at)
-	case v == fillsHole && asked:
-		e.signs[SignResent].add(frame, at)
-	case v == fillsHole:
-		e.signs[SignLate].add(frame, at)
-	case v.repeats():
-		e.signs[[...]SignKind{SignTimeout, SignRepeatNAK, SignRepeatRNR, SignRepeatRead}[cause]].add(frame, at)
+		e.signs[SignGap].addFrame(frame, at)
+	case v == late && asked:
+		e.signs[SignRetransmitted].addFrame(frame, at)
+	case v == late:
+		e.signs[SignReordered].addFrame(frame, at)
+	case v.isRetransmission():
+		e.signs[[...]SignKind{SignAfterTimeout, SignAfterNAK, SignAfterRNR, SignReadRest}[cause]].addFrame(frame, at)
 	}
 	if timeout && covered {
 		e.covered++
 	}
 	if timeout && !e.timingOut && e.previous != 0 {
 		silence := max(at-e.previous, 1)
-		if e.least == 0 || silence < e.least {
-			e.least = silence
+		if e.minTimeout == 0 || silence < e.minTimeout {
+			e.minTimeout = silence
 		}
-		e.most = max(e.most, silence)
+		e.maxTimeout = max(e.maxTimeout, silence)
 	}
 	e.timingOut, e.previous = timeout, at
 }
 
-// answer records a response, an ACK or a NAK.
-func (e *evidence) answer(r *reply) {
-	e.signs[SignAnswer].add(r.frame, r.at)
+// recordAnswer records a response, an ACK or a NAK.
+func (e *evidence) recordAnswer(r *reply) {
+	e.signs[SignAnswer].addFrame(r.frame, r.at)
 	if e.signs[SignCE].count > 0 {
-		e.signs[SignAnswerAfterCE].add(r.frame, r.at)
+		e.signs[SignAnswerAfterCE].addFrame(r.frame, r.at)
 	}
-	if code, ok := r.syndrome.Code(); ok && !r.unread && r.kind() == bth.SyndromeNAK && code != bth.NAKPSNSequence {
-		e.signs[SignRefused].add(r.frame, r.at)
+	if code, ok := r.syndrome.Code(); ok && !r.noSyndrome && r.syndromeType() == bth.SyndromeNAK && code != bth.NAKPSNSequence {
+		e.signs[SignRefused].addFrame(r.frame, r.at)
 	}
 }
 
-// refused records an RNR NAK, or a NAK of the code PSN sequence.
-func (e *evidence) refused(rnr bool, r *reply) {
+// recordRefusal records an RNR NAK, or a NAK of the code PSN sequence.
+func (e *evidence) recordRefusal(rnr bool, r *reply) {
 	if rnr {
-		e.signs[SignRNR].add(r.frame, r.at)
+		e.signs[SignRNR].addFrame(r.frame, r.at)
 	} else {
-		e.signs[SignNAK].add(r.frame, r.at)
+		e.signs[SignNAK].addFrame(r.frame, r.at)
 	}
 }
 
-// recovered counts how long it took until a flow was as fast as before a CNP, if that is so just now.
-func (t *Table) recovered(e *evidence) {
+// countRecovery counts how long it took until a flow was as fast as before a CNP, if that is so just now.
+func (t *Table) countRecovery(e *evidence) {
 	if d := e.pace.recovered; d > 0 {
-		t.histograms.of(&e.pace.recovery).Add(time.Duration(d))
+		t.histograms.allocate(&e.pace.recovery).Add(time.Duration(d))
 		e.pace.recovered = 0
 	}
 }
 
-// notice records a notification about the flow: where it came from, and with what traffic class.
-func (e *evidence) notice(kind NoticeKind, from *key, class, pcp uint8, frame uint64, at int64) {
+// recordNotice records a notification about the flow: where it came from, and with what traffic class.
+func (e *evidence) recordNotice(kind NoticeKind, from *key, class, pcp uint8, frame uint64, at int64) {
 	if kind <= NoticeFastCNP {
 		e.dscp |= 1 << (class >> 2)
 		e.pcp |= pcp
-		e.pace.notified(frame, at, e.signs[SignCE].count > 0)
+		e.pace.recordCNP(frame, at, e.signs[SignCE].count > 0)
 	}
 	if kind == NoticeCNP {
-		e.signs[SignCNP].add(frame, at)
+		e.signs[SignCNP].addFrame(frame, at)
 	} else {
-		e.signs[SignNotice].add(frame, at)
+		e.signs[SignNotification].addFrame(frame, at)
 	}
 	used := e.notifiers[:e.notifiersUsed]
 	i := slices.IndexFunc(used, func(n notifier) bool {
@@ -261,29 +261,29 @@ func (e *evidence) notice(kind NoticeKind, from *key, class, pcp uint8, frame ui
 	n := &e.notifiers[i]
 	if d := at - n.until; n.count > 0 && d >= 0 {
 		if d < closeNotice && (kind != NoticeCNP || d < closeCNP) {
-			n.close++
+			n.tooClose++
 		}
-		if !n.spaced || d < n.least {
-			n.spaced, n.least = true, d
+		if !n.spaced || d < n.minSpacing {
+			n.spaced, n.minSpacing = true, d
 		}
 	}
-	n.add(frame, at)
+	n.addFrame(frame, at)
 }
 
-// report returns what is known by now.
-func (e *evidence) report(h *Histogram) *Evidence {
+// toEvidence returns what is known by now.
+func (e *evidence) toEvidence(h *Histogram) *Evidence {
 	out := &Evidence{
-		LeastSilence: time.Duration(e.least), MostSilence: time.Duration(e.most), Covered: e.covered,
-		CNPDSCP: e.dscp, CNPPCP: e.pcp, Control: e.pace.report(h),
+		MinTimeout: time.Duration(e.minTimeout), MaxTimeout: time.Duration(e.maxTimeout), AlreadyAcknowledged: e.covered,
+		CNPDSCP: e.dscp, CNPPCP: e.pcp, Control: e.pace.toControl(h),
 	}
 	for i := range e.signs {
-		out.signs[i] = e.signs[i].report()
+		out.signs[i] = e.signs[i].toSign()
 	}
 	for i := range e.notifiers[:e.notifiersUsed] {
 		n := &e.notifiers[i]
-		one := Notifier{From: n.from.FlowKey().Src, Kind: n.kind, Sign: n.sign.report(), Close: n.close, Least: -1}
+		one := Notifier{From: n.from.FlowKey().Src, Kind: n.kind, Sign: n.sign.toSign(), TooClose: n.tooClose, MinSpacing: -1}
 		if n.spaced {
-			one.Least = time.Duration(n.least)
+			one.MinSpacing = time.Duration(n.minSpacing)
 		}
 		out.Notifiers = append(out.Notifiers, one)
 	}

@@ -21,7 +21,7 @@ func withEvidence(t *testing.T, psn uint32) *script {
 // class gives requests with this traffic class.
 func (s *script) class(class uint8, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn, AckReq: true},
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn, AckReq: true},
 			trafficClass: class, ipOctets: 1250})
 	}
 	return s
@@ -53,7 +53,7 @@ func TestSigns(t *testing.T) {
 	s.at(5130).back(bth.RCAcknowledge, 0x61, 16) // 18: invalid request
 	e := s.flow().Evidence
 	sign := func(count, first, last uint64, since, until int) Sign {
-		return Sign{count, first, last, moment(s.at(since).now.UnixNano()), moment(s.at(until).now.UnixNano())}
+		return Sign{count, first, last, timeOf(s.at(since).now.UnixNano()), timeOf(s.at(until).now.UnixNano())}
 	}
 	for _, c := range []struct {
 		kind SignKind
@@ -62,21 +62,21 @@ func TestSigns(t *testing.T) {
 		{SignRequest, sign(10, 3, 17, 0, 5120)}, {SignNotECT, sign(1, 3, 3, 0, 0)}, {SignCE, sign(2, 4, 5, 10, 10)},
 		{SignAnswer, sign(5, 6, 18, 20, 5130)}, {SignAnswerAfterCE, sign(5, 6, 18, 20, 5130)},
 		{SignNAK, sign(1, 10, 10, 60, 60)}, {SignRNR, sign(1, 16, 16, 5110, 5110)}, {SignCNP, sign(1, 7, 7, 30, 30)},
-		{SignGap, sign(1, 8, 8, 40, 40)}, {SignLate, sign(1, 9, 9, 50, 50)}, {SignResent, sign(1, 11, 11, 70, 70)},
-		{SignTimeout, sign(1, 14, 14, 5090, 5090)}, {SignRepeatNAK, sign(1, 12, 12, 80, 80)},
-		{SignRepeatRNR, sign(1, 17, 17, 5120, 5120)}, {SignRefused, sign(1, 18, 18, 5130, 5130)},
-		{SignNotice, Sign{}}, {SignRepeatRead, Sign{}}, {SignCorrupt, Sign{}},
+		{SignGap, sign(1, 8, 8, 40, 40)}, {SignReordered, sign(1, 9, 9, 50, 50)}, {SignRetransmitted, sign(1, 11, 11, 70, 70)},
+		{SignAfterTimeout, sign(1, 14, 14, 5090, 5090)}, {SignAfterNAK, sign(1, 12, 12, 80, 80)},
+		{SignAfterRNR, sign(1, 17, 17, 5120, 5120)}, {SignRefused, sign(1, 18, 18, 5130, 5130)},
+		{SignNotification, Sign{}}, {SignReadRest, Sign{}}, {SignWrongICRC, Sign{}},
 	} {
 		t.Run(fmt.Sprint(c.kind), func(t *testing.T) { require.Equal(t, c.want, *e.Sign(c.kind), "%v", c.kind) })
 	}
-	require.Equal(t, 5010*time.Microsecond, e.LeastSilence)
-	require.Equal(t, 5010*time.Microsecond, e.MostSilence)
-	require.EqualValues(t, 1, e.Covered)
+	require.Equal(t, 5010*time.Microsecond, e.MinTimeout)
+	require.Equal(t, 5010*time.Microsecond, e.MaxTimeout)
+	require.EqualValues(t, 1, e.AlreadyAcknowledged)
 	require.Equal(t, uint64(1<<48), e.CNPDSCP)
 	require.EqualValues(t, 1<<6, e.CNPPCP)
 	require.Len(t, e.Notifiers, 1)
 	require.Equal(t, s.b, e.Notifiers[0].From)
-	require.Negative(t, e.Notifiers[0].Least)
+	require.Negative(t, e.Notifiers[0].MinSpacing)
 }
 
 // A node that notifies about a flow, and how close together.
@@ -93,16 +93,16 @@ func TestNotifiers(t *testing.T) {
 	n := s.flow().Evidence.Notifiers
 	require.Len(t, n, 2)
 	require.Equal(t, []any{NoticeFastCNP, uint64(4), uint64(2), 9 * time.Microsecond},
-		[]any{n[0].Kind, n[0].Count, n[0].Close, n[0].Least})
+		[]any{n[0].Kind, n[0].Count, n[0].TooClose, n[0].MinSpacing})
 	require.Equal(t, "192.0.2.99", n[0].From.String())
 	require.Equal(t, []any{NoticeCNP, uint64(3), uint64(1), 3 * time.Microsecond},
-		[]any{n[1].Kind, n[1].Count, n[1].Close, n[1].Least})
+		[]any{n[1].Kind, n[1].Count, n[1].TooClose, n[1].MinSpacing})
 	for octet := range byte(5) { // there is room for four
 		node.Src[15] = 100 + octet
 		s.put(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
 	}
 	require.Len(t, s.flow().Evidence.Notifiers, maxNotifiers)
-	require.EqualValues(t, 9, s.flow().Evidence.Sign(SignNotice).Count)
+	require.EqualValues(t, 9, s.flow().Evidence.Sign(SignNotification).Count)
 }
 
 // pace gives requests of 1,250 octets, each so long after the one before: 10 µs are 1 Gbit/s.
@@ -191,7 +191,7 @@ func TestUnpairedCNP(t *testing.T) {
 	u := s.Snapshot().Unpaired
 	require.Len(t, u, 1)
 	require.EqualValues(t, 1, u[0].CNPs)
-	require.Equal(t, Sign{1, 4, 4, moment(s.now.UnixNano()), moment(s.now.UnixNano())}, u[0].CNP)
+	require.Equal(t, Sign{1, 4, 4, timeOf(s.now.UnixNano()), timeOf(s.now.UnixNano())}, u[0].CNP)
 }
 
 // When a priority was paused, and how long without an end.
@@ -207,9 +207,9 @@ func TestPauseEvidence(t *testing.T) {
 
 func TestEvidenceAllocatesNothing(t *testing.T) {
 	s := withEvidence(t, 10)
-	forth, back := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), AckReq: true},
+	forth, back := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), AckReq: true},
 		trafficClass: 3},
-		Packet{kind: answer, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA()}}
+		Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA()}}
 	cnp := Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}}
 	psn := uint32(10)
 	wiretest.NoAllocs(t, "a request, a CNP and an answer", func() {

@@ -35,9 +35,9 @@ func Example() {
 		table.Observe(&packet, number, record.Time)
 	}
 	for _, f := range table.Snapshot().Flows {
-		if f.PSN.Repeats > 0 {
+		if f.PSN.Retransmitted > 0 {
 			fmt.Printf("%v: %d packets, %d of them repeats, %d as the receiver was not ready, since frame %d\n",
-				f.FlowKey, f.Packets, f.PSN.Repeats, f.Causes.RNR, f.FirstTrouble)
+				f.FlowKey, f.Packets, f.PSN.Retransmitted, f.Causes.RNR, f.FirstTrouble)
 		}
 	}
 	// Output:

@@ -14,16 +14,16 @@ type flow struct {
 	peak        peak
 	queue       QueueDepth
 	sequence    sequence
-	opening     opening // what the history begins with, while there is none
-	history     uint32  // in the table's pool; 0 without
+	opening     firstRequest // what the history begins with, while there is none
+	history     uint32       // in the table's pool; 0 without
 	cnps        cnps
 	rtt         uint32 // a histogram in the table's pool; 0 without
 	series      uint32 // in the table's pool; 0 without
 	evidence    uint32 // likewise
 }
 
-// count counts what every request has.
-func (f *flow) count(p *Packet, at int64) {
+// countRequest counts what every request has.
+func (f *flow) countRequest(p *Packet, at int64) {
 	f.Packets++
 	f.Transport = p.pkt.Opcode.Transport()
 	f.last = max(f.last, at)
@@ -33,7 +33,7 @@ func (f *flow) count(p *Packet, at int64) {
 	f.DSCP |= 1 << (p.trafficClass >> 2)
 	f.PCP |= p.pcp
 	if p.pkt.SrcPort != f.SrcPort || p.vlan != f.VLAN || p.macs != f.macs {
-		f.carried(p)
+		f.recordHeaders(p)
 	}
 	if p.icrcWrong {
 		f.ICRCWrong++
@@ -41,17 +41,17 @@ func (f *flow) count(p *Packet, at int64) {
 	if p.truncated {
 		f.Truncated++
 	}
-	f.peak.add(at-f.first, p.ipOctets)
+	f.peak.addOctets(at-f.first, p.ipOctets)
 	if p.nHops > 0 {
-		f.queue.deeper(p.queue)
+		f.queue.raise(p.queue)
 	}
 	if p.trafficClass&3 == 3 && !f.cnps.ce {
 		f.cnps.ce, f.cnps.firstCE = true, at
 	}
 }
 
-// carried records what frame and UDP header of a request have, and what of it was not so in the one before.
-func (f *flow) carried(p *Packet) {
+// recordHeaders records what frame and UDP header of a request have, and what of it was not so in the one before.
+func (f *flow) recordHeaders(p *Packet) {
 	again := f.Packets > 1
 	f.Varies.SrcPort = f.Varies.SrcPort || again && p.pkt.SrcPort != f.SrcPort
 	f.Varies.VLAN = f.Varies.VLAN || again && p.vlan != f.VLAN
@@ -64,8 +64,8 @@ func (f *flow) carried(p *Packet) {
 }
 
 // countMessage counts what a request begins or completes. Repeats must not be given to it.
-func (f *flow) countMessage(r *role) {
-	if r.message == noKind {
+func (f *flow) countMessage(r *opcodeRole) {
+	if r.message == noMessage {
 		return
 	}
 	if r.begins {
@@ -79,10 +79,10 @@ func (f *flow) countMessage(r *role) {
 // unknownLength stands for the length of a READ that the capture cut.
 const unknownLength = 1<<32 - 1
 
-// takes returns how many PSNs a request takes, and how many more it may take.
-func (f *flow) takes(p *Packet, r *role) (n, more uint32) {
+// countPSNs returns how many PSNs a request takes, and how many more it may take.
+func (f *flow) countPSNs(p *Packet, r *opcodeRole) (n, more uint32) {
 	switch {
-	case r.message != Read:
+	case r.message != MessageRead:
 		return 1, 0
 	case p.noHeaders:
 		return 1, lifeDistance - 1
@@ -102,7 +102,7 @@ type peak struct {
 
 const peakWindow = 100_000_000 // nanoseconds
 
-func (p *peak) add(sinceFirst int64, octets uint32) {
+func (p *peak) addOctets(sinceFirst int64, octets uint32) {
 	if w := sinceFirst / peakWindow; w > p.window { // a time that jumps back belongs to the present one
 		p.window, p.octets = w, 0
 	}
@@ -114,10 +114,10 @@ func (p *peak) add(sinceFirst int64, octets uint32) {
 // between two says nothing.
 const minRated = 3
 
-// rates returns the bits of IP packets a second from the first request to the
+// meanAndPeak returns the bits of IP packets a second from the first request to the
 // last, and in the busiest window, which is no longer than that: 0 where there are
 // too few to say.
-func (f *flow) rates() (mean, peak float64) {
+func (f *flow) meanAndPeak() (mean, peak float64) {
 	d := f.last - f.first
 	if f.Packets < minRated || d <= 0 {
 		return 0, 0
@@ -127,35 +127,35 @@ func (f *flow) rates() (mean, peak float64) {
 	return mean, max(mean, peak)
 }
 
-// An opening is a request whose answer is timed, or completes a message. The first one
+// An firstRequest is a request whose answer is timed, or completes a message. The first one
 // of a flow is kept here until the flow has a history, which flows of one request never
 // have.
-type opening struct {
-	asked
+type firstRequest struct {
+	askRequest
 	at     int64
 	ackReq bool
 	read   bool
 	set    bool
 }
 
-// note remembers a request of a flow, in its history if there is one by now.
-func (t *Table) note(f *flow, h *history, o opening, v verdict) {
+// rememberRequest remembers a request of a flow, in its history if there is one by now.
+func (t *Table) rememberRequest(f *flow, h *history, o firstRequest, v verdict) {
 	switch {
-	case v == repeated:
-		h.marks.repeated(o.from)
+	case v == retransmitted:
+		h.marks.removePSN(o.from)
 	case h == nil:
 		f.opening, f.opening.set = o, true
 	default:
-		t.remember(h, &o)
+		t.addToHistory(h, &o)
 	}
 }
 
-// remember remembers a request in a history.
-func (t *Table) remember(h *history, o *opening) {
+// addToHistory remembers a request in a history.
+func (t *Table) addToHistory(h *history, o *firstRequest) {
 	if o.read || o.atomic {
-		t.ask(h, o.asked)
+		t.addAsk(h, o.askRequest)
 	}
 	if o.ackReq || o.read {
-		h.marks.add(o.from, o.read, o.at)
+		h.marks.addRequest(o.from, o.read, o.at)
 	}
 }

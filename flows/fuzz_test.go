@@ -57,22 +57,22 @@ func FuzzTable(f *testing.F) {
 		for _, f := range s.Snapshot().Flows {
 			p := f.PSN
 			require.Equal(t, p.Missing, p.Late+p.Unseen+p.Lost+p.Unjudged)
-			require.Equal(t, p.Repeats, f.Causes.NAK+f.Causes.RNR+f.Causes.Read+f.Causes.Timeout)
+			require.Equal(t, p.Retransmitted, f.Causes.NAK+f.Causes.RNR+f.Causes.Read+f.Causes.Timeout)
 			series := s.Series(f.FlowKey)
 			var sum Tally
 			for i, b := range series.Bins {
-				sum.add(&b.Tally)
+				sum.addNext(&b.Tally)
 				require.Greater(t, b.To, b.From)
 				require.True(t, i == 0 || b.From == series.Bins[i-1].To)
 			}
 			require.EqualValues(t, f.IPOctets, sum.IPOctets)
 			if f.Sequenced { // the last request was no datagram
-				require.EqualValues(t, []uint64{p.Late, p.Repeats}, []uint64{uint64(sum.Late), uint64(sum.Repeats)})
+				require.EqualValues(t, []uint64{p.Late, p.Retransmitted}, []uint64{uint64(sum.Late), uint64(sum.Retransmitted)})
 			}
 			require.LessOrEqual(t, len(series.Marks), seriesMarks)
 			require.LessOrEqual(t, p.Gaps, 2*f.Packets+exchanges) // a life of which only answers are seen has one, too
 			if f.Sequenced {
-				require.LessOrEqual(t, p.Late+p.Repeats, f.Packets)
+				require.LessOrEqual(t, p.Late+p.Retransmitted, f.Packets)
 			}
 			packets += f.Packets
 			got += f.ACKs
@@ -100,8 +100,8 @@ func FuzzDecoder(f *testing.F) {
 		var p, q Packet
 		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6), Cut: cut}
 		counts := d.Decode(&p, octets, o)
-		require.Equal(t, counts, p.kind != nothing && p.kind != broken && p.kind != cutShort)
-		require.True(t, cut || p.needs == 0)
+		require.Equal(t, counts, p.kind != otherTraffic && p.kind != invalidKind && p.kind != truncatedKind)
+		require.True(t, cut || p.snapLength == 0)
 		table.Observe(&p, 1, time.Time{})
 
 		// The fast path sets the same as the rest.
@@ -118,7 +118,7 @@ func FuzzDecoder(f *testing.F) {
 		d.Decode(&again, octets, o)
 		require.Equal(t, q.kind, again.kind)
 		require.Equal(t, p.kind, q.kind)
-		if p.kind == request {
+		if p.kind == requestKind {
 			require.Equal(t, p, again)
 		}
 	})

@@ -29,11 +29,11 @@ func (h *Histogram) Add(d time.Duration) {
 	}
 	h.max = max(h.max, d)
 	h.n++
-	h.counts[bucket(d)]++
+	h.counts[bucketOf(d)]++
 }
 
-// bucket returns the number of the bucket that d is counted in.
-func bucket(d time.Duration) int {
+// bucketOf returns the number of the bucket that d is counted in.
+func bucketOf(d time.Duration) int {
 	v := min(uint64(d), 1<<histogramTop-1)
 	shift := max(bits.Len64(v)-1-histogramBits, 0)
 	return shift<<histogramBits + int(v>>shift)
@@ -61,7 +61,7 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	if h.Count() == 0 {
 		return 0
 	}
-	return h.rank(rankOf(p, h.n))
+	return h.durationAt(rankOf(p, h.n))
 }
 
 // rankOf returns which of n values in ascending order, from 1, is the one that a
@@ -70,19 +70,19 @@ func rankOf(p float64, n uint64) uint64 {
 	return min(max(uint64(p*float64(n)+0.999999), 1), n)
 }
 
-// rank returns the duration that is this one in ascending order, from 1.
-func (h *Histogram) rank(rank uint64) time.Duration {
+// durationAt returns the duration that is this one in ascending order, from 1.
+func (h *Histogram) durationAt(rank uint64) time.Duration {
 	var seen uint64
 	for i, n := range h.counts {
 		if seen += n; seen >= rank {
-			return min(max(middle(i), h.min), h.max)
+			return min(max(bucketMiddle(i), h.min), h.max)
 		}
 	}
 	return h.max
 }
 
-// middle returns the middle of a bucket.
-func middle(i int) time.Duration {
+// bucketMiddle returns the middle of a bucket.
+func bucketMiddle(i int) time.Duration {
 	if i < 2<<histogramBits {
 		return time.Duration(i)
 	}
@@ -100,9 +100,9 @@ func (h *Histogram) clone() *Histogram {
 	return &own
 }
 
-// since takes the durations out of h that old had counted already. Least and
+// subtractOld takes the durations out of h that old had counted already. Least and
 // greatest are as exact then as the buckets.
-func (h *Histogram) since(old *Histogram) {
+func (h *Histogram) subtractOld(old *Histogram) {
 	if h == nil || old == nil {
 		return
 	}
@@ -111,9 +111,9 @@ func (h *Histogram) since(old *Histogram) {
 		h.counts[i] -= old.counts[i]
 		if h.counts[i] > 0 {
 			if h.n == 0 {
-				h.min = middle(i)
+				h.min = bucketMiddle(i)
 			}
-			h.max = middle(i)
+			h.max = bucketMiddle(i)
 			h.n += h.counts[i]
 		}
 	}

@@ -13,16 +13,16 @@ type history struct {
 	holes     holes
 	idents    idents // all requests need it, and how many holes there are: they are neighbours in the cache
 	refusals  refusals
-	marks     marks
+	marks     pendingTimes
 	asks      uint32 // in the table's pool; 0 without
 	forgotten bool   // what asks has belongs to the life before
 }
 
-func (h *history) reset() { *h = history{asks: h.asks, forgotten: h.asks != 0} }
+func (h *history) resetLife() { *h = history{asks: h.asks, forgotten: h.asks != 0} }
 
-// An asked is a request whose message ends with the responder's data: a READ
+// An askRequest is a request whose message ends with the responder's data: a READ
 // or an ATOMIC.
-type asked struct {
+type askRequest struct {
 	from   uint32
 	octets uint32 // what a READ asks for
 	to     uint32 // behind the last PSN that it takes, or may take
@@ -38,22 +38,22 @@ const maxAsked = 128
 
 // asks are the last requests of a flow of that kind. Flows without any have none.
 type asks struct {
-	ring [maxAsked]asked
+	ring [maxAsked]askRequest
 	n    uint32 // how many were put in
 	head uint32 // those before this one are done
 }
 
-// all returns those that are remembered, in no order.
-func (a *asks) all() []asked {
+// remembered returns those that are remembered, in no order.
+func (a *asks) remembered() []askRequest {
 	if a == nil {
 		return nil
 	}
 	return a.ring[:min(a.n, maxAsked)]
 }
 
-// asked returns the READs and ATOMICs of a history, nil without any.
-func (t *Table) asked(h *history) *asks {
-	a := t.asks.at(h.asks)
+// asksOf returns the READs and ATOMICs of a history, nil without any.
+func (t *Table) asksOf(h *history) *asks {
+	a := t.asks.lookUp(h.asks)
 	if h.forgotten {
 		h.forgotten = false
 		*a = asks{}
@@ -61,19 +61,19 @@ func (t *Table) asked(h *history) *asks {
 	return a
 }
 
-// ask remembers a READ or an ATOMIC.
-func (t *Table) ask(h *history, one asked) {
-	t.asks.of(&h.asks)
-	a := t.asked(h)
+// addAsk remembers a READ or an ATOMIC.
+func (t *Table) addAsk(h *history, one askRequest) {
+	t.asks.allocate(&h.asks)
+	a := t.asksOf(h)
 	a.ring[a.n%maxAsked] = one
 	if a.n++; a.n-a.head > maxAsked {
 		a.head = a.n - maxAsked
 	}
 }
 
-// asking returns the READ with this PSN, nil without one.
-func (t *Table) asking(h *history, read uint32) *asked {
-	all := t.asked(h).all()
+// findRead returns the READ with this PSN, nil without one.
+func (t *Table) findRead(h *history, read uint32) *askRequest {
+	all := t.asksOf(h).remembered()
 	for i := range all {
 		if a := &all[i]; a.from == read && !a.atomic {
 			return a
@@ -82,17 +82,17 @@ func (t *Table) asking(h *history, read uint32) *asked {
 	return nil
 }
 
-// resolve says that the READ with this PSN took those before end.
-func (t *Table) resolve(h *history, read, end uint32) {
-	if a := t.asking(h, read); a != nil {
+// resolveRead says that the READ with this PSN took those before end.
+func (t *Table) resolveRead(h *history, read, end uint32) {
+	if a := t.findRead(h, read); a != nil {
 		a.to = end
 	}
 }
 
-// complete records the last response to a READ, or the answer to an ATOMIC. It
+// completeMessage records the last response to a READ, or the answer to an ATOMIC. It
 // returns whether that completes a message.
-func (t *Table) complete(h *history, p uint32, atomic bool) bool {
-	all := t.asked(h)
+func (t *Table) completeMessage(h *history, p uint32, atomic bool) bool {
+	all := t.asksOf(h)
 	if all == nil {
 		return false
 	}
@@ -112,11 +112,11 @@ func (t *Table) complete(h *history, p uint32, atomic bool) bool {
 	return false
 }
 
-// rest says whether a READ with PSN p, which goes on a run of repeats, asks for
+// isReadRest says whether a READ with PSN p, which goes on a run of repeats, asks for
 // the rest of an earlier one, unless a refusal that is newer made the sender go
 // back.
-func (t *Table) rest(h *history, p uint32) bool {
-	for _, a := range t.asked(h).all() {
+func (t *Table) isReadRest(h *history, p uint32) bool {
+	for _, a := range t.asksOf(h).remembered() {
 		if !a.atomic && a.order > h.refusals.by && bth.ComparePSN(p, a.from) > 0 && bth.ComparePSN(p, a.to) < 0 {
 			return true
 		}
@@ -124,24 +124,24 @@ func (t *Table) rest(h *history, p uint32) bool {
 	return false
 }
 
-// A RepeatCause is why a request was repeated.
-type RepeatCause uint8
+// A RetransmissionCause is why a request was repeated.
+type RetransmissionCause uint8
 
 // The causes.
 const (
-	Timeout     RepeatCause = iota // none of the others
-	SequenceNAK                    // a NAK of the code PSN sequence
-	RNR                            // an RNR NAK
-	ReadRest                       // a READ asks for the rest of an earlier one
+	CauseTimeout     RetransmissionCause = iota // none of the others
+	CauseSequenceNAK                            // a NAK of the code PSN sequence
+	CauseRNR                                    // an RNR NAK
+	CauseReadRest                               // a READ asks for the rest of an earlier one
 )
 
 var causeNames = [...]string{"timeout", "nak", "rnr", "read"}
 
 // String returns the cause as repeats_by in the output of rocecn flows has it.
-func (c RepeatCause) String() string { return enumtext.Name(c, causeNames[:], "RepeatCause") }
+func (c RetransmissionCause) String() string { return enumtext.Name(c, causeNames[:], "RepeatCause") }
 
-// marks are the requests whose answer is timed, the lowest PSN first.
-type marks struct {
+// pendingTimes are the requests whose answer is timed, the lowest PSN first.
+type pendingTimes struct {
 	psn  [maxMarks]uint32 // with readMark
 	at   [maxMarks]int64  // nanoseconds since 1970
 	head uint32           // how many were taken out
@@ -155,7 +155,7 @@ const maxMarks = 64
 // readMark is set with the PSN of a READ, which only its first response answers.
 const readMark = 1 << 31
 
-func (m *marks) add(p uint32, read bool, now int64) {
+func (m *pendingTimes) addRequest(p uint32, read bool, now int64) {
 	if m.tail-m.head == maxMarks {
 		return
 	}
@@ -169,9 +169,9 @@ func (m *marks) add(p uint32, read bool, now int64) {
 	m.tail++
 }
 
-// repeated takes back PSN p: what answers it may answer the first packet or the
+// removePSN takes back PSN p: what answers it may answer the first packet or the
 // one that repeats it.
-func (m *marks) repeated(p uint32) {
+func (m *pendingTimes) removePSN(p uint32) {
 	keep := m.head
 	for i := m.head; i != m.tail; i++ {
 		if mark := m.psn[i%maxMarks]; mark&bth.MaxPSN != p {
@@ -182,9 +182,9 @@ func (m *marks) repeated(p uint32) {
 	m.tail = keep
 }
 
-// answered times what is up to PSN c. A READ is timed by its first response;
+// timeAnswer times what is up to PSN c. A READ is timed by its first response;
 // an answer that refuses times nothing. It returns the longest time, 0 without.
-func (m *marks) answered(c uint32, firstResponse, refuses bool, now int64, times *Histogram) (most time.Duration) {
+func (m *pendingTimes) timeAnswer(c uint32, firstResponse, refuses bool, now int64, times *Histogram) (most time.Duration) {
 	for m.head != m.tail {
 		p := m.psn[m.head%maxMarks]
 		if bth.ComparePSN(p&bth.MaxPSN, c) > 0 {

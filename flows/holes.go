@@ -5,7 +5,7 @@ import "github.com/rocecn/rocecn/bth"
 // A span is a run of PSNs: from the first up to the one before to.
 type span struct{ from, to uint32 }
 
-func (s span) len() uint32 { return uint32(bth.ComparePSN(s.to, s.from)) }
+func (s span) length() uint32 { return uint32(bth.ComparePSN(s.to, s.from)) }
 
 func (s span) contains(p uint32) bool {
 	return bth.ComparePSN(p, s.from) >= 0 && bth.ComparePSN(p, s.to) < 0
@@ -15,9 +15,9 @@ func (s span) contains(p uint32) bool {
 // around them say of the messages that they belong to.
 type hole struct {
 	span
-	cut  bool        // the packet behind it does not begin a message
-	open bool        // the packet before it does not end one
-	last MessageKind // of the first packet behind it, and before the next hole, that ends a message; noKind without
+	headMissing bool        // the packet behind it does not begin a message
+	open        bool        // the packet before it does not end one
+	last        MessageKind // of the first packet behind it, and before the next hole, that ends a message; noKind without
 }
 
 // maxHoles is how many holes of a flow are remembered. When there are more, the
@@ -56,8 +56,8 @@ func (h *holes) top() *hole {
 	return &h.all[h.n-1]
 }
 
-// contain says whether p is in a hole.
-func (h *holes) contain(p uint32) bool {
+// contains says whether p is in a hole.
+func (h *holes) contains(p uint32) bool {
 	for i := h.n - 1; i >= 0; i-- {
 		if h.all[i].contains(p) {
 			return true
@@ -66,16 +66,16 @@ func (h *holes) contain(p uint32) bool {
 	return false
 }
 
-// fill takes the PSNs of a request with role r out of all holes. Where one splits
+// fillSpan takes the PSNs of a request with role r out of all holes. Where one splits
 // in two and there is no room for both, the lowest hole is given up and returned.
 // Where no hole is left before the request, the packets at the beginning of the
 // life go on with it and what stands behind it: joined is the kind of the first
 // packet there that ends a message, noKind without one.
-func (h *holes) fill(s span, r *role) (givenUp hole, joined MessageKind) {
+func (h *holes) fillSpan(s span, r *opcodeRole) (givenUp hole, joined MessageKind) {
 	before := *h
-	h.n, joined = 0, noKind
+	h.n, joined = 0, noMessage
 	keep := func(one hole) {
-		if lowest := h.add(one); lowest.len() > 0 {
+		if lowest := h.add(one); lowest.length() > 0 {
 			givenUp = lowest
 		}
 	}
@@ -88,7 +88,7 @@ func (h *holes) fill(s span, r *role) (givenUp hole, joined MessageKind) {
 		left.to, right.from = s.from, s.to
 		right.open = !r.ends
 		rest := bth.ComparePSN(right.to, right.from) > 0
-		last := noKind
+		last := noMessage
 		switch {
 		case r.ends:
 			last = r.message
@@ -97,11 +97,11 @@ func (h *holes) fill(s span, r *role) (givenUp hole, joined MessageKind) {
 		}
 		switch {
 		case bth.ComparePSN(left.to, left.from) > 0:
-			left.cut, left.last = !r.begins, last
+			left.headMissing, left.last = !r.begins, last
 			keep(left)
 		case h.n == 0:
 			joined = last
-		case h.top().last == noKind:
+		case h.top().last == noMessage:
 			h.top().last = last
 		}
 		if rest {

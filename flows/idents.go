@@ -17,8 +17,8 @@ type variety struct {
 	set         bool   // last is
 }
 
-// next takes the Identification of the next packet.
-func (v *variety) next(of uint16) {
+// addIdent takes the Identification of the next packet.
+func (v *variety) addIdent(of uint16) {
 	switch {
 	case !v.set:
 	case of == v.last:
@@ -34,25 +34,25 @@ const maxIdents = 64
 
 // An ident is the last two Identifications that requests with a PSN had.
 type ident struct {
-	psn uint32 // with identSet
-	of  [2]uint16
+	psn    uint32 // with identSet
+	values [2]uint16
 }
 
 const identSet = 1 << 31
 
-// twin says whether a request with a PSN that was seen is a copy.
-func (i *idents) twin(psn uint32, of uint16) bool {
+// isCopy says whether a request with a PSN that was seen is a copy.
+func (i *idents) isCopy(psn uint32, of uint16) bool {
 	s := &i.slots[psn%maxIdents]
-	return s.psn == psn|identSet && (s.of[0] == of || s.of[1] == of) && i.other > i.same
+	return s.psn == psn|identSet && (s.values[0] == of || s.values[1] == of) && i.other > i.same
 }
 
 // add remembers a request.
 func (i *idents) add(psn uint32, of uint16) {
-	i.next(of)
+	i.addIdent(of)
 	s := &i.slots[psn%maxIdents]
 	if s.psn != psn|identSet {
 		*s = ident{psn | identSet, [2]uint16{of, of}}
 		return
 	}
-	s.of[0], s.of[1] = of, s.of[0]
+	s.values[0], s.values[1] = of, s.values[0]
 }

@@ -2,57 +2,57 @@ package flows
 
 import "github.com/rocecn/rocecn/internal/flowtable"
 
-// notice records a message that names the flow that it is about: a Fast CNP, a
+// observeNotice records a message that names the flow that it is about: a Fast CNP, a
 // PPFC, an FCN or a proxy message.
-func (t *Table) notice(p *Packet, frame uint64, at int64) {
+func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	about, named := p.about, p.about.QP&withoutQP == 0
 	switch {
 	case p.kind == fcnKind:
-		about, named = t.labels.find(p)
+		about, named = t.labels.lookUpFlow(p)
 	case p.kind == ppfcKind && named && about.Dst == p.pkt.Flow.Src:
 		// The address is the node's own (D15), and only DestQP names the flow.
-		if k, ok := t.names.find(&about); ok {
+		if k, ok := t.names.lookUpFlow(&about); ok {
 			about = k
 		}
 	}
-	if !named && t.mine(&p.pkt.Flow) {
-		t.stream(&p.pkt.Flow).stray.count(p, at)
-		t.totalled(p, at)
+	if !named && t.ownsShard(&p.pkt.Flow) {
+		t.streamOf(&p.pkt.Flow).stray.countPacket(p, at)
+		t.countTotal(p, at)
 	}
-	if !named || !t.mine(&about) {
+	if !named || !t.ownsShard(&about) {
 		return
 	}
-	t.totalled(p, at)
-	s := t.named(p, &about)
+	t.countTotal(p, at)
+	s := t.streamOfNotice(p, &about)
 	if s == nil {
-		s = t.stream(&about)
-		if e := t.earlies.of(&s.early); !e.heard {
-			e.heard, e.from = true, p.pkt.Flow
+		s = t.streamOf(&about)
+		if e := t.earlies.allocate(&s.early); !e.notified {
+			e.notified, e.from = true, p.pkt.Flow
 		} else if e.from != p.pkt.Flow { // somebody else, whom there is no room for
-			t.beside(s, &p.pkt.Flow).stray.count(p, at)
+			t.streamSparing(s, &p.pkt.Flow).stray.countPacket(p, at)
 			return
 		}
 	}
-	t.touch(s)
-	s.settled.count(p, at)
+	t.markTouched(s)
+	s.settled.countPacket(p, at)
 	if p.nHops > 0 {
-		s.flow.queue.deeper(p.queue)
+		s.flow.queue.raise(p.queue)
 	}
-	if series := t.series(&s.flow); series != nil {
-		series.noticed(p, frame, at)
+	if series := t.seriesOf(&s.flow); series != nil {
+		series.recordNotice(p, frame, at)
 	}
-	if e := t.evidence(&s.flow); e != nil {
-		e.notice(noticeKinds[p.kind-fastKind], &p.pkt.Flow, p.trafficClass, p.pcp, frame, at)
+	if e := t.evidenceOf(&s.flow); e != nil {
+		e.recordNotice(noticeKinds[p.kind-fastKind], &p.pkt.Flow, p.trafficClass, p.pcp, frame, at)
 	}
 	if p.kind == fastKind {
-		t.notified(&s.flow, true, frame, at)
+		t.recordCNP(&s.flow, true, frame, at)
 	}
 }
 
-// named returns the stream whose flow a message is about, nil if no request of
+// streamOfNotice returns the stream whose flow a message is about, nil if no request of
 // it was seen.
-func (t *Table) named(p *Packet, about *key) *stream {
-	if s := t.find(about); s != nil && s.flow.Packets > 0 {
+func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
+	if s := t.findStream(about); s != nil && s.flow.Packets > 0 {
 		return s
 	}
 	if p.kind != ppfcKind {
@@ -61,8 +61,8 @@ func (t *Table) named(p *Packet, about *key) *stream {
 	// By DestQP a PPFC may mean the queue pair of the sender, as a CNP does (D15:
 	// the draft does not say whose it is).
 	k := about.Reversed(about.QP & maxQP)
-	if s := t.find(&k); s != nil {
-		if with := t.known(s); with != nil && with.flow.Packets > 0 {
+	if s := t.findStream(&k); s != nil {
+		if with := t.partnerOf(s); with != nil && with.flow.Packets > 0 {
 			return with
 		}
 	}
@@ -79,15 +79,15 @@ const maxLabels = 1 << 14
 
 func newLabels() labels { return labels{flowtable.New[key, key](maxLabels, true, (*key).Hash)} }
 
-// labelled returns the key of a label: of 20 bits, 0 is none.
-func (p *Packet) labelled() key { return key{Src: p.ingress, Domain: p.label} }
+// labelKey returns the key of a label: of 20 bits, 0 is none.
+func (p *Packet) labelKey() key { return key{Src: p.ingress, Domain: p.label} }
 
-// add records the label of a request that came in a tunnel.
-func (l *labels) add(p *Packet) {
+// addRequest records the label of a request that came in a tunnel.
+func (l *labels) addRequest(p *Packet) {
 	if p.label == 0 {
 		return
 	}
-	k := p.labelled()
+	k := p.labelKey()
 	hash := k.Hash(l.Seed)
 	flow, id := l.Find(&k, hash)
 	if flow == nil {
@@ -98,9 +98,9 @@ func (l *labels) add(p *Packet) {
 	*flow = p.pkt.Flow
 }
 
-// find returns the flow that an FCN is about.
-func (l *labels) find(p *Packet) (flow key, ok bool) {
-	k := p.labelled()
+// lookUpFlow returns the flow that an FCN is about.
+func (l *labels) lookUpFlow(p *Packet) (flow key, ok bool) {
+	k := p.labelKey()
 	if flow, _ := l.Find(&k, k.Hash(l.Seed)); flow != nil {
 		return *flow, true
 	}
@@ -117,7 +117,7 @@ type names struct {
 // maxNames is how many names are kept.
 const maxNames = 1 << 17
 
-func (n *names) add(k *key) {
+func (n *names) addFlow(k *key) {
 	if n.full {
 		return
 	}
@@ -134,8 +134,8 @@ func (n *names) add(k *key) {
 	}
 }
 
-// find returns the only flow of the source of k to the queue pair of k.
-func (n *names) find(k *key) (key, bool) {
+// lookUpFlow returns the only flow of the source of k to the queue pair of k.
+func (n *names) lookUpFlow(k *key) (key, bool) {
 	flow, ok := n.flows[key{Src: k.Src, QP: k.QP}]
 	return flow, ok && flow.QP&withoutQP == 0
 }

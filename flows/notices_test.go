@@ -55,7 +55,7 @@ func TestQueues(t *testing.T) {
 			maxNodes, QueueDepth{7, 7, true}},
 	} {
 		p.nHops = 0 // as Decode does; the queue of the packet before is still there
-		p.queues(c.trace)
+		p.readQueues(c.trace)
 		require.Equal(t, c.hops, p.nHops)
 		if c.hops > 0 {
 			require.Equal(t, c.want, p.queue)
@@ -69,7 +69,7 @@ func TestNoticeNamesNone(t *testing.T) {
 	for _, kind := range []kind{proxyKind, ppfcKind, fastKind} {
 		table := New(Config{})
 		s := newScript(t)
-		data := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}}
+		data := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}}
 		table.Observe(&data, 1, s.now)
 		count := func(a *Answers) uint64 { return a.Proxy + a.PPFC + a.FastCNPs }
 
@@ -109,7 +109,7 @@ func TestSpacing(t *testing.T) {
 			table := New(Config{})
 			var f flow
 			for _, at := range c.at {
-				table.notified(&f, false, 1, int64(at))
+				table.recordCNP(&f, false, 1, int64(at))
 			}
 			require.Equal(t, c.want >= 0, f.cnps.spaced)
 			if c.want >= 0 {

@@ -18,7 +18,7 @@ func TestTrouble(t *testing.T) {
 	f := Flow{
 		Requests: Requests{Packets: none, IPOctets: none, Truncated: none, ECN: [4]uint64{none, none, none, 1},
 			ICRCWrong: 2},
-		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Repeats: 4, Unseen: 8, Lost: 16,
+		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Retransmitted: 4, Unseen: 8, Lost: 16,
 			Unjudged: 32},
 		Answers: Answers{ACKs: none, naks: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096,
 			FastCNPs: 8192,
@@ -26,7 +26,7 @@ func TestTrouble(t *testing.T) {
 			FCN:      32768, Proxy: 65536},
 	}
 	require.EqualValues(t, 1<<17-1, f.Trouble())
-	require.EqualValues(t, 56, f.PSN.StayedMissing())
+	require.EqualValues(t, 56, f.PSN.NeverSeen())
 	require.EqualValues(t, none+1<<17-1-1-2-4-56, f.Total())
 }
 
@@ -38,10 +38,10 @@ func counted(n uint64) Flow {
 		First: time.Unix(1, 0), Last: time.Unix(2, int64(n)), Spacing: -1,
 		Requests: Requests{Packets: n, IPOctets: 2 * n, PayloadOctets: 3 * n, ICRCWrong: 4 * n, Truncated: 5 * n,
 			ECN: [4]uint64{6 * n, 7 * n, 8 * n, 9 * n}},
-		PSN: PSN{Gaps: 10 * n, Missing: 11 * n, Late: 12 * n, Repeats: 13 * n, Copies: 14 * n, Unseen: 15 * n,
+		PSN: PSN{Gaps: 10 * n, Missing: 11 * n, Late: 12 * n, Retransmitted: 13 * n, Copies: 14 * n, Unseen: 15 * n,
 			Lost:     16 * n,
 			Unjudged: 17 * n},
-		Causes:  Repeats{NAK: 18 * n, RNR: 19 * n, Read: 20 * n, Timeout: 21 * n},
+		Causes:  Retransmissions{NAK: 18 * n, RNR: 19 * n, Read: 20 * n, Timeout: 21 * n},
 		Answers: answersOf(n),
 	}
 	for kind := range f.messages {
@@ -68,7 +68,7 @@ func TestSinceOfEverything(t *testing.T) {
 			Unpaired: []Unpaired{{FlowKey: f.FlowKey, WithQP: true, Answers: answersOf(n)}},
 			Links:    []Link{link},
 			Evicted: Evicted{Flows: n, Packets: 2 * n, IPOctets: 3 * n, Answers: answersOf(n),
-				ECN: [4]uint64{4 * n, 5 * n, 6 * n, 7 * n}, Causes: Repeats{8 * n, 9 * n, 10 * n, 11 * n}},
+				ECN: [4]uint64{4 * n, 5 * n, 6 * n, 7 * n}, Causes: Retransmissions{8 * n, 9 * n, 10 * n, 11 * n}},
 		}
 	}
 	old, now := snapshot(3), snapshot(10)
@@ -137,7 +137,7 @@ func TestOrderOfUnpaired(t *testing.T) {
 		u(a, 0, true, 4)}
 	for range parts {
 		s := &Snapshot{Unpaired: append([]Unpaired(nil), parts...)}
-		s.order()
+		s.sortByKey()
 		require.Equal(t, want, s.Unpaired)
 		parts = append(parts[1:], parts[0])
 	}
@@ -145,20 +145,20 @@ func TestOrderOfUnpaired(t *testing.T) {
 
 func TestAddAnswers(t *testing.T) {
 	a, b := answersOf(2), answersOf(3)
-	a.at(7)
-	a.add(&b)
+	a.setLast(7)
+	a.addCounts(&b)
 	want := answersOf(5)
-	want.at(7)
+	want.setLast(7)
 	require.Equal(t, want, a)
 	for _, c := range []struct{ first, second, want int64 }{{7, 9, 9}, {9, 7, 9}, {-5, -9, -5}, {0, 0, 0}} {
 		var a, b Answers
-		a.at(c.first)
-		b.at(c.second)
-		a.add(&b)
+		a.setLast(c.first)
+		b.setLast(c.second)
+		a.addCounts(&b)
 		require.Equal(t, c.want, a.last)
 	}
 	a = Answers{}
-	a.at(-5) // before 1970, but something came
+	a.setLast(-5) // before 1970, but something came
 	require.EqualValues(t, -5, a.last)
 }
 
@@ -167,7 +167,7 @@ func TestPSNsOfREADs(t *testing.T) {
 	for _, c := range []struct {
 		mtu     uint16
 		p       Packet
-		r       *role
+		r       *opcodeRole
 		n, more uint32
 	}{
 		{1024, Packet{pkt: observation{DMA: 5000}}, write, 1, 0},
@@ -178,15 +178,15 @@ func TestPSNsOfREADs(t *testing.T) {
 		{0, Packet{noHeaders: true}, write, 1, 0},
 	} {
 		f := flow{Requests: Requests{MTU: c.mtu}}
-		n, more := f.takes(&c.p, c.r)
+		n, more := f.countPSNs(&c.p, c.r)
 		require.Equal(t, [2]uint32{c.n, c.more}, [2]uint32{n, more}, "%+v", c)
 	}
 }
 
 func TestKindNames(t *testing.T) {
-	require.Equal(t, "SEND", Send.String())
-	require.Equal(t, "ATOMIC WRITE", AtomicWrite.String())
-	require.Equal(t, "MessageKind(6)", noKind.String())
+	require.Equal(t, "SEND", MessageSend.String())
+	require.Equal(t, "ATOMIC WRITE", MessageAtomicWrite.String())
+	require.Equal(t, "MessageKind(6)", noMessage.String())
 	require.Equal(t, "MessageKind(200)", MessageKind(200).String())
 }
 
@@ -207,22 +207,22 @@ func TestPeak(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var p peak
 			for _, at := range c.at {
-				p.add(at, 1000)
+				p.addOctets(at, 1000)
 			}
 			require.Equal(t, c.octet, p.most)
 		})
 	}
 	f := flow{first: 5, last: 5 + 1e9, Requests: Requests{Packets: 3, IPOctets: 500}, peak: peak{most: 100}}
-	mean, most := f.rates()
+	mean, most := f.meanAndPeak()
 	require.Equal(t, []float64{4000, 8000}, []float64{mean, most}) // 500 octets in 1 s, 100 in 100 ms
 	f.last = 5 + 1e7
-	mean, most = f.rates()
+	mean, most = f.meanAndPeak()
 	require.Equal(t, []float64{400000, 400000}, []float64{mean, most}, "in less than a window")
 	f.Packets = 2
-	mean, most = f.rates()
+	mean, most = f.meanAndPeak()
 	require.Equal(t, []float64{0, 0}, []float64{mean, most})
 	f.Packets, f.last = 3, 5
-	mean, most = f.rates()
+	mean, most = f.meanAndPeak()
 	require.Equal(t, []float64{0, 0}, []float64{mean, most})
 }
 
@@ -231,11 +231,11 @@ func TestPeak(t *testing.T) {
 func TestCountsByKind(t *testing.T) {
 	var f Flow
 	var e Evidence
-	f.Message(Flush).Begun = 4
+	f.Message(MessageFlush).Begun = 4
 	*f.NAK(bth.NAKRemoteAccess) = 5
 	e.Sign(SignCE).Count = 6
 	require.EqualValues(t, 5, f.Total())
-	require.Equal(t, Messages{Begun: 4}, maps.Collect(f.Messages())[Flush])
+	require.Equal(t, Messages{Begun: 4}, maps.Collect(f.Messages())[MessageFlush])
 	require.EqualValues(t, 5, maps.Collect(f.NAKs())[bth.NAKRemoteAccess])
 	require.EqualValues(t, 6, e.Sign(SignCE).Count)
 
@@ -247,11 +247,11 @@ func TestCountsByKind(t *testing.T) {
 
 	var messages []MessageKind
 	for k := range f.Messages() {
-		if messages = append(messages, k); k == Read {
+		if messages = append(messages, k); k == MessageRead {
 			break
 		}
 	}
-	require.Equal(t, []MessageKind{Send, Write, Read}, messages)
+	require.Equal(t, []MessageKind{MessageSend, MessageWrite, MessageRead}, messages)
 	var codes []bth.NAKCode
 	for code := range f.NAKs() {
 		if codes = append(codes, code); code == bth.NAKRemoteAccess {

@@ -66,27 +66,27 @@ type pace struct {
 	unheededRate float64
 }
 
-// request counts a request.
-func (p *pace) request(octets uint32, at int64) {
+// recordRequest counts a request.
+func (p *pace) recordRequest(octets uint32, at int64) {
 	i := p.n % paceBefore
 	p.sum += uint64(octets) - uint64(p.octets[i])
 	p.at[i], p.octets[i] = at, octets
 	p.n++
 	if p.judging {
-		p.blocked(octets, at)
+		p.countInBlock(octets, at)
 	}
 	if p.n%paceBefore == 0 {
-		p.fastest = max(p.fastest, p.rate(at))
+		p.fastest = max(p.fastest, p.rateAt(at))
 	}
 	if p.recovering && p.n%paceBlock == 0 {
-		if r := p.rate(at); r >= 0.9*p.cutFrom {
+		if r := p.rateAt(at); r >= 0.9*p.cutFrom {
 			p.recovering, p.recovered = false, max(at-p.cutAt, 1)
 		}
 	}
 }
 
-// rate returns the rate of the last requests, 0 where there are too few, or a pause since.
-func (p *pace) rate(now int64) float64 {
+// rateAt returns the rate of the last requests, 0 where there are too few, or a pause since.
+func (p *pace) rateAt(now int64) float64 {
 	if p.n < paceBefore {
 		return 0
 	}
@@ -98,10 +98,10 @@ func (p *pace) rate(now int64) float64 {
 	return float64(p.sum-uint64(p.octets[oldest])) * 8e9 / float64(span)
 }
 
-// notified records a CNP; behind says whether the capture is behind the queue.
-func (p *pace) notified(frame uint64, at int64, behind bool) {
-	p.judge()
-	before := p.rate(at)
+// recordCNP records a CNP; behind says whether the capture is behind the queue.
+func (p *pace) recordCNP(frame uint64, at int64, behind bool) {
+	p.judgeCNP()
+	before := p.rateAt(at)
 	gap := denseCNPs
 	if behind {
 		gap = longestGap
@@ -116,7 +116,7 @@ func (p *pace) notified(frame uint64, at int64, behind bool) {
 		if p.run.count == 0 {
 			p.runFrom = before
 		}
-		p.run.add(frame, at)
+		p.run.addFrame(frame, at)
 		lasted := p.run.until - p.run.since
 		enough := p.run.count >= minUnheeded && 500*float64(p.run.count)*float64(p.run.count) >= 0.3*float64(lasted)
 		if behind && lasted < longestQueue {
@@ -131,8 +131,8 @@ func (p *pace) notified(frame uint64, at int64, behind bool) {
 	p.before, p.blocks, p.in, p.block, p.began, p.slowest = before, 0, 0, 0, p.at[(p.n-1)%paceBefore], 0
 }
 
-// blocked counts a request behind a CNP.
-func (p *pace) blocked(octets uint32, at int64) {
+// countInBlock counts a request behind a CNP.
+func (p *pace) countInBlock(octets uint32, at int64) {
 	p.in++
 	p.block += uint64(octets)
 	if p.in < paceBlock {
@@ -146,12 +146,12 @@ func (p *pace) blocked(octets uint32, at int64) {
 	p.blocks++
 	p.in, p.block, p.began = 0, 0, at
 	if p.blocks == paceBlocks {
-		p.judge()
+		p.judgeCNP()
 	}
 }
 
-// judge says what the last CNP did, if enough came behind it.
-func (p *pace) judge() {
+// judgeCNP says what the last CNP did, if enough came behind it.
+func (p *pace) judgeCNP() {
 	if !p.judging || p.blocks == 0 || p.slowest <= 0 {
 		p.judging = false
 		return
@@ -171,8 +171,8 @@ func (p *pace) judge() {
 	}
 }
 
-func (p *pace) report(recovery *Histogram) Control {
-	c := Control{Judged: p.judged, Slowed: p.cut, Recovery: recovery, Unheeded: p.unheeded.report(),
+func (p *pace) toControl(recovery *Histogram) Control {
+	c := Control{Judged: p.judged, Slowed: p.cut, Recovery: recovery, Unheeded: p.unheeded.toSign(),
 		Rate: p.unheededRate}
 	if p.judged > 0 {
 		c.Before, c.After = p.sumBefore/float64(p.judged), p.sumAfter/float64(p.judged)

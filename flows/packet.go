@@ -23,7 +23,7 @@ type Packet struct {
 	macs         [12]byte // destination and source of the frame; 0 if it is not Ethernet
 	vlan         uint16   // 0 without
 	ident        uint16   // Identification of an IPv4 header
-	needs        uint16   // octets of the frame, if the capture has too few of them; else 0
+	snapLength   uint16   // octets of the frame, if the capture has too few of them; else 0
 	ipOctets     uint32
 
 	// pkt has the fields that the map of queue pairs needs, too. Its flow has the addresses
@@ -41,8 +41,8 @@ type Packet struct {
 	pause   pause
 }
 
-// asked returns the length of a READ, or unknownLength if the capture cut it.
-func (p *Packet) asked() uint32 {
+// readLength returns the length of a READ, or unknownLength if the capture cut it.
+func (p *Packet) readLength() uint32 {
 	if p.noHeaders {
 		return unknownLength
 	}
@@ -53,11 +53,11 @@ func (p *Packet) asked() uint32 {
 type kind uint8
 
 const (
-	nothing  kind = iota // neither RoCEv2 nor a congestion message
-	broken               // one of these that cannot be decoded
-	cutShort             // perhaps one of these: the capture cut the octets that would tell
-	request
-	answer
+	otherTraffic  kind = iota // neither RoCEv2 nor a congestion message
+	invalidKind               // one of these that cannot be decoded
+	truncatedKind             // perhaps one of these: the capture cut the octets that would tell
+	requestKind
+	answerKind
 	cnpKind
 	fastKind
 	ppfcKind
@@ -71,17 +71,17 @@ type MessageKind uint8
 
 // The kinds of messages.
 const (
-	Send MessageKind = iota
-	Write
-	Read
-	Atomic
-	Flush
-	AtomicWrite
-	noKind
+	MessageSend MessageKind = iota
+	MessageWrite
+	MessageRead
+	MessageAtomic
+	MessageFlush
+	MessageAtomicWrite
+	noMessage
 )
 
 // messageKinds is how many kinds there are.
-const messageKinds = int(noKind)
+const messageKinds = int(noMessage)
 
 var kindNames = [messageKinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
 
@@ -90,9 +90,9 @@ func (k MessageKind) String() string {
 	return enumtext.Name(k, kindNames[:], "MessageKind")
 }
 
-// A role is what an opcode means to a flow.
-type role struct {
-	of          kind
+// A opcodeRole is what an opcode means to a flow.
+type opcodeRole struct {
+	kind        kind
 	message     MessageKind
 	begins      bool // the first packet of a message; also what belongs to no message
 	completes   bool // the last packet of a message
@@ -104,56 +104,56 @@ type role struct {
 }
 
 // operations are the roles of the operations, with what one alone says.
-var operations = [32]role{
-	bth.OpSendFirst:                  {of: request, message: Send, begins: true},
-	bth.OpSendMiddle:                 {of: request, message: Send},
-	bth.OpSendLast:                   {of: request, message: Send, completes: true},
-	bth.OpSendLastWithImmediate:      {of: request, message: Send, completes: true},
-	bth.OpSendLastWithInvalidate:     {of: request, message: Send, completes: true},
-	bth.OpSendOnly:                   {of: request, message: Send, begins: true, completes: true},
-	bth.OpSendOnlyWithImmediate:      {of: request, message: Send, begins: true, completes: true},
-	bth.OpSendOnlyWithInvalidate:     {of: request, message: Send, begins: true, completes: true},
-	bth.OpRDMAWriteFirst:             {of: request, message: Write, begins: true},
-	bth.OpRDMAWriteMiddle:            {of: request, message: Write},
-	bth.OpRDMAWriteLast:              {of: request, message: Write, completes: true},
-	bth.OpRDMAWriteLastWithImmediate: {of: request, message: Write, completes: true},
-	bth.OpRDMAWriteOnly:              {of: request, message: Write, begins: true, completes: true},
-	bth.OpRDMAWriteOnlyWithImmediate: {of: request, message: Write, begins: true, completes: true},
-	bth.OpRDMAReadRequest:            {of: request, message: Read, begins: true, asks: true},
-	bth.OpCmpSwap:                    {of: request, message: Atomic, begins: true, asks: true},
-	bth.OpFetchAdd:                   {of: request, message: Atomic, begins: true, asks: true},
-	bth.OpFlush:                      {of: request, message: Flush, begins: true, completes: true},
-	bth.OpAtomicWrite:                {of: request, message: AtomicWrite, begins: true, completes: true},
-	bth.OpResync:                     {of: request, message: noKind, begins: true}, // takes a PSN and is no message
-	bth.OpRDMAReadResponseFirst:      {of: answer, message: Read, firstResponse: true},
-	bth.OpRDMAReadResponseMiddle:     {of: answer, message: Read},
-	bth.OpRDMAReadResponseLast:       {of: answer, message: Read, lastResponse: true},
-	bth.OpRDMAReadResponseOnly:       {of: answer, message: Read, firstResponse: true, lastResponse: true},
-	bth.OpAtomicAcknowledge:          {of: answer, message: Atomic},
-	bth.OpAcknowledge:                {of: answer, message: noKind, begins: true, acknowledge: true},
+var operations = [32]opcodeRole{
+	bth.OpSendFirst:                  {kind: requestKind, message: MessageSend, begins: true},
+	bth.OpSendMiddle:                 {kind: requestKind, message: MessageSend},
+	bth.OpSendLast:                   {kind: requestKind, message: MessageSend, completes: true},
+	bth.OpSendLastWithImmediate:      {kind: requestKind, message: MessageSend, completes: true},
+	bth.OpSendLastWithInvalidate:     {kind: requestKind, message: MessageSend, completes: true},
+	bth.OpSendOnly:                   {kind: requestKind, message: MessageSend, begins: true, completes: true},
+	bth.OpSendOnlyWithImmediate:      {kind: requestKind, message: MessageSend, begins: true, completes: true},
+	bth.OpSendOnlyWithInvalidate:     {kind: requestKind, message: MessageSend, begins: true, completes: true},
+	bth.OpRDMAWriteFirst:             {kind: requestKind, message: MessageWrite, begins: true},
+	bth.OpRDMAWriteMiddle:            {kind: requestKind, message: MessageWrite},
+	bth.OpRDMAWriteLast:              {kind: requestKind, message: MessageWrite, completes: true},
+	bth.OpRDMAWriteLastWithImmediate: {kind: requestKind, message: MessageWrite, completes: true},
+	bth.OpRDMAWriteOnly:              {kind: requestKind, message: MessageWrite, begins: true, completes: true},
+	bth.OpRDMAWriteOnlyWithImmediate: {kind: requestKind, message: MessageWrite, begins: true, completes: true},
+	bth.OpRDMAReadRequest:            {kind: requestKind, message: MessageRead, begins: true, asks: true},
+	bth.OpCmpSwap:                    {kind: requestKind, message: MessageAtomic, begins: true, asks: true},
+	bth.OpFetchAdd:                   {kind: requestKind, message: MessageAtomic, begins: true, asks: true},
+	bth.OpFlush:                      {kind: requestKind, message: MessageFlush, begins: true, completes: true},
+	bth.OpAtomicWrite:                {kind: requestKind, message: MessageAtomicWrite, begins: true, completes: true},
+	bth.OpResync:                     {kind: requestKind, message: noMessage, begins: true}, // takes a PSN and is no message
+	bth.OpRDMAReadResponseFirst:      {kind: answerKind, message: MessageRead, firstResponse: true},
+	bth.OpRDMAReadResponseMiddle:     {kind: answerKind, message: MessageRead},
+	bth.OpRDMAReadResponseLast:       {kind: answerKind, message: MessageRead, lastResponse: true},
+	bth.OpRDMAReadResponseOnly:       {kind: answerKind, message: MessageRead, firstResponse: true, lastResponse: true},
+	bth.OpAtomicAcknowledge:          {kind: answerKind, message: MessageAtomic},
+	bth.OpAcknowledge:                {kind: answerKind, message: noMessage, begins: true, acknowledge: true},
 }
 
 // roles are those of all opcodes.
 var roles = newRoles()
 
-func newRoles() (all [256]role) {
+func newRoles() (all [256]opcodeRole) {
 	for i := range all {
 		if op := bth.Opcode(i); op == bth.CNP {
-			all[i].of = cnpKind
+			all[i].kind = cnpKind
 		} else if op.IsKnown() {
 			r := operations[op.Operation()]
-			r.ends = r.completes || r.asks || r.message == noKind
+			r.ends = r.completes || r.asks || r.message == noMessage
 			all[i] = r
 		}
 	}
 	return all
 }
 
-// management says whether a queue pair is one of the two that management uses.
-func management(qp uint32) bool { return qp&maxQP <= 1 }
+// isManagement says whether a queue pair is one of the two that management uses.
+func isManagement(qp uint32) bool { return qp&maxQP <= 1 }
 
-// sequenced says whether the PSNs of a flow follow one another: those of UD and
+// hasSequence says whether the PSNs of a flow follow one another: those of UD and
 // of management mean nothing.
-func sequenced(t bth.Transport, qp uint32) bool {
-	return t != bth.TransportUD && !management(qp)
+func hasSequence(t bth.Transport, qp uint32) bool {
+	return t != bth.TransportUD && !isManagement(qp)
 }

@@ -27,17 +27,17 @@ type pairing struct {
 
 	// Of UD: the queue pair that requests come from, and for that one the flow
 	// that its requests make.
-	source   uint32
-	sourced  bool // source is known
-	several  bool // there are several sources
-	datagram ref
-	shared   bool // there are several flows
+	source      uint32
+	hasSource   bool // source is known
+	manySources bool // there are several sources
+	datagram    ref
+	manyFlows   bool // there are several flows
 }
 
-// skips tells whether the map need not be shown a packet of a connection that it
+// skipLearning tells whether the map need not be shown a packet of a connection that it
 // knows: requests and answers in order say nothing new, and a few that it does
 // not see are to it what a capture loses.
-func (p *pairing) skips(at int64) bool {
+func (p *pairing) skipLearning(at int64) bool {
 	const few, soon = 48, 100_000_000
 	if p.with.id == 0 || p.ended || p.next.with.id != 0 || p.skipped >= few || at-p.shown > soon || at < p.shown {
 		p.skipped, p.shown = 0, at
@@ -47,38 +47,38 @@ func (p *pairing) skips(at int64) bool {
 	return true
 }
 
-// expects tells whether an answer with this PSN may be one to requests of the
+// expectsAnswer tells whether an answer with this PSN may be one to requests of the
 // flow's present life, a few that the capture lost among them.
-func (s *stream) expects(psn uint32) bool {
+func (s *stream) expectsAnswer(psn uint32) bool {
 	d := bth.ComparePSN(psn, s.flow.sequence.next)
 	return -lifeDistance <= d && d < 1<<11+int(s.flow.sequence.slack)
 }
 
-// learn shows a packet to the map, and joins the streams of the pairs that the map
+// learnPacket shows a packet to the map, and joins the streams of the pairs that the map
 // learns from it.
-func (t *Table) learn(p *Packet, at int64) {
-	t.shown = p.pkt.PSN
+func (t *Table) learnPacket(p *Packet, at int64) {
+	t.lastLearned = p.pkt.PSN
 	t.pairs.Learn(&p.pkt, time.Unix(0, at))
 	for k, pair := range t.pairs.Learned() {
 		if pair.From == qplearn.BasisCM || pair.From == qplearn.BasisUD {
 			continue // until its requests come; datagrams say it themselves
 		}
-		t.pair(k, pair)
+		t.pairStreams(k, pair)
 	}
 }
 
-// pair makes partners of a flow's stream and that of its source.
-func (t *Table) pair(forth *key, pair *qplearn.Entry) {
+// pairStreams makes partners of a flow's stream and that of its source.
+func (t *Table) pairStreams(forth *key, pair *qplearn.Entry) {
 	back := forth.Reversed(pair.SrcQP)
-	a := t.stream(forth)
-	if with := t.get(a.pairing.with); with != nil && *t.key(with) == back && a.pairing.from == pair.From {
+	a := t.streamOf(forth)
+	if with := t.streamByRef(a.pairing.with); with != nil && *t.keyOfStream(with) == back && a.pairing.from == pair.From {
 		return
 	}
-	b := t.beside(a, &back)
+	b := t.streamSparing(a, &back)
 	if a == b { // a host and its only queue pair
 		return
 	}
-	t.join(a, b, pair.From)
+	t.joinStreams(a, b, pair.From)
 }
 
 // sentBy records that a queue pair sends a flow.
@@ -88,35 +88,35 @@ func (t *Table) sentBy(s *stream, pair *qplearn.Entry) {
 	if known || pair.From == qplearn.BasisUD {
 		return
 	}
-	t.pair(t.key(s), pair)
+	t.pairStreams(t.keyOfStream(s), pair)
 	p.srcQP, p.srcQPBy = pair.SrcQP, pair.From
 }
 
-// known returns the stream to the other queue pair of the connection, nil if
+// partnerOf returns the stream to the other queue pair of the connection, nil if
 // that is not known.
-func (t *Table) known(s *stream) *stream { return t.get(s.pairing.with) }
+func (t *Table) partnerOf(s *stream) *stream { return t.streamByRef(s.pairing.with) }
 
-// about returns the stream whose flow the answers in s are about, nil if that
+// streamAbout returns the stream whose flow the answers in s are about, nil if that
 // is not known.
-func (t *Table) about(s *stream) *stream {
-	if with := t.get(s.pairing.with); with != nil {
+func (t *Table) streamAbout(s *stream) *stream {
+	if with := t.streamByRef(s.pairing.with); with != nil {
 		return with
 	}
-	if s.pairing.shared {
+	if s.pairing.manyFlows {
 		return nil
 	}
-	return t.get(s.pairing.datagram)
+	return t.streamByRef(s.pairing.datagram)
 }
 
-// join makes two streams partners: answers that waited in one count for the other.
+// joinStreams makes two streams partners: answers that waited in one count for the other.
 // What they had for partners before stays with those.
-func (t *Table) join(a, b *stream, from qplearn.Basis) {
-	again := t.known(a) == b
+func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
+	again := t.partnerOf(a) == b
 	both := [...][2]*stream{{a, b}, {b, a}}
 	for _, of := range both {
-		if s, with := of[0], t.known(of[0]); with != nil && with != of[1] {
-			t.settle(s)
-			t.part(s)
+		if s, with := of[0], t.partnerOf(of[0]); with != nil && with != of[1] {
+			t.settleAnswers(s)
+			t.unpairStream(s)
 			s.answers, s.doubted = s.doubted, Answers{}
 		}
 	}
@@ -124,9 +124,9 @@ func (t *Table) join(a, b *stream, from qplearn.Basis) {
 		s, p := of[0], &of[0].pairing
 		p.with, p.from, p.ended = of[1].ref(), from, false
 		if s.flow.Packets > 0 && from != qplearn.BasisCM {
-			p.srcQP, p.srcQPBy = t.key(of[1]).QP&maxQP, from
+			p.srcQP, p.srcQPBy = t.keyOfStream(of[1]).QP&maxQP, from
 		}
-		t.touch(s)
+		t.markTouched(s)
 	}
 	if again {
 		return
@@ -135,69 +135,69 @@ func (t *Table) join(a, b *stream, from qplearn.Basis) {
 		t.setMTU(of[0], of[1].flow.MTU)
 	}
 	for _, of := range both {
-		t.replay(of[0], of[1])
+		t.replayEarly(of[0], of[1])
 	}
 }
 
-// part forgets a stream's partner. Answers that were not settled before count for
+// unpairStream forgets a stream's partner. Answers that were not settled before count for
 // the next partner.
-func (t *Table) part(s *stream) {
-	for _, one := range [...]*stream{t.get(s.pairing.with), s} {
+func (t *Table) unpairStream(s *stream) {
+	for _, one := range [...]*stream{t.streamByRef(s.pairing.with), s} {
 		if one != nil {
 			one.pairing.with, one.pairing.from, one.pairing.ended = ref{}, 0, false
 		}
 	}
 }
 
-// settle counts the answers in s, and those about its flow, for good: for the flows
+// settleAnswers counts the answers in s, and those about its flow, for good: for the flows
 // that they are about, as far as that is known now.
-func (t *Table) settle(s *stream) {
-	owner := t.owner(s)
-	if with := t.known(s); with != nil {
-		with.leave(s)
+func (t *Table) settleAnswers(s *stream) {
+	owner := t.ownerOf(s)
+	if with := t.partnerOf(s); with != nil {
+		with.moveAnswers(s)
 	}
-	s.leave(owner)
+	s.moveAnswers(owner)
 }
 
-// owner returns the stream whose flow the answers in s count for, nil if that is
+// ownerOf returns the stream whose flow the answers in s count for, nil if that is
 // not known: none of a partner that was given up.
-func (t *Table) owner(s *stream) *stream {
+func (t *Table) ownerOf(s *stream) *stream {
 	if s.pairing.from == 0 { // of datagrams, perhaps
-		return t.about(s)
+		return t.streamAbout(s)
 	}
-	return t.known(s)
+	return t.partnerOf(s)
 }
 
-// leave counts the answers in s for good: for a flow if it has requests, else as
+// moveAnswers counts the answers in s for good: for a flow if it has requests, else as
 // strays.
-func (s *stream) leave(about *stream) {
+func (s *stream) moveAnswers(about *stream) {
 	if about != nil && about.flow.Packets > 0 {
-		about.settled.add(&s.answers)
+		about.settled.addCounts(&s.answers)
 	} else {
-		s.stray.add(&s.answers)
+		s.stray.addCounts(&s.answers)
 	}
 	s.answers = Answers{}
 }
 
-// source records that a datagram in s came from this queue pair.
-func (t *Table) source(s *stream, qp uint32) {
+// recordSource records that a datagram in s came from this queue pair.
+func (t *Table) recordSource(s *stream, qp uint32) {
 	p := &s.pairing
-	if p.sourced && p.source == qp {
+	if p.hasSource && p.source == qp {
 		return
 	}
-	if p.sourced {
-		p.several = true
+	if p.hasSource {
+		p.manySources = true
 		return
 	}
-	p.source, p.sourced = qp, true
-	k := t.key(s).Reversed(qp)
-	back := t.beside(s, &k)
-	switch b := &back.pairing; t.get(b.datagram) {
+	p.source, p.hasSource = qp, true
+	k := t.keyOfStream(s).Reversed(qp)
+	back := t.streamSparing(s, &k)
+	switch b := &back.pairing; t.streamByRef(b.datagram) {
 	case nil:
 		b.datagram = s.ref()
-		t.replay(back, s)
+		t.replayEarly(back, s)
 	case s:
 	default:
-		b.shared = true
+		b.manyFlows = true
 	}
 }

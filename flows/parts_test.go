@@ -14,29 +14,31 @@ import (
 
 // newSeries returns a series that begins at 100 ns.
 func newSeries() *series {
-	return new(serieses{maxFine: 1}).begin(new(uint32), 100)
+	return new(seriesPools{maxFine: 1}).beginSeries(new(uint32), 100)
 }
 
 // Repeats of one cause that follow one another are one mark.
 func TestMarksOfRepeats(t *testing.T) {
-	repeat := func(psn uint32, c RepeatCause) Mark { return Mark{Kind: MarkRepeat, Cause: c, PSN: psn, Count: 1} }
+	repeat := func(psn uint32, c RetransmissionCause) Mark {
+		return Mark{Kind: MarkRetransmission, Cause: c, PSN: psn, Count: 1}
+	}
 	for _, c := range []struct {
 		name   string
 		marks  []Mark
 		counts []uint32
 	}{
-		{"in order", []Mark{repeat(5, RNR), repeat(6, RNR), repeat(7, RNR)}, []uint32{3}},
-		{"round the end", []Mark{repeat(bth.MaxPSN, RNR), repeat(0, RNR)}, []uint32{2}},
-		{"another cause", []Mark{repeat(5, RNR), repeat(6, Timeout)}, []uint32{1, 1}},
-		{"the same PSN", []Mark{repeat(5, RNR), repeat(5, RNR)}, []uint32{1, 1}},
-		{"one left out", []Mark{repeat(5, RNR), repeat(7, RNR)}, []uint32{1, 1}},
-		{"behind a gap", []Mark{{Kind: MarkGap, PSN: 5, Count: 1}, repeat(6, Timeout)}, []uint32{1, 1}},
-		{"a gap behind", []Mark{repeat(5, Timeout), {Kind: MarkGap, PSN: 6, Count: 2}}, []uint32{1, 2}},
+		{"in order", []Mark{repeat(5, CauseRNR), repeat(6, CauseRNR), repeat(7, CauseRNR)}, []uint32{3}},
+		{"round the end", []Mark{repeat(bth.MaxPSN, CauseRNR), repeat(0, CauseRNR)}, []uint32{2}},
+		{"another cause", []Mark{repeat(5, CauseRNR), repeat(6, CauseTimeout)}, []uint32{1, 1}},
+		{"the same PSN", []Mark{repeat(5, CauseRNR), repeat(5, CauseRNR)}, []uint32{1, 1}},
+		{"one left out", []Mark{repeat(5, CauseRNR), repeat(7, CauseRNR)}, []uint32{1, 1}},
+		{"behind a gap", []Mark{{Kind: MarkGap, PSN: 5, Count: 1}, repeat(6, CauseTimeout)}, []uint32{1, 1}},
+		{"a gap behind", []Mark{repeat(5, CauseTimeout), {Kind: MarkGap, PSN: 6, Count: 2}}, []uint32{1, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSeries()
 			for _, m := range c.marks {
-				s.mark(m)
+				s.addMark(m)
 			}
 			var counts []uint32
 			for _, m := range s.marks {
@@ -47,25 +49,25 @@ func TestMarksOfRepeats(t *testing.T) {
 	}
 	s := newSeries()
 	for psn := range uint32(seriesMarks + 3) {
-		s.mark(repeat(2*psn, RNR))
+		s.addMark(repeat(2*psn, CauseRNR))
 	}
-	require.EqualValues(t, 3, s.more)
-	s.mark(repeat(2*(seriesMarks-1)+1, RNR))
+	require.EqualValues(t, 3, s.droppedMarks)
+	s.addMark(repeat(2*(seriesMarks-1)+1, CauseRNR))
 	require.EqualValues(t, 2, s.marks[seriesMarks-1].Count)
-	require.EqualValues(t, 3, s.more)
+	require.EqualValues(t, 3, s.droppedMarks)
 }
 
 // depth records the depth of a queue in a bin of 1 µs.
 func depth(s *series, q QueueDepth, bin int) {
-	s.depths(&Packet{nHops: 1, hops: [maxNodes]QueueDepth{q}}, 100+1000*int64(bin))
+	s.recordDepths(&Packet{nHops: 1, hops: [maxNodes]QueueDepth{q}}, 100+1000*int64(bin))
 }
 
 // Two bins become one that has what both had, and the deepest of both queues.
 func TestWiden(t *testing.T) {
 	s := newSeries()
-	at := func(n int64) *Tally { return &s.bins.tallies[s.bin(100+1000*n)] }
-	*at(0) = Tally{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Repeats: 6, First: 7, Last: 8, Sequenced: true}
-	*at(1) = Tally{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Repeats: 60, First: 70, Last: 80,
+	at := func(n int64) *Tally { return &s.bins.tallies[s.binAt(100+1000*n)] }
+	*at(0) = Tally{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Retransmitted: 6, First: 7, Last: 8, Sequenced: true}
+	*at(1) = Tally{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Retransmitted: 60, First: 70, Last: 80,
 		Sequenced: true}
 	*at(2) = Tally{IPOctets: 1}
 	*at(3) = Tally{First: 9, Last: 11, Sequenced: true}
@@ -81,19 +83,19 @@ func TestWiden(t *testing.T) {
 	require.Equal(t, 10, s.bins.n)
 	require.Zero(t, *at(seriesBins - 1))
 	require.EqualValues(t, 1000, s.bins.width, "the last that there is room for")
-	require.EqualValues(t, seriesBins/2, s.bin(100+1000*seriesBins))
+	require.EqualValues(t, seriesBins/2, s.binAt(100+1000*seriesBins))
 	require.EqualValues(t, 2000, s.bins.width)
 	require.Equal(t, seriesBins/2+1, s.bins.n)
 	bins := s.bins.tallies
-	require.Equal(t, Tally{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Repeats: 66, First: 7, Last: 80,
+	require.Equal(t, Tally{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Retransmitted: 66, First: 7, Last: 80,
 		Sequenced: true}, bins[0])
 	require.Equal(t, Tally{IPOctets: 1, First: 9, Last: 11, Sequenced: true}, bins[1])
 	require.Equal(t, Tally{IPOctets: 2, First: 12, Last: 13, Sequenced: true}, bins[2])
 	for _, b := range bins[3:] {
 		require.Zero(t, b)
 	}
-	require.Len(t, s.report().Nodes, 2)
-	one, two := &s.report().Nodes[0], &s.report().Nodes[1]
+	require.Len(t, s.toSeries().Nodes, 2)
+	one, two := &s.toSeries().Nodes[0], &s.toSeries().Nodes[1]
 	require.Equal(t, []bool{true, true, false, true, true, false}, one.Known[:6])
 	require.NotContains(t, one.Known[6:], true)
 	require.Equal(t, []uint32{5, 4, 0, 0, 9, 0}, one.Depth[:6])
@@ -102,10 +104,10 @@ func TestWiden(t *testing.T) {
 	require.EqualValues(t, 3, two.Depth[0])
 
 	// What comes before the start is in the first bin; the first PSN in a bin is.
-	require.Zero(t, s.bin(0))
+	require.Zero(t, s.binAt(0))
 	s = newSeries()
 	for _, psn := range []uint32{50, 52, 51} {
-		s.sequenced(&Packet{pkt: observation{PSN: psn}}, 1, 100, inOrder, 0, false, Timeout)
+		s.recordSequenced(&Packet{pkt: observation{PSN: psn}}, 1, 100, inOrder, 0, false, CauseTimeout)
 	}
 	require.Equal(t, Tally{First: 0, Last: 1, Sequenced: true}, s.bins.tallies[0])
 
@@ -114,7 +116,7 @@ func TestWiden(t *testing.T) {
 		depth(s, QueueDepth{node, 5, true}, 0)
 		depth(s, QueueDepth{node, 4, true}, 0)
 	}
-	nodes := s.report().Nodes
+	nodes := s.toSeries().Nodes
 	require.Len(t, nodes, maxNodes)
 	require.EqualValues(t, maxNodes-1, nodes[maxNodes-1].Node)
 	require.EqualValues(t, 5, nodes[maxNodes-1].Depth[0])
@@ -122,19 +124,23 @@ func TestWiden(t *testing.T) {
 
 // What is timed, and what only ends the waiting.
 func TestMarksOfTimes(t *testing.T) {
-	type step func(m *marks, h *Histogram)
-	add := func(psn uint32, at int64) step { return func(m *marks, _ *Histogram) { m.add(psn, false, at) } }
-	read := func(psn uint32, at int64) step { return func(m *marks, _ *Histogram) { m.add(psn, true, at) } }
+	type step func(m *pendingTimes, h *Histogram)
+	add := func(psn uint32, at int64) step {
+		return func(m *pendingTimes, _ *Histogram) { m.addRequest(psn, false, at) }
+	}
+	read := func(psn uint32, at int64) step {
+		return func(m *pendingTimes, _ *Histogram) { m.addRequest(psn, true, at) }
+	}
 	ack := func(psn uint32, at int64) step {
-		return func(m *marks, h *Histogram) { m.answered(psn, false, false, at, h) }
+		return func(m *pendingTimes, h *Histogram) { m.timeAnswer(psn, false, false, at, h) }
 	}
 	response := func(psn uint32, at int64) step {
-		return func(m *marks, h *Histogram) { m.answered(psn, true, false, at, h) }
+		return func(m *pendingTimes, h *Histogram) { m.timeAnswer(psn, true, false, at, h) }
 	}
 	nak := func(psn uint32, at int64) step {
-		return func(m *marks, h *Histogram) { m.answered(psn, false, true, at, h) }
+		return func(m *pendingTimes, h *Histogram) { m.timeAnswer(psn, false, true, at, h) }
 	}
-	again := func(psn uint32) step { return func(m *marks, _ *Histogram) { m.repeated(psn) } }
+	again := func(psn uint32) step { return func(m *pendingTimes, _ *Histogram) { m.removePSN(psn) } }
 	for _, c := range []struct {
 		name  string
 		steps []step
@@ -155,7 +161,7 @@ func TestMarksOfTimes(t *testing.T) {
 		{"a READ behind a WRITE", []step{add(4, 9), read(5, 10), response(5, 14)}, []time.Duration{4, 5}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var m marks
+			var m pendingTimes
 			var h Histogram
 			for _, s := range c.steps {
 				s(&m, &h)
@@ -168,12 +174,12 @@ func TestMarksOfTimes(t *testing.T) {
 			require.Equal(t, c.waits, m.tail-m.head)
 		})
 	}
-	var m marks
+	var m pendingTimes
 	for psn := range uint32(maxMarks + 2) {
-		m.add(psn, false, int64(psn))
+		m.addRequest(psn, false, int64(psn))
 	}
 	var h Histogram
-	m.answered(maxMarks+1, false, false, 1000, &h)
+	m.timeAnswer(maxMarks+1, false, false, 1000, &h)
 	require.EqualValues(t, maxMarks, h.Count())
 	require.EqualValues(t, 1000-(maxMarks-1), h.Min())
 }
@@ -184,12 +190,12 @@ func TestAsked(t *testing.T) {
 	s := paired(t, 10).read(10, 1024).send(bth.RCFetchAdd, 11).back(bth.RCAtomicAcknowledge, 0x1F, 10)
 	s.back(bth.RCRDMAReadResponseOnly, 0x1F, 11)
 	f := s.flow()
-	require.Equal(t, Messages{1, 0}, *f.Message(Read))
-	require.Equal(t, Messages{1, 0}, *f.Message(Atomic))
+	require.Equal(t, Messages{1, 0}, *f.Message(MessageRead))
+	require.Equal(t, Messages{1, 0}, *f.Message(MessageAtomic))
 	s.back(bth.RCRDMAReadResponseOnly, 0x1F, 10, 10).back(bth.RCAtomicAcknowledge, 0x1F, 11, 11)
 	f = s.flow()
-	require.Equal(t, Messages{1, 1}, *f.Message(Read))
-	require.Equal(t, Messages{1, 1}, *f.Message(Atomic))
+	require.Equal(t, Messages{1, 1}, *f.Message(MessageRead))
+	require.Equal(t, Messages{1, 1}, *f.Message(MessageAtomic))
 
 	s = paired(t, 0)
 	const n = maxAsked + 2
@@ -199,11 +205,11 @@ func TestAsked(t *testing.T) {
 	for psn := range uint32(n) {
 		s.back(bth.RCRDMAReadResponseOnly, 0x1F, psn)
 	}
-	require.Equal(t, Messages{n, maxAsked}, s.flow().messages[Read])
+	require.Equal(t, Messages{n, maxAsked}, s.flow().messages[MessageRead])
 	for psn := uint32(n); psn < 3*n; psn++ {
 		s.read(psn, 1024).back(bth.RCRDMAReadResponseOnly, 0x1F, psn)
 	}
-	require.Equal(t, Messages{3 * n, maxAsked + 2*n}, s.flow().messages[Read])
+	require.Equal(t, Messages{3 * n, maxAsked + 2*n}, s.flow().messages[MessageRead])
 }
 
 // The clocks are compared by the roads with the most samples both ways.
@@ -224,38 +230,38 @@ func TestClocksOfRoads(t *testing.T) {
 	}{
 		{"nothing", nil, Clocks{}},
 		{"no packet at both", []delayed{flow(ab, 1)}, Clocks{}},
-		{"one way", []delayed{flow(ab, 1, 100), flow(ab, 2, 50)}, Clocks{Known: OneWay}},
-		{"two roads", []delayed{flow(ab, 1, 100), flow(other, 2, -50)}, Clocks{Known: OneWay}},
+		{"one way", []delayed{flow(ab, 1, 100), flow(ab, 2, 50)}, Clocks{Basis: ClocksOneWay}},
+		{"two roads", []delayed{flow(ab, 1, 100), flow(other, 2, -50)}, Clocks{Basis: ClocksOneWay}},
 		{"both ways", []delayed{flow(ab, 1, 120, 100, 110), flow(ab, 2, 90), flow(ba, 1, -60, -50, -70)},
-			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
+			Clocks{Basis: ClocksBothWays, Offset: 20, Delay: 70}},
 		{"the other way round", []delayed{flow(ba, 1, 120, 100, 110), flow(ba, 2, 90), flow(ab, 1, -60, -50, -70)},
-			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
+			Clocks{Basis: ClocksBothWays, Offset: 20, Delay: 70}},
 		{"a clock far ahead", []delayed{flow(ab, 1, 1010), flow(ba, 1, 990, 980)},
-			Clocks{Known: BothWays, Offset: 1000, Delay: 10}},
+			Clocks{Basis: ClocksBothWays, Offset: 1000, Delay: 10}},
 		{"extremes of an earlier flow",
 			[]delayed{flow(ab, 1, 90), flow(ab, 2, 110, 100), flow(ba, 1, -50), flow(ba, 2, -70, -60)},
-			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
+			Clocks{Basis: ClocksBothWays, Offset: 20, Delay: 70}},
 		{"medians that are equal", []delayed{flow(ab, 1, 0, 10, 20), flow(ba, 1, 2, 10, 40)},
-			Clocks{Known: BothWays, Offset: 20, Delay: -20}},
+			Clocks{Basis: ClocksBothWays, Offset: 20, Delay: -20}},
 		{"roads that are equal",
 			[]delayed{flow(ab, 1, 30), flow(ba, 1, -10), flow(other, 1, 50), flow(other.Reversed(1), 1, -10)},
-			Clocks{Known: BothWays, Offset: 10, Delay: 20}},
+			Clocks{Basis: ClocksBothWays, Offset: 10, Delay: 20}},
 		// The direction is that of the flow with the most samples.
 		{"a flow that disagrees", []delayed{flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100)},
-			Clocks{Known: BothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halves towards 0
+			Clocks{Basis: ClocksBothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halves towards 0
 		{"a flow that disagrees, with as many", []delayed{flow(ab, 1, 100), flow(ab, 2, -900), flow(ba, 1, -100)},
-			Clocks{Known: BothWays, Offset: -500, Delay: -400}},
+			Clocks{Basis: ClocksBothWays, Offset: -500, Delay: -400}},
 		{"the most samples", []delayed{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20),
 			flow(other.Reversed(1), 1, -10, -20)},
-			Clocks{Known: BothWays, Offset: 0, Delay: 10}},
+			Clocks{Basis: ClocksBothWays, Offset: 0, Delay: 10}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			comparison := NewComparison(ComparisonConfig{})
 			for _, f := range c.flows {
 				for _, d := range f.delays {
-					comparison.flow(&f.key).Delay.add(d)
+					comparison.lookUpFlow(&f.key).Delay.addDelay(d)
 				}
-				comparison.flow(&f.key)
+				comparison.lookUpFlow(&f.key)
 			}
 			for range 20 { // the order is that of the addresses, not of a map
 				require.Equal(t, c.want, comparison.Clocks())
@@ -268,9 +274,9 @@ func TestClocksOfRoads(t *testing.T) {
 // of A should have been at B.
 func TestTypicalDelay(t *testing.T) {
 	c := NewComparison(ComparisonConfig{})
-	one, other := new(compared), new(compared)
-	pair := func(f *compared, d int64, seen ...uint32) {
-		c.delayed(&group{flow: f, seen: [2]uint32{seen[0], seen[1]}}, &remembered{delay: d})
+	one, other := new(comparedFlow), new(comparedFlow)
+	pair := func(f *comparedFlow, d int64, seen ...uint32) {
+		c.countDelay(&group{flow: f, seen: [2]uint32{seen[0], seen[1]}}, &remembered{delay: d})
 	}
 	pair(one, 160, 1, 1)
 	pair(one, 320, 1, 1)
@@ -282,22 +288,22 @@ func TestTypicalDelay(t *testing.T) {
 	require.EqualValues(t, 2, one.Delay.Count())
 
 	c.sides[PointB] = side{end: 5, first: 1000, last: 2000}
-	none := new(compared)
+	none := new(comparedFlow)
 	for _, x := range []struct {
-		f       *compared
+		f       *comparedFlow
 		t       int64
 		outside uint64
 	}{{one, 829, 1}, {one, 830, 0}, {one, 1830, 0}, {one, 1831, 1}, {none, 740, 1}, {none, 741, 0}, {none, 1741, 0},
 		{none, 1742, 1}} {
 		was := x.f.Outside
-		c.missing(PointA, &group{flow: x.f}, x.t)
+		c.countMissing(PointA, &group{flow: x.f}, x.t)
 		require.Equal(t, x.outside, x.f.Outside-was, x.t)
 	}
 	require.EqualValues(t, 4, none.Lost)
 	c.sides[PointB].end = 0
-	c.missing(PointA, &group{flow: none}, 1000)
+	c.countMissing(PointA, &group{flow: none}, 1000)
 	require.EqualValues(t, 3, none.Outside, "B has nothing")
-	c.missing(PointB, &group{flow: none}, 0)
+	c.countMissing(PointB, &group{flow: none}, 0)
 	require.EqualValues(t, 1, none.Added)
 	require.EqualValues(t, 3, none.Outside)
 }
@@ -335,12 +341,12 @@ func TestLinksInShards(t *testing.T) {
 			table.Observe(&p, 1, time.Unix(1, 0))
 		}
 	}
-	require.EqualValues(t, 5, whole.Stats().Links)
+	require.EqualValues(t, 5, whole.Stats().DroppedPFC)
 	require.Len(t, whole.links, maxLinks)
 	sum := 0
 	for _, table := range tables {
 		require.Greater(t, len(table.links), n/4)
-		require.Zero(t, table.Stats().Links)
+		require.Zero(t, table.Stats().DroppedPFC)
 		sum += len(table.links)
 	}
 	require.Equal(t, n, sum)
@@ -357,9 +363,9 @@ func TestPauseStepsBack(t *testing.T) {
 	for _, c := range []struct{ back, since int64 }{{0, 5e9}, {1, 5e9}, {1e9 - 1, 5e9}, {1e9, 4e9}, {2e9, 3e9},
 		{-1, 5e9 + 1}} {
 		t.Run(fmt.Sprint(c.back), func(t *testing.T) {
-			var p paused
-			p.frame(1000, 1, 5e9, nil)
-			p.frame(1000, 2, 5e9-c.back, nil)
+			var p priorityState
+			p.recordFrame(1000, 1, 5e9, nil)
+			p.recordFrame(1000, 2, 5e9-c.back, nil)
 			require.Equal(t, c.since, p.since, c.back)
 		})
 	}
@@ -370,14 +376,14 @@ func TestPauseStepsBack(t *testing.T) {
 func TestLateMiddle(t *testing.T) {
 	const first, middle, last = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast
 	s := newScript(t).send(middle, 10).send(last, 12).send(first, 13).send(middle, 11)
-	require.Equal(t, Messages{1, 0}, s.flow().messages[Send], "of the one that ends its beginning is not there")
-	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().messages[Send])
+	require.Equal(t, Messages{1, 0}, s.flow().messages[MessageSend], "of the one that ends its beginning is not there")
+	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().messages[MessageSend])
 	s = newScript(t).send(middle, 10).send(middle, 12).send(middle, 11).send(last, 13).send(first, 14)
-	require.Equal(t, Messages{1, 0}, s.flow().messages[Send])
-	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().messages[Send])
+	require.Equal(t, Messages{1, 0}, s.flow().messages[MessageSend])
+	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().messages[MessageSend])
 	// Where CM said which PSN is the first, what is missing before is a gap.
 	s = paired(t, 10).send(middle, 12).send(last, 13).send(first, 11).sends(10)
-	require.Equal(t, Messages{2, 2}, s.flow().messages[Send])
+	require.Equal(t, Messages{2, 2}, s.flow().messages[MessageSend])
 }
 
 // What was answered before a connection belongs to the one before it, and both
@@ -397,9 +403,9 @@ func TestBeforeTheExchange(t *testing.T) {
 // A sender that goes on behind what was received meanwhile does so for the NAK.
 func TestRepeatBehindWhatIsCovered(t *testing.T) {
 	s := paired(t, 10).sends(10, 11, 12, 13, 14, 15).naks(11).acks(12).sends(13, 14, 15)
-	require.Equal(t, Repeats{NAK: 3}, s.flow().Causes)
+	require.Equal(t, Retransmissions{NAK: 3}, s.flow().Causes)
 	s = paired(t, 10).sends(10, 11, 12, 13, 14, 15).naks(11).acks(12).sends(12, 13)
-	require.Equal(t, Repeats{Timeout: 2}, s.flow().Causes, "12 was received")
+	require.Equal(t, Retransmissions{Timeout: 2}, s.flow().Causes, "12 was received")
 }
 
 // A CNP about datagrams is about the only flow that comes from its queue pair.
@@ -407,7 +413,7 @@ func TestCNPOfDatagrams(t *testing.T) {
 	datagram := func(s *script, qp uint32) *script {
 		k := s.keyAB()
 		k.QP = k.QP&^maxQP | qp
-		s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: k, SrcQP: s.qpA}})
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: k, SrcQP: s.qpA}})
 		return s
 	}
 	cnp := func(s *script) *script {
@@ -490,7 +496,7 @@ func TestMTUOf(t *testing.T) {
 		{bth.RCSendFirst, 1000, 0}, {bth.RCSendFirst, 8192, 0},
 	} {
 		s := newScript(t)
-		s.put(Packet{kind: request, pkt: observation{Opcode: c.op, Flow: s.keyAB(), PSN: 10, Payload: c.payload}})
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: c.op, Flow: s.keyAB(), PSN: 10, Payload: c.payload}})
 		require.Equal(t, c.want, s.flow().MTU)
 		s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 		s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
@@ -518,23 +524,23 @@ func TestTwins(t *testing.T) {
 	for psn := range uint32(10) {
 		i.add(psn, uint16(100+psn))
 	}
-	require.True(t, i.twin(5, 105))
-	require.False(t, i.twin(5, 106))
-	require.False(t, i.twin(5+maxIdents, 105))
+	require.True(t, i.isCopy(5, 105))
+	require.False(t, i.isCopy(5, 106))
+	require.False(t, i.isCopy(5+maxIdents, 105))
 	i.add(10, 109) // one that is the same says nothing yet
 	i.add(5, 200)
-	require.True(t, i.twin(5, 105))
-	require.True(t, i.twin(5, 200))
+	require.True(t, i.isCopy(5, 105))
+	require.True(t, i.isCopy(5, 200))
 	i.add(5, 201)
-	require.False(t, i.twin(5, 105), "the last two")
+	require.False(t, i.isCopy(5, 105), "the last two")
 	i.add(5+maxIdents, 300)
-	require.False(t, i.twin(5, 200))
-	require.False(t, i.twin(5+maxIdents, 201))
+	require.False(t, i.isCopy(5, 200))
+	require.False(t, i.isCopy(5+maxIdents, 201))
 	i = idents{}
 	for psn := range uint32(10) {
 		i.add(psn, 7)
 	}
-	require.False(t, i.twin(5, 7), "a sender that has one for all")
+	require.False(t, i.isCopy(5, 7), "a sender that has one for all")
 }
 
 // Flows are in the order of their troubles, each of which counts.
@@ -553,7 +559,7 @@ func TestOrderOfCompared(t *testing.T) {
 	} {
 		k := s.keyAB()
 		k = k.WithQP(uint32(i))
-		set(&c.flow(&k).Compared)
+		set(&c.lookUpFlow(&k).Compared)
 	}
 	for _, f := range c.Flows() {
 		want = append(want, f.DestQP)
@@ -562,15 +568,15 @@ func TestOrderOfCompared(t *testing.T) {
 	total := c.Total()
 	require.Equal(t, []uint64{2, 99, 11, 99}, []uint64{total.Lost, total.Outside, total.Added, total.Same})
 	require.Equal(t, [2]uint64{3, 4}, total.Duplicated)
-	require.EqualValues(t, 7, total.DSCP.total())
-	require.EqualValues(t, 7, total.ECN.total())
+	require.EqualValues(t, 7, total.DSCP.sumChanges())
+	require.EqualValues(t, 7, total.ECN.sumChanges())
 }
 
 // Percentiles of few and small delays are exact, negative ones too.
 func TestSmallDelays(t *testing.T) {
 	var d Delays
 	for _, n := range []time.Duration{-3, 5, -10, 1, -7, 9, -1, 3, -5, 7} {
-		d.add(n)
+		d.addDelay(n)
 	}
 	for _, c := range []struct {
 		p    float64
@@ -599,7 +605,7 @@ func TestEvictedAddsUp(t *testing.T) {
 	s := newScript(t)
 	k := s.keyAB()
 	for n := range uint32(30) {
-		p := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: k.WithQP(100 + n/2), PSN: n},
+		p := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: k.WithQP(100 + n/2), PSN: n},
 			ipOctets: 60 + n}
 		table.Observe(&p, uint64(n+1), time.Unix(1, int64(n)))
 	}

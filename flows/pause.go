@@ -15,7 +15,7 @@ const assumedLinkRate = 100_000_000_000
 
 // A link is what is known of PFC and PAUSE frames from one source address, by
 // priority; AllPriorities stands for the whole link.
-type link [AllPriorities + 1]paused
+type link [AllPriorities + 1]priorityState
 
 // Priority counts the frames that pause one priority, or let it go on.
 type Priority struct {
@@ -26,8 +26,8 @@ type Priority struct {
 	Paused time.Duration
 }
 
-// paused is what is known of one priority.
-type paused struct {
+// priorityState is what is known of one priority.
+type priorityState struct {
 	Priority
 	rest   int64 // picoseconds that Paused has no room for, below 1000
 	on     bool  // an XOFF came, and no XON since
@@ -45,8 +45,8 @@ type PauseSign struct {
 	Longest time.Duration // the longest time that it was paused without an end
 }
 
-// until counts what the last XOFF paused up to now.
-func (p *paused) until(now int64) {
+// countUntil counts what the last XOFF paused up to now.
+func (p *priorityState) countUntil(now int64) {
 	if !p.on {
 		return
 	}
@@ -59,44 +59,44 @@ func (p *paused) until(now int64) {
 	p.rest = ps % 1000
 }
 
-// end returns when what the last XOFF asked for has passed.
-func (p *paused) end() int64 { return p.since + min(p.length/1000, math.MaxInt64-p.since) }
+// endTime returns when what the last XOFF asked for has passed.
+func (p *priorityState) endTime() int64 { return p.since + min(p.length/1000, math.MaxInt64-p.since) }
 
-// lasts returns for how long the priority has been paused without an end now, or was when that passed; 0 if it is not.
-func (p *paused) lasts(now int64) int64 {
+// pausedFor returns for how long the priority has been paused without an end now, or was when that passed; 0 if it is not.
+func (p *priorityState) pausedFor(now int64) int64 {
 	if !p.on {
 		return 0
 	}
-	return max(min(now, p.end())-p.began, 0)
+	return max(min(now, p.endTime())-p.began, 0)
 }
 
-// frame records what a frame says of the priority, a pause of so many
+// recordFrame records what a frame says of the priority, a pause of so many
 // picoseconds, 0 to go on, that came now. If all is not nil, that remembers when.
-func (p *paused) frame(length int64, number uint64, now int64, all *pauses) {
+func (p *priorityState) recordFrame(length int64, number uint64, now int64, all *pauses) {
 	if back := p.since - now; back > 0 && back < int64(time.Second) {
 		now = p.since // the clock of another queue: no time is counted twice
 	}
 	before := p.Paused
-	p.until(now)
+	p.countUntil(now)
 	if all != nil {
-		all.went(p.since, p.Paused-before)
+		all.extendLast(p.since, p.Paused-before)
 		if length > 0 {
-			all.xoff(now, number)
+			all.addXOFF(now, number)
 		}
 	}
-	if end := p.end(); p.on && now > end {
+	if end := p.endTime(); p.on && now > end {
 		p.longest, p.on = max(p.longest, end-p.began), false // its quanta had passed
 	}
 	switch {
 	case length > 0 && !p.on:
 		p.began = now
 	case length == 0:
-		p.longest = max(p.longest, p.lasts(now))
+		p.longest = max(p.longest, p.pausedFor(now))
 	}
 	p.on, p.since, p.length = length > 0, now, length
 	if p.on {
 		p.XOFF++
-		p.sign.add(number, now)
+		p.sign.addFrame(number, now)
 	} else {
 		p.XON++
 	}
@@ -111,8 +111,8 @@ type pause struct {
 	quanta  [AllPriorities]uint16
 }
 
-// pauseOf returns what the frame in m says, which is of one of the two kinds.
-func pauseOf(m *message.Message) (p pause) {
+// decodePause returns what the frame in m says, which is of one of the two kinds.
+func decodePause(m *message.Message) (p pause) {
 	if m.Kind == message.Pause {
 		p.whole, p.quanta[0] = true, m.Pause.Quanta
 		return p
@@ -124,8 +124,8 @@ func pauseOf(m *message.Message) (p pause) {
 	return p
 }
 
-// pause records a PFC or PAUSE frame.
-func (t *Table) pause(p *pause, frame uint64, at int64) {
+// observePause records a PFC or PAUSE frame.
+func (t *Table) observePause(p *pause, frame uint64, at int64) {
 	mac := uint64(be.Uint16(p.mac[:]))<<32 | uint64(be.Uint32(p.mac[2:]))
 	if n := uint64(t.config.Shards); n > 1 && hash.Mix(mac, 0xE7037ED1A0B428DB)%n != uint64(t.config.Shard) {
 		return
@@ -133,14 +133,14 @@ func (t *Table) pause(p *pause, frame uint64, at int64) {
 	l := t.links[p.mac]
 	if l == nil {
 		if len(t.links) == maxLinks {
-			t.stats.Links++
+			t.stats.DroppedPFC++
 			return
 		}
 		l = new(link)
 		t.links[p.mac] = l
 	}
 	one := func(i int, quanta uint16) {
-		l[i].frame(t.pauseLength(quanta), frame, at, t.pausesOf(p.mac, i))
+		l[i].recordFrame(t.pauseLength(quanta), frame, at, t.pausesOf(p.mac, i))
 	}
 	if p.whole {
 		one(AllPriorities, p.quanta[0])

@@ -42,8 +42,8 @@ type stretch struct {
 	xoff, frame      uint64
 }
 
-// went records what the last frame paused: so long, since a time.
-func (p *pauses) went(since int64, paused time.Duration) {
+// extendLast records what the last frame paused: so long, since a time.
+func (p *pauses) extendLast(since int64, paused time.Duration) {
 	if n := len(p.all); n > 0 && paused > 0 {
 		last := &p.all[n-1]
 		last.to = max(last.to, since+int64(paused))
@@ -51,8 +51,8 @@ func (p *pauses) went(since int64, paused time.Duration) {
 	}
 }
 
-// xoff records a frame that pauses from now on.
-func (p *pauses) xoff(now int64, frame uint64) {
+// addXOFF records a frame that pauses from now on.
+func (p *pauses) addXOFF(now int64, frame uint64) {
 	if n := len(p.all); n > 0 {
 		if last := &p.all[n-1]; now <= last.to || n > exactPauses && now-last.from < p.grain {
 			last.xoff++
@@ -61,13 +61,13 @@ func (p *pauses) xoff(now int64, frame uint64) {
 	}
 	for len(p.all) == maxPauses {
 		p.grain = max(2*p.grain, minWidth)
-		p.join()
+		p.mergeClose()
 	}
 	p.all = append(p.all, stretch{from: now, to: now, xoff: 1, frame: frame})
 }
 
-// join makes one pause of those that are so close together, behind the first ones.
-func (p *pauses) join() {
+// mergeClose makes one pause of those that are so close together, behind the first ones.
+func (p *pauses) mergeClose() {
 	kept := p.all[:exactPauses+1]
 	for _, s := range p.all[exactPauses+1:] {
 		last := &kept[len(kept)-1]
@@ -80,8 +80,8 @@ func (p *pauses) join() {
 	p.all = kept
 }
 
-// A pausing names a priority of a link.
-type pausing struct {
+// A pauseKey names a priority of a link.
+type pauseKey struct {
 	mac      [6]byte
 	priority uint8
 }
@@ -91,7 +91,7 @@ func (t *Table) pausesOf(mac [6]byte, priority int) *pauses {
 	if !t.config.Series {
 		return nil
 	}
-	k := pausing{mac, uint8(priority)}
+	k := pauseKey{mac, uint8(priority)}
 	p := t.pauses[k]
 	if p == nil && len(t.pauses) < maxPauseLists {
 		p = new(pauses)
@@ -106,11 +106,11 @@ func (t *Table) Pauses() (all []Pause) {
 	for k, p := range t.pauses {
 		now := t.links[k.mac][k.priority]
 		before := now.Paused
-		now.until(t.latest)
+		now.countUntil(t.latest)
 		with := pauses{all: slices.Clone(p.all)}
-		with.went(now.since, now.Paused-before)
+		with.extendLast(now.since, now.Paused-before)
 		for _, s := range with.all {
-			all = append(all, Pause{bytes.Clone(k.mac[:]), int(k.priority), moment(s.from), moment(s.to),
+			all = append(all, Pause{bytes.Clone(k.mac[:]), int(k.priority), timeOf(s.from), timeOf(s.to),
 				time.Duration(s.paused), s.xoff, s.frame})
 		}
 	}

@@ -10,17 +10,17 @@ type pool[T any] struct {
 
 const poolBlock = 64
 
-// at returns the value with an id, nil for id 0.
-func (p *pool[T]) at(id uint32) *T {
+// lookUp returns the value with an id, nil for id 0.
+func (p *pool[T]) lookUp(id uint32) *T {
 	if id == 0 {
 		return nil
 	}
 	return &p.blocks[(id-1)/poolBlock][(id-1)%poolBlock]
 }
 
-// of returns the value with an id. If the id is 0 it sets it to that of a new, zero
+// allocate returns the value with an id. If the id is 0 it sets it to that of a new, zero
 // value.
-func (p *pool[T]) of(id *uint32) *T {
+func (p *pool[T]) allocate(id *uint32) *T {
 	if last := len(p.free) - 1; *id == 0 && last >= 0 {
 		*id, p.free = p.free[last], p.free[:last]
 	} else if *id == 0 {
@@ -30,17 +30,17 @@ func (p *pool[T]) of(id *uint32) *T {
 		p.n++
 		*id = p.n
 	}
-	return p.at(*id)
+	return p.lookUp(*id)
 }
 
-// give takes back the value with an id, if there is one, and sets the id to 0.
-func (p *pool[T]) give(id *uint32) {
+// release takes back the value with an id, if there is one, and sets the id to 0.
+func (p *pool[T]) release(id *uint32) {
 	if *id != 0 {
 		var zero T
-		*p.at(*id) = zero
+		*p.lookUp(*id) = zero
 		p.free, *id = append(p.free, *id), 0
 	}
 }
 
-// used returns how many values are given out.
-func (p *pool[T]) used() uint32 { return p.n - uint32(len(p.free)) }
+// countUsed returns how many values are given out.
+func (p *pool[T]) countUsed() uint32 { return p.n - uint32(len(p.free)) }

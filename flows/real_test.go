@@ -96,11 +96,11 @@ func TestRealPoints(t *testing.T) {
 			require.Equal(t, truth.Added, total.Added)
 			require.Zero(t, total.Duplicated)
 		}
-		require.Zero(t, total.DSCP.total())
+		require.Zero(t, total.DSCP.sumChanges())
 		if truth.Red != nil { // not what was marked and dropped then
 			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop,
 				total.ECN[[2]uint8{uint8(rocev2.ECT0), uint8(rocev2.CE)}])
-			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop, total.ECN.total())
+			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop, total.ECN.sumChanges())
 		}
 		var forward Delays
 		for _, f := range c.Flows() {
@@ -122,9 +122,9 @@ func TestRealPoints(t *testing.T) {
 		}
 		switch clocks := c.Clocks(); truth.Name {
 		case "w4-uc-loss2": // nothing comes back
-			require.Equal(t, OneWay, clocks.Known)
+			require.Equal(t, ClocksOneWay, clocks.Basis)
 		default:
-			require.Equal(t, BothWays, clocks.Known)
+			require.Equal(t, ClocksBothWays, clocks.Basis)
 			require.Less(t, clocks.Offset.Abs(), time.Millisecond)
 		}
 	})
@@ -136,7 +136,7 @@ func micros(d time.Duration) float64 { return float64(d) / 1000 }
 func (d *Delays) merge(o *Delays) {
 	for _, one := range o.few[:min(o.n, uint64(len(o.few)))] {
 		if o.after == nil && o.before == nil {
-			d.add(one)
+			d.addDelay(one)
 		}
 	}
 	if o.after == nil && o.before == nil {
@@ -144,7 +144,7 @@ func (d *Delays) merge(o *Delays) {
 	}
 	if d.after == nil && d.before == nil {
 		for _, one := range d.few[:d.n] {
-			d.count(one)
+			d.addToHistogram(one)
 		}
 	}
 	if d.n == 0 {

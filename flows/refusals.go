@@ -28,14 +28,14 @@ const maxRefusals = 8
 type refusals struct {
 	all [maxRefusals]refusal
 
-	cause  RepeatCause // of the run
-	by     uint64      // order of the refusal that caused it; 0: none did
-	exact  bool        // it began with the PSN that the refusal names
-	n      uint8       // how many requests it has, counted up to maxBeyond+1
-	next   uint32      // behind the highest PSN of the run
-	back   uint32      // the lowest PSN that it passed over last, as long as that may still come
-	beyond uint8       // how many requests came beyond back; 0 where nothing was passed over
-	began  uint64      // order of the request that began the last run of repeats
+	cause  RetransmissionCause // of the run
+	by     uint64              // order of the refusal that caused it; 0: none did
+	exact  bool                // it began with the PSN that the refusal names
+	n      uint8               // how many requests it has, counted up to maxBeyond+1
+	next   uint32              // behind the highest PSN of the run
+	back   uint32              // the lowest PSN that it passed over last, as long as that may still come
+	beyond uint8               // how many requests came beyond back; 0 where nothing was passed over
+	began  uint64              // order of the request that began the last run of repeats
 }
 
 // maxBeyond is after how many requests beyond it a PSN that a run passed over, or
@@ -43,10 +43,10 @@ type refusals struct {
 // with it.
 const maxBeyond = 3
 
-// refuse remembers that PSN from was refused, when what is before sent had been
+// addRefusal remembers that PSN from was refused, when what is before sent had been
 // sent. Where an RNR NAK and a NAK name the same PSN, the receiver was not ready:
 // soft-RoCE sends the NAK for the packets behind.
-func (h *history) refuse(from, sent uint32, rnr bool, order uint64) {
+func (h *history) addRefusal(from, sent uint32, rnr bool, order uint64) {
 	if bth.ComparePSN(sent, from) <= 0 {
 		return // nothing was sent yet that it could be about
 	}
@@ -64,9 +64,9 @@ func (h *history) refuse(from, sent uint32, rnr bool, order uint64) {
 	r.all[oldest] = one
 }
 
-// covers records that everything up to PSN c was received. What the sender did
+// coverRefusals records that everything up to PSN c was received. What the sender did
 // not act upon yet it may still go back to: the refusal is on its way to it.
-func (h *history) covers(c uint32) {
+func (h *history) coverRefusals(c uint32) {
 	for i := range h.refusals.all {
 		x := &h.refusals.all[i]
 		if x.order == 0 || bth.ComparePSN(c, x.low) < 0 {
@@ -82,27 +82,27 @@ func (h *history) covers(c uint32) {
 // goBack records a request with PSN p, which takes those before end, that was
 // sent before, or fills a hole, in which case it is late. It returns why it was
 // repeated.
-func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) RepeatCause {
+func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) RetransmissionCause {
 	r := &h.refusals
 	switch {
 	case q.running && p == r.next:
 		r.next = end
-		r.pass()
+		r.countBeyond()
 	case q.running && bth.ComparePSN(p, r.next) > 0:
 		r.back, r.beyond, r.next = r.next, 1, end
 	default:
-		named := r.named(p)
+		named := r.findNamed(p)
 		if named == nil && q.running && r.beyond > 0 && p == r.back {
 			r.back = end
 			break
 		}
 		if named == nil {
-			named = r.fitting(p)
+			named = r.findExplaining(p)
 		}
 		if named == nil && late { // out of order
-			return Timeout
+			return CauseTimeout
 		}
-		r.begin(named, p)
+		r.beginRun(named, p)
 		r.next, r.beyond = end, 0
 		if !late {
 			r.began = order
@@ -127,28 +127,28 @@ func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Re
 	return r.cause
 }
 
-// pass counts one more request beyond what the run passed over.
-func (r *refusals) pass() {
+// countBeyond counts one more request beyond what the run passed over.
+func (r *refusals) countBeyond() {
 	if r.beyond > 0 {
 		r.beyond = (r.beyond + 1) % (maxBeyond + 1)
 	}
 }
 
-// begin begins a run with PSN p, because of a refusal if there is one.
-func (r *refusals) begin(x *refusal, p uint32) {
-	r.cause, r.by, r.exact, r.n = Timeout, 0, false, 0
+// beginRun begins a run with PSN p, because of a refusal if there is one.
+func (r *refusals) beginRun(x *refusal, p uint32) {
+	r.cause, r.by, r.exact, r.n = CauseTimeout, 0, false, 0
 	if x == nil {
 		return
 	}
-	r.cause, r.by, r.exact = SequenceNAK, x.order, p == x.from
+	r.cause, r.by, r.exact = CauseSequenceNAK, x.order, p == x.from
 	if x.rnr {
-		r.cause = RNR
+		r.cause = CauseRNR
 	}
 }
 
-// named returns the newest refusal that names PSN p and that the sender did not
+// findNamed returns the newest refusal that names PSN p and that the sender did not
 // go back for, nil without one.
-func (r *refusals) named(p uint32) (found *refusal) {
+func (r *refusals) findNamed(p uint32) (found *refusal) {
 	for i := range r.all {
 		x := &r.all[i]
 		if x.order != 0 && x.from == p && !x.used && (found == nil || x.order > found.order) {
@@ -158,9 +158,9 @@ func (r *refusals) named(p uint32) (found *refusal) {
 	return found
 }
 
-// fitting returns the newest refusal that may explain why PSN p is repeated:
+// findExplaining returns the newest refusal that may explain why PSN p is repeated:
 // adapters that repeat selectively begin anywhere behind the PSN that it names.
-func (r *refusals) fitting(p uint32) (found *refusal) {
+func (r *refusals) findExplaining(p uint32) (found *refusal) {
 	for i := range r.all {
 		x := &r.all[i]
 		switch {

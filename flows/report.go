@@ -28,7 +28,7 @@ type Flow struct {
 
 	Sequenced bool // PSN and Causes mean something: not UD, not management
 	PSN       PSN
-	Causes    Repeats
+	Causes    Retransmissions
 
 	Answers
 	Spacing time.Duration // the least between two CNPs; negative with fewer than two
@@ -103,45 +103,45 @@ type Messages struct {
 
 // PSN counts what the PSNs of a flow's requests show.
 type PSN struct {
-	First    uint32 `json:"first"` // the lowest PSN of the first life
-	Last     uint32 `json:"last"`  // the last PSN that a request takes
-	Lives    uint64 `json:"-"`     // how often the flow began: 1 and once more for each new one
-	Gaps     uint64 `json:"gaps"`
-	Missing  uint64 `json:"missing"` // PSNs that were passed over
-	Late     uint64 `json:"late"`    // requests that filled a gap later
-	Repeats  uint64 `json:"repeats"`
-	Copies   uint64 `json:"copies"`   // requests that a network copied, as Identifications of IPv4 tell; no repeats
-	Unseen   uint64 `json:"unseen"`   // of the missing, those that the other side received: the capture lost them
-	Lost     uint64 `json:"lost"`     // those that no answer covers
-	Unjudged uint64 `json:"unjudged"` // those of flows without an answer
+	First         uint32 `json:"first"` // the lowest PSN of the first life
+	Last          uint32 `json:"last"`  // the last PSN that a request takes
+	Lives         uint64 `json:"-"`     // how often the flow began: 1 and once more for each new one
+	Gaps          uint64 `json:"gaps"`
+	Missing       uint64 `json:"missing"` // PSNs that were passed over
+	Late          uint64 `json:"late"`    // requests that filled a gap later
+	Retransmitted uint64 `json:"repeats"`
+	Copies        uint64 `json:"copies"`   // requests that a network copied, as Identifications of IPv4 tell; no repeats
+	Unseen        uint64 `json:"unseen"`   // of the missing, those that the other side received: the capture lost them
+	Lost          uint64 `json:"lost"`     // those that no answer covers
+	Unjudged      uint64 `json:"unjudged"` // those of flows without an answer
 }
 
-// StayedMissing returns how many PSNs were passed over and never came: what came
+// NeverSeen returns how many PSNs were passed over and never came: what came
 // late is not among them.
-func (p *PSN) StayedMissing() uint64 { return p.Unseen + p.Lost + p.Unjudged }
+func (p *PSN) NeverSeen() uint64 { return p.Unseen + p.Lost + p.Unjudged }
 
-// Repeats counts repeats by their cause.
-type Repeats struct {
+// Retransmissions counts repeats by their cause.
+type Retransmissions struct {
 	NAK     uint64 `json:"nak"`     // SequenceNAK
 	RNR     uint64 `json:"rnr"`     // RNR
 	Read    uint64 `json:"read"`    // ReadRest
 	Timeout uint64 `json:"timeout"` // Timeout
 }
 
-func (r *Repeats) plus(o *Repeats) {
+func (r *Retransmissions) addCounts(o *Retransmissions) {
 	r.NAK += o.NAK
 	r.RNR += o.RNR
 	r.Read += o.Read
 	r.Timeout += o.Timeout
 }
 
-func (r *Repeats) add(c RepeatCause) {
+func (r *Retransmissions) countCause(c RetransmissionCause) {
 	switch c {
-	case SequenceNAK:
+	case CauseSequenceNAK:
 		r.NAK++
-	case RNR:
+	case CauseRNR:
 		r.RNR++
-	case ReadRest:
+	case CauseReadRest:
 		r.Read++
 	default:
 		r.Timeout++
@@ -155,8 +155,8 @@ type QueueDepth struct {
 	Known bool   `json:"-"`
 }
 
-// deeper replaces q by another one that is deeper.
-func (q *QueueDepth) deeper(by QueueDepth) {
+// raise replaces q by another one that is deeper.
+func (q *QueueDepth) raise(by QueueDepth) {
 	if !q.Known || by.Depth > q.Depth {
 		*q = by
 	}
@@ -182,58 +182,58 @@ type Link struct {
 	Assumed    bool                         // Rate is a guess: Config.LinkRate was not given
 }
 
-// report returns what is known of the flow of a stream with requests.
-func (t *Table) report(s *stream) Flow {
+// reportFlow returns what is known of the flow of a stream with requests.
+func (t *Table) reportFlow(s *stream) Flow {
 	f := &s.flow
 	out := Flow{
-		FlowKey: t.key(s).FlowKey(), Requests: f.Requests, First: moment(f.first), Answers: s.settled, Spacing: -1,
-		AfterCE: t.histograms.at(f.cnps.afterCE).clone(), Queue: f.queue,
+		FlowKey: t.keyOfStream(s).FlowKey(), Requests: f.Requests, First: timeOf(f.first), Answers: s.settled, Spacing: -1,
+		AfterCE: t.histograms.lookUp(f.cnps.afterCE).clone(), Queue: f.queue,
 	}
-	if e := t.evidences.at(f.evidence); e != nil {
-		out.Evidence = e.report(t.histograms.at(e.pace.recovery).clone())
+	if e := t.evidences.lookUp(f.evidence); e != nil {
+		out.Evidence = e.toEvidence(t.histograms.lookUp(e.pace.recovery).clone())
 	}
-	out.Mean, out.Peak = f.rates()
+	out.Mean, out.Peak = f.meanAndPeak()
 	if f.macs != [12]byte{} {
 		out.DstMAC, out.SrcMAC = bytes.Clone(f.macs[:6]), bytes.Clone(f.macs[6:])
 	}
 	if f.cnps.spaced {
 		out.Spacing = f.cnps.spacing
 	}
-	if sequenced(f.Transport, t.key(s).QP) {
-		q, h := &f.sequence, t.histories.at(f.history)
-		out.Sequenced, out.PSN, out.Causes = true, q.judged(h), q.causes
+	if hasSequence(f.Transport, t.keyOfStream(s).QP) {
+		q, h := &f.sequence, t.histories.lookUp(f.history)
+		out.Sequenced, out.PSN, out.Causes = true, q.countsNow(h), q.causes
 		out.PSN.Last = bth.AddPSN(q.next, bth.MaxPSN)
 		for kind, n := range q.cutNow(h) {
 			m := &out.messages[kind]
 			m.Complete = min(m.Complete-min(m.Complete, uint64(n)), m.Begun)
 		}
 	}
-	p, with := &s.pairing, t.known(s)
+	p, with := &s.pairing, t.partnerOf(s)
 	if with != nil {
-		out.Answers.add(&with.answers)
+		out.Answers.addCounts(&with.answers)
 	}
 	switch {
 	case p.srcQPBy != 0:
 		out.SrcQP, out.SrcQPFrom = p.srcQP, qpmap.Basis(p.srcQPBy)
-	case p.sourced && !p.several:
+	case p.hasSource && !p.manySources:
 		out.SrcQP, out.SrcQPFrom = p.source, qpmap.BasisUD
-		k := t.key(s).Reversed(p.source)
-		if back := t.find(&k); back != nil && t.about(back) == s {
-			out.Answers.add(&back.answers)
+		k := t.keyOfStream(s).Reversed(p.source)
+		if back := t.findStream(&k); back != nil && t.streamAbout(back) == s {
+			out.Answers.addCounts(&back.answers)
 		}
 	}
-	if h := t.histograms.at(f.rtt); h.Count() > 0 && (with != nil || s.settled.any) {
+	if h := t.histograms.lookUp(f.rtt); h.Count() > 0 && (with != nil || s.settled.any) {
 		out.RTT = h.clone()
 	}
 	last := f.last
 	if out.Answers.any {
 		last = max(last, out.Answers.last)
 	}
-	out.Last = moment(last)
+	out.Last = timeOf(last)
 	return out
 }
 
-func moment(at int64) time.Time { return time.Unix(0, at).UTC() }
+func timeOf(at int64) time.Time { return time.Unix(0, at).UTC() }
 
 // appendUnpaired appends what a stream has that is about no flow.
 func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
@@ -244,24 +244,24 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 	}
 	before := len(all)
 	own := s.stray
-	own.add(&s.doubted)
-	if !t.paired(s) {
-		own.add(&s.answers)
+	own.addCounts(&s.doubted)
+	if !t.hasOwner(s) {
+		own.addCounts(&s.answers)
 	}
-	add(t.key(s), &own)
-	if e := t.evidences.at(s.flow.evidence); e != nil && s.flow.Packets == 0 && len(all) > before {
-		all[before].CNP = e.signs[SignCNP].report()
+	add(t.keyOfStream(s), &own)
+	if e := t.evidences.lookUp(s.flow.evidence); e != nil && s.flow.Packets == 0 && len(all) > before {
+		all[before].CNP = e.signs[SignCNP].toSign()
 	}
 	// What names this flow, of which no request was seen.
-	if e := t.earlies.at(s.early); e != nil && e.heard && s.flow.Packets == 0 {
+	if e := t.earlies.lookUp(s.early); e != nil && e.notified && s.flow.Packets == 0 {
 		add(&e.from, &s.settled)
 	}
 	return all
 }
 
-// paired says whether the answers in s belong to a flow that has a request.
-func (t *Table) paired(s *stream) bool {
-	about := t.owner(s)
+// hasOwner says whether the answers in s belong to a flow that has a request.
+func (t *Table) hasOwner(s *stream) bool {
+	about := t.ownerOf(s)
 	return about != nil && about.flow.Packets > 0
 }
 
@@ -270,8 +270,8 @@ func (t *Table) reportLinks() (all []Link) {
 	for mac, priorities := range t.links {
 		l := Link{Src: mac[:], Rate: t.config.LinkRate, Assumed: t.assumed}
 		for i, p := range priorities {
-			p.until(t.latest)
-			l.PauseSigns[i] = PauseSign{p.sign.report(), time.Duration(max(p.longest, p.lasts(t.latest)))}
+			p.countUntil(t.latest)
+			l.PauseSigns[i] = PauseSign{p.sign.toSign(), time.Duration(max(p.longest, p.pausedFor(t.latest)))}
 			if i == AllPriorities {
 				l.All = p.Priority
 			} else {
@@ -288,5 +288,5 @@ func (t *Table) reportLinks() (all []Link) {
 // that stayed missing or were repeated, refusals, CE marks, notifications, wrong
 // ICRCs. Packets that came out of order are none.
 func (f *Flow) Trouble() uint64 {
-	return f.PSN.StayedMissing() + f.PSN.Repeats + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
+	return f.PSN.NeverSeen() + f.PSN.Retransmitted + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
 }

@@ -53,7 +53,7 @@ func (s *script) keyBA() key { return keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, D
 // send gives requests with these PSNs.
 func (s *script) send(op bth.Opcode, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: request, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
 			Payload: 100}})
 	}
 	return s
@@ -62,14 +62,14 @@ func (s *script) send(op bth.Opcode, psns ...uint32) *script {
 func (s *script) sends(psns ...uint32) *script { return s.send(bth.RCSendOnly, psns...) }
 
 func (s *script) read(psn, octets uint32) *script {
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCRDMAReadRequest, Flow: s.keyAB(), PSN: psn,
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCRDMAReadRequest, Flow: s.keyAB(), PSN: psn,
 		DMA: octets}})
 	return s
 }
 
 func (s *script) back(op bth.Opcode, syndrome bth.Syndrome, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: answer, pkt: observation{Opcode: op, Flow: s.keyBA(), PSN: psn, Syndrome: syndrome,
+		s.put(Packet{kind: answerKind, pkt: observation{Opcode: op, Flow: s.keyBA(), PSN: psn, Syndrome: syndrome,
 			Payload: 1024}})
 	}
 	return s
@@ -82,7 +82,7 @@ func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge,
 // connect gives a REQ and its REP: requests of a begin with psn.
 func (s *script) connect(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000,
 			MTU: uint16(mtu)}}})
 	s.rep(id, psn)
@@ -91,7 +91,7 @@ func (s *script) connect(id, psn, mtu uint32) *script {
 
 func (s *script) rep(id, psn uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn,
 			MTU: uint16(0)}}})
 	return s
@@ -118,213 +118,213 @@ func TestPSNRules(t *testing.T) {
 		name   string
 		script *script
 		psn    PSN
-		causes Repeats
+		causes Retransmissions
 	}{
-		{"in order", paired(t, 10).sends(10, 11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+		{"in order", paired(t, 10).sends(10, 11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
 		{"wrapping", paired(t, 0xFFFFFE).sends(0xFFFFFE, 0xFFFFFF, 0, 1).acks(1),
-			PSN{First: 0xFFFFFE, Last: 1, Lives: 1}, Repeats{}},
+			PSN{First: 0xFFFFFE, Last: 1, Lives: 1}, Retransmissions{}},
 		{"gap, covered after", paired(t, 10).sends(10, 13).acks(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"gap, covered before", paired(t, 10).sends(10).acks(12).sends(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"gap, half covered", paired(t, 10).sends(10).acks(11).sends(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
 		{"gap over the wrap", paired(t, 0xFFFFFE).sends(0xFFFFFE, 1).acks(1),
-			PSN{First: 0xFFFFFE, Last: 1, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+			PSN{First: 0xFFFFFE, Last: 1, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"gap, nothing came back", newScript(t).sends(10, 13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Retransmissions{}},
 		{"gap, a NAK covers what is before", paired(t, 10).sends(10, 13).naks(12),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
 		{"gap, READ response covers", paired(t, 10).sends(10).read(12, 1).back(bth.RCRDMAReadResponseOnly, 0x1F, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 		{"gap, ATOMIC Acknowledge covers", paired(t, 10).sends(10).send(bth.RCFetchAdd,
 			12).back(bth.RCAtomicAcknowledge, 0x1F, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 		{"the first one that CM named is missing", paired(t, 10).sends(12).acks(12),
-			PSN{First: 12, Last: 12, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+			PSN{First: 12, Last: 12, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"the last ones, covered", paired(t, 10).sends(10).acks(12),
-			PSN{First: 10, Last: 10, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+			PSN{First: 10, Last: 10, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"late", paired(t, 10).sends(10, 12, 11).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
 		{"late in the middle of a hole", paired(t, 10).sends(10, 15, 12).acks(15),
-			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Repeats{}},
+			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Retransmissions{}},
 		{"late twice is a repeat", paired(t, 10).sends(10, 12, 11, 11).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"65,536 ahead is a gap", newScript(t).sends(10, 11+65536),
-			PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Repeats{}},
+			PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
 		{"65,537 ahead is a new life", newScript(t).sends(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2},
-			Repeats{}},
+			Retransmissions{}},
 		{"65,536 behind is a repeat", newScript(t).sends(100_000, 100_001-65536),
-			PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"65,537 behind is a new life", newScript(t).sends(100_000, 100_000-65536),
-			PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Repeats{}},
+			PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Retransmissions{}},
 		{"a hole of the life before", paired(t, 10).sends(10, 12).acks(10).sends(500_000, 11, 500_001).acks(500_001),
-			PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+			PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 
 		{"CM names it anew", paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(900, 901).acks(901),
-			PSN{First: 10, Last: 901, Lives: 2}, Repeats{}},
+			PSN{First: 10, Last: 901, Lives: 2}, Retransmissions{}},
 		{"CM names it anew, the first is missing",
 			paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(902).acks(902),
-			PSN{First: 10, Last: 902, Lives: 2, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+			PSN{First: 10, Last: 902, Lives: 2, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"CM names it anew, from the same PSN",
 			paired(t, 10).sends(10, 11).acks(11).connect(8, 10, 1024).sends(10, 11).acks(11),
-			PSN{First: 10, Last: 11, Lives: 2}, Repeats{}},
+			PSN{First: 10, Last: 11, Lives: 2}, Retransmissions{}},
 		{"CM retransmits", paired(t, 10).connect(7, 10, 1024).sends(10).connect(7, 10, 1024).sends(11).acks(11),
-			PSN{First: 10, Last: 11, Lives: 1}, Repeats{}},
+			PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
 		{"a REQ alone", paired(t, 10).sends(10).forge(7).sends(11).rep(7, 10).sends(12).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
 		{"a forged exchange, and then a gap", paired(t, 10).sends(10).connect(9, 12, 1024).sends(11, 13).acks(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 		{"a forged exchange", paired(t, 10).sends(10).connect(9, 4000, 1024).sends(11, 12).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
 
 		{"NAK", paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK, and a request that crosses it",
 			paired(t, 10).sends(10, 11).naks(11).sends(12, 11, 12).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK, and what was sent after the sender went back",
 			paired(t, 10).sends(10, 11).naks(11).sends(11, 12, 12).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 1, Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
 		{"NAK, and an ACK that crosses what is repeated",
 			paired(t, 10).sends(10, 11, 12).naks(11).acks(11, 12).sends(11, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"a NAK for what was not sent yet", paired(t, 10).sends(10).naks(11).sends(11, 11),
-			PSN{First: 10, Last: 11, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a NAK of which all was received", paired(t, 10).sends(10, 11).naks(11).acks(11).sends(12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a NAK, and an ACK of what is before it", paired(t, 10).sends(10, 11, 12, 13).naks(12).acks(10).sends(11),
-			PSN{First: 10, Last: 13, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"three come before the one that they changed places with",
 			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).naks(11).sends(11, 13, 14, 15, 12),
-			PSN{First: 10, Last: 16, Lives: 1, Repeats: 5}, Repeats{NAK: 5}},
+			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 5}},
 		{"four come, and the sender goes back",
 			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).naks(11).sends(11, 13, 14, 15, 16, 12),
-			PSN{First: 10, Last: 16, Lives: 1, Repeats: 6}, Repeats{NAK: 5, Timeout: 1}},
+			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 6}, Retransmissions{NAK: 5, Timeout: 1}},
 		{"NAK, and the one that it names comes late after all",
 			paired(t, 10).sends(10, 12).naks(11).sends(11, 13, 11, 12, 13).acks(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Repeats: 3}, Repeats{NAK: 3}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
 		{"three come before the one that the NAK names",
 			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).naks(11).sends(12, 13, 14, 11),
-			PSN{First: 10, Last: 16, Lives: 1, Repeats: 4}, Repeats{NAK: 4}},
+			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"four come: it was lost, and the sender went back again",
 			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).naks(11).sends(12, 13, 14, 15, 11),
-			PSN{First: 10, Last: 16, Lives: 1, Repeats: 5}, Repeats{NAK: 4, Timeout: 1}},
+			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 4, Timeout: 1}},
 		{"what a run before passed over",
 			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).sends(11, 13, 14, 15, 16).naks(11).sends(11, 12, 13, 12),
-			PSN{First: 10, Last: 16, Lives: 1, Repeats: 9}, Repeats{NAK: 3, Timeout: 6}},
+			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 9}, Retransmissions{NAK: 3, Timeout: 6}},
 		{"NAK, once",
 			paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12, 11, 12).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 4}, Repeats{NAK: 2, Timeout: 2}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 2, Timeout: 2}},
 		{"NAK, and a timeout before it is acted upon",
 			paired(t, 10).sends(10, 11, 12, 13).naks(12).sends(11, 12, 13, 12, 13).acks(13),
-			PSN{First: 10, Last: 13, Lives: 1, Repeats: 5}, Repeats{NAK: 2, Timeout: 3}},
+			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 2, Timeout: 3}},
 		{"NAK, selective repeat",
 			paired(t, 10).sends(10, 11, 12, 13, 14).naks(11).sends(11, 15, 13, 16).acks(16),
-			PSN{First: 10, Last: 16, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
+			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK until something covers: not what begins elsewhere",
 			paired(t, 10).sends(10, 11, 12).naks(11).acks(12).sends(12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"two NAKs on their way",
 			paired(t, 10).sends(10, 11, 12, 13).naks(11, 13).sends(11, 12, 13, 13).acks(13),
-			PSN{First: 10, Last: 13, Lives: 1, Repeats: 4}, Repeats{NAK: 4}},
+			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"a run that a new packet interrupts",
 			paired(t, 10).sends(10, 11, 12, 13).naks(11).sends(11, 12, 14, 13).acks(14),
-			PSN{First: 10, Last: 14, Lives: 1, Repeats: 3}, Repeats{NAK: 3}},
+			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
 		{"the NAKed one was not captured and comes late",
 			paired(t, 10).sends(10, 12, 13).naks(11).sends(11, 12, 13).acks(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Repeats: 2}, Repeats{NAK: 2}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"a run whose packets change places",
 			paired(t, 10).sends(10, 11, 12, 13, 14).acks(10).sends(11, 13, 12, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Repeats: 4}, Repeats{Timeout: 4}},
+			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{Timeout: 4}},
 		{"a NAKed run whose packets change places",
 			paired(t, 10).sends(10, 11, 12, 13, 14).naks(11).acks(14).sends(11, 13, 12, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Repeats: 4}, Repeats{NAK: 4}},
+			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"RNR NAK", paired(t, 10).sends(10, 11).rnrs(10).sends(10, 11).rnrs(10).sends(10, 11).acks(11),
-			PSN{First: 10, Last: 11, Lives: 1, Repeats: 4}, Repeats{RNR: 4}},
+			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
 		{"RNR NAK and NAK of the same PSN",
 			paired(t, 10).sends(10, 11).rnrs(10).naks(10).sends(10, 11).acks(11),
-			PSN{First: 10, Last: 11, Lives: 1, Repeats: 2}, Repeats{RNR: 2}},
+			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"NAK and RNR NAK of the same PSN",
 			paired(t, 10).sends(10, 11).naks(10).rnrs(10).sends(10, 11).acks(11),
-			PSN{First: 10, Last: 11, Lives: 1, Repeats: 2}, Repeats{RNR: 2}},
+			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"the sender goes back for both",
 			paired(t, 10).sends(10, 11).rnrs(10).naks(10).sends(10, 11, 10, 11).acks(11),
-			PSN{First: 10, Last: 11, Lives: 1, Repeats: 4}, Repeats{RNR: 4}},
+			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
 		{"RNR NAK, and then a NAK for what was lost",
 			paired(t, 10).sends(10, 11).rnrs(10).sends(10, 11).naks(10).sends(10, 11).acks(11),
-			PSN{First: 10, Last: 11, Lives: 1, Repeats: 4}, Repeats{RNR: 2, NAK: 2}},
+			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 2, NAK: 2}},
 		{"the newer refusal",
 			paired(t, 10).sends(10, 11, 12).rnrs(10).naks(11).sends(10, 12).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{RNR: 2}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"the newer refusal of those that may explain",
 			paired(t, 10).sends(10, 11, 12).rnrs(10).naks(11).sends(12).acks(12),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{NAK: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
 		{"other NAKs explain nothing", paired(t, 10).sends(10).back(bth.RCAcknowledge, 0x62, 10).sends(10),
-			PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"timeout", paired(t, 10).sends(10, 10), PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+		{"timeout", paired(t, 10).sends(10, 10), PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 
-		{"READ", paired(t, 10).read(10, 3000).sends(13).acks(13), PSN{First: 10, Last: 13, Lives: 1}, Repeats{}},
-		{"READ at the end", paired(t, 10).read(10, 3000), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
-		{"READ of nothing", paired(t, 10).read(10, 0).sends(11), PSN{First: 10, Last: 11, Lives: 1}, Repeats{}},
+		{"READ", paired(t, 10).read(10, 3000).sends(13).acks(13), PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
+		{"READ at the end", paired(t, 10).read(10, 3000), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
+		{"READ of nothing", paired(t, 10).read(10, 0).sends(11), PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
 		{"READ missing", paired(t, 10).sends(10).sends(14).acks(14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Unseen: 3}, Repeats{}},
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Unseen: 3}, Retransmissions{}},
 		{"READ late", paired(t, 10).sends(10, 14).read(11, 3000).acks(14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Late: 1}, Repeats{}},
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Late: 1}, Retransmissions{}},
 		{"rest of a READ", paired(t, 10).read(10, 3000).read(11, 1976).read(12, 952),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{Read: 2}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{Read: 2}},
 		{"all of a READ again", paired(t, 10).read(10, 3000).read(10, 3000),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"no READ inside a READ", paired(t, 10).read(10, 3000).sends(11),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a NAK newer than the READ", paired(t, 10).read(10, 3000).naks(11).read(11, 1976),
-			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{NAK: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
 
 		{"MTU not known: a READ takes what follows shows", newScript(t).read(10, 4096).sends(14),
-			PSN{First: 10, Last: 14, Lives: 1}, Repeats{}},
+			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
 		{"MTU not known: at most what 256 octets take", newScript(t).read(10, 4096).sends(26),
-			PSN{First: 10, Last: 26, Lives: 1}, Repeats{}},
+			PSN{First: 10, Last: 26, Lives: 1}, Retransmissions{}},
 		{"MTU not known: beyond that is a gap", newScript(t).read(10, 4096).sends(27),
-			PSN{First: 10, Last: 27, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+			PSN{First: 10, Last: 27, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"MTU not known: at least one", newScript(t).read(10, 4096).sends(10),
-			PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"MTU from a First packet", newScript(t).first(1024, 10).sends(11).read(12, 4096).sends(17),
-			PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+			PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"MTU from a First packet behind the READ", newScript(t).read(10, 4096).first(1024, 14),
-			PSN{First: 10, Last: 14, Lives: 1}, Repeats{}},
+			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
 		{"MTU from a response", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseFirst, 0x1F,
-			10).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+			10).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 		{"the last response tells", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F,
-			13).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+			13).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 		{"responses are no packets that were not seen",
 			newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13),
-			PSN{First: 10, Last: 13, Lives: 1}, Repeats{}},
+			PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
 
 		{"MTU not known: the READ again", newScript(t).read(10, 4096).read(10, 4096).sends(14),
-			PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"MTU not known: one response tells", newScript(t).connect(7, 10, 0).read(10, 4096).
 			back(bth.RCRDMAReadResponseOnly, 0x1F, 10).sends(12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 		{"the newer of two refusals of a PSN",
 			paired(t, 10).sends(10, 11, 12, 13, 14).rnrs(12).sends(10).naks(12).sends(15, 12),
-			PSN{First: 10, Last: 15, Lives: 1, Repeats: 2}, Repeats{NAK: 1, Timeout: 1}},
+			PSN{First: 10, Last: 15, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
 		{"a run that begins with one that was not captured",
 			paired(t, 10).sends(10, 12, 13, 14).rnrs(11).naks(13).sends(11, 13, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Repeats: 2}, Repeats{RNR: 2}},
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"a connection as far on as one life goes",
 			paired(t, 10).sends(10).connect(8, 900, 1024).sends(900 + 65536),
-			PSN{First: 10, Last: 900 + 65536, Lives: 2, Gaps: 1, Missing: 65536, Unjudged: 65536}, Repeats{}},
+			PSN{First: 10, Last: 900 + 65536, Lives: 2, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
 
 		{"UC: gap", newScript(t).send(bth.UCSendOnly, 10, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"UC: late, and no repeats", newScript(t).send(bth.UCSendOnly, 10, 12, 11, 11, 10),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
 		{"XRC", newScript(t).send(bth.TransportXRC.Opcode(bth.OpSendOnly), 10, 12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"RD", newScript(t).send(bth.TransportRD.Opcode(bth.OpSendOnly), 10, 12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"answers that came before the votes decide", newScript(t).sends(10, 12).acks(10).sends(13, 14).acks(13, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.script.flow()
@@ -336,7 +336,7 @@ func TestPSNRules(t *testing.T) {
 
 // first gives a SEND First of an MTU's length.
 func (s *script) first(mtu, psn uint32) *script {
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendFirst, Flow: s.keyAB(), PSN: psn, Payload: mtu}})
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendFirst, Flow: s.keyAB(), PSN: psn, Payload: mtu}})
 	return s
 }
 
@@ -344,7 +344,7 @@ func (s *script) first(mtu, psn uint32) *script {
 // connection.
 func (s *script) forge(id uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}}})
 	return s
 }
@@ -380,7 +380,7 @@ func TestHolesSplit(t *testing.T) {
 		Unseen: 9*maxHoles - 1}, s.flow().PSN)
 	s.sends(4, 16, 25) // the lowest part is given up: it is a repeat
 	f := s.flow()
-	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3, Repeats: 1,
+	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3, Retransmitted: 1,
 		Unseen: 9*maxHoles - 3}, f.PSN)
 }
 
@@ -420,7 +420,7 @@ func TestPairs(t *testing.T) {
 
 	s = paired(t, 10).sends(10).acks(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: dreq, SrcQP: 1,
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: dreq, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}}})
 	require.Equal(t, pair{17, qpmap.BasisCM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
 	s.qpA = 30
@@ -446,7 +446,7 @@ func TestTiedRefusal(t *testing.T) {
 	s.qpB = 19
 	s.sends(10).rnrs(10).sends(10)
 	f := s.flow()
-	require.Equal(t, Repeats{RNR: 1}, f.Causes)
+	require.Equal(t, Retransmissions{RNR: 1}, f.Causes)
 	require.Zero(t, f.RNRNAKs)
 	for _, u := range s.Snapshot().Unpaired {
 		require.EqualValues(t, 1, u.RNRNAKs)
@@ -454,7 +454,7 @@ func TestTiedRefusal(t *testing.T) {
 	}
 	// So does a NAK for a packet that was not seen.
 	s = newScript(t).sends(10, 12, 13).naks(11).sends(11, 12, 13)
-	require.Equal(t, Repeats{NAK: 2}, s.flow().Causes)
+	require.Equal(t, Retransmissions{NAK: 2}, s.flow().Causes)
 }
 
 func TestTimes(t *testing.T) {
@@ -499,7 +499,7 @@ func TestTimes(t *testing.T) {
 func TestCNPTimes(t *testing.T) {
 	s := paired(t, 10)
 	mark := func() {
-		s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(),
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(),
 			PSN: s.flow().PSN.Last + 1}, trafficClass: 3})
 	}
 	cnp := func() { s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}}) }
@@ -539,7 +539,7 @@ func TestMessages(t *testing.T) {
 		read(21, 2000).back(bth.RCRDMAReadResponseFirst, 0, 21).back(bth.RCRDMAReadResponseLast, 0, 22, 22).
 		read(23, 2000).back(bth.RCRDMAReadResponseFirst, 0, 23)
 	require.Equal(t, [messageKinds]Messages{
-		Send: {1, 1}, Write: {2, 2}, Flush: {1, 1}, AtomicWrite: {1, 1}, Atomic: {2, 1}, Read: {2, 1},
+		MessageSend: {1, 1}, MessageWrite: {2, 2}, MessageFlush: {1, 1}, MessageAtomicWrite: {1, 1}, MessageAtomic: {2, 1}, MessageRead: {2, 1},
 	}, s.flow().messages)
 }
 
@@ -574,7 +574,7 @@ func TestFCN(t *testing.T) {
 	s := newScript(t)
 	pe, other := netip.MustParseAddr("2001:db8::1").As16(), netip.MustParseAddr("2001:db8::2").As16()
 	send := func(ingress [16]byte, label uint32) {
-		s.put(Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, tunnelled: true,
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, tunnelled: true,
 			ingress: ingress, label: label})
 	}
 	fcn := func(ingress [16]byte, label uint32) {
@@ -621,8 +621,8 @@ func TestNotifiedBefore(t *testing.T) {
 
 func TestNoAllocs(t *testing.T) {
 	s := paired(t, 10).sends(10).acks(10)
-	forth, back := Packet{kind: request, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), AckReq: true}},
-		Packet{kind: answer, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA()}}
+	forth, back := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), AckReq: true}},
+		Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA()}}
 	psn := uint32(11)
 	wiretest.NoAllocs(t, "a request and its answer", func() {
 		forth.pkt.PSN, back.pkt.PSN = psn, psn

@@ -17,10 +17,10 @@ import (
 // sFlow. It cannot tell what takes all packets of a flow: gaps, repeats, round trip
 // times, which queue pairs belong together. It is not safe for concurrent use.
 type Samples struct {
-	max     int
-	flows   map[key]*sampled
-	refused uint64
-	stats   Stats
+	max    int
+	flows  map[key]*sampled
+	noRoom uint64
+	stats  Stats
 }
 
 // A SamplePoint is where packets are sampled: a data source of sFlow.
@@ -45,7 +45,7 @@ type Sampled struct {
 	SrcMAC      net.HardwareAddr // of the last request's frame; nil where that is not Ethernet
 	DstMAC      net.HardwareAddr
 	Points      []PointSamples // by Agent, Type and Index
-	Elsewhere   uint64         // samples of further points
+	OtherPoints uint64         // samples of further points
 }
 
 // PointSamples is what one point has sampled of the packets of a [Sampled]. A packet that passes several points can
@@ -86,47 +86,47 @@ func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time)
 	rate = max(rate, 1)
 	s.stats.Packets++
 	switch p.kind {
-	case cutShort:
-		s.stats.Cut++
-		s.stats.Needs = max(s.stats.Needs, int(p.needs))
+	case truncatedKind:
+		s.stats.Truncated++
+		s.stats.SnapLength = max(s.stats.SnapLength, int(p.snapLength))
 		return
-	case nothing, pfcKind:
+	case otherTraffic, pfcKind:
 		s.stats.Others++
 		return
-	case broken:
+	case invalidKind:
 		s.stats.Broken++
 		return
 	}
 	f := s.flows[p.pkt.Flow]
 	if f == nil {
 		if len(s.flows) == s.max {
-			s.refused++
+			s.noRoom++
 			return
 		}
 		f = new(sampled)
 		s.flows[p.pkt.Flow] = f
 	}
-	t := nanoseconds(now)
+	t := unixNano(now)
 	if f.first == 0 {
 		f.first = t
 	}
 	f.last = max(f.last, t)
 	switch {
-	case p.kind == request:
+	case p.kind == requestKind:
 		if f.flow.Packets == 0 {
 			f.flow.first = t
 		}
-		f.flow.count(p, t)
-	case p.kind == answer && !roles[p.pkt.Opcode].acknowledge:
+		f.flow.countRequest(p, t)
+	case p.kind == answerKind && !roles[p.pkt.Opcode].acknowledge:
 		f.responses++
 	default:
-		f.answers.count(p, t)
+		f.answers.countPacket(p, t)
 	}
-	f.point(at, rate, p.ipOctets)
+	f.countPoint(at, rate, p.ipOctets)
 }
 
-// point counts a sample at its point.
-func (f *sampled) point(at SamplePoint, rate uint32, octets uint32) {
+// countPoint counts a sample at its point.
+func (f *sampled) countPoint(at SamplePoint, rate uint32, octets uint32) {
 	i := slices.IndexFunc(f.points, func(p PointSamples) bool { return p.SamplePoint == at })
 	if i < 0 {
 		if i = len(f.points); i == maxPoints {
@@ -155,15 +155,15 @@ func sumOrMost(a, b uint64) uint64 {
 func (s *Samples) Stats() Stats { return s.stats }
 
 // Refused returns how many samples were to queue pairs that there was no room for.
-func (s *Samples) Refused() uint64 { return s.refused }
+func (s *Samples) Refused() uint64 { return s.noRoom }
 
 // Snapshot returns what was sampled, ordered by addresses and queue pairs. It stays as it is.
 func (s *Samples) Snapshot() []Sampled {
 	all := make([]Sampled, 0, len(s.flows))
 	for k, f := range s.flows {
 		out := Sampled{FlowKey: k.FlowKey(), WithQP: k.QP&withoutQP == 0, Requests: f.flow.Requests, Answers: f.answers,
-			Responses: f.responses, First: moment(f.first), Last: moment(f.last), Points: slices.Clone(f.points),
-			Elsewhere: f.elsewhere}
+			Responses: f.responses, First: timeOf(f.first), Last: timeOf(f.last), Points: slices.Clone(f.points),
+			OtherPoints: f.elsewhere}
 		if macs := f.flow.macs; macs != [12]byte{} {
 			out.DstMAC, out.SrcMAC = bytes.Clone(macs[:6]), bytes.Clone(macs[6:])
 		}

@@ -27,12 +27,12 @@ func TestSamples(t *testing.T) {
 	want := map[uint32]uint64{} // IP octets of requests to a queue pair of 10.77.0.1, of which every third is sampled
 	for i, f := range frames {
 		d.Decode(&p, f.Data, rocev2.DecodeOptions{})
-		if p.kind != request && p.kind != answer || i%3 > 0 {
+		if p.kind != requestKind && p.kind != answerKind || i%3 > 0 {
 			continue
 		}
 		at := point(uint32(i % 2))
 		s.Observe(&p, at, 3, time.Unix(100, int64(i)))
-		if p.kind == request && f.Data[33] == 1 {
+		if p.kind == requestKind && f.Data[33] == 1 {
 			want[p.pkt.Flow.QP&maxQP] += uint64(p.ipOctets)
 		}
 	}
@@ -65,10 +65,10 @@ func TestSamplesRoom(t *testing.T) {
 	}
 	all := s.Snapshot()
 	require.Len(t, all, 4)
-	n := s.Refused() + s.Stats().Others + s.Stats().Broken + s.Stats().Cut
+	n := s.Refused() + s.Stats().Others + s.Stats().Broken + s.Stats().Truncated
 	for _, f := range all {
 		require.LessOrEqual(t, len(f.Points), maxPoints)
-		n += f.Elsewhere
+		n += f.OtherPoints
 		for _, at := range f.Points {
 			n += at.Samples
 		}
@@ -106,12 +106,12 @@ func TestSamplesKinds(t *testing.T) {
 			s.Observe(&p, point(1), 10, f.Time)
 		}
 	}
-	for k := nothing; k <= pfcKind; k++ {
-		require.True(t, kinds[k] || k == cutShort, k)
+	for k := otherTraffic; k <= pfcKind; k++ {
+		require.True(t, kinds[k] || k == truncatedKind, k)
 	}
 	var sums Answers
 	for _, f := range s.Snapshot() {
-		sums.add(&f.Answers)
+		sums.addCounts(&f.Answers)
 		require.Equal(t, f.FCN+f.Proxy == 0, f.WithQP)
 	}
 	for _, n := range []uint64{sums.CNPs, sums.FastCNPs, sums.PPFC, sums.FCN, sums.Proxy} {

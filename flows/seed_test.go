@@ -55,8 +55,8 @@ func TestChosenKeys(t *testing.T) {
 			require.NotEqual(t, known.streams.Seed, table.streams.Seed)
 			for i := uint64(2); table.streams.Len() < n; i++ {
 				if k := c.key(i); c.chosen(&k, known.streams.Seed) {
-					known.stream(&k)
-					require.Same(t, table.stream(&k), table.stream(&k))
+					known.streamOf(&k)
+					require.Same(t, table.streamOf(&k), table.streamOf(&k))
 				}
 			}
 			require.Less(t, table.crowd(), 12)

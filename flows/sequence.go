@@ -18,7 +18,7 @@ type sequence struct {
 	open     bool        // the highest request does not end a message
 	headless bool        // the lowest request does not begin a message, and no packet was seen that ends it
 	headCut  MessageKind // 1 + the kind of the message that the lowest request belongs to, if cut counts that; else 0
-	cover    covered     // by the answers of this life
+	cover    coverage    // by the answers of this life
 
 	// PSNs of holes that are not remembered any more: nothing can fill them, but
 	// answers can still cover them, and do if they cover the one before forgottenTo.
@@ -26,10 +26,10 @@ type sequence struct {
 	forgottenTo uint32
 
 	counts PSN
-	causes Repeats
+	causes Retransmissions
 	// Messages whose last packet was seen, but not all before it, by kind: those
 	// that will not be complete any more.
-	cut [messageKinds]uint32
+	incomplete [messageKinds]uint32
 }
 
 // lifeDistance is how far from the PSN expected next, either way, a request
@@ -42,24 +42,24 @@ type verdict uint8
 const (
 	inOrder verdict = iota
 	beyondGap
-	fillsHole // late
-	repeated
+	late // late
+	retransmitted
 	precedes // repeated, as it seems, but before all that was seen of the life: the capture began behind it
 )
 
-// repeats says whether a request was sent again.
-func (v verdict) repeats() bool { return v >= repeated }
+// isRetransmission says whether a request was sent again.
+func (v verdict) isRetransmission() bool { return v >= retransmitted }
 
-// begin says which PSN the next life begins with, as connection management
+// beginLife says which PSN the next life begins with, as connection management
 // named it: when the request that takes it is not seen, that is a gap.
-func (s *sequence) begin(psn uint32, h *history) {
+func (s *sequence) beginLife(psn uint32, h *history) {
 	s.endLife(h)
 	s.begun, s.next = true, psn
 }
 
-// request records a request with PSN p and role r, which takes n PSNs, and
+// judgeRequest records a request with PSN p and role r, which takes n PSNs, and
 // perhaps as many more, as far as is known.
-func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
+func (s *sequence) judgeRequest(p, n, more uint32, r *opcodeRole, h *history) verdict {
 	d := bth.ComparePSN(p, s.next)
 	if !s.begun || d > lifeDistance || d < -lifeDistance {
 		s.endLife(h)
@@ -79,51 +79,51 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 	if d >= 0 {
 		v := inOrder
 		if uint32(d) > s.slack {
-			missing := hole{span: span{bth.AddPSN(s.next, s.slack), p}, cut: !r.begins, open: s.open, last: noKind}
+			missing := hole{span: span{bth.AddPSN(s.next, s.slack), p}, headMissing: !r.begins, open: s.open, last: noMessage}
 			s.counts.Gaps++
-			s.counts.Missing += uint64(missing.len())
-			s.forget(h.holes.add(missing))
+			s.counts.Missing += uint64(missing.length())
+			s.forgetHole(h.holes.add(missing))
 			v = beyondGap
 		}
 		s.next, s.slack, s.read = bth.AddPSN(p, n), more, p
 		s.running, s.open = false, !r.ends
 		if r.ends {
-			s.ended(r.message, h)
+			s.endMessage(r.message, h)
 		}
-		h.forget(s)
+		h.forgetHoles(s)
 		return v
 	}
 	if s.counts.Lives == 1 && bth.ComparePSN(p, s.counts.First) < 0 {
 		s.counts.First = p
 	}
-	if h.holes.contain(p) {
+	if h.holes.contains(p) {
 		s.counts.Late++
-		givenUp, joined := h.holes.fill(span{p, bth.AddPSN(p, n)}, r)
-		s.forget(givenUp)
-		if joined != noKind && s.headless {
+		givenUp, joined := h.holes.fillSpan(span{p, bth.AddPSN(p, n)}, r)
+		s.forgetHole(givenUp)
+		if joined != noMessage && s.headless {
 			s.headEnds(joined)
 		}
 		if bth.ComparePSN(p, s.low) < 0 {
 			s.low = p
 		}
-		return fillsHole
+		return late
 	}
 	end := bth.AddPSN(p, n)
 	if bth.ComparePSN(end, s.next) > 0 {
 		s.next, s.slack = end, 0
 	}
 	if bth.ComparePSN(p, s.low) < 0 {
-		s.precede(end, r)
+		s.recordEarlier(end, r)
 		s.low = p
 		return precedes
 	}
-	return repeated
+	return retransmitted
 }
 
-// ended records that the highest request ends a message.
-func (s *sequence) ended(of MessageKind, h *history) {
+// endMessage records that the highest request ends a message.
+func (s *sequence) endMessage(of MessageKind, h *history) {
 	if h != nil && h.holes.n > 0 {
-		if top := h.holes.top(); top.last == noKind {
+		if top := h.holes.top(); top.last == noMessage {
 			top.last = of
 		}
 	} else if s.headless {
@@ -137,23 +137,23 @@ func (s *sequence) headEnds(of MessageKind) {
 	s.headless = false
 	if int(of) < messageKinds {
 		s.headCut = of + 1
-		s.cut[of]++
+		s.incomplete[of]++
 	}
 }
 
-// precede records a request with role r before all that was seen, which takes
+// recordEarlier records a request with role r before all that was seen, which takes
 // the PSNs before end. If it begins the message that the lowest request belongs
 // to, that is no longer cut.
-func (s *sequence) precede(end uint32, r *role) {
+func (s *sequence) recordEarlier(end uint32, r *opcodeRole) {
 	switch {
 	case r.completes && !r.begins:
-		s.cut[r.message]++
+		s.incomplete[r.message]++
 		s.headCut = r.message + 1
 	case end == s.low && !r.begins: // the message goes on
 	default:
 		if end == s.low && !r.ends {
 			if s.headCut != 0 {
-				s.cut[s.headCut-1]--
+				s.incomplete[s.headCut-1]--
 			}
 			s.headless = false
 		}
@@ -161,34 +161,34 @@ func (s *sequence) precede(end uint32, r *role) {
 	}
 }
 
-// forget gives up a hole.
-func (s *sequence) forget(one hole) {
-	if one.len() == 0 {
+// forgetHole gives up a hole.
+func (s *sequence) forgetHole(one hole) {
+	if one.length() == 0 {
 		return
 	}
-	if s.cuts(&one) {
-		s.cut[one.last]++
+	if s.isMessageCut(&one) {
+		s.incomplete[one.last]++
 	}
-	covered, rest := s.split(one.span)
+	covered, rest := s.splitCovered(one.span)
 	s.counts.Unseen += covered
 	s.forgotten += rest
 	s.forgottenTo = one.to
 }
 
-// cuts says whether the message that ends behind a hole is not complete. If what
+// isMessageCut says whether the message that ends behind a hole is not complete. If what
 // is missing belongs to that message alone and was received, as far as can be
 // seen, it is complete.
-func (s *sequence) cuts(one *hole) bool {
-	if !one.cut || int(one.last) >= messageKinds {
+func (s *sequence) isMessageCut(one *hole) bool {
+	if !one.headMissing || int(one.last) >= messageKinds {
 		return false
 	}
-	_, rest := s.split(one.span)
+	_, rest := s.splitCovered(one.span)
 	return !one.open || rest > 0
 }
 
-// split returns how many PSNs of a hole an answer covers, and how many none.
-func (s *sequence) split(hole span) (covered, rest uint64) {
-	n := hole.len()
+// splitCovered returns how many PSNs of a hole an answer covers, and how many none.
+func (s *sequence) splitCovered(hole span) (covered, rest uint64) {
+	n := hole.length()
 	c := uint32(0)
 	if s.cover.any {
 		c = min(uint32(max(bth.ComparePSN(s.cover.psn, hole.from)+1, 0)), n)
@@ -196,21 +196,21 @@ func (s *sequence) split(hole span) (covered, rest uint64) {
 	return uint64(c), uint64(n - c)
 }
 
-// forget gives up the holes that are out of reach: a request that filled one
+// forgetHoles gives up the holes that are out of reach: a request that filled one
 // would be the first of a new life.
-func (h *history) forget(s *sequence) {
+func (h *history) forgetHoles(s *sequence) {
 	for h != nil && h.holes.n > 0 && bth.ComparePSN(s.next, h.holes.all[0].to) > lifeDistance {
-		s.forget(h.holes.pop())
+		s.forgetHole(h.holes.pop())
 	}
 }
 
-// covers records that everything up to PSN c was received.
-func (s *sequence) covers(c uint32) {
+// recordCovered records that everything up to PSN c was received.
+func (s *sequence) recordCovered(c uint32) {
 	s.answered = true
 	if d := bth.ComparePSN(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
 		return // of another life
 	}
-	s.cover.add(c)
+	s.cover.raise(c)
 	if d := bth.ComparePSN(c, s.next); d >= 0 && uint32(d) < s.slack { // a response of the last READ
 		s.next = bth.AddPSN(c, 1)
 		s.slack -= uint32(d) + 1
@@ -221,26 +221,28 @@ func (s *sequence) covers(c uint32) {
 	}
 }
 
-// covered says whether an answer covers PSN p.
-func (s *sequence) covered(p uint32) bool { return s.cover.any && bth.ComparePSN(p, s.cover.psn) <= 0 }
+// isCovered says whether an answer covers PSN p.
+func (s *sequence) isCovered(p uint32) bool {
+	return s.cover.any && bth.ComparePSN(p, s.cover.psn) <= 0
+}
 
-// resolve says which of the PSNs that the READ before may have taken are its
+// resolveSlack says which of the PSNs that the READ before may have taken are its
 // own: those before end, if that is possible.
-func (s *sequence) resolve(end uint32) {
+func (s *sequence) resolveSlack(end uint32) {
 	if d := bth.ComparePSN(end, s.next); d > 0 {
 		s.next = bth.AddPSN(s.next, min(uint32(d), s.slack))
 	}
 	s.slack = 0
 }
 
-// judged returns the counts with what became of the holes that nothing filled,
+// countsNow returns the counts with what became of the holes that nothing filled,
 // as far as this life has come.
-func (s *sequence) judged(h *history) PSN {
+func (s *sequence) countsNow(h *history) PSN {
 	c := s.counts
 	rest := s.forgotten
 	if h != nil {
 		for _, one := range h.holes.all[:h.holes.n] {
-			covered, open := s.split(one.span)
+			covered, open := s.splitCovered(one.span)
 			c.Unseen += covered
 			rest += open
 		}
@@ -265,10 +267,10 @@ func (s *sequence) judged(h *history) PSN {
 
 // cutNow returns how many messages whose last packet was seen are not complete.
 func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
-	cut := s.cut
+	cut := s.incomplete
 	if h != nil {
 		for i := range h.holes.all[:h.holes.n] {
-			if one := &h.holes.all[i]; s.cuts(one) {
+			if one := &h.holes.all[i]; s.isMessageCut(one) {
 				cut[one.last]++
 			}
 		}
@@ -279,10 +281,10 @@ func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
 // endLife judges the present life for good and forgets what is known of it.
 func (s *sequence) endLife(h *history) {
 	if s.begun {
-		s.counts, s.cut = s.judged(h), s.cutNow(h)
+		s.counts, s.incomplete = s.countsNow(h), s.cutNow(h)
 	}
-	*s = sequence{counts: s.counts, causes: s.causes, cut: s.cut}
+	*s = sequence{counts: s.counts, causes: s.causes, incomplete: s.incomplete}
 	if h != nil {
-		h.reset()
+		h.resetLife()
 	}
 }

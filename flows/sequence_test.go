@@ -34,31 +34,31 @@ func TestCovers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := sequence{begun: true, next: next}
 			for _, psn := range c.covers {
-				s.covers(psn)
+				s.recordCovered(psn)
 			}
-			require.Equal(t, c.want, s.judged(nil))
+			require.Equal(t, c.want, s.countsNow(nil))
 			require.Equal(t, c.covers != nil, s.answered)
 		})
 	}
 	s := sequence{begun: true, next: next}
-	s.covers(next - 65536)
-	require.True(t, s.covered(next-65536))
-	require.False(t, s.covered(next-65535))
+	s.recordCovered(next - 65536)
+	require.True(t, s.isCovered(next-65536))
+	require.False(t, s.isCovered(next-65535))
 	s = sequence{begun: true, next: next}
-	s.covers(next - 65537)
-	require.False(t, s.covered(next-65537), "of another life")
+	s.recordCovered(next - 65537)
+	require.False(t, s.isCovered(next-65537), "of another life")
 	s = sequence{next: next}
-	s.covers(next)
-	require.False(t, s.covered(next), "nothing was expected yet")
+	s.recordCovered(next)
+	require.False(t, s.isCovered(next), "nothing was expected yet")
 
 	// Holes that are not remembered count as received once the last is covered.
 	s = sequence{begun: true, next: next, forgotten: 5, forgottenTo: next - 10}
-	s.covers(next - 12)
-	require.Equal(t, PSN{Lost: 5}, s.judged(nil))
-	s.covers(next - 11)
-	require.Equal(t, PSN{Unseen: 5}, s.judged(nil))
-	s.covers(next - 1)
-	require.Equal(t, PSN{Unseen: 5}, s.judged(nil))
+	s.recordCovered(next - 12)
+	require.Equal(t, PSN{Lost: 5}, s.countsNow(nil))
+	s.recordCovered(next - 11)
+	require.Equal(t, PSN{Unseen: 5}, s.countsNow(nil))
+	s.recordCovered(next - 1)
+	require.Equal(t, PSN{Unseen: 5}, s.countsNow(nil))
 }
 
 // What a READ of unknown path MTU may have taken, a response takes.
@@ -67,13 +67,13 @@ func TestSlack(t *testing.T) {
 		covers, next, slack uint32
 	}{{10, 11, 4}, {11, 12, 3}, {14, 15, 0}, {15, 11, 4}, {9, 11, 4}} {
 		s := sequence{begun: true, next: 11, slack: 4, read: 10}
-		s.covers(c.covers)
+		s.recordCovered(c.covers)
 		require.Equal(t, []uint32{c.next, c.slack}, []uint32{s.next, s.slack}, c.covers)
 	}
 	for _, c := range []struct{ end, next uint32 }{{10, 11}, {11, 11}, {12, 12}, {15, 15}, {16, 15}} {
 		t.Run(fmt.Sprint(c.end), func(t *testing.T) {
 			s := sequence{begun: true, next: 11, slack: 4}
-			s.resolve(c.end)
+			s.resolveSlack(c.end)
 			require.Equal(t, []uint32{c.next, 0}, []uint32{s.next, s.slack}, c.end)
 		})
 	}
@@ -83,8 +83,8 @@ func TestSlack(t *testing.T) {
 		want  PSN
 	}{{14, PSN{}}, {15, PSN{Gaps: 1, Missing: 1, Unseen: 1}}} {
 		t.Run(fmt.Sprint(c.cover), func(t *testing.T) {
-			s := sequence{begun: true, next: 11, slack: 4, cover: covered{true, c.cover}}
-			require.Equal(t, c.want, s.judged(nil), c.cover)
+			s := sequence{begun: true, next: 11, slack: 4, cover: coverage{true, c.cover}}
+			require.Equal(t, c.want, s.countsNow(nil), c.cover)
 		})
 	}
 }
@@ -121,7 +121,7 @@ func TestPrecedes(t *testing.T) {
 			for _, p := range c.packets {
 				s.send(p.op, p.psn)
 			}
-			require.Equal(t, Messages{c.begun, c.complete}, s.flow().messages[Send])
+			require.Equal(t, Messages{c.begun, c.complete}, s.flow().messages[MessageSend])
 		})
 	}
 }
@@ -129,9 +129,9 @@ func TestPrecedes(t *testing.T) {
 // A READ that asks for more than the one that it repeats takes more PSNs.
 func TestLongerRepeat(t *testing.T) {
 	s := paired(t, 10).read(10, 1024).read(10, 4096).sends(14)
-	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, s.flow().PSN)
+	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.flow().PSN)
 	s = paired(t, 10).read(10, 4096).read(10, 1024).sends(14)
-	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, s.flow().PSN)
+	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.flow().PSN)
 	s = paired(t, 10).read(10, 1024).read(10, 4096).sends(15)
 	require.EqualValues(t, 1, s.flow().PSN.Missing)
 }
@@ -148,7 +148,7 @@ func TestHoleAfterTheRound(t *testing.T) {
 	}
 	s.sends(1, 1)
 	f := s.flow()
-	require.Equal(t, PSN{First: 0, Last: 1, Lives: 1, Gaps: 1, Missing: 1, Repeats: 1, Unjudged: 1}, f.PSN)
+	require.Equal(t, PSN{First: 0, Last: 1, Lives: 1, Gaps: 1, Missing: 1, Retransmitted: 1, Unjudged: 1}, f.PSN)
 }
 
 // Of the answers that came before their pair was known the last 16 are kept; what
@@ -221,9 +221,9 @@ func TestDoubtedAnswers(t *testing.T) {
 		{bth.MaxPSN & (100 - 65536), true}, {bth.MaxPSN & (100 - 65537), false},
 	} {
 		t.Run(fmt.Sprint(c.psn), func(t *testing.T) {
-			require.Equal(t, c.want, (&stream{flow: flow{sequence: sequence{next: 100}}}).expects(c.psn), c.psn)
+			require.Equal(t, c.want, (&stream{flow: flow{sequence: sequence{next: 100}}}).expectsAnswer(c.psn), c.psn)
 			require.True(t, c.psn != 100+2048 || (&stream{flow: flow{sequence: sequence{next: 100,
-				slack: 1}}}).expects(c.psn))
+				slack: 1}}}).expectsAnswer(c.psn))
 		})
 	}
 }
@@ -233,7 +233,7 @@ func TestDoubtedAnswers(t *testing.T) {
 func TestLifeAfterDREQ(t *testing.T) {
 	s := paired(t, 10).at(0).sends(10).at(5).acks(10)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}}})
 	s.sends(11).acks(11)
 	require.EqualValues(t, 2, s.flow().ACKs, "on its way")
@@ -259,7 +259,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := paired(t, 10).sends(10).acks(10)
 			back := mad.Reversed(1)
-			s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1, CM: c.end}})
+			s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1, CM: c.end}})
 			require.EqualValues(t, 1, s.sends(500_000).acks(500_000).flow().ACKs)
 		})
 	}
@@ -267,7 +267,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	// One that ends another connection ends nothing.
 	for _, id := range []uint32{8, 1007} {
 		s = paired(t, 10).sends(10).acks(10)
-		s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 			CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: id, Remote: 1007, QP: s.qpB}}})
 		require.EqualValues(t, 2, s.sends(500_000).acks(500_000).flow().ACKs)
 	}
@@ -277,7 +277,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 func (s *script) exchange(id, srcQP uint32, at time.Duration) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.now = time.Unix(1e9, int64(at))
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, QP: srcQP, PSN: 5000, MTU: 1024}}})
 	return s
 }
@@ -308,10 +308,10 @@ func TestDoubtfulREQ(t *testing.T) {
 	// As XRC has it, the REP names its end-to-end context.
 	s := newScript(t)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1, CM: qplearn.Exchange{
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1, CM: qplearn.Exchange{
 		Attribute: cm.AttributeREQ, Local: 7, QP: 17, PSN: 5000, MTU: 1024, Transport: bth.TransportXRC}}})
 	mad = mad.Reversed(1)
-	s.put(Packet{kind: request, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}}})
 	require.EqualValues(t, 1, s.sends(12).flow().PSN.Gaps)
 }
@@ -320,14 +320,14 @@ func TestDoubtfulREQ(t *testing.T) {
 func TestSkips(t *testing.T) {
 	p := pairing{with: ref{1, 1}, shown: 1000}
 	for range 48 {
-		require.True(t, p.skips(1000))
+		require.True(t, p.skipLearning(1000))
 	}
-	require.False(t, p.skips(1000))
-	require.True(t, p.skips(1000+1e8))
-	require.False(t, p.skips(1001+1e8))
+	require.False(t, p.skipLearning(1000))
+	require.True(t, p.skipLearning(1000+1e8))
+	require.False(t, p.skipLearning(1001+1e8))
 	require.EqualValues(t, 1001+1e8, p.shown)
-	require.True(t, p.skips(1001+1e8))
-	require.False(t, p.skips(1000+1e8), "a clock that steps back")
+	require.True(t, p.skipLearning(1001+1e8))
+	require.False(t, p.skipLearning(1000+1e8), "a clock that steps back")
 	for _, c := range []struct {
 		name string
 		one  pairing
@@ -335,7 +335,7 @@ func TestSkips(t *testing.T) {
 		{"no partner", pairing{shown: 1000}}, {"ended", pairing{with: ref{1, 1}, shown: 1000, ended: true}},
 		{"another one announced", pairing{with: ref{1, 1}, shown: 1000, next: connection{with: ref{2, 2}}}},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.False(t, c.one.skips(1000)) })
+		t.Run(c.name, func(t *testing.T) { require.False(t, c.one.skipLearning(1000)) })
 	}
 }
 
@@ -345,35 +345,35 @@ func TestNamesOfFlows(t *testing.T) {
 	one, other, third := s.keyAB(), s.keyAB(), s.keyAB()
 	other.Dst[15], third.Dst[15] = 77, 78
 	var n names
-	_, ok := n.find(&one)
+	_, ok := n.lookUpFlow(&one)
 	require.False(t, ok)
-	n.add(&one)
-	n.add(&one)
-	found, ok := n.find(&third)
+	n.addFlow(&one)
+	n.addFlow(&one)
+	found, ok := n.lookUpFlow(&third)
 	require.True(t, ok, "whatever the destination")
 	require.Equal(t, one, found)
-	n.add(&other)
-	_, ok = n.find(&one)
+	n.addFlow(&other)
+	_, ok = n.lookUpFlow(&one)
 	require.False(t, ok)
-	n.add(&third)
-	n.add(&one)
-	_, ok = n.find(&one)
+	n.addFlow(&third)
+	n.addFlow(&one)
+	_, ok = n.lookUpFlow(&one)
 	require.False(t, ok)
 	another := one
 	another.QP++
-	n.add(&another)
-	found, ok = n.find(&another)
+	n.addFlow(&another)
+	found, ok = n.lookUpFlow(&another)
 	require.True(t, ok)
 	require.Equal(t, another, found)
 	require.Len(t, n.flows, 2)
 	for qp := range uint32(maxNames) {
 		another.QP = qp
-		n.add(&another)
+		n.addFlow(&another)
 	}
 	require.True(t, n.full)
-	_, ok = n.find(&another)
+	_, ok = n.lookUpFlow(&another)
 	require.False(t, ok)
-	n.add(&another)
+	n.addFlow(&another)
 	require.Empty(t, n.flows)
 }
 
@@ -387,45 +387,45 @@ func TestLabelsOfFlows(t *testing.T) {
 	}
 	ab, ba := s.keyAB(), s.keyBA()
 	l := newLabels()
-	_, ok := l.find(packet(1, 5, key{}))
+	_, ok := l.lookUpFlow(packet(1, 5, key{}))
 	require.False(t, ok)
-	l.add(packet(1, 0, ab))
+	l.addRequest(packet(1, 0, ab))
 	require.Zero(t, l.Len(), "no label")
-	l.add(packet(1, 5, ab))
-	l.add(packet(2, 5, ba))
+	l.addRequest(packet(1, 5, ab))
+	l.addRequest(packet(2, 5, ba))
 	for range 2 {
-		found, ok := l.find(packet(1, 5, key{}))
+		found, ok := l.lookUpFlow(packet(1, 5, key{}))
 		require.True(t, ok)
 		require.Equal(t, ab, found)
-		found, _ = l.find(packet(2, 5, key{}))
+		found, _ = l.lookUpFlow(packet(2, 5, key{}))
 		require.Equal(t, ba, found)
-		l.add(packet(2, 5, ba))
+		l.addRequest(packet(2, 5, ba))
 	}
-	_, ok = l.find(packet(1, 0, key{}))
+	_, ok = l.lookUpFlow(packet(1, 0, key{}))
 	require.False(t, ok)
-	_, ok = l.find(packet(1, 6, key{}))
+	_, ok = l.lookUpFlow(packet(1, 6, key{}))
 	require.False(t, ok)
-	l.add(packet(1, 5, ba))
-	found, _ := l.find(packet(1, 5, key{}))
+	l.addRequest(packet(1, 5, ba))
+	found, _ := l.lookUpFlow(packet(1, 5, key{}))
 	require.Equal(t, ba, found)
 
 	// Of one more than there is room for the one that was seen least lately goes.
 	l = newLabels()
 	for label := range uint32(maxLabels) {
-		l.add(packet(3, 1+label, ab))
+		l.addRequest(packet(3, 1+label, ab))
 	}
-	l.add(packet(3, 1, ab)) // seen again, which takes no room of others
+	l.addRequest(packet(3, 1, ab)) // seen again, which takes no room of others
 	for label := uint32(1); label <= 2; label++ {
-		_, ok = l.find(packet(3, label, key{}))
+		_, ok = l.lookUpFlow(packet(3, label, key{}))
 		require.True(t, ok)
 	}
-	l.add(packet(3, 1+maxLabels, ab))
+	l.addRequest(packet(3, 1+maxLabels, ab))
 	for _, c := range []struct {
 		label uint32
 		want  bool
 	}{{1, true}, {2, false}, {3, true}, {maxLabels, true}, {1 + maxLabels, true}} {
 		t.Run(fmt.Sprint(c.label), func(t *testing.T) {
-			_, ok := l.find(packet(3, c.label, key{}))
+			_, ok := l.lookUpFlow(packet(3, c.label, key{}))
 			require.Equal(t, c.want, ok, c.label)
 		})
 	}

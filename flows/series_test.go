@@ -24,10 +24,10 @@ func TestSeriesSums(t *testing.T) {
 			require.LessOrEqual(t, len(s.Bins), 2*seriesBins+1)
 			var sum Tally
 			for i := range s.Bins {
-				sum.add(&s.Bins[i].Tally)
+				sum.addNext(&s.Bins[i].Tally)
 			}
-			late, repeats := uint32(f.PSN.Late), uint32(f.PSN.Repeats)
-			if management(f.DestQP) {
+			late, repeats := uint32(f.PSN.Late), uint32(f.PSN.Retransmitted)
+			if isManagement(f.DestQP) {
 				require.Empty(t, s.Marks)
 				late, repeats = 0, 0
 			}
@@ -35,7 +35,7 @@ func TestSeriesSums(t *testing.T) {
 			require.EqualValues(t, f.ECN[rocev2.CE], sum.CE)
 			require.EqualValues(t, f.CNPs+f.FastCNPs, sum.CNPs)
 			require.Equal(t, late, sum.Late)
-			require.Equal(t, repeats, sum.Repeats)
+			require.Equal(t, repeats, sum.Retransmitted)
 			require.EqualValues(t, f.PPFC, sum.PPFC)
 			require.LessOrEqual(t, uint64(sum.RNRNAKs), f.RNRNAKs)
 			if f.RTT != nil {
@@ -57,7 +57,7 @@ func TestSeriesSums(t *testing.T) {
 					naks++
 				}
 				require.Equal(t, made.Frames[m.Frame-1].Time, m.Time)
-				if first == 0 && (m.Kind == MarkGap || m.Kind == MarkRepeat) {
+				if first == 0 && (m.Kind == MarkGap || m.Kind == MarkRetransmission) {
 					first = m.Frame
 				}
 				if m.Kind < MarkLife {
@@ -65,9 +65,9 @@ func TestSeriesSums(t *testing.T) {
 				}
 			}
 			require.Equal(t, f.FirstTrouble, first)
-			require.True(t, s.More > 0 || naks == sum.NAKs, "%d marks, %d in bins", naks, sum.NAKs)
-			if s.More == 0 {
-				require.EqualValues(t, sum.Missing+sum.Late+sum.Repeats, n)
+			require.True(t, s.DroppedMarks > 0 || naks == sum.NAKs, "%d marks, %d in bins", naks, sum.NAKs)
+			if s.DroppedMarks == 0 {
+				require.EqualValues(t, sum.Missing+sum.Late+sum.Retransmitted, n)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestSeriesMarks(t *testing.T) {
 		{Kind: MarkGap, PSN: 0, Count: 2, Line: 2},
 		{Kind: MarkLate, PSN: 0, Count: 1, Line: 2},
 		{Kind: MarkNAK, PSN: 1, Count: 1, Line: 3},
-		{Kind: MarkRepeat, Cause: SequenceNAK, PSN: 2, Count: 1, Line: 4},
+		{Kind: MarkRetransmission, Cause: CauseSequenceNAK, PSN: 2, Count: 1, Line: 4},
 		{Kind: MarkLife, PSN: 900_000, Count: 1, Line: 0},
 	}, got.Marks)
 	key.DestQP++
@@ -116,7 +116,7 @@ func TestSeriesIsBounded(t *testing.T) {
 	got := s.Series(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB})
 	require.Len(t, got.Marks, seriesMarks)
 	require.EqualValues(t, 90, got.Marks[0].Count)
-	require.EqualValues(t, 166+1-seriesMarks, got.More)
+	require.EqualValues(t, 166+1-seriesMarks, got.DroppedMarks)
 	require.LessOrEqual(t, len(got.Bins), 2*seriesBins+1)
 }
 
@@ -124,12 +124,12 @@ func TestSeriesIsBounded(t *testing.T) {
 func TestSeriesTime(t *testing.T) {
 	s := newSeries()
 	for _, at := range []int64{0, 255_999, 256_000, -5, 1 << 62, -1 << 62, 1<<63 - 1, 5} {
-		s.at(at)[0].CE++
+		s.talliesAt(at)[0].CE++
 		require.LessOrEqual(t, s.bins.n, seriesBins)
 	}
 	sum := Tally{}
 	for i := range s.bins.tallies {
-		sum.add(&s.bins.tallies[i])
+		sum.addNext(&s.bins.tallies[i])
 	}
 	require.EqualValues(t, 8, sum.CE)
 }
@@ -174,7 +174,7 @@ func TestSeriesAllocations(t *testing.T) {
 	for _, f := range table.Snapshot().Flows {
 		require.Nil(t, table.Series(f.FlowKey))
 	}
-	require.Empty(t, table.serieses.of.blocks)
+	require.Empty(t, table.serieses.all.blocks)
 }
 
 // A flow that is given up gives back its series.
@@ -182,7 +182,7 @@ func TestSeriesEvicted(t *testing.T) {
 	made := traffic.Generate(3, traffic.Options{Connections: 40})
 	table := tableOf(made, Config{MaxFlows: 16, Series: true})
 	require.NotZero(t, table.Evicted().Flows)
-	require.LessOrEqual(t, table.serieses.of.n, uint32(17))
+	require.LessOrEqual(t, table.serieses.all.n, uint32(17))
 }
 
 // What congested nodes and the receiver say of a flow has its time and frame.
@@ -201,5 +201,5 @@ func TestSeriesNotices(t *testing.T) {
 		require.NotZero(t, m.Frame)
 		require.False(t, m.Time.IsZero())
 	}
-	require.Equal(t, map[MarkKind]int{MarkRepeat: 1, MarkFastCNP: 2, MarkPPFC: 2, MarkFCN: 1, MarkProxy: 1}, kinds)
+	require.Equal(t, map[MarkKind]int{MarkRetransmission: 1, MarkFastCNP: 2, MarkPPFC: 2, MarkFCN: 1, MarkProxy: 1}, kinds)
 }

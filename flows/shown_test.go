@@ -34,6 +34,6 @@ func TestShownToTheMap(t *testing.T) {
 		{"answer of another life", known().sends(14).acks(14, 900_000), 900_000},
 		{"response in order", known().sends(14).back(bth.RCRDMAReadResponseOnly, 0x1F, 14), 13},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.psn, c.script.shown) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.psn, c.script.lastLearned) })
 	}
 }

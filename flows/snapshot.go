@@ -23,22 +23,22 @@ func (t *Table) Snapshot() *Snapshot {
 	for id := range t.streams.All() {
 		t.reportTo(s, t.streams.At(id))
 	}
-	s.order()
-	s.share()
+	s.sortByKey()
+	s.countSharedPorts()
 	return s
 }
 
 // reportTo adds what a stream has to say to a snapshot.
 func (t *Table) reportTo(s *Snapshot, of *stream) {
 	if of.flow.Packets > 0 {
-		s.Flows = append(s.Flows, t.report(of))
+		s.Flows = append(s.Flows, t.reportFlow(of))
 	}
 	s.Unpaired = t.appendUnpaired(s.Unpaired, of)
 }
 
-// order puts flows and what is unpaired in the order of their keys, and makes one
+// sortByKey puts flows and what is unpaired in the order of their keys, and makes one
 // of what is unpaired and has the same key.
-func (s *Snapshot) order() {
+func (s *Snapshot) sortByKey() {
 	slices.SortFunc(s.Flows, func(a, b Flow) int { return a.FlowKey.Compare(b.FlowKey) })
 	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int {
 		if c := a.FlowKey.Compare(b.FlowKey); c != 0 || a.WithQP == b.WithQP {
@@ -51,7 +51,7 @@ func (s *Snapshot) order() {
 	n := 0
 	for _, u := range s.Unpaired {
 		if n > 0 && s.Unpaired[n-1].FlowKey == u.FlowKey && s.Unpaired[n-1].WithQP == u.WithQP {
-			s.Unpaired[n-1].add(&u.Answers)
+			s.Unpaired[n-1].addCounts(&u.Answers)
 			continue
 		}
 		s.Unpaired[n] = u
@@ -60,14 +60,14 @@ func (s *Snapshot) order() {
 	s.Unpaired = s.Unpaired[:n]
 }
 
-// share sets which flows share a source port.
-func (s *Snapshot) share() {
+// countSharedPorts sets which flows share a source port.
+func (s *Snapshot) countSharedPorts() {
 	type path struct {
 		src, dst netip.Addr
 		port     uint16
 	}
 	of := func(f *Flow) (p path, ok bool) {
-		return path{f.Src, f.Dst, f.SrcPort}, !f.Varies.SrcPort && !management(f.DestQP)
+		return path{f.Src, f.Dst, f.SrcPort}, !f.Varies.SrcPort && !isManagement(f.DestQP)
 	}
 	flows := map[path]uint64{}
 	for i := range s.Flows {
@@ -90,7 +90,7 @@ func (s *Snapshot) share() {
 // judged lost or unjudged may turn out to be late or unseen: such counts, when
 // they fell, are 0. Mean is not known.
 func (s *Snapshot) Since(old *Snapshot) *Snapshot {
-	out := &Snapshot{Evicted: s.Evicted.since(&old.Evicted), Stats: s.Stats}
+	out := &Snapshot{Evicted: s.Evicted.subtractOld(&old.Evicted), Stats: s.Stats}
 	before := map[rocev2.FlowKey]*Flow{}
 	for i := range old.Flows {
 		before[old.Flows[i].FlowKey] = &old.Flows[i]
@@ -101,21 +101,21 @@ func (s *Snapshot) Since(old *Snapshot) *Snapshot {
 		o := before[f.FlowKey]
 		if o != nil && o.First.Equal(f.First) && o.Packets <= f.Packets {
 			now := f.PSN
-			f.since(o)
+			f.subtractOld(o)
 			if f.Packets == 0 && f.Answers.Total() == 0 && now == o.PSN && f.Last.Equal(o.Last) {
 				continue
 			}
 		}
 		out.Flows = append(out.Flows, f)
 	}
-	out.share()
+	out.countSharedPorts()
 	strays := map[Unpaired]Answers{} // by all of an Unpaired but its Answers
 	for _, u := range old.Unpaired {
 		strays[Unpaired{FlowKey: u.FlowKey, WithQP: u.WithQP}] = u.Answers
 	}
 	for _, u := range s.Unpaired {
 		o := strays[Unpaired{FlowKey: u.FlowKey, WithQP: u.WithQP}]
-		if u.Answers.since(&o); u.Total() > 0 {
+		if u.Answers.subtractOld(&o); u.Total() > 0 {
 			out.Unpaired = append(out.Unpaired, u)
 		}
 	}
@@ -125,9 +125,9 @@ func (s *Snapshot) Since(old *Snapshot) *Snapshot {
 	}
 	for _, l := range s.Links {
 		o := links[string(l.Src)]
-		changed := l.All.since(&o.All)
+		changed := l.All.subtractOld(&o.All)
 		for i := range l.Priorities {
-			changed = l.Priorities[i].since(&o.Priorities[i]) || changed
+			changed = l.Priorities[i].subtractOld(&o.Priorities[i]) || changed
 		}
 		if changed {
 			out.Links = append(out.Links, l)
@@ -136,27 +136,27 @@ func (s *Snapshot) Since(old *Snapshot) *Snapshot {
 	return out
 }
 
-// since returns whether anything changed.
-func (p *Priority) since(o *Priority) bool {
+// subtractOld returns whether anything changed.
+func (p *Priority) subtractOld(o *Priority) bool {
 	*p = Priority{p.XOFF - o.XOFF, p.XON - o.XON, p.Paused - o.Paused}
 	return *p != Priority{}
 }
 
-func (f *Flow) since(o *Flow) {
-	subtract(f.counts(), o.counts())
-	f.Answers.since(&o.Answers)
+func (f *Flow) subtractOld(o *Flow) {
+	subtractCounts(f.counters(), o.counters())
+	f.Answers.subtractOld(&o.Answers)
 	f.Mean = 0
-	f.RTT.since(o.RTT)
-	f.AfterCE.since(o.AfterCE)
+	f.RTT.subtractOld(o.RTT)
+	f.AfterCE.subtractOld(o.AfterCE)
 }
 
-// counts are all counts, but for those of answers.
-func (f *Flow) counts() []*uint64 {
+// counters are all counts, but for those of answers.
+func (f *Flow) counters() []*uint64 {
 	p, c := &f.PSN, &f.Causes
 	all := []*uint64{
 		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated,
 		&f.ECN[0], &f.ECN[1], &f.ECN[2], &f.ECN[3],
-		&p.Gaps, &p.Missing, &p.Late, &p.Repeats, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
+		&p.Gaps, &p.Missing, &p.Late, &p.Retransmitted, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
 		&c.NAK, &c.RNR, &c.Read, &c.Timeout,
 	}
 	for i := range f.messages {
@@ -165,13 +165,13 @@ func (f *Flow) counts() []*uint64 {
 	return all
 }
 
-func (a *Answers) since(o *Answers) {
-	now, before := a.counts(), o.counts()
-	subtract(now[:], before[:])
+func (a *Answers) subtractOld(o *Answers) {
+	now, before := a.counters(), o.counters()
+	subtractCounts(now[:], before[:])
 }
 
-// counts are all counts, but for those of answers.
-func (e *Evicted) counts() []*uint64 {
+// counters are all counts, but for those of answers.
+func (e *Evicted) counters() []*uint64 {
 	c := &e.Causes
 	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout}
 	for i := range e.ECN {
@@ -180,14 +180,14 @@ func (e *Evicted) counts() []*uint64 {
 	return all
 }
 
-func (e Evicted) since(o *Evicted) Evicted {
-	subtract(e.counts(), o.counts())
-	e.Answers.since(&o.Answers)
+func (e Evicted) subtractOld(o *Evicted) Evicted {
+	subtractCounts(e.counters(), o.counters())
+	e.Answers.subtractOld(&o.Answers)
 	return e
 }
 
-// subtract takes what was counted before out of counts.
-func subtract(now, before []*uint64) {
+// subtractCounts takes what was counted before out of counts.
+func subtractCounts(now, before []*uint64) {
 	for i, n := range now {
 		*n -= min(*n, *before[i])
 	}

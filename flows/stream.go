@@ -24,8 +24,8 @@ type ref struct {
 	number uint32
 }
 
-// get returns the stream that r names, nil without one.
-func (t *Table) get(r ref) *stream {
+// streamByRef returns the stream that r names, nil without one.
+func (t *Table) streamByRef(r ref) *stream {
 	if r.id == 0 {
 		return nil
 	}
@@ -35,42 +35,42 @@ func (t *Table) get(r ref) *stream {
 	return nil
 }
 
-// find returns the stream with a key, nil without one.
-func (t *Table) find(k *key) *stream {
+// findStream returns the stream with a key, nil without one.
+func (t *Table) findStream(k *key) *stream {
 	s, _ := t.streams.Find(k, k.Hash(t.streams.Seed))
 	return s
 }
 
-// stream returns the stream with a key, a new one if there was none.
-func (t *Table) stream(k *key) *stream {
+// streamOf returns the stream with a key, a new one if there was none.
+func (t *Table) streamOf(k *key) *stream {
 	hash := k.Hash(t.streams.Seed)
 	s, _ := t.streams.Find(k, hash)
 	if s != nil {
 		s.used = true
-		t.touch(s)
+		t.markTouched(s)
 		return s
 	}
 	if t.streams.Full() {
-		t.evict()
+		t.evictStream()
 	}
 	id := t.streams.Add(k, hash, 0)
 	s = t.streams.At(id)
 	t.numbers++
 	s.id, s.number = id, t.numbers
-	t.touch(s)
+	t.markTouched(s)
 	return s
 }
 
-// beside returns the stream with a key, a new one if there was none, for which s does not make room.
-func (t *Table) beside(s *stream, k *key) *stream {
+// streamSparing returns the stream with a key, a new one if there was none, for which s does not make room.
+func (t *Table) streamSparing(s *stream, k *key) *stream {
 	t.held = s.id
-	other := t.stream(k)
+	other := t.streamOf(k)
 	t.held = 0
 	return other
 }
 
-// key returns the key of a stream.
-func (t *Table) key(s *stream) *key { return t.streams.Key(s.id) }
+// keyOfStream returns the key of a stream.
+func (t *Table) keyOfStream(s *stream) *key { return t.streams.Key(s.id) }
 
 // ref returns what names a stream.
 func (s *stream) ref() ref { return ref{s.id, s.number} }

@@ -58,18 +58,18 @@ type Table struct {
 	histories  pool[history]
 	asks       pool[asks]
 	histograms pool[Histogram]
-	earlies    pool[early]
-	serieses   serieses
+	earlies    pool[earlyReplies]
+	serieses   seriesPools
 	evidences  pool[evidence]
 
-	pairs *qplearn.Map
-	shown uint32 // PSN of the packet that the map was shown last
+	pairs       *qplearn.Map
+	lastLearned uint32 // PSN of the packet that the map was shown last
 
 	labels labels
 	names  names
 	links  map[[6]byte]*link
-	pauses map[pausing]*pauses // with Config.Series
-	all    bins                // of all flows together, with Config.Series
+	pauses map[pauseKey]*pauses // with Config.Series
+	all    bins                 // of all flows together, with Config.Series
 	allEnd int64
 
 	latest  int64 // nanoseconds since 1970: the latest time of a packet
@@ -79,15 +79,15 @@ type Table struct {
 
 // Stats counts what a [Table] was given.
 type Stats struct {
-	Packets uint64 // all of them
-	Others  uint64 // of these, neither RoCEv2 nor one of the drafts' messages
-	Broken  uint64 // RoCEv2 or one of those messages, and does not parse
-	Links   uint64 // PFC frames given up, as they came from too many addresses
+	Packets    uint64 // all of them
+	Others     uint64 // of these, neither RoCEv2 nor one of the drafts' messages
+	Broken     uint64 // RoCEv2 or one of those messages, and does not parse
+	DroppedPFC uint64 // PFC frames given up, as they came from too many addresses
 	// Cut are packets of which the snap length cut what the accounting needs. Those whose
 	// BTH is there count all the same; what the others are cannot be said. Needs is the
 	// snap length that would have been enough for all of them; 0 where none was cut.
-	Cut   uint64
-	Needs int
+	Truncated  uint64
+	SnapLength int
 }
 
 // New returns an empty table.
@@ -102,8 +102,8 @@ func New(c Config) *Table {
 	}
 	return &Table{
 		config: c, streams: flowtable.New[key, stream](c.MaxFlows, true, (*key).Hash),
-		serieses: serieses{maxFine: maxFine}, labels: newLabels(), links: map[[6]byte]*link{},
-		pauses: map[pausing]*pauses{}, assumed: assumed,
+		serieses: seriesPools{maxFine: maxFine}, labels: newLabels(), links: map[[6]byte]*link{},
+		pauses: map[pauseKey]*pauses{}, assumed: assumed,
 		pairs: qplearn.New(qplearn.Config{
 			MaxPairs: 2 * c.MaxFlows, MaxOpen: min(2*c.MaxFlows, 1<<12), Grow: true,
 			Ports: true, // flows sends nothing to anybody
@@ -120,49 +120,49 @@ func (t *Table) Stats() Stats { return t.stats }
 // jump back.
 func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	t.stats.Packets++
-	at := nanoseconds(now)
+	at := unixNano(now)
 	t.latest = max(t.latest, at)
-	if p.needs > 0 {
-		t.stats.Cut++
-		t.stats.Needs = max(t.stats.Needs, int(p.needs))
+	if p.snapLength > 0 {
+		t.stats.Truncated++
+		t.stats.SnapLength = max(t.stats.SnapLength, int(p.snapLength))
 	}
 	switch p.kind {
-	case cutShort:
-	case nothing:
+	case truncatedKind:
+	case otherTraffic:
 		t.stats.Others++
-	case broken:
+	case invalidKind:
 		t.stats.Broken++
-	case request:
+	case requestKind:
 		if p.tunnelled {
-			t.labels.add(p)
+			t.labels.addRequest(p)
 		}
-		if t.mine(&p.pkt.Flow) {
-			t.request(p, frame, at)
+		if t.ownsShard(&p.pkt.Flow) {
+			t.observeRequest(p, frame, at)
 		} else {
-			t.names.add(&p.pkt.Flow)
+			t.names.addFlow(&p.pkt.Flow)
 		}
-	case answer, cnpKind:
-		if t.mine(&p.pkt.Flow) {
-			t.answer(p, frame, at)
+	case answerKind, cnpKind:
+		if t.ownsShard(&p.pkt.Flow) {
+			t.observeAnswer(p, frame, at)
 		}
 	case pfcKind:
-		t.pause(&p.pause, frame, at)
+		t.observePause(&p.pause, frame, at)
 	default:
-		t.notice(p, frame, at)
+		t.observeNotice(p, frame, at)
 	}
 }
 
-// nanoseconds returns the time since 1970, and 0 for one before that, as is that
+// unixNano returns the time since 1970, and 0 for one before that, as is that
 // of a capture without times, or after 2242: two of them are never further apart
 // than 64 bits can say.
-func nanoseconds(t time.Time) int64 {
+func unixNano(t time.Time) int64 {
 	if s := t.Unix(); s < 0 || s >= 1<<33 {
 		return 0
 	}
 	return t.UnixNano()
 }
 
-// mine says whether a packet with these addresses belongs to the table's shard.
-func (t *Table) mine(k *key) bool {
+// ownsShard says whether a packet with these addresses belongs to the table's shard.
+func (t *Table) ownsShard(k *key) bool {
 	return t.config.Shards <= 1 || hashOfPair(k)%uint64(t.config.Shards) == uint64(t.config.Shard)
 }

@@ -5,43 +5,43 @@ import "github.com/rocecn/rocecn/bth"
 // totalBins is how many bins there are of all flows together.
 const totalBins = 2048
 
-// total returns the tally of all flows at a time. Series must be kept.
-func (t *Table) total(at int64) *Tally {
+// totalAt returns the tally of all flows at a time. Series must be kept.
+func (t *Table) totalAt(at int64) *Tally {
 	if t.all.tallies == nil {
 		t.all = newBins(at, 0, make([]Tally, totalBins))
 	}
 	t.allEnd = max(t.allEnd, at)
-	return &t.all.tallies[t.all.index(at)]
+	return &t.all.tallies[t.all.binAt(at)]
 }
 
-// totalled counts what an answer says for all flows, whether or not it is known which
+// countTotal counts what an answer says for all flows, whether or not it is known which
 // one it is about.
-func (t *Table) totalled(p *Packet, at int64) {
+func (t *Table) countTotal(p *Packet, at int64) {
 	if !t.config.Series {
 		return
 	}
 	switch p.kind {
 	case cnpKind, fastKind:
-		t.total(at).CNPs++
+		t.totalAt(at).CNPs++
 	case ppfcKind:
-		t.total(at).PPFC++
-	case answer:
+		t.totalAt(at).PPFC++
+	case answerKind:
 		if !roles[p.pkt.Opcode].acknowledge || p.noHeaders {
 			return
 		}
 		if kind := p.pkt.Syndrome.Type(); kind == bth.SyndromeNAK || kind == bth.SyndromeRNRNAK {
-			t.total(at).refused(kind == bth.SyndromeRNRNAK)
+			t.totalAt(at).countNAK(kind == bth.SyndromeRNRNAK)
 		}
 	}
 }
 
-// refused records a refusal in the series of the flow that it is about.
-func (t *Table) refused(f *flow, r *reply) {
-	if kind := r.kind(); kind != bth.SyndromeNAK && kind != bth.SyndromeRNRNAK {
+// recordNAK records a refusal in the series of the flow that it is about.
+func (t *Table) recordNAK(f *flow, r *reply) {
+	if kind := r.syndromeType(); kind != bth.SyndromeNAK && kind != bth.SyndromeRNRNAK {
 		return
 	}
-	if s := t.series(f); s != nil {
-		s.refused(r)
+	if s := t.seriesOf(f); s != nil {
+		s.recordNAK(r)
 	}
 }
 
@@ -53,5 +53,5 @@ func (t *Table) Totals() *Series {
 		return nil
 	}
 	end := max(t.all.start, t.allEnd)
-	return &Series{Start: moment(t.all.start), End: moment(end), Bins: t.all.within(new(bins), end)}
+	return &Series{Start: timeOf(t.all.start), End: timeOf(end), Bins: t.all.insertFine(new(bins), end)}
 }

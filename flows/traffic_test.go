@@ -53,7 +53,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 	t.Helper()
 	seen := 0
 	for _, f := range table.Snapshot().Flows {
-		if management(f.DestQP) {
+		if isManagement(f.DestQP) {
 			continue
 		}
 		seen++
@@ -91,7 +91,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 func TestDecodeIntoUsedPacket(t *testing.T) {
 	k := keyOf(rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 5})
 	used := Packet{
-		kind: request, pkt: observation{Opcode: bth.UDSendOnly, AckReq: true, Syndrome: 0x60, Flow: k, PSN: 9,
+		kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, AckReq: true, Syndrome: 0x60, Flow: k, PSN: 9,
 			SrcQP: 1, DMA: 100, Payload: 900,
 			CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: 1, Remote: 0, QP: 2, PSN: 3, MTU: uint16(1024)}},
 		icrcWrong: true, truncated: true, noHeaders: true, tunnelled: true, nHops: maxNodes, trafficClass: 3, vlan: 7,

@@ -77,9 +77,9 @@ func TestPausesOfSeveralConvictNobody(t *testing.T) {
 func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
 	of := func(near uint64) []string {
 		f := flowOf(2, 26, 100)
-		*f.Evidence.Sign(flows.SignNotice) = signOf(10)
+		*f.Evidence.Sign(flows.SignNotification) = signOf(10)
 		f.Evidence.Notifiers = []flows.Notifier{{From: netip.MustParseAddr("10.0.0.9"), Kind: flows.NoticeFastCNP,
-			Sign: signOf(10), Close: near}}
+			Sign: signOf(10), TooClose: near}}
 		return causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}}))
 	}
 	require.Equal(t, []string{"congestion"}, of(5))
@@ -92,7 +92,7 @@ func TestCongestionNamesTheDeepestQueue(t *testing.T) {
 		var s flows.Snapshot
 		for i, q := range queues {
 			f := flowOf(byte(2+i), 26, 100)
-			*f.Evidence.Sign(flows.SignNotice), f.Queue = signOf(5), q
+			*f.Evidence.Sign(flows.SignNotification), f.Queue = signOf(5), q
 			s.Flows = append(s.Flows, f)
 		}
 		all := triage.Explain(&s)

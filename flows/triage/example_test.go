@@ -30,7 +30,7 @@ func ExampleExplain() {
 		table.Observe(&p, number, r.Time)
 	}
 	for _, v := range triage.Explain(table.Snapshot()) {
-		if !v.Cause.Symptom() {
+		if !v.Cause.IsSymptom() {
 			fmt.Println(v.Cause, v.Party)
 			fmt.Println(v.Frames)
 			fmt.Println(v.Filter)

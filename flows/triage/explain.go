@@ -9,9 +9,9 @@ import (
 
 // rules are all rules. Those about symptoms come last: they leave out what others explained.
 var rules = []func(*view){
-	pauseStorm, incast, onePath, cnpMissing, cnpUnheeded, notECNCapable, otherDSCP, tooManyNotices, notReady, storm,
-	timedOut, reordered,
-	lost, congested, refused, corrupt, notCaptured,
+	findPauseStorm, findIncast, findOnePath, findCNPMissing, findCNPUnheeded, findNotECNCapable, findOtherDSCP, findTooManyNotices, findNotReady, findStorm,
+	findTimedOut, findReordered,
+	findLost, findCongested, findRefused, findCorrupt, findNotCaptured,
 }
 
 // Explain returns the verdicts about what a table has seen: causes before symptoms, of each kind that about the most

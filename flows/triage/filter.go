@@ -13,46 +13,46 @@ import (
 // maxTerms is how many flows or hosts a filter names; of more, it names what they have in common.
 const maxTerms = 8
 
-func and(terms ...string) string { return strings.Join(terms, " && ") }
+func joinAnd(terms ...string) string { return strings.Join(terms, " && ") }
 
-func or(terms ...string) string {
+func joinOr(terms ...string) string {
 	if len(terms) == 1 {
 		return terms[0]
 	}
 	return "(" + strings.Join(terms, " || ") + ")"
 }
 
-// address is the field of an IP address: end is src, dst or addr.
-func address(end string, a netip.Addr) string {
+// filterAddress is the field of an IP address: end is src, dst or addr.
+func filterAddress(end string, a netip.Addr) string {
 	if a.Is4() {
 		return fmt.Sprintf("ip.%s == %v", end, a)
 	}
 	return fmt.Sprintf("ipv6.%s == %v", end, a)
 }
 
-// ecn selects requests with this ECN field.
-func ecn(a netip.Addr, field int) string {
+// filterECN selects requests with this ECN field.
+func filterECN(a netip.Addr, field int) string {
 	if a.Is4() {
 		return fmt.Sprintf("ip.dsfield.ecn == %d", field)
 	}
 	return fmt.Sprintf("ipv6.tclass.ecn == %d", field)
 }
 
-func qp(n uint32) string { return fmt.Sprintf("infiniband.bth.destqp == 0x%06x", n) }
+func filterQP(n uint32) string { return fmt.Sprintf("infiniband.bth.destqp == 0x%06x", n) }
 
-// requests selects the requests of flows, by pairs of hosts.
-func requests(all []*flows.Flow) string {
+// filterRequests selects the requests of flows, by pairs of hosts.
+func filterRequests(all []*flows.Flow) string {
 	if len(all) > maxTerms {
-		return hosts(all)
+		return filterHosts(all)
 	}
 	var terms []string
-	for _, to := range groupBy(all, destination) {
-		for _, g := range groupBy(to.flows, source) {
+	for _, to := range groupBy(all, destinationOf) {
+		for _, g := range groupBy(to.flows, sourceOf) {
 			var qps []string
 			for _, f := range g.flows {
-				qps = append(qps, qp(f.DestQP))
+				qps = append(qps, filterQP(f.DestQP))
 			}
-			terms = append(terms, and(address("src", g.of), address("dst", to.of), or(qps...)))
+			terms = append(terms, joinAnd(filterAddress("src", g.of), filterAddress("dst", to.of), joinOr(qps...)))
 		}
 	}
 	if len(terms) == 1 {
@@ -61,8 +61,8 @@ func requests(all []*flows.Flow) string {
 	return "((" + strings.Join(terms, ") || (") + "))"
 }
 
-// hosts selects what is between the hosts of flows, in both directions.
-func hosts(all []*flows.Flow) string {
+// filterHosts selects what is between the hosts of flows, in both directions.
+func filterHosts(all []*flows.Flow) string {
 	seen := map[pair]bool{}
 	var terms []string
 	for _, f := range all {
@@ -74,13 +74,13 @@ func hosts(all []*flows.Flow) string {
 		if len(terms) == maxTerms {
 			return "infiniband"
 		}
-		terms = append(terms, "("+and(address("addr", f.Src), address("addr", f.Dst))+")")
+		terms = append(terms, "("+joinAnd(filterAddress("addr", f.Src), filterAddress("addr", f.Dst))+")")
 	}
-	return or(terms...)
+	return joinOr(terms...)
 }
 
-// between selects frames by their numbers.
-func between(s flows.Sign) string {
+// filterFrames selects frames by their numbers.
+func filterFrames(s flows.Sign) string {
 	if s.First == s.Last {
 		return fmt.Sprintf("frame.number == %d", s.First)
 	}

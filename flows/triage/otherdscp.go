@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// otherDSCP: packets were lost of flows with another DSCP than most, and none of the others'.
+// findOtherDSCP: packets were lost of flows with another DSCP than most, and none of the others'.
 //
 // Evidence: most flows to a receiver have one DSCP, two flows or more, with a hundred packets or more together, and all
 // of these came, while a flow with another DSCP lost some. What is lossless goes by the DSCP.
@@ -16,33 +16,33 @@ import (
 // Counter-evidence: any loss among the flows with the usual DSCP; flows with several; so few losses that
 // the usual ones, at the same share, should have had less than three. What the lossless DSCP of a
 // network is, a capture does not say: where there is nothing to compare with, there is no verdict.
-func otherDSCP(v *view) {
+func findOtherDSCP(v *view) {
 	found := map[netip.Addr]uint64{} // by source: the DSCP that it should have, and that it has a verdict
 	var lossy []*flows.Flow
 	for _, g := range v.to {
 		usual, spared, ok := usualDSCP(g.flows)
 		for _, f := range g.flows {
-			if ok && f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<usual && loses(f) &&
-				losings(f)*spared >= fewMarks*f.Packets {
+			if ok && f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<usual && hasLosses(f) &&
+				countLosses(f)*spared >= minMarks*f.Packets {
 				lossy = append(lossy, f)
 				found[f.Src] = usual
 			}
 		}
 	}
-	for _, g := range groupBy(lossy, source) {
-		lost, usual := sum(g.flows, losses...), found[g.of]
+	for _, g := range groupBy(lossy, sourceOf) {
+		lost, usual := sumSigns(g.flows, lossSigns...), found[g.of]
 		var set uint64
 		for _, f := range g.flows {
 			set |= f.DSCP
 		}
-		v.say(Verdict{
-			Cause: OtherDSCP, Party: g.of.String(), Since: lost.Since, Until: lost.Until,
+		v.addVerdict(Verdict{
+			Cause: CauseOtherDSCP, Party: g.of.String(), Since: lost.Since, Until: lost.Until,
 			Text: fmt.Sprintf("%v sends with DSCP %s, and packets of it are lost from %s on. Of the flows to the same "+
 				"receiver with DSCP %d none lost any: that one is lossless here, and this one is not.",
-				g.of, list(numbers(set), 4), clock(lost), usual),
+				g.of, formatList(bitNumbers(set), 4), formatStart(lost), usual),
 			Next:   fmt.Sprintf("Set the traffic class on the sender, so that it sends with DSCP %d.", usual),
-			Frames: frames(g.flows, losses...),
-			Filter: and(hosts(g.flows), between(lost)),
+			Frames: evidenceFrames(g.flows, lossSigns...),
+			Filter: joinAnd(filterHosts(g.flows), filterFrames(lost)),
 		}, g.flows)
 	}
 }
@@ -60,7 +60,7 @@ func usualDSCP(all []*flows.Flow) (usual, sent uint64, ok bool) {
 		d := bits.TrailingZeros64(f.DSCP)
 		number[d]++
 		packets[d] += f.Packets
-		lossy[d] = lossy[d] || loses(f)
+		lossy[d] = lossy[d] || hasLosses(f)
 		total++
 	}
 	for d, n := range number {
@@ -73,21 +73,21 @@ func usualDSCP(all []*flows.Flow) (usual, sent uint64, ok bool) {
 }
 
 // losses are the signs that packets of a flow were lost.
-var losses = []flows.SignKind{flows.SignGap, flows.SignNAK, flows.SignResent, flows.SignRepeatNAK, flows.SignTimeout}
+var lossSigns = []flows.SignKind{flows.SignGap, flows.SignNAK, flows.SignRetransmitted, flows.SignAfterNAK, flows.SignAfterTimeout}
 
-// loses says whether packets of a flow were lost, not by the capture.
-func loses(f *flows.Flow) bool {
-	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 || f.Evidence.Sign(flows.SignResent).Count > 0
+// hasLosses says whether packets of a flow were lost, not by the capture.
+func hasLosses(f *flows.Flow) bool {
+	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 || f.Evidence.Sign(flows.SignRetransmitted).Count > 0
 }
 
-// losings returns how often a flow lost something, at least.
-func losings(f *flows.Flow) uint64 {
+// countLosses returns how often a flow lost something, at least.
+func countLosses(f *flows.Flow) uint64 {
 	e := f.Evidence
-	return max(f.PSN.Lost, e.Sign(flows.SignNAK).Count, e.Sign(flows.SignResent).Count, min(f.Causes.Timeout, 1))
+	return max(f.PSN.Lost, e.Sign(flows.SignNAK).Count, e.Sign(flows.SignRetransmitted).Count, min(f.Causes.Timeout, 1))
 }
 
-// numbers returns the numbers of the bits of a set.
-func numbers(set uint64) (all []int) {
+// bitNumbers returns the numbers of the bits of a set.
+func bitNumbers(set uint64) (all []int) {
 	for ; set != 0; set &= set - 1 {
 		all = append(all, bits.TrailingZeros64(set))
 	}

@@ -97,7 +97,7 @@ func TestLossIsSaidAsKnown(t *testing.T) {
 	require.NotContains(t, all[0].Text, " 0 ")
 
 	all = verdictsOf(t, "tour.pcap")
-	require.Equal(t, triage.Repeated, all[0].Cause)
+	require.Equal(t, triage.CauseRetransmitted, all[0].Cause)
 	require.Contains(t, all[0].Text,
 		": 1 packet was sent again (why, answers would tell, and none could be matched to this flow)")
 	require.NotContains(t, all[0].Text, " 0 ")

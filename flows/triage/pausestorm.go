@@ -16,7 +16,7 @@ const (
 	stormPaused = 500 * time.Microsecond // in all
 )
 
-// pauseStorm: somebody paused a link for long.
+// findPauseStorm: somebody paused a link for long.
 //
 // Evidence: PFC or PAUSE frames from a MAC address that stopped a priority for half a millisecond or more in all, and
 // for a fourth of the time from the first one to the last.
@@ -24,7 +24,7 @@ const (
 // Counter-evidence: who is paused pauses those behind him. Where several addresses pause like that, nobody is blamed:
 // who was the first here may have been paused by another before the capture, or have paused for an instant long before.
 // PFC stays on its link: that a capture has none says nothing.
-func pauseStorm(v *view) {
+func findPauseStorm(v *view) {
 	type storm struct {
 		link     *flows.Link
 		priority int // or flows.AllPriorities
@@ -55,7 +55,7 @@ func pauseStorm(v *view) {
 		what = "all priorities"
 	}
 	text := fmt.Sprintf("%v paused %s of its link for %s in all, %s at a time at most, by %s from %s on.",
-		first.link.Src, what, about(first.paused), about(first.Longest), count(first.Count, "XOFF"), clock(first.Sign))
+		first.link.Src, what, formatDuration(first.paused), formatDuration(first.Longest), formatCount(first.Count, "XOFF"), formatStart(first.Sign))
 	var also []string
 	for _, s := range all[1:] {
 		if a := s.link.Src.String(); a != first.link.Src.String() && !slices.Contains(also, a) {
@@ -65,18 +65,18 @@ func pauseStorm(v *view) {
 	party := first.link.Src.String()
 	if len(also) > 0 {
 		party = ""
-		text += fmt.Sprintf(" It was the first here, and %s did the same: who is paused pauses others.", list(also, 3))
+		text += fmt.Sprintf(" It was the first here, and %s did the same: who is paused pauses others.", formatList(also, 3))
 	}
 	if first.link.Assumed {
 		text += " The times are for a link of 100 Gbit/s: -link-rate."
 	}
-	shown := some([]Frame{{first.First, "XOFF"}, {first.Last, "XOFF"}})
-	v.say(Verdict{
-		Cause: PauseStorm, Party: party, Since: first.Since, Until: first.Until,
+	shown := limitFrames([]Frame{{first.First, "XOFF"}, {first.Last, "XOFF"}})
+	v.addVerdict(Verdict{
+		Cause: CausePauseStorm, Party: party, Since: first.Since, Until: first.Until,
 		Text: text,
 		Next: "Look at whoever has this MAC address: a host that takes data too slowly, or a switch that is paused " +
 			"itself; then capture on its other links.",
 		Frames: shown,
-		Filter: and("eth.src == "+first.link.Src.String(), "macc"),
+		Filter: joinAnd("eth.src == "+first.link.Src.String(), "macc"),
 	}, nil)
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// count writes a number and what it counts.
-func count[N int | uint64](n N, what string) string {
+// formatCount writes a number and what it counts.
+func formatCount[N int | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// share writes a part of the whole.
-func share(part, whole uint64) string {
+// formatShare writes a part of the whole.
+func formatShare(part, whole uint64) string {
 	percent := 100 * float64(part) / float64(max(whole, 1))
 	if percent >= 10 {
 		return fmt.Sprintf("%.0f %%", percent)
@@ -25,8 +25,8 @@ func share(part, whole uint64) string {
 	return fmt.Sprintf("%.2g %%", percent)
 }
 
-// about writes a time with two or three digits.
-func about(d time.Duration) string {
+// formatDuration writes a time with two or three digits.
+func formatDuration(d time.Duration) string {
 	unit := time.Nanosecond
 	for d >= 1000*unit {
 		unit *= 10
@@ -34,13 +34,13 @@ func about(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// clock writes since when.
-func clock(s flows.Sign) string {
+// formatStart writes since when.
+func formatStart(s flows.Sign) string {
 	return fmt.Sprintf("frame %d (%s)", s.First, s.Since.Format("15:04:05.000000"))
 }
 
-// rate writes bits a second.
-func rate(bits float64) string {
+// formatRate writes bits a second.
+func formatRate(bits float64) string {
 	for _, unit := range []string{"", "k", "M", "G"} {
 		if bits < 1000 {
 			return fmt.Sprintf("%.3g %sbit/s", bits, unit)
@@ -50,8 +50,8 @@ func rate(bits float64) string {
 	return fmt.Sprintf("%.3g Tbit/s", bits)
 }
 
-// list writes the first of several things.
-func list[T any](all []T, most int) string {
+// formatList writes the first of several things.
+func formatList[T any](all []T, most int) string {
 	var words []string
 	for i, one := range all {
 		if i == most {

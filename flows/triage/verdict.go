@@ -34,24 +34,24 @@ type Cause uint8
 // The causes; a Verdict about the first ones comes first. Those from Lost on are symptoms: the capture does not tell
 // why. A flow has them only where no cause says more about the same.
 const (
-	PauseStorm     Cause = iota // somebody paused a link for long
-	Incast                      // several senders to one receiver at once
-	OnePath                     // one of several paths has too much: those of some UDP source ports
-	CNPMissing                  // marked packets that no CNP answered
-	CNPUnheeded                 // a sender that CNPs did not slow down
-	NotECNCapable               // packets that cannot be marked, where others were
-	OtherDSCP                   // losses only with a DSCP that the others do not have
-	TooManyNotices              // a node that notifies more often than a sender can act upon
-	NotReady                    // a receiver that had no receive posted
-	Storm                       // a large part of what is sent is sent again
-	TimedOut                    // a sender waited for what did not come
-	Reordered                   // packets overtook one another, and none was lost
-	Lost                        // packets were lost
-	Repeated                    // packets were sent again, and no packet is known to be lost
-	Congested                   // packets were marked or notified about
-	Refused                     // requests that the receiver refuses
-	Corrupt                     // packets with a wrong ICRC
-	NotCaptured                 // packets that the receiver has, and the capture does not
+	CausePauseStorm     Cause = iota // somebody paused a link for long
+	CauseIncast                      // several senders to one receiver at once
+	CauseOnePath                     // one of several paths has too much: those of some UDP source ports
+	CauseCNPMissing                  // marked packets that no CNP answered
+	CauseCNPUnheeded                 // a sender that CNPs did not slow down
+	CauseNotECNCapable               // packets that cannot be marked, where others were
+	CauseOtherDSCP                   // losses only with a DSCP that the others do not have
+	CauseTooManyNotices              // a node that notifies more often than a sender can act upon
+	CauseNotReady                    // a receiver that had no receive posted
+	CauseStorm                       // a large part of what is sent is sent again
+	CauseTimedOut                    // a sender waited for what did not come
+	CauseReordered                   // packets overtook one another, and none was lost
+	CauseLost                        // packets were lost
+	CauseRetransmitted               // packets were sent again, and no packet is known to be lost
+	CauseCongested                   // packets were marked or notified about
+	CauseRefused                     // requests that the receiver refuses
+	CauseCorrupt                     // packets with a wrong ICRC
+	CauseNotCaptured                 // packets that the receiver has, and the capture does not
 	noCause
 )
 
@@ -62,5 +62,5 @@ var causeNames = [noCause]string{"pause storm", "incast", "one path", "no CNP", 
 // String returns the name of the cause, as JSON has it.
 func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause") }
 
-// Symptom says whether c is what was seen, and not why.
-func (c Cause) Symptom() bool { return c >= Lost }
+// IsSymptom says whether c is what was seen, and not why.
+func (c Cause) IsSymptom() bool { return c >= CauseLost }

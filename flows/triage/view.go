@@ -13,11 +13,11 @@ import (
 // A view is a snapshot, as rules look at it.
 type view struct {
 	*flows.Snapshot
-	flows    []*flows.Flow // those with evidence, but for management's
-	to, from groups
-	pairs    map[pair]uint64 // CNPs from one address to another about flows that are not known
-	verdicts []Verdict
-	said     []map[rocev2.FlowKey]bool // by cause
+	flows          []*flows.Flow // those with evidence, but for management's
+	to, from       groups
+	pairs          map[pair]uint64 // CNPs from one address to another about flows that are not known
+	verdicts       []Verdict
+	explainedFlows []map[rocev2.FlowKey]bool // by cause
 }
 
 // A pair is a source and a destination.
@@ -32,26 +32,26 @@ type group struct {
 }
 
 func newView(s *flows.Snapshot) *view {
-	v := &view{Snapshot: s, pairs: map[pair]uint64{}, said: make([]map[rocev2.FlowKey]bool, noCause)}
+	v := &view{Snapshot: s, pairs: map[pair]uint64{}, explainedFlows: make([]map[rocev2.FlowKey]bool, noCause)}
 	for i := range s.Flows {
 		if f := &s.Flows[i]; f.Evidence != nil && f.DestQP > 1 {
 			v.flows = append(v.flows, f)
 		}
 	}
-	v.proxied()
+	v.assignUnpaired()
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
 		v.pairs[pair{u.Src, u.Dst}] += u.CNPs + u.FastCNPs
 	}
-	v.to = groupBy(v.flows, destination)
-	v.from = groupBy(v.flows, source)
+	v.to = groupBy(v.flows, destinationOf)
+	v.from = groupBy(v.flows, sourceOf)
 	return v
 }
 
-// proxied gives CNPs that are about no flow for certain to the one that they can only be about: those of others than
+// assignUnpaired gives CNPs that are about no flow for certain to the one that they can only be about: those of others than
 // the receiver by the source queue pair, as proxies send them in their own name; those of the receiver where there is
 // no other flow between the two.
-func (v *view) proxied() {
+func (v *view) assignUnpaired() {
 	type end struct {
 		addr netip.Addr
 		qp   uint32
@@ -74,9 +74,9 @@ func (v *view) proxied() {
 		}
 		f, e := *v.flows[its[0]], *v.flows[its[0]].Evidence
 		if len(of) == 1 {
-			*e.Sign(flows.SignCNP) = plus(*e.Sign(flows.SignCNP), u.CNP)
+			*e.Sign(flows.SignCNP) = addSigns(*e.Sign(flows.SignCNP), u.CNP)
 		} else {
-			*e.Sign(flows.SignNotice) = plus(*e.Sign(flows.SignNotice), u.CNP)
+			*e.Sign(flows.SignNotification) = addSigns(*e.Sign(flows.SignNotification), u.CNP)
 			e.Notifiers = append(slices.Clip(e.Notifiers),
 				flows.Notifier{From: u.Src, Kind: flows.NoticeProxied, Sign: u.CNP})
 		}
@@ -101,8 +101,8 @@ func groupBy(all []*flows.Flow, by func(*flows.Flow) netip.Addr) (out groups) {
 	return out
 }
 
-// each yields, of the flows that meet a condition, those that have an address in common.
-func (v *view) each(by func(*flows.Flow) netip.Addr, holds func(*flows.Flow) bool) groups {
+// groupFlows yields, of the flows that meet a condition, those that have an address in common.
+func (v *view) groupFlows(by func(*flows.Flow) netip.Addr, holds func(*flows.Flow) bool) groups {
 	var all []*flows.Flow
 	for _, f := range v.flows {
 		if holds(f) {
@@ -112,11 +112,11 @@ func (v *view) each(by func(*flows.Flow) netip.Addr, holds func(*flows.Flow) boo
 	return groupBy(all, by)
 }
 
-func source(f *flows.Flow) netip.Addr      { return f.Src }
-func destination(f *flows.Flow) netip.Addr { return f.Dst }
+func sourceOf(f *flows.Flow) netip.Addr      { return f.Src }
+func destinationOf(f *flows.Flow) netip.Addr { return f.Dst }
 
-// sources returns how many different ones flows have.
-func sources(all []*flows.Flow) int {
+// countSources returns how many different ones flows have.
+func countSources(all []*flows.Flow) int {
 	seen := map[netip.Addr]bool{}
 	for _, f := range all {
 		seen[f.Src] = true
@@ -124,12 +124,12 @@ func sources(all []*flows.Flow) int {
 	return len(seen)
 }
 
-// say adds a verdict about flows.
-func (v *view) say(verdict Verdict, about []*flows.Flow) {
-	said := v.said[verdict.Cause]
+// addVerdict adds a verdict about flows.
+func (v *view) addVerdict(verdict Verdict, about []*flows.Flow) {
+	said := v.explainedFlows[verdict.Cause]
 	if said == nil {
 		said = map[rocev2.FlowKey]bool{}
-		v.said[verdict.Cause] = said
+		v.explainedFlows[verdict.Cause] = said
 	}
 	for _, f := range about {
 		verdict.Flows = append(verdict.Flows, f.FlowKey)
@@ -139,23 +139,23 @@ func (v *view) say(verdict Verdict, about []*flows.Flow) {
 	v.verdicts = append(v.verdicts, verdict)
 }
 
-// explained says whether one of these causes was found for a flow.
-func (v *view) explained(f *flows.Flow, causes ...Cause) bool {
-	return slices.ContainsFunc(causes, func(c Cause) bool { return v.said[c][f.FlowKey] })
+// hasCause says whether one of these causes was found for a flow.
+func (v *view) hasCause(f *flows.Flow, causes ...Cause) bool {
+	return slices.ContainsFunc(causes, func(c Cause) bool { return v.explainedFlows[c][f.FlowKey] })
 }
 
-// sum adds up the signs of some kinds of several flows.
-func sum(all []*flows.Flow, kinds ...flows.SignKind) (out flows.Sign) {
+// sumSigns adds up the signs of some kinds of several flows.
+func sumSigns(all []*flows.Flow, kinds ...flows.SignKind) (out flows.Sign) {
 	for _, f := range all {
 		for _, k := range kinds {
-			out = plus(out, *f.Evidence.Sign(k))
+			out = addSigns(out, *f.Evidence.Sign(k))
 		}
 	}
 	return out
 }
 
-// plus adds up two signs.
-func plus(a, b flows.Sign) flows.Sign {
+// addSigns adds up two signs.
+func addSigns(a, b flows.Sign) flows.Sign {
 	switch {
 	case a.Count == 0:
 		return b
@@ -178,12 +178,12 @@ func plus(a, b flows.Sign) flows.Sign {
 	return a
 }
 
-// met returns the kinds of signs that flows met congestion: marks and what nodes sent about them; where there are
+// congestionKinds returns the kinds of signs that flows met congestion: marks and what nodes sent about them; where there are
 // neither, as the capture is before the queue, the CNPs of receivers.
-func met(all ...*flows.Flow) []flows.SignKind {
+func congestionKinds(all ...*flows.Flow) []flows.SignKind {
 	var kinds []flows.SignKind
-	for _, k := range []flows.SignKind{flows.SignCE, flows.SignNotice} {
-		if sum(all, k).Count > 0 {
+	for _, k := range []flows.SignKind{flows.SignCE, flows.SignNotification} {
+		if sumSigns(all, k).Count > 0 {
 			kinds = append(kinds, k)
 		}
 	}
@@ -193,28 +193,30 @@ func met(all ...*flows.Flow) []flows.SignKind {
 	return kinds
 }
 
-// congestion returns the signs that a flow met congestion.
-func congestion(f *flows.Flow) (s flows.Sign) {
-	for _, k := range met(f) {
-		s = plus(s, *f.Evidence.Sign(k))
+// congestionSign returns the signs that a flow met congestion.
+func congestionSign(f *flows.Flow) (s flows.Sign) {
+	for _, k := range congestionKinds(f) {
+		s = addSigns(s, *f.Evidence.Sign(k))
 	}
 	return s
 }
 
-// overlap says whether two spans of time have a moment in common.
-func overlap(since, until, from, to time.Time) bool { return !until.Before(from) && !to.Before(since) }
+// spansOverlap says whether two spans of time have a moment in common.
+func spansOverlap(since, until, from, to time.Time) bool {
+	return !until.Before(from) && !to.Before(since)
+}
 
-// active says whether a flow sent within a span of time.
-func active(f *flows.Flow, since, until time.Time) bool {
+// isActive says whether a flow sent within a span of time.
+func isActive(f *flows.Flow, since, until time.Time) bool {
 	s := f.Evidence.Sign(flows.SignRequest)
-	return overlap(s.Since, s.Until, since, until)
+	return spansOverlap(s.Since, s.Until, since, until)
 }
 
 // maxFrames is how many frames a verdict names.
 const maxFrames = 8
 
-// frames names the first and the last frames of signs of some kinds of several flows.
-func frames(all []*flows.Flow, kinds ...flows.SignKind) (out []Frame) {
+// evidenceFrames names the first and the last frames of signs of some kinds of several flows.
+func evidenceFrames(all []*flows.Flow, kinds ...flows.SignKind) (out []Frame) {
 	for _, f := range all {
 		for _, k := range kinds {
 			if s := f.Evidence.Sign(k); s.Count > 0 {
@@ -222,11 +224,11 @@ func frames(all []*flows.Flow, kinds ...flows.SignKind) (out []Frame) {
 			}
 		}
 	}
-	return some(out)
+	return limitFrames(out)
 }
 
-// some leaves the first frames, and the last one.
-func some(all []Frame) []Frame {
+// limitFrames leaves the first frames, and the last one.
+func limitFrames(all []Frame) []Frame {
 	slices.SortStableFunc(all, func(a, b Frame) int { return cmp.Compare(a.Number, b.Number) })
 	all = slices.CompactFunc(all, func(a, b Frame) bool { return a.Number == b.Number })
 	if len(all) > maxFrames {

@@ -76,9 +76,9 @@ func makeIncident(n int, judged bool) incident {
 	end := span
 	for _, m := range chosen {
 		switch {
-		case m.cause == triage.TimedOut:
+		case m.cause == triage.CauseTimedOut:
 			end = max(end, 2*span)
-		case m.cause == triage.CNPUnheeded && m.wire != nil:
+		case m.cause == triage.CauseCNPUnheeded && m.wire != nil:
 			end = max(end, 3*span)
 		}
 	}
@@ -114,7 +114,7 @@ type judgement struct {
 func judge(in *incident, verdicts []triage.Verdict) (j judgement) {
 	j.found = truth{}
 	for _, v := range verdicts {
-		if v.Cause.Symptom() {
+		if v.Cause.IsSymptom() {
 			continue
 		}
 		j.found.blame(v.Cause)
@@ -227,7 +227,7 @@ func confuse(counts map[[2]string]int, in *incident, j *judgement) {
 // confusion writes the table: a row for what is true, a column for what was said.
 func confusion(counts map[[2]string]int) string {
 	var names []string
-	for c := range triage.Lost {
+	for c := range triage.CauseLost {
 		names = append(names, c.String())
 	}
 	names = append(names, none)

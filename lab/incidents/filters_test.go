@@ -30,7 +30,7 @@ func TestFilters(t *testing.T) {
 		file := ""
 		for _, v := range explain(&in) {
 			what := v.Cause.String()
-			if seen[what] || v.Cause == triage.Congested {
+			if seen[what] || v.Cause == triage.CauseCongested {
 				continue
 			}
 			seen[what] = true

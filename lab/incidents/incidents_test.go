@@ -49,24 +49,24 @@ type maker struct {
 const span = 4 * time.Millisecond // of the captures of a wire
 
 var makers = []maker{
-	{cause: triage.PauseStorm, wire: hostPauses},
-	{cause: triage.PauseStorm, lab: switchPauses},
-	{cause: triage.Incast, lab: manyToOne},
-	{cause: triage.OnePath, lab: collision},
-	{cause: triage.CNPMissing, wire: unanswered},
-	{cause: triage.CNPMissing, wire: oneWay},
-	{cause: triage.CNPUnheeded, lab: deafSenders},
-	{cause: triage.CNPUnheeded, wire: deafSender},
-	{cause: triage.NotECNCapable, wire: withoutECN},
-	{cause: triage.OtherDSCP, wire: wrongDSCP},
-	{cause: triage.TooManyNotices, lab: eagerSwitch},
-	{cause: triage.TooManyNotices, lab: eagerTeller},
-	{cause: triage.NotReady, wire: noReceives},
-	{cause: triage.Storm, lab: drops},
-	{cause: triage.Storm, wire: lossy},
-	{cause: triage.TimedOut, wire: tails},
-	{cause: triage.TimedOut, wire: ackLosses},
-	{cause: triage.Reordered, wire: sprayed},
+	{cause: triage.CausePauseStorm, wire: hostPauses},
+	{cause: triage.CausePauseStorm, lab: switchPauses},
+	{cause: triage.CauseIncast, lab: manyToOne},
+	{cause: triage.CauseOnePath, lab: collision},
+	{cause: triage.CauseCNPMissing, wire: unanswered},
+	{cause: triage.CauseCNPMissing, wire: oneWay},
+	{cause: triage.CauseCNPUnheeded, lab: deafSenders},
+	{cause: triage.CauseCNPUnheeded, wire: deafSender},
+	{cause: triage.CauseNotECNCapable, wire: withoutECN},
+	{cause: triage.CauseOtherDSCP, wire: wrongDSCP},
+	{cause: triage.CauseTooManyNotices, lab: eagerSwitch},
+	{cause: triage.CauseTooManyNotices, lab: eagerTeller},
+	{cause: triage.CauseNotReady, wire: noReceives},
+	{cause: triage.CauseStorm, lab: drops},
+	{cause: triage.CauseStorm, wire: lossy},
+	{cause: triage.CauseTimedOut, wire: tails},
+	{cause: triage.CauseTimedOut, wire: ackLosses},
+	{cause: triage.CauseReordered, wire: sprayed},
 }
 
 // blame adds what is true.
@@ -108,7 +108,7 @@ func hostPauses(s *setting, w *wire, t truth) {
 		w.after(time.Duration(w.between(0, 900))*time.Microsecond, brief)
 	}
 	w.after(time.Duration(w.between(100, 800))*time.Microsecond, storm)
-	t.blame(triage.PauseStorm, mac6(mac))
+	t.blame(triage.CausePauseStorm, mac6(mac))
 }
 
 func mac6(m [6]byte) string {
@@ -120,7 +120,7 @@ func unanswered(s *setting, w *wire, t truth) {
 	receiver := w.host(v6)
 	senders := of(s, []int{1, 2}, []int{1, 3})
 	if senders >= 3 { // as much as that is one
-		t.blame(triage.Incast, receiver.String())
+		t.blame(triage.CauseIncast, receiver.String())
 	}
 	for range senders {
 		c := w.conn(w.host(v6), receiver)
@@ -128,7 +128,7 @@ func unanswered(s *setting, w *wire, t truth) {
 		c.cnp = false
 		c.start()
 	}
-	t.blame(triage.CNPMissing, receiver.String())
+	t.blame(triage.CauseCNPMissing, receiver.String())
 }
 
 func oneWay(s *setting, w *wire, t truth) {
@@ -137,7 +137,7 @@ func oneWay(s *setting, w *wire, t truth) {
 	c.mark = sometimes(w, of(s, []float64{0.02, 0.05, 0.1, 0.2, 0.4}, []float64{0.03, 0.15, 0.7}))
 	c.oneWay, c.cnp = true, s.IntN(2) == 0
 	c.start()
-	t.blame(triage.CNPMissing)
+	t.blame(triage.CauseCNPMissing)
 }
 
 func deafSender(s *setting, w *wire, t truth) {
@@ -147,7 +147,7 @@ func deafSender(s *setting, w *wire, t truth) {
 	c.cnpGap = time.Duration(of(s, []int{20, 40, 50, 60}, []int{30, 45})) * time.Microsecond
 	c.line = 1e9 * of(s, []float64{1.5, 2, 3, 4, 5}, []float64{1.8, 3.5, 6})
 	c.start()
-	t.blame(triage.CNPUnheeded, c.src.String())
+	t.blame(triage.CauseCNPUnheeded, c.src.String())
 }
 
 func withoutECN(s *setting, w *wire, t truth) {
@@ -165,7 +165,7 @@ func withoutECN(s *setting, w *wire, t truth) {
 		c.lostBefore = func(int, uint32, bool) bool { return w.Float64() < 0.002 }
 	}
 	c.start()
-	t.blame(triage.NotECNCapable, c.src.String())
+	t.blame(triage.CauseNotECNCapable, c.src.String())
 }
 
 func wrongDSCP(s *setting, w *wire, t truth) {
@@ -190,7 +190,7 @@ func wrongDSCP(s *setting, w *wire, t truth) {
 	c.timeout = 2 * time.Second // not within the capture
 	c.message = 4096
 	c.start()
-	t.blame(triage.OtherDSCP, c.src.String())
+	t.blame(triage.CauseOtherDSCP, c.src.String())
 }
 
 func noReceives(s *setting, w *wire, t truth) {
@@ -205,7 +205,7 @@ func noReceives(s *setting, w *wire, t truth) {
 	}
 	c.rnrWait = time.Duration(of(s, []int{40, 80, 120, 160, 480}, []int{60, 200, 700})) * time.Microsecond
 	c.start()
-	t.blame(triage.NotReady, c.dst.String())
+	t.blame(triage.CauseNotReady, c.dst.String())
 }
 
 func lossy(s *setting, w *wire, t truth) {
@@ -220,7 +220,7 @@ func lossy(s *setting, w *wire, t truth) {
 		c.lostBehind = lose
 	}
 	c.start()
-	t.blame(triage.Storm)
+	t.blame(triage.CauseStorm)
 }
 
 func tails(s *setting, w *wire, t truth) {
@@ -244,7 +244,7 @@ func tails(s *setting, w *wire, t truth) {
 	}
 	c.tailOnly = true
 	c.start()
-	t.blame(triage.TimedOut)
+	t.blame(triage.CauseTimedOut)
 }
 
 func ackLosses(s *setting, w *wire, t truth) {
@@ -260,7 +260,7 @@ func ackLosses(s *setting, w *wire, t truth) {
 		return n == at
 	}
 	c.start()
-	t.blame(triage.TimedOut)
+	t.blame(triage.CauseTimedOut)
 }
 
 func sprayed(s *setting, w *wire, t truth) {
@@ -277,7 +277,7 @@ func sprayed(s *setting, w *wire, t truth) {
 		return 0
 	}
 	c.start()
-	t.blame(triage.Reordered)
+	t.blame(triage.CauseReordered)
 }
 
 // The laboratory.
@@ -396,7 +396,7 @@ func manyToOne(s *setting, t truth) []frame {
 		r.tap(append(senders, p, spare.Port())...)
 	}
 	r.Until(1500 * sim.Microsecond)
-	t.blame(triage.Incast, addr(0))
+	t.blame(triage.CauseIncast, addr(0))
 	return r.frames
 }
 
@@ -451,7 +451,7 @@ func collision(s *setting, t truth) []frame {
 	if slowest[0].Congested() < 100 { // hardly any flow went there: nothing happened
 		return collision(s, t)
 	}
-	t.blame(triage.OnePath)
+	t.blame(triage.CauseOnePath)
 	return r.frames
 }
 
@@ -471,7 +471,7 @@ func deafSenders(s *setting, t truth) []frame {
 		h := r.Host()
 		_, p := r.Link(h, leaf, rate, sim.Microsecond)
 		senders = append(senders, p, h.Port())
-		t.blame(triage.CNPUnheeded, addr(i+1))
+		t.blame(triage.CauseCNPUnheeded, addr(i+1))
 	}
 	for _, h := range r.Hosts()[1:] {
 		r.flow(s, h, receiver, rate*2/3)
@@ -484,7 +484,7 @@ func deafSenders(s *setting, t truth) []frame {
 		r.Until(5 * sim.Millisecond)
 	}
 	if n >= 3 {
-		t.blame(triage.Incast, addr(0))
+		t.blame(triage.CauseIncast, addr(0))
 	}
 	return r.frames
 }
@@ -508,7 +508,7 @@ func eagerSwitch(s *setting, t truth) []frame {
 	}
 	r.tap(ports...)
 	r.Until(1500 * sim.Microsecond)
-	t.blame(triage.TooManyNotices, switchAddr(0))
+	t.blame(triage.CauseTooManyNotices, switchAddr(0))
 	return r.frames
 }
 
@@ -530,7 +530,7 @@ func eagerTeller(s *setting, t truth) []frame {
 	}
 	r.tap(a, b)
 	r.Until(1500 * sim.Microsecond)
-	t.blame(triage.TooManyNotices, switchAddr(1))
+	t.blame(triage.CauseTooManyNotices, switchAddr(1))
 	return r.frames
 }
 
@@ -561,7 +561,7 @@ func drops(s *setting, t truth) []frame {
 	if r.Counts().LostData < 50 { // hardly anything happened
 		return drops(s, t)
 	}
-	t.blame(triage.Storm)
+	t.blame(triage.CauseStorm)
 	return r.frames
 }
 
@@ -587,7 +587,7 @@ func switchPauses(s *setting, t truth) []frame {
 	r.Until(2 * sim.Millisecond)
 	for _, f := range r.frames {
 		if be.Uint16(f.octets[12:]) == 0x8808 {
-			t.blame(triage.PauseStorm, mac6([6]byte(f.octets[6:])))
+			t.blame(triage.CausePauseStorm, mac6([6]byte(f.octets[6:])))
 			break
 		}
 	}

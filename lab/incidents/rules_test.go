@@ -21,7 +21,7 @@ func said(t *testing.T, w *wire, end time.Duration) (out []string) {
 	verdicts := explain(&in)
 	requireEvidence(t, &in, verdicts)
 	for _, v := range verdicts {
-		if !v.Cause.Symptom() {
+		if !v.Cause.IsSymptom() {
 			out = append(out, v.Cause.String()+" "+v.Party)
 		}
 	}

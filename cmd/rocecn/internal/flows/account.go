@@ -230,13 +230,13 @@ func (a *accountant) summary(w io.Writer, r *reader) {
 	for _, c := range []struct {
 		n    uint64
 		what string
-	}{{s.Others, "other"}, {s.Broken, "broken"}, {s.Links, "PFC of too many sources"}} {
+	}{{s.Others, "other"}, {s.Broken, "broken"}, {s.DroppedPFC, "PFC of too many sources"}} {
 		if c.n > 0 {
 			fmt.Fprintf(w, ", %d %s", c.n, c.what)
 		}
 	}
-	if s.Cut > 0 {
-		fmt.Fprintf(w, ", %d cut by the snap length (%d octets of each would do)", s.Cut, s.Needs)
+	if s.Truncated > 0 {
+		fmt.Fprintf(w, ", %d cut by the snap length (%d octets of each would do)", s.Truncated, s.SnapLength)
 	}
 	if e := a.table.Evicted(); e.Flows > 0 {
 		fmt.Fprintf(w, "; no room for %s with %s", cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"))

@@ -64,7 +64,7 @@ var flowColumns = []column{
 		if f.PSN.Lost+f.PSN.Unjudged > 0 {
 			colour = red
 		}
-		return countCell(float64(f.PSN.StayedMissing()), f.Sequenced, colour)
+		return countCell(float64(f.PSN.NeverSeen()), f.Sequenced, colour)
 	}},
 	{"", "Lost", "missing, and no answer covers them", "count", counted("psn.lost", red)},
 	{"REORDER", "Reorder", "requests that came after later ones, and had not been seen", "count",

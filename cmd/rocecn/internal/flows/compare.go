@@ -191,8 +191,8 @@ func printComparisonJSON(w io.Writer, c *flows.Comparison, o *options) error {
 	total, clocks := c.Total(), c.Clocks()
 	l := comparedLineOf(&total)
 	l.Total, l.Evicted = true, c.Evicted()
-	l.Clocks = &clocksLine{Known: clocks.Known.String()}
-	if clocks.Known == flows.BothWays {
+	l.Clocks = &clocksLine{Known: clocks.Basis.String()}
+	if clocks.Basis == flows.ClocksBothWays {
 		l.Clocks.Offset, l.Clocks.Delay = new(micros(clocks.Offset)), new(micros(clocks.Delay))
 	}
 	return out.Encode(l)
@@ -267,9 +267,9 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) {
 // clocksText says how far delays can be believed, and why.
 func clocksText(c flows.Clocks) string {
 	switch {
-	case c.Known == flows.OneWay:
+	case c.Basis == flows.ClocksOneWay:
 		return "Delays are as the two clocks have them: packets of one direction alone do not show whether these agree."
-	case c.Known == flows.NotKnown:
+	case c.Basis == flows.ClocksUnknown:
 		return "No packet was captured at both points."
 	case c.Offset.Abs() <= c.Delay:
 		return fmt.Sprintf("The clocks agree to about %v: packets of one direction are always later at B, those of "+

@@ -316,13 +316,13 @@ func TestClocksText(t *testing.T) {
 		want   string
 	}{
 		{flows.Clocks{}, "No packet was captured at both points."},
-		{flows.Clocks{Known: flows.OneWay}, "Delays are as the two clocks have them"},
-		{flows.Clocks{Known: flows.BothWays, Offset: -20 * time.Microsecond, Delay: 20 * time.Microsecond},
+		{flows.Clocks{Basis: flows.ClocksOneWay}, "Delays are as the two clocks have them"},
+		{flows.Clocks{Basis: flows.ClocksBothWays, Offset: -20 * time.Microsecond, Delay: 20 * time.Microsecond},
 			"The clocks agree to about 20µs:"},
-		{flows.Clocks{Known: flows.BothWays, Offset: 21 * time.Microsecond, Delay: 20 * time.Microsecond},
+		{flows.Clocks{Basis: flows.ClocksBothWays, Offset: 21 * time.Microsecond, Delay: 20 * time.Microsecond},
 			"B's clock is about 21µs ahead of A's, as the two directions together show: without that, the least " +
 				"delay is 20µs."},
-		{flows.Clocks{Known: flows.BothWays, Offset: -21 * time.Microsecond, Delay: 20 * time.Microsecond},
+		{flows.Clocks{Basis: flows.ClocksBothWays, Offset: -21 * time.Microsecond, Delay: 20 * time.Microsecond},
 			"B's clock is about -21µs ahead"},
 	} {
 		require.True(t, strings.HasPrefix(clocksText(c.clocks), c.want), clocksText(c.clocks))

@@ -110,10 +110,10 @@ func controlled(f *flows.Flow) (all []string) {
 		}
 		all = append(all, text)
 	}
-	if e := f.Evidence; e.MostSilence > 0 && f.Causes.Timeout > 0 {
-		text := "silent for " + short(e.LeastSilence)
-		if e.MostSilence > e.LeastSilence {
-			text += " to " + short(e.MostSilence)
+	if e := f.Evidence; e.MaxTimeout > 0 && f.Causes.Timeout > 0 {
+		text := "silent for " + short(e.MinTimeout)
+		if e.MaxTimeout > e.MinTimeout {
+			text += " to " + short(e.MaxTimeout)
 		}
 		all = append(all, text+" before a repeat after a timeout")
 	}
@@ -204,7 +204,7 @@ func (a *accountant) eachVerdict(put func(line any) error) error {
 // verdict writes one for people.
 func (h *human) verdict(v *triage.Verdict) []byte {
 	colour := red
-	if v.Cause.Symptom() {
+	if v.Cause.IsSymptom() {
 		colour = yellow
 	}
 	b := h.coloured(nil, v.Cause.String(), colour)
@@ -253,8 +253,8 @@ func (a *accountant) explained(l *flowLine, f *flows.Flow) *flowLine {
 		return l
 	}
 	l.Verdicts, l.Control = a.causes[f.FlowKey], controlLineOf(f)
-	if e := f.Evidence; e.MostSilence > 0 {
-		l.Silence = &silenceLine{micros(e.LeastSilence), micros(e.MostSilence), e.Covered, ackTimeoutOf(e.LeastSilence)}
+	if e := f.Evidence; e.MaxTimeout > 0 {
+		l.Silence = &silenceLine{micros(e.MinTimeout), micros(e.MaxTimeout), e.AlreadyAcknowledged, ackTimeoutOf(e.MinTimeout)}
 	}
 	return l
 }

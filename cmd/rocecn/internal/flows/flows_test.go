@@ -157,7 +157,7 @@ func TestKeys(t *testing.T) {
 	f.RTT.Add(time.Microsecond)
 	f.AfterCE.Add(time.Microsecond)
 	f.Queue.Known = true
-	f.Message(flows.Flush).Begun = 1
+	f.Message(flows.MessageFlush).Begun = 1
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(jsonOf(t, lineOf(&f, nil)), &got))
 	keys := func(v any) []string { return slices.Sorted(maps.Keys(v.(map[string]any))) }
@@ -430,7 +430,7 @@ func TestHumanReordered(t *testing.T) {
 	require.Contains(t, out, "11 not captured, 1800 out of order\n")
 	require.NotContains(t, out, red)
 	// Late ones may have been lost before the capture, where something is repeated.
-	f.PSN.Repeats, f.Causes.NAK, f.PSN.Copies = 3, 3, 2
+	f.PSN.Retransmitted, f.Causes.NAK, f.PSN.Copies = 3, 3, 2
 	require.Equal(t, []string{"gaps: 900", "11 not captured", "1800 out of order or sent again",
 		"3 repeated after NAKs", "2 copied by the network"}, remarks(&f))
 }

@@ -49,7 +49,7 @@ func seenOf(s *flows.Snapshot, addresses []netip.Addr) (n seen) {
 			}
 			n.cnpsFrom += f.CNPs
 			n.fast += f.FastCNPs
-			n.missing += f.PSN.StayedMissing()
+			n.missing += f.PSN.NeverSeen()
 			n.rnrFrom += f.RNRNAKs
 			if f.RNRNAKs > 0 {
 				n.rnrQPs[f.DestQP] = true

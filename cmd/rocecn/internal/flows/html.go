@@ -208,7 +208,7 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 func (a *accountant) onPage(rows map[rocev2.FlowKey]int) (all []pageVerdict) {
 	for i := range a.verdicts {
 		v := pageVerdict{Verdict: &a.verdicts[i], Level: bad}
-		if v.Cause.Symptom() {
+		if v.Cause.IsSymptom() {
 			v.Level = notable
 		}
 		v.Row = rowOrNil(rows, v.Flows...)

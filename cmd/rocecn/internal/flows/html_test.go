@@ -197,7 +197,7 @@ func crowd(n int) *flows.Snapshot {
 		f.Src = netip.AddrFrom16([16]byte{0x20, 1, 0x1d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x55,
 			0x55, byte(0x60 + i>>12), byte(i)})
 		f.Dst, f.DestQP = f.Src, uint32(1<<23+i)
-		f.PSN = flows.PSN{Gaps: 1e4, Missing: 1e5, Lost: 1e5, Late: 1e5, Repeats: 1e5}
+		f.PSN = flows.PSN{Gaps: 1e4, Missing: 1e5, Lost: 1e5, Late: 1e5, Retransmitted: 1e5}
 		f.ECN[3], f.CNPs, *f.NAK(0), f.RNRNAKs = 1e8, 1e5, 1e4, 1e4
 		f.RTT.Add(123456 * time.Nanosecond)
 		s.Flows = append(s.Flows, f)
@@ -207,19 +207,19 @@ func crowd(n int) *flows.Snapshot {
 
 // crowded is a series in which everything happens all the time.
 func crowded() *flows.Series {
-	s := &flows.Series{More: 1e6, Start: time.Unix(1, 0)}
+	s := &flows.Series{DroppedMarks: 1e6, Start: time.Unix(1, 0)}
 	for i := range 512 {
 		s.Bins = append(s.Bins, flows.Bin{
 			From: time.Duration(i) * time.Second, To: time.Duration(i+1) * time.Second,
 			Tally: flows.Tally{
 				IPOctets: uint64(1e9 * (i%7 + 1)), CE: uint32(1e5 + i), CNPs: uint32(1e5 - i), Missing: 1e4, Late: 1e4,
-				Repeats: 1e4, NAKs: 1e4, RNRNAKs: 1e4, PPFC: 1e4, RTT: 123456789,
+				Retransmitted: 1e4, NAKs: 1e4, RNRNAKs: 1e4, PPFC: 1e4, RTT: 123456789,
 				First: int64(1e6*i + i), Last: int64(1e6 * (i + 1)), Sequenced: true,
 			},
 		})
 	}
 	for i := range 128 {
-		s.Marks = append(s.Marks, flows.Mark{Kind: flows.MarkRepeat, Frame: uint64(1e9 + i),
+		s.Marks = append(s.Marks, flows.Mark{Kind: flows.MarkRetransmission, Frame: uint64(1e9 + i),
 			Time: time.Unix(2, int64(i)), PSN: 1<<24 - 1, Count: 1e4, Line: 1e6})
 	}
 	for node := range uint64(6) {

@@ -157,9 +157,9 @@ func remarks(f *flows.Flow) (all []string) {
 	add(p.Unseen, "%d not captured")
 	add(p.Unjudged, "%d lost or not captured")
 	switch {
-	case p.Repeats > 0:
+	case p.Retransmitted > 0:
 		add(p.Late, "%d out of order or sent again")
-	case p.StayedMissing() == 0:
+	case p.NeverSeen() == 0:
 		add(p.Late, "%d out of order, none lost")
 	default:
 		add(p.Late, "%d out of order")

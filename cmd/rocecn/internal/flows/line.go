@@ -45,9 +45,9 @@ type flowLine struct {
 
 	Messages map[string]flows.Messages `json:"messages"`
 
-	Lives     uint64         `json:"lives,omitempty"`
-	PSN       *psnLine       `json:"psn,omitempty"`
-	RepeatsBy *flows.Repeats `json:"repeats_by,omitempty"`
+	Lives     uint64                 `json:"lives,omitempty"`
+	PSN       *psnLine               `json:"psn,omitempty"`
+	RepeatsBy *flows.Retransmissions `json:"repeats_by,omitempty"`
 
 	answersLine
 

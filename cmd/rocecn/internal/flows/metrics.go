@@ -59,7 +59,7 @@ func newMetrics() []metric {
 	sequence("psn.gaps", func(f *flows.Flow) uint64 { return f.PSN.Gaps })
 	sequence("psn.missing", func(f *flows.Flow) uint64 { return f.PSN.Missing })
 	sequence("psn.late", func(f *flows.Flow) uint64 { return f.PSN.Late })
-	sequence("psn.repeats", func(f *flows.Flow) uint64 { return f.PSN.Repeats })
+	sequence("psn.repeats", func(f *flows.Flow) uint64 { return f.PSN.Retransmitted })
 	sequence("psn.copies", func(f *flows.Flow) uint64 { return f.PSN.Copies })
 	sequence("psn.unseen", func(f *flows.Flow) uint64 { return f.PSN.Unseen })
 	sequence("psn.lost", func(f *flows.Flow) uint64 { return f.PSN.Lost })

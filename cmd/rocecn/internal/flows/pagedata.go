@@ -190,7 +190,7 @@ func pageRowOf(f *flows.Flow, src, dst int, start time.Time) pageRow {
 }
 
 func chartOf(row int, f *flows.Flow, s *flows.Series, start time.Time) pageChart {
-	c := pageChart{Row: row, Remarks: strings.Join(remarks(f), ", "), pageSeries: packed(s, start), More: s.More}
+	c := pageChart{Row: row, Remarks: strings.Join(remarks(f), ", "), pageSeries: packed(s, start), More: s.DroppedMarks}
 	if f.Sequenced {
 		c.PSN = psns(s)
 	}
@@ -231,7 +231,7 @@ func packed(s *flows.Series, start time.Time) pageSeries {
 		{&p.CE, func(b *flows.Bin) uint32 { return b.CE }}, {&p.CNPs, func(b *flows.Bin) uint32 { return b.CNPs }},
 		{&p.Miss, func(b *flows.Bin) uint32 { return b.Missing }},
 		{&p.Late, func(b *flows.Bin) uint32 { return b.Late }},
-		{&p.Repeat, func(b *flows.Bin) uint32 { return b.Repeats }},
+		{&p.Repeat, func(b *flows.Bin) uint32 { return b.Retransmitted }},
 		{&p.NAKs, func(b *flows.Bin) uint32 { return b.NAKs }},
 		{&p.RNRs, func(b *flows.Bin) uint32 { return b.RNRNAKs }},
 		{&p.PPFC, func(b *flows.Bin) uint32 { return b.PPFC }},
@@ -287,8 +287,8 @@ func pauseLanes(pauses []flows.Pause, start time.Time) (lanes []pageLane) {
 }
 
 var causeNames = [...]string{
-	flows.Timeout: "a timeout", flows.SequenceNAK: "a NAK", flows.RNR: "an RNR NAK",
-	flows.ReadRest: "a READ of which a part is missing",
+	flows.CauseTimeout: "a timeout", flows.CauseSequenceNAK: "a NAK", flows.CauseRNR: "an RNR NAK",
+	flows.CauseReadRest: "a READ of which a part is missing",
 }
 
 // markText says in words what a mark says.
@@ -298,7 +298,7 @@ func markText(m *flows.Mark) string {
 		return fmt.Sprintf("gap, %d missing from PSN %d on", m.Count, m.PSN)
 	case flows.MarkLate:
 		return fmt.Sprintf("PSN %d comes out of order", m.PSN)
-	case flows.MarkRepeat:
+	case flows.MarkRetransmission:
 		return fmt.Sprintf("%d repeated from PSN %d on, after %s", m.Count, m.PSN, causeNames[m.Cause])
 	case flows.MarkLife:
 		return fmt.Sprintf("a new life begins with PSN %d", m.PSN)

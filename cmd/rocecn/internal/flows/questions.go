@@ -53,7 +53,7 @@ func worst(s *flows.Snapshot, of func(f *flows.Flow) float64) (found *flows.Flow
 func loss(s *flows.Snapshot) question {
 	q := question{Asked: "Is it loss, or is it the capture?"}
 	var p flows.PSN
-	var c flows.Repeats
+	var c flows.Retransmissions
 	sequenced := 0
 	for i := range s.Flows {
 		f := &s.Flows[i]
@@ -61,11 +61,11 @@ func loss(s *flows.Snapshot) question {
 			sequenced++
 		}
 		p.Lost, p.Unseen, p.Unjudged = p.Lost+f.PSN.Lost, p.Unseen+f.PSN.Unseen, p.Unjudged+f.PSN.Unjudged
-		p.Late, p.Repeats = p.Late+f.PSN.Late, p.Repeats+f.PSN.Repeats
+		p.Late, p.Retransmitted = p.Late+f.PSN.Late, p.Retransmitted+f.PSN.Retransmitted
 		c.NAK, c.RNR = c.NAK+f.Causes.NAK, c.RNR+f.Causes.RNR
 		c.Read, c.Timeout = c.Read+f.Causes.Read, c.Timeout+f.Causes.Timeout
 	}
-	q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.PSN.StayedMissing()) })
+	q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.PSN.NeverSeen()) })
 	switch {
 	case p.Lost > 0:
 		q.Answer, q.Level = cli.Count(p.Lost, "packet")+" lost", bad
@@ -77,9 +77,9 @@ func loss(s *flows.Snapshot) question {
 		q.Answer, q.Level = "Not to be said: no flow has PSNs that follow one another", unknown
 	default:
 		q.Answer, q.Level = "Nothing is missing", good
-		q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.PSN.Repeats) })
+		q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.PSN.Retransmitted) })
 	}
-	if p.Repeats > 0 && q.Level != bad {
+	if p.Retransmitted > 0 && q.Level != bad {
 		q.Level = notable
 	}
 	var more []string

@@ -43,13 +43,13 @@ func TestQuestions(t *testing.T) {
 			notable},
 		{loss, func(f *flows.Flow) { f.PSN.Unjudged = 1 }, nil, 0, "1 packet lost, or not captured", "", bad},
 		{loss, func(f *flows.Flow) {
-			f.PSN = flows.PSN{Lost: 2, Unjudged: 3, Unseen: 4, Late: 5, Repeats: 6}
-			f.Causes = flows.Repeats{NAK: 1, RNR: 2, Timeout: 3}
+			f.PSN = flows.PSN{Lost: 2, Unjudged: 3, Unseen: 4, Late: 5, Retransmitted: 6}
+			f.Causes = flows.Retransmissions{NAK: 1, RNR: 2, Timeout: 3}
 		}, nil, 0, "2 packets lost", "3 lost or not captured, 4 not captured, as they were acknowledged, " +
 			"5 out of order; " +
 			"repeated 1 after NAKs, 2 after RNR NAKs, 3 after a timeout", bad},
 		{loss, func(f *flows.Flow) { f.PSN.Late = 7 }, nil, 0, "Nothing is missing", "7 out of order", good},
-		{loss, func(f *flows.Flow) { f.PSN.Repeats, f.Causes.RNR = 1, 1 }, nil, 0, "Nothing is missing",
+		{loss, func(f *flows.Flow) { f.PSN.Retransmitted, f.Causes.RNR = 1, 1 }, nil, 0, "Nothing is missing",
 			"repeated 1 after RNR NAKs", notable},
 		{congestion, func(f *flows.Flow) { f.ECN[rocev2.NotECT] = 200 }, nil, 0,
 			"Not to be said: no packet can be marked",
@@ -119,7 +119,7 @@ func TestSlowed(t *testing.T) {
 
 // Above all findings stands how bad it is, and nothing is called good of which nothing was seen.
 func TestHeadline(t *testing.T) {
-	quiet, lossy := asked(func(*flows.Flow) {}), asked(func(f *flows.Flow) { f.PSN.Repeats = 3 })
+	quiet, lossy := asked(func(*flows.Flow) {}), asked(func(f *flows.Flow) { f.PSN.Retransmitted = 3 })
 	for _, row := range []struct {
 		name     string
 		flows    []flows.Flow

@@ -325,7 +325,7 @@ func (c *collector) print() error {
 	s := c.samples.Stats()
 	total := c.counts
 	total.Refused += c.samples.Refused()
-	total.Others, total.BrokenPackets, total.Cut = s.Others, s.Broken, s.Cut
+	total.Others, total.BrokenPackets, total.Cut = s.Others, s.Broken, s.Truncated
 	if c.form != "json" {
 		c.printTable(all, rest, &total)
 		return cli.Output(c.out.Flush())
@@ -415,7 +415,7 @@ type (
 func sampledLineOf(s *flows.Sampled, during *intervalLine) *sampledLine {
 	counted := countedLineOf(&s.Answers)
 	l := &sampledLine{Sampled: true, Src: s.Src, Dst: s.Dst, First: stamp(s.First), Last: stamp(s.Last),
-		Interval: during, Elsewhere: s.Elsewhere, Points: []sampledPointLine{},
+		Interval: during, Elsewhere: s.OtherPoints, Points: []sampledPointLine{},
 		Answers: sampledAnswers{
 			s.Responses, s.ACKs, counted.NAKs, s.RNRNAKs, s.CNPs, s.FastCNPs, s.PPFC, s.FCN, s.Proxy,
 		}}
@@ -470,7 +470,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		for _, q := range s.Points {
 			n += q.Samples
 		}
-		rows = append(rows, []cell{{Text: qp}, {Text: transport}, {Text: scaled(float64(n + s.Elsewhere))}, ce,
+		rows = append(rows, []cell{{Text: qp}, {Text: transport}, {Text: scaled(float64(n + s.OtherPoints))}, ce,
 			{Text: "~" + scaled(float64(p.Packets))}, {Text: "~" + scaled(float64(p.IPOctets))}, {Text: port},
 			{Text: fmt.Sprintf("%v %s", p.Agent, sourceOf(p.SamplePoint))}})
 		names = append(names, fmt.Sprintf("%v > %v", s.Src, s.Dst))

@@ -98,8 +98,8 @@ func flowOf(qp uint32, set func(f *flows.Flow)) flows.Flow {
 func TestTopOrder(t *testing.T) {
 	w := watched(
 		flowOf(1, func(f *flows.Flow) { f.Mean = 9 }),
-		flowOf(2, func(f *flows.Flow) { f.PSN.Repeats, f.Causes.Timeout = 1, 1 }),
-		flowOf(3, func(f *flows.Flow) { f.PSN.Repeats = 5 }),
+		flowOf(2, func(f *flows.Flow) { f.PSN.Retransmitted, f.Causes.Timeout = 1, 1 }),
+		flowOf(3, func(f *flows.Flow) { f.PSN.Retransmitted = 5 }),
 		flowOf(4, func(f *flows.Flow) { f.CNPs, f.FastCNPs = 1, 1 }),
 		flowOf(5, func(f *flows.Flow) { f.PPFC = 3 }),
 	)
@@ -162,7 +162,7 @@ func TestTopSilent(t *testing.T) {
 		require.NoError(t, w.show(&flows.Snapshot{Flows: all}))
 		return string(w.block(columns, 0))
 	}
-	trouble := flowOf(17, func(f *flows.Flow) { f.PSN.Repeats = 1 })
+	trouble := flowOf(17, func(f *flows.Flow) { f.PSN.Retransmitted = 1 })
 	well := flowOf(18, func(f *flows.Flow) {})
 	require.NotContains(t, at(101, trouble, well), "silent 1s")
 	require.Contains(t, at(102), "1 silent since in trouble")
@@ -204,7 +204,7 @@ func (i interruption) Read([]byte) (int, error) { i(); return 0, io.EOF }
 func TestTopLost(t *testing.T) {
 	w := watched()
 	w.reader.dropped, w.reader.present = 5, 7
-	w.last.Stats = flows.Stats{Cut: 3, Broken: 4}
+	w.last.Stats = flows.Stats{Truncated: 3, Broken: 4}
 	require.Contains(t, string(w.block(columns, 0)), "not seen since the start: 12 dropped by the kernel, "+
 		"0 flows without room, 3 cut by the snap length, 4 broken\n")
 	path, _ := made(t, 1, traffic.Options{Connections: 40})

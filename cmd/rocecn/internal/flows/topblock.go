@@ -39,7 +39,7 @@ type topRow struct {
 func rowOf(f *flows.Flow) topRow {
 	r := topRow{flow: f}
 	r.by[byNotifications] = float64(f.CNPs + f.FastCNPs + f.PPFC + f.FCN + f.Proxy)
-	r.by[byRepeats] = float64(f.PSN.Repeats)
+	r.by[byRepeats] = float64(f.PSN.Retransmitted)
 	r.by[byStalls] = float64(f.Causes.Timeout)
 	r.by[byRate] = f.Mean
 	return r
@@ -161,7 +161,7 @@ func (w *watch) head() (lines []topLine) {
 		{Text: "not seen since the start: "},
 		alarming(float64(lost), red, "%d dropped by the kernel", lost), {Text: ", "},
 		alarming(float64(evicted), yellow, "%s without room", cli.Count(evicted, "flow")), {Text: ", "},
-		alarming(float64(s.Cut), yellow, "%d cut by the snap length", s.Cut), {Text: ", "},
+		alarming(float64(s.Truncated), yellow, "%d cut by the snap length", s.Truncated), {Text: ", "},
 		alarming(float64(s.Broken), yellow, "%d broken", s.Broken),
 	})
 }

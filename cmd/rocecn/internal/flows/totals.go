@@ -13,7 +13,7 @@ type totals struct {
 	packets        uint64
 	ipOctets       uint64
 	ecn            [4]uint64
-	causes         flows.Repeats
+	causes         flows.Retransmissions
 	answers        answerSums
 
 	// Of the flows that the table holds. They fall, too: when a hole is filled, and
@@ -109,7 +109,7 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	one("packets_total", "Packets read, of any kind.", s.Stats.Packets)
 	one("other_packets_total", "Of these, neither RoCEv2 nor about congestion.", s.Stats.Others)
 	one("broken_packets_total", "Packets of RoCEv2 or about congestion that do not parse.", s.Stats.Broken)
-	one("cut_packets_total", "Packets of which the snap length cut what was needed.", s.Stats.Cut)
+	one("cut_packets_total", "Packets of which the snap length cut what was needed.", s.Stats.Truncated)
 	one("dropped_packets_total", "Packets that came too fast, and were not read.", dropped)
 	one("flows", "Flows that are held.", t.flows)
 	one("flows_in_trouble", "Of these, those in trouble since they began.", t.trouble)
@@ -137,6 +137,6 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 		func(p flows.Priority) float64 { return float64(p.XON) })
 	ofPriorities("paused_seconds_total", "How long they paused, the times of all sources added up.",
 		func(p flows.Priority) float64 { return p.Paused.Seconds() })
-	one("pfc_sources_refused_total", "PFC and PAUSE frames of sources that there was no room for.", s.Stats.Links)
+	one("pfc_sources_refused_total", "PFC and PAUSE frames of sources that there was no room for.", s.Stats.DroppedPFC)
 	return text.Octets
 }
