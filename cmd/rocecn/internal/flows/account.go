@@ -236,7 +236,7 @@ func (a *accountant) summary(w io.Writer, r *reader) {
 		}
 	}
 	if s.Truncated > 0 {
-		fmt.Fprintf(w, ", %d cut by the snap length (%d octets of each would do)", s.Truncated, s.SnapLength)
+		fmt.Fprintf(w, ", %d truncated by the snapshot length (want %d octets of each)", s.Truncated, s.SnapLength)
 	}
 	if e := a.table.Evicted(); e.Flows > 0 {
 		fmt.Fprintf(w, "; no room for %s with %s", cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"))

@@ -540,7 +540,7 @@ func TestCut(t *testing.T) {
 		require.NoError(t, w.Write(&record))
 	}
 	_, _, stderr := run(t, &cut, "-")
-	require.Equal(t, "60 packets, 31 other, 29 cut by the snap length (90 octets of each would do)\n", stderr)
+	require.Equal(t, "60 packets, 31 other, 29 truncated by the snapshot length (want 90 octets of each)\n", stderr)
 }
 
 // jsonOf returns the line of a JSON object.

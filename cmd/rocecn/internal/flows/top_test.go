@@ -206,7 +206,7 @@ func TestTopLost(t *testing.T) {
 	w.reader.dropped, w.reader.present = 5, 7
 	w.last.Stats = flows.Stats{Truncated: 3, Broken: 4}
 	require.Contains(t, string(w.block(columns, 0)), "not seen since the start: 12 dropped by the kernel, "+
-		"0 flows without room, 3 cut by the snap length, 4 broken\n")
+		"0 flows without room, 3 truncated by the snapshot length, 4 broken\n")
 	path, _ := made(t, 1, traffic.Options{Connections: 40})
 	_, out, stderr := top(t, nil, "-max-flows", "16", "-interval", "1h", path)
 	require.NotContains(t, out, " 0 flows without room")

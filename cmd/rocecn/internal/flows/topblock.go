@@ -161,7 +161,7 @@ func (w *watch) head() (lines []topLine) {
 		{Text: "not seen since the start: "},
 		alarming(float64(lost), red, "%d dropped by the kernel", lost), {Text: ", "},
 		alarming(float64(evicted), yellow, "%s without room", cli.Count(evicted, "flow")), {Text: ", "},
-		alarming(float64(s.Truncated), yellow, "%d cut by the snap length", s.Truncated), {Text: ", "},
+		alarming(float64(s.Truncated), yellow, "%d truncated by the snapshot length", s.Truncated), {Text: ", "},
 		alarming(float64(s.Broken), yellow, "%d broken", s.Broken),
 	})
 }

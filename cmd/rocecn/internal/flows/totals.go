@@ -109,7 +109,7 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	one("packets_total", "Packets read, of any kind.", s.Stats.Packets)
 	one("other_packets_total", "Of these, neither RoCEv2 nor about congestion.", s.Stats.Others)
 	one("broken_packets_total", "Packets of RoCEv2 or about congestion that do not parse.", s.Stats.Broken)
-	one("cut_packets_total", "Packets of which the snap length cut what was needed.", s.Stats.Truncated)
+	one("cut_packets_total", "Packets truncated by the snapshot length before the end of the headers.", s.Stats.Truncated)
 	one("dropped_packets_total", "Packets that came too fast, and were not read.", dropped)
 	one("flows", "Flows that are held.", t.flows)
 	one("flows_in_trouble", "Of these, those in trouble since they began.", t.trouble)

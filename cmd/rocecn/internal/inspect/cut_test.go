@@ -23,27 +23,27 @@ func TestCutTooShort(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Len(t, lines, 4)
 	for i, want := range []string{
-		`"kind":"error","error":"cut by the snap length: 90 octets would do","truncated":true`,
-		`"kind":"error","error":"cut by the snap length: 78 octets would do","truncated":true`,
-		`"kind":"error","error":"cut by the snap length: 90 octets would do","truncated":true`,
+		`"kind":"error","error":"truncated by the snapshot length: want 90 octets","truncated":true`,
+		`"kind":"error","error":"truncated by the snapshot length: want 78 octets","truncated":true`,
+		`"kind":"error","error":"truncated by the snapshot length: want 90 octets","truncated":true`,
 		`"kind":"other","truncated":true`, // nothing shows that it is ours
 	} {
 		require.Contains(t, lines[i], want)
 	}
-	require.Contains(t, messages, "4 packets: 1 other, 3 cut by the snap length\n")
+	require.Contains(t, messages, "4 packets: 1 other, 3 truncated by the snapshot length\n")
 	require.Contains(t, messages, "truncated packets: 4; errors: 0\n")
 	require.Contains(t, messages,
-		"cut too short to be read: 3, and other traffic perhaps; capture with -s 114 or more\n")
+		"truncated before the end of the headers: 3, and possibly other traffic; capture with -s 114 or more\n")
 
 	_, messages, _ = inspect(nil, write(t, "other.pcapng", pcapngOf(records[3:])))
 	require.Contains(t, messages, "1 packet: 1 other\n")
 	require.Contains(t, messages,
-		"\nother traffic may have been cut too short to be read; capture with -s 114 or more\n")
+		"\nother traffic may be truncated before the end of its headers; capture with -s 114 or more\n")
 
 	out, _, _ = inspect(nil, "-all", file)
 	lines = strings.Split(strings.TrimSpace(out), "\n")
-	require.Contains(t, lines[0], "ERROR  cut by the snap length: 90 octets would do  truncated")
-	require.Contains(t, lines[3], "other: UDP  cut by the snap length: 114 octets would do  truncated")
+	require.Contains(t, lines[0], "ERROR  truncated by the snapshot length: want 90 octets  truncated")
+	require.Contains(t, lines[3], "other: UDP  truncated by the snapshot length: want 114 octets  truncated")
 }
 
 // Where the link-layer header is cut, nothing says what it is; a short frame is not asked for more than it had.
@@ -53,9 +53,9 @@ func TestCutHeader(t *testing.T) {
 		{Data: frame[:5], OrigLen: 200}, {Data: frame[:13], OrigLen: 82},
 		{Data: frame[:13], OrigLen: 0xFFFFFFFF}}))
 	out, _, _ := inspect(nil, "-all", file)
-	require.Contains(t, out, "  -  other  cut by the snap length: 114 octets would do  truncated")
+	require.Contains(t, out, "  -  other  truncated by the snapshot length: want 114 octets  truncated")
 	require.Equal(t, 2, strings.Count(out, "114 octets"))
-	require.Contains(t, out, "  -  other  cut by the snap length: 82 octets would do  truncated")
+	require.Contains(t, out, "  -  other  truncated by the snapshot length: want 82 octets  truncated")
 }
 
 // Of a CM message that the capture cut, what is there is shown: its name, the queue pair, the GIDs, the private data.

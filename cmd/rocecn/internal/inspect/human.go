@@ -131,8 +131,7 @@ func (p *humanPrinter) transport(f *finding) {
 	case !f.icrcOK:
 		p.cell("icrc BAD")
 	case f.coverage != icrc.AsSent:
-		p.cell("icrc ok")
-		p.text("(" + f.coverage.String() + ")")
+		p.text("icrc ok (" + coverageText(f.coverage) + ")")
 	default:
 		p.cell("icrc ok")
 	}
@@ -145,6 +144,14 @@ func (p *humanPrinter) transport(f *finding) {
 	p.notification(f)
 	p.marks(f.datagram, &h.Header)
 	p.deviations(f)
+}
+
+// coverageText describes a coverage other than [icrc.AsSent].
+func coverageText(c icrc.Coverage) string {
+	if c == icrc.Without {
+		return "computed without extension headers"
+	}
+	return "computed over everything except extension headers"
 }
 
 // header prints one extended header.

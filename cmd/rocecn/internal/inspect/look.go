@@ -97,7 +97,7 @@ func (l *looker) look(r *capture.Record) *finding {
 	if o.Cut && (f.kind == message.Broken || f.kind == message.Other) {
 		// What is wrong with a packet that the capture cut too short is no fault of the packet's.
 		if f.needed = int(min(int64(message.SnapLength(f.walked, l.config)), int64(r.OrigLen))); f.needed != 0 {
-			f.err = fmt.Errorf("cut by the snap length: %d octets would do", f.needed)
+			f.err = fmt.Errorf("truncated by the snapshot length: want %d octets", f.needed)
 		}
 	}
 	if f.kind == message.PFC || f.kind == message.Pause {

@@ -77,16 +77,16 @@ func (s *summary) print(w io.Writer) {
 		}
 	}
 	if s.cut > 0 {
-		found = append(found, fmt.Sprintf("%d cut by the snap length", s.cut))
+		found = append(found, fmt.Sprintf("%d truncated by the snapshot length", s.cut))
 	}
 	if len(found) == 0 {
 		found = []string{"none"}
 	}
 	right, how := s.right[icrc.AsSent], ""
-	for _, c := range []icrc.Coverage{icrc.Without, icrc.Skipped} {
+	for c := icrc.Without; c <= icrc.Skipped; c++ {
 		if n := s.right[c]; n > 0 {
 			right += n
-			how += fmt.Sprintf(", %d of them in coverage %v", n, c)
+			how += fmt.Sprintf(" (%d %s)", n, coverageText(c))
 		}
 	}
 	fmt.Fprintf(w, "%s: %s\n", cli.Count(s.packets, "packet"), strings.Join(found, ", "))
@@ -94,10 +94,10 @@ func (s *summary) print(w io.Writer) {
 		right, how, s.wrong, s.truncated, s.kinds[message.Broken]-s.cut)
 	switch {
 	case s.cut > 0:
-		fmt.Fprintf(w, "cut too short to be read: %d, and other traffic perhaps; capture with -s %d or more\n", s.cut,
+		fmt.Fprintf(w, "truncated before the end of the headers: %d, and possibly other traffic; capture with -s %d or more\n", s.cut,
 			s.needed)
 	case s.needed > 0:
-		fmt.Fprintf(w, "other traffic may have been cut too short to be read; capture with -s %d or more\n", s.needed)
+		fmt.Fprintf(w, "other traffic may be truncated before the end of its headers; capture with -s %d or more\n", s.needed)
 	}
 	if s.live {
 		fmt.Fprintf(w, "dropped by the kernel: %d\n", s.dropped)

@@ -55,7 +55,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		r.table.summary(stderr, r.packets)
 	}
 	if r.cut > 0 {
-		fmt.Fprintf(stderr, "cut too short by the snap length: %d; capture with -s %d or more\n", r.cut, r.needed)
+		fmt.Fprintf(stderr, "truncated before the end of the headers: %d; capture with -s %d or more\n", r.cut, r.needed)
 	}
 	if r.inputs.Live {
 		fmt.Fprintf(stderr, "dropped by the kernel: %d\n", r.dropped)

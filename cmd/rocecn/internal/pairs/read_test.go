@@ -53,7 +53,7 @@ func TestCut(t *testing.T) {
 	require.Zero(t, status)
 	require.Equal(t,
 		"3 packets; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 0 flows without one\n"+
-			"cut too short by the snap length: 3; capture with -s 90 or more\n", stderr)
+			"truncated before the end of the headers: 3; capture with -s 90 or more\n", stderr)
 	_, stderr, _ = pairs(pcapOf(1, frame{frames[0].octets, 64}), "-") // it had no more
 	require.NotContains(t, stderr, "cut")
 	out, stderr, status := pairs(pcapOf(105, append(frames, messages(t, 3, 1000)...)...), "-") // IEEE 802.11
