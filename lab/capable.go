@@ -89,7 +89,7 @@ func (s *Switch) rejected(k *packet) bool {
 	}
 	n := s.net
 	_, d := s.role.agent.Receive(nil, n.roles.reads(k.ip), node.Event{Observe: true, Now: n.Sim.Now().Clock()})
-	if d.Action != node.Learned {
+	if d.Action != node.ActionLearned {
 		n.count.Refused++
 	}
 	return true

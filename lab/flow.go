@@ -366,7 +366,7 @@ func (f *Flow) braked(s pause.State, until time.Time) {
 	was := f.Rate()
 	f.brake.Set(s, until, uint64(was))
 	f.stopped = f.brake.Rate(1, now.Clock()) == 0
-	if f.cut == sim.Never && (f.stopped || s == pause.Held) {
+	if f.cut == sim.Never && (f.stopped || s == pause.StateHeld) {
 		f.cut = now
 	}
 	f.changed(was)

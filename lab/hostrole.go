@@ -108,7 +108,7 @@ func (h *Host) answer(r ref, k *packet) {
 	n, roles := h.net, &h.net.roles
 	out, d := h.role.receiver.Receive(roles.answer[:0], roles.reads(n.octets(r, k)), n.event())
 	to, ok := index(hostPrefix, d.To)
-	if d.Action != node.Sent || !ok || to >= len(n.hosts) {
+	if d.Action != node.ActionSent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
 		n.unlearned(d.Reason)
 		return
@@ -126,7 +126,7 @@ func (h *hostRole) hears(ip []byte, flow int32) {
 	d := &n.roles.heard // not a variable of its own: given to a Control, each would be allocated
 	_, *d = h.sender.Receive(nil, n.roles.reads(ip), n.event())
 	i := int(d.SrcQP)/2 - 1
-	if d.Action != node.Accepted || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
+	if d.Action != node.ActionAccepted || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
 		n.count.Refused++
 		n.unlearned(d.Reason)
 		return
@@ -148,7 +148,7 @@ func (h *hostRole) hears(ip []byte, flow int32) {
 // brakes applies a PPFC to a flow of the host.
 func (h *hostRole) brakes(f *Flow, ip []byte) {
 	n := h.of.net
-	if _, d := h.pause.Receive(nil, n.roles.reads(ip), n.event()); d.Action != node.Accepted {
+	if _, d := h.pause.Receive(nil, n.roles.reads(ip), n.event()); d.Action != node.ActionAccepted {
 		n.count.Refused++
 		return
 	}

@@ -578,7 +578,7 @@ func TestTwoHistories(t *testing.T) {
 	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
 	a.Endless()
 	b.Endless()
-	told := node.Decision{Action: node.Accepted, Message: kinds.CNP, Request: node.SlowDown, KnownQP: true}
+	told := node.Decision{Action: node.ActionAccepted, Message: kinds.CNP, Request: node.RequestSlowDown, KnownQP: true}
 	n.At(100*µs, func() { a.notified(&told); a.notified(&told) })
 	n.Until(200 * µs)
 	require.Equal(t, 20*sim.Gbps, b.Rate())

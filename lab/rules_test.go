@@ -201,7 +201,7 @@ func TestAstray(t *testing.T) {
 	sender := n.Hosts()[0].role
 	out, d := n.Hosts()[2].role.receiver.Receive(nil, n.roles.reads(n.octets(0, &packet{kind: data, ce: true, flow: 0,
 		octets: 1106, egress: -1})), node.Event{Now: n.Sim.Now().Clock().Add(time.Second)})
-	require.Equal(t, node.Sent, d.Action)
+	require.Equal(t, node.ActionSent, d.Action)
 	was := n.Counts().Notified
 	sender.hears(out, 0)
 	require.Zero(t, n.Counts().Astray)

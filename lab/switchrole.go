@@ -41,17 +41,17 @@ func newSwitchRole(s *Switch) *switchRole {
 	n := s.net
 	role := &switchRole{of: s, addr: numbered(switchPrefix, s.index)}
 	role.ready = n.Sim.Add(role)
-	method, capable := congested.Mark, congested.Unknown
+	method, capable := congested.MethodMark, congested.CapabilityUnknown
 	switch n.cfg.Variant {
 	case FastCNP, Oracle, HPCCFastCNP, HPCCFastCNPOwn, HPCCBoth:
-		method, capable = congested.FastCNP, congested.Capable
+		method, capable = congested.MethodFastCNP, congested.Capable
 	case FastCNPMarks:
-		method = congested.FastCNP
+		method = congested.MethodFastCNP
 	case Proxy:
-		method = congested.Proxy
+		method = congested.MethodProxy
 	case FCN:
 		if s.kind == core {
-			method = congested.FCN
+			method = congested.MethodFCN
 		}
 	}
 	cfg := congested.Config{
@@ -79,7 +79,7 @@ func newSwitchRole(s *Switch) *switchRole {
 	role.agent = must(congested.New(cfg))
 	if n.cfg.Variant.pauses() {
 		cfg.Enabled, cfg.Own = true, nil
-		cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: congested.PPFC})
+		cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: congested.MethodPPFC})
 		cfg.PauseIngress = n.cfg.Pausing.Ingress && s.kind == core
 		cfg.PauseFrom, cfg.MaxPaused = n.cfg.Pausing.From, max(4096, 4*len(n.flows))
 		for i := range cfg.PerFlow {
@@ -96,7 +96,7 @@ func newSwitchRole(s *Switch) *switchRole {
 	}
 	role.proxy = must(proxy.New(proxy.Config{
 		Enabled: n.cfg.Variant == Proxy, Self6: role.addr, Accept: acl.New(switchPrefix),
-		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: hostPrefix, Value: proxy.CNP}),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: hostPrefix, Value: proxy.AnswerCNP}),
 		QPs:     pairs, Seed: n.seed(),
 	}))
 	if s.kind == edge && n.cfg.Variant == FCN {
@@ -184,7 +184,7 @@ func (s *Switch) told(r ref, k *packet) {
 func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait sim.Time) {
 	n := s.of.net
 	to, ok := index(hostPrefix, d.Flow.Src)
-	if d.Action != node.Sent || !ok || to >= len(n.hosts) {
+	if d.Action != node.ActionSent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
 		n.unlearned(d.Reason)
 		return
@@ -195,7 +195,7 @@ func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait s
 
 // unlearned counts a refusal for want of a queue pair.
 func (n *Network) unlearned(reason node.Reason) {
-	if reason == node.UnknownQP || reason == node.AmbiguousQP {
+	if reason == node.ReasonUnknownQP || reason == node.ReasonAmbiguousQP {
 		n.count.Unlearned++
 	}
 }
@@ -283,14 +283,14 @@ func (s *Switch) asks(agent *congested.Role, out *Port, r ref, k *packet) {
 // stopped or held.
 func (s *Switch) leveled(p *Port, octets int64) {
 	was := p.level
-	if p.level = s.role.levels.Of(uint64(octets), was); p.level > 0 || was == 0 {
+	if p.level = s.role.levels.Level(uint64(octets), was); p.level > 0 || was == 0 {
 		return
 	}
 	n, now := s.net, s.net.Sim.Now().Clock()
 	s.role.pauser.Receive(nil, nil, node.Event{Port: uint16(p.index), Now: now})
 	for {
 		notice, d := s.role.pauser.Due(n.roles.answer[:0], now)
-		if d.Action != node.Sent {
+		if d.Action != node.ActionSent {
 			return
 		}
 		n.count.Released++

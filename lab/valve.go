@@ -99,7 +99,7 @@ func (v *valve) asks() {
 	now := v.pe.of.net.Sim.Now()
 	state, until := v.pe.pause.State(pause.FlowTarget(v.flow.dst.role.addr, v.flow.destQP()), now.Clock())
 	v.brake.Set(state, until, v.rate)
-	if v.flow.cut == sim.Never && (state == pause.Stopped || state == pause.Held) {
+	if v.flow.cut == sim.Never && (state == pause.StateStopped || state == pause.StateHeld) {
 		v.flow.cut = now
 	}
 	v.next = max(v.next, now)
@@ -158,7 +158,7 @@ func (s *switchRole) ordered(k *packet) {
 	_, d := s.pause.Receive(nil, n.roles.reads(k.ip), n.event())
 	target := s.pause.Target()
 	i := int(target.DestQP)/2 - 1
-	if d.Action != node.Accepted || i < 0 || i >= len(n.flows) || n.flows[i].dst.role.addr != target.Addr {
+	if d.Action != node.ActionAccepted || i < 0 || i >= len(n.flows) || n.flows[i].dst.role.addr != target.Addr {
 		n.count.Refused++
 		return
 	}

@@ -165,7 +165,7 @@ func TestBrake(t *testing.T) {
 	}
 	const stop = 300 * µs
 	space := (20 * sim.Gbps).Time(1024 + overhead + 20)
-	n.At(100*µs, func() { a.braked(pause.Stopped, (100*µs + stop).Clock()) })
+	n.At(100*µs, func() { a.braked(pause.StateStopped, (100*µs + stop).Clock()) })
 	n.Until(ms)
 	require.NoError(t, n.Check())
 	require.GreaterOrEqual(t, gap[a], stop)
@@ -174,13 +174,13 @@ func TestBrake(t *testing.T) {
 	require.Equal(t, 20*sim.Gbps, a.Rate())
 
 	// Stopped for ever, and then let go on.
-	n.At(1100*µs, func() { a.braked(pause.Stopped, sim.Second.Clock()) })
-	n.At(1200*µs, func() { a.braked(pause.Running, time.Time{}) })
+	n.At(1100*µs, func() { a.braked(pause.StateStopped, sim.Second.Clock()) })
+	n.At(1200*µs, func() { a.braked(pause.StateRunning, time.Time{}) })
 	n.Until(2 * ms)
 	require.InDelta(t, float64(b.Octets())-20e9/8*(stop+100*µs).Seconds(), float64(a.Octets()), 100_000)
 
 	// Held at half the rate: what the reaction point gives back counts after the hold.
-	a.braked(pause.Held, (3 * ms).Clock())
+	a.braked(pause.StateHeld, (3 * ms).Clock())
 	require.Equal(t, 20*sim.Gbps, a.Rate())
 	require.Len(t, n.Hosts()[0].due.heap, 2, "each flow once")
 }

@@ -25,7 +25,7 @@ func (c Count) String() string {
 		return c.Action.String() + "_" + c.Message.String()
 	case c.Reason != NoReason:
 		return c.Action.String() + "_" + c.Reason.String()
-	case c.Action == Nothing:
+	case c.Action == NoAction:
 		return "nothing"
 	}
 	return c.Action.String()
@@ -36,17 +36,17 @@ type Effect uint8
 
 // The effects. A [Count] of Decisions has the zero value.
 const (
-	Repeated      Effect = iota + 1 // a notification was accepted, but repeats an earlier report (sender)
-	FellBack                        // a notification was sent because the node cannot mark (congested)
-	Resumed                         // a flow may run again (congested, pause)
-	Stopped                         // a flow was stopped (pause)
-	Held                            // a flow may not become faster (pause)
-	Alarmed                         // an alarm (pause)
-	Forgotten                       // a flow was evicted by another (congested, pause)
-	Observed                        // the table of queue pairs learned from a packet (proxy)
-	Opened                          // a flow got a label (ingress)
-	Unlabelled                      // a packet was forwarded with label 0, RoCEv2 or not (ingress)
-	NotECNCapable                   // a packet was forwarded with a label but is Not-ECT (ingress)
+	EffectRepeated      Effect = iota + 1 // a notification was accepted, but repeats an earlier report (sender)
+	EffectFellBack                        // a notification was sent because the node cannot mark (congested)
+	EffectResumed                         // a flow may run again (congested, pause)
+	EffectStopped                         // a flow was stopped (pause)
+	EffectHeld                            // a flow may not become faster (pause)
+	EffectAlarmed                         // an alarm (pause)
+	EffectForgotten                       // a flow was evicted by another (congested, pause)
+	EffectObserved                        // the table of queue pairs learned from a packet (proxy)
+	EffectOpened                          // a flow got a label (ingress)
+	EffectUnlabelled                      // a packet was forwarded with label 0, RoCEv2 or not (ingress)
+	EffectNotECNCapable                   // a packet was forwarded with a label but is Not-ECT (ingress)
 
 	effects = iota + 1
 )
@@ -79,7 +79,7 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 		return &c.effects[k.Effect]
 	}
 	column, other := int(k.Message), int(k.Reason)
-	if k.Action == Refused {
+	if k.Action == ActionRefused {
 		column, other = other, column
 	}
 	if int(k.Action) >= actions || column >= columns || other != 0 {
@@ -88,8 +88,8 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 	return &c.n[k.Action][column]
 }
 
-// Of returns a counter. With Message Other and NoReason it is the sum over all kinds or reasons of the Action.
-func (c *Counters) Of(k Count) (n uint64) {
+// Load returns a counter. With Message Other and NoReason it is the sum over all kinds or reasons of the Action.
+func (c *Counters) Load(k Count) (n uint64) {
 	if k.Effect != 0 || k.Message != message.Other || k.Reason != NoReason || k.Action >= actions {
 		return c.at(k).Load()
 	}
@@ -105,7 +105,7 @@ func (c *Counters) All() iter.Seq2[Count, uint64] {
 		for action := range Action(actions) {
 			for column := range c.n[action] {
 				k := Count{Action: action, Message: message.Kind(column)}
-				if action == Refused {
+				if action == ActionRefused {
 					k = Count{Action: action, Reason: Reason(column)}
 				}
 				if n := c.n[action][column].Load(); n > 0 && !yield(k, n) {
@@ -134,19 +134,19 @@ func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
 // Settle counts a Decision by its Action and by its Reason, which a packet that was forwarded or marked can have as
 // well. If it has a Reason, and nothing was done, its Action becomes Refused first. It is for roles.
 func (c *Counters) Settle(d *Decision) {
-	if d.Reason != NoReason && d.Action == Nothing {
-		d.Action, d.Message = Refused, message.Other
+	if d.Reason != NoReason && d.Action == NoAction {
+		d.Action, d.Message = ActionRefused, message.Other
 	}
 	if d.MarkECN {
-		c.add(Marked, 0)
+		c.add(ActionMarked, 0)
 	}
 	if d.Reason != NoReason {
-		c.add(Refused, int(d.Reason))
+		c.add(ActionRefused, int(d.Reason))
 	}
 	switch d.Action {
-	case Sent, Accepted, Dropped:
+	case ActionSent, ActionAccepted, ActionDropped:
 		c.add(d.Action, int(d.Message))
-	case Forwarded, Learned, Passed:
+	case ActionForwarded, ActionLearned, ActionPassed:
 		c.add(d.Action, 0)
 	}
 }

@@ -16,15 +16,15 @@ type Action uint8
 
 // The actions. Nothing, the zero value, is for traffic that the role does not handle.
 const (
-	Nothing   Action = iota
-	Sent             // a notification was appended, for the sender or on its behalf
-	Marked           // the packet is to be marked with CE, and no notification was sent
-	Forwarded        // the packet was appended in a tunnel (ingress)
-	Learned          // the packet taught a queue pair, a label, or that a sender does not support Fast CNP
-	Accepted         // a notification was accepted: Decision.Request is its request
-	Dropped          // the packet may not cross (border)
-	Passed           // the packet may cross (border)
-	Refused          // nothing was done: Decision.Reason says why
+	NoAction        Action = iota
+	ActionSent             // a notification was appended, for the sender or on its behalf
+	ActionMarked           // the packet is to be marked with CE, and no notification was sent
+	ActionForwarded        // the packet was appended in a tunnel (ingress)
+	ActionLearned          // the packet taught a queue pair, a label, or that a sender does not support Fast CNP
+	ActionAccepted         // a notification was accepted: Decision.Request is its request
+	ActionDropped          // the packet may not cross (border)
+	ActionPassed           // the packet may cross (border)
+	ActionRefused          // nothing was done: Decision.Reason says why
 
 	actions = iota
 )
@@ -35,7 +35,7 @@ var actionTexts = [actions]string{
 
 // String returns the action in lower case, as `rocecn play` prints it; the empty string for Nothing.
 func (a Action) String() string {
-	if a == Nothing {
+	if a == NoAction {
 		return ""
 	}
 	return enumtext.Name(a, actionTexts[:], "Action")

@@ -42,13 +42,13 @@ func TestFromOfRefused(t *testing.T) {
 	}
 	now := time.Unix(1795254649, 0)
 	check := func(name string, d node.Decision) {
-		require.Equal(t, []any{node.Refused, node.Denied, from}, []any{d.Action, d.Reason, d.From}, name)
+		require.Equal(t, []any{node.ActionRefused, node.ReasonDenied, from}, []any{d.Action, d.Reason, d.From}, name)
 	}
 	s := wiretest.Must(sender.New(sender.Config{Enabled: true, Self6: self}))(t)
 	_, sent := s.Receive(nil, frame(aPPFC), node.Event{Now: now})
 	check("sender", sent)
 	_, sent = s.Receive(nil, frame(aCNP), node.Event{Now: now})
-	require.Equal(t, []any{node.UnknownQP, from}, []any{sent.Reason, sent.From}, "sender")
+	require.Equal(t, []any{node.ReasonUnknownQP, from}, []any{sent.Reason, sent.From}, "sender")
 	table := wiretest.Must(pause.New(pause.Config{Enabled: true, Self6: self}))(t)
 	_, paused := table.Receive(nil, frame(aPPFC), node.Event{Now: now})
 	check("pause", paused)

@@ -55,9 +55,9 @@ func FuzzBorder(f *testing.F) {
 	) {
 		switch kind := p.kind(); kind { // no message crosses that can be read
 		case message.FastCNP, message.Proxy, message.FCN:
-			require.Equal(p.t, cfg.Enabled, d.Action == node.Dropped, "%v", kind)
+			require.Equal(p.t, cfg.Enabled, d.Action == node.ActionDropped, "%v", kind)
 		case message.Data, message.Ack:
-			require.NotEqual(p.t, node.Dropped, d.Action, "%v", kind)
+			require.NotEqual(p.t, node.ActionDropped, d.Action, "%v", kind)
 		}
 		return false, netip.Addr{}, nil
 	}
@@ -80,17 +80,20 @@ func FuzzCongested(f *testing.F) {
 	c := &cast[congested.Config]{
 		fresh: func(c congested.Config) (role, error) { return congested.New(c) },
 		configs: []congested.Config{
-			method(congested.FastCNP, func(c *congested.Config) {}),
-			method(congested.FastCNP, func(c *congested.Config) {
+			method(congested.MethodFastCNP, func(c *congested.Config) {}),
+			method(congested.MethodFastCNP, func(c *congested.Config) {
 				c.PerFlow, c.Out = [8]time.Duration{ms, ms, ms, ms, ms, ms, ms, ms}, slow
 				c.Capable = acl.NewMap(acl.Entry[congested.Capability]{Prefix: anybody, Value: congested.Capable})
 			}),
-			method(congested.Proxy, func(c *congested.Config) { c.Out = slow }),
-			method(congested.FCN, func(c *congested.Config) { c.PerFlow[0] = time.Second }),
-			method(congested.PPFC, func(c *congested.Config) { c.Out = slow }),
-			method(congested.PPFC, func(c *congested.Config) { c.PauseIngress = true }),
-			method(congested.Mark, func(c *congested.Config) {}),
-			method(congested.Mark, func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.PPFC }),
+			method(congested.MethodProxy, func(c *congested.Config) { c.Out = slow }),
+			method(congested.MethodFCN, func(c *congested.Config) { c.PerFlow[0] = time.Second }),
+			method(congested.MethodPPFC, func(c *congested.Config) { c.Out = slow }),
+			method(congested.MethodPPFC, func(c *congested.Config) { c.PauseIngress = true }),
+			method(congested.MethodMark, func(c *congested.Config) {}),
+			method(congested.MethodMark, func(c *congested.Config) {
+				c.CannotMark, c.Fallback = true,
+					congested.MethodPPFC
+			}),
 			{},
 		},
 		on:   func(c congested.Config) bool { return c.Enabled },
@@ -109,7 +112,7 @@ func FuzzCongested(f *testing.F) {
 			return a.Receive(out, &p.frame, node.Event{Observe: true, Now: p.now})
 		case 3:
 			_, d := a.Receive(out, nil, node.Event{Port: uint16(op >> 4 & 1), Now: p.now})
-			if d.Action != node.Nothing {
+			if d.Action != node.NoAction {
 				return out, d
 			}
 			return a.Due(out, p.now)
@@ -120,13 +123,13 @@ func FuzzCongested(f *testing.F) {
 		if d.MarkECN {
 			require.False(p.t, cfg.CannotMark)
 			require.NotEqual(p.t, rocev2.NotECT, p.frame.Outer().ECN())
-			require.False(p.t, d.Action == node.Sent && cfg.Capable != nil, "FAST section 4")
+			require.False(p.t, d.Action == node.ActionSent && cfg.Capable != nil, "FAST section 4")
 		}
 		if resumed {
-			require.True(p.t, d.Action != node.Sent || d.Message == message.PPFC)
+			require.True(p.t, d.Action != node.ActionSent || d.Message == message.PPFC)
 			return false, netip.Addr{}, nil
 		}
-		if d.Action != node.Sent && d.Action != node.Marked {
+		if d.Action != node.ActionSent && d.Action != node.ActionMarked {
 			return false, netip.Addr{}, nil
 		}
 		require.Equal(p.t, message.Data, p.kind(), "only data is answered")
@@ -136,7 +139,7 @@ func FuzzCongested(f *testing.F) {
 			flow = [2]any{p.frame.Outer().Src(), p.frame.Outer().FlowLabel()}
 			require.Equal(p.t, pe, d.To)
 		}
-		return d.Action == node.Sent, netip.Addr{}, flow
+		return d.Action == node.ActionSent, netip.Addr{}, flow
 	}
 	c.fuzz(f)
 }
@@ -198,10 +201,10 @@ func FuzzIngress(f *testing.F) {
 				}
 				labels[flow.Label] = true
 			}
-			if d.Action == node.Forwarded {
+			if d.Action == node.ActionForwarded {
 				require.Equal(p.t, d.Reason == node.NoReason, d.Label != 0, "%v", d.Reason)
 			}
-			if d.Action != node.Sent { // what goes on is as it was, in the tunnel, with the label
+			if d.Action != node.ActionSent { // what goes on is as it was, in the tunnel, with the label
 				if len(sent) > 0 {
 					require.Equal(p.t, p.frame.Outer().IP(), sent[40:])
 					require.Equal(p.t, d.Label, uint32(sent[1]&15)<<16|uint32(sent[2])<<8|uint32(sent[3]))
@@ -262,15 +265,15 @@ func FuzzPause(f *testing.F) {
 		if len(sent) > 0 || table.Len() > config.MaxTargets {
 			p.t.Fatalf("%x sent, %d targets of %d", sent, table.Len(), config.MaxTargets)
 		}
-		if d.Action != node.Accepted {
+		if d.Action != node.ActionAccepted {
 			return false, netip.Addr{}, nil
 		}
 		require.True(p.t, d.Pause >= 0 && d.Pause <= cfg.MaxPause, d.Pause)
 		if state, until := table.State(table.Target(), p.now); d.Pause > 0 {
-			require.NotEqual(p.t, pause.Running, state)
+			require.NotEqual(p.t, pause.StateRunning, state)
 			require.LessOrEqual(p.t, until.Sub(p.known), config.MaxPause)
-		} else if d.Request == node.Resume {
-			require.Equal(p.t, pause.Running, state)
+		} else if d.Request == node.RequestResume {
+			require.Equal(p.t, pause.StateRunning, state)
 		}
 		return true, d.From, nil
 	}
@@ -290,11 +293,11 @@ func FuzzProxy(f *testing.F) {
 	c := &cast[proxy.Config]{
 		fresh: func(c proxy.Config) (role, error) { return proxy.New(c) },
 		configs: []proxy.Config{
-			config(proxy.CNP, func(*proxy.Config) {}),
-			config(proxy.CNP, func(c *proxy.Config) { c.Out, c.PerFlow, c.FromReceiver = slow, ms, true }),
-			config(proxy.FastCNP, func(c *proxy.Config) { c.PerFlow, c.QPs = ms, &school }),
-			config(proxy.PPFC, func(c *proxy.Config) { c.In, c.InPerSource = slower, node.Rate{PerSecond: 1} }),
-			config(proxy.Other, func(c *proxy.Config) { c.Out = slow }),
+			config(proxy.AnswerCNP, func(*proxy.Config) {}),
+			config(proxy.AnswerCNP, func(c *proxy.Config) { c.Out, c.PerFlow, c.FromReceiver = slow, ms, true }),
+			config(proxy.AnswerFastCNP, func(c *proxy.Config) { c.PerFlow, c.QPs = ms, &school }),
+			config(proxy.AnswerPPFC, func(c *proxy.Config) { c.In, c.InPerSource = slower, node.Rate{PerSecond: 1} }),
+			config(proxy.AnswerOther, func(c *proxy.Config) { c.Out = slow }),
 			{},
 		},
 		on:   func(c proxy.Config) bool { return c.Enabled },
@@ -311,11 +314,11 @@ func FuzzProxy(f *testing.F) {
 		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
 	c.check = func(_ role, cfg proxy.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
-		if d.Action != node.Sent && d.Action != node.Accepted {
+		if d.Action != node.ActionSent && d.Action != node.ActionAccepted {
 			return false, netip.Addr{}, nil
 		}
 		require.Equal(p.t, message.Proxy, p.kind())
-		if d.Action == node.Sent {
+		if d.Action == node.ActionSent {
 			require.Equal(p.t, d.Flow.Src, d.To)
 			require.True(p.t, d.Message != message.CNP || d.SrcQP == 0x21)
 			// a sender is told less than was said about it
@@ -344,7 +347,7 @@ func FuzzReceiver(f *testing.F) {
 		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
 	c.check = func(_ role, cfg receiver.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
-		if d.Action != node.Sent {
+		if d.Action != node.ActionSent {
 			return false, netip.Addr{}, nil
 		}
 		require.Equal(p.t, message.Data, p.kind())
@@ -379,7 +382,7 @@ func FuzzSender(f *testing.F) {
 	}
 	c.check = func(_ role, cfg sender.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		require.Empty(p.t, sent)
-		if d.Action != node.Accepted {
+		if d.Action != node.ActionAccepted {
 			require.False(p.t, d.Repeated)
 			return false, netip.Addr{}, nil
 		}

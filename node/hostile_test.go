@@ -413,15 +413,15 @@ func (c *cast[C]) configure(t testing.TB, cfg C, roles ...configurable[C]) {
 func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision) {
 	want := maps.Clone(before)
 	if d.MarkECN {
-		want[node.Count{Action: node.Marked}]++
+		want[node.Count{Action: node.ActionMarked}]++
 	}
 	if d.Reason != node.NoReason {
-		want[node.Count{Action: node.Refused, Reason: d.Reason}]++
+		want[node.Count{Action: node.ActionRefused, Reason: d.Reason}]++
 	}
 	switch d.Action {
-	case node.Sent, node.Accepted, node.Dropped:
+	case node.ActionSent, node.ActionAccepted, node.ActionDropped:
 		want[node.Count{Action: d.Action, Message: d.Message}]++
-	case node.Forwarded, node.Learned, node.Passed:
+	case node.ActionForwarded, node.ActionLearned, node.ActionPassed:
 		want[node.Count{Action: d.Action}]++
 	}
 	for k, n := range after {
@@ -439,17 +439,17 @@ func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision)
 // outcome fails the test unless a Decision fits what was sent, which is whole, and comes from the node itself.
 func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Decision) {
 	switch {
-	case d.Action == node.Refused && (d.Reason == node.NoReason || d.Message != message.Other),
-		(d.Action == node.Nothing || d.Action == node.Sent) && d.Reason != node.NoReason:
+	case d.Action == node.ActionRefused && (d.Reason == node.NoReason || d.Message != message.Other),
+		(d.Action == node.NoAction || d.Action == node.ActionSent) && d.Reason != node.NoReason:
 		t.Fatalf("%+v", d)
 	}
 	if !c.on(cfg) {
 		require.Empty(t, sent)
-		require.Contains(t, []node.Action{node.Nothing, node.Refused}, d.Action)
-		require.True(t, d.Reason == node.NoReason || d.Reason == node.Disabled, d.Reason)
+		require.Contains(t, []node.Action{node.NoAction, node.ActionRefused}, d.Action)
+		require.True(t, d.Reason == node.NoReason || d.Reason == node.ReasonDisabled, d.Reason)
 	}
-	if d.Action != node.Sent {
-		if len(sent) > 0 && d.Action != node.Forwarded && d.Action != node.Nothing {
+	if d.Action != node.ActionSent {
+		if len(sent) > 0 && d.Action != node.ActionForwarded && d.Action != node.NoAction {
 			t.Fatalf("%+v, and %x", d, sent)
 		}
 		return

@@ -13,8 +13,8 @@ import (
 func TestEveryKindIsCounted(t *testing.T) {
 	for kind := message.Broken; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
 		var c node.Counters
-		k := node.Count{Action: node.Sent, Message: kind}
+		k := node.Count{Action: node.ActionSent, Message: kind}
 		c.Inc(k)
-		require.EqualValues(t, 1, c.Of(k), kind)
+		require.EqualValues(t, 1, c.Load(k), kind)
 	}
 }

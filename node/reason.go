@@ -12,31 +12,31 @@ type Reason uint8
 
 // The reasons. NoReason, the zero value, means that nothing was refused.
 const (
-	NoReason        Reason = iota
-	Disabled               // the role is off
-	NotCapable             // the sender does not understand the message, or the packet is not ECN-capable
-	Acknowledgement        // acknowledgements are not answered
-	Notification           // notifications are not answered
-	Fragment               // fragments are not answered
-	Address                // the sender's address is not a unicast address that can be reached
-	OwnAddress             // the node has sent the packet itself
-	NotTunnelled           // the packet is not in an IPv6 tunnel, as FCN requires
-	Tunnelled              // the node may not reach the sender, or the notification came in a tunnel
-	NoMethod               // no way of notifying this sender is configured
-	NoProxy                // no proxy is known for this sender
-	Limited                // a rate limit holds
-	Broken                 // the octets cannot be decoded
-	ICRC                   // the ICRC does not match
-	Checksum               // the UDP checksum is wrong
-	NotOurs                // not addressed to this node
-	Denied                 // the access list does not have the source
-	UnknownQP              // the sender's queue pair is not known
-	AmbiguousQP            // more than one queue pair could be the sender's
-	UnknownLabel           // no flow has this label
-	TupleMismatch          // the five-tuple differs from the invoking packet's
-	TableFull              // no room for another flow
-	UnknownOption          // the notification has an unknown option that must not be skipped
-	AmbiguousLabel         // more than one flow has this label
+	NoReason              Reason = iota
+	ReasonDisabled               // the role is off
+	ReasonNotCapable             // the sender does not understand the message, or the packet is not ECN-capable
+	ReasonAcknowledgement        // acknowledgements are not answered
+	ReasonNotification           // notifications are not answered
+	ReasonFragment               // fragments are not answered
+	ReasonAddress                // the sender's address is not a unicast address that can be reached
+	ReasonOwnAddress             // the node has sent the packet itself
+	ReasonNotTunnelled           // the packet is not in an IPv6 tunnel, as FCN requires
+	ReasonTunnelled              // the node may not reach the sender, or the notification came in a tunnel
+	ReasonNoMethod               // no way of notifying this sender is configured
+	ReasonNoProxy                // no proxy is known for this sender
+	ReasonLimited                // a rate limit holds
+	ReasonBroken                 // the octets cannot be decoded
+	ReasonICRC                   // the ICRC does not match
+	ReasonChecksum               // the UDP checksum is wrong
+	ReasonNotOurs                // not addressed to this node
+	ReasonDenied                 // the access list does not have the source
+	ReasonUnknownQP              // the sender's queue pair is not known
+	ReasonAmbiguousQP            // more than one queue pair could be the sender's
+	ReasonUnknownLabel           // no flow has this label
+	ReasonTupleMismatch          // the five-tuple differs from the invoking packet's
+	ReasonTableFull              // no room for another flow
+	ReasonUnknownOption          // the notification has an unknown option that must not be skipped
+	ReasonAmbiguousLabel         // more than one flow has this label
 
 	reasons = iota
 )

@@ -13,7 +13,7 @@ import (
 // What succeeded is no error, and every refusal is one of its own.
 func TestReasonErr(t *testing.T) {
 	require.NoError(t, node.NoReason.Err())
-	require.EqualError(t, node.Limited.Err(), "node: limited")
+	require.EqualError(t, node.ReasonLimited.Err(), "node: limited")
 	require.EqualError(t, node.Reason(200).Err(), "node: Reason(200)")
 	for r := range node.Reason(24) {
 		for other := range node.Reason(24) {
@@ -25,10 +25,10 @@ func TestReasonErr(t *testing.T) {
 
 // A Reason prints as its text in every verb that fmt uses for errors.
 func TestReasonPrints(t *testing.T) {
-	require.Equal(t, "limited limited", fmt.Sprint(node.Limited, " ", node.Limited))
-	require.Equal(t, "limited", fmt.Sprintf("%v", node.Limited))
+	require.Equal(t, "limited limited", fmt.Sprint(node.ReasonLimited, " ", node.ReasonLimited))
+	require.Equal(t, "limited", fmt.Sprintf("%v", node.ReasonLimited))
 	require.Empty(t, fmt.Sprint(node.NoReason))
-	_, isError := any(node.Limited).(error)
+	_, isError := any(node.ReasonLimited).(error)
 	require.False(t, isError)
 }
 

@@ -9,13 +9,13 @@ type Request uint8
 // The requests. NoRequest, the zero value, is for every Decision whose Action is not Accepted, and for a notification
 // that repeats an earlier one (Decision.Repeated).
 const (
-	NoRequest Request = iota
-	SlowDown          // reduce the rate of the flow (CNP, Fast CNP)
-	Stop              // send nothing until Resume, or for Decision.Pause (PPFC)
-	Hold              // do not send faster than now until Resume, or for Decision.Pause (PPFC)
-	Alarm             // change nothing, but tell an operator (PPFC)
-	Resume            // Stop, Hold and Alarm have ended (PPFC)
-	Notify            // notify the sender of the flow by a means of its own (proxy)
+	NoRequest       Request = iota
+	RequestSlowDown         // reduce the rate of the flow (CNP, Fast CNP)
+	RequestStop             // send nothing until Resume, or for Decision.Pause (PPFC)
+	RequestHold             // do not send faster than now until Resume, or for Decision.Pause (PPFC)
+	RequestAlarm            // change nothing, but tell an operator (PPFC)
+	RequestResume           // Stop, Hold and Alarm have ended (PPFC)
+	RequestNotify           // notify the sender of the flow by a means of its own (proxy)
 )
 
 var requestTexts = []string{"", "slow_down", "stop", "hold", "alarm", "resume", "notify"}

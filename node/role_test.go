@@ -80,8 +80,9 @@ func TestRoles(t *testing.T) {
 							f.Decode(octets[:n], rocev2.DecodeOptions{Cut: n < len(octets)})
 							out, d := role.Receive(nil, &f, node.Event{Now: time.Unix(1795254649, 0)})
 							require.Empty(t, out)
-							if !on && d.Action != node.Nothing {
-								require.Equal(t, []any{node.Refused, node.Disabled}, []any{d.Action, d.Reason})
+							if !on && d.Action != node.NoAction {
+								require.Equal(t, []any{node.ActionRefused, node.ReasonDisabled}, []any{d.Action,
+									d.Reason})
 							}
 							actions[d.Action]++
 							reasons[d.Reason]++
@@ -89,17 +90,17 @@ func TestRoles(t *testing.T) {
 					}
 				}
 				if !on {
-					require.NotZero(t, reasons[node.Disabled])
+					require.NotZero(t, reasons[node.ReasonDisabled])
 				}
 				for reason, n := range reasons {
 					if reason != node.NoReason {
-						got := role.Counters().Of(node.Count{Action: node.Refused, Reason: reason})
+						got := role.Counters().Load(node.Count{Action: node.ActionRefused, Reason: reason})
 						require.Equal(t, n, got, reason)
 					}
 				}
 				for action, n := range actions {
-					if action != node.Nothing && action != node.Refused { // which are counted by reason
-						require.Equal(t, n, role.Counters().Of(node.Count{Action: action}), action)
+					if action != node.NoAction && action != node.ActionRefused { // which are counted by reason
+						require.Equal(t, n, role.Counters().Load(node.Count{Action: action}), action)
 					}
 				}
 			})

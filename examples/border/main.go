@@ -28,7 +28,7 @@ func run(in capture.Reader, out *capture.Writer, b *border.Role) error {
 			return err
 		}
 		f.Decode(r.Data, r.Options())
-		if _, d := b.Receive(nil, &f, node.Event{Now: r.Time}); d.Action == node.Dropped {
+		if _, d := b.Receive(nil, &f, node.Event{Now: r.Time}); d.Action == node.ActionDropped {
 			continue
 		}
 		if err := out.Write(r); err != nil {

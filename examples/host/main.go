@@ -45,16 +45,16 @@ func (h *host) receive(frame []byte, out io.Writer) error {
 	case err != nil:
 		return err
 	case len(p.Outer) > 0:
-		return node.Tunnelled.Err() // the list and the border saw another source
+		return node.ReasonTunnelled.Err() // the list and the border saw another source
 	case !h.switches.Contains(n.Src):
-		return fmt.Errorf("%v: %w", n.Src, node.Denied.Err())
+		return fmt.Errorf("%v: %w", n.Src, node.ReasonDenied.Err())
 	}
 	if _, err := p.VerifyICRC(); err != nil {
 		return err
 	}
 	qp, ok := h.own[n.FlowKey()]
 	if !ok {
-		return fmt.Errorf("%v: %w", n.FlowKey(), node.UnknownQP.Err())
+		return fmt.Errorf("%v: %w", n.FlowKey(), node.ReasonUnknownQP.Err())
 	}
 	fmt.Fprintf(out, "slow down %#x, says %v (%v)\n", qp, n.Src, n.Origin())
 	hops := slices.SortedFunc(n.Option.Trace.Nodes(), func(a, b ioam.Node) int {

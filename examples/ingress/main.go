@@ -33,11 +33,11 @@ func run(in netio.Source, out netio.Sink, pe *ingress.Role) error {
 		f.Decode(p.Data, p.Options()) // the PE says what it is
 		b, d := pe.Receive(b, &f, node.Event{Now: p.Time})
 		switch {
-		case d.Action == node.Sent:
+		case d.Action == node.ActionSent:
 			log.Printf("label %05x is congested: CNP to queue pair %d of %v", d.Label, d.SrcQP, d.To)
-		case d.Action == node.Forwarded && d.Reason != node.NoReason:
+		case d.Action == node.ActionForwarded && d.Reason != node.NoReason:
 			log.Print("label 0: ", d.Reason)
-		case d.Action == node.Refused:
+		case d.Action == node.ActionRefused:
 			log.Printf("%v: %v", d.From, d.Reason)
 		}
 		return b

@@ -45,9 +45,9 @@ func (h *host) run(in capture.Reader) error {
 		h.now = r.Time
 		f.Decode(r.Data, r.Options())
 		switch _, d := h.table.Receive(nil, &f, node.Event{Now: h.now}); {
-		case d.Action == node.Accepted:
+		case d.Action == node.ActionAccepted:
 			h.tell(h.table.Target())
-		case d.Action == node.Refused && d.Reason != node.NotOurs: // for this host
+		case d.Action == node.ActionRefused && d.Reason != node.ReasonNotOurs: // for this host
 			fmt.Fprintf(h.out, "refused: %v\n", d.Reason)
 		}
 	}
@@ -63,7 +63,7 @@ func (h *host) tell(target pause.Target) {
 	fmt.Fprintf(h.out, "%v %v queue pair %#x: %v\n", h.now.UTC().Format("15:04:05.000000"), target.Addr, target.DestQP,
 		state)
 	h.told[target] = state
-	if state == pause.Running {
+	if state == pause.StateRunning {
 		delete(h.told, target)
 	}
 }

@@ -41,9 +41,9 @@ func run(ctx context.Context, p *proxy.Role, out netio.Sink, sources ...netio.So
 		f.Decode(packet.Data, packet.Options()) // the proxy says what it is
 		b, d := p.Receive(b, &f, node.Event{Now: packet.Time})
 		switch d.Action {
-		case node.Refused:
+		case node.ActionRefused:
 			log.Printf("%v: %v", d.From, d.Reason)
-		case node.Sent:
+		case node.ActionSent:
 			log.Printf("%v is congested: %v to queue pair %d", d.Flow, d.Message, d.SrcQP)
 		}
 		return b
@@ -60,7 +60,7 @@ func main() {
 	flag.Parse()
 	cfg := proxy.Config{
 		Enabled: true, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(accept), // off is the default
-		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: senders, Value: proxy.CNP}),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: senders, Value: proxy.AnswerCNP}),
 		PerFlow: 50 * time.Microsecond, Out: node.Rate{PerSecond: 10_000, Burst: 100},
 	}
 	if cfg.Self6 = self; self.Is4() {

@@ -61,7 +61,8 @@ func TestProxy(t *testing.T) {
 	out := wiretest.Must(in.Sink(&written, capture.Raw))(t)
 	p := wiretest.Must(proxy.New(proxy.Config{
 		Enabled: true, Self4: self, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(netip.PrefixFrom(congested, 32)),
-		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"),
+			Value: proxy.AnswerCNP}),
 	}))(t)
 	require.NoError(t, run(t.Context(), p, out, in))
 
@@ -75,6 +76,6 @@ func TestProxy(t *testing.T) {
 		n++
 	}
 	require.Equal(t, data, n)
-	require.EqualValues(t, data, p.Counters().Of(node.Count{Action: node.Sent}))
+	require.EqualValues(t, data, p.Counters().Load(node.Count{Action: node.ActionSent}))
 	require.Positive(t, data)
 }

@@ -28,7 +28,7 @@ func run(in netio.Source, out netio.Sink, host *receiver.Role) error {
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
 		f.Decode(p.Data, p.Options()) // the receiver says what it is
 		b, d := host.Receive(b, &f, node.Event{Now: p.Time})
-		if d.Action == node.Refused {
+		if d.Action == node.ActionRefused {
 			log.Printf("%v: %v", d.Flow, d.Reason)
 		}
 		return b

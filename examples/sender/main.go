@@ -37,15 +37,15 @@ func run(in capture.Reader, out io.Writer, s *sender.Role) error {
 		now := r.Time
 		f.Decode(r.Data, r.Options())
 		_, d := s.Receive(nil, &f, node.Event{Now: now})
-		if d.Action == node.Refused && d.Reason != node.NotOurs { // not for this host
+		if d.Action == node.ActionRefused && d.Reason != node.ReasonNotOurs { // not for this host
 			fmt.Fprintf(out, "refused: %v\n", d.Reason)
 		}
-		switch d.Request { // node.Accepted alone tells only that the notification is genuine
-		case node.SlowDown:
+		switch d.Request { // node.ActionAccepted alone tells only that the notification is genuine
+		case node.RequestSlowDown:
 			fmt.Fprintf(out, "queue pair %#x: slow down, by %v from %v (%v)\n", d.SrcQP, d.Message, d.From, d.Origin)
-		case node.Stop, node.Hold:
+		case node.RequestStop, node.RequestHold:
 			fmt.Fprintf(out, "queue pair %#x: %v for %v, by %v\n", d.SrcQP, d.Request, d.Pause, d.From)
-		case node.Resume, node.Alarm:
+		case node.RequestResume, node.RequestAlarm:
 			fmt.Fprintf(out, "queue pair %#x: %v, by %v\n", d.SrcQP, d.Request, d.From)
 		case node.NoRequest: // nothing to do, such as for a report of the same congestion as before
 			continue

@@ -56,8 +56,8 @@ func main() {
 	flag.Parse()
 	agent := must(congested.New(congested.Config{
 		Enabled: true, CannotMark: true, Self6: self,
-		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.FastCNP},
-			acl.Entry[congested.Method]{Prefix: paused, Value: congested.PPFC}),
+		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.MethodFastCNP},
+			acl.Entry[congested.Method]{Prefix: paused, Value: congested.MethodPPFC}),
 		PerFlow: [8]time.Duration{1: 10 * time.Millisecond, 2: time.Millisecond, 3: 100 * time.Microsecond},
 		Out:     node.Rate{PerSecond: 1000, Burst: 100},
 	}))
@@ -82,17 +82,17 @@ func main() {
 	var frame rocev2.Frame
 	receive := func(b []byte, source int, p *netio.Packet) []byte {
 		frame.Decode(p.Data, p.Options()) // the agent says what it is
-		now = thresholds.Of(depth.Load(), now)
+		now = thresholds.Level(depth.Load(), now)
 		b, _ = agent.Receive(b, &frame, node.Event{Level: now, Observe: source == 1 || now == 0, Now: p.Time})
 		return b
 	}
 	var run []byte
 	resume := func(at time.Time) { // those that were stopped, even if no packet leaves any longer
-		now = thresholds.Of(depth.Load(), now)
+		now = thresholds.Level(depth.Load(), now)
 		agent.Receive(nil, nil, node.Event{Level: now, Now: at})
 		for {
 			var d node.Decision
-			if run, d = agent.Due(run[:0], at); d.Action == node.Nothing {
+			if run, d = agent.Due(run[:0], at); d.Action == node.NoAction {
 				return
 			}
 			_ = out.Send(run)

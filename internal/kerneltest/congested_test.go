@@ -69,7 +69,7 @@ func newBottleneck(t *testing.T, cfg congested.Config) *bottleneck {
 		r.receiver.tap(t, "eth0")
 	cfg.Enabled, cfg.Self6 = true, switchAddr
 	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
-		Value: congested.FastCNP})
+		Value: congested.MethodFastCNP})
 	agent := wiretest.Must(congested.New(cfg))(t)
 	r.agent = agent
 	r.send = wiretest.Must(sender.New(sender.Config{
@@ -161,7 +161,7 @@ func (r *bottleneck) replay(t *testing.T, data []rocev2.Packet, notified func(fr
 func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []byte)) {
 	t.Helper()
 	ip := frame[14:]
-	if r.level = r.queue.Of(r.node.backlog(t, "out"), r.level); r.level > 0 {
+	if r.level = r.queue.Level(r.node.backlog(t, "out"), r.level); r.level > 0 {
 		out, d := r.agent.Receive(nil, frameOf(frame), node.Event{Level: r.level, Now: r.now})
 		r.decisions = append(r.decisions, d)
 		if d.MarkECN {
@@ -216,7 +216,7 @@ func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
 	return func(frame []byte) {
 		r.sent = append(r.sent, frame)
 		_, d := r.send.Receive(nil, frameOf(frame), node.Event{Now: r.now})
-		require.Equal(t, node.Accepted, d.Action)
+		require.Equal(t, node.ActionAccepted, d.Action)
 		require.Equal(t, senderQP, d.SrcQP)
 		r.events = append(r.events, d)
 	}
@@ -249,13 +249,13 @@ func TestSenderUnknown(t *testing.T) {
 
 	require.NotEmpty(t, r.decisions)
 	require.Equal(t, node.Decision{
-		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
+		Action: node.ActionSent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
 		To: senderAddr, Option: 1, MarkECN: true,
 	}, r.decisions[0])
 	for _, d := range r.decisions[1:] { // the limit of Fast CNPs is none of marks
 		require.Equal(t, node.Decision{
-			Action: node.Marked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow},
-			Reason: node.Limited, MarkECN: true,
+			Action: node.ActionMarked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow},
+			Reason: node.ReasonLimited, MarkECN: true,
 		}, d)
 	}
 	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
@@ -296,7 +296,7 @@ func TestSenderCapable(t *testing.T) {
 	require.NotEmpty(t, r.decisions)
 	for _, d := range r.decisions {
 		require.Equal(t, node.Decision{
-			Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
+			Action: node.ActionSent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
 			To: senderAddr, Option: 1,
 		}, d)
 	}
@@ -331,24 +331,24 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 
 		forged := append([]byte{}, problem...)
 		forged[len(forged)-40+7] ^= 1 // about another queue pair
-		require.Equal(t, node.Denied, r.rejected(from, forged))
-		require.Equal(t, node.Denied, r.rejected(receiverAddr, problem))
+		require.Equal(t, node.ReasonDenied, r.rejected(from, forged))
+		require.Equal(t, node.ReasonDenied, r.rejected(receiverAddr, problem))
 		require.Equal(t, node.NoReason, r.rejected(from, problem))
 	})
 	ecn := r.arrive(t, data, func([]byte) {})
 
 	require.Greater(t, len(r.decisions), 2)
 	require.Equal(t, node.Decision{
-		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
+		Action: node.ActionSent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
 		To: senderAddr, Option: 1, MarkECN: true,
 	}, r.decisions[0])
 	for _, d := range r.decisions[1:] {
 		require.Equal(t, node.Decision{
-			Action: node.Marked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, MarkECN: true,
+			Action: node.ActionMarked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, MarkECN: true,
 		}, d)
 	}
 	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
-	require.EqualValues(t, 1, r.agent.Counters().Of(node.Count{Action: node.Learned}))
+	require.EqualValues(t, 1, r.agent.Counters().Load(node.Count{Action: node.ActionLearned}))
 	for _, row := range wiretest.Tshark(t, r.sent...) {
 		require.Equal(t, "3", row.Get("ipv6.tclass.ecn"))
 	}

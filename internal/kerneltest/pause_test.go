@@ -74,7 +74,7 @@ func (p *pausing) tc(t *testing.T, command string) {
 func (p *pausing) follow(t *testing.T, state pause.State) {
 	t.Helper()
 	rate := running
-	if state == pause.Stopped {
+	if state == pause.StateStopped {
 		rate = stopped
 	}
 	p.tc(t, "qdisc change dev eth0 parent 1:2 handle 2: tbf "+rate)
@@ -121,7 +121,7 @@ func (p *pausing) notify(t *testing.T, table *pause.Role, typ ppfc.Type, duratio
 		return m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}) == nil && m.Kind == message.PPFC
 	})
 	_, d := table.Receive(nil, frameOf(frame), node.Event{Now: now})
-	require.Equal(t, node.Accepted, d.Action)
+	require.Equal(t, node.ActionAccepted, d.Action)
 	return d
 }
 
@@ -144,7 +144,7 @@ func TestLinuxPauses(t *testing.T) {
 	stop := func() (waiting []uint32) {
 		t.Helper()
 		state, _ := table.State(flow, now)
-		require.Equal(t, pause.Stopped, state)
+		require.Equal(t, pause.StateStopped, state)
 		p.follow(t, state)
 		p.arrive(t, p.send(t, stoppedPair, 1420)) // nearly as much as the bucket holds
 		waiting = burst()
@@ -154,7 +154,7 @@ func TestLinuxPauses(t *testing.T) {
 	resume := func(waiting []uint32) {
 		t.Helper()
 		state, _ := table.State(flow, now)
-		require.Equal(t, pause.Running, state)
+		require.Equal(t, pause.StateRunning, state)
 		p.follow(t, state)
 		p.arrive(t, append(waiting, p.send(t, stoppedPair, 200))...)
 	}
@@ -166,7 +166,7 @@ func TestLinuxPauses(t *testing.T) {
 	require.True(t, ok)
 	now = next.Add(-1)
 	state, _ := table.State(flow, now)
-	require.Equal(t, pause.Stopped, state)
+	require.Equal(t, pause.StateStopped, state)
 	now = next
 	resume(waiting)
 

@@ -41,8 +41,9 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	qps := qpmap.New(qpmap.Config{})
 	p, err := proxy.New(proxy.Config{
 		Enabled: true, Self4: self, QPs: qps,
-		Accept:  acl.New(netip.MustParsePrefix("192.0.2.5/32")),
-		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),
+		Accept: acl.New(netip.MustParsePrefix("192.0.2.5/32")),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"),
+			Value: proxy.AnswerCNP}),
 	})
 	require.NoError(t, err)
 
@@ -94,7 +95,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	uc.BTH.Opcode, uc.BTH.DestQP = bth.UCSendOnly, 0x78
 	for _, q := range []*rocev2.Packet{&unknown, &uc} {
 		b, d := notify(q)
-		require.Equal(t, node.UnknownQP, d.Reason)
+		require.Equal(t, node.ReasonUnknownQP, d.Reason)
 		require.Empty(t, b)
 	}
 	ambiguous := data
@@ -105,13 +106,13 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 		p.Receive(nil, frameOf(append(ethernet, whole(t, &ambiguous)...)), node.Event{Now: now})
 	}
 	b, d := notify(&ambiguous)
-	require.Equal(t, node.AmbiguousQP, d.Reason)
+	require.Equal(t, node.ReasonAmbiguousQP, d.Reason)
 	require.Empty(t, b)
 
 	socket := sender.listen(t, requester, rocev2.Port)
 	b, d = notify(&data)
 	require.Equal(t, node.Decision{
-		Action: node.Sent, Packet: message.Proxy, Message: message.CNP,
+		Action: node.ActionSent, Packet: message.Proxy, Message: message.CNP,
 		From: netip.MustParseAddr("192.0.2.5"), To: requester,
 		Flow: qpmap.Key{FlowKey: data.FlowKey()}, SrcQP: 0x12, KnownQP: true, Level: 4,
 	}, d)
@@ -128,7 +129,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	_, err = icrc.Verify(frame[14:])
 	require.NoError(t, err)
 
-	require.EqualValues(t, 1, p.Counters().Of(node.Count{Action: node.Sent}))
-	require.EqualValues(t, 2, p.Counters().Of(node.Count{Action: node.Refused, Reason: node.UnknownQP}))
-	require.EqualValues(t, 1, p.Counters().Of(node.Count{Action: node.Refused, Reason: node.AmbiguousQP}))
+	require.EqualValues(t, 1, p.Counters().Load(node.Count{Action: node.ActionSent}))
+	require.EqualValues(t, 2, p.Counters().Load(node.Count{Action: node.ActionRefused, Reason: node.ReasonUnknownQP}))
+	require.EqualValues(t, 1, p.Counters().Load(node.Count{Action: node.ActionRefused, Reason: node.ReasonAmbiguousQP}))
 }

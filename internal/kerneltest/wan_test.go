@@ -122,7 +122,7 @@ func (w *wan) enter(t *testing.T, pe *ingress.Role, ip []byte, now time.Time) (f
 	w.start.sendIP(t, w.peIn, ip)
 	in := w.peIn.receive(t, "packet of the sender", func(frame []byte) bool { return bytes.HasSuffix(frame, ip) })
 	outer, d := pe.Receive(nil, frameOf(in), node.Event{Now: now})
-	require.Equal(t, node.Forwarded, d.Action)
+	require.Equal(t, node.ActionForwarded, d.Action)
 	w.peOut.sendIP(t, w.pIn, outer)
 	return w.pIn.receive(t, "packet in a tunnel", func(frame []byte) bool { return bytes.HasSuffix(frame, outer) }),
 		d.Label
@@ -227,8 +227,8 @@ func TestFCNBecomesCNP(t *testing.T) {
 			agent := wiretest.Must(congested.New(congested.Config{
 				Enabled: true, Self6: wanP, PEs: acl.New(netip.PrefixFrom(wanPE, 128)),
 				Methods: acl.NewMap(
-					acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FCN},
-					acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Value: congested.FCN},
+					acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.MethodFCN},
+					acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Value: congested.MethodFCN},
 				),
 			}))(t)
 			now := time.Now()
@@ -244,7 +244,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			w.pIn.sendIP(t, w.peOut, back)
 			frame = w.peOut.receive(t, "REP", func(frame []byte) bool { return bytes.HasSuffix(frame, rep) })
 			_, learned := pe.Receive(nil, frameOf(frame), node.Event{Now: now})
-			require.Equal(t, []any{node.Learned, uint32(0x21)}, []any{learned.Action, learned.SrcQP})
+			require.Equal(t, []any{node.ActionLearned, uint32(0x21)}, []any{learned.Action, learned.SrcQP})
 
 			ip := whole(t, &data)
 			frame, label := w.enter(t, pe, ip, now)
@@ -261,7 +261,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			var f rocev2.Frame
 			f.Decode(notification, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			answer, n := pe.Receive(nil, &f, node.Event{Now: now})
-			require.Equal(t, []any{node.Sent, data.FlowKey(), label, uint32(0x21), uint8(6)},
+			require.Equal(t, []any{node.ActionSent, data.FlowKey(), label, uint32(0x21), uint8(6)},
 				[]any{n.Action, n.Flow.FlowKey, n.Label, n.SrcQP, n.Level})
 
 			w.peIn.sendIP(t, w.start, answer)
@@ -286,7 +286,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			pe.Due(nil, later)
 			require.Zero(t, pe.Len())
 			_, n = pe.Receive(nil, &f, node.Event{Now: later})
-			require.Equal(t, node.UnknownLabel, n.Reason)
+			require.Equal(t, node.ReasonUnknownLabel, n.Reason)
 		})
 	}
 }

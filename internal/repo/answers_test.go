@@ -140,8 +140,8 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 		cfg  ppfc.Config
 		want pause.State
 	}{
-		{ppfc.Config{}, pause.Stopped},
-		{ppfc.Config{NodeAddress: true}, pause.Running},
+		{ppfc.Config{}, pause.StateStopped},
+		{ppfc.Config{NodeAddress: true}, pause.StateRunning},
 	} {
 		packet := wiretest.Must(ppfc.AppendFor(nil, &congested, self, stop, c.cfg))(t)
 		table := wiretest.Must(pause.New(pause.Config{
@@ -150,7 +150,7 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 		var f rocev2.Frame
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := table.Receive(nil, &f, node.Event{Now: now})
-		require.Equal(t, node.Accepted, d.Action)
+		require.Equal(t, node.ActionAccepted, d.Action)
 		state, _ := table.State(pause.FlowTarget(congested.Dst, 17), now)
 		require.Equal(t, c.want, state)
 	}

@@ -49,14 +49,14 @@ func (b *Role) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns the counters. Any goroutine may read it. With node.Nothing it counts the packets that are
+// Counters returns the counters. Any goroutine may read it. With node.NoAction it counts the packets that are
 // neither RoCEv2 nor a message.
 func (b *Role) Counters() *node.Counters { return &b.counters }
 
 // Receive decides whether a packet may cross, in either direction: all packets may whose Action is not node.Dropped.
-// Packets that are neither RoCEv2 nor a congestion message have node.Nothing, as all have with Event.Observe; while the
-// Role is not enabled, the others have node.Refused with node.Disabled, and cross. Receive appends nothing to out,
-// ignores domain and time, and works on frames that a capture has truncated.
+// Packets that are neither RoCEv2 nor a congestion message have node.NoAction, as all have with Event.Observe; while
+// the Role is not enabled, the others have node.ActionRefused with node.ReasonDisabled, and cross. Receive appends
+// nothing to out, ignores domain and time, and works on frames that a capture has truncated.
 func (b *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if f == nil || e.Observe {
 		return out, d
@@ -67,11 +67,11 @@ func (b *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 	case kind == message.Other:
 		b.counters.Inc(node.Count{})
 	case !b.cfg.Enabled:
-		d.Reason = node.Disabled
+		d.Reason = node.ReasonDisabled
 	case drop:
-		d.Action, d.Message = node.Dropped, kind
+		d.Action, d.Message = node.ActionDropped, kind
 	default:
-		d.Action = node.Passed
+		d.Action = node.ActionPassed
 	}
 	b.counters.Settle(&d)
 	return out, d

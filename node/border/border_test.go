@@ -19,9 +19,9 @@ import (
 // broken one, data, an acknowledgement and one broken each, and other UDP.
 func TestReceive(t *testing.T) {
 	type stats map[node.Count]uint64
-	dropped := func(k message.Kind) node.Count { return node.Count{Action: node.Dropped, Message: k} }
-	off := stats{{Action: node.Refused, Reason: node.Disabled}: 23, {}: 1}
-	passed := node.Count{Action: node.Passed}
+	dropped := func(k message.Kind) node.Count { return node.Count{Action: node.ActionDropped, Message: k} }
+	off := stats{{Action: node.ActionRefused, Reason: node.ReasonDisabled}: 23, {}: 1}
+	passed := node.Count{Action: node.ActionPassed}
 	for _, c := range []struct {
 		cfg  border.Config
 		want stats
@@ -43,8 +43,8 @@ func TestReceive(t *testing.T) {
 		b := made(t, c.cfg)
 		for _, p := range wiretest.Capture(t, "messages.pcap") {
 			d := judge(b, p.Data, rocev2.DecodeOptions{})
-			require.False(t, d.Action == node.Dropped && !c.cfg.Enabled)
-			require.Equal(t, !c.cfg.Enabled && d.Packet != message.Other, d.Reason == node.Disabled)
+			require.False(t, d.Action == node.ActionDropped && !c.cfg.Enabled)
+			require.Equal(t, !c.cfg.Enabled && d.Packet != message.Other, d.Reason == node.ReasonDisabled)
 		}
 		require.Equal(t, c.want, stats(maps.Collect(b.Counters().All())), "%+v", c.cfg)
 	}
@@ -72,15 +72,15 @@ func TestFragments(t *testing.T) {
 	tunnelled := `60000000 0038 2940 ` + addresses + first
 	b := made(t, border.Config{Enabled: true})
 	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
-	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Message: message.Broken},
+	require.Equal(t, node.Decision{Action: node.ActionDropped, Packet: message.Broken, Message: message.Broken},
 		judge(b, wiretest.Hex(t, first), o))
 	require.Equal(t, node.Decision{}, judge(b, wiretest.Hex(t, second), o))
-	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Message: message.Broken},
+	require.Equal(t, node.Decision{Action: node.ActionDropped, Packet: message.Broken, Message: message.Broken},
 		judge(b, wiretest.Hex(t, tunnelled), o))
-	require.Equal(t, map[node.Count]uint64{{Action: node.Dropped, Message: message.Broken}: 2, {}: 1},
+	require.Equal(t, map[node.Count]uint64{{Action: node.ActionDropped, Message: message.Broken}: 2, {}: 1},
 		maps.Collect(b.Counters().All()))
 	off := made(t, border.Config{})
-	require.Equal(t, node.Decision{Action: node.Refused, Packet: message.Broken, Reason: node.Disabled},
+	require.Equal(t, node.Decision{Action: node.ActionRefused, Packet: message.Broken, Reason: node.ReasonDisabled},
 		judge(off, wiretest.Hex(t, first), o))
 }
 

@@ -21,9 +21,9 @@ func ExampleRole() {
 	forward := func(packet []byte) {
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		switch _, d := b.Receive(nil, &f, node.Event{Now: time.Now()}); d.Action {
-		case node.Dropped:
+		case node.ActionDropped:
 			fmt.Println("dropped:", d.Message)
-		case node.Nothing:
+		case node.NoAction:
 			fmt.Println("forwarded, other traffic")
 		default:
 			fmt.Println("forwarded:", d.Packet)

@@ -40,7 +40,7 @@ func BenchmarkCongested(b *testing.B) {
 		b.Run(c.name+"/Decide", func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
-				cfg := method(congested.FastCNP)
+				cfg := method(congested.MethodFastCNP)
 				cfg.Out, cfg.PerFlow[0] = node.Rate{PerSecond: 1e9, Burst: 1}, time.Microsecond
 				a := agent(b, cfg)
 				var f rocev2.Frame
@@ -60,7 +60,7 @@ func BenchmarkCongested(b *testing.B) {
 
 // Limited is what most packets of a congested queue come to.
 func BenchmarkLimited(b *testing.B) {
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.PerFlow[0] = time.Hour
 	a := agent(b, cfg)
 	packet := data(b)

@@ -44,15 +44,15 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 	}
 	switch {
 	case !a.cfg.Enabled:
-		d.From, d.Reason = between.Src, node.Disabled
+		d.From, d.Reason = between.Src, node.ReasonDisabled
 		return
 	case between.Dst != a.cfg.Self6:
 		if _, err := a.cfg.FastCNP.CodePoints.FromICMP(octets); err == nil {
-			d.From, d.Reason = between.Src, node.Denied
+			d.From, d.Reason = between.Src, node.ReasonDenied
 		}
 		return
 	}
-	d.From, d.Reason = between.Src, node.Denied
+	d.From, d.Reason = between.Src, node.ReasonDenied
 	quoted := octets[wire.ICMPv6Size:]
 	// A look-up by hash is cheaper than decoding the quoted packet, so it comes first.
 	if len(quoted) < wire.IPv6Size || a.sent.Ready(a.hashPacket(quoted, domain), answerTime, now) {
@@ -62,7 +62,7 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 	if err != nil || n.Dst != between.Src {
 		return
 	}
-	d.Action, d.Reason = node.Learned, node.NoReason
+	d.Action, d.Reason = node.ActionLearned, node.NoReason
 	d.Flow = qpmap.Key{FlowKey: n.FlowKey(), Domain: domain}
 	a.rejected.Take(a.hashAddr(n.Dst, domain), now)
 }

@@ -52,13 +52,13 @@ func TestNewRefuses(t *testing.T) {
 		{"Alarm:8", func(c *congested.Config) { c.PauseFrom.Alarm = 8 }},
 		{"Hold:8", func(c *congested.Config) { c.PauseFrom.Hold = 8 }},
 		{"Stop:8", func(c *congested.Config) { c.PauseFrom.Stop = 8 }},
-		{"a Fallback is for a node that CannotMark", func(c *congested.Config) { c.Fallback = congested.Proxy }},
-		{"Fallback fastcnp", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.FastCNP }},
-		{"Fallback mark", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.Mark }},
-		{"Fallback Method(6)", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.Mark+1 }},
+		{"a Fallback is for a node that CannotMark", func(c *congested.Config) { c.Fallback = congested.MethodProxy }},
+		{"Fallback fastcnp", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.MethodFastCNP }},
+		{"Fallback mark", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.MethodMark }},
+		{"Fallback Method(6)", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.MethodMark+1 }},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			cfg := method(congested.FastCNP)
+			cfg := method(congested.MethodFastCNP)
 			c.change(&cfg)
 			a, err := congested.New(cfg)
 			require.ErrorContains(t, err, "congested: ")
@@ -69,8 +69,9 @@ func TestNewRefuses(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
-	for _, fallback := range []congested.Method{congested.Nothing, congested.Proxy, congested.FCN, congested.PPFC} {
-		cfg := method(congested.FastCNP)
+	for _, fallback := range []congested.Method{congested.NoMethod, congested.MethodProxy, congested.MethodFCN,
+		congested.MethodPPFC} {
+		cfg := method(congested.MethodFastCNP)
 		cfg.CannotMark, cfg.Fallback, cfg.PauseFrom.Stop = true, fallback, 7
 		agent(t, cfg)
 	}
@@ -90,20 +91,26 @@ func TestCannotMark(t *testing.T) {
 		kind     message.Kind
 		fellBack uint64
 	}{
-		{"unknown", congested.FastCNP, congested.Unknown, 0, data(t), 0, message.FastCNP, 0},
-		{"unknown, with a fallback", congested.FastCNP, congested.Unknown, congested.Proxy, data(t), 0,
+		{"unknown", congested.MethodFastCNP, congested.CapabilityUnknown, 0, data(t), 0, message.FastCNP, 0},
+		{"unknown, with a fallback", congested.MethodFastCNP, congested.CapabilityUnknown, congested.MethodProxy,
+			data(t), 0,
 			message.FastCNP, 0},
-		{"capable", congested.FastCNP, congested.Capable, congested.Proxy, data(t), 0, message.FastCNP, 0},
-		{"not capable", congested.FastCNP, congested.Incapable, 0, data(t), node.NotCapable, 0, 0},
-		{"not capable, proxy", congested.FastCNP, congested.Incapable, congested.Proxy, data(t), 0, message.Proxy, 1},
-		{"not capable, proxy, Not-ECT", congested.FastCNP, congested.Incapable, congested.Proxy, data(t, ecn(0)), 0,
+		{"capable", congested.MethodFastCNP, congested.Capable, congested.MethodProxy, data(t), 0, message.FastCNP, 0},
+		{"not capable", congested.MethodFastCNP, congested.Incapable, 0, data(t), node.ReasonNotCapable, 0, 0},
+		{"not capable, proxy", congested.MethodFastCNP, congested.Incapable, congested.MethodProxy, data(t), 0,
 			message.Proxy, 1},
-		{"not capable, PPFC", congested.FastCNP, congested.Incapable, congested.PPFC, data(t), 0, message.PPFC, 1},
-		{"not capable, FCN", congested.FastCNP, congested.Incapable, congested.FCN, data(t), node.NotTunnelled, 0, 0},
-		{"mark", congested.Mark, congested.Capable, 0, data(t), node.NotCapable, 0, 0},
-		{"mark, proxy", congested.Mark, congested.Capable, congested.Proxy, data(t, v4), 0, message.Proxy, 1},
-		{"mark, no proxy", congested.Mark, congested.Capable, congested.Proxy, data(t,
-			func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0, 0},
+		{"not capable, proxy, Not-ECT", congested.MethodFastCNP, congested.Incapable, congested.MethodProxy, data(t,
+			ecn(0)), 0,
+			message.Proxy, 1},
+		{"not capable, PPFC", congested.MethodFastCNP, congested.Incapable, congested.MethodPPFC, data(t), 0,
+			message.PPFC, 1},
+		{"not capable, FCN", congested.MethodFastCNP, congested.Incapable, congested.MethodFCN, data(t),
+			node.ReasonNotTunnelled, 0, 0},
+		{"mark", congested.MethodMark, congested.Capable, 0, data(t), node.ReasonNotCapable, 0, 0},
+		{"mark, proxy", congested.MethodMark, congested.Capable, congested.MethodProxy, data(t, v4), 0, message.Proxy,
+			1},
+		{"mark, no proxy", congested.MethodMark, congested.Capable, congested.MethodProxy, data(t,
+			func(p *rocev2.Packet) { p.Src = dst6 }), node.ReasonNoProxy, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := method(c.method)
@@ -117,15 +124,15 @@ func TestCannotMark(t *testing.T) {
 				want = map[node.Count]uint64{sentKind(c.kind): 1}
 			}
 			if c.fellBack > 0 {
-				want[node.Count{Effect: node.FellBack}] = c.fellBack
+				want[node.Count{Effect: node.EffectFellBack}] = c.fellBack
 			}
 			require.Equal(t, want, counted(a))
 		})
 	}
 
 	// It learns, as others do, who does not understand Fast CNPs.
-	cfg := method(congested.FastCNP)
-	cfg.CannotMark, cfg.Fallback = true, congested.Proxy
+	cfg := method(congested.MethodFastCNP)
+	cfg.CannotMark, cfg.Fallback = true, congested.MethodProxy
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
 	sent, d := congest(a, nil, e, now)
@@ -143,10 +150,10 @@ func TestLimitedMark(t *testing.T) {
 		cannotMark bool
 		mark       bool
 	}{
-		{congested.Unknown, rocev2.ECT0, false, true},
-		{congested.Unknown, rocev2.CE, false, true},
-		{congested.Unknown, rocev2.NotECT, false, false},
-		{congested.Unknown, rocev2.ECT0, true, false},
+		{congested.CapabilityUnknown, rocev2.ECT0, false, true},
+		{congested.CapabilityUnknown, rocev2.CE, false, true},
+		{congested.CapabilityUnknown, rocev2.NotECT, false, false},
+		{congested.CapabilityUnknown, rocev2.ECT0, true, false},
 		{congested.Capable, rocev2.ECT0, false, false},
 		{congested.Capable, rocev2.CE, false, false},
 	} {
@@ -158,7 +165,7 @@ func TestLimitedMark(t *testing.T) {
 			{"rate", func(cfg *congested.Config) { cfg.Out = node.Rate{PerSecond: 1e-6} }},
 		} {
 			t.Run(row.name, func(t *testing.T) {
-				cfg := method(congested.FastCNP)
+				cfg := method(congested.MethodFastCNP)
 				cfg.Capable, cfg.CannotMark = capable(c.capable), c.cannotMark
 				row.limits(&cfg)
 				a := agent(t, cfg)
@@ -169,7 +176,7 @@ func TestLimitedMark(t *testing.T) {
 					if i == 0 {
 						require.Equal(t, message.FastCNP, d.Kind)
 					} else {
-						require.Equal(t, decision{Packet: message.Data, Reason: node.Limited, MarkECN: c.mark},
+						require.Equal(t, decision{Packet: message.Data, Reason: node.ReasonLimited, MarkECN: c.mark},
 							d)
 						require.Empty(t, out)
 					}
@@ -178,7 +185,7 @@ func TestLimitedMark(t *testing.T) {
 					}
 				}
 				require.Equal(t, []uint64{marks, 999},
-					[]uint64{a.Counters().Of(marked), a.Counters().Of(refused(node.Limited))})
+					[]uint64{a.Counters().Load(marked), a.Counters().Load(refused(node.ReasonLimited))})
 				if c.mark {
 					require.EqualValues(t, 1000, marks)
 				}
@@ -190,7 +197,7 @@ func TestLimitedMark(t *testing.T) {
 // The limit of FCNs is that of a label of a PE: two customers may use the same
 // addresses, two PEs the same labels.
 func TestLimitOfFCNs(t *testing.T) {
-	cfg := method(congested.FCN)
+	cfg := method(congested.MethodFCN)
 	cfg.PerFlow[0] = time.Hour
 	a := agent(t, cfg)
 	other := &encap.IPInIPv6{Src: pe2, Dst: pe}
@@ -199,11 +206,11 @@ func TestLimitOfFCNs(t *testing.T) {
 		reason node.Reason
 	}{
 		{tunnelled(t, ipip, data(t), 5), 0},
-		{tunnelled(t, ipip, data(t), 5), node.Limited},
+		{tunnelled(t, ipip, data(t), 5), node.ReasonLimited},
 		{tunnelled(t, ipip, data(t), 6), 0},
 		{tunnelled(t, other, data(t), 5), 0},
-		{tunnelled(t, ipip, data(t, v4), 5), node.Limited},
-		{tunnelled(t, vxlan, data(t), 6), node.Limited},
+		{tunnelled(t, ipip, data(t, v4), 5), node.ReasonLimited},
+		{tunnelled(t, vxlan, data(t), 6), node.ReasonLimited},
 		{tunnelled(t, other, data(t), 6), 0},
 	} {
 		_, d := congest(a, nil, &event{Frame: c.packet, Options: ip}, now)
@@ -222,16 +229,16 @@ func TestRecognition(t *testing.T) {
 		kind       message.Kind
 		fragment   node.Reason
 	}{
-		{0, 0, fcn.Port, message.FCN, node.Fragment},
-		{0, 0, proxymsg.Port, message.Proxy, node.Fragment},
-		{0, 0, 2021, message.Other, node.NotOurs},
-		{2021, 2022, 2021, message.FCN, node.Fragment},
-		{2021, 2022, 2022, message.Proxy, node.Fragment},
-		{2021, 2022, fcn.Port, message.Other, node.NotOurs},
-		{2021, 2022, proxymsg.Port, message.Other, node.NotOurs},
-		{2021, 2022, 4791, message.Data, node.Fragment},
+		{0, 0, fcn.Port, message.FCN, node.ReasonFragment},
+		{0, 0, proxymsg.Port, message.Proxy, node.ReasonFragment},
+		{0, 0, 2021, message.Other, node.ReasonNotOurs},
+		{2021, 2022, 2021, message.FCN, node.ReasonFragment},
+		{2021, 2022, 2022, message.Proxy, node.ReasonFragment},
+		{2021, 2022, fcn.Port, message.Other, node.ReasonNotOurs},
+		{2021, 2022, proxymsg.Port, message.Other, node.ReasonNotOurs},
+		{2021, 2022, 4791, message.Data, node.ReasonFragment},
 	} {
-		cfg := method(congested.FastCNP)
+		cfg := method(congested.MethodFastCNP)
 		cfg.FCN.Port, cfg.Proxy.Port = c.fcn, c.proxy
 		a := agent(t, cfg)
 		_, d := congest(a, nil, &event{Frame: fragmentOf(udp(c.port)), Options: ip}, now)
@@ -241,12 +248,12 @@ func TestRecognition(t *testing.T) {
 		case message.Data:
 			continue
 		case message.FCN: // a message on its way to another node
-			cfg := method(congested.FCN)
+			cfg := method(congested.MethodFCN)
 			cfg.FCN.Port = c.fcn
 			packet, _ = congest(agent(t, cfg), nil, &event{Frame: tunnelled(t, ipip, data(t), 5),
 				Options: ip}, now)
 		case message.Proxy:
-			cfg := method(congested.Proxy)
+			cfg := method(congested.MethodProxy)
 			cfg.Proxy.Port = c.proxy
 			packet, _ = congest(agent(t, cfg), nil, &event{Frame: data(t), Options: ip}, now)
 		default:
@@ -254,11 +261,11 @@ func TestRecognition(t *testing.T) {
 		}
 		copy(packet[8:24], src6.AsSlice()) // not the node's own
 		_, d = congest(a, nil, &event{Frame: packet, Options: ip}, now)
-		require.Equal(t, decision{Packet: c.kind, Reason: node.NotOurs}, d, "%+v", c)
+		require.Equal(t, decision{Packet: c.kind, Reason: node.ReasonNotOurs}, d, "%+v", c)
 	}
 
 	types := fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.FastCNP.CodePoints = types
 	a := agent(t, cfg)
 	var p rocev2.Packet
@@ -266,7 +273,7 @@ func TestRecognition(t *testing.T) {
 	notification, _, err := fastcnp.AppendFor(nil, &p, pe, nil, fastcnp.Config{CodePoints: types})
 	require.NoError(t, err)
 	_, d := congest(a, nil, &event{Frame: notification, Options: ip}, now)
-	require.Equal(t, decision{Packet: message.FastCNP, Reason: node.NotOurs}, d)
+	require.Equal(t, decision{Packet: message.FastCNP, Reason: node.ReasonNotOurs}, d)
 }
 
 // What is built with a Carriage that cannot be, sizes beyond all memory, and rates that are no numbers are refused by
@@ -287,7 +294,7 @@ func TestNewRefusesTheImpossible(t *testing.T) {
 		{"Out: PerSecond +Inf", func(c *congested.Config) { c.Out.PerSecond = math.Inf(1) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := method(congested.FastCNP)
+			cfg := method(congested.MethodFastCNP)
 			c.change(&cfg)
 			_, err := congested.New(cfg)
 			require.ErrorContains(t, err, c.name)

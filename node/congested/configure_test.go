@@ -14,7 +14,7 @@ import (
 // In the midst of a sequence: who rejected a Fast CNP and who was stopped is not forgotten, limits keep what they
 // hold, and what cannot work changes nothing.
 func TestConfigure(t *testing.T) {
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.Out, cfg.MaxFlows = node.Rate{PerSecond: 1e-3, Burst: 4}, 64
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip, Port: 7}
@@ -45,32 +45,32 @@ func TestConfigure(t *testing.T) {
 	_, d := congest(a, nil, e, now)
 	require.Equal(t, rejected, d, "the methods are as they were, and the sender is not capable")
 
-	cfg.Methods = method(congested.PPFC).Methods
+	cfg.Methods = method(congested.MethodPPFC).Methods
 	require.NoError(t, a.Configure(cfg))
 	_, d = congest(a, nil, e, now)
 	require.Equal(t, message.PPFC, d.Kind)
-	cfg.Methods = method(congested.FastCNP).Methods
+	cfg.Methods = method(congested.MethodFastCNP).Methods
 	require.NoError(t, a.Configure(cfg))
 	_, d = congest(a, nil, e, now)
 	require.Equal(t, rejected, d)
 	cfg.Enabled = false
 	require.NoError(t, a.Configure(cfg))
 	_, d = congest(a, nil, e, now)
-	require.Equal(t, node.Disabled, d.Reason)
+	require.Equal(t, node.ReasonDisabled, d.Reason)
 	require.Empty(t, resumes(t, a, 7), "nothing is sent by a role that is off")
 	cfg.Enabled = true
 	require.NoError(t, a.Configure(cfg))
 	_, d = congest(a, nil, e, now)
 	require.Equal(t, rejected, d)
 	out, resumed := resume(a, nil, 7, now)
-	require.Equal(t, node.Sent, resumed.Action)
+	require.Equal(t, node.ActionSent, resumed.Action)
 	_, n := ofPPFC(t, out)
 	require.Equal(t, ppfc.Resume, n.Type)
 
 	// Of four notifications two were sent.
-	cfg.Methods = method(congested.Proxy).Methods
+	cfg.Methods = method(congested.MethodProxy).Methods
 	require.NoError(t, a.Configure(cfg))
-	for i, want := range []node.Reason{0, 0, node.Limited} {
+	for i, want := range []node.Reason{0, 0, node.ReasonLimited} {
 		_, d = congest(a, nil, e, now.Add(time.Duration(i)))
 		require.Equal(t, want, d.Reason)
 	}

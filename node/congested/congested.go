@@ -55,9 +55,9 @@ type Config struct {
 	// OnlyMarked: data that is not marked CE in its outermost IP header has met no congestion.
 	OnlyMarked bool
 
-	Methods *acl.Map[Method]     // by sender; a sender without one is node.NoMethod
+	Methods *acl.Map[Method]     // by sender; a sender without one is node.ReasonNoMethod
 	Capable *acl.Map[Capability] // by sender; a sender without one is Unknown
-	Proxies Proxies              // by sender; with nil every sender is node.NoProxy
+	Proxies Proxies              // by sender; with nil every sender is node.ReasonNoProxy
 	PEs     *acl.List            // the ingress PEs that FCNs and PPFCs may go to; with nil none may
 
 	// CannotMark: the node sees packets but cannot change them, such as an agent at a mirror port. Then no Decision has
@@ -160,8 +160,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("PauseFrom %+v has a level over %d", f, level.Max)
 	}
 	switch c.Fallback {
-	case Nothing:
-	case Proxy, FCN, PPFC:
+	case NoMethod:
+	case MethodProxy, MethodFCN, MethodPPFC:
 		if !c.CannotMark {
 			return errors.New("a Fallback is for a node that CannotMark")
 		}

@@ -124,8 +124,8 @@ func capable(c congested.Capability) *acl.Map[congested.Capability] {
 // and what comes of it.
 func TestTruthTable(t *testing.T) {
 	const (
-		fast = congested.FastCNP
-		mark = congested.Mark
+		fast = congested.MethodFastCNP
+		mark = congested.MethodMark
 		yes  = congested.Capable
 		no   = congested.Incapable
 	)
@@ -152,78 +152,92 @@ func TestTruthTable(t *testing.T) {
 		{"capable, Not-ECT", fast, yes, nil, data(t, ecn(rocev2.NotECT)), 0, message.FastCNP, false},
 		{"not capable, ECT", fast, no, nil, data(t), 0, message.Other, true},
 		{"not capable, CE", fast, no, nil, data(t, ecn(rocev2.CE)), 0, message.Other, true},
-		{"not capable, Not-ECT", fast, no, nil, data(t, ecn(rocev2.NotECT)), node.NotCapable, 0, false},
-		{"IPv4", fast, 0, nil, data(t, v4), node.NoMethod, 0, false},
-		{"no IPv6 address", fast, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} }, data(t), node.NoMethod,
+		{"not capable, Not-ECT", fast, no, nil, data(t, ecn(rocev2.NotECT)), node.ReasonNotCapable, 0, false},
+		{"IPv4", fast, 0, nil, data(t, v4), node.ReasonNoMethod, 0, false},
+		{"no IPv6 address", fast, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} }, data(t),
+			node.ReasonNoMethod,
 			0, false},
-		{"IP in IPv6", fast, yes, nil, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
-		{"SRv6", fast, yes, nil, tunnelled(t, srv6, data(t), 5), node.Tunnelled, 0, false},
-		{"VXLAN", fast, yes, nil, tunnelled(t, vxlan, data(t), 5), node.Tunnelled, 0, false},
+		{"IP in IPv6", fast, yes, nil, tunnelled(t, ipip, data(t), 5), node.ReasonTunnelled, 0, false},
+		{"SRv6", fast, yes, nil, tunnelled(t, srv6, data(t), 5), node.ReasonTunnelled, 0, false},
+		{"VXLAN", fast, yes, nil, tunnelled(t, vxlan, data(t), 5), node.ReasonTunnelled, 0, false},
 		{"inner source, IP in IPv6", fast, yes, inner, tunnelled(t, ipip, data(t), 5), 0, message.FastCNP, false},
 		{"inner source, VXLAN, unknown", fast, 0, inner, tunnelled(t, vxlan, data(t), 5), 0, message.FastCNP, true},
 		{"inner source, outside Not-ECT", fast, 0, inner, tunnelled(t, ipip, data(t, ecn(0)), 5), 0, message.FastCNP,
 			false},
-		{"inner source of PPFC", fast, yes, innerPPFC, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
-		{"inner source, IPv4", fast, 0, inner, tunnelled(t, ipip, data(t, v4), 5), node.NoMethod, 0, false},
+		{"inner source of PPFC", fast, yes, innerPPFC, tunnelled(t, ipip, data(t), 5), node.ReasonTunnelled, 0, false},
+		{"inner source, IPv4", fast, 0, inner, tunnelled(t, ipip, data(t, v4), 5), node.ReasonNoMethod, 0, false},
 
 		// Marking only.
 		{"mark, ECT", mark, 0, nil, data(t), 0, message.Other, true},
 		{"mark, capable", mark, yes, nil, data(t), 0, message.Other, true},
-		{"mark, Not-ECT", mark, 0, nil, data(t, ecn(0)), node.NotCapable, 0, false},
+		{"mark, Not-ECT", mark, 0, nil, data(t, ecn(0)), node.ReasonNotCapable, 0, false},
 		{"mark, IPv4", mark, 0, nil, data(t, v4), 0, message.Other, true},
 		{"mark, tunnelled", mark, 0, nil, tunnelled(t, vxlan, data(t), 5), 0, message.Other, true},
-		{"mark, tunnelled, Not-ECT", mark, 0, nil, tunnelled(t, vxlan, data(t, ecn(0)), 5), node.NotCapable, 0, false},
+		{"mark, tunnelled, Not-ECT", mark, 0, nil, tunnelled(t, vxlan, data(t, ecn(0)), 5), node.ReasonNotCapable, 0,
+			false},
 
 		// A message to the sender's proxy.
-		{"proxy", congested.Proxy, 0, nil, data(t), 0, message.Proxy, false},
-		{"proxy, not capable", congested.Proxy, no, nil, data(t, ecn(0)), 0, message.Proxy, false},
-		{"proxy, IPv4", congested.Proxy, 0, nil, data(t, v4), 0, message.Proxy, false},
-		{"proxy, tunnelled", congested.Proxy, 0, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.Proxy, false},
-		{"no proxy", congested.Proxy, 0, func(cfg *congested.Config) { cfg.Proxies = nil }, data(t), node.NoProxy, 0,
+		{"proxy", congested.MethodProxy, 0, nil, data(t), 0, message.Proxy, false},
+		{"proxy, not capable", congested.MethodProxy, no, nil, data(t, ecn(0)), 0, message.Proxy, false},
+		{"proxy, IPv4", congested.MethodProxy, 0, nil, data(t, v4), 0, message.Proxy, false},
+		{"proxy, tunnelled", congested.MethodProxy, 0, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.Proxy,
 			false},
-		{"proxy of others", congested.Proxy, 0, nil, data(t, func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0,
+		{"no proxy", congested.MethodProxy, 0, func(cfg *congested.Config) { cfg.Proxies = nil }, data(t),
+			node.ReasonNoProxy, 0,
 			false},
-		{"proxy of the other family", congested.Proxy, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} },
-			data(t), node.NoMethod, 0, false},
+		{"proxy of others", congested.MethodProxy, 0, nil, data(t, func(p *rocev2.Packet) { p.Src = dst6 }),
+			node.ReasonNoProxy, 0,
+			false},
+		{"proxy of the other family", congested.MethodProxy, 0,
+			func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} },
+			data(t), node.ReasonNoMethod, 0, false},
 
 		// FCN to the ingress PE.
-		{"FCN, IP in IPv6", congested.FCN, 0, nil, tunnelled(t, ipip, data(t), 5), 0, message.FCN, false},
-		{"FCN, VXLAN, IPv4 inside", congested.FCN, no, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.FCN, false},
-		{"FCN, SRv6", congested.FCN, yes, nil, tunnelled(t, srv6, data(t), 5), 0, message.FCN, false},
-		{"FCN, CE", congested.FCN, yes, nil, tunnelled(t, srv6, data(t, ecn(3)), 5), 0, message.FCN, false},
-		{"FCN, no tunnel", congested.FCN, 0, nil, data(t), node.NotTunnelled, 0, false},
-		{"FCN, outside IPv4", congested.FCN, 0, nil, inIPv4(data(t)), node.NotTunnelled, 0, false},
-		{"FCN, no such PE", congested.FCN, 0,
+		{"FCN, IP in IPv6", congested.MethodFCN, 0, nil, tunnelled(t, ipip, data(t), 5), 0, message.FCN, false},
+		{"FCN, VXLAN, IPv4 inside", congested.MethodFCN, no, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.FCN,
+			false},
+		{"FCN, SRv6", congested.MethodFCN, yes, nil, tunnelled(t, srv6, data(t), 5), 0, message.FCN, false},
+		{"FCN, CE", congested.MethodFCN, yes, nil, tunnelled(t, srv6, data(t, ecn(3)), 5), 0, message.FCN, false},
+		{"FCN, no tunnel", congested.MethodFCN, 0, nil, data(t), node.ReasonNotTunnelled, 0, false},
+		{"FCN, outside IPv4", congested.MethodFCN, 0, nil, inIPv4(data(t)), node.ReasonNotTunnelled, 0, false},
+		{"FCN, no such PE", congested.MethodFCN, 0,
 			func(cfg *congested.Config) { cfg.PEs = acl.New(netip.PrefixFrom(pe2, 128)) },
-			tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
-		{"FCN, no PEs", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = nil }, tunnelled(t, ipip, data(t), 5),
-			node.Denied, 0, false},
-		{"FCN, own tunnel", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = pe },
-			tunnelled(t, ipip, data(t), 5), node.OwnAddress, 0, false},
-		{"FCN, from link-local", congested.FCN, 0,
+			tunnelled(t, ipip, data(t), 5), node.ReasonDenied, 0, false},
+		{"FCN, no PEs", congested.MethodFCN, 0, func(cfg *congested.Config) { cfg.PEs = nil }, tunnelled(t, ipip,
+			data(t), 5),
+			node.ReasonDenied, 0, false},
+		{"FCN, own tunnel", congested.MethodFCN, 0, func(cfg *congested.Config) { cfg.Self6 = pe },
+			tunnelled(t, ipip, data(t), 5), node.ReasonOwnAddress, 0, false},
+		{"FCN, from link-local", congested.MethodFCN, 0,
 			func(cfg *congested.Config) { cfg.PEs = acl.New(netip.MustParsePrefix("::/0")) },
-			tunnelledFrom(t, netip.MustParseAddr("fe80::1"), data(t), 5), node.Address, 0, false},
-		{"FCN, label 0", congested.FCN, 0, nil, tunnelled(t, ipip, data(t), 0), node.UnknownLabel, 0, false},
-		{"FCN, Not-ECT", congested.FCN, 0, nil, tunnelled(t, ipip, data(t, ecn(0)), 5), node.NotCapable, 0, false},
-		{"FCN, no IPv6 address", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} },
-			tunnelled(t, ipip, data(t), 5), node.NoMethod, 0, false},
+			tunnelledFrom(t, netip.MustParseAddr("fe80::1"), data(t), 5), node.ReasonAddress, 0, false},
+		{"FCN, label 0", congested.MethodFCN, 0, nil, tunnelled(t, ipip, data(t), 0), node.ReasonUnknownLabel, 0,
+			false},
+		{"FCN, Not-ECT", congested.MethodFCN, 0, nil, tunnelled(t, ipip, data(t, ecn(0)), 5), node.ReasonNotCapable, 0,
+			false},
+		{"FCN, no IPv6 address", congested.MethodFCN, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} },
+			tunnelled(t, ipip, data(t), 5), node.ReasonNoMethod, 0, false},
 
 		// PPFC to the sender.
-		{"PPFC", congested.PPFC, 0, nil, data(t), 0, message.PPFC, false},
-		{"PPFC, not capable of Fast CNP", congested.PPFC, no, nil, data(t, ecn(0)), 0, message.PPFC, false},
-		{"PPFC, IPv4", congested.PPFC, 0, nil, data(t, v4), 0, message.PPFC, false},
-		{"PPFC, no IPv4 address", congested.PPFC, 0, func(cfg *congested.Config) { cfg.Self4 = netip.Addr{} },
-			data(t, v4), node.NoMethod, 0, false},
-		{"PPFC, tunnelled", congested.PPFC, 0, nil, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
-		{"PPFC, tunnelled, inner source of Fast CNP", congested.PPFC, 0, inner, tunnelled(t, ipip, data(t, v4), 5),
-			node.Tunnelled, 0, false},
-		{"PPFC, tunnelled, inner source", congested.PPFC, 0, innerPPFC, tunnelled(t, ipip, data(t, v4), 5), 0,
+		{"PPFC", congested.MethodPPFC, 0, nil, data(t), 0, message.PPFC, false},
+		{"PPFC, not capable of Fast CNP", congested.MethodPPFC, no, nil, data(t, ecn(0)), 0, message.PPFC, false},
+		{"PPFC, IPv4", congested.MethodPPFC, 0, nil, data(t, v4), 0, message.PPFC, false},
+		{"PPFC, no IPv4 address", congested.MethodPPFC, 0, func(cfg *congested.Config) { cfg.Self4 = netip.Addr{} },
+			data(t, v4), node.ReasonNoMethod, 0, false},
+		{"PPFC, tunnelled", congested.MethodPPFC, 0, nil, tunnelled(t, ipip, data(t), 5), node.ReasonTunnelled, 0,
+			false},
+		{"PPFC, tunnelled, inner source of Fast CNP", congested.MethodPPFC, 0, inner, tunnelled(t, ipip, data(t, v4),
+			5),
+			node.ReasonTunnelled, 0, false},
+		{"PPFC, tunnelled, inner source", congested.MethodPPFC, 0, innerPPFC, tunnelled(t, ipip, data(t, v4), 5), 0,
 			message.PPFC, false},
 
-		{"method none", congested.Nothing, 0, nil, data(t), node.NoMethod, 0, false},
-		{"no method", congested.Nothing, 0, func(cfg *congested.Config) { cfg.Methods = nil }, data(t), node.NoMethod,
+		{"method none", congested.NoMethod, 0, nil, data(t), node.ReasonNoMethod, 0, false},
+		{"no method", congested.NoMethod, 0, func(cfg *congested.Config) { cfg.Methods = nil }, data(t),
+			node.ReasonNoMethod,
 			0, false},
-		{"disabled", fast, 0, func(cfg *congested.Config) { cfg.Enabled = false }, data(t), node.Disabled, 0, false},
+		{"disabled", fast, 0, func(cfg *congested.Config) { cfg.Enabled = false }, data(t), node.ReasonDisabled, 0,
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := method(c.method)
@@ -309,45 +323,49 @@ func TestRefusals(t *testing.T) {
 		reason node.Reason
 		is     message.Kind
 	}{
-		{"UDP length without room", noRoom, node.Broken, message.Broken},
-		{"cut", data(t)[:80], node.Broken, message.Broken},
-		{"fragment", fragmentOf(data(t, loopback)), node.Fragment, message.Other},
+		{"UDP length without room", noRoom, node.ReasonBroken, message.Broken},
+		{"cut", data(t)[:80], node.ReasonBroken, message.Broken},
+		{"fragment", fragmentOf(data(t, loopback)), node.ReasonFragment, message.Other},
 		{"fragment of an FCN", func() []byte {
 			b := fragmentOf(data(t))
 			binary.BigEndian.PutUint16(b[50:], fcn.Port)
 			return b
-		}(), node.Fragment, message.Other},
-		{"second fragment", secondFragment, node.NotOurs, message.Other},
-		{"fragment of other UDP", other, node.NotOurs, message.Other},
-		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.NotOurs, message.Other},
-		{"no packet", nil, node.NotOurs, message.Other},
-		{"mirrored, type I", mirrored(t, "0000 88be", data(t)), node.NotOurs, message.Other},
-		{"mirrored, type II", mirrored(t, "1000 88be 00000001 1001 0001 00000000", data(t)), node.NotOurs,
+		}(), node.ReasonFragment, message.Other},
+		{"second fragment", secondFragment, node.ReasonNotOurs, message.Other},
+		{"fragment of other UDP", other, node.ReasonNotOurs, message.Other},
+		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.ReasonNotOurs, message.Other},
+		{"no packet", nil, node.ReasonNotOurs, message.Other},
+		{"mirrored, type I", mirrored(t, "0000 88be", data(t)), node.ReasonNotOurs, message.Other},
+		{"mirrored, type II", mirrored(t, "1000 88be 00000001 1001 0001 00000000", data(t)), node.ReasonNotOurs,
 			message.Other},
-		{"mirrored, type III", mirrored(t, "1000 22eb 00000001 2001 0001 00000000 0000 0000", data(t)), node.NotOurs,
+		{"mirrored, type III", mirrored(t, "1000 22eb 00000001 2001 0001 00000000 0000 0000", data(t)),
+			node.ReasonNotOurs,
 			message.Other},
-		{"CNP on its way", data(t, notification(dst6), loopback), node.NotOurs, message.CNP},
-		{"CNP to the node", data(t, notification(self6), loopback), node.Notification, message.CNP},
+		{"CNP on its way", data(t, notification(dst6), loopback), node.ReasonNotOurs, message.CNP},
+		{"CNP to the node", data(t, notification(self6), loopback), node.ReasonNotification, message.CNP},
 		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+
 			"20010db8000e00000000000000000002"+"0000"+fmt.Sprintf("%04x", fcn.Port)+
-			"000c 0000 00005 200"), node.NotOurs, message.FCN},
-		{"ack", data(t, opcode(bth.RCAcknowledge), loopback), node.Acknowledgement, message.Ack},
-		{"atomic ack", data(t, opcode(bth.RCAtomicAcknowledge), loopback), node.Acknowledgement, message.Ack},
-		{"own packet", data(t, func(p *rocev2.Packet) { p.Src = self6 }), node.OwnAddress, message.Data},
-		{"own IPv4 packet", data(t, v4, func(p *rocev2.Packet) { p.Src = self4 }), node.OwnAddress, message.Data},
-		{"from loopback", data(t, loopback), node.Address, message.Data},
-		{"from ::", data(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), node.Address, message.Data},
-		{"from multicast", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff02::1") }), node.Address,
+			"000c 0000 00005 200"), node.ReasonNotOurs, message.FCN},
+		{"ack", data(t, opcode(bth.RCAcknowledge), loopback), node.ReasonAcknowledgement, message.Ack},
+		{"atomic ack", data(t, opcode(bth.RCAtomicAcknowledge), loopback), node.ReasonAcknowledgement, message.Ack},
+		{"own packet", data(t, func(p *rocev2.Packet) { p.Src = self6 }), node.ReasonOwnAddress, message.Data},
+		{"own IPv4 packet", data(t, v4, func(p *rocev2.Packet) { p.Src = self4 }), node.ReasonOwnAddress, message.Data},
+		{"from loopback", data(t, loopback), node.ReasonAddress, message.Data},
+		{"from ::", data(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), node.ReasonAddress,
 			message.Data},
-		{"from link-local", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("fe80::1") }), node.Address,
+		{"from multicast", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff02::1") }),
+			node.ReasonAddress,
+			message.Data},
+		{"from link-local", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("fe80::1") }),
+			node.ReasonAddress,
 			message.Data},
 		{"from IPv4-mapped", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("::ffff:192.0.2.1") }),
-			node.Address, message.Data},
+			node.ReasonAddress, message.Data},
 		{"from broadcast", data(t, v4, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("255.255.255.255") }),
-			node.Address, message.Data},
-		{"to multicast", data(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), node.Address,
+			node.ReasonAddress, message.Data},
+		{"to multicast", data(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), node.ReasonAddress,
 			message.Data},
-		{"no method", data(t), node.NoMethod, message.Data},
+		{"no method", data(t), node.ReasonNoMethod, message.Data},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, row := range []struct {
@@ -367,8 +385,8 @@ func TestRefusals(t *testing.T) {
 						packet = tunnelled(t, row.tunnel, inner, 5)
 						copy(packet[len(packet)-len(inner):], c.packet)
 					}
-					cfg := method(congested.FastCNP)
-					if c.reason == node.NoMethod {
+					cfg := method(congested.MethodFastCNP)
+					if c.reason == node.ReasonNoMethod {
 						cfg.Methods = nil
 					}
 					a := agent(t, cfg)
@@ -376,17 +394,17 @@ func TestRefusals(t *testing.T) {
 					require.Empty(t, out, name)
 					require.Equal(t, decision{Packet: c.is, Reason: c.reason}, d, name)
 					counted := uint64(1)
-					if c.is == message.Other && c.reason == node.NotOurs { // the role has no say
+					if c.is == message.Other && c.reason == node.ReasonNotOurs { // the role has no say
 						counted = 0
 					}
-					require.Equal(t, counted, a.Counters().Of(refused(c.reason)), name)
+					require.Equal(t, counted, a.Counters().Load(refused(c.reason)), name)
 				})
 			}
 		})
 	}
 	out, d := congest(agent(t, congested.Config{}), nil, &event{Frame: data(t), Options: ip}, now)
 	require.Empty(t, out)
-	require.Equal(t, decision{Reason: node.Disabled}, d)
+	require.Equal(t, decision{Reason: node.ReasonDisabled}, d)
 }
 
 // What the notifications say.
@@ -399,14 +417,14 @@ func TestNotifications(t *testing.T) {
 			CodePoints: cfg.FastCNP.CodePoints}))
 		return m, d
 	}
-	m, d := decide(method(congested.FastCNP), event{Frame: data(t)})
+	m, d := decide(method(congested.MethodFastCNP), event{Frame: data(t)})
 	require.Equal(t, []any{self6, src6, dst6, uint32(17), uint8(1), uint8(1)},
 		[]any{m.FastCNP.Src, m.FastCNP.Dst, m.FastCNP.Option.OriginalDst, m.FastCNP.CNP.DestQP, m.FastCNP.Option.Number,
 			d.Option})
 	require.Equal(t, fastcnp.OriginNetwork, m.FastCNP.Origin())
 
 	// Option 2, with the node's own record in front of the others (D14).
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.FastCNP.CodePoints = fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
 	own := new(ioam.Node)
 	own.SetNode(63, 5)
@@ -437,7 +455,7 @@ func TestNotifications(t *testing.T) {
 	require.Equal(t, []any{uint8(2), false}, []any{d.Option, d.OwnRecord})
 	require.True(t, m.FastCNP.Option.Trace.Overflow)
 
-	cfg = method(congested.Proxy)
+	cfg = method(congested.MethodProxy)
 	cfg.Proxy.Port = 2022
 	inVXLAN := tunnelled(t, vxlan, data(t, v4), 5)
 	m, d = decide(cfg, event{Frame: inVXLAN, Level: 6})
@@ -452,7 +470,7 @@ func TestNotifications(t *testing.T) {
 
 	for _, c := range []struct{ level, want uint8 }{{0, 1}, {1, 1}, {7, 7}, {9, 7}} {
 		t.Run(fmt.Sprint(c.level), func(t *testing.T) {
-			m, d = decide(method(congested.FCN), event{Frame: inVXLAN, Level: c.level})
+			m, d = decide(method(congested.MethodFCN), event{Frame: inVXLAN, Level: c.level})
 			require.Equal(t, pe, d.To)
 			require.Equal(t, []any{uint32(5), c.want}, []any{m.FCN.FlowLabel, m.FCN.Level})
 		})
@@ -466,7 +484,7 @@ func TestNotifications(t *testing.T) {
 		{string(data(t, v4)), rocev2.FlowKey{Src: src4, Dst: dst4, DestQP: 17}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg = method(congested.PPFC)
+			cfg = method(congested.MethodPPFC)
 			cfg.Pause = 100*time.Microsecond + 1
 			m, d = decide(cfg, event{Frame: []byte(c.name), Port: 7})
 			require.Equal(t, c.key.Src, d.To)
@@ -488,7 +506,7 @@ func TestNotifications(t *testing.T) {
 // Proxy messages and FCNs come from an ephemeral UDP port, one a flow, as port 0
 // is often filtered.
 func TestSourcePort(t *testing.T) {
-	for _, method := range []congested.Config{method(congested.Proxy), method(congested.FCN)} {
+	for _, method := range []congested.Config{method(congested.MethodProxy), method(congested.MethodFCN)} {
 		ports := map[uint16]bool{}
 		for qp := range uint32(20) {
 			frame := tunnelled(t, vxlan, data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }), 5)
@@ -513,16 +531,16 @@ func TestSourcePort(t *testing.T) {
 
 // Flow control of an Ethernet link is other traffic, whatever came before.
 func TestFlowControl(t *testing.T) {
-	a := agent(t, method(congested.FastCNP))
+	a := agent(t, method(congested.MethodFastCNP))
 	_, d := congest(a, nil, &event{Frame: data(t, notification(self6)), Options: ip}, now)
-	require.Equal(t, node.Notification, d.Reason)
+	require.Equal(t, node.ReasonNotification, d.Reason)
 	for _, frame := range []string{
 		"0180c2000001 001122334455 8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000",
 		"0180c2000001 001122334455 8808 0001 ffff",
 		"0180c2000001 001122334455 8808 0001",
 	} {
 		_, d = congest(a, nil, &event{Frame: wiretest.Hex(t, frame)}, now)
-		require.Equal(t, decision{Packet: message.Other, Reason: node.NotOurs}, d)
+		require.Equal(t, decision{Packet: message.Other, Reason: node.ReasonNotOurs}, d)
 	}
 }
 
@@ -531,9 +549,9 @@ func TestFlowControl(t *testing.T) {
 func TestTraceTooLong(t *testing.T) {
 	ext := append(wiretest.Hex(t, "111f 0100 31fa 0000 007b 083c 02000000"), make([]byte, 240)...)
 	frame := data(t, func(p *rocev2.Packet) { p.Ext = ext })
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	_, d := congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
-	require.Equal(t, decision{Packet: message.Data, Reason: node.Broken}, d)
+	require.Equal(t, decision{Packet: message.Data, Reason: node.ReasonBroken}, d)
 	cfg.FastCNP.Long = fastcnp.LongTraceFallBack
 	_, d = congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
 	require.EqualValues(t, 1, d.Option)
@@ -544,10 +562,10 @@ func TestTraceTooLong(t *testing.T) {
 
 // The longest prefix decides.
 func TestLongestPrefix(t *testing.T) {
-	cfg := method(congested.Mark)
+	cfg := method(congested.MethodMark)
 	cfg.Methods = acl.NewMap(
-		acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8::/32"), Value: congested.Mark},
-		acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.FastCNP})
+		acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8::/32"), Value: congested.MethodMark},
+		acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.MethodFastCNP})
 	cfg.Capable = acl.NewMap(
 		acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.Incapable},
 		acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(src6, 128), Value: congested.Capable})
@@ -559,7 +577,7 @@ func TestLongestPrefix(t *testing.T) {
 		{src6, decision{Packet: message.Data, Kind: message.FastCNP, To: src6, Option: 1}},
 		{src6.Next(), decision{Packet: message.Data, MarkECN: true}},
 		{dst6, decision{Packet: message.Data, MarkECN: true}},
-		{netip.MustParseAddr("2001:db9::1"), decision{Packet: message.Data, Reason: node.NoMethod}},
+		{netip.MustParseAddr("2001:db9::1"), decision{Packet: message.Data, Reason: node.ReasonNoMethod}},
 	} {
 		t.Run(fmt.Sprint(c.src), func(t *testing.T) {
 			_, d := congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = c.src }), Options: ip}, now)
@@ -571,7 +589,7 @@ func TestLongestPrefix(t *testing.T) {
 // Limits: of a flow by the level, and of all flows together. What is refused or
 // marked takes nothing.
 func TestLimits(t *testing.T) {
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.PerFlow = [8]time.Duration{0: 100 * time.Microsecond, 7: 10 * time.Microsecond}
 	cfg.Out = node.Rate{PerSecond: 1000, Burst: 3}
 	flow := func(qp uint32) []byte { return data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }) }
@@ -583,15 +601,15 @@ func TestLimits(t *testing.T) {
 		reason node.Reason
 	}{
 		{0, 1, 0, 0},
-		{99, 1, 0, node.Limited},
+		{99, 1, 0, node.ReasonLimited},
 		{99, 2, 0, 0},  // another flow
 		{99, 1, 7, 0},  // the more congested, the more often
 		{109, 1, 3, 0}, // no limit at this level, but the bucket is empty
-		{109, 3, 7, node.Limited},
+		{109, 3, 7, node.ReasonLimited},
 		{1098, 3, 7, 0}, // filled again
 	} {
 		if c.after == 109 {
-			c.reason = node.Limited
+			c.reason = node.ReasonLimited
 		}
 		_, d := congest(a, nil, &event{Frame: flow(c.qp), Options: ip, Level: c.level},
 			now.Add(c.after*time.Microsecond))
@@ -603,8 +621,9 @@ func TestLimits(t *testing.T) {
 	// Exactly one interval later passes.
 	cfg.Out = node.Rate{}
 	a = agent(t, cfg)
-	for after, reason := range []node.Reason{0: 0, 1: node.Limited, 99: node.Limited, 100: 0, 101: node.Limited,
-		199: node.Limited, 200: 0} {
+	for after, reason := range []node.Reason{0: 0, 1: node.ReasonLimited, 99: node.ReasonLimited, 100: 0,
+		101: node.ReasonLimited,
+		199: node.ReasonLimited, 200: 0} {
 		if after%100 > 1 && after%100 < 99 {
 			continue
 		}
@@ -623,7 +642,7 @@ func TestLimits(t *testing.T) {
 
 // Time that jumps back stops nothing for longer than an interval.
 func TestTimeJumpsBack(t *testing.T) {
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.PerFlow[0] = time.Millisecond
 	cfg.Out = node.Rate{PerSecond: 1000}
 	a := agent(t, cfg)
@@ -645,7 +664,7 @@ func problem(fastCNP []byte) []byte {
 
 // What a sender rejects counts in its own domain: in another, somebody else may have its address.
 func TestRejectionOfDomain(t *testing.T) {
-	a := agent(t, method(congested.FastCNP))
+	a := agent(t, method(congested.MethodFastCNP))
 	congest := func(domain uint32) ([]byte, message.Kind) {
 		var f rocev2.Frame
 		f.Decode(data(t), ip)
@@ -658,7 +677,7 @@ func TestRejectionOfDomain(t *testing.T) {
 		return d.Reason
 	}
 	sent, _ := congest(1)
-	require.Equal(t, node.Denied, reject(sent, 2), "sent in another domain")
+	require.Equal(t, node.ReasonDenied, reject(sent, 2), "sent in another domain")
 	_, kind := congest(1)
 	require.Equal(t, message.FastCNP, kind)
 	require.Equal(t, node.NoReason, reject(sent, 1))
@@ -674,7 +693,7 @@ func TestRejectionOfDomain(t *testing.T) {
 }
 
 func TestICMP(t *testing.T) {
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
 	sent, d := congest(a, nil, e, now)
@@ -694,25 +713,25 @@ func TestICMP(t *testing.T) {
 		at      time.Duration
 		reason  node.Reason
 	}{
-		{"never sent", other, src6, problem(sent), 0, node.Denied},
-		{"from another host", a, dst6, problem(sent), 0, node.Denied},
-		{"from IPv4", a, src4, problem(sent), 0, node.Denied},
-		{"another queue pair", a, src6, changed(40 + 24 + 8 + 7), 0, node.Denied},
-		{"another original destination", a, src6, changed(40 + 4), 0, node.Denied},
-		{"another sender", a, src6.Next(), changed(39), 0, node.Denied},
-		{"another reserved octet", a, src6, changed(len(sent) - 5), 0, node.Denied},
-		{"another source", a, src6, changed(23), 0, node.Denied},
-		{"another payload length", a, src6, changed(5), 0, node.Denied},
-		{"another next header", a, src6, changed(6), 0, node.Denied},
-		{"cut", a, src6, problem(sent)[:len(sent)+7], 0, node.Denied},
-		{"longer", a, src6, append(problem(sent), 0), 0, node.Denied},
-		{"no quote", a, src6, problem(nil), 0, node.Denied},
-		{"about another octet", a, src6, append([]byte{4, 2, 0, 0, 0, 0, 0, 43}, sent...), 0, node.Denied},
-		{"another code", a, src6, append([]byte{4, 1, 0, 0, 0, 0, 0, 42}, sent...), 0, node.Denied},
-		{"another type", a, src6, append([]byte{1, 2, 0, 0, 0, 0, 0, 42}, sent...), 0, node.NotOurs},
-		{"no message", a, src6, nil, 0, node.NotOurs},
-		{"too late", a, src6, problem(sent), time.Minute, node.Denied},
-		{"disabled", agent(t, congested.Config{}), src6, problem(sent), 0, node.Disabled},
+		{"never sent", other, src6, problem(sent), 0, node.ReasonDenied},
+		{"from another host", a, dst6, problem(sent), 0, node.ReasonDenied},
+		{"from IPv4", a, src4, problem(sent), 0, node.ReasonDenied},
+		{"another queue pair", a, src6, changed(40 + 24 + 8 + 7), 0, node.ReasonDenied},
+		{"another original destination", a, src6, changed(40 + 4), 0, node.ReasonDenied},
+		{"another sender", a, src6.Next(), changed(39), 0, node.ReasonDenied},
+		{"another reserved octet", a, src6, changed(len(sent) - 5), 0, node.ReasonDenied},
+		{"another source", a, src6, changed(23), 0, node.ReasonDenied},
+		{"another payload length", a, src6, changed(5), 0, node.ReasonDenied},
+		{"another next header", a, src6, changed(6), 0, node.ReasonDenied},
+		{"cut", a, src6, problem(sent)[:len(sent)+7], 0, node.ReasonDenied},
+		{"longer", a, src6, append(problem(sent), 0), 0, node.ReasonDenied},
+		{"no quote", a, src6, problem(nil), 0, node.ReasonDenied},
+		{"about another octet", a, src6, append([]byte{4, 2, 0, 0, 0, 0, 0, 43}, sent...), 0, node.ReasonDenied},
+		{"another code", a, src6, append([]byte{4, 1, 0, 0, 0, 0, 0, 42}, sent...), 0, node.ReasonDenied},
+		{"another type", a, src6, append([]byte{1, 2, 0, 0, 0, 0, 0, 42}, sent...), 0, node.ReasonNotOurs},
+		{"no message", a, src6, nil, 0, node.ReasonNotOurs},
+		{"too late", a, src6, problem(sent), time.Minute, node.ReasonDenied},
+		{"disabled", agent(t, congested.Config{}), src6, problem(sent), 0, node.ReasonDisabled},
 	}
 	for _, c := range forged {
 		t.Run(c.name, func(t *testing.T) {
@@ -725,7 +744,7 @@ func TestICMP(t *testing.T) {
 	// What something else has sent for the node is its own, while it is on.
 	other.RecordSent(sent, 0, now)
 	other.RecordSent(sent[:39], 0, now)
-	require.Equal(t, node.Denied, icmp(other, src6, problem(sent), now.Add(time.Minute)))
+	require.Equal(t, node.ReasonDenied, icmp(other, src6, problem(sent), now.Add(time.Minute)))
 	other.RecordSent(sent, 0, now)
 	require.Equal(t, node.NoReason, icmp(other, src6, problem(sent), now))
 	(&congested.Role{}).RecordSent(sent, 0, now)
@@ -738,7 +757,7 @@ func TestICMP(t *testing.T) {
 
 	wrong := problem(sent)
 	wrong[8] ^= 0x20 // the version
-	require.Equal(t, node.Denied, icmp(a, src6, wrong, now))
+	require.Equal(t, node.ReasonDenied, icmp(a, src6, wrong, now))
 	rejection := problem(sent)
 	rejection[8+7]-- // the hop limit falls on the way
 	for at := range 4 {
@@ -747,7 +766,7 @@ func TestICMP(t *testing.T) {
 		require.Equal(t, node.NoReason, icmp(remarked, src6, changed(at), now), "traffic class or flow label, %d", at)
 	}
 	require.Equal(t, node.NoReason, icmp(a, src6, rejection, now.Add(time.Second)))
-	require.EqualValues(t, 1, a.Counters().Of(taught))
+	require.EqualValues(t, 1, a.Counters().Load(taught))
 	_, d = congest(a, nil, e, now.Add(time.Second))
 	require.Equal(t, decision{Packet: message.Data, MarkECN: true}, d)
 	_, d = congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = p.Src.Next() }), Options: ip}, now)
@@ -772,7 +791,7 @@ func TestICMP(t *testing.T) {
 
 // The same out of frames.
 func TestICMPFrame(t *testing.T) {
-	a := agent(t, method(congested.FastCNP))
+	a := agent(t, method(congested.MethodFastCNP))
 	sent, _ := congest(a, nil, &event{Frame: data(t), Options: ip}, now)
 	frame := func(from, to netip.Addr, message []byte, options string) []byte {
 		ext := wiretest.Hex(t, options)
@@ -787,14 +806,14 @@ func TestICMPFrame(t *testing.T) {
 		frame  []byte
 		reason node.Reason
 	}{
-		{"no packet", nil, node.NotOurs},
-		{"data", data(t), node.NotOurs},
-		{"echo request", frame(src6, self6, []byte{128, 0, 0, 0, 0, 0, 0, 0}, ""), node.NotOurs},
-		{"to another", frame(src6, dst6, problem(data(t)), ""), node.NotOurs},
-		{"to another, about a Fast CNP", frame(src6, dst6, problem(sent), ""), node.Denied},
-		{"from another", frame(dst6, self6, problem(sent), ""), node.Denied},
-		{"about data", frame(src6, self6, problem(data(t)), ""), node.Denied},
-		{"tunnelled", tunnelled(t, ipip, frame(src6, self6, problem(sent), ""), 5), node.NotOurs},
+		{"no packet", nil, node.ReasonNotOurs},
+		{"data", data(t), node.ReasonNotOurs},
+		{"echo request", frame(src6, self6, []byte{128, 0, 0, 0, 0, 0, 0, 0}, ""), node.ReasonNotOurs},
+		{"to another", frame(src6, dst6, problem(data(t)), ""), node.ReasonNotOurs},
+		{"to another, about a Fast CNP", frame(src6, dst6, problem(sent), ""), node.ReasonDenied},
+		{"from another", frame(dst6, self6, problem(sent), ""), node.ReasonDenied},
+		{"about data", frame(src6, self6, problem(data(t)), ""), node.ReasonDenied},
+		{"tunnelled", tunnelled(t, ipip, frame(src6, self6, problem(sent), ""), 5), node.ReasonNotOurs},
 		{"rejection", frame(src6, self6, problem(sent), ""), 0},
 		{"rejection behind options", frame(src6, self6, problem(sent), "3a00 0104 00000000"), 0},
 		{"rejection behind more of them", frame(src6, self6, problem(sent),
@@ -806,21 +825,21 @@ func TestICMPFrame(t *testing.T) {
 			switch c.reason {
 			case node.NoReason:
 				before[taught]++
-			case node.Denied:
-				before[refused(node.Denied)]++
+			case node.ReasonDenied:
+				before[refused(node.ReasonDenied)]++
 			}
 			require.Equal(t, before, counted(a))
 			wiretest.NoAllocs(t, c.name, func() { icmpFrame(a, c.frame, ip, now) })
 		})
 	}
-	require.Equal(t, node.Disabled,
+	require.Equal(t, node.ReasonDisabled,
 		icmpFrame(agent(t, congested.Config{}), frame(src6, self6, problem(sent), ""), ip, now))
 }
 
 // Floods of new flows, of forged ICMPv6 errors and of senders that reject: no
 // memory beyond that of the start, and the others are served.
 func TestFlood(t *testing.T) {
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 64, 64, 64
 	cfg.PerFlow[0] = time.Second
 	a := agent(t, cfg)
@@ -839,13 +858,13 @@ func TestFlood(t *testing.T) {
 			} else {
 				buf = append(buf[:0], problem(buf)...)
 				buf[8+39]++
-				require.Equal(t, node.Denied, icmp(a, d.To, buf, now))
+				require.Equal(t, node.ReasonDenied, icmp(a, d.To, buf, now))
 			}
 		}
 	}
 	flood()
-	require.EqualValues(t, 10_000, a.Counters().Of(taught))
-	require.EqualValues(t, 10_000, a.Counters().Of(refused(node.Denied)))
+	require.EqualValues(t, 10_000, a.Counters().Load(taught))
+	require.EqualValues(t, 10_000, a.Counters().Load(refused(node.ReasonDenied)))
 	wiretest.NoAllocs(t, "flood", func() {
 		binary.BigEndian.PutUint64(e.Frame[16:], random.Uint64())
 		buf, _ = congest(a, buf[:0], e, now)
@@ -860,7 +879,7 @@ func TestNoAllocs(t *testing.T) {
 	traced := data(t, func(p *rocev2.Packet) {
 		p.Ext = wiretest.Hex(t, hops)
 	})
-	for m := congested.Nothing; m <= congested.Mark; m++ {
+	for m := congested.NoMethod; m <= congested.MethodMark; m++ {
 		for _, c := range []struct {
 			name  string
 			frame []byte
@@ -889,10 +908,10 @@ func FuzzCongested(f *testing.F) {
 			f.Add(p.Data, uint8(0), uint8(1))
 		}
 	}
-	f.Add(data(f), uint8(1), uint8(congested.PPFC))
-	f.Add(tunnelled(f, vxlan, data(f), 5), uint8(1), uint8(congested.FCN))
-	f.Add(tunnelled(f, ipip, data(f, v4), 5), uint8(1), uint8(congested.Proxy))
-	f.Add(fragmentOf(data(f)), uint8(1), uint8(congested.FastCNP))
+	f.Add(data(f), uint8(1), uint8(congested.MethodPPFC))
+	f.Add(tunnelled(f, vxlan, data(f), 5), uint8(1), uint8(congested.MethodFCN))
+	f.Add(tunnelled(f, ipip, data(f, v4), 5), uint8(1), uint8(congested.MethodProxy))
+	f.Add(fragmentOf(data(f)), uint8(1), uint8(congested.MethodFastCNP))
 	f.Fuzz(func(t *testing.T, frame []byte, link, m uint8) {
 		cfg := method(congested.Method(m % 6))
 		cfg.Capable = capable(congested.Capable)
@@ -924,7 +943,7 @@ func FuzzCongested(f *testing.F) {
 func TestMemory(t *testing.T) {
 	const flows, sent, rejected, paused = 65536, 4096, 16384, 4096
 	var a *congested.Role
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.PerFlow[7] = time.Second
 	got := wiretest.Allocated(func() { a = agent(t, cfg) })
 	require.InDelta(t, 16*(flows+sent+rejected)+88*paused, got, 64<<10)

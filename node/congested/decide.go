@@ -21,28 +21,28 @@ import (
 //
 // Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not marked
 // with Config.OnlyMarked, the Action is node.Nothing. For the rest the first of these reasons is given: Disabled;
-// Broken; Fragment; NotOurs (a notification to another node); Acknowledgement; Notification; OwnAddress (the node has
-// sent the packet itself); Address (the sender's address cannot be answered); those of the method; Limited. A refused
-// packet is not charged to any limit.
+// Broken; Fragment; ReasonNotOurs (a notification to another node); Acknowledgement; Notification; ReasonOwnAddress
+// (the node has sent the packet itself); Address (the sender's address cannot be answered); those of the method;
+// Limited. A refused packet is not charged to any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
 //	FastCNP   yes       sent                    sent
-//	FastCNP   no        marked                  NotCapable
-//	Mark      any       marked                  NotCapable
+//	FastCNP   no        marked                  ReasonNotCapable
+//	Mark      any       marked                  ReasonNotCapable
 //
 // Limits do not apply to marks: if a limit withholds a Fast CNP from a sender whose capability is unknown, the reason
 // is Limited, and the packet is marked all the same: the Action is node.Marked. Otherwise a refused packet is not
 // marked. For a node that cannot mark see [Config].
 //
 // FastCNP and PPFC refuse packets from a tunnel with Tunnelled (D17); FCN, and PPFC to the ingress PE, refuse all
-// others with NotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
+// others with ReasonNotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
 //
 // From every packet, also with Event.Observe, the role learns which hosts do not support Fast CNP: the Action is
-// node.Learned for an ICMPv6 Parameter Problem in which a host rejects a Fast CNP of this node, and the host counts as
-// not capable for Config.RejectedFor. The packet may be a frame, or a message of a raw ICMPv6 socket, which has
-// verified its checksum. Any other Parameter Problem to the node is Refused as Denied, and so is one to another node
-// about a Fast CNP; if the role is off, as Disabled.
+// node.ActionLearned for an ICMPv6 Parameter Problem in which a host rejects a Fast CNP of this node, and the host
+// counts as not capable for Config.RejectedFor. The packet may be a frame, or a message of a raw ICMPv6 socket,
+// which has verified its checksum. Any other Parameter Problem to the node is Refused as Denied, and so is one to
+// another node about a Fast CNP; if the role is off, as Disabled.
 //
 // With a nil frame, the Event only tells that the queue of Event.Port has reached Event.Level: at level 0 the flows
 // that were stopped or held because of that port are due, see [Role.Due].
@@ -66,9 +66,9 @@ func (a *Role) receive(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decis
 	sent, s.Reason = a.decide(out, &s)
 	switch {
 	case s.Message != message.Other:
-		s.Action = node.Sent
+		s.Action = node.ActionSent
 	case s.MarkECN:
-		s.Action = node.Marked
+		s.Action = node.ActionMarked
 	case s.Reason == node.NoReason && s.Packet == message.Other:
 		a.learnICMP(d, f, e.Domain, e.Now)
 	}
@@ -102,11 +102,11 @@ func (a *Role) decide(b []byte, s *congestion) ([]byte, node.Reason) {
 			return b, node.NoReason
 		}
 		s.Packet = message.Other
-		return b, node.Disabled
+		return b, node.ReasonDisabled
 	}
 	reason := a.decode(s)
 	switch {
-	case s.Packet == message.Other && reason == node.NotOurs,
+	case s.Packet == message.Other && reason == node.ReasonNotOurs,
 		s.Packet == message.Data && a.cfg.OnlyMarked && s.frame.Outer().ECN() != rocev2.CE:
 		return b, node.NoReason
 	case reason == node.NoReason:
@@ -117,7 +117,7 @@ func (a *Role) decide(b []byte, s *congestion) ([]byte, node.Reason) {
 	}
 	method, ok := a.cfg.Methods.Lookup(s.Flow.Src)
 	if !ok {
-		return b, node.NoMethod
+		return b, node.ReasonNoMethod
 	}
 	return a.notify(b, s, method)
 }
@@ -125,25 +125,25 @@ func (a *Role) decide(b []byte, s *congestion) ([]byte, node.Reason) {
 // notify answers a packet by a method.
 func (a *Role) notify(b []byte, s *congestion, method Method) ([]byte, node.Reason) {
 	switch method {
-	case FastCNP:
+	case MethodFastCNP:
 		return a.fastCNP(b, s)
-	case Proxy:
+	case MethodProxy:
 		return a.proxy(b, s)
-	case FCN:
+	case MethodFCN:
 		return a.fcn(b, s)
-	case PPFC:
+	case MethodPPFC:
 		return a.ppfc(b, s)
-	case Mark:
+	case MethodMark:
 		return a.mark(b, s)
 	}
-	return b, node.NoMethod
+	return b, node.ReasonNoMethod
 }
 
 // decode decodes the packet, and returns the reason why a packet of its kind is not answered, or NoReason for data.
 func (a *Role) decode(s *congestion) node.Reason {
 	m, f := &a.message, s.frame
 	if f.EtherType() == pfc.EtherType {
-		return node.NotOurs // flow control of the link
+		return node.ReasonNotOurs // flow control of the link
 	}
 	err := m.DecodeFrame(f, a.messages())
 	// DecodeFrame looks into IP in IP only. Packets in other tunnels count as well, but not mirrored ones, which are
@@ -156,19 +156,19 @@ func (a *Role) decode(s *congestion) node.Reason {
 	p := &m.Packet
 	switch {
 	case m.Kind == message.Broken:
-		return node.Broken
+		return node.ReasonBroken
 	case m.Kind == message.Other:
 		if port, ok := f.Fragment(); ok && errors.Is(err, rocev2.ErrFragment) && a.isMessagePort(port) {
-			return node.Fragment
+			return node.ReasonFragment
 		}
-		return node.NotOurs
+		return node.ReasonNotOurs
 	case m.Kind == message.Ack:
-		return node.Acknowledgement
+		return node.ReasonAcknowledgement
 	case m.Kind != message.Data:
 		if !a.self.Has(p.Dst) {
-			return node.NotOurs
+			return node.ReasonNotOurs
 		}
-		return node.Notification
+		return node.ReasonNotification
 	}
 	s.tunnelled = s.tunnelled || len(p.Outer) > 0
 	return node.NoReason
@@ -181,9 +181,9 @@ func (a *Role) checkFlow(s *congestion) node.Reason {
 	s.flow = role.Hash(&s.Flow, a.memory.Seed())
 	switch {
 	case a.self.Has(p.Src):
-		return node.OwnAddress
+		return node.ReasonOwnAddress
 	case rocev2.CheckAnswerable(p.Src) != nil || s.Flow.Dst.IsMulticast(): // RFC 4443 section 2.4 (e)
-		return node.Address
+		return node.ReasonAddress
 	}
 	return node.NoReason
 }
@@ -201,15 +201,15 @@ func (a *Role) isMessagePort(port uint16) bool {
 
 // mark answers a packet only by a mark or, if the node cannot mark, by Config.Fallback.
 func (a *Role) mark(b []byte, s *congestion) ([]byte, node.Reason) {
-	if a.cfg.CannotMark && a.cfg.Fallback != Nothing {
+	if a.cfg.CannotMark && a.cfg.Fallback != NoMethod {
 		sent, reason := a.notify(b, s, a.cfg.Fallback)
 		if s.Message != message.Other {
-			a.counters.Inc(node.Count{Effect: node.FellBack})
+			a.counters.Inc(node.Count{Effect: node.EffectFellBack})
 		}
 		return sent, reason
 	}
 	if s.MarkECN = a.mayMark(s); !s.MarkECN {
-		return b, node.NotCapable
+		return b, node.ReasonNotCapable
 	}
 	return b, node.NoReason
 }
@@ -229,9 +229,9 @@ func (a *Role) fastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 	p := &a.message.Packet
 	switch {
 	case !p.Src.Is6() || !a.cfg.Self6.IsValid():
-		return b, node.NoMethod
+		return b, node.ReasonNoMethod
 	case s.tunnelled && !a.cfg.FastCNP.InnerSource:
-		return b, node.Tunnelled
+		return b, node.ReasonTunnelled
 	}
 	capable := a.capability(p.Src, s.Flow.Domain, s.event.Now)
 	if capable == Incapable {
@@ -240,14 +240,14 @@ func (a *Role) fastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 	// FAST section 4 forbids both a Fast CNP and a mark if the sender is known to be capable, and allows both if that
 	// is unknown. Then the packet is marked even if a limit withholds the Fast CNP: a sender that only supports ECN
 	// would not be notified otherwise.
-	marked := capable == Unknown && a.mayMark(s)
+	marked := capable == CapabilityUnknown && a.mayMark(s)
 	if !a.ready(s, s.flow) {
 		s.MarkECN = marked
-		return b, node.Limited
+		return b, node.ReasonLimited
 	}
 	out, sent, err := fastcnp.AppendFor(b, p, a.cfg.Self6, a.cfg.Own, a.cfg.FastCNP)
 	if err != nil {
-		return b, node.Broken
+		return b, node.ReasonBroken
 	}
 	a.pace.Take(s.flow, s.event.Now)
 	a.sent.Take(a.hashPacket(out[len(b):], s.Flow.Domain), s.event.Now)
@@ -265,17 +265,17 @@ func (a *Role) proxy(b []byte, s *congestion) ([]byte, node.Reason) {
 	self := a.self.Like(proxy)
 	switch {
 	case !proxy.IsValid():
-		return b, node.NoProxy
+		return b, node.ReasonNoProxy
 	case !self.IsValid():
-		return b, node.NoMethod
+		return b, node.ReasonNoMethod
 	case !a.ready(s, s.flow):
-		return b, node.Limited
+		return b, node.ReasonLimited
 	}
 	cfg := a.cfg.Proxy
 	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
 	out, err := proxymsg.AppendFor(b, s.frame, self, proxy, level.ToProxy(s.event.Level), cfg)
 	if err != nil {
-		return b, node.Broken
+		return b, node.ReasonBroken
 	}
 	a.pace.Take(s.flow, s.event.Now)
 	s.Message, s.To = message.Proxy, proxy
@@ -285,12 +285,12 @@ func (a *Role) proxy(b []byte, s *congestion) ([]byte, node.Reason) {
 // fcn notifies the ingress PE of the packet's tunnel: the source of the outermost header (FCN section 4.1).
 func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !s.tunnelled {
-		return b, node.NotTunnelled
+		return b, node.ReasonNotTunnelled
 	}
 	f := s.frame
 	fcnMessage, err := fcn.For(f, level.ToFCN(s.event.Level))
 	if err == fcn.ErrNotTunnelled {
-		return b, node.NotTunnelled
+		return b, node.ReasonNotTunnelled
 	}
 	pe := f.Outer().Src()
 	// The limit counts by PE and label, which an FCN names, and not by the inner addresses, which several customers
@@ -301,19 +301,19 @@ func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
 	case reason != node.NoReason:
 		return b, reason
 	case f.Outer().FlowLabel() == 0:
-		return b, node.UnknownLabel
+		return b, node.ReasonUnknownLabel
 	case err != nil: // fcn.ErrNotECNCapable
-		return b, node.NotCapable
+		return b, node.ReasonNotCapable
 	case !a.cfg.Self6.IsValid():
-		return b, node.NoMethod
+		return b, node.ReasonNoMethod
 	case !a.ready(s, named):
-		return b, node.Limited
+		return b, node.ReasonLimited
 	}
 	cfg := a.cfg.FCN
 	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
 	out, err := fcnMessage.AppendPacket(b, a.cfg.Self6, pe, cfg)
 	if err != nil {
-		return b, node.Broken
+		return b, node.ReasonBroken
 	}
 	a.pace.Take(named, s.event.Now)
 	s.Message, s.To = message.FCN, pe
@@ -324,11 +324,11 @@ func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
 func (a *Role) ingress(pe netip.Addr) node.Reason {
 	switch {
 	case a.self.Has(pe):
-		return node.OwnAddress
+		return node.ReasonOwnAddress
 	case !a.cfg.PEs.Contains(pe):
-		return node.Denied
+		return node.ReasonDenied
 	case rocev2.CheckAnswerable(pe) != nil:
-		return node.Address
+		return node.ReasonAddress
 	}
 	return node.NoReason
 }

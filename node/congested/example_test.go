@@ -22,7 +22,7 @@ func Example() {
 	agent, err := congested.New(congested.Config{
 		Enabled: true,
 		Self6:   netip.MustParseAddr("2001:db8:ffff::5"),
-		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.FastCNP}),
+		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.MethodFastCNP}),
 		PerFlow: [8]time.Duration{3: time.Millisecond},
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func ExampleRole_Due() {
 	agent, err := congested.New(congested.Config{
 		Enabled:   true,
 		Self6:     netip.MustParseAddr("2001:db8:ffff::5"),
-		Methods:   acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.PPFC}),
+		Methods:   acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.MethodPPFC}),
 		PauseFrom: congested.PauseFrom{Alarm: 1, Stop: 2},
 		Pause:     time.Millisecond,
 	})
@@ -80,14 +80,14 @@ func ExampleRole_Due() {
 
 	for _, kib := range []uint64{10, 70, 300, 200, 60, 10} { // the queue, packet by packet
 		was := event.Level
-		event.Level = queue.Of(kib<<10, was)
+		event.Level = queue.Level(kib<<10, was)
 		if event.Level > 0 {
 			says(agent.Receive(nil, &f, event))
 		} else if was > 0 {
 			agent.Receive(nil, nil, event)
 			for {
 				ip, d := agent.Due(nil, event.Now)
-				if d.Action != node.Sent {
+				if d.Action != node.ActionSent {
 					break
 				}
 				says(ip, d)

@@ -7,12 +7,12 @@ type Method uint8
 
 // The methods.
 const (
-	Nothing Method = iota // the sender is not told
-	FastCNP               // to the sender (FAST)
-	Proxy                 // to the sender's proxy (PROXY)
-	FCN                   // to the ingress PE of the tunnel that the packet came in (FCN)
-	PPFC                  // to the sender, which is to pause (PPFC)
-	Mark                  // only by ECN on the packet
+	NoMethod      Method = iota // the sender is not told
+	MethodFastCNP               // to the sender (FAST)
+	MethodProxy                 // to the sender's proxy (PROXY)
+	MethodFCN                   // to the ingress PE of the tunnel that the packet came in (FCN)
+	MethodPPFC                  // to the sender, which is to pause (PPFC)
+	MethodMark                  // only by ECN on the packet
 )
 
 var methods = []string{"none", "fastcnp", "proxy", "fcn", "ppfc", "mark"}
@@ -32,9 +32,9 @@ type Capability uint8
 
 // The capabilities.
 const (
-	Unknown   Capability = iota // send, and mark ECN as well
-	Capable                     // send, and do not mark ECN
-	Incapable                   // mark ECN, and do not send
+	CapabilityUnknown Capability = iota // send, and mark ECN as well
+	Capable                             // send, and do not mark ECN
+	Incapable                           // mark ECN, and do not send
 )
 
 var capabilities = []string{"unknown", "yes", "no"}

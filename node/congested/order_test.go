@@ -54,7 +54,7 @@ var other = netip.MustParseAddr("203.0.113.1")
 
 func byMethods(methods ...acl.Entry[congested.Method]) *acl.Map[congested.Method] {
 	return acl.NewMap(append(methods, acl.Entry[congested.Method]{Prefix: netip.PrefixFrom(other, 32),
-		Value: congested.Proxy})...)
+		Value: congested.MethodProxy})...)
 }
 
 func byProxies(proxies ...acl.Entry[netip.Addr]) *acl.Map[netip.Addr] {
@@ -66,26 +66,26 @@ func byProxies(proxies ...acl.Entry[netip.Addr]) *acl.Map[netip.Addr] {
 // is the reason.
 func TestOrderOfChecks(t *testing.T) {
 	first := []fault{
-		{"disabled", node.Disabled, func(c *try) { c.cfg.Enabled = false }},
-		{"fragment", node.Fragment, func(c *try) { c.fragment = true }}, // nobody looks whether it is whole
-		{"cut", node.Broken, func(c *try) { c.cut = true }},
-		{"acknowledgement", node.Acknowledgement, func(c *try) { c.packet.BTH.Opcode = bth.RCAcknowledge }},
-		{"own packet", node.OwnAddress, func(c *try) { c.packet.Src, c.cfg.Self6 = src6, src6 }},
-		{"to multicast", node.Address, func(c *try) { c.packet.Dst = netip.MustParseAddr("ff0e::1") }},
-		{"no method", node.NoMethod, func(c *try) { c.cfg.Methods = byMethods() }},
+		{"disabled", node.ReasonDisabled, func(c *try) { c.cfg.Enabled = false }},
+		{"fragment", node.ReasonFragment, func(c *try) { c.fragment = true }}, // nobody looks whether it is whole
+		{"cut", node.ReasonBroken, func(c *try) { c.cut = true }},
+		{"acknowledgement", node.ReasonAcknowledgement, func(c *try) { c.packet.BTH.Opcode = bth.RCAcknowledge }},
+		{"own packet", node.ReasonOwnAddress, func(c *try) { c.packet.Src, c.cfg.Self6 = src6, src6 }},
+		{"to multicast", node.ReasonAddress, func(c *try) { c.packet.Dst = netip.MustParseAddr("ff0e::1") }},
+		{"no method", node.ReasonNoMethod, func(c *try) { c.cfg.Methods = byMethods() }},
 	}
 	inTunnel := func(c *try) { c.tunnelled = true }
-	notTunnelled := fault{"not tunnelled", node.NotTunnelled, func(c *try) { c.tunnelled = false }}
+	notTunnelled := fault{"not tunnelled", node.ReasonNotTunnelled, func(c *try) { c.tunnelled = false }}
 	ingress := []fault{
 		notTunnelled,
-		{"own tunnel", node.OwnAddress, func(c *try) { c.pe = c.cfg.Self6 }},
-		{"no PEs", node.Denied, func(c *try) { c.cfg.PEs = nil }},
-		{"PE out of reach", node.Address, func(c *try) { c.pe = netip.MustParseAddr("fe80::1") }},
+		{"own tunnel", node.ReasonOwnAddress, func(c *try) { c.pe = c.cfg.Self6 }},
+		{"no PEs", node.ReasonDenied, func(c *try) { c.cfg.PEs = nil }},
+		{"PE out of reach", node.ReasonAddress, func(c *try) { c.pe = netip.MustParseAddr("fe80::1") }},
 	}
-	noSelf6 := fault{"no IPv6 address", node.NoMethod, func(c *try) { c.cfg.Self6 = netip.Addr{} }}
-	tunnelledFault := fault{"tunnelled", node.Tunnelled, inTunnel}
-	limited := fault{"limited", node.Limited, func(c *try) { c.cfg.Out = node.Rate{PerSecond: 1e-6} }}
-	notCapable := fault{"not ECN-capable", node.NotCapable, func(c *try) { c.packet.TrafficClass = 0 }}
+	noSelf6 := fault{"no IPv6 address", node.ReasonNoMethod, func(c *try) { c.cfg.Self6 = netip.Addr{} }}
+	tunnelledFault := fault{"tunnelled", node.ReasonTunnelled, inTunnel}
+	limited := fault{"limited", node.ReasonLimited, func(c *try) { c.cfg.Out = node.Rate{PerSecond: 1e-6} }}
+	notCapable := fault{"not ECN-capable", node.ReasonNotCapable, func(c *try) { c.packet.TrafficClass = 0 }}
 	never := map[[2]string]bool{ // what cannot be at once
 		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel",
 			"PE out of reach"}: true,
@@ -97,17 +97,17 @@ func TestOrderOfChecks(t *testing.T) {
 		setup  func(*try)
 		faults []fault
 	}{
-		{"fastcnp", congested.FastCNP, nil, []fault{noSelf6, tunnelledFault, limited}},
-		{"fastcnp, not capable", congested.FastCNP, func(c *try) { c.cfg.Capable = capable(congested.Incapable) },
+		{"fastcnp", congested.MethodFastCNP, nil, []fault{noSelf6, tunnelledFault, limited}},
+		{"fastcnp, not capable", congested.MethodFastCNP, func(c *try) { c.cfg.Capable = capable(congested.Incapable) },
 			[]fault{noSelf6, tunnelledFault, notCapable}},
-		{"proxy", congested.Proxy, nil, []fault{
-			{"no proxy", node.NoProxy, func(c *try) { c.cfg.Proxies = byProxies() }}, noSelf6, limited}},
-		{"fcn", congested.FCN, inTunnel, append(ingress[:4:4],
-			fault{"label 0", node.UnknownLabel, func(c *try) { c.label = 0 }}, notCapable, noSelf6, limited)},
-		{"ppfc", congested.PPFC, nil, []fault{noSelf6, tunnelledFault, limited}},
-		{"ppfc to the ingress", congested.PPFC, func(c *try) { c.tunnelled, c.cfg.PauseIngress = true, true },
+		{"proxy", congested.MethodProxy, nil, []fault{
+			{"no proxy", node.ReasonNoProxy, func(c *try) { c.cfg.Proxies = byProxies() }}, noSelf6, limited}},
+		{"fcn", congested.MethodFCN, inTunnel, append(ingress[:4:4],
+			fault{"label 0", node.ReasonUnknownLabel, func(c *try) { c.label = 0 }}, notCapable, noSelf6, limited)},
+		{"ppfc", congested.MethodPPFC, nil, []fault{noSelf6, tunnelledFault, limited}},
+		{"ppfc to the ingress", congested.MethodPPFC, func(c *try) { c.tunnelled, c.cfg.PauseIngress = true, true },
 			append(ingress[:4:4], noSelf6, limited)},
-		{"mark", congested.Mark, nil, []fault{notCapable}},
+		{"mark", congested.MethodMark, nil, []fault{notCapable}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			faults := append(first[:len(first):len(first)], test.faults...)
@@ -130,7 +130,7 @@ func TestOrderOfChecks(t *testing.T) {
 					one.apply(&r)
 					two.apply(&r)
 					a := agent(t, r.cfg)
-					if one.reason == node.Limited || two.reason == node.Limited {
+					if one.reason == node.ReasonLimited || two.reason == node.ReasonLimited {
 						e := &event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }),
 							Options: ip}
 						_, d := congest(a, nil, e, now)
@@ -155,7 +155,7 @@ func TestOrderOfChecks(t *testing.T) {
 // A refusal takes nothing from a limit: whatever was refused before, the one
 // packet that may be answered is.
 func TestRefusalsTakeNothing(t *testing.T) {
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.Out, cfg.PerFlow[0] = node.Rate{PerSecond: 1e-6}, time.Hour
 	a := agent(t, cfg)
 	for _, frame := range [][]byte{
@@ -190,7 +190,7 @@ func TestClocksApart(t *testing.T) {
 		}
 		return sent
 	}
-	cfg := method(congested.FastCNP)
+	cfg := method(congested.MethodFastCNP)
 	cfg.PerFlow[0] = time.Hour
 	require.Equal(t, 1, count(cfg, func(int) []byte { return flow(1) }))
 	cfg.PerFlow[0] = 100 * time.Millisecond
@@ -218,7 +218,8 @@ func TestOuterECN(t *testing.T) {
 				_, err := rocev2.SetECN(row.packet, rocev2.ECN(c.outer))
 				require.NoError(t, err)
 				row.packet[at+1] = row.packet[at+1]&^0x30 | c.inner<<4 // of the IPv6 header inside
-				_, d := congest(agent(t, method(congested.Mark)), nil, &event{Frame: row.packet, Options: ip}, now)
+				_, d := congest(agent(t, method(congested.MethodMark)), nil, &event{Frame: row.packet, Options: ip},
+					now)
 				require.Equal(t, c.outer != 0, d.MarkECN, "%s %+v", row.name, c)
 			})
 		}

@@ -46,7 +46,7 @@ func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
 	switch {
 	case !a.cfg.PauseIngress:
 	case !s.frame.Tunnelled(): // labels alone have no ingress
-		return b, node.NotTunnelled
+		return b, node.ReasonNotTunnelled
 	default:
 		to = s.frame.Outer().Src()
 		if reason := a.ingress(to); reason != node.NoReason {
@@ -56,13 +56,13 @@ func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
 	kind, something := a.cfg.PauseFrom.typeFor(e.Level)
 	switch {
 	case !a.self.Like(to).IsValid():
-		return b, node.NoMethod
+		return b, node.ReasonNoMethod
 	case s.tunnelled && !a.cfg.PPFC.InnerSource && !a.cfg.PauseIngress:
-		return b, node.Tunnelled
+		return b, node.ReasonTunnelled
 	case !something:
 		return b, node.NoReason
 	case !a.ready(s, s.flow):
-		return b, node.Limited
+		return b, node.ReasonLimited
 	}
 	n := ppfc.New(p.BTH.DestQP, p.BTH.PKey, ppfc.Extension{
 		Congested: p.FinalDst(), Type: kind, Port: e.Port,
@@ -73,11 +73,11 @@ func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
 	}
 	out, err := a.appendPPFC(b, &n, to)
 	if err != nil {
-		return b, node.Broken
+		return b, node.ReasonBroken
 	}
 	a.pace.Take(s.flow, s.event.Now)
 	if kind != ppfc.Alarm && a.paused.add(s, &n, to) {
-		a.counters.Inc(node.Count{Effect: node.Forgotten})
+		a.counters.Inc(node.Count{Effect: node.EffectForgotten})
 	}
 	s.Message, s.To = message.PPFC, to
 	return out, node.NoReason
@@ -91,7 +91,7 @@ func (a *Role) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte
 func (a *Role) releasePaused(e *node.Event) node.Reason {
 	switch {
 	case !a.cfg.Enabled:
-		return node.Disabled
+		return node.ReasonDisabled
 	case e.Level == 0:
 		a.paused.release(e.Port)
 	}
@@ -104,8 +104,9 @@ func (a *Role) releasePaused(e *node.Event) node.Reason {
 // does not know when the sender began it. Flow is that flow, and Packet its data.
 //
 // Flows that were evicted (Config.MaxPaused) get none: they run when their pause ends. So do those for which the node
-// no longer has an own address, which are counted as node.Forgotten here. A role that is off keeps its flows for when
-// it is on again. No interval or rate holds a resume back: the time is only that of later frames without one.
+// no longer has an own address, which are counted as node.EffectForgotten here. A role that is off keeps its flows
+// for when it is on again. No interval or rate holds a resume back: the time is only that of later frames without
+// one.
 func (a *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 	a.latest.Or(now)
 	if !a.cfg.Enabled {
@@ -117,12 +118,12 @@ func (a *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 		flow := role.FlowOf(&f.flow)
 		a.paused.remove(f)
 		if err != nil {
-			a.counters.Inc(node.Count{Effect: node.Forgotten})
+			a.counters.Inc(node.Count{Effect: node.EffectForgotten})
 			continue
 		}
-		d.Action, d.Packet, d.Message, d.To, d.Flow = node.Sent, message.Data, message.PPFC, to, flow
+		d.Action, d.Packet, d.Message, d.To, d.Flow = node.ActionSent, message.Data, message.PPFC, to, flow
 		a.counters.Settle(&d)
-		a.counters.Inc(node.Count{Effect: node.Resumed})
+		a.counters.Inc(node.Count{Effect: node.EffectResumed})
 		return sent, d
 	}
 	return out, d

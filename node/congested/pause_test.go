@@ -34,10 +34,10 @@ func resumes(t *testing.T, a *congested.Role, port uint16) (all []rocev2.FlowKey
 	t.Helper()
 	for {
 		out, d := resume(a, []byte{1}, port, now)
-		if d.Action != node.Sent {
+		if d.Action != node.ActionSent {
 			require.Equal(t, []byte{1}, out)
-			if d.Action != node.Nothing {
-				require.Equal(t, node.Decision{Action: node.Refused, Reason: node.Disabled}, d)
+			if d.Action != node.NoAction {
+				require.Equal(t, node.Decision{Action: node.ActionRefused, Reason: node.ReasonDisabled}, d)
 			}
 			return all
 		}
@@ -66,7 +66,7 @@ func TestPauseFrom(t *testing.T) {
 		{congested.PauseFrom{Alarm: 2, Hold: 2}, "--hhhhhhhh"},
 		{congested.PauseFrom{Alarm: 2, Hold: 2, Stop: 2}, "--ssssssss"},
 	} {
-		cfg := method(congested.PPFC)
+		cfg := method(congested.MethodPPFC)
 		cfg.PauseFrom, cfg.Pause = c.from, time.Millisecond
 		for level, want := range []byte(c.want) {
 			a := agent(t, cfg)
@@ -90,7 +90,7 @@ func TestPauseFrom(t *testing.T) {
 // Each flow that was stopped or held because of a port gets one resume, from the
 // family that it has, whatever the limits say.
 func TestResume(t *testing.T) {
-	cfg := method(congested.PPFC)
+	cfg := method(congested.MethodPPFC)
 	cfg.PauseFrom = congested.PauseFrom{Alarm: 1, Hold: 2, Stop: 3}
 	cfg.Out, cfg.Pause = node.Rate{PerSecond: 1e-6, Burst: 7}, 100*time.Microsecond
 	a := agent(t, cfg)
@@ -107,29 +107,30 @@ func TestResume(t *testing.T) {
 	require.Zero(t, notify(1, 4, 7), "again")
 	require.Zero(t, notify(1, 4, 8), "because of another port as well")
 	require.Zero(t, notify(5, 7, 7, v4))
-	require.Equal(t, node.Limited, notify(6, 7, 7), "nobody stopped this one")
+	require.Equal(t, node.ReasonLimited, notify(6, 7, 7), "nobody stopped this one")
 	require.ElementsMatch(t, []rocev2.FlowKey{
 		{Src: src6, Dst: dst6, DestQP: 1}, {Src: src6, Dst: dst6, DestQP: 2}, {Src: src4, Dst: dst4, DestQP: 5},
 	}, resumes(t, a, 7))
 	require.Empty(t, resumes(t, a, 7), "one each")
 	require.ElementsMatch(t, []rocev2.FlowKey{{Src: src6, Dst: dst6, DestQP: 4}, {Src: src6, Dst: dst6, DestQP: 1}},
 		resumes(t, a, 8))
-	of := func(k node.Count) uint64 { return a.Counters().Of(k) }
-	require.Equal(t, []uint64{5, 12, 0}, []uint64{of(node.Count{Effect: node.Resumed}), of(sentKind(message.PPFC)),
-		of(node.Count{Effect: node.Forgotten})})
+	of := func(k node.Count) uint64 { return a.Counters().Load(k) }
+	require.Equal(t, []uint64{5, 12, 0}, []uint64{of(node.Count{Effect: node.EffectResumed}),
+		of(sentKind(message.PPFC)),
+		of(node.Count{Effect: node.EffectForgotten})})
 	require.Empty(t, resumes(t, agent(t, congested.Config{}), 0), "off")
 }
 
 // The node form of D15, and what a deployment chooses, are the resume's, too.
 func TestResumeAsConfigured(t *testing.T) {
-	cfg := method(congested.PPFC)
+	cfg := method(congested.MethodPPFC)
 	cfg.PPFC.NodeAddress = true
 	cfg.PPFC.Carriage.DSCP = 7
 	limited := func(p *rocev2.Packet) { p.BTH.PKey = 0x8001 }
 	a := agent(t, cfg)
 	stop, _ := congest(a, nil, &event{Frame: data(t, v4, limited), Options: ip, Port: 3}, now)
 	resuming, resumed := resume(a, nil, 3, now)
-	require.Equal(t, node.Sent, resumed.Action)
+	require.Equal(t, node.ActionSent, resumed.Action)
 	for _, c := range []struct {
 		want   ppfc.Type
 		octets []byte
@@ -158,14 +159,14 @@ func TestPauseIngress(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for _, byNode := range []bool{false, true} {
-				cfg := method(congested.PPFC)
+				cfg := method(congested.MethodPPFC)
 				cfg.PauseIngress, cfg.PPFC.NodeAddress = true, byNode
 				cfg.PEs = acls("2001:db8:e::/64", "192.0.2.1/32")
 				a := agent(t, cfg)
 				out, d := congest(a, nil, &event{Frame: row.packet, Options: ip, Port: 7}, now)
 				require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: row.to}, d)
 				resuming, resumed := resume(a, nil, 7, now)
-				require.Equal(t, node.Sent, resumed.Action)
+				require.Equal(t, node.ActionSent, resumed.Action)
 				require.Equal(t, row.to, resumed.To)
 				for _, octets := range [][]byte{out, resuming} {
 					p, n := ofPPFC(t, octets)
@@ -184,16 +185,16 @@ func TestPauseIngress(t *testing.T) {
 
 // Under labels alone there is no ingress to tell.
 func TestPauseIngressOfLabels(t *testing.T) {
-	cfg := method(congested.PPFC)
+	cfg := method(congested.MethodPPFC)
 	cfg.PauseIngress, cfg.PEs = true, acls("::/0")
 	frame := slices.Concat(wiretest.Hex(t, "020000000002 020000000001 8847 00010140"), data(t))
 	_, d := congest(agent(t, cfg), nil, &event{Frame: frame, Port: 7}, now)
-	require.Equal(t, decision{Packet: message.Data, Reason: node.NotTunnelled}, d)
+	require.Equal(t, decision{Packet: message.Data, Reason: node.ReasonNotTunnelled}, d)
 }
 
 // A flood of flows: the memory stays, and those forgotten are counted.
 func TestPauseFlood(t *testing.T) {
-	cfg := method(congested.PPFC)
+	cfg := method(congested.MethodPPFC)
 	cfg.MaxPaused, cfg.MaxFlows, cfg.Seed = 64, 4, 1
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
@@ -204,7 +205,7 @@ func TestPauseFlood(t *testing.T) {
 		_, d := congest(a, buf, e, now.Add(-time.Duration(i)*time.Hour))
 		require.Equal(t, message.PPFC, d.Kind)
 	}
-	forgotten := a.Counters().Of(node.Count{Effect: node.Forgotten})
+	forgotten := a.Counters().Load(node.Count{Effect: node.EffectForgotten})
 	require.GreaterOrEqual(t, forgotten, uint64(flows-64))
 	kept := resumes(t, a, 0)
 	require.Equal(t, flows-int(forgotten), len(kept))
@@ -213,7 +214,7 @@ func TestPauseFlood(t *testing.T) {
 	for _, k := range kept {
 		require.Greater(t, binary.BigEndian.Uint64(k.Src.AsSlice()[8:])>>32, uint64(flows/2))
 	}
-	require.Equal(t, forgotten, a.Counters().Of(node.Count{Effect: node.Forgotten}))
+	require.Equal(t, forgotten, a.Counters().Load(node.Count{Effect: node.EffectForgotten}))
 	wiretest.NoAllocs(t, "stop and resume", func() {
 		congest(a, buf, e, now)
 		resume(a, buf, 0, now)
@@ -224,19 +225,19 @@ func TestPauseFlood(t *testing.T) {
 
 // A resume is about the flow that was paused, of its domain.
 func TestResumeKeepsFlow(t *testing.T) {
-	a := agent(t, method(congested.PPFC))
+	a := agent(t, method(congested.MethodPPFC))
 	var f rocev2.Frame
 	f.Decode(data(t), ip)
 	_, stopped := a.Receive(nil, &f, node.Event{Domain: 7, Port: 3, Now: now})
 	_, other := a.Receive(nil, &f, node.Event{Domain: 8, Port: 3, Now: now})
-	require.Equal(t, []node.Action{node.Sent, node.Sent}, []node.Action{stopped.Action, other.Action})
+	require.Equal(t, []node.Action{node.ActionSent, node.ActionSent}, []node.Action{stopped.Action, other.Action})
 	flow := rocev2.FlowKey{Src: src6, Dst: dst6, DestQP: 17}
 	var got []node.Decision
 	for range 2 {
 		_, d := resume(a, nil, 3, now)
 		got = append(got, d)
 	}
-	want := node.Decision{Action: node.Sent, Packet: message.Data, Message: message.PPFC, To: src6}
+	want := node.Decision{Action: node.ActionSent, Packet: message.Data, Message: message.PPFC, To: src6}
 	seven, eight := want, want
 	seven.Flow = qpmap.Key{FlowKey: flow, Domain: 7}
 	eight.Flow = qpmap.Key{FlowKey: flow, Domain: 8}
@@ -245,37 +246,37 @@ func TestResumeKeepsFlow(t *testing.T) {
 
 // A role that is off says so, and keeps its flows. What no own address can let run again is counted as forgotten.
 func TestResumeAfterChange(t *testing.T) {
-	cfg := method(congested.PPFC)
+	cfg := method(congested.MethodPPFC)
 	stopped := func() *congested.Role {
 		a := agent(t, cfg)
 		_, d := congest(a, nil, &event{Frame: data(t), Options: ip, Port: 3}, now)
 		require.Equal(t, message.PPFC, d.Kind)
 		return a
 	}
-	forgotten := node.Count{Effect: node.Forgotten}
+	forgotten := node.Count{Effect: node.EffectForgotten}
 
 	a := stopped()
 	require.NoError(t, a.Configure(congested.Config{}))
 	out, d := resume(a, []byte{1}, 3, now)
 	require.Equal(t, []byte{1}, out)
-	require.Equal(t, node.Decision{Action: node.Refused, Reason: node.Disabled}, d)
+	require.Equal(t, node.Decision{Action: node.ActionRefused, Reason: node.ReasonDisabled}, d)
 	require.NoError(t, a.Configure(cfg))
 	require.Len(t, resumes(t, a, 3), 1)
-	require.Zero(t, a.Counters().Of(forgotten))
+	require.Zero(t, a.Counters().Load(forgotten))
 
 	a = stopped()
 	without := cfg
 	without.Self6 = netip.Addr{}
 	require.NoError(t, a.Configure(without))
 	require.Empty(t, resumes(t, a, 3))
-	require.EqualValues(t, 1, a.Counters().Of(forgotten))
+	require.EqualValues(t, 1, a.Counters().Load(forgotten))
 	require.NoError(t, a.Configure(cfg))
 	require.Empty(t, resumes(t, a, 3))
-	require.EqualValues(t, 1, a.Counters().Of(forgotten))
+	require.EqualValues(t, 1, a.Counters().Load(forgotten))
 }
 
 func BenchmarkResume(b *testing.B) {
-	a := wiretest.Must(congested.New(method(congested.PPFC)))(b)
+	a := wiretest.Must(congested.New(method(congested.MethodPPFC)))(b)
 	congest(a, nil, &event{Frame: data(b), Options: ip, Port: 3}, now)
 	for b.Loop() {
 		resume(a, nil, 4, now)

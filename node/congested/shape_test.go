@@ -33,7 +33,7 @@ type decision struct {
 
 var frame rocev2.Frame
 
-// congest shows an agent a frame that met congestion. The reason is NotOurs also for what it has no say in.
+// congest shows an agent a frame that met congestion. The reason is ReasonNotOurs also for what it has no say in.
 func congest(a *congested.Role, b []byte, e *event, now time.Time) ([]byte, decision) {
 	frame.Decode(e.Frame, e.Options)
 	out, d := a.Receive(b, &frame, node.Event{Level: e.Level, Port: e.Port, Now: now})
@@ -42,27 +42,27 @@ func congest(a *congested.Role, b []byte, e *event, now time.Time) ([]byte, deci
 
 // resume tells a role that the queue of a port has fallen, and returns what is due then.
 func resume(a *congested.Role, out []byte, port uint16, now time.Time) ([]byte, node.Decision) {
-	if _, d := a.Receive(out, nil, node.Event{Port: port, Now: now}); d.Action != node.Nothing {
+	if _, d := a.Receive(out, nil, node.Event{Port: port, Now: now}); d.Action != node.NoAction {
 		return out, d
 	}
 	return a.Due(out, now)
 }
 
 func decisionOf(d *node.Decision) decision {
-	want := node.Nothing
+	want := node.NoAction
 	switch {
 	case d.Message != message.Other:
-		want = node.Sent
+		want = node.ActionSent
 	case d.MarkECN:
-		want = node.Marked
+		want = node.ActionMarked
 	case d.Reason != node.NoReason:
-		want = node.Refused
+		want = node.ActionRefused
 	}
 	if d.Action != want {
 		panic("a Decision that contradicts itself")
 	}
-	if d.Action == node.Nothing && d.Packet == message.Other {
-		d.Reason = node.NotOurs
+	if d.Action == node.NoAction && d.Packet == message.Other {
+		d.Reason = node.ReasonNotOurs
 	}
 	return decision{d.Packet, d.Reason, d.Message, d.To, d.Option, d.MarkECN, d.OwnRecord}
 }
@@ -86,9 +86,9 @@ func icmpFrame(a *congested.Role, octets []byte, o rocev2.DecodeOptions, now tim
 func learned(a *congested.Role, now time.Time) node.Reason {
 	_, d := a.Receive(nil, &frame, node.Event{Observe: true, Now: now})
 	switch {
-	case d.Action == node.Nothing:
-		return node.NotOurs
-	case d.Action == node.Learned != (d.Reason == node.NoReason):
+	case d.Action == node.NoAction:
+		return node.ReasonNotOurs
+	case d.Action == node.ActionLearned != (d.Reason == node.NoReason):
 		panic("a Decision that contradicts itself")
 	}
 	return d.Reason
@@ -96,9 +96,9 @@ func learned(a *congested.Role, now time.Time) node.Reason {
 
 func counted(a *congested.Role) map[node.Count]uint64 { return maps.Collect(a.Counters().All()) }
 
-func refused(r node.Reason) node.Count { return node.Count{Action: node.Refused, Reason: r} }
+func refused(r node.Reason) node.Count { return node.Count{Action: node.ActionRefused, Reason: r} }
 func sentKind(k message.Kind) node.Count {
-	return node.Count{Action: node.Sent, Message: k}
+	return node.Count{Action: node.ActionSent, Message: k}
 }
 
-var marked, taught = node.Count{Action: node.Marked}, node.Count{Action: node.Learned}
+var marked, taught = node.Count{Action: node.ActionMarked}, node.Count{Action: node.ActionLearned}

@@ -15,8 +15,9 @@ func TestTexts(t *testing.T) {
 		method congested.Method
 		text   string
 	}{
-		{congested.Nothing, "none"}, {congested.FastCNP, "fastcnp"}, {congested.Proxy, "proxy"}, {congested.FCN, "fcn"},
-		{congested.PPFC, "ppfc"}, {congested.Mark, "mark"},
+		{congested.NoMethod, "none"}, {congested.MethodFastCNP, "fastcnp"}, {congested.MethodProxy, "proxy"},
+		{congested.MethodFCN, "fcn"},
+		{congested.MethodPPFC, "ppfc"}, {congested.MethodMark, "mark"},
 	} {
 		t.Run(fmt.Sprint(c.method), func(t *testing.T) {
 			var got congested.Method = 99
@@ -29,7 +30,7 @@ func TestTexts(t *testing.T) {
 		capability congested.Capability
 		text       string
 	}{
-		{congested.Unknown, "unknown"}, {congested.Capable, "yes"}, {congested.Incapable, "no"},
+		{congested.CapabilityUnknown, "unknown"}, {congested.Capable, "yes"}, {congested.Incapable, "no"},
 	} {
 		t.Run(fmt.Sprint(c.capability), func(t *testing.T) {
 			var got congested.Capability = 99
@@ -39,10 +40,10 @@ func TestTexts(t *testing.T) {
 		})
 	}
 	for _, text := range []string{"", "FastCNP", "cnp", "Method(6)"} {
-		method, capability := congested.PPFC, congested.Incapable
+		method, capability := congested.MethodPPFC, congested.Incapable
 		require.Error(t, method.UnmarshalText([]byte(text)), text)
 		require.Error(t, capability.UnmarshalText([]byte(text)), text)
-		require.Equal(t, congested.PPFC, method)
+		require.Equal(t, congested.MethodPPFC, method)
 		require.Equal(t, congested.Incapable, capability)
 	}
 	require.Equal(t, "Method(6)", congested.Method(6).String())

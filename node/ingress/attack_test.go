@@ -33,12 +33,12 @@ func TestForgedLabels(t *testing.T) {
 		be.PutUint32(data, label<<12)
 		_, n, reason := pe.hear(out, p1, data, start)
 		if reason == node.NoReason && n.SrcQP != given[label] || reason != node.NoReason &&
-			(reason != node.UnknownLabel || given[label] != 0) {
+			(reason != node.ReasonUnknownLabel || given[label] != 0) {
 			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, reason)
 		}
 	}
 	require.NotZero(t, valid)
-	require.EqualValues(t, valid, pe.counted(node.Sent))
+	require.EqualValues(t, valid, pe.counted(node.ActionSent))
 }
 
 // One FCN, replayed all the time for a second: as many CNPs as the limit of the
@@ -51,8 +51,8 @@ func TestReplays(t *testing.T) {
 	for i := range 100_000 {
 		_, _, _ = pe.hear(nil, p1, data, start.Add(time.Duration(i)*10*time.Microsecond))
 	}
-	require.EqualValues(t, 1000, pe.counted(node.Sent))
-	require.EqualValues(t, 99_000, pe.refused(node.Limited))
+	require.EqualValues(t, 1000, pe.counted(node.ActionSent))
+	require.EqualValues(t, 99_000, pe.refused(node.ReasonLimited))
 }
 
 // A flood of new flows takes the room that there is, and nothing from those that
@@ -82,5 +82,5 @@ func TestFloodOfFlows(t *testing.T) {
 	}
 	require.LessOrEqual(t, pe.Len(), 1000)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { label(1<<20, 10*time.Second) }))
-	require.Greater(t, pe.refused(node.TableFull), uint64(flood)*98/100)
+	require.Greater(t, pe.refused(node.ReasonTableFull), uint64(flood)*98/100)
 }

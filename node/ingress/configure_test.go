@@ -47,21 +47,21 @@ func TestConfigure(t *testing.T) {
 			require.ErrorContains(t, pe.Configure(bad), c.name)
 		})
 	}
-	require.Equal(t, node.Limited, hear(0), "the list is as it was, and so is the flow's interval")
+	require.Equal(t, node.ReasonLimited, hear(0), "the list is as it was, and so is the flow's interval")
 
 	cfg.PerFlow, cfg.Seed = 500*time.Millisecond, 0 // the seed stays
 	require.NoError(t, pe.Configure(cfg))
 	again, reason := pe.give(packetOf(flow6), 0, start.Add(time.Millisecond))
 	require.Equal(t, []any{label, node.NoReason}, []any{again, reason})
 	require.Equal(t, node.NoReason, hear(500*time.Millisecond), "half of it is enough now")
-	require.Equal(t, node.Limited, hear(time.Second), "three were looked at: the rate of all is used up")
+	require.Equal(t, node.ReasonLimited, hear(time.Second), "three were looked at: the rate of all is used up")
 
 	cfg.In, cfg.Accept = node.Rate{}, acl.New()
 	require.NoError(t, pe.Configure(cfg))
-	require.Equal(t, node.Denied, hear(2*time.Second))
+	require.Equal(t, node.ReasonDenied, hear(2*time.Second))
 	cfg.Enabled = false
 	require.NoError(t, pe.Configure(cfg))
-	require.Equal(t, node.Disabled, hear(2*time.Second))
+	require.Equal(t, node.ReasonDisabled, hear(2*time.Second))
 	cfg.Enabled, cfg.Accept = true, config().Accept
 	require.NoError(t, pe.Configure(cfg))
 	require.Equal(t, node.NoReason, hear(3*time.Second), "off and on again, the label is known")

@@ -30,15 +30,15 @@ func TestForwardCut(t *testing.T) {
 		action node.Action
 		reason node.Reason
 	}{
-		{"in the data", write[:90], true, message.Data, node.Forwarded, 0},
-		{"in the RETH", write[:70], true, message.Broken, node.Forwarded, 0},
-		{"behind the BTH", write[:60], true, message.Broken, node.Forwarded, 0},
-		{"in the BTH", write[:59], true, message.Broken, node.Refused, node.Broken},
-		{"in the UDP header", write[:44], true, message.Other, node.Nothing, 0}, // which does not show
-		{"other traffic", other[:90], true, message.Other, node.Nothing, 0},
-		{"broken off", write[:90], false, message.Broken, node.Refused, node.Broken},
-		{"broken off in the BTH", write[:59], false, message.Broken, node.Refused, node.Broken},
-		{"other traffic broken off", other[:90], false, message.Other, node.Nothing, 0},
+		{"in the data", write[:90], true, message.Data, node.ActionForwarded, 0},
+		{"in the RETH", write[:70], true, message.Broken, node.ActionForwarded, 0},
+		{"behind the BTH", write[:60], true, message.Broken, node.ActionForwarded, 0},
+		{"in the BTH", write[:59], true, message.Broken, node.ActionRefused, node.ReasonBroken},
+		{"in the UDP header", write[:44], true, message.Other, node.NoAction, 0}, // which does not show
+		{"other traffic", other[:90], true, message.Other, node.NoAction, 0},
+		{"broken off", write[:90], false, message.Broken, node.ActionRefused, node.ReasonBroken},
+		{"broken off in the BTH", write[:59], false, message.Broken, node.ActionRefused, node.ReasonBroken},
+		{"other traffic broken off", other[:90], false, message.Other, node.NoAction, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			pe := newPE(t, nil)
@@ -47,8 +47,8 @@ func TestForwardCut(t *testing.T) {
 			out, d := pe.enter([]byte{9}, &f, 0, tunnel, start)
 			require.Equal(t, []byte{9}, out)
 			require.Equal(t, []any{row.kind, row.action, row.reason}, []any{d.Packet, d.Action, d.Reason})
-			require.Equal(t, row.action == node.Forwarded, d.Label != 0)
-			require.Zero(t, pe.effect(node.Unlabelled))
+			require.Equal(t, row.action == node.ActionForwarded, d.Label != 0)
+			require.Zero(t, pe.effect(node.EffectUnlabelled))
 		})
 	}
 }
@@ -69,12 +69,12 @@ func TestForwardNowhere(t *testing.T) {
 	out, d = pe.enter([]byte{9}, &frame, 0, noTunnel{}, start)
 	require.Equal(t, []byte{9}, out)
 	require.Equal(t, node.Decision{
-		Action: node.Refused, Packet: message.Data, Reason: node.Broken,
+		Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonBroken,
 	}, d)
 
 	frame.Decode(other, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	out, d = pe.enter([]byte{9}, &frame, 0, noTunnel{}, start)
 	require.Equal(t, []byte{9}, out)
 	require.Equal(t, node.Decision{}, d)
-	require.Zero(t, pe.effect(node.Unlabelled))
+	require.Zero(t, pe.effect(node.EffectUnlabelled))
 }

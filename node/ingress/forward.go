@@ -20,7 +20,7 @@ func (pe *Role) forward(
 		ip = mirror
 		_, dst = wire.Addresses(mirror)
 	}
-	roce, cut := reason != node.NotOurs, f.Options().Cut
+	roce, cut := reason != node.ReasonNotOurs, f.Options().Cut
 	if !cut && f.Truncated() {
 		ip = nil // not all there
 	}
@@ -28,12 +28,12 @@ func (pe *Role) forward(
 	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN), !roce && (ip == nil || !pe.cfg.Enabled):
 		return out, node.NoReason
 	case !pe.cfg.Enabled:
-		return out, node.Disabled
+		return out, node.ReasonDisabled
 	case ip == nil:
-		return out, node.Broken
+		return out, node.ReasonBroken
 	}
 	if v.Cut = true; cut {
-		if roce && reason == node.Broken && v.Datagram(&p.Datagram, rocev2.Port) == nil {
+		if roce && reason == node.ReasonBroken && v.Datagram(&p.Datagram, rocev2.Port) == nil {
 			if _, err := p.BTH.Header.Decode(p.Data); err == nil {
 				reason = node.NoReason // headers are missing, but not those that name the flow
 			}
@@ -43,9 +43,9 @@ func (pe *Role) forward(
 	case reason == node.NoReason:
 		reason = pe.label(p, e.Domain, d, e.Now)
 	case roce && cut:
-		return out, node.Broken
+		return out, node.ReasonBroken
 	case roce:
-		d.Action = node.Forwarded
+		d.Action = node.ActionForwarded
 	default:
 		reason = node.NoReason
 	}
@@ -56,20 +56,20 @@ func (pe *Role) forward(
 	switch {
 	case err != nil && roce:
 		*d = node.Decision{Packet: d.Packet}
-		return out, node.Broken
+		return out, node.ReasonBroken
 	case err != nil:
 		return out, node.NoReason
 	case d.Label == 0:
-		pe.counters.Inc(node.Count{Effect: node.Unlabelled})
+		pe.counters.Inc(node.Count{Effect: node.EffectUnlabelled})
 	}
 	return sent, reason
 }
 
 // label finds the label of the flow of a packet, or returns why it has none, and learns from the packet.
 func (pe *Role) label(p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) node.Reason {
-	d.Action = node.Forwarded
+	d.Action = node.ActionForwarded
 	if len(p.Outer) > 0 {
-		return node.Tunnelled
+		return node.ReasonTunnelled
 	}
 	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
@@ -82,22 +82,22 @@ func (pe *Role) label(p *rocev2.Packet, domain uint32, d *node.Decision, now tim
 		pe.table.Renew(i, 0)
 	} else {
 		if i = pe.table.Add(&k, hash, 0); i == 0 {
-			return node.TableFull
+			return node.ReasonTableFull
 		}
 		label, ok := pe.labels.take(i, t)
 		if !ok {
 			pe.table.Remove(i)
-			return node.TableFull
+			return node.ReasonTableFull
 		}
 		e = pe.table.At(i)
 		e.label = label
-		pe.counters.Inc(node.Count{Effect: node.Opened})
+		pe.counters.Inc(node.Count{Effect: node.EffectOpened})
 	}
 	e.seen, e.pKey = t, p.BTH.PKey
 	e.data = e.data || d.Packet == message.Data
 	d.Label = e.label
 	if p.ECN() == rocev2.NotECT {
-		pe.counters.Inc(node.Count{Effect: node.NotECNCapable})
+		pe.counters.Inc(node.Count{Effect: node.EffectNotECNCapable})
 	}
 	return node.NoReason
 }

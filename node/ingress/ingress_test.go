@@ -114,8 +114,9 @@ func TestForward(t *testing.T) {
 						notCapable = 2
 					}
 					require.Equal(t, []uint64{1, 2, notCapable, 0, 0},
-						[]uint64{pe.effect(node.Opened), pe.counted(node.Forwarded),
-							pe.effect(node.NotECNCapable), pe.effect(node.Unlabelled), pe.counted(node.Refused)})
+						[]uint64{pe.effect(node.EffectOpened), pe.counted(node.ActionForwarded),
+							pe.effect(node.EffectNotECNCapable), pe.effect(node.EffectUnlabelled),
+							pe.counted(node.ActionRefused)})
 					require.Equal(t, 1, pe.Len())
 				}
 			}
@@ -155,8 +156,8 @@ func TestForwardOther(t *testing.T) {
 		want  forwarded
 	}{
 		{"another port", other, forwarded{}},
-		{"in a tunnel of its own", tunnelled, forwarded{RoCEv2: true, Reason: node.Tunnelled}},
-		{"broken", broken, forwarded{RoCEv2: true, Reason: node.Broken}},
+		{"in a tunnel of its own", tunnelled, forwarded{RoCEv2: true, Reason: node.ReasonTunnelled}},
+		{"broken", broken, forwarded{RoCEv2: true, Reason: node.ReasonBroken}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, f, err := pe.send(nil, c.inner, 0, tunnel, start)
@@ -167,8 +168,8 @@ func TestForwardOther(t *testing.T) {
 		})
 	}
 	require.Zero(t, pe.Len())
-	require.EqualValues(t, 3, pe.effect(node.Unlabelled))
-	require.EqualValues(t, 1, pe.refused(node.Broken))
+	require.EqualValues(t, 3, pe.effect(node.EffectUnlabelled))
+	require.EqualValues(t, 1, pe.refused(node.ReasonBroken))
 
 	out, _, err := pe.send([]byte{9}, []byte{1, 2, 3}, 0, tunnel, start)
 	require.Error(t, err, "no IP packet fits into no tunnel")
@@ -184,7 +185,7 @@ func TestForwardToItself(t *testing.T) {
 	require.Equal(t, []byte{9}, out)
 	require.Equal(t, node.Decision{Packet: message.Data}, d)
 	require.Zero(t, pe.Len())
-	require.Zero(t, pe.counted(node.Forwarded)+pe.counted(node.Refused)+pe.effect(node.Unlabelled))
+	require.Zero(t, pe.counted(node.ActionForwarded)+pe.counted(node.ActionRefused)+pe.effect(node.EffectUnlabelled))
 }
 
 // Flows differ by source, destination, queue pair and domain, and by nothing else.
@@ -242,7 +243,7 @@ func TestIdleFlowsLeave(t *testing.T) {
 	third := label(4 * time.Second)
 	require.NotEqual(t, second, third, "exactly Idle later it is a new flow, also if nobody cleared up")
 	require.Equal(t, 1, pe.Len())
-	require.EqualValues(t, 3, pe.effect(node.Opened))
+	require.EqualValues(t, 3, pe.effect(node.EffectOpened))
 }
 
 // A full table refuses new flows and keeps the live ones, until one is idle.
@@ -258,11 +259,11 @@ func TestFullTable(t *testing.T) {
 	for range 10 {
 		out, f, err := pe.send(nil, inner(3), 0, tunnel, start.Add(999*time.Millisecond))
 		require.NoError(t, err)
-		require.Equal(t, forwarded{RoCEv2: true, Reason: node.TableFull}, f)
+		require.Equal(t, forwarded{RoCEv2: true, Reason: node.ReasonTableFull}, f)
 		require.Zero(t, be.Uint32(out)&0xFFFFF)
 		require.Equal(t, inner(3), out[40:])
 	}
-	require.EqualValues(t, 10, pe.refused(node.TableFull))
+	require.EqualValues(t, 10, pe.refused(node.ReasonTableFull))
 	require.Zero(t, pe.Free())
 	for qp, label := range labels {
 		_, f, _ := pe.send(nil, inner(qp), 0, tunnel, start.Add(999*time.Millisecond))
@@ -287,8 +288,8 @@ func TestTimeJumpsBack(t *testing.T) {
 		require.Equal(t, node.NoReason, at(qp, start))
 	}
 	past := start.Add(-time.Hour)
-	require.Equal(t, node.TableFull, at(2, past))
-	require.Equal(t, node.TableFull, at(2, past.Add(time.Second-1)))
+	require.Equal(t, node.ReasonTableFull, at(2, past))
+	require.Equal(t, node.ReasonTableFull, at(2, past.Add(time.Second-1)))
 	require.Equal(t, node.NoReason, at(2, past.Add(time.Second)))
 
 	pe = newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 2, time.Second })
@@ -314,7 +315,7 @@ func TestReceive(t *testing.T) {
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, notice{Flow: c.flow, Label: f.Label, SrcQP: 0x21, Level: 3}, n)
 		requireCNP(t, out[1:], c.src, c.flow.Src, 0x21, 0x8001)
-		require.EqualValues(t, 1, pe.counted(node.Sent))
+		require.EqualValues(t, 1, pe.counted(node.ActionSent))
 	}
 }
 
@@ -338,7 +339,7 @@ func TestPairLearnedLater(t *testing.T) {
 	_, f, err := pe.send(nil, octets(t, flow6, 1), 0, tunnel, start)
 	require.NoError(t, err)
 	_, _, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
-	require.Equal(t, node.UnknownQP, reason)
+	require.Equal(t, node.ReasonUnknownQP, reason)
 	cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x31})
 	_, n, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
 	require.Equal(t, node.NoReason, reason)
@@ -380,28 +381,30 @@ func TestReceiveRefuses(t *testing.T) {
 		data   func(label uint32) []byte // the FCN, nil for one about the flow
 		want   node.Reason
 	}{
-		{"no list", func(c *Config) { c.Accept = nil }, flow6, send, p1, nil, node.Denied},
-		{"not on the list", nil, flow6, send, addr("2001:db8:ff::5"), nil, node.Denied},
-		{"no octets", nil, flow6, send, p1, func(uint32) []byte { return nil }, node.Broken},
-		{"3 octets", nil, flow6, send, p1, func(l uint32) []byte { return messageAbout(t, l)[:3] }, node.Broken},
-		{"5 octets", nil, flow6, send, p1, func(l uint32) []byte { return append(messageAbout(t, l), 0) }, node.Broken},
-		{"label 0", nil, flow6, send, p1, func(uint32) []byte { return messageAbout(t, 0) }, node.UnknownLabel},
+		{"no list", func(c *Config) { c.Accept = nil }, flow6, send, p1, nil, node.ReasonDenied},
+		{"not on the list", nil, flow6, send, addr("2001:db8:ff::5"), nil, node.ReasonDenied},
+		{"no octets", nil, flow6, send, p1, func(uint32) []byte { return nil }, node.ReasonBroken},
+		{"3 octets", nil, flow6, send, p1, func(l uint32) []byte { return messageAbout(t, l)[:3] }, node.ReasonBroken},
+		{"5 octets", nil, flow6, send, p1, func(l uint32) []byte { return append(messageAbout(t, l), 0) },
+			node.ReasonBroken},
+		{"label 0", nil, flow6, send, p1, func(uint32) []byte { return messageAbout(t, 0) }, node.ReasonUnknownLabel},
 		{"another label", nil, flow6, send, p1, func(l uint32) []byte { return messageAbout(t, l^1) },
-			node.UnknownLabel},
-		{"acknowledgements", nil, flow6, bth.Opcode(bth.OpAcknowledge), p1, nil, node.Acknowledgement},
-		{"CNPs", nil, flow6, bth.CNP, p1, nil, node.Acknowledgement},
+			node.ReasonUnknownLabel},
+		{"acknowledgements", nil, flow6, bth.Opcode(bth.OpAcknowledge), p1, nil, node.ReasonAcknowledgement},
+		{"CNPs", nil, flow6, bth.CNP, p1, nil, node.ReasonAcknowledgement},
 		{"sender link-local", nil, rocev2.FlowKey{Src: addr("fe80::1"), Dst: remote6, DestQP: 1}, send, p1, nil,
-			node.Address},
+			node.ReasonAddress},
 		{"sender multicast", nil, rocev2.FlowKey{Src: addr("224.0.0.1"), Dst: remote4, DestQP: 1}, send, p1, nil,
-			node.Address},
-		{"sender is the PE", nil, rocev2.FlowKey{Src: cnp4, Dst: remote4, DestQP: 1}, send, p1, nil, node.OwnAddress},
+			node.ReasonAddress},
+		{"sender is the PE", nil, rocev2.FlowKey{Src: cnp4, Dst: remote4, DestQP: 1}, send, p1, nil,
+			node.ReasonOwnAddress},
 		{"sender is the PE in the WAN", nil, rocev2.FlowKey{Src: own, Dst: remote6, DestQP: 1}, send, p1, nil,
-			node.OwnAddress},
-		{"no IPv4 address", func(c *Config) { c.Self4 = netip.Addr{} }, flow4, send, p1, nil, node.NoMethod},
-		{"no IPv6 address", func(c *Config) { c.Self6 = netip.Addr{} }, flow6, send, p1, nil, node.NoMethod},
+			node.ReasonOwnAddress},
+		{"no IPv4 address", func(c *Config) { c.Self4 = netip.Addr{} }, flow4, send, p1, nil, node.ReasonNoMethod},
+		{"no IPv6 address", func(c *Config) { c.Self6 = netip.Addr{} }, flow6, send, p1, nil, node.ReasonNoMethod},
 		{"pair not known", nil, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: 0x12}, send, p1, nil,
-			node.UnknownQP},
-		{"no pairs", func(c *Config) { c.QPs = nil }, flow6, send, p1, nil, node.UnknownQP},
+			node.ReasonUnknownQP},
+		{"no pairs", func(c *Config) { c.QPs = nil }, flow6, send, p1, nil, node.ReasonUnknownQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pe := newPE(t, c.change)
@@ -415,7 +418,7 @@ func TestReceiveRefuses(t *testing.T) {
 			require.Equal(t, []byte{9}, out)
 			require.Zero(t, n)
 			require.EqualValues(t, 1, pe.refused(c.want))
-			require.Zero(t, pe.counted(node.Sent))
+			require.Zero(t, pe.counted(node.ActionSent))
 			wiretest.NoAllocs(t, c.name, func() { _, _, _ = pe.hear(nil, c.from, data, start) })
 		})
 	}
@@ -435,7 +438,7 @@ func TestLateFCN(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	for at := time.Second; at < time.Minute; at += time.Second {
 		_, _, reason = pe.hear(nil, p1, late, start.Add(at))
-		require.Equal(t, node.UnknownLabel, reason)
+		require.Equal(t, node.ReasonUnknownLabel, reason)
 		_, _, _ = pe.send(nil, octets(t, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: uint32(at / time.Second)},
 			1), 0, tunnel, start.Add(at))
 	}
@@ -449,7 +452,7 @@ func TestReceiveOtherInstance(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	require.Zero(t, Owner(l, 2))
 	_, _, reason = b.hear(nil, p1, messageAbout(t, l), start)
-	require.Equal(t, node.UnknownLabel, reason)
+	require.Equal(t, node.ReasonUnknownLabel, reason)
 	_, _, reason = a.hear(nil, p1, messageAbout(t, l), start)
 	require.Equal(t, node.NoReason, reason)
 }
@@ -477,12 +480,12 @@ func TestReceivePacket(t *testing.T) {
 		want node.Reason
 	}{
 		{"right", datagram(p1, own, nil), node.NoReason},
-		{"another address", datagram(p1, egress, nil), node.NotOurs},
-		{"address towards senders", datagram(p1, cnp6, nil), node.NotOurs},
-		{"denied", datagram(addr("2001:db8:ff::5"), own, nil), node.Denied},
-		{"checksum", datagram(p1, own, func(ip []byte) { ip[46]++ }), node.Checksum},
-		{"no checksum", datagram(p1, own, func(ip []byte) { ip[46], ip[47] = 0, 0 }), node.Checksum},
-		{"tunnelled", &tunnelled, node.Tunnelled},
+		{"another address", datagram(p1, egress, nil), node.ReasonNotOurs},
+		{"address towards senders", datagram(p1, cnp6, nil), node.ReasonNotOurs},
+		{"denied", datagram(addr("2001:db8:ff::5"), own, nil), node.ReasonDenied},
+		{"checksum", datagram(p1, own, func(ip []byte) { ip[46]++ }), node.ReasonChecksum},
+		{"no checksum", datagram(p1, own, func(ip []byte) { ip[46], ip[47] = 0, 0 }), node.ReasonChecksum},
+		{"tunnelled", &tunnelled, node.ReasonTunnelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, n, reason := pe.see(nil, c.d, start)
@@ -522,10 +525,10 @@ func TestLimits(t *testing.T) {
 		if c.sent {
 			require.Equal(t, node.NoReason, reason, c)
 		} else {
-			require.Equal(t, node.Limited, reason, c)
+			require.Equal(t, node.ReasonLimited, reason, c)
 		}
 	}
-	require.EqualValues(t, 4, pe.counted(node.Sent))
+	require.EqualValues(t, 4, pe.counted(node.ActionSent))
 }
 
 func TestCongested(t *testing.T) {
@@ -546,13 +549,13 @@ func TestCongested(t *testing.T) {
 		want   node.Reason
 		change func(*rocev2.Packet)
 	}{
-		{node.Tunnelled, func(p *rocev2.Packet) { p.Outer = make([]byte, 40) }},
-		{node.Acknowledgement, func(p *rocev2.Packet) { p.BTH.Opcode = bth.Opcode(bth.OpAtomicAcknowledge) }},
-		{node.Notification, func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }},
-		{node.NotCapable, func(p *rocev2.Packet) { p.TrafficClass = 0 }},
-		{node.Address, func(p *rocev2.Packet) { p.Src = addr("127.0.0.1") }},
-		{node.OwnAddress, func(p *rocev2.Packet) { p.Src = cnp4 }},
-		{node.UnknownQP, func(p *rocev2.Packet) { p.BTH.DestQP++ }},
+		{node.ReasonTunnelled, func(p *rocev2.Packet) { p.Outer = make([]byte, 40) }},
+		{node.ReasonAcknowledgement, func(p *rocev2.Packet) { p.BTH.Opcode = bth.Opcode(bth.OpAtomicAcknowledge) }},
+		{node.ReasonNotification, func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }},
+		{node.ReasonNotCapable, func(p *rocev2.Packet) { p.TrafficClass = 0 }},
+		{node.ReasonAddress, func(p *rocev2.Packet) { p.Src = addr("127.0.0.1") }},
+		{node.ReasonOwnAddress, func(p *rocev2.Packet) { p.Src = cnp4 }},
+		{node.ReasonUnknownQP, func(p *rocev2.Packet) { p.BTH.DestQP++ }},
 	} {
 		t.Run(fmt.Sprint(c.want), func(t *testing.T) {
 			other := p
@@ -567,29 +570,29 @@ func TestOffByDefault(t *testing.T) {
 	pe, err := New(Config{MaxFlows: -5})
 	require.NoError(t, err, "what is off needs nothing")
 	out, _, err := pe.send([]byte{9}, octets(t, flow4, 1), 0, tunnel, start)
-	require.Equal(t, node.Disabled.Err(), err)
+	require.Equal(t, node.ReasonDisabled.Err(), err)
 	require.Equal(t, []byte{9}, out)
 	_, reason := pe.give(packetOf(flow4), 0, start)
-	require.Equal(t, node.Disabled, reason)
+	require.Equal(t, node.ReasonDisabled, reason)
 	_, _, reason = pe.hear(nil, p1, messageAbout(t, 1), start)
-	require.Equal(t, node.Disabled, reason)
+	require.Equal(t, node.ReasonDisabled, reason)
 	data := rocev2.Datagram{Src: p1, Dst: own, DstPort: fcn.Port, Data: messageAbout(t, 1)}
 	ip := wiretest.Must(data.AppendBinary(nil))(t)
 	_, _, reason = pe.see(nil, &rocev2.Datagram{IP: ip}, start)
-	require.Equal(t, node.Disabled, reason)
+	require.Equal(t, node.ReasonDisabled, reason)
 	_, _, reason = pe.jam(t, nil, packetOf(flow4), 0, start)
-	require.Equal(t, node.Disabled, reason)
+	require.Equal(t, node.ReasonDisabled, reason)
 	through := wiretest.Must(tunnel.Append(nil, octets(t, flow4, 1), 5))(t)
 	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	require.NoError(t, pe.Configure(Config{IgnoreTunnels: true}))
 	_, d := pe.Receive(nil, &frame, node.Event{Now: start})
-	require.Equal(t, node.Nothing, d.Action)
+	require.Equal(t, node.NoAction, d.Action)
 	require.Zero(t, pe.expired(start))
 	require.Zero(t, pe.Free())
 	for range pe.Flows(start) {
 		t.Fatal("no flows")
 	}
-	require.EqualValues(t, 5, pe.refused(node.Disabled))
+	require.EqualValues(t, 5, pe.refused(node.ReasonDisabled))
 }
 
 func TestConfig(t *testing.T) {
@@ -655,7 +658,7 @@ func TestNoAllocations(t *testing.T) {
 		_, _, _ = pe.hear(out, p1, fcnData, now)
 		_, _ = pe.Receive(out, &congested, node.Event{Level: 1, Now: now})
 	})
-	require.NotZero(t, pe.counted(node.Sent))
+	require.NotZero(t, pe.counted(node.ActionSent))
 }
 
 var be = binary.BigEndian

@@ -54,7 +54,7 @@ func (pe *Role) learnFromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision
 		return
 	}
 	reason := pe.learnLabel(f, domain, d, now)
-	if d.Action == node.Nothing {
+	if d.Action == node.NoAction {
 		d.Reason = reason
 	}
 }
@@ -64,9 +64,9 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	p, label := &pe.packet, f.Outer().FlowLabel()
 	switch {
 	case label == 0:
-		return node.UnknownLabel
+		return node.ReasonUnknownLabel
 	case f.Outer().ECN() == rocev2.NotECT:
-		pe.counters.Inc(node.Count{Effect: node.NotECNCapable})
+		pe.counters.Inc(node.Count{Effect: node.EffectNotECNCapable})
 	}
 	t := pe.clock.At(now)
 	pe.release(t)
@@ -77,14 +77,14 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	switch {
 	case l == nil:
 		if i = pe.learned.Add(&label, at, 0); i == 0 {
-			return node.TableFull
+			return node.ReasonTableFull
 		}
 		l = pe.learned.At(i)
-		l.flow, d.Action = k, node.Learned
-		pe.counters.Inc(node.Count{Effect: node.Opened})
+		l.flow, d.Action = k, node.ActionLearned
+		pe.counters.Inc(node.Count{Effect: node.EffectOpened})
 	case l.flow != k:
 		if !pe.ambiguous(l) {
-			d.Action = node.Learned
+			d.Action = node.ActionLearned
 		}
 		l.flow, l.other, l.shared = k, l.seen, true
 	}
@@ -109,9 +109,9 @@ func (pe *Role) lookUpLearned(d *node.Decision, label uint32) *lesson {
 	l, _ := pe.learned.Find(&label, hashLabel(&label, pe.learned.Seed))
 	switch {
 	case l == nil:
-		d.Reason = node.UnknownLabel
+		d.Reason = node.ReasonUnknownLabel
 	case pe.ambiguous(l):
-		d.Reason = node.AmbiguousLabel
+		d.Reason = node.ReasonAmbiguousLabel
 	default:
 		d.Flow, d.Label = role.FlowOf(&l.flow), label
 		return l

@@ -48,10 +48,10 @@ func TestLearnedLabel(t *testing.T) {
 	}{{0x12345, flow4}, {0xFFFFF, flow6}} {
 		t.Run(fmt.Sprint(row.label), func(t *testing.T) {
 			_, _, reason := pe.hear(nil, p1, messageAbout(t, row.label), start)
-			require.Equal(t, node.UnknownLabel, reason)
+			require.Equal(t, node.ReasonUnknownLabel, reason)
 			d := pe.under(t, row.label, octets(t, row.c, 1), start)
-			require.Equal(t, []any{node.Learned, row.label, row.c}, []any{d.Action, d.Label, d.Flow.FlowKey})
-			require.Equal(t, node.Nothing, pe.under(t, row.label, octets(t, row.c, 1), start).Action, "nothing new")
+			require.Equal(t, []any{node.ActionLearned, row.label, row.c}, []any{d.Action, d.Label, d.Flow.FlowKey})
+			require.Equal(t, node.NoAction, pe.under(t, row.label, octets(t, row.c, 1), start).Action, "nothing new")
 			out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, row.label), start)
 			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, notice{Flow: row.c, Label: row.label, SrcQP: 0x21, Level: 3}, n)
@@ -63,7 +63,7 @@ func TestLearnedLabel(t *testing.T) {
 		})
 	}
 	require.Equal(t, []int{2, pe.cfg.MaxFlows - 2}, []int{pe.Len(), pe.Free()})
-	require.EqualValues(t, 2, pe.effect(node.Opened))
+	require.EqualValues(t, 2, pe.effect(node.EffectOpened))
 	known := map[uint32]rocev2.FlowKey{}
 	for f := range pe.Flows(start) {
 		require.Equal(t, []any{uint32(0x21), true, uint16(0x8001)}, []any{f.SrcQP, f.KnownQP, f.PKey})
@@ -88,23 +88,23 @@ func TestSharedLabel(t *testing.T) {
 		_, n, reason := pe.hear(nil, p1, messageAbout(t, label), at(s))
 		require.Equal(t, []any{want, qp}, []any{reason, n.SrcQP})
 	}
-	seen(0, 7, flow6, node.Learned)
+	seen(0, 7, flow6, node.ActionLearned)
 	heard(0, 7, node.NoReason, 0x21)
-	seen(5, 7, other, node.Learned)
-	heard(5, 7, node.AmbiguousLabel, 0)
+	seen(5, 7, other, node.ActionLearned)
+	heard(5, 7, node.ReasonAmbiguousLabel, 0)
 	require.Empty(t, countFlows(pe, at(5)))
-	seen(6, 7, flow6, node.Nothing) // by turns, and no line for each
-	seen(7, 7, other, node.Nothing)
-	heard(7, 7, node.AmbiguousLabel, 0)
-	heard(15, 7, node.AmbiguousLabel, 0) // the first was seen at 6
-	seen(15, 7, other, node.Nothing)
+	seen(6, 7, flow6, node.NoAction) // by turns, and no line for each
+	seen(7, 7, other, node.NoAction)
+	heard(7, 7, node.ReasonAmbiguousLabel, 0)
+	heard(15, 7, node.ReasonAmbiguousLabel, 0) // the first was seen at 6
+	seen(15, 7, other, node.NoAction)
 	heard(16, 7, node.NoReason, 0x22)
-	seen(16, 8, other, node.Learned)
+	seen(16, 8, other, node.ActionLearned)
 	heard(16, 8, node.NoReason, 0x22)
 	heard(16, 7, node.NoReason, 0x22)
-	heard(25, 7, node.UnknownLabel, 0) // silent since 15
+	heard(25, 7, node.ReasonUnknownLabel, 0) // silent since 15
 	require.Equal(t, 1, pe.Len())
-	heard(26, 8, node.UnknownLabel, 0)
+	heard(26, 8, node.ReasonUnknownLabel, 0)
 	require.Zero(t, pe.Len())
 }
 
@@ -139,7 +139,7 @@ func TestLearnRefuses(t *testing.T) {
 	pe := newLearner(t, func(c *Config) { c.MaxFlows = 1 })
 	data := octets(t, flow6, 1)
 	d := pe.under(t, 0, data, start)
-	require.Equal(t, []any{node.Refused, node.UnknownLabel}, []any{d.Action, d.Reason})
+	require.Equal(t, []any{node.ActionRefused, node.ReasonUnknownLabel}, []any{d.Action, d.Reason})
 	for _, c := range []struct {
 		name string
 		b    []byte
@@ -157,15 +157,15 @@ func TestLearnRefuses(t *testing.T) {
 	for _, op := range []bth.Opcode{bth.RCAcknowledge, bth.CNP} {
 		p := packetOf(flow6)
 		p.BTH.Opcode, p.Payload = op, make([]byte, 16)
-		require.Equal(t, node.Nothing, pe.under(t, 7, octetsOf(t, p), start).Action, op)
+		require.Equal(t, node.NoAction, pe.under(t, 7, octetsOf(t, p), start).Action, op)
 	}
 	require.Zero(t, pe.Len())
 
-	require.Equal(t, node.Learned, pe.under(t, 7, data, start).Action)
+	require.Equal(t, node.ActionLearned, pe.under(t, 7, data, start).Action)
 	d = pe.under(t, 8, octets(t, flow4, 1), start)
-	require.Equal(t, []any{node.Refused, node.TableFull}, []any{d.Action, d.Reason})
+	require.Equal(t, []any{node.ActionRefused, node.ReasonTableFull}, []any{d.Action, d.Reason})
 	d = pe.under(t, 8, octets(t, flow4, 1), start.Add(time.Minute))
-	require.Equal(t, node.Learned, d.Action, "the other has been silent")
+	require.Equal(t, node.ActionLearned, d.Action, "the other has been silent")
 
 	off := newPE(t, func(c *Config) { c.IgnoreTunnels = true }) // labels are its own
 	require.Zero(t, off.under(t, 7, data, start))
@@ -194,7 +194,7 @@ func TestLearnsBoth(t *testing.T) {
 	b := tunnelled(t, tunnel, octetsOf(t, p), 5)
 	frame.Decode(b[:130], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 	d := pe.learnOnly(&frame, 0, start)
-	require.Equal(t, []any{node.Learned, uint32(5), uint32(0x77), true, flow6},
+	require.Equal(t, []any{node.ActionLearned, uint32(5), uint32(0x77), true, flow6},
 		[]any{d.Action, d.Label, d.SrcQP, d.KnownQP, d.Flow.FlowKey})
 }
 
@@ -216,7 +216,7 @@ func TestLearnedMemory(t *testing.T) {
 		_, _, _ = pe.hear(out, p1, data, now)
 	})
 	require.LessOrEqual(t, pe.Len(), 64)
-	require.NotZero(t, pe.refused(node.TableFull))
+	require.NotZero(t, pe.refused(node.ReasonTableFull))
 }
 
 // A packet in another IP header has come through a tunnel, unless a mirror has put it there, or it is no packet.

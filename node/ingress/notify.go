@@ -15,33 +15,34 @@ import (
 // Receive decides about a packet. If Event.Level is above 0, the PE itself is congested: the packet, which is to enter
 // the WAN, waits in a queue of the PE, and Receive appends to out the CNP for its sender (FCN section 4.1). It is for
 // the program to show the packet again when it leaves the queue. The reasons for no CNP come in this order: Disabled;
-// Broken; NotOurs (other traffic); Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not
+// Broken; ReasonNotOurs (other traffic); Tunnelled; Acknowledgement; Notification; ReasonNotCapable (the packet is not
 // ECN-capable); then as for an FCN, from Address on.
 //
 // To an FCN, Receive appends the CNP for the sender of the flow whose label it names; Event.Domain does not matter:
 // Flow.Domain is the VPN into which the CNP is to be sent. If there is none, the first of these reasons is given:
-// Disabled; Fragment or Broken (the message is not complete); NotOurs (to another node); Tunnelled; Denied; Limited
-// (InPerSource or In); Broken (a capture has truncated the message); Checksum; Broken; UnknownLabel; AmbiguousLabel;
-// Acknowledgement (the flow has no data packets); Address; OwnAddress; NoMethod; UnknownQP; AmbiguousQP; Limited
-// (PerFlow or Out).
+// Disabled; Fragment or Broken (the message is not complete); ReasonNotOurs (to another node); Tunnelled; Denied;
+// Limited (InPerSource or In); Broken (a capture has truncated the message); Checksum; Broken; ReasonUnknownLabel;
+// ReasonAmbiguousLabel; Acknowledgement (the flow has no data packets); Address; ReasonOwnAddress; ReasonNoMethod;
+// ReasonUnknownQP; ReasonAmbiguousQP; Limited (PerFlow or Out).
 //
 // RoCEv2 in a tunnel that ends at Config.WAN is the other direction of the flows: it teaches queue pairs, in the domain
 // that the tunnel belongs to. If it did, the Action is node.Learned. If hardware opens the tunnels, show the packets in
 // them to QPs.
 //
 // Any other IP packet enters the WAN from the VPN that is Event.Domain. Receive learns from it and appends it to out,
-// unchanged in the outer header of Config.Tunnel, with the label of its flow. For RoCEv2 the Action is node.Forwarded;
-// a flow without a label gets one. If a packet is forwarded with label 0 all the same, this is the reason: TableFull
-// (there is no room for another flow, or no free label); Broken (the packet cannot be decoded); Tunnelled (it came
-// inside another IP header, so its source may be out of reach, D17). Other traffic is appended with label 0, and the
-// Action is node.Nothing. Not appended are packets to the PE itself; packets that a capture has truncated, whose flows
-// get labels all the same; and packets that are too long for the tunnel or end in their IP header, of which RoCEv2 is
-// Refused as Broken. A PE that is off forwards nothing: RoCEv2 is Refused as Disabled.
+// unchanged in the outer header of Config.Tunnel, with the label of its flow. For RoCEv2 the Action is
+// node.ActionForwarded; a flow without a label gets one. If a packet is forwarded with label 0 all the same, this is
+// the reason: ReasonTableFull (there is no room for another flow, or no free label); Broken (the packet cannot be
+// decoded); Tunnelled (it came inside another IP header, so its source may be out of reach, D17). Other traffic is
+// appended with label 0, and the Action is node.Nothing. Not appended are packets to the PE itself; packets that a
+// capture has truncated, whose flows get labels all the same; and packets that are too long for the tunnel or end in
+// their IP header, of which RoCEv2 is Refused as Broken. A PE that is off forwards nothing: RoCEv2 is Refused as
+// Disabled.
 //
 // With Config.LearnLabels nothing is forwarded. RoCEv2 in a tunnel that begins at Config.WAN teaches: if something was
-// learned, the Action is node.Learned, and the Decision has the flow, its label, and the queue pair if that was learned
-// as well. Data that teaches nothing is Refused as UnknownLabel with label 0, which names no flow, and as TableFull if
-// there is no room for its label.
+// learned, the Action is node.ActionLearned, and the Decision has the flow, its label, and the queue pair if that
+// was learned as well. Data that teaches nothing is Refused as ReasonUnknownLabel with label 0, which names no flow,
+// and as ReasonTableFull if there is no room for its label.
 //
 // With Event.Observe Receive only learns, from RoCEv2 in tunnels: it answers and forwards nothing.
 func (pe *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
@@ -73,7 +74,7 @@ func (pe *Role) receive(out []byte, f *rocev2.Frame, e *node.Event, d *node.Deci
 		return sent
 	}
 	pe.learnPacket(f, e, d)
-	if d.Action != node.Nothing || pe.cfg.LearnLabels || pe.cfg.IgnoreTunnels && isTunnelled(f) {
+	if d.Action != node.NoAction || pe.cfg.LearnLabels || pe.cfg.IgnoreTunnels && isTunnelled(f) {
 		return out
 	}
 	if f.Tunnelled() { // learnPacket may have decoded the packet inside
@@ -86,7 +87,7 @@ func (pe *Role) receive(out []byte, f *rocev2.Frame, e *node.Event, d *node.Deci
 
 // learnPacket learns from a packet in a tunnel, of either direction.
 func (pe *Role) learnPacket(f *rocev2.Frame, e *node.Event, d *node.Decision) {
-	if pe.fromTunnel(f, e.Domain, d, e.Now); pe.cfg.LearnLabels && d.Action == node.Nothing {
+	if pe.fromTunnel(f, e.Domain, d, e.Now); pe.cfg.LearnLabels && d.Action == node.NoAction {
 		*d = node.Decision{}
 		pe.learnFromTunnel(f, e.Domain, d, e.Now)
 	}
@@ -102,7 +103,7 @@ func isTunnelled(f *rocev2.Frame) bool {
 func (pe *Role) answer(out []byte, d *node.Decision, now time.Time) ([]byte, node.Reason) {
 	var m fcn.Message
 	if m.Decode(pe.datagram.Data) != nil {
-		return out, node.Broken
+		return out, node.ReasonBroken
 	}
 	pe.expire(now)
 	if pe.cfg.LearnLabels {
@@ -115,11 +116,11 @@ func (pe *Role) answer(out []byte, d *node.Decision, now time.Time) ([]byte, nod
 	}
 	i := pe.lookUpLabel(m.FlowLabel)
 	if i == 0 {
-		return out, node.UnknownLabel
+		return out, node.ReasonUnknownLabel
 	}
 	e := pe.table.At(i)
 	if !e.data {
-		return out, node.Acknowledgement
+		return out, node.ReasonAcknowledgement
 	}
 	k := pe.table.Key(i)
 	d.Flow, d.Label, d.Level = role.FlowOf(k), e.label, m.Level
@@ -155,15 +156,15 @@ func (pe *Role) notifyOfOwn(
 	d.Packet, reason = role.Decode(p, f)
 	switch {
 	case !pe.cfg.Enabled:
-		return out, node.Disabled
+		return out, node.ReasonDisabled
 	case reason != node.NoReason:
 		return out, reason
 	case len(p.Outer) > 0:
-		return out, node.Tunnelled
+		return out, node.ReasonTunnelled
 	case role.Unanswered(d.Packet) != node.NoReason:
 		return out, role.Unanswered(d.Packet)
 	case p.ECN() == rocev2.NotECT:
-		return out, node.NotCapable
+		return out, node.ReasonNotCapable
 	}
 	pe.expire(e.Now)
 	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), e.Domain
@@ -183,25 +184,25 @@ func (pe *Role) notify(
 	src := pe.self.Like(sender)
 	switch {
 	case rocev2.CheckAnswerable(sender) != nil:
-		return out, node.Address
+		return out, node.ReasonAddress
 	case pe.self.Has(sender), sender == pe.cfg.WAN:
-		return out, node.OwnAddress
+		return out, node.ReasonOwnAddress
 	case !src.IsValid():
-		return out, node.NoMethod
+		return out, node.ReasonNoMethod
 	}
 	if pe.qps.Find(d, now); d.Reason != node.NoReason {
 		return out, d.Reason
 	}
 	hash := flow.Hash(pe.memory.Seed())
 	if !pe.pace.Ready(hash, pe.cfg.PerFlow, now) {
-		return out, node.Limited
+		return out, node.ReasonLimited
 	}
 	c := cnp.New(d.SrcQP, pKey)
 	sent, err := c.AppendPacket(out, src, sender, cnp.Config{Carriage: pe.cfg.Carriage})
 	if err != nil {
-		return out, node.UnknownQP // over 24 bits: everything else was checked before
+		return out, node.ReasonUnknownQP // over 24 bits: everything else was checked before
 	}
 	pe.pace.Take(hash, now)
-	d.Action, d.Message, d.To = node.Sent, message.CNP, sender
+	d.Action, d.Message, d.To = node.ActionSent, message.CNP, sender
 	return sent, node.NoReason
 }

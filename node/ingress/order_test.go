@@ -37,35 +37,35 @@ var faults = []struct {
 	want node.Reason
 	udp  bool // Receive does not look at it: the socket has
 }{
-	{"off", func(c *fcnCase) { c.cfg.Enabled = false }, node.Disabled, false},
-	{"to another node", func(c *fcnCase) { c.d.Dst = egress }, node.NotOurs, true},
-	{"in a tunnel", func(c *fcnCase) { c.d.Outer = make([]byte, 40) }, node.Tunnelled, true},
-	{"not on the list", func(c *fcnCase) { c.d.Src = addr("2001:db8:ff::5") }, node.Denied, false},
+	{"off", func(c *fcnCase) { c.cfg.Enabled = false }, node.ReasonDisabled, false},
+	{"to another node", func(c *fcnCase) { c.d.Dst = egress }, node.ReasonNotOurs, true},
+	{"in a tunnel", func(c *fcnCase) { c.d.Outer = make([]byte, 40) }, node.ReasonTunnelled, true},
+	{"not on the list", func(c *fcnCase) { c.d.Src = addr("2001:db8:ff::5") }, node.ReasonDenied, false},
 	{"the node's rate", func(c *fcnCase) {
 		c.cfg.InPerSource = node.Rate{PerSecond: 1}
 		spend(c, func(pe *Role) { pe.intake.Admit(c.d.Src, start) })
-	}, node.Limited, false},
+	}, node.ReasonLimited, false},
 	{"the rate of all nodes", func(c *fcnCase) {
 		c.cfg.In = node.Rate{PerSecond: 1}
 		spend(c, func(pe *Role) { pe.intake.Admit(p1.Next(), start) })
-	}, node.Limited, false},
-	{"cut", func(c *fcnCase) { c.d.Truncated = true }, node.Broken, true},
-	{"checksum", func(c *fcnCase) { c.d.Checksum = 1 }, node.Checksum, true},
-	{"an octet too many", func(c *fcnCase) { c.extra = []byte{0} }, node.Broken, false},
-	{"another label", func(c *fcnCase) { c.label = 1 }, node.UnknownLabel, false},
-	{"acknowledgements", func(c *fcnCase) { c.op = bth.Opcode(bth.OpAcknowledge) }, node.Acknowledgement, false},
-	{"sender link-local", func(c *fcnCase) { c.flow.Src = addr("fe80::1") }, node.Address, false},
-	{"sender is the PE", func(c *fcnCase) { c.flow.Src = own }, node.OwnAddress, false},
-	{"no address towards senders", func(c *fcnCase) { c.cfg.Self6 = netip.Addr{} }, node.NoMethod, false},
-	{"pair not known", func(c *fcnCase) { c.cfg.QPs = nil }, node.UnknownQP, false},
+	}, node.ReasonLimited, false},
+	{"cut", func(c *fcnCase) { c.d.Truncated = true }, node.ReasonBroken, true},
+	{"checksum", func(c *fcnCase) { c.d.Checksum = 1 }, node.ReasonChecksum, true},
+	{"an octet too many", func(c *fcnCase) { c.extra = []byte{0} }, node.ReasonBroken, false},
+	{"another label", func(c *fcnCase) { c.label = 1 }, node.ReasonUnknownLabel, false},
+	{"acknowledgements", func(c *fcnCase) { c.op = bth.Opcode(bth.OpAcknowledge) }, node.ReasonAcknowledgement, false},
+	{"sender link-local", func(c *fcnCase) { c.flow.Src = addr("fe80::1") }, node.ReasonAddress, false},
+	{"sender is the PE", func(c *fcnCase) { c.flow.Src = own }, node.ReasonOwnAddress, false},
+	{"no address towards senders", func(c *fcnCase) { c.cfg.Self6 = netip.Addr{} }, node.ReasonNoMethod, false},
+	{"pair not known", func(c *fcnCase) { c.cfg.QPs = nil }, node.ReasonUnknownQP, false},
 	{"the flow's interval", func(c *fcnCase) {
 		c.cfg.PerFlow = time.Hour
 		spend(c, func(pe *Role) { pe.pace.Take(role.Hash(&qpmap.Key{FlowKey: c.flow}, pe.memory.Seed()), start) })
-	}, node.Limited, false},
+	}, node.ReasonLimited, false},
 	{"the rate of CNPs", func(c *fcnCase) {
 		c.cfg.Out = node.Rate{PerSecond: 1}
 		spend(c, func(pe *Role) { pe.pace.Take(1, start) })
-	}, node.Limited, false},
+	}, node.ReasonLimited, false},
 }
 
 func spend(c *fcnCase, what func(*Role)) {
@@ -154,13 +154,13 @@ func TestOrderOfFaultsWhenCongested(t *testing.T) {
 		do   func(*Config, *rocev2.Packet)
 		want node.Reason
 	}{
-		{func(c *Config, p *rocev2.Packet) { c.Enabled = false }, node.Disabled},
-		{func(c *Config, p *rocev2.Packet) { p.Outer = make([]byte, 40) }, node.Tunnelled},
-		{func(c *Config, p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }, node.Notification},
-		{func(c *Config, p *rocev2.Packet) { p.TrafficClass = 0 }, node.NotCapable},
-		{func(c *Config, p *rocev2.Packet) { p.Src = own }, node.OwnAddress},
-		{func(c *Config, p *rocev2.Packet) { c.Self6 = netip.Addr{} }, node.NoMethod},
-		{func(c *Config, p *rocev2.Packet) { p.BTH.DestQP++ }, node.UnknownQP},
+		{func(c *Config, p *rocev2.Packet) { c.Enabled = false }, node.ReasonDisabled},
+		{func(c *Config, p *rocev2.Packet) { p.Outer = make([]byte, 40) }, node.ReasonTunnelled},
+		{func(c *Config, p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }, node.ReasonNotification},
+		{func(c *Config, p *rocev2.Packet) { p.TrafficClass = 0 }, node.ReasonNotCapable},
+		{func(c *Config, p *rocev2.Packet) { p.Src = own }, node.ReasonOwnAddress},
+		{func(c *Config, p *rocev2.Packet) { c.Self6 = netip.Addr{} }, node.ReasonNoMethod},
+		{func(c *Config, p *rocev2.Packet) { p.BTH.DestQP++ }, node.ReasonUnknownQP},
 	}
 	for i, first := range faults {
 		for _, second := range faults[i:] {
@@ -184,7 +184,8 @@ func TestOwnAddresses(t *testing.T) {
 		src, dst netip.Addr
 		want     node.Reason
 	}{
-		{own, remote6, node.OwnAddress}, {cnp6, remote6, node.OwnAddress}, {cnp4, remote4, node.OwnAddress},
+		{own, remote6, node.ReasonOwnAddress}, {cnp6, remote6, node.ReasonOwnAddress}, {cnp4, remote4,
+			node.ReasonOwnAddress},
 		{cnp6.Next(), remote6, node.NoReason}, {cnp4.Next(), remote4, node.NoReason},
 	} {
 		flow := rocev2.FlowKey{Src: c.src, Dst: c.dst, DestQP: 7}
@@ -208,9 +209,9 @@ func TestLimitsOfDomains(t *testing.T) {
 		require.Equal(t, node.NoReason, reason, "domain %d", domain)
 		require.Equal(t, domain, n.Domain)
 		_, _, reason = pe.hear(nil, p1, messageAbout(t, label), start)
-		require.Equal(t, node.Limited, reason)
+		require.Equal(t, node.ReasonLimited, reason)
 		_, _, reason = pe.jam(t, nil, packetOf(flow6), domain, start)
-		require.Equal(t, node.Limited, reason, "the same limit")
+		require.Equal(t, node.ReasonLimited, reason, "the same limit")
 	}
 }
 
@@ -248,7 +249,7 @@ func TestQuarantineEnds(t *testing.T) {
 	require.EqualValues(t, 5, label)
 	for _, at := range []time.Duration{0, idle - 1, idle, idle + quarantine - 1} {
 		_, reason = pe.give(other, 0, start.Add(at))
-		require.Equal(t, node.TableFull, reason, at)
+		require.Equal(t, node.ReasonTableFull, reason, at)
 	}
 	label, reason = pe.give(other, 0, start.Add(idle+quarantine))
 	require.Equal(t, node.NoReason, reason)
@@ -292,7 +293,7 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 				}
 			}
 			require.Equal(t, row.want, sent)
-			require.EqualValues(t, 1, pe.effect(node.Opened))
+			require.EqualValues(t, 1, pe.effect(node.EffectOpened))
 		})
 	}
 }
@@ -312,21 +313,21 @@ func TestInPerSource(t *testing.T) {
 		data []byte
 		want node.Reason
 	}{
-		{addr("2001:db8:ff::5"), nil, node.Denied}, // takes nothing
-		{p1, nil, node.Broken},
-		{p1, messageAbout(t, label^1), node.UnknownLabel},
+		{addr("2001:db8:ff::5"), nil, node.ReasonDenied}, // takes nothing
+		{p1, nil, node.ReasonBroken},
+		{p1, messageAbout(t, label^1), node.ReasonUnknownLabel},
 		{p1, messageAbout(t, label), node.NoReason},
-		{p1, messageAbout(t, label), node.Limited},
-		{p1, nil, node.Limited},
+		{p1, messageAbout(t, label), node.ReasonLimited},
+		{p1, nil, node.ReasonLimited},
 		{p2, messageAbout(t, label), node.NoReason},
 		{p2, messageAbout(t, label), node.NoReason},
-		{p2, messageAbout(t, label), node.Limited}, // by In
-		{p2.Next(), messageAbout(t, label), node.Limited},
+		{p2, messageAbout(t, label), node.ReasonLimited}, // by In
+		{p2.Next(), messageAbout(t, label), node.ReasonLimited},
 	} {
 		_, _, reason := pe.hear(nil, c.from, c.data, start)
 		require.Equal(t, c.want, reason, i)
 	}
-	require.EqualValues(t, 3, pe.counted(node.Sent))
+	require.EqualValues(t, 3, pe.counted(node.ActionSent))
 }
 
 // A CNP has the P_Key of the flow's last packet; one data packet among
@@ -375,7 +376,7 @@ func TestManySources(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.InPerSource = node.Rate{PerSecond: 1} })
 	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.NoReason, reason)
-	for _, want := range []node.Reason{node.NoReason, node.Limited} {
+	for _, want := range []node.Reason{node.NoReason, node.ReasonLimited} {
 		from := p1
 		for range 64 {
 			_, _, reason := pe.hear(nil, from, messageAbout(t, label), start)
@@ -401,7 +402,7 @@ func TestLearns(t *testing.T) {
 	through := wiretest.Must((&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octetsOf(t, out)[40:], 0))(t)
 	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	_, d := pe.Receive(nil, &frame, node.Event{Domain: 6, Now: start})
-	require.Equal(t, []any{node.Learned, uint32(0x88), true}, []any{d.Action, d.SrcQP, d.KnownQP})
+	require.Equal(t, []any{node.ActionLearned, uint32(0x88), true}, []any{d.Action, d.SrcQP, d.KnownQP})
 	for _, c := range []struct{ domain, want uint32 }{{5, 0x77}, {6, 0x88}} {
 		t.Run(fmt.Sprint(c.domain), func(t *testing.T) {
 			qp, reason := pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: c.domain}, start)
@@ -410,5 +411,5 @@ func TestLearns(t *testing.T) {
 		})
 	}
 	_, reason = pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: 7}, start)
-	require.Equal(t, node.UnknownQP, reason)
+	require.Equal(t, node.ReasonUnknownQP, reason)
 }

@@ -101,7 +101,7 @@ func TestMillionRandomSteps(t *testing.T) {
 						t.Fatalf("label %d, was %d: %v", label, was, reason)
 					}
 				case m.live == row.maxFlows || m.live+len(m.waiting) == labels:
-					if reason != node.TableFull || label != 0 {
+					if reason != node.ReasonTableFull || label != 0 {
 						t.Fatalf("label %d of a full table: %v", label, reason)
 					}
 					full++
@@ -151,7 +151,7 @@ func TestEveryLabel(t *testing.T) {
 		}
 		p.BTH.DestQP = 1 << 23
 		_, reason := pe.give(p, uint32(round), now)
-		require.Equal(t, node.TableFull, reason)
+		require.Equal(t, node.ReasonTableFull, reason)
 		require.Equal(t, []int{all, 0}, []int{pe.Len(), pe.Free()})
 	}
 	require.Equal(t, all, pe.expired(start.Add(time.Hour+time.Second)))

@@ -26,12 +26,12 @@ type notice struct {
 
 func noticeOf(d *node.Decision) (n notice, reason node.Reason) {
 	if d.Reason != node.NoReason {
-		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() {
+		if d.Action != node.ActionRefused || d.Message != kinds.Other || d.To.IsValid() {
 			panic("a refusal has something to send")
 		}
 		return n, d.Reason
 	}
-	if d.Action != node.Sent || d.Message != kinds.CNP || d.To != d.Flow.Src || !d.KnownQP {
+	if d.Action != node.ActionSent || d.Message != kinds.CNP || d.To != d.Flow.Src || !d.KnownQP {
 		panic("no CNP, and no reason")
 	}
 	return notice{d.Flow.FlowKey, d.Flow.Domain, d.Label, d.SrcQP, d.Level}, d.Reason
@@ -124,13 +124,13 @@ func (pe *Role) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.T
 	out, d := pe.enter(out, &frame, domain, via, now)
 	f := forwarded{d.Label, d.Packet != kinds.Other, d.Reason}
 	switch {
-	case d.Action == node.Refused:
+	case d.Action == node.ActionRefused:
 		return out, f, d.Reason.Err()
-	case d.Action == node.Forwarded && !f.RoCEv2:
+	case d.Action == node.ActionForwarded && !f.RoCEv2:
 		panic("a Decision that contradicts itself")
 	case len(out) == before:
 		return out, f, errNotForwarded
-	case f.RoCEv2 && d.Action != node.Forwarded:
+	case f.RoCEv2 && d.Action != node.ActionForwarded:
 		panic("RoCEv2 that was appended is not Forwarded")
 	}
 	return out, f, nil
@@ -140,7 +140,7 @@ var errNotForwarded = errors.New("not forwarded")
 
 // give returns the label of a flow, by a packet without octets.
 func (pe *Role) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node.Reason) {
-	d := node.Decision{Packet: role.KindOf(p.BTH.Opcode), Reason: node.Disabled}
+	d := node.Decision{Packet: role.KindOf(p.BTH.Opcode), Reason: node.ReasonDisabled}
 	if pe.cfg.Enabled {
 		d.Reason = node.NoReason
 		d.Reason = pe.label(p, domain, &d, now)
@@ -149,8 +149,8 @@ func (pe *Role) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, no
 	return d.Label, d.Reason
 }
 
-func (pe *Role) counted(a node.Action) uint64 { return pe.Counters().Of(node.Count{Action: a}) }
-func (pe *Role) effect(e node.Effect) uint64  { return pe.Counters().Of(node.Count{Effect: e}) }
+func (pe *Role) counted(a node.Action) uint64 { return pe.Counters().Load(node.Count{Action: a}) }
+func (pe *Role) effect(e node.Effect) uint64  { return pe.Counters().Load(node.Count{Effect: e}) }
 func (pe *Role) refused(r node.Reason) uint64 {
-	return pe.Counters().Of(node.Count{Action: node.Refused, Reason: r})
+	return pe.Counters().Load(node.Count{Action: node.ActionRefused, Reason: r})
 }

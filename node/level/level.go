@@ -26,8 +26,8 @@ type Thresholds struct {
 	Up, Down []uint64
 }
 
-// Of returns the level of a queue of this depth. was is the level before.
-func (t Thresholds) Of(queue uint64, was uint8) uint8 {
+// Level returns the level of a queue of this depth. was is the level before.
+func (t Thresholds) Level(queue uint64, was uint8) uint8 {
 	highest := min(len(t.Up), Max)
 	level := min(int(was), highest)
 	for level < highest && queue >= t.Up[level] {

@@ -52,7 +52,7 @@ func TestOf(t *testing.T) {
 		{Thresholds{Up: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9}}, 100, 0, 7},
 		{Thresholds{Up: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9}}, 100, 9, 7},
 	} {
-		require.Equal(t, c.want, c.t.Of(c.queue, c.was), "%+v", c)
+		require.Equal(t, c.want, c.t.Level(c.queue, c.was), "%+v", c)
 	}
 }
 
@@ -69,7 +69,7 @@ func Example() {
 	t := Thresholds{Up: []uint64{64 << 10, 256 << 10}, Down: []uint64{32 << 10, 128 << 10}}
 	level := uint8(0)
 	for _, kib := range []uint64{10, 70, 60, 300, 130, 40, 10} {
-		level = t.Of(kib<<10, level)
+		level = t.Level(kib<<10, level)
 		fmt.Print(level, " ")
 	}
 	// Output: 0 1 1 2 2 1 0

@@ -49,18 +49,18 @@ func TestConfigure(t *testing.T) {
 	cfg.MaxPause = 100 * us
 	require.NoError(t, table.Configure(cfg))
 	state, until := table.State(flow, now)
-	require.Equal(t, pause.Stopped, state)
+	require.Equal(t, pause.StateStopped, state)
 	require.Equal(t, now.Add(900*us), until, "what was asked for before")
 	a, reason := tell(ppfc.Hold)
 	require.Equal(t, []any{node.NoReason, 100 * us}, []any{reason, a.Pause})
 	_, reason = tell(ppfc.Resume)
-	require.Equal(t, node.Limited, reason, "three were looked at")
+	require.Equal(t, node.ReasonLimited, reason, "three were looked at")
 	cfg.In, cfg.Accept = node.Rate{}, acl.New()
 	require.NoError(t, table.Configure(cfg))
 	_, reason = tell(ppfc.Resume)
-	require.Equal(t, node.Denied, reason)
+	require.Equal(t, node.ReasonDenied, reason)
 	cfg.Enabled = false
 	require.NoError(t, table.Configure(cfg))
 	state, _ = table.State(flow, now)
-	require.Equal(t, pause.Stopped, state)
+	require.Equal(t, pause.StateStopped, state)
 }

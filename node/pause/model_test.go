@@ -46,7 +46,7 @@ func (m *model) at(now time.Time) { m.drop(func(e end) bool { return !e.at.After
 func (m *model) do(target Target, typ ppfc.Type, pause time.Duration, now time.Time) {
 	m.at(now)
 	state := StateAfter(role.RequestOf(typ))
-	if state == Running {
+	if state == StateRunning {
 		m.drop(func(e end) bool { return e.target == target })
 		return
 	}
@@ -65,9 +65,9 @@ func (m *model) do(target Target, typ ppfc.Type, pause time.Duration, now time.T
 
 func (m *model) state(target Target, now time.Time) (State, time.Time) {
 	m.at(now)
-	best := end{state: Running}
+	best := end{state: StateRunning}
 	for _, e := range m.ends {
-		if e.target == target && (best.state == Running || e.state < best.state) {
+		if e.target == target && (best.state == StateRunning || e.state < best.state) {
 			best = e
 		}
 	}
@@ -101,7 +101,7 @@ func made(t *testing.T, cfg Config) *Role {
 	return wiretest.Must(New(cfg))(t)
 }
 
-func forgotten(t *Role) uint64 { return t.Counters().Of(node.Count{Effect: node.Forgotten}) }
+func forgotten(t *Role) uint64 { return t.Counters().Load(node.Count{Effect: node.EffectForgotten}) }
 
 // Nobody knows the seed of a table.
 func TestSeeds(t *testing.T) {
@@ -191,21 +191,21 @@ func TestTimeJumpsBack(t *testing.T) {
 
 	now = now.Add(-24 * time.Hour)
 	state, until := table.State(target, now)
-	require.Equal(t, Stopped, state)
+	require.Equal(t, StateStopped, state)
 	require.Equal(t, now.Add(50*time.Millisecond), until)
 	state, _ = table.State(target, now.Add(49*time.Millisecond))
-	require.Equal(t, Stopped, state)
+	require.Equal(t, StateStopped, state)
 	state, _ = table.State(target, now.Add(50*time.Millisecond))
-	require.Equal(t, Running, state)
+	require.Equal(t, StateRunning, state)
 
 	// A small step back is waited out.
 	table = made(t, Config{})
 	table.target = target
 	table.do(new(node.Decision), &stop, now)
 	state, _ = table.State(target, now.Add(-time.Millisecond))
-	require.Equal(t, Stopped, state)
+	require.Equal(t, StateStopped, state)
 	state, _ = table.State(target, now.Add(50*time.Millisecond))
-	require.Equal(t, Running, state)
+	require.Equal(t, StateRunning, state)
 }
 
 // A flood of notifications about ever new targets finds fixed memory, and all
@@ -237,6 +237,6 @@ func TestFlood(t *testing.T) {
 }
 
 func ExampleState_String() {
-	fmt.Println(Running, Stopped, Held, Alarmed, State(9))
+	fmt.Println(StateRunning, StateStopped, StateHeld, StateAlarmed, State(9))
 	// Output: running stopped held alarmed State(9)
 }

@@ -34,20 +34,22 @@ var faults = []struct {
 	do   func(*received)
 	want node.Reason
 }{
-	{"data", func(r *received) { r.packet.BTH.Opcode = bth.RCSendOnly }, node.NotOurs}, // no say in it
-	{"off", func(r *received) { r.cfg.Enabled = false }, node.Disabled},
-	{"to another host", func(r *received) { r.packet.Dst = r.packet.Dst.Next() }, node.NotOurs},
-	{"in a tunnel", func(r *received) { r.outer = make([]byte, 40) }, node.Tunnelled},
+	{"data", func(r *received) { r.packet.BTH.Opcode = bth.RCSendOnly }, node.ReasonNotOurs}, // no say in it
+	{"off", func(r *received) { r.cfg.Enabled = false }, node.ReasonDisabled},
+	{"to another host", func(r *received) { r.packet.Dst = r.packet.Dst.Next() }, node.ReasonNotOurs},
+	{"in a tunnel", func(r *received) { r.outer = make([]byte, 40) }, node.ReasonTunnelled},
 	{"a stranger's", func(r *received) {
 		if r.packet.Src = stranger; r.packet.Dst.Is4() {
 			r.packet.Src = netip.MustParseAddr("203.0.113.1")
 		}
-	}, node.Denied},
-	{"the node's rate", func(r *received) { r.cfg.InPerSource, r.before = node.Rate{PerSecond: 1}, 1 }, node.Limited},
-	{"the rate of all nodes", func(r *received) { r.cfg.In, r.before = node.Rate{PerSecond: 1}, 1 }, node.Limited},
-	{"cut", func(r *received) { r.cut = 1 }, node.Broken},
-	{"of 13 octets", func(r *received) { r.packet.Payload = r.packet.Payload[:8] }, node.Broken},
-	{"ICRC", func(r *received) { r.flip = true }, node.ICRC},
+	}, node.ReasonDenied},
+	{"the node's rate", func(r *received) { r.cfg.InPerSource, r.before = node.Rate{PerSecond: 1}, 1 },
+		node.ReasonLimited},
+	{"the rate of all nodes", func(r *received) { r.cfg.In, r.before = node.Rate{PerSecond: 1}, 1 },
+		node.ReasonLimited},
+	{"cut", func(r *received) { r.cut = 1 }, node.ReasonBroken},
+	{"of 13 octets", func(r *received) { r.packet.Payload = r.packet.Payload[:8] }, node.ReasonBroken},
+	{"ICRC", func(r *received) { r.flip = true }, node.ReasonICRC},
 }
 
 // octets returns the notification.
@@ -122,11 +124,11 @@ func TestOnlyOwnAddresses(t *testing.T) {
 		want       node.Reason
 	}{
 		{"IPv4", self4, self6, sw4, self4, dst4, node.NoReason},
-		{"IPv4, another host's", self4, self6, sw4, self4.Next(), dst4, node.NotOurs},
+		{"IPv4, another host's", self4, self6, sw4, self4.Next(), dst4, node.ReasonNotOurs},
 		{"IPv6", self4, self6, sw6, self6, dst6, node.NoReason},
-		{"IPv6, another host's", self4, self6, sw6, self6.Next(), dst6, node.NotOurs},
-		{"IPv4 without an address", netip.Addr{}, self6, sw4, self4, dst4, node.NotOurs},
-		{"IPv6 without an address", self4, netip.Addr{}, sw6, self6, dst6, node.NotOurs},
+		{"IPv6, another host's", self4, self6, sw6, self6.Next(), dst6, node.ReasonNotOurs},
+		{"IPv4 without an address", netip.Addr{}, self6, sw4, self4, dst4, node.ReasonNotOurs},
+		{"IPv6 without an address", self4, netip.Addr{}, sw6, self6, dst6, node.ReasonNotOurs},
 		{"IPv4, only IPv4", self4, netip.Addr{}, sw4, self4, dst4, node.NoReason},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,9 +171,9 @@ func TestTwoQueues(t *testing.T) {
 				state, _ := table.State(pause.FlowTarget(dst6, 0x11), queue)
 				// The queue that is behind is told the time of the other, a frame ago.
 				if since := now.Sub(last); !last.IsZero() && since < 900*us {
-					require.Equal(t, pause.Stopped, state, since)
+					require.Equal(t, pause.StateStopped, state, since)
 				} else if since > 1200*us {
-					require.Equal(t, pause.Running, state, since)
+					require.Equal(t, pause.StateRunning, state, since)
 				}
 			}
 			require.Equal(t, 2+19, passed)
@@ -188,8 +190,9 @@ func TestInPerSource(t *testing.T) {
 		from netip.Addr
 		want node.Reason
 	}{
-		{stranger, node.Denied}, {sw6, node.NoReason}, {sw6, node.NoReason}, {sw6, node.Limited}, {sw6, node.Limited},
-		{sw6.Next(), node.NoReason}, {sw6.Next(), node.Limited}, {sw6.Next().Next(), node.Limited},
+		{stranger, node.ReasonDenied}, {sw6, node.NoReason}, {sw6, node.NoReason}, {sw6, node.ReasonLimited}, {sw6,
+			node.ReasonLimited},
+		{sw6.Next(), node.NoReason}, {sw6.Next(), node.ReasonLimited}, {sw6.Next().Next(), node.ReasonLimited},
 	} {
 		_, reason := receive(table, notification(t, c.from, dst6, ppfc.Stop, us), ip, now)
 		require.Equal(t, c.want, reason, i)
@@ -202,7 +205,7 @@ func TestManySources(t *testing.T) {
 	cfg := config(t)
 	cfg.InPerSource = node.Rate{PerSecond: 1}
 	table := made(t, cfg)
-	for _, want := range []node.Reason{node.NoReason, node.Limited} {
+	for _, want := range []node.Reason{node.NoReason, node.ReasonLimited} {
 		from := sw6
 		for range 64 {
 			_, reason := receive(table, notification(t, from, dst6, ppfc.Stop, us), ip, now)

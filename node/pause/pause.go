@@ -36,10 +36,10 @@ type State uint8
 
 // The states. If a target is in several at once, the first of Stopped, Held, Alarmed is reported.
 const (
-	Running State = iota
-	Stopped
-	Held
-	Alarmed
+	StateRunning State = iota
+	StateStopped
+	StateHeld
+	StateAlarmed
 )
 
 var states = [...]string{"running", "stopped", "held", "alarmed"}
@@ -140,9 +140,9 @@ func (t *Role) Configure(cfg Config) error {
 func (t *Role) Counters() *node.Counters { return &t.counters }
 
 // Receive decides about a packet, and does what it asks for. It appends nothing to out. For a packet that is no PPFC
-// the Action is node.Nothing, as it is for all with Event.Observe. If a PPFC is not accepted, the first of these
-// reasons is given: Disabled; NotOurs (to another node); Tunnelled (access list and border saw only the outer header,
-// D17); Denied; Limited; Broken (octets are missing, or there are too many); ICRC.
+// the Action is node.NoAction, as it is for all with Event.Observe. If a PPFC is not accepted, the first of these
+// reasons is given: Disabled; ReasonNotOurs (to another node); Tunnelled (access list and border saw only the outer
+// header, D17); Denied; Limited; Broken (octets are missing, or there are too many); ICRC.
 //
 // If it is accepted, Decision.Request is the request, which holds for Pause, at most MaxPause: a target that has to
 // stop does so even if a later request is to hold or an alarm. [Role.Target] is the target; if KnownQP, it is a flow of
@@ -179,12 +179,12 @@ func (t *Role) receive(f *rocev2.Frame, domain uint32, d *node.Decision, now tim
 	}
 	n, err := ppfc.FromPacket(p)
 	if err != nil {
-		return node.Broken
+		return node.ReasonBroken
 	}
 	if _, err := icrc.Verify(p.IP); err != nil {
-		return node.ICRC
+		return node.ReasonICRC
 	}
-	d.Action, d.Message = node.Accepted, message.PPFC
+	d.Action, d.Message = node.ActionAccepted, message.PPFC
 	t.find(d, &n, domain, now)
 	t.do(d, &n, now)
 	return node.NoReason
@@ -213,35 +213,36 @@ func (t *Role) do(d *node.Decision, n *ppfc.Notification, now time.Time) {
 	t.targets.expire(at)
 	k := keyOf(&t.target)
 	d.Request, d.Port = role.RequestOf(n.Type), n.Port
-	if d.Request != node.Resume {
+	if d.Request != node.RequestResume {
 		d.Pause = min(n.Pause, t.cfg.MaxPause)
 	}
 	state := StateAfter(d.Request)
 	t.counters.Inc(node.Count{Effect: counted[state]})
 	switch {
-	case state == Running:
+	case state == StateRunning:
 		t.targets.run(&k)
 	case d.Pause == 0: // over at the same time
 		t.targets.clear(&k, state)
 	case t.targets.set(&k, state, at+int64(d.Pause)):
-		t.counters.Inc(node.Count{Effect: node.Forgotten})
+		t.counters.Inc(node.Count{Effect: node.EffectForgotten})
 	}
 }
 
 // counted has the counters of the states.
-var counted = [...]node.Effect{Running: node.Resumed, Stopped: node.Stopped, Held: node.Held, Alarmed: node.Alarmed}
+var counted = [...]node.Effect{StateRunning: node.EffectResumed, StateStopped: node.EffectStopped,
+	StateHeld: node.EffectHeld, StateAlarmed: node.EffectAlarmed}
 
 // StateAfter returns the state that a request leads to.
 func StateAfter(r node.Request) State {
 	switch r {
-	case node.Stop:
-		return Stopped
-	case node.Hold:
-		return Held
-	case node.Alarm:
-		return Alarmed
+	case node.RequestStop:
+		return StateStopped
+	case node.RequestHold:
+		return StateHeld
+	case node.RequestAlarm:
+		return StateAlarmed
 	}
-	return Running
+	return StateRunning
 }
 
 // State returns the state of a target, and when that ends if no notification comes before: the zero Time for Running.
@@ -252,11 +253,11 @@ func (t *Role) State(target Target, now time.Time) (State, time.Time) {
 	if e, _ := t.targets.find(&k); e != nil {
 		for n, until := range e.until {
 			if until > at {
-				return Stopped + State(n), now.Add(time.Duration(until - at))
+				return StateStopped + State(n), now.Add(time.Duration(until - at))
 			}
 		}
 	}
-	return Running, time.Time{}
+	return StateRunning, time.Time{}
 }
 
 // Next returns the time at which the next state ends, and whether there is one: at that time, call State again for the

@@ -75,22 +75,22 @@ type action struct {
 
 var (
 	frame   rocev2.Frame
-	counted = []node.Effect{node.Resumed, node.Stopped, node.Held, node.Alarmed} // by state
+	counted = []node.Effect{node.EffectResumed, node.EffectStopped, node.EffectHeld, node.EffectAlarmed} // by state
 )
 
-// receive returns NotOurs also for what a table has no say in.
+// receive returns ReasonNotOurs also for what a table has no say in.
 func receive(table *pause.Role, packet []byte, o rocev2.DecodeOptions, now time.Time) (a action, reason node.Reason) {
 	frame.Decode(packet, o)
 	_, d := table.Receive(nil, &frame, node.Event{Now: now})
 	switch d.Action {
-	case node.Accepted:
+	case node.ActionAccepted:
 		asked, until := pause.StateAfter(d.Request), now.Add(d.Pause)
 		if state, end := table.State(table.Target(), now); d.Pause > 0 && state == asked {
 			until = end
 		}
 		return action{d.From, table.Target(), d.SrcQP, d.KnownQP, asked, d.Pause, until}, d.Reason
-	case node.Nothing:
-		return a, node.NotOurs
+	case node.NoAction:
+		return a, node.ReasonNotOurs
 	}
 	return a, d.Reason
 }
@@ -104,27 +104,33 @@ func TestAccepted(t *testing.T) {
 		want   action
 	}{
 		{"stop", notification(t, sw6, dst6, ppfc.Stop, 100*us),
-			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Stopped,
+			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true,
+				State: pause.StateStopped,
 				Pause: 100 * us, Until: now.Add(100 * us)}},
 		{"hold, longer than allowed", notification(t, sw6, dst6, ppfc.Hold, 65535*us),
-			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Held,
+			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.StateHeld,
 				Pause: 1000 * us, Until: now.Add(1000 * us)}},
 		{"alarm", notification(t, sw4, dst4, ppfc.Alarm, 0),
-			action{From: sw4, Target: pause.FlowTarget(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Alarmed,
+			action{From: sw4, Target: pause.FlowTarget(dst4, 0x11), SrcQP: 0x23, KnownQP: true,
+				State: pause.StateAlarmed,
 				Until: now}},
 		{"resume, whatever its duration", notification(t, sw6, dst6, ppfc.Resume, 100*us),
-			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Running,
+			action{From: sw6, Target: pause.FlowTarget(dst6, 0x11), SrcQP: 0x22, KnownQP: true,
+				State: pause.StateRunning,
 				Until: now}},
 		{"IPv4 flow, IPv6 packet", notification(t, sw6, dst4, ppfc.Stop, 1*us),
-			action{From: sw6, Target: pause.FlowTarget(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Stopped,
+			action{From: sw6, Target: pause.FlowTarget(dst4, 0x11), SrcQP: 0x23, KnownQP: true,
+				State: pause.StateStopped,
 				Pause: us, Until: now.Add(us)}},
 		{"flow that is not known", notification(t, sw6, other, ppfc.Stop, 1*us),
-			action{From: sw6, Target: pause.FlowTarget(other, 0x11), State: pause.Stopped, Pause: us,
+			action{From: sw6, Target: pause.FlowTarget(other, 0x11), State: pause.StateStopped, Pause: us,
 				Until: now.Add(us)}},
 		{"port of the node", notification(t, sw6, sw6, ppfc.Stop, 1*us),
-			action{From: sw6, Target: pause.PortTarget(sw6, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw6, Target: pause.PortTarget(sw6, 7), State: pause.StateStopped, Pause: us,
+				Until: now.Add(us)}},
 		{"port of the node, IPv4", notification(t, sw4, sw4, ppfc.Stop, 1*us),
-			action{From: sw4, Target: pause.PortTarget(sw4, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw4, Target: pause.PortTarget(sw4, 7), State: pause.StateStopped, Pause: us,
+				Until: now.Add(us)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := made(t, config(t))
@@ -132,11 +138,11 @@ func TestAccepted(t *testing.T) {
 			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, c.want, got)
 			require.Equal(t, map[node.Count]uint64{
-				{Action: node.Accepted, Message: message.PPFC}: 1, {Effect: counted[c.want.State]}: 1,
+				{Action: node.ActionAccepted, Message: message.PPFC}: 1, {Effect: counted[c.want.State]}: 1,
 			}, maps.Collect(table.Counters().All()))
 			state, until := table.State(c.want.Target, now)
 			if c.want.Pause == 0 {
-				require.Equal(t, pause.Running, state)
+				require.Equal(t, pause.StateRunning, state)
 			} else {
 				require.Equal(t, c.want.State, state)
 				require.Equal(t, c.want.Until, until)
@@ -171,38 +177,38 @@ func TestStory(t *testing.T) {
 		state, end := table.State(flow, at(n))
 		require.Equal(t, want, state)
 		next, ok := table.Next(at(n))
-		require.Equal(t, want != pause.Running, ok)
+		require.Equal(t, want != pause.StateRunning, ok)
 		if ok {
 			require.Equal(t, at(until), end)
 			require.False(t, next.After(end))
 		}
 	}
-	is(0, pause.Running, 0)
+	is(0, pause.StateRunning, 0)
 	tell(0, ppfc.Stop, 100*us)
-	is(0, pause.Stopped, 100)
-	is(99, pause.Stopped, 100)
+	is(0, pause.StateStopped, 100)
+	is(99, pause.StateStopped, 100)
 	tell(99, ppfc.Stop, 100*us) // the last word on stopping counts
-	is(100, pause.Stopped, 199)
+	is(100, pause.StateStopped, 199)
 	tell(110, ppfc.Alarm, 300*us) // which does not end the stop
-	is(110, pause.Stopped, 199)
+	is(110, pause.StateStopped, 199)
 	tell(120, ppfc.Hold, 200*us)
-	is(198, pause.Stopped, 199)
-	is(199, pause.Held, 320)
-	is(320, pause.Alarmed, 410)
-	is(409, pause.Alarmed, 410)
-	is(410, pause.Running, 0)
+	is(198, pause.StateStopped, 199)
+	is(199, pause.StateHeld, 320)
+	is(320, pause.StateAlarmed, 410)
+	is(409, pause.StateAlarmed, 410)
+	is(410, pause.StateRunning, 0)
 	tell(500, ppfc.Stop, 65535*us) // and the resume is lost
-	is(1499, pause.Stopped, 1500)
-	is(1500, pause.Running, 0)
+	is(1499, pause.StateStopped, 1500)
+	is(1500, pause.StateRunning, 0)
 	tell(2000, ppfc.Stop, 100*us)
 	tell(2000, ppfc.Hold, 100*us)
 	tell(2010, ppfc.Resume, 0)
-	is(2010, pause.Running, 0)
+	is(2010, pause.StateRunning, 0)
 	tell(3000, ppfc.Stop, 100*us)
 	tell(3010, ppfc.Stop, 0) // over at once
-	is(3010, pause.Running, 0)
+	is(3010, pause.StateRunning, 0)
 	for state, want := range []uint64{1, 6, 2, 1} {
-		require.Equal(t, want, table.Counters().Of(node.Count{Effect: counted[state]}))
+		require.Equal(t, want, table.Counters().Load(node.Count{Effect: counted[state]}))
 	}
 }
 
@@ -226,19 +232,20 @@ func TestRefused(t *testing.T) {
 		packet []byte
 		reason node.Reason
 	}{
-		{"CNP", changed(func(p *rocev2.Packet) { p.BTH.Resv6, p.Payload = 0, make([]byte, 16) }), node.NotOurs},
-		{"CNP whose P bit is set", changed(func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }), node.NotOurs},
-		{"data", changed(func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCSendOnly }), node.NotOurs},
-		{"other UDP", changed(func(p *rocev2.Packet) { p.DstPort = 53 }), node.NotOurs},
-		{"another host's", changed(func(p *rocev2.Packet) { p.Dst = dst6 }), node.NotOurs},
-		{"nothing", nil, node.NotOurs},
-		{"in a tunnel", tunnel, node.Tunnelled},
-		{"a stranger's in a tunnel", strangersTunnel, node.Tunnelled},
-		{"a stranger's", notification(t, stranger, dst6, ppfc.Stop, us), node.Denied},
-		{"of the receiver", notification(t, dst6, dst6, ppfc.Stop, us), node.Denied},
-		{"of 13 octets", changed(func(p *rocev2.Packet) { p.Payload = p.Payload[:13] }), node.Broken},
-		{"cut", stop[:len(stop)-1], node.Broken},
-		{"ICRC", wrongICRC, node.ICRC},
+		{"CNP", changed(func(p *rocev2.Packet) { p.BTH.Resv6, p.Payload = 0, make([]byte, 16) }), node.ReasonNotOurs},
+		{"CNP whose P bit is set", changed(func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }),
+			node.ReasonNotOurs},
+		{"data", changed(func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCSendOnly }), node.ReasonNotOurs},
+		{"other UDP", changed(func(p *rocev2.Packet) { p.DstPort = 53 }), node.ReasonNotOurs},
+		{"another host's", changed(func(p *rocev2.Packet) { p.Dst = dst6 }), node.ReasonNotOurs},
+		{"nothing", nil, node.ReasonNotOurs},
+		{"in a tunnel", tunnel, node.ReasonTunnelled},
+		{"a stranger's in a tunnel", strangersTunnel, node.ReasonTunnelled},
+		{"a stranger's", notification(t, stranger, dst6, ppfc.Stop, us), node.ReasonDenied},
+		{"of the receiver", notification(t, dst6, dst6, ppfc.Stop, us), node.ReasonDenied},
+		{"of 13 octets", changed(func(p *rocev2.Packet) { p.Payload = p.Payload[:13] }), node.ReasonBroken},
+		{"cut", stop[:len(stop)-1], node.ReasonBroken},
+		{"ICRC", wrongICRC, node.ReasonICRC},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := made(t, config(t))
@@ -246,11 +253,11 @@ func TestRefused(t *testing.T) {
 			require.Equal(t, c.reason, reason)
 			require.Zero(t, got)
 			require.Zero(t, table.Len())
-			of := node.Count{Action: node.Refused, Reason: c.reason}
-			if other := c.reason == node.NotOurs && c.name != "another host's"; other { // the role has no say
+			of := node.Count{Action: node.ActionRefused, Reason: c.reason}
+			if other := c.reason == node.ReasonNotOurs && c.name != "another host's"; other { // the role has no say
 				require.Empty(t, maps.Collect(table.Counters().All()))
 			} else {
-				require.EqualValues(t, 1, table.Counters().Of(of))
+				require.EqualValues(t, 1, table.Counters().Load(of))
 			}
 			wiretest.NoAllocs(t, c.name, func() { receive(table, c.packet, ip, now) })
 		})
@@ -258,7 +265,7 @@ func TestRefused(t *testing.T) {
 	wantsNobody := config(t)
 	wantsNobody.Accept = nil
 	_, reason := receive(made(t, wantsNobody), stop, ip, now)
-	require.Equal(t, node.Denied, reason)
+	require.Equal(t, node.ReasonDenied, reason)
 }
 
 func TestOff(t *testing.T) {
@@ -267,9 +274,9 @@ func TestOff(t *testing.T) {
 	for _, cfg := range []pause.Config{{}, cfg} {
 		table := made(t, cfg)
 		_, reason := receive(table, notification(t, sw6, dst6, ppfc.Stop, 100*us), ip, now)
-		require.Equal(t, node.Disabled, reason)
+		require.Equal(t, node.ReasonDisabled, reason)
 		state, _ := table.State(pause.FlowTarget(dst6, 0x11), now)
-		require.Equal(t, pause.Running, state)
+		require.Equal(t, pause.StateRunning, state)
 		_, ok := table.Next(now)
 		require.False(t, ok)
 	}
@@ -302,7 +309,7 @@ func FuzzReceive(f *testing.F) {
 			return
 		}
 		state, until := table.State(a.Target, now)
-		require.Equal(t, a.Pause > 0, state != pause.Running)
+		require.Equal(t, a.Pause > 0, state != pause.StateRunning)
 		require.True(t, until.IsZero() || until.Equal(a.Until))
 		_, ok := table.Next(now.Add(1000 * us))
 		require.False(t, ok)
@@ -336,13 +343,13 @@ func TestWithoutTime(t *testing.T) {
 		s, _ := table.State(flow, at)
 		return s
 	}
-	require.Equal(t, pause.Running, state(now))
-	require.Equal(t, pause.Running, state(time.Time{}))
+	require.Equal(t, pause.StateRunning, state(now))
+	require.Equal(t, pause.StateRunning, state(time.Time{}))
 	receive(table, notification(t, sw6, dst6, ppfc.Stop, 500*us), ip, now)
-	require.Equal(t, pause.Stopped, state(now.Add(499*us)))
-	require.Equal(t, pause.Stopped, state(time.Time{}))
+	require.Equal(t, pause.StateStopped, state(now.Add(499*us)))
+	require.Equal(t, pause.StateStopped, state(time.Time{}))
 	next, ok := table.Next(time.Time{})
 	require.Equal(t, []any{now.Add(500 * us), true}, []any{next, ok})
-	require.Equal(t, pause.Stopped, state(now.Add(499*us)))
-	require.Equal(t, pause.Running, state(now.Add(500*us)))
+	require.Equal(t, pause.StateStopped, state(now.Add(499*us)))
+	require.Equal(t, pause.StateRunning, state(now.Add(500*us)))
 }

@@ -95,7 +95,7 @@ func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
 		e.at = uint32(len(t.heap))
 		t.heap = append(t.heap, i)
 	}
-	e.until[state-Stopped] = until
+	e.until[state-StateStopped] = until
 	t.sift(i)
 	return forgotten
 }
@@ -103,7 +103,7 @@ func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
 // clear takes a target out of a state.
 func (t *targets) clear(k *key, state State) {
 	if e, i := t.find(k); e != nil {
-		e.until[state-Stopped] = 0
+		e.until[state-StateStopped] = 0
 		t.changed(i)
 	}
 }

@@ -35,9 +35,9 @@ func TestHeap(t *testing.T) {
 		n, until := step*step*7%23, int64(1+step*step*31%97)
 		switch step % 5 {
 		case 0, 1, 2:
-			table.set(k(n), Stopped+State(step%kinds), until)
+			table.set(k(n), StateStopped+State(step%kinds), until)
 		case 3:
-			table.clear(k(n), Stopped+State(step%kinds))
+			table.clear(k(n), StateStopped+State(step%kinds))
 		default:
 			table.run(k(n))
 		}
@@ -58,7 +58,7 @@ func TestHeap(t *testing.T) {
 func TestMakesRoom(t *testing.T) {
 	table := newTargets(3)
 	for n, until := range []int64{30, 20, 10, 40, 50} {
-		require.Equal(t, n >= 3, table.set(&key{id: uint32(n)}, Stopped, until))
+		require.Equal(t, n >= 3, table.set(&key{id: uint32(n)}, StateStopped, until))
 	}
 	for n, want := range []bool{true, false, false, true, true} {
 		e, _ := table.find(&key{id: uint32(n)})

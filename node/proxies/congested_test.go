@@ -45,7 +45,8 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 	agent := wiretest.Must(congested.New(congested.Config{
 		Enabled: true,
 		Self6:   netip.MustParseAddr("2001:db8:ffff::5"),
-		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.Proxy}),
+		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"),
+			Value: congested.MethodProxy}),
 		Proxies: table,
 	}))(t)
 	leaf := pnc.Originator{Protocol: pnc.ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}}
@@ -54,9 +55,9 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		reason node.Reason
 		to     netip.Addr
 	}{
-		{nil, node.NoProxy, netip.Addr{}},
+		{nil, node.ReasonNoProxy, netip.Addr{}},
 		{[][]byte{lsp}, node.NoReason, proxy},
-		{nil, node.NoProxy, netip.Addr{}},
+		{nil, node.ReasonNoProxy, netip.Addr{}},
 	} {
 		table.Replace(leaf, codes.ReadISIS(c.lsps...))
 		out, d := agent.Receive(nil, &f, node.Event{Level: 3, Now: time.Unix(1, 0)})

@@ -18,7 +18,7 @@ import (
 func TestForgedFlows(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
 		c.PerFlow, c.MaxFlows = time.Second, 64
-		c.Senders = acl.NewMap(acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: CNP})
+		c.Senders = acl.NewMap(acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: AnswerCNP})
 	})
 	random := rand.New(rand.NewPCG(3, 3))
 	data := messageAbout(t, congested(t, flow6, nil))
@@ -39,8 +39,8 @@ func TestForgedFlows(t *testing.T) {
 		}
 	}
 	require.Zero(t, p.sent())
-	require.NotZero(t, p.refused(node.UnknownQP))
-	require.NotZero(t, p.refused(node.NoMethod))
+	require.NotZero(t, p.refused(node.ReasonUnknownQP))
+	require.NotZero(t, p.refused(node.ReasonNoMethod))
 }
 
 // One message, replayed all the time for a second: as many CNPs as the limit of

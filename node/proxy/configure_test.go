@@ -38,7 +38,7 @@ func TestConfigure(t *testing.T) {
 		return a, reason
 	}
 	a, reason := hear()
-	require.Equal(t, []any{CNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason})
+	require.Equal(t, []any{AnswerCNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason})
 
 	for _, c := range []struct {
 		name   string
@@ -60,18 +60,19 @@ func TestConfigure(t *testing.T) {
 		})
 	}
 	_, reason = hear()
-	require.Equal(t, node.Limited, reason, "the list is as it was, and the flow's interval goes on")
+	require.Equal(t, node.ReasonLimited, reason, "the list is as it was, and the flow's interval goes on")
 
-	cfg.PerFlow, cfg.Senders = 0, senders(PPFC)
+	cfg.PerFlow, cfg.Senders = 0, senders(AnswerPPFC)
 	require.NoError(t, p.Configure(cfg))
 	a, reason = hear()
-	require.Equal(t, []any{PPFC, node.NoReason}, []any{a.Method, reason})
-	cfg.Senders = senders(CNP)
+	require.Equal(t, []any{AnswerPPFC, node.NoReason}, []any{a.Method, reason})
+	cfg.Senders = senders(AnswerCNP)
 	require.NoError(t, p.Configure(cfg))
 	a, reason = hear()
-	require.Equal(t, []any{CNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason}, "nothing is forgotten")
+	require.Equal(t, []any{AnswerCNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason},
+		"nothing is forgotten")
 	_, reason = hear()
-	require.Equal(t, node.Limited, reason, "the source has sent four")
+	require.Equal(t, node.ReasonLimited, reason, "the source has sent four")
 	cfg.InPerSource = node.Rate{}
 	require.NoError(t, p.Configure(cfg))
 	_, reason = hear()
@@ -89,11 +90,11 @@ func TestCountersMeanwhile(t *testing.T) {
 			p.hear(nil, switch6, data, start)
 		}
 	})
-	for p.Counters().Of(node.Count{Action: node.Sent}) < 1000 {
+	for p.Counters().Load(node.Count{Action: node.ActionSent}) < 1000 {
 		for range p.Counters().All() {
 		}
 	}
 	wg.Wait()
 	sum.Add(p.Counters())
-	require.EqualValues(t, 1000, sum.Of(node.Count{Action: node.Sent}))
+	require.EqualValues(t, 1000, sum.Load(node.Count{Action: node.ActionSent}))
 }

@@ -28,7 +28,7 @@ func Example() {
 		Enabled: true, Self6: netip.MustParseAddr("2001:db8:ffff::9"),
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
 		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
-			Value: proxy.CNP}),
+			Value: proxy.AnswerCNP}),
 		QPs: pairs,
 	})
 	if err != nil {

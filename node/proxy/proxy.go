@@ -37,11 +37,11 @@ type Answer uint8
 
 // The answers.
 const (
-	Nothing Answer = iota // nothing is sent
-	CNP                   // the CNP of RoCEv2
-	FastCNP               // over IPv6 only
-	PPFC
-	Other // something else, which the program sends: see [Role.Message]
+	NoAnswer      Answer = iota // nothing is sent
+	AnswerCNP                   // the CNP of RoCEv2
+	AnswerFastCNP               // over IPv6 only
+	AnswerPPFC
+	AnswerOther // something else, which the program sends: see [Role.Message]
 )
 
 var answers = []string{"none", "cnp", "fastcnp", "ppfc", "other"}

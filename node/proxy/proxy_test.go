@@ -46,7 +46,7 @@ func senders(m Answer) *acl.Map[Answer] {
 // newProxy returns a proxy that knows the sender's queue pair of both flows: 0x21.
 func newProxy(t testing.TB, change func(*Config)) *Role {
 	cfg := Config{
-		Enabled: true, Self4: self4, Self6: self6, Senders: senders(CNP),
+		Enabled: true, Self4: self4, Self6: self6, Senders: senders(AnswerCNP),
 		Accept: acl.New(netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8:ffff::/48")),
 		QPs:    qpmap.New(qpmap.Config{MaxPairs: 64, MaxOpen: 64, MaxPending: 64}),
 	}
@@ -96,14 +96,14 @@ func TestCNP(t *testing.T) {
 		p := newProxy(t, func(cfg *Config) { cfg.FromReceiver = c.fromReceiver })
 		out, a, reason := p.hear([]byte{9}, c.from, messageAbout(t, congested(t, c.flow, nil)), start)
 		require.Equal(t, node.NoReason, reason)
-		require.Equal(t, answered{Method: CNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
+		require.Equal(t, answered{Method: AnswerCNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
 		require.Equal(t, byte(9), out[0])
 		got := decode(t, out[1:])
 		require.Equal(t, c.src, got.Src)
 		require.Equal(t, c.flow.Src, got.Dst)
 		notification := wiretest.Must(cnp.FromPacket(&got))(t)
 		require.Equal(t, cnp.New(0x21, 0x8001), notification)
-		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Message: kinds.CNP}: 1},
+		require.Equal(t, map[node.Count]uint64{{Action: node.ActionSent, Message: kinds.CNP}: 1},
 			maps.Collect(p.Counters().All()))
 	}
 }
@@ -118,10 +118,10 @@ func decode(t *testing.T, ip []byte) (p rocev2.Packet) {
 
 // Fast CNP and PPFC name the receiver's queue pair: no pair need be known.
 func TestOtherMethods(t *testing.T) {
-	p := newProxy(t, func(c *Config) { c.Senders, c.QPs = senders(FastCNP), nil })
+	p := newProxy(t, func(c *Config) { c.Senders, c.QPs = senders(AnswerFastCNP), nil })
 	out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 	require.Equal(t, node.NoReason, reason)
-	require.Equal(t, answered{Method: FastCNP, Flow: flow6, Option: 1, Level: 3}, a)
+	require.Equal(t, answered{Method: AnswerFastCNP, Flow: flow6, Option: 1, Level: 3}, a)
 	got := decode(t, out)
 	n := wiretest.Must(fastcnp.FromPacket(&got))(t)
 	require.Equal(t, receiver6, n.Option.OriginalDst)
@@ -130,12 +130,13 @@ func TestOtherMethods(t *testing.T) {
 	require.NotEqual(t, n.Option.OriginalDst, n.Src, "from the network")
 
 	p = newProxy(t, func(c *Config) {
-		c.Senders, c.QPs, c.Pause = senders(PPFC), nil, ppfc.Extension{Type: ppfc.Stop, Pause: 100 * time.Microsecond}
+		c.Senders, c.QPs, c.Pause = senders(AnswerPPFC), nil, ppfc.Extension{Type: ppfc.Stop,
+			Pause: 100 * time.Microsecond}
 	})
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
 		out, a, reason = p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 		require.Equal(t, node.NoReason, reason)
-		require.Equal(t, answered{Method: PPFC, Flow: k, Level: 3}, a)
+		require.Equal(t, answered{Method: AnswerPPFC, Flow: k, Level: 3}, a)
 		got = decode(t, out)
 		n := wiretest.Must(ppfc.FromPacket(&got))(t)
 		require.Equal(t, ppfc.Extension{Congested: k.Dst, Type: ppfc.Stop, Pause: 100 * time.Microsecond}, n.Extension)
@@ -145,7 +146,7 @@ func TestOtherMethods(t *testing.T) {
 
 // The trace of the invoking packet goes into the Fast CNP.
 func TestFastCNPWithTrace(t *testing.T) {
-	p := newProxy(t, func(c *Config) { c.Senders = senders(FastCNP) })
+	p := newProxy(t, func(c *Config) { c.Senders = senders(AnswerFastCNP) })
 	frame := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
 	out, a, reason := p.hear(nil, switch6, messageAbout(t, frame[14:]), start)
 	require.Equal(t, node.NoReason, reason)
@@ -193,47 +194,49 @@ func TestReceiveRefuses(t *testing.T) {
 		data   func(t *testing.T) []byte
 		want   node.Reason
 	}{
-		{"no list", func(c *Config) { c.Accept = nil }, switch6, right, node.Denied},
-		{"not on the list", nil, addr("2001:db8:fffe::5"), right, node.Denied},
-		{"a sender itself", nil, sender6, right, node.Denied},
-		{"no octets", nil, switch6, func(*testing.T) []byte { return nil }, node.Broken},
-		{"no invoking packet", nil, switch6, with(func(m *proxymsg.Message) { m.Invoking = nil }), node.Broken},
+		{"no list", func(c *Config) { c.Accept = nil }, switch6, right, node.ReasonDenied},
+		{"not on the list", nil, addr("2001:db8:fffe::5"), right, node.ReasonDenied},
+		{"a sender itself", nil, sender6, right, node.ReasonDenied},
+		{"no octets", nil, switch6, func(*testing.T) []byte { return nil }, node.ReasonBroken},
+		{"no invoking packet", nil, switch6, with(func(m *proxymsg.Message) { m.Invoking = nil }), node.ReasonBroken},
 		{"cut before the queue pair", nil, switch6,
-			with(func(m *proxymsg.Message) { m.Invoking = m.Invoking[:40+8+11] }), node.Broken},
-		{"TCP", nil, switch6, with(func(m *proxymsg.Message) { m.Protocol = 6 }), node.TupleMismatch},
-		{"another port", nil, switch6, with(func(m *proxymsg.Message) { m.DstPort = 4790 }), node.TupleMismatch},
+			with(func(m *proxymsg.Message) { m.Invoking = m.Invoking[:40+8+11] }), node.ReasonBroken},
+		{"TCP", nil, switch6, with(func(m *proxymsg.Message) { m.Protocol = 6 }), node.ReasonTupleMismatch},
+		{"another port", nil, switch6, with(func(m *proxymsg.Message) { m.DstPort = 4790 }), node.ReasonTupleMismatch},
 		{"another sender", func(c *Config) { c.Family = proxymsg.IPv6 }, switch6,
-			with(func(m *proxymsg.Message) { m.Src = addr("2001:db8:1::2") }), node.TupleMismatch},
+			with(func(m *proxymsg.Message) { m.Src = addr("2001:db8:1::2") }), node.ReasonTupleMismatch},
 		{"another receiver", func(c *Config) { c.Family = proxymsg.IPv6 }, switch6,
-			with(func(m *proxymsg.Message) { m.Dst = addr("2001:db8:4::2") }), node.TupleMismatch},
-		{"another source port", nil, switch6, with(func(m *proxymsg.Message) { m.SrcPort++ }), node.TupleMismatch},
-		{"fragment", nil, switch6, with(func(m *proxymsg.Message) { m.Invoking[6] = 44 }), node.Fragment},
-		{"acknowledgement", nil, switch6, about(flow6, opcode(bth.OpAcknowledge)), node.Acknowledgement},
-		{"ATOMIC acknowledgement", nil, switch6, about(flow6, opcode(bth.OpAtomicAcknowledge)), node.Acknowledgement},
+			with(func(m *proxymsg.Message) { m.Dst = addr("2001:db8:4::2") }), node.ReasonTupleMismatch},
+		{"another source port", nil, switch6, with(func(m *proxymsg.Message) { m.SrcPort++ }),
+			node.ReasonTupleMismatch},
+		{"fragment", nil, switch6, with(func(m *proxymsg.Message) { m.Invoking[6] = 44 }), node.ReasonFragment},
+		{"acknowledgement", nil, switch6, about(flow6, opcode(bth.OpAcknowledge)), node.ReasonAcknowledgement},
+		{"ATOMIC acknowledgement", nil, switch6, about(flow6, opcode(bth.OpAtomicAcknowledge)),
+			node.ReasonAcknowledgement},
 		{"CNP", nil, switch6, about(flow6, func(p *rocev2.Packet) {
 			p.BTH.Opcode, p.Payload = bth.CNP,
 				make([]byte, 16)
-		}), node.Notification},
+		}), node.ReasonNotification},
 		{"sender link-local", nil, switch6, about(rocev2.FlowKey{Src: addr("fe80::1"), Dst: receiver6, DestQP: 0x11},
-			nil), node.Address},
+			nil), node.ReasonAddress},
 		{"sender is the proxy over IPv4", nil, switch6,
-			about(rocev2.FlowKey{Src: self4, Dst: receiver4, DestQP: 0x11}, nil), node.OwnAddress},
+			about(rocev2.FlowKey{Src: self4, Dst: receiver4, DestQP: 0x11}, nil), node.ReasonOwnAddress},
 		{"sender is the proxy", nil, switch6, about(rocev2.FlowKey{Src: self6, Dst: receiver6, DestQP: 0x11}, nil),
-			node.OwnAddress},
-		{"no senders", func(c *Config) { c.Senders = nil }, switch6, right, node.NoMethod},
-		{"sender not told", func(c *Config) { c.Senders = senders(Nothing) }, switch6, right, node.NoMethod},
-		{"Fast CNP over IPv4", func(c *Config) { c.Senders = senders(FastCNP) }, switch6, about(flow4, nil),
-			node.NoMethod},
+			node.ReasonOwnAddress},
+		{"no senders", func(c *Config) { c.Senders = nil }, switch6, right, node.ReasonNoMethod},
+		{"sender not told", func(c *Config) { c.Senders = senders(NoAnswer) }, switch6, right, node.ReasonNoMethod},
+		{"Fast CNP over IPv4", func(c *Config) { c.Senders = senders(AnswerFastCNP) }, switch6, about(flow4, nil),
+			node.ReasonNoMethod},
 		{"no address of the family", func(c *Config) { c.Self4 = netip.Addr{} }, switch6, about(flow4, nil),
-			node.NoMethod},
+			node.ReasonNoMethod},
 		{"CNP from a multicast address", func(c *Config) {
 			c.FromReceiver = true
 			c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}},
 				qpmap.Pair{SrcQP: 1})
-		}, switch6, about(rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}, nil), node.Address},
+		}, switch6, about(rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}, nil), node.ReasonAddress},
 		{"pair not known", nil, switch6, about(rocev2.FlowKey{Src: sender6, Dst: receiver6, DestQP: 0x12}, nil),
-			node.UnknownQP},
-		{"no pairs", func(c *Config) { c.QPs = nil }, switch6, right, node.UnknownQP},
+			node.ReasonUnknownQP},
+		{"no pairs", func(c *Config) { c.QPs = nil }, switch6, right, node.ReasonUnknownQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProxy(t, c.change)
@@ -254,9 +257,9 @@ func TestReceiveRefuses(t *testing.T) {
 func TestSendersByPrefix(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
 		c.Senders = acl.NewMap(
-			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: CNP},
-			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1:1::/64"), Value: FastCNP},
-			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1:2::/64"), Value: Nothing},
+			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: AnswerCNP},
+			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1:1::/64"), Value: AnswerFastCNP},
+			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1:2::/64"), Value: NoAnswer},
 		)
 	})
 	for _, c := range []struct {
@@ -265,9 +268,9 @@ func TestSendersByPrefix(t *testing.T) {
 	}{
 		{"2001:db8:1::1", node.NoReason},
 		{"2001:db8:1:1::1", node.NoReason},
-		{"2001:db8:1:2::1", node.NoMethod},
-		{"2001:db8:2::1", node.NoMethod},
-		{"10.0.1.1", node.NoMethod},
+		{"2001:db8:1:2::1", node.ReasonNoMethod},
+		{"2001:db8:2::1", node.ReasonNoMethod},
+		{"10.0.1.1", node.ReasonNoMethod},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := flow6
@@ -277,7 +280,7 @@ func TestSendersByPrefix(t *testing.T) {
 			_, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 			require.Equal(t, c.want, reason)
 			if c.name == "2001:db8:1:1::1" {
-				require.Equal(t, FastCNP, a.Method)
+				require.Equal(t, AnswerFastCNP, a.Method)
 			}
 		})
 	}
@@ -307,13 +310,13 @@ func TestReceivePacket(t *testing.T) {
 	}{
 		{"right", right, node.NoReason},
 		{"over IPv4", datagram(switch4, self4, nil), node.NoReason},
-		{"another address", datagram(switch6, sender6, nil), node.NotOurs},
-		{"tunnelled", tunnelled, node.Tunnelled},
-		{"cut", cut, node.Broken},
-		{"checksum", datagram(switch6, self6, func(ip []byte) { ip[46]++ }), node.Checksum},
-		{"no checksum", datagram(switch6, self6, func(ip []byte) { ip[46], ip[47] = 0, 0 }), node.Checksum},
+		{"another address", datagram(switch6, sender6, nil), node.ReasonNotOurs},
+		{"tunnelled", tunnelled, node.ReasonTunnelled},
+		{"cut", cut, node.ReasonBroken},
+		{"checksum", datagram(switch6, self6, func(ip []byte) { ip[46]++ }), node.ReasonChecksum},
+		{"no checksum", datagram(switch6, self6, func(ip []byte) { ip[46], ip[47] = 0, 0 }), node.ReasonChecksum},
 		{"no checksum over IPv4", datagram(switch4, self4, func(ip []byte) { ip[26], ip[27] = 0, 0 }), node.NoReason},
-		{"denied", datagram(addr("2001:db8:fffe::5"), self6, nil), node.Denied},
+		{"denied", datagram(addr("2001:db8:fffe::5"), self6, nil), node.ReasonDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, _, reason := p.see(nil, &c.d, start)
@@ -352,11 +355,11 @@ func TestLimits(t *testing.T) {
 		}},
 		{"per flow", func(c *Config) { c.PerFlow = interval }, []step{
 			{six, switch6, 0, node.NoReason},
-			{six, switch6, interval - 1, node.Limited},
+			{six, switch6, interval - 1, node.ReasonLimited},
 			{four, switch6, interval - 1, node.NoReason},
 			{six, switch6, interval, node.NoReason},
-			{six, switch6, 2*interval - 1, node.Limited},
-			{six, switch6, -time.Hour, node.Limited},
+			{six, switch6, 2*interval - 1, node.ReasonLimited},
+			{six, switch6, -time.Hour, node.ReasonLimited},
 			{six, switch6, interval - time.Hour, node.NoReason},
 		}},
 		{"per flow, by all that names it", func(c *Config) {
@@ -370,42 +373,46 @@ func TestLimits(t *testing.T) {
 			{messageAbout(t, congested(t, otherSender, nil)), switch6, 0, node.NoReason},
 			{messageAbout(t, congested(t, otherReceiver, nil)), switch6, 0, node.NoReason},
 			// the same flow
-			{messageAbout(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited},
+			{messageAbout(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0,
+				node.ReasonLimited},
 		}},
 		{"in", func(c *Config) { c.In = node.Rate{PerSecond: 1, Burst: 3} }, []step{
-			{six, addr("::1"), 0, node.Denied}, // takes nothing
-			{unknown, switch6, 0, node.UnknownQP}, {nil, switch4, 0, node.Broken}, {six, switch6, 0, node.NoReason},
-			{six, switch6, 0, node.Limited},
-			{nil, switch4, time.Second - 1, node.Limited}, // before anything in the message is looked at
-			{nil, addr("::1"), time.Second - 1, node.Denied},
+			{six, addr("::1"), 0, node.ReasonDenied}, // takes nothing
+			{unknown, switch6, 0, node.ReasonUnknownQP}, {nil, switch4, 0, node.ReasonBroken}, {six, switch6, 0,
+				node.NoReason},
+			{six, switch6, 0, node.ReasonLimited},
+			{nil, switch4, time.Second - 1, node.ReasonLimited}, // before anything in the message is looked at
+			{nil, addr("::1"), time.Second - 1, node.ReasonDenied},
 			{six, switch6, time.Second, node.NoReason},
 		}},
 		{"in, by source", func(c *Config) { c.InPerSource = node.Rate{PerSecond: 1, Burst: 2} }, []step{
-			{nil, switch6, 0, node.Broken}, {six, switch6, 0, node.NoReason}, {six, switch6, 0, node.Limited},
+			{nil, switch6, 0, node.ReasonBroken}, {six, switch6, 0, node.NoReason}, {six, switch6, 0,
+				node.ReasonLimited},
 			{six, switch4, 0, node.NoReason}, {six, switch6.Next(), 0, node.NoReason}, // others are not held up
-			{six, switch4, 0, node.NoReason}, {six, switch4, 0, node.Limited},
+			{six, switch4, 0, node.NoReason}, {six, switch4, 0, node.ReasonLimited},
 			{six, switch6, time.Second, node.NoReason},
 		}},
 		{"in, by source and in all", func(c *Config) {
 			c.In, c.InPerSource = node.Rate{PerSecond: 1, Burst: 3}, node.Rate{PerSecond: 1, Burst: 2}
 		}, []step{
 			{six, switch6, 0, node.NoReason}, {six, switch6, 0, node.NoReason},
-			{six, switch6, 0, node.Limited}, // takes nothing from the sum
+			{six, switch6, 0, node.ReasonLimited}, // takes nothing from the sum
 			{six, switch4, 0, node.NoReason},
-			{six, switch4, 0, node.Limited}, {six, switch4, 0, node.Limited}, // take nothing from the source
+			// take nothing from the source
+			{six, switch4, 0, node.ReasonLimited}, {six, switch4, 0, node.ReasonLimited},
 			{six, switch4, time.Second, node.NoReason}, {six, switch4, 2 * time.Second, node.NoReason},
 		}},
 		{"out", func(c *Config) { c.Out = node.Rate{PerSecond: 1} }, []step{
-			{unknown, switch6, 0, node.UnknownQP},
+			{unknown, switch6, 0, node.ReasonUnknownQP},
 			{six, switch6, 0, node.NoReason},
-			{unknown, switch6, 0, node.UnknownQP}, // looked at last
-			{four, switch6, 0, node.Limited},
+			{unknown, switch6, 0, node.ReasonUnknownQP}, // looked at last
+			{four, switch6, 0, node.ReasonLimited},
 			{four, switch6, time.Second, node.NoReason},
 		}},
 		{"what is handed to the program", func(c *Config) {
-			c.Senders, c.Out = senders(Other), node.Rate{PerSecond: 1}
+			c.Senders, c.Out = senders(AnswerOther), node.Rate{PerSecond: 1}
 		}, []step{
-			{six, switch6, 0, node.NoReason}, {four, switch6, 0, node.Limited},
+			{six, switch6, 0, node.NoReason}, {four, switch6, 0, node.ReasonLimited},
 			{four, switch6, time.Second, node.NoReason},
 		}},
 		{"out refuses, and the flow's interval does not begin", func(c *Config) {
@@ -413,7 +420,7 @@ func TestLimits(t *testing.T) {
 				node.Rate{PerSecond: 1}
 		}, []step{
 			{six, switch6, 0, node.NoReason},
-			{four, switch6, 0, node.Limited},
+			{four, switch6, 0, node.ReasonLimited},
 			{four, switch6, time.Second, node.NoReason},
 		}},
 	} {
@@ -444,16 +451,17 @@ func encoded(t testing.TB, m proxymsg.Message) []byte {
 // What a sender understands that does not use RoCEv2 is the program's to know: it
 // gets what the message says.
 func TestOther(t *testing.T) {
-	p := newProxy(t, func(c *Config) { c.Senders, c.Self6, c.QPs = senders(Other), netip.Addr{}, nil })
+	p := newProxy(t, func(c *Config) { c.Senders, c.Self6, c.QPs = senders(AnswerOther), netip.Addr{}, nil })
 	packet, tuple := tcp(sender6, receiver6, 40000, 443)
 	data := encoded(t, proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: packet})
 	out, a, reason := p.hear([]byte{9}, switch4, data, start)
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, []byte{9}, out, "nothing is sent")
 	require.Equal(t, answered{
-		Method: Other, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple, Invoking: packet,
+		Method: AnswerOther, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple,
+		Invoking: packet,
 	}, a)
-	require.Equal(t, map[node.Count]uint64{{Action: node.Accepted, Message: kinds.Proxy}: 1},
+	require.Equal(t, map[node.Count]uint64{{Action: node.ActionAccepted, Message: kinds.Proxy}: 1},
 		maps.Collect(p.Counters().All()))
 
 	// RoCEv2 of a sender whose rule says so, too.
@@ -463,7 +471,7 @@ func TestOther(t *testing.T) {
 	require.Empty(t, out)
 	var m proxymsg.Message
 	require.NoError(t, m.Decode(data, 0))
-	require.Equal(t, answered{Method: Other, Flow: flow4, Level: 3, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
+	require.Equal(t, answered{Method: AnswerOther, Flow: flow4, Level: 3, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
 
 	ack := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge })
 	aCNP := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) })
@@ -473,17 +481,17 @@ func TestOther(t *testing.T) {
 		m    proxymsg.Message
 		want node.Reason
 	}{
-		{"no packet", proxymsg.Message{FiveTuple: tuple}, node.Broken},
-		{"no ports", proxymsg.Message{FiveTuple: tuple, Invoking: packet[:43]}, node.Broken},
-		{"another packet", proxymsg.Message{FiveTuple: tuple, Invoking: other}, node.TupleMismatch},
-		{"another tuple", proxymsg.Message{FiveTuple: otherTuple, Invoking: packet}, node.TupleMismatch},
-		{"acknowledgement", messageOf(t, ack), node.Acknowledgement},
-		{"own", messageOf(t, first(tcp(own6, receiver6, 1, 2))), node.OwnAddress},
-		{"link-local", messageOf(t, first(tcp(addr("fe80::1"), receiver6, 1, 2))), node.Address},
-		{"CNP is no answer", messageOf(t, aCNP), node.Notification},
+		{"no packet", proxymsg.Message{FiveTuple: tuple}, node.ReasonBroken},
+		{"no ports", proxymsg.Message{FiveTuple: tuple, Invoking: packet[:43]}, node.ReasonBroken},
+		{"another packet", proxymsg.Message{FiveTuple: tuple, Invoking: other}, node.ReasonTupleMismatch},
+		{"another tuple", proxymsg.Message{FiveTuple: otherTuple, Invoking: packet}, node.ReasonTupleMismatch},
+		{"acknowledgement", messageOf(t, ack), node.ReasonAcknowledgement},
+		{"own", messageOf(t, first(tcp(own6, receiver6, 1, 2))), node.ReasonOwnAddress},
+		{"link-local", messageOf(t, first(tcp(addr("fe80::1"), receiver6, 1, 2))), node.ReasonAddress},
+		{"CNP is no answer", messageOf(t, aCNP), node.ReasonNotification},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(Other), own6 })
+			p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(AnswerOther), own6 })
 			_, a, reason := p.hear(nil, switch6, encoded(t, row.m), start)
 			require.Equal(t, row.want, reason)
 			require.Zero(t, a)
@@ -491,16 +499,16 @@ func TestOther(t *testing.T) {
 	}
 
 	// The interval of such a flow goes by its five-tuple.
-	p = newProxy(t, func(c *Config) { c.Senders, c.PerFlow = senders(Other), time.Hour })
+	p = newProxy(t, func(c *Config) { c.Senders, c.PerFlow = senders(AnswerOther), time.Hour })
 	for i, c := range []struct {
 		packet []byte
 		want   node.Reason
 	}{
-		{packet, node.NoReason}, {packet, node.Limited}, {other, node.NoReason},
+		{packet, node.NoReason}, {packet, node.ReasonLimited}, {other, node.NoReason},
 		{first(tcp(sender6, receiver6, 40000, 444)), node.NoReason},
 		{first(tcp(sender6.Next(), receiver6, 40000, 443)), node.NoReason},
 		{first(tcp(sender6, receiver6.Next(), 40000, 443)), node.NoReason},
-		{udp(sender6, receiver6, 40000, 443), node.NoReason}, {udp(sender6, receiver6, 40000, 443), node.Limited},
+		{udp(sender6, receiver6, 40000, 443), node.NoReason}, {udp(sender6, receiver6, 40000, 443), node.ReasonLimited},
 	} {
 		_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
 		require.Equal(t, c.want, reason, "packet %d", i)
@@ -531,7 +539,7 @@ func messageOf(t testing.TB, ip []byte) proxymsg.Message {
 // A flow that is not RoCEv2 is none of those that a CNP, a Fast CNP or a PPFC can
 // name, though its packet and its tuple are the same.
 func TestNotRoCEv2(t *testing.T) {
-	for _, method := range []Answer{CNP, FastCNP, PPFC, Nothing} {
+	for _, method := range []Answer{AnswerCNP, AnswerFastCNP, AnswerPPFC, NoAnswer} {
 		p := newProxy(t, func(c *Config) { c.Senders = senders(method) })
 		for _, c := range []struct {
 			name   string
@@ -542,7 +550,7 @@ func TestNotRoCEv2(t *testing.T) {
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
-				require.Equal(t, node.TupleMismatch, reason)
+				require.Equal(t, node.ReasonTupleMismatch, reason)
 			})
 		}
 	}
@@ -563,7 +571,7 @@ func TestLevel(t *testing.T) {
 // Only a CNP may come from the receiver's address: a Fast CNP or PPFC that did would
 // pass for the receiver's own.
 func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
-	for _, method := range []Answer{FastCNP, PPFC} {
+	for _, method := range []Answer{AnswerFastCNP, AnswerPPFC} {
 		p := newProxy(t, func(c *Config) { c.Senders, c.FromReceiver = senders(method), true })
 		out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 		require.Equal(t, node.NoReason, reason)
@@ -575,7 +583,7 @@ func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
 
 // What is configured for messages is in every one that is sent.
 func TestCarriageAndCodePoints(t *testing.T) {
-	for _, method := range []Answer{CNP, FastCNP, PPFC} {
+	for _, method := range []Answer{AnswerCNP, AnswerFastCNP, AnswerPPFC} {
 		p := newProxy(t, func(c *Config) {
 			c.Senders, c.Carriage = senders(method), rocev2.Carriage{DSCP: 10, HopLimit: 7}
 			c.CodePoints = fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
@@ -586,9 +594,9 @@ func TestCarriageAndCodePoints(t *testing.T) {
 		got := decode(t, out)
 		require.Equal(t, []uint8{10, 7}, []uint8{got.TrafficClass >> 2, got.HopLimit}, method)
 		switch method {
-		case FastCNP:
+		case AnswerFastCNP:
 			require.Equal(t, uint8(0x83), out[42], "the type of the option behind IPv6 header, next header and length")
-		case PPFC:
+		case AnswerPPFC:
 			n := wiretest.Must(ppfc.FromPacket(&got))(t)
 			require.Equal(t, []any{ppfc.Hold, 7 * time.Microsecond}, []any{n.Type, n.Pause})
 		}
@@ -633,7 +641,7 @@ func TestNobodyIsStarved(t *testing.T) {
 	answered, looked := 0, 0
 	for i := range 100_000 { // one second
 		now := start.Add(time.Duration(i) * 10 * time.Microsecond)
-		if _, _, reason := p.hear(nil, switch6, nil, now); reason == node.Broken {
+		if _, _, reason := p.hear(nil, switch6, nil, now); reason == node.ReasonBroken {
 			looked++
 		}
 		if i%10_000 == 0 {
@@ -662,21 +670,21 @@ func TestOrder(t *testing.T) {
 		reason node.Reason
 		make   func(*Config, *sent)
 	}{
-		{node.Disabled, func(c *Config, _ *sent) { c.Enabled = false }},
-		{node.NotOurs, func(_ *Config, s *sent) { s.to = sender6 }},
-		{node.Tunnelled, func(_ *Config, s *sent) { s.tunnelled = true }},
-		{node.Denied, func(_ *Config, s *sent) { s.from = addr("2001:db8:fffe::5") }},
-		{node.Limited, func(c *Config, _ *sent) { c.InPerSource = node.Rate{PerSecond: 1e-3} }},
-		{node.Limited, func(c *Config, _ *sent) { c.In = node.Rate{PerSecond: 1e-3} }},
-		{node.Broken, func(_ *Config, s *sent) { s.cut = true }},
-		{node.Checksum, func(_ *Config, s *sent) { s.checksum = true }},
-		{node.Broken, func(_ *Config, s *sent) { s.short = true }},
-		{node.TupleMismatch, func(_ *Config, s *sent) { s.mismatch = true }},
-		{node.Acknowledgement, func(_ *Config, s *sent) { s.opcode = bth.RCAcknowledge }},
-		{node.Address, func(_ *Config, s *sent) { s.flow.Src = addr("fe80::1") }},
-		{node.NoMethod, func(c *Config, _ *sent) { c.Senders = nil }},
-		{node.UnknownQP, func(_ *Config, s *sent) { s.flow.DestQP = 0x12 }},
-		{node.Limited, func(c *Config, _ *sent) { c.Out = node.Rate{PerSecond: 1e-3} }},
+		{node.ReasonDisabled, func(c *Config, _ *sent) { c.Enabled = false }},
+		{node.ReasonNotOurs, func(_ *Config, s *sent) { s.to = sender6 }},
+		{node.ReasonTunnelled, func(_ *Config, s *sent) { s.tunnelled = true }},
+		{node.ReasonDenied, func(_ *Config, s *sent) { s.from = addr("2001:db8:fffe::5") }},
+		{node.ReasonLimited, func(c *Config, _ *sent) { c.InPerSource = node.Rate{PerSecond: 1e-3} }},
+		{node.ReasonLimited, func(c *Config, _ *sent) { c.In = node.Rate{PerSecond: 1e-3} }},
+		{node.ReasonBroken, func(_ *Config, s *sent) { s.cut = true }},
+		{node.ReasonChecksum, func(_ *Config, s *sent) { s.checksum = true }},
+		{node.ReasonBroken, func(_ *Config, s *sent) { s.short = true }},
+		{node.ReasonTupleMismatch, func(_ *Config, s *sent) { s.mismatch = true }},
+		{node.ReasonAcknowledgement, func(_ *Config, s *sent) { s.opcode = bth.RCAcknowledge }},
+		{node.ReasonAddress, func(_ *Config, s *sent) { s.flow.Src = addr("fe80::1") }},
+		{node.ReasonNoMethod, func(c *Config, _ *sent) { c.Senders = nil }},
+		{node.ReasonUnknownQP, func(_ *Config, s *sent) { s.flow.DestQP = 0x12 }},
+		{node.ReasonLimited, func(c *Config, _ *sent) { c.Out = node.Rate{PerSecond: 1e-3} }},
 	}
 	for i, first := range faults {
 		for j, second := range faults[i:] {
@@ -729,7 +737,7 @@ func exhausting(t testing.TB) *rocev2.Datagram {
 // of one does not do so in another.
 func TestSeedIsRandom(t *testing.T) {
 	forgotten := func() (which [100]bool) {
-		p := newProxy(t, func(c *Config) { c.Senders, c.PerFlow, c.MaxFlows = senders(PPFC), time.Hour, 32 })
+		p := newProxy(t, func(c *Config) { c.Senders, c.PerFlow, c.MaxFlows = senders(AnswerPPFC), time.Hour, 32 })
 		for range 2 {
 			for i := range which {
 				k := flow6
@@ -765,10 +773,10 @@ func TestOffByDefault(t *testing.T) {
 	require.NoError(t, q.DecodeIP(congested(t, flow6, nil)))
 	p.observe1(&q, start)
 	_, _, reason := p.hear(nil, switch6, messageAbout(t, q.IP), start)
-	require.Equal(t, node.Disabled, reason)
+	require.Equal(t, node.ReasonDisabled, reason)
 	_, _, reason = p.see(nil, exhausting(t), start)
-	require.Equal(t, node.Disabled, reason)
-	want := map[node.Count]uint64{{Action: node.Refused, Reason: node.Disabled}: 2}
+	require.Equal(t, node.ReasonDisabled, reason)
+	want := map[node.Count]uint64{{Action: node.ActionRefused, Reason: node.ReasonDisabled}: 2}
 	require.Equal(t, want, maps.Collect(p.Counters().All()))
 }
 
@@ -798,9 +806,9 @@ func TestConfig(t *testing.T) {
 			require.ErrorContains(t, err, c.name)
 		})
 	}
-	require.Equal(t, "ppfc", PPFC.String())
-	require.Equal(t, "other", Other.String())
-	require.Equal(t, "Answer(5)", (Other + 1).String())
+	require.Equal(t, "ppfc", AnswerPPFC.String())
+	require.Equal(t, "other", AnswerOther.String())
+	require.Equal(t, "Answer(5)", (AnswerOther + 1).String())
 }
 
 // What came in a tunnel teaches nothing.
@@ -827,20 +835,20 @@ func TestObserveWithoutPairs(t *testing.T) {
 }
 
 func TestMethodText(t *testing.T) {
-	for m := Nothing; m <= Other; m++ {
+	for m := NoAnswer; m <= AnswerOther; m++ {
 		text := wiretest.Must(m.MarshalText())(t)
-		got := Other + 1
+		got := AnswerOther + 1
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, m, got)
 	}
-	m := CNP
-	require.ErrorContains(t, m.UnmarshalText([]byte("Answer(5)")), "needed")
-	require.Equal(t, CNP, m)
+	m := AnswerCNP
+	require.ErrorContains(t, m.UnmarshalText([]byte("Answer(5)")), "want none, cnp, fastcnp, ppfc or other")
+	require.Equal(t, AnswerCNP, m)
 }
 
 func TestNoAllocations(t *testing.T) {
 	out := make([]byte, 0, 512)
-	for _, method := range []Answer{CNP, FastCNP, PPFC} {
+	for _, method := range []Answer{AnswerCNP, AnswerFastCNP, AnswerPPFC} {
 		p := newProxy(t, func(c *Config) {
 			c.Senders, c.PerFlow = senders(method), time.Microsecond
 			c.In, c.Out = node.Rate{PerSecond: 1e6, Burst: 10}, node.Rate{PerSecond: 1e6, Burst: 10}
@@ -870,9 +878,9 @@ func FuzzReceive(f *testing.F) {
 		}
 		var m proxymsg.Message
 		require.NoError(t, m.Decode(data, 0))
-		if a.Method == Other {
+		if a.Method == AnswerOther {
 			require.Equal(t, []byte{9}, out)
-			require.Equal(t, answered{Method: Other, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple,
+			require.Equal(t, answered{Method: AnswerOther, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple,
 				Invoking: m.Invoking}, a)
 			return
 		}
@@ -905,5 +913,5 @@ func TestStraysSince(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 0x21, a.SrcQP)
 	_, _, reason = p.hear(nil, switch4, messageAbout(t, stray), start)
-	require.Equal(t, node.UnknownQP, reason)
+	require.Equal(t, node.ReasonUnknownQP, reason)
 }

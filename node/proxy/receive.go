@@ -20,15 +20,15 @@ import (
 // Action is node.Learned. Packets inside another IP header teach nothing, as their addresses may be those of a VPN.
 // With Event.Observe nothing else happens.
 //
-// If the Action is node.Accepted, the sender's Answer is Other: nothing was appended, and the program is to notify the
-// sender, see [Role.Message]. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
+// If the Action is node.ActionAccepted, the sender's Answer is Other: nothing was appended, and the program is to
+// notify the sender, see [Role.Message]. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
 //
 // To a message of a congested node it appends the notification for the sender, a whole IP packet. If there is none, the
-// first of these reasons is given: Disabled; Fragment or Broken (the message is incomplete); NotOurs (to another node);
-// Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the message); Checksum; Broken (also if the
-// invoking packet does not name the flow); TupleMismatch (also for a flow that is not RoCEv2, unless the Answer to its
-// sender is Other); Fragment, Acknowledgement or Notification (the invoking packet is one); Address; OwnAddress;
-// NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
+// first of these reasons is given: Disabled; Fragment or Broken (the message is incomplete); ReasonNotOurs (to
+// another node); Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the message); Checksum;
+// Broken (also if the invoking packet does not name the flow); ReasonTupleMismatch (also for a flow that is not
+// RoCEv2, unless the Answer to its sender is Other); Fragment, Acknowledgement or Notification (the invoking packet
+// is one); Address; ReasonOwnAddress; ReasonNoMethod; ReasonUnknownQP; ReasonAmbiguousQP; Limited (PerFlow or Out).
 func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f == nil {
 		return out, d
@@ -51,9 +51,9 @@ func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 // Due does nothing: a proxy sends nothing unless it receives a frame.
 func (p *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { return out, d }
 
-// Message returns the message about which the last Decision was, if its Action is node.Accepted: it has the five-tuple
-// of the flow, and the invoking packet from its outermost IP header on, as much as the message had room for. It aliases
-// the frame, and is valid until the next Receive.
+// Message returns the message about which the last Decision was, if its Action is node.ActionAccepted: it has the
+// five-tuple of the flow, and the invoking packet from its outermost IP header on, as much as the message had room
+// for. It aliases the frame, and is valid until the next Receive.
 func (p *Role) Message() *proxymsg.Message { return &p.message }
 
 // observe learns from a packet that is no message.
@@ -63,7 +63,7 @@ func (p *Role) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now tim
 		return
 	}
 	d.Packet = role.KindOf(q.BTH.Opcode)
-	p.counters.Inc(node.Count{Effect: node.Observed})
+	p.counters.Inc(node.Count{Effect: node.EffectObserved})
 	p.qps.Learn(d, q, domain, q.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 
@@ -71,14 +71,14 @@ func (p *Role) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now tim
 func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node.Reason) {
 	m := &p.message
 	if m.Decode(p.datagram.Data, p.cfg.Family) != nil {
-		return out, node.Broken
+		return out, node.ReasonBroken
 	}
 	d.Flow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: m.Src, Dst: m.Dst}, Domain: e.Domain}
 	d.Level = m.Level
 	answer, _ := p.cfg.Senders.Lookup(m.Src)
 	isRoCEv2 := m.Protocol == 17 && m.DstPort == rocev2.Port
-	if !isRoCEv2 && answer != Other {
-		return out, node.TupleMismatch
+	if !isRoCEv2 && answer != AnswerOther {
+		return out, node.ReasonTupleMismatch
 	}
 	if reason := p.invoked(m, isRoCEv2); reason != node.NoReason {
 		return out, reason
@@ -86,9 +86,9 @@ func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node
 	limited := d.Flow // the key of the limit: for other protocols it has the ports as queue pair
 	switch {
 	case rocev2.CheckAnswerable(m.Src) != nil:
-		return out, node.Address
+		return out, node.ReasonAddress
 	case p.self.Has(m.Src):
-		return out, node.OwnAddress
+		return out, node.ReasonOwnAddress
 	case isRoCEv2:
 		d.Flow.FlowKey = p.packet.FlowKey()
 		limited = d.Flow
@@ -96,27 +96,27 @@ func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node
 		limited.DestQP = uint32(m.SrcPort)<<16 | uint32(m.DstPort)
 	}
 	src := p.source(answer, &d.Flow.FlowKey)
-	if answer != Other && !src.IsValid() {
-		return out, node.NoMethod
+	if answer != AnswerOther && !src.IsValid() {
+		return out, node.ReasonNoMethod
 	}
-	if answer == CNP {
+	if answer == AnswerCNP {
 		if p.qps.FindOf(d, &p.packet.BTH.Header, e.Now); d.Reason != node.NoReason {
 			return out, d.Reason
 		}
 	}
 	hash := role.Hash(&limited, p.memory.Seed()) ^ uint64(m.Protocol)
 	if !p.pace.Ready(hash, p.cfg.PerFlow, e.Now) {
-		return out, node.Limited
+		return out, node.ReasonLimited
 	}
 	sent, err := p.append(out, src, answer, d)
 	if err != nil {
-		return out, node.Address // everything else was checked before
+		return out, node.ReasonAddress // everything else was checked before
 	}
 	p.pace.Take(hash, e.Now)
-	if answer == Other {
-		d.Action, d.Message, d.Request = node.Accepted, message.Proxy, node.Notify
+	if answer == AnswerOther {
+		d.Action, d.Message, d.Request = node.ActionAccepted, message.Proxy, node.RequestNotify
 	} else {
-		d.Action, d.To = node.Sent, d.Flow.Src
+		d.Action, d.To = node.ActionSent, d.Flow.Src
 	}
 	return sent, node.NoReason
 }
@@ -128,21 +128,21 @@ func (p *Role) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	tuple, err := p.invoking.FiveTuple()
 	switch {
 	case errors.Is(err, rocev2.ErrFragment):
-		return node.Fragment
+		return node.ReasonFragment
 	case err != nil:
-		return node.Broken
+		return node.ReasonBroken
 	case tuple != m.FiveTuple:
-		return node.TupleMismatch
+		return node.ReasonTupleMismatch
 	case !isRoCEv2:
 		return node.NoReason
 	}
 	q := &p.packet
 	if p.invoking.Inner().Datagram(&q.Datagram, rocev2.Port) != nil {
-		return node.Broken
+		return node.ReasonBroken
 	}
 	q.Outer = nil // a tunnel at the congested node does not matter here
 	if _, err := q.BTH.Header.Decode(q.Data); err != nil {
-		return node.Broken
+		return node.ReasonBroken
 	}
 	return role.Unanswered(role.KindOf(q.BTH.Opcode))
 }
@@ -150,9 +150,9 @@ func (p *Role) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 // source returns the source address of an answer, the zero Addr if it cannot be sent.
 func (p *Role) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
 	switch {
-	case answer == Nothing, answer == FastCNP && flow.Src.Is4():
+	case answer == NoAnswer, answer == AnswerFastCNP && flow.Src.Is4():
 		return netip.Addr{}
-	case answer == CNP && p.cfg.FromReceiver:
+	case answer == AnswerCNP && p.cfg.FromReceiver:
 		return flow.Dst
 	}
 	return p.self.Like(flow.Src)
@@ -161,12 +161,12 @@ func (p *Role) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
 // append appends an answer about p.packet.
 func (p *Role) append(out []byte, src netip.Addr, by Answer, d *node.Decision) (b []byte, err error) {
 	switch by {
-	case Other:
+	case AnswerOther:
 		return out, nil
-	case CNP:
+	case AnswerCNP:
 		d.Message = message.CNP
 		return cnp.AppendFor(out, &p.packet, src, d.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
-	case FastCNP:
+	case AnswerFastCNP:
 		cfg := p.cfg.fastCNP()
 		b, sent, err := fastcnp.AppendFor(out, &p.packet, src, nil, cfg)
 		if err == nil {

@@ -23,20 +23,20 @@ type answered struct {
 
 func (p *Role) answerOf(d *node.Decision) (a answered, reason node.Reason) {
 	if d.Reason != node.NoReason {
-		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() {
+		if d.Action != node.ActionRefused || d.Message != kinds.Other || d.To.IsValid() {
 			panic("a refusal has something to send")
 		}
 		return a, d.Reason
 	}
-	method := map[kinds.Kind]Answer{kinds.CNP: CNP, kinds.FastCNP: FastCNP, kinds.PPFC: PPFC,
-		kinds.Proxy: Other}[d.Message]
-	if sent := d.Action == node.Sent; sent == (method == Other) || sent && d.To != d.Flow.Src ||
+	method := map[kinds.Kind]Answer{kinds.CNP: AnswerCNP, kinds.FastCNP: AnswerFastCNP, kinds.PPFC: AnswerPPFC,
+		kinds.Proxy: AnswerOther}[d.Message]
+	if sent := d.Action == node.ActionSent; sent == (method == AnswerOther) || sent && d.To != d.Flow.Src ||
 		d.KnownQP != (d.SrcQP != 0) {
 		panic("a Decision that contradicts itself")
 	}
 	var tuple rocev2.FiveTuple
 	var invoking []byte
-	if d.Action == node.Accepted {
+	if d.Action == node.ActionAccepted {
 		tuple, invoking = p.Message().FiveTuple, p.Message().Invoking
 	}
 	return answered{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, tuple, invoking}, node.NoReason
@@ -88,8 +88,8 @@ func (p *Role) observe1(q *rocev2.Packet, now time.Time) bool {
 	return p.observed() > before
 }
 
-func (p *Role) observed() uint64 { return p.Counters().Of(node.Count{Effect: node.Observed}) }
-func (p *Role) sent() uint64     { return p.Counters().Of(node.Count{Action: node.Sent}) }
+func (p *Role) observed() uint64 { return p.Counters().Load(node.Count{Effect: node.EffectObserved}) }
+func (p *Role) sent() uint64     { return p.Counters().Load(node.Count{Action: node.ActionSent}) }
 func (p *Role) refused(r node.Reason) uint64 {
-	return p.Counters().Of(node.Count{Action: node.Refused, Reason: r})
+	return p.Counters().Load(node.Count{Action: node.ActionRefused, Reason: r})
 }

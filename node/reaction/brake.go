@@ -22,8 +22,8 @@ type Brake struct {
 // the rate of the first.
 func (b *Brake) Set(s pause.State, until time.Time, rate uint64) {
 	switch s {
-	case pause.Stopped, pause.Held:
-		if b.state != pause.Stopped && b.state != pause.Held {
+	case pause.StateStopped, pause.StateHeld:
+		if b.state != pause.StateStopped && b.state != pause.StateHeld {
 			b.held = rate
 		}
 	default:
@@ -38,7 +38,7 @@ func (b *Brake) Rate(rate uint64, now time.Time) uint64 {
 	switch {
 	case b.until.IsZero() || !now.Before(b.until):
 		return rate
-	case b.state == pause.Stopped:
+	case b.state == pause.StateStopped:
 		return 0
 	}
 	return min(rate, b.held)

@@ -33,7 +33,7 @@ func TestBrake(t *testing.T) {
 		var f rocev2.Frame
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := table.Receive(nil, &f, node.Event{Now: now})
-		require.Equal(t, node.Accepted, d.Action)
+		require.Equal(t, node.ActionAccepted, d.Action)
 		state, until := table.State(pause.FlowTarget(far, 0x123), now)
 		b.Set(state, until, rate)
 	}

@@ -166,12 +166,13 @@ func or[T int | uint64 | time.Duration](x, otherwise T) T {
 // Line returns the rate of the port, in bits a second.
 func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 
-// React carries out the request of a decision about a flow of the host: [node.SlowDown] as React of a [DCQCNFlow] and
-// of an [HPCCFlow] do, [node.Stop], [node.Hold] and [node.Resume] by a [Brake]. It reports whether the decision asks
-// for any of these. The caller names the flow, as a CNP does not; a decision that was refused, or whose queue pair is
-// not known, is about none.
+// React carries out the request of a decision about a flow of the host: [node.RequestSlowDown] as React of a
+// [DCQCNFlow] and of an [HPCCFlow] do, [node.RequestStop], [node.RequestHold] and [node.RequestResume] by a [Brake].
+// It reports whether the decision asks for any of these. The caller names the flow, as a CNP does not; a decision
+// that was refused, or whose queue pair is not known, is about none.
 func (t *Table) React(d *node.Decision, flow FlowID, now time.Time) bool {
-	pauses := d.KnownQP && (d.Request == node.Stop || d.Request == node.Hold || d.Request == node.Resume)
+	pauses := d.KnownQP && (d.Request == node.RequestStop || d.Request == node.RequestHold ||
+		d.Request == node.RequestResume)
 	if !t.cfg.Enabled || !pauses && !asksToSlowDown(d) || !flow.Dst.IsValid() {
 		return false
 	}
@@ -179,7 +180,7 @@ func (t *Table) React(d *node.Decision, flow FlowID, now time.Time) bool {
 	t.advance(at)
 	k, q, id := t.find(flow)
 	switch {
-	case q == nil && pauses && d.Request == node.Resume:
+	case q == nil && pauses && d.Request == node.RequestResume:
 		return true // it runs
 	case q == nil:
 		q, id = t.add(&k)
@@ -255,12 +256,12 @@ func (t *Table) notify(q *reacting, d *node.Decision, at int64) {
 func (t *Table) pause(q *reacting, d *node.Decision, at int64) {
 	until := at + int64(min(d.Pause, t.cfg.MaxPause))
 	switch d.Request {
-	case node.Stop:
+	case node.RequestStop:
 		q.stopped = until
 		t.stats.Stops++
-	case node.Hold:
+	case node.RequestHold:
 		q.held = until
-	case node.Resume:
+	case node.RequestResume:
 		q.stopped, q.held = 0, 0
 	}
 	q.changed, t.pending = true, true
@@ -286,14 +287,14 @@ func (t *Table) settle(q *reacting, at int64) {
 	rate, next := t.points(q)
 	switch {
 	case q.stopped > at:
-		q.brake.Set(pause.Stopped, when(q.stopped), rate)
+		q.brake.Set(pause.StateStopped, when(q.stopped), rate)
 		next = min(next, q.stopped)
 	case q.held > at:
-		q.brake.Set(pause.Held, when(q.held), rate)
+		q.brake.Set(pause.StateHeld, when(q.held), rate)
 		next = min(next, q.held)
 		rate = q.brake.Rate(rate, when(at))
 	default:
-		q.brake.Set(pause.Running, time.Time{}, rate)
+		q.brake.Set(pause.StateRunning, time.Time{}, rate)
 	}
 	if rate < q.rate {
 		t.stats.Cuts++

@@ -23,7 +23,7 @@ var (
 
 // accepted returns the decision of a sender about a notification that counts.
 func accepted(kind message.Kind) *node.Decision {
-	return &node.Decision{Action: node.Accepted, Message: kind, Request: node.SlowDown, KnownQP: true}
+	return &node.Decision{Action: node.ActionAccepted, Message: kind, Request: node.RequestSlowDown, KnownQP: true}
 }
 
 func paused(request node.Request, pause time.Duration) *node.Decision {
@@ -137,18 +137,18 @@ func TestTableReactsToNewsOnly(t *testing.T) {
 	table := newTable(t, nil)
 	id := FlowID{far, 0x22}
 	for _, change := range []func(*node.Decision){
-		func(d *node.Decision) { d.Action, d.Request = node.Refused, node.NoRequest },
+		func(d *node.Decision) { d.Action, d.Request = node.ActionRefused, node.NoRequest },
 		func(d *node.Decision) { d.KnownQP = false },
 		func(d *node.Decision) { d.Repeated, d.Request = true, node.NoRequest },
 		func(d *node.Decision) { d.Message, d.Request = message.FCN, node.NoRequest },
-		func(d *node.Decision) { d.Message, d.Request = message.PPFC, node.Alarm },
+		func(d *node.Decision) { d.Message, d.Request = message.PPFC, node.RequestAlarm },
 	} {
 		d := accepted(message.CNP)
 		change(d)
 		require.False(t, table.React(d, id, start))
 	}
 	require.False(t, table.React(accepted(message.CNP), FlowID{}, start), "no destination")
-	require.True(t, table.React(paused(node.Resume, 0), id, start), "it runs already")
+	require.True(t, table.React(paused(node.RequestResume, 0), id, start), "it runs already")
 	require.Zero(t, table.Stats().Flows)
 
 	off := wiretest.Must(NewTable(TableConfig{}))(t)
@@ -165,8 +165,8 @@ func TestTablePauses(t *testing.T) {
 	id := FlowID{far, 0x22}
 	at := func(µ time.Duration) time.Time { return start.Add(µ * µs) }
 	table.React(accepted(message.CNP), id, at(0))
-	table.React(paused(node.Hold, time.Second), id, at(1)) // 5 ms
-	table.React(paused(node.Stop, time.Millisecond), id, at(2))
+	table.React(paused(node.RequestHold, time.Second), id, at(1)) // 5 ms
+	table.React(paused(node.RequestStop, time.Millisecond), id, at(2))
 	require.Equal(t, Order{id, 50e9, time.Millisecond, false}, table.Now(id, at(2)))
 	require.Equal(t, TableStats{Flows: 1, Slowed: 1, Least: 0, Cuts: 1, Stops: 1}, table.Stats())
 	require.Equal(t, 502*µs, table.Now(id, at(500)).Stop)
@@ -176,9 +176,9 @@ func TestTablePauses(t *testing.T) {
 	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, at(5000)))
 	require.Greater(t, table.Now(id, at(5001)).Rate, uint64(95e9))
 
-	table.React(paused(node.Stop, time.Millisecond), id, at(6000))
+	table.React(paused(node.RequestStop, time.Millisecond), id, at(6000))
 	require.NotZero(t, table.Now(id, at(6001)).Stop)
-	table.React(paused(node.Resume, 0), id, at(6002))
+	table.React(paused(node.RequestResume, 0), id, at(6002))
 	require.Zero(t, table.Now(id, at(6003)).Stop)
 	require.Equal(t, Order{Flow: id, Rate: table.Now(id, at(6003)).Rate}, slices.Collect(table.Changes(at(6003)))[0])
 }

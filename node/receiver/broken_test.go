@@ -29,15 +29,15 @@ func TestBroken(t *testing.T) {
 		octets []byte
 		reason node.Reason
 	}{
-		{"data", short(at6, 9, bth.RCSendOnly), node.Broken},
-		{"data of IPv4", short(at4, 9, bth.RCSendOnly, v4), node.Broken},
+		{"data", short(at6, 9, bth.RCSendOnly), node.ReasonBroken},
+		{"data of IPv4", short(at4, 9, bth.RCSendOnly, v4), node.ReasonBroken},
 		{"acknowledgement", short(at6, 9, bth.RCAcknowledge), 0},
 		{"CNP", short(at4, 9, bth.CNP, v4), 0},
-		{"no opcode", short(at6, 8, bth.RCAcknowledge), node.Broken},
-		{"not even a UDP header", short(at6, 7, bth.RCAcknowledge), node.Broken},
+		{"no opcode", short(at6, 8, bth.RCAcknowledge), node.ReasonBroken},
+		{"not even a UDP header", short(at6, 7, bth.RCAcknowledge), node.ReasonBroken},
 		{"not marked", short(at6, 9, bth.RCSendOnly, unmarked), 0},
 		{"not marked, of IPv4", short(at4, 9, bth.RCSendOnly, v4, unmarked), 0},
-		{"breaks off in its data", marked(t).IP[:70], node.Broken},
+		{"breaks off in its data", marked(t).IP[:70], node.ReasonBroken},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for _, on := range []bool{true, false} {
@@ -48,9 +48,9 @@ func TestBroken(t *testing.T) {
 				f.Decode(row.octets, ip)
 				want := node.Decision{Packet: message.Broken}
 				if row.reason != 0 {
-					want.Action, want.Reason = node.Refused, row.reason
+					want.Action, want.Reason = node.ActionRefused, row.reason
 					if !on {
-						want.Reason = node.Disabled
+						want.Reason = node.ReasonDisabled
 					}
 				}
 				out, d := r.Receive(nil, &f, node.Event{Now: now})
@@ -85,14 +85,14 @@ func TestLearns(t *testing.T) {
 	cfg.QPs = teaching{&seen, key}
 	r := made(t, cfg)
 	learned := func(k message.Kind) node.Decision {
-		return node.Decision{Action: node.Learned, Packet: k, Flow: key, SrcQP: 0x99, KnownQP: true}
+		return node.Decision{Action: node.ActionLearned, Packet: k, Flow: key, SrcQP: 0x99, KnownQP: true}
 	}
 	_, d := receive(r, nil, marked(t, opcode(bth.RCAcknowledge)), now)
 	require.Equal(t, learned(message.Ack), d)
 	_, d = receive(r, nil, marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), now)
 	require.Equal(t, learned(message.Data), d)
 	_, d = receive(r, nil, marked(t), now)
-	require.Equal(t, []any{node.Sent, uint32(0x22), uint32(0x11)}, []any{d.Action, d.SrcQP, d.Flow.DestQP})
+	require.Equal(t, []any{node.ActionSent, uint32(0x22), uint32(0x11)}, []any{d.Action, d.SrcQP, d.Flow.DestQP})
 	require.Equal(t, 3, seen)
 
 	cfg.Enabled = false

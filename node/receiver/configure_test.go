@@ -51,21 +51,21 @@ func TestConfigure(t *testing.T) {
 			}
 		})
 	}
-	is(time.Second/2, node.Limited) // the pair is known, and the interval goes on
+	is(time.Second/2, node.ReasonLimited) // the pair is known, and the interval goes on
 
 	cfg.PerFlow = time.Second
 	require.NoError(t, r.Configure(cfg))
-	is(time.Second-1, node.Limited)
+	is(time.Second-1, node.ReasonLimited)
 	is(time.Second, 0)
 	cfg.Enabled = false
 	require.NoError(t, r.Configure(cfg))
-	is(2*time.Second, node.Disabled)
+	is(2*time.Second, node.ReasonDisabled)
 	cfg.Enabled, cfg.Fast = true, true
 	require.NoError(t, r.Configure(cfg))
 	out, d := receive(r, nil, marked(t), now.Add(2*time.Second))
 	require.Equal(t, message.FastCNP, d.Message)
 	require.NotEmpty(t, out)
-	is(3*time.Second, node.Limited) // three were sent
+	is(3*time.Second, node.ReasonLimited) // three were sent
 	cfg.Out = node.Rate{}
 	require.NoError(t, r.Configure(cfg))
 	is(3*time.Second, 0)

@@ -89,9 +89,9 @@ func (r *Role) Counters() *node.Counters { return &r.counters }
 // node.Learned. With Event.Observe it can do no more.
 //
 // Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given: Disabled;
-// Broken (it may be marked data but cannot be decoded); NotOurs (to another host); Tunnelled; Address (the sender's
-// address cannot be answered); UnknownQP or AmbiguousQP (a CNP for a guessed queue pair could slow down the wrong
-// flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
+// Broken (it may be marked data but cannot be decoded); ReasonNotOurs (to another host); Tunnelled; Address (the
+// sender's address cannot be answered); ReasonUnknownQP or ReasonAmbiguousQP (a CNP for a guessed queue pair could
+// slow down the wrong flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
 func (r *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f != nil {
 		e.Now = r.latest.Or(e.Now)
@@ -112,14 +112,14 @@ func (r *Role) receive(b []byte, f *rocev2.Frame, e *node.Event, d *node.Decisio
 	case e.Observe:
 	case reason == node.NoReason:
 		asks = p.ECN() == rocev2.CE && d.Packet == message.Data
-	case reason == node.Broken:
+	case reason == node.ReasonBroken:
 		asks = marked(f.BorderPacket()) && role.MayBe(f, message.Data)
 	}
 	switch {
 	case asks && !r.cfg.Enabled:
-		return b, node.Disabled
-	case asks && reason == node.Broken:
-		return b, node.Broken
+		return b, node.ReasonDisabled
+	case asks && reason == node.ReasonBroken:
+		return b, node.ReasonBroken
 	case !r.cfg.Enabled || reason != node.NoReason || e.Observe && d.Packet == message.CNP:
 		return b, node.NoReason
 	}
@@ -141,15 +141,15 @@ func marked(ip []byte) bool {
 func (r *Role) answer(
 	b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time,
 ) ([]byte, node.Reason) {
-	d.Action, d.SrcQP, d.KnownQP = node.Nothing, 0, false // what was learned is not the answer
+	d.Action, d.SrcQP, d.KnownQP = node.NoAction, 0, false // what was learned is not the answer
 	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
 	switch {
 	case !r.self.Has(p.Dst):
-		return b, node.NotOurs
+		return b, node.ReasonNotOurs
 	case len(p.Outer) > 0:
-		return b, node.Tunnelled
+		return b, node.ReasonTunnelled
 	case rocev2.CheckAnswerable(p.Src) != nil:
-		return b, node.Address
+		return b, node.ReasonAddress
 	}
 	fast := r.cfg.Fast && p.Src.Is6()
 	named := r.named(p, d, fast, now)
@@ -157,19 +157,19 @@ func (r *Role) answer(
 	case d.Reason != node.NoReason:
 		return b, d.Reason
 	case !r.pace.Ready(named, r.cfg.PerFlow, now):
-		return b, node.Limited
+		return b, node.ReasonLimited
 	}
 	if !p.Truncated { // a packet that a capture cut has no ICRC to verify
 		if _, err := icrc.Verify(p.IP); err != nil {
-			return b, node.ICRC
+			return b, node.ReasonICRC
 		}
 	}
 	out, err := r.build(b, p, fast, d.SrcQP)
 	if err != nil {
-		return b, node.Broken
+		return b, node.ReasonBroken
 	}
 	r.pace.Take(named, now)
-	d.Action, d.Message, d.To = node.Sent, message.CNP, p.Src
+	d.Action, d.Message, d.To = node.ActionSent, message.CNP, p.Src
 	if fast {
 		d.Message = message.FastCNP
 	}

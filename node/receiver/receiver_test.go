@@ -89,7 +89,7 @@ func receive(r *receiver.Role, b []byte, p *rocev2.Packet, now time.Time) ([]byt
 	return r.Receive(b, frameOf(p), node.Event{Now: now})
 }
 
-func sent(r *receiver.Role) uint64 { return r.Counters().Of(node.Count{Action: node.Sent}) }
+func sent(r *receiver.Role) uint64 { return r.Counters().Load(node.Count{Action: node.ActionSent}) }
 
 // The CNP has the sender's queue pair, the flow's P_Key and a right ICRC.
 func TestCNP(t *testing.T) {
@@ -109,8 +109,9 @@ func TestCNP(t *testing.T) {
 			r := made(t, config(t))
 			out, d := receive(r, []byte("head"), c.p, now)
 			require.Equal(t, node.Decision{
-				Action: node.Sent, Packet: message.Data, Message: message.CNP, To: c.p.Src, SrcQP: c.qp, KnownQP: true,
-				Flow: qpmap.Key{FlowKey: c.p.FlowKey()},
+				Action: node.ActionSent, Packet: message.Data, Message: message.CNP, To: c.p.Src, SrcQP: c.qp,
+				KnownQP: true,
+				Flow:    qpmap.Key{FlowKey: c.p.FlowKey()},
 			}, d)
 			require.Equal(t, "head", string(out[:4]))
 			var m message.Message
@@ -120,7 +121,7 @@ func TestCNP(t *testing.T) {
 				[]any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey})
 			_, err := icrc.Verify(m.Packet.IP)
 			require.NoError(t, err)
-			require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Message: message.CNP}: 1},
+			require.Equal(t, map[node.Count]uint64{{Action: node.ActionSent, Message: message.CNP}: 1},
 				maps.Collect(r.Counters().All()))
 		})
 	}
@@ -133,13 +134,13 @@ func TestFastCNP(t *testing.T) {
 	cfg.Fast, cfg.QPs = true, nil
 	r := made(t, cfg)
 	out, d := receive(r, nil, marked(t), now)
-	require.Equal(t, []any{node.Sent, message.FastCNP, src6}, []any{d.Action, d.Message, d.To})
+	require.Equal(t, []any{node.ActionSent, message.FastCNP, src6}, []any{d.Action, d.Message, d.To})
 	var m message.Message
 	require.NoError(t, m.Decode(out, ip, message.Config{}))
 	require.Equal(t, []any{fastcnp.OriginReceiver, uint32(0x11), self6},
 		[]any{m.FastCNP.Origin(), m.FastCNP.CNP.DestQP, m.FastCNP.Option.OriginalDst})
 	_, d = receive(r, nil, marked(t, v4), now)
-	require.Equal(t, node.UnknownQP, d.Reason) // there is none over IPv4
+	require.Equal(t, node.ReasonUnknownQP, d.Reason) // there is none over IPv4
 }
 
 // The source is the address that the data went to.
@@ -179,18 +180,18 @@ func TestRefusals(t *testing.T) {
 		{"ack", marked(t, opcode(bth.RCAcknowledge)), nil, 0},
 		{"atomic ack", marked(t, opcode(bth.RCAtomicAcknowledge)), nil, 0},
 		{"CNP", marked(t, opcode(bth.CNP), func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }), nil, 0},
-		{"disabled", marked(t), func(c *receiver.Config) { c.Enabled = false }, node.Disabled},
-		{"another host's", marked(t, func(p *rocev2.Packet) { p.Dst = src6.Next() }), nil, node.NotOurs},
+		{"disabled", marked(t), func(c *receiver.Config) { c.Enabled = false }, node.ReasonDisabled},
+		{"another host's", marked(t, func(p *rocev2.Packet) { p.Dst = src6.Next() }), nil, node.ReasonNotOurs},
 		{"to multicast", marked(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), nil,
-			node.NotOurs},
-		{"tunnelled", tunnelled(), nil, node.Tunnelled},
+			node.ReasonNotOurs},
+		{"tunnelled", tunnelled(), nil, node.ReasonTunnelled},
 		{"from multicast", marked(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") }), nil,
-			node.Address},
-		{"from ::", marked(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), nil, node.Address},
-		{"ICRC", damaged, nil, node.ICRC},
-		{"unknown flow", marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), nil, node.UnknownQP},
-		{"nothing known", marked(t), func(c *receiver.Config) { c.QPs = nil }, node.UnknownQP},
-		{"ambiguous", marked(t), func(c *receiver.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+			node.ReasonAddress},
+		{"from ::", marked(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), nil, node.ReasonAddress},
+		{"ICRC", damaged, nil, node.ReasonICRC},
+		{"unknown flow", marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), nil, node.ReasonUnknownQP},
+		{"nothing known", marked(t), func(c *receiver.Config) { c.QPs = nil }, node.ReasonUnknownQP},
+		{"ambiguous", marked(t), func(c *receiver.Config) { c.QPs = ambiguous{} }, node.ReasonAmbiguousQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t)
@@ -199,16 +200,17 @@ func TestRefusals(t *testing.T) {
 			}
 			r := made(t, cfg)
 			out, d := receive(r, nil, c.p, now)
-			require.Equal(t, []any{c.reason, c.reason != 0}, []any{d.Reason, d.Action == node.Refused})
+			require.Equal(t, []any{c.reason, c.reason != 0}, []any{d.Reason, d.Action == node.ActionRefused})
 			require.Equal(t, []any{message.Other, netip.Addr{}}, []any{d.Message, d.To})
 			require.Empty(t, out)
 			require.Zero(t, sent(r))
-			require.Equal(t, c.reason != 0, r.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}) == 1,
+			require.Equal(t, c.reason != 0, r.Counters().Load(node.Count{Action: node.ActionRefused,
+				Reason: c.reason}) == 1,
 				c.name)
 		})
 	}
 	_, d := receive(made(t, receiver.Config{}), nil, marked(t), now)
-	require.Equal(t, node.Disabled, d.Reason)
+	require.Equal(t, node.ReasonDisabled, d.Reason)
 }
 
 // One CNP stands for all packets of a flow that were marked within the interval,
@@ -224,7 +226,7 @@ func TestInterval(t *testing.T) {
 			require.Zero(t, at%50)
 			sent++
 		} else {
-			require.Equal(t, node.Limited, d.Reason)
+			require.Equal(t, node.ReasonLimited, d.Reason)
 		}
 	}
 	require.Equal(t, 4, sent)
@@ -236,12 +238,12 @@ func TestInterval(t *testing.T) {
 	damaged := marked(t)
 	damaged.IP[len(damaged.IP)-20] ^= 1
 	_, d = receive(r, nil, damaged, now)
-	require.Equal(t, node.ICRC, d.Reason)
+	require.Equal(t, node.ReasonICRC, d.Reason)
 	_, d = receive(r, nil, marked(t), now)
 	require.Equal(t, message.CNP, d.Message)
 	// Time that jumps back stops a flow for one interval at most.
 	_, d = receive(r, nil, marked(t), now.Add(-time.Hour))
-	require.Equal(t, node.Limited, d.Reason)
+	require.Equal(t, node.ReasonLimited, d.Reason)
 	_, d = receive(r, nil, marked(t), now.Add(-time.Hour+50*time.Microsecond))
 	require.Equal(t, message.CNP, d.Message)
 }
@@ -327,7 +329,7 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 
 	// The connection's CNP names the same queue pair of the same host.
 	_, d := receive(r, buf, marked(t), now.Add(50*time.Millisecond))
-	require.Equal(t, node.Limited, d.Reason)
+	require.Equal(t, node.ReasonLimited, d.Reason)
 	// Another queue pair of that host, and that number at another host, are others.
 	for _, c := range []struct {
 		name string
@@ -340,7 +342,7 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 			_, d = receive(r, buf, c.p, now.Add(50*time.Millisecond))
 			require.Equal(t, message.CNP, d.Message)
 			_, d = receive(r, buf, c.p, now.Add(60*time.Millisecond))
-			require.Equal(t, node.Limited, d.Reason)
+			require.Equal(t, node.ReasonLimited, d.Reason)
 		})
 	}
 
@@ -351,10 +353,10 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 		p      *rocev2.Packet
 		reason node.Reason
 	}{
-		{marked(t), 0}, {marked(t), node.Limited},
+		{marked(t), 0}, {marked(t), node.ReasonLimited},
 		{marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), 0},
 		{marked(t, func(p *rocev2.Packet) { p.Src = src6.Next() }), 0},
-		{marked(t, v4), 0}, {marked(t, v4), node.Limited},
+		{marked(t, v4), 0}, {marked(t, v4), node.ReasonLimited},
 	} {
 		_, d = receive(r, buf, c.p, now)
 		require.Equal(t, c.reason, d.Reason)
@@ -374,9 +376,9 @@ func TestRate(t *testing.T) {
 		p      *rocev2.Packet
 		reason node.Reason
 	}{
-		{0, unknown, node.UnknownQP}, {0, damaged, node.ICRC}, {0, marked(t), 0}, {0, marked(t, v4), 0},
-		{0, marked(t, ud(5, 5)), node.Limited},
-		{99, marked(t), node.Limited}, {100, marked(t), 0}, {100, marked(t), node.Limited},
+		{0, unknown, node.ReasonUnknownQP}, {0, damaged, node.ReasonICRC}, {0, marked(t), 0}, {0, marked(t, v4), 0},
+		{0, marked(t, ud(5, 5)), node.ReasonLimited},
+		{99, marked(t), node.ReasonLimited}, {100, marked(t), 0}, {100, marked(t), node.ReasonLimited},
 	} {
 		_, d := receive(r, nil, c.p, now.Add(c.at*time.Millisecond))
 		require.Equal(t, c.reason, d.Reason, "packet %d", i)
@@ -389,7 +391,7 @@ func TestRate(t *testing.T) {
 		at     time.Duration
 		p      *rocev2.Packet
 		reason node.Reason
-	}{{0, marked(t), 0}, {0, marked(t, v4), node.Limited}, {1, marked(t, v4), 0}} {
+	}{{0, marked(t), 0}, {0, marked(t, v4), node.ReasonLimited}, {1, marked(t, v4), 0}} {
 		_, d := receive(r, nil, c.p, now.Add(c.at*time.Second))
 		require.Equal(t, c.reason, d.Reason, "packet %d", i)
 	}
@@ -433,17 +435,17 @@ func TestOrder(t *testing.T) {
 		reason node.Reason
 		make   func(*receiver.Config, *packet)
 	}{
-		{node.Disabled, func(c *receiver.Config, _ *packet) { c.Enabled = false }},
-		{node.NotOurs, func(_ *receiver.Config, p *packet) {
+		{node.ReasonDisabled, func(c *receiver.Config, _ *packet) { c.Enabled = false }},
+		{node.ReasonNotOurs, func(_ *receiver.Config, p *packet) {
 			p.change = append(p.change, func(p *rocev2.Packet) { p.Dst = self6.Next() })
 		}},
-		{node.Tunnelled, func(_ *receiver.Config, p *packet) { p.tunnelled = true }},
-		{node.Address, func(_ *receiver.Config, p *packet) {
+		{node.ReasonTunnelled, func(_ *receiver.Config, p *packet) { p.tunnelled = true }},
+		{node.ReasonAddress, func(_ *receiver.Config, p *packet) {
 			p.change = append(p.change, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") })
 		}},
-		{node.UnknownQP, func(c *receiver.Config, _ *packet) { c.QPs = nil }},
-		{node.Limited, func(c *receiver.Config, _ *packet) { c.Out = node.Rate{PerSecond: 1e-3} }},
-		{node.ICRC, func(_ *receiver.Config, p *packet) { p.damaged = true }},
+		{node.ReasonUnknownQP, func(c *receiver.Config, _ *packet) { c.QPs = nil }},
+		{node.ReasonLimited, func(c *receiver.Config, _ *packet) { c.Out = node.Rate{PerSecond: 1e-3} }},
+		{node.ReasonICRC, func(_ *receiver.Config, p *packet) { p.damaged = true }},
 	}
 	for i, first := range faults {
 		for j, second := range faults[i:] {
@@ -464,7 +466,8 @@ func TestOrder(t *testing.T) {
 				require.NoError(t, p.DecodeIP(append(b, p.IP...)))
 			}
 			_, d := receive(r, nil, p, now)
-			require.Equal(t, []any{node.Refused, first.reason, message.Other}, []any{d.Action, d.Reason, d.Message},
+			require.Equal(t, []any{node.ActionRefused, first.reason, message.Other}, []any{d.Action, d.Reason,
+				d.Message},
 				"%v and %v", first.reason, second.reason)
 		}
 	}

@@ -44,22 +44,22 @@ func TestConfigure(t *testing.T) {
 		})
 	}
 	_, reason = receive(s, fastCNP(t, sw, congested(t)), ip, now)
-	require.Equal(t, node.UnknownQP, reason, "the list is as it was")
+	require.Equal(t, node.ReasonUnknownQP, reason, "the list is as it was")
 	_, reason = receive(s, about, ip, now)
-	require.Equal(t, node.Limited, reason)
+	require.Equal(t, node.ReasonLimited, reason)
 
 	cfg.AcceptedPerSource, cfg.Accept = node.Rate{PerSecond: 10}, acl.New()
 	require.NoError(t, s.Configure(cfg))
 	_, reason = receive(s, about, ip, now.Add(100*time.Millisecond-1))
-	require.Equal(t, node.Limited, reason)
+	require.Equal(t, node.ReasonLimited, reason)
 	e, reason = receive(s, about, ip, now.Add(100*time.Millisecond))
 	require.Equal(t, []any{true, node.NoReason}, []any{e.Repeated, reason}, "nothing is forgotten")
 	_, reason = receive(s, fastCNP(t, sw, congested(t)), ip, now)
-	require.Equal(t, node.Denied, reason)
+	require.Equal(t, node.ReasonDenied, reason)
 	cfg.Enabled = false
 	require.NoError(t, s.Configure(cfg))
 	_, reason = receive(s, about, ip, now.Add(time.Second))
-	require.Equal(t, node.Disabled, reason)
+	require.Equal(t, node.ReasonDisabled, reason)
 	cfg.Enabled = true
 	require.NoError(t, s.Configure(cfg))
 	e, reason = receive(s, about, ip, now.Add(time.Second))

@@ -134,16 +134,16 @@ func (s *Role) Counters() *node.Counters { return &s.counters }
 // not notifications teach QPs. The host's own datagrams (UD) also teach where its queue pairs send, so that CNPs about
 // them are accepted: for datagrams QPs may never learn the opposite direction. With Event.Observe nothing else happens.
 //
-// If the Action is node.Accepted, Decision.Request is its request, and SrcQP is the host's queue
+// If the Action is node.ActionAccepted, Decision.Request is its request, and SrcQP is the host's queue
 // pair that has to react, if KnownQP. Only for a PPFC may that be unknown: it is then about all traffic to Flow.Dst or
 // through Port.
 //
 // Any host can send notifications, so cheap checks come before expensive ones, and the source is checked before the
 // contents. The first of these reasons is given: Disabled; Broken (it may be a notification but cannot be decoded);
-// NotOurs (to another host); Tunnelled; for a source that is neither on the access list nor the flow's destination
-// Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (Accepted or AcceptedPerSource); Broken
-// (options beyond Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or
-// AmbiguousQP. A refused packet is not charged to any limit.
+// ReasonNotOurs (to another host); Tunnelled; for a source that is neither on the access list nor the flow's
+// destination Denied, ReasonUnknownQP (no such queue pair is known) or ReasonAmbiguousQP; Limited (Accepted or
+// AcceptedPerSource); Broken (options beyond Limits, or a malformed message) or ReasonUnknownOption; ICRC; for a
+// source on the list ReasonUnknownQP or ReasonAmbiguousQP. A refused packet is not charged to any limit.
 func (s *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if f == nil {
 		return out, d
@@ -152,7 +152,7 @@ func (s *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 	s.receive(f, &e, &d)
 	s.counters.Settle(&d)
 	if d.Repeated {
-		s.counters.Inc(node.Count{Effect: node.Repeated})
+		s.counters.Inc(node.Count{Effect: node.EffectRepeated})
 	}
 	return out, d
 }
@@ -165,7 +165,7 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
 	switch {
-	case reason == node.NotOurs, reason == node.Broken && !role.MayBe(f, message.CNP):
+	case reason == node.ReasonNotOurs, reason == node.ReasonBroken && !role.MayBe(f, message.CNP):
 		return
 	case d.Packet == message.Data, d.Packet == message.Ack:
 		s.observe(p, e.Domain, d, e.Now)
@@ -174,13 +174,13 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 		d.Packet = message.Other
 		return
 	case !s.cfg.Enabled:
-		d.Reason = node.Disabled
-	case reason == node.Broken:
-		d.Reason = node.Broken
+		d.Reason = node.ReasonDisabled
+	case reason == node.ReasonBroken:
+		d.Reason = node.ReasonBroken
 	case !s.self.Has(p.Dst):
-		d.Reason = node.NotOurs
+		d.Reason = node.ReasonNotOurs
 	case len(p.Outer) > 0 && !s.cfg.AllowTunnel:
-		d.Reason = node.Tunnelled
+		d.Reason = node.ReasonTunnelled
 	}
 	if reason == node.NoReason {
 		d.From = p.Src
@@ -199,9 +199,9 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	}
 	switch {
 	case !s.ready(source, e.Now):
-		d.Reason = node.Limited
+		d.Reason = node.ReasonLimited
 	case !s.withinLimits(p):
-		d.Reason = node.Broken
+		d.Reason = node.ReasonBroken
 	default:
 		d.Flow.Domain = e.Domain
 		d.Reason = s.read(p, d)
@@ -211,7 +211,7 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	}
 	if d.Reason == node.NoReason {
 		if _, err := icrc.Verify(p.IP); err != nil {
-			d.Reason = node.ICRC
+			d.Reason = node.ReasonICRC
 		} else {
 			s.find(d, e.Now)
 		}
@@ -222,7 +222,7 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	}
 	s.from.Take(source, e.Now)
 	s.all.Take(e.Now)
-	d.Action = node.Accepted
+	d.Action = node.ActionAccepted
 	s.join(d, e.Now)
 }
 
@@ -258,10 +258,10 @@ func (s *Role) read(p *rocev2.Packet, d *node.Decision) node.Reason {
 	if ppfc.Is(p) {
 		n, err := ppfc.FromPacket(p)
 		if err != nil {
-			return node.Broken
+			return node.ReasonBroken
 		}
 		d.Packet, d.Message, d.Port, d.Request = message.PPFC, message.PPFC, n.Port, role.RequestOf(n.Type)
-		if d.Request != node.Resume {
+		if d.Request != node.RequestResume {
 			d.Pause = n.Pause
 		}
 		d.Flow.FlowKey = rocev2.FlowKey{Src: s.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}
@@ -279,14 +279,14 @@ func (s *Role) read(p *rocev2.Packet, d *node.Decision) node.Reason {
 		c, err := cnp.FromPacket(p)
 		if err == cnp.ErrOption { // maybe a Fast CNP with an unknown option type: its DestQP is not the host's
 			d.Packet = message.UnknownOption
-			return node.UnknownOption
+			return node.ReasonUnknownOption
 		} else if err != nil {
-			return node.Broken
+			return node.ReasonBroken
 		}
 		d.Message, d.Origin, d.SrcQP, d.KnownQP = message.CNP, fastcnp.OriginReceiver, c.DestQP, true
 		return node.NoReason
 	}
-	return node.Broken
+	return node.ReasonBroken
 }
 
 // find finds the host's queue pair.
@@ -303,14 +303,15 @@ func (s *Role) find(d *node.Decision, now time.Time) {
 	}
 }
 
-// join sets the request of a CNP or Fast CNP: SlowDown, unless the congestion was reported within Config.Window before.
+// join sets the request of a CNP or Fast CNP: RequestSlowDown, unless the congestion was reported within
+// Config.Window before.
 func (s *Role) join(d *node.Decision, now time.Time) {
 	if d.Message == message.PPFC {
 		return
 	}
 	key := uint64(d.SrcQP)
 	if d.Repeated = !s.reports.Ready(key, s.cfg.Window, now); !d.Repeated {
-		d.Request = node.SlowDown
+		d.Request = node.RequestSlowDown
 		s.reports.Take(key, now)
 	}
 }

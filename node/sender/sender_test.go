@@ -119,28 +119,29 @@ var frame rocev2.Frame
 
 // types are the types of PPFC that ask for a request.
 var types = map[node.Request]ppfc.Type{
-	node.Stop: ppfc.Stop, node.Resume: ppfc.Resume, node.Alarm: ppfc.Alarm, node.Hold: ppfc.Hold,
+	node.RequestStop: ppfc.Stop, node.RequestResume: ppfc.Resume, node.RequestAlarm: ppfc.Alarm,
+	node.RequestHold: ppfc.Hold,
 }
 
-// receive returns NotOurs also for what a sender has no say in, whether it learns from it or not.
+// receive returns ReasonNotOurs also for what a sender has no say in, whether it learns from it or not.
 func receive(s *sender.Role, packet []byte, o rocev2.DecodeOptions, now time.Time) (e event, reason node.Reason) {
 	frame.Decode(packet, o)
 	_, d := s.Receive(nil, &frame, node.Event{Now: now})
 	switch {
-	case d.Action == node.Nothing, d.Action == node.Learned:
-		return e, node.NotOurs
+	case d.Action == node.NoAction, d.Action == node.ActionLearned:
+		return e, node.ReasonNotOurs
 	case d.Reason != node.NoReason:
-		if d.Action != node.Refused || d.Message != message.Other || d.Trace != nil || d.Repeated {
+		if d.Action != node.ActionRefused || d.Message != message.Other || d.Trace != nil || d.Repeated {
 			panic("a refusal that says something")
 		}
 		return e, d.Reason
-	case d.Action != node.Accepted || d.Message != d.Packet:
+	case d.Action != node.ActionAccepted || d.Message != d.Packet:
 		panic("a Decision that contradicts itself")
 	}
 	var asked ppfc.Extension
 	if d.Message == message.PPFC {
 		asked = ppfc.Extension{Congested: d.Flow.Dst, Type: types[d.Request], Port: d.Port, Pause: d.Pause}
-	} else if d.Request == node.SlowDown == d.Repeated {
+	} else if d.Request == node.RequestSlowDown == d.Repeated {
 		panic("a repeated report asks to slow down, or a first one does not")
 	}
 	return event{
@@ -151,7 +152,8 @@ func receive(s *sender.Role, packet []byte, o rocev2.DecodeOptions, now time.Tim
 // observe shows a sender a packet that is no notification.
 func observe(s *sender.Role, p *rocev2.Packet, now time.Time) {
 	frame.Decode(append(bytes.Clone(p.Outer), p.IP...), ip)
-	if _, d := s.Receive(nil, &frame, node.Event{Now: now}); d.Action != node.Nothing && d.Action != node.Learned {
+	if _, d := s.Receive(nil, &frame, node.Event{Now: now}); d.Action != node.NoAction &&
+		d.Action != node.ActionLearned {
 		panic(d.Action)
 	}
 }
@@ -203,7 +205,7 @@ func TestAccepted(t *testing.T) {
 			e, reason := receive(s, c.packet, ip, now)
 			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, c.want, e)
-			require.EqualValues(t, 1, s.Counters().Of(node.Count{Action: node.Accepted, Message: c.want.Kind}))
+			require.EqualValues(t, 1, s.Counters().Load(node.Count{Action: node.ActionAccepted, Message: c.want.Kind}))
 		})
 	}
 
@@ -243,73 +245,73 @@ func TestRefused(t *testing.T) {
 		change func(*sender.Config)
 		reason node.Reason
 	}{
-		{"disabled", good, func(c *sender.Config) { c.Enabled = false }, node.Disabled},
-		{"no UDP at all", good[:60], nil, node.NotOurs},
-		{"cut", good[:90], nil, node.Broken},
-		{"data", congested(t, func(p *rocev2.Packet) { p.Dst = self6 }).IP, nil, node.NotOurs},
-		{"another host's", fastCNP(t, sw, elsewhere), nil, node.NotOurs},
-		{"another host's, tunnelled", tunnelled(fastCNP(t, sw, elsewhere)), nil, node.NotOurs},
-		{"tunnelled", tunnelled(fastCNP(t, stranger, congested(t))), nil, node.Tunnelled},
-		{"of a stranger", changed(t, fastCNP(t, stranger, unknown), 100, 1, false), nil, node.Denied},
-		{"of a stranger, broken", changed(t, fastCNP(t, stranger, unknown), 43, 17, false), nil, node.Denied},
-		{"CNP of a stranger", strangers, nil, node.UnknownQP},
+		{"disabled", good, func(c *sender.Config) { c.Enabled = false }, node.ReasonDisabled},
+		{"no UDP at all", good[:60], nil, node.ReasonNotOurs},
+		{"cut", good[:90], nil, node.ReasonBroken},
+		{"data", congested(t, func(p *rocev2.Packet) { p.Dst = self6 }).IP, nil, node.ReasonNotOurs},
+		{"another host's", fastCNP(t, sw, elsewhere), nil, node.ReasonNotOurs},
+		{"another host's, tunnelled", tunnelled(fastCNP(t, sw, elsewhere)), nil, node.ReasonNotOurs},
+		{"tunnelled", tunnelled(fastCNP(t, stranger, congested(t))), nil, node.ReasonTunnelled},
+		{"of a stranger", changed(t, fastCNP(t, stranger, unknown), 100, 1, false), nil, node.ReasonDenied},
+		{"of a stranger, broken", changed(t, fastCNP(t, stranger, unknown), 43, 17, false), nil, node.ReasonDenied},
+		{"CNP of a stranger", strangers, nil, node.ReasonUnknownQP},
 		{"CNP of a stranger who sends to the queue pair", strangers,
 			func(c *sender.Config) {
 				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
 				require.NoError(t, c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x77}))
-			}, node.UnknownQP},
+			}, node.ReasonUnknownQP},
 		{"CNP of a stranger, by which another queue pair sends", strangers,
 			func(c *sender.Config) {
 				connect(t, c, stranger, 0x77, 0x24)
 				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
 				require.NoError(t, c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x77}))
-			}, node.UnknownQP},
-		{"CNP of the receiver, of another queue pair", receiverCNP(t, congested(t), 0x23), nil, node.UnknownQP},
+			}, node.ReasonUnknownQP},
+		{"CNP of the receiver, of another queue pair", receiverCNP(t, congested(t), 0x23), nil, node.ReasonUnknownQP},
 		{"CNP, nothing known", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = nil },
-			node.UnknownQP},
+			node.ReasonUnknownQP},
 		{"CNP, one direction ambiguous", receiverCNP(t, congested(t), 0x22),
-			func(c *sender.Config) { c.QPs = oneWay{c.QPs} }, node.AmbiguousQP},
+			func(c *sender.Config) { c.QPs = oneWay{c.QPs} }, node.ReasonAmbiguousQP},
 		{"CNP, ambiguous", receiverCNP(t, congested(t), 0x22),
-			func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+			func(c *sender.Config) { c.QPs = ambiguous{} }, node.ReasonAmbiguousQP},
 		{"Fast CNP of the receiver where receivers send none", fastCNP(t, dst6, congested(t)),
-			func(c *sender.Config) { c.ReceiversSendNone = true }, node.Denied},
+			func(c *sender.Config) { c.ReceiversSendNone = true }, node.ReasonDenied},
 		{"Fast CNP of the receiver, ambiguous", fastCNP(t, dst6, congested(t)),
-			func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+			func(c *sender.Config) { c.QPs = ambiguous{} }, node.ReasonAmbiguousQP},
 		{"Fast CNP of the receiver about another flow",
-			fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.Denied},
+			fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.ReasonDenied},
 		{"Fast CNP of the receiver, on the list, unknown flow", fastCNP(t, dst6, unknown),
-			func(c *sender.Config) { c.Accept = acl.New(netip.PrefixFrom(dst6, 128)) }, node.UnknownQP},
-		{"PPFC of a stranger", pause(t, congested(t), stranger, ppfc.Extension{}, true), nil, node.Denied},
-		{"PPFC of the receiver", pause(t, congested(t), dst6, ppfc.Extension{}, true), nil, node.Denied},
-		{"no list", good, func(c *sender.Config) { c.Accept = nil }, node.Denied},
+			func(c *sender.Config) { c.Accept = acl.New(netip.PrefixFrom(dst6, 128)) }, node.ReasonUnknownQP},
+		{"PPFC of a stranger", pause(t, congested(t), stranger, ppfc.Extension{}, true), nil, node.ReasonDenied},
+		{"PPFC of the receiver", pause(t, congested(t), dst6, ppfc.Extension{}, true), nil, node.ReasonDenied},
+		{"no list", good, func(c *sender.Config) { c.Accept = nil }, node.ReasonDenied},
 		{"too many options", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 60
 			p.Ext = wiretest.Hex(t,
 				"1104 9e10 20010db800040000000000000000000e 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
-		}).IP, nil, node.Broken},
+		}).IP, nil, node.ReasonBroken},
 		{"too many Hop-by-Hop options", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
 			p.Ext = wiretest.Hex(t, "1104 1e10 0000000000000000 0000000000000000"+
 				"1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
-		}).IP, nil, node.Broken},
+		}).IP, nil, node.ReasonBroken},
 		{"overrunning Hop-by-Hop option", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
 			p.Ext = wiretest.Hex(t, "1100 1e05 00000000")
-		}).IP, nil, node.Broken},
-		{"option length", changed(t, good, 43, 17, true), nil, node.Broken},
+		}).IP, nil, node.ReasonBroken},
+		{"option length", changed(t, good, 43, 17, true), nil, node.ReasonBroken},
 		{"PPFC length", func() []byte {
 			b := pause(t, congested(t), sw, ppfc.Extension{}, true)
 			binary.BigEndian.PutUint16(b[4:], binary.BigEndian.Uint16(b[4:])-4)
 			binary.BigEndian.PutUint16(b[44:], binary.BigEndian.Uint16(b[44:])-4)
 			return b
-		}(), nil, node.Broken},
-		{"unknown option that must not be skipped", changed(t, good, 42, 0x9F, true), nil, node.UnknownOption},
-		{"ICRC", changed(t, fastCNP(t, sw, unknown), 100, 1, false), nil, node.ICRC},
-		{"unknown flow", fastCNP(t, sw, unknown), nil, node.UnknownQP},
+		}(), nil, node.ReasonBroken},
+		{"unknown option that must not be skipped", changed(t, good, 42, 0x9F, true), nil, node.ReasonUnknownOption},
+		{"ICRC", changed(t, fastCNP(t, sw, unknown), 100, 1, false), nil, node.ReasonICRC},
+		{"unknown flow", fastCNP(t, sw, unknown), nil, node.ReasonUnknownQP},
 		{"unknown flow, of the receiver", fastCNP(t, dst6.Next(),
-			congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.UnknownQP},
-		{"nothing known", good, func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
-		{"ambiguous", good, func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+			congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.ReasonUnknownQP},
+		{"nothing known", good, func(c *sender.Config) { c.QPs = nil }, node.ReasonUnknownQP},
+		{"ambiguous", good, func(c *sender.Config) { c.QPs = ambiguous{} }, node.ReasonAmbiguousQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t)
@@ -324,11 +326,11 @@ func TestRefused(t *testing.T) {
 			if c.name == "data" || c.name == "no UDP at all" { // the role has no say
 				counted = 0
 			}
-			require.Equal(t, counted, s.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}))
+			require.Equal(t, counted, s.Counters().Load(node.Count{Action: node.ActionRefused, Reason: c.reason}))
 		})
 	}
 	_, reason := receive(made(t, sender.Config{}), good, ip, now)
-	require.Equal(t, node.Disabled, reason)
+	require.Equal(t, node.ReasonDisabled, reason)
 
 	cfg := config(t)
 	cfg.AllowTunnel = true
@@ -398,7 +400,7 @@ func TestQPTable(t *testing.T) {
 	for _, c := range []struct {
 		qp   uint32
 		want node.Reason
-	}{{0x22, node.NoReason}, {0x24, node.Denied}, {0x25, node.UnknownQP}} {
+	}{{0x22, node.NoReason}, {0x24, node.ReasonDenied}, {0x25, node.ReasonUnknownQP}} {
 		t.Run(fmt.Sprint(c.qp), func(t *testing.T) {
 			_, reason := receive(made(t, cfg), receiverCNP(t, congested(t), c.qp), ip, now)
 			require.Equal(t, c.want, reason, c.qp)
@@ -426,17 +428,17 @@ func TestDatagrams(t *testing.T) {
 	var inside rocev2.Packet
 	require.NoError(t, inside.DecodeIP(tunnelled(datagram().IP)))
 	observe(s, &inside, now) // of nobody knows whom
-	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t), 0), 0))
-	require.Equal(t, node.UnknownQP, reason(about, 0))
+	require.Equal(t, node.ReasonUnknownQP, reason(receiverCNP(t, congested(t), 0), 0))
+	require.Equal(t, node.ReasonUnknownQP, reason(about, 0))
 	observe(s, datagram(), now)
 	observe(s, datagram(v4), now)
 	require.Equal(t, node.NoReason, reason(about, 0))
 	require.Equal(t, node.NoReason, reason(receiverCNP(t, congested(t, v4), 0x55), 0))
 	require.Equal(t, node.NoReason, reason(about, 10*time.Minute-1))
-	require.Equal(t, node.UnknownQP, reason(about, 10*time.Minute))
-	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t), 0x56), 0))
+	require.Equal(t, node.ReasonUnknownQP, reason(about, 10*time.Minute))
+	require.Equal(t, node.ReasonUnknownQP, reason(receiverCNP(t, congested(t), 0x56), 0))
 	elsewhere := congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })
-	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, elsewhere, 0x55), 0))
+	require.Equal(t, node.ReasonUnknownQP, reason(receiverCNP(t, elsewhere, 0x55), 0))
 	observe(made(t, sender.Config{}), datagram(), now) // off: nothing is recorded, and nothing breaks
 }
 
@@ -462,11 +464,11 @@ func TestConfiguredCodePoints(t *testing.T) {
 		{"a switch's", fast(sw, congested(t)), message.FastCNP, 0},
 		{"a switch's, option 2", fast(sw, congested(t, traced(t))), message.FastCNP, 0},
 		{"the receiver's", fast(dst6, congested(t)), message.FastCNP, 0},
-		{"of another receiver", fast(dst6.Next(), congested(t)), 0, node.Denied},
-		{"of nobody", fast(dst6.Next().Next(), congested(t)), 0, node.Denied},
-		{"of another type", fastCNP(t, sw, congested(t)), 0, node.UnknownOption},
-		{"of another type, of a receiver", fastCNP(t, dst6.Next(), aboutNext), 0, node.UnknownOption},
-		{"of another type, of nobody", fastCNP(t, dst6.Next().Next(), congested(t)), 0, node.UnknownQP},
+		{"of another receiver", fast(dst6.Next(), congested(t)), 0, node.ReasonDenied},
+		{"of nobody", fast(dst6.Next().Next(), congested(t)), 0, node.ReasonDenied},
+		{"of another type", fastCNP(t, sw, congested(t)), 0, node.ReasonUnknownOption},
+		{"of another type, of a receiver", fastCNP(t, dst6.Next(), aboutNext), 0, node.ReasonUnknownOption},
+		{"of another type, of nobody", fastCNP(t, dst6.Next().Next(), congested(t)), 0, node.ReasonUnknownQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, reason := receive(made(t, cfg), c.packet, ip, now)
@@ -487,9 +489,10 @@ func TestRate(t *testing.T) {
 		packet []byte
 		reason node.Reason
 	}{
-		{0, wrong, node.ICRC}, {0, fastCNP(t, sw, congested(t)), 0}, {0, receiverCNP(t, congested(t), 0x22), 0},
-		{0, fastCNP(t, sw.Next(), congested(t)), node.Limited}, {99, wrong, node.Limited},
-		{100, fastCNP(t, sw.Next(), congested(t)), 0}, {100, receiverCNP(t, congested(t, v4), 0x23), node.Limited},
+		{0, wrong, node.ReasonICRC}, {0, fastCNP(t, sw, congested(t)), 0}, {0, receiverCNP(t, congested(t), 0x22), 0},
+		{0, fastCNP(t, sw.Next(), congested(t)), node.ReasonLimited}, {99, wrong, node.ReasonLimited},
+		{100, fastCNP(t, sw.Next(), congested(t)), 0}, {100, receiverCNP(t, congested(t, v4), 0x23),
+			node.ReasonLimited},
 	} {
 		_, reason := receive(s, c.packet, ip, now.Add(c.at*time.Millisecond))
 		require.Equal(t, c.reason, reason, "packet %d", i)
@@ -503,7 +506,7 @@ func TestRate(t *testing.T) {
 		packet []byte
 		reason node.Reason
 	}{
-		{0, fastCNP(t, sw, congested(t)), 0}, {0, fastCNP(t, sw.Next(), congested(t)), node.Limited},
+		{0, fastCNP(t, sw, congested(t)), 0}, {0, fastCNP(t, sw.Next(), congested(t)), node.ReasonLimited},
 		{1, fastCNP(t, sw.Next(), congested(t)), 0},
 	} {
 		_, reason := receive(s, c.packet, ip, now.Add(c.at*time.Second))
@@ -534,8 +537,8 @@ func TestTwoClocks(t *testing.T) {
 				}
 				receive(s, fast, ip, at)
 			}
-			require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Accepted,
-				Message: message.FastCNP})-s.Counters().Of(node.Count{Effect: node.Repeated}))
+			require.EqualValues(t, 5, s.Counters().Load(node.Count{Action: node.ActionAccepted,
+				Message: message.FastCNP})-s.Counters().Load(node.Count{Effect: node.EffectRepeated}))
 		})
 	}
 }
@@ -554,14 +557,14 @@ func TestOrder(t *testing.T) {
 		reason node.Reason
 		make   func(*sender.Config, *packet)
 	}{
-		{node.Disabled, func(c *sender.Config, _ *packet) { c.Enabled = false }},
-		{node.NotOurs, func(_ *sender.Config, p *packet) { p.to = self6.Next() }},
-		{node.Tunnelled, func(_ *sender.Config, p *packet) { p.tunnelled = true }},
-		{node.Denied, func(_ *sender.Config, p *packet) { p.from = netip.MustParseAddr("2001:db8:bad::1") }},
-		{node.Limited, func(c *sender.Config, _ *packet) { c.Accepted = node.Rate{PerSecond: 1e-3} }},
-		{node.Broken, func(_ *sender.Config, p *packet) { p.option = true }},
-		{node.ICRC, func(_ *sender.Config, p *packet) { p.damaged = true }},
-		{node.UnknownQP, func(_ *sender.Config, p *packet) { p.destQP = 0x12 }},
+		{node.ReasonDisabled, func(c *sender.Config, _ *packet) { c.Enabled = false }},
+		{node.ReasonNotOurs, func(_ *sender.Config, p *packet) { p.to = self6.Next() }},
+		{node.ReasonTunnelled, func(_ *sender.Config, p *packet) { p.tunnelled = true }},
+		{node.ReasonDenied, func(_ *sender.Config, p *packet) { p.from = netip.MustParseAddr("2001:db8:bad::1") }},
+		{node.ReasonLimited, func(c *sender.Config, _ *packet) { c.Accepted = node.Rate{PerSecond: 1e-3} }},
+		{node.ReasonBroken, func(_ *sender.Config, p *packet) { p.option = true }},
+		{node.ReasonICRC, func(_ *sender.Config, p *packet) { p.damaged = true }},
+		{node.ReasonUnknownQP, func(_ *sender.Config, p *packet) { p.destQP = 0x12 }},
 	}
 	for i, first := range faults {
 		for j, second := range faults[i:] {
@@ -595,10 +598,10 @@ func TestOrder(t *testing.T) {
 		packet []byte
 		reason node.Reason
 	}{
-		{"broken option", changed(t, unknown, 43, 17, true), node.Denied},
-		{"ICRC", changed(t, unknown, 100, 1, false), node.UnknownQP},
+		{"broken option", changed(t, unknown, 43, 17, true), node.ReasonDenied},
+		{"ICRC", changed(t, unknown, 100, 1, false), node.ReasonUnknownQP},
 		{"CNP that names the receiver's queue pair, as a Fast CNP does", receiverCNP(t, congested(t), 0x11),
-			node.UnknownQP},
+			node.ReasonUnknownQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t)
@@ -669,7 +672,7 @@ func TestAgain(t *testing.T) {
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, c.again, e.Repeated, c.at)
 	}
-	require.EqualValues(t, 7, s.Counters().Of(node.Count{Effect: node.Repeated}))
+	require.EqualValues(t, 7, s.Counters().Load(node.Count{Effect: node.EffectRepeated}))
 
 	cfg.Window = 0
 	s = made(t, cfg)
@@ -689,10 +692,10 @@ func TestPerSource(t *testing.T) {
 		packet []byte
 		reason node.Reason
 	}{
-		{0, wrong, node.ICRC}, // takes nothing
+		{0, wrong, node.ReasonICRC}, // takes nothing
 		{0, fastCNP(t, sw, congested(t)), 0},
-		{99, fastCNP(t, sw, congested(t)), node.Limited},
-		{99, wrong, node.Limited},
+		{99, fastCNP(t, sw, congested(t)), node.ReasonLimited},
+		{99, wrong, node.ReasonLimited},
 		{99, fastCNP(t, sw.Next(), congested(t)), 0},
 		{99, receiverCNP(t, congested(t), 0x22), 0},
 		{100, fastCNP(t, sw, congested(t)), 0},
@@ -715,7 +718,7 @@ func TestFlood(t *testing.T) {
 	for range 10_000 {
 		binary.BigEndian.PutUint64(forged[8+random.IntN(2)*4:], random.Uint64())
 		_, reason := receive(s, forged, ip, now)
-		require.Contains(t, []node.Reason{node.Denied, node.ICRC}, reason)
+		require.Contains(t, []node.Reason{node.ReasonDenied, node.ReasonICRC}, reason)
 	}
 	_, reason := receive(s, fastCNP(t, sw, congested(t)), ip, now)
 	require.Equal(t, node.NoReason, reason)
@@ -865,11 +868,11 @@ func TestBrokenMayNotify(t *testing.T) {
 		name, udp string
 		want      node.Reason
 	}{
-		{"a CNP without an ICRC", "0014 0000 81 40 ffff 00000022 00000000", node.Broken},
-		{"no opcode", "0008 0000", node.Broken},
-		{"a UDP length of 4", "0004 0000 81 40 ffff 00000022 00000000", node.Broken},
-		{"a SEND that breaks off", "0010 0000 04 40 ffff 00000022", node.NotOurs},
-		{"an Acknowledge without AETH", "0018 0000 11 40 ffff 00000022 00000000 00000000", node.NotOurs},
+		{"a CNP without an ICRC", "0014 0000 81 40 ffff 00000022 00000000", node.ReasonBroken},
+		{"no opcode", "0008 0000", node.ReasonBroken},
+		{"a UDP length of 4", "0004 0000 81 40 ffff 00000022 00000000", node.ReasonBroken},
+		{"a SEND that breaks off", "0010 0000 04 40 ffff 00000022", node.ReasonNotOurs},
+		{"an Acknowledge without AETH", "0018 0000 11 40 ffff 00000022 00000000 00000000", node.ReasonNotOurs},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b := wiretest.Hex(t, header+row.udp)

@@ -44,7 +44,7 @@ func (s *Role) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	if s.cfg.Accept.Contains(p.Src) {
 		return trust{}
 	}
-	t := trust{cnp: node.Denied, fast: node.Denied, other: node.Denied}
+	t := trust{cnp: node.ReasonDenied, fast: node.ReasonDenied, other: node.ReasonDenied}
 	if ppfc.Is(p) {
 		return t
 	}
@@ -89,9 +89,9 @@ func (s *Role) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Ti
 		case sends:
 			return node.NoReason
 		case known:
-			return node.Denied
+			return node.ReasonDenied
 		}
-		return node.UnknownQP
+		return node.ReasonUnknownQP
 	case !s.sent.Ready(s.datagrams(qp, dst, domain), remembered, now):
 		return node.NoReason
 	}
@@ -104,7 +104,7 @@ func (s *Role) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Ti
 	k = key(self, dst, back, domain)
 	forth, reason := s.qps.SourceQP(&k, now)
 	if reason == node.NoReason && forth != qp {
-		return node.UnknownQP
+		return node.ReasonUnknownQP
 	}
 	return reason
 }

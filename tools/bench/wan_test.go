@@ -215,7 +215,7 @@ func BenchmarkNotify(b *testing.B) {
 			at := 0
 			for b.Loop() {
 				w.frame.Decode(messages[at:at+size], rocev2.DecodeOptions{Link: rocev2.LinkIP})
-				if _, d := w.pe.Receive(w.out, &w.frame, node.Event{Now: w.now}); d.Action != node.Sent {
+				if _, d := w.pe.Receive(w.out, &w.frame, node.Event{Now: w.now}); d.Action != node.ActionSent {
 					b.Fatal(d.Reason)
 				}
 				if at += size; at == len(messages) {
@@ -234,7 +234,8 @@ func BenchmarkNotify(b *testing.B) {
 			}
 			p := wiretest.Must(proxy.New(proxy.Config{
 				Enabled: true, Self6: loopback, Accept: everyone, QPs: qps,
-				Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("::/0"), Value: proxy.CNP}),
+				Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("::/0"),
+					Value: proxy.AnswerCNP}),
 			}))(b)
 			// The PSN is the complement of the queue pair, so that the checksum is right for all.
 			putQP := func(packet []byte, qp uint32) {
@@ -248,7 +249,7 @@ func BenchmarkNotify(b *testing.B) {
 			for b.Loop() {
 				putQP(message[40+8+proxymsg.SizeIPv6:], w.flows[at])
 				w.frame.Decode(message, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-				if _, d := p.Receive(w.out, &w.frame, node.Event{Now: noon}); d.Action != node.Sent {
+				if _, d := p.Receive(w.out, &w.frame, node.Event{Now: noon}); d.Action != node.ActionSent {
 					b.Fatal(d.Reason)
 				}
 				if at++; at == flows {

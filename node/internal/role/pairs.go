@@ -35,10 +35,10 @@ func PairsOf(known node.Pairs) (q Pairs) {
 	return q
 }
 
-// SourceQP returns the queue pair that sends a flow, or UnknownQP or AmbiguousQP.
+// SourceQP returns the queue pair that sends a flow, or ReasonUnknownQP or ReasonAmbiguousQP.
 func (q *Pairs) SourceQP(k *qpmap.Key, now time.Time) (uint32, node.Reason) {
 	if q.known == nil {
-		return 0, node.UnknownQP
+		return 0, node.ReasonUnknownQP
 	}
 	pair, err := q.known.SourceQP(*k, now)
 	if err != nil {
@@ -70,9 +70,9 @@ func (q *Pairs) FindOf(d *node.Decision, h *bth.Header, now time.Time) {
 // reasonOf returns the reason that an error of Pairs stands for.
 func reasonOf(err error) node.Reason {
 	if errors.Is(err, qpmap.ErrAmbiguous) {
-		return node.AmbiguousQP
+		return node.ReasonAmbiguousQP
 	}
-	return node.UnknownQP
+	return node.ReasonUnknownQP
 }
 
 // Learns reports whether they learn from packets.
@@ -84,7 +84,7 @@ func (q *Pairs) Learn(d *node.Decision, p *rocev2.Packet, domain uint32, src net
 	if q.learner == nil || q.learner.Observe(p, domain, now) == 0 {
 		return
 	}
-	d.Action, d.Flow, d.KnownQP = node.Learned, qpmap.Key{}, true
+	d.Action, d.Flow, d.KnownQP = node.ActionLearned, qpmap.Key{}, true
 	if q.table == nil {
 		d.Flow, d.SrcQP = learned(q.learner.Learned(), src)
 		return

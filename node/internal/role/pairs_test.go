@@ -35,14 +35,14 @@ func TestFind(t *testing.T) {
 		domain uint32
 		want   node.Reason
 	}{
-		{"nil", nil, 7, node.UnknownQP},
-		{"a nil table", (*qpmap.Map)(nil), 7, node.UnknownQP},
+		{"nil", nil, 7, node.ReasonUnknownQP},
+		{"a nil table", (*qpmap.Map)(nil), 7, node.ReasonUnknownQP},
 		{"known", known, 7, node.NoReason},
-		{"of another domain", known, 8, node.UnknownQP},
+		{"of another domain", known, 8, node.ReasonUnknownQP},
 		{"known, no table", answer{}, 0, node.NoReason},
-		{"ambiguous", answer{qpmap.ErrAmbiguous}, 0, node.AmbiguousQP},
-		{"ambiguous, in other words", answer{fmt.Errorf("host: %w", qpmap.ErrAmbiguous)}, 0, node.AmbiguousQP},
-		{"another error", answer{errors.New("down")}, 0, node.UnknownQP},
+		{"ambiguous", answer{qpmap.ErrAmbiguous}, 0, node.ReasonAmbiguousQP},
+		{"ambiguous, in other words", answer{fmt.Errorf("host: %w", qpmap.ErrAmbiguous)}, 0, node.ReasonAmbiguousQP},
+		{"another error", answer{errors.New("down")}, 0, node.ReasonUnknownQP},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			q := role.PairsOf(row.pairs)
@@ -93,7 +93,7 @@ func TestLearns(t *testing.T) {
 			d := node.Decision{Packet: message.Data}
 			q.Learn(&d, datagram(1), 4, host6, start)
 			if row.name == "a table" {
-				require.Equal(t, node.Learned, d.Action)
+				require.Equal(t, node.ActionLearned, d.Action)
 			} else {
 				require.Equal(t, node.Decision{Packet: message.Data}, d)
 			}
@@ -149,7 +149,8 @@ func TestLearn(t *testing.T) {
 			var d node.Decision
 			q.Learn(&d, nil, 4, row.src, start)
 			require.Equal(t,
-				node.Decision{Action: node.Learned, Flow: row.want.key, SrcQP: row.want.pair.SrcQP, KnownQP: true}, d)
+				node.Decision{Action: node.ActionLearned, Flow: row.want.key, SrcQP: row.want.pair.SrcQP,
+					KnownQP: true}, d)
 		})
 	}
 }
@@ -173,7 +174,7 @@ func TestLearnNoAllocs(t *testing.T) {
 		now = now.Add(time.Second)
 		var d node.Decision
 		q.Learn(&d, p, 4, host6, now)
-		if d.Action != node.Learned || d.SrcQP != p.BTH.DETH.SrcQP || d.Flow.DestQP != p.BTH.DestQP {
+		if d.Action != node.ActionLearned || d.SrcQP != p.BTH.DETH.SrcQP || d.Flow.DestQP != p.BTH.DestQP {
 			panic(d.Action)
 		}
 	})

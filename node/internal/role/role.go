@@ -52,9 +52,9 @@ func Unanswered(k message.Kind) node.Reason {
 	case message.Data:
 		return node.NoReason
 	case message.Ack:
-		return node.Acknowledgement
+		return node.ReasonAcknowledgement
 	}
-	return node.Notification
+	return node.ReasonNotification
 }
 
 // MayBe reports whether a broken RoCEv2 packet may be of a kind: its opcode is of that kind, or missing.
@@ -67,19 +67,19 @@ func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 }
 
 // Decode decodes the RoCEv2 packet in a frame, through IP in IP but no other tunnel, and returns its kind. If there is
-// no such packet, the reason is NotOurs; if it cannot be decoded, the kind and the reason are Broken.
+// no such packet, the reason is ReasonNotOurs; if it cannot be decoded, the kind and the reason are Broken.
 func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	v := f.Outer()
 	if v.Mirrored() { // a copy of a packet that was sent to another node
-		return message.Other, node.NotOurs
+		return message.Other, node.ReasonNotOurs
 	}
 	switch err := v.Packet(p); {
 	case err == nil:
 		return KindOf(p.BTH.Opcode), node.NoReason
 	case errors.Is(err, rocev2.ErrNotRoCEv2):
-		return message.Other, node.NotOurs
+		return message.Other, node.ReasonNotOurs
 	}
-	return message.Broken, node.Broken
+	return message.Broken, node.ReasonBroken
 }
 
 // Teaches reports whether a frame, below its tunnels, is a RoCEv2 packet that is no notification: data, an
@@ -100,12 +100,12 @@ func Concerns(f *rocev2.Frame, ports ...uint16) bool {
 	return !errors.Is(err, rocev2.ErrNotRoCEv2)
 }
 
-// ToPort decodes a UDP datagram to a port into d. If there is none, the reason is NotOurs; if it is incomplete, Broken
-// or Fragment.
+// ToPort decodes a UDP datagram to a port into d. If there is none, the reason is ReasonNotOurs; if it is
+// incomplete, Broken or Fragment.
 func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 	v := f.Outer()
 	if v.Mirrored() { // a copy of a datagram that was sent to another node
-		return node.NotOurs
+		return node.ReasonNotOurs
 	}
 	err := v.Datagram(d, port)
 	switch {
@@ -113,12 +113,12 @@ func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 		return node.NoReason
 	case errors.Is(err, rocev2.ErrFragment):
 		if first, ok := f.Fragment(); ok && first == port {
-			return node.Fragment
+			return node.ReasonFragment
 		}
 	case !errors.Is(err, rocev2.ErrNotRoCEv2):
-		return node.Broken
+		return node.ReasonBroken
 	}
-	return node.NotOurs
+	return node.ReasonNotOurs
 }
 
 // TableKey returns the key of a flow in a table.
@@ -259,7 +259,8 @@ func RequestOf(t ppfc.Type) node.Request { return requests[t] }
 
 // requests has the requests by type of PPFC.
 var requests = [...]node.Request{
-	ppfc.Resume: node.Resume, ppfc.Stop: node.Stop, ppfc.Hold: node.Hold, ppfc.Alarm: node.Alarm,
+	ppfc.Resume: node.RequestResume, ppfc.Stop: node.RequestStop, ppfc.Hold: node.RequestHold,
+	ppfc.Alarm: node.RequestAlarm,
 }
 
 // MaxSize is the maximum of a size, such that no table has more than a few GB.
@@ -332,12 +333,12 @@ func (i *Intake) Message(
 	d *node.Decision, q *rocev2.Datagram, f *rocev2.Frame, port uint16, kind message.Kind, now time.Time,
 ) bool {
 	reason := ToPort(q, f, port)
-	if reason == node.NotOurs {
+	if reason == node.ReasonNotOurs {
 		return false
 	}
 	d.Packet, d.Reason = kind, reason
 	if i.Check(d, q, now); d.Reason == node.NoReason && q.VerifyChecksum() != nil {
-		d.Reason = node.Checksum
+		d.Reason = node.ReasonChecksum
 	}
 	return true
 }
@@ -350,15 +351,15 @@ func (i *Intake) Check(d *node.Decision, q *rocev2.Datagram, now time.Time) {
 	}
 	switch {
 	case !i.On:
-		d.Reason = node.Disabled
+		d.Reason = node.ReasonDisabled
 	case d.Reason != node.NoReason:
 	case !i.Self.Has(q.Dst):
-		d.Reason = node.NotOurs
+		d.Reason = node.ReasonNotOurs
 	case len(q.Outer) > 0:
-		d.Reason = node.Tunnelled
+		d.Reason = node.ReasonTunnelled
 	default:
 		if d.Reason = i.Admit(q.Src, now); d.Reason == node.NoReason && q.Truncated {
-			d.Reason = node.Broken
+			d.Reason = node.ReasonBroken
 		}
 	}
 }
@@ -367,14 +368,14 @@ func (i *Intake) Check(d *node.Decision, q *rocev2.Datagram, now time.Time) {
 // to its source and to all. What one limit refuses takes nothing from the other.
 func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	if !i.accept.Contains(src) {
-		return node.Denied
+		return node.ReasonDenied
 	}
 	var key uint64
 	if i.from != nil {
 		key = Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: src}}, i.seed)
 	}
 	if !i.from.Ready(key, now) || !i.all.Ready(now) {
-		return node.Limited
+		return node.ReasonLimited
 	}
 	i.from.Take(key, now)
 	i.all.Take(now)

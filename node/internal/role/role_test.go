@@ -36,9 +36,9 @@ func TestKindOf(t *testing.T) {
 		reason node.Reason
 	}{
 		{bth.RCSendOnly, message.Data, node.NoReason},
-		{bth.RCAcknowledge, message.Ack, node.Acknowledgement},
-		{bth.RCAtomicAcknowledge, message.Ack, node.Acknowledgement},
-		{bth.CNP, message.CNP, node.Notification},
+		{bth.RCAcknowledge, message.Ack, node.ReasonAcknowledgement},
+		{bth.RCAtomicAcknowledge, message.Ack, node.ReasonAcknowledgement},
+		{bth.CNP, message.CNP, node.ReasonNotification},
 		{bth.Opcode(0x80), message.Data, node.NoReason},
 		{bth.RCRDMAReadRequest, message.Data, node.NoReason},
 		{bth.Opcode(uint8(bth.CNP) & 0b11111), message.Data, node.NoReason},
@@ -71,17 +71,17 @@ func TestToPort(t *testing.T) {
 		want   node.Reason
 	}{
 		{"to the port", ipv6(17, "c000 1234 000a 0000 abcd"), node.NoReason},
-		{"to another", ipv6(17, "c000 1235 000a 0000 abcd"), node.NotOurs},
-		{"UDP longer than IP", ipv6(17, "c000 1234 000b 0000 abcd"), node.Broken},
-		{"UDP shorter than its header", ipv6(17, "c000 1234 0007 0000 abcd"), node.Broken},
-		{"another's is broken", ipv6(17, "c000 1235 000b 0000 abcd"), node.NotOurs},
-		{"TCP", ipv6(6, "c000 1234 000a 0000 abcd"), node.NotOurs},
-		{"first fragment", ipv6(44, "1100 0001 0000 0007 c000 1234 0100 0000"), node.Fragment},
-		{"first fragment to another", ipv6(44, "1100 0001 0000 0007 c000 1235 0100 0000"), node.NotOurs},
-		{"second fragment", ipv6(44, "1100 0009 0000 0007 c000 1234 0100 0000"), node.NotOurs},
-		{"second fragment of zeros", ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), node.NotOurs},
-		{"fragment of TCP", ipv6(44, "0600 0001 0000 0007 c000 1234 0100 0000"), node.NotOurs},
-		{"nothing", nil, node.NotOurs},
+		{"to another", ipv6(17, "c000 1235 000a 0000 abcd"), node.ReasonNotOurs},
+		{"UDP longer than IP", ipv6(17, "c000 1234 000b 0000 abcd"), node.ReasonBroken},
+		{"UDP shorter than its header", ipv6(17, "c000 1234 0007 0000 abcd"), node.ReasonBroken},
+		{"another's is broken", ipv6(17, "c000 1235 000b 0000 abcd"), node.ReasonNotOurs},
+		{"TCP", ipv6(6, "c000 1234 000a 0000 abcd"), node.ReasonNotOurs},
+		{"first fragment", ipv6(44, "1100 0001 0000 0007 c000 1234 0100 0000"), node.ReasonFragment},
+		{"first fragment to another", ipv6(44, "1100 0001 0000 0007 c000 1235 0100 0000"), node.ReasonNotOurs},
+		{"second fragment", ipv6(44, "1100 0009 0000 0007 c000 1234 0100 0000"), node.ReasonNotOurs},
+		{"second fragment of zeros", ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), node.ReasonNotOurs},
+		{"fragment of TCP", ipv6(44, "0600 0001 0000 0007 c000 1234 0100 0000"), node.ReasonNotOurs},
+		{"nothing", nil, node.ReasonNotOurs},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var f rocev2.Frame
@@ -96,7 +96,7 @@ func TestToPort(t *testing.T) {
 	var f rocev2.Frame
 	var d rocev2.Datagram
 	f.Decode(ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), rocev2.DecodeOptions{Link: rocev2.LinkIP})
-	require.Equal(t, node.NotOurs, role.ToPort(&d, &f, 0), "a fragment that shows no port has not port 0")
+	require.Equal(t, node.ReasonNotOurs, role.ToPort(&d, &f, 0), "a fragment that shows no port has not port 0")
 }
 
 // What is in a frame, through IP in IP alone.
@@ -112,9 +112,9 @@ func TestDecode(t *testing.T) {
 		{"CNP", ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.NoReason},
 		{"acknowledgement", ipv6(17, "c000 12b7 001c 0000 1100 8001 0000 0011 0000 0000 0000 0000 0000 0000"),
 			message.Ack, node.NoReason},
-		{"cut", ipv6(17, data)[:50], message.Broken, node.Broken},
-		{"to another port", ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.NotOurs},
-		{"no octets", nil, message.Other, node.NotOurs},
+		{"cut", ipv6(17, data)[:50], message.Broken, node.ReasonBroken},
+		{"to another port", ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.ReasonNotOurs},
+		{"no octets", nil, message.Other, node.ReasonNotOurs},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var f rocev2.Frame
@@ -284,24 +284,25 @@ func TestIntake(t *testing.T) {
 		from netip.Addr
 		want node.Reason
 	}{
-		{stranger, node.Denied}, {stranger, node.Denied}, {stranger, node.Denied}, {stranger, node.Denied},
-		{a, node.NoReason}, {a, node.NoReason}, {a, node.Limited}, // its own limit; one of all is left
-		{b, node.NoReason}, {b, node.Limited}, {c, node.Limited}, // that of all
+		{stranger, node.ReasonDenied}, {stranger, node.ReasonDenied}, {stranger, node.ReasonDenied}, {stranger,
+			node.ReasonDenied},
+		{a, node.NoReason}, {a, node.NoReason}, {a, node.ReasonLimited}, // its own limit; one of all is left
+		{b, node.NoReason}, {b, node.ReasonLimited}, {c, node.ReasonLimited}, // that of all
 	} {
 		require.Equal(t, s.want, i.Admit(s.from, start), n)
 	}
 	// A second later one may pass: b was refused by the limit of all, which took nothing from its own.
 	require.Equal(t, node.NoReason, i.Admit(b, start.Add(time.Second)))
-	require.Equal(t, node.Limited, i.Admit(c, start.Add(time.Second)))
+	require.Equal(t, node.ReasonLimited, i.Admit(c, start.Add(time.Second)))
 	require.Equal(t, node.NoReason, i.Admit(b, start.Add(2*time.Second)))
 
 	// Other rules keep what the limits hold: nothing of all, of b one, and c is a new source.
 	i.Configure(acl.New(prefix("10.0.0.0/30"), prefix("10.1.0.0/24")), node.Rate{PerSecond: 2, Burst: 3},
 		node.Rate{PerSecond: 1, Burst: 1}, 64, 1)
-	require.Equal(t, node.Limited, i.Admit(stranger, start.Add(2*time.Second)))
+	require.Equal(t, node.ReasonLimited, i.Admit(stranger, start.Add(2*time.Second)))
 	require.Equal(t, node.NoReason, i.Admit(stranger, start.Add(5*time.Second/2)))
 	i.Configure(nil, node.Rate{}, node.Rate{}, 64, 1)
-	require.Equal(t, node.Denied, i.Admit(a, start.Add(3*time.Second)), "no list lets nobody pass")
+	require.Equal(t, node.ReasonDenied, i.Admit(a, start.Add(3*time.Second)), "no list lets nobody pass")
 	i.Configure(acl.New(prefix("0.0.0.0/0")), node.Rate{}, node.Rate{}, 64, 1)
 	for range 9 {
 		require.Equal(t, node.NoReason, i.Admit(a, start.Add(3*time.Second)), "no limit")

@@ -119,7 +119,7 @@ func (a *answerer) start(cfg congested.Config) (err error) {
 			return fmt.Errorf("-option-types 0x%02x: want act bits 10 and chg bit 0, which is 0x80 to 0x9f", uint8(t))
 		}
 	}
-	everybody := acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}
+	everybody := acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.MethodFastCNP}
 	cfg.Methods = acl.NewMap(everybody)
 	a.Role, err = congested.New(cfg)
 	return err
@@ -153,7 +153,7 @@ func (a *answerer) Receive(out []byte, f *rocev2.Frame, e node.Event) (packet []
 	out = a.around.AppendReplyLink(out, 6)
 	e.Level = 0
 	out, d := a.Role.Receive(out, f, e)
-	if d.Action != node.Sent {
+	if d.Action != node.ActionSent {
 		a.skip(skipped(&d))
 		return
 	}
@@ -164,19 +164,19 @@ func (a *answerer) Receive(out []byte, f *rocev2.Frame, e node.Event) (packet []
 // skipped returns the reason why there is no Fast CNP, for the summary.
 func skipped(d *node.Decision) string {
 	switch {
-	case d.Action == node.Learned:
+	case d.Action == node.ActionLearned:
 		return "ICMPv6 error of a sender that is not capable"
-	case d.Action == node.Marked && d.Reason == node.NoReason:
+	case d.Action == node.ActionMarked && d.Reason == node.NoReason:
 		return "marked only: the sender is not capable"
-	case d.Action == node.Nothing:
+	case d.Action == node.NoAction:
 		return "not RoCEv2"
-	case d.Reason == node.Denied:
+	case d.Reason == node.ReasonDenied:
 		return "ICMPv6 error about nothing that was sent"
 	case d.Packet != message.Data && d.Packet != message.Other && d.Packet != message.Broken:
 		return d.Packet.String()
-	case d.Packet == message.Data && d.Reason == node.Broken:
+	case d.Packet == message.Data && d.Reason == node.ReasonBroken:
 		return "IOAM trace too long"
-	case d.Reason == node.Address:
+	case d.Reason == node.ReasonAddress:
 		return "from or to an address that is not answered"
 	}
 	return d.Reason.String()

@@ -78,18 +78,20 @@ func TestSkipped(t *testing.T) {
 		name string
 		d    node.Decision
 	}{
-		{"ICMPv6 error of a sender that is not capable", node.Decision{Action: node.Learned}},
-		{"marked only: the sender is not capable", node.Decision{Action: node.Marked, Packet: message.Data}},
-		{"no_method", node.Decision{Action: node.Marked, Packet: message.Data,
-			Reason: node.NoMethod}},
+		{"ICMPv6 error of a sender that is not capable", node.Decision{Action: node.ActionLearned}},
+		{"marked only: the sender is not capable", node.Decision{Action: node.ActionMarked, Packet: message.Data}},
+		{"no_method", node.Decision{Action: node.ActionMarked, Packet: message.Data,
+			Reason: node.ReasonNoMethod}},
 		{"not RoCEv2", node.Decision{}},
-		{"ICMPv6 error about nothing that was sent", node.Decision{Action: node.Refused, Reason: node.Denied}},
-		{"ack", node.Decision{Action: node.Refused, Packet: message.Ack, Reason: node.Acknowledgement}},
-		{"IOAM trace too long", node.Decision{Action: node.Refused, Packet: message.Data, Reason: node.Broken}},
-		{"broken", node.Decision{Action: node.Refused, Packet: message.Broken, Reason: node.Broken}},
-		{"not_capable", node.Decision{Action: node.Refused, Packet: message.Data, Reason: node.NotCapable}},
+		{"ICMPv6 error about nothing that was sent", node.Decision{Action: node.ActionRefused,
+			Reason: node.ReasonDenied}},
+		{"ack", node.Decision{Action: node.ActionRefused, Packet: message.Ack, Reason: node.ReasonAcknowledgement}},
+		{"IOAM trace too long", node.Decision{Action: node.ActionRefused, Packet: message.Data,
+			Reason: node.ReasonBroken}},
+		{"broken", node.Decision{Action: node.ActionRefused, Packet: message.Broken, Reason: node.ReasonBroken}},
+		{"not_capable", node.Decision{Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonNotCapable}},
 		{"from or to an address that is not answered", node.Decision{
-			Action: node.Refused, Packet: message.Data, Reason: node.Address,
+			Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonAddress,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.name, skipped(&c.d)) })

@@ -195,7 +195,7 @@ func (p *player) report(d *node.Decision, packet []byte, _ bool) {
 	if len(packet) > 0 {
 		p.write(packet, p.cause)
 	}
-	if d.Action == node.Nothing || p.answers != nil {
+	if d.Action == node.NoAction || p.answers != nil {
 		return
 	}
 	l := roles.NewLine(p.name, p.Role, d, p.summary.frames, p.cause.Time)

@@ -51,10 +51,10 @@ func (e *echo) Receive(_ []byte, f *rocev2.Frame, _ node.Event) ([]byte, node.De
 	var d node.Decision
 	switch {
 	case !e.Enabled:
-		d.Action, d.Reason = node.Refused, node.Disabled
+		d.Action, d.Reason = node.ActionRefused, node.ReasonDisabled
 		return nil, d
 	case len(f.Octets()) > 0 && f.Octets()[0] >= 'A':
-		d.Action, d.Message = node.Sent, message.CNP
+		d.Action, d.Message = node.ActionSent, message.CNP
 		if f.Octets()[0] > 'A' {
 			d.Message = message.FCN
 		}

@@ -43,7 +43,7 @@ func (v *Driver) Receive(r *capture.Record, e node.Event) {
 func (v *Driver) Due(now time.Time) {
 	for {
 		var packet []byte
-		if packet, v.decision = v.Role.Due(v.buffer(), now); v.decision.Action == node.Nothing {
+		if packet, v.decision = v.Role.Due(v.buffer(), now); v.decision.Action == node.NoAction {
 			return
 		}
 		v.Report(&v.decision, packet, true)

@@ -41,7 +41,7 @@ func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 	if err := refuse(notInKernel, []given{
 		{"rate", c.Rate != rate{}}, {"own_record", c.OwnRecord != nil}, {"inner_source", c.InnerSource},
 		{"level", c.Level != nil}, {"levels", c.Levels != nil}, {"congested", c.Congested == "ce"},
-		{"fallback", c.Fallback != congested.Nothing}, {"proxies", c.Proxies != nil}, {"pe", c.PE != nil},
+		{"fallback", c.Fallback != congested.NoMethod}, {"proxies", c.Proxies != nil}, {"pe", c.PE != nil},
 		{"port", c.Port != 0}, {"pause_us", c.PauseUS != nil}, {"ppfc", c.PPFC != nil}, {"ppfc_to", c.PPFCTo != ""},
 		{"ppfc_address", c.PPFCAddress != ""},
 	}); err != nil {
@@ -60,13 +60,13 @@ func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 	}
 	for i, m := range methods {
 		switch at := config.Index("methods", i); {
-		case m.Value != congested.FastCNP && m.Value != congested.Mark && m.Value != congested.Nothing:
+		case m.Value != congested.MethodFastCNP && m.Value != congested.MethodMark && m.Value != congested.NoMethod:
 			return k, config.Wrong(config.Join(at, "method"),
 				`the kernel knows fastcnp, mark and none: mode "agent" knows more`)
-		case m.Prefix.Addr().Is4() && m.Value == congested.FastCNP:
+		case m.Prefix.Addr().Is4() && m.Value == congested.MethodFastCNP:
 			return k, config.Wrong(config.Join(at, "method"),
 				"%v: there are no Fast CNPs over IPv4: mark or none allowed", m.Prefix)
-		case m.Value == congested.FastCNP && !k.Self.IsValid():
+		case m.Value == congested.MethodFastCNP && !k.Self.IsValid():
 			return k, config.Wrong("self", "Fast CNPs need an IPv6 address")
 		}
 	}

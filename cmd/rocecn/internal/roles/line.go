@@ -37,11 +37,11 @@ type Line struct {
 func NewLine(name string, r node.Role, d *node.Decision, frame int, at time.Time) Line {
 	l := Line{Frame: frame, Time: cli.Time(at), Role: name, Action: d.Action, Reason: d.Reason}
 	switch d.Action {
-	case node.Sent:
+	case node.ActionSent:
 		l.Kind, l.To, l.Option, l.OwnRecord = d.Message.String(), d.To, d.Option, d.OwnRecord
-	case node.Dropped:
+	case node.ActionDropped:
 		l.Kind = d.Message.String()
-	case node.Learned, node.Accepted:
+	case node.ActionLearned, node.ActionAccepted:
 		if d.KnownQP {
 			l.QP = &d.SrcQP
 		}
@@ -54,15 +54,15 @@ func NewLine(name string, r node.Role, d *node.Decision, frame int, at time.Time
 	case *Switch:
 		l.MarkECN = &d.MarkECN
 	case *Ingress:
-		if d.Action == node.Forwarded || d.Action == node.Learned && d.Label != 0 {
+		if d.Action == node.ActionForwarded || d.Action == node.ActionLearned && d.Label != 0 {
 			l.Label = &d.Label
 		}
 	case *Proxy:
-		if d.Action == node.Accepted {
+		if d.Action == node.ActionAccepted {
 			l.Kind, l.QP = d.Message.String(), nil
 		}
 	case *Sender:
-		if d.Action == node.Accepted {
+		if d.Action == node.ActionAccepted {
 			l.Origin, l.Again = d.Origin.String(), &d.Repeated
 		}
 		if r.rated {

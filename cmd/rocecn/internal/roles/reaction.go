@@ -96,7 +96,7 @@ func (s *Sender) react(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	switch {
 	case s.rates == nil:
 		return
-	case d.Action != node.Accepted:
+	case d.Action != node.ActionAccepted:
 		s.count(d, f, now)
 		return
 	case !d.KnownQP: // a PPFC about a port

@@ -148,7 +148,7 @@ func TestOwnLevel(t *testing.T) {
 	f.Decode(packet(t), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	level := func(known uint8) uint8 {
 		sent, d := r.Receive(nil, &f, node.Event{Level: known, Now: noon})
-		require.Equal(t, node.Sent, d.Action)
+		require.Equal(t, node.ActionSent, d.Action)
 		var m message.Message
 		require.NoError(t, m.Decode(sent, rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{}))
 		return m.Proxy.Level

@@ -127,7 +127,8 @@ func (s *Sender) Receive(out []byte, f *rocev2.Frame, e node.Event) ([]byte, nod
 	if s.rated = false; f != nil {
 		s.react(&d, f, e.Now)
 	}
-	if s.translates && d.KnownQP && (d.Request == node.Stop || d.Request == node.SlowDown && d.Message != message.CNP) {
+	if s.translates && d.KnownQP && (d.Request == node.RequestStop || d.Request == node.RequestSlowDown &&
+		d.Message != message.CNP) {
 		out = s.translate(out, &d, e.Now)
 	}
 	return out, d

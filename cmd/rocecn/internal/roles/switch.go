@@ -129,11 +129,11 @@ func (c *SwitchConfig) words() error {
 		return err
 	}
 	switch c.Fallback {
-	case congested.Nothing, congested.Proxy, congested.FCN, congested.PPFC:
+	case congested.NoMethod, congested.MethodProxy, congested.MethodFCN, congested.MethodPPFC:
 	default:
 		return config.Wrong("fallback", "%v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
-	if c.Fallback != congested.Nothing && c.Marking != "elsewhere" {
+	if c.Fallback != congested.NoMethod && c.Marking != "elsewhere" {
 		return config.Wrong("fallback", `it is for a node that cannot mark, whose marking is "elsewhere"`)
 	}
 	return nil

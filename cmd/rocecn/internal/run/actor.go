@@ -41,11 +41,11 @@ type actor struct {
 
 // counts are what becomes of the packets of a role.
 type counts struct {
-	outcomes     [node.Refused + 1]atomic.Uint64 // by the action
-	packets      atomic.Uint64                   // handed to the sink
-	marksNotMade atomic.Uint64                   // marks that the agent cannot make
-	notLogged    atomic.Uint64                   // decisions that were not logged
-	sizes        [sizes]atomic.Int64             // of its tables
+	outcomes     [node.ActionRefused + 1]atomic.Uint64 // by the action
+	packets      atomic.Uint64                         // handed to the sink
+	marksNotMade atomic.Uint64                         // marks that the agent cannot make
+	notLogged    atomic.Uint64                         // decisions that were not logged
+	sizes        [sizes]atomic.Int64                   // of its tables
 	latency      prometheus.Histogram
 	rateStats    atomic.Pointer[reaction.TableStats] // nil: no rates
 }
@@ -64,7 +64,7 @@ func (a *actor) setRole(r node.Role) {
 func (a *actor) receivePacket(p *netio.Packet, e node.Event, now time.Time) {
 	a.frames++
 	if !p.Supported() {
-		a.outcomes[node.Nothing].Add(1)
+		a.outcomes[node.NoAction].Add(1)
 		return
 	}
 	if a.isSwitch && e.Level != roles.UnknownLevel {
@@ -79,13 +79,13 @@ func (a *actor) receivePacket(p *netio.Packet, e node.Event, now time.Time) {
 // handleDecision counts and logs a decision of the role, and sends its packet.
 func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 	outcome := d.Action
-	if outcome == node.Nothing && len(packet) > 0 {
-		outcome = node.Forwarded // traffic that the role does not handle
+	if outcome == node.NoAction && len(packet) > 0 {
+		outcome = node.ActionForwarded // traffic that the role does not handle
 	}
 	if !due {
 		a.outcomes[outcome].Add(1)
 	}
-	if d.Action == node.Learned {
+	if d.Action == node.ActionLearned {
 		a.withKernel(func(k kernelProgram) { k.applyDecision(d, a.now) })
 	}
 	if d.MarkECN && a.live {
@@ -94,7 +94,7 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 	if len(packet) > 0 && a.out != nil {
 		a.packets.Add(1)
 		a.out.now = a.stamp
-		if dscp := a.out.entry.DSCP; dscp >= 0 && (d.Action == node.Sent || d.Action == node.Accepted) {
+		if dscp := a.out.entry.DSCP; dscp >= 0 && (d.Action == node.ActionSent || d.Action == node.ActionAccepted) {
 			_, _ = rocev2.SetDSCP(packet, uint8(dscp)) // no ICRC covers it
 		}
 		if a.out.sendPacket(packet, a.now) && a.live && !due {
@@ -102,7 +102,7 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 		}
 	}
 	switch {
-	case d.Action == node.Nothing:
+	case d.Action == node.NoAction:
 	case a.server.lines != nil:
 		a.printDecision(d)
 	case a.budget > 0:

@@ -104,21 +104,22 @@ func (l *httpLog) Write(line []byte) (int, error) {
 // outcomes are the actions that become of packets, by the names that metrics and
 // status have for them.
 var outcomes = map[node.Action]string{
-	node.Nothing: "ignored", node.Sent: "sent", node.Marked: "marked", node.Forwarded: "forwarded",
-	node.Learned: "learned", node.Accepted: "accepted", node.Dropped: "dropped", node.Passed: "passed",
-	node.Refused: "refused",
+	node.NoAction: "ignored", node.ActionSent: "sent", node.ActionMarked: "marked", node.ActionForwarded: "forwarded",
+	node.ActionLearned: "learned", node.ActionAccepted: "accepted", node.ActionDropped: "dropped",
+	node.ActionPassed:  "passed",
+	node.ActionRefused: "refused",
 }
 
 // reasons are all reasons of refusals, and kinds those of messages that are sent.
 var (
 	reasons = func() (all []node.Reason) {
-		for r := node.NoReason + 1; r <= node.AmbiguousLabel; r++ {
+		for r := node.NoReason + 1; r <= node.ReasonAmbiguousLabel; r++ {
 			all = append(all, r)
 		}
 		return all
 	}()
 	effects = func() (all []node.Effect) {
-		for e := node.Repeated; e <= node.NotECNCapable; e++ {
+		for e := node.EffectRepeated; e <= node.EffectNotECNCapable; e++ {
 			all = append(all, e)
 		}
 		return all
@@ -163,13 +164,13 @@ func (s *server) formatMetrics() []byte {
 	ofRoles("rocecn_role_sent_total", "Notifications by kind, those included that no packet asked for.",
 		func(a *actor, l ...string) {
 			for _, k := range kinds {
-				n := s.readCounter(a, node.Count{Action: node.Sent, Message: k})
+				n := s.readCounter(a, node.Count{Action: node.ActionSent, Message: k})
 				t.Sample(float64(n), append(l, "kind", k.String())...)
 			}
 		})
 	ofRoles("rocecn_role_refused_total", "Refusals by reason.", func(a *actor, l ...string) {
 		for _, r := range reasons {
-			n := s.readCounter(a, node.Count{Action: node.Refused, Reason: r})
+			n := s.readCounter(a, node.Count{Action: node.ActionRefused, Reason: r})
 			t.Sample(float64(n), append(l, "reason", r.String())...)
 		}
 	})

@@ -65,9 +65,9 @@ type kernelProgram interface {
 
 // kernelCounts are what has become of packets in the kernel, by the names that the agent has for it.
 type kernelCounts struct {
-	outcomes    [node.Refused + 1]uint64
-	sent        [message.UnknownOption + 1]uint64 // by kind
-	rejected    [node.AmbiguousLabel + 1]uint64   // by reason
+	outcomes    [node.ActionRefused + 1]uint64
+	sent        [message.UnknownOption + 1]uint64     // by kind
+	rejected    [node.ReasonAmbiguousLabel + 1]uint64 // by reason
 	toSink      uint64
 	transmitted uint64 // of those
 	errors      [failures]uint64
@@ -89,7 +89,7 @@ func (n *kernelCounts) add(o *kernelCounts) {
 // countRejected counts refusals.
 func (n *kernelCounts) countRejected(reason node.Reason, refused uint64) {
 	n.rejected[reason] += refused
-	n.outcomes[node.Refused] += refused
+	n.outcomes[node.ActionRefused] += refused
 }
 
 // isKernelSource reports whether a source of a role is the kernel's, and none that the agent reads.
@@ -457,11 +457,11 @@ func (s *server) countOutcome(a *actor, action node.Action) uint64 {
 
 // readCounter returns a counter of a role.
 func (s *server) readCounter(a *actor, c node.Count) uint64 {
-	n, in := a.Role.Counters().Of(c), s.readKernelCounts(a)
+	n, in := a.Role.Counters().Load(c), s.readKernelCounts(a)
 	switch c.Action {
-	case node.Refused:
+	case node.ActionRefused:
 		n += in.rejected[c.Reason]
-	case node.Sent:
+	case node.ActionSent:
 		n += in.sent[c.Message]
 	}
 	return n

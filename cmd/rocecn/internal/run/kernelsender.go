@@ -117,16 +117,16 @@ func (p *translatorProgram) syncRole(r node.Role, now time.Time) {
 
 func (p *translatorProgram) readCounts() (n kernelCounts) {
 	t := p.Counters()
-	n.outcomes[node.Accepted] = t.Translated + t.Again
+	n.outcomes[node.ActionAccepted] = t.Translated + t.Again
 	n.toSink, n.transmitted = t.Translated, t.Translated
-	n.countRejected(node.Denied, t.Denied)
-	n.countRejected(node.ICRC, t.ICRC)
-	n.countRejected(node.Address, t.Address)
+	n.countRejected(node.ReasonDenied, t.Denied)
+	n.countRejected(node.ReasonICRC, t.ICRC)
+	n.countRejected(node.ReasonAddress, t.Address)
 	if p.config.Drop {
-		n.countRejected(node.UnknownQP, t.UnknownQP)
-		n.countRejected(node.Broken, t.Passed)
+		n.countRejected(node.ReasonUnknownQP, t.UnknownQP)
+		n.countRejected(node.ReasonBroken, t.Passed)
 	} else {
-		n.outcomes[node.Forwarded] = t.UnknownQP + t.Passed // to the agent's own eyes
+		n.outcomes[node.ActionForwarded] = t.UnknownQP + t.Passed // to the agent's own eyes
 	}
 	return n
 }

@@ -37,7 +37,8 @@ func (f *file) buildKernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 		s := f.sources[name]
 		q, ok := s.source.(*qdiscSource)
 		if !ok {
-			return nil, config.Wrong(config.Index("sources", i), "type %s: want qdisc, since the kernel watches queues alone", s.Type)
+			return nil, config.Wrong(config.Index("sources", i),
+				"type %s: want qdisc, since the kernel watches queues alone", s.Type)
 		}
 		for _, port := range q.Interfaces {
 			c.Ports = append(c.Ports, fastpath.Port{Name: port, Levels: s.levelThresholds()})
@@ -64,15 +65,15 @@ func (f *file) buildKernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 // choosePolicy returns what the kernel does for senders, by the rules of package congested.
 func choosePolicy(s roles.KernelSender, marks bool) fastpath.Policy {
 	switch {
-	case s.Method == congested.FastCNP && s.Prefix.Addr().Is4():
+	case s.Method == congested.MethodFastCNP && s.Prefix.Addr().Is4():
 		return fastpath.Nothing
-	case s.Method == congested.FastCNP && s.Capable == congested.Capable:
+	case s.Method == congested.MethodFastCNP && s.Capable == congested.Capable:
 		return fastpath.Notify
-	case s.Method == congested.FastCNP && s.Capable == congested.Unknown && marks:
+	case s.Method == congested.MethodFastCNP && s.Capable == congested.CapabilityUnknown && marks:
 		return fastpath.NotifyAndMark
-	case s.Method == congested.FastCNP && s.Capable == congested.Unknown:
+	case s.Method == congested.MethodFastCNP && s.Capable == congested.CapabilityUnknown:
 		return fastpath.Notify
-	case s.Method != congested.Nothing && marks:
+	case s.Method != congested.NoMethod && marks:
 		return fastpath.Mark
 	}
 	return fastpath.Nothing
@@ -185,12 +186,14 @@ func (p *switchProgram) syncRole(_ node.Role, now time.Time) {
 
 func (p *switchProgram) readCounts() (n kernelCounts) {
 	a := p.Counters()
-	n.outcomes[node.Sent], n.outcomes[node.Marked] = a.Copied+a.NotCopied, a.MarkedOnly
+	n.outcomes[node.ActionSent], n.outcomes[node.ActionMarked] = a.Copied+a.NotCopied, a.MarkedOnly
 	n.sent[message.FastCNP] = a.Copied + a.NotCopied
 	for reason, refused := range map[node.Reason]uint64{
-		node.Broken: a.Broken, node.Acknowledgement: a.Acknowledgement, node.Notification: a.Notification,
-		node.NoMethod: a.NoMethod, node.OwnAddress: a.OwnAddress, node.Address: a.Address + a.Routed,
-		node.NotCapable: a.NotCapable, node.Limited: a.Limited,
+		node.ReasonBroken: a.Broken, node.ReasonAcknowledgement: a.Acknowledgement,
+		node.ReasonNotification: a.Notification,
+		node.ReasonNoMethod:     a.NoMethod, node.ReasonOwnAddress: a.OwnAddress, node.ReasonAddress: a.Address +
+			a.Routed,
+		node.ReasonNotCapable: a.NotCapable, node.ReasonLimited: a.Limited,
 	} {
 		n.countRejected(reason, refused)
 	}

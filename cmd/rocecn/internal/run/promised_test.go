@@ -40,7 +40,7 @@ type = "raw"
 	// What it knows of when packets have come.
 	s.parts[0].published.Store(&[]queue{{name: "swp1"}})
 	for _, a := range s.actors {
-		a.outcomes[node.Nothing].Add(1)
+		a.outcomes[node.NoAction].Add(1)
 		if a.rates != nil {
 			a.rateStats.Store(new(reaction.TableStats))
 		}

@@ -203,7 +203,7 @@ func (p *part) updateLevel(packet *netio.Packet, now time.Time) (level uint8) {
 	switch {
 	case packet.DepthKnown && len(p.thresholds.Up) > 0:
 		queue := cmp.Or(packet.Egress, packet.Interface)
-		level = p.thresholds.Of(packet.Depth, p.levels[queue].level)
+		level = p.thresholds.Level(packet.Depth, p.levels[queue].level)
 		p.levels[queue] = measured{level, packet.Depth, now}
 		return level
 	case p.entry.Level != nil: // of any queue

@@ -99,7 +99,7 @@ marking = "elsewhere"
 		p.Depth, p.DepthKnown, p.Egress = depth, true, queue
 		w.distributePackets(s.parts[0], []netio.Packet{p}, now)
 	}
-	resumed := func() uint64 { return a.Role.Counters().Of(node.Count{Effect: node.Resumed}) }
+	resumed := func() uint64 { return a.Role.Counters().Load(node.Count{Effect: node.EffectResumed}) }
 	meets(1, 999)
 	require.Zero(t, a.packets.Load())
 	meets(1, 1000)

@@ -38,7 +38,7 @@ var (
 		policy  Policy
 		capable congested.Capability
 	}{
-		{netip.MustParsePrefix("2001:db8:1::/48"), NotifyAndMark, congested.Unknown},
+		{netip.MustParsePrefix("2001:db8:1::/48"), NotifyAndMark, congested.CapabilityUnknown},
 		{netip.MustParsePrefix("2001:db8:1:1::/64"), Notify, congested.Capable},
 		{netip.MustParsePrefix("2001:db8:1:2::/64"), Mark, congested.Incapable},
 	}
@@ -200,7 +200,7 @@ func TestAnswererIsTheRole(t *testing.T) {
 				var f rocev2.Frame
 				f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 				want, d := role.Receive(nil, &f, node.Event{Now: time.Unix(int64(i), 0)})
-				if d.Reason == node.Broken {
+				if d.Reason == node.ReasonBroken {
 					continue
 				}
 				marked := bytes.Clone(ip)
@@ -249,8 +249,8 @@ func newRole(t *testing.T, cfg fastcnp.Config) *congested.Role {
 	}
 	return wiretest.Must(congested.New(congested.Config{
 		Enabled: true, Self6: self, FastCNP: cfg, Capable: acl.NewMap(capable...),
-		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: policies[0].prefix, Value: congested.FastCNP},
-			acl.Entry[congested.Method]{Prefix: marked4, Value: congested.Mark}),
+		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: policies[0].prefix, Value: congested.MethodFastCNP},
+			acl.Entry[congested.Method]{Prefix: marked4, Value: congested.MethodMark}),
 	}))(t)
 }
 
@@ -261,29 +261,29 @@ func counterOf(n *Answered, d *node.Decision, ip []byte) *uint64 {
 		return nil
 	}
 	switch d.Reason {
-	case node.Acknowledgement:
+	case node.ReasonAcknowledgement:
 		return &n.Acknowledgement
-	case node.Notification:
+	case node.ReasonNotification:
 		return &n.Notification
-	case node.NotOurs:
+	case node.ReasonNotOurs:
 		if d.Packet != message.Other { // a notification to another node
 			return &n.Notification
 		}
-	case node.NoMethod:
+	case node.ReasonNoMethod:
 		return &n.NoMethod
-	case node.OwnAddress:
+	case node.ReasonOwnAddress:
 		return &n.OwnAddress
-	case node.Address:
+	case node.ReasonAddress:
 		return &n.Address
-	case node.NotCapable:
+	case node.ReasonNotCapable:
 		return &n.NotCapable
 	case node.NoReason:
 		switch {
-		case d.Action == node.Marked:
+		case d.Action == node.ActionMarked:
 			return &n.MarkedOnly
-		case d.Action == node.Sent && ip[6] == 43:
+		case d.Action == node.ActionSent && ip[6] == 43:
 			return &n.Routed
-		case d.Action == node.Sent:
+		case d.Action == node.ActionSent:
 			return &n.Copied
 		}
 	}

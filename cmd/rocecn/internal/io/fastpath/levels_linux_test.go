@@ -32,7 +32,7 @@ func TestAnswererLevels(t *testing.T) {
 			p.depth, p.level = r.Uint64N(500), uint64(was)
 			require.NoError(t, a.objects.Ports.Put(uint32(1), p))
 			_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
-			if was = levels.Of(p.depth, was); was > 0 {
+			if was = levels.Level(p.depth, was); was > 0 {
 				congested++
 			}
 			var now [2*level.Max + 3]uint64

@@ -196,7 +196,7 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	defer out.Close()
 	role, err := congested.New(congested.Config{
 		Enabled: true, Self6: self, Methods: acl.NewMap(acl.Entry[congested.Method]{
-			Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}),
+			Prefix: netip.MustParsePrefix("::/0"), Value: congested.MethodFastCNP}),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -223,7 +223,7 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	}()
 	l.measure(b)
 	answered := func() uint64 {
-		return role.Counters().Of(node.Count{Action: node.Sent, Message: message.FastCNP})
+		return role.Counters().Load(node.Count{Action: node.ActionSent, Message: message.FastCNP})
 	}
 	asked <- struct{}{}
 	began, were := <-cpu, answered()

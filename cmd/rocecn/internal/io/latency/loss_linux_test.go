@@ -173,7 +173,7 @@ func packetSource(b *testing.B) {
 	role, err := congested.New(congested.Config{
 		Enabled: true, Self6: self, PerFlow: [8]time.Duration{time.Millisecond},
 		Methods: acl.NewMap(acl.Entry[congested.Method]{
-			Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}),
+			Prefix: netip.MustParsePrefix("::/0"), Value: congested.MethodFastCNP}),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -186,7 +186,7 @@ func packetSource(b *testing.B) {
 		ended <- netio.Run(ctx, out, func(to []byte, _ int, p *netio.Packet) []byte {
 			f.Decode(p.Data, p.Options())
 			to, d := role.Receive(to, &f, node.Event{Now: p.Time})
-			if d.Action != node.Nothing {
+			if d.Action != node.NoAction {
 				read++
 			}
 			return to
