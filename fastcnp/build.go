@@ -16,18 +16,18 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config has the choices of a deployment about the Fast CNPs that it sends.
+// Config is the configuration of the Fast CNPs that a deployment sends.
 type Config struct {
-	// Carriage: DSCP 48, hop limit 64 and UDP checksum 0 by default. A source
-	// port of 0 stands for the congested packet's (D6).
+	// Carriage has the defaults DSCP 48, hop limit 64 and UDP checksum 0. A source
+	// port of 0 stands for that of the congested packet (D6).
 	Carriage   rocev2.Carriage
 	CodePoints CodePoints
-	Coverage   icrc.Coverage // how the ICRC treats the option header; AsSent by default (D1)
+	Coverage   icrc.Coverage // coverage of the option header by the ICRC; AsSent by default (D1)
 
-	// The trace is the first one in the Hop-by-Hop header or, with ByNamespace,
-	// the first one of Namespace; traces that do not parse are skipped. In a
-	// tunnelled packet the headers directly before the RoCEv2 UDP header count;
-	// with OuterTrace, only the headers outside of those (D5).
+	// ByNamespace selects the first trace of Namespace instead of the first trace.
+	// Traces that do not decode are skipped. OuterTrace selects the traces in the
+	// outer headers of a tunnelled packet instead of those in the headers directly
+	// before the RoCEv2 UDP header (D5).
 	ByNamespace bool
 	Namespace   uint16
 	OuterTrace  bool
@@ -35,7 +35,7 @@ type Config struct {
 	// Long is the treatment of a trace that does not fit into option 2 (D4).
 	Long LongTrace
 
-	// InnerSource: also answer packets inside another IP header (D17); see
+	// InnerSource enables answers to packets inside another IP header (D17), see
 	// rocev2.Packet.MayAnswer.
 	InnerSource bool
 }
@@ -44,19 +44,20 @@ type Config struct {
 // Node data is never dropped.
 type LongTrace uint8
 
+// The treatments.
 const (
 	LongTraceReject   LongTrace = iota // return ErrTooLong
-	LongTraceTrim                      // drop the free space and set RemainingLen to 0; ErrTooLong if that is not enough
+	LongTraceTrim                      // omit the free space, set RemainingLen to 0; ErrTooLong if still too long
 	LongTraceFallBack                  // send option 1 instead
 )
 
-// A choice of AppendFor between the options, and its reason.
+// choice is the choice of AppendFor between the options, with its reason.
 type choice uint8
 
-// The choices. The first three are option 1, the others option 2.
+// The choices: first those of option 1, then those of option 2.
 const (
 	noTrace      choice = iota // the packet carries no trace
-	brokenTrace                // none of its traces parses
+	invalidTrace               // none of its traces decodes
 	traceTooLong               // its trace does not fit, and Config.Long is FallBack
 	copied                     // its trace was copied
 	trimmed                    // its trace was copied without the free space
@@ -65,43 +66,48 @@ const (
 // Report describes a Fast CNP that AppendFor has built.
 type Report struct {
 	Option uint8 // number of the option: 1 or 2
-	// The congested node's own record is in the trace of option 2. It is not if there is none, if option 1 was sent,
-	// and if the trace has too little space left, which sets its overflow flag.
+
+	// OwnRecord is true if the trace of option 2 has the record of the congested node. It is false for option 1,
+	// without a record, and if the trace has too little space, which sets its overflow flag.
 	OwnRecord bool
 }
 
-// Errors of AppendFor, besides those of rocev2.Packet.MayAnswer and rocev2.CheckAnswerable.
+// Errors of AppendFor, in addition to those of rocev2.Packet.MayAnswer and rocev2.CheckAnswerable.
 var (
+	// ErrIPv4 is the error for a congested IPv4 packet.
 	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
 		wireerr.Other)
 
-	errLong = wireerr.New("fastcnp", "Config.Long", 0, "not Refuse, Trim or FallBack", wireerr.Range)
+	errLong = wireerr.New("fastcnp", "Config.Long", 0, "want LongTraceReject, LongTraceTrim or LongTraceFallBack",
+		wireerr.Range)
 	errIPv6 = wireerr.New("fastcnp", "src", 0, "not an IPv6 address", wireerr.Range)
 )
 
-// AppendFor appends the Fast CNP that the switch at src sends to the source of a congested packet (FAST section
-// 4): a complete IPv6 packet with its ICRC. src is an address that others can reach: the draft says that of the
-// loopback interface, which is not ::1. The Fast CNP has the packet's queue pair and P_Key (D6). It has option
-// 2 if the packet carries an IOAM trace, otherwise option 1.
+// AppendFor appends to b the Fast CNP that a switch sends to the source of a congested
+// packet (FAST section 4): a complete IPv6 packet with its ICRC. The caller decides
+// that the flow must slow down. b must not overlap the octets that congested aliases.
 //
-// The trace is copied unchanged, with flags, RemainingLen, free space and
-// reserved octets; of several, the first that parses (D5). own is the congested
-// node's own record. Senders need it most, but the packet does not have it yet:
-// AppendFor adds it to the copy by the rule of [ioam.AddNode] (D14). If own is
-// nil nothing is added.
-//
-// The original destination is the one that the sender knows: with a Segment
-// Routing header without encapsulation, Segment List[0]
+// src is a reachable address of the switch: according to the draft that of the loopback
+// interface, which is not ::1. own is the record of the switch, or nil. The Fast CNP
+// has the queue pair and P_Key of the congested packet (D6), with bth.DefaultPKey in
+// place of P_Key 0. The original destination is the one that the sender uses: with a
+// Segment Routing header without encapsulation it is Segment List[0]
 // (rocev2.Datagram.FinalDst).
 //
-// AppendFor rejects packets as rocev2.Packet.MayAnswer does, IPv4 (ErrIPv4), option types
-// that the draft does not allow (rocecn.ErrRange), and addresses that others cannot
-// reach (rocev2.ErrNotReachable), the original destination included. P_Key 0 becomes
-// bth.DefaultPKey. The caller decides whether the flow is to slow down.
+// The Fast CNP has option 2 if the packet carries an IOAM trace, otherwise option 1. The
+// trace is copied unchanged, with flags, RemainingLen, free space and reserved octets.
+// If there are several, the first that decodes is used (D5). AppendFor adds own to the
+// copy as [ioam.AddNode] does (D14): the packet does not have the record of the congested
+// node yet, which senders need most.
 //
-// Sent reports which option the Fast CNP has, and whether it holds own. On error Sent is zero.
-//
-// b must not overlap the octets that congested aliases.
+// It returns b unchanged and a zero Report with these errors:
+//   - those of rocev2.Packet.MayAnswer
+//   - ErrIPv4
+//   - rocev2.ErrNotReachable: src, the sender or the original destination cannot be
+//     reached by other nodes
+//   - ErrTooLong: see Config.Long
+//   - an error that matches rocecn.ErrRange: an option type that the draft does not allow,
+//     or another invalid value of cfg or own
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Node, cfg Config) ([]byte, Report, error) {
 	switch {
 	case !congested.Src.Is6():
@@ -118,7 +124,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 		return b, Report{}, err
 	}
 	points := cfg.CodePoints.withDefaults()
-	sent := Report{Option: 1}
+	report := Report{Option: 1}
 	o := header{typ: points.Option1, original: congested.FinalDst()}
 	if rocev2.CheckAnswerable(o.original) != nil {
 		return b, Report{}, rocev2.ErrNotReachable
@@ -128,7 +134,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 			return b, Report{}, err
 		}
 		if len(o.ioam) > 0 {
-			o.typ, sent.Option = points.Option2, 2
+			o.typ, report.Option = points.Option2, 2
 		}
 	}
 	if cfg.Carriage.SrcPort == 0 {
@@ -142,7 +148,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	if own == nil || len(o.ioam) == 0 {
 		out, n, err = o.appendAfterIP(b)
 	} else {
-		out, n, sent.OwnRecord, err = o.appendWithOwn(b, own)
+		out, n, report.OwnRecord, err = o.appendWithOwn(b, own)
 	}
 	if err == nil {
 		out, err = a.Append(out, &src, &congested.Src, n, &cfg.Carriage, cfg.Coverage)
@@ -150,7 +156,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	if err != nil {
 		return b, Report{}, err
 	}
-	return out, sent, nil
+	return out, report, nil
 }
 
 // mayFindTrace reports whether the packet has headers that can carry a trace.
@@ -158,28 +164,28 @@ func (c *Config) mayFindTrace(congested *rocev2.Packet) bool {
 	return len(congested.Ext) > 0 || c.OuterTrace
 }
 
-// embedTrace makes o an option 2 if the congested packet has a trace that fits
-// together with the node's own record, or can be trimmed to fit (D4).
+// embedTrace makes o an option 2 if the congested packet has a trace that fits with
+// the node's own record, or can be trimmed to fit (D4).
 func (c *Config) embedTrace(o *header, congested *rocev2.Packet, own *ioam.Node) error {
 	var trace ioam.Trace
-	data, what := c.findTrace(congested, &trace)
-	if what != copied {
+	data, found := c.findTrace(congested, &trace)
+	if found != copied {
 		return nil
 	}
-	what, free, err := c.fitTrace(&trace, own)
-	if err != nil || what == traceTooLong {
+	found, free, err := c.fitTrace(&trace, own)
+	if err != nil || found == traceTooLong {
 		return err
 	}
-	if what == trimmed {
+	if found == trimmed {
 		o.trimmed = free
 	}
 	o.ioam = data
 	return nil
 }
 
-// fitTrace returns the treatment of a trace with the node's own record: copied,
-// trimmed or too long, and the number of free octets.
-func (c *Config) fitTrace(t *ioam.Trace, own *ioam.Node) (what choice, free int, err error) {
+// fitTrace returns the treatment of a trace with the node's own record (copied, trimmed
+// or traceTooLong) and the length of its free space in octets.
+func (c *Config) fitTrace(t *ioam.Trace, own *ioam.Node) (fit choice, free int, err error) {
 	size, nodes := len(t.Data), len(t.NodeData())
 	if own != nil {
 		n, err := t.NodeSize(own)
@@ -202,29 +208,29 @@ func (c *Config) fitTrace(t *ioam.Trace, own *ioam.Node) (what choice, free int,
 
 // findTrace returns the option data with the trace of a congested packet (D5)
 // and the choice copied, or the reason why there is none.
-func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, what choice) {
+func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, found choice) {
 	var h ipv6opt.Header
 	if c.OuterTrace {
 		for typ, octets := range p.OuterExtensions() {
 			if _, err := h.Decode(octets); err == nil && typ == ipv6opt.HopByHop && data == nil {
-				data = c.findTraceIn(&h, trace, &what)
+				data = c.findTraceIn(&h, trace, &found)
 			}
 		}
-		return data, what
+		return data, found
 	}
-	// as p.Extensions(), but faster
+	// faster than p.Extensions()
 	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && data == nil; next = h.NextHeader {
 		var err error
 		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.HopByHop {
-			data = c.findTraceIn(&h, trace, &what)
+			data = c.findTraceIn(&h, trace, &found)
 		}
 	}
-	return data, what
+	return data, found
 }
 
-// findTraceIn looks through one Hop-by-Hop header. If it finds a trace, it sets
-// *what to copied, and if a trace does not parse, to brokenTrace.
-func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice) (data []byte) {
+// findTraceIn searches one Hop-by-Hop header. It sets *found to copied if it finds a
+// trace, and to invalidTrace if a trace does not decode.
+func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, found *choice) (data []byte) {
 	for o, err := range h.All() {
 		if o.Type != ioam.IPv6MayChange && o.Type != ioam.IPv6NoChange {
 			continue
@@ -241,21 +247,21 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice)
 		}
 		switch {
 		case err != nil:
-			*what = brokenTrace
+			*found = invalidTrace
 		case !c.ByNamespace || trace.Namespace == c.Namespace:
-			*what = copied
+			*found = copied
 			return o.Data
 		}
 	}
 	return nil
 }
 
-// AppendPacket appends n as a complete IPv6 packet with its ICRC. Of cfg it uses
-// Carriage and Coverage, and CodePoints if n.OptionType is 0. It rejects
-// addresses, the original destination included, that rocev2.CheckAnswerable
-// rejects, with rocev2.ErrNotReachable, and option types that the draft does not
-// allow (rocecn.ErrRange). P_Key 0 stands for the default partition,
-// bth.DefaultPKey; a [rocev2.Packet] sends it as it is.
+// AppendPacket appends n to b as a complete IPv6 packet with its ICRC. It uses Carriage
+// and Coverage of cfg, and CodePoints if n.OptionType is 0. It replaces P_Key 0 with
+// bth.DefaultPKey; to send P_Key 0, encode a [rocev2.Packet]. On error b is returned
+// unchanged: rocev2.ErrNotReachable if rocev2.CheckAnswerable rejects Src, Dst or the
+// original destination, and an error that matches rocecn.ErrRange for an option type
+// that the draft does not allow.
 func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 	switch {
 	case n.CNP.Opcode != bth.CNP:
@@ -301,24 +307,23 @@ func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 	return out, nil
 }
 
-// appendAfterIP makes room after b for a Fast CNP with this option header, and
-// writes the header to its place after the IPv6 header. It returns the header's
-// length.
+// appendAfterIP grows b for a Fast CNP with this option header, writes the header at
+// its place after the IPv6 header, and returns the length of the header.
 func (o *header) appendAfterIP(b []byte) (out []byte, n int, err error) {
 	if o.typ.Action() != ipv6opt.ActionDiscardICMP || o.typ.MayChange() {
 		return b, 0, wireerr.OptionType
 	}
 	n = o.encodedLen()
 	out = slices.Grow(b, wire.IPv6Size+n+8+cnp.Size+4)
-	at := len(b) + wire.IPv6Size
-	o.writeHeader(out[at : at+n])
+	start := len(b) + wire.IPv6Size
+	o.writeHeader(out[start : start+n])
 	return out, n, nil
 }
 
-// appendWithOwn is appendBehindIP with the node's own record added to the trace of
-// option 2 (D14). A pre-allocated trace has the space for it and gets it in the
-// packet; an incremental one grows, in a copy. The copy is on the stack: the
-// capacity of b after the packet may be in use by others.
+// appendWithOwn is appendAfterIP for option 2 with the node's own record added to the
+// trace (D14): in the packet in a pre-allocated trace, which has the space for it, and
+// in a copy of an incremental one, which grows. The copy is on the stack, because the
+// caller may use the capacity of b after the packet.
 func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, added bool, err error) {
 	if ioam.OptType(o.ioam[1]) == ioam.OptTypeIncremental {
 		grown := *o
@@ -333,7 +338,7 @@ func (o *header) appendWithOwn(b []byte, own *ioam.Node) (out []byte, n int, add
 	if out, n, err = o.appendAfterIP(b); err != nil {
 		return b, 0, false, err
 	}
-	at := len(b) + wire.IPv6Size
-	added, err = ioam.AddNode(ioam.Option{Data: out[at+traceAt : at+traceAt+len(o.ioam)-2-o.trimmed]}, own)
+	start := len(b) + wire.IPv6Size + traceOffset
+	added, err = ioam.AddNode(ioam.Option{Data: out[start : start+len(o.ioam)-2-o.trimmed]}, own)
 	return out, n, added, err
 }

@@ -452,7 +452,7 @@ func TestChoice(t *testing.T) {
 	}{
 		{"none", nil, ioam.IPv6MayChange, noTrace},
 		{"direct export alone", [][]byte{{0x11, 0, 4, 0, 5, 0, 0, 0x80, 0, 0, 0}}, ioam.IPv6MayChange, noTrace},
-		{"broken", [][]byte{broken}, ioam.IPv6MayChange, brokenTrace},
+		{"broken", [][]byte{broken}, ioam.IPv6MayChange, invalidTrace},
 		{"broken before a good one", [][]byte{broken, trace(7, 1, 1)}, ioam.IPv6MayChange, copied},
 		{"in an option that may not change", [][]byte{trace(7, 1, 1)}, ioam.IPv6NoChange, copied},
 		{"too long", [][]byte{trace(1, 61, 61)}, ioam.IPv6MayChange, traceTooLong},

@@ -17,12 +17,12 @@ const (
 	// ioamHeaders is the length of Reserved, IOAM-Opt-Type and the trace's
 	// header, which precede the nodes and free space of option 2.
 	ioamHeaders = option2Min - wire.AddressSize
-	// traceAt is where the trace of option 2 begins in the header.
-	traceAt = 8
+	// traceOffset is the offset of the trace of option 2 from the start of the header.
+	traceOffset = 8
 )
 
-// header is the content of a Destination Options header with a Fast CNP option,
-// aligned as D3 says. Option 1 is at 4n+2, directly after the first two octets:
+// header is a Destination Options header with a Fast CNP option, aligned according to
+// D3. Option 1 is at 4n+2, directly after the first two octets:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -46,10 +46,10 @@ type header struct {
 	typ      ipv6opt.Type
 	original netip.Addr // IPv6
 	ioam     []byte     // option 2: from Reserved to the end of the trace; empty in option 1
-	trimmed  int        // option 2: octets of free space to leave out, which RemainingLen loses
+	trimmed  int        // option 2: length of the free space to omit, in octets
 }
 
-// encodedLen returns the length of the header in octets.
+// encodedLen returns the length of the encoded header in octets.
 func (o *header) encodedLen() int {
 	if len(o.ioam) == 0 {
 		return 4 + wire.AddressSize + 4
@@ -57,8 +57,8 @@ func (o *header) encodedLen() int {
 	return (6 + len(o.ioam) - o.trimmed + wire.AddressSize + 7) &^ 7
 }
 
-// writeHeader writes the header to b, which has its length, 8 octets at a time as the
-// rest of the packet is written.
+// writeHeader writes the header to b, which has its length. It writes 8 octets at a
+// time for speed.
 func (o *header) writeHeader(b []byte) {
 	const pad2, pad4 = uint64(ipv6opt.PadN) << 8, uint64(ipv6opt.PadN)<<24 | 2<<16
 	first := uint64(wire.ProtoUDP)<<56 | uint64(len(b)/8-1)<<48
@@ -72,7 +72,7 @@ func (o *header) writeHeader(b []byte) {
 		return
 	}
 	h := (*[ioamHeaders]byte)(o.ioam)
-	trace := be.Uint64(h[2:]) - uint64(o.trimmed/4)<<32 // RemainingLen, which is no less
+	trace := be.Uint64(h[2:]) - uint64(o.trimmed/4)<<32 // subtracts from RemainingLen, which is large enough
 	be.PutUint64(b, first|pad2<<32|uint64(o.typ)<<24|uint64(len(o.ioam)-o.trimmed+wire.AddressSize)<<16|
 		uint64(be.Uint16(h[:])))
 	be.PutUint64(b[8:], trace)

@@ -10,28 +10,26 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
-// Option1Type and Option2Type are the types of the options unless configured
-// otherwise. The draft's, TBD1 and TBD2, are not assigned yet; once they are,
-// these constants have their values (D2).
+// Option1Type and Option2Type are the default option types. TBD1 and TBD2 of the draft
+// are not assigned yet; once they are, these constants have their values (D2).
 const (
 	Option1Type = ExperimentalType
 	Option2Type = ExperimentalType
 )
 
-// ExperimentalType is the experimental type of RFC 4727 with act 10 and chg 0,
-// as the draft demands. It does not change: CodePoints that name it keep it when
-// other types are assigned.
+// ExperimentalType is the experimental option type of RFC 4727 with act 10 and chg 0,
+// which the draft requires. Unlike Option1Type it does not change when types are
+// assigned.
 const ExperimentalType ipv6opt.Type = 0x9E
 
-// CodePoints are the option types of a deployment (D2). If both are equal, the
-// length tells the options apart: option 1 has exactly 16 octets, option 2 has
-// 26 or more.
+// CodePoints are the option types of a deployment (D2). If both are equal, the length
+// determines the option: option 1 has 16 octets, option 2 has 26 or more.
 type CodePoints struct {
 	Option1 ipv6opt.Type // 0 stands for Option1Type; not PadN
 	Option2 ipv6opt.Type // 0 stands for Option2Type; not PadN
 }
 
-// checkTypes refuses Pad1 and PadN as option types. Call orDefault before.
+// checkTypes rejects Pad1 and PadN as option types. Call it after withDefaults.
 func (c CodePoints) checkTypes() error {
 	if c.Option1.IsPadding() || c.Option2.IsPadding() {
 		return wireerr.OptionType
@@ -39,7 +37,8 @@ func (c CodePoints) checkTypes() error {
 	return nil
 }
 
-// withDefaults does not use cmp.Or, which would take a tenth of the time to decode a Fast CNP.
+// withDefaults returns c with the default types in place of 0. It does not use cmp.Or, which would take 10 % of the
+// time to decode a Fast CNP.
 func (c CodePoints) withDefaults() CodePoints {
 	if c.Option1 == 0 {
 		c.Option1 = Option1Type
@@ -52,17 +51,13 @@ func (c CodePoints) withDefaults() CodePoints {
 
 // Opt Data Len of the options.
 const (
-	// option1Size is the only length of option 1.
 	option1Size = wire.AddressSize
-	// option2Min: Reserved and IOAM-Opt-Type, the header of a trace without
-	// nodes, the address.
-	option2Min = 2 + 8 + wire.AddressSize
-	maxData    = 255
-	// maxNodeData is what D4 leaves for nodes and free space.
-	maxNodeData = (maxData - option2Min) &^ 3
+	option2Min  = 2 + 8 + wire.AddressSize // Reserved, IOAM-Opt-Type, the header of a trace, the address
+	maxData     = 255
+	maxNodeData = (maxData - option2Min) &^ 3 // nodes and free space of the trace (D4)
 )
 
-// An Option is the data of a Fast CNP destination option (FAST section 4).
+// Option is the data of a Fast CNP destination option (FAST section 4).
 //
 // Option 1, if the congested packet has no IOAM Hop-by-Hop trace:
 //
@@ -84,12 +79,12 @@ const (
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type Option struct {
 	Number      uint8      // 1 or 2
-	OriginalDst netip.Addr // of the congested packet; a zone is not sent
-	Reserved    uint8      // option 2: zero on send, kept
-	Trace       ioam.Trace // option 2: the congested packet's; aliases the input
+	OriginalDst netip.Addr // IPv6 destination of the congested packet; a zone is not encoded
+	Reserved    uint8      // option 2: zero on send
+	Trace       ioam.Trace // option 2: trace of the congested packet; aliases the input after decoding
 }
 
-// String returns the fields; the trace and the reserved octet are option 2's.
+// String returns the fields of option 1 or 2.
 func (o Option) String() string {
 	s := fmt.Sprintf("option %d about %v", o.Number, o.OriginalDst)
 	if o.Number != 2 {
@@ -101,25 +96,25 @@ func (o Option) String() string {
 	return s + " " + o.Trace.String()
 }
 
-// ErrTooLong says that a trace does not fit into option 2.
+// Errors of options.
 var (
 	errOptionLen = wireerr.New("fastcnp", "option data", 0, "neither 16 octets (option 1) nor 26 or more (option 2)",
 		wireerr.Malformed)
 	errOption1Len = wireerr.New("fastcnp", "option 1", 0, "not exactly 16 octets of data", wireerr.Malformed)
 	errOption2Len = wireerr.New("fastcnp", "option 2", 10,
-		"truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
+		"truncated: shorter than 10 octets of IOAM headers and 16 of address", wireerr.Truncated)
 	errAddresses   = wireerr.New("fastcnp", "addresses", 0, "not both IPv6 (FAST section 3)", wireerr.Range)
 	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
 	errDestination = wireerr.New("fastcnp", "original destination", 0, "not an IPv6 address", wireerr.Range)
-	// ErrTooLong: AppendFor with Refuse met it; Trim and FallBack send a Fast CNP all the same.
+	// ErrTooLong is the error for a trace that does not fit into option 2. To send a Fast CNP for such a packet, set
+	// Config.Long.
 	ErrTooLong = wireerr.New("fastcnp", "IOAM trace", 0,
-		"too long for option 2: with its header it may have 236 octets", wireerr.Range)
+		"over 236 octets with its header: too long for option 2", wireerr.Range)
 )
 
-// Decode sets o from the data of an option: 16 octets are option 1, 26 or more
-// option 2 (D2). The trace of option 2 aliases b. For a broken trace, or IOAM
-// that is not a trace, the error is one of package ioam. On error o is
-// unchanged.
+// Decode sets o from the data of an option: option 1 if b has 16 octets, option 2 if
+// it has 26 or more (D2). The trace of option 2 aliases b. If the IOAM data is not a
+// valid trace, the error is one of package ioam. On error o is unchanged.
 func (o *Option) Decode(b []byte) error {
 	switch {
 	case len(b) == option1Size:
@@ -128,20 +123,20 @@ func (o *Option) Decode(b []byte) error {
 	case len(b) < option2Min:
 		return errOptionLen
 	}
-	at := len(b) - wire.AddressSize
+	end := len(b) - wire.AddressSize // of the IOAM data
 	var data ioam.Option
-	if err := data.Decode(b[:at:at]); err != nil {
+	if err := data.Decode(b[:end:end]); err != nil {
 		return err
 	}
 	var trace ioam.Trace
 	if err := trace.Decode(data); err != nil {
 		return err
 	}
-	*o = Option{Number: 2, OriginalDst: netip.AddrFrom16([16]byte(b[at:])), Reserved: data.Reserved, Trace: trace}
+	*o = Option{Number: 2, OriginalDst: netip.AddrFrom16([16]byte(b[end:])), Reserved: data.Reserved, Trace: trace}
 	return nil
 }
 
-// decodeTyped is Decode for an option of a header: where the types of the options differ, the type says which one it is.
+// decodeTyped decodes an option of a header. If the types in c differ, the type determines the option.
 func (o *Option) decodeTyped(from *ipv6opt.Option, c CodePoints) error {
 	if c.Option1 != c.Option2 {
 		switch n := len(from.Data); {
@@ -154,11 +149,12 @@ func (o *Option) decodeTyped(from *ipv6opt.Option, c CodePoints) error {
 	return o.Decode(from.Data)
 }
 
-// AppendBinary appends the data of the option, without its type and length.
+// AppendBinary appends the data of the option to b, without its type and length. On
+// error b is returned unchanged.
 //
-// D4: Opt Data Len of option 2 is that of the IOAM Hop-by-Hop option plus 16,
-// and 255 at most, so the trace has 236 octets at most, 8 of them its header.
-// A longer one is ErrTooLong; node data is never dropped silently.
+// Opt Data Len of option 2 is that of the IOAM Hop-by-Hop option plus 16, and at most
+// 255 (D4). So the trace has at most 236 octets, 8 of them its header; the error for
+// a longer trace is ErrTooLong.
 func (o *Option) AppendBinary(b []byte) ([]byte, error) {
 	if err := o.checkFields(); err != nil {
 		return b, err
@@ -174,7 +170,8 @@ func (o *Option) AppendBinary(b []byte) ([]byte, error) {
 	return append(out, address[:]...), nil
 }
 
-// checkFields returns why o cannot be encoded, apart from errors of its trace.
+// checkFields returns an error if o cannot be encoded. It does not check the trace,
+// except its length.
 func (o *Option) checkFields() error {
 	switch {
 	case o.Number != 1 && o.Number != 2:

@@ -10,29 +10,29 @@ import (
 
 // Errors of FromICMP.
 var (
-	errTruncatedICMP = wireerr.New("fastcnp", "ICMPv6 message", 8, "truncated: 8 octets needed", wireerr.Truncated)
-	errNotProblem    = wireerr.New("fastcnp", "ICMPv6 message", 0,
+	errTruncatedICMP = wireerr.New("fastcnp", "ICMPv6 message", 8, "truncated: shorter than 8 octets",
+		wireerr.Truncated)
+	errNotProblem = wireerr.New("fastcnp", "ICMPv6 message", 0,
 		"not a Parameter Problem (type 4) with code 2, unrecognized IPv6 option", wireerr.Other)
-	errPointer = wireerr.New("fastcnp", "Pointer", 0, "not at a Fast CNP option type", wireerr.Other)
+	errPointer = wireerr.New("fastcnp", "Pointer", 0, "not the offset of a Fast CNP option type", wireerr.Other)
 )
 
-// FromICMP is [CodePoints.FromICMP] for options of Option1Type and Option2Type.
+// FromICMP calls [CodePoints.FromICMP] with the default option types.
 func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) }
 
-// FromICMP decodes the answer of a host that does not know the Fast CNP option:
-// an ICMPv6 Parameter Problem, code 2, that points at the type of the option
-// (RFC 8200 section 4.2, RFC 4443 section 3.4). It returns the Fast CNP that
-// the message quotes, as far as it does: its Dst is the sender that is not
-// capable, and FlowKey the flow.
+// FromICMP decodes the answer of a host that does not know the Fast CNP option: an
+// ICMPv6 Parameter Problem, code 2, with a Pointer to the option type (RFC 8200
+// section 4.2, RFC 4443 section 3.4). It returns the quoted Fast CNP, whose reserved
+// octets may be incomplete. Its Dst is the sender that does not support Fast CNPs, its
+// FlowKey the congested flow. The trace aliases b.
 //
-// b is what an ICMPv6 socket delivers: it begins with the ICMPv6 type and ends
-// with the message. The checksum is not verified. Other ICMPv6 messages, and
-// problems with another octet, are an error of rocecn.ErrOther. Quoted packets
-// that are not Fast CNPs give the errors of rocev2 and of
-// [CodePoints.FromPacket]. The trace aliases b.
+// b is the complete ICMPv6 message, from the ICMPv6 type on, as an ICMPv6 socket
+// delivers it. The checksum is not verified. For other ICMPv6 messages and other
+// Pointers the error matches rocecn.ErrOther. If the quoted packet is not a Fast CNP,
+// the error is that of rocev2.Packet.Decode or [CodePoints.FromPacket].
 //
-// Anybody can send such a message: the caller must check that its source is the
-// Dst of a Fast CNP that was sent.
+// Such a message can be forged: the caller must check that its source address is the
+// Dst of a Fast CNP that it has sent.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

@@ -8,19 +8,18 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Deviations of a Fast CNP from the draft, besides those of package cnp.
+// Errors of Validate, in addition to those of package cnp.
 var (
 	errAct         = wireerr.New("fastcnp", "option type", 0, "act bits are not 10", wireerr.Malformed)
 	errChg         = wireerr.New("fastcnp", "option type", 0, "chg bit is set", wireerr.Malformed)
 	errReservedSet = wireerr.New("fastcnp", "option 2", 0, "reserved octet is not 0", wireerr.Malformed)
 	errAlignment   = wireerr.New("fastcnp", "option", 0,
-		"not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
+		"alignment is not 4n+2 (option 1) or 4n (option 2)", wireerr.Malformed)
 )
 
-// Validate returns nil for a Fast CNP that follows the draft, otherwise an
-// error that names every deviation, including those of [cnp.CNP.Validate];
-// errors.Is finds each. The alignment (D3) is checked only if Offset is set, as
-// it is after decoding.
+// Validate returns an error that names every deviation from the draft, including those
+// of [cnp.CNP.Validate]; errors.Is matches each. It checks the alignment (D3) only if
+// Offset is not 0, as after decoding.
 func (n *Notification) Validate() error {
 	typ := n.optionType(CodePoints{}.withDefaults())
 	o, y := &n.Option, 2

@@ -13,7 +13,7 @@ import (
 // EtherType is the EtherType of MAC control frames (IEEE 802.3 clause 31).
 const EtherType = 0x8808
 
-// destination is the group address to which these frames are sent.
+// destination is the destination address of MAC control frames.
 var destination = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x01}
 
 // The opcodes of the MAC control frames that this package decodes.
@@ -22,11 +22,11 @@ const (
 	OpcodePFC   = 0x0101 // IEEE 802.1Qbb
 )
 
-// Ethernet pads shorter frames to this length, in octets, the frame check
-// sequence not counted.
+// minFrame is the minimum length of an Ethernet frame in octets, without the frame
+// check sequence.
 const minFrame = 60
 
-// errOpcode is the error for a MAC control frame of another kind. It matches rocecn.ErrOther.
+// errOpcode is the error for a MAC control frame of another kind.
 var errOpcode = wireerr.New("pfc", "opcode", 0, "another MAC control frame", wireerr.Other)
 
 var (
@@ -35,7 +35,8 @@ var (
 	errTimeUnused      = wireerr.New("pfc", "time", 0, "not 0 for a priority that is not enabled", wireerr.Malformed)
 )
 
-// Opcode returns the opcode of a MAC control frame. b begins after the EtherType.
+// Opcode returns the opcode of the MAC control frame b, which begins after the
+// EtherType. If b has fewer than 2 octets, the error matches rocecn.ErrTruncated.
 func Opcode(b []byte) (uint16, error) {
 	if len(b) < 2 {
 		return 0, errOpcodeTruncated
@@ -52,9 +53,8 @@ func appendFrame(b []byte, src [6]byte, control []byte) []byte {
 
 var zeros [minFrame]byte
 
-// Duration returns the duration of this many quanta on a link of this many bits a
-// second, rounded down to nanoseconds: above 512 Gbit/s one quantum is 0. On a
-// link without a speed it is always 0.
+// Duration returns the duration of a number of quanta on a link, rounded down to
+// nanoseconds: above 512 Gbit/s one quantum is 0. It returns 0 if bitsPerSecond is 0.
 func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
 	if bitsPerSecond == 0 {
 		return 0
@@ -62,9 +62,9 @@ func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
 	return time.Duration(uint64(quanta) * quantum / bitsPerSecond) // at most 55 bits
 }
 
-// Quanta returns the smallest number of quanta that pauses a priority for at least d on a link of this many bits a
-// second. ok reports whether it fits its field; if not, the result is 65535, the longest pause that a frame can ask
-// for. The number is never 0, which resumes: a pause of 0 is 1 quantum. On a link without a speed no pause fits.
+// Quanta returns the smallest number of quanta that pauses a priority for at least d on a link. ok reports whether one
+// frame can express it; if not, quanta is 65535, the longest pause of one frame (335 µs at 100 Gbit/s). quanta is at
+// least 1, because 0 resumes. If bitsPerSecond is 0, it returns 65535 and false.
 func Quanta(d time.Duration, bitsPerSecond uint64) (quanta uint16, ok bool) {
 	if bitsPerSecond == 0 {
 		return math.MaxUint16, false

@@ -9,7 +9,7 @@ import (
 
 const pauseSize = 4 // octets of opcode and parameter
 
-// A Pause is a PAUSE frame (IEEE 802.3x), from the octets after the EtherType on:
+// Pause is a PAUSE frame (IEEE 802.3x) without the octets up to the EtherType:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -17,14 +17,15 @@ const pauseSize = 4 // octets of opcode and parameter
 //	|        Opcode = 0x0001        |             time              |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type Pause struct {
-	Quanta uint16 // pause of the link; 0 resumes it
+	Quanta uint16 // pause of the link in quanta; 0 resumes it
 }
 
 var errPauseTruncated = wireerr.New("pfc", "PAUSE", pauseSize, "truncated: shorter than 4 octets from the opcode on",
 	wireerr.Truncated)
 
-// Decode sets p from a MAC control frame, which begins after its EtherType,
-// and returns the rest: padding. On error p is unchanged.
+// Decode reads a PAUSE frame from b, which begins after the EtherType, and returns
+// the padding, which aliases b. For other MAC control frames the error matches
+// rocecn.ErrOther. On error p is unchanged.
 func (p *Pause) Decode(b []byte) (rest []byte, err error) {
 	opcode, err := Opcode(b)
 	switch {
@@ -39,14 +40,15 @@ func (p *Pause) Decode(b []byte) (rest []byte, err error) {
 	return b[pauseSize:], nil
 }
 
-// AppendBinary appends the octets after the EtherType, without padding. The
+// AppendBinary appends the 4 octets after the EtherType to b, without padding. The
 // error is always nil.
 func (p Pause) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint16(b, OpcodePause)
 	return binary.BigEndian.AppendUint16(b, p.Quanta), nil
 }
 
-// AppendFrame appends the whole Ethernet frame, padded, from this source.
+// AppendFrame appends the complete Ethernet frame from this source to b, padded to 60
+// octets, without its frame check sequence.
 func (p Pause) AppendFrame(b []byte, src [6]byte) []byte {
 	var wire [pauseSize]byte
 	control, _ := p.AppendBinary(wire[:0])

@@ -15,8 +15,8 @@ const Priorities = 8
 // Size is the length of opcode and parameters of a PFC frame, in octets.
 const Size = 2 + 2 + 2*Priorities
 
-// A PFC is a frame of Priority-based Flow Control (IEEE 802.1Qbb), from the octets after
-// the EtherType on:
+// PFC is a frame of Priority-based Flow Control (IEEE 802.1Qbb) without the octets up
+// to the EtherType:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -29,18 +29,19 @@ const Size = 2 + 2 + 2*Priorities
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type PFC struct {
 	// Enabled is the class enable vector: bit n for priority n. The upper 8 bits
-	// are reserved: zero on send, ignored on receipt, kept.
+	// are reserved: zero on send, ignored on receipt.
 	Enabled uint16
-	// Quanta is the pause of each priority. 0 resumes an enabled one; the time of
-	// a priority that is not enabled means nothing, and is kept.
+	// Quanta is the pause of each enabled priority in quanta; 0 resumes it. Values of
+	// other priorities have no effect.
 	Quanta [Priorities]uint16
 }
 
 var errPFCTruncated = wireerr.New("pfc", "PFC", Size, "truncated: shorter than 20 octets from the opcode on",
 	wireerr.Truncated)
 
-// Decode sets p from a MAC control frame, which begins after its EtherType,
-// and returns the rest: padding. On error p is unchanged.
+// Decode reads a PFC frame from b, which begins after the EtherType, and returns the
+// padding, which aliases b. For other MAC control frames the error matches
+// rocecn.ErrOther. On error p is unchanged.
 func (p *PFC) Decode(b []byte) (rest []byte, err error) {
 	opcode, err := Opcode(b)
 	switch {
@@ -55,7 +56,6 @@ func (p *PFC) Decode(b []byte) (rest []byte, err error) {
 	return b[Size:], nil
 }
 
-// readFields and put are the layout.
 func (p *PFC) readFields(b *[Size]byte) {
 	p.Enabled = binary.BigEndian.Uint16(b[2:])
 	for i := range p.Quanta {
@@ -71,7 +71,7 @@ func (p *PFC) writeFields(b *[Size]byte) {
 	}
 }
 
-// AppendBinary appends the octets after the EtherType, without padding. The
+// AppendBinary appends the 20 octets after the EtherType to b, without padding. The
 // error is always nil.
 func (p PFC) AppendBinary(b []byte) ([]byte, error) {
 	var wire [Size]byte
@@ -79,15 +79,16 @@ func (p PFC) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, wire[:]...), nil
 }
 
-// AppendFrame appends the whole Ethernet frame, padded, from this source.
+// AppendFrame appends the complete Ethernet frame from this source to b, padded to 60
+// octets, without its frame check sequence.
 func (p PFC) AppendFrame(b []byte, src [6]byte) []byte {
 	var wire [Size]byte
 	p.writeFields(&wire)
 	return appendFrame(b, src, wire[:])
 }
 
-// All yields the enabled priorities, the lowest first, and the time of each in
-// quanta: 0 resumes it.
+// All yields the enabled priorities in ascending order, each with its pause in quanta,
+// where 0 resumes.
 func (p PFC) All() iter.Seq2[int, uint16] {
 	return func(yield func(int, uint16) bool) {
 		for priority, quanta := range p.Quanta {
@@ -98,9 +99,8 @@ func (p PFC) All() iter.Seq2[int, uint16] {
 	}
 }
 
-// Validate returns nil for a frame as the standard has it, otherwise an error
-// that names every deviation: reserved bits, and times of priorities that are
-// not enabled.
+// Validate returns an error that names every deviation from the standard: reserved
+// bits that are set, and a time other than 0 for a priority that is not enabled.
 func (p PFC) Validate() error {
 	unused := false
 	for priority, quanta := range p.Quanta {

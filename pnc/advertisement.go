@@ -7,20 +7,20 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// An Advertisement says who is the proxy of the senders in a prefix.
+// Advertisement names the proxy of the senders in a prefix.
 type Advertisement struct {
-	Prefix     netip.Prefix // of the senders, masked
-	Proxy      netip.Addr   // where notifications go; the zero Addr when the octets do not say
-	Metric     uint32       // of the prefix at its origin; 0 where the protocol has none there (OSPFv2, BGP)
-	Originator Originator   // who originated it
+	Prefix     netip.Prefix // prefix of the senders, masked
+	Proxy      netip.Addr   // address for notifications, or the zero Addr if it is not in the advertisement
+	Metric     uint32       // metric of the prefix at its origin, or 0 if the protocol has none there (OSPFv2, BGP)
+	Originator Originator   // router or operator that originated the advertisement
 }
 
-// A Protocol is where an advertisement comes from.
+// Protocol is the source of an advertisement.
 type Protocol uint8
 
 // The protocols.
 const (
-	ProtocolConfigured Protocol = iota // no protocol: an operator configured it
+	ProtocolConfigured Protocol = iota // configured by an operator
 	ProtocolISIS
 	ProtocolOSPFv2
 	ProtocolOSPFv3
@@ -32,59 +32,60 @@ func (p Protocol) String() string { return enumtext.Name(p, protocols[:], "Proto
 
 var protocols = [...]string{"configured", "IS-IS", "OSPFv2", "OSPFv3", "BGP"}
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText sets p to the protocol that String returns the text for.
+// UnmarshalText sets p to the protocol with this String.
 func (p *Protocol) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(p, text, "pnc", "protocol")
 }
 
-// An Originator is who advertises: what it says at one time takes the place of what
-// it said before. Originators can be compared.
+// Originator identifies the source of an advertisement. A new advertisement of an
+// originator replaces its earlier ones. Originators can be compared.
 type Originator struct {
 	Protocol Protocol
 
-	// ID is in IS-IS the system id (6 octets), 0 and the level; in OSPF the
-	// router id (4 octets) and four octets that are left 0: a router in several
-	// areas puts the area's id there. BGP and Configured are the caller's, for
-	// example the peer's BGP identifier.
+	// ID depends on the protocol:
+	//   - IS-IS: the system id (6 octets), 0 and the level.
+	//   - OSPF: the router id (4 octets), then 4 octets that are 0. For a router in
+	//     several areas the caller sets them to the area id.
+	//   - BGP and ProtocolConfigured: chosen by the caller, for example the BGP
+	//     identifier of the peer.
 	ID [8]byte
 }
 
-// What the writing functions refuse.
+// Errors of the Append functions.
 var (
-	errPrefix = wireerr.New("pnc", "prefix", 0, "not one of host addresses, or not one that the protocol carries",
+	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix of host addresses in a family of the protocol",
 		wireerr.Range)
-	errProxy = wireerr.New("pnc", "proxy", 0,
-		"not a unicast address that others can reach, or not of the family that the field has", wireerr.Range)
+	errProxy = wireerr.New("pnc", "proxy", 0, "not a reachable unicast address in a family of the protocol",
+		wireerr.Range)
 	errMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
 )
 
-// errNotHosts is what the reading functions say of the flag on a prefix that
-// holds no host addresses.
-var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or on a prefix without host addresses",
+// errNotHosts is the error of the Read functions for the flag on a prefix that
+// contains addresses no host can have.
+var errNotHosts = wireerr.New("pnc", "P-flag", 0, "set for the default route, or a prefix without host addresses",
 	wireerr.Malformed)
 
-// Validate says whether the advertisement can be made at all: Prefix is one that
-// hosts can have addresses of, and Proxy a unicast address that others can reach.
+// Validate returns an error that matches rocecn.ErrRange if Prefix is not a prefix of
+// host addresses, or Proxy is not a unicast address that other nodes can reach. The
+// Append functions reject the same advertisements. AppendNHC does not know the
+// prefixes of its UPDATE: call Validate for each.
 //
 // The capability is for "the local host prefix of the originating node" (PROXY
-// section 5): we read that as any prefix of the hosts that the node serves, long or
-// short. It is never the default route, nor another prefix in which there are
+// section 5). This package takes that as any prefix of hosts that the node serves, of
+// any length, but never the default route, nor another prefix that contains
 // unspecified, loopback, link-local, multicast, broadcast or IPv4-mapped addresses:
-// whoever put the flag there would be the proxy of everybody. Whether a prefix is
-// the node's own its routing daemon knows.
-//
-// The writing functions refuse what Validate refuses. AppendNHC does not see the
-// prefixes, which are those of its UPDATE: call Validate for each.
+// a node that advertised such a prefix would be the proxy of all senders. It cannot
+// check that the prefix is local to the node; the routing daemon can.
 func (a *Advertisement) Validate() error {
 	_, _, err := a.normalize(0)
 	return err
 }
 
-// normalize returns prefix and proxy in the form in which they are written, for a
-// protocol that carries addresses of so many bits, 0 for any.
+// normalize checks prefix and proxy and returns them in the form for encoding. bits is
+// the length of the protocol's addresses, or 0 for any.
 func (a *Advertisement) normalize(bits int) (netip.Prefix, netip.Addr, error) {
 	proxy := wireAddr(a.Proxy)
 	switch {
@@ -100,7 +101,8 @@ func (a *Advertisement) normalize(bits int) (netip.Prefix, netip.Addr, error) {
 	return a.Prefix.Masked(), proxy, nil
 }
 
-// noHosts4 and noHosts6 are the prefixes of addresses that no host has, as others see it.
+// noHosts4 and noHosts6 are the prefixes of addresses that are never the address of
+// another host.
 var (
 	noHosts4 = []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
@@ -113,7 +115,7 @@ var (
 	}
 )
 
-// isHostPrefix says whether all addresses of a prefix can be those of hosts.
+// isHostPrefix reports whether all addresses of a prefix can be addresses of hosts.
 func isHostPrefix(p netip.Prefix) bool {
 	noHosts := noHosts6
 	if p.Addr().Is4() {
@@ -127,16 +129,16 @@ func isHostPrefix(p netip.Prefix) bool {
 	return p.IsValid()
 }
 
-// isReachable says whether an address is a unicast one that others can reach.
+// isReachable reports whether a is a unicast address that other nodes can reach.
 func isReachable(a netip.Addr) bool {
 	return a.IsValid() && isHostPrefix(netip.PrefixFrom(a, a.BitLen()))
 }
 
-// wireAddr returns the address as it goes on the wire.
+// wireAddr returns the address as it is encoded: without a zone, IPv4 not mapped.
 func wireAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// preferFamily returns the address of the prefix's family if it is there, else the
-// one of the other family.
+// preferFamily returns the address of the prefix's family if it is valid, otherwise
+// the other one.
 func preferFamily(p netip.Prefix, v4, v6 netip.Addr) netip.Addr {
 	if p.Addr().Is4() && v4.IsValid() || !v6.IsValid() {
 		return v4

@@ -10,7 +10,7 @@ import (
 
 // TLVs of an LSP.
 const (
-	tlvTERouterID     = 134 // RFC 5305 section 4.3: an IPv4 address of the system
+	tlvTERouterID     = 134 // RFC 5305 section 4.3
 	tlvReach4         = 135 // RFC 5305 section 4
 	tlvIPv6TERouterID = 140 // RFC 6119 section 4.1
 	tlvMTReach4       = 235 // RFC 5120 section 7.3
@@ -27,38 +27,44 @@ const (
 
 const bitReAdvertised = 1 // R-flag of the prefix attribute flags: leaked from another level
 
-// What reading IS-IS refuses.
+// Errors of IS-IS.
 var (
 	errNotLSP = wireerr.New("pnc", "IS-IS PDU", 0, "not a link state PDU of level 1 or 2 with system ids of 6 octets",
 		wireerr.Other)
 	errSystem = wireerr.New("pnc", "LSP id", 0, "fragments of different systems or levels", wireerr.Malformed)
 
-	errLSPHeader    = wireerr.New("pnc", "IS-IS LSP header", lspHeaderLen, "27 octets needed", wireerr.Truncated)
-	errLSPCut       = wireerr.New("pnc", "IS-IS LSP", 0, "fewer octets than its PDU length", wireerr.Truncated)
-	errPDULength    = wireerr.New("pnc", "IS-IS PDU length", 0, "below the 27 octets of the header", wireerr.Malformed)
-	errTLV          = wireerr.New("pnc", "IS-IS TLV", 0, "runs beyond the LSP", wireerr.Malformed)
-	errReach        = wireerr.New("pnc", "IS-IS reachability", 0, "runs beyond its TLV", wireerr.Malformed)
+	errLSPHeader = wireerr.New("pnc", "IS-IS LSP header", lspHeaderLen, "truncated: shorter than 27 octets",
+		wireerr.Truncated)
+	errLSPTruncated = wireerr.New("pnc", "IS-IS LSP", 0, "truncated: shorter than its PDU length", wireerr.Truncated)
+	errPDULength    = wireerr.New("pnc", "IS-IS PDU length", 0, "less than the 27 octets of the header",
+		wireerr.Malformed)
+	errTLV          = wireerr.New("pnc", "IS-IS TLV", 0, "length exceeds the LSP", wireerr.Malformed)
+	errReach        = wireerr.New("pnc", "IS-IS reachability", 0, "length exceeds its TLV", wireerr.Malformed)
 	errPrefixLength = wireerr.New("pnc", "prefix length", 0, "over 32 bits (IPv4) or 128 (IPv6)", wireerr.Malformed)
-	errSubTLV       = wireerr.New("pnc", "sub-TLV", 0, "runs beyond what holds it", wireerr.Malformed)
-	errSubTLVRoom   = wireerr.New("pnc", "sub-TLVs", 0, "more than 255 octets", wireerr.Range)
+	errSubTLV       = wireerr.New("pnc", "sub-TLV", 0, "length exceeds its TLV", wireerr.Malformed)
+	errSubTLVsLen   = wireerr.New("pnc", "sub-TLVs", 0, "over 255 octets", wireerr.Range)
 	errTopology     = wireerr.New("pnc", "IS-IS topology", 0, "over 4095, more than 12 bits", wireerr.Range)
 )
 
-// ReadISIS reads what one system advertises at one level, out of the fragments of
-// its LSP (from the octet 0x83 on): an advertisement for each prefix with the
-// P-flag (PROXY section 5.1). LSP checksums and sequence numbers are not looked
-// at: the fragments come from a link state database.
+// ReadISIS yields an advertisement for each prefix with the P-flag (PROXY section
+// 5.1) in the LSP of one system at one level. fragments are those of the LSP, each
+// from the octet 0x83 on, from a link state database: checksums and sequence numbers
+// are not checked.
 //
-// D16: the proxy is the prefix's IPv4 or IPv6 source router id; without one it
-// is the system's TE router id (TLV 134 or 140, in any fragment), unless the
-// prefix was leaked here from another level (R-flag or down bit), as then
-// another system originated it. Of two addresses that of the prefix's family
-// counts. Without either, Proxy is the zero Addr.
+// The proxy of a prefix is, in this order (D16):
+//   - its IPv4 or IPv6 source router id
+//   - the TE router id of the system (TLV 134 or 140 in any fragment), unless the
+//     prefix was leaked from another level (R-flag or down bit): then another system
+//     originated it
+//   - unknown: Proxy is the zero Addr
 //
-// A fragment that has expired (remaining lifetime 0) says nothing; has fragment
-// 0 expired, none does. Of a sub-TLV that stands twice the first counts. A
-// broken fragment, TLV or reachability is an error that comes beside the rest, and
-// so is the flag on a prefix without host addresses (see [Advertisement.Validate]).
+// Of two addresses the one in the prefix's family is used. Of duplicate sub-TLVs the
+// first is used. Expired fragments (remaining lifetime 0) are ignored; if fragment 0
+// has expired, all are.
+//
+// ReadISIS yields an error for a malformed fragment, TLV or reachability entry, and
+// for the flag on a prefix without host addresses (see [Advertisement.Validate]), and
+// continues with the others.
 func (c Codes) ReadISIS(fragments ...[]byte) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {
 		var s system
@@ -73,8 +79,7 @@ func (c Codes) ReadISIS(fragments ...[]byte) iter.Seq2[Advertisement, error] {
 	}
 }
 
-// An lsp is the header of a link state PDU (ISO 10589 section 9.8) and what
-// follows it:
+// lsp is a link state PDU (ISO 10589 section 9.8):
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -116,7 +121,7 @@ func (l *lsp) decodeHeader(b []byte) error {
 		return errPDULength
 	}
 	if length > len(b) {
-		return errLSPCut
+		return errLSPTruncated
 	}
 	*l = lsp{
 		origin:     Originator{Protocol: ProtocolISIS, ID: [8]byte{7: pduType/2 - 8}}, // 18 is level 1, 20 is level 2
@@ -129,13 +134,14 @@ func (l *lsp) decodeHeader(b []byte) error {
 	return nil
 }
 
-// A system is what must be known of all fragments before one can be read.
+// system is the data of all fragments that is needed to read each of them.
 type system struct {
-	origin   Originator // of the first fragment that decodes
-	gone     bool       // fragment 0 has expired
-	id4, id6 netip.Addr
+	origin   Originator // originator of the first valid fragment
+	expired  bool       // fragment 0 has expired
+	id4, id6 netip.Addr // TE router ids
 }
 
+// addFragment adds the data of one fragment, and ignores invalid ones.
 func (s *system) addFragment(fragment []byte) {
 	var l lsp
 	if l.decodeHeader(fragment) != nil {
@@ -148,7 +154,7 @@ func (s *system) addFragment(fragment []byte) {
 		return
 	}
 	if l.lifetime == 0 {
-		s.gone = s.gone || l.fragment == 0
+		s.expired = s.expired || l.fragment == 0
 		return
 	}
 	for t := (tlvs{rest: l.tlvs}); t.next(); {
@@ -161,7 +167,8 @@ func (s *system) addFragment(fragment []byte) {
 	}
 }
 
-// readFragment yields what one fragment advertises. It returns false when yield does.
+// readFragment yields the advertisements of one fragment. It returns false if yield
+// does.
 func (s *system) readFragment(fragment []byte, bit uint, yield func(Advertisement, error) bool) bool {
 	var l lsp
 	if err := l.decodeHeader(fragment); err != nil {
@@ -170,7 +177,7 @@ func (s *system) readFragment(fragment []byte, bit uint, yield func(Advertisemen
 	if l.origin != s.origin {
 		return yield(Advertisement{}, errSystem)
 	}
-	if l.lifetime == 0 || s.gone || l.pseudonode != 0 { // a pseudonode has no prefixes
+	if l.lifetime == 0 || s.expired || l.pseudonode != 0 { // a pseudonode has no prefixes
 		return true
 	}
 	t := tlvs{rest: l.tlvs}
@@ -185,7 +192,8 @@ func (s *system) readFragment(fragment []byte, bit uint, yield func(Advertisemen
 	return len(t.rest) == 0 || yield(Advertisement{}, errTLV)
 }
 
-// readReach yields what the entries of one reachability TLV advertise.
+// readReach yields the advertisements of one reachability TLV. It returns false if
+// yield does.
 func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertisement, error) bool) bool {
 	if isMultiTopology(tlv) && len(b) > 0 {
 		if len(b) < 2 {
@@ -197,12 +205,12 @@ func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertiseme
 		var r reach
 		rest, err := r.decodeEntry(tlv, b)
 		if err != nil {
-			return yield(Advertisement{}, err) // where the next entry begins is not known
+			return yield(Advertisement{}, err) // the start of the next entry is unknown
 		}
 		b = rest
-		var at prefixAttributes
-		if err = at.decodeSubTLVs(r.subTLVs); err == nil {
-			if !hasFlag(at.flags, bit) {
+		var attributes prefixAttributes
+		if err = attributes.decodeSubTLVs(r.subTLVs); err == nil {
+			if !hasFlag(attributes.flags, bit) {
 				continue
 			}
 			err = wireerr.If(!isHostPrefix(r.prefix), errNotHosts)
@@ -210,8 +218,8 @@ func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertiseme
 		var a Advertisement
 		if err == nil {
 			a = Advertisement{Prefix: r.prefix.Masked(), Metric: r.metric, Originator: s.origin}
-			a.Proxy = preferFamily(a.Prefix, at.source4, at.source6)
-			leaked := r.control&controlDown != 0 || hasFlag(at.flags, bitReAdvertised)
+			a.Proxy = preferFamily(a.Prefix, attributes.source4, attributes.source6)
+			leaked := r.control&controlDown != 0 || hasFlag(attributes.flags, bitReAdvertised)
 			if !a.Proxy.IsValid() && !leaked {
 				a.Proxy = preferFamily(a.Prefix, s.id4, s.id6)
 			}
@@ -223,7 +231,7 @@ func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertiseme
 	return true
 }
 
-// A reach is one entry of a reachability TLV. IPv4 (RFC 5305 section 4):
+// reach is one entry of a reachability TLV. IPv4 (RFC 5305 section 4):
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -242,9 +250,9 @@ func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertiseme
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type reach struct {
 	metric  uint32
-	control uint8        // U, X, S and the reserved bits, where the TLV has them
-	prefix  netip.Prefix // not masked: the last octet is kept as it was
-	subTLVs []byte       // there when S is set
+	control uint8        // U, X, S and the reserved bits, if the TLV has them
+	prefix  netip.Prefix // not masked
+	subTLVs []byte       // present if S is set
 }
 
 const (
@@ -314,7 +322,7 @@ func (r *reach) appendEntry(b []byte) []byte {
 	return b
 }
 
-// prefixAttributes are the sub-TLVs of RFC 7794. Others are not looked at.
+// prefixAttributes are the sub-TLVs of RFC 7794.
 type prefixAttributes struct {
 	flags            []byte
 	source4, source6 netip.Addr
@@ -335,8 +343,7 @@ func (a *prefixAttributes) decodeSubTLVs(subTLVs []byte) error {
 	return wireerr.If(len(t.rest) > 0, errSubTLV)
 }
 
-// appendSourceRouterID appends the sub-TLV with the source router id, if there
-// is one.
+// appendSourceRouterID appends the sub-TLV with the source router id if id is valid.
 func appendSourceRouterID(b []byte, id netip.Addr) []byte {
 	switch {
 	case id.Is4():
@@ -347,10 +354,11 @@ func appendSourceRouterID(b []byte, id netip.Addr) []byte {
 	return b
 }
 
-// AppendISIS appends a reachability TLV with this one prefix, for the LSP of
-// the proxy: TLV 135 or 236, with a topology other than 0, which has 12 bits (RFC
-// 5120 section 7), 235 or 237. The P-flag is set, and the source router id is the
-// proxy's address.
+// AppendISIS appends a reachability TLV with this prefix to b, for the LSP of the
+// proxy: TLV 135 or 236, or 235 or 237 with a topology other than 0 (12 bits, RFC
+// 5120 section 7). It sets the P-flag, and the source router id to the proxy's
+// address. It returns an error that matches rocecn.ErrRange, and b unchanged, for an
+// advertisement that [Advertisement.Validate] rejects and for a topology over 4095.
 func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, error) {
 	prefix, proxy, err := a.normalize(0)
 	switch {
@@ -366,7 +374,7 @@ func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, e
 	if topology != 0 {
 		tlv = mt
 	}
-	var space [64]byte // 2 + 32 octets of flags, 2 + 16 of address
+	var space [64]byte // 2 + 32 octets of flags and 2 + 16 of address
 	subTLVs := append(space[:0], subPrefixAttributeFlags, uint8(flagsLen(c.isisBit(), 1)))
 	subTLVs = appendFlag(subTLVs, c.isisBit(), 1)
 	subTLVs = appendSourceRouterID(subTLVs, proxy)
@@ -382,35 +390,37 @@ func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, e
 	return b, nil
 }
 
-// LeakISIS appends the sub-TLVs with which a router that passes a prefix on
-// between levels keeps its capability, out of the prefix's own sub-TLVs
-// (PROXY section 5.1: MUST). The prefix attribute flags are kept as they are
-// and the R-flag is set (RFC 7794 section 2.1). The source router ids are kept
-// too, as else nobody could tell who the proxy is; without any, the TE router
-// ids of the system that originated the prefix are put in, where they are
-// valid, unless the R-flag says that it came from another level itself. Other
-// sub-TLVs have rules of their own and are not copied.
+// LeakISIS appends the sub-TLVs for a router that leaks a prefix to another level and
+// MUST keep its capability (PROXY section 5.1). subTLVs are those of the received
+// prefix, id4 and id6 the TE router ids of the system that originated it; either may
+// be invalid. It appends:
+//   - the prefix attribute flags, with the R-flag set (RFC 7794 section 2.1)
+//   - the source router ids, which identify the proxy; if there are none, id4 and
+//     id6, unless the R-flag shows that the prefix came from another level before
+//
+// Other sub-TLVs have their own rules and are not copied. It returns b unchanged and
+// an error if subTLVs is malformed or the result is longer than 255 octets.
 func LeakISIS(b, subTLVs []byte, id4, id6 netip.Addr) ([]byte, error) {
-	var at prefixAttributes
-	if err := at.decodeSubTLVs(subTLVs); err != nil {
+	var a prefixAttributes
+	if err := a.decodeSubTLVs(subTLVs); err != nil {
 		return b, err
 	}
-	if !at.source4.IsValid() && !at.source6.IsValid() && !hasFlag(at.flags, bitReAdvertised) {
+	if !a.source4.IsValid() && !a.source6.IsValid() && !hasFlag(a.flags, bitReAdvertised) {
 		if id4 = wireAddr(id4); id4.Is4() {
-			at.source4 = id4
+			a.source4 = id4
 		}
 		if id6 = wireAddr(id6); id6.Is6() {
-			at.source6 = id6
+			a.source6 = id6
 		}
 	}
-	start, n := len(b), max(len(at.flags), 1)
+	start, n := len(b), max(len(a.flags), 1)
 	b = append(b, subPrefixAttributeFlags, uint8(n))
-	b = append(append(b, at.flags...), make([]byte, n-len(at.flags))...)
+	b = append(append(b, a.flags...), make([]byte, n-len(a.flags))...)
 	b[start+2] |= 0x80 >> bitReAdvertised
-	b = appendSourceRouterID(b, at.source4)
-	b = appendSourceRouterID(b, at.source6)
+	b = appendSourceRouterID(b, a.source4)
+	b = appendSourceRouterID(b, a.source6)
 	if len(b)-start > 255 {
-		return b[:start], errSubTLVRoom
+		return b[:start], errSubTLVsLen
 	}
 	return b, nil
 }

@@ -323,7 +323,7 @@ func TestLeakISIS(t *testing.T) {
 	require.Equal(t, []byte{1, 4, 253, 0x40, 0}, b[:5])
 	require.Len(t, b, 256)
 	b, err = LeakISIS([]byte{1}, append([]byte{4, 253}, make([]byte, 253)...), v4, v6)
-	require.Equal(t, errSubTLVRoom, err)
+	require.Equal(t, errSubTLVsLen, err)
 	require.Equal(t, []byte{1}, b)
 }
 

@@ -9,22 +9,22 @@ import (
 )
 
 // The BGP path attribute "next hop dependent characteristics" (NHC,
-// draft-ietf-idr-nhc-07). A router that does not know it passes it on with the
-// Partial bit (0x20) set, which changes nothing.
+// draft-ietf-idr-nhc-07). A router that does not know it forwards it with the Partial
+// bit (0x20) set, which has no effect here.
 const (
 	AttributeNHC      = 39   // path attribute type
-	AttributeNHCFlags = 0xC0 // optional, transitive
+	AttributeNHCFlags = 0xC0 // path attribute flags: optional, transitive
 )
 
-// A NextHop is what the header of the attribute says: the family of the routes
-// and their next hop.
+// NextHop is the header of the attribute: the family of the routes and their next
+// hop.
 type NextHop struct {
-	AFI  uint16 // 1: IPv4 routes, 2: IPv6
-	SAFI uint8  // 1: unicast, 128: VPN
-	Addr netip.Addr
+	AFI  uint16     // 1: IPv4 routes, 2: IPv6
+	SAFI uint8      // 1: unicast, 128: VPN
+	Addr netip.Addr // next hop
 }
 
-// A Characteristic is another TLV of the attribute.
+// Characteristic is a TLV of the attribute other than PNC.
 type Characteristic struct {
 	Code  uint16
 	Value []byte
@@ -32,29 +32,31 @@ type Characteristic struct {
 
 const safiVPN = 128 // next hops begin with a route distinguisher of 8 octets (RFC 4364 section 4.3.2)
 
-// What reading and writing NHC refuse.
+// Errors of NHC.
 var (
-	errNHC = wireerr.New("pnc", "BGP NHC attribute", 0, "header or TLV runs beyond the attribute: to be discarded",
+	errNHC = wireerr.New("pnc", "BGP NHC attribute", 0, "header or TLV exceeds the attribute: discard the attribute",
 		wireerr.Malformed)
-	errOrder = wireerr.New("pnc", "characteristics", 0, "not in ascending order of their codes, or one is there twice",
-		wireerr.Range)
+	errOrder = wireerr.New("pnc", "characteristics", 0, "codes not in ascending order, or a duplicate", wireerr.Range)
 
-	errNextHop = wireerr.New("pnc", "next hop", 0, "no IPv4 or IPv6 address", wireerr.Range)
-	errValue   = wireerr.New("pnc", "characteristic", 0, "more than 65535 octets", wireerr.Range)
+	errNextHop = wireerr.New("pnc", "next hop", 0, "not an IPv4 or IPv6 address", wireerr.Range)
+	errValue   = wireerr.New("pnc", "characteristic", 0, "over 65535 octets", wireerr.Range)
 )
 
-// ReadNHC reads the value of the attribute (PROXY section 5.4): the proxy of the
-// senders in the prefixes of the UPDATE that has it. nextHop is the route's next
-// hop: an attribute whose header names another one was passed on by a router
-// that changed the next hop without knowing the attribute, and MUST be ignored
-// (draft-ietf-idr-nhc section 2.3). Next hops without a global address match
-// nothing: they are told apart by a characteristic that is not read here.
+// ReadNHC returns the proxy in the value of the attribute (PROXY section 5.4): the
+// proxy of the senders in the prefixes of its UPDATE. nextHop is the next hop of the
+// route.
 //
-// ok is false when the attribute says nothing: it is of another next hop, or has
-// no PNC characteristic with an address, of 4 or 16 octets, that others can
-// reach (see [Advertisement.Validate]); of several the first counts.
-// Characteristics with other codes are skipped, in any order. On an error the
-// attribute is to be discarded and the route kept (section 2.4).
+// ok is false in these cases:
+//   - The header of the attribute has another next hop. Then a router changed the
+//     next hop without knowing the attribute, which MUST be ignored
+//     (draft-ietf-idr-nhc section 2.3).
+//   - The next hop has no global address. Such next hops are distinguished by a
+//     characteristic that this package does not decode.
+//   - There is no PNC characteristic with a reachable address of 4 or 16 octets (see
+//     [Advertisement.Validate]). Of several the first is used.
+//
+// Characteristics with other codes are skipped; their order is not checked. On error
+// discard the attribute and keep the route (section 2.4).
 func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok bool, err error) {
 	if c.NHC == 0 {
 		return netip.Addr{}, false, errNoCode
@@ -92,8 +94,8 @@ func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok b
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	~                Characteristic Value (variable)                ~
 //
-// Of two addresses the first, global one counts. Where the length is not that of an
-// IPv4 or IPv6 address, Address is the zero Addr.
+// If there are two addresses, it returns the first, which is global. If the length is
+// not that of an IPv4 or IPv6 address, Addr is the zero Addr.
 func decodeNHC(b []byte) (h NextHop, tlvs []byte, err error) {
 	if len(b) < 4 || len(b) < 4+int(b[3]) {
 		return NextHop{}, nil, errNHC
@@ -107,18 +109,17 @@ func decodeNHC(b []byte) (h NextHop, tlvs []byte, err error) {
 	switch len(addr) {
 	case 4:
 		h.Addr = netip.AddrFrom4([4]byte(addr))
-	case 16, 32, 40: // 40: of two addresses with a route distinguisher each
+	case 16, 32, 40: // 40: two addresses, each with a route distinguisher
 		h.Addr = netip.AddrFrom16([16]byte(addr))
 	}
 	return h, b[4+int(b[3]):], nil
 }
 
-// AppendNHC appends the value of the attribute with which a proxy announces the
-// prefixes of the senders behind it: for the routes and the next hop given, with
-// the PNC characteristic among the others. Codes MUST ascend, and nothing may
-// stand twice (draft-ietf-idr-nhc section 2.1): others have to be in that order
-// already. The prefixes of the routes are to be such as [Advertisement.Validate]
-// accepts.
+// AppendNHC appends to b the value of the attribute with which a proxy announces the
+// prefixes of its senders: the header, and the PNC characteristic among the others.
+// The codes MUST ascend without duplicates (draft-ietf-idr-nhc section 2.1), so
+// others must be in that order. [Advertisement.Validate] must accept the prefixes of
+// the routes. On error, which matches rocecn.ErrRange, b is returned unchanged.
 func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...Characteristic) ([]byte, error) {
 	if c.NHC == 0 {
 		return b, errNoCode
@@ -143,7 +144,8 @@ func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...C
 	return appendCharacteristics(out, others[lower:]...), nil
 }
 
-// checkOrder checks the characteristics that stand beside the one with this code.
+// checkOrder checks the length and order of the characteristics other than the one
+// with this code.
 func checkOrder(others []Characteristic, code uint16) error {
 	for i, o := range others {
 		switch {
@@ -152,8 +154,8 @@ func checkOrder(others []Characteristic, code uint16) error {
 		case o.Code == code, i > 0 && o.Code < others[i-1].Code:
 			return errOrder
 		}
-		for _, before := range others[:i] {
-			if before.Code == o.Code && bytes.Equal(before.Value, o.Value) {
+		for _, earlier := range others[:i] {
+			if earlier.Code == o.Code && bytes.Equal(earlier.Value, o.Value) {
 				return errOrder
 			}
 		}
@@ -176,8 +178,8 @@ func (h NextHop) appendHeader(b []byte) ([]byte, error) {
 	return appendAddr(b, addr), nil
 }
 
-// appendCharacteristics appends TLVs. The value of PNC is the address of the
-// proxy, of 4 or 16 octets (PROXY section 5.4).
+// appendCharacteristics appends TLVs. The value of PNC is the address of the proxy:
+// 4 or 16 octets (PROXY section 5.4).
 func appendCharacteristics(b []byte, all ...Characteristic) []byte {
 	for _, c := range all {
 		b = binary.BigEndian.AppendUint16(b, c.Code)
@@ -187,13 +189,13 @@ func appendCharacteristics(b []byte, all ...Characteristic) []byte {
 	return b
 }
 
-// PropagateNHC appends the attribute's value for a router that passes routes on
-// with another next hop: the PNC characteristic, which is about the prefix and
-// stays true, below a new header. What other characteristics say is not known to
-// hold of the new next hop, and they are left out (draft-ietf-idr-nhc section
-// 2.2). nextHop is the one with which the route came. Where the attribute says
-// nothing (see [Codes.ReadNHC]) nothing is appended: the routes go on without it. A
-// router that leaves the next hop as it is passes the attribute on unchanged.
+// PropagateNHC appends to b the value of the attribute for a router that changes the
+// next hop of routes: a new header and the PNC characteristic, which depends only on
+// the prefix. It omits other characteristics, which may not be true of the new next
+// hop (draft-ietf-idr-nhc section 2.2). nextHop is the next hop of the received
+// route. If [Codes.ReadNHC] finds no proxy, PropagateNHC appends nothing: send the
+// routes without the attribute. A router that does not change the next hop forwards
+// the attribute unchanged.
 func (c Codes) PropagateNHC(b, value []byte, nextHop netip.Addr, routes NextHop) ([]byte, error) {
 	proxy, ok, err := c.ReadNHC(value, nextHop)
 	if err != nil || !ok {

@@ -8,25 +8,26 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// What reading OSPF refuses.
+// Errors of OSPF.
 var (
 	errRouter = wireerr.New("pnc", "advertising router", 0, "LSAs of different routers", wireerr.Malformed)
 
-	errLSAHeader = wireerr.New("pnc", "OSPF LSA header", lsaHeaderLen, "20 octets needed", wireerr.Truncated)
-	errLSACut    = wireerr.New("pnc", "OSPF LSA", 0, "fewer octets than its length", wireerr.Truncated)
-	errLSALength = wireerr.New("pnc", "OSPF LSA length", 0, "below the 20 octets of the header", wireerr.Malformed)
-	errOSPFTLV   = wireerr.New("pnc", "OSPF TLV", 0, "runs beyond what holds it", wireerr.Malformed)
+	errLSAHeader = wireerr.New("pnc", "OSPF LSA header", lsaHeaderLen, "truncated: shorter than 20 octets",
+		wireerr.Truncated)
+	errLSATruncated = wireerr.New("pnc", "OSPF LSA", 0, "truncated: shorter than its length", wireerr.Truncated)
+	errLSALength    = wireerr.New("pnc", "OSPF LSA length", 0, "less than the 20 octets of the header",
+		wireerr.Malformed)
+	errOSPFTLV   = wireerr.New("pnc", "OSPF TLV", 0, "length exceeds the enclosing data", wireerr.Malformed)
 	errOSPFFixed = wireerr.New("pnc", "OSPF prefix TLV", 0, "shorter than its fixed fields and the prefix",
 		wireerr.Malformed)
-	errFlagsLength = wireerr.New("pnc", "OSPF prefix extended flags", 0, "length is no multiple of 4",
+	errFlagsLength = wireerr.New("pnc", "OSPF prefix extended flags", 0, "length is not a multiple of 4",
 		wireerr.Malformed)
-	errTLVRoom      = wireerr.New("pnc", "OSPF TLV", 0, "more than 65535 octets", wireerr.Range)
-	errNotPrefixTLV = wireerr.New("pnc", "OSPF TLV", 0, "not one that describes a prefix", wireerr.Other)
+	errTLVLen       = wireerr.New("pnc", "OSPF TLV", 0, "over 65535 octets", wireerr.Range)
+	errNotPrefixTLV = wireerr.New("pnc", "OSPF TLV type", 0, "not a prefix TLV", wireerr.Other)
 )
 
-// An lsa is the header of an LSA and what follows it. OSPFv2 (RFC 2328 section
-// A.4.1); OSPFv3 has a type of 16 bits in the place of options and type
-// (RFC 5340 section A.4.2):
+// lsa is an LSA of OSPFv2 (RFC 2328 section A.4.1). In OSPFv3 a type of 16 bits
+// replaces options and type (RFC 5340 section A.4.2):
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -42,11 +43,11 @@ var (
 //	|           Checksum            |            Length             |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type lsa struct {
-	gone   bool   // MaxAge: being withdrawn
-	typ    uint16 // OSPFv2: the lower octet
-	id     uint32
-	router [4]byte
-	body   []byte
+	withdrawn bool   // the age is MaxAge
+	typ       uint16 // in OSPFv2 the type is the lower octet
+	id        uint32
+	router    [4]byte
+	body      []byte // octets after the header
 }
 
 const (
@@ -64,38 +65,41 @@ func (l *lsa) decodeHeader(b []byte) error {
 		return errLSALength
 	}
 	if length > len(b) {
-		return errLSACut
+		return errLSATruncated
 	}
 	*l = lsa{
-		gone:   binary.BigEndian.Uint16(b)&^doNotAge >= maxAge,
-		typ:    binary.BigEndian.Uint16(b[2:]),
-		id:     binary.BigEndian.Uint32(b[4:]),
-		router: [4]byte(b[8:]),
-		body:   b[lsaHeaderLen:length],
+		withdrawn: binary.BigEndian.Uint16(b)&^doNotAge >= maxAge,
+		typ:       binary.BigEndian.Uint16(b[2:]),
+		id:        binary.BigEndian.Uint32(b[4:]),
+		router:    [4]byte(b[8:]),
+		body:      b[lsaHeaderLen:length],
 	}
 	return nil
 }
 
-const maxOSPFTLV = 0x10000 // octets of a TLV with its type and length, in whole words
+// maxOSPFTLV is the length in octets of the longest TLV that is a multiple of 4
+// octets, including its type and length.
+const maxOSPFTLV = 0x10000
 
-// beginTLV begins a TLV, endTLV sets the length of the one that began there.
-// What is written between them is a multiple of 4 octets.
+// beginTLV appends the type of a TLV and a length of 0. The value that the caller
+// appends next must be a multiple of 4 octets.
 func beginTLV(b []byte, typ uint16) []byte { return append(b, uint8(typ>>8), uint8(typ), 0, 0) }
 
+// endTLV sets the length of the TLV that begins at start and ends with b.
 func endTLV(b []byte, start int) []byte {
 	binary.BigEndian.PutUint16(b[start+2:], uint16(len(b)-start-4))
 	return b
 }
 
-// An ospfPrefix is what a TLV says of a prefix.
+// ospfPrefix is the content of a prefix TLV.
 type ospfPrefix struct {
-	prefix    netip.Prefix // not masked; invalid: of a family that is not known here
+	prefix    netip.Prefix // not masked; invalid if its family is unknown
 	metric    uint32
-	intraArea bool // the router's own area has it
+	intraArea bool // the prefix is in the router's own area
 	subTLVs   []byte
 }
 
-// readOSPF yields what one router advertises in LSAs with this bit.
+// readOSPF yields the advertisements with this bit in the LSAs of one router.
 func readOSPF(version Protocol, lsas [][]byte, bit uint) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {
 		r := ospfRouter{Originator{Protocol: version}, false, netip.Addr{}}
@@ -110,25 +114,27 @@ func readOSPF(version Protocol, lsas [][]byte, bit uint) iter.Seq2[Advertisement
 	}
 }
 
-// An ospfRouter is what must be known of all LSAs before one can be read.
+// ospfRouter is the data of all LSAs that is needed to read each of them.
 type ospfRouter struct {
-	origin  Originator // of the first LSA that decodes
-	seen    bool       // there was one
-	address netip.Addr
+	origin  Originator // originator of the first valid LSA
+	known   bool       // origin is set
+	address netip.Addr // address in the traffic engineering LSA
 }
 
-// isFromRouter tells whether an LSA is of the router of the first one.
+// isFromRouter reports whether an LSA is from the originator, which the first LSA
+// determines.
 func (r *ospfRouter) isFromRouter(l *lsa) bool {
-	if !r.seen {
-		r.seen = true
+	if !r.known {
+		r.known = true
 		copy(r.origin.ID[:], l.router[:])
 	}
 	return [4]byte(r.origin.ID[:]) == l.router
 }
 
+// addLSA takes the address from an LSA that has it, and ignores invalid LSAs.
 func (r *ospfRouter) addLSA(b []byte) {
 	var l lsa
-	if l.decodeHeader(b) != nil || !r.isFromRouter(&l) || l.gone || r.address.IsValid() {
+	if l.decodeHeader(b) != nil || !r.isFromRouter(&l) || l.withdrawn || r.address.IsValid() {
 		return
 	}
 	t := ospfTLVs(l.body)
@@ -140,7 +146,7 @@ func (r *ospfRouter) addLSA(b []byte) {
 	}
 }
 
-// readLSA yields what one LSA advertises. It returns false when yield does.
+// readLSA yields the advertisements of one LSA. It returns false if yield does.
 func (r *ospfRouter) readLSA(b []byte, bit uint, yield func(Advertisement, error) bool) bool {
 	var l lsa
 	if err := l.decodeHeader(b); err != nil {
@@ -150,7 +156,7 @@ func (r *ospfRouter) readLSA(b []byte, bit uint, yield func(Advertisement, error
 		return yield(Advertisement{}, errRouter)
 	}
 	tlv, body, err := r.prefixTLVs(&l)
-	if tlv == 0 && err == nil || l.gone {
+	if tlv == 0 && err == nil || l.withdrawn {
 		return true
 	}
 	if err == nil {
@@ -190,8 +196,8 @@ func (r *ospfRouter) subTLVCodes() *subTLVCodes {
 	return &subTLVsV3
 }
 
-// prefixTLVs returns the TLV that describes prefixes in an LSA, 0 for none, and the
-// TLVs.
+// prefixTLVs returns the TLVs in an LSA and the type of its prefix TLVs, or 0 if it
+// has none.
 func (r *ospfRouter) prefixTLVs(l *lsa) (tlv uint16, body []byte, err error) {
 	switch {
 	case r.origin.Protocol == ProtocolOSPFv3:
@@ -208,7 +214,7 @@ func (r *ospfRouter) prefixTLVs(l *lsa) (tlv uint16, body []byte, err error) {
 	return tlv, l.body[referenceLen:], nil
 }
 
-// decodePrefix reads one of these TLVs.
+// decodePrefix reads the value of a prefix TLV.
 func (r *ospfRouter) decodePrefix(p *ospfPrefix, tlv uint16, value []byte) error {
 	if r.origin.Protocol == ProtocolOSPFv2 {
 		var v2 extendedPrefix
@@ -223,7 +229,7 @@ func (r *ospfRouter) decodePrefix(p *ospfPrefix, tlv uint16, value []byte) error
 	return err
 }
 
-// checkTLVs tells whether the TLVs of an LSA are malformed.
+// checkTLVs returns an error if the TLVs of an LSA are malformed.
 func (r *ospfRouter) checkTLVs(body []byte, tlv uint16) error {
 	t := ospfTLVs(body)
 	for t.find(int(tlv), -1) != nil {
@@ -238,13 +244,13 @@ func (r *ospfRouter) checkTLVs(body []byte, tlv uint16) error {
 	return wireerr.If(len(t.rest) > 0, errOSPFTLV)
 }
 
-// subTLVCodes are the sub-TLVs that matter: OSPFv2 and OSPFv3 have registries
-// of their own.
+// subTLVCodes are the types of the sub-TLVs of a prefix that this package uses, which
+// differ between OSPFv2 and OSPFv3.
 type subTLVCodes struct {
 	flags         uint16 // prefix extended flags (RFC 9792 section 2)
 	sourceRouter  uint16 // prefix source OSPF router id (RFC 9084 section 2.1)
 	sourceAddress uint16 // prefix source router address (RFC 9084 section 2.2)
-	addressLen    int    // of the prefix's family
+	addressLen    int    // length of an address in octets
 }
 
 var (
@@ -252,8 +258,9 @@ var (
 	subTLVsV3 = subTLVCodes{flags: 37, sourceRouter: 27, sourceAddress: 28, addressLen: 16}
 )
 
-// checkSubTLVs walks sub-TLVs. Prefix extended flags whose length is no multiple of 4
-// make the whole LSA malformed, and it MUST be ignored (RFC 9792 section 2).
+// checkSubTLVs returns an error if the sub-TLVs are malformed. If the length of the
+// prefix extended flags is not a multiple of 4, the whole LSA is malformed and MUST
+// be ignored (RFC 9792 section 2).
 func (c *subTLVCodes) checkSubTLVs(subTLVs []byte) error {
 	t := ospfTLVs(subTLVs)
 	for t.find(int(c.flags), -1) != nil {
@@ -264,21 +271,20 @@ func (c *subTLVCodes) checkSubTLVs(subTLVs []byte) error {
 	return wireerr.If(len(t.rest) > 0, errSubTLV)
 }
 
-// flagField returns the prefix extended flags: of several the first.
+// flagField returns the first prefix extended flags, or nil.
 func (c *subTLVCodes) flagField(subTLVs []byte) []byte {
 	t := ospfTLVs(subTLVs)
 	return t.find(int(c.flags), -1)
 }
 
-// nextSource returns the next prefix source router address. One of the other
-// family is invalid and ignored (RFC 9084 section 2.2).
+// nextSource returns the next prefix source router address. It ignores those of the
+// other family, which are invalid (RFC 9084 section 2.2).
 func (c *subTLVCodes) nextSource(t *wideTLVs) (addr netip.Addr, ok bool) {
 	return netip.AddrFromSlice(t.find(int(c.sourceAddress), c.addressLen))
 }
 
-// yieldSources yields an advertisement for each source address of the prefix;
-// without any, one with the address given, which may be none. It returns false
-// when yield does.
+// yieldSources yields an advertisement for each source address of the prefix, or one
+// with the address otherwise if there are none. It returns false if yield does.
 func (c *subTLVCodes) yieldSources(a Advertisement, subTLVs []byte, otherwise netip.Addr,
 	yield func(Advertisement, error) bool) bool {
 	t := ospfTLVs(subTLVs)
@@ -300,23 +306,24 @@ func (c *subTLVCodes) appendPNC(b []byte, bit uint, proxy netip.Addr) []byte {
 	return c.appendSource(endTLV(appendFlag(beginTLV(b, c.flags), bit, 4), start), proxy)
 }
 
+// appendSource appends a prefix source router address.
 func (c *subTLVCodes) appendSource(b []byte, addr netip.Addr) []byte {
 	start := len(b)
 	return endTLV(appendAddr(beginTLV(b, c.sourceAddress), addr), start)
 }
 
-// A PrefixSource is the router that originated an OSPF prefix, as another router
-// knows it; fields that are zero are not known.
+// PrefixSource is the router that originated an OSPF prefix. The zero value of a
+// field means that it is unknown.
 type PrefixSource struct {
-	Router  [4]byte    // its OSPF router id
-	Address netip.Addr // an address by which it can be reached, of the prefix's family
+	Router  [4]byte    // OSPF router id
+	Address netip.Addr // reachable address, in the family of the prefix
 }
 
-// appendKept appends what of a prefix's sub-TLVs is kept from one area to the
-// next: the flags as they are, and who originated the prefix. Where no sub-TLV
-// says that, it is the PrefixSource given. A router id of 0 is invalid and ignored, and
-// so is that of another router where the prefix is one of the area (RFC 9084
-// section 2.1). With that it ends the TLV that began at start, unless it is too long.
+// appendKept appends the sub-TLVs of a prefix that are kept when it is advertised in
+// another area: the flags, and the originator of the prefix, or from if no sub-TLV
+// names one. It ignores router ids of 0, and with intraArea those of routers other
+// than from, because both are invalid (RFC 9084 section 2.1). It then ends the TLV
+// that began at start, or returns an error if the TLV is too long.
 func (c *subTLVCodes) appendKept(
 	b []byte, start int, subTLVs []byte, intraArea bool, from PrefixSource,
 ) ([]byte, error) {
@@ -342,7 +349,7 @@ func (c *subTLVCodes) appendKept(
 		b = c.appendSource(b, addr)
 	}
 	if len(b)-start > maxOSPFTLV {
-		return b[:start], errTLVRoom
+		return b[:start], errTLVLen
 	}
 	return endTLV(b, start), nil
 }

@@ -397,7 +397,7 @@ func TestLeakOSPFv2(t *testing.T) {
 	require.Equal(t, wiretest.Hex(t, "07 0001 fffc 03180000"), b[:9])
 	require.Len(t, b, 1+0x10000)
 	b, err = LeakOSPFv2([]byte{7}, huge, from)
-	require.Equal(t, errTLVRoom, err)
+	require.Equal(t, errTLVLen, err)
 	require.Equal(t, []byte{7}, b)
 }
 
@@ -467,7 +467,7 @@ func TestLeakOSPFv3(t *testing.T) {
 	require.Equal(t, wiretest.Hex(t, "07 0003 fffc 00000001"), b[:9])
 	require.Len(t, b, 1+0x10000)
 	b, err = LeakOSPFv3([]byte{7}, huge, 1, from)
-	require.Equal(t, errTLVRoom, err)
+	require.Equal(t, errTLVLen, err)
 	require.Equal(t, []byte{7}, b)
 }
 

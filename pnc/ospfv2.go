@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Opaque LSAs of OSPFv2 (RFC 5250): LSA types 9, 10 and 11, whose link state id
+// Opaque LSAs of OSPFv2 (RFC 5250): LSA types 9, 10 and 11. Their link state id
 // begins with the opaque type.
 const (
 	opaqueLink, opaqueArea, opaqueAS = 9, 10, 11
@@ -13,35 +13,39 @@ const (
 	opaqueTE             = 1 // RFC 3630
 	opaqueExtendedPrefix = 7 // RFC 7684
 
-	tlvRouterAddress  = 1 // in opaqueTE, RFC 3630 section 2.4.1
-	tlvExtendedPrefix = 1 // in opaqueExtendedPrefix, RFC 7684 section 2.1
+	tlvRouterAddress  = 1 // TLV of opaqueTE, RFC 3630 section 2.4.1
+	tlvExtendedPrefix = 1 // TLV of opaqueExtendedPrefix, RFC 7684 section 2.1
 )
 
-// ReadOSPFv2 reads what one router advertises, out of LSAs (header first) from a
-// link state database: an advertisement for each prefix with the P-flag in
-// Extended Prefix Opaque LSAs (PROXY section 5.2). Other LSAs may be among them
-// and say nothing, but for the one with the router's address.
+// ReadOSPFv2 yields an advertisement for each prefix with the P-flag in the Extended
+// Prefix Opaque LSAs (PROXY section 5.2) of one router. lsas are LSAs with their
+// headers from a link state database. Of the other LSAs only the traffic engineering
+// LSA is read.
 //
-// D16: the proxy is the prefix source router address, of several each. Without
-// one it is the router's address, from its traffic engineering LSA, if the
-// prefix is one of the router's own area (route type 1): any other may have been
-// originated by another router. Without either, Proxy is the zero Addr. The
-// metric is not in these LSAs: Metric is 0.
+// The proxy of a prefix is, in this order (D16):
+//   - its prefix source router address; if there are several, ReadOSPFv2 yields an
+//     advertisement for each
+//   - the router's address in its traffic engineering LSA, if the prefix is in the
+//     router's own area (route type 1): another router may have originated others
+//   - unknown: Proxy is the zero Addr
 //
-// An LSA at MaxAge says nothing. A malformed one is an error and says nothing
-// else, as RFC 9792 section 2 demands. Of flags that stand twice for one prefix
-// the first count. The flag on a prefix without host addresses is an error beside the
-// rest (see [Advertisement.Validate]).
+// Metric is 0, because these LSAs have no metric. If a prefix has the flags twice, the
+// first are used. LSAs at MaxAge are ignored.
+//
+// ReadOSPFv2 yields an error for a malformed LSA, and ignores the rest of that LSA (RFC
+// 9792 section 2). It yields an error for the flag on a prefix without host addresses
+// (see [Advertisement.Validate]) and continues.
 func (c Codes) ReadOSPFv2(lsas ...[]byte) iter.Seq2[Advertisement, error] {
 	return readOSPF(ProtocolOSPFv2, lsas, c.ospfv2Bit())
 }
 
+// isOpaque reports whether l is an OSPFv2 Opaque LSA of this opaque type.
 func (l *lsa) isOpaque(opaqueType uint32) bool {
 	typ := l.typ & 0xFF
 	return typ >= opaqueLink && typ <= opaqueAS && l.id>>24 == opaqueType
 }
 
-// An extendedPrefix is the value of an OSPFv2 Extended Prefix TLV (RFC 7684
+// extendedPrefix is the value of an OSPFv2 Extended Prefix TLV (RFC 7684
 // section 2.1):
 //
 //	 0                   1                   2                   3
@@ -54,7 +58,7 @@ func (l *lsa) isOpaque(opaqueType uint32) bool {
 //	|  sub-TLVs …
 type extendedPrefix struct {
 	routeType uint8
-	family    uint8        // 0: IPv4 unicast; any other has no prefix that is known here
+	family    uint8        // 0: IPv4 unicast; prefix is invalid for other families
 	flags     uint8        // A 0x80, N 0x40
 	prefix    netip.Prefix // not masked
 	subTLVs   []byte
@@ -91,11 +95,11 @@ func (p *extendedPrefix) appendFixed(b []byte) []byte {
 	return appendAddr(b, p.prefix.Addr())
 }
 
-// AppendOSPFv2 appends an Extended Prefix TLV with this one prefix, for an
-// Extended Prefix Opaque LSA (opaque type 7) of the proxy: the data behind its
-// LSA header is one such TLV, or several. The P-flag is set and the prefix
-// source router address is the proxy's; prefix and proxy are IPv4. Metric is
-// not written.
+// AppendOSPFv2 appends an Extended Prefix TLV with this prefix to b. The body of the
+// proxy's Extended Prefix Opaque LSA (opaque type 7) consists of such TLVs. It sets
+// the P-flag, and the prefix source router address to the proxy's address; it does
+// not encode Metric. It returns an error that matches rocecn.ErrRange, and b
+// unchanged, if [Advertisement.Validate] rejects a or if prefix or proxy is not IPv4.
 func (c Codes) AppendOSPFv2(b []byte, a Advertisement) ([]byte, error) {
 	prefix, proxy, err := a.normalize(32)
 	if err != nil {
@@ -108,17 +112,16 @@ func (c Codes) AppendOSPFv2(b []byte, a Advertisement) ([]byte, error) {
 	return endTLV(b, start), nil
 }
 
-// LeakOSPFv2 appends the Extended Prefix TLV with which an area border router
-// keeps a prefix's capability in another area, out of the one that it received
-// (with its type and length). PROXY section 5.2: the router MUST originate an
-// Extended Prefix Opaque LSA that includes the received setting.
+// LeakOSPFv2 appends to b the Extended Prefix TLV with which an area border router
+// keeps the capability of a prefix in another area: the router MUST originate an
+// Extended Prefix Opaque LSA with the received setting (PROXY section 5.2). tlv is the
+// received TLV with its type and length.
 //
-// Route type 3 (inter-area) takes the place of what was there; flags, extended
-// flags and the originator's router id and address are kept. When the TLV does
-// not name the originator it is from that is put in (RFC 9084 section 3): for a
-// prefix of route type 1 the router whose LSA it is; for any other a PrefixSource that
-// is not known for sure must be left zero. Other sub-TLVs have rules of their
-// own and are not copied.
+// The result has route type 3 (inter-area), and the flags, the extended flags and the
+// originator's router id and address of tlv. Other sub-TLVs have their own rules and
+// are not copied. If tlv does not name the originator, from is added (RFC 9084 section
+// 3): for route type 1 it is the router that originated the LSA; for other route types
+// fields that are not certain must be zero. On error b is returned unchanged.
 func LeakOSPFv2(b, tlv []byte, from PrefixSource) ([]byte, error) {
 	var p extendedPrefix
 	t := ospfTLVs(tlv)

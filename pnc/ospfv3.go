@@ -16,30 +16,29 @@ const (
 	functionENSSA            = 39
 	functionEIntraAreaPrefix = 41
 
-	tlvRouterIPv6Address = 3 // in functionIntraAreaTE, RFC 5329 section 3
+	tlvRouterIPv6Address = 3 // TLV of functionIntraAreaTE, RFC 5329 section 3
 
 	tlvInterAreaPrefix = 3 // RFC 8362 section 3.4
 	tlvExternalPrefix  = 5 // RFC 8362 section 3.6
 	tlvIntraAreaPrefix = 6 // RFC 8362 section 3.7
 
-	referenceLen = 12 // what stands before the TLVs of an E-Intra-Area-Prefix-LSA
+	referenceLen = 12 // length in octets of the fields before the TLVs of an E-Intra-Area-Prefix-LSA
 )
 
-// ReadOSPFv3 reads what one router advertises, out of LSAs (header first) from a
-// link state database: an advertisement for each prefix with the P-flag in
-// extended LSAs (PROXY section 5.3, RFC 8362). Other LSAs may be among them and
-// say nothing, but for the one with the router's address. LSAs of the older
-// format (RFC 5340) have no room for the flag. The address family is IPv6
-// unicast; the others of RFC 5838 look the same in an LSA and are not read.
+// ReadOSPFv3 yields an advertisement for each prefix with the P-flag in the extended
+// LSAs (PROXY section 5.3, RFC 8362) of one router. lsas are LSAs with their headers
+// from a link state database. Of the other LSAs only the traffic engineering LSA is
+// read; LSAs of the older format (RFC 5340) cannot carry the flag. The address family
+// must be IPv6 unicast: LSAs of the other families of RFC 5838 look the same.
 //
-// Who the proxy is, and what is an error, [Codes.ReadOSPFv2] says; the router's
-// own address is the IPv6 one of its traffic engineering LSA (RFC 5329).
+// The proxy and the errors are those of [Codes.ReadOSPFv2]. The router's address is
+// the IPv6 address in its traffic engineering LSA (RFC 5329).
 func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
 	return readOSPF(ProtocolOSPFv3, lsas, c.ospfv3Bit())
 }
 
-// prefixTLV returns the TLV that has the prefixes of an LSA of this type; 0 for
-// LSAs that have none.
+// prefixTLV returns the type of the prefix TLVs in an LSA of this type, or 0 if it has
+// none.
 func prefixTLV(typ uint16) uint16 {
 	switch typ & functionCode {
 	case functionEInterAreaPrefix:
@@ -52,9 +51,9 @@ func prefixTLV(typ uint16) uint16 {
 	return 0
 }
 
-// A prefixV3 is the value of an Inter-Area-Prefix, External-Prefix or
-// Intra-Area-Prefix TLV (RFC 8362 sections 3.4, 3.6, 3.7); the octet before the
-// metric is 0 but in an External-Prefix TLV:
+// prefixV3 is the value of an Inter-Area-Prefix, External-Prefix or
+// Intra-Area-Prefix TLV (RFC 8362 sections 3.4, 3.6, 3.7). The octet before the
+// metric is 0 except in an External-Prefix TLV:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -65,7 +64,7 @@ func prefixTLV(typ uint16) uint16 {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|          Address Prefix, 0 to 4 words, then sub-TLVs …
 type prefixV3 struct {
-	metric   uint32       // with the octet before it
+	metric   uint32       // metric and the octet before it
 	options  uint8        // PrefixOptions
 	reserved uint16       // zero on send, ignored on receipt
 	prefix   netip.Prefix // not masked
@@ -102,7 +101,7 @@ func (p *prefixV3) decodeValue(b []byte) error {
 	return nil
 }
 
-// prefixLen returns the octets of a prefix of so many bits, in whole words.
+// prefixLen returns the length in octets of an encoded prefix, a multiple of 4.
 func prefixLen(bits int) int { return (bits + 31) / 32 * 4 }
 
 // appendFixed appends the value up to the sub-TLVs.
@@ -114,11 +113,12 @@ func (p *prefixV3) appendFixed(b []byte) []byte {
 	return append(b, addr[:prefixLen(p.prefix.Bits())]...)
 }
 
-// AppendOSPFv3 appends an Intra-Area-Prefix TLV with this one prefix, for an
-// E-Intra-Area-Prefix-LSA of the proxy: behind its LSA header and the 12 octets
-// of reference stand one such TLV, or several. The P-flag is set and the prefix
-// source router address is the proxy's; prefix and proxy are IPv6, and Metric
-// has 24 bits.
+// AppendOSPFv3 appends an Intra-Area-Prefix TLV with this prefix to b. In the proxy's
+// E-Intra-Area-Prefix-LSA such TLVs follow the LSA header and the 12 octets that
+// reference another LSA. It sets the P-flag, and the prefix source router address to
+// the proxy's address. It returns an error that matches rocecn.ErrRange, and b
+// unchanged, if [Advertisement.Validate] rejects a, if prefix or proxy is not IPv6, or
+// if Metric has more than 24 bits.
 func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
 	prefix, proxy, err := a.normalize(128)
 	switch {
@@ -134,17 +134,17 @@ func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
 	return endTLV(b, start), nil
 }
 
-// LeakOSPFv3 appends the Inter-Area-Prefix TLV with which an area border router
-// keeps a prefix's capability in another area, out of the Intra-Area-Prefix or
-// Inter-Area-Prefix TLV that it received (with its type and length). PROXY
-// section 5.3: the P-flag MUST have the value that it has in the source area.
-// An Inter-Area-Prefix-LSA of RFC 5340 has no room for it.
+// LeakOSPFv3 appends to b the Inter-Area-Prefix TLV with which an area border router
+// keeps the capability of a prefix in another area: the P-flag MUST have the value
+// that it has in the source area (PROXY section 5.3). tlv is the received
+// Intra-Area-Prefix or Inter-Area-Prefix TLV with its type and length. An
+// Inter-Area-Prefix-LSA of RFC 5340 cannot carry the flag.
 //
-// metric is the router's own distance to the prefix, 24 bits. PrefixOptions
-// are kept but for the LA-bit, which was about the router of the other area.
-// Extended flags and the originator's router id and address are kept; when the
-// TLV does not name the originator it is from that is put in, as in
-// [LeakOSPFv2]. Other sub-TLVs have rules of their own and are not copied.
+// metric is the metric of the area border router to the prefix, 24 bits. The result has the
+// PrefixOptions of tlv without the LA-bit, which is only valid in the area of the
+// originating router, and the extended flags and the originator's router id and address of
+// tlv. If tlv does not name the originator, from is added, as in [LeakOSPFv2]. Other
+// sub-TLVs have their own rules and are not copied. On error b is returned unchanged.
 func LeakOSPFv3(b, tlv []byte, metric uint32, from PrefixSource) ([]byte, error) {
 	var p prefixV3
 	t := ospfTLVs(tlv)
