@@ -15,42 +15,42 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An actor is a role of the agent.
+// An actor plays one role of the agent.
 type actor struct {
 	roles.Driver
 	instance     *roles.Instance
 	server       *server
-	out          *outlet                 // nil: it sends nothing
-	live         bool                    // a source of it is
-	isSwitch     bool                    // the levels of queues matter to the role
-	queued       bool                    // its queues were not empty
-	device       chan []roles.DevicePair // what the RDMA device says; another one with each start
-	rates        *reaction.Table         // of the role; nil: none
-	inKernel     bool                    // the kernel plays the role, or slows flows down for it
-	closedCounts kernelCounts            // by programs of the kernel that are closed
+	out          *outlet                 // nil if the role sends nothing
+	live         bool                    // it has a live source
+	isSwitch     bool                    // the role uses queue levels
+	queued       bool                    // a queue was above level 0
+	device       chan []roles.DevicePair // queue pairs of the RDMA device; replaced at each start
+	rates        *reaction.Table         // rate table of the role, or nil
+	inKernel     bool                    // the kernel plays the role or paces its flows
+	closedCounts kernelCounts            // counts of kernel programs that are closed
 
 	frames int
-	now    time.Time   // of this host
-	stamp  time.Time   // of the packet
-	stamps []time.Time // of the packets whose answers are not flushed yet
-	budget int         // decisions that may be logged in this second
+	now    time.Time   // time on this host
+	stamp  time.Time   // time stamp of the packet
+	stamps []time.Time // time stamps of packets whose answers are not flushed
+	budget int         // decisions that may still be logged in this second
 	second time.Time
 
 	counts
 }
 
-// counts are what becomes of the packets of a role.
+// counts are the counters of a role. Other goroutines may read them.
 type counts struct {
-	outcomes     [node.ActionRefused + 1]atomic.Uint64 // by the action
-	packets      atomic.Uint64                         // handed to the sink
-	marksNotMade atomic.Uint64                         // marks that the agent cannot make
+	outcomes     [node.ActionRefused + 1]atomic.Uint64 // by action
+	packets      atomic.Uint64                         // packets passed to the sink
+	marksNotMade atomic.Uint64                         // marks that the agent could not set
 	notLogged    atomic.Uint64                         // decisions that were not logged
-	sizes        [sizes]atomic.Int64                   // of its tables
+	sizes        [sizes]atomic.Int64                   // sizes of the role's tables
 	latency      prometheus.Histogram
-	rateStats    atomic.Pointer[reaction.TableStats] // nil: no rates
+	rateStats    atomic.Pointer[reaction.TableStats] // nil if the role has no rates
 }
 
-// setRole gives the actor its role.
+// setRole sets the role that the actor plays.
 func (a *actor) setRole(r node.Role) {
 	a.Role, a.Report = r, a.handleDecision
 	_, a.isSwitch = r.(*roles.Switch)
@@ -60,7 +60,7 @@ func (a *actor) setRole(r node.Role) {
 	}
 }
 
-// receivePacket gives a packet to the role. The level of its queue may be roles.UnknownLevel.
+// receivePacket passes a packet to the role. The level of its queue may be roles.UnknownLevel.
 func (a *actor) receivePacket(p *netio.Packet, e node.Event, now time.Time) {
 	a.frames++
 	if !p.Supported() {
@@ -69,7 +69,7 @@ func (a *actor) receivePacket(p *netio.Packet, e node.Event, now time.Time) {
 	}
 	if a.isSwitch && e.Level != roles.UnknownLevel {
 		a.queued = a.queued || e.Level > 0
-		e.Observe = e.Observe || e.Level == 0 // nothing is congested
+		e.Observe = e.Observe || e.Level == 0 // not congested
 	}
 	a.now, a.stamp = now, p.Time
 	a.withKernel(func(k kernelProgram) { k.preparePacket(a.Role, p) })
@@ -95,7 +95,7 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 		a.packets.Add(1)
 		a.out.now = a.stamp
 		if dscp := a.out.entry.DSCP; dscp >= 0 && (d.Action == node.ActionSent || d.Action == node.ActionAccepted) {
-			_, _ = rocev2.SetDSCP(packet, uint8(dscp)) // no ICRC covers it
+			_, _ = rocev2.SetDSCP(packet, uint8(dscp)) // the ICRC does not cover the DSCP
 		}
 		if a.out.sendPacket(packet, a.now) && a.live && !due {
 			a.stamps = append(a.stamps, a.stamp)
@@ -131,7 +131,7 @@ func (a *actor) flushPackets() {
 	a.stamps = a.stamps[:0]
 }
 
-// runTimers is called now and then.
+// runTimers runs due work of the role and its sink. The worker calls it every housekeepingInterval.
 func (a *actor) runTimers(now time.Time, s *server) {
 	if a.live {
 		a.now = now
@@ -151,14 +151,14 @@ func (a *actor) runTimers(now time.Time, s *server) {
 	}
 }
 
-// A size is that of a table of a role.
+// A size identifies a table of a role.
 type size uint8
 
 const (
-	pairsSize   size = iota // queue pairs that are known
-	flowsSize               // flows that have a label
-	freeSize                // flows more that could have one
-	stoppedSize             // flows and ports that do not run
+	pairsSize   size = iota // known queue pairs
+	flowsSize               // flows with a label
+	freeSize                // further flows that could get a label
+	stoppedSize             // stopped flows and ports
 	sizes
 )
 
@@ -181,7 +181,7 @@ func (a *actor) updateSizes(now time.Time) {
 	}
 }
 
-// resumeFlows lets flows run that were stopped, once all queues have fallen to level 0.
+// resumeFlows resumes stopped flows once all queues are at level 0.
 func (a *actor) resumeFlows(highest uint8) {
 	if !a.isSwitch || !a.queued || highest > 0 {
 		return
@@ -191,19 +191,19 @@ func (a *actor) resumeFlows(highest uint8) {
 	a.Due(a.now)
 }
 
-// printDecision prints the line of play.
+// printDecision prints a decision as play does.
 func (a *actor) printDecision(d *node.Decision) {
 	l := roles.NewLine(a.instance.Name, a.Role, d, a.frames, a.stamp)
 	octets, err := json.Marshal(&l)
 	if err != nil {
-		panic(err) // a line is made of numbers and text
+		panic(err) // cannot happen: a line has only numbers and text
 	}
 	a.server.linesMu.Lock()
 	defer a.server.linesMu.Unlock()
 	a.server.lines.Write(append(octets, '\n'))
 }
 
-// logDecision logs a decision, with the fields of its line.
+// logDecision logs a decision with the fields of its line.
 func (a *actor) logDecision(d *node.Decision) {
 	attrs := make([]slog.Attr, 0, 8)
 	attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", d.Action.String()))

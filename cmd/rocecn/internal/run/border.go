@@ -18,13 +18,13 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// firstTable is the table of nftables of the first border; others have its number besides.
+// firstTable is the nftables table of the first border. The tables of further borders append a number.
 const firstTable = "rocecn"
 
-// ofOther matches the tables of other borders than the first.
+// numberedTable matches the tables of further borders.
 var numberedTable = regexp.MustCompile(`(?m)^table inet (` + firstTable + `_[0-9]+)$`)
 
-// listBorders returns the borders whose rules are to be installed.
+// listBorders returns the borders whose rules the agent installs.
 func (f *file) listBorders() (all []*roles.Instance) {
 	for _, r := range f.roles {
 		if r.Role == "border" && r.Agent.Install == "nft" {
@@ -34,7 +34,7 @@ func (f *file) listBorders() (all []*roles.Instance) {
 	return all
 }
 
-// checkBorder says what is wrong with the keys of a border that say where it is.
+// checkBorder checks the keys that describe the location of a border.
 func checkBorder(r *roles.Instance) error {
 	a := &r.Agent
 	switch all := slices.Index(a.Interfaces, "any"); {
@@ -43,7 +43,7 @@ func checkBorder(r *roles.Instance) error {
 	case a.Install != "nft":
 		return nil
 	case a.Sink != "":
-		return config.Wrong("sink", "what crosses the border is forwarded by the kernel, not by the agent")
+		return config.Wrong("sink", "the kernel forwards packets across the border, not the agent: want no sink")
 	case all >= 0:
 		return config.Wrong(config.Index("interfaces", all), "any is none: without the key they are all of them")
 	case len(a.Interfaces) > 0:
@@ -52,7 +52,8 @@ func checkBorder(r *roles.Instance) error {
 	return nil
 }
 
-// missingBorderInterfaces returns errors about interfaces of borders that are not there: no packet crosses a name.
+// missingBorderInterfaces returns an error for each interface of a border that does not exist. nftables would
+// accept its name, and the rule would match no packet.
 func (f *file) missingBorderInterfaces() (all []error) {
 	for _, r := range f.listBorders() {
 		for i, number := range interfaceIndexes(r.Agent.Interfaces) {
@@ -64,7 +65,7 @@ func (f *file) missingBorderInterfaces() (all []error) {
 	return all
 }
 
-// tryBorders says what would keep the borders from being what they are to be.
+// tryBorders returns the errors that would keep the borders from working.
 func (f *file) tryBorders() error {
 	all := f.missingBorderInterfaces()
 	rules, err := f.buildBorderRules()
@@ -77,11 +78,11 @@ func (f *file) tryBorders() error {
 	return errors.Join(all...)
 }
 
-// borderRules are the rules of nftables for all borders.
+// borderRules are the nftables rules of all borders.
 type borderRules struct {
-	text   string   // puts them into force, in one transaction; empty: there is no border
-	tables []string // of the borders, one each, in place of what they were before
-	gone   []string // those of borders that there are no more, which are deleted
+	text   string   // rules for one transaction, or "" without a border
+	tables []string // tables of the borders, which the transaction replaces
+	gone   []string // tables of former borders, which the transaction deletes
 }
 
 // buildBorderRules returns the rules for all borders of a file.
@@ -115,7 +116,7 @@ func (f *file) buildBorderRules() (rules borderRules, err error) {
 	return rules, nil
 }
 
-// formatBorderTable returns the rules of a border, in place of a table of this name.
+// formatBorderTable returns the rules of a border as a table of this name.
 func formatBorderTable(r *roles.Instance, table string) (string, error) {
 	border, err := r.Config.(*roles.BorderConfig).Rules()
 	if err != nil {
@@ -131,10 +132,10 @@ func formatBorderTable(r *roles.Instance, table string) (string, error) {
 	return text, nil
 }
 
-// nftPatience is how long nft may take. It is a variable for tests.
+// nftTimeout is the longest time that nft may take. Tests change it.
 var nftTimeout = 10 * time.Second
 
-// runNFT runs nft with rules as its input, and returns what it says.
+// runNFT runs nft with rules as its input, and returns its output.
 func runNFT(rules string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), nftTimeout)
 	defer cancel()
@@ -142,14 +143,14 @@ func runNFT(rules string, args ...string) (string, error) {
 	cmd.Stdin = strings.NewReader(rules)
 	out, err := cmd.CombinedOutput()
 	switch {
-	case err == nil || errors.Is(err, exec.ErrWaitDelay): // which is of what it left behind: it has done its work
+	case err == nil || errors.Is(err, exec.ErrWaitDelay): // nft has done its work, though a child process holds its output
 		return string(out), nil
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("nft: no answer within %v", nftTimeout)
 	}
 	switch text := bytes.TrimSpace(out); {
 	case bytes.Contains(text, []byte("Operation not permitted")):
-		return "", fmt.Errorf("nft: %w: CAP_NET_ADMIN is needed", fs.ErrPermission) // nft asks for root
+		return "", fmt.Errorf("nft: %w: want CAP_NET_ADMIN", fs.ErrPermission) // nft's own text asks for root
 	case len(text) > 0:
 		err = fmt.Errorf("%w: %s", err, text)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// captureSink is a file, for rehearsals.
+// captureSink is a capture file, for tests of a configuration.
 type captureSink struct {
 	File   string `json:"file"`
 	shared *sharedCapture
@@ -28,21 +28,21 @@ func (s *captureSink) open(now *time.Time) (netio.Sink, error) {
 	return &captureOut{shared: s.shared, now: now}, nil
 }
 
-// A sharedCapture is the file of a sink, for all roles that send into it.
+// A sharedCapture is the capture file of all roles that write to it.
 type sharedCapture struct {
 	file    *os.File
-	existed bool // there before it was opened
+	existed bool // existed before it was opened
 	log     func() *slog.Logger
-	broken  atomic.Bool // what was to be written last could not be
+	broken  atomic.Bool // the last write failed
 
 	mu   sync.Mutex
-	out  *capture.Writer // nil: it has no header yet
-	end  int64           // of what is whole
-	torn bool            // there is more behind it
+	out  *capture.Writer // nil until the file header is written
+	end  int64           // length of the complete records
+	torn bool            // an incomplete record follows end
 }
 
-// openCapture opens the file of a full name, and leaves what is in it until begin is called: O_EXCL follows no link. A
-// pipe must have a reader: it is not waited for.
+// openCapture opens a file by its full name, and leaves its content alone until startFile is called. O_EXCL
+// follows no link. A pipe must already have a reader.
 func openCapture(name string, log func() *slog.Logger) (*sharedCapture, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	was := errors.Is(err, fs.ErrExist)
@@ -55,7 +55,7 @@ func openCapture(name string, log func() *slog.Logger) (*sharedCapture, error) {
 	return &sharedCapture{file: f, existed: was, log: log}, nil
 }
 
-// startFile makes it a capture without packets.
+// startFile makes the file a capture without packets.
 func (c *sharedCapture) startFile() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *sharedCapture) startFile() {
 
 func (c *sharedCapture) writeHeader() error {
 	info, err := c.file.Stat()
-	if err == nil && info.Mode().IsRegular() { // not a pipe
+	if err == nil && info.Mode().IsRegular() { // a pipe cannot be truncated
 		err = c.file.Truncate(0)
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *sharedCapture) writeHeader() error {
 	return err
 }
 
-// writeRecord writes a packet, if it can.
+// writeRecord writes a packet.
 func (c *sharedCapture) writeRecord(r *capture.Record) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *sharedCapture) writeRecord(r *capture.Record) (err error) {
 	return err
 }
 
-// recordResult takes note of whether it could be written, and logs it if that is new.
+// recordResult records whether a write succeeded, and logs changes.
 func (c *sharedCapture) recordResult(err error) {
 	switch was := c.broken.Swap(err != nil); {
 	case err != nil && !was:
@@ -101,8 +101,8 @@ func (c *sharedCapture) recordResult(err error) {
 	}
 }
 
-// A recordWriter writes all of some octets or leaves none of them in the file: at a full disk as many are written as
-// there is room for, and what is written after them, when there is room again, would be no record to any reader.
+// A recordWriter writes a record completely or not at all. On a full disk a write may be partial, and no reader
+// could find the records after it.
 type recordWriter sharedCapture
 
 func (w *recordWriter) Write(b []byte) (n int, err error) {
@@ -117,7 +117,7 @@ func (w *recordWriter) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// truncatePartial cuts off what is incomplete.
+// truncatePartial removes an incomplete record.
 func (w *recordWriter) truncatePartial() error {
 	if !w.torn {
 		return nil
@@ -133,7 +133,7 @@ func (w *recordWriter) truncatePartial() error {
 // Close closes the file.
 func (c *sharedCapture) Close() error { return c.file.Close() }
 
-// closeAndRemove closes the file, and leaves all as it was before it was opened.
+// closeAndRemove closes the file, and removes it if it did not exist before.
 func (c *sharedCapture) closeAndRemove() {
 	c.file.Close()
 	if !c.existed {
@@ -141,7 +141,7 @@ func (c *sharedCapture) closeAndRemove() {
 	}
 }
 
-// captureOut writes the packets of one role into a capture.
+// captureOut writes the packets of one role to a capture.
 type captureOut struct {
 	shared *sharedCapture
 	now    *time.Time
@@ -160,6 +160,6 @@ func (c *captureOut) Send(packet []byte) error {
 
 func (c *captureOut) OnUnsent(f func(packet []byte, err error)) { c.unsent = f }
 
-func (c *captureOut) Close() error   { return nil } // the file is of all roles
+func (c *captureOut) Close() error   { return nil } // all roles share the file
 func (c *captureOut) Flush() error   { return nil }
 func (c *captureOut) Failed() uint64 { return c.failed }

@@ -18,23 +18,23 @@ type file struct {
 	agent   agentConfig
 	sources map[string]*sourceEntry
 	sinks   map[string]*sinkEntry
-	roles   []*roles.Instance       // those that are on
-	kernels map[string]kernelConfig // by the names of roles that it plays, or slows flows down for
+	roles   []*roles.Instance       // enabled roles
+	kernels map[string]kernelConfig // by the names of roles that the kernel plays or whose flows it paces
 	octets  []byte
 }
 
 // agentConfig is the table [agent].
 type agentConfig struct {
-	HTTP  string `json:"http"`  // address of /metrics and the rest; empty: none
-	Pprof bool   `json:"pprof"` // whether /debug/pprof is there, too
+	HTTP  string `json:"http"`  // address of /metrics and others, or "" for none
+	Pprof bool   `json:"pprof"` // whether to serve /debug/pprof
 	Log   struct {
-		Level     string `json:"level"`     // debug, info, the default, warn or error
-		Format    string `json:"format"`    // text, the default, or json
-		Decisions *int   `json:"decisions"` // how many are logged a second; absent: 10
+		Level     string `json:"level"`     // debug, info (the default), warn or error
+		Format    string `json:"format"`    // text (the default) or json
+		Decisions *int   `json:"decisions"` // decisions logged per second; absent: 10
 	} `json:"log"`
 }
 
-// decisionLimit is how many decisions are logged a second.
+// decisionLimit returns the number of decisions that are logged per second.
 func (c *agentConfig) decisionLimit() int {
 	if c.Log.Decisions == nil {
 		return 10
@@ -59,8 +59,8 @@ func (c *agentConfig) check() error {
 	return nil
 }
 
-// listenAddress reads an IP address and a port, or a port alone. A name is neither: to find its address may take longer
-// than a reload may.
+// listenAddress parses an IP address and a port, or only a port. It rejects host names, because resolving one may
+// take longer than a reload may.
 func listenAddress(text string) (netip.AddrPort, error) {
 	if strings.HasPrefix(text, ":") {
 		text = "[::]" + text
@@ -68,7 +68,7 @@ func listenAddress(text string) (netip.AddrPort, error) {
 	return netip.ParseAddrPort(text)
 }
 
-// requiredCapabilities are the capabilities that listening needs.
+// requiredCapabilities returns the capabilities that listening needs.
 func (c *agentConfig) requiredCapabilities() []string {
 	if at, err := listenAddress(c.HTTP); err == nil {
 		return listenCapabilities(at)
@@ -92,11 +92,11 @@ type sinkEntry struct {
 	tree *config.Tree
 }
 
-// configKey says what an entry is: two are the same if their keys are.
+// configKey identifies the configuration of an entry: entries with equal keys are the same.
 func (s *sinkEntry) configKey() string { return fmt.Sprintf("%+v %+v", s.sinkCommon, s.sink) }
 
-// readFile reads and checks a file, as far as that can be done without opening what it names. It may be a pipe, for
-// which nobody waits when ctx ends.
+// readFile reads and checks a file without opening the resources that it names. The file may be a pipe; readFile
+// stops waiting for it when ctx ends.
 func readFile(ctx context.Context, name string) (f *file, err error) {
 	var octets []byte
 	read := make(chan error, 1)
@@ -189,7 +189,7 @@ func (f *file) readSinks(table *config.Tree) error {
 	return err
 }
 
-// decodeTyped decodes a table whose key type says which other keys it has.
+// decodeTyped decodes a table whose key type determines its other keys.
 func decodeTyped[T any](table *config.Tree, types map[string]func() T, common any, kind *string, is *T) error {
 	names, parts, err := table.Members()
 	if err != nil {
@@ -209,7 +209,7 @@ func decodeTyped[T any](table *config.Tree, types map[string]func() T, common an
 	return table.Decode(common, *is)
 }
 
-// check reports whether the roles have what they name.
+// check checks that the sources and sinks exist that roles name, and that each role has the keys that it needs.
 func (f *file) check() error {
 	for _, r := range f.roles {
 		for _, list := range []struct {
@@ -246,9 +246,9 @@ func (f *file) check() error {
 	return f.checkTaken()
 }
 
-// checkTaken refuses what two sources cannot both have, as the kernel gives it to one.
+// checkTaken rejects two sources that need the same exclusive resource of the kernel.
 func (f *file) checkTaken() (err error) {
-	of := map[string]string{} // the source that has it
+	of := map[string]string{} // name of the source that has it, by input key
 	f.visitUsed(func(s *sourceEntry) {
 		for i, in := range s.source.listInputs() {
 			key := ""
@@ -269,7 +269,7 @@ func (f *file) checkTaken() (err error) {
 	return err
 }
 
-// checkRole says what a role cannot work without.
+// checkRole checks the keys that a role cannot work without.
 func (f *file) checkRole(r *roles.Instance) error {
 	a := &r.Agent
 	if r.Role == "border" {
@@ -322,14 +322,14 @@ func (f *file) checkRole(r *roles.Instance) error {
 	case ok && translates.Translates() && a.Sink == "":
 		return config.Wrong("sink", `missing: where the CNPs go that as = "cnp" makes`)
 	case a.Sink == "" && (r.Role == "switch" || r.Role == "receiver" || r.Role == "proxy" || r.Role == "ingress"):
-		return config.Wrong("sink", "missing: where what the role sends goes")
+		return config.Wrong("sink", "missing: want the sink that sends the packets of the role")
 	case r.Role == "border" && a.Sink != "" && live:
-		return config.Wrong("sink", "what crosses the border is forwarded by the kernel, not by the agent")
+		return config.Wrong("sink", "the kernel forwards packets across the border, not the agent: want no sink")
 	}
 	return nil
 }
 
-// checkMissingKeys says what is missing without which a role could never do anything.
+// checkMissingKeys returns an error if a key is missing without which the role could never act.
 func checkMissingKeys(r *roles.Instance) error {
 	if c, ok := r.Config.(roles.Lacking); ok {
 		return c.Lacks()
@@ -337,7 +337,7 @@ func checkMissingKeys(r *roles.Instance) error {
 	return nil
 }
 
-// showsTunnels reports whether a role sees what leaves in tunnels, which no filter looks into.
+// showsTunnels reports whether a role sees packets that leave in tunnels. No filter matches inner packets.
 func (f *file) showsTunnels(a *roles.Agent) bool {
 	return slices.ContainsFunc(slices.Concat(a.Sources, a.Observe), func(name string) bool {
 		switch s := f.sources[name].source.(type) {
@@ -352,33 +352,33 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 	})
 }
 
-// listWarnings says what the agent cannot do as configured.
+// listWarnings returns the limits of the configuration.
 func (f *file) listWarnings() (all []string) {
 	for _, r := range f.roles {
 		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].source.isLive() })
 		marks, ok := r.Config.(*roles.SwitchConfig)
 		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
 			all = append(all, fmt.Sprintf("role.%s: marking: packets that the agent sees are on their way already, "+
-				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+
-				`whose capable is "yes"`, r.Name))
+				`and it cannot mark them: use "elsewhere", and make sure that no queue marks packets of senders `+
+				`with capable = "yes"`, r.Name))
 		}
 		if live && !f.isLimited(r) {
-			all = append(all, fmt.Sprintf("role.%s: no limit: the drafts ask for one to what it sends, by per_flow or "+
-				`a rate, or by per_second of its sink; limits = "none" says that none is meant`, r.Name))
+			all = append(all, fmt.Sprintf("role.%s: no limit: the drafts want a limit on sent packets: set per_flow, "+
+				`a rate, or per_second of its sink, or limits = "none" to have none`, r.Name))
 		}
 	}
 	return all
 }
 
-// isLimited reports whether something bounds what a role sends, or nothing is meant to. FAST section 5 and section 6 of
-// the proxy's and the WAN's drafts want a limit, and name no figure.
+// isLimited reports whether a limit applies to the packets of a role, or limits = "none" waives it. FAST section 5
+// and section 6 of the proxy and WAN drafts want a limit, and give no figure.
 func (f *file) isLimited(r *roles.Instance) bool {
 	c, sends := r.Config.(roles.Sending)
 	sink := f.sinks[r.Agent.Sink]
 	return !sends || c.Limited() || r.Agent.Limits == "none" || sink != nil && sink.PerSecond > 0
 }
 
-// listQueueWarnings says which queues are to be watched and cannot be, as they are now.
+// listQueueWarnings returns a warning for each queue whose depth cannot be watched at present.
 func (f *file) listQueueWarnings() (all []string) {
 	said := map[string]bool{}
 	for _, r := range f.roles {
@@ -394,11 +394,11 @@ func (f *file) listQueueWarnings() (all []string) {
 				kind, err := qdisc.Kind(port)
 				what := ""
 				switch {
-				case err != nil: // it is not there: that is said elsewhere
+				case err != nil: // missing interfaces are reported elsewhere
 				case kind == "noqueue":
 					what = "nothing waits there (noqueue): give it a qdisc"
 				case kind == "pfifo_fast":
-					what = "how long its pfifo_fast is nobody knows: give it another qdisc"
+					what = "the length of its pfifo_fast is not known: give it another qdisc"
 				case kind == "mq" && r.Agent.Mode == "kernel":
 					what = "of its several queues (mq) the kernel knows only the one that moved last"
 				}

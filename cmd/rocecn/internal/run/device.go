@@ -9,10 +9,10 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 )
 
-// asked is how often an RDMA device is asked for its queue pairs.
+// deviceInterval is the time between two queries of an RDMA device.
 const deviceInterval = time.Second
 
-// readDevicePairs asks the RDMA device of a role for its queue pairs: a name, or any.
+// readDevicePairs returns the queue pairs of the RDMA device with this name, or of all devices for "any".
 func readDevicePairs(ctx context.Context, device string) ([]roles.DevicePair, error) {
 	if device == "any" {
 		device = ""
@@ -28,8 +28,8 @@ func readDevicePairs(ctx context.Context, device string) ([]roles.DevicePair, er
 	return all, nil
 }
 
-// pollDevice asks an RDMA device time and again until ctx ends, and hands on what it says. What it does not say is not
-// known any more.
+// pollDevice queries an RDMA device every deviceInterval until ctx ends, and sends its queue pairs to a channel.
+// Each list replaces the one before; after an error the list is empty.
 func pollDevice(ctx context.Context, device string, to chan<- []roles.DevicePair, log *slog.Logger) {
 	said := false
 	for {
@@ -38,9 +38,9 @@ func pollDevice(ctx context.Context, device string, to chan<- []roles.DevicePair
 		case ctx.Err() != nil:
 			return
 		case err != nil && !said:
-			log.Warn("the RDMA device does not say its queue pairs", "error", err)
+			log.Warn("queue pairs of the RDMA device cannot be read", "error", err)
 		case err == nil && said:
-			log.Info("the RDMA device says its queue pairs again")
+			log.Info("queue pairs of the RDMA device can be read again")
 		}
 		said = err != nil
 		select {
@@ -56,7 +56,7 @@ func pollDevice(ctx context.Context, device string, to chan<- []roles.DevicePair
 	}
 }
 
-// startDevices begins to ask the devices of all roles that have one, until halt.
+// startDevices starts polling the devices of all roles that have one. haltWorkers ends it.
 func (s *server) startDevices(ctx context.Context) {
 	ctx, s.stopDevices = context.WithCancel(ctx)
 	for _, a := range s.actors {
@@ -64,12 +64,12 @@ func (s *server) startDevices(ctx context.Context) {
 		if device := a.instance.Agent.RDMA; device != "" {
 			go pollDevice(ctx, device, a.device, s.log.With("role", a.instance.Name))
 		} else {
-			a.device <- nil // none, whatever was asked before
+			a.device <- nil // forget the pairs of an earlier device
 		}
 	}
 }
 
-// receiveDevicePairs tells the role what its device has said since.
+// receiveDevicePairs passes new queue pairs of its device to the role.
 func (a *actor) receiveDevicePairs() {
 	select {
 	case all := <-a.device:

@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 )
 
-// checkFiles refuses sinks that would overwrite the configuration, which has this name, a source, or one another.
+// checkFiles rejects sinks that would overwrite the configuration with this name, a source or another sink.
 func (f *file) checkFiles(name string) error {
 	taken := []fileLocation{locateFile("this configuration", name)}
 	for _, name := range sortedKeys(f.sources) {
@@ -31,11 +31,11 @@ func (f *file) checkFiles(name string) error {
 	return nil
 }
 
-// A fileLocation is where a file is, or would be.
+// A fileLocation is the location of a file that may not exist yet.
 type fileLocation struct {
-	owner string      // what names it
-	full  string      // its full name
-	info  os.FileInfo // nil: there is none
+	owner string      // configuration entry that names the file
+	full  string      // absolute name without symbolic links
+	info  os.FileInfo // nil if the file does not exist
 }
 
 func locateFile(of, name string) fileLocation {
@@ -46,7 +46,7 @@ func locateFile(of, name string) fileLocation {
 	return p
 }
 
-// overwrites reports whether what is written to one would overwrite the other.
+// overwrites reports whether writing to one file would overwrite the other.
 func (p fileLocation) overwrites(other fileLocation) bool {
 	if p.info != nil && other.info != nil {
 		return p.info.Mode().IsRegular() && os.SameFile(p.info, other.info)
@@ -54,12 +54,12 @@ func (p fileLocation) overwrites(other fileLocation) bool {
 	return p.full == other.full
 }
 
-// fullName returns the name of a file from the root on, without links: where it would be made, if it is not there.
+// fullName returns the absolute name of a file without symbolic links, also if it does not exist yet.
 func fullName(name string) string {
 	if full, err := filepath.Abs(name); err == nil {
 		name = full
 	}
-	for range 40 { // Linux follows no more
+	for range 40 { // limit of Linux
 		folder, base := filepath.Split(name)
 		if real, err := filepath.EvalSymlinks(folder); err == nil {
 			name = filepath.Join(real, base)

@@ -13,18 +13,18 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// newResources is what was opened for a file before it came into force. nil has nothing.
+// newResources are sources, capture files and a listener that were opened for a file before it comes into force. A
+// nil pointer has none.
 type newResources struct {
-	sources map[string]netio.Source   // by their names and keys
-	files   map[string]*sharedCapture // of sinks, by their names
-	created []*sharedCapture          // those of them that no sink has yet
+	sources map[string]netio.Source   // by name and key
+	files   map[string]*sharedCapture // files of sinks, by full name
+	created []*sharedCapture          // files that were opened for this configuration
 
-	listener net.Listener // of agent.http; nil: none, or as before
+	listener net.Listener // of agent.http; nil if none, or unchanged
 }
 
-// openNewResources opens the sources and sinks of a file that there are not yet, so that
-// what can never be opened is refused before anything changes. What may come later,
-// such as an interface, is left to the workers.
+// openNewResources opens the sources and sinks that a file adds, so that a permanent error is found before
+// anything changes. The workers open resources that may appear later, such as an interface.
 func (s *server) openNewResources(f *file) (*newResources, error) {
 	all := &newResources{sources: map[string]netio.Source{}, files: map[string]*sharedCapture{}}
 	for _, r := range f.roles {
@@ -40,13 +40,13 @@ func (s *server) openNewResources(f *file) (*newResources, error) {
 	return all, nil
 }
 
-// openSources opens the sources of a role.
+// openSources opens the new sources of a role.
 func (s *server) openSources(f *file, r *roles.Instance, all *newResources) error {
 	for _, name := range f.agentSources(&r.Agent) {
 		entry := f.sources[name]
 		for _, in := range entry.source.listInputs() {
 			key := name + " " + in.key
-			// One of another name is closed before this one is opened: some allow only one.
+			// A source of another name is closed first, as some inputs can be opened only once.
 			known := func(p *part) bool { return p.key == in.key && (p.entry.name == name || entry.source.isLive()) }
 			if all.sources[key] != nil || slices.ContainsFunc(s.parts, known) {
 				continue
@@ -63,7 +63,7 @@ func (s *server) openSources(f *file, r *roles.Instance, all *newResources) erro
 	return nil
 }
 
-// openSink tries the sink of a role, and opens its file if it is one.
+// openSink tries the sink of a role, and opens its file if it is a capture.
 func (s *server) openSink(f *file, r *roles.Instance, all *newResources) error {
 	entry := f.sinks[r.Agent.Sink]
 	if entry == nil {
@@ -94,12 +94,12 @@ func (s *server) openSink(f *file, r *roles.Instance, all *newResources) error {
 		return fmt.Errorf("sink.%s: %w", entry.name, err)
 	}
 	if err == nil {
-		sink.Close() // each role has one of its own
+		sink.Close() // each role opens its own
 	}
 	return nil
 }
 
-// takeSource returns the source that was opened for an input, nil if there is none.
+// takeSource removes and returns the source that was opened for an input, or returns nil.
 func (o *newResources) takeSource(entry *sourceEntry, in input) netio.Source {
 	if o == nil {
 		return nil
@@ -110,7 +110,7 @@ func (o *newResources) takeSource(entry *sourceEntry, in input) netio.Source {
 	return source
 }
 
-// close closes what was opened.
+// close closes the resources that are left.
 func (o *newResources) close() {
 	if o == nil {
 		return

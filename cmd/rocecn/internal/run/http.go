@@ -19,11 +19,10 @@ import (
 	"github.com/rocecn/rocecn/node"
 )
 
-// patience is how long a worker may be busy before the agent counts as ill.
+// workerTimeout is the longest round of a worker before the agent counts as unhealthy.
 const workerTimeout = 5 * time.Second
 
-// listenHTTP listens at the address of a file, if it is another one than before: with no
-// error and no listener there is nothing new.
+// listenHTTP listens at the address of a file. It returns nil if there is none or it has not changed.
 func (s *server) listenHTTP(f *file) (net.Listener, error) {
 	address := f.agent.HTTP
 	if s.dry || address == "" || s.listener != nil && s.file.agent.HTTP == address {
@@ -36,7 +35,7 @@ func (s *server) listenHTTP(f *file) (net.Listener, error) {
 	return l, nil
 }
 
-// newHTTPServer returns what answers at /metrics and the rest.
+// newHTTPServer returns the server of /metrics, /healthz, /readyz, /status and /debug/pprof.
 func (s *server) newHTTPServer() *http.Server {
 	mux := http.NewServeMux()
 	plain := func(path string, answer func() (text string, ok bool)) {
@@ -90,7 +89,7 @@ func (s *server) newHTTPServer() *http.Server {
 	return web.Server(mux, log.New((*httpLog)(s), "", 0))
 }
 
-// httpLog logs lines of what answers as the file says by then: a reload may have changed how.
+// httpLog writes errors of the HTTP server to the current log, which a reload may replace.
 type httpLog server
 
 func (l *httpLog) Write(line []byte) (int, error) {
@@ -101,8 +100,7 @@ func (l *httpLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// outcomes are the actions that become of packets, by the names that metrics and
-// status have for them.
+// outcomes are the names of actions in metrics and status.
 var outcomes = map[node.Action]string{
 	node.NoAction: "ignored", node.ActionSent: "sent", node.ActionMarked: "marked", node.ActionForwarded: "forwarded",
 	node.ActionLearned: "learned", node.ActionAccepted: "accepted", node.ActionDropped: "dropped",
@@ -110,7 +108,7 @@ var outcomes = map[node.Action]string{
 	node.ActionRefused: "refused",
 }
 
-// reasons are all reasons of refusals, and kinds those of messages that are sent.
+// reasons are all reasons of rejected packets, effects all effects, and kinds the kinds of sent messages.
 var (
 	reasons = func() (all []node.Reason) {
 		for r := node.NoReason + 1; r <= node.ReasonAmbiguousLabel; r++ {
@@ -127,7 +125,7 @@ var (
 	kinds = []message.Kind{message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy}
 )
 
-// formatMetrics returns the metrics. No label has an address of a packet or a queue pair.
+// formatMetrics returns the metrics. No label contains an address of a packet or a queue pair.
 func (s *server) formatMetrics() []byte {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -137,7 +135,7 @@ func (s *server) formatMetrics() []byte {
 		t.Sample(v, labels...)
 	}
 	program := build.Read()
-	value("rocecn_build_info", "What is running.", 1,
+	value("rocecn_build_info", "Version of the running program.", 1,
 		"version", program.Version, "goversion", runtime.Version(), "revision", program.Revision)
 	value("rocecn_config_last_reload_successful", "Whether the file was right when it was read last.",
 		boolToFloat(s.reloaded.good))
@@ -154,7 +152,7 @@ func (s *server) formatMetrics() []byte {
 		}
 	}
 	ofRoles("rocecn_role_enabled", "Roles that are on.", func(_ *actor, l ...string) { t.Sample(1, l...) })
-	ofRoles("rocecn_role_packets_total", "Packets that the role was shown, by what became of them.",
+	ofRoles("rocecn_role_packets_total", "Packets that the role received, by outcome.",
 		func(a *actor, l ...string) {
 			for action := range a.outcomes {
 				n := s.countOutcome(a, node.Action(action))
@@ -168,7 +166,7 @@ func (s *server) formatMetrics() []byte {
 				t.Sample(float64(n), append(l, "kind", k.String())...)
 			}
 		})
-	ofRoles("rocecn_role_refused_total", "Refusals by reason.", func(a *actor, l ...string) {
+	ofRoles("rocecn_role_refused_total", "Rejected packets by reason.", func(a *actor, l ...string) {
 		for _, r := range reasons {
 			n := s.readCounter(a, node.Count{Action: node.ActionRefused, Reason: r})
 			t.Sample(float64(n), append(l, "reason", r.String())...)
@@ -180,7 +178,7 @@ func (s *server) formatMetrics() []byte {
 		})
 	ofRoles("rocecn_role_marks_not_made_total", "Packets that should be marked, and were on their way already.",
 		func(a *actor, l ...string) { t.Sample(float64(a.marksNotMade.Load()), l...) })
-	ofRoles("rocecn_role_effects_total", "What the role counts beside, such as pauses and labels.",
+	ofRoles("rocecn_role_effects_total", "Effects that the role counts, such as pauses and labels.",
 		func(a *actor, l ...string) {
 			for _, e := range effects {
 				t.Sample(float64(s.readCounter(a, node.Count{Effect: e})), append(l, "effect", e.String())...)
@@ -216,7 +214,7 @@ func (s *server) formatMetrics() []byte {
 	})
 	ofParts("rocecn_source_packets_total", "Packets that came.", func(p *part) float64 { return count(&p.events) })
 	ofParts("rocecn_source_lost_total", "Packets that came too fast.", func(p *part) float64 { return count(&p.lost) })
-	ofParts("rocecn_source_reopened_total", "How often it was away and came back.",
+	ofParts("rocecn_source_reopened_total", "Times that the source came back after it was away.",
 		func(p *part) float64 { return count(&p.reopened) })
 
 	ofQueues := func(name, help string, of func(q *queue) float64) {
@@ -262,7 +260,7 @@ func (s *server) formatMetrics() []byte {
 	return t.Octets
 }
 
-// buildStatus is what /status says.
+// buildStatus returns the content of /status.
 func (s *server) buildStatus() any {
 	waitsFor := s.findMissing()
 	s.mu.RLock()
@@ -293,7 +291,7 @@ func (s *server) buildStatus() any {
 		Sources  []source  `json:"sources"`
 	}{
 		Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor,
-		Roles: []role{}, Sources: []source{}, // no null
+		Roles: []role{}, Sources: []source{}, // an empty list instead of null
 	}
 	s.visitInputs(func(name, kind, input string, up bool, p *part) {
 		one := source{Name: name, Type: kind, Input: input, Up: up}
@@ -319,7 +317,7 @@ func (s *server) buildStatus() any {
 	return answer
 }
 
-// logStatus logs how everything is.
+// logStatus logs the state of sources, roles and sinks.
 func (s *server) logStatus() {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -349,8 +347,8 @@ func (s *server) logStatus() {
 	}
 }
 
-// visitInputs calls f with all that packets come by, each interface by itself. What one
-// part reads of several interfaces is counted for the part: p is nil but for the first.
+// visitInputs calls f for each input of each source, with one call per interface. Counters are per part: p is nil
+// except for the first interface of a part.
 func (s *server) visitInputs(f func(source, kind, input string, up bool, p *part)) {
 	for _, p := range s.parts {
 		if len(p.watch) == 0 {

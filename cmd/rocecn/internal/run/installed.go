@@ -9,22 +9,22 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nftables"
 )
 
-// borderState are the rules of the borders as nftables has them. They stay when the agent ends: the border does not open
-// because a program has.
+// borderState is the state of the border rules in nftables. The rules stay when the agent ends, so that the border
+// stays closed.
 type borderState struct {
-	tables  []string // nil: there is no border
-	problem string   // what keeps a border from being one, as the agent waits for it; empty: nothing
+	tables  []string // nil if there is no border
+	problem string   // problem of the border that the agent waits for, or ""
 
 	kernel     *nftables.Ruleset
-	generation uint32 // of the rules, when they were seen to be
-	listing    string // this, by the tables
+	generation uint32 // generation of the rules when the listing was verified
+	listing    string // output of listTables for this generation
 	checkedAt  time.Time
 }
 
-// isComplete reports whether all borders are as they should be.
+// isComplete reports whether the rules of all borders are in force.
 func (b *borderState) isComplete() bool { return b.tables != nil && b.problem == "" }
 
-// close ends the watch.
+// close closes the ruleset.
 func (b *borderState) close() {
 	if b.kernel != nil {
 		b.kernel.Close()
@@ -32,7 +32,7 @@ func (b *borderState) close() {
 	}
 }
 
-// installBorder puts the rules of the borders of a file into force, also if it has done so before: they may have been
+// installBorder puts the border rules of a file into force. It does so on every reload, as the rules may have been
 // deleted.
 func (s *server) installBorder(f *file) error {
 	if s.dry {
@@ -51,19 +51,19 @@ func (s *server) installBorder(f *file) error {
 		s.log.Info("border: the rules of table inet " + table + " are installed")
 	}
 	for _, table := range rules.gone {
-		s.log.Info("border: table inet " + table + " is deleted: the file has no border for it any more")
+		s.log.Info("border: table inet " + table + " is deleted: the file no longer has its border")
 	}
 	if rules.tables == nil {
 		for _, table := range before {
-			s.log.Warn("border: the file has none any more, but its rules stay: nft delete table inet " + table)
+			s.log.Warn("border: the file no longer has a border, but its rules stay: nft delete table inet " + table)
 		}
 	}
 	s.setBorderProblem(f.describeMissingInterfaces())
 	return nil
 }
 
-// applyBorderRules puts the rules of a file into force, if it has any, and takes note of how nftables lists them. What goes wrong
-// behind that is no error, as they are in force then: lookAfterBorder finds that they are not known to be ours.
+// applyBorderRules puts the rules of a file into force, if it has any, and records nftables' listing of them. A
+// later failure is no error, as the rules are then in force: maintainBorder finds that they are not verified.
 func (s *server) applyBorderRules(f *file) (rules borderRules, err error) {
 	if rules, err = f.buildBorderRules(); err != nil || rules.text == "" {
 		return rules, err
@@ -86,14 +86,14 @@ func (s *server) applyBorderRules(f *file) (rules borderRules, err error) {
 	if err != nil {
 		return rules, nil
 	}
-	// If it is the next generation still, nobody else has changed any rules before they were listed.
+	// The next generation means that no other program has changed a rule before the listing.
 	if generation, err := b.kernel.Generation(); err == nil && generation == before+1 {
 		b.generation, b.listing = generation, listing
 	}
 	return rules, nil
 }
 
-// listTables returns how nftables lists tables, without counters.
+// listTables returns the listing of tables by nft, without counters.
 func listTables(tables []string) (text string, err error) {
 	for _, table := range tables {
 		one, err := runNFT("", "-s", "list", "table", "inet", table)
@@ -105,7 +105,7 @@ func listTables(tables []string) (text string, err error) {
 	return text, nil
 }
 
-// hasChanged reports whether the rules are others by now.
+// hasChanged reports whether the rules have changed since they were verified.
 func (b *borderState) hasChanged() bool {
 	generation, err := b.kernel.Generation()
 	if err == nil && generation == b.generation {
@@ -115,11 +115,11 @@ func (b *borderState) hasChanged() bool {
 	if err != nil || listing != b.listing {
 		return true
 	}
-	b.generation = generation // other rules than ours are others
+	b.generation = generation // the change was to other rules
 	return false
 }
 
-// describeMissingInterfaces says which interfaces of borders are not there, empty for none.
+// describeMissingInterfaces returns the missing interfaces of borders, or "".
 func (f *file) describeMissingInterfaces() string {
 	if err := errors.Join(f.missingBorderInterfaces()...); err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", ", ")
@@ -127,8 +127,8 @@ func (f *file) describeMissingInterfaces() string {
 	return ""
 }
 
-// maintainBorder installs rules again that somebody has changed or deleted, such as by nft flush ruleset, and looks
-// whether the interfaces of the borders are there.
+// maintainBorder checks the interfaces of the borders, and installs rules again that were changed or deleted, such
+// as by nft flush ruleset.
 func (s *server) maintainBorder(now time.Time) {
 	b := &s.border
 	if b.tables == nil || now.Sub(b.checkedAt) < time.Second {
@@ -137,8 +137,8 @@ func (s *server) maintainBorder(now time.Time) {
 	b.checkedAt = now
 	defer s.keepWatchdogFed()()
 	lacks := s.file.describeMissingInterfaces()
-	if b.hasChanged() { // by another agent with borders time and again
-		lacks = "role.border: rules that nobody else changes: they were changed or deleted, and are installed again"
+	if b.hasChanged() { // such as by another agent with borders
+		lacks = "role.border: its rules were changed or deleted by another program, and are installed again"
 		if _, err := s.applyBorderRules(s.file); err != nil {
 			lacks = "role.border: " + err.Error()
 		}
@@ -146,8 +146,8 @@ func (s *server) maintainBorder(now time.Time) {
 	s.setBorderProblem(lacks)
 }
 
-// setBorderProblem takes note of what keeps a border from being one, empty for nothing, and then says so: who reads the log
-// may ask at once.
+// setBorderProblem records the problem of the border, or "", before it logs it: a reader of the log may query the
+// state immediately.
 func (s *server) setBorderProblem(lacks string) {
 	if lacks == s.border.problem {
 		return

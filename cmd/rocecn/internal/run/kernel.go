@@ -14,62 +14,62 @@ import (
 	"github.com/rocecn/rocecn/node"
 )
 
-// A kernelRole is a role whose mode is kernel, as far as the kernel plays it.
+// A kernelRole is a role with mode kernel, or whose flows the kernel paces.
 type kernelRole struct {
-	name      string // of the role
+	name      string // name of the role
 	config    kernelConfig
-	numbers   []int // of its ports; 0: not there
+	numbers   []int // interface indexes of its ports; 0: missing
 	checkedAt time.Time
-	lastError string // why not all of them are watched, as it was said
+	lastError string // last logged reason why a port is not watched
 
-	program      kernelProgram // nil: closed
-	last         kernelProgram // that was closed
-	closedCounts *kernelCounts // of the actor: by those that were closed
+	program      kernelProgram // nil if closed
+	last         kernelProgram // the program that was closed last
+	closedCounts *kernelCounts // counts of closed programs; shared with the actor
 }
 
-// A kernelConfig is what the kernel goes by: two that are equal are the same.
+// A kernelConfig is the configuration of a kernelRole. Equal ones are interchangeable.
 type kernelConfig struct {
 	ports []kernelPort
 	part  kernelPart
 }
 
-// A kernelPort is an interface, and the source that it is of.
+// A kernelPort is an interface of a source, or one where flows leave.
 type kernelPort struct {
 	name     string
 	source   string
-	kind     string // of the source
+	kind     string // type of the source
 	required bool
 }
 
-// A kernelPart is what the kernel does, as it is configured.
+// A kernelPart is the configuration of one kernel program.
 type kernelPart interface {
-	// open lets the kernel begin. last is the program in whose place it comes, closed by now, nil if there is none.
+	// open opens the program. last is the closed program that it replaces, or nil.
 	open(last kernelProgram) (kernelProgram, error)
-	// try says why it cannot be opened, and leaves all as it is.
+	// tryOpen returns the error that open would return, and changes nothing.
 	tryOpen() error
 }
 
-// A kernelProgram is what the kernel does.
+// A kernelProgram is a running program in the kernel.
 type kernelProgram interface {
-	// watch makes the interfaces that are there now its ports.
+	// watchPorts attaches the program to the existing interfaces.
 	watchPorts() error
-	// counts returns what it has counted.
+	// readCounts returns the counters of the program.
 	readCounts() kernelCounts
-	// show is called for what the agent sees of the role's other sources, before the role sees it.
+	// preparePacket is called for each packet from other sources of the role, before the role receives it.
 	preparePacket(r node.Role, p *netio.Packet)
-	// learned is called for what the role learns of that, and tick now and then.
+	// applyDecision is called when the role has learned from such a packet. syncRole is called regularly.
 	applyDecision(d *node.Decision, now time.Time)
 	syncRole(r node.Role, now time.Time)
 	close()
 }
 
-// kernelCounts are what has become of packets in the kernel, by the names that the agent has for it.
+// kernelCounts are the counters of a kernel program in the terms of the agent.
 type kernelCounts struct {
 	outcomes    [node.ActionRefused + 1]uint64
 	sent        [message.UnknownOption + 1]uint64     // by kind
 	rejected    [node.ReasonAmbiguousLabel + 1]uint64 // by reason
 	toSink      uint64
-	transmitted uint64 // of those
+	transmitted uint64 // packets of toSink that left
 	errors      [failures]uint64
 }
 
@@ -86,13 +86,13 @@ func (n *kernelCounts) add(o *kernelCounts) {
 	n.toSink, n.transmitted = n.toSink+o.toSink, n.transmitted+o.transmitted
 }
 
-// countRejected counts refusals.
+// countRejected counts rejected packets.
 func (n *kernelCounts) countRejected(reason node.Reason, refused uint64) {
 	n.rejected[reason] += refused
 	n.outcomes[node.ActionRefused] += refused
 }
 
-// isKernelSource reports whether a source of a role is the kernel's, and none that the agent reads.
+// isKernelSource reports whether the kernel reads a source of a role, and not the agent.
 func (f *file) isKernelSource(a *roles.Agent, name string) bool {
 	if a.Mode != "kernel" || !slices.Contains(a.Sources, name) {
 		return false
@@ -104,13 +104,13 @@ func (f *file) isKernelSource(a *roles.Agent, name string) bool {
 	return false
 }
 
-// agentSources returns the sources that a role has beside those of the kernel.
+// agentSources returns the sources of a role that the agent reads.
 func (f *file) agentSources(a *roles.Agent) []string {
 	return slices.DeleteFunc(slices.Concat(a.Sources, a.Observe),
 		func(name string) bool { return f.isKernelSource(a, name) })
 }
 
-// roleKey returns the key of the role that asks for it.
+// roleKey returns the key of the role that enables the program.
 func (c *kernelConfig) roleKey() string {
 	if _, ok := c.part.(*kernelShaper); ok {
 		return "act"
@@ -118,7 +118,7 @@ func (c *kernelConfig) roleKey() string {
 	return "mode"
 }
 
-// buildKernelConfig returns what a role whose mode is kernel goes by.
+// buildKernelConfig returns the kernel configuration of a role with mode kernel.
 func (f *file) buildKernelConfig(r *roles.Instance) (c kernelConfig, err error) {
 	for i, name := range r.Agent.Sources {
 		if !f.isKernelSource(&r.Agent, name) {
@@ -146,7 +146,7 @@ func (f *file) buildKernelConfig(r *roles.Instance) (c kernelConfig, err error) 
 	return c, err
 }
 
-// formatKernelSummary says what the kernel does of a role, empty if nothing.
+// formatKernelSummary describes the kernel program of a role, or returns "".
 func (f *file) formatKernelSummary(r *roles.Instance) string {
 	c, ok := f.kernels[r.Name]
 	if !ok {
@@ -169,7 +169,7 @@ func (f *file) formatKernelSummary(r *roles.Instance) string {
 	return fmt.Sprintf("role.%s: the kernel %s\n", r.Name, what)
 }
 
-// listInterfaces returns those that a source of the kernel names.
+// listInterfaces returns the interfaces of a source that the kernel can read.
 func (s *sourceEntry) listInterfaces() []string {
 	switch is := s.source.(type) {
 	case *qdiscSource:
@@ -180,8 +180,8 @@ func (s *sourceEntry) listInterfaces() []string {
 	return nil
 }
 
-// findRival returns another role of the same kind that answers what passes a port as well, nil if there is none. Of two in
-// the kernel the second one has a rival.
+// findRival returns another role of the same kind that answers packets of the same port, or nil. Of two such roles
+// in the kernel, the second has a rival.
 func (f *file) findRival(port string, r *roles.Instance) *roles.Instance {
 	before := true
 	for _, other := range f.roles {
@@ -201,7 +201,7 @@ func (f *file) findRival(port string, r *roles.Instance) *roles.Instance {
 	return nil
 }
 
-// checkPorts refuses keys of the kernel's sources that it has no use for.
+// checkPorts rejects keys that the kernel does not support in its sources.
 func (f *file) checkPorts(r *roles.Instance) error {
 	for _, name := range r.Agent.Sources {
 		if !f.isKernelSource(&r.Agent, name) {
@@ -215,7 +215,7 @@ func (f *file) checkPorts(r *roles.Instance) error {
 	return nil
 }
 
-// agentOnlyKey returns a key of a source that the kernel has no use for, empty if there is none.
+// agentOnlyKey returns a key of a source that the kernel does not support, or "".
 func (s *sourceEntry) agentOnlyKey() string {
 	if s.Level != nil {
 		return "level"
@@ -243,7 +243,7 @@ func (s *sourceEntry) agentOnlyKey() string {
 	return ""
 }
 
-// portNames returns the names of its interfaces.
+// portNames returns the names of the ports.
 func (c *kernelConfig) portNames() (all []string) {
 	for _, p := range c.ports {
 		all = append(all, p.name)
@@ -251,14 +251,14 @@ func (c *kernelConfig) portNames() (all []string) {
 	return all
 }
 
-// open lets the kernel begin.
+// open opens the program.
 func (k *kernelRole) open() (err error) {
 	k.numbers, k.checkedAt = interfaceIndexes(k.config.portNames()), time.Now()
 	k.program, err = k.config.part.open(k.last)
 	return err
 }
 
-// close lets the kernel end.
+// close closes the program, and keeps its counts.
 func (k *kernelRole) close() {
 	if k.program == nil {
 		return
@@ -268,7 +268,7 @@ func (k *kernelRole) close() {
 	k.last, k.program = k.program, nil
 }
 
-// readCounts returns what has become of packets, by all its programs together.
+// readCounts returns the counts of all programs of the role.
 func (k *kernelRole) readCounts() (sum kernelCounts) {
 	sum = *k.closedCounts
 	if k.program != nil {
@@ -278,16 +278,15 @@ func (k *kernelRole) readCounts() (sum kernelCounts) {
 	return sum
 }
 
-// openKernels makes the kernel play the roles that a file asks for, each for one of these actors: those that there are
-// already go on, and the others are closed before new ones open, so that nothing is answered twice. With an error all
-// is as before.
+// openKernels opens the kernel programs of a file, for these actors. Unchanged programs keep running. Others are
+// closed before new ones open, so that no packet is answered twice. On error the previous programs run again.
 func (s *server) openKernels(f *file, actors []*actor) (all []*kernelRole, err error) {
 	for i, r := range f.roles {
 		switch {
 		case r.Agent.Mode != "kernel" && !isShaping(r):
 			continue
 		case s.dry && isShaping(r):
-			s.log.Warn(`act "shape" only says the rates in a rehearsal`, "role", r.Name)
+			s.log.Warn(`act "shape" only prints the rates in a dry run`, "role", r.Name)
 			continue
 		case s.dry:
 			s.log.Warn(`mode "kernel" decides nothing in a rehearsal: mode "agent" does`, "role", r.Name)
@@ -318,7 +317,7 @@ func (s *server) openKernels(f *file, actors []*actor) (all []*kernelRole, err e
 	return all, nil
 }
 
-// restoreKernels closes those of all that are new, and opens those again that were there before.
+// restoreKernels closes the new programs among all, and opens the previous ones again.
 func (s *server) restoreKernels(all []*kernelRole) {
 	closeKernels(all, s.kernels)
 	for _, k := range s.kernels {
@@ -331,7 +330,7 @@ func (s *server) restoreKernels(all []*kernelRole) {
 	}
 }
 
-// closeKernels closes those of all that are not to be kept.
+// closeKernels closes the programs of all that are not in keep.
 func closeKernels(all, keep []*kernelRole) {
 	for _, k := range all {
 		if !slices.Contains(keep, k) {
@@ -340,7 +339,7 @@ func closeKernels(all, keep []*kernelRole) {
 	}
 }
 
-// maintainKernels opens programs that are not open, and has them watch interfaces that are others by now.
+// maintainKernels opens closed programs, and attaches open ones to replaced interfaces.
 func (s *server) maintainKernels(now time.Time) {
 	for _, k := range s.kernels {
 		s.syncKernelRole(k, now)
@@ -358,7 +357,7 @@ func (s *server) maintainKernels(now time.Time) {
 				s.log.Info("the kernel answers again", "role", k.name)
 			}
 		} else if err := k.program.watchPorts(); err != nil {
-			if k.lastError != err.Error() { // it is tried each second
+			if k.lastError != err.Error() { // watchPorts is retried every second
 				k.lastError = err.Error()
 				s.log.Warn("the kernel does not answer at all ports", "role", k.name, "error", err)
 			}
@@ -379,7 +378,7 @@ func (s *server) maintainKernels(now time.Time) {
 	}
 }
 
-// syncKernelRole has a program look after what it does if no worker plays the role, which would.
+// syncKernelRole synchronizes a program with its role if no worker plays the role.
 func (s *server) syncKernelRole(k *kernelRole, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -392,7 +391,7 @@ func (s *server) syncKernelRole(k *kernelRole, now time.Time) {
 	s.actors[at].updateSizes(now)
 }
 
-// withKernel calls f with the program that the kernel plays the actor's role by, if it is open.
+// withKernel calls f with the kernel program of the actor's role, if it is open.
 func (a *actor) withKernel(f func(kernelProgram)) {
 	if !a.inKernel {
 		return
@@ -404,7 +403,7 @@ func (a *actor) withKernel(f func(kernelProgram)) {
 	}
 }
 
-// warnMissingPorts warns of ports that are not there.
+// warnMissingPorts warns of ports that do not exist.
 func (s *server) warnMissingPorts(k *kernelRole) {
 	for i, p := range k.config.ports {
 		if k.numbers[i] == 0 {
@@ -413,11 +412,11 @@ func (s *server) warnMissingPorts(k *kernelRole) {
 	}
 }
 
-// visitKernelPorts calls f with the ports of roles in the kernel.
+// visitKernelPorts calls f for the ports of sources that the kernel reads.
 func (s *server) visitKernelPorts(f func(p kernelPort, up bool)) {
 	for _, k := range s.kernels {
 		for i, p := range k.config.ports {
-			if p.source == "" { // flows only leave there
+			if p.source == "" { // a port where flows leave
 				continue
 			}
 			f(p, k.program != nil && k.numbers[i] != 0)
@@ -425,14 +424,14 @@ func (s *server) visitKernelPorts(f func(p kernelPort, up bool)) {
 	}
 }
 
-// countInputs returns how many inputs there are, ports in the kernel included.
+// countInputs returns the number of inputs, including ports in the kernel.
 func (s *server) countInputs() int {
 	n := len(s.parts)
 	s.visitKernelPorts(func(kernelPort, bool) { n++ })
 	return n
 }
 
-// findKernelRole returns what the kernel does as a role, nil if nothing.
+// findKernelRole returns the kernel part of a role, or nil.
 func (s *server) findKernelRole(name string) *kernelRole {
 	at := slices.IndexFunc(s.kernels, func(k *kernelRole) bool { return k.name == name })
 	if at < 0 {
@@ -441,7 +440,8 @@ func (s *server) findKernelRole(name string) *kernelRole {
 	return s.kernels[at]
 }
 
-// readKernelCounts returns what the kernel has counted as this role, also before a reload gave the role to the agent.
+// readKernelCounts returns the counts of the kernel for this role, also from before a reload moved the role to the
+// agent.
 func (s *server) readKernelCounts(a *actor) kernelCounts {
 	if k := s.findKernelRole(a.instance.Name); k != nil {
 		return k.readCounts()
@@ -449,13 +449,13 @@ func (s *server) readKernelCounts(a *actor) kernelCounts {
 	return a.closedCounts
 }
 
-// countOutcome returns how many packets of a role have this outcome, in the agent and in the kernel.
+// countOutcome returns the number of packets of a role with this outcome, in the agent and in the kernel.
 func (s *server) countOutcome(a *actor, action node.Action) uint64 {
 	n := s.readKernelCounts(a)
 	return a.outcomes[action].Load() + n.outcomes[action]
 }
 
-// readCounter returns a counter of a role.
+// readCounter returns a counter of a role, in the agent and in the kernel.
 func (s *server) readCounter(a *actor, c node.Count) uint64 {
 	n, in := a.Role.Counters().Load(c), s.readKernelCounts(a)
 	switch c.Action {
@@ -467,7 +467,7 @@ func (s *server) readCounter(a *actor, c node.Count) uint64 {
 	return n
 }
 
-// visitKernelSinks calls f with what became of the packets that the kernel sent.
+// visitKernelSinks calls f with the counts of packets that the kernel sent for a role.
 func (s *server) visitKernelSinks(f func(role string, n *kernelCounts)) {
 	for _, a := range s.actors {
 		k, n := s.findKernelRole(a.instance.Name), s.readKernelCounts(a)

@@ -12,14 +12,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A kernelTranslator is a sender in front of a host that only knows CNPs, whose Fast CNPs the kernel translates where
-// they arrive.
+// A kernelTranslator is the configuration of a sender for hosts that only understand CNPs. The kernel translates
+// their Fast CNPs on arrival.
 type kernelTranslator struct {
 	fastpath.TranslatorConfig
 	accept []netip.Prefix
 }
 
-// buildKernelTranslator returns what a sender whose mode is kernel goes by.
+// buildKernelTranslator returns the configuration of a sender with mode kernel.
 func (f *file) buildKernelTranslator(r *roles.Instance, ports []kernelPort) (*kernelTranslator, error) {
 	c := new(kernelTranslator)
 	for _, p := range ports {
@@ -33,7 +33,7 @@ func (f *file) buildKernelTranslator(r *roles.Instance, ports []kernelPort) (*ke
 	switch {
 	case own && r.Agent.Sink == "":
 		return nil, config.Wrong("sink",
-			"missing: where CNPs go that the agent makes, of what the kernel does not know")
+			"missing: want the sink for CNPs that the agent builds for flows unknown to the kernel")
 	case !own && r.Agent.Sink != "":
 		return nil, config.Wrong("sink", "the kernel passes CNPs on by itself: none allowed")
 	}
@@ -42,7 +42,7 @@ func (f *file) buildKernelTranslator(r *roles.Instance, ports []kernelPort) (*ke
 		return nil, err
 	}
 	c.Host, c.Receivers, c.Window, c.CodePoints, c.accept = k.Host, k.Receivers, k.Window, k.CodePoints, k.Accept
-	c.Drop = !own // nobody else takes from Linux what it would reject
+	c.Drop = !own // otherwise Linux would reject them
 	return c, nil
 }
 
@@ -62,11 +62,11 @@ func (c *kernelTranslator) open(kernelProgram) (kernelProgram, error) {
 	return &translatorProgram{Translator: t, config: c, known: map[rocev2.FlowKey]uint32{}}, nil
 }
 
-// translatorProgram is the kernel as a translator.
+// translatorProgram is a running translator in the kernel.
 type translatorProgram struct {
 	*fastpath.Translator
 	config   *kernelTranslator
-	known    map[rocev2.FlowKey]uint32 // what the kernel has been told
+	known    map[rocev2.FlowKey]uint32 // queue pairs that the kernel has
 	syncedAt time.Time
 }
 
@@ -76,15 +76,15 @@ func (p *translatorProgram) close() { p.Close() }
 
 func (p *translatorProgram) preparePacket(node.Role, *netio.Packet) {}
 
-// applyDecision makes the next tick pass a pair to the kernel that the role has learned.
+// applyDecision makes the next syncRole pass a learned pair to the kernel.
 func (p *translatorProgram) applyDecision(d *node.Decision, _ time.Time) {
 	if d.KnownQP {
 		p.syncedAt = time.Time{}
 	}
 }
 
-// syncRole tells the kernel what the role knows, when it has changed and each second: what the role has come to doubt the
-// kernel is to forget.
+// syncRole passes changed pairs of the role to the kernel at least every second, and removes pairs that the role
+// has dropped.
 func (p *translatorProgram) syncRole(r node.Role, now time.Time) {
 	if now.Sub(p.syncedAt) < time.Second {
 		return
@@ -126,7 +126,7 @@ func (p *translatorProgram) readCounts() (n kernelCounts) {
 		n.countRejected(node.ReasonUnknownQP, t.UnknownQP)
 		n.countRejected(node.ReasonBroken, t.Passed)
 	} else {
-		n.outcomes[node.ActionForwarded] = t.UnknownQP + t.Passed // to the agent's own eyes
+		n.outcomes[node.ActionForwarded] = t.UnknownQP + t.Passed // the agent decides about them
 	}
 	return n
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A kernelSwitch is a switch that the kernel plays.
+// A kernelSwitch is the configuration of a switch in the kernel.
 type kernelSwitch struct {
 	fastpath.AnswererConfig
 	senders []kernelSender
@@ -27,7 +27,7 @@ type kernelSender struct {
 	policy fastpath.Policy
 }
 
-// buildKernelSwitch returns what a switch whose mode is kernel goes by.
+// buildKernelSwitch returns the configuration of a switch with mode kernel.
 func (f *file) buildKernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 	c := new(kernelSwitch)
 	if r.Agent.Sink != "" {
@@ -62,7 +62,7 @@ func (f *file) buildKernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 	return c, nil
 }
 
-// choosePolicy returns what the kernel does for senders, by the rules of package congested.
+// choosePolicy returns the kernel's policy for senders, by the rules of package congested.
 func choosePolicy(s roles.KernelSender, marks bool) fastpath.Policy {
 	switch {
 	case s.Method == congested.MethodFastCNP && s.Prefix.Addr().Is4():
@@ -79,7 +79,7 @@ func choosePolicy(s roles.KernelSender, marks bool) fastpath.Policy {
 	return fastpath.Nothing
 }
 
-// findSender returns the senders of the longest prefix around an address.
+// findSender returns the entry with the longest prefix that contains an address.
 func (c *kernelSwitch) findSender(a netip.Addr) (s kernelSender, ok bool) {
 	for _, other := range c.senders {
 		if other.Prefix.Contains(a) && (!ok || other.Prefix.Bits() > s.Prefix.Bits()) {
@@ -116,16 +116,16 @@ func (c *kernelSwitch) open(last kernelProgram) (kernelProgram, error) {
 	return p, nil
 }
 
-// switchProgram is the kernel as a switch.
+// switchProgram is a running switch in the kernel.
 type switchProgram struct {
 	*fastpath.Answerer
 	config   *kernelSwitch
-	rejected map[netip.Addr]time.Time // hosts that have rejected Fast CNPs, and until when that counts
+	rejected map[netip.Addr]time.Time // hosts that have rejected Fast CNPs, and the end of that state
 	frame    rocev2.Frame
 }
 
-// For a Fast CNP that was sent at most rejectTime ago a host may say that it does not understand it, which counts for
-// rejectedFor: as package congested has it. The kernel is told of at most maxRejected.
+// A host may reject a Fast CNP that was sent at most rejectTime ago. It then counts as incapable for rejectedFor,
+// as in package congested. The kernel gets at most maxRejected such hosts.
 const (
 	rejectTime  = time.Minute
 	rejectedFor = time.Hour
@@ -136,7 +136,7 @@ func (p *switchProgram) watchPorts() error { return p.Watch(p.config.Ports) }
 
 func (p *switchProgram) close() { p.Close() }
 
-// preparePacket records for the role the Fast CNP that an ICMPv6 error is about, if the kernel has sent it.
+// preparePacket records the Fast CNP quoted by an ICMPv6 error for the role, if the kernel has sent it.
 func (p *switchProgram) preparePacket(r node.Role, packet *netio.Packet) {
 	p.frame.Decode(packet.Data, packet.Options())
 	octets, ok := p.frame.ICMPv6()
@@ -150,14 +150,14 @@ func (p *switchProgram) preparePacket(r node.Role, packet *netio.Packet) {
 	}
 }
 
-// applyDecision tells the kernel who has rejected a Fast CNP.
+// applyDecision passes a host that has rejected a Fast CNP to the kernel.
 func (p *switchProgram) applyDecision(d *node.Decision, now time.Time) {
 	if len(p.rejected) < maxRejected {
-		_ = p.setIncapable(d.Flow.Src, now.Add(rejectedFor)) // there is room, and the map that there was before
+		_ = p.setIncapable(d.Flow.Src, now.Add(rejectedFor)) // the limit keeps room in the map
 	}
 }
 
-// setIncapable makes a host one that does not understand Fast CNPs.
+// setIncapable sets the policy for a host that does not understand Fast CNPs.
 func (p *switchProgram) setIncapable(host netip.Addr, until time.Time) error {
 	s, ok := p.config.findSender(host)
 	if !ok {
@@ -168,7 +168,7 @@ func (p *switchProgram) setIncapable(host netip.Addr, until time.Time) error {
 	return p.SetSender(netip.PrefixFrom(host, host.BitLen()), choosePolicy(s.KernelSender, p.config.marks))
 }
 
-// syncRole forgets what was rejected long ago.
+// syncRole removes hosts whose rejection has expired.
 func (p *switchProgram) syncRole(_ node.Role, now time.Time) {
 	for host, until := range p.rejected {
 		if now.Before(until) {

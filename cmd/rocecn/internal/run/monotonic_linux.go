@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readMonotonicClock returns CLOCK_MONOTONIC, the clock by which systemd knows when a reload
-// began.
+// readMonotonicClock returns the time of CLOCK_MONOTONIC, which systemd compares for reloads.
 func readMonotonicClock() time.Duration {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // which there always is
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // always supported
 	return time.Duration(now.Nano())
 }

@@ -4,5 +4,5 @@ package run
 
 import "time"
 
-// readMonotonicClock returns 0: there is no systemd.
+// readMonotonicClock returns 0, as there is no systemd.
 func readMonotonicClock() time.Duration { return 0 }

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// A notifier tells systemd how the agent is (sd_notify(3)). Without systemd it tells
-// nobody.
+// A notifier sends the state of the agent to systemd (sd_notify(3)). Without systemd it does nothing.
 type notifier struct {
 	socket   *net.UnixConn
-	watchdog time.Duration // how often it wants to hear; 0: never
+	watchdog time.Duration // interval of WATCHDOG=1; 0: never
 }
 
 func newNotifier() (n notifier, err error) {
@@ -29,27 +28,27 @@ func newNotifier() (n notifier, err error) {
 	return n, err
 }
 
-// sendState tells one thing, if there is anybody.
+// sendState sends one state if systemd listens.
 func (n *notifier) sendState(state string) {
 	if n.socket != nil {
-		n.socket.Write([]byte(state)) // nobody to complain to
+		n.socket.Write([]byte(state)) // an error has no remedy
 	}
 }
 
-// sendReloading says that the configuration is read again, and when.
+// sendReloading sends that a reload begins, with its time.
 func (n *notifier) sendReloading() {
 	n.sendState("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(readMonotonicClock().Microseconds(), 10))
 }
 
-// feedWatchdog lets systemd's watchdog hear that the agent works, if it does.
+// feedWatchdog feeds systemd's watchdog if all workers are alive.
 func (s *server) feedWatchdog() {
 	if s.areWorkersAlive(workerTimeout) {
 		s.notify.sendState("WATCHDOG=1")
 	}
 }
 
-// keepWatchdogFed does that on its own until stop is called, for who waits for another program, which may take longer than the
-// watchdog is patient.
+// keepWatchdogFed feeds the watchdog in the background until stop is called, while the agent waits for another
+// program for longer than the watchdog allows.
 func (s *server) keepWatchdogFed() (stop func()) {
 	if s.notify.watchdog <= 0 {
 		return func() {}

@@ -15,30 +15,30 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// An outlet is a sink as one role sends by it.
+// An outlet is a sink as one role uses it.
 type outlet struct {
 	entry           *sinkEntry
-	limit           *sharedLimit // of all outlets of the entry; nil: none
-	sink            netio.Sink   // nil: not open
-	now             time.Time    // of the packet that causes what is sent
+	limit           *sharedLimit // shared by all outlets of the entry; nil: no limit
+	sink            netio.Sink   // nil if not open
+	now             time.Time    // time of the packet that causes the next one
 	retry           retry
-	openErrorLogged bool // that it is not open
+	openErrorLogged bool // the reason why it is not open has been logged
 
-	interfaceIndex int       // of the interface by which all leaves, when it was opened; 0: none
-	checkedAt      time.Time // when it was looked at
+	interfaceIndex int       // index of the interface of the sink when it was opened; 0: by route
+	checkedAt      time.Time // last check of the interface
 
-	accepted neighbour.Amount // since the last flush, which the kernel has not refused
-	waiting  neighbour.Amount // that of it which waits for a neighbour
-	watch    *neighbour.Watch // of what the kernel routes; nil: none
+	accepted neighbour.Amount // accepted by the kernel since the last flush
+	waiting  neighbour.Amount // part of accepted that waits for a neighbour
+	watch    *neighbour.Watch // routes and neighbours of sent packets, or nil
 	trial    sendTrial
-	failedAt time.Time // of the last trial
+	failedAt time.Time // last trial without a sent packet
 
-	up, unhealthy  atomic.Bool   // whether it is open, and whether nothing gets out all the same
-	packets, bytes atomic.Uint64 // that were sent
+	up, unhealthy  atomic.Bool   // whether the sink is open, and whether it has no route although it is
+	packets, bytes atomic.Uint64 // packets and bytes sent
 	errors         [failures]atomic.Uint64
 }
 
-// A sharedLimit is the limit of a sink, over all roles.
+// A sharedLimit is the rate limit of a sink over all roles.
 type sharedLimit struct {
 	mu     sync.Mutex
 	bucket *limit.Bucket
@@ -48,12 +48,12 @@ func newSharedLimit(perSecond uint32) *sharedLimit {
 	if perSecond == 0 {
 		return nil
 	}
-	// As many at once as come in 10 ms.
+	// The burst is the share of 10 ms.
 	rate := limit.Rate{PerSecond: float64(perSecond), Burst: int(max(1, perSecond/100))}
 	return &sharedLimit{bucket: limit.NewBucket(rate)}
 }
 
-// takeToken reports whether one more may be sent.
+// takeToken reports whether another packet may be sent.
 func (l *sharedLimit) takeToken(now time.Time) bool {
 	if l == nil {
 		return true
@@ -67,8 +67,7 @@ func (l *sharedLimit) takeToken(now time.Time) bool {
 	return true
 }
 
-// maintain opens a sink that is not open, and closes one whose interface is gone, down or
-// another by now.
+// maintain opens a closed sink, and closes a sink whose interface is down, gone or replaced.
 func (o *outlet) maintain(now time.Time, log *slog.Logger) {
 	device := o.entry.sink.deviceName()
 	if o.sink != nil {
@@ -109,7 +108,7 @@ var (
 	errDown     = errors.New("the interface is down")
 )
 
-// lookUpInterface returns the number of an interface that is up.
+// lookUpInterface returns the index of an interface that is up.
 func lookUpInterface(name string) (int, error) {
 	i, err := net.InterfaceByName(name)
 	switch {
@@ -121,7 +120,7 @@ func lookUpInterface(name string) (int, error) {
 	return i.Index, nil
 }
 
-// open opens the sink. Unless it is open, what is to be sent is lost, and counted.
+// open opens the sink. While it is closed, packets are dropped and counted.
 func (o *outlet) open() (err error) {
 	if o.sink, err = o.entry.sink.open(&o.now); err != nil {
 		return err
@@ -141,7 +140,7 @@ func (o *outlet) open() (err error) {
 	return nil
 }
 
-// sendPacket takes a packet. It reports whether it may reach the network.
+// sendPacket sends a packet, and reports whether it may reach the network.
 func (o *outlet) sendPacket(packet []byte, now time.Time) bool {
 	switch {
 	case o.sink == nil:
@@ -156,11 +155,11 @@ func (o *outlet) sendPacket(packet []byte, now time.Time) bool {
 	if o.watch != nil && o.watch.RecordSent(readDestination(packet), one) {
 		o.waiting = o.waiting.Add(one)
 	}
-	_ = o.sink.Send(packet) // unsent has heard of an error
+	_ = o.sink.Send(packet) // recordUnsent counts errors
 	return true
 }
 
-// readDestination returns that of an IP packet.
+// readDestination returns the destination address of an IP packet, or the zero Addr.
 func readDestination(ip []byte) netip.Addr {
 	if len(ip) >= 40 && ip[0]>>4 == 6 {
 		return netip.AddrFrom16([16]byte(ip[24:]))
@@ -171,7 +170,7 @@ func readDestination(ip []byte) netip.Addr {
 	return netip.Addr{}
 }
 
-// recordUnsent takes note of a packet that could not be sent.
+// recordUnsent counts a packet that the kernel rejected.
 func (o *outlet) recordUnsent(packet []byte, err error) {
 	one := neighbour.PacketAmount(packet)
 	o.accepted = o.accepted.Sub(one)
@@ -181,25 +180,24 @@ func (o *outlet) recordUnsent(packet []byte, err error) {
 	o.countErrors(classifyError(err), 1)
 }
 
-// countErrors counts packets that were lost.
+// countErrors counts packets that were not sent.
 func (o *outlet) countErrors(why sendFailure, n uint64) {
 	if n == 0 {
 		return
 	}
 	o.errors[why].Add(n)
 	if why == linkDown {
-		o.checkedAt = time.Time{} // to be looked at again
+		o.checkedAt = time.Time{} // check the interface again
 	}
 	o.trial.failed = o.trial.failed || why == noRoute || why == linkDown
 }
 
-// flush sends what was taken. What waits for a neighbour is counted when it is known
-// what becomes of it.
+// flush sends the accepted packets. Packets that wait for a neighbour are counted once their fate is known.
 func (o *outlet) flush() {
 	if o.accepted.Packets == 0 || o.sink == nil {
 		return
 	}
-	_ = o.sink.Flush() // unsent has heard of an error
+	_ = o.sink.Flush() // recordUnsent counts errors
 	o.countSent(o.accepted.Sub(o.waiting))
 	o.accepted, o.waiting = neighbour.Amount{}, neighbour.Amount{}
 }
@@ -211,21 +209,21 @@ func (o *outlet) countSent(a neighbour.Amount) {
 	o.trial.sent = o.trial.sent || a.Packets > 0
 }
 
-// A sendTrial is what came of packets since it began.
+// A sendTrial summarizes the packets since it began.
 type sendTrial struct {
 	began        time.Time
-	sent, failed bool // some, for lack of a route
+	sent, failed bool // whether a packet was sent, and whether one had no route
 }
 
 const (
 	trialTime = time.Second
-	// deafTime is how long a sink counts as deaf when no more is to be sent.
+	// unhealthyTime is the time after which an unhealthy sink that sends nothing is tried again.
 	unhealthyTime = 10 * time.Second
 )
 
-// countNeighbourFates counts what has waited for a neighbour. A sink for which the kernel finds routes
-// is deaf if it found none for all that was tried for a while; no longer when it finds
-// one, or routes or interfaces are other ones.
+// countNeighbourFates counts packets that waited for a neighbour. A routed sink becomes unhealthy if the kernel
+// found no route for any packet of trialTime. It is healthy again when a packet was sent, when routes or
+// interfaces change, or after unhealthyTime.
 func (o *outlet) countNeighbourFates(now time.Time, log *slog.Logger) {
 	if o.watch == nil {
 		return
@@ -234,7 +232,7 @@ func (o *outlet) countNeighbourFates(now time.Time, log *slog.Logger) {
 	o.countSent(fate.Sent)
 	o.countErrors(noNeighbour, fate.Lost.Packets)
 	if err != nil {
-		log.Warn("neighbours are not watched any more", "error", err)
+		log.Warn("neighbours are no longer watched", "error", err)
 		o.closeWatch()
 	}
 	deaf := o.unhealthy.Load()
@@ -257,7 +255,7 @@ func (o *outlet) countNeighbourFates(now time.Time, log *slog.Logger) {
 // canSend reports whether packets can be sent, as far as is known.
 func (o *outlet) canSend() bool { return o.up.Load() && !o.unhealthy.Load() && o.entry.sink.canWrite() }
 
-// closeWatch ends the watch. What waits will never be known to have been sent.
+// closeWatch closes the watch. Waiting packets count as errors.
 func (o *outlet) closeWatch() {
 	if o.watch != nil {
 		o.countErrors(noNeighbour, o.watch.Close())
@@ -275,14 +273,13 @@ func (o *outlet) close() {
 	o.up.Store(false)
 }
 
-// A retry says when what could not be opened is tried again: at first after 250 ms,
-// then more and more seldom, after 3 s in the end.
+// A retry schedules attempts to open a resource: after 250 ms, then at intervals that double up to 3 s.
 type retry struct {
 	at    time.Time
 	pause time.Duration
 }
 
-// isDue reports whether it is time, and sets the next time.
+// isDue reports whether an attempt is due, and schedules the next one.
 func (r *retry) isDue(now time.Time) bool {
 	if now.Before(r.at) {
 		return false

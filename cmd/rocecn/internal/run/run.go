@@ -1,12 +1,11 @@
-// Package run is `rocecn run`, the agent: it plays roles of the network on real
-// interfaces, and `rocecn check`, which says beforehand what is wrong with its
-// configuration.
+// Package run implements `rocecn run`, the agent that plays roles on real interfaces, and `rocecn check`, which
+// checks its configuration.
 //
 //	rocecn run -config FILE [-dry-run]
 //	rocecn check -config FILE [-system]
 //
-// The roles do what `rocecn play` shows of them. SIGHUP reads the file again: what is
-// wrong changes nothing. SIGTERM ends the agent when it has sent what is decided.
+// The roles behave as in `rocecn play`. SIGHUP reads the file again; an invalid file changes nothing. SIGTERM ends
+// the agent after it has sent the packets that are already decided.
 package run
 
 import (
@@ -35,7 +34,7 @@ Plays the enabled roles of the file, until SIGTERM or the end of all sources. SI
 logs the status.
 `
 
-// Run is the command run: it returns the exit status.
+// Run runs the command run and returns its exit status.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (status int) {
 	flags := cli.Flags("run", runUsage, stderr)
 	name := flags.String("config", "", "configuration, a TOML `file`")
@@ -77,12 +76,11 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	return 0
 }
 
-// newLogger logs as the file wants it: under systemd without times, which the journal
-// has.
+// newLogger returns the logger that the file configures. Under systemd it omits the time, which the journal adds.
 func newLogger(c *agentConfig, w io.Writer) *slog.Logger {
 	var o slog.HandlerOptions
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of its words, or empty: info
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // checked before; empty means info
 	o.Level = level
 	if os.Getenv("JOURNAL_STREAM") != "" {
 		o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
@@ -98,10 +96,9 @@ func newLogger(c *agentConfig, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &o))
 }
 
-// run plays the roles until ctx ends, all sources have ended, or one cannot be opened
-// and never will.
+// run plays the roles until ctx ends, all sources have ended, or a source or sink fails for good.
 func (s *server) run(ctx context.Context, f *file) error {
-	hup, usr1, stop := watchSignals() // before anybody can know that the agent is there
+	hup, usr1, stop := watchSignals() // before the agent is visible to others
 	defer stop()
 	opened, err := s.openNewResources(f)
 	if err != nil {
@@ -111,7 +108,7 @@ func (s *server) run(ctx context.Context, f *file) error {
 		opened.close()
 		return err
 	}
-	s.reloaded.good, s.reloaded.at = true, time.Now() // apply lets others ask
+	s.reloaded.good, s.reloaded.at = true, time.Now() // applyFile serves HTTP, which reads it
 	if err := s.applyFile(f, opened); err != nil {
 		return err
 	}
@@ -132,7 +129,7 @@ func (s *server) run(ctx context.Context, f *file) error {
 		case <-s.wake:
 		case <-beat.C:
 		}
-		if stopping != nil && ctx.Err() != nil { // also if the workers' end was heard of first
+		if stopping != nil && ctx.Err() != nil { // also if the workers ended first
 			stopping = nil
 			s.notify.sendState("STOPPING=1")
 		}
@@ -162,7 +159,7 @@ const checkUsage = `usage: rocecn check -config FILE [-system]
 Reports errors in a configuration of rocecn run, and everything that the agent could not do with it.
 `
 
-// Check is the command check: it returns the exit status, 0 if the file is right.
+// Check runs the command check and returns its exit status, 0 if the file is valid.
 func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	flags := cli.Flags("check", checkUsage, stderr)
 	name := flags.String("config", "", "configuration, a TOML `file`")
@@ -200,8 +197,7 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	return cli.End(stderr, "check", err)
 }
 
-// visitUsed calls what is given with the sources and sinks that roles use, and returns the
-// names of the others.
+// visitUsed calls source and sink for the entries that roles use, and returns the names of the unused entries.
 func (f *file) visitUsed(source func(*sourceEntry), sink func(*sinkEntry)) (idle []string) {
 	names, ports := map[string]bool{}, map[string]bool{}
 	for _, r := range f.roles {
@@ -231,7 +227,7 @@ func (f *file) visitUsed(source func(*sourceEntry), sink func(*sinkEntry)) (idle
 	return idle
 }
 
-// formatSummary says what would run, and what it needs.
+// formatSummary returns the roles that would run and the capabilities that they need.
 func (f *file) formatSummary() string {
 	var b strings.Builder
 	needs := map[string]bool{}

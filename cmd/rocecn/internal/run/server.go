@@ -19,50 +19,49 @@ import (
 	"github.com/rocecn/rocecn/node"
 )
 
-// A server plays the roles of a file.
+// A server plays the roles of a configuration file.
 type server struct {
-	name   string // of the file
+	name   string // name of the configuration file
 	dry    bool
-	stderr io.Writer    // what is logged
-	log    *slog.Logger // changes while no worker runs
+	stderr io.Writer    // destination of the log
+	log    *slog.Logger // replaced only while no worker runs
 
 	linesMu sync.Mutex
-	wake    chan struct{} // a worker has ended
-	lines   *bufio.Writer // of decisions, as play prints them; nil: they are logged
+	wake    chan struct{} // wakes run when a worker has ended
+	lines   *bufio.Writer // decisions as play prints them, or nil to log them
 
-	decisions int // logged a second; set while no worker runs
+	decisions int // decisions logged per second; set while no worker runs
 	notify    notifier
-	failed    atomic.Bool // something was wrong with a capture
-	ready     bool        // once at least: systemd has heard of it
+	failed    atomic.Bool // a capture could not be read to its end
+	ready     bool        // READY=1 has been sent to systemd
 
-	stopDevices func() // ends what asks RDMA devices
+	stopDevices func() // ends the polling of RDMA devices
 
-	mu       sync.RWMutex // of what follows, for who asks; it changes while no worker runs
+	mu       sync.RWMutex // guards the fields below; they change only while no worker runs
 	file     *file
 	parts    []*part
 	actors   []*actor
 	limits   map[string]*sharedLimit // by the key of a sink
 	workers  []*worker
-	files    map[string]*sharedCapture // of sinks, by their names
-	listener net.Listener              // of agent.http; nil: none
+	files    map[string]*sharedCapture // capture files of sinks, by full name
+	listener net.Listener              // listener of agent.http, or nil
 	border   borderState
 	kernels  []*kernelRole
 	reloaded struct {
 		good bool
-		at   time.Time // the last good one
+		at   time.Time // time of the last successful load
 	}
 }
 
-// applyFile makes the parts and actors of a file, out of those that there are and of
-// what was opened for it. It is called while no worker runs. With an error nothing
-// has changed, and what was opened is closed.
+// applyFile makes f the file in force. It keeps the existing parts and actors that f still uses and takes new ones
+// from opened. It is called while no worker runs. On error nothing changes, and opened is closed.
 func (s *server) applyFile(f *file, opened *newResources) (err error) {
 	defer func() {
 		if err != nil {
 			opened.close()
 		}
 	}()
-	// The roles first: they are what may be refused.
+	// Roles come first because they can reject their configuration.
 	type change struct {
 		actor *actor
 		role  node.Role
@@ -75,7 +74,7 @@ func (s *server) applyFile(f *file, opened *newResources) (err error) {
 			if c.actor.Role != nil {
 				r, err := c.actor.instance.Apply(c.actor.Role)
 				if err != nil {
-					s.log.Error("the old configuration is refused", "role", c.actor.instance.Name, "error", err)
+					s.log.Error("the previous configuration is rejected", "role", c.actor.instance.Name, "error", err)
 					continue
 				}
 				s.mu.Lock()
@@ -162,7 +161,7 @@ func (s *server) applyFile(f *file, opened *newResources) (err error) {
 	return nil
 }
 
-// findActor returns the one that plays this role already, or a new one.
+// findActor returns the actor that already plays this role, or a new one.
 func (s *server) findActor(in *roles.Instance) *actor {
 	for _, a := range s.actors {
 		if a.instance.Name == in.Name && a.instance.Role == in.Role {
@@ -172,8 +171,7 @@ func (s *server) findActor(in *roles.Instance) *actor {
 	return &actor{server: s, instance: in}
 }
 
-// assignOutlet gives an actor the sink that its instance names, which stays open if it is
-// the same.
+// assignOutlet gives an actor the sink that its instance names. A sink that stays the same stays open.
 func (s *server) assignOutlet(a *actor, old map[string]*sharedLimit) {
 	entry := s.file.sinks[a.instance.Agent.Sink]
 	if a.out != nil && (entry == nil || a.out.entry.configKey() != entry.configKey()) {
@@ -200,7 +198,7 @@ func (s *server) assignOutlet(a *actor, old map[string]*sharedLimit) {
 	a.out.limit = s.limits[key]
 }
 
-// openParts makes the parts of a source that a role uses.
+// openParts creates the parts of a source if a role uses it.
 func (s *server) openParts(entry *sourceEntry, old []*part, opened *newResources) {
 	var to []subscriber
 	for _, a := range s.actors {
@@ -236,14 +234,14 @@ func (s *server) openParts(entry *sourceEntry, old []*part, opened *newResources
 	}
 }
 
-// startWorkers starts workers: one for all parts that share roles.
+// startWorkers starts one worker for each set of parts that share roles.
 func (s *server) startWorkers(ctx context.Context) {
 	var workers []*worker
 	of := map[*actor]*worker{}
 	for _, p := range s.parts {
 		w := &worker{server: s, done: make(chan struct{})}
 		for _, to := range p.subscribers {
-			if other := of[to.actor]; other != nil && other != w { // they become one
+			if other := of[to.actor]; other != nil && other != w { // merge both workers
 				w.parts, w.actors = append(w.parts, other.parts...), append(w.actors, other.actors...)
 				workers = slices.DeleteFunc(workers, func(o *worker) bool { return o == other })
 			} else if other == nil {
@@ -266,7 +264,7 @@ func (s *server) startWorkers(ctx context.Context) {
 	}
 }
 
-// haltWorkers ends the workers, and leaves open what is open.
+// haltWorkers ends the workers and leaves sources and sinks open.
 func (s *server) haltWorkers() {
 	s.stopDevices()
 	for _, w := range s.workers {
@@ -277,7 +275,7 @@ func (s *server) haltWorkers() {
 	}
 }
 
-// close closes all. A request for metrics may still be under way.
+// close closes everything. A request for metrics may still be running.
 func (s *server) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,7 +298,7 @@ func (s *server) close() {
 	s.flushLines()
 }
 
-// flushLines prints what has been decided, for who looks on. After an error it returns that one for ever.
+// flushLines writes the printed decisions to the output. After an error it always returns that error.
 func (s *server) flushLines() error {
 	if s.lines == nil {
 		return nil
@@ -310,7 +308,7 @@ func (s *server) flushLines() error {
 	return s.lines.Flush()
 }
 
-// wakeMain makes run look at its workers.
+// wakeMain makes run check its workers.
 func (s *server) wakeMain() {
 	select {
 	case s.wake <- struct{}{}:
@@ -318,7 +316,7 @@ func (s *server) wakeMain() {
 	}
 }
 
-// haveWorkersEnded reports whether all workers have ended, or one with an error.
+// haveWorkersEnded reports whether all workers have ended. It also returns the errors of those that have.
 func (s *server) haveWorkersEnded() (all bool, err error) {
 	all = true
 	for _, w := range s.workers {
@@ -332,7 +330,7 @@ func (s *server) haveWorkersEnded() (all bool, err error) {
 	return all, err
 }
 
-// findMissing says what the agent still waits for: nothing, if it is ready.
+// findMissing returns the source, sink or interface that the agent waits for, or "" if it is ready.
 func (s *server) findMissing() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -372,7 +370,7 @@ func (s *server) findMissing() string {
 	return what
 }
 
-// areWorkersAlive reports whether all workers were at work within so long.
+// areWorkersAlive reports whether every running worker has completed a round within the given time.
 func (s *server) areWorkersAlive(within time.Duration) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -386,7 +384,7 @@ func (s *server) areWorkersAlive(within time.Duration) bool {
 	})
 }
 
-// discardSink is a sink of a rehearsal.
+// discardSink is the sink of a dry run: it drops all packets.
 type discardSink struct{ io.Closer }
 
 func (discardSink) Send([]byte) error { return nil }
@@ -396,9 +394,9 @@ func (discardSink) Close() error      { return nil }
 
 var _ netio.Sink = discardSink{}
 
-// reloadFile reads the file again. What is wrong changes nothing.
+// reloadFile reads the file again. On error nothing changes.
 func (s *server) reloadFile(ctx context.Context) {
-	if s.ready { // else systemd waits for the first time, and hears of it then
+	if s.ready { // before, systemd waits for the first READY=1
 		s.notify.sendReloading()
 		defer s.notify.sendState("READY=1")
 	}
@@ -411,7 +409,7 @@ func (s *server) reloadFile(ctx context.Context) {
 	s.mu.Unlock()
 	switch {
 	case err != nil:
-		s.log.Error("reload refused, all goes on as before", "error", err)
+		s.log.Error("reload failed, the previous configuration stays in force", "error", err)
 	case !changed:
 		s.log.Info("reload: nothing has changed")
 	default:
@@ -420,7 +418,7 @@ func (s *server) reloadFile(ctx context.Context) {
 	}
 }
 
-// replaceFile puts the file into force as it is now, and reports whether it is another one.
+// replaceFile puts the current content of the file into force, and reports whether it has changed.
 func (s *server) replaceFile(ctx context.Context) (changed bool, err error) {
 	if info, err := os.Stat(s.name); err == nil && !info.Mode().IsRegular() {
 		return false, errors.New("the configuration is no regular file: it cannot be read again")
@@ -445,7 +443,7 @@ func (s *server) replaceFile(ctx context.Context) (changed bool, err error) {
 	return true, s.applyFile(f, opened)
 }
 
-// logWarnings logs what the agent cannot do.
+// logWarnings logs the limits of the configuration.
 func (s *server) logWarnings() {
 	for _, warning := range slices.Concat(s.file.listWarnings(), s.file.listQueueWarnings()) {
 		s.log.Warn(warning)

@@ -16,19 +16,19 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// A kernelShaper makes the rates of a host's flows real: act = "shape" of the sender.
+// A kernelShaper paces the flows of a host: act = "shape" of the sender.
 type kernelShaper struct {
 	shape.Config
-	install bool // qdisc fq
+	install bool // install qdisc fq
 }
 
-// isShaping reports whether a role makes rates real.
+// isShaping reports whether a role paces flows in the kernel.
 func isShaping(r *roles.Instance) bool {
 	c, ok := r.Config.(*roles.SenderConfig)
 	return ok && c.Shapes()
 }
 
-// buildKernelShaper returns what a sender goes by that makes rates real.
+// buildKernelShaper returns the kernel configuration of a sender with act = "shape".
 func (f *file) buildKernelShaper(r *roles.Instance) (c kernelConfig, err error) {
 	a := &r.Agent
 	if err := checkInterfaces(a.Interfaces); err != nil {
@@ -54,7 +54,7 @@ func (f *file) buildKernelShaper(r *roles.Instance) (c kernelConfig, err error) 
 	return c, nil
 }
 
-// checkShaping checks the keys of a sender that say where rates are made real.
+// checkShaping checks the keys of a sender that only act = "shape" uses.
 func checkShaping(r *roles.Instance) error {
 	a := &r.Agent
 	switch {
@@ -93,16 +93,17 @@ func (c *kernelShaper) open(kernelProgram) (kernelProgram, error) {
 	return p, nil
 }
 
-// formatSummary says what the kernel does.
+// formatSummary returns a description of the shaper for the summary.
 func (c *kernelShaper) formatSummary() string {
 	what := "slows flows down that leave by " + strings.Join(c.Interfaces, ", ")
 	if c.install {
-		what += ", where fq is installed if nobody has chosen a qdisc"
+		what += ", where fq is installed unless another qdisc was configured"
 	}
 	return what
 }
 
-// listWarnings says where nothing waits for its time. What stands in the way of fq where it is to be installed is an error.
+// listWarnings returns a warning for each interface whose qdisc does not pace packets. If fq is to be installed,
+// an obstacle is an error instead.
 func (c *kernelShaper) listWarnings(role string) (all []string) {
 	if c.install {
 		return nil
@@ -111,31 +112,32 @@ func (c *kernelShaper) listWarnings(role string) (all []string) {
 		root, waits, err := shape.CheckFQ(name)
 		if err == nil && !waits {
 			all = append(all, fmt.Sprintf("role.%s: %s: its qdisc is %s, and only fq keeps packets until their time: "+
-				`install = "fq" puts it there, if nobody has chosen another one`, role, name, root))
+				`install = "fq" installs it, unless another one was configured`, role, name, root))
 		}
 	}
 	return all
 }
 
-// shaperProgram is the kernel as it slows flows down.
+// shaperProgram is the running shaper of a role.
 type shaperProgram struct {
 	*shape.Shaper
 	config *kernelShaper
-	fq     map[int]func() error // takes fq away again, by the number of the interface
-	rates  *reaction.Table      // whose orders the kernel has
+	fq     map[int]func() error // removes fq again, by interface index
+	rates  *reaction.Table      // the table whose orders the kernel has
 
 	countedAt, leasedAt time.Time
 }
 
 const (
-	// step is how much later than it is due a rate may rise.
+	// pacingInterval is the longest delay of a rate increase.
 	pacingInterval = time.Millisecond
-	// counting is how often the kernel is asked what flows have sent, and leasing how often orders are renewed.
+	// countingInterval is the time between two reads of the octets sent by flows, and leaseInterval the time
+	// between two renewals of the orders.
 	countingInterval = 10 * time.Millisecond
 	leaseInterval    = shape.Lease / 6
 )
 
-// watchPorts slows flows down at the interfaces that are there, and puts fq there if that is asked for.
+// watchPorts paces flows at the existing interfaces, and installs fq there if configured.
 func (p *shaperProgram) watchPorts() (wrong error) {
 	there := interfaceIndexes(p.config.Interfaces)
 	for i, number := range there {
@@ -151,7 +153,7 @@ func (p *shaperProgram) watchPorts() (wrong error) {
 	}
 	for number := range p.fq {
 		if !slices.Contains(there, number) {
-			delete(p.fq, number) // it is gone with its interface
+			delete(p.fq, number) // gone with its interface
 		}
 	}
 	return errors.Join(wrong, p.Watch(p.config.Interfaces))
@@ -163,7 +165,7 @@ func (p *shaperProgram) preparePacket(node.Role, *netio.Packet) {}
 
 func (p *shaperProgram) applyDecision(*node.Decision, time.Time) {}
 
-// syncRole tells the kernel what flows may do, and the role what they have sent.
+// syncRole passes the orders of the role to the kernel, and the octets sent by flows to the role.
 func (p *shaperProgram) syncRole(r node.Role, now time.Time) {
 	sender, ok := r.(*roles.Sender)
 	if !ok || sender.Rates() == nil {
@@ -191,7 +193,7 @@ func (p *shaperProgram) syncRole(r node.Role, now time.Time) {
 	}
 }
 
-// setOrder tells the kernel what a flow may do. There is room for all of them.
+// setOrder passes the order of a flow to the kernel. The map has room for all flows of the role.
 func (p *shaperProgram) setOrder(o reaction.Order) {
 	flow := shape.Flow(o.Flow)
 	if o.Gone {
@@ -205,23 +207,23 @@ func (p *shaperProgram) setOrder(o reaction.Order) {
 	_ = p.Set(flow, shape.Order{Rate: rate, Stop: o.Stop})
 }
 
-// close lets flows go as if nothing had been, once what waits has left.
+// close removes the shaper after its waiting packets have left.
 func (p *shaperProgram) close() {
 	p.Drain(time.Second / 10)
 	p.Close()
 	for _, remove := range p.fq {
-		_ = remove() // who has put another one there wants that
+		_ = remove() // a replaced fq stays
 	}
 }
 
-// paceFlows does what rates that are made real ask for now.
+// paceFlows synchronizes the orders of flows with the kernel.
 func (a *actor) paceFlows(now time.Time) {
 	if a.rates != nil && a.inKernel {
 		a.withKernel(func(k kernelProgram) { k.syncRole(a.Role, now) })
 	}
 }
 
-// pollTimeout returns how long a worker may wait for packets.
+// pollTimeout returns the longest time that a worker may wait for packets.
 func (w *worker) pollTimeout() time.Duration {
 	wait := housekeepingInterval
 	for _, a := range w.actors {
@@ -252,13 +254,13 @@ func (s *server) rateMetrics(t *prometheus.Text) {
 		func(n *reaction.TableStats) float64 { return float64(n.Slowed) })
 	rates("rocecn_rate_least_bps", "The lowest rate of these, bits a second; the port's where there are none.",
 		func(n *reaction.TableStats) float64 { return float64(n.Least) })
-	rates("rocecn_rate_cuts_total", "How often a rate fell.",
+	rates("rocecn_rate_cuts_total", "Rate decreases.",
 		func(n *reaction.TableStats) float64 { return float64(n.Cuts) })
-	rates("rocecn_rate_stops_total", "How often a flow was stopped.",
+	rates("rocecn_rate_stops_total", "Stops of flows.",
 		func(n *reaction.TableStats) float64 { return float64(n.Stops) })
 	rates("rocecn_rate_evicted_total", "Flows that were let go to make room for others.",
 		func(n *reaction.TableStats) float64 { return float64(n.Evicted) })
-	t.Family("rocecn_shaped_packets_total", "Packets of flows that have a rate, by what they waited for.")
+	t.Family("rocecn_shaped_packets_total", "Packets of flows that have a rate, by the reason for their delay.")
 	for _, k := range s.kernels {
 		p, ok := k.program.(*shaperProgram)
 		if !ok {

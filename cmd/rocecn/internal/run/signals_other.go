@@ -4,5 +4,5 @@ package run
 
 import "os"
 
-// watchSignals returns where nothing ever comes.
+// watchSignals returns channels that never receive, as there are no such signals.
 func watchSignals() (hup, usr1 chan os.Signal, stop func()) { return nil, nil, func() {} }

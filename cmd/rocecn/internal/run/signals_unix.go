@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// watchSignals returns where SIGHUP and SIGUSR1 come.
+// watchSignals returns the channels that receive SIGHUP and SIGUSR1 until stop is called.
 func watchSignals() (hup, usr1 chan os.Signal, stop func()) {
 	hup, usr1 = make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)

@@ -13,30 +13,30 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// A sink is what a table [sink.NAME] of one type says.
+// A sink is a table [sink.NAME] of one type.
 type sink interface {
 	check() error
 	requiredCapabilities() []string
-	// device is the interface or VRF by which all leaves, empty if the routes say.
+	// deviceName returns the interface or VRF by which all packets leave, or "" if routes decide.
 	deviceName() string
-	// works reports whether what is sent gets out, as far as the sink itself knows.
+	// canWrite reports whether packets get out, as far as the sink itself knows.
 	canWrite() bool
-	// open opens it for one role. now is the time of the packet that caused what is sent.
+	// open opens the sink for one role. now is the time of the packet that causes the next one.
 	open(now *time.Time) (netio.Sink, error)
 }
 
-// sinks are the types of sinks.
+// sinks creates a sink by type.
 var sinks = map[string]func() sink{
 	"raw":     func() sink { return new(rawSink) },
 	"packet":  func() sink { return new(portSink) },
 	"capture": func() sink { return new(captureSink) },
 }
 
-// sinkCommon are the keys of sinks of every type.
+// sinkCommon has the keys of sinks of every type.
 type sinkCommon struct {
 	Type      string `json:"type"`
-	PerSecond uint32 `json:"per_second"` // packets, over all roles; 0: no limit
-	DSCP      int    `json:"dscp"`       // of notifications; -1, which is no value of the key: that of the role
+	PerSecond uint32 `json:"per_second"` // packets per second over all roles; 0: no limit
+	DSCP      int    `json:"dscp"`       // DSCP of notifications; -1 if absent: the role's
 }
 
 func (s *sinkEntry) check() error {
@@ -46,9 +46,9 @@ func (s *sinkEntry) check() error {
 	return s.sink.check()
 }
 
-// rawSink is sent what the kernel routes.
+// rawSink sends packets by the kernel's routes.
 type rawSink struct {
-	Device string `json:"device"` // an interface or a VRF by which all leaves
+	Device string `json:"device"` // interface or VRF by which all packets leave, or ""
 }
 
 func (s *rawSink) check() error                        { return checkPortName("device", s.Device) }
@@ -57,13 +57,13 @@ func (s *rawSink) canWrite() bool                      { return true }
 func (s *rawSink) deviceName() string                  { return s.Device }
 func (s *rawSink) open(*time.Time) (netio.Sink, error) { return toSink(netio.OpenRaw(s.Device)) }
 
-// portSink is sent what leaves by an interface to one neighbour.
+// portSink sends packets to one neighbour at one interface.
 type portSink struct {
 	Interface string       `json:"interface"`
 	Neighbour hardwareAddr `json:"neighbour"`
 }
 
-// A hardwareAddr is written as in 02:00:00:00:00:01.
+// A hardwareAddr is a MAC address, such as 02:00:00:00:00:01.
 type hardwareAddr net.HardwareAddr
 
 func (a *hardwareAddr) UnmarshalText(text []byte) error {
@@ -82,12 +82,12 @@ func (s *portSink) check() error {
 	case to[0]&1 == 1:
 		return config.Wrong("neighbour", "%v is the address of a group, not of one neighbour", net.HardwareAddr(to))
 	case bytes.Equal(to, make([]byte, 6)) && s.Interface != "lo":
-		return config.Wrong("neighbour", "%v is the address of nobody", net.HardwareAddr(to))
+		return config.Wrong("neighbour", "%v is not the address of a neighbour", net.HardwareAddr(to))
 	}
 	return cmp.Or(requireText("interface", s.Interface), checkPortName("interface", s.Interface))
 }
 
-// checkPortName refuses what can be no name of one interface.
+// checkPortName rejects names that do not name one interface.
 func checkPortName(key, name string) error {
 	if name == "any" {
 		return config.Wrong(key, "packets leave by one interface: any does not go here")
@@ -102,7 +102,7 @@ func (s *portSink) open(*time.Time) (netio.Sink, error) {
 	return toSink(netio.OpenPort(s.Interface, net.HardwareAddr(s.Neighbour)))
 }
 
-// toSink returns no sink with an error.
+// toSink returns a nil interface with an error.
 func toSink[S netio.Sink](s S, err error) (netio.Sink, error) {
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func toSink[S netio.Sink](s S, err error) (netio.Sink, error) {
 	return s, nil
 }
 
-// A sendFailure is why a packet could not be sent.
+// A sendFailure is a reason why a packet was not sent.
 type sendFailure uint8
 
 const (
@@ -128,7 +128,7 @@ var failureNames = [failures]string{
 	"no_route", "no_neighbour", "link_down", "no_buffer", "limited", "not_open", "other",
 }
 
-// classifyError tells what an error of sending is about.
+// classifyError returns the failure that an error of a send call means.
 func classifyError(err error) sendFailure {
 	switch {
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):

@@ -13,8 +13,8 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// tryAll opens all that is used, and closes it again. What is in use is no error: by the agent, as a rule, since one
-// checks before it is to read its file again.
+// tryAll opens all used resources and closes them again. A resource in use gives a warning, not an error, because
+// the running agent usually has it: operators check a file before a reload.
 func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 	var all []error
 	fails := func(where string, err error) {
@@ -77,12 +77,12 @@ func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 	return warnings, errors.Join(all...)
 }
 
-// inUse reports whether somebody has what was to be opened, and nobody else can have it meanwhile.
+// inUse reports whether err means that another program holds the resource exclusively.
 func inUse(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, nflog.ErrTaken) || errors.Is(err, fastpath.ErrTaken)
 }
 
-// trySink says why a sink cannot be opened.
+// trySink opens a sink and closes it again.
 func trySink(s sink) error {
 	if c, ok := s.(*captureSink); ok {
 		opened, err := openCapture(fullName(c.File), nil)

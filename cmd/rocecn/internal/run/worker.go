@@ -17,40 +17,39 @@ import (
 	"github.com/rocecn/rocecn/node/level"
 )
 
-// A worker is one goroutine, in a thread of its own, with the roles that it plays
-// and all sources of theirs. Whoever sees the same source as another role is in the
-// same worker, so that a source is read once and a role needs no mutex.
+// A worker is a goroutine with its own thread that plays some roles and reads all their sources. Roles that share
+// a source share a worker, so each source is read once and a role needs no mutex.
 type worker struct {
 	parts  []*part
 	actors []*actor
 	server *server
 
 	housekeepingAt time.Time
-	halt           atomic.Bool  // to be asked by others: it ends soon, and leaves all open
-	aliveAt        atomic.Int64 // when it was last seen at work, in nanoseconds
+	halt           atomic.Bool  // set by other goroutines: end soon and leave everything open
+	aliveAt        atomic.Int64 // time of the last round, in Unix nanoseconds
 	done           chan struct{}
-	err            error // why it ended; nil, too, where its sources have ended
-	stopped        bool  // for good
+	err            error // reason for the end, or nil, also if the sources have ended
+	stopped        bool  // the worker has ended for good
 }
 
-// A part is an input of a source.
+// A part is an input of a source with its state.
 type part struct {
 	input
 	entry       *sourceEntry
 	subscribers []subscriber
-	source      netio.Source // nil: not open
-	ended       bool         // there comes no more
-	opened      bool         // once at least
+	source      netio.Source // nil if not open
+	ended       bool         // no more packets come
+	opened      bool         // has been open at least once
 	retry       retry
-	lastError   string           // it is not open, as it was said
-	lostBefore  uint64           // lost by sources that were closed
-	levels      map[int]measured // by the number of the interface, 0 for all
-	names       map[int]string   // of these interfaces
+	lastError   string           // last logged reason why the input is closed
+	lostBefore  uint64           // packets lost by earlier sources of this part
+	levels      map[int]measured // by interface index, 0 for an unknown interface
+	names       map[int]string   // names of these interfaces
 	published   atomic.Pointer[[]queue]
 	up          atomic.Bool
 
-	numbers   []int     // of the interfaces that are watched
-	checkedAt time.Time // when they were looked at
+	numbers   []int     // indexes of the watched interfaces
+	checkedAt time.Time // last check of the interface indexes
 
 	thresholds             level.Thresholds
 	events, lost, reopened atomic.Uint64
@@ -62,21 +61,21 @@ type subscriber struct {
 	observe bool
 }
 
-// A measured level is that of one queue, by the interface where it stands.
+// A measured level is the level of one queue, with its depth in bytes and the time of the measurement.
 type measured struct {
 	level uint8
 	depth uint64
 	at    time.Time
 }
 
-// A queue is what others may know of one.
+// A queue is the published state of one queue.
 type queue struct {
-	name  string // of the interface where it stands, empty for all
+	name  string // name of its interface, or "" if unknown
 	level uint8
 	depth uint64
 }
 
-// listQueues returns what was last known of the queues.
+// listQueues returns the queues as last published. Any goroutine may call it.
 func (p *part) listQueues() []queue {
 	if all := p.published.Load(); all != nil {
 		return *all
@@ -87,7 +86,7 @@ func (p *part) listQueues() []queue {
 // housekeepingInterval is the time between two checks of timers and interfaces.
 const housekeepingInterval = 100 * time.Millisecond
 
-// run works until it is halted, ctx ends or all sources have ended.
+// run runs the worker until it is halted, ctx ends or all sources have ended.
 func (w *worker) run(ctx context.Context) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -131,7 +130,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// readSources gives packets to the roles until another set of sources is open, or none.
+// readSources passes packets to the roles until the set of open sources changes or the worker ends.
 func (w *worker) readSources(ctx context.Context, poll *netio.Poll, open []*part) {
 	for !w.halt.Load() {
 		i, packets, err := poll.Next(w.pollTimeout())
@@ -160,16 +159,15 @@ func (w *worker) readSources(ctx context.Context, poll *netio.Poll, open []*part
 	}
 }
 
-// handleSourceError takes note of an error of a source, and reports whether it is not open any
-// more.
+// handleSourceError logs an error of a source, and reports whether the source was closed.
 func (w *worker) handleSourceError(p *part, err error) bool {
 	switch {
 	case !p.entry.source.isLive():
 		w.server.log.Error("capture", "source", p.entry.name, "error", err)
 		w.server.failed.Store(true)
-		p.ended = true // behind the damage
+		p.ended = true // packets after the damage cannot be read
 		return true
-	case errors.Is(err, netio.ErrAway): // it may be up again at once, or soon
+	case errors.Is(err, netio.ErrAway): // it may be up again soon
 		p.up.Store(false)
 		p.retry = retry{}
 		p.logError("source lost", err, w.server)
@@ -180,7 +178,7 @@ func (w *worker) handleSourceError(p *part, err error) bool {
 	return true
 }
 
-// distributePackets gives packets of a part to the roles.
+// distributePackets passes packets of a part to its roles.
 func (w *worker) distributePackets(p *part, packets []netio.Packet, now time.Time) {
 	p.events.Add(uint64(len(packets)))
 	for i := range packets {
@@ -198,7 +196,7 @@ func (w *worker) distributePackets(p *part, packets []netio.Packet, now time.Tim
 	}
 }
 
-// updateLevel returns the level of the queue that a packet met, or roles.UnknownLevel.
+// updateLevel records and returns the level of the queue that a packet met, or roles.UnknownLevel.
 func (p *part) updateLevel(packet *netio.Packet, now time.Time) (level uint8) {
 	switch {
 	case packet.DepthKnown && len(p.thresholds.Up) > 0:
@@ -206,18 +204,18 @@ func (p *part) updateLevel(packet *netio.Packet, now time.Time) (level uint8) {
 		level = p.thresholds.Level(packet.Depth, p.levels[queue].level)
 		p.levels[queue] = measured{level, packet.Depth, now}
 		return level
-	case p.entry.Level != nil: // of any queue
+	case p.entry.Level != nil: // level of any queue
 		p.levels[0] = measured{*p.entry.Level, packet.Depth, now}
 		return *p.entry.Level
 	}
 	return roles.UnknownLevel
 }
 
-// stale is after what time without a packet a queue is empty.
+// queueIdleTime is the time without a packet after which a queue counts as empty.
 const queueIdleTime = time.Second
 
-// runHousekeeping looks after what is not packets. It reports whether a source was opened or
-// closed.
+// runHousekeeping runs timers, checks interfaces and retries closed sources. It reports whether the set of open
+// sources changed.
 func (w *worker) runHousekeeping(now time.Time) (changed bool) {
 	w.housekeepingAt = now
 	w.aliveAt.Store(now.UnixNano())
@@ -228,14 +226,13 @@ func (w *worker) runHousekeeping(now time.Time) (changed bool) {
 	}
 	for _, a := range w.actors {
 		a.resumeFlows(w.highestLevel(a))
-		a.runTimers(now, w.server) // sends, too
+		a.runTimers(now, w.server) // may send packets
 	}
 	w.server.flushLines()
 	return changed
 }
 
-// publishQueues takes note of queues that are empty, as no packet has met them for a while, and
-// lets others know of all of them.
+// publishQueues sets queues to empty that no packet has met for a while, and publishes the state of all queues.
 func (p *part) publishQueues(now time.Time) {
 	known := map[string]measured{}
 	if len(p.thresholds.Up) > 0 {
@@ -247,12 +244,12 @@ func (p *part) publishQueues(now time.Time) {
 		if now.Sub(m.at) > queueIdleTime && m.depth|uint64(m.level) > 0 {
 			m.level, m.depth = 0, 0
 			p.levels[number] = m
-			delete(p.names, number) // it may be another one by now
+			delete(p.names, number) // the index may belong to another interface later
 		}
 		name, ok := p.names[number]
 		if !ok && number > 0 {
 			i, err := net.InterfaceByIndex(number)
-			if err != nil { // it is gone
+			if err != nil { // the interface is gone
 				if m.level == 0 {
 					delete(p.levels, number)
 				}
@@ -275,7 +272,7 @@ func (p *part) publishQueues(now time.Time) {
 	p.published.Store(&all)
 }
 
-// highestLevel returns the highest level of the queues whose packets a role sees.
+// highestLevel returns the highest level of the queues that a role observes.
 func (w *worker) highestLevel(a *actor) (highest uint8) {
 	for _, p := range w.parts {
 		if slices.ContainsFunc(p.subscribers, func(to subscriber) bool { return to.actor == a }) {
@@ -287,7 +284,8 @@ func (w *worker) highestLevel(a *actor) (highest uint8) {
 	return highest
 }
 
-// maintainPart opens a part that is not open, and looks whether an interface is back.
+// maintainPart opens a closed part and checks for replaced or returned interfaces. It reports whether the set of
+// open sources changed.
 func (w *worker) maintainPart(p *part, now time.Time) (changed bool) {
 	switch {
 	case p.source != nil && p.up.Load() && len(p.watch) > 0 && now.Sub(p.checkedAt) >= time.Second:
@@ -320,7 +318,7 @@ func (w *worker) maintainPart(p *part, now time.Time) (changed bool) {
 	p.numbers, p.checkedAt = interfaceIndexes(p.watch), now
 	source, err := p.open()
 	switch {
-	case err != nil: // that it can be opened at all was tried before
+	case err != nil: // openSources has rejected permanent errors before
 		p.logError("source not open", err, w.server)
 	default:
 		p.source = source
@@ -330,13 +328,14 @@ func (w *worker) maintainPart(p *part, now time.Time) (changed bool) {
 	return changed
 }
 
-// mustReopen reports whether a source that was away must be opened again: its interface is gone, or has another name.
+// mustReopen reports whether a source that was down must be opened again because its interface is gone or has
+// another name.
 func (p *part) mustReopen() bool {
 	_, ok := p.source.(*netio.Packets)
 	return !ok || !slices.Equal(p.numbers, interfaceIndexes(p.watch))
 }
 
-// logError says why no packets come, unless it was said before: opening is tried again and again.
+// logError logs why no packets come. It logs an error once, as opening is retried.
 func (p *part) logError(what string, err error, s *server) {
 	if why := err.Error(); p.lastError != why {
 		p.lastError = why
@@ -344,7 +343,7 @@ func (p *part) logError(what string, err error, s *server) {
 	}
 }
 
-// markUp takes note that packets come.
+// markUp records that packets can come.
 func (p *part) markUp(s *server) {
 	p.up.Store(true)
 	p.retry, p.lastError = retry{}, ""
@@ -360,7 +359,7 @@ func (p *part) markUp(s *server) {
 	}
 }
 
-// setInterfaces takes note that interfaces are others by now, while the rest went on.
+// setInterfaces records replaced interfaces of a source that stays open.
 func (p *part) setInterfaces(there []int, s *server) {
 	for i, name := range p.watch {
 		switch {
