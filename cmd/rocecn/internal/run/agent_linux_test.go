@@ -61,7 +61,7 @@ func start(t *testing.T, h *wiretest.Host, config string) *agent {
 	self := wiretest.Must(os.Executable())(t)
 	a := startAs(t, h, written(t, "agent.toml", "[agent]\nhttp = \""+monitor+"\"\n"+config), self)
 	wiretest.Await(t, "the agent is ready", func() bool {
-		require.NotContains(t, a.log(), "the agent ends")
+		require.NotContains(t, a.log(), "the agent failed")
 		return strings.Contains(a.log(), "msg=ready")
 	})
 	return a

@@ -39,13 +39,13 @@ func checkBorder(r *roles.Instance) error {
 	a := &r.Agent
 	switch all := slices.Index(a.Interfaces, "any"); {
 	case a.Install != "" && a.Install != "nft" && a.Install != "none":
-		return config.Wrong("install", "%q is neither none nor nft", a.Install)
+		return config.Wrong("install", "%q: want none or nft", a.Install)
 	case a.Install != "nft":
 		return nil
 	case a.Sink != "":
 		return config.Wrong("sink", "the kernel forwards packets across the border, not the agent: want no sink")
 	case all >= 0:
-		return config.Wrong(config.Index("interfaces", all), "any is none: without the key they are all of them")
+		return config.Wrong(config.Index("interfaces", all), "any: want names of interfaces, or no key for all")
 	case len(a.Interfaces) > 0:
 		return checkInterfaces(a.Interfaces)
 	}
@@ -150,7 +150,7 @@ func runNFT(rules string, args ...string) (string, error) {
 	}
 	switch text := bytes.TrimSpace(out); {
 	case bytes.Contains(text, []byte("Operation not permitted")):
-		return "", fmt.Errorf("nft: %w: want CAP_NET_ADMIN", fs.ErrPermission) // nft's own text asks for root
+		return "", fmt.Errorf("nft: %w: CAP_NET_ADMIN is needed", fs.ErrPermission) // nft's own text asks for root
 	case len(text) > 0:
 		err = fmt.Errorf("%w: %s", err, text)
 	}

@@ -89,8 +89,8 @@ func TestBorderIntruder(t *testing.T) {
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 	agent := startAs(t, h, written(t, "agent.toml",
 		"[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\", \"wan1\"]\n"), self)
-	agent.awaitLog(t, "rules that nobody else changes")
-	agent.awaitLog(t, "border: as it should be")
+	agent.awaitLog(t, "its rules were changed or deleted by another program")
+	agent.awaitLog(t, "border: complete")
 	require.DirExists(t, once)
 	require.NotRegexp(t, `(?m)^\s+accept$`, h.Run(t, "", nft, "list", "table", "inet", "rocecn"))
 	agent.terminate(t)
@@ -279,7 +279,7 @@ func TestBorderWatchdog(t *testing.T) {
 		hears()
 	}
 	require.NoError(t, os.Remove(hold))
-	agent.awaitLog(t, "border: as it should be\"\n")
+	agent.awaitLog(t, "border: complete\"\n")
 	agent.terminate(t)
 }
 
@@ -292,8 +292,8 @@ func TestBorderTwice(t *testing.T) {
 	want := h.Run(t, "", "nft", "-s", "list", "ruleset")
 	self := wiretest.Must(os.Executable())(t)
 	other := startAs(t, h, written(t, "other.toml", config+"cnp = true\n"), self)
-	agent.awaitLog(t, "rules that nobody else changes")
-	other.awaitLog(t, "rules that nobody else changes")
+	agent.awaitLog(t, "its rules were changed or deleted by another program")
+	other.awaitLog(t, "its rules were changed or deleted by another program")
 	agent.awaits(t, 0, "rocecn_border_rules_installed")
 	other.terminate(t)
 	wiretest.Await(t, "the rules", func() bool { return h.Run(t, "", "nft", "-s", "list", "ruleset") == want })

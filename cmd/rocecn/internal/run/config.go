@@ -44,17 +44,17 @@ func (c *agentConfig) decisionLimit() int {
 
 func (c *agentConfig) check() error {
 	if !slices.Contains([]string{"", "debug", "info", "warn", "error"}, c.Log.Level) {
-		return config.Wrong("log.level", "%q is not one of debug, info, warn, error", c.Log.Level)
+		return config.Wrong("log.level", "%q: want debug, info, warn or error", c.Log.Level)
 	}
 	if !slices.Contains([]string{"", "text", "json"}, c.Log.Format) {
-		return config.Wrong("log.format", "%q is neither text nor json", c.Log.Format)
+		return config.Wrong("log.format", "%q: want text or json", c.Log.Format)
 	}
 	if _, err := listenAddress(c.HTTP); c.HTTP != "" && err != nil {
-		return config.Wrong("http", "%q is no address to listen at: an IP address and a port, as 127.0.0.1:9479, or a "+
+		return config.Wrong("http", "%q: want an IP address and a port, as 127.0.0.1:9479, or a "+
 			"port of all addresses, as :9479", c.HTTP)
 	}
 	if c.Pprof && c.HTTP == "" {
-		return config.Wrong("pprof", "needs an address, http")
+		return config.Wrong("pprof", "want also http, the address that serves it")
 	}
 	return nil
 }
@@ -279,11 +279,11 @@ func (f *file) checkRole(r *roles.Instance) error {
 	}
 	switch {
 	case a.Limits != "" && a.Limits != "none":
-		return config.Wrong("limits", "%q is not none; limits are keys of their own", a.Limits)
+		return config.Wrong("limits", "%q: want none; limits have keys of their own", a.Limits)
 	case a.Mode != "" && a.Mode != "agent" && a.Mode != "kernel":
-		return config.Wrong("mode", "%q is neither agent nor kernel", a.Mode)
+		return config.Wrong("mode", "%q: want agent or kernel", a.Mode)
 	case len(a.Sources) == 0:
-		return config.Wrong("sources", "an enabled role needs one at least")
+		return config.Wrong("sources", "missing: want at least one source for an enabled role")
 	case r.Role == "sender" && checkShaping(r) != nil:
 		return checkShaping(r)
 	case a.Mode == "kernel":
@@ -320,7 +320,7 @@ func (f *file) checkRole(r *roles.Instance) error {
 	translates, ok := r.Config.(*roles.SenderConfig)
 	switch {
 	case ok && translates.Translates() && a.Sink == "":
-		return config.Wrong("sink", `missing: where the CNPs go that as = "cnp" makes`)
+		return config.Wrong("sink", `missing: want the sink for CNPs that as = "cnp" builds`)
 	case a.Sink == "" && (r.Role == "switch" || r.Role == "receiver" || r.Role == "proxy" || r.Role == "ingress"):
 		return config.Wrong("sink", "missing: want the sink that sends the packets of the role")
 	case r.Role == "border" && a.Sink != "" && live:

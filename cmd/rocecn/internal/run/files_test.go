@@ -21,14 +21,14 @@ func TestSameFiles(t *testing.T) {
 	require.NoError(t, os.Symlink("loop.pcap", "loop.pcap"))
 	const two = "[sink.a]\ntype = \"capture\"\nfile = \"ONE\"\n[TWO.b]\ntype = \"capture\"\nfile = \"OTHER\"\n"
 	for _, c := range []struct{ one, two, other, message string }{
-		{"a.pcap", "source", "./a.pcap", "line 3: sink.a.file: it is that of source.b"},
-		{"a.pcap", "sink", "a.pcap", "line 6: sink.b.file: it is that of sink.a"},
-		{"a.pcap", "sink", folder + "/a.pcap", "line 6: sink.b.file: it is that of sink.a"},
-		{"sub/a.pcap", "sink", "link/a.pcap", "line 6: sink.b.file: it is that of sink.a"},
-		{"there.pcap", "sink", "hard.pcap", "line 6: sink.b.file: it is that of sink.a"},
-		{"not.pcap", "sink", "sub/not.pcap", "line 6: sink.b.file: it is that of sink.a"},
+		{"a.pcap", "source", "./a.pcap", "line 3: sink.a.file: the file is already used by source.b"},
+		{"a.pcap", "sink", "a.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"a.pcap", "sink", folder + "/a.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"sub/a.pcap", "sink", "link/a.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"there.pcap", "sink", "hard.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"not.pcap", "sink", "sub/not.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
 		{"loop.pcap", "sink", "a.pcap", ""},
-		{"a.pcap", "sink", "sub/../agent.toml", "line 6: sink.b.file: it is that of this configuration"},
+		{"a.pcap", "sink", "sub/../agent.toml", "line 6: sink.b.file: the file is already used by this configuration"},
 		{"sub/a.pcap", "sink", "a.pcap", ""},
 		{"sub/a.pcap", "source", "a.pcap", ""},
 		{"there.pcap", "sink", "a.pcap", ""},

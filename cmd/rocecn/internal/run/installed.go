@@ -157,8 +157,8 @@ func (s *server) setBorderProblem(lacks string) {
 	s.mu.Unlock()
 	switch {
 	case lacks != "":
-		s.log.Warn("border: not as it should be", "lacks", lacks)
+		s.log.Warn("border: incomplete", "lacks", lacks)
 	case s.border.tables != nil:
-		s.log.Info("border: as it should be")
+		s.log.Info("border: complete")
 	}
 }

@@ -127,7 +127,7 @@ func (f *file) buildKernelConfig(r *roles.Instance) (c kernelConfig, err error) 
 		s, key := f.sources[name], config.Index("sources", i)
 		for _, port := range s.listInterfaces() {
 			if port == "any" {
-				return c, config.Wrong(key, "the kernel is given ports one by one: any does not go here")
+				return c, config.Wrong(key, "any: want names of interfaces, which the kernel needs")
 			}
 			if slices.ContainsFunc(c.ports, func(p kernelPort) bool { return p.name == port }) {
 				return c, config.Wrong(key, "role.%s has %s already", r.Name, port)
@@ -209,7 +209,7 @@ func (f *file) checkPorts(r *roles.Instance) error {
 		}
 		s := f.sources[name]
 		if key := s.agentOnlyKey(); key != "" {
-			return s.tree.At(config.Wrong(key, `the kernel cannot do that for role.%s: mode "agent" can`, r.Name))
+			return s.tree.At(config.Wrong(key, `not supported by the kernel for role.%s: want mode = "agent"`, r.Name))
 		}
 	}
 	return nil
@@ -289,7 +289,7 @@ func (s *server) openKernels(f *file, actors []*actor) (all []*kernelRole, err e
 			s.log.Warn(`act "shape" only prints the rates in a dry run`, "role", r.Name)
 			continue
 		case s.dry:
-			s.log.Warn(`mode "kernel" decides nothing in a rehearsal: mode "agent" does`, "role", r.Name)
+			s.log.Warn(`mode "kernel" decides nothing in a dry run: use mode "agent"`, "role", r.Name)
 			continue
 		}
 		k, c := s.findKernelRole(r.Name), f.kernels[r.Name]
@@ -325,7 +325,7 @@ func (s *server) restoreKernels(all []*kernelRole) {
 			continue
 		}
 		if err := k.open(); err != nil {
-			s.log.Warn("the kernel does not answer", "role", k.name, "error", err)
+			s.log.Warn("the kernel program is not open", "role", k.name, "error", err)
 		}
 	}
 }
@@ -354,12 +354,12 @@ func (s *server) maintainKernels(now time.Time) {
 		s.mu.Lock()
 		if k.program == nil {
 			if err := k.open(); err == nil {
-				s.log.Info("the kernel answers again", "role", k.name)
+				s.log.Info("the kernel program is open again", "role", k.name)
 			}
 		} else if err := k.program.watchPorts(); err != nil {
 			if k.lastError != err.Error() { // watchPorts is retried every second
 				k.lastError = err.Error()
-				s.log.Warn("the kernel does not answer at all ports", "role", k.name, "error", err)
+				s.log.Warn("the kernel program is not attached to all ports", "role", k.name, "error", err)
 			}
 		} else {
 			k.lastError = ""
@@ -369,7 +369,7 @@ func (s *server) maintainKernels(now time.Time) {
 				case there[i] == 0:
 					s.log.Warn("port lost", "role", k.name, "port", p.name)
 				default:
-					s.log.Info("the kernel answers at a port", "role", k.name, "port", p.name)
+					s.log.Info("the kernel program is attached to a port", "role", k.name, "port", p.name)
 				}
 			}
 			k.numbers = there
@@ -407,7 +407,7 @@ func (a *actor) withKernel(f func(kernelProgram)) {
 func (s *server) warnMissingPorts(k *kernelRole) {
 	for i, p := range k.config.ports {
 		if k.numbers[i] == 0 {
-			s.log.Warn("port missing, and waited for", "role", k.name, "port", p.name)
+			s.log.Warn("port missing, waiting for it", "role", k.name, "port", p.name)
 		}
 	}
 }

@@ -337,7 +337,7 @@ as = "cnp"
 		sends(t, core, fast(t, data))
 		return accepted() > now
 	})
-	agent.awaitLog(t, "says its queue pairs again")
+	agent.awaitLog(t, "queue pairs of the RDMA device can be read again")
 	agent.reload(t, strings.Replace(config, "rdma = \"rxe0\"\n", "", 1))
 	wiretest.Await(t, "nobody is asked any more", func() bool {
 		was := refused()

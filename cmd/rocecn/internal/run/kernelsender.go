@@ -35,7 +35,7 @@ func (f *file) buildKernelTranslator(r *roles.Instance, ports []kernelPort) (*ke
 		return nil, config.Wrong("sink",
 			"missing: want the sink for CNPs that the agent builds for flows unknown to the kernel")
 	case !own && r.Agent.Sink != "":
-		return nil, config.Wrong("sink", "the kernel passes CNPs on by itself: none allowed")
+		return nil, config.Wrong("sink", "the kernel passes CNPs on by itself: want no sink")
 	}
 	k, err := r.Config.(*roles.SenderConfig).Kernel()
 	if err != nil {

@@ -31,14 +31,13 @@ type kernelSender struct {
 func (f *file) buildKernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 	c := new(kernelSwitch)
 	if r.Agent.Sink != "" {
-		return nil, config.Wrong("sink", "the kernel sends by its own routes: none allowed")
+		return nil, config.Wrong("sink", "the kernel sends by its own routes: want no sink")
 	}
 	for i, name := range r.Agent.Sources {
 		s := f.sources[name]
 		q, ok := s.source.(*qdiscSource)
 		if !ok {
-			return nil, config.Wrong(config.Index("sources", i),
-				"type %s: want qdisc, since the kernel watches queues alone", s.Type)
+			return nil, config.Wrong(config.Index("sources", i), "type %s: want qdisc, since the kernel only watches queues", s.Type)
 		}
 		for _, port := range q.Interfaces {
 			c.Ports = append(c.Ports, fastpath.Port{Name: port, Levels: s.levelThresholds()})

@@ -247,7 +247,7 @@ func (o *outlet) countNeighbourFates(now time.Time, log *slog.Logger) {
 		return
 	case !deaf && o.trial.failed && !o.trial.sent:
 		o.unhealthy.Store(true)
-		log.Warn("sink sends nothing: there is no route for anything that was to be sent")
+		log.Warn("sink sends nothing: no packet has a route")
 	}
 	o.trial = sendTrial{began: now}
 }

@@ -80,7 +80,7 @@ self = ["2001:db8:1::1"]
 methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 `)
 	require.Contains(t, agent.log(), "cannot mark them")
-	require.Contains(t, agent.log(), `msg="interface missing, and waited for" source=queues input=later`)
+	require.Contains(t, agent.log(), `msg="interface missing, waiting for it" source=queues input=later`)
 	require.NotContains(t, agent.log(), "input=r1")
 	agent.awaits(t, 1, "rocecn_source_up", `input="r1"`)
 	require.Zero(t, agent.metric("rocecn_source_up", `input="later"`))

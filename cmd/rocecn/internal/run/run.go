@@ -64,10 +64,10 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		s.lines = bufio.NewWriterSize(stdout, 64<<10)
 	}
 	if s.notify, err = newNotifier(); err != nil {
-		s.log.Warn("systemd does not hear", "error", err)
+		s.log.Warn("systemd cannot be notified", "error", err)
 	}
 	if err := s.run(ctx, f); err != nil && !cli.Closed(err) {
-		s.log.Error("the agent ends", "error", err)
+		s.log.Error("the agent failed", "error", err)
 		return cli.Failed
 	}
 	if s.failed.Load() {

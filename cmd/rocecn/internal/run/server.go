@@ -421,7 +421,7 @@ func (s *server) reloadFile(ctx context.Context) {
 // replaceFile puts the current content of the file into force, and reports whether it has changed.
 func (s *server) replaceFile(ctx context.Context) (changed bool, err error) {
 	if info, err := os.Stat(s.name); err == nil && !info.Mode().IsRegular() {
-		return false, errors.New("the configuration is no regular file: it cannot be read again")
+		return false, errors.New("the configuration is not a regular file, so it cannot be read again")
 	}
 	f, err := readFile(ctx, s.name)
 	if err != nil {

@@ -36,7 +36,7 @@ func (f *file) buildKernelShaper(r *roles.Instance) (c kernelConfig, err error) 
 	}
 	for i, name := range a.Interfaces {
 		if name == "any" {
-			return c, config.Wrong(config.Index("interfaces", i), "flows are slowed down at interfaces one by one")
+			return c, config.Wrong(config.Index("interfaces", i), "any: want names of interfaces, where flows are paced")
 		}
 		for _, other := range f.roles {
 			if other == r {
@@ -59,13 +59,13 @@ func checkShaping(r *roles.Instance) error {
 	a := &r.Agent
 	switch {
 	case a.Install != "" && a.Install != "none" && a.Install != "fq":
-		return config.Wrong("install", "%q is neither none nor fq", a.Install)
+		return config.Wrong("install", "%q: want none or fq", a.Install)
 	case isShaping(r):
 		return nil
 	case a.Install == "fq":
-		return config.Wrong("install", `fq is for act = "shape"`)
+		return config.Wrong("install", `fq: want act = "shape" with it`)
 	case a.Interfaces != nil:
-		return config.Wrong("interfaces", `is for act = "shape"`)
+		return config.Wrong("interfaces", `want act = "shape" with it`)
 	}
 	return nil
 }

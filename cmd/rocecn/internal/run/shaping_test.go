@@ -27,7 +27,7 @@ reaction = { line = 1_000_000_000, rtt = "1ms" }
 	require.NoError(t, err)
 	require.Empty(t, f.listWarnings())
 	require.Contains(t, f.formatSummary(), "role.sender: the kernel slows flows down that leave by eth0, eth1, where fq "+
-		"is installed if nobody has chosen a qdisc\nnot used: sink.b\n"+
+		"is installed unless another qdisc was configured\nnot used: sink.b\n"+
 		"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
 	const keys = `sources = ["a"]
 self = ["2001:db8::a"]
@@ -36,7 +36,7 @@ reaction = { line = 1_000_000_000, rtt = "1ms" }
 	for _, c := range []struct{ old, new, message string }{
 		{"act = \"shape\"\ninstall = \"fq\"\ninterfaces = [\"eth0\", \"eth1\"]", `act = "slow"`,
 			`role.sender.act: "slow" is neither report nor shape`},
-		{`"fq"`, `"nft"`, `role.sender.install: "nft" is neither none nor fq`},
+		{`"fq"`, `"nft"`, `role.sender.install: "nft": want none or fq`},
 		{`"shape"`, `"report"`, `role.sender.install: fq is for act = "shape"`},
 		{`act = "shape"` + "\n" + `install = "fq"`, ``, `role.sender.interfaces: is for act = "shape"`},
 		{`interfaces = ["eth0", "eth1"]`, ``, `role.sender.interfaces: missing`},

@@ -41,7 +41,7 @@ type sinkCommon struct {
 
 func (s *sinkEntry) check() error {
 	if s.DSCP > 63 {
-		return config.Wrong("dscp", "%d: 0 to 63 allowed", s.DSCP)
+		return config.Wrong("dscp", "%d: want 0 to 63", s.DSCP)
 	}
 	return s.sink.check()
 }
@@ -80,9 +80,9 @@ func (s *portSink) check() error {
 	case to == nil:
 		return config.Wrong("neighbour", "missing")
 	case to[0]&1 == 1:
-		return config.Wrong("neighbour", "%v is the address of a group, not of one neighbour", net.HardwareAddr(to))
+		return config.Wrong("neighbour", "%v: want the address of one neighbour, not of a group", net.HardwareAddr(to))
 	case bytes.Equal(to, make([]byte, 6)) && s.Interface != "lo":
-		return config.Wrong("neighbour", "%v is not the address of a neighbour", net.HardwareAddr(to))
+		return config.Wrong("neighbour", "%v: want the address of a neighbour", net.HardwareAddr(to))
 	}
 	return cmp.Or(requireText("interface", s.Interface), checkPortName("interface", s.Interface))
 }
@@ -90,7 +90,7 @@ func (s *portSink) check() error {
 // checkPortName rejects names that do not name one interface.
 func checkPortName(key, name string) error {
 	if name == "any" {
-		return config.Wrong(key, "packets leave by one interface: any does not go here")
+		return config.Wrong(key, "any: want the name of one interface")
 	}
 	return checkDeviceName(key, name)
 }

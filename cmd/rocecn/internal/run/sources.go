@@ -22,30 +22,30 @@ import (
 	"github.com/rocecn/rocecn/node/level"
 )
 
-// A source is what a table [source.NAME] of one type says: a struct with the keys
-// of the type in its json tags.
+// A source is a table [source.NAME] of one type: a struct whose json tags are the keys of the type.
 type source interface {
 	check() error
-	// live reports whether packets come as they are on their way, and not from a file.
+	// isLive reports whether packets arrive in real time, and not from a file.
 	isLive() bool
-	// needs are the capabilities that opening it needs.
+	// requiredCapabilities returns the capabilities that opening the source needs.
 	requiredCapabilities() []string
-	// inputs are what it consists of, such as interfaces.
+	// listInputs returns the inputs of the source, such as one per interface.
 	listInputs() []input
 }
 
-// An input is a part of a source, opened by itself.
+// An input is a part of a source that is opened separately.
 type input struct {
-	label string // the interface, address or whatever else tells it from others of the source
-	key   string // two inputs are the same if theirs are
+	label string // name within the source, such as an interface or address
+	key   string // identity: inputs with equal keys are the same
 	open  func() (netio.Source, error)
-	watch []string // interfaces: if one of them is another one by now, they must be watched again
+	watch []string // interfaces; if one is replaced, rewatch is called
 
-	// again watches them again. With an error the source must be opened again, but for ErrAway: that it says itself.
+	// rewatch watches the interfaces again. After an error other than ErrAway, which the source reports itself, the
+	// source must be opened again.
 	rewatch func(netio.Source) error
 }
 
-// sources are the types of sources.
+// sources creates a source by type.
 var sources = map[string]func() source{
 	"capture": func() source { return new(captureSource) },
 	"packet":  func() source { return &packetSource{Direction: "both"} },
@@ -56,13 +56,13 @@ var sources = map[string]func() source{
 	"qdisc":   func() source { return new(qdiscSource) },
 }
 
-// sourceCommon are the keys of sources of every type.
+// sourceCommon has the keys of sources of every type.
 type sourceCommon struct {
 	Type     string   `json:"type"`
-	Required *bool    `json:"required"` // absent: the agent is not ready without it
-	Level    *uint8   `json:"level"`    // of congestion, where the depth of the queue is not known
-	Levels   []uint64 `json:"levels"`   // depths in octets at which the level rises
-	Down     []uint64 `json:"down"`     // and falls again; absent: at three quarters of those
+	Required *bool    `json:"required"` // whether the agent waits for it before it is ready; absent: yes
+	Level    *uint8   `json:"level"`    // level of congestion if the depth of the queue is unknown
+	Levels   []uint64 `json:"levels"`   // queue depths in bytes at which the level rises
+	Down     []uint64 `json:"down"`     // depths at which it falls; absent: three quarters of Levels
 }
 
 func (c *sourceCommon) isRequired() bool { return c.Required == nil || *c.Required }
@@ -71,37 +71,37 @@ func (s *sourceEntry) check() error {
 	c := &s.sourceCommon
 	switch {
 	case c.Level != nil && (*c.Level < 1 || *c.Level > level.Max):
-		return config.Wrong("level", "%d: 1 to %d allowed", *c.Level, level.Max)
+		return config.Wrong("level", "%d: want 1 to %d", *c.Level, level.Max)
 	case len(c.Levels) > level.Max:
-		return config.Wrong("levels", "%d of them: %d at most", len(c.Levels), level.Max)
+		return config.Wrong("levels", "%d values: want at most %d", len(c.Levels), level.Max)
 	case c.Down != nil && len(c.Down) != len(c.Levels):
-		return config.Wrong("down", "%d of them, but %d levels", len(c.Down), len(c.Levels))
+		return config.Wrong("down", "%d values: want %d, one for each level", len(c.Down), len(c.Levels))
 	}
 	for i, up := range c.Levels {
 		switch {
 		case up == 0 || i > 0 && up <= c.Levels[i-1]:
-			return config.Wrong(config.Index("levels", i), "%d: depths must rise", up)
+			return config.Wrong(config.Index("levels", i), "%d: want rising depths", up)
 		case c.Down != nil && c.Down[i] > up:
-			return config.Wrong(config.Index("down", i), "%d is above the depth at which the level rises", c.Down[i])
+			return config.Wrong(config.Index("down", i), "%d: want at most the depth at which the level rises", c.Down[i])
 		case c.Down != nil && i > 0 && c.Down[i] <= c.Down[i-1]:
-			return config.Wrong(config.Index("down", i), "%d: depths must rise", c.Down[i])
+			return config.Wrong(config.Index("down", i), "%d: want rising depths", c.Down[i])
 		}
 	}
 	switch s.source.(type) {
 	case *qdiscSource, *psampleSource:
 	default:
 		if c.Levels != nil {
-			return config.Wrong("levels", "type %s does not know the depth of its queue", c.Type)
+			return config.Wrong("levels", "type %s does not report queue depths", c.Type)
 		}
 	}
 	if q, ok := s.source.(*qdiscSource); ok {
 		if len(c.Levels) == 0 {
-			return config.Wrong("levels", "missing: the depths at which the queue is congested")
+			return config.Wrong("levels", "missing: want the depths at which the queue is congested")
 		}
 		if c.Level != nil {
-			return config.Wrong("level", "the depth of the queue is known: levels say what it means")
+			return config.Wrong("level", "the depth of the queue is known: use levels")
 		}
-		q.threshold = c.levelThresholds().Down[0] // below it nothing is to be known
+		q.threshold = c.levelThresholds().Down[0] // no level changes below it
 	}
 	return s.source.check()
 }
@@ -117,7 +117,7 @@ func (c *sourceCommon) levelThresholds() level.Thresholds {
 	return t
 }
 
-// captureSource is a file, for rehearsals.
+// captureSource is a capture file, for tests of a configuration.
 type captureSource struct {
 	File string `json:"file"`
 }
@@ -140,7 +140,7 @@ func (s *captureSource) listInputs() []input {
 	}}}
 }
 
-// A captureFile is a file that is closed with the source.
+// A captureFile closes its file with the source.
 type captureFile struct {
 	*netio.File
 	file *os.File
@@ -148,13 +148,13 @@ type captureFile struct {
 
 func (f *captureFile) Close() error { return f.file.Close() }
 
-// packetSource is what interfaces carry.
+// packetSource captures packets at interfaces.
 type packetSource struct {
 	Interfaces []string `json:"interfaces"`
-	Filter     string   `json:"filter"`    // one of package filter; empty: all packets
-	Direction  string   `json:"direction"` // both, the default, in or out
-	Snap       int      `json:"snap"`      // octets of each packet; 0: all of them
-	Blocks     bool     `json:"blocks"`    // throughput counts, and not latency
+	Filter     string   `json:"filter"`    // a selection of package filter, or "" for all packets
+	Direction  string   `json:"direction"` // both (the default), in or out
+	Snap       int      `json:"snap"`      // bytes of each packet; 0: all of them
+	Blocks     bool     `json:"blocks"`    // optimize throughput instead of latency
 }
 
 var directions = map[string]netio.Direction{"both": netio.Both, "in": netio.In, "out": netio.Out}
@@ -164,22 +164,22 @@ func (s *packetSource) check() error {
 		return err
 	}
 	if i := slices.Index(s.Interfaces, "any"); i >= 0 && len(s.Interfaces) > 1 {
-		return config.Wrong(config.Index("interfaces", i), "any has the other ones: their packets would come twice")
+		return config.Wrong(config.Index("interfaces", i), "any: want no other interface with it, as packets would come twice")
 	}
 	if _, ok := directions[s.Direction]; !ok {
-		return config.Wrong("direction", "%q is not one of both, in, out", s.Direction)
+		return config.Wrong("direction", "%q: want both, in or out", s.Direction)
 	}
 	if s.Snap > 0 && s.Snap < minSnap {
-		return config.Wrong("snap", "%d: nothing is to be known of a packet of less than %d octets", s.Snap, minSnap)
+		return config.Wrong("snap", "%d: want 0 or at least %d bytes", s.Snap, minSnap)
 	}
 	_, err := s.kernelFilter()
 	return err
 }
 
-// shortest are the headers that every RoCEv2 packet has: IPv4 20, UDP 8, BTH 12.
+// minSnap is the length of the headers that every RoCEv2 packet has: IPv4 20, UDP 8, BTH 12.
 const minSnap = 40
 
-// checkInterfaces refuses a list of none, or with a name twice.
+// checkInterfaces rejects an empty list and repeated names.
 func checkInterfaces(names []string) error {
 	if len(names) == 0 {
 		return config.Wrong("interfaces", "missing")
@@ -198,14 +198,14 @@ func checkInterfaces(names []string) error {
 	return nil
 }
 
-// kernelFilter returns the filter for the kernel, nil for none.
+// kernelFilter returns the filter that the kernel runs, or nil.
 func (s *packetSource) kernelFilter() (netio.Filter, error) {
 	var f filter.Capture
 	if s.Filter == "" {
 		return nil, nil
 	}
 	if err := f.Selection.UnmarshalText([]byte(s.Filter)); err != nil || f.Selection == filter.QueuePair {
-		return nil, config.Wrong("filter", "%q is not one of rocev2, notifications, ce, ours, pairs", s.Filter)
+		return nil, config.Wrong("filter", "%q: want rocev2, notifications, ce, ours or pairs", s.Filter)
 	}
 	return &f, nil
 }
@@ -236,7 +236,7 @@ func (s *packetSource) listInputs() (all []input) {
 
 var errRenamed = errors.New("the interface has another name")
 
-// checkRenamed is for sockets of packets, which stay with their interface whatever its name is.
+// checkRenamed implements input.rewatch for packet sockets, which stay with their interface when it is renamed.
 func checkRenamed(s netio.Source) error {
 	if !s.(*netio.Packets).Up() {
 		return netio.ErrAway
@@ -244,7 +244,7 @@ func checkRenamed(s netio.Source) error {
 	return errRenamed
 }
 
-// toSource returns no source with an error.
+// toSource returns a nil interface with an error.
 func toSource[S netio.Source](s S, err error) (netio.Source, error) {
 	if err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func toSource[S netio.Source](s S, err error) (netio.Source, error) {
 	return s, nil
 }
 
-// udpSource are UDP sockets: of FCN and proxy messages.
+// udpSource receives FCN and proxy messages from UDP sockets.
 type udpSource struct {
 	Listen []netip.AddrPort `json:"listen"`
 }
@@ -263,7 +263,7 @@ func (s *udpSource) check() error {
 	}
 	for i, a := range s.Listen {
 		if a.Port() == 0 {
-			return config.Wrong(config.Index("listen", i), "port 0: nobody would know where to send to")
+			return config.Wrong(config.Index("listen", i), "port 0: want the port that messages are sent to")
 		}
 		if slices.Contains(s.Listen[:i], a) {
 			return config.Wrong(config.Index("listen", i), "%v is named twice", a)
@@ -275,13 +275,14 @@ func (s *udpSource) check() error {
 	return nil
 }
 
-// checkOwnAddress refuses what nobody sends messages to: they are for one node, and of a link that it is said which.
+// checkOwnAddress rejects multicast addresses, as messages are sent to one node, and link-local addresses without
+// a zone.
 func checkOwnAddress(key string, a netip.Addr) error {
 	switch {
 	case a.IsMulticast():
-		return config.Wrong(key, "%v is the address of a group: messages are sent to one node", a)
+		return config.Wrong(key, "%v: want the address of one node, not of a group", a)
 	case a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "":
-		return config.Wrong(key, "%v is of a link, and it does not say which", a)
+		return config.Wrong(key, "%v is link-local: want a zone, as in fe80::1%%eth0", a)
 	}
 	return nil
 }
@@ -291,7 +292,7 @@ func (s *udpSource) requiredCapabilities() []string {
 	return listenCapabilities(s.Listen...)
 }
 
-// listenCapabilities returns what listening at these addresses needs.
+// listenCapabilities returns the capabilities that listening at these addresses needs.
 func listenCapabilities(at ...netip.AddrPort) []string {
 	if slices.ContainsFunc(at, func(a netip.AddrPort) bool { return 0 < a.Port() && a.Port() < 1024 }) {
 		return []string{"CAP_NET_BIND_SERVICE"}
@@ -308,7 +309,7 @@ func (s *udpSource) listInputs() (all []input) {
 	return all
 }
 
-// icmpSource is ICMPv6: hosts that do not understand Fast CNPs say so.
+// icmpSource receives ICMPv6 errors, by which hosts reject Fast CNPs.
 type icmpSource struct {
 	Listen []netip.Addr `json:"listen"`
 }
@@ -316,7 +317,7 @@ type icmpSource struct {
 func (s *icmpSource) check() error {
 	for i, a := range s.Listen {
 		if !a.Is6() {
-			return config.Wrong(config.Index("listen", i), "%v is no IPv6 address", a)
+			return config.Wrong(config.Index("listen", i), "%v: want an IPv6 address", a)
 		}
 		if slices.Contains(s.Listen[:i], a) {
 			return config.Wrong(config.Index("listen", i), "%v is named twice", a)
@@ -342,7 +343,7 @@ func (s *icmpSource) listInputs() (all []input) {
 	return all
 }
 
-// nflogSource is what rules of nftables log.
+// nflogSource receives packets that nftables rules log.
 type nflogSource struct {
 	Group *uint16 `json:"group"`
 }
@@ -363,7 +364,7 @@ func (s *nflogSource) listInputs() []input {
 	}}}
 }
 
-// psampleSource is what the kernel or switch hardware samples.
+// psampleSource receives packets that the kernel or switch hardware samples.
 type psampleSource struct {
 	Group *uint32 `json:"group"`
 }
@@ -384,18 +385,18 @@ func (s *psampleSource) listInputs() []input {
 	}}}
 }
 
-// qdiscSource is what waits in the queues of interfaces.
+// qdiscSource receives packets that wait in queues of interfaces.
 type qdiscSource struct {
 	Interfaces []string      `json:"interfaces"`
-	PerFlow    time.Duration `json:"per_flow"` // the shortest time between two packets of a flow; 0: all
-	Tunnels    bool          `json:"tunnels"`  // those in tunnels, too
+	PerFlow    time.Duration `json:"per_flow"` // shortest time between two packets of a flow; 0: no limit
+	Tunnels    bool          `json:"tunnels"`  // include packets in tunnels
 
-	threshold uint64 // octets in the queue from which on packets are given
+	threshold uint64 // queue depth in bytes from which packets are reported
 }
 
 func (s *qdiscSource) check() error {
 	if i := slices.Index(s.Interfaces, "any"); i >= 0 {
-		return config.Wrong(config.Index("interfaces", i), "a queue is that of one interface: any does not go here")
+		return config.Wrong(config.Index("interfaces", i), "any: want names of interfaces, which have the queues")
 	}
 	return checkInterfaces(s.Interfaces)
 }
@@ -414,7 +415,7 @@ func (s *qdiscSource) listInputs() []input {
 	}}
 }
 
-// requireText refuses text that is missing.
+// requireText rejects an empty value.
 func requireText(key, value string) error {
 	if value == "" {
 		return config.Wrong(key, "missing")
@@ -422,23 +423,23 @@ func requireText(key, value string) error {
 	return nil
 }
 
-// checkDeviceName refuses what can be no name of an interface, and what is none to nftables: quotation marks, which its rules
-// cannot have in a name, and asterisks, which stand for many names there.
+// checkDeviceName rejects invalid names of interfaces. It also rejects quotation marks and asterisks: nftables
+// allows no quotation mark in a name and takes an asterisk for a wildcard.
 func checkDeviceName(key, name string) error {
 	never := func(r rune) bool { return r <= ' ' || strings.ContainsRune(`/:"*`, r) }
 	switch {
 	case len(name) > 15:
-		return config.Wrong(key, "%q has %d letters: names of interfaces have 15 at most", name, len(name))
+		return config.Wrong(key, "%q has %d characters: want at most 15", name, len(name))
 	case name == "." || name == ".." || strings.ContainsFunc(name, never):
-		return config.Wrong(key, "%q is no name of an interface", name)
+		return config.Wrong(key, "%q: want the name of an interface", name)
 	}
 	return nil
 }
 
-// sortedKeys returns the keys of a map.
+// sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// interfaceIndexes returns the numbers of interfaces, 0 of those that are not there.
+// interfaceIndexes returns the indexes of interfaces, 0 for missing ones.
 func interfaceIndexes(names []string) (all []int) {
 	for _, name := range names {
 		n := 0

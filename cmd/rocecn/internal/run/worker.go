@@ -354,7 +354,7 @@ func (p *part) markUp(s *server) {
 	p.opened = true
 	for i, number := range p.numbers {
 		if number == 0 {
-			s.log.Warn("interface missing, and waited for", "source", p.entry.name, "input", p.watch[i])
+			s.log.Warn("interface missing, waiting for it", "source", p.entry.name, "input", p.watch[i])
 		}
 	}
 }
