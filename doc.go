@@ -1,8 +1,8 @@
-// Package rocecn is the map of a library for RoCEv2 congestion signalling; the
-// work is done by the packages below it, and this one holds the roots of their
-// errors.
+// Package rocecn documents the module and defines the base errors of its packages.
+// It contains no protocol code: the packages below decode, encode and act on the
+// messages of RoCEv2 congestion signalling. See the examples.
 //
-// # What is on the wire
+// # Headers and their packages
 //
 //	            Ethernet, VLAN tags                  rocev2
 //	            [outer IP headers]                   rocev2, encap
@@ -18,70 +18,72 @@
 //	payload, CNP, PPFC                               cnp, ppfc
 //	  ICRC                                           icrc
 //
-// # Which package for which job
+// # Packages
 //
-// Packets, read and written:
+// Packets:
 //
-//   - rocev2: from an Ethernet frame or an IP packet to BTH, extended headers,
-//     payload and ICRC, and back. Most programs begin here.
-//   - message: what kind of message a packet is, all kinds in one call.
-//   - capture: the packets of pcap and pcapng files.
-//   - netio: the packets of an interface or a socket, on Linux.
-//   - rocelayers: all of it as gopacket layers; the only package that imports
-//     gopacket.
+//   - rocev2: decodes Ethernet frames and IP packets to BTH, extended headers,
+//     payload and ICRC, and encodes them. Most programs begin here.
+//   - message: decodes messages of all kinds.
+//   - capture: reads and writes pcap and pcapng files.
+//   - netio: receives and sends packets on interfaces and sockets of Linux.
+//   - rocelayers: layers of gopacket; the only package that imports gopacket.
 //
-// The messages:
+// Messages:
 //
-//   - fastcnp: the CNP that a switch sends straight to the sender.
-//   - cnp: the CNP that a receiver sends.
-//   - ppfc: the notification that says stop, resume, alarm or hold.
+//   - fastcnp: the CNP of a switch to the sender.
+//   - cnp: the CNP of a receiver.
+//   - ppfc: the notification with the states stop, resume, alarm and hold.
 //   - fcn: the message to the ingress PE of a wide area network.
-//   - proxymsg: the message to a proxy that translates it.
+//   - proxymsg: the message to a proxy, which translates it.
 //
-// What they are made of, alone:
+// Headers and other formats:
 //
 //   - bth: the Base Transport Header and the extended headers.
 //   - icrc: the invariant CRC.
 //   - ipv6opt and ioam: IPv6 options headers and In Situ OAM.
 //   - cm: the messages that set up connections of queue pairs.
-//   - pfc: Ethernet flow control, of priorities and of whole links.
-//   - encap: tunnels in which a flow crosses a wide area network.
-//   - pnc: who is whose proxy, in IS-IS, OSPF and BGP.
+//   - pfc: Ethernet flow control of priorities and of whole links.
+//   - encap: the tunnels of flows across a wide area network.
+//   - pnc: the advertisements of proxies in IS-IS, OSPF and BGP.
 //
-// What a node does, as state machines without input and output:
+// Nodes, as state machines without I/O:
 //
-//   - node: what they all share. node/congested is the switch, node/receiver and
-//     node/sender are the hosts, node/proxy the proxy, node/ingress the ingress PE,
-//     node/border the border, node/pause who obeys PPFC, node/reaction how a sender
-//     slows down. node/acl, node/level and node/proxies are their parts.
-//   - qpmap: whose queue pair sends to whose, learned from packets.
-//   - flows: what became of each flow, in captures and live; flows/triage: what was the matter, in sentences.
-//   - filter: filters for captures and for borders.
+//   - node: the API of all roles. The roles are node/congested (switch), node/receiver
+//     and node/sender (hosts), node/proxy, node/ingress (ingress PE), node/border and
+//     node/pause (PPFC). They use node/acl, node/level, node/proxies and node/reaction
+//     (rate control of a sender).
+//   - qpmap: learns pairs of queue pairs from packets.
+//   - flows: statistics of each flow; flows/triage: causes of problems.
+//   - filter: filters for captures and borders.
 //
-// # How they are used
+// # Conventions of the codecs
 //
-// Decode sets a receiver that can be used again and again. It returns the rest
-// of its input where the format tells its own length, and takes all of it where
-// it does not. AppendBinary appends the format's octets to a slice, AppendPacket
-// a whole IP packet, AppendFor the packet that answers another; to send a frame,
-// append the Ethernet header first. None of them allocates (but to grow the
-// slice), neither where it succeeds nor where it fails, and no input makes them
-// panic. On error a receiver of Decode is as it was before (message.Message
-// apart), and the slice comes back as it was. Types with variable parts alias
-// their input, and say so; what is appended to must not overlap it.
+// Decode sets a receiver, which can be reused. It returns the octets after the
+// format, or decodes all of its input if the format has no length. AppendBinary
+// appends the octets of the format to a slice, AppendPacket an IP packet, and
+// AppendFor the IP packet that answers another. To send a frame, append the Ethernet
+// header first.
 //
-// Reserved bits are fields: what was decoded is encoded to the same octets.
-// Decoding is lenient where the specifications say "ignored on receipt";
-// Validate is strict and names what deviates, in most packages everything at
-// once.
+//   - They do not allocate, on success and on error, except to grow the slice.
+//   - They do not panic on any input.
+//   - On error the receiver of Decode (except message.Message) and the slice are
+//     unchanged.
+//   - Types with variable parts alias their input. The slice must not overlap the
+//     octets that an argument aliases.
+//   - Reserved bits are fields: a decoded header is encoded to the same octets.
+//   - Decode accepts deviations that the specifications tell receivers to ignore.
+//     Validate rejects them and in most packages names all of them.
 //
-// # What is promised
+// # Stability
 //
-// What compiles with 1.0 compiles with every 1.x and means the same. But fastcnp,
-// proxymsg, fcn, ppfc and pnc follow their drafts: a new revision of one changes
-// them in a minor release. And what qpmap, flows, filter, netio and node conclude
-// gets better. docs/stability.md has the rules.
+// A program that compiles with 1.0 compiles with every 1.x, with the same meaning.
+// There are two exceptions, see docs/stability.md:
 //
-// D1 and so on in the documentation are the decisions in docs/decisions.md, taken
-// where the specifications are silent or leave a choice.
+//   - fastcnp, proxymsg, fcn, ppfc and pnc follow their drafts: a new revision changes
+//     them in a minor release.
+//   - The results of qpmap, flows, filter, netio and node may improve.
+//
+// D1, D2 and so on in the documentation refer to the decisions in docs/decisions.md
+// about questions that the specifications leave open.
 package rocecn

@@ -2,30 +2,29 @@ package rocecn
 
 import "errors"
 
-// The roots of the library's errors. An error of decoding or encoding is built
-// once; [errors.Is] matches it with its root. Those that a program acts on are
-// exported by their packages as well; of all others [errors.As] with an [*Error]
-// gives package, field and octets needed. The Validate methods join such errors.
+// Base errors: [errors.Is] matches each error of the codecs with one of them. The
+// codecs allocate no errors. Packages export the errors that programs act on;
+// [errors.As] with an [*Error] returns the package and field of all. The Validate
+// methods join such errors.
 var (
 	ErrTruncated = errors.New("rocecn: truncated")              // octets are missing
 	ErrRange     = errors.New("rocecn: value out of range")     // a value does not fit its field
 	ErrMalformed = errors.New("rocecn: malformed")              // the octets contradict each other or the format
-	ErrICRC      = errors.New("rocecn: ICRC does not match")    // the ICRC matches in no coverage, or a UDP checksum
-	ErrOther     = errors.New("rocecn: another kind of packet") // nothing is wrong, but it is another kind of packet
+	ErrICRC      = errors.New("rocecn: ICRC does not match")    // the ICRC or a UDP checksum is wrong
+	ErrOther     = errors.New("rocecn: another kind of packet") // well-formed, but not of the requested kind
 )
 
-// An Error says in which package decoding, encoding or checking failed, at which
-// field, and why.
+// Error is an error of decoding, encoding or validation.
 type Error struct {
-	Package string  // the package that found it, as in "rocev2"
-	Field   string  // the header or field, in the specification's words
-	Reason  string  // what is wrong with it
-	Need    int     // how many octets the field needs at least; 0 where the packet says how many, or none are missing
-	Roots   []error // what [errors.Is] matches it with besides itself
+	Package string  // package that returned the error, as in "rocev2"
+	Field   string  // header or field, named as in the specification
+	Reason  string  // rule that was broken
+	Need    int     // minimum length of the field in octets; 0 if it depends on the packet or no octets are missing
+	Roots   []error // base errors, and other errors that [errors.Is] matches
 }
 
-// Error returns package, field and reason.
+// Error returns package, field and reason, separated by ": ".
 func (e *Error) Error() string { return e.Package + ": " + e.Field + ": " + e.Reason }
 
-// Unwrap returns the roots.
+// Unwrap returns Roots.
 func (e *Error) Unwrap() []error { return e.Roots }

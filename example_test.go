@@ -11,24 +11,24 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A probe: what is in a frame?
+// A probe decodes a frame.
 func Example_read() {
 	frame, _ := hex.DecodeString("020000000001020000000002" + "86dd" +
 		"6c00000000403c40" + "20010db8ffff00000000000000000005" + "20010db8000100000000000000000001" +
 		"11029e10" + "20010db800040000000000000000000e" + "01020000" +
 		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "27875e59")
 
-	var m message.Message // reusable
+	var m message.Message // to be reused
 	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); {
 	case m.Kind == message.Other: // neither RoCEv2 nor one of the messages
-	case err != nil: // broken, or its ICRC is wrong
+	case err != nil: // not valid, or with a wrong ICRC
 		fmt.Println(m.Kind, err)
 	case m.Kind == message.FastCNP:
 		n := &m.FastCNP
 		fmt.Println(n.Src, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)
-		for node := range n.Option.Trace.Nodes() { // newest first; none in this one
+		for node := range n.Option.Trace.Nodes() { // newest first; none in this Fast CNP
 			id, known := node.ID()
-			if depth, ok := node.QueueDepth(); ok && known { // not every node gives both
+			if depth, ok := node.QueueDepth(); ok && known { // a node may record only one of them
 				fmt.Println(id, depth)
 			}
 		}
@@ -41,26 +41,26 @@ func Example_read() {
 	// true
 }
 
-// A congested switch: answer a frame with a Fast CNP.
+// A congested switch answers a frame with a Fast CNP.
 func Example_answer() {
 	frame, _ := hex.DecodeString("020000000001020000000002" + "86dd" +
 		"60320000001c1140" + "20010db8000100000000000000000001" + "20010db800040000000000000000000e" +
 		"c00112b7001c0000" + "0700ffff0011111100000005" + "01020304" + "00000000")
 	loopback := netip.MustParseAddr("2001:db8:ffff::5")
 
-	// answer is called for a packet that waits in this node's own long queue: a
-	// CE mark in it would have been set upstream, at another node.
+	// answer is called for a packet in a long queue of this switch. The ECN field does
+	// not matter: other nodes set a CE mark that is in the packet already.
 	answer := func(packet, frame []byte) ([]byte, error) {
 		var congested rocev2.Packet
 		err := congested.DecodeEthernet(frame)
 		if errors.Is(err, rocev2.ErrNotRoCEv2) {
 			return packet, nil // other traffic
 		} else if err != nil {
-			return packet, err // a broken RoCEv2 packet
+			return packet, err // an invalid RoCEv2 packet
 		}
 		packet, _, err = fastcnp.AppendFor(packet, &congested, loopback, nil, fastcnp.Config{})
 		if errors.Is(err, rocev2.ErrNotification) {
-			return packet, nil // nothing answers a notification
+			return packet, nil // notifications are not answered
 		}
 		return packet, err
 	}

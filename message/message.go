@@ -1,23 +1,20 @@
-// Package message decodes the messages of RoCEv2 congestion signalling. It
-// verifies the ICRC of CNPs, Fast CNPs and PPFC notifications and the UDP
-// checksum of FCN and proxy messages, but not the ICRC of data and
-// acknowledgements. Given a frame or an IP packet, it reports the kind of the
-// message and decodes it.
+// Package message decodes the messages of RoCEv2 congestion signalling: [Message.Decode] returns the [Kind] of the
+// message in a frame or an IP packet and decodes it. It verifies the ICRC of CNPs, Fast CNPs and PPFC notifications and
+// the UDP checksum of FCN and proxy messages, but not the ICRC of data and acknowledgements. A program that receives
+// only one kind of message can use the package of that kind instead. See the examples.
 //
-//	UDP to 4791   OpCode 0x81, P bit, not 16 octets   PPFC
-//	              OpCode 0x81, Fast CNP option        Fast CNP
-//	              OpCode 0x81, an option of another   UnknownOption
-//	              type that must not be skipped
-//	              OpCode 0x81                         CNP
+//	UDP to 4791   opcode 0x81, P bit, not 16 octets   PPFC
+//	              opcode 0x81, Fast CNP option        FastCNP
+//	              opcode 0x81, another option that    UnknownOption
+//	              must not be skipped
+//	              opcode 0x81                         CNP
 //	              Acknowledge, ATOMIC Acknowledge     Ack
-//	              other opcodes, unknown ones too     Data
+//	              other opcodes, including unknown    Data
 //	UDP to the FCN port                               FCN
 //	UDP to the proxy port                             Proxy
 //	MAC control frames, opcodes 0x0101 and 0x0001     PFC, Pause
 //
-// A program that waits for one kind only needs only the package of that kind.
-//
-// The API of this package is stable except for the parts whose types and values come from drafts: the fields FastCNP,
+// The API of this package is stable except for the parts with types and values from drafts: the fields FastCNP,
 // PPFC, FCN and Proxy of [Message], and the fields FCNPort, ProxyPort, ProxyFamily and CodePoints of [Config]. They
 // change with the packages fastcnp, ppfc, fcn and proxymsg.
 package message
@@ -42,24 +39,26 @@ type Kind uint8
 
 // The kinds.
 const (
-	Other Kind = iota // neither RoCEv2 nor one of the drafts' messages
-	// one of those below, but it cannot be decoded; if Reach is not ReachNothing, see Packet.DstPort
-	Broken
-	Data    // other RoCEv2
-	Ack     // Acknowledge and ATOMIC Acknowledge
-	CNP     // of a receiver
-	FastCNP // with the option of package fastcnp
-	PPFC
-	FCN
-	Proxy
-	PFC   // Ethernet flow control of single priorities; Reach is ReachNothing
-	Pause // … of the whole link
+	// Other is a packet that is neither RoCEv2 nor one of the messages below.
+	Other Kind = iota
 
-	// UnknownOption is OpCode 0x81 with a destination option that a host must
-	// not skip if it does not know it (RFC 8200 section 4.2), and that is not
-	// one of Config.CodePoints. It may be a Fast CNP of another deployment's
-	// option type. Then DestQP is a queue pair of another host, and no queue
-	// pair must slow down.
+	// Broken is a message of one of the kinds below that cannot be decoded. If Reach is not ReachNothing,
+	// Packet.DstPort shows its protocol.
+	Broken
+
+	Data    // RoCEv2 other than acknowledgements and notifications
+	Ack     // Acknowledge or ATOMIC Acknowledge
+	CNP     // CNP of a receiver
+	FastCNP // Fast CNP, see package fastcnp
+	PPFC    // PPFC notification, see package ppfc
+	FCN     // FCN message, see package fcn
+	Proxy   // proxy message, see package proxymsg
+	PFC     // Ethernet flow control of priorities; Reach is ReachNothing
+	Pause   // Ethernet flow control of the whole link; Reach is ReachNothing
+
+	// UnknownOption is a packet with opcode 0x81 and a destination option that is not one of Config.CodePoints and
+	// that a host must not skip if it does not know it (RFC 8200 section 4.2). It may be a Fast CNP with the option
+	// type of another deployment, whose DestQP is a queue pair of another host: no queue pair must slow down.
 	UnknownOption
 )
 
@@ -68,40 +67,40 @@ var kinds = [...]string{
 	"unknown_option",
 }
 
-// String returns the kind in lower case, "error" for Broken.
+// String returns the kind in lower case, as in "fastcnp" or "unknown_option". It returns "error" for Broken.
 func (k Kind) String() string { return enumtext.Name(k, kinds[:], "Kind") }
 
 // MarshalText returns the text of String.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText sets k to the kind that String returns the text for.
+// UnmarshalText sets k to the kind with this String.
 func (k *Kind) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(k, text, "message", "kind")
 }
 
-// Config has the choices of a deployment. The zero value has the defaults.
+// Config is the configuration of a deployment. The zero value has the defaults.
 type Config struct {
-	FCNPort     uint16             // 0 stands for fcn.Port
-	ProxyPort   uint16             // 0 stands for proxymsg.Port
-	ProxyFamily proxymsg.Family    // of the five-tuples of proxy messages; 0: inferred (D8)
-	CodePoints  fastcnp.CodePoints // of the Fast CNP options (D2)
+	FCNPort     uint16             // UDP port of FCN; 0 stands for fcn.Port
+	ProxyPort   uint16             // UDP port of proxy messages; 0 stands for proxymsg.Port
+	ProxyFamily proxymsg.Family    // family of the five-tuples of proxy messages; 0: inferred (D8)
+	CodePoints  fastcnp.CodePoints // types of the Fast CNP options (D2)
 
-	// Messages that a deployment does not use. FCN or proxy ports are then as
-	// any other, and the P bit is one of a CNP's reserved bits.
+	// NoFCN, NoProxy and NoPPFC are set for messages that a deployment does not use. The FCN or proxy port is then
+	// ignored, and the P bit is a reserved bit of a CNP.
 	NoFCN, NoProxy, NoPPFC bool
 
-	// SkipVerify: do not verify ICRC and UDP checksum, because the caller does it
-	// or needs only the kind.
+	// SkipVerify disables the verification of ICRC and UDP checksum, for callers that do it or need only the kind.
 	SkipVerify bool
 }
 
-// ports returns the UDP ports of FCN and proxy messages, or Port of package rocev2 for those that are not used.
-func (c *Config) ports() (fcnPort, proxyPort uint16) {
-	return port(c.FCNPort, fcn.Port, c.NoFCN), port(c.ProxyPort, proxymsg.Port, c.NoProxy)
+// udpPorts returns the UDP ports of FCN and proxy messages, and rocev2.Port for those that are not used.
+func (c *Config) udpPorts() (fcnPort, proxyPort uint16) {
+	return choosePort(c.FCNPort, fcn.Port, c.NoFCN), choosePort(c.ProxyPort, proxymsg.Port, c.NoProxy)
 }
 
-// port returns one of ports. It does not use cmp.Or, which would take a tenth of the time to decode an FCN.
-func port(configured, standard uint16, unused bool) uint16 {
+// choosePort returns one of the ports of udpPorts. It does not use cmp.Or, which would take 10 % of the time to decode
+// an FCN message.
+func choosePort(configured, standard uint16, unused bool) uint16 {
 	switch {
 	case unused:
 		return rocev2.Port
@@ -111,7 +110,7 @@ func port(configured, standard uint16, unused bool) uint16 {
 	return configured
 }
 
-// Reach is the part of Message.Packet that the last Decode set.
+// Reach is the part of Message.Packet that the last call of Decode set.
 type Reach uint8
 
 // The parts.
@@ -126,23 +125,20 @@ var reaches = [...]string{"nothing", "UDP", "transport"}
 // String returns "nothing", "UDP" or "transport".
 func (r Reach) String() string { return enumtext.Name(r, reaches[:], "Reach") }
 
-// A Message is a message of any kind. It can be decoded into again and again
-// without an allocation. It is large: keep one and pass a pointer.
+// Message is a message of any kind. It can be reused for decoding, without allocations. It is large: pass a pointer.
 type Message struct {
 	Kind  Kind
 	Reach Reach
 
-	// Verified is set if Decode verified the ICRC of a CNP, Fast CNP or PPFC or the
-	// UDP checksum of an FCN or proxy message, and it is right. It is not set if
-	// octets are missing (Packet.Truncated), with Config.SkipVerify, and for other
-	// kinds: [rocev2.Packet.VerifyICRC] verifies data and acknowledgements.
+	// Verified is true if Decode verified the ICRC of a CNP, Fast CNP or PPFC notification or the UDP checksum of an
+	// FCN or proxy message, and it is correct. It is false if octets are missing (Packet.Truncated), with
+	// Config.SkipVerify, and for other kinds: [rocev2.Packet.VerifyICRC] verifies data and acknowledgements.
 	Verified bool
 
-	// Packet is set as far as Reach says.
+	// Packet is set as far as Reach.
 	Packet rocev2.Packet
 
-	// The one that Kind names, if it names one, is set; the others are left
-	// over from earlier messages.
+	// Only the field of Kind is valid. The others are those of earlier messages.
 	CNP     cnp.CNP
 	FastCNP fastcnp.Notification
 	PPFC    ppfc.Notification
@@ -151,17 +147,15 @@ type Message struct {
 	PFC     pfc.PFC
 	Pause   pfc.Pause
 
-	frame rocev2.Frame // of Decode
+	frame rocev2.Frame // used by Decode
 }
 
-// Decode sets m from a frame or an IP packet, as o describes it. m aliases b.
+// Decode sets m from a frame or an IP packet, depending on o. m aliases b.
 //
 // Kind and Reach are always set. The error is not nil in these cases:
-//   - Kind is Other: the reason why the packet is neither RoCEv2 nor one of the
-//     messages, which [rocev2.ErrNotRoCEv2] matches.
-//   - Kind is Broken: what is wrong with the packet.
-//   - Another kind: the ICRC or UDP checksum is wrong, an error of
-//     rocecn.ErrICRC. The message must not be acted on.
+//   - Kind is Other: the reason, which matches [rocev2.ErrNotRoCEv2].
+//   - Kind is Broken: the defect of the packet.
+//   - Another kind: the ICRC or UDP checksum is wrong. The error matches rocecn.ErrICRC. Ignore the message.
 //
 // Decode verifies the ICRC of CNPs, Fast CNPs and PPFC notifications and the UDP
 // checksum of FCN and proxy messages unless octets are missing: see Verified and
@@ -175,21 +169,21 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	if err == nil {
 		return m.decodeTransport(&c)
 	}
-	fcnPort, proxyPort := c.ports()
-	switch otherwise := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort); otherwise {
+	fcnPort, proxyPort := c.udpPorts()
+	switch datagramErr := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort); datagramErr {
 	case nil:
 		return m.decodeDatagram(err, fcnPort, &c)
 	case rocev2.ErrPort:
 		m.Kind, m.Reach = Other, ReachNothing
-		return otherwise
+		return datagramErr
 	default:
 		m.frame.Decode(b, o)
-		return m.decodeNeither(&m.frame, otherwise)
+		return m.decodeNeither(&m.frame, datagramErr)
 	}
 }
 
-// DecodeFrame is Decode for a decoded frame, in its outer view. A message that comes from a mirror is Other, because it
-// was sent to another node. m aliases the octets that f aliases.
+// DecodeFrame is Decode for the outer view of a decoded frame. A mirrored message is Other, because it was sent to
+// another node. m aliases the octets that f aliases.
 func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
 	v := f.Outer()
 	if v.Mirrored() {
@@ -199,7 +193,7 @@ func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
 	return m.decodeView(f, v, &c)
 }
 
-// decodeView is DecodeFrame for one of the views of a frame.
+// decodeView decodes one of the views of a frame.
 func (m *Message) decodeView(f *rocev2.Frame, v rocev2.View, c *Config) error {
 	m.Verified = false
 	if err := v.Packet(&m.Packet); err != nil {
@@ -208,19 +202,19 @@ func (m *Message) decodeView(f *rocev2.Frame, v rocev2.View, c *Config) error {
 	return m.decodeTransport(c)
 }
 
-// DecodeInner is DecodeFrame for the packet inside all of the frame's tunnels. Without a tunnel it is the same.
+// DecodeInner is DecodeFrame for the inner view of a frame: the packet inside all of its tunnels.
 func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error { return m.decodeView(f, f.Inner(), &c) }
 
-// broken sets the kind of a message that cannot be decoded, and returns err.
-func (m *Message) broken(err error) error {
+// markBroken sets Kind to Broken if err is not nil, and returns err.
+func (m *Message) markBroken(err error) error {
 	if err != nil {
 		m.Kind = Broken
 	}
 	return err
 }
 
-// decodeControl decodes a MAC control frame, given without its EtherType. other
-// is the error to return for control frames of other kinds.
+// decodeControl decodes a MAC control frame, which begins after the EtherType. other is
+// the error for control frames of other kinds.
 func (m *Message) decodeControl(control []byte, other error) (err error) {
 	switch opcode, _ := pfc.Opcode(control); opcode {
 	case pfc.OpcodePFC:
@@ -233,7 +227,7 @@ func (m *Message) decodeControl(control []byte, other error) (err error) {
 		m.Kind = Other
 		return other
 	}
-	return m.broken(err)
+	return m.markBroken(err)
 }
 
 // decodeTransport decodes the data of a UDP datagram to port 4791.
@@ -242,7 +236,7 @@ func (m *Message) decodeTransport(c *Config) error {
 	switch op := m.Packet.BTH.Opcode; {
 	case op == bth.CNP:
 		if err := m.decodeNotification(c); err != nil {
-			return m.broken(err)
+			return m.markBroken(err)
 		}
 		return m.verifyICRC(c)
 	case op.IsAcknowledge():
@@ -253,32 +247,31 @@ func (m *Message) decodeTransport(c *Config) error {
 	return nil
 }
 
-// decodeNotification decodes a packet with OpCode 0x81.
+// decodeNotification decodes a packet with opcode 0x81.
 func (m *Message) decodeNotification(c *Config) (err error) {
 	p := &m.Packet
-	// A complete CNP is decoded directly into m.CNP, which is faster than
-	// FromPacket and a copy.
-	whole := len(p.Data) - 4 // up to the ICRC
+	// Decoding a complete CNP directly into m.CNP is faster than FromPacket and a copy.
+	size := len(p.Data) - 4 // without the ICRC; 0 if octets are missing
 	if p.Truncated {
-		whole = 0
+		size = 0
 	}
 	switch {
-	case whole == cnp.Size && len(p.Ext) == 0:
+	case size == cnp.Size && len(p.Ext) == 0:
 		m.Kind = CNP
-		_, err = m.CNP.Decode(p.Data[:whole])
+		_, err = m.CNP.Decode(p.Data[:size])
 		return err
 	case ppfc.Is(p):
 		if c.NoPPFC {
 			return wireerr.CNPLength
 		}
 		m.Kind = PPFC
-		if whole == bth.Size+ppfc.SizeIPv4 || whole == bth.Size+ppfc.SizeIPv6 {
-			err = m.PPFC.Decode(p.Data[:whole])
+		if size == bth.Size+ppfc.SizeIPv4 || size == bth.Size+ppfc.SizeIPv6 {
+			err = m.PPFC.Decode(p.Data[:size])
 		} else {
 			m.PPFC, err = ppfc.FromPacket(p)
 		}
 		return err
-	case len(p.Ext) == 0: // no option: do not copy a FastCNP, which is large
+	case len(p.Ext) == 0: // no option: faster than DecodePacket
 		m.Kind = CNP
 		m.CNP, err = cnp.FromPacket(p)
 		return err
@@ -297,13 +290,11 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 	return err
 }
 
-// decodeOther decodes a packet that is not RoCEv2 because of err: an FCN or proxy message, flow control, or
-// neither.
+// decodeOther decodes a packet that is not RoCEv2 because of err.
 func (m *Message) decodeOther(f *rocev2.Frame, v rocev2.View, err error, c *Config) error {
-	fcnPort, proxyPort := c.ports()
-	otherwise := v.Datagram(&m.Packet.Datagram, rocev2.Port, fcnPort, proxyPort)
-	if otherwise != nil {
-		return m.decodeNeither(f, otherwise)
+	fcnPort, proxyPort := c.udpPorts()
+	if err := v.Datagram(&m.Packet.Datagram, rocev2.Port, fcnPort, proxyPort); err != nil {
+		return m.decodeNeither(f, err)
 	}
 	return m.decodeDatagram(err, fcnPort, c)
 }
@@ -313,7 +304,7 @@ func (m *Message) decodeDatagram(err error, fcnPort uint16, c *Config) error {
 	d := &m.Packet.Datagram
 	m.Reach = ReachUDP
 	switch d.DstPort {
-	case rocev2.Port: // RoCEv2 that is broken after its UDP header
+	case rocev2.Port: // RoCEv2 with an error after the UDP header
 		m.Kind = Broken
 		return err
 	case fcnPort:
@@ -324,7 +315,7 @@ func (m *Message) decodeDatagram(err error, fcnPort uint16, c *Config) error {
 		m.Proxy, err = proxymsg.FromDatagram(d, c.ProxyFamily)
 	}
 	if err != nil {
-		return m.broken(err)
+		return m.markBroken(err)
 	}
 	return m.verifyChecksum(c)
 }
@@ -349,7 +340,7 @@ func (m *Message) verifyChecksum(c *Config) error {
 	return err
 }
 
-// decodeNeither decodes a frame without a datagram to one of the ports because of err: flow control, or something else.
+// decodeNeither decodes a frame that, because of err, has no datagram to one of the ports. It may be flow control.
 func (m *Message) decodeNeither(f *rocev2.Frame, err error) error {
 	m.Kind, m.Reach = Broken, ReachNothing
 	switch {

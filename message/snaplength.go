@@ -11,14 +11,14 @@ import (
 
 // The largest numbers of octets after the UDP header that are needed to identify a message.
 const (
-	maxTransport = bth.Size + 40    // with RDETH, DETH and AtomicETH
-	maxProxy     = 40 + 40 + 8 + 12 // both addresses IPv6, and the invoking packet up to its BTH
-	maxCNP       = bth.Size + 24    /* PPFC */ // CNP, too
+	maxTransport = bth.Size + 40    // BTH, RDETH, DETH and AtomicETH
+	maxProxy     = 40 + 40 + 8 + 12 // a five-tuple of IPv6 addresses, and the invoking packet up to its BTH
+	maxCNP       = bth.Size + 24    // PPFC with an IPv6 address, longer than a CNP
 )
 
-// SnapLength returns the snap length with which a capture would have kept enough of a frame for DecodeInner to
-// identify it: as it was truncated, it is Broken, or Other if it ends before the end of its UDP header. A larger snap
-// length may be necessary, depending on the missing octets. SnapLength returns 0 if missing octets are not the problem.
+// SnapLength returns the snapshot length in octets that a capture needs for DecodeInner to identify the message in f.
+// It returns 0 if f can be identified, or if missing octets are not the reason that it cannot: that it is Broken, or
+// Other because it ends before the end of its UDP header. The missing octets may require a larger snapshot length.
 func SnapLength(f *rocev2.Frame, c Config) int {
 	if !f.Options().Cut {
 		return 0
@@ -26,7 +26,7 @@ func SnapLength(f *rocev2.Frame, c Config) int {
 	if f.EtherType() == pfc.EtherType {
 		return controlSnapLength(f)
 	}
-	fcnPort, proxyPort := c.ports()
+	fcnPort, proxyPort := c.udpPorts()
 	if n := f.SnapLength(rocev2.Port, fcnPort, proxyPort); n > 0 {
 		return n + maxTransport
 	}
@@ -34,11 +34,11 @@ func SnapLength(f *rocev2.Frame, c Config) int {
 	if f.Inner().Datagram(&d) != nil || !d.Truncated {
 		return 0
 	}
-	need, there := 0, int(d.Length)-8
+	need, sent := 0, int(d.Length)-8
 	switch {
 	case d.DstPort == rocev2.Port:
-		need = transportNeed(d.Data)
-		there -= 4 // the ICRC
+		need = identifyingLen(d.Data)
+		sent -= 4 // the ICRC
 	case d.DstPort == fcnPort:
 		need = fcn.Size
 	case d.DstPort == proxyPort:
@@ -46,14 +46,14 @@ func SnapLength(f *rocev2.Frame, c Config) int {
 			need = maxProxy
 		}
 	}
-	need = min(need, there)
+	need = min(need, sent)
 	if len(d.Data) >= need {
 		return 0
 	}
 	return len(f.Octets()) - len(d.Data) + need
 }
 
-// controlSnapLength is SnapLength for a MAC control frame.
+// controlSnapLength returns the result of SnapLength for a MAC control frame.
 func controlSnapLength(f *rocev2.Frame) int {
 	const pauseSize = 4 // opcode and quanta
 	control, need := f.LinkPayload(), 0
@@ -69,9 +69,9 @@ func controlSnapLength(f *rocev2.Frame) int {
 	return len(f.Link()) + need
 }
 
-// transportNeed returns the number of octets from the BTH on that are needed to
-// identify a packet. data has the captured ones.
-func transportNeed(data []byte) int {
+// identifyingLen returns the number of octets from the BTH on that are needed to
+// identify a packet. data has the captured octets from the BTH on.
+func identifyingLen(data []byte) int {
 	if len(data) == 0 {
 		return maxTransport
 	}
@@ -80,7 +80,7 @@ func transportNeed(data []byte) int {
 	case op != bth.CNP:
 		return bth.Size + op.HeaderLen()
 	case len(data) > 4 && data[4]&ppfc.Bit == 0:
-		return bth.Size // the reserved octets do not matter
+		return bth.Size // the reserved octets are not needed
 	}
 	return maxCNP
 }
