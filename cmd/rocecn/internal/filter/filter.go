@@ -25,7 +25,7 @@ import (
 
 const help = `usage: rocecn filter KIND [-tcpdump|-bpf|-nft|-ip6tables] [flags]
 
-KIND selects what to capture:
+KIND selects the traffic to capture:
   rocev2         RoCEv2 packets
   notifications  CNPs, Fast CNPs, PPFC, FCN and proxy messages
   ce             RoCEv2 packets that are marked CE
@@ -131,7 +131,7 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	return cli.End(stderr, "filter", err)
 }
 
-// text returns what is to be printed.
+// text returns the filter.
 func (o *options) text() (string, error) {
 	link, err := o.linkType()
 	if err != nil {
@@ -169,7 +169,7 @@ func (o *options) text() (string, error) {
 	return o.capture(link, messages)
 }
 
-// host returns the rules by which an agent gets what comes to a host, or to hosts behind it.
+// host returns the rules that capture the traffic to a host, or to hosts reached through it.
 func (o *options) host() (string, error) {
 	if o.tcpdump || o.bpf || o.ip6tables {
 		return "", errors.New("host: only nftables can log for an agent")

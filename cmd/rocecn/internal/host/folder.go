@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// What a folder may have at most: a recorded one is as someone else left it. What is beyond is not read.
+// Limits for the contents of a folder, as recorded folders are untrusted. Anything beyond them is not read.
 const (
 	maxDevices  = 64
 	maxPorts    = 255
@@ -26,8 +26,8 @@ const (
 
 const infiniband = "sys/class/infiniband"
 
-// ports reads the ports of all RDMA devices below a root. What cannot be read, as the counters of a port that a driver
-// does not have, is not there. There may be more than are read.
+// ports reads the ports of all RDMA devices below a root. Unreadable files, such as counters that a driver does not
+// have, are omitted. more is true if the limit was reached.
 func ports(root fs.FS) (all []Port, more bool) {
 	devices := entries(root, infiniband)
 	for _, device := range first(devices, maxDevices) {
@@ -75,7 +75,7 @@ func devices(root fs.FS) (all []Device) {
 	return all
 }
 
-// isName says whether a text can be the name of an interface, and so of a file.
+// isName reports whether a text can be the name of an interface, and so of a file.
 func isName(text string) bool {
 	return text != "" && len(text) <= 15 && text != "." && text != ".." && !strings.ContainsAny(text, "/ \t\n\x00") &&
 		text[0] != '-'
@@ -91,7 +91,7 @@ func counters(root fs.FS, folder string) map[string]uint64 {
 			}
 		}
 	}
-	delete(all, "lifespan") // for how long the kernel keeps values: no counter
+	delete(all, "lifespan") // lifetime of cached values, not a counter
 	return all
 }
 
@@ -131,7 +131,7 @@ func value(root fs.FS, name string) (string, bool) {
 
 var errNoFile = errors.New("no regular file")
 
-// content reads a file up to so many octets. What is no file, such as a pipe, on which one would wait, is not opened.
+// content reads up to most octets of a regular file. It does not open anything else, as a pipe could block.
 func content(root fs.FS, name string, most int64) (string, error) {
 	if info, err := fs.Stat(root, name); err != nil {
 		return "", err
@@ -147,7 +147,7 @@ func content(root fs.FS, name string, most int64) (string, error) {
 	return string(text), err
 }
 
-// pauses reads what ethtool -S has printed, lines of a name, a colon and a number: what is about pauses.
+// pauses returns the pause counters in the output of ethtool -S: lines of a name, a colon and a number.
 func pauses(text string) map[string]uint64 {
 	all := map[string]uint64{}
 	for line := range strings.Lines(text) {
@@ -160,7 +160,7 @@ func pauses(text string) map[string]uint64 {
 	return all
 }
 
-// isPause says whether a counter is about pauses: mlx5 has rx_prio3_pause, ice tx_priority_3_xoff.nic, bnxt_en
+// isPause reports whether a counter is about pauses: mlx5 has rx_prio3_pause, ice tx_priority_3_xoff.nic, bnxt_en
 // rx_pfc_ena_frames_pri3.
 func isPause(name string) bool {
 	return strings.Contains(name, "pause") || strings.Contains(name, "xoff") || strings.Contains(name, "xon") ||

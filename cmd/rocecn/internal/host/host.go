@@ -1,6 +1,6 @@
-// Package host is the command that writes down what a host counts itself: the counters of its RDMA devices, pauses of
-// its interfaces, and which program has which queue pair. A capture shows what was sent; this shows what the card made
-// of it.
+// Package host is the command that records the counters of a host: those of its RDMA devices, the pauses of its
+// interfaces, and the program of each queue pair. A capture shows the packets on the wire; these counters show their
+// processing in the card.
 package host
 
 import (
@@ -37,7 +37,7 @@ With -root, it reads the files recorded on another machine:
 
 const (
 	maxQPs    = 65536
-	maxOutput = 16 << 20 // octets of what a program has printed
+	maxOutput = 16 << 20 // limit for the output of ethtool, in octets
 )
 
 // Run is the command: it returns the exit status.
@@ -135,7 +135,7 @@ func live(ctx context.Context) (*Observation, error) {
 	return o, nil
 }
 
-// recorded reads what was recorded of a machine. Links that lead out of the folder are not followed.
+// recorded reads the recorded files of a machine. It does not follow links that lead out of the folder.
 func recorded(dir string) (*Observation, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -202,7 +202,7 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", " ")
 }
 
-// ethtool returns what the program ethtool says of an interface's counters.
+// ethtool returns the output of the program ethtool for an interface.
 func ethtool(ctx context.Context, name string) (string, error) {
 	ctx, cancel := programs.WithTimeout(ctx)
 	defer cancel()

@@ -143,7 +143,7 @@ func TestHardware(t *testing.T) {
 	require.Nil(t, o.Interface("eth7"))
 }
 
-// Two folders are two lines, such as one from before and one from behind.
+// Two folders are two lines, such as one from before and one from after a test.
 func TestTwoFolders(t *testing.T) {
 	status, out, _ := run(t, "-root", folder(t, rxe), "-root", folder(t, mlx5))
 	require.Zero(t, status)
@@ -175,7 +175,7 @@ func TestMisuse(t *testing.T) {
 	require.Contains(t, stderr, "yesterday")
 }
 
-// This host is observed as often as asked, whatever it has of RDMA; what it has not is said once.
+// A host is observed in the interval asked for, with or without RDMA devices. Missing parts are reported once.
 func TestLive(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no program rdma
 	status, out, stderr := run(t, "-interval", "1ms", "-count", "3")
@@ -190,7 +190,7 @@ func TestLive(t *testing.T) {
 	require.Zero(t, Run(ctx, []string{"-interval", "1h"}, nil, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
-// The program ethtool is asked; what it complains of is said.
+// The output of ethtool is read, and its errors are reported.
 func TestEthtool(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":/usr/bin:/bin")

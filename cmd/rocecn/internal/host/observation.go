@@ -13,7 +13,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
 )
 
-// An Observation is what a host said of its RDMA devices at one time: a line of JSON.
+// An Observation is the state of the RDMA devices of a host at one time: a line of JSON.
 type Observation struct {
 	Time       time.Time        `json:"time"`
 	Until      time.Time        `json:"until,omitzero"` // when the last counter had been read
@@ -22,7 +22,7 @@ type Observation struct {
 	Devices    []Device         `json:"devices,omitempty"`
 	Interfaces []Interface      `json:"interfaces"`
 	QPs        []rdma.QueuePair `json:"qps"`
-	// Missing says what could not be read, which is no sign that there was nothing.
+	// Missing lists the parts that could not be read. Their absence does not mean that the host does not have them.
 	Missing []string `json:"missing,omitempty"`
 }
 
@@ -37,7 +37,7 @@ type Port struct {
 	HW         map[string]uint64 `json:"hw_counters"` // those of the card, as its driver names them
 }
 
-// A Device has the counters that a driver keeps for an RDMA device as a whole, whatever its ports: few do.
+// A Device has the counters that a driver keeps for an RDMA device and not for each port. Few drivers have any.
 type Device struct {
 	Name string            `json:"name"`        // such as mlx5_0
 	HW   map[string]uint64 `json:"hw_counters"` // as its driver names them
@@ -57,7 +57,7 @@ func (p *Port) Counter(name string) (n uint64, ok bool) {
 	return n, ok
 }
 
-// Has says whether an address is one of the port's.
+// Has reports whether the port has an address.
 func (p *Port) Has(a netip.Addr) bool { return slices.Contains(p.Addresses, a) }
 
 // Port returns a port of the observation, nil if there is none such.
@@ -70,8 +70,8 @@ func (o *Observation) Port(device string, port int) *Port {
 	return nil
 }
 
-// Device returns the counters of a device as a whole, nil if there are none, or if the observation has not exactly one
-// port of it, whose counters these are then, too.
+// Device returns the counters of a device, or nil if there are none or if the observation does not contain exactly one
+// of its ports. With one port, they are the counters of that port.
 func (o *Observation) Device(name string) (counters map[string]uint64) {
 	ports := 0
 	for i := range o.Ports {
@@ -97,14 +97,14 @@ func (o *Observation) Interface(name string) map[string]uint64 {
 	return nil
 }
 
-// A Window holds the two observations of a host that are the closest around a time, of which From is at its begin or
-// before and To at its end or behind, where there are such: then they cover it.
+// A Window holds the two observations of a host that are closest to a period. From is at or before its begin and To at
+// or after its end, if there are such observations: then they cover the period.
 type Window struct {
 	From, To *Observation
 	Covers   bool
 }
 
-// Of a file of observations: how long a line may be, how many hosts there may be, and how many octets of them are kept.
+// Limits for a file of observations: length of a line, number of hosts, and total octets kept for them.
 const (
 	maxLine  = 16 << 20
 	maxHosts = 256
@@ -128,13 +128,13 @@ type Reader struct {
 
 type kept struct{ from, to line }
 
-// A line is an observation as it came. Only what is needed at the end is decoded.
+// A line is an undecoded observation. Only those in the result are decoded.
 type line struct {
 	time time.Time
 	text []byte
 }
 
-// NewReader returns a reader for what happened between two times.
+// NewReader returns a reader that keeps the observations around a period.
 func NewReader(from, to time.Time) *Reader {
 	return &Reader{from: from, to: to, hosts: map[string]*kept{}}
 }
@@ -196,8 +196,8 @@ func (r *Reader) add(text []byte) error {
 	return nil
 }
 
-// closer says whether an observation that is outside of the time by so much is better than one by that: outside is
-// better than inside, which is below 0, and then the closest is the best.
+// closer reports whether an observation at distance a from the period is preferable to one at distance than. Distances
+// inside the period are below 0. An observation outside is preferable to one inside, and then the closer one.
 func closer(a, than time.Duration) bool {
 	if a >= 0 && than >= 0 {
 		return a < than
@@ -210,7 +210,7 @@ func (r *Reader) keep(at *line, t time.Time, text []byte) {
 	at.time, at.text = t, append([]byte(nil), text...)
 }
 
-// Windows yields what is known of each host, in the order in which they came, until yield returns an error.
+// Windows yields the window of each host, in the order of the first lines, until yield returns an error.
 func (r *Reader) Windows(yield func(w Window) error) error {
 	for _, name := range r.order {
 		h := r.hosts[name]
@@ -229,7 +229,7 @@ func (r *Reader) Windows(yield func(w Window) error) error {
 	return nil
 }
 
-// decode decodes an observation, and refuses what no host has: to look something up in it is to go through it.
+// decode decodes an observation. It rejects lists longer than any host has, as lookups are linear.
 func decode(text []byte) (*Observation, error) {
 	o := &Observation{}
 	if err := json.Unmarshal(text, o); err != nil {

@@ -53,7 +53,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// What was still being read when the capture began is not from before it.
+// An observation that was still in progress when the capture began is not from before the capture.
 func TestUntil(t *testing.T) {
 	r := NewReader(at(10), at(20))
 	until := fmt.Sprintf(`,"until":%q,"host"`, at(11).Format(time.RFC3339))

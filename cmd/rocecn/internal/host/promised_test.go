@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What docs/stability.md promises of an observation is still there.
+// An observation has all keys that docs/stability.md promises.
 func TestPromised(t *testing.T) {
 	facts := map[string]bool{}
 	for _, files := range []map[string]string{rxe, mlx5} {

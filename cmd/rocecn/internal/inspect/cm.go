@@ -19,8 +19,8 @@ func decoded[M any, P interface {
 	return m
 }
 
-// cmTexts returns what the CM message in a packet says, to people and as a JSON object, if it carries one. Of one that
-// the capture cut it says what is there, no more than its name if that does not reach the queue pair.
+// cmTexts returns the text and the JSON object for the CM message in a packet, if it carries one. A truncated message
+// has only the fields that the capture kept; if that does not include the queue pair, only its name is returned.
 func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
 	h, there, ok := cm.DecodePayload(&p.BTH, p.Payload, p.PayloadLen())
 	if !ok {

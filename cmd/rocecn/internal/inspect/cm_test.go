@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cm lays out what tshark reads of a CM message. Of SIDR it reads the header
-// alone, so those two messages are as their octets have it.
+// cm adds the fields of a CM message that tshark decodes. It decodes only the header of SIDR messages: those two are
+// given here, taken from their octets.
 func (l tsharkLine) cm() {
 	if !l.Has("infiniband.mad") {
 		return

@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// columns lays out lines whose columns are as wide as the widest cell so far,
-// within reason. Text is appended to line, then endCell or endWord called.
+// columns formats lines with columns as wide as the widest cell so far, up to maxWidth. Append text to line, then call
+// endCell or endWord.
 type columns struct {
 	line  []byte
 	width [maxColumns]int
 	next  int // column
-	start int // of what is appended, in line
+	start int // offset in line of the text that is being appended
 }
 
 const (
@@ -34,7 +34,7 @@ func (c *columns) endCell() {
 	c.start = len(c.line)
 }
 
-// endWord ends something behind the columns.
+// endWord ends a text after the columns.
 func (c *columns) endWord() {
 	c.line = append(c.line, "  "...)
 	c.start = len(c.line)
@@ -46,19 +46,19 @@ func (c *columns) cell(text string) {
 	c.endCell()
 }
 
-// word prints something behind the columns.
+// word prints a formatted text after the columns.
 func (c *columns) word(format string, args ...any) {
 	c.line = fmt.Appendf(c.line, format, args...)
 	c.endWord()
 }
 
-// text prints text behind the columns.
+// text prints a text after the columns.
 func (c *columns) text(text string) {
 	c.line = append(c.line, text...)
 	c.endWord()
 }
 
-// end writes the line, without the space behind it.
+// end writes the line without trailing spaces.
 func (c *columns) end(w io.Writer) error {
 	c.line = append(bytes.TrimRight(c.line, " "), '\n')
 	_, err := w.Write(c.line)

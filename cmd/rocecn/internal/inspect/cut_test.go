@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the capture cut too short is no broken packet: it says so, and how much
-// would do.
+// A packet that the capture truncated is not broken: the error names truncation and the length that is sufficient.
 func TestCutTooShort(t *testing.T) {
 	var records []capture.Record
 	for _, p := range wiretest.Capture(t, "messages.pcap")[:3] { // a WRITE Only, an Acknowledge, a CNP, over IPv6
@@ -46,7 +45,7 @@ func TestCutTooShort(t *testing.T) {
 	require.Contains(t, lines[3], "other: UDP  truncated by the snapshot length: want 114 octets  truncated")
 }
 
-// Where the link-layer header is cut, nothing says what it is; a short frame is not asked for more than it had.
+// A frame with a truncated link-layer header is of kind other. The length wanted of a short frame is its own.
 func TestCutHeader(t *testing.T) {
 	frame := wiretest.Capture(t, "messages.pcap")[0].Data
 	file := write(t, "cut.pcapng", pcapngOf([]capture.Record{
@@ -58,11 +57,11 @@ func TestCutHeader(t *testing.T) {
 	require.Contains(t, out, "  -  other  truncated by the snapshot length: want 82 octets  truncated")
 }
 
-// Of a CM message that the capture cut, what is there is shown: its name, the queue pair, the GIDs, the private data.
+// A truncated CM message is printed with the fields that the capture kept: name, queue pair, GIDs, private data.
 func TestCutMAD(t *testing.T) {
 	for _, c := range []struct {
 		snap uint32
-		want string // of the first REQ; what is not there is missing, and not 0
+		want string // first REQ; keys of truncated fields are absent, not 0
 	}{
 		{54 + 8 + 12 + 8 + 24, `"cm":{"message":"REQ","transaction":"0x000000029927c28c"}`},
 		{192, `"local_qp":17,"starting_psn":2740751,"transport":"RC","pkey":"0xffff","mtu":1024}`},

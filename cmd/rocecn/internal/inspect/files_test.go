@@ -50,8 +50,7 @@ func pcapngOf(records []capture.Record) []byte {
 	return b
 }
 
-// Whatever the format and wherever the capture comes from, the lines are the
-// same.
+// The lines are the same for each format, read from a file or from standard input.
 func TestSameLinesFromEveryFormat(t *testing.T) {
 	const name = "rxe-rping6.pcap"
 	octets := octetsOf(t, name)
@@ -73,8 +72,8 @@ func TestSameLinesFromEveryFormat(t *testing.T) {
 	}
 }
 
-// Cut after every octet: what is whole is printed, and unless the cut is
-// between two records, a message says where the file breaks off.
+// In a file that ends after any octet, complete records are printed. Unless it ends between two records, a message
+// names the record and the offset.
 func TestCutAnywhere(t *testing.T) {
 	packets := records(t, "ioam-linux618-hpcc.pcap")
 	for _, file := range [][]byte{captureOf(capture.Ethernet, packets...), pcapngOf(packets), pack(pcapngOf(packets))} {
@@ -176,8 +175,7 @@ func FuzzCapture(f *testing.F) {
 	})
 }
 
-// A name of a file holds what somebody else chose: no escape sequence of it reaches
-// the terminal.
+// File names are untrusted: their escape sequences do not reach the terminal.
 func TestNamesAreEscaped(t *testing.T) {
 	file := write(t, "red\x1b[31m.pcap", octetsOf(t, "rxe-rping6.pcap"))
 	out, _, status := inspect(nil, file, file)
@@ -186,7 +184,7 @@ func TestNamesAreEscaped(t *testing.T) {
 	require.NotContains(t, out, "\x1b")
 }
 
-// Packets in ERF records, a record of metadata before them, are what they are in frames of their own.
+// Packets in ERF records print the same lines as Ethernet frames, and a record with metadata is of kind other.
 func TestERFRecords(t *testing.T) {
 	want, _, status := inspect(nil, "-json", wiretest.Path(t, "messages.pcap"))
 	require.Zero(t, status)

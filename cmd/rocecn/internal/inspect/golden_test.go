@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPackets prints the packets of testdata/packets.golden, whose first lines explain the format.
+// TestPackets prints the packets of testdata/packets.golden. The first lines of the file explain its format.
 func TestPackets(t *testing.T) {
 	golden := filepath.Join("testdata", "packets.golden")
 	cases := strings.Split(string(wiretest.Must(os.ReadFile(golden))(t)), "\n== ")

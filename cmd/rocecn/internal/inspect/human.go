@@ -14,9 +14,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// humanPrinter prints a finding as a line for people: columns first, then
-// whatever else the packet has to say. What most packets have is put together
-// by hand, as in jsonPrinter.
+// humanPrinter prints a finding as text: columns first, then the remaining fields. The most frequent fields are
+// formatted without package fmt, as in jsonPrinter.
 type humanPrinter struct {
 	w     io.Writer
 	all   bool // print packets of kind other too
@@ -198,8 +197,8 @@ func (p *humanPrinter) syndrome(s bth.Syndrome) {
 	}
 }
 
-// marks prints what stands out: congestion, and fields that are not what they
-// mostly are. BECN is what every CNP has. Without a BTH h is nil.
+// marks prints congestion marks and fields with unusual values. It omits the BECN of CNPs, as all of them have it. h is
+// nil for packets without a BTH.
 func (p *humanPrinter) marks(d *rocev2.Datagram, h *bth.Header) {
 	if h == nil {
 		h = &bth.Header{PKey: 0xFFFF}

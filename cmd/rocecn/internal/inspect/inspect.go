@@ -1,7 +1,6 @@
-// Package inspect is the command that prints what is in captures of RoCEv2
-// traffic, one line a packet: BTH and extended headers, congestion messages of
-// every kind, Ethernet flow control, IOAM traces, and whether the ICRC is right.
-// docs/tool.md shows its output.
+// Package inspect is the command that prints the packets of RoCEv2 captures, one line each: BTH and extended headers,
+// congestion messages of each kind, Ethernet flow control, IOAM traces and the result of the ICRC check. docs/tool.md
+// shows its output.
 package inspect
 
 import (
@@ -70,7 +69,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return status
 }
 
-// An inspector goes through captures and prints what it finds.
+// An inspector reads captures and prints findings.
 type inspector struct {
 	inputs   cli.Inputs
 	out      *bufio.Writer
@@ -119,8 +118,7 @@ func (i *inspector) read(ctx context.Context, name string) error {
 	}
 }
 
-// beforeRead hands out what was printed, so that the lines of a live capture do
-// not stand in a buffer while the program waits for more.
+// beforeRead flushes the output, so that a live capture prints its lines before it waits for the next packet.
 func (i *inspector) beforeRead(octets int64) error {
 	i.octets = octets
 	return i.flush()

@@ -90,8 +90,7 @@ func octetsOf(t testing.TB, capture string) []byte {
 	return wiretest.Must(os.ReadFile(wiretest.Path(t, capture)))(t)
 }
 
-// What every capture gives is committed, as JSON and for people. Run with
-// -update to write it anew, then read the difference.
+// The JSON and text output of each capture is committed. -update rewrites it; review the difference.
 func TestGolden(t *testing.T) {
 	if *update {
 		TestMessages(t)
@@ -164,7 +163,7 @@ func TestUsage(t *testing.T) {
 	require.Zero(t, status)
 }
 
-// An interrupt ends what is being read, and nothing is read behind that.
+// An interrupt ends the current file, and no further file is read.
 func TestInterrupt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()

@@ -12,8 +12,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// ioamOption is an IPv6 option that carries IOAM. Of the decoded forms the one
-// that option.Type names is set; err is set instead when there is none.
+// ioamOption is an IPv6 option that carries IOAM. Either err is set, or the decoded form for option.Type.
 type ioamOption struct {
 	kind   ipv6opt.Type
 	data   []byte // of the IPv6 option
@@ -54,7 +53,7 @@ func (o *ioamOption) decode() {
 	}
 }
 
-// String is what people read.
+// String returns the text form.
 func (o *ioamOption) String() string {
 	switch {
 	case o.err != nil:
@@ -66,12 +65,12 @@ func (o *ioamOption) String() string {
 	return "IOAM " + text
 }
 
-// isTrace says whether the option is a trace, if it is not broken.
+// isTrace reports whether the option is a trace. It is valid only if err is nil.
 func (o *ioamOption) isTrace() bool {
 	return o.option.Type == ioam.OptTypePreallocated || o.option.Type == ioam.OptTypeIncremental
 }
 
-// texts returns what an option that is no trace says, to people and as members of a JSON object.
+// texts returns the text and the JSON members of an option other than a trace.
 func (o *ioamOption) texts() (text, members string) {
 	say := func(format string, args ...any) { text += fmt.Sprintf(format, args...) }
 	member := func(format string, args ...any) { members += fmt.Sprintf(format, args...) }
@@ -137,7 +136,7 @@ func (o *ioamOption) texts() (text, members string) {
 		}
 	default:
 		say("type %d, %d octets", o.option.Type, len(o.option.Data))
-		member(`,"data":"%x"`, o.option.Data) // behind the type
+		member(`,"data":"%x"`, o.option.Data) // octets after the type
 	}
 	return text, members
 }

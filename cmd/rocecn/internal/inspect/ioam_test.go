@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The traces that Linux wrote: what tshark reads is what we print.
+// Our values of traces that Linux wrote are those of tshark.
 func TestTracesAgreeWithTshark(t *testing.T) {
 	const trace = "ipv6.opt.ioam.trace."
 	decimal := func(s string) string {
@@ -95,8 +95,7 @@ var allOnes = map[string]string{
 	"egress_if_wide": "4294967295", "ns_data_wide": "0xffffffffffffffff", "buffer_occupancy": "4294967295",
 }
 
-// withOptions returns an IPv6 packet with these options in a Hop-by-Hop header,
-// and padding behind them.
+// withOptions returns an IPv6 packet with these options and padding in a Hop-by-Hop header.
 func withOptions(t *testing.T, hex string) []byte {
 	options := wiretest.Hex(t, hex)
 	if n := -(len(options) + 2) & 7; n > 1 {

@@ -31,7 +31,7 @@ func (p *jsonPrinter) print(f *finding) error {
 	return err
 }
 
-// append appends a line. What does not apply is absent.
+// append appends a line. Keys without a value are absent.
 func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 	b = append(b, '{')
 	if f.file != "" {
@@ -226,8 +226,7 @@ func appendText(b []byte, key, text string) []byte {
 	return append(append(append(b, key...), text...), '"')
 }
 
-// appendString is for any text. What is no UTF-8, as in names of files, becomes
-// the replacement character.
+// appendString appends any text. Invalid UTF-8, as in file names, becomes the replacement character.
 func appendString(b []byte, key, text string) []byte {
 	b = append(b, key...)
 	for _, r := range text {
@@ -243,7 +242,7 @@ func appendString(b []byte, key, text string) []byte {
 	return append(b, '"')
 }
 
-// endList ends a list, of which every element has a comma behind it.
+// endList ends a list and removes the comma after its last element.
 func endList(b []byte) []byte {
 	return append(bytes.TrimSuffix(b, []byte{','}), ']')
 }

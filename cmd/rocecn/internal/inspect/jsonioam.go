@@ -29,7 +29,7 @@ func appendIOAM(b []byte, o *ioamOption) []byte {
 	return append(b, '}')
 }
 
-// appendTrace appends what stands behind the type of a trace option.
+// appendTrace appends the fields after the type of a trace option.
 func appendTrace(b []byte, t *ioam.Trace) []byte {
 	b = appendUint(b, `,"namespace":`, t.Namespace)
 	b = appendUint(b, `,"node_len":`, uint(t.Type.NodeLen()))

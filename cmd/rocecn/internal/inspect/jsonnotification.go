@@ -45,8 +45,8 @@ func appendProxy(b []byte, m *proxymsg.Message, d *rocev2.Datagram) []byte {
 	return append(b, '}')
 }
 
-// invokingLen returns how many octets of the invoking packet were sent in d,
-// also when the capture cut them.
+// invokingLen returns the length in octets of the invoking packet as sent in d, including octets that the capture
+// truncated.
 func invokingLen(m *proxymsg.Message, d *rocev2.Datagram) int {
 	return len(m.Invoking) + int(d.Length) - 8 - len(d.Data)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The summary counts and names every kind, also one that is added behind the last.
+// The summary counts and names every kind, also kinds that are added later.
 func TestEveryKindIsInTheSummary(t *testing.T) {
 	for kind := message.Other; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
 		var s summary

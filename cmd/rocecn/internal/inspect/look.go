@@ -18,14 +18,13 @@ type finding struct {
 	frame  int    // from 1
 	record *capture.Record
 	kind   message.Kind
-	err    error // of kind error what is wrong, of kind other why it is neither RoCEv2 nor a message
+	err    error // rule that a packet of kind error breaks, or reason why one of kind other is neither RoCEv2 nor a message
 
 	// truncated: the snap length cut the packet, and the ICRC is not there. A
 	// frame that only lost its Ethernet padding is whole.
 	truncated bool
 
-	// needed is how many octets of the frame tell what it is, where the snap length
-	// cut it too short for that; otherwise 0.
+	// needed is the number of octets of the frame that is sufficient to decode it, if the capture kept too few, or 0.
 	needed int
 
 	message  *message.Message
@@ -48,7 +47,7 @@ type finding struct {
 type looker struct {
 	config message.Config
 	outer  bool       // decode the outer packet of mirrors and overlays
-	pairs  *qpmap.Map // nil when nobody asks for queue pairs
+	pairs  *qpmap.Map // nil without -pairs
 
 	finding finding
 	message message.Message
@@ -58,7 +57,7 @@ type looker struct {
 
 var errLinkType = errors.New("link type not supported")
 
-// look says what a packet of a capture is. It leaves file and frame alone.
+// look decodes a packet of a capture. It keeps the fields file and frame of the finding.
 func (l *looker) look(r *capture.Record) *finding {
 	f := &l.finding
 	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message}
@@ -95,7 +94,7 @@ func (l *looker) look(r *capture.Record) *finding {
 		}
 	}
 	if o.Cut && (f.kind == message.Broken || f.kind == message.Other) {
-		// What is wrong with a packet that the capture cut too short is no fault of the packet's.
+		// An error caused by truncation is not an error of the packet.
 		if f.needed = int(min(int64(message.SnapLength(f.walked, l.config)), int64(r.OrigLen))); f.needed != 0 {
 			f.err = fmt.Errorf("truncated by the snapshot length: want %d octets", f.needed)
 		}
@@ -122,9 +121,8 @@ func (f *finding) ip() (ip []byte) {
 	return f.walked.BorderPacket()
 }
 
-// passTunnels looks into the tunnels that the packet came in, if there are any.
-// Where what is inside is neither RoCEv2 nor a congestion message, the packet is
-// described as if there were no tunnel.
+// passTunnels decodes the packet inside tunnels. If that is neither RoCEv2 nor a congestion message, the finding
+// describes the outer packet and has no tunnels.
 func (l *looker) passTunnels() {
 	f, m := &l.finding, &l.message
 	if l.outer || l.frame.Tunnels().Len() == 0 {

@@ -186,7 +186,7 @@ func TestOptionTypes(t *testing.T) {
 		want := line(t, s.octets)
 		number := want["fast_cnp.option"]
 		usual := map[string]ipv6opt.Type{"1": fastcnp.Option1Type, "2": fastcnp.Option2Type}[number]
-		at := 42 + bytes.IndexByte(s.octets[42:], uint8(usual)) // behind the IPv6 header and two octets of the options'
+		at := 42 + bytes.IndexByte(s.octets[42:], uint8(usual)) // after the IPv6 header and the first two octets of the options header
 		s.octets[at] = map[string]byte{"1": 0x83, "2": 0x84}[number]
 		require.Equal(t, "unknown_option", line(t, s.octets)["kind"])
 		for _, c := range []struct{ name, kind string }{
@@ -219,8 +219,7 @@ func udpAt(ip []byte) int {
 	return 40
 }
 
-// Cut by the snap length, after every octet: what is said is what is said of
-// the whole packet, but for the ICRC.
+// Truncated after any octet, a packet prints the same values as the complete packet, except the ICRC.
 func TestMessagesCut(t *testing.T) {
 	truncated := map[string]int{}
 	for _, s := range samples(t) {

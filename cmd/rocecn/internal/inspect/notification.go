@@ -11,8 +11,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// notification prints who says what about which flow, as far as the columns
-// do not show it.
+// notification prints the contents of a notification that the columns do not show.
 func (p *humanPrinter) notification(f *finding) {
 	switch f.kind {
 	case message.FastCNP:
@@ -85,7 +84,7 @@ func (p *humanPrinter) pfc(f *finding) {
 	p.deviations(f)
 }
 
-// quantaText says what a time of flow control asks for.
+// quantaText formats a pause time.
 func quantaText(quanta uint16) string {
 	if quanta == 0 {
 		return "resume"
@@ -102,7 +101,7 @@ func flowText(m *proxymsg.Message) string {
 		netip.AddrPortFrom(m.Dst, m.DstPort))
 }
 
-// deviations prints what the specification of a message has otherwise.
+// deviations prints deviations from the specification of a message.
 func (p *humanPrinter) deviations(f *finding) {
 	var err error
 	switch m := f.message; f.kind {

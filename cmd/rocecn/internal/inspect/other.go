@@ -7,10 +7,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// otherName names an IP packet in which the walk did not get to UDP, as far as
-// a person wants to know: addresses, - without any, and what comes behind the IP
-// headers. A fragment, or what cannot be read so far, is named by why it is
-// neither RoCEv2 nor a congestion message, which of what the capture cut is said elsewhere.
+// otherName returns addresses and upper protocol of an IP packet without UDP, or "-" for frames without IP addresses.
+// For fragments and undecodable packets, the name is the reason why it is neither RoCEv2 nor a congestion message.
 func otherName(f *finding) (flow, name string) {
 	ip := f.ip()
 	var protocol string
@@ -38,7 +36,7 @@ func otherName(f *finding) (flow, name string) {
 	return flow, "other: " + protocol
 }
 
-// protocols are the names of what is met behind IP headers most.
+// protocols are the names of the most frequent upper protocols.
 var protocols = map[uint8]string{
 	0: "IPv6HopByHop", 1: "ICMPv4", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 43: "IPv6Routing",
 	44: "IPv6Fragment",

@@ -43,7 +43,7 @@ func records(t testing.TB, name string) (all []capture.Record) {
 	return all
 }
 
-// line returns what is printed for one IP packet.
+// line returns the JSON line of one IP packet.
 func line(t testing.TB, ip []byte) flat {
 	t.Helper()
 	out, _, status := inspect(capturing(capture.Raw, ip), "-json", "-")
@@ -107,8 +107,7 @@ func TestBrokenPacket(t *testing.T) {
 	require.Equal(t, "data", all[1]["kind"])
 }
 
-// The snap length cuts packets: what their headers say is shown, the ICRC is
-// not.
+// Truncated packets print their headers, but no ICRC.
 func TestSnapLength(t *testing.T) {
 	const name, snap = "rxe-vlan4.pcap", 96
 	whole, _, _ := inspect(nil, "-json", wiretest.Path(t, name))

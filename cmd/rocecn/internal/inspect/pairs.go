@@ -6,8 +6,8 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-// learn learns from a packet whose queue pair sends to whose, and finds the
-// sender's for this one: what a datagram says itself, else what is known so far.
+// learn updates the known queue pairs with a packet, and finds the sender's queue pair of this packet: from the DETH,
+// or from earlier packets.
 func (l *looker) learn(f *finding) {
 	if l.pairs == nil || f.packet == nil || f.kind != message.Data && f.kind != message.Ack {
 		return

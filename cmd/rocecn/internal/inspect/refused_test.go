@@ -12,8 +12,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// mad is where the MAD begins in an untagged frame over IPv6: behind Ethernet, IP,
-// UDP, BTH and DETH. A message of connection management follows its 24 octets.
+// mad is the offset of the MAD in an untagged frame over IPv6: after Ethernet, IP, UDP, BTH and DETH. The CM message
+// follows its 24 octets.
 const mad = 14 + 40 + 8 + 12 + 8
 
 // exchanged returns the frame of rxe-rping6.pcap with the REQ, with another
@@ -35,10 +35,9 @@ func exchanged(t *testing.T, attribute uint16, octets map[int]byte) []byte {
 	return nil
 }
 
-// What the captures have none of: a REQ that is refused or answered later, and one
-// of XRC. The communication ids are the first two words of each message, the
-// reason octets 10 and 11; of a REQ the transport is in octet 43 and, extended,
-// in octet 51.
+// Messages that the captures do not contain: rejected and delayed connections, and REQs of other transports. The
+// communication IDs are the first two words of each message, the reason is octets 10 and 11. The transport of a REQ is
+// in octet 43 and, extended, in octet 51.
 func TestRefusedConnections(t *testing.T) {
 	ids := map[int]byte{0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 10: 0, 11: 8}
 	req := exchanged(t, 0x10, nil)

@@ -17,7 +17,7 @@ var summaryKinds = []message.Kind{
 	message.UnknownOption, message.PFC, message.Pause, message.Other, message.Broken,
 }
 
-// summary counts what was found in all files.
+// summary counts the findings of all files.
 type summary struct {
 	packets   int
 	first     time.Time // earliest and latest packet

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every packet between the two hosts with soft-RoCE: what tshark reads is what
-// we print, and every ICRC is right but those of soft-RoCE's FLUSH.
+// Our values of each packet between the two hosts with soft-RoCE are those of tshark. Each ICRC is right, except those
+// of soft-RoCE's FLUSH.
 func TestAgreesWithTshark(t *testing.T) {
 	for _, capture := range wiretest.Captures(t, "rxe-*.pcap") {
 		out, _, status := inspect(nil, "-json", wiretest.Path(t, capture))
@@ -36,8 +36,7 @@ func TestAgreesWithTshark(t *testing.T) {
 	}
 }
 
-// Of the notifications tshark reads what stands before them: of those with a
-// BTH all up to its end, of the others all up to the UDP header.
+// tshark decodes the headers before a notification: up to the BTH if there is one, otherwise up to the UDP header.
 func TestNotificationsAgreeWithTshark(t *testing.T) {
 	compared := map[string]int{}
 	for _, capture := range []string{"fastcnp.pcap", "messages.pcap"} {
@@ -190,8 +189,8 @@ func (l tsharkLine) bth() {
 	l.number("bth.psn", "infiniband.bth.psn")
 }
 
-// unknownToTshark reads FLUSH and ATOMIC WRITE out of the octets behind the
-// BTH, as annex A19 has them, and returns the length of the payload.
+// unknownToTshark decodes FLUSH and ATOMIC WRITE from the octets after the BTH, as in annex A19, and returns the length
+// of the payload.
 func unknownToTshark(f flat, r wiretest.Row, opcode uint64) (payload uint64) {
 	all := r.All("infiniband.vendor")
 	b, err := hex.DecodeString(all[len(all)-1])

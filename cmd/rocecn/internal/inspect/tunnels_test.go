@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Wrappers put tunnels around octets, the outermost first: the key is what
-// inspect calls it.
+// wrappers put one tunnel each around an IP packet. The name is that in the output.
 var wrappers = []struct {
 	name string
 	wrap func(t testing.TB, ip []byte) []byte // an IP packet around an IP packet
@@ -71,8 +70,7 @@ func udp4(t testing.TB, port uint16, header string, payload []byte) []byte {
 	return ip4(17, b)
 }
 
-// In whatever tunnels a packet comes, what is said of it is what is said of it
-// alone, and then which tunnels they were.
+// Within two tunnels, a packet prints the same values as without, and the names of the tunnels.
 func TestTunnels(t *testing.T) {
 	all := samples(t)
 	var plain [][]byte
@@ -111,7 +109,7 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
-// allLines returns what is printed for IP packets.
+// allLines returns the JSON lines of IP packets.
 func allLines(t testing.TB, packets [][]byte, args ...string) []flat {
 	t.Helper()
 	out, _, status := inspect(capturing(capture.Raw, packets...), append(args, "-json", "-")...)
@@ -210,8 +208,8 @@ func TestTunnelsCut(t *testing.T) {
 	}
 }
 
-// A length that lies, in whatever tunnel, at every octet: no panic, one line,
-// and nothing of ours out of thin air.
+// Tunnel headers with any octet damaged: no panic, one line for each packet, and no values other than those of the
+// packet.
 func TestTunnelsDamaged(t *testing.T) {
 	ip := build(t, packet(bth.RCSendOnly))
 	for _, w := range wrappers {
@@ -275,7 +273,7 @@ func TestFlowControlTruncated(t *testing.T) {
 	require.Contains(t, messages, "2 packets: 1 pause, 1 error\n")
 }
 
-// What is none of ours is counted, and printed only when asked for.
+// Packets of kind other are counted, and printed only with -all or -json.
 func TestOther(t *testing.T) {
 	data, other := build(t, packet(bth.RCSendOnly)), wrappers[0].wrap(t, []byte{0x45})
 	file := capturing(capture.Raw, other, data, other)

@@ -27,7 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The plugin for Wireshark shows in every capture what the JSON lines say.
+// The Wireshark plugin shows the values of the JSON lines, in every capture.
 func TestWiresharkPluginAgrees(t *testing.T) {
 	kinds := map[string]int{}
 	for _, name := range wiretest.Captures(t, "*.pcap") {
@@ -40,8 +40,7 @@ func TestWiresharkPluginAgrees(t *testing.T) {
 	}
 }
 
-// So it does in frames of all sorts, most with something wrong, and whatever
-// they are there is no error in the plugin.
+// The plugin agrees on damaged frames, and never fails with a Lua error.
 func TestWiresharkPluginAgreesOnDamagedFrames(t *testing.T) {
 	f := wiretest.NewFrames(18)
 	var frames []capture.Record
@@ -120,8 +119,7 @@ func TestWiresharkPluginAgreesInTunnels(t *testing.T) {
 	require.NotZero(t, kinds["fastcnp"])
 }
 
-// What the vectors call acceptable is a deviation in the plugin, what they call
-// valid is none, and what is invalid is broken.
+// Vectors that are acceptable are deviations in the plugin, and invalid ones are errors. Valid ones are neither.
 func TestWiresharkPluginNamesDeviations(t *testing.T) {
 	type vector struct{ Comment, Octets, Result, Error string }
 	var frames []capture.Record
@@ -207,9 +205,9 @@ func TestWiresharkPluginJSON(t *testing.T) {
 	}
 }
 
-// keysOf reads a value, and says of each key of each object in it how often it is
-// there, and how deep.
-func keysOf(t *testing.T, d *json.Decoder, say func(key string, times, depth int)) {
+// keysOf reads a value, and calls report for each key of each object in it with its number of occurrences and its
+// depth.
+func keysOf(t *testing.T, d *json.Decoder, report func(key string, times, depth int)) {
 	t.Helper()
 	var value func(depth int)
 	value = func(depth int) {
@@ -230,14 +228,13 @@ func keysOf(t *testing.T, d *json.Decoder, say func(key string, times, depth int
 			require.NoError(t, err)
 		}
 		for key, n := range times {
-			say(key, n, depth+1)
+			report(key, n, depth+1)
 		}
 	}
 	value(0)
 }
 
-// pluginAgrees compares the two, and returns how many packets of each kind the
-// capture has.
+// pluginAgrees compares plugin and JSON lines, and returns the number of packets of each kind.
 func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
 	t.Helper()
 	out, _, status := inspect(nil, "-json", path)
@@ -250,7 +247,7 @@ func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
 		fields := fieldsOf(t, line)
 		if all := fields["kind"]; all != nil {
 			kinds[all[0]]++
-			if all[0] == "error" { // whether it was cut as well depends on how far the walk came
+			if all[0] == "error" { // the plugin may stop before the truncated part
 				delete(fields, "truncated")
 				delete(got[i], "truncated")
 			}
@@ -261,12 +258,11 @@ func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
 	return kinds
 }
 
-// What the plugin shows and the JSON lines leave out.
+// pluginOnly are fields of the plugin that the JSON lines omit.
 var pluginOnly = []string{"cnp.reserved", "ioam.free", "ioam.undefined"}
 
-// plugin runs tshark with the plugin and with nothing else configured but what
-// options say. It returns the values of each field of each packet; of a text that says what is
-// wrong only that it is there.
+// plugin runs tshark with the plugin and the given options, without any other configuration. It returns the values of
+// each field of each packet. Error texts are replaced by a constant.
 func plugin(t *testing.T, path string, options ...string) (packets []map[string][]string) {
 	t.Helper()
 	script := wiretest.Path(t, "..", "wireshark", "rocecn.lua")
@@ -365,7 +361,7 @@ func flattenInto(fields map[string][]string, path string, v any) {
 	}
 }
 
-// add adds a value, numbers and flags in one form, whoever prints them.
+// add adds a value, with numbers and flags in the same form for tshark and JSON.
 func add(fields map[string][]string, name, value string) {
 	switch name {
 	case "error", "options_error":

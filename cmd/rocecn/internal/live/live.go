@@ -1,5 +1,5 @@
-// Package live captures from a network interface: a [capture.Reader] that ends
-// with an interrupt, and knows how many packets the kernel dropped.
+// Package live captures from a network interface: a [capture.Reader] that ends with an interrupt, and counts the
+// packets dropped by the kernel.
 package live
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// What Open returns beside the errors of package netio.
+// Errors of Open, besides those of package netio.
 var (
 	ErrNotHere = errors.New("live capture works on Linux only; " +
 		"elsewhere, tcpdump -i INTERFACE -U -w - | rocecn inspect -")
@@ -24,8 +24,7 @@ var (
 		"capture it with tcpdump -i DEVICE -U -w - | rocecn inspect -, or on a mirror port of the switch")
 )
 
-// check is how often a capture without packets looks whether its interface is
-// still there.
+// check is the interval in which a capture without packets checks whether its interface still exists.
 const check = time.Second
 
 // A Source is a live capture.
@@ -37,9 +36,8 @@ type Source struct {
 	batch  []netio.Packet // not handed out yet
 }
 
-// Open opens an interface, or all of them by the name any. Whenever Next is about
-// to wait, it calls beforeWait with how many octets it has read so far. The end of
-// ctx is the end of the capture: what the kernel has by then is read.
+// Open opens an interface, or all of them by the name any. Before Next waits, it calls beforeWait with the number of
+// octets read so far. The end of ctx ends the capture after the packets that the kernel has by then.
 func Open(ctx context.Context, name string, beforeWait func(octets int64) error) (*Source, error) {
 	in, err := netio.OpenPackets(netio.PacketConfig{Interface: name, Blocks: true})
 	switch {
@@ -60,8 +58,7 @@ func Open(ctx context.Context, name string, beforeWait func(octets int64) error)
 	return &Source{in: in, poll: poll, before: beforeWait}, nil
 }
 
-// isRDMA says whether a name is that of an RDMA device, for which the kernel has
-// an entry in a folder.
+// isRDMA reports whether a name is that of an RDMA device, which has an entry in a folder of the kernel.
 func isRDMA(folder, name string) bool {
 	_, err := os.Stat(filepath.Join(folder, name))
 	return name != "" && !strings.ContainsAny(name, "/.") && err == nil
@@ -91,9 +88,9 @@ func (s *Source) Next(r *capture.Record) (err error) {
 	return nil
 }
 
-// Dropped returns how many packets the kernel dropped since the capture began,
-// because they were not read fast enough.
+// Dropped returns the number of packets that the kernel dropped since the capture began, because they were not read
+// fast enough.
 func (s *Source) Dropped() uint64 { return s.in.Lost() }
 
-// Close ends the capture, which nobody may be reading.
+// Close ends the capture. No Next may be in progress.
 func (s *Source) Close() error { return errors.Join(s.poll.Close(), s.in.Close()) }

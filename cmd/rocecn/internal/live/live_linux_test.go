@@ -47,10 +47,9 @@ const (
 	stacked  = macs + " 88a8 0009 8100 6007" + packet
 )
 
-// witness opens a capture and returns a function that waits until it has a frame
-// of so many octets so many times. Linux hands a frame to the captures of a
-// device one after the other, the last one opened first: what the witness has,
-// those that were opened after it have, too.
+// witness opens a capture and returns a function that waits until it has received a number of frames of a length. Linux
+// delivers a frame to the captures of a device in turn, the last one opened first: a frame that the witness has was
+// delivered to captures opened later.
 func witness(t *testing.T, device string) (saw func(octets, times int)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
@@ -71,8 +70,8 @@ func witness(t *testing.T, device string) (saw func(octets, times int)) {
 	}
 }
 
-// What goes in at one end of the cable comes out at the other: octets, order,
-// VLAN tags. The kernel hands the outer tag over beside the frame.
+// Frames sent at one end of the cable are captured at the other: octets, order, VLAN tags. The kernel passes the outer
+// tag outside the frame.
 func TestFrames(t *testing.T) {
 	socket := cable(t)
 	saw := witness(t, "far")
@@ -93,7 +92,7 @@ func TestFrames(t *testing.T) {
 		require.True(t, r.Time.After(before))
 		require.Equal(t, time.UTC, r.Time.Location())
 	}
-	// What the kernel has when the interrupt comes is read.
+	// Packets that the kernel has at the time of the interrupt are read.
 	frame := wiretest.Hex(t, tagged)
 	for range 100 {
 		socket.Send(t, frame)
@@ -136,8 +135,7 @@ func TestLoopback(t *testing.T) {
 	require.Equal(t, 1, times)
 }
 
-// More than the socket has room for, before anything is read: the kernel drops
-// some and says how many.
+// If more frames arrive than the socket buffer holds before any is read, the kernel drops some and counts them.
 func TestDropped(t *testing.T) {
 	socket := cable(t)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -159,8 +157,8 @@ func TestDropped(t *testing.T) {
 	require.LessOrEqual(t, uint64(read)+dropped, uint64(sent)) // some do not get as far as the socket
 }
 
-// An interface that goes down or away ends the capture with an error, behind
-// what the kernel has by then. After an interrupt it is the end all the same.
+// An interface that goes down or is removed ends the capture with an error, after the packets that the kernel has by
+// then. After an interrupt it ends without an error.
 func TestWentAway(t *testing.T) {
 	for _, command := range []string{"link set far down", "link del far"} {
 		for _, interrupted := range []bool{false, true} {

@@ -1,9 +1,7 @@
-// Package pairs is the command that says whose queue pair sends to whose in
-// captures of RoCEv2 traffic, and how that is known: a data packet names the
-// receiver's queue pair only, so the sender's is learned from connection
-// management (cm), from the PSNs of requests and responses (votes), or is in the
-// packets (ud). A line stays when the connection ends; another life of a queue
-// pair has its own.
+// Package pairs is the command that prints, for captures of RoCEv2 traffic, the queue pair that sends to each queue
+// pair, and the evidence. A data packet names only the receiver's queue pair. The sender's is learned from connection
+// management (cm), from the PSNs of requests and responses (votes), or from the DETH (ud). A line remains when the
+// connection ends; a new connection of the same queue pair has a new line.
 package pairs
 
 import (
@@ -77,7 +75,7 @@ type reader struct {
 	packet rocev2.Packet
 }
 
-// read shows the table a file, or what an interface sees until the end of ctx.
+// read prints the table of a file, or of an interface until ctx ends.
 func (r *reader) read(ctx context.Context, name string) error {
 	in, err := r.inputs.Open(ctx, name, func(int64) error { return nil }, nil)
 	if err != nil {
@@ -103,13 +101,13 @@ func (r *reader) read(ctx context.Context, name string) error {
 	}
 }
 
-// decode tells whether the record is a RoCEv2 packet, or has one inside.
+// decode reports whether the record is a RoCEv2 packet, or contains one in a tunnel.
 func (r *reader) decode(record *capture.Record) bool {
 	if !record.Supported() {
 		return false
 	}
 	o := record.Options()
 	o.Outer = r.outer
-	r.frame.Decode(record.Data, o) // InnerPacket says what its error would
+	r.frame.Decode(record.Data, o) // InnerPacket returns the same error
 	return r.frame.Inner().Packet(&r.packet) == nil
 }

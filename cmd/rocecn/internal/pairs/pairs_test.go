@@ -24,8 +24,8 @@ func pairs(stdin []byte, args ...string) (stdout, stderr string, status int) {
 	return out.String(), messages.String(), status
 }
 
-// Of every capture: how many flows are known, and how; both ends of all
-// connections have the same number in them.
+// The number of flows known in each capture, and the evidence. In these captures, both ends of a connection have the
+// same number.
 func TestCaptures(t *testing.T) {
 	want := []struct {
 		name string
@@ -102,14 +102,14 @@ func TestLives(t *testing.T) {
 			got = append(got, r.srcQP)
 		}
 	}
-	require.Equal(t, []uint32{0, 0x21, 0x22}, got) // and what came before votes were enough
+	require.Equal(t, []uint32{0, 0x21, 0x22}, got) // includes packets from before the votes were sufficient
 	var out strings.Builder
 	require.NoError(t, writeTable(&out, tab.all()))
 	require.Contains(t, out.String(), "10.0.0.1 > 10.0.0.2  0x000031  0x000022  votes")
 	require.Contains(t, out.String(), "0x8001")
 }
 
-// What a mirror or an overlay carries counts, unless that is not wanted.
+// Packets in mirrors and overlays count, except with -outer.
 func TestTunnels(t *testing.T) {
 	var file []byte
 	gre := wiretest.Hex(t, "020000000001 020000000002 0800 4500 0000 0000 4000 40 2f 0000 c0000201 c0000202 0000 6558")
@@ -149,7 +149,7 @@ func TestArguments(t *testing.T) {
 	require.NoError(t, os.WriteFile(cut, whole[:len(whole)-5], 0o600))
 	out, _, status = pairs(nil, cut)
 	require.Equal(t, 1, status)
-	require.Contains(t, out, "fd77::1 > fd77::2") // what came before stands
+	require.Contains(t, out, "fd77::1 > fd77::2") // the earlier part is printed
 }
 
 type closedPipe struct{}

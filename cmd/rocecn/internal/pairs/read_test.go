@@ -45,8 +45,7 @@ func messages(t *testing.T, n, octets int) (frames []frame) {
 	return frames
 }
 
-// What the capture cut too short says how much would do for all, and that of a
-// link that is not known says nothing.
+// For packets that are truncated too short, the sufficient length is printed; unsupported link types print none.
 func TestCut(t *testing.T) {
 	frames := messages(t, 3, 64)
 	_, stderr, status := pairs(pcapOf(1, frames...), "-")
@@ -63,7 +62,7 @@ func TestCut(t *testing.T) {
 		"6 packets; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 0 flows without one\n", stderr)
 }
 
-// A frame that means nothing counts for no flow, whatever came before it.
+// A frame without RoCEv2 counts for no flow, and does not inherit the flow of an earlier packet.
 func TestNothingAfterTunnel(t *testing.T) {
 	whole := messages(t, 1, 1000)[0]
 	gre := wiretest.Hex(t, "020000000001 020000000002 0800 4500 0000 0000 4000 40 2f 0000 c0000201 c0000202 0000 6558")
@@ -124,8 +123,8 @@ func (s *script) requests() (rows []*row) {
 	return rows
 }
 
-// What came before the pair was known belongs to its row: the first request is at
-// 1000.001 s, and then one each 2 ms.
+// Packets from before the pair was known belong to its row: the first request is at 1000.001 s, the others follow every
+// 2 ms.
 func TestBeforeThePairWasKnown(t *testing.T) {
 	s := newScript()
 	for psn := range uint32(5) {
@@ -169,7 +168,7 @@ func TestAmbiguous(t *testing.T) {
 	require.Equal(t, "ambiguous", rows[0].from())
 }
 
-// Notifications, management and opcodes that nobody knows make no row.
+// Notifications, management and unknown opcodes make no row.
 func TestNoRow(t *testing.T) {
 	s := newScript()
 	s.put(s.packet(0, bth.CNP, 0, 0x31, 0)).put(s.packet(0, bth.Opcode(0x1F), 0, 0x31, 0)).put(s.packet(0,

@@ -110,7 +110,7 @@ func (t *table) all() []*row {
 	return all
 }
 
-// summary says how many flows are known, and how.
+// summary prints the number of known flows by evidence.
 func (t *table) summary(w io.Writer, packets int) {
 	by := map[qpmap.Basis]int{}
 	for _, r := range t.rows {

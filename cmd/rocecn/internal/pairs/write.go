@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 )
 
-// from says from what the pair is known, or why there is none.
+// from returns the evidence for the pair, or the reason why there is none.
 func (r *row) from() string {
 	switch {
 	case r.pair.From != 0:

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Text is what is written so far.
+// A Text accumulates metrics in the text format.
 type Text struct {
 	Octets []byte
 	name   string // of the family
@@ -73,7 +73,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// Count returns how many times were observed.
+// Count returns the number of observations.
 func (h *Histogram) Count() (n uint64) {
 	for i := range h.counts {
 		n += h.counts[i].Load()

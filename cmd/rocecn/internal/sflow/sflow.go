@@ -1,10 +1,8 @@
-// Package sflow reads datagrams of sFlow version 5: which packets a switch has
-// sampled, where, and how many packets each of them stands for.
+// Package sflow decodes datagrams of sFlow version 5: packets sampled by a switch, with sampling point and rate.
 //
-// It is not a decoder of all that sFlow can say: gopacket's is one, and panics on
-// datagrams that are cut, and gives memory by counts that the datagram only claims.
-// Here every length is checked against the octets that are there, nothing is
-// allocated, and what is of no use here is passed over.
+// It decodes flow samples only. The decoder of gopacket decodes all of sFlow, but panics on truncated datagrams, and
+// allocates memory for counts claimed by the datagram. This package checks every length against the octets present,
+// allocates nothing, and skips other samples and records.
 package sflow
 
 import (
@@ -29,7 +27,7 @@ var (
 
 // A Datagram is the header of a datagram; [Datagram.Next] reads its samples.
 type Datagram struct {
-	Agent    netip.Addr // who samples
+	Agent    netip.Addr // sampling switch
 	SubAgent uint32     // which part of it
 	Sequence uint32     // of the datagrams of this part
 	Uptime   uint32     // milliseconds
@@ -45,9 +43,8 @@ type Sample struct {
 	Rate                    uint32 // one packet in so many is sampled
 	Drops                   uint32 // samples that the agent had no time for, since it began
 
-	// Header is the begin of the packet, nil where the sample has none that can be
-	// looked at: it aliases the datagram. Options say what it begins with, and
-	// whether the packet goes on behind it.
+	// Header is the begin of the packet, or nil if the sample has none that can be decoded. It aliases the datagram.
+	// Options give its link type, and whether it is truncated.
 	Header  []byte
 	Options rocev2.DecodeOptions
 }
@@ -90,8 +87,8 @@ func (d *Datagram) Decode(b []byte) error {
 	return nil
 }
 
-// Next sets s from the next flow sample; samples of counters and others are passed over.
-// It returns false behind the last one, and where the rest is broken, with the reason.
+// Next sets s to the next flow sample, and skips other samples. It returns false at the end of the datagram, and false
+// with an error if the rest is broken.
 func (d *Datagram) Next(s *Sample) (ok bool, err error) {
 	for d.samples > 0 {
 		r := reader{rest: d.rest}

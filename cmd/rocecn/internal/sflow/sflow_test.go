@@ -63,8 +63,7 @@ func all(b []byte) (d Datagram, samples []Sample, err error) {
 	}
 }
 
-// What is cut anywhere, or has a length that leads out of it, is an error, and takes
-// nothing from the samples before.
+// A datagram that is truncated anywhere, or has a length beyond its end, is an error. The samples before are kept.
 func TestBroken(t *testing.T) {
 	b := byHand(t)
 	for n := range b {
@@ -99,7 +98,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// The datagrams of Open vSwitch 3.1 are to us what they are to tshark.
+// Our values of the datagrams of Open vSwitch 3.1 are those of tshark.
 func TestTshark(t *testing.T) {
 	const sample = "sflow.flow_sample."
 	var frames [][]byte
@@ -157,8 +156,7 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// Whatever comes, no sample has more than the datagram, and there are no more samples
-// than there is room for.
+// For any input, no sample is longer than the datagram, and the number of samples is limited by its length.
 func FuzzDatagram(f *testing.F) {
 	f.Add(byHand(f))
 	for _, r := range wiretest.Capture(f, "sflow/ovs.pcap") {

@@ -1,5 +1,5 @@
-// Package web is how the commands serve HTTP: to a few who ask now and then. Whoever asks for more, or stays without
-// asking, does not take the files and the memory that the command needs for what it is there for.
+// Package web serves HTTP for the commands, to a small number of clients. Clients that send many requests, or keep
+// connections open, cannot use up the files and the memory that the command needs.
 package web
 
 import (
@@ -11,11 +11,11 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// connections is how many there are at once. Others wait until one of these ends.
+// connections is the maximum number of open connections. Further clients wait until one is closed.
 const connections = 64
 
-// patience is how long what a client has begun to send may take.
-const patience = 5 * time.Second
+// readTimeout is the maximum time for reading a request.
+const readTimeout = 5 * time.Second
 
 // Listen listens at a TCP address.
 func Listen(address string) (net.Listener, error) {
@@ -26,16 +26,16 @@ func Listen(address string) (net.Listener, error) {
 	return netutil.LimitListener(l, connections), nil
 }
 
-// Server returns a server with these answers, which logs what goes wrong.
+// Server returns a server with these handlers, which logs its errors.
 func Server(answers http.Handler, log *log.Logger) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Body != http.NoBody { // nobody needs one, and who does not send it is not waited for
-				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience))
+			if r.Body != http.NoBody { // no handler needs a body: do not wait for it
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 			}
 			answers.ServeHTTP(w, r)
 		}),
 		ErrorLog: log, MaxHeaderBytes: 16 << 10,
-		ReadHeaderTimeout: patience, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second,
+		ReadHeaderTimeout: readTimeout, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second,
 	}
 }

@@ -89,7 +89,7 @@ func (p *piped) Close() error {
 
 func (p *piped) Addr() net.Addr { return p.c.LocalAddr() }
 
-// Who has an answer and asks nothing more, or never asks to the end, is not waited for.
+// Idle connections and incomplete requests are closed.
 func TestSilence(t *testing.T) {
 	for _, begin := range []func(t *testing.T, c net.Conn){
 		func(t *testing.T, c net.Conn) { ask(t, c); fineFrom(t, c) },
