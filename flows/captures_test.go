@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// observed returns a table that has seen a capture.
-func observed(t testing.TB, name string) *Table {
+// observeFile returns a table that has seen a capture.
+func observeFile(t testing.TB, name string) *Table {
 	t.Helper()
 	table := New(Config{})
 	var d Decoder
@@ -32,7 +32,7 @@ func TestCaptures(t *testing.T) {
 		{"rxe-verbs6.pcap", 3}, {"rxe-udaddy6.pcap", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			table := observed(t, c.name)
+			table := observeFile(t, c.name)
 			var sum PSN
 			for _, f := range table.Snapshot().Flows {
 				t.Logf("%s %v %v src %d %v: %d packets, %+v %+v acks %d rnr %d mtu %d %v wrong %d", c.name, f.FlowKey,
@@ -56,7 +56,7 @@ func TestCaptures(t *testing.T) {
 // Without the exchanges of connection management, votes say what these say.
 func TestVotesAlone(t *testing.T) {
 	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-rping6.pcap"} {
-		with, without := observed(t, name), New(Config{})
+		with, without := observeFile(t, name), New(Config{})
 		var d Decoder
 		var p Packet
 		for _, r := range wiretest.Capture(t, name) {

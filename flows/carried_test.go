@@ -52,7 +52,7 @@ func TestCarriedAgreesWithTshark(t *testing.T) {
 			want[k] = &now
 		}
 		got := map[rocev2.FlowKey]*carried{}
-		for _, f := range observed(t, name).Snapshot().Flows {
+		for _, f := range observeFile(t, name).Snapshot().Flows {
 			got[f.FlowKey] = &carried{f.SrcMAC.String(), f.DstMAC.String(), uint64(f.VLAN), uint64(f.PCP),
 				uint64(f.SrcPort), f.Varies.SrcPort, f.Varies.SrcMAC}
 		}
@@ -61,8 +61,8 @@ func TestCarriedAgreesWithTshark(t *testing.T) {
 	}
 }
 
-// sent has a table count a frame of rxe-vlan4 that was changed first.
-func sent(t *testing.T, change ...func(b []byte)) Flow {
+// observeChanged has a table count a frame of rxe-vlan4 that was changed first.
+func observeChanged(t *testing.T, change ...func(b []byte)) Flow {
 	t.Helper()
 	table := New(Config{})
 	var d Decoder
@@ -100,27 +100,27 @@ func TestVaries(t *testing.T) {
 		{"port", func(b []byte) { b[18+21]++ }, Varies{SrcPort: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			first := sent(t, same)
-			last := sent(t, c.change)
-			both := sent(t, same, c.change)
+			first := observeChanged(t, same)
+			last := observeChanged(t, c.change)
+			both := observeChanged(t, same, c.change)
 			require.Equal(t, c.varies, both.Varies)
 			require.Equal(t, last.SrcMAC, both.SrcMAC)
 			require.Equal(t, last.DstMAC, both.DstMAC)
 			require.Equal(t, last.SrcPort, both.SrcPort)
 			require.Equal(t, last.VLAN, both.VLAN)
 			require.Equal(t, first.PCP|last.PCP, both.PCP)
-			require.Equal(t, c.varies, sent(t, same, c.change, same).Varies)
+			require.Equal(t, c.varies, observeChanged(t, same, c.change, same).Varies)
 			require.Equal(t, Varies{}, last.Varies)
 		})
 	}
-	require.NotEqual(t, sent(t, same).PCP, sent(t, same, func(b []byte) { b[14] ^= 0xE0 }).PCP)
+	require.NotEqual(t, observeChanged(t, same).PCP, observeChanged(t, same, func(b []byte) { b[14] ^= 0xE0 }).PCP)
 }
 
 // Flows of two hosts share a source port in one direction only, management with none.
 func TestSharedPort(t *testing.T) {
 	ends := map[string]int{}
 	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {
-		all := observed(t, name).Snapshot().Flows
+		all := observeFile(t, name).Snapshot().Flows
 		for i, f := range all {
 			want := uint64(0)
 			for j, other := range all {

@@ -55,7 +55,7 @@ func (t *Table) Changes() *Snapshot {
 	c.links, c.evicted = now.Links, now.Evicted
 	now.sortByKey()
 	old.sortByKey()
-	return now.Since(old)
+	return now.changesSince(old)
 }
 
 // appendSnapshot adds the flows of another snapshot, and what is unpaired.

@@ -32,9 +32,9 @@ func TestChanges(t *testing.T) {
 			now := table.Snapshot()
 			want := now
 			if old != nil {
-				want = now.Since(old)
+				want = now.changesSince(old)
 			} else {
-				want = now.Since(&Snapshot{})
+				want = now.changesSince(&Snapshot{})
 			}
 			got := table.Changes()
 			require.Equal(t, want.Flows, got.Flows, "seed %d, frame %d", seed, i+1)
@@ -98,7 +98,7 @@ func TestUnpairedOnce(t *testing.T) {
 	require.EqualValues(t, 2, all.Unpaired[0].FastCNPs)
 	require.EqualValues(t, 1, all.Unpaired[0].CNPs)
 	require.True(t, all.Unpaired[0].WithQP)
-	require.Empty(t, all.Since(all).Unpaired)
+	require.Empty(t, all.changesSince(all).Unpaired)
 	require.Equal(t, all.Unpaired, table.Changes().Unpaired)
 	require.Empty(t, table.Changes().Unpaired)
 }

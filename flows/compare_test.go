@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 				again := other
 				again.Time = again.Time.Add(3 * time.Microsecond)
 				b = append(b, &again)
-				if repeatable(&p) {
+				if isRepeatable(&p) {
 					w.copiedB++
 				} else { // an answer that comes again: nothing says that it is a copy
 					w.added++
@@ -70,7 +70,7 @@ func TestCompare(t *testing.T) {
 				again := *f
 				again.Time = f.Time.Add(time.Microsecond)
 				a = append(a, &again)
-				if repeatable(&p) {
+				if isRepeatable(&p) {
 					w.copiedA++
 				} else {
 					w.lost++
@@ -123,9 +123,9 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// repeatable says whether a packet that comes again at once, without an
+// isRepeatable says whether a packet that comes again at once, without an
 // Identification, can only be a copy.
-func repeatable(p *rocev2.Packet) bool {
+func isRepeatable(p *rocev2.Packet) bool {
 	r := roles[p.BTH.Opcode]
 	return r.kind == requestKind || r.message == MessageRead
 }
@@ -161,19 +161,19 @@ func newPoints(src, dst string, config ComparisonConfig) *points {
 	return &points{NewComparison(config), k, time.Unix(1e9, 0)}
 }
 
-func (c *points) at(at Point, op bth.Opcode, psn uint32, id uint16) *points {
-	return c.after(time.Microsecond, at, op, psn, id)
+func (c *points) observeAt(at Point, op bth.Opcode, psn uint32, id uint16) *points {
+	return c.observeAfter(time.Microsecond, at, op, psn, id)
 }
 
-func (c *points) after(d time.Duration, at Point, op bth.Opcode, psn uint32, id uint16) *points {
+func (c *points) observeAfter(d time.Duration, at Point, op bth.Opcode, psn uint32, id uint16) *points {
 	c.now = c.now.Add(d)
 	c.Observe(at, &Packet{kind: roles[op].kind, pkt: observation{Opcode: op, Flow: keyOf(c.flow), PSN: psn}, ident: id},
 		c.now)
 	return c
 }
 
-// only returns the only flow.
-func (c *points) only(t *testing.T) *Compared {
+// requireOneFlow returns the only flow.
+func (c *points) requireOneFlow(t *testing.T) *Compared {
 	t.Helper()
 	c.Finish()
 	all := c.Flows()
@@ -186,18 +186,18 @@ func (c *points) only(t *testing.T) *Compared {
 func TestCompareByIdentification(t *testing.T) {
 	const ms = time.Millisecond
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
-	c.at(PointA, bth.RCSendOnly, 1, 100).after(5*time.Microsecond, PointB, bth.RCSendOnly, 1, 100)
-	c.at(PointA, bth.RCSendOnly, 2, 101)                                                              // lost
-	c.after(70*ms, PointA, bth.RCSendOnly, 2, 102)                                                    // lost
-	c.after(70*ms, PointA, bth.RCSendOnly, 2, 103).after(7000, PointB, bth.RCSendOnly, 2, 103)        // repeated
-	c.after(900*ms, PointB, bth.RCSendOnly, 2, 103)                                                   // a late copy
-	c.at(PointA, bth.RCAcknowledge, 2, 104).after(9000, PointB, bth.RCAcknowledge, 2, 104)            // an ACK
-	c.after(1, PointB, bth.RCAcknowledge, 2, 104)                                                     // its copy
-	c.after(1, PointB, bth.RCAcknowledge, 2, 105)                                                     // not at A
-	c.at(PointA, bth.RCSendOnly, 3, 106).at(PointA, bth.RCSendOnly, 3, 106)                           // twice, and lost
-	c.at(PointA, bth.RCSendOnly, 4, 107).at(PointA, bth.RCSendOnly, 4, 107)                           // 2 at A, 1 at B
-	c.at(PointB, bth.RCSendOnly, 4, 107).at(PointB, bth.RCSendOnly, 5, 108).at(PointB, bth.CNP, 0, 1) // added
-	f := c.only(t)
+	c.observeAt(PointA, bth.RCSendOnly, 1, 100).observeAfter(5*time.Microsecond, PointB, bth.RCSendOnly, 1, 100)
+	c.observeAt(PointA, bth.RCSendOnly, 2, 101)                                                                            // lost
+	c.observeAfter(70*ms, PointA, bth.RCSendOnly, 2, 102)                                                                  // lost
+	c.observeAfter(70*ms, PointA, bth.RCSendOnly, 2, 103).observeAfter(7000, PointB, bth.RCSendOnly, 2, 103)               // repeated
+	c.observeAfter(900*ms, PointB, bth.RCSendOnly, 2, 103)                                                                 // a late copy
+	c.observeAt(PointA, bth.RCAcknowledge, 2, 104).observeAfter(9000, PointB, bth.RCAcknowledge, 2, 104)                   // an ACK
+	c.observeAfter(1, PointB, bth.RCAcknowledge, 2, 104)                                                                   // its copy
+	c.observeAfter(1, PointB, bth.RCAcknowledge, 2, 105)                                                                   // not at A
+	c.observeAt(PointA, bth.RCSendOnly, 3, 106).observeAt(PointA, bth.RCSendOnly, 3, 106)                                  // twice, and lost
+	c.observeAt(PointA, bth.RCSendOnly, 4, 107).observeAt(PointA, bth.RCSendOnly, 4, 107)                                  // 2 at A, 1 at B
+	c.observeAt(PointB, bth.RCSendOnly, 4, 107).observeAt(PointB, bth.RCSendOnly, 5, 108).observeAt(PointB, bth.CNP, 0, 1) // added
+	f := c.requireOneFlow(t)
 	require.Equal(t, [2]uint64{9, 9}, f.Packets)
 	require.EqualValues(t, 4, f.Same)
 	require.EqualValues(t, 3, f.Lost)
@@ -214,20 +214,20 @@ func TestCompareInOrder(t *testing.T) {
 	for _, address := range []struct{ src, dst string }{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
 		const ms = time.Millisecond
 		c := newPoints(address.src, address.dst, ComparisonConfig{})
-		c.at(PointA, bth.RCSendOnly, 1, 0).after(5000, PointB, bth.RCSendOnly, 1, 0)
-		c.after(20*ms, PointA, bth.RCSendOnly, 1, 0).after(6000, PointB, bth.RCSendOnly, 1, 0) // both arrived
-		c.at(PointA, bth.RCSendOnly, 2, 0)                                                     // lost
-		c.after(20*ms, PointA, bth.RCSendOnly, 2, 0).after(7000, PointB, bth.RCSendOnly, 2, 0)
-		c.at(PointA, bth.RCSendOnly, 3, 0).after(8000, PointB, bth.RCSendOnly, 3, 0)
+		c.observeAt(PointA, bth.RCSendOnly, 1, 0).observeAfter(5000, PointB, bth.RCSendOnly, 1, 0)
+		c.observeAfter(20*ms, PointA, bth.RCSendOnly, 1, 0).observeAfter(6000, PointB, bth.RCSendOnly, 1, 0) // both arrived
+		c.observeAt(PointA, bth.RCSendOnly, 2, 0)                                                            // lost
+		c.observeAfter(20*ms, PointA, bth.RCSendOnly, 2, 0).observeAfter(7000, PointB, bth.RCSendOnly, 2, 0)
+		c.observeAt(PointA, bth.RCSendOnly, 3, 0).observeAfter(8000, PointB, bth.RCSendOnly, 3, 0)
 		// a copy: too soon to be a repeat
-		c.at(PointB, bth.RCSendOnly, 3, 0)
-		c.after(copyTime2, PointB, bth.RCSendOnly, 3, 0)                                            // none
-		c.at(PointA, bth.RCRDMAReadResponseOnly, 4, 0).at(PointA, bth.RCRDMAReadResponseOnly, 4, 0) // a copy at A
-		c.at(PointB, bth.RCRDMAReadResponseOnly, 4, 0)
-		c.at(PointB, bth.RCAcknowledge, 5, 0).at(PointB, bth.RCAcknowledge, 5, 0) // sent again, the first one lost
-		c.at(PointA, bth.RCAcknowledge, 5, 0)
-		c.at(PointA, bth.CNP, 0, 0).at(PointA, bth.CNP, 0, 0) // two CNPs, both lost
-		f := c.only(t)
+		c.observeAt(PointB, bth.RCSendOnly, 3, 0)
+		c.observeAfter(copyTime2, PointB, bth.RCSendOnly, 3, 0)                                                   // none
+		c.observeAt(PointA, bth.RCRDMAReadResponseOnly, 4, 0).observeAt(PointA, bth.RCRDMAReadResponseOnly, 4, 0) // a copy at A
+		c.observeAt(PointB, bth.RCRDMAReadResponseOnly, 4, 0)
+		c.observeAt(PointB, bth.RCAcknowledge, 5, 0).observeAt(PointB, bth.RCAcknowledge, 5, 0) // sent again, the first one lost
+		c.observeAt(PointA, bth.RCAcknowledge, 5, 0)
+		c.observeAt(PointA, bth.CNP, 0, 0).observeAt(PointA, bth.CNP, 0, 0) // two CNPs, both lost
+		f := c.requireOneFlow(t)
 		require.EqualValues(t, 6, f.Same)
 		require.EqualValues(t, 3, f.Lost)
 		require.EqualValues(t, 2, f.Added)
@@ -263,10 +263,10 @@ func TestCompareTurns(t *testing.T) {
 			if len(psns[at]) == 0 {
 				at = 1 - at
 			}
-			c.at(at, bth.RCSendOnly, psns[at][0], 0)
+			c.observeAt(at, bth.RCSendOnly, psns[at][0], 0)
 			psns[at] = psns[at][1:]
 		}
-		f := c.only(t)
+		f := c.requireOneFlow(t)
 		require.EqualValues(t, 4800, f.Same, before)
 		require.EqualValues(t, before[PointA]+100, f.Lost, before)
 		require.EqualValues(t, before[PointB]+100, f.Added, before)
@@ -284,24 +284,24 @@ func TestCompareTurns(t *testing.T) {
 func TestCompareEqual(t *testing.T) {
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
 	for range DefaultWindow {
-		c.at(PointA, bth.CNP, 0, 0)
+		c.observeAt(PointA, bth.CNP, 0, 0)
 	}
 	for range DefaultWindow {
-		c.at(PointB, bth.CNP, 0, 0)
+		c.observeAt(PointB, bth.CNP, 0, 0)
 	}
 	require.EqualValues(t, 1, c.groups.Len())
-	f := c.only(t)
+	f := c.requireOneFlow(t)
 	require.EqualValues(t, DefaultWindow, f.Same)
 	require.EqualValues(t, DefaultWindow, f.Delay.Count())
 	require.Zero(t, c.groups.Len())
 
 	c = newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: math.MaxInt})
 	for psn := range uint32(18) {
-		c.at(PointA, bth.RCSendOnly, psn, 0)
+		c.observeAt(PointA, bth.RCSendOnly, psn, 0)
 	}
 	require.LessOrEqual(t, len(c.sides[PointA].ring), 64)
 	require.Empty(t, c.sides[PointB].ring)
-	require.EqualValues(t, 18, c.only(t).Lost)
+	require.EqualValues(t, 18, c.requireOneFlow(t).Lost)
 }
 
 // Flows for which there is no room are given up, as soon as none of their packets
@@ -311,7 +311,7 @@ func TestCompareEvicts(t *testing.T) {
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window, MaxFlows: flows})
 	for qp := range uint32(n) {
 		c.flow.DestQP = qp
-		c.at(PointA, bth.RCSendOnly, 1, 0).at(PointA, bth.RCSendOnly, 2, 0).at(PointB, bth.RCSendOnly, 2, 0)
+		c.observeAt(PointA, bth.RCSendOnly, 1, 0).observeAt(PointA, bth.RCSendOnly, 2, 0).observeAt(PointB, bth.RCSendOnly, 2, 0)
 		require.LessOrEqual(t, c.Comparison.flows.Len(), flows+2*window)
 		require.LessOrEqual(t, c.groups.Len(), 2*window)
 	}
@@ -337,10 +337,10 @@ func TestCompareKinds(t *testing.T) {
 	require.Equal(t, [2]uint64{5, 5}, total.Packets) // requests, answers, CNPs, Fast CNPs and PPFC
 	require.EqualValues(t, 5, total.Same)
 	require.Equal(t, [2]uint64{}, [2]uint64{c.sides[PointA].waiting, c.sides[PointB].waiting})
-	c.at(PointB, bth.RCSendOnly, 1, 2).at(PointB, bth.RCSendOnly, 2, 3)
+	c.observeAt(PointB, bth.RCSendOnly, 1, 2).observeAt(PointB, bth.RCSendOnly, 2, 3)
 	require.EqualValues(t, 2, c.sides[PointB].waiting)
 	require.Equal(t, PointA, c.Next())
-	c.at(PointA, bth.RCSendOnly, 2, 3)
+	c.observeAt(PointA, bth.RCSendOnly, 2, 3)
 	require.EqualValues(t, 1, c.sides[PointB].waiting)
 	c.Finish()
 	require.Zero(t, c.sides[PointB].waiting)
@@ -357,7 +357,7 @@ func TestCompareOutside(t *testing.T) {
 			if point == PointB {
 				c.now = c.now.Add(offset + 10)
 			}
-			c.after(0, point, bth.RCSendOnly, psn, uint16(psn))
+			c.observeAfter(0, point, bth.RCSendOnly, psn, uint16(psn))
 		}
 		for psn := range uint32(40) {
 			when := time.Duration(psn) * time.Millisecond
@@ -366,12 +366,12 @@ func TestCompareOutside(t *testing.T) {
 				at(PointB, when, psn)
 			}
 		}
-		f := c.only(t)
+		f := c.requireOneFlow(t)
 		require.EqualValues(t, 21, f.Lost)
 		require.EqualValues(t, 20, f.Outside, offset)
 	}
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
-	require.EqualValues(t, 1, c.at(PointA, bth.RCSendOnly, 1, 1).only(t).Outside, "B has nothing at all")
+	require.EqualValues(t, 1, c.observeAt(PointA, bth.RCSendOnly, 1, 1).requireOneFlow(t).Outside, "B has nothing at all")
 }
 
 // Percentiles of delays of both signs, few or many of them.
@@ -406,8 +406,8 @@ func TestCompareCopyTime(t *testing.T) {
 	}{{0, 1}, {10 * time.Microsecond, 1}, {10*time.Microsecond + 1, 0}, {-10 * time.Microsecond, 1},
 		{-10*time.Microsecond - 1, 0}} {
 		p := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
-		p.at(PointA, bth.RCSendOnly, 1, 0).after(c.after, PointA, bth.RCSendOnly, 1, 0).at(PointB, bth.RCSendOnly, 1, 0)
-		f := p.only(t)
+		p.observeAt(PointA, bth.RCSendOnly, 1, 0).observeAfter(c.after, PointA, bth.RCSendOnly, 1, 0).observeAt(PointB, bth.RCSendOnly, 1, 0)
+		f := p.requireOneFlow(t)
 		require.Equal(t, c.copy, f.Duplicated[PointA], c.after)
 		require.Equal(t, 1-c.copy, f.Lost, c.after)
 	}
@@ -424,9 +424,9 @@ func TestCompareOutsideOfFew(t *testing.T) {
 			lost bool
 		}{{17, false}, {18, ms != 20}, {19, true}} {
 			c.flow.DestQP, c.now = f.qp, begin.Add(time.Duration(ms)*time.Millisecond)
-			c.after(time.Duration(f.qp), PointA, bth.RCSendOnly, ms, uint16(ms))
+			c.observeAfter(time.Duration(f.qp), PointA, bth.RCSendOnly, ms, uint16(ms))
 			if !f.lost {
-				c.after(time.Hour, PointB, bth.RCSendOnly, ms, uint16(ms))
+				c.observeAfter(time.Hour, PointB, bth.RCSendOnly, ms, uint16(ms))
 			}
 		}
 	}

@@ -159,7 +159,7 @@ func TestRealRetries(t *testing.T) {
 // sendID gives requests with this Identification.
 func (s *script) sendID(id uint16, op bth.Opcode, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
 			Payload: 100}, ident: id})
 		id++
 	}
@@ -179,54 +179,54 @@ func TestCopies(t *testing.T) {
 		causes Retransmissions
 	}{
 		{"a copy",
-			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(9, op, 12).sendID(10, op, 13),
+			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(9, op, 12).sendID(10, op, 13),
 			PSN{First: 10, Last: 13, Lives: 1, Copies: 1}, Retransmissions{}},
 		{"a copy that comes later, twice",
-			paired(t, 10).sendID(7, op, 10, 11, 12, 13, 14).sendID(8, op, 11).sendID(8, op, 11),
+			newPaired(t, 10).sendID(7, op, 10, 11, 12, 13, 14).sendID(8, op, 11).sendID(8, op, 11),
 			PSN{First: 10, Last: 14, Lives: 1, Copies: 2}, Retransmissions{}},
 		{"a repeat",
-			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12),
+			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a repeat, a copy of it and one of the first",
-			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12),
+			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1, Copies: 2}, Retransmissions{Timeout: 1}},
 		{"a copy among what a NAK explains",
-			paired(t, 10).sendID(7, op, 10, 11, 12).naks(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11, op, 12),
+			newPaired(t, 10).sendID(7, op, 10, 11, 12).answerNAK(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2, Copies: 1}, Retransmissions{NAK: 2}},
 		{"a copy of what came late",
-			paired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).acks(13),
+			newPaired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Retransmissions{}},
 		{"UC",
 			newScript(t).sendID(7, bth.UCSendOnly, 10, 11, 12).sendID(9, bth.UCSendOnly, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Copies: 1}, Retransmissions{}},
 		{"all Identifications are 0",
-			paired(t, 10).sends(10, 11, 12, 12),
+			newPaired(t, 10).sendOnly(10, 11, 12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"all Identifications are 0 but for one",
-			paired(t, 10).sends(10, 11).sendID(9, op, 12).sends(13, 14, 14),
+			newPaired(t, 10).sendOnly(10, 11).sendID(9, op, 12).sendOnly(13, 14, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"another PSN",
-			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(8, op, 10),
+			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(8, op, 10),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a PSN of the life before",
-			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 900_000, 900_001).sendID(9, op, 12, 13),
+			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 900_000, 900_001).sendID(9, op, 12, 13),
 			PSN{First: 10, Last: 13, Lives: 3}, Retransmissions{}},
 		{"IPv6 has none",
 			v6(newScript(t)).sendID(7, op, 10, 11, 12).sendID(9, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := c.script.flow()
+			f := c.script.onlyFlow()
 			require.Equal(t, c.psn, f.PSN)
 			require.Equal(t, c.causes, f.Causes)
 		})
 	}
 	// A copy begins no message, is no trouble, and its twin's answer is timed.
-	s := paired(t, 10)
-	s.at(0).sendID(7, op, 10, 11, 12)
-	s.at(10).sendID(9, op, 12)
-	s.at(30).acks(12)
-	f := s.flow()
+	s := newPaired(t, 10)
+	s.setTime(0).sendID(7, op, 10, 11, 12)
+	s.setTime(10).sendID(9, op, 12)
+	s.setTime(30).answerACK(12)
+	f := s.onlyFlow()
 	require.Equal(t, Messages{3, 3}, *f.Message(MessageSend))
 	require.Zero(t, f.FirstTrouble)
 	require.Zero(t, f.Trouble())
@@ -244,105 +244,105 @@ func TestWholeMessages(t *testing.T) {
 		script *script
 		of     Messages
 	}{
-		{"whole", paired(t, 10).send(first, 10).send(middle, 11).send(last, 12), Messages{1, 1}},
-		{"out of order", paired(t, 10).send(first, 10).send(last, 12).send(middle, 11).send(only, 13), Messages{2, 2}},
+		{"whole", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(last, 12), Messages{1, 1}},
+		{"out of order", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).sendOp(middle, 11).sendOp(only, 13), Messages{2, 2}},
 		{"the first comes last",
-			paired(t, 10).send(only, 10).send(middle, 12).send(last, 13).send(first, 11),
+			newPaired(t, 10).sendOp(only, 10).sendOp(middle, 12).sendOp(last, 13).sendOp(first, 11),
 			Messages{2, 2}},
 		{"the last comes last",
-			paired(t, 10).send(first, 10).send(middle, 11).send(first, 13).send(last, 14).send(last, 12),
+			newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(first, 13).sendOp(last, 14).sendOp(last, 12),
 			Messages{2, 2}},
 		{"the middle is missing, of UC",
-			newScript(t).send(uc(first), 10).send(uc(last), 12).send(uc(only), 13),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 12).sendOp(uc(only), 13),
 			Messages{2, 1}},
-		{"the middle is missing, received", paired(t, 10).send(first, 10).send(last, 12).acks(12), Messages{1, 1}},
-		{"the middle is missing, lost", paired(t, 10).send(first, 10).send(last, 12).acks(10), Messages{1, 0}},
+		{"the middle is missing, received", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).answerACK(12), Messages{1, 1}},
+		{"the middle is missing, lost", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).answerACK(10), Messages{1, 0}},
 		{"the first is missing, received",
-			paired(t, 10).send(only, 10).send(middle, 12).send(last, 13).acks(13),
+			newPaired(t, 10).sendOp(only, 10).sendOp(middle, 12).sendOp(last, 13).answerACK(13),
 			Messages{1, 1}},
-		{"the last is missing", paired(t, 10).send(first, 10).send(middle, 11).send(only, 13).acks(13), Messages{2, 1}},
+		{"the last is missing", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(only, 13).answerACK(13), Messages{2, 1}},
 		{"two are missing, of one",
-			newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(middle), 12).sendOp(uc(last), 14),
 			Messages{1, 0}},
 		{"two are missing, one comes",
-			newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14).send(uc(middle), 13),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(middle), 12).sendOp(uc(last), 14).sendOp(uc(middle), 13),
 			Messages{1, 0}},
 		{"two are missing, both come",
-			newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14).send(uc(middle), 13, 11),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(middle), 12).sendOp(uc(last), 14).sendOp(uc(middle), 13, 11),
 			Messages{1, 1}},
 		{"a gap over the end of one and the beginning of another",
-			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(only), 15),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 14).sendOp(uc(only), 15),
 			Messages{2, 1}},
 		{"… of which the beginning comes",
-			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 14).sendOp(uc(first), 13),
 			Messages{2, 1}},
 		{"… and then the end",
-			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13).send(uc(last), 11).send(uc(only),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 14).sendOp(uc(first), 13).sendOp(uc(last), 11).sendOp(uc(only),
 				12),
 			Messages{3, 3}},
 		{"the capture begins in a message",
-			newScript(t).send(middle, 11).send(last, 12).send(only, 13),
+			newScript(t).sendOp(middle, 11).sendOp(last, 12).sendOp(only, 13),
 			Messages{1, 1}},
 		{"… and the first one is repeated",
-			newScript(t).send(middle, 11).send(last, 12).send(only, 13).send(first, 10),
+			newScript(t).sendOp(middle, 11).sendOp(last, 12).sendOp(only, 13).sendOp(first, 10),
 			Messages{2, 2}},
 		{"… and it is repeated before the last one",
-			newScript(t).send(middle, 11).send(first, 10).send(last, 12),
+			newScript(t).sendOp(middle, 11).sendOp(first, 10).sendOp(last, 12),
 			Messages{1, 1}},
-		{"… and nothing ends it", newScript(t).send(middle, 11).send(first, 10).send(middle, 12), Messages{1, 0}},
+		{"… and nothing ends it", newScript(t).sendOp(middle, 11).sendOp(first, 10).sendOp(middle, 12), Messages{1, 0}},
 		{"another life",
-			newScript(t).send(uc(first), 10).send(uc(last), 12).send(uc(first), 900_000).send(uc(last), 900_001),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 12).sendOp(uc(first), 900_000).sendOp(uc(last), 900_001),
 			Messages{2, 1}},
 		{"another life in a message",
-			newScript(t).send(uc(only), 10).send(uc(last), 900_001).send(uc(only), 900_002),
+			newScript(t).sendOp(uc(only), 10).sendOp(uc(last), 900_001).sendOp(uc(only), 900_002),
 			Messages{2, 2}},
 		{"repeats count nothing again",
-			paired(t, 10).send(first, 10).send(last, 11).send(first, 10).send(last, 11),
+			newPaired(t, 10).sendOp(first, 10).sendOp(last, 11).sendOp(first, 10).sendOp(last, 11),
 			Messages{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.of, c.script.flow().messages[MessageSend])
+			require.Equal(t, c.of, c.script.onlyFlow().messages[MessageSend])
 		})
 	}
 	// More holes than are remembered, each in a message of its own.
 	s := newScript(t)
 	for i := range uint32(3 * maxHoles) {
-		s.send(uc(first), 3*i).send(uc(last), 3*i+2)
+		s.sendOp(uc(first), 3*i).sendOp(uc(last), 3*i+2)
 	}
-	require.Equal(t, Messages{3 * maxHoles, 0}, s.flow().messages[MessageSend])
+	require.Equal(t, Messages{3 * maxHoles, 0}, s.onlyFlow().messages[MessageSend])
 }
 
 // As many READs and ATOMICs as an adapter may have outstanding.
 func TestManyOutstanding(t *testing.T) {
-	s := paired(t, 0)
+	s := newPaired(t, 0)
 	for i := range uint32(maxAsked) {
-		s.send(bth.RCFetchAdd, i)
+		s.sendOp(bth.RCFetchAdd, i)
 	}
 	for i := range uint32(maxAsked) {
-		s.back(bth.RCAtomicAcknowledge, 0, i, i)
+		s.answerOp(bth.RCAtomicAcknowledge, 0, i, i)
 	}
-	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().messages[MessageAtomic])
-	s = paired(t, 0)
+	require.Equal(t, Messages{maxAsked, maxAsked}, s.onlyFlow().messages[MessageAtomic])
+	s = newPaired(t, 0)
 	for i := range uint32(maxAsked) {
-		s.read(2*i, 2000)
+		s.sendRead(2*i, 2000)
 	}
 	for i := range uint32(maxAsked) {
 		i = maxAsked - 1 - i // the other way round
-		s.back(bth.RCRDMAReadResponseLast, 0, 2*i+1, 2*i+1)
+		s.answerOp(bth.RCRDMAReadResponseLast, 0, 2*i+1, 2*i+1)
 	}
-	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().messages[MessageRead])
+	require.Equal(t, Messages{maxAsked, maxAsked}, s.onlyFlow().messages[MessageRead])
 	// What another life had outstanding is forgotten.
-	s.connect(8, 5, 1024).read(5, 2000).back(bth.RCRDMAReadResponseLast, 0, 3, 6)
-	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.flow().messages[MessageRead])
+	s.exchangeCM(8, 5, 1024).sendRead(5, 2000).answerOp(bth.RCRDMAReadResponseLast, 0, 3, 6)
+	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.onlyFlow().messages[MessageRead])
 }
 
 func TestRates(t *testing.T) {
 	send := func(s *script, us int, octets uint32) *script {
-		s.at(us).put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: uint32(us)},
+		s.setTime(us).observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: uint32(us)},
 			ipOctets: octets})
 		return s
 	}
-	rates := func(s *script) [2]float64 { f := s.flow(); return [2]float64{f.Mean, f.Peak} }
+	rates := func(s *script) [2]float64 { f := s.onlyFlow(); return [2]float64{f.Mean, f.Peak} }
 	s := send(send(newScript(t), 0, 1000), 1, 1000)
 	require.Equal(t, [2]float64{}, rates(s), "two say nothing")
 	require.Equal(t, [2]float64{3000 * 8 / 4e-6, 3000 * 8 / 4e-6}, rates(send(s, 4, 1000)), "shorter than a window")
@@ -373,19 +373,19 @@ func TestFewFlows(t *testing.T) {
 
 // What a Snapshot has may be kept.
 func TestSnapshotStays(t *testing.T) {
-	s := paired(t, 10).sends(10).acks(10)
+	s := newPaired(t, 10).sendOnly(10).answerACK(10)
 	s.qpB = 30
-	s.sends(10)
+	s.sendOnly(10)
 	all := s.Snapshot().Flows
 	keys := map[rocev2.FlowKey]bool{}
 	for _, f := range all {
 		keys[f.FlowKey] = true
 		if f.RTT != nil {
 			s.qpB = 18
-			s.at(100).sends(11).at(200).acks(11)
+			s.setTime(100).sendOnly(11).setTime(200).answerACK(11)
 			require.EqualValues(t, 1, f.RTT.Count())
 			require.EqualValues(t, 1, f.Packets)
-			require.EqualValues(t, 2, s.flow().RTT.Count())
+			require.EqualValues(t, 2, s.onlyFlow().RTT.Count())
 		}
 	}
 	require.Len(t, keys, len(all))

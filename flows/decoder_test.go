@@ -22,7 +22,7 @@ var (
 	pe1, pe2     = netip.MustParseAddr("2001:db8:ffff::1"), netip.MustParseAddr("2001:db8:ffff::2")
 )
 
-func write(t *testing.T, psn uint32, payload int) []byte {
+func newWrite(t *testing.T, psn uint32, payload int) []byte {
 	t.Helper()
 	p := rocev2.Packet{Datagram: rocev2.Datagram{Src: hostA, Dst: hostB, TrafficClass: 26<<2 | uint8(rocev2.CE),
 		HopLimit: 64, SrcPort: 50000, DstPort: rocev2.Port}}
@@ -35,7 +35,7 @@ func write(t *testing.T, psn uint32, payload int) []byte {
 // Packets in tunnels are those of the flow inside, and an FCN names the flow by
 // the label that the ingress gave it.
 func TestTunnels(t *testing.T) {
-	inner := write(t, 10, 30)
+	inner := newWrite(t, 10, 30)
 	for _, c := range []struct {
 		name   string
 		tunnel encap.Tunnel
@@ -83,7 +83,7 @@ func TestWhatCounts(t *testing.T) {
 	table := New(Config{})
 	var d Decoder
 	var p Packet
-	ip := write(t, 10, 30)
+	ip := newWrite(t, 10, 30)
 	frame := append([]byte{12: 0x81, 13: 0x00, 0x20, 0x03, 0x86, 0xDD}, ip...)
 	require.True(t, d.Decode(&p, frame, rocev2.DecodeOptions{}))
 	table.Observe(&p, 1, time.Unix(100, 0))
@@ -132,16 +132,16 @@ func TestNotices(t *testing.T) {
 	require.False(t, p.pause.whole)
 
 	// The deepest queue, in the traces that Linux nodes left.
-	table := observed(t, "ioam-linux618-hpcc.pcap")
+	table := observeFile(t, "ioam-linux618-hpcc.pcap")
 	for _, f := range table.Snapshot().Flows {
 		require.True(t, f.Queue.Known)
 		require.Contains(t, []uint64{0xB2, 0xC3, 0xD4}, f.Queue.Node)
 	}
 }
 
-// octets returns an Ethernet frame with an IPv4 packet with a UDP datagram with a BTH and zeros, its UDP length
+// newFrame returns an Ethernet frame with an IPv4 packet with a UDP datagram with a BTH and zeros, its UDP length
 // as long as said, its other lengths as long as it is: 14, 20 and 8 octets of headers, n behind them.
-func octets(op bth.Opcode, qp byte, port uint16, udpLength, n int) []byte {
+func newFrame(op bth.Opcode, qp byte, port uint16, udpLength, n int) []byte {
 	b := make([]byte, 14+20+8+n)
 	copy(b[12:], []byte{8, 0, 0x45, 0})
 	be.PutUint16(b[16:], uint16(20+8+n))
@@ -166,17 +166,17 @@ func TestDecodedOctets(t *testing.T) {
 		asked, srcQP, octet uint32
 		syndrome            bth.Syndrome
 	}{
-		{"SEND Only", octets(bth.RCSendOnly, 18, port, 8+12+10+4, 12+10+4), requestKind, 0, 0, 10, 0},
-		{"SEND Only, empty", octets(bth.RCSendOnly, 18, port, 8+12+4, 12+4), requestKind, 0, 0, 0, 0},
-		{"another port", octets(bth.RCSendOnly, 18, 4790, 8+12+10+4, 12+10+4), otherTraffic, 0, 0, 0, 0},
-		{"UDP longer than IP", octets(bth.RCSendOnly, 18, port, 8+12+10+5, 12+10+4), invalidKind, 0, 0, 0, 0},
-		{"UDP shorter than the headers", octets(bth.RCAcknowledge, 18, port, 8+12+7, 12+7), invalidKind, 0, 0, 0, 0},
-		{"READ request", octets(bth.RCRDMAReadRequest, 18, port, 8+12+16+4, 12+16+4), requestKind,
+		{"SEND Only", newFrame(bth.RCSendOnly, 18, port, 8+12+10+4, 12+10+4), requestKind, 0, 0, 10, 0},
+		{"SEND Only, empty", newFrame(bth.RCSendOnly, 18, port, 8+12+4, 12+4), requestKind, 0, 0, 0, 0},
+		{"another port", newFrame(bth.RCSendOnly, 18, 4790, 8+12+10+4, 12+10+4), otherTraffic, 0, 0, 0, 0},
+		{"UDP longer than IP", newFrame(bth.RCSendOnly, 18, port, 8+12+10+5, 12+10+4), invalidKind, 0, 0, 0, 0},
+		{"UDP shorter than the headers", newFrame(bth.RCAcknowledge, 18, port, 8+12+7, 12+7), invalidKind, 0, 0, 0, 0},
+		{"READ request", newFrame(bth.RCRDMAReadRequest, 18, port, 8+12+16+4, 12+16+4), requestKind,
 			66<<24 | 67<<16 | 68<<8 | 69, 0, 0, 0},
-		{"READ response Middle", octets(bth.RCRDMAReadResponseMiddle, 18, port, 8+12+9+4, 12+9+4), answerKind, 0, 0, 9, 0},
-		{"READ response Only", octets(bth.RCRDMAReadResponseOnly, 18, port, 8+12+4+9+4, 12+4+9+4), answerKind, 0, 0, 9, 54},
-		{"UD SEND Only", octets(bth.UDSendOnly, 18, port, 8+12+8+3+4, 12+8+3+4), requestKind, 0, 59<<16 | 60<<8 | 61, 3, 0},
-		{"RD SEND Only", octets(bth.TransportRD.Opcode(bth.OpSendOnly), 18, port, 8+12+12+3+4, 12+12+3+4), requestKind,
+		{"READ response Middle", newFrame(bth.RCRDMAReadResponseMiddle, 18, port, 8+12+9+4, 12+9+4), answerKind, 0, 0, 9, 0},
+		{"READ response Only", newFrame(bth.RCRDMAReadResponseOnly, 18, port, 8+12+4+9+4, 12+4+9+4), answerKind, 0, 0, 9, 54},
+		{"UD SEND Only", newFrame(bth.UDSendOnly, 18, port, 8+12+8+3+4, 12+8+3+4), requestKind, 0, 59<<16 | 60<<8 | 61, 3, 0},
+		{"RD SEND Only", newFrame(bth.TransportRD.Opcode(bth.OpSendOnly), 18, port, 8+12+12+3+4, 12+12+3+4), requestKind,
 			0, 63<<16 | 64<<8 | 65, 3,
 			0},
 	} {
@@ -203,7 +203,7 @@ func TestDecodedOctets(t *testing.T) {
 		t.Run(fmt.Sprint(c.length), func(t *testing.T) {
 			var d Decoder
 			var p Packet
-			d.Decode(&p, octets(bth.RCAcknowledge, 18, port, c.length, c.length-8)[:14+20+8+12],
+			d.Decode(&p, newFrame(bth.RCAcknowledge, 18, port, c.length, c.length-8)[:14+20+8+12],
 				rocev2.DecodeOptions{Cut: true})
 			require.Equal(t, c.want, p.kind, c.length)
 		})
@@ -212,7 +212,7 @@ func TestDecodedOctets(t *testing.T) {
 
 // With a Routing header the destination is the last one that it names.
 func TestRoutedPackets(t *testing.T) {
-	b := write(t, 10, 30)
+	b := newWrite(t, 10, 30)
 	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, make([]byte, 16)...)
 	final := netip.MustParseAddr("2001:db8:5::f").As16()
 	copy(srh[8:], final[:])

@@ -12,26 +12,26 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// given tells the table the source queue pair of a flow, which counts for more
+// pairFlow tells the table the source queue pair of a flow, which counts for more
 // than what it learns.
-func (t *Table) given(k rocev2.FlowKey, srcQP uint32) {
+func (t *Table) pairWith(k rocev2.FlowKey, srcQP uint32) {
 	forth := keyOf(k)
 	t.pairs.Add(&forth, qplearn.Pair{SrcQP: srcQP & maxQP, From: qplearn.BasisGiven})
 	t.pairStreams(&forth, &qplearn.Entry{SrcQP: srcQP & maxQP, From: qplearn.BasisGiven})
 }
 
-func (s *script) give() *script {
-	s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+func (s *script) pairFlow() *script {
+	s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 	return s
 }
 
-func (s *script) cnp(psn uint32) *script {
-	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA(), PSN: psn}})
+func (s *script) sendCNP(psn uint32) *script {
+	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA(), PSN: psn}})
 	return s
 }
 
-// strays returns what is about no flow.
-func (s *script) strays() (sum Answers) {
+// sumStrays returns what is about no flow.
+func (s *script) sumStrays() (sum Answers) {
 	for _, u := range s.Snapshot().Unpaired {
 		sum.addCounts(&u.Answers)
 	}
@@ -46,19 +46,19 @@ func TestLastResponses(t *testing.T) {
 		script *script
 		want   Messages
 	}{
-		{"the READ's", paired(t, 10).read(10, 3000).back(last, 0, 12), Messages{1, 1}},
-		{"beyond the READ", paired(t, 10).read(10, 3000).back(last, 0, 14), Messages{1, 0}},
-		{"of a life before", paired(t, 10).read(10, 3000).connect(8, 10, 1024).sends(10, 11, 12).back(last, 0, 12),
+		{"the READ's", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 12), Messages{1, 1}},
+		{"beyond the READ", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 14), Messages{1, 0}},
+		{"of a life before", newPaired(t, 10).sendRead(10, 3000).exchangeCM(8, 10, 1024).sendOnly(10, 11, 12).answerOp(last, 0, 12),
 			Messages{1, 0}},
 		{"MTU not known, the next READ tells",
-			newScript(t).connect(7, 10, 0).read(10, 4096).read(14, 4096).back(last, 0, 15, 13),
+			newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).sendRead(14, 4096).answerOp(last, 0, 15, 13),
 			Messages{2, 2}},
-		{"MTU not known, the READ was late", newScript(t).connect(7, 10, 0).sends(10, 20).read(11, 4096).back(last, 0,
+		{"MTU not known, the READ was late", newScript(t).exchangeCM(7, 10, 0).sendOnly(10, 20).sendRead(11, 4096).answerOp(last, 0,
 			14),
 			Messages{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, c.script.flow().messages[MessageRead])
+			require.Equal(t, c.want, c.script.onlyFlow().messages[MessageRead])
 		})
 	}
 }
@@ -67,40 +67,40 @@ func TestLastResponses(t *testing.T) {
 func TestForgottenMessages(t *testing.T) {
 	s := newScript(t)
 	for i := range uint32(maxHoles + 6) {
-		s.send(bth.RCSendFirst, 3*i).send(bth.RCSendLast, 3*i+2)
+		s.sendOp(bth.RCSendFirst, 3*i).sendOp(bth.RCSendLast, 3*i+2)
 	}
 	for i := range uint32(10) {
-		s.sends(3*(maxHoles+6) + i)
+		s.sendOnly(3*(maxHoles+6) + i)
 	}
-	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.flow().messages[MessageSend])
+	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.onlyFlow().messages[MessageSend])
 	// The end of a message that comes late, while a packet before it is missing still.
-	s = newScript(t).send(bth.RCSendFirst, 10).send(bth.RCSendFirst, 14).send(bth.RCSendLast, 12)
-	require.Equal(t, Messages{2, 0}, s.flow().messages[MessageSend])
-	require.Equal(t, Messages{2, 1}, s.send(bth.RCSendMiddle, 11).flow().messages[MessageSend])
+	s = newScript(t).sendOp(bth.RCSendFirst, 10).sendOp(bth.RCSendFirst, 14).sendOp(bth.RCSendLast, 12)
+	require.Equal(t, Messages{2, 0}, s.onlyFlow().messages[MessageSend])
+	require.Equal(t, Messages{2, 1}, s.sendOp(bth.RCSendMiddle, 11).onlyFlow().messages[MessageSend])
 	// What is no message at all ends one whose beginning was not seen, of no kind.
-	s = newScript(t).send(bth.TransportRD.Opcode(bth.OpSendMiddle), 10).send(bth.TransportRD.Opcode(bth.OpResync), 11)
-	require.Equal(t, [messageKinds]Messages{}, s.flow().messages)
+	s = newScript(t).sendOp(bth.TransportRD.Opcode(bth.OpSendMiddle), 10).sendOp(bth.TransportRD.Opcode(bth.OpResync), 11)
+	require.Equal(t, [messageKinds]Messages{}, s.onlyFlow().messages)
 }
 
 // What waits for nothing any more makes room for the times of others.
 func TestTimesGoOn(t *testing.T) {
-	s := paired(t, 0)
+	s := newPaired(t, 0)
 	for psn := range uint32(3 * maxMarks) {
-		s.sends(psn).acks(psn)
+		s.sendOnly(psn).answerACK(psn)
 	}
-	require.EqualValues(t, 3*maxMarks, s.flow().RTT.Count())
+	require.EqualValues(t, 3*maxMarks, s.onlyFlow().RTT.Count())
 	// Middle responses that come before the pair is known take no room of what is timed.
-	s = newScript(t).at(0).sends(10).at(5).acks(10)
+	s = newScript(t).setTime(0).sendOnly(10).setTime(5).answerACK(10)
 	for psn := range uint32(2 * maxEarly) {
-		s.back(bth.RCRDMAReadResponseMiddle, 0, 11+psn)
+		s.answerOp(bth.RCRDMAReadResponseMiddle, 0, 11+psn)
 	}
-	require.EqualValues(t, 1, s.give().flow().RTT.Count())
+	require.EqualValues(t, 1, s.pairFlow().onlyFlow().RTT.Count())
 	// The windows of the peak begin with the flow.
 	s = newScript(t)
 	for _, us := range []int{30_000, 100_000, 230_000} {
-		s.at(us).put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, ipOctets: 1000})
+		s.setTime(us).observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, ipOctets: 1000})
 	}
-	require.EqualValues(t, 2000*8*10, s.flow().Peak)
+	require.EqualValues(t, 2000*8*10, s.onlyFlow().Peak)
 }
 
 // Flows without a past, or without requests, take no history.
@@ -108,10 +108,10 @@ func TestNoHistory(t *testing.T) {
 	s := newScript(t)
 	for qp := range uint32(3) {
 		s.qpB = 100 + qp
-		s.sends(10)
+		s.sendOnly(10)
 	}
 	require.Zero(t, s.histories.n)
-	s = newScript(t).give().acks(10)
+	s = newScript(t).pairFlow().answerACK(10)
 	require.Zero(t, s.histories.n)
 }
 
@@ -122,12 +122,12 @@ func TestPoolsGetAllBack(t *testing.T) {
 	const n = poolBlock + 6
 	for i := range uint32(n) {
 		s.qpA, s.qpB = 1000+i, 2000+i
-		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
-		s.give().sends(10).read(11, 100).back(bth.RCRDMAReadResponseOnly, 0, 11)
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 12},
+		s.observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
+		s.pairFlow().sendOnly(10).sendRead(11, 100).answerOp(bth.RCRDMAReadResponseOnly, 0, 11)
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 12},
 			trafficClass: uint8(rocev2.CE)})
-		s.cnp(0).naks(12)
-		f := s.flow()
+		s.sendCNP(0).answerNAK(12)
+		f := s.onlyFlow()
 		require.Equal(t, Messages{1, 1}, *f.Message(MessageRead))
 		require.EqualValues(t, 1, f.AfterCE.Count())
 		require.EqualValues(t, 2, f.RTT.Count())
@@ -178,37 +178,37 @@ func TestDropAnswers(t *testing.T) {
 		return s
 	}
 	datagram := newScript(t)
-	datagram.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: datagram.keyAB(),
+	datagram.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: datagram.keyAB(),
 		SrcQP: datagram.qpA}})
-	require.EqualValues(t, 1, drop(datagram.cnp(0)).flow().CNPs)
-	s := newScript(t).give().acks(10)
-	require.EqualValues(t, 1, s.strays().ACKs, "no request was seen")
+	require.EqualValues(t, 1, drop(datagram.sendCNP(0)).onlyFlow().CNPs)
+	s := newScript(t).pairFlow().answerACK(10)
+	require.EqualValues(t, 1, s.sumStrays().ACKs, "no request was seen")
 	drop(s)
-	require.EqualValues(t, 1, s.strays().ACKs+s.Evicted().ACKs)
+	require.EqualValues(t, 1, s.sumStrays().ACKs+s.Evicted().ACKs)
 	require.Zero(t, s.Evicted().Flows)
 	// The other way round: nobody's source is known without requests, so that answers far on are not in doubt.
-	s = newScript(t).give().acks(8_000_000, 8_000_001).sends(8_000_000, 8_000_001)
-	require.EqualValues(t, 2, s.flow().ACKs)
+	s = newScript(t).pairFlow().answerACK(8_000_000, 8_000_001).sendOnly(8_000_000, 8_000_001)
+	require.EqualValues(t, 2, s.onlyFlow().ACKs)
 	// What came about a flow before its first request outlives the answers that waited beside it.
 	s = newScript(t)
-	s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
-	s.put(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyAB(), PSN: 5}})
-	require.EqualValues(t, 1, s.give().strays().FastCNPs)
+	s.observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
+	s.observe(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyAB(), PSN: 5}})
+	require.EqualValues(t, 1, s.pairFlow().sumStrays().FastCNPs)
 	// A PPFC that names a source of which no request was seen is not lost.
-	s = newScript(t).give()
-	s.put(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()},
+	s = newScript(t).pairFlow()
+	s.observe(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()},
 		about: keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpA})})
-	require.EqualValues(t, 1, s.strays().PPFC)
+	require.EqualValues(t, 1, s.sumStrays().PPFC)
 }
 
 // What is given counts for more than votes, and the last that is given for more than what was before.
 func TestGivenPairs(t *testing.T) {
-	s := newScript(t).sends(10, 11, 12).acks(10, 11, 12)
-	require.Equal(t, qpmap.BasisVotes, s.flow().SrcQPFrom)
-	require.Equal(t, qpmap.BasisGiven, s.give().flow().SrcQPFrom)
-	s = newScript(t).sends(10).give()
+	s := newScript(t).sendOnly(10, 11, 12).answerACK(10, 11, 12)
+	require.Equal(t, qpmap.BasisVotes, s.onlyFlow().SrcQPFrom)
+	require.Equal(t, qpmap.BasisGiven, s.pairFlow().onlyFlow().SrcQPFrom)
+	s = newScript(t).sendOnly(10).pairFlow()
 	s.qpA = 30
-	f := s.give().acks(10).flow()
+	f := s.pairFlow().answerACK(10).onlyFlow()
 	require.EqualValues(t, 30, f.SrcQP)
 	require.EqualValues(t, 1, f.ACKs)
 }
@@ -216,16 +216,16 @@ func TestGivenPairs(t *testing.T) {
 // An exchange that data shows to be forged is forgotten in both directions, but not
 // what CM announced for the other one since.
 func TestForgedExchange(t *testing.T) {
-	s := paired(t, 10).sends(10).connect(9, 4000, 1024)
+	s := newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024)
 	k := s.keyBA()
 	back := s.findStream(&k)
 	require.NotEqual(t, connection{}, back.pairing.next)
-	s.sends(11)
+	s.sendOnly(11)
 	require.Equal(t, connection{}, back.pairing.next)
-	s = paired(t, 10).sends(10).connect(9, 4000, 1024)
+	s = newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024)
 	back = s.findStream(&k)
 	back.pairing.next.ids[0]++
-	s.sends(11)
+	s.sendOnly(11)
 	require.NotEqual(t, connection{}, back.pairing.next)
 }
 
@@ -292,10 +292,10 @@ func TestCompareKeeps(t *testing.T) {
 
 // What is none of ours, and what is broken, is counted as that.
 func TestStats(t *testing.T) {
-	s := newScript(t).sends(10)
-	s.put(Packet{})
-	s.put(Packet{kind: invalidKind})
-	s.put(Packet{kind: truncatedKind, snapLength: 99})
+	s := newScript(t).sendOnly(10)
+	s.observe(Packet{})
+	s.observe(Packet{kind: invalidKind})
+	s.observe(Packet{kind: truncatedKind, snapLength: 99})
 	require.Equal(t, Stats{Packets: 4, Others: 1, Broken: 1, Truncated: 1, SnapLength: 99}, s.Stats())
 }
 
@@ -305,11 +305,11 @@ func TestSeriesKnown(t *testing.T) {
 	s.Table = New(Config{Series: true})
 	named := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 10}, nHops: 1,
 		hops: [maxNodes]QueueDepth{{7, 3, true}}}
-	s.at(0).put(named)
-	s.at(1).sends(11)
+	s.setTime(0).observe(named)
+	s.setTime(1).sendOnly(11)
 	named.pkt.PSN = 12
-	s.at(2).put(named)
-	series := s.Series(s.flow().FlowKey)
+	s.setTime(2).observe(named)
+	series := s.Series(s.onlyFlow().FlowKey)
 	require.Equal(t, []NodeSeries{{
 		Node: 7, Width: time.Microsecond, Depth: []uint32{3, 0, 3}, Known: []bool{true, false, true},
 	}}, series.Nodes)

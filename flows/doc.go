@@ -23,7 +23,7 @@
 //		table.Observe(&p, frame, r.Time)
 //	}
 //	for _, f := range table.Snapshot().Flows {
-//		fmt.Println(f.FlowKey, f.PSN.StayedMissing(), f.Causes)
+//		fmt.Println(f.FlowKey, f.PSN.NeverSeen(), f.Causes)
 //	}
 //
 // It takes one pass, and needs neither clock nor files. Memory grows with flows,

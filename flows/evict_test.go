@@ -79,16 +79,16 @@ func TestScan(t *testing.T) {
 func TestScanLeavesConnections(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{MaxFlows: 4096})
-	s.connect(7, 0, 1024)
+	s.exchangeCM(7, 0, 1024)
 	for i := range uint32(100) {
-		s.sends(2 * i).acks(2 * i)
+		s.sendOnly(2 * i).answerACK(2 * i)
 		for n := range uint32(wiretest.Rounds(2000)) {
 			other := s.keyAB()
 			other.Src[0], other.QP = 1, other.QP&^maxQP|(2000*i+n)
-			s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: other}})
+			s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: other}})
 		}
 	}
-	f := s.flow()
+	f := s.onlyFlow()
 	require.EqualValues(t, 100, f.Packets)
 	require.EqualValues(t, 100, f.ACKs)
 	require.EqualValues(t, 99, f.PSN.Unseen)
@@ -106,9 +106,9 @@ func TestGivenUpAndBack(t *testing.T) {
 			qpA: 1000 + qp, qpB: 2000 + qp}
 		s.frame, s.now = uint64(i), time.Unix(int64(i), 0)
 		if i%3 == 0 {
-			s.acks(uint32(i))
+			s.answerACK(uint32(i))
 		} else {
-			s.sends(uint32(i))
+			s.sendOnly(uint32(i))
 		}
 		for _, f := range table.Snapshot().Flows {
 			if f.SrcQPFrom != 0 {
@@ -149,7 +149,7 @@ func TestSince(t *testing.T) {
 	sums := map[rocev2.FlowKey]counts{}
 	add := func() {
 		now := table.Snapshot()
-		for _, f := range now.Since(old).Flows {
+		for _, f := range now.changesSince(old).Flows {
 			c := sums[f.FlowKey]
 			c.packets += f.Packets
 			c.octets += f.IPOctets
@@ -169,7 +169,7 @@ func TestSince(t *testing.T) {
 		}
 	}
 	add()
-	require.Empty(t, table.Snapshot().Since(old).Flows)
+	require.Empty(t, table.Snapshot().changesSince(old).Flows)
 	for _, f := range table.Snapshot().Flows {
 		require.Equal(t, counts{f.Packets, f.IPOctets, f.PSN.Missing, f.PSN.Retransmitted, f.ACKs,
 			f.FastCNPs + f.PPFC + f.Proxy + f.Answers.CNPs}, sums[f.FlowKey])

@@ -15,45 +15,45 @@ import (
 func withEvidence(t *testing.T, psn uint32) *script {
 	s := newScript(t)
 	s.Table = New(Config{Evidence: true})
-	return s.connect(7, psn, 1024)
+	return s.exchangeCM(7, psn, 1024)
 }
 
-// class gives requests with this traffic class.
-func (s *script) class(class uint8, psns ...uint32) *script {
+// sendClass gives requests with this traffic class.
+func (s *script) sendClass(class uint8, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn, AckReq: true},
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn, AckReq: true},
 			trafficClass: class, ipOctets: 1250})
 	}
 	return s
 }
 
-// told gives a CNP of the receiver, with DSCP 48 and PCP 6.
-func (s *script) told() *script {
-	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, trafficClass: 48 << 2, pcp: 1 << 6})
+// notifyFastCNP gives a CNP of the receiver, with DSCP 48 and PCP 6.
+func (s *script) notifyFastCNP() *script {
+	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, trafficClass: 48 << 2, pcp: 1 << 6})
 	return s
 }
 
 // Each sign is of the frames in which it was.
 func TestSigns(t *testing.T) {
 	s := withEvidence(t, 10)
-	s.at(0).class(0, 10)                         // 3: not ECT
-	s.at(10).class(26<<2|3, 11, 12)              // 4, 5: CE
-	s.at(20).acks(12)                            // 6
-	s.at(30).told()                              // 7
-	s.at(40).class(26<<2|2, 15)                  // 8: 13 and 14 are missing
-	s.at(50).class(26<<2|2, 13)                  // 9: late
-	s.at(60).naks(14)                            // 10
-	s.at(70).class(26<<2|2, 14)                  // 11: asked for
-	s.at(80).class(26<<2|2, 15)                  // 12: a repeat by that NAK
-	s.at(90).acks(15)                            // 13
-	s.at(5090).class(26<<2|2, 15)                // 14: a repeat after 5010 µs, and acknowledged before
-	s.at(5100).class(26<<2|2, 16)                // 15
-	s.at(5110).rnrs(16)                          // 16
-	s.at(5120).class(26<<2|2, 16)                // 17
-	s.at(5130).back(bth.RCAcknowledge, 0x61, 16) // 18: invalid request
-	e := s.flow().Evidence
+	s.setTime(0).sendClass(0, 10)                         // 3: not ECT
+	s.setTime(10).sendClass(26<<2|3, 11, 12)              // 4, 5: CE
+	s.setTime(20).answerACK(12)                           // 6
+	s.setTime(30).notifyFastCNP()                         // 7
+	s.setTime(40).sendClass(26<<2|2, 15)                  // 8: 13 and 14 are missing
+	s.setTime(50).sendClass(26<<2|2, 13)                  // 9: late
+	s.setTime(60).answerNAK(14)                           // 10
+	s.setTime(70).sendClass(26<<2|2, 14)                  // 11: asked for
+	s.setTime(80).sendClass(26<<2|2, 15)                  // 12: a repeat by that NAK
+	s.setTime(90).answerACK(15)                           // 13
+	s.setTime(5090).sendClass(26<<2|2, 15)                // 14: a repeat after 5010 µs, and acknowledged before
+	s.setTime(5100).sendClass(26<<2|2, 16)                // 15
+	s.setTime(5110).answerRNR(16)                         // 16
+	s.setTime(5120).sendClass(26<<2|2, 16)                // 17
+	s.setTime(5130).answerOp(bth.RCAcknowledge, 0x61, 16) // 18: invalid request
+	e := s.onlyFlow().Evidence
 	sign := func(count, first, last uint64, since, until int) Sign {
-		return Sign{count, first, last, timeOf(s.at(since).now.UnixNano()), timeOf(s.at(until).now.UnixNano())}
+		return Sign{count, first, last, timeOf(s.setTime(since).now.UnixNano()), timeOf(s.setTime(until).now.UnixNano())}
 	}
 	for _, c := range []struct {
 		kind SignKind
@@ -81,16 +81,16 @@ func TestSigns(t *testing.T) {
 
 // A node that notifies about a flow, and how close together.
 func TestNotifiers(t *testing.T) {
-	s := withEvidence(t, 10).at(0).class(2, 10)
+	s := withEvidence(t, 10).setTime(0).sendClass(2, 10)
 	node := s.keyBA()
 	node.Src[15] = 99
 	for _, at := range []int{100, 109, 119, 128} { // 9, 10 and 9 µs
-		s.at(at).put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
+		s.setTime(at).observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
 	}
 	for _, at := range []int{200, 203, 207} { // of the receiver only less than 4 µs count
-		s.at(at).told()
+		s.setTime(at).notifyFastCNP()
 	}
-	n := s.flow().Evidence.Notifiers
+	n := s.onlyFlow().Evidence.Notifiers
 	require.Len(t, n, 2)
 	require.Equal(t, []any{NoticeFastCNP, uint64(4), uint64(2), 9 * time.Microsecond},
 		[]any{n[0].Kind, n[0].Count, n[0].TooClose, n[0].MinSpacing})
@@ -99,17 +99,17 @@ func TestNotifiers(t *testing.T) {
 		[]any{n[1].Kind, n[1].Count, n[1].TooClose, n[1].MinSpacing})
 	for octet := range byte(5) { // there is room for four
 		node.Src[15] = 100 + octet
-		s.put(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
+		s.observe(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
 	}
-	require.Len(t, s.flow().Evidence.Notifiers, maxNotifiers)
-	require.EqualValues(t, 9, s.flow().Evidence.Sign(SignNotification).Count)
+	require.Len(t, s.onlyFlow().Evidence.Notifiers, maxNotifiers)
+	require.EqualValues(t, 9, s.onlyFlow().Evidence.Sign(SignNotification).Count)
 }
 
-// pace gives requests of 1,250 octets, each so long after the one before: 10 µs are 1 Gbit/s.
-func (s *script) pace(psn *uint32, us int, n int, class uint8) *script {
+// sendPaced gives requests of 1,250 octets, each so long after the one before: 10 µs are 1 Gbit/s.
+func (s *script) sendPaced(psn *uint32, us int, n int, class uint8) *script {
 	for range n {
 		s.now = s.now.Add(time.Duration(us) * time.Microsecond)
-		s.class(class, *psn)
+		s.sendClass(class, *psn)
 		*psn++
 	}
 	return s
@@ -118,8 +118,8 @@ func (s *script) pace(psn *uint32, us int, n int, class uint8) *script {
 // The rate before a CNP and behind it, and when it is back.
 func TestControl(t *testing.T) {
 	s, psn := withEvidence(t, 10), uint32(10)
-	s.at(0).pace(&psn, 10, 20, 2).told().pace(&psn, 20, 32, 2).pace(&psn, 10, 40, 2)
-	c := s.flow().Evidence.Control
+	s.setTime(0).sendPaced(&psn, 10, 20, 2).notifyFastCNP().sendPaced(&psn, 20, 32, 2).sendPaced(&psn, 10, 40, 2)
+	c := s.onlyFlow().Evidence.Control
 	require.EqualValues(t, 1, c.Judged)
 	require.EqualValues(t, 1, c.Slowed)
 	require.InDelta(t, 1e9, c.Before, 1)
@@ -135,19 +135,21 @@ func TestControl(t *testing.T) {
 		name string
 		f    func(s *script)
 	}{
-		{"few before", func(s *script) { s.pace(&psn, 10, 15, 2).told().pace(&psn, 10, 32, 2) }},
+		{"few before", func(s *script) { s.sendPaced(&psn, 10, 15, 2).notifyFastCNP().sendPaced(&psn, 10, 32, 2) }},
 		{"a pause", func(s *script) {
-			s.pace(&psn, 10, 20, 2)
+			s.sendPaced(&psn, 10, 20, 2)
 			s.now = s.now.Add(time.Millisecond)
-			s.told().pace(&psn, 10, 32, 2)
+			s.notifyFastCNP().sendPaced(&psn, 10, 32, 2)
 		}},
-		{"few behind", func(s *script) { s.pace(&psn, 10, 20, 2).told().pace(&psn, 10, 7, 2).told() }},
+		{"few behind", func(s *script) {
+			s.sendPaced(&psn, 10, 20, 2).notifyFastCNP().sendPaced(&psn, 10, 7, 2).notifyFastCNP()
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			psn = 10
 			s := withEvidence(t, 10)
-			c.f(s.at(0))
-			require.Zero(t, s.flow().Evidence.Control.Judged)
+			c.f(s.setTime(0))
+			require.Zero(t, s.onlyFlow().Evidence.Control.Judged)
 		})
 	}
 }
@@ -156,11 +158,11 @@ func TestControl(t *testing.T) {
 func TestUnheeded(t *testing.T) {
 	run := func(cnps, every, step int, class uint8) Control {
 		s, psn := withEvidence(t, 10), uint32(10)
-		s.at(0).pace(&psn, 10, 32, class)
+		s.setTime(0).sendPaced(&psn, 10, 32, class)
 		for range cnps {
-			s.told().pace(&psn, step, every, class)
+			s.notifyFastCNP().sendPaced(&psn, step, every, class)
 		}
-		return s.flow().Evidence.Control
+		return s.onlyFlow().Evidence.Control
 	}
 	c := run(40, 5, 10, 2) // each 50 µs
 	require.EqualValues(t, 40, c.Unheeded.Count)
@@ -170,11 +172,11 @@ func TestUnheeded(t *testing.T) {
 	require.Zero(t, run(60, 16, 10, 2).Unheeded, "160 µs apart")
 
 	s, psn := withEvidence(t, 10), uint32(10) // gently: by a tenth behind each six
-	s.at(0).pace(&psn, 10, 32, 2)
+	s.setTime(0).sendPaced(&psn, 10, 32, 2)
 	for i := range 60 {
-		s.told().pace(&psn, 10+i/6, 5, 2)
+		s.notifyFastCNP().sendPaced(&psn, 10+i/6, 5, 2)
 	}
-	require.Zero(t, s.flow().Evidence.Control.Unheeded)
+	require.Zero(t, s.onlyFlow().Evidence.Control.Unheeded)
 
 	require.Zero(t, run(40, 15, 10, 2).Unheeded, "so many in 6 ms slow the gentlest down by 13 % only")
 	require.NotZero(t, run(95, 15, 10, 2).Unheeded, "and 95 of them by 32 %")
@@ -184,10 +186,10 @@ func TestUnheeded(t *testing.T) {
 
 // A CNP from elsewhere than the receiver is about no flow, and says where it is.
 func TestUnpairedCNP(t *testing.T) {
-	s := withEvidence(t, 10).at(0).class(2, 10)
+	s := withEvidence(t, 10).setTime(0).sendClass(2, 10)
 	proxy := s.keyBA()
 	proxy.Src[15] = 77
-	s.at(5).put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: proxy}})
+	s.setTime(5).observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: proxy}})
 	u := s.Snapshot().Unpaired
 	require.Len(t, u, 1)
 	require.EqualValues(t, 1, u[0].CNPs)
@@ -197,12 +199,12 @@ func TestUnpairedCNP(t *testing.T) {
 // When a priority was paused, and how long without an end.
 func TestPauseEvidence(t *testing.T) {
 	s := newPauses(t, 100_000_000_000) // a quantum is 5.12 ns
-	s.at(0, off3).at(100, off3).at(400, on3).at(10_000, off3).at(10_050, on3)
-	p := s.link().PauseSigns[3]
+	s.observeFrame(0, off3).observeFrame(100, off3).observeFrame(400, on3).observeFrame(10_000, off3).observeFrame(10_050, on3)
+	p := s.onlyLink().PauseSigns[3]
 	require.EqualValues(t, 3, p.Count)
 	require.Equal(t, 10_000*time.Nanosecond, p.Until.Sub(p.Since))
 	require.Equal(t, 400*time.Nanosecond, p.Longest)
-	require.Zero(t, s.link().PauseSigns[AllPriorities])
+	require.Zero(t, s.onlyLink().PauseSigns[AllPriorities])
 }
 
 func TestEvidenceAllocatesNothing(t *testing.T) {

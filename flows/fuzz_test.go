@@ -31,24 +31,24 @@ func FuzzTable(f *testing.F) {
 			psn &= bth.MaxPSN
 			switch what >> 5 {
 			case 0, 1:
-				s.sends(psn)
+				s.sendOnly(psn)
 				requests++
 			case 2:
-				s.acks(psn)
+				s.answerACK(psn)
 				acks++
 			case 3:
-				s.naks(psn)
+				s.answerNAK(psn)
 			case 4:
-				s.rnrs(psn)
+				s.answerRNR(psn)
 			case 5:
-				s.connect(uint32(what&3), psn, 0)
+				s.exchangeCM(uint32(what&3), psn, 0)
 				requests += 2
 				exchanges++
 			case 6:
-				s.send(bth.UCSendOnly, psn)
+				s.sendOp(bth.UCSendOnly, psn)
 				requests++
 			default:
-				s.send(bth.UDSendOnly, psn)
+				s.sendOp(bth.UDSendOnly, psn)
 				requests++
 			}
 		}

@@ -30,8 +30,8 @@ func TestTrouble(t *testing.T) {
 	require.EqualValues(t, none+1<<17-1-1-2-4-56, f.Total())
 }
 
-// counted is a flow of which every count is another multiple of n.
-func counted(n uint64) Flow {
+// newFlow is a flow of which every count is another multiple of n.
+func newFlow(n uint64) Flow {
 	f := Flow{
 		FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"),
 			DestQP: 17},
@@ -62,7 +62,7 @@ func TestSinceOfEverything(t *testing.T) {
 		link := Link{Src: []byte{1}}
 		link.Priorities[5] = Priority{XOFF: n, XON: 2 * n, Paused: time.Duration(3 * n)}
 		link.All = Priority{XOFF: 4 * n}
-		f := counted(n)
+		f := newFlow(n)
 		return &Snapshot{
 			Flows:    []Flow{f},
 			Unpaired: []Unpaired{{FlowKey: f.FlowKey, WithQP: true, Answers: answersOf(n)}},
@@ -74,14 +74,14 @@ func TestSinceOfEverything(t *testing.T) {
 	old, now := snapshot(3), snapshot(10)
 	old.Flows[0].Mean, now.Flows[0].Mean = 1, 2
 	old.Flows[0].Peak, now.Flows[0].Peak = 1, 2
-	got, want := now.Since(old), snapshot(7)
+	got, want := now.changesSince(old), snapshot(7)
 	want.Flows[0].Last, want.Flows[0].Peak = now.Flows[0].Last, 2
 	require.Equal(t, want, got)
 	require.EqualValues(t, 10, now.Flows[0].Packets, "the snapshot stays as it is")
 
 	old, now = snapshot(3), snapshot(3)
 	now.Flows[0].PSN.Lost, now.Flows[0].PSN.Unseen = 0, 93 // of 48 lost, all turned out to be received
-	got = now.Since(old)
+	got = now.changesSince(old)
 	require.Len(t, got.Flows, 1)
 	require.Equal(t, PSN{Unseen: 48}, got.Flows[0].PSN)
 	require.Empty(t, got.Unpaired)
@@ -89,18 +89,18 @@ func TestSinceOfEverything(t *testing.T) {
 
 	// Nothing new, but that something came which counts nowhere.
 	now = snapshot(3)
-	require.Empty(t, now.Since(old).Flows)
+	require.Empty(t, now.changesSince(old).Flows)
 	now.Flows[0].Last = time.Unix(3, 0)
-	require.Len(t, now.Since(old).Flows, 1)
+	require.Len(t, now.changesSince(old).Flows, 1)
 	now = snapshot(3)
 	now.Flows[0].CNPs++
-	require.EqualValues(t, 1, now.Since(old).Flows[0].CNPs)
+	require.EqualValues(t, 1, now.changesSince(old).Flows[0].CNPs)
 
 	// A flow that was given up and came back is another one.
 	for _, back := range []func(f *Flow){func(f *Flow) { f.First = time.Unix(1, 1) }, func(f *Flow) { f.Packets-- }} {
 		now = snapshot(3)
 		back(&now.Flows[0])
-		require.Equal(t, now.Flows, now.Since(old).Flows)
+		require.Equal(t, now.Flows, now.changesSince(old).Flows)
 	}
 
 	// Its distributions are those since then.
@@ -114,12 +114,12 @@ func TestSinceOfEverything(t *testing.T) {
 	}
 	old.Flows[0].RTT, now.Flows[0].RTT = of(5, 700), of(5, 700, 11, 13)
 	old.Flows[0].AfterCE, now.Flows[0].AfterCE = of(2), of(2, 3)
-	got = now.Since(old)
+	got = now.changesSince(old)
 	require.Equal(t, of(11, 13), got.Flows[0].RTT)
 	require.Equal(t, of(3), got.Flows[0].AfterCE)
 	require.EqualValues(t, 4, now.Flows[0].RTT.Count())
 	old.Flows[0].RTT, old.Flows[0].AfterCE = nil, nil
-	got = now.Since(old)
+	got = now.changesSince(old)
 	require.EqualValues(t, 4, got.Flows[0].RTT.Count())
 	require.EqualValues(t, 2, got.Flows[0].AfterCE.Count())
 }

@@ -57,8 +57,8 @@ func TestMarksOfRepeats(t *testing.T) {
 	require.EqualValues(t, 3, s.droppedMarks)
 }
 
-// depth records the depth of a queue in a bin of 1 µs.
-func depth(s *series, q QueueDepth, bin int) {
+// recordDepth records the depth of a queue in a bin of 1 µs.
+func recordDepth(s *series, q QueueDepth, bin int) {
 	s.recordDepths(&Packet{nHops: 1, hops: [maxNodes]QueueDepth{q}}, 100+1000*int64(bin))
 }
 
@@ -77,9 +77,9 @@ func TestWiden(t *testing.T) {
 		bin   int
 		depth uint32
 	}{{0, 5}, {3, 4}, {6, 0}, {8, 9}, {9, 7}} {
-		depth(s, QueueDepth{1, q.depth, true}, q.bin)
+		recordDepth(s, QueueDepth{1, q.depth, true}, q.bin)
 	}
-	depth(s, QueueDepth{2, 3, true}, 1)
+	recordDepth(s, QueueDepth{2, 3, true}, 1)
 	require.Equal(t, 10, s.bins.n)
 	require.Zero(t, *at(seriesBins - 1))
 	require.EqualValues(t, 1000, s.bins.width, "the last that there is room for")
@@ -113,8 +113,8 @@ func TestWiden(t *testing.T) {
 
 	// Of the nodes the first are kept, with their deepest.
 	for node := range uint64(maxNodes + 2) {
-		depth(s, QueueDepth{node, 5, true}, 0)
-		depth(s, QueueDepth{node, 4, true}, 0)
+		recordDepth(s, QueueDepth{node, 5, true}, 0)
+		recordDepth(s, QueueDepth{node, 4, true}, 0)
 	}
 	nodes := s.toSeries().Nodes
 	require.Len(t, nodes, maxNodes)
@@ -187,29 +187,29 @@ func TestMarksOfTimes(t *testing.T) {
 // An ATOMIC Acknowledge completes no READ, nor a response an ATOMIC; of those
 // outstanding the last 128 are remembered.
 func TestAsked(t *testing.T) {
-	s := paired(t, 10).read(10, 1024).send(bth.RCFetchAdd, 11).back(bth.RCAtomicAcknowledge, 0x1F, 10)
-	s.back(bth.RCRDMAReadResponseOnly, 0x1F, 11)
-	f := s.flow()
+	s := newPaired(t, 10).sendRead(10, 1024).sendOp(bth.RCFetchAdd, 11).answerOp(bth.RCAtomicAcknowledge, 0x1F, 10)
+	s.answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 11)
+	f := s.onlyFlow()
 	require.Equal(t, Messages{1, 0}, *f.Message(MessageRead))
 	require.Equal(t, Messages{1, 0}, *f.Message(MessageAtomic))
-	s.back(bth.RCRDMAReadResponseOnly, 0x1F, 10, 10).back(bth.RCAtomicAcknowledge, 0x1F, 11, 11)
-	f = s.flow()
+	s.answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 10, 10).answerOp(bth.RCAtomicAcknowledge, 0x1F, 11, 11)
+	f = s.onlyFlow()
 	require.Equal(t, Messages{1, 1}, *f.Message(MessageRead))
 	require.Equal(t, Messages{1, 1}, *f.Message(MessageAtomic))
 
-	s = paired(t, 0)
+	s = newPaired(t, 0)
 	const n = maxAsked + 2
 	for psn := range uint32(n) {
-		s.read(psn, 1024)
+		s.sendRead(psn, 1024)
 	}
 	for psn := range uint32(n) {
-		s.back(bth.RCRDMAReadResponseOnly, 0x1F, psn)
+		s.answerOp(bth.RCRDMAReadResponseOnly, 0x1F, psn)
 	}
-	require.Equal(t, Messages{n, maxAsked}, s.flow().messages[MessageRead])
+	require.Equal(t, Messages{n, maxAsked}, s.onlyFlow().messages[MessageRead])
 	for psn := uint32(n); psn < 3*n; psn++ {
-		s.read(psn, 1024).back(bth.RCRDMAReadResponseOnly, 0x1F, psn)
+		s.sendRead(psn, 1024).answerOp(bth.RCRDMAReadResponseOnly, 0x1F, psn)
 	}
-	require.Equal(t, Messages{3 * n, maxAsked + 2*n}, s.flow().messages[MessageRead])
+	require.Equal(t, Messages{3 * n, maxAsked + 2*n}, s.onlyFlow().messages[MessageRead])
 }
 
 // The clocks are compared by the roads with the most samples both ways.
@@ -375,37 +375,37 @@ func TestPauseStepsBack(t *testing.T) {
 // others, also where what joins them comes late.
 func TestLateMiddle(t *testing.T) {
 	const first, middle, last = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast
-	s := newScript(t).send(middle, 10).send(last, 12).send(first, 13).send(middle, 11)
-	require.Equal(t, Messages{1, 0}, s.flow().messages[MessageSend], "of the one that ends its beginning is not there")
-	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().messages[MessageSend])
-	s = newScript(t).send(middle, 10).send(middle, 12).send(middle, 11).send(last, 13).send(first, 14)
-	require.Equal(t, Messages{1, 0}, s.flow().messages[MessageSend])
-	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().messages[MessageSend])
+	s := newScript(t).sendOp(middle, 10).sendOp(last, 12).sendOp(first, 13).sendOp(middle, 11)
+	require.Equal(t, Messages{1, 0}, s.onlyFlow().messages[MessageSend], "of the one that ends its beginning is not there")
+	require.Equal(t, Messages{2, 1}, s.sendOp(first, 9).onlyFlow().messages[MessageSend])
+	s = newScript(t).sendOp(middle, 10).sendOp(middle, 12).sendOp(middle, 11).sendOp(last, 13).sendOp(first, 14)
+	require.Equal(t, Messages{1, 0}, s.onlyFlow().messages[MessageSend])
+	require.Equal(t, Messages{2, 1}, s.sendOp(first, 9).onlyFlow().messages[MessageSend])
 	// Where CM said which PSN is the first, what is missing before is a gap.
-	s = paired(t, 10).send(middle, 12).send(last, 13).send(first, 11).sends(10)
-	require.Equal(t, Messages{2, 2}, s.flow().messages[MessageSend])
+	s = newPaired(t, 10).sendOp(middle, 12).sendOp(last, 13).sendOp(first, 11).sendOnly(10)
+	require.Equal(t, Messages{2, 2}, s.onlyFlow().messages[MessageSend])
 }
 
 // What was answered before a connection belongs to the one before it, and both
 // directions begin as CM says.
 func TestBeforeTheExchange(t *testing.T) {
-	s := newScript(t).acks(12).connect(7, 10, 1024).sends(10)
-	require.Equal(t, PSN{First: 10, Last: 10, Lives: 1}, s.flow().PSN)
+	s := newScript(t).answerACK(12).exchangeCM(7, 10, 1024).sendOnly(10)
+	require.Equal(t, PSN{First: 10, Last: 10, Lives: 1}, s.onlyFlow().PSN)
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
-	s.sends(5002).acks(5002)
-	require.Equal(t, PSN{First: 5002, Last: 5002, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, s.flow().PSN)
+	s.sendOnly(5002).answerACK(5002)
+	require.Equal(t, PSN{First: 5002, Last: 5002, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, s.onlyFlow().PSN)
 
 	// The REP again, and then the REQ and the REP again, begin nothing new.
-	s = paired(t, 10).rep(7, 10).sends(10).rep(7, 10).connect(7, 10, 1024).sends(11)
-	require.Equal(t, PSN{First: 10, Last: 11, Lives: 1}, s.flow().PSN)
+	s = newPaired(t, 10).answerREP(7, 10).sendOnly(10).answerREP(7, 10).exchangeCM(7, 10, 1024).sendOnly(11)
+	require.Equal(t, PSN{First: 10, Last: 11, Lives: 1}, s.onlyFlow().PSN)
 }
 
 // A sender that goes on behind what was received meanwhile does so for the NAK.
 func TestRepeatBehindWhatIsCovered(t *testing.T) {
-	s := paired(t, 10).sends(10, 11, 12, 13, 14, 15).naks(11).acks(12).sends(13, 14, 15)
-	require.Equal(t, Retransmissions{NAK: 3}, s.flow().Causes)
-	s = paired(t, 10).sends(10, 11, 12, 13, 14, 15).naks(11).acks(12).sends(12, 13)
-	require.Equal(t, Retransmissions{Timeout: 2}, s.flow().Causes, "12 was received")
+	s := newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15).answerNAK(11).answerACK(12).sendOnly(13, 14, 15)
+	require.Equal(t, Retransmissions{NAK: 3}, s.onlyFlow().Causes)
+	s = newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15).answerNAK(11).answerACK(12).sendOnly(12, 13)
+	require.Equal(t, Retransmissions{Timeout: 2}, s.onlyFlow().Causes, "12 was received")
 }
 
 // A CNP about datagrams is about the only flow that comes from its queue pair.
@@ -413,11 +413,11 @@ func TestCNPOfDatagrams(t *testing.T) {
 	datagram := func(s *script, qp uint32) *script {
 		k := s.keyAB()
 		k.QP = k.QP&^maxQP | qp
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: k, SrcQP: s.qpA}})
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: k, SrcQP: s.qpA}})
 		return s
 	}
 	cnp := func(s *script) *script {
-		s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
+		s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
 		return s
 	}
 	unpaired := func(s *script) (n uint64) {
@@ -434,7 +434,7 @@ func TestCNPOfDatagrams(t *testing.T) {
 		{"twice", cnp(datagram(datagram(newScript(t), 18), 18))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := c.s.flow()
+			f := c.s.onlyFlow()
 			require.EqualValues(t, 1, f.CNPs)
 			require.Equal(t, qpmap.BasisUD, f.SrcQPFrom)
 			require.EqualValues(t, 17, f.SrcQP)
@@ -442,12 +442,12 @@ func TestCNPOfDatagrams(t *testing.T) {
 		})
 	}
 	s := cnp(datagram(datagram(newScript(t), 18), 19))
-	require.Zero(t, s.flow().CNPs, "one of two flows")
+	require.Zero(t, s.onlyFlow().CNPs, "one of two flows")
 	require.EqualValues(t, 1, unpaired(s))
 	s = datagram(newScript(t), 18)
 	s.qpA = 66 // the flow has another source, too
 	datagram(s, 18)
-	require.Zero(t, s.flow().SrcQPFrom)
+	require.Zero(t, s.onlyFlow().SrcQPFrom)
 }
 
 // Who names a flow that nobody saw answers for the message himself.
@@ -456,30 +456,30 @@ func TestNoticesOfTwo(t *testing.T) {
 	from := s.keyBA()
 	for n := range byte(2) {
 		from.Src[15] = 50 + n
-		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: from}, about: s.keyAB()})
+		s.observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: from}, about: s.keyAB()})
 	}
 	all := s.Snapshot().Unpaired
 	require.Len(t, all, 2)
 	require.EqualValues(t, []uint64{1, 1}, []uint64{all[0].FastCNPs, all[1].FastCNPs})
-	require.EqualValues(t, 2, s.sends(10).flow().FastCNPs+all[1].FastCNPs, "the first one's is the flow's")
+	require.EqualValues(t, 2, s.sendOnly(10).onlyFlow().FastCNPs+all[1].FastCNPs, "the first one's is the flow's")
 
 	// Two that name a flow that was seen are both about it.
-	s = newScript(t).sends(10)
+	s = newScript(t).sendOnly(10)
 	for n := range byte(2) {
 		from.Src[15] = 50 + n
-		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: from}, about: s.keyAB()})
+		s.observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: from}, about: s.keyAB()})
 	}
-	require.EqualValues(t, 2, s.flow().FastCNPs)
+	require.EqualValues(t, 2, s.onlyFlow().FastCNPs)
 	require.Empty(t, s.Snapshot().Unpaired)
 }
 
 // A READ response that came before its pair was known tells the path MTU.
 func TestEarlyMTU(t *testing.T) {
-	s := newScript(t).read(10, 3000).back(bth.RCRDMAReadResponseFirst, 0x1F, 10)
-	require.Zero(t, s.flow().MTU)
-	s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
-	s.sends(13)
-	f := s.flow()
+	s := newScript(t).sendRead(10, 3000).answerOp(bth.RCRDMAReadResponseFirst, 0x1F, 10)
+	require.Zero(t, s.onlyFlow().MTU)
+	s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+	s.sendOnly(13)
+	f := s.onlyFlow()
 	require.EqualValues(t, 1024, f.MTU)
 	require.Zero(t, f.PSN.Gaps, "a READ of three packets")
 }
@@ -496,11 +496,11 @@ func TestMTUOf(t *testing.T) {
 		{bth.RCSendFirst, 1000, 0}, {bth.RCSendFirst, 8192, 0},
 	} {
 		s := newScript(t)
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: c.op, Flow: s.keyAB(), PSN: 10, Payload: c.payload}})
-		require.Equal(t, c.want, s.flow().MTU)
-		s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: c.op, Flow: s.keyAB(), PSN: 10, Payload: c.payload}})
+		require.Equal(t, c.want, s.onlyFlow().MTU)
+		s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 		s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
-		require.Equal(t, c.want, s.sends(5).flow().MTU, "the other direction")
+		require.Equal(t, c.want, s.sendOnly(5).onlyFlow().MTU, "the other direction")
 	}
 }
 
@@ -508,13 +508,13 @@ func TestMTUOf(t *testing.T) {
 // round trip time.
 func TestReservedSyndromes(t *testing.T) {
 	for _, syndrome := range []bth.Syndrome{0x40, 0x5F, 0x65, 0x7F} {
-		s := paired(t, 10).at(0).sends(10, 11).at(5).back(bth.RCAcknowledge, syndrome, 11)
-		f := s.flow()
+		s := newPaired(t, 10).setTime(0).sendOnly(10, 11).setTime(5).answerOp(bth.RCAcknowledge, syndrome, 11)
+		f := s.onlyFlow()
 		require.Zero(t, f.naks, syndrome)
 		require.Zero(t, f.RNRNAKs+f.ACKs)
 		require.Nil(t, f.RTT)
 	}
-	require.Nil(t, paired(t, 10).at(0).sends(10, 11).at(5).naks(11).flow().RTT)
+	require.Nil(t, newPaired(t, 10).setTime(0).sendOnly(10, 11).setTime(5).answerNAK(11).onlyFlow().RTT)
 }
 
 // A packet is a copy of one with its PSN and its Identification, not of another
@@ -590,13 +590,13 @@ func TestSmallDelays(t *testing.T) {
 
 // Where there are no two CNPs there is no least time between them.
 func TestNoSpacing(t *testing.T) {
-	s := paired(t, 10).sends(10)
-	require.Negative(t, s.flow().Spacing)
-	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
-	require.Negative(t, s.flow().Spacing)
-	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
-	require.Zero(t, s.flow().Spacing)
-	require.EqualValues(t, 2, s.flow().CNPs)
+	s := newPaired(t, 10).sendOnly(10)
+	require.Negative(t, s.onlyFlow().Spacing)
+	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
+	require.Negative(t, s.onlyFlow().Spacing)
+	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}})
+	require.Zero(t, s.onlyFlow().Spacing)
+	require.EqualValues(t, 2, s.onlyFlow().CNPs)
 }
 
 // What a table gives up it counts: nothing is lost between it and the flows.
@@ -624,9 +624,9 @@ func TestEvictedAddsUp(t *testing.T) {
 
 // A middle response that came before its pair was known covers what is before it.
 func TestEarlyMiddle(t *testing.T) {
-	s := newScript(t).sends(10).read(12, 3072).back(bth.RCRDMAReadResponseMiddle, 0, 13)
-	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, s.flow().PSN)
-	s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
-	require.EqualValues(t, 1, s.flow().PSN.Unseen)
-	require.Zero(t, s.flow().PSN.Unjudged)
+	s := newScript(t).sendOnly(10).sendRead(12, 3072).answerOp(bth.RCRDMAReadResponseMiddle, 0, 13)
+	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, s.onlyFlow().PSN)
+	s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+	require.EqualValues(t, 1, s.onlyFlow().PSN.Unseen)
+	require.Zero(t, s.onlyFlow().PSN.Unjudged)
 }

@@ -25,9 +25,9 @@ func newPauses(t *testing.T, rate uint64) *pauseScript {
 	return &pauseScript{Table: New(Config{LinkRate: rate}), t: t}
 }
 
-// at gives the octets from the opcode on, so many nanoseconds after the first
+// observeFrame gives the octets from the opcode on, so many nanoseconds after the first
 // moment.
-func (s *pauseScript) at(ns int64, control string) *pauseScript {
+func (s *pauseScript) observeFrame(ns int64, control string) *pauseScript {
 	s.t.Helper()
 	frame, err := hex.DecodeString(strings.ReplaceAll("0180c2000001 020000000001 8808 "+control, " ", ""))
 	require.NoError(s.t, err)
@@ -38,13 +38,13 @@ func (s *pauseScript) at(ns int64, control string) *pauseScript {
 	return s
 }
 
-// other gives a packet of another kind.
-func (s *pauseScript) other(ns int64) *pauseScript {
+// observeOther gives a packet of another kind.
+func (s *pauseScript) observeOther(ns int64) *pauseScript {
 	s.Observe(&Packet{}, 1, time.Unix(1_800_000_000, ns))
 	return s
 }
 
-func (s *pauseScript) link() Link {
+func (s *pauseScript) onlyLink() Link {
 	s.t.Helper()
 	for _, l := range s.Snapshot().Links {
 		return l
@@ -72,52 +72,52 @@ func TestPause(t *testing.T) {
 		script *pauseScript
 		three  Priority
 	}{
-		{"until XON", newPauses(t, 100*g).at(0, off3).at(35*us, on3), Priority{1, 1, 35 * us}},
-		{"until the quanta have passed", newPauses(t, 100*g).at(0, off3by10).at(50*us, on3), Priority{1, 1, 51}},
-		{"… at 25 Gbit/s", newPauses(t, 25*g).at(0, off3by10).at(50*us, on3), Priority{1, 1, 204}},
-		{"all quanta", newPauses(t, 100*g).at(0, off3).at(1000*us, on3), Priority{1, 1, 335_539}},
-		{"the last nanosecond of them", newPauses(t, 100*g).at(0, off3).at(335_539, on3), Priority{1, 1, 335_539}},
-		{"the rate is assumed", newPauses(t, 0).at(0, off3).at(1000*us, on3), Priority{1, 1, 335_539}},
-		{"XOFF again goes on", newPauses(t, 100*g).at(0, off3).at(10*us, off3).at(30*us, on3), Priority{2, 1, 30 * us}},
+		{"until XON", newPauses(t, 100*g).observeFrame(0, off3).observeFrame(35*us, on3), Priority{1, 1, 35 * us}},
+		{"until the quanta have passed", newPauses(t, 100*g).observeFrame(0, off3by10).observeFrame(50*us, on3), Priority{1, 1, 51}},
+		{"… at 25 Gbit/s", newPauses(t, 25*g).observeFrame(0, off3by10).observeFrame(50*us, on3), Priority{1, 1, 204}},
+		{"all quanta", newPauses(t, 100*g).observeFrame(0, off3).observeFrame(1000*us, on3), Priority{1, 1, 335_539}},
+		{"the last nanosecond of them", newPauses(t, 100*g).observeFrame(0, off3).observeFrame(335_539, on3), Priority{1, 1, 335_539}},
+		{"the rate is assumed", newPauses(t, 0).observeFrame(0, off3).observeFrame(1000*us, on3), Priority{1, 1, 335_539}},
+		{"XOFF again goes on", newPauses(t, 100*g).observeFrame(0, off3).observeFrame(10*us, off3).observeFrame(30*us, on3), Priority{2, 1, 30 * us}},
 		{"XOFF again, shorter",
-			newPauses(t, 100*g).at(0, off3).at(10*us, off3by10).at(30*us, on3),
+			newPauses(t, 100*g).observeFrame(0, off3).observeFrame(10*us, off3by10).observeFrame(30*us, on3),
 			Priority{2, 1, 10*us + 51}},
 		{"XOFF again after a while",
-			newPauses(t, 100*g).at(0, off3by10).at(10*us, off3by10).at(30*us, on3),
+			newPauses(t, 100*g).observeFrame(0, off3by10).observeFrame(10*us, off3by10).observeFrame(30*us, on3),
 			Priority{2, 1, 102}},
 		{"XON alone",
-			newPauses(t, 100*g).at(0, on3).at(10*us, off3).at(20*us, on3).at(30*us, on3),
+			newPauses(t, 100*g).observeFrame(0, on3).observeFrame(10*us, off3).observeFrame(20*us, on3).observeFrame(30*us, on3),
 			Priority{1, 3, 10 * us}},
-		{"up to the last packet", newPauses(t, 100*g).at(0, off3).other(7 * us), Priority{1, 0, 7 * us}},
+		{"up to the last packet", newPauses(t, 100*g).observeFrame(0, off3).observeOther(7 * us), Priority{1, 0, 7 * us}},
 		{"up to the last packet, which came out of order",
-			newPauses(t, 100*g).at(0, off3).other(7 * us).other(3 * us),
+			newPauses(t, 100*g).observeFrame(0, off3).observeOther(7 * us).observeOther(3 * us),
 			Priority{1, 0, 7 * us}},
-		{"not beyond the quanta", newPauses(t, 100*g).at(0, off3).other(900 * us), Priority{1, 0, 335_539}},
-		{"the last frame", newPauses(t, 100*g).at(0, off3), Priority{1, 0, 0}},
+		{"not beyond the quanta", newPauses(t, 100*g).observeFrame(0, off3).observeOther(900 * us), Priority{1, 0, 335_539}},
+		{"the last frame", newPauses(t, 100*g).observeFrame(0, off3), Priority{1, 0, 0}},
 		{"one of two priorities",
-			newPauses(t, 100*g).at(0, off3on4).at(10*us, off3on4).other(20 * us),
+			newPauses(t, 100*g).observeFrame(0, off3on4).observeFrame(10*us, off3on4).observeOther(20 * us),
 			Priority{2, 0, 1024}},
-		{"a slow link", newPauses(t, 1000).at(0, off3by10).other(10 * g), Priority{1, 0, 5120 * 1_000_000}},
-		{"a link of 1 bit/s", newPauses(t, 1).at(0, off3).other(10 * g), Priority{1, 0, 10 * g}},
+		{"a slow link", newPauses(t, 1000).observeFrame(0, off3by10).observeOther(10 * g), Priority{1, 0, 5120 * 1_000_000}},
+		{"a link of 1 bit/s", newPauses(t, 1).observeFrame(0, off3).observeOther(10 * g), Priority{1, 0, 10 * g}},
 		{"the clock of another queue",
-			newPauses(t, 100*g).at(200*us, off3).at(0, off3).at(230*us, on3),
+			newPauses(t, 100*g).observeFrame(200*us, off3).observeFrame(0, off3).observeFrame(230*us, on3),
 			Priority{2, 1, 30 * us}},
 		{"a clock that was set",
-			newPauses(t, 100*g).at(10*g, off3).at(0, off3).at(30*us, on3),
+			newPauses(t, 100*g).observeFrame(10*g, off3).observeFrame(0, off3).observeFrame(30*us, on3),
 			Priority{2, 1, 30 * us}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := c.script.link()
+			l := c.script.onlyLink()
 			require.Equal(t, c.three, l.Priorities[3])
 			require.Zero(t, l.All)
 		})
 	}
 
-	l := newPauses(t, 100*g).at(0, off3on4).link()
+	l := newPauses(t, 100*g).observeFrame(0, off3on4).onlyLink()
 	require.Equal(t, Priority{XON: 1}, l.Priorities[4])
 	require.Equal(t, "02:00:00:00:00:01", l.Src.String())
 	require.Equal(t, [2]any{uint64(100 * g), false}, [2]any{l.Rate, l.Assumed})
-	l = newPauses(t, 0).at(0, off3on4).link()
+	l = newPauses(t, 0).observeFrame(0, off3on4).onlyLink()
 	require.Equal(t, [2]any{uint64(assumedLinkRate), true}, [2]any{l.Rate, l.Assumed})
 }
 
@@ -125,46 +125,46 @@ func TestPause(t *testing.T) {
 func TestPauseStorm(t *testing.T) {
 	s := newPauses(t, 100_000_000_000)
 	for i := range int64(5000) {
-		s.at(i*200_000, off3)
+		s.observeFrame(i*200_000, off3)
 	}
-	s.other(1_000_000_000)
-	require.Equal(t, Priority{XOFF: 5000, Paused: time.Second}, s.link().Priorities[3])
+	s.observeOther(1_000_000_000)
+	require.Equal(t, Priority{XOFF: 5000, Paused: time.Second}, s.onlyLink().Priorities[3])
 	// Too slowly for a link of 400 Gbit/s, whose quanta pass in 83.8848 µs.
 	s = newPauses(t, 400_000_000_000)
 	for i := range int64(5000) {
-		s.at(i*200_000, off3)
+		s.observeFrame(i*200_000, off3)
 	}
-	s.other(1_000_000_000)
-	require.Equal(t, Priority{XOFF: 5000, Paused: 5000 * 83_884_800 / 1000}, s.link().Priorities[3])
+	s.observeOther(1_000_000_000)
+	require.Equal(t, Priority{XOFF: 5000, Paused: 5000 * 83_884_800 / 1000}, s.onlyLink().Priorities[3])
 }
 
 // What is below a nanosecond adds up.
 func TestPauseOfOneQuantum(t *testing.T) {
 	s := newPauses(t, 400_000_000_000)
 	for i := range int64(1000) {
-		s.at(i*1000, off3by1)
+		s.observeFrame(i*1000, off3by1)
 	}
-	require.Equal(t, Priority{XOFF: 1000, Paused: 1280 - 2}, s.link().Priorities[3], "but for the last")
-	require.Equal(t, Priority{XOFF: 1000, Paused: 1280}, s.other(2_000_000).link().Priorities[3])
+	require.Equal(t, Priority{XOFF: 1000, Paused: 1280 - 2}, s.onlyLink().Priorities[3], "but for the last")
+	require.Equal(t, Priority{XOFF: 1000, Paused: 1280}, s.observeOther(2_000_000).onlyLink().Priorities[3])
 }
 
 // PAUSE frames are about the whole link.
 func TestWholePause(t *testing.T) {
-	s := newPauses(t, 100_000_000_000).at(0, offAll).at(10_000, offAll).at(10_300, onAll)
-	l := s.link()
+	s := newPauses(t, 100_000_000_000).observeFrame(0, offAll).observeFrame(10_000, offAll).observeFrame(10_300, onAll)
+	l := s.onlyLink()
 	require.Equal(t, Priority{XOFF: 2, XON: 1, Paused: 812}, l.All)
 	require.Zero(t, l.Priorities)
 	before := s.Snapshot()
-	s.at(20_000, off3).at(20_100, on3)
-	changed := s.Snapshot().Since(before)
+	s.observeFrame(20_000, off3).observeFrame(20_100, on3)
+	changed := s.Snapshot().changesSince(before)
 	changed.Links[0].PauseSigns = [9]PauseSign{}
 	require.Equal(t, []Link{{Src: l.Src, Priorities: [8]Priority{3: {1, 1, 100}}, Rate: l.Rate}}, changed.Links)
 	before = s.Snapshot()
-	s.at(30_000, offAll).other(40_000)
-	changed = s.Snapshot().Since(before)
+	s.observeFrame(30_000, offAll).observeOther(40_000)
+	changed = s.Snapshot().changesSince(before)
 	changed.Links[0].PauseSigns = [9]PauseSign{}
 	require.Equal(t, []Link{{Src: l.Src, All: Priority{1, 0, 512}, Rate: l.Rate}}, changed.Links)
-	require.Empty(t, s.Snapshot().Since(s.Snapshot()).Links)
+	require.Empty(t, s.Snapshot().changesSince(s.Snapshot()).Links)
 }
 
 // Cooked captures have the sender's address: frames of two links are not one link's.

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// xoff gives a table a frame that pauses one priority for so many quanta.
-func xoff(table *Table, frame uint64, at time.Duration, priority int, quanta uint16) {
+// observeXOFF gives a table a frame that pauses one priority for so many quanta.
+func observeXOFF(table *Table, frame uint64, at time.Duration, priority int, quanta uint16) {
 	p := Packet{kind: pfcKind, pause: pause{mac: [6]byte{2}, enabled: 1 << priority}}
 	p.pause.quanta[priority] = quanta
 	table.Observe(&p, frame, time.Unix(1, 0).Add(at))
@@ -19,12 +19,12 @@ func xoff(table *Table, frame uint64, at time.Duration, priority int, quanta uin
 func TestPauses(t *testing.T) {
 	table := New(Config{Series: true, LinkRate: 512_000_000}) // a quantum is 1 µs
 	const µs = time.Microsecond
-	xoff(table, 1, 0, 3, 100)
-	xoff(table, 2, 50*µs, 3, 100) // goes on to 150
-	xoff(table, 3, 200*µs, 3, 10)
-	xoff(table, 4, 203*µs, 3, 0)
-	xoff(table, 5, 203*µs, 5, 1000)
-	xoff(table, 6, 300*µs, 3, 0) // nothing was paused
+	observeXOFF(table, 1, 0, 3, 100)
+	observeXOFF(table, 2, 50*µs, 3, 100) // goes on to 150
+	observeXOFF(table, 3, 200*µs, 3, 10)
+	observeXOFF(table, 4, 203*µs, 3, 0)
+	observeXOFF(table, 5, 203*µs, 5, 1000)
+	observeXOFF(table, 6, 300*µs, 3, 0) // nothing was paused
 	at := func(d time.Duration) time.Time { return time.Unix(1, 0).Add(d).UTC() }
 	src := table.Snapshot().Links[0].Src
 	require.Equal(t, []Pause{
@@ -42,7 +42,7 @@ func TestPauses(t *testing.T) {
 	require.Equal(t, at(500*µs), all[3].To)
 
 	off := New(Config{})
-	xoff(off, 1, 0, 3, 100)
+	observeXOFF(off, 1, 0, 3, 100)
 	require.Empty(t, off.Pauses())
 }
 
@@ -56,7 +56,7 @@ func TestPausesAreBounded(t *testing.T) {
 		if i >= n/2 {
 			at += time.Second // a long break
 		}
-		xoff(table, i+1, at, 3, 40)
+		observeXOFF(table, i+1, at, 3, 40)
 	}
 	table.Observe(&Packet{}, n+1, time.Unix(10, 0))
 	all := table.Pauses()

@@ -109,14 +109,14 @@ func TestRealPoints(t *testing.T) {
 				continue
 			}
 			require.GreaterOrEqual(t, f.Delay.Min(), time.Duration(0), f.FlowKey)
-			forward.merge(&f.Delay)
+			forward.mergeDelays(&f.Delay)
 		}
 		want := &truth.Delay.Forward
 		if !truth.Ambiguous {
 			require.Equal(t, want.N, forward.Count())
-			require.InEpsilon(t, want.P50, micros(forward.Percentile(0.5)), 0.1)
-			require.InEpsilon(t, want.P99, micros(forward.Percentile(0.99)), 0.1)
-			require.Equal(t, [2]float64{want.Min, want.Max}, [2]float64{micros(forward.Min()), micros(forward.Max())})
+			require.InEpsilon(t, want.P50, toMicros(forward.Percentile(0.5)), 0.1)
+			require.InEpsilon(t, want.P99, toMicros(forward.Percentile(0.99)), 0.1)
+			require.Equal(t, [2]float64{want.Min, want.Max}, [2]float64{toMicros(forward.Min()), toMicros(forward.Max())})
 		} else { // repeats that arrived too count here
 			require.GreaterOrEqual(t, forward.Count(), want.N)
 		}
@@ -130,10 +130,10 @@ func TestRealPoints(t *testing.T) {
 	})
 }
 
-func micros(d time.Duration) float64 { return float64(d) / 1000 }
+func toMicros(d time.Duration) float64 { return float64(d) / 1000 }
 
-// merge adds the delays of another flow.
-func (d *Delays) merge(o *Delays) {
+// mergeDelays adds the delays of another flow.
+func (d *Delays) mergeDelays(o *Delays) {
 	for _, one := range o.few[:min(o.n, uint64(len(o.few)))] {
 		if o.after == nil && o.before == nil {
 			d.addDelay(one)

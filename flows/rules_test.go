@@ -37,12 +37,12 @@ func newScript(t *testing.T) *script {
 	}
 }
 
-func (s *script) put(p Packet) {
+func (s *script) observe(p Packet) {
 	s.frame++
 	s.Observe(&p, s.frame, s.now)
 }
 
-func (s *script) at(us int) *script {
+func (s *script) setTime(us int) *script {
 	s.now = time.Date(2026, 11, 21, 9, 0, 0, us*1000, time.UTC)
 	return s
 }
@@ -50,55 +50,61 @@ func (s *script) at(us int) *script {
 func (s *script) keyAB() key { return keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}) }
 func (s *script) keyBA() key { return keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: s.qpA}) }
 
-// send gives requests with these PSNs.
-func (s *script) send(op bth.Opcode, psns ...uint32) *script {
+// sendOp gives requests with these PSNs.
+func (s *script) sendOp(op bth.Opcode, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
 			Payload: 100}})
 	}
 	return s
 }
 
-func (s *script) sends(psns ...uint32) *script { return s.send(bth.RCSendOnly, psns...) }
+func (s *script) sendOnly(psns ...uint32) *script { return s.sendOp(bth.RCSendOnly, psns...) }
 
-func (s *script) read(psn, octets uint32) *script {
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCRDMAReadRequest, Flow: s.keyAB(), PSN: psn,
+func (s *script) sendRead(psn, octets uint32) *script {
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCRDMAReadRequest, Flow: s.keyAB(), PSN: psn,
 		DMA: octets}})
 	return s
 }
 
-func (s *script) back(op bth.Opcode, syndrome bth.Syndrome, psns ...uint32) *script {
+func (s *script) answerOp(op bth.Opcode, syndrome bth.Syndrome, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.put(Packet{kind: answerKind, pkt: observation{Opcode: op, Flow: s.keyBA(), PSN: psn, Syndrome: syndrome,
+		s.observe(Packet{kind: answerKind, pkt: observation{Opcode: op, Flow: s.keyBA(), PSN: psn, Syndrome: syndrome,
 			Payload: 1024}})
 	}
 	return s
 }
 
-func (s *script) acks(psns ...uint32) *script { return s.back(bth.RCAcknowledge, 0x1F, psns...) }
-func (s *script) naks(psns ...uint32) *script { return s.back(bth.RCAcknowledge, 0x60, psns...) }
-func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge, 0x2E, psns...) }
+func (s *script) answerACK(psns ...uint32) *script {
+	return s.answerOp(bth.RCAcknowledge, 0x1F, psns...)
+}
+func (s *script) answerNAK(psns ...uint32) *script {
+	return s.answerOp(bth.RCAcknowledge, 0x60, psns...)
+}
+func (s *script) answerRNR(psns ...uint32) *script {
+	return s.answerOp(bth.RCAcknowledge, 0x2E, psns...)
+}
 
-// connect gives a REQ and its REP: requests of a begin with psn.
-func (s *script) connect(id, psn, mtu uint32) *script {
+// exchangeCM gives a REQ and its REP: requests of a begin with psn.
+func (s *script) exchangeCM(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000,
 			MTU: uint16(mtu)}}})
-	s.rep(id, psn)
+	s.answerREP(id, psn)
 	return s
 }
 
-func (s *script) rep(id, psn uint32) *script {
+func (s *script) answerREP(id, psn uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn,
 			MTU: uint16(0)}}})
 	return s
 }
 
-// flow returns what the table says of the flow from a to b.
-func (s *script) flow() Flow {
+// onlyFlow returns what the table says of the flow from a to b.
+func (s *script) onlyFlow() Flow {
 	s.t.Helper()
 	for _, f := range s.Snapshot().Flows {
 		if f.FlowKey == (rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}) {
@@ -109,8 +115,8 @@ func (s *script) flow() Flow {
 	return Flow{}
 }
 
-// paired lets a connection have an exchange, of an MTU of 1024.
-func paired(t *testing.T, psn uint32) *script { return newScript(t).connect(7, psn, 1024) }
+// newPaired lets a connection have an exchange, of an MTU of 1024.
+func newPaired(t *testing.T, psn uint32) *script { return newScript(t).exchangeCM(7, psn, 1024) }
 
 // What FLOWS says of PSNs, sentence by sentence.
 func TestPSNRules(t *testing.T) {
@@ -120,231 +126,231 @@ func TestPSNRules(t *testing.T) {
 		psn    PSN
 		causes Retransmissions
 	}{
-		{"in order", paired(t, 10).sends(10, 11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
-		{"wrapping", paired(t, 0xFFFFFE).sends(0xFFFFFE, 0xFFFFFF, 0, 1).acks(1),
+		{"in order", newPaired(t, 10).sendOnly(10, 11, 12).answerACK(12), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
+		{"wrapping", newPaired(t, 0xFFFFFE).sendOnly(0xFFFFFE, 0xFFFFFF, 0, 1).answerACK(1),
 			PSN{First: 0xFFFFFE, Last: 1, Lives: 1}, Retransmissions{}},
-		{"gap, covered after", paired(t, 10).sends(10, 13).acks(13),
+		{"gap, covered after", newPaired(t, 10).sendOnly(10, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"gap, covered before", paired(t, 10).sends(10).acks(12).sends(13),
+		{"gap, covered before", newPaired(t, 10).sendOnly(10).answerACK(12).sendOnly(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"gap, half covered", paired(t, 10).sends(10).acks(11).sends(13),
+		{"gap, half covered", newPaired(t, 10).sendOnly(10).answerACK(11).sendOnly(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
-		{"gap over the wrap", paired(t, 0xFFFFFE).sends(0xFFFFFE, 1).acks(1),
+		{"gap over the wrap", newPaired(t, 0xFFFFFE).sendOnly(0xFFFFFE, 1).answerACK(1),
 			PSN{First: 0xFFFFFE, Last: 1, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"gap, nothing came back", newScript(t).sends(10, 13),
+		{"gap, nothing came back", newScript(t).sendOnly(10, 13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Retransmissions{}},
-		{"gap, a NAK covers what is before", paired(t, 10).sends(10, 13).naks(12),
+		{"gap, a NAK covers what is before", newPaired(t, 10).sendOnly(10, 13).answerNAK(12),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
-		{"gap, READ response covers", paired(t, 10).sends(10).read(12, 1).back(bth.RCRDMAReadResponseOnly, 0x1F, 12),
+		{"gap, READ response covers", newPaired(t, 10).sendOnly(10).sendRead(12, 1).answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
-		{"gap, ATOMIC Acknowledge covers", paired(t, 10).sends(10).send(bth.RCFetchAdd,
-			12).back(bth.RCAtomicAcknowledge, 0x1F, 12),
+		{"gap, ATOMIC Acknowledge covers", newPaired(t, 10).sendOnly(10).sendOp(bth.RCFetchAdd,
+			12).answerOp(bth.RCAtomicAcknowledge, 0x1F, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
-		{"the first one that CM named is missing", paired(t, 10).sends(12).acks(12),
+		{"the first one that CM named is missing", newPaired(t, 10).sendOnly(12).answerACK(12),
 			PSN{First: 12, Last: 12, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"the last ones, covered", paired(t, 10).sends(10).acks(12),
+		{"the last ones, covered", newPaired(t, 10).sendOnly(10).answerACK(12),
 			PSN{First: 10, Last: 10, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"late", paired(t, 10).sends(10, 12, 11).acks(12),
+		{"late", newPaired(t, 10).sendOnly(10, 12, 11).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
-		{"late in the middle of a hole", paired(t, 10).sends(10, 15, 12).acks(15),
+		{"late in the middle of a hole", newPaired(t, 10).sendOnly(10, 15, 12).answerACK(15),
 			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Retransmissions{}},
-		{"late twice is a repeat", paired(t, 10).sends(10, 12, 11, 11).acks(12),
+		{"late twice is a repeat", newPaired(t, 10).sendOnly(10, 12, 11, 11).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"65,536 ahead is a gap", newScript(t).sends(10, 11+65536),
+		{"65,536 ahead is a gap", newScript(t).sendOnly(10, 11+65536),
 			PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
-		{"65,537 ahead is a new life", newScript(t).sends(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2},
+		{"65,537 ahead is a new life", newScript(t).sendOnly(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2},
 			Retransmissions{}},
-		{"65,536 behind is a repeat", newScript(t).sends(100_000, 100_001-65536),
+		{"65,536 behind is a repeat", newScript(t).sendOnly(100_000, 100_001-65536),
 			PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"65,537 behind is a new life", newScript(t).sends(100_000, 100_000-65536),
+		{"65,537 behind is a new life", newScript(t).sendOnly(100_000, 100_000-65536),
 			PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Retransmissions{}},
-		{"a hole of the life before", paired(t, 10).sends(10, 12).acks(10).sends(500_000, 11, 500_001).acks(500_001),
+		{"a hole of the life before", newPaired(t, 10).sendOnly(10, 12).answerACK(10).sendOnly(500_000, 11, 500_001).answerACK(500_001),
 			PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 
-		{"CM names it anew", paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(900, 901).acks(901),
+		{"CM names it anew", newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).sendOnly(900, 901).answerACK(901),
 			PSN{First: 10, Last: 901, Lives: 2}, Retransmissions{}},
 		{"CM names it anew, the first is missing",
-			paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(902).acks(902),
+			newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).sendOnly(902).answerACK(902),
 			PSN{First: 10, Last: 902, Lives: 2, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"CM names it anew, from the same PSN",
-			paired(t, 10).sends(10, 11).acks(11).connect(8, 10, 1024).sends(10, 11).acks(11),
+			newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 10, 1024).sendOnly(10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 2}, Retransmissions{}},
-		{"CM retransmits", paired(t, 10).connect(7, 10, 1024).sends(10).connect(7, 10, 1024).sends(11).acks(11),
+		{"CM retransmits", newPaired(t, 10).exchangeCM(7, 10, 1024).sendOnly(10).exchangeCM(7, 10, 1024).sendOnly(11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
-		{"a REQ alone", paired(t, 10).sends(10).forge(7).sends(11).rep(7, 10).sends(12).acks(12),
+		{"a REQ alone", newPaired(t, 10).sendOnly(10).forgeREP(7).sendOnly(11).answerREP(7, 10).sendOnly(12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
-		{"a forged exchange, and then a gap", paired(t, 10).sends(10).connect(9, 12, 1024).sends(11, 13).acks(13),
+		{"a forged exchange, and then a gap", newPaired(t, 10).sendOnly(10).exchangeCM(9, 12, 1024).sendOnly(11, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
-		{"a forged exchange", paired(t, 10).sends(10).connect(9, 4000, 1024).sends(11, 12).acks(12),
+		{"a forged exchange", newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024).sendOnly(11, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
 
-		{"NAK", paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12).acks(12),
+		{"NAK", newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).sendOnly(11, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK, and a request that crosses it",
-			paired(t, 10).sends(10, 11).naks(11).sends(12, 11, 12).acks(12),
+			newPaired(t, 10).sendOnly(10, 11).answerNAK(11).sendOnly(12, 11, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK, and what was sent after the sender went back",
-			paired(t, 10).sends(10, 11).naks(11).sends(11, 12, 12).acks(12),
+			newPaired(t, 10).sendOnly(10, 11).answerNAK(11).sendOnly(11, 12, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
 		{"NAK, and an ACK that crosses what is repeated",
-			paired(t, 10).sends(10, 11, 12).naks(11).acks(11, 12).sends(11, 12),
+			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).answerACK(11, 12).sendOnly(11, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
-		{"a NAK for what was not sent yet", paired(t, 10).sends(10).naks(11).sends(11, 11),
+		{"a NAK for what was not sent yet", newPaired(t, 10).sendOnly(10).answerNAK(11).sendOnly(11, 11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a NAK of which all was received", paired(t, 10).sends(10, 11).naks(11).acks(11).sends(12, 12),
+		{"a NAK of which all was received", newPaired(t, 10).sendOnly(10, 11).answerNAK(11).answerACK(11).sendOnly(12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a NAK, and an ACK of what is before it", paired(t, 10).sends(10, 11, 12, 13).naks(12).acks(10).sends(11),
+		{"a NAK, and an ACK of what is before it", newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).answerACK(10).sendOnly(11),
 			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"three come before the one that they changed places with",
-			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).naks(11).sends(11, 13, 14, 15, 12),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 13, 14, 15, 12),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 5}},
 		{"four come, and the sender goes back",
-			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).naks(11).sends(11, 13, 14, 15, 16, 12),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 13, 14, 15, 16, 12),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 6}, Retransmissions{NAK: 5, Timeout: 1}},
 		{"NAK, and the one that it names comes late after all",
-			paired(t, 10).sends(10, 12).naks(11).sends(11, 13, 11, 12, 13).acks(13),
+			newPaired(t, 10).sendOnly(10, 12).answerNAK(11).sendOnly(11, 13, 11, 12, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
 		{"three come before the one that the NAK names",
-			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).naks(11).sends(12, 13, 14, 11),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 11),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"four come: it was lost, and the sender went back again",
-			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).naks(11).sends(12, 13, 14, 15, 11),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 15, 11),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 4, Timeout: 1}},
 		{"what a run before passed over",
-			paired(t, 10).sends(10, 11, 12, 13, 14, 15, 16).sends(11, 13, 14, 15, 16).naks(11).sends(11, 12, 13, 12),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).sendOnly(11, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 12, 13, 12),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 9}, Retransmissions{NAK: 3, Timeout: 6}},
 		{"NAK, once",
-			paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12, 11, 12).acks(12),
+			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).sendOnly(11, 12, 11, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 2, Timeout: 2}},
 		{"NAK, and a timeout before it is acted upon",
-			paired(t, 10).sends(10, 11, 12, 13).naks(12).sends(11, 12, 13, 12, 13).acks(13),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).sendOnly(11, 12, 13, 12, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 2, Timeout: 3}},
 		{"NAK, selective repeat",
-			paired(t, 10).sends(10, 11, 12, 13, 14).naks(11).sends(11, 15, 13, 16).acks(16),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerNAK(11).sendOnly(11, 15, 13, 16).answerACK(16),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK until something covers: not what begins elsewhere",
-			paired(t, 10).sends(10, 11, 12).naks(11).acks(12).sends(12),
+			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).answerACK(12).sendOnly(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"two NAKs on their way",
-			paired(t, 10).sends(10, 11, 12, 13).naks(11, 13).sends(11, 12, 13, 13).acks(13),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(11, 13).sendOnly(11, 12, 13, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"a run that a new packet interrupts",
-			paired(t, 10).sends(10, 11, 12, 13).naks(11).sends(11, 12, 14, 13).acks(14),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(11).sendOnly(11, 12, 14, 13).answerACK(14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
 		{"the NAKed one was not captured and comes late",
-			paired(t, 10).sends(10, 12, 13).naks(11).sends(11, 12, 13).acks(13),
+			newPaired(t, 10).sendOnly(10, 12, 13).answerNAK(11).sendOnly(11, 12, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"a run whose packets change places",
-			paired(t, 10).sends(10, 11, 12, 13, 14).acks(10).sends(11, 13, 12, 14),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerACK(10).sendOnly(11, 13, 12, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{Timeout: 4}},
 		{"a NAKed run whose packets change places",
-			paired(t, 10).sends(10, 11, 12, 13, 14).naks(11).acks(14).sends(11, 13, 12, 14),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerNAK(11).answerACK(14).sendOnly(11, 13, 12, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
-		{"RNR NAK", paired(t, 10).sends(10, 11).rnrs(10).sends(10, 11).rnrs(10).sends(10, 11).acks(11),
+		{"RNR NAK", newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
 		{"RNR NAK and NAK of the same PSN",
-			paired(t, 10).sends(10, 11).rnrs(10).naks(10).sends(10, 11).acks(11),
+			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).answerNAK(10).sendOnly(10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"NAK and RNR NAK of the same PSN",
-			paired(t, 10).sends(10, 11).naks(10).rnrs(10).sends(10, 11).acks(11),
+			newPaired(t, 10).sendOnly(10, 11).answerNAK(10).answerRNR(10).sendOnly(10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"the sender goes back for both",
-			paired(t, 10).sends(10, 11).rnrs(10).naks(10).sends(10, 11, 10, 11).acks(11),
+			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).answerNAK(10).sendOnly(10, 11, 10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
 		{"RNR NAK, and then a NAK for what was lost",
-			paired(t, 10).sends(10, 11).rnrs(10).sends(10, 11).naks(10).sends(10, 11).acks(11),
+			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerNAK(10).sendOnly(10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 2, NAK: 2}},
 		{"the newer refusal",
-			paired(t, 10).sends(10, 11, 12).rnrs(10).naks(11).sends(10, 12).acks(12),
+			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(10, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"the newer refusal of those that may explain",
-			paired(t, 10).sends(10, 11, 12).rnrs(10).naks(11).sends(12).acks(12),
+			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
-		{"other NAKs explain nothing", paired(t, 10).sends(10).back(bth.RCAcknowledge, 0x62, 10).sends(10),
+		{"other NAKs explain nothing", newPaired(t, 10).sendOnly(10).answerOp(bth.RCAcknowledge, 0x62, 10).sendOnly(10),
 			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"timeout", paired(t, 10).sends(10, 10), PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+		{"timeout", newPaired(t, 10).sendOnly(10, 10), PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 
-		{"READ", paired(t, 10).read(10, 3000).sends(13).acks(13), PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
-		{"READ at the end", paired(t, 10).read(10, 3000), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
-		{"READ of nothing", paired(t, 10).read(10, 0).sends(11), PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
-		{"READ missing", paired(t, 10).sends(10).sends(14).acks(14),
+		{"READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(13).answerACK(13), PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
+		{"READ at the end", newPaired(t, 10).sendRead(10, 3000), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
+		{"READ of nothing", newPaired(t, 10).sendRead(10, 0).sendOnly(11), PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
+		{"READ missing", newPaired(t, 10).sendOnly(10).sendOnly(14).answerACK(14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Unseen: 3}, Retransmissions{}},
-		{"READ late", paired(t, 10).sends(10, 14).read(11, 3000).acks(14),
+		{"READ late", newPaired(t, 10).sendOnly(10, 14).sendRead(11, 3000).answerACK(14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Late: 1}, Retransmissions{}},
-		{"rest of a READ", paired(t, 10).read(10, 3000).read(11, 1976).read(12, 952),
+		{"rest of a READ", newPaired(t, 10).sendRead(10, 3000).sendRead(11, 1976).sendRead(12, 952),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{Read: 2}},
-		{"all of a READ again", paired(t, 10).read(10, 3000).read(10, 3000),
+		{"all of a READ again", newPaired(t, 10).sendRead(10, 3000).sendRead(10, 3000),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"no READ inside a READ", paired(t, 10).read(10, 3000).sends(11),
+		{"no READ inside a READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(11),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a NAK newer than the READ", paired(t, 10).read(10, 3000).naks(11).read(11, 1976),
+		{"a NAK newer than the READ", newPaired(t, 10).sendRead(10, 3000).answerNAK(11).sendRead(11, 1976),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
 
-		{"MTU not known: a READ takes what follows shows", newScript(t).read(10, 4096).sends(14),
+		{"MTU not known: a READ takes what follows shows", newScript(t).sendRead(10, 4096).sendOnly(14),
 			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
-		{"MTU not known: at most what 256 octets take", newScript(t).read(10, 4096).sends(26),
+		{"MTU not known: at most what 256 octets take", newScript(t).sendRead(10, 4096).sendOnly(26),
 			PSN{First: 10, Last: 26, Lives: 1}, Retransmissions{}},
-		{"MTU not known: beyond that is a gap", newScript(t).read(10, 4096).sends(27),
+		{"MTU not known: beyond that is a gap", newScript(t).sendRead(10, 4096).sendOnly(27),
 			PSN{First: 10, Last: 27, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
-		{"MTU not known: at least one", newScript(t).read(10, 4096).sends(10),
+		{"MTU not known: at least one", newScript(t).sendRead(10, 4096).sendOnly(10),
 			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"MTU from a First packet", newScript(t).first(1024, 10).sends(11).read(12, 4096).sends(17),
+		{"MTU from a First packet", newScript(t).sendFirst(1024, 10).sendOnly(11).sendRead(12, 4096).sendOnly(17),
 			PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
-		{"MTU from a First packet behind the READ", newScript(t).read(10, 4096).first(1024, 14),
+		{"MTU from a First packet behind the READ", newScript(t).sendRead(10, 4096).sendFirst(1024, 14),
 			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
-		{"MTU from a response", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseFirst, 0x1F,
-			10).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
-		{"the last response tells", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F,
-			13).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
+		{"MTU from a response", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).answerOp(bth.RCRDMAReadResponseFirst, 0x1F,
+			10).sendOnly(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
+		{"the last response tells", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).answerOp(bth.RCRDMAReadResponseLast, 0x1F,
+			13).sendOnly(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 		{"responses are no packets that were not seen",
-			newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13),
+			newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).answerOp(bth.RCRDMAReadResponseLast, 0x1F, 13),
 			PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
 
-		{"MTU not known: the READ again", newScript(t).read(10, 4096).read(10, 4096).sends(14),
+		{"MTU not known: the READ again", newScript(t).sendRead(10, 4096).sendRead(10, 4096).sendOnly(14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"MTU not known: one response tells", newScript(t).connect(7, 10, 0).read(10, 4096).
-			back(bth.RCRDMAReadResponseOnly, 0x1F, 10).sends(12),
+		{"MTU not known: one response tells", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
+			answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 10).sendOnly(12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 		{"the newer of two refusals of a PSN",
-			paired(t, 10).sends(10, 11, 12, 13, 14).rnrs(12).sends(10).naks(12).sends(15, 12),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerRNR(12).sendOnly(10).answerNAK(12).sendOnly(15, 12),
 			PSN{First: 10, Last: 15, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
 		{"a run that begins with one that was not captured",
-			paired(t, 10).sends(10, 12, 13, 14).rnrs(11).naks(13).sends(11, 13, 14),
+			newPaired(t, 10).sendOnly(10, 12, 13, 14).answerRNR(11).answerNAK(13).sendOnly(11, 13, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"a connection as far on as one life goes",
-			paired(t, 10).sends(10).connect(8, 900, 1024).sends(900 + 65536),
+			newPaired(t, 10).sendOnly(10).exchangeCM(8, 900, 1024).sendOnly(900 + 65536),
 			PSN{First: 10, Last: 900 + 65536, Lives: 2, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
 
-		{"UC: gap", newScript(t).send(bth.UCSendOnly, 10, 12),
+		{"UC: gap", newScript(t).sendOp(bth.UCSendOnly, 10, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
-		{"UC: late, and no repeats", newScript(t).send(bth.UCSendOnly, 10, 12, 11, 11, 10),
+		{"UC: late, and no repeats", newScript(t).sendOp(bth.UCSendOnly, 10, 12, 11, 11, 10),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
-		{"XRC", newScript(t).send(bth.TransportXRC.Opcode(bth.OpSendOnly), 10, 12, 12),
+		{"XRC", newScript(t).sendOp(bth.TransportXRC.Opcode(bth.OpSendOnly), 10, 12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"RD", newScript(t).send(bth.TransportRD.Opcode(bth.OpSendOnly), 10, 12, 12),
+		{"RD", newScript(t).sendOp(bth.TransportRD.Opcode(bth.OpSendOnly), 10, 12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"answers that came before the votes decide", newScript(t).sends(10, 12).acks(10).sends(13, 14).acks(13, 14),
+		{"answers that came before the votes decide", newScript(t).sendOnly(10, 12).answerACK(10).sendOnly(13, 14).answerACK(13, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := c.script.flow()
+			f := c.script.onlyFlow()
 			require.Equal(t, c.psn, f.PSN)
 			require.Equal(t, c.causes, f.Causes)
 		})
 	}
 }
 
-// first gives a SEND First of an MTU's length.
-func (s *script) first(mtu, psn uint32) *script {
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendFirst, Flow: s.keyAB(), PSN: psn, Payload: mtu}})
+// sendFirst gives a SEND First of an MTU's length.
+func (s *script) sendFirst(mtu, psn uint32) *script {
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendFirst, Flow: s.keyAB(), PSN: psn, Payload: mtu}})
 	return s
 }
 
-// forge gives a REQ of another queue pair with the communication id of a live
+// forgeREP gives a REQ of another queue pair with the communication id of a live
 // connection.
-func (s *script) forge(id uint32) *script {
+func (s *script) forgeREP(id uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}}})
 	return s
 }
@@ -353,33 +359,33 @@ func (s *script) forge(id uint32) *script {
 // remembered.
 func TestManyHoles(t *testing.T) {
 	for _, first := range []uint32{0, 0x900000} {
-		s := paired(t, first)
+		s := newPaired(t, first)
 		for n := uint32(0); n < 600; n += 3 {
-			s.sends(first + n)
+			s.sendOnly(first + n)
 		}
-		s.sends(first + 598).acks(first + 597)
+		s.sendOnly(first + 598).answerACK(first + 597)
 		want := PSN{First: first, Last: first + 598, Lives: 1, Gaps: 199, Missing: 398, Unseen: 398}
-		require.Equal(t, want, s.flow().PSN)
-		s.sends(first + 596) // in one that is remembered
+		require.Equal(t, want, s.onlyFlow().PSN)
+		s.sendOnly(first + 596) // in one that is remembered
 		want.Late, want.Unseen = 1, 397
-		require.Equal(t, want, s.flow().PSN)
+		require.Equal(t, want, s.onlyFlow().PSN)
 	}
 }
 
 // A hole that splits in two where there is no room for one more.
 func TestHolesSplit(t *testing.T) {
-	s := paired(t, 0)
+	s := newPaired(t, 0)
 	for i := range uint32(maxHoles + 1) {
-		s.sends(10 * i)
+		s.sendOnly(10 * i)
 	}
-	s.sends(10*maxHoles + 1)
+	s.sendOnly(10*maxHoles + 1)
 	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles,
-		Unjudged: 9 * maxHoles}, s.flow().PSN)
-	s.sends(15).acks(10*maxHoles + 1) // in the lowest
+		Unjudged: 9 * maxHoles}, s.onlyFlow().PSN)
+	s.sendOnly(15).answerACK(10*maxHoles + 1) // in the lowest
 	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 1,
-		Unseen: 9*maxHoles - 1}, s.flow().PSN)
-	s.sends(4, 16, 25) // the lowest part is given up: it is a repeat
-	f := s.flow()
+		Unseen: 9*maxHoles - 1}, s.onlyFlow().PSN)
+	s.sendOnly(4, 16, 25) // the lowest part is given up: it is a repeat
+	f := s.onlyFlow()
 	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3, Retransmitted: 1,
 		Unseen: 9*maxHoles - 3}, f.PSN)
 }
@@ -390,62 +396,62 @@ func TestPairs(t *testing.T) {
 		from qpmap.Basis
 		acks uint64
 	}
-	of := func(s *script) pair { f := s.flow(); return pair{f.SrcQP, f.SrcQPFrom, f.ACKs} }
+	of := func(s *script) pair { f := s.onlyFlow(); return pair{f.SrcQP, f.SrcQPFrom, f.ACKs} }
 	strays := func(s *script) (n uint64) {
 		for _, u := range s.Snapshot().Unpaired {
 			n += u.ACKs
 		}
 		return n
 	}
-	s := newScript(t).sends(10, 11, 12, 13).acks(10, 11)
+	s := newScript(t).sendOnly(10, 11, 12, 13).answerACK(10, 11)
 	require.Equal(t, pair{}, of(s))
 	require.EqualValues(t, 2, strays(s))
-	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.acks(12)), "answers seen before belong to it")
+	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.answerACK(12)), "answers seen before belong to it")
 	require.Zero(t, strays(s))
 
 	s.qpA = 99 // half as many votes, then more
-	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.acks(10)))
+	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.answerACK(10)))
 	require.EqualValues(t, 1, strays(s))
-	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.acks(11)), "what is known of a life stays known")
+	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.answerACK(11)), "what is known of a life stays known")
 	require.EqualValues(t, 2, strays(s))
 
-	s = newScript(t).sends(10, 11, 12)
+	s = newScript(t).sendOnly(10, 11, 12)
 	s.qpB = 19
-	s.sends(10, 11, 12).acks(10, 11, 12)
+	s.sendOnly(10, 11, 12).answerACK(10, 11, 12)
 	require.Equal(t, pair{}, of(s), "a tie: two flows that used the same PSNs")
 	require.EqualValues(t, 3, strays(s))
 
-	s = paired(t, 10).sends(10, 11).forge(7).acks(11).forge(8)
+	s = newPaired(t, 10).sendOnly(10, 11).forgeREP(7).answerACK(11).forgeREP(8)
 	require.Equal(t, pair{17, qpmap.BasisCM, 1}, of(s), "a REQ alone changes nothing")
 
-	s = paired(t, 10).sends(10).acks(10)
+	s = newPaired(t, 10).sendOnly(10).answerACK(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: dreq, SrcQP: 1,
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: dreq, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}}})
-	require.Equal(t, pair{17, qpmap.BasisCM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
+	require.Equal(t, pair{17, qpmap.BasisCM, 2}, of(s.answerACK(10)), "what is on its way still belongs to it")
 	s.qpA = 30
-	require.Equal(t, pair{30, qpmap.BasisVotes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)),
+	require.Equal(t, pair{30, qpmap.BasisVotes, 5}, of(s.sendOnly(11, 12, 13).answerACK(11, 12, 13)),
 		"another connection without CM")
 
 	// Requests the other way tell the partner as well.
-	s = newScript(t).sends(10, 11).acks(10, 11)
+	s = newScript(t).sendOnly(10, 11).answerACK(10, 11)
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
-	require.Equal(t, pair{18, qpmap.BasisVotes, 2}, of(s.sends(70, 71, 72).acks(70, 71)))
-	require.Equal(t, pair{18, qpmap.BasisVotes, 3}, of(s.acks(72)))
+	require.Equal(t, pair{18, qpmap.BasisVotes, 2}, of(s.sendOnly(70, 71, 72).answerACK(70, 71)))
+	require.Equal(t, pair{18, qpmap.BasisVotes, 3}, of(s.answerACK(72)))
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
 	require.Equal(t, pair{17, qpmap.BasisVotes, 2}, of(s))
 
-	s = newScript(t).sends(10)
-	s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 18}, 17)
-	require.Equal(t, pair{17, qpmap.BasisGiven, 1}, of(s.acks(10)))
+	s = newScript(t).sendOnly(10)
+	s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 18}, 17)
+	require.Equal(t, pair{17, qpmap.BasisGiven, 1}, of(s.answerACK(10)))
 }
 
 // A refusal from a queue pair whose votes tie still explains a repeat.
 func TestTiedRefusal(t *testing.T) {
-	s := newScript(t).sends(10)
+	s := newScript(t).sendOnly(10)
 	s.qpB = 19
-	s.sends(10).rnrs(10).sends(10)
-	f := s.flow()
+	s.sendOnly(10).answerRNR(10).sendOnly(10)
+	f := s.onlyFlow()
 	require.Equal(t, Retransmissions{RNR: 1}, f.Causes)
 	require.Zero(t, f.RNRNAKs)
 	for _, u := range s.Snapshot().Unpaired {
@@ -453,74 +459,74 @@ func TestTiedRefusal(t *testing.T) {
 		require.Equal(t, rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 17}, u.FlowKey)
 	}
 	// So does a NAK for a packet that was not seen.
-	s = newScript(t).sends(10, 12, 13).naks(11).sends(11, 12, 13)
-	require.Equal(t, Retransmissions{NAK: 2}, s.flow().Causes)
+	s = newScript(t).sendOnly(10, 12, 13).answerNAK(11).sendOnly(11, 12, 13)
+	require.Equal(t, Retransmissions{NAK: 2}, s.onlyFlow().Causes)
 }
 
 func TestTimes(t *testing.T) {
-	s := paired(t, 10)
-	s.at(100).sends(10, 11)
-	s.at(110).sends(12)
-	s.at(130).acks(11)
-	s.at(150).acks(12)
-	s.at(200).read(13, 3000)
-	s.at(260).back(bth.RCRDMAReadResponseFirst, 0x1F, 13)
-	s.at(300).back(bth.RCRDMAReadResponseLast, 0x1F, 15)
-	f := s.flow()
+	s := newPaired(t, 10)
+	s.setTime(100).sendOnly(10, 11)
+	s.setTime(110).sendOnly(12)
+	s.setTime(130).answerACK(11)
+	s.setTime(150).answerACK(12)
+	s.setTime(200).sendRead(13, 3000)
+	s.setTime(260).answerOp(bth.RCRDMAReadResponseFirst, 0x1F, 13)
+	s.setTime(300).answerOp(bth.RCRDMAReadResponseLast, 0x1F, 15)
+	f := s.onlyFlow()
 	require.EqualValues(t, 4, f.RTT.Count()) // 30, 30, 40, 60
 	require.Equal(t, 30*time.Microsecond, f.RTT.Min())
 	require.InEpsilon(t, 30*time.Microsecond, f.RTT.Percentile(0.5), 0.05)
 	require.InEpsilon(t, 60*time.Microsecond, f.RTT.Percentile(0.99), 0.05)
 	require.Equal(t, s.now, f.Last)
 
-	s.at(400).sends(16)
-	s.at(500).sends(16)
-	s.at(600).acks(16) // of the first or of the second?
-	require.EqualValues(t, 4, s.flow().RTT.Count())
+	s.setTime(400).sendOnly(16)
+	s.setTime(500).sendOnly(16)
+	s.setTime(600).answerACK(16) // of the first or of the second?
+	require.EqualValues(t, 4, s.onlyFlow().RTT.Count())
 
-	s.at(700).acks(17) // it changed places with its request
-	s.at(701).sends(17)
-	s.at(800).sends(18).acks(18)
-	require.EqualValues(t, 5, s.flow().RTT.Count())
+	s.setTime(700).answerACK(17) // it changed places with its request
+	s.setTime(701).sendOnly(17)
+	s.setTime(800).sendOnly(18).answerACK(18)
+	require.EqualValues(t, 5, s.onlyFlow().RTT.Count())
 
 	// Before the pair is known.
 	s = newScript(t)
-	s.at(0).sends(10, 11, 12)
-	s.at(25).acks(10, 11, 12)
-	require.EqualValues(t, 3, s.flow().RTT.Count())
+	s.setTime(0).sendOnly(10, 11, 12)
+	s.setTime(25).answerACK(10, 11, 12)
+	require.EqualValues(t, 3, s.onlyFlow().RTT.Count())
 
 	// Time jumps back.
-	s.at(50).sends(13)
-	s.at(10).acks(13)
-	require.EqualValues(t, 4, s.flow().RTT.Count())
-	require.Zero(t, s.flow().RTT.Min())
+	s.setTime(50).sendOnly(13)
+	s.setTime(10).answerACK(13)
+	require.EqualValues(t, 4, s.onlyFlow().RTT.Count())
+	require.Zero(t, s.onlyFlow().RTT.Min())
 }
 
 func TestCNPTimes(t *testing.T) {
-	s := paired(t, 10)
+	s := newPaired(t, 10)
 	mark := func() {
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(),
-			PSN: s.flow().PSN.Last + 1}, trafficClass: 3})
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(),
+			PSN: s.onlyFlow().PSN.Last + 1}, trafficClass: 3})
 	}
-	cnp := func() { s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}}) }
+	cnp := func() { s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}}) }
 	fast := func() {
-		s.put(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB(), nHops: 1,
+		s.observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB(), nHops: 1,
 			queue: QueueDepth{5, 77, true}})
 	}
-	s.at(0).sends(10)
-	s.at(10)
+	s.setTime(0).sendOnly(10)
+	s.setTime(10)
 	mark()
-	s.at(20)
+	s.setTime(20)
 	mark()
-	s.at(60)
+	s.setTime(60)
 	cnp() // 50 after the first mark
-	s.at(100)
+	s.setTime(100)
 	cnp() // no mark before
-	s.at(200)
+	s.setTime(200)
 	mark()
-	s.at(230)
+	s.setTime(230)
 	fast() // 30
-	f := s.flow()
+	f := s.onlyFlow()
 	require.Equal(t, [4]uint64{1, 0, 0, 3}, f.ECN)
 	require.Equal(t, [2]uint64{2, 1}, [2]uint64{f.CNPs, f.FastCNPs})
 	require.Equal(t, 40*time.Microsecond, f.Spacing)
@@ -531,34 +537,34 @@ func TestCNPTimes(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	s := paired(t, 10).
-		send(bth.RCSendFirst, 10).send(bth.RCSendMiddle, 11).send(bth.RCSendLast, 12, 12).
-		send(bth.RCRDMAWriteFirst, 13).send(bth.RCRDMAWriteLast, 15).
-		send(bth.RCRDMAWriteOnly, 16).send(bth.RCFlush, 17).send(bth.RCAtomicWrite, 18).
-		send(bth.RCCmpSwap, 19, 20).back(bth.RCAtomicAcknowledge, 0, 19, 19).
-		read(21, 2000).back(bth.RCRDMAReadResponseFirst, 0, 21).back(bth.RCRDMAReadResponseLast, 0, 22, 22).
-		read(23, 2000).back(bth.RCRDMAReadResponseFirst, 0, 23)
+	s := newPaired(t, 10).
+		sendOp(bth.RCSendFirst, 10).sendOp(bth.RCSendMiddle, 11).sendOp(bth.RCSendLast, 12, 12).
+		sendOp(bth.RCRDMAWriteFirst, 13).sendOp(bth.RCRDMAWriteLast, 15).
+		sendOp(bth.RCRDMAWriteOnly, 16).sendOp(bth.RCFlush, 17).sendOp(bth.RCAtomicWrite, 18).
+		sendOp(bth.RCCmpSwap, 19, 20).answerOp(bth.RCAtomicAcknowledge, 0, 19, 19).
+		sendRead(21, 2000).answerOp(bth.RCRDMAReadResponseFirst, 0, 21).answerOp(bth.RCRDMAReadResponseLast, 0, 22, 22).
+		sendRead(23, 2000).answerOp(bth.RCRDMAReadResponseFirst, 0, 23)
 	require.Equal(t, [messageKinds]Messages{
 		MessageSend: {1, 1}, MessageWrite: {2, 2}, MessageFlush: {1, 1}, MessageAtomicWrite: {1, 1}, MessageAtomic: {2, 1}, MessageRead: {2, 1},
-	}, s.flow().messages)
+	}, s.onlyFlow().messages)
 }
 
 // A PPFC names the flow by address and queue pair, in all readings (D15).
 func TestPPFC(t *testing.T) {
-	s := paired(t, 10).sends(10)
+	s := newPaired(t, 10).sendOnly(10)
 	node := netip.MustParseAddr("198.51.100.1")
 	put := func(from, congested netip.Addr, qp uint32) uint64 {
 		p := Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: keyOf(rocev2.FlowKey{Src: from, Dst: s.a,
 			DestQP: qp})}, about: keyOf(rocev2.FlowKey{Src: s.a, Dst: congested, DestQP: qp})}
-		s.put(p)
-		return s.flow().PPFC
+		s.observe(p)
+		return s.onlyFlow().PPFC
 	}
 	require.EqualValues(t, 1, put(node, s.b, 18), "destination and its queue pair")
 	require.EqualValues(t, 2, put(node, s.b, 17), "destination and the sender's queue pair")
 	require.EqualValues(t, 3, put(node, node, 18), "own address, and the only flow to that queue pair")
 	require.EqualValues(t, 3, put(node, node, 55))
 	s.b = netip.MustParseAddr("192.0.2.3")
-	s.sends(10)
+	s.sendOnly(10)
 	require.EqualValues(t, 0, put(node, node, 18), "own address, and two flows to that queue pair")
 	n := uint64(0)
 	for _, u := range s.Snapshot().Unpaired {
@@ -574,24 +580,24 @@ func TestFCN(t *testing.T) {
 	s := newScript(t)
 	pe, other := netip.MustParseAddr("2001:db8::1").As16(), netip.MustParseAddr("2001:db8::2").As16()
 	send := func(ingress [16]byte, label uint32) {
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, tunnelled: true,
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, tunnelled: true,
 			ingress: ingress, label: label})
 	}
 	fcn := func(ingress [16]byte, label uint32) {
 		p := Packet{kind: fcnKind, ingress: ingress, label: label, pkt: observation{Flow: key{Dst: ingress,
 			QP: withoutQP}}}
-		s.put(p)
+		s.observe(p)
 	}
 	send(pe, 5)
 	fcn(pe, 5)
-	require.EqualValues(t, 1, s.flow().FCN)
+	require.EqualValues(t, 1, s.onlyFlow().FCN)
 	fcn(other, 5)
 	fcn(pe, 6)
-	require.EqualValues(t, 1, s.flow().FCN)
+	require.EqualValues(t, 1, s.onlyFlow().FCN)
 	s.qpB = 20
 	send(pe, 5)
 	fcn(pe, 5)
-	require.EqualValues(t, 1, s.flow().FCN)
+	require.EqualValues(t, 1, s.onlyFlow().FCN)
 	n := uint64(0)
 	for _, u := range s.Snapshot().Unpaired {
 		require.False(t, u.WithQP)
@@ -605,7 +611,7 @@ func TestFCN(t *testing.T) {
 func TestNotifiedBefore(t *testing.T) {
 	s := newScript(t)
 	node := keyOf(rocev2.FlowKey{Src: netip.MustParseAddr("198.51.100.1"), Dst: s.a, DestQP: 18})
-	s.put(Packet{kind: fastKind, pkt: observation{Flow: node}, about: s.keyAB()})
+	s.observe(Packet{kind: fastKind, pkt: observation{Flow: node}, about: s.keyAB()})
 	for _, f := range s.Snapshot().Flows {
 		t.Fatal(f)
 	}
@@ -613,14 +619,14 @@ func TestNotifiedBefore(t *testing.T) {
 		require.Equal(t, node.FlowKey(), u.FlowKey)
 		require.EqualValues(t, 1, u.FastCNPs)
 	}
-	require.EqualValues(t, 1, s.sends(10).flow().FastCNPs)
+	require.EqualValues(t, 1, s.sendOnly(10).onlyFlow().FastCNPs)
 	for _, u := range s.Snapshot().Unpaired {
 		t.Fatal(u)
 	}
 }
 
 func TestNoAllocs(t *testing.T) {
-	s := paired(t, 10).sends(10).acks(10)
+	s := newPaired(t, 10).sendOnly(10).answerACK(10)
 	forth, back := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), AckReq: true}},
 		Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA()}}
 	psn := uint32(11)
@@ -660,21 +666,21 @@ func TestNoAllocs(t *testing.T) {
 // that it had while its packets came.
 func TestUsedAgain(t *testing.T) {
 	s := newScript(t)
-	s.sends(10, 11, 12).acks(10, 11, 12) // 17 sends to 18
-	require.EqualValues(t, 17, s.flow().SrcQP)
+	s.sendOnly(10, 11, 12).answerACK(10, 11, 12) // 17 sends to 18
+	require.EqualValues(t, 17, s.onlyFlow().SrcQP)
 	first := *s
 	s.qpB = 19 // and then 17 to 19
-	s.at(1_050_000)
-	s.sends(0x100000, 0x100001, 0x100002).acks(0x100000, 0x100001, 0x100002)
-	require.EqualValues(t, 17, s.flow().SrcQP)
-	require.EqualValues(t, 3, s.flow().ACKs)
-	f := first.flow()
+	s.setTime(1_050_000)
+	s.sendOnly(0x100000, 0x100001, 0x100002).answerACK(0x100000, 0x100001, 0x100002)
+	require.EqualValues(t, 17, s.onlyFlow().SrcQP)
+	require.EqualValues(t, 3, s.onlyFlow().ACKs)
+	f := first.onlyFlow()
 	require.EqualValues(t, 17, f.SrcQP)
 	require.EqualValues(t, qpmap.BasisVotes, f.SrcQPFrom)
 	require.EqualValues(t, 3, f.ACKs)
 
 	s.qpA, s.qpB = 30, 18 // a later partner of 18, of which no request is seen
-	s.at(2_100_000)
-	s.connect(9, 0x200000, 1024)
-	require.EqualValues(t, 17, first.flow().SrcQP)
+	s.setTime(2_100_000)
+	s.exchangeCM(9, 0x200000, 1024)
+	require.EqualValues(t, 17, first.onlyFlow().SrcQP)
 }

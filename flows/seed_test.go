@@ -15,9 +15,9 @@ import (
 
 var le = binary.LittleEndian
 
-// crowd returns how many keys of the table share the lower bits of their hash, at
+// longestProbe returns how many keys of the table share the lower bits of their hash, at
 // most.
-func (t *Table) crowd() (most int) {
+func (t *Table) longestProbe() (most int) {
 	same := map[uint64]int{}
 	for id := range t.streams.All() {
 		h := t.streams.Key(id).Hash(t.streams.Seed) & 0xFFF
@@ -59,8 +59,8 @@ func TestChosenKeys(t *testing.T) {
 					require.Same(t, table.streamOf(&k), table.streamOf(&k))
 				}
 			}
-			require.Less(t, table.crowd(), 12)
-			require.Equal(t, c.slow, known.crowd() == n)
+			require.Less(t, table.longestProbe(), 12)
+			require.Equal(t, c.slow, known.longestProbe() == n)
 		})
 	}
 }
@@ -74,15 +74,15 @@ func TestVotesOfOtherAddresses(t *testing.T) {
 	s.a, s.b = netip.MustParseAddr("2001:db8::a"), here
 	forth := s.keyAB()
 	require.Zero(t, hashOf(&forth))
-	s.sends(1, 2, 3, 4, 5)
+	s.sendOnly(1, 2, 3, 4, 5)
 	s.b = there
-	s.acks(1, 2, 3, 4, 5)
+	s.answerACK(1, 2, 3, 4, 5)
 	s.b = here
-	require.Zero(t, s.flow().SrcQPFrom)
-	require.Zero(t, s.flow().ACKs)
-	s.sends(6, 7, 8, 9).acks(6, 7, 8, 9)
-	require.Equal(t, qpmap.BasisVotes, s.flow().SrcQPFrom)
-	require.EqualValues(t, 4, s.flow().ACKs)
+	require.Zero(t, s.onlyFlow().SrcQPFrom)
+	require.Zero(t, s.onlyFlow().ACKs)
+	s.sendOnly(6, 7, 8, 9).answerACK(6, 7, 8, 9)
+	require.Equal(t, qpmap.BasisVotes, s.onlyFlow().SrcQPFrom)
+	require.EqualValues(t, 4, s.onlyFlow().ACKs)
 }
 
 // What a table says does not depend on its seed, not even the order, and not
@@ -94,14 +94,14 @@ func TestSeedsAgree(t *testing.T) {
 		for range 4 {
 			other := tableOf(made, config)
 			require.NotEqual(t, one.streams.Seed, other.streams.Seed)
-			require.Equal(t, order(one), order(other))
+			require.Equal(t, keyOrder(one), keyOrder(other))
 			require.Equal(t, one.Snapshot(), other.Snapshot())
 		}
 		require.Equal(t, config.MaxFlows > 0, one.Evicted().Flows > 0)
 	}
 }
 
-func order(t *Table) (keys []string) {
+func keyOrder(t *Table) (keys []string) {
 	for _, f := range t.Snapshot().Flows {
 		keys = append(keys, f.FlowKey.String())
 	}

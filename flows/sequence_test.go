@@ -119,35 +119,35 @@ func TestPrecedes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScript(t)
 			for _, p := range c.packets {
-				s.send(p.op, p.psn)
+				s.sendOp(p.op, p.psn)
 			}
-			require.Equal(t, Messages{c.begun, c.complete}, s.flow().messages[MessageSend])
+			require.Equal(t, Messages{c.begun, c.complete}, s.onlyFlow().messages[MessageSend])
 		})
 	}
 }
 
 // A READ that asks for more than the one that it repeats takes more PSNs.
 func TestLongerRepeat(t *testing.T) {
-	s := paired(t, 10).read(10, 1024).read(10, 4096).sends(14)
-	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.flow().PSN)
-	s = paired(t, 10).read(10, 4096).read(10, 1024).sends(14)
-	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.flow().PSN)
-	s = paired(t, 10).read(10, 1024).read(10, 4096).sends(15)
-	require.EqualValues(t, 1, s.flow().PSN.Missing)
+	s := newPaired(t, 10).sendRead(10, 1024).sendRead(10, 4096).sendOnly(14)
+	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.onlyFlow().PSN)
+	s = newPaired(t, 10).sendRead(10, 4096).sendRead(10, 1024).sendOnly(14)
+	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.onlyFlow().PSN)
+	s = newPaired(t, 10).sendRead(10, 1024).sendRead(10, 4096).sendOnly(15)
+	require.EqualValues(t, 1, s.onlyFlow().PSN.Missing)
 }
 
 // A hole that is out of reach is no hole for what comes when the PSNs have gone
 // round.
 func TestHoleAfterTheRound(t *testing.T) {
-	s := paired(t, 0).sends(0, 2) // 1 is missing
+	s := newPaired(t, 0).sendOnly(0, 2) // 1 is missing
 	next := uint32(3)
 	for next != 1 {
 		n := min(uint32(0xF000), (1-next)&bth.MaxPSN)
-		s.read(next, n*1024)
+		s.sendRead(next, n*1024)
 		next = bth.AddPSN(next, n)
 	}
-	s.sends(1, 1)
-	f := s.flow()
+	s.sendOnly(1, 1)
+	f := s.onlyFlow()
 	require.Equal(t, PSN{First: 0, Last: 1, Lives: 1, Gaps: 1, Missing: 1, Retransmitted: 1, Unjudged: 1}, f.PSN)
 }
 
@@ -155,12 +155,12 @@ func TestHoleAfterTheRound(t *testing.T) {
 // older ones covered is covered, but times nothing.
 func TestManyEarly(t *testing.T) {
 	give := func(s *script) Flow {
-		s.given(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
-		return s.flow()
+		s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+		return s.onlyFlow()
 	}
 	acks := func(s *script, n int, psn uint32) *script {
 		for range n {
-			s.acks(psn)
+			s.answerACK(psn)
 		}
 		return s
 	}
@@ -171,8 +171,8 @@ func TestManyEarly(t *testing.T) {
 		unseen, lost uint64
 	}{{"kept", maxEarly - 1, 2, 1, 0}, {"given up", maxEarly, 0, 1, 0}, {"long ago", 5 * maxEarly, 0, 1, 0}} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newScript(t).at(0).sends(10, 12).at(5).acks(12)
-			f := give(acks(s.at(9), c.others, 9))
+			s := newScript(t).setTime(0).sendOnly(10, 12).setTime(5).answerACK(12)
+			f := give(acks(s.setTime(9), c.others, 9))
 			require.EqualValues(t, c.others+1, f.ACKs)
 			require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: c.unseen, Lost: c.lost},
 				f.PSN)
@@ -185,12 +185,12 @@ func TestManyEarly(t *testing.T) {
 		})
 	}
 	// A CNP among them covers nothing, whatever PSN it has.
-	s := newScript(t).sends(10, 12)
-	s.put(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA(), PSN: 12}})
+	s := newScript(t).sendOnly(10, 12)
+	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA(), PSN: 12}})
 	f := give(acks(s, maxEarly, 9))
 	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, f.PSN)
 	// Nor does a later answer that is about less take anything back.
-	s = newScript(t).sends(10, 12).acks(12).acks(9)
+	s = newScript(t).sendOnly(10, 12).answerACK(12).answerACK(9)
 	f = give(acks(s, maxEarly, 8))
 	require.EqualValues(t, 1, f.PSN.Unseen)
 }
@@ -203,15 +203,15 @@ func TestDoubtedAnswers(t *testing.T) {
 		}
 		return n
 	}
-	s := paired(t, 10).sends(10).acks(10, 11+2048)
-	require.EqualValues(t, 1, s.flow().ACKs)
+	s := newPaired(t, 10).sendOnly(10).answerACK(10, 11+2048)
+	require.EqualValues(t, 1, s.onlyFlow().ACKs)
 	require.EqualValues(t, 1, unpaired(s))
-	require.Zero(t, s.flow().PSN.Missing)
-	s.acks(10)
-	require.EqualValues(t, 3, s.flow().ACKs)
+	require.Zero(t, s.onlyFlow().PSN.Missing)
+	s.answerACK(10)
+	require.EqualValues(t, 3, s.onlyFlow().ACKs)
 	require.Zero(t, unpaired(s))
-	s.acks(9_000_000).acks(10)
-	require.EqualValues(t, 5, s.flow().ACKs)
+	s.answerACK(9_000_000).answerACK(10)
+	require.EqualValues(t, 5, s.onlyFlow().ACKs)
 
 	for _, c := range []struct {
 		psn  uint32
@@ -231,14 +231,14 @@ func TestDoubtedAnswers(t *testing.T) {
 // Behind a DREQ, another life is another connection's: what answers it is not
 // known to be about the flow.
 func TestLifeAfterDREQ(t *testing.T) {
-	s := paired(t, 10).at(0).sends(10).at(5).acks(10)
+	s := newPaired(t, 10).setTime(0).sendOnly(10).setTime(5).answerACK(10)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}}})
-	s.sends(11).acks(11)
-	require.EqualValues(t, 2, s.flow().ACKs, "on its way")
-	s.sends(500_000).acks(500_000)
-	f := s.flow()
+	s.sendOnly(11).answerACK(11)
+	require.EqualValues(t, 2, s.onlyFlow().ACKs, "on its way")
+	s.sendOnly(500_000).answerACK(500_000)
+	f := s.onlyFlow()
 	require.EqualValues(t, 2, f.PSN.Lives)
 	require.EqualValues(t, 2, f.ACKs)
 	n := uint64(0)
@@ -257,27 +257,27 @@ func TestLifeAfterDREQ(t *testing.T) {
 		{"DREP", qplearn.Exchange{Attribute: cm.AttributeDREP, Local: 1007, Remote: 7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := paired(t, 10).sends(10).acks(10)
+			s := newPaired(t, 10).sendOnly(10).answerACK(10)
 			back := mad.Reversed(1)
-			s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1, CM: c.end}})
-			require.EqualValues(t, 1, s.sends(500_000).acks(500_000).flow().ACKs)
+			s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1, CM: c.end}})
+			require.EqualValues(t, 1, s.sendOnly(500_000).answerACK(500_000).onlyFlow().ACKs)
 		})
 	}
 
 	// One that ends another connection ends nothing.
 	for _, id := range []uint32{8, 1007} {
-		s = paired(t, 10).sends(10).acks(10)
-		s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		s = newPaired(t, 10).sendOnly(10).answerACK(10)
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 			CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: id, Remote: 1007, QP: s.qpB}}})
-		require.EqualValues(t, 2, s.sends(500_000).acks(500_000).flow().ACKs)
+		require.EqualValues(t, 2, s.sendOnly(500_000).answerACK(500_000).onlyFlow().ACKs)
 	}
 }
 
-// exchange gives a REQ of queue pair srcQP.
-func (s *script) exchange(id, srcQP uint32, at time.Duration) *script {
+// exchangeAt gives a REQ of queue pair srcQP.
+func (s *script) exchangeAt(id, srcQP uint32, at time.Duration) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.now = time.Unix(1e9, int64(at))
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREQ, Local: id, QP: srcQP, PSN: 5000, MTU: 1024}}})
 	return s
 }
@@ -291,29 +291,29 @@ func TestDoubtfulREQ(t *testing.T) {
 		script *script
 		known  bool // the first PSN of the connection
 	}{
-		{"one", newScript(t).exchange(7, 17, 0), true},
-		{"the same again", newScript(t).exchange(7, 17, 0).exchange(7, 17, 1), true},
-		{"another one", newScript(t).exchange(7, 66, 0).exchange(7, 17, minute), false},
-		{"and the first again", newScript(t).exchange(7, 17, 0).exchange(7, 66, 1).exchange(7, 17, 2), false},
-		{"after a minute", newScript(t).exchange(7, 66, 0).exchange(7, 17, minute+1), true},
-		{"a minute after the doubt", newScript(t).exchange(7, 66, 0).exchange(7, 67, 1).exchange(7, 17, minute+2),
+		{"one", newScript(t).exchangeAt(7, 17, 0), true},
+		{"the same again", newScript(t).exchangeAt(7, 17, 0).exchangeAt(7, 17, 1), true},
+		{"another one", newScript(t).exchangeAt(7, 66, 0).exchangeAt(7, 17, minute), false},
+		{"and the first again", newScript(t).exchangeAt(7, 17, 0).exchangeAt(7, 66, 1).exchangeAt(7, 17, 2), false},
+		{"after a minute", newScript(t).exchangeAt(7, 66, 0).exchangeAt(7, 17, minute+1), true},
+		{"a minute after the doubt", newScript(t).exchangeAt(7, 66, 0).exchangeAt(7, 67, 1).exchangeAt(7, 17, minute+2),
 			true},
-		{"of another id", newScript(t).exchange(7, 17, 0).exchange(8, 66, 1), true},
+		{"of another id", newScript(t).exchangeAt(7, 17, 0).exchangeAt(8, 66, 1), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := c.script.rep(7, 10).sends(12)
-			require.Equal(t, c.known, s.flow().PSN.Gaps == 1)
+			s := c.script.answerREP(7, 10).sendOnly(12)
+			require.Equal(t, c.known, s.onlyFlow().PSN.Gaps == 1)
 		})
 	}
 	// As XRC has it, the REP names its end-to-end context.
 	s := newScript(t)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1, CM: qplearn.Exchange{
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1, CM: qplearn.Exchange{
 		Attribute: cm.AttributeREQ, Local: 7, QP: 17, PSN: 5000, MTU: 1024, Transport: bth.TransportXRC}}})
 	mad = mad.Reversed(1)
-	s.put(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}}})
-	require.EqualValues(t, 1, s.sends(12).flow().PSN.Gaps)
+	require.EqualValues(t, 1, s.sendOnly(12).onlyFlow().PSN.Gaps)
 }
 
 // The map of queue pairs is spared 48 packets in order, or 100 ms.

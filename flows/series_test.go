@@ -82,7 +82,7 @@ func TestSeriesSums(t *testing.T) {
 func TestSeriesMarks(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
-	s.connect(7, 0xFFFFFE, 1024).sends(0xFFFFFE, 0xFFFFFF, 2, 0).naks(1).sends(2).acks(2).sends(900_000)
+	s.exchangeCM(7, 0xFFFFFE, 1024).sendOnly(0xFFFFFE, 0xFFFFFF, 2, 0).answerNAK(1).sendOnly(2).answerACK(2).sendOnly(900_000)
 	key := rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}
 	got := s.Series(key)
 	for i := range got.Marks {
@@ -103,15 +103,15 @@ func TestSeriesMarks(t *testing.T) {
 func TestSeriesIsBounded(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
-	s.connect(7, 1, 1024)
+	s.exchangeCM(7, 1, 1024)
 	for psn := uint32(1); psn <= 100; psn++ {
-		s.sends(psn)
+		s.sendOnly(psn)
 	}
 	for psn := uint32(11); psn <= 100; psn++ {
-		s.sends(psn)
+		s.sendOnly(psn)
 	}
 	for psn := uint32(103); psn <= 600; psn += 3 {
-		s.sends(psn)
+		s.sendOnly(psn)
 	}
 	got := s.Series(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB})
 	require.Len(t, got.Marks, seriesMarks)

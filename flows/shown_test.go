@@ -13,8 +13,8 @@ import (
 // became known. Before, it is shown all.
 func TestShownToTheMap(t *testing.T) {
 	known := func() *script {
-		s := newScript(t).sends(10, 11, 12).acks(10, 11, 12).sends(13).acks(13)
-		require.NotZero(t, s.flow().SrcQPFrom)
+		s := newScript(t).sendOnly(10, 11, 12).answerACK(10, 11, 12).sendOnly(13).answerACK(13)
+		require.NotZero(t, s.onlyFlow().SrcQPFrom)
 		return s
 	}
 	for _, c := range []struct {
@@ -22,17 +22,17 @@ func TestShownToTheMap(t *testing.T) {
 		script *script
 		psn    uint32 // of the packet that was shown last
 	}{
-		{"request of an unknown pair", newScript(t).sends(10, 11), 11},
-		{"answer to an unknown pair", newScript(t).sends(10).acks(10, 11), 11},
+		{"request of an unknown pair", newScript(t).sendOnly(10, 11), 11},
+		{"answer to an unknown pair", newScript(t).sendOnly(10).answerACK(10, 11), 11},
 		{"the first answer to a known pair", known(), 13},
-		{"requests in order", known().sends(14, 15), 13},
-		{"behind a gap", known().sends(14, 16), 16},
-		{"in order behind it", known().sends(14, 16, 17), 16},
-		{"again", known().sends(14, 15, 12), 12},
-		{"READ", known().sends(14).read(15, 100), 15},
-		{"answers in order", known().sends(14).acks(14), 13},
-		{"answer of another life", known().sends(14).acks(14, 900_000), 900_000},
-		{"response in order", known().sends(14).back(bth.RCRDMAReadResponseOnly, 0x1F, 14), 13},
+		{"requests in order", known().sendOnly(14, 15), 13},
+		{"behind a gap", known().sendOnly(14, 16), 16},
+		{"in order behind it", known().sendOnly(14, 16, 17), 16},
+		{"again", known().sendOnly(14, 15, 12), 12},
+		{"READ", known().sendOnly(14).sendRead(15, 100), 15},
+		{"answers in order", known().sendOnly(14).answerACK(14), 13},
+		{"answer of another life", known().sendOnly(14).answerACK(14, 900_000), 900_000},
+		{"response in order", known().sendOnly(14).answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 14), 13},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.psn, c.script.lastLearned) })
 	}

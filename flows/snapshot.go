@@ -84,12 +84,12 @@ func (s *Snapshot) countSharedPorts() {
 	}
 }
 
-// Since returns what changed since an older snapshot of the same table: flows
+// changesSince returns what changed since an older snapshot of the same table: flows
 // of which something came since then, and their counts since then. First, Last,
 // lives, PSNs, the peak rate and the queue are those of the whole flow. What was
 // judged lost or unjudged may turn out to be late or unseen: such counts, when
 // they fell, are 0. Mean is not known.
-func (s *Snapshot) Since(old *Snapshot) *Snapshot {
+func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
 	out := &Snapshot{Evicted: s.Evicted.subtractOld(&old.Evicted), Stats: s.Stats}
 	before := map[rocev2.FlowKey]*Flow{}
 	for i := range old.Flows {

@@ -30,7 +30,7 @@ func flowOf(src byte, dscp int, packets uint64) flows.Flow {
 	return f
 }
 
-func marked(f flows.Flow) flows.Flow {
+func withMarks(f flows.Flow) flows.Flow {
 	f.ECN[rocev2.CE] = 20
 	*f.Evidence.Sign(flows.SignCE), *f.Evidence.Sign(flows.SignAnswerAfterCE) = signOf(20), signOf(10)
 	*f.Evidence.Sign(flows.SignAnswer) = signOf(10)
@@ -39,7 +39,7 @@ func marked(f flows.Flow) flows.Flow {
 
 // A receiver that sends CNPs to another sender has its ECN on.
 func TestReceiverThatNotifiesOthersIsNotBlamed(t *testing.T) {
-	a, b := marked(flowOf(2, 26, 100)), marked(flowOf(3, 26, 100))
+	a, b := withMarks(flowOf(2, 26, 100)), withMarks(flowOf(3, 26, 100))
 	require.Equal(t, []string{"no CNP 10.0.0.1"}, causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{a, b}})))
 	b.CNPs, *b.Evidence.Sign(flows.SignCNP) = 5, signOf(5)
 	all := triage.Explain(&flows.Snapshot{Flows: []flows.Flow{a, b}})
@@ -108,7 +108,7 @@ func TestCongestionNamesTheDeepestQueue(t *testing.T) {
 
 // CNPs between the two hosts speak against "no CNP", also those of which nobody knows which flow they are about.
 func TestUnpairedCNPsSpeakForTheReceiver(t *testing.T) {
-	a, b := marked(flowOf(2, 26, 100)), marked(flowOf(2, 26, 100))
+	a, b := withMarks(flowOf(2, 26, 100)), withMarks(flowOf(2, 26, 100))
 	b.DestQP++
 	s := flows.Snapshot{Flows: []flows.Flow{a, b}}
 	require.Equal(t, []string{"no CNP 10.0.0.1"}, causesOf(triage.Explain(&s)))

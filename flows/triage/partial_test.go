@@ -44,8 +44,8 @@ func explainRecords(all []capture.Record) []triage.Verdict {
 	return triage.Explain(table.Snapshot())
 }
 
-// twice returns a capture that has each packet twice, as of a mirror of two ports.
-func twice(all []capture.Record) (out []capture.Record) {
+// duplicateAll returns a capture that has each packet twice, as of a mirror of two ports.
+func duplicateAll(all []capture.Record) (out []capture.Record) {
 	for _, one := range all {
 		later := one
 		later.Time = one.Time.Add(2 * time.Microsecond)
@@ -55,8 +55,8 @@ func twice(all []capture.Record) (out []capture.Record) {
 	return out
 }
 
-// from returns what an address sent.
-func from(all []capture.Record, addr string) (out []capture.Record) {
+// selectSource returns what an address sent.
+func selectSource(all []capture.Record, addr string) (out []capture.Record) {
 	for _, one := range all {
 		if a, ok := netip.AddrFromSlice(one.Data[26:30]); ok && a.String() == addr {
 			out = append(out, one)
@@ -78,13 +78,13 @@ func TestPartialCaptures(t *testing.T) {
 	all := explainRecords(rnr[len(rnr)/2:])
 	require.Equal(t, []string{"receiver not ready 10.2.0.1"}, causesOf(all))
 
-	all = explainRecords(from(rnr, "10.1.0.1"))
+	all = explainRecords(selectSource(rnr, "10.1.0.1"))
 	require.Equal(t, []string{"repeats"}, causesOf(all))
 	require.Contains(t, all[0].Text,
 		"1528 packets were sent again (why, answers would tell, and none is in the capture)")
 	require.NotContains(t, all[0].Text, "lost")
 
-	all = explainRecords(twice(recordsOf(t, "sR4-redect-q4.eth1")))
+	all = explainRecords(duplicateAll(recordsOf(t, "sR4-redect-q4.eth1")))
 	require.NotContains(t, causesOf(all), "retransmission storm")
 	require.Contains(t, all[len(all)-1].Text, "the capture may just have packets twice")
 }
