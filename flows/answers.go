@@ -6,22 +6,23 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// Answers counts what comes back to the sender of a flow. NAK and NAKs have the NAKs.
+// Answers counts the packets that a receiver or a node sent about a flow. NAK and NAKs return the
+// NAKs by code.
 type Answers struct {
-	ACKs     uint64 // opcode Acknowledge with an ACK syndrome
-	RNRNAKs  uint64 // receiver not ready
-	CNPs     uint64 // those without a Fast CNP option
-	FastCNPs uint64 // CNPs with one, or with an unknown option that a host must not skip, which may be one (D2)
+	ACKs     uint64 // Acknowledge packets with an ACK syndrome
+	RNRNAKs  uint64 // RNR NAKs (receiver not ready)
+	CNPs     uint64 // CNPs without a Fast CNP option
+	FastCNPs uint64 // CNPs with a Fast CNP option, or with an unknown option that a host must not skip (D2)
 	PPFC     uint64 // PPFC notifications
-	FCN      uint64 // FCNs, which are for the ingress PE of the flow
-	Proxy    uint64 // messages to a proxy of the sender
+	FCN      uint64 // FCNs, sent to the ingress PE of the flow
+	Proxy    uint64 // messages sent to a proxy of the sender
 
 	naks [bth.NAKInvalidRDRequest + 1]uint64 // by bth.NAKCode
-	last int64                               // nanoseconds since 1970: when the last came
+	last int64                               // time of the last packet, nanoseconds since 1970
 	any  bool
 }
 
-// counters are all that is counted.
+// counters returns pointers to all counters.
 func (a *Answers) counters() [12]*uint64 {
 	n := &a.naks
 	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.FastCNPs, &a.PPFC, &a.FCN,
@@ -38,7 +39,6 @@ func (a *Answers) addCounts(b *Answers) {
 	}
 }
 
-// countPacket counts a packet that is about a flow.
 func (a *Answers) countPacket(p *Packet, at int64) {
 	a.setLast(at)
 	switch p.kind {
@@ -59,7 +59,7 @@ func (a *Answers) countPacket(p *Packet, at int64) {
 	}
 }
 
-// countAcknowledge counts what an Acknowledge says.
+// countAcknowledge counts an Acknowledge by its syndrome.
 func (a *Answers) countAcknowledge(s bth.Syndrome) {
 	switch s.Type() {
 	case bth.SyndromeACK:
@@ -73,8 +73,8 @@ func (a *Answers) countAcknowledge(s bth.Syndrome) {
 	}
 }
 
-// NAK returns how many NAKs had a code, by a pointer so that a program can make up a snapshot. For a code without a
-// name it points to a count of its own.
+// NAK returns a pointer to the number of NAKs with this code, so that a program can also build a
+// snapshot. For an undefined code it points to a counter that is not part of a.
 func (a *Answers) NAK(code bth.NAKCode) *uint64 {
 	if int(code) >= len(a.naks) {
 		return new(uint64)
@@ -82,7 +82,7 @@ func (a *Answers) NAK(code bth.NAKCode) *uint64 {
 	return &a.naks[code]
 }
 
-// NAKs yields how many NAKs had each code, those that did not occur included.
+// NAKs yields every defined NAK code with the number of NAKs that had it, 0 included.
 func (a *Answers) NAKs() iter.Seq2[bth.NAKCode, uint64] {
 	return func(yield func(bth.NAKCode, uint64) bool) {
 		for code, n := range a.naks {
@@ -99,7 +99,7 @@ func (a *Answers) setLast(at int64) {
 	}
 }
 
-// Total returns how many packets were counted.
+// Total returns the number of packets counted.
 func (a *Answers) Total() (total uint64) {
 	for _, n := range a.counters() {
 		total += *n
@@ -107,34 +107,32 @@ func (a *Answers) Total() (total uint64) {
 	return total
 }
 
-// A reply is an answer to requests, or a CNP, as far as the flow that it is
-// about must know it.
+// A reply is an answer or a CNP, reduced to the fields that the flow needs.
 type reply struct {
 	psn        uint32
 	opcode     bth.Opcode
 	syndrome   bth.Syndrome
-	noSyndrome bool // the capture cut the syndrome
+	noSyndrome bool // the syndrome was truncated
 	mtu        uint16
 	at         int64
 	frame      uint64
-	class      uint8 // traffic class
-	pcp        uint8 // as Packet has it
+	class      uint8 // traffic class of the IP header
+	pcp        uint8 // bit set, see Packet.pcp
 }
 
-// syndromeType returns the kind of the syndrome: BTH opcodes other than Acknowledge count as an
-// ACK, a syndrome that the capture cut as reserved.
+// syndromeType returns the type of the syndrome. Opcodes other than Acknowledge count as an ACK,
+// and a truncated syndrome as reserved.
 func (r *reply) syndromeType() bth.SyndromeType {
 	switch {
 	case !roles[r.opcode].acknowledge:
-		return bth.SyndromeACK // responses carry one
+		return bth.SyndromeACK // a response acknowledges its request
 	case r.noSyndrome:
 		return bth.SyndromeReserved
 	}
 	return r.syndrome.Type()
 }
 
-// observeAnswer records what comes back: responses, acknowledgements and CNPs of the
-// receiver.
+// observeAnswer records a response, an acknowledgement or a CNP.
 func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 	s := t.streamOf(&p.pkt.Flow)
 	r := reply{psn: p.pkt.PSN, opcode: p.pkt.Opcode, syndrome: p.pkt.Syndrome, noSyndrome: p.noHeaders, at: at,
@@ -155,7 +153,7 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 		t.learnPacket(p, at)
 		if with = t.partnerOf(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.Packets > 0 {
 			if pair, _ := t.pairs.Sender(t.keyOfStream(with)); pair != nil {
-				t.sentBy(with, pair) // an answer may be what tells
+				t.sentBy(with, pair) // this answer may have completed the evidence
 			}
 		}
 	}
@@ -163,7 +161,7 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 		t.recordReply(about, &r)
 	} else {
 		t.earlies.allocate(&s.early).keepReply(&r)
-		if p.kind == cnpKind && t.config.Evidence && s.flow.Packets == 0 { // perhaps of a proxy, in its own name
+		if p.kind == cnpKind && t.config.Evidence && s.flow.Packets == 0 { // a proxy may send CNPs from its own address
 			t.evidences.allocate(&s.flow.evidence).signs[SignCNP].addFrame(frame, at)
 		}
 		if p.kind == answerKind && r.syndromeType() != bth.SyndromeACK {
@@ -172,8 +170,8 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 	}
 }
 
-// refuseAll takes a refusal of which it is not known which flow it is about. It
-// explains the repeats of all that it may be.
+// refuseAll records a NAK that could be about several flows. It counts as a possible cause of the
+// retransmissions of each of them.
 func (t *Table) refuseAll(s *stream, r *reply) {
 	for qp := range t.pairs.Asked() {
 		k := t.keyOfStream(s).Reversed(qp)
@@ -183,7 +181,7 @@ func (t *Table) refuseAll(s *stream, r *reply) {
 	}
 }
 
-// recordReply records an answer that is about a flow.
+// recordReply records an answer that is about the flow of s.
 func (t *Table) recordReply(s *stream, r *reply) {
 	f := &s.flow
 	o := &roles[r.opcode]
@@ -205,12 +203,13 @@ func (t *Table) recordReply(s *stream, r *reply) {
 	t.setMTU(s, r.mtu)
 	covered, kind := r.psn, r.syndromeType()
 	if kind != bth.SyndromeACK {
-		covered = bth.AddPSN(r.psn, bth.MaxPSN) // what is before it
+		covered = bth.AddPSN(r.psn, bth.MaxPSN) // a NAK covers the PSNs before its own
 	}
 	f.sequence.recordCovered(covered)
 	h.coverRefusals(covered)
 	if h.marks.head != h.marks.tail {
-		took := h.marks.timeAnswer(covered, o.firstResponse, kind != bth.SyndromeACK, r.at, t.histograms.allocate(&f.rtt))
+		took := h.marks.timeAnswer(covered, o.firstResponse, kind != bth.SyndromeACK, r.at,
+			t.histograms.allocate(&f.rtt))
 		if series := t.seriesOf(f); series != nil {
 			series.recordRTT(took, r.at)
 			t.totalAt(r.at).raiseRTT(took)
@@ -235,8 +234,8 @@ func (t *Table) recordReply(s *stream, r *reply) {
 	}
 }
 
-// recordRefusal records that a reply refuses what a flow sent from its PSN on, which
-// explains repeats, whether or not the reply is known to be about the flow.
+// recordRefusal records a NAK that explains retransmissions of s from its PSN on, even if the NAK
+// may belong to another flow.
 func (t *Table) recordRefusal(s *stream, r *reply) {
 	kind := r.syndromeType()
 	code, _ := r.syndrome.Code()
@@ -250,19 +249,19 @@ func (t *Table) recordRefusal(s *stream, r *reply) {
 	}
 }
 
-// An earlyReplies holds answers until it is known which flow they are about.
+// earlyReplies holds answers until their flow is known.
 type earlyReplies struct {
-	kept [maxEarly]reply // a ring, the oldest at n-maxEarly
-	n    uint32          // how many were kept so far
+	kept [maxEarly]reply // ring buffer; the oldest reply is at n-maxEarly
+	n    uint32          // replies stored so far
 
-	lost    coverage // by answers that the ring had no room for
-	covered coverage // by middle responses, which are not kept
+	lost    coverage // by replies overwritten in the ring
+	covered coverage // by middle responses, which are not stored
 
-	notified bool // a notification came about this stream's flow, which has no request yet
-	from     key  // of the notification's packet, if heard
+	notified bool // a notification named this stream's flow before its first request
+	from     key  // key of the notification's packet, if notified is set
 }
 
-// coverage is the highest PSN that some answers cover, if there are any.
+// coverage is the highest PSN covered by some answers, if there are any.
 type coverage struct {
 	any bool
 	psn uint32
@@ -274,8 +273,8 @@ func (c *coverage) raise(psn uint32) {
 	}
 }
 
-// maxEarly is how many answers are kept of each queue pair. What older ones
-// would have timed is not timed, what they covered is covered.
+// maxEarly is the number of answers kept for each queue pair. Older answers still cover PSNs, but
+// give no round trip times.
 const maxEarly = 16
 
 func (e *earlyReplies) keepReply(r *reply) {
@@ -292,8 +291,8 @@ func (e *earlyReplies) keepReply(r *reply) {
 	e.n++
 }
 
-// replayEarly records the answers in s that came before it was known that they are
-// about the flow of another stream.
+// replayEarly records the stored answers of s for the flow of another stream, once the two are
+// known to be partners.
 func (t *Table) replayEarly(s, about *stream) {
 	if s.early == 0 {
 		return
@@ -309,7 +308,7 @@ func (t *Table) replayEarly(s, about *stream) {
 	}
 	for i := e.n - min(e.n, maxEarly); i != e.n; i++ {
 		r := e.kept[i%maxEarly]
-		if r.syndromeType() != bth.SyndromeACK { // what it explains was recorded when it came
+		if r.syndromeType() != bth.SyndromeACK { // recordRefusal ran when the NAK arrived
 			t.recordNAK(f, &r)
 			r.noSyndrome = true
 		}
@@ -321,7 +320,7 @@ func (t *Table) replayEarly(s, about *stream) {
 	}
 }
 
-// dropEarly forgets the answers that are kept of a stream.
+// dropEarly discards the stored answers of a stream.
 func (t *Table) dropEarly(s *stream) {
 	if e := t.earlies.lookUp(s.early); e != nil && e.notified {
 		*e = earlyReplies{notified: true, from: e.from}

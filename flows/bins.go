@@ -2,36 +2,36 @@ package flows
 
 import "time"
 
-// A Tally is what happened to a flow, or to all of them, in a part of the time.
+// A Tally counts events of one flow, or of all flows together, within an interval.
 type Tally struct {
-	IPOctets uint64 // of requests, by the length fields of IP
-	// The first request and the last, if Sequenced: how far its PSN is from that
-	// of the first request of the life.
+	IPOctets uint64 // of requests, from the length fields of IP
+	// PSN distance of the first and the last request in the interval from the first request of the
+	// connection, valid if Sequenced is set.
 	First, Last   int64
-	CE            uint32 // requests with CE
-	CNPs          uint32 // of both kinds
-	Missing       uint32 // PSNs that were passed over
+	CE            uint32 // requests marked CE
+	CNPs          uint32 // CNPs with or without a Fast CNP option
+	Missing       uint32 // skipped PSNs
 	Late          uint32 // requests that filled a gap
 	Retransmitted uint32
-	NAKs          uint32 // of all codes
+	NAKs          uint32 // NAKs of all codes
 	RNRNAKs       uint32
 	PPFC          uint32
-	RTT           uint32 // nanoseconds: the longest that ended here, at most 4.29 s; 0 without
+	RTT           uint32 // longest round trip that ended here in nanoseconds, at most 4.29 s; 0 if none did
 	Sequenced     bool
 }
 
-// A Bin is the tally of a part of the time.
+// A Bin is the tally of an interval of a series.
 type Bin struct {
-	From, To time.Duration // since the start of the series
+	From, To time.Duration // relative to the start of the series
 	Tally
 }
 
-// counters are all that is counted.
+// counters returns pointers to the counters that are added up.
 func (a *Tally) counters() [8]*uint32 {
 	return [...]*uint32{&a.CE, &a.CNPs, &a.Missing, &a.Late, &a.Retransmitted, &a.NAKs, &a.RNRNAKs, &a.PPFC}
 }
 
-// addNext adds what happened next.
+// addNext adds the tally of the following interval.
 func (a *Tally) addNext(next *Tally) {
 	a.IPOctets += next.IPOctets
 	more := next.counters()
@@ -47,7 +47,7 @@ func (a *Tally) addNext(next *Tally) {
 	}
 }
 
-// recordLine records where the PSN of a request is.
+// recordLine records the PSN distance of a request.
 func (a *Tally) recordLine(line int64) {
 	if !a.Sequenced {
 		a.First, a.Sequenced = line, true
@@ -55,25 +55,24 @@ func (a *Tally) recordLine(line int64) {
 	a.Last = line
 }
 
-// minWidth is how wide bins are at the beginning, in nanoseconds.
+// minWidth is the initial width of a bin in nanoseconds.
 const minWidth = 1000
 
-// bins are tallies of parts of the time that are equally wide and follow one
-// another. They begin narrow, and become twice as wide each time they no longer
-// reach the present, while they are not as wide as they may become.
+// bins are tallies of adjacent intervals of equal width. When the time exceeds the last bin, the
+// width doubles, up to widest.
 type bins struct {
-	start, width int64 // nanoseconds
-	widest       int64 // 0: there is no such limit
+	start, width int64 // in nanoseconds
+	widest       int64 // in nanoseconds; 0 for no limit
 	tallies      []Tally
-	n            int // up to the last in which something happened
+	n            int // number of the last used bin plus 1
 }
 
 func newBins(start, widest int64, tallies []Tally) bins {
 	return bins{start: start, width: minWidth, widest: widest, tallies: tallies}
 }
 
-// binAt returns the number of the bin of a time, -1 where no bin reaches it. What
-// jumps back before the start belongs to the first, where there is nothing before.
+// binAt returns the index of the bin for a time, or -1 if no bin reaches it. Times before the start
+// belong to the first bin, unless widest is set.
 func (b *bins) binAt(at int64) int {
 	if b.widest > 0 && at < b.start {
 		return -1
@@ -91,7 +90,7 @@ func (b *bins) binAt(at int64) int {
 	return int(i)
 }
 
-// doubleWidth makes one bin of two.
+// doubleWidth merges pairs of bins.
 func (b *bins) doubleWidth() {
 	half := len(b.tallies) / 2
 	for i := range half {
@@ -104,15 +103,15 @@ func (b *bins) doubleWidth() {
 	b.width *= 2
 }
 
-// sinceStart returns when bin i begins, since a time.
+// sinceStart returns the time from start to the beginning of bin i.
 func (b *bins) sinceStart(start int64, i int) time.Duration {
 	return time.Duration(b.start - start + b.width*int64(i))
 }
 
-// insertFine returns the bins, and in the place of those that fine reaches into its own.
-// All of it ends at a time.
+// insertFine returns the bins, with the narrower bins of fine in place of those they overlap. The
+// result ends at end.
 func (b *bins) insertFine(fine *bins, end int64) (all []Bin) {
-	if fine.width == 0 || fine.width >= b.width { // there are none, or they are no finer
+	if fine.width == 0 || fine.width >= b.width { // fine is unset or not finer
 		fine = &bins{start: end, width: 1}
 	}
 	for i, j := 0, 0; i < b.n; i++ {
@@ -134,8 +133,9 @@ func (b *bins) insertFine(fine *bins, end int64) (all []Bin) {
 	return endLastAt(all, time.Duration(end-b.start))
 }
 
-// surround returns the bins inside of another one, and before and behind them what else
-// happened in that. What cannot be told apart is divided by the time.
+// surround returns the narrow bins inside a wide one, with a bin before and a bin after them for
+// the rest of its counts. Counts that belong to neither for certain are divided in proportion to
+// the time.
 func surround(whole *Bin, inside []Bin) (all []Bin) {
 	rest := whole.Tally
 	rest.RTT = 0
@@ -160,7 +160,7 @@ func surround(whole *Bin, inside []Bin) (all []Bin) {
 	behind.Sequenced = wider > 0 && whole.Sequenced
 	before.First, behind.Last = whole.First, whole.Last
 	before.Last, behind.First = whole.First, whole.Last
-	for i := range inside { // where the PSNs were when the first of them began, and the last ended
+	for i := range inside { // PSN distances at the borders of the narrow bins
 		if inside[i].Sequenced {
 			before.Last = inside[i].First
 			break
@@ -181,7 +181,7 @@ func surround(whole *Bin, inside []Bin) (all []Bin) {
 	return all
 }
 
-// subtractPart takes out what happened in a part of a.
+// subtractPart subtracts the counts of a part of a.
 func (a *Tally) subtractPart(part *Tally) {
 	a.IPOctets -= min(a.IPOctets, part.IPOctets)
 	less := part.counters()
@@ -191,8 +191,8 @@ func (a *Tally) subtractPart(part *Tally) {
 	a.Sequenced = false
 }
 
-// divideByTime leaves in a what belongs to the first of two parts that are so wide, and
-// returns what belongs to the other.
+// divideByTime divides a between two intervals of the given widths: a keeps the share of the first,
+// the share of the second is returned.
 func (a *Tally) divideByTime(wide, wider time.Duration) (other Tally) {
 	share := float64(wide) / float64(wide+wider)
 	other = *a
@@ -213,12 +213,12 @@ func longestRTT(all []Bin) (ns uint32) {
 	return ns
 }
 
-// endLastAt lets the last bin end where the time does. Where that leaves little of it, it
-// and the one before are one: a rate needs some time.
+// endLastAt ends the last bin at end. If less than half of its width remains, it is merged with the
+// previous bin, because a rate needs some time.
 func endLastAt(all []Bin, end time.Duration) []Bin {
 	last := len(all) - 1
 	if last < 0 || end <= all[last].From || end >= all[last].To {
-		if last > 0 && end <= all[last].From { // something happened just there
+		if last > 0 && end <= all[last].From { // the last event is exactly at end
 			all[last-1].addNext(&all[last].Tally)
 			all = all[:last]
 		}

@@ -5,25 +5,26 @@ import (
 	"slices"
 )
 
-// changes is what [Table.Changes] needs to know of the call before.
+// changes is the state that [Table.Changes] keeps between two calls.
 type changes struct {
-	touched map[*stream]bool      // to which something came since then
-	before  map[*stream]*Snapshot // what each had to say at the last call after which something came to it
+	touched map[*stream]bool      // streams with packets since the last call
+	before  map[*stream]*Snapshot // last report of each stream
 	links   []Link
 	evicted Evicted
 }
 
-// markTouched remembers that something came to a stream.
+// markTouched records that a packet of the stream arrived.
 func (t *Table) markTouched(s *stream) {
 	if t.changes != nil && !s.touched {
 		s.touched, t.changes.touched[s] = true, true
 	}
 }
 
-// Changes returns what changed since the last call, at the first call since the
-// table was made: what [Snapshot.Since] would say of snapshots at both times. Its
-// time grows with the flows to which something came, not with all. What came to a
-// flow that was given up meanwhile is counted in Evicted alone.
+// Changes returns a snapshot of the changes since the last call, or since the table was made. It
+// contains the flows with new packets or answers, with the counts since then; First, Last, lives,
+// PSNs, the peak rate and the queue are those of the whole flow, and Mean is 0. Its cost grows with
+// the number of changed flows. Changes of a flow that was evicted meanwhile are counted in Evicted
+// only.
 func (t *Table) Changes() *Snapshot {
 	if t.changes == nil {
 		t.changes = &changes{touched: map[*stream]bool{}, before: map[*stream]*Snapshot{}}
@@ -32,7 +33,7 @@ func (t *Table) Changes() *Snapshot {
 		}
 	}
 	c := t.changes
-	// What came to a stream may be about the flow of its partner.
+	// A packet of a stream may be about the flow of its partner.
 	for _, s := range slices.Collect(maps.Keys(c.touched)) {
 		for _, partner := range [...]*stream{t.partnerOf(s), t.streamAbout(s)} {
 			if partner != nil {
@@ -58,13 +59,13 @@ func (t *Table) Changes() *Snapshot {
 	return now.changesSince(old)
 }
 
-// appendSnapshot adds the flows of another snapshot, and what is unpaired.
+// appendSnapshot appends the flows and the unmatched answers of o.
 func (s *Snapshot) appendSnapshot(o *Snapshot) {
 	s.Flows = append(s.Flows, o.Flows...)
 	s.Unpaired = append(s.Unpaired, o.Unpaired...)
 }
 
-// forgetStream forgets a stream that is given up.
+// forgetStream removes an evicted stream.
 func (c *changes) forgetStream(s *stream) {
 	if c != nil {
 		delete(c.touched, s)

@@ -10,37 +10,37 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// Clocks is what the delays say of the clocks of two points.
+// Clocks is the relation between the clocks of two capture points, estimated from delays.
 type Clocks struct {
 	Basis  ClockBasis
-	Offset time.Duration // how far B's is ahead, roughly, if Known is BothWays
-	Delay  time.Duration // the least delay then, without the offset
+	Offset time.Duration // approximate lead of B's clock over A's, if Basis is ClocksBothWays
+	Delay  time.Duration // minimum delay without the offset, if Basis is ClocksBothWays
 }
 
-// ClockBasis says how the relation of two clocks is known.
+// ClockBasis is the kind of evidence for the relation of two clocks.
 type ClockBasis uint8
 
-// What the relation of two clocks is known by.
+// The kinds of evidence.
 const (
-	ClocksUnknown  ClockBasis = iota // no packet that both points have
-	ClocksOneWay                     // packets of one direction only: the clocks are taken on trust
-	ClocksBothWays                   // packets of both: what one gains by the offset, the other loses
+	ClocksUnknown  ClockBasis = iota // no packet was captured at both points
+	ClocksOneWay                     // packets of one direction only: the offset cannot be separated from the delay
+	ClocksBothWays                   // packets of both directions: the offset cancels out
 )
 
 var clockBasisNames = [...]string{"no", "one way", "both ways"}
 
-// String returns no, one way or both ways.
+// String returns "no", "one way" or "both ways".
 func (k ClockBasis) String() string { return enumtext.Name(k, clockBasisNames[:], "Known") }
 
-// Clocks compares the delays of both directions, which a packet that comes back
-// makes possible: with clocks that agree, packets of one direction come to B
-// later, and those of the other earlier.
+// Clocks estimates the clock offset from the delays of both directions. A packet from A to B must
+// reach B later, and one from B to A earlier; the offset is taken from the pair of addresses with
+// the most packets.
 func (c *Comparison) Clocks() (clocks Clocks) {
 	type direction struct{ src, dst [16]byte }
 	type delays struct {
 		samples, most uint64
 		min, max      time.Duration
-		middle        time.Duration // the median of the flow with the most
+		middle        time.Duration // median of the flow with the most samples
 	}
 	directions := map[direction]delays{}
 	for id := range c.flows.All() {
@@ -64,7 +64,7 @@ func (c *Comparison) Clocks() (clocks Clocks) {
 	var best uint64
 	for _, r := range slices.SortedFunc(maps.Keys(directions), func(a, b direction) int {
 		return cmp.Or(bytes.Compare(a.src[:], b.src[:]), bytes.Compare(a.dst[:], b.dst[:]))
-	}) { // in an order of their own: of equal ones the first counts
+	}) { // fixed order: the first of equal pairs counts
 		forth := directions[r]
 		clocks.Basis = max(clocks.Basis, ClocksOneWay)
 		back, ok := directions[direction{r.dst, r.src}]

@@ -2,19 +2,18 @@ package flows
 
 import "time"
 
-// cnps are the times of the CNPs about a flow, of both kinds.
+// cnps are the times of the CNPs about a flow, with or without a Fast CNP option.
 type cnps struct {
-	last    int64 // when the last one came, if came
+	last    int64 // time of the last CNP, if came is set
 	came    bool
-	ce      bool  // a packet with CE was seen since
-	firstCE int64 // when the first one was
+	ce      bool  // a CE mark was seen since the last CNP
+	firstCE int64 // time of the first such mark
 
 	spaced  bool
-	spacing time.Duration // the least between two, if spaced
-	afterCE uint32        // a histogram in the table's pool; 0 without
+	spacing time.Duration // shortest time between two CNPs, if spaced is set
+	afterCE uint32        // id in Table.histograms; 0 for none
 }
 
-// recordCNP records a CNP about a flow.
 func (t *Table) recordCNP(f *flow, fast bool, frame uint64, at int64) {
 	c := &f.cnps
 	if d := time.Duration(at - c.last); c.came && d >= 0 && (!c.spaced || d < c.spacing) {

@@ -13,59 +13,55 @@ import (
 // A Point is one of two places where the same traffic was captured.
 type Point uint8
 
-// The points.
+// The two capture points.
 const (
 	PointA Point = iota
 	PointB
 )
 
-// A ComparisonConfig is what a user of [NewComparison] chooses. The zero value
-// stands for the defaults.
+// A ComparisonConfig configures a [Comparison]. The zero value has the defaults.
 type ComparisonConfig struct {
-	// Window is how many packets of a point may come between a packet and its
-	// counterpart at the other point, DefaultWindow if 0. At most so many packets of
-	// each point are remembered, in some 140 octets each.
+	// Window is the maximum number of packets of one point between a packet and its counterpart at
+	// the other point, DefaultWindow if 0. Each remembered packet takes about 140 bytes, at most
+	// Window for each point.
 	Window int
-	// MaxFlows is how many flows are kept, 131,072 if 0; more where the packets
-	// that are remembered are of more flows. A flow takes some 300 octets, 4.6 KB
-	// more once it has five positive delays, and as much for negative ones.
+	// MaxFlows is the maximum number of flows, 131,072 if 0. It is exceeded if the remembered
+	// packets belong to more flows. A flow takes about 300 bytes, and 4.6 KB more once it has five
+	// positive delays, and the same for negative delays.
 	MaxFlows int
 }
 
-// DefaultWindow is how many packets of a point may come between a packet and its
-// counterpart at the other point, unless a [ComparisonConfig] says so.
+// DefaultWindow is the default of [ComparisonConfig.Window], in packets.
 const DefaultWindow = 1 << 17
 
-// A Comparison finds the same packets in the captures of two points, and says
-// what happened between. It is not safe for concurrent use.
+// A Comparison matches packets captured at two points and counts losses, copies, rewritten fields
+// and delays. It is not safe for concurrent use.
 //
-// Packets are the same that have the same source, destination, queue pair, PSN,
-// opcode and, over IPv4, Identification, which the ICRC covers: nothing on the
-// way changes it. Where a flow's Identifications vary they tell the packets that
-// a sender repeats from the copies that a network makes. Where they do not, and
-// over IPv6, packets that are the same in all the rest are matched in their
-// order, and as long as both points do not have the same number of them, no
-// delay is taken from them, since it is not known which one was lost.
+// Two packets match if source, destination, queue pair, PSN, opcode and, over IPv4, Identification
+// are equal. The ICRC covers these fields, so they do not change on the way. If the Identifications
+// of a flow vary, they distinguish retransmissions by the sender from copies made by the network.
+// Otherwise, and over IPv6, equal packets are matched in order, and as long as the two points have
+// different numbers of them, no delay is measured, because the lost one is unknown.
 //
-// Give it packets of both points by turns, as [Comparison.Next] asks for them:
-// their clocks need not agree.
+// Feed it packets of both points alternately, as [Comparison.Next] asks. The clocks of the points
+// need not agree.
 type Comparison struct {
 	window   uint64
 	maxFlows int
-	turn     Point // whose packet came last
+	turn     Point // point of the last packet
 	sides    [2]side
 
 	groups flowtable.Table[groupKey, group]
 
 	flows        flowtable.Table[key, comparedFlow]
-	numbers      uint64 // given to flows so far
+	numbers      uint64 // numbers assigned to flows so far
 	evicted      comparedFlow
-	evictedFlows uint64 // flows that were evicted
+	evictedFlows uint64 // number of evicted flows
 
-	typical time.Duration // of the delays of all flows, roughly
+	typical time.Duration // moving average of the delays of all flows
 }
 
-// NewComparison returns an empty comparison.
+// NewComparison returns an empty Comparison.
 func NewComparison(config ComparisonConfig) *Comparison {
 	return &Comparison{
 		window: uint64(cmp.Or(max(config.Window, 0), DefaultWindow)), turn: PointB,
@@ -75,10 +71,9 @@ func NewComparison(config ComparisonConfig) *Comparison {
 	}
 }
 
-// Next returns the point whose next packet is wanted: the one of which fewer
-// packets wait for their counterpart. Where the numbers are the same, and where half
-// a window waits at both, the points take turns: if one ran ahead further, its
-// packets would be given up before their counterparts come.
+// Next returns the point that should supply the next packet: the one with fewer unmatched packets.
+// The points alternate if the numbers are equal, or if half a window is unmatched at both, because
+// a point that runs further ahead would lose packets before their counterparts arrive.
 func (c *Comparison) Next() Point {
 	limit := max(c.window/2, 1)
 	switch a, b := min(c.sides[PointA].waiting, limit), min(c.sides[PointB].waiting, limit); {
@@ -90,37 +85,36 @@ func (c *Comparison) Next() Point {
 	return 1 - c.turn
 }
 
-// A side is what is remembered of one point: its last packets, in a ring that
-// grows up to the window.
+// A side holds the last packets of one point in a ring that grows up to the window.
 type side struct {
-	ring        []remembered // packet n is at n modulo its length, a power of two
-	begin, end  uint64       // numbers of the packets in the ring, from 1; end is the next one's
-	waiting     uint64       // of these, those without their counterpart
-	first, last int64        // the times between which there were packets
+	ring        []remembered // packet n is at index n modulo the length, a power of two
+	begin, end  uint64       // numbers of the packets in the ring, from 1, end exclusive
+	waiting     uint64       // number of unmatched packets in the ring
+	first, last int64        // earliest and latest time of a packet
 }
 
-// remembered is a packet that was seen at a point.
+// remembered is a packet captured at a point.
 type remembered struct {
 	time  int64
-	delay int64  // of the pair, in the packet that completed it
-	next  uint64 // the number of the next one in the queue of its group, 0 at the end
+	delay int64  // delay of the pair, if state is completes
+	next  uint64 // number of the next unmatched packet of the group; 0 for none
 	group uint32
 	class uint8 // traffic class
 	state state
 }
 
-// state says whether the counterpart of a packet came.
+// state is the matching state of a remembered packet.
 type state uint8
 
 const (
 	waits     state = iota
-	met             // it came, after this packet was seen
-	completes       // it was there: delay is set
+	met             // its counterpart came later
+	completes       // its counterpart came earlier; delay is set
 )
 
 func (s *side) packetAt(n uint64) *remembered { return &s.ring[n&uint64(len(s.ring)-1)] }
 
-// addPacket remembers a packet, and returns its number.
+// addPacket stores a packet and returns its number.
 func (s *side) addPacket(r remembered) uint64 {
 	if s.end == 0 {
 		s.begin, s.end = 1, 1
@@ -138,22 +132,22 @@ func (s *side) addPacket(r remembered) uint64 {
 	return n
 }
 
-// A group is the remembered packets that nothing tells apart. Those that wait are
-// all of one point, since one that comes takes the first that waits at the other.
+// A group is a set of remembered packets with equal keys. All unmatched ones are of the same point,
+// because a new packet is matched with the first unmatched one of the other point.
 type group struct {
 	flow   *comparedFlow
-	queue  Point     // the point of those that wait
-	head   uint64    // the first that waits, 0 without
-	last   [2]uint64 // by point, the packet that came last
-	seen   [2]uint32 // by point, how many came
-	live   [2]uint32 // by point, how many of these are remembered
-	copies [2]uint32 // by point, how many came too soon behind another one to be repeats
-	known  bool      // one was matched, or given up: any other that nobody has is a copy
+	queue  Point     // point of the unmatched packets
+	head   uint64    // number of the first unmatched packet; 0 for none
+	last   [2]uint64 // number of the last packet, by point
+	seen   [2]uint32 // packets, by point
+	live   [2]uint32 // remembered packets, by point
+	copies [2]uint32 // packets too close to the previous one to be retransmissions, by point
+	known  bool      // one packet was matched or counted as lost: further unmatched ones are copies
 }
 
-// A groupKey is what the packets of a group have in common.
+// A groupKey contains the fields that are equal in all packets of a group.
 type groupKey struct {
-	flow   uint64 // its number
+	flow   uint64 // number of the flow
 	psn    uint32
 	ident  uint16
 	opcode bth.Opcode
@@ -163,11 +157,11 @@ func (k *groupKey) hash(seed uint64) uint64 {
 	return hash.Mix(seed^k.flow, seed>>32^seed<<32^(uint64(k.psn)|uint64(k.ident)<<32|uint64(k.opcode)<<48))
 }
 
-// copyTime is within what a request or a READ response that comes again is a
-// copy, where no Identification tells: a sender that repeats it takes longer.
+// copyTime is the maximum time between a request or READ response and its copy, if Identifications
+// do not tell. Retransmissions take longer.
 const copyTime = int64(10 * time.Microsecond)
 
-// Observe takes a packet that was captured at a point.
+// Observe records a packet captured at a point.
 func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	c.turn = at
 	if p.kind < requestKind || p.kind > ppfcKind {
@@ -187,7 +181,8 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	f.ids[at].observePacket(p)
 	id, g := c.lookUpGroup(f, p)
 	packet := remembered{time: t, group: id, class: p.trafficClass}
-	if n := g.last[at]; n >= s.begin && n > 0 && p.hasSequence() && max(t-s.packetAt(n).time, s.packetAt(n).time-t) <= copyTime {
+	if n := g.last[at]; n >= s.begin && n > 0 && p.hasSequence() && max(t-s.packetAt(n).time, s.packetAt(n).
+		time-t) <= copyTime {
 		g.copies[at]++
 	}
 	if g.head != 0 && g.queue != at {
@@ -207,7 +202,7 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 		s.waiting++
 		if g.head == 0 {
 			g.head, g.queue = n, at
-		} else { // then the last that came waits too
+		} else { // the previous packet of the group is unmatched as well
 			s.packetAt(g.last[at]).next = n
 		}
 	}
@@ -217,14 +212,13 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	f.remembered++
 }
 
-// hasSequence says whether a packet has a PSN of its own, so that the same one again
-// is a repeat or a copy. Acknowledgements and notifications say the same more
-// than once.
+// hasSequence reports whether a packet has its own PSN, so that an equal packet is a retransmission
+// or a copy. Acknowledgements and notifications may repeat a PSN.
 func (p *Packet) hasSequence() bool {
 	return p.kind == requestKind || p.kind == answerKind && roles[p.pkt.Opcode].message == MessageRead
 }
 
-// lookUpGroup returns the group of a packet, a new one if there was none.
+// lookUpGroup returns the group of a packet, adding it if needed.
 func (c *Comparison) lookUpGroup(f *comparedFlow, p *Packet) (uint32, *group) {
 	k := groupKey{f.number, p.pkt.PSN, p.ident, p.pkt.Opcode}
 	hash := k.hash(c.groups.Seed)
@@ -237,7 +231,7 @@ func (c *Comparison) lookUpGroup(f *comparedFlow, p *Packet) (uint32, *group) {
 	return id, g
 }
 
-// forgetOldest makes room for a packet of a point: the oldest one is judged.
+// forgetOldest removes the oldest packet of a point and counts it.
 func (c *Comparison) forgetOldest(at Point) {
 	s := &c.sides[at]
 	r := s.packetAt(s.begin)
@@ -257,7 +251,7 @@ func (c *Comparison) forgetOldest(at Point) {
 	}
 }
 
-// countDelay takes the delay of a pair, if it is known to be the same packet.
+// countDelay records the delay of a pair, unless its packets may be different ones.
 func (c *Comparison) countDelay(g *group, r *remembered) {
 	f := g.flow
 	if g.seen[PointA] != g.seen[PointB] && !f.hasIdentifications() {

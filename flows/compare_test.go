@@ -187,16 +187,26 @@ func TestCompareByIdentification(t *testing.T) {
 	const ms = time.Millisecond
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
 	c.observeAt(PointA, bth.RCSendOnly, 1, 100).observeAfter(5*time.Microsecond, PointB, bth.RCSendOnly, 1, 100)
-	c.observeAt(PointA, bth.RCSendOnly, 2, 101)                                                                            // lost
-	c.observeAfter(70*ms, PointA, bth.RCSendOnly, 2, 102)                                                                  // lost
-	c.observeAfter(70*ms, PointA, bth.RCSendOnly, 2, 103).observeAfter(7000, PointB, bth.RCSendOnly, 2, 103)               // repeated
-	c.observeAfter(900*ms, PointB, bth.RCSendOnly, 2, 103)                                                                 // a late copy
-	c.observeAt(PointA, bth.RCAcknowledge, 2, 104).observeAfter(9000, PointB, bth.RCAcknowledge, 2, 104)                   // an ACK
-	c.observeAfter(1, PointB, bth.RCAcknowledge, 2, 104)                                                                   // its copy
-	c.observeAfter(1, PointB, bth.RCAcknowledge, 2, 105)                                                                   // not at A
-	c.observeAt(PointA, bth.RCSendOnly, 3, 106).observeAt(PointA, bth.RCSendOnly, 3, 106)                                  // twice, and lost
-	c.observeAt(PointA, bth.RCSendOnly, 4, 107).observeAt(PointA, bth.RCSendOnly, 4, 107)                                  // 2 at A, 1 at B
-	c.observeAt(PointB, bth.RCSendOnly, 4, 107).observeAt(PointB, bth.RCSendOnly, 5, 108).observeAt(PointB, bth.CNP, 0, 1) // added
+	// lost
+	c.observeAt(PointA, bth.RCSendOnly, 2, 101)
+	// lost
+	c.observeAfter(70*ms, PointA, bth.RCSendOnly, 2, 102)
+	// repeated
+	c.observeAfter(70*ms, PointA, bth.RCSendOnly, 2, 103).observeAfter(7000, PointB, bth.RCSendOnly, 2, 103)
+	// a late copy
+	c.observeAfter(900*ms, PointB, bth.RCSendOnly, 2, 103)
+	// an ACK
+	c.observeAt(PointA, bth.RCAcknowledge, 2, 104).observeAfter(9000, PointB, bth.RCAcknowledge, 2, 104)
+	// its copy
+	c.observeAfter(1, PointB, bth.RCAcknowledge, 2, 104)
+	// not at A
+	c.observeAfter(1, PointB, bth.RCAcknowledge, 2, 105)
+	// twice, and lost
+	c.observeAt(PointA, bth.RCSendOnly, 3, 106).observeAt(PointA, bth.RCSendOnly, 3, 106)
+	// 2 at A, 1 at B
+	c.observeAt(PointA, bth.RCSendOnly, 4, 107).observeAt(PointA, bth.RCSendOnly, 4, 107)
+	c.observeAt(PointB, bth.RCSendOnly, 4, 107).observeAt(PointB, bth.RCSendOnly, 5, 108).observeAt(PointB, bth.CNP,
+		0, 1) // added
 	f := c.requireOneFlow(t)
 	require.Equal(t, [2]uint64{9, 9}, f.Packets)
 	require.EqualValues(t, 4, f.Same)
@@ -215,16 +225,20 @@ func TestCompareInOrder(t *testing.T) {
 		const ms = time.Millisecond
 		c := newPoints(address.src, address.dst, ComparisonConfig{})
 		c.observeAt(PointA, bth.RCSendOnly, 1, 0).observeAfter(5000, PointB, bth.RCSendOnly, 1, 0)
-		c.observeAfter(20*ms, PointA, bth.RCSendOnly, 1, 0).observeAfter(6000, PointB, bth.RCSendOnly, 1, 0) // both arrived
-		c.observeAt(PointA, bth.RCSendOnly, 2, 0)                                                            // lost
+		// both arrived
+		c.observeAfter(20*ms, PointA, bth.RCSendOnly, 1, 0).observeAfter(6000, PointB, bth.RCSendOnly, 1, 0)
+		c.observeAt(PointA, bth.RCSendOnly, 2, 0) // lost
 		c.observeAfter(20*ms, PointA, bth.RCSendOnly, 2, 0).observeAfter(7000, PointB, bth.RCSendOnly, 2, 0)
 		c.observeAt(PointA, bth.RCSendOnly, 3, 0).observeAfter(8000, PointB, bth.RCSendOnly, 3, 0)
 		// a copy: too soon to be a repeat
 		c.observeAt(PointB, bth.RCSendOnly, 3, 0)
-		c.observeAfter(copyTime2, PointB, bth.RCSendOnly, 3, 0)                                                   // none
-		c.observeAt(PointA, bth.RCRDMAReadResponseOnly, 4, 0).observeAt(PointA, bth.RCRDMAReadResponseOnly, 4, 0) // a copy at A
+		// none
+		c.observeAfter(copyTime2, PointB, bth.RCSendOnly, 3, 0)
+		// a copy at A
+		c.observeAt(PointA, bth.RCRDMAReadResponseOnly, 4, 0).observeAt(PointA, bth.RCRDMAReadResponseOnly, 4, 0)
 		c.observeAt(PointB, bth.RCRDMAReadResponseOnly, 4, 0)
-		c.observeAt(PointB, bth.RCAcknowledge, 5, 0).observeAt(PointB, bth.RCAcknowledge, 5, 0) // sent again, the first one lost
+		// sent again, the first one lost
+		c.observeAt(PointB, bth.RCAcknowledge, 5, 0).observeAt(PointB, bth.RCAcknowledge, 5, 0)
 		c.observeAt(PointA, bth.RCAcknowledge, 5, 0)
 		c.observeAt(PointA, bth.CNP, 0, 0).observeAt(PointA, bth.CNP, 0, 0) // two CNPs, both lost
 		f := c.requireOneFlow(t)
@@ -311,7 +325,8 @@ func TestCompareEvicts(t *testing.T) {
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window, MaxFlows: flows})
 	for qp := range uint32(n) {
 		c.flow.DestQP = qp
-		c.observeAt(PointA, bth.RCSendOnly, 1, 0).observeAt(PointA, bth.RCSendOnly, 2, 0).observeAt(PointB, bth.RCSendOnly, 2, 0)
+		c.observeAt(PointA, bth.RCSendOnly, 1, 0).observeAt(PointA, bth.RCSendOnly, 2, 0).observeAt(PointB,
+			bth.RCSendOnly, 2, 0)
 		require.LessOrEqual(t, c.Comparison.flows.Len(), flows+2*window)
 		require.LessOrEqual(t, c.groups.Len(), 2*window)
 	}
@@ -371,7 +386,8 @@ func TestCompareOutside(t *testing.T) {
 		require.EqualValues(t, 20, f.Outside, offset)
 	}
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
-	require.EqualValues(t, 1, c.observeAt(PointA, bth.RCSendOnly, 1, 1).requireOneFlow(t).Outside, "B has nothing at all")
+	require.EqualValues(t, 1, c.observeAt(PointA, bth.RCSendOnly, 1, 1).requireOneFlow(t).Outside,
+		"B has nothing at all")
 }
 
 // Percentiles of delays of both signs, few or many of them.
@@ -406,7 +422,8 @@ func TestCompareCopyTime(t *testing.T) {
 	}{{0, 1}, {10 * time.Microsecond, 1}, {10*time.Microsecond + 1, 0}, {-10 * time.Microsecond, 1},
 		{-10*time.Microsecond - 1, 0}} {
 		p := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
-		p.observeAt(PointA, bth.RCSendOnly, 1, 0).observeAfter(c.after, PointA, bth.RCSendOnly, 1, 0).observeAt(PointB, bth.RCSendOnly, 1, 0)
+		p.observeAt(PointA, bth.RCSendOnly, 1, 0).observeAfter(c.after, PointA, bth.RCSendOnly, 1, 0).
+			observeAt(PointB, bth.RCSendOnly, 1, 0)
 		f := p.requireOneFlow(t)
 		require.Equal(t, c.copy, f.Duplicated[PointA], c.after)
 		require.Equal(t, 1-c.copy, f.Lost, c.after)

@@ -8,21 +8,21 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Compared is what became of a flow between two points. Packets are all with its
-// addresses and DestQP: requests, answers and CNPs.
+// Compared is the comparison result of one flow: all packets with its addresses and DestQP, which
+// are requests, answers and CNPs.
 type Compared struct {
 	rocev2.FlowKey
 	Packets    [2]uint64 // by point
-	Same       uint64    // packets that both have
-	Lost       uint64    // of A, that B does not have
-	Outside    uint64    // of the lost, those from before B's first packet or after its last
-	Added      uint64    // of B, that A does not have: those lost on the way from B to A, too
-	Duplicated [2]uint64 // copies that a network made, more than at the other point
+	Same       uint64    // packets captured at both points
+	Lost       uint64    // packets captured at A only
+	Outside    uint64    // lost packets from before B's first packet or after its last
+	Added      uint64    // packets captured at B only, including those lost on the way from B to A
+	Duplicated [2]uint64 // copies made by the network, by the point that has more of them
 	DSCP, ECN  Rewrites
-	Delay      Delays // from A to B, as the clocks have it
+	Delay      Delays // from A to B, by the clocks of the points
 }
 
-// Rewrites counts how a field changed from A to B.
+// Rewrites counts changes of a field by its values at A and B.
 type Rewrites map[[2]uint8]uint64
 
 func (c *Rewrites) addChange(from, to uint8, n uint64) {
@@ -42,30 +42,30 @@ func (c Rewrites) sumChanges() (n uint64) {
 	return n
 }
 
-// comparedFlow is a Compared that grows.
+// comparedFlow is the state behind a Compared.
 type comparedFlow struct {
 	Compared
-	number     uint64        // of all flows that there were
-	typical    time.Duration // of the delays, roughly
+	number     uint64        // sequence number of the flow
+	typical    time.Duration // moving average of the delays
 	ids        [2]identifications
-	remembered uint64 // packets
-	used       bool   // seen again since the eviction came by
+	remembered uint64 // number of remembered packets
+	used       bool   // seen again since the last eviction sweep
 }
 
-// hasIdentifications says whether Identifications tell the flow's packets apart.
+// hasIdentifications reports whether Identifications distinguish the flow's packets.
 func (f *comparedFlow) hasIdentifications() bool {
 	a, b := &f.ids[PointA], &f.ids[PointB]
 	return a.other+b.other > a.same+b.same
 }
 
-// countMatch counts a packet that both points have, with its traffic classes.
+// countMatch counts a packet captured at both points, with its traffic classes.
 func (f *comparedFlow) countMatch(classA, classB uint8) {
 	f.Same++
 	f.DSCP.addChange(classA>>2, classB>>2, 1)
 	f.ECN.addChange(classA&3, classB&3, 1)
 }
 
-// addCounts adds what was counted of another flow, but for delays.
+// addCounts adds the counts of o, without its delays.
 func (f *Compared) addCounts(o *Compared) {
 	for i := range f.Packets {
 		f.Packets[i] += o.Packets[i]
@@ -83,7 +83,7 @@ func (f *Compared) addCounts(o *Compared) {
 	}
 }
 
-// lookUpFlow returns the flow of a key, a new one if there was none.
+// lookUpFlow returns the flow of a key, adding it if needed.
 func (c *Comparison) lookUpFlow(k *key) *comparedFlow {
 	hash := k.Hash(c.flows.Seed)
 	f, _ := c.flows.Find(k, hash)
@@ -100,9 +100,8 @@ func (c *Comparison) lookUpFlow(k *key) *comparedFlow {
 	return f
 }
 
-// evictFlows gives up flows that were not seen again since it came by before, and of
-// which no packet is remembered. It looks at a few at a time, and gives up more
-// than one where there are more than there should be.
+// evictFlows evicts flows without remembered packets that were not seen since the last sweep. It
+// checks eight flows at most and stops once the number is within the limit.
 func (c *Comparison) evictFlows() {
 	for range 8 {
 		id := c.flows.Victim(0, 1, func(id uint32) bool {
@@ -123,12 +122,11 @@ func (c *Comparison) evictFlows() {
 	}
 }
 
-// Evicted returns how many flows there was no room for. Total counts what became
-// of their packets.
+// Evicted returns the number of evicted flows. Their counts are part of Total.
 func (c *Comparison) Evicted() uint64 { return c.evictedFlows }
 
-// Flows returns what became of each flow so far, those with the most losses and
-// changes first. Further packets change what the pointers point to.
+// Flows returns the result of each flow so far, the most losses and changes first. The values
+// change with further packets.
 func (c *Comparison) Flows() []*Compared {
 	all := make([]*Compared, 0, c.flows.Len())
 	for id := range c.flows.All() {
@@ -144,8 +142,7 @@ func (f *Compared) countChanges() uint64 {
 	return f.Lost + f.Added + f.Duplicated[PointA] + f.Duplicated[PointB] + f.DSCP.sumChanges() + f.ECN.sumChanges()
 }
 
-// Total returns the sum of all flows. Its Delay is not known: packets go in both
-// directions.
+// Total returns the sum of all flows, without Delay: packets of both directions are included.
 func (c *Comparison) Total() Compared {
 	var total Compared
 	total.addCounts(&c.evicted.Compared)

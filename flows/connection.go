@@ -5,15 +5,12 @@ import (
 	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
-// Which REQ and REP belong together, and which message ends their connection, says
-// the [qplearn.Map]. When the connection begins, the two see differently: a Map looks
-// ahead, and needs proof before anybody sends by what it says, so that requests
-// which one REP announced are not enough to displace a connection in use. Flows
-// looks back: what comes later shows whether the announcement was true, and only
-// the counts of this flow depend on it.
+// The [qplearn.Map] matches REQ with REP and recognizes the end of a connection. It is stricter
+// than Table about the beginning: a Map is used to send notifications, so a single REP is not
+// enough to displace a connection in use. Table can wait: later packets show whether the
+// announcement was true, and only the counts of this flow depend on it.
 
-// recordCM records what the map makes of a message of connection management, which
-// it was shown just now.
+// recordCM records the connections that the map has learned or ended with this message.
 func (t *Table) recordCM(p *Packet) {
 	if c, ok := t.pairs.Accepted(); ok {
 		t.recordAccepted(p, &c)
@@ -23,18 +20,18 @@ func (t *Table) recordCM(p *Packet) {
 	}
 }
 
-// recordAccepted records a REP that accepts a connection. It has the first PSN of the
+// recordAccepted records a REP that accepts a connection. The REP has the first PSN of the
 // requester's packets, the REQ that of the responder's.
 func (t *Table) recordAccepted(rep *Packet, c *qplearn.Connection) {
 	forth := rep.pkt.Flow.Reversed(c.Responder.QP)
 	ids := [2]uint32{c.Requester.CommID, c.Responder.CommID}
 	if s := t.findStream(&forth); s != nil && (s.pairing.ids == ids || s.pairing.next.ids == ids) {
-		return // both messages again
+		return // retransmission of REQ and REP
 	}
 	back := forth.Reversed(c.Requester.QP)
 	a := t.streamOf(&forth)
 	b := t.streamSparing(a, &back)
-	if a == b { // a host and its only queue pair
+	if a == b { // a host that connects its queue pair to itself
 		return
 	}
 	a.pairing.next = connection{b.ref(), c.Responder.PSN, ids, c.MTU}
@@ -44,18 +41,17 @@ func (t *Table) recordAccepted(rep *Packet, c *qplearn.Connection) {
 	}
 }
 
-// A connection is what a REQ and its REP said of a stream.
+// A connection is the part of a REQ and its REP that concerns one stream.
 type connection struct {
-	with ref    // the stream to the other queue pair
-	psn  uint32 // the first that comes
+	with ref    // stream of the other direction
+	psn  uint32 // first PSN
 	ids  [2]uint32
-	mtu  uint16 // 0: not said
+	mtu  uint16 // path MTU; 0 if unknown
 }
 
-// checkAnnounced records a request with PSN p in a stream for which CM announced a
-// connection. A request that belongs to it, and not to the life before, begins a
-// new life; one that goes on with the life before shows that the exchange was
-// forged, and harms nobody.
+// checkAnnounced checks a request with PSN p against the connection announced by CM. If it belongs
+// to that connection, a new life of the flow begins. If it continues the previous one, the
+// announcement is discarded as forged.
 func (t *Table) checkAnnounced(s *stream, p uint32) {
 	c, q := &s.pairing.next, &s.flow.sequence
 	goesOn := q.seen && p == q.next
@@ -70,9 +66,8 @@ func (t *Table) checkAnnounced(s *stream, p uint32) {
 	}
 }
 
-// beginConnection records that the connection is used that CM announced for s: a new
-// life begins in both directions, unless CM has announced another one for the
-// other direction since.
+// beginConnection begins the connection announced for s: a new life begins in both directions,
+// unless another connection was announced for the other direction meanwhile.
 func (t *Table) beginConnection(s *stream) {
 	c := s.pairing.next
 	with := t.streamByRef(c.with)
@@ -85,7 +80,7 @@ func (t *Table) beginConnection(s *stream) {
 	if with.pairing.next.ids == c.ids {
 		t.beginAnnouncedLife(with)
 	}
-	if same { // connected anew
+	if same { // the same queue pairs were connected again
 		t.joinStreams(s, with, qplearn.BasisCM)
 	}
 	if c.mtu != 0 {
@@ -93,7 +88,7 @@ func (t *Table) beginConnection(s *stream) {
 	}
 }
 
-// beginAnnouncedLife begins the life that CM announced.
+// beginAnnouncedLife begins the life announced by CM.
 func (t *Table) beginAnnouncedLife(s *stream) {
 	t.settleAnswers(s)
 	t.unpairStream(s)
@@ -106,8 +101,7 @@ func (t *Table) beginAnnouncedLife(s *stream) {
 	p.next = connection{}
 }
 
-// recordEnded records that the connection of a flow has ended. Answers on their way
-// still belong to it.
+// recordEnded records the end of a connection. Answers under way still belong to it.
 func (t *Table) recordEnded(k *key) {
 	s := t.findStream(k)
 	if s == nil {

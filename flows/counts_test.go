@@ -68,20 +68,24 @@ func TestRealCounts(t *testing.T) {
 		{"sR4-redect-q4.eth1", PSN{}, Retransmissions{}, 0, 0, 150, 150},
 		// READs of 6 PSNs each; four of them were lost.
 		{"r6-loss2.eth0", PSN{Retransmitted: 14}, Retransmissions{NAK: 14}, 4, 0, 300, 300},
-		{"r6-loss2.eth1", PSN{Retransmitted: 10, Gaps: 4, Missing: 24, Late: 4}, Retransmissions{NAK: 10}, 4, 0, 300, 300},
+		{"r6-loss2.eth1", PSN{Retransmitted: 10, Gaps: 4, Missing: 24, Late: 4}, Retransmissions{NAK: 10}, 4, 0,
+			300, 300},
 		// Nothing was lost: each time the receiver was not ready.
 		{"s4-rnr.eth0", PSN{Retransmitted: 1528}, Retransmissions{RNR: 1528}, 28, 28, 60, 60},
 		{"s4-rnr.eth1", PSN{Retransmitted: 1528}, Retransmissions{RNR: 1528}, 28, 28, 60, 60},
 		// Nothing was lost, but NAKed. The sender went back for the same packets.
 		{"send4-reorder.eth0", PSN{Retransmitted: 604}, Retransmissions{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
 		{"send4-reorder.eth1",
-			PSN{Retransmitted: 604, Gaps: 3, Missing: 63, Late: 63}, Retransmissions{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
+			PSN{Retransmitted: 604, Gaps: 3, Missing: 63, Late: 63}, Retransmissions{NAK: 475, Timeout: 129}, 6, 0,
+			100, 100},
 		{"write4-loss1.eth0", PSN{Retransmitted: 2038}, Retransmissions{NAK: 877, Timeout: 1161}, 12, 0, 200, 200},
 		{"write4-loss1.eth1",
-			PSN{Retransmitted: 2002, Gaps: 14, Missing: 14, Late: 14}, Retransmissions{NAK: 857, Timeout: 1145}, 12, 0, 200, 200},
+			PSN{Retransmitted: 2002, Gaps: 14, Missing: 14, Late: 14}, Retransmissions{NAK: 857, Timeout: 1145}, 12,
+			0, 200, 200},
 		{"write4-red-ect.eth0", PSN{Retransmitted: 1939}, Retransmissions{NAK: 488, Timeout: 1451}, 4, 0, 100, 100},
 		{"write4-red-ect.eth1",
-			PSN{Retransmitted: 890, Gaps: 17, Missing: 174, Late: 174}, Retransmissions{NAK: 171, Timeout: 719}, 4, 0, 100, 100},
+			PSN{Retransmitted: 890, Gaps: 17, Missing: 174, Late: 174}, Retransmissions{NAK: 171, Timeout: 719}, 4,
+			0, 100, 100},
 		{"write6-q8-loss1.eth0", PSN{Retransmitted: 8862}, Retransmissions{NAK: 1008, Timeout: 7854}, 14, 0, 320, 320},
 		{"write6-q8-loss1.eth1", PSN{Retransmitted: 8750, Gaps: 10, Missing: 10, Late: 10},
 			Retransmissions{NAK: 996, Timeout: 7754}, 14, 0, 320, 320},
@@ -91,7 +95,8 @@ func TestRealCounts(t *testing.T) {
 		// another cause than the Identifications say.
 		{"w4-reddrop-q4.eth0", PSN{Retransmitted: 748}, Retransmissions{NAK: 471, Timeout: 277}, 41, 0, 118, 118},
 		{"w4-reddrop-q4.eth1",
-			PSN{Retransmitted: 414, Gaps: 64, Missing: 75, Late: 75}, Retransmissions{NAK: 305, Timeout: 109}, 41, 0, 118, 118},
+			PSN{Retransmitted: 414, Gaps: 64, Missing: 75, Late: 75}, Retransmissions{NAK: 305, Timeout: 109}, 41,
+			0, 118, 118},
 		// UC: two messages lost their first packet, two another one.
 		{"w4-uc-loss2.eth0", PSN{}, Retransmissions{}, 0, 0, 150, 150},
 		{"w4-uc-loss2.eth1", PSN{Gaps: 4, Missing: 4, Unjudged: 4}, Retransmissions{}, 0, 0, 148, 146},
@@ -191,7 +196,8 @@ func TestCopies(t *testing.T) {
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1, Copies: 2}, Retransmissions{Timeout: 1}},
 		{"a copy among what a NAK explains",
-			newPaired(t, 10).sendID(7, op, 10, 11, 12).answerNAK(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11, op, 12),
+			newPaired(t, 10).sendID(7, op, 10, 11, 12).answerNAK(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11,
+				op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2, Copies: 1}, Retransmissions{NAK: 2}},
 		{"a copy of what came late",
 			newPaired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).answerACK(13),
@@ -245,7 +251,8 @@ func TestWholeMessages(t *testing.T) {
 		of     Messages
 	}{
 		{"whole", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(last, 12), Messages{1, 1}},
-		{"out of order", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).sendOp(middle, 11).sendOp(only, 13), Messages{2, 2}},
+		{"out of order", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).sendOp(middle, 11).sendOp(only, 13),
+			Messages{2, 2}},
 		{"the first comes last",
 			newPaired(t, 10).sendOp(only, 10).sendOp(middle, 12).sendOp(last, 13).sendOp(first, 11),
 			Messages{2, 2}},
@@ -255,12 +262,15 @@ func TestWholeMessages(t *testing.T) {
 		{"the middle is missing, of UC",
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 12).sendOp(uc(only), 13),
 			Messages{2, 1}},
-		{"the middle is missing, received", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).answerACK(12), Messages{1, 1}},
-		{"the middle is missing, lost", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).answerACK(10), Messages{1, 0}},
+		{"the middle is missing, received", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).answerACK(12),
+			Messages{1, 1}},
+		{"the middle is missing, lost", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).answerACK(10),
+			Messages{1, 0}},
 		{"the first is missing, received",
 			newPaired(t, 10).sendOp(only, 10).sendOp(middle, 12).sendOp(last, 13).answerACK(13),
 			Messages{1, 1}},
-		{"the last is missing", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(only, 13).answerACK(13), Messages{2, 1}},
+		{"the last is missing", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(only, 13).
+			answerACK(13), Messages{2, 1}},
 		{"two are missing, of one",
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(middle), 12).sendOp(uc(last), 14),
 			Messages{1, 0}},
@@ -277,8 +287,9 @@ func TestWholeMessages(t *testing.T) {
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 14).sendOp(uc(first), 13),
 			Messages{2, 1}},
 		{"… and then the end",
-			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 14).sendOp(uc(first), 13).sendOp(uc(last), 11).sendOp(uc(only),
-				12),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 14).sendOp(uc(first), 13).sendOp(uc(last), 11).
+				sendOp(uc(only),
+					12),
 			Messages{3, 3}},
 		{"the capture begins in a message",
 			newScript(t).sendOp(middle, 11).sendOp(last, 12).sendOp(only, 13),
@@ -291,7 +302,8 @@ func TestWholeMessages(t *testing.T) {
 			Messages{1, 1}},
 		{"… and nothing ends it", newScript(t).sendOp(middle, 11).sendOp(first, 10).sendOp(middle, 12), Messages{1, 0}},
 		{"another life",
-			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 12).sendOp(uc(first), 900_000).sendOp(uc(last), 900_001),
+			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 12).sendOp(uc(first), 900_000).sendOp(uc(last),
+				900_001),
 			Messages{2, 1}},
 		{"another life in a message",
 			newScript(t).sendOp(uc(only), 10).sendOp(uc(last), 900_001).sendOp(uc(only), 900_002),
@@ -338,7 +350,8 @@ func TestManyOutstanding(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	send := func(s *script, us int, octets uint32) *script {
-		s.setTime(us).observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: uint32(us)},
+		s.setTime(us).observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(),
+			PSN: uint32(us)},
 			ipOctets: octets})
 		return s
 	}

@@ -12,16 +12,15 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Decoder reads what the accounting needs of packets. The zero value is ready
-// and has the defaults. It keeps nothing of one packet for the next, and is not
-// safe for concurrent use: have one a goroutine.
+// A Decoder decodes packets into the fields that a [Table] needs. The zero value is ready for use
+// and has the default configuration. It keeps no state between packets and is not safe for
+// concurrent use.
 type Decoder struct {
-	Config message.Config // ports and code points
-	// NoICRC leaves the ICRC alone, which takes most of the time: no packet
-	// counts as wrong.
+	Config message.Config // UDP ports and code points
+	// NoICRC disables the ICRC check, which takes most of the decoding time. No packet counts as
+	// wrong then.
 	NoICRC bool
-	// Outer takes packets as they are: what mirrors and tunnels other than IP in
-	// IP carry does not count.
+	// Outer ignores the payload of mirrors and of tunnels other than IP in IP.
 	Outer bool
 
 	f rocev2.Frame
@@ -30,9 +29,9 @@ type Decoder struct {
 
 var be = binary.BigEndian
 
-// Decode sets p from the octets that o describes, whatever they are. It returns
-// false for broken packets, those cut too short, and other traffic: of these a
-// [Table] counts only how many there were. All packets may be given to it.
+// Decode sets p from the frame b, described by o. It returns false for invalid packets, packets
+// truncated before the required fields, and other traffic. Pass them to the [Table] as well: it
+// counts them.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.nHops, p.snapLength, p.pkt.CM.Attribute = otherTraffic, false, 0, 0, 0
 	o.Outer = d.Outer
@@ -41,7 +40,8 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		return true
 	}
 	counts := d.decodeFrame(p)
-	if o.Cut && (!counts || p.kind == requestKind || p.kind == answerKind || p.kind == ppfcKind && p.about.QP&withoutQP != 0) {
+	if o.Cut && (!counts || p.kind == requestKind || p.kind == answerKind || p.kind == ppfcKind &&
+		p.about.QP&withoutQP != 0) {
 		needs := message.SnapLength(&d.f, d.Config)
 		p.snapLength = uint16(min(needs, math.MaxUint16))
 		if needs > 0 && !counts {
@@ -51,8 +51,9 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	return counts
 }
 
-// decodePlain is the fast path of Decode, for most packets: requests and answers of RC, UC and XRC in plain frames (see
-// [rocev2.Frame.Plain]). It sets the same fields as decodeFrame. If it returns false, the frame needs decodeFrame.
+// decodePlain is the fast path of Decode for most packets: requests and answers of RC, UC and XRC
+// in plain frames (see [rocev2.Frame.Plain]). It sets the same fields as decodeFrame. If it returns
+// false, the frame needs decodeFrame.
 func (d *Decoder) decodePlain(p *Packet) bool {
 	ip, udp := d.f.Plain()
 	if len(udp) < wire.UDPSize+bth.Size+wire.ICRCSize || wire.DstPort(udp) != rocev2.Port {
@@ -61,7 +62,8 @@ func (d *Decoder) decodePlain(p *Packet) bool {
 	length := int(wire.UDPLength(udp))
 	op := bth.Opcode(udp[wire.UDPSize])
 	r, t := &roles[op], op.Transport()
-	if length > len(udp) || r.kind != requestKind && r.kind != answerKind || t == bth.TransportUD || t == bth.TransportRD {
+	if length > len(udp) || r.kind != requestKind && r.kind != answerKind || t == bth.TransportUD ||
+		t == bth.TransportRD {
 		return false
 	}
 	h := &d.m.Packet.BTH
@@ -83,11 +85,11 @@ func (d *Decoder) decodePlain(p *Packet) bool {
 	return true
 }
 
-// decodeFrame is Decode for a decoded frame.
+// decodeFrame is the slow path of Decode, for all kinds of frames.
 func (d *Decoder) decodeFrame(p *Packet) bool {
 	c := d.Config
-	c.SkipVerify = true      // done below, unless NoICRC
-	d.m.DecodeFrame(&d.f, c) // Kind tells as much as its error
+	c.SkipVerify = true      // checked below, unless NoICRC is set
+	d.m.DecodeFrame(&d.f, c) // the error is also in Kind
 	if d.m.Kind == message.Other && d.f.Tunnels().Len() > 0 {
 		d.m.DecodeInner(&d.f, c)
 		outermost := d.f.Mirror()
@@ -121,7 +123,7 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 	h := &d.m.Packet.BTH
 	d.readTransport(p, &h.Header)
 	switch d.m.Kind {
-	case message.UnknownOption: // most likely a Fast CNP of another option type: nobody knows about which flow
+	case message.UnknownOption: // most likely a Fast CNP with another option type: its flow is unknown
 		p.kind, p.about = fastKind, key{QP: withoutQP}
 		return true
 	case message.FastCNP:
@@ -139,11 +141,11 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 	return p.kind != otherTraffic
 }
 
-// readAddresses sets where the packet comes from and goes to.
+// readAddresses sets the flow key from the IP addresses.
 func (d *Decoder) readAddresses(p *Packet, qp uint32) {
 	u := &d.m.Packet.Datagram
 	p.readIPHeader(u.IP, qp)
-	if len(u.Ext) > 0 { // it may go on elsewhere
+	if len(u.Ext) > 0 { // the final destination may differ
 		p.pkt.Flow = keyOf(rocev2.FlowKey{Src: u.Src, Dst: u.FinalDst()})
 		p.pkt.Flow.QP |= qp
 	}
@@ -157,15 +159,16 @@ func (p *Packet) readIPHeader(ip []byte, qp uint32) {
 		p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = [16]byte(src), [16]byte(dst), qp, 0
 		return
 	}
-	p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = mappedPrefix, mappedPrefix, qp|overIPv4, wire.Identification(ip)
+	p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = mappedPrefix, mappedPrefix, qp|overIPv4,
+		wire.Identification(ip)
 	copy(p.pkt.Flow.Src[12:], src)
 	copy(p.pkt.Flow.Dst[12:], dst)
 }
 
-// mapped is what an IPv4 address is written behind.
+// mappedPrefix is the prefix of an IPv4-mapped IPv6 address.
 var mappedPrefix = [16]byte{10: 0xFF, 11: 0xFF}
 
-// readTransport sets what IP headers and BTH say.
+// readTransport sets the fields of the frame, IP and BTH headers.
 func (d *Decoder) readTransport(p *Packet, h *bth.Header) {
 	u := &d.m.Packet.Datagram
 	d.readAddresses(p, h.DestQP)
@@ -179,14 +182,13 @@ func (d *Decoder) readTransport(p *Packet, h *bth.Header) {
 	p.readIngress(u.Outer)
 }
 
-// readBTH sets the fields of the BTH except the queue pair, and the length of the payload.
+// readBTH sets the fields of the BTH except the queue pair, and the payload length in octets.
 func (p *Packet) readBTH(h *bth.Header, payload int) {
 	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = roles[h.Opcode].kind, h.Opcode, h.PSN, h.AckReq
 	p.pkt.PKey, p.pkt.Payload = h.PKey, uint32(max(payload, 0))
 	p.icrcWrong, p.noHeaders = false, false
 }
 
-// readExtended sets the fields of the extended headers.
 func (p *Packet) readExtended(h *bth.Headers) {
 	p.pkt.Syndrome, p.pkt.DMA, p.pkt.SrcQP = h.AETH.Syndrome, 0, h.DETH.SrcQP
 	if r := &roles[h.Opcode]; r.message == MessageRead && r.kind == requestKind {
@@ -194,7 +196,7 @@ func (p *Packet) readExtended(h *bth.Headers) {
 	}
 }
 
-// senderMAC returns the MAC address that sent a frame. Cooked captures have no other.
+// senderMAC returns the source MAC address, or the link address of a cooked capture.
 func (d *Decoder) senderMAC() (mac [6]byte) {
 	switch b := d.f.Octets(); d.f.Options().Link {
 	case rocev2.LinkSLL:
@@ -216,8 +218,8 @@ func (d *Decoder) readMACs(p *Packet) {
 	}
 }
 
-// readIngress sets what the outermost header of a packet in a tunnel says, if that
-// is IPv6: the tunnel's ingress and the flow label that it chose.
+// readIngress sets the tunnel ingress and the flow label chosen by it, if the outermost header of a
+// tunnelled packet is IPv6.
 func (p *Packet) readIngress(outer []byte) {
 	if wire.Version(outer) == wire.IPv6 {
 		src, _ := wire.AddressOctets(outer)
@@ -225,7 +227,7 @@ func (p *Packet) readIngress(outer []byte) {
 	}
 }
 
-// readHeaders sets what the extended headers of a request or an answer say.
+// readHeaders sets the fields of the extended headers of a request or an answer.
 func (d *Decoder) readHeaders(p *Packet, h *bth.Headers) {
 	p.readExtended(h)
 	if p.kind != requestKind {
@@ -246,8 +248,8 @@ func (d *Decoder) readHeaders(p *Packet, h *bth.Headers) {
 	}
 }
 
-// decodeTruncated sets p from a packet that the capture cut behind its BTH, which is all
-// that it needs to count.
+// decodeTruncated sets p from a packet that was truncated after its BTH, which is enough to count
+// it.
 func (d *Decoder) decodeTruncated(p *Packet) bool {
 	p.kind = invalidKind
 	u := &d.m.Packet.Datagram
@@ -255,20 +257,20 @@ func (d *Decoder) decodeTruncated(p *Packet) bool {
 		return false
 	}
 	var h bth.Header
-	h.Decode(u.Data) // cannot fail: 12 octets are there
+	h.Decode(u.Data) // cannot fail with 12 octets
 	if int(u.Length) < 8+bth.Size+h.Opcode.HeaderLen()+4 {
-		return false // it was broken before
+		return false // invalid even without truncation
 	}
 	d.readTransport(p, &h)
 	p.noHeaders = true
 	p.pkt.DMA, p.pkt.SrcQP, p.pkt.Syndrome = 0, 0, 0
-	if h.Opcode == bth.CNP { // a PPFC, or it would not be broken: the address is missing
+	if h.Opcode == bth.CNP { // a PPFC without its address: other CNPs would be valid
 		p.kind, p.about = ppfcKind, key{QP: withoutQP}
 	}
 	return p.kind != otherTraffic
 }
 
-// readQueues sets how deep the nodes in a trace say that their queues are.
+// readQueues sets the queue depths in a trace.
 func (p *Packet) readQueues(t *ioam.Trace) {
 	for n := range t.Nodes() {
 		depth, ok := n.QueueDepth()

@@ -6,16 +6,14 @@ import (
 	"time"
 )
 
-// Delays are differences of times at B and at A, negative ones too. The zero
-// value has none.
+// Delays collects time differences between B and A, which may be negative. The zero value is empty.
 type Delays struct {
-	few           [4]time.Duration // while there are no more than these
+	few           [4]time.Duration // the values, as long as there are at most four
 	n             uint64
 	min, max      time.Duration
-	after, before *Histogram // of those from 0 on; of the negative ones, without the sign
+	after, before *Histogram // values from 0 on; absolute values of negative ones
 }
 
-// addDelay counts a difference.
 func (d *Delays) addDelay(delay time.Duration) {
 	if d.n == 0 {
 		d.min, d.max = delay, delay
@@ -46,11 +44,11 @@ func (d *Delays) addToHistogram(delay time.Duration) {
 	(*h).Add(size)
 }
 
-// Count returns how many differences were counted.
+// Count returns the number of values.
 func (d *Delays) Count() uint64 { return d.n }
 
-// Percentile returns the difference that a share p of all do not exceed, within
-// 1/32 of the true one: 0 < p ≤ 1; 0 without any.
+// Percentile returns the smallest value that is not exceeded by the share p of all values, 0 < p ≤
+// 1, with an error of at most 1/32; 0 if there are none.
 func (d *Delays) Percentile(p float64) time.Duration {
 	if d.n == 0 {
 		return 0
@@ -68,8 +66,8 @@ func (d *Delays) Percentile(p float64) time.Duration {
 	return d.after.durationAt(rank - below)
 }
 
-// Min returns the least difference, 0 without any.
+// Min returns the smallest value, or 0 if there are none.
 func (d *Delays) Min() time.Duration { return d.min }
 
-// Max returns the greatest difference, 0 without any.
+// Max returns the largest value, or 0 if there are none.
 func (d *Delays) Max() time.Duration { return d.max }

@@ -48,13 +48,15 @@ func TestLastResponses(t *testing.T) {
 	}{
 		{"the READ's", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 12), Messages{1, 1}},
 		{"beyond the READ", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 14), Messages{1, 0}},
-		{"of a life before", newPaired(t, 10).sendRead(10, 3000).exchangeCM(8, 10, 1024).sendOnly(10, 11, 12).answerOp(last, 0, 12),
+		{"of a life before", newPaired(t, 10).sendRead(10, 3000).exchangeCM(8, 10, 1024).sendOnly(10, 11, 12).
+			answerOp(last, 0, 12),
 			Messages{1, 0}},
 		{"MTU not known, the next READ tells",
 			newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).sendRead(14, 4096).answerOp(last, 0, 15, 13),
 			Messages{2, 2}},
-		{"MTU not known, the READ was late", newScript(t).exchangeCM(7, 10, 0).sendOnly(10, 20).sendRead(11, 4096).answerOp(last, 0,
-			14),
+		{"MTU not known, the READ was late", newScript(t).exchangeCM(7, 10, 0).sendOnly(10, 20).sendRead(11, 4096).
+			answerOp(last, 0,
+				14),
 			Messages{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -78,7 +80,8 @@ func TestForgottenMessages(t *testing.T) {
 	require.Equal(t, Messages{2, 0}, s.onlyFlow().messages[MessageSend])
 	require.Equal(t, Messages{2, 1}, s.sendOp(bth.RCSendMiddle, 11).onlyFlow().messages[MessageSend])
 	// What is no message at all ends one whose beginning was not seen, of no kind.
-	s = newScript(t).sendOp(bth.TransportRD.Opcode(bth.OpSendMiddle), 10).sendOp(bth.TransportRD.Opcode(bth.OpResync), 11)
+	s = newScript(t).sendOp(bth.TransportRD.Opcode(bth.OpSendMiddle), 10).
+		sendOp(bth.TransportRD.Opcode(bth.OpResync), 11)
 	require.Equal(t, [messageKinds]Messages{}, s.onlyFlow().messages)
 }
 
@@ -98,7 +101,8 @@ func TestTimesGoOn(t *testing.T) {
 	// The windows of the peak begin with the flow.
 	s = newScript(t)
 	for _, us := range []int{30_000, 100_000, 230_000} {
-		s.setTime(us).observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()}, ipOctets: 1000})
+		s.setTime(us).observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB()},
+			ipOctets: 1000})
 	}
 	require.EqualValues(t, 2000*8*10, s.onlyFlow().Peak)
 }
@@ -267,7 +271,8 @@ func TestCompareKeeps(t *testing.T) {
 		for _, point := range points {
 			for qp := range qps {
 				k := newScript(t).keyAB()
-				c.Observe(point, &Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: k.WithQP(qp)}},
+				c.Observe(point, &Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly,
+					Flow: k.WithQP(qp)}},
 					time.Unix(1, 0))
 			}
 		}

@@ -1,14 +1,12 @@
-// Package flows keeps account of what happened to every flow of RoCEv2 traffic:
-// which packets were missing, repeated and why, what was marked, notified and
-// refused, and how long answers took.
+// Package flows counts the events of every RoCEv2 flow: PSNs that were skipped, retransmissions
+// and their cause, marks, notifications and NAKs, and round trip times.
 //
-// A flow is the requests of one direction: source, destination and destination
-// queue pair. What comes back belongs to it as soon as it is known which queue
-// pairs are at the two ends of a connection: from connection management, from
-// PSNs that requests and responses have in common, or from a datagram's DETH.
-// What cannot be paired is counted apart, and never for the wrong flow.
+// A flow consists of the requests of one direction: source, destination and destination queue
+// pair. Answers are matched to it once the queue pairs of both ends are known: from connection
+// management, from common PSNs of requests and responses, or from the DETH of a datagram.
+// Answers that cannot be matched are counted separately, never for the wrong flow.
 //
-// A [Decoder] reads what counts of a packet, and a [Table] counts it:
+// A [Decoder] decodes the fields of a packet that a [Table] counts:
 //
 //	var d flows.Decoder
 //	var p flows.Packet
@@ -26,9 +24,8 @@
 //		fmt.Println(f.FlowKey, f.PSN.NeverSeen(), f.Causes)
 //	}
 //
-// It takes one pass, and needs neither clock nor files. Memory grows with flows,
-// not with packets, and has a maximum; once a flow is known, its packets
-// allocate nothing.
+// One pass over the packets is enough. Memory grows with the number of flows up to a limit, not
+// with packets; packets of a known flow allocate nothing.
 //
 // Experimental: this package may change in a minor release.
 package flows

@@ -1,20 +1,20 @@
 package flows
 
-// Evicted counts what a full table had to give up.
+// Evicted counts the flows that a full table has evicted, with their packets.
 type Evicted struct {
 	Flows    uint64
-	Packets  uint64          // their requests
-	IPOctets uint64          // of these, by the length fields of IP
-	ECN      [4]uint64       // packets by ECN field
-	Causes   Retransmissions // of the packets that were repeats
-	Answers                  // about these flows, and those that were not paired
+	Packets  uint64          // requests of evicted flows
+	IPOctets uint64          // of these requests, from the length fields of IP
+	ECN      [4]uint64       // requests by ECN field
+	Causes   Retransmissions // retransmissions by cause
+	Answers                  // about evicted flows, and unmatched ones
 }
 
-// Evicted returns what the table had to give up so far.
+// Evicted returns the counts of the flows evicted so far.
 func (t *Table) Evicted() Evicted { return t.evicted }
 
-// evictStream makes room for a stream: the eviction sweep gives up the first stream that was not seen again since the
-// clock hand came by before.
+// evictStream evicts the first stream that was not seen again since the last sweep of the clock
+// hand.
 func (t *Table) evictStream() {
 	t.dropStream(t.streams.Victim(0, 2*t.streams.Len()+1, func(id uint32) bool {
 		if id == t.held {
@@ -27,7 +27,7 @@ func (t *Table) evictStream() {
 	}))
 }
 
-// dropStream gives up a stream. What it has about a flow that stays, stays.
+// dropStream removes a stream. Counts that belong to a remaining flow are kept.
 func (t *Table) dropStream(id uint32) {
 	s := t.streams.At(id)
 	t.settleAnswers(s)

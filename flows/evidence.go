@@ -10,25 +10,26 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Evidence is what can be pointed at of what happened to a flow: in which frames, when, and what its rate did; Sign has
-// the frames by their kind. See Config.Evidence.
+// Evidence records frames, times and rates that show the history of a flow. [Evidence.Sign] returns
+// the frames by kind. See Config.Evidence.
 type Evidence struct {
-	Notifiers []Notifier // who sent notifications about the flow, those that were seen first
+	Notifiers []Notifier // senders of notifications about the flow, the earliest first
 	Control   Control
 
-	// How long the flow was silent before it repeated something after a timeout: the least and the most, 0 where
-	// it did not. Covered is how many of these repeats an answer in the capture had covered already.
+	// Shortest and longest time without requests before a retransmission after a timeout; 0 without
+	// one. AlreadyAcknowledged is the number of these retransmissions that a captured answer had
+	// covered before.
 	MinTimeout, MaxTimeout time.Duration
 	AlreadyAcknowledged    uint64
 
-	CNPDSCP uint64 // bit n: a CNP of either kind had DSCP n
-	CNPPCP  uint8  // bit n: one had PCP n in its VLAN tag; 0 without tags
+	CNPDSCP uint64 // bit n: a CNP had DSCP n
+	CNPPCP  uint8  // bit n: a CNP had PCP n in its VLAN tag; 0 without tags
 
 	signs [signKinds]Sign
 }
 
-// Sign returns what was seen of a kind, by a pointer so that a program can make up a snapshot. For an unknown kind it
-// points to a Sign of its own.
+// Sign returns a pointer to the sign of a kind, so that a program can also build a snapshot. For an
+// unknown kind it points to a Sign that is not part of e.
 func (e *Evidence) Sign(k SignKind) *Sign {
 	if int(k) >= len(e.signs) {
 		return new(Sign)
@@ -36,57 +37,57 @@ func (e *Evidence) Sign(k SignKind) *Sign {
 	return &e.signs[k]
 }
 
-// A Sign is something that was seen several times.
+// A Sign is an event with its number, its first and last frame, and their times.
 type Sign struct {
 	Count        uint64
-	First, Last  uint64 // frames; 0 where there was none
+	First, Last  uint64 // frame numbers; 0 if Count is 0
 	Since, Until time.Time
 }
 
-// SignKind says what a [Sign] is of.
+// SignKind is the kind of a [Sign].
 type SignKind uint8
 
-// The kinds of signs. All are packets of the flow, or answers that are known to be about it.
+// The kinds of signs. All are packets of the flow, or answers that belong to it for certain.
 const (
 	SignRequest       SignKind = iota
 	SignNotECT                 // requests without ECT
 	SignCE                     // requests with CE
 	SignAnswer                 // responses, ACKs and NAKs
-	SignAnswerAfterCE          // of these, what came after a request with CE was seen
-	SignNAK                    // NAKs of the code PSN sequence
+	SignAnswerAfterCE          // answers after the first request with CE
+	SignNAK                    // NAKs with the code PSN sequence error
 	SignRNR                    // RNR NAKs
 	SignCNP                    // CNPs without a Fast CNP option
 	SignNotification           // Fast CNPs, PPFCs, FCNs, messages to proxies
-	SignGap                    // requests behind PSNs that were passed over
-	SignReordered              // requests that filled a gap, and that no NAK asked for
-	SignRetransmitted          // requests that filled a gap, and that a NAK had asked for
-	SignAfterTimeout           // repeats by their cause, as Repeats has them
+	SignGap                    // requests after skipped PSNs
+	SignReordered              // requests that filled a gap before a NAK asked for them
+	SignRetransmitted          // requests that filled a gap after a NAK had asked for them
+	SignAfterTimeout           // retransmissions by cause, as in Retransmissions
 	SignAfterNAK
 	SignAfterRNR
 	SignReadRest
-	SignRefused   // NAKs of other codes
+	SignRefused   // NAKs with other codes
 	SignWrongICRC // requests with a wrong ICRC
 	signKinds
 )
 
 var signNames = [signKinds]string{"request", "not ECT", "CE", "answer", "answer after CE", "sequence NAK", "RNR NAK",
-	"CNP", "notification", "gap", "out of order", "sent again", "repeat after a timeout", "repeat after a NAK",
-	"repeat after an RNR NAK", "rest of a READ", "NAK", "wrong ICRC"}
+	"CNP", "notification", "gap", "reordered", "retransmission into a gap", "retransmission after a timeout",
+	"retransmission after a NAK", "retransmission after an RNR NAK", "rest of a READ", "NAK", "wrong ICRC"}
 
-// String returns what was seen, in a few words.
+// String returns a short description, as in "sequence NAK".
 func (k SignKind) String() string { return enumtext.Name(k, signNames[:], "SignKind") }
 
-// NoticeKind says what kind of notification a node sent.
+// NoticeKind is the kind of a notification.
 type NoticeKind uint8
 
 // The kinds of notifications.
 const (
-	NoticeCNP NoticeKind = iota // without a Fast CNP option: of the receiver, or of a proxy in its name
+	NoticeCNP NoticeKind = iota // CNP without a Fast CNP option, from the receiver's address
 	NoticeFastCNP
 	NoticePPFC
 	NoticeFCN
 	NoticeProxy
-	NoticeProxied // a CNP that comes from elsewhere than the receiver
+	NoticeProxied // CNP from another address than the receiver's
 )
 
 var noticeNames = [...]string{"CNP", "Fast CNP", "PPFC", "FCN", "proxy message", "CNP of a proxy"}
@@ -94,33 +95,33 @@ var noticeNames = [...]string{"CNP", "Fast CNP", "PPFC", "FCN", "proxy message",
 // String returns the usual name, as in "Fast CNP".
 func (k NoticeKind) String() string { return enumtext.Name(k, noticeNames[:], "NoticeKind") }
 
-// A Notifier is an address from which notifications of one kind came about a flow.
+// A Notifier is an address that sent notifications of one kind about a flow.
 type Notifier struct {
 	From netip.Addr
 	Kind NoticeKind
 	Sign
-	TooClose   uint64        // how many came less than 10 µs after the one before; of NoticeCNP 4 µs
-	MinSpacing time.Duration // between two; negative with fewer than two
+	TooClose   uint64        // notifications less than 10 µs after the previous one; 4 µs for NoticeCNP
+	MinSpacing time.Duration // between two notifications; negative with fewer than two
 }
 
-// maxNotifiers is how many are kept of each flow.
+// maxNotifiers is the number of notifiers kept for each flow.
 const maxNotifiers = 4
 
-// Below these times notifications are close: a fifth of what DCQCN's authors have a receiver wait; and for CNPs of
-// receivers the least that adapters have as their default.
+// Notifications less than this apart count as too close: one fifth of the interval that the authors
+// of DCQCN recommend to receivers, and the smallest default interval of adapters for their CNPs.
 const (
 	closeNotice = int64(10 * time.Microsecond)
 	closeCNP    = int64(4 * time.Microsecond)
 )
 
-// An evidence is an [Evidence] that grows.
+// evidence is the state behind an [Evidence].
 type evidence struct {
 	signs     [signKinds]sign
 	notifiers [maxNotifiers]notifier
 	pace      pace
 
-	previous               int64 // when the request before came
-	timingOut              bool  // it was a repeat after a timeout
+	previous               int64 // time of the previous request
+	timingOut              bool  // the previous request was a retransmission after a timeout
 	minTimeout, maxTimeout int64
 	covered                uint64
 	dscp                   uint64
@@ -149,7 +150,7 @@ func (s *sign) toSign() (out Sign) {
 }
 
 type notifier struct {
-	from key // its source
+	from key // source address
 	kind NoticeKind
 	sign
 	tooClose   uint64
@@ -157,7 +158,7 @@ type notifier struct {
 	minSpacing int64
 }
 
-// evidenceOf returns the evidence of a flow, nil if none is kept or there was no request yet.
+// evidenceOf returns the evidence of a flow, or nil if none is kept or no request was seen.
 func (t *Table) evidenceOf(f *flow) *evidence {
 	if f.evidence == 0 && (!t.config.Evidence || f.Packets == 0) {
 		return nil
@@ -165,7 +166,7 @@ func (t *Table) evidenceOf(f *flow) *evidence {
 	return t.evidences.allocate(&f.evidence)
 }
 
-// recordRequest records what all requests have.
+// recordRequest records a request.
 func (e *evidence) recordRequest(p *Packet, frame uint64, at int64) {
 	e.signs[SignRequest].addFrame(frame, at)
 	switch rocev2.ECN(p.trafficClass & 3) {
@@ -180,8 +181,8 @@ func (e *evidence) recordRequest(p *Packet, frame uint64, at int64) {
 	e.pace.recordRequest(p.ipOctets, at)
 }
 
-// recordSequenced records what the PSN of a request showed; covered says whether an answer had covered it, asked whether a
-// NAK had asked for it.
+// recordSequenced records the verdict about a request's PSN. covered reports whether an answer had
+// covered the PSN, asked whether a NAK had asked for it.
 func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause RetransmissionCause, covered, asked bool) {
 	timeout := v.isRetransmission() && cause == CauseTimeout
 	switch {
@@ -213,12 +214,13 @@ func (e *evidence) recordAnswer(r *reply) {
 	if e.signs[SignCE].count > 0 {
 		e.signs[SignAnswerAfterCE].addFrame(r.frame, r.at)
 	}
-	if code, ok := r.syndrome.Code(); ok && !r.noSyndrome && r.syndromeType() == bth.SyndromeNAK && code != bth.NAKPSNSequence {
+	if code, ok := r.syndrome.Code(); ok && !r.noSyndrome && r.syndromeType() == bth.SyndromeNAK &&
+		code != bth.NAKPSNSequence {
 		e.signs[SignRefused].addFrame(r.frame, r.at)
 	}
 }
 
-// recordRefusal records an RNR NAK, or a NAK of the code PSN sequence.
+// recordRefusal records an RNR NAK or a NAK with the code PSN sequence error.
 func (e *evidence) recordRefusal(rnr bool, r *reply) {
 	if rnr {
 		e.signs[SignRNR].addFrame(r.frame, r.at)
@@ -227,7 +229,8 @@ func (e *evidence) recordRefusal(rnr bool, r *reply) {
 	}
 }
 
-// countRecovery counts how long it took until a flow was as fast as before a CNP, if that is so just now.
+// countRecovery records the time in which the rate recovered after a CNP, if this request completed
+// the recovery.
 func (t *Table) countRecovery(e *evidence) {
 	if d := e.pace.recovered; d > 0 {
 		t.histograms.allocate(&e.pace.recovery).Add(time.Duration(d))
@@ -235,7 +238,7 @@ func (t *Table) countRecovery(e *evidence) {
 	}
 }
 
-// recordNotice records a notification about the flow: where it came from, and with what traffic class.
+// recordNotice records a notification about the flow with its source and traffic class.
 func (e *evidence) recordNotice(kind NoticeKind, from *key, class, pcp uint8, frame uint64, at int64) {
 	if kind <= NoticeFastCNP {
 		e.dscp |= 1 << (class >> 2)
@@ -270,18 +273,20 @@ func (e *evidence) recordNotice(kind NoticeKind, from *key, class, pcp uint8, fr
 	n.addFrame(frame, at)
 }
 
-// toEvidence returns what is known by now.
+// toEvidence returns the evidence so far.
 func (e *evidence) toEvidence(h *Histogram) *Evidence {
 	out := &Evidence{
-		MinTimeout: time.Duration(e.minTimeout), MaxTimeout: time.Duration(e.maxTimeout), AlreadyAcknowledged: e.covered,
-		CNPDSCP: e.dscp, CNPPCP: e.pcp, Control: e.pace.toControl(h),
+		MinTimeout: time.Duration(e.minTimeout), MaxTimeout: time.Duration(e.maxTimeout),
+		AlreadyAcknowledged: e.covered,
+		CNPDSCP:             e.dscp, CNPPCP: e.pcp, Control: e.pace.toControl(h),
 	}
 	for i := range e.signs {
 		out.signs[i] = e.signs[i].toSign()
 	}
 	for i := range e.notifiers[:e.notifiersUsed] {
 		n := &e.notifiers[i]
-		one := Notifier{From: n.from.FlowKey().Src, Kind: n.kind, Sign: n.sign.toSign(), TooClose: n.tooClose, MinSpacing: -1}
+		one := Notifier{From: n.from.FlowKey().Src, Kind: n.kind, Sign: n.sign.toSign(), TooClose: n.tooClose,
+			MinSpacing: -1}
 		if n.spaced {
 			one.MinSpacing = time.Duration(n.minSpacing)
 		}

@@ -21,7 +21,8 @@ func withEvidence(t *testing.T, psn uint32) *script {
 // sendClass gives requests with this traffic class.
 func (s *script) sendClass(class uint8, psns ...uint32) *script {
 	for _, psn := range psns {
-		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn, AckReq: true},
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn,
+			AckReq: true},
 			trafficClass: class, ipOctets: 1250})
 	}
 	return s
@@ -29,7 +30,8 @@ func (s *script) sendClass(class uint8, psns ...uint32) *script {
 
 // notifyFastCNP gives a CNP of the receiver, with DSCP 48 and PCP 6.
 func (s *script) notifyFastCNP() *script {
-	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, trafficClass: 48 << 2, pcp: 1 << 6})
+	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, trafficClass: 48 << 2,
+		pcp: 1 << 6})
 	return s
 }
 
@@ -53,7 +55,8 @@ func TestSigns(t *testing.T) {
 	s.setTime(5130).answerOp(bth.RCAcknowledge, 0x61, 16) // 18: invalid request
 	e := s.onlyFlow().Evidence
 	sign := func(count, first, last uint64, since, until int) Sign {
-		return Sign{count, first, last, timeOf(s.setTime(since).now.UnixNano()), timeOf(s.setTime(until).now.UnixNano())}
+		return Sign{count, first, last, timeOf(s.setTime(since).now.UnixNano()),
+			timeOf(s.setTime(until).now.UnixNano())}
 	}
 	for _, c := range []struct {
 		kind SignKind
@@ -62,7 +65,8 @@ func TestSigns(t *testing.T) {
 		{SignRequest, sign(10, 3, 17, 0, 5120)}, {SignNotECT, sign(1, 3, 3, 0, 0)}, {SignCE, sign(2, 4, 5, 10, 10)},
 		{SignAnswer, sign(5, 6, 18, 20, 5130)}, {SignAnswerAfterCE, sign(5, 6, 18, 20, 5130)},
 		{SignNAK, sign(1, 10, 10, 60, 60)}, {SignRNR, sign(1, 16, 16, 5110, 5110)}, {SignCNP, sign(1, 7, 7, 30, 30)},
-		{SignGap, sign(1, 8, 8, 40, 40)}, {SignReordered, sign(1, 9, 9, 50, 50)}, {SignRetransmitted, sign(1, 11, 11, 70, 70)},
+		{SignGap, sign(1, 8, 8, 40, 40)}, {SignReordered, sign(1, 9, 9, 50, 50)}, {SignRetransmitted,
+			sign(1, 11, 11, 70, 70)},
 		{SignAfterTimeout, sign(1, 14, 14, 5090, 5090)}, {SignAfterNAK, sign(1, 12, 12, 80, 80)},
 		{SignAfterRNR, sign(1, 17, 17, 5120, 5120)}, {SignRefused, sign(1, 18, 18, 5130, 5130)},
 		{SignNotification, Sign{}}, {SignReadRest, Sign{}}, {SignWrongICRC, Sign{}},
@@ -199,7 +203,8 @@ func TestUnpairedCNP(t *testing.T) {
 // When a priority was paused, and how long without an end.
 func TestPauseEvidence(t *testing.T) {
 	s := newPauses(t, 100_000_000_000) // a quantum is 5.12 ns
-	s.observeFrame(0, off3).observeFrame(100, off3).observeFrame(400, on3).observeFrame(10_000, off3).observeFrame(10_050, on3)
+	s.observeFrame(0, off3).observeFrame(100, off3).observeFrame(400, on3).observeFrame(10_000, off3).
+		observeFrame(10_050, on3)
 	p := s.onlyLink().PauseSigns[3]
 	require.EqualValues(t, 3, p.Count)
 	require.Equal(t, 10_000*time.Nanosecond, p.Until.Sub(p.Since))

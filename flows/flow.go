@@ -6,23 +6,23 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// A flow is what is known of the requests in a stream.
+// A flow is the state of the requests in a stream.
 type flow struct {
 	Requests
-	macs        [12]byte // of the last request's frame: destination, source
-	first, last int64    // nanoseconds since 1970: the first request, the last
+	macs        [12]byte // of the last request: destination, source
+	first, last int64    // first and last request, nanoseconds since 1970
 	peak        peak
 	queue       QueueDepth
 	sequence    sequence
-	opening     firstRequest // what the history begins with, while there is none
-	history     uint32       // in the table's pool; 0 without
+	opening     firstRequest // request kept until the history exists
+	history     uint32       // id in Table.histories; 0 for none
 	cnps        cnps
-	rtt         uint32 // a histogram in the table's pool; 0 without
-	series      uint32 // in the table's pool; 0 without
-	evidence    uint32 // likewise
+	rtt         uint32 // id in Table.histograms; 0 for none
+	series      uint32 // id in the pool of series; 0 for none
+	evidence    uint32 // id in Table.evidences; 0 for none
 }
 
-// countRequest counts what every request has.
+// countRequest counts the fields that every request has.
 func (f *flow) countRequest(p *Packet, at int64) {
 	f.Packets++
 	f.Transport = p.pkt.Opcode.Transport()
@@ -50,7 +50,8 @@ func (f *flow) countRequest(p *Packet, at int64) {
 	}
 }
 
-// recordHeaders records what frame and UDP header of a request have, and what of it was not so in the one before.
+// recordHeaders records MAC addresses, VLAN and source port, and which of them differ from the
+// previous request.
 func (f *flow) recordHeaders(p *Packet) {
 	again := f.Packets > 1
 	f.Varies.SrcPort = f.Varies.SrcPort || again && p.pkt.SrcPort != f.SrcPort
@@ -63,7 +64,8 @@ func (f *flow) recordHeaders(p *Packet) {
 	}
 }
 
-// countMessage counts what a request begins or completes. Repeats must not be given to it.
+// countMessage counts the beginning and the end of a message. It must not be called for
+// retransmissions.
 func (f *flow) countMessage(r *opcodeRole) {
 	if r.message == noMessage {
 		return
@@ -76,10 +78,11 @@ func (f *flow) countMessage(r *opcodeRole) {
 	}
 }
 
-// unknownLength stands for the length of a READ that the capture cut.
+// unknownLength is the length of a READ whose RETH was truncated.
 const unknownLength = 1<<32 - 1
 
-// countPSNs returns how many PSNs a request takes, and how many more it may take.
+// countPSNs returns the number of PSNs that a request takes for certain, and how many more it may
+// take.
 func (f *flow) countPSNs(p *Packet, r *opcodeRole) (n, more uint32) {
 	switch {
 	case r.message != MessageRead:
@@ -89,34 +92,32 @@ func (f *flow) countPSNs(p *Packet, r *opcodeRole) (n, more uint32) {
 	case f.MTU != 0:
 		return bth.ReadPSNs(p.pkt.DMA, f.MTU), 0
 	}
-	return 1, bth.ReadPSNs(p.pkt.DMA, 256) - 1 // the smallest path MTU
+	return 1, bth.ReadPSNs(p.pkt.DMA, 256) - 1 // 256 octets is the smallest path MTU
 }
 
-// A peak is the window of 100 ms with the most octets. Windows follow one
-// another from the first packet on.
+// A peak finds the 100 ms window with the most octets. Windows are adjacent and begin at the first
+// packet.
 type peak struct {
-	window int64 // the present one's number
+	window int64 // number of the current window
 	octets uint64
 	most   uint64
 }
 
-const peakWindow = 100_000_000 // nanoseconds
+const peakWindow = 100_000_000 // in nanoseconds
 
 func (p *peak) addOctets(sinceFirst int64, octets uint32) {
-	if w := sinceFirst / peakWindow; w > p.window { // a time that jumps back belongs to the present one
+	if w := sinceFirst / peakWindow; w > p.window { // earlier times count for the current window
 		p.window, p.octets = w, 0
 	}
 	p.octets += uint64(octets)
 	p.most = max(p.most, p.octets)
 }
 
-// minRated is how many requests a flow must have for a rate: of fewer, the time
-// between two says nothing.
+// minRated is the minimum number of requests for a rate.
 const minRated = 3
 
-// meanAndPeak returns the bits of IP packets a second from the first request to the
-// last, and in the busiest window, which is no longer than that: 0 where there are
-// too few to say.
+// meanAndPeak returns the mean and peak rate of IP packets in bits per second: from the first
+// request to the last, and in the busiest window. Both are 0 if there are too few requests.
 func (f *flow) meanAndPeak() (mean, peak float64) {
 	d := f.last - f.first
 	if f.Packets < minRated || d <= 0 {
@@ -127,9 +128,8 @@ func (f *flow) meanAndPeak() (mean, peak float64) {
 	return mean, max(mean, peak)
 }
 
-// An firstRequest is a request whose answer is timed, or completes a message. The first one
-// of a flow is kept here until the flow has a history, which flows of one request never
-// have.
+// A firstRequest is a request whose answer is timed or completes a message. It stores the first one
+// of a flow until the flow has a history, so that flows with one request need none.
 type firstRequest struct {
 	askRequest
 	at     int64
@@ -138,7 +138,8 @@ type firstRequest struct {
 	set    bool
 }
 
-// rememberRequest remembers a request of a flow, in its history if there is one by now.
+// rememberRequest stores a request in the history of its flow, or in the flow if there is no
+// history yet.
 func (t *Table) rememberRequest(f *flow, h *history, o firstRequest, v verdict) {
 	switch {
 	case v == retransmitted:
@@ -150,7 +151,7 @@ func (t *Table) rememberRequest(f *flow, h *history, o firstRequest, v verdict) 
 	}
 }
 
-// addToHistory remembers a request in a history.
+// addToHistory stores a request in a history.
 func (t *Table) addToHistory(h *history, o *firstRequest) {
 	if o.read || o.atomic {
 		t.addAsk(h, o.askRequest)

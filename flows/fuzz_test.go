@@ -67,7 +67,8 @@ func FuzzTable(f *testing.F) {
 			}
 			require.EqualValues(t, f.IPOctets, sum.IPOctets)
 			if f.Sequenced { // the last request was no datagram
-				require.EqualValues(t, []uint64{p.Late, p.Retransmitted}, []uint64{uint64(sum.Late), uint64(sum.Retransmitted)})
+				require.EqualValues(t, []uint64{p.Late, p.Retransmitted},
+					[]uint64{uint64(sum.Late), uint64(sum.Retransmitted)})
 			}
 			require.LessOrEqual(t, len(series.Marks), seriesMarks)
 			require.LessOrEqual(t, p.Gaps, 2*f.Packets+exchanges) // a life of which only answers are seen has one, too

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// A Histogram counts durations. Its percentiles are within 1/32, about 3 %, of
-// the true ones: every power of two nanoseconds is divided in 16. What is below
-// 16 ns counts as it is, what is over 2^39 ns, nine minutes, as that long. A nil
-// Histogram has counted none.
+// A Histogram counts durations in logarithmic buckets, 16 for each power of two nanoseconds, so
+// that percentiles have an error of at most 1/32 (3 %). Values below 16 ns are exact, and values
+// above 2^39 ns (nine minutes) count as 2^39 ns. A nil Histogram is empty.
 type Histogram struct {
 	counts   [histogramSize]uint64
 	n        uint64
@@ -16,12 +15,12 @@ type Histogram struct {
 }
 
 const (
-	histogramBits = 4 // of the duration behind its highest one, which choose the bucket
+	histogramBits = 4 // number of bits after the highest one that select the bucket
 	histogramTop  = 39
 	histogramSize = (histogramTop - histogramBits + 1) << histogramBits
 )
 
-// Add counts a duration. One below 0 counts as 0: clocks jump back.
+// Add counts a duration. Negative ones, caused by clock steps, count as 0.
 func (h *Histogram) Add(d time.Duration) {
 	d = max(d, 0)
 	if h.n == 0 || d < h.min {
@@ -32,14 +31,14 @@ func (h *Histogram) Add(d time.Duration) {
 	h.counts[bucketOf(d)]++
 }
 
-// bucketOf returns the number of the bucket that d is counted in.
+// bucketOf returns the index of the bucket for d.
 func bucketOf(d time.Duration) int {
 	v := min(uint64(d), 1<<histogramTop-1)
 	shift := max(bits.Len64(v)-1-histogramBits, 0)
 	return shift<<histogramBits + int(v>>shift)
 }
 
-// Count returns how many durations were counted.
+// Count returns the number of durations.
 func (h *Histogram) Count() uint64 {
 	if h == nil {
 		return 0
@@ -47,7 +46,7 @@ func (h *Histogram) Count() uint64 {
 	return h.n
 }
 
-// Min returns the least duration, 0 without any.
+// Min returns the smallest duration, or 0 if there are none.
 func (h *Histogram) Min() time.Duration {
 	if h == nil {
 		return 0
@@ -55,8 +54,8 @@ func (h *Histogram) Min() time.Duration {
 	return h.min
 }
 
-// Percentile returns the duration that a share p of all do not exceed, 0 < p ≤ 1;
-// 0 without any.
+// Percentile returns the smallest duration that is not exceeded by the share p of all durations, 0
+// < p ≤ 1; 0 if there are none.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -64,13 +63,12 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	return h.durationAt(rankOf(p, h.n))
 }
 
-// rankOf returns which of n values in ascending order, from 1, is the one that a
-// share p of all do not exceed.
+// rankOf returns the rank, from 1, of the percentile p in n sorted values.
 func rankOf(p float64, n uint64) uint64 {
 	return min(max(uint64(p*float64(n)+0.999999), 1), n)
 }
 
-// durationAt returns the duration that is this one in ascending order, from 1.
+// durationAt returns the duration with this rank in ascending order, from 1.
 func (h *Histogram) durationAt(rank uint64) time.Duration {
 	var seen uint64
 	for i, n := range h.counts {
@@ -81,7 +79,7 @@ func (h *Histogram) durationAt(rank uint64) time.Duration {
 	return h.max
 }
 
-// bucketMiddle returns the middle of a bucket.
+// bucketMiddle returns the middle of bucket i.
 func bucketMiddle(i int) time.Duration {
 	if i < 2<<histogramBits {
 		return time.Duration(i)
@@ -91,7 +89,7 @@ func bucketMiddle(i int) time.Duration {
 	return time.Duration(low + 1<<shift/2)
 }
 
-// clone returns a copy, nil of nil.
+// clone returns a copy, or nil for nil.
 func (h *Histogram) clone() *Histogram {
 	if h == nil {
 		return nil
@@ -100,8 +98,8 @@ func (h *Histogram) clone() *Histogram {
 	return &own
 }
 
-// subtractOld takes the durations out of h that old had counted already. Least and
-// greatest are as exact then as the buckets.
+// subtractOld subtracts the durations that an earlier copy contains. Min and max are then as exact
+// as the buckets.
 func (h *Histogram) subtractOld(old *Histogram) {
 	if h == nil || old == nil {
 		return

@@ -7,43 +7,41 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// A history is what is remembered of the present life of a flow. Flows of a single
-// request, as scans and spoofed addresses make them, have none.
+// A history is the state of a flow's current life that flows with a single request do not need,
+// such as flows of scans and spoofed addresses.
 type history struct {
 	holes     holes
-	idents    idents // all requests need it, and how many holes there are: they are neighbours in the cache
+	idents    idents // used with every request, next to holes for the cache
 	refusals  refusals
 	marks     pendingTimes
-	asks      uint32 // in the table's pool; 0 without
-	forgotten bool   // what asks has belongs to the life before
+	asks      uint32 // id in Table.asks; 0 for none
+	forgotten bool   // asks belong to the previous life
 }
 
 func (h *history) resetLife() { *h = history{asks: h.asks, forgotten: h.asks != 0} }
 
-// An askRequest is a request whose message ends with the responder's data: a READ
-// or an ATOMIC.
+// An askRequest is a READ or an ATOMIC: its message ends with the responder's data.
 type askRequest struct {
 	from   uint32
-	octets uint32 // what a READ asks for
-	to     uint32 // behind the last PSN that it takes, or may take
+	octets uint32 // length of a READ
+	to     uint32 // first PSN after those that it takes or may take
 	atomic bool
 	done   bool // its last response was seen
 	order  uint64
 }
 
-// maxAsked is how many requests of that kind are remembered, which is as many as
-// soft-RoCE may have outstanding, the most of the adapters known; the oldest goes
-// when there is one more.
+// maxAsked is the number of READs and ATOMICs remembered for each flow: the maximum that soft-RoCE
+// has outstanding, and the most of known adapters. The oldest one is overwritten.
 const maxAsked = 128
 
-// asks are the last requests of a flow of that kind. Flows without any have none.
+// asks are the last READs and ATOMICs of a flow. It is allocated for flows with such requests only.
 type asks struct {
 	ring [maxAsked]askRequest
-	n    uint32 // how many were put in
-	head uint32 // those before this one are done
+	n    uint32 // number of requests stored so far
+	head uint32 // all requests before this one are done
 }
 
-// remembered returns those that are remembered, in no order.
+// remembered returns the stored requests in no particular order.
 func (a *asks) remembered() []askRequest {
 	if a == nil {
 		return nil
@@ -51,7 +49,7 @@ func (a *asks) remembered() []askRequest {
 	return a.ring[:min(a.n, maxAsked)]
 }
 
-// asksOf returns the READs and ATOMICs of a history, nil without any.
+// asksOf returns the READs and ATOMICs of a history, or nil without any.
 func (t *Table) asksOf(h *history) *asks {
 	a := t.asks.lookUp(h.asks)
 	if h.forgotten {
@@ -61,7 +59,7 @@ func (t *Table) asksOf(h *history) *asks {
 	return a
 }
 
-// addAsk remembers a READ or an ATOMIC.
+// addAsk stores a READ or an ATOMIC.
 func (t *Table) addAsk(h *history, one askRequest) {
 	t.asks.allocate(&h.asks)
 	a := t.asksOf(h)
@@ -71,7 +69,7 @@ func (t *Table) addAsk(h *history, one askRequest) {
 	}
 }
 
-// findRead returns the READ with this PSN, nil without one.
+// findRead returns the READ with this PSN, or nil.
 func (t *Table) findRead(h *history, read uint32) *askRequest {
 	all := t.asksOf(h).remembered()
 	for i := range all {
@@ -82,15 +80,15 @@ func (t *Table) findRead(h *history, read uint32) *askRequest {
 	return nil
 }
 
-// resolveRead says that the READ with this PSN took those before end.
+// resolveRead sets the end of the PSNs of a READ.
 func (t *Table) resolveRead(h *history, read, end uint32) {
 	if a := t.findRead(h, read); a != nil {
 		a.to = end
 	}
 }
 
-// completeMessage records the last response to a READ, or the answer to an ATOMIC. It
-// returns whether that completes a message.
+// completeMessage records the last response to a READ or the answer to an ATOMIC. It reports
+// whether that completes a message.
 func (t *Table) completeMessage(h *history, p uint32, atomic bool) bool {
 	all := t.asksOf(h)
 	if all == nil {
@@ -112,9 +110,8 @@ func (t *Table) completeMessage(h *history, p uint32, atomic bool) bool {
 	return false
 }
 
-// isReadRest says whether a READ with PSN p, which goes on a run of repeats, asks for
-// the rest of an earlier one, unless a refusal that is newer made the sender go
-// back.
+// isReadRest reports whether a READ with PSN p, within a run of retransmissions, asks for the rest
+// of an earlier READ. A newer NAK as cause of the run excludes that.
 func (t *Table) isReadRest(h *history, p uint32) bool {
 	for _, a := range t.asksOf(h).remembered() {
 		if !a.atomic && a.order > h.refusals.by && bth.ComparePSN(p, a.from) > 0 && bth.ComparePSN(p, a.to) < 0 {
@@ -124,35 +121,34 @@ func (t *Table) isReadRest(h *history, p uint32) bool {
 	return false
 }
 
-// A RetransmissionCause is why a request was repeated.
+// RetransmissionCause is the cause of a retransmission.
 type RetransmissionCause uint8
 
 // The causes.
 const (
-	CauseTimeout     RetransmissionCause = iota // none of the others
-	CauseSequenceNAK                            // a NAK of the code PSN sequence
+	CauseTimeout     RetransmissionCause = iota // no other cause was captured
+	CauseSequenceNAK                            // a NAK with the code PSN sequence error
 	CauseRNR                                    // an RNR NAK
-	CauseReadRest                               // a READ asks for the rest of an earlier one
+	CauseReadRest                               // a READ for the rest of an earlier READ
 )
 
 var causeNames = [...]string{"timeout", "nak", "rnr", "read"}
 
-// String returns the cause as repeats_by in the output of rocecn flows has it.
+// String returns the key of the cause in `repeats_by` of rocecn flows.
 func (c RetransmissionCause) String() string { return enumtext.Name(c, causeNames[:], "RepeatCause") }
 
-// pendingTimes are the requests whose answer is timed, the lowest PSN first.
+// pendingTimes are the requests that wait for their round trip time, the lowest PSN first.
 type pendingTimes struct {
 	psn  [maxMarks]uint32 // with readMark
-	at   [maxMarks]int64  // nanoseconds since 1970
-	head uint32           // how many were taken out
-	tail uint32           // how many were put in
+	at   [maxMarks]int64  // in nanoseconds since 1970
+	head uint32           // number of requests removed
+	tail uint32           // number of requests added
 }
 
-// maxMarks is how many requests are timed at once. While so many wait for their
-// answer, the times of further ones are not measured.
+// maxMarks is the number of requests timed at the same time. Further requests are not timed.
 const maxMarks = 64
 
-// readMark is set with the PSN of a READ, which only its first response answers.
+// readMark is set in the PSN of a READ: only its first response ends the round trip.
 const readMark = 1 << 31
 
 func (m *pendingTimes) addRequest(p uint32, read bool, now int64) {
@@ -160,7 +156,7 @@ func (m *pendingTimes) addRequest(p uint32, read bool, now int64) {
 		return
 	}
 	if m.tail != m.head && bth.ComparePSN(p, m.psn[(m.tail-1)%maxMarks]) <= 0 {
-		return // late: out of order, it is not timed
+		return // reordered requests are not timed
 	}
 	if read {
 		p |= readMark
@@ -169,8 +165,7 @@ func (m *pendingTimes) addRequest(p uint32, read bool, now int64) {
 	m.tail++
 }
 
-// removePSN takes back PSN p: what answers it may answer the first packet or the
-// one that repeats it.
+// removePSN removes a retransmitted PSN: its answer may belong to either transmission.
 func (m *pendingTimes) removePSN(p uint32) {
 	keep := m.head
 	for i := m.head; i != m.tail; i++ {
@@ -182,16 +177,18 @@ func (m *pendingTimes) removePSN(p uint32) {
 	m.tail = keep
 }
 
-// timeAnswer times what is up to PSN c. A READ is timed by its first response;
-// an answer that refuses times nothing. It returns the longest time, 0 without.
-func (m *pendingTimes) timeAnswer(c uint32, firstResponse, refuses bool, now int64, times *Histogram) (most time.Duration) {
+// timeAnswer ends the round trips of requests up to PSN c. A READ is timed by its first response,
+// and NAKs give no time. It returns the longest round trip, or 0.
+func (m *pendingTimes) timeAnswer(c uint32, firstResponse, isNAK bool, now int64, times *Histogram) (
+	most time.Duration,
+) {
 	for m.head != m.tail {
 		p := m.psn[m.head%maxMarks]
 		if bth.ComparePSN(p&bth.MaxPSN, c) > 0 {
 			break
 		}
 		read := p&readMark != 0
-		if !refuses && (!read || firstResponse && p&bth.MaxPSN == c) {
+		if !isNAK && (!read || firstResponse && p&bth.MaxPSN == c) {
 			took := time.Duration(now - m.at[m.head%maxMarks])
 			times.Add(took)
 			most = max(most, took)

@@ -2,7 +2,7 @@ package flows
 
 import "github.com/rocecn/rocecn/bth"
 
-// A span is a run of PSNs: from the first up to the one before to.
+// A span is a range of PSNs; to is exclusive.
 type span struct{ from, to uint32 }
 
 func (s span) length() uint32 { return uint32(bth.ComparePSN(s.to, s.from)) }
@@ -11,17 +11,18 @@ func (s span) contains(p uint32) bool {
 	return bth.ComparePSN(p, s.from) >= 0 && bth.ComparePSN(p, s.to) < 0
 }
 
-// A hole is PSNs that were passed over and not seen since, and what the packets
-// around them say of the messages that they belong to.
+// A hole is a range of skipped PSNs that were not seen since, with the message boundaries around
+// it.
 type hole struct {
 	span
-	headMissing bool        // the packet behind it does not begin a message
-	open        bool        // the packet before it does not end one
-	last        MessageKind // of the first packet behind it, and before the next hole, that ends a message; noKind without
+	headMissing bool // the packet after it does not begin a message
+	open        bool // the packet before it does not end a message
+	// kind of the first message that ends between this hole and the next; noMessage if none does
+	last MessageKind
 }
 
-// maxHoles is how many holes of a flow are remembered. When there are more, the
-// oldest is given up: what fills it later counts as a repeat.
+// maxHoles is the number of holes remembered for each flow. If there are more, the oldest is
+// dropped, and a packet that fills it later counts as a retransmission.
 const maxHoles = 64
 
 // holes are the holes of a life, the lowest first.
@@ -30,7 +31,7 @@ type holes struct {
 	n   int
 }
 
-// add remembers a hole beyond all others, and returns what it had to give up.
+// add appends a hole after all others, and returns the hole dropped for it.
 func (h *holes) add(one hole) (givenUp hole) {
 	if h.n == maxHoles {
 		givenUp = h.pop()
@@ -40,7 +41,7 @@ func (h *holes) add(one hole) (givenUp hole) {
 	return givenUp
 }
 
-// pop gives up the lowest hole.
+// pop removes the lowest hole.
 func (h *holes) pop() hole {
 	lowest := h.all[0]
 	h.n--
@@ -48,7 +49,7 @@ func (h *holes) pop() hole {
 	return lowest
 }
 
-// top returns the highest hole, nil without one.
+// top returns the highest hole, or nil.
 func (h *holes) top() *hole {
 	if h.n == 0 {
 		return nil
@@ -56,7 +57,7 @@ func (h *holes) top() *hole {
 	return &h.all[h.n-1]
 }
 
-// contains says whether p is in a hole.
+// contains reports whether p is in a hole.
 func (h *holes) contains(p uint32) bool {
 	for i := h.n - 1; i >= 0; i-- {
 		if h.all[i].contains(p) {
@@ -66,11 +67,9 @@ func (h *holes) contains(p uint32) bool {
 	return false
 }
 
-// fillSpan takes the PSNs of a request with role r out of all holes. Where one splits
-// in two and there is no room for both, the lowest hole is given up and returned.
-// Where no hole is left before the request, the packets at the beginning of the
-// life go on with it and what stands behind it: joined is the kind of the first
-// packet there that ends a message, noKind without one.
+// fillSpan removes the PSNs of a request with role r from all holes. If a hole splits in two and
+// there is no room for both, the lowest hole is dropped and returned. If no hole is left before the
+// request, joined is the kind of the first message that ends after it, or noMessage.
 func (h *holes) fillSpan(s span, r *opcodeRole) (givenUp hole, joined MessageKind) {
 	before := *h
 	h.n, joined = 0, noMessage
@@ -80,7 +79,7 @@ func (h *holes) fillSpan(s span, r *opcodeRole) (givenUp hole, joined MessageKin
 		}
 	}
 	for _, one := range before.all[:before.n] {
-		if bth.ComparePSN(s.from, one.to) >= 0 || bth.ComparePSN(s.to, one.from) <= 0 { // apart
+		if bth.ComparePSN(s.from, one.to) >= 0 || bth.ComparePSN(s.to, one.from) <= 0 { // disjoint
 			keep(one)
 			continue
 		}

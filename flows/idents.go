@@ -1,23 +1,22 @@
 package flows
 
-// idents are the Identifications that the IPv4 headers of a flow's last requests
-// had. A copy that a network makes has that of its twin; what a sender repeats
-// has another one, if the sender gives each packet its own. It need not (RFC
-// 6864): in packets that are not to be fragmented the field means nothing, and
-// many senders leave it 0.
+// idents are the Identifications in the IPv4 headers of a flow's last requests. A copy made by the
+// network has the Identification of the original. A retransmission has another one if the sender
+// numbers its packets, which RFC 6864 does not require of packets that are not to be fragmented:
+// many senders leave the field 0.
 type idents struct {
 	variety
-	slots [maxIdents]ident // by PSN
+	slots [maxIdents]ident // indexed by PSN modulo maxIdents
 }
 
-// A variety says whether Identifications vary from packet to packet.
+// A variety counts whether Identifications vary from packet to packet.
 type variety struct {
-	same, other uint64 // how often the Identification was that of the packet before, and how often not
-	last        uint16 // of the packet before
-	set         bool   // last is
+	same, other uint64 // packets with the Identification of the previous packet, and packets with another one
+	last        uint16 // Identification of the previous packet
+	set         bool   // last is valid
 }
 
-// addIdent takes the Identification of the next packet.
+// addIdent counts the Identification of the next packet.
 func (v *variety) addIdent(of uint16) {
 	switch {
 	case !v.set:
@@ -29,10 +28,10 @@ func (v *variety) addIdent(of uint16) {
 	v.last, v.set = of, true
 }
 
-// maxIdents is how many requests are remembered: a network's copy comes soon.
+// maxIdents is the number of requests remembered: the copies of a network come soon.
 const maxIdents = 64
 
-// An ident is the last two Identifications that requests with a PSN had.
+// An ident holds the last two Identifications of requests with one PSN.
 type ident struct {
 	psn    uint32 // with identSet
 	values [2]uint16
@@ -40,13 +39,12 @@ type ident struct {
 
 const identSet = 1 << 31
 
-// isCopy says whether a request with a PSN that was seen is a copy.
+// isCopy reports whether a request with a known PSN is a copy made by the network.
 func (i *idents) isCopy(psn uint32, of uint16) bool {
 	s := &i.slots[psn%maxIdents]
 	return s.psn == psn|identSet && (s.values[0] == of || s.values[1] == of) && i.other > i.same
 }
 
-// add remembers a request.
 func (i *idents) add(psn uint32, of uint16) {
 	i.addIdent(of)
 	s := &i.slots[psn%maxIdents]

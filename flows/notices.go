@@ -2,15 +2,15 @@ package flows
 
 import "github.com/rocecn/rocecn/internal/flowtable"
 
-// observeNotice records a message that names the flow that it is about: a Fast CNP, a
-// PPFC, an FCN or a proxy message.
+// observeNotice records a message that names its flow: a Fast CNP, a PPFC, an FCN or a proxy
+// message.
 func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	about, named := p.about, p.about.QP&withoutQP == 0
 	switch {
 	case p.kind == fcnKind:
 		about, named = t.labels.lookUpFlow(p)
 	case p.kind == ppfcKind && named && about.Dst == p.pkt.Flow.Src:
-		// The address is the node's own (D15), and only DestQP names the flow.
+		// The address is the node's own (D15): only DestQP identifies the flow.
 		if k, ok := t.names.lookUpFlow(&about); ok {
 			about = k
 		}
@@ -28,7 +28,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 		s = t.streamOf(&about)
 		if e := t.earlies.allocate(&s.early); !e.notified {
 			e.notified, e.from = true, p.pkt.Flow
-		} else if e.from != p.pkt.Flow { // somebody else, whom there is no room for
+		} else if e.from != p.pkt.Flow { // another source, for which there is no field
 			t.streamSparing(s, &p.pkt.Flow).stray.countPacket(p, at)
 			return
 		}
@@ -49,8 +49,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	}
 }
 
-// streamOfNotice returns the stream whose flow a message is about, nil if no request of
-// it was seen.
+// streamOfNotice returns the stream whose flow a message is about, or nil if it has no requests.
 func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
 	if s := t.findStream(about); s != nil && s.flow.Packets > 0 {
 		return s
@@ -58,8 +57,8 @@ func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
 	if p.kind != ppfcKind {
 		return nil
 	}
-	// By DestQP a PPFC may mean the queue pair of the sender, as a CNP does (D15:
-	// the draft does not say whose it is).
+	// DestQP of a PPFC may be the sender's queue pair, as in a CNP (D15: the draft does not define
+	// it).
 	k := about.Reversed(about.QP & maxQP)
 	if s := t.findStream(&k); s != nil {
 		if with := t.partnerOf(s); with != nil && with.flow.Packets > 0 {
@@ -69,20 +68,19 @@ func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
 	return nil
 }
 
-// labels say which flow was seen last under an outer flow label, which means
-// something only to the ingress of its tunnel.
+// labels maps an outer flow label to the flow last seen with it. Labels are local to the ingress of
+// a tunnel.
 type labels struct{ flowtable.Table[key, key] }
 
-// maxLabels is how many labels are kept; the one seen longest ago goes when there
-// is one more.
+// maxLabels is the number of labels kept; the least recently used one is evicted.
 const maxLabels = 1 << 14
 
 func newLabels() labels { return labels{flowtable.New[key, key](maxLabels, true, (*key).Hash)} }
 
-// labelKey returns the key of a label: of 20 bits, 0 is none.
+// labelKey returns the key of a label of 20 bits, with 0 for none.
 func (p *Packet) labelKey() key { return key{Src: p.ingress, Domain: p.label} }
 
-// addRequest records the label of a request that came in a tunnel.
+// addRequest records the label of a tunnelled request.
 func (l *labels) addRequest(p *Packet) {
 	if p.label == 0 {
 		return
@@ -107,14 +105,14 @@ func (l *labels) lookUpFlow(p *Packet) (flow key, ok bool) {
 	return key{}, false
 }
 
-// names finds the flow from a source to a queue pair number, if the source sends to
-// that number at one destination only.
+// names maps a source and a queue pair number to a flow, if the source uses that number at a single
+// destination.
 type names struct {
 	flows map[key]key // by source and queue pair
-	full  bool        // there was no room for all: then nothing is the only one
+	full  bool        // limit reached: no flow can be called the only one
 }
 
-// maxNames is how many names are kept.
+// maxNames is the maximum number of names.
 const maxNames = 1 << 17
 
 func (n *names) addFlow(k *key) {
@@ -130,15 +128,15 @@ func (n *names) addFlow(k *key) {
 	case !ok:
 		n.flows[id] = *k
 	case old != *k && old.QP&withoutQP == 0:
-		n.flows[id] = key{QP: withoutQP} // several
+		n.flows[id] = key{QP: withoutQP} // not unique
 	}
 }
 
-// lookUpFlow returns the only flow of the source of k to the queue pair of k.
+// lookUpFlow returns the only flow from the source of k to the queue pair number of k.
 func (n *names) lookUpFlow(k *key) (key, bool) {
 	flow, ok := n.flows[key{Src: k.Src, QP: k.QP}]
 	return flow, ok && flow.QP&withoutQP == 0
 }
 
-// noticeKinds are the kinds of notices from fastKind on.
+// noticeKinds are the kinds of notifications, indexed from fastKind.
 var noticeKinds = [...]NoticeKind{NoticeFastCNP, NoticePPFC, NoticeFCN, NoticeProxy}

@@ -18,7 +18,8 @@ func TestTrouble(t *testing.T) {
 	f := Flow{
 		Requests: Requests{Packets: none, IPOctets: none, Truncated: none, ECN: [4]uint64{none, none, none, 1},
 			ICRCWrong: 2},
-		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Retransmitted: 4, Unseen: 8, Lost: 16,
+		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Retransmitted: 4, Unseen: 8,
+			Lost:     16,
 			Unjudged: 32},
 		Answers: Answers{ACKs: none, naks: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096,
 			FastCNPs: 8192,

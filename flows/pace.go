@@ -2,54 +2,55 @@ package flows
 
 import "time"
 
-// Control is what a flow's rate did when CNPs came about it, as seen where the packets were captured. Before a CNP the
-// rate is that of the last 16 requests, after it that of the slowest 8 among the next 32, or up to the next CNP. It is
-// that of IP packets. CNPs without so many requests before and after them are not judged.
+// Control describes the reaction of a flow's rate to CNPs, as seen at the capture point. The rate
+// before a CNP is that of the last 16 requests. The rate after it is that of the slowest 8 of the
+// next 32 requests, or up to the next CNP. Rates are those of IP packets. CNPs with fewer requests
+// before or after them are not judged.
 type Control struct {
-	Judged        uint64  // CNPs, of both kinds
-	Slowed        uint64  // of these, those behind which the rate fell by a tenth or more
-	Before, After float64 // bits a second: the mean over all that were judged
-	// From a cut until the rate was again nine tenths of what it was before; nil without. Further CNPs meanwhile do
-	// not begin anew.
+	Judged        uint64  // CNPs with or without a Fast CNP option
+	Slowed        uint64  // judged CNPs after which the rate fell by at least 10 %
+	Before, After float64 // mean rates in bits per second over the judged CNPs
+	// Recovery counts the time from a rate cut until the rate reaches 90 % of its previous value,
+	// or is nil. Further CNPs meanwhile do not restart it.
 	Recovery *Histogram
-	// The longest run of CNPs, each at most 150 µs after the one before, in which the rate never fell by 15 %, and at
-	// whose end it was nine tenths of what it was at its beginning, or more, and eight tenths of what it ever was.
-	// It has 32 CNPs, and as many for its time as would slow down the gentlest sender by 30 %, which is an
-	// adapter whose α rises by the share of microseconds with a CNP. Where requests came with CE, the capture is
-	// behind the queue, and the rate is that at which the queue empties: there the run lasts 10 ms, and CNPs come at
-	// most 400 µs apart.
+	// Unheeded is the longest run of CNPs without a rate cut: each CNP at most 150 µs after the
+	// previous one, the rate never reduced by 15 %, and at the end at least 90 % of the initial
+	// rate and 80 % of the flow's maximum. It has at least 32 CNPs, and so many for its duration
+	// that even the slowest adapters, which raise α by the share of microseconds with a CNP, would
+	// reduce the rate by 30 %. If requests had CE, the capture point is after the queue and sees
+	// the rate at which the queue drains: such a run must last 10 ms, and CNPs may be 400 µs apart.
 	Unheeded Sign
-	Rate     float64 // bits a second, at the end of that run
+	Rate     float64 // in bits per second at the end of that run
 }
 
-// minUnheeded is how many CNPs a sender must leave unheeded, at least, before Control says so.
+// minUnheeded is the minimum number of CNPs in Control.Unheeded.
 const minUnheeded = 32
 
 const (
-	paceBefore   = 16 // requests that make a rate
-	paceBlock    = 8  // behind a CNP
-	paceBlocks   = 4  // of which the slowest counts
+	paceBefore   = 16 // requests for the rate before a CNP
+	paceBlock    = 8  // requests in a block after a CNP
+	paceBlocks   = 4  // blocks; the slowest counts
 	denseCNPs    = int64(150 * time.Microsecond)
 	longestGap   = int64(400 * time.Microsecond)
-	longestQueue = int64(10 * time.Millisecond) // that a switch has, at the rate of its link
-	leastRate    = 100e6                        // bits a second: senders do not slow down below some rate
+	longestQueue = int64(10 * time.Millisecond) // longest queue of a switch at the rate of its link
+	leastRate    = 100e6                        // in bits per second: senders do not slow down below some rate
 )
 
-// A pace is what a flow's last requests say of its rate.
+// A pace tracks the rate of a flow around CNPs.
 type pace struct {
-	at     [paceBefore]int64 // of the last requests
+	at     [paceBefore]int64 // times of the last requests
 	octets [paceBefore]uint32
-	n      uint64 // requests
-	sum    uint64 // of octets
+	n      uint64 // number of requests
+	sum    uint64 // sum of octets
 
-	judging bool // a CNP came, and its blocks are not over
+	judging bool // a CNP came and its blocks are not complete
 	came    int64
 	before  float64
-	blocks  uint8   // that are over
-	in      uint8   // requests in the present block
-	began   int64   // the present block
-	block   uint64  // its octets
-	slowest float64 // of those that are over
+	blocks  uint8   // complete blocks
+	in      uint8   // requests in the current block
+	began   int64   // start of the current block
+	block   uint64  // octets in the current block
+	slowest float64 // lowest rate of a complete block
 
 	judged, cut  uint64
 	sumBefore    float64
@@ -57,16 +58,15 @@ type pace struct {
 	recovering   bool
 	cutAt        int64
 	cutFrom      float64
-	recovery     uint32 // a histogram in the table's pool; 0 without
-	recovered    int64  // how long it took just now; 0: nothing to count
-	run          sign   // of CNPs
+	recovery     uint32 // id in Table.histograms; 0 for none
+	recovered    int64  // recovery time that this request completed; 0 for none
+	run          sign   // current run of CNPs
 	runFrom      float64
-	fastest      float64 // that the flow ever was
+	fastest      float64 // maximum rate of the flow
 	unheeded     sign
 	unheededRate float64
 }
 
-// recordRequest counts a request.
 func (p *pace) recordRequest(octets uint32, at int64) {
 	i := p.n % paceBefore
 	p.sum += uint64(octets) - uint64(p.octets[i])
@@ -85,7 +85,8 @@ func (p *pace) recordRequest(octets uint32, at int64) {
 	}
 }
 
-// rateAt returns the rate of the last requests, 0 where there are too few, or a pause since.
+// rateAt returns the rate of the last requests in bits per second; 0 if there are too few, or no
+// request came for longer than they took.
 func (p *pace) rateAt(now int64) float64 {
 	if p.n < paceBefore {
 		return 0
@@ -98,7 +99,7 @@ func (p *pace) rateAt(now int64) float64 {
 	return float64(p.sum-uint64(p.octets[oldest])) * 8e9 / float64(span)
 }
 
-// recordCNP records a CNP; behind says whether the capture is behind the queue.
+// recordCNP records a CNP. behind reports whether the capture point is after the queue.
 func (p *pace) recordCNP(frame uint64, at int64, behind bool) {
 	p.judgeCNP()
 	before := p.rateAt(at)
@@ -131,7 +132,7 @@ func (p *pace) recordCNP(frame uint64, at int64, behind bool) {
 	p.before, p.blocks, p.in, p.block, p.began, p.slowest = before, 0, 0, 0, p.at[(p.n-1)%paceBefore], 0
 }
 
-// countInBlock counts a request behind a CNP.
+// countInBlock counts a request after a CNP.
 func (p *pace) countInBlock(octets uint32, at int64) {
 	p.in++
 	p.block += uint64(octets)
@@ -150,7 +151,7 @@ func (p *pace) countInBlock(octets uint32, at int64) {
 	}
 }
 
-// judgeCNP says what the last CNP did, if enough came behind it.
+// judgeCNP compares the rates before and after the last CNP, if there are enough requests after it.
 func (p *pace) judgeCNP() {
 	if !p.judging || p.blocks == 0 || p.slowest <= 0 {
 		p.judging = false

@@ -6,42 +6,42 @@ import (
 	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
-// A Packet has the fields of a packet that the accounting needs. Several Decoders can set
-// Packets at the same time for one [Table], which must get them in the order of the
-// capture. It holds no pointers, and aliases nothing.
+// A Packet contains the decoded fields of a packet that a [Table] needs. Several Decoders may set
+// Packets concurrently for one Table, which must observe them in capture order. A Packet contains
+// no pointers and aliases nothing.
 type Packet struct {
 	kind kind
 
 	icrcWrong bool
 	truncated bool
-	noHeaders bool // the capture cut the extended headers
+	noHeaders bool // the extended headers were truncated
 	tunnelled bool // label and ingress are set
 
-	nHops        uint8 // number of hops that are set; queue is set if it is not 0
+	nHops        uint8 // number of hops set; queue is set if it is not 0
 	trafficClass uint8
-	pcp          uint8    // bit n: the tag has PCP n; 0 without a tag
-	macs         [12]byte // destination and source of the frame; 0 if it is not Ethernet
-	vlan         uint16   // 0 without
+	pcp          uint8    // bit n: the VLAN tag has PCP n; 0 without a tag
+	macs         [12]byte // destination and source; 0 if the frame is not Ethernet
+	vlan         uint16   // 0 without a tag
 	ident        uint16   // Identification of an IPv4 header
-	snapLength   uint16   // octets of the frame, if the capture has too few of them; else 0
+	snapLength   uint16   // snapshot length that the frame would have needed in octets; 0 if it was long enough
 	ipOctets     uint32
 
-	// pkt has the fields that the map of queue pairs needs, too. Its flow has the addresses
-	// and the queue pair of the packet itself, or withoutQP. DMA is 0 with noHeaders.
+	// pkt contains the fields that the queue pair map needs as well. Its flow consists of the
+	// addresses and the queue pair of the packet itself, or withoutQP. DMA is 0 if noHeaders is
+	// set.
 	pkt qplearn.Observation
 
-	// The fields of few packets follow those of all, so that the others are written and read
-	// without touching the cache lines of these.
+	// Fields used by few packets come last, so that other packets do not touch their cache lines.
 
-	about   key                  // the flow that a Fast CNP, PPFC or proxy message names
-	queue   QueueDepth           // the deepest of the trace
-	hops    [maxNodes]QueueDepth // of the first nodes in the trace of a request or Fast CNP
-	ingress [16]byte             // source of the outermost IPv6 header; of an FCN its destination
-	label   uint32               // flow label of that header; of an FCN the one it is about
+	about   key                  // flow named by a Fast CNP, PPFC or proxy message
+	queue   QueueDepth           // deepest queue in the trace
+	hops    [maxNodes]QueueDepth // queues of the first nodes in the trace of a request or Fast CNP
+	ingress [16]byte             // source of the outermost IPv6 header; for an FCN its destination
+	label   uint32               // flow label of that header; for an FCN the label in the message
 	pause   pause
 }
 
-// readLength returns the length of a READ, or unknownLength if the capture cut it.
+// readLength returns the length of a READ, or unknownLength if it was truncated.
 func (p *Packet) readLength() uint32 {
 	if p.noHeaders {
 		return unknownLength
@@ -49,13 +49,13 @@ func (p *Packet) readLength() uint32 {
 	return p.pkt.DMA
 }
 
-// kind is what a packet is to the accounting.
+// kind is the role of a packet in a Table.
 type kind uint8
 
 const (
 	otherTraffic  kind = iota // neither RoCEv2 nor a congestion message
-	invalidKind               // one of these that cannot be decoded
-	truncatedKind             // perhaps one of these: the capture cut the octets that would tell
+	invalidKind               // RoCEv2 or a congestion message that cannot be decoded
+	truncatedKind             // truncated before the octets that identify it
 	requestKind
 	answerKind
 	cnpKind
@@ -66,7 +66,7 @@ const (
 	pfcKind
 )
 
-// A MessageKind is what the requests of one work request carry out together.
+// A MessageKind is the operation of a message.
 type MessageKind uint8
 
 // The kinds of messages.
@@ -80,30 +80,30 @@ const (
 	noMessage
 )
 
-// messageKinds is how many kinds there are.
+// messageKinds is the number of kinds.
 const messageKinds = int(noMessage)
 
 var kindNames = [messageKinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
 
-// String returns the name of the operation as the standard writes it.
+// String returns the name of the operation as in the InfiniBand specification.
 func (k MessageKind) String() string {
 	return enumtext.Name(k, kindNames[:], "MessageKind")
 }
 
-// A opcodeRole is what an opcode means to a flow.
+// An opcodeRole describes an opcode's place in a message.
 type opcodeRole struct {
 	kind        kind
 	message     MessageKind
-	begins      bool // the first packet of a message; also what belongs to no message
-	completes   bool // the last packet of a message
-	ends        bool // nothing of the message follows: the last packet, or the only request of a READ or ATOMIC
-	asks        bool // a request that the responder's data completes
-	acknowledge bool // Acknowledge, whose syndrome decides
+	begins      bool // first packet of a message, or a packet outside messages
+	completes   bool // last packet of a message
+	ends        bool // no packet of the message follows: the last packet, or the only request of a READ or ATOMIC
+	asks        bool // a request completed by the responder's data
+	acknowledge bool // Acknowledge: the syndrome decides
 	firstResponse,
-	lastResponse bool // of a READ
+	lastResponse bool // last response to a READ
 }
 
-// operations are the roles of the operations, with what one alone says.
+// operations are the roles by operation; newRoles adds the fields that follow from others.
 var operations = [32]opcodeRole{
 	bth.OpSendFirst:                  {kind: requestKind, message: MessageSend, begins: true},
 	bth.OpSendMiddle:                 {kind: requestKind, message: MessageSend},
@@ -124,16 +124,17 @@ var operations = [32]opcodeRole{
 	bth.OpFetchAdd:                   {kind: requestKind, message: MessageAtomic, begins: true, asks: true},
 	bth.OpFlush:                      {kind: requestKind, message: MessageFlush, begins: true, completes: true},
 	bth.OpAtomicWrite:                {kind: requestKind, message: MessageAtomicWrite, begins: true, completes: true},
-	bth.OpResync:                     {kind: requestKind, message: noMessage, begins: true}, // takes a PSN and is no message
-	bth.OpRDMAReadResponseFirst:      {kind: answerKind, message: MessageRead, firstResponse: true},
-	bth.OpRDMAReadResponseMiddle:     {kind: answerKind, message: MessageRead},
-	bth.OpRDMAReadResponseLast:       {kind: answerKind, message: MessageRead, lastResponse: true},
-	bth.OpRDMAReadResponseOnly:       {kind: answerKind, message: MessageRead, firstResponse: true, lastResponse: true},
-	bth.OpAtomicAcknowledge:          {kind: answerKind, message: MessageAtomic},
-	bth.OpAcknowledge:                {kind: answerKind, message: noMessage, begins: true, acknowledge: true},
+	// takes a PSN, but is not a message
+	bth.OpResync:                 {kind: requestKind, message: noMessage, begins: true},
+	bth.OpRDMAReadResponseFirst:  {kind: answerKind, message: MessageRead, firstResponse: true},
+	bth.OpRDMAReadResponseMiddle: {kind: answerKind, message: MessageRead},
+	bth.OpRDMAReadResponseLast:   {kind: answerKind, message: MessageRead, lastResponse: true},
+	bth.OpRDMAReadResponseOnly:   {kind: answerKind, message: MessageRead, firstResponse: true, lastResponse: true},
+	bth.OpAtomicAcknowledge:      {kind: answerKind, message: MessageAtomic},
+	bth.OpAcknowledge:            {kind: answerKind, message: noMessage, begins: true, acknowledge: true},
 }
 
-// roles are those of all opcodes.
+// roles are the roles of all opcodes.
 var roles = newRoles()
 
 func newRoles() (all [256]opcodeRole) {
@@ -149,11 +150,11 @@ func newRoles() (all [256]opcodeRole) {
 	return all
 }
 
-// isManagement says whether a queue pair is one of the two that management uses.
+// isManagement reports whether a queue pair is reserved for management (QP 0 and 1).
 func isManagement(qp uint32) bool { return qp&maxQP <= 1 }
 
-// hasSequence says whether the PSNs of a flow follow one another: those of UD and
-// of management mean nothing.
+// hasSequence reports whether the PSNs of a flow are consecutive. Those of UD and of management are
+// not.
 func hasSequence(t bth.Transport, qp uint32) bool {
 	return t != bth.TransportUD && !isManagement(qp)
 }

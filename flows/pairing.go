@@ -7,36 +7,36 @@ import (
 	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
-// A pairing is what is known of the queue pair at the other end of a stream: the
-// stream of the other direction goes to it. A [qplearn.Map] decides it; answers that
-// come before it can are kept, and counted once it has.
+// A pairing is the association of a stream with the queue pair at its source, and so with the
+// stream of the other direction. The [qplearn.Map] decides it. Earlier answers are stored and
+// counted afterwards.
 type pairing struct {
-	with  ref // the stream to the other queue pair of a connection
+	with  ref // stream to the other queue pair of the connection
 	from  qplearn.Basis
 	ended bool       // a DREQ ended the connection
-	ids   [2]uint32  // communication ids of the exchange, the requester's first
-	next  connection // the one that CM announced, until data shows that it is used
+	ids   [2]uint32  // communication IDs of the CM exchange, the requester's first
+	next  connection // connection announced by CM, until data packets use it
 
-	// What the map need not be shown: see skips.
+	// State of skipLearning.
 	skipped uint8
-	shown   int64 // nanoseconds since 1970: when it was shown a packet last
+	shown   int64 // last packet passed to the map, nanoseconds since 1970
 
-	// The source of the flow, in the last of its lives of which that is known.
+	// Source queue pair of the flow in the last life for which it is known.
 	srcQP   uint32
-	srcQPBy qplearn.Basis // 0: it is not known
+	srcQPBy qplearn.Basis // 0 if unknown
 
-	// Of UD: the queue pair that requests come from, and for that one the flow
-	// that its requests make.
+	// For UD: source queue pair of the requests, and the flow of requests from this stream's queue
+	// pair.
 	source      uint32
-	hasSource   bool // source is known
-	manySources bool // there are several sources
+	hasSource   bool // source is valid
+	manySources bool // requests have different sources
 	datagram    ref
-	manyFlows   bool // there are several flows
+	manyFlows   bool // there are several such flows
 }
 
-// skipLearning tells whether the map need not be shown a packet of a connection that it
-// knows: requests and answers in order say nothing new, and a few that it does
-// not see are to it what a capture loses.
+// skipLearning reports whether a packet of a known connection need not be passed to the map.
+// Requests and answers in order give it no new information, and the few skipped packets look like
+// capture losses.
 func (p *pairing) skipLearning(at int64) bool {
 	const few, soon = 48, 100_000_000
 	if p.with.id == 0 || p.ended || p.next.with.id != 0 || p.skipped >= few || at-p.shown > soon || at < p.shown {
@@ -47,41 +47,41 @@ func (p *pairing) skipLearning(at int64) bool {
 	return true
 }
 
-// expectsAnswer tells whether an answer with this PSN may be one to requests of the
-// flow's present life, a few that the capture lost among them.
+// expectsAnswer reports whether an answer with this PSN may belong to a request of the flow's
+// current life, allowing for a few requests that were not captured.
 func (s *stream) expectsAnswer(psn uint32) bool {
 	d := bth.ComparePSN(psn, s.flow.sequence.next)
 	return -lifeDistance <= d && d < 1<<11+int(s.flow.sequence.slack)
 }
 
-// learnPacket shows a packet to the map, and joins the streams of the pairs that the map
-// learns from it.
+// learnPacket passes a packet to the map, and pairs the streams of new connections.
 func (t *Table) learnPacket(p *Packet, at int64) {
 	t.lastLearned = p.pkt.PSN
 	t.pairs.Learn(&p.pkt, time.Unix(0, at))
 	for k, pair := range t.pairs.Learned() {
 		if pair.From == qplearn.BasisCM || pair.From == qplearn.BasisUD {
-			continue // until its requests come; datagrams say it themselves
+			continue // wait for requests; datagrams name their source
 		}
 		t.pairStreams(k, pair)
 	}
 }
 
-// pairStreams makes partners of a flow's stream and that of its source.
+// pairStreams pairs a flow's stream with the stream to its source.
 func (t *Table) pairStreams(forth *key, pair *qplearn.Entry) {
 	back := forth.Reversed(pair.SrcQP)
 	a := t.streamOf(forth)
-	if with := t.streamByRef(a.pairing.with); with != nil && *t.keyOfStream(with) == back && a.pairing.from == pair.From {
+	if with := t.streamByRef(a.pairing.with); with != nil && *t.keyOfStream(with) == back &&
+		a.pairing.from == pair.From {
 		return
 	}
 	b := t.streamSparing(a, &back)
-	if a == b { // a host and its only queue pair
+	if a == b { // a host that sends to its own queue pair
 		return
 	}
 	t.joinStreams(a, b, pair.From)
 }
 
-// sentBy records that a queue pair sends a flow.
+// sentBy records the source queue pair of a flow.
 func (t *Table) sentBy(s *stream, pair *qplearn.Entry) {
 	p := &s.pairing
 	known := p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.from == pair.From && p.with.id != 0
@@ -92,12 +92,10 @@ func (t *Table) sentBy(s *stream, pair *qplearn.Entry) {
 	p.srcQP, p.srcQPBy = pair.SrcQP, pair.From
 }
 
-// partnerOf returns the stream to the other queue pair of the connection, nil if
-// that is not known.
+// partnerOf returns the stream to the other queue pair of the connection, or nil if it is unknown.
 func (t *Table) partnerOf(s *stream) *stream { return t.streamByRef(s.pairing.with) }
 
-// streamAbout returns the stream whose flow the answers in s are about, nil if that
-// is not known.
+// streamAbout returns the stream whose flow the answers in s are about, or nil if it is unknown.
 func (t *Table) streamAbout(s *stream) *stream {
 	if with := t.streamByRef(s.pairing.with); with != nil {
 		return with
@@ -108,8 +106,8 @@ func (t *Table) streamAbout(s *stream) *stream {
 	return t.streamByRef(s.pairing.datagram)
 }
 
-// joinStreams makes two streams partners: answers that waited in one count for the other.
-// What they had for partners before stays with those.
+// joinStreams makes two streams partners, and counts the stored answers of each for the other.
+// Counts about previous partners stay with those.
 func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 	again := t.partnerOf(a) == b
 	both := [...][2]*stream{{a, b}, {b, a}}
@@ -139,8 +137,7 @@ func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 	}
 }
 
-// unpairStream forgets a stream's partner. Answers that were not settled before count for
-// the next partner.
+// unpairStream removes a stream's partner. Answers that are not settled count for the next partner.
 func (t *Table) unpairStream(s *stream) {
 	for _, one := range [...]*stream{t.streamByRef(s.pairing.with), s} {
 		if one != nil {
@@ -149,8 +146,7 @@ func (t *Table) unpairStream(s *stream) {
 	}
 }
 
-// settleAnswers counts the answers in s, and those about its flow, for good: for the flows
-// that they are about, as far as that is known now.
+// settleAnswers assigns the answers in s, and those about its flow, to the flows known now.
 func (t *Table) settleAnswers(s *stream) {
 	owner := t.ownerOf(s)
 	if with := t.partnerOf(s); with != nil {
@@ -159,17 +155,17 @@ func (t *Table) settleAnswers(s *stream) {
 	s.moveAnswers(owner)
 }
 
-// ownerOf returns the stream whose flow the answers in s count for, nil if that is
-// not known: none of a partner that was given up.
+// ownerOf returns the stream whose flow the answers in s count for, or nil if it is unknown or the
+// partner was evicted.
 func (t *Table) ownerOf(s *stream) *stream {
-	if s.pairing.from == 0 { // of datagrams, perhaps
+	if s.pairing.from == 0 { // possibly datagrams
 		return t.streamAbout(s)
 	}
 	return t.partnerOf(s)
 }
 
-// moveAnswers counts the answers in s for good: for a flow if it has requests, else as
-// strays.
+// moveAnswers assigns the answers in s to the flow that they are about if it has requests, and
+// counts them as unmatched otherwise.
 func (s *stream) moveAnswers(about *stream) {
 	if about != nil && about.flow.Packets > 0 {
 		about.settled.addCounts(&s.answers)
@@ -179,7 +175,7 @@ func (s *stream) moveAnswers(about *stream) {
 	s.answers = Answers{}
 }
 
-// recordSource records that a datagram in s came from this queue pair.
+// recordSource records the source queue pair of a datagram in s.
 func (t *Table) recordSource(s *stream, qp uint32) {
 	p := &s.pairing
 	if p.hasSource && p.source == qp {

@@ -66,7 +66,8 @@ func recordDepth(s *series, q QueueDepth, bin int) {
 func TestWiden(t *testing.T) {
 	s := newSeries()
 	at := func(n int64) *Tally { return &s.bins.tallies[s.binAt(100+1000*n)] }
-	*at(0) = Tally{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Retransmitted: 6, First: 7, Last: 8, Sequenced: true}
+	*at(0) = Tally{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Retransmitted: 6, First: 7, Last: 8,
+		Sequenced: true}
 	*at(1) = Tally{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Retransmitted: 60, First: 70, Last: 80,
 		Sequenced: true}
 	*at(2) = Tally{IPOctets: 1}
@@ -376,7 +377,8 @@ func TestPauseStepsBack(t *testing.T) {
 func TestLateMiddle(t *testing.T) {
 	const first, middle, last = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast
 	s := newScript(t).sendOp(middle, 10).sendOp(last, 12).sendOp(first, 13).sendOp(middle, 11)
-	require.Equal(t, Messages{1, 0}, s.onlyFlow().messages[MessageSend], "of the one that ends its beginning is not there")
+	require.Equal(t, Messages{1, 0}, s.onlyFlow().messages[MessageSend],
+		"of the one that ends its beginning is not there")
 	require.Equal(t, Messages{2, 1}, s.sendOp(first, 9).onlyFlow().messages[MessageSend])
 	s = newScript(t).sendOp(middle, 10).sendOp(middle, 12).sendOp(middle, 11).sendOp(last, 13).sendOp(first, 14)
 	require.Equal(t, Messages{1, 0}, s.onlyFlow().messages[MessageSend])
@@ -496,7 +498,8 @@ func TestMTUOf(t *testing.T) {
 		{bth.RCSendFirst, 1000, 0}, {bth.RCSendFirst, 8192, 0},
 	} {
 		s := newScript(t)
-		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: c.op, Flow: s.keyAB(), PSN: 10, Payload: c.payload}})
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: c.op, Flow: s.keyAB(), PSN: 10,
+			Payload: c.payload}})
 		require.Equal(t, c.want, s.onlyFlow().MTU)
 		s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 		s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA

@@ -9,43 +9,43 @@ import (
 	"github.com/rocecn/rocecn/message"
 )
 
-// assumedLinkRate is the rate of a link that is not given, in bits a second: how
-// long a pause lasts at most depends on it.
+// assumedLinkRate is the link rate in bits per second if none is configured. It limits the length
+// of a pause.
 const assumedLinkRate = 100_000_000_000
 
-// A link is what is known of PFC and PAUSE frames from one source address, by
-// priority; AllPriorities stands for the whole link.
+// A link is the state of PFC and PAUSE frames from one source address by priority, with
+// AllPriorities for the whole link.
 type link [AllPriorities + 1]priorityState
 
-// Priority counts the frames that pause one priority, or let it go on.
+// Priority counts the frames that pause and resume one priority.
 type Priority struct {
-	XOFF, XON uint64 // frames with a time, and with time 0
-	// Paused is how long the priority was paused: each XOFF pauses until an XON,
-	// or until its quanta have passed at the link's rate. Another XOFF meanwhile
-	// begins anew. The last one lasts up to the last packet observed, at most.
+	XOFF, XON uint64 // frames with a nonzero time, frames with time 0
+	// Paused is the time that the priority was paused. An XOFF pauses until the next XON, or until
+	// its quanta have passed at the link's rate; another XOFF restarts the quanta. The last one
+	// counts up to the last packet observed at most.
 	Paused time.Duration
 }
 
-// priorityState is what is known of one priority.
+// priorityState is the state of one priority.
 type priorityState struct {
 	Priority
-	rest   int64 // picoseconds that Paused has no room for, below 1000
-	on     bool  // an XOFF came, and no XON since
-	since  int64 // nanoseconds since 1970: when the last one came
-	length int64 // picoseconds: how long that one pauses
+	rest   int64 // picoseconds not yet added to Paused, below 1000
+	on     bool  // an XOFF was seen and no XON since
+	since  int64 // time of the last frame, nanoseconds since 1970
+	length int64 // pause time of the last XOFF in picoseconds
 
-	sign    sign  // of XOFFs
-	began   int64 // nanoseconds since 1970: since when it is paused without an end
-	longest int64 // nanoseconds: the longest time without an end that is over
+	sign    sign  // XOFFs
+	began   int64 // begin of the current uninterrupted pause, nanoseconds since 1970
+	longest int64 // longest finished pause in nanoseconds
 }
 
-// A PauseSign is the sign of a priority that was paused.
+// A PauseSign describes the pauses of a priority.
 type PauseSign struct {
 	Sign                  // XOFFs
-	Longest time.Duration // the longest time that it was paused without an end
+	Longest time.Duration // longest uninterrupted pause
 }
 
-// countUntil counts what the last XOFF paused up to now.
+// countUntil adds the time that the last XOFF has paused up to now.
 func (p *priorityState) countUntil(now int64) {
 	if !p.on {
 		return
@@ -59,10 +59,11 @@ func (p *priorityState) countUntil(now int64) {
 	p.rest = ps % 1000
 }
 
-// endTime returns when what the last XOFF asked for has passed.
+// endTime returns the time when the quanta of the last XOFF have passed.
 func (p *priorityState) endTime() int64 { return p.since + min(p.length/1000, math.MaxInt64-p.since) }
 
-// pausedFor returns for how long the priority has been paused without an end now, or was when that passed; 0 if it is not.
+// pausedFor returns the length of the uninterrupted pause that the last XOFF belongs to, up to now;
+// 0 if there is none.
 func (p *priorityState) pausedFor(now int64) int64 {
 	if !p.on {
 		return 0
@@ -70,11 +71,11 @@ func (p *priorityState) pausedFor(now int64) int64 {
 	return max(min(now, p.endTime())-p.began, 0)
 }
 
-// recordFrame records what a frame says of the priority, a pause of so many
-// picoseconds, 0 to go on, that came now. If all is not nil, that remembers when.
+// recordFrame records a frame that pauses the priority for length picoseconds, or resumes it if
+// that is 0. If all is not nil, the pause is also recorded there.
 func (p *priorityState) recordFrame(length int64, number uint64, now int64, all *pauses) {
 	if back := p.since - now; back > 0 && back < int64(time.Second) {
-		now = p.since // the clock of another queue: no time is counted twice
+		now = p.since // the clock of another capture queue: count no time twice
 	}
 	before := p.Paused
 	p.countUntil(now)
@@ -102,16 +103,15 @@ func (p *priorityState) recordFrame(length int64, number uint64, now int64, all 
 	}
 }
 
-// A pause is what a PFC frame says, or a PAUSE frame, which is about the whole
-// link.
+// A pause is a decoded PFC or PAUSE frame. A PAUSE frame affects the whole link.
 type pause struct {
-	mac     [6]byte // of its source
-	whole   bool    // a PAUSE frame: quanta[0] counts
+	mac     [6]byte // source address
+	whole   bool    // a PAUSE frame: only quanta[0] is used
 	enabled uint8   // bit n for priority n
 	quanta  [AllPriorities]uint16
 }
 
-// decodePause returns what the frame in m says, which is of one of the two kinds.
+// decodePause returns the fields of the PFC or PAUSE frame in m.
 func decodePause(m *message.Message) (p pause) {
 	if m.Kind == message.Pause {
 		p.whole, p.quanta[0] = true, m.Pause.Quanta
@@ -153,8 +153,7 @@ func (t *Table) observePause(p *pause, frame uint64, at int64) {
 	}
 }
 
-// pauseLength returns how long so many quanta of 512 bit times last at the
-// link's rate, in picoseconds.
+// pauseLength returns the time of quanta of 512 bit times at the link's rate, in picoseconds.
 func (t *Table) pauseLength(quanta uint16) int64 {
 	if quanta == 0 {
 		return 0

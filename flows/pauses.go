@@ -8,41 +8,41 @@ import (
 	"time"
 )
 
-// AllPriorities stands for all of a link: as Pause.Priority, and behind the priorities in Link.PauseSigns.
+// AllPriorities stands for the whole link in Pause.Priority and as the last index of
+// Link.PauseSigns.
 const AllPriorities = 8
 
-// A Pause is a time in which a priority of a link was paused without a break, or
-// several with the breaks between, where there was no room for each.
+// A Pause is an interval in which a priority of a link was paused without interruption. If there
+// are too many, adjacent pauses are merged, with the interruptions between them.
 type Pause struct {
-	Src      net.HardwareAddr // of the frames
-	Priority int              // 0 to 7 by PFC, or AllPriorities
+	Src      net.HardwareAddr // source address of the frames
+	Priority int              // 0 to 7 for PFC, or AllPriorities
 	From, To time.Time
-	Paused   time.Duration // of this time
-	XOFF     uint64        // frames
-	Frame    uint64        // the first of them
+	Paused   time.Duration // paused time within the interval
+	XOFF     uint64        // number of XOFF frames
+	Frame    uint64        // number of the first of them
 }
 
-// Room for pauses: of so many priorities of links, so many each, of which the first
-// ones are never joined.
+// Limits of the pauses kept. The first exactPauses of each priority are never merged.
 const (
 	maxPauseLists = 256
 	maxPauses     = 1024
 	exactPauses   = maxPauses / 2
 )
 
-// pauses are those of one priority of a link, in their order.
+// pauses are the pauses of one priority of a link in order of time.
 type pauses struct {
 	all   []stretch
-	grain int64 // nanoseconds: how long joined pauses may be with their breaks; 0 while there is room for all
+	grain int64 // maximum length of merged pauses in nanoseconds; 0 while none are merged
 }
 
-// A stretch is a pause, in nanoseconds since 1970.
+// A stretch is a pause; its times are in nanoseconds since 1970.
 type stretch struct {
 	from, to, paused int64
 	xoff, frame      uint64
 }
 
-// extendLast records what the last frame paused: so long, since a time.
+// extendLast extends the last pause by the time paused by the last frame.
 func (p *pauses) extendLast(since int64, paused time.Duration) {
 	if n := len(p.all); n > 0 && paused > 0 {
 		last := &p.all[n-1]
@@ -51,7 +51,7 @@ func (p *pauses) extendLast(since int64, paused time.Duration) {
 	}
 }
 
-// addXOFF records a frame that pauses from now on.
+// addXOFF records a frame that pauses the priority from now on.
 func (p *pauses) addXOFF(now int64, frame uint64) {
 	if n := len(p.all); n > 0 {
 		if last := &p.all[n-1]; now <= last.to || n > exactPauses && now-last.from < p.grain {
@@ -66,7 +66,7 @@ func (p *pauses) addXOFF(now int64, frame uint64) {
 	p.all = append(p.all, stretch{from: now, to: now, xoff: 1, frame: frame})
 }
 
-// mergeClose makes one pause of those that are so close together, behind the first ones.
+// mergeClose merges pauses that span at most grain together, except for the first ones.
 func (p *pauses) mergeClose() {
 	kept := p.all[:exactPauses+1]
 	for _, s := range p.all[exactPauses+1:] {
@@ -80,13 +80,13 @@ func (p *pauses) mergeClose() {
 	p.all = kept
 }
 
-// A pauseKey names a priority of a link.
+// A pauseKey is a priority of a link.
 type pauseKey struct {
 	mac      [6]byte
 	priority uint8
 }
 
-// pausesOf returns the pauses of a priority, nil if none are kept or there is no room.
+// pausesOf returns the pauses of a priority, or nil if none are kept or there are too many lists.
 func (t *Table) pausesOf(mac [6]byte, priority int) *pauses {
 	if !t.config.Series {
 		return nil
@@ -100,8 +100,8 @@ func (t *Table) pausesOf(mac [6]byte, priority int) *pauses {
 	return p
 }
 
-// Pauses returns when which priorities were paused, by source address, priority and
-// time; nothing without Config.Series. Each ends as [Priority] says.
+// Pauses returns the pauses by source address, priority and time, or nil without Config.Series.
+// [Priority.Paused] describes when a pause ends.
 func (t *Table) Pauses() (all []Pause) {
 	for k, p := range t.pauses {
 		now := t.links[k.mac][k.priority]

@@ -1,16 +1,16 @@
 package flows
 
-// A pool holds values by id, from 1 on; id 0 names none. It grows by blocks, so that
-// a value never moves, and reuses what was given back.
+// A pool holds values by id, from 1; id 0 means none. It grows in blocks, so that values never
+// move, and reuses released values.
 type pool[T any] struct {
 	blocks []*[poolBlock]T
-	n      uint32   // ids given out so far
-	free   []uint32 // of these, those whose value was given back
+	n      uint32   // number of ids allocated so far
+	free   []uint32 // released ids
 }
 
 const poolBlock = 64
 
-// lookUp returns the value with an id, nil for id 0.
+// lookUp returns the value with an id, or nil for id 0.
 func (p *pool[T]) lookUp(id uint32) *T {
 	if id == 0 {
 		return nil
@@ -18,8 +18,7 @@ func (p *pool[T]) lookUp(id uint32) *T {
 	return &p.blocks[(id-1)/poolBlock][(id-1)%poolBlock]
 }
 
-// allocate returns the value with an id. If the id is 0 it sets it to that of a new, zero
-// value.
+// allocate returns the value with an id. If the id is 0, it is set to the id of a new zero value.
 func (p *pool[T]) allocate(id *uint32) *T {
 	if last := len(p.free) - 1; *id == 0 && last >= 0 {
 		*id, p.free = p.free[last], p.free[:last]
@@ -33,7 +32,7 @@ func (p *pool[T]) allocate(id *uint32) *T {
 	return p.lookUp(*id)
 }
 
-// release takes back the value with an id, if there is one, and sets the id to 0.
+// release frees the value with an id, if any, and sets the id to 0.
 func (p *pool[T]) release(id *uint32) {
 	if *id != 0 {
 		var zero T
@@ -42,5 +41,5 @@ func (p *pool[T]) release(id *uint32) {
 	}
 }
 
-// countUsed returns how many values are given out.
+// countUsed returns the number of values in use.
 func (p *pool[T]) countUsed() uint32 { return p.n - uint32(len(p.free)) }

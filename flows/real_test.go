@@ -116,7 +116,8 @@ func TestRealPoints(t *testing.T) {
 			require.Equal(t, want.N, forward.Count())
 			require.InEpsilon(t, want.P50, toMicros(forward.Percentile(0.5)), 0.1)
 			require.InEpsilon(t, want.P99, toMicros(forward.Percentile(0.99)), 0.1)
-			require.Equal(t, [2]float64{want.Min, want.Max}, [2]float64{toMicros(forward.Min()), toMicros(forward.Max())})
+			require.Equal(t, [2]float64{want.Min, want.Max},
+				[2]float64{toMicros(forward.Min()), toMicros(forward.Max())})
 		} else { // repeats that arrived too count here
 			require.GreaterOrEqual(t, forward.Count(), want.N)
 		}

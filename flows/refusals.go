@@ -2,53 +2,49 @@ package flows
 
 import "github.com/rocecn/rocecn/bth"
 
-// A sender that repeats goes back to a PSN and sends on from there: a run of
-// requests that were sent before, all for the same cause. It goes back to the PSN
-// that a NAK or an RNR NAK names, or after a timeout to the lowest one that was
-// not acknowledged.
+// A sender that retransmits goes back to a PSN and continues from there: a run of retransmissions
+// with one cause. It goes back to the PSN in a NAK or RNR NAK, or after a timeout to the lowest
+// unacknowledged PSN.
 
-// A refusal is a NAK of the code PSN sequence or an RNR NAK.
+// A refusal is an RNR NAK or a NAK with the code PSN sequence error.
 type refusal struct {
-	from  uint32 // the PSN that it names
-	low   uint32 // the lowest PSN from there on that nothing covers
-	to    uint32 // behind the PSNs that it may explain: those sent before it came, or before the sender went back
-	done  uint32 // behind the last PSN that was repeated because of it
-	order uint64 // when it came; 0: there is none
-	rnr   bool   // it explains as an RNR NAK does
-	acted bool   // something was repeated because of it
-	used  bool   // … beginning with the PSN that it names, or with one behind that was lost
+	from  uint32 // PSN in the NAK
+	low   uint32 // lowest PSN from there on that no answer covers
+	to    uint32 // end of the PSNs that it may explain: those sent before it came, or before the sender went back
+	done  uint32 // end of the PSNs retransmitted because of it
+	order uint64 // number of the NAK's packet; 0 if unset
+	rnr   bool   // explains retransmissions as an RNR NAK
+	acted bool   // it caused a retransmission
+	used  bool   // it caused one that began with its PSN, or with a later one because packets were lost
 }
 
-// maxRefusals is how many refusals of a flow are remembered; the oldest goes
-// when there is one more.
+// maxRefusals is the number of refusals remembered for each flow; the oldest one is overwritten.
 const maxRefusals = 8
 
-// refusals are those of the present life, and the run of repeats that the flow is
-// in.
+// refusals are the refusals of the current life, and the current run of retransmissions.
 type refusals struct {
 	all [maxRefusals]refusal
 
-	cause  RetransmissionCause // of the run
-	by     uint64              // order of the refusal that caused it; 0: none did
-	exact  bool                // it began with the PSN that the refusal names
-	n      uint8               // how many requests it has, counted up to maxBeyond+1
-	next   uint32              // behind the highest PSN of the run
-	back   uint32              // the lowest PSN that it passed over last, as long as that may still come
-	beyond uint8               // how many requests came beyond back; 0 where nothing was passed over
-	began  uint64              // order of the request that began the last run of repeats
+	cause  RetransmissionCause // cause of the run
+	by     uint64              // order of the refusal that caused it; 0 for none
+	exact  bool                // the run began with the PSN of the refusal
+	n      uint8               // requests in the run, counted up to maxBeyond+1
+	next   uint32              // end of the highest PSN in the run
+	back   uint32              // lowest PSN of the last gap in the run, while it may still be filled
+	beyond uint8               // requests after back; 0 without a gap
+	began  uint64              // number of the packet that began the last run
 }
 
-// maxBeyond is after how many requests beyond it a PSN that a run passed over, or
-// with which it should have begun, is taken for lost: fewer may have changed places
-// with it.
+// maxBeyond is the number of later requests in a run after which a skipped PSN counts as lost. With
+// fewer, the packets may be reordered.
 const maxBeyond = 3
 
-// addRefusal remembers that PSN from was refused, when what is before sent had been
-// sent. Where an RNR NAK and a NAK name the same PSN, the receiver was not ready:
-// soft-RoCE sends the NAK for the packets behind.
+// addRefusal records a NAK with PSN from; the PSNs before sent had been sent. If an RNR NAK and a
+// NAK have the same PSN, the receiver was not ready: soft-RoCE sends the NAK for the packets after
+// it.
 func (h *history) addRefusal(from, sent uint32, rnr bool, order uint64) {
 	if bth.ComparePSN(sent, from) <= 0 {
-		return // nothing was sent yet that it could be about
+		return // nothing sent yet that it could be about
 	}
 	r, oldest := &h.refusals, 0
 	one := refusal{from: from, low: from, to: sent, done: from, order: order, rnr: rnr}
@@ -64,8 +60,8 @@ func (h *history) addRefusal(from, sent uint32, rnr bool, order uint64) {
 	r.all[oldest] = one
 }
 
-// coverRefusals records that everything up to PSN c was received. What the sender did
-// not act upon yet it may still go back to: the refusal is on its way to it.
+// coverRefusals records that all PSNs up to c were received. A refusal that the sender has not
+// acted on is kept, because it may still be on its way.
 func (h *history) coverRefusals(c uint32) {
 	for i := range h.refusals.all {
 		x := &h.refusals.all[i]
@@ -79,9 +75,8 @@ func (h *history) coverRefusals(c uint32) {
 	}
 }
 
-// goBack records a request with PSN p, which takes those before end, that was
-// sent before, or fills a hole, in which case it is late. It returns why it was
-// repeated.
+// goBack records a retransmitted request with PSNs from p up to end, or a late one that fills a
+// hole, and returns its cause.
 func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) RetransmissionCause {
 	r := &h.refusals
 	switch {
@@ -99,7 +94,7 @@ func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Re
 		if named == nil {
 			named = r.findExplaining(p)
 		}
-		if named == nil && late { // out of order
+		if named == nil && late { // reordered
 			return CauseTimeout
 		}
 		r.beginRun(named, p)
@@ -127,14 +122,14 @@ func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Re
 	return r.cause
 }
 
-// countBeyond counts one more request beyond what the run passed over.
+// countBeyond counts a request after a gap in the run.
 func (r *refusals) countBeyond() {
 	if r.beyond > 0 {
 		r.beyond = (r.beyond + 1) % (maxBeyond + 1)
 	}
 }
 
-// beginRun begins a run with PSN p, because of a refusal if there is one.
+// beginRun begins a run with PSN p, caused by refusal x, or by a timeout if x is nil.
 func (r *refusals) beginRun(x *refusal, p uint32) {
 	r.cause, r.by, r.exact, r.n = CauseTimeout, 0, false, 0
 	if x == nil {
@@ -146,8 +141,7 @@ func (r *refusals) beginRun(x *refusal, p uint32) {
 	}
 }
 
-// findNamed returns the newest refusal that names PSN p and that the sender did not
-// go back for, nil without one.
+// findNamed returns the newest refusal with PSN p that the sender has not gone back for, or nil.
 func (r *refusals) findNamed(p uint32) (found *refusal) {
 	for i := range r.all {
 		x := &r.all[i]
@@ -158,15 +152,16 @@ func (r *refusals) findNamed(p uint32) (found *refusal) {
 	return found
 }
 
-// findExplaining returns the newest refusal that may explain why PSN p is repeated:
-// adapters that repeat selectively begin anywhere behind the PSN that it names.
+// findExplaining returns the newest refusal that may explain a retransmission of PSN p, or nil.
+// Adapters with selective retransmission may begin after its PSN.
 func (r *refusals) findExplaining(p uint32) (found *refusal) {
 	for i := range r.all {
 		x := &r.all[i]
 		switch {
 		case x.order == 0 || bth.ComparePSN(p, x.low) < 0 || found != nil && x.order < found.order:
-		case x.acted && (bth.ComparePSN(p, x.done) < 0 || bth.ComparePSN(p, x.to) >= 0): // again, or sent later
-		case !x.acted && bth.ComparePSN(x.low, x.to) >= 0: // it was all received
+		// retransmitted again, or sent later
+		case x.acted && (bth.ComparePSN(p, x.done) < 0 || bth.ComparePSN(p, x.to) >= 0):
+		case !x.acted && bth.ComparePSN(x.low, x.to) >= 0: // everything was received
 		default:
 			found = x
 		}

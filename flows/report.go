@@ -12,69 +12,69 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Flow is what is known of a flow: the requests of one direction, and what
-// came back about them.
+// A Flow is the report of one flow: the requests of one direction and the answers about them.
 type Flow struct {
 	rocev2.FlowKey
 	SrcQP     uint32
-	SrcQPFrom qpmap.Basis // 0: SrcQP is not known
+	SrcQPFrom qpmap.Basis // 0 if SrcQP is unknown
 
 	Requests
-	First, Last time.Time // the first request; the last packet, request or answer
-	// Bits of IP packets a second: from the first request to the last, and in the
-	// busiest 100 ms, or all of the time where that is shorter. 0 where there are
-	// fewer than three, or no time between.
+	First, Last time.Time // first request; last packet, request or answer
+	// Rate of IP packets in bits per second: mean from the first request to the last, and peak
+	// within 100 ms, or within the whole time if it is shorter. Both are 0 if there are fewer than
+	// three requests, or no time between them.
 	Mean, Peak float64
 
-	Sequenced bool // PSN and Causes mean something: not UD, not management
+	Sequenced bool // PSN and Causes are valid; false for UD and management
 	PSN       PSN
 	Causes    Retransmissions
 
 	Answers
-	Spacing time.Duration // the least between two CNPs; negative with fewer than two
-	AfterCE *Histogram    // from the first CE since the CNP before to the CNP; nil without
-	RTT     *Histogram    // as seen where the packets were captured; nil without
+	Spacing time.Duration // shortest time between two CNPs; negative with fewer than two
+	AfterCE *Histogram    // time from the first CE mark since the previous CNP to a CNP; nil without values
+	RTT     *Histogram    // round trip time at the capture point; nil without values
 
 	Queue QueueDepth
 
-	// Of the last request's frame, as captured; nil where that is not Ethernet.
+	// MAC addresses of the last request, as captured; nil if it is not Ethernet.
 	SrcMAC, DstMAC net.HardwareAddr
-	// SharedPort is how many other flows of the snapshot have the same two addresses, in this direction, and the same
-	// SrcPort, so that ECMP sends them all one way. Flows of management and those whose port varies share with none.
+	// SharedPort is the number of other flows in the snapshot with the same source, destination and
+	// SrcPort, which ECMP puts on the same path. Management flows and flows with varying ports are
+	// not counted.
 	SharedPort uint64
 
 	Evidence *Evidence // nil without Config.Evidence
 }
 
-// Requests counts the requests of a flow, repeats and those with a wrong ICRC
-// included. Message and Messages have the messages that they make up.
+// Requests counts the requests of a flow, including retransmissions and requests with a wrong ICRC.
+// Message and Messages return the messages.
 type Requests struct {
 	Transport     bth.Transport
-	VLAN          uint16 // of the tag next to the IP header; 0 without
+	VLAN          uint16 // ID in the innermost tag; 0 without a tag
 	PCP           uint8  // bit n: PCP n was seen in that tag; 0 without tags
-	SrcPort       uint16 // UDP, of the last request: what ECMP tells flows of two hosts apart by
+	SrcPort       uint16 // UDP source port of the last request, which ECMP uses to choose the path
 	Varies        Varies
-	MTU           uint16    // path MTU in octets; 0 if not known
+	MTU           uint16    // path MTU in octets; 0 if unknown
 	DSCP          uint64    // bit n: DSCP n was seen
-	ECN           [4]uint64 // packets by ECN field
+	ECN           [4]uint64 // requests by ECN field
 	Packets       uint64
-	IPOctets      uint64 // by the length fields of IP
-	PayloadOctets uint64 // without pad
+	IPOctets      uint64 // from the length fields of IP
+	PayloadOctets uint64 // without padding
 	ICRCWrong     uint64
 	Truncated     uint64
-	FirstTrouble  uint64 // the first frame with a gap or a repeat; 0 without
+	FirstTrouble  uint64 // number of the first frame with a gap or a retransmission; 0 without
 
 	messages [messageKinds]Messages
 }
 
-// Varies says which of these were not the same in all requests of a flow. The values given are those of the last
-// request; for VLAN, of the last one with a tag.
+// Varies reports which fields differ between the requests of a flow. Requests and Flow contain the
+// values of the last request, and for VLAN those of the last one with a tag.
 type Varies struct {
 	VLAN, SrcPort, SrcMAC, DstMAC bool
 }
 
-// Message returns how many messages of a kind there were, by a pointer so that a program can make up a snapshot. For an
-// unknown kind it points to counts of their own.
+// Message returns a pointer to the counts of a message kind, so that a program can also build a
+// snapshot. For an unknown kind it points to counts that are not part of r.
 func (r *Requests) Message(k MessageKind) *Messages {
 	if int(k) >= len(r.messages) {
 		return new(Messages)
@@ -82,7 +82,7 @@ func (r *Requests) Message(k MessageKind) *Messages {
 	return &r.messages[k]
 }
 
-// Messages yields all kinds of messages, those that did not occur included.
+// Messages yields every message kind with its counts, 0 included.
 func (r *Requests) Messages() iter.Seq2[MessageKind, Messages] {
 	return func(yield func(MessageKind, Messages) bool) {
 		for k, m := range r.messages {
@@ -95,37 +95,37 @@ func (r *Requests) Messages() iter.Seq2[MessageKind, Messages] {
 
 // Messages counts the messages of one kind.
 type Messages struct {
-	Begun uint64 `json:"begun"` // the first packet was seen
-	// Of these, those whose last packet was seen too, and all between, unless an
-	// answer covers what is missing; of READ and ATOMIC the last response was seen.
+	Begun uint64 `json:"begun"` // messages whose first packet was seen
+	// Complete counts those whose last packet was seen as well, with all packets in between
+	// captured or acknowledged; for READ and ATOMIC the last response was seen.
 	Complete uint64 `json:"complete"`
 }
 
-// PSN counts what the PSNs of a flow's requests show.
+// PSN counts the results of following a flow's PSNs.
 type PSN struct {
-	First         uint32 `json:"first"` // the lowest PSN of the first life
-	Last          uint32 `json:"last"`  // the last PSN that a request takes
-	Lives         uint64 `json:"-"`     // how often the flow began: 1 and once more for each new one
+	First         uint32 `json:"first"` // lowest PSN of the first life
+	Last          uint32 `json:"last"`  // last PSN taken by a request
+	Lives         uint64 `json:"-"`     // number of times that the flow began: 1 plus one for each new connection
 	Gaps          uint64 `json:"gaps"`
-	Missing       uint64 `json:"missing"` // PSNs that were passed over
+	Missing       uint64 `json:"missing"` // skipped PSNs
 	Late          uint64 `json:"late"`    // requests that filled a gap later
 	Retransmitted uint64 `json:"repeats"`
-	Copies        uint64 `json:"copies"`   // requests that a network copied, as Identifications of IPv4 tell; no repeats
-	Unseen        uint64 `json:"unseen"`   // of the missing, those that the other side received: the capture lost them
-	Lost          uint64 `json:"lost"`     // those that no answer covers
-	Unjudged      uint64 `json:"unjudged"` // those of flows without an answer
+	// copies made by the network, recognized by the IPv4 Identification; not retransmissions
+	Copies   uint64 `json:"copies"`
+	Unseen   uint64 `json:"unseen"`   // skipped PSNs that the receiver acknowledged: not captured
+	Lost     uint64 `json:"lost"`     // skipped PSNs that no answer covers
+	Unjudged uint64 `json:"unjudged"` // skipped PSNs of flows without an answer
 }
 
-// NeverSeen returns how many PSNs were passed over and never came: what came
-// late is not among them.
+// NeverSeen returns the number of skipped PSNs that were not seen later.
 func (p *PSN) NeverSeen() uint64 { return p.Unseen + p.Lost + p.Unjudged }
 
-// Retransmissions counts repeats by their cause.
+// Retransmissions counts retransmissions by cause.
 type Retransmissions struct {
-	NAK     uint64 `json:"nak"`     // SequenceNAK
-	RNR     uint64 `json:"rnr"`     // RNR
-	Read    uint64 `json:"read"`    // ReadRest
-	Timeout uint64 `json:"timeout"` // Timeout
+	NAK     uint64 `json:"nak"`     // CauseSequenceNAK
+	RNR     uint64 `json:"rnr"`     // CauseRNR
+	Read    uint64 `json:"read"`    // CauseReadRest
+	Timeout uint64 `json:"timeout"` // CauseTimeout
 }
 
 func (r *Retransmissions) addCounts(o *Retransmissions) {
@@ -148,45 +148,46 @@ func (r *Retransmissions) countCause(c RetransmissionCause) {
 	}
 }
 
-// QueueDepth is the deepest queue that an IOAM trace names.
+// QueueDepth is the deepest queue in IOAM traces.
 type QueueDepth struct {
-	Node  uint64 `json:"node"`  // as ioam.Node.ID says
+	Node  uint64 `json:"node"`  // as returned by ioam.Node.ID
 	Depth uint32 `json:"depth"` // in the unit of the node; Linux writes octets
 	Known bool   `json:"-"`
 }
 
-// raise replaces q by another one that is deeper.
+// raise replaces q if by is deeper.
 func (q *QueueDepth) raise(by QueueDepth) {
 	if !q.Known || by.Depth > q.Depth {
 		*q = by
 	}
 }
 
-// Unpaired counts packets that are about no flow that is known. The key is that
-// of the packets themselves.
+// Unpaired counts packets that could not be matched to a flow. The key is that of the packets
+// themselves.
 type Unpaired struct {
 	rocev2.FlowKey
-	WithQP bool // the packets name a queue pair
+	WithQP bool // the packets have a queue pair number
 	Answers
-	CNP Sign // of the CNPs among them without a Fast CNP option; nothing without Config.Evidence
+	CNP Sign // the CNPs among them without a Fast CNP option; zero without Config.Evidence
 }
 
-// Link is what one source address said in PFC frames, and in PAUSE frames, which
-// are about all priorities at once.
+// Link counts the PFC frames and PAUSE frames from one source address. PAUSE frames affect all
+// priorities.
 type Link struct {
 	Src        net.HardwareAddr             // of the frames
 	Priorities [8]Priority                  // by PFC
 	All        Priority                     // by PAUSE
-	PauseSigns [AllPriorities + 1]PauseSign // the same by priority, and at AllPriorities those by PAUSE
-	Rate       uint64                       // of the link, in bits a second
-	Assumed    bool                         // Rate is a guess: Config.LinkRate was not given
+	PauseSigns [AllPriorities + 1]PauseSign // by priority for PFC, and at AllPriorities for PAUSE
+	Rate       uint64                       // link rate in bits per second
+	Assumed    bool                         // Config.LinkRate was 0, so Rate is an assumption
 }
 
-// reportFlow returns what is known of the flow of a stream with requests.
+// reportFlow returns the report of the flow of a stream that has requests.
 func (t *Table) reportFlow(s *stream) Flow {
 	f := &s.flow
 	out := Flow{
-		FlowKey: t.keyOfStream(s).FlowKey(), Requests: f.Requests, First: timeOf(f.first), Answers: s.settled, Spacing: -1,
+		FlowKey: t.keyOfStream(s).FlowKey(), Requests: f.Requests, First: timeOf(f.first), Answers: s.settled,
+		Spacing: -1,
 		AfterCE: t.histograms.lookUp(f.cnps.afterCE).clone(), Queue: f.queue,
 	}
 	if e := t.evidences.lookUp(f.evidence); e != nil {
@@ -235,7 +236,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 
 func timeOf(at int64) time.Time { return time.Unix(0, at).UTC() }
 
-// appendUnpaired appends what a stream has that is about no flow.
+// appendUnpaired appends the answers of a stream that could not be matched to a flow.
 func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 	add := func(k *key, a *Answers) {
 		if a.Total() > 0 {
@@ -252,20 +253,20 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 	if e := t.evidences.lookUp(s.flow.evidence); e != nil && s.flow.Packets == 0 && len(all) > before {
 		all[before].CNP = e.signs[SignCNP].toSign()
 	}
-	// What names this flow, of which no request was seen.
+	// Notifications that name this flow, of which no request was seen.
 	if e := t.earlies.lookUp(s.early); e != nil && e.notified && s.flow.Packets == 0 {
 		add(&e.from, &s.settled)
 	}
 	return all
 }
 
-// hasOwner says whether the answers in s belong to a flow that has a request.
+// hasOwner reports whether the answers in s belong to a flow with requests.
 func (t *Table) hasOwner(s *stream) bool {
 	about := t.ownerOf(s)
 	return about != nil && about.flow.Packets > 0
 }
 
-// reportLinks returns what was said in PFC and PAUSE frames, by source address.
+// reportLinks returns the reports of all links by source address.
 func (t *Table) reportLinks() (all []Link) {
 	for mac, priorities := range t.links {
 		l := Link{Src: mac[:], Rate: t.config.LinkRate, Assumed: t.assumed}
@@ -284,9 +285,8 @@ func (t *Table) reportLinks() (all []Link) {
 	return all
 }
 
-// Trouble says how much trouble a flow had, to put the worst first: packets
-// that stayed missing or were repeated, refusals, CE marks, notifications, wrong
-// ICRCs. Packets that came out of order are none.
+// Trouble returns a score that orders flows from worst to best: PSNs never seen, retransmissions,
+// NAKs, CE marks, notifications and wrong ICRCs. Reordered packets do not count.
 func (f *Flow) Trouble() uint64 {
 	return f.PSN.NeverSeen() + f.PSN.Retransmitted + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
 }

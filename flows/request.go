@@ -2,15 +2,14 @@ package flows
 
 import "github.com/rocecn/rocecn/bth"
 
-// observeRequest records a request.
 func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 	s := t.streamOf(&p.pkt.Flow)
 	f := &s.flow
 	if f.Packets == 0 {
 		f.first, f.last = at, at
-		t.evidences.release(&f.evidence) // of CNPs about another flow
+		t.evidences.release(&f.evidence) // CNPs about another flow
 		if e := t.earlies.lookUp(s.early); e != nil {
-			e.notified = false // what came about the flow before counts for it now
+			e.notified = false // earlier notifications now count for the flow
 		}
 		t.names.addFlow(&p.pkt.Flow)
 	}
@@ -38,7 +37,7 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 	}
 }
 
-// recordSequenced records a request of a transport whose PSNs follow one another.
+// recordSequenced records a request of a transport with consecutive PSNs.
 func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
 	f, q, r := &s.flow, &s.flow.sequence, &roles[p.pkt.Opcode]
 	t.learnMTU(s, p.pkt.Opcode.PathMTU(p.pkt.Payload))
@@ -79,7 +78,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
 			askRequest: askRequest{from: p.pkt.PSN, to: bth.AddPSN(p.pkt.PSN, n+more), octets: p.readLength(),
 				atomic: r.message == MessageAtomic, order: t.stats.Packets},
 			at: at, read: r.message == MessageRead,
-			ackReq: p.pkt.AckReq && !q.isCovered(p.pkt.PSN), // or the answer came first: two packets changed places
+			ackReq: p.pkt.AckReq && !q.isCovered(p.pkt.PSN), // if the answer came first, the two packets were reordered
 		}, verdict)
 	}
 	if verdict != retransmitted {
@@ -90,7 +89,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
 	case verdict == late && !unreliable:
 		asked = h.goBack(q, p.pkt.PSN, bth.AddPSN(p.pkt.PSN, n), t.stats.Packets, true) != CauseTimeout
 	case !verdict.isRetransmission():
-	case unreliable: // UC repeats nothing
+	case unreliable: // UC does not retransmit
 		return
 	default:
 		cause = h.goBack(q, p.pkt.PSN, bth.AddPSN(p.pkt.PSN, n), t.stats.Packets, false)
@@ -113,7 +112,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
 	}
 }
 
-// historyOf returns the history of a flow, and begins it if there is none.
+// historyOf returns the history of a flow, adding it if needed.
 func (t *Table) historyOf(f *flow) *history {
 	h := t.histories.allocate(&f.history)
 	if f.opening.set {
@@ -123,8 +122,7 @@ func (t *Table) historyOf(f *flow) *history {
 	return h
 }
 
-// learnMTU records the path MTU of a connection, seen in the stream s; 0 says
-// nothing.
+// learnMTU records the path MTU of a connection, seen in the stream s; 0 is ignored.
 func (t *Table) learnMTU(s *stream, mtu uint16) {
 	if mtu == 0 {
 		return
@@ -135,7 +133,7 @@ func (t *Table) learnMTU(s *stream, mtu uint16) {
 	}
 }
 
-// setMTU sets the path MTU of a flow, unless it is known already.
+// setMTU sets the path MTU of a flow, unless it is known.
 func (t *Table) setMTU(s *stream, mtu uint16) {
 	f := &s.flow
 	if f.MTU != 0 || mtu == 0 {

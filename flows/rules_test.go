@@ -126,7 +126,8 @@ func TestPSNRules(t *testing.T) {
 		psn    PSN
 		causes Retransmissions
 	}{
-		{"in order", newPaired(t, 10).sendOnly(10, 11, 12).answerACK(12), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
+		{"in order", newPaired(t, 10).sendOnly(10, 11, 12).answerACK(12), PSN{First: 10, Last: 12, Lives: 1},
+			Retransmissions{}},
 		{"wrapping", newPaired(t, 0xFFFFFE).sendOnly(0xFFFFFE, 0xFFFFFF, 0, 1).answerACK(1),
 			PSN{First: 0xFFFFFE, Last: 1, Lives: 1}, Retransmissions{}},
 		{"gap, covered after", newPaired(t, 10).sendOnly(10, 13).answerACK(13),
@@ -141,7 +142,8 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Retransmissions{}},
 		{"gap, a NAK covers what is before", newPaired(t, 10).sendOnly(10, 13).answerNAK(12),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
-		{"gap, READ response covers", newPaired(t, 10).sendOnly(10).sendRead(12, 1).answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 12),
+		{"gap, READ response covers", newPaired(t, 10).sendOnly(10).sendRead(12, 1).
+			answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 		{"gap, ATOMIC Acknowledge covers", newPaired(t, 10).sendOnly(10).sendOp(bth.RCFetchAdd,
 			12).answerOp(bth.RCAtomicAcknowledge, 0x1F, 12),
@@ -155,7 +157,8 @@ func TestPSNRules(t *testing.T) {
 		{"late in the middle of a hole", newPaired(t, 10).sendOnly(10, 15, 12).answerACK(15),
 			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Retransmissions{}},
 		{"late twice is a repeat", newPaired(t, 10).sendOnly(10, 12, 11, 11).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1},
+			Retransmissions{Timeout: 1}},
 		{"65,536 ahead is a gap", newScript(t).sendOnly(10, 11+65536),
 			PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
 		{"65,537 ahead is a new life", newScript(t).sendOnly(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2},
@@ -164,10 +167,12 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"65,537 behind is a new life", newScript(t).sendOnly(100_000, 100_000-65536),
 			PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Retransmissions{}},
-		{"a hole of the life before", newPaired(t, 10).sendOnly(10, 12).answerACK(10).sendOnly(500_000, 11, 500_001).answerACK(500_001),
+		{"a hole of the life before", newPaired(t, 10).sendOnly(10, 12).answerACK(10).
+			sendOnly(500_000, 11, 500_001).answerACK(500_001),
 			PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 
-		{"CM names it anew", newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).sendOnly(900, 901).answerACK(901),
+		{"CM names it anew", newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).
+			sendOnly(900, 901).answerACK(901),
 			PSN{First: 10, Last: 901, Lives: 2}, Retransmissions{}},
 		{"CM names it anew, the first is missing",
 			newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).sendOnly(902).answerACK(902),
@@ -175,11 +180,14 @@ func TestPSNRules(t *testing.T) {
 		{"CM names it anew, from the same PSN",
 			newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 10, 1024).sendOnly(10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 2}, Retransmissions{}},
-		{"CM retransmits", newPaired(t, 10).exchangeCM(7, 10, 1024).sendOnly(10).exchangeCM(7, 10, 1024).sendOnly(11).answerACK(11),
+		{"CM retransmits", newPaired(t, 10).exchangeCM(7, 10, 1024).sendOnly(10).exchangeCM(7, 10, 1024).
+			sendOnly(11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
-		{"a REQ alone", newPaired(t, 10).sendOnly(10).forgeREP(7).sendOnly(11).answerREP(7, 10).sendOnly(12).answerACK(12),
+		{"a REQ alone", newPaired(t, 10).sendOnly(10).forgeREP(7).sendOnly(11).answerREP(7, 10).sendOnly(12).
+			answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
-		{"a forged exchange, and then a gap", newPaired(t, 10).sendOnly(10).exchangeCM(9, 12, 1024).sendOnly(11, 13).answerACK(13),
+		{"a forged exchange, and then a gap", newPaired(t, 10).sendOnly(10).exchangeCM(9, 12, 1024).
+			sendOnly(11, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 		{"a forged exchange", newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024).sendOnly(11, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
@@ -197,9 +205,11 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"a NAK for what was not sent yet", newPaired(t, 10).sendOnly(10).answerNAK(11).sendOnly(11, 11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a NAK of which all was received", newPaired(t, 10).sendOnly(10, 11).answerNAK(11).answerACK(11).sendOnly(12, 12),
+		{"a NAK of which all was received", newPaired(t, 10).sendOnly(10, 11).answerNAK(11).answerACK(11).
+			sendOnly(12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a NAK, and an ACK of what is before it", newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).answerACK(10).sendOnly(11),
+		{"a NAK, and an ACK of what is before it", newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).
+			answerACK(10).sendOnly(11),
 			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"three come before the one that they changed places with",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 13, 14, 15, 12),
@@ -209,7 +219,8 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 6}, Retransmissions{NAK: 5, Timeout: 1}},
 		{"NAK, and the one that it names comes late after all",
 			newPaired(t, 10).sendOnly(10, 12).answerNAK(11).sendOnly(11, 13, 11, 12, 13).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 3},
+			Retransmissions{NAK: 3}},
 		{"three come before the one that the NAK names",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 11),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
@@ -217,7 +228,8 @@ func TestPSNRules(t *testing.T) {
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 15, 11),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 4, Timeout: 1}},
 		{"what a run before passed over",
-			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).sendOnly(11, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 12, 13, 12),
+			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).sendOnly(11, 13, 14, 15, 16).answerNAK(11).
+				sendOnly(11, 12, 13, 12),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 9}, Retransmissions{NAK: 3, Timeout: 6}},
 		{"NAK, once",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).sendOnly(11, 12, 11, 12).answerACK(12),
@@ -239,14 +251,16 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
 		{"the NAKed one was not captured and comes late",
 			newPaired(t, 10).sendOnly(10, 12, 13).answerNAK(11).sendOnly(11, 12, 13).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2},
+			Retransmissions{NAK: 2}},
 		{"a run whose packets change places",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerACK(10).sendOnly(11, 13, 12, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{Timeout: 4}},
 		{"a NAKed run whose packets change places",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerNAK(11).answerACK(14).sendOnly(11, 13, 12, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
-		{"RNR NAK", newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerACK(11),
+		{"RNR NAK", newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).
+			answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
 		{"RNR NAK and NAK of the same PSN",
 			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).answerNAK(10).sendOnly(10, 11).answerACK(11),
@@ -258,7 +272,8 @@ func TestPSNRules(t *testing.T) {
 			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).answerNAK(10).sendOnly(10, 11, 10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
 		{"RNR NAK, and then a NAK for what was lost",
-			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerNAK(10).sendOnly(10, 11).answerACK(11),
+			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerNAK(10).sendOnly(10, 11).
+				answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 2, NAK: 2}},
 		{"the newer refusal",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(10, 12).answerACK(12),
@@ -268,11 +283,14 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
 		{"other NAKs explain nothing", newPaired(t, 10).sendOnly(10).answerOp(bth.RCAcknowledge, 0x62, 10).sendOnly(10),
 			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"timeout", newPaired(t, 10).sendOnly(10, 10), PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+		{"timeout", newPaired(t, 10).sendOnly(10, 10), PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1},
+			Retransmissions{Timeout: 1}},
 
-		{"READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(13).answerACK(13), PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
+		{"READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(13).answerACK(13), PSN{First: 10, Last: 13, Lives: 1},
+			Retransmissions{}},
 		{"READ at the end", newPaired(t, 10).sendRead(10, 3000), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
-		{"READ of nothing", newPaired(t, 10).sendRead(10, 0).sendOnly(11), PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
+		{"READ of nothing", newPaired(t, 10).sendRead(10, 0).sendOnly(11), PSN{First: 10, Last: 11, Lives: 1},
+			Retransmissions{}},
 		{"READ missing", newPaired(t, 10).sendOnly(10).sendOnly(14).answerACK(14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Unseen: 3}, Retransmissions{}},
 		{"READ late", newPaired(t, 10).sendOnly(10, 14).sendRead(11, 3000).answerACK(14),
@@ -298,10 +316,12 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"MTU from a First packet behind the READ", newScript(t).sendRead(10, 4096).sendFirst(1024, 14),
 			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
-		{"MTU from a response", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).answerOp(bth.RCRDMAReadResponseFirst, 0x1F,
-			10).sendOnly(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
-		{"the last response tells", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).answerOp(bth.RCRDMAReadResponseLast, 0x1F,
-			13).sendOnly(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
+		{"MTU from a response", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
+			answerOp(bth.RCRDMAReadResponseFirst, 0x1F,
+				10).sendOnly(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
+		{"the last response tells", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
+			answerOp(bth.RCRDMAReadResponseLast, 0x1F,
+				13).sendOnly(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 		{"responses are no packets that were not seen",
 			newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).answerOp(bth.RCRDMAReadResponseLast, 0x1F, 13),
 			PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
@@ -316,7 +336,8 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 15, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
 		{"a run that begins with one that was not captured",
 			newPaired(t, 10).sendOnly(10, 12, 13, 14).answerRNR(11).answerNAK(13).sendOnly(11, 13, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2},
+			Retransmissions{RNR: 2}},
 		{"a connection as far on as one life goes",
 			newPaired(t, 10).sendOnly(10).exchangeCM(8, 900, 1024).sendOnly(900 + 65536),
 			PSN{First: 10, Last: 900 + 65536, Lives: 2, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
@@ -326,10 +347,13 @@ func TestPSNRules(t *testing.T) {
 		{"UC: late, and no repeats", newScript(t).sendOp(bth.UCSendOnly, 10, 12, 11, 11, 10),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
 		{"XRC", newScript(t).sendOp(bth.TransportXRC.Opcode(bth.OpSendOnly), 10, 12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1},
+			Retransmissions{Timeout: 1}},
 		{"RD", newScript(t).sendOp(bth.TransportRD.Opcode(bth.OpSendOnly), 10, 12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"answers that came before the votes decide", newScript(t).sendOnly(10, 12).answerACK(10).sendOnly(13, 14).answerACK(13, 14),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1},
+			Retransmissions{Timeout: 1}},
+		{"answers that came before the votes decide", newScript(t).sendOnly(10, 12).answerACK(10).sendOnly(13, 14).
+			answerACK(13, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -342,7 +366,8 @@ func TestPSNRules(t *testing.T) {
 
 // sendFirst gives a SEND First of an MTU's length.
 func (s *script) sendFirst(mtu, psn uint32) *script {
-	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendFirst, Flow: s.keyAB(), PSN: psn, Payload: mtu}})
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendFirst, Flow: s.keyAB(), PSN: psn,
+		Payload: mtu}})
 	return s
 }
 
@@ -386,8 +411,9 @@ func TestHolesSplit(t *testing.T) {
 		Unseen: 9*maxHoles - 1}, s.onlyFlow().PSN)
 	s.sendOnly(4, 16, 25) // the lowest part is given up: it is a repeat
 	f := s.onlyFlow()
-	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3, Retransmitted: 1,
-		Unseen: 9*maxHoles - 3}, f.PSN)
+	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3,
+		Retransmitted: 1,
+		Unseen:        9*maxHoles - 3}, f.PSN)
 }
 
 func TestPairs(t *testing.T) {
@@ -545,7 +571,8 @@ func TestMessages(t *testing.T) {
 		sendRead(21, 2000).answerOp(bth.RCRDMAReadResponseFirst, 0, 21).answerOp(bth.RCRDMAReadResponseLast, 0, 22, 22).
 		sendRead(23, 2000).answerOp(bth.RCRDMAReadResponseFirst, 0, 23)
 	require.Equal(t, [messageKinds]Messages{
-		MessageSend: {1, 1}, MessageWrite: {2, 2}, MessageFlush: {1, 1}, MessageAtomicWrite: {1, 1}, MessageAtomic: {2, 1}, MessageRead: {2, 1},
+		MessageSend: {1, 1}, MessageWrite: {2, 2}, MessageFlush: {1, 1}, MessageAtomicWrite: {1, 1},
+		MessageAtomic: {2, 1}, MessageRead: {2, 1},
 	}, s.onlyFlow().messages)
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Samples keeps account of traffic of which only one packet in many is seen, as with
-// sFlow. It cannot tell what takes all packets of a flow: gaps, repeats, round trip
-// times, which queue pairs belong together. It is not safe for concurrent use.
+// Samples counts sampled traffic, such as that of sFlow. Gaps, retransmissions, round trip times
+// and associated queue pairs need all packets of a flow and are not available. It is not safe for
+// concurrent use.
 type Samples struct {
 	max    int
 	flows  map[key]*sampled
@@ -23,43 +23,43 @@ type Samples struct {
 	stats  Stats
 }
 
-// A SamplePoint is where packets are sampled: a data source of sFlow.
+// A SamplePoint is a place where packets are sampled: an sFlow data source.
 type SamplePoint struct {
 	Agent       netip.Addr
-	Type, Index uint32 // sFlowDataSource: of type 0 the Index is the ifIndex of a port
+	Type, Index uint32 // sFlowDataSource; with Type 0, Index is the ifIndex of a port
 }
 
 func (p SamplePoint) compare(q SamplePoint) int {
 	return cmp.Or(p.Agent.Compare(q.Agent), cmp.Compare(p.Type, q.Type), cmp.Compare(p.Index, q.Index))
 }
 
-// Sampled is what was sampled from one address to a queue pair at another: requests, and answers, which are about a
-// flow of the other direction.
+// Sampled contains the samples from one address to a queue pair at another: requests, and answers,
+// which are about a flow of the other direction.
 type Sampled struct {
 	rocev2.FlowKey
-	WithQP      bool   // the packets name a queue pair: not FCN, not messages to a proxy
-	Requests           // but for Messages, MTU and FirstTrouble
-	Answers            // what there was among the samples
-	Responses   uint64 // packets with what READs and ATOMICs return; Acknowledges are in Answers
+	WithQP      bool   // the packets have a queue pair number, unlike FCNs and proxy messages
+	Requests           // without Messages, MTU and FirstTrouble
+	Answers            // answers among the samples
+	Responses   uint64 // responses to READs and ATOMICs; Acknowledges are in Answers
 	First, Last time.Time
-	SrcMAC      net.HardwareAddr // of the last request's frame; nil where that is not Ethernet
+	SrcMAC      net.HardwareAddr // of the last request; nil if it is not Ethernet
 	DstMAC      net.HardwareAddr
 	Points      []PointSamples // by Agent, Type and Index
-	OtherPoints uint64         // samples of further points
+	OtherPoints uint64         // samples of points after the first 8
 }
 
-// PointSamples is what one point has sampled of the packets of a [Sampled]. A packet that passes several points can
-// be sampled at each: their estimates must not be added up.
+// PointSamples counts the samples of one point for a [Sampled]. A packet that passes several points
+// can be sampled at each, so the estimates of points must not be added up.
 type PointSamples struct {
 	SamplePoint
-	Rate    uint32 // one packet in so many, as of the last sample
+	Rate    uint32 // sampling rate of the last sample: one of Rate packets
 	Samples uint64
-	// What the samples stand for: each for as many packets as its Rate says. Nothing is certain: of n samples the
-	// relative error is 196 %/√n at most, 19 times in 20, if they are taken at random.
+	// Estimates: the sum of the Rates of the samples. With n random samples the relative error is
+	// at most 196 %/√n in 19 of 20 cases.
 	Packets, IPOctets uint64
 }
 
-// maxPoints is how many points are told apart of the packets to one queue pair.
+// maxPoints is the number of points of a [Sampled].
 const maxPoints = 8
 
 type sampled struct {
@@ -72,7 +72,8 @@ type sampled struct {
 	elsewhere uint64
 }
 
-// NewSamples returns an account of samples to maxFlows queue pairs at most, 131,072 if that is 0. Each takes 1 KB.
+// NewSamples returns an empty Samples for at most maxFlows queue pairs, 131,072 if that is 0. Each
+// takes 1 KB.
 func NewSamples(maxFlows int) *Samples {
 	if maxFlows <= 0 {
 		maxFlows = defaultMaxFlows
@@ -80,8 +81,8 @@ func NewSamples(maxFlows int) *Samples {
 	return &Samples{max: maxFlows, flows: map[key]*sampled{}}
 }
 
-// Observe records a packet that was sampled at a point, one of rate packets; 0 stands for 1. PFC frames count as other
-// traffic: samples say nothing of pauses.
+// Observe records a packet that was sampled at a point, one of rate packets; 0 means 1. PFC frames
+// count as other traffic, because samples do not show pauses.
 func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time) {
 	rate = max(rate, 1)
 	s.stats.Packets++
@@ -125,7 +126,7 @@ func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time)
 	f.countPoint(at, rate, p.ipOctets)
 }
 
-// countPoint counts a sample at its point.
+// countPoint counts a sample for its point.
 func (f *sampled) countPoint(at SamplePoint, rate uint32, octets uint32) {
 	i := slices.IndexFunc(f.points, func(p PointSamples) bool { return p.SamplePoint == at })
 	if i < 0 {
@@ -142,7 +143,7 @@ func (f *sampled) countPoint(at SamplePoint, rate uint32, octets uint32) {
 	p.IPOctets = sumOrMost(p.IPOctets, uint64(rate)*uint64(octets))
 }
 
-// sumOrMost returns a sum, or what there is room for.
+// sumOrMost returns the sum, or the maximum value on overflow.
 func sumOrMost(a, b uint64) uint64 {
 	sum, carry := bits.Add64(a, b, 0)
 	if carry > 0 {
@@ -151,13 +152,13 @@ func sumOrMost(a, b uint64) uint64 {
 	return sum
 }
 
-// Stats says what was given to Observe; each packet is a sample.
+// Stats counts the packets given to Observe.
 func (s *Samples) Stats() Stats { return s.stats }
 
-// Refused returns how many samples were to queue pairs that there was no room for.
+// Refused returns the number of samples dropped because MaxFlows was reached.
 func (s *Samples) Refused() uint64 { return s.noRoom }
 
-// Snapshot returns what was sampled, ordered by addresses and queue pairs. It stays as it is.
+// Snapshot returns a copy of all counts, ordered by addresses and queue pairs.
 func (s *Samples) Snapshot() []Sampled {
 	all := make([]Sampled, 0, len(s.flows))
 	for k, f := range s.flows {

@@ -2,63 +2,62 @@ package flows
 
 import "github.com/rocecn/rocecn/bth"
 
-// A sequence follows the PSNs of one flow's requests, and judges by the answers what
-// became of those that were never seen. It is small, as every flow has one; what only
-// flows of several requests need is in their history.
+// A sequence follows the PSNs of one flow's requests, and uses the answers to judge skipped PSNs.
+// It is small because every flow has one. State that only flows with several requests need is in
+// their history.
 type sequence struct {
-	next  uint32 // the PSN that the next request is to have
-	slack uint32 // how many more the READ before it may have taken, as its path MTU is not known
-	read  uint32 // the PSN of that READ, if slack is above 0
-	low   uint32 // the lowest PSN of a request in this life
+	next  uint32 // expected PSN of the next request
+	slack uint32 // further PSNs that the previous READ may have taken, while the path MTU is unknown
+	read  uint32 // PSN of that READ, if slack is not 0
+	low   uint32 // lowest PSN of a request in this life
 
-	begun    bool        // next is known: by a request of this life, or by a CM exchange
+	begun    bool        // next is known from a request of this life or from CM
 	seen     bool        // a request of this life was seen
-	answered bool        // something came back in this life
-	running  bool        // the request before belongs to a run of repeats, which the history's refusals describe
+	answered bool        // an answer of this life was seen
+	running  bool        // the previous request belongs to a run of retransmissions described by history.refusals
 	open     bool        // the highest request does not end a message
-	headless bool        // the lowest request does not begin a message, and no packet was seen that ends it
-	headCut  MessageKind // 1 + the kind of the message that the lowest request belongs to, if cut counts that; else 0
+	headless bool        // the lowest request does not begin a message whose end was not seen
+	headCut  MessageKind // 1 + kind of the lowest request's message if it is counted in incomplete; else 0
 	cover    coverage    // by the answers of this life
 
-	// PSNs of holes that are not remembered any more: nothing can fill them, but
-	// answers can still cover them, and do if they cover the one before forgottenTo.
+	// PSNs of dropped holes that no answer covers yet. An answer that covers the PSN before
+	// forgottenTo covers all of them.
 	forgotten   uint64
 	forgottenTo uint32
 
 	counts PSN
 	causes Retransmissions
-	// Messages whose last packet was seen, but not all before it, by kind: those
-	// that will not be complete any more.
+	// Messages by kind whose last packet was seen and that cannot become complete.
 	incomplete [messageKinds]uint32
 }
 
-// lifeDistance is how far from the PSN expected next, either way, a request
-// may be: one beyond it begins a new life of the flow.
+// lifeDistance is the maximum distance between a request's PSN and the expected one in either
+// direction. A request beyond it begins a new life of the flow.
 const lifeDistance = 1 << 16
 
-// A verdict is what a request is to the sequence.
+// A verdict is the classification of a request by its PSN.
 type verdict uint8
 
 const (
 	inOrder verdict = iota
 	beyondGap
-	late // late
+	late // filled a hole
 	retransmitted
-	precedes // repeated, as it seems, but before all that was seen of the life: the capture began behind it
+	// as retransmitted, but lower than all requests of the life: the capture began after its first transmission
+	precedes
 )
 
-// isRetransmission says whether a request was sent again.
+// isRetransmission reports whether a request was retransmitted.
 func (v verdict) isRetransmission() bool { return v >= retransmitted }
 
-// beginLife says which PSN the next life begins with, as connection management
-// named it: when the request that takes it is not seen, that is a gap.
+// beginLife sets the first PSN of the next life, as announced by CM. If the request with that PSN
+// is not seen, there is a gap.
 func (s *sequence) beginLife(psn uint32, h *history) {
 	s.endLife(h)
 	s.begun, s.next = true, psn
 }
 
-// judgeRequest records a request with PSN p and role r, which takes n PSNs, and
-// perhaps as many more, as far as is known.
+// judgeRequest records a request with PSN p and role r that takes n PSNs, and possibly more.
 func (s *sequence) judgeRequest(p, n, more uint32, r *opcodeRole, h *history) verdict {
 	d := bth.ComparePSN(p, s.next)
 	if !s.begun || d > lifeDistance || d < -lifeDistance {
@@ -79,7 +78,8 @@ func (s *sequence) judgeRequest(p, n, more uint32, r *opcodeRole, h *history) ve
 	if d >= 0 {
 		v := inOrder
 		if uint32(d) > s.slack {
-			missing := hole{span: span{bth.AddPSN(s.next, s.slack), p}, headMissing: !r.begins, open: s.open, last: noMessage}
+			missing := hole{span: span{bth.AddPSN(s.next, s.slack), p}, headMissing: !r.begins, open: s.open,
+				last: noMessage}
 			s.counts.Gaps++
 			s.counts.Missing += uint64(missing.length())
 			s.forgetHole(h.holes.add(missing))
@@ -131,8 +131,7 @@ func (s *sequence) endMessage(of MessageKind, h *history) {
 	}
 }
 
-// headEnds records the end of the message whose first packets were sent before the
-// lowest request that was seen.
+// headEnds records the end of a message that began before the lowest request seen.
 func (s *sequence) headEnds(of MessageKind) {
 	s.headless = false
 	if int(of) < messageKinds {
@@ -141,15 +140,14 @@ func (s *sequence) headEnds(of MessageKind) {
 	}
 }
 
-// recordEarlier records a request with role r before all that was seen, which takes
-// the PSNs before end. If it begins the message that the lowest request belongs
-// to, that is no longer cut.
+// recordEarlier records a request with role r that is lower than all others and takes the PSNs
+// before end. If it begins the message of the lowest request, that message is no longer incomplete.
 func (s *sequence) recordEarlier(end uint32, r *opcodeRole) {
 	switch {
 	case r.completes && !r.begins:
 		s.incomplete[r.message]++
 		s.headCut = r.message + 1
-	case end == s.low && !r.begins: // the message goes on
+	case end == s.low && !r.begins: // the message continues
 	default:
 		if end == s.low && !r.ends {
 			if s.headCut != 0 {
@@ -161,7 +159,7 @@ func (s *sequence) recordEarlier(end uint32, r *opcodeRole) {
 	}
 }
 
-// forgetHole gives up a hole.
+// forgetHole judges a hole that is dropped.
 func (s *sequence) forgetHole(one hole) {
 	if one.length() == 0 {
 		return
@@ -175,9 +173,8 @@ func (s *sequence) forgetHole(one hole) {
 	s.forgottenTo = one.to
 }
 
-// isMessageCut says whether the message that ends behind a hole is not complete. If what
-// is missing belongs to that message alone and was received, as far as can be
-// seen, it is complete.
+// isMessageCut reports whether the message that ends after a hole is incomplete. If the skipped
+// PSNs belong to that message only and were acknowledged, it is complete.
 func (s *sequence) isMessageCut(one *hole) bool {
 	if !one.headMissing || int(one.last) >= messageKinds {
 		return false
@@ -186,7 +183,7 @@ func (s *sequence) isMessageCut(one *hole) bool {
 	return !one.open || rest > 0
 }
 
-// splitCovered returns how many PSNs of a hole an answer covers, and how many none.
+// splitCovered returns the number of PSNs in a hole that answers cover, and of the others.
 func (s *sequence) splitCovered(hole span) (covered, rest uint64) {
 	n := hole.length()
 	c := uint32(0)
@@ -196,22 +193,22 @@ func (s *sequence) splitCovered(hole span) (covered, rest uint64) {
 	return uint64(c), uint64(n - c)
 }
 
-// forgetHoles gives up the holes that are out of reach: a request that filled one
-// would be the first of a new life.
+// forgetHoles drops the holes that are out of reach: a request that fills one would begin a new
+// life.
 func (h *history) forgetHoles(s *sequence) {
 	for h != nil && h.holes.n > 0 && bth.ComparePSN(s.next, h.holes.all[0].to) > lifeDistance {
 		s.forgetHole(h.holes.pop())
 	}
 }
 
-// recordCovered records that everything up to PSN c was received.
+// recordCovered records that all PSNs up to c were received.
 func (s *sequence) recordCovered(c uint32) {
 	s.answered = true
 	if d := bth.ComparePSN(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
 		return // of another life
 	}
 	s.cover.raise(c)
-	if d := bth.ComparePSN(c, s.next); d >= 0 && uint32(d) < s.slack { // a response of the last READ
+	if d := bth.ComparePSN(c, s.next); d >= 0 && uint32(d) < s.slack { // a response to the last READ
 		s.next = bth.AddPSN(c, 1)
 		s.slack -= uint32(d) + 1
 	}
@@ -221,13 +218,12 @@ func (s *sequence) recordCovered(c uint32) {
 	}
 }
 
-// isCovered says whether an answer covers PSN p.
+// isCovered reports whether an answer covers PSN p.
 func (s *sequence) isCovered(p uint32) bool {
 	return s.cover.any && bth.ComparePSN(p, s.cover.psn) <= 0
 }
 
-// resolveSlack says which of the PSNs that the READ before may have taken are its
-// own: those before end, if that is possible.
+// resolveSlack assigns the PSNs before end to the previous READ, as far as it may have taken them.
 func (s *sequence) resolveSlack(end uint32) {
 	if d := bth.ComparePSN(end, s.next); d > 0 {
 		s.next = bth.AddPSN(s.next, min(uint32(d), s.slack))
@@ -235,8 +231,7 @@ func (s *sequence) resolveSlack(end uint32) {
 	s.slack = 0
 }
 
-// countsNow returns the counts with what became of the holes that nothing filled,
-// as far as this life has come.
+// countsNow returns the counts, with the remaining holes judged by the answers seen so far.
 func (s *sequence) countsNow(h *history) PSN {
 	c := s.counts
 	rest := s.forgotten
@@ -253,8 +248,7 @@ func (s *sequence) countsNow(h *history) PSN {
 		c.Unjudged += rest
 	}
 	if s.cover.any {
-		// The last packets: covered, but never seen. What the last READ may have
-		// taken is none of them.
+		// The last packets: acknowledged but not captured, without the slack of the last READ.
 		if d := bth.ComparePSN(s.cover.psn, bth.AddPSN(s.next, s.slack)); d >= 0 {
 			n := uint64(d) + 1
 			c.Gaps++
@@ -265,7 +259,7 @@ func (s *sequence) countsNow(h *history) PSN {
 	return c
 }
 
-// cutNow returns how many messages whose last packet was seen are not complete.
+// cutNow returns the number of messages whose last packet was seen and that are incomplete.
 func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
 	cut := s.incomplete
 	if h != nil {
@@ -278,7 +272,7 @@ func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
 	return cut
 }
 
-// endLife judges the present life for good and forgets what is known of it.
+// endLife makes the counts of the current life final and resets its state.
 func (s *sequence) endLife(h *history) {
 	if s.begun {
 		s.counts, s.incomplete = s.countsNow(h), s.cutNow(h)

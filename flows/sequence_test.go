@@ -259,7 +259,8 @@ func TestLifeAfterDREQ(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newPaired(t, 10).sendOnly(10).answerACK(10)
 			back := mad.Reversed(1)
-			s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1, CM: c.end}})
+			s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: back, SrcQP: 1,
+				CM: c.end}})
 			require.EqualValues(t, 1, s.sendOnly(500_000).answerACK(500_000).onlyFlow().ACKs)
 		})
 	}
@@ -308,8 +309,9 @@ func TestDoubtfulREQ(t *testing.T) {
 	// As XRC has it, the REP names its end-to-end context.
 	s := newScript(t)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1, CM: qplearn.Exchange{
-		Attribute: cm.AttributeREQ, Local: 7, QP: 17, PSN: 5000, MTU: 1024, Transport: bth.TransportXRC}}})
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
+		CM: qplearn.Exchange{
+			Attribute: cm.AttributeREQ, Local: 7, QP: 17, PSN: 5000, MTU: 1024, Transport: bth.TransportXRC}}})
 	mad = mad.Reversed(1)
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}}})

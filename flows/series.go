@@ -10,73 +10,71 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Series is how a flow went over time: bins, the narrower the shorter it was and
-// narrow where its trouble began, and exact times of what happened. See
-// Config.Series.
+// A Series describes a flow over time: bins, which are narrower for short flows and where the
+// trouble began, and marks with exact times. See Config.Series.
 type Series struct {
-	Start        time.Time // of the first bin: the first request
-	End          time.Time // when the last thing happened that is in a bin
-	Bins         []Bin     // one after another, without a space between them
-	Marks        []Mark    // the first ones, those of answers as soon as it was known that they are about the flow
-	DroppedMarks uint64    // marks that there was no room for; the bins count what they say
+	Start        time.Time // start of the first bin: the first request
+	End          time.Time // time of the last event in a bin
+	Bins         []Bin     // adjacent
+	Marks        []Mark    // the first ones; marks of answers are added once their flow is known
+	DroppedMarks uint64    // marks beyond the limit; the bins count their events
 	Nodes        []NodeSeries
 }
 
-// A Mark is something that a request showed, or an answer said.
+// A Mark is an event of a request or an answer.
 type Mark struct {
 	Kind  MarkKind
-	Cause RetransmissionCause // of a repeat
-	NAK   bth.NAKCode         // of a NAK
+	Cause RetransmissionCause // for MarkRetransmission
+	NAK   bth.NAKCode         // for MarkNAK
 	Frame uint64
 	Time  time.Time
-	PSN   uint32 // of a gap the first that is missing, of a NAK the one refused, of a notification 0
-	Count uint32 // PSNs that are missing; requests that repeat one after another; else 1
-	Line  int64  // how far PSN is from that of the first request of the life
+	PSN   uint32 // first skipped PSN of a gap, PSN in a NAK, 0 for notifications
+	Count uint32 // skipped PSNs; consecutive retransmissions; else 1
+	Line  int64  // distance of PSN from the first request of the life
 }
 
-// MarkKind says what a mark is.
+// MarkKind is the kind of a mark.
 type MarkKind uint8
 
 // The kinds of marks.
 const (
-	MarkGap            MarkKind = iota // PSNs were passed over
+	MarkGap            MarkKind = iota // PSNs were skipped
 	MarkLate                           // a request filled a gap
-	MarkRetransmission                 // a request repeated one before it
+	MarkRetransmission                 // a request was retransmitted
 	MarkLife                           // a new life began
-	MarkNAK                            // a NAK came
+	MarkNAK                            // a NAK
 	MarkRNR                            // an RNR NAK
-	MarkCNP                            // a CNP of the receiver
+	MarkCNP                            // a CNP without a Fast CNP option
 	MarkFastCNP                        // a CNP with a Fast CNP option
 	MarkPPFC                           // a PPFC notification
-	MarkFCN                            // an FCN, for the ingress PE
+	MarkFCN                            // an FCN for the ingress PE
 	MarkProxy                          // a message for a proxy of the sender
 )
 
 var markNames = [...]string{"gap", "late", "repeat", "life", "nak", "rnr", "cnp", "fast", "ppfc", "fcn", "proxy"}
 
-// String returns the kind in a word: gap, late, repeat, life, nak, rnr, cnp, fast,
-// ppfc, fcn or proxy.
+// String returns the key of the kind: gap, late, repeat, life, nak, rnr, cnp, fast, ppfc, fcn or
+// proxy.
 func (k MarkKind) String() string { return enumtext.Name(k, markNames[:], "MarkKind") }
 
-// A NodeSeries is how deep the queue of a node was, in parts of the time that are
-// equally wide.
+// A NodeSeries is the queue depth of a node over time, in intervals of equal width.
 type NodeSeries struct {
-	Node  uint64 // as ioam.Node.ID says
+	Node  uint64 // as returned by ioam.Node.ID
 	Width time.Duration
-	Depth []uint32 // the deepest, in the unit of the node
-	Known []bool   // a trace named the depth
+	Depth []uint32 // maximum in each interval, in the unit of the node
+	Known []bool   // a trace contained the depth
 }
 
-// What is kept of each flow, as long as there is room.
+// Limits for each flow, within the limits below.
 const (
-	seriesBins  = 256 // of all of the time, and as many from the trouble on
-	coarseBins  = 32  // of all of the time, where there is no room for more
-	seriesMarks = 128 // of these, at most half for what answers said
+	seriesBins  = 256 // for the whole time, and as many from the first trouble on
+	coarseBins  = 32  // for the whole time, if there is no room for seriesBins
+	seriesMarks = 128 // at most half of them of answers
 	maxNodes    = 6
-	onsetWidth  = 8000 // nanoseconds: how wide bins from the trouble on may become
+	onsetWidth  = 8000 // maximum width of bins from the first trouble on in nanoseconds
 )
 
-// For how many flows there is room, as Config.Series says.
+// Limits for all flows; Config.Series documents the memory.
 const (
 	maxFine   = 1 << 13
 	maxMarked = 1 << 14
@@ -91,10 +89,10 @@ type seriesPools struct {
 	onsets  pool[[seriesBins]Tally]
 	marks   pool[[seriesMarks]Mark]
 	queues  pool[queues]
-	maxFine uint32 // how many of fine, and of onsets
+	maxFine uint32 // limit of fine and of onsets
 }
 
-// beginSeries begins a series, at a time in nanoseconds since 1970, and sets its id.
+// beginSeries allocates a series that begins at a time in nanoseconds since 1970, and sets its id.
 func (all *seriesPools) beginSeries(id *uint32, at int64) *series {
 	s := all.all.allocate(id)
 	s.pools = all
@@ -106,7 +104,7 @@ func (all *seriesPools) beginSeries(id *uint32, at int64) *series {
 	return s
 }
 
-// releaseSeries takes back the series with an id, if there is one.
+// releaseSeries releases the series with an id, if any.
 func (all *seriesPools) releaseSeries(id *uint32) {
 	if s := all.all.lookUp(*id); s != nil {
 		all.fine.release(&s.fine)
@@ -118,24 +116,24 @@ func (all *seriesPools) releaseSeries(id *uint32) {
 	all.all.release(id)
 }
 
-// A series is a [Series] that grows.
+// A series is the state behind a [Series].
 type series struct {
 	pools        *seriesPools
-	bins, onset  bins // onset: from the first trouble on, as far as it reaches
+	bins, onset  bins // onset: from the first trouble on, up to its limit
 	end          int64
 	marks        []Mark
-	answerMarks  int // of these, what answers said
+	answerMarks  int // number of marks of answers
 	droppedMarks uint64
 
-	fine, coarse, onsetID, marksID, queuesID uint32 // in the pools
+	fine, coarse, onsetID, marksID, queuesID uint32 // ids in the pools
 
-	seen   bool   // a request whose PSN counts
-	psn    uint32 // of the request before
-	line   int64  // where that is
-	unused Tally  // what is counted where no bin is
+	seen   bool   // psn and line are valid
+	psn    uint32 // PSN of the previous request
+	line   int64  // distance of psn from the first request of the life
+	unused Tally  // target for counts without an onset bin
 }
 
-// talliesAt returns where something is counted that happened at a time.
+// talliesAt returns the tallies for an event at a time: one of the whole time and one of the onset.
 func (s *series) talliesAt(at int64) (both [2]*Tally) {
 	both = [...]*Tally{&s.bins.tallies[s.binAt(at)], &s.unused}
 	if s.onsetID != 0 {
@@ -146,7 +144,7 @@ func (s *series) talliesAt(at int64) (both [2]*Tally) {
 	return both
 }
 
-// binAt returns the number of the bin of a time.
+// binAt returns the index of the bin for a time.
 func (s *series) binAt(at int64) int {
 	width := s.bins.width
 	i := s.bins.binAt(at)
@@ -159,8 +157,8 @@ func (s *series) binAt(at int64) int {
 	return i
 }
 
-// beginOnset begins the bins from the trouble on, if it is the first. They begin with
-// one of the widest of them, so that none reaches into two of the others.
+// beginOnset begins the onset bins at the first trouble. Their start is aligned to onsetWidth, so
+// that none overlaps two bins of the whole time.
 func (s *series) beginOnset(at int64) {
 	if s.onsetID != 0 || s.pools.onsets.countUsed() >= s.pools.maxFine {
 		return
@@ -169,7 +167,6 @@ func (s *series) beginOnset(at int64) {
 	s.onset = newBins(max(start, s.bins.start), onsetWidth, s.pools.onsets.allocate(&s.onsetID)[:])
 }
 
-// countRequest counts a request.
 func (s *series) countRequest(p *Packet, at int64) {
 	ce := rocev2.ECN(p.trafficClass&3) == rocev2.CE
 	if ce {
@@ -181,7 +178,6 @@ func (s *series) countRequest(p *Packet, at int64) {
 	s.recordDepths(p, at)
 }
 
-// countRequest counts a request.
 func (a *Tally) countRequest(p *Packet) {
 	a.IPOctets += uint64(p.ipOctets)
 	if rocev2.ECN(p.trafficClass&3) == rocev2.CE {
@@ -189,9 +185,11 @@ func (a *Tally) countRequest(p *Packet) {
 	}
 }
 
-// recordSequenced records what the PSN of a request showed: if there is a gap before it,
-// of how many, whether it is the first of a new life, of a repeat the cause.
-func (s *series) recordSequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, newLife bool, cause RetransmissionCause) {
+// recordSequenced records the verdict about a request's PSN: gap is the number of skipped PSNs,
+// cause is the cause of a retransmission.
+func (s *series) recordSequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, newLife bool,
+	cause RetransmissionCause,
+) {
 	again := newLife && s.seen
 	if !s.seen || newLife {
 		s.line = 0
@@ -224,7 +222,7 @@ func (s *series) recordSequenced(p *Packet, frame uint64, at int64, v verdict, g
 	s.addMark(m)
 }
 
-// countVerdict counts what the PSN of a request showed.
+// countVerdict counts the verdict about a request's PSN.
 func (a *Tally) countVerdict(v verdict, gap uint32) {
 	switch {
 	case v == beyondGap:
@@ -236,7 +234,6 @@ func (a *Tally) countVerdict(v verdict, gap uint32) {
 	}
 }
 
-// recordCNP records a CNP, of either kind.
 func (s *series) recordCNP(fast bool, frame uint64, at int64) {
 	s.beginOnset(at)
 	for _, b := range s.talliesAt(at) {
@@ -253,7 +250,7 @@ func (s *series) recordCNP(fast bool, frame uint64, at int64) {
 func (s *series) recordNotice(p *Packet, frame uint64, at int64) {
 	kind := MarkPPFC
 	switch p.kind {
-	case fastKind: // notified
+	case fastKind: // already recorded by recordCNP
 		s.recordDepths(p, at)
 		return
 	case fcnKind:
@@ -271,7 +268,6 @@ func (s *series) recordNotice(p *Packet, frame uint64, at int64) {
 	s.addAnswerMark(Mark{Kind: kind, Frame: frame, Time: timeOf(at)})
 }
 
-// recordNAK records a NAK.
 func (s *series) recordNAK(r *reply) {
 	code, _ := r.syndrome.Code()
 	m := Mark{Kind: MarkNAK, NAK: code, Frame: r.frame, Time: timeOf(r.at), PSN: r.psn}
@@ -309,7 +305,7 @@ func (s *series) recordRTT(took time.Duration, at int64) {
 
 func (a *Tally) raiseRTT(took time.Duration) { a.RTT = max(a.RTT, uint32(min(took, math.MaxUint32))) }
 
-// addAnswerMark remembers what an answer said.
+// addAnswerMark adds the mark of an answer.
 func (s *series) addAnswerMark(m Mark) {
 	if s.answerMarks == seriesMarks/2 {
 		s.droppedMarks++
@@ -321,7 +317,8 @@ func (s *series) addAnswerMark(m Mark) {
 	}
 }
 
-// addMark remembers a mark, if there is room. Repeats that follow one another are one.
+// addMark adds a mark and reports whether there was room. Consecutive retransmissions share one
+// mark.
 func (s *series) addMark(m Mark) bool {
 	if n := len(s.marks); n > 0 && m.Kind == MarkRetransmission {
 		last := &s.marks[n-1]
@@ -341,7 +338,7 @@ func (s *series) addMark(m Mark) bool {
 	return true
 }
 
-// queues are what IOAM traces say of the nodes that were seen first, by bin.
+// queues are the queue depths of the first nodes in IOAM traces, by bin.
 type queues struct {
 	n     int
 	nodes [maxNodes]uint64
@@ -349,7 +346,7 @@ type queues struct {
 	known [maxNodes][seriesBins]bool
 }
 
-// recordDepths records how deep queues were.
+// recordDepths records the queue depths in a packet.
 func (s *series) recordDepths(p *Packet, at int64) {
 	if p.nHops == 0 || s.queuesID == 0 && s.pools.queues.countUsed() >= maxQueued {
 		return
@@ -361,7 +358,7 @@ func (s *series) recordDepths(p *Packet, at int64) {
 	}
 }
 
-// addDepth records how deep the queue of a node was in bin i.
+// addDepth records the queue depth of a node in bin i.
 func (q *queues) addDepth(d QueueDepth, i int) {
 	n := slices.Index(q.nodes[:q.n], d.Node)
 	if n < 0 {
@@ -374,7 +371,7 @@ func (q *queues) addDepth(d QueueDepth, i int) {
 	q.depth[n][i], q.known[n][i] = max(q.depth[n][i], d.Depth), true
 }
 
-// mergeBins makes one bin of two, of so many.
+// mergeBins merges pairs of bins.
 func (q *queues) mergeBins(bins int) {
 	half := bins / 2
 	for n := range q.n {
@@ -388,8 +385,7 @@ func (q *queues) mergeBins(bins int) {
 	}
 }
 
-// seriesOf returns the series of a flow, nil if none are kept or there was no
-// request yet.
+// seriesOf returns the series of a flow, or nil if none is kept or no request was seen.
 func (t *Table) seriesOf(f *flow) *series {
 	if f.series == 0 {
 		if !t.config.Series || f.Packets == 0 {
@@ -400,8 +396,7 @@ func (t *Table) seriesOf(f *flow) *series {
 	return t.serieses.all.lookUp(f.series)
 }
 
-// Series returns how a flow went over time, nil for one that is not known or
-// without Config.Series.
+// Series returns the series of a flow, or nil if the flow is unknown or Config.Series is not set.
 func (t *Table) Series(k rocev2.FlowKey) *Series {
 	id := keyOf(k)
 	with := t.findStream(&id)
@@ -410,7 +405,7 @@ func (t *Table) Series(k rocev2.FlowKey) *Series {
 	}
 	s := t.seriesOf(&with.flow)
 	out := s.toSeries()
-	if f := t.reportFlow(with); f.CNPs+f.FastCNPs == 0 { // those of a pair that is in doubt again
+	if f := t.reportFlow(with); f.CNPs+f.FastCNPs == 0 { // CNPs of a pair that is uncertain again
 		for i := range out.Bins {
 			out.Bins[i].CNPs = 0
 		}

@@ -82,7 +82,8 @@ func TestSeriesSums(t *testing.T) {
 func TestSeriesMarks(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
-	s.exchangeCM(7, 0xFFFFFE, 1024).sendOnly(0xFFFFFE, 0xFFFFFF, 2, 0).answerNAK(1).sendOnly(2).answerACK(2).sendOnly(900_000)
+	s.exchangeCM(7, 0xFFFFFE, 1024).sendOnly(0xFFFFFE, 0xFFFFFF, 2, 0).answerNAK(1).sendOnly(2).answerACK(2).
+		sendOnly(900_000)
 	key := rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}
 	got := s.Series(key)
 	for i := range got.Marks {
@@ -201,5 +202,6 @@ func TestSeriesNotices(t *testing.T) {
 		require.NotZero(t, m.Frame)
 		require.False(t, m.Time.IsZero())
 	}
-	require.Equal(t, map[MarkKind]int{MarkRetransmission: 1, MarkFastCNP: 2, MarkPPFC: 2, MarkFCN: 1, MarkProxy: 1}, kinds)
+	require.Equal(t, map[MarkKind]int{MarkRetransmission: 1, MarkFastCNP: 2, MarkPPFC: 2, MarkFCN: 1, MarkProxy: 1},
+		kinds)
 }

@@ -7,17 +7,16 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Snapshot is what a table had to say at one time. It stays as it is.
+// A Snapshot is a copy of a table's reports at one time.
 type Snapshot struct {
 	Flows    []Flow     // by addresses and queue pair
-	Unpaired []Unpaired // likewise; first those without a queue pair
+	Unpaired []Unpaired // likewise, those without a queue pair first
 	Links    []Link     // by source address
 	Evicted  Evicted
 	Stats    Stats
 }
 
-// Snapshot returns what the table has to say now, ordered by addresses and queue
-// pairs. It has every flow of which a request was seen.
+// Snapshot returns the reports of all flows with requests, unmatched answers and links.
 func (t *Table) Snapshot() *Snapshot {
 	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.stats}
 	for id := range t.streams.All() {
@@ -28,7 +27,7 @@ func (t *Table) Snapshot() *Snapshot {
 	return s
 }
 
-// reportTo adds what a stream has to say to a snapshot.
+// reportTo appends the reports of a stream to a snapshot.
 func (t *Table) reportTo(s *Snapshot, of *stream) {
 	if of.flow.Packets > 0 {
 		s.Flows = append(s.Flows, t.reportFlow(of))
@@ -36,8 +35,8 @@ func (t *Table) reportTo(s *Snapshot, of *stream) {
 	s.Unpaired = t.appendUnpaired(s.Unpaired, of)
 }
 
-// sortByKey puts flows and what is unpaired in the order of their keys, and makes one
-// of what is unpaired and has the same key.
+// sortByKey sorts flows and unmatched answers by their keys, and merges unmatched answers with
+// equal keys.
 func (s *Snapshot) sortByKey() {
 	slices.SortFunc(s.Flows, func(a, b Flow) int { return a.FlowKey.Compare(b.FlowKey) })
 	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int {
@@ -60,7 +59,7 @@ func (s *Snapshot) sortByKey() {
 	s.Unpaired = s.Unpaired[:n]
 }
 
-// countSharedPorts sets which flows share a source port.
+// countSharedPorts sets Flow.SharedPort.
 func (s *Snapshot) countSharedPorts() {
 	type path struct {
 		src, dst netip.Addr
@@ -84,11 +83,9 @@ func (s *Snapshot) countSharedPorts() {
 	}
 }
 
-// changesSince returns what changed since an older snapshot of the same table: flows
-// of which something came since then, and their counts since then. First, Last,
-// lives, PSNs, the peak rate and the queue are those of the whole flow. What was
-// judged lost or unjudged may turn out to be late or unseen: such counts, when
-// they fell, are 0. Mean is not known.
+// changesSince returns the changes since an older snapshot of the same table, as described for
+// [Table.Changes]. PSNs that were judged lost or unjudged may turn out to be late or not captured:
+// such counts are 0 if they fell.
 func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
 	out := &Snapshot{Evicted: s.Evicted.subtractOld(&old.Evicted), Stats: s.Stats}
 	before := map[rocev2.FlowKey]*Flow{}
@@ -109,7 +106,7 @@ func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
 		out.Flows = append(out.Flows, f)
 	}
 	out.countSharedPorts()
-	strays := map[Unpaired]Answers{} // by all of an Unpaired but its Answers
+	strays := map[Unpaired]Answers{} // by an Unpaired without its Answers
 	for _, u := range old.Unpaired {
 		strays[Unpaired{FlowKey: u.FlowKey, WithQP: u.WithQP}] = u.Answers
 	}
@@ -136,7 +133,7 @@ func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
 	return out
 }
 
-// subtractOld returns whether anything changed.
+// subtractOld reports whether anything changed.
 func (p *Priority) subtractOld(o *Priority) bool {
 	*p = Priority{p.XOFF - o.XOFF, p.XON - o.XON, p.Paused - o.Paused}
 	return *p != Priority{}
@@ -150,7 +147,7 @@ func (f *Flow) subtractOld(o *Flow) {
 	f.AfterCE.subtractOld(o.AfterCE)
 }
 
-// counters are all counts, but for those of answers.
+// counters returns pointers to all counters except those of answers.
 func (f *Flow) counters() []*uint64 {
 	p, c := &f.PSN, &f.Causes
 	all := []*uint64{
@@ -170,7 +167,7 @@ func (a *Answers) subtractOld(o *Answers) {
 	subtractCounts(now[:], before[:])
 }
 
-// counters are all counts, but for those of answers.
+// counters returns pointers to all counters except those of answers.
 func (e *Evicted) counters() []*uint64 {
 	c := &e.Causes
 	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout}
@@ -186,7 +183,7 @@ func (e Evicted) subtractOld(o *Evicted) Evicted {
 	return e
 }
 
-// subtractCounts takes what was counted before out of counts.
+// subtractCounts subtracts earlier counts, down to 0 at most.
 func subtractCounts(now, before []*uint64) {
 	for i, n := range now {
 		*n -= min(*n, *before[i])

@@ -1,30 +1,29 @@
 package flows
 
-// A stream is what goes from one address to a queue pair at another: requests,
-// which make a flow, and answers, which are about the flow of the other
-// direction that this queue pair is the source of.
+// A stream consists of the packets from one address to a queue pair at another: requests, which
+// make a flow, and answers, which are about the flow that this queue pair sends.
 type stream struct {
-	id      uint32 // in the table's streams, which have its key
-	number  uint32 // of all streams that there were: what tells it from one before in its place
-	used    bool   // seen again since the clock hand of the eviction sweep came by
-	touched bool   // something came since the last Changes
+	id      uint32 // in Table.streams, which has the key
+	number  uint32 // sequence number, which tells a stream from the previous one with the same id
+	used    bool   // seen again since the last eviction sweep
+	touched bool   // a packet came since the last Changes
 	pairing pairing
-	early   uint32 // in the table's pool; 0 without
+	early   uint32 // id in Table.earlies; 0 for none
 
 	flow    flow
-	answers Answers // in this stream, about the flow of its partner, whichever that turns out to be
-	doubted Answers // in this stream since then, that fit no request of the partner: perhaps of a new connection
-	settled Answers // about the stream's own flow, for good
-	stray   Answers // in this stream, about a flow that will never be known
+	answers Answers // about the flow of the current or next partner
+	doubted Answers // about no known request of the partner, perhaps of a new connection
+	settled Answers // about the stream's own flow, final
+	stray   Answers // about a flow that will not become known
 }
 
-// A ref names a stream, as long as that is there.
+// A ref identifies a stream, as long as it is not evicted.
 type ref struct {
-	id     uint32 // in the table's streams; 0 names none
+	id     uint32 // in Table.streams; 0 for none
 	number uint32
 }
 
-// streamByRef returns the stream that r names, nil without one.
+// streamByRef returns the stream of r, or nil.
 func (t *Table) streamByRef(r ref) *stream {
 	if r.id == 0 {
 		return nil
@@ -35,13 +34,13 @@ func (t *Table) streamByRef(r ref) *stream {
 	return nil
 }
 
-// findStream returns the stream with a key, nil without one.
+// findStream returns the stream with a key, or nil.
 func (t *Table) findStream(k *key) *stream {
 	s, _ := t.streams.Find(k, k.Hash(t.streams.Seed))
 	return s
 }
 
-// streamOf returns the stream with a key, a new one if there was none.
+// streamOf returns the stream with a key, adding it if needed.
 func (t *Table) streamOf(k *key) *stream {
 	hash := k.Hash(t.streams.Seed)
 	s, _ := t.streams.Find(k, hash)
@@ -61,7 +60,7 @@ func (t *Table) streamOf(k *key) *stream {
 	return s
 }
 
-// streamSparing returns the stream with a key, a new one if there was none, for which s does not make room.
+// streamSparing returns the stream with a key, adding it if needed without evicting s.
 func (t *Table) streamSparing(s *stream, k *key) *stream {
 	t.held = s.id
 	other := t.streamOf(k)
@@ -69,8 +68,6 @@ func (t *Table) streamSparing(s *stream, k *key) *stream {
 	return other
 }
 
-// keyOfStream returns the key of a stream.
 func (t *Table) keyOfStream(s *stream) *key { return t.streams.Key(s.id) }
 
-// ref returns what names a stream.
 func (s *stream) ref() ref { return ref{s.id, s.number} }

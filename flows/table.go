@@ -7,53 +7,50 @@ import (
 	"github.com/rocecn/rocecn/internal/qplearn"
 )
 
-// Config is what a user chooses. The zero value stands for the defaults.
+// Config configures a [Table]. The zero value has the defaults.
 type Config struct {
-	// MaxFlows is how many flows are kept at once, 131,072 if 0 and at least 2. Answers
-	// take the place of a flow, unless requests go the same way. A flow takes 1 KB, with
-	// requests that follow one another 3.5 KB, with READs or ATOMICs among them 3 KB
-	// more, and 5 KB more for each of its two distributions of times.
+	// MaxFlows is the maximum number of flows, 131,072 if 0 and at least 2. Answers without
+	// requests in the same direction count as a flow. A flow takes 1 KB, 3.5 KB with consecutive
+	// requests, 3 KB more with READs or ATOMICs, and 5 KB more for each of its two time
+	// distributions.
 	MaxFlows int
-	// Shard and Shards divide the flows among several tables that see the same
-	// packets: this one keeps what belongs to the address pairs of shard number
-	// Shard, 0 to Shards-1. Together they report what one table would, except that an
-	// Unpaired with messages about several address pairs may be in several parts, which
-	// add up to it. With 0 or 1 Shards nothing is divided.
+	// Shards divides the flows between several tables that observe the same packets. This table
+	// keeps the address pairs of shard number Shard, from 0 to Shards-1. Together they report the
+	// same as a single table, except that an Unpaired about several address pairs may be divided as
+	// well. With 0 or 1 Shards nothing is divided.
 	Shard, Shards int
-	// Seed is that of qpmap.Config: with any but 0 the same packets always give the same.
+	// Seed is qpmap.Config.Seed: with a nonzero seed the same packets give the same results.
 	Seed uint64
-	// LinkRate is the rate of the links that PFC and PAUSE frames are about, in bits
-	// a second. If it is 0, they are taken for links of 100 Gbit/s, and each Link
-	// says so.
+	// LinkRate is the rate in bits per second of the links with PFC or PAUSE frames. If it is 0,
+	// 100 Gbit/s is assumed, and Link.Assumed is set.
 	LinkRate uint64
-	// Series keeps how each flow went over time, for [Table.Series], and all of them
-	// together, for [Table.Totals] and [Table.Pauses]: in 17 KB more a flow, and 25 KB
-	// where there is trouble, as long as 450 MB have room for that; then 3 KB.
+	// Series keeps the history of each flow for [Table.Series], and of all flows for [Table.Totals]
+	// and [Table.Pauses]. It takes 17 KB more for each flow and 25 KB with trouble, up to 450 MB;
+	// then 3 KB.
 	Series bool
-	// Evidence keeps in which frames what happened, for Flow.Evidence, in 1.7 KB more a flow, and 2 KB more where a
-	// CNP made it slow down.
+	// Evidence keeps frame numbers for Flow.Evidence. It takes 1.7 KB more for each flow, and 2 KB
+	// more if a CNP slowed it down.
 	Evidence bool
 }
 
 const (
 	defaultMaxFlows = 1 << 17
-	minFlows        = 2       // both directions of a connection: one of them must make no room for the other
-	maxLinks        = 1 << 12 // source addresses of PFC frames
+	minFlows        = 2       // both directions of a connection must fit
+	maxLinks        = 1 << 12 // limit of source addresses of PFC frames
 )
 
-// A Table keeps account of flows. It is not safe for concurrent use.
+// A Table counts flows. It is not safe for concurrent use.
 //
-// When it is full, it gives up a flow that has not been seen for long, those
-// with a single packet first, and adds its counts to what [Table.Evicted]
-// returns. A flow that comes back later is a new one. Counts never go to
-// another flow.
+// A full table evicts a flow that has not been seen for long, flows with a single packet first, and
+// adds its counts to [Table.Evicted]. A flow that returns later is a new flow. Counts are never
+// added to another flow.
 type Table struct {
 	config  Config
 	streams flowtable.Table[key, stream]
-	numbers uint32 // given to streams so far
-	held    uint32 // id of the stream that eviction must spare, 0 for none
+	numbers uint32 // sequence numbers assigned to streams so far
+	held    uint32 // id of the stream that must not be evicted; 0 for none
 	evicted Evicted
-	changes *changes // nil until Changes is called
+	changes *changes // nil until the first call of Changes
 
 	histories  pool[history]
 	asks       pool[asks]
@@ -63,29 +60,29 @@ type Table struct {
 	evidences  pool[evidence]
 
 	pairs       *qplearn.Map
-	lastLearned uint32 // PSN of the packet that the map was shown last
+	lastLearned uint32 // PSN of the packet last passed to the map
 
 	labels labels
 	names  names
 	links  map[[6]byte]*link
 	pauses map[pauseKey]*pauses // with Config.Series
-	all    bins                 // of all flows together, with Config.Series
+	all    bins                 // bins of all flows together, with Config.Series
 	allEnd int64
 
-	latest  int64 // nanoseconds since 1970: the latest time of a packet
-	assumed bool  // LinkRate was not given
+	latest  int64 // latest time of a packet, nanoseconds since 1970
+	assumed bool  // Config.LinkRate was 0
 	stats   Stats
 }
 
-// Stats counts what a [Table] was given.
+// Stats counts the packets given to a [Table].
 type Stats struct {
-	Packets    uint64 // all of them
-	Others     uint64 // of these, neither RoCEv2 nor one of the drafts' messages
-	Broken     uint64 // RoCEv2 or one of those messages, and does not parse
-	DroppedPFC uint64 // PFC frames given up, as they came from too many addresses
-	// Cut are packets of which the snap length cut what the accounting needs. Those whose
-	// BTH is there count all the same; what the others are cannot be said. Needs is the
-	// snap length that would have been enough for all of them; 0 where none was cut.
+	Packets    uint64 // all packets
+	Others     uint64 // packets that are neither RoCEv2 nor a message of one of the drafts
+	Broken     uint64 // invalid RoCEv2 packets and messages
+	DroppedPFC uint64 // PFC frames dropped because of too many source addresses
+	// Truncated counts packets whose snapshot length was too short for some fields. Packets with a
+	// complete BTH are counted in their flows nevertheless. SnapLength is the snapshot length that
+	// all of them would have needed, in octets; 0 if none was truncated.
 	Truncated  uint64
 	SnapLength int
 }
@@ -106,18 +103,17 @@ func New(c Config) *Table {
 		pauses: map[pauseKey]*pauses{}, assumed: assumed,
 		pairs: qplearn.New(qplearn.Config{
 			MaxPairs: 2 * c.MaxFlows, MaxOpen: min(2*c.MaxFlows, 1<<12), Grow: true,
-			Ports: true, // flows sends nothing to anybody
+			Ports: true, // safe here because no notification is sent
 			Seed:  c.Seed,
 		}),
 	}
 }
 
-// Stats returns what the table was given so far.
+// Stats counts the packets observed so far.
 func (t *Table) Stats() Stats { return t.stats }
 
-// Observe records a packet, the one with this number in its capture, that was
-// seen now. Packets come in the order in which they were captured; time may
-// jump back.
+// Observe records a packet with its frame number and capture time. Packets must be in capture
+// order, but times may step back.
 func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	t.stats.Packets++
 	at := unixNano(now)
@@ -152,9 +148,8 @@ func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	}
 }
 
-// unixNano returns the time since 1970, and 0 for one before that, as is that
-// of a capture without times, or after 2242: two of them are never further apart
-// than 64 bits can say.
+// unixNano returns the nanoseconds since 1970. Times before 1970, such as those of captures without
+// times, and after 2242 give 0, so that differences fit 64 bits.
 func unixNano(t time.Time) int64 {
 	if s := t.Unix(); s < 0 || s >= 1<<33 {
 		return 0
@@ -162,7 +157,7 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// ownsShard says whether a packet with these addresses belongs to the table's shard.
+// ownsShard reports whether the addresses belong to the table's shard.
 func (t *Table) ownsShard(k *key) bool {
 	return t.config.Shards <= 1 || hashOfPair(k)%uint64(t.config.Shards) == uint64(t.config.Shard)
 }

@@ -2,10 +2,10 @@ package flows
 
 import "github.com/rocecn/rocecn/bth"
 
-// totalBins is how many bins there are of all flows together.
+// totalBins is the number of bins of all flows together.
 const totalBins = 2048
 
-// totalAt returns the tally of all flows at a time. Series must be kept.
+// totalAt returns the tally of all flows at a time. Config.Series must be set.
 func (t *Table) totalAt(at int64) *Tally {
 	if t.all.tallies == nil {
 		t.all = newBins(at, 0, make([]Tally, totalBins))
@@ -14,8 +14,7 @@ func (t *Table) totalAt(at int64) *Tally {
 	return &t.all.tallies[t.all.binAt(at)]
 }
 
-// countTotal counts what an answer says for all flows, whether or not it is known which
-// one it is about.
+// countTotal counts an answer for all flows, even if its flow is unknown.
 func (t *Table) countTotal(p *Packet, at int64) {
 	if !t.config.Series {
 		return
@@ -35,7 +34,7 @@ func (t *Table) countTotal(p *Packet, at int64) {
 	}
 }
 
-// recordNAK records a refusal in the series of the flow that it is about.
+// recordNAK records a NAK in the series of its flow.
 func (t *Table) recordNAK(f *flow, r *reply) {
 	if kind := r.syndromeType(); kind != bth.SyndromeNAK && kind != bth.SyndromeRNRNAK {
 		return
@@ -45,9 +44,8 @@ func (t *Table) recordNAK(f *flow, r *reply) {
 	}
 }
 
-// Totals returns how all flows together went over time, nil without Config.Series
-// and while nothing came: CNPs, NAKs and PPFC count there, too, where it is not known
-// which flow they are about. It has neither marks nor PSNs.
+// Totals returns the series of all flows together, or nil without Config.Series or packets. It
+// includes CNPs, NAKs and PPFCs that could not be matched to a flow, but no marks and no PSNs.
 func (t *Table) Totals() *Series {
 	if t.all.tallies == nil {
 		return nil

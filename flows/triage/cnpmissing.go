@@ -9,24 +9,26 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// fewMarks is how many marked packets a flow must have until their CNP is missed, and cnpTime for how long others were
-// answered meanwhile.
+// Thresholds: marked packets of a flow, and the time for which other packets were answered
+// meanwhile.
 const (
 	minMarks    = 3
 	minAnswered = 200 * time.Microsecond
 )
 
-// findCNPMissing: packets were marked, and no CNP came back.
+// findCNPMissing finds marked flows about which no CNP came back.
 //
-// Evidence: a flow of a reliable service with several packets with CE, after the first of which the receiver
-// acknowledged others for some time. Its ECN is off, or its CNPs go another way than its answers.
+// Evidence: a flow of a reliable service with several packets with CE, and answers from the
+// receiver for some time after the first one. ECN is off at the receiver, or its CNPs take another
+// path than its answers.
 //
-// Counter-evidence: any CNP from the receiver to this sender, about whichever flow, as adapters answer by the address
-// too; notifications of nodes, instead of which there may be no CNP. Where the receiver's answers were not captured,
-// its CNPs were not, either; and one that sends CNPs to others has its ECN on: then nobody is blamed.
+// Counter-evidence: any CNP from the receiver to this sender, because adapters may limit CNPs by
+// address; notifications by nodes, which may replace CNPs. If the receiver's answers were not
+// captured, CNPs were not captured either. A receiver that sends CNPs to others has ECN on. In
+// these two cases no party is named.
 func findCNPMissing(v *view) {
-	answered := map[pair]bool{}       // by the direction of the flows
-	notifies := map[netip.Addr]bool{} // receivers, anybody
+	answered := map[pair]bool{}       // direction of the flows
+	notifies := map[netip.Addr]bool{} // receivers that send CNPs
 	for p, n := range v.pairs {
 		answered[pair{p.dst, p.src}] = n > 0
 		notifies[p.src] = notifies[p.src] || n > 0
@@ -46,17 +48,18 @@ func findCNPMissing(v *view) {
 	}
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool { return marked(f) && seen(f) }) {
 		marks, answers := sumSigns(g.flows, flows.SignCE), sumSigns(g.flows, flows.SignAnswerAfterCE)
-		party, why := g.of.String(), "Its ECN is off, unless its CNPs go another way than its ACKs."
+		party, reason := g.of.String(), "ECN is off there, or its CNPs take another path than its ACKs."
 		if notifies[g.of] {
 			party = ""
-			why = "To others it sends CNPs: these may go another way, or be limited for all senders together."
+			reason = "It sends CNPs to other senders: those to this one may take another path, or be limited in total."
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseCNPMissing, Party: party, Since: marks.Since, Until: marks.Until,
-			Text: fmt.Sprintf("%s to %v came with CE from %s on, and %v answered with no CNP, though %s from it came "+
-				"behind the first mark. %s",
-				formatCount(marks.Count, "packet"), g.of, formatStart(marks), g.of, formatCount(answers.Count, "answer"), why),
-			Next:   "Turn on the notification point (NP) for this priority on the receiver; see its np_cnp_sent.",
+			Text: fmt.Sprintf("%s to %v had CE, from %s on, and %v sent no CNP, although %s from it came "+
+				"after the first mark. %s",
+				formatCount(marks.Count, "packet"), g.of, formatStart(marks), g.of, formatCount(answers.Count,
+					"answer"), reason),
+			Next:   "Turn on the notification point (NP) for this priority on the receiver, and check its np_cnp_sent.",
 			Frames: evidenceFrames(g.flows, flows.SignCE),
 			Filter: joinAnd(filterRequests(g.flows), filterECN(g.of, 3)),
 		}, g.flows)
@@ -67,10 +70,10 @@ func findCNPMissing(v *view) {
 		marks := sumSigns(g.flows, flows.SignCE)
 		v.addVerdict(Verdict{
 			Cause: CauseCNPMissing, Since: marks.Since, Until: marks.Until,
-			Text: fmt.Sprintf("%s to %v came with CE from %s on, and no CNP is in the capture. Nor is any other "+
-				"answer of these flows: whether the receiver sends CNPs cannot be said.",
+			Text: fmt.Sprintf("%s to %v had CE, from %s on, and the capture contains no CNP and no other answer "+
+				"of these flows. It is unknown whether the receiver sends CNPs.",
 				formatCount(marks.Count, "packet"), g.of, formatStart(marks)),
-			Next:   "Capture the other direction, too, at the same place.",
+			Next:   "Capture the other direction as well, at the same place.",
 			Frames: evidenceFrames(g.flows, flows.SignCE),
 			Filter: joinAnd(filterRequests(g.flows), filterECN(g.of, 3)),
 		}, g.flows)

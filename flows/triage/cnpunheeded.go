@@ -6,16 +6,18 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// findCNPUnheeded: CNPs came about a flow, and its sender did not slow down.
+// findCNPUnheeded finds senders that do not slow down after CNPs.
 //
-// Evidence: a run of CNPs, each soon after the one before, and at its end the flow is as fast as at its beginning; see
-// flows.Control.
+// Evidence: a run of CNPs in quick succession, with the same rate at its end as at its beginning;
+// see flows.Control.
 //
-// Counter-evidence: a fall of the rate behind one of them; fewer CNPs than a sender may need that has seen
-// none for long; a rate so low that senders slow down no more. CNPs that are lost between here and the sender are not
-// seen, and the sentence says so.
+// Counter-evidence: a lower rate after one of them; fewer CNPs than a sender may need after a long
+// time without any; a rate so low that senders do not reduce it further. CNPs lost between the
+// capture point and the sender cannot be seen, as the text says.
 func findCNPUnheeded(v *view) {
-	for _, g := range v.groupFlows(sourceOf, func(f *flows.Flow) bool { return f.Evidence.Control.Unheeded.Count > 0 }) {
+	for _, g := range v.groupFlows(sourceOf, func(f *flows.Flow) bool {
+		return f.Evidence.Control.Unheeded.Count > 0
+	}) {
 		var run flows.Sign
 		var rates float64
 		var shown []Frame
@@ -27,11 +29,11 @@ func findCNPUnheeded(v *view) {
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseCNPUnheeded, Party: g.of.String(), Since: run.Since, Until: run.Until,
-			Text: fmt.Sprintf("%v did not slow down: %s about its flows came within %s from %s on, and behind them it "+
-				"still sent %s a flow. Its ECN is off, or CNPs are lost between here and it.", g.of,
+			Text: fmt.Sprintf("%v did not slow down: %s about its flows came within %s, from %s on, and after them it "+
+				"still sent %s per flow. ECN is off there, or CNPs are lost on their way to it.", g.of,
 				formatCount(run.Count, "CNP"), formatDuration(run.Until.Sub(run.Since)), formatStart(run),
 				formatRate(rates/float64(len(g.flows)))),
-			Next: "Turn on the reaction point (RP) for this priority on the sender; see its rp_cnp_handled and " +
+			Next: "Turn on the reaction point (RP) for this priority on the sender, and check its rp_cnp_handled and " +
 				"rp_cnp_ignored.",
 			Frames: limitFrames(shown),
 			Filter: joinAnd(filterAddress("dst", g.of), anyCNP),

@@ -1,5 +1,5 @@
-// Package triage says in sentences what happened in a capture of RoCEv2 traffic, to whom and why, as far as that can
-// be told from it, and in which frames to look:
+// Package triage finds problems in a capture of RoCEv2 traffic, with their causes, affected
+// flows and the frames that show them:
 //
 //	table := flows.New(flows.Config{Evidence: true})
 //	… // table.Observe every packet
@@ -7,9 +7,9 @@
 //		fmt.Println(v.Cause, v.Party, v.Text, v.Filter)
 //	}
 //
-// Each rule stands in a file of its own, with what it takes for evidence, and what speaks against it. A rule blames
-// only whom the capture convicts: what was not captured convicts nobody. Explain takes time by flows, not by packets,
-// and needs neither clock nor files.
+// Each rule is in a file of its own, with its evidence and counter-evidence. A rule names a host
+// or port only if the capture contains evidence against it; the absence of packets from the
+// capture is none. The time of Explain grows with the number of flows, not of packets.
 //
 // Experimental: this package may change in a minor release.
 package triage

@@ -6,13 +6,13 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// findNotECNCapable: a sender's packets cannot be marked, where others' were.
+// findNotECNCapable finds senders whose packets cannot be marked, while others are marked.
 //
-// Evidence: all requests of a flow are Not-ECT, and meanwhile packets to the same receiver, or from the same sender,
-// came with CE. Such a sender is never told to slow down, and switches drop its packets where they mark others.
+// Evidence: all requests of a flow are Not-ECT, and at the same time other packets to its receiver
+// or from its sender had CE. Such a sender receives no CNPs, and switches drop its packets where
+// they mark others.
 //
-// Counter-evidence: no marks anywhere near it: then nobody would have marked it. Nodes that notify about it by
-// themselves.
+// Counter-evidence: no marks on related flows; notifications about the flow by nodes.
 func findNotECNCapable(v *view) {
 	marked := func(all groups) map[string]flows.Sign {
 		out := map[string]flows.Sign{}
@@ -43,13 +43,12 @@ func findNotECNCapable(v *view) {
 		not := sumSigns(g.flows, flows.SignNotECT)
 		v.addVerdict(Verdict{
 			Cause: CauseNotECNCapable, Party: g.of.String(), Since: not.Since, Until: not.Until,
-			Text: fmt.Sprintf("%v sends without ECN: all %s of %s are Not-ECT, from %s on. Meanwhile %s of other "+
-				"flows "+
-				"beside them came with CE: where these are marked, those are dropped, and nobody tells their sender.",
+			Text: fmt.Sprintf("%v sends without ECN: all %s of %s are Not-ECT, from %s on. At the same time %s of "+
+				"other flows had CE. Where switches mark those, they drop these, and no CNP tells the sender.",
 				g.of, formatCount(not.Count, "packet"), formatCount(len(g.flows), "flow"), formatStart(not),
 				formatCount(others.Count, "packet")),
-			Next: "Set ECT(0) on the sender: the ECN bits of its traffic class, by rdma_cm's or the adapter's " +
-				"setting.",
+			Next: "Set ECT(0) on the sender: the ECN bits of its traffic class, in the settings of rdma_cm or of " +
+				"the adapter.",
 			Frames: evidenceFrames(g.flows, flows.SignNotECT),
 			Filter: joinAnd(filterRequests(g.flows), filterECN(g.of, 0)),
 		}, g.flows)

@@ -7,16 +7,18 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// rules are all rules. Those about symptoms come last: they leave out what others explained.
+// rules are all rules. Those for symptoms come last, because they leave out flows with a known
+// cause.
 var rules = []func(*view){
-	findPauseStorm, findIncast, findOnePath, findCNPMissing, findCNPUnheeded, findNotECNCapable, findOtherDSCP, findTooManyNotices, findNotReady, findStorm,
+	findPauseStorm, findIncast, findOnePath, findCNPMissing, findCNPUnheeded, findNotECNCapable, findOtherDSCP,
+	findTooManyNotices, findNotReady, findStorm,
 	findTimedOut, findReordered,
 	findLost, findCongested, findRefused, findCorrupt, findNotCaptured,
 }
 
-// Explain returns the verdicts about what a table has seen: causes before symptoms, of each kind that about the most
-// flows first. Without Config.Evidence there are none, nor from a table that had to give up flows (Snapshot.Evicted):
-// what it forgot may be what speaks against them.
+// Explain returns the verdicts about a snapshot: causes before symptoms, and those about the most
+// flows first. It returns none without Config.Evidence, or if the table has evicted flows
+// (Snapshot.Evicted), because those may have been counter-evidence.
 func Explain(s *flows.Snapshot) []Verdict {
 	if s.Evicted.Flows > 0 {
 		return nil

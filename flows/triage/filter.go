@@ -8,9 +8,9 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// These write Wireshark's display filters.
+// The functions in this file return Wireshark display filters.
 
-// maxTerms is how many flows or hosts a filter names; of more, it names what they have in common.
+// maxTerms is the maximum number of flows or hosts in a filter. A filter for more is less specific.
 const maxTerms = 8
 
 func joinAnd(terms ...string) string { return strings.Join(terms, " && ") }
@@ -22,7 +22,7 @@ func joinOr(terms ...string) string {
 	return "(" + strings.Join(terms, " || ") + ")"
 }
 
-// filterAddress is the field of an IP address: end is src, dst or addr.
+// filterAddress selects an IP address; end is src, dst or addr.
 func filterAddress(end string, a netip.Addr) string {
 	if a.Is4() {
 		return fmt.Sprintf("ip.%s == %v", end, a)
@@ -30,7 +30,7 @@ func filterAddress(end string, a netip.Addr) string {
 	return fmt.Sprintf("ipv6.%s == %v", end, a)
 }
 
-// filterECN selects requests with this ECN field.
+// filterECN selects an ECN field, in the IP version of a.
 func filterECN(a netip.Addr, field int) string {
 	if a.Is4() {
 		return fmt.Sprintf("ip.dsfield.ecn == %d", field)
@@ -40,7 +40,7 @@ func filterECN(a netip.Addr, field int) string {
 
 func filterQP(n uint32) string { return fmt.Sprintf("infiniband.bth.destqp == 0x%06x", n) }
 
-// filterRequests selects the requests of flows, by pairs of hosts.
+// filterRequests selects the requests of flows, grouped by pairs of hosts.
 func filterRequests(all []*flows.Flow) string {
 	if len(all) > maxTerms {
 		return filterHosts(all)
@@ -61,7 +61,7 @@ func filterRequests(all []*flows.Flow) string {
 	return "((" + strings.Join(terms, ") || (") + "))"
 }
 
-// filterHosts selects what is between the hosts of flows, in both directions.
+// filterHosts selects all packets between the hosts of flows, in both directions.
 func filterHosts(all []*flows.Flow) string {
 	seen := map[pair]bool{}
 	var terms []string
@@ -79,7 +79,7 @@ func filterHosts(all []*flows.Flow) string {
 	return joinOr(terms...)
 }
 
-// filterFrames selects frames by their numbers.
+// filterFrames selects the range of frame numbers of a sign.
 func filterFrames(s flows.Sign) string {
 	if s.First == s.Last {
 		return fmt.Sprintf("frame.number == %d", s.First)

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	minSenders     = 3                      // make an incast
-	sameCongestion = 100 * time.Microsecond // two notifications so far apart are about the same congestion
-	minExpected    = 10                     // that others' share says a flow should have, until its having none counts
+	minSenders     = 3                      // minimum number of senders in an incast
+	sameCongestion = 100 * time.Microsecond // signs at most this far apart belong to the same congestion
+	minExpected    = 10                     // expected signs of a flow for their absence to be significant
 )
 
-// findIncast: several senders sent to one receiver at once, and what was marked or notified about is what they sent.
+// findIncast finds receivers to which several senders send at the same time and congest the path.
 //
-// Evidence: flows from three sources or more to one receiver met congestion, and there is a time at which all of them
-// did.
+// Evidence: flows from three or more sources to one receiver are congested at the same time.
 //
-// Counter-evidence: other sources whose flows to the same receiver met none at that time though they sent enough: then
-// it is not the receiver. Flows of the same sources to other receivers that met it, too: then it is where they come
-// from, or between. Flows of the same two hosts of which some met it and others not: then it is one of several paths.
+// Counter-evidence: other sources with enough packets to the receiver at that time and no
+// congestion: the receiver's link is not the cause. Flows of the same sources to other receivers
+// that are congested as well: the cause is at the sources or between. Flows between the same two
+// hosts of which only some are congested: the cause is one of several paths.
 func findIncast(v *view) {
 	type candidate struct {
 		group
@@ -64,7 +64,7 @@ func findIncast(v *view) {
 		for _, f := range c.flows {
 			from[f.Src] = true
 		}
-		elsewhere := map[netip.Addr]bool{} // sources with flows that met congestion on the way to others, too
+		elsewhere := map[netip.Addr]bool{} // sources with congested flows to other receivers
 		for _, f := range v.flows {
 			s := congestionSign(f)
 			if from[f.Src] && !of[f.Dst] && s.Count >= minMarks &&
@@ -77,26 +77,26 @@ func findIncast(v *view) {
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseIncast, Party: c.of.String(), Since: c.hits.Since, Until: c.hits.Until,
-			Text: fmt.Sprintf("%d senders sent to %v at once, %s, from %s on: %s", len(from), c.of,
+			Text: fmt.Sprintf("%d senders sent to %v at the same time, in %s, from %s on: %s", len(from), c.of,
 				formatCount(len(c.flows), "flow"), formatStart(c.hits), describeCongestion(c.flows)),
-			Next: "Look at the queue of the last switch's port to this receiver, and at who makes all of them send " +
-				"to it at the same time.",
+			Next: "Check the queue of the last switch's port to this receiver, and the application that makes all " +
+				"of them send at the same time.",
 			Frames: evidenceFrames(c.flows, congestionKinds(c.flows...)...),
 			Filter: filterCongestion(c.flows),
 		}, c.flows)
 	}
 }
 
-// describeCongestion says in a sentence how flows met congestion.
+// describeCongestion returns a sentence with the signs of congestion of flows.
 func describeCongestion(all []*flows.Flow) string {
 	requests := sumSigns(all, flows.SignRequest)
 	var parts []string
 	for _, k := range congestionKinds(all...) {
 		switch n := sumSigns(all, k).Count; k {
 		case flows.SignCE:
-			parts = append(parts, fmt.Sprintf("%d came with CE (%s)", n, formatShare(n, requests.Count)))
+			parts = append(parts, fmt.Sprintf("%d had CE (%s)", n, formatShare(n, requests.Count)))
 		case flows.SignNotification:
-			parts = append(parts, "nodes on the way sent "+formatCount(n, "notification"))
+			parts = append(parts, "nodes on the path sent "+formatCount(n, "notification"))
 		default:
 			parts = append(parts, "the receiver sent "+formatCount(n, "CNP"))
 		}
@@ -104,7 +104,7 @@ func describeCongestion(all []*flows.Flow) string {
 	return fmt.Sprintf("of %s, %s.", formatCount(requests.Count, "packet"), strings.Join(parts, ", and "))
 }
 
-// filterCongestion writes the filter for the signs of congestion of flows to one address.
+// filterCongestion selects the signs of congestion of flows to one address.
 func filterCongestion(all []*flows.Flow) string {
 	var terms []string
 	to := all[0].Dst
@@ -124,7 +124,7 @@ func filterCongestion(all []*flows.Flow) string {
 	return "(" + strings.Join(terms, ") || (") + ")"
 }
 
-// filterNotifiers selects what the nodes sent that notified about flows.
+// filterNotifiers selects packets of the nodes that sent notifications about flows.
 func filterNotifiers(all []*flows.Flow) string {
 	seen := map[netip.Addr]bool{}
 	var terms []string
@@ -142,11 +142,11 @@ func filterNotifiers(all []*flows.Flow) string {
 	return joinOr(terms...)
 }
 
-// busiestFlows returns the flows that met congestion around the moment at which most sources did.
+// busiestFlows returns the flows that are congested at the time with the most congested sources.
 func busiestFlows(all []*flows.Flow) (most []*flows.Flow) {
 	type change struct {
 		at  time.Time
-		by  int // 1: a flow begins to meet congestion; -1: it ends
+		by  int // 1 at the start of a flow's congestion, -1 at its end
 		src netip.Addr
 	}
 	var changes []change
@@ -175,7 +175,7 @@ func busiestFlows(all []*flows.Flow) (most []*flows.Flow) {
 	return most
 }
 
-// congestionSpan returns how often and when flows met congestion, and how many requests they sent.
+// congestionSpan returns the signs of congestion of flows, and the number of their requests.
 func congestionSpan(all []*flows.Flow) (hits flows.Sign, requests uint64) {
 	for _, f := range all {
 		hits = addSigns(hits, congestionSign(f))
@@ -184,7 +184,7 @@ func congestionSpan(all []*flows.Flow) (hits flows.Sign, requests uint64) {
 	return hits, requests
 }
 
-// requestsDuring returns how many of a flow's requests came while there was a sign, as if they had come evenly.
+// requestsDuring estimates the number of a flow's requests during a sign, assuming a constant rate.
 func requestsDuring(f *flows.Flow, sign *flows.Sign) uint64 {
 	s := f.Evidence.Sign(flows.SignRequest)
 	from, to := s.Since, s.Until

@@ -7,17 +7,17 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// fewNotices is how many notifications about a flow one node must have sent until their frequency is judged.
+// minNotices is the minimum number of notifications from one node about one flow.
 const minNotices = 5
 
-// findTooManyNotices: a node notified a sender more often than that can act upon.
+// findTooManyNotices finds nodes that notify a sender more often than it can react.
 //
-// Evidence: from one address, about one flow, five or more notifications of a kind, more than half of which came within
-// 10 µs of the one before.
+// Evidence: at least five notifications of one kind from one address about one flow, more than half
+// of them within 10 µs of the previous one.
 //
-// Counter-evidence: CNPs of a receiver have their own rule of 4 µs, which is the least that adapters have as default;
-// as a proxy sends them in the receiver's name, nobody is blamed for them. No more than half of them
-// close: so they are in a capture that has each packet twice.
+// Counter-evidence: for CNPs of a receiver the limit is 4 µs, the smallest default interval of
+// adapters; a proxy may have sent them with the receiver's address, so no party is named. If each
+// packet was captured twice, no more than half of the notifications are close to the previous one.
 func findTooManyNotices(v *view) {
 	type key struct {
 		from string
@@ -56,21 +56,21 @@ func findTooManyNotices(v *view) {
 		verdict := Verdict{
 			Cause: CauseTooManyNotices, Party: k.from, Since: n.Since, Until: n.Until,
 			Text: fmt.Sprintf("%v notifies too often: %s about %s came from %s on, %d of them less than 10 µs after "+
-				"the "+
-				"one before, the closest %s.", n.From, formatCount(n.Count, n.Kind.String()), formatCount(len(x.flows), "flow"),
+				"the previous one; the shortest interval was %s.", n.From, formatCount(n.Count, n.Kind.String()),
+				formatCount(len(x.flows), "flow"),
 				formatStart(n.Sign), n.TooClose, formatDuration(max(n.MinSpacing, time.Nanosecond))),
-			Next:   "Give it a least time between two notifications of a flow, 50 µs for example: per_flow.",
+			Next: "Configure a minimum interval between two notifications of a flow there, " +
+				"for example 50 µs (per_flow).",
 			Frames: limitFrames(x.shown),
 			Filter: joinAnd(filterAddress("src", n.From), filterFrames(n.Sign)),
 		}
 		if n.Kind == flows.NoticeCNP {
 			verdict.Party = ""
-			verdict.Text = fmt.Sprintf("CNPs come too often: %s about %s came with the address of %v from %s on, %d "+
-				"of "+
-				"them less than 4 µs after the one before. The receiver sends them, or a proxy in its name.",
+			verdict.Text = fmt.Sprintf("CNPs come too often: %s about %s came with the address of %v, from %s on, "+
+				"%d of them less than 4 µs after the previous one. The receiver or a proxy sends them.",
 				formatCount(n.Count, "CNP"), formatCount(len(x.flows), "flow"), n.From, formatStart(n.Sign), n.TooClose)
-			verdict.Next = "Look at the receiver's np_cnp_sent to know which; then set the least time between two " +
-				"CNPs there."
+			verdict.Next = "Check the receiver's np_cnp_sent to find out which; then set the minimum interval " +
+				"between two CNPs there."
 			verdict.Filter = joinAnd(filterAddress("src", n.From), anyCNP)
 		}
 		v.addVerdict(verdict, x.flows)

@@ -7,15 +7,16 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// findOnePath: of the flows of two hosts, those with some UDP source ports met congestion, and the others met none. ECMP
-// sends them different ways, by the source port, and one way has too much.
+// findOnePath finds flows between two hosts that are congested for some UDP source ports only. ECMP
+// chooses the path by the source port, so one path is congested.
 //
-// Evidence: flows of one pair of hosts in one direction, at the same time, some with marks or notifications, others
-// with none that by the share of the first should have had ten or more; no source port has flows of both kinds.
+// Evidence: flows of one direction between two hosts at the same time, some with signs of
+// congestion, others without although at least ten were expected at the same share; no source port
+// has flows of both kinds.
 //
-// Counter-evidence: the receiver's link is the same for all of them, as is the sender's: what all pass does not mark
-// some alone. Flows that cannot be marked, or whose source port varies, do not count, nor do those of another DSCP,
-// which may have a queue of their own.
+// Counter-evidence: none needed for the links of the two hosts, which all the flows share. Flows
+// that cannot be marked, whose source port varies, or with another DSCP, which may use another
+// queue, do not count.
 func findOnePath(v *view) {
 	var hit, spared []*flows.Flow
 	var ports []uint16
@@ -42,20 +43,20 @@ func findOnePath(v *view) {
 	ports = slices.Compact(ports)
 	v.addVerdict(Verdict{
 		Cause: CauseOnePath, Since: hits.Since, Until: hits.Until,
-		Text: fmt.Sprintf("One of several paths has too much: from %s on, the flows with the UDP source ports %s met "+
-			"congestion, and %s between the same hosts at the same time met none: %s",
+		Text: fmt.Sprintf("One of several paths is congested: from %s on, the flows with the UDP source ports %s were "+
+			"congested, and %s between the same hosts at the same time were not: %s",
 			formatStart(hits), formatList(ports, 6), formatCount(len(spared), "flow"), describeCongestion(hit)),
-		Next: "ECMP chooses the path by the source port: look at which links these hash to, and use more ports, or " +
-			"balance by load.",
+		Next: "ECMP chooses the path by the source port: check which links these ports hash to, and use more ports, " +
+			"or balance by load.",
 		Frames: evidenceFrames(hit, congestionKinds(hit...)...),
 		Filter: filterCongestion(hit),
 	}, hit)
 }
 
-// splitByCongestion returns which flows of a pair of hosts met congestion, and which did not though together they should have; none
-// where a source port has both.
+// splitByCongestion returns the congested flows between two hosts, and the flows without congestion
+// for which it was expected. Both are nil if a source port has flows of both kinds.
 func splitByCongestion(all []*flows.Flow) (hit, spared []*flows.Flow) {
-	its, ports := map[*flows.Flow]bool{}, map[uint16]bool{} // of those that met it
+	its, ports := map[*flows.Flow]bool{}, map[uint16]bool{} // of the congested flows
 	for _, f := range all {
 		if f.Sequenced && !f.Varies.SrcPort && congestionSign(f).Count >= minMarks {
 			hit = append(hit, f)
@@ -66,7 +67,7 @@ func splitByCongestion(all []*flows.Flow) (hit, spared []*flows.Flow) {
 		return nil, nil
 	}
 	hits, requests := congestionSpan(hit)
-	var expected uint64 // times requests
+	var expected uint64 // multiplied by requests
 	for _, f := range all {
 		switch {
 		case its[f]:

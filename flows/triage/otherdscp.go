@@ -8,16 +8,16 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// findOtherDSCP: packets were lost of flows with another DSCP than most, and none of the others'.
+// findOtherDSCP finds flows with losses whose DSCP differs from the usual one, which has no losses.
 //
-// Evidence: most flows to a receiver have one DSCP, two flows or more, with a hundred packets or more together, and all
-// of these came, while a flow with another DSCP lost some. What is lossless goes by the DSCP.
+// Evidence: most flows to a receiver, at least two with at least 100 packets in all, have one DSCP
+// and no losses, while a flow with another DSCP has losses. The DSCP selects the lossless class.
 //
-// Counter-evidence: any loss among the flows with the usual DSCP; flows with several; so few losses that
-// the usual ones, at the same share, should have had less than three. What the lossless DSCP of a
-// network is, a capture does not say: where there is nothing to compare with, there is no verdict.
+// Counter-evidence: any loss with the usual DSCP; flows with several DSCPs; so few losses that the
+// usual flows would have had fewer than three at the same share. A capture does not contain the
+// lossless DSCP of a network: without flows to compare with, there is no verdict.
 func findOtherDSCP(v *view) {
-	found := map[netip.Addr]uint64{} // by source: the DSCP that it should have, and that it has a verdict
+	found := map[netip.Addr]uint64{} // usual DSCP by source with a verdict
 	var lossy []*flows.Flow
 	for _, g := range v.to {
 		usual, spared, ok := usualDSCP(g.flows)
@@ -37,18 +37,18 @@ func findOtherDSCP(v *view) {
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseOtherDSCP, Party: g.of.String(), Since: lost.Since, Until: lost.Until,
-			Text: fmt.Sprintf("%v sends with DSCP %s, and packets of it are lost from %s on. Of the flows to the same "+
-				"receiver with DSCP %d none lost any: that one is lossless here, and this one is not.",
+			Text: fmt.Sprintf("%v sends with DSCP %s, and its packets are lost, from %s on. The flows to the same "+
+				"receiver with DSCP %d have no losses: that DSCP is lossless here, and this one is not.",
 				g.of, formatList(bitNumbers(set), 4), formatStart(lost), usual),
-			Next:   fmt.Sprintf("Set the traffic class on the sender, so that it sends with DSCP %d.", usual),
+			Next:   fmt.Sprintf("Set the traffic class on the sender so that it sends with DSCP %d.", usual),
 			Frames: evidenceFrames(g.flows, lossSigns...),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(lost)),
 		}, g.flows)
 	}
 }
 
-// usualDSCP returns the DSCP that most flows have, and how many packets they sent, if they are enough to compare with,
-// and none of them lost anything.
+// usualDSCP returns the DSCP of most flows and the number of packets with it. ok reports whether
+// there are enough of them, without losses.
 func usualDSCP(all []*flows.Flow) (usual, sent uint64, ok bool) {
 	var number, packets [64]uint64
 	var lossy [64]bool
@@ -72,21 +72,23 @@ func usualDSCP(all []*flows.Flow) (usual, sent uint64, ok bool) {
 	return usual, sent, number[usual] >= 2 && number[usual]*2 > total && sent >= 100 && !lossy[usual]
 }
 
-// losses are the signs that packets of a flow were lost.
-var lossSigns = []flows.SignKind{flows.SignGap, flows.SignNAK, flows.SignRetransmitted, flows.SignAfterNAK, flows.SignAfterTimeout}
+// lossSigns are the signs of lost packets.
+var lossSigns = []flows.SignKind{flows.SignGap, flows.SignNAK, flows.SignRetransmitted, flows.SignAfterNAK,
+	flows.SignAfterTimeout}
 
-// hasLosses says whether packets of a flow were lost, not by the capture.
+// hasLosses reports whether the network lost packets of a flow.
 func hasLosses(f *flows.Flow) bool {
-	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 || f.Evidence.Sign(flows.SignRetransmitted).Count > 0
+	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 || f.Evidence.Sign(flows.SignRetransmitted).
+		Count > 0
 }
 
-// countLosses returns how often a flow lost something, at least.
+// countLosses returns the minimum number of losses of a flow.
 func countLosses(f *flows.Flow) uint64 {
 	e := f.Evidence
 	return max(f.PSN.Lost, e.Sign(flows.SignNAK).Count, e.Sign(flows.SignRetransmitted).Count, min(f.Causes.Timeout, 1))
 }
 
-// bitNumbers returns the numbers of the bits of a set.
+// bitNumbers returns the numbers of the bits in a set.
 func bitNumbers(set uint64) (all []int) {
 	for ; set != 0; set &= set - 1 {
 		all = append(all, bits.TrailingZeros64(set))

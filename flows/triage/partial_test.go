@@ -81,29 +81,29 @@ func TestPartialCaptures(t *testing.T) {
 	all = explainRecords(selectSource(rnr, "10.1.0.1"))
 	require.Equal(t, []string{"repeats"}, causesOf(all))
 	require.Contains(t, all[0].Text,
-		"1528 packets were sent again (why, answers would tell, and none is in the capture)")
+		"1528 packets were retransmitted (the cause is unknown because the capture contains no answers)")
 	require.NotContains(t, all[0].Text, "lost")
 
 	all = explainRecords(duplicateAll(recordsOf(t, "sR4-redect-q4.eth1")))
 	require.NotContains(t, causesOf(all), "retransmission storm")
-	require.Contains(t, all[len(all)-1].Text, "the capture may just have packets twice")
+	require.Contains(t, all[len(all)-1].Text, "the capture may contain packets twice")
 }
 
 // Sentences about losses say no number that is 0, and no loss that is not known.
 func TestLossIsSaidAsKnown(t *testing.T) {
 	all := verdictsOf(t, "real/w4-uc-loss2.eth1.pcap.gz")
 	require.Len(t, all, 1)
-	require.Contains(t, all[0].Text, ": 4 packets never came here, and as nothing came back, it cannot be said")
+	require.Contains(t, all[0].Text, ": 4 packets did not arrive, and without answers it is unknown")
 	require.NotContains(t, all[0].Text, " 0 ")
 
 	all = verdictsOf(t, "tour.pcap")
 	require.Equal(t, triage.CauseRetransmitted, all[0].Cause)
 	require.Contains(t, all[0].Text,
-		": 1 packet was sent again (why, answers would tell, and none could be matched to this flow)")
+		": 1 packet was retransmitted (the cause is unknown because no answer could be matched to this flow)")
 	require.NotContains(t, all[0].Text, " 0 ")
 	require.True(t, strings.HasSuffix(all[0].Filter, "&& frame.number == 9"), all[0].Filter)
 
 	all = verdictsOf(t, "real/r6-loss2.eth1.pcap.gz")
-	require.Contains(t, all[0].Text, ": 10 packets were sent again (what came before")
+	require.Contains(t, all[0].Text, ": 10 packets were retransmitted (earlier packets")
 	require.NotContains(t, all[0].Text, " 0 ")
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// What makes pauses a storm: PFC that works pauses for some ten microseconds now and then.
+// Thresholds of a pause storm. Working PFC pauses for some ten microseconds from time to time.
 const (
 	stormXOFFs  = 5
-	stormShare  = 4                      // at least a fourth of the time from the first XOFF to the last
+	stormShare  = 4                      // inverse of the paused share of the time from the first XOFF to the last
 	stormPaused = 500 * time.Microsecond // in all
 )
 
-// findPauseStorm: somebody paused a link for long.
+// findPauseStorm finds MAC addresses that pause a link for a long time.
 //
-// Evidence: PFC or PAUSE frames from a MAC address that stopped a priority for half a millisecond or more in all, and
-// for a fourth of the time from the first one to the last.
+// Evidence: PFC or PAUSE frames that stop a priority for at least 500 µs in all, and for a fourth
+// of the time from the first XOFF to the last.
 //
-// Counter-evidence: who is paused pauses those behind him. Where several addresses pause like that, nobody is blamed:
-// who was the first here may have been paused by another before the capture, or have paused for an instant long before.
-// PFC stays on its link: that a capture has none says nothing.
+// Counter-evidence: a paused switch pauses its neighbors. If several addresses pause like that, no
+// party is named, because the first one in the capture may have been paused by another before. PFC
+// stays on its link, so its absence from a capture proves nothing.
 func findPauseStorm(v *view) {
 	type storm struct {
 		link     *flows.Link
@@ -54,8 +54,9 @@ func findPauseStorm(v *view) {
 	if first.priority == flows.AllPriorities {
 		what = "all priorities"
 	}
-	text := fmt.Sprintf("%v paused %s of its link for %s in all, %s at a time at most, by %s from %s on.",
-		first.link.Src, what, formatDuration(first.paused), formatDuration(first.Longest), formatCount(first.Count, "XOFF"), formatStart(first.Sign))
+	text := fmt.Sprintf("%v paused %s of its link for %s in all, at most %s at a time, with %s from %s on.",
+		first.link.Src, what, formatDuration(first.paused), formatDuration(first.Longest), formatCount(first.Count,
+			"XOFF"), formatStart(first.Sign))
 	var also []string
 	for _, s := range all[1:] {
 		if a := s.link.Src.String(); a != first.link.Src.String() && !slices.Contains(also, a) {
@@ -65,16 +66,17 @@ func findPauseStorm(v *view) {
 	party := first.link.Src.String()
 	if len(also) > 0 {
 		party = ""
-		text += fmt.Sprintf(" It was the first here, and %s did the same: who is paused pauses others.", formatList(also, 3))
+		text += fmt.Sprintf(" It was the first in the capture, and %s did the same: a paused device pauses others.",
+			formatList(also, 3))
 	}
 	if first.link.Assumed {
-		text += " The times are for a link of 100 Gbit/s: -link-rate."
+		text += " The times are for a link of 100 Gbit/s; set -link-rate for another one."
 	}
 	shown := limitFrames([]Frame{{first.First, "XOFF"}, {first.Last, "XOFF"}})
 	v.addVerdict(Verdict{
 		Cause: CausePauseStorm, Party: party, Since: first.Since, Until: first.Until,
 		Text: text,
-		Next: "Look at whoever has this MAC address: a host that takes data too slowly, or a switch that is paused " +
+		Next: "Check the device with this MAC address: a host that receives too slowly, or a switch that is paused " +
 			"itself; then capture on its other links.",
 		Frames: shown,
 		Filter: joinAnd("eth.src == "+first.link.Src.String(), "macc"),

@@ -6,12 +6,13 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// findReordered: packets overtook one another, and none was lost.
+// findReordered finds flows with reordered packets and without losses.
 //
-// Evidence: requests that filled gaps before anybody asked for them, three or more of a flow.
+// Evidence: at least three requests of a flow that filled gaps before a NAK asked for them.
 //
-// Counter-evidence: a gap that was filled after a NAK, a repeat after a silence, more than one in eight that stayed
-// missing: then what comes late may be sent again. At the two ends of a capture some may be on the other side.
+// Counter-evidence: a gap filled after a NAK, a retransmission after a timeout, or more than one in
+// eight skipped PSNs never seen: late packets may be retransmissions then. A few may be missing at
+// the start and the end of a capture.
 func findReordered(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		e := f.Evidence
@@ -26,20 +27,20 @@ func findReordered(v *view) {
 			}
 			repeats += f.Causes.NAK
 		}
-		why := "Their UDP source port is the same: something on the way sends the packets of one flow several ways."
+		reason := "Their UDP source port is constant: a node on the path sends packets of one flow over several paths."
 		if sprays > 0 {
-			why = "The sender sprays them: their UDP source port varies."
+			reason = "The sender sprays them: their UDP source port varies."
 		}
 		if repeats > 0 {
-			why += fmt.Sprintf(" The receiver took it for loss: %s sent again for nothing.", formatCountWas(repeats, "packet"))
+			reason += fmt.Sprintf(" The receiver mistook it for loss: %s retransmitted without need.",
+				formatCountWas(repeats, "packet"))
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseReordered, Since: late.Since, Until: late.Until,
-			Text: fmt.Sprintf("%d of %s to %v came out of order from %s on, and none had to be sent again. "+
-				"%s", late.Count,
-				formatCount(total.Count, "packet"), g.of, formatStart(late), why),
-			Next: "That is as it should be where packets are sprayed and the receiver can put them in order; else " +
-				"turn the spraying off for this traffic.",
+			Text: fmt.Sprintf("%d of %s to %v were reordered, from %s on, and none was lost. %s", late.Count,
+				formatCount(total.Count, "packet"), g.of, formatStart(late), reason),
+			Next: "This is normal if packets are sprayed and the receiver can reorder them; otherwise turn off " +
+				"spraying for this traffic.",
 			Frames: evidenceFrames(g.flows, flows.SignReordered),
 			Filter: joinAnd(filterRequests(g.flows), filterFrames(late)),
 		}, g.flows)

@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	stormRepeats = 50 // packets of a flow
-	stormPart    = 5  // at least a fifth of what it sent
+	stormRepeats = 50 // minimum number of retransmissions of a flow
+	stormPart    = 5  // inverse of their minimum share of its packets
 )
 
-// findStorm: a large part of what a flow sends is sent again, for what the receiver missed: go-back-N repeats all that was
-// under way for each packet that is lost.
+// findStorm finds flows that mainly consist of retransmissions: go-back-N retransmits everything
+// outstanding for each lost packet.
 //
-// Evidence: repeats after NAKs, of the rest of READs, or by a timer while the flow goes on, that are a fifth of its
-// packets and fifty at least, and NAKs or READs that ask for some of them.
+// Evidence: at least fifty retransmissions and a fifth of the packets, after NAKs, for the rest of
+// READs, or after timeouts of a flow that continues, with NAKs or READs that ask for some of them.
 //
-// Counter-evidence: repeats for RNR NAKs, and timeouts after a silence, have verdicts of their own. Where nobody asked
-// for any, and there was no silence, the capture may have each packet twice: at a mirror of two ports, for example. Who
-// lost the packets is not said.
+// Counter-evidence: retransmissions after RNR NAKs and timeouts without traffic have rules of their
+// own. Without any request for retransmission and without a timeout, the capture may contain each
+// packet twice, for example at a mirror of two ports. No party is named.
 func findStorm(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		n := f.Causes.NAK + f.Causes.Read
-		if f.Evidence.MaxTimeout < minTimeout { // by a timer that ran out while it sent others
+		if f.Evidence.MaxTimeout < minTimeout { // timeouts of single packets while the flow continued
 			n += f.Causes.Timeout
 		}
 		asked := f.Evidence.Sign(flows.SignNAK).Count + f.Causes.NAK + f.Causes.Read
@@ -34,12 +34,12 @@ func findStorm(v *view) {
 		naks := sumSigns(g.flows, flows.SignNAK)
 		v.addVerdict(Verdict{
 			Cause: CauseStorm, Since: again.Since, Until: again.Until,
-			Text: fmt.Sprintf("%d of %s to %v are repeats (%s), from %s on, after %s: for each packet that the "+
-				"receiver misses, all that was under way is sent "+
-				"again.", again.Count, formatCount(total.Count, "packet"), g.of,
+			Text: fmt.Sprintf("%d of %s to %v are retransmissions (%s), from %s on, after %s: for each packet that "+
+				"the receiver misses, everything outstanding is retransmitted.", again.Count,
+				formatCount(total.Count, "packet"), g.of,
 				formatShare(again.Count, total.Count), formatStart(again), formatCount(naks.Count, "NAK")),
-			Next: "Find what it misses: drops at the queues on the way, a DSCP that is not lossless, packets out of " +
-				"order. Compare two points with -compare.",
+			Next: "Find out why packets are missing: drops in queues on the path, a DSCP that is not lossless, or " +
+				"reordering. Compare two points with -compare.",
 			Frames: evidenceFrames(g.flows, flows.SignNAK, flows.SignAfterNAK, flows.SignReadRest),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(addSigns(naks, again))),
 		}, g.flows)

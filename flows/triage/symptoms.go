@@ -9,9 +9,9 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// What was seen of flows, and no rule above explains.
+// The rules in this file find symptoms without a known cause.
 
-// findLost: packets were lost, or something was repeated.
+// findLost finds lost and retransmitted packets.
 func findLost(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return (hasLosses(f) || f.PSN.Unjudged > 0 || f.Causes.Read > 0) &&
@@ -30,21 +30,21 @@ func findLost(v *view) {
 		}
 		var parts []string
 		if missing > 0 {
-			parts = append(parts, formatCount(missing, "packet")+" never came here, and no answer covers that")
+			parts = append(parts, formatCountWas(missing, "packet")+" lost (no answer covers the gap)")
 		}
 		if repeats > 0 {
-			why := "what came before, or answers, did not arrive or came too late"
+			reason := "earlier packets or answers were lost or late"
 			switch {
 			case answers == 0:
-				why = "why, answers would tell, and none " + v.describeUnmatched(g.flows)
+				reason = "the cause is unknown because " + v.describeUnmatched(g.flows)
 			case asked == 0 && silence < minTimeout:
-				why = "nobody asked for it, and no silence was before, so the capture may just have packets twice"
+				reason = "no NAK asked for it and no timeout came before, so the capture may contain packets twice"
 			}
-			parts = append(parts, formatCountWas(repeats, "packet")+" sent again ("+why+")")
+			parts = append(parts, formatCountWas(repeats, "packet")+" retransmitted ("+reason+")")
 		}
 		if unjudged > 0 {
-			parts = append(parts, formatCount(unjudged, "packet")+" never came here, and as nothing came back, it cannot be "+
-				"said whether in the network or in the capture")
+			parts = append(parts, formatCount(unjudged, "packet")+" did not arrive, and without answers it is unknown "+
+				"whether the network or the capture lost them")
 		}
 		text := fmt.Sprintf("To %v, from %s on: %s.", g.of, formatStart(seen), strings.Join(parts, "; "))
 		cause := CauseLost
@@ -53,30 +53,31 @@ func findLost(v *view) {
 		}
 		v.addVerdict(Verdict{
 			Cause: cause, Since: seen.Since, Until: seen.Until, Text: text,
-			Next:   "Capture at a second point, and compare the two with -compare: that shows where.",
+			Next:   "Capture at a second point, and compare the two with -compare to see where packets are lost.",
 			Frames: evidenceFrames(g.flows, append([]flows.SignKind{flows.SignReadRest}, lossSigns...)...),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(seen)),
 		}, g.flows)
 	}
 }
 
-// describeUnmatched says of flows without an answer
-// whether the capture has ACKs from the one end to the other that may be theirs.
+// describeUnmatched describes why flows have no answers: none were captured, or ACKs between the
+// same hosts could not be matched.
 func (v *view) describeUnmatched(of []*flows.Flow) string {
 	for i := range v.Unpaired {
 		u := &v.Unpaired[i]
 		back := slices.ContainsFunc(of, func(f *flows.Flow) bool { return u.Src == f.Dst && u.Dst == f.Src })
 		if back && u.ACKs > 0 {
-			return "could be matched to this flow"
+			return "no answer could be matched to this flow"
 		}
 	}
-	return "is in the capture"
+	return "the capture contains no answers"
 }
 
-// findCongested: packets were marked, or notified about.
+// findCongested finds marked packets and notifications.
 func findCongested(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
-		return congestionSign(f).Count > 0 && !v.hasCause(f, CauseIncast, CauseOnePath, CauseCNPMissing, CauseCNPUnheeded, CauseTooManyNotices)
+		return congestionSign(f).Count > 0 && !v.hasCause(f, CauseIncast, CauseOnePath, CauseCNPMissing,
+			CauseCNPUnheeded, CauseTooManyNotices)
 	}) {
 		hits, _ := congestionSpan(g.flows)
 		var judged, cut uint64
@@ -84,14 +85,14 @@ func findCongested(v *view) {
 			judged += f.Evidence.Control.Judged
 			cut += f.Evidence.Control.Slowed
 		}
-		text := fmt.Sprintf("The way to %v was congested from %s on: %s", g.of, formatStart(hits), describeCongestion(g.flows))
+		text := fmt.Sprintf("The path to %v was congested, from %s on: %s", g.of, formatStart(hits),
+			describeCongestion(g.flows))
 		if judged > 0 {
-			text += fmt.Sprintf(" Senders slowed down behind %d of %s.", cut, formatCount(judged, "CNP"))
+			text += fmt.Sprintf(" Senders slowed down after %d of %s.", cut, formatCount(judged, "CNP"))
 		}
-		next := "Capture at the receiver as well, or with IOAM: a mark does not say which switch made it."
+		next := "Capture at the receiver as well, or with IOAM: a mark does not identify the switch."
 		if q := deepestQueue(g.flows); q.Depth > 0 {
-			next = fmt.Sprintf("Look at node %d first: of the queues that traces in the capture name, "+
-				"its was the deepest.", q.Node)
+			next = fmt.Sprintf("Check node %d first: its queue was the deepest in the traces of the capture.", q.Node)
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseCongested, Since: hits.Since, Until: hits.Until, Text: text,
@@ -102,7 +103,7 @@ func findCongested(v *view) {
 	}
 }
 
-// deepestQueue returns the deepest queue on the way of some flows, none of depth 0.
+// deepestQueue returns the deepest queue on the path of flows; its Depth is 0 if none is known.
 func deepestQueue(of []*flows.Flow) (q flows.QueueDepth) {
 	for _, f := range of {
 		if f.Queue.Known && f.Queue.Depth > q.Depth {
@@ -112,7 +113,7 @@ func deepestQueue(of []*flows.Flow) (q flows.QueueDepth) {
 	return q
 }
 
-// findRefused: the receiver refused requests for good, which ends the connection.
+// findRefused finds NAKs that end a connection.
 func findRefused(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return f.Evidence.Sign(flows.SignRefused).Count > 0
@@ -120,36 +121,37 @@ func findRefused(v *view) {
 		naks := sumSigns(g.flows, flows.SignRefused)
 		v.addVerdict(Verdict{
 			Cause: CauseRefused, Since: naks.Since, Until: naks.Until,
-			Text: fmt.Sprintf("%v refused %s with NAKs other than for a PSN, from %s on: requests that are not "+
-				"allowed, or "+
-				"that it cannot carry out. That ends the connection.", g.of, formatCount(naks.Count, "request"), formatStart(naks)),
-			Next:   "The NAK's code says which: look at keys, addresses and lengths that the two programs use.",
+			Text: fmt.Sprintf("%v refused %s with NAKs other than PSN sequence errors, from %s on: requests that are "+
+				"not allowed, or that it cannot carry out. That ends the connection.", g.of, formatCount(naks.Count,
+				"request"), formatStart(naks)),
+			Next:   "The code of the NAK is the reason: check the keys, addresses and lengths of the two programs.",
 			Frames: evidenceFrames(g.flows, flows.SignRefused),
 			Filter: joinAnd(filterAddress("src", g.of), "infiniband.aeth.syndrome >= 0x61"),
 		}, g.flows)
 	}
 }
 
-// findCorrupt: packets came with a wrong ICRC.
+// findCorrupt finds packets with a wrong ICRC.
 func findCorrupt(v *view) {
 	for _, g := range v.groupFlows(sourceOf, func(f *flows.Flow) bool { return f.ICRCWrong > 0 }) {
 		wrong := sumSigns(g.flows, flows.SignWrongICRC)
 		v.addVerdict(Verdict{
 			Cause: CauseCorrupt, Since: wrong.Since, Until: wrong.Until,
-			Text: fmt.Sprintf("%s of %v came with a wrong ICRC, from %s on: receivers drop them.",
+			Text: fmt.Sprintf("%s from %v had a wrong ICRC, from %s on. Receivers drop them.",
 				formatCount(wrong.Count, "packet"), g.of, formatStart(wrong)),
-			Next:   "Something on the way changes what it must not, or the sender's ICRC is wrong for such packets.",
+			Next: "A node on the path changes fields that it must not change, " +
+				"or the sender computes the ICRC incorrectly.",
 			Frames: evidenceFrames(g.flows, flows.SignWrongICRC),
 			Filter: joinAnd(filterRequests(g.flows), filterFrames(wrong)),
 		}, g.flows)
 	}
 }
 
-// findNotCaptured: the receiver acknowledged what the capture does not have.
+// findNotCaptured finds packets that the receiver acknowledged and that were not captured.
 func findNotCaptured(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool { return f.PSN.Unseen > 0 }) {
 		gaps := sumSigns(g.flows, flows.SignGap)
-		if gaps.Count == 0 { // the last ones of the flow
+		if gaps.Count == 0 { // only the last packets of the flow
 			gaps = sumSigns(g.flows, flows.SignAnswer)
 		}
 		var unseen uint64
@@ -158,10 +160,10 @@ func findNotCaptured(v *view) {
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseNotCaptured, Since: gaps.Since, Until: gaps.Until,
-			Text: fmt.Sprintf("%v acknowledged %s that the capture does not have, from %s on: the capture lost them, "+
-				"not the network.", g.of, formatCount(unseen, "packet"), formatStart(gaps)),
-			Next:   "Capture with less: only headers (-s), a filter, a faster disk.",
-			Frames: limitFrames([]Frame{{gaps.First, "behind the first gap"}, {gaps.Last, "behind the last gap"}}),
+			Text: fmt.Sprintf("%v acknowledged %s that were not captured, from %s on: the capture lost them, not the "+
+				"network.", g.of, formatCount(unseen, "packet"), formatStart(gaps)),
+			Next:   "Reduce the load of the capture: only headers (-s), a filter, a faster disk.",
+			Frames: limitFrames([]Frame{{gaps.First, "after the first gap"}, {gaps.Last, "after the last gap"}}),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(gaps)),
 		}, g.flows)
 	}

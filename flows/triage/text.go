@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// formatCount writes a number and what it counts.
+// formatCount returns a count with its noun, in the plural unless it is 1.
 func formatCount[N int | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -16,7 +16,7 @@ func formatCount[N int | uint64](n N, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// formatShare writes a part of the whole.
+// formatShare returns a share in percent.
 func formatShare(part, whole uint64) string {
 	percent := 100 * float64(part) / float64(max(whole, 1))
 	if percent >= 10 {
@@ -25,7 +25,7 @@ func formatShare(part, whole uint64) string {
 	return fmt.Sprintf("%.2g %%", percent)
 }
 
-// formatDuration writes a time with two or three digits.
+// formatDuration rounds a duration to three digits.
 func formatDuration(d time.Duration) string {
 	unit := time.Nanosecond
 	for d >= 1000*unit {
@@ -34,12 +34,12 @@ func formatDuration(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// formatStart writes since when.
+// formatStart returns the first frame of a sign and its time.
 func formatStart(s flows.Sign) string {
 	return fmt.Sprintf("frame %d (%s)", s.First, s.Since.Format("15:04:05.000000"))
 }
 
-// formatRate writes bits a second.
+// formatRate returns a rate given in bits per second.
 func formatRate(bits float64) string {
 	for _, unit := range []string{"", "k", "M", "G"} {
 		if bits < 1000 {
@@ -50,7 +50,7 @@ func formatRate(bits float64) string {
 	return fmt.Sprintf("%.3g Tbit/s", bits)
 }
 
-// formatList writes the first of several things.
+// formatList joins the first most elements.
 func formatList[T any](all []T, most int) string {
 	var words []string
 	for i, one := range all {

@@ -7,51 +7,51 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Verdict is what happened, to whom and why.
+// A Verdict is a finding: an event, the affected flows, and its cause.
 type Verdict struct {
 	Cause Cause
-	// Party is who is to look for the cause at himself: the address of a host or a node, or the MAC address of a
-	// link's end. It is empty where the capture convicts nobody.
+	// Party is the host or port that the evidence points to: the address of a host or node, or the
+	// MAC address of a port. It is empty if there is none.
 	Party string
-	// Flows are those that the verdict is about, by addresses and queue pair. A verdict about a link has none.
+	// Flows are the affected flows by addresses and queue pair. A verdict about a link has none.
 	Flows        []rocev2.FlowKey
-	Since, Until time.Time // of the evidence
-	Text         string    // one or two sentences: what happened, by what it is known
-	Next         string    // a sentence: what to look at next
-	Frames       []Frame   // that it rests on, in their order: some of them, where there are many
-	Filter       string    // of Wireshark's display: it selects Frames, and what is like them
+	Since, Until time.Time // time of the evidence
+	Text         string    // one or two sentences: the event and its evidence
+	Next         string    // one sentence: the next step
+	Frames       []Frame   // evidence in capture order; a selection if there are many
+	Filter       string    // Wireshark display filter for Frames and similar ones
 }
 
-// A Frame is a piece of evidence: the frame with this number in its capture, and what it is.
+// A Frame is a piece of evidence: a frame number and a description such as "CE".
 type Frame struct {
 	Number uint64
 	What   string
 }
 
-// Cause says what happened.
+// Cause is the kind of a verdict.
 type Cause uint8
 
-// The causes; a Verdict about the first ones comes first. Those from Lost on are symptoms: the capture does not tell
-// why. A flow has them only where no cause says more about the same.
+// The causes, in the order of the verdicts. Those from CauseLost on are symptoms without a known
+// cause; a flow has them only if no other cause explains them.
 const (
-	CausePauseStorm     Cause = iota // somebody paused a link for long
-	CauseIncast                      // several senders to one receiver at once
-	CauseOnePath                     // one of several paths has too much: those of some UDP source ports
-	CauseCNPMissing                  // marked packets that no CNP answered
-	CauseCNPUnheeded                 // a sender that CNPs did not slow down
-	CauseNotECNCapable               // packets that cannot be marked, where others were
-	CauseOtherDSCP                   // losses only with a DSCP that the others do not have
-	CauseTooManyNotices              // a node that notifies more often than a sender can act upon
-	CauseNotReady                    // a receiver that had no receive posted
-	CauseStorm                       // a large part of what is sent is sent again
-	CauseTimedOut                    // a sender waited for what did not come
-	CauseReordered                   // packets overtook one another, and none was lost
+	CausePauseStorm     Cause = iota // a link was paused for a long time
+	CauseIncast                      // several senders sent to one receiver at the same time
+	CauseOnePath                     // one of several paths is congested: that of some UDP source ports
+	CauseCNPMissing                  // no CNP after marked packets
+	CauseCNPUnheeded                 // a sender did not slow down after CNPs
+	CauseNotECNCapable               // packets that cannot be marked, while others were marked
+	CauseOtherDSCP                   // losses only with a DSCP that other flows do not have
+	CauseTooManyNotices              // a node notifies more often than a sender can react
+	CauseNotReady                    // a receiver had no receive posted
+	CauseStorm                       // a large share of the packets are retransmissions
+	CauseTimedOut                    // a sender's retransmission timer expired
+	CauseReordered                   // packets were reordered and none was lost
 	CauseLost                        // packets were lost
-	CauseRetransmitted               // packets were sent again, and no packet is known to be lost
-	CauseCongested                   // packets were marked or notified about
-	CauseRefused                     // requests that the receiver refuses
-	CauseCorrupt                     // packets with a wrong ICRC
-	CauseNotCaptured                 // packets that the receiver has, and the capture does not
+	CauseRetransmitted               // packets were retransmitted, and no packet is known to be lost
+	CauseCongested                   // packets were marked, or notifications were sent
+	CauseRefused                     // a receiver rejected requests
+	CauseCorrupt                     // packets had a wrong ICRC
+	CauseNotCaptured                 // packets reached the receiver and were not captured
 	noCause
 )
 
@@ -59,8 +59,8 @@ var causeNames = [noCause]string{"pause storm", "incast", "one path", "no CNP", 
 	"other DSCP", "too many notifications", "receiver not ready", "retransmission storm", "timeout", "reordering",
 	"loss", "repeats", "congestion", "refused", "corrupt", "not captured"}
 
-// String returns the name of the cause, as JSON has it.
+// String returns the name of the cause, which is also its JSON value.
 func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause") }
 
-// IsSymptom says whether c is what was seen, and not why.
+// IsSymptom reports whether c describes an observation without its cause.
 func (c Cause) IsSymptom() bool { return c >= CauseLost }

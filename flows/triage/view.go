@@ -10,20 +10,20 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A view is a snapshot, as rules look at it.
+// A view is a snapshot prepared for the rules.
 type view struct {
 	*flows.Snapshot
-	flows          []*flows.Flow // those with evidence, but for management's
+	flows          []*flows.Flow // flows with evidence, without management
 	to, from       groups
-	pairs          map[pair]uint64 // CNPs from one address to another about flows that are not known
+	pairs          map[pair]uint64 // CNPs by source and destination that could not be matched to a flow
 	verdicts       []Verdict
-	explainedFlows []map[rocev2.FlowKey]bool // by cause
+	explainedFlows []map[rocev2.FlowKey]bool // flows with a verdict, by cause
 }
 
 // A pair is a source and a destination.
 type pair struct{ src, dst netip.Addr }
 
-// groups are flows with something in common, in the order in which they were found.
+// groups are groups of flows in the order in which they were found.
 type groups []group
 
 type group struct {
@@ -48,9 +48,9 @@ func newView(s *flows.Snapshot) *view {
 	return v
 }
 
-// assignUnpaired gives CNPs that are about no flow for certain to the one that they can only be about: those of others than
-// the receiver by the source queue pair, as proxies send them in their own name; those of the receiver where there is
-// no other flow between the two.
+// assignUnpaired adds unmatched CNPs to the only flow that they can be about. A proxy sends CNPs
+// from its own address: they are assigned by the source queue pair. CNPs of the receiver are
+// assigned if there is a single flow between the two addresses.
 func (v *view) assignUnpaired() {
 	type end struct {
 		addr netip.Addr
@@ -85,7 +85,7 @@ func (v *view) assignUnpaired() {
 	}
 }
 
-// groupBy puts together flows that have an address in common.
+// groupBy groups flows by an address.
 func groupBy(all []*flows.Flow, by func(*flows.Flow) netip.Addr) (out groups) {
 	at := map[netip.Addr]int{}
 	for _, f := range all {
@@ -101,7 +101,7 @@ func groupBy(all []*flows.Flow, by func(*flows.Flow) netip.Addr) (out groups) {
 	return out
 }
 
-// groupFlows yields, of the flows that meet a condition, those that have an address in common.
+// groupFlows groups the flows that meet a condition by an address.
 func (v *view) groupFlows(by func(*flows.Flow) netip.Addr, holds func(*flows.Flow) bool) groups {
 	var all []*flows.Flow
 	for _, f := range v.flows {
@@ -115,7 +115,7 @@ func (v *view) groupFlows(by func(*flows.Flow) netip.Addr, holds func(*flows.Flo
 func sourceOf(f *flows.Flow) netip.Addr      { return f.Src }
 func destinationOf(f *flows.Flow) netip.Addr { return f.Dst }
 
-// countSources returns how many different ones flows have.
+// countSources returns the number of different sources of flows.
 func countSources(all []*flows.Flow) int {
 	seen := map[netip.Addr]bool{}
 	for _, f := range all {
@@ -139,12 +139,12 @@ func (v *view) addVerdict(verdict Verdict, about []*flows.Flow) {
 	v.verdicts = append(v.verdicts, verdict)
 }
 
-// hasCause says whether one of these causes was found for a flow.
+// hasCause reports whether f has a verdict with one of these causes.
 func (v *view) hasCause(f *flows.Flow, causes ...Cause) bool {
 	return slices.ContainsFunc(causes, func(c Cause) bool { return v.explainedFlows[c][f.FlowKey] })
 }
 
-// sumSigns adds up the signs of some kinds of several flows.
+// sumSigns returns the sum of the signs of some kinds over flows.
 func sumSigns(all []*flows.Flow, kinds ...flows.SignKind) (out flows.Sign) {
 	for _, f := range all {
 		for _, k := range kinds {
@@ -154,7 +154,7 @@ func sumSigns(all []*flows.Flow, kinds ...flows.SignKind) (out flows.Sign) {
 	return out
 }
 
-// addSigns adds up two signs.
+// addSigns returns the sum of two signs.
 func addSigns(a, b flows.Sign) flows.Sign {
 	switch {
 	case a.Count == 0:
@@ -178,8 +178,9 @@ func addSigns(a, b flows.Sign) flows.Sign {
 	return a
 }
 
-// congestionKinds returns the kinds of signs that flows met congestion: marks and what nodes sent about them; where there are
-// neither, as the capture is before the queue, the CNPs of receivers.
+// congestionKinds returns the kinds of signs that show congestion of flows: marks and notifications
+// of nodes. If there are neither, because the capture point is before the queue, it returns the
+// CNPs of receivers.
 func congestionKinds(all ...*flows.Flow) []flows.SignKind {
 	var kinds []flows.SignKind
 	for _, k := range []flows.SignKind{flows.SignCE, flows.SignNotification} {
@@ -193,7 +194,7 @@ func congestionKinds(all ...*flows.Flow) []flows.SignKind {
 	return kinds
 }
 
-// congestionSign returns the signs that a flow met congestion.
+// congestionSign returns the sum of a flow's signs of congestion.
 func congestionSign(f *flows.Flow) (s flows.Sign) {
 	for _, k := range congestionKinds(f) {
 		s = addSigns(s, *f.Evidence.Sign(k))
@@ -201,21 +202,21 @@ func congestionSign(f *flows.Flow) (s flows.Sign) {
 	return s
 }
 
-// spansOverlap says whether two spans of time have a moment in common.
+// spansOverlap reports whether two intervals overlap.
 func spansOverlap(since, until, from, to time.Time) bool {
 	return !until.Before(from) && !to.Before(since)
 }
 
-// isActive says whether a flow sent within a span of time.
+// isActive reports whether a flow sent packets within an interval.
 func isActive(f *flows.Flow, since, until time.Time) bool {
 	s := f.Evidence.Sign(flows.SignRequest)
 	return spansOverlap(s.Since, s.Until, since, until)
 }
 
-// maxFrames is how many frames a verdict names.
+// maxFrames is the maximum number of frames in a verdict.
 const maxFrames = 8
 
-// evidenceFrames names the first and the last frames of signs of some kinds of several flows.
+// evidenceFrames returns the first and the last frame of each sign of some kinds.
 func evidenceFrames(all []*flows.Flow, kinds ...flows.SignKind) (out []Frame) {
 	for _, f := range all {
 		for _, k := range kinds {
@@ -227,7 +228,7 @@ func evidenceFrames(all []*flows.Flow, kinds ...flows.SignKind) (out []Frame) {
 	return limitFrames(out)
 }
 
-// limitFrames leaves the first frames, and the last one.
+// limitFrames sorts frames and keeps the first ones and the last one.
 func limitFrames(all []Frame) []Frame {
 	slices.SortStableFunc(all, func(a, b Frame) int { return cmp.Compare(a.Number, b.Number) })
 	all = slices.CompactFunc(all, func(a, b Frame) bool { return a.Number == b.Number })

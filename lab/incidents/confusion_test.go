@@ -316,7 +316,7 @@ func requireIs(t *testing.T, b []byte, what string, v *triage.Verdict) {
 	case "sequence NAK":
 		require.EqualValues(t, 0x11, opcode)
 		require.EqualValues(t, 0x60, b[bthAt+12])
-	case "proxy message", "notification", "behind the first gap", "behind the last gap":
+	case "proxy message", "notification", "after the first gap", "after the last gap":
 	default: // requests
 		require.Less(t, opcode, byte(0x05), what)
 	}
