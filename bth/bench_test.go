@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// shapes are the kinds of packets that a walk meets.
+// shapes are the packets of the benchmarks.
 var shapes = []struct {
 	name   string
 	opcode bth.Opcode
@@ -19,7 +19,7 @@ var shapes = []struct {
 	{"unknown", 0xc3},
 }
 
-// sink is what the functions below work on.
+// sink has the receivers, inputs and results of the functions below.
 var sink struct {
 	header  bth.Header
 	headers bth.Headers
@@ -69,8 +69,8 @@ func BenchmarkHeaders(b *testing.B) {
 	})
 }
 
-// What the benchmarks do, and what fails, allocates nothing; a valid header is
-// found to be so without allocation, too.
+// Decoding and encoding do not allocate on success and on error. Validate does not
+// allocate for a valid header.
 func TestNothingAllocates(t *testing.T) {
 	buf := make([]byte, 0, 64)
 	octets := make([][]byte, 256)

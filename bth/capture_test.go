@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// columns says how this package sees each field of tshark, and which header
-// must be present for it to be there.
+// columns has, for each field of tshark, its value in Headers and the header that
+// contains it.
 var columns = []struct {
 	name  string
 	in    bth.HeaderSet
@@ -57,9 +57,8 @@ func flag(v bool) string {
 	return "0"
 }
 
-// Every RoCEv2 packet of a real capture, which has every operation that Linux
-// soft-RoCE knows, decodes to what tshark says and is written back octet for
-// octet.
+// Every RoCEv2 packet of a real capture, with every operation of Linux soft-RoCE,
+// decodes to the values of tshark and is encoded to the same octets.
 func TestCaptureAgreesWithTshark(t *testing.T) {
 	rows := wiretest.Golden(t, "rxe-verbs6.pcap")
 	var h bth.Headers

@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// What follows the UDP header of an RDMA WRITE.
+// The octets after the UDP header of an RDMA WRITE.
 var write = []byte{
 	0x0a, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0xff, 0xff, 0xfc, // BTH
 	0x00, 0x00, 0x7f, 0xf8, 0x1c, 0x36, 0xb0, 0x00, 0x00, 0x00, 0x02, 0x8e, 0x00, 0x00, 0x00, 0x04, // RETH
@@ -17,7 +17,7 @@ var write = []byte{
 }
 
 func ExampleHeaders_Decode() {
-	var h bth.Headers // can be used again for the next packet
+	var h bth.Headers // to be reused for the next packet
 	rest, err := h.Decode(write)
 	if err != nil {
 		fmt.Println(err)
@@ -45,7 +45,7 @@ func ExampleHeaders_AppendBinary() {
 	// 1100ffff00000012000000071f000003 <nil>
 }
 
-// Only the BTH, and errors that tell what is wrong.
+// The BTH without its extended headers, and errors that name the field.
 func ExampleHeader() {
 	cnp := []byte{0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x00, 0xd2, 0x00, 0x00, 0x00, 0x00}
 	var h bth.Header
@@ -90,16 +90,16 @@ func ExampleSyndrome() {
 		switch s.Type() {
 		case bth.SyndromeACK:
 			n, _ := s.Credits()
-			fmt.Println("received, room for", n)
+			fmt.Println("received, credits for", n)
 		case bth.SyndromeRNRNAK:
-			fmt.Println("not ready, again in", s.Timer())
+			fmt.Println("not ready, retransmit after", s.Timer())
 		case bth.SyndromeNAK:
 			code, _ := s.Code()
-			fmt.Println("refused:", code)
+			fmt.Println("rejected:", code)
 		}
 	}
 	// Output:
-	// received, room for 4
-	// not ready, again in 640µs
-	// refused: PSN sequence
+	// received, credits for 4
+	// not ready, retransmit after 640µs
+	// rejected: PSN sequence
 }

@@ -1,6 +1,6 @@
 package bth
 
-// What the tests of package bth_test compare errors with.
+// Errors for the tests of package bth_test.
 var (
 	ErrEEContextRange    = errEEContextRange
 	ErrFETHReservedRange = errFETHReservedRange
@@ -27,10 +27,10 @@ var (
 	ErrTruncated         = errTruncated
 )
 
-// ErrTruncatedOf returns the error where an extended header is not there as a whole.
+// ErrTruncatedOf returns the error for an incomplete extended header.
 func ErrTruncatedOf(x HeaderSet) error { return extended[x.lowestBit()].truncated }
 
-// DecodeOne reads one extended header by itself.
+// DecodeOne decodes one extended header without the BTH.
 func (h *Headers) DecodeOne(x HeaderSet, b []byte) (rest []byte, err error) {
 	n := int(extended[x.lowestBit()].size)
 	if len(b) < n {
@@ -40,7 +40,7 @@ func (h *Headers) DecodeOne(x HeaderSet, b []byte) (rest []byte, err error) {
 	return b[n:], nil
 }
 
-// AppendOne appends one extended header by itself.
+// AppendOne appends one extended header without the BTH.
 func (h *Headers) AppendOne(x HeaderSet, b []byte) ([]byte, error) {
 	if err := h.extendedRangeError(x); err != nil {
 		return b, err

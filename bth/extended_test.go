@@ -12,8 +12,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// extended has one of each extended header, in wire order, with octets
-// computed by hand. Every field differs from its neighbours.
+// extended has one of each extended header, in wire order, with octets computed by
+// hand. Adjacent fields have different values.
 var extended = []struct {
 	bit    bth.HeaderSet
 	octets string
@@ -48,7 +48,7 @@ var extended = []struct {
 		"RKey 0x08000140", "4 octets"},
 }
 
-// one is one extended header by itself.
+// one is one extended header without the BTH.
 type one struct {
 	bth.Headers
 	bit bth.HeaderSet
@@ -92,7 +92,7 @@ func TestExtendedHeaders(t *testing.T) {
 func TestExtendedHeadersAppendRefusesWhatDoesNotFit(t *testing.T) {
 	for _, tt := range []struct {
 		header validator
-		in     bth.Headers // the same header within a packet that has it
+		in     bth.Headers // a packet with the same header
 		err    error
 	}{
 		{&bth.RDETH{EEContext: 1 << 24},
@@ -154,7 +154,7 @@ func TestExtendedHeadersValidate(t *testing.T) {
 	}
 }
 
-// A slice of exactly a header's length is enough, one octet less is not.
+// A slice with the length of the header is long enough; one octet less is not.
 func TestExtendedHeadersOfExactLength(t *testing.T) {
 	for _, tt := range extended {
 		b := wiretest.Hex(t, tt.octets)

@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// roundTrip fails the test unless h decodes b and writes the same octets
-// again, or refuses b as too short. It returns how many octets h took.
+// roundTrip fails the test unless h decodes b and encodes the same octets, or rejects
+// b as truncated. It returns the number of octets that h has decoded.
 func roundTrip(t *testing.T, b []byte, h interface {
 	Decode([]byte) ([]byte, error)
 	encoding.BinaryAppender
@@ -45,7 +45,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// Two packets into one value: the second leaves nothing of the first.
+// Two packets are decoded into one value: the second leaves nothing of the first.
 func FuzzHeaders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		var h, fresh bth.Headers
@@ -54,7 +54,7 @@ func FuzzHeaders(f *testing.F) {
 		n, ok := roundTrip(t, second, &h)
 		if !ok {
 			if h != before {
-				t.Fatal("changed by what it refused")
+				t.Fatal("changed on error")
 			}
 			return
 		}
@@ -79,8 +79,8 @@ func FuzzExtendedHeaders(f *testing.F) {
 	})
 }
 
-// Whatever values stand in the fields: they are written and read back the
-// same, or refused as too large.
+// Any values of the fields are encoded and decoded to the same values, or rejected as
+// out of range.
 func FuzzHeaderAppend(f *testing.F) {
 	f.Fuzz(func(t *testing.T, opcode uint8, s, m bool, pad, tver uint8, pkey uint16,
 		fecn, becn bool, resv6 uint8, destQP uint32, a bool, resv7 uint8, psn uint32) {

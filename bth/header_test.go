@@ -59,7 +59,7 @@ func TestHeaderTruncated(t *testing.T) {
 	require.EqualError(t, bth.ErrTruncated, "bth: BTH: truncated: shorter than 12 octets")
 }
 
-// misfits are headers with one value too large, and the error that names it.
+// misfits are headers with one value out of range, and the error that names it.
 var misfits = []struct {
 	header bth.Header
 	err    error
@@ -100,14 +100,14 @@ func TestHeaderValidate(t *testing.T) {
 		require.ErrorIs(t, tt.header.Validate(), tt.err)
 		require.ErrorIs(t, tt.err, wireerr.Malformed)
 		_, err := tt.header.AppendBinary(nil)
-		require.NoError(t, err, "what is only not valid can be written")
+		require.NoError(t, err, "a deviation can be encoded")
 	}
-	// Everything else is free, unknown opcodes included.
+	// All other values are valid, including unknown opcodes.
 	require.NoError(t, (&bth.Header{0xff, true, true, 3, 0, 0xffff, true, true, 0, 0xffffff, true, 0,
 		0xffffff}).Validate())
 }
 
-// The largest values fit, also where something else deviates.
+// The largest values are in range, also in a header with another deviation.
 func TestHeaderValidateNamesNoMore(t *testing.T) {
 	h := bth.Header{Pad: 3, TVer: 15, Resv6: 63, DestQP: 0xffffff, Resv7: 127, PSN: 0xffffff}
 	require.ErrorIs(t, h.Validate(), bth.ErrTVer)

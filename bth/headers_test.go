@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// full holds one of each extended header, as in the table of extended headers.
+// full has one of each extended header, those of the table extended.
 var full = bth.Headers{
 	RDETH:        *extended[0].header.(*bth.RDETH),
 	DETH:         *extended[1].header.(*bth.DETH),
@@ -24,8 +24,8 @@ var full = bth.Headers{
 	IETH:         *extended[9].header.(*bth.IETH),
 }
 
-// packet returns the octets of a packet of this opcode, put together by hand
-// from the table of extended headers, and what they must decode to.
+// packet returns the octets of a packet with this opcode, composed of the octets in
+// the table extended, and the expected headers.
 func packet(t testing.TB, o bth.Opcode) ([]byte, bth.Headers) {
 	b := append([]byte{byte(o)}, wiretest.Hex(t, "40 ffff 00 000011 80 00002a")...)
 	want := bth.Headers{
@@ -63,8 +63,8 @@ func packet(t testing.TB, o bth.Opcode) ([]byte, bth.Headers) {
 	return b, want
 }
 
-// Every opcode, one after the other into the same value: nothing of an earlier
-// packet is left.
+// Packets of all opcodes are decoded into the same value: nothing of an earlier packet
+// is left.
 func TestHeaders(t *testing.T) {
 	var h bth.Headers
 	for i := range 256 {
@@ -89,8 +89,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// The headers after one another, in any order of opcodes, give what a fresh
-// value gives.
+// Two packets of any opcodes, decoded into the same value, give the same headers as
+// with a new value.
 func TestHeadersAfterOneAnother(t *testing.T) {
 	for i := range 256 {
 		for j := range 256 {
@@ -108,7 +108,7 @@ func TestHeadersAfterOneAnother(t *testing.T) {
 	}
 }
 
-// Where the octets end, the error is that of the header that does not fit.
+// The error names the first incomplete header.
 func TestHeadersTruncated(t *testing.T) {
 	octets, _ := packet(t, bth.TransportRD.Opcode(bth.OpRDMAWriteOnlyWithImmediate))
 	for _, tt := range []struct {
@@ -131,7 +131,7 @@ func TestHeadersTruncated(t *testing.T) {
 	}
 }
 
-// What is written is a matter of the opcode alone, not of Present.
+// The opcode determines the encoded headers, not Present.
 func TestHeadersAppendGoesByOpcode(t *testing.T) {
 	h := full
 	h.Present = bth.HasAETH
@@ -139,15 +139,15 @@ func TestHeadersAppendGoesByOpcode(t *testing.T) {
 	wiretest.Encodes(t, wiretest.Hex(t, "64 00 0000 00 000000 00 000000 80010000 a1 000012"), h.AppendBinary)
 
 	h.Opcode = 0xff
-	h.DETH.SrcQP = 1 << 24 // does not matter, as it is not written
+	h.DETH.SrcQP = 1 << 24 // not encoded
 	wiretest.Encodes(t, wiretest.Hex(t, "ff 00 0000 00 000000 00 000000"), h.AppendBinary)
 }
 
-// The octets behind the BTH of an unknown opcode are nobody's: not even an
-// opcode's of a known transport.
+// A packet with an unknown opcode has no extended headers, also with a known
+// transport.
 func TestHeadersOfUnknownOpcode(t *testing.T) {
 	for _, o := range []byte{0x15, 0x1e, 0x56, 0x66, 0x80, 0xb5, 0xc3, 0xff} {
-		b := append([]byte{o, 0x30}, make([]byte, 10)...) // pad 3, and nothing to be padded
+		b := append([]byte{o, 0x30}, make([]byte, 10)...) // pad 3 without a payload
 		var h bth.Headers
 		rest := wiretest.Must(h.Decode(b))(t)
 		require.Empty(t, rest)
@@ -186,12 +186,12 @@ func TestHeadersValidate(t *testing.T) {
 		h.Opcode = tt.opcode
 		require.ErrorIs(t, h.Validate(), tt.err)
 	}
-	h := full // reserved bits in headers that the packet does not have
+	h := full // has reserved bits in headers that are not in the packet
 	h.Opcode, h.PKey = bth.CNP, bth.DefaultPKey
 	require.NoError(t, h.Validate())
 }
 
-// Decode takes exactly the headers of the opcode.
+// Decode reads only the headers of the opcode.
 func TestHeadersDecodeExactly(t *testing.T) {
 	for i := range 256 {
 		b := append([]byte{byte(i)}, make([]byte, bth.Size-1+bth.Opcode(i).HeaderLen())...)

@@ -16,8 +16,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// table is testdata/opcodes.json: what is known of every opcode, made without
-// this package.
+// table is testdata/opcodes.json: the properties of each opcode, from a source other
+// than this package.
 type table struct {
 	Sizes   map[string]int `json:"eth_bytes"`
 	Opcodes []struct {
@@ -35,7 +35,7 @@ func readTable(t *testing.T) (tab table) {
 	return tab
 }
 
-// The table and the package say the same of every octet, known and unknown.
+// The table and the package agree about every opcode, known and unknown.
 func TestOpcodesAreThoseOfTheTable(t *testing.T) {
 	listed := map[bth.Opcode]bool{}
 	for _, row := range readTable(t).Opcodes {
@@ -80,14 +80,14 @@ func TestOpcodesAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// tableName returns the name in the manner of the table: "RC RDMA WRITE Only
-// with Immediate" is RC_RDMA_WRITE_ONLY_IMM there.
+// tableName returns the name of an opcode in the table, such as RC_RDMA_WRITE_ONLY_IMM
+// for "RC RDMA WRITE Only with Immediate".
 func tableName(o bth.Opcode) string {
 	return strings.NewReplacer(" WITH", "", "IMMEDIATE", "IMM", "INVALIDATE", "INV",
 		"CMPSWAP", "COMPARE_SWAP", "FETCHADD", "FETCH_ADD", " ", "_").Replace(strings.ToUpper(o.String()))
 }
 
-// Every constant has the name of its number, in Go's way of writing it.
+// The name of each constant is its String without spaces.
 func TestConstantsAreNamedAfterTheirStrings(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -181,14 +181,14 @@ func TestHeaderSet(t *testing.T) {
 	wireOrder := []bth.HeaderSet{bth.HasRDETH, bth.HasRETH, bth.HasImmDt}
 	all := s.All()
 	require.Equal(t, wireOrder, slices.Collect(all))
-	require.Equal(t, wireOrder, slices.Collect(all), "a second time")
+	require.Equal(t, wireOrder, slices.Collect(all), "iterated again")
 	for x := range all {
 		require.Equal(t, bth.HasRDETH, x)
 		break
 	}
 }
 
-// The payload of First and Middle packets shows the path MTU, if it is as long as one can be.
+// The payload length of First and Middle packets is the path MTU, if it is a valid one.
 func TestPathMTU(t *testing.T) {
 	for _, c := range []struct {
 		octets uint32

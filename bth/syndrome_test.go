@@ -16,13 +16,13 @@ var timers = [32]time.Duration{
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }
 
-// The credits of an ACK, by code; code 31 stands for no count.
+// The credits of an ACK, by code; code 31 means no end-to-end flow control.
 var credits = [31]int{
 	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Every one of the 256 syndromes is one thing and only that.
+// Each of the 256 syndromes has one type, and only the values of that type.
 func TestSyndrome(t *testing.T) {
 	for i := range 256 {
 		s := bth.Syndrome(i)

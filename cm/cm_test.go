@@ -16,24 +16,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// splitMessage is what every message and the header can do.
-type splitMessage interface {
+// message is implemented by every message and by the header.
+type message interface {
 	Decode([]byte) ([]byte, error)
 	encoding.BinaryAppender
 	fmt.Stringer
 }
 
-// octets returns want with zeros behind it, up to the length of a message.
+// octets returns want, padded with zeros to the length of a message.
 func octets(t testing.TB, want string) []byte {
 	b := make([]byte, cm.MessageSize)
 	copy(b, wiretest.Hex(t, want))
 	return b
 }
 
-// The octets of every field, each other than its neighbours, computed by hand.
+// Messages with octets computed by hand. Adjacent fields have different values.
 var messages = []struct {
 	name   string
-	m      splitMessage
+	m      message
 	octets string
 }{
 	{"REQ", &cm.REQ{
@@ -98,8 +98,8 @@ var messages = []struct {
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // like returns a new, empty message of the same type.
-func like(m splitMessage) splitMessage {
-	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(splitMessage)
+func like(m message) message {
+	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(message)
 }
 
 func TestMessages(t *testing.T) {
@@ -154,13 +154,13 @@ func TestIPData(t *testing.T) {
 			require.ErrorIs(t, err, wireerr.Malformed)
 		}
 	}
-	b, err := (&cm.IPData{IPVersion: 6}).AppendBinary(nil) // addresses that are not set
+	b, err := (&cm.IPData{IPVersion: 6}).AppendBinary(nil) // zero addresses
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, `0060`+strings.Repeat("00", 34)), b)
 }
 
-// decode decodes octets that hold nothing else.
-func decode(m splitMessage, b []byte) error {
+// decode decodes octets without a rest.
+func decode(m message, b []byte) error {
 	rest, err := m.Decode(b)
 	if len(rest) > 0 {
 		return errors.New("octets left over")
@@ -168,9 +168,8 @@ func decode(m splitMessage, b []byte) error {
 	return err
 }
 
-// checkMessage holds what every message promises against one message and its
-// octets.
-func checkMessage(t *testing.T, m splitMessage, wire []byte) {
+// checkMessage checks the promises of every message, with one message and its octets.
+func checkMessage(t *testing.T, m message, wire []byte) {
 	t.Helper()
 	wiretest.Encodes(t, wire, m.AppendBinary)
 	got := like(m)
@@ -179,7 +178,7 @@ func checkMessage(t *testing.T, m splitMessage, wire []byte) {
 	require.Equal(t, m, got)
 
 	wiretest.Prefixes(t, wire, func(b []byte) error { return decode(got, b) })
-	require.Equal(t, m, got, "changed by what it refused")
+	require.Equal(t, m, got, "unchanged on error")
 	b := wiretest.Must(m.AppendBinary(nil))(t)
 	require.Equal(t, wire, b)
 
@@ -190,7 +189,7 @@ func checkMessage(t *testing.T, m splitMessage, wire []byte) {
 }
 
 func TestRange(t *testing.T) {
-	for _, m := range []splitMessage{
+	for _, m := range []message{
 		&cm.REQ{LocalQPN: 1 << 24}, &cm.REQ{LocalEECN: 1 << 24}, &cm.REQ{RemoteEECN: 1 << 24},
 		&cm.REQ{StartingPSN: 1 << 24},
 		&cm.REQ{RemoteResponseTimeout: 32}, &cm.REQ{LocalResponseTimeout: 32}, &cm.REQ{PathMTU: 16},
@@ -228,7 +227,7 @@ func carried(h bth.Headers, payload []byte, sent int) bool {
 	return ok
 }
 
-func TestCarried(t *testing.T) {
+func TestDecodePayload(t *testing.T) {
 	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`),
 		make([]byte, cm.MessageSize)...)
 	h := carrier(1, 1, 0x80010000)

@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/cm"
 )
 
-// The payload of a UD SEND Only to queue pair 1 holds a MAD header and the
-// message that it names.
+// The payload of a UD SEND Only to queue pair 1 has a MAD header and the message of
+// its Attribute.
 func Example() {
 	h := cm.NewHeader(cm.AttributeREP, 0x29927c28c)
 	payload, _ := h.AppendBinary(nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decodeCut decodes a message of which the first octets are there.
-func decodeCut(a cm.Attribute, m splitMessage, b []byte) error {
+// decodeCut decodes a truncated message.
+func decodeCut(a cm.Attribute, m message, b []byte) error {
 	whole, err := a.Fill(b)
 	if err != nil {
 		return err
@@ -20,53 +20,53 @@ func decodeCut(a cm.Attribute, m splitMessage, b []byte) error {
 	return decode(m, whole[:])
 }
 
-// attributeOf returns the attribute of a name.
+// attributeOf returns the attribute with this name.
 func attributeOf(name string) (a cm.Attribute) {
 	for a = cm.AttributeREQ; a.String() != name; a++ {
 	}
 	return a
 }
 
-// cutMessages says at which octet each group of fields ends that is read as a
-// whole, and how a message loses those behind it.
+// cutMessages has, for each message, the end of each group of fields, and a function
+// that zeroes the fields after that end.
 var cutMessages = map[string][]struct {
 	end  int
-	lose func(splitMessage)
+	lose func(message)
 }{
 	"REQ": {
-		{52, func(m splitMessage) { m.(*cm.REQ).Primary = noPath() }},
-		{96, func(m splitMessage) { m.(*cm.REQ).Alternate = noPath() }},
-		{140, func(m splitMessage) { m.(*cm.REQ).PrivateData = [92]byte{} }},
+		{52, func(m message) { m.(*cm.REQ).Primary = noPath() }},
+		{96, func(m message) { m.(*cm.REQ).Alternate = noPath() }},
+		{140, func(m message) { m.(*cm.REQ).PrivateData = [92]byte{} }},
 	},
-	"MRA": {{10, func(m splitMessage) { m.(*cm.MRA).PrivateData = [222]byte{} }}},
+	"MRA": {{10, func(m message) { m.(*cm.MRA).PrivateData = [222]byte{} }}},
 	"REJ": {
-		{12, func(m splitMessage) { m.(*cm.REJ).Info = [72]byte{} }},
-		{84, func(m splitMessage) { m.(*cm.REJ).PrivateData = [148]byte{} }},
+		{12, func(m message) { m.(*cm.REJ).Info = [72]byte{} }},
+		{84, func(m message) { m.(*cm.REJ).PrivateData = [148]byte{} }},
 	},
 	"REP": {
-		{24, func(m splitMessage) {
+		{24, func(m message) {
 			r := m.(*cm.REP)
 			r.ResponderResources, r.InitiatorDepth, r.TargetAckDelay, r.FailoverAccepted = 0, 0, 0, 0
 			r.EndToEndFlowControl, r.RNRRetryCount, r.SRQ, r.Reserved4 = false, 0, false, 0
 		}},
-		{28, func(m splitMessage) { m.(*cm.REP).LocalCAGUID = 0 }},
-		{36, func(m splitMessage) { m.(*cm.REP).PrivateData = [196]byte{} }},
+		{28, func(m message) { m.(*cm.REP).LocalCAGUID = 0 }},
+		{36, func(m message) { m.(*cm.REP).PrivateData = [196]byte{} }},
 	},
-	"RTU":      {{8, func(m splitMessage) { m.(*cm.RTU).PrivateData = [224]byte{} }}},
-	"DREQ":     {{12, func(m splitMessage) { m.(*cm.DREQ).PrivateData = [220]byte{} }}},
-	"DREP":     {{8, func(m splitMessage) { m.(*cm.DREP).PrivateData = [224]byte{} }}},
-	"SIDR_REQ": {{16, func(m splitMessage) { m.(*cm.SIDRREQ).PrivateData = [216]byte{} }}},
+	"RTU":      {{8, func(m message) { m.(*cm.RTU).PrivateData = [224]byte{} }}},
+	"DREQ":     {{12, func(m message) { m.(*cm.DREQ).PrivateData = [220]byte{} }}},
+	"DREP":     {{8, func(m message) { m.(*cm.DREP).PrivateData = [224]byte{} }}},
+	"SIDR_REQ": {{16, func(m message) { m.(*cm.SIDRREQ).PrivateData = [216]byte{} }}},
 	"SIDR_REP": {
-		{24, func(m splitMessage) { m.(*cm.SIDRREP).Info = [72]byte{} }},
-		{96, func(m splitMessage) { m.(*cm.SIDRREP).PrivateData = [136]byte{} }},
+		{24, func(m message) { m.(*cm.SIDRREP).Info = [72]byte{} }},
+		{96, func(m message) { m.(*cm.SIDRREP).PrivateData = [136]byte{} }},
 	},
 }
 
-// noPath is what 44 octets of zero are.
+// noPath is the path of 44 zero octets.
 func noPath() cm.Path { return cm.Path{LocalGID: addr("::"), RemoteGID: addr("::")} }
 
-// Every prefix of every message: what is there as a whole is read, the rest is
-// zero, and too little is refused.
+// Fill keeps the complete groups of every prefix of every message, zeroes the rest, and
+// rejects prefixes that are too short.
 func TestFill(t *testing.T) {
 	for _, c := range messages {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestFill(t *testing.T) {
 				err := decodeCut(attribute, got, b)
 				if n < groups[0].end {
 					require.ErrorIs(t, err, wireerr.Truncated, "%d octets", n)
-					require.Equal(t, like(c.m), got, "changed by what it refused")
+					require.Equal(t, like(c.m), got, "unchanged on error")
 					wiretest.NoAllocs(t, "Fill with too little", func() { _, _ = attribute.Fill(b) })
 					continue
 				}
@@ -96,10 +96,10 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// next returns where the group ends that begins at this octet.
+// next returns the end of the group that begins at this octet.
 func next(groups []struct {
 	end  int
-	lose func(splitMessage)
+	lose func(message)
 }, at int) int {
 	for _, g := range groups {
 		if g.end > at {
@@ -116,7 +116,7 @@ func TestFillOfUnknownAttribute(t *testing.T) {
 	}
 }
 
-func TestCarriedCut(t *testing.T) {
+func TestDecodeTruncatedPayload(t *testing.T) {
 	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`),
 		make([]byte, cm.MessageSize)...)
 	h := carrier(1, 1, 0x80010000)
@@ -134,9 +134,9 @@ func TestCarriedCut(t *testing.T) {
 	require.False(t, carried(h, payload[:100], 256))
 }
 
-// The snap lengths from which the messages of a capture can be read, over IPv4
-// without options and over IPv6 without extension headers, and what tshark reads
-// in the whole frames.
+// The snapshot lengths that are needed to decode the messages of a capture, over IPv4
+// without options and over IPv6 without extension headers. Expected are the values of
+// tshark for the complete frames.
 func TestSnapLength(t *testing.T) {
 	needed := map[cm.Attribute]int{ // before it: Ethernet 14, UDP 8, BTH 12, DETH 8, MAD header 24
 		cm.AttributeREQ: 66 + 52, cm.AttributeREP: 66 + 24, cm.AttributeRTU: 66 + 8, cm.AttributeDREQ: 66 + 12,
@@ -176,8 +176,8 @@ func TestSnapLength(t *testing.T) {
 	require.Equal(t, 15, seen)
 }
 
-// readCut reads the CM message in the first octets of a frame, and returns its
-// queue pair and PSN where it has such.
+// readCut decodes the CM message in the first octets of a frame and returns its queue
+// pair and PSN, if it has them.
 func readCut(octets []byte) (qp, psn uint32, ok bool) {
 	var p rocev2.Packet
 	if p.Decode(octets, rocev2.DecodeOptions{Cut: true}) != nil {
@@ -207,8 +207,8 @@ func readCut(octets []byte) (qp, psn uint32, ok bool) {
 	}
 }
 
-// Whatever the octets are: what is read is what Decode reads of some
-// first octets and zeros, and of a whole message all of it.
+// For any octets, Fill returns a prefix of them followed by zeros, and all of them for
+// a complete message.
 func FuzzFill(f *testing.F) {
 	for i, c := range messages {
 		wire := octets(f, c.octets)

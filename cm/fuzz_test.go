@@ -7,10 +7,10 @@ import (
 	"github.com/rocecn/rocecn/cm"
 )
 
-// Whatever the octets are: what decodes is encoded to the same octets.
+// Any octets that decode are encoded to the same octets.
 func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
-		m, size := splitMessage(&cm.Header{}), cm.HeaderSize
+		m, size := message(&cm.Header{}), cm.HeaderSize
 		switch i := int(kind) % (len(messages) + 2); {
 		case i < len(messages):
 			m, size = like(messages[i].m), cm.MessageSize

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What tshark reads in the captures is what we read, and encoding gives the
-// same octets again.
+// The messages of the captures decode to the values of tshark and are encoded to the
+// same octets.
 func TestTsharkReadsTheCapturesAsWeDo(t *testing.T) {
 	seen := map[cm.Attribute]int{}
 	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {
@@ -29,7 +29,7 @@ func TestTsharkReadsTheCapturesAsWeDo(t *testing.T) {
 	}, seen)
 }
 
-// The same for messages of random octets, in which no field is zero by chance.
+// Messages of random octets, in which no field is zero, decode to the values of tshark.
 func TestTsharkReadsRandomMessagesAsWeDo(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 0))
 	var frames [][]byte
@@ -67,8 +67,8 @@ func frame(t testing.TB, datagram []byte) []byte {
 	return append(append(b, datagram...), 0, 0, 0, 0)
 }
 
-// compare fails the test unless our reading of the datagram in the row is
-// tshark's. It returns which message it is.
+// compare fails the test unless the datagram in the row decodes to the values of
+// tshark. It returns the attribute of the message.
 func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	t.Helper()
 	datagram := row.Octets("infiniband.mad")
@@ -97,7 +97,7 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	headers.Opcode = bth.Opcode(row.Uint("infiniband.bth.opcode"))
 	require.True(t, carried(headers, datagram, len(datagram)), where)
 
-	var m splitMessage
+	var m message
 	switch h.Attribute {
 	case cm.AttributeREQ:
 		var r cm.REQ
@@ -222,8 +222,8 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 		number(r.LocalCommID, "infiniband.cm.drsp.localcommid")
 		number(r.RemoteCommID, "infiniband.cm.drsp.remotecommid")
 		require.Equal(t, r.PrivateData[:], row.Octets("infiniband.cm.drsp.private"), where)
-	default: // tshark reads no more than the header
-		m = map[cm.Attribute]splitMessage{cm.AttributeMRA: &cm.MRA{}, cm.AttributeSIDRREQ: &cm.SIDRREQ{},
+	default: // tshark decodes only the header
+		m = map[cm.Attribute]message{cm.AttributeMRA: &cm.MRA{}, cm.AttributeSIDRREQ: &cm.SIDRREQ{},
 			cm.AttributeSIDRREP: &cm.SIDRREP{}}[h.Attribute]
 		require.NotNil(t, m, where)
 		require.NoError(t, decode(m, octets), where)
@@ -246,8 +246,7 @@ func gid(row wiretest.Row, field string) netip.Addr {
 	return addr(row.Get(field))
 }
 
-// The queue pair of a datagram service, from the octets of two frames of
-// rxe-udaddy6 as they stand there.
+// The queue pair of a datagram service, in the octets of two frames of rxe-udaddy6.
 func TestSIDRInACapture(t *testing.T) {
 	rows := wiretest.Golden(t, "rxe-udaddy6.pcap")
 	var req cm.SIDRREQ

@@ -26,7 +26,7 @@ func BenchmarkFastCNP(b *testing.B) {
 				out, _, _ = AppendFor(out[:0], data, loopback, nil, Config{})
 			}
 		})
-		b.Run(c.name+"/icrc", func(b *testing.B) { // of the packet built, the floor
+		b.Run(c.name+"/icrc", func(b *testing.B) { // ICRC of the same packet, the minimum
 			for b.Loop() {
 				_, _ = icrc.Sum(out, icrc.AsSent)
 			}

@@ -14,8 +14,7 @@ import (
 const dataPacket = "60020000001c1140" + "20010db8000100000000000000000001" + "20010db800040000000000000000000e" +
 	"c00112b7001c0000" + "0700ffff0011111100000005" + "01020304" + "00000000"
 
-// A congested switch tells the sender, and the sender reads who says what
-// about which flow.
+// A congested switch notifies the sender, and the sender decodes the notification.
 func ExampleAppendFor() {
 	octets, _ := hex.DecodeString(dataPacket)
 	var congested rocev2.Packet
@@ -37,12 +36,12 @@ func ExampleAppendFor() {
 	}
 	n, err := fastcnp.FromPacket(&p)
 	if err != nil {
-		fmt.Println(err) // fastcnp.ErrNotFastCNP: a CNP of the receiver's; others: broken
+		fmt.Println(err) // fastcnp.ErrNotFastCNP for a CNP of a receiver; otherwise an invalid packet
 		return
 	}
 	fmt.Printf("%v (%v) to %v: flow to %v, queue pair %#x\n",
 		n.Src, n.Origin(), n.Dst, n.Option.OriginalDst, n.CNP.DestQP)
-	for node := range n.Option.Trace.Nodes() { // none here: the packet carried no trace
+	for node := range n.Option.Trace.Nodes() { // none: the congested packet had no trace
 		if depth, ok := node.QueueDepth(); ok {
 			fmt.Println(depth)
 		}
@@ -50,9 +49,8 @@ func ExampleAppendFor() {
 	// Output: 2001:db8:ffff::5 (network) to 2001:db8:1::1: flow to 2001:db8:4::e, queue pair 0x111111
 }
 
-// A switch takes frames off a congested port by the batch, and answers each one
-// that is not itself a CNP: one Packet and one buffer serve them all, and
-// nothing is allocated. Every core has its own; nothing is shared.
+// A switch takes batches of frames from a congested port and answers each that is not a
+// CNP. It reuses one Packet and one buffer for each core, and does not allocate.
 func Example_batch() {
 	frame, _ := hex.DecodeString("020000000001" + "020000000002" + "86dd" + dataPacket)
 	frames := make([][]byte, 64)
@@ -83,8 +81,8 @@ func Example_batch() {
 	// 64 answers, 6656 octets
 }
 
-// A host that does not know the option answers with an ICMPv6 Parameter
-// Problem: the switch learns that this sender is not capable.
+// A host that does not know the option answers with an ICMPv6 Parameter Problem, from
+// which the switch learns that this sender does not support Fast CNPs.
 func ExampleFromICMP() {
 	octets, _ := hex.DecodeString(dataPacket)
 	var congested rocev2.Packet

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// errNotTrace is what package ioam says of options that are no traces.
+// errNotTrace is the error of package ioam for options that are not traces.
 var errNotTrace = new(ioam.Trace).Decode(ioam.Option{Type: ioam.OptTypeDirectExport})
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
@@ -29,8 +29,8 @@ var (
 	receiver = addr("2001:db8:4::e")
 )
 
-// congested returns a data packet from sender to receiver with these
-// extension headers, as the walk leaves it.
+// congested returns a decoded data packet from sender to receiver with these extension
+// headers.
 func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD,
@@ -43,7 +43,7 @@ func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
 	return &q
 }
 
-// hopByHop is a Hop-by-Hop header with these options, each with its type.
+// hopByHop returns a Hop-by-Hop header with these options, each with its type.
 func hopByHop(t testing.TB, options ...[]byte) []byte {
 	t.Helper()
 	w := ipv6opt.Begin(nil, 17)
@@ -53,14 +53,14 @@ func hopByHop(t testing.TB, options ...[]byte) []byte {
 	return w.Finish()
 }
 
-// routing is a Segment Routing header with one segment that is left, 2001:db8::3.
+// routing returns a Segment Routing header with one segment left, 2001:db8::3.
 func routing(t testing.TB) []byte {
 	t.Helper()
 	return append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
 }
 
-// trace is a Hop-by-Hop option with an IOAM pre-allocated trace of bit 0: words
-// of space, the last of which hold nodes.
+// trace returns a Hop-by-Hop option with an IOAM pre-allocated trace of bit 0, with
+// this number of words of data; the last ones are nodes.
 func trace(namespace uint16, words, nodes int) []byte {
 	b := []byte{0x31, 0x5A, 0x00, uint8(namespace >> 8), uint8(namespace), 1 << 3, uint8(words - nodes), 0x80, 0, 0,
 		0xA5}
@@ -72,11 +72,11 @@ func trace(namespace uint16, words, nodes int) []byte {
 
 const option1Header = `11 02 9e 10 20010db800040000000000000000000e 01 02 00 00`
 
-// experimental are the types in the octets of these tests, whatever the default
-// is.
+// experimental are the option types in the octets of these tests, independent of the
+// default.
 var experimental = CodePoints{Option1: ExperimentalType, Option2: ExperimentalType}
 
-// The worked octets of option 1, and the whole packet around them.
+// Option 1 with octets computed by hand, in a complete packet.
 func TestOption1(t *testing.T) {
 	out, _, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
@@ -102,12 +102,12 @@ func TestOption1(t *testing.T) {
 	}
 }
 
-// The worked octets of option 2: the trace of a packet that crossed three
-// Linux nodes, copied verbatim.
+// Option 2 with octets computed by hand: the unchanged trace of a packet that passed
+// three Linux nodes.
 func TestOption2(t *testing.T) {
 	var data rocev2.Packet
 	require.NoError(t, data.DecodeEthernet(wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data))
-	option := data.Ext[4:] // behind Next Header, Hdr Ext Len, PadN: 31, 46, 00, 00, trace
+	option := data.Ext[4:] // after Next Header, Hdr Ext Len, PadN: 31, 46, 00, 00, trace
 	require.Equal(t, wiretest.Hex(t, "31 46 0000 007b2800 f2000000"), option[:12])
 
 	data.Dst = receiver
@@ -136,8 +136,7 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, []uint32{0xD4, 0xC3, 0xB2}, ids)
 }
 
-// Everything of the trace is copied: flags, RemainingLen, free space, reserved
-// octets.
+// The whole trace is copied: flags, RemainingLen, free space, reserved octets.
 func TestTraceIsCopiedVerbatim(t *testing.T) {
 	option := trace(7, 20, 3)
 	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
@@ -157,13 +156,13 @@ func build(t testing.TB, next uint8, ext []byte) []byte {
 	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
-// option2Data is the data of an option 2 with this IOAM data.
+// option2Data returns the data of an option 2 with this IOAM data.
 func option2Data(ioam ...byte) []byte {
 	a := receiver.As16()
 	return append(ioam, a[:]...)
 }
 
-// Options are found wherever they stand, and broken ones have an error each.
+// Options are found at any place, and each kind of invalid option has its error.
 func TestPlacement(t *testing.T) {
 	address := wiretest.Hex(t, "20010db800040000000000000000000e")
 	one := append([]byte{0x9E, 16}, address...)
@@ -240,7 +239,7 @@ func TestPlacement(t *testing.T) {
 			require.Equal(t, OriginReceiver, n.Origin())
 			require.Equal(t, "receiver", n.Origin().String())
 
-			// In packets that are no CNP the type means nothing.
+			// In other packets the option type has no meaning.
 			p.BTH.Opcode = bth.RCSendOnly
 			_, err = c.points.FromPacket(&p)
 			require.ErrorIs(t, err, wireerr.NotCNP)
@@ -263,8 +262,8 @@ func usedNotification() Notification {
 	return n
 }
 
-// Of a packet that the capture has cut in its reserved octets, those behind are zero, also in a Notification that was
-// used before.
+// If a capture truncated a packet in its reserved octets, the missing ones are zero, also in a Notification that is
+// reused.
 func TestCutIntoUsed(t *testing.T) {
 	whole := build(t, ipv6opt.DestinationOptions, wiretest.Hex(t, option1Header))
 	var p rocev2.Packet
@@ -275,7 +274,7 @@ func TestCutIntoUsed(t *testing.T) {
 	require.Equal(t, n, used)
 }
 
-// Only Destination Options headers count, any of them, and only once.
+// The option may be in any Destination Options header, and only there and only once.
 func TestHeaders(t *testing.T) {
 	one := wiretest.Hex(t, option1Header)
 	next := func(typ uint8, header []byte) []byte { header = bytes.Clone(header); header[0] = typ; return header }
@@ -327,7 +326,7 @@ func TestIPv4(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFastCNP)
 }
 
-// D4: 57 words beside the trace's header fit, 58 do not.
+// D4: 57 words fit with the trace's header, 58 do not.
 func TestLongTrace(t *testing.T) {
 	build := func(words, nodes int, long LongTrace) (Notification, error) {
 		data := congested(t, ipv6opt.HopByHop, hopByHop(t, trace(1, words, nodes)))
@@ -345,7 +344,7 @@ func TestLongTrace(t *testing.T) {
 		var h ipv6opt.Header
 		_, err = h.Decode(p.Ext)
 		require.NoError(t, err)
-		require.NoError(t, ipv6opt.Limits{}.Check(&h), "what we send keeps to the limits of hosts")
+		require.NoError(t, ipv6opt.Limits{}.Check(&h), "within the limits of hosts")
 		n := wiretest.Must(experimental.FromPacket(&p))(t)
 		return n, nil
 	}
@@ -373,7 +372,7 @@ func TestLongTrace(t *testing.T) {
 	require.ErrorIs(t, err, errLong)
 }
 
-// D5: which trace goes into the Fast CNP.
+// D5: the choice of the trace in the Fast CNP.
 func TestWhichTrace(t *testing.T) {
 	dex := []byte{0x11, 0, 4, 0, 5, 0, 0, 0x80, 0, 0, 0}
 	broken := trace(6, 2, 2)
@@ -417,7 +416,7 @@ func TestWhichTrace(t *testing.T) {
 	}
 }
 
-// choose returns which option AppendFor uses, and why.
+// choose returns the choice of AppendFor between the options.
 func (c *Config) choose(congested *rocev2.Packet, own *ioam.Node) (choice, error) {
 	if !c.mayFindTrace(congested) {
 		return noTrace, nil
@@ -439,7 +438,7 @@ func optionOf(c choice) uint8 {
 	return 2
 }
 
-// A packet without a trace is told from one whose traces are broken, of either
+// A packet without a trace is distinguished from one with invalid traces of either
 // option type.
 func TestChoice(t *testing.T) {
 	broken := trace(6, 2, 2)
@@ -477,14 +476,14 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// The congested node adds its own record to the copy by the add-node rule: into
-// the free space where there is room, else the copy says overflow.
+// The congested node adds its own record to the copy: in the free space if it fits,
+// otherwise it sets the overflow flag of the copy.
 func TestOwnRecord(t *testing.T) {
 	own := record(9, 0xABCDEF)
 	for _, c := range []struct {
 		name        string
 		kind        uint8
-		words, have int // words of 4 octets in all, and taken
+		words, have int // total and used words of 4 octets
 		long        LongTrace
 		nodes       int
 		overflow    bool
@@ -564,8 +563,8 @@ func record(hopLimit uint8, id uint32) *ioam.Node {
 	return n
 }
 
-// Nothing answers a notification; both ends must be unicast addresses that
-// others can reach; no type is built whose act bits are not 10 or chg not 0.
+// AppendFor rejects notifications, addresses that other nodes cannot reach by unicast,
+// and option types with act bits other than 10 or chg other than 0.
 func TestRefused(t *testing.T) {
 	for _, bad := range []string{"::1", "::", "ff02::1", "fe80::1", "::ffff:192.0.2.1"} {
 		data := congested(t, 0, nil)
@@ -613,12 +612,12 @@ func TestRefused(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
 	_, err = CodePoints{Option1: ipv6opt.PadN}.FromPacket(&p)
-	require.ErrorIs(t, err, wireerr.OptionType, "padding is no Fast CNP")
+	require.ErrorIs(t, err, wireerr.OptionType, "padding is not a Fast CNP")
 	_, err = CodePoints{Option2: ipv6opt.PadN}.FromPacket(&p)
 	require.ErrorIs(t, err, wireerr.OptionType)
 }
 
-// The sender finds its queue pair by what the flow's own packets have.
+// FlowKey is that of the flow's own packets, by which the sender finds its queue pair.
 func TestFlowKey(t *testing.T) {
 	data := congested(t, 0, nil)
 	out, _, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: experimental})
@@ -629,7 +628,7 @@ func TestFlowKey(t *testing.T) {
 	require.Equal(t, data.FlowKey(), n.FlowKey())
 }
 
-// Each option is built with its own type.
+// Each option is encoded with its own type.
 func TestCodePoints(t *testing.T) {
 	points := CodePoints{Option1: 0x8E, Option2: 0x8F}
 	for _, c := range []struct {
@@ -671,7 +670,7 @@ func TestLargestQueuePair(t *testing.T) {
 	require.Equal(t, []byte{9}, out)
 }
 
-// The sender knows the flow by its final destination.
+// The original destination is the final one, by which the sender knows the flow.
 func TestSegmentRouting(t *testing.T) {
 	out, _, err := AppendFor(nil, congested(t, 43, routing(t)), loopback, nil, Config{CodePoints: experimental})
 	require.NoError(t, err)
@@ -720,7 +719,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// From fields alone, by a receiver.
+// A receiver encodes a Fast CNP from fields.
 func TestAppendPacket(t *testing.T) {
 	n := Notification{Src: receiver, Dst: sender, CNP: cnp.New(0xD2, 0xFFFF),
 		Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ExperimentalType}
@@ -779,7 +778,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every prefix of an option's data is an error or, at 16 octets, option 1.
+// Every prefix of an option's data is an error, or option 1 at 16 octets.
 func TestOptionPrefixes(t *testing.T) {
 	data := option2Data(0, 0, 0, 1, 1<<3, 0, 0x80, 0, 0, 0, 64, 0, 0, 9)
 	for n := range data {
@@ -803,7 +802,7 @@ func TestOptionPrefixes(t *testing.T) {
 	wiretest.Encodes(t, data[:16], one.AppendBinary)
 }
 
-// problem is the ICMPv6 Parameter Problem that quotes a packet.
+// problem returns the ICMPv6 Parameter Problem that quotes a packet.
 func problem(code uint8, pointer int, packet []byte) []byte {
 	return append([]byte{4, code, 0, 0, 0, 0, uint8(pointer >> 8), uint8(pointer)}, packet...)
 }
@@ -816,7 +815,7 @@ func TestFromICMP(t *testing.T) {
 	require.Equal(t, receiver, n.Option.OriginalDst)
 	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
 
-	// A message of 1280 octets at most quotes it whole; a middlebox may not.
+	// A host quotes the complete packet, up to 1280 octets; a middlebox may not.
 	n = wiretest.Must(experimental.FromICMP(problem(2, 42, sent[:40+24+8+12])))(t)
 	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
 
@@ -849,8 +848,8 @@ func TestFromICMP(t *testing.T) {
 	wiretest.NoAllocs(t, "FromICMP", func() { _, _ = experimental.FromICMP(good) })
 }
 
-// Linux quotes a packet whose destination option it does not know. These have
-// the type of a Fast CNP option, but 18 octets of data.
+// Linux quotes a packet with a destination option that it does not know. These options
+// have the type of a Fast CNP option, but 18 octets of data.
 func TestFromICMPLinux(t *testing.T) {
 	types := 0
 	for _, c := range wiretest.Capture(t, "ioam-linux618-dstopt-unknown-actions.pcap") {
@@ -891,10 +890,10 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// A slice that has to grow grows once, by all that is needed.
+// A slice that is too small grows once.
 func TestOneAllocation(t *testing.T) {
 	full := trace(1, 57, 57)
-	full[2] = 1 // incremental, to which nothing fits
+	full[2] = 1 // incremental, without space for a node
 	own := record(9, 5)
 	own.SetSnapshot(ioam.Snapshot{Data: make([]byte, 1020)})
 	for _, c := range []struct {

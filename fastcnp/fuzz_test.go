@@ -26,7 +26,7 @@ func FuzzOption(f *testing.F) {
 		for range o.Trace.Nodes() {
 		}
 		out, err := o.AppendBinary(nil)
-		if len(b) > 255 { // no Opt Data Len can say so
+		if len(b) > 255 { // over Opt Data Len
 			require.ErrorIs(t, err, ErrTooLong)
 			return
 		}
@@ -35,8 +35,8 @@ func FuzzOption(f *testing.F) {
 	})
 }
 
-// byParts builds a Fast CNP of general parts only: the option by its own
-// AppendBinary, its header by package ipv6opt, the packet by package rocev2.
+// byParts encodes a Fast CNP by other functions: Option.AppendBinary, and packages
+// ipv6opt and rocev2 for the header and the packet.
 func byParts(t *testing.T, n *Notification, as rocev2.Carriage, coverage icrc.Coverage) []byte {
 	data := wiretest.Must(n.Option.AppendBinary(nil))(t)
 	w := ipv6opt.Begin(nil, 17)
@@ -47,9 +47,9 @@ func byParts(t *testing.T, n *Notification, as rocev2.Carriage, coverage icrc.Co
 	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
-// FuzzPacket takes any IP packet: a Fast CNP that decodes is built again from
-// its fields and decodes to the same; any other RoCEv2 packet over IPv6 gets a
-// Fast CNP, which decodes. What is built is what the general parts build.
+// FuzzPacket decodes any IP packet. A Fast CNP is encoded from its fields and decodes to
+// the same fields; another RoCEv2 packet over IPv6 is answered by a Fast CNP, which
+// decodes. Both have the octets of byParts.
 func FuzzPacket(f *testing.F) {
 	f.Add(build(f, 60, wiretest.Hex(f, option1Header)), uint8(0), false, uint8(0))
 	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint8(LongTraceReject), true, uint8(icrc.Without))

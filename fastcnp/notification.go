@@ -71,7 +71,7 @@ func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
 //
 // The option may be anywhere in a Destination Options header. DecodePacket rejects a
 // second Fast CNP option and any option that is longer than its header: otherwise a
-// Fast CNP could be taken for a CNP, whose DestQP has another meaning.
+// Fast CNP could be taken for a CNP, in which DestQP has another meaning.
 func (n *Notification) DecodePacket(p *rocev2.Packet, c CodePoints) error {
 	c = c.withDefaults()
 	if err := c.checkTypes(); err != nil {

@@ -22,8 +22,8 @@ func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) 
 
 // FromICMP decodes the answer of a host that does not know the Fast CNP option: an
 // ICMPv6 Parameter Problem, code 2, with a Pointer to the option type (RFC 8200
-// section 4.2, RFC 4443 section 3.4). It returns the quoted Fast CNP, whose reserved
-// octets may be incomplete. Its Dst is the sender that does not support Fast CNPs, its
+// section 4.2, RFC 4443 section 3.4). It returns the quoted Fast CNP, with
+// reserved octets that may be incomplete. Its Dst is the sender that does not support Fast CNPs, its
 // FlowKey the congested flow. The trace aliases b.
 //
 // b is the complete ICMPv6 message, from the ICMPv6 type on, as an ICMPv6 socket

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tshark reads in the packets that we build the option type, lengths and data
-// that we put there. The experimental type tells it nothing about the data.
+// tshark decodes type, length and data of the options that this package encodes. It does
+// not interpret the data of an experimental option.
 func TestTshark(t *testing.T) {
 	var frames [][]byte
 	var want []Notification

@@ -48,8 +48,8 @@ func TestAppendFresh(t *testing.T) {
 	}
 }
 
-// The rules of RFC 9197 section 4.4.1, one step after the other, on a trace
-// with room for two nodes and a half.
+// The rules of RFC 9197 section 4.4.1, step by step, on a trace with space for two and
+// a half nodes.
 func TestAddNodeInPlace(t *testing.T) {
 	b := wiretest.Hex(t, "007b 1005 c00000 00"+"a5a5a5a5 a5a5a5a5 a5a5a5a5 a5a5a5a5 a5a5a5a5")
 	o := Option{Type: OptTypePreallocated, Data: b}
@@ -62,9 +62,9 @@ func TestAddNodeInPlace(t *testing.T) {
 			"007b 1003 c00000 00" + "a5a5a5a5 a5a5a5a5 a5a5a5a5" + "3f0000b2 00c900ca"},
 		{Node{typ: 0xC00000, hopLimit: 62, nodeID: 0xC3, ingress: 301, egress: 302}, true,
 			"007b 1001 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
-		{Node{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402}, false, // sets O, nothing else
+		{Node{typ: 0xC00000, hopLimit: 61, nodeID: 0xD4, ingress: 401, egress: 402}, false, // only sets O
 			"007b 1401 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
-		{Node{typ: 0xC00000}, false, // O is set already
+		{Node{typ: 0xC00000}, false, // O is already set
 			"007b 1401 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
 	} {
 		added := wiretest.Must(AddNode(o, &c.node))(t)
@@ -114,8 +114,7 @@ func TestAppendNode(t *testing.T) {
 	}
 }
 
-// A node knows some fields, the trace asks for some: what it asks for and the
-// node lacks is written as unavailable.
+// Fields of the trace that the node does not have are written as unavailable.
 func TestAddNodeThatLacksFields(t *testing.T) {
 	for _, c := range []struct {
 		what string

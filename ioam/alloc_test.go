@@ -83,7 +83,7 @@ func TestNoAllocations(t *testing.T) {
 
 var sink uint64
 
-// What has to grow a slice asks for all its room at once.
+// Functions that grow a slice allocate once.
 func TestOneAllocation(t *testing.T) {
 	full := longTrace(t, 61)
 	var o Option

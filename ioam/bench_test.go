@@ -8,9 +8,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// longTrace returns the data of an IPv6 option with a trace of so many nodes.
-// They have the five words that congestion control asks for where they fit, and
-// one word each else.
+// longTrace returns the data of an IPv6 option with a trace of this number of nodes.
+// Each has the five words of congestion control if they fit, otherwise one word.
 func longTrace(t testing.TB, nodes int) []byte {
 	typ := congestion
 	if nodes*typ.NodeLen() > 61 {
@@ -30,7 +29,7 @@ func longTrace(t testing.TB, nodes int) []byte {
 	return b
 }
 
-// Decoding a trace and reading all fields of its nodes.
+// Decoding of a trace and of all fields of its nodes.
 func BenchmarkTrace(b *testing.B) {
 	for _, count := range []int{3, 11, 61} {
 		var o Option

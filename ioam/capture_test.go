@@ -14,8 +14,8 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
-// options returns the IOAM options of a frame, Ethernet and IPv6, that has its
-// options header right behind the IPv6 header.
+// options returns the IOAM options of an Ethernet frame with an options header
+// directly after the IPv6 header.
 func options(t testing.TB, frame []byte) (found []Option) {
 	if frame[14+6] != ipv6opt.HopByHop {
 		return nil
@@ -35,7 +35,7 @@ func options(t testing.TB, frame []byte) (found []Option) {
 	return found
 }
 
-// traceOf decodes the trace of a frame, the only one.
+// traceOf decodes the only trace of a frame.
 func traceOf(t testing.TB, frame []byte) (o Option, trace Trace) {
 	for _, option := range options(t, frame) {
 		if option.Type == OptTypePreallocated {
@@ -62,7 +62,7 @@ var captured = []struct {
 	{"ioam-linux61-encap-hpcc-inline.pcap", 3, []uint64{0xD4, 0xC3, 0xB2, 0xA1}},
 }
 
-// tsharkColumns are the fields of a node as tshark names them.
+// tsharkColumns are tshark's names of the fields of a node.
 var tsharkColumns = []struct {
 	name  string
 	bit   TraceType
@@ -86,7 +86,7 @@ var tsharkColumns = []struct {
 	{"oss.len", BitSnapshot, func(n *Node) uint64 { return uint64(len(n.snapshot.Data) / 4) }},
 }
 
-// requireAsTshark compares a trace with tshark's reading of it.
+// requireAsTshark compares a trace with the values of tshark.
 func requireAsTshark(t testing.TB, trace *Trace, row wiretest.Row) {
 	field := func(name string) uint64 { return row.Uint("ipv6.opt.ioam.trace." + name) }
 	require.EqualValues(t, field("ns"), trace.Namespace)
@@ -155,7 +155,7 @@ func TestCapturedTraces(t *testing.T) {
 	}
 }
 
-// What Linux nodes wrote, one after the other, is what AddNode writes.
+// AddNode writes the same octets as each of the Linux nodes.
 func TestAddNodeAsLinuxDoes(t *testing.T) {
 	files := []string{"ioam-linux61-encap-oss-inline.pcap"}
 	for _, c := range captured {
@@ -185,7 +185,7 @@ func TestAddNodeAsLinuxDoes(t *testing.T) {
 	}
 }
 
-// tshark 4.0 takes NodeLen 0 for an error, so this is by hand.
+// tshark 4.0 rejects NodeLen 0, so these octets were computed by hand.
 func TestCapturedSnapshots(t *testing.T) {
 	for _, p := range wiretest.Capture(t, "ioam-linux61-encap-oss-inline.pcap") {
 		o, trace := traceOf(t, p.Data)
@@ -235,7 +235,7 @@ func TestCapturedDirectExport(t *testing.T) {
 	}
 }
 
-// What we build, tshark reads.
+// tshark decodes the traces that this package encodes.
 func TestTsharkReadsTheTracesWeBuild(t *testing.T) {
 	var traces []Trace
 	var frames [][]byte

@@ -48,7 +48,7 @@ func TestDirectExport(t *testing.T) {
 	require.Equal(t, []byte{0xA5}, b)
 }
 
-// Words of flags that are not defined are told apart from the two that are.
+// The words of undefined flags are distinguished from those of the defined ones.
 func TestUndefinedExtensions(t *testing.T) {
 	for _, c := range []struct {
 		octets string

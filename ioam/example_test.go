@@ -9,8 +9,7 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
-// The Hop-by-Hop Options header of a RoCEv2 packet that crossed three Linux
-// nodes.
+// The Hop-by-Hop Options header of a RoCEv2 packet that passed three Linux nodes.
 const hopByHop = "110901003146" + "0000" + "007b2800f2000000" +
 	"3d0000d4019101926b01637500004b7d00000000" +
 	"3e0000c3012d012e6b01637500004b7600000000" +
@@ -59,7 +58,7 @@ func Example() {
 	// node B2: hop limit 63, 09:25:09.019305, queue depth 0
 }
 
-// A trace asks for node and queue depth, and a node that does not know its queue depth wrote all ones.
+// A trace has node and queue depth. The node does not know its queue depth and wrote all ones.
 func ExampleNode_QueueDepth() {
 	octets, _ := hex.DecodeString("0000" + "007b100082000000" + "3d0000d4ffffffff")
 	var option ioam.Option
@@ -83,8 +82,7 @@ func ExampleNode_QueueDepth() {
 	// 0 false
 }
 
-// A trace with room for two nodes of two words, and three nodes that want to
-// record something.
+// A trace has space for two nodes of two words. The third node sets the overflow flag.
 func ExampleAddNode() {
 	trace := ioam.Trace{Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth}
 	data, err := trace.AppendFresh(nil, 2*trace.Type.NodeLen())
@@ -108,8 +106,8 @@ func ExampleAddNode() {
 	// 007b1400820000003e0000b30000000a3f0000b200000000
 }
 
-// A node that encapsulates puts a fresh trace into a Hop-by-Hop header, at
-// offset 4n, with room for two nodes. It stands in front of the UDP header.
+// An encapsulating node adds a Hop-by-Hop header with an empty trace at offset 4n, with
+// space for two nodes. The header precedes the UDP header.
 func ExampleTrace_AppendFresh() {
 	trace := ioam.Trace{Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth}
 	option := ioam.Option{Type: ioam.OptTypePreallocated}

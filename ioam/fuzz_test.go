@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// identity fails the test unless an option that decodes appends to the octets
-// that it came from.
+// identity fails the test unless an option that decodes is encoded to the same octets.
 func identity(t *testing.T, decoded error, appendTo func([]byte) ([]byte, error), b []byte) {
 	t.Helper()
 	if decoded != nil {
@@ -29,8 +28,7 @@ func FuzzOption(f *testing.F) {
 	})
 }
 
-// A trace that decodes appends to the octets that it came from, and so do all
-// of its nodes together.
+// A trace that decodes is encoded to the same octets, and so are its nodes.
 func FuzzTrace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, incremental bool, b []byte) {
 		o := Option{Type: OptTypePreallocated, Data: b}
@@ -53,7 +51,7 @@ func FuzzTrace(f *testing.F) {
 				t.Fatal("a node without octets")
 			}
 			if n.availableFields()&^n.typ != 0 {
-				t.Fatal("a field is available that is not there")
+				t.Fatal("a field is available that is not in the trace")
 			}
 		}
 		if !bytes.Equal(nodes, trace.NodeData()) {
@@ -83,9 +81,8 @@ func FuzzProofOfTransit(f *testing.F) {
 	})
 }
 
-// A node that is added to any trace is the newest node afterwards; the others
-// and the free space are as before. One that finds no room changes nothing but
-// O.
+// A node that is added to a trace is then its newest node; the others and the rest of
+// the free space are unchanged. A node that does not fit only sets O.
 func FuzzAddNode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, incremental bool, b, node []byte) {
 		o := Option{Type: OptTypePreallocated, Data: bytes.Clone(b)}
@@ -123,7 +120,7 @@ func FuzzAddNode(f *testing.F) {
 		}
 		want := before
 		if room := !before.Overflow && len(octets) <= 4*int(before.RemainingLen); room != added {
-			t.Fatalf("added %v, with %d words of room for %d octets, overflow %v", added, before.RemainingLen,
+			t.Fatalf("added %v, with %d words of space for %d octets, overflow %v", added, before.RemainingLen,
 				len(octets), before.Overflow)
 		}
 		if added {

@@ -20,7 +20,7 @@ func TestNodeAppend(t *testing.T) {
 	wiretest.Encodes(t, nil, n.AppendBinary)
 }
 
-func TestNodeAppendRefuses(t *testing.T) {
+func TestNodeAppendRejects(t *testing.T) {
 	for _, c := range []struct {
 		node Node
 		err  error
@@ -39,8 +39,7 @@ func TestNodeAppendRefuses(t *testing.T) {
 	}
 }
 
-// A node that could not fill a field writes all ones. One of the two parts of a
-// field can be known.
+// An unavailable field is all ones. One of two parts of a field can be available.
 func TestNodeID(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -64,7 +63,7 @@ func TestNodeID(t *testing.T) {
 	}
 }
 
-func TestAvailable(t *testing.T) {
+func TestAvailableFields(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		typ  TraceType

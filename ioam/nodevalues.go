@@ -212,7 +212,7 @@ func (n *Node) ID() (id uint64, ok bool) {
 	return n.WideNodeID()
 }
 
-// availableFields returns the bits of the fields with a value. Of a field with two parts one may be unavailable.
+// availableFields returns the bits of the fields with a value. One part of a field with two parts may be unavailable.
 func (n *Node) availableFields() TraceType {
 	t := n.typ &^ BitReserved
 	without := func(bit TraceType, unavailable bool) {

@@ -13,30 +13,30 @@ import (
 	"github.com/rocecn/rocecn/ioam"
 )
 
-// values returns the results of all methods that read a value, by name. Values that the node did not give are absent.
+// values returns the available results of all methods that read a value, by name.
 func values(t testing.TB, n *ioam.Node) map[string]any {
 	all := map[string]any{}
-	put(t, all, "HopLimit", n.HopLimit)
-	put(t, all, "NodeID", n.NodeID)
-	put(t, all, "Ingress", n.Ingress)
-	put(t, all, "Egress", n.Egress)
-	put(t, all, "Seconds", n.Seconds)
-	put(t, all, "Fraction", n.Fraction)
-	put(t, all, "TransitDelay", n.TransitDelay)
-	put(t, all, "NamespaceData", n.NamespaceData)
-	put(t, all, "QueueDepth", n.QueueDepth)
-	put(t, all, "ChecksumComplement", n.ChecksumComplement)
-	put(t, all, "WideHopLimit", n.WideHopLimit)
-	put(t, all, "WideNodeID", n.WideNodeID)
-	put(t, all, "WideIngress", n.WideIngress)
-	put(t, all, "WideEgress", n.WideEgress)
-	put(t, all, "WideNamespaceData", n.WideNamespaceData)
-	put(t, all, "BufferOccupancy", n.BufferOccupancy)
-	put(t, all, "ID", n.ID)
-	put(t, all, "bit 12", func() (uint32, bool) { return n.Undefined(12) })
-	put(t, all, "bit 21", func() (uint32, bool) { return n.Undefined(21) })
-	put(t, all, "bit 11", func() (uint32, bool) { return n.Undefined(11) })
-	put(t, all, "bit 22", func() (uint32, bool) { return n.Undefined(22) })
+	putAvailable(t, all, "HopLimit", n.HopLimit)
+	putAvailable(t, all, "NodeID", n.NodeID)
+	putAvailable(t, all, "Ingress", n.Ingress)
+	putAvailable(t, all, "Egress", n.Egress)
+	putAvailable(t, all, "Seconds", n.Seconds)
+	putAvailable(t, all, "Fraction", n.Fraction)
+	putAvailable(t, all, "TransitDelay", n.TransitDelay)
+	putAvailable(t, all, "NamespaceData", n.NamespaceData)
+	putAvailable(t, all, "QueueDepth", n.QueueDepth)
+	putAvailable(t, all, "ChecksumComplement", n.ChecksumComplement)
+	putAvailable(t, all, "WideHopLimit", n.WideHopLimit)
+	putAvailable(t, all, "WideNodeID", n.WideNodeID)
+	putAvailable(t, all, "WideIngress", n.WideIngress)
+	putAvailable(t, all, "WideEgress", n.WideEgress)
+	putAvailable(t, all, "WideNamespaceData", n.WideNamespaceData)
+	putAvailable(t, all, "BufferOccupancy", n.BufferOccupancy)
+	putAvailable(t, all, "ID", n.ID)
+	putAvailable(t, all, "bit 12", func() (uint32, bool) { return n.Undefined(12) })
+	putAvailable(t, all, "bit 21", func() (uint32, bool) { return n.Undefined(21) })
+	putAvailable(t, all, "bit 11", func() (uint32, bool) { return n.Undefined(11) })
+	putAvailable(t, all, "bit 22", func() (uint32, bool) { return n.Undefined(22) })
 	s, ok := n.Snapshot()
 	require.True(t, ok || s.SchemaID == 0 && s.Data == nil)
 	if ok {
@@ -45,8 +45,10 @@ func values(t testing.TB, n *ioam.Node) map[string]any {
 	return all
 }
 
-// put adds a value if it is available. Otherwise it must be 0: all ones are no value.
-func put[T uint8 | uint16 | uint32 | uint64](t testing.TB, all map[string]any, name string, read func() (T, bool)) {
+// putAvailable adds a value if it is available. Otherwise it must be 0, not all ones.
+func putAvailable[T uint8 | uint16 | uint32 | uint64](
+	t testing.TB, all map[string]any, name string, read func() (T, bool),
+) {
 	if value, ok := read(); ok {
 		all[name] = value
 	} else {
@@ -109,7 +111,7 @@ func TestNodeValues(t *testing.T) {
 	require.Empty(t, values(t, new(ioam.Node)))
 }
 
-// A node that is read into a Node with values of an older trace has only its own.
+// Cursor.Next leaves no values of an older trace in the fields of the trace.
 func TestNodeValuesAreNotThoseBefore(t *testing.T) {
 	var n ioam.Node
 	for _, octets := range []string{"007b 1000 820000 00 3d0000d4 00000007", "007b 0800 800000 00 3e0000c3"} {
@@ -156,8 +158,7 @@ func TestNodeSetters(t *testing.T) {
 	}
 }
 
-// An own record has the fields that were set. One without any field is an error instead of a record that is unavailable
-// throughout.
+// An own record has the fields that were set. A record without any field is an error.
 func TestOwnRecord(t *testing.T) {
 	trace := ioam.Trace{Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth | ioam.BitBufferOccupancy}
 	b := wiretest.Must(trace.AppendFresh(nil, trace.Type.NodeLen()))(t)

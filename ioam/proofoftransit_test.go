@@ -13,7 +13,7 @@ func TestProofOfTransit(t *testing.T) {
 		what   string
 		octets string
 		want   ProofOfTransit
-		fixed  int // octets that must be there
+		fixed  int // minimum length in octets
 	}{
 		{"type 0", "007b 00 80 0102030405060708 1112131415161718",
 			ProofOfTransit{Namespace: 123, Flags: 0x80, PktID: 0x0102030405060708, Cumulative: 0x1112131415161718}, 20},

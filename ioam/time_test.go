@@ -19,7 +19,7 @@ func TestTimeFormats(t *testing.T) {
 		{TimeFormatPOSIX, 1795253094, 1000000, ""},
 		{TimeFormatPOSIX, 1795253094, 0xFFFFFFFF, ""},
 
-		{TimeFormatPTP, 0, 0, "1970-01-01T00:00:00Z"}, // on the clock of TAI
+		{TimeFormatPTP, 0, 0, "1970-01-01T00:00:00Z"}, // in TAI
 		{TimeFormatPTP, 1795253131, 704880123, "2026-11-21T09:25:31.704880123Z"},
 		{TimeFormatPTP, 0xFFFFFFFF, 999999999, "2106-02-07T06:28:15.999999999Z"},
 		{TimeFormatPTP, 1795253131, 1000000000, ""},
@@ -61,7 +61,7 @@ func TestTimeOfANode(t *testing.T) {
 			n := Node{typ: c.typ, seconds: c.seconds, fraction: c.fraction}
 			got, ok := n.Time(TimeFormatPOSIX)
 			require.Equal(t, c.want != "", ok)
-			e := EdgeToEdge{Type: E2EType(c.typ >> 8), Seconds: c.seconds, Fraction: c.fraction} // the same two bits
+			e := EdgeToEdge{Type: E2EType(c.typ >> 8), Seconds: c.seconds, Fraction: c.fraction}
 			entered, known := e.Time(TimeFormatPOSIX)
 			require.Equal(t, got, entered)
 			require.Equal(t, ok, known)

@@ -12,7 +12,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// Every field of every bit, each with a value of its own.
+// everyField has the fields of all bits, each with a different value.
 const everyField = "40 0000a1 0191 0192 6b016366 000ac170 00000101 0badcafe 00000007 0000beef" + // bits 0 to 7
 	"41 00a1a1a1a1a1a1 00061ff9 000623e2 cafec0caf1adc0de 00000bf0" + // bits 8 to 11
 	"00000c00 00000c01 00000c02 00000c03 00000c04 00000c05 00000c06 00000c07 00000c08 00000c09" + // bits 12 to 21
@@ -34,7 +34,7 @@ func TestTrace(t *testing.T) {
 		kind   OptType
 		octets string
 		want   Trace // without Data
-		free   int   // octets in front of the nodes
+		free   int   // octets before the nodes
 		nodes  []Node
 	}{
 		{"pre-allocated with a free word",
@@ -155,7 +155,7 @@ func TestTraceErrors(t *testing.T) {
 	}
 }
 
-func TestTraceAppendRefuses(t *testing.T) {
+func TestTraceAppendRejects(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		trace Trace
@@ -176,7 +176,7 @@ func TestTraceAppendRefuses(t *testing.T) {
 	}
 }
 
-// What an IPv6 option of 254 octets holds: 61 words.
+// An IPv6 option of 254 octets holds 61 words.
 func TestTraceInAnOptionOf254Octets(t *testing.T) {
 	for _, kind := range []OptType{OptTypePreallocated, OptTypeIncremental} {
 		b := append(wiretest.Hex(t, "007b 0800 800000 00"), bytes.Repeat([]byte{64, 0, 0, 0xB2}, 61)...)
@@ -195,11 +195,11 @@ func TestTraceInAnOptionOf254Octets(t *testing.T) {
 		require.Equal(t, 61, nodes)
 
 		require.NoError(t, o.Decode(append(full, 0)))
-		require.Equal(t, errTruncatedNode, trace.Decode(o), "a 255th octet is no node")
+		require.Equal(t, errTruncatedNode, trace.Decode(o), "255th octet")
 	}
 }
 
-// Traces that nobody checked do no harm.
+// Reading a trace that was not decoded does not panic.
 func TestReadingATraceMadeByHand(t *testing.T) {
 	for _, c := range []struct {
 		trace Trace

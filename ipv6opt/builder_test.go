@@ -50,8 +50,8 @@ func TestBuiltHeaders(t *testing.T) {
 	}
 }
 
-// Two options of every length and alignment that matter: both come out where
-// they should, and the padding keeps to the rules.
+// Two options of each relevant length and alignment are at their places, and the
+// padding follows the rules.
 func TestEveryLengthAndAlignment(t *testing.T) {
 	data := bytes.Repeat([]byte{0xDA}, 255)
 	for first := range 9 {
@@ -91,8 +91,8 @@ func TestEveryLengthAndAlignment(t *testing.T) {
 	}
 }
 
-func TestBuilderRefuses(t *testing.T) {
-	full := func() Builder { // 2042 octets, room for an option with 4 octets of data
+func TestBuilderRejects(t *testing.T) {
+	full := func() Builder { // 2042 octets: space for an option with 4 octets of data
 		w := Begin(nil, 17)
 		for range 7 {
 			require.NoError(t, w.Add(0x1E, 1, 0, make([]byte, 255)))
@@ -153,7 +153,7 @@ func TestBuildingDoesNotAllocate(t *testing.T) {
 	})
 }
 
-// The zero value is a header like another.
+// The zero value begins a header.
 func TestZeroBuilder(t *testing.T) {
 	var w Builder
 	require.Equal(t, wiretest.Hex(t, "0000 0104 00000000"), w.Finish())
@@ -162,8 +162,8 @@ func TestZeroBuilder(t *testing.T) {
 	require.Equal(t, wiretest.Hex(t, "0000 1e01 07 0101 00"), w.Finish())
 }
 
-// What stands before the header does not count, however much it is.
-func TestBuilderBehindOctets(t *testing.T) {
+// The octets before the header do not affect it.
+func TestBuilderAfterOctets(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 8, 20, 100} {
 		w := Begin(make([]byte, n), 17)
 		require.NoError(t, w.Add(0x1E, 4, 2, []byte{7}))

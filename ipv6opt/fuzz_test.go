@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Any octets: a header that decodes appends to the octets that it came from,
-// and its options lie in it one behind the other.
+// Any header that decodes is encoded to the same octets, and its options follow each
+// other without gaps.
 func FuzzHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h Header
@@ -21,7 +21,7 @@ func FuzzHeader(f *testing.F) {
 		end, broken := 2, false
 		for o, err := range h.All() {
 			if broken || int(o.Offset) != end || out[end] != uint8(o.Type) {
-				t.Fatalf("option %v at %d, want it at %d", o.Type, o.Offset, end)
+				t.Fatalf("option %v at %d: want %d", o.Type, o.Offset, end)
 			}
 			broken = err != nil
 			if o.Type != Pad1 {
@@ -36,13 +36,13 @@ func FuzzHeader(f *testing.F) {
 			t.Fatalf("options end at %d of %d", end, len(out))
 		}
 		if err := (Limits{}).Check(&h); broken && err == nil {
-			t.Fatal("the limits accept a broken header")
+			t.Fatal("the limits accept an invalid header")
 		}
 	})
 }
 
-// Any options: what is built decodes to them, aligned, within the limits of
-// padding.
+// Any options that are built decode to the same options, with their alignment and
+// within the limits of padding.
 func FuzzBuilder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two []byte, x uint8, y int) {
 		w := Begin(nil, 17)

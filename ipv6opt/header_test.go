@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// list writes a header's options as "type@offset:data", in the order of All.
+// list returns the options of a header as "type@offset:data", in the order of All.
 func list(h *Header) (options []string, err error) {
 	for o, err := range h.All() {
 		if err != nil {
@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 	require.EqualValues(t, 2, o.Offset%4)
 
 	_, ok, err = h.Find(0x42)
-	require.Equal(t, ErrOverrun, err, "the last option is broken, so nobody knows")
+	require.Equal(t, ErrOverrun, err, "the last option is invalid and could be the wanted one")
 	require.False(t, ok)
 
 	h.Options = h.Options[:11]
@@ -116,7 +116,7 @@ func TestHeaderLengthMustFitHdrExtLen(t *testing.T) {
 	}
 }
 
-// The options headers of the captures, as tshark lists them.
+// The options of the captures are those of tshark.
 func TestOptionsInCaptures(t *testing.T) {
 	for _, c := range []struct {
 		capture string

@@ -14,10 +14,10 @@ func ExampleMessage_Decode() {
 		"11029e10" + "20010db800040000000000000000000e" + "01020000" +
 		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "27875e59")
 
-	var m message.Message // reusable
+	var m message.Message // to be reused
 	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); {
 	case m.Kind == message.Other: // neither RoCEv2 nor one of the messages
-	case err != nil: // broken, or its ICRC is wrong
+	case err != nil: // invalid, or with a wrong ICRC
 		fmt.Println(m.Kind, err)
 	case m.Kind == message.FastCNP:
 		n := &m.FastCNP

@@ -58,7 +58,7 @@ const (
 
 	// UnknownOption is a packet with opcode 0x81 and a destination option that is not one of Config.CodePoints and
 	// that a host must not skip if it does not know it (RFC 8200 section 4.2). It may be a Fast CNP with the option
-	// type of another deployment, whose DestQP is a queue pair of another host: no queue pair must slow down.
+	// type of another deployment: then DestQP is a queue pair of another host, and no queue pair must slow down.
 	UnknownOption
 )
 

@@ -145,7 +145,7 @@ func TestDecode(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 			}
-			// The same with the ports given, and a message that held another before.
+			// The same with configured ports, and a message that is reused.
 			require.NoError(t, m.Decode(roce(t, cnpHeader, nil, make([]byte, 16)),
 				rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
 			_ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP},
@@ -160,7 +160,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// lengthened adds to the UDP length of an IPv6 packet.
+// lengthened returns an IPv6 packet with a larger UDP length.
 func lengthened(b []byte, by int) []byte {
 	b[45] = uint8(int(b[45]) + by)
 	return b
@@ -188,10 +188,10 @@ func TestValues(t *testing.T) {
 	require.NoError(t, m.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP},
 		Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
 	require.Equal(t, UnknownOption, m.Kind)
-	require.Zero(t, m.CNP, "nobody is to take its DestQP for a sender's")
+	require.Zero(t, m.CNP, "DestQP must not be taken for a queue pair of the sender")
 }
 
-// What a deployment does not use is other traffic, or reserved bits.
+// Messages that a deployment does not use are other traffic or CNPs with reserved bits.
 func TestOff(t *testing.T) {
 	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
 	notification := ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header
@@ -247,7 +247,7 @@ func wrong(m *Message, err error) bool {
 		(m.Kind == CNP || m.Kind == FastCNP || m.Kind == PPFC || m.Kind == FCN || m.Kind == Proxy)
 }
 
-// Every packet of every capture is of a kind, cut anywhere as well.
+// Every packet of every capture has a kind, also truncated at any octet.
 func TestCaptures(t *testing.T) {
 	var m Message
 	for _, name := range wiretest.Captures(t, "*.pcap") {
@@ -338,7 +338,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// A Frame that nothing was decoded into is no message.
+// A zero Frame is not a message.
 func TestZeroFrame(t *testing.T) {
 	var m Message
 	for range 2 {

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every packet of the captures, cut at every octet: where the cut keeps it from
-// being what it is, SnapLength says so, and a capture of that length, or of what
-// is said then, would do.
+// Every packet of the captures, truncated at every octet: SnapLength returns a length
+// above 0 if its kind cannot be decoded. With that length, or with the result for that
+// length and so on, it can be decoded.
 func TestSnapLength(t *testing.T) {
 	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "rxe-rping6.pcap", "ioam-linux618-two.pcap",
 		"rxe-vlan4.pcap"} {
@@ -22,7 +22,7 @@ func TestSnapLength(t *testing.T) {
 			var m, cut Message
 			whole := m.Decode(captured.Data, rocev2.DecodeOptions{}, Config{})
 			o := rocev2.DecodeOptions{Cut: true}
-			require.Zero(t, snapLength(captured.Data, o), "nothing is missing")
+			require.Zero(t, snapLength(captured.Data, o), "complete")
 			if m.Kind == Other || m.Kind == Broken || whole != nil {
 				continue
 			}
@@ -47,7 +47,7 @@ func TestSnapLength(t *testing.T) {
 	}
 }
 
-// The lengths for packets without tags and options, by hand.
+// Expected lengths computed by hand, for packets without tags and options.
 func TestSnapLengthByHand(t *testing.T) {
 	longest4 := []byte{0: 0x4F, 3: 120, 9: 17, 60: 0} // 40 octets of options
 	for _, c := range []struct {

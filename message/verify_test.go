@@ -82,7 +82,7 @@ func TestDecodeVerifies(t *testing.T) {
 	}
 }
 
-// The source address, which access lists look at, is covered as well.
+// The source address, which access lists check, is verified as well.
 func TestDecodeVerifiesSource(t *testing.T) {
 	for _, s := range signals(t) {
 		last := 8 + 15

@@ -7,15 +7,15 @@ import (
 	"github.com/rocecn/rocecn/pfc"
 )
 
-// A switch pauses priority 3, the one of RoCEv2 in many networks, for 100 µs on
-// a link of 100 Gbit/s.
+// A switch pauses priority 3, which many networks use for RoCEv2, for 100 µs on a link
+// of 100 Gbit/s.
 func ExamplePFC_AppendFrame() {
 	const speed = 100e9
 	var p pfc.PFC
 	p.Enabled = 1 << 3
 	quanta, ok := pfc.Quanta(100*time.Microsecond, speed)
 	p.Quanta[3] = quanta
-	fmt.Println(ok) // the pause fits: no second frame has to follow
+	fmt.Println(ok) // one frame is enough
 	frame := p.AppendFrame(nil, [6]byte{0x02, 0, 0, 0, 0, 1})
 	fmt.Printf("%x\n", frame[:34])
 	// Output:
@@ -33,12 +33,12 @@ func ExamplePFC_Decode() {
 	}
 	for priority, quanta := range p.All() {
 		if quanta == 0 {
-			fmt.Printf("priority %d goes on\n", priority)
+			fmt.Printf("priority %d resumes\n", priority)
 			continue
 		}
 		fmt.Printf("priority %d pauses for %v on 100 Gbit/s\n", priority, pfc.Duration(quanta, 100e9))
 	}
 	// Output:
 	// priority 3 pauses for 335.539µs on 100 Gbit/s
-	// priority 4 goes on
+	// priority 4 resumes
 }

@@ -26,11 +26,11 @@ const header = `0180c2000001 001122334455 8808`
 var src = [6]byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55}
 
 var pfcs = []struct {
-	name, octets string // from the opcode on
+	name, octets string // octets from the opcode on
 	want         PFC
 	text         string
 }{
-	// Priority 3 pauses as long as can be, priority 4 goes on.
+	// Priority 3 pauses for the longest time, priority 4 resumes.
 	{"worked", `0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`,
 		PFC{Enabled: 0x18, Quanta: [8]uint16{3: 65535}}, "PFC 3=65535 4=0"},
 	{"all", `0101 00ff 0001 0002 0003 0004 0005 0006 0007 0008`,
@@ -108,7 +108,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// Each is no frame of the other kind, and others are neither.
+// PFC and Pause reject each other's frames and other MAC control frames.
 func TestOtherOpcodes(t *testing.T) {
 	for _, octets := range []string{`0002 0000 0000 0000 0000 0000 0000 0000 0000 0000`, `ffff`, `0100 0000`} {
 		b := wiretest.Hex(t, octets)
@@ -194,7 +194,7 @@ func TestQuanta(t *testing.T) {
 	}
 }
 
-// tshark reads the same out of the frames.
+// tshark decodes the same values.
 func TestTshark(t *testing.T) {
 	fields := []string{"eth.dst", "eth.src", "macc.opcode", "macc.pause_time", "macc.cbfc.enbv", "_ws.malformed"}
 	for i := range 8 {
@@ -241,7 +241,7 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what decodes as one of the two comes out as it went in.
+// Octets that decode as a PFC or PAUSE frame are encoded to the same octets.
 func FuzzDecode(f *testing.F) {
 	for _, c := range pfcs {
 		f.Add(wiretest.Hex(f, c.octets))

@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// An LSP of usual size with 50 prefixes, each with the P-flag and its source.
+// Decoding of an LSP with 50 prefixes, each with the P-flag and its source.
 func BenchmarkReadISIS(b *testing.B) {
 	one := wiretest.Hex(b, "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402")
 	lsp := lspOf(slices.Repeat(one, 50))

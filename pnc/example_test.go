@@ -8,8 +8,7 @@ import (
 	"github.com/rocecn/rocecn/pnc"
 )
 
-// A congested switch reads the LSP of a leaf that is the proxy of the hosts
-// behind it.
+// A congested switch reads the LSP of a leaf that is the proxy of its hosts.
 func ExampleCodes_ReadISIS() {
 	lsp, _ := hex.DecodeString("831b010014010000002f04b000000000000100000000000100000387" + "12" +
 		"0000000a58c0000209040101" + "0b04c6336402")
@@ -19,7 +18,7 @@ func ExampleCodes_ReadISIS() {
 	// Output: 192.0.2.0/24 proxy 198.51.100.2 metric 10 IS-IS <nil>
 }
 
-// A proxy that runs OSPF announces a prefix of senders: this is the data of its
+// A proxy that runs OSPF advertises a prefix of senders: this is the body of its
 // Extended Prefix Opaque LSA.
 func ExampleCodes_AppendOSPFv2() {
 	b, err := pnc.Codes{}.AppendOSPFv2(nil, pnc.Advertisement{
@@ -30,8 +29,8 @@ func ExampleCodes_AppendOSPFv2() {
 	// Output: 0001001801180000c0000200000b00042000000000050004c6336402 <nil>
 }
 
-// The value of BGP path attribute 39, and what a router makes of it. The code of
-// the characteristic is not assigned yet: both ends must be told one.
+// The value of BGP path attribute 39 is encoded and decoded. The code of the
+// characteristic is not assigned yet: both ends must be configured with the same one.
 func ExampleCodes_ReadNHC() {
 	codes := pnc.Codes{NHC: 0xFF00}
 	nextHop := netip.MustParseAddr("198.51.100.7")
@@ -39,7 +38,7 @@ func ExampleCodes_ReadNHC() {
 	fmt.Printf("%x %v\n", value, err)
 
 	fmt.Println(codes.ReadNHC(value, nextHop))
-	fmt.Println(codes.ReadNHC(value, netip.MustParseAddr("198.51.100.8"))) // another router's
+	fmt.Println(codes.ReadNHC(value, netip.MustParseAddr("198.51.100.8"))) // the next hop of another router
 	// Output:
 	// 00010104c6336407ff000004c6336402 <nil>
 	// 198.51.100.2 true <nil>

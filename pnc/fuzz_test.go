@@ -9,8 +9,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// same fails the test unless what was read can be written, and read again as it
-// was.
+// same fails the test unless the advertisements that were read can be encoded, and
+// decode to the same advertisements.
 func same(t *testing.T, read []Advertisement, appendTo func(Advertisement) ([]byte, error),
 	again func([]byte) ([]Advertisement, []error)) {
 	t.Helper()
@@ -96,7 +96,7 @@ func FuzzReadNHC(f *testing.F) {
 	})
 }
 
-// One entry, one TLV: written again they are the same octets.
+// An entry or TLV that decodes is encoded to the same octets.
 func FuzzPrefixes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, tlv := range []uint8{tlvReach4, tlvReach6} {
@@ -124,7 +124,7 @@ func FuzzPrefixes(f *testing.F) {
 	})
 }
 
-// What is passed on has the same flag and names the same proxy.
+// A prefix that is advertised to another level or area has the same flag and proxy.
 func FuzzLeak(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var before prefixAttributes

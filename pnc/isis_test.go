@@ -13,7 +13,7 @@ import (
 
 var systemOne = Originator{Protocol: ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}} // at level 2
 
-// The octets are laid out by hand from RFC 5305, 5308, 5120 and 7794.
+// The octets were composed by hand from RFC 5305, 5308, 5120 and 7794.
 func TestReadISIS(t *testing.T) {
 	const (
 		id4 = "86 04 c6336401"                          // TLV 134: 198.51.100.1
@@ -154,8 +154,8 @@ func TestReadISISFragments(t *testing.T) {
 	require.Empty(t, errs)
 	require.Empty(t, all)
 
-	// Whose TE router id it is matters: not that of a pseudonode, of another system or
-	// of the system at another level.
+	// The TE router ids of a pseudonode, of another system and of the system at another
+	// level are not used.
 	anonymous := one
 	anonymous.Proxy = netip.Addr{}
 	pseudonode = fragment(2, 1, 0, 1200, id)
@@ -165,7 +165,7 @@ func TestReadISISFragments(t *testing.T) {
 		require.Equal(t, []Advertisement{anonymous}, all)
 		if other[18] == 0 {
 			all, _ = collect(Codes{}.ReadISIS(other, fragment(2, 1, 0, 1200, p1)))
-			require.Empty(t, all, "the first says whose fragments they are")
+			require.Empty(t, all, "the first fragment determines the system")
 		}
 	}
 	expired := fragment(2, 1, 1, 0, id)
@@ -181,7 +181,7 @@ func TestReadISISFragments(t *testing.T) {
 	require.Empty(t, all)
 }
 
-// What is broken is an error beside what is not.
+// Invalid entries are errors; the valid ones are yielded as well.
 func TestReadISISBroken(t *testing.T) {
 	good := wiretest.Hex(t, "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402")
 	want := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Metric: 10,
@@ -214,7 +214,7 @@ func TestReadISISBroken(t *testing.T) {
 			}
 		})
 	}
-	// Entry by entry: the next one begins where it would.
+	// After an invalid entry the next one is read.
 	all, errs := collect(Codes{}.ReadISIS(lspOf(wiretest.Hex(t,
 		"87 1e 0000000a 58 c00002 03 0402 01 0000000a 58 c00002 09 0401 01 0b04 c6336402"))))
 	require.Equal(t, []error{errSubTLV}, errs)
@@ -242,7 +242,7 @@ func TestReadISISBroken(t *testing.T) {
 	require.Equal(t, []error{errPDULength}, errs)
 }
 
-// An iterator allocates nothing when it is ranged over where it is made.
+// isisNoAllocs checks that ranging over ReadISIS does not allocate.
 func isisNoAllocs(t *testing.T, pdu []byte) {
 	t.Helper()
 	wiretest.NoAllocs(t, "ReadISIS", func() {
@@ -286,8 +286,8 @@ func TestAppendISIS(t *testing.T) {
 	}
 }
 
-// PROXY section 5.1: the capability MUST be kept between levels; with it who
-// the proxy is.
+// PROXY section 5.1: the capability MUST be kept between levels; the proxy is kept as
+// well.
 func TestLeakISIS(t *testing.T) {
 	v4, v6 := addr("198.51.100.1"), addr("2001:db8:ffff::1")
 	for _, c := range []struct {
@@ -327,7 +327,7 @@ func TestLeakISIS(t *testing.T) {
 	require.Equal(t, []byte{1}, b)
 }
 
-// A prefix that goes from level to level and back keeps proxy and capability.
+// A prefix that is leaked to another level and back keeps proxy and capability.
 func TestLeakISISTwice(t *testing.T) {
 	origin := wiretest.Hex(t, "0401 01")
 	first := wiretest.Must(LeakISIS(nil, origin, addr("198.51.100.1"), netip.Addr{}))(t)

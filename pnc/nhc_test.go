@@ -11,7 +11,7 @@ import (
 
 var bgp = Codes{NHC: 0x1092}
 
-// The octets are laid out by hand from draft-ietf-idr-nhc section 2.1 and PROXY
+// The octets were composed by hand from draft-ietf-idr-nhc section 2.1 and PROXY
 // figure 9.
 func TestReadNHC(t *testing.T) {
 	const (
@@ -63,7 +63,7 @@ func TestReadNHC(t *testing.T) {
 			require.Equal(t, addr(c.proxy), proxy)
 			require.Equal(t, c.proxy != "", ok)
 			wiretest.NoAllocs(t, "ReadNHC", func() { _, _, _ = bgp.ReadNHC(value, nextHop) })
-			for n := range value { // never more than the whole says
+			for n := range value { // a prefix yields no other proxy
 				if proxy, ok, err := bgp.ReadNHC(value[:n:n], nextHop); ok {
 					require.NoError(t, err)
 					require.Equal(t, addr(c.proxy), proxy)
@@ -75,7 +75,7 @@ func TestReadNHC(t *testing.T) {
 	require.Equal(t, errNoCode, err)
 }
 
-// A malformed attribute is to be discarded, whatever stands in it.
+// A malformed attribute is discarded, even if it has a proxy.
 func TestReadNHCBroken(t *testing.T) {
 	for _, octets := range []string{
 		"", "00", "000101", "0001 01 04 c63364",
@@ -166,7 +166,7 @@ func TestPropagateNHC(t *testing.T) {
 	wiretest.NoAllocs(t, "PropagateNHC", func() { _, _ = bgp.PropagateNHC(buf, value, addr4, self) })
 
 	b, err := bgp.PropagateNHC([]byte{7}, value, addr("198.51.100.8"), self)
-	require.NoError(t, err, "of another next hop: nothing is said")
+	require.NoError(t, err, "another next hop")
 	require.Equal(t, []byte{7}, b)
 	b, err = bgp.PropagateNHC([]byte{7}, value[:len(value)-1], addr4, self)
 	require.Equal(t, errNHC, err)

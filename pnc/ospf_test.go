@@ -16,14 +16,14 @@ var (
 	routerV3 = Originator{Protocol: ProtocolOSPFv3, ID: [8]byte{192, 0, 2, 1}}
 )
 
-// The octets are laid out by hand from RFC 7684, 9792, 9084 and 3630.
+// The octets were composed by hand from RFC 7684, 9792, 9084 and 3630.
 func TestReadOSPFv2(t *testing.T) {
 	te := opaqueLSA(opaqueTE, wiretest.Hex(t, "0001 0004 c6336401"))
 	for _, c := range []struct {
 		name   string
 		body   string
 		prefix string
-		proxy  []string // none: nothing is said
+		proxy  []string // empty: no advertisement
 	}{
 		{"with source address", "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402", "192.0.2.0/24",
 			[]string{"198.51.100.2"}},
@@ -79,7 +79,7 @@ func TestReadOSPFv2(t *testing.T) {
 	}
 }
 
-// The octets are laid out by hand from RFC 8362, 9792, 9084 and 5329.
+// The octets were composed by hand from RFC 8362, 9792, 9084 and 5329.
 func TestReadOSPFv3(t *testing.T) {
 	const reference = "0000 a029 00000000 c0000201" // of an E-Intra-Area-Prefix-LSA
 	te := extendedLSA(0xA00A, wiretest.Hex(t, "0003 0010 20010db8ffff00000000000000000001"))
@@ -89,7 +89,7 @@ func TestReadOSPFv3(t *testing.T) {
 		body   string
 		prefix string
 		metric uint32
-		proxy  []string // none: nothing is said
+		proxy  []string // empty: no advertisement
 	}{
 		{"intra-area with source address", 0xA029,
 			reference +
@@ -153,7 +153,7 @@ func TestReadOSPFv3(t *testing.T) {
 	}
 }
 
-// A malformed LSA is ignored as a whole, the others are not.
+// A malformed LSA is ignored completely; the others are read.
 func TestReadOSPFBroken(t *testing.T) {
 	const goodV2 = "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402"
 	wantV2 := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Originator: routerV2}}
@@ -261,8 +261,8 @@ func TestReadOSPFBroken(t *testing.T) {
 	}
 }
 
-// The flag on the default route is an error; the prefixes beside it count, and a
-// default route without it is nothing.
+// The flag on the default route is an error; other prefixes in the LSA are read, and a
+// default route without the flag is ignored.
 func TestReadOSPFDefaultRoute(t *testing.T) {
 	all, errs := collect(Codes{}.ReadOSPFv2(opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t,
 		"0001 0010 01000000 00000000 000b0004 20000000"+
@@ -281,8 +281,7 @@ func TestReadOSPFDefaultRoute(t *testing.T) {
 	require.Equal(t, []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Metric: 11, Originator: routerV3}}, all)
 }
 
-// A prefix takes as many words as its bits need, and the octets behind them in
-// the address are left out.
+// A prefix is encoded in as many words as its bits need.
 func TestPrefixesOfOSPFv3(t *testing.T) {
 	for _, c := range []struct{ prefix, octets string }{
 		{"2000::/3", "0003 001c 00000007 03000000 20000000"},
@@ -333,8 +332,8 @@ func TestAppendOSPF(t *testing.T) {
 	wiretest.NoAllocs(t, "AppendOSPFv3", func() { _, _ = Codes{}.AppendOSPFv3(buf, a6) })
 }
 
-// PROXY section 5.2: an area border router MUST keep the capability, and MUST
-// originate an Extended Prefix Opaque LSA that includes it.
+// PROXY section 5.2: an area border router MUST keep the capability and MUST originate
+// an Extended Prefix Opaque LSA that includes it.
 func TestLeakOSPFv2(t *testing.T) {
 	from := PrefixSource{Router: [4]byte{192, 0, 2, 1}, Address: addr("198.51.100.1")}
 	for _, c := range []struct {
@@ -471,8 +470,8 @@ func TestLeakOSPFv3(t *testing.T) {
 	require.Equal(t, []byte{7}, b)
 }
 
-// From an area over the backbone to a third area: the proxy stays who it is,
-// whatever the area border routers are.
+// A prefix that is leaked from an area over the backbone to a third area keeps its
+// proxy, independent of the area border routers.
 func TestLeakOSPFTwice(t *testing.T) {
 	origin, err := Codes{}.AppendOSPFv2(nil, Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2")})
 	require.NoError(t, err)
@@ -486,13 +485,12 @@ func TestLeakOSPFTwice(t *testing.T) {
 	require.Equal(t, netip.MustParsePrefix("192.0.2.0/24"), all[0].Prefix)
 }
 
-// OSPFv3 extended LSAs as another implementation writes them: Holo
-// (holo-routing/holo), whose tests have these octets and what they mean. tshark
-// 4.0 does not look into such LSAs.
+// OSPFv3 extended LSAs of another implementation, Holo (holo-routing/holo): its tests
+// have these octets and their values. tshark 4.0 does not decode such LSAs.
 func TestExtendedLSAsOfHolo(t *testing.T) {
 	for _, c := range []struct {
 		name, octets string
-		tlvs         int // where they begin
+		tlvs         int // offset of the TLVs
 		tlv          uint16
 		prefix       string
 		metric       uint32

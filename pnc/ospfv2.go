@@ -19,8 +19,8 @@ const (
 
 // ReadOSPFv2 yields an advertisement for each prefix with the P-flag in the Extended
 // Prefix Opaque LSAs (PROXY section 5.2) of one router. lsas are LSAs with their
-// headers from a link state database. Of the other LSAs only the traffic engineering
-// LSA is read.
+// headers from a link state database. Among other LSAs it reads only the traffic
+// engineering LSA.
 //
 // The proxy of a prefix is, in this order (D16):
 //   - its prefix source router address; if there are several, ReadOSPFv2 yields an

@@ -27,8 +27,8 @@ const (
 
 // ReadOSPFv3 yields an advertisement for each prefix with the P-flag in the extended
 // LSAs (PROXY section 5.3, RFC 8362) of one router. lsas are LSAs with their headers
-// from a link state database. Of the other LSAs only the traffic engineering LSA is
-// read; LSAs of the older format (RFC 5340) cannot carry the flag. The address family
+// from a link state database. Among other LSAs it reads only the traffic engineering
+// LSA; LSAs of the older format (RFC 5340) cannot carry the flag. The address family
 // must be IPv6 unicast: LSAs of the other families of RFC 5838 look the same.
 //
 // The proxy and the errors are those of [Codes.ReadOSPFv2]. The router's address is

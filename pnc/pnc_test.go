@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// collect returns what an iterator yields.
+// collect returns the advertisements and errors of an iterator.
 func collect(seq iter.Seq2[Advertisement, error]) (all []Advertisement, errs []error) {
 	for a, err := range seq {
 		if err != nil {
@@ -58,7 +58,7 @@ func TestFlags(t *testing.T) {
 		require.Equal(t, flags, appendFlag(nil, c.bit, c.unit))
 		require.True(t, hasFlag(flags, c.bit))
 		require.False(t, hasFlag(flags, c.bit^1))
-		require.False(t, hasFlag(flags[:c.bit/8], c.bit), "a flag beyond the octets there is 0")
+		require.False(t, hasFlag(flags[:c.bit/8], c.bit), "a flag after the end of the field is 0")
 		wiretest.NoAllocs(t, "flagSet", func() { _ = hasFlag(flags, c.bit) })
 	}
 	require.EqualValues(t, 7, Codes{}.isisBit())
@@ -83,8 +83,8 @@ func TestProtocolNames(t *testing.T) {
 	}
 }
 
-// What cannot be written leaves the slice as it was.
-func TestAppendRefuses(t *testing.T) {
+// An advertisement that cannot be encoded leaves the slice unchanged.
+func TestAppendRejects(t *testing.T) {
 	v4, v6 := prefix("192.0.2.0/24"), prefix("2001:db8::/64")
 	p4, p6 := addr("198.51.100.1"), addr("2001:db8:ffff::1")
 	codes := Codes{NHC: 4242}
@@ -112,7 +112,7 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-// A prefix is one of hosts, and a proxy one that others can reach.
+// A prefix must be one of host addresses, and a proxy reachable.
 func TestValidate(t *testing.T) {
 	p4, p6 := addr("198.51.100.1"), addr("2001:db8:ffff::1")
 	for _, s := range []string{"192.0.2.0/24", "192.0.2.7/32", "10.0.0.0/8", "1.0.0.0/8", "128.0.0.0/3", "126.0.0.0/8",
@@ -182,8 +182,8 @@ func withLength(lsa []byte) []byte {
 	return lsa
 }
 
-// truncations holds a reader against every shorter form of a PDU: it says that
-// the octets are too few, and nothing else.
+// truncations checks that a reader yields only a truncation error for each prefix of a
+// PDU.
 func truncations(t *testing.T, pdu []byte, read func(...[]byte) iter.Seq2[Advertisement, error]) {
 	t.Helper()
 	for n := range pdu {
@@ -194,8 +194,8 @@ func truncations(t *testing.T, pdu []byte, read func(...[]byte) iter.Seq2[Advert
 	}
 }
 
-// lengths holds a reader against a PDU in which one octet lies, whatever it is:
-// it comes to an end and yields no broken prefix.
+// lengths checks that a reader terminates and yields no invalid prefix if any octet of
+// a PDU has any other value.
 func lengths(t *testing.T, pdu []byte, read func(...[]byte) iter.Seq2[Advertisement, error]) {
 	t.Helper()
 	for i := range pdu {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Frames around an IS-IS PDU, an OSPFv2 and an OSPFv3 LSA.
+// isisFrame, ospfv2Frame and ospfv3Frame return a frame with an IS-IS PDU or an LSA.
 func isisFrame(pdu []byte) []byte {
 	b := []byte{0x01, 0x80, 0xC2, 0, 0, 0x15, 2, 0, 0, 0, 0, 1, 0, 0, 0xFE, 0xFE, 3}
 	binary.BigEndian.PutUint16(b[12:], uint16(3+len(pdu)))
@@ -80,8 +80,8 @@ func TestTsharkReadsOSPFv2(t *testing.T) {
 	require.False(t, row.Has("_ws.malformed"))
 }
 
-// Of extended LSAs tshark 4.0 reads the header: type, scope, and what a router
-// does that does not know them.
+// tshark 4.0 decodes only the header of extended LSAs: type, scope, and the handling by
+// a router that does not know them.
 func TestTsharkReadsOSPFv3Header(t *testing.T) {
 	a := Advertisement{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 10}
 	own := wiretest.Must(Codes{}.AppendOSPFv3(nil, a))(t)
@@ -98,9 +98,8 @@ func TestTsharkReadsOSPFv3Header(t *testing.T) {
 	}
 }
 
-// tshark 4.0 knows the number of the BGP attribute no better than a router that
-// passes it on: what it shows is that the octets are an optional transitive
-// attribute of the right length.
+// tshark 4.0 does not know the BGP attribute. It confirms that the octets are an optional
+// transitive attribute of the right length.
 func TestTsharkReadsNHC(t *testing.T) {
 	value := wiretest.Must(bgp.AppendNHC(nil, NextHop{AFI: 1, SAFI: 1, Addr: addr4}, addr("198.51.100.2")))(t)
 	attributes := slices.Concat(wiretest.Hex(t, "40 01 01 00 40 02 00 40 03 04 c6336407"),

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package bgptest holds package pnc against BGP speakers of others: GoBGP and
-// ExaBGP originate the attribute, FRRouting, BIRD and GoBGP pass it on. It is a
-// module of its own, so that GoBGP is no dependency of the library.
+// Package bgptest tests package pnc with other BGP implementations: GoBGP and ExaBGP
+// originate the attribute, FRRouting, BIRD and GoBGP propagate it. It is a separate
+// module so that the library does not depend on GoBGP.
 package bgptest
 
 import (
@@ -27,13 +27,13 @@ import (
 
 func TestMain(m *testing.M) { wiretest.OwnNetwork(m) }
 
-// The code of the PNC characteristic is not assigned yet: any.
+// The code of the PNC characteristic is not assigned yet: any code works.
 var codes = pnc.Codes{NHC: 0xFF01}
 
-// The network of the tests. The proxy (origin) announces the prefixes of its
-// senders to a transit router; two others learn them from there: one in the
-// transit's own system, for which the next hop stays, one in a third, for which
-// the transit puts itself in its place.
+// The network of the tests. The proxy (origin) advertises the prefixes of its senders
+// to a transit router. Two other routers learn them from it: one in the transit's AS,
+// for which the transit keeps the next hop, and one in a third AS, for which the
+// transit is the next hop.
 //
 //	origin AS 65001 ── 10.1.0.0/24 ── transit AS 65002 ── 10.2.0.0/24 ── inside AS 65002
 //	                                                   └─ 10.3.0.0/24 ── outside AS 65003
@@ -48,7 +48,7 @@ const (
 	proxy4, proxy6                                        = "198.51.100.2", "2001:db8:ffff::2"
 )
 
-// others stand in the attribute beside ours, before and behind it.
+// others are the other characteristics of the attribute, before and after PNC.
 var others = []pnc.Characteristic{{Code: 2, Value: []byte{1, 2, 3, 4}}, {Code: 0xFFFE, Value: []byte{5}}}
 
 func value4(t *testing.T) []byte {
@@ -78,7 +78,7 @@ func TestThroughFRR(t *testing.T) {
 		Config: fmt.Sprintf("router bgp %d\n bgp router-id %s\n no bgp ebgp-requires-policy\n no bgp network "+
 			"import-check\n%s address-family ipv6 unicast\n%s exit-address-family\n",
 			transitAS, transitToOrigin, &neighbours, &activate)})
-	passesOn(t, home)
+	testTransit(t, home)
 }
 
 func TestThroughBIRD(t *testing.T) {
@@ -100,10 +100,10 @@ func TestThroughBIRD(t *testing.T) {
 		})
 	}
 	wiretest.StartBIRD(t, transit, config)
-	passesOn(t, home)
+	testTransit(t, home)
 }
 
-// GoBGP is the transit itself, at an address of its own on the test's host.
+// GoBGP is the transit, with its own address on the test's host.
 func TestThroughGoBGP(t *testing.T) {
 	home := wiretest.Home(t)
 	for _, a := range []string{
@@ -119,11 +119,11 @@ func TestThroughGoBGP(t *testing.T) {
 	transit.neighbour(t, transitToOrigin, originAddr, originAS, true)
 	transit.neighbour(t, transitToInside, insideAddr, transitAS, true)
 	transit.neighbour(t, transitToOutside, outsideAddr, outsideAS, true)
-	passesOn(t, home)
+	testTransit(t, home)
 }
 
-// network makes the three links between the test's host, on which GoBGP speaks,
-// and that of the transit.
+// network creates three links between the test's host, where GoBGP runs, and the host
+// of the transit.
 func network(t *testing.T) (home, transit *wiretest.Host) {
 	home, transit = wiretest.Home(t), wiretest.NewHost(t, "transit")
 	for _, l := range []struct{ device, home, home6, transit, transit6 string }{
@@ -138,8 +138,8 @@ func network(t *testing.T) (home, transit *wiretest.Host) {
 	return home, transit
 }
 
-// passesOn is what holds whoever the transit is.
-func passesOn(t *testing.T, home *wiretest.Host) {
+// testTransit checks the requirements of every transit.
+func testTransit(t *testing.T, home *wiretest.Host) {
 	origin := newSpeaker(t, originAS, originAddr)
 	inside := newSpeaker(t, transitAS, insideAddr)
 	outside := newSpeaker(t, outsideAS, outsideAddr)
@@ -186,7 +186,7 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 		}
 	}
 
-	// The table of a congested node that learns by these routes.
+	// The table of a congested node that learns from these routes.
 	table := proxies.New(proxies.Config{})
 	peer := pnc.Originator{Protocol: pnc.ProtocolBGP, ID: [8]byte{10, 2, 0, 2}}
 	for _, c := range []struct{ name, sender string }{{senders4, "192.0.2.7"}, {senders6, "2001:db8:1::7"}} {
@@ -208,8 +208,8 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 	_, ok := table.Lookup(netip.MustParseAddr("192.0.2.7"))
 	require.False(t, ok)
 
-	// A router that knows the attribute and changes the next hop keeps ours and
-	// drops what it does not know.
+	// A router that knows the attribute and changes the next hop keeps PNC and drops
+	// unknown characteristics.
 	r := inside.await(t, senders6)
 	self := pnc.NextHop{AFI: 2, SAFI: 1, Addr: netip.MustParseAddr(insideAddr6)}
 	propagated := wiretest.Must(codes.PropagateNHC(nil, r.value, r.nextHop, self))(t)
@@ -268,13 +268,13 @@ neighbor %s {
 	})
 }
 
-// A speaker is a GoBGP server in the test.
+// speaker is a GoBGP server in the test.
 type speaker struct {
 	as  uint32
 	bgp *server.BgpServer
 }
 
-// newSpeaker starts a server that listens on these addresses, if any.
+// newSpeaker starts a server that listens on these addresses.
 func newSpeaker(t *testing.T, as uint32, id string, listen ...string) *speaker {
 	s := &speaker{as, server.NewBgpServer()}
 	go s.bgp.Serve()
@@ -331,14 +331,14 @@ func (s *speaker) withdraw(t *testing.T, prefix string) {
 	require.NoError(t, err)
 }
 
-// A route is what of a path matters here.
+// route has the tested properties of a path.
 type route struct {
 	nextHop netip.Addr
 	flags   bgp.BGPAttrFlag
 	value   []byte
 }
 
-// routes returns the paths to a prefix that a speaker has.
+// routes returns the speaker's paths to a prefix.
 func (s *speaker) routes(t *testing.T, prefix string) (all []route) {
 	family := bgp.RF_IPv4_UC
 	if netip.MustParsePrefix(prefix).Addr().Is6() {
@@ -370,7 +370,7 @@ func (s *speaker) routes(t *testing.T, prefix string) (all []route) {
 	return all
 }
 
-// await returns the one route to a prefix.
+// await waits for a route to a prefix and returns it.
 func (s *speaker) await(t *testing.T, prefix string) (r route) {
 	wiretest.Await(t, fmt.Sprintf("AS %d has %s", s.as, prefix), func() bool {
 		all := s.routes(t, prefix)

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A leaf, a speaker of the test, is the proxy of senders; isisd floods its LSP.
-// A router between the levels, of the test again, keeps the capability; isisd of
-// the other level floods that to a congested node.
+// A leaf, which is a speaker of the test, is the proxy of senders; isisd floods its LSP.
+// A border router between the levels, also a speaker of the test, keeps the
+// capability; isisd of the other level floods its LSP to a congested node.
 //
 //	leaf ── level 1 ── isisd ── level 1 ── border ── level 2 ── isisd ── level 2 ── node
 func TestISIS(t *testing.T) {
@@ -40,8 +40,8 @@ func TestISIS(t *testing.T) {
 	border.circuit(t, home, "border2", 2)
 	node.circuit(t, home, "node", 2)
 
-	// What the leaf says: an IPv4 prefix with the source router id, an IPv6
-	// prefix for which its TE router id stands.
+	// The leaf advertises an IPv4 prefix with a source router id, and an IPv6 prefix
+	// without, for which its TE router id is used.
 	with4 := wiretest.Must(pnc.Codes{}.AppendISIS(nil,
 		pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Proxy: netip.MustParseAddr("198.51.100.2"),
 			Metric: 10}, 0))(t)
@@ -61,7 +61,7 @@ func TestISIS(t *testing.T) {
 		return contains(database, "0000.0000.0001.00-00", "192.0.2.0/24", "2001:db8:1::/64")
 	})
 
-	// Between the levels.
+	// The border router leaks the prefixes.
 	kept4 := wiretest.Must(pnc.LeakISIS(nil, with4[2+5+3+1:], netip.Addr{}, netip.AddrFrom16(te6)))(t)
 	kept6 := wiretest.Must(pnc.LeakISIS(nil, []byte{4, 1, 0x01}, netip.Addr{}, netip.AddrFrom16(te6)))(t)
 	border.flood(2, lsp(2, borderSystem, 1, reach4(110, "192.0.2.0/24", 0x40, kept4),
@@ -77,8 +77,8 @@ func TestISIS(t *testing.T) {
 		return contains(database, "0000.0000.0002.00-00", "192.0.2.0/24", "2001:db8:1::/64")
 	})
 
-	// tshark on what isisd flooded: the P-flag, with the R-flag behind the
-	// border.
+	// tshark decodes the flooded LSPs: they have the P-flag, and after the border the
+	// R-flag.
 	rows := wiretest.TsharkFields(t, []string{"isis.lsp.prefix_attribute.flags", "isis.lsp.prefix_attribute.flags.r",
 		"isis.lsp.checksum.status", "_ws.malformed"},
 		isisFrame(t, atBorder[0]), isisFrame(t, atNode[0]))
@@ -89,7 +89,7 @@ func TestISIS(t *testing.T) {
 		require.False(t, r.Has("_ws.malformed"))
 	}
 
-	// The congested node's table, until the leaf takes its word back.
+	// The congested node's table has the proxy until the leaf withdraws it.
 	table := proxies.New(proxies.Config{})
 	origin := pnc.Originator{Protocol: pnc.ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, borderSystem, 0, 2}}
 	require.Equal(t, 2, table.Replace(origin, pnc.Codes{}.ReadISIS(atNode...)))
@@ -105,8 +105,8 @@ func TestISIS(t *testing.T) {
 	require.False(t, ok)
 }
 
-// startISIS starts FRRouting's isisd on a host, with point-to-point circuits of
-// one level.
+// startISIS starts FRRouting's isisd on a host, with point-to-point circuits of one
+// level.
 func startISIS(t *testing.T, h *wiretest.Host, level uint8, devices ...string) *wiretest.Router {
 	t.Helper()
 	kind := map[uint8]string{1: "level-1", 2: "level-2-only"}[level]
@@ -120,7 +120,7 @@ func startISIS(t *testing.T, h *wiretest.Host, level uint8, devices ...string) *
 	return wiretest.StartFRR(t, h, wiretest.Daemon{Name: "isisd", Config: config})
 }
 
-// reach4 and reach6 are reachability TLVs, for what the border router makes.
+// reach4 and reach6 return reachability TLVs of the border router.
 func reach4(metric uint32, prefix string, control uint8, subTLVs []byte) []byte {
 	p := netip.MustParsePrefix(prefix)
 	a := p.Addr().As4()

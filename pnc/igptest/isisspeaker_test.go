@@ -18,16 +18,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An isisSpeaker is as much of an IS-IS router as it takes to be the neighbour
-// of one: it says hello on point-to-point circuits, floods the LSPs that it is
-// given, asks for those that it does not have and keeps what it receives. It
-// computes no routes and acknowledges nothing.
+// isisSpeaker is a minimal IS-IS router: it sends hellos on point-to-point circuits,
+// floods its LSPs, requests missing LSPs and stores received ones. It computes no
+// routes and acknowledges nothing.
 type isisSpeaker struct {
 	system byte // system id 0000.0000.00xx
 
 	mu       sync.Mutex
-	own      map[uint8][][]byte // to flood, by level
-	received map[lspKey][]byte  // the latest of each
+	own      map[uint8][][]byte // LSPs to flood, by level
+	received map[lspKey][]byte  // latest LSP of each key
 }
 
 type lspKey struct {
@@ -49,17 +48,17 @@ const (
 	psnpLevel1        = 26 // partial one: with sequence number 0 a request
 )
 
-// pdu returns an IS-IS PDU with the common header and this type; header is what
-// stands behind it, with the PDU length at lengthAt.
-func pdu(typ uint8, header []byte, lengthAt int, tlvs ...[]byte) []byte {
+// pdu returns an IS-IS PDU of this type with the common header, this header with the
+// PDU length at an offset, and TLVs.
+func pdu(typ uint8, header []byte, lengthOffset int, tlvs ...[]byte) []byte {
 	b := slices.Concat([]byte{0x83, uint8(8 + len(header)), 1, 0, typ, 1, 0, 0}, header, slices.Concat(tlvs...))
-	binary.BigEndian.PutUint16(b[lengthAt:], uint16(len(b)))
+	binary.BigEndian.PutUint16(b[lengthOffset:], uint16(len(b)))
 	return b
 }
 
 func tlv(typ uint8, value ...byte) []byte { return append([]byte{typ, uint8(len(value))}, value...) }
 
-// lsp returns fragment 0 of a system's LSP of one level, checksum and all.
+// lsp returns fragment 0 of a system's LSP of one level, with its checksum.
 func lsp(level, system uint8, sequence uint32, tlvs ...[]byte) []byte {
 	header := []byte{0, 0, 0x04, 0xB0, 0, 0, 0, 0, 0, system, 0, 0} // length, lifetime 1200, LSP id
 	header = binary.BigEndian.AppendUint32(header, sequence)
@@ -69,7 +68,7 @@ func lsp(level, system uint8, sequence uint32, tlvs ...[]byte) []byte {
 	return b
 }
 
-// fletcher sets the checksum of ISO 8473 at an offset of b.
+// fletcher sets the checksum of ISO 8473 at this offset of b.
 func fletcher(b []byte, at int) {
 	b[at], b[at+1] = 0, 0
 	c0, c1 := 0, 0
@@ -88,7 +87,7 @@ func fletcher(b []byte, at int) {
 	b[at], b[at+1] = uint8(x), uint8(y)
 }
 
-// flood gives the speaker an LSP to flood.
+// flood adds an LSP to be flooded.
 func (s *isisSpeaker) flood(level uint8, lsp []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +95,7 @@ func (s *isisSpeaker) flood(level uint8, lsp []byte) {
 	s.own[level] = append(s.own[level], lsp)
 }
 
-// lsps returns what the speaker received of one system.
+// lsps returns the received LSPs of one system.
 func (s *isisSpeaker) lsps(level, system uint8) (all [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +135,7 @@ func (s *isisSpeaker) circuit(t *testing.T, h *wiretest.Host, device string, lev
 	go func() {
 		defer close(done)
 		state := uint8(down)
-		var neighbour []byte // system id and circuit id, once it has said hello
+		var neighbour []byte // system id and circuit id, from its hello
 		b := make([]byte, 1<<16)
 		for next := time.Now(); ; {
 			if now := time.Now(); !now.Before(next) {
@@ -197,7 +196,7 @@ func (s *isisSpeaker) circuit(t *testing.T, h *wiretest.Host, device string, lev
 	t.Cleanup(func() { f.Close(); <-done })
 }
 
-// Three-way handshake (RFC 5303): a TLV, and the states in it.
+// TLV and states of the three-way handshake (RFC 5303).
 const (
 	threeWay     = 240
 	up           = 0
@@ -205,7 +204,7 @@ const (
 	down         = 2
 )
 
-// hello is a point-to-point hello.
+// hello returns a point-to-point hello.
 func (s *isisSpeaker) hello(level, state uint8, neighbour []byte) []byte {
 	header := []byte{level, 0, 0, 0, 0, 0, s.system, 0, 10, 0, 0, 1}
 	return pdu(pointToPointHello, header, 17, tlv(threeWay, append([]byte{state, 0, 0, 0, 1}, neighbour...)...),
@@ -214,7 +213,7 @@ func (s *isisSpeaker) hello(level, state uint8, neighbour []byte) []byte {
 
 const lspEntries = 9 // TLV: lifetime (16 bits), LSP id, sequence number, checksum (16 bits) of each
 
-// request asks for the LSPs of a list that the speaker does not have.
+// request returns a request for the LSPs of a list that the speaker does not have.
 func (s *isisSpeaker) request(level uint8, entries []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +227,7 @@ func (s *isisSpeaker) request(level uint8, entries []byte) []byte {
 	return pdu(psnpLevel1-1+level, []byte{0, 0, 0, 0, 0, 0, 0, s.system, 0}, 8, tlv(lspEntries, missing...))
 }
 
-// tlvs yields types and values, as far as they are whole.
+// tlvs yields types and values up to the first incomplete TLV.
 func tlvs(b []byte) iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		for len(b) >= 2 && len(b) >= 2+int(b[1]) && yield(b[0], b[2:2+int(b[1])]) {
@@ -237,7 +236,7 @@ func tlvs(b []byte) iter.Seq2[uint8, []byte] {
 	}
 }
 
-// isisFrame returns an LSP as it goes on the wire, for tshark.
+// isisFrame returns an Ethernet frame with an LSP, for tshark.
 func isisFrame(t *testing.T, lsp []byte) []byte {
 	require.NotEmpty(t, lsp)
 	b := []byte{9, 0, 0x2B, 0, 0, 5, 2, 0, 0, 0, 0, 1, 0, 0, 0xFE, 0xFE, 3}

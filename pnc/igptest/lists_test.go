@@ -15,12 +15,12 @@ import (
 
 func TestMain(m *testing.M) { wiretest.OwnNetwork(m) }
 
-// sameSet tells whether two lists have the same elements.
+// sameSet reports whether two lists have the same elements.
 func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// contains tells whether a text has all of these parts.
+// contains reports whether a text has all of these parts.
 func contains(text string, parts ...string) bool {
 	for _, p := range parts {
 		if !strings.Contains(text, p) {
@@ -30,7 +30,7 @@ func contains(text string, parts ...string) bool {
 	return true
 }
 
-// lines returns what an iterator yields, a line for each prefix.
+// lines returns one line for each advertisement of an iterator.
 func lines(advertisements iter.Seq2[pnc.Advertisement, error]) (all []string) {
 	for a, err := range advertisements {
 		if err != nil {

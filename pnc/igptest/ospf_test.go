@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package igptest holds package pnc against the routing daemons of others:
-// FRRouting and BIRD flood what it writes in OSPF and IS-IS, and it reads what
-// they have in their databases.
+// Package igptest tests package pnc with other routing daemons: FRRouting and BIRD flood
+// the LSAs and LSPs that it encodes, and it decodes those in their databases.
 package igptest
 
 import (
@@ -19,9 +18,9 @@ import (
 
 const extendedPrefix = 7 // opaque type (RFC 7684)
 
-// A leaf is the proxy of senders and says so through ospfd's API, in an LSA that
-// goes everywhere; the ospfd of a congested node and BIRD have it, and what the
-// node reads in its database fills its table.
+// A leaf is the proxy of senders. It originates an LSA of AS scope through ospfd's API.
+// The ospfd of a congested node and BIRD receive the LSA, and the node fills its table
+// from its database.
 //
 //	leaf ── switch ── bird
 func TestOSPFv2(t *testing.T) {
@@ -38,7 +37,7 @@ protocol device {}
 protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }; }
 `)
 
-	// One prefix with the source's address, one without.
+	// One prefix with a source address, one without.
 	body, err := pnc.Codes{}.AppendOSPFv2(nil,
 		pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.128/25"), Proxy: netip.MustParseAddr("198.51.100.2")})
 	require.NoError(t, err)
@@ -56,31 +55,31 @@ protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }
 	id := [4]byte{192, 0, 2, 1}
 	want := []string{"192.0.2.128/25 198.51.100.2 0", "203.0.113.0/24 invalid IP 0"}
 	wiretest.Await(t, "the switch has both prefixes", func() bool {
-		return sameSet(lines(pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)), want)
+		return sameSet(lines(pnc.Codes{}.ReadOSPFv2(atNode.lsasOf(id)...)), want)
 	})
 	wiretest.Await(t, "BIRD has the LSA", func() bool {
 		return birdHas(b.Show(t, "show ospf lsadb"),
 			"000b 7.0.0.1 192.0.2.1")
 	})
 
-	// The congested node's table, filled and emptied by the database.
+	// The congested node's table follows its database.
 	table := proxies.New(proxies.Config{})
 	origin := pnc.Originator{Protocol: pnc.ProtocolOSPFv2, ID: [8]byte{192, 0, 2, 1}}
-	require.Equal(t, 1, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)))
+	require.Equal(t, 1, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.lsasOf(id)...)))
 	proxy, ok := table.Lookup(netip.MustParseAddr("192.0.2.200"))
 	require.True(t, ok)
 	require.Equal(t, netip.MustParseAddr("198.51.100.2"), proxy)
 
 	atLeaf.withdraw(t, extendedPrefix, 1)
 	wiretest.Await(t, "the switch has no prefix",
-		func() bool { return len(lines(pnc.Codes{}.ReadOSPFv2(atNode.of(id)...))) == 0 })
-	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)))
+		func() bool { return len(lines(pnc.Codes{}.ReadOSPFv2(atNode.lsasOf(id)...))) == 0 })
+	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.lsasOf(id)...)))
 	_, ok = table.Lookup(netip.MustParseAddr("192.0.2.200"))
 	require.False(t, ok)
 }
 
-// birdHas tells whether a line of BIRD's list of LSAs begins with type, link
-// state id and advertising router as given.
+// birdHas reports whether a line of BIRD's list of LSAs begins with this type, link
+// state id and advertising router.
 func birdHas(list, lsa string) bool {
 	for line := range strings.Lines(list) {
 		if f := strings.Fields(line); len(f) > 3 && strings.Join(f[:3], " ") == lsa {
@@ -90,8 +89,8 @@ func birdHas(list, lsa string) bool {
 	return false
 }
 
-// startOSPF starts FRRouting's ospfd with its API on a host; links are devices
-// and their areas.
+// startOSPF starts FRRouting's ospfd with its API on a host. links are pairs of device
+// and area.
 func startOSPF(t *testing.T, h *wiretest.Host, id string, links ...string) {
 	t.Helper()
 	var config strings.Builder

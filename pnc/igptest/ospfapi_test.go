@@ -16,20 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An ospfAPI is the client's side of ospfd's API (ospfd --apiserver): with it a
-// program originates opaque LSAs and sees the link state database. FRRouting's
-// own client library is not in Debian.
+// ospfAPI is a client of ospfd's API (ospfd --apiserver), with which a program originates
+// opaque LSAs and reads the link state database. FRRouting's own client library is not
+// in Debian.
 //
-// A message is version 1, type, length (16 bits) and a sequence number (32
-// bits), then the data. The client asks on one connection; ospfd tells news on a
-// second one, which it opens to the client's next port.
+// A message has version 1, type, length (16 bits), sequence number (32 bits) and data.
+// The client sends requests on one connection; ospfd sends notifications on a second
+// one, which it opens to the client's next port.
 type ospfAPI struct {
 	host  *wiretest.Host
 	asks  net.Conn
 	seq   uint32
 	mu    sync.Mutex
-	lsas  map[lsaKey][]byte // the database
-	ready map[uint8]bool    // LSA types for which there is a neighbour
+	lsas  map[lsaKey][]byte // link state database
+	ready map[uint8]bool    // LSA types with a neighbour
 }
 
 // Types of messages.
@@ -50,8 +50,8 @@ const (
 	opaqueAS   = 11
 )
 
-// An lsaKey tells LSAs apart: area, then type, link state id and advertising
-// router as they stand in the header.
+// lsaKey identifies an LSA: area, and the header's type, link state id and advertising
+// router.
 type lsaKey struct {
 	area [4]byte
 	lsa  [9]byte
@@ -59,7 +59,7 @@ type lsaKey struct {
 
 func keyOf(area [4]byte, lsa []byte) lsaKey { return lsaKey{area, [9]byte(lsa[3:12])} }
 
-// dialOSPF connects to the ospfd of a host and takes in its database.
+// dialOSPF connects to the ospfd of a host and reads its database.
 func dialOSPF(t *testing.T, h *wiretest.Host) *ospfAPI {
 	t.Helper()
 	const server, client = 2607, 4000
@@ -89,14 +89,14 @@ func dialOSPF(t *testing.T, h *wiretest.Host) *ospfAPI {
 	return c
 }
 
-// message writes one message.
+// message encodes a message.
 func (c *ospfAPI) message(typ uint8, data []byte) []byte {
 	c.seq++
 	b := binary.BigEndian.AppendUint16([]byte{1, typ}, uint16(len(data)))
 	return append(binary.BigEndian.AppendUint32(b, c.seq), data...)
 }
 
-// readMessage reads one message.
+// readMessage reads a message.
 func readMessage(r io.Reader) (typ uint8, data []byte, err error) {
 	var h [8]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {
@@ -107,7 +107,7 @@ func readMessage(r io.Reader) (typ uint8, data []byte, err error) {
 	return h[1], data, err
 }
 
-// try asks and returns the error code of the answer, 0 for yes.
+// try sends a request and returns the error code of the answer, 0 on success.
 func (c *ospfAPI) try(t *testing.T, typ uint8, data []byte) int8 {
 	t.Helper()
 	require.NoError(t, c.asks.SetDeadline(time.Now().Add(wiretest.Patience)))
@@ -124,7 +124,7 @@ func (c *ospfAPI) ask(t *testing.T, typ uint8, data []byte) {
 	require.Zero(t, c.try(t, typ, data), "%s: message %d refused", c.host.Name, typ)
 }
 
-// listen takes in news until the connection ends.
+// listen stores the notifications until the connection ends.
 func (c *ospfAPI) listen(news net.Conn) {
 	for {
 		typ, data, err := readMessage(news)
@@ -144,9 +144,9 @@ func (c *ospfAPI) listen(news net.Conn) {
 	}
 }
 
-// register announces that this client originates LSAs of AS scope with this
-// opaque type, and waits until there is a neighbour that takes them. (ospfd keeps
-// the Extended Prefix LSAs of area scope to itself.)
+// register announces that this client originates LSAs of AS scope with this opaque
+// type, and waits for a neighbour that supports them. (ospfd does not allow clients to
+// originate Extended Prefix LSAs of area scope.)
 func (c *ospfAPI) register(t *testing.T, opaqueType uint8) {
 	t.Helper()
 	c.ask(t, registerOpaqueType, []byte{opaqueAS, opaqueType, 0, 0})
@@ -166,14 +166,14 @@ func (c *ospfAPI) originate(t *testing.T, opaqueType, id uint8, body []byte) {
 	wiretest.Await(t, c.host.Name+" originates", func() bool { return c.try(t, originateRequest, request) == 0 })
 }
 
-// withdraw ends an LSA.
+// withdraw withdraws an LSA.
 func (c *ospfAPI) withdraw(t *testing.T, opaqueType, id uint8) {
 	t.Helper()
 	c.ask(t, deleteRequest, []byte{0, 0, 0, 0, opaqueAS, opaqueType, 0, 0, 0, 0, 0, id})
 }
 
-// of returns the LSAs of one router.
-func (c *ospfAPI) of(router [4]byte) (all [][]byte) {
+// lsasOf returns the LSAs of one router.
+func (c *ospfAPI) lsasOf(router [4]byte) (all [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, lsa := range c.lsas {

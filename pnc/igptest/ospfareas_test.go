@@ -16,17 +16,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A leaf, a speaker of the test, is the proxy of senders, and says so in LSAs of
-// its area, which daemons flood that do not know what is in them. An area border
-// router, of the test again, keeps the capability in the next area, where a
-// congested node reads it.
+// A leaf, which is a speaker of the test, is the proxy of senders. It advertises this in
+// LSAs of its area, which are flooded by daemons that do not know their contents. An
+// area border router, also a speaker of the test, keeps the capability in the next
+// area, where a congested node reads it.
 //
 //	leaf ── area 0 ── FRRouting ── area 0 ── border ── area 1 ── BIRD ── area 1 ── node
 var (
 	backbone = [4]byte{0, 0, 0, 0}
 	area1    = [4]byte{0, 0, 0, 1}
 
-	leafID   = [4]byte{203, 0, 113, 1} // above the daemons' ids
+	leafID   = [4]byte{203, 0, 113, 1} // higher than the daemons' ids
 	borderID = [4]byte{203, 0, 113, 2}
 	nodeID   = [4]byte{203, 0, 113, 3}
 )
@@ -34,8 +34,8 @@ var (
 func TestOSPFv2Areas(t *testing.T) {
 	leaf, border, node, frr, bird := ospfAreas(t, 2)
 
-	// One prefix with the source's address, one for which the router address in
-	// the TE LSA stands.
+	// One prefix with a source address, and one without, for which the router address
+	// in the TE LSA is used.
 	with, err := pnc.Codes{}.AppendOSPFv2(nil,
 		pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.128/25"), Proxy: netip.MustParseAddr("198.51.100.2")})
 	require.NoError(t, err)
@@ -51,32 +51,32 @@ func TestOSPFv2Areas(t *testing.T) {
 	want := []string{"192.0.2.128/25 198.51.100.2 0", "203.0.113.0/24 198.51.100.1 0"}
 	readV2 := func(lsas [][]byte) []string { return lines(pnc.Codes{}.ReadOSPFv2(lsas...)) }
 	wiretest.Await(t, "the border router has both prefixes from ospfd",
-		func() bool { return sameSet(readV2(border.of(backbone, leafID)), want) })
-	require.Empty(t, readV2(node.of(area1, leafID)), "area scope")
+		func() bool { return sameSet(readV2(border.lsasOf(backbone, leafID)), want) })
+	require.Empty(t, readV2(node.lsasOf(area1, leafID)), "area scope")
 	require.True(t, contains(frr.Show(t, "show ip ospf database opaque-area"), "7.0.0.1", "203.0.113.1", "192.0.2.128"))
 
 	var kept []byte
 	from := pnc.PrefixSource{Router: leafID, Address: netip.MustParseAddr("198.51.100.1")}
-	for tlv := range prefixTLVs(border.of(backbone, leafID), 0x4200|opaqueArea, extendedPrefix, 20) {
+	for tlv := range prefixTLVs(border.lsasOf(backbone, leafID), 0x4200|opaqueArea, extendedPrefix, 20) {
 		kept = wiretest.Must(pnc.LeakOSPFv2(kept, tlv, from))(t)
 	}
 	border.flood(area1, newLSA(opaque, [4]byte{extendedPrefix, 0, 0, 1}, borderID, 1, kept))
 	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies",
-		func() bool { return sameSet(readV2(node.of(area1, borderID)), want) })
+		func() bool { return sameSet(readV2(node.lsasOf(area1, borderID)), want) })
 	require.True(t, birdHas(bird.Show(t, "show ospf lsadb"), "000a 7.0.0.1 203.0.113.2"))
 
 	table := proxies.New(proxies.Config{})
 	origin := pnc.Originator{Protocol: pnc.ProtocolOSPFv2, ID: [8]byte{203, 0, 113, 2}}
-	require.Equal(t, 2, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(node.of(area1, borderID)...)))
+	require.Equal(t, 2, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(node.lsasOf(area1, borderID)...)))
 	proxy, ok := table.Lookup(netip.MustParseAddr("203.0.113.77"))
 	require.True(t, ok)
 	require.Equal(t, netip.MustParseAddr("198.51.100.1"), proxy)
 
-	// The flag is taken back.
+	// The flag is withdrawn.
 	noFlags := []byte{0, 1, 0, 8, 3, 25, 0, 0, 192, 0, 2, 128} // TLV, inter-area prefix without sub-TLVs
 	border.flood(area1, newLSA(opaque, [4]byte{extendedPrefix, 0, 0, 1}, borderID, 2, noFlags))
-	wiretest.Await(t, "the node has no prefix", func() bool { return len(readV2(node.of(area1, borderID))) == 0 })
-	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(node.of(area1, borderID)...)))
+	wiretest.Await(t, "the node has no prefix", func() bool { return len(readV2(node.lsasOf(area1, borderID))) == 0 })
+	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(node.lsasOf(area1, borderID)...)))
 	_, ok = table.Lookup(netip.MustParseAddr("203.0.113.77"))
 	require.False(t, ok)
 }
@@ -101,31 +101,31 @@ func TestOSPFv3Areas(t *testing.T) {
 	readV3 := func(lsas [][]byte) []string { return lines(pnc.Codes{}.ReadOSPFv3(lsas...)) }
 	want := []string{"2001:db8:1::/64 2001:db8:ffff::2 10", "2001:db8:2::/64 2001:db8:ffff::1 11"}
 	wiretest.Await(t, "the border router has both prefixes from ospf6d",
-		func() bool { return sameSet(readV3(border.of(backbone, leafID)), want) })
-	require.Empty(t, readV3(node.of(area1, leafID)), "area scope")
+		func() bool { return sameSet(readV3(border.lsasOf(backbone, leafID)), want) })
+	require.Empty(t, readV3(node.lsasOf(area1, leafID)), "area scope")
 	require.Contains(t, frr.Show(t, "show ipv6 ospf6 database"), "203.0.113.1")
 
 	from := pnc.PrefixSource{Router: leafID, Address: netip.AddrFrom16(router)}
 	n := uint8(0)
-	for tlv := range prefixTLVs(border.of(backbone, leafID), intraAreaPrefix, 0, 32) {
+	for tlv := range prefixTLVs(border.lsasOf(backbone, leafID), intraAreaPrefix, 0, 32) {
 		kept := wiretest.Must(pnc.LeakOSPFv3(nil, tlv, 110, from))(t)
 		n++ // an E-Inter-Area-Prefix-LSA has one prefix
 		border.flood(area1, newLSA(interAreaPrefix, [4]byte{0, 0, 0, n}, borderID, 1, kept))
 	}
 	want = []string{"2001:db8:1::/64 2001:db8:ffff::2 110", "2001:db8:2::/64 2001:db8:ffff::1 110"}
 	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies",
-		func() bool { return sameSet(readV3(node.of(area1, borderID)), want) })
+		func() bool { return sameSet(readV3(node.lsasOf(area1, borderID)), want) })
 	require.True(t, birdHas(bird.Show(t, "show ospf lsadb"), "a023 0.0.0.1 203.0.113.2"))
 
 	table := proxies.New(proxies.Config{})
 	origin := pnc.Originator{Protocol: pnc.ProtocolOSPFv3, ID: [8]byte{203, 0, 113, 2}}
-	require.Equal(t, 2, table.Replace(origin, pnc.Codes{}.ReadOSPFv3(node.of(area1, borderID)...)))
+	require.Equal(t, 2, table.Replace(origin, pnc.Codes{}.ReadOSPFv3(node.lsasOf(area1, borderID)...)))
 	proxy, ok := table.Lookup(netip.MustParseAddr("2001:db8:2::7"))
 	require.True(t, ok)
 	require.Equal(t, netip.MustParseAddr("2001:db8:ffff::1"), proxy)
 }
 
-// ospfAreas makes the network above.
+// ospfAreas creates the network above.
 func ospfAreas(t *testing.T, version uint8) (leaf, border, node *ospfSpeaker, frr, bird *wiretest.Router) {
 	t.Helper()
 	home, area0Host, area1Host := wiretest.Home(t), wiretest.NewHost(t, "frr"), wiretest.NewHost(t, "bird")
@@ -169,8 +169,8 @@ func ospfAreas(t *testing.T, version uint8) (leaf, border, node *ospfSpeaker, fr
 	return leaf, border, node, frr, bird
 }
 
-// prefixTLVs yields the TLVs of the LSAs of one type among these, in OSPFv2 of
-// one opaque type; start is where they begin.
+// prefixTLVs yields the TLVs of the LSAs of one type, in OSPFv2 of one opaque type.
+// start is the offset of the TLVs.
 func prefixTLVs(lsas [][]byte, typ uint16, opaqueType uint8, start int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for _, lsa := range lsas {

@@ -18,17 +18,16 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// An ospfSpeaker is as much of an OSPF router, of version 2 or 3, as it takes to
-// be the neighbour of one on point-to-point links: it says hello, exchanges
-// databases, floods the LSAs that it is given and keeps those that it receives.
-// It computes no routes. Its router id must be the higher one on each link.
+// ospfSpeaker is a minimal OSPF router of version 2 or 3 on point-to-point links: it
+// sends hellos, exchanges databases, floods its LSAs and stores received ones. It
+// computes no routes. Its router id must be the higher one on each link.
 type ospfSpeaker struct {
 	version uint8
 	id      [4]byte
 
 	mu       sync.Mutex
-	own      map[[4]byte][][]byte // to flood, by area
-	received map[lsaKey][]byte    // the latest of each
+	own      map[[4]byte][][]byte // LSAs to flood, by area
+	received map[lsaKey][]byte    // latest LSA of each key
 }
 
 func newOSPF(version uint8, id [4]byte) *ospfSpeaker {
@@ -48,8 +47,8 @@ const (
 	flagInit   = 4
 )
 
-// newLSA returns an LSA, checksum and all. Its type is an OSPFv2 type with the
-// options before it, or an OSPFv3 type.
+// newLSA returns an LSA with its checksum. typ is an OSPFv2 type preceded by the options,
+// or an OSPFv3 type.
 func newLSA(typ uint16, id, router [4]byte, sequence uint8, body ...[]byte) []byte {
 	b := binary.BigEndian.AppendUint16([]byte{0, 1}, typ)
 	b = slices.Concat(b, id[:], router[:], []byte{0x80, 0, 0, sequence, 0, 0, 0, 0}, slices.Concat(body...))
@@ -58,7 +57,7 @@ func newLSA(typ uint16, id, router [4]byte, sequence uint8, body ...[]byte) []by
 	return b
 }
 
-// flood gives the speaker an LSA to flood in an area.
+// flood adds an LSA to be flooded in an area.
 func (s *ospfSpeaker) flood(area [4]byte, lsa []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +65,8 @@ func (s *ospfSpeaker) flood(area [4]byte, lsa []byte) {
 	s.own[area] = append(s.own[area], lsa)
 }
 
-// of returns the LSAs of one router in an area that the speaker received.
-func (s *ospfSpeaker) of(area, router [4]byte) (all [][]byte) {
+// lsasOf returns the received LSAs of one router in an area.
+func (s *ospfSpeaker) lsasOf(area, router [4]byte) (all [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, lsa := range s.received {
@@ -78,7 +77,7 @@ func (s *ospfSpeaker) of(area, router [4]byte) (all [][]byte) {
 	return all
 }
 
-// A link is one adjacency of a speaker.
+// link is an adjacency of a speaker.
 type link struct {
 	*ospfSpeaker
 	area [4]byte
@@ -86,10 +85,10 @@ type link struct {
 
 	neighbour   [4]byte
 	state       int
-	sequence    uint32 // of database descriptions
-	description []byte // the one under way
-	described   bool   // all of it has been sent
-	wanted      []byte // LSA headers of the neighbour
+	sequence    uint32 // sequence number of database descriptions
+	description []byte // current database description
+	described   bool   // the whole database has been sent
+	wanted      []byte // LSA headers of the neighbour's database
 }
 
 // States of an adjacency.
@@ -172,7 +171,7 @@ func (l *link) packet(typ uint8, body []byte) {
 	}
 	b = append(b, body...)
 	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
-	if l.version == 2 { // of version 3 the kernel makes it
+	if l.version == 2 { // in version 3 the kernel computes the checksum
 		binary.BigEndian.PutUint16(b[12:], internetChecksum(b[:16], b[24:]))
 	}
 	l.send(b)
@@ -191,7 +190,7 @@ func internetChecksum(parts ...[]byte) uint16 {
 	return ^uint16(sum)
 }
 
-// everySecond says hello, and again what may have been lost.
+// everySecond sends a hello and retransmits packets that may have been lost.
 func (l *link) everySecond() {
 	var hello []byte
 	if l.version == 2 { // mask, interval 1, options E and O, priority, dead interval 4
@@ -223,7 +222,7 @@ func (l *link) lsas() [][]byte {
 	return slices.Clone(l.own[l.area])
 }
 
-// describe makes the next database description and sends it.
+// describe sends the next database description.
 func (l *link) describe(flags uint8, headers ...[]byte) {
 	b := []byte{5, 0xDC, 0x42, flags} // MTU 1500
 	if l.version == 3 {
@@ -233,7 +232,7 @@ func (l *link) describe(flags uint8, headers ...[]byte) {
 	l.packet(databaseDescription, l.description)
 }
 
-// request asks for the LSAs of which the neighbour sent the headers.
+// request sends a request for the LSAs in the neighbour's database description.
 func (l *link) request() {
 	var b []byte
 	for h := range slices.Chunk(l.wanted, 20) {
@@ -277,21 +276,21 @@ func (l *link) receive(b []byte) {
 	}
 }
 
-// exStart begins the exchange of databases: this side leads.
+// exStart begins the exchange of databases as master.
 func (l *link) exStart() {
 	l.state, l.described, l.wanted = exStart, false, nil
 	l.sequence++
 	l.describe(flagInit | flagMore | flagMaster)
 }
 
-// takeDescription takes a database description of the neighbour.
+// takeDescription handles a database description of the neighbour.
 func (l *link) takeDescription(flags uint8, sequence uint32, headers []byte) {
 	switch {
 	case flags&flagInit != 0 && l.state == full:
-		l.exStart() // it has begun again
+		l.exStart() // the neighbour has restarted the exchange
 		return
 	case flags&flagMaster != 0 || sequence != l.sequence || l.state != exStart && l.state != exchange:
-		return // it thinks that it leads, or answers something old
+		return // the neighbour considers itself master, or answers an old description
 	}
 	l.state = exchange
 	l.wanted = append(l.wanted, headers[:len(headers)/20*20]...)
@@ -311,7 +310,7 @@ func (l *link) takeDescription(flags uint8, sequence uint32, headers []byte) {
 	l.describe(flagMaster, own...)
 }
 
-// answer sends the LSAs that the neighbour asks for.
+// answer sends the LSAs that the neighbour requests.
 func (l *link) answer(requests []byte) {
 	for r := range slices.Chunk(requests, 12) {
 		for _, lsa := range l.lsas() {
@@ -322,7 +321,7 @@ func (l *link) answer(requests []byte) {
 	}
 }
 
-// update takes LSAs in and acknowledges them.
+// update stores LSAs and acknowledges them.
 func (l *link) update(b []byte) {
 	var headers []byte
 	l.mu.Lock()
