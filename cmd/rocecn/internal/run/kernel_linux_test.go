@@ -330,7 +330,7 @@ as = "cnp"
 		sends(t, core, fast(t, data))
 		return refused() > before
 	})
-	agent.awaitLog(t, "rdma: it says: no such device")
+	agent.awaitLog(t, "rdma: error output: no such device")
 	says("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
 	now := accepted()
 	wiretest.Await(t, "it knows it again", func() bool {
@@ -350,5 +350,5 @@ as = "cnp"
 	says("echo no such device >&2")
 	var out, stderr bytes.Buffer
 	r.Do(t, func() error { Check(t.Context(), []string{"-config", file, "-system"}, nil, &out, &stderr); return nil })
-	require.Contains(t, stderr.String(), "role.sender.rdma: rdma: it says: no such device")
+	require.Contains(t, stderr.String(), "role.sender.rdma: rdma: error output: no such device")
 }

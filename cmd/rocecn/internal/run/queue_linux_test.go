@@ -262,7 +262,7 @@ methods = [{ senders = "::/0", method = "fastcnp" }]
 		says.Close()
 	}()
 	lines := bufio.NewScanner(said)
-	for lines.Scan() && !strings.Contains(lines.Text(), "decides nothing in a rehearsal") {
+	for lines.Scan() && !strings.Contains(lines.Text(), "decides nothing in a dry run") {
 	}
 	require.NotEmpty(t, lines.Text())
 	stop()

@@ -201,8 +201,8 @@ func TestShapeTried(t *testing.T) {
 	installs := strings.Replace(theShaper, `act =`, "install = \"fq\"\nact =", 1)
 	status, said = check(installs)
 	require.Equal(t, 1, status)
-	require.Contains(t, said, "role.sender.act: shape: a0: somebody has chosen qdisc tbf: remove it, or put fq")
-	require.NotContains(t, said, "puts it there")
+	require.Contains(t, said, "role.sender.act: shape: a0: qdisc tbf was configured: remove it, or replace it with fq")
+	require.NotContains(t, said, "installs it")
 	const at = "interfaces = [\"a0\"]\nsources"
 	status, said = check(strings.Replace(theShaper, at, strings.Replace(at, "a0", "a7", 1), 1))
 	require.Equal(t, 1, status)
@@ -213,7 +213,7 @@ func TestShapeTried(t *testing.T) {
 	self := wiretest.Must(os.Executable())(t)
 	agent := startAs(t, a, written(t, "agent.toml", installs), self)
 	require.Error(t, <-agent.ended)
-	require.Contains(t, agent.log(), "somebody has chosen qdisc tbf")
+	require.Contains(t, agent.log(), "qdisc tbf was configured")
 	require.Empty(t, egressOf(t, a, "a0"))
 }
 
@@ -259,7 +259,7 @@ func TestShapeInstalls(t *testing.T) {
 		require.Equal(t, err == nil, Check(t.Context(), args, nil, io.Discard, &said) == 0, said.String())
 		return nil
 	})
-	require.NotContains(t, said.String(), "puts it there")
+	require.NotContains(t, said.String(), "installs it")
 	require.Equal(t, "noqueue", root())
 	if errors.Is(err, unix.ENOENT) { // no module sch_fq
 		require.Contains(t, said.String(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")

@@ -41,7 +41,7 @@ reaction = { line = 1_000_000_000, rtt = "1ms" }
 		{`act = "shape"` + "\n" + `install = "fq"`, ``, `role.sender.interfaces: want act = "shape"`},
 		{`interfaces = ["eth0", "eth1"]`, ``, `role.sender.interfaces: missing`},
 		{`"eth1"`, `"eth0"`, `role.sender.interfaces[1]: eth0 is named twice`},
-		{`["eth0", "eth1"]`, `["any"]`, `role.sender.interfaces[0]: flows are slowed down at interfaces one`},
+		{`["eth0", "eth1"]`, `["any"]`, `role.sender.interfaces[0]: any: want names of interfaces`},
 		{`reaction = { line = 1_000_000_000, rtt = "1ms" }`, ``, `role.sender.reaction: missing: how flows slow down`},
 		{`"shape"`, "\"shape\"\nas = \"cnp\"\nsink = \"b\"", `role.sender.act: shape slows flows of this host down`},
 		{`"shape"`, "\"shape\"\nmode = \"kernel\"", `role.sender.reaction: the kernel cannot do that`},

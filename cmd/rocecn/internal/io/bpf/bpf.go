@@ -1,7 +1,6 @@
-// Package bpf has the programs that run in the Linux kernel: their sources are in
-// src, under a license of their own, and tools/bpf compiles them. It loads them,
-// and reads what they count and what they put into ring buffers.
+// Package bpf contains the programs that run in the Linux kernel, loads them, and reads their counters and ring
+// buffers. Their sources are in src, under a license of their own, and tools/bpf compiles them.
 //
-// Each source is one object, so that the rights and the kernel that one needs are no
-// condition of another. They run on Linux 6.1 and later.
+// Each source becomes one object, so that a program needs only its own capabilities and kernel features. The
+// programs run on Linux 6.1 and later.
 package bpf

@@ -16,17 +16,17 @@ func Queue() (*ebpf.CollectionSpec, error) { return loadSpec(queue) }
 // Answer returns the programs of a congested node.
 func Answer() (*ebpf.CollectionSpec, error) { return loadSpec(answer) }
 
-// Translate returns the program that makes CNPs of Fast CNPs.
+// Translate returns the program that turns Fast CNPs into CNPs.
 func Translate() (*ebpf.CollectionSpec, error) { return loadSpec(translate) }
 
-// Shape returns the program that slows flows down.
+// Shape returns the program that paces flows.
 func Shape() (*ebpf.CollectionSpec, error) { return loadSpec(shape) }
 
 func loadSpec(object []byte) (*ebpf.CollectionSpec, error) {
 	return ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 }
 
-// Set sets variables of a program that is not loaded yet.
+// Set sets variables of a program before it is loaded.
 func Set(s *ebpf.CollectionSpec, variables map[string]any) error {
 	for name, value := range variables {
 		v := s.Variables[name]
@@ -40,8 +40,8 @@ func Set(s *ebpf.CollectionSpec, variables map[string]any) error {
 	return nil
 }
 
-// ExplainRights returns an error that matches fs.ErrPermission and names the capabilities,
-// where err says that a right is missing, else err.
+// ExplainRights returns an error that matches fs.ErrPermission and names the capabilities if err means a missing
+// right, else err.
 func ExplainRights(err error, capabilities string) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) && !isVerifier(err) {
 		return fmt.Errorf("%w: %s are needed", fs.ErrPermission, capabilities)
@@ -54,8 +54,7 @@ func isVerifier(err error) bool {
 	return errors.As(err, &v)
 }
 
-// Namespace returns the number of the network namespace of the calling thread, as
-// programs see it.
+// Namespace returns the inode number of the network namespace of the calling thread, as programs see it.
 func Namespace() (uint32, error) {
 	var s unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &s); err != nil {
@@ -64,11 +63,10 @@ func Namespace() (uint32, error) {
 	return uint32(s.Ino), nil
 }
 
-// Counters are what a program counts, each CPU for itself: a per-CPU array of 64-bit
-// numbers. Any goroutine may read them.
+// Counters are the counters of a program: a per-CPU array of 64-bit numbers. Any goroutine may read them.
 type Counters struct{ Map *ebpf.Map }
 
-// Sum returns a counter. One that cannot be read is 0.
+// Sum returns a counter, summed over all CPUs, or 0 if it cannot be read.
 func (c Counters) Sum(what uint32) (sum uint64) {
 	var byCPU []uint64
 	if c.Map.Lookup(what, &byCPU) != nil {

@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Ring is a BPF ring buffer, read in place: nothing is copied nor allocated. It is
-// for one goroutine.
+// A Ring reads a BPF ring buffer in place, without copying or allocating. It is for one goroutine.
 type Ring struct {
 	fd       int
-	size     uint64 // octets of the ring, a power of two
-	consumer []byte // the page with how far it is read
-	producer []byte // the page with how far it is written, and the ring, twice in a row
+	size     uint64 // size of the ring in bytes, a power of two
+	consumer []byte // page with the reader's position
+	producer []byte // page with the kernel's position, and the ring twice in a row
 	data     []byte
-	read     uint64 // by Next
-	given    uint64 // by Free
+	read     uint64 // position after the records returned by Next
+	given    uint64 // position after the records released by Free
 }
 
-// NewRing maps a ring buffer, which Close unmaps.
+// NewRing maps a ring buffer. Close unmaps it.
 func NewRing(m *ebpf.Map) (*Ring, error) {
 	page, size := os.Getpagesize(), int(m.MaxEntries())
 	r := &Ring{fd: m.FD(), size: uint64(size)}
@@ -38,8 +37,8 @@ func NewRing(m *ebpf.Map) (*Ring, error) {
 	return r, nil
 }
 
-// ringPosition is where the kernel's and the reader's position in the ring are: at the
-// beginning of a page. A kernel of 32 bits uses 32 of them; the others are 0.
+// ringPosition returns the position at the beginning of a page. A 32-bit kernel uses 32 bits of it; the others are
+// 0.
 func ringPosition(page []byte) *uint64 { return (*uint64)(unsafe.Pointer(&page[0])) }
 
 const (
@@ -48,12 +47,12 @@ const (
 	discarded  = 1 << 30
 )
 
-// Next returns the next record, valid until Free is called, nil if there is none.
+// Next returns the next record, valid until Free is called, or nil.
 func (r *Ring) Next() []byte {
 	for r.read < atomic.LoadUint64(ringPosition(r.producer)) {
 		at := r.read & (r.size - 1)
 		length := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[at])))
-		if length&busy != 0 { // is being written
+		if length&busy != 0 { // the kernel is still writing it
 			return nil
 		}
 		n := uint64(length &^ discarded)
@@ -65,7 +64,7 @@ func (r *Ring) Next() []byte {
 	return nil
 }
 
-// Free gives the room of the records that Next has returned back to the kernel.
+// Free releases the records that Next has returned.
 func (r *Ring) Free() {
 	if r.given != r.read {
 		atomic.StoreUint64(ringPosition(r.consumer), r.read)
@@ -73,8 +72,7 @@ func (r *Ring) Free() {
 	}
 }
 
-// FD returns the file descriptor, that of the map, which is readable when there are
-// records that are not freed.
+// FD returns the file descriptor of the map. It is readable while there are records that are not released.
 func (r *Ring) FD() int { return r.fd }
 
 // Close unmaps the ring.
@@ -88,7 +86,7 @@ func (r *Ring) Close() (err error) {
 	return err
 }
 
-// Monotonic returns the clock by which programs stamp: nanoseconds since the start.
+// Monotonic returns the clock of the programs, in nanoseconds since boot.
 func Monotonic() int64 {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)

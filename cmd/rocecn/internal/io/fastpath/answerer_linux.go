@@ -25,12 +25,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Answerer is a congested node in the kernel. It needs Linux 6.1 or later, with
-// BTF, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and for Fast CNPs a node that forwards
-// IPv6. A port has one queue as its root: under mq, whose queues are several, the one
-// counts that moved last. How long a queue is that is there before is known from its next packet on.
-// It ends with Close, and with the process, but before Linux 6.6 its filters of qdisc
-// clsact stay if the process dies, until the next one begins: after 10 s they do nothing.
+// An Answerer is a congested node in the kernel. It needs Linux 6.1 or later with BTF, CAP_BPF, CAP_PERFMON and
+// CAP_NET_ADMIN. For Fast CNPs the node must forward IPv6.
+//
+// A port has one queue as its root. Under mq, which has several queues, the one counts that changed last. The
+// depth of a queue is known from the next packet on.
+//
+// An Answerer ends with Close or with the process. Before Linux 6.6 its filters of qdisc clsact stay if the
+// process dies, until the next Answerer opens; after 10 s they do nothing.
 type Answerer struct {
 	objects struct {
 		Enqueue  *ebpf.Program `ebpf:"enqueue"`
@@ -46,7 +48,7 @@ type Answerer struct {
 	config AnswererConfig
 	token  uint32
 	links  []io.Closer
-	ports  map[int]io.Closer // by the number of the interface
+	ports  map[int]io.Closer // by interface index
 }
 
 var (
@@ -55,11 +57,11 @@ var (
 	errChecksum   = errors.New("the kernel makes no packets with a UDP checksum")
 	errPrefix     = errors.New("not a prefix")
 	errIPv4       = errors.New("there are no Fast CNPs over IPv4")
-	errSelf       = errors.New("an IPv6 address is needed that Fast CNPs come from")
+	errSelf       = errors.New("no IPv6 address to send Fast CNPs from")
 )
 
-// OpenAnswerer begins to answer packets of the calling thread's network namespace, of
-// senders that [Answerer.SetSender] names. Ports that are not there it leaves out.
+// OpenAnswerer starts to answer packets in the network namespace of the calling thread, for the senders set by
+// [Answerer.SetSender]. It skips ports that do not exist.
 func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
 	a := &Answerer{ports: map[int]io.Closer{}}
 	err := a.loadPrograms(&c)
@@ -82,7 +84,6 @@ func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
 	return a, nil
 }
 
-// loadPrograms loads the programs.
 func (a *Answerer) loadPrograms(c *AnswererConfig) error {
 	a.config = *c
 	spec, err := bpf.Answer()
@@ -116,10 +117,10 @@ func (a *Answerer) loadPrograms(c *AnswererConfig) error {
 	if err := spec.LoadAndAssign(&a.objects, nil); err != nil {
 		return err
 	}
-	return a.SetSender(netip.PrefixFrom(netip.IPv4Unspecified(), 0), Nothing) // ::/0 has IPv4-mapped addresses, too
+	return a.SetSender(netip.PrefixFrom(netip.IPv4Unspecified(), 0), Nothing) // ::/0 includes IPv4-mapped addresses
 }
 
-// attachTracing attaches the programs that follow the queues.
+// attachTracing attaches the programs that record queue depths.
 func (a *Answerer) attachTracing() error {
 	for _, program := range []*ebpf.Program{a.objects.Enqueue, a.objects.Dequeue, a.objects.Reset} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: program})
@@ -131,7 +132,7 @@ func (a *Answerer) attachTracing() error {
 	return nil
 }
 
-// checkForwarding says why no Fast CNP would leave the node, if there are any.
+// checkForwarding returns an error if Fast CNPs are configured and could not leave the node.
 func (c *AnswererConfig) checkForwarding() error {
 	const forwarding = "/proc/sys/net/ipv6/conf/lo/forwarding"
 	if !c.Self.IsValid() {
@@ -146,7 +147,7 @@ func (c *AnswererConfig) checkForwarding() error {
 	return nil
 }
 
-// attachAnswer attaches the program that makes the answer of a copy.
+// attachAnswer attaches the program that turns a copy into a Fast CNP.
 func (a *Answerer) attachAnswer() error {
 	l, err := tc.Attach("lo", a.objects.Answer, ebpf.AttachTCXIngress, tc.Answer)
 	if err == nil {
@@ -155,15 +156,14 @@ func (a *Answerer) attachAnswer() error {
 	return err
 }
 
-// Watch makes these the ports, instead of those before: those that stay do not notice,
-// and those that are not there are left out. An interface that was deleted and made
-// again has another number, and must be watched again.
+// Watch replaces the watched ports. Ports that stay are not interrupted, and missing ones are skipped. A recreated
+// interface has a new index and must be watched again.
 func (a *Answerer) Watch(ports []Port) error {
 	now, wrong := interfaceIndexes(portNames(ports))
 	for index, l := range a.ports {
 		if !slices.Contains(now, index) {
 			delete(a.ports, index)
-			_ = l.Close() // with the interface it is gone already
+			_ = l.Close() // fails if the interface is gone
 			wrong = errors.Join(wrong, ignoreMissing(a.objects.Ports.Delete(uint32(index))))
 		}
 	}
@@ -185,7 +185,6 @@ func (a *Answerer) Watch(ports []Port) error {
 	return wrong
 }
 
-// portNames returns the names of ports.
 func portNames(ports []Port) (all []string) {
 	for _, p := range ports {
 		all = append(all, p.Name)
@@ -193,11 +192,11 @@ func portNames(ports []Port) (all []string) {
 	return all
 }
 
-// A port is one as the kernel has it.
+// A port is struct port of answer.bpf.c.
 type port struct {
 	up, down     [level.Max]uint64
 	depth, level uint64
-	noted        uint64 // when the depth was, on the clock of bpf.Monotonic
+	noted        uint64 // time of the depth, on the clock of bpf.Monotonic
 }
 
 // newPort returns a port with an empty queue.
@@ -214,7 +213,7 @@ func newPort(t level.Thresholds) (p port) {
 	return p
 }
 
-// MarshalBinary returns the port as the kernel has it.
+// MarshalBinary implements encoding.BinaryMarshaler.
 func (p port) MarshalBinary() (b []byte, err error) {
 	for _, n := range slices.Concat(p.up[:], p.down[:], []uint64{p.depth, p.level, p.noted}) {
 		b = binary.NativeEndian.AppendUint64(b, n)
@@ -222,8 +221,8 @@ func (p port) MarshalBinary() (b []byte, err error) {
 	return b, nil
 }
 
-// TryAnswerer says why an Answerer cannot be opened. It answers nothing, and leaves
-// traffic control alone, where another Answerer may be.
+// TryAnswerer returns the error that OpenAnswerer would return. It attaches nothing to interfaces, where another
+// Answerer may run.
 func TryAnswerer(c AnswererConfig) error {
 	a := new(Answerer)
 	defer a.Close()
@@ -243,10 +242,9 @@ func TryAnswerer(c AnswererConfig) error {
 	return nil
 }
 
-// SetSender says what to do for the senders in a prefix. The longest prefix that has a
-// sender counts. IPv4 has only Mark and Nothing, and so has IPv6 if the node has no
-// address to send from. It may be called while the kernel answers: a host that has
-// rejected a Fast CNP becomes one to Mark for.
+// SetSender sets the policy for senders in a prefix; the longest prefix applies. IPv4 allows only Mark and
+// Nothing, and so does IPv6 without AnswererConfig.Self. It may be called at any time, for example to set Mark for
+// a host that has rejected a Fast CNP.
 func (a *Answerer) SetSender(prefix netip.Prefix, p Policy) error {
 	key, err := lpmKey(prefix)
 	if err != nil {
@@ -263,7 +261,7 @@ func (a *Answerer) SetSender(prefix netip.Prefix, p Policy) error {
 	return a.objects.Senders.Put(key, uint32(p))
 }
 
-// RemoveSender takes back what SetSender did with the same prefix.
+// RemoveSender removes the policy of a prefix.
 func (a *Answerer) RemoveSender(prefix netip.Prefix) error {
 	key, err := lpmKey(prefix)
 	if err != nil {
@@ -272,10 +270,9 @@ func (a *Answerer) RemoveSender(prefix netip.Prefix) error {
 	return ignoreMissing(a.objects.Senders.Delete(key))
 }
 
-// HasSent says whether an IPv6 packet is, but for its traffic class, flow label and hop
-// limit, which may change on the way, the Fast CNP that the kernel has sent about its
-// flow last, within this time. Only Fast CNPs of flows with a limit are known, with
-// AnswererConfig.Remember all of the last 65,536 flows.
+// HasSent reports whether an IPv6 packet is the latest Fast CNP about its flow, sent by the kernel within the
+// given time. It ignores traffic class, flow label and hop limit, which may change on the path. It knows Fast CNPs
+// of flows with a limit; with AnswererConfig.Remember it knows those of the last 65,536 flows.
 func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 	var p, about rocev2.Packet
 	if p.DecodeIP(ip) != nil || len(ip) != fastCNPSize {
@@ -299,13 +296,13 @@ func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 		bytes.Equal(want[addresses:], ip[addresses:])
 }
 
-// lastFastCNP is what the kernel remembers of its last Fast CNP about a flow.
+// lastFastCNP is the latest Fast CNP about a flow: struct told of answer.bpf.c.
 type lastFastCNP struct {
 	at         uint64 // on the clock of bpf.Monotonic
 	port, pKey uint16
 }
 
-// UnmarshalBinary sets it from what the kernel has.
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
 func (t *lastFastCNP) UnmarshalBinary(b []byte) error {
 	if len(b) != 16 {
 		return errors.New("fastpath: not 16 octets")
@@ -321,12 +318,12 @@ type lpm struct {
 	address [16]byte
 }
 
-// MarshalBinary returns the key as the kernel has it.
+// MarshalBinary implements encoding.BinaryMarshaler.
 func (l lpm) MarshalBinary() ([]byte, error) {
 	return append(binary.NativeEndian.AppendUint32(nil, l.length), l.address[:]...), nil
 }
 
-// lpmKey returns the key of a prefix: IPv4 is IPv4-mapped.
+// lpmKey returns the key of a prefix. IPv4 becomes IPv4-mapped.
 func lpmKey(prefix netip.Prefix) (lpm, error) {
 	if !prefix.IsValid() || prefix.Addr().Is4In6() {
 		return lpm{}, fmt.Errorf("fastpath: %v: %w", prefix, errPrefix)
@@ -339,7 +336,7 @@ func lpmKey(prefix netip.Prefix) (lpm, error) {
 	return lpm{uint32(bits), prefix.Addr().As16()}, nil
 }
 
-// Counters returns what has been counted. Any goroutine may call it.
+// Counters returns the counters. Any goroutine may call it.
 func (a *Answerer) Counters() (n Answered) {
 	counters := bpf.Counters{Map: a.objects.Counters}
 	for i, field := range []*uint64{ // in the order of answer.bpf.c
@@ -352,7 +349,7 @@ func (a *Answerer) Counters() (n Answered) {
 	return n
 }
 
-// Close ends it.
+// Close detaches the programs.
 func (a *Answerer) Close() (err error) {
 	for _, l := range slices.Concat(slices.Collect(maps.Values(a.ports)), a.links) {
 		err = errors.Join(err, l.Close())

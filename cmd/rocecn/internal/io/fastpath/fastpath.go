@@ -1,10 +1,9 @@
-// Package fastpath has the parts of the roles that the kernel can play alone, by BPF
-// programs: a congested node that answers packets by Fast CNPs ([Answerer]), and a
-// translator that makes CNPs of Fast CNPs for hosts behind it ([Translator]). What they
-// send is octet for octet what packages fastcnp and cnp append.
+// Package fastpath runs parts of the roles in the kernel by BPF programs: a congested node that answers packets
+// with Fast CNPs ([Answerer]), and a translator that turns Fast CNPs into CNPs for the hosts connected to it
+// ([Translator]). The packets that they send equal the output of packages fastcnp and cnp.
 //
-// They look at a packet where it is, so nobody is woken for it; and the Answerer can
-// mark it, or not, which an agent cannot that only sees copies.
+// The programs process a packet in its path, without waking a process. Therefore the Answerer can also mark
+// packets; an agent that receives copies cannot.
 package fastpath
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/rocecn/rocecn/node/level"
 )
 
-// interfaceIndexes returns the numbers of interfaces, 0 for one that is not there. For one that
-// carries anything else than Ethernet, such as a tunnel, it is 0 with an error.
+// interfaceIndexes returns the indexes of interfaces, 0 for missing ones. An interface that does not carry
+// Ethernet, such as a tunnel, has index 0 and an error.
 func interfaceIndexes(names []string) (all []int, wrong error) {
 	for _, name := range names {
 		number := 0
@@ -36,110 +35,106 @@ func interfaceIndexes(names []string) (all []int, wrong error) {
 	return all, wrong
 }
 
-// ErrTaken: an interface has an XDP program, and Linux runs no second one.
+// ErrTaken reports that an interface already has an XDP program. Linux runs only one.
 var ErrTaken = errors.New("an XDP program is there already")
 
 var errEthernet = errors.New("it does not carry Ethernet")
 
-// A Policy says what the kernel does about congested packets of a sender.
+// A Policy is the kernel's reaction to congested packets of a sender.
 type Policy uint32
 
-// The policies, as the node/congested role has them: a Fast CNP goes to a sender that
-// may understand it, and a packet is marked if its sender is not known to (FAST
-// section 4).
+// The policies follow the role of package node/congested: a Fast CNP goes to a sender that may understand it, and
+// a packet is marked if its sender is not known to understand Fast CNPs (FAST section 4).
 const (
 	Nothing       Policy = iota
-	NotifyAndMark        // whether it understands Fast CNPs is not known
-	Notify               // it understands them
-	Mark                 // it does not
+	NotifyAndMark        // for senders of unknown capability
+	Notify               // for senders that understand Fast CNPs
+	Mark                 // for senders that do not
 )
 
-// A Port is an interface that carries Ethernet, and the octets in its queue at which
-// the level of congestion changes. Packets of level 0 are not congested.
+// A Port is an Ethernet interface with the queue depths, in bytes, at which the level of congestion changes.
+// Packets at level 0 are not congested.
 type Port struct {
 	Name   string
 	Levels level.Thresholds
 }
 
-// AnswererConfig says how an [Answerer] answers.
+// AnswererConfig configures an [Answerer].
 type AnswererConfig struct {
 	Ports []Port
-	// Self is the node's own IPv6 address, which Fast CNPs come from. Without one there are none: packets are
-	// marked, or left alone.
+	// Self is the node's own IPv6 address, the source of Fast CNPs. The zero Addr disables Fast CNPs: packets are
+	// only marked.
 	Self netip.Addr
-	// PerFlow is by level the shortest time between two Fast CNPs about a flow, which is
-	// known by its addresses and destination queue pair; 0 sets no limit.
+	// PerFlow is, by level, the shortest time between two Fast CNPs about a flow, which is identified by its
+	// addresses and destination queue pair. 0 sets no limit.
 	PerFlow [level.Max + 1]time.Duration
-	// Remember lets HasSent know of every Fast CNP, also of levels without a limit.
+	// Remember makes HasSent know Fast CNPs of all flows, also at levels without a limit.
 	Remember bool
-	// FastCNP says how Fast CNPs are built, but always with option 1. They have no UDP
-	// checksum.
+	// FastCNP configures Fast CNPs. They always have option 1, and no UDP checksum.
 	FastCNP fastcnp.Config
 }
 
-// Answered are the counters of an [Answerer].
+// Answered has the counters of an [Answerer].
 type Answered struct {
-	// RoCEv2 packets, notifications too, that left by a port with a long queue. Each is
-	// one of those from Broken to NotCopied.
+	// Congested counts RoCEv2 packets, including notifications, that left by a port with a long queue. Each of them
+	// is also counted in one of the fields Broken to NotCopied.
 	Congested uint64
 
-	Broken          uint64 // it breaks off, or its lengths are wrong
+	Broken          uint64 // truncated, or with invalid lengths
 	Acknowledgement uint64
 	Notification    uint64
-	NoMethod        uint64 // its sender has no policy, or is IPv4 with another one than Mark
-	OwnAddress      uint64 // the node's own
-	Address         uint64 // the sender's cannot be answered
-	Routed          uint64 // it has a Routing header, which the kernel does not follow
-	NotCapable      uint64 // neither its sender of Fast CNPs nor the packet of ECN
-	Limited         uint64 // the flow had a Fast CNP a short time ago
-	MarkedOnly      uint64 // for a sender that does not understand Fast CNPs
-	Copied          uint64 // to be answered
-	NotCopied       uint64 // the kernel had no room
+	NoMethod        uint64 // no policy for the sender, or one other than Mark over IPv4
+	OwnAddress      uint64 // source is the node's own address
+	Address         uint64 // source cannot be answered
+	Routed          uint64 // has a Routing header, which the kernel does not evaluate
+	NotCapable      uint64 // neither the sender supports Fast CNPs nor the packet ECN
+	Limited         uint64 // the flow had a Fast CNP within PerFlow
+	MarkedOnly      uint64 // sender does not understand Fast CNPs
+	Copied          uint64 // copied to be answered
+	NotCopied       uint64 // the kernel had no memory
 
-	Marked uint64 // of any of those
+	Marked uint64 // marked packets of all the fields above
 
-	// Each one that was Copied is one of these.
-	Sent     uint64 // handed over to the neighbour's interface
-	NoRoute  uint64 // to the sender
-	Checksum uint64 // the device was to compute its UDP checksum
+	// Each copied packet is counted in one of these fields.
+	Sent     uint64 // passed to the neighbour's interface
+	NoRoute  uint64 // no route to the sender
+	Checksum uint64 // its UDP checksum was left to the device
 	Failed   uint64
 }
 
-// TranslatorConfig says what a [Translator] translates.
+// TranslatorConfig configures a [Translator].
 type TranslatorConfig struct {
-	// Interfaces are those where Fast CNPs arrive. They carry Ethernet.
+	// Interfaces are the Ethernet interfaces where Fast CNPs arrive.
 	Interfaces []string
 	CodePoints fastcnp.CodePoints
-	// Host is the one whose Fast CNPs are translated, an IPv6 address. The zero Addr
-	// stands for every host.
+	// Host is the IPv6 address of the host whose Fast CNPs are translated. The zero Addr stands for every host.
 	Host netip.Addr
-	// Receivers says that a flow's receiver is believed, too, whether it is accepted or
-	// not.
+	// Receivers makes the translator accept Fast CNPs from the receiver of their flow, in addition to accepted
+	// sources.
 	Receivers bool
-	// Window is how long after a CNP other Fast CNPs about its flow say nothing new: they
-	// are dropped. 0: each says something.
+	// Window is the time after a CNP in which further Fast CNPs about its flow are dropped. 0 translates all.
 	Window time.Duration
-	// Drop says that Fast CNPs of which no CNP comes go no further.
+	// Drop drops Fast CNPs that cannot be translated, instead of passing them on.
 	Drop bool
-	// CNP says how CNPs are built. They have no UDP checksum.
+	// CNP configures CNPs. They have no UDP checksum.
 	CNP cnp.Config
 }
 
-// A Pair says which queue pair of a host a flow comes from.
+// A Pair identifies a flow whose sending queue pair can be learned.
 type Pair struct {
 	Host, Receiver netip.Addr // IPv6
-	ReceiverQP     uint32     // the flow's DestQP, 24 bits
+	ReceiverQP     uint32     // DestQP of the flow, 24 bits
 }
 
-// Translated are the counters of a [Translator]: each CNP with destination options is
-// one of them.
+// Translated has the counters of a [Translator]. Each CNP with destination options is counted in one field.
 type Translated struct {
-	Translated uint64 // a CNP took its place
-	Denied     uint64 // dropped: its source is not on the list
-	ICRC       uint64 // dropped: wrong
-	Address    uint64 // dropped: a CNP can come from or go to no such address
-	UnknownQP  uint64 // no queue pair is known: passed on as it is, with Drop dropped
-	Passed     uint64 // likewise: its option is of another type or at an unusual place, it has a
-	// UDP checksum, which the program does not verify, or is a PPFC
-	Again uint64 // dropped: another one of the window was translated
+	Translated uint64 // replaced by a CNP
+	Denied     uint64 // dropped: source not accepted
+	ICRC       uint64 // dropped: invalid ICRC
+	Address    uint64 // dropped: an address that a CNP cannot have
+	UnknownQP  uint64 // unknown sending queue pair: passed on, or dropped with Drop
+	// Passed counts packets that cannot be translated: with another option type or an unusual position of the option,
+	// with a UDP checksum, or PPFC. They are passed on, or dropped with Drop.
+	Passed uint64
+	Again  uint64 // dropped: within the window of its flow
 }

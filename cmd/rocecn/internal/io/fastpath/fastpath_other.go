@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An Answerer is a congested node in the kernel, on Linux.
+// An Answerer is a congested node in the kernel. It exists on Linux only.
 type Answerer struct{}
 
 // OpenAnswerer returns errors.ErrUnsupported.
@@ -35,7 +35,7 @@ func (*Answerer) Counters() Answered { return Answered{} }
 // Close does nothing.
 func (*Answerer) Close() error { return nil }
 
-// A Translator makes CNPs of Fast CNPs in the kernel, on Linux.
+// A Translator turns Fast CNPs into CNPs in the kernel. It exists on Linux only.
 type Translator struct{}
 
 // OpenTranslator returns errors.ErrUnsupported.

@@ -11,17 +11,16 @@ import (
 // fastCNPSize is the length of a Fast CNP with option 1, an IPv6 packet.
 const fastCNPSize = 104
 
-// Octets that differ from one packet to the next have a table each, in this order:
-// that of answer.bpf.c.
+// Octets of the congested packet, with one table each, in the order of answer.bpf.c.
 var fastCNPPlaces = []octetRange{{24, 16}, {44, 16}, {portAt, 2}, {74, 2}, {77, 3}}
 
-const portAt = 64 // of the UDP source port of a Fast CNP
+const portAt = 64 // offset of the UDP source port in a Fast CNP
 
-// A octetRange is where so many octets stand in a packet.
+// An octetRange is a range of octets in a packet.
 type octetRange struct{ at, octets int }
 
-// A fastCNPTemplate is a Fast CNP with zeros where octets differ, its ICRC, and what each
-// value of each of these octets changes of that: CRC-32 is affine.
+// A fastCNPTemplate is a Fast CNP with zeros for the octets of the congested packet, its ICRC, and the change of
+// the ICRC for each value of each of these octets. That is enough because CRC-32 is affine.
 type fastCNPTemplate struct {
 	packet [fastCNPSize]byte
 	sum    uint32
@@ -40,15 +39,14 @@ func newFastCNPTemplate(self netip.Addr, c fastcnp.Config) (t *fastCNPTemplate, 
 	}
 	port := [2]byte(t.packet[portAt:])
 	t.sum, err = fillTables(t.packet[:], fastCNPPlaces, t.tables[:], c.Coverage)
-	if c.Carriage.SrcPort != 0 { // the port is one for all
+	if c.Carriage.SrcPort != 0 { // a configured port is part of the template
 		t.sum ^= t.tables[32][port[0]] ^ t.tables[33][port[1]]
 		copy(t.packet[portAt:], port[:])
 	}
 	return t, err
 }
 
-// fillTables zeroes the octets of a packet that differ, and returns its ICRC and the table
-// of each of them.
+// fillTables clears octets of a packet, and returns the ICRC of the result and a table for each of these octets.
 func fillTables(packet []byte, places []octetRange, tables [][256]uint32, coverage icrc.Coverage) (sum uint32, err error) {
 	for _, p := range places {
 		clear(packet[p.at:][:p.octets])

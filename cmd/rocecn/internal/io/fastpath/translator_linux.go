@@ -19,10 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Translator makes CNPs of Fast CNPs in the kernel, by XDP, for hosts behind it: at
-// their interface to the network, or in front of it. It needs CAP_BPF and CAP_NET_ADMIN.
-// It believes a Fast CNP whose source is accepted and whose ICRC is right as sent; a
-// trace in it is not looked at. It ends with Close, and with the process.
+// A Translator turns Fast CNPs into CNPs in the kernel by XDP, for hosts that only understand CNPs. It runs on the
+// hosts' network interface or in front of it, and needs CAP_BPF and CAP_NET_ADMIN. It accepts a Fast CNP if its
+// source is accepted and its ICRC is valid for the packet as sent. It ignores a trace. It ends with Close or with
+// the process.
 type Translator struct {
 	objects struct {
 		Translator *ebpf.Program `ebpf:"translator"`
@@ -31,11 +31,11 @@ type Translator struct {
 		Counters   *ebpf.Map     `ebpf:"counters"`
 	}
 	config TranslatorConfig
-	links  map[int]link.Link // by the number of the interface
+	links  map[int]link.Link // by interface index
 }
 
-// OpenTranslator begins to translate, for flows that [Translator.Learn] names, Fast CNPs
-// of sources that [Translator.Accept] names. Interfaces that are not there it leaves out.
+// OpenTranslator starts to translate Fast CNPs from sources set by [Translator.Accept] for flows set by
+// [Translator.Learn]. It skips interfaces that do not exist.
 func OpenTranslator(c TranslatorConfig) (*Translator, error) {
 	t := &Translator{links: map[int]link.Link{}}
 	err := t.loadProgram(&c)
@@ -49,8 +49,7 @@ func OpenTranslator(c TranslatorConfig) (*Translator, error) {
 	return t, nil
 }
 
-// TryTranslator says why a Translator cannot be opened. It translates nothing, and leaves
-// interfaces alone.
+// TryTranslator returns the error that OpenTranslator would return. It attaches nothing to interfaces.
 func TryTranslator(c TranslatorConfig) error {
 	t := new(Translator)
 	defer t.Close()
@@ -64,7 +63,7 @@ func TryTranslator(c TranslatorConfig) error {
 	return nil
 }
 
-// checkFree says why an interface can have no program.
+// checkFree returns an error if an interface cannot have a program.
 func checkFree(interfaces []string) error {
 	all, err := interfaceIndexes(interfaces)
 	if err != nil {
@@ -82,7 +81,7 @@ func checkFree(interfaces []string) error {
 	return nil
 }
 
-// hasXDP says whether an interface, if there is one of this number, has a program.
+// hasXDP reports whether an interface has an XDP program. Index 0 has none.
 func hasXDP(index int) (has bool, err error) {
 	if index == 0 {
 		return false, nil
@@ -100,12 +99,12 @@ func hasXDP(index int) (has bool, err error) {
 		}
 		xdp, _ := findAttribute(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_XDP)
 		how, ok := findAttribute(xdp, unix.IFLA_XDP_ATTACHED)
-		has = ok && len(how) == 1 && how[0] != 0 // XDP_ATTACHED_NONE
+		has = ok && len(how) == 1 && how[0] != 0 // not XDP_ATTACHED_NONE
 	})
 	return has, err
 }
 
-// findAttribute returns what an attribute among others has.
+// findAttribute returns the data of the first attribute of a kind.
 func findAttribute(b []byte, kind uint16) (data []byte, ok bool) {
 	for what, data, b, ok := netlink.CutAttribute(b); ok; what, data, b, ok = netlink.CutAttribute(b) {
 		if what == kind {
@@ -115,7 +114,6 @@ func findAttribute(b []byte, kind uint16) (data []byte, ok bool) {
 	return nil, false
 }
 
-// loadProgram loads the program.
 func (t *Translator) loadProgram(c *TranslatorConfig) error {
 	t.config = *c
 	spec, err := bpf.Translate()
@@ -143,15 +141,14 @@ func (t *Translator) loadProgram(c *TranslatorConfig) error {
 	return spec.LoadAndAssign(&t.objects, nil)
 }
 
-// Watch makes these the interfaces, instead of those before: those that stay do not
-// notice, and those that are not there are left out. An interface that was deleted and
-// made again has another number, and must be watched again.
+// Watch replaces the watched interfaces. Interfaces that stay are not interrupted, and missing ones are skipped. A
+// recreated interface has a new index and must be watched again.
 func (t *Translator) Watch(interfaces []string) error {
 	now, wrong := interfaceIndexes(interfaces)
 	for index, l := range t.links {
 		if !slices.Contains(now, index) {
 			delete(t.links, index)
-			_ = l.Close() // with the interface it is gone already
+			_ = l.Close() // fails if the interface is gone
 		}
 	}
 	for i, index := range now {
@@ -168,8 +165,8 @@ func (t *Translator) Watch(interfaces []string) error {
 	return wrong
 }
 
-// attachProgram attaches the program to an interface: by its driver, or, as many run none at the MTU of jumbo frames, by the
-// kernel behind it.
+// attachProgram attaches the program to the driver of an interface. If the driver refuses it, as many do at the
+// MTU of jumbo frames, it uses generic XDP.
 func (t *Translator) attachProgram(index int) (link.Link, error) {
 	o := link.XDPOptions{Program: t.objects.Translator, Interface: index}
 	l, err := link.AttachXDP(o)
@@ -183,17 +180,17 @@ func (t *Translator) attachProgram(index int) (link.Link, error) {
 	if l, wrong := link.AttachXDP(o); wrong == nil {
 		return l, nil
 	}
-	return nil, err // of the driver, which says more
+	return nil, err // the driver's error is more specific
 }
 
-// The length of a CNP over IPv6, and the offsets of its UDP source port and P_Key.
+// Length of a CNP over IPv6, and offsets of its UDP source port and P_Key.
 const (
 	cnpSize = 80
 	cnpPort = 40
 	cnpPKey = 50
 )
 
-// cnpTemplate returns a CNP with zeros where others differ from it.
+// cnpTemplate returns a CNP with zeros for the octets that the Fast CNP or the pair determines.
 func cnpTemplate(c cnp.Config) (packet [cnpSize]byte, err error) {
 	if c.Carriage.Checksum {
 		return packet, errChecksum
@@ -210,7 +207,7 @@ func cnpTemplate(c cnp.Config) (packet [cnpSize]byte, err error) {
 	return packet, nil
 }
 
-// crcTables returns the CRC-32 of each octet with 0 to 3 octets behind it.
+// crcTables returns the CRC-32 of each octet with 0 to 3 octets after it.
 func crcTables() (tables [4][256]uint32) {
 	tables[0] = *crc32.IEEETable
 	for n := 1; n < len(tables); n++ {
@@ -230,7 +227,7 @@ func (t *Translator) Accept(sources netip.Prefix) error {
 	return t.objects.Switches.Put(key, uint32(1))
 }
 
-// RemoveAccept takes back what Accept did with the same prefix.
+// RemoveAccept removes an accepted prefix.
 func (t *Translator) RemoveAccept(sources netip.Prefix) error {
 	key, err := lpmKey(sources)
 	if err != nil {
@@ -239,7 +236,7 @@ func (t *Translator) RemoveAccept(sources netip.Prefix) error {
 	return ignoreMissing(t.objects.Switches.Delete(key))
 }
 
-// Learn says that a flow comes from this queue pair of its host. A window that is open ends.
+// Learn sets the sending queue pair of a flow, and ends a window that is open.
 func (t *Translator) Learn(p Pair, hostQP uint32) error {
 	var value [16]byte // start of the window 64 (0: none), queue pair 32, UDP source port 16, unused 16
 	binary.BigEndian.PutUint32(value[8:], hostQP&0xFFFFFF)
@@ -256,10 +253,10 @@ func (t *Translator) Learn(p Pair, hostQP uint32) error {
 	return t.objects.Pairs.Put(p, value)
 }
 
-// Forget forgets what Learn has said.
+// Forget removes the queue pair of a flow.
 func (t *Translator) Forget(p Pair) error { return ignoreMissing(t.objects.Pairs.Delete(p)) }
 
-// ignoreMissing says that a key that is not there need not be deleted.
+// ignoreMissing returns nil if err is about a missing key.
 func ignoreMissing(err error) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
@@ -267,7 +264,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// MarshalBinary returns the pair as the kernel has it.
+// MarshalBinary implements encoding.BinaryMarshaler.
 func (p Pair) MarshalBinary() ([]byte, error) {
 	if !p.Host.Is6() || !p.Receiver.Is6() {
 		return nil, errAddress
@@ -279,7 +276,7 @@ func (p Pair) MarshalBinary() ([]byte, error) {
 
 var errAddress = errors.New("not an IPv6 address")
 
-// Counters returns what has been counted. Any goroutine may call it.
+// Counters returns the counters. Any goroutine may call it.
 func (t *Translator) Counters() (n Translated) {
 	counters := bpf.Counters{Map: t.objects.Counters}
 	for i, field := range []*uint64{ // in the order of translate.bpf.c
@@ -290,7 +287,7 @@ func (t *Translator) Counters() (n Translated) {
 	return n
 }
 
-// Close ends it.
+// Close detaches the program.
 func (t *Translator) Close() (err error) {
 	for _, l := range t.links {
 		err = errors.Join(err, l.Close())

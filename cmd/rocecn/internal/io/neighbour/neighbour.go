@@ -1,17 +1,16 @@
-// Package neighbour tells what becomes of packets that Linux keeps until it knows the
-// hardware address of their neighbour, the next hop: no error says that it was not
-// found, only rtnetlink does.
+// Package neighbour finds out the fate of packets that Linux queues until it knows the hardware address of their
+// next hop. If resolution fails, no system call returns an error; only rtnetlink reports it.
 package neighbour
 
 import "net/netip"
 
-// A hop is a neighbour that packets are sent by.
+// A hop is a next hop of packets.
 type hop struct {
 	interfaceIndex int32
 	address        netip.Addr
 }
 
-// An Amount is how much of something was sent, or was to be.
+// An Amount is a number of packets with their octets.
 type Amount struct {
 	Packets, Octets uint64
 }
@@ -19,20 +18,20 @@ type Amount struct {
 // Add returns the sum of two amounts.
 func (a Amount) Add(b Amount) Amount { return Amount{a.Packets + b.Packets, a.Octets + b.Octets} }
 
-// Sub returns what is left of an amount without a part of it.
+// Sub returns the difference of two amounts.
 func (a Amount) Sub(b Amount) Amount { return Amount{a.Packets - b.Packets, a.Octets - b.Octets} }
 
-// PacketAmount is the amount of a packet.
+// PacketAmount returns the amount of one packet.
 func PacketAmount(packet []byte) Amount { return Amount{1, uint64(len(packet))} }
 
-// A neighbour is one that packets were sent by.
+// A neighbour is the state of a next hop.
 type neighbour struct {
-	known   bool   // its hardware address: what is sent leaves this host
-	waiting Amount // that was sent while it was not
+	known   bool   // its hardware address is known, so packets leave the host
+	waiting Amount // sent while the address was unknown
 }
 
-// maxDestinations is how many are remembered, and maxAsked of how many at once the
-// kernel is asked for the route, which takes it some microseconds.
+// maxDestinations limits the remembered destinations, and maxRequests the route lookups of one Poll, as each takes
+// the kernel some microseconds.
 const (
 	maxDestinations = 1 << 14
 	maxRequests     = 100
@@ -40,17 +39,17 @@ const (
 
 // A Watch follows the packets of one sink. It is for one goroutine.
 //
-// What a packet takes is known from its destination alone: where several next hops
-// share the packets for one, it is a guess.
+// It derives the path of a packet from its destination only: with several next hops for one destination, the
+// result is a guess.
 type Watch struct {
 	system
-	destinations map[netip.Addr]*neighbour // by which destinations are reached
+	destinations map[netip.Addr]*neighbour // next hop by destination
 	hops         map[hop]*neighbour
-	unresolved   []netip.Addr // destinations whose route is not known yet
+	unresolved   []netip.Addr // destinations whose route has not been looked up
 }
 
-// RecordSent takes note that the kernel is given a packet, and says whether it may have to
-// wait: if not, it leaves this host.
+// RecordSent records that a packet is passed to the kernel, and reports whether it may have to wait for its
+// neighbour.
 func (w *Watch) RecordSent(to netip.Addr, one Amount) (waits bool) {
 	n := w.destinations[to]
 	if n == nil {
@@ -66,8 +65,8 @@ func (w *Watch) RecordSent(to netip.Addr, one Amount) (waits bool) {
 	return !n.known
 }
 
-// RecordUnsent takes back what the last calls of Sent have said of a packet: the kernel has
-// refused it. It says whether that one was to wait.
+// RecordUnsent undoes RecordSent for a packet that the kernel rejected, and reports whether that packet was to
+// wait.
 func (w *Watch) RecordUnsent(to netip.Addr, one Amount) (waited bool) {
 	n := w.destinations[to]
 	if n == nil || n.known || n.waiting.Packets == 0 {
@@ -77,13 +76,12 @@ func (w *Watch) RecordUnsent(to netip.Addr, one Amount) (waited bool) {
 	return true
 }
 
-// Fate is what has become of packets that had to wait.
+// Fate is the fate of packets that had to wait.
 type Fate struct {
 	Sent, Lost Amount
 }
 
-// settleNeighbour takes note that the hardware address of a neighbour is known, or that it
-// cannot be found.
+// settleNeighbour moves the waiting packets of a neighbour to Sent or Lost.
 func (f *Fate) settleNeighbour(n *neighbour, known bool) {
 	if known {
 		f.Sent = f.Sent.Add(n.waiting)
@@ -93,7 +91,7 @@ func (f *Fate) settleNeighbour(n *neighbour, known bool) {
 	n.known, n.waiting = known, Amount{}
 }
 
-// countWaiting returns how many packets wait.
+// countWaiting returns the number of waiting packets.
 func (w *Watch) countWaiting() (n uint64) {
 	for _, to := range w.unresolved {
 		n += w.destinations[to].waiting.Packets
@@ -104,7 +102,7 @@ func (w *Watch) countWaiting() (n uint64) {
 	return n
 }
 
-// forgetRoutes forgets routes, and with them the neighbours that nothing waits for.
+// forgetRoutes forgets all routes, and the neighbours without waiting packets.
 func (w *Watch) forgetRoutes() {
 	old := w.destinations
 	w.destinations = map[netip.Addr]*neighbour{}

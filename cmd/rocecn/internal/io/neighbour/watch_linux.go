@@ -11,15 +11,15 @@ import (
 
 var ne = binary.NativeEndian
 
-// A system is what the kernel is asked by.
+// A system holds the netlink sockets of a Watch.
 type system struct {
 	events, requests *netlink.Socket
 	device           int32
-	asked            time.Time // for neighbours that packets wait for
+	asked            time.Time // last request for neighbours with waiting packets
 }
 
-// Open opens a watch for packets that leave by the interface or VRF with this number,
-// 0 if the routes say by which. It needs no capability.
+// Open opens a watch for packets that leave by the interface or VRF with this index, or by any route if it is 0.
+// It needs no capability.
 func Open(device int) (*Watch, error) {
 	w := &Watch{destinations: map[netip.Addr]*neighbour{}, hops: map[hop]*neighbour{}}
 	w.device = int32(device)
@@ -42,15 +42,14 @@ func Open(device int) (*Watch, error) {
 	return w, nil
 }
 
-// Close closes the watch. It returns how many packets wait still.
+// Close closes the watch, and returns the number of packets that still wait.
 func (w *Watch) Close() (waiting uint64) {
 	w.events.Close()
 	w.requests.Close()
 	return w.countWaiting()
 }
 
-// Poll tells what has become of packets since it was last called, and whether routes
-// or interfaces have changed.
+// Poll returns the fate of packets since the last call, and reports whether routes or interfaces have changed.
 func (w *Watch) Poll(now time.Time) (f Fate, rerouted bool, err error) {
 	if rerouted, err = w.readEvents(&f); err != nil {
 		return f, rerouted, err
@@ -61,14 +60,14 @@ func (w *Watch) Poll(now time.Time) (f Fate, rerouted bool, err error) {
 	for asked := 0; len(w.unresolved) > 0 && asked < maxRequests; {
 		to := w.unresolved[len(w.unresolved)-1]
 		w.unresolved = w.unresolved[:len(w.unresolved)-1]
-		if w.destinations[to].waiting.Packets == 0 { // the kernel has refused all of it
+		if w.destinations[to].waiting.Packets == 0 { // the kernel rejected all of them
 			delete(w.destinations, to)
 			continue
 		}
 		w.resolveDestination(to, &f)
 		asked++
 	}
-	if now.Sub(w.asked) >= time.Second { // what was not heard of
+	if now.Sub(w.asked) >= time.Second { // in case an event was lost
 		w.asked = now
 		for h, n := range w.hops {
 			if n.waiting.Packets > 0 {
@@ -79,7 +78,7 @@ func (w *Watch) Poll(now time.Time) (f Fate, rerouted bool, err error) {
 	return f, rerouted, nil
 }
 
-// readEvents reads what has changed, unless it is so much that a sink would have to wait.
+// readEvents reads a limited number of events, so that the sink does not wait for long.
 func (w *Watch) readEvents(f *Fate) (rerouted bool, err error) {
 	const atOnce = 64
 	for range atOnce {
@@ -87,7 +86,7 @@ func (w *Watch) readEvents(f *Fate) (rerouted bool, err error) {
 		switch {
 		case err == unix.EAGAIN:
 			return rerouted, nil
-		case err == unix.ENOBUFS: // whatever it was that is lost
+		case err == unix.ENOBUFS: // an unknown event was lost
 			rerouted, w.asked = true, time.Time{}
 			continue
 		case err == unix.EINTR:
@@ -109,11 +108,11 @@ func (w *Watch) readEvents(f *Fate) (rerouted bool, err error) {
 	return rerouted, nil
 }
 
-// valid are the states in which the kernel sends packets to a neighbour.
+// validStates are the states in which the kernel sends packets to a neighbour.
 const validStates = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_NOARP |
 	unix.NUD_PERMANENT
 
-// updateNeighbour takes note of what a message says of a neighbour.
+// updateNeighbour applies a message about a neighbour.
 func (w *Watch) updateNeighbour(m netlink.Message, f *Fate) {
 	h, state, ok := decodeNeighbour(m.Data)
 	n := w.hops[h]
@@ -128,8 +127,8 @@ func (w *Watch) updateNeighbour(m netlink.Message, f *Fate) {
 	}
 }
 
-// decodeNeighbour returns what a struct ndmsg and its attributes say: family 8, padding 24,
-// interface 32, state 16, flags 8, type 8.
+// decodeNeighbour decodes struct ndmsg and its attributes: family 8, padding 24, interface 32, state 16, flags 8,
+// type 8.
 func decodeNeighbour(b []byte) (h hop, state uint16, ok bool) {
 	if len(b) < unix.SizeofNdMsg {
 		return h, 0, false
@@ -144,11 +143,11 @@ func decodeNeighbour(b []byte) (h hop, state uint16, ok bool) {
 	return h, state, ok
 }
 
-// resolveDestination finds out by which neighbour a destination is reached.
+// resolveDestination looks up the next hop of a destination.
 func (w *Watch) resolveDestination(to netip.Addr, f *Fate) {
 	n := w.destinations[to]
 	h, found := w.lookUpRoute(to)
-	if !found { // nothing will ever be heard of it, nor of a packet whose route has gone since it was sent
+	if !found { // no event will come for it, nor for a packet whose route has gone since
 		f.settleNeighbour(n, true)
 		return
 	}
@@ -164,10 +163,9 @@ func (w *Watch) resolveDestination(to netip.Addr, f *Fate) {
 	w.destinations[to] = known
 }
 
-// lookUpRoute returns the next hop on the way to a destination, if there is one whose
-// neighbour matters.
+// lookUpRoute returns the next hop to a destination, if it is one that needs a neighbour.
 func (w *Watch) lookUpRoute(to netip.Addr) (h hop, found bool) {
-	// family 8, octets of destination 8, of source 8, TOS 8, table 8, protocol 8, scope 8, type 8, flags 32
+	// family 8, length of destination 8, of source 8, TOS 8, table 8, protocol 8, scope 8, type 8, flags 32
 	request := make([]byte, unix.SizeofRtMsg)
 	request[0], request[1] = addressFamily(to), uint8(to.BitLen())
 	request = netlink.AppendAttribute(request, unix.RTA_DST, to.AsSlice()...)
@@ -190,7 +188,7 @@ func (w *Watch) lookUpRoute(to netip.Addr) (h hop, found bool) {
 				h.address, _ = netip.AddrFromSlice(data)
 			case kind == unix.RTA_VIA && len(data) > 2: // family 16, address
 				h.address, _ = netip.AddrFromSlice(data[2:])
-			case kind == unix.RTA_ENCAP: // the tunnel's own next hop is not this one
+			case kind == unix.RTA_ENCAP: // the next hop of the tunnel itself is another one
 				found = false
 			}
 		}
@@ -198,7 +196,7 @@ func (w *Watch) lookUpRoute(to netip.Addr) (h hop, found bool) {
 	return h, found && err == nil && h.interfaceIndex != 0 && h.address.IsValid()
 }
 
-// requestNeighbour asks the kernel for a neighbour.
+// requestNeighbour queries the kernel for the state of a neighbour.
 func (w *Watch) requestNeighbour(h hop, n *neighbour, f *Fate) {
 	request := make([]byte, unix.SizeofNdMsg)
 	request[0] = addressFamily(h.address)
@@ -209,13 +207,13 @@ func (w *Watch) requestNeighbour(h hop, n *neighbour, f *Fate) {
 			w.updateNeighbour(m, f)
 		}
 	})
-	if err == unix.ENOENT { // where addresses are resolved it was there, and has been let go
+	if err == unix.ENOENT { // if the interface uses neighbours, the entry has expired
 		f.settleNeighbour(n, !w.usesNeighbours(h.interfaceIndex))
 	}
 }
 
-// usesNeighbours says whether an interface has neighbours whose hardware addresses must be found. One that is gone has none
-// that a packet could have left by.
+// usesNeighbours reports whether an interface resolves hardware addresses. It returns true for a missing
+// interface, by which no packet could have left.
 func (w *Watch) usesNeighbours(interfaceIndex int32) bool {
 	// family 8, padding 8, type 16, interface 32, flags 32, change 32
 	request := make([]byte, unix.SizeofIfInfomsg)

@@ -15,5 +15,5 @@ func Open(device int) (*Watch, error) { return nil, errors.ErrUnsupported }
 // Close does nothing.
 func (*Watch) Close() (waiting uint64) { return 0 }
 
-// Poll tells nothing.
+// Poll returns nothing.
 func (*Watch) Poll(time.Time) (f Fate, rerouted bool, err error) { return f, false, nil }

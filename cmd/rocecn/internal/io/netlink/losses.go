@@ -2,27 +2,26 @@ package netlink
 
 import "sync/atomic"
 
-// Losses counts what was lost of a numbered sequence of messages. An overrun of the
-// socket says that some were, before the numbers say how many: it counts as one
-// until then. One that comes late, since two CPUs send at once, is no loss any more.
-// Total may be called by any goroutine.
+// Losses counts lost messages of a numbered sequence. An overrun of the socket counts as one loss until the
+// numbers show how many there were. A message that arrives late, since two CPUs send at the same time, no longer
+// counts as lost. Total may be called by any goroutine.
 type Losses struct {
 	total    atomic.Uint64
 	next     uint32
-	received uint64 // bit n: the message n before the last one has come
+	received uint64 // bit n: the message n before the last one has arrived
 	started  bool
-	overrun  bool // counted as one loss
+	overrun  bool // an overrun counts as one loss
 }
 
-// Number counts what is missing before the message with this number. One that has come already, or is far behind the
-// last one, begins the numbers again.
+// Number counts the messages missing before the one with this number. A repeated number, or one far before the
+// last, starts a new sequence.
 func (l *Losses) Number(n uint32) {
 	gap := n - l.next
 	behind := l.next - 1 - n
 	switch {
 	case !l.started:
 		l.received = 0
-	case behind < 64 && l.received>>behind&1 == 0: // late
+	case behind < 64 && l.received>>behind&1 == 0: // out of order
 		l.received |= 1 << behind
 		if l.total.Load() > 0 {
 			l.total.Add(^uint64(0))
@@ -48,5 +47,5 @@ func (l *Losses) Overrun() {
 	}
 }
 
-// Total returns how many are lost as far as is known.
+// Total returns the number of lost messages, as far as known.
 func (l *Losses) Total() uint64 { return l.total.Load() }

@@ -1,12 +1,12 @@
-// Package netlink has as much of netlink as sources of packets need: messages are
-// read many at once, and nothing is allocated for them.
+// Package netlink implements the part of netlink that packet sources need. It reads messages in batches without
+// allocating.
 package netlink
 
 import "encoding/binary"
 
 var ne = binary.NativeEndian
 
-// A Message is one of a datagram: struct nlmsghdr and what follows it.
+// A Message is struct nlmsghdr with its data.
 type Message struct {
 	Type, Flags uint16
 	Sequence    uint32
@@ -18,8 +18,8 @@ const (
 	attributeSize = 4  // length 16, type 16
 )
 
-// Cut cuts the first message off a datagram. It returns false at the end, and where
-// the octets are no message.
+// Cut returns the first message of a datagram and the rest. It returns false at the end, and if the octets are not
+// a message.
 func Cut(b []byte) (m Message, rest []byte, ok bool) {
 	if len(b) < headerSize {
 		return m, nil, false
@@ -35,9 +35,8 @@ func Cut(b []byte) (m Message, rest []byte, ok bool) {
 	return m, b[min(alignUp(int(n)), len(b)):], true
 }
 
-// CutAttribute cuts the first attribute off a message's data, whose own header is
-// cut off already. Its kind is without the bits that say how its data is made. It
-// returns false at the end, and where the octets are no attribute.
+// CutAttribute returns the first attribute of b, which are attributes after the header of a message, and the rest.
+// Kind has no flags. It returns false at the end, and if the octets are not an attribute.
 func CutAttribute(b []byte) (kind uint16, data, rest []byte, ok bool) {
 	const flags = 0xC000 // NLA_F_NESTED, NLA_F_NET_BYTEORDER
 	if len(b) < attributeSize {
@@ -50,11 +49,10 @@ func CutAttribute(b []byte) (kind uint16, data, rest []byte, ok bool) {
 	return ne.Uint16(b[2:]) &^ flags, b[attributeSize:n:n], b[min(alignUp(n), len(b)):], true
 }
 
-// alignUp rounds up to where the next message or attribute begins.
+// alignUp rounds up to the beginning of the next message or attribute.
 func alignUp(n int) int { return (n + 3) &^ 3 }
 
-// AppendMessage appends a message that has this data: a header of the protocol, and
-// attributes.
+// AppendMessage appends a message. Its data are the header of the protocol and attributes.
 func AppendMessage(b []byte, m Message) []byte {
 	b = ne.AppendUint32(b, uint32(headerSize+len(m.Data)))
 	b = ne.AppendUint16(b, m.Type)

@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	batchSize    = 16       // datagrams that are read at once
-	datagramSize = 68 << 10 // of a datagram: the longest attribute, with a packet in it, and others
+	batchSize    = 16       // datagrams of one system call
+	datagramSize = 68 << 10 // size of a datagram: the longest attribute, with a packet in it, and others
 
-	// roomInKernel is how many octets the kernel may keep that are not read fast
-	// enough. At the default, 208 KiB, the first burst is too much.
+	// receiveBuffer is the size in bytes of the socket's receive buffer. The default of 208 KiB is too small for
+	// the first burst.
 	receiveBuffer = 8 << 20
 )
 
 // ErrNoRights matches fs.ErrPermission.
 var ErrNoRights = fmt.Errorf("%w: CAP_NET_ADMIN is needed", fs.ErrPermission)
 
-// A mmsghdr is the struct of recvmmsg(2).
+// A mmsghdr is struct mmsghdr of recvmmsg(2).
 type mmsghdr struct {
 	msg unix.Msghdr
-	n   uint32 // octets received
+	n   uint32 // bytes received
 }
 
-// A Socket is one of netlink. It is for one goroutine.
+// A Socket is a netlink socket. It is for one goroutine.
 type Socket struct {
 	fd        int
-	admin     bool // has CAP_NET_ADMIN
+	admin     bool // the process has CAP_NET_ADMIN
 	sequence  uint32
 	messages  [batchSize]mmsghdr
 	iovecs    [batchSize]unix.Iovec
@@ -40,7 +40,7 @@ type Socket struct {
 	datagrams [batchSize][]byte
 }
 
-// Open opens a socket of a protocol, NETLINK_….
+// Open opens a socket of a protocol NETLINK_….
 func Open(protocol int) (*Socket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -64,10 +64,9 @@ func Open(protocol int) (*Socket, error) {
 	return s, nil
 }
 
-// Receive returns the datagrams of the kernel that are there now, valid until it is
-// called again. Those that were lost since there was no room are not: the error is
-// unix.ENOBUFS once, ahead of those that came before. Datagrams of others are left
-// out, and what is left may be none; at the end the error is unix.EAGAIN.
+// Receive returns the available datagrams of the kernel, valid until the next call. It skips datagrams of other
+// processes, so the result may be empty. If datagrams were lost, the error is unix.ENOBUFS once, before the
+// datagrams that came earlier. If none is available, it is unix.EAGAIN.
 func (s *Socket) Receive() ([][]byte, error) {
 	for i := range s.messages {
 		s.messages[i].msg.Namelen = unix.SizeofSockaddrNetlink
@@ -86,7 +85,7 @@ func (s *Socket) Receive() ([][]byte, error) {
 	return datagrams, nil
 }
 
-// Send sends a request of a kind. The kernel has done what it says when it returns.
+// Send sends a request of a kind. The kernel has processed it when Send returns.
 func (s *Socket) Send(kind, flags uint16, data []byte) error {
 	s.sequence++
 	m := Message{Type: kind, Flags: flags | unix.NLM_F_REQUEST, Sequence: s.sequence, Data: data}
@@ -94,8 +93,8 @@ func (s *Socket) Send(kind, flags uint16, data []byte) error {
 	return os.NewSyscallError("sendto", unix.Sendto(s.fd, AppendMessage(nil, m), 0, to))
 }
 
-// Request is Send and returns the kernel's error. It calls f, if it is not nil, with the
-// messages that answer the request; other ones that are there are lost.
+// Request sends a request and returns the kernel's error. It calls f, unless it is nil, for each message of the
+// answer, and drops other messages.
 func (s *Socket) Request(kind, flags uint16, data []byte, f func(Message)) error {
 	if err := s.Send(kind, flags|unix.NLM_F_ACK, data); err != nil {
 		return err
@@ -103,7 +102,7 @@ func (s *Socket) Request(kind, flags uint16, data []byte, f func(Message)) error
 	return s.readAnswers(f)
 }
 
-// Dump is Request for all there are of something.
+// Dump is like Request for a request that lists all objects.
 func (s *Socket) Dump(kind uint16, data []byte, f func(Message)) error {
 	if err := s.Send(kind, unix.NLM_F_DUMP, data); err != nil {
 		return err
@@ -111,14 +110,15 @@ func (s *Socket) Dump(kind uint16, data []byte, f func(Message)) error {
 	return s.readAnswers(f)
 }
 
-// readAnswers calls f with the messages that answer the request sent last, and returns the error that ends them.
+// readAnswers calls f for each message of the answer to the last request, and returns the error that ends the
+// answer.
 func (s *Socket) readAnswers(f func(Message)) error {
 	for {
 		datagrams, err := s.Receive()
 		switch {
 		case err == unix.EINTR, err == unix.ENOBUFS:
 			continue
-		case err == unix.EAGAIN: // the kernel answers before sendto returns, if nothing overran
+		case err == unix.EAGAIN: // the kernel answers before sendto returns, unless the buffer overran
 			return errNoAnswer
 		case err != nil:
 			return os.NewSyscallError("recvmmsg", err)
@@ -127,7 +127,7 @@ func (s *Socket) readAnswers(f func(Message)) error {
 			for m, b, ok := Cut(b); ok; m, b, ok = Cut(b) {
 				switch {
 				case m.Sequence != s.sequence:
-				case m.Type == unix.NLMSG_DONE: // of a dump
+				case m.Type == unix.NLMSG_DONE: // end of a dump
 					return nil
 				case m.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
 					return s.requestError(unix.Errno(-int32(ne.Uint32(m.Data))))
@@ -141,8 +141,8 @@ func (s *Socket) readAnswers(f func(Message)) error {
 
 var errNoAnswer = errors.New("netlink: the kernel has not answered")
 
-// requestError returns what an error of the kernel's means, nil for 0. EPERM is left as
-// it is where rights are not what is missing.
+// requestError returns the meaning of a kernel error, nil for 0. EPERM stays as it is if the process has
+// CAP_NET_ADMIN.
 func (s *Socket) requestError(errno unix.Errno) error {
 	switch {
 	case errno == 0:
@@ -153,7 +153,7 @@ func (s *Socket) requestError(errno unix.Errno) error {
 	return errno
 }
 
-// Join joins a multicast group. The kernel may want CAP_NET_ADMIN for it.
+// Join joins a multicast group. Some groups need CAP_NET_ADMIN.
 func (s *Socket) Join(group uint32) error {
 	err := unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, int(group))
 	if err == unix.EPERM {
@@ -162,7 +162,7 @@ func (s *Socket) Join(group uint32) error {
 	return os.NewSyscallError("setsockopt", err)
 }
 
-// Leave leaves a multicast group: no more comes than is there.
+// Leave leaves a multicast group. Messages that have arrived can still be received.
 func (s *Socket) Leave(group uint32) error {
 	return unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, int(group))
 }

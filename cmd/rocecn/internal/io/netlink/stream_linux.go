@@ -6,22 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Stream is what the sources of packets have in common: a socket whose messages are
-// numbered.
+// A Stream is a socket with numbered messages, as packet sources use it.
 type Stream struct {
 	*Socket
 	Losses
-	Stopped bool // it ends when all is read that came before
+	Stopped bool // end after the messages that have arrived
 }
 
-// Next returns the datagrams that are there now, nil for none. At the end the error is
-// io.EOF.
+// Next returns the available datagrams, or nil. At the end the error is io.EOF.
 func (s *Stream) Next() ([][]byte, error) {
 	for {
 		datagrams, err := s.Receive()
 		switch {
 		case err == unix.EINTR:
-		case err == unix.ENOBUFS: // is told once, ahead of the messages that came before
+		case err == unix.ENOBUFS: // reported once, before the messages that came earlier
 			s.Overrun()
 		case err == unix.EAGAIN && s.Stopped:
 			return nil, io.EOF
@@ -33,5 +31,5 @@ func (s *Stream) Next() ([][]byte, error) {
 	}
 }
 
-// Lost is that of netio.Source.
+// Lost implements netio.Source.
 func (s *Stream) Lost() uint64 { return s.Total() }

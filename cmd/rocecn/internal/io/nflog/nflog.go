@@ -1,6 +1,6 @@
-// Package nflog is a source of packets that a rule of nftables logs. That is how
-// the agent of a host gets Fast CNPs: Linux does not know their option, and would
-// reject them by ICMPv6 before a socket could see them. [Rules] are such rules.
+// Package nflog receives packets that a rule of nftables logs. The agent of a host receives Fast CNPs that way:
+// Linux does not know their option and would reject them by ICMPv6 before a socket receives them. [Rules] returns
+// such rules.
 package nflog
 
 import (
@@ -15,10 +15,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Rules returns a table of this name for nft, which takes the place of one that is
-// there: packets to this host with destination options and the UDP port of RoCEv2 go
-// to the group, and nowhere else, and so do those that it forwards out of these ports,
-// to hosts behind it. Without an agent they are dropped all the same.
+// Rules returns a table of this name for nft, which replaces an existing one. It logs packets to this host with
+// destination options and the UDP port of RoCEv2 to the group, and drops them. It does the same for packets that
+// are forwarded out of the given ports. Without an agent the packets are dropped as well.
 func Rules(table string, group uint16, ports ...string) string {
 	chain := func(hook, where string) string {
 		return fmt.Sprintf(`	chain %[1]s {
@@ -50,7 +49,7 @@ const (
 // headerSize is the length of struct nfgenmsg: family 8, version 8, group 16.
 const headerSize = 4
 
-// An entry is a packet of the log.
+// An entry is a logged packet.
 type entry struct {
 	group       uint16
 	packet      netio.Packet
@@ -58,7 +57,7 @@ type entry struct {
 	hasSequence bool
 }
 
-// decodeMessage reads a message. It returns false for one that is no packet.
+// decodeMessage decodes a message. It returns false if it is not a packet.
 func (e *entry) decodeMessage(m netlink.Message) bool {
 	if m.Type != logged || len(m.Data) < headerSize {
 		return false

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Source is a [netio.Source] of what rules of nftables log for one group.
+// A Source is a [netio.Source] of packets that nftables rules log to one group.
 type Source struct {
 	stream  netlink.Stream
 	group   uint16
@@ -20,11 +20,10 @@ type Source struct {
 	packets []netio.Packet
 }
 
-// ErrTaken: another program reads the group.
+// ErrTaken reports that another program reads the group.
 var ErrTaken = errors.New("another program reads this group")
 
-// Open begins to read a group, in the network namespace of the calling thread. That
-// needs CAP_NET_ADMIN.
+// Open starts to read a group in the network namespace of the calling thread. It needs CAP_NET_ADMIN.
 func Open(group uint16) (*Source, error) {
 	socket, err := netlink.Open(unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -34,7 +33,7 @@ func Open(group uint16) (*Source, error) {
 	switch err := socket.Request(configure, 0, s.bindRequest(), nil); {
 	case err == nil:
 		return s, nil
-	case err == unix.EPERM: // with CAP_NET_ADMIN
+	case err == unix.EPERM: // the process has CAP_NET_ADMIN
 		err = ErrTaken
 		fallthrough
 	default:
@@ -55,8 +54,8 @@ const (
 	numbered      = 1 // NFULNL_CFG_F_SEQ
 )
 
-// bindRequest returns the request for whole packets, each at once: by default the kernel
-// waits for a hundred or a second.
+// bindRequest returns the request for whole packets without delay. By default the kernel collects a hundred
+// packets or waits a second.
 func (s *Source) bindRequest() []byte {
 	b := s.appendCommand(commandBind)
 	b = netlink.AppendAttribute(b, cfgMode, 0, 0, 0xFF, 0xFF, copyPacket, 0)
@@ -69,8 +68,7 @@ func (s *Source) appendCommand(command uint8) []byte {
 	return netlink.AppendAttribute(header, cfgCommand, command)
 }
 
-// Read is that of [netio.Source]. A packet has the time stamp of the kernel, or,
-// where it gives none, the time at which it is read.
+// Read implements [netio.Source]. A packet has the kernel's time stamp, or else the time of the call.
 func (s *Source) Read() ([]netio.Packet, error) {
 	datagrams, err := s.stream.Next()
 	switch {
@@ -79,11 +77,11 @@ func (s *Source) Read() ([]netio.Packet, error) {
 	case err != nil:
 		return nil, fmt.Errorf("nflog: group %d: %w", s.group, err)
 	}
-	s.readPackets(datagrams) // there may be none of the group
+	s.readPackets(datagrams) // the result may be empty
 	return s.packets, nil
 }
 
-// readPackets reads the packets of the group in some datagrams.
+// readPackets decodes the packets of the group in datagrams.
 func (s *Source) readPackets(datagrams [][]byte) {
 	s.packets = s.packets[:0]
 	var now time.Time
@@ -107,17 +105,17 @@ func (s *Source) readPackets(datagrams [][]byte) {
 	}
 }
 
-// Stop is that of [netio.Source].
+// Stop implements [netio.Source].
 func (s *Source) Stop() error {
 	s.stream.Stopped = true
 	return s.stream.Send(configure, 0, s.appendCommand(commandUnbind))
 }
 
-// FD is that of [netio.Source].
+// FD implements [netio.Source].
 func (s *Source) FD() int { return s.stream.FD() }
 
-// Lost is that of [netio.Source].
+// Lost implements [netio.Source].
 func (s *Source) Lost() uint64 { return s.stream.Lost() }
 
-// Close is that of [netio.Source].
+// Close implements [netio.Source].
 func (s *Source) Close() error { return s.stream.Close() }

@@ -8,11 +8,10 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// A Source is a [netio.Source] of what rules of nftables log for one group, on
-// Linux.
+// A Source is a [netio.Source] of packets that nftables rules log to one group. It exists on Linux only.
 type Source struct{ netio.Source }
 
-// ErrTaken: another program reads the group.
+// ErrTaken reports that another program reads the group.
 var ErrTaken = errors.New("another program reads this group")
 
 // Open returns errors.ErrUnsupported.

@@ -1,4 +1,4 @@
-// Package nftables says whether the rules of the kernel are still those that they were.
+// Package nftables detects changes of the nftables rules.
 package nftables
 
 import (
@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Ruleset is all rules of a network namespace. It is for one goroutine.
+// A Ruleset is the set of all rules of a network namespace. It is for one goroutine.
 type Ruleset struct{ socket *netlink.Socket }
 
-// Open opens the rules of the network namespace of the calling thread. To ask needs CAP_NET_ADMIN.
+// Open opens the rules of the network namespace of the calling thread. Generation needs CAP_NET_ADMIN.
 func Open() (*Ruleset, error) {
 	socket, err := netlink.Open(unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -20,8 +20,8 @@ func Open() (*Ruleset, error) {
 	return &Ruleset{socket}, nil
 }
 
-// Generation returns a number that is another one after each change of any rule. What packets change by themselves,
-// such as counters, is no change.
+// Generation returns a number that changes with each change of a rule. Changes by packets, such as of counters, do
+// not count.
 func (r *Ruleset) Generation() (generation uint32, err error) {
 	const ask = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN
 	header := []byte{unix.AF_UNSPEC, 0, 0, 0} // family 8, version 8, resource 16
@@ -39,5 +39,5 @@ func (r *Ruleset) Generation() (generation uint32, err error) {
 	return generation, err
 }
 
-// Close closes them.
+// Close closes the socket.
 func (r *Ruleset) Close() error { return r.socket.Close() }

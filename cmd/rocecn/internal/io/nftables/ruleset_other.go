@@ -4,13 +4,13 @@ package nftables
 
 import "errors"
 
-// A Ruleset is nothing here.
+// A Ruleset is empty on this system.
 type Ruleset struct{}
 
 // Open returns errors.ErrUnsupported.
 func Open() (*Ruleset, error) { return nil, errors.ErrUnsupported }
 
-// Generation tells nothing.
+// Generation returns errors.ErrUnsupported.
 func (*Ruleset) Generation() (uint32, error) { return 0, errors.ErrUnsupported }
 
 // Close does nothing.

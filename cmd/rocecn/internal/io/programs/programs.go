@@ -1,4 +1,4 @@
-// Package programs makes commands of programs of the system, which may not answer.
+// Package programs runs programs of the system that may not answer.
 package programs
 
 import (
@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// patience is how long a program may take that is asked for something.
-const patience = 5 * time.Second
+// timeout is the time limit of a query.
+const timeout = 5 * time.Second
 
-// ErrNoAnswer is the cause with which a context of [Patient] ends.
-var ErrNoAnswer = fmt.Errorf("no answer within %v", patience)
+// ErrNoAnswer is the cause with which a context of [WithTimeout] ends.
+var ErrNoAnswer = fmt.Errorf("no answer within %v", timeout)
 
-// WithTimeout returns a context for asking programs, which ends after five seconds.
+// WithTimeout returns a context that ends after five seconds, for a query.
 func WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, patience, ErrNoAnswer)
+	return context.WithTimeoutCause(ctx, timeout, ErrNoAnswer)
 }
 
-// Command is [exec.CommandContext] for a program that may have begun others, and left them behind when it was ended:
-// for those the wait is a second, though they hold its output.
+// Command is like [exec.CommandContext], for a program that may start others. After the program was killed, Wait
+// waits for at most a second for children that hold its output.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second

@@ -1,12 +1,11 @@
-// Package psample is a source of packets that the kernel or switch hardware samples:
-// those of one group of PSAMPLE, which tc's action sample feeds, behind RED's qevent
-// mark with the very packets that RED marks, and drivers of switches feed, some with
-// the depth of the queue:
+// Package psample receives packets that the kernel or switch hardware samples: those of one group of PSAMPLE. Its
+// samples come from tc's action sample and from drivers of switches, some with the depth of the queue. With RED's
+// qevent mark they are exactly the packets that RED marks:
 //
 //	tc qdisc add dev swp1 root handle 1: red … ecn qevent mark block 10
 //	tc filter add block 10 matchall action sample rate 1 group 5
 //
-// PSAMPLE sends each sample to all readers: a second reader of the group gets them, too.
+// PSAMPLE sends each sample to all readers of the group.
 package psample
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// What PSAMPLE calls itself, and its messages and attributes (linux/psample.h).
+// Names, messages and attributes of PSAMPLE (linux/psample.h).
 const (
 	familyName = "psample"
 	groupName  = "packets"
@@ -46,8 +45,8 @@ type sample struct {
 	packet          netio.Packet
 }
 
-// decodeMessage reads a message of PSAMPLE's family. It returns false for one that is no
-// packet: the other messages are about groups.
+// decodeMessage decodes a message of PSAMPLE's family. It returns false for a message about groups, which has no
+// packet.
 func (s *sample) decodeMessage(m netlink.Message) bool {
 	if len(m.Data) < headerSize || m.Data[0] != commandSample {
 		return false
@@ -84,8 +83,7 @@ func (s *sample) decodeMessage(m netlink.Message) bool {
 	return hasData && hasGroup
 }
 
-// readIndex reads the number of an interface. The kernel sends 16 bits of it, and might
-// send all 32.
+// readIndex decodes an interface index. The kernel sends 16 bits of it, and may send 32 bits in the future.
 func readIndex(b []byte) int {
 	switch len(b) {
 	case 2:

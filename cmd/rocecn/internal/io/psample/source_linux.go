@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Source is a [netio.Source] of the packets of a group, which are those of interfaces
-// that carry Ethernet. A packet has a Depth where the hardware tells it, and the time at
-// which it was sampled, or, where nobody tells, at which it is read. Lost does not count
-// what was not sampled because only one packet of many is.
+// A Source is a [netio.Source] of the packets of a group, from Ethernet interfaces. A packet has a Depth if the
+// hardware reports it, and the time of sampling, or else of reading. Lost does not include packets that the
+// sampling rate leaves out.
 type Source struct {
 	stream    netlink.Stream
 	family    uint16
@@ -25,12 +24,10 @@ type Source struct {
 	packets   []netio.Packet
 }
 
-// ErrNoPSAMPLE: the kernel was built without PSAMPLE, or its module psample is not
-// loaded.
+// ErrNoPSAMPLE reports that the kernel was built without PSAMPLE, or that its module psample is not loaded.
 var ErrNoPSAMPLE = errors.New("the kernel has no PSAMPLE: is the module psample loaded?")
 
-// Open begins to read a group, in the network namespace of the calling thread. That
-// needs CAP_NET_ADMIN.
+// Open starts to read a group in the network namespace of the calling thread. It needs CAP_NET_ADMIN.
 func Open(group uint32) (*Source, error) {
 	s := &Source{group: group, packets: make([]netio.Packet, 0, 64)}
 	var err error
@@ -47,7 +44,7 @@ func Open(group uint32) (*Source, error) {
 	return s, nil
 }
 
-// findFamily asks for the numbers of the family and of its multicast group.
+// findFamily looks up the numbers of the family and of its multicast group.
 func (s *Source) findFamily() error {
 	request := []byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}
 	request = netlink.AppendAttribute(request, unix.CTRL_ATTR_FAMILY_NAME, append([]byte(familyName), 0)...)
@@ -62,8 +59,7 @@ func (s *Source) findFamily() error {
 	return err
 }
 
-// readFamily reads the attributes of a family: its number, and that of its multicast group
-// of packets.
+// readFamily decodes the attributes of a family: its number, and the number of its multicast group of packets.
 func readFamily(b []byte) (id uint16, group uint32) {
 	for kind, data, rest, ok := netlink.CutAttribute(b); ok; kind, data, rest, ok = netlink.CutAttribute(rest) {
 		switch {
@@ -80,7 +76,7 @@ func readFamily(b []byte) (id uint16, group uint32) {
 	return id, group
 }
 
-// readGroup reads a multicast group, and says whether it is that of packets.
+// readGroup decodes a multicast group, and reports whether it is the group of packets.
 func readGroup(b []byte) (n uint32, found bool) {
 	for kind, data, rest, ok := netlink.CutAttribute(b); ok; kind, data, rest, ok = netlink.CutAttribute(rest) {
 		switch {
@@ -93,7 +89,7 @@ func readGroup(b []byte) (n uint32, found bool) {
 	return n, found
 }
 
-// Read is that of [netio.Source].
+// Read implements [netio.Source].
 func (s *Source) Read() ([]netio.Packet, error) {
 	datagrams, err := s.stream.Next()
 	switch {
@@ -102,11 +98,11 @@ func (s *Source) Read() ([]netio.Packet, error) {
 	case err != nil:
 		return nil, fmt.Errorf("psample: group %d: %w", s.group, err)
 	}
-	s.readPackets(datagrams) // there may be none of the group
+	s.readPackets(datagrams) // the result may be empty
 	return s.packets, nil
 }
 
-// readPackets reads the packets of the group in some datagrams.
+// readPackets decodes the packets of the group in datagrams.
 func (s *Source) readPackets(datagrams [][]byte) {
 	s.packets = s.packets[:0]
 	var now time.Time
@@ -127,17 +123,17 @@ func (s *Source) readPackets(datagrams [][]byte) {
 	}
 }
 
-// Stop is that of [netio.Source].
+// Stop implements [netio.Source].
 func (s *Source) Stop() error {
 	s.stream.Stopped = true
 	return s.stream.Leave(s.multicast)
 }
 
-// FD is that of [netio.Source].
+// FD implements [netio.Source].
 func (s *Source) FD() int { return s.stream.FD() }
 
-// Lost is that of [netio.Source].
+// Lost implements [netio.Source].
 func (s *Source) Lost() uint64 { return s.stream.Lost() }
 
-// Close is that of [netio.Source].
+// Close implements [netio.Source].
 func (s *Source) Close() error { return s.stream.Close() }

@@ -8,10 +8,10 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// A Source is a [netio.Source] of the packets of a group, on Linux.
+// A Source is a [netio.Source] of the packets of a group. It exists on Linux only.
 type Source struct{ netio.Source }
 
-// ErrNoPSAMPLE: the kernel has no PSAMPLE.
+// ErrNoPSAMPLE reports that the kernel has no PSAMPLE.
 var ErrNoPSAMPLE = errors.New("the kernel has no PSAMPLE")
 
 // Open returns errors.ErrUnsupported.

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind returns the kind of the qdisc that an interface has as its root, such as fq_codel, or noqueue where packets do
-// not wait.
+// Kind returns the kind of the root qdisc of an interface, such as fq_codel, or noqueue if packets do not wait.
 func Kind(name string) (kind string, err error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {

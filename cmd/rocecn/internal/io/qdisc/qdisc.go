@@ -1,39 +1,35 @@
-// Package qdisc is a source of what waits in the queues of this host: RoCEv2 packets
-// that were put into a queue of some length or more, with the depth that they met.
+// Package qdisc receives packets that wait in queues of this host: RoCEv2 packets that were added to a queue of at
+// least some depth, with this depth.
 //
-// A BPF program at the tracepoint qdisc_enqueue watches the queues, whatever qdisc
-// they have; nothing of the configuration of traffic control changes. What never
-// meets a queue is not seen: what XDP or hardware forwards, what leaves by an interface
-// without one (noqueue), and what a qdisc drops. Nobody knows the depth of a queue that
-// is counted by CPU, as pfifo_fast does: see [Source.Unknown]. A packet that
-// segmentation offload has made, and that the qdisc (tbf) cuts, is not seen reliably.
+// A BPF program at the tracepoint qdisc_enqueue watches the queues of any qdisc. It changes nothing in the
+// configuration of traffic control. It does not see packets without a queue, which XDP or hardware forwards or
+// which leave by an interface with noqueue, nor packets that a qdisc drops. The depth of a queue that is counted
+// by CPU, as by pfifo_fast, is unknown: see [Source.Unknown]. A packet of segmentation offload that the qdisc
+// (tbf) splits is not seen reliably.
 package qdisc
 
 import "time"
 
-// An Interface is one whose queue is watched.
+// An Interface is an interface whose queue is watched.
 type Interface struct {
 	Name string
-	// Threshold is how many octets are in the queue, the packet included, from which
-	// on it is given.
+	// Threshold is the queue depth in bytes, including the packet, from which on packets are reported.
 	Threshold uint64
 }
 
-// Config says what [Open] watches.
+// Config configures [Open].
 type Config struct {
 	Interfaces []Interface
-	// PerFlow is the shortest time between two packets of a flow that are given, so
-	// that those fit through that may be answered; 0 sets no limit. A flow is known
-	// by its addresses and destination queue pair, in a tunnel by its outer addresses
-	// and flow label, and by the interface.
+	// PerFlow is the shortest time between two reported packets of a flow, so that packets that may be answered fit
+	// into the ring; 0 sets no limit. A flow is identified by its interface, addresses and destination queue pair,
+	// in a tunnel by its outer addresses and flow label.
 	PerFlow time.Duration
-	// Tunnels gives packets, too, that may carry RoCEv2 in a tunnel: IP in IP, GRE,
-	// VXLAN, Geneve.
+	// Tunnels includes packets that may carry RoCEv2 in a tunnel: IP in IP, GRE, VXLAN, Geneve.
 	Tunnels bool
-	// Ring is the size of the buffer of what is not read yet, in octets; 0 stands for
-	// 4 MiB, which is some 7,500 packets. The least power of two is taken that has it.
+	// Ring is the size in bytes of the buffer of unread packets, rounded up to a power of two; 0 stands for 4 MiB,
+	// about 7,500 packets.
 	Ring uint32
 }
 
-// Snap is how many octets of a packet are given at most.
+// Snap is the largest number of bytes reported of a packet.
 const Snap = 512

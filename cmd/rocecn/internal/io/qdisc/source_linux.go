@@ -19,8 +19,8 @@ import (
 
 var ne = binary.NativeEndian
 
-// A Source is a [netio.Source] of packets that wait in queues. They begin with the IP
-// header, are cut at [Snap], leave by their Interface, and have a Depth.
+// A Source is a [netio.Source] of packets that wait in queues. They begin with the IP header, are truncated to
+// [Snap], leave by their Interface, and have a Depth.
 type Source struct {
 	objects struct {
 		Enqueue    *ebpf.Program `ebpf:"enqueue"`
@@ -34,8 +34,8 @@ type Source struct {
 	stopped bool
 }
 
-// Open begins to watch interfaces of the calling thread's network namespace. That
-// needs CAP_BPF and CAP_PERFMON, and a kernel with BTF.
+// Open starts to watch interfaces in the network namespace of the calling thread. It needs CAP_BPF and
+// CAP_PERFMON, and a kernel with BTF.
 func Open(c Config) (*Source, error) {
 	s := new(Source)
 	if err := s.openProgram(&c); err != nil {
@@ -76,9 +76,8 @@ func (s *Source) openProgram(c *Config) error {
 	return err
 }
 
-// Watch watches these interfaces instead of those before, as far as they are there: it
-// is an error if none is, and then nothing changes. One that was deleted and made again
-// has another number, and must be watched again.
+// Watch replaces the watched interfaces, and skips missing ones. If all are missing, it returns an error and
+// changes nothing. A recreated interface has a new index and must be watched again.
 func (s *Source) Watch(interfaces []Interface) error {
 	thresholds := make(map[uint32]uint64)
 	var missing error
@@ -114,7 +113,7 @@ func (s *Source) Watch(interfaces []Interface) error {
 	return nil
 }
 
-// Places in struct event of queue.bpf.c.
+// Offsets in struct event of queue.bpf.c.
 const (
 	atTime      = 0
 	atInterface = 8
@@ -124,7 +123,7 @@ const (
 	atData      = 24
 )
 
-// Read is that of [netio.Source].
+// Read implements [netio.Source].
 func (s *Source) Read() ([]netio.Packet, error) {
 	s.ring.Free()
 	var now time.Time
@@ -146,8 +145,7 @@ func (s *Source) Read() ([]netio.Packet, error) {
 	return s.packets[:n], nil
 }
 
-// readPacket returns the packet of an event. The time is now where the monotonic clock
-// shows this.
+// readPacket decodes an event. now is the wall clock time at the given monotonic time.
 func readPacket(event []byte, now time.Time, monotonic int64) netio.Packet {
 	snap := min(ne.Uint32(event[atSnap:]), Snap)
 	index := int(ne.Uint32(event[atInterface:]))
@@ -161,16 +159,16 @@ func readPacket(event []byte, now time.Time, monotonic int64) netio.Packet {
 	}
 }
 
-// Stop is that of [netio.Source].
+// Stop implements [netio.Source].
 func (s *Source) Stop() error {
 	s.stopped = true
 	return s.link.Close()
 }
 
-// FD is that of [netio.Source].
+// FD implements [netio.Source].
 func (s *Source) FD() int { return s.ring.FD() }
 
-// The counters of queue.bpf.c.
+// Counters of queue.bpf.c.
 const (
 	given = iota
 	limited
@@ -182,21 +180,20 @@ func (s *Source) readCounter(what uint32) uint64 {
 	return bpf.Counters{Map: s.objects.Counters}.Sum(what)
 }
 
-// Lost is that of [netio.Source].
+// Lost implements [netio.Source].
 func (s *Source) Lost() uint64 { return s.readCounter(lost) }
 
-// Given returns how many packets were given, and are read or to be read.
+// Given returns the number of reported packets, read or unread.
 func (s *Source) Given() uint64 { return s.readCounter(given) }
 
-// Limited returns how many packets were not given because of Config.PerFlow. Any
-// goroutine may call it.
+// Limited returns the number of packets that Config.PerFlow left out. Any goroutine may call it.
 func (s *Source) Limited() uint64 { return s.readCounter(limited) }
 
-// Unknown returns how many packets of watched interfaces met a queue whose depth
-// nobody knows: those interfaces need another qdisc. Any goroutine may call it.
+// Unknown returns the number of packets that met a queue of unknown depth: their interfaces need another qdisc.
+// Any goroutine may call it.
 func (s *Source) Unknown() uint64 { return s.readCounter(unknown) }
 
-// Close is that of [netio.Source].
+// Close implements [netio.Source].
 func (s *Source) Close() (err error) {
 	if s.link != nil && !s.stopped {
 		err = s.link.Close()

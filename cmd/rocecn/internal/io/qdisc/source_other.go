@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// A Source is a [netio.Source] of packets that wait in queues, on Linux.
+// A Source is a [netio.Source] of packets that wait in queues. It exists on Linux only.
 type Source struct{ netio.Source }
 
 // Open returns errors.ErrUnsupported.

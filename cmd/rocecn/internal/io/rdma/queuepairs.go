@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/programs"
 )
 
-// A QueuePair is a queue pair of this host, and who has it.
+// A QueuePair is a queue pair of this host with its owner.
 type QueuePair struct {
 	Device   string `json:"device"` // such as mlx5_0
 	Port     int    `json:"port"`
@@ -17,19 +17,19 @@ type QueuePair struct {
 	Type     string `json:"type"`  // such as RC
 	State    string `json:"state"` // such as RTS
 	PID      int    `json:"pid,omitempty"`
-	// Comm is the name of the program, in brackets that of a part of the kernel. A program may call itself anything.
+	// Comm is the name of the owning program, or in brackets of a part of the kernel. A program may choose any
+	// name.
 	Comm string `json:"comm,omitempty"`
 }
 
-// QueuePairs returns what the program says of queue pairs, connected or not, for [ParseQueuePairs].
+// QueuePairs returns the output of rdma resource show qp, connected or not, for [ParseQueuePairs].
 func QueuePairs(ctx context.Context) (string, error) {
 	ctx, cancel := programs.WithTimeout(ctx)
 	defer cancel()
 	return runShow(ctx, "qp")
 }
 
-// ParseQueuePairs reads what rdma resource show qp has printed, at most so many queue pairs. Lines that are of none are
-// passed over.
+// ParseQueuePairs parses the output of rdma resource show qp, up to most queue pairs. It skips other lines.
 func ParseQueuePairs(text string, most int) (all []QueuePair) {
 	for line := range strings.Lines(text) {
 		f := splitFields(line)

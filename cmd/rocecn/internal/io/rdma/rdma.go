@@ -1,5 +1,5 @@
-// Package rdma asks for the queue pairs of this host's RDMA devices, by the program rdma of iproute2: the kernel knows
-// them, so that nothing has to be learned from packets, which a card that does RoCE itself does not show to the kernel.
+// Package rdma reads the queue pairs of this host's RDMA devices by the program rdma of iproute2. The kernel knows
+// them, so they need not be learned from packets, which a card with hardware RoCE does not show to the kernel.
 package rdma
 
 import (
@@ -17,8 +17,8 @@ import (
 // A Pair is a connected queue pair of this host.
 type Pair struct {
 	QP, RemoteQP uint32
-	// Remote is the address of the other end, which only connections by the connection manager tell: of others it is
-	// the zero Addr.
+	// Remote is the address of the peer, or the zero Addr for connections that the connection manager did not set
+	// up.
 	Remote netip.Addr
 }
 
@@ -37,9 +37,9 @@ func Pairs(ctx context.Context, device string) ([]Pair, error) {
 	return parsePairs(qps, ids, device), nil
 }
 
-var errPrinted = errors.New("it says")
+var errPrinted = errors.New("error output")
 
-// runShow returns what the program says of a kind of resources.
+// runShow returns the output of rdma resource show for a kind of resources.
 func runShow(ctx context.Context, kind string) (string, error) {
 	var out, said bytes.Buffer
 	cmd := programs.Command(ctx, "rdma", "resource", "show", kind)
@@ -48,7 +48,7 @@ func runShow(ctx context.Context, kind string) (string, error) {
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("rdma: %w", context.Cause(ctx))
 	}
-	if text := strings.TrimSpace(said.String()); text != "" { // also where it does not count as an error
+	if text := strings.TrimSpace(said.String()); text != "" { // errors that do not change the exit status
 		return "", fmt.Errorf("rdma: %w: %s", errPrinted, text)
 	}
 	if err != nil {
@@ -57,8 +57,8 @@ func runShow(ctx context.Context, kind string) (string, error) {
 	return out.String(), nil
 }
 
-// parsePairs reads what the program has said of queue pairs and of the connection manager's ids, lines of keys and values,
-// of a device or of all.
+// parsePairs parses the queue pairs and connection manager ids that rdma prints, as lines of keys and values, for
+// one device or all.
 func parsePairs(qps, ids, device string) (all []Pair) {
 	type name struct {
 		link string
@@ -68,7 +68,7 @@ func parsePairs(qps, ids, device string) (all []Pair) {
 	for line := range strings.Lines(ids) {
 		f := splitFields(line)
 		qp, ok := parseNumber(f["lqpn"])
-		// Of IPv6 the address is not in brackets: the port is behind the last colon.
+		// An IPv6 address has no brackets: the port follows the last colon.
 		at := strings.LastIndexByte(f["dst-addr"], ':')
 		if !ok || at < 0 || f["state"] != "CONNECT" {
 			continue
@@ -81,7 +81,7 @@ func parsePairs(qps, ids, device string) (all []Pair) {
 		f := splitFields(line)
 		qp, ok := parseNumber(f["lqpn"])
 		remote, connected := parseNumber(f["rqpn"])
-		of, _, _ := strings.Cut(f["link"], "/") // the port is behind it
+		of, _, _ := strings.Cut(f["link"], "/") // without the port
 		sends := f["state"] == "RTS" || f["state"] == "SQD"
 		if device != "" && of != device || !ok || !connected || remote == 0 || !sends {
 			continue
@@ -91,8 +91,8 @@ func parsePairs(qps, ids, device string) (all []Pair) {
 	return all
 }
 
-// splitFields returns the keys of a line with their values. The name of a program, comm, may be anything: behind it only the
-// last address counts, since no key but those of addresses and ids is printed there.
+// splitFields returns the keys and values of a line. The program name after comm may contain anything, so after it
+// only the last dst-addr counts: rdma prints only addresses and ids there.
 func splitFields(line string) map[string]string {
 	m := map[string]string{}
 	words := strings.Fields(line)
@@ -112,7 +112,7 @@ func splitFields(line string) map[string]string {
 	return m
 }
 
-// parseNumber reads a number of a queue pair.
+// parseNumber parses a queue pair number.
 func parseNumber(text string) (uint32, bool) {
 	n, err := strconv.ParseUint(text, 10, 24)
 	return uint32(n), err == nil

@@ -65,7 +65,7 @@ esac
 	require.ErrorContains(t, err, "rdma: exit status 1")
 	program("echo Failed to open NETLINK_RDMA socket >&2\n")
 	_, err = Pairs(context.Background(), "")
-	require.EqualError(t, err, "rdma: it says: Failed to open NETLINK_RDMA socket")
+	require.EqualError(t, err, "rdma: error output: Failed to open NETLINK_RDMA socket")
 	program(wiretest.Lingering(t))
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, programs.ErrNoAnswer)
 	defer cancel()

@@ -16,18 +16,18 @@ import (
 // Values of linux/rtnetlink.h and linux/pkt_sched.h.
 const (
 	root         = 0xFFFFFFFF
-	fqHandle     = 4791 << 16 // the handle of a qdisc that InstallFQ has made
+	fqHandle     = 4791 << 16 // handle of a qdisc that InstallFQ installed
 	ingressBlock = 13         // an attribute
 	tcmsgSize    = 20
 )
 
-// A queueing discipline of an interface.
+// A discipline is a queueing discipline of an interface.
 type discipline struct {
 	kind           string
 	handle, parent uint32
 }
 
-// listDisciplines returns those of an interface. Of noqueue the kernel says nothing.
+// listDisciplines returns the disciplines of an interface. The kernel does not list noqueue.
 func listDisciplines(index int) (all []discipline, err error) {
 	s, err := netlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -54,7 +54,7 @@ func listDisciplines(index int) (all []discipline, err error) {
 	return all, err
 }
 
-// lookUpInterface returns the number of an interface, and its qdiscs.
+// lookUpInterface returns the index of an interface and its qdiscs.
 func lookUpInterface(name string) (index int, all []discipline, err error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
@@ -66,8 +66,8 @@ func lookUpInterface(name string) (index int, all []discipline, err error) {
 	return i.Index, all, nil
 }
 
-// CheckFQ says whether packets wait for their time at an interface: whether its root is fq, or mq with fq everywhere
-// below it. root is what it is.
+// CheckFQ reports whether packets are paced at an interface: whether its root is fq, or mq with fq in all queues.
+// root is the kind of the root.
 func CheckFQ(name string) (root string, waits bool, err error) {
 	_, all, err := lookUpInterface(name)
 	if err != nil {
@@ -77,7 +77,7 @@ func CheckFQ(name string) (root string, waits bool, err error) {
 	return of.kind, isPaced(of, all), nil
 }
 
-// findRoot returns the root of an interface.
+// findRoot returns the root discipline of an interface.
 func findRoot(all []discipline) discipline {
 	for _, d := range all {
 		if d.parent == root {
@@ -87,7 +87,7 @@ func findRoot(all []discipline) discipline {
 	return discipline{kind: "noqueue"}
 }
 
-// isPaced says whether packets wait for their time in all queues of a root.
+// isPaced reports whether all queues of a root are paced.
 func isPaced(of discipline, all []discipline) bool {
 	if of.kind != "mq" {
 		return of.kind == "fq"
@@ -104,7 +104,7 @@ func isPaced(of discipline, all []discipline) bool {
 	return below > 0
 }
 
-// TryFQ says why InstallFQ would refuse, and changes nothing. It needs CAP_NET_ADMIN, too.
+// TryFQ returns the error that InstallFQ would return, and changes nothing. It needs CAP_NET_ADMIN.
 func TryFQ(name string) error {
 	index, all, err := lookUpInterface(name)
 	if err != nil {
@@ -114,7 +114,7 @@ func TryFQ(name string) error {
 	if isPaced(of, all) || of.handle != 0 {
 		return checkChosen(name, of, all)
 	}
-	// The kernel refuses blocks, which fq has not, when it has found fq, and before it changes anything.
+	// The kernel rejects blocks, which fq does not support, after it has found fq and before it changes anything.
 	block := netlink.AppendAttribute(nil, ingressBlock, binary.NativeEndian.AppendUint32(nil, 1)...)
 	if err := replaceRoot(name, index, block...); !errors.Is(err, unix.EOPNOTSUPP) {
 		return err
@@ -122,7 +122,7 @@ func TryFQ(name string) error {
 	return nil
 }
 
-// replaceRoot makes fq the root of an interface, as these attributes say.
+// replaceRoot makes fq the root of an interface, with these attributes.
 func replaceRoot(name string, index int, attributes ...byte) error {
 	b := netlink.AppendAttribute(tc.Message(index, fqHandle, root, 0), tc.Kind, []byte("fq\x00")...)
 	err := sendRequest(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, append(b, attributes...))
@@ -135,17 +135,17 @@ func replaceRoot(name string, index int, attributes ...byte) error {
 	return nil
 }
 
-// checkChosen returns an error where somebody has chosen a qdisc that is not fq.
+// checkChosen returns an error if a qdisc other than fq was configured.
 func checkChosen(name string, of discipline, all []discipline) error {
 	if isPaced(of, all) || of.handle == 0 {
 		return nil
 	}
-	return fmt.Errorf("shape: %s: somebody has chosen qdisc %s: remove it, or put fq in its place", name, of.kind)
+	return fmt.Errorf("shape: %s: qdisc %s was configured: remove it, or replace it with fq", name, of.kind)
 }
 
-// InstallFQ makes fq the root of an interface where nobody has chosen another qdisc. remove takes it away again, and
-// the kernel puts in its place what it gives to interfaces by default. Where there is fq already nothing is done, but
-// one that a process has left behind that crashed is taken over. It needs CAP_NET_ADMIN.
+// InstallFQ makes fq the root of an interface unless another qdisc was configured. remove removes it, and the
+// kernel installs its default. If fq is already there, nothing is done, except that an fq left by a crashed
+// process is taken over. InstallFQ needs CAP_NET_ADMIN.
 func InstallFQ(name string) (remove func() error, err error) {
 	index, all, err := lookUpInterface(name)
 	if err != nil {
@@ -165,7 +165,7 @@ func InstallFQ(name string) (remove func() error, err error) {
 	return func() error {
 		err := sendRequest(unix.RTM_DELQDISC, 0, tc.Message(index, fqHandle, root, 0))
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
-			return nil // it is gone, or another one has taken its place
+			return nil // gone or replaced
 		}
 		return err
 	}, nil

@@ -1,7 +1,7 @@
-// Package shape makes flows of RoCEv2 that leave a Linux host slower, soft-RoCE's among them.
+// Package shape paces RoCEv2 flows that leave a Linux host, including those of soft-RoCE.
 //
-// A program in the kernel gives each packet of such a flow the time at which it may leave; qdisc fq of the interface
-// keeps it until then. Without fq nothing waits: see [CheckFQ] and [InstallFQ].
+// A program in the kernel sets the earliest departure time of each packet of such a flow. qdisc fq of the
+// interface keeps the packet until then. Without fq no packet waits: see [CheckFQ] and [InstallFQ].
 package shape
 
 import (
@@ -9,39 +9,39 @@ import (
 	"time"
 )
 
-// Config says what a [Shaper] is to have.
+// Config configures a [Shaper].
 type Config struct {
-	// Interfaces are those by which the flows leave.
+	// Interfaces are the interfaces by which the flows leave.
 	Interfaces []string
-	// MaxFlows is how many flows may have an order at once.
+	// MaxFlows is the largest number of flows with an order.
 	MaxFlows int
 }
 
-// A Flow is known by where it goes, and by the queue pair there, 24 bits.
+// A Flow is identified by its destination address and queue pair, 24 bits.
 type Flow struct {
 	Dst    netip.Addr
 	DestQP uint32
 }
 
-// An Order is what a flow may do.
+// An Order limits a flow.
 type Order struct {
-	Rate uint64        // bits a second of whole frames, without preamble and FCS; 0: full rate. The least is [MinRate].
-	Stop time.Duration // nothing leaves for so long, at most [MaxStop]
+	Rate uint64        // bits per second of whole frames, without preamble and FCS; 0: full rate. The least is [MinRate].
+	Stop time.Duration // time in which no packet leaves, at most [MaxStop]
 }
 
 const (
-	// MinRate is the lowest rate, in bits a second. A lower one counts as this.
+	// MinRate is the lowest rate, in bits per second. A lower rate counts as MinRate.
 	MinRate = 1000
-	// MaxStop is the longest stop. A longer one counts as this.
+	// MaxStop is the longest stop. A longer one counts as MaxStop.
 	MaxStop = 5 * time.Second
-	// Lease is how long orders count when [Shaper.Tick] is not called any more.
+	// Lease is the time after the last [Shaper.Tick] in which orders apply.
 	Lease = 3 * time.Second
 )
 
-// Shaped are the counters of a [Shaper]: each packet of a flow with an order is one of them.
+// Shaped has the counters of a [Shaper]. Each packet of a flow with an order is counted in one field.
 type Shaped struct {
-	Passed  uint64 // at once
+	Passed  uint64 // left without delay
 	Delayed uint64
-	Stopped uint64 // until a stop was over
-	Capped  uint64 // it made those behind it wait for more than 9 s, which they do not
+	Stopped uint64 // delayed by a stop
+	Capped  uint64 // delayed by the limit of 9 s, beyond which no delay is owed
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/tc"
 )
 
-// A Shaper slows flows down. It needs CAP_BPF and CAP_NET_ADMIN. It ends with Close, and with the process; before Linux
-// 6.6 a process that crashed leaves a filter behind, whose orders end with their lease. It is for one goroutine, but
-// for Counters.
+// A Shaper paces flows. It needs CAP_BPF and CAP_NET_ADMIN. It ends with Close or with the process. Before Linux
+// 6.6 a crashed process leaves a filter behind, whose orders end with their lease. It is for one goroutine, except
+// Counters.
 type Shaper struct {
 	objects struct {
 		Shape    *ebpf.Program `ebpf:"shape"`
@@ -25,20 +25,20 @@ type Shaper struct {
 		Lease    *ebpf.Map     `ebpf:"lease"`
 		Counters *ebpf.Map     `ebpf:"counters"`
 	}
-	links   map[int]io.Closer // by the number of the interface
+	links   map[int]io.Closer // by interface index
 	flows   map[Flow]*orderedFlow
-	free    []uint32 // slots
-	leaving []Flow   // that are forgotten, and have packets that wait
+	free    []uint32 // free slots
+	leaving []Flow   // forgotten flows with waiting packets
 }
 
-// A orderedFlow flow is one that has an order.
+// An orderedFlow is a flow that has an order.
 type orderedFlow struct {
 	slot    uint32
-	octets  uint64 // that Sent has told of
+	octets  uint64 // reported by Sent
 	leaving bool
 }
 
-// Open begins to slow flows down that get an order. Interfaces that are not there it leaves out.
+// Open starts to pace flows that get an order. It skips interfaces that do not exist.
 func Open(c Config) (*Shaper, error) {
 	s := &Shaper{links: map[int]io.Closer{}, flows: map[Flow]*orderedFlow{}}
 	err := s.loadProgram(&c)
@@ -52,7 +52,7 @@ func Open(c Config) (*Shaper, error) {
 	return s, nil
 }
 
-// Try says why a Shaper cannot be opened. It leaves interfaces alone.
+// Try returns the error that Open would return. It attaches nothing to interfaces.
 func Try(c Config) error {
 	s := new(Shaper)
 	defer s.Close()
@@ -67,7 +67,7 @@ func (s *Shaper) loadProgram(c *Config) error {
 	if err != nil {
 		return err
 	}
-	slots := uint32(2 * max(c.MaxFlows, 1)) // those that leave have one, too
+	slots := uint32(2 * max(c.MaxFlows, 1)) // leaving flows also have one
 	spec.Maps["orders"].MaxEntries, spec.Maps["clocks"].MaxEntries = slots, slots
 	for slot := range slots {
 		s.free = append(s.free, slots-1-slot)
@@ -75,8 +75,8 @@ func (s *Shaper) loadProgram(c *Config) error {
 	return spec.LoadAndAssign(&s.objects, nil)
 }
 
-// Watch makes these the interfaces, instead of those before: those that stay do not notice, and those that are not
-// there are left out. An interface that was deleted and made again has another number, and must be watched again.
+// Watch replaces the watched interfaces. Interfaces that stay are not interrupted, and missing ones are skipped. A
+// recreated interface has a new index and must be watched again.
 func (s *Shaper) Watch(interfaces []string) (wrong error) {
 	var now []int
 	for _, name := range interfaces {
@@ -98,16 +98,17 @@ func (s *Shaper) Watch(interfaces []string) (wrong error) {
 	for index, l := range s.links {
 		if !slices.Contains(now, index) {
 			delete(s.links, index)
-			_ = l.Close() // with the interface it is gone already
+			_ = l.Close() // fails if the interface is gone
 		}
 	}
 	return wrong
 }
 
-// fraction is in how many parts of a nanosecond the kernel counts.
+// costUnit is the number of the kernel's time units in a nanosecond.
 const costUnit = 1 << 24
 
-// octetCost returns what an octet costs at a rate, in those: 8·10⁹/rate, rounded to the nearest.
+// octetCost returns the cost of an octet at a rate, in the kernel's units: 8·10⁹/rate nanoseconds, rounded to
+// nearest.
 func octetCost(rate uint64) uint64 {
 	if rate == 0 {
 		return 0
@@ -116,7 +117,7 @@ func octetCost(rate uint64) uint64 {
 	return max((8e9*costUnit+rate/2)/rate, 1)
 }
 
-// Set gives a flow an order, in place of the one that it has.
+// Set sets or replaces the order of a flow.
 func (s *Shaper) Set(f Flow, o Order) error {
 	flow := s.flows[f]
 	if flow == nil {
@@ -142,7 +143,7 @@ func (s *Shaper) Set(f Flow, o Order) error {
 
 var errFull = errors.New("shape: too many flows")
 
-// takeSlot takes a slot, with a clock of its own.
+// takeSlot takes a slot and resets its clock.
 func (s *Shaper) takeSlot() (*orderedFlow, error) {
 	if len(s.free) == 0 {
 		s.removeForgotten(true)
@@ -167,16 +168,16 @@ func (s *Shaper) putOrder(f Flow, slot uint32, cost, stop uint64) error {
 	return s.objects.Orders.Put(f, value)
 }
 
-// MarshalBinary returns the flow as the kernel has it.
+// MarshalBinary implements encoding.BinaryMarshaler.
 func (f Flow) MarshalBinary() ([]byte, error) {
 	dst := f.Dst.As16()
 	return binary.BigEndian.AppendUint32(append(make([]byte, 0, 20), dst[:]...), f.DestQP&0xFFFFFF), nil
 }
 
-// A clock is that of a flow in the kernel.
+// A clock is the pacing state of a flow in the kernel.
 type clock struct {
 	fraction                uint32
-	next, responded, octets uint64 // in nanoseconds since the start, and octets
+	next, responded, octets uint64 // ns since boot, and octets
 }
 
 const clockSize = 32
@@ -191,7 +192,7 @@ func (s *Shaper) readClock(slot uint32) (c clock, err error) {
 	return clock{ne.Uint32(b[4:]), ne.Uint64(b[8:]), ne.Uint64(b[16:]), ne.Uint64(b[24:])}, nil
 }
 
-// Forget takes a flow's order back. It goes at full rate, behind its packets that wait.
+// Forget removes the order of a flow. The flow continues at full rate after its waiting packets.
 func (s *Shaper) Forget(f Flow) {
 	flow := s.flows[f]
 	if flow == nil || flow.leaving {
@@ -203,7 +204,7 @@ func (s *Shaper) Forget(f Flow) {
 	s.removeForgotten(false)
 }
 
-// removeForgotten removes flows that are forgotten, once none of their packets waits, or all of them.
+// removeForgotten removes forgotten flows without waiting packets, or all forgotten flows.
 func (s *Shaper) removeForgotten(all bool) {
 	now := uint64(bpf.Monotonic())
 	s.leaving = slices.DeleteFunc(s.leaving, func(f Flow) bool {
@@ -221,13 +222,13 @@ func (s *Shaper) removeForgotten(all bool) {
 	})
 }
 
-// Tick lets orders count for another [Lease], and must be called more often than that.
+// Tick renews orders for another [Lease]. It must be called more often than that.
 func (s *Shaper) Tick() error {
 	s.removeForgotten(false)
 	return s.objects.Lease.Put(uint32(0), uint64(bpf.Monotonic())+uint64(Lease))
 }
 
-// Sent calls f with the flows that have sent data since it was called last, and how many octets, with all headers.
+// Sent calls f for each flow that has sent data since the last call, with the octets sent, including all headers.
 func (s *Shaper) Sent(f func(flow Flow, octets uint64)) {
 	for flow, of := range s.flows {
 		c, err := s.readClock(of.slot)
@@ -240,7 +241,7 @@ func (s *Shaper) Sent(f func(flow Flow, octets uint64)) {
 	}
 }
 
-// Counters returns what has been counted. Any goroutine may call it.
+// Counters returns the counters. Any goroutine may call it.
 func (s *Shaper) Counters() (n Shaped) {
 	counters := bpf.Counters{Map: s.objects.Counters}
 	for i, field := range []*uint64{&n.Passed, &n.Delayed, &n.Stopped, &n.Capped} { // in the order of shape.bpf.c
@@ -249,19 +250,19 @@ func (s *Shaper) Counters() (n Shaped) {
 	return n
 }
 
-// Drain lets all flows go at full rate, and waits until what waits has left, but no longer than patience: packets that
-// are sent after Close must not overtake them.
-func (s *Shaper) Drain(patience time.Duration) {
+// Drain sets all flows to full rate, and waits until their packets have left, but at most for the timeout.
+// Otherwise packets sent after Close could overtake them.
+func (s *Shaper) Drain(timeout time.Duration) {
 	for f := range s.flows {
 		s.Forget(f)
 	}
-	for end := time.Now().Add(patience); len(s.leaving) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(timeout); len(s.leaving) > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 		s.removeForgotten(false)
 	}
 }
 
-// Close ends it: packets go as if it had not been.
+// Close detaches the program.
 func (s *Shaper) Close() (err error) {
 	for _, l := range s.links {
 		err = errors.Join(err, l.Close())

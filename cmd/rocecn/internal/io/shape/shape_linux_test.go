@@ -527,7 +527,7 @@ func TestFQLeavesOthersAlone(t *testing.T) {
 		"rate", "1gbit", "burst", "10k", "limit", "10k").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	_, err = InstallFQ("eth0")
-	require.ErrorContains(t, err, "somebody has chosen qdisc tbf")
+	require.ErrorContains(t, err, "qdisc tbf was configured")
 	require.Equal(t, err, TryFQ("eth0"))
 	root, waits, err := CheckFQ("eth0")
 	require.NoError(t, err)

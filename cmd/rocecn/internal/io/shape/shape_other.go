@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Shaper slows flows down, on Linux.
+// A Shaper paces flows. It exists on Linux only.
 type Shaper struct{}
 
 // Open returns errors.ErrUnsupported.

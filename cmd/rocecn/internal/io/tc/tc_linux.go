@@ -14,22 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WithTCX says that programs are attached by TCX where the kernel has it. It is a
-// variable for tests of kernels that have not.
+// WithTCX makes Attach use TCX if the kernel supports it. Tests clear it.
 var WithTCX = true
 
-// A Place is where a filter stands among others: lower ones come first. There is one filter at a place.
+// A Place is the priority of a filter: lower ones come first. There is one filter at a place.
 type Place uint32
 
-// The places of the agent's programs.
+// Places of the agent's programs.
 const (
 	Answer Place = 4791 + iota // of a congested node
-	Shape                      // of flows that are slowed down
+	Shape                      // of the shaper
 )
 
-// Attach attaches a program of traffic control to an interface, ebpf.AttachTCXIngress or ebpf.AttachTCXEgress. Since
-// Linux 6.6 it ends with the process, whatever becomes of that, and there may be several. Before, it is a filter that
-// Close removes; one that a process has left behind at its place is replaced.
+// Attach attaches a program of traffic control to an interface, at ebpf.AttachTCXIngress or ebpf.AttachTCXEgress.
+// Since Linux 6.6 the attachment ends with the process in any case, and several programs may be attached. On older
+// kernels it is a filter that Close removes; a filter that another process left at its place is replaced.
 func Attach(name string, program *ebpf.Program, where ebpf.AttachType, place Place) (io.Closer, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
@@ -50,16 +49,16 @@ func Attach(name string, program *ebpf.Program, where ebpf.AttachType, place Pla
 	return f, nil
 }
 
-// A filter is one of qdisc clsact.
+// A filter is a filter of qdisc clsact.
 type filter struct {
-	socket *netlink.Socket // of the interface's namespace
+	socket *netlink.Socket // in the interface's namespace
 	header []byte
 }
 
 // Values of linux/rtnetlink.h, linux/pkt_sched.h and linux/pkt_cls.h.
 const (
 	Kind   = 1          // TCA_KIND, an attribute
-	Clsact = 0xFFFF0000 // the handle of qdisc clsact, at which nothing waits
+	Clsact = 0xFFFF0000 // handle of qdisc clsact, which queues no packet
 
 	clsact  = 0xFFFFFFF1
 	ingress = Clsact | 0xFFF2
@@ -67,13 +66,13 @@ const (
 
 	tcaOptions                      = 2
 	bpfFD, bpfName, bpfFlags        = 6, 7, 8
-	bpfDirect                       = 1 // the program's verdict is that of the filter
+	bpfDirect                       = 1 // the program's return value is the verdict
 	nested                          = 0x8000
 	handle                   uint32 = 1
 )
 
-// newFilter makes a filter of a program, and qdisc clsact where there is none. When that
-// is made, Linux empties the queues of the interface.
+// newFilter creates a filter with a program, and qdisc clsact if it is missing. Creating clsact makes Linux empty
+// the queues of the interface.
 func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Place) (*filter, error) {
 	socket, err := netlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -89,7 +88,7 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Pl
 	qdisc := netlink.AppendAttribute(Message(index, Clsact, clsact, 0), Kind, []byte("clsact\x00")...)
 	err = socket.Request(unix.RTM_NEWQDISC, create, qdisc, nil)
 	if err == nil || err == unix.EEXIST {
-		_ = socket.Request(unix.RTM_DELTFILTER, 0, f.header, nil) // what another process has left behind
+		_ = socket.Request(unix.RTM_DELTFILTER, 0, f.header, nil) // left by another process
 		var options []byte
 		word := binary.NativeEndian.AppendUint32
 		options = netlink.AppendAttribute(options, bpfFD, word(nil, uint32(program.FD()))...)
@@ -106,7 +105,7 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Pl
 	return f, nil
 }
 
-// Message returns a struct tcmsg of an interface.
+// Message returns struct tcmsg for an interface.
 func Message(index int, handle, parent, info uint32) []byte {
 	b := make([]byte, 4, 128) // family 8, padding 24
 	for _, word := range []uint32{uint32(index), handle, parent, info} {
@@ -115,8 +114,8 @@ func Message(index int, handle, parent, info uint32) []byte {
 	return b
 }
 
-// Close removes the filter, not the qdisc: others may use it by now. With the interface
-// the filter is gone.
+// Close removes the filter, but not the qdisc, which others may use by now. The filter is already gone if the
+// interface is.
 func (f *filter) Close() error {
 	err := f.socket.Request(unix.RTM_DELTFILTER, 0, f.header, nil)
 	if err == unix.ENODEV || err == unix.ENOENT {

@@ -1,4 +1,4 @@
-// Package terminal is a screen that refreshes, and the keys of whoever looks at it.
+// Package terminal implements a screen that refreshes, with keyboard input.
 package terminal
 
 import (
@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Terminal is turned to its other screen, until it is closed.
+// A Terminal shows the alternate screen of a terminal until it is closed.
 type Terminal struct {
 	out *os.File
-	in  *os.File // nil where keys come from elsewhere
+	in  *os.File // nil if standard input is not a terminal
 	was *unix.Termios
 }
 
-// Open turns a terminal to its other screen, and reads keys as they come,
-// without showing them. It returns nil where the output is no terminal.
+// Open switches a terminal to its alternate screen, and its input to single keys without echo. It returns nil if
+// stdout is not a terminal.
 func Open(stdin io.Reader, stdout io.Writer) *Terminal {
 	out, ok := stdout.(*os.File)
 	if !ok {
@@ -32,7 +32,7 @@ func Open(stdin io.Reader, stdout io.Writer) *Terminal {
 			now := *was
 			now.Lflag &^= unix.ICANON | unix.ECHO
 			now.Cc[unix.VMIN], now.Cc[unix.VTIME] = 1, 0
-			now.Cc[unix.VSUSP] = 0 // it would stop with the other screen on
+			now.Cc[unix.VSUSP] = 0 // suspending would leave the alternate screen on
 			_ = unix.IoctlSetTermios(int(in.Fd()), unix.TCSETS, &now)
 		}
 	}
@@ -40,7 +40,7 @@ func Open(stdin io.Reader, stdout io.Writer) *Terminal {
 	return t
 }
 
-// Keys hands on keys, until there are no more.
+// Keys calls pressed for each key until the input ends.
 func (t *Terminal) Keys(pressed func(key byte)) {
 	if t.in == nil {
 		return
@@ -54,7 +54,7 @@ func (t *Terminal) Keys(pressed func(key byte)) {
 	}
 }
 
-// Size returns how many columns and lines there are.
+// Size returns the number of columns and lines.
 func (t *Terminal) Size() (width, height int) {
 	s, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
 	if err != nil || s.Col == 0 || s.Row == 0 {
@@ -63,7 +63,7 @@ func (t *Terminal) Size() (width, height int) {
 	return int(s.Col), int(s.Row)
 }
 
-// Frame shows lines in place of those before.
+// Frame replaces the shown lines.
 func (t *Terminal) Frame(lines []byte) error {
 	b := []byte("\x1b[H")
 	for i, c := range lines {
@@ -72,7 +72,7 @@ func (t *Terminal) Frame(lines []byte) error {
 			continue
 		}
 		b = append(b, "\x1b[K"...)
-		if i < len(lines)-1 { // the last one may be that of the terminal
+		if i < len(lines)-1 { // the last line may be the last of the terminal
 			b = append(b, "\r\n"...)
 		}
 	}
@@ -80,7 +80,7 @@ func (t *Terminal) Frame(lines []byte) error {
 	return err
 }
 
-// Close turns the terminal back.
+// Close restores the terminal.
 func (t *Terminal) Close() {
 	io.WriteString(t.out, "\x1b[?25h\x1b[?1049l")
 	if t.was != nil {

@@ -1,24 +1,24 @@
 //go:build !linux
 
-// Package terminal is a screen that refreshes: on Linux only, where live capture is.
+// Package terminal implements a screen that refreshes. It exists on Linux only, as does live capture.
 package terminal
 
 import "io"
 
-// A Terminal is turned to its other screen, until it is closed.
+// A Terminal is the alternate screen of a terminal.
 type Terminal struct{}
 
-// Open returns nil: there is none.
+// Open returns nil.
 func Open(io.Reader, io.Writer) *Terminal { return nil }
 
-// Keys hands on keys.
+// Keys does nothing.
 func (*Terminal) Keys(func(key byte)) {}
 
-// Size returns how many columns and lines there are.
+// Size returns 80 columns and 24 lines.
 func (*Terminal) Size() (width, height int) { return 80, 24 }
 
-// Frame shows lines in place of those before.
+// Frame does nothing.
 func (*Terminal) Frame([]byte) error { return nil }
 
-// Close turns the terminal back.
+// Close does nothing.
 func (*Terminal) Close() {}
