@@ -1,6 +1,7 @@
 package encap
 
 import (
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -38,6 +39,7 @@ func Decapsulate(b []byte, f *rocev2.Frame) ([]byte, error) {
 		return b, ErrCongested
 	}
 	out := append(b, packet...)
-	_, _ = rocev2.SetECN(out[len(b):], ecn) // cannot fail: the header is complete
+	ip := out[len(b):]
+	wire.SetTrafficClass(ip, wire.TrafficClass(ip)&^3|uint8(ecn))
 	return out, nil
 }

@@ -26,11 +26,9 @@ func TestDecapsulate(t *testing.T) {
 					name := fmt.Sprintf("%T %s outer %d inner %d", tunnel, inner.name, outerECN, innerECN)
 					t.Run(name, func(t *testing.T) {
 						packet := wiretest.Hex(t, inner.octets)
-						_, err := rocev2.SetECN(packet, rocev2.ECN(innerECN))
-						require.NoError(t, err)
+						wiretest.SetECN(t, packet, uint8(innerECN))
 						frame := wiretest.Must(tunnel.Append(nil, packet, 5))(t)
-						_, err = rocev2.SetECN(frame, rocev2.ECN(outerECN))
-						require.NoError(t, err)
+						wiretest.SetECN(t, frame, uint8(outerECN))
 						var f rocev2.Frame
 						f.Decode(append(frame, 0, 0), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 						out, err := Decapsulate([]byte{9}, &f)
@@ -41,8 +39,7 @@ func TestDecapsulate(t *testing.T) {
 							return
 						}
 						require.NoError(t, err)
-						_, err = rocev2.SetECN(packet, rocev2.ECN(ecn))
-						require.NoError(t, err)
+						wiretest.SetECN(t, packet, uint8(ecn))
 						require.Equal(t, append([]byte{9}, packet...), out)
 						buf := make([]byte, 0, 256)
 						wiretest.NoAllocs(t, "Decapsulate", func() { _, _ = Decapsulate(buf, &f) })

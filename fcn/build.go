@@ -51,7 +51,7 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 }
 
 // For returns the message of a congested node about a packet, to be sent
-// through a UDP socket to the packet's outer source, congested.OuterSrc. It has
+// through a UDP socket to the packet's outer source, congested.Outer().Src(). It has
 // the flow label of the outer header, and this congestion level, 0 if the field
 // is not used. The tunnel may carry any protocol.
 //

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -49,11 +50,11 @@ func TestCompare(t *testing.T) {
 				want[key] = w
 				continue
 			case 1:
-				rocev2.SetDSCP(other.Data[14:], 0)
+				wiretest.SetDSCP(t, other.Data[14:], 0)
 				w.dscp++
 			case 2:
 				if p.ECN() != rocev2.CE {
-					rocev2.SetECN(other.Data[14:], rocev2.CE)
+					wiretest.SetECN(t, other.Data[14:], uint8(rocev2.CE))
 					w.ecn++
 				}
 			case 3:

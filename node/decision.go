@@ -66,7 +66,7 @@ type Decision struct {
 	KnownQP bool  // SrcQP is known
 	Level   uint8 // congestion level in the message
 	Option  uint8 // number of the option of a Fast CNP that was appended: 1 or 2
-	MarkECN bool  // set CE on the packet, with rocev2.SetECN on its outermost IP header
+	MarkECN bool  // set CE on the packet, with SetECN of its outer view
 
 	OwnRecord bool // the node's own record is in the trace of the Fast CNP that was appended (congested)
 

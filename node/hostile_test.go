@@ -111,8 +111,7 @@ func traffic(t testing.TB) (frames [][]byte) {
 		for ecn := range rocev2.ECN(4) {
 			ip, err := p.AppendBinary(nil)
 			require.NoError(t, err)
-			_, err = rocev2.SetECN(ip, ecn)
-			require.NoError(t, err)
+			wiretest.SetECN(t, ip, uint8(ecn))
 			ethernet(ip)
 			for _, tunnel := range []encap.Tunnel{
 				&encap.IPInIPv6{Src: pe, Dst: egress}, &encap.VXLAN{Src: egress, Dst: pe, Ethernet: make([]byte, 14)},

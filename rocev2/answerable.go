@@ -34,7 +34,7 @@ var (
 //   - a packet found inside another IP header, [ErrTunnelled]: a node inside a
 //     tunnel's routing domain cannot reach the inner source (D17). A node that
 //     can reach it may answer all the same: this is checked last. A packet that was
-//     taken out of its tunnel before, as by DecodeIP of what [Frame.IP] returns, does
+//     taken out of its tunnel before, as by DecodeIP of the result of [View.IP], does
 //     not show it.
 //
 // A fragment is never a Packet: Decode refuses it, [ErrFragment]. [CheckAnswerable] checks whether

@@ -2,8 +2,6 @@ package rocev2
 
 import (
 	"github.com/rocecn/rocecn/internal/enumtext"
-	"github.com/rocecn/rocecn/internal/ipudp"
-	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -30,60 +28,6 @@ var (
 	errNoHeader  = wireerr.New("rocev2", "IP header", 20,
 		"truncated: 20 octets of IPv4, 40 of IPv6 needed", wireerr.Truncated)
 )
-
-// SetECN sets the ECN field of the IPv4 or IPv6 packet ip in place and returns
-// its old value. It updates the IPv4 header checksum, so that a right one stays
-// right (RFC 1624); the ICRC does not cover the field. On error ip is
-// unchanged.
-//
-// A router marks only ECN-capable packets: it must not set CE in one that is
-// NotECT (RFC 3168 section 5).
-func SetECN(ip []byte, ecn ECN) (was ECN, err error) {
-	if ecn > CE {
-		return 0, errECNRange
-	}
-	tc, err := trafficClass(ip)
-	if err != nil {
-		return 0, err
-	}
-	setTrafficClass(ip, tc, tc&^3|uint8(ecn))
-	return ECN(tc & 3), nil
-}
-
-// SetDSCP sets the DSCP of the IPv4 or IPv6 packet ip in place, in the same way
-// as [SetECN], and returns its old value.
-func SetDSCP(ip []byte, dscp uint8) (was uint8, err error) {
-	if dscp > 63 {
-		return 0, errDSCPRange
-	}
-	tc, err := trafficClass(ip)
-	if err != nil {
-		return 0, err
-	}
-	setTrafficClass(ip, tc, dscp<<2|tc&3)
-	return tc >> 2, nil
-}
-
-// trafficClass returns Traffic Class or TOS.
-func trafficClass(ip []byte) (uint8, error) {
-	switch {
-	case wire.Version(ip) != 0:
-		return wire.TrafficClass(ip), nil
-	case len(ip) >= wire.IPv4Size && !wire.IsIPv6(ip):
-		return 0, errVersion
-	}
-	return 0, errNoHeader
-}
-
-func setTrafficClass(ip []byte, was, to uint8) {
-	if wire.IsIPv6(ip) {
-		be.PutUint16(ip, be.Uint16(ip)&0xF00F|uint16(to)<<4)
-		return
-	}
-	ip[1] = to
-	// RFC 1624, equation 3: HC' = ~(~HC + ~m + m')
-	be.PutUint16(ip[10:], ^ipudp.Fold(uint64(^be.Uint16(ip[10:]))+uint64(^uint16(was))+uint64(to)))
-}
 
 // DecapsulateECN returns the ECN field of a packet that leaves a tunnel, from
 // those of its outer and inner headers (RFC 6040 section 4.2, figure 4). If

@@ -58,7 +58,7 @@ func ExamplePacket_AppendBinary() {
 
 // A switch marks a packet in place, if its sender hears marks; neither ICRC nor
 // UDP checksum cover the field, and the IPv4 header checksum is kept right.
-func ExampleSetECN() {
+func ExampleView_SetECN() {
 	frame, _ := hex.DecodeString(strings.Replace(written, "86dd603", "86dd602", 1)) // not marked yet
 	var p rocev2.Packet
 	if err := p.DecodeEthernet(frame); err != nil {
@@ -68,7 +68,9 @@ func ExampleSetECN() {
 	if p.ECN() == rocev2.NotECT {
 		return // to be dropped instead
 	}
-	was, err := rocev2.SetECN(p.IP, rocev2.CE)
+	var f rocev2.Frame
+	f.Decode(frame, rocev2.DecodeOptions{})
+	was, err := f.Outer().SetECN(rocev2.CE)
 	fmt.Println(was, err)
 	_, err = p.VerifyICRC()
 	fmt.Println(err)

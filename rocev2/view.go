@@ -186,7 +186,7 @@ func (v View) SetECN(ecn ECN) (was ECN, err error) {
 		return 0, errNoHeader
 	}
 	tc := wire.TrafficClass(ip)
-	setTrafficClass(ip, tc, tc&^3|uint8(ecn))
+	wire.SetTrafficClass(ip, tc&^3|uint8(ecn))
 	return ECN(tc & 3), nil
 }
 
@@ -200,6 +200,6 @@ func (v View) SetDSCP(dscp uint8) (was uint8, err error) {
 		return 0, errNoHeader
 	}
 	tc := wire.TrafficClass(ip)
-	setTrafficClass(ip, tc, dscp<<2|tc&3)
+	wire.SetTrafficClass(ip, dscp<<2|tc&3)
 	return tc >> 2, nil
 }

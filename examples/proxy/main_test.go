@@ -29,6 +29,7 @@ func about(t *testing.T, frame []byte, congested, self netip.Addr) []byte {
 	if p.DecodeEthernet(frame) != nil || p.BTH.Opcode != bth.RCSendOnly {
 		return nil
 	}
+	f.Decode(frame, rocev2.DecodeOptions{})
 	return wiretest.Must(proxymsg.AppendFor(nil, &f, congested, self, 3, proxymsg.Config{}))(t)
 }
 

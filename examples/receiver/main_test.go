@@ -30,7 +30,7 @@ func TestReceiver(t *testing.T) {
 		var f rocev2.Frame
 		f.Decode(c.Data, rocev2.DecodeOptions{})
 		if ip := f.Outer().IP(); ip != nil {
-			rocev2.SetECN(ip, rocev2.CE)
+			wiretest.SetECN(t, ip, uint8(rocev2.CE))
 		}
 		info := gopacket.CaptureInfo{Timestamp: c.Time, CaptureLength: len(c.Data), Length: c.OrigLen}
 		require.NoError(t, w.WritePacket(info, c.Data))

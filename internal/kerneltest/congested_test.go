@@ -165,7 +165,7 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 		out, d := r.agent.Receive(nil, frameOf(frame), node.Event{Level: r.level, Now: r.now})
 		r.decisions = append(r.decisions, d)
 		if d.MarkECN {
-			was := wiretest.Must(rocev2.SetECN(ip, rocev2.CE))(t)
+			was := wiretest.SetECN(t, ip, uint8(rocev2.CE))
 			require.NotEqual(t, rocev2.NotECT, was)
 			r.sent = append(r.sent, frame)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -503,7 +504,6 @@ func framed(ip []byte) *Frame {
 
 // mark sets CE.
 func mark(f *Frame) {
-	if _, err := rocev2.SetECN(f.Data[14:], rocev2.CE); err != nil {
-		panic(err)
-	}
+	ip := f.Data[wire.EthernetSize:]
+	wire.SetTrafficClass(ip, wire.TrafficClass(ip)|uint8(rocev2.CE))
 }

@@ -55,6 +55,19 @@ func TrafficClass(ip []byte) uint8 {
 	return ip[1]
 }
 
+// SetTrafficClass sets DSCP and ECN in place. It updates the header checksum of IPv4, so that a right one stays right
+// (RFC 1624, equation 3).
+func SetTrafficClass(ip []byte, class uint8) {
+	if IsIPv6(ip) {
+		be.PutUint16(ip, be.Uint16(ip)&0xF00F|uint16(class)<<4)
+		return
+	}
+	sum := uint32(^be.Uint16(ip[10:])) + uint32(^uint16(ip[1])) + uint32(class)
+	sum = sum&0xFFFF + sum>>16
+	be.PutUint16(ip[10:], ^uint16(sum+sum>>16))
+	ip[1] = class
+}
+
 // FlowLabel returns the 20 bits of the flow label, and 0 for IPv4.
 func FlowLabel(ip []byte) uint32 {
 	if IsIPv6(ip) {

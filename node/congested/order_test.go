@@ -215,8 +215,7 @@ func TestOuterECN(t *testing.T) {
 			t.Run(row.name, func(t *testing.T) {
 				at := bytes.Index(row.packet, data(t))
 				require.Positive(t, at)
-				_, err := rocev2.SetECN(row.packet, rocev2.ECN(c.outer))
-				require.NoError(t, err)
+				wiretest.SetECN(t, row.packet, uint8(c.outer))
 				row.packet[at+1] = row.packet[at+1]&^0x30 | c.inner<<4 // of the IPv6 header inside
 				_, d := congest(agent(t, method(congested.MethodMark)), nil, &event{Frame: row.packet, Options: ip},
 					now)

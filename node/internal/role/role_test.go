@@ -100,6 +100,27 @@ func TestToPort(t *testing.T) {
 }
 
 // What is in a frame, through IP in IP alone.
+// A copy from a mirror was sent to another node: it is no packet of this one, to the port or with BECN set.
+func TestMirrored(t *testing.T) {
+	const erspan2 = "100088be 00000001 10000000 00000000 020000000003 020000000004 86dd"
+	cnp := hex.EncodeToString(ipv6(17, "c000 12b7 0028 0000 8100ffff40000012 00000000"+strings.Repeat("00", 20)))
+	copied := ipv6(47, erspan2+cnp)
+	var f rocev2.Frame
+	var p rocev2.Packet
+	f.Decode(copied, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	require.NoError(t, f.Outer().Packet(&p), "the copy is seen")
+	kind, reason := role.Decode(&p, &f)
+	require.Equal(t, []any{message.Other, node.ReasonNotOurs}, []any{kind, reason})
+	require.Equal(t, node.ReasonNotOurs, role.ToPort(&p.Datagram, &f, rocev2.Port))
+	var m message.Message
+	require.ErrorIs(t, m.DecodeFrame(&f, message.Config{}), rocev2.ErrMirrored)
+	require.Equal(t, message.Other, m.Kind)
+
+	f.Decode(copied[len(copied)-80:], rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	kind, _ = role.Decode(&p, &f)
+	require.Equal(t, message.CNP, kind, "the same packet, not in a mirror")
+}
+
 func TestDecode(t *testing.T) {
 	const data = "c000 12b7 0018 0000 0400 8001 0000 0011 0000 0000 0000 0000" // SEND Only, to 0x11, ICRC
 	for _, row := range []struct {

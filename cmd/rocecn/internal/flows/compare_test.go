@@ -17,7 +17,6 @@ import (
 
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // twoPoints writes a capture, and one made from it: each tenth frame is lost,
@@ -45,7 +44,7 @@ func twoPoints(t *testing.T) (a, b string, lost, remarked int) {
 			continue
 		case 7:
 			remarked++
-			rocev2.SetDSCP(other.Data[14:], 10)
+			wiretest.SetDSCP(t, other.Data[14:], 10)
 		}
 		frames = append(frames, &other)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // optionsOf returns what some flags, and a file, say.
@@ -342,7 +341,7 @@ func atTwoPoints(t *testing.T) (a, b string) {
 		other.Data = slices.Clone(f.Data)
 		other.Time = f.Time.Add(20 * time.Microsecond)
 		if i == 3 {
-			rocev2.SetECN(other.Data[14:], 3)
+			wiretest.SetECN(t, other.Data[14:], uint8(3))
 		}
 		shown[1] = append(shown[1], &other)
 	}

@@ -624,8 +624,7 @@ func TestSameRoleAsPlay(t *testing.T) {
 	tunnelled := func(tunnel encap.Tunnel, outer, in uint8) []byte {
 		b, err := tunnel.Append(nil, inner(in), 5)
 		require.NoError(t, err)
-		_, err = rocev2.SetECN(b, rocev2.ECN(outer))
-		require.NoError(t, err)
+		wiretest.SetECN(t, b, uint8(outer))
 		return b
 	}
 	mirrored := append(wiretest.Hex(t,

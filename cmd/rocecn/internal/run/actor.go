@@ -9,10 +9,10 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // An actor plays one role of the agent.

@@ -14,7 +14,6 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -174,7 +173,7 @@ func TestSinkDSCP(t *testing.T) {
 			_, was, _ := strings.Cut(as[i], " ")
 			_, is, _ := strings.Cut(with[i], " ")
 			ip := wiretest.Hex(t, is)
-			dscp := wiretest.Must(rocev2.SetDSCP(ip, 48))(t)
+			dscp := wiretest.SetDSCP(t, ip, 48)
 			require.EqualValues(t, 46, dscp)
 			require.Equal(t, wiretest.Hex(t, was), ip)
 		}

@@ -205,8 +205,7 @@ func TestAnswererIsTheRole(t *testing.T) {
 				}
 				marked := bytes.Clone(ip)
 				if d.MarkECN {
-					_, err := rocev2.SetECN(marked, rocev2.CE)
-					require.NoError(t, err)
+					wiretest.SetECN(t, marked, uint8(rocev2.CE))
 				}
 				require.Equal(t, marked, out[14:], "%x", ip)
 				expected, copied := before, false

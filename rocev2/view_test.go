@@ -1,0 +1,100 @@
+package rocev2
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// A mirror's packet from 192.0.2.1 to 192.0.2.2 with a copied frame in ERSPAN type II, up to the copy's EtherType.
+const mirror = `4500006e 00000000 402f0000 c0000201 c0000202 100088be 00000001 12c86005 000000a2` +
+	`020000000003 020000000004 0800`
+
+// The outer view of a mirrored frame is that of the copied frame, which says that it is a copy; the mirror's own packet
+// has its own method.
+func TestViewsOfMirror(t *testing.T) {
+	frame := wiretest.Hex(t, macs+`0800`+mirror+cnp4)
+	copied := wiretest.Hex(t, cnp4)
+	var f Frame
+	f.Decode(frame, DecodeOptions{})
+	for name, v := range map[string]View{"outer": f.Outer(), "inner": f.Inner()} {
+		t.Run(name, func(t *testing.T) {
+			require.True(t, v.Mirrored())
+			require.Equal(t, copied, v.IP())
+			require.Equal(t, addr("10.0.17.1"), v.Src())
+			require.Equal(t, addr("10.0.18.1"), v.Dst())
+			require.Equal(t, wiretest.Hex(t, `020000000003 020000000004 0800`), v.EthernetHeader())
+			var p Packet
+			require.NoError(t, v.Packet(&p))
+			require.Equal(t, uint32(0x118), p.BTH.DestQP)
+			require.Equal(t, ErrTunnelled, answerable(&p))
+			var d Datagram
+			require.NoError(t, v.Datagram(&d, Port))
+			require.Equal(t, p.Datagram, d)
+		})
+	}
+	require.Equal(t, frame[14:], f.Mirror())
+	require.Equal(t, frame[14:], f.BorderPacket(), "a border does not look into mirrors")
+	wiretest.NoAllocs(t, "Outer", func() {
+		f.Decode(frame, DecodeOptions{})
+		var p Packet
+		_ = f.Outer().Packet(&p)
+	})
+
+	// Without tunnels, neither the mirror nor the copy is looked into.
+	f.Decode(frame, DecodeOptions{Outer: true})
+	require.False(t, f.Outer().Mirrored())
+	require.Nil(t, f.Mirror())
+	require.Equal(t, frame[14:], f.Outer().IP())
+
+	// A packet of a host that finds the copy through IP in IP alone does not.
+	require.ErrorIs(t, new(Packet).DecodeEthernet(frame), ErrNotRoCEv2)
+
+	// A mirror that carries no IP is the outer packet.
+	arp := wiretest.Hex(t, macs+`0800`+strings.Replace(mirror, `020000000004 0800`, `020000000004 0806`, 1)+cnp4)
+	f.Decode(arp, DecodeOptions{})
+	require.False(t, f.Outer().Mirrored())
+	require.Equal(t, arp[14:], f.Outer().IP())
+}
+
+// answerable returns why a tunnelled data packet is not answered.
+func answerable(p *Packet) error {
+	if len(p.Outer) > 0 {
+		return ErrTunnelled
+	}
+	return nil
+}
+
+// SetECN of a view marks an IP header, also in a frame whose first octet could be that of an IPv6 or IPv4 header.
+func TestViewSetECN(t *testing.T) {
+	for _, c := range []struct{ name, mac string }{
+		{"like IPv6", `600000000001 020000000002`},
+		{"like IPv4", `4500000e0001 020000000002`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			frame := wiretest.Hex(t, c.mac+`86dd`+send) // Traffic Class 0x68: ECN 0
+			before := bytes.Clone(frame)
+			var f Frame
+			f.Decode(frame, DecodeOptions{})
+			was, err := f.Outer().SetECN(CE)
+			require.NoError(t, err)
+			require.Equal(t, ECN(before[15]>>4&3), was)
+			before[15] |= 0x30
+			require.Equal(t, before, frame, "only two bits of the Traffic Class")
+			dscp, err := f.Outer().SetDSCP(0)
+			require.NoError(t, err)
+			require.Equal(t, (before[14]&0xF)<<2|before[15]>>6, dscp)
+			before[14], before[15] = before[14]&0xF0, before[15]&0x3F
+			require.Equal(t, before, frame)
+			_, err = f.Outer().SetECN(4)
+			require.Equal(t, errECNRange, err)
+			f.Decode(frame[:50], DecodeOptions{})
+			_, err = f.Outer().SetECN(CE)
+			require.Equal(t, errNoHeader, err)
+			require.Equal(t, before, frame)
+		})
+	}
+}
