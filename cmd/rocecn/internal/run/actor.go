@@ -95,7 +95,7 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 		a.packets.Add(1)
 		a.out.now = a.stamp
 		if dscp := a.out.entry.DSCP; dscp >= 0 && (d.Action == node.ActionSent || d.Action == node.ActionAccepted) {
-			_, _ = rocev2.SetDSCP(packet, uint8(dscp)) // the ICRC does not cover the DSCP
+			wire.SetTrafficClass(packet, uint8(dscp)<<2|wire.TrafficClass(packet)&3) // the ICRC does not cover the DSCP
 		}
 		if a.out.sendPacket(packet, a.now) && a.live && !due {
 			a.stamps = append(a.stamps, a.stamp)
