@@ -15,8 +15,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An accountant gives packets to a table, and prints what the table says: at the
-// end, or of each interval what changed in it.
+// An accountant passes packets to a table, and prints the table: at the end of the input, or the changes in each
+// interval.
 type accountant struct {
 	*options
 	table *flows.Table
@@ -62,9 +62,8 @@ func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
 	return nil
 }
 
-// stepBack is how far before the present interval a packet may be that still
-// belongs to it: several queues of an interface are not captured in order.
-// Further back the clock has jumped.
+// stepBack is the maximum age of a packet that still belongs to the present interval: the queues of an interface are
+// not captured in order. If a packet is older, the clock has jumped.
 const stepBack = time.Second
 
 // reach prints the interval that ends before or at t. A clock that jumps ends it,
@@ -87,11 +86,11 @@ func (a *accountant) reach(t time.Time) error {
 	return nil
 }
 
-// begun says whether there is a present interval.
+// begun reports whether there is a present interval.
 func (a *accountant) begun() bool { return !a.to.IsZero() }
 
-// longestGap is after how long without a packet intervals begin anew with the
-// next one, and do not go on in step with those before.
+// longestGap is the time without packets after which the next interval begins with a packet, instead of a multiple of
+// the interval after the last one.
 const longestGap = 100 * 365 * 24 * time.Hour
 
 // idle is reach for a live capture of which nothing came for so long.
@@ -102,7 +101,7 @@ func (a *accountant) idle(d time.Duration) error {
 	return a.reach(a.last.Add(d))
 }
 
-// printInterval prints what changed in the present interval.
+// printInterval prints the changes in the present interval.
 func (a *accountant) printInterval() error {
 	changed := a.table.Changes()
 	for i := range changed.Flows {
@@ -153,8 +152,7 @@ func (a *accountant) finish() (broken []verdict, err error) {
 	return broken, err
 }
 
-// judge finds out what is the matter in a snapshot, and leaves in it what is shown,
-// in its order.
+// judge finds the verdicts of a snapshot, and reduces the snapshot to the flows that are printed, in their order.
 func (a *accountant) judge(all *flows.Snapshot) {
 	a.verdicts, a.crowded = triage.Explain(all), all.Evicted.Flows > 0 // of all flows, chosen or not
 	a.blind = len(all.Flows) == 0
@@ -185,7 +183,7 @@ func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
 		}
 		a.out.Write(table)
 	}
-	return cli.Output(cmp.Or(err, a.out.Flush())) // which says whether all of it was written
+	return cli.Output(cmp.Or(err, a.out.Flush())) // reports whether all of it was written
 }
 
 // first returns a snapshot with the first flows alone, by -top.
@@ -223,7 +221,7 @@ func (a *accountant) eachLine(s *flows.Snapshot, during *intervalLine, put func(
 	return err
 }
 
-// summary says what was read.
+// summary prints the number of packets of each kind.
 func (a *accountant) summary(w io.Writer, r *reader) {
 	s := a.table.Stats()
 	fmt.Fprint(w, cli.Count(s.Packets, "packet"))

@@ -99,7 +99,8 @@ func TestIdle(t *testing.T) {
 	require.Equal(t, begin.Add(3100*time.Millisecond), a.last)
 }
 
-// A pause of a hundred years or more begins intervals anew, one of less keeps the step.
+// Intervals begin with the next packet after a pause of a hundred years or more. After a shorter one they keep their
+// phase.
 func TestLongestGap(t *testing.T) {
 	const step, years = 7 * time.Second, 100 * 365 * 24 * time.Hour // years is no multiple of step: 5 s are left
 	for _, c := range []struct{ pause, from time.Duration }{
@@ -118,7 +119,7 @@ func TestLongestGap(t *testing.T) {
 	}
 }
 
-// What an interval prints is written when it ends, not when the program does.
+// The output of an interval is written at its end, not at the end of the program.
 func TestIntervalIsWritten(t *testing.T) {
 	var out bytes.Buffer
 	a := accountant{table: flows.New(flows.Config{}), out: bufio.NewWriter(&out)}

@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// A rule says what a metric must be, of each flow or of all together:
+// A rule limits a metric, of each flow or of all together:
 //
 //	repeats=0   ce<1%   total.cnps>0
 //
@@ -72,7 +72,7 @@ func ruleOf(text string) (r rule, err error) {
 	return r, nil
 }
 
-// holds says whether a number is as the rule wants it, of so many packets.
+// holds reports whether a number of so many packets conforms to the rule.
 func (r *rule) holds(n float64, packets uint64) bool {
 	if r.percent {
 		if packets == 0 {
@@ -94,9 +94,8 @@ func (v verdict) String() string {
 	return fmt.Sprintf("rule %s is broken: %s has %s %v", v.rule.text, v.where, v.rule.metric.name, v.value)
 }
 
-// check returns where flows break rules. The queue pairs of management are no
-// flows to have rules for; what was not measured of a flow breaks none. Totals
-// count what could not be paired.
+// check returns the flows that break rules. Rules do not apply to the queue pairs of management, nor to metrics that
+// were not measured. Totals include unpaired answers.
 func check(rules []rule, all []flows.Flow, unpaired []flows.Unpaired) (broken []verdict) {
 	for i := range rules {
 		r := &rules[i]

@@ -29,13 +29,13 @@ func (c *choice) flow(f *flows.Flow) bool {
 		(!c.trouble || f.Trouble() > 0)
 }
 
-// any says whether there is anything that is not shown.
+// any reports whether the choice excludes anything.
 func (c *choice) any() bool {
 	return len(c.addresses) > 0 || len(c.qps) > 0 || c.dscps != 0 || c.trouble
 }
 
-// unpaired: of a DSCP nothing is known; that something is unpaired is no
-// trouble of a flow, but what it says may be.
+// unpaired reports whether unpaired answers are chosen. Their DSCP is unknown. They are chosen with -trouble if they
+// report trouble.
 func (c *choice) unpaired(u *flows.Unpaired) bool {
 	return c.addressed(u.Src, u.Dst) && c.dscps == 0 &&
 		(len(c.qps) == 0 || u.WithQP && slices.Contains(c.qps, u.DestQP)) &&
@@ -58,7 +58,7 @@ func (c *choice) addressed(src, dst netip.Addr) bool {
 	})
 }
 
-// apply leaves in a snapshot what is shown.
+// apply reduces a snapshot to the chosen flows.
 func (c *choice) apply(s *flows.Snapshot) {
 	s.Flows = slices.DeleteFunc(s.Flows, func(f flows.Flow) bool { return !c.flow(&f) })
 	s.Unpaired = slices.DeleteFunc(s.Unpaired, func(u flows.Unpaired) bool { return !c.unpaired(&u) })
@@ -121,8 +121,8 @@ var orders = map[string]order{
 	"last":  func(a, b *flows.Flow) int { return a.Last.Compare(b.Last) },
 }
 
-// orderOf returns the order of a name: one of orders, or a metric, the greatest
-// first, and last what it does not apply to.
+// orderOf returns the order with a name: one of orders, or a metric in descending order, with flows without the metric
+// last.
 func orderOf(name string) (order, error) {
 	if o := orders[name]; o != nil {
 		return o, nil

@@ -18,7 +18,7 @@ type column struct {
 	of         func(f *flows.Flow) cell
 }
 
-// cell is what stands in a column.
+// cell is the contents of a column.
 type cell struct {
 	Text   string
 	short  string // in a terminal; empty: the text
@@ -26,7 +26,7 @@ type cell struct {
 	colour string // an escape sequence; empty: none
 }
 
-// inTerminal returns what stands in a terminal.
+// inTerminal returns the text for a terminal.
 func (c cell) inTerminal() string { return cmp.Or(c.short, c.Text) }
 
 // width returns how wide that is.
@@ -35,7 +35,7 @@ func (c cell) width() int { return utf8.RuneCountInString(c.inTerminal()) }
 // none stands where there is nothing to say.
 const none = "–"
 
-// flowColumns are the columns behind that with the addresses.
+// flowColumns are the columns after that with the addresses.
 var flowColumns = []column{
 	{"QP", "QP", "source queue pair", "qp", func(f *flows.Flow) cell {
 		c := cell{Text: sourceQP(f), short: sourceQP(f) + " > " + queuePair(f.DestQP)}
@@ -69,7 +69,7 @@ var flowColumns = []column{
 	{"", "Lost", "missing, and no answer covers them", "count", counted("psn.lost", red)},
 	{"REORDER", "Reorder", "requests that came after later ones, and had not been seen", "count",
 		counted("psn.late", yellow)},
-	{"REPEATS", "Repeats", "requests that were sent again", "count", counted("psn.repeats", red)},
+	{"REPEATS", "Repeats", "retransmitted requests", "count", counted("psn.repeats", red)},
 	{"", "Copies", "requests that a network copied", "count", counted("psn.copies", "")},
 	{"CE", "CE", "requests with Congestion Experienced", "share", func(f *flows.Flow) cell {
 		n := f.ECN[rocev2.CE]

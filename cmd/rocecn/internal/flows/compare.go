@@ -95,14 +95,13 @@ func missing(name string) error {
 	return err
 }
 
-// A point is one of the two captures, read as far as it is asked for. An
-// interrupt ends the reading; what was read until then is still handed over.
+// A point is one of the two captures. It is read on demand. After an interrupt, it returns the packets read so far.
 type point struct {
 	next  func() (*flows.Packet, time.Time, bool)
 	stop  func()
 	begun bool // there was a packet
 	ended bool
-	err   error // what ended it, other than its end; set when ended
+	err   error // reason for the end, or nil at the end of the file; set when ended
 }
 
 // read yields the packets of a capture.
@@ -118,7 +117,7 @@ func (p *point) read(ctx context.Context, name string, r reader) iter.Seq2[*flow
 	}
 }
 
-var errDone = errors.New("nobody asks for more")
+var errDone = errors.New("comparison has ended")
 
 // A comparedLine is the JSON object of a flow at two points, or of all.
 type comparedLine struct {
@@ -172,7 +171,7 @@ func comparedLineOf(f *flows.Compared) *comparedLine {
 	return l
 }
 
-// changes writes what changed as "from>to".
+// changes formats changes as "from>to".
 func changes(all flows.Rewrites, name func(uint8) string) map[string]uint64 {
 	named := map[string]uint64{}
 	for change, n := range all {
@@ -264,7 +263,7 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) {
 	fmt.Fprintln(out, clocksText(c.Clocks()))
 }
 
-// clocksText says how far delays can be believed, and why.
+// clocksText returns the accuracy of delays, with the reason.
 func clocksText(c flows.Clocks) string {
 	switch {
 	case c.Basis == flows.ClocksOneWay:

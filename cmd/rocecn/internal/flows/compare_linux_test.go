@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whether a file can be read is not tried on a pipe, where opening waits for who writes.
+// The check that files are readable does not open pipes, as that would wait for a writer.
 func TestMissingOpensNoPipe(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(name, 0o600))

@@ -87,8 +87,7 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, 2, status)
 }
 
-// What cannot be read is said before anything else, whichever it is, and then
-// nothing is printed.
+// Unreadable captures are reported before anything else, and then nothing is printed.
 func TestCompareUnreadable(t *testing.T) {
 	good := wiretest.Path(t, "rxe-perf4.pcap")
 	dir := t.TempDir()
@@ -118,7 +117,7 @@ func TestCompareUnreadable(t *testing.T) {
 	require.Equal(t, 2, status)
 	require.Contains(t, stderr, "only one of the captures can be standard input")
 
-	// What was read until a fault is reported, with the fault.
+	// Packets from before a damaged record are reported, with the error.
 	octets := wiretest.Must(os.ReadFile(good))(t)
 	require.NoError(t, os.WriteFile(text, octets[:len(octets)-5], 0o600))
 	status, out, stderr := run(t, nil, "-compare", good, text)
@@ -127,7 +126,7 @@ func TestCompareUnreadable(t *testing.T) {
 	require.Contains(t, out, "total")
 }
 
-// The line of a flow is what the capture of the host says otherwise.
+// The lost packets of a flow are those that the capture of the host does not contain.
 func TestCompareReal(t *testing.T) {
 	path := func(point string) string { return wiretest.Path(t, "real/write4-loss1."+point+".pcap.gz") }
 	status, out, stderr := run(t, nil, "-json", "-compare", path("eth0"), path("eth1"))
@@ -142,7 +141,7 @@ func TestCompareReal(t *testing.T) {
 		"clocks":{"known":"both ways","offset_us":7,"least_delay_us":14}}`, all[2])
 }
 
-// An interrupt ends the reading of both points; what was read is reported.
+// An interrupt ends the reading of both points; packets read so far are reported.
 func TestCompareInterrupt(t *testing.T) {
 	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
 	require.NoError(t, err)

@@ -9,16 +9,14 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// csvHeader returns the names of the columns: what tells flows apart, and the
-// metrics.
+// csvHeader returns the names of the columns: the identity of the flow, and the metrics.
 func csvHeader() []string {
 	return append([]string{"from", "to", "src", "dst", "dest_qp", "src_qp", "src_qp_from", "transport", "first", "last",
 		"vlan", "dscp", "psn.first", "psn.last", "psn.first_trouble_frame", "worst_queue.node",
 		"pcp", "src_mac", "dst_mac", "varies"}, metricNames()...)
 }
 
-// writeCSV writes the flows of a snapshot, one a row. What does not apply is
-// empty.
+// writeCSV writes the flows of a snapshot, one a row. Values that do not apply are empty.
 func writeCSV(out *csv.Writer, s *flows.Snapshot, during *intervalLine) {
 	if during == nil {
 		during = &intervalLine{}

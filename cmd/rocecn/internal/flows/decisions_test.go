@@ -20,7 +20,7 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 )
 
-// optionsOf returns what some flags, and a file, say.
+// optionsOf returns the options for some flags and a file.
 func optionsOf(t *testing.T, args string) *options {
 	t.Helper()
 	o, status := parse(strings.Fields(args+" x"), nil, io.Discard)
@@ -164,8 +164,8 @@ func TestHolds(t *testing.T) {
 	require.True(t, r.holds(3, 0), "a part of nothing")
 }
 
-// Management has no rules of its own, but counts in the total; what was not
-// measured breaks no rule; what is unpaired counts in the total alone.
+// Rules do not apply to management, which counts in the total, nor to values that were not measured. Unpaired answers
+// count in the total only.
 func TestCheckOf(t *testing.T) {
 	src, dst := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	flow := func(qp uint32, packets, acks uint64) flows.Flow {
@@ -328,9 +328,8 @@ func TestClocksText(t *testing.T) {
 	}
 }
 
-// atTwoPoints writes what is seen at A and at B of a source's requests: at B, which
-// begins with the fifth and ends with the last but two, one is there twice and
-// one is marked CE; at A one is there twice.
+// atTwoPoints writes the requests of a source as captured at A and at B. B begins with the fifth and ends with the
+// third last, has one twice, and one marked CE. A has one twice.
 func atTwoPoints(t *testing.T) (a, b string) {
 	made := traffic.Generate(4, traffic.Options{Connections: 1, Clean: true, NoCM: true, OneWay: true})
 	frames := made.Frames
@@ -386,7 +385,7 @@ func TestCompareSays(t *testing.T) {
 		})
 	}
 
-	// What is missing is said once, and more flows than -top are left out.
+	// A missing file is reported once, and -top limits the flows.
 	_, _, stderr = run(t, nil, "-compare", a, b+"2")
 	require.Equal(t, 1, strings.Count(stderr, "no such file"))
 	a, b, _, _ = twoPoints(t)

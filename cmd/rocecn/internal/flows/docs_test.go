@@ -15,7 +15,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// What docs shows is what the command prints.
+// The outputs in docs are those of the command.
 func TestDocumentation(t *testing.T) {
 	requireDocumented(t, "flows.md", 5)
 	requireDocumented(t, "live.md", 2)

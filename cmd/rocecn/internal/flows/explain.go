@@ -41,7 +41,7 @@ type (
 	}
 )
 
-// maxKeys is how many flows a verdict names.
+// maxKeys is the maximum number of flows that a verdict names.
 const maxKeys = 64
 
 func verdictLineOf(v *triage.Verdict) *verdictLine {
@@ -57,7 +57,7 @@ func verdictLineOf(v *triage.Verdict) *verdictLine {
 	return l
 }
 
-// A controlLine is what CNPs did to a flow, in its JSON object, of -explain.
+// A controlLine describes the effect of CNPs on a flow, in its JSON object with -explain.
 type controlLine struct {
 	Judged   uint64     `json:"judged"`
 	Cut      uint64     `json:"cut"`
@@ -83,17 +83,17 @@ func controlLineOf(f *flows.Flow) *controlLine {
 	return l
 }
 
-// controlled says in words what CNPs did to a flow, with what class they came, and how long the sender was silent
-// before it repeated something, as far as there is evidence.
+// controlled describes the effect of CNPs on a flow, their DSCP, and the retransmission timeout of the sender, as far
+// as there is evidence.
 func controlled(f *flows.Flow) (all []string) {
 	if f.Evidence == nil {
 		return nil
 	}
 	c := &f.Evidence.Control
 	if c.Judged > 0 {
-		text := fmt.Sprintf("slowed down behind %d of %s", c.Slowed, cli.Count(c.Judged, "CNP"))
+		text := fmt.Sprintf("slowed down after %d of %s", c.Slowed, cli.Count(c.Judged, "CNP"))
 		if c.Slowed > 0 {
-			text += fmt.Sprintf(" (%sbit/s before, %sbit/s behind in the mean)", scaled(c.Before), scaled(c.After))
+			text += fmt.Sprintf(" (%sbit/s before, %sbit/s after, on average)", scaled(c.Before), scaled(c.After))
 		}
 		if c.Recovery.Count() > 0 {
 			text += fmt.Sprintf(" and was back after %s", short(c.Recovery.Percentile(0.5)))
@@ -129,7 +129,7 @@ func numbered(all []int) string {
 	return strings.Join(words, ", ")
 }
 
-// A silenceLine is how long a sender was silent before it repeated something after a timeout.
+// A silenceLine is the time without packets of a sender before it retransmitted after a timeout.
 type silenceLine struct {
 	Least      float64 `json:"least"`
 	Most       float64 `json:"most"`
@@ -166,7 +166,7 @@ func (a *accountant) choose(chosen *flows.Snapshot) {
 	}
 }
 
-// printVerdicts prints them: before the table for people, behind the flows as JSON.
+// printVerdicts prints the verdicts: before the table as text, after the flows as JSON.
 func (a *accountant) printVerdicts() error {
 	if !a.explains {
 		return nil
@@ -247,7 +247,7 @@ func wrapText(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// explained adds to the line of a flow what -explain knows of it.
+// explained adds the results of -explain to the line of a flow.
 func (a *accountant) explained(l *flowLine, f *flows.Flow) *flowLine {
 	if f.Evidence == nil || !a.explains {
 		return l

@@ -30,7 +30,7 @@ func explainedOf(t *testing.T, args ...string) (out, stderr string, status int) 
 	return stdout.String(), errs.String(), status
 }
 
-// A verdict is a line of JSON, behind those of the flows, which name it.
+// A verdict is a line of JSON after those of the flows, which name it.
 func TestExplainJSON(t *testing.T) {
 	out, _, status := explainedOf(t, "-json", "-explain", "real/write4-red-ect.eth1.pcap.gz")
 	require.Zero(t, status)

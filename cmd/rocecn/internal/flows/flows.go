@@ -1,5 +1,4 @@
-// Package flows is the command that says what happened to every flow of RoCEv2
-// traffic.
+// Package flows is the command that prints the history of each flow of RoCEv2 traffic.
 package flows
 
 import (
@@ -30,7 +29,7 @@ trip times. FILE is a pcap or pcapng capture, gzip or not, or - for standard inp
 
 `
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	form     string // human, json, csv or prometheus
 	interval time.Duration
@@ -43,8 +42,8 @@ type options struct {
 	decoder  flows.Decoder
 	inputs   cli.Inputs
 	html     string   // the file of the page; empty: none
-	hosts    []string // the files of what hosts counted themselves
-	explains bool     // print what is the matter
+	hosts    []string // files of rocecn host
+	explains bool     // print verdicts
 	address  string   // of -listen; empty: none
 	paths    bool     // print which flows of two hosts ECMP cannot tell apart
 	sflow    string   // of -sflow; empty: none
@@ -81,7 +80,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.BoolVar(&o.paths, "paths", false,
 		"also list flows between the same hosts that share a UDP source port (ECMP puts them on one path)")
 	flags.StringVar(&o.sflow, "sflow", "", "count the packets that switches sampled: receive sFlow (version 5) "+
-		"at this UDP `address`, such as :6343, or with FILE or -i read what goes to its port")
+		"at this UDP `address`, such as :6343, or with FILE or -i read the datagrams to its port")
 	flags.DurationVar(&o.interval, "interval", 0, "print the changes in each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble",
 		"order by trouble, src, dst, first, last or a `number`, the greatest first")
@@ -105,7 +104,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.BoolVar(&o.twoPoint, "compare", false,
 		"compare two captures of the same traffic: packets lost, changed, copied and delayed from A to B")
 	flags.IntVar(&o.window, "window", flows.DefaultWindow,
-		"of -compare: how many `packets` of a capture may come before the like of one in the other")
+		"of -compare: number of `packets` of each capture to search for the same packet")
 	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8),
 		"number of goroutines that decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard",
@@ -167,7 +166,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		return nil, cli.Misuse(stderr, "flows", err)
 	}
 	o.table.Seed = o.inputs.Seed()
-	// A shard does not see what its flows have in common with others.
+	// A shard does not have the evidence that its flows share with others.
 	o.table.Evidence = o.explains || (o.html != "" || o.address != "") && o.table.Shards <= 1
 	if o.address != "" {
 		o.table.Series = true
@@ -176,8 +175,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	return o, 0
 }
 
-// flags defines the flags that say what is read, and which flows are shown of it; the code points are
-// there after parsing.
+// flags defines the flags for inputs and the choice of flows. The code points are valid after parsing.
 func (o *options) flags(flags *flag.FlagSet) *cli.CodePoints {
 	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
 	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
@@ -276,7 +274,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err := r.read(ctx, name)
 		a.line.Clear()
 		if r.ended.Before(before) && !r.ended.IsZero() { // files of one capture may overlap
-			cli.Say(stderr, "flows", name, fmt.Errorf("ends %v before what was read before it: files are parts of one "+
+			cli.Say(stderr, "flows", name, fmt.Errorf("ends %v before the previous input: files are parts of one "+
 				"capture, read in the order of their names here", before.Sub(r.ended)))
 		}
 		var out cli.OutputError
@@ -290,7 +288,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			}
 		}
 	}
-	if live != nil && (status == 0 || r.frames > 0) { // what was counted before it went wrong
+	if live != nil && (status == 0 || r.frames > 0) { // packets from before the error
 		live.wait(ctx)
 	}
 	broken, err := a.finish()

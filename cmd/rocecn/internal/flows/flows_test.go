@@ -51,7 +51,7 @@ func lines(t *testing.T, args ...string) (all []map[string]any) {
 	return all
 }
 
-// at returns what is at a path of keys.
+// at returns the value at a path of keys.
 func at(v any, keys ...string) any {
 	for _, k := range keys {
 		m, _ := v.(map[string]any)
@@ -71,7 +71,7 @@ func made(t *testing.T, seed uint64, o traffic.Options) (path string, c *traffic
 	return path, c
 }
 
-// What must be said of the project's captures.
+// The results for the captures in testdata.
 func TestCaptures(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -119,7 +119,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// Votes say of connections that connection management named what it says.
+// Votes find the same pairs as connection management.
 func TestVotesAgreeWithCM(t *testing.T) {
 	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-rping6.pcap"} {
 		path := filepath.Join(t.TempDir(), name)
@@ -203,8 +203,7 @@ func TestKeys(t *testing.T) {
 		string(jsonOf(t, pfcLineOf(&link, nil))))
 }
 
-// The output is the same whatever the packets come in, and however many
-// goroutines decode them.
+// The output is the same for each format, and for any number of goroutines.
 func TestSameOutput(t *testing.T) {
 	path, c := made(t, 5, traffic.Options{Connections: 40})
 	_, want, _ := run(t, nil, "-json", path)
@@ -356,7 +355,7 @@ func TestArguments(t *testing.T) {
 	require.Zero(t, status)
 }
 
-// What can be read of a damaged file is counted, and the fault is said.
+// Packets before a damaged record are counted, and the error is reported.
 func TestDamagedFile(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	status, out, stderr := run(t, bytes.NewReader(octets[:len(octets)-5]), "-json", "-")
@@ -423,7 +422,7 @@ func TestHumanReordered(t *testing.T) {
 	require.Contains(t, out, "1811 out of order, none lost")
 	require.NotContains(t, out, red)
 	require.Zero(t, f.Trouble())
-	// What the capture lost, the network did not.
+	// Packets that the capture missed are not lost in the network.
 	f.PSN.Late, f.PSN.Unseen = 1800, 11
 	out = string(h.append(nil, &flows.Snapshot{Flows: []flows.Flow{f}}))
 	require.Contains(t, out, yellow+"11"+plain)
@@ -431,7 +430,7 @@ func TestHumanReordered(t *testing.T) {
 	require.NotContains(t, out, red)
 	// Late ones may have been lost before the capture, where something is repeated.
 	f.PSN.Retransmitted, f.Causes.NAK, f.PSN.Copies = 3, 3, 2
-	require.Equal(t, []string{"gaps: 900", "11 not captured", "1800 out of order or sent again",
+	require.Equal(t, []string{"gaps: 900", "11 not captured", "1800 out of order or retransmitted",
 		"3 repeated after NAKs", "2 copied by the network"}, remarks(&f))
 }
 
@@ -525,7 +524,7 @@ func flowKey(src, dst netip.Addr, qp uint32) rocev2.FlowKey {
 	return rocev2.FlowKey{Src: src, Dst: dst, DestQP: qp}
 }
 
-// What the snap length cut is said, with the length that would do.
+// Truncated packets are counted, with the length that is sufficient.
 func TestCut(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
 	r := wiretest.Must(capture.Open(bytes.NewReader(octets)))(t)

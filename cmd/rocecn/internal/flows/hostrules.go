@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// What drivers call the same thing: mlx5, bnxt_re in its two versions, irdma, ionic and soft-RoCE.
+// Names of equivalent counters: mlx5, bnxt_re in its two versions, irdma, ionic and soft-RoCE.
 var (
 	cnpsSentNames = []string{"np_cnp_sent", "tx_cnp_pkts", "np_cnp_pkts", "cnpSent", "tx_rdma_cnp_pkts"}
 	marksGotNames = []string{"np_ecn_marked_roce_packets", "rx_ecn_marked_pkts", "RxECNMrkd"}
@@ -22,7 +22,7 @@ var (
 	notReadyNames = []string{"out_of_buffer", "rx_out_of_buffer", "send_rnr_err"}
 )
 
-// A seen is what the capture has of a host: of flows to it, and of flows from it.
+// A seen counts the captured packets of flows to a host, and of flows from it.
 type seen struct {
 	ce, answered      uint64 // requests to it with CE, and those of flows that it answered
 	cnpsFrom, cnpsTo  uint64 // without a Fast CNP option
@@ -73,17 +73,17 @@ func seenOf(s *flows.Snapshot, addresses []netip.Addr) (n seen) {
 	return n
 }
 
-// A judge says what the counters of a port mean beside the capture. The port was observed for all of the capture's
-// time, and longer: that a counter did not grow is certain, that it grew may come of other traffic.
+// A judge compares the counters of a port with the capture. The observations cover the capture: if a counter did not
+// grow, the event did not occur. If it grew, other traffic may be the reason.
 type judge struct {
 	line     *hostLine
 	seen     seen
-	whole    bool // the capture's flows had room: what is not there was not captured
+	whole    bool // no flow was evicted: packets that are absent were not captured
 	links    bool // the capture has PFC or PAUSE frames
 	programs []string
 }
 
-// A growth is a counter and how much it grew.
+// A growth is the increase of a counter.
 type growth struct {
 	name string
 	n    uint64
@@ -101,7 +101,7 @@ func (j *judge) counter(names []string) (c growth, ok bool) {
 	return growth{}, false
 }
 
-// say adds a finding: what the capture has, what was counted, and what that means.
+// say adds a finding: captured packets, counters and their meaning.
 func (j *judge) say(capture, meaning string, counters ...growth) {
 	f := finding{Counters: map[string]uint64{}}
 	parts := []string{}
@@ -128,7 +128,7 @@ func (j *judge) judge() {
 	j.pauses()
 }
 
-// receiver says whether the host answers marks with CNPs.
+// receiver checks whether the host answers marks with CNPs.
 func (j *judge) receiver() {
 	sent, ok := j.counter(cnpsSentNames)
 	if !ok || j.seen.ce == 0 {
@@ -154,7 +154,7 @@ func (j *judge) receiver() {
 	}
 }
 
-// sender says whether the host obeys CNPs.
+// sender checks whether the host obeys CNPs.
 func (j *judge) sender() {
 	got, ok := j.counter(cnpsGotNames)
 	ignored, _ := j.counter(ignoredNames)
@@ -174,7 +174,7 @@ func (j *judge) sender() {
 	}
 }
 
-// agrees says whether a counter of the host grew where the capture has n of what it counts.
+// agrees checks whether a counter of the host grew, if the capture has n of the counted events.
 func (j *judge) agrees(names []string, n uint64, what, none, some string) {
 	c, ok := j.counter(names)
 	switch capture := fmt.Sprintf("%d %s in the capture", n, what); {
@@ -186,7 +186,7 @@ func (j *judge) agrees(names []string, n uint64, what, none, some string) {
 	}
 }
 
-// notReady says whose queue pairs had no buffer for a message.
+// notReady names the queue pairs without a buffer for a message.
 func (j *judge) notReady() {
 	c, ok := j.counter(notReadyNames)
 	if j.seen.rnrFrom == 0 || !(ok && c.n > 0 || len(j.programs) > 0) {
@@ -203,7 +203,7 @@ func (j *judge) notReady() {
 	j.say(cli.Count(j.seen.rnrFrom, "RNR NAK")+" from it in the capture", who+" posts too few receives", counters...)
 }
 
-// pauses says who stopped whom on the host's link. PFC ends there: a capture elsewhere cannot have it.
+// pauses names the side that paused the host's link. PFC does not pass a link: a capture elsewhere cannot contain it.
 func (j *judge) pauses() {
 	var got, sent []growth
 	for _, name := range slices.Sorted(maps.Keys(j.line.Changes)) {
@@ -227,7 +227,7 @@ func (j *judge) pauses() {
 	}
 }
 
-// countsPauses says whether a counter is one of frames that stop: rx_prio3_pause and rx_global_pause of mlx5,
+// countsPauses reports whether a counter counts frames that pause: rx_prio3_pause and rx_global_pause of mlx5,
 // tx_priority_3_xoff.nic of ice, rx_pfc_ena_frames_pri3 and rx_pause_frames of bnxt_en.
 func countsPauses(name string) bool {
 	if strings.Contains(name, "duration") || strings.Contains(name, "transition") || strings.Contains(name, "storm") {

@@ -16,8 +16,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// A hostLine is the JSON object of a port of a host, of -host: what the host counted while the capture was made, and
-// what that says beside the capture.
+// A hostLine is the JSON object of a port of a host, of -host: its counters during the capture, and findings from both.
 type hostLine struct {
 	HostSide  bool              `json:"host_side"`
 	Host      string            `json:"host"`
@@ -38,13 +37,13 @@ type finding struct {
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 
-// maxHostPorts is how many ports are put beside the capture: each is a walk over its flows.
+// maxHostPorts is the maximum number of ports that are compared with the capture: each requires a pass over its flows.
 const maxHostPorts = 2048
 
 var errHostPorts = fmt.Errorf("-host: more than %d ports with addresses of the capture", maxHostPorts)
 
-// joinHosts reads the files of -host and puts each port whose addresses the capture has beside what the capture has
-// of them. Of hosts without such a port there is no line.
+// joinHosts reads the files of -host, and compares each port with an address in the capture with its captured flows.
+// Hosts without such a port have no line.
 func (o *options) joinHosts(s *flows.Snapshot, from, to time.Time) (lines []hostLine, err error) {
 	if from.IsZero() {
 		return nil, nil // no packet, or none with a time
@@ -56,7 +55,7 @@ func (o *options) joinHosts(s *flows.Snapshot, from, to time.Time) (lines []host
 		}
 	}
 	inCapture := addressesOf(s)
-	owners := map[netip.Addr]int{} // how many ports claim an address of the capture
+	owners := map[netip.Addr]int{} // number of ports with an address of the capture
 	err = r.Windows(func(w host.Window) error {
 		for i := range w.To.Ports {
 			p := &w.To.Ports[i]
@@ -94,7 +93,7 @@ func (o *options) joinHosts(s *flows.Snapshot, from, to time.Time) (lines []host
 		return nil
 	})
 	if err != nil {
-		return nil, err // whose addresses are whose is not known
+		return nil, err // the owners of the addresses are unknown
 	}
 	for i := range lines {
 		l := &lines[i]
@@ -129,7 +128,7 @@ func addressesOf(s *flows.Snapshot) map[netip.Addr]bool {
 	return all
 }
 
-// change notes by how much counters have grown. One that is less than it was began anew, and says nothing.
+// change records the growth of counters. A counter that decreased was reset, and has no growth.
 func (l *hostLine) change(old, now map[string]uint64) {
 	for name, n := range now {
 		switch was, ok := old[name]; {
@@ -183,7 +182,7 @@ func (a *accountant) printHosts() (err error) {
 	return cli.Output(a.out.Flush())
 }
 
-// text is the line for people: findings, then what else has changed. Names are from outside.
+// text returns the text form: findings, then other changes. Names are untrusted.
 func (l *hostLine) text() []byte {
 	var addresses []string
 	for _, a := range l.Addresses {
@@ -200,7 +199,7 @@ func (l *hostLine) text() []byte {
 	return b
 }
 
-// changes says which counters have grown, and which began anew.
+// changes lists the counters that have grown, and those that were reset.
 func (l *hostLine) changes() (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(l.Changes)) {
 		if n := l.Changes[name]; n > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// marked is a capture of soft-RoCE behind a queue that marks: 10.1.0.1 writes to 10.2.0.1 from 21:37:20.877004 to
-// 21:37:24.172920, 1661 of its requests have CE, and nobody answers that with a CNP.
+// marked is a capture of soft-RoCE after a queue that marks: 10.1.0.1 writes to 10.2.0.1 from 21:37:20.877004 to
+// 21:37:24.172920, 1661 of its requests have CE, and no CNP answers them.
 const marked = "real/write4-red-ect.eth1.pcap.gz"
 
 // An observation is a line of rocecn host.
@@ -53,7 +53,7 @@ func says(t *testing.T, capture, file string) (texts []string) {
 	return texts
 }
 
-// What a driver counts for the device as a whole is its only port's, but for what the port counts itself.
+// Counters of a device are those of its only port, except counters that the port has itself.
 func TestHostDeviceCounts(t *testing.T) {
 	with := func(line, device string) string {
 		return strings.Replace(line, `"interfaces":[{`,
@@ -79,7 +79,7 @@ func TestHostDeviceCounts(t *testing.T) {
 
 const receiver, sender = "10.2.0.1", "10.1.0.1"
 
-// What counters mean beside the capture, by drivers.
+// Findings from counters and capture, by driver.
 func TestHostSays(t *testing.T) {
 	for _, row := range []struct {
 		name, capture, address string
@@ -141,8 +141,8 @@ func TestHostOtherPort(t *testing.T) {
 		observation("localhost", behind, receiver, counters, ""))))
 }
 
-// Nobody is blamed on what was not seen: not before, within or behind the capture alone, and not where two ports have
-// the address.
+// No finding follows from incomplete observations: without one before or after the capture, or if two ports have the
+// address.
 func TestHostNotSeen(t *testing.T) {
 	const counters = `"np_cnp_sent":5`
 	look := func(host, at string) string { return observation(host, at, receiver, counters, "") }
@@ -161,7 +161,7 @@ func TestHostNotSeen(t *testing.T) {
 		observation("h", "22:00:00", "10.9.9.9", counters, ""))), "of no address in the capture")
 }
 
-// The line has all that a sentence rests on, whatever flows were chosen; the text has nothing that is not printable.
+// The line has all evidence for a finding, independent of the choice of flows; the text is printable.
 func TestHostLine(t *testing.T) {
 	file := hostFile(t, observation(`\u001b[1m`, "21:37:20", receiver, `"np_cnp_sent":5,"b":2,"c":1`, ``),
 		observation(`\u001b[1m`, "21:37:25", receiver, `"np_cnp_sent":5,"b":1,"c":4`, ``))
@@ -196,7 +196,7 @@ func TestTooManyPorts(t *testing.T) {
 	require.Contains(t, stderr, "more than 2048 ports")
 }
 
-// A file that cannot be read is said; what the capture says is printed all the same.
+// An unreadable file is reported, and the flows are printed.
 func TestHostFileRefused(t *testing.T) {
 	capture := wiretest.Path(t, strings.Split(marked, "/")...)
 	for _, file := range []string{hostFile(t, "{}\n"), filepath.Join(t.TempDir(), "none")} {
@@ -213,7 +213,7 @@ func TestHostFileRefused(t *testing.T) {
 	}
 }
 
-// What no capture at hand has.
+// Cases that no capture contains.
 func TestHostRules(t *testing.T) {
 	for _, row := range []struct {
 		name    string

@@ -20,12 +20,11 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// maxCharts is how many flows have charts on a page, the first of its table:
-// a page of 10,000 flows is to stay below 5 MB.
+// maxCharts is the number of flows with charts on a page, the first of its table: a page of 10,000 flows has to stay
+// below 5 MB.
 const maxCharts = 50
 
-// liveRows is how many flows are on the page of -listen, unless -top says otherwise:
-// no packet is counted while it is made.
+// liveRows is the default number of flows on the page of -listen: no packets are counted while it is made.
 const liveRows = 500
 
 //go:embed page/page.tmpl
@@ -41,11 +40,11 @@ var pageScripts embed.FS
 
 var pageTemplate = webpage.New(pageText)
 
-// A page is what -html writes.
+// A page is the contents of a page of -html.
 type page struct {
 	Style  template.CSS
 	Script template.JS
-	Data   *pageData // what the script draws
+	Data   *pageData // data for the script
 
 	Files     []string
 	From      string // the first request
@@ -57,7 +56,7 @@ type page struct {
 	Trouble   int  // of Flows, those with any
 	Level     level
 	Headline  string
-	Under     string        // what the headline rests on
+	Under     string        // evidence for the headline
 	Verdicts  []pageVerdict // the first ones
 	Further   []pageVerdict
 	Hosts     []pageHost
@@ -67,18 +66,18 @@ type page struct {
 	Evicted   uint64 // flows
 }
 
-// A pageVerdict is what happened, and what that rests on.
+// A pageVerdict is a verdict with its evidence.
 type pageVerdict struct {
 	*triage.Verdict
 	Level level
 	Row   *int // of the first flow that it is about, if it is in the table
 }
 
-// shownVerdicts is how many verdicts are seen at once, that the answers to the six
-// questions are on the first screen, too.
+// shownVerdicts is the number of verdicts that are visible initially, so that the answers to the six questions fit on
+// the first screen.
 const shownVerdicts = 2
 
-// A pageHost is what a host counted, and what that says.
+// A pageHost has the counters of a host, and the findings from them.
 type pageHost struct {
 	Name  string
 	Says  []string
@@ -91,8 +90,7 @@ type pageQuestion struct {
 	Row *int
 }
 
-// checkPage says what is wrong with the name of the page: no capture is
-// overwritten, neither one that is read nor another one.
+// checkPage checks the name of the page: the page does not replace a capture, whether that is an input or not.
 func (o *options) checkPage() error {
 	if o.html == "" {
 		return nil
@@ -225,8 +223,7 @@ func rowOrNil(rows map[rocev2.FlowKey]int, keys ...rocev2.FlowKey) *int {
 	return nil
 }
 
-// headline says in a sentence what the capture has and how bad that is, and where there is no verdict, on what it
-// rests.
+// headline returns a sentence with the worst findings of the capture and, if there is no verdict, its evidence.
 func headline(s *flows.Snapshot, trouble, verdicts int) (l level, sentence, under string) {
 	all := cli.Count(len(s.Flows), "flow")
 	verb := "have"

@@ -23,7 +23,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// pageFrom runs the command, and returns the page and what was printed.
+// pageFrom runs the command, and returns the page and the standard output.
 func pageFrom(t *testing.T, stdin io.Reader, args ...string) (html, stdout string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "page.html")
@@ -33,7 +33,7 @@ func pageFrom(t *testing.T, stdin io.Reader, args ...string) (html, stdout strin
 	return string(b), stdout
 }
 
-// written is what the script of a page draws.
+// written is the data for the script of a page.
 type written struct {
 	Start     string
 	Span      int64
@@ -45,7 +45,7 @@ type written struct {
 	Charts    []pageChart
 }
 
-// dataOf reads what the script of a page draws.
+// dataOf reads the data for the script of a page.
 func dataOf(t *testing.T, html string) (d written) {
 	t.Helper()
 	_, text, found := strings.Cut(html, `<script type="application/json" id="data">`)
@@ -55,7 +55,7 @@ func dataOf(t *testing.T, html string) (d written) {
 	return d
 }
 
-// The page comes besides what is printed, which stays the same.
+// With -html, the standard output is the same as without.
 func TestPage(t *testing.T) {
 	name, made := made(t, 21, traffic.Options{Connections: 4})
 	html, stdout := pageFrom(t, nil, name)
@@ -114,7 +114,7 @@ func TestPage(t *testing.T) {
 	require.ElementsMatch(t, []uint64{0xB2, 0xC3, 0xD4}, nodes)
 }
 
-// The bins of all flows have what the flows have, and the pauses are those that are printed.
+// The bins of all flows have the sums of the flows, and the pauses are the printed ones.
 func TestPageOverTime(t *testing.T) {
 	name, _ := made(t, 21, traffic.Options{Connections: 4})
 	html, _ := pageFrom(t, nil, name)
@@ -158,7 +158,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// What comes from outside is text.
+// Names in the input are escaped.
 func TestPageEscapes(t *testing.T) {
 	name := filepath.Join(t.TempDir(), `"><img src=x onerror=alert(1)>&.pcap`)
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap")))(t)
@@ -253,8 +253,8 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
-// The page never takes the place of a capture: neither of one that is read, by
-// whatever name, nor of one that stands where the name of the page was forgotten.
+// The page never replaces a capture: neither an input by any name, nor a capture in place of a forgotten name of the
+// page.
 func TestPageIsNoCapture(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	packed := wiretest.Must(os.ReadFile(wiretest.Path(t, "real/atomic4.eth0.pcap.gz")))(t)
@@ -281,7 +281,7 @@ func TestPageIsNoCapture(t *testing.T) {
 		{[]string{x, soft}, "the capture that is read"},
 		{[]string{x, "-"}, "the capture that is read"},
 		{[]string{x, other, x}, "the capture that is read"},
-		{[]string{text, other, text}, "the capture that is read"}, // whatever it holds
+		{[]string{text, other, text}, "the capture that is read"}, // with any contents
 		{[]string{x, other}, "this is a capture"},
 		{[]string{gz, other}, "this is a capture"},
 	} {
@@ -306,8 +306,7 @@ func TestPageIsNoCapture(t *testing.T) {
 	require.Len(t, all, 7, "nothing is left beside it: %v", all)
 }
 
-// What is known comes first: the verdicts, with what they rest on, and what hosts
-// counted. Names of programs and machines are from outside.
+// Verdicts with their evidence and findings of hosts come first. Names of programs and machines are untrusted.
 func TestPageSaysFirst(t *testing.T) {
 	name, _ := made(t, 21, traffic.Options{Connections: 4})
 	html, _ := pageFrom(t, nil, name)

@@ -143,7 +143,7 @@ func short(d time.Duration) string {
 	return d.Round(digit).String()
 }
 
-// remarks say in words what the numbers of a flow do not.
+// remarks describes in words the values of a flow that have no column.
 func remarks(f *flows.Flow) (all []string) {
 	add := func(n uint64, format string) {
 		if n > 0 {
@@ -158,7 +158,7 @@ func remarks(f *flows.Flow) (all []string) {
 	add(p.Unjudged, "%d lost or not captured")
 	switch {
 	case p.Retransmitted > 0:
-		add(p.Late, "%d out of order or sent again")
+		add(p.Late, "%d out of order or retransmitted")
 	case p.NeverSeen() == 0:
 		add(p.Late, "%d out of order, none lost")
 	default:

@@ -229,7 +229,7 @@ func pfcLineOf(link *flows.Link, during *intervalLine) *pfcLine {
 	return l
 }
 
-// priorities yields what was said of each priority, and of all at once.
+// priorities yields the counts of each priority, and of all together.
 func priorities(l *flows.Link) iter.Seq2[string, *flows.Priority] {
 	return func(yield func(string, *flows.Priority) bool) {
 		for i := range l.Priorities {
@@ -251,7 +251,7 @@ func linkName(l *flows.Link) string {
 	return l.Src.String()
 }
 
-// said says in words what was said of priorities, one string each.
+// said describes the pauses of priorities, one string each.
 func said(l *flows.Link) (all []string) {
 	for name, p := range priorities(l) {
 		all = append(all, fmt.Sprintf("%s: %d XOFF, %d XON, paused %v", priorityName(name), p.XOFF, p.XON, p.Paused))
@@ -267,7 +267,7 @@ func priorityName(name string) string {
 	return "priority " + name
 }
 
-// An evictedLine is the JSON object of what there was no room for.
+// An evictedLine is the JSON object of the evicted flows.
 type evictedLine struct {
 	Evicted  bool   `json:"evicted"`
 	Flows    uint64 `json:"flows"`
@@ -282,7 +282,7 @@ func evictedLineOf(e *flows.Evicted) *evictedLine {
 	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, countedLineOf(&e.Answers)}
 }
 
-// varies names what was not the same in all requests of a flow.
+// varies names the fields that differ between the requests of a flow.
 func varies(v *flows.Varies) (names []string) {
 	for _, n := range []struct {
 		name   string

@@ -68,7 +68,7 @@ func TestLive(t *testing.T) {
 	require.Equal(t, 1, Run(context.Background(), []string{"-i", "none"}, nil, &out, &stderr))
 	require.Contains(t, stderr.String(), "no such interface")
 
-	// rocecn top sees the same, and says what it did not see.
+	// rocecn top shows the same packets, and counts the dropped ones.
 	out.Reset()
 	stderr.Reset()
 	var shown atomic.Bool
@@ -81,8 +81,8 @@ func TestLive(t *testing.T) {
 	require.Contains(t, stderr.String(), "0 dropped by the kernel")
 }
 
-// Intervals of samples from an interface are printed, also when no datagram comes any more, and what the kernel dropped
-// is said.
+// Intervals of samples from an interface are printed, also without further datagrams, and packets dropped by the kernel
+// are reported.
 func TestSFlowLive(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
 	ctx, interrupt := context.WithTimeout(t.Context(), wiretest.Patience)

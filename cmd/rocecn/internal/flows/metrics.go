@@ -96,8 +96,7 @@ var (
 	nakNames = [5]string{"sequence", "invalid request", "remote access", "remote operational", "invalid RD request"}
 )
 
-// metricOf returns the metric of a name, which may leave out what stands before
-// its last dot: ce is ecn.ce.
+// metricOf returns the metric with a name, or with the last part of its name: ce is ecn.ce.
 func metricOf(name string) (metric, error) {
 	for _, m := range metrics {
 		if m.name == name {
@@ -136,8 +135,7 @@ func metricNames() (names []string) {
 	return names
 }
 
-// micros returns a time in microseconds, with as much behind the point as there
-// are nanoseconds.
+// micros returns a duration in microseconds, with the nanoseconds as fraction.
 func micros(d time.Duration) float64 { return float64(d) / 1000 }
 
 func sum(counts []uint64) (n uint64) {
@@ -147,7 +145,7 @@ func sum(counts []uint64) (n uint64) {
 	return n
 }
 
-// naks returns how many NAKs there were, of all codes.
+// naks returns the number of NAKs of all codes.
 func naks(a *flows.Answers) (n uint64) {
 	for _, c := range a.NAKs() {
 		n += c

@@ -96,7 +96,7 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Len(t, metrics, len(want))
 
-	// What was not measured is not 0.
+	// Values that were not measured are absent, not 0.
 	empty := flows.Flow{Spacing: -1, AfterCE: new(flows.Histogram), RTT: new(flows.Histogram)}
 	var measured []string
 	for _, m := range metrics {
@@ -236,7 +236,7 @@ func TestPrometheusOfEverything(t *testing.T) {
 	}
 	require.Equal(t, want, exposition(t, string(appendPrometheus(nil, s))))
 
-	// What does not apply is absent: a flow of datagrams has no PSNs.
+	// Values that do not apply are absent: a flow of datagrams has no PSNs.
 	s = &flows.Snapshot{Flows: []flows.Flow{{FlowKey: f.FlowKey,
 		Requests: flows.Requests{Packets: 1}, RTT: new(flows.Histogram)}}}
 	for series := range exposition(t, string(appendPrometheus(nil, s))) {
@@ -269,8 +269,7 @@ func seriesOf(name, labels string) string {
 	return strings.TrimSpace(name + " " + strings.Join(all, " "))
 }
 
-// The lines of an interval say which one it is, all of them but that of what
-// there was no room for.
+// The lines of an interval name it, except that of evicted flows.
 func TestIntervalLines(t *testing.T) {
 	key := everything().FlowKey
 	var out bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// pageData is what the script of a page draws. Times are nanoseconds since Start.
+// pageData is the data for the script of a page. Times are nanoseconds since Start.
 type pageData struct {
 	Start     string       `json:"start"`
 	Span      int64        `json:"span"`
@@ -45,8 +45,7 @@ type pageChart struct {
 	Nodes []pageNode `json:"nodes,omitempty"`
 }
 
-// A pageSeries is the bins of a flow, or of all together. What is 0 everywhere is left
-// out, and zeros at the end.
+// A pageSeries is the bins of a flow, or of all together. Series with only zeros and zeros at the end are omitted.
 type pageSeries struct {
 	From   int64      `json:"from"`
 	Widths [][2]int64 `json:"widths"` // so wide are so many bins, one after another
@@ -63,8 +62,7 @@ type pageSeries struct {
 	PSN    []*int64   `json:"psn,omitempty"` // of the first and the last request of each bin, from that of the life
 }
 
-// A pageMark is a mark: kind, time, frame, and of the PSNs that it is about from which
-// to which, and what it says.
+// A pageMark is a mark: kind, time, frame, first and last PSN, and text.
 type pageMark []any
 
 // A pageNode is the depth of a node's queue.
@@ -74,8 +72,8 @@ type pageNode struct {
 	Depth []*uint32 `json:"depth"` // null where it is not known
 }
 
-// A pageLane is the pauses of one priority of a link: from, to, how much of that it was
-// paused, by how many frames, the first of which is this one.
+// A pageLane is the pauses of one priority of a link. Each has begin, end, paused time, number of frames and first
+// frame.
 type pageLane struct {
 	Name   string     `json:"name"`
 	Pauses [][5]int64 `json:"pauses"`
@@ -263,8 +261,8 @@ func psns(s *flows.Series) (all []*int64) {
 	return all
 }
 
-// maxPauseLanes is how many priorities of links are drawn, those that were paused
-// longest. The page says in words what the others were.
+// maxPauseLanes is the number of priorities of links that are drawn, those with the longest pauses. The page counts the
+// others.
 const maxPauseLanes = 16
 
 func pauseLanes(pauses []flows.Pause, start time.Time) (lanes []pageLane) {
@@ -291,7 +289,7 @@ var causeNames = [...]string{
 	flows.CauseReadRest: "a READ of which a part is missing",
 }
 
-// markText says in words what a mark says.
+// markText describes a mark in words.
 func markText(m *flows.Mark) string {
 	switch m.Kind {
 	case flows.MarkGap:

@@ -12,16 +12,16 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// A pathsLine is the JSON object of all flows from one host to another, of -paths: which of them ECMP by addresses and
-// ports cannot tell apart. What a switch makes of different ports, and whether it looks at more, a capture does not
-// show.
+// A pathsLine is the JSON object of all flows from one host to another, of -paths: flows that ECMP by addresses and
+// ports cannot distinguish. The capture does not show the path that a switch selects for a port, nor whether it uses
+// other fields.
 type pathsLine struct {
 	Paths    bool       `json:"paths"`
 	Src      netip.Addr `json:"src"`
 	Dst      netip.Addr `json:"dst"`
 	Flows    int        `json:"flows"`
-	Ports    int        `json:"src_ports"`         // of those flows whose port does not vary
-	Varying  int        `json:"varying,omitempty"` // flows whose port does
+	Ports    int        `json:"src_ports"`         // of flows with a constant port
+	Varying  int        `json:"varying,omitempty"` // flows with several ports
 	IPOctets uint64     `json:"ip_octets"`
 	Shared   []pathLine `json:"shared"` // ports of two flows or more, those with the most octets first
 }
@@ -33,10 +33,10 @@ type pathLine struct {
 	IPOctets uint64   `json:"ip_octets"`
 }
 
-// maxPathQPs is how many queue pairs of a port are named.
+// maxPathQPs is the number of queue pairs that are named for a port.
 const maxPathQPs = 64
 
-// pathsOf returns what is known of each pair of hosts, in each direction, with two flows or more.
+// pathsOf returns the paths for each pair of hosts with two flows or more, in each direction.
 func pathsOf(s *flows.Snapshot) (all []pathsLine) {
 	type ends struct{ src, dst netip.Addr }
 	type way struct {
@@ -102,7 +102,7 @@ func pathsOf(s *flows.Snapshot) (all []pathsLine) {
 	return all
 }
 
-// printPaths prints what -paths asks for.
+// printPaths prints the output of -paths.
 func (a *accountant) printPaths(s *flows.Snapshot) error {
 	if !a.paths {
 		return nil
@@ -126,7 +126,7 @@ func (a *accountant) printPaths(s *flows.Snapshot) error {
 	return cli.Output(a.out.Flush())
 }
 
-// paths writes what is known of a pair of hosts.
+// paths formats the paths of a pair of hosts.
 func (h *human) paths(l *pathsLine) []byte {
 	colour := ""
 	if len(l.Shared) > 0 {

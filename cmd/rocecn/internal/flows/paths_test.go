@@ -42,8 +42,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Flows of one direction alone share a way; what has several ports shares none; the
-// pair with the most flows on one way comes first.
+// Only flows of one direction share a path. A flow with several ports shares none. The pair with the most flows on one
+// path comes first.
 func TestPathsOf(t *testing.T) {
 	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
 	s := &flows.Snapshot{}

@@ -15,13 +15,13 @@ type family struct {
 	samples    samples
 }
 
-// samples adds what a family says of a flow.
+// samples adds the samples of a family for a flow.
 type samples = func(f *flows.Flow, add func(value float64, labels ...string))
 
-// A flow is named by its key in all families, so that a series stays the same
-// one whatever becomes known of the flow: what names it otherwise is in info.
+// In all families, a flow is identified by its key, so that series remain the same when more becomes known of the flow.
+// Other labels are in info.
 var families = []family{
-	{"info", "What else is known of the flow.", func(f *flows.Flow, add func(float64, ...string)) {
+	{"info", "Further labels of the flow.", func(f *flows.Flow, add func(float64, ...string)) {
 		labels := []string{"transport", f.Transport.String()}
 		if f.SrcQPFrom != 0 {
 			labels = append(labels, "src_qp", fmt.Sprint(f.SrcQP), "src_qp_from", f.SrcQPFrom.String())
@@ -32,17 +32,17 @@ var families = []family{
 	{"ip_bytes_total", "Octets of IP packets, by their length fields.", number("ip_octets")},
 	{"payload_bytes_total", "Octets of payload, without pad.", number("payload_octets")},
 	{"ecn_packets_total", "Requests by ECN field.", numbers("ecn", "ecn.", ecnNames[:]...)},
-	{"messages_begun_total", "Messages whose first packet was captured.",
+	{"messages_begun_total", "Messages with a captured first packet.",
 		operations(func(m flows.Messages) uint64 { return m.Begun })},
-	{"messages_complete_total", "Messages whose last packet was captured.",
+	{"messages_complete_total", "Messages with a captured last packet.",
 		operations(func(m flows.Messages) uint64 { return m.Complete })},
-	{"lives_total", "How often the flow began.", number("lives")},
+	{"lives_total", "Connections of the flow.", number("lives")},
 	{"gaps_total", "Gaps in the PSNs.", number("psn.gaps")},
 	{"missing_packets_total", "PSNs that were passed over.", number("psn.missing")},
 	{"late_packets_total", "Requests that filled a gap later.", number("psn.late")},
 	{"repeats_total", "Requests that were repeated, by cause.",
 		numbers("cause", "repeats_by.", "nak", "rnr", "read", "timeout")},
-	{"missing_packets", "PSNs that nothing filled, by what became of them.",
+	{"missing_packets", "PSNs that nothing filled, by fate.",
 		numbers("fate", "psn.", "unseen", "lost", "unjudged")},
 	{"acks_total", "Acknowledgements.", number("acks")},
 	{"naks_total", "NAKs by code.", numbers("code", "naks.", nakNames[:]...)},
@@ -79,7 +79,7 @@ func number(name string) samples {
 	}
 }
 
-// numbers are metrics whose names begin alike and end with the values of a label.
+// numbers are metrics with a common prefix of their names and the value of a label as the end.
 func numbers(label, prefix string, values ...string) samples {
 	all := make([]samples, len(values))
 	for i, value := range values {

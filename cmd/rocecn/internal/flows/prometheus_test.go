@@ -120,8 +120,7 @@ func TestPrometheus(t *testing.T) {
 	require.EqualValues(t, 4, all[`rocecn_unpaired_total dest_qp="23" dst="fd77::2" kind="rnr_nak" src="fd77::1"`])
 }
 
-// What becomes known of a flow changes no series but that of its info, and that
-// the same source said more than one thing makes one series of it.
+// New information about a flow changes only the series of its info. Several values from one source make one series.
 func TestPrometheusIdentity(t *testing.T) {
 	src, dst := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	f := flows.Flow{FlowKey: flowKey(src, dst, 17), Requests: flows.Requests{Packets: 5}, Sequenced: true}

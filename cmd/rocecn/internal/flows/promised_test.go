@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// What docs/stability.md promises of the metrics of flows -listen is still there.
+// The metrics of flows -listen are those that docs/stability.md promises.
 func TestPromised(t *testing.T) {
 	facts := map[string]bool{}
 	text := appendTotals(nil, flows.New(flows.Config{}).Snapshot(), 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A question is one of those that people ask of a capture, and what this one answers.
+// A question is a frequent question about a capture, with its answer.
 type question struct {
 	Asked  string
 	Answer string
@@ -49,7 +49,7 @@ func worst(s *flows.Snapshot, of func(f *flows.Flow) float64) (found *flows.Flow
 	return found
 }
 
-// loss answers by what answers to requests say of those that are not in the capture.
+// loss answers with the lost requests, according to the answers to them.
 func loss(s *flows.Snapshot) question {
 	q := question{Asked: "Is it loss, or is it the capture?"}
 	var p flows.PSN
@@ -106,9 +106,9 @@ func loss(s *flows.Snapshot) question {
 	return q
 }
 
-// congested answers by what switches marked.
+// congested answers with the marked flows.
 func congested(s *flows.Snapshot) question {
-	q := question{Asked: "Who is congested?"}
+	q := question{Asked: "Is there congestion?"}
 	var ce, capable, marked uint64
 	for i := range s.Flows {
 		f := &s.Flows[i]
@@ -125,7 +125,7 @@ func congested(s *flows.Snapshot) question {
 		q.Answer, q.Level = "Not to be said: no packet can be marked", unknown
 		q.Detail = "all of them are sent as not ECN-capable"
 	case ce == 0:
-		q.Answer, q.Level = "Nobody: no packet is marked", good
+		q.Answer, q.Level = "None: no packet is marked", good
 	default:
 		share := func(f *flows.Flow) float64 { return 100 * float64(f.ECN[rocev2.CE]) / float64(max(f.Packets, 1)) }
 		f := worst(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
@@ -183,8 +183,7 @@ func notified(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) ques
 	return q
 }
 
-// slowed returns the rates before and behind the first CNP, if there is time on both
-// sides of it.
+// slowed returns the rates before and after the first CNP, if there is time before and after it.
 func slowed(s *flows.Series) (before, behind float64, ok bool) {
 	if s == nil {
 		return 0, 0, false
@@ -259,7 +258,7 @@ func queued(s *flows.Snapshot) question {
 
 // compared says how to answer: a page is of one point.
 func compared(files []string) question {
-	q := question{Asked: "What changed between two points?", Answer: "This is one point", Level: unknown,
+	q := question{Asked: "Changes between two points?", Answer: "This is one point", Level: unknown,
 		Detail: "rocecn flows -compare A B"}
 	if len(files) == 1 {
 		q.Detail = "rocecn flows -compare " + files[0] + " B"

@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// asked is a flow between two hosts with what a test says of it.
+// asked is a flow between two hosts, modified by a test.
 func asked(set func(f *flows.Flow)) flows.Flow {
 	f := flows.Flow{Sequenced: true, FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("10.0.0.1"),
 		Dst: netip.MustParseAddr("10.0.0.2"), DestQP: 18}, Requests: flows.Requests{Packets: 200}}
@@ -19,8 +19,7 @@ func asked(set func(f *flows.Flow)) flows.Flow {
 	return f
 }
 
-// Each question is answered by what the capture has, and where it cannot be, that is
-// said: nobody is blamed for what was not seen.
+// Each question is answered from the capture, or the answer is that it cannot be.
 func TestQuestions(t *testing.T) {
 	const loss, congestion, cnps, pauses, queues, points = 0, 1, 2, 3, 4, 5
 	link := func(p flows.Priority) []flows.Link {
@@ -54,7 +53,7 @@ func TestQuestions(t *testing.T) {
 		{congestion, func(f *flows.Flow) { f.ECN[rocev2.NotECT] = 200 }, nil, 0,
 			"Not to be said: no packet can be marked",
 			"all of them are sent as not ECN-capable", unknown},
-		{congestion, func(f *flows.Flow) { f.ECN = ecn(200, 0) }, nil, 0, "Nobody: no packet is marked", "", good},
+		{congestion, func(f *flows.Flow) { f.ECN = ecn(200, 0) }, nil, 0, "None: no packet is marked", "", good},
 		{congestion, func(f *flows.Flow) { f.ECN = ecn(199, 1) }, nil, 0, "The way to 10.0.0.2",
 			"0.5% of " + name + " are marked; in all 1 CE in 1 flow", bad},
 		{cnps, func(f *flows.Flow) {}, nil, 0, "None is needed: there is no CE and no CNP", "", good},
@@ -89,7 +88,7 @@ func TestQuestions(t *testing.T) {
 	require.Equal(t, "rocecn flows -compare A B", q[points].Detail)
 }
 
-// The rates before the first CNP and behind it, where there is time for both.
+// The rates before and after the first CNP, if there is time for both.
 func TestSlowed(t *testing.T) {
 	series := func(at time.Duration) *flows.Series {
 		s := &flows.Series{Start: time.Unix(1, 0)}

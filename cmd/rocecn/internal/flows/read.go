@@ -15,12 +15,12 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A reader reads captures with several goroutines, and hands their packets on in
-// their order.
+// A reader reads captures with several goroutines, and passes their packets on in
+// order.
 //
 // One goroutine finds the packets in the octets of a file, a batch at a time, and
 // others decode the batches. The goroutine that counts the packets waits for each
-// batch in turn: what comes out does not depend on how many goroutines there are.
+// batch in turn: the result does not depend on the number of goroutines.
 type reader struct {
 	decoder flows.Decoder // a copy for each goroutine
 	workers int           // goroutines that decode
@@ -32,18 +32,18 @@ type reader struct {
 	ended time.Time // the latest packet of the last file
 
 	packet   func(p *flows.Packet, frame uint64, t time.Time) error // is given each packet
-	progress func(octets, size int64)                               // nil, or told what was read so far
+	progress func(octets, size int64)                               // called with the octets read so far, or nil
 	idle     func(d time.Duration) error                            // nil, or told that nothing came for so long
-	asks     chan func()                                            // what to do between packets
+	asks     chan func()                                            // functions to call between packets
 }
 
-// lost returns how many packets the kernel dropped so far.
+// lost returns the number of packets that the kernel dropped so far.
 func (r *reader) lost() uint64 { return r.dropped + r.present }
 
 // errUnknownLink says that some packets could not be looked at.
 var errUnknownLink = errors.New("packets of a link type that is not supported are counted as others")
 
-// waiting is how many batches may wait to be counted.
+// waiting is the number of batches that may wait to be counted.
 const waiting = 4
 
 // read hands on the packets of one file, or of an interface.
@@ -128,10 +128,10 @@ func (r *reader) read(ctx context.Context, name string) error {
 type batch struct {
 	block   *block
 	records []record
-	packets []flows.Packet // what the records are
+	packets []flows.Packet // decoded records
 	decoded chan struct{}  // gets one when the packets are there
 	unknown bool           // there are packets of a link type that is not supported
-	err     error          // what ended the file behind the packets; io.EOF at its end
+	err     error          // error after the packets; io.EOF at the end of the file
 
 	octets  int64  // read of the file so far
 	dropped uint64 // likewise, by the kernel
@@ -144,14 +144,13 @@ type record struct {
 	options rocev2.DecodeOptions
 }
 
-// A block is memory that packets are read into. It is used again when nobody
-// needs what is in it any more.
+// A block is memory for packets. It is reused when all its packets are counted.
 type block struct {
 	octets [256 << 10]byte
 	users  atomic.Int32
 }
 
-// maxBatch is how many packets are in a batch at most.
+// maxBatch is the maximum number of packets in a batch.
 const maxBatch = 1024
 
 // A source finds the packets of one file.
@@ -160,7 +159,7 @@ type source struct {
 	copies  bool          // packets are not in blocks: put them there
 	ordered chan *batch   // in their order
 	found   chan *batch   // the same ones, to be decoded
-	stop    chan struct{} // closed when nobody waits for more
+	stop    chan struct{} // closed when no more packets are wanted
 	batches sync.Pool     // to be used again
 	blocks  sync.Pool     // to be used again, by this source alone: see nextBlock
 
@@ -168,11 +167,11 @@ type source struct {
 	octets  int64 // read so far
 	block   *block
 	used    int    // octets of the block that are, with copies
-	batch   *batch // what was found in the block; nil without
+	batch   *batch // packets found in the block, or nil
 }
 
-// find hands on all packets, until the file ends or nobody waits for more. The
-// last batch has the error that ended the file.
+// find passes on all packets, until the file ends or no more are wanted. The last batch has the error that ended the
+// file.
 func (s *source) find() {
 	var r capture.Record
 	for !s.stopped {
@@ -231,9 +230,8 @@ func (s *source) handOn() {
 	}
 }
 
-// nextBlock returns the memory to read on in. What was found until now is in
-// another block, of which the capture has yet to copy the end: no other source may
-// write there.
+// nextBlock returns the memory for the next read. The capture still has to copy the end of the previous block: no other
+// source may write to that block.
 func (s *source) nextBlock() []byte {
 	s.handOn()
 	s.unuse(s.block)
@@ -244,7 +242,7 @@ func (s *source) nextBlock() []byte {
 	return s.block.octets[:]
 }
 
-// beforeRead hands on what was found, where the next read may take long.
+// beforeRead passes on the packets found so far, as the next read may take long.
 func (s *source) beforeRead(octets int64) error {
 	s.octets = octets
 	if s.in != nil && s.in.Size == 0 {

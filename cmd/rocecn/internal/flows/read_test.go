@@ -31,8 +31,7 @@ func (s *stopper) packet(*flows.Packet, uint64, time.Time) error {
 
 func awake(time.Duration) error { return nil }
 
-// Who has enough leaves no goroutine and no file behind, also where the input
-// goes on, or pauses.
+// If the consumer returns an error, no goroutine and no file is left, also if the input continues, or pauses.
 func TestStopped(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	octets = append(octets, bytes.Repeat(octets[24:], 8<<20/len(octets))...) // more than is in use at a time
@@ -102,7 +101,7 @@ func TestFileIsNeverIdle(t *testing.T) {
 	require.Zero(t, d.idled)
 }
 
-// Whoever reads what pauses is told so, and may end the reading.
+// During a pause of the input, idle is called, and its error ends the reading.
 func TestPipeIsIdle(t *testing.T) {
 	in, out, err := os.Pipe()
 	require.NoError(t, err)
@@ -123,7 +122,7 @@ func TestPipeIsIdle(t *testing.T) {
 	}
 }
 
-// Packets that are not in blocks are put there, one behind the other, as many as fit.
+// Packets outside of blocks are copied to a block, one after the other.
 func TestKeep(t *testing.T) {
 	const block = 256 << 10
 	var s source
@@ -135,7 +134,7 @@ func TestKeep(t *testing.T) {
 	packet := func(n int, octet byte) []byte { return bytes.Repeat([]byte{octet}, n) }
 	a := keep(packet(200<<10, 1))
 	first := s.block
-	b := keep(packet(56<<10, 2)) // exactly what is left
+	b := keep(packet(56<<10, 2)) // exactly the free space
 	require.Same(t, first, s.block)
 	c := keep(packet(1, 3))
 	require.NotSame(t, first, s.block)
@@ -153,8 +152,7 @@ func TestKeep(t *testing.T) {
 	require.Equal(t, []int{200 << 10, 56 << 10, 1, block - 1, block}, []int{len(a), len(b), len(c), len(d), len(f)})
 }
 
-// The capture copies what a block ends with after it got the next one: nobody else
-// gets the block meanwhile.
+// The capture copies the end of a block after it got the next one: no other source gets the block in between.
 func TestBlocksOfTwoSources(t *testing.T) {
 	var a, b source
 	first := &a.nextBlock()[0]
@@ -162,7 +160,7 @@ func TestBlocksOfTwoSources(t *testing.T) {
 	require.NotSame(t, first, &b.nextBlock()[0])
 }
 
-// resources returns how many goroutines there are and, on Linux, open files.
+// resources returns the number of goroutines and, on Linux, of open files.
 func resources(t *testing.T) (goroutines, files int) {
 	t.Helper()
 	open, _ := os.ReadDir("/proc/self/fd")

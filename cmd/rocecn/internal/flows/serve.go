@@ -16,17 +16,14 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// liveFlows is how many flows are kept with -listen, unless -max-flows says
-// otherwise: it is for a capture that goes on for days.
+// liveFlows is the default of -max-flows with -listen, for captures that run for days.
 const liveFlows = 1 << 14
 
-// fresh is for how long an answer of -listen is given again: however often it is
-// asked, counting packets goes on.
+// fresh is the lifetime of a cached answer of -listen, so that frequent requests do not stop the counting of packets.
 const fresh = time.Second
 
-// A site is what -listen serves: what the table has to say now. The table is in the
-// hands of the goroutine that reads the capture, which does what is in asks between
-// packets.
+// A site serves the state of the table at the time of a request, for -listen. The table belongs to the goroutine that
+// reads the capture, which calls the functions in asks between packets.
 type site struct {
 	of     *accountant
 	reader *reader
@@ -35,7 +32,7 @@ type site struct {
 	server *http.Server
 }
 
-// An answer is what is at a path of a site.
+// An answer is the contents at a path of a site.
 type answer struct {
 	path, kind string
 	octets     func(s *site, ctx context.Context) ([]byte, error)
@@ -88,7 +85,7 @@ func (s *site) handler(a answer) http.HandlerFunc {
 	}
 }
 
-// close ends serving. Who waits for an answer gets none.
+// close ends serving. Pending requests get no answer.
 func (s *site) close() {
 	close(s.closed)
 	s.server.Close()
@@ -129,8 +126,7 @@ func (s *site) metrics(ctx context.Context) (b []byte, err error) {
 	return appendTotals(nil, all, dropped), nil
 }
 
-// json returns an array with the objects of -json: what the flags choose, in their
-// order.
+// json returns an array with the objects of -json, of the chosen flows in their order.
 func (s *site) json(ctx context.Context) ([]byte, error) {
 	var all *flows.Snapshot
 	var now accountant

@@ -27,7 +27,7 @@ type served struct {
 	stderr *output
 }
 
-// An output is what a program writes, for others to read meanwhile.
+// An output is the output of a program, which can be read concurrently.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -78,7 +78,7 @@ func serve(t *testing.T, args ...string) served {
 	}, stderr}
 }
 
-// get fetches a page, once the command has read what it reads.
+// get fetches a page, after the command has read its input.
 func (s served) get(t *testing.T, path string) string {
 	t.Helper()
 	answer := wiretest.Must(http.Get(s.url + path))(t)
@@ -97,7 +97,7 @@ func (s served) read(t *testing.T, packets float64) (samples map[string]float64)
 	return samples
 }
 
-// What is served says the same as what is printed.
+// The served values are the printed ones.
 func TestListen(t *testing.T) {
 	verbs := wiretest.Path(t, "rxe-verbs6.pcap")
 	s := serve(t, "-json", "-explain", verbs)
@@ -131,7 +131,7 @@ func TestListen(t *testing.T) {
 	require.Equal(t, printed, lines)
 }
 
-// What the flags choose is what JSON and the page have.
+// The choice of flows applies to JSON and to the page.
 func TestListenChooses(t *testing.T) {
 	s := serve(t, "-qp", "23", "-top", "1", wiretest.Path(t, "rxe-verbs6.pcap"))
 	s.read(t, 253)
@@ -145,7 +145,7 @@ func TestListenChooses(t *testing.T) {
 	s.end()
 }
 
-// What was counted before a capture went wrong, as when a link goes down, is served on.
+// Packets counted before a capture failed, as when a link goes down, remain available.
 func TestListenAfterDamage(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap")))(t)
 	cut := filepath.Join(t.TempDir(), "cut.pcap")
@@ -173,8 +173,8 @@ func TestListenRefused(t *testing.T) {
 	require.Equal(t, 2, status)
 }
 
-// However small the table, no total falls, and each ends with what a large table
-// has; and there are as many series whatever there was.
+// For a table of any size, no total decreases, and each ends with the value of a large table. The number of series is
+// constant.
 func TestTotals(t *testing.T) {
 	series := 0
 	for seed := range uint64(4) {
@@ -218,7 +218,7 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// What goes wrong while it is served is said like everything else.
+// Errors while serving are reported like all others.
 func TestListenSays(t *testing.T) {
 	var stderr strings.Builder
 	s := wiretest.Must((&options{address: "127.0.0.1:0"}).listen(&stderr))(t)

@@ -46,7 +46,7 @@ type agentKey struct {
 	part    uint32
 }
 
-// An agent is what is known of one.
+// An agent is the state for one sFlow agent.
 type agent struct {
 	next, uptime uint32
 	recent       [64]uint64                   // hashes of the last datagrams, by the end of their numbers
@@ -75,13 +75,13 @@ type sflowCounts struct {
 	Cut           uint64 `json:"cut_packets"` // too short to tell
 }
 
-// What there is room for: who sends datagrams may invent both.
+// Limits, as a sender of datagrams may invent agents and points.
 const (
 	maxAgents = 1024
 	maxPoints = 4096
 )
 
-// longLate is how many milliseconds older than the one before a datagram is at most that is out of order.
+// longLate is the maximum age difference in milliseconds of a datagram that is out of order.
 const longLate = 10_000
 
 // collect is -sflow ADDR: datagrams that come to a socket, or those in captures that
@@ -118,7 +118,7 @@ func (o *options) collect(ctx context.Context, stdout, stderr io.Writer) (status
 	return status
 }
 
-// receive counts what comes to a socket, until an interrupt.
+// receive counts the datagrams to a socket, until an interrupt.
 func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
 	in, err := netio.ListenUDP(c.sflow)
 	if err != nil {
@@ -244,13 +244,13 @@ func (c *collector) datagram(b []byte, at time.Time) error {
 type place uint8
 
 const (
-	inOrder place = iota // behind all others
+	inOrder place = iota // newer than all others
 	late                 // before the last one
 	again                // that of one that has come, and it is the same
 )
 
-// agent returns whose datagram it is, nil if there is no room, and its place, and counts
-// those that are missing before it.
+// agent returns the agent of a datagram, or nil if there is no room, and the place of the datagram. It counts the
+// datagrams that are lost before it.
 func (c *collector) agent(d *sflow.Datagram, hash uint64) (*agent, place) {
 	k := agentKey{d.Agent, d.SubAgent}
 	a := c.agents[k]
@@ -273,12 +273,12 @@ func (c *collector) agent(d *sflow.Datagram, hash uint64) (*agent, place) {
 	case a.uptime-d.Uptime < longLate: // out of order: it counted as lost
 		c.counts.Lost -= min(c.counts.Lost, 1)
 		return a, late
-	} // or it began anew
+	} // or it was restarted
 	a.next, a.uptime = d.Sequence+1, d.Uptime
 	return a, inOrder
 }
 
-// point says whether there is room for a point, and counts what the agent dropped.
+// point reports whether there is room for a point, and counts the packets that the agent dropped.
 func (c *collector) point(a *agent, p flows.SamplePoint, drops uint32, at place) bool {
 	was, known := a.drops[p]
 	switch {
@@ -288,7 +288,7 @@ func (c *collector) point(a *agent, p flows.SamplePoint, drops uint32, at place)
 		c.counts.Points++
 	case at == late: // the last one says more
 		return true
-	case drops-was < 1<<31: // or it began anew
+	case drops-was < 1<<31: // or it was restarted
 		c.counts.Drops += uint64(drops - was)
 	}
 	a.drops[p] = drops
@@ -311,7 +311,7 @@ func (c *collector) reach(t time.Time) error {
 	return nil
 }
 
-// print prints what was sampled in the present interval, or in all.
+// print prints the samples of the present interval, or all of them.
 func (c *collector) print() error {
 	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool { return !c.choice.sampled(&s) })
 	slices.SortStableFunc(all, func(a, b flows.Sampled) int {
@@ -349,7 +349,7 @@ func (c *collector) during() *intervalLine {
 	return &intervalLine{stamp(c.from.UTC()), stamp(c.to.UTC())}
 }
 
-// noticed returns how many notifications were among samples.
+// noticed returns the number of sampled notifications.
 func noticed(s *flows.Sampled) (n uint64) {
 	for _, of := range notices(&s.Answers) {
 		n += of
@@ -509,7 +509,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	}
 }
 
-// align prints rows behind names, and remarks below each but the first.
+// align prints rows after names, and remarks below each except the first.
 func (c *collector) align(names []string, rows [][]cell, remarks [][]string) {
 	widths := make([]int, len(rows[0]))
 	name := 0

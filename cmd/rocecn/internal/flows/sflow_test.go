@@ -31,8 +31,7 @@ func datagrams(t *testing.T) (all [][]byte) {
 	return all
 }
 
-// What is counted is what tshark sees in the same samples, and of what samples do not
-// tell nothing is said.
+// The counts are those of tshark for the same samples, and unknown values are absent.
 func TestSFlow(t *testing.T) {
 	path := wiretest.Path(t, "sflow", "ovs.pcap")
 	var frames [][]byte
@@ -95,7 +94,7 @@ func TestSFlow(t *testing.T) {
 	require.Equal(t, total["samples"].(float64)-total["other_packets"].(float64), sum)
 }
 
-// A socket gets what a capture of it holds.
+// The output for a socket is that for a capture of its datagrams.
 func TestSFlowSocket(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -111,7 +110,7 @@ func TestSFlowSocket(t *testing.T) {
 		_, err := conn.Write(b)
 		require.NoError(t, err)
 	}
-	interrupt() // what the kernel has is read
+	interrupt() // the datagrams in the kernel are read
 	require.Zero(t, <-status, stderr)
 	all := lines(t, "-sflow", ":6343", wiretest.Path(t, "sflow", "ovs.pcap"))
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -144,8 +143,8 @@ func changed(b []byte, at int, n uint32) []byte {
 	return b
 }
 
-// Datagrams that are missing are counted by their numbers, out of order or not, and not
-// where an agent begins anew; samples that an agent dropped likewise.
+// Lost datagrams are counted by their sequence numbers, out of order or not, except after a restart of an agent. The
+// same holds for samples that an agent dropped.
 func TestSFlowLost(t *testing.T) {
 	const sequence, uptime = 16, 20
 	one := datagrams(t)[2] // flow samples alone
@@ -163,7 +162,7 @@ func TestSFlowLost(t *testing.T) {
 	require.EqualValues(t, 3, c.counts.Lost)
 	numbered(6, 80000)
 	require.EqualValues(t, 3, c.counts.Lost)
-	numbered(1, 10) // it began anew
+	numbered(1, 10) // it was restarted
 	numbered(2, 20)
 	require.EqualValues(t, 3, c.counts.Lost)
 	require.Equal(t, 1, c.counts.Agents)
@@ -224,8 +223,7 @@ func TestSFlowIntervals(t *testing.T) {
 	require.NotContains(t, nobody[0], "interval")
 }
 
-// Whatever agents and points a sender invents, there is an end, and what there is no
-// room for is counted.
+// The numbers of agents and points are limited, and samples beyond the limits are counted.
 func TestSFlowRoom(t *testing.T) {
 	const agent, source, samplingRate = 8, 28 + 8 + 4, 28 + 8 + 8
 	one := datagrams(t)[2]
@@ -270,7 +268,7 @@ func TestSFlowMisuse(t *testing.T) {
 	require.Contains(t, stderr, "-sflow: ")
 }
 
-// What an output says of a sample of another kind: a CNP, an FCN, and marks.
+// The output for samples of other kinds: a CNP, an FCN, and marks.
 func TestSFlowAnswers(t *testing.T) {
 	var records []byte
 	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// openPair opens the two ends of a terminal: what looks at it, and what has it.
+// openPair opens the two ends of a terminal: that of the terminal emulator, and that of the program.
 func openPair(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master = wiretest.Must(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
@@ -29,7 +29,7 @@ func openPair(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// read reads what is shown until it has a text.
+// readUntil reads the screen until it contains a text.
 func readUntil(t *testing.T, master io.Reader, text string) (all string) {
 	t.Helper()
 	b := make([]byte, 4096)
@@ -41,7 +41,7 @@ func readUntil(t *testing.T, master io.Reader, text string) (all string) {
 	return all
 }
 
-// On a terminal there is a screen that obeys keys and is given back, whatever ends it.
+// On a terminal, the screen obeys keys and is restored at the end, for any reason of the end.
 func TestTopTerminal(t *testing.T) {
 	const on, off = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "tour.pcap")))(t)

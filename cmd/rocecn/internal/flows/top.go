@@ -28,13 +28,12 @@ stalls or bit/s; q: quit.
 
 `
 
-// A watch shows what happened in each interval: who is in trouble, and what was not
-// seen of it.
+// A watch shows each interval: flows in trouble, and packets not seen.
 type watch struct {
 	out       io.Writer
 	terminal  *terminal.Terminal // nil where the output is none
 	colour    bool
-	name      string // of what is read
+	name      string // of the input
 	interval  time.Duration
 	rows      int // flows of a block, where there is no terminal
 	order     topOrder
@@ -43,7 +42,7 @@ type watch struct {
 	reader    *reader
 	of        *accountant
 
-	// What was shown last, and flows of which nothing came meanwhile.
+	// The last snapshot shown, and flows without packets since.
 	last     *flows.Snapshot
 	from, to time.Time
 	silent   []flows.Flow
@@ -53,7 +52,7 @@ type watch struct {
 
 const (
 	maxQuiet  = 256              // flows that are remembered
-	longQuiet = 10 * time.Second // and for how long
+	longQuiet = 10 * time.Second // and the minimum time
 )
 
 // errShown ends the reading once all screens that were asked for have been shown.
@@ -151,7 +150,7 @@ func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status i
 	return status
 }
 
-// leave gives the terminal back, and leaves there what was shown last.
+// leave restores the terminal, and leaves the last output on it.
 func (w *watch) leave() {
 	if w.terminal != nil {
 		width, height := w.terminal.Size()
@@ -189,7 +188,7 @@ func (w *watch) remember(s *flows.Snapshot) {
 	}
 }
 
-// draw draws what was shown last once more, as large as the terminal is now.
+// draw draws the last output again, in the present size of the terminal.
 func (w *watch) draw() error {
 	var err error
 	if w.terminal == nil {

@@ -123,8 +123,8 @@ func TestTopOrder(t *testing.T) {
 	}
 }
 
-// Whatever the size, no line is longer than the screen is wide, there are no more of
-// them than it has, and the trouble stands first.
+// In any size, no line is longer than the screen is wide, there are no more lines than fit, and flows in trouble come
+// first.
 func TestTopFits(t *testing.T) {
 	var all []flows.Flow
 	for qp := range uint32(300) {
@@ -200,7 +200,7 @@ type interruption func()
 
 func (i interruption) Read([]byte) (int, error) { i(); return 0, io.EOF }
 
-// What was lost is said.
+// Lost packets are reported.
 func TestTopLost(t *testing.T) {
 	w := watched()
 	w.reader.dropped, w.reader.present = 5, 7

@@ -13,7 +13,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A topOrder is what the worst flow has most of.
+// A topOrder is the most frequent trouble of the worst flow.
 type topOrder int
 
 const (
@@ -70,8 +70,8 @@ func (w *watch) worst() []topRow {
 // A topLine is a line of a block, of parts that may have colours.
 type topLine []cell
 
-// block returns what is shown, in lines of at most a width. With a height of 0 it has
-// as many flows as -top says, otherwise as many lines as that at most.
+// block returns the output, in lines up to a width. With a height of 0 it has the number of flows of -top, otherwise at
+// most that many lines.
 func (w *watch) block(width, height int) (b []byte) {
 	lines := append(w.head(), topLine{})
 	rows := w.worst()
@@ -166,10 +166,10 @@ func (w *watch) head() (lines []topLine) {
 	})
 }
 
-// maxPauses is how many priorities are shown.
+// maxPauses is the number of priorities shown.
 const maxPauses = 4
 
-// pauses says who was paused, the longest first.
+// pauses returns lines for the paused priorities, the longest pauses first.
 func (w *watch) pauses() (lines []topLine) {
 	type pause struct {
 		name string
@@ -202,7 +202,7 @@ func (w *watch) pauses() (lines []topLine) {
 	return lines
 }
 
-// perSecond writes how many there were a second.
+// perSecond formats a rate per second.
 func perSecond(n uint64, during time.Duration) string {
 	rate := float64(n) / during.Seconds()
 	if n > 0 && rate < 10 {
@@ -261,7 +261,7 @@ func (w *watch) table(rows []topRow, width int) (lines []topLine) {
 		for i, c := range topColumns {
 			made := c.of(r.flow)
 			if r.silent > 0 && i > 0 {
-				made = cell{Text: none} // what it had before is over
+				made = cell{Text: none} // its former trouble is over
 			}
 			if r.silent > 0 && c.name == "BIT/S" {
 				made = cell{Text: "silent " + short(r.silent), colour: red}

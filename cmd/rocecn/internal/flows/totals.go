@@ -5,8 +5,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// totals are the sums over all flows of a table, those that it gave up among them:
-// what is counted here never falls, whatever becomes known of a flow.
+// totals are the sums over all flows of a table, including evicted ones. These counters never decrease.
 type totals struct {
 	flows, trouble uint64 // that the table holds; of these, those in trouble
 	evicted        uint64
@@ -90,8 +89,7 @@ func totalsOf(s *flows.Snapshot) *totals {
 // priorityNames are the values of the label priority: those of PFC, and all of PAUSE.
 var priorityNames = [9]string{"0", "1", "2", "3", "4", "5", "6", "7", "all"}
 
-// appendTotals appends what -listen has at /metrics: sums, so that the number of
-// series is the same whatever the network brings.
+// appendTotals appends the metrics of -listen: sums, so that the number of series is constant.
 func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	text := prometheus.Text{Octets: b}
 	one := func(name, help string, n uint64) {
@@ -120,7 +118,7 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	c := &t.causes
 	many("repeats_total", "Requests that were repeated, by cause.", "cause",
 		[]string{"nak", "rnr", "read", "timeout"}, counts([]uint64{c.NAK, c.RNR, c.Read, c.Timeout}))
-	many("gaps", "Requests passed over in the flows that are held, by what became of them.", "fate",
+	many("gaps", "Requests not captured in the flows that are held, by fate.", "fate",
 		[]string{"late", "unseen", "lost", "unjudged"}, counts([]uint64{t.late, t.unseen, t.lost, t.unjudged}))
 	one("acks_total", "Acknowledgements.", t.answers.acks)
 	many("naks_total", "NAKs by code.", "code", nakNames[:], counts(t.answers.naks[:]))
@@ -135,7 +133,7 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 		func(p flows.Priority) float64 { return float64(p.XOFF) })
 	ofPriorities("pfc_xon_total", "PFC and PAUSE frames that let go on, of all sources.",
 		func(p flows.Priority) float64 { return float64(p.XON) })
-	ofPriorities("paused_seconds_total", "How long they paused, the times of all sources added up.",
+	ofPriorities("paused_seconds_total", "Time that they paused, added up over all sources.",
 		func(p flows.Priority) float64 { return p.Paused.Seconds() })
 	one("pfc_sources_refused_total", "PFC and PAUSE frames of sources that there was no room for.", s.Stats.DroppedPFC)
 	return text.Octets

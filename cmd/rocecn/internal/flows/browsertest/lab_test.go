@@ -80,7 +80,7 @@ func labPage(t *testing.T, r *experiment.Results) string {
 	return html
 }
 
-// download returns the table behind a link, without its first row.
+// download returns the table that a link downloads, without its first row.
 func download(t *testing.T, ctx context.Context, name string) (rows [][]string) {
 	t.Helper()
 	url := read[string](t, ctx, fmt.Sprintf(`document.querySelector('a[download="%s"]').href`, name))
@@ -91,7 +91,7 @@ func download(t *testing.T, ctx context.Context, name string) (rows [][]string) 
 	return rows[1:]
 }
 
-// The map, the frontiers, the verdicts and the checks say what the results do, and what is downloaded does, too.
+// The map, the frontiers, the verdicts and the checks have the values of the results, and so do the downloads.
 func TestLaboratory(t *testing.T) {
 	ctx := browser(t)
 	c := open(t, ctx, labPage(t, measured(t)))

@@ -36,9 +36,8 @@ import (
 
 var pictures = flag.String("pictures", "", "write pictures to this `directory`")
 
-// browser starts a Chromium that is nobody else's. chromedp gives it a folder
-// for its data and removes that at the end, when those of Chromium's processes
-// that go on a little longer no longer write there.
+// browser starts a Chromium of its own. chromedp gives it a folder for its data, and removes the folder after the last
+// process of Chromium has ended.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -64,7 +63,7 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// A console is what a page complained of and asked for.
+// A console has the errors and the requests of a page.
 type console struct {
 	sync.Mutex
 	complaints, requests []string
@@ -76,7 +75,7 @@ func (c *console) add(list *[]string, text string) {
 	*list = append(*list, text)
 }
 
-// open opens a file, and returns what comes of it.
+// open opens a file, and returns its console.
 func open(t *testing.T, ctx context.Context, file string) *console {
 	t.Helper()
 	var c console
@@ -142,7 +141,7 @@ func lossy(t *testing.T) (name string, made *traffic.Capture) {
 	return name, made
 }
 
-// read returns what an expression is.
+// read returns the value of an expression.
 func read[T any](t *testing.T, ctx context.Context, expression string) (v T) {
 	t.Helper()
 	v = wiretest.Must(chromedp.Run(ctx, chromedp.Evaluate[T](expression)))(t)
@@ -158,7 +157,7 @@ func column(t *testing.T, ctx context.Context, heading string) []string {
 	})()`, heading))
 }
 
-// click clicks at what a selector finds, of those with a text, if one is given.
+// click clicks at the first element that matches a selector and contains a text, if one is given.
 func click(t *testing.T, ctx context.Context, selector, text string) {
 	t.Helper()
 	require.True(t, read[bool](t, ctx, fmt.Sprintf(`(() => {
@@ -168,7 +167,7 @@ func click(t *testing.T, ctx context.Context, selector, text string) {
 	})()`, selector, text, text)), "%s %s", selector, text)
 }
 
-// painted waits until the page has been drawn anew.
+// painted waits for the next redraw of the page.
 func painted(t *testing.T, ctx context.Context) {
 	t.Helper()
 	_, err := chromedp.Run(ctx, chromedp.Evaluate[int](
@@ -296,7 +295,7 @@ func TestFormats(t *testing.T) {
 		`groups([0, 1, 2, 12, 13, 14, 15], {from: 0, to: 20}, 10)`), "narrow ones together, wide ones alone")
 }
 
-// What people ask is answered on the first screen.
+// The answers to the six questions are on the first screen.
 func TestSixQuestions(t *testing.T) {
 	capture, _ := lossy(t)
 	ctx := browser(t)
@@ -317,12 +316,12 @@ func TestSixQuestions(t *testing.T) {
 	}))`)
 	for i, want := range []struct{ asked, answer string }{
 		{"Is it loss, or is it the capture?", "2 packets lost, or not captured"},
-		{"Who is congested?", "22.6% of 2001:db8::1 → 2001:db8::2 QP 0x010003"},
+		{"Is there congestion?", "22.6% of 2001:db8::1 → 2001:db8::2 QP 0x010003"},
 		{"Do CNPs arrive, does the sender slow down?",
 			"6 CNPs in all; 2001:db8::1 → 2001:db8::2 QP 0x010009 went from"},
 		{"Is PFC pausing me?", "no PFC or PAUSE frame in the capture"},
 		{"Which queue?", "no IOAM trace"},
-		{"What changed between two points?", "rocecn flows -compare lossy.pcap B"},
+		{"Changes between two points?", "rocecn flows -compare lossy.pcap B"},
 	} {
 		got := all[i]
 		require.Equal(t, want.asked, got.Asked)
@@ -473,7 +472,7 @@ func TestZoomAndCursor(t *testing.T) {
 	press(t, ctx, "End")
 	require.Equal(t, all[1], read[float64](t, ctx, "cursor"))
 
-	// Dragging shows what is between; a double click all of it.
+	// Dragging zooms into a period; a double click shows everything.
 	drag := func(selector string, from, to float64) {
 		read[chromedp.Void](t, ctx, fmt.Sprintf(`void (() => {
 			const e = document.querySelector(%q), box = e.getBoundingClientRect();
@@ -488,7 +487,7 @@ func TestZoomAndCursor(t *testing.T) {
 	drag("#totals .plot", 0.25, 0.5)
 	require.InDelta(t, all[1]*0.25, shown()[0], all[1]/500)
 	require.InDelta(t, all[1]*0.5, shown()[1], all[1]/500)
-	drag(".strip .plot", 1, 0.5) // of what is shown now
+	drag(".strip .plot", 1, 0.5) // of the visible period
 	require.InDelta(t, all[1]*0.375, shown()[0], all[1]/100)
 	drag("#overview", 0.6, 0.8)
 	require.InDelta(t, all[1]*0.6, shown()[0], all[1]/500)
@@ -565,8 +564,8 @@ func TestFilterAndGroups(t *testing.T) {
 	require.Empty(t, c.complaints)
 }
 
-// A telephone is 390 pixels wide: what is in trouble comes first, nothing is wider.
-// Dark and paper have their own colours, which can be read.
+// A telephone is 390 pixels wide: flows in trouble come first, and nothing is wider. Dark mode and paper have their own
+// readable colours.
 func TestPhoneDarkAndPrint(t *testing.T) {
 	capture, _ := lossy(t)
 	ctx := browser(t)
@@ -607,7 +606,7 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 		`document.querySelector("#questions .bad").getBoundingClientRect().bottom`), 844.)
 	picture(t, ctx, "flows-page-phone.png")
 
-	// Paper is light, whatever the screen is, and the table is whole on it.
+	// Paper is light and has the complete table, independent of the screen.
 	view(t, ctx, 1040, 720, media("print", "dark"))
 	painted(t, ctx)
 	require.Equal(t, light, colours())
@@ -625,8 +624,7 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	require.Empty(t, c.complaints)
 }
 
-// readable says which texts have less contrast to what is behind them than 4.5 to 1, and
-// which buttons have no name.
+// readable reports texts with a contrast to their background of less than 4.5 to 1, and buttons without a name.
 func readable(t *testing.T, ctx context.Context) {
 	t.Helper()
 	require.Empty(t, read[[]string](t, ctx, `(() => {
@@ -660,8 +658,7 @@ func readable(t *testing.T, ctx context.Context) {
 	})()`))
 }
 
-// busy returns how many milliseconds the page's thread has worked so far, which does
-// not grow when others have the processor.
+// busy returns the milliseconds of processor time that the thread of the page has used so far.
 func busy(t *testing.T, ctx context.Context) float64 {
 	t.Helper()
 	var at float64
@@ -709,9 +706,8 @@ func crowd(t *testing.T, n uint32) string {
 	return name
 }
 
-// 10,000 flows: below 5 MB, and what sorting and filtering take does not grow with how
-// many there are but by the comparing of numbers: so many elements are made, whatever
-// is shown of them.
+// A page of 10,000 flows is below 5 MB. Sorting and filtering create a constant number of elements, so their time grows
+// only with the comparisons.
 func TestCrowd(t *testing.T) {
 	const n = 10_000
 	html := pageOf(t, crowd(t, n))
@@ -746,7 +742,7 @@ func TestCrowd(t *testing.T) {
 			{"not filtered", `filterAsTold("")`},
 		} {
 			t.Run(one.name, func(t *testing.T) {
-				// With what the browser needs to lay it out.
+				// This includes the layout of the page.
 				before := busy(t, ctx)
 				took := read[[]float64](t, ctx, fmt.Sprintf(`(() => {
 				const make = document.createElement;
