@@ -625,7 +625,7 @@ func TestFlowKey(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
 	n := wiretest.Must(experimental.FromPacket(&p))(t)
-	require.Equal(t, data.FlowKey(), n.FlowKey())
+	require.Equal(t, rocev2.FlowKey{Src: data.Src, Dst: data.FinalDst(), DestQP: data.BTH.DestQP}, n.FlowKey())
 }
 
 // Each option is encoded with its own type.

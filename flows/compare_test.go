@@ -32,7 +32,8 @@ func TestCompare(t *testing.T) {
 		for _, f := range made.Frames {
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeEthernet(f.Data))
-			key := p.FlowKey()
+			key, ok := p.FlowKey()
+			require.True(t, ok)
 			w := want[key]
 			forth := key.Src.As16()[15] == 1
 			a = append(a, f)

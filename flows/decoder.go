@@ -115,7 +115,7 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 	case message.Proxy:
 		d.readAddresses(p, withoutQP)
 		p.kind, p.about = proxyKind, key{QP: withoutQP}
-		if k, err := d.m.Proxy.FlowKey(); err == nil {
+		if k, ok := d.m.FlowKey(); ok {
 			p.about = keyOf(k)
 		}
 		return true
@@ -133,8 +133,8 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		}
 		return true
 	case message.PPFC:
-		p.kind = ppfcKind
-		p.about = keyOf(rocev2.FlowKey{Src: d.m.Packet.Dst, Dst: d.m.PPFC.Congested, DestQP: h.DestQP})
+		about, _ := d.m.FlowKey()
+		p.kind, p.about = ppfcKind, keyOf(about)
 		return true
 	}
 	d.readHeaders(p, h)

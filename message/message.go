@@ -161,8 +161,10 @@ type Message struct {
 // checksum of FCN and proxy messages unless octets are missing: see Verified and
 // Config.SkipVerify. It does not verify the ICRC of data and acknowledgements.
 //
-// Decode looks only into IP in IP, as a host would: packets inside VXLAN, Geneve, GRE or MPLS are Other.
-// DecodeInner looks into all tunnels.
+// If the outer packet is Other, Decode decodes the packet inside all tunnels and mirrors, as the command rocecn does.
+// Packet.Outer is then not empty: the message was not sent to the node that the frame is addressed to, and a host must
+// not act on it. With o.Outer, Decode looks only into IP in IP (D12). DecodeFrame and DecodeInner decode one of the two
+// packets.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	m.Verified = false
 	err := m.Packet.Decode(b, o)
@@ -170,20 +172,23 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 		return m.decodeTransport(&c)
 	}
 	fcnPort, proxyPort := c.udpPorts()
-	switch datagramErr := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort); datagramErr {
-	case nil:
+	datagramErr := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort)
+	if datagramErr == nil {
 		return m.decodeDatagram(err, fcnPort, &c)
-	case rocev2.ErrPort:
-		m.Kind, m.Reach = Other, ReachNothing
-		return datagramErr
-	default:
-		m.frame.Decode(b, o)
-		return m.decodeNeither(&m.frame, datagramErr)
 	}
+	m.frame.Decode(b, o)
+	err = m.decodeNeither(&m.frame, datagramErr)
+	if m.Kind != Other || m.frame.Tunnels().Len() == 0 { // there are none with o.Outer
+		return err
+	}
+	if inner := m.DecodeInner(&m.frame, c); m.Kind != Other {
+		return inner
+	}
+	return err
 }
 
-// DecodeFrame is Decode for the outer view of a decoded frame. A mirrored message is Other, because it was sent to
-// another node. m aliases the octets that f aliases.
+// DecodeFrame decodes the outer view of a decoded frame, as Decode does with DecodeOptions.Outer. A mirrored message is
+// Other, because it was sent to another node. m aliases the octets that f aliases.
 func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
 	v := f.Outer()
 	if v.Mirrored() {

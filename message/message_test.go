@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -347,5 +348,66 @@ func TestZeroFrame(t *testing.T) {
 		require.Equal(t, ReachNothing, m.Reach)
 		require.ErrorIs(t, m.DecodeInner(new(rocev2.Frame), Config{}), rocev2.ErrNotRoCEv2)
 		require.Zero(t, SnapLength(new(rocev2.Frame), Config{}))
+	}
+}
+
+// The key names the data flow, with the queue pair of its receiver, in whichever direction the message travels.
+func TestFlowKey(t *testing.T) {
+	sender, receiver, pe := netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:4::e"),
+		netip.MustParseAddr("2001:db8:ffff::1")
+	flow := rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 0x12}
+	reverse := rocev2.FlowKey{Src: receiver, Dst: sender, DestQP: 0x11}
+	type named struct {
+		kind Kind
+		key  rocev2.FlowKey
+		ok   bool
+	}
+	want := map[named]int{
+		{Data, flow, true}:    3,
+		{Ack, reverse, true}:  2, // the second is in VXLAN
+		{FastCNP, flow, true}: 2,
+		{CNP, rocev2.FlowKey{Src: sender, Dst: receiver}, false}: 1,
+		{CNP, rocev2.FlowKey{Src: sender, Dst: pe}, false}:       1, // in the name of the ingress PE
+		{PPFC, flow, true}:               2,
+		{Proxy, flow, true}:              1,
+		{FCN, rocev2.FlowKey{}, false}:   1,
+		{PFC, rocev2.FlowKey{}, false}:   2,
+		{Pause, rocev2.FlowKey{}, false}: 1,
+	}
+	got := map[named]int{}
+	var m Message
+	for _, c := range wiretest.Capture(t, "tour.pcap") {
+		_ = m.Decode(c.Data, rocev2.DecodeOptions{}, Config{ProxyFamily: proxymsg.IPv6})
+		if m.Kind != Broken && m.Kind != Other {
+			key, ok := m.FlowKey()
+			got[named{m.Kind, key, ok}]++
+		}
+	}
+	require.Equal(t, want, got)
+}
+
+// Decode looks into tunnels by default. Packet.Outer then has their headers.
+func TestDecodeTunnels(t *testing.T) {
+	frames := slices.DeleteFunc(wiretest.Capture(t, "tour.pcap"), func(c wiretest.Packet) bool {
+		var f rocev2.Frame
+		_ = f.Decode(c.Data, rocev2.DecodeOptions{})
+		return f.Tunnels().Len() == 0
+	})
+	require.Len(t, frames, 1)
+	for _, c := range []struct {
+		name    string
+		options rocev2.DecodeOptions
+		want    Kind
+	}{
+		{"by default", rocev2.DecodeOptions{}, Ack},
+		{"outer packet only", rocev2.DecodeOptions{Outer: true}, Other},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m Message
+			err := m.Decode(frames[0].Data, c.options, Config{})
+			require.Equal(t, c.want, m.Kind)
+			require.Equal(t, c.want == Other, err != nil)
+			require.Equal(t, c.want == Ack, len(m.Packet.Outer) > 0)
+		})
 	}
 }

@@ -56,7 +56,8 @@ type learning struct {
 }
 
 func (l *learning) Observe(p *rocev2.Packet, domain uint32, _ time.Time) int {
-	if l.last = (qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}); l.last.DestQP == 0x12 && !l.deaf {
+	l.last = qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Src, Dst: p.FinalDst(), DestQP: p.BTH.DestQP}, Domain: domain}
+	if l.last.DestQP == 0x12 && !l.deaf {
 		return 1
 	}
 	return 0

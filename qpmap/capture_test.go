@@ -38,7 +38,7 @@ func learn(t testing.TB, m *qpmap.Map, packets []sent) map[rocev2.FlowKey]qpmap.
 		if s.packet.BTH.DestQP == cm.QP {
 			continue
 		}
-		k := s.packet.FlowKey()
+		k := flowOf(&s.packet)
 		if p, err := m.SourceQP(qpmap.Key{FlowKey: k, Domain: 7}, now); err == nil {
 			require.Equal(t, s.truth, p.SrcQP, "packet %d: %v from %v", i, k, p.From)
 			known[k] = p

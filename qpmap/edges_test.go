@@ -590,8 +590,8 @@ func TestSourceQPOfTheSamePSNs(t *testing.T) {
 	of := func(p rocev2.Packet, srcQP uint32) {
 		t.Helper()
 		observe(m, at, p)
-		requireSource(t, m, p.FlowKey(), at, srcQP)
-		got, err := m.SourceQPOf(qpmap.Key{FlowKey: p.FlowKey()}, &p.BTH.Header, at)
+		requireSource(t, m, flowOf(&p), at, srcQP)
+		got, err := m.SourceQPOf(qpmap.Key{FlowKey: flowOf(&p)}, &p.BTH.Header, at)
 		require.Equal(t, srcQP != 0, err == nil)
 		require.Equal(t, srcQP, got.SrcQP)
 	}

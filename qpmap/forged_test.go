@@ -189,14 +189,14 @@ func requireRight(t *testing.T, seed uint64, small, samePSN bool, script []byte)
 		if s.packet.BTH.DestQP == cm.QP {
 			continue
 		}
-		k := qpmap.Key{FlowKey: s.packet.FlowKey()}
+		k := qpmap.Key{FlowKey: flowOf(&s.packet)}
 		if got, err := m.SourceQP(k, now); err == nil && got.SrcQP != s.truth {
 			t.Fatalf("%v %v: %d, not %d, from %v", k, s.packet.BTH.Header, got.SrcQP, s.truth, got.From)
 		}
 		last := true // of its flow
 		for _, p := range forger.next(&s.packet) {
 			m.Observe(&p, 0, now)
-			last = last && p.FlowKey() != k.FlowKey
+			last = last && flowOf(&p) != k.FlowKey
 		}
 		if got, err := m.SourceQP(k, now); err == nil && last && !small && got.SrcQP != s.truth {
 			t.Fatalf("forged in the other direction: %v %v: %d, not %d, from %v", k, s.packet.BTH.Header, got.SrcQP,

@@ -26,10 +26,10 @@ func newTwins(c qpmap.Config) twins {
 func (w twins) observe(t testing.TB, p *rocev2.Packet, now time.Time) {
 	w.fixed.Observe(p, 0, now)
 	w.growing.Observe(p, 0, now)
-	want, wantErr := w.fixed.SourceQP(qpmap.Key{FlowKey: p.FlowKey()}, now)
-	got, err := w.growing.SourceQP(qpmap.Key{FlowKey: p.FlowKey()}, now)
+	want, wantErr := w.fixed.SourceQP(qpmap.Key{FlowKey: flowOf(p)}, now)
+	got, err := w.growing.SourceQP(qpmap.Key{FlowKey: flowOf(p)}, now)
 	if want != got || wantErr != err || w.fixed.Stats() != w.growing.Stats() {
-		t.Fatalf("%v %v: %v, %v, but growing %v, %v", p.FlowKey(), p.BTH.Header, want, wantErr, got, err)
+		t.Fatalf("%v %v: %v, %v, but growing %v, %v", flowOf(p), p.BTH.Header, want, wantErr, got, err)
 	}
 }
 

@@ -181,7 +181,7 @@ func (l *lockstep) learn(t testing.TB, m *qpmap.Map) (named []uint32) {
 	t.Helper()
 	for i := range l.packets {
 		s := &l.packets[i]
-		now, k := start.Add(s.at), qpmap.Key{FlowKey: s.packet.FlowKey()}
+		now, k := start.Add(s.at), qpmap.Key{FlowKey: flowOf(&s.packet)}
 		m.Observe(&s.packet, 0, now)
 		for k, pair := range m.Learned() {
 			require.Equal(t, l.truth[k.FlowKey], pair.SrcQP, "packet %d: %v, from %v", i, k, pair.From)

@@ -98,7 +98,7 @@ func (h *host) play(t testing.TB, m *qpmap.Map, forge func(now time.Time)) score
 			forge(now)
 		}
 		m.Observe(&s.packet, 0, now)
-		k, op := s.packet.FlowKey(), s.packet.BTH.Opcode
+		k, op := flowOf(&s.packet), s.packet.BTH.Opcode
 		var x qplearn.Exchange
 		switch {
 		case k.DestQP == cm.QP:

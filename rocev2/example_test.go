@@ -27,7 +27,8 @@ func Example() {
 		fmt.Println("a broken RoCEv2 packet:", err)
 		return
 	}
-	fmt.Println(p.FlowKey(), p.BTH.Opcode, "PSN", p.BTH.PSN, "marked CE:", p.ECN() == rocev2.CE)
+	flow, _ := p.FlowKey() // false for notifications
+	fmt.Println(flow, p.BTH.Opcode, "PSN", p.BTH.PSN, "marked CE:", p.ECN() == rocev2.CE)
 	coverage, err := p.VerifyICRC()
 	fmt.Println("ICRC", coverage, err)
 	// Output:

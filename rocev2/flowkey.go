@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+
+	"github.com/rocecn/rocecn/bth"
 )
 
 // A FlowKey names the flow of a data packet by fields that every data packet of
@@ -17,13 +19,17 @@ type FlowKey struct {
 	DestQP   uint32 // 24 bits
 }
 
-// FlowKey returns the key of the flow that p belongs to, if it is a data packet. A
-// CNP does not name the flow that it is about: its key is that of the opposite
-// direction. [github.com/rocecn/rocecn/fastcnp.Notification.FlowKey] and
-// [github.com/rocecn/rocecn/proxymsg.Message.FlowKey] return that of the data.
-// Dst is the final destination (see [Datagram.FinalDst]).
-func (p *Packet) FlowKey() FlowKey {
-	return FlowKey{p.Src, p.FinalDst(), p.BTH.DestQP}
+// FlowKey returns the key of the flow that p belongs to. Dst is the final destination (see [Datagram.FinalDst]). An
+// acknowledgement belongs to the flow of its own direction.
+//
+// It returns false and the zero key if p is a notification (OpCode 0x81), because a notification belongs to no flow: it
+// travels against the data, and a CNP does not carry the queue pair of the receiver.
+// [github.com/rocecn/rocecn/message.Message.FlowKey] returns the flow that a notification is about.
+func (p *Packet) FlowKey() (key FlowKey, ok bool) {
+	if p.BTH.Opcode == bth.CNP {
+		return FlowKey{}, false
+	}
+	return FlowKey{p.Src, p.FinalDst(), p.BTH.DestQP}, true
 }
 
 // String returns the key as in "192.0.2.1 > 192.0.2.2 qp 0x000011".
@@ -31,8 +37,8 @@ func (k FlowKey) String() string {
 	return fmt.Sprintf("%v > %v qp 0x%06x", k.Src, k.Dst, k.DestQP)
 }
 
-// Compare orders keys by source, destination and queue pair; it returns a
-// negative number where k comes before other, 0 where they are the same.
+// Compare orders keys by source, destination and queue pair. It returns a
+// negative number if k comes before other, and 0 if they are equal.
 func (k FlowKey) Compare(other FlowKey) int {
 	return cmp.Or(k.Src.Compare(other.Src), k.Dst.Compare(other.Dst), cmp.Compare(k.DestQP, other.DestQP))
 }

@@ -18,7 +18,9 @@ type DecodeOptions struct {
 	// A packet is Truncated if octets are missing that its length fields promise. Only padding may be cut off, and a
 	// mirror or an ICMPv6 error truncates the packet that it quotes, without a cut of its own.
 	Cut bool
-	// Outer: a Frame does not look into tunnels other than IP in IP.
+	// Outer ignores what mirrors and tunnels other than IP in IP contain (option -outer of the command rocecn).
+	// By default [Frame], message.Message.Decode and the command look into them. [Packet.Decode] and [Datagram.Decode]
+	// never do, because a host is not the destination of such packets (D12).
 	Outer bool
 }
 

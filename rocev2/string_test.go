@@ -19,7 +19,13 @@ func TestStrings(t *testing.T) {
 		"[fd77::2]:58177 > [fd77::1]:4791, RC SEND Only DestQP 0x000011 PSN 16777200 PKey 0xffff AckReq 1, 0 octets "+
 			"of payload", fmt.Sprint(p))
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791, 16 octets", fmt.Sprint(p.Datagram))
-	require.Equal(t, "fd77::2 > fd77::1 qp 0x000011", fmt.Sprint(p.FlowKey()))
+	flow, ok := p.FlowKey()
+	require.True(t, ok)
+	require.Equal(t, "fd77::2 > fd77::1 qp 0x000011", fmt.Sprint(flow))
+	p.BTH.Opcode = 0x81
+	flow, ok = p.FlowKey()
+	require.False(t, ok, "a notification")
+	require.Zero(t, flow)
 	var f Frame
 	require.False(t, f.Tunnelled())
 	require.Equal(t, "no flow: "+errFrame.Error(), fmt.Sprint(&f))

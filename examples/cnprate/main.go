@@ -1,11 +1,12 @@
-// Cnprate prints how many CNPs and Fast CNPs a second each flow of a pcap capture
-// got, read through gopacket: the mean between the first and the last one, and the
-// most in one second of the clock.
+// Cnprate prints the rate of CNPs and Fast CNPs of each flow in a pcap capture, read
+// through gopacket: the mean between the first and the last one, and the largest
+// number in one second of the clock.
 //
 //	go run ./examples/cnprate <testdata/tour.pcap
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log"
@@ -17,20 +18,18 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/rocelayers"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A flow is that of the CNP, from the receiver to the sender's queue pair, or the one
-// that a Fast CNP is about.
+// A flow is the flow that a Fast CNP names, or the sender's address and queue pair that a CNP names.
 type flow struct {
-	kind gopacket.LayerType
-	rocev2.FlowKey
+	kind  gopacket.LayerType
+	named string
 }
 
 type rate struct {
 	n           int
 	first, last time.Time
-	now, peak   int // in the second of last, in any second
+	now, peak   int // number in the second of last, and the largest number in a second
 }
 
 func (r *rate) add(t time.Time) {
@@ -70,9 +69,9 @@ func print(in io.Reader, out io.Writer) error {
 			f := flow{kind: t}
 			switch t {
 			case rocelayers.LayerTypeCNP:
-				f.FlowKey = s.Packet().FlowKey()
+				f.named = fmt.Sprintf("to %v qp 0x%06x", s.Packet().Dst, s.Packet().BTH.DestQP)
 			case rocelayers.LayerTypeFastCNP:
-				f.FlowKey = s.FastCNP.FlowKey()
+				f.named = fmt.Sprint("about ", s.FastCNP.FlowKey())
 			default:
 				continue
 			}
@@ -86,8 +85,10 @@ func print(in io.Reader, out io.Writer) error {
 			rates[f].add(info.Timestamp)
 		}
 	}
-	for _, f := range slices.SortedFunc(maps.Keys(rates), func(a, b flow) int { return a.Compare(b.FlowKey) }) {
-		fmt.Fprintf(out, "%v %v: %v\n", f.kind, f.FlowKey, rates[f])
+	for _, f := range slices.SortedFunc(maps.Keys(rates), func(a, b flow) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.named, b.named))
+	}) {
+		fmt.Fprintf(out, "%v %s: %v\n", f.kind, f.named, rates[f])
 	}
 	_, err = fmt.Fprintln(out, "broken:", broken, "wrong ICRC:", wrong)
 	return err

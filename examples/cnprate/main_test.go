@@ -38,7 +38,7 @@ func TestRates(t *testing.T) {
 	}
 	var out strings.Builder
 	require.NoError(t, print(&in, &out))
-	require.Equal(t, "CNP 192.0.2.14 > 192.0.2.1 qp 0x000021: 5, mean 1.7/s, peak 4/s\nbroken: 0 wrong ICRC: 2\n",
+	require.Equal(t, "CNP to 192.0.2.1 qp 0x000021: 5, mean 1.7/s, peak 4/s\nbroken: 0 wrong ICRC: 2\n",
 		out.String())
 	require.Error(t, print(strings.NewReader("no capture"), &out))
 }
@@ -59,6 +59,6 @@ func TestTshark(t *testing.T) {
 	defer f.Close()
 	var out strings.Builder
 	require.NoError(t, print(f, &out))
-	require.Contains(t, out.String(), fmt.Sprintf("FastCNP 2001:db8:1::a > 2001:db8:4::e qp 0x000012: %d, mean ", want))
+	require.Contains(t, out.String(), fmt.Sprintf("FastCNP about 2001:db8:1::a > 2001:db8:4::e qp 0x000012: %d, mean ", want))
 	require.Contains(t, out.String(), "broken: 0 wrong ICRC: 0\n")
 }

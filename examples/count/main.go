@@ -1,6 +1,5 @@
-// Count prints how many CNPs and Fast CNPs a capture has, by flow: a CNP by the
-// way that it took itself, from the receiver to the sender's queue pair, a Fast
-// CNP by the data that it is about.
+// Count prints the number of CNPs and Fast CNPs in a capture: CNPs by the queue
+// pair of the sender that they name, Fast CNPs by the flow that they name.
 //
 //	go run ./examples/count testdata/tour.pcap
 package main
@@ -15,7 +14,6 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/message"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 func main() {
@@ -27,8 +25,9 @@ func main() {
 	}
 }
 
+// count prints the counts of a file.
 func count(file string, out io.Writer) error {
-	cnps, fast, broken := map[rocev2.FlowKey]int{}, map[rocev2.FlowKey]int{}, 0
+	counts, broken := map[string]int{}, 0
 	var m message.Message // reusable
 	for r, err := range capture.File(file) {
 		if err != nil {
@@ -38,20 +37,15 @@ func count(file string, out io.Writer) error {
 		case m.Kind == message.Other: // neither RoCEv2 nor a message
 		case err != nil: // broken, or a wrong ICRC
 			broken++
-		case m.Kind == message.CNP:
-			cnps[m.Packet.FlowKey()]++
+		case m.Kind == message.CNP: // it names no flow
+			counts[fmt.Sprintf("CNP to %v qp 0x%06x", m.Packet.Dst, m.CNP.DestQP)]++
 		case m.Kind == message.FastCNP:
-			fast[m.FastCNP.FlowKey()]++
+			counts[fmt.Sprintf("Fast CNP about %v", m.FastCNP.FlowKey())]++
 		}
 	}
-	print(out, "CNP", cnps)
-	print(out, "Fast CNP", fast)
-	_, err := fmt.Fprintln(out, "broken", broken)
-	return err
-}
-
-func print(out io.Writer, what string, counts map[rocev2.FlowKey]int) {
-	for _, k := range slices.SortedFunc(maps.Keys(counts), rocev2.FlowKey.Compare) {
-		fmt.Fprintln(out, what, k, counts[k])
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(out, "%s: %d\n", key, counts[key])
 	}
+	_, err := fmt.Fprintln(out, "broken:", broken)
+	return err
 }

@@ -14,10 +14,10 @@ func TestCount(t *testing.T) {
 	whole := wiretest.Path(t, "messages.pcap")
 	var out bytes.Buffer
 	require.NoError(t, count(whole, &out))
-	require.Equal(t, `CNP 192.0.2.14 > 192.0.2.1 qp 0x000021 1
-CNP 2001:db8:4::e > 2001:db8:1::1 qp 0x000021 1
-Fast CNP 2001:db8:1::1 > 2001:db8:4::e qp 0x000011 4
-broken 7
+	require.Equal(t, `CNP to 192.0.2.1 qp 0x000021: 1
+CNP to 2001:db8:1::1 qp 0x000021: 1
+Fast CNP about 2001:db8:1::1 > 2001:db8:4::e qp 0x000011: 4
+broken: 7
 `, out.String())
 
 	octets := wiretest.Must(os.ReadFile(whole))(t)

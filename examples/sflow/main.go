@@ -59,13 +59,18 @@ func describe(header []byte, cut bool, c message.Config) string {
 	case err != nil: // broken, or the sample is too short: 128 octets do not hold a trace
 		return "not read: " + err.Error()
 	}
-	switch m.Kind {
-	case message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.UnknownOption:
-		mark := ""
-		if m.Packet.ECN() == rocev2.CE {
-			mark = ", marked CE"
-		}
-		return fmt.Sprintf("%v: %v psn %d%s", m.Kind, m.Packet.FlowKey(), m.Packet.BTH.PSN, mark)
+	mark := ""
+	if m.Reach == message.ReachTransport && m.Packet.ECN() == rocev2.CE {
+		mark = ", marked CE"
+	}
+	flow, ok := m.FlowKey()
+	switch {
+	case m.Kind == message.Data, m.Kind == message.Ack:
+		return fmt.Sprintf("%v: %v psn %d%s", m.Kind, flow, m.Packet.BTH.PSN, mark)
+	case m.Kind == message.CNP: // it names the sender's queue pair, and no flow
+		return fmt.Sprintf("cnp: to %v qp 0x%06x%s", m.Packet.Dst, m.CNP.DestQP, mark)
+	case ok:
+		return fmt.Sprintf("%v: about %v%s", m.Kind, flow, mark)
 	}
 	return m.Kind.String()
 }

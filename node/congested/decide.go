@@ -177,7 +177,7 @@ func (a *Role) decode(s *congestion) node.Reason {
 // checkFlow sets the flow of the data packet, and returns the reason why its sender is not answered, or NoReason.
 func (a *Role) checkFlow(s *congestion) node.Reason {
 	p := &a.message.Packet
-	s.Flow.FlowKey = p.FlowKey()
+	s.Flow.FlowKey = role.PacketKey(p)
 	s.flow = role.Hash(&s.Flow, a.memory.Seed())
 	switch {
 	case a.self.Has(p.Src):

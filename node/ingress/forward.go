@@ -71,7 +71,7 @@ func (pe *Role) label(p *rocev2.Packet, domain uint32, d *node.Decision, now tim
 	if len(p.Outer) > 0 {
 		return node.ReasonTunnelled
 	}
-	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
+	d.Flow.FlowKey, d.Flow.Domain = role.PacketKey(p), domain
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
 	t := pe.clock.At(now)
 	pe.release(t)

@@ -70,7 +70,7 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	}
 	t := pe.clock.At(now)
 	pe.release(t)
-	d.Flow.FlowKey, d.Flow.Domain, d.Label = p.FlowKey(), domain, label
+	d.Flow.FlowKey, d.Flow.Domain, d.Label = role.PacketKey(p), domain, label
 	k := role.TableKey(&d.Flow)
 	at := hashLabel(&label, pe.learned.Seed)
 	l, i := pe.learned.Find(&label, at)

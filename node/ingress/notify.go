@@ -167,7 +167,7 @@ func (pe *Role) notifyOfOwn(
 		return out, node.ReasonNotCapable
 	}
 	pe.expire(e.Now)
-	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), e.Domain
+	d.Flow.FlowKey, d.Flow.Domain = role.PacketKey(p), e.Domain
 	k := role.TableKey(&d.Flow)
 	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
 		d.Label = e.label

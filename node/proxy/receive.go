@@ -90,7 +90,7 @@ func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node
 	case p.self.Has(m.Src):
 		return out, node.ReasonOwnAddress
 	case isRoCEv2:
-		d.Flow.FlowKey = p.packet.FlowKey()
+		d.Flow.FlowKey = role.PacketKey(&p.packet)
 		limited = d.Flow
 	default:
 		limited.DestQP = uint32(m.SrcPort)<<16 | uint32(m.DstPort)

@@ -142,7 +142,7 @@ func (r *Role) answer(
 	b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time,
 ) ([]byte, node.Reason) {
 	d.Action, d.SrcQP, d.KnownQP = node.NoAction, 0, false // what was learned is not the answer
-	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
+	d.Flow.FlowKey, d.Flow.Domain = role.PacketKey(p), domain
 	switch {
 	case !r.self.Has(p.Dst):
 		return b, node.ReasonNotOurs

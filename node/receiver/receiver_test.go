@@ -111,7 +111,7 @@ func TestCNP(t *testing.T) {
 			require.Equal(t, node.Decision{
 				Action: node.ActionSent, Packet: message.Data, Message: message.CNP, To: c.p.Src, SrcQP: c.qp,
 				KnownQP: true,
-				Flow:    qpmap.Key{FlowKey: c.p.FlowKey()},
+				Flow:    qpmap.Key{FlowKey: rocev2.FlowKey{Src: c.p.Src, Dst: c.p.FinalDst(), DestQP: c.p.BTH.DestQP}},
 			}, d)
 			require.Equal(t, "head", string(out[:4]))
 			var m message.Message

@@ -121,6 +121,12 @@ func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 	return node.ReasonNotOurs
 }
 
+// PacketKey returns the addresses and the queue pair of a packet as a key. It is the key of the packet's flow, see
+// [rocev2.Packet.FlowKey], and for a notification that of the notification's own path.
+func PacketKey(p *rocev2.Packet) rocev2.FlowKey {
+	return rocev2.FlowKey{Src: p.Src, Dst: p.FinalDst(), DestQP: p.BTH.DestQP}
+}
+
 // TableKey returns the key of a flow in a table.
 func TableKey(k *qpmap.Key) flowtable.Key { return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain) }
 

@@ -182,7 +182,7 @@ func (o *options) flags(flags *flag.FlagSet) *cli.CodePoints {
 	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
 	flags.Func("link-rate",
 		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed", o.linkRate)
-	flags.BoolVar(&o.decoder.Outer, "outer", false, "decode the outer packet of mirrors and overlays")
+	flags.BoolVar(&o.decoder.Outer, "outer", false, "ignore the packets inside mirrors and tunnels other than IP in IP")
 	codePoints := new(cli.CodePoints)
 	codePoints.Flags(flags)
 	codePoints.ProxyFamily(flags)

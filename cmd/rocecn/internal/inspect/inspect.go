@@ -25,7 +25,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := cli.Flags("inspect", usage, stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object for each line")
 	all := flags.Bool("all", false, "also print packets that are neither RoCEv2 nor a congestion message")
-	outer := flags.Bool("outer", false, "decode the outer packet of mirrors and overlays")
+	outer := flags.Bool("outer", false, "ignore the packets inside mirrors and tunnels other than IP in IP")
 	pairs := flags.Bool("pairs", false, "also show the sender's queue pair, if it is known, and the evidence")
 	var codePoints cli.CodePoints
 	codePoints.Flags(flags)

@@ -18,7 +18,8 @@ func (l *looker) learn(f *finding) {
 		f.source = qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, From: qpmap.BasisUD}
 		return
 	}
-	f.source, f.sourceErr = l.pairs.SourceQP(qpmap.Key{FlowKey: p.FlowKey()}, f.record.Time)
+	flow, _ := p.FlowKey() // data and acknowledgements have one
+	f.source, f.sourceErr = l.pairs.SourceQP(qpmap.Key{FlowKey: flow}, f.record.Time)
 }
 
 // sourceQP prints the sender's queue pair and how it is known.

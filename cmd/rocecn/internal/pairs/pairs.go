@@ -25,7 +25,7 @@ gzip or not, or - for standard input; several are read as one.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	flags := cli.Flags("pairs", usage, stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object for each line")
-	outer := flags.Bool("outer", false, "decode the outer packet of mirrors and overlays")
+	outer := flags.Bool("outer", false, "ignore the packets inside mirrors and tunnels other than IP in IP")
 	r := reader{inputs: cli.Inputs{Stdin: stdin}}
 	if status, ok := r.inputs.Parse(flags, args); !ok {
 		return status

@@ -46,8 +46,8 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 	for k, pair := range t.qps.Learned() {
 		t.row(k.FlowKey, pair, now)
 	}
-	k := p.FlowKey()
-	if op := p.BTH.Opcode; k.DestQP <= 1 || !op.IsKnown() || op == bth.CNP {
+	k, ok := p.FlowKey()
+	if !ok || k.DestQP <= 1 || !p.BTH.Opcode.IsKnown() {
 		return // management, notifications
 	}
 	var r *row

@@ -184,7 +184,7 @@ func TestIngressForwards(t *testing.T) {
 					require.Equal(t, []any{float64(c.Number), "ingress", "forwarded", "", float64(label)},
 						[]any{l["frame"], l["role"], l["action"], l["reason"], l["label"]})
 					require.NotZero(t, label)
-					k := p.FlowKey()
+					k := rocev2.FlowKey{Src: p.Src, Dst: p.FinalDst(), DestQP: p.BTH.DestQP}
 					if was, ok := labels[label]; ok {
 						require.Equal(t, was, k)
 					}

@@ -40,7 +40,7 @@ func TestPairsFilter(t *testing.T) {
 				seen++
 				some.Observe(&p, 0, now)
 			}
-			k := qpmap.Key{FlowKey: p.FlowKey()}
+			k := qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Src, Dst: p.FinalDst(), DestQP: p.BTH.DestQP}}
 			one, err := all.SourceQP(k, now)
 			if err == nil {
 				known++
