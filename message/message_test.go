@@ -390,7 +390,7 @@ func TestFlowKey(t *testing.T) {
 func TestDecodeTunnels(t *testing.T) {
 	frames := slices.DeleteFunc(wiretest.Capture(t, "tour.pcap"), func(c wiretest.Packet) bool {
 		var f rocev2.Frame
-		_ = f.Decode(c.Data, rocev2.DecodeOptions{})
+		f.Decode(c.Data, rocev2.DecodeOptions{})
 		return f.Tunnels().Len() == 0
 	})
 	require.Len(t, frames, 1)

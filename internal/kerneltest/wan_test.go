@@ -261,8 +261,8 @@ func TestFCNBecomesCNP(t *testing.T) {
 			var f rocev2.Frame
 			f.Decode(notification, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			answer, n := pe.Receive(nil, &f, node.Event{Now: now})
-			require.Equal(t, []any{node.ActionSent, rocev2.FlowKey{Src: data.Src, Dst: data.Dst, DestQP: data.BTH.DestQP}, label,
-				uint32(0x21), uint8(6)},
+			flow := rocev2.FlowKey{Src: data.Src, Dst: data.Dst, DestQP: data.BTH.DestQP}
+			require.Equal(t, []any{node.ActionSent, flow, label, uint32(0x21), uint8(6)},
 				[]any{n.Action, n.Flow.FlowKey, n.Label, n.SrcQP, n.Level})
 
 			w.peIn.sendIP(t, w.start, answer)
