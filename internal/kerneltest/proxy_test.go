@@ -114,7 +114,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	require.Equal(t, node.Decision{
 		Action: node.ActionSent, Packet: message.Proxy, Message: message.CNP,
 		From: netip.MustParseAddr("192.0.2.5"), To: requester,
-		Flow: qpmap.Key{FlowKey: rocev2.FlowKey{Src: data.Src, Dst: data.FinalDst(), DestQP: data.BTH.DestQP}},
+		Flow:  qpmap.Key{FlowKey: rocev2.FlowKey{Src: data.Src, Dst: data.FinalDst(), DestQP: data.BTH.DestQP}},
 		SrcQP: 0x12, KnownQP: true, Level: 4,
 	}, d)
 	in.sendIP(t, start, b)
