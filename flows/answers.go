@@ -165,18 +165,18 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 			t.evidences.allocate(&s.flow.evidence).signs[SignCNP].addFrame(frame, at)
 		}
 		if p.kind == answerKind && r.syndromeType() != bth.SyndromeACK {
-			t.refuseAll(s, &r)
+			t.rememberNAKForAll(s, &r)
 		}
 	}
 }
 
-// refuseAll records a NAK that could be about several flows. It counts as a possible cause of the
-// retransmissions of each of them.
-func (t *Table) refuseAll(s *stream, r *reply) {
+// rememberNAKForAll records a NAK that could be about several flows. It counts as a possible cause
+// of the retransmissions of each of them.
+func (t *Table) rememberNAKForAll(s *stream, r *reply) {
 	for qp := range t.pairs.Asked() {
 		k := t.keyOfStream(s).Reversed(qp)
 		if f := t.findStream(&k); f != nil && t.partnerOf(f) == nil {
-			t.recordRefusal(f, r)
+			t.rememberNAK(f, r)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (t *Table) recordReply(s *stream, r *reply) {
 		covered = bth.AddPSN(r.psn, bth.MaxPSN) // a NAK covers the PSNs before its own
 	}
 	f.sequence.recordCovered(covered)
-	h.coverRefusals(covered)
+	h.coverNAKs(covered)
 	if h.marks.head != h.marks.tail {
 		took := h.marks.timeAnswer(covered, o.firstResponse, kind != bth.SyndromeACK, r.at,
 			t.histograms.allocate(&f.rtt))
@@ -217,7 +217,7 @@ func (t *Table) recordReply(s *stream, r *reply) {
 	}
 	switch {
 	case kind != bth.SyndromeACK:
-		t.recordRefusal(s, r)
+		t.rememberNAK(s, r)
 		t.recordNAK(f, r)
 	case o.lastResponse:
 		if end := bth.AddPSN(r.psn, 1); f.sequence.slack > 0 && bth.ComparePSN(r.psn, f.sequence.read) >= 0 {
@@ -234,18 +234,18 @@ func (t *Table) recordReply(s *stream, r *reply) {
 	}
 }
 
-// recordRefusal records a NAK that explains retransmissions of s from its PSN on, even if the NAK
+// rememberNAK records a NAK that explains retransmissions of s from its PSN on, even if the NAK
 // may belong to another flow.
-func (t *Table) recordRefusal(s *stream, r *reply) {
+func (t *Table) rememberNAK(s *stream, r *reply) {
 	kind := r.syndromeType()
 	code, _ := r.syndrome.Code()
 	if kind == bth.SyndromeRNRNAK || kind == bth.SyndromeNAK && code == bth.NAKPSNSequence {
 		f := &s.flow
 		sent := bth.AddPSN(f.sequence.next, f.sequence.slack)
 		if e := t.evidenceOf(f); e != nil {
-			e.recordRefusal(kind == bth.SyndromeRNRNAK, r)
+			e.recordNAK(kind == bth.SyndromeRNRNAK, r)
 		}
-		t.historyOf(f).addRefusal(r.psn, sent, kind == bth.SyndromeRNRNAK, t.stats.Packets)
+		t.historyOf(f).addNAK(r.psn, sent, kind == bth.SyndromeRNRNAK, t.stats.Packets)
 	}
 }
 
@@ -303,12 +303,12 @@ func (t *Table) replayEarly(s, about *stream) {
 	if e.lost.any && f.history != 0 {
 		h := t.historyOf(f)
 		f.sequence.recordCovered(e.lost.psn)
-		h.coverRefusals(e.lost.psn)
+		h.coverNAKs(e.lost.psn)
 		h.marks.timeAnswer(e.lost.psn, false, true, 0, nil)
 	}
 	for i := e.n - min(e.n, maxEarly); i != e.n; i++ {
 		r := e.kept[i%maxEarly]
-		if r.syndromeType() != bth.SyndromeACK { // recordRefusal ran when the NAK arrived
+		if r.syndromeType() != bth.SyndromeACK { // rememberNAK ran when the NAK arrived
 			t.recordNAK(f, &r)
 			r.noSyndrome = true
 		}
@@ -316,7 +316,7 @@ func (t *Table) replayEarly(s, about *stream) {
 	}
 	if e.covered.any && f.history != 0 {
 		f.sequence.recordCovered(e.covered.psn)
-		t.historyOf(f).coverRefusals(e.covered.psn)
+		t.historyOf(f).coverNAKs(e.covered.psn)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// What a packet costs: to decode, with the ICRC and without, and to count.
+// BenchmarkPacket measures decoding, with and without the ICRC check, and counting.
 func BenchmarkPacket(b *testing.B) {
 	capture := wiretest.Capture(b, "rxe-perf4.pcap")
 	packets := make([]flows.Packet, len(capture))

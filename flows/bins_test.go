@@ -11,8 +11,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// From the first trouble on there are narrow bins, while those of all of the time
-// have become wide. What they hold together is what the wide ones hold.
+// From the first trouble on there are narrow bins. Their sum equals the wide bins of the same time.
 func TestOnset(t *testing.T) {
 	s := newSeries() // at 100 ns
 	put := func(at int64, c uint32) {
@@ -30,7 +29,7 @@ func TestOnset(t *testing.T) {
 		}
 		put(at, 0)
 	}
-	s.beginOnset(900_000_000) // not the first
+	s.beginOnset(900_000_000) // only the first trouble begins them
 	got := s.toSeries()
 	require.Equal(t, 999*time.Millisecond, got.End.Sub(got.Start))
 	var sum Tally
@@ -53,8 +52,7 @@ func TestOnset(t *testing.T) {
 	}
 }
 
-// An answer that came before the trouble, and of which only later is known what it is
-// about, is counted once.
+// An answer from before the onset is counted once, even if its flow becomes known later.
 func TestBeforeOnset(t *testing.T) {
 	s := newSeries()
 	s.beginOnset(50_000_000)
@@ -68,8 +66,8 @@ func TestBeforeOnset(t *testing.T) {
 	require.EqualValues(t, 3, naks)
 }
 
-// What is before and behind the narrow bins of a wide one has what they have not,
-// divided by the time, and the PSNs go on from one to the other.
+// The bins before and after the narrow ones have the rest of the counts, divided by the time, and
+// their PSNs are continuous.
 func TestAround(t *testing.T) {
 	whole := Bin{0, 100, Tally{IPOctets: 1000, CE: 12, RTT: 9, First: 5, Last: 50, Sequenced: true}}
 	inside := []Bin{
@@ -81,7 +79,7 @@ func TestAround(t *testing.T) {
 		inside[0], inside[1],
 		{24, 100, Tally{IPOctets: 475, CE: 8, RTT: 9, First: 20, Last: 50, Sequenced: true}},
 	}, surround(&whole, inside))
-	inside[1].RTT = 9 // which is the longest: of the others nothing is known
+	inside[1].RTT = 9 // the longest; the other round trips are unknown
 	got := surround(&Bin{20, 50, whole.Tally}, inside)
 	require.Len(t, got, 3)
 	require.Equal(t, Tally{IPOctets: 600, CE: 10, First: 20, Last: 50, Sequenced: true}, got[2].Tally)
@@ -90,7 +88,7 @@ func TestAround(t *testing.T) {
 	require.EqualValues(t, 900, got[0].IPOctets)
 }
 
-// The last bin ends with the time; of little time there is no bin.
+// The last bin ends at the end of the series; a short one is merged with the previous bin.
 func TestLastBinEnds(t *testing.T) {
 	three := func() []Bin {
 		return []Bin{{0, 10, Tally{CE: 1}}, {10, 20, Tally{CE: 2}}, {20, 30, Tally{CE: 4}}}
@@ -112,7 +110,7 @@ func TestLastBinEnds(t *testing.T) {
 	require.Empty(t, endLastAt(nil, 5))
 }
 
-// All flows together have what each has.
+// Totals are the sum of all flows.
 func TestTotals(t *testing.T) {
 	for seed := range uint64(20) {
 		made := traffic.Generate(seed, traffic.Options{Connections: 3})
@@ -154,7 +152,7 @@ func TestTotals(t *testing.T) {
 	require.Nil(t, tableOf(traffic.Generate(1, traffic.Options{}), Config{}).Totals())
 }
 
-// Beyond so many flows, bins are wider, and flows in trouble have no narrow ones.
+// Flows over the limit have wider bins, and no onset bins.
 func TestSeriesRoom(t *testing.T) {
 	all := seriesPools{maxFine: 1}
 	ids := make([]uint32, 2)
@@ -173,7 +171,7 @@ func TestSeriesRoom(t *testing.T) {
 	require.Len(t, all.beginSeries(&ids[0], 0).bins.tallies, seriesBins, "there is room again")
 }
 
-// What the doc of Config.Series says of memory.
+// The memory for a series is as documented for Config.Series.
 func TestSeriesMemory(t *testing.T) {
 	const tally, mark = unsafe.Sizeof(Tally{}), unsafe.Sizeof(Mark{})
 	flow := unsafe.Sizeof(series{}) + seriesBins*tally

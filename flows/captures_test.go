@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// observeFile returns a table that has seen a capture.
+// observeFile returns a table with the packets of a capture.
 func observeFile(t testing.TB, name string) *Table {
 	t.Helper()
 	table := New(Config{})
@@ -53,7 +53,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// Without the exchanges of connection management, votes say what these say.
+// Pairs learned from PSNs are the same as those learned from connection management.
 func TestVotesAlone(t *testing.T) {
 	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-rping6.pcap"} {
 		with, without := observeFile(t, name), New(Config{})

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What tshark reads of VLAN tags, MAC addresses and UDP ports of the requests to each queue pair.
+// VLAN tags, MAC addresses and UDP ports agree with tshark, by destination queue pair.
 func TestCarriedAgreesWithTshark(t *testing.T) {
 	for _, name := range []string{"rxe-vlan4.pcap", "rxe-perf4.pcap", "rxe-rping6.pcap", "rxe-udaddy6.pcap"} {
 		var frames [][]byte
@@ -61,7 +61,7 @@ func TestCarriedAgreesWithTshark(t *testing.T) {
 	}
 }
 
-// observeChanged has a table count a frame of rxe-vlan4 that was changed first.
+// observeChanged returns the flow of a frame of rxe-vlan4, with repetitions changed by change.
 func observeChanged(t *testing.T, change ...func(b []byte)) Flow {
 	t.Helper()
 	table := New(Config{})
@@ -83,7 +83,7 @@ func observeChanged(t *testing.T, change ...func(b []byte)) Flow {
 	return all[0]
 }
 
-// What is not the same in all requests is said to vary, and the last is given.
+// Varies reports the fields that differ, and Requests has the last value.
 func TestVaries(t *testing.T) {
 	same := func([]byte) {}
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestVaries(t *testing.T) {
 	require.NotEqual(t, observeChanged(t, same).PCP, observeChanged(t, same, func(b []byte) { b[14] ^= 0xE0 }).PCP)
 }
 
-// Flows of two hosts share a source port in one direction only, management with none.
+// Flows share a source port in one direction only, and management flows are not counted.
 func TestSharedPort(t *testing.T) {
 	ends := map[string]int{}
 	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {

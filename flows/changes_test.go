@@ -14,7 +14,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// What changed since the last call is what two snapshots of all flows say.
+// Changes returns the difference of two snapshots.
 func TestChanges(t *testing.T) {
 	for seed := range uint64(wiretest.Rounds(30)) {
 		made := traffic.Generate(seed, traffic.Options{Connections: 6, NoCM: seed%2 == 0})
@@ -47,7 +47,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// It takes time by what changed, and memory by what there is room for.
+// The time of Changes depends on the number of changed flows, and its memory on the limit.
 func TestChangesOfFew(t *testing.T) {
 	const n = 1000
 	table := New(Config{MaxFlows: n})
@@ -70,7 +70,7 @@ func TestChangesOfFew(t *testing.T) {
 	require.Len(t, changed, 1)
 	require.EqualValues(t, 2, changed[0].Packets)
 	require.EqualValues(t, 7, changed[0].DestQP)
-	for qp := range uint32(20 * n) { // all but the last ones make room
+	for qp := range uint32(20 * n) { // all except the last ones are evicted
 		observe(qp + 2*n)
 		require.LessOrEqual(t, len(table.changes.touched), 64+2*n+1)
 	}
@@ -80,8 +80,8 @@ func TestChangesOfFew(t *testing.T) {
 	require.LessOrEqual(t, len(table.changes.before), n+1)
 }
 
-// A message that names a flow of which no request is known belongs to whoever
-// sent it. It counts once, also where the sender said more itself.
+// A message that names a flow without requests is counted once, for its sender, even if that also
+// sent other packets.
 func TestUnpairedOnce(t *testing.T) {
 	src, dst := netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("2001:db8::1")
 	from := keyOf(rocev2.FlowKey{Src: src, Dst: dst, DestQP: 9})
@@ -92,7 +92,7 @@ func TestUnpairedOnce(t *testing.T) {
 		table.Observe(&Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: from}, about: about}, 1, at)
 	}
 	table.Observe(&Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: from}}, 2,
-		at) // and one that names none
+		at) // and one without a flow
 	all := table.Snapshot()
 	require.Len(t, all.Unpaired, 1)
 	require.EqualValues(t, 2, all.Unpaired[0].FastCNPs)
@@ -103,7 +103,7 @@ func TestUnpairedOnce(t *testing.T) {
 	require.Empty(t, table.Changes().Unpaired)
 }
 
-// Times before 1970 and beyond 2242 count as 1970: differences fit.
+// Times before 1970 and after 2242 count as 1970, so that differences fit.
 func TestFarTimes(t *testing.T) {
 	for _, c := range []struct {
 		year int

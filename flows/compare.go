@@ -296,7 +296,7 @@ func (c *Comparison) countMissing(at Point, g *group, t int64) {
 	}
 }
 
-// Finish says that both captures are at their end: what still waits has no counterpart.
+// Finish ends the comparison: the packets still unmatched have no counterpart.
 func (c *Comparison) Finish() {
 	for i := range c.sides {
 		s := &c.sides[i]
@@ -314,8 +314,7 @@ func (c *Comparison) Finish() {
 	}
 }
 
-// identifications say whether the Identifications that a flow's IPv4 packets have
-// at a point tell them apart.
+// identifications counts at one point whether the IPv4 Identifications of a flow vary.
 type identifications struct {
 	variety
 	psn    uint32 // of the packet before

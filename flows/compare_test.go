@@ -17,8 +17,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A capture, and one made from it by known loss, marks, copies and delay: what
-// the comparison says is what was done.
+// A comparison finds the losses, marks, copies and delays that were applied to a generated capture.
 func TestCompare(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -64,7 +63,7 @@ func TestCompare(t *testing.T) {
 				b = append(b, &again)
 				if isRepeatable(&p) {
 					w.copiedB++
-				} else { // an answer that comes again: nothing says that it is a copy
+				} else { // a retransmitted answer cannot be told from a copy
 					w.added++
 				}
 				w.b++
@@ -105,7 +104,7 @@ func TestCompare(t *testing.T) {
 			got := truth{f.Packets[PointA], f.Packets[PointB], f.Lost, f.Added,
 				f.Duplicated[PointA], f.Duplicated[PointB],
 				f.DSCP.sumChanges(), f.ECN.sumChanges()}
-			if isManagement(f.DestQP) { // whose PSNs are all 0 here: which copy is whose is not known
+			if isManagement(f.DestQP) { // all PSNs are 0: copies cannot be assigned
 				require.Equal(t, want[f.FlowKey].b, f.Same+f.Duplicated[PointB]+f.Added)
 				continue
 			}
@@ -125,14 +124,13 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// isRepeatable says whether a packet that comes again at once, without an
-// Identification, can only be a copy.
+// isRepeatable reports whether a second equal packet without an Identification can only be a copy.
 func isRepeatable(p *rocev2.Packet) bool {
 	r := roles[p.BTH.Opcode]
 	return r.kind == requestKind || r.message == MessageRead
 }
 
-// What has no like within the window is given up, and memory with it.
+// A packet without counterpart within the window is dropped, together with its memory.
 func TestCompareWindow(t *testing.T) {
 	c := NewComparison(ComparisonConfig{Window: 100})
 	s := newScript(t)
@@ -150,8 +148,7 @@ func TestCompareWindow(t *testing.T) {
 	require.Equal(t, ClocksOneWay, c.Clocks().Basis)
 }
 
-// points gives a comparison packets by hand: a flow, and all that matters of its
-// packets. Each call of at is a packet a microsecond after the one before.
+// points gives packets of one flow to a comparison, one microsecond apart.
 type points struct {
 	*Comparison
 	flow rocev2.FlowKey
@@ -174,7 +171,6 @@ func (c *points) observeAfter(d time.Duration, at Point, op bth.Opcode, psn uint
 	return c
 }
 
-// requireOneFlow returns the only flow.
 func (c *points) requireOneFlow(t *testing.T) *Compared {
 	t.Helper()
 	c.Finish()
@@ -183,8 +179,8 @@ func (c *points) requireOneFlow(t *testing.T) *Compared {
 	return all[0]
 }
 
-// Repeats of one PSN over IPv4: the Identification says which of them was lost,
-// and what is a copy, of an ACK too.
+// Over IPv4, the Identification tells which of several equal packets was lost, and which is a copy,
+// for ACKs as well.
 func TestCompareByIdentification(t *testing.T) {
 	const ms = time.Millisecond
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
@@ -193,7 +189,7 @@ func TestCompareByIdentification(t *testing.T) {
 	c.observeAt(PointA, bth.RCSendOnly, 2, 101)
 	// lost
 	c.observeAfter(70*ms, PointA, bth.RCSendOnly, 2, 102)
-	// repeated
+	// retransmitted
 	c.observeAfter(70*ms, PointA, bth.RCSendOnly, 2, 103).observeAfter(7000, PointB, bth.RCSendOnly, 2, 103)
 	// a late copy
 	c.observeAfter(900*ms, PointB, bth.RCSendOnly, 2, 103)
@@ -220,8 +216,8 @@ func TestCompareByIdentification(t *testing.T) {
 	require.Equal(t, 9*time.Microsecond, f.Delay.Max())
 }
 
-// Without Identifications that vary, over IPv4 or IPv6, repeats are matched in
-// their order, and give delays only where none is missing.
+// Without varying Identifications, over IPv4 or IPv6, equal packets are matched in order, and give
+// delays only if none is missing.
 func TestCompareInOrder(t *testing.T) {
 	for _, address := range []struct{ src, dst string }{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
 		const ms = time.Millisecond
@@ -232,14 +228,14 @@ func TestCompareInOrder(t *testing.T) {
 		c.observeAt(PointA, bth.RCSendOnly, 2, 0) // lost
 		c.observeAfter(20*ms, PointA, bth.RCSendOnly, 2, 0).observeAfter(7000, PointB, bth.RCSendOnly, 2, 0)
 		c.observeAt(PointA, bth.RCSendOnly, 3, 0).observeAfter(8000, PointB, bth.RCSendOnly, 3, 0)
-		// a copy: too soon to be a repeat
+		// a copy: too early for a retransmission
 		c.observeAt(PointB, bth.RCSendOnly, 3, 0)
 		// none
 		c.observeAfter(copyTime2, PointB, bth.RCSendOnly, 3, 0)
 		// a copy at A
 		c.observeAt(PointA, bth.RCRDMAReadResponseOnly, 4, 0).observeAt(PointA, bth.RCRDMAReadResponseOnly, 4, 0)
 		c.observeAt(PointB, bth.RCRDMAReadResponseOnly, 4, 0)
-		// sent again, the first one lost
+		// retransmitted, the first one lost
 		c.observeAt(PointB, bth.RCAcknowledge, 5, 0).observeAt(PointB, bth.RCAcknowledge, 5, 0)
 		c.observeAt(PointA, bth.RCAcknowledge, 5, 0)
 		c.observeAt(PointA, bth.CNP, 0, 0).observeAt(PointA, bth.CNP, 0, 0) // two CNPs, both lost
@@ -254,22 +250,22 @@ func TestCompareInOrder(t *testing.T) {
 	}
 }
 
-// copyTime2 is just longer than what makes a copy.
+// copyTime2 is the shortest time after which a packet is not a copy.
 const copyTime2 = time.Duration(copyTime) + 1
 
-// Where as many wait at both points as there is room for, both are asked for by
-// turns: packets that both have are found again.
+// With full windows of unmatched packets at both points, Next alternates, and common packets are
+// still matched.
 func TestCompareTurns(t *testing.T) {
 	const window = 64
 	for _, before := range [][2]int{{3 * window, 3 * window}, {window * 7 / 8, 0}, {0, window * 7 / 8}, {1, 1}} {
 		c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window})
 		var psns [2][]uint32
-		for i, n := range before { // what the other point does not have
+		for i, n := range before { // packets without counterpart
 			for psn := range uint32(n) {
 				psns[i] = append(psns[i], psn+uint32(i+1)<<20)
 			}
 			for psn := range uint32(5000) {
-				if psn%50 != uint32(7*i) { // and now and then one more
+				if psn%50 != uint32(7*i) { // and occasionally one more
 					psns[i] = append(psns[i], psn)
 				}
 			}
@@ -287,7 +283,7 @@ func TestCompareTurns(t *testing.T) {
 		require.EqualValues(t, before[PointA]+100, f.Lost, before)
 		require.EqualValues(t, before[PointB]+100, f.Added, before)
 	}
-	// What does not count takes its turn too.
+	// Other traffic takes a turn as well.
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
 	for _, at := range []Point{PointA, PointB, PointA, PointB} {
 		require.Equal(t, at, c.Next())
@@ -295,8 +291,8 @@ func TestCompareTurns(t *testing.T) {
 	}
 }
 
-// Packets that nothing tells apart take no longer than others, and memory is that
-// of the window, which itself takes none before there are packets.
+// Equal packets take no more time than others, and memory is that of the window, which is allocated
+// on demand.
 func TestCompareEqual(t *testing.T) {
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
 	for range DefaultWindow {
@@ -320,8 +316,8 @@ func TestCompareEqual(t *testing.T) {
 	require.EqualValues(t, 18, c.requireOneFlow(t).Lost)
 }
 
-// Flows for which there is no room are given up, as soon as none of their packets
-// is remembered, and the total counts them.
+// Flows over the limit are evicted once none of their packets is remembered, and Total includes
+// them.
 func TestCompareEvicts(t *testing.T) {
 	const window, flows, n = 50, 100, 20_000
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window, MaxFlows: flows})
@@ -341,7 +337,7 @@ func TestCompareEvicts(t *testing.T) {
 	require.Greater(t, c.Evicted(), uint64(n-flows-2*window))
 }
 
-// What names no queue pair, or is none of ours, has no like.
+// Packets without a queue pair and other traffic are not matched.
 func TestCompareKinds(t *testing.T) {
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
 	require.EqualValues(t, DefaultWindow, c.window)
@@ -363,8 +359,8 @@ func TestCompareKinds(t *testing.T) {
 	require.Zero(t, c.sides[PointB].waiting)
 }
 
-// Of what was lost it is said when B did not capture: before its first packet, and
-// after its last, as packets typically take.
+// Outside counts losses from before B's first packet and after its last, allowing for the typical
+// delay.
 func TestCompareOutside(t *testing.T) {
 	for _, offset := range []time.Duration{0, time.Hour, -time.Hour} {
 		c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
@@ -392,7 +388,7 @@ func TestCompareOutside(t *testing.T) {
 		"B has nothing at all")
 }
 
-// Percentiles of delays of both signs, few or many of them.
+// Percentiles of delays of both signs are correct for few and many values.
 func TestDelays(t *testing.T) {
 	var d Delays
 	require.Zero(t, d.Percentile(0.5))
@@ -416,7 +412,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// What comes within 10 µs of its like is a copy, and what comes later is none.
+// An equal packet within 10 µs is a copy, a later one is not.
 func TestCompareCopyTime(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
@@ -432,8 +428,8 @@ func TestCompareCopyTime(t *testing.T) {
 	}
 }
 
-// What a flow without delays of its own lost is judged by those of all, and one
-// delay is enough for a flow.
+// The losses of a flow without delays are judged by the delays of all flows; one delay of its own
+// is enough.
 func TestCompareOutsideOfFew(t *testing.T) {
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
 	begin := c.now
@@ -455,8 +451,7 @@ func TestCompareOutsideOfFew(t *testing.T) {
 	require.EqualValues(t, 2, total.Outside, "the last two, behind the last packet that B has")
 }
 
-// Identifications tell packets apart where most packets have another one than the
-// packet before, copies aside.
+// Identifications distinguish packets if most differ from the previous one, copies aside.
 func TestIdentifications(t *testing.T) {
 	type packet struct {
 		psn uint32

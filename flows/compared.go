@@ -42,7 +42,7 @@ func (c Rewrites) sumChanges() (n uint64) {
 	return n
 }
 
-// comparedFlow is the state behind a Compared.
+// comparedFlow is the state of a Compared.
 type comparedFlow struct {
 	Compared
 	number     uint64        // sequence number of the flow

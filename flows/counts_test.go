@@ -18,8 +18,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// observedReal returns a table that has seen a capture of testdata/real, and how
-// often senders went back to repeat.
+// observedReal returns a table with the packets of a capture in testdata/real, and the number of
+// times that senders went back.
 func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 	t.Helper()
 	f := wiretest.Must(os.Open(wiretest.Path(t, "real/"+name+".pcap.gz")))(t)
@@ -38,21 +38,20 @@ func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 		d.Decode(&p, record.Data, record.Options())
 		table.Observe(&p, frame, record.Time)
 		if s := table.streamOf(&p.pkt.Flow); p.kind == requestKind && s.flow.history != 0 {
-			if table.histories.lookUp(s.flow.history).refusals.began == table.stats.Packets {
+			if table.histories.lookUp(s.flow.history).naks.began == table.stats.Packets {
 				retries++
 			}
 		}
 	}
 }
 
-// Of captures of two soft-RoCE hosts: what their counters, the client and the
-// queue between them say, or what follows from the Identifications of the packets
-// before the queue and behind it.
+// Counts of captures of two soft-RoCE hosts agree with their counters, the client, the queue
+// between them, or the Identifications before and after the queue.
 func TestRealCounts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		psn    PSN             // of all flows, but for first and last PSNs, and lives
-		causes Retransmissions // where known
+		psn    PSN             // sum over all flows, without first and last PSNs and lives
+		causes Retransmissions // if known
 		naks   uint64          // rxe's out_of_seq_request
 		rnrs   uint64          // rxe's send_rnr_err
 		messages,
@@ -66,14 +65,14 @@ func TestRealCounts(t *testing.T) {
 		{"rping6.eth1", PSN{}, Retransmissions{}, 0, 0, 60, 60},
 		{"sR4-redect-q4.eth0", PSN{}, Retransmissions{}, 0, 0, 150, 150},
 		{"sR4-redect-q4.eth1", PSN{}, Retransmissions{}, 0, 0, 150, 150},
-		// READs of 6 PSNs each; four of them were lost.
+		// READs of 6 PSNs each; four were lost.
 		{"r6-loss2.eth0", PSN{Retransmitted: 14}, Retransmissions{NAK: 14}, 4, 0, 300, 300},
 		{"r6-loss2.eth1", PSN{Retransmitted: 10, Gaps: 4, Missing: 24, Late: 4}, Retransmissions{NAK: 10}, 4, 0,
 			300, 300},
-		// Nothing was lost: each time the receiver was not ready.
+		// Nothing was lost: the receiver was not ready each time.
 		{"s4-rnr.eth0", PSN{Retransmitted: 1528}, Retransmissions{RNR: 1528}, 28, 28, 60, 60},
 		{"s4-rnr.eth1", PSN{Retransmitted: 1528}, Retransmissions{RNR: 1528}, 28, 28, 60, 60},
-		// Nothing was lost, but NAKed. The sender went back for the same packets.
+		// Nothing was lost, but NAKs were sent, and the sender went back.
 		{"send4-reorder.eth0", PSN{Retransmitted: 604}, Retransmissions{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
 		{"send4-reorder.eth1",
 			PSN{Retransmitted: 604, Gaps: 3, Missing: 63, Late: 63}, Retransmissions{NAK: 475, Timeout: 129}, 6, 0,
@@ -91,16 +90,16 @@ func TestRealCounts(t *testing.T) {
 			Retransmissions{NAK: 996, Timeout: 7754}, 14, 0, 320, 320},
 		{"w6-ackloss3.eth0", PSN{Retransmitted: 6}, Retransmissions{Timeout: 6}, 0, 0, 300, 300},
 		{"w6-ackloss3.eth1", PSN{Retransmitted: 6}, Retransmissions{Timeout: 6}, 0, 0, 300, 300},
-		// A third of what was sent again was lost again: 8 of 414 are taken for
-		// another cause than the Identifications say.
+		// A third of the retransmissions was lost again: 8 of 414 have another cause than by the
+		// Identifications.
 		{"w4-reddrop-q4.eth0", PSN{Retransmitted: 748}, Retransmissions{NAK: 471, Timeout: 277}, 41, 0, 118, 118},
 		{"w4-reddrop-q4.eth1",
 			PSN{Retransmitted: 414, Gaps: 64, Missing: 75, Late: 75}, Retransmissions{NAK: 305, Timeout: 109}, 41,
 			0, 118, 118},
-		// UC: two messages lost their first packet, two another one.
+		// UC: two messages lost their first packet, two another packet.
 		{"w4-uc-loss2.eth0", PSN{}, Retransmissions{}, 0, 0, 150, 150},
 		{"w4-uc-loss2.eth1", PSN{Gaps: 4, Missing: 4, Unjudged: 4}, Retransmissions{}, 0, 0, 148, 146},
-		// The network copied, nobody repeated.
+		// The network made copies; nothing was retransmitted.
 		{"write4-dup.eth0", PSN{}, Retransmissions{}, 0, 0, 100, 100},
 		{"write4-dup.eth1", PSN{Copies: 11}, Retransmissions{}, 0, 0, 100, 100},
 	} {
@@ -144,8 +143,8 @@ func TestRealCounts(t *testing.T) {
 	}
 }
 
-// rxe counts how often it went back: once for each NAK that it took, and once for
-// each timeout. Where the capture has all that was sent, flows find as many.
+// rxe counts each time it went back: once for each accepted NAK, and once for each timeout.
+// Complete captures give the same number.
 func TestRealRetries(t *testing.T) {
 	for _, name := range []string{
 		"r6-loss2", "send4-reorder", "write4-loss1", "write4-red-ect", "w4-reddrop-q4", "write6-q8-loss1",
@@ -161,7 +160,7 @@ func TestRealRetries(t *testing.T) {
 	}
 }
 
-// sendID gives requests with this Identification.
+// sendID sends requests with this Identification.
 func (s *script) sendID(id uint16, op bth.Opcode, psns ...uint32) *script {
 	for _, psn := range psns {
 		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
@@ -227,7 +226,7 @@ func TestCopies(t *testing.T) {
 			require.Equal(t, c.causes, f.Causes)
 		})
 	}
-	// A copy begins no message, is no trouble, and its twin's answer is timed.
+	// A copy begins no message and is no trouble, and the answer to the original is timed.
 	s := newPaired(t, 10)
 	s.setTime(0).sendID(7, op, 10, 11, 12)
 	s.setTime(10).sendID(9, op, 12)
@@ -241,7 +240,7 @@ func TestCopies(t *testing.T) {
 	require.Equal(t, 30*time.Microsecond, f.RTT.Min())
 }
 
-// Complete is what was seen to begin, and of which nothing stayed missing.
+// Complete counts messages that were seen to begin, and of which no packet is missing.
 func TestWholeMessages(t *testing.T) {
 	const first, middle, last, only = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast, bth.RCSendOnly
 	uc := func(op bth.Opcode) bth.Opcode { return op | 0x20 }
@@ -316,7 +315,7 @@ func TestWholeMessages(t *testing.T) {
 			require.Equal(t, c.of, c.script.onlyFlow().messages[MessageSend])
 		})
 	}
-	// More holes than are remembered, each in a message of its own.
+	// More holes than maxHoles, each in a message of its own.
 	s := newScript(t)
 	for i := range uint32(3 * maxHoles) {
 		s.sendOp(uc(first), 3*i).sendOp(uc(last), 3*i+2)
@@ -339,11 +338,11 @@ func TestManyOutstanding(t *testing.T) {
 		s.sendRead(2*i, 2000)
 	}
 	for i := range uint32(maxAsked) {
-		i = maxAsked - 1 - i // the other way round
+		i = maxAsked - 1 - i // in reverse
 		s.answerOp(bth.RCRDMAReadResponseLast, 0, 2*i+1, 2*i+1)
 	}
 	require.Equal(t, Messages{maxAsked, maxAsked}, s.onlyFlow().messages[MessageRead])
-	// What another life had outstanding is forgotten.
+	// Requests outstanding in another life are forgotten.
 	s.exchangeCM(8, 5, 1024).sendRead(5, 2000).answerOp(bth.RCRDMAReadResponseLast, 0, 3, 6)
 	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.onlyFlow().messages[MessageRead])
 }
@@ -367,7 +366,7 @@ func TestRates(t *testing.T) {
 	require.Equal(t, [2]float64{12_000 * 8 / 0.4, 9000 * 8 / 0.1}, rates(s))
 }
 
-// A table of very few flows makes room for each one.
+// A table of very few flows evicts one for each new one.
 func TestFewFlows(t *testing.T) {
 	for flows := 1; flows <= 4; flows++ {
 		table := New(Config{MaxFlows: flows})
@@ -384,7 +383,7 @@ func TestFewFlows(t *testing.T) {
 	}
 }
 
-// What a Snapshot has may be kept.
+// A Snapshot does not change later.
 func TestSnapshotStays(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10).answerACK(10)
 	s.qpB = 30

@@ -11,8 +11,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Of a capture that the snap length cut, the table says which length would do; with
-// that it says nothing.
+// Stats.SnapLength is the snapshot length that a truncated capture would have needed: with that
+// length nothing is truncated.
 func TestCutCaptures(t *testing.T) {
 	stats := func(name string, snap int) Stats {
 		table := New(Config{})
@@ -35,7 +35,7 @@ func TestCutCaptures(t *testing.T) {
 		// opcode, extended headers can be 40: 114.
 		{"rxe-rping6.pcap", 90, 0, 0},
 		{"rxe-rping6.pcap", 64, 29, 90},
-		{"rxe-rping6.pcap", 54, 37, 122}, // no UDP headers: what has Hop-by-Hop Options may be one of ours
+		{"rxe-rping6.pcap", 54, 37, 122}, // no UDP headers: packets with Hop-by-Hop Options may be RoCEv2
 		{"rxe-rping6.pcap", 15, 55, 114},
 		{"rxe-rping6.pcap", 14, 55, 114},
 		// IPv4 20: 54.
@@ -58,7 +58,7 @@ func TestCutCaptures(t *testing.T) {
 			if s.Truncated == 0 {
 				continue
 			}
-			for n := 0; s.Truncated > 0; n++ { // some need more, once it is seen what they are
+			for n := 0; s.Truncated > 0; n++ { // some need more once their type is known
 				require.Less(t, n, 6)
 				s = stats(name, s.SnapLength)
 			}
@@ -67,7 +67,7 @@ func TestCutCaptures(t *testing.T) {
 	}
 }
 
-// What is whole, or none of ours as far as can be seen, needs nothing.
+// Complete packets, and packets that cannot be RoCEv2, need no other snapshot length.
 func TestNeeds(t *testing.T) {
 	var d Decoder
 	var p Packet
@@ -82,7 +82,7 @@ func TestNeeds(t *testing.T) {
 		return append(b, rest...)
 	}
 	fragment := v4(17)
-	fragment[21] = 1 // not the first one
+	fragment[21] = 1 // not the first fragment
 	for _, c := range []struct {
 		name  string
 		frame []byte
@@ -120,7 +120,7 @@ func TestNeeds(t *testing.T) {
 	}
 	d.Decode(&p, v6(17)[14:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 	require.EqualValues(t, 100, p.snapLength)
-	// Those that count all the same are said as well.
+	// Truncated packets that are counted in their flows are counted in Stats as well.
 	table := New(Config{})
 	ack := v6(17, 0, 0, 0x12, 0xB7, 0, 100, 0, 0, 0x11, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1)
 	require.True(t, d.Decode(&p, ack, rocev2.DecodeOptions{Cut: true}))

@@ -32,8 +32,8 @@ func newWrite(t *testing.T, psn uint32, payload int) []byte {
 	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
-// Packets in tunnels are those of the flow inside, and an FCN names the flow by
-// the label that the ingress gave it.
+// Packets in tunnels belong to the inner flow, and an FCN identifies the flow by the label chosen
+// by the ingress.
 func TestTunnels(t *testing.T) {
 	inner := newWrite(t, 10, 30)
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestNotices(t *testing.T) {
 	var p Packet
 	c := cnp.New(17, 0xFFFF)
 	ip := wiretest.Must(c.AppendPacket(nil, hostB, hostA, cnp.Config{}))(t)
-	for cut := 60; cut <= len(ip); cut++ { // its BTH is whole
+	for cut := 60; cut <= len(ip); cut++ { // its BTH is complete
 		require.True(t, d.Decode(&p, ip[:cut], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: cut < len(ip)}))
 		require.Equal(t, cnpKind, p.kind)
 	}
@@ -131,7 +131,7 @@ func TestNotices(t *testing.T) {
 	require.Equal(t, [8]uint16{3: 65535}, p.pause.quanta)
 	require.False(t, p.pause.whole)
 
-	// The deepest queue, in the traces that Linux nodes left.
+	// The deepest queue in traces of Linux nodes.
 	table := observeFile(t, "ioam-linux618-hpcc.pcap")
 	for _, f := range table.Snapshot().Flows {
 		require.True(t, f.Queue.Known)
@@ -139,8 +139,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// newFrame returns an Ethernet frame with an IPv4 packet with a UDP datagram with a BTH and zeros, its UDP length
-// as long as said, its other lengths as long as it is: 14, 20 and 8 octets of headers, n behind them.
+// newFrame returns an Ethernet frame with IPv4, UDP, BTH and n zero octets after the 14, 20 and 8
+// octets of headers. The UDP length is udpLength; the other lengths are correct.
 func newFrame(op bth.Opcode, qp byte, port uint16, udpLength, n int) []byte {
 	b := make([]byte, 14+20+8+n)
 	copy(b[12:], []byte{8, 0, 0x45, 0})
@@ -156,7 +156,7 @@ func newFrame(op bth.Opcode, qp byte, port uint16, udpLength, n int) []byte {
 	return b
 }
 
-// What is read of packets of each kind, octet by octet: the extended headers begin at octet 54.
+// Decoded fields of each packet kind, by octet: the extended headers begin at octet 54.
 func TestDecodedOctets(t *testing.T) {
 	const port = rocev2.Port
 	for _, c := range []struct {
@@ -199,7 +199,8 @@ func TestDecodedOctets(t *testing.T) {
 			}
 		})
 	}
-	// What the capture cut counts unless it was broken before: the AETH and the ICRC take 8 octets behind the BTH.
+	// A truncated packet counts unless it was invalid before: AETH and ICRC take 8 octets after the
+	// BTH.
 	for _, c := range []struct {
 		length int
 		want   kind
@@ -214,7 +215,7 @@ func TestDecodedOctets(t *testing.T) {
 	}
 }
 
-// With a Routing header the destination is the last one that it names.
+// With a Routing header, the destination is its last address.
 func TestRoutedPackets(t *testing.T) {
 	b := newWrite(t, 10, 30)
 	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, make([]byte, 16)...)
@@ -229,7 +230,7 @@ func TestRoutedPackets(t *testing.T) {
 	require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: netip.AddrFrom16(final), DestQP: 18}, p.pkt.Flow.FlowKey())
 }
 
-// The flows that messages name, and the queues in a Fast CNP's trace, as testdata/tshark has them too.
+// The flows named by messages, and the queues in a Fast CNP's trace, agree with testdata/tshark.
 func TestNamedFlows(t *testing.T) {
 	all := wiretest.Capture(t, "messages.pcap")
 	for _, c := range []struct {

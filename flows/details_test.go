@@ -12,8 +12,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// pairFlow tells the table the source queue pair of a flow, which counts for more
-// than what it learns.
+// pairWith configures the source queue pair of a flow, which takes precedence over learned ones.
 func (t *Table) pairWith(k rocev2.FlowKey, srcQP uint32) {
 	forth := keyOf(k)
 	t.pairs.Add(&forth, qplearn.Pair{SrcQP: srcQP & maxQP, From: qplearn.BasisGiven})
@@ -30,7 +29,7 @@ func (s *script) sendCNP(psn uint32) *script {
 	return s
 }
 
-// sumStrays returns what is about no flow.
+// sumStrays returns the answers without a flow.
 func (s *script) sumStrays() (sum Answers) {
 	for _, u := range s.Snapshot().Unpaired {
 		sum.addCounts(&u.Answers)
@@ -38,7 +37,7 @@ func (s *script) sumStrays() (sum Answers) {
 	return sum
 }
 
-// Which READs a last response completes: those that may have taken its PSN.
+// A last response completes the READ that may have taken its PSN.
 func TestLastResponses(t *testing.T) {
 	const last = bth.RCRDMAReadResponseLast
 	for _, c := range []struct {
@@ -65,7 +64,7 @@ func TestLastResponses(t *testing.T) {
 	}
 }
 
-// Messages that lost a packet stay incomplete when their holes are forgotten.
+// Messages that lost a packet stay incomplete when their holes are dropped.
 func TestForgottenMessages(t *testing.T) {
 	s := newScript(t)
 	for i := range uint32(maxHoles + 6) {
@@ -75,24 +74,25 @@ func TestForgottenMessages(t *testing.T) {
 		s.sendOnly(3*(maxHoles+6) + i)
 	}
 	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.onlyFlow().messages[MessageSend])
-	// The end of a message that comes late, while a packet before it is missing still.
+	// The end of a message is late, and a packet before it is still missing.
 	s = newScript(t).sendOp(bth.RCSendFirst, 10).sendOp(bth.RCSendFirst, 14).sendOp(bth.RCSendLast, 12)
 	require.Equal(t, Messages{2, 0}, s.onlyFlow().messages[MessageSend])
 	require.Equal(t, Messages{2, 1}, s.sendOp(bth.RCSendMiddle, 11).onlyFlow().messages[MessageSend])
-	// What is no message at all ends one whose beginning was not seen, of no kind.
+	// A packet outside messages ends a message without a kind, if the beginning of that message was
+	// not seen.
 	s = newScript(t).sendOp(bth.TransportRD.Opcode(bth.OpSendMiddle), 10).
 		sendOp(bth.TransportRD.Opcode(bth.OpResync), 11)
 	require.Equal(t, [messageKinds]Messages{}, s.onlyFlow().messages)
 }
 
-// What waits for nothing any more makes room for the times of others.
+// Requests that are no longer pending make room for others.
 func TestTimesGoOn(t *testing.T) {
 	s := newPaired(t, 0)
 	for psn := range uint32(3 * maxMarks) {
 		s.sendOnly(psn).answerACK(psn)
 	}
 	require.EqualValues(t, 3*maxMarks, s.onlyFlow().RTT.Count())
-	// Middle responses that come before the pair is known take no room of what is timed.
+	// Middle responses from before the pair is known take no room of timed ones.
 	s = newScript(t).setTime(0).sendOnly(10).setTime(5).answerACK(10)
 	for psn := range uint32(2 * maxEarly) {
 		s.answerOp(bth.RCRDMAReadResponseMiddle, 0, 11+psn)
@@ -107,7 +107,7 @@ func TestTimesGoOn(t *testing.T) {
 	require.EqualValues(t, 2000*8*10, s.onlyFlow().Peak)
 }
 
-// Flows without a past, or without requests, take no history.
+// Flows with one request, or without requests, take no history.
 func TestNoHistory(t *testing.T) {
 	s := newScript(t)
 	for qp := range uint32(3) {
@@ -119,7 +119,7 @@ func TestNoHistory(t *testing.T) {
 	require.Zero(t, s.histories.n)
 }
 
-// What a stream has of the pools goes back to them with it, each thing once.
+// A dropped stream returns all its values to the pools once.
 func TestPoolsGetAllBack(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
@@ -173,8 +173,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 	require.EqualValues(t, 1, one.n, "what was given back is taken first")
 }
 
-// Answers stay with their flow when their stream goes, and are counted where there
-// is none.
+// Answers stay with their flow when their stream is dropped, and count as evicted without a flow.
 func TestDropAnswers(t *testing.T) {
 	drop := func(s *script) *script {
 		k := s.keyBA()
@@ -190,22 +189,24 @@ func TestDropAnswers(t *testing.T) {
 	drop(s)
 	require.EqualValues(t, 1, s.sumStrays().ACKs+s.Evicted().ACKs)
 	require.Zero(t, s.Evicted().Flows)
-	// The other way round: nobody's source is known without requests, so that answers far on are not in doubt.
+	// In the opposite direction no source is known without requests, so that answers far away are
+	// not doubted.
 	s = newScript(t).pairFlow().answerACK(8_000_000, 8_000_001).sendOnly(8_000_000, 8_000_001)
 	require.EqualValues(t, 2, s.onlyFlow().ACKs)
-	// What came about a flow before its first request outlives the answers that waited beside it.
+	// Notifications about a flow from before its first request are kept when its early answers are
+	// dropped.
 	s = newScript(t)
 	s.observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: s.keyAB()})
 	s.observe(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyAB(), PSN: 5}})
 	require.EqualValues(t, 1, s.pairFlow().sumStrays().FastCNPs)
-	// A PPFC that names a source of which no request was seen is not lost.
+	// A PPFC that names a source without requests is counted.
 	s = newScript(t).pairFlow()
 	s.observe(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()},
 		about: keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpA})})
 	require.EqualValues(t, 1, s.sumStrays().PPFC)
 }
 
-// What is given counts for more than votes, and the last that is given for more than what was before.
+// A configured pair takes precedence over learned ones and over earlier configured ones.
 func TestGivenPairs(t *testing.T) {
 	s := newScript(t).sendOnly(10, 11, 12).answerACK(10, 11, 12)
 	require.Equal(t, qpmap.BasisVotes, s.onlyFlow().SrcQPFrom)
@@ -217,8 +218,8 @@ func TestGivenPairs(t *testing.T) {
 	require.EqualValues(t, 1, f.ACKs)
 }
 
-// An exchange that data shows to be forged is forgotten in both directions, but not
-// what CM announced for the other one since.
+// An exchange shown to be forged is forgotten in both directions, except for a later announcement
+// for the other one.
 func TestForgedExchange(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024)
 	k := s.keyBA()
@@ -233,7 +234,7 @@ func TestForgedExchange(t *testing.T) {
 	require.NotEqual(t, connection{}, back.pairing.next)
 }
 
-// The deepest queue is the first that was so deep.
+// Of equally deep queues the first counts.
 func TestDeepestQueue(t *testing.T) {
 	var q QueueDepth
 	for _, by := range []QueueDepth{{1, 0, true}, {2, 5, true}, {3, 5, true}, {4, 4, true}} {
@@ -254,7 +255,7 @@ func TestDeepestQueue(t *testing.T) {
 	require.True(t, nodes.known[0][0])
 }
 
-// The time between which a point saw packets, whatever their order.
+// The time range of a point does not depend on the packet order.
 func TestCompareTimes(t *testing.T) {
 	c := NewComparison(ComparisonConfig{})
 	p := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: newScript(t).keyAB()}}
@@ -265,7 +266,7 @@ func TestCompareTimes(t *testing.T) {
 	require.Equal(t, [2]int64{50, 300}, [2]int64{c.sides[PointB].first, c.sides[PointB].last})
 }
 
-// Flows of which packets are remembered are kept; the others up to the maximum.
+// Flows with remembered packets are kept, others up to the limit.
 func TestCompareKeeps(t *testing.T) {
 	observe := func(c *Comparison, points []Point, qps uint32) {
 		for _, point := range points {
@@ -295,7 +296,7 @@ func TestCompareKeeps(t *testing.T) {
 	require.Equal(t, 2, c.flows.Len())
 }
 
-// What is none of ours, and what is broken, is counted as that.
+// Other traffic and invalid packets are counted in Stats.
 func TestStats(t *testing.T) {
 	s := newScript(t).sendOnly(10)
 	s.observe(Packet{})
@@ -304,7 +305,7 @@ func TestStats(t *testing.T) {
 	require.Equal(t, Stats{Packets: 4, Others: 1, Broken: 1, Truncated: 1, SnapLength: 99}, s.Stats())
 }
 
-// A node's queue is known in the bins in which a trace named it.
+// A node's queue depth is known in the bins with a trace of it.
 func TestSeriesKnown(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})

@@ -15,8 +15,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A scan of a million flows between the packets of a few connections: what is
-// given up is counted, and memory stays within its bounds.
+// In a scan of a million flows between the packets of a few connections, evicted flows are counted
+// and memory stays within its limit.
 func TestScan(t *testing.T) {
 	made := traffic.Generate(3, traffic.Options{Connections: 6})
 	config := Config{MaxFlows: 1 << 14}
@@ -44,7 +44,7 @@ func TestScan(t *testing.T) {
 			table.Observe(&p, 1, f.Time)
 		}
 	}
-	runtime.GC() // what is not in use does not count, nor what was not before
+	runtime.GC() // count memory in use only
 	runtime.ReadMemStats(&after)
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(64<<20))
 	packets := table.Evicted().Packets
@@ -75,7 +75,7 @@ func TestScan(t *testing.T) {
 	require.LessOrEqual(t, table.streams.Len(), config.MaxFlows)
 }
 
-// A connection that goes on is kept.
+// Active connections are not evicted.
 func TestScanLeavesConnections(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{MaxFlows: 4096})
@@ -95,7 +95,7 @@ func TestScanLeavesConnections(t *testing.T) {
 	require.Positive(t, s.Evicted().Flows)
 }
 
-// What comes back to a flow that was given up is not counted for another one.
+// Packets of an evicted flow that returns are not counted for another flow.
 func TestGivenUpAndBack(t *testing.T) {
 	table := New(Config{MaxFlows: 16})
 	random := uint32(1)
@@ -120,7 +120,7 @@ func TestGivenUpAndBack(t *testing.T) {
 	require.Zero(t, table2.Evicted())
 }
 
-// Shards keep parts that make up the whole.
+// The sum over all shards equals a single table.
 func TestShards(t *testing.T) {
 	for seed := range uint64(20) {
 		made := traffic.Generate(seed, traffic.Options{Connections: 6, NoCM: seed%2 == 0})
@@ -138,7 +138,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// What changed between two snapshots, added up, is the last one.
+// The sum of all changes equals the last snapshot.
 func TestSince(t *testing.T) {
 	made := traffic.Generate(11, traffic.Options{Connections: 6})
 	table := New(Config{})

@@ -114,7 +114,7 @@ const (
 	closeCNP    = int64(4 * time.Microsecond)
 )
 
-// evidence is the state behind an [Evidence].
+// evidence is the state of an [Evidence].
 type evidence struct {
 	signs     [signKinds]sign
 	notifiers [maxNotifiers]notifier
@@ -220,8 +220,8 @@ func (e *evidence) recordAnswer(r *reply) {
 	}
 }
 
-// recordRefusal records an RNR NAK or a NAK with the code PSN sequence error.
-func (e *evidence) recordRefusal(rnr bool, r *reply) {
+// recordNAK records an RNR NAK or a NAK with the code PSN sequence error.
+func (e *evidence) recordNAK(rnr bool, r *reply) {
 	if rnr {
 		e.signs[SignRNR].addFrame(r.frame, r.at)
 	} else {

@@ -11,14 +11,15 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// withEvidence lets a connection have an exchange, in a table that keeps evidence. Frames 1 and 2 are its.
+// withEvidence returns a connection with a CM exchange (frames 1 and 2), in a table with
+// Config.Evidence.
 func withEvidence(t *testing.T, psn uint32) *script {
 	s := newScript(t)
 	s.Table = New(Config{Evidence: true})
 	return s.exchangeCM(7, psn, 1024)
 }
 
-// sendClass gives requests with this traffic class.
+// sendClass sends requests with this traffic class.
 func (s *script) sendClass(class uint8, psns ...uint32) *script {
 	for _, psn := range psns {
 		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn,
@@ -28,14 +29,14 @@ func (s *script) sendClass(class uint8, psns ...uint32) *script {
 	return s
 }
 
-// notifyFastCNP gives a CNP of the receiver, with DSCP 48 and PCP 6.
+// notifyFastCNP sends a CNP from the receiver, with DSCP 48 and PCP 6.
 func (s *script) notifyFastCNP() *script {
 	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, trafficClass: 48 << 2,
 		pcp: 1 << 6})
 	return s
 }
 
-// Each sign is of the frames in which it was.
+// Each sign has the frames with its event.
 func TestSigns(t *testing.T) {
 	s := withEvidence(t, 10)
 	s.setTime(0).sendClass(0, 10)                         // 3: not ECT
@@ -43,12 +44,12 @@ func TestSigns(t *testing.T) {
 	s.setTime(20).answerACK(12)                           // 6
 	s.setTime(30).notifyFastCNP()                         // 7
 	s.setTime(40).sendClass(26<<2|2, 15)                  // 8: 13 and 14 are missing
-	s.setTime(50).sendClass(26<<2|2, 13)                  // 9: late
+	s.setTime(50).sendClass(26<<2|2, 13)                  // 9: fills a gap
 	s.setTime(60).answerNAK(14)                           // 10
-	s.setTime(70).sendClass(26<<2|2, 14)                  // 11: asked for
-	s.setTime(80).sendClass(26<<2|2, 15)                  // 12: a repeat by that NAK
+	s.setTime(70).sendClass(26<<2|2, 14)                  // 11: fills a gap after a NAK
+	s.setTime(80).sendClass(26<<2|2, 15)                  // 12: retransmitted after that NAK
 	s.setTime(90).answerACK(15)                           // 13
-	s.setTime(5090).sendClass(26<<2|2, 15)                // 14: a repeat after 5010 µs, and acknowledged before
+	s.setTime(5090).sendClass(26<<2|2, 15)                // 14: retransmitted after 5010 µs, already acknowledged
 	s.setTime(5100).sendClass(26<<2|2, 16)                // 15
 	s.setTime(5110).answerRNR(16)                         // 16
 	s.setTime(5120).sendClass(26<<2|2, 16)                // 17
@@ -83,7 +84,7 @@ func TestSigns(t *testing.T) {
 	require.Negative(t, e.Notifiers[0].MinSpacing)
 }
 
-// A node that notifies about a flow, and how close together.
+// Notifiers contains each node with the spacing of its notifications.
 func TestNotifiers(t *testing.T) {
 	s := withEvidence(t, 10).setTime(0).sendClass(2, 10)
 	node := s.keyBA()
@@ -91,7 +92,7 @@ func TestNotifiers(t *testing.T) {
 	for _, at := range []int{100, 109, 119, 128} { // 9, 10 and 9 µs
 		s.setTime(at).observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
 	}
-	for _, at := range []int{200, 203, 207} { // of the receiver only less than 4 µs count
+	for _, at := range []int{200, 203, 207} { // for CNPs of the receiver only less than 4 µs counts
 		s.setTime(at).notifyFastCNP()
 	}
 	n := s.onlyFlow().Evidence.Notifiers
@@ -101,7 +102,7 @@ func TestNotifiers(t *testing.T) {
 	require.Equal(t, "192.0.2.99", n[0].From.String())
 	require.Equal(t, []any{NoticeCNP, uint64(3), uint64(1), 3 * time.Microsecond},
 		[]any{n[1].Kind, n[1].Count, n[1].TooClose, n[1].MinSpacing})
-	for octet := range byte(5) { // there is room for four
+	for octet := range byte(5) { // only four are kept
 		node.Src[15] = 100 + octet
 		s.observe(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: node}, about: s.keyAB()})
 	}
@@ -109,7 +110,7 @@ func TestNotifiers(t *testing.T) {
 	require.EqualValues(t, 9, s.onlyFlow().Evidence.Sign(SignNotification).Count)
 }
 
-// sendPaced gives requests of 1,250 octets, each so long after the one before: 10 µs are 1 Gbit/s.
+// sendPaced sends requests of 1,250 octets at this interval: 10 µs are 1 Gbit/s.
 func (s *script) sendPaced(psn *uint32, us int, n int, class uint8) *script {
 	for range n {
 		s.now = s.now.Add(time.Duration(us) * time.Microsecond)
@@ -119,7 +120,7 @@ func (s *script) sendPaced(psn *uint32, us int, n int, class uint8) *script {
 	return s
 }
 
-// The rate before a CNP and behind it, and when it is back.
+// Control has the rates before and after a CNP, and the recovery time.
 func TestControl(t *testing.T) {
 	s, psn := withEvidence(t, 10), uint32(10)
 	s.setTime(0).sendPaced(&psn, 10, 20, 2).notifyFastCNP().sendPaced(&psn, 20, 32, 2).sendPaced(&psn, 10, 40, 2)
@@ -130,11 +131,12 @@ func TestControl(t *testing.T) {
 	require.InDelta(t, 0.5e9, c.After, 1)
 	require.Zero(t, c.Unheeded)
 	require.EqualValues(t, 1, c.Recovery.Count())
-	// 640 µs slowly, and then until 16 requests came with at most one slow step among them, looked at each 8.
+	// 640 µs at the low rate, then until 16 requests contain at most one slow interval, checked
+	// every 8.
 	require.GreaterOrEqual(t, c.Recovery.Min(), 780*time.Microsecond)
 	require.LessOrEqual(t, c.Recovery.Min(), 870*time.Microsecond)
 
-	// Too few before it, a pause before it, or too few behind it: it is not judged.
+	// Not judged: too few requests before the CNP or after it, or a pause before it.
 	for _, c := range []struct {
 		name string
 		f    func(s *script)
@@ -158,7 +160,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// A sender that goes on as before behind so many CNPs, and what speaks against it.
+// Unheeded is the run of CNPs without a rate cut, unless there is counter-evidence.
 func TestUnheeded(t *testing.T) {
 	run := func(cnps, every, step int, class uint8) Control {
 		s, psn := withEvidence(t, 10), uint32(10)
@@ -168,14 +170,14 @@ func TestUnheeded(t *testing.T) {
 		}
 		return s.onlyFlow().Evidence.Control
 	}
-	c := run(40, 5, 10, 2) // each 50 µs
+	c := run(40, 5, 10, 2) // one each 50 µs
 	require.EqualValues(t, 40, c.Unheeded.Count)
-	require.EqualValues(t, 35, c.Unheeded.First) // two of the exchange, 32 requests
+	require.EqualValues(t, 35, c.Unheeded.First) // two frames of the exchange, 32 requests
 	require.InDelta(t, 1e9, c.Rate, 1)
 	require.Zero(t, run(minUnheeded-1, 5, 10, 2).Unheeded, "too few")
 	require.Zero(t, run(60, 16, 10, 2).Unheeded, "160 µs apart")
 
-	s, psn := withEvidence(t, 10), uint32(10) // gently: by a tenth behind each six
+	s, psn := withEvidence(t, 10), uint32(10) // gently: by 10 % after every six
 	s.setTime(0).sendPaced(&psn, 10, 32, 2)
 	for i := range 60 {
 		s.notifyFastCNP().sendPaced(&psn, 10+i/6, 5, 2)
@@ -188,7 +190,7 @@ func TestUnheeded(t *testing.T) {
 	require.NotZero(t, run(210, 5, 10, 3).Unheeded, "10 ms do")
 }
 
-// A CNP from elsewhere than the receiver is about no flow, and says where it is.
+// A CNP from another address than the receiver's is unmatched, and its frame is kept.
 func TestUnpairedCNP(t *testing.T) {
 	s := withEvidence(t, 10).setTime(0).sendClass(2, 10)
 	proxy := s.keyBA()
@@ -200,7 +202,7 @@ func TestUnpairedCNP(t *testing.T) {
 	require.Equal(t, Sign{1, 4, 4, timeOf(s.now.UnixNano()), timeOf(s.now.UnixNano())}, u[0].CNP)
 }
 
-// When a priority was paused, and how long without an end.
+// PauseSigns has the frames of pauses, and the longest uninterrupted pause.
 func TestPauseEvidence(t *testing.T) {
 	s := newPauses(t, 100_000_000_000) // a quantum is 5.12 ns
 	s.observeFrame(0, off3).observeFrame(100, off3).observeFrame(400, on3).observeFrame(10_000, off3).

@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// Which flows of a capture repeated packets, and why.
+// Print the flows of a capture with retransmissions, and their cause.
 func Example() {
 	file, err := os.Open("../testdata/rxe-verbs6.pcap")
 	if err != nil {
@@ -26,7 +26,7 @@ func Example() {
 	var packet flows.Packet
 	number := uint64(0)
 	for record, err := range capture.All(packets) {
-		if err != nil { // the capture ends in the middle of a packet
+		if err != nil { // the capture is truncated in the middle of a packet
 			fmt.Println(err)
 			break
 		}

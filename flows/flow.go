@@ -78,11 +78,11 @@ func (f *flow) countMessage(r *opcodeRole) {
 	}
 }
 
-// unknownLength is the length of a READ whose RETH was truncated.
+// unknownLength is the length of a READ with a truncated RETH.
 const unknownLength = 1<<32 - 1
 
-// countPSNs returns the number of PSNs that a request takes for certain, and how many more it may
-// take.
+// countPSNs returns the number of PSNs that a request takes for certain, and the number of
+// further PSNs that it may take.
 func (f *flow) countPSNs(p *Packet, r *opcodeRole) (n, more uint32) {
 	switch {
 	case r.message != MessageRead:
@@ -128,8 +128,8 @@ func (f *flow) meanAndPeak() (mean, peak float64) {
 	return mean, max(mean, peak)
 }
 
-// A firstRequest is a request whose answer is timed or completes a message. It stores the first one
-// of a flow until the flow has a history, so that flows with one request need none.
+// A firstRequest is a request with an answer that is timed or completes a message. It stores the
+// first one of a flow until the flow has a history, so that flows with one request need none.
 type firstRequest struct {
 	askRequest
 	at     int64

@@ -11,8 +11,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Whatever is sent and answered, between few queue pairs with few PSNs: nothing
-// is lost from the counts, and nothing counted twice.
+// For arbitrary packets between a few queue pairs, no event is lost from the counts or counted
+// twice.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte{0x00, 0x10, 0x00, 0x12, 0x60, 0x11, 0x00, 0x11, 0x40, 0x12})
 	f.Add([]byte("a script of two octets a packet, what it is and its PSN"))
@@ -66,12 +66,12 @@ func FuzzTable(f *testing.F) {
 				require.True(t, i == 0 || b.From == series.Bins[i-1].To)
 			}
 			require.EqualValues(t, f.IPOctets, sum.IPOctets)
-			if f.Sequenced { // the last request was no datagram
+			if f.Sequenced { // the last request was not a datagram
 				require.EqualValues(t, []uint64{p.Late, p.Retransmitted},
 					[]uint64{uint64(sum.Late), uint64(sum.Retransmitted)})
 			}
 			require.LessOrEqual(t, len(series.Marks), seriesMarks)
-			require.LessOrEqual(t, p.Gaps, 2*f.Packets+exchanges) // a life of which only answers are seen has one, too
+			require.LessOrEqual(t, p.Gaps, 2*f.Packets+exchanges) // a life with answers only has a gap as well
 			if f.Sequenced {
 				require.LessOrEqual(t, p.Late+p.Retransmitted, f.Packets)
 			}
@@ -86,7 +86,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// No octets make the decoder panic, and what it makes of them can be counted.
+// The decoder does not panic, and its result can be observed.
 func FuzzDecoder(f *testing.F) {
 	for _, name := range []string{"rxe-verbs6.pcap", "messages.pcap", "fastcnp.pcap", "ioam-linux618-two.pcap"} {
 		for i, r := range wiretest.Capture(f, name) {
@@ -105,7 +105,7 @@ func FuzzDecoder(f *testing.F) {
 		require.True(t, cut || p.snapLength == 0)
 		table.Observe(&p, 1, time.Time{})
 
-		// The fast path sets the same as the rest.
+		// The fast path sets the same fields as the slow path.
 		var short, long Packet
 		d.f.Decode(octets, o)
 		if d.decodePlain(&short) {
@@ -113,7 +113,7 @@ func FuzzDecoder(f *testing.F) {
 			require.Equal(t, long, short)
 		}
 
-		// The packet decoded before does not matter.
+		// The previous packet does not matter.
 		d.Decode(&q, octets, o)
 		again := q
 		d.Decode(&again, octets, o)

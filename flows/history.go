@@ -12,7 +12,7 @@ import (
 type history struct {
 	holes     holes
 	idents    idents // used with every request, next to holes for the cache
-	refusals  refusals
+	naks      nakRecords
 	marks     pendingTimes
 	asks      uint32 // id in Table.asks; 0 for none
 	forgotten bool   // asks belong to the previous life
@@ -114,7 +114,7 @@ func (t *Table) completeMessage(h *history, p uint32, atomic bool) bool {
 // of an earlier READ. A newer NAK as cause of the run excludes that.
 func (t *Table) isReadRest(h *history, p uint32) bool {
 	for _, a := range t.asksOf(h).remembered() {
-		if !a.atomic && a.order > h.refusals.by && bth.ComparePSN(p, a.from) > 0 && bth.ComparePSN(p, a.to) < 0 {
+		if !a.atomic && a.order > h.naks.by && bth.ComparePSN(p, a.from) > 0 && bth.ComparePSN(p, a.to) < 0 {
 			return true
 		}
 	}

@@ -49,7 +49,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	}
 }
 
-// streamOfNotice returns the stream whose flow a message is about, or nil if it has no requests.
+// streamOfNotice returns the stream of the flow named by a message, or nil if it has no requests.
 func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
 	if s := t.findStream(about); s != nil && s.flow.Packets > 0 {
 		return s

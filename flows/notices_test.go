@@ -11,8 +11,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The deepest queue of a trace is that of this trace, whatever the packet before
-// had, and only of nodes that tell it.
+// The deepest queue is that of the packet's own trace, among nodes with a known depth.
 func TestQueues(t *testing.T) {
 	type node struct {
 		id    uint64
@@ -46,7 +45,7 @@ func TestQueues(t *testing.T) {
 		want  QueueDepth
 	}{
 		{trace(short, node{1, 10}, node{2, 300}, node{3, 20}), 3, QueueDepth{2, 300, true}},
-		{trace(short, node{4, 5}), 1, QueueDepth{4, 5, true}}, // less than the one before
+		{trace(short, node{4, 5}), 1, QueueDepth{4, 5, true}}, // less than in the previous packet
 		{trace(short, node{4, 0}), 1, QueueDepth{4, 0, true}},
 		{trace(wide, node{1 << 40, 7}, node{2 << 40, 7}), 2, QueueDepth{1 << 40, 7, true}},
 		{trace(short, node{1, 0xFFFFFFFF}, node{2, 6}), 1, QueueDepth{2, 6, true}},
@@ -54,7 +53,7 @@ func TestQueues(t *testing.T) {
 		{trace(short, node{1, 1}, node{2, 2}, node{3, 3}, node{4, 4}, node{5, 5}, node{6, 6}, node{7, 7}),
 			maxNodes, QueueDepth{7, 7, true}},
 	} {
-		p.nHops = 0 // as Decode does; the queue of the packet before is still there
+		p.nHops = 0 // as Decode does; the queue of the previous packet remains
 		p.readQueues(c.trace)
 		require.Equal(t, c.hops, p.nHops)
 		if c.hops > 0 {
@@ -63,8 +62,8 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// A message that names no flow is its sender's, and one that names a flow that
-// flow's, though the sender may have flows of its own.
+// A message without a flow counts for its sender. A message with a flow counts for that flow, even
+// if its sender has flows of its own.
 func TestNoticeNamesNone(t *testing.T) {
 	for _, kind := range []kind{proxyKind, ppfcKind, fastKind} {
 		table := New(Config{})
@@ -89,8 +88,7 @@ func TestNoticeNamesNone(t *testing.T) {
 	}
 }
 
-// The spacing of CNPs is the least between two of them. A clock that steps back
-// tells none.
+// Spacing is the shortest time between two CNPs. Clock steps backwards are ignored.
 func TestSpacing(t *testing.T) {
 	for _, c := range []struct {
 		name string

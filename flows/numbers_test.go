@@ -12,7 +12,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Each number that is trouble counts once, and no other one does.
+// Each count that is trouble adds to Trouble once, and no other does.
 func TestTrouble(t *testing.T) {
 	const none = 1 << 20
 	f := Flow{
@@ -31,7 +31,7 @@ func TestTrouble(t *testing.T) {
 	require.EqualValues(t, none+1<<17-1-1-2-4-56, f.Total())
 }
 
-// newFlow is a flow of which every count is another multiple of n.
+// newFlow returns a flow with counts that are different multiples of n.
 func newFlow(n uint64) Flow {
 	f := Flow{
 		FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"),
@@ -57,7 +57,7 @@ func answersOf(n uint64) Answers {
 		PPFC:     31 * n, FCN: 32 * n, Proxy: 33 * n}
 }
 
-// What changed is the difference of each count, and 0 of one that fell.
+// Changes are the difference of each count, or 0 if it fell.
 func TestSinceOfEverything(t *testing.T) {
 	snapshot := func(n uint64) *Snapshot {
 		link := Link{Src: []byte{1}}
@@ -81,14 +81,14 @@ func TestSinceOfEverything(t *testing.T) {
 	require.EqualValues(t, 10, now.Flows[0].Packets, "the snapshot stays as it is")
 
 	old, now = snapshot(3), snapshot(3)
-	now.Flows[0].PSN.Lost, now.Flows[0].PSN.Unseen = 0, 93 // of 48 lost, all turned out to be received
+	now.Flows[0].PSN.Lost, now.Flows[0].PSN.Unseen = 0, 93 // all 48 lost ones turned out to be received
 	got = now.changesSince(old)
 	require.Len(t, got.Flows, 1)
 	require.Equal(t, PSN{Unseen: 48}, got.Flows[0].PSN)
 	require.Empty(t, got.Unpaired)
 	require.Empty(t, got.Links)
 
-	// Nothing new, but that something came which counts nowhere.
+	// Nothing changed except for an event that no count shows.
 	now = snapshot(3)
 	require.Empty(t, now.changesSince(old).Flows)
 	now.Flows[0].Last = time.Unix(3, 0)
@@ -97,14 +97,14 @@ func TestSinceOfEverything(t *testing.T) {
 	now.Flows[0].CNPs++
 	require.EqualValues(t, 1, now.changesSince(old).Flows[0].CNPs)
 
-	// A flow that was given up and came back is another one.
+	// An evicted flow that came back is a new flow.
 	for _, back := range []func(f *Flow){func(f *Flow) { f.First = time.Unix(1, 1) }, func(f *Flow) { f.Packets-- }} {
 		now = snapshot(3)
 		back(&now.Flows[0])
 		require.Equal(t, now.Flows, now.changesSince(old).Flows)
 	}
 
-	// Its distributions are those since then.
+	// Its distributions contain new values only.
 	old, now = snapshot(3), snapshot(4)
 	of := func(times ...time.Duration) *Histogram {
 		h := new(Histogram)
@@ -125,8 +125,7 @@ func TestSinceOfEverything(t *testing.T) {
 	require.EqualValues(t, 2, got.Flows[0].AfterCE.Count())
 }
 
-// What is unpaired is in the order of its keys, those without a queue pair first, and
-// one of each.
+// Unmatched answers are ordered by key, those without a queue pair first, and merged.
 func TestOrderOfUnpaired(t *testing.T) {
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	u := func(src netip.Addr, qp uint32, with bool, acks uint64) Unpaired {
@@ -159,7 +158,7 @@ func TestAddAnswers(t *testing.T) {
 		require.Equal(t, c.want, a.last)
 	}
 	a = Answers{}
-	a.setLast(-5) // before 1970, but something came
+	a.setLast(-5) // before 1970, but set
 	require.EqualValues(t, -5, a.last)
 }
 
@@ -191,14 +190,14 @@ func TestKindNames(t *testing.T) {
 	require.Equal(t, "MessageKind(200)", MessageKind(200).String())
 }
 
-// A rate is that of all the time between the first packet and the last, a peak
-// that of the busiest 100 ms from the first packet on.
+// The mean rate covers the time from the first packet to the last, and the peak is that of the
+// busiest 100 ms window.
 func TestPeak(t *testing.T) {
 	const ms = 1_000_000
 	for _, c := range []struct {
 		name  string
 		at    []int64 // of packets of 1000 octets
-		octet uint64  // in the busiest window
+		octet uint64  // octets in the busiest window
 	}{
 		{"one window", []int64{0, 50 * ms, 100*ms - 1}, 3000},
 		{"the next one", []int64{0, 100 * ms, 199 * ms, 200 * ms}, 2000},
@@ -227,8 +226,7 @@ func TestPeak(t *testing.T) {
 	require.Equal(t, []float64{0, 0}, []float64{mean, most})
 }
 
-// What is counted by kind is found, may be changed, and is yielded in the order of the kinds; kinds that a version does
-// not know yet are nothing.
+// Counts by kind can be read, changed and iterated in order; unknown kinds have no counts.
 func TestCountsByKind(t *testing.T) {
 	var f Flow
 	var e Evidence

@@ -99,12 +99,12 @@ func (p *pace) rateAt(now int64) float64 {
 	return float64(p.sum-uint64(p.octets[oldest])) * 8e9 / float64(span)
 }
 
-// recordCNP records a CNP. behind reports whether the capture point is after the queue.
-func (p *pace) recordCNP(frame uint64, at int64, behind bool) {
+// recordCNP records a CNP. afterQueue reports whether the capture point is after the queue.
+func (p *pace) recordCNP(frame uint64, at int64, afterQueue bool) {
 	p.judgeCNP()
 	before := p.rateAt(at)
 	gap := denseCNPs
-	if behind {
+	if afterQueue {
 		gap = longestGap
 	}
 	if at-p.run.until > gap || at < p.run.until || before < max(leastRate, 0.85*p.runFrom) {
@@ -120,7 +120,7 @@ func (p *pace) recordCNP(frame uint64, at int64, behind bool) {
 		p.run.addFrame(frame, at)
 		lasted := p.run.until - p.run.since
 		enough := p.run.count >= minUnheeded && 500*float64(p.run.count)*float64(p.run.count) >= 0.3*float64(lasted)
-		if behind && lasted < longestQueue {
+		if afterQueue && lasted < longestQueue {
 			enough = false
 		}
 		if enough && p.run.count > p.unheeded.count && before >= 0.9*p.runFrom &&

@@ -95,7 +95,8 @@ func (t *Table) sentBy(s *stream, pair *qplearn.Entry) {
 // partnerOf returns the stream to the other queue pair of the connection, or nil if it is unknown.
 func (t *Table) partnerOf(s *stream) *stream { return t.streamByRef(s.pairing.with) }
 
-// streamAbout returns the stream whose flow the answers in s are about, or nil if it is unknown.
+// streamAbout returns the stream of the flow that the answers in s are about, or nil if it is
+// unknown.
 func (t *Table) streamAbout(s *stream) *stream {
 	if with := t.streamByRef(s.pairing.with); with != nil {
 		return with
@@ -155,8 +156,8 @@ func (t *Table) settleAnswers(s *stream) {
 	s.moveAnswers(owner)
 }
 
-// ownerOf returns the stream whose flow the answers in s count for, or nil if it is unknown or the
-// partner was evicted.
+// ownerOf returns the stream of the flow that the answers in s count for, or nil if it is
+// unknown or the partner was evicted.
 func (t *Table) ownerOf(s *stream) *stream {
 	if s.pairing.from == 0 { // possibly datagrams
 		return t.streamAbout(s)

@@ -17,7 +17,7 @@ func newSeries() *series {
 	return new(seriesPools{maxFine: 1}).beginSeries(new(uint32), 100)
 }
 
-// Repeats of one cause that follow one another are one mark.
+// Consecutive retransmissions with the same cause share a mark.
 func TestMarksOfRepeats(t *testing.T) {
 	repeat := func(psn uint32, c RetransmissionCause) Mark {
 		return Mark{Kind: MarkRetransmission, Cause: c, PSN: psn, Count: 1}
@@ -57,12 +57,12 @@ func TestMarksOfRepeats(t *testing.T) {
 	require.EqualValues(t, 3, s.droppedMarks)
 }
 
-// recordDepth records the depth of a queue in a bin of 1 µs.
+// recordDepth records a queue depth in a bin of 1 µs.
 func recordDepth(s *series, q QueueDepth, bin int) {
 	s.recordDepths(&Packet{nHops: 1, hops: [maxNodes]QueueDepth{q}}, 100+1000*int64(bin))
 }
 
-// Two bins become one that has what both had, and the deepest of both queues.
+// A merged bin has the sum of two bins, and the deeper queue.
 func TestWiden(t *testing.T) {
 	s := newSeries()
 	at := func(n int64) *Tally { return &s.bins.tallies[s.binAt(100+1000*n)] }
@@ -104,7 +104,7 @@ func TestWiden(t *testing.T) {
 	require.NotContains(t, two.Known[2:], true)
 	require.EqualValues(t, 3, two.Depth[0])
 
-	// What comes before the start is in the first bin; the first PSN in a bin is.
+	// A time before the start belongs to the first bin; the first PSN in a bin is kept.
 	require.Zero(t, s.binAt(0))
 	s = newSeries()
 	for _, psn := range []uint32{50, 52, 51} {
@@ -112,7 +112,7 @@ func TestWiden(t *testing.T) {
 	}
 	require.Equal(t, Tally{First: 0, Last: 1, Sequenced: true}, s.bins.tallies[0])
 
-	// Of the nodes the first are kept, with their deepest.
+	// The first nodes are kept, with their maximum depth.
 	for node := range uint64(maxNodes + 2) {
 		recordDepth(s, QueueDepth{node, 5, true}, 0)
 		recordDepth(s, QueueDepth{node, 4, true}, 0)
@@ -123,7 +123,7 @@ func TestWiden(t *testing.T) {
 	require.EqualValues(t, 5, nodes[maxNodes-1].Depth[0])
 }
 
-// What is timed, and what only ends the waiting.
+// Answers end a round trip or only remove the request.
 func TestMarksOfTimes(t *testing.T) {
 	type step func(m *pendingTimes, h *Histogram)
 	add := func(psn uint32, at int64) step {
@@ -185,8 +185,8 @@ func TestMarksOfTimes(t *testing.T) {
 	require.EqualValues(t, 1000-(maxMarks-1), h.Min())
 }
 
-// An ATOMIC Acknowledge completes no READ, nor a response an ATOMIC; of those
-// outstanding the last 128 are remembered.
+// An ATOMIC Acknowledge completes no READ and a response no ATOMIC; the last 128 requests are
+// remembered.
 func TestAsked(t *testing.T) {
 	s := newPaired(t, 10).sendRead(10, 1024).sendOp(bth.RCFetchAdd, 11).answerOp(bth.RCAtomicAcknowledge, 0x1F, 10)
 	s.answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 11)
@@ -213,7 +213,7 @@ func TestAsked(t *testing.T) {
 	require.Equal(t, Messages{3 * n, maxAsked + 2*n}, s.onlyFlow().messages[MessageRead])
 }
 
-// The clocks are compared by the roads with the most samples both ways.
+// Clocks uses the pair of addresses with the most samples in both directions.
 func TestClocksOfRoads(t *testing.T) {
 	s := newScript(t)
 	other := s.keyAB()
@@ -249,7 +249,7 @@ func TestClocksOfRoads(t *testing.T) {
 			Clocks{Basis: ClocksBothWays, Offset: 10, Delay: 20}},
 		// The direction is that of the flow with the most samples.
 		{"a flow that disagrees", []delayed{flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100)},
-			Clocks{Basis: ClocksBothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halves towards 0
+			Clocks{Basis: ClocksBothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halved towards 0
 		{"a flow that disagrees, with as many", []delayed{flow(ab, 1, 100), flow(ab, 2, -900), flow(ba, 1, -100)},
 			Clocks{Basis: ClocksBothWays, Offset: -500, Delay: -400}},
 		{"the most samples", []delayed{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20),
@@ -264,15 +264,15 @@ func TestClocksOfRoads(t *testing.T) {
 				}
 				comparison.lookUpFlow(&f.key)
 			}
-			for range 20 { // the order is that of the addresses, not of a map
+			for range 20 { // in the order of addresses, not of a map
 				require.Equal(t, c.want, comparison.Clocks())
 			}
 		})
 	}
 }
 
-// A flow's usual delay follows its delays by a sixteenth, and says when a packet
-// of A should have been at B.
+// A flow's typical delay follows its delays by one sixteenth, and predicts the time of A's packets
+// at B.
 func TestTypicalDelay(t *testing.T) {
 	c := NewComparison(ComparisonConfig{})
 	one, other := new(comparedFlow), new(comparedFlow)
@@ -281,7 +281,7 @@ func TestTypicalDelay(t *testing.T) {
 	}
 	pair(one, 160, 1, 1)
 	pair(one, 320, 1, 1)
-	pair(one, 9999, 2, 1) // which one was lost is not known
+	pair(one, 9999, 2, 1) // it is unknown which one was lost
 	pair(other, 1600, 1, 1)
 	require.EqualValues(t, 170, one.typical)
 	require.EqualValues(t, 1600, other.typical)
@@ -309,7 +309,7 @@ func TestTypicalDelay(t *testing.T) {
 	require.EqualValues(t, 3, none.Outside)
 }
 
-// The point of which fewer packets wait is next, up to half a window.
+// Next returns the point with fewer unmatched packets, up to half a window.
 func TestNext(t *testing.T) {
 	for _, c := range []struct {
 		window, a, b uint64
@@ -328,8 +328,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// The PFC frames of an address belong to one shard, and there is room for so many
-// addresses.
+// The PFC frames of an address belong to one shard, and the number of addresses is limited.
 func TestLinksInShards(t *testing.T) {
 	tables := []*Table{New(Config{Shards: 3}), New(Config{Shard: 1, Shards: 3}), New(Config{Shard: 2, Shards: 3})}
 	whole := New(Config{})
@@ -358,8 +357,8 @@ func TestLinksInShards(t *testing.T) {
 	}
 }
 
-// A clock that steps back by less than a second is another queue's; by more it
-// was set.
+// A clock that steps back by less than a second belongs to another queue; a larger step means that
+// it was set.
 func TestPauseStepsBack(t *testing.T) {
 	for _, c := range []struct{ back, since int64 }{{0, 5e9}, {1, 5e9}, {1e9 - 1, 5e9}, {1e9, 4e9}, {2e9, 3e9},
 		{-1, 5e9 + 1}} {
@@ -372,8 +371,8 @@ func TestPauseStepsBack(t *testing.T) {
 	}
 }
 
-// The end of a message that was seen before its beginning is told from that of
-// others, also where what joins them comes late.
+// The end of a message seen before its beginning is distinguished from others, even if the packet
+// between them is late.
 func TestLateMiddle(t *testing.T) {
 	const first, middle, last = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast
 	s := newScript(t).sendOp(middle, 10).sendOp(last, 12).sendOp(first, 13).sendOp(middle, 11)
@@ -383,13 +382,13 @@ func TestLateMiddle(t *testing.T) {
 	s = newScript(t).sendOp(middle, 10).sendOp(middle, 12).sendOp(middle, 11).sendOp(last, 13).sendOp(first, 14)
 	require.Equal(t, Messages{1, 0}, s.onlyFlow().messages[MessageSend])
 	require.Equal(t, Messages{2, 1}, s.sendOp(first, 9).onlyFlow().messages[MessageSend])
-	// Where CM said which PSN is the first, what is missing before is a gap.
+	// If CM announced the first PSN, missing packets before the first request are a gap.
 	s = newPaired(t, 10).sendOp(middle, 12).sendOp(last, 13).sendOp(first, 11).sendOnly(10)
 	require.Equal(t, Messages{2, 2}, s.onlyFlow().messages[MessageSend])
 }
 
-// What was answered before a connection belongs to the one before it, and both
-// directions begin as CM says.
+// Answers from before a connection belong to the previous one, and both directions begin as
+// announced by CM.
 func TestBeforeTheExchange(t *testing.T) {
 	s := newScript(t).answerACK(12).exchangeCM(7, 10, 1024).sendOnly(10)
 	require.Equal(t, PSN{First: 10, Last: 10, Lives: 1}, s.onlyFlow().PSN)
@@ -397,12 +396,12 @@ func TestBeforeTheExchange(t *testing.T) {
 	s.sendOnly(5002).answerACK(5002)
 	require.Equal(t, PSN{First: 5002, Last: 5002, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, s.onlyFlow().PSN)
 
-	// The REP again, and then the REQ and the REP again, begin nothing new.
+	// A retransmitted REP, or REQ and REP, begins no new life.
 	s = newPaired(t, 10).answerREP(7, 10).sendOnly(10).answerREP(7, 10).exchangeCM(7, 10, 1024).sendOnly(11)
 	require.Equal(t, PSN{First: 10, Last: 11, Lives: 1}, s.onlyFlow().PSN)
 }
 
-// A sender that goes on behind what was received meanwhile does so for the NAK.
+// A retransmission after PSNs acknowledged meanwhile is caused by the NAK.
 func TestRepeatBehindWhatIsCovered(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15).answerNAK(11).answerACK(12).sendOnly(13, 14, 15)
 	require.Equal(t, Retransmissions{NAK: 3}, s.onlyFlow().Causes)
@@ -410,7 +409,7 @@ func TestRepeatBehindWhatIsCovered(t *testing.T) {
 	require.Equal(t, Retransmissions{Timeout: 2}, s.onlyFlow().Causes, "12 was received")
 }
 
-// A CNP about datagrams is about the only flow that comes from its queue pair.
+// A CNP about datagrams belongs to the only flow from its queue pair.
 func TestCNPOfDatagrams(t *testing.T) {
 	datagram := func(s *script, qp uint32) *script {
 		k := s.keyAB()
@@ -447,12 +446,12 @@ func TestCNPOfDatagrams(t *testing.T) {
 	require.Zero(t, s.onlyFlow().CNPs, "one of two flows")
 	require.EqualValues(t, 1, unpaired(s))
 	s = datagram(newScript(t), 18)
-	s.qpA = 66 // the flow has another source, too
+	s.qpA = 66 // the flow has another source as well
 	datagram(s, 18)
 	require.Zero(t, s.onlyFlow().SrcQPFrom)
 }
 
-// Who names a flow that nobody saw answers for the message himself.
+// Notifications that name an unseen flow count for their senders.
 func TestNoticesOfTwo(t *testing.T) {
 	s := newScript(t)
 	from := s.keyBA()
@@ -465,7 +464,7 @@ func TestNoticesOfTwo(t *testing.T) {
 	require.EqualValues(t, []uint64{1, 1}, []uint64{all[0].FastCNPs, all[1].FastCNPs})
 	require.EqualValues(t, 2, s.sendOnly(10).onlyFlow().FastCNPs+all[1].FastCNPs, "the first one's is the flow's")
 
-	// Two that name a flow that was seen are both about it.
+	// Two notifiers of a known flow are counted for it.
 	s = newScript(t).sendOnly(10)
 	for n := range byte(2) {
 		from.Src[15] = 50 + n
@@ -475,7 +474,7 @@ func TestNoticesOfTwo(t *testing.T) {
 	require.Empty(t, s.Snapshot().Unpaired)
 }
 
-// A READ response that came before its pair was known tells the path MTU.
+// A READ response from before its pair was known gives the path MTU.
 func TestEarlyMTU(t *testing.T) {
 	s := newScript(t).sendRead(10, 3000).answerOp(bth.RCRDMAReadResponseFirst, 0x1F, 10)
 	require.Zero(t, s.onlyFlow().MTU)
@@ -486,8 +485,8 @@ func TestEarlyMTU(t *testing.T) {
 	require.Zero(t, f.PSN.Gaps, "a READ of three packets")
 }
 
-// The first and the middle packets of a message tell the path MTU, in both
-// directions; what is as long by chance does not.
+// First and middle packets give the path MTU in both directions; other packets of that length do
+// not.
 func TestMTUOf(t *testing.T) {
 	for _, c := range []struct {
 		op      bth.Opcode
@@ -507,8 +506,7 @@ func TestMTUOf(t *testing.T) {
 	}
 }
 
-// Syndromes and codes that nobody has a name for are no NAKs, and no NAK tells a
-// round trip time.
+// Reserved syndromes and codes are not NAKs, and a NAK gives no round trip time.
 func TestReservedSyndromes(t *testing.T) {
 	for _, syndrome := range []bth.Syndrome{0x40, 0x5F, 0x65, 0x7F} {
 		s := newPaired(t, 10).setTime(0).sendOnly(10, 11).setTime(5).answerOp(bth.RCAcknowledge, syndrome, 11)
@@ -520,8 +518,7 @@ func TestReservedSyndromes(t *testing.T) {
 	require.Nil(t, newPaired(t, 10).setTime(0).sendOnly(10, 11).setTime(5).answerNAK(11).onlyFlow().RTT)
 }
 
-// A packet is a copy of one with its PSN and its Identification, not of another
-// one's.
+// A copy has the PSN and the Identification of its original.
 func TestTwins(t *testing.T) {
 	var i idents
 	for psn := range uint32(10) {
@@ -530,7 +527,7 @@ func TestTwins(t *testing.T) {
 	require.True(t, i.isCopy(5, 105))
 	require.False(t, i.isCopy(5, 106))
 	require.False(t, i.isCopy(5+maxIdents, 105))
-	i.add(10, 109) // one that is the same says nothing yet
+	i.add(10, 109) // one equal packet proves nothing
 	i.add(5, 200)
 	require.True(t, i.isCopy(5, 105))
 	require.True(t, i.isCopy(5, 200))
@@ -546,7 +543,7 @@ func TestTwins(t *testing.T) {
 	require.False(t, i.isCopy(5, 7), "a sender that has one for all")
 }
 
-// Flows are in the order of their troubles, each of which counts.
+// Flows are ordered by their trouble, each kind of which counts.
 func TestOrderOfCompared(t *testing.T) {
 	change := Rewrites{{0, 3}: 4, {1, 3}: 3}
 	s := newScript(t)
@@ -575,7 +572,7 @@ func TestOrderOfCompared(t *testing.T) {
 	require.EqualValues(t, 7, total.ECN.sumChanges())
 }
 
-// Percentiles of few and small delays are exact, negative ones too.
+// Percentiles of few and small delays are exact, including negative ones.
 func TestSmallDelays(t *testing.T) {
 	var d Delays
 	for _, n := range []time.Duration{-3, 5, -10, 1, -7, 9, -1, 3, -5, 7} {
@@ -591,7 +588,7 @@ func TestSmallDelays(t *testing.T) {
 	require.Equal(t, [2]time.Duration{-10, 9}, [2]time.Duration{d.Min(), d.Max()})
 }
 
-// Where there are no two CNPs there is no least time between them.
+// Without two CNPs there is no spacing.
 func TestNoSpacing(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10)
 	require.Negative(t, s.onlyFlow().Spacing)
@@ -602,7 +599,7 @@ func TestNoSpacing(t *testing.T) {
 	require.EqualValues(t, 2, s.onlyFlow().CNPs)
 }
 
-// What a table gives up it counts: nothing is lost between it and the flows.
+// Evicted counts everything that was evicted.
 func TestEvictedAddsUp(t *testing.T) {
 	table := New(Config{MaxFlows: 4})
 	s := newScript(t)
@@ -625,7 +622,7 @@ func TestEvictedAddsUp(t *testing.T) {
 	require.EqualValues(t, 30*60+29*30/2, octets)
 }
 
-// A middle response that came before its pair was known covers what is before it.
+// A middle response from before its pair was known covers the PSNs before it.
 func TestEarlyMiddle(t *testing.T) {
 	s := newScript(t).sendOnly(10).sendRead(12, 3072).answerOp(bth.RCRDMAReadResponseMiddle, 0, 13)
 	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, s.onlyFlow().PSN)

@@ -13,8 +13,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A pauseScript gives a table frames of flow control, written down by hand as IEEE
-// 802.1Q annex 31B and 31D have them.
+// A pauseScript gives a table flow control frames, written by hand according to IEEE 802.1Q annexes
+// 31B and 31D.
 type pauseScript struct {
 	*Table
 	t *testing.T
@@ -25,8 +25,8 @@ func newPauses(t *testing.T, rate uint64) *pauseScript {
 	return &pauseScript{Table: New(Config{LinkRate: rate}), t: t}
 }
 
-// observeFrame gives the octets from the opcode on, so many nanoseconds after the first
-// moment.
+// observeFrame gives the table a frame with these octets from the opcode on, ns nanoseconds after
+// the start.
 func (s *pauseScript) observeFrame(ns int64, control string) *pauseScript {
 	s.t.Helper()
 	frame, err := hex.DecodeString(strings.ReplaceAll("0180c2000001 020000000001 8808 "+control, " ", ""))
@@ -38,7 +38,7 @@ func (s *pauseScript) observeFrame(ns int64, control string) *pauseScript {
 	return s
 }
 
-// observeOther gives a packet of another kind.
+// observeOther gives the table a packet of another kind.
 func (s *pauseScript) observeOther(ns int64) *pauseScript {
 	s.Observe(&Packet{}, 1, time.Unix(1_800_000_000, ns))
 	return s
@@ -55,10 +55,10 @@ func (s *pauseScript) onlyLink() Link {
 
 const (
 	off3     = "0101 0008 0000 0000 0000 ffff 0000 0000 0000 0000" // priority 3 pauses for 65535 quanta
-	off3by10 = "0101 0008 0000 0000 0000 000a 0000 0000 0000 0000" // for 10
+	off3by10 = "0101 0008 0000 0000 0000 000a 0000 0000 0000 0000" // for 10 quanta
 	off3by1  = "0101 0008 0000 0000 0000 0001 0000 0000 0000 0000"
 	on3      = "0101 0008 0000 0000 0000 0000 0000 0000 0000 0000"
-	off3on4  = "0101 0018 0000 0000 0000 0064 0000 0000 0000 0000" // 3 for 100 quanta, 4 goes on
+	off3on4  = "0101 0018 0000 0000 0000 0064 0000 0000 0000 0000" // 3 for 100 quanta, 4 resumes
 	offAll   = "0001 0064"                                         // the whole link for 100 quanta
 	onAll    = "0001 0000"
 )
@@ -129,7 +129,7 @@ func TestPause(t *testing.T) {
 	require.Equal(t, [2]any{uint64(assumedLinkRate), true}, [2]any{l.Rate, l.Assumed})
 }
 
-// A switch that is stuck says XOFF again before the one before has ended, for ever.
+// A stuck switch repeats XOFF before the previous one ends.
 func TestPauseStorm(t *testing.T) {
 	s := newPauses(t, 100_000_000_000)
 	for i := range int64(5000) {
@@ -137,7 +137,7 @@ func TestPauseStorm(t *testing.T) {
 	}
 	s.observeOther(1_000_000_000)
 	require.Equal(t, Priority{XOFF: 5000, Paused: time.Second}, s.onlyLink().Priorities[3])
-	// Too slowly for a link of 400 Gbit/s, whose quanta pass in 83.8848 µs.
+	// Too slow for a link of 400 Gbit/s: the quanta pass in 83.8848 µs.
 	s = newPauses(t, 400_000_000_000)
 	for i := range int64(5000) {
 		s.observeFrame(i*200_000, off3)
@@ -146,7 +146,7 @@ func TestPauseStorm(t *testing.T) {
 	require.Equal(t, Priority{XOFF: 5000, Paused: 5000 * 83_884_800 / 1000}, s.onlyLink().Priorities[3])
 }
 
-// What is below a nanosecond adds up.
+// Fractions of a nanosecond add up.
 func TestPauseOfOneQuantum(t *testing.T) {
 	s := newPauses(t, 400_000_000_000)
 	for i := range int64(1000) {
@@ -156,7 +156,7 @@ func TestPauseOfOneQuantum(t *testing.T) {
 	require.Equal(t, Priority{XOFF: 1000, Paused: 1280}, s.observeOther(2_000_000).onlyLink().Priorities[3])
 }
 
-// PAUSE frames are about the whole link.
+// PAUSE frames affect the whole link.
 func TestWholePause(t *testing.T) {
 	s := newPauses(t, 100_000_000_000).observeFrame(0, offAll).observeFrame(10_000, offAll).observeFrame(10_300, onAll)
 	l := s.onlyLink()
@@ -175,7 +175,7 @@ func TestWholePause(t *testing.T) {
 	require.Empty(t, s.Snapshot().changesSince(s.Snapshot()).Links)
 }
 
-// Cooked captures have the sender's address: frames of two links are not one link's.
+// In cooked captures the source is the sender's address: two links stay separate.
 func TestPauseInCookedCaptures(t *testing.T) {
 	for _, c := range []struct {
 		link   rocev2.LinkType

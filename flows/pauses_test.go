@@ -7,20 +7,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// observeXOFF gives a table a frame that pauses one priority for so many quanta.
+// observeXOFF gives a table a frame that pauses one priority for these quanta.
 func observeXOFF(table *Table, frame uint64, at time.Duration, priority int, quanta uint16) {
 	p := Packet{kind: pfcKind, pause: pause{mac: [6]byte{2}, enabled: 1 << priority}}
 	p.pause.quanta[priority] = quanta
 	table.Observe(&p, frame, time.Unix(1, 0).Add(at))
 }
 
-// A pause lasts from its first XOFF until the XON, or until the quanta have passed;
-// together they are what the priority was paused.
+// A pause lasts from its first XOFF until the XON, or until the quanta have passed; their sum is
+// the time that the priority was paused.
 func TestPauses(t *testing.T) {
 	table := New(Config{Series: true, LinkRate: 512_000_000}) // a quantum is 1 µs
 	const µs = time.Microsecond
 	observeXOFF(table, 1, 0, 3, 100)
-	observeXOFF(table, 2, 50*µs, 3, 100) // goes on to 150
+	observeXOFF(table, 2, 50*µs, 3, 100) // continues to 150
 	observeXOFF(table, 3, 200*µs, 3, 10)
 	observeXOFF(table, 4, 203*µs, 3, 0)
 	observeXOFF(table, 5, 203*µs, 5, 1000)
@@ -30,7 +30,7 @@ func TestPauses(t *testing.T) {
 	require.Equal(t, []Pause{
 		{src, 3, at(0), at(150 * µs), 150 * µs, 2, 1},
 		{src, 3, at(200 * µs), at(203 * µs), 3 * µs, 1, 3},
-		{src, 5, at(203 * µs), at(300 * µs), 97 * µs, 1, 5}, // to the last packet
+		{src, 5, at(203 * µs), at(300 * µs), 97 * µs, 1, 5}, // until the last packet
 	}, table.Pauses())
 
 	whole := Packet{kind: pfcKind, pause: pause{mac: [6]byte{1}, whole: true, quanta: [8]uint16{7}}}
@@ -46,15 +46,14 @@ func TestPauses(t *testing.T) {
 	require.Empty(t, off.Pauses())
 }
 
-// Where there are more pauses than there is room for, those that are close together
-// are joined, but for the first ones.
+// Beyond the limit, adjacent pauses are merged, except for the first ones.
 func TestPausesAreBounded(t *testing.T) {
 	table := New(Config{Series: true, LinkRate: 512_000_000})
 	const n = 20_000
 	for i := range uint64(n) {
 		at := time.Duration(i) * 100 * time.Microsecond
 		if i >= n/2 {
-			at += time.Second // a long break
+			at += time.Second // a long interruption
 		}
 		observeXOFF(table, i+1, at, 3, 40)
 	}

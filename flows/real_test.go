@@ -17,7 +17,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// realTruth is what is known otherwise of a case of testdata/real.
+// realTruth is the known truth about a case of testdata/real.
 type realTruth struct {
 	Name, Before, Behind, Sender string
 	Lost, Added                  uint64
@@ -44,7 +44,7 @@ func realCases(t *testing.T, with func(t *testing.T, truth *realTruth)) {
 	}
 }
 
-// frames returns the packets of a capture, by the same Decoder.
+// realFrames decodes the packets of a capture with one Decoder.
 func realFrames(t *testing.T, name string, with func(p *Packet, at time.Time)) {
 	t.Helper()
 	f := wiretest.Must(os.Open(wiretest.Path(t, "real/"+name)))(t)
@@ -64,8 +64,8 @@ func realFrames(t *testing.T, name string, with func(p *Packet, at time.Time)) {
 	}
 }
 
-// Of captures that one host took before and behind the place where packets were
-// lost, marked, copied and reordered, the comparison says what is known otherwise.
+// For captures of one host before and after the place of losses, marks, copies and reordering, the
+// comparison finds the known numbers.
 func TestRealPoints(t *testing.T) {
 	realCases(t, func(t *testing.T, truth *realTruth) {
 		type seen struct {
@@ -89,7 +89,7 @@ func TestRealPoints(t *testing.T) {
 		total := c.Total()
 		require.Equal(t, [2]uint64{truth.Packets.Before, truth.Packets.Behind}, total.Packets)
 		require.Equal(t, truth.Lost, total.Lost)
-		if truth.Name == "write4-dup" { // those are copies, and their Identifications show it
+		if truth.Name == "write4-dup" { // copies, as the Identifications show
 			require.Equal(t, [2]uint64{PointB: truth.Added}, total.Duplicated)
 			require.Zero(t, total.Added)
 		} else {
@@ -97,7 +97,7 @@ func TestRealPoints(t *testing.T) {
 			require.Zero(t, total.Duplicated)
 		}
 		require.Zero(t, total.DSCP.sumChanges())
-		if truth.Red != nil { // not what was marked and dropped then
+		if truth.Red != nil { // without packets that were marked and dropped
 			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop,
 				total.ECN[[2]uint8{uint8(rocev2.ECT0), uint8(rocev2.CE)}])
 			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop, total.ECN.sumChanges())
@@ -118,7 +118,7 @@ func TestRealPoints(t *testing.T) {
 			require.InEpsilon(t, want.P99, toMicros(forward.Percentile(0.99)), 0.1)
 			require.Equal(t, [2]float64{want.Min, want.Max},
 				[2]float64{toMicros(forward.Min()), toMicros(forward.Max())})
-		} else { // repeats that arrived too count here
+		} else { // retransmissions that arrived count here as well
 			require.GreaterOrEqual(t, forward.Count(), want.N)
 		}
 		switch clocks := c.Clocks(); truth.Name {

@@ -95,9 +95,9 @@ func (r *Requests) Messages() iter.Seq2[MessageKind, Messages] {
 
 // Messages counts the messages of one kind.
 type Messages struct {
-	Begun uint64 `json:"begun"` // messages whose first packet was seen
-	// Complete counts those whose last packet was seen as well, with all packets in between
-	// captured or acknowledged; for READ and ATOMIC the last response was seen.
+	Begun uint64 `json:"begun"` // messages with a captured first packet
+	// Complete counts those with a captured last packet and all packets in between captured or
+	// acknowledged; for READ and ATOMIC the last response was captured.
 	Complete uint64 `json:"complete"`
 }
 

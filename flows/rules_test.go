@@ -15,8 +15,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A script gives a table the packets of one connection, or several: requests go
-// from a to b, answers come back.
+// A script gives a table the packets of one or more connections: requests from a to b, and answers.
 type observation = qplearn.Observation
 
 type script struct {
@@ -50,7 +49,7 @@ func (s *script) setTime(us int) *script {
 func (s *script) keyAB() key { return keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}) }
 func (s *script) keyBA() key { return keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: s.qpA}) }
 
-// sendOp gives requests with these PSNs.
+// sendOp sends requests with these PSNs.
 func (s *script) sendOp(op bth.Opcode, psns ...uint32) *script {
 	for _, psn := range psns {
 		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: op, Flow: s.keyAB(), PSN: psn, AckReq: true,
@@ -85,7 +84,7 @@ func (s *script) answerRNR(psns ...uint32) *script {
 	return s.answerOp(bth.RCAcknowledge, 0x2E, psns...)
 }
 
-// exchangeCM gives a REQ and its REP: requests of a begin with psn.
+// exchangeCM sends a REQ and its REP: the requests of a begin with psn.
 func (s *script) exchangeCM(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
@@ -103,7 +102,7 @@ func (s *script) answerREP(id, psn uint32) *script {
 	return s
 }
 
-// onlyFlow returns what the table says of the flow from a to b.
+// onlyFlow returns the flow from a to b.
 func (s *script) onlyFlow() Flow {
 	s.t.Helper()
 	for _, f := range s.Snapshot().Flows {
@@ -115,10 +114,10 @@ func (s *script) onlyFlow() Flow {
 	return Flow{}
 }
 
-// newPaired lets a connection have an exchange, of an MTU of 1024.
+// newPaired returns a connection with a CM exchange and an MTU of 1024.
 func newPaired(t *testing.T, psn uint32) *script { return newScript(t).exchangeCM(7, psn, 1024) }
 
-// What FLOWS says of PSNs, sentence by sentence.
+// The rules for PSNs in docs/flows.md, one by one.
 func TestPSNRules(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -275,10 +274,10 @@ func TestPSNRules(t *testing.T) {
 			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerNAK(10).sendOnly(10, 11).
 				answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 2, NAK: 2}},
-		{"the newer refusal",
+		{"the newer NAK",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(10, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
-		{"the newer refusal of those that may explain",
+		{"the newer NAK of those that may explain",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
 		{"other NAKs explain nothing", newPaired(t, 10).sendOnly(10).answerOp(bth.RCAcknowledge, 0x62, 10).sendOnly(10),
@@ -331,7 +330,7 @@ func TestPSNRules(t *testing.T) {
 		{"MTU not known: one response tells", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
 			answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 10).sendOnly(12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
-		{"the newer of two refusals of a PSN",
+		{"the newer of two NAKs for a PSN",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerRNR(12).sendOnly(10).answerNAK(12).sendOnly(15, 12),
 			PSN{First: 10, Last: 15, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
 		{"a run that begins with one that was not captured",
@@ -364,15 +363,14 @@ func TestPSNRules(t *testing.T) {
 	}
 }
 
-// sendFirst gives a SEND First of an MTU's length.
+// sendFirst sends a SEND First with an MTU of payload.
 func (s *script) sendFirst(mtu, psn uint32) *script {
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendFirst, Flow: s.keyAB(), PSN: psn,
 		Payload: mtu}})
 	return s
 }
 
-// forgeREP gives a REQ of another queue pair with the communication id of a live
-// connection.
+// forgeREP sends a REQ of another queue pair with the communication ID of a live connection.
 func (s *script) forgeREP(id uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
@@ -380,8 +378,7 @@ func (s *script) forgeREP(id uint32) *script {
 	return s
 }
 
-// The count of missing packets stays right when there are more holes than are
-// remembered.
+// The number of missing packets is correct with more holes than maxHoles.
 func TestManyHoles(t *testing.T) {
 	for _, first := range []uint32{0, 0x900000} {
 		s := newPaired(t, first)
@@ -391,13 +388,13 @@ func TestManyHoles(t *testing.T) {
 		s.sendOnly(first + 598).answerACK(first + 597)
 		want := PSN{First: first, Last: first + 598, Lives: 1, Gaps: 199, Missing: 398, Unseen: 398}
 		require.Equal(t, want, s.onlyFlow().PSN)
-		s.sendOnly(first + 596) // in one that is remembered
+		s.sendOnly(first + 596) // in a remembered hole
 		want.Late, want.Unseen = 1, 397
 		require.Equal(t, want, s.onlyFlow().PSN)
 	}
 }
 
-// A hole that splits in two where there is no room for one more.
+// A hole splits in two although the limit is reached.
 func TestHolesSplit(t *testing.T) {
 	s := newPaired(t, 0)
 	for i := range uint32(maxHoles + 1) {
@@ -406,10 +403,10 @@ func TestHolesSplit(t *testing.T) {
 	s.sendOnly(10*maxHoles + 1)
 	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles,
 		Unjudged: 9 * maxHoles}, s.onlyFlow().PSN)
-	s.sendOnly(15).answerACK(10*maxHoles + 1) // in the lowest
+	s.sendOnly(15).answerACK(10*maxHoles + 1) // in the lowest hole
 	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 1,
 		Unseen: 9*maxHoles - 1}, s.onlyFlow().PSN)
-	s.sendOnly(4, 16, 25) // the lowest part is given up: it is a repeat
+	s.sendOnly(4, 16, 25) // the lowest part was dropped: a retransmission
 	f := s.onlyFlow()
 	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3,
 		Retransmitted: 1,
@@ -459,7 +456,7 @@ func TestPairs(t *testing.T) {
 	require.Equal(t, pair{30, qpmap.BasisVotes, 5}, of(s.sendOnly(11, 12, 13).answerACK(11, 12, 13)),
 		"another connection without CM")
 
-	// Requests the other way tell the partner as well.
+	// Requests of the other direction give the partner as well.
 	s = newScript(t).sendOnly(10, 11).answerACK(10, 11)
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
 	require.Equal(t, pair{18, qpmap.BasisVotes, 2}, of(s.sendOnly(70, 71, 72).answerACK(70, 71)))
@@ -472,8 +469,8 @@ func TestPairs(t *testing.T) {
 	require.Equal(t, pair{17, qpmap.BasisGiven, 1}, of(s.answerACK(10)))
 }
 
-// A refusal from a queue pair whose votes tie still explains a repeat.
-func TestTiedRefusal(t *testing.T) {
+// A NAK from a queue pair with tied votes still explains a retransmission.
+func TestTiedNAK(t *testing.T) {
 	s := newScript(t).sendOnly(10)
 	s.qpB = 19
 	s.sendOnly(10).answerRNR(10).sendOnly(10)
@@ -507,10 +504,10 @@ func TestTimes(t *testing.T) {
 
 	s.setTime(400).sendOnly(16)
 	s.setTime(500).sendOnly(16)
-	s.setTime(600).answerACK(16) // of the first or of the second?
+	s.setTime(600).answerACK(16) // of the first or the second transmission?
 	require.EqualValues(t, 4, s.onlyFlow().RTT.Count())
 
-	s.setTime(700).answerACK(17) // it changed places with its request
+	s.setTime(700).answerACK(17) // reordered with its request
 	s.setTime(701).sendOnly(17)
 	s.setTime(800).sendOnly(18).answerACK(18)
 	require.EqualValues(t, 5, s.onlyFlow().RTT.Count())
@@ -521,7 +518,7 @@ func TestTimes(t *testing.T) {
 	s.setTime(25).answerACK(10, 11, 12)
 	require.EqualValues(t, 3, s.onlyFlow().RTT.Count())
 
-	// Time jumps back.
+	// Time steps back.
 	s.setTime(50).sendOnly(13)
 	s.setTime(10).answerACK(13)
 	require.EqualValues(t, 4, s.onlyFlow().RTT.Count())
@@ -547,7 +544,7 @@ func TestCNPTimes(t *testing.T) {
 	s.setTime(60)
 	cnp() // 50 after the first mark
 	s.setTime(100)
-	cnp() // no mark before
+	cnp() // no mark before it
 	s.setTime(200)
 	mark()
 	s.setTime(230)
@@ -576,7 +573,7 @@ func TestMessages(t *testing.T) {
 	}, s.onlyFlow().messages)
 }
 
-// A PPFC names the flow by address and queue pair, in all readings (D15).
+// A PPFC names the flow by address and queue pair, in all interpretations (D15).
 func TestPPFC(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10)
 	node := netip.MustParseAddr("198.51.100.1")
@@ -601,8 +598,8 @@ func TestPPFC(t *testing.T) {
 	require.EqualValues(t, 2, n)
 }
 
-// FCNs belong to the flow that was seen last under their label, as long as they
-// go to the ingress that chose it.
+// An FCN belongs to the flow last seen with its label, if it is sent to the ingress that chose the
+// label.
 func TestFCN(t *testing.T) {
 	s := newScript(t)
 	pe, other := netip.MustParseAddr("2001:db8::1").As16(), netip.MustParseAddr("2001:db8::2").As16()
@@ -633,8 +630,7 @@ func TestFCN(t *testing.T) {
 	require.EqualValues(t, 2, n)
 }
 
-// A notification that comes before the first request is about its flow all the
-// same; without a request it is unpaired.
+// A notification before the first request counts for its flow; without a request it is unmatched.
 func TestNotifiedBefore(t *testing.T) {
 	s := newScript(t)
 	node := keyOf(rocev2.FlowKey{Src: netip.MustParseAddr("198.51.100.1"), Dst: s.a, DestQP: 18})
@@ -689,8 +685,7 @@ func TestNoAllocs(t *testing.T) {
 	wiretest.NoAllocs(t, "a capture seen again", all)
 }
 
-// A queue pair that is used again with another one: each flow keeps the source
-// that it had while its packets came.
+// A queue pair is used again with another one: each flow keeps its own source.
 func TestUsedAgain(t *testing.T) {
 	s := newScript(t)
 	s.sendOnly(10, 11, 12).answerACK(10, 11, 12) // 17 sends to 18
@@ -706,7 +701,7 @@ func TestUsedAgain(t *testing.T) {
 	require.EqualValues(t, qpmap.BasisVotes, f.SrcQPFrom)
 	require.EqualValues(t, 3, f.ACKs)
 
-	s.qpA, s.qpB = 30, 18 // a later partner of 18, of which no request is seen
+	s.qpA, s.qpB = 30, 18 // a later partner of 18, without requests
 	s.setTime(2_100_000)
 	s.exchangeCM(9, 0x200000, 1024)
 	require.EqualValues(t, 17, first.onlyFlow().SrcQP)

@@ -17,14 +17,14 @@ func samplePoint(i uint32) SamplePoint {
 	return SamplePoint{Agent: netip.MustParseAddr("192.0.2.200"), Index: i}
 }
 
-// What was sampled is counted where it was, and never added to what was sampled
-// elsewhere; a flow's counts are those of its samples.
+// Samples are counted by point, never added up over points; the counts of a flow are those of
+// its samples.
 func TestSamples(t *testing.T) {
 	s := NewSamples(0)
 	var d Decoder
 	var p Packet
 	frames := wiretest.Capture(t, "rxe-perf4.pcap")
-	want := map[uint32]uint64{} // IP octets of requests to a queue pair of 10.77.0.1, of which every third is sampled
+	want := map[uint32]uint64{} // IP octets of requests to 10.77.0.1 by queue pair; every third is sampled
 	for i, f := range frames {
 		d.Decode(&p, f.Data, rocev2.DecodeOptions{})
 		if p.kind != requestKind && p.kind != answerKind || i%3 > 0 {
@@ -53,7 +53,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// Nothing that comes has more than there is room for, and everything is counted somewhere.
+// Limits are kept, and every packet is counted somewhere.
 func TestSamplesRoom(t *testing.T) {
 	made := traffic.Generate(3, traffic.Options{Connections: 8})
 	s := NewSamples(4)
@@ -78,7 +78,7 @@ func TestSamplesRoom(t *testing.T) {
 	require.EqualValues(t, 7, sumOrMost(3, 4))
 }
 
-// A rate of 0 is one of 1.
+// A rate of 0 means 1.
 func TestSamplesRate(t *testing.T) {
 	var d Decoder
 	var p Packet
@@ -93,7 +93,8 @@ func TestSamplesRate(t *testing.T) {
 	require.Equal(t, of(1), of(0))
 }
 
-// A CNP, an FCN and a PFC frame: to whom it goes, to whom without a queue pair, and not at all.
+// A CNP counts for its destination, an FCN for its destination without a queue pair, and a PFC
+// frame as other traffic.
 func TestSamplesKinds(t *testing.T) {
 	s := NewSamples(0)
 	var d Decoder

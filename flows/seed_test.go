@@ -15,8 +15,7 @@ import (
 
 var le = binary.LittleEndian
 
-// longestProbe returns how many keys of the table share the lower bits of their hash, at
-// most.
+// longestProbe returns the largest number of keys that share the lower bits of their hash.
 func (t *Table) longestProbe() (most int) {
 	same := map[uint64]int{}
 	for id := range t.streams.All() {
@@ -27,13 +26,12 @@ func (t *Table) longestProbe() (most int) {
 	return most
 }
 
-// Keys that make one table slow are like any others to another: nobody can
-// choose them who does not know the seed.
+// Keys that collide in one table do not collide in another: they cannot be chosen without its seed.
 func TestChosenKeys(t *testing.T) {
 	n := wiretest.Rounds(1000)
 	pair := key{Src: netip.MustParseAddr("2001:db8::1").As16(), Dst: netip.MustParseAddr("2001:db8::2").As16()}
 	queuePair := func(i uint64) key { k := pair; k.QP = uint32(i); return k }
-	road := key{QP: 17} // the hash of its addresses is 0, whatever the prefixes are
+	road := key{QP: 17} // the hash of its addresses is 0 for any prefix
 	le.PutUint64(road.Src[8:], 0x78BD642FA0761D64)
 	le.PutUint64(road.Dst[8:], 0x78BD642FA0761D64)
 	prefixes := func(i uint64) key { k := road; le.PutUint64(k.Src[:], i); le.PutUint64(k.Dst[:], ^i); return k }
@@ -41,7 +39,7 @@ func TestChosenKeys(t *testing.T) {
 		name   string
 		key    func(i uint64) key
 		chosen func(k *key, seed uint64) bool // seed is that of one of the tables
-		slow   bool                           // that one
+		slow   bool                           // in that table
 	}{
 		{"by the seed", queuePair, func(k *key, seed uint64) bool { return k.Hash(seed)&0xFFF == 7 }, true},
 		{"without a seed", queuePair,
@@ -65,11 +63,10 @@ func TestChosenKeys(t *testing.T) {
 	}
 }
 
-// Votes are about the addresses that a response has, also where the hash of
-// others is the same.
+// Votes belong to the addresses of a response, even if other addresses have the same hash.
 func TestVotesOfOtherAddresses(t *testing.T) {
 	s := newScript(t)
-	here := netip.MustParseAddr("2001:db8:1::641d:76a0:2f64:bd78") // road 0 leads there, wherever it comes from
+	here := netip.MustParseAddr("2001:db8:1::641d:76a0:2f64:bd78") // road 0 leads there from anywhere
 	there := netip.MustParseAddr("2001:db8:2:0:641d:76a0:2f64:bd78")
 	s.a, s.b = netip.MustParseAddr("2001:db8::a"), here
 	forth := s.keyAB()
@@ -85,8 +82,7 @@ func TestVotesOfOtherAddresses(t *testing.T) {
 	require.EqualValues(t, 4, s.onlyFlow().ACKs)
 }
 
-// What a table says does not depend on its seed, not even the order, and not
-// when it is full.
+// The output of a table does not depend on its seed, neither in its order nor when it is full.
 func TestSeedsAgree(t *testing.T) {
 	made := traffic.Generate(5, traffic.Options{Connections: 40})
 	for _, config := range []Config{{}, {MaxFlows: 16}, {Shards: 3, Shard: 1}} {

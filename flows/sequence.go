@@ -14,9 +14,9 @@ type sequence struct {
 	begun    bool        // next is known from a request of this life or from CM
 	seen     bool        // a request of this life was seen
 	answered bool        // an answer of this life was seen
-	running  bool        // the previous request belongs to a run of retransmissions described by history.refusals
+	running  bool        // the previous request belongs to a run of retransmissions described by history.naks
 	open     bool        // the highest request does not end a message
-	headless bool        // the lowest request does not begin a message whose end was not seen
+	headless bool        // the lowest request is within a message and the end of it was not seen
 	headCut  MessageKind // 1 + kind of the lowest request's message if it is counted in incomplete; else 0
 	cover    coverage    // by the answers of this life
 
@@ -27,7 +27,7 @@ type sequence struct {
 
 	counts PSN
 	causes Retransmissions
-	// Messages by kind whose last packet was seen and that cannot become complete.
+	// Messages by kind with a captured last packet that cannot become complete.
 	incomplete [messageKinds]uint32
 }
 
@@ -43,7 +43,8 @@ const (
 	beyondGap
 	late // filled a hole
 	retransmitted
-	// as retransmitted, but lower than all requests of the life: the capture began after its first transmission
+	// as retransmitted, but lower than all requests of the life: the capture began after its first
+	// transmission
 	precedes
 )
 
@@ -259,7 +260,7 @@ func (s *sequence) countsNow(h *history) PSN {
 	return c
 }
 
-// cutNow returns the number of messages whose last packet was seen and that are incomplete.
+// cutNow returns the number of incomplete messages with a captured last packet.
 func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
 	cut := s.incomplete
 	if h != nil {

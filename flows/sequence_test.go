@@ -13,8 +13,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An answer covers what is up to its PSN, if that is no farther from what is
-// expected next than a life goes.
+// An answer covers all PSNs up to its own, unless it is farther from the expected PSN than
+// lifeDistance.
 func TestCovers(t *testing.T) {
 	const next = 100_000
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestCovers(t *testing.T) {
 	s.recordCovered(next)
 	require.False(t, s.isCovered(next), "nothing was expected yet")
 
-	// Holes that are not remembered count as received once the last is covered.
+	// Dropped holes count as received once the last one is covered.
 	s = sequence{begun: true, next: next, forgotten: 5, forgottenTo: next - 10}
 	s.recordCovered(next - 12)
 	require.Equal(t, PSN{Lost: 5}, s.countsNow(nil))
@@ -61,7 +61,7 @@ func TestCovers(t *testing.T) {
 	require.Equal(t, PSN{Unseen: 5}, s.countsNow(nil))
 }
 
-// What a READ of unknown path MTU may have taken, a response takes.
+// A response takes PSNs that a READ of unknown path MTU may have taken.
 func TestSlack(t *testing.T) {
 	for _, c := range []struct {
 		covers, next, slack uint32
@@ -77,7 +77,7 @@ func TestSlack(t *testing.T) {
 			require.Equal(t, []uint32{c.next, 0}, []uint32{s.next, s.slack}, c.end)
 		})
 	}
-	// What it may have taken is not missing at the end.
+	// PSNs that it may have taken are not missing at the end.
 	for _, c := range []struct {
 		cover uint32
 		want  PSN
@@ -89,8 +89,7 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// Packets of messages that came before what was seen first complete those, or
-// show that they cannot be complete.
+// Packets from before the first one seen complete its message, or show that it cannot be complete.
 func TestPrecedes(t *testing.T) {
 	const first, middle, last, only = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast, bth.RCSendOnly
 	type packet struct {
@@ -126,7 +125,7 @@ func TestPrecedes(t *testing.T) {
 	}
 }
 
-// A READ that asks for more than the one that it repeats takes more PSNs.
+// A READ for more than the one it retransmits takes more PSNs.
 func TestLongerRepeat(t *testing.T) {
 	s := newPaired(t, 10).sendRead(10, 1024).sendRead(10, 4096).sendOnly(14)
 	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.onlyFlow().PSN)
@@ -136,8 +135,7 @@ func TestLongerRepeat(t *testing.T) {
 	require.EqualValues(t, 1, s.onlyFlow().PSN.Missing)
 }
 
-// A hole that is out of reach is no hole for what comes when the PSNs have gone
-// round.
+// A hole that is out of reach stays dropped after the PSNs wrap around.
 func TestHoleAfterTheRound(t *testing.T) {
 	s := newPaired(t, 0).sendOnly(0, 2) // 1 is missing
 	next := uint32(3)
@@ -151,8 +149,8 @@ func TestHoleAfterTheRound(t *testing.T) {
 	require.Equal(t, PSN{First: 0, Last: 1, Lives: 1, Gaps: 1, Missing: 1, Retransmitted: 1, Unjudged: 1}, f.PSN)
 }
 
-// Of the answers that came before their pair was known the last 16 are kept; what
-// older ones covered is covered, but times nothing.
+// The last 16 answers from before the pair was known are kept; older ones cover PSNs, but give no
+// times.
 func TestManyEarly(t *testing.T) {
 	give := func(s *script) Flow {
 		s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
@@ -184,18 +182,18 @@ func TestManyEarly(t *testing.T) {
 			require.Equal(t, 5*time.Microsecond, f.RTT.Min())
 		})
 	}
-	// A CNP among them covers nothing, whatever PSN it has.
+	// A CNP among them covers nothing.
 	s := newScript(t).sendOnly(10, 12)
 	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA(), PSN: 12}})
 	f := give(acks(s, maxEarly, 9))
 	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, f.PSN)
-	// Nor does a later answer that is about less take anything back.
+	// A later answer that covers less takes nothing back.
 	s = newScript(t).sendOnly(10, 12).answerACK(12).answerACK(9)
 	f = give(acks(s, maxEarly, 8))
 	require.EqualValues(t, 1, f.PSN.Unseen)
 }
 
-// Answers that fit no request of the flow are in doubt, until one fits.
+// Answers that fit no request of the flow are doubted until one fits.
 func TestDoubtedAnswers(t *testing.T) {
 	unpaired := func(s *script) (n uint64) {
 		for _, u := range s.Snapshot().Unpaired {
@@ -228,8 +226,8 @@ func TestDoubtedAnswers(t *testing.T) {
 	}
 }
 
-// Behind a DREQ, another life is another connection's: what answers it is not
-// known to be about the flow.
+// After a DREQ, another life belongs to another connection: its answers are not matched to the
+// flow.
 func TestLifeAfterDREQ(t *testing.T) {
 	s := newPaired(t, 10).setTime(0).sendOnly(10).setTime(5).answerACK(10)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
@@ -248,7 +246,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	require.EqualValues(t, 1, n)
 	require.NotNil(t, f.RTT, "what was measured before stays")
 
-	// So it is where the responder ends the connection, and where the capture lost the DREQ.
+	// The same holds if the responder ends the connection, or the DREQ was not captured.
 	for _, c := range []struct {
 		name string
 		end  qplearn.Exchange
@@ -265,7 +263,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 		})
 	}
 
-	// One that ends another connection ends nothing.
+	// A DREQ for another connection ends nothing.
 	for _, id := range []uint32{8, 1007} {
 		s = newPaired(t, 10).sendOnly(10).answerACK(10)
 		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
@@ -274,7 +272,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	}
 }
 
-// exchangeAt gives a REQ of queue pair srcQP.
+// exchangeAt sends a REQ of queue pair srcQP.
 func (s *script) exchangeAt(id, srcQP uint32, at time.Duration) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.now = time.Unix(1e9, int64(at))
@@ -283,8 +281,8 @@ func (s *script) exchangeAt(id, srcQP uint32, at time.Duration) *script {
 	return s
 }
 
-// Two REQs of the same addresses and communication id that say different things
-// say nothing, until a minute has passed.
+// Two different REQs with the same addresses and communication ID are ignored until a minute has
+// passed.
 func TestDoubtfulREQ(t *testing.T) {
 	const minute = time.Minute
 	for _, c := range []struct {
@@ -306,7 +304,7 @@ func TestDoubtfulREQ(t *testing.T) {
 			require.Equal(t, c.known, s.onlyFlow().PSN.Gaps == 1)
 		})
 	}
-	// As XRC has it, the REP names its end-to-end context.
+	// For XRC, the REP contains the end-to-end context.
 	s := newScript(t)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
@@ -318,7 +316,7 @@ func TestDoubtfulREQ(t *testing.T) {
 	require.EqualValues(t, 1, s.sendOnly(12).onlyFlow().PSN.Gaps)
 }
 
-// The map of queue pairs is spared 48 packets in order, or 100 ms.
+// skipLearning skips 48 packets in order, or 100 ms.
 func TestSkips(t *testing.T) {
 	p := pairing{with: ref{1, 1}, shown: 1000}
 	for range 48 {
@@ -341,7 +339,7 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// A name is that of one flow, or of several and then of none.
+// A name belongs to one flow; with several flows it belongs to none.
 func TestNamesOfFlows(t *testing.T) {
 	s := newScript(t)
 	one, other, third := s.keyAB(), s.keyAB(), s.keyAB()
@@ -379,7 +377,7 @@ func TestNamesOfFlows(t *testing.T) {
 	require.Empty(t, n.flows)
 }
 
-// A label is that of the flow that was seen last under it, of one ingress.
+// A label belongs to the flow last seen with it, by ingress.
 func TestLabelsOfFlows(t *testing.T) {
 	s := newScript(t)
 	packet := func(ingress byte, label uint32, k key) *Packet {
@@ -411,12 +409,12 @@ func TestLabelsOfFlows(t *testing.T) {
 	found, _ := l.lookUpFlow(packet(1, 5, key{}))
 	require.Equal(t, ba, found)
 
-	// Of one more than there is room for the one that was seen least lately goes.
+	// Over the limit, the least recently used label is evicted.
 	l = newLabels()
 	for label := range uint32(maxLabels) {
 		l.addRequest(packet(3, 1+label, ab))
 	}
-	l.addRequest(packet(3, 1, ab)) // seen again, which takes no room of others
+	l.addRequest(packet(3, 1, ab)) // seen again: no additional entry
 	for label := uint32(1); label <= 2; label++ {
 		_, ok = l.lookUpFlow(packet(3, label, key{}))
 		require.True(t, ok)

@@ -116,7 +116,7 @@ func (all *seriesPools) releaseSeries(id *uint32) {
 	all.all.release(id)
 }
 
-// A series is the state behind a [Series].
+// A series is the state of a [Series].
 type series struct {
 	pools        *seriesPools
 	bins, onset  bins // onset: from the first trouble on, up to its limit

@@ -11,8 +11,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The bins of a series sum up to what the flow counts, and the first mark of a
-// gap or repeat is where the trouble began.
+// The sum of a series' bins equals the counts of the flow, and the first mark of a gap or
+// retransmission is at Requests.FirstTrouble.
 func TestSeriesSums(t *testing.T) {
 	marks := map[MarkKind]int{}
 	for seed := range uint64(wiretest.Rounds(100)) {
@@ -48,7 +48,7 @@ func TestSeriesSums(t *testing.T) {
 				end = b.To
 			}
 			require.GreaterOrEqual(t, end, s.End.Sub(s.Start))
-			require.LessOrEqual(t, uint64(sum.Missing), f.PSN.Missing) // but the last ones, which nothing shows
+			require.LessOrEqual(t, uint64(sum.Missing), f.PSN.Missing) // except for the last ones
 
 			first, n, naks := uint64(0), uint64(0), uint32(0)
 			for _, m := range s.Marks {
@@ -100,7 +100,7 @@ func TestSeriesMarks(t *testing.T) {
 	require.Nil(t, s.Series(key))
 }
 
-// Repeats that follow one another are one mark; there is room for so many.
+// Consecutive retransmissions share a mark, and the number of marks is limited.
 func TestSeriesIsBounded(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
@@ -121,7 +121,7 @@ func TestSeriesIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(got.Bins), 2*seriesBins+1)
 }
 
-// Bins become wider as time goes on, whatever it does.
+// Bins become wider with time, even if it steps back.
 func TestSeriesTime(t *testing.T) {
 	s := newSeries()
 	for _, at := range []int64{0, 255_999, 256_000, -5, 1 << 62, -1 << 62, 1<<63 - 1, 5} {
@@ -135,7 +135,7 @@ func TestSeriesTime(t *testing.T) {
 	require.EqualValues(t, 8, sum.CE)
 }
 
-// The queues that Linux transit nodes named.
+// The queue depths of Linux transit nodes.
 func TestSeriesQueues(t *testing.T) {
 	table := New(Config{Series: true})
 	var d Decoder
@@ -156,8 +156,7 @@ func TestSeriesQueues(t *testing.T) {
 	require.Equal(t, 3, n)
 }
 
-// Memory grows with flows, not with packets; without Config.Series there is
-// none of it.
+// Memory grows with flows, not with packets; without Config.Series there are no series.
 func TestSeriesAllocations(t *testing.T) {
 	made := traffic.Generate(7, traffic.Options{Connections: 4})
 	packets := make([]Packet, len(made.Frames))
@@ -178,7 +177,7 @@ func TestSeriesAllocations(t *testing.T) {
 	require.Empty(t, table.serieses.all.blocks)
 }
 
-// A flow that is given up gives back its series.
+// An evicted flow releases its series.
 func TestSeriesEvicted(t *testing.T) {
 	made := traffic.Generate(3, traffic.Options{Connections: 40})
 	table := tableOf(made, Config{MaxFlows: 16, Series: true})
@@ -186,7 +185,7 @@ func TestSeriesEvicted(t *testing.T) {
 	require.LessOrEqual(t, table.serieses.all.n, uint32(17))
 }
 
-// What congested nodes and the receiver say of a flow has its time and frame.
+// Notifications of nodes and of the receiver are marked with time and frame.
 func TestSeriesNotices(t *testing.T) {
 	table := New(Config{Series: true})
 	var d Decoder

@@ -7,10 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Once a pair is known the map of queue pairs is shown what says something new: READs,
-// requests that are not in order, and answers that are about no request of this life. It is
-// spared what is in order, but for the first request and the first answer after the pair
-// became known. Before, it is shown all.
+// Once a pair is known, only packets with new information are passed to the map: READs, requests
+// out of order, and answers about no request of this life. The first request and the first answer
+// in order are passed as well. Before, all are passed.
 func TestShownToTheMap(t *testing.T) {
 	known := func() *script {
 		s := newScript(t).sendOnly(10, 11, 12).answerACK(10, 11, 12).sendOnly(13).answerACK(13)
@@ -20,7 +19,7 @@ func TestShownToTheMap(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		script *script
-		psn    uint32 // of the packet that was shown last
+		psn    uint32 // PSN of the packet passed last
 	}{
 		{"request of an unknown pair", newScript(t).sendOnly(10, 11), 11},
 		{"answer to an unknown pair", newScript(t).sendOnly(10).answerACK(10, 11), 11},

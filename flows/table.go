@@ -80,7 +80,7 @@ type Stats struct {
 	Others     uint64 // packets that are neither RoCEv2 nor a message of one of the drafts
 	Broken     uint64 // invalid RoCEv2 packets and messages
 	DroppedPFC uint64 // PFC frames dropped because of too many source addresses
-	// Truncated counts packets whose snapshot length was too short for some fields. Packets with a
+	// Truncated counts packets that lack required fields because of the snapshot length. Packets with a
 	// complete BTH are counted in their flows nevertheless. SnapLength is the snapshot length that
 	// all of them would have needed, in octets; 0 if none was truncated.
 	Truncated  uint64

@@ -15,7 +15,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// tableOf returns a table that has seen a capture.
+// tableOf returns a table with the packets of a capture.
 func tableOf(c *traffic.Capture, config Config) *Table {
 	table := New(config)
 	var d Decoder
@@ -27,7 +27,7 @@ func tableOf(c *traffic.Capture, config Config) *Table {
 	return table
 }
 
-// What the table says is what happened, in captures of all kinds.
+// The counts of a table agree with the generator, for captures of all kinds.
 func TestTraffic(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -87,7 +87,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 	}
 }
 
-// What a Packet held before counts for nothing.
+// The previous content of a Packet does not matter.
 func TestDecodeIntoUsedPacket(t *testing.T) {
 	k := keyOf(rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 5})
 	used := Packet{

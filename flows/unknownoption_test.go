@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A Fast CNP of a type that is not configured is no CNP: its DestQP is that of
-// the receiver, and another flow may have it here.
+// A Fast CNP with an option type that is not configured is not a CNP: its DestQP is that of the
+// receiver, and may belong to another flow here.
 func TestUnknownOption(t *testing.T) {
 	n := fastcnp.Notification{
 		Src: pe1, Dst: hostA, CNP: cnp.New(18, 0xFFFF), OptionType: 0x8E,

@@ -15,12 +15,12 @@ import (
 
 var start = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-// signOf is a sign that came so often within ten milliseconds.
+// signOf returns a sign with this count within ten milliseconds.
 func signOf(count uint64) flows.Sign {
 	return flows.Sign{Count: count, First: 1, Last: count, Since: start, Until: start.Add(10 * time.Millisecond)}
 }
 
-// flowOf is a flow from 10.0.0.src to 10.0.0.1.
+// flowOf returns a flow from 10.0.0.src to 10.0.0.1.
 func flowOf(src byte, dscp int, packets uint64) flows.Flow {
 	f := flows.Flow{FlowKey: rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{10, 0, 0, src}),
 		Dst: netip.AddrFrom4([4]byte{10, 0, 0, 1}), DestQP: 0x100 + uint32(src)}, Sequenced: true,
@@ -37,7 +37,7 @@ func withMarks(f flows.Flow) flows.Flow {
 	return f
 }
 
-// A receiver that sends CNPs to another sender has its ECN on.
+// A receiver that sends CNPs to another sender has ECN on, and is not named.
 func TestReceiverThatNotifiesOthersIsNotBlamed(t *testing.T) {
 	a, b := withMarks(flowOf(2, 26, 100)), withMarks(flowOf(3, 26, 100))
 	require.Equal(t, []string{"no CNP 10.0.0.1"}, causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{a, b}})))
@@ -47,7 +47,8 @@ func TestReceiverThatNotifiesOthersIsNotBlamed(t *testing.T) {
 	require.NotContains(t, all[0].Text, "ECN is off")
 }
 
-// One loss in a hundred thousand packets says nothing about a DSCP that two hundred packets had.
+// One loss in a hundred thousand packets is no evidence against a DSCP if the usual one has two
+// hundred packets.
 func TestFewLossesDoNotConvictADSCP(t *testing.T) {
 	of := func(packets, naks uint64) []string {
 		f := flowOf(4, 0, packets)
@@ -59,7 +60,8 @@ func TestFewLossesDoNotConvictADSCP(t *testing.T) {
 	require.Equal(t, []string{"loss"}, of(100_000, 1))
 }
 
-// Of two that pause each other nobody is blamed: who began may be before the capture.
+// If two addresses pause each other, neither is named: the first pause may be from before the
+// capture.
 func TestPausesOfSeveralConvictNobody(t *testing.T) {
 	link := func(last byte) flows.Link {
 		l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, last}}
@@ -73,7 +75,7 @@ func TestPausesOfSeveralConvictNobody(t *testing.T) {
 		causesOf(triage.Explain(&flows.Snapshot{Links: []flows.Link{link(1), link(2)}})))
 }
 
-// A capture that has each packet twice makes half of the notifications close.
+// In a capture that contains each packet twice, half of the notifications are close.
 func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
 	of := func(near uint64) []string {
 		f := flowOf(2, 26, 100)
@@ -86,7 +88,7 @@ func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
 	require.Equal(t, []string{"too many notifications 10.0.0.9"}, of(6))
 }
 
-// Where a trace names a queue, nobody is sent to look for one.
+// If a trace contains a queue, the next step names its node.
 func TestCongestionNamesTheDeepestQueue(t *testing.T) {
 	next := func(queues ...flows.QueueDepth) string {
 		var s flows.Snapshot
@@ -106,7 +108,8 @@ func TestCongestionNamesTheDeepestQueue(t *testing.T) {
 		Known: true}), "node 9 ")
 }
 
-// CNPs between the two hosts speak against "no CNP", also those of which nobody knows which flow they are about.
+// CNPs between the two hosts are counter-evidence against "no CNP", even if they could not be
+// matched.
 func TestUnpairedCNPsSpeakForTheReceiver(t *testing.T) {
 	a, b := withMarks(flowOf(2, 26, 100)), withMarks(flowOf(2, 26, 100))
 	b.DestQP++
@@ -118,7 +121,7 @@ func TestUnpairedCNPsSpeakForTheReceiver(t *testing.T) {
 	require.Equal(t, []string{"congestion"}, causesOf(triage.Explain(&s)))
 }
 
-// Of RNR NAKs behind which the capture has no repeat, none is said.
+// RNR NAKs without captured retransmissions give no number of retransmissions.
 func TestRNRWithoutRepeats(t *testing.T) {
 	f := flowOf(2, 26, 100)
 	f.RNRNAKs, *f.Evidence.Sign(flows.SignRNR) = 1, signOf(1)

@@ -15,7 +15,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// verdictsOf returns what is said of a capture in testdata.
+// verdictsOf returns the verdicts about a capture in testdata.
 func verdictsOf(t *testing.T, name string) []triage.Verdict {
 	t.Helper()
 	f := wiretest.Must(os.Open(wiretest.Path(t, name)))(t)
@@ -38,20 +38,20 @@ func verdictsOf(t *testing.T, name string) []triage.Verdict {
 	return triage.Explain(table.Snapshot())
 }
 
-// Captures in which nothing happened have no verdict.
+// Captures without a problem have no verdict.
 func TestCleanCaptures(t *testing.T) {
 	for _, name := range []string{
 		"rxe-perf4.pcap", "rxe-rping6.pcap", "rxe-vlan4.pcap", "rxe-ucmatose4.pcap", "rxe-udaddy6.pcap",
 		"real/atomic4.eth0.pcap.gz", "real/atomic4.eth1.pcap.gz", "real/nvme4.eth0.pcap.gz", "real/nvme4.eth1.pcap.gz",
 		"real/rping6.eth0.pcap.gz", "real/rping6.eth1.pcap.gz",
-		"real/write4-dup.eth0.pcap.gz", "real/write4-dup.eth1.pcap.gz", // copies, by the Identification
+		"real/write4-dup.eth0.pcap.gz", "real/write4-dup.eth1.pcap.gz", // copies, by their Identification
 		"real/sR4-redect-q4.eth0.pcap.gz", // before the queue that marks
 	} {
 		require.Empty(t, verdictsOf(t, name), name)
 	}
 }
 
-// What is said of real hosts is what was done to them: see testdata/real.
+// The verdicts about real hosts name the problem that was caused: see testdata/real.
 func TestRealCaptures(t *testing.T) {
 	const receiver = "10.2.0.1"
 	for _, c := range []struct {

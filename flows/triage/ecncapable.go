@@ -6,7 +6,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// findNotECNCapable finds senders whose packets cannot be marked, while others are marked.
+// findNotECNCapable finds senders of packets that cannot be marked, while others are marked.
 //
 // Evidence: all requests of a flow are Not-ECT, and at the same time other packets to its receiver
 // or from its sender had CE. Such a sender receives no CNPs, and switches drop its packets where

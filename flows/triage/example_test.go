@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/flows/triage"
 )
 
-// What is the matter in a capture, and where to look.
+// Print the findings in a capture, and the frames that show them.
 func ExampleExplain() {
 	f, err := os.Open("../../testdata/rxe-verbs6.pcap")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // has flows of both kinds.
 //
 // Counter-evidence: none needed for the links of the two hosts, which all the flows share. Flows
-// that cannot be marked, whose source port varies, or with another DSCP, which may use another
+// that cannot be marked, with varying source ports, or with another DSCP, which may use another
 // queue, do not count.
 func findOnePath(v *view) {
 	var hit, spared []*flows.Flow

@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// findOtherDSCP finds flows with losses whose DSCP differs from the usual one, which has no losses.
+// findOtherDSCP finds flows with losses and another DSCP than the usual one, which has no losses.
 //
 // Evidence: most flows to a receiver, at least two with at least 100 packets in all, have one DSCP
 // and no losses, while a flow with another DSCP has losses. The DSCP selects the lossless class.

@@ -44,7 +44,7 @@ func explainRecords(all []capture.Record) []triage.Verdict {
 	return triage.Explain(table.Snapshot())
 }
 
-// duplicateAll returns a capture that has each packet twice, as of a mirror of two ports.
+// duplicateAll returns a capture with each packet twice, as from a mirror of two ports.
 func duplicateAll(all []capture.Record) (out []capture.Record) {
 	for _, one := range all {
 		later := one
@@ -55,7 +55,7 @@ func duplicateAll(all []capture.Record) (out []capture.Record) {
 	return out
 }
 
-// selectSource returns what an address sent.
+// selectSource returns the packets from an address.
 func selectSource(all []capture.Record, addr string) (out []capture.Record) {
 	for _, one := range all {
 		if a, ok := netip.AddrFromSlice(one.Data[26:30]); ok && a.String() == addr {
@@ -72,9 +72,9 @@ func causesOf(all []triage.Verdict) (out []string) {
 	return out
 }
 
-// Of captures that lack something, or have too much, nothing is said that they do not show.
+// Captures with missing or duplicated packets give no unfounded verdicts.
 func TestPartialCaptures(t *testing.T) {
-	rnr := recordsOf(t, "s4-rnr.eth1") // nothing is lost
+	rnr := recordsOf(t, "s4-rnr.eth1") // nothing was lost
 	all := explainRecords(rnr[len(rnr)/2:])
 	require.Equal(t, []string{"receiver not ready 10.2.0.1"}, causesOf(all))
 
@@ -89,7 +89,7 @@ func TestPartialCaptures(t *testing.T) {
 	require.Contains(t, all[len(all)-1].Text, "the capture may contain packets twice")
 }
 
-// Sentences about losses say no number that is 0, and no loss that is not known.
+// Texts about losses contain no count of 0 and no unknown loss.
 func TestLossIsSaidAsKnown(t *testing.T) {
 	all := verdictsOf(t, "real/w4-uc-loss2.eth1.pcap.gz")
 	require.Len(t, all, 1)

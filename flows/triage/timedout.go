@@ -12,7 +12,7 @@ import (
 // come earlier.
 const minTimeout = 500 * time.Microsecond
 
-// findTimedOut finds senders whose retransmission timer expired.
+// findTimedOut finds senders with an expired retransmission timer.
 //
 // Evidence: retransmissions without a NAK, the first of them after a time without requests.
 //

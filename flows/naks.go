@@ -6,8 +6,8 @@ import "github.com/rocecn/rocecn/bth"
 // with one cause. It goes back to the PSN in a NAK or RNR NAK, or after a timeout to the lowest
 // unacknowledged PSN.
 
-// A refusal is an RNR NAK or a NAK with the code PSN sequence error.
-type refusal struct {
+// A nakRecord is an RNR NAK, or a NAK with the code PSN sequence error.
+type nakRecord struct {
 	from  uint32 // PSN in the NAK
 	low   uint32 // lowest PSN from there on that no answer covers
 	to    uint32 // end of the PSNs that it may explain: those sent before it came, or before the sender went back
@@ -18,16 +18,16 @@ type refusal struct {
 	used  bool   // it caused one that began with its PSN, or with a later one because packets were lost
 }
 
-// maxRefusals is the number of refusals remembered for each flow; the oldest one is overwritten.
-const maxRefusals = 8
+// maxNAKs is the number of NAKs remembered for each flow; the oldest one is overwritten.
+const maxNAKs = 8
 
-// refusals are the refusals of the current life, and the current run of retransmissions.
-type refusals struct {
-	all [maxRefusals]refusal
+// nakRecords are the NAKs of the current life, and the current run of retransmissions.
+type nakRecords struct {
+	all [maxNAKs]nakRecord
 
 	cause  RetransmissionCause // cause of the run
-	by     uint64              // order of the refusal that caused it; 0 for none
-	exact  bool                // the run began with the PSN of the refusal
+	by     uint64              // order of the NAK that caused it; 0 for none
+	exact  bool                // the run began with the PSN of the NAK
 	n      uint8               // requests in the run, counted up to maxBeyond+1
 	next   uint32              // end of the highest PSN in the run
 	back   uint32              // lowest PSN of the last gap in the run, while it may still be filled
@@ -39,15 +39,14 @@ type refusals struct {
 // fewer, the packets may be reordered.
 const maxBeyond = 3
 
-// addRefusal records a NAK with PSN from; the PSNs before sent had been sent. If an RNR NAK and a
-// NAK have the same PSN, the receiver was not ready: soft-RoCE sends the NAK for the packets after
-// it.
-func (h *history) addRefusal(from, sent uint32, rnr bool, order uint64) {
+// addNAK records a NAK with PSN from; the PSNs before sent had been sent. If an RNR NAK and a NAK
+// have the same PSN, the receiver was not ready: soft-RoCE sends the NAK for the packets after it.
+func (h *history) addNAK(from, sent uint32, rnr bool, order uint64) {
 	if bth.ComparePSN(sent, from) <= 0 {
 		return // nothing sent yet that it could be about
 	}
-	r, oldest := &h.refusals, 0
-	one := refusal{from: from, low: from, to: sent, done: from, order: order, rnr: rnr}
+	r, oldest := &h.naks, 0
+	one := nakRecord{from: from, low: from, to: sent, done: from, order: order, rnr: rnr}
 	for i := range r.all {
 		x := &r.all[i]
 		if x.from == from && x.order > r.began && x.rnr != one.rnr {
@@ -60,17 +59,17 @@ func (h *history) addRefusal(from, sent uint32, rnr bool, order uint64) {
 	r.all[oldest] = one
 }
 
-// coverRefusals records that all PSNs up to c were received. A refusal that the sender has not
+// coverNAKs records that all PSNs up to c were received. A NAK that the sender has not
 // acted on is kept, because it may still be on its way.
-func (h *history) coverRefusals(c uint32) {
-	for i := range h.refusals.all {
-		x := &h.refusals.all[i]
+func (h *history) coverNAKs(c uint32) {
+	for i := range h.naks.all {
+		x := &h.naks.all[i]
 		if x.order == 0 || bth.ComparePSN(c, x.low) < 0 {
 			continue
 		}
 		x.low = bth.AddPSN(c, 1)
 		if x.used && bth.ComparePSN(x.low, x.to) >= 0 {
-			*x = refusal{}
+			*x = nakRecord{}
 		}
 	}
 }
@@ -78,7 +77,7 @@ func (h *history) coverRefusals(c uint32) {
 // goBack records a retransmitted request with PSNs from p up to end, or a late one that fills a
 // hole, and returns its cause.
 func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) RetransmissionCause {
-	r := &h.refusals
+	r := &h.naks
 	switch {
 	case q.running && p == r.next:
 		r.next = end
@@ -123,14 +122,14 @@ func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Re
 }
 
 // countBeyond counts a request after a gap in the run.
-func (r *refusals) countBeyond() {
+func (r *nakRecords) countBeyond() {
 	if r.beyond > 0 {
 		r.beyond = (r.beyond + 1) % (maxBeyond + 1)
 	}
 }
 
-// beginRun begins a run with PSN p, caused by refusal x, or by a timeout if x is nil.
-func (r *refusals) beginRun(x *refusal, p uint32) {
+// beginRun begins a run with PSN p, caused by NAK x, or by a timeout if x is nil.
+func (r *nakRecords) beginRun(x *nakRecord, p uint32) {
 	r.cause, r.by, r.exact, r.n = CauseTimeout, 0, false, 0
 	if x == nil {
 		return
@@ -141,8 +140,8 @@ func (r *refusals) beginRun(x *refusal, p uint32) {
 	}
 }
 
-// findNamed returns the newest refusal with PSN p that the sender has not gone back for, or nil.
-func (r *refusals) findNamed(p uint32) (found *refusal) {
+// findNamed returns the newest NAK with PSN p that the sender has not gone back for, or nil.
+func (r *nakRecords) findNamed(p uint32) (found *nakRecord) {
 	for i := range r.all {
 		x := &r.all[i]
 		if x.order != 0 && x.from == p && !x.used && (found == nil || x.order > found.order) {
@@ -152,9 +151,9 @@ func (r *refusals) findNamed(p uint32) (found *refusal) {
 	return found
 }
 
-// findExplaining returns the newest refusal that may explain a retransmission of PSN p, or nil.
+// findExplaining returns the newest NAK that may explain a retransmission of PSN p, or nil.
 // Adapters with selective retransmission may begin after its PSN.
-func (r *refusals) findExplaining(p uint32) (found *refusal) {
+func (r *nakRecords) findExplaining(p uint32) (found *nakRecord) {
 	for i := range r.all {
 		x := &r.all[i]
 		switch {
