@@ -7,7 +7,7 @@ import (
 
 // growBuffer returns b with n more octets, and these octets alone. They are not
 // zeroed.
-func growBuffer(b []byte, n int) (whole, more []byte) {
+func growBuffer(b []byte, n int) (grown, added []byte) {
 	end := len(b)
 	b = slices.Grow(b, n)[:end+n]
 	return b, b[end:]

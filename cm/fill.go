@@ -24,9 +24,9 @@ var groupEnds = [...][]int{
 // SIDR_REP, 16 of a SIDR_REQ, 12 of a REJ or DREQ, 10 of an MRA, 8 of an RTU or DREP. With fewer octets Fill returns
 // the error of Decode. Each later group of fields, such as a path or the private data, is kept if it is complete and
 // is zero otherwise. Fill returns an error that matches rocecn.ErrOther if a is not [Attribute.IsKnown].
-func (a Attribute) Fill(b []byte) (whole [MessageSize]byte, err error) {
+func (a Attribute) Fill(b []byte) (message [MessageSize]byte, err error) {
 	if !a.IsKnown() {
-		return whole, errAttribute
+		return message, errAttribute
 	}
 	kept := 0
 	for _, end := range groupEnds[a] {
@@ -35,8 +35,8 @@ func (a Attribute) Fill(b []byte) (whole [MessageSize]byte, err error) {
 		}
 	}
 	if kept == 0 {
-		return whole, errsTruncated[a]
+		return message, errsTruncated[a]
 	}
-	copy(whole[:], b[:kept])
-	return whole, nil
+	copy(message[:], b[:kept])
+	return message, nil
 }

@@ -27,7 +27,7 @@ func newErrsTruncated() (errs [len(attributes)]error) {
 
 // growBuffer returns b with 232 more octets, and these octets alone. They are not
 // zeroed.
-func growBuffer(b []byte) (whole []byte, more *[MessageSize]byte) {
+func growBuffer(b []byte) (grown []byte, added *[MessageSize]byte) {
 	end := len(b)
 	b = slices.Grow(b, MessageSize)[:end+MessageSize]
 	return b, (*[MessageSize]byte)(b[end:])

@@ -422,12 +422,12 @@ func (c *Config) choose(congested *rocev2.Packet, own *ioam.Node) (choice, error
 		return noTrace, nil
 	}
 	var trace ioam.Trace
-	_, what := c.findTrace(congested, &trace)
-	if what != copied {
-		return what, nil
+	_, found := c.findTrace(congested, &trace)
+	if found != copied {
+		return found, nil
 	}
-	what, _, err := c.fitTrace(&trace, own)
-	return what, err
+	fit, _, err := c.fitTrace(&trace, own)
+	return fit, err
 }
 
 // optionOf returns the number of the option of a choice, 1 or 2.

@@ -12,7 +12,7 @@ import (
 
 func TestAppendFresh(t *testing.T) {
 	for _, c := range []struct {
-		what  string
+		name  string
 		trace Trace
 		words int
 		want  string
@@ -27,7 +27,7 @@ func TestAppendFresh(t *testing.T) {
 			"0000 0901 800000 00 00000000"},
 		{"snapshots only", Trace{Type: BitSnapshot}, 2, "0000 0002 000002 00 00000000 00000000"},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			wiretest.Encodes(t, wiretest.Hex(t, c.want),
 				func(b []byte) ([]byte, error) { return c.trace.AppendFresh(b, c.words) })
 		})
@@ -117,7 +117,7 @@ func TestAppendNode(t *testing.T) {
 // Fields of the trace that the node does not have are written as unavailable.
 func TestAddNodeThatLacksFields(t *testing.T) {
 	for _, c := range []struct {
-		what string
+		name string
 		typ  TraceType
 		node Node
 		want string
@@ -130,7 +130,7 @@ func TestAddNodeThatLacksFields(t *testing.T) {
 		{"everything missing", 0x7FFFFE, Node{typ: BitNode, nodeID: 1}, ones(24) + "00ffffff"},
 		{"wide", 0x00E000, Node{typ: BitWideNode, wideHopLimit: 9, wideNodeID: 1}, "0900000000000001" + ones(4)},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			want := wiretest.Hex(t, c.want)
 			trace := Trace{Type: c.typ}
 			b, err := trace.AppendFresh(nil, len(want)/4)
@@ -173,7 +173,7 @@ func TestAddNodeWithSnapshots(t *testing.T) {
 
 func TestAddNodeErrors(t *testing.T) {
 	for _, c := range []struct {
-		what   string
+		name   string
 		kind   OptType
 		octets string
 		node   Node
@@ -194,7 +194,7 @@ func TestAddNodeErrors(t *testing.T) {
 			errNoField},
 		{"no field, no space", OptTypePreallocated, "007b 0c00 800000 00", Node{}, errNoField},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
 			o := Option{Type: c.kind, Data: bytes.Clone(b)}
 			inPlace, inserted := c.err, c.err
@@ -211,7 +211,7 @@ func TestAddNodeErrors(t *testing.T) {
 			require.Equal(t, inserted, err)
 			require.False(t, added)
 			require.Equal(t, []byte{0xA5}, out)
-			require.Equal(t, b, o.Data, "%s: unchanged", c.what)
+			require.Equal(t, b, o.Data, "%s: unchanged", c.name)
 		})
 	}
 }

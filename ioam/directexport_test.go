@@ -10,7 +10,7 @@ import (
 
 func TestDirectExport(t *testing.T) {
 	for _, c := range []struct {
-		what   string
+		name   string
 		octets string
 		want   DirectExport
 	}{
@@ -28,7 +28,7 @@ func TestDirectExport(t *testing.T) {
 			DirectExport{Namespace: 0xFFFF, Flags: 0xFF, ExtensionFlags: 0xFF, Type: 0xFFFFFF, Reserved: 0xFF,
 				FlowID: 0x80, Sequence: 0x40, Extensions: [6]uint32{0x20, 0x10, 8, 4, 2, 1}}},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
 			var d DirectExport
 			require.NoError(t, d.Decode(Option{Type: OptTypeDirectExport, Data: b}))
@@ -39,7 +39,7 @@ func TestDirectExport(t *testing.T) {
 			})
 			require.Equal(t, errDirectExportLen, d.Decode(Option{Type: OptTypeDirectExport, Data: append(b, 0)}))
 			require.Equal(t, errNotDirectExport, d.Decode(Option{Type: OptTypeEdgeToEdge, Data: b}))
-			require.Equal(t, c.want, d, "%s: unchanged on error", c.what)
+			require.Equal(t, c.want, d, "%s: unchanged on error", c.name)
 		})
 	}
 	d := DirectExport{Type: 0x1000000}

@@ -10,7 +10,7 @@ import (
 
 func TestEdgeToEdge(t *testing.T) {
 	for _, c := range []struct {
-		what   string
+		name   string
 		octets string
 		want   EdgeToEdge
 	}{
@@ -30,7 +30,7 @@ func TestEdgeToEdge(t *testing.T) {
 		{"an undefined bit without one", "007b 4800 01020304",
 			EdgeToEdge{Namespace: 123, Type: 0x4800, Sequence32: 0x01020304, Rest: []byte{}}},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
 			o := Option{Type: OptTypeEdgeToEdge, Data: b}
 			var e EdgeToEdge
@@ -44,7 +44,7 @@ func TestEdgeToEdge(t *testing.T) {
 				o.Data = append(b, 0, 0, 0, 0)
 				require.Equal(t, errEdgeToEdgeLen, e.Decode(o))
 			}
-			require.Equal(t, c.want, e, "%s: unchanged on error", c.what)
+			require.Equal(t, c.want, e, "%s: unchanged on error", c.name)
 		})
 	}
 	require.Equal(t, "0x3000", (E2ESeconds | E2EFraction).String())

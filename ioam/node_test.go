@@ -65,7 +65,7 @@ func TestNodeID(t *testing.T) {
 
 func TestAvailableFields(t *testing.T) {
 	for _, c := range []struct {
-		what string
+		name string
 		typ  TraceType
 		node string
 		want TraceType
@@ -86,7 +86,7 @@ func TestAvailableFields(t *testing.T) {
 		{"data without a schema", BitSnapshot, "01ffffff 00000000", BitSnapshot},
 		{"queue depth known, the rest not", 0xF20001, ones(4) + "00000007", BitQueueDepth},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			var n Node
 			require.Empty(t, n.readFields(wiretest.Hex(t, c.node), c.typ))
 			require.Equal(t, c.want, n.availableFields())

@@ -10,7 +10,7 @@ import (
 
 func TestProofOfTransit(t *testing.T) {
 	for _, c := range []struct {
-		what   string
+		name   string
 		octets string
 		want   ProofOfTransit
 		fixed  int // minimum length in octets
@@ -21,7 +21,7 @@ func TestProofOfTransit(t *testing.T) {
 			ProofOfTransit{Namespace: 123, Type: 1, Flags: 0xFF, Data: []byte{1, 2, 3}}, 4},
 		{"another type, empty", "007b ff 00", ProofOfTransit{Namespace: 123, Type: 0xFF, Data: []byte{}}, 4},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
 			o := Option{Type: OptTypeProofOfTransit, Data: b}
 			var p ProofOfTransit
@@ -37,7 +37,7 @@ func TestProofOfTransit(t *testing.T) {
 				o.Data = append(b, 0)
 				require.Equal(t, errProofOfTransitLen, p.Decode(o))
 			}
-			require.Equal(t, c.want, p, "%s: unchanged on error", c.what)
+			require.Equal(t, c.want, p, "%s: unchanged on error", c.name)
 		})
 	}
 }

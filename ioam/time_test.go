@@ -45,7 +45,7 @@ func TestTimeFormats(t *testing.T) {
 func TestTimeOfANode(t *testing.T) {
 	both := BitSeconds | BitFraction
 	for _, c := range []struct {
-		what              string
+		name              string
 		typ               TraceType
 		seconds, fraction uint32
 		want              string // empty: none
@@ -57,7 +57,7 @@ func TestTimeOfANode(t *testing.T) {
 		{"no seconds", BitFraction, 100, 5, ""},
 		{"fraction out of range", both, 100, 1e6, ""},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			n := Node{typ: c.typ, seconds: c.seconds, fraction: c.fraction}
 			got, ok := n.Time(TimeFormatPOSIX)
 			require.Equal(t, c.want != "", ok)

@@ -30,7 +30,7 @@ var everyFieldNode = Node{
 
 func TestTrace(t *testing.T) {
 	for _, c := range []struct {
-		what   string
+		name   string
 		kind   OptType
 		octets string
 		want   Trace // without Data
@@ -88,7 +88,7 @@ func TestTrace(t *testing.T) {
 		{"no field and no node, but room", OptTypePreallocated, "007b 0001 000001 00  00000000",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 1}, 4, nil},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
 			var trace Trace
 			require.NoError(t, trace.Decode(Option{Type: c.kind, Data: b}))
@@ -114,7 +114,7 @@ func TestTrace(t *testing.T) {
 func TestTraceErrors(t *testing.T) {
 	nodes := strings.Repeat("3d0000d4 01910192", 3)
 	for _, c := range []struct {
-		what   string
+		name   string
 		kind   OptType
 		octets string
 		err    error
@@ -145,19 +145,19 @@ func TestTraceErrors(t *testing.T) {
 		{"snapshot of length 255", 1, "007b 0000 000002 00 00ffffff ff000001", errTruncatedSnapshot, wireerr.Truncated},
 		{"an octet behind the snapshots", 1, "007b 0000 000002 00 00ffffff 00", errTruncatedNode, wireerr.Truncated},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			trace := Trace{Namespace: 7, Data: []byte{1, 2, 3}}
 			err := trace.Decode(Option{Type: c.kind, Data: wiretest.Hex(t, c.octets)})
 			require.Equal(t, c.err, err)
 			require.ErrorIs(t, err, c.root)
-			require.Equal(t, Trace{Namespace: 7, Data: []byte{1, 2, 3}}, trace, "%s: unchanged", c.what)
+			require.Equal(t, Trace{Namespace: 7, Data: []byte{1, 2, 3}}, trace, "%s: unchanged", c.name)
 		})
 	}
 }
 
 func TestTraceAppendRejects(t *testing.T) {
 	for _, c := range []struct {
-		what  string
+		name  string
 		trace Trace
 		err   error
 	}{
@@ -168,7 +168,7 @@ func TestTraceAppendRejects(t *testing.T) {
 		{"half a node", Trace{Type: 0xC00000, Data: make([]byte, 4)}, errTruncatedNode},
 		{"a snapshot cut short", Trace{Type: BitSnapshot, Data: []byte{1, 0, 0, 0}}, errTruncatedSnapshot},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			b, err := c.trace.AppendBinary([]byte{0xA5})
 			require.Equal(t, c.err, err)
 			require.Equal(t, []byte{0xA5}, b)

@@ -14,7 +14,7 @@ import (
 func TestBuiltHeaders(t *testing.T) {
 	address := wiretest.Hex(t, "20010db800040000000000000000000e")
 	for _, c := range []struct {
-		what string
+		name string
 		add  func(w *Builder) error
 		want string
 	}{
@@ -40,7 +40,7 @@ func TestBuiltHeaders(t *testing.T) {
 			return err
 		}, "11 01 01 00 1e 06 616263000000 01 02 0000"},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			wiretest.Encodes(t, wiretest.Hex(t, c.want), func(b []byte) ([]byte, error) {
 				w := Begin(b, 17)
 				err := c.add(&w)
@@ -101,7 +101,7 @@ func TestBuilderRejects(t *testing.T) {
 		return w
 	}
 	for _, c := range []struct {
-		what string
+		name string
 		w    Builder
 		typ  Type
 		x, y int
@@ -121,12 +121,12 @@ func TestBuilderRejects(t *testing.T) {
 		{"4n+4", Begin(nil, 17), 0x1E, 4, 4, 1, errAlignment},
 		{"4n-1", Begin(nil, 17), 0x1E, 4, -1, 1, errAlignment},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			w := c.w
 			before := len(w.b)
 			require.Equal(t, c.err, w.Add(c.typ, c.x, c.y, make([]byte, c.n)))
 			if c.err != nil {
-				require.Len(t, w.b, before, "%s: nothing is added", c.what)
+				require.Len(t, w.b, before, "%s: nothing is added", c.name)
 				data, err := w.Reserve(c.typ, c.x, c.y, c.n)
 				require.Equal(t, c.err, err)
 				require.Nil(t, data)

@@ -12,7 +12,7 @@ import (
 func TestLimits(t *testing.T) {
 	option := "1e 00 "
 	for _, c := range []struct {
-		what    string
+		name    string
 		options string
 		limits  Limits
 		err     error
@@ -31,7 +31,7 @@ func TestLimits(t *testing.T) {
 		{"broken option", "1e 01", Limits{}, ErrOverrun},
 		{"no options at all", "", Limits{}, nil},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			h := Header{Options: wiretest.Hex(t, c.options)}
 			require.Equal(t, c.err, c.limits.Check(&h))
 		})

@@ -354,7 +354,7 @@ func (c *subTLVCodes) appendKept(
 	return endTLV(b, start), nil
 }
 
-// appendTLV appends a TLV whose value is a multiple of 4 octets.
+// appendTLV appends a TLV with a value that is a multiple of 4 octets.
 func appendTLV(b []byte, typ uint16, value []byte) []byte {
 	start := len(b)
 	return endTLV(append(beginTLV(b, typ), value...), start)

@@ -220,8 +220,8 @@ func testTransit(t *testing.T, home *wiretest.Host) {
 	require.Len(t, propagated, 4+16+4+16)
 }
 
-// ExaBGP originates the attribute as octets of its configuration, and prints
-// what it receives.
+// ExaBGP originates the attribute, given as octets in its configuration, and prints the
+// received one.
 func TestExaBGP(t *testing.T) {
 	exabgp := wiretest.Tool(t, "exabgp")
 	home, exa := wiretest.Home(t), wiretest.NewHost(t, "exa")
