@@ -184,7 +184,7 @@ func TestPlacement(t *testing.T) {
 	}{
 		{name: "option 1 first", options: one, number: 1, offset: 42},
 		{name: "option 1 off its alignment", options: join([]byte{0}, one), number: 1, offset: 43},
-		{name: "option 1 behind another", options: join(other, one), number: 1, offset: 46},
+		{name: "option 1 after another", options: join(other, one), number: 1, offset: 46},
 		{name: "option 2 first", options: two, number: 2, offset: 42},
 		{name: "option 2 before another", options: join([]byte{1, 0}, two, other), number: 2, offset: 44},
 		{name: "apart: option 1", options: one, points: apart, number: 1, offset: 42},
@@ -192,7 +192,7 @@ func TestPlacement(t *testing.T) {
 
 		{name: "no option", options: other, err: ErrNotFastCNP},
 		{name: "another type", options: asType(0x9D, one), err: ErrNotFastCNP},
-		{name: "broken before it", options: join([]byte{0x1E, 200}, one), err: errOverrun},
+		{name: "an invalid option before it", options: join([]byte{0x1E, 200}, one), err: errOverrun},
 		{name: "itself beyond the header", options: join([]byte{0x9E, 0x56}, one[2:]), err: errOverrun},
 		{name: "apart: option 1 as option 2", options: asType(0x9F, one), points: apart, err: errOption2Len},
 		{name: "apart: option 2 as option 1", options: two, points: apart, err: errOption1Len},
@@ -202,7 +202,7 @@ func TestPlacement(t *testing.T) {
 		{name: "25 octets", options: withLen(25), err: errOptionLen},
 		{name: "two options 1", options: join(one, one), err: errSecond},
 		{name: "options 1 and 2", options: join(one, two), err: errSecond},
-		{name: "broken behind it", options: join(one, []byte{0x1E, 200}), err: errOverrun},
+		{name: "an invalid option after it", options: join(one, []byte{0x1E, 200}), err: errOverrun},
 		{name: "IOAM proof of transit", options: bad(3, 2), err: errNotTrace},
 		{name: "IOAM direct export", options: bad(3, 4), err: errNotTrace},
 		{name: "NodeLen 2", options: bad(6, 2<<3), err: wireerr.Malformed},
@@ -285,7 +285,7 @@ func TestHeaders(t *testing.T) {
 		err  error
 	}{
 		{"in Hop-by-Hop", 0, one, ErrNotFastCNP},
-		{"behind Hop-by-Hop", 0, append([]byte{60, 0, 1, 4, 0, 0, 0, 0}, one...), nil},
+		{"after Hop-by-Hop", 0, append([]byte{60, 0, 1, 4, 0, 0, 0, 0}, one...), nil},
 		{"in the second header", 60, append([]byte{60, 0, 1, 4, 0, 0, 0, 0}, one...), nil},
 		{"in both headers", 60, append(next(60, one), one...), errSecond},
 	} {
@@ -392,10 +392,10 @@ func TestWhichTrace(t *testing.T) {
 		cfg       Config
 		namespace uint16 // 0: none, option 1
 	}{
-		{"first that parses", Config{}, 7},
+		{"first that decodes", Config{}, 7},
 		{"by namespace", Config{ByNamespace: true, Namespace: 8}, 8},
 		{"namespace that is not there", Config{ByNamespace: true, Namespace: 9}, 0},
-		{"broken trace of the namespace", Config{ByNamespace: true, Namespace: 6}, 0},
+		{"invalid trace of the namespace", Config{ByNamespace: true, Namespace: 6}, 0},
 		{"outer", Config{OuterTrace: true}, 9},
 		{"outer, by namespace", Config{OuterTrace: true, ByNamespace: true, Namespace: 7}, 0},
 	} {
@@ -450,9 +450,9 @@ func TestChoice(t *testing.T) {
 		want    choice
 	}{
 		{"none", nil, ioam.IPv6MayChange, noTrace},
-		{"direct export alone", [][]byte{{0x11, 0, 4, 0, 5, 0, 0, 0x80, 0, 0, 0}}, ioam.IPv6MayChange, noTrace},
+		{"only direct export", [][]byte{{0x11, 0, 4, 0, 5, 0, 0, 0x80, 0, 0, 0}}, ioam.IPv6MayChange, noTrace},
 		{"broken", [][]byte{broken}, ioam.IPv6MayChange, invalidTrace},
-		{"broken before a good one", [][]byte{broken, trace(7, 1, 1)}, ioam.IPv6MayChange, copied},
+		{"an invalid trace before a valid one", [][]byte{broken, trace(7, 1, 1)}, ioam.IPv6MayChange, copied},
 		{"in an option that may not change", [][]byte{trace(7, 1, 1)}, ioam.IPv6NoChange, copied},
 		{"too long", [][]byte{trace(1, 61, 61)}, ioam.IPv6MayChange, traceTooLong},
 	} {
@@ -513,7 +513,7 @@ func TestOwnRecord(t *testing.T) {
 			wiretest.NoAllocs(t, c.name, func() { _, _ = cfg.choose(data, own) })
 			out, sent, err := AppendFor([]byte{1}, data, loopback, own, cfg)
 			require.ErrorIs(t, err, c.err)
-			require.Equal(t, before, data.IP, "the congested packet is left alone")
+			require.Equal(t, before, data.IP, "the congested packet is unchanged")
 			buf := make([]byte, 0, max(1, len(out)-1))
 			wiretest.NoAllocs(t, c.name, func() { _, _, _ = AppendFor(buf, data, loopback, own, cfg) })
 			if err != nil {

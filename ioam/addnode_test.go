@@ -22,7 +22,7 @@ func TestAppendFresh(t *testing.T) {
 		{"incremental", Trace{OptType: OptTypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
 		{"the most", Trace{OptType: OptTypeIncremental, Namespace: 123, Type: 0xC00000}, 127, "007b 107f c00000 00"},
 		{"no room", Trace{Namespace: 123, Type: 0xC00000}, 0, "007b 1000 c00000 00"},
-		{"active, and what is left of an old trace",
+		{"active, and the data of an old trace is ignored",
 			Trace{Type: 0x800000, Active: true, RemainingLen: 99, Data: []byte{1}}, 1,
 			"0000 0901 800000 00 00000000"},
 		{"snapshots only", Trace{Type: BitSnapshot}, 2, "0000 0002 000002 00 00000000 00000000"},
@@ -126,7 +126,7 @@ func TestAddNodeThatLacksFields(t *testing.T) {
 			"09000001 00020003 ffffffff"},
 		{"values without their bit do not count", 0x820000, Node{typ: BitNode, nodeID: 1, queueDepth: 7},
 			"00000001 ffffffff"},
-		{"fields that nobody asks for", BitQueueDepth, everyFieldNode, "00000007"},
+		{"fields that the trace does not have", BitQueueDepth, everyFieldNode, "00000007"},
 		{"everything missing", 0x7FFFFE, Node{typ: BitNode, nodeID: 1}, ones(24) + "00ffffff"},
 		{"wide", 0x00E000, Node{typ: BitWideNode, wideHopLimit: 9, wideNodeID: 1}, "0900000000000001" + ones(4)},
 	} {

@@ -51,7 +51,7 @@ func TestTimeOfANode(t *testing.T) {
 		want              string // empty: none
 	}{
 		{"seconds and fraction", both, 100, 5, "1970-01-01T00:01:40.000005Z"},
-		{"seconds alone", BitSeconds, 100, 5, "1970-01-01T00:01:40Z"},
+		{"only seconds", BitSeconds, 100, 5, "1970-01-01T00:01:40Z"},
 		{"fraction unavailable", both, 100, noValue, "1970-01-01T00:01:40Z"},
 		{"seconds unavailable", both, noValue, 5, ""},
 		{"no seconds", BitFraction, 100, 5, ""},

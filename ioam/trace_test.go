@@ -78,7 +78,7 @@ func TestTrace(t *testing.T) {
 				{typ: 2, snapshot: Snapshot{SchemaID: 777, Data: []byte("abcd")}},
 				{typ: 2, snapshot: Snapshot{SchemaID: 1, Data: []byte("abcdefgh")}},
 			}},
-		{"snapshots behind fields, incremental",
+		{"snapshots after fields, incremental",
 			OptTypeIncremental, "007b 0800 800002 00  3d0000d4 01000001 61626364  3e0000c3 00ffffff",
 			Trace{OptType: OptTypeIncremental, Namespace: 123, Type: 0x800002}, 0,
 			[]Node{
@@ -131,19 +131,19 @@ func TestTraceErrors(t *testing.T) {
 		{"NodeLen that counts bit 22", 0, "007b 0800 000002 00 00ffffff", errNodeLen, wireerr.Malformed},
 		{"NodeLen that counts bit 23", 0, "007b 0800 000001 00", errNodeLen, wireerr.Malformed},
 		{"data without a field", 0, "007b 0000 000000 00 00000000", errNoNode, wireerr.Malformed},
-		{"data with bit 23 alone", 1, "007b 0000 000001 00 00000000", errNoNode, wireerr.Malformed},
+		{"data with only bit 23", 1, "007b 0000 000001 00 00000000", errNoNode, wireerr.Malformed},
 		{"RemainingLen beyond the space", 0, "007b 1007 c00000 00" + nodes, errRemainingLen, wireerr.Malformed},
 		{"RemainingLen 127 and no space", 0, "007b 107f c00000 00", errRemainingLen, wireerr.Malformed},
 		{"half a node", 0, "007b 1000 c00000 00 3d0000d4", errTruncatedNode, wireerr.Truncated},
 		{"a node and a half", 1, "007b 1000 c00000 00 3d0000d4 01910192 3e0000c3", errTruncatedNode, wireerr.Truncated},
 		{"half a word more", 0, "007b 1000 c00000 00" + nodes + "0000", errTruncatedNode, wireerr.Truncated},
-		{"half a node behind free space", 0, "007b 1001 c00000 00 00000000 3d0000d4", errTruncatedNode,
+		{"half a node after free space", 0, "007b 1001 c00000 00 00000000 3d0000d4", errTruncatedNode,
 			wireerr.Truncated},
 		{"a node without its snapshot", 0, "007b 0800 800002 00 3d0000d4", errTruncatedNode, wireerr.Truncated},
 		{"snapshot longer than the rest", 0, "007b 0800 800002 00 3d0000d4 02000001 61626364", errTruncatedSnapshot,
 			wireerr.Truncated},
 		{"snapshot of length 255", 1, "007b 0000 000002 00 00ffffff ff000001", errTruncatedSnapshot, wireerr.Truncated},
-		{"an octet behind the snapshots", 1, "007b 0000 000002 00 00ffffff 00", errTruncatedNode, wireerr.Truncated},
+		{"an octet after the snapshots", 1, "007b 0000 000002 00 00ffffff 00", errTruncatedNode, wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			trace := Trace{Namespace: 7, Data: []byte{1, 2, 3}}

@@ -60,7 +60,7 @@ func TestOptionThatOverrunsItsHeader(t *testing.T) {
 	} {
 		var h Header
 		_, err := h.Decode(wiretest.Hex(t, c.header+"ffff"))
-		require.NoError(t, err, "%s: decoding checks the header's own length alone", c.header)
+		require.NoError(t, err, "%s: decoding checks only the length of the header", c.header)
 		options, err := list(&h)
 		require.Equal(t, ErrOverrun, err, c.header)
 		require.Equal(t, c.options, options, c.header)

@@ -58,7 +58,7 @@ func TestSnapLengthByHand(t *testing.T) {
 	}{
 		{"IPv6 cut in its header", roce(t, hdr(0x0A), nil, make([]byte, 64)), 30, 48 + 52},
 		{"IPv6 cut before UDP", roce(t, hdr(0x0A), nil, make([]byte, 64)), 40, 48 + 52},
-		{"WRITE Only, cut behind UDP", roce(t, hdr(0x0A), nil, make([]byte, 64)), 48, 48 + 52},
+		{"WRITE Only, truncated after UDP", roce(t, hdr(0x0A), nil, make([]byte, 64)), 48, 48 + 52},
 		{"WRITE Only, cut in the BTH", roce(t, hdr(0x0A), nil, make([]byte, 64)), 49, 48 + 12 + 16},
 		{"WRITE Only, headers whole", roce(t, hdr(0x0A), nil, make([]byte, 64)), 76, 0},
 		{"PPFC", roce(t, pause(), nil, make([]byte, 24)), 60, 48 + 36},
@@ -72,7 +72,7 @@ func TestSnapLengthByHand(t *testing.T) {
 			o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
 			require.Equal(t, c.want, snapLength(c.octets[:c.there], o))
 			require.Zero(t, snapLength(c.octets[:c.there], rocev2.DecodeOptions{Link: rocev2.LinkIP}),
-				"not said to be cut")
+				"not truncated")
 		})
 	}
 }

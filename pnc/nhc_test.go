@@ -50,7 +50,7 @@ func TestReadNHC(t *testing.T) {
 		{"no next hop given", header4 + "1092 0004 c6336402", "", ""},
 		{"no next hop in the header", "0001 01 00 1092 0004 c6336402", "", ""},
 		{"next hop of a strange length", "0001 01 05 c633640700 1092 0004 c6336402", "198.51.100.7", ""},
-		{"link-local next hop alone", "0002 01 10 fe800000000000000000000000000001 1092 0004 c6336402", "fe80::1", ""},
+		{"only a link-local next hop", "0002 01 10 fe800000000000000000000000000001 1092 0004 c6336402", "fe80::1", ""},
 		{"another code", header4 + "1093 0004 c6336402", "198.51.100.7", ""},
 		{"no characteristic", header4, "198.51.100.7", ""},
 		{"nothing but a header without next hop", "0001 01 00", "198.51.100.7", ""},
