@@ -30,7 +30,7 @@ type frontier struct {
 	sides  [2]side
 }
 
-// A side is a host and the two ends of its cable.
+// A side is a host with the two ends of its cable.
 type side struct {
 	host         *host
 	end, router  *tap
@@ -59,8 +59,7 @@ func newFrontier(t *testing.T) *frontier {
 	return f
 }
 
-// Packets carry a number where no router changes it: in the flow label or the
-// IPv4 identification.
+// Packets carry a number in a field that no router changes: the flow label or the IPv4 identification.
 const lastPacket = 0xFFFF
 
 func numberOf(ip []byte) int {
@@ -70,8 +69,8 @@ func numberOf(ip []byte) int {
 	return int(binary.BigEndian.Uint32(ip) & 0xFFFFF)
 }
 
-// isSame says whether a packet that arrived is the one that was sent: all but
-// hop limit and checksum, and octets behind its end.
+// isSame reports whether two packets are equal except for hop limit, checksum and octets after the end of the
+// packet.
 func isSame(got, sent []byte) bool {
 	if len(got) < 20 || len(sent) < len(got) || got[0] != sent[0] {
 		return false
@@ -82,8 +81,8 @@ func isSame(got, sent []byte) bool {
 	return string(got[:7]) == string(sent[:7]) && string(got[8:]) == string(sent[8:len(got)])
 }
 
-// address makes of a packet one from one side to the other that a router can
-// forward, whatever else is wrong with it.
+// address turns a packet into one that a router can forward from one side to the other, and leaves other errors in
+// it.
 func address(ip []byte, number int, from, to *side) {
 	if ip[0]>>4 == 4 {
 		ip[8] = 64
@@ -100,7 +99,7 @@ func address(ip []byte, number int, from, to *side) {
 	copy(ip[24:], to.addr6.AsSlice())
 }
 
-// checksum is that of an IPv4 header.
+// checksum returns the checksum of an IPv4 header.
 func checksum(header []byte) uint16 {
 	var sum uint32
 	for ; len(header) >= 2; header = header[2:] {
@@ -112,8 +111,7 @@ func checksum(header []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// cross sends packets from one side to the other and returns the numbers of
-// those that arrive.
+// cross sends packets from one side to the other, and returns the numbers of those that arrive.
 func (f *frontier) cross(t *testing.T, from, to *side, packets [][]byte) map[int]bool {
 	t.Helper()
 	arrived := map[int]bool{}
@@ -122,7 +120,7 @@ func (f *frontier) cross(t *testing.T, from, to *side, packets [][]byte) map[int
 	last[43], last[45] = 9, 8 // to port 9, eight octets
 	last[0] = 6 << 4
 	address(last, lastPacket, from, to)
-	for batch := range slices.Chunk(packets, 50) { // as many as a socket's buffer holds
+	for batch := range slices.Chunk(packets, 50) { // the capacity of a socket's buffer
 		for _, p := range append(slices.Clone(batch), last) {
 			from.end.sendIP(t, from.router, p)
 		}
@@ -144,7 +142,7 @@ func (f *frontier) cross(t *testing.T, from, to *side, packets [][]byte) map[int
 
 const protoUDP = 17
 
-// crossings returns packets at random from one side to the other.
+// crossings returns random packets from one side to the other.
 func crossings(from, to *side, n int) (packets [][]byte) {
 	random := wiretest.NewFrames(uint64(n))
 	for number := range n {
@@ -159,9 +157,9 @@ func crossings(from, to *side, n int) (packets [][]byte) {
 	return packets
 }
 
-// plain says of a packet whether the rules promise to be equal to Match for
-// it: no tunnel, no fragment, at most four extension headers, all of it there; and
-// whether it is a CNP with a Destination Options header, which they always drop.
+// plain reports whether the rules must agree with Match about a packet: it is complete, has no tunnel and no
+// fragment, and at most four extension headers. It also reports whether the packet is a CNP with a Destination
+// Options header, which the rules always drop.
 func plain(ip []byte) (plain, optionsCNP bool) {
 	if ip = framed(ip).Outer().IP(); ip == nil {
 		return false, false
@@ -193,9 +191,8 @@ func tunnels(protocol uint8, rest []byte) bool {
 	return slices.Contains([]uint8{4, 41, 47, 137, 143}, protocol)
 }
 
-// No message crosses a router with the rules, in neither direction: of packets
-// at random, those that cross are those that crossed without the rules and that
-// Match lets pass.
+// No message crosses a router with the rules, in either direction. Random packets cross if they crossed without
+// the rules and Match passes them.
 func TestLinuxBorder(t *testing.T) {
 	requireRules(t)
 	f := newFrontier(t)
@@ -239,7 +236,7 @@ func TestLinuxBorder(t *testing.T) {
 	}
 }
 
-// requireRules requires the tools that the rules are for.
+// requireRules requires the tools that load the rules.
 func requireRules(t *testing.T) {
 	t.Helper()
 	for _, tool := range []string{"nft", "iptables", "ip6tables", "tc"} {
@@ -247,22 +244,21 @@ func requireRules(t *testing.T) {
 	}
 }
 
-// rules are what a border that is configured in one way has on a router.
+// rules are the commands that install one kind of border rules on a router.
 type rules struct {
 	name       string
-	load, undo string // commands of a shell
-	exact      bool   // equal to Match for CNPs with other options as well
+	load, undo string // shell commands
+	exact      bool   // agrees with Match for CNPs with other options as well
 }
 
-// rulesOf returns the rules of a border for everything that takes some.
+// rulesOf returns the rules of a border for all tools.
 func rulesOf(t *testing.T, b *filter.Border) []rules {
 	return []rules{
 		{"nftables", "nft -f - <<'end'\n" + b.NFT("rocecn") + "end\n", "nft delete table inet rocecn", false},
 		{"ip6tables", b.IP6Tables("FORWARD"), "for c in iptables ip6tables; do $c -F; $c -X; done",
 			false},
-		// This kernel has no action drop: what is selected goes to a device that
-		// nobody listens at.
-		{"tc", `ip link add sink type veth peer name nobody
+		// This kernel has no action drop: selected packets go to a device without a listener.
+		{"tc", `ip link add sink type veth peer name sinkpeer
 			for d in outside inside; do
 				tc qdisc add dev $d ingress
 				tc filter add dev $d ingress bpf bytecode-file ` + bytecodeFile(t, b) +
@@ -272,8 +268,7 @@ func rulesOf(t *testing.T, b *filter.Border) []rules {
 	}
 }
 
-// bytecodeFile writes the program of a border for tc and returns the name of
-// the file.
+// bytecodeFile writes the program of a border for tc, and returns the name of the file.
 func bytecodeFile(t *testing.T, b *filter.Border) string {
 	t.Helper()
 	program := wiretest.Must(b.Program(rocev2.LinkEthernet))(t)
@@ -282,8 +277,7 @@ func bytecodeFile(t *testing.T, b *filter.Border) string {
 	return file
 }
 
-// RoCEv2 data and the CNPs of the inside cross, messages do not: those of the
-// capture, as they are.
+// RoCEv2 data and CNPs of the inside cross, and messages of the capture do not.
 func TestLinuxBorderLetsDataCross(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	f := newFrontier(t)
@@ -296,7 +290,7 @@ func TestLinuxBorderLetsDataCross(t *testing.T) {
 	}
 	f.border.Run(t, (&filter.Border{}).NFT("rocecn"), "nft", "-f", "-")
 	arrived := slices.Sorted(maps.Keys(f.cross(t, outside, inside, packets)))
-	// Data, acknowledgement, CNPs, PPFC, other UDP, and the broken ones of these.
+	// Data, acknowledgement, CNPs, PPFC, other UDP, and invalid ones of these.
 	require.Equal(t, []int{1, 2, 3, 4, 9, 10, 11, 12, 17, 18, 19, 20, 22}, arrived)
 	for i := range packets {
 		address(packets[i], i+1, inside, outside)
@@ -304,13 +298,13 @@ func TestLinuxBorderLetsDataCross(t *testing.T) {
 	require.Equal(t, arrived, slices.Sorted(maps.Keys(f.cross(t, inside, outside, packets))))
 }
 
-// The capture filters are attached to a device, as tcpdump attaches them.
+// The capture filters are attached to a device as tcpdump attaches them.
 func TestLinuxCaptures(t *testing.T) {
 	f := newFrontier(t)
 	outside := &f.sides[0]
 	for _, c := range []filter.Capture{{}, {Selection: filter.Notifications}, {Selection: filter.QueuePair, DestQP: 17},
 		{Selection: filter.Ours}} {
-		c.FCNPort, c.ProxyPort = fcn.ExperimentalPort, proxymsg.ExperimentalPort // those of wiretest.Frames
+		c.FCNPort, c.ProxyPort = fcn.ExperimentalPort, proxymsg.ExperimentalPort // the ports of wiretest.Frames
 		program := wiretest.Must(c.Program(rocev2.LinkEthernet))(t)
 		instructions, ok := bpf.Disassemble(program)
 		require.True(t, ok)
@@ -344,7 +338,7 @@ func TestLinuxCaptures(t *testing.T) {
 	}
 }
 
-// framed returns an IP packet as a frame.
+// framed returns the frame of an IP packet.
 func framed(ip []byte) *rocev2.Frame {
 	var f rocev2.Frame
 	f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})

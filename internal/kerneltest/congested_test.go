@@ -26,21 +26,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A bottleneck is a node that forwards between two devices in user space. The
-// one towards the receiver is slow, and what waits there is the congestion that
-// the node's agent answers. No qdisc of these kernels marks CE: the node does.
+// A bottleneck is a node that forwards between two devices in user space. The device towards the receiver is slow,
+// and the node's agent answers packets when its queue is long. No qdisc of these kernels marks CE, so the node
+// does.
 //
 //	sender ── in  node  out ── receiver
 //	                    TBF
 type bottleneck struct {
 	sender, node, receiver *host
 	start, in, out, end    *tap
-	queue                  level.Thresholds // of the octets that wait
+	queue                  level.Thresholds // of the octets in the queue
 	level                  uint8
-	now                    time.Time // no clock: a millisecond a packet
+	now                    time.Time // a millisecond per packet
 
 	agent *congested.Role
-	pairs *qpmap.Map // what the hosts know of their own traffic
+	pairs *qpmap.Map // the hosts' knowledge of their own traffic
 	send  *sender.Role
 	recv  *receiver.Role
 
@@ -82,17 +82,18 @@ func newBottleneck(t *testing.T, cfg congested.Config) *bottleneck {
 	return r
 }
 
-// notLearning keeps what the hosts know as it is.
+// notLearning keeps a node from learning pairs.
 type notLearning struct{ node.Pairs }
 
-// frameOf decodes a frame of Ethernet.
+// frameOf decodes an Ethernet frame.
 func frameOf(octets []byte) *rocev2.Frame {
 	f := new(rocev2.Frame)
 	f.Decode(octets, rocev2.DecodeOptions{})
 	return f
 }
 
-// rejected gives the node's agent an ICMPv6 message, as netio.ListenICMPv6 does, and returns why it is not believed.
+// rejected passes an ICMPv6 message to the node's agent, as netio.ListenICMPv6 does, and returns the reason why it
+// is not accepted.
 func (r *bottleneck) rejected(from netip.Addr, octets []byte) node.Reason {
 	ip := binary.BigEndian.AppendUint32([]byte{0x60, 0, 0, 0}, uint32(len(octets))<<16|58<<8|64)
 	ip = append(append(append(ip, from.AsSlice()...), switchAddr.AsSlice()...), octets...)
@@ -109,15 +110,15 @@ func (r *bottleneck) shape(t *testing.T, verb, qdisc string) {
 	require.NoError(t, err)
 }
 
-// flow is the one that is replayed: that of the rxe capture with the largest
-// packets. Its queue pair is another than the sender's own, 0x11.
+// flow is the replayed flow: the one with the largest packets in the rxe capture. Its queue pair differs from the
+// sender's own, 0x11.
 var (
 	flow     = rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 0x77}
 	senderQP = uint32(0x11)
 )
 
-// traffic returns the flow's data packets out of a capture of soft-RoCE, between
-// other addresses. Both hosts learn from it and from its answers.
+// traffic returns the data packets of the flow from a capture of soft-RoCE, with other addresses. Both hosts learn
+// from them and from the answers.
 func (r *bottleneck) traffic(t *testing.T) (data []rocev2.Packet) {
 	t.Helper()
 	requester := netip.MustParseAddr("fd77::2")
@@ -140,16 +141,15 @@ func (r *bottleneck) traffic(t *testing.T) (data []rocev2.Packet) {
 	return data
 }
 
-// replay sends the packets through the node. What it sends to the sender gets
-// there, and so does what answered is called for: with what came back, if
-// anything did.
+// replay sends the packets through the node. The node's notifications reach the sender. answered is called for
+// each packet, with the notification if there was one.
 func (r *bottleneck) replay(t *testing.T, data []rocev2.Packet, notified func(frame []byte)) {
 	t.Helper()
 	for i := range data {
 		r.now = r.now.Add(time.Millisecond)
 		r.start.sendIP(t, r.in, whole(t, &data[i]))
 		frame := r.in.receive(t, "data packet", isPacket(&data[i]))
-		if i == len(data)-1 { // the last one finds the way free, and pushes the others
+		if i == len(data)-1 { // the last packet finds an empty queue, and pushes the others
 			require.NotZero(t, r.node.backlog(t, "out"))
 			r.shape(t, "change", fast)
 		}
@@ -157,7 +157,7 @@ func (r *bottleneck) replay(t *testing.T, data []rocev2.Packet, notified func(fr
 	}
 }
 
-// forward is what the node does with a packet.
+// forward handles a packet as the node does.
 func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []byte)) {
 	t.Helper()
 	ip := frame[14:]
@@ -178,10 +178,8 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 	r.out.sendIP(t, r.end, ip)
 }
 
-// arrive counts the ECN fields of the packets as they come out at the end, and
-// sends the CNPs that the receiver answers with back to the sender. Their order
-// may be another: any CPU may take frames out of a qdisc, and hands them to the
-// other end itself.
+// arrive counts the ECN fields of the packets that arrive, and sends the receiver's CNPs back to the sender.
+// Packets may arrive out of order: any CPU may take frames out of a qdisc, and delivers them itself.
 func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(frame []byte)) (ecn map[rocev2.ECN]int) {
 	t.Helper()
 	ecn = map[rocev2.ECN]int{}
@@ -211,7 +209,7 @@ func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(fr
 	return ecn
 }
 
-// accept is what the sender does with a notification.
+// accept handles a notification as the sender does.
 func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
 	return func(frame []byte) {
 		r.sent = append(r.sent, frame)
@@ -222,7 +220,7 @@ func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
 	}
 }
 
-// isPacket wants a data packet, known by its PSN and its opcode.
+// isPacket matches a data packet by its PSN and opcode.
 func isPacket(p *rocev2.Packet) func([]byte) bool {
 	return func(frame []byte) bool {
 		var got rocev2.Packet
@@ -231,7 +229,7 @@ func isPacket(p *rocev2.Packet) func([]byte) bool {
 	}
 }
 
-// isFrom wants a notification from an address.
+// isFrom matches a notification by its source address.
 func isFrom(src netip.Addr) func([]byte) bool {
 	return func(frame []byte) bool {
 		var got rocev2.Packet
@@ -239,8 +237,8 @@ func isFrom(src netip.Addr) func([]byte) bool {
 	}
 }
 
-// Where it is not known whether the sender understands Fast CNPs, it gets both:
-// one congestion is one event, and what follows is the same news again.
+// A sender of unknown capability gets both signals. The marks and the Fast CNP of one congestion are one event,
+// and later ones repeat it.
 func TestSenderUnknown(t *testing.T) {
 	r := newBottleneck(t, congested.Config{PerFlow: [8]time.Duration{1: time.Hour, 2: time.Hour}})
 	data := r.traffic(t)
@@ -252,7 +250,7 @@ func TestSenderUnknown(t *testing.T) {
 		Action: node.ActionSent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
 		To: senderAddr, Option: 1, MarkECN: true,
 	}, r.decisions[0])
-	for _, d := range r.decisions[1:] { // the limit of Fast CNPs is none of marks
+	for _, d := range r.decisions[1:] { // the limit of Fast CNPs does not apply to marks
 		require.Equal(t, node.Decision{
 			Action: node.ActionMarked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow},
 			Reason: node.ReasonLimited, MarkECN: true,
@@ -265,7 +263,7 @@ func TestSenderUnknown(t *testing.T) {
 	require.Equal(t, []any{message.CNP, fastcnp.OriginReceiver, true},
 		[]any{r.events[1].Message, r.events[1].Origin, r.events[1].Repeated})
 
-	// tshark judges what was sent: the first marked packet, the Fast CNP, the CNP.
+	// tshark checks the sent packets: the first marked packet, the Fast CNP, the CNP.
 	require.Len(t, r.sent, len(r.decisions)+2)
 	rows := wiretest.Tshark(t, r.sent[0], r.sent[1], r.sent[len(r.sent)-1])
 	require.Equal(t, []string{"3", "0x000077"},
@@ -281,8 +279,7 @@ func TestSenderUnknown(t *testing.T) {
 	}
 }
 
-// Where the sender is known as capable, no packet arrives with CE: the node MUST
-// NOT mark then, and the receiver has nothing to say.
+// For a capable sender, no packet arrives with CE: the node MUST NOT mark, and the receiver sends no CNP.
 func TestSenderCapable(t *testing.T) {
 	r := newBottleneck(t, congested.Config{
 		Capable: acl.NewMap(acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(senderAddr, 128),
@@ -310,8 +307,8 @@ func TestSenderCapable(t *testing.T) {
 	}
 }
 
-// An unmodified Linux host answers the Fast CNP with an ICMPv6 error: from then
-// on there is no Fast CNP for it, and its packets are marked.
+// An unmodified Linux host answers the Fast CNP with an ICMPv6 error. Afterwards the node sends it no Fast CNP and
+// marks its packets.
 func TestLinuxTurnsFastCNPOff(t *testing.T) {
 	r := newBottleneck(t, congested.Config{})
 	r.sender.set(t, "ipv6/icmp/ratelimit", 0)

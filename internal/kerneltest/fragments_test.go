@@ -16,10 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A message in two fragments of which the first does not say what it is: without
-// rules it crosses, and Linux puts it together and hands it to a socket, unless it
-// sees itself that headers are missing. No rules let it cross (RFC 7112), but what
-// is no message crosses in fragments as well.
+// The first of two fragments does not identify the message. Without rules both cross, and Linux reassembles them
+// for a socket, unless it finds headers missing itself. The rules drop them (RFC 7112), but let fragments of other
+// packets cross.
 func TestLinuxBorderFragments(t *testing.T) {
 	requireRules(t)
 	f := newFrontier(t)
@@ -31,22 +30,22 @@ func TestLinuxBorderFragments(t *testing.T) {
 		data = `c000 12b7 0018 0000  0400ffff 00000011 00000000 01020304`
 	)
 	all := filter.Border{CNP: true, PPFC: true}
-	id := byte(0) // of the last packet in fragments: those of which one is dropped wait for it
+	id := byte(0) // of the last fragmented packet; after a drop, the remaining fragments wait for it
 	for _, c := range []struct {
 		name    string
 		border  filter.Border
 		version int
-		ext     string // extension headers of the part that is fragmented
+		ext     string // extension headers of the fragmentable part
 		udp     string
 		first   int  // octets of that part in the first fragment
-		linux   bool // Linux puts it together
-		crosses bool // with the rules
+		linux   bool // Linux reassembles it
+		crosses bool // it crosses with the rules
 	}{
 		// Fragment, Routing (next 60) | Destination Options, UDP 1021.
-		{"FCN behind Routing and Destination Options", filter.Border{}, 6, `2b: 3c00fd00 00000000 1100 0104 00000000`,
+		{"FCN after Routing and Destination Options", filter.Border{}, 6, `2b: 3c00fd00 00000000 1100 0104 00000000`,
 			fcn,
 			8, true, false},
-		{"FCN behind Destination Options", filter.Border{}, 6, `3c: 1100 0104 00000000`, fcn, 8, false, false},
+		{"FCN after Destination Options", filter.Border{}, 6, `3c: 1100 0104 00000000`, fcn, 8, false, false},
 		{"half of the Destination Options", filter.Border{}, 6, `3c: 1101 010c 000000000000000000000000`, fcn, 8, false,
 			false},
 		{"FCN", filter.Border{}, 6, `11:`, fcn, 8, true, false},
@@ -55,7 +54,7 @@ func TestLinuxBorderFragments(t *testing.T) {
 		{"CNP alone kept in, IPv4", filter.Border{CNP: true}, 4, ``, cnp, 8, true, false},
 		{"CNP that may cross", filter.Border{}, 6, `11:`, cnp, 8, true, true},
 		{"CNP that may cross, IPv4", filter.Border{}, 4, ``, cnp, 8, true, true},
-		{"data behind Routing", filter.Border{}, 6, `2b: 1100fd00 00000000`, data, 16, true, true},
+		{"data after Routing", filter.Border{}, 6, `2b: 1100fd00 00000000`, data, 16, true, true},
 		{"data and its OpCode, IPv4", filter.Border{PPFC: true}, 4, ``, data, 16, true, true},
 		{"other UDP", filter.Border{}, 6, `11:`, `c000 0035 000c 0000 01020304`, 8, true, true},
 	} {
@@ -86,8 +85,8 @@ func TestLinuxBorderFragments(t *testing.T) {
 			}
 			socket := inside.host.listen(t, addr, binary.BigEndian.Uint16(udp[2:]))
 			witness := inside.host.listen(t, inside.addr6, 9)
-			// arrives sends the fragments and says whether the first of them crosses, and
-			// whether the socket has both as one.
+			// arrives sends the fragments, and reports whether the first one crosses and whether the socket receives
+			// the reassembled message.
 			arrives := func() (first, message bool) {
 				id++
 				parts := fragments()
@@ -104,7 +103,7 @@ func TestLinuxBorderFragments(t *testing.T) {
 				address(ip, lastPacket, outside, inside)
 				outside.end.sendIP(t, outside.router, ip)
 				var b [2]byte
-				require.NoError(t, witness.SetReadDeadline(time.Now().Add(patience)))
+				require.NoError(t, witness.SetReadDeadline(time.Now().Add(packetTimeout)))
 				_, _, err := witness.ReadFromUDP(b[:])
 				require.NoError(t, err)
 				require.Equal(t, id, b[0])
@@ -118,7 +117,7 @@ func TestLinuxBorderFragments(t *testing.T) {
 			first, message := arrives()
 			require.True(t, first, "without rules")
 			require.Equal(t, c.linux, message, "without rules")
-			c.border.FCNPort = 0x03FD // that of the octets
+			c.border.FCNPort = 0x03FD // the port in these octets
 			_, drop := c.border.Match(framed(fragments()[0]))
 			require.Equal(t, !c.crosses, drop, "Match")
 			for _, r := range rulesOf(t, &c.border) {
@@ -132,7 +131,7 @@ func TestLinuxBorderFragments(t *testing.T) {
 	}
 }
 
-// ipv4Fragment returns a UDP packet, or a fragment of one, without addresses.
+// ipv4Fragment returns a UDP packet or fragment without addresses.
 func ipv4Fragment(fragment uint16, payload []byte) []byte {
 	b := make([]byte, 20, 20+len(payload))
 	b[0], b[9] = 0x45, protoUDP
@@ -149,7 +148,7 @@ func ipv6Packet(next uint8, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// waiting returns the datagram that waits at a socket, if there is one.
+// waiting returns the datagram that waits at a socket, if any.
 func waiting(t *testing.T, c *net.UDPConn) (data []byte, ok bool) {
 	t.Helper()
 	raw, err := c.SyscallConn()

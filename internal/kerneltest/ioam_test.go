@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// hpcc is what congestion control reads: who, where, when, how full.
+	// hpcc has the fields that congestion control reads: node, interfaces, time and queue depth.
 	hpcc = ioam.BitNode | ioam.BitInterfaces | ioam.BitSeconds | ioam.BitFraction | ioam.BitQueueDepth
-	// everything is all that is defined: bits 0 to 11 and the snapshot.
+	// everything has all defined fields: bits 0 to 11 and the snapshot.
 	everything = 0xFFF002
 )
 
-// What we send fresh arrives with the nodes that Linux recorded. By the add-node
-// rule of RFC 9197 section 4.4.1 a node that finds too little room sets O.
+// An option that we send without nodes arrives with the nodes that Linux recorded. By the add-node rule of RFC
+// 9197 section 4.4.1, a node without enough room sets the Overflow flag.
 func TestLinuxRecordsIOAM(t *testing.T) {
 	r := newRoad(t)
 	var frames [][]byte
@@ -36,10 +36,10 @@ func TestLinuxRecordsIOAM(t *testing.T) {
 	for i, c := range []struct {
 		name      string
 		fresh     ioam.Trace
-		words     int  // of room
-		nodes     int  // that arrive, the oldest ones
+		words     int  // words of room
+		nodes     int  // nodes that arrive, the oldest ones
 		remaining int  // words of room that are left
-		overflow  bool // O arrives
+		overflow  bool // the Overflow flag arrives
 	}{
 		{"two nodes", ioam.Trace{Type: hpcc}, 10, 2, 0, false},
 		{"room left", ioam.Trace{Type: hpcc}, 25, 2, 15, false},
@@ -100,8 +100,8 @@ func TestLinuxRecordsIOAM(t *testing.T) {
 	})
 }
 
-// recorded returns the record of n in a trace of a type. Its timestamp is that of the node that arrived, because nobody
-// can predict it.
+// recorded returns the record of n in a trace of a type. It takes the timestamp from the node that arrived, as it
+// cannot be predicted.
 func (n *transit) recorded(typ ioam.TraceType, arrived *ioam.Node, hopLimit uint8) ioam.Node {
 	var w ioam.Node
 	w.SetNode(hopLimit, n.node)
@@ -114,7 +114,7 @@ func (n *transit) recorded(typ ioam.TraceType, arrived *ioam.Node, hopLimit uint
 		w.SetFraction(f)
 	}
 	w.SetNamespaceData(n.data)
-	w.SetQueueDepth(0) // nothing waits
+	w.SetQueueDepth(0) // empty queue
 	w.SetWideNode(hopLimit, n.wideNode)
 	w.SetWideIngress(n.wideIngress)
 	w.SetWideEgress(n.wideEgress)
@@ -136,14 +136,13 @@ func requireRecord(t *testing.T, want ioam.Node, n *ioam.Node) {
 	require.Equal(t, option[8:], octets)
 }
 
-// recordedByUs returns the IOAM option that ioam.AddNode makes of the one that
-// was sent, on the same nodes.
+// recordedByUs returns the IOAM option that ioam.AddNode makes of the sent one on the same nodes.
 func recordedByUs(t *testing.T, sent rocev2.Packet, arrived *ioam.Trace) ioam.Option {
 	t.Helper()
 	sent.Ext = slices.Clone(sent.Ext)
 	option, _ := traceIn(t, &sent)
 	nodes := slices.Collect(arrived.Nodes())
-	for i := range transits { // the oldest first
+	for i := range transits { // oldest first
 		var at ioam.Node
 		if i < len(nodes) {
 			at = nodes[len(nodes)-1-i]
@@ -155,7 +154,7 @@ func recordedByUs(t *testing.T, sent rocev2.Packet, arrived *ioam.Trace) ioam.Op
 	return option
 }
 
-// word returns a value as it is in the packet: all ones if the node did not give it.
+// word returns a value as encoded in the packet: all ones if the node did not report it.
 func word[T uint8 | uint16 | uint32 | uint64](value T, ok bool) T {
 	if !ok {
 		return ^T(0)
@@ -163,8 +162,8 @@ func word[T uint8 | uint16 | uint32 | uint64](value T, ok bool) T {
 	return value
 }
 
-// checkCrossing: on the way nothing changes but hop limit and trace. The ICRC
-// is that of the packet without the extension header, and verifies as such.
+// checkCrossing checks that only hop limit and trace change on the path, and that the ICRC verifies when computed
+// without the extension header.
 func checkCrossing(t *testing.T, sent rocev2.Packet, arrived *rocev2.Packet) {
 	t.Helper()
 	body := len(arrived.IP) - 4
@@ -178,8 +177,8 @@ func checkCrossing(t *testing.T, sent rocev2.Packet, arrived *rocev2.Packet) {
 	require.Equal(t, icrc.Without, coverage)
 }
 
-// checkFastCNP: the Fast CNP for a packet carries exactly its trace, and when
-// that is too long, its nodes if the free space may go.
+// checkFastCNP checks that the Fast CNP about a packet carries exactly its trace, and for a trace that is too long
+// its nodes if free space may be removed.
 func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
 	t.Helper()
 	want := *trace
@@ -197,7 +196,7 @@ func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
 	require.Equal(t, congested.BTH.DestQP, n.CNP.DestQP)
 }
 
-// checkRow: tshark reads in a frame the trace that we read, where it can.
+// checkRow checks that tshark decodes the same trace as we do, as far as it can.
 func checkRow(t *testing.T, row wiretest.Row, trace *ioam.Trace) {
 	t.Helper()
 	require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
@@ -213,7 +212,7 @@ func checkRow(t *testing.T, row wiretest.Row, trace *ioam.Trace) {
 	require.EqualValues(t, trace.Reserved, row.Uint("ipv6.opt.ioam.trace.rsv"))
 	require.EqualValues(t, 0x123456, row.Uint("infiniband.bth.destqp"))
 	if trace.Type.NodeLen() == 0 {
-		return // which tshark takes for invalid
+		return // tshark rejects it
 	}
 	want := make(map[string][]uint64) // by the end of a node's field
 	var snapshots []string
@@ -263,8 +262,8 @@ func checkRow(t *testing.T, row wiretest.Row, trace *ioam.Trace) {
 	require.Equal(t, snapshots, row.All("ipv6.opt.ioam.trace.node.oss.data"))
 }
 
-// Traces that are none of its business go through Linux unchanged, and so does
-// an ICRC that covers them as sent. Recording breaks such an ICRC.
+// Linux forwards traces of other namespaces unchanged, and an ICRC that covers them stays valid. Recording
+// breaks such an ICRC.
 func TestICRCAcrossTransitNodes(t *testing.T) {
 	r := newRoad(t)
 	for i, c := range []struct {
@@ -292,8 +291,7 @@ func TestICRCAcrossTransitNodes(t *testing.T) {
 	}
 }
 
-// The queue depth that Linux records is in octets of frames that wait: what
-// congestion looks like in a Fast CNP.
+// Linux records the queue depth in octets of waiting frames, as a Fast CNP reports congestion.
 func TestLinuxRecordsQueueDepth(t *testing.T) {
 	r := newRoad(t)
 	packet := func(psn uint32) *rocev2.Packet {
@@ -301,10 +299,10 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 		p.Payload = make([]byte, 997)
 		return &p
 	}
-	frame, _ := r.cross(t, packet(0)) // so that c3 need not ask for the receiver later
+	frame, _ := r.cross(t, packet(0)) // makes c3 resolve the receiver's address now
 	length := len(frame)
 
-	// One packet passes, those behind it wait for most of a minute.
+	// One packet passes, and those after it wait for most of a minute.
 	shape := func(action, rate string) {
 		t.Helper()
 		wiretest.Tool(t, "tc")
@@ -318,11 +316,11 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 	}
 	wiretest.Await(t, "two packets wait", func() bool { return r.c3.backlog(t, "out") >= uint64(2*length) })
 	shape("change", "1gbit")
-	r.start.sendIP(t, r.startB2, whole(t, packet(4))) // makes Linux look at its queue again
+	r.start.sendIP(t, r.startB2, whole(t, packet(4))) // makes Linux check its queue again
 
 	depths := map[uint32]int{}
-	others := 0           // octets of frames that are none of these
-	for len(depths) < 4 { // in whatever order: any CPU may take frames out of a qdisc
+	others := 0           // octets of other frames
+	for len(depths) < 4 { // in any order: any CPU may take frames out of a qdisc
 		var congested rocev2.Packet
 		r.end.receive(t, "data packet", func(frame []byte) bool {
 			if congested.DecodeEthernet(frame) == nil {

@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package kerneltest holds the codecs against the Linux kernel: a transit node
-// that records IOAM data, a host that does not know the Fast CNP options, a
-// UDP stack that judges checksums and lengths, the ingress of tunnels.
+// Package kerneltest tests the codecs against the Linux kernel: a transit node that records IOAM data, a host that
+// does not know the Fast CNP options, a UDP stack that checks checksums and lengths, and the ingress of tunnels.
 package kerneltest
 
 import (
@@ -25,15 +24,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a test waits for a packet that must come.
-const patience = 30 * time.Second
+// packetTimeout is the time limit for a packet that must arrive.
+const packetTimeout = 30 * time.Second
 
-// A host's thread ends, but the main thread does not: keep tests off it.
+// A host's thread ends, which the main thread cannot: keep tests off it.
 func init() { runtime.LockOSThread() }
 
-// TestMain runs the tests on one CPU. Linux hands a frame to the other end of a
-// cable on the CPU that sends it: what two CPUs send may arrive in any order. (Its
-// own frames may go out on any CPU, and take with them what waits in a qdisc.)
+// TestMain runs the tests on one CPU. Linux delivers a frame to the other end of a cable on the sending CPU, so
+// frames of two CPUs may arrive in any order. (The kernel's own frames may leave on any CPU, and take frames that
+// wait in a qdisc with them.)
 func TestMain(m *testing.M) {
 	var cpus unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
@@ -46,8 +45,7 @@ func TestMain(m *testing.M) {
 		}
 		cpus.Zero()
 		cpus.Set(first)
-		// Of this thread, on which the init function above keeps TestMain; exec keeps
-		// it.
+		// For this thread, on which the init function above keeps TestMain; exec keeps the setting.
 		if err := unix.SchedSetaffinity(0, &cpus); err != nil {
 			panic(err)
 		}
@@ -64,13 +62,13 @@ func newHost(t *testing.T, name string) *host {
 	return &host{wiretest.NewHost(t, name)}
 }
 
-// tryIP runs commands of ip, one a line.
+// tryIP runs commands of ip, one per line.
 func (h *host) tryIP(commands string) error {
 	_, err := h.TryRun(commands, "ip", "-batch", "-")
 	return err
 }
 
-// ip is tryIP for what must not fail.
+// ip is like tryIP, and fails the test on error.
 func (h *host) ip(t *testing.T, commands string) {
 	t.Helper()
 	h.Run(t, commands, "ip", "-batch", "-")
@@ -82,7 +80,7 @@ func (h *host) set(t *testing.T, variable string, value uint64) {
 	h.Do(t, func() error { return os.WriteFile("/proc/sys/net/"+variable, fmt.Appendln(nil, value), 0) })
 }
 
-// connect joins two hosts by a pair of devices.
+// connect connects two hosts by a pair of devices.
 func connect(t *testing.T, a *host, deviceA string, b *host, deviceB string) {
 	t.Helper()
 	wiretest.Link(t, wiretest.End{Host: a.Host, Device: deviceA}, wiretest.End{Host: b.Host, Device: deviceB})
@@ -90,7 +88,7 @@ func connect(t *testing.T, a *host, deviceA string, b *host, deviceB string) {
 	b.awaitAddress(t, deviceB, "fe80:")
 }
 
-// address gives a device an address.
+// address assigns an address to a device.
 func (h *host) address(t *testing.T, device, prefix string) {
 	t.Helper()
 	h.ip(t, "addr add "+prefix+" dev "+device)
@@ -98,8 +96,8 @@ func (h *host) address(t *testing.T, device, prefix string) {
 	h.awaitAddress(t, device, addr+" ")
 }
 
-// awaitAddress waits until an address serves. Its route, which Linux makes in
-// its own time, is the last thing that an IPv6 address needs.
+// awaitAddress waits until an address is usable. Its route, which Linux adds asynchronously, is the last thing
+// that an IPv6 address needs.
 func (h *host) awaitAddress(t *testing.T, device, addr string) {
 	t.Helper()
 	family := "-6"
@@ -112,7 +110,7 @@ func (h *host) awaitAddress(t *testing.T, device, addr string) {
 	})
 }
 
-// backlog returns how many octets wait in the token bucket of a device.
+// backlog returns the number of octets that wait in the token bucket of a device.
 func (h *host) backlog(t *testing.T, device string) uint64 {
 	t.Helper()
 	out := wiretest.Must(h.TryRun("", "tc", "-s", "-j", "qdisc", "show", "dev", device))(t)
@@ -145,9 +143,8 @@ type tap struct {
 	file *os.File
 }
 
-// tap opens a tap that sees every frame of the device or, if there is a
-// program, those that the program selects. It is attached before the tap is
-// bound to the device: a tap has seen nothing by then.
+// tap opens a tap for every frame of the device, or for those that the program selects. The program is attached
+// before the tap is bound to the device, so the tap receives no other frame.
 func (h *host) tap(t *testing.T, device string, program ...bpf.RawInstruction) *tap {
 	t.Helper()
 	p := &tap{name: h.Name + " " + device}
@@ -192,7 +189,7 @@ func (p *tap) sendIP(t *testing.T, to *tap, ip []byte) {
 	p.send(t, ethernet(to.mac, p.mac, ip))
 }
 
-// ethernet puts an IP packet into a frame, behind these VLAN tags.
+// ethernet returns a frame with an IP packet after these VLAN tags.
 func ethernet(dst, src net.HardwareAddr, ip []byte, tags ...uint16) []byte {
 	b := slices.Concat(dst, src)
 	for _, half := range tags {
@@ -206,10 +203,10 @@ func ethernet(dst, src net.HardwareAddr, ip []byte, tags ...uint16) []byte {
 	return append(b, ip...)
 }
 
-// receive returns the next frame that is wanted.
+// receive returns the next matching frame.
 func (p *tap) receive(t *testing.T, what string, wanted func(frame []byte) bool) []byte {
 	t.Helper()
-	require.NoError(t, p.file.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, p.file.SetReadDeadline(time.Now().Add(packetTimeout)))
 	b := make([]byte, 1<<16)
 	for others := 0; ; others++ {
 		n, err := p.file.Read(b)

@@ -22,8 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pausing is a host whose queue pair 17 sends through a class of its own, in
-// which a token bucket follows what PPFC asks for.
+// A pausing is a host whose queue pair 17 sends through its own class, whose token bucket follows PPFC.
 //
 //	host ── congested
 type pausing struct {
@@ -34,7 +33,7 @@ type pausing struct {
 
 var (
 	pausedAddr = netip.MustParseAddr("2001:db8:1::1")
-	remoteAddr = netip.MustParseAddr("2001:db8:1::e") // behind the congested node
+	remoteAddr = netip.MustParseAddr("2001:db8:1::e") // connected to the congested node
 	nodeAddr   = netip.MustParseAddr("2001:db8:1::5")
 )
 
@@ -43,7 +42,7 @@ const (
 	otherPair   = 18
 
 	running = "rate 1gbit burst 100000 limit 1000000"
-	stopped = "rate 8bit burst 1600 limit 1000000" // an octet a second, once the bucket is empty
+	stopped = "rate 8bit burst 1600 limit 1000000" // an octet per second once the bucket is empty
 )
 
 func newPausing(t *testing.T) *pausing {
@@ -69,8 +68,7 @@ func (p *pausing) tc(t *testing.T, command string) {
 	p.host.Run(t, command+"\n", "tc", "-batch", "-")
 }
 
-// follow sets the class to what a target's state asks for. Hold and alarm do not
-// stop it.
+// follow sets the class to the state of a target. Hold and alarm do not stop it.
 func (p *pausing) follow(t *testing.T, state pause.State) {
 	t.Helper()
 	rate := running
@@ -80,8 +78,7 @@ func (p *pausing) follow(t *testing.T, state pause.State) {
 	p.tc(t, "qdisc change dev eth0 parent 1:2 handle 2: tbf "+rate)
 }
 
-// send sends a packet of a queue pair of so many octets of payload and returns
-// its PSN.
+// send sends a packet of a queue pair with this number of octets of payload, and returns its PSN.
 func (p *pausing) send(t *testing.T, qp uint32, payload int) uint32 {
 	t.Helper()
 	p.psn++
@@ -92,9 +89,8 @@ func (p *pausing) send(t *testing.T, qp uint32, payload int) uint32 {
 	return p.psn
 }
 
-// arrive waits until the packets with these PSNs have arrived, in whatever order:
-// any CPU may take frames out of a qdisc, and hands them to the other end itself.
-// No other packet may arrive meanwhile.
+// arrive waits until the packets with these PSNs have arrived, in any order, as any CPU may take frames out of a
+// qdisc and delivers them itself. No other packet may arrive.
 func (p *pausing) arrive(t *testing.T, psns ...uint32) {
 	t.Helper()
 	var d rocev2.Packet
@@ -109,7 +105,7 @@ func (p *pausing) arrive(t *testing.T, psns ...uint32) {
 	})
 }
 
-// notify has the congested node send a PPFC, and the host do what it says.
+// notify makes the congested node send a PPFC, and the host apply it.
 func (p *pausing) notify(t *testing.T, table *pause.Role, typ ppfc.Type, duration time.Duration,
 	now time.Time) node.Decision {
 	t.Helper()
@@ -125,9 +121,8 @@ func (p *pausing) notify(t *testing.T, table *pause.Role, typ ppfc.Type, duratio
 	return d
 }
 
-// A token bucket of Linux follows the actions: while a flow is stopped none of
-// its packets leaves the host, and those of another flow do; after a resume, or
-// when its time is over, all of them leave. The time is the test's own.
+// A token bucket of Linux follows the actions. While a flow is stopped, none of its packets leaves the host, and
+// those of another flow do. After a resume or the end of the time, all of them leave. The test sets the time.
 func TestLinuxPauses(t *testing.T) {
 	p := newPausing(t)
 	table := wiretest.Must(pause.New(pause.Config{
@@ -146,7 +141,7 @@ func TestLinuxPauses(t *testing.T) {
 		state, _ := table.State(flow, now)
 		require.Equal(t, pause.StateStopped, state)
 		p.follow(t, state)
-		p.arrive(t, p.send(t, stoppedPair, 1420)) // nearly as much as the bucket holds
+		p.arrive(t, p.send(t, stoppedPair, 1420)) // nearly the capacity of the bucket
 		waiting = burst()
 		p.arrive(t, p.send(t, otherPair, 200))
 		return waiting
@@ -182,7 +177,7 @@ func TestLinuxPauses(t *testing.T) {
 	}
 
 	p.notify(t, table, ppfc.Resume, 0, now)
-	p.notify(t, table, ppfc.Stop, ppfc.MaxPause, now) // whose resume is lost
+	p.notify(t, table, ppfc.Stop, ppfc.MaxPause, now) // its resume is lost
 	waiting = stop()
 	now = now.Add(time.Millisecond)
 	resume(waiting)

@@ -21,10 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A connection that was captured goes through the proxy, both ways. Then the
-// congested node behind it sends messages about its flows, which an ordinary
-// socket of the proxy gets. What comes of one that is known arrives at an
-// ordinary socket of the sender: the queue pair of the REQ, and a right ICRC.
+// A captured connection crosses the proxy in both directions. Then the congested node sends messages about its
+// flows, which the proxy receives from an ordinary socket. For a known flow, an ordinary socket of the sender
+// receives a CNP with the queue pair of the REQ and a valid ICRC.
 //
 //	sender ── proxy ── congested node
 func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
@@ -50,7 +49,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	// The capture up to the end of its data.
 	requester := netip.MustParseAddr("10.77.0.2")
 	var now time.Time
-	var data rocev2.Packet // the last one of the requester
+	var data rocev2.Packet // the requester's last one
 	learned := map[uint32]bool{}
 	for _, c := range wiretest.Capture(t, "rxe-ucmatose4.pcap")[:57] {
 		var q rocev2.Packet

@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What goes out through a raw socket, whose packets bring their own IP header,
-// arrives as it was built: Linux leaves the Identification of a packet alone that
-// must not be fragmented, and the ICRC is right. Without Don't Fragment it fills
-// in an Identification of 0, and the ICRC is wrong.
+// A packet sent by a raw socket with its own IP header arrives unchanged: Linux does not change the Identification
+// of a packet with Don't Fragment, and the ICRC is valid. Without Don't Fragment it fills in an Identification of
+// 0, and the ICRC is invalid.
 func TestRawSocket(t *testing.T) {
 	peer, judge := newHost(t, "peer"), newHost(t, "judge")
 	connect(t, peer, "eth0", judge, "eth0")
@@ -43,7 +42,7 @@ func TestRawSocket(t *testing.T) {
 					if c.filledIn {
 						require.NotEqual(t, c.packet[4:6], arrived[4:6])
 						_, err := icrc.Verify(arrived)
-						require.Error(t, err, "Linux has changed what the ICRC covers")
+						require.Error(t, err, "Linux has changed octets that the ICRC covers")
 						return
 					}
 					require.Equal(t, c.packet, arrived)
@@ -61,8 +60,7 @@ type rawSocket struct {
 	fd   int
 }
 
-// rawSockets opens the raw sockets through which a host can send packets like
-// this one.
+// rawSockets opens the raw sockets by which a host can send packets such as this one.
 func rawSockets(t *testing.T, h *host, src netip.Addr) []rawSocket {
 	t.Helper()
 	open := func(name string, family, protocol, level, option int) rawSocket {
@@ -104,8 +102,7 @@ type notification struct {
 	filledIn   bool // Linux chooses an Identification
 }
 
-// notifications are the CNPs and PPFCs that go from src to dst, in each way that
-// they can be built.
+// notifications are the CNPs and PPFCs from src to dst, built in each possible way.
 func notifications(t *testing.T, src, dst netip.Addr) (all []notification) {
 	var congested rocev2.Packet
 	congested.Src, congested.Dst, congested.BTH.DestQP, congested.BTH.PKey = dst, src, 0x12, 0xFFFF

@@ -17,9 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A sender that does not know the Fast CNP option answers with an ICMPv6
-// Parameter Problem, from which the switch learns which sender and which flow.
-// The congested packets are those that arrive at the end of the road.
+// A sender that does not know the Fast CNP option answers with an ICMPv6 Parameter Problem, from which the switch
+// learns the sender and the flow. The congested packets are those that arrive at the receiver.
 func TestLinuxRejectsFastCNP(t *testing.T) {
 	r := newRoad(t)
 	r.sender.set(t, "ipv6/icmp/ratelimit", 0)
@@ -72,8 +71,8 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 	}
 }
 
-// The answer comes for the act bits 10 of the type alone. Where they are 00,
-// the packet even reaches an ordinary socket: header and checksum are right.
+// Linux answers only if the act bits of the type are 10. If they are 00, the packet even reaches an ordinary
+// socket: header and checksum are valid.
 func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 	r := newRoad(t)
 	r.sender.set(t, "ipv6/icmp/ratelimit", 0)
@@ -93,7 +92,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 		congested.BTH.DestQP = c.destQP
 		packet, n := fastCNP(t, &congested, fastcnp.Config{Carriage: rocev2.Carriage{Checksum: true}})
 		require.EqualValues(t, 2, n.Option.Number)
-		packet[n.Offset] = uint8(c.typ) // one that is not built; the UDP checksum does not cover it
+		packet[n.Offset] = uint8(c.typ) // a type that no builder uses; the UDP checksum does not cover it
 		require.NoError(t, icrc.Put(packet, icrc.AsSent))
 		var p rocev2.Packet // the checksum covers the ICRC
 		require.NoError(t, p.DecodeIP(packet))
@@ -111,7 +110,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 	}
 }
 
-// receiveICMPError returns the next ICMPv6 error that c3 gets, and who sent it.
+// receiveICMPError returns the next ICMPv6 error that c3 receives, and its source.
 func (r *road) receiveICMPError(t *testing.T) (source, message []byte) {
 	t.Helper()
 	frame := r.middleC3.receive(t, "ICMPv6 error", func(frame []byte) bool {
@@ -126,7 +125,7 @@ func (r *road) receiveICMPError(t *testing.T) (source, message []byte) {
 // receive returns the data of the next datagram.
 func receive(t *testing.T, c *net.UDPConn) []byte {
 	t.Helper()
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(packetTimeout)))
 	b := make([]byte, 1<<16)
 	n := wiretest.Must(c.Read(b))(t)
 	return b[:n]

@@ -24,19 +24,19 @@ var (
 	switchAddr   = netip.MustParseAddr("2001:db8:ffff::c3") // the loopback address of c3
 )
 
-// A road leads through two routers, transit nodes of one IOAM namespace.
+// A road is a path through two routers, transit nodes of one IOAM namespace.
 //
 //	sender ── b2 ── c3 ── receiver
 type road struct {
 	sender, b2, c3, receiver *host
 	start, startB2           *tap // the two ends of the first cable
-	middle, middleC3         *tap // of the second, b2's and c3's
+	middle, middleC3         *tap // b2's and c3's end of the second
 	end                      *tap // the receiver's device
 }
 
 const namespace = 123
 
-// A transit is what is configured on a transit node.
+// A transit is the configuration of a transit node.
 type transit struct {
 	node                    uint32 // 24 bits
 	ingress, egress         uint16
@@ -48,7 +48,7 @@ type transit struct {
 	snapshot                string // a multiple of 4 octets
 }
 
-// The transit nodes c3 and b2: newest first, as in a trace.
+// The transit nodes c3 and b2, newest first as in a trace.
 var transits = [...]transit{
 	{
 		node: 0xC3C30C, ingress: 0xC301, egress: 0xC302, data: 0xC3DA7A00,
@@ -91,7 +91,7 @@ func newRoad(t *testing.T) *road {
 	return r
 }
 
-// transit makes a router of a host, and a transit node.
+// transit makes a host a router and a transit node.
 func (h *host) transit(t *testing.T, n *transit) {
 	t.Helper()
 	h.set(t, "ipv6/conf/all/forwarding", 1)
@@ -122,8 +122,7 @@ func dataPacket(psn uint32, ext []byte) rocev2.Packet {
 	return p
 }
 
-// hopByHop returns a Hop-by-Hop Options header with a fresh trace that has
-// room for so many words.
+// hopByHop returns a Hop-by-Hop Options header with a fresh trace that has room for this number of words.
 func hopByHop(t *testing.T, fresh ioam.Trace, words int) []byte {
 	t.Helper()
 	data := wiretest.Must(fresh.AppendFresh([]byte{0, uint8(fresh.OptType)}, words))(t)
@@ -132,8 +131,7 @@ func hopByHop(t *testing.T, fresh ioam.Trace, words int) []byte {
 	return w.Finish()
 }
 
-// traceIn returns the IOAM option in the Hop-by-Hop Options header of a packet,
-// and the trace in it.
+// traceIn returns the IOAM option in the Hop-by-Hop Options header of a packet, and its trace.
 func traceIn(t *testing.T, p *rocev2.Packet) (option ioam.Option, trace ioam.Trace) {
 	t.Helper()
 	require.EqualValues(t, ipv6opt.HopByHop, p.NextHeader)
@@ -149,8 +147,7 @@ func traceIn(t *testing.T, p *rocev2.Packet) (option ioam.Option, trace ioam.Tra
 	return option, trace
 }
 
-// cross sends a packet down the road and returns the frame in which it arrives,
-// known by its PSN, and the packet in that.
+// cross sends a packet along the road, and returns the frame with its PSN that arrives, and the packet in it.
 func (r *road) cross(t *testing.T, sent *rocev2.Packet) (frame []byte, arrived rocev2.Packet) {
 	t.Helper()
 	r.start.sendIP(t, r.startB2, whole(t, sent))
@@ -167,7 +164,7 @@ func whole(t *testing.T, p *rocev2.Packet) []byte {
 	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
-// fastCNP returns the Fast CNP of the switch about a packet, as octets and as decoded.
+// fastCNP returns the Fast CNP of the switch about a packet, encoded and decoded.
 func fastCNP(t *testing.T, congested *rocev2.Packet, cfg fastcnp.Config) ([]byte, fastcnp.Notification) {
 	t.Helper()
 	b, _, err := fastcnp.AppendFor(nil, congested, switchAddr, nil, cfg)

@@ -23,7 +23,7 @@ var (
 	coreAddr = netip.MustParseAddr("2001:db8:2::3")
 )
 
-// An edge is where tunnels begin, at pe.
+// An edge is a network whose tunnels begin at pe.
 //
 //	sender ── pe ── core
 type edge struct {
@@ -52,8 +52,7 @@ func newEdge(t *testing.T) *edge {
 	return e
 }
 
-// inners are the RoCEv2 packets in the tunnels: IPv6, with a flow label, and
-// IPv4. Both are ECN-capable.
+// inners are the RoCEv2 packets in the tunnels: IPv6 with a flow label, and IPv4. Both are ECN-capable.
 func inners() map[string]rocev2.Packet {
 	six, four := dataPacket(6, nil), dataPacket(4, nil)
 	four.Src, four.Dst, four.FlowLabel = netip.MustParseAddr("10.0.1.1"), netip.MustParseAddr("10.0.4.1"), 0
@@ -93,19 +92,19 @@ func TestLinuxVXLAN(t *testing.T) {
 	}
 }
 
-// Linux sends packets through two segments, in every way that it knows.
+// Linux sends packets through two segments in every mode that it supports.
 func TestLinuxSRv6(t *testing.T) {
 	e := newEdge(t)
 	e.segmentRouting(t)
 	e.pe.set(t, "ipv6/seg6_flowlabel", 1) // a label of its own for the outer header
 	for _, c := range []struct {
 		mode, family string
-		direct       bool // rocev2.Packet finds it too: D12 goes into IP in IP, not into Ethernet
+		direct       bool // rocev2.Packet finds it as well: D12 includes IP in IP, but not Ethernet
 		fcn          error
 	}{
 		{mode: "encap", family: "IPv6", direct: true},
 		{mode: "encap.red", family: "IPv6", direct: true},
-		{mode: "inline", family: "IPv6", direct: true, fcn: fcn.ErrNotTunnelled}, // but a header in the packet itself
+		{mode: "inline", family: "IPv6", direct: true, fcn: fcn.ErrNotTunnelled}, // a header in the packet itself
 		{mode: "l2encap", family: "IPv6"},
 		{mode: "l2encap.red", family: "IPv6"},
 		// Linux leaves the outer traffic class 0
@@ -149,9 +148,8 @@ func TestLinuxSRv6(t *testing.T) {
 	}
 }
 
-// A packet of ours with a Segment Routing header goes through a Linux segment
-// to an ordinary socket at the end: the checksum, and the ICRC that leaves the
-// header out, are those of the final destination.
+// A packet with our Segment Routing header passes a Linux segment and reaches an ordinary socket at the end: the
+// checksum, and the ICRC computed without extension headers, are those of the final destination.
 func TestLinuxForwardsOurSegments(t *testing.T) {
 	e := newEdge(t)
 	e.segmentRouting(t)
@@ -190,8 +188,7 @@ func (e *edge) segmentRouting(t *testing.T) {
 	}
 }
 
-// encapsulated returns the frame in which an IP packet comes to the core, its
-// data as they were.
+// encapsulated returns the frame with an IP packet that arrives at the core with unchanged data.
 func (e *edge) encapsulated(t *testing.T, ip []byte) []byte {
 	t.Helper()
 	return e.corePort.receive(t, "encapsulated packet", func(frame []byte) bool {
@@ -199,7 +196,7 @@ func (e *edge) encapsulated(t *testing.T, ip []byte) []byte {
 	})
 }
 
-// requireFlow finds in a frame, below tunnels, the flow of a packet.
+// requireFlow checks that the flow of a packet is found in a frame with tunnels.
 func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc.Coverage) *rocev2.Frame {
 	t.Helper()
 	var f rocev2.Frame
@@ -214,8 +211,8 @@ func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc
 	return &f
 }
 
-// requireFCN sends the FCN about a flow from the core, and an ordinary socket
-// where the tunnel begins gets this label.
+// requireFCN sends the FCN about a flow from the core, and checks that an ordinary socket at the beginning of the
+// tunnel receives this label.
 func (e *edge) requireFCN(t *testing.T, f *rocev2.Frame, begin *host, addr netip.Addr, label uint32) {
 	t.Helper()
 	b := wiretest.Must(fcn.AppendFor(nil, f, coreAddr, 5, fcn.Config{}))(t)
@@ -226,8 +223,8 @@ func (e *edge) requireFCN(t *testing.T, f *rocev2.Frame, begin *host, addr netip
 	require.Equal(t, fcn.Message{FlowLabel: label, Level: 5}, m)
 }
 
-// requireProxyMessage sends the proxy message about a flow from the core, and
-// an ordinary socket on pe, the proxy, gets it: over IPv4 and IPv6.
+// requireProxyMessage sends the proxy message about a flow from the core, and checks that an ordinary socket on
+// pe, the proxy, receives it over IPv4 and IPv6.
 func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Frame, inner *rocev2.Packet) {
 	t.Helper()
 	for _, c := range []struct{ core, proxy netip.Addr }{

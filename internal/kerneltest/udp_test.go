@@ -27,8 +27,8 @@ var (
 	judges = []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::2")}
 )
 
-// What we send reaches an ordinary socket with exactly its data. It does not
-// with any bit of the UDP checksum flipped, nor of the IPv4 header checksum.
+// A datagram that we send reaches an ordinary socket with exactly its data. It does not with any bit of the UDP or
+// IPv4 header checksum flipped.
 func TestLinuxTakesOurDatagrams(t *testing.T) {
 	peer, judge := newHost(t, "peer"), newHost(t, "judge")
 	connect(t, peer, "eth0", judge, "eth0")
@@ -55,7 +55,7 @@ func TestLinuxTakesOurDatagrams(t *testing.T) {
 					cable.sendIP(t, end, broken)
 				}
 			}
-			// What comes out next is not one of those.
+			// The next datagram is none of the changed ones.
 			d.SrcPort ^= 1
 			good := wiretest.Must(d.AppendBinary(nil))(t)
 			cable.sendIP(t, end, good)
@@ -67,7 +67,7 @@ func TestLinuxTakesOurDatagrams(t *testing.T) {
 // requireDatagram receives the next datagram, which must be d.
 func requireDatagram(t *testing.T, socket *net.UDPConn, d *rocev2.Datagram) {
 	t.Helper()
-	require.NoError(t, socket.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, socket.SetReadDeadline(time.Now().Add(packetTimeout)))
 	b := make([]byte, 1<<16)
 	n, from, err := socket.ReadFromUDPAddrPort(b)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ type datagram struct {
 	packet []byte
 }
 
-// datagrams are whole packets of every kind that we build.
+// datagrams are complete packets of every kind that we build.
 func datagrams(t *testing.T) (all []datagram) {
 	for i, src := range peers {
 		dst, family := judges[i], "IPv4"
@@ -132,7 +132,7 @@ func datagrams(t *testing.T) (all []datagram) {
 			b, err = d.AppendBinary(nil)
 			add(fmt.Sprintf("%d octets", n), b, err)
 		}
-		// A sum of zero is sent as ones: in IPv6, Linux takes no zero.
+		// A sum of zero is sent as ones: Linux rejects zero over IPv6.
 		d.Data = []byte{0, 0}
 		b = wiretest.Must(d.AppendBinary(nil))(t)
 		d.Data = b[len(b)-4 : len(b)-2]

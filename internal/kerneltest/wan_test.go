@@ -37,8 +37,7 @@ var (
 	peCNP6    = netip.MustParseAddr("2001:db8:1::2")
 )
 
-// A wan has an ingress PE and a congested node of ours; the egress PE, where the
-// tunnels end, is Linux.
+// A wan has our ingress PE and congested node. The egress PE, where the tunnels end, is Linux.
 //
 //	sender ── pe ── p ── egress ── receiver
 type wan struct {
@@ -73,7 +72,7 @@ func newWAN(t *testing.T) *wan {
 	return w
 }
 
-// routed makes the egress PE a router behind the segments End.DT6 and End.DX4.
+// routed makes the egress PE a router at the end of the segments End.DT6 and End.DX4.
 func (w *wan) routed(t *testing.T) {
 	t.Helper()
 	w.egress.set(t, "ipv4/conf/all/forwarding", 1)
@@ -88,7 +87,7 @@ func (w *wan) routed(t *testing.T) {
 	}
 }
 
-// bridged joins the VXLAN segment 46 and the receiver's cable at the egress PE.
+// bridged bridges the VXLAN segment 46 and the receiver's cable at the egress PE.
 func (w *wan) bridged(t *testing.T) {
 	t.Helper()
 	if err := w.egress.tryIP(fmt.Sprintf(`link add vx type vxlan id 46 local %v dstport 4789 nolearning
@@ -101,21 +100,20 @@ func (w *wan) bridged(t *testing.T) {
 	}
 }
 
-// ingressPE returns the PE, and what it learns queue pairs in.
+// ingressPE returns the PE, and its table of learned queue pairs.
 func ingressPE(t *testing.T, via encap.Tunnel) (*ingress.Role, *qpmap.Map) {
 	t.Helper()
 	qps := qpmap.New(qpmap.Config{})
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, WAN: wanPE, Self4: peCNP4, Self6: peCNP6, QPs: qps, Tunnel: via,
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/64")), Idle: 10 * time.Second,
-		Carriage: rocev2.Carriage{Checksum: true}, // ordinary sockets ask for one over IPv6
+		Carriage: rocev2.Carriage{Checksum: true}, // ordinary sockets want one over IPv6
 	})
 	require.NoError(t, err)
 	return pe, qps
 }
 
-// enter sends a packet from the sender through the PE to p, and returns the frame
-// that p gets and the label.
+// enter sends a packet from the sender through the PE to p, and returns the frame that p receives and its label.
 func (w *wan) enter(t *testing.T, pe *ingress.Role, ip []byte, now time.Time) (frame []byte,
 	label uint32) {
 	t.Helper()
@@ -128,8 +126,7 @@ func (w *wan) enter(t *testing.T, pe *ingress.Role, ip []byte, now time.Time) (f
 		d.Label
 }
 
-// cross forwards a frame that p got, and returns the IP packet that the receiver
-// gets.
+// cross forwards a frame that p received, and returns the IP packet that the receiver gets.
 func (w *wan) cross(t *testing.T, frame, inner []byte) []byte {
 	t.Helper()
 	outer := bytes.Clone(frame[14:])
@@ -140,8 +137,8 @@ func (w *wan) cross(t *testing.T, frame, inner []byte) []byte {
 	})[14:]
 }
 
-// Linux takes our tunnels, and what comes out of them is what went in. tshark
-// reads the label, the ECN field, each of the four, and the source.
+// Linux accepts our tunnels, and the packet that leaves them is the one that entered. tshark decodes the label,
+// each ECN field and the source.
 func TestLinuxEndsOurTunnels(t *testing.T) {
 	w, bridge := newWAN(t), newWAN(t)
 	w.routed(t)
@@ -173,7 +170,7 @@ func TestLinuxEndsOurTunnels(t *testing.T) {
 			for ecn := range uint8(4) {
 				p := inners()[c.family]
 				p.TrafficClass = p.TrafficClass&^3 | ecn
-				p.BTH.DestQP = 0x100 + uint32(ecn) // each a flow of its own
+				p.BTH.DestQP = 0x100 + uint32(ecn) // each is a flow of its own
 				p.Checksum = 1
 				ip := whole(t, &p)
 				frame, label := c.wan.enter(t, pe, ip, time.Now())
@@ -197,7 +194,7 @@ func TestLinuxEndsOurTunnels(t *testing.T) {
 	}
 }
 
-// routedBy returns an IP packet behind so many routers.
+// routedBy returns an IP packet after this number of routers.
 func routedBy(ip []byte, hops uint8) []byte {
 	ip = bytes.Clone(ip)
 	if ip[0]>>4 == 6 {
@@ -210,10 +207,9 @@ func routedBy(ip []byte, hops uint8) []byte {
 	return ip
 }
 
-// A connection is set up across the WAN; then p becomes congested by its data.
-// The FCN of p, which an ordinary socket of the PE gets, becomes a CNP with the
-// queue pair that the REQ named, which an ordinary socket of the sender gets.
-// A flow that falls silent is gone, and an FCN about it says nothing.
+// A connection is set up across the WAN, and its data congests p. An ordinary socket of the PE receives the FCN of
+// p, and an ordinary socket of the sender receives a CNP with the queue pair of the REQ. An idle flow expires, and
+// an FCN about it has no effect.
 func TestFCNBecomesCNP(t *testing.T) {
 	w := newWAN(t)
 	w.routed(t)
@@ -236,7 +232,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			data.BTH.DestQP, data.BTH.PKey = 0x11, 0x8001
 			req, rep := connection(t, data.Src, data.Dst, 0x21, 0x11)
 
-			// The REQ goes to the receiver, the REP comes back in a tunnel.
+			// The REQ goes to the receiver, and the REP comes back in a tunnel.
 			frame, _ := w.enter(t, pe, req, now)
 			require.Equal(t, routedBy(req, 1), w.cross(t, frame, req))
 			back, err := (&encap.IPInIPv6{Src: wanEgress, Dst: wanPE}).Append(nil, rep, 0)
@@ -292,7 +288,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 	}
 }
 
-// connection returns a REQ and the REP that answers it, as whole IP packets.
+// connection returns a REQ and the REP that answers it, as IP packets.
 func connection(t *testing.T, requester, responder netip.Addr, requesterQP, responderQP uint32) (req, rep []byte) {
 	t.Helper()
 	carry := func(src, dst netip.Addr, a cm.Attribute, m interface {
