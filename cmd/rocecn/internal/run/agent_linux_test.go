@@ -39,20 +39,20 @@ func TestMain(m *testing.M) {
 	os.Exit(Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-func init() { runtime.LockOSThread() } // hosts are threads, which the main one is not to be
+func init() { runtime.LockOSThread() } // hosts are threads other than the main thread
 
-// An agent is rocecn run on a host.
+// An agent is a rocecn run process on a host.
 type agent struct {
 	*exec.Cmd
 	host    *wiretest.Host
 	config  string
-	monitor string // where it answers
+	monitor string // address of its HTTP server
 	mu      sync.Mutex
 	said    bytes.Buffer
 	ended   chan error
 }
 
-// monitor is where the agents of the tests answer.
+// monitor is the address of the agents' HTTP servers.
 const monitor = "[::1]:9479"
 
 // start starts the agent with this configuration, and waits until it is ready.
@@ -97,7 +97,7 @@ func (a *agent) log() string {
 	return a.said.String()
 }
 
-// get returns what the agent says at a path, empty where it cannot be reached.
+// get returns the agent's answer at a path, or "" if it cannot be reached.
 func (a *agent) get(path string) (text string) {
 	_ = a.host.Try(func() error {
 		c, err := net.Dial("tcp", a.monitor)
@@ -115,7 +115,7 @@ func (a *agent) get(path string) (text string) {
 	return text
 }
 
-// metric returns the sum of all samples of a metric whose labels have these parts.
+// metric returns the sum of all samples of a metric whose labels contain these parts.
 func (a *agent) metric(name string, labels ...string) (sum float64) {
 	for _, m := range regexp.MustCompile(`(?m)^`+name+`(\{.*\})? (\S+)$`).FindAllStringSubmatch(a.get("/metrics"), -1) {
 		has := true
@@ -144,7 +144,7 @@ func (a *agent) awaits(t *testing.T, want float64, name string, labels ...string
 	})
 }
 
-// awaitLog waits until the agent has said something: its metrics may be ahead of what it writes.
+// awaitLog waits until the agent has logged a text: its metrics may be ahead of its log.
 func (a *agent) awaitLog(t *testing.T, part string) {
 	t.Helper()
 	wiretest.Await(t, part, func() bool { return strings.Contains(a.log(), part) })
@@ -158,7 +158,7 @@ func (a *agent) reload(t *testing.T, config string) {
 	require.NoError(t, a.Process.Signal(syscall.SIGHUP))
 }
 
-// checks returns what check -system says of the agent's file, which is right.
+// checks returns the output of check -system for the agent's file, which is valid.
 func (a *agent) checks(t *testing.T) string {
 	t.Helper()
 	var said bytes.Buffer
@@ -177,8 +177,7 @@ func (a *agent) terminate(t *testing.T) {
 	require.NoError(t, <-a.ended, a.log())
 }
 
-// addsUp requires that each packet of a role was counted once, and that what it sent
-// was sent or could not be.
+// addsUp checks that each packet of a role was counted once, and that the sent packets and send errors add up.
 func (a *agent) addsUp(t *testing.T, packets float64) {
 	t.Helper()
 	require.Equal(t, packets, a.metric("rocecn_source_packets_total"))
@@ -194,8 +193,8 @@ var (
 	node6    = netip.MustParseAddr("2001:db8:2::c") // a congested node
 )
 
-// network is a sender, a router on which the agent runs, and a receiver, where
-// congested nodes are as well. What comes back to the sender is seen by in.
+// network is a sender, a router with the agent, and a receiver, which also hosts congested nodes. in captures
+// packets to the sender.
 func network(t *testing.T) (a, r, b *wiretest.Host, in *netio.Packets) {
 	t.Helper()
 	a, r, b = wiretest.NewHost(t, "a"), wiretest.NewHost(t, "r"), wiretest.NewHost(t, "b")
@@ -238,7 +237,7 @@ func sends(t *testing.T, out *netio.RawSink, packets ...[]byte) {
 	require.NoError(t, out.Flush())
 }
 
-// datagram is a UD packet of the sender's queue pair 34 to one of the receiver's.
+// datagram is a UD packet of the sender's queue pair 34 to a queue pair of the receiver.
 func datagram(t *testing.T, destQP uint32) []byte {
 	t.Helper()
 	p := rocev2.Packet{Payload: make([]byte, 256)}
@@ -249,12 +248,12 @@ func datagram(t *testing.T, destQP uint32) []byte {
 	return wiretest.Must(p.AppendBinary(nil))(t)
 }
 
-// answerTo is a packet the other way.
+// answerTo is a packet in the reverse direction.
 func answerTo(data []byte) []byte {
 	return slices.Concat(data[:8], data[24:40], data[8:24], data[40:])
 }
 
-// tunnels returns what gives the next packet in a tunnel that comes to a host.
+// tunnels returns a function that returns the next tunnelled packet that arrives at a host.
 func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame {
 	t.Helper()
 	var in *netio.Packets
@@ -270,7 +269,7 @@ func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame
 			_, packets, err := poll.Next(wiretest.Patience)
 			require.NoError(t, err)
 			require.NotEmpty(t, packets)
-			for i := range packets { // among those of the neighbours
+			for i := range packets { // skipping neighbour discovery
 				f := new(rocev2.Frame)
 				f.Decode(slices.Clone(packets[i].Data), packets[i].Options())
 				if f.Outer().Datagram(new(rocev2.Datagram)) == nil && f.Tunnelled() {
@@ -281,7 +280,7 @@ func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame
 	}
 }
 
-// cnps waits for so many CNPs at a source, and checks them.
+// cnps waits for this number of CNPs at a source, and checks them.
 func cnps(t *testing.T, in netio.Source, want int, from netip.Addr) {
 	t.Helper()
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
@@ -307,7 +306,7 @@ const hup = syscall.SIGHUP
 
 func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// startAs starts the agent with a configuration that is there, by a command.
+// startAs starts the agent by a command with an existing configuration file.
 func startAs(t *testing.T, h *wiretest.Host, config string, command ...string) *agent {
 	t.Helper()
 	a := &agent{host: h, config: config}

@@ -26,7 +26,7 @@ func edge(t *testing.T) *wiretest.Host {
 	return h
 }
 
-// refusing has agents find a program nft that refuses rules as long as there is a file of this name.
+// refusing makes agents use a program nft that rejects rules while a file of this name exists.
 func refusing(t *testing.T) (name string) {
 	t.Helper()
 	nft := wiretest.Must(exec.LookPath("nft"))(t)
@@ -37,7 +37,7 @@ func refusing(t *testing.T) (name string) {
 	return name
 }
 
-// Nobody waits for what nft has begun and left behind, whether it was ended or has done its work.
+// Nothing waits for children that nft leaves behind, whether nft was killed or has ended.
 func TestNFTLeavesBehind(t *testing.T) {
 	folder := t.TempDir()
 	child, ended := filepath.Join(folder, "child"), filepath.Join(folder, "ended")
@@ -75,7 +75,7 @@ func TestNFTLeavesBehind(t *testing.T) {
 	require.EqualError(t, err, "nft: no answer within 1s")
 }
 
-// What somebody changes right behind the installation is not taken for the border's own rules.
+// A change by another program right after the installation is not taken for the border's own rules.
 func TestBorderIntruder(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	nft := wiretest.Must(exec.LookPath("nft"))(t)
@@ -96,8 +96,7 @@ func TestBorderIntruder(t *testing.T) {
 	agent.terminate(t)
 }
 
-// The rules of the border are installed as a whole, for its interfaces, and stay when
-// the agent ends.
+// The rules of the border are installed completely, for its interfaces, and stay when the agent ends.
 func TestBorder(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h := edge(t)
@@ -123,7 +122,7 @@ interfaces = ["wan0", "wan1"]
 		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
 	})
 	h.Run(t, "", "nft", "delete", "table", "inet", "rocecn")
-	require.NoError(t, agent.Process.Signal(hup)) // the same file brings back what somebody has deleted
+	require.NoError(t, agent.Process.Signal(hup)) // the same file restores deleted rules
 	wiretest.Await(t, "the rules", func() bool {
 		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
 	})
@@ -131,8 +130,8 @@ interfaces = ["wan0", "wan1"]
 	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), `comment "Fast CNP"`)
 }
 
-// Each of several borders has a table of its own; one that the file has no more is taken away, and rules that nftables
-// refuses change none of them.
+// Each border has its own table. Tables of former borders are removed, and rules that nftables rejects change no
+// table.
 func TestBorders(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h := edge(t)
@@ -168,7 +167,7 @@ interfaces = ["wan0"]
 	require.Contains(t, rules("rocecn"), "2021")
 	agent.awaitLog(t, "table inet rocecn_1 is deleted")
 
-	// Without any border nothing is to be protected, and what is there stays.
+	// Without any border nothing needs protection, and the tables stay.
 	agent.reload(t, "")
 	agent.awaitLog(t, "its rules stay: nft delete table inet rocecn\"")
 	require.Zero(t, agent.metric("rocecn_border_rules_installed"))
@@ -176,7 +175,7 @@ interfaces = ["wan0"]
 	require.Contains(t, rules("rocecn"), "2021")
 }
 
-// A border at an interface that is not there is none: check says so, and the agent waits for it.
+// A border with a missing interface is incomplete: check reports it, and the agent waits for it.
 func TestBorderMissing(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h := edge(t)
@@ -212,7 +211,7 @@ func TestBorderMissing(t *testing.T) {
 	agent.terminate(t)
 }
 
-// What somebody else does to the rules of the border is said, and undone as soon as nftables allows it; rules of others
+// Changes of the border's rules by other programs are logged and undone as soon as nftables allows it. Other rules
 // are not touched.
 func TestBorderChanged(t *testing.T) {
 	wiretest.Tool(t, "nft")
@@ -246,7 +245,7 @@ func TestBorderChanged(t *testing.T) {
 	agent.terminate(t)
 }
 
-// systemd hears that the agent works also while nft gives no answer, which may last longer than its watchdog waits.
+// The watchdog is fed while nft does not answer, which may take longer than the watchdog's interval.
 func TestBorderWatchdog(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	nft := wiretest.Must(exec.LookPath("nft"))(t)
@@ -271,11 +270,11 @@ func TestBorderWatchdog(t *testing.T) {
 		require.NoError(t, err)
 	}
 	wiretest.Await(t, "nft to be held", func() bool {
-		hears() // also what the agent has said before: no more than a few are kept
+		hears() // including earlier states: only a few are kept
 		_, err := os.Stat(held)
 		return err == nil
 	})
-	for range 20 { // more than were said before it was held, and are not read yet
+	for range 20 { // more than were sent before it was stopped and are not read yet
 		hears()
 	}
 	require.NoError(t, os.Remove(hold))
@@ -283,7 +282,7 @@ func TestBorderWatchdog(t *testing.T) {
 	agent.terminate(t)
 }
 
-// Two agents with borders of one name say that they are in each other's way. When one ends, the other one's holds.
+// Two agents with borders of the same name report the conflict. When one ends, the border of the other one holds.
 func TestBorderTwice(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h := edge(t)

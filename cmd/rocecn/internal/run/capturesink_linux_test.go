@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk returns files on a disk of 64 KiB, which nobody else sees and which ends with them.
+// disk returns files on a disk of 64 KiB, which is invisible to others and ends with the files.
 func disk(t *testing.T, names ...string) (files []*os.File) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -26,7 +26,7 @@ func disk(t *testing.T, names ...string) (files []*os.File) {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread ends with this function, and the disk is out of sight
+		runtime.LockOSThread() // for ever: the thread ends with this function, and its mounts with it
 		done <- func() error {
 			if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 				return err
@@ -51,8 +51,8 @@ func disk(t *testing.T, names ...string) (files []*os.File) {
 	return files
 }
 
-// At a full disk no part of a packet stays in the file. That it is full is said once, and the sink is not up until
-// there is room again.
+// On a full disk no part of a packet stays in the file. The error is logged once, and the sink is not up until
+// there is space again.
 func TestFullDisk(t *testing.T) {
 	files := disk(t, "sent.pcap", "filler")
 	var said bytes.Buffer
@@ -77,7 +77,7 @@ func TestFullDisk(t *testing.T) {
 		return o.packets.Load() - before, o.errors[otherFailure].Load() - beforeFailed
 	}
 
-	fill() // there is not even room for the header
+	fill() // no space for the file header
 	to.startFile()
 	sent, failed := sends(2)
 	require.Equal(t, []uint64{0, 2}, []uint64{sent, failed})
@@ -89,7 +89,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, []uint64{10, 0}, []uint64{sent, failed})
 	require.True(t, o.canSend())
 
-	fill() // what is left of a page is room for a part of a packet
+	fill() // the rest of the page has space for a part of a packet
 	sent, failed = sends(100)
 	require.Equal(t, uint64(100), sent+failed)
 	require.Less(t, sent, uint64(100))
@@ -112,13 +112,12 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, io.EOF, in.Next(&r))
 }
 
-// zeros is as many zeros as are read.
+// zeros reads as zeros without end.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// Whatever a start or a reload is refused for, the files of its sinks are as they were: with what was in them, or not
-// there.
+// A failed start or reload leaves the files of its sinks as they were: with their content, or missing.
 func TestRefusedLeavesFiles(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

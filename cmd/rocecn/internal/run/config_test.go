@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is wrong with a file is said with its key and its line.
+// Each error of a file names its key and line.
 func TestWrongFiles(t *testing.T) {
 	const good = `[source.a]
 type = "packet"
@@ -126,7 +126,7 @@ accept = ["2001:db8::/32"]
 senders = [{ prefix = "::/0", send = "cnp" }]
 `
 	const second = "[source.c]\ntype = \"udp\"\nlisten = [\"[::1]:8\", \"[::1]:9\"]\n[role.proxy]"
-	_, err = parseFile([]byte(strings.Replace(proxy, "[role.proxy]", second, 1))) // nobody uses it
+	_, err = parseFile([]byte(strings.Replace(proxy, "[role.proxy]", second, 1))) // no role uses it
 	require.NoError(t, err)
 	_, err = parseFile([]byte(learns))
 	require.NoError(t, err)
@@ -300,7 +300,7 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 	}
 }
 
-// A port has one switch in the kernel: two would answer twice.
+// A port has one switch in the kernel, as two would answer twice.
 func TestKernelPortTwice(t *testing.T) {
 	const queue = "[source.%]\ntype = \"qdisc\"\ninterfaces = [\"eth1\", \"eth0\"]\nlevels = [9]\n"
 	const role = "[[role.switch]]\nenabled = true\nmode = \"kernel\"\nsources = [%]\nself = [\"2001:db8::5\"]\n" +
@@ -357,7 +357,7 @@ accept = ["::/0"]
 				[]any{status, stdout, stderr})
 		})
 	}
-	status, _, stderr = check("[agent]\nhttp = \"203.0.113.9:9479\"\n"+there, "-system") // nobody's
+	status, _, stderr = check("[agent]\nhttp = \"203.0.113.9:9479\"\n"+there, "-system") // an address of another host
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "rocecn check: agent.http: listen tcp 203.0.113.9:9479: ")
 	busy := wiretest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -371,10 +371,10 @@ accept = ["::/0"]
 	status = Check(t.Context(), nil, nil, new(bytes.Buffer), new(bytes.Buffer))
 	require.Equal(t, 2, status)
 	status = Run(t.Context(), []string{"-config", written(t, "a", config)}, nil, new(bytes.Buffer), new(bytes.Buffer))
-	require.Equal(t, 1, status) // a capture that is not there never will be
+	require.Equal(t, 1, status) // a missing capture is a permanent error
 }
 
-// A capture is not written by who only checks whether it can be.
+// check does not write to a capture.
 func TestCheckCaptureSink(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "sent.pcap")
 	check := func() (status int, stderr string) {
@@ -407,7 +407,7 @@ sink = "out"
 	require.Contains(t, stderr, "rocecn check: sink.out: open "+name+": no such file or directory\n")
 }
 
-// What a capture breaks off with is an error, behind what was read of it.
+// A damaged capture is an error after the packets before the damage.
 func TestDamagedCapture(t *testing.T) {
 	octets := octetsOf(t, wiretest.Path(t, "messages.pcap"))
 	file := written(t, "cut.pcap", string(octets[:len(octets)-5]))
@@ -425,7 +425,7 @@ sources = ["a"]
 	require.Greater(t, strings.Count(stdout.String(), "\n"), 10)
 }
 
-// A rehearsal ends when nobody reads what it prints, quietly, and when that cannot be written.
+// A dry run ends quietly when its reader closes the pipe, and with an error when it cannot write.
 func TestDryRunIsNotRead(t *testing.T) {
 	config := written(t, "agent.toml", `
 [source.a]

@@ -21,13 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exported is what metrics an agent has that plays all roles but the border's: the
-// labels of each.
+// exported returns the metrics of an agent with all roles except the border, with their labels.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
 	on, border, _ := strings.Cut(strings.ReplaceAll(on, "enabled = false", "enabled = true"), "[role.border]")
-	require.NotEmpty(t, border) // it is played by nft
+	require.NotEmpty(t, border) // nft plays it
 	f := wiretest.Must(parseFile([]byte(on)))(t)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), dry: true}
 	require.NoError(t, s.applyFile(f, nil))
@@ -41,12 +40,12 @@ func exported(t *testing.T) map[string][]string {
 	return labelsOf(string(s.formatMetrics()))
 }
 
-// labelsOf returns the metrics of a text, and the labels of each.
+// labelsOf returns the metrics of a text with their labels.
 func labelsOf(text string) map[string][]string {
 	labels := map[string][]string{}
 	sample := regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? \S+$`)
 	for _, m := range sample.FindAllStringSubmatch(text, -1) {
-		names := []string{"instance"} // which Prometheus adds
+		names := []string{"instance"} // added by Prometheus
 		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
 			names = append(names, l[1])
 		}
@@ -63,8 +62,7 @@ var (
 	labelQuery = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 )
 
-// wrongIn returns what a query, shown with this legend, asks of metrics that they do
-// not have.
+// wrongIn returns the metrics and labels of a query, shown with this legend, that do not exist.
 func wrongIn(query, legend string, labels map[string][]string) (wrong []string) {
 	asked := []string{}
 	if m := labelQuery.FindStringSubmatch(query); m != nil {
@@ -78,7 +76,7 @@ func wrongIn(query, legend string, labels map[string][]string) (wrong []string) 
 	for _, l := range left {
 		asked = append(asked, l[1])
 	}
-	if m := grouping.FindStringSubmatch(query); m != nil { // the others are gone
+	if m := grouping.FindStringSubmatch(query); m != nil { // the grouping removes the others
 		by := strings.Split(m[1], ", ")
 		for _, l := range left {
 			if !slices.Contains(by, l[1]) {
@@ -106,7 +104,7 @@ func wrongIn(query, legend string, labels map[string][]string) (wrong []string) 
 	return wrong
 }
 
-// captured is what rocecn flows -listen has at /metrics.
+// captured returns the metrics of rocecn flows -listen.
 func captured(t *testing.T) map[string][]string {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -126,8 +124,7 @@ func captured(t *testing.T) map[string][]string {
 	return labelsOf(string(text))
 }
 
-// The dashboard asks for metrics and labels that the agent has, or a capture, and
-// for all of their metrics.
+// The dashboard uses existing metrics and labels of the agent or a capture, and all of their metrics.
 func TestDashboard(t *testing.T) {
 	labels := exported(t)
 	maps.Copy(labels, captured(t))
@@ -172,7 +169,7 @@ func TestDashboard(t *testing.T) {
 		switch {
 		case strings.HasPrefix(name, "rocecn_latency_seconds"):
 		case name == "rocecn_role_enabled", name == "rocecn_config_last_reload_success_timestamp_seconds",
-			name == "rocecn_role_to_sink_total": // the sum of what the sinks sent and could not
+			name == "rocecn_role_to_sink_total": // the sum of sent packets and send errors
 		default:
 			require.Contains(t, all, name+"{", "no panel shows it")
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No sink may be a file that is something else already, by whatever name, be it there or not.
+// No sink may overwrite another file of the configuration, by any name, whether it exists or not.
 func TestSameFiles(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever the octets are: an error that says where, or a file, which is the same one
-// when it is written again, as TOML or as JSON. What it takes is for its roles.
+// Any input is an error with a position, or a file that stays the same when it is written again as TOML or JSON. A
+// valid file can be applied to its roles.
 func FuzzFile(f *testing.F) {
 	f.Add([]byte(reference))
 	f.Add([]byte(strings.ReplaceAll(reference, "\n# ", "\n")))
@@ -56,7 +56,7 @@ rate_out = { per_second = 1e3, burst = 2 }
 	f.Fuzz(func(t *testing.T, octets []byte) {
 		value := valueOf(octets)
 		if large(value, "") {
-			return // tables of a size that is asked for
+			return // configured table sizes would take the memory
 		}
 		var file *file
 		var err error
@@ -83,7 +83,7 @@ rate_out = { per_second = 1e3, burst = 2 }
 	})
 }
 
-// valueOf returns what TOML or JSON says, read by others than package config; nil if it says nothing.
+// valueOf returns the value of a TOML or JSON text, parsed by other packages than config, or nil.
 func valueOf(octets []byte) (value map[string]any) {
 	octets = bytes.TrimPrefix(octets, []byte("\uFEFF"))
 	if bytes.HasPrefix(bytes.TrimLeft(octets, " \t\r\n"), []byte("{")) {
@@ -100,7 +100,7 @@ func valueOf(octets []byte) (value map[string]any) {
 	return value
 }
 
-// ofTOML returns JSON with the numbers of TOML.
+// ofTOML returns a TOML value with the number types of JSON.
 func ofTOML(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -122,7 +122,7 @@ func ofTOML(value any) any {
 	return value
 }
 
-// large says whether a value asks for tables of more than a hundred thousand entries.
+// large reports whether a value configures tables of more than a hundred thousand entries.
 func large(value any, key string) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -139,7 +139,7 @@ func large(value any, key string) bool {
 	return false
 }
 
-// requireSame fails the test unless two files say the same.
+// requireSame fails the test unless two files are equal.
 func requireSame(t *testing.T, a, b *file) {
 	require.Equal(t, a.agent, b.agent)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(a.sources)), slices.Collect(maps.Keys(b.sources)))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What goes wrong while the agent answers is logged like everything else, also after a reload has changed how.
+// Errors of the HTTP server are logged to the current log, also after a reload has changed it.
 func TestAnswersLog(t *testing.T) {
 	s := prepared(t, "")
 	var out bytes.Buffer
@@ -25,7 +25,7 @@ func TestAnswersLog(t *testing.T) {
 	require.Contains(t, out.String(), `"level":"WARN","msg":"http: Accept error"}`)
 }
 
-// The table of metrics in the documentation has all of them, and no others.
+// The documentation's table of metrics is complete.
 func TestMetricsTable(t *testing.T) {
 	names := func(text, pattern string) map[string]bool {
 		all := map[string]bool{}
@@ -43,7 +43,7 @@ func TestMetricsTable(t *testing.T) {
 	require.Len(t, regexp.MustCompile("`rocecn_\\w+`").FindAllString(table, -1), len(has), "each once")
 }
 
-// A rehearsal has sent nothing, and does not say that it had.
+// A dry run reports no sent packets in its status.
 func TestStatusOfRehearsal(t *testing.T) {
 	s := prepared(t, `
 [source.in]

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An ingress PE forwards in user space, with a label for the flow. A P router that is
-// congested names that label, and the sender gets a CNP; what the label is stays when
-// the configuration changes.
+// An ingress PE forwards in user space, with a label for the flow. A congested P router names that label, and the
+// sender receives a CNP. Labels survive a change of the configuration.
 func TestIngress(t *testing.T) {
 	a, r, b, in := network(t)
 	r.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("0"), 0) })
@@ -40,7 +39,7 @@ accept = ["2001:db8:2::c/128"]
 	agent := start(t, r, config)
 	next := tunnels(t, b, "b0")
 	out, core := raw(t, a), raw(t, b)
-	// forwarded sends a packet and returns what comes out of the PE.
+	// forwarded sends a packet and returns the packet that leaves the PE.
 	forwarded := func(octets []byte) *rocev2.Frame {
 		sends(t, out, octets)
 		return next()
@@ -50,7 +49,7 @@ accept = ["2001:db8:2::c/128"]
 	label := f.Outer().FlowLabel()
 	require.NotZero(t, label)
 	require.Equal(t, ip("2001:db8:2::1"), f.Outer().Src())
-	require.Equal(t, data, f.BorderPacket()) // untouched: the kernel has not forwarded it
+	require.Equal(t, data, f.BorderPacket()) // unchanged: the kernel has not forwarded it
 	same, err := (&encap.IPInIPv6{Src: f.Outer().Src(), Dst: f.Outer().Dst()}).Append(nil, data, label)
 	require.NoError(t, err)
 	require.Equal(t, same[40:], f.Outer().IP()[40:])

@@ -17,8 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parameterProblems is a source of the ICMPv6 errors by which a host that is not there any more, but for its Linux,
-// rejects Fast CNPs.
+// parameterProblems is a source of the ICMPv6 errors by which a Linux host rejects Fast CNPs.
 func parameterProblems(t *testing.T, h *wiretest.Host, at string) *netio.Datagrams {
 	t.Helper()
 	var in *netio.Datagrams
@@ -30,7 +29,7 @@ func parameterProblems(t *testing.T, h *wiretest.Host, at string) *netio.Datagra
 	return in
 }
 
-// decoded returns the next packets of a source, until f is true.
+// decoded passes the next packets of a source to f until it returns true.
 func decoded(t *testing.T, in netio.Source, f func(p *rocev2.Packet) bool) {
 	t.Helper()
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
@@ -58,9 +57,8 @@ func fast(t *testing.T, about []byte) []byte {
 	return b
 }
 
-// In front of a Linux host that rejects Fast CNPs: the kernel of the router makes CNPs of them as they arrive, of flows
-// whose queue pairs the agent has learned, and the host sees nothing to reject any more. Of what is no longer there
-// nothing is said either.
+// The router in front of a Linux host translates Fast CNPs to CNPs in its kernel, for flows whose queue pairs the
+// agent has learned. The host receives no Fast CNP that it would reject.
 func TestKernelTranslator(t *testing.T) {
 	a, r, b, in := network(t)
 	out, core := raw(t, a), raw(t, b)
@@ -72,7 +70,7 @@ func TestKernelTranslator(t *testing.T) {
 	_, packets, err := poll.Next(wiretest.Patience)
 	require.NoError(t, err)
 	require.Len(t, packets, 1, "Linux rejects a Fast CNP")
-	decoded(t, in, func(p *rocev2.Packet) bool { return len(p.Ext) > 0 }) // which it got
+	decoded(t, in, func(p *rocev2.Packet) bool { return len(p.Ext) > 0 }) // the host received it
 
 	const config = `
 [source.wan]
@@ -95,14 +93,14 @@ learn = true
 as = "cnp"
 `
 	agent := start(t, r, config)
-	sends(t, core, fast(t, data)) // nothing is known yet: it goes no further
+	sends(t, core, fast(t, data)) // no pair is known yet: it is dropped
 	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="unknown_qp"`)
 	sends(t, out, data)
 	agent.awaits(t, 1, "rocecn_role_pairs")
 	var about rocev2.Packet
 	require.NoError(t, about.DecodeIP(data))
 	want := wiretest.Must(cnp.AppendFor(nil, &about, receiver, 34, cnp.Config{}))(t)
-	want[7]-- // a hop
+	want[7]-- // one hop
 	wiretest.Await(t, "the kernel knows the pair", func() bool {
 		sends(t, core, fast(t, data))
 		return agent.metric("rocecn_role_packets_total", `outcome="accepted"`) > 0
@@ -126,7 +124,7 @@ as = "cnp"
 		require.Equal(t, []string{"129", "0x000022", receiver.String(), sender.String()}, []string{
 			row.Get(names[0]), row.Get(names[1]), row.Get(names[2]), row.Get(names[3])})
 	}
-	// Somebody who is not on the list.
+	// From a source that is not accepted.
 	denied := agent.metric("rocecn_role_refused_total", `reason="denied"`)
 	forged, _, err := fastcnp.AppendFor(nil, &about, ip("2001:db8:2::d"), nil, fastcnp.Config{})
 	require.NoError(t, err)
@@ -134,12 +132,12 @@ as = "cnp"
 	agent.awaits(t, denied+1, "rocecn_role_refused_total", `reason="denied"`)
 	_, packets, err = poll.Next(1)
 	require.NoError(t, err)
-	require.Empty(t, packets, "Linux rejects nothing any more")
+	require.Empty(t, packets, "Linux no longer rejects packets")
 
 	agent.reload(t, strings.Replace(config, `as = "cnp"`, `as = "log"`, 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	agent.awaitLog(t, "role.sender.as: ")
-	agent.reload(t, config+"window = \"1h\"\n") // what was learned and counted stays
+	agent.reload(t, config+"window = \"1h\"\n") // pairs and counters stay
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	total := agent.metric("rocecn_role_packets_total", `outcome="accepted"`)
 	require.GreaterOrEqual(t, total, before+n)
@@ -148,7 +146,7 @@ as = "cnp"
 		sends(t, core, fast(t, data), fast(t, data))
 		return agent.metric("rocecn_sink_packets_total") > sunk
 	})
-	agent.awaits(t, sunk+1, "rocecn_sink_packets_total") // one a window
+	agent.awaits(t, sunk+1, "rocecn_sink_packets_total") // one per window
 	r.Run(t, "", "ip", "link", "add", "later", "type", "veth", "peer", "name", "r3")
 	agent.awaits(t, 1, "rocecn_source_up", `input="later"`)
 	r.Run(t, "", "ip", "link", "del", "later")
@@ -158,7 +156,7 @@ as = "cnp"
 	require.NotContains(t, r.Run(t, "", "ip", "link", "show", "r1"), "xdp")
 }
 
-// What the kernel does not know, PPFC and Fast CNPs of flows that are unknown, the agent takes by nftables.
+// The agent receives packets by nftables that the kernel does not handle: PPFC, and Fast CNPs of unknown flows.
 func TestKernelTranslatorAndAgent(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	a, r, b, in := network(t)
@@ -197,7 +195,7 @@ learn = true
 as = "cnp"
 `)
 	data, other := datagram(t, 17), datagram(t, 18)
-	sends(t, core, fast(t, other)) // the kernel passes it on, and the agent knows nothing either
+	sends(t, core, fast(t, other)) // the kernel passes it on, and the agent does not know the pair either
 	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="unknown_qp"`)
 	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="forwarded"`)
 	sends(t, out, data)
@@ -210,7 +208,7 @@ as = "cnp"
 	agent.awaits(t, 1, "rocecn_sink_packets_total", `sink="host"`)
 	cnps(t, in, 1, receiver)
 
-	// Who checks the file while the agent runs hears what is the agent's; another agent cannot start beside it.
+	// check reports the resources of the running agent as in use, and another agent cannot start.
 	for _, taken := range []string{
 		"source.rest: 7: nflog: group 7: another program reads this group",
 		"role.sender.mode: fastpath: r1: an XDP program is there already",
@@ -226,8 +224,8 @@ as = "cnp"
 	require.NotContains(t, agent.checks(t), "the agent, which runs")
 }
 
-// A host whose Linux rejects a Fast CNP of the kernel's gets no others, and its packets are marked; who only says that
-// it has rejected one is not believed.
+// A host that rejects a Fast CNP of the kernel receives no others, and its packets are marked. A forged rejection
+// has no effect.
 func TestKernelRejections(t *testing.T) {
 	a, r, _, in := network(t)
 	slowly(t, r)
@@ -257,7 +255,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	})
 	require.Positive(t, sent())
 	before, was := sent(), marked()
-	wiretest.Await(t, "they are marked", func() bool { // as long as the queue is long enough
+	wiretest.Await(t, "they are marked", func() bool { // once the queue is long enough
 		for range 20 {
 			sends(t, out, datagram(t, 17))
 		}
@@ -265,7 +263,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	})
 	require.Equal(t, before, sent())
 	require.Zero(t, agent.metric("rocecn_role_marks_not_made_total"))
-	agent.reload(t, config+"per_flow = \"1us\"\n") // what was learned stays
+	agent.reload(t, config+"per_flow = \"1us\"\n") // the rejection stays known
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	wiretest.Await(t, "they are marked", func() bool { // once the queue is long enough
 		sends(t, out, datagram(t, 17))
@@ -273,7 +271,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	})
 	require.Equal(t, before, sent())
 
-	// Of a host to which nothing was sent.
+	// From a host to which no Fast CNP was sent.
 	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::e/64", "dev", "a0", "nodad")
 	var about rocev2.Packet
 	require.NoError(t, about.DecodeIP(datagram(t, 17)))
@@ -288,8 +286,8 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	agent.terminate(t)
 }
 
-// What the host's RDMA device says of its queue pairs need not be learned from packets, and counts as long as it says
-// so.
+// Queue pairs of the host's RDMA device need not be learned from packets, and are known while the device reports
+// them.
 func TestDevicePairs(t *testing.T) {
 	dir := t.TempDir()
 	says := func(qps string) {
@@ -339,7 +337,7 @@ as = "cnp"
 	})
 	agent.awaitLog(t, "queue pairs of the RDMA device can be read again")
 	agent.reload(t, strings.Replace(config, "rdma = \"rxe0\"\n", "", 1))
-	wiretest.Await(t, "nobody is asked any more", func() bool {
+	wiretest.Await(t, "no device is polled any longer", func() bool {
 		was := refused()
 		sends(t, core, fast(t, data))
 		return refused() > was

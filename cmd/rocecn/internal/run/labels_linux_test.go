@@ -16,11 +16,11 @@ import (
 // CNP. Flows that have one label, since their addresses and ports are the same, or all of a tunnel have, get none.
 func TestLearnedLabels(t *testing.T) {
 	for _, row := range []struct {
-		name, option string // of the kernel that has it
+		name, option string // of the kernel
 		commands     [][]string
 		sysctl       string
-		inherit      bool // the label is the packet's own
-		one          bool // it is that of all: veth gives packets no hash
+		inherit      bool // the label is that of the packet
+		one          bool // all flows have the same label: veth computes no hash
 	}{
 		{"seg6, a hash", "CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
 			{"sr", "tunsrc", "set", "2001:db8:2::1"},
@@ -77,7 +77,7 @@ accept = ["2001:db8:2::c/128"]
 `, fcn.Port))
 			next := tunnels(t, b, "b0")
 			out, core := raw(t, a), raw(t, b)
-			// complain sends a datagram and returns the FCN of the P router that sees it in its tunnel.
+			// complain sends a datagram, and returns the FCN of the P router that receives it in its tunnel.
 			complain := func(octets []byte) (message []byte, label uint32) {
 				sends(t, out, octets)
 				f := next()
@@ -107,7 +107,7 @@ accept = ["2001:db8:2::c/128"]
 			sends(t, core, one, other)
 			cnps(t, in, 2, ip("2001:db8:1::1"))
 
-			// The same addresses, ports and label, to another queue pair: neither gets any.
+			// Same addresses, ports and label, but another queue pair: neither flow receives a CNP.
 			again, same := complain(from(50001, 0x12345, 18))
 			require.Equal(t, label, same)
 			agent.awaits(t, 3, "rocecn_role_packets_total", `outcome="learned"`)

@@ -80,10 +80,9 @@ cnp = true
 sources = ["both"]
 `, proxymsg.Port)
 
-// For a minute, or as long as ROCECN_SOAK says, traffic of all kinds meets six roles while
-// the configuration changes, well and badly, an interface goes down and comes back,
-// routes go, and a neighbour does not answer. Whatever became of a packet, it is counted
-// once: the sums are what was sent.
+// For a minute, or the time in ROCECN_SOAK, traffic of all kinds meets six roles. Meanwhile the configuration
+// changes, validly and not, an interface goes down and comes back, routes are removed, and a neighbour does not
+// answer. Each packet is counted once, and the counters add up to the sent packets.
 func TestSoak(t *testing.T) {
 	lasts, err := time.ParseDuration(os.Getenv("ROCECN_SOAK"))
 	if err != nil {
@@ -128,7 +127,7 @@ func TestSoak(t *testing.T) {
 	s.settled()
 	configs := []string{
 		strings.Replace(soaked, `per_flow = "1ms"`, `per_flow = "2ms"`, 1),
-		strings.Replace(soaked, `per_flow = "1ms"`, `per_flow = 7`, 1), // refused
+		strings.Replace(soaked, `per_flow = "1ms"`, `per_flow = 7`, 1), // invalid
 		soaked,
 		strings.Replace(soaked, `"2001:db8:2::c/128"`, `"2001:db8:2::c/127"`, 3),
 	}
@@ -141,13 +140,13 @@ func TestSoak(t *testing.T) {
 		}
 		s.both, s.messages = s.both+20*7, s.messages+20*2
 		s.marked, s.fast, s.notified = s.marked+20, s.fast+20, s.notified+20
-		if round%4 != 2 { // when routes go, it cannot be known what became of such a packet just before
+		if round%4 != 2 { // when routes are removed, the fate of the packets just before is unknown
 			sends(t, fromB, aboutDead)
 			s.messages, s.notified = s.messages+1, s.notified+1
 		}
 		s.settled()
 		switch round % 4 {
-		case 0: // a good file or a bad one, while packets come
+		case 0: // a valid or an invalid file while packets arrive
 			good := round/4%len(configs) != 1
 			s.reload(t, configs[round/4%len(configs)])
 			sends(t, fromA, data, data, data)
@@ -185,16 +184,16 @@ func TestSoak(t *testing.T) {
 	s.terminate(t)
 }
 
-// A soak is what was sent, by the source that it comes to.
+// A soak counts the sent packets by the source that receives them.
 type soak struct {
 	*testing.T
 	*agent
-	in                     *netio.Packets // what comes to the senders
+	in                     *netio.Packets // packets that arrive at the senders
 	both, side, messages   int
-	marked, fast, notified int // of them: to be marked, Fast CNPs, messages that the proxy answers
+	marked, fast, notified int // packets to be marked, Fast CNPs, and messages that the proxy answers
 }
 
-// listen counts the agent's notifications that come to the senders, until the test ends.
+// listen counts the agent's notifications that arrive at the senders until the test ends.
 func (s *soak) listen(a *wiretest.Host) (arrived *atomic.Int64) {
 	a.Do(s.T, func() (err error) {
 		s.in, err = netio.OpenPackets(netio.PacketConfig{
@@ -215,7 +214,7 @@ func (s *soak) listen(a *wiretest.Host) (arrived *atomic.Int64) {
 			}
 			for i := range packets {
 				if p := packets[i].Data; len(p) >= 54 && netip.AddrFrom16([16]byte(p[22:])) != node6 {
-					arrived.Add(1) // not one of those that the test sends
+					arrived.Add(1) // not sent by the test itself
 				}
 			}
 		}
@@ -226,7 +225,7 @@ func (s *soak) listen(a *wiretest.Host) (arrived *atomic.Int64) {
 
 func (s *soak) lost() float64 { return s.metric("rocecn_source_lost_total") }
 
-// settled waits until the agent has seen all that was sent, or knows that it has not.
+// settled waits until the agent has received all sent packets, or has counted them as lost.
 func (s *soak) settled() {
 	s.Helper()
 	for _, c := range []struct {
@@ -237,7 +236,7 @@ func (s *soak) settled() {
 	}
 }
 
-// adds requires that the sums are right.
+// adds checks the sums.
 func (s *soak) adds(arrived *atomic.Int64) {
 	s.Helper()
 	of := func(outcome, role string) float64 {
@@ -253,13 +252,13 @@ func (s *soak) adds(arrived *atomic.Int64) {
 	} {
 		s.awaits(s.T, c.want, "rocecn_role_packets_total", `role="`+c.name+`"`)
 		if c.name == "switch" || c.name == "ingress" {
-			continue // a notification that is refused may leave a mark, and a label that is, a packet on its way
+			continue // a rejected notification may leave a mark, and a rejected label a packet on its path
 		}
 		require.Equal(s, of("refused", c.name), s.metric("rocecn_role_refused_total", `role="`+c.name+`"`), c.name)
 	}
 	if s.lost() == 0 { // then each outcome is known
 		require.EqualValues(s, s.marked, of("marked", "switch")-
-			s.metric("rocecn_role_refused_total", `role="switch"`)+of("refused", "switch")) // and what is limited
+			s.metric("rocecn_role_refused_total", `role="switch"`)+of("refused", "switch")) // and limited packets
 		require.EqualValues(s, s.fast, of("accepted", "sender"))
 		require.EqualValues(s, s.notified, of("sent", "proxy"))
 		require.EqualValues(s, s.both, of("passed", "border")+of("dropped", "border")+of("ignored", "border"))
@@ -280,13 +279,13 @@ func (s *soak) adds(arrived *atomic.Int64) {
 	require.Positive(s, s.metric("rocecn_sink_errors_total", `error="no_neighbour"`))
 	require.Positive(s, s.metric("rocecn_sink_errors_total", `error="limited"`))
 
-	// All that left the agent for the senders has come.
+	// All packets that left the agent for the senders have arrived.
 	sent := s.metric("rocecn_sink_packets_total", `role="switch"`) +
 		s.metric("rocecn_sink_packets_total", `role="proxy"`) + s.metric("rocecn_sink_packets_total", `role="receiver"`)
 	defer func() {
 		s.Logf("%.0f notifications left the agent, %d arrived, %d packets were lost then", sent, arrived.Load(),
 			s.in.Lost())
 	}()
-	wiretest.Await(s.T, "what the sinks sent", func() bool { return float64(arrived.Load()) >= sent })
+	wiretest.Await(s.T, "packets sent by the sinks", func() bool { return float64(arrived.Load()) >= sent })
 	require.EqualValues(s, sent, arrived.Load())
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// theProxy is a proxy that learns from what crosses the router.
+// theProxy is a proxy that learns from packets that cross the router.
 var theProxy = fmt.Sprintf(`
 [source.traffic]
 type = "packet"
@@ -50,16 +50,15 @@ func complaint(t *testing.T, about []byte) []byte {
 
 var proxyAddr = ip("2001:db8:2::1")
 
-// The whole life of a proxy on a router: it learns from what crosses, answers what
-// congested nodes say, reads its configuration anew, ends. Every packet is counted
-// once.
+// A proxy on a router learns from crossing packets, answers congested nodes, reloads its configuration, and ends.
+// Every packet is counted once.
 func TestProxy(t *testing.T) {
 	a, r, b, in := network(t)
 	agent := start(t, r, theProxy)
 	fromA, fromB := raw(t, a), raw(t, b)
 	data, unknown := datagram(t, 17), datagram(t, 18)
 
-	sends(t, fromB, complaint(t, data)) // nothing is known yet
+	sends(t, fromB, complaint(t, data)) // no pair is known yet
 	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="unknown_qp"`)
 	sends(t, fromA, data)
 	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
@@ -75,7 +74,7 @@ func TestProxy(t *testing.T) {
 	require.EqualValues(t, n, agent.metric("rocecn_latency_seconds_count"))
 	require.Zero(t, agent.metric("rocecn_sink_errors_total"))
 
-	// What is wrong changes nothing, and shows.
+	// An invalid file changes nothing, and the status shows it.
 	agent.reload(t, strings.Replace(theProxy, `"cnp"`, `"cnq"`, 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	agent.awaitLog(t, "role.proxy.senders[0].send: ")
@@ -84,7 +83,7 @@ func TestProxy(t *testing.T) {
 	sends(t, fromB, complaint(t, data))
 	cnps(t, in, 1, proxyAddr)
 
-	// What is right changes the rules, and what was learned stays.
+	// A valid file changes the rules, and learned pairs stay.
 	other := strings.Replace(theProxy, "enabled = true", `enabled = true
 per_flow = "1h"
 cnp_source = "destination"`, 1)
@@ -103,7 +102,7 @@ filter = "rocev2"
 	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="limited"`)
 	require.Zero(t, agent.metric("rocecn_source_reopened_total"))
 	before := agent.metric("rocecn_source_packets_total", "messages")
-	require.EqualValues(t, 2*n+4, before) // the sockets stayed, and their counts
+	require.EqualValues(t, 2*n+4, before) // the sockets stay open, with their counters
 	agent.reload(t, theProxy)
 	agent.awaits(t, 2, "rocecn_source_up")
 	wiretest.Await(t, "nothing new", func() bool {
@@ -124,13 +123,12 @@ filter = "rocev2"
 	agent.terminate(t)
 }
 
-// moreOf returns how many packets were shown to the role by a source that is gone.
+// moreOf returns the number of the role's packets from a source that has been removed.
 func moreOf(a *agent) int {
 	return int(a.metric("rocecn_role_packets_total") - a.metric("rocecn_source_packets_total"))
 }
 
-// An interface that goes down comes back, and one that gets another name is opened again
-// by its name, as is one that is not there at first.
+// A source follows an interface that goes down and up, is renamed, or is missing at first.
 func TestFlap(t *testing.T) {
 	a, r := wiretest.NewHost(t, "a"), wiretest.NewHost(t, "r")
 	link := func() {
@@ -174,7 +172,7 @@ type = "raw"
 	a.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
 	one()
 	agent.awaits(t, 1, "rocecn_source_reopened_total")
-	r.Run(t, "", "ip", "link", "set", "r0", "name", "old") // and is up all the time
+	r.Run(t, "", "ip", "link", "set", "r0", "name", "old") // and it stays up
 	agent.awaits(t, 0, "rocecn_source_up")
 	another := func(device, subnet string, reopened float64) {
 		t.Helper()
@@ -192,7 +190,7 @@ type = "raw"
 	}
 	another("a1", "2001:db8:3::", 2)
 
-	// The same where it was down meanwhile, and is up again when the agent looks.
+	// The same for an interface that was down between two checks of the agent.
 	require.NoError(t, agent.Process.Signal(syscall.SIGSTOP))
 	r.Run(t, "link set r0 down\nlink set r0 name older\nlink set older up\n", "ip", "-batch", "-")
 	require.NoError(t, agent.Process.Signal(syscall.SIGCONT))
@@ -202,7 +200,7 @@ type = "raw"
 	agent.terminate(t)
 }
 
-// What cannot be sent is counted by the reason, and ends nothing.
+// A packet that cannot be sent is counted by its reason, and nothing ends.
 func TestNoRoute(t *testing.T) {
 	a, r, b, in := network(t)
 	agent := start(t, r, strings.Replace(theProxy, `type = "raw"`, "type = \"raw\"\nper_second = 100_000", 1))
@@ -217,7 +215,7 @@ func TestNoRoute(t *testing.T) {
 	agent.awaits(t, 10, "rocecn_sink_errors_total", `error="no_route"`)
 	require.Zero(t, agent.metric("rocecn_sink_packets_total"))
 	agent.awaits(t, 0, "rocecn_sink_up")
-	require.Contains(t, agent.get("/readyz"), "200 OK") // who sends something has no say in it
+	require.Contains(t, agent.get("/readyz"), "200 OK") // an unreachable destination does not concern readiness
 	r.Run(t, "", "ip", "route", "add", "2001:db8:1::/64", "dev", "r0")
 	agent.awaits(t, 1, "rocecn_sink_up") // perhaps
 	sends(t, fromB, complaint(t, data))
@@ -225,18 +223,18 @@ func TestNoRoute(t *testing.T) {
 	agent.awaits(t, 1, "rocecn_sink_packets_total")
 	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
 
-	// The same where the interface is down that all of it would leave by.
+	// The same if the interface of all packets is down.
 	r.Run(t, "", "ip", "link", "set", "r0", "down")
 	wiretest.Await(t, "nothing gets out", func() bool {
 		sends(t, fromB, complaint(t, data))
 		return agent.metric("rocecn_sink_up") == 0
 	})
 	require.EqualValues(t, 1, agent.metric("rocecn_sink_packets_total"))
-	agent.awaits(t, 1, "rocecn_sink_up") // for now: nothing more is tried
+	agent.awaits(t, 1, "rocecn_sink_up") // for now: no more packets are sent
 	agent.terminate(t)
 }
 
-// A host's Linux that rejects Fast CNPs is known by what it says, also where the sink gives them another DSCP.
+// A Linux host that rejects Fast CNPs is recognized by its ICMPv6 errors, also if the sink sets another DSCP.
 func TestRejectionsOfOtherDSCP(t *testing.T) {
 	a, r, _, _ := network(t)
 	agent := start(t, r, `
@@ -269,8 +267,8 @@ methods = [{ senders = "::/0", method = "fastcnp" }]
 	agent.terminate(t)
 }
 
-// What waits for a neighbour that never answers is lost, and not sent; what can be sent
-// meanwhile is.
+// Packets that wait for a neighbour that never answers count as lost, not as sent. Other packets are sent
+// meanwhile.
 func TestDeadNeighbour(t *testing.T) {
 	a, r, b, in := network(t)
 	a.Run(t, "", "ip", "addr", "del", "2001:db8:1::a/64", "dev", "a0")
@@ -278,7 +276,7 @@ func TestDeadNeighbour(t *testing.T) {
 	agent := start(t, r, theProxy)
 	fromA, fromB := raw(t, a), raw(t, b)
 	data, other := datagram(t, 17), datagram(t, 17)
-	other[23] = 0xE // 2001:db8:1::e, which is there
+	other[23] = 0xE // 2001:db8:1::e, which exists
 	toDead, toOther := complaint(t, data), complaint(t, other)
 	sends(t, fromA, data, other)
 	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="learned"`)
@@ -292,11 +290,11 @@ func TestDeadNeighbour(t *testing.T) {
 	require.EqualValues(t, 5, agent.metric("rocecn_sink_errors_total"))
 	sends(t, fromB, toDead)
 	agent.awaits(t, 6, "rocecn_sink_errors_total", `error="no_neighbour"`)
-	require.EqualValues(t, 1, agent.metric("rocecn_sink_up")) // it is not the sink's fault
+	require.EqualValues(t, 1, agent.metric("rocecn_sink_up")) // the sink works
 	sends(t, fromB, toOther)
 	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::a/64", "dev", "a0", "nodad")
 	sends(t, fromB, toDead)
-	agent.awaits(t, 7, "rocecn_sink_packets_total")  // toOther's and toDead's, too
+	agent.awaits(t, 7, "rocecn_sink_packets_total")  // also those of toOther and toDead
 	agent.awaits(t, 7*80, "rocecn_sink_bytes_total") // IPv6, UDP, BTH, 16 octets and the ICRC
 	require.EqualValues(t, 6, agent.metric("rocecn_sink_errors_total"))
 	require.Equal(t, 13., agent.metric("rocecn_role_to_sink_total"))
@@ -304,7 +302,7 @@ func TestDeadNeighbour(t *testing.T) {
 	agent.terminate(t)
 }
 
-// forNobody returns an agent and its configuration where nobody may run and read them.
+// forNobody returns a copy of the agent and a configuration that user nobody can run and read.
 func forNobody(t *testing.T, text string) (program, config string) {
 	t.Helper()
 	dir := wiretest.Must(os.MkdirTemp("", "agent"))(t)
@@ -317,8 +315,7 @@ func forNobody(t *testing.T, text string) (program, config string) {
 	return program, config
 }
 
-// The agent works with the capabilities that check says, as nobody, and not without
-// them.
+// User nobody can run the agent with the capabilities that check prints, and not without them.
 func TestCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, r, b, in := network(t)
@@ -347,7 +344,7 @@ func TestCapabilities(t *testing.T) {
 	sends(t, fromB, complaint(t, datagram(t, 17)))
 	cnps(t, in, 1, proxyAddr)
 	agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "logged"]`, 1)+
-		"[source.logged]\ntype = \"nflog\"\ngroup = 7\n") // for which a right is missing
+		"[source.logged]\ntype = \"nflog\"\ngroup = 7\n") // which needs another capability
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	agent.awaitLog(t, "source.logged: 7: ")
 	sends(t, fromB, complaint(t, datagram(t, 17)))
@@ -375,7 +372,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// systemd hears when the agent is ready, reads its file anew, works and ends.
+// systemd is notified when the agent is ready, reloads, works and ends.
 func TestNotify(t *testing.T) {
 	h := wiretest.NewHost(t, "h")
 	name := filepath.Join(t.TempDir(), "notify")
@@ -421,7 +418,7 @@ senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
 	agent.terminate(t)
 	hears("STOPPING=1")
 
-	// An agent that is not ready does not become so by reading its file.
+	// A reload does not make an agent ready that was not.
 	self := wiretest.Must(os.Executable())(t)
 	late := "[agent]\nhttp = \"" + monitor + "\"\n" + config + strings.Replace(config, `"udp"`, `"packet"`, 1)
 	late = strings.NewReplacer(
@@ -441,8 +438,7 @@ senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
 	agent.terminate(t)
 }
 
-// What a new file names and can never be opened changes nothing, and what may come is
-// waited for.
+// A file with a permanently missing resource changes nothing, and the agent waits for one that may appear.
 func TestReloadOpens(t *testing.T) {
 	_, r, _, _ := network(t)
 	agent := start(t, r, theProxy)
@@ -459,7 +455,7 @@ func TestReloadOpens(t *testing.T) {
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	agent.awaitLog(t, "sink.net: ")
 	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
-	for _, name := range []string{"logged", "renamed"} { // the group is one socket's alone
+	for _, name := range []string{"logged", "renamed"} { // a group has one socket
 		agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "`+name+`"]`, 1)+
 			"[source."+name+"]\ntype = \"nflog\"\ngroup = 7\n")
 		agent.awaits(t, 1, "rocecn_source_up", `source="`+name+`"`)
@@ -473,8 +469,8 @@ func TestReloadOpens(t *testing.T) {
 	agent.terminate(t)
 }
 
-// What is the agent's own counts at once, too: where it answers, what it logs and how.
-// A signal logs how it is, one that changes nothing says so once.
+// A reload applies the keys of the agent immediately: HTTP address and logging. A signal logs the status, and an
+// unchanged file is logged once.
 func TestReloadAgent(t *testing.T) {
 	_, r, b, _ := network(t)
 	agent := start(t, r, theProxy)
@@ -490,7 +486,7 @@ func TestReloadAgent(t *testing.T) {
 	write("http = \"[::1]:9479\"\npprof = true\n")
 	signal(hup)
 	wiretest.Await(t, "pprof", func() bool { return strings.Contains(agent.get("/debug/pprof/cmdline"), "200 OK") })
-	write("http = \"[2001:db8:77::1]:9479\"\n") // no address of this host
+	write("http = \"[2001:db8:77::1]:9479\"\n") // not an address of this host
 	signal(hup)
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	agent.awaitLog(t, "agent.http: ")
@@ -502,7 +498,7 @@ func TestReloadAgent(t *testing.T) {
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	write("")
 	signal(hup)
-	wiretest.Await(t, "nobody answers", func() bool { return agent.get("/metrics") == "" })
+	wiretest.Await(t, "no server answers", func() bool { return agent.get("/metrics") == "" })
 
 	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
 	agent.awaitLog(t, "reason=unknown_qp")
@@ -514,7 +510,7 @@ func TestReloadAgent(t *testing.T) {
 	agent.terminate(t)
 }
 
-// A sink is down with its interface, and sends again by another of the same name.
+// A sink is down with its interface, and sends again by another interface of the same name.
 func TestSinkDevice(t *testing.T) {
 	a, r, b, in := network(t)
 	in.Close()
@@ -527,7 +523,7 @@ func TestSinkDevice(t *testing.T) {
 	r.Run(t, "", "ip", "link", "set", "r0", "down")
 	agent.awaits(t, 0, "rocecn_sink_up")
 	r.Run(t, "", "ip", "link", "del", "r0")
-	t.Cleanup(func() { a.Run(t, "", "ip", "link", "add", "a0", "type", "veth") }) // deleted as the first one
+	t.Cleanup(func() { a.Run(t, "", "ip", "link", "add", "a0", "type", "veth") }) // deleted like the first one
 	wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"2001:db8:1::a/64"}},
 		wiretest.End{Host: r, Device: "r0", Addresses: []string{"2001:db8:1::1/64"}})
 	r.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
@@ -540,7 +536,7 @@ func TestSinkDevice(t *testing.T) {
 	agent.terminate(t)
 }
 
-// Who waits for a file that is a pipe can be interrupted.
+// Waiting for a file that is a pipe can be interrupted.
 func TestInterruptedFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(name, 0o600))
@@ -548,11 +544,11 @@ func TestInterruptedFile(t *testing.T) {
 	interrupt()
 	var said bytes.Buffer
 	require.Zero(t, Run(ctx, []string{"-config", name}, nil, &said, &said))
-	require.Equal(t, 1, Check(ctx, []string{"-config", name}, nil, &said, &said), "nobody knows whether it is right")
+	require.Equal(t, 1, Check(ctx, []string{"-config", name}, nil, &said, &said), "the file has not been checked")
 	require.Empty(t, said.String())
 }
 
-// Who rehearses on live packets sees each decision at once.
+// A dry run on live packets prints each decision immediately.
 func TestLiveDryRun(t *testing.T) {
 	_, r, b, _ := network(t)
 	self := wiretest.Must(os.Executable())(t)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// Who sees by the filter pairs only what teaches, of real hosts, knows nearly as much as who sees all, nothing else,
-// and sees less.
+// With filter = "pairs", a learner of real captures learns nearly all pairs, no wrong ones, and receives fewer
+// packets.
 func TestPairsFilter(t *testing.T) {
 	raw, err := (&filter.Capture{Selection: filter.Pairs}).Program(rocev2.LinkEthernet)
 	require.NoError(t, err)

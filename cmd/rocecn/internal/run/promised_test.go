@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What docs/stability.md promises of the agent is still there: its metrics with their labels, and the fields of
-// /status.
+// The agent keeps the promises of docs/stability.md: metrics with their labels, and fields of /status.
 func TestPromised(t *testing.T) {
 	config := `
 [source.in]
@@ -27,7 +26,7 @@ group = 2
 type = "raw"
 `
 	for role, keys := range everyRole {
-		if strings.Contains(role, " ") { // a second one of its kind
+		if strings.Contains(role, " ") { // a second role of its kind
 			continue
 		}
 		config += "[role." + role + "]\nenabled = true\nsources = [\"in\"]\n"
@@ -37,7 +36,7 @@ type = "raw"
 		config += sinkOf(role) + keys
 	}
 	s := prepared(t, config)
-	// What it knows of when packets have come.
+	// Its counters after packets have arrived.
 	s.parts[0].published.Store(&[]queue{{name: "swp1"}})
 	for _, a := range s.actors {
 		a.outcomes[node.NoAction].Add(1)

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slowly gives the router's port to the receiver a queue that nearly nothing leaves.
+// slowly gives the router's port to the receiver a queue that hardly drains.
 func slowly(t *testing.T, r *wiretest.Host) {
 	t.Helper()
 	tc := wiretest.Tool(t, "tc")
@@ -30,7 +30,7 @@ func slowly(t *testing.T, r *wiretest.Host) {
 	}
 }
 
-// fastCNPs reads so many Fast CNPs and checks them, by our decoder and by tshark.
+// fastCNPs reads this number of Fast CNPs, and checks them by our decoder and by tshark.
 func fastCNPs(t *testing.T, in netio.Source, want int, from netip.Addr) {
 	t.Helper()
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
@@ -59,8 +59,7 @@ func fastCNPs(t *testing.T, in netio.Source, want int, from netip.Addr) {
 	}
 }
 
-// A router whose queue to the receiver is long: the agent watches the queue itself,
-// and tells the sender.
+// On a router with a long queue to the receiver, the agent watches the queue and notifies the sender.
 func TestQueue(t *testing.T) {
 	a, r, _, in := network(t)
 	slowly(t, r)
@@ -111,7 +110,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 		sent+agent.metric("rocecn_role_packets_total", `outcome="ignored"`))
 	require.Zero(t, agent.metric("rocecn_source_lost_total"))
 
-	// Another interface of the same name has a queue, too.
+	// Another interface of the same name also has a queue.
 	r.Run(t, "", "ip", "link", "set", "r1", "down")
 	r.Run(t, "", "ip", "link", "set", "r1", "name", "old")
 	r.Run(t, "", "ip", "link", "add", "r1", "type", "veth", "peer", "name", "r2")
@@ -122,8 +121,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	agent.terminate(t)
 }
 
-// The same with the kernel in the place of the agent: it answers and marks, by the
-// same file and with the same metrics.
+// In kernel mode the kernel answers and marks, with the same file and the same metrics.
 func TestKernel(t *testing.T) {
 	a, r, b, in := network(t)
 	slowly(t, r)
@@ -167,7 +165,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	require.Equal(t, sent, agent.metric("rocecn_role_to_sink_total"))
 	require.Zero(t, agent.metric("rocecn_role_marks_not_made_total"))
 	r.Run(t, "", "tc", "qdisc", "change", "dev", "r1", "root", "tbf", "rate", "80mbit", "burst", "20000", "limit",
-		"1000000") // let them go
+		"1000000") // let packets leave
 	poll := wiretest.Must(netio.NewPoll(t.Context(), end))(t)
 	defer poll.Close()
 	for marked := 0; marked < int(sent); {
@@ -184,7 +182,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	})
 	agent.reload(t, config+"per_flow = \"1h\"\n")
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
-	require.Equal(t, sent, agent.metric("rocecn_sink_packets_total")) // what was counted stays
+	require.Equal(t, sent, agent.metric("rocecn_sink_packets_total")) // counters stay
 	agent.reload(t, strings.Replace(config, "required = false", "", 1))
 	wiretest.Await(t, "it waits for the port", func() bool {
 		return strings.Contains(agent.get("/readyz"), "not ready: source.queues: later")
@@ -196,7 +194,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	require.Contains(t, agent.get("/status"), `"input": "later"`)
 	require.Equal(t, sent, agent.metric("rocecn_sink_packets_total"))
 
-	// In mode agent, and in mode kernel again, no counter falls.
+	// No counter decreases in mode agent and in mode kernel again.
 	reloaded := "rocecn_config_last_reload_success_timestamp_seconds"
 	for _, config := range []string{
 		"[sink.net]\ntype = \"raw\"\n" + strings.Replace(config, `mode = "kernel"`, `sink = "net"`, 1), config,
@@ -212,7 +210,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	agent.terminate(t)
 }
 
-// check -system tries the kernel, too, and a rehearsal says that it decides nothing.
+// check -system tries the kernel program, and a dry run reports that it decides nothing.
 func TestKernelTried(t *testing.T) {
 	const config = `
 [source.queues]

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the reference file gives without a # changes nothing: it is what there is
-// without it. Only what a source or sink cannot do without is an example.
+// The uncommented keys of the reference file have the values of their defaults. Only keys that a source or sink
+// requires are examples.
 func TestReferenceHasDefaults(t *testing.T) {
 	f := wiretest.Must(parseFile([]byte(reference)))(t)
 	require.Empty(t, f.roles)
@@ -43,13 +43,12 @@ func TestReferenceHasDefaults(t *testing.T) {
 	for _, s := range f.sinks {
 		require.Zero(t, s.PerSecond)
 	}
-	// Roles that are off: with what the file says and without it they are the same.
+	// Disabled roles: they are equal with and without the keys of the file.
 	require.Equal(t, []string{"agent"}, regexp.MustCompile(`\nmode = "(.*?)"`).FindStringSubmatch(reference)[1:])
 	require.Equal(t, []string{"report"}, regexp.MustCompile(`\nact = "(.*?)"`).FindStringSubmatch(reference)[1:])
 }
 
-// All keys are in it, those of roles that docs/roles explains apart; and with the
-// examples it is right as well.
+// The reference file has all keys, except keys of roles that docs/roles explains, and is valid with its examples.
 func TestReferenceHasAllKeys(t *testing.T) {
 	has := func(key string) {
 		t.Helper()
@@ -99,13 +98,13 @@ func TestReferenceHasAllKeys(t *testing.T) {
 	require.Zero(t, Run(t.Context(), []string{"-reference"}, nil, &out, &stderr))
 	require.Equal(t, reference, out.String())
 
-	// As it is written nothing is on, and nothing is wrong.
+	// As written, no role is on, and the file is valid.
 	out.Reset()
 	require.Zero(t, Check(t.Context(), []string{"-config", written(t, "agent.toml", reference)}, nil, &out, &stderr))
 	require.Equal(t, []string{"no role is on\n", ""}, []string{out.String(), stderr.String()})
 }
 
-// The configurations on the pages of the roles are right, and warn of nothing.
+// The configurations on the pages of the roles are valid, without warnings.
 func TestDocuments(t *testing.T) {
 	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
 	var blocks [][][]byte

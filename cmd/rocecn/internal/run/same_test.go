@@ -17,8 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everyRole has keys of all roles with which they have much to say of the captures
-// of testdata.
+// everyRole has the keys of all roles for many decisions about the captures of testdata.
 var everyRole = map[string]string{
 	"switch": `
 self = ["2001:db8:ffff::7", "198.51.100.7"]
@@ -80,7 +79,7 @@ func written(t testing.TB, name, content string) string {
 	return name
 }
 
-// sinkOf is the key that gives a role its sink, if it sends anything.
+// sinkOf returns the key for the sink of a role, if it sends packets.
 func sinkOf(role string) string {
 	if role == "border" || role == "pause" {
 		return ""
@@ -88,7 +87,7 @@ func sinkOf(role string) string {
 	return "sink = \"out\"\n"
 }
 
-// The agent over a capture decides as play does, line for line, and sends the same.
+// On a capture, the agent decides as play does, line for line, and sends the same packets.
 func TestSameAsPlay(t *testing.T) {
 	played := map[string]bool{}
 	said := map[string]bool{}
@@ -138,7 +137,7 @@ sink = "out"
 	}
 }
 
-// sentBy returns what roles send of messages.pcap into one sink with these keys.
+// sentBy returns the packets that roles send about messages.pcap to one sink with these keys.
 func sentBy(t *testing.T, keys string, names ...string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sent.pcap")
@@ -155,7 +154,7 @@ func sentBy(t *testing.T, keys string, names ...string) []string {
 	return packets(t, file)
 }
 
-// Roles that have one sink send into one file.
+// Roles with one sink write to one file.
 func TestSharedCaptureSink(t *testing.T) {
 	one, other := sentBy(t, "", "switch"), sentBy(t, "", "proxy")
 	require.NotEmpty(t, one)
@@ -163,7 +162,7 @@ func TestSharedCaptureSink(t *testing.T) {
 	require.ElementsMatch(t, append(one, other...), sentBy(t, "", "switch", "proxy"))
 }
 
-// A sink gives notifications another DSCP, and leaves all else of them as it is; what is forwarded keeps its own.
+// A sink sets another DSCP in notifications and changes nothing else. Forwarded packets keep their DSCP.
 func TestSinkDSCP(t *testing.T) {
 	for _, role := range []string{"switch", "proxy"} {
 		as, with := sentBy(t, "", role), sentBy(t, "dscp = 46\n", role)
@@ -181,7 +180,7 @@ func TestSinkDSCP(t *testing.T) {
 	require.Equal(t, sentBy(t, "", "ingress"), sentBy(t, "dscp = 46\n", "ingress"))
 }
 
-// packets returns the packets of a capture, and when they were sent.
+// packets returns the packets of a capture with their times.
 func packets(t testing.TB, name string) (all []string) {
 	t.Helper()
 	f := wiretest.Must(os.Open(name))(t)

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// theShaper is the sender's host. Its rates stay where a cut leaves them.
+// theShaper is the sender's host. Its rates do not recover during a test.
 const theShaper = `
 [source.traffic]
 type = "packet"
@@ -39,7 +39,7 @@ qps = [{ dst = "2001:db8:2::b", dest_qp = 17, qp = 34 }, { dst = "2001:db8:2::b"
 reaction = { line = 8_000_000_000, timer = "1h" }
 `
 
-// egressOf returns the programs at egress of an interface of a host, by their numbers and filters.
+// egressOf returns the programs at egress of an interface: TCX programs by id, and filters.
 func egressOf(t *testing.T, h *wiretest.Host, name string) (ids []ebpf.ProgramID) {
 	t.Helper()
 	h.Do(t, func() error {
@@ -62,8 +62,8 @@ func egressOf(t *testing.T, h *wiretest.Host, name string) (ids []ebpf.ProgramID
 	return ids
 }
 
-// Flows of a host slow down as they are notified: each by itself, all of their packets arrive, a reload keeps rates,
-// and nothing stays behind.
+// Flows of a host slow down individually when they are notified. All packets arrive, a reload keeps rates, and
+// nothing stays behind.
 func TestShape(t *testing.T) {
 	a, _, b, _ := network(t)
 	agent := start(t, a, theShaper)
@@ -101,7 +101,7 @@ func TestShape(t *testing.T) {
 	both()
 	agent.awaits(t, n, "rocecn_shaped_packets_total")
 
-	// A CNP of the receiver is about the other one, and one of a stranger about nothing.
+	// A CNP of the receiver affects the other flow, and one from elsewhere none.
 	message := cnp.New(35, 0xFFFF)
 	ours := wiretest.Must(message.AppendPacket(nil, receiver, sender, cnp.Config{}))(t)
 	forged := wiretest.Must(message.AppendPacket(nil, ip("2001:db8:2::d"), sender, cnp.Config{}))(t)
@@ -113,7 +113,7 @@ func TestShape(t *testing.T) {
 	both()
 	agent.awaits(t, 3*n, "rocecn_shaped_packets_total")
 
-	// A stop ends by itself, and by a resume.
+	// A stop ends by itself or by a resume.
 	var about rocev2.Packet
 	require.NoError(t, about.DecodeIP(datagram(t, 17)))
 	for _, asks := range []ppfc.Extension{
@@ -125,7 +125,7 @@ func TestShape(t *testing.T) {
 	agent.awaits(t, 2, "rocecn_rate_stops_total")
 	both()
 
-	// Rates stay, and so does the program, where nothing about it is another.
+	// Rates and the program stay if their configuration has not changed.
 	before := egressOf(t, a, "a0")
 	agent.reload(t, theShaper+"window = \"1ms\"\n")
 	wiretest.Await(t, "the reload", func() bool { return strings.Contains(agent.log(), "msg=reloaded") })
@@ -135,7 +135,7 @@ func TestShape(t *testing.T) {
 	both()
 	agent.awaits(t, was+2*n, "rocecn_shaped_packets_total")
 
-	// To report leaves flows alone, and knows the rates all the same; to shape again slows them down at once.
+	// act = "report" leaves flows alone and keeps the rates; act = "shape" applies them again immediately.
 	report := strings.NewReplacer(`"shape"`, `"report"`, "interfaces = [\"a0\"]\nsources", "sources").Replace(theShaper)
 	agent.reload(t, report)
 	wiretest.Await(t, "it is gone", func() bool { return len(egressOf(t, a, "a0")) == 0 })
@@ -144,12 +144,12 @@ func TestShape(t *testing.T) {
 	agent.awaits(t, line/2, "rocecn_rate_least_bps")
 	agent.reload(t, theShaper)
 	wiretest.Await(t, "it is there again", func() bool { return len(egressOf(t, a, "a0")) == 1 })
-	wiretest.Await(t, "orders are told again", func() bool {
+	wiretest.Await(t, "orders are set again", func() bool {
 		both()
 		return agent.metric("rocecn_shaped_packets_total") > 0
 	})
 
-	// Its interface goes and comes.
+	// Its interface is removed and added.
 	agent.reload(t, strings.Replace(theShaper, `interfaces = ["a0"]
 sources`, `interfaces = ["later"]
 sources`, 1))
@@ -163,7 +163,7 @@ sources`, 1))
 	require.Empty(t, egressOf(t, a, "later"))
 }
 
-// An agent that is killed leaves nothing behind: the kernel takes the program away with it.
+// A killed agent leaves nothing behind: the kernel removes the program.
 func TestShapeKilled(t *testing.T) {
 	a, _, _, _ := network(t)
 	agent := start(t, a, theShaper)
@@ -171,7 +171,7 @@ func TestShapeKilled(t *testing.T) {
 	require.Len(t, ids, 1)
 	require.NoError(t, agent.Process.Kill())
 	<-agent.ended
-	if ids[0] == 0 { // before Linux 6.6 a filter stays, whose orders end; the next agent takes its place
+	if ids[0] == 0 { // before Linux 6.6 a filter stays, whose orders expire; the next agent replaces it
 		agent = start(t, a, theShaper)
 		require.Len(t, egressOf(t, a, "a0"), 1)
 		agent.terminate(t)
@@ -179,7 +179,7 @@ func TestShapeKilled(t *testing.T) {
 	wiretest.Await(t, "it is gone", func() bool { return len(egressOf(t, a, "a0")) == 0 })
 }
 
-// check says what is missing, and changes nothing; a qdisc that somebody has chosen stands in the way of fq.
+// check reports missing requirements and changes nothing. A configured qdisc prevents fq.
 func TestShapeTried(t *testing.T) {
 	a, _, _, _ := network(t)
 	a.Run(t, "", "tc", "qdisc", "add", "dev", "a0", "root", "handle", "7:", "tbf",
@@ -217,7 +217,7 @@ func TestShapeTried(t *testing.T) {
 	require.Empty(t, egressOf(t, a, "a0"))
 }
 
-// The capabilities that check says are enough, as nobody.
+// User nobody can run the agent with the capabilities that check prints.
 func TestShapeCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, _, b, _ := network(t)
@@ -233,8 +233,8 @@ func TestShapeCapabilities(t *testing.T) {
 	agent.terminate(t)
 }
 
-// fq comes and goes with the agent, stays when that is killed, and is taken over by the next one. Where the kernel has
-// none, the agent says so and does not start.
+// fq is installed and removed by the agent, stays if the agent is killed, and is taken over by the next one. If
+// the kernel has no fq, the agent reports it and does not start.
 func TestShapeInstalls(t *testing.T) {
 	a, _, b, _ := network(t)
 	installs := strings.Replace(theShaper, `act =`, "install = \"fq\"\nact =", 1)

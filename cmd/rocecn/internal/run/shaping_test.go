@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a sender needs that slows flows down, and what does not go together.
+// Requirements of a sender that shapes, and keys that exclude each other.
 func TestWrongShaping(t *testing.T) {
 	const good = `[source.a]
 type = "packet"

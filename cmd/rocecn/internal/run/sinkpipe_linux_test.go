@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pipe that nobody reads is refused at once, and nobody waits for a reader.
+// A pipe without a reader is rejected immediately.
 func TestSinkPipe(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(name, 0o600))

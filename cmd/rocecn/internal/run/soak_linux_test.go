@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tens of thousands of packets of every kind through three roles: each is counted
-// once, by what became of it, and the sums are what was sent.
+// Tens of thousands of packets of every kind pass three roles. Each is counted once by its outcome, and the
+// counters add up to the sent packets.
 func TestEveryPacketIsCounted(t *testing.T) {
 	a, r, b, in := network(t)
 	agent := start(t, r, theProxy+`
@@ -50,7 +50,7 @@ sources = ["both"]
 			sends(t, fromA, data, datagram(t, 18))
 			sends(t, fromB, answer, broken, complaint(t, data))
 		}
-		if round%10 == 9 { // no faster than the network, too, can take
+		if round%10 == 9 { // no faster than the test network
 			agent.awaits(t, float64((round+1)*burst), "rocecn_source_packets_total", `source="messages"`)
 		}
 	}
@@ -70,13 +70,13 @@ sources = ["both"]
 			}
 		}
 	}()
-	wiretest.Await(t, "what crosses r0, the answers to it included", func() bool { // and the proxy's messages
+	wiretest.Await(t, "packets that cross r0, including the answers", func() bool { // and the proxy's messages
 		return agent.metric("rocecn_role_packets_total", `role="proxy"`) ==
 			4*each+1+agent.metric("rocecn_sink_packets_total")+each
 	})
 	require.Zero(t, agent.metric("rocecn_source_lost_total"))
 
-	// What the roles sent came out of the sinks, or there is a reason why not.
+	// The packets sent by the roles left by the sinks, or have an error.
 	for _, role := range []string{`role="switch"`, `role="proxy"`} {
 		sent := agent.metric("rocecn_role_packets_total", role, `outcome="sent"`)
 		require.Equal(t, sent, agent.metric("rocecn_role_sent_total", role))
@@ -89,12 +89,12 @@ sources = ["both"]
 	refused := agent.metric("rocecn_role_refused_total", `role="switch"`)
 	require.Equal(t, refused, agent.metric("rocecn_role_packets_total", `role="switch"`, `outcome="refused"`))
 
-	// The sender got what was sent: CNPs and Fast CNPs.
+	// The sender received the sent CNPs and Fast CNPs.
 	want := int(agent.metric("rocecn_sink_packets_total"))
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
-	got, all := 0, want+2*each                             // answers and broken ones have crossed as well
-	for lost := 0; got+lost < all; lost = int(in.Lost()) { // nobody has read them so far
+	got, all := 0, want+2*each                             // answers and invalid packets have crossed as well
+	for lost := 0; got+lost < all; lost = int(in.Lost()) { // they have not been read so far
 		_, packets, err := poll.Next(wiretest.Patience)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets, "%d read and %d lost of %d", got, lost, all)
@@ -103,8 +103,8 @@ sources = ["both"]
 	agent.terminate(t)
 }
 
-// A router in front of a host that only knows CNPs: nftables keeps Fast CNPs from the
-// host, which would reject them, and the agent turns them into CNPs for it.
+// On a router in front of a host that only understands CNPs, nftables keeps Fast CNPs from the host, and the agent
+// translates them into CNPs.
 func TestTranslator(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	a, r, b, in := network(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The unit leaves room for the threads of a machine with 512 CPUs: a program of Go that gets no thread dies.
+// The unit allows the threads of a machine with 512 CPUs: a Go program that cannot start a thread dies.
 func TestTasksMax(t *testing.T) {
 	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "packaging", "rocecn.service"))
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func TestTasksMax(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "512")
 	_, r, _, _ := network(t)
 	agent := start(t, r, "pprof = true\n"+theProxy)
-	agent.get("/debug/pprof/heap?gc=1") // a collection of garbage wants a quarter of the CPUs
+	agent.get("/debug/pprof/heap?gc=1") // garbage collection uses a quarter of the CPUs
 	threads := wiretest.Must(os.ReadDir(fmt.Sprintf("/proc/%d/task", agent.Process.Pid)))(t)
 	require.Less(t, len(threads)+512, most, "each CPU may run one more")
 }

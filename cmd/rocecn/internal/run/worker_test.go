@@ -16,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prepared is an agent with a configuration whose sinks send nowhere, and that has
-// opened nothing.
+// prepared is an agent whose sinks discard packets, and that has opened nothing.
 func prepared(t *testing.T, config string) *server {
 	t.Helper()
 	f := wiretest.Must(parseFile([]byte(config)))(t)
@@ -26,7 +25,7 @@ func prepared(t *testing.T, config string) *server {
 	return s
 }
 
-// Nothing is allocated for a packet, whatever becomes of it.
+// No packet causes an allocation, whatever its outcome.
 func TestNoAllocations(t *testing.T) {
 	for role, keys := range everyRole {
 		role, _, _ := strings.Cut(role, " ")
@@ -71,7 +70,7 @@ sources = ["in"]
 	}
 }
 
-// A queue that falls lets flows run again that were stopped, with or without packets.
+// A draining queue resumes stopped flows, with or without packets.
 func TestLevelsOfQueues(t *testing.T) {
 	s := prepared(t, `
 [source.in]
@@ -123,7 +122,7 @@ marking = "elsewhere"
 	require.EqualValues(t, 2, resumed())
 }
 
-// What is known of the queue of an interface that is gone is forgotten.
+// The queue of a removed interface is forgotten.
 func TestQueueGone(t *testing.T) {
 	const nobodys = 1 << 30
 	now := time.Unix(1e9, 0)
@@ -134,7 +133,7 @@ func TestQueueGone(t *testing.T) {
 	require.Empty(t, p.listQueues())
 }
 
-// Lists of /status are lists, if nothing is in them, too.
+// Lists of /status are lists also if they are empty.
 func TestStatusOfNothing(t *testing.T) {
 	for _, config := range []string{"", "[role.border]\nenabled = true\ninstall = \"nft\""} {
 		text := wiretest.Must(json.Marshal(prepared(t, config).buildStatus()))(t)
@@ -142,8 +141,7 @@ func TestStatusOfNothing(t *testing.T) {
 	}
 }
 
-// What cannot be opened is tried again after 250 ms, then more and more seldom, for
-// ever.
+// Opening is retried after 250 ms, then at growing intervals without end.
 func TestRetry(t *testing.T) {
 	var r retry
 	now := time.Unix(1e9, 0)
@@ -154,7 +152,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// Why a source is not open is said once, and again when it is another reason, or once more after it was open.
+// The reason why a source is not open is logged once, again if it changes, and again after it was open.
 func TestWhyNotOpen(t *testing.T) {
 	s := prepared(t, `
 [source.in]
@@ -187,13 +185,13 @@ sources = ["in"]
 	require.Zero(t, lines("source not open", 100, nil))
 	require.True(t, w.handleSourceError(p, netio.ErrNoInterface))
 	require.Contains(t, said.String(), "source lost")
-	require.Zero(t, lines("source not open", 100, netio.ErrNoInterface), "it was said that it is lost, and why")
+	require.Zero(t, lines("source not open", 100, netio.ErrNoInterface), "it was logged that it is lost, with the reason")
 	require.Equal(t, 1, lines("source is back", 100, nil))
 	w.handleSourceError(p, netio.ErrNoInterface)
 	require.Contains(t, said.String(), "source lost")
 }
 
-// What does not run is counted while it does not.
+// Stopped flows are counted while they are stopped.
 func TestStopped(t *testing.T) {
 	s := prepared(t, `
 [source.in]

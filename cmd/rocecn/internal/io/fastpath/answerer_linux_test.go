@@ -25,14 +25,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 var (
 	self   = netip.MustParseAddr("2001:db8:ffff::5")
 	sender = netip.MustParseAddr("2001:db8:1::a")
 	target = netip.MustParseAddr("2001:db8:4::e")
 
-	// What is known of the senders in these prefixes, which random addresses are of.
+	// Capability of the senders in these prefixes, which contain the random addresses.
 	policies = []struct {
 		prefix  netip.Prefix
 		policy  Policy
@@ -42,7 +42,7 @@ var (
 		{netip.MustParsePrefix("2001:db8:1:1::/64"), Notify, congested.Capable},
 		{netip.MustParsePrefix("2001:db8:1:2::/64"), Mark, congested.Incapable},
 	}
-	marked4   = netip.MustParsePrefix("192.0.2.0/24") // IPv4 is marked, or nothing is done
+	marked4   = netip.MustParsePrefix("192.0.2.0/24") // IPv4 is marked or left alone
 	addresses = []netip.Addr{
 		sender, netip.MustParseAddr("2001:db8:1:1::b"), netip.MustParseAddr("2001:db8:1:2::c"),
 		target, self,
@@ -58,7 +58,7 @@ var (
 	}
 )
 
-// onNode moves the test to a host that forwards IPv6, and has a way for every packet.
+// onNode moves the test to a host that forwards IPv6 and has a default route.
 func onNode(t *testing.T) {
 	t.Helper()
 	wiretest.Namespace(t, `link set lo up
@@ -129,7 +129,7 @@ func random(t *testing.T, r *rand.Rand) []byte {
 	return b
 }
 
-// ethernet puts an IP packet into a frame.
+// ethernet returns a frame with an IP packet.
 func ethernet(ip []byte) []byte {
 	b := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD}
 	if ip[0]>>4 == 4 {
@@ -149,14 +149,14 @@ func run(t *testing.T, p *ebpf.Program, frame []byte, context any) (verdict uint
 	return verdict, o.DataOut
 }
 
-// load returns an answerer that is not attached, and whose every packet is congested.
+// load returns an answerer that is not attached and for which every packet is congested.
 func load(t *testing.T, c AnswererConfig) *Answerer {
 	t.Helper()
 	c.Self = self
 	a := new(Answerer)
 	require.NoError(t, a.loadPrograms(&c))
 	t.Cleanup(func() { a.Close() })
-	require.NoError(t, a.objects.Ports.Put(uint32(1), newPort(from(0)))) // lo, where tests of programs take place
+	require.NoError(t, a.objects.Ports.Put(uint32(1), newPort(from(0)))) // lo, where the tests run programs
 	for _, p := range policies {
 		require.NoError(t, a.SetSender(p.prefix, p.policy))
 	}
@@ -169,10 +169,9 @@ const (
 	redirect uint32 = 7
 )
 
-// Of random packets the kernel decides as the role does, and makes the same Fast CNPs
-// as fastcnp.AppendFor, octet for octet, whatever the configuration. Different is only
-// what the program does not look at: headers behind the BTH that are broken, and
-// segments that are left in a Routing header.
+// For random packets and every configuration, the kernel decides as the role does, and makes the same Fast CNPs as
+// fastcnp.AppendFor, octet for octet. The exceptions are contents that the program does not evaluate: invalid
+// headers after the BTH, and segments left in a Routing header.
 func TestAnswererIsTheRole(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -239,7 +238,7 @@ func TestAnswererIsTheRole(t *testing.T) {
 	}
 }
 
-// newRole returns the role that has the same policies.
+// newRole returns the role with the same policies.
 func newRole(t *testing.T, cfg fastcnp.Config) *congested.Role {
 	t.Helper()
 	var capable []acl.Entry[congested.Capability]
@@ -253,10 +252,9 @@ func newRole(t *testing.T, cfg fastcnp.Config) *congested.Role {
 	}))(t)
 }
 
-// counterOf returns the counter of the kernel that stands for a decision of the role
-// about a packet, nil if none does.
+// counterOf returns the kernel's counter for a decision of the role about a packet, or nil.
 func counterOf(n *Answered, d *node.Decision, ip []byte) *uint64 {
-	if ip[0]>>4 == 6 && (ip[6] == 4 || ip[6] == 41) { // a tunnel, which the program does not look into
+	if ip[0]>>4 == 6 && (ip[6] == 4 || ip[6] == 41) { // a tunnel, whose inner packet the program does not see
 		return nil
 	}
 	switch d.Reason {

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// As the queue goes up and down the level is that of level.Thresholds, with what is between rising and falling, and at
-// level 0 nothing is congested.
+// The level follows the queue as level.Thresholds does, with hysteresis. At level 0 nothing is congested.
 func TestAnswererLevels(t *testing.T) {
 	onNode(t)
 	for _, levels := range []level.Thresholds{
@@ -43,7 +42,8 @@ func TestAnswererLevels(t *testing.T) {
 	}
 }
 
-// A depth that nobody notes any more counts for 10 s: what does may have died with the process, and egress stayed.
+// A depth that is no longer updated counts for 10 s: the tracing programs may have ended with their process while
+// egress stayed.
 func TestAnswererStale(t *testing.T) {
 	onNode(t)
 	a := load(t, AnswererConfig{})
@@ -60,7 +60,7 @@ func TestAnswererStale(t *testing.T) {
 	}
 }
 
-// Each level has a shortest time of its own.
+// Each level has its own limit.
 func TestAnswererPerFlowByLevel(t *testing.T) {
 	onNode(t)
 	times := all(time.Hour)
@@ -76,8 +76,8 @@ func TestAnswererPerFlowByLevel(t *testing.T) {
 	}
 }
 
-// What was sent is known again, octet for octet but for traffic class, flow label and hop limit, for a while, and only
-// the last of each flow.
+// HasSent recognizes the last Fast CNP of each flow for a while, except for traffic class, flow label and hop
+// limit.
 func TestAnswererHasSent(t *testing.T) {
 	onNode(t)
 	for _, c := range []AnswererConfig{
@@ -118,7 +118,7 @@ func TestAnswererHasSent(t *testing.T) {
 	require.False(t, a.HasSent(ip, time.Hour), "nothing is remembered")
 }
 
-// A node without an IPv6 address marks, and refuses to send Fast CNPs.
+// A node without an IPv6 address marks, and rejects policies with Fast CNPs.
 func TestAnswererMarks(t *testing.T) {
 	onNode(t)
 	a := new(Answerer)
@@ -137,7 +137,7 @@ func TestAnswererMarks(t *testing.T) {
 	require.EqualValues(t, 2, a.Counters().MarkedOnly)
 }
 
-// A prefix in a longer one's place can say Nothing, and IPv4 is marked or left alone.
+// A longer prefix can have the policy Nothing. IPv4 is marked or left alone.
 func TestAnswererSenders(t *testing.T) {
 	onNode(t)
 	a := load(t, AnswererConfig{})

@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Senders of whom something else is known each.
+// Senders with one capability each.
 var (
 	unknown   = netip.MustParseAddr("2001:db8:1::a")
 	capable   = netip.MustParseAddr("2001:db8:1::b")
@@ -32,14 +32,13 @@ var (
 	stranger  = netip.MustParseAddr("2001:db8:1::d")
 )
 
-// A bottleneck is a router whose queue to the receiver nothing leaves, an octet a
-// second, until it is drained.
+// A bottleneck is a router whose queue to the receiver sends an octet per second until it is drained.
 //
 //	sender ── in  node  out ── receiver
 type bottleneck struct {
 	sender, node, receiver *wiretest.Host
 	raw                    *netio.RawSink
-	start, end             *netio.Packets // what comes to the sender and to the receiver
+	start, end             *netio.Packets // packets that arrive at the sender and the receiver
 	answerer               *Answerer
 }
 
@@ -59,7 +58,7 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	wiretest.Link(t, wiretest.End{Host: b.node, Device: "out", Addresses: []string{"2001:db8:4::1/64"}},
 		wiretest.End{Host: b.receiver, Device: "eth0", Addresses: []string{target.String() + "/64"}})
 	b.sender.Run(t, "", "ip", "-6", "route", "add", "default", "via", "2001:db8:1::1")
-	// What the node itself would say there, it does not: the queue has data only.
+	// Keep the node's own packets out of the queue.
 	b.receiver.Run(t, "", "ip", "link", "set", "eth0", "address", "02:00:00:00:00:0e")
 	b.node.Run(t, "", "ip", "neigh", "replace", target.String(), "lladdr", "02:00:00:00:00:0e", "dev", "out")
 	b.node.Run(t, `table inet quiet {
@@ -72,7 +71,7 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	for _, h := range []*wiretest.Host{b.sender, b.node, b.receiver} {
 		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
 	}
-	b.node.Run(t, "", "tc", "qdisc", "add", "dev", "out", "clsact") // which would empty the queue if it came later
+	b.node.Run(t, "", "tc", "qdisc", "add", "dev", "out", "clsact") // creating it later would empty the queue
 	b.node.Run(t, "", "tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "8bit", "burst", "2000", "limit",
 		"100000000")
 	open := func(h *wiretest.Host, f func() error) { h.Do(t, f) }
@@ -92,8 +91,8 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	})
 	t.Cleanup(func() { b.end.Close() })
 
-	// A bucket that is full lets one such packet pass, and the next ones wait.
-	// None of them may still be under way when the answerer begins.
+	// A full bucket lets one such packet pass, and the next ones wait. None of them may still be on the path when
+	// the answerer opens.
 	filler := data(t, stranger, 0xABCDEF, 1400)
 	for sent := uint64(0); b.backlog(t) < 2*1400; {
 		b.send(t, filler)
@@ -117,7 +116,7 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 			require.NoError(t, b.answerer.SetSender(netip.PrefixFrom(c.address, 128), c.policy))
 		})
 	}
-	// How long the queue is the answerer knows from the next packet on.
+	// The answerer knows the depth of the queue from the next packet on.
 	packet, before := data(t, stranger, 0xABCDEF, 64), b.backlog(t)
 	b.send(t, packet)
 	b.await(t, before+14+uint64(len(packet)))
@@ -128,7 +127,7 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 // from returns the thresholds of one level.
 func from(depth uint64) level.Thresholds { return level.Thresholds{Up: []uint64{depth}} }
 
-// all returns a time for all levels.
+// all returns the same time for all levels.
 func all(d time.Duration) (times [level.Max + 1]time.Duration) {
 	for i := range times {
 		times[i] = d
@@ -136,7 +135,7 @@ func all(d time.Duration) (times [level.Max + 1]time.Duration) {
 	return times
 }
 
-// data returns a data packet to the receiver, changed.
+// data returns a data packet to the receiver with changes.
 func data(t testing.TB, src netip.Addr, qp uint32, payload int, change ...func(*rocev2.Packet)) []byte {
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PKey: 0xFFFF}},
@@ -157,14 +156,14 @@ func (b *bottleneck) send(t *testing.T, packets ...[]byte) {
 	require.NoError(t, b.raw.Flush())
 }
 
-// backlog returns how many octets wait.
+// backlog returns the number of waiting octets.
 func (b *bottleneck) backlog(t *testing.T) uint64 {
 	t.Helper()
 	_, waiting := b.queue(t)
 	return waiting
 }
 
-// queue returns how many octets have passed the queue, and how many wait.
+// queue returns the numbers of octets that have passed the queue and that wait.
 func (b *bottleneck) queue(t *testing.T) (passed, waiting uint64) {
 	t.Helper()
 	var qdiscs []struct {
@@ -182,7 +181,7 @@ func (b *bottleneck) queue(t *testing.T) (passed, waiting uint64) {
 	return 0, 0
 }
 
-// await waits until so many octets wait.
+// await waits until this number of octets waits.
 func (b *bottleneck) await(t *testing.T, octets uint64) {
 	t.Helper()
 	wiretest.Await(t, "the packets are in the queue", func() bool { return b.backlog(t) == octets })
@@ -197,7 +196,7 @@ func (b *bottleneck) drain(t *testing.T) {
 	b.await(t, 0)
 }
 
-// readPackets calls f with what comes until it returns true.
+// readPackets calls f with packets until it returns true.
 func readPackets(t *testing.T, source netio.Source, f func(p *rocev2.Packet) bool) {
 	t.Helper()
 	poll := wiretest.Must(netio.NewPoll(t.Context(), source))(t)
@@ -215,8 +214,8 @@ func readPackets(t *testing.T, source netio.Source, f func(p *rocev2.Packet) boo
 	}
 }
 
-// Congested packets are answered, marked or both by what is known of the sender. Every
-// Fast CNP that comes back is that of fastcnp.AppendFor, and tshark reads it so.
+// Congested packets are answered, marked or both, depending on the sender. Every Fast CNP equals that of
+// fastcnp.AppendFor, and tshark decodes it.
 func TestAnswererBehindAQueue(t *testing.T) {
 	const threshold, payload, n = 50_000, 512, 600
 	b := newBottleneck(t, AnswererConfig{Ports: []Port{{"out", from(threshold)}}})
@@ -231,9 +230,9 @@ func TestAnswererBehindAQueue(t *testing.T) {
 	b.await(t, before+n*size)
 
 	c := b.answerer.Counters()
-	congested := n - (threshold-before+size-1)/size // those in front of which threshold octets waited
+	congested := n - (threshold-before+size-1)/size // those that met a queue of at least threshold octets
 	require.GreaterOrEqual(t, c.Congested, congested)
-	require.LessOrEqual(t, c.Congested, congested+2) // two CPUs may forward at once
+	require.LessOrEqual(t, c.Congested, congested+2) // two CPUs may forward at the same time
 	wiretest.Await(t, "all copies have been seen", func() bool {
 		c = b.answerer.Counters()
 		return c.Copied == c.Sent
@@ -261,7 +260,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 	require.Positive(t, got[unknown])
 	require.Positive(t, got[capable])
 
-	// Who is told by a Fast CNP and known to understand it is not told by marks, too.
+	// A capable sender gets Fast CNPs and no marks.
 	b.drain(t)
 	marked := map[netip.Addr]uint64{}
 	for arrived := 0; arrived < n; {
@@ -279,7 +278,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 	require.Equal(t, map[netip.Addr]uint64{unknown: got[unknown], incapable: c.MarkedOnly}, marked)
 	require.Equal(t, c.Marked, marked[unknown]+marked[incapable])
 
-	// A queue that is gone is not congested, nor is anything when the answerer has ended.
+	// A deleted queue is not congested, and neither is any queue after the answerer ended.
 	b.node.Run(t, "", "tc", "qdisc", "del", "dev", "out", "root")
 	was := b.answerer.Counters().Congested
 	b.send(t, sent[0])
@@ -302,11 +301,11 @@ func TestAnswererBehindAQueue(t *testing.T) {
 	}
 }
 
-// A flow is answered once in a time, and marked all the same. What a device was to
-// complete is not answered; a checksum that is whole is no reason.
+// A flow is answered once within the limit, and marked in any case. A packet whose checksum the device completes
+// is not answered; one with a complete checksum is.
 func TestAnswererLimits(t *testing.T) { testLimits(t) }
 
-// By qdisc clsact, as before Linux 6.6; what was left behind is replaced.
+// With qdisc clsact, as before Linux 6.6; a filter left behind is replaced.
 func TestAnswererWithoutTCX(t *testing.T) {
 	tc.WithTCX = false
 	defer func() { tc.WithTCX = true }()
@@ -364,7 +363,7 @@ func testLimits(t *testing.T) *bottleneck {
 	wiretest.Await(t, "the copy has been seen", func() bool { return b.answerer.Counters().Checksum == 1 })
 	require.EqualValues(t, 4, b.answerer.Counters().Sent)
 
-	// A sender that nobody has a way to.
+	// A sender without a route.
 	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Notify))
 	b.send(t, data(t, netip.MustParseAddr("2001:db8:9::9"), 5, 64))
 	wiretest.Await(t, "the copy has been seen", func() bool { return b.answerer.Counters().NoRoute == 1 })
@@ -375,7 +374,7 @@ func testLimits(t *testing.T) *bottleneck {
 	return b
 }
 
-// What cannot work is refused, and says why.
+// Configurations that cannot work are rejected with a reason.
 func TestOpenAnswererRefuses(t *testing.T) {
 	h := wiretest.NewHost(t, "node")
 	open := func(c AnswererConfig) error {
@@ -388,14 +387,14 @@ func TestOpenAnswererRefuses(t *testing.T) {
 		})
 	}
 	require.ErrorIs(t, open(AnswererConfig{Self: self}), errForwarding)
-	require.NoError(t, open(AnswererConfig{}), "who only marks need not forward IPv6")
+	require.NoError(t, open(AnswererConfig{}), "a node that only marks need not forward IPv6")
 	h.Do(t, forward)
 	try := func() error { return TryAnswerer(AnswererConfig{Self: self}) }
 	require.NoError(t, h.Try(try))
-	h.Run(t, "", "ip", "link", "set", "lo", "down") // as in a namespace that nobody has set up: no copy gets there
+	h.Run(t, "", "ip", "link", "set", "lo", "down") // as in a new namespace: no copy can get there
 	require.ErrorIs(t, open(AnswererConfig{Self: self}), errLoopback)
 	require.ErrorIs(t, h.Try(try), errLoopback)
-	require.NoError(t, open(AnswererConfig{}), "who only marks makes no copies")
+	require.NoError(t, open(AnswererConfig{}), "a node that only marks makes no copies")
 	h.Run(t, "", "ip", "link", "set", "lo", "up")
 	require.ErrorIs(t, open(AnswererConfig{Self: self, FastCNP: fastcnp.Config{
 		Carriage: rocev2.Carriage{Checksum: true}}}), errChecksum)
@@ -417,7 +416,7 @@ func TestRights(t *testing.T) {
 		h := wiretest.NewHost(t, "node")
 		h.Do(t, forward)
 		err := h.Try(func() error {
-			// Of this thread, which ends with the host.
+			// For this thread, which ends with the host.
 			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			data := [2]unix.CapUserData{{Effective: c.low, Permitted: c.low}, {Effective: c.high, Permitted: c.high}}
 			if err := unix.Capset(&header, &data[0]); err != nil {

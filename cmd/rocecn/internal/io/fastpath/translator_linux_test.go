@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hops is a Hop-by-Hop header with a pre-allocated trace: node ids and queue depths,
-// one hop and room for another.
+// hops is a Hop-by-Hop header with a pre-allocated trace of node ids and queue depths: one hop and room for
+// another.
 const hops = "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 00000009"
 
 const (
@@ -27,7 +27,7 @@ const (
 	xdpPass uint32 = 2
 )
 
-// loadTranslator returns a translator that is attached nowhere.
+// loadTranslator returns a translator that is not attached.
 func loadTranslator(t *testing.T, c TranslatorConfig) *Translator {
 	t.Helper()
 	tr := new(Translator)
@@ -37,8 +37,8 @@ func loadTranslator(t *testing.T, c TranslatorConfig) *Translator {
 	return tr
 }
 
-// Of random Fast CNPs, with both options and any tags, come the CNPs of cnp.AppendFor,
-// octet for octet. Whatever octet of the packet or of the tables is another, none comes.
+// Random Fast CNPs with both options and any tags become the CNPs of cnp.AppendFor, octet for octet. Without the
+// learned pair they are passed on.
 func TestTranslatorIsAppendFor(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -100,8 +100,7 @@ func TestTranslatorIsAppendFor(t *testing.T) {
 	}
 }
 
-// Each octet that the ICRC covers is checked, and what it does not cover does not
-// matter. A source that is not on the list comes first.
+// Each octet that the ICRC covers is checked, and no other one. The source is checked first.
 func TestTranslatorRefuses(t *testing.T) {
 	onNode(t)
 	tr := loadTranslator(t, TranslatorConfig{})
@@ -160,13 +159,13 @@ func TestTranslatorRefuses(t *testing.T) {
 			counts(nil, ip[:n], n)
 		}
 
-		changed := bytes.Clone(ip) // a PPFC, whose bit the ICRC does not cover
+		changed := bytes.Clone(ip) // a PPFC; the ICRC does not cover its bit
 		changed[udp+12] |= 0x20
 		counts(&want.Passed, changed, "PPFC")
 		changed[8] = 0xFF
 		counts(&want.Denied, changed, "PPFC from elsewhere")
 
-		changed = bytes.Clone(ip) // a flow to where no CNP can come from
+		changed = bytes.Clone(ip) // a flow to an address that no CNP can come from
 		original := bytes.Index(changed[40:], target.AsSlice()) + 40
 		copy(changed[original:], netip.IPv6Loopback().AsSlice())
 		require.NoError(t, icrc.Put(changed, icrc.AsSent))
@@ -187,10 +186,10 @@ func TestTranslatorRefuses(t *testing.T) {
 	require.ErrorIs(t, tr.Accept(netip.Prefix{}), errPrefix)
 }
 
-// In front of a host: Fast CNPs go in, CNPs come out, whoever is on the other end.
+// Fast CNPs for a host arrive as CNPs, whatever the host's driver supports.
 func TestTranslatorInFrontOfAHost(t *testing.T) { testInFront(t, "1500") }
 
-// The driver, as many, has no XDP for jumbo frames.
+// The driver has no XDP for jumbo frames, like many others.
 func TestTranslatorJumbo(t *testing.T) { testInFront(t, "9000") }
 
 func testInFront(t *testing.T, mtu string) {
@@ -280,8 +279,8 @@ func testInFront(t *testing.T, mtu string) {
 	require.ErrorIs(t, err, errChecksum)
 }
 
-// Only one host's Fast CNPs are translated; those of a flow's receiver are believed by choice; within a window only the
-// first says anything; and by choice what is not translated goes no further.
+// Options restrict translation to one host, accept the receiver of a flow as a source, drop Fast CNPs within a
+// window, and drop those that cannot be translated.
 func TestTranslatorChoices(t *testing.T) {
 	onNode(t)
 	fast := func(host, receiver, from netip.Addr) []byte {
@@ -303,7 +302,7 @@ func TestTranslatorChoices(t *testing.T) {
 		require.Equal(t, []any{verdict, want}, []any{got, tr.Counters()})
 	}
 	shows(fast(target, sender, self), xdpPass, nil)             // another host's
-	shows(fast(target, sender, target), xdpPass, nil)           // likewise, from nobody on the list
+	shows(fast(target, sender, target), xdpPass, nil)           // likewise, from a source that is not accepted
 	shows(fast(sender, target, self), xdpDrop, &want.UnknownQP) // of a switch
 	shows(fast(sender, target, target), xdpDrop, &want.UnknownQP)
 	require.NoError(t, tr.Learn(pair, 7))

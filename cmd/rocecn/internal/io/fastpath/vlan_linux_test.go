@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A packet that leaves by a VLAN has its tag beside it, where the device puts it in. The Fast CNP about it goes another
-// way, and has none.
+// A packet that leaves by a VLAN has its tag outside its data until the device inserts it. The Fast CNP about it
+// leaves by another interface, without a tag.
 func TestAnswererVLAN(t *testing.T) {
 	ports := []Port{{"out", from(1)}}
 	b := newBottleneck(t, AnswererConfig{Ports: ports})
@@ -33,7 +33,7 @@ func TestAnswererVLAN(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer tag.Close()
-	b.node.Do(t, func() error { // what is attached first sees packets first
+	b.node.Do(t, func() error { // the program attached first runs first
 		link, err := tc.Attach("out", tag, ebpf.AttachTCXEgress, 1)
 		require.NoError(t, err)
 		t.Cleanup(func() { link.Close() })

@@ -1,14 +1,13 @@
-// Package latency measures the agent's ways from a congested packet to the Fast CNP at
-// its sender, between network namespaces of this machine, and what is lost of many
-// packets:
+// Package latency measures the time from a congested packet to the Fast CNP at its sender,
+// between network namespaces of this machine, and the loss among many packets:
 //
 //	go test -run '^$' -bench Answer -benchtime 3000x ./cmd/rocecn/internal/io/latency
 //	go test -run '^$' -bench Loss -benchtime 250000x ./cmd/rocecn/internal/io/latency
 //
-// A latency is from just before the sender's system call to the kernel's time stamp of
-// the Fast CNP at the sender, one packet at a time, so it has the sender's call and two
-// hops over veth in it. CPU is the time of the agent's thread for an answer, from as many
-// packets as come, sending included.
+// A latency begins just before the sender's system call and ends at the kernel's time stamp
+// of the Fast CNP at the sender, one packet at a time. It includes the sender's call and two
+// hops over veth. CPU is the time of the agent's thread for an answer at full load, including
+// sending.
 package latency
 
 import (
@@ -36,7 +35,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 var (
 	self   = netip.MustParseAddr("2001:db8:ffff::5")
@@ -44,7 +43,7 @@ var (
 	target = netip.MustParseAddr("2001:db8:4::e")
 )
 
-// A line is a node between a sender and a receiver, with a queue that nothing leaves.
+// A line is a node between a sender and a receiver, with a queue that does not drain.
 type line struct {
 	sender, node *wiretest.Host
 	raw          *netio.RawSink
@@ -91,7 +90,7 @@ func newLine(b *testing.B) *line {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { l.back.Close() })
-	for l.backlog(b) < 3000 { // until the neighbours have found each other, and the queue stands
+	for l.backlog(b) < 3000 { // until addresses are resolved and the queue is long
 		l.send(b)
 		time.Sleep(time.Millisecond)
 	}
@@ -133,10 +132,10 @@ func (l *line) send(b *testing.B) {
 	}
 }
 
-// answer returns the time stamp of the next Fast CNP, zero if none comes.
-func (l *line) answer(b *testing.B, patience time.Duration) time.Time {
+// answer returns the time stamp of the next Fast CNP, or zero after the timeout.
+func (l *line) answer(b *testing.B, timeout time.Duration) time.Time {
 	for {
-		_, packets, err := l.back.Next(patience)
+		_, packets, err := l.back.Next(timeout)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -153,7 +152,7 @@ func (l *line) answer(b *testing.B, patience time.Duration) time.Time {
 
 // measure measures b.N round trips.
 func (l *line) measure(b *testing.B) {
-	l.send(b) // how long the queue is is known from the first packet on
+	l.send(b) // the depth of the queue is known from the first packet on
 	l.answer(b, 100*time.Millisecond)
 	took := make([]time.Duration, 0, b.N)
 	missing := 0
@@ -179,8 +178,8 @@ func (l *line) measure(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// userSpace runs the role over a source of the node, measures, and then how much CPU the
-// thread takes for an answer.
+// userSpace runs the role over a source of the node, and measures the round trips and then the CPU time of the
+// thread for an answer.
 func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	b.Helper()
 	var source netio.Source
@@ -203,7 +202,7 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	}
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error)
-	cpu := make(chan time.Duration) // of the thread, when it is asked for
+	cpu := make(chan time.Duration) // of the thread, on request
 	asked := make(chan struct{}, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -248,7 +247,7 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	}
 }
 
-// threadTime returns how much CPU time the calling thread has taken.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {

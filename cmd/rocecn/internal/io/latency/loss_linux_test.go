@@ -22,8 +22,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A crowd is a host that sends b.N packets of 300 octets to another one, at 50,000 in a
-// second.
+// A crowd is a host that sends b.N packets of 300 octets to another one, 50,000 per second.
 type crowd struct {
 	from, to *wiretest.Host
 	raw      *netio.RawSink
@@ -47,7 +46,7 @@ func newCrowd(b *testing.B) *crowd {
 	if c.packet, err = dataPacket(netip.MustParseAddr("2001:db8:1::b")); err != nil {
 		b.Fatal(err)
 	}
-	c.send(b) // until the neighbours have found each other
+	c.send(b) // until addresses are resolved
 	time.Sleep(100 * time.Millisecond)
 	return c
 }
@@ -61,7 +60,7 @@ func (c *crowd) send(b *testing.B) {
 	}
 }
 
-// sends sends all packets, and reports how many a second those were.
+// sends sends all packets, and reports the rate per second.
 func (c *crowd) sends(b *testing.B) {
 	const atOnce, every = 50, time.Millisecond
 	began := time.Now()
@@ -78,13 +77,13 @@ func (c *crowd) sends(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// lost reports how many packets were not read; those of the neighbours may have been, too.
+// lost reports the number of packets that were not read. The read packets may include those of neighbour
+// discovery.
 func lost(b *testing.B, read int) {
 	b.ReportMetric(float64(max(0, b.N-read))*100/float64(b.N), "lost-%")
 }
 
-// A program that reads an interface until an interrupt, and says how many packets it
-// has read.
+// A program reads an interface until an interrupt, and prints the number of packets read.
 type program struct {
 	name string
 	args []string
@@ -155,8 +154,8 @@ func BenchmarkLoss(b *testing.B) {
 	}
 }
 
-// packetSource is the source that roles have, in the same thread as a role that answers
-// one of these packets each millisecond.
+// packetSource is the source of a role, read in the thread of a role that answers one of these packets each
+// millisecond.
 func packetSource(b *testing.B) {
 	c := newCrowd(b)
 	var in *netio.Packets

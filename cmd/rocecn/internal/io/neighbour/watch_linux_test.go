@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
-// A rig is a host that sends, and what becomes of what it sends.
+// A rig is a host that sends, with the fate of its packets.
 type rig struct {
 	*testing.T
 	*Watch
@@ -24,7 +24,7 @@ type rig struct {
 	fate Fate
 }
 
-// newRig returns hosts a and b with a cable, of which only a has addresses.
+// newRig returns hosts a and b with a cable. Only a has addresses.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{T: t, a: wiretest.NewHost(t, "a"), b: wiretest.NewHost(t, "b")}
@@ -34,7 +34,7 @@ func newRig(t *testing.T) *rig {
 		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
 	}
 	r.a.Do(t, func() (err error) {
-		for _, family := range []string{"ipv4", "ipv6"} { // three times a second until it gives up
+		for _, family := range []string{"ipv4", "ipv6"} { // three requests per second until it gives up
 			file := "/proc/sys/net/" + family + "/neigh/eth0/retrans_time_ms"
 			if err := os.WriteFile(file, []byte("200"), 0); err != nil {
 				return err
@@ -49,7 +49,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// sends sends n packets, and returns how many of them may have to wait.
+// sends sends n packets, and returns the number of them that may have to wait.
 func (r *rig) sends(n int, to string) (waiting int) {
 	r.Helper()
 	d := rocev2.Datagram{Src: ip("2001:db8:77::"), Dst: ip(to), SrcPort: 1, DstPort: 9, HopLimit: 64, Flags: 2}
@@ -68,10 +68,10 @@ func (r *rig) sends(n int, to string) (waiting int) {
 	return waiting
 }
 
-// packets returns the amount of n packets of 60 octets, for which all of these count.
+// packets returns the amount of n packets of 60 octets.
 func packets(n uint64) Amount { return Amount{n, 60 * n} }
 
-// becomes waits until so many packets were sent and lost, and no other ones.
+// becomes waits until exactly these numbers of packets were sent and lost.
 func (r *rig) becomes(sent, lost uint64) {
 	r.Helper()
 	wiretest.Await(r, "the fate of packets", func() bool {
@@ -86,8 +86,8 @@ func (r *rig) becomes(sent, lost uint64) {
 
 func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// Packets to a neighbour that nobody is are lost; once somebody is, they leave, and
-// those that wait then have not been lost.
+// Packets to an address without a host are lost. Once a host has the address, packets leave, and those that waited
+// are not lost.
 func TestDead(t *testing.T) {
 	for _, c := range []struct{ name, dead, address string }{
 		{"IPv4", "192.0.2.2", "192.0.2.2/24"},
@@ -106,7 +106,7 @@ func TestDead(t *testing.T) {
 			wiretest.NoAllocs(t, "Sent", func() { r.RecordSent(ip(c.dead), packets(1)); r.RecordUnsent(ip(c.dead), packets(1)) })
 			r.becomes(0, 0)
 
-			// With its address it loses the hosts that are reached by it.
+			// Losing its address removes the route to the hosts behind that address.
 			other := map[string]string{"IPv4": "198.51.100.1", "IPv6": "2001:db8:2::1"}[c.name]
 			r.a.Run(t, "", "ip", "route", "add", other, "via", c.dead)
 			wiretest.Await(t, "the route", func() bool {
@@ -114,12 +114,12 @@ func TestDead(t *testing.T) {
 				require.NoError(t, err)
 				return rerouted
 			})
-			require.Equal(t, 4, r.sends(4, other)) // on the way until the route is known
+			require.Equal(t, 4, r.sends(4, other)) // waiting until the route is known
 			r.becomes(4, 0)
 			require.Zero(t, r.sends(1, other))
 			r.b.Run(t, "", "ip", "addr", "del", c.address, "dev", "eth0")
 			r.a.Run(t, "", "ip", "neigh", "del", c.dead, "dev", "eth0")
-			wiretest.Await(t, "the kernel has told", func() bool {
+			wiretest.Await(t, "the kernel has reported", func() bool {
 				_, _, err := r.Poll(time.Now())
 				require.NoError(t, err)
 				return !r.destinations[ip(other)].known
@@ -137,8 +137,8 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// What has no neighbour is not waited for: this host, a device without hardware
-// addresses, a tunnel, and what cannot be reached at all. Nor is what the kernel refused.
+// Packets that need no neighbour do not wait: to this host, by a device without hardware addresses, by a tunnel,
+// to an unreachable destination, or rejected by the kernel.
 func TestNobodyToAsk(t *testing.T) {
 	r := newRig(t)
 	r.a.Run(t, "", "ip", "link", "set", "lo", "up")
@@ -149,7 +149,7 @@ func TestNobodyToAsk(t *testing.T) {
 	r.a.Run(t, "", "ip", "route", "add", "2001:db8:4::/64", "encap", "seg6", "mode", "encap", "segs", "2001:db8:1::b",
 		"dev", "eth0")
 	for _, to := range []string{"2001:db8:1::a", "2001:db8:3::1", "198.51.100.1", "2001:db8:4::1"} {
-		if to == "2001:db8:3::1" || to == "198.51.100.1" { // without a reader the kernel refuses it
+		if to == "2001:db8:3::1" || to == "198.51.100.1" { // without a reader the kernel rejects it
 			require.True(t, r.RecordSent(ip(to), packets(1)))
 		} else {
 			require.Equal(t, 1, r.sends(1, to))
@@ -165,8 +165,8 @@ func TestNobodyToAsk(t *testing.T) {
 	require.False(t, r.RecordUnsent(ip("2001:db8:5::2"), packets(1)))
 }
 
-// A neighbour that the kernel has let go by the time it is asked, as it does when there are too many, was not found.
-// What it has refused to send delays no question.
+// A neighbour whose entry has expired before the query, as happens when there are too many, counts as not found.
+// Packets that the kernel rejected cause no query.
 func TestLetGo(t *testing.T) {
 	r := newRig(t)
 	for _, to := range []string{"192.0.2.9", "2001:db8:1::9"} {
@@ -180,14 +180,14 @@ func TestLetGo(t *testing.T) {
 		f, _, err := r.Poll(time.Now())
 		require.NoError(t, err)
 		require.Equal(t, Fate{Lost: packets(1)}, f)
-		require.Len(t, r.destinations, 1, "only what was sent")
+		require.Len(t, r.destinations, 1, "only the sent ones")
 		r.forgetRoutes()
 	}
 	require.True(t, r.RecordSent(ip("2001:db8:1::1000"), packets(1)))
 	r.becomes(0, 1)
 }
 
-// There is a maximum of destinations, over which they count as sent until the next look.
+// Packets beyond the maximum of destinations count as sent until the next Poll.
 func TestMaximum(t *testing.T) {
 	r := newRig(t)
 	a := ip("2001:db8:9::")
@@ -196,13 +196,13 @@ func TestMaximum(t *testing.T) {
 		a = a.Next()
 	}
 	require.False(t, r.RecordSent(a, packets(1)))
-	r.becomes(maxDestinations, 0) // there is no route to them: nobody is waited for
+	r.becomes(maxDestinations, 0) // there is no route to them, so nothing waits
 	require.Less(t, len(r.destinations), maxDestinations)
 	require.True(t, r.RecordSent(a, packets(1)))
 	require.False(t, r.RecordSent(netip.MustParseAddr("2001:db8:9::"), packets(1)))
 }
 
-// Whatever the octets are, they are read to their end.
+// Any octets are decoded to their end.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{10, 0, 0, 0, 2, 0, 0, 0, 0x20, 0, 0, 1, 8, 0, 1, 0, 192, 0, 2, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A datagram by hand: two messages, of which the first has two attributes, one of
-// one octet and a nested one of none.
+// A handmade datagram: two messages. The first has two attributes, one of one octet and an empty nested one.
 func TestCut(t *testing.T) {
 	var b []byte
 	b = ne.AppendUint32(b, 32)
@@ -48,7 +47,7 @@ func TestCut(t *testing.T) {
 		_, _, ok = Cut(b[:n])
 		require.Equal(t, n >= 32, ok, n)
 	}
-	ne.PutUint32(b, 15) // shorter than its header: no message, and no loop for ever
+	ne.PutUint32(b, 15) // shorter than its header: no message, and no endless loop
 	_, _, ok = Cut(b)
 	require.False(t, ok)
 	for _, n := range []uint16{0, 3, 6, 0xFFFF} {
@@ -57,7 +56,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// What is appended is what Cut cuts.
+// Cut returns the appended message.
 func TestAppend(t *testing.T) {
 	data := AppendAttribute(AppendAttribute(nil, 3, 1, 2, 3, 4, 5), 4)
 	require.Len(t, data, 16)
@@ -73,7 +72,7 @@ func TestAppend(t *testing.T) {
 	require.Equal(t, []any{true, uint16(4), 0, 0}, []any{ok, kind, len(value), len(data)})
 }
 
-// Whatever the octets are: it ends, and all that is cut off stands in them.
+// For any octets, Cut ends and returns parts of them.
 func FuzzCut(f *testing.F) {
 	inner := AppendAttribute(AppendAttribute([]byte{10, 0, 0, 3}, 3, 1, 2, 3, 4, 5), 4)
 	f.Add(AppendMessage(AppendMessage(nil, Message{Type: 9, Data: inner}), Message{Type: 3, Data: []byte{1}}))
@@ -92,7 +91,7 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// Losses by number and overrun: what an overrun has counted is part of the gap.
+// Losses by number and overrun: the loss that an overrun has counted is part of the next gap.
 func TestLosses(t *testing.T) {
 	var l Losses
 	for _, c := range []struct {
@@ -100,7 +99,7 @@ func TestLosses(t *testing.T) {
 		total  uint64
 	}{
 		{7, 0}, {8, 0}, {10, 1}, {11, 1}, // one missing
-		{-1, 2}, {-1, 2}, {12, 2}, {13, 2}, {16, 3}, // two missing, one of them counted
+		{-1, 2}, {-1, 2}, {12, 2}, {13, 2}, {16, 3}, // two missing, one of them already counted
 		{-1, 4}, {18, 4}, {19, 4}, // the one that was counted
 		{22, 6}, {20, 5}, {21, 4}, {23, 4}, // late
 		{1000, 980}, {5, 980}, {6, 980}, {8, 981}, // begun again

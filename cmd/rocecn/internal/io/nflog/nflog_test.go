@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attribute returns one in hex, as the kernel writes it.
+// attribute returns an attribute given in hex, in the kernel's encoding.
 func attribute(t testing.TB, kind uint16, hex string) []byte {
 	data := wiretest.Hex(t, hex)
 	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(data)))
@@ -21,8 +21,8 @@ func attribute(t testing.TB, kind uint16, hex string) []byte {
 	return append(append(b, data...), make([]byte, -len(data)&3)...)
 }
 
-// logMessage returns the data of a message for group 7 as Linux sends it: what it says
-// of a packet that came in, by the order of __build_packet_message.
+// logMessage returns the data of a message for group 7 about a received packet, as Linux sends it in the order of
+// __build_packet_message.
 func logMessage(t testing.TB) []byte {
 	b := wiretest.Hex(t, "0a00 0007")
 	for _, a := range []struct {
@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 		},
 	}, e)
 
-	// One that went out, without a time stamp and a number.
+	// A sent packet, without time stamp and number.
 	out := append(wiretest.Hex(t, "0200 0007"), attribute(t, 5, "00000009")...)
 	out = append(out, attribute(t, 9, "45")...)
 	require.True(t, e.decodeMessage(netlink.Message{Type: 0x400, Data: out}))
@@ -79,7 +79,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { require.False(t, e.decodeMessage(c.m)) })
 	}
-	// Attributes that are too short say nothing.
+	// Attributes that are too short are ignored.
 	short := wiretest.Hex(t, "0a00 0007")
 	for _, kind := range []uint16{3, 4, 5, 12} {
 		short = append(short, attribute(t, kind, "000001")...)
@@ -93,7 +93,7 @@ func TestDecode(t *testing.T) {
 	wiretest.NoAllocs(t, "decode", func() { e.decodeMessage(netlink.Message{Type: 0x400, Data: data}) })
 }
 
-// Whatever the octets are, the packet stands in them.
+// For any octets, the packet is part of them.
 func FuzzDecode(f *testing.F) {
 	f.Add(logMessage(f))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -22,14 +22,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 var (
 	node = netip.MustParseAddr("2001:db8:1::a")
 	host = netip.MustParseAddr("2001:db8:1::b")
 )
 
-// fastCNP returns one from the node to the host about this queue pair.
+// fastCNP returns a Fast CNP from the node to the host about this queue pair.
 func fastCNP(t *testing.T, qp uint32) []byte {
 	t.Helper()
 	var p rocev2.Packet
@@ -40,7 +40,7 @@ func fastCNP(t *testing.T, qp uint32) []byte {
 	return b
 }
 
-// cable joins a node and a host, and returns how the node sends to the host.
+// cable connects a node and a host, and returns the node's raw sink to the host.
 func cable(t *testing.T) (a, b *wiretest.Host, raw *netio.RawSink) {
 	t.Helper()
 	wiretest.Tool(t, "nft")
@@ -69,8 +69,8 @@ func open(t *testing.T, h *wiretest.Host, group uint16) (s *Source) {
 	return s
 }
 
-// A Linux host rejects a Fast CNP by ICMPv6. With the rules it is silent, and all
-// Fast CNPs come to the source, whole.
+// A Linux host rejects a Fast CNP by ICMPv6. With the rules it does not, and all Fast CNPs arrive at the source
+// unchanged.
 func TestHost(t *testing.T) {
 	a, b, raw := cable(t)
 	var errors *netio.Datagrams
@@ -122,7 +122,7 @@ func TestHost(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, packets)
 		for _, p := range packets {
-			qp := binary.BigEndian.Uint32(p.Data[40+24+8+4:]) & 0xFFFFFF // another CPU may have been faster
+			qp := binary.BigEndian.Uint32(p.Data[40+24+8+4:]) & 0xFFFFFF // out of order if another CPU was faster
 			require.Equal(t, sent[qp], p.Data)
 			sent[qp] = nil
 			require.Equal(t, []any{netio.Logged, rocev2.DecodeOptions{Link: rocev2.LinkIP}, uint32(len(p.Data))},
@@ -139,7 +139,7 @@ func TestHost(t *testing.T) {
 	}
 	require.Zero(t, s.Lost())
 
-	// Another port is rejected as before: that packet is the next that is.
+	// Another port is rejected as before: that packet is the next rejected one.
 	other := fastCNP(t, n)
 	other[40+24+3]++
 	require.NoError(t, raw.Send(other))
@@ -150,7 +150,7 @@ func TestHost(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-// What does not fit is counted, to the packet; Stop leaves what is there to be read.
+// Packets without room are counted exactly; after Stop the remaining ones can be read.
 func TestOverrun(t *testing.T) {
 	_, b, raw := cable(t)
 	const group, n = 9, 1000
@@ -198,7 +198,7 @@ func TestOverrun(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-// counted returns how many packets a counter of nft has counted.
+// counted returns the number of packets that a counter of nft has counted.
 func counted(t *testing.T, h *wiretest.Host) uint64 {
 	t.Helper()
 	var all struct {
@@ -221,7 +221,7 @@ func counted(t *testing.T, h *wiretest.Host) uint64 {
 	return 0
 }
 
-// A group has one reader; and reading allocates nothing.
+// A group has one reader, and reading allocates nothing.
 func TestOpen(t *testing.T) {
 	_, b, raw := cable(t)
 	const group = 65535

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
-// The generation is another one after each change, whoever made it, and the same while there is none. It is that of the
-// namespace in which the ruleset was opened.
+// The generation changes with each change by any program, and only then. It is that of the namespace in which the
+// ruleset was opened.
 func TestGeneration(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h, other := wiretest.NewHost(t, "h"), wiretest.NewHost(t, "other")

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A value is an attribute: its number and an integer of 2, 4 or 8 octets, or octets.
+// A value is an attribute: its number and octets or an integer of 2, 4 or 8 octets.
 type value struct {
 	kind uint16
 	data any
 }
 
-// octetsOf returns attributes as the kernel writes them.
+// octetsOf returns attributes in the kernel's encoding.
 func octetsOf(values ...value) (b []byte) {
 	for _, v := range values {
 		var data []byte
@@ -39,11 +39,10 @@ func octetsOf(values ...value) (b []byte) {
 	return b
 }
 
-// frame is the beginning of one of 1,042 octets.
+// frame is the beginning of a frame of 1,042 octets.
 const frame = "020000000002 020000000001 86dd 6000000003e6113f"
 
-// hardware is a sample with all that a switch can tell, in the order of
-// psample_sample_packet of Linux 6.1.
+// hardware is a sample with all attributes of a switch, in the order of psample_sample_packet of Linux 6.1.
 func hardware(t testing.TB) []byte {
 	return append([]byte{0, 1, 0, 0}, octetsOf(
 		value{0, uint16(3)}, value{1, uint16(4)}, value{5, uint32(1000)}, value{2, uint32(1042)}, value{3, uint32(5)},
@@ -52,7 +51,7 @@ func hardware(t testing.TB) []byte {
 	)...)
 }
 
-// software is one of tc's action sample.
+// software is a sample of tc's action sample.
 func software(t testing.TB, group, sequence uint32) []byte {
 	return append([]byte{0, 1, 0, 0}, octetsOf(
 		value{0, uint16(3)}, value{5, uint32(1)}, value{2, uint32(22)}, value{3, group}, value{4, sequence},
@@ -107,7 +106,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Whatever the octets are, the packet stands in them.
+// For any octets, the packet is part of them.
 func FuzzDecode(f *testing.F) {
 	f.Add(hardware(f))
 	f.Add(software(f, 5, 1))

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 // Without PSAMPLE the error says so.
 func TestNoPSAMPLE(t *testing.T) {
@@ -27,8 +27,8 @@ func TestNoPSAMPLE(t *testing.T) {
 	}
 }
 
-// The answer of the kernel about the family, by hand: its number, and the groups, of
-// which the second is that of packets.
+// The kernel's answer about the family, handmade: its number and its groups, the second of which is that of
+// packets.
 func TestFamily(t *testing.T) {
 	groups := octetsOf(
 		value{1, octetsOf(value{2, uint32(9)}, value{1, []byte("config\x00")})},
@@ -44,7 +44,7 @@ func TestFamily(t *testing.T) {
 	require.Zero(t, uint32(id)+group)
 }
 
-// Of a mix of groups and families one group is given, and its gaps are losses.
+// Read returns one group among groups and families, and counts its gaps as losses.
 func TestRead(t *testing.T) {
 	s := Source{family: 0x1F, group: 5}
 	message := func(kind uint16, data []byte) []byte {
@@ -72,7 +72,7 @@ func TestRead(t *testing.T) {
 	wiretest.NoAllocs(t, "read", func() { s.readPackets(datagrams) })
 }
 
-// What tc samples is given, of the group that is asked for.
+// Read returns packets that tc samples for the group.
 func TestSample(t *testing.T) {
 	wiretest.Tool(t, "tc")
 	h := wiretest.NewHost(t, "node")

@@ -22,17 +22,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 var (
 	src6, dst6 = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
 	src4, dst4 = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.2")
 )
 
-// slow is a queue that nothing leaves during a test: an octet a second.
+// slow is a queue that sends an octet per second.
 var slow = []string{"tbf", "rate", "8bit", "burst", "2000", "limit", "10000000"}
 
-// data returns a data packet about a queue pair, changed.
+// data returns a data packet of a queue pair with changes.
 func data(t testing.TB, qp uint32, payload int, change ...func(*rocev2.Packet)) []byte {
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PKey: 0xFFFF}},
@@ -66,16 +66,16 @@ func newPort(t *testing.T, qdisc ...string) *port {
 	wiretest.Link(t, wiretest.End{Host: p.Host, Device: "eth0"},
 		wiretest.End{Host: wiretest.NewHost(t, "peer"), Device: "eth0"})
 	p.open(t)
-	p.Do(t, func() error { // what IPv6 itself says would be in the queue, too
+	p.Do(t, func() error { // IPv6's own packets would fill the queue as well
 		return os.WriteFile("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", []byte("1"), 0)
 	})
 	p.Run(t, "", "tc", append([]string{"qdisc", "add", "dev", "eth0", "root"}, qdisc...)...)
-	// Of a full bucket one such packet passes, and the next one waits.
+	// A full bucket lets one such packet pass, and the next one waits.
 	p.send(t, data(t, 0xABCDEF, 1400), data(t, 0xABCDEF, 1400))
 	return p
 }
 
-// open opens a socket that may fill the queue: what waits there is charged to it.
+// open opens a socket that may fill the queue: waiting packets are charged to it.
 func (p *port) open(t *testing.T) {
 	t.Helper()
 	p.Do(t, func() error {
@@ -109,7 +109,7 @@ func (p *port) trySend(packet []byte) error {
 	return unix.Sendto(p.socket, packet, 0, &p.to)
 }
 
-// backlog returns how many octets tc says wait.
+// backlog returns the number of waiting octets by tc.
 func (p *port) backlog(t *testing.T) uint64 {
 	t.Helper()
 	var qdiscs []struct{ Backlog uint64 }
@@ -132,7 +132,7 @@ func (p *port) watch(t *testing.T, c Config) (s *Source) {
 	return s
 }
 
-// read returns what is there.
+// read returns the available packets.
 func read(t *testing.T, s *Source) (packets []netio.Packet) {
 	t.Helper()
 	for {
@@ -149,8 +149,8 @@ func read(t *testing.T, s *Source) (packets []netio.Packet) {
 	}
 }
 
-// Packets above the threshold come, and only those of RoCEv2 that could be answered,
-// each with the depth that the packets before it make up and, in the end, tc shows.
+// Packets above the threshold are reported if they are RoCEv2 and can be answered. Their depths add up from the
+// packets before them, and the last one equals that of tc.
 func TestDepth(t *testing.T) {
 	const link = 14
 	p := newPort(t, slow...)
@@ -201,14 +201,14 @@ func TestDepth(t *testing.T) {
 	require.Equal(t, depth, p.backlog(t))
 	got := read(t, s)
 	require.Len(t, got, len(want))
-	for i := range got { // not in order: each read compares the clocks anew
+	for i := range got { // not in order: each read compares the clocks again
 		require.WithinRange(t, got[i].Time, began.Add(-time.Second), time.Now().Add(time.Second), i)
 		got[i].Time = time.Time{}
 		require.Equal(t, want[i], got[i], i)
 	}
 	require.Equal(t, []uint64{uint64(len(want)), 0, 0, 0}, []uint64{s.Given(), s.Limited(), s.Lost(), s.Unknown()})
 
-	// A cut packet is one that can be decoded.
+	// A truncated packet can be decoded.
 	var f rocev2.Frame
 	var packet rocev2.Packet
 	f.Decode(got[0].Data, got[0].Options())
@@ -220,7 +220,7 @@ func TestDepth(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-// Tunnels come when they are wanted.
+// Tunnels are reported on request.
 func TestTunnels(t *testing.T) {
 	p := newPort(t, slow...)
 	without, with := p.watch(t, Config{}), p.watch(t, Config{Tunnels: true})
@@ -243,7 +243,7 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
-// An interface of another namespace with the same number is another one.
+// An interface with the same index in another namespace is not reported.
 func TestNamespace(t *testing.T) {
 	p := newPort(t, slow...)
 	s := p.watch(t, Config{})
@@ -264,7 +264,7 @@ func TestNamespace(t *testing.T) {
 	require.Equal(t, data(t, 2, 64), got[0].Data)
 }
 
-// What has no room is counted, to the packet.
+// Packets without room are counted exactly.
 func TestLost(t *testing.T) {
 	p := newPort(t, slow...)
 	s := p.watch(t, Config{Ring: uint32(os.Getpagesize() - 1)})
@@ -281,7 +281,7 @@ func TestLost(t *testing.T) {
 	require.EqualValues(t, given, s.Given())
 }
 
-// A flow is given once in a time, each flow of addresses, queue pair and interface.
+// A flow, identified by addresses, queue pair and interface, is reported once within the limit.
 func TestPerFlow(t *testing.T) {
 	p := newPort(t, slow...)
 	s := p.watch(t, Config{PerFlow: time.Hour})
@@ -299,8 +299,7 @@ func TestPerFlow(t *testing.T) {
 	require.Len(t, read(t, s), 2)
 }
 
-// Interfaces can be changed, and one that is not there is no reason to forget the
-// others.
+// Interfaces can be replaced, and a missing one does not affect the others.
 func TestWatch(t *testing.T) {
 	p := newPort(t, slow...)
 	s := p.watch(t, Config{})
@@ -340,7 +339,7 @@ func TestRights(t *testing.T) {
 	} {
 		h := wiretest.NewHost(t, "node")
 		err := h.Try(func() error {
-			// Of this thread, which ends with the host.
+			// For this thread, which ends with the host.
 			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			data := [2]unix.CapUserData{1: {Effective: c.capabilities, Permitted: c.capabilities}}
 			if err := unix.Capset(&header, &data[0]); err != nil {
@@ -372,7 +371,7 @@ func TestAllocatesNothing(t *testing.T) {
 	})
 }
 
-// The kind of a root is what tc says, and noqueue where there is none.
+// Kind agrees with tc, and is noqueue if there is no qdisc.
 func TestKind(t *testing.T) {
 	h := wiretest.NewHost(t, "h")
 	h.Run(t, "", "ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1")

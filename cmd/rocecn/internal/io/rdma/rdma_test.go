@@ -14,8 +14,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// read reads a file: qp.txt is what iproute2 6.1 printed of NVMe over soft-RoCE on Linux 6.1, cm_id.txt is made up
-// after its source, with programs whose names lie.
+// read reads a file. qp.txt is the output of iproute2 6.1 for NVMe over soft-RoCE on Linux 6.1. cm_id.txt is
+// written by hand after its source, with misleading program names.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	octets := wiretest.Must(os.ReadFile(filepath.Join("testdata", name)))(t)
@@ -40,7 +40,7 @@ lqpn 50 rqpn 86 type RC
 	require.Empty(t, parsePairs("", "", ""))
 }
 
-// The program is asked of one device or of all; what it complains of is an error, whatever its status.
+// Pairs works for one device or all. Error output is an error, whatever the exit status.
 func TestPairs(t *testing.T) {
 	dir := t.TempDir()
 	program := func(text string) {

@@ -41,7 +41,7 @@ func frameTo(t *testing.T, f Flow, op bth.Opcode, length int) []byte {
 		p.Src, ethertype, headers = self4, []byte{8, 0}, 14+20+8+12+4
 	}
 	p.BTH.Header = bth.Header{Opcode: op, PKey: 0xFFFF, DestQP: f.DestQP}
-	// The payload, with extended headers, are octets that the program does not look at.
+	// The payload and extended headers are octets that the program does not read.
 	octets := make([]byte, length-headers)
 	ip := wiretest.Must(p.AppendBinary(nil))(t)
 	header := ip[:headers-14-4]
@@ -57,7 +57,7 @@ func frameTo(t *testing.T, f Flow, op bth.Opcode, length int) []byte {
 	return frame
 }
 
-// loaded returns a Shaper of no interface.
+// loaded returns a Shaper without interfaces.
 func loaded(t *testing.T, flows int) *Shaper {
 	t.Helper()
 	wiretest.Namespace(t, "link set lo up\n")
@@ -67,13 +67,13 @@ func loaded(t *testing.T, flows int) *Shaper {
 	return s
 }
 
-// lend lets orders count for as long as a test takes on a busy machine.
+// lend lets orders apply for as long as a test takes on a busy machine.
 func (s *Shaper) lend(t *testing.T) {
 	t.Helper()
 	require.NoError(t, s.objects.Lease.Put(uint32(0), uint64(math.MaxUint64)))
 }
 
-// leaves runs the program on a frame that wants to leave at a time, and returns when it may.
+// leaves runs the program on a frame with a wanted departure time, and returns its departure time.
 func (s *Shaper) leaves(t *testing.T, frame []byte, wanted uint64) uint64 {
 	t.Helper()
 	context, after := make([]byte, 192), make([]byte, 192) // struct __sk_buff
@@ -101,7 +101,7 @@ func (s *Shaper) clockOf(t *testing.T, f Flow) clock {
 	return wiretest.Must(s.readClock(s.flows[f].slot))(t)
 }
 
-// atOnce runs the program on a frame, and says that its time is that of the call.
+// atOnce runs the program on a frame, and checks that it may leave immediately.
 func (s *Shaper) atOnce(t *testing.T, frame []byte) {
 	t.Helper()
 	before := uint64(bpf.Monotonic())
@@ -112,9 +112,9 @@ func (s *Shaper) atOnce(t *testing.T, frame []byte) {
 
 const second = uint64(time.Second)
 
-// Packets of random lengths leave when those before them have taken their time at the rate, from the lowest rate to
-// 800 Gbit/s, as fractions of whole numbers say: to the nanosecond, but for 2⁻¹⁹ of the time, as the kernel counts
-// 2⁻²⁴ ns an octet.
+// Packets of random lengths leave when the earlier ones have taken their time at the rate, from the lowest rate to
+// 800 Gbit/s. Exact fractions give the expected times: to the nanosecond, except for 2⁻¹⁹ of the time, as the
+// kernel counts 2⁻²⁴ ns per octet.
 func TestDepartures(t *testing.T) {
 	s := loaded(t, 16)
 	r := rand.New(rand.NewPCG(26, 2))
@@ -139,7 +139,7 @@ func TestDepartures(t *testing.T) {
 	require.Equal(t, Shaped{Delayed: 7 * 400}, s.Counters())
 }
 
-// Exactly by hand: at 400 Gbit/s an octet takes 0.02 ns, in the kernel's fractions 335,544 of 2⁻²⁴ ns.
+// By hand: at 400 Gbit/s an octet takes 0.02 ns, or 335,544 of the kernel's units of 2⁻²⁴ ns.
 func TestFractions(t *testing.T) {
 	s := loaded(t, 1)
 	f := Flow{far, 0x17}
@@ -161,8 +161,8 @@ func TestFractions(t *testing.T) {
 	}
 }
 
-// Nothing overflows, and no clock that is wrong holds a flow for long: the highest cost, times in the past, at the end
-// of all time and beyond the horizon.
+// Nothing overflows, and no wrong clock delays a flow for long: the highest cost, and times in the past, at the
+// maximum and beyond the horizon.
 func TestWrongClocks(t *testing.T) {
 	s := loaded(t, 1)
 	f := Flow{far, 0x17}
@@ -193,7 +193,7 @@ func TestWrongClocks(t *testing.T) {
 	require.Equal(t, uint64(1), s.Counters().Capped)
 }
 
-// Two queue pairs of one destination, and one queue pair of two, do not know of each other.
+// Two queue pairs of one destination, and one queue pair of two destinations, do not affect each other.
 func TestFlowsAreApart(t *testing.T) {
 	s := loaded(t, 3)
 	a, b, c := Flow{far, 0x17}, Flow{far, 0x18}, Flow{far4, 0x17}
@@ -207,14 +207,14 @@ func TestFlowsAreApart(t *testing.T) {
 		require.Equal(t, start+i*4_000_000, s.leaves(t, frameTo(t, b, bth.RCSendOnly, 1000), 0))
 		require.Zero(t, s.leaves(t, frameTo(t, c, bth.RCSendOnly, 1000), 0))
 	}
-	// Another rate counts from the next packet on; what was given a time keeps it.
+	// Another rate applies from the next packet on; earlier packets keep their times.
 	require.NoError(t, s.Set(a, Order{Rate: 8e6}))
 	require.Equal(t, start+80_000_000, s.leaves(t, frameTo(t, a, bth.RCSendOnly, 1000), 0))
 	require.Equal(t, start+81_000_000, s.leaves(t, frameTo(t, a, bth.RCSendOnly, 1000), 0))
 }
 
-// Nothing with data leaves during a stop; what waits then waits till its end, also with a resume, and in order. Who
-// wants to leave later leaves later.
+// No data leaves during a stop. Waiting packets wait until its end, also with a resume, and stay in order. A later
+// departure time stays.
 func TestStopAndResume(t *testing.T) {
 	s := loaded(t, 1)
 	f := Flow{far4, 0x17}
@@ -225,7 +225,7 @@ func TestStopAndResume(t *testing.T) {
 	require.Greater(t, first, uint64(bpf.Monotonic()))
 	require.Equal(t, first+1000, s.leaves(t, frame, 0))
 	require.NoError(t, s.Set(f, Order{Rate: 8e9}))
-	require.Equal(t, first+2000, s.leaves(t, frame, 0), "behind those that wait")
+	require.Equal(t, first+2000, s.leaves(t, frame, 0), "after the waiting ones")
 	require.NoError(t, s.Set(f, Order{}))
 	require.Equal(t, first+3000, s.leaves(t, frame, 0))
 	require.Equal(t, first+3000, s.leaves(t, frame, 0), "at full rate")
@@ -237,7 +237,7 @@ func TestStopAndResume(t *testing.T) {
 	s.atOnce(t, frame)
 }
 
-// Acknowledgements do not wait for data, but stay behind read responses. CNPs do not wait for anything.
+// Acknowledgements do not wait for data, but stay after read responses. CNPs do not wait.
 func TestAnswers(t *testing.T) {
 	s := loaded(t, 1)
 	f := Flow{far, 0x17}
@@ -260,7 +260,7 @@ func TestAnswers(t *testing.T) {
 	s.atOnce(t, ack)
 }
 
-// What is not RoCEv2 of a flow that has an order is left alone.
+// Packets other than RoCEv2 of a flow with an order are left alone.
 func TestOthers(t *testing.T) {
 	s := loaded(t, 2)
 	six, four := Flow{far, 0x17}, Flow{far4, 0x17}
@@ -300,7 +300,7 @@ func changed(frame []byte, at int, to byte) []byte {
 	return frame
 }
 
-// Without Tick orders end by themselves.
+// Without Tick orders expire.
 func TestLease(t *testing.T) {
 	s := loaded(t, 1)
 	f := Flow{far, 0x17}
@@ -312,8 +312,8 @@ func TestLease(t *testing.T) {
 	require.NotZero(t, s.leaves(t, frameTo(t, f, bth.RCSendOnly, 200), 0))
 }
 
-// A flow that is forgotten goes at full rate behind what waits, and is gone then; as many as there is room for have
-// orders, and each one a clock of its own.
+// A forgotten flow continues at full rate after its waiting packets, and is then removed. MaxFlows flows have
+// orders, each with its own clock.
 func TestForget(t *testing.T) {
 	s := loaded(t, 2)
 	id := func(n uint32) Flow { return Flow{far, n} }
@@ -332,7 +332,7 @@ func TestForget(t *testing.T) {
 	require.Equal(t, wait, s.leaves(t, frameTo(t, id(0), bth.RCSendOnly, 1000), 0))
 	require.Equal(t, wait, s.leaves(t, frameTo(t, id(0), bth.RCSendOnly, 1000), 0))
 
-	// It may come back meanwhile.
+	// It may get an order again before that.
 	require.NoError(t, s.Set(id(0), Order{Rate: 1e6}))
 	require.NoError(t, s.Tick())
 	s.lend(t)
@@ -346,7 +346,7 @@ func TestForget(t *testing.T) {
 
 	require.NoError(t, s.Set(id(4), Order{Rate: 1e6}))
 	require.Zero(t, s.clockOf(t, id(4)))
-	s.Forget(id(1)) // room is made at once where it is needed
+	s.Forget(id(1)) // a slot is freed immediately for the next flow
 	require.NoError(t, s.Set(id(5), Order{Rate: 1e6}))
 	require.NotContains(t, s.flows, id(1))
 
@@ -357,7 +357,7 @@ func TestForget(t *testing.T) {
 	require.Equal(t, map[Flow]uint64{id(2): 7, id(3): 7}, sent)
 }
 
-// pair is a host with eth0, whose other end is eth1.
+// pair returns a host with eth0, whose other end is eth1.
 func pair(t *testing.T) (eth0, eth1 int) {
 	t.Helper()
 	wiretest.Namespace(t, `link set lo up
@@ -372,7 +372,7 @@ link set eth1 up
 	return eth0, eth1
 }
 
-// arrive waits for as many frames.
+// arrive waits for n frames.
 func arrive(t *testing.T, at netio.Source, n int) (frames [][]byte) {
 	t.Helper()
 	poll := wiretest.Must(netio.NewPoll(t.Context(), at))(t)
@@ -389,7 +389,7 @@ func arrive(t *testing.T, at netio.Source, n int) (frames [][]byte) {
 	return frames
 }
 
-// programs returns how many programs there are at egress of an interface.
+// programs returns the number of programs at egress of an interface.
 func programs(t *testing.T, index int) int {
 	t.Helper()
 	n := 0
@@ -401,7 +401,7 @@ func programs(t *testing.T, index int) int {
 	return n + strings.Count(string(out), "rocecn")
 }
 
-// Real packets: all of them arrive, in order, the clocks have what was sent, and nothing stays behind.
+// Real packets all arrive in order, the clocks count them, and no program stays behind.
 func TestLive(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -457,8 +457,8 @@ func live(t *testing.T) {
 	require.Zero(t, programs(t, eth0))
 }
 
-// Where the kernel has fq, it is installed where nobody has chosen a qdisc, packets wait there for their time, in
-// order, and others do not; it goes again. Where the kernel has none, all stays as it was.
+// If the kernel has fq, InstallFQ installs it unless another qdisc was configured. Paced packets wait there in
+// order, and others do not. fq is removed again. Without fq in the kernel nothing changes.
 func TestFQ(t *testing.T) {
 	eth0, _ := pair(t)
 	root, waits, err := CheckFQ("eth0")
@@ -500,7 +500,7 @@ func TestFQ(t *testing.T) {
 		for _, f := range []Flow{slow, fast} {
 			frame := frameTo(t, f, bth.RCSendOnly, 1000)
 			binary.BigEndian.PutUint32(frame[996:], uint32(i))
-			// Each has a UDP source port of its own, as queue pairs of soft-RoCE have: fq goes by it.
+			// Each has its own UDP source port, as queue pairs of soft-RoCE do: fq distinguishes flows by it.
 			binary.BigEndian.PutUint16(frame[14+40:], uint16(0xC000+f.DestQP))
 			socket.Send(t, frame)
 		}
@@ -510,7 +510,7 @@ func TestFQ(t *testing.T) {
 		require.Equal(t, []int{0x18 - n/5, n % 5}, []int{int(qp), int(i)})
 	}
 
-	// A process that has crashed leaves it behind: the next one takes it over.
+	// A crashed process leaves fq behind, and the next one takes it over.
 	_, err = InstallFQ("eth0")
 	require.NoError(t, err)
 	require.NoError(t, remove())
@@ -520,7 +520,7 @@ func TestFQ(t *testing.T) {
 	require.NoError(t, remove(), "it is gone")
 }
 
-// A qdisc that somebody has chosen is left alone, and so is fq.
+// A configured qdisc is left alone, and so is a configured fq.
 func TestFQLeavesOthersAlone(t *testing.T) {
 	pair(t)
 	out, err := exec.Command("tc", "qdisc", "add", "dev", "eth0", "root", "handle", "7:", "tbf",
