@@ -49,8 +49,13 @@ import (
 func (a *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	e.Now = a.latest.Or(e.Now)
 	switch sent = out; {
+	case f == nil && !a.cfg.Enabled:
+		d.Reason = node.ReasonDisabled
 	case f == nil:
-		d.Reason = a.releasePaused(&e)
+		if e.Level == 0 {
+			a.paused.release(e.Port)
+		}
+		return sent, d
 	case e.Observe:
 		a.learnICMP(&d, f, e.Domain, e.Now)
 	default:

@@ -87,17 +87,6 @@ func (a *Role) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte
 	return n.AppendPacket(b, a.self.Like(to), to, ppfc.Config{Carriage: a.cfg.PPFC.Carriage})
 }
 
-// releasePaused makes the flows due that were paused because of a port, if its queue is no longer congested.
-func (a *Role) releasePaused(e *node.Event) node.Reason {
-	switch {
-	case !a.cfg.Enabled:
-		return node.ReasonDisabled
-	case e.Level == 0:
-		a.paused.release(e.Port)
-	}
-	return node.NoReason
-}
-
 // Due appends a PPFC that lets one flow run again, a whole IP packet, to out: call it again while the Action is
 // node.Sent. Flows are due once the queue of the port because of which they were stopped or held has level 0; Receive
 // learns that from an Event without a frame. Each such flow gets one, even if its pause may have ended, as the node
@@ -109,9 +98,15 @@ func (a *Role) releasePaused(e *node.Event) node.Reason {
 // one.
 func (a *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 	a.latest.Or(now)
-	if !a.cfg.Enabled {
+	if a.paused.due == 0 || !a.cfg.Enabled {
 		return out, d
 	}
+	return a.resumeFlow(out)
+}
+
+// resumeFlow appends the PPFC that lets the next flow run again. It is not part of Due so that Due costs little if
+// nothing is due, which is at each change of a queue's level.
+func (a *Role) resumeFlow(out []byte) (sent []byte, d node.Decision) {
 	for f := a.paused.nextReleased(); f != nil; f = a.paused.nextReleased() {
 		n, to := f.resume()
 		sent, err := a.appendPPFC(out, &n, to)
