@@ -69,9 +69,9 @@ type Counters struct {
 // columns is how many reasons there are; there are fewer kinds of messages.
 const columns = reasons
 
-// at returns the counter of a Count. Refused is counted by reason, the other actions by kind; for other Counts it
-// returns a counter that is thrown away.
-func (c *Counters) at(k Count) *atomic.Uint64 {
+// counterFor returns the counter of a Count. Refused is counted by reason, the other actions by kind; for other
+// Counts it returns a counter that is thrown away.
+func (c *Counters) counterFor(k Count) *atomic.Uint64 {
 	if k.Effect != 0 {
 		if k != (Count{Effect: k.Effect}) || int(k.Effect) >= effects {
 			return new(atomic.Uint64)
@@ -91,7 +91,7 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 // Load returns a counter. With Message Other and NoReason it is the sum over all kinds or reasons of the Action.
 func (c *Counters) Load(k Count) (n uint64) {
 	if k.Effect != 0 || k.Message != message.Other || k.Reason != NoReason || k.Action >= actions {
-		return c.at(k).Load()
+		return c.counterFor(k).Load()
 	}
 	for i := range c.n[k.Action] {
 		n += c.n[k.Action][i].Load()
@@ -124,12 +124,12 @@ func (c *Counters) All() iter.Seq2[Count, uint64] {
 // Add adds the counters of others, such as those of another instance of a role.
 func (c *Counters) Add(others *Counters) {
 	for k, n := range others.All() {
-		c.at(k).Add(n)
+		c.counterFor(k).Add(n)
 	}
 }
 
 // Inc adds one. It is for roles.
-func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
+func (c *Counters) Inc(k Count) { c.counterFor(k).Add(1) }
 
 // Settle counts a Decision by its Action and by its Reason, which a packet that was forwarded or marked can have as
 // well. If it has a Reason, and nothing was done, its Action becomes Refused first. It is for roles.
@@ -138,21 +138,21 @@ func (c *Counters) Settle(d *Decision) {
 		d.Action, d.Message = ActionRefused, message.Other
 	}
 	if d.MarkECN {
-		c.add(ActionMarked, 0)
+		c.increment(ActionMarked, 0)
 	}
 	if d.Reason != NoReason {
-		c.add(ActionRefused, int(d.Reason))
+		c.increment(ActionRefused, int(d.Reason))
 	}
 	switch d.Action {
 	case ActionSent, ActionAccepted, ActionDropped:
-		c.add(d.Action, int(d.Message))
+		c.increment(d.Action, int(d.Message))
 	case ActionForwarded, ActionLearned, ActionPassed:
-		c.add(d.Action, 0)
+		c.increment(d.Action, 0)
 	}
 }
 
-// add adds one to the counter of an Action, and of a reason or a kind of message if there is one.
-func (c *Counters) add(a Action, column int) {
+// increment adds one to the counter of an Action, and of a reason or a kind of message if there is one.
+func (c *Counters) increment(a Action, column int) {
 	if column < columns {
 		c.n[a][column].Add(1)
 	}

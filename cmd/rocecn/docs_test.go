@@ -96,11 +96,11 @@ func TestDocuments(t *testing.T) {
 // README.md names every command, and none that there is not.
 func TestDocumentsNameEveryCommand(t *testing.T) {
 	readme := string(octetsOf(t, filepath.Join(filepath.Dir(wiretest.Path(t)), "README.md")))
-	for _, name := range names() {
+	for _, name := range commandNames() {
 		require.Contains(t, readme, "`rocecn "+name+"`")
 	}
 	for _, m := range regexp.MustCompile("`rocecn ([a-z]+)[ `]").FindAllStringSubmatch(readme, -1) {
-		require.Contains(t, names(), m[1], "README.md")
+		require.Contains(t, commandNames(), m[1], "README.md")
 	}
 }
 

@@ -61,7 +61,8 @@ func line(t *testing.T, text string) string {
 func lines(t *testing.T, file string) (all []string) {
 	t.Helper()
 	var out, messages bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"inspect", "-json", file}, nil, &out, &messages), messages.String())
+	require.Zero(t, runCommand(t.Context(), []string{"inspect", "-json", file}, nil, &out, &messages),
+		messages.String())
 	for text := range strings.Lines(out.String()) {
 		all = append(all, line(t, text))
 	}

@@ -59,47 +59,47 @@ var commands = []command{
 }
 
 func main() {
-	os.Exit(run(interruptible(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(runCommand(interruptContext(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// interruptible returns a context that the first interrupt ends. One that comes
+// interruptContext returns a context that the first interrupt ends. One that comes
 // a second later or more ends the program at once; sooner, it is the same
 // interrupt, which timeout and some shells send to a process and to its group.
 // A closed pipe becomes an error of the write; without that it ends the program
 // by a signal, of which go run complains.
-func interruptible() context.Context {
+func interruptContext() context.Context {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	return ctx
 }
 
-// run is main with everything that it touches as an argument.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// runCommand is main with everything that it touches as an argument.
+func runCommand(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		usage(stderr)
+		printUsage(stderr)
 		return cli.Misused
 	}
 	switch name := args[0]; name {
 	case "-h", "-help", "--help", "help":
 		var text strings.Builder
-		if i := slices.Index(names(), args[len(args)-1]); i >= 0 { // help COMMAND
+		if i := slices.Index(commandNames(), args[len(args)-1]); i >= 0 { // help COMMAND
 			commands[i].run(ctx, []string{"-h"}, stdin, &text, &text)
 		} else {
-			usage(&text)
+			printUsage(&text)
 		}
-		return say("help", text.String(), stdout, stderr)
+		return printText("help", text.String(), stdout, stderr)
 	case "-version", "--version", "version":
-		return say("version", build.Read().Line("rocecn"), stdout, stderr)
+		return printText("version", build.Read().Line("rocecn"), stdout, stderr)
 	case "completion": // source <(rocecn completion), in bash
 		if len(args) > 2 || len(args) > 1 && args[1] != "bash" {
 			fmt.Fprintln(stderr, "rocecn completion: for bash only; zsh reads it after bashcompinit")
 			return cli.Misused
 		}
-		text := fmt.Sprintf("complete -o default -W '%s' rocecn\n", strings.Join(names(), " "))
-		return say("completion", text, stdout, stderr)
+		text := fmt.Sprintf("complete -o default -W '%s' rocecn\n", strings.Join(commandNames(), " "))
+		return printText("completion", text, stdout, stderr)
 	default:
-		if i := slices.Index(names(), name); i >= 0 {
+		if i := slices.Index(commandNames(), name); i >= 0 {
 			return commands[i].run(ctx, args[1:], stdin, stdout, stderr)
 		}
 		if !isFile(name) {
@@ -111,14 +111,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return inspect.Run(ctx, args, stdin, stdout, stderr) // rocecn FILE…
 }
 
-// say is a command that only prints a text.
-func say(command, text string, stdout, stderr io.Writer) int {
+// printText is a command that only prints a text.
+func printText(command, text string, stdout, stderr io.Writer) int {
 	_, err := io.WriteString(stdout, text)
 	return cli.End(stderr, command, err)
 }
 
-// names returns the names of the commands.
-func names() (all []string) {
+// commandNames returns the names of the commands.
+func commandNames() (all []string) {
 	for _, c := range commands {
 		all = append(all, c.name)
 	}
@@ -135,7 +135,7 @@ func isFile(name string) bool {
 	return err == nil || strings.ContainsAny(name, "./\\")
 }
 
-func usage(w io.Writer) {
+func printUsage(w io.Writer) {
 	fmt.Fprint(w, `Decodes, answers and sends the congestion signals of RoCEv2.
 
 usage: rocecn FILE…                decode captures: short for rocecn inspect FILE…

@@ -25,11 +25,11 @@ const isTool = "ROCECN_TEST_IS_TOOL"
 
 func TestMain(m *testing.M) {
 	if how := os.Getenv(isTool); how != "" {
-		ctx := interruptible()
+		ctx := interruptContext()
 		if how == "ready" {
 			os.NewFile(3, "ready").Close()
 		}
-		os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(runCommand(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -73,7 +73,7 @@ func octetsOf(t *testing.T, path string) []byte {
 func TestUsage(t *testing.T) {
 	run := func(args ...string) (stdout, stderr string, status int) {
 		var out, messages bytes.Buffer
-		status = run(t.Context(), args, strings.NewReader(""), &out, &messages)
+		status = runCommand(t.Context(), args, strings.NewReader(""), &out, &messages)
 		return out.String(), messages.String(), status
 	}
 	for _, args := range [][]string{{"-h"}, {"help"}, {"--help"}} {
@@ -129,7 +129,7 @@ func TestNotPrinted(t *testing.T) {
 				r, w := io.Pipe()
 				r.CloseWithError(c.failure)
 				var stderr bytes.Buffer
-				require.Equal(t, c.want, run(t.Context(), args, nil, w, &stderr), args)
+				require.Equal(t, c.want, runCommand(t.Context(), args, nil, w, &stderr), args)
 				said := strings.Contains(stderr.String(), "rocecn "+args[0]+": no space left")
 				require.Equal(t, c.want == 1, said, stderr.String())
 			})
@@ -141,13 +141,13 @@ func TestNotPrinted(t *testing.T) {
 func TestFiles(t *testing.T) {
 	file := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	var want, got bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"inspect", "-json", file}, nil, &want, io.Discard))
-	require.Zero(t, run(t.Context(), []string{"-json", file}, nil, &got, io.Discard))
+	require.Zero(t, runCommand(t.Context(), []string{"inspect", "-json", file}, nil, &want, io.Discard))
+	require.Zero(t, runCommand(t.Context(), []string{"-json", file}, nil, &got, io.Discard))
 	require.Equal(t, want.String(), got.String())
 	got.Reset()
-	require.Zero(t, run(t.Context(), []string{file, "-json"}, nil, &got, io.Discard))
+	require.Zero(t, runCommand(t.Context(), []string{file, "-json"}, nil, &got, io.Discard))
 	require.Equal(t, want.String(), got.String())
-	require.Zero(t, run(t.Context(), []string{file}, nil, &got, io.Discard))
+	require.Zero(t, runCommand(t.Context(), []string{file}, nil, &got, io.Discard))
 }
 
 // An interrupt, wherever it comes, is the end of the input.
@@ -189,7 +189,7 @@ func TestInterrupt(t *testing.T) {
 		})
 		require.Contains(t, messages, fmt.Sprintf("packets: %d read", c.packets))
 		var lines bytes.Buffer
-		require.Zero(t, run(t.Context(), []string{out}, nil, &lines, io.Discard))
+		require.Zero(t, runCommand(t.Context(), []string{out}, nil, &lines, io.Discard))
 		require.Equal(t, c.packets, strings.Count(lines.String(), "Fast CNP"))
 	}
 }
@@ -260,7 +260,7 @@ func TestFull(t *testing.T) {
 	} {
 		f := wiretest.Must(os.OpenFile(full, os.O_WRONLY, 0))(t)
 		var stderr bytes.Buffer
-		require.Equal(t, 1, run(t.Context(), args, nil, f, &stderr), args)
+		require.Equal(t, 1, runCommand(t.Context(), args, nil, f, &stderr), args)
 		require.Contains(t, stderr.String(), "no space left on device")
 		require.NoError(t, f.Close())
 	}

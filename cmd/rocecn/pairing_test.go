@@ -17,7 +17,7 @@ import (
 func named(t *testing.T, command, path string) map[string]map[float64]bool {
 	t.Helper()
 	var out, messages bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{command, "-json", path}, strings.NewReader(""), &out, &messages),
+	require.Zero(t, runCommand(t.Context(), []string{command, "-json", path}, strings.NewReader(""), &out, &messages),
 		messages.String())
 	all := map[string]map[float64]bool{}
 	for d := json.NewDecoder(&out); d.More(); {
@@ -70,7 +70,7 @@ func TestPairsAndFlowsAgree(t *testing.T) {
 func requested(t *testing.T, path, key string) bool {
 	t.Helper()
 	var out, messages bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"flows", "-json", path}, strings.NewReader(""), &out, &messages))
+	require.Zero(t, runCommand(t.Context(), []string{"flows", "-json", path}, strings.NewReader(""), &out, &messages))
 	for d := json.NewDecoder(&out); d.More(); {
 		var line struct {
 			Src, Dst string

@@ -32,7 +32,7 @@ func TestPromised(t *testing.T) {
 func output(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, messages bytes.Buffer
-	require.Zero(t, run(t.Context(), args, strings.NewReader(""), &out, &messages), "%s: %s", args, &messages)
+	require.Zero(t, runCommand(t.Context(), args, strings.NewReader(""), &out, &messages), "%s: %s", args, &messages)
 	require.NotEmpty(t, out.Bytes(), args)
 	return out.String()
 }

@@ -36,8 +36,8 @@ func NewMap[V any](entries ...Entry[V]) *Map[V] {
 	slices.SortStableFunc(sorted, func(a, b Entry[V]) int { return a.Prefix.Compare(b.Prefix) })
 	for i, e := range sorted {
 		if e.Prefix.IsValid() && (i == 0 || e.Prefix != sorted[i-1].Prefix) {
-			r := m.of(e.Prefix.Addr())
-			*r = r.with(e)
+			r := m.rulesFor(e.Prefix.Addr())
+			*r = r.withEntry(e)
 		}
 	}
 	return m
@@ -49,44 +49,44 @@ func (m *Map[V]) Lookup(a netip.Addr) (v V, ok bool) {
 	if m == nil || !a.IsValid() {
 		return v, false
 	}
-	r, n := *m.of(a), numberOf(a)
+	r, n := *m.rulesFor(a), numberOf(a)
 	low, high := 0, len(r) // those before low begin at n or before, those from high on behind it
 	for low < high {
-		if middle := int(uint(low+high) >> 1); n.less(r[middle].first) {
+		if middle := int(uint(low+high) >> 1); n.isLess(r[middle].first) {
 			high = middle
 		} else {
 			low = middle + 1
 		}
 	}
-	if i := r.innermost(low-1, n); i != none {
+	if i := r.findInnermost(low-1, n); i != none {
 		return r[i].value, true
 	}
 	return v, false
 }
 
-// of returns the prefixes of an address's family.
-func (m *Map[V]) of(a netip.Addr) *rules[V] {
+// rulesFor returns the prefixes of an address's family.
+func (m *Map[V]) rulesFor(a netip.Addr) *rules[V] {
 	if a.Is4() {
 		return &m.four
 	}
 	return &m.six
 }
 
-// with adds an entry whose prefix is masked, and not before any other in their order.
-func (r rules[V]) with(e Entry[V]) rules[V] {
+// withEntry adds an entry whose prefix is masked, and not before any other in their order.
+func (r rules[V]) withEntry(e Entry[V]) rules[V] {
 	n := rule[V]{first: numberOf(e.Prefix.Addr()), value: e.Value}
 	host := uint(e.Prefix.Addr().BitLen() - e.Prefix.Bits())   // bits that the prefix leaves open
 	n.last = number{n.first.high, n.first.low | (1<<host - 1)} // a shift by 64 and more gives 0
 	if host > 64 {
 		n.last.high |= 1<<(host-64) - 1
 	}
-	n.around = r.innermost(len(r)-1, n.first)
+	n.around = r.findInnermost(len(r)-1, n.first)
 	return append(r, n)
 }
 
-// innermost returns the index, of a rule that begins at n or before and those around it, of the first that has n.
-func (r rules[V]) innermost(i int, n number) int {
-	for i != none && r[i].last.less(n) {
+// findInnermost returns the index, of a rule that begins at n or before and those around it, of the first that has n.
+func (r rules[V]) findInnermost(i int, n number) int {
+	for i != none && r[i].last.isLess(n) {
 		i = r[i].around
 	}
 	return i
@@ -104,6 +104,6 @@ func numberOf(a netip.Addr) number {
 	return n
 }
 
-func (n number) less(o number) bool {
+func (n number) isLess(o number) bool {
 	return n.high < o.high || n.high == o.high && n.low < o.low
 }

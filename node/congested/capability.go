@@ -16,8 +16,8 @@ import (
 // answerTime is how long after a Fast CNP was sent an ICMPv6 error about it is accepted.
 const answerTime = time.Minute
 
-// capability returns what is known about a sender. A rejected Fast CNP overrides the configuration.
-func (a *Role) capability(sender netip.Addr, domain uint32, now time.Time) Capability {
+// lookUpCapability returns what is known about a sender. A rejected Fast CNP overrides the configuration.
+func (a *Role) lookUpCapability(sender netip.Addr, domain uint32, now time.Time) Capability {
 	if !a.rejected.Ready(a.hashAddr(sender, domain), a.cfg.RejectedFor, now) {
 		return Incapable
 	}

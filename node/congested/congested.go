@@ -132,7 +132,8 @@ func (a *Role) Configure(cfg Config) error {
 			{Name: "MaxSent", N: cfg.MaxSent, Default: 1 << 12},
 			{Name: "MaxRejected", N: cfg.MaxRejected, Default: 1 << 14},
 			{Name: "MaxPaused", N: cfg.MaxPaused, Default: 1 << 12}}
-		first, err := m.Take("congested", cfg.Seed, sizes, self.Check(), role.CheckRate("Out", cfg.Out), cfg.check())
+		first, err := m.Configure("congested", cfg.Seed, sizes, self.Check(), role.CheckRate("Out", cfg.Out),
+			cfg.checkFields())
 		if err != nil {
 			return err
 		}
@@ -149,8 +150,8 @@ func (a *Role) Configure(cfg Config) error {
 	return nil
 }
 
-// check returns an error for other settings that cannot work.
-func (c *Config) check() error {
+// checkFields returns an error for other settings that cannot work.
+func (c *Config) checkFields() error {
 	for i, interval := range c.PerFlow {
 		if interval < 0 {
 			return fmt.Errorf("PerFlow[%d] %v is negative", i, interval)

@@ -53,22 +53,22 @@ func (a *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 		d.Reason = node.ReasonDisabled
 	case f == nil:
 		if e.Level == 0 {
-			a.paused.release(e.Port)
+			a.paused.releasePort(e.Port)
 		}
 		return sent, d
 	case e.Observe:
 		a.learnICMP(&d, f, e.Domain, e.Now)
 	default:
-		sent = a.receive(out, f, &e, &d)
+		sent = a.receiveFrame(out, f, &e, &d)
 	}
 	a.counters.Settle(&d)
 	return sent, d
 }
 
-func (a *Role) receive(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte) {
+func (a *Role) receiveFrame(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte) {
 	s := congestion{Decision: d, frame: f, event: e}
 	s.Flow.Domain = e.Domain
-	sent, s.Reason = a.decide(out, &s)
+	sent, s.Reason = a.appendNotification(out, &s)
 	switch {
 	case s.Message != message.Other:
 		s.Action = node.ActionSent
@@ -100,16 +100,16 @@ func (s *congestion) srcPort(configured uint16) uint16 {
 	return ephemeral + uint16(role.Hash(&flow, 0)&0x3FFF) // unseeded, so that all agents choose the same port
 }
 
-func (a *Role) decide(b []byte, s *congestion) ([]byte, node.Reason) {
+func (a *Role) appendNotification(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !a.cfg.Enabled {
 		if !role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) || s.frame.Inner().Mirrored() ||
-			a.cfg.OnlyMarked && a.decode(s) == node.NoReason && s.frame.Outer().ECN() != rocev2.CE {
+			a.cfg.OnlyMarked && a.decodeFrame(s) == node.NoReason && s.frame.Outer().ECN() != rocev2.CE {
 			return b, node.NoReason
 		}
 		s.Packet = message.Other
 		return b, node.ReasonDisabled
 	}
-	reason := a.decode(s)
+	reason := a.decodeFrame(s)
 	switch {
 	case s.Packet == message.Other && reason == node.ReasonNotOurs,
 		s.Packet == message.Data && a.cfg.OnlyMarked && s.frame.Outer().ECN() != rocev2.CE:
@@ -124,38 +124,39 @@ func (a *Role) decide(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !ok {
 		return b, node.ReasonNoMethod
 	}
-	return a.notify(b, s, method)
+	return a.appendByMethod(b, s, method)
 }
 
-// notify answers a packet by a method.
-func (a *Role) notify(b []byte, s *congestion, method Method) ([]byte, node.Reason) {
+// appendByMethod answers a packet by a method.
+func (a *Role) appendByMethod(b []byte, s *congestion, method Method) ([]byte, node.Reason) {
 	switch method {
 	case MethodFastCNP:
-		return a.fastCNP(b, s)
+		return a.appendFastCNP(b, s)
 	case MethodProxy:
-		return a.proxy(b, s)
+		return a.appendProxyMessage(b, s)
 	case MethodFCN:
-		return a.fcn(b, s)
+		return a.appendFCN(b, s)
 	case MethodPPFC:
-		return a.ppfc(b, s)
+		return a.appendPause(b, s)
 	case MethodMark:
-		return a.mark(b, s)
+		return a.markPacket(b, s)
 	}
 	return b, node.ReasonNoMethod
 }
 
-// decode decodes the packet, and returns the reason why a packet of its kind is not answered, or NoReason for data.
-func (a *Role) decode(s *congestion) node.Reason {
+// decodeFrame decodes the packet, and returns the reason why a packet of its kind is not answered, or NoReason for
+// data.
+func (a *Role) decodeFrame(s *congestion) node.Reason {
 	m, f := &a.message, s.frame
 	if f.EtherType() == pfc.EtherType {
 		return node.ReasonNotOurs // flow control of the link
 	}
-	err := m.DecodeFrame(f, a.messages())
+	err := m.DecodeFrame(f, a.messageConfig())
 	// DecodeFrame looks into IP in IP only. Packets in other tunnels count as well, but not mirrored ones, which are
 	// copies: they have met no congestion here.
 	if m.Kind == message.Other && f.Tunnels().Len() > 0 && !f.Inner().Mirrored() {
 		s.tunnelled = true
-		err = m.DecodeInner(f, a.messages())
+		err = m.DecodeInner(f, a.messageConfig())
 	}
 	s.Packet = m.Kind
 	p := &m.Packet
@@ -193,8 +194,8 @@ func (a *Role) checkFlow(s *congestion) node.Reason {
 	return node.NoReason
 }
 
-// messages returns the ports and option types that tell messages apart.
-func (a *Role) messages() message.Config {
+// messageConfig returns the ports and option types that tell messages apart.
+func (a *Role) messageConfig() message.Config {
 	return message.Config{FCNPort: a.cfg.FCN.Port, ProxyPort: a.cfg.Proxy.Port, CodePoints: a.cfg.FastCNP.CodePoints,
 		SkipVerify: true} // a notification with a wrong ICRC is not answered either
 }
@@ -204,10 +205,10 @@ func (a *Role) isMessagePort(port uint16) bool {
 	return port == rocev2.Port || port == a.cfg.FCN.Port || port == a.cfg.Proxy.Port
 }
 
-// mark answers a packet only by a mark or, if the node cannot mark, by Config.Fallback.
-func (a *Role) mark(b []byte, s *congestion) ([]byte, node.Reason) {
+// markPacket answers a packet only by a mark or, if the node cannot mark, by Config.Fallback.
+func (a *Role) markPacket(b []byte, s *congestion) ([]byte, node.Reason) {
 	if a.cfg.CannotMark && a.cfg.Fallback != NoMethod {
-		sent, reason := a.notify(b, s, a.cfg.Fallback)
+		sent, reason := a.appendByMethod(b, s, a.cfg.Fallback)
 		if s.Message != message.Other {
 			a.counters.Inc(node.Count{Effect: node.EffectFellBack})
 		}
@@ -229,8 +230,8 @@ func (a *Role) mayMark(s *congestion) bool {
 	return !a.cfg.CannotMark && ecn != rocev2.NotECT
 }
 
-// fastCNP notifies the sender itself (FAST section 4).
-func (a *Role) fastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
+// appendFastCNP notifies the sender itself (FAST section 4).
+func (a *Role) appendFastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 	p := &a.message.Packet
 	switch {
 	case !p.Src.Is6() || !a.cfg.Self6.IsValid():
@@ -238,15 +239,15 @@ func (a *Role) fastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 	case s.tunnelled && !a.cfg.FastCNP.InnerSource:
 		return b, node.ReasonTunnelled
 	}
-	capable := a.capability(p.Src, s.Flow.Domain, s.event.Now)
+	capable := a.lookUpCapability(p.Src, s.Flow.Domain, s.event.Now)
 	if capable == Incapable {
-		return a.mark(b, s)
+		return a.markPacket(b, s)
 	}
 	// FAST section 4 forbids both a Fast CNP and a mark if the sender is known to be capable, and allows both if that
 	// is unknown. Then the packet is marked even if a limit withholds the Fast CNP: a sender that only supports ECN
 	// would not be notified otherwise.
 	marked := capable == CapabilityUnknown && a.mayMark(s)
-	if !a.ready(s, s.flow) {
+	if !a.isWithinLimits(s, s.flow) {
 		s.MarkECN = marked
 		return b, node.ReasonLimited
 	}
@@ -254,15 +255,15 @@ func (a *Role) fastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	a.pace.Take(s.flow, s.event.Now)
+	a.pace.Charge(s.flow, s.event.Now)
 	a.sent.Take(a.hashPacket(out[len(b):], s.Flow.Domain), s.event.Now)
 	s.Message, s.To, s.MarkECN = message.FastCNP, p.Src, marked
 	s.Option, s.OwnRecord = sent.Option, sent.OwnRecord
 	return out, node.NoReason
 }
 
-// proxy notifies the proxy of the sender (PROXY section 4). The message names the innermost flow.
-func (a *Role) proxy(b []byte, s *congestion) ([]byte, node.Reason) {
+// appendProxyMessage notifies the proxy of the sender (PROXY section 4). The message names the innermost flow.
+func (a *Role) appendProxyMessage(b []byte, s *congestion) ([]byte, node.Reason) {
 	var proxy netip.Addr
 	if a.cfg.Proxies != nil {
 		proxy, _ = a.cfg.Proxies.Lookup(s.Flow.Src)
@@ -273,7 +274,7 @@ func (a *Role) proxy(b []byte, s *congestion) ([]byte, node.Reason) {
 		return b, node.ReasonNoProxy
 	case !self.IsValid():
 		return b, node.ReasonNoMethod
-	case !a.ready(s, s.flow):
+	case !a.isWithinLimits(s, s.flow):
 		return b, node.ReasonLimited
 	}
 	cfg := a.cfg.Proxy
@@ -282,13 +283,13 @@ func (a *Role) proxy(b []byte, s *congestion) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	a.pace.Take(s.flow, s.event.Now)
+	a.pace.Charge(s.flow, s.event.Now)
 	s.Message, s.To = message.Proxy, proxy
 	return out, node.NoReason
 }
 
-// fcn notifies the ingress PE of the packet's tunnel: the source of the outermost header (FCN section 4.1).
-func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
+// appendFCN notifies the ingress PE of the packet's tunnel: the source of the outermost header (FCN section 4.1).
+func (a *Role) appendFCN(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !s.tunnelled {
 		return b, node.ReasonNotTunnelled
 	}
@@ -302,7 +303,7 @@ func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
 	// may use.
 	label := rocev2.FlowKey{Src: pe, DestQP: f.Outer().FlowLabel()}
 	named := role.Hash(&qpmap.Key{FlowKey: label, Domain: s.Flow.Domain}, a.memory.Seed())
-	switch reason := a.ingress(pe); {
+	switch reason := a.checkIngress(pe); {
 	case reason != node.NoReason:
 		return b, reason
 	case f.Outer().FlowLabel() == 0:
@@ -311,7 +312,7 @@ func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
 		return b, node.ReasonNotCapable
 	case !a.cfg.Self6.IsValid():
 		return b, node.ReasonNoMethod
-	case !a.ready(s, named):
+	case !a.isWithinLimits(s, named):
 		return b, node.ReasonLimited
 	}
 	cfg := a.cfg.FCN
@@ -320,13 +321,13 @@ func (a *Role) fcn(b []byte, s *congestion) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	a.pace.Take(named, s.event.Now)
+	a.pace.Charge(named, s.event.Now)
 	s.Message, s.To = message.FCN, pe
 	return out, node.NoReason
 }
 
-// ingress returns why the source of a tunnel may not be notified as its ingress PE, or NoReason.
-func (a *Role) ingress(pe netip.Addr) node.Reason {
+// checkIngress returns why the source of a tunnel may not be notified as its ingress PE, or NoReason.
+func (a *Role) checkIngress(pe netip.Addr) node.Reason {
 	switch {
 	case a.self.Has(pe):
 		return node.ReasonOwnAddress
@@ -338,7 +339,7 @@ func (a *Role) ingress(pe netip.Addr) node.Reason {
 	return node.NoReason
 }
 
-// ready reports whether the limits allow a notification about a flow.
-func (a *Role) ready(s *congestion, flow uint64) bool {
+// isWithinLimits reports whether the limits allow a notification about a flow.
+func (a *Role) isWithinLimits(s *congestion, flow uint64) bool {
 	return a.pace.Ready(flow, a.cfg.PerFlow[min(s.event.Level, level.Max)], s.event.Now)
 }

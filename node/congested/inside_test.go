@@ -49,7 +49,7 @@ func TestPausedFlows(t *testing.T) {
 	require.False(t, p.add(&s, &n, s.Flow.Src), "the same again")
 	found := map[qpmap.Key]bool{}
 	require.Nil(t, p.nextReleased())
-	p.release(0)
+	p.releasePort(0)
 	for want := range uint32(4) {
 		f := p.nextReleased()
 		require.NotNil(t, f)
@@ -69,17 +69,17 @@ func TestPausedPorts(t *testing.T) {
 	s.Flow.Src, s.Flow.Dst = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
 	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst, Port: 5})
 	p.add(&s, &n, s.Flow.Src)
-	p.release(5 + 1024)
+	p.releasePort(5 + 1024)
 	require.Nil(t, p.nextReleased())
 	at := p.next
-	p.release(6)
+	p.releasePort(6)
 	require.Nil(t, p.nextReleased())
 	require.Equal(t, at, p.next)
-	p.release(5)
-	p.release(5)
+	p.releasePort(5)
+	p.releasePort(5)
 	f := p.nextReleased()
 	require.EqualValues(t, 5, f.port)
 	p.remove(f)
-	p.release(5)
+	p.releasePort(5)
 	require.Nil(t, p.nextReleased())
 }

@@ -39,8 +39,8 @@ func (f PauseFrom) typeFor(level uint8) (t ppfc.Type, ok bool) {
 	return t, ok
 }
 
-// ppfc asks the sender, or the ingress PE, to pause (PPFC section 3).
-func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
+// appendPause asks the sender, or the ingress PE, to pause (PPFC section 3).
+func (a *Role) appendPause(b []byte, s *congestion) ([]byte, node.Reason) {
 	p, e := &a.message.Packet, s.event
 	to := p.Src
 	switch {
@@ -49,7 +49,7 @@ func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
 		return b, node.ReasonNotTunnelled
 	default:
 		to = s.frame.Outer().Src()
-		if reason := a.ingress(to); reason != node.NoReason {
+		if reason := a.checkIngress(to); reason != node.NoReason {
 			return b, reason
 		}
 	}
@@ -61,7 +61,7 @@ func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
 		return b, node.ReasonTunnelled
 	case !something:
 		return b, node.NoReason
-	case !a.ready(s, s.flow):
+	case !a.isWithinLimits(s, s.flow):
 		return b, node.ReasonLimited
 	}
 	n := ppfc.New(p.BTH.DestQP, p.BTH.PKey, ppfc.Extension{
@@ -75,7 +75,7 @@ func (a *Role) ppfc(b []byte, s *congestion) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	a.pace.Take(s.flow, s.event.Now)
+	a.pace.Charge(s.flow, s.event.Now)
 	if kind != ppfc.Alarm && a.paused.add(s, &n, to) {
 		a.counters.Inc(node.Count{Effect: node.EffectForgotten})
 	}
@@ -108,7 +108,7 @@ func (a *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 // nothing is due, which is at each change of a queue's level.
 func (a *Role) resumeFlow(out []byte) (sent []byte, d node.Decision) {
 	for f := a.paused.nextReleased(); f != nil; f = a.paused.nextReleased() {
-		n, to := f.resume()
+		n, to := f.resumePPFC()
 		sent, err := a.appendPPFC(out, &n, to)
 		flow := role.FlowOf(&f.flow)
 		a.paused.remove(f)
@@ -144,8 +144,8 @@ type pausedFlow struct {
 	released            bool // its resuming PPFC is due
 }
 
-// count returns the counter of a port, which ports with the same lower bits share.
-func (p *pausedFlows) count(port uint16) *uint32 { return &p.ports[port%uint16(len(p.ports))] }
+// portCount returns the counter of a port, which ports with the same lower bits share.
+func (p *pausedFlows) portCount(port uint16) *uint32 { return &p.ports[port%uint16(len(p.ports))] }
 
 // add records that a flow was paused, and reports whether it evicted another flow.
 func (p *pausedFlows) add(s *congestion, n *ppfc.Notification, to netip.Addr) (forgotten bool) {
@@ -166,7 +166,7 @@ func (p *pausedFlows) add(s *congestion, n *ppfc.Notification, to netip.Addr) (f
 		forgotten = at.flow != flow || at.port != n.Port
 		p.remove(at)
 	}
-	*p.count(n.Port)++
+	*p.portCount(n.Port)++
 	p.turn++
 	*at = pausedFlow{
 		turn: p.turn, flow: flow, pKey: n.PKey, port: n.Port,
@@ -175,9 +175,9 @@ func (p *pausedFlows) add(s *congestion, n *ppfc.Notification, to netip.Addr) (f
 	return forgotten
 }
 
-// release makes the flows due that were paused because of a port.
-func (p *pausedFlows) release(port uint16) {
-	if *p.count(port) == 0 {
+// releasePort makes the flows due that were paused because of a port.
+func (p *pausedFlows) releasePort(port uint16) {
+	if *p.portCount(port) == 0 {
 		return
 	}
 	for i := range p.sets.All {
@@ -207,22 +207,23 @@ func (p *pausedFlows) nextReleased() *pausedFlow {
 
 // remove removes a flow.
 func (p *pausedFlows) remove(f *pausedFlow) {
-	*p.count(f.port)--
+	*p.portCount(f.port)--
 	if f.released {
 		p.due--
 	}
 	*f = pausedFlow{}
 }
 
-// resume returns the notification that lets the flow run again, and where it goes: as it was when the flow was paused.
-func (f *pausedFlow) resume() (ppfc.Notification, netip.Addr) {
+// resumePPFC returns the notification that lets the flow run again, and where it goes: as it was when the flow was
+// paused.
+func (f *pausedFlow) resumePPFC() (ppfc.Notification, netip.Addr) {
 	return ppfc.New(f.flow.QP&flowtable.MaxQP, f.pKey, ppfc.Extension{
-		Congested: address(f.congested, f.congestedIs4), Type: ppfc.Resume, Port: f.port,
-	}), address(f.to, f.toIs4)
+		Congested: addrFrom16(f.congested, f.congestedIs4), Type: ppfc.Resume, Port: f.port,
+	}), addrFrom16(f.to, f.toIs4)
 }
 
-// address is the inverse of As16.
-func address(octets [16]byte, is4 bool) netip.Addr {
+// addrFrom16 is the inverse of As16.
+func addrFrom16(octets [16]byte, is4 bool) netip.Addr {
 	a := netip.AddrFrom16(octets)
 	if is4 {
 		return a.Unmap()

@@ -10,8 +10,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// forward forwards an IP packet that enters the WAN, and learns from it. reason is the result of decoding pe.packet.
-func (pe *Role) forward(
+// forwardPacket forwards an IP packet that enters the WAN, and learns from it. reason is the result of decoding
+// pe.packet.
+func (pe *Role) forwardPacket(
 	out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision, reason node.Reason,
 ) ([]byte, node.Reason) {
 	p, v := &pe.packet, f.Outer()
@@ -41,7 +42,7 @@ func (pe *Role) forward(
 	}
 	switch {
 	case reason == node.NoReason:
-		reason = pe.label(p, e.Domain, d, e.Now)
+		reason = pe.assignLabel(p, e.Domain, d, e.Now)
 	case roce && cut:
 		return out, node.ReasonBroken
 	case roce:
@@ -65,8 +66,8 @@ func (pe *Role) forward(
 	return sent, reason
 }
 
-// label finds the label of the flow of a packet, or returns why it has none, and learns from the packet.
-func (pe *Role) label(p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) node.Reason {
+// assignLabel finds the label of the flow of a packet, or returns why it has none, and learns from the packet.
+func (pe *Role) assignLabel(p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) node.Reason {
 	d.Action = node.ActionForwarded
 	if len(p.Outer) > 0 {
 		return node.ReasonTunnelled
@@ -74,7 +75,7 @@ func (pe *Role) label(p *rocev2.Packet, domain uint32, d *node.Decision, now tim
 	d.Flow.FlowKey, d.Flow.Domain = role.PacketKey(p), domain
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
 	t := pe.clock.At(now)
-	pe.release(t)
+	pe.releaseLabels(t)
 	k := role.TableKey(&d.Flow)
 	hash := k.Hash(pe.table.Seed)
 	e, i := pe.table.Find(&k, hash)
@@ -84,7 +85,7 @@ func (pe *Role) label(p *rocev2.Packet, domain uint32, d *node.Decision, now tim
 		if i = pe.table.Add(&k, hash, 0); i == 0 {
 			return node.ReasonTableFull
 		}
-		label, ok := pe.labels.take(i, t)
+		label, ok := pe.labels.takeFree(i, t)
 		if !ok {
 			pe.table.Remove(i)
 			return node.ReasonTableFull

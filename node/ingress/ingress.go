@@ -93,8 +93,8 @@ type Config struct {
 // maxFlows is how many flows the table holds where Config does not say.
 const maxFlows = 1 << 16
 
-// complete sets the defaults, and returns an error if something is wrong.
-func (c *Config) complete() error {
+// setDefaults sets the defaults, and returns an error if something is wrong.
+func (c *Config) setDefaults() error {
 	c.Instances = cmp.Or(c.Instances, 1)
 	if c.Instances < 1 || c.Instances > maxLabel || c.Instance < 0 || c.Instance >= c.Instances {
 		return fmt.Errorf("there is no Instance %d of %d Instances", c.Instance, c.Instances)
@@ -102,7 +102,7 @@ func (c *Config) complete() error {
 	if c.LearnLabels && c.Instances > 1 {
 		return errors.New("LearnLabels with several Instances: labels that others choose do not tell the instance")
 	}
-	labels := share(c.Instance, c.Instances)
+	labels := labelsPerInstance(c.Instance, c.Instances)
 	if c.Instance == 0 {
 		labels--
 	}
@@ -148,7 +148,7 @@ func New(cfg Config) (*Role, error) {
 func (pe *Role) Configure(cfg Config) error {
 	cfg.Port = cmp.Or(cfg.Port, fcn.Port)
 	if cfg.Enabled {
-		if err := pe.enable(&cfg); err != nil {
+		if err := pe.allocateTables(&cfg); err != nil {
 			return err
 		}
 	}
@@ -157,16 +157,16 @@ func (pe *Role) Configure(cfg Config) error {
 	return nil
 }
 
-// enable completes a Config that is on. The first time it allocates the tables.
-func (pe *Role) enable(cfg *Config) error {
-	wrong := cfg.complete()
+// allocateTables completes a Config that is on. The first time it allocates the tables.
+func (pe *Role) allocateTables(cfg *Config) error {
+	wrong := cfg.setDefaults()
 	sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows},
 		{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12},
 		{Name: "Instance", N: cfg.Instance}, {Name: "Instances", N: cfg.Instances}, {Name: "LearnLabels"}}
 	if cfg.LearnLabels {
 		sizes[4].N = 1
 	}
-	first, err := pe.memory.Take("ingress", cfg.Seed, sizes, wrong)
+	first, err := pe.memory.Configure("ingress", cfg.Seed, sizes, wrong)
 	if err != nil {
 		return err
 	}
@@ -196,19 +196,19 @@ func (pe *Role) Free() int {
 	if pe.memory.Size(4) == 1 { // LearnLabels
 		return room
 	}
-	return min(room, pe.labels.left(pe.clock.Now()))
+	return min(room, pe.labels.countFree(pe.clock.Now()))
 }
 
 // Due removes the flows that have been silent for Idle. It appends nothing to out. Receive removes them as well: call
 // Due when there is no traffic, so that Receive has less to remove later.
 func (pe *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
-	pe.expire(pe.latest.Or(now))
+	pe.expireFlows(pe.latest.Or(now))
 	return out, d
 }
 
-func (pe *Role) expire(now time.Time) {
+func (pe *Role) expireFlows(now time.Time) {
 	if pe.cfg.Enabled {
-		pe.release(pe.clock.At(now))
+		pe.releaseLabels(pe.clock.At(now))
 	}
 }
 
@@ -228,20 +228,20 @@ func (pe *Role) Flows(now time.Time) iter.Seq[Flow] {
 		now := pe.latest.Or(now)
 		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
 			e := pe.table.At(i)
-			if !yield(pe.flow(pe.table.Key(i), e.label, e.pKey, now)) {
+			if !yield(pe.newFlow(pe.table.Key(i), e.label, e.pKey, now)) {
 				return
 			}
 		}
 		for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Newer(i) {
 			l := pe.learned.At(i)
-			if !pe.ambiguous(l) && !yield(pe.flow(&l.flow, *pe.learned.Key(i), l.pKey, now)) {
+			if !pe.isAmbiguous(l) && !yield(pe.newFlow(&l.flow, *pe.learned.Key(i), l.pKey, now)) {
 				return
 			}
 		}
 	}
 }
 
-func (pe *Role) flow(k *flowtable.Key, label uint32, pKey uint16, now time.Time) Flow {
+func (pe *Role) newFlow(k *flowtable.Key, label uint32, pKey uint16, now time.Time) Flow {
 	f := Flow{Key: role.FlowOf(k), Label: label, PKey: pKey}
 	var reason node.Reason
 	f.SrcQP, reason = pe.qps.SourceQP(&f.Key, now)
@@ -249,9 +249,9 @@ func (pe *Role) flow(k *flowtable.Key, label uint32, pKey uint16, now time.Time)
 	return f
 }
 
-// release removes the flows that have been silent for Idle. The quarantine of a label began when
+// releaseLabels removes the flows that have been silent for Idle. The quarantine of a label began when
 // its flow had been silent for Idle.
-func (pe *Role) release(now int64) {
+func (pe *Role) releaseLabels(now int64) {
 	for i := pe.table.Oldest(0); i != 0; i = pe.table.Oldest(0) {
 		e := pe.table.At(i)
 		if now-e.seen < int64(pe.cfg.Idle) {
@@ -260,5 +260,5 @@ func (pe *Role) release(now int64) {
 		pe.labels.release(e.label, e.seen+int64(pe.cfg.Idle))
 		pe.table.Remove(i)
 	}
-	pe.forget(now)
+	pe.forgetIdle(now)
 }

@@ -38,7 +38,7 @@ type labels struct {
 func newLabels(instance, instances int, seed uint64) labels {
 	var key [32]byte
 	binary.BigEndian.PutUint64(key[:], seed)
-	n := share(instance, instances)
+	n := labelsPerInstance(instance, instances)
 	l := labels{
 		instance: uint32(instance), instances: uint32(instances),
 		ring: make([]uint32, n), free: n, state: make([]int64, n), random: rand.NewChaCha8(key),
@@ -52,29 +52,29 @@ func newLabels(instance, instances int, seed uint64) labels {
 	return l
 }
 
-// share returns how many numbers of 20 bits an instance has, 0 among them.
-func share(instance, instances int) int {
+// labelsPerInstance returns how many numbers of 20 bits an instance has, 0 among them.
+func labelsPerInstance(instance, instances int) int {
 	return (maxLabel + instances - instance) / instances
 }
 
-// left returns how many labels are free, after those whose quarantine is over by now became so.
-func (l *labels) left(now int64) int {
-	for l.waiting > 0 && now-l.state[l.ring[l.at(l.free)]] >= l.quarantine {
+// countFree returns how many labels are free, after those whose quarantine is over by now became so.
+func (l *labels) countFree(now int64) int {
+	for l.waiting > 0 && now-l.state[l.ring[l.slotIndex(l.free)]] >= l.quarantine {
 		l.free++
 		l.waiting--
 	}
 	return l.free
 }
 
-// take gives a free label to the flow in a slot; false when none is free.
-func (l *labels) take(slot uint32, now int64) (label uint32, ok bool) {
-	if l.left(now) == 0 {
+// takeFree gives a free label to the flow in a slot; false when none is free.
+func (l *labels) takeFree(slot uint32, now int64) (label uint32, ok bool) {
+	if l.countFree(now) == 0 {
 		return 0, false
 	}
-	i, j := l.at(0), l.at(int(l.draw(uint32(l.free))))
+	i, j := l.slotIndex(0), l.slotIndex(int(l.drawLabel(uint32(l.free))))
 	l.ring[i], l.ring[j] = l.ring[j], l.ring[i]
 	index := l.ring[i]
-	l.first = l.at(1)
+	l.first = l.slotIndex(1)
 	l.free--
 	l.state[index] = int64(slot)
 	return index*l.instances + l.instance, true
@@ -85,20 +85,20 @@ func (l *labels) take(slot uint32, now int64) (label uint32, ok bool) {
 func (l *labels) release(label uint32, at int64) {
 	index := label / l.instances
 	l.state[index] = at
-	l.ring[l.at(l.free+l.waiting)] = index
+	l.ring[l.slotIndex(l.free+l.waiting)] = index
 	l.waiting++
 }
 
-// slot returns the slot of the flow that has a label; if none has, a number that is not the slot of a flow with it.
-func (l *labels) slot(label uint32) int64 {
+// slotOf returns the slot of the flow that has a label; if none has, a number that is not the slot of a flow with it.
+func (l *labels) slotOf(label uint32) int64 {
 	if label > maxLabel || label%l.instances != l.instance {
 		return -1
 	}
 	return l.state[label/l.instances]
 }
 
-// at returns the place in the ring that is i behind the first.
-func (l *labels) at(i int) int {
+// slotIndex returns the place in the ring that is i behind the first.
+func (l *labels) slotIndex(i int) int {
 	i += l.first
 	if i >= len(l.ring) {
 		i -= len(l.ring)
@@ -106,9 +106,9 @@ func (l *labels) at(i int) int {
 	return i
 }
 
-// draw returns a random number below n: the high half of a product, drawn again
+// drawLabel returns a random number below n: the high half of a product, drawn again
 // where some numbers would come more often.
-func (l *labels) draw(n uint32) uint32 {
+func (l *labels) drawLabel(n uint32) uint32 {
 	for {
 		product := uint64(uint32(l.random.Uint64())) * uint64(n)
 		if uint32(product) >= -n%n {

@@ -24,8 +24,9 @@ type lesson struct {
 	shared bool          // another flow has had it
 }
 
-// ambiguous reports whether more than one flow has had the label within Idle, of a PE that is off the Idle that it had.
-func (pe *Role) ambiguous(l *lesson) bool {
+// isAmbiguous reports whether more than one flow has had the label within Idle, of a PE that is off the Idle that it
+// had.
+func (pe *Role) isAmbiguous(l *lesson) bool {
 	return l.shared && pe.clock.Now()-l.other < int64(pe.clock.Slack)
 }
 
@@ -83,7 +84,7 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 		l.flow, d.Action = k, node.ActionLearned
 		pe.counters.Inc(node.Count{Effect: node.EffectOpened})
 	case l.flow != k:
-		if !pe.ambiguous(l) {
+		if !pe.isAmbiguous(l) {
 			d.Action = node.ActionLearned
 		}
 		l.flow, l.other, l.shared = k, l.seen, true
@@ -93,8 +94,8 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	return node.NoReason
 }
 
-// forget removes the labels that have been silent for Idle.
-func (pe *Role) forget(now int64) {
+// forgetIdle removes the labels that have been silent for Idle.
+func (pe *Role) forgetIdle(now int64) {
 	for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Oldest(0) {
 		if now-pe.learned.At(i).seen < int64(pe.cfg.Idle) {
 			break
@@ -110,7 +111,7 @@ func (pe *Role) lookUpLearned(d *node.Decision, label uint32) *lesson {
 	switch {
 	case l == nil:
 		d.Reason = node.ReasonUnknownLabel
-	case pe.ambiguous(l):
+	case pe.isAmbiguous(l):
 		d.Reason = node.ReasonAmbiguousLabel
 	default:
 		d.Flow, d.Label = role.FlowOf(&l.flow), label

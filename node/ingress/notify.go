@@ -58,18 +58,18 @@ func (pe *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte,
 	case e.Level > 0:
 		sent, d.Reason = pe.notifyOfOwn(out, f, &e, &d)
 	default:
-		sent = pe.receive(out, f, &e, &d)
+		sent = pe.receiveFrame(out, f, &e, &d)
 	}
 	pe.counters.Settle(&d)
 	return sent, d
 }
 
-func (pe *Role) receive(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte) {
+func (pe *Role) receiveFrame(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte) {
 	kind, reason := role.Decode(&pe.packet, f)
 	// A packet that could be decoded is RoCEv2, and so no FCN.
 	if reason != node.NoReason && pe.intake.Message(d, &pe.datagram, f, pe.cfg.Port, message.FCN, e.Now) {
 		if sent = out; d.Reason == node.NoReason {
-			sent, d.Reason = pe.answer(out, d, e.Now)
+			sent, d.Reason = pe.answerFCN(out, d, e.Now)
 		}
 		return sent
 	}
@@ -81,7 +81,7 @@ func (pe *Role) receive(out []byte, f *rocev2.Frame, e *node.Event, d *node.Deci
 		kind, reason = role.Decode(&pe.packet, f)
 	}
 	*d = node.Decision{Packet: kind}
-	sent, d.Reason = pe.forward(out, f, e, d, reason)
+	sent, d.Reason = pe.forwardPacket(out, f, e, d, reason)
 	return sent
 }
 
@@ -99,20 +99,20 @@ func isTunnelled(f *rocev2.Frame) bool {
 	return err == nil && f.Tunnelled() && !f.Inner().Mirrored()
 }
 
-// answer answers an FCN that was admitted, pe.datagram, or returns why not.
-func (pe *Role) answer(out []byte, d *node.Decision, now time.Time) ([]byte, node.Reason) {
+// answerFCN answers an FCN that was admitted, pe.datagram, or returns why not.
+func (pe *Role) answerFCN(out []byte, d *node.Decision, now time.Time) ([]byte, node.Reason) {
 	var m fcn.Message
 	if m.Decode(pe.datagram.Data) != nil {
 		return out, node.ReasonBroken
 	}
-	pe.expire(now)
+	pe.expireFlows(now)
 	if pe.cfg.LearnLabels {
 		l := pe.lookUpLearned(d, m.FlowLabel)
 		if l == nil {
 			return out, d.Reason
 		}
 		d.Level = m.Level
-		return pe.notify(out, d, &l.flow, l.pKey, now)
+		return pe.appendCNP(out, d, &l.flow, l.pKey, now)
 	}
 	i := pe.lookUpLabel(m.FlowLabel)
 	if i == 0 {
@@ -124,12 +124,12 @@ func (pe *Role) answer(out []byte, d *node.Decision, now time.Time) ([]byte, nod
 	}
 	k := pe.table.Key(i)
 	d.Flow, d.Label, d.Level = role.FlowOf(k), e.label, m.Level
-	return pe.notify(out, d, k, e.pKey, now)
+	return pe.appendCNP(out, d, k, e.pKey, now)
 }
 
 // lookUpLabel returns the slot of the flow that has a label, 0 if none has.
 func (pe *Role) lookUpLabel(label uint32) uint32 {
-	slot := pe.labels.slot(label)
+	slot := pe.labels.slotOf(label)
 	i := uint32(slot)
 	if label == 0 || int64(i) != slot || !pe.table.Holds(i) || pe.table.At(i).label != label {
 		return 0
@@ -172,12 +172,12 @@ func (pe *Role) notifyOfOwn(
 	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
 		d.Label = e.label
 	}
-	return pe.notify(out, d, &k, p.BTH.PKey, e.Now)
+	return pe.appendCNP(out, d, &k, p.BTH.PKey, e.Now)
 }
 
-// notify appends the CNP for the sender of d.Flow, whose key in a table is flow and whose packets have this P_Key, or
-// returns the reason for which there is none.
-func (pe *Role) notify(
+// appendCNP appends the CNP for the sender of d.Flow, whose key in a table is flow and whose packets have this
+// P_Key, or returns the reason for which there is none.
+func (pe *Role) appendCNP(
 	out []byte, d *node.Decision, flow *flowtable.Key, pKey uint16, now time.Time,
 ) ([]byte, node.Reason) {
 	sender := d.Flow.Src
@@ -202,7 +202,7 @@ func (pe *Role) notify(
 	if err != nil {
 		return out, node.ReasonUnknownQP // over 24 bits: everything else was checked before
 	}
-	pe.pace.Take(hash, now)
+	pe.pace.Charge(hash, now)
 	d.Action, d.Message, d.To = node.ActionSent, message.CNP, sender
 	return sent, node.NoReason
 }

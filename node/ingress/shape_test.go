@@ -143,7 +143,7 @@ func (pe *Role) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, no
 	d := node.Decision{Packet: role.KindOf(p.BTH.Opcode), Reason: node.ReasonDisabled}
 	if pe.cfg.Enabled {
 		d.Reason = node.NoReason
-		d.Reason = pe.label(p, domain, &d, now)
+		d.Reason = pe.assignLabel(p, domain, &d, now)
 	}
 	pe.counters.Settle(&d)
 	return d.Label, d.Reason

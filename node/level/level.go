@@ -33,13 +33,13 @@ func (t Thresholds) Level(queue uint64, was uint8) uint8 {
 	for level < highest && queue >= t.Up[level] {
 		level++
 	}
-	for level > 0 && queue < t.down(level-1) {
+	for level > 0 && queue < t.fallDepth(level-1) {
 		level--
 	}
 	return uint8(level)
 }
 
-func (t Thresholds) down(i int) uint64 {
+func (t Thresholds) fallDepth(i int) uint64 {
 	if i < len(t.Down) {
 		return min(t.Down[i], t.Up[i])
 	}

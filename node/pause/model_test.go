@@ -139,7 +139,7 @@ func TestModel(t *testing.T) {
 				n.DestQP = target.DestQP
 				table.target = target
 				var a node.Decision
-				table.do(&a, &n, now)
+				table.applyRequest(&a, &n, now)
 				m.do(target, typ, min(pause, limit), now)
 				require.LessOrEqual(t, a.Pause, limit)
 				if state, until := table.State(target, now); state == StateAfter(a.Request) && a.Pause > 0 {
@@ -170,7 +170,7 @@ func check(t *testing.T, s *targets) {
 	require.Equal(t, s.entries.Len(), max(len(s.heap)-1, 0))
 	for at := 1; at < len(s.heap); at++ {
 		e := s.entries.At(s.heap[at])
-		if int(e.at) != at || at > 1 && s.soonest(uint32(at/2)) > e.soonest() {
+		if int(e.at) != at || at > 1 && s.endOf(uint32(at/2)) > e.firstEnd() {
 			t.Fatalf("heap is wrong at %d", at)
 		}
 		if _, id := s.find(s.entries.Key(s.heap[at])); id != s.heap[at] {
@@ -187,7 +187,7 @@ func TestTimeJumpsBack(t *testing.T) {
 	stop := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: 50 * time.Millisecond}}
 	now := time.Unix(1_700_000_000, 0)
 	table.target = target
-	table.do(new(node.Decision), &stop, now)
+	table.applyRequest(new(node.Decision), &stop, now)
 
 	now = now.Add(-24 * time.Hour)
 	state, until := table.State(target, now)
@@ -201,7 +201,7 @@ func TestTimeJumpsBack(t *testing.T) {
 	// A small step back is waited out.
 	table = made(t, Config{})
 	table.target = target
-	table.do(new(node.Decision), &stop, now)
+	table.applyRequest(new(node.Decision), &stop, now)
 	state, _ = table.State(target, now.Add(-time.Millisecond))
 	require.Equal(t, StateStopped, state)
 	state, _ = table.State(target, now.Add(50*time.Millisecond))
@@ -220,7 +220,7 @@ func TestFlood(t *testing.T) {
 	flood := func() {
 		table.target = FlowTarget(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), i)
 		i++
-		table.do(new(node.Decision), &n, now)
+		table.applyRequest(new(node.Decision), &n, now)
 		table.State(table.target, now)
 		table.Next(now)
 	}

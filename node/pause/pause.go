@@ -121,7 +121,8 @@ func (t *Role) Configure(cfg Config) error {
 	if cfg.Enabled {
 		sizes := []role.Size{{Name: "MaxTargets", N: cfg.MaxTargets, Default: 1 << 16},
 			{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12}}
-		first, err := t.memory.Take("pause", cfg.Seed, sizes, self.Needed(), role.CheckTime("MaxPause", cfg.MaxPause),
+		first, err := t.memory.Configure("pause", cfg.Seed, sizes, self.Needed(), role.CheckTime("MaxPause",
+			cfg.MaxPause),
 			role.CheckRate("In", cfg.In), role.CheckRate("InPerSource", cfg.InPerSource))
 		if err != nil {
 			return err
@@ -149,7 +150,7 @@ func (t *Role) Counters() *node.Counters { return &t.counters }
 // the host: Flow, which SrcQP sends.
 func (t *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if f != nil && !e.Observe {
-		d.Reason = t.receive(f, e.Domain, &d, t.latest.Or(e.Now))
+		d.Reason = t.receivePPFC(f, e.Domain, &d, t.latest.Or(e.Now))
 		t.counters.Settle(&d)
 	}
 	return out, d
@@ -165,7 +166,7 @@ func (t *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 // Target returns the target of the last notification that was accepted.
 func (t *Role) Target() Target { return t.target }
 
-func (t *Role) receive(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) node.Reason {
+func (t *Role) receivePPFC(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) node.Reason {
 	p := &t.packet
 	// A packet that a capture has truncated is refused after the list and the limits, not here.
 	v := f.Outer()
@@ -185,13 +186,13 @@ func (t *Role) receive(f *rocev2.Frame, domain uint32, d *node.Decision, now tim
 		return node.ReasonICRC
 	}
 	d.Action, d.Message = node.ActionAccepted, message.PPFC
-	t.find(d, &n, domain, now)
-	t.do(d, &n, now)
+	t.findTarget(d, &n, domain, now)
+	t.applyRequest(d, &n, now)
 	return node.NoReason
 }
 
-// find sets the target of a notification (D15).
-func (t *Role) find(d *node.Decision, n *ppfc.Notification, domain uint32, now time.Time) {
+// findTarget sets the target of a notification (D15).
+func (t *Role) findTarget(d *node.Decision, n *ppfc.Notification, domain uint32, now time.Time) {
 	t.target = FlowTarget(n.Congested, n.DestQP)
 	k := qpmap.Key{
 		FlowKey: rocev2.FlowKey{Src: t.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}, Domain: domain,
@@ -206,8 +207,8 @@ func (t *Role) find(d *node.Decision, n *ppfc.Notification, domain uint32, now t
 	t.target.Domain = domain
 }
 
-// do puts the target into the state that a notification asks for.
-func (t *Role) do(d *node.Decision, n *ppfc.Notification, now time.Time) {
+// applyRequest puts the target into the state that a notification asks for.
+func (t *Role) applyRequest(d *node.Decision, n *ppfc.Notification, now time.Time) {
 	now = t.latest.Or(now)
 	at := t.clock.At(now)
 	t.targets.expire(at)
@@ -217,19 +218,19 @@ func (t *Role) do(d *node.Decision, n *ppfc.Notification, now time.Time) {
 		d.Pause = min(n.Pause, t.cfg.MaxPause)
 	}
 	state := StateAfter(d.Request)
-	t.counters.Inc(node.Count{Effect: counted[state]})
+	t.counters.Inc(node.Count{Effect: stateEffects[state]})
 	switch {
 	case state == StateRunning:
-		t.targets.run(&k)
+		t.targets.clearAll(&k)
 	case d.Pause == 0: // over at the same time
-		t.targets.clear(&k, state)
-	case t.targets.set(&k, state, at+int64(d.Pause)):
+		t.targets.clearState(&k, state)
+	case t.targets.setState(&k, state, at+int64(d.Pause)):
 		t.counters.Inc(node.Count{Effect: node.EffectForgotten})
 	}
 }
 
 // counted has the counters of the states.
-var counted = [...]node.Effect{StateRunning: node.EffectResumed, StateStopped: node.EffectStopped,
+var stateEffects = [...]node.Effect{StateRunning: node.EffectResumed, StateStopped: node.EffectStopped,
 	StateHeld: node.EffectHeld, StateAlarmed: node.EffectAlarmed}
 
 // StateAfter returns the state that a request leads to.
@@ -266,7 +267,7 @@ func (t *Role) Next(now time.Time) (time.Time, bool) {
 	now = t.latest.Or(now)
 	at := t.clock.At(now)
 	t.targets.expire(at)
-	until, ok := t.targets.first()
+	until, ok := t.targets.nextEnd()
 	if !ok {
 		return time.Time{}, false
 	}

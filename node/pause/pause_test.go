@@ -74,8 +74,9 @@ type action struct {
 }
 
 var (
-	frame   rocev2.Frame
-	counted = []node.Effect{node.EffectResumed, node.EffectStopped, node.EffectHeld, node.EffectAlarmed} // by state
+	frame rocev2.Frame
+	// by state
+	stateEffects = []node.Effect{node.EffectResumed, node.EffectStopped, node.EffectHeld, node.EffectAlarmed}
 )
 
 // receive returns ReasonNotOurs also for what a table has no say in.
@@ -138,7 +139,7 @@ func TestAccepted(t *testing.T) {
 			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, c.want, got)
 			require.Equal(t, map[node.Count]uint64{
-				{Action: node.ActionAccepted, Message: message.PPFC}: 1, {Effect: counted[c.want.State]}: 1,
+				{Action: node.ActionAccepted, Message: message.PPFC}: 1, {Effect: stateEffects[c.want.State]}: 1,
 			}, maps.Collect(table.Counters().All()))
 			state, until := table.State(c.want.Target, now)
 			if c.want.Pause == 0 {
@@ -208,7 +209,7 @@ func TestStory(t *testing.T) {
 	tell(3010, ppfc.Stop, 0) // over at once
 	is(3010, pause.StateRunning, 0)
 	for state, want := range []uint64{1, 6, 2, 1} {
-		require.Equal(t, want, table.Counters().Load(node.Count{Effect: counted[state]}))
+		require.Equal(t, want, table.Counters().Load(node.Count{Effect: stateEffects[state]}))
 	}
 }
 

@@ -29,22 +29,22 @@ func keyOf(t *Target) key {
 	return k
 }
 
-func (k *key) hash(seed uint64) uint64 {
+func (k *key) hashWithSeed(seed uint64) uint64 {
 	whole := flowtable.Key{Dst: k.addr, QP: k.id, Domain: k.domain}
 	return whole.Hash(seed)
 }
 
 // kinds are the states that end: Stopped, Held, Alarmed.
-const kinds = 3
+const endingStates = 3
 
 // An entry is a target that is not running: 64 octets in the table, and 4 in the heap.
 type entry struct {
-	until [kinds]int64 // when each state ends, by the table's clock; 0: the target is not in it
-	at    uint32       // its place in the heap
+	until [endingStates]int64 // when each state ends, by the table's clock; 0: the target is not in it
+	at    uint32              // its place in the heap
 }
 
-// soonest returns when the first of an entry's states ends.
-func (e *entry) soonest() int64 {
+// firstEnd returns when the first of an entry's states ends.
+func (e *entry) firstEnd() int64 {
 	first := int64(math.MaxInt64)
 	for _, until := range e.until {
 		if until != 0 {
@@ -61,55 +61,55 @@ type targets struct {
 }
 
 func newTargets(size int) targets {
-	return targets{flowtable.New[key, entry](size, false, (*key).hash), make([]uint32, 1, size+1)}
+	return targets{flowtable.New[key, entry](size, false, (*key).hashWithSeed), make([]uint32, 1, size+1)}
 }
 
-// first returns when a state ends next.
-func (t *targets) first() (until int64, ok bool) {
+// nextEnd returns when a state ends next.
+func (t *targets) nextEnd() (until int64, ok bool) {
 	if t.entries.Len() == 0 {
 		return 0, false
 	}
-	return t.soonest(1), true
+	return t.endOf(1), true
 }
 
-// soonest returns when the first of the states ends of the entry at a place in the heap.
-func (t *targets) soonest(at uint32) int64 { return t.entries.At(t.heap[at]).soonest() }
+// endOf returns when the first of the states ends of the entry at a place in the heap.
+func (t *targets) endOf(at uint32) int64 { return t.entries.At(t.heap[at]).firstEnd() }
 
 // find returns the entry of a target and its id, nil and 0 when the target is running.
 func (t *targets) find(k *key) (*entry, uint32) {
 	if t.entries.Len() == 0 {
 		return nil, 0
 	}
-	return t.entries.Find(k, k.hash(t.entries.Seed))
+	return t.entries.Find(k, k.hashWithSeed(t.entries.Seed))
 }
 
-// set puts a target into a state until a time. It reports whether another target was evicted.
-func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
+// setState puts a target into a state until a time. It reports whether another target was evicted.
+func (t *targets) setState(k *key, state State, until int64) (forgotten bool) {
 	e, i := t.find(k)
 	if e == nil {
 		if forgotten = t.entries.Full(); forgotten {
 			t.remove(t.heap[1])
 		}
-		i = t.entries.Add(k, k.hash(t.entries.Seed), 0)
+		i = t.entries.Add(k, k.hashWithSeed(t.entries.Seed), 0)
 		e = t.entries.At(i)
 		e.at = uint32(len(t.heap))
 		t.heap = append(t.heap, i)
 	}
 	e.until[state-StateStopped] = until
-	t.sift(i)
+	t.siftEntry(i)
 	return forgotten
 }
 
-// clear takes a target out of a state.
-func (t *targets) clear(k *key, state State) {
+// clearState takes a target out of a state.
+func (t *targets) clearState(k *key, state State) {
 	if e, i := t.find(k); e != nil {
 		e.until[state-StateStopped] = 0
-		t.changed(i)
+		t.reorder(i)
 	}
 }
 
-// run takes a target out of every state.
-func (t *targets) run(k *key) {
+// clearAll takes a target out of every state.
+func (t *targets) clearAll(k *key) {
 	if _, i := t.find(k); i != 0 {
 		t.remove(i)
 	}
@@ -120,7 +120,7 @@ func (t *targets) expire(now int64) {
 	for t.entries.Len() > 0 {
 		i := t.heap[1]
 		e := t.entries.At(i)
-		if e.soonest() > now {
+		if e.firstEnd() > now {
 			return
 		}
 		for n, until := range e.until {
@@ -128,16 +128,16 @@ func (t *targets) expire(now int64) {
 				e.until[n] = 0
 			}
 		}
-		t.changed(i)
+		t.reorder(i)
 	}
 }
 
-// changed removes an entry that is in no state any more, and moves any other to its place in the heap.
-func (t *targets) changed(i uint32) {
-	if t.entries.At(i).until == [kinds]int64{} {
+// reorder removes an entry that is in no state any more, and moves any other to its place in the heap.
+func (t *targets) reorder(i uint32) {
+	if t.entries.At(i).until == [endingStates]int64{} {
 		t.remove(i)
 	} else {
-		t.sift(i)
+		t.siftEntry(i)
 	}
 }
 
@@ -148,35 +148,35 @@ func (t *targets) remove(i uint32) {
 	last := t.heap[len(t.heap)-1]
 	t.heap = t.heap[:len(t.heap)-1]
 	if last != i {
-		t.place(last, at)
-		t.sift(last)
+		t.placeEntry(last, at)
+		t.siftEntry(last)
 	}
 }
 
-func (t *targets) place(i, at uint32) { t.heap[at], t.entries.At(i).at = i, at }
+func (t *targets) placeEntry(i, at uint32) { t.heap[at], t.entries.At(i).at = i, at }
 
-// sift moves an entry to its place in the heap.
-func (t *targets) sift(i uint32) {
+// siftEntry moves an entry to its place in the heap.
+func (t *targets) siftEntry(i uint32) {
 	e := t.entries.At(i)
-	due := e.soonest()
-	for e.at > 1 && t.soonest(e.at/2) > due {
+	due := e.firstEnd()
+	for e.at > 1 && t.endOf(e.at/2) > due {
 		at := e.at
-		t.place(t.heap[at/2], at)
-		t.place(i, at/2)
+		t.placeEntry(t.heap[at/2], at)
+		t.placeEntry(i, at/2)
 	}
 	for {
 		down := 2 * e.at
 		if down >= uint32(len(t.heap)) {
 			return
 		}
-		if other := down + 1; other < uint32(len(t.heap)) && t.soonest(other) < t.soonest(down) {
+		if other := down + 1; other < uint32(len(t.heap)) && t.endOf(other) < t.endOf(down) {
 			down = other
 		}
-		if t.soonest(down) >= due {
+		if t.endOf(down) >= due {
 			return
 		}
 		at := e.at
-		t.place(t.heap[down], at)
-		t.place(i, down)
+		t.placeEntry(t.heap[down], at)
+		t.placeEntry(i, down)
 	}
 }

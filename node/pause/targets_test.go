@@ -35,21 +35,21 @@ func TestHeap(t *testing.T) {
 		n, until := step*step*7%23, int64(1+step*step*31%97)
 		switch step % 5 {
 		case 0, 1, 2:
-			table.set(k(n), StateStopped+State(step%kinds), until)
+			table.setState(k(n), StateStopped+State(step%endingStates), until)
 		case 3:
-			table.clear(k(n), StateStopped+State(step%kinds))
+			table.clearState(k(n), StateStopped+State(step%endingStates))
 		default:
-			table.run(k(n))
+			table.clearAll(k(n))
 		}
 		for at := 2; at < len(table.heap); at++ {
-			require.LessOrEqual(t, table.soonest(uint32(at/2)), table.soonest(uint32(at)), "step %d", step)
+			require.LessOrEqual(t, table.endOf(uint32(at/2)), table.endOf(uint32(at)), "step %d", step)
 			require.EqualValues(t, at, table.entries.At(table.heap[at]).at)
 		}
 		require.Equal(t, table.entries.Len(), len(table.heap)-1)
-		first, ok := table.first()
+		first, ok := table.nextEnd()
 		require.Equal(t, len(table.heap) > 1, ok)
 		if ok {
-			require.Equal(t, table.soonest(1), first)
+			require.Equal(t, table.endOf(1), first)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestHeap(t *testing.T) {
 func TestMakesRoom(t *testing.T) {
 	table := newTargets(3)
 	for n, until := range []int64{30, 20, 10, 40, 50} {
-		require.Equal(t, n >= 3, table.set(&key{id: uint32(n)}, StateStopped, until))
+		require.Equal(t, n >= 3, table.setState(&key{id: uint32(n)}, StateStopped, until))
 	}
 	for n, want := range []bool{true, false, false, true, true} {
 		e, _ := table.find(&key{id: uint32(n)})

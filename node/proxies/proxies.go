@@ -102,7 +102,7 @@ func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 		return netip.Addr{}, false
 	}
 	sender = sender.Unmap()
-	for _, n := range t.lengths(sender).inUse {
+	for _, n := range t.lengthsFor(sender).inUse {
 		prefix, _ := sender.Prefix(n)
 		if i := t.prefixes[prefix]; i != 0 {
 			return t.entries[i].Proxy, true
@@ -127,7 +127,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 	first, n := t.prefixes[a.Prefix], 0
 	for i := first; i != 0; i = t.entries[i].next {
 		if o := &t.entries[i]; o.Originator == a.Originator && o.Proxy == a.Proxy {
-			t.remove(i)
+			t.removeEntry(i)
 			first, n = t.prefixes[a.Prefix], 0
 			break
 		}
@@ -137,7 +137,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 		t.refused.Full++
 		return errFull
 	}
-	t.add(&a, first)
+	t.addEntry(&a, first)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (t *Table) Withdraw(o pnc.Originator, p netip.Prefix) bool {
 	for i := t.prefixes[p.Masked()]; i != 0; {
 		next := t.entries[i].next
 		if t.entries[i].Originator == o {
-			t.remove(i)
+			t.removeEntry(i)
 			found = true
 		}
 		i = next
@@ -164,7 +164,7 @@ func (t *Table) Withdraw(o pnc.Originator, p netip.Prefix) bool {
 // neighbours.
 func (t *Table) Replace(o pnc.Originator, advertisements iter.Seq2[pnc.Advertisement, error]) (taken int) {
 	for i := t.origins[o]; i != 0; i = t.origins[o] {
-		t.remove(i)
+		t.removeEntry(i)
 	}
 	if advertisements == nil {
 		return 0
@@ -198,8 +198,8 @@ func (t *Table) Stats() Stats {
 	return Stats{Advertisements: t.used, Prefixes: len(t.prefixes), Originators: len(t.origins), Refused: t.refused}
 }
 
-// add adds an advertisement to the lists of its prefix, in which first is the first entry, and of its origin.
-func (t *Table) add(a *pnc.Advertisement, first uint32) {
+// addEntry adds an advertisement to the lists of its prefix, in which first is the first entry, and of its origin.
+func (t *Table) addEntry(a *pnc.Advertisement, first uint32) {
 	i := t.free
 	if i == 0 {
 		i = uint32(len(t.entries))
@@ -212,11 +212,11 @@ func (t *Table) add(a *pnc.Advertisement, first uint32) {
 	e.Advertisement = *a
 
 	if first == 0 {
-		t.lengths(e.Prefix.Addr()).count(e.Prefix.Bits(), +1)
+		t.lengthsFor(e.Prefix.Addr()).addCount(e.Prefix.Bits(), +1)
 	}
 	before := uint32(0)
 	e.next = first
-	for e.next != 0 && !e.better(&t.entries[e.next]) {
+	for e.next != 0 && !e.isBetter(&t.entries[e.next]) {
 		before, e.next = e.next, t.entries[e.next].next
 	}
 	if before == 0 {
@@ -232,8 +232,8 @@ func (t *Table) add(a *pnc.Advertisement, first uint32) {
 	t.origins[e.Originator] = i
 }
 
-// remove removes an entry from both lists.
-func (t *Table) remove(i uint32) {
+// removeEntry removes an entry from both lists.
+func (t *Table) removeEntry(i uint32) {
 	e := &t.entries[i]
 	switch first := t.prefixes[e.Prefix]; {
 	case first != i:
@@ -246,7 +246,7 @@ func (t *Table) remove(i uint32) {
 		t.prefixes[e.Prefix] = e.next
 	default:
 		delete(t.prefixes, e.Prefix)
-		t.lengths(e.Prefix.Addr()).count(e.Prefix.Bits(), -1)
+		t.lengthsFor(e.Prefix.Addr()).addCount(e.Prefix.Bits(), -1)
 	}
 
 	if e.nextOfOrigin != 0 {
@@ -266,13 +266,13 @@ func (t *Table) remove(i uint32) {
 	t.used--
 }
 
-// better reports whether e is used rather than o.
-func (e *entry) better(o *entry) bool {
+// isBetter reports whether e is used rather than o.
+func (e *entry) isBetter(o *entry) bool {
 	return e.Metric < o.Metric || e.Metric == o.Metric && e.Proxy.Less(o.Proxy)
 }
 
-// lengths returns the lengths of the prefixes of an address's family.
-func (t *Table) lengths(a netip.Addr) *lengths {
+// lengthsFor returns the lengths of the prefixes of an address's family.
+func (t *Table) lengthsFor(a netip.Addr) *lengths {
 	if a.Is4() {
 		return &t.four
 	}
@@ -285,7 +285,7 @@ type lengths struct {
 	inUse    []int       // the longest first
 }
 
-func (l *lengths) count(n int, by int32) {
+func (l *lengths) addCount(n int, by int32) {
 	was := l.prefixes[n]
 	l.prefixes[n] += uint32(by)
 	at := 0

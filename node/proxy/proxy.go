@@ -117,7 +117,7 @@ func (p *Role) Configure(cfg Config) error {
 	if cfg.Enabled {
 		sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
 			{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12}}
-		_, err := p.memory.Take("proxy", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
+		_, err := p.memory.Configure("proxy", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
 			role.CheckRate("Out", cfg.Out), role.CheckRate("In", cfg.In),
 			role.CheckRate("InPerSource", cfg.InPerSource), role.CheckFastCNP("", cfg.fastCNP()), checkPause(cfg.Pause))
 		if err != nil {

@@ -37,12 +37,12 @@ func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 	switch {
 	case e.Observe:
 		if role.Teaches(f, &p.datagram) {
-			p.observe(f, e.Domain, &d, e.Now)
+			p.observePacket(f, e.Domain, &d, e.Now)
 		}
 	case !p.intake.Message(&d, &p.datagram, f, p.cfg.Port, message.Proxy, e.Now):
-		p.observe(f, e.Domain, &d, e.Now)
+		p.observePacket(f, e.Domain, &d, e.Now)
 	case d.Reason == node.NoReason:
-		sent, d.Reason = p.answer(out, &e, &d)
+		sent, d.Reason = p.appendAnswer(out, &e, &d)
 	}
 	p.counters.Settle(&d)
 	return sent, d
@@ -56,8 +56,8 @@ func (p *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { ret
 // for. It aliases the frame, and is valid until the next Receive.
 func (p *Role) Message() *proxymsg.Message { return &p.message }
 
-// observe learns from a packet that is no message.
-func (p *Role) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
+// observePacket learns from a packet that is no message.
+func (p *Role) observePacket(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	q := &p.packet
 	if !p.cfg.Enabled || !p.qps.Learns() || f.Outer().Packet(q) != nil || len(q.Outer) > 0 {
 		return
@@ -67,8 +67,8 @@ func (p *Role) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now tim
 	p.qps.Learn(d, q, domain, q.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 
-// answer answers a message that was admitted, p.datagram, or returns why not.
-func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node.Reason) {
+// appendAnswer answers a message that was admitted, p.datagram, or returns why not.
+func (p *Role) appendAnswer(out []byte, e *node.Event, d *node.Decision) ([]byte, node.Reason) {
 	m := &p.message
 	if m.Decode(p.datagram.Data, p.cfg.Family) != nil {
 		return out, node.ReasonBroken
@@ -80,7 +80,7 @@ func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node
 	if !isRoCEv2 && answer != AnswerOther {
 		return out, node.ReasonTupleMismatch
 	}
-	if reason := p.invoked(m, isRoCEv2); reason != node.NoReason {
+	if reason := p.decodeInvoking(m, isRoCEv2); reason != node.NoReason {
 		return out, reason
 	}
 	limited := d.Flow // the key of the limit: for other protocols it has the ports as queue pair
@@ -95,7 +95,7 @@ func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node
 	default:
 		limited.DestQP = uint32(m.SrcPort)<<16 | uint32(m.DstPort)
 	}
-	src := p.source(answer, &d.Flow.FlowKey)
+	src := p.sourceFor(answer, &d.Flow.FlowKey)
 	if answer != AnswerOther && !src.IsValid() {
 		return out, node.ReasonNoMethod
 	}
@@ -108,11 +108,11 @@ func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node
 	if !p.pace.Ready(hash, p.cfg.PerFlow, e.Now) {
 		return out, node.ReasonLimited
 	}
-	sent, err := p.append(out, src, answer, d)
+	sent, err := p.appendMessage(out, src, answer, d)
 	if err != nil {
 		return out, node.ReasonAddress // everything else was checked before
 	}
-	p.pace.Take(hash, e.Now)
+	p.pace.Charge(hash, e.Now)
 	if answer == AnswerOther {
 		d.Action, d.Message, d.Request = node.ActionAccepted, message.Proxy, node.RequestNotify
 	} else {
@@ -121,9 +121,9 @@ func (p *Role) answer(out []byte, e *node.Event, d *node.Decision) ([]byte, node
 	return sent, node.NoReason
 }
 
-// invoked checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet up to the
-// BTH; what follows may be missing.
-func (p *Role) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
+// decodeInvoking checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet
+// up to the BTH; what follows may be missing.
+func (p *Role) decodeInvoking(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	p.invoking.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 	tuple, err := p.invoking.FiveTuple()
 	switch {
@@ -147,8 +147,8 @@ func (p *Role) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	return role.Unanswered(role.KindOf(q.BTH.Opcode))
 }
 
-// source returns the source address of an answer, the zero Addr if it cannot be sent.
-func (p *Role) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
+// sourceFor returns the source address of an answer, the zero Addr if it cannot be sent.
+func (p *Role) sourceFor(answer Answer, flow *rocev2.FlowKey) netip.Addr {
 	switch {
 	case answer == NoAnswer, answer == AnswerFastCNP && flow.Src.Is4():
 		return netip.Addr{}
@@ -158,8 +158,8 @@ func (p *Role) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
 	return p.self.Like(flow.Src)
 }
 
-// append appends an answer about p.packet.
-func (p *Role) append(out []byte, src netip.Addr, by Answer, d *node.Decision) (b []byte, err error) {
+// appendMessage appends an answer about p.packet.
+func (p *Role) appendMessage(out []byte, src netip.Addr, by Answer, d *node.Decision) (b []byte, err error) {
 	switch by {
 	case AnswerOther:
 		return out, nil

@@ -32,10 +32,10 @@ func (f *DCQCNFlow) Rate() uint64 { return f.rate }
 
 // Alpha returns the estimate of congestion: α, from 0 to 1.
 func (f *DCQCNFlow) Alpha(now time.Time) float64 {
-	at := f.time(now)
-	f.advance(at)
+	at := f.timeSinceStart(now)
+	f.advanceTo(at)
 	if f.notified {
-		f.decay(at)
+		f.decayAlpha(at)
 	}
 	return float64(f.alpha) / fraction
 }
@@ -46,10 +46,10 @@ func (f *DCQCNFlow) Next() (at time.Time, ok bool) {
 	if !f.limited {
 		return time.Time{}, false
 	}
-	return time.Unix(0, f.next()), true
+	return time.Unix(0, f.nextEvent()), true
 }
 
-func (f *DCQCNFlow) next() int64 {
+func (f *DCQCNFlow) nextEvent() int64 {
 	at := f.timerAt + int64(f.d.cfg.Timer)
 	if f.waits {
 		at = min(at, f.cutAt+int64(f.d.cfg.Gate))
@@ -62,15 +62,15 @@ func (f *DCQCNFlow) next() int64 {
 const maxStages = 1 << 12
 
 // Advance performs the changes that are due.
-func (f *DCQCNFlow) Advance(now time.Time) { f.advance(f.time(now)) }
+func (f *DCQCNFlow) Advance(now time.Time) { f.advanceTo(f.timeSinceStart(now)) }
 
-// time returns a time as it counts.
-func (f *DCQCNFlow) time(now time.Time) int64 {
+// timeSinceStart returns a time as it counts.
+func (f *DCQCNFlow) timeSinceStart(now time.Time) int64 {
 	f.last = max(f.last, now.UnixNano())
 	return f.last
 }
 
-func (f *DCQCNFlow) advance(now int64) {
+func (f *DCQCNFlow) advanceTo(now int64) {
 	if !f.limited {
 		return
 	}
@@ -78,19 +78,19 @@ func (f *DCQCNFlow) advance(now int64) {
 	if late := (now - f.timerAt) / timer; late > maxStages {
 		f.timerAt += (late - maxStages) * timer
 	}
-	for f.limited && f.next() <= now {
+	for f.limited && f.nextEvent() <= now {
 		if gate := f.cutAt + int64(f.d.cfg.Gate); f.waits && gate <= f.timerAt+timer {
-			f.cut(gate)
+			f.cutRate(gate)
 			continue
 		}
 		f.timerAt += timer
-		f.timerStages = after(f.timerStages)
-		f.increase()
+		f.timerStages = nextStages(f.timerStages)
+		f.increaseRate()
 	}
 }
 
-// after returns the number of the next stage.
-func after(stages uint32) uint32 {
+// nextStages returns the number of the next stage.
+func nextStages(stages uint32) uint32 {
 	if stages == math.MaxUint32 {
 		return stages
 	}
@@ -103,10 +103,10 @@ func (f *DCQCNFlow) Notified(now time.Time) {
 	if !f.d.cfg.Enabled {
 		return
 	}
-	at := f.time(now)
-	f.advance(at)
+	at := f.timeSinceStart(now)
+	f.advanceTo(at)
 	if f.notified {
-		f.decay(at)
+		f.decayAlpha(at)
 	} else {
 		f.alphaAt = at
 	}
@@ -116,36 +116,36 @@ func (f *DCQCNFlow) Notified(now time.Time) {
 		return
 	}
 	f.notified = true
-	f.cut(at)
+	f.cutRate(at)
 }
 
-// decay updates α for the intervals that are over.
-func (f *DCQCNFlow) decay(now int64) {
+// decayAlpha updates α for the intervals that are over.
+func (f *DCQCNFlow) decayAlpha(now int64) {
 	interval := int64(f.d.cfg.AlphaTimer)
 	over := (now - f.alphaAt) / interval
 	f.alphaAt += over * interval
 	for ; over > 0 && (f.alpha > 0 || f.noticed); over-- {
 		if f.d.cfg.AlphaByTimer && f.noticed {
-			f.rise()
+			f.raiseAlpha()
 		} else {
-			f.alpha = times(f.alpha, fraction-f.d.gain)
+			f.alpha = multiplyFraction(f.alpha, fraction-f.d.gain)
 		}
 		f.noticed = false
 	}
 }
 
-// rise is α = (1−g)α + g.
-func (f *DCQCNFlow) rise() { f.alpha = times(f.alpha, fraction-f.d.gain) + f.d.gain }
+// raiseAlpha is α = (1−g)α + g.
+func (f *DCQCNFlow) raiseAlpha() { f.alpha = multiplyFraction(f.alpha, fraction-f.d.gain) + f.d.gain }
 
-// cut is what a notification does: R_T = R_C, R_C = R_C(1−α/2), and then α.
-func (f *DCQCNFlow) cut(at int64) {
-	f.decay(at)
+// cutRate is what a notification does: R_T = R_C, R_C = R_C(1−α/2), and then α.
+func (f *DCQCNFlow) cutRate(at int64) {
+	f.decayAlpha(at)
 	if !f.d.cfg.KeepTarget || f.timerStages > 0 || !f.limited {
 		f.target = f.rate
 	}
-	f.rate = max(f.rate-times(f.rate, f.alpha)/2, f.d.cfg.Min)
+	f.rate = max(f.rate-multiplyFraction(f.rate, f.alpha)/2, f.d.cfg.Min)
 	if !f.d.cfg.AlphaByTimer {
-		f.rise()
+		f.raiseAlpha()
 		f.alphaAt = at
 	}
 	f.cutAt, f.timerAt = at, at
@@ -155,20 +155,20 @@ func (f *DCQCNFlow) cut(at int64) {
 
 // Sent tells of octets that were sent, those of one packet.
 func (f *DCQCNFlow) Sent(octets uint64, now time.Time) {
-	f.advance(f.time(now))
+	f.advanceTo(f.timeSinceStart(now))
 	if !f.limited || f.d.cfg.ByteCounter == 0 {
 		return
 	}
 	f.sent += octets
 	if f.sent >= f.d.cfg.ByteCounter {
 		f.sent %= f.d.cfg.ByteCounter
-		f.byteStages = after(f.byteStages)
-		f.increase()
+		f.byteStages = nextStages(f.byteStages)
+		f.increaseRate()
 	}
 }
 
-// increase is what the end of a stage does.
-func (f *DCQCNFlow) increase() {
+// increaseRate is what the end of a stage does.
+func (f *DCQCNFlow) increaseRate() {
 	cfg := &f.d.cfg
 	both := min(f.timerStages, f.byteStages)
 	switch {

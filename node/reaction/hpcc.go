@@ -23,7 +23,7 @@ func PaperHPCC(line uint64, rtt time.Duration) HPCCConfig {
 	return HPCCConfig{Enabled: true, Line: line, Min: min(line, 1e6), Eta: 0.95, BaseRTT: rtt, RAI: 40e6}
 }
 
-func (c *HPCCConfig) check() error {
+func (c *HPCCConfig) checkFields() error {
 	for _, wrong := range []struct {
 		is        bool
 		key, want string
@@ -69,7 +69,7 @@ type HPCC struct{ cfg HPCCConfig }
 // looked at.
 func NewHPCC(cfg HPCCConfig) (*HPCC, error) {
 	if cfg.Enabled {
-		if err := cfg.check(); err != nil {
+		if err := cfg.checkFields(); err != nil {
 			return nil, err
 		}
 	}
@@ -158,12 +158,12 @@ func (f *HPCCFlow) measureInflight(hops []Hop) bool {
 	if u < 0 {
 		return false
 	}
-	f.average(u, tau)
+	f.averageUse(u, tau)
 	return true
 }
 
-// average moves U by what was measured over a time.
-func (f *HPCCFlow) average(u, tau float64) {
+// averageUse moves U by what was measured over a time.
+func (f *HPCCFlow) averageUse(u, tau float64) {
 	t := f.h.cfg.BaseRTT.Seconds()
 	tau = min(tau, t)
 	f.u = float64(f.u*(1-tau/t)) + float64(u*tau/t)
@@ -211,7 +211,7 @@ func (f *HPCCFlow) Notified(hops []Hop, now time.Time) {
 	}
 	update := !f.noticed || f.last-f.updated >= int64(f.h.cfg.BaseRTT)
 	f.noticed, f.noticeAt = true, f.last
-	f.average(u, passed)
+	f.averageUse(u, passed)
 	f.computeRate(update)
 	if update {
 		f.updated = f.last
@@ -220,26 +220,26 @@ func (f *HPCCFlow) Notified(hops []Hop, now time.Time) {
 
 // Next returns when the rate will change if nothing else happens: the time for Advance.
 func (f *HPCCFlow) Next() (at time.Time, ok bool) {
-	if !f.timed() {
+	if !f.isTimed() {
 		return time.Time{}, false
 	}
-	return time.Unix(0, f.due()), true
+	return time.Unix(0, f.nextDue()), true
 }
 
-// timed reports whether only time brings the rate back up.
-func (f *HPCCFlow) timed() bool { return f.noticed && f.known == 0 && f.rate < f.h.cfg.Line }
+// isTimed reports whether only time brings the rate back up.
+func (f *HPCCFlow) isTimed() bool { return f.noticed && f.known == 0 && f.rate < f.h.cfg.Line }
 
-func (f *HPCCFlow) due() int64 { return max(f.noticeAt, f.updated) + int64(f.h.cfg.BaseRTT) }
+func (f *HPCCFlow) nextDue() int64 { return max(f.noticeAt, f.updated) + int64(f.h.cfg.BaseRTT) }
 
 // Advance adds what is due: R_AI for each T without a notification.
 func (f *HPCCFlow) Advance(now time.Time) {
 	f.last = max(f.last, now.UnixNano())
-	if !f.timed() || f.last < f.due() {
+	if !f.isTimed() || f.last < f.nextDue() {
 		return
 	}
 	t := int64(f.h.cfg.BaseRTT)
-	steps := (f.last-f.due())/t + 1
-	f.updated = f.due() + (steps-1)*t
+	steps := (f.last-f.nextDue())/t + 1
+	f.updated = f.nextDue() + (steps-1)*t
 	f.rc = min(float64(f.rate)+float64(float64(steps)*float64(f.h.cfg.RAI)), float64(f.h.cfg.Line))
 	f.rate = uint64(f.rc)
 }

@@ -112,8 +112,8 @@ type ConfigError struct{ Key, Want string }
 // Error returns the package, the key and what its value should be.
 func (e *ConfigError) Error() string { return fmt.Sprintf("reaction: %s: %s", e.Key, e.Want) }
 
-// check returns what is wrong with a DCQCNConfig, nil where nothing is.
-func (c *DCQCNConfig) check() error {
+// checkFields returns what is wrong with a DCQCNConfig, nil where nothing is.
+func (c *DCQCNConfig) checkFields() error {
 	for _, wrong := range []struct {
 		is        bool
 		key, want string
@@ -147,7 +147,7 @@ type DCQCN struct {
 // NewDCQCN returns a DCQCN, or a *[ConfigError]. A DCQCNConfig that is off is not looked at.
 func NewDCQCN(cfg DCQCNConfig) (*DCQCN, error) {
 	if cfg.Enabled {
-		if err := cfg.check(); err != nil {
+		if err := cfg.checkFields(); err != nil {
 			return nil, err
 		}
 	}
@@ -159,8 +159,8 @@ func (d *DCQCN) Start() DCQCNFlow {
 	return DCQCNFlow{d: d, rate: d.cfg.Line, target: d.cfg.Line, alpha: uint64(d.cfg.FirstAlpha * fraction)}
 }
 
-// times returns x·f, f being a fraction of 32 bits up to 1.
-func times(x, f uint64) uint64 {
+// multiplyFraction returns x·f, f being a fraction of 32 bits up to 1.
+func multiplyFraction(x, f uint64) uint64 {
 	hi, lo := bits.Mul64(x, f)
 	return hi<<32 | lo>>32
 }

@@ -41,7 +41,7 @@ const (
 	defaultIdle  = 10 * time.Second
 )
 
-func (c *TableConfig) check() error {
+func (c *TableConfig) checkFields() error {
 	for _, wrong := range []struct {
 		is        bool
 		key, want string
@@ -128,7 +128,7 @@ func (t *Table) Configure(cfg TableConfig) error {
 		t.cfg = cfg
 		return nil
 	}
-	if err := cfg.check(); err != nil {
+	if err := cfg.checkFields(); err != nil {
 		return err
 	}
 	dcqcn, err := NewDCQCN(cfg.DCQCN)
@@ -139,8 +139,8 @@ func (t *Table) Configure(cfg TableConfig) error {
 	if err != nil {
 		return err
 	}
-	cfg.MaxFlows, cfg.Idle = or(cfg.MaxFlows, defaultFlows), or(cfg.Idle, defaultIdle)
-	cfg.MaxPause, cfg.Bandwidth = or(cfg.MaxPause, ppfc.MaxPause), or(cfg.Bandwidth, cfg.DCQCN.Line)
+	cfg.MaxFlows, cfg.Idle = valueOr(cfg.MaxFlows, defaultFlows), valueOr(cfg.Idle, defaultIdle)
+	cfg.MaxPause, cfg.Bandwidth = valueOr(cfg.MaxPause, ppfc.MaxPause), valueOr(cfg.Bandwidth, cfg.DCQCN.Line)
 	same := t.cfg
 	same.Idle, same.MaxPause = cfg.Idle, cfg.MaxPause
 	t.next = 0
@@ -156,7 +156,7 @@ func (t *Table) Configure(cfg TableConfig) error {
 	return nil
 }
 
-func or[T int | uint64 | time.Duration](x, otherwise T) T {
+func valueOr[T int | uint64 | time.Duration](x, otherwise T) T {
 	if x == 0 {
 		return otherwise
 	}
@@ -177,43 +177,43 @@ func (t *Table) React(d *node.Decision, flow FlowID, now time.Time) bool {
 		return false
 	}
 	at := t.clock.At(now)
-	t.advance(at)
-	k, q, id := t.find(flow)
+	t.advanceFlows(at)
+	k, q, id := t.findFlow(flow)
 	switch {
 	case q == nil && pauses && d.Request == node.RequestResume:
 		return true // it runs
 	case q == nil:
-		q, id = t.add(&k)
+		q, id = t.addFlow(&k)
 	}
 	q.used = at
 	t.flows.Renew(id, 0)
 	if pauses {
-		t.pause(q, d, at)
+		t.pauseFlow(q, d, at)
 	} else {
-		t.notify(q, d, at)
+		t.notifyFlow(q, d, at)
 	}
-	t.settle(q, at)
+	t.updateOrder(q, at)
 	return true
 }
 
-// find looks for a flow; nil, if it is not kept.
-func (t *Table) find(flow FlowID) (k flowtable.Key, q *reacting, id uint32) {
+// findFlow looks for a flow; nil, if it is not kept.
+func (t *Table) findFlow(flow FlowID) (k flowtable.Key, q *reacting, id uint32) {
 	k = flowtable.KeyOf(netip.Addr{}, flow.Dst, flow.DestQP, 0)
 	q, id = t.flows.Find(&k, k.Hash(t.flows.Seed))
 	return k, q, id
 }
 
-// flow returns which flow one is.
-func (t *Table) flow(id uint32) FlowID {
+// flowOf returns which flow one is.
+func (t *Table) flowOf(id uint32) FlowID {
 	k := t.flows.Key(id)
 	return FlowID{k.FlowKey().Dst, k.DestQP()}
 }
 
-// add makes a flow, in the place of another one if need be.
-func (t *Table) add(k *flowtable.Key) (*reacting, uint32) {
+// addFlow makes a flow, in the place of another one if need be.
+func (t *Table) addFlow(k *flowtable.Key) (*reacting, uint32) {
 	if t.flows.Full() {
 		t.stats.Evicted++
-		t.forget(t.flows.Oldest(0))
+		t.removeFlow(t.flows.Oldest(0))
 	}
 	id := t.flows.Add(k, k.Hash(t.flows.Seed), 0)
 	q := t.flows.At(id)
@@ -221,39 +221,39 @@ func (t *Table) add(k *flowtable.Key) (*reacting, uint32) {
 	return q, id
 }
 
-// forget lets a flow go.
-func (t *Table) forget(id uint32) {
+// removeFlow lets a flow go.
+func (t *Table) removeFlow(id uint32) {
 	if t.flows.At(id).told {
-		t.gone = append(t.gone, t.flow(id))
+		t.gone = append(t.gone, t.flowOf(id))
 	}
 	t.flows.Remove(id)
 }
 
 func (t *Table) forgetAll() {
 	for id := range t.flows.All() {
-		t.forget(id)
+		t.removeFlow(id)
 	}
 }
 
-// when returns a time of the clock as reaction points want it.
-func when(at int64) time.Time { return time.Unix(0, at) }
+// unixTime returns a time of the clock as reaction points want it.
+func unixTime(at int64) time.Time { return time.Unix(0, at) }
 
-// notify notifies the reaction points.
-func (t *Table) notify(q *reacting, d *node.Decision, at int64) {
+// notifyFlow notifies the reaction points.
+func (t *Table) notifyFlow(q *reacting, d *node.Decision, at int64) {
 	if t.cfg.HPCC.Enabled && d.Trace != nil {
 		t.hops = Hops(t.hops[:0], d.Trace, ioam.TimeFormatPTP, t.bandwidth)
 		for i := range t.hops[:min(len(t.hops), MaxHops)] {
 			if t.hops[i].QLen > 0 {
-				q.hpcc.Notified(t.hops, when(at))
+				q.hpcc.Notified(t.hops, unixTime(at))
 				return
 			}
 		}
 	}
-	q.dcqcn.Notified(when(at))
+	q.dcqcn.Notified(unixTime(at))
 }
 
-// pause does what a PPFC asks for.
-func (t *Table) pause(q *reacting, d *node.Decision, at int64) {
+// pauseFlow does what a PPFC asks for.
+func (t *Table) pauseFlow(q *reacting, d *node.Decision, at int64) {
 	until := at + int64(min(d.Pause, t.cfg.MaxPause))
 	switch d.Request {
 	case node.RequestStop:
@@ -267,8 +267,8 @@ func (t *Table) pause(q *reacting, d *node.Decision, at int64) {
 	q.changed, t.pending = true, true
 }
 
-// points returns the rate of the reaction points, and when it is to be looked at again.
-func (t *Table) points(q *reacting) (rate uint64, next int64) {
+// rateAndNext returns the rate of the reaction points, and when it is to be looked at again.
+func (t *Table) rateAndNext(q *reacting) (rate uint64, next int64) {
 	rate, next = q.dcqcn.Rate(), int64(1<<62)
 	if due, ok := q.dcqcn.Next(); ok {
 		next = due.UnixNano()
@@ -282,17 +282,17 @@ func (t *Table) points(q *reacting) (rate uint64, next int64) {
 	return rate, next
 }
 
-// settle takes note of a flow's rate, and of when to look at it again.
-func (t *Table) settle(q *reacting, at int64) {
-	rate, next := t.points(q)
+// updateOrder takes note of a flow's rate, and of when to look at it again.
+func (t *Table) updateOrder(q *reacting, at int64) {
+	rate, next := t.rateAndNext(q)
 	switch {
 	case q.stopped > at:
-		q.brake.Set(pause.StateStopped, when(q.stopped), rate)
+		q.brake.Set(pause.StateStopped, unixTime(q.stopped), rate)
 		next = min(next, q.stopped)
 	case q.held > at:
-		q.brake.Set(pause.StateHeld, when(q.held), rate)
+		q.brake.Set(pause.StateHeld, unixTime(q.held), rate)
 		next = min(next, q.held)
-		rate = q.brake.Rate(rate, when(at))
+		rate = q.brake.Rate(rate, unixTime(at))
 	default:
 		q.brake.Set(pause.StateRunning, time.Time{}, rate)
 	}
@@ -308,26 +308,26 @@ func (t *Table) settle(q *reacting, at int64) {
 // Sent tells of octets that a flow has sent since that was told last. What is sent by flows that are not in the table
 // is of no interest.
 func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
-	_, q, _ := t.find(flow)
+	_, q, _ := t.findFlow(flow)
 	if q == nil || octets == 0 {
 		return
 	}
 	at := t.clock.At(now)
 	q.used = at
 	// A flow ends a stage of its byte counter at most with each packet, which these are many of.
-	for stage := or(t.cfg.DCQCN.ByteCounter, 1<<30); octets > 0; {
+	for stage := valueOr(t.cfg.DCQCN.ByteCounter, 1<<30); octets > 0; {
 		part := min(octets, stage, 1<<30)
-		q.dcqcn.Sent(part, when(at))
+		q.dcqcn.Sent(part, unixTime(at))
 		octets -= part
 	}
-	t.settle(q, at)
+	t.updateOrder(q, at)
 }
 
 // Advance does what is due: rates rise, stops end, and idle flows are forgotten. The time that it takes is linear in
 // the flows that are kept, and short before Next.
-func (t *Table) Advance(now time.Time) { t.advance(t.clock.At(now)) }
+func (t *Table) Advance(now time.Time) { t.advanceFlows(t.clock.At(now)) }
 
-func (t *Table) advance(at int64) {
+func (t *Table) advanceFlows(at int64) {
 	if at < t.next {
 		return
 	}
@@ -335,14 +335,14 @@ func (t *Table) advance(at int64) {
 	for id := range t.flows.All() {
 		q := t.flows.At(id)
 		if at-q.used >= int64(t.cfg.Idle) {
-			t.forget(id)
+			t.removeFlow(id)
 			continue
 		}
-		q.dcqcn.Advance(when(at))
+		q.dcqcn.Advance(unixTime(at))
 		if t.cfg.HPCC.Enabled {
-			q.hpcc.Advance(when(at))
+			q.hpcc.Advance(unixTime(at))
 		}
-		t.settle(q, at)
+		t.updateOrder(q, at)
 	}
 }
 
@@ -358,14 +358,14 @@ func (t *Table) Next(now time.Time) (time.Time, bool) {
 // Now returns what a flow may do. Of one that is not kept that is everything.
 func (t *Table) Now(flow FlowID, now time.Time) Order {
 	t.Advance(now)
-	_, q, _ := t.find(flow)
+	_, q, _ := t.findFlow(flow)
 	if q == nil {
 		return Order{Flow: flow, Rate: t.Line(), Gone: true}
 	}
-	return t.order(flow, q)
+	return t.orderFor(flow, q)
 }
 
-func (t *Table) order(flow FlowID, q *reacting) Order {
+func (t *Table) orderFor(flow FlowID, q *reacting) Order {
 	return Order{Flow: flow, Rate: q.rate, Stop: time.Duration(max(q.stopped-t.clock.Now(), 0))}
 }
 
@@ -390,7 +390,7 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 				continue
 			}
 			q.changed, q.told = false, true
-			if !yield(t.order(t.flow(id), q)) {
+			if !yield(t.orderFor(t.flowOf(id), q)) {
 				return
 			}
 		}
@@ -402,7 +402,7 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 func (t *Table) All() iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		for id := range t.flows.All() {
-			if !yield(t.order(t.flow(id), t.flows.At(id))) {
+			if !yield(t.orderFor(t.flowOf(id), t.flows.At(id))) {
 				return
 			}
 		}

@@ -19,7 +19,7 @@ import (
 func TestBroken(t *testing.T) {
 	const at4, at6 = 20, 40
 	short := func(udp int, length uint8, opcode bth.Opcode, change ...func(*rocev2.Packet)) []byte {
-		b := marked(t, change...).IP
+		b := isMarked(t, change...).IP
 		b[udp+4], b[udp+5], b[udp+8] = 0, length, byte(opcode)
 		return b
 	}
@@ -37,7 +37,7 @@ func TestBroken(t *testing.T) {
 		{"not even a UDP header", short(at6, 7, bth.RCAcknowledge), node.ReasonBroken},
 		{"not marked", short(at6, 9, bth.RCSendOnly, unmarked), 0},
 		{"not marked, of IPv4", short(at4, 9, bth.RCSendOnly, v4, unmarked), 0},
-		{"breaks off in its data", marked(t).IP[:70], node.ReasonBroken},
+		{"breaks off in its data", isMarked(t).IP[:70], node.ReasonBroken},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for _, on := range []bool{true, false} {
@@ -87,17 +87,17 @@ func TestLearns(t *testing.T) {
 	learned := func(k message.Kind) node.Decision {
 		return node.Decision{Action: node.ActionLearned, Packet: k, Flow: key, SrcQP: 0x99, KnownQP: true}
 	}
-	_, d := receive(r, nil, marked(t, opcode(bth.RCAcknowledge)), now)
+	_, d := receive(r, nil, isMarked(t, opcode(bth.RCAcknowledge)), now)
 	require.Equal(t, learned(message.Ack), d)
-	_, d = receive(r, nil, marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), now)
+	_, d = receive(r, nil, isMarked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), now)
 	require.Equal(t, learned(message.Data), d)
-	_, d = receive(r, nil, marked(t), now)
+	_, d = receive(r, nil, isMarked(t), now)
 	require.Equal(t, []any{node.ActionSent, uint32(0x22), uint32(0x11)}, []any{d.Action, d.SrcQP, d.Flow.DestQP})
 	require.Equal(t, 3, seen)
 
 	cfg.Enabled = false
 	require.NoError(t, r.Configure(cfg))
-	_, d = receive(r, nil, marked(t, opcode(bth.RCAcknowledge)), now)
+	_, d = receive(r, nil, isMarked(t, opcode(bth.RCAcknowledge)), now)
 	require.Equal(t, node.Decision{Packet: message.Ack}, d)
 	require.Equal(t, 3, seen)
 	_, err := receiver.New(cfg)

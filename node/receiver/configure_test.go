@@ -18,7 +18,7 @@ func TestConfigure(t *testing.T) {
 	r := made(t, cfg)
 	is := func(at time.Duration, want node.Reason) {
 		t.Helper()
-		_, d := receive(r, nil, marked(t), now.Add(at))
+		_, d := receive(r, nil, isMarked(t), now.Add(at))
 		require.Equal(t, want, d.Reason)
 	}
 	is(0, 0)
@@ -62,7 +62,7 @@ func TestConfigure(t *testing.T) {
 	is(2*time.Second, node.ReasonDisabled)
 	cfg.Enabled, cfg.Fast = true, true
 	require.NoError(t, r.Configure(cfg))
-	out, d := receive(r, nil, marked(t), now.Add(2*time.Second))
+	out, d := receive(r, nil, isMarked(t), now.Add(2*time.Second))
 	require.Equal(t, message.FastCNP, d.Message)
 	require.NotEmpty(t, out)
 	is(3*time.Second, node.ReasonLimited) // three were sent

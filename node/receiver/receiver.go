@@ -69,7 +69,7 @@ func (r *Role) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
 		sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16}}
-		_, err := r.memory.Take("receiver", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
+		_, err := r.memory.Configure("receiver", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
 			role.CheckRate("Out", cfg.Out), role.CheckCarriage("CNP.Carriage", cfg.CNP.Carriage),
 			role.CheckFastCNP("FastCNP.", cfg.FastCNP))
 		if err != nil {
@@ -95,7 +95,7 @@ func (r *Role) Counters() *node.Counters { return &r.counters }
 func (r *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f != nil {
 		e.Now = r.latest.Or(e.Now)
-		sent, d.Reason = r.receive(out, f, &e, &d)
+		sent, d.Reason = r.receiveFrame(out, f, &e, &d)
 		r.counters.Settle(&d)
 	}
 	return sent, d
@@ -104,7 +104,8 @@ func (r *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 // Due does nothing: a receiver sends nothing unless it receives a frame.
 func (r *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { return out, d }
 
-func (r *Role) receive(b []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte, reason node.Reason) {
+func (r *Role) receiveFrame(b []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte,
+	reason node.Reason) {
 	p := &r.packet
 	d.Packet, reason = role.Decode(p, f)
 	asks := false // it is data marked CE, or may be
@@ -113,7 +114,7 @@ func (r *Role) receive(b []byte, f *rocev2.Frame, e *node.Event, d *node.Decisio
 	case reason == node.NoReason:
 		asks = p.ECN() == rocev2.CE && d.Packet == message.Data
 	case reason == node.ReasonBroken:
-		asks = marked(f.BorderPacket()) && role.MayBe(f, message.Data)
+		asks = isMarked(f.BorderPacket()) && role.MayBe(f, message.Data)
 	}
 	switch {
 	case asks && !r.cfg.Enabled:
@@ -127,18 +128,18 @@ func (r *Role) receive(b []byte, f *rocev2.Frame, e *node.Event, d *node.Decisio
 		r.qps.Learn(d, p, e.Domain, r.self.Peer(p), e.Now)
 	}
 	if asks {
-		return r.answer(b, p, e.Domain, d, e.Now)
+		return r.appendAnswer(b, p, e.Domain, d, e.Now)
 	}
 	return b, node.NoReason
 }
 
-// marked reports whether the ECN field of an IP packet, of which octets may be missing, is CE.
-func marked(ip []byte) bool {
+// isMarked reports whether the ECN field of an IP packet, of which octets may be missing, is CE.
+func isMarked(ip []byte) bool {
 	const ce = uint8(rocev2.CE)
 	return len(ip) > 1 && (ip[0]>>4 == 4 && ip[1]&3 == ce || ip[0]>>4 == 6 && ip[1]>>4&3 == ce)
 }
 
-func (r *Role) answer(
+func (r *Role) appendAnswer(
 	b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time,
 ) ([]byte, node.Reason) {
 	d.Action, d.SrcQP, d.KnownQP = node.NoAction, 0, false // what was learned is not the answer
@@ -152,7 +153,7 @@ func (r *Role) answer(
 		return b, node.ReasonAddress
 	}
 	fast := r.cfg.Fast && p.Src.Is6()
-	named := r.named(p, d, fast, now)
+	named := r.senderKey(p, d, fast, now)
 	switch {
 	case d.Reason != node.NoReason:
 		return b, d.Reason
@@ -164,11 +165,11 @@ func (r *Role) answer(
 			return b, node.ReasonICRC
 		}
 	}
-	out, err := r.build(b, p, fast, d.SrcQP)
+	out, err := r.appendCNP(b, p, fast, d.SrcQP)
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	r.pace.Take(named, now)
+	r.pace.Charge(named, now)
 	d.Action, d.Message, d.To = node.ActionSent, message.CNP, p.Src
 	if fast {
 		d.Message = message.FastCNP
@@ -176,9 +177,9 @@ func (r *Role) answer(
 	return out, node.NoReason
 }
 
-// named returns the key of the limits, which is what the notification names: for a CNP the sender's address and queue
-// pair, whatever queue pair of this host the data went to; for a Fast CNP the flow.
-func (r *Role) named(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
+// senderKey returns the key of the limits, which is what the notification names: for a CNP the sender's address and
+// queue pair, whatever queue pair of this host the data went to; for a Fast CNP the flow.
+func (r *Role) senderKey(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
 	if fast {
 		return role.Hash(&d.Flow, r.memory.Seed())
 	}
@@ -191,8 +192,8 @@ func (r *Role) named(p *rocev2.Packet, d *node.Decision, fast bool, now time.Tim
 	return role.Hash(&victim, r.memory.Seed())
 }
 
-// build appends the notification. A CNP names the sender's queue pair.
-func (r *Role) build(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, error) {
+// appendCNP appends the notification. A CNP names the sender's queue pair.
+func (r *Role) appendCNP(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, error) {
 	if fast {
 		out, _, err := fastcnp.AppendFor(b, p, p.Dst, nil, r.cfg.FastCNP)
 		return out, err

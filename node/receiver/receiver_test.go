@@ -31,8 +31,8 @@ var (
 	ip = rocev2.DecodeOptions{Link: rocev2.LinkIP}
 )
 
-// marked returns a data packet with CE, changed.
-func marked(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
+// isMarked returns a data packet with CE, changed.
+func isMarked(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0x8001}},
 		Payload: make([]byte, 64)}
@@ -98,11 +98,11 @@ func TestCNP(t *testing.T) {
 		p    *rocev2.Packet
 		qp   uint32
 	}{
-		{"RC", marked(t), 0x22},
-		{"IPv4", marked(t, v4), 0x23},
-		{"READ response", marked(t, opcode(bth.RCRDMAReadResponseOnly)), 0x22},
-		{"UC", marked(t, opcode(bth.UCSendOnly)), 0x22},
-		{"UD, from its DETH", marked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 0x33 }),
+		{"RC", isMarked(t), 0x22},
+		{"IPv4", isMarked(t, v4), 0x23},
+		{"READ response", isMarked(t, opcode(bth.RCRDMAReadResponseOnly)), 0x22},
+		{"UC", isMarked(t, opcode(bth.UCSendOnly)), 0x22},
+		{"UD, from its DETH", isMarked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 0x33 }),
 			0x33},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -133,13 +133,13 @@ func TestFastCNP(t *testing.T) {
 	cfg := config(t)
 	cfg.Fast, cfg.QPs = true, nil
 	r := made(t, cfg)
-	out, d := receive(r, nil, marked(t), now)
+	out, d := receive(r, nil, isMarked(t), now)
 	require.Equal(t, []any{node.ActionSent, message.FastCNP, src6}, []any{d.Action, d.Message, d.To})
 	var m message.Message
 	require.NoError(t, m.Decode(out, ip, message.Config{}))
 	require.Equal(t, []any{fastcnp.OriginReceiver, uint32(0x11), self6},
 		[]any{m.FastCNP.Origin(), m.FastCNP.CNP.DestQP, m.FastCNP.Option.OriginalDst})
-	_, d = receive(r, nil, marked(t, v4), now)
+	_, d = receive(r, nil, isMarked(t, v4), now)
 	require.Equal(t, node.ReasonUnknownQP, d.Reason) // there is none over IPv4
 }
 
@@ -148,7 +148,7 @@ func TestSource(t *testing.T) {
 	for _, fast := range []bool{false, true} {
 		cfg := config(t)
 		cfg.Fast = fast
-		out, d := receive(made(t, cfg), nil, marked(t), now)
+		out, d := receive(made(t, cfg), nil, isMarked(t), now)
 		require.Equal(t, node.NoReason, d.Reason)
 		var m message.Message
 		require.NoError(t, m.Decode(out, ip, message.Config{}))
@@ -159,14 +159,14 @@ func TestSource(t *testing.T) {
 // What asks for no CNP, and what is refused.
 func TestRefusals(t *testing.T) {
 	tunnelled := func() *rocev2.Packet {
-		inner := marked(t)
+		inner := isMarked(t)
 		b := append([]byte{0x60, 0, 0, 0, 0, 0, 41, 64}, append(src6.AsSlice(), self6.AsSlice()...)...)
 		binary.BigEndian.PutUint16(b[4:], uint16(len(inner.IP)))
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(append(b, inner.IP...)))
 		return &p
 	}
-	damaged := marked(t)
+	damaged := isMarked(t)
 	damaged.IP[len(damaged.IP)-20] ^= 1
 	for _, c := range []struct {
 		name   string
@@ -174,24 +174,24 @@ func TestRefusals(t *testing.T) {
 		change func(*receiver.Config)
 		reason node.Reason // NoReason: nothing is to be said
 	}{
-		{"ECT(0)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), nil, 0},
-		{"ECT(1)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT1) }), nil, 0},
-		{"Not-ECT", marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }), nil, 0},
-		{"ack", marked(t, opcode(bth.RCAcknowledge)), nil, 0},
-		{"atomic ack", marked(t, opcode(bth.RCAtomicAcknowledge)), nil, 0},
-		{"CNP", marked(t, opcode(bth.CNP), func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }), nil, 0},
-		{"disabled", marked(t), func(c *receiver.Config) { c.Enabled = false }, node.ReasonDisabled},
-		{"another host's", marked(t, func(p *rocev2.Packet) { p.Dst = src6.Next() }), nil, node.ReasonNotOurs},
-		{"to multicast", marked(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), nil,
+		{"ECT(0)", isMarked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), nil, 0},
+		{"ECT(1)", isMarked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT1) }), nil, 0},
+		{"Not-ECT", isMarked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }), nil, 0},
+		{"ack", isMarked(t, opcode(bth.RCAcknowledge)), nil, 0},
+		{"atomic ack", isMarked(t, opcode(bth.RCAtomicAcknowledge)), nil, 0},
+		{"CNP", isMarked(t, opcode(bth.CNP), func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }), nil, 0},
+		{"disabled", isMarked(t), func(c *receiver.Config) { c.Enabled = false }, node.ReasonDisabled},
+		{"another host's", isMarked(t, func(p *rocev2.Packet) { p.Dst = src6.Next() }), nil, node.ReasonNotOurs},
+		{"to multicast", isMarked(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), nil,
 			node.ReasonNotOurs},
 		{"tunnelled", tunnelled(), nil, node.ReasonTunnelled},
-		{"from multicast", marked(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") }), nil,
+		{"from multicast", isMarked(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") }), nil,
 			node.ReasonAddress},
-		{"from ::", marked(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), nil, node.ReasonAddress},
+		{"from ::", isMarked(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), nil, node.ReasonAddress},
 		{"ICRC", damaged, nil, node.ReasonICRC},
-		{"unknown flow", marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), nil, node.ReasonUnknownQP},
-		{"nothing known", marked(t), func(c *receiver.Config) { c.QPs = nil }, node.ReasonUnknownQP},
-		{"ambiguous", marked(t), func(c *receiver.Config) { c.QPs = ambiguous{} }, node.ReasonAmbiguousQP},
+		{"unknown flow", isMarked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), nil, node.ReasonUnknownQP},
+		{"nothing known", isMarked(t), func(c *receiver.Config) { c.QPs = nil }, node.ReasonUnknownQP},
+		{"ambiguous", isMarked(t), func(c *receiver.Config) { c.QPs = ambiguous{} }, node.ReasonAmbiguousQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t)
@@ -209,7 +209,7 @@ func TestRefusals(t *testing.T) {
 				c.name)
 		})
 	}
-	_, d := receive(made(t, receiver.Config{}), nil, marked(t), now)
+	_, d := receive(made(t, receiver.Config{}), nil, isMarked(t), now)
 	require.Equal(t, node.ReasonDisabled, d.Reason)
 }
 
@@ -221,7 +221,7 @@ func TestInterval(t *testing.T) {
 	r := made(t, cfg)
 	sent := 0
 	for at := range 200 {
-		_, d := receive(r, nil, marked(t), now.Add(time.Duration(at)*time.Microsecond))
+		_, d := receive(r, nil, isMarked(t), now.Add(time.Duration(at)*time.Microsecond))
 		if d.Message == message.CNP {
 			require.Zero(t, at%50)
 			sent++
@@ -230,27 +230,27 @@ func TestInterval(t *testing.T) {
 		}
 	}
 	require.Equal(t, 4, sent)
-	_, d := receive(r, nil, marked(t, v4), now.Add(199*time.Microsecond)) // another flow
+	_, d := receive(r, nil, isMarked(t, v4), now.Add(199*time.Microsecond)) // another flow
 	require.Equal(t, message.CNP, d.Message)
 
 	// What was refused did not begin an interval.
 	r = made(t, cfg)
-	damaged := marked(t)
+	damaged := isMarked(t)
 	damaged.IP[len(damaged.IP)-20] ^= 1
 	_, d = receive(r, nil, damaged, now)
 	require.Equal(t, node.ReasonICRC, d.Reason)
-	_, d = receive(r, nil, marked(t), now)
+	_, d = receive(r, nil, isMarked(t), now)
 	require.Equal(t, message.CNP, d.Message)
 	// Time that jumps back stops a flow for one interval at most.
-	_, d = receive(r, nil, marked(t), now.Add(-time.Hour))
+	_, d = receive(r, nil, isMarked(t), now.Add(-time.Hour))
 	require.Equal(t, node.ReasonLimited, d.Reason)
-	_, d = receive(r, nil, marked(t), now.Add(-time.Hour+50*time.Microsecond))
+	_, d = receive(r, nil, isMarked(t), now.Add(-time.Hour+50*time.Microsecond))
 	require.Equal(t, message.CNP, d.Message)
 }
 
 // A packet that the capture cut is answered: its headers say enough.
 func TestCut(t *testing.T) {
-	whole := marked(t)
+	whole := isMarked(t)
 	var p rocev2.Packet
 	require.NoError(t, p.Decode(whole.IP[:70], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
 	_, d := receive(made(t, config(t)), nil, &p, now)
@@ -264,7 +264,7 @@ func TestNoAllocs(t *testing.T) {
 	r := made(t, cfg)
 	buf := make([]byte, 0, 512)
 	var f rocev2.Frame
-	octets := bytes.Clone(marked(t, opcode(bth.UDSendOnly)).IP)
+	octets := bytes.Clone(isMarked(t, opcode(bth.UDSendOnly)).IP)
 	short := octets[:len(octets)-5] // its ICRC cannot be verified
 	wiretest.NoAllocs(t, "new flows", func() {
 		octets[40+8+12+7]++ // the source queue pair
@@ -276,9 +276,9 @@ func TestNoAllocs(t *testing.T) {
 		name string
 		p    *rocev2.Packet
 	}{
-		{"CNP", marked(t, v4)},
-		{"not marked", marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 })},
-		{"unknown", marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })},
+		{"CNP", isMarked(t, v4)},
+		{"not marked", isMarked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 })},
+		{"unknown", isMarked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := frameOf(c.p)
@@ -287,7 +287,7 @@ func TestNoAllocs(t *testing.T) {
 	}
 	cfg.PerFlow, cfg.Fast = 0, true
 	r = made(t, cfg)
-	fast := frameOf(marked(t))
+	fast := frameOf(isMarked(t))
 	wiretest.NoAllocs(t, "Fast CNP", func() { r.Receive(buf, fast, node.Event{Now: now}) })
 }
 
@@ -305,7 +305,7 @@ func TestFlood(t *testing.T) {
 	r := made(t, cfg)
 	buf := make([]byte, 0, 512)
 	for i := range uint32(10_000) {
-		_, d := receive(r, buf, marked(t, ud(i, 0x11)), now)
+		_, d := receive(r, buf, isMarked(t, ud(i, 0x11)), now)
 		require.Equal(t, message.CNP, d.Message)
 	}
 }
@@ -321,22 +321,22 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 	sent := 0
 	for i := range uint32(10_000) {
 		at := now.Add(time.Duration(i) * time.Microsecond)
-		if _, d := receive(r, buf, marked(t, ud(0x22, i+2)), at); d.Message == message.CNP {
+		if _, d := receive(r, buf, isMarked(t, ud(0x22, i+2)), at); d.Message == message.CNP {
 			sent++
 		}
 	}
 	require.Equal(t, 1, sent)
 
 	// The connection's CNP names the same queue pair of the same host.
-	_, d := receive(r, buf, marked(t), now.Add(50*time.Millisecond))
+	_, d := receive(r, buf, isMarked(t), now.Add(50*time.Millisecond))
 	require.Equal(t, node.ReasonLimited, d.Reason)
 	// Another queue pair of that host, and that number at another host, are others.
 	for _, c := range []struct {
 		name string
 		p    *rocev2.Packet
 	}{
-		{"queue pair", marked(t, ud(0x23, 0x11))},
-		{"host", marked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() })},
+		{"queue pair", isMarked(t, ud(0x23, 0x11))},
+		{"host", isMarked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() })},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, d = receive(r, buf, c.p, now.Add(50*time.Millisecond))
@@ -353,10 +353,10 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 		p      *rocev2.Packet
 		reason node.Reason
 	}{
-		{marked(t), 0}, {marked(t), node.ReasonLimited},
-		{marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), 0},
-		{marked(t, func(p *rocev2.Packet) { p.Src = src6.Next() }), 0},
-		{marked(t, v4), 0}, {marked(t, v4), node.ReasonLimited},
+		{isMarked(t), 0}, {isMarked(t), node.ReasonLimited},
+		{isMarked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), 0},
+		{isMarked(t, func(p *rocev2.Packet) { p.Src = src6.Next() }), 0},
+		{isMarked(t, v4), 0}, {isMarked(t, v4), node.ReasonLimited},
 	} {
 		_, d = receive(r, buf, c.p, now)
 		require.Equal(t, c.reason, d.Reason)
@@ -368,17 +368,17 @@ func TestRate(t *testing.T) {
 	cfg := config(t)
 	cfg.Out = node.Rate{PerSecond: 10, Burst: 2}
 	r := made(t, cfg)
-	damaged := marked(t)
+	damaged := isMarked(t)
 	damaged.IP[len(damaged.IP)-20] ^= 1
-	unknown := marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })
+	unknown := isMarked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })
 	for i, c := range []struct {
 		at     time.Duration
 		p      *rocev2.Packet
 		reason node.Reason
 	}{
-		{0, unknown, node.ReasonUnknownQP}, {0, damaged, node.ReasonICRC}, {0, marked(t), 0}, {0, marked(t, v4), 0},
-		{0, marked(t, ud(5, 5)), node.ReasonLimited},
-		{99, marked(t), node.ReasonLimited}, {100, marked(t), 0}, {100, marked(t), node.ReasonLimited},
+		{0, unknown, node.ReasonUnknownQP}, {0, damaged, node.ReasonICRC}, {0, isMarked(t), 0}, {0, isMarked(t, v4), 0},
+		{0, isMarked(t, ud(5, 5)), node.ReasonLimited},
+		{99, isMarked(t), node.ReasonLimited}, {100, isMarked(t), 0}, {100, isMarked(t), node.ReasonLimited},
 	} {
 		_, d := receive(r, nil, c.p, now.Add(c.at*time.Millisecond))
 		require.Equal(t, c.reason, d.Reason, "packet %d", i)
@@ -391,7 +391,7 @@ func TestRate(t *testing.T) {
 		at     time.Duration
 		p      *rocev2.Packet
 		reason node.Reason
-	}{{0, marked(t), 0}, {0, marked(t, v4), node.ReasonLimited}, {1, marked(t, v4), 0}} {
+	}{{0, isMarked(t), 0}, {0, isMarked(t, v4), node.ReasonLimited}, {1, isMarked(t, v4), 0}} {
 		_, d := receive(r, nil, c.p, now.Add(c.at*time.Second))
 		require.Equal(t, c.reason, d.Reason, "packet %d", i)
 	}
@@ -411,7 +411,7 @@ func TestTwoClocks(t *testing.T) {
 			cfg := config(t)
 			c.change(&cfg)
 			r := made(t, cfg)
-			buf, p := make([]byte, 0, 512), marked(t)
+			buf, p := make([]byte, 0, 512), isMarked(t)
 			for i := range 10_000 { // 50 µs apart: half a second in all
 				at := now.Add(time.Duration(i) * 50 * time.Microsecond)
 				if i%2 == 1 {
@@ -455,8 +455,8 @@ func TestOrder(t *testing.T) {
 				second.make(&cfg, &what)
 			}
 			r := made(t, cfg)
-			receive(r, nil, marked(t, ud(5, 5)), now) // takes what the rate has
-			p := marked(t, what.change...)
+			receive(r, nil, isMarked(t, ud(5, 5)), now) // takes what the rate has
+			p := isMarked(t, what.change...)
 			if what.damaged {
 				p.IP[len(p.IP)-20] ^= 1
 			}
@@ -482,7 +482,7 @@ func TestSeedIsRandom(t *testing.T) {
 		r := made(t, cfg)
 		for range 2 {
 			for i := range which {
-				_, d := receive(r, nil, marked(t, ud(uint32(i), 0x11)), now)
+				_, d := receive(r, nil, isMarked(t, ud(uint32(i), 0x11)), now)
 				which[i] = d.Message == message.CNP
 			}
 		}
@@ -494,7 +494,7 @@ func TestSeedIsRandom(t *testing.T) {
 // A CNP decided and built, beside decoding, verifying and building alone. Each
 // core has a receiver of its own: run with -cpu 1,2.
 func BenchmarkReceive(b *testing.B) {
-	frame := marked(b).IP
+	frame := isMarked(b).IP
 	b.Run("DecodeAndBuild", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {

@@ -36,7 +36,7 @@ const (
 	// tried is how many ports of a flow are kept.
 	tried = 16
 	// hopeless is how many ports of a flow a switch reports before the flow stops trying to avoid it.
-	hopeless = 4
+	maxReportedPorts = 4
 
 	// The ports to choose from, 49152 to 65535: the dynamic ports (RFC 6335
 	// section 6), as RoCEv2 uses them.
@@ -78,7 +78,7 @@ func NewDetour(cfg DetourConfig) *Detour {
 // of the flow takes.
 func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.Time) {
 	at := d.clock.At(now)
-	f := d.find(k, true)
+	f := d.findFlow(k, true)
 	f.at = at
 	oldest := &f.reports[0]
 	for i := range f.reports {
@@ -98,26 +98,26 @@ func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.T
 // same port, unless it was reported: then one of 49152–65535 that was not, as long
 // as there seems to be a way around the switch.
 func (d *Detour) SrcPort(k rocev2.FlowKey, port uint16, now time.Time) uint16 {
-	f := d.find(k, false)
+	f := d.findFlow(k, false)
 	if f == nil {
 		return port
 	}
 	since := d.clock.At(now) - d.hold
-	reported := f.reported(port, since)
-	if reported == nil || f.same(reported.by, since) >= hopeless {
+	reported := f.findReport(port, since)
+	if reported == nil || f.countReports(reported.by, since) >= maxReportedPorts {
 		return port
 	}
 	for i := range uint64(2 * tried) { // at least half of them were not reported
 		next := uint16(firstPort + hash.Mix(f.flow^0xA0761D6478BD642F, (d.seed+i)^0x9E3779B97F4A7C15)%ports)
-		if f.reported(next, since) == nil {
+		if f.findReport(next, since) == nil {
 			return next
 		}
 	}
 	return port
 }
 
-// reported returns the report about a port that was made after a time, nil if there is none.
-func (f *detoured) reported(port uint16, since int64) *report {
+// findReport returns the report about a port that was made after a time, nil if there is none.
+func (f *detoured) findReport(port uint16, since int64) *report {
 	for i := range f.reports {
 		if r := &f.reports[i]; r.by != 0 && r.port == port && r.at > since {
 			return r
@@ -126,8 +126,8 @@ func (f *detoured) reported(port uint16, since int64) *report {
 	return nil
 }
 
-// same returns how many ports of a flow a switch has reported after a time.
-func (f *detoured) same(by uint32, since int64) (n int) {
+// countReports returns how many ports of a flow a switch has reported after a time.
+func (f *detoured) countReports(by uint32, since int64) (n int) {
 	for i := range f.reports {
 		if r := &f.reports[i]; r.by == by && r.at > since {
 			n++
@@ -136,9 +136,9 @@ func (f *detoured) same(by uint32, since int64) (n int) {
 	return n
 }
 
-// find returns the entry of a flow, nil if there is none. With make it makes one,
+// findFlow returns the entry of a flow, nil if there is none. With make it makes one,
 // which may evict the flow of the set that was reported longest ago.
-func (d *Detour) find(k rocev2.FlowKey, make bool) *detoured {
+func (d *Detour) findFlow(k rocev2.FlowKey, make bool) *detoured {
 	flow, set := d.sets.Find(role.Hash(&qpmap.Key{FlowKey: k}, d.seed))
 	oldest := &set[0]
 	for i := range set {

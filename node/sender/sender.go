@@ -110,7 +110,7 @@ func (s *Role) Configure(cfg Config) error {
 	if cfg.Enabled {
 		sizes := []role.Size{{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 16},
 			{Name: "MaxQPs", N: cfg.MaxQPs, Default: 1 << 16}}
-		first, err := s.memory.Take("sender", cfg.Seed, sizes, self.Needed(),
+		first, err := s.memory.Configure("sender", cfg.Seed, sizes, self.Needed(),
 			role.CheckRate("AcceptedPerSource", cfg.AcceptedPerSource), role.CheckRate("Accepted", cfg.Accepted),
 			role.CheckTime("Window", cfg.Window), role.CheckFastCNP("", fastcnp.Config{CodePoints: cfg.CodePoints}))
 		if err != nil {
@@ -149,7 +149,7 @@ func (s *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 		return out, d
 	}
 	e.Now = s.latest.Or(e.Now)
-	s.receive(f, &e, &d)
+	s.receiveFrame(f, &e, &d)
 	s.counters.Settle(&d)
 	if d.Repeated {
 		s.counters.Inc(node.Count{Effect: node.EffectRepeated})
@@ -160,7 +160,7 @@ func (s *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 // Due does nothing: a sender has no timers.
 func (s *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { return out, d }
 
-func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
+func (s *Role) receiveFrame(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	p := &s.packet
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
@@ -168,7 +168,7 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	case reason == node.ReasonNotOurs, reason == node.ReasonBroken && !role.MayBe(f, message.CNP):
 		return
 	case d.Packet == message.Data, d.Packet == message.Ack:
-		s.observe(p, e.Domain, d, e.Now)
+		s.observePacket(p, e.Domain, d, e.Now)
 		return
 	case e.Observe:
 		d.Packet = message.Other
@@ -188,9 +188,9 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	if d.Reason != node.NoReason {
 		return
 	}
-	trust := s.trust(p, e.Domain, e.Now)
-	if trust.none() {
-		d.Reason = s.distrust(p, trust)
+	trust := s.checkSource(p, e.Domain, e.Now)
+	if trust.acceptsNone() {
+		d.Reason = s.untrustedReason(p, trust)
 		return
 	}
 	var source uint64
@@ -198,22 +198,22 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 		source = role.Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Src}}, s.memory.Seed())
 	}
 	switch {
-	case !s.ready(source, e.Now):
+	case !s.isWithinLimits(source, e.Now):
 		d.Reason = node.ReasonLimited
 	case !s.withinLimits(p):
 		d.Reason = node.ReasonBroken
 	default:
 		d.Flow.Domain = e.Domain
-		d.Reason = s.read(p, d)
+		d.Reason = s.decodeMessage(p, d)
 	}
 	if d.Reason == node.NoReason {
-		d.Reason = trust.in(d)
+		d.Reason = trust.reasonFor(d)
 	}
 	if d.Reason == node.NoReason {
 		if _, err := icrc.Verify(p.IP); err != nil {
 			d.Reason = node.ReasonICRC
 		} else {
-			s.find(d, e.Now)
+			s.findFlow(d, e.Now)
 		}
 	}
 	if d.Reason != node.NoReason {
@@ -223,11 +223,11 @@ func (s *Role) receive(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	s.from.Take(source, e.Now)
 	s.all.Take(e.Now)
 	d.Action = node.ActionAccepted
-	s.join(d, e.Now)
+	s.setRequest(d, e.Now)
 }
 
-// ready reports whether the limits let a notification of a source pass.
-func (s *Role) ready(source uint64, now time.Time) bool {
+// isWithinLimits reports whether the limits let a notification of a source pass.
+func (s *Role) isWithinLimits(source uint64, now time.Time) bool {
 	from, all := s.from.Ready(source, now), s.all.Ready(now) // both see the time, should it jump back
 	return from && all
 }
@@ -252,8 +252,8 @@ func (s *Role) withinLimits(p *rocev2.Packet) bool {
 	return true
 }
 
-// read decodes the notification into d.
-func (s *Role) read(p *rocev2.Packet, d *node.Decision) node.Reason {
+// decodeMessage decodes the notification into d.
+func (s *Role) decodeMessage(p *rocev2.Packet, d *node.Decision) node.Reason {
 	d.Flow.Src = p.Dst
 	if ppfc.Is(p) {
 		n, err := ppfc.FromPacket(p)
@@ -289,12 +289,12 @@ func (s *Role) read(p *rocev2.Packet, d *node.Decision) node.Reason {
 	return node.ReasonBroken
 }
 
-// find finds the host's queue pair.
+// findFlow finds the host's queue pair.
 //
 // A PPFC should name the flow by its destination. A node that writes its own
 // address instead, as the draft's text has it, leaves the queue pair unknown: the
 // PPFC is accepted without it (D15).
-func (s *Role) find(d *node.Decision, now time.Time) {
+func (s *Role) findFlow(d *node.Decision, now time.Time) {
 	if d.KnownQP {
 		return
 	}
@@ -303,9 +303,9 @@ func (s *Role) find(d *node.Decision, now time.Time) {
 	}
 }
 
-// join sets the request of a CNP or Fast CNP: RequestSlowDown, unless the congestion was reported within
+// setRequest sets the request of a CNP or Fast CNP: RequestSlowDown, unless the congestion was reported within
 // Config.Window before.
-func (s *Role) join(d *node.Decision, now time.Time) {
+func (s *Role) setRequest(d *node.Decision, now time.Time) {
 	if d.Message == message.PPFC {
 		return
 	}

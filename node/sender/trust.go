@@ -22,13 +22,13 @@ type trust struct {
 	other node.Reason // a switch's Fast CNP, or a PPFC: the source must be on the access list
 }
 
-// none reports whether no message of the source is accepted.
-func (t trust) none() bool {
+// acceptsNone reports whether no message of the source is accepted.
+func (t trust) acceptsNone() bool {
 	return t.cnp != node.NoReason && t.fast != node.NoReason && t.other != node.NoReason
 }
 
-// in returns the trust in this notification.
-func (t trust) in(d *node.Decision) node.Reason {
+// reasonFor returns the trust in this notification.
+func (t trust) reasonFor(d *node.Decision) node.Reason {
 	switch {
 	case d.Message == message.CNP:
 		return t.cnp
@@ -38,9 +38,9 @@ func (t trust) in(d *node.Decision) node.Reason {
 	return t.other
 }
 
-// trust returns the trust in a packet's source. A source on the access list is
+// checkSource returns the trust in a packet's source. A source on the access list is
 // trusted here; find checks later whether the flow is this host's.
-func (s *Role) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
+func (s *Role) checkSource(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	if s.cfg.Accept.Contains(p.Src) {
 		return trust{}
 	}
@@ -48,9 +48,9 @@ func (s *Role) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	if ppfc.Is(p) {
 		return t
 	}
-	t.cnp = s.sends(p.BTH.DestQP, p.Dst, p.Src, domain, now)
+	t.cnp = s.checkSends(p.BTH.DestQP, p.Dst, p.Src, domain, now)
 	if len(p.Ext) > 0 && !s.cfg.ReceiversSendNone {
-		k := key(p.Dst, p.Src, p.BTH.DestQP, domain)
+		k := flowKey(p.Dst, p.Src, p.BTH.DestQP, domain)
 		_, t.fast = s.qps.SourceQP(&k, now)
 	}
 	return t
@@ -60,29 +60,29 @@ func (s *Role) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 // destination.
 const remembered = 10 * time.Minute
 
-// observe learns from a packet that is no notification.
-func (s *Role) observe(p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) {
+// observePacket learns from a packet that is no notification.
+func (s *Role) observePacket(p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) {
 	if !s.cfg.Enabled {
 		return
 	}
 	if s.self.Has(p.Src) && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
-		s.sent.Take(s.datagrams(p.BTH.DETH.SrcQP, p.Dst, domain), now)
+		s.sent.Take(s.datagramKey(p.BTH.DETH.SrcQP, p.Dst, domain), now)
 	}
 	s.qps.Learn(d, p, domain, s.self.Like(p.Src), now)
 }
 
-// datagrams returns the key under which sent has a queue pair and its destination.
-func (s *Role) datagrams(qp uint32, dst netip.Addr, domain uint32) uint64 {
-	k := key(netip.Addr{}, dst, qp, domain)
+// datagramKey returns the key under which sent has a queue pair and its destination.
+func (s *Role) datagramKey(qp uint32, dst netip.Addr, domain uint32) uint64 {
+	k := flowKey(netip.Addr{}, dst, qp, domain)
 	return role.Hash(&k, s.memory.Seed())
 }
 
-func key(src, dst netip.Addr, destQP, domain uint32) qpmap.Key {
+func flowKey(src, dst netip.Addr, destQP, domain uint32) qpmap.Key {
 	return qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: destQP}, Domain: domain}
 }
 
-// sends returns NoReason if one of the host's queue pairs sends to dst.
-func (s *Role) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Time) node.Reason {
+// checkSends returns NoReason if one of the host's queue pairs sends to dst.
+func (s *Role) checkSends(qp uint32, self, dst netip.Addr, domain uint32, now time.Time) node.Reason {
 	switch {
 	case s.table != nil:
 		switch sends, known := s.table.Sends(qp, dst, now); {
@@ -92,16 +92,16 @@ func (s *Role) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Ti
 			return node.ReasonDenied
 		}
 		return node.ReasonUnknownQP
-	case !s.sent.Ready(s.datagrams(qp, dst, domain), remembered, now):
+	case !s.sent.Ready(s.datagramKey(qp, dst, domain), remembered, now):
 		return node.NoReason
 	}
-	k := key(dst, self, qp, domain)
+	k := flowKey(dst, self, qp, domain)
 	back, reason := s.qps.SourceQP(&k, now)
 	if reason != node.NoReason {
 		return reason
 	}
 	// dst sends to the queue pair, but any host can do that. The queue pair must also send to dst.
-	k = key(self, dst, back, domain)
+	k = flowKey(self, dst, back, domain)
 	forth, reason := s.qps.SourceQP(&k, now)
 	if reason == node.NoReason && forth != qp {
 		return node.ReasonUnknownQP
@@ -109,9 +109,9 @@ func (s *Role) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Ti
 	return reason
 }
 
-// distrust returns the reason for refusing a packet of a source without any trust.
+// untrustedReason returns the reason for refusing a packet of a source without any trust.
 // The packet is refused in any case; its options only select the reason.
-func (s *Role) distrust(p *rocev2.Packet, t trust) node.Reason {
+func (s *Role) untrustedReason(p *rocev2.Packet, t trust) node.Reason {
 	if len(p.Ext) == 0 {
 		return t.cnp
 	}

@@ -86,7 +86,7 @@ func (q *Pairs) Learn(d *node.Decision, p *rocev2.Packet, domain uint32, src net
 	}
 	d.Action, d.Flow, d.KnownQP = node.ActionLearned, qpmap.Key{}, true
 	if q.table == nil {
-		d.Flow, d.SrcQP = learned(q.learner.Learned(), src)
+		d.Flow, d.SrcQP = findLearned(q.learner.Learned(), src)
 		return
 	}
 	// The compiler knows this iterator, so that the loop, the same as in learned, does not allocate.
@@ -97,7 +97,7 @@ func (q *Pairs) Learn(d *node.Decision, p *rocev2.Packet, domain uint32, src net
 	}
 }
 
-func learned(pairs iter.Seq2[qpmap.Key, qpmap.Pair], src netip.Addr) (flow qpmap.Key, qp uint32) {
+func findLearned(pairs iter.Seq2[qpmap.Key, qpmap.Pair], src netip.Addr) (flow qpmap.Key, qp uint32) {
 	for k, pair := range pairs {
 		if flow == (qpmap.Key{}) || k.Src == src {
 			flow, qp = k, pair.SrcQP

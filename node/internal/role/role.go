@@ -208,11 +208,11 @@ type Memory struct {
 	taken bool
 }
 
-// Take checks the Config of a role that is on, and takes the sizes and the seed from it. It returns the first of these
-// errors, or one about the sizes, with the name of the package; then nothing has changed. first says that the role is
-// to allocate its tables now. A Seed of 0 stands for a random one, or for the one in use.
-func (m *Memory) Take(pkg string, seed uint64, sizes []Size, errs ...error) (first bool, err error) {
-	next, err := m.check(seed, sizes)
+// Configure checks the Config of a role that is on, and takes the sizes and the seed from it. It returns the first
+// of these errors, or one about the sizes, with the name of the package; then nothing has changed. first says that
+// the role is to allocate its tables now. A Seed of 0 stands for a random one, or for the one in use.
+func (m *Memory) Configure(pkg string, seed uint64, sizes []Size, errs ...error) (first bool, err error) {
+	next, err := m.checkSizes(seed, sizes)
 	if err = cmp.Or(cmp.Or(errs...), err); err != nil {
 		return false, fmt.Errorf("%s: %w", pkg, err)
 	}
@@ -220,7 +220,7 @@ func (m *Memory) Take(pkg string, seed uint64, sizes []Size, errs ...error) (fir
 	return first, nil
 }
 
-func (m *Memory) check(seed uint64, sizes []Size) (next Memory, err error) {
+func (m *Memory) checkSizes(seed uint64, sizes []Size) (next Memory, err error) {
 	next = Memory{seed: seed, taken: true}
 	for i, s := range sizes {
 		switch {
@@ -409,8 +409,8 @@ func (p *Pace) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	return each && all
 }
 
-// Take charges one of a key.
-func (p *Pace) Take(key uint64, now time.Time) {
+// Charge charges one of a key.
+func (p *Pace) Charge(key uint64, now time.Time) {
 	p.each.Take(key, now)
 	p.all.Take(now)
 }

@@ -233,16 +233,16 @@ func TestMemory(t *testing.T) {
 	var m role.Memory
 	sizes := func(a, b int) []role.Size { return []role.Size{{"MaxA", a, 10}, {"MaxB", b, 20}} }
 	require.False(t, m.Taken())
-	first, err := m.Take("x", 7, sizes(0, -1))
+	first, err := m.Configure("x", 7, sizes(0, -1))
 	require.EqualError(t, err, "x: MaxB -1 is negative")
 	require.Equal(t, []bool{false, false}, []bool{first, m.Taken()})
 	one, two := errors.New("one"), errors.New("two")
-	first, err = m.Take("x", 7, sizes(0, -1), nil, one, two)
+	first, err = m.Configure("x", 7, sizes(0, -1), nil, one, two)
 	require.EqualError(t, err, "x: one")
 	require.ErrorIs(t, err, one)
 	require.Equal(t, []bool{false, false}, []bool{first, m.Taken()})
 
-	first = wiretest.Must(m.Take("x", 7, sizes(0, 5), nil))(t)
+	first = wiretest.Must(m.Configure("x", 7, sizes(0, 5), nil))(t)
 	require.Equal(t, []bool{true, true}, []bool{first, m.Taken()})
 	require.Equal(t, []int{10, 5}, []int{m.Size(0), m.Size(1)})
 	require.EqualValues(t, 7, m.Seed())
@@ -264,7 +264,7 @@ func TestMemory(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			next := m
-			first, err := next.Take("x", row.seed, sizes(row.a, row.b))
+			first, err := next.Configure("x", row.seed, sizes(row.a, row.b))
 			if row.want == "" {
 				require.NoError(t, err)
 			} else {
@@ -280,17 +280,17 @@ func TestMemory(t *testing.T) {
 func TestMemorySeed(t *testing.T) {
 	var a, b role.Memory
 	for _, m := range []*role.Memory{&a, &b} {
-		_, err := m.Take("x", 0, nil)
+		_, err := m.Configure("x", 0, nil)
 		require.NoError(t, err)
 	}
 	require.NotEqual(t, a.Seed(), b.Seed())
 	for _, seed := range []uint64{0, a.Seed()} {
 		again := a
-		_, err := again.Take("x", seed, nil)
+		_, err := again.Configure("x", seed, nil)
 		require.NoError(t, err)
 		require.Equal(t, a.Seed(), again.Seed())
 	}
-	_, err := a.Take("x", a.Seed()^1, nil)
+	_, err := a.Configure("x", a.Seed()^1, nil)
 	require.EqualError(t, err, "x: the Seed cannot change: tables are in use")
 }
 
@@ -335,7 +335,7 @@ func TestPace(t *testing.T) {
 	const ms = time.Millisecond
 	var p role.Pace
 	require.True(t, p.Ready(1, 10*ms, start), "no limit")
-	p.Take(1, start)
+	p.Charge(1, start)
 	require.True(t, p.Ready(1, 10*ms, start), "no limit")
 
 	p.Configure(node.Rate{PerSecond: 100, Burst: 2}, 10*ms, 64)
@@ -345,17 +345,17 @@ func TestPace(t *testing.T) {
 	}
 	ready(true, 1, 0)
 	ready(true, 1, 0) // nothing was taken
-	p.Take(1, start)
+	p.Charge(1, start)
 	ready(false, 1, 0) // its interval
 	ready(true, 2, 0)
-	p.Take(2, start)
+	p.Charge(2, start)
 	ready(false, 3, 0) // the rate of all
 	ready(false, 1, 10*ms-1)
 	ready(true, 1, 10*ms) // the interval, and one of all
 	require.True(t, p.Ready(1, ms, start.Add(10*ms)))
 
 	// Without an interval there is no table; one that is there is not forgotten.
-	p.Take(1, start.Add(10*ms))
+	p.Charge(1, start.Add(10*ms))
 	p.Configure(node.Rate{}, 0, 64)
 	ready(false, 1, 20*ms-1)
 	p.Configure(node.Rate{}, 20*ms, 64)
@@ -364,7 +364,7 @@ func TestPace(t *testing.T) {
 	ready(true, 3, 20*ms)
 	var none role.Pace
 	none.Configure(node.Rate{}, 0, 64)
-	none.Take(1, start)
+	none.Charge(1, start)
 	require.True(t, none.Ready(1, 10*ms, start))
 }
 
@@ -372,7 +372,7 @@ func TestPace(t *testing.T) {
 func TestPaceSeesTheTime(t *testing.T) {
 	var p role.Pace
 	p.Configure(node.Rate{PerSecond: 1, Burst: 1}, time.Second, 64)
-	p.Take(1, start)
+	p.Charge(1, start)
 	back := start.Add(-time.Hour)
 	require.False(t, p.Ready(1, time.Second, back))
 	require.True(t, p.Ready(1, time.Second, back.Add(time.Second)))

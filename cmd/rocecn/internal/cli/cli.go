@@ -77,8 +77,8 @@ func Misuse(stderr io.Writer, command string, err error) int {
 	return Misused
 }
 
-// Say prints an error of a command about a file, or about what else has a name.
-func Say(stderr io.Writer, command, name string, err error) {
+// PrintError prints an error of a command about a file, or about what else has a name.
+func PrintError(stderr io.Writer, command, name string, err error) {
 	fmt.Fprintf(stderr, "rocecn %s: %s: %s\n", command, Printable(name), printableError(withoutPath(err)))
 }
 

@@ -59,8 +59,8 @@ func TestParse(t *testing.T) {
 // A name that stands before the error does not stand in it once more.
 func TestSay(t *testing.T) {
 	var stderr bytes.Buffer
-	Say(&stderr, "test", "a.pcap", errors.New("no capture"))
-	Say(&stderr, "test", "a.pcap", &fs.PathError{Op: "open", Path: "a.pcap", Err: fs.ErrNotExist})
+	PrintError(&stderr, "test", "a.pcap", errors.New("no capture"))
+	PrintError(&stderr, "test", "a.pcap", &fs.PathError{Op: "open", Path: "a.pcap", Err: fs.ErrNotExist})
 	require.Equal(t, "rocecn test: a.pcap: no capture\nrocecn test: a.pcap: file does not exist\n", stderr.String())
 }
 

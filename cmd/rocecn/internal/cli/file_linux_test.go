@@ -167,7 +167,7 @@ func TestOutputErrors(t *testing.T) {
 // No line of an error reaches a terminal as it is.
 func TestErrorIsPrintable(t *testing.T) {
 	var stderr bytes.Buffer
-	Say(&stderr, "test", "a\x1b[31m", errors.New("one\x1b[32m\ntwo\x07"))
+	PrintError(&stderr, "test", "a\x1b[31m", errors.New("one\x1b[32m\ntwo\x07"))
 	require.Equal(t, `rocecn test: a\x1b[31m: one\x1b[32m`+"\n"+`two\a`+"\n", stderr.String())
 	stderr.Reset()
 	require.Equal(t, 1, End(&stderr, "test", errors.New(strings.Repeat("x\x1b", 2))))

@@ -111,7 +111,7 @@ func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets i
 	if in.Size > 0 {
 		octets = &stopped{ctx, octets}
 	} else {
-		p := piped(ctx, octets)
+		p := pipeInput(ctx, octets)
 		octets, in.closers = p, append(in.closers, p)
 	}
 	var err error
@@ -191,9 +191,9 @@ func (s *stopped) Read(b []byte) (int, error) {
 // grace is how long a pipe may go on after the interrupt; tests change it.
 var grace = time.Second
 
-// piped returns what r gives. It ends with ctx even while a Read of r waits, as
+// pipeInput returns what r gives. It ends with ctx even while a Read of r waits, as
 // another goroutine reads r. That one ends once the result is closed.
-func piped(ctx context.Context, r io.Reader) *io.PipeReader {
+func pipeInput(ctx context.Context, r io.Reader) *io.PipeReader {
 	from, to := io.Pipe()
 	interrupt := func() { to.CloseWithError(errInterrupted) }
 	longer := grace

@@ -29,9 +29,9 @@ func NewProgress(stdout, stderr io.Writer) Progress {
 	return p
 }
 
-// Show says how many packets and octets of the file are read. What is 0 is not
+// Update says how many packets and octets of the file are read. What is 0 is not
 // known: it does not speak of packets then, nor of the part of the size.
-func (p *Progress) Show(packets int, octets, size int64) {
+func (p *Progress) Update(packets int, octets, size int64) {
 	if p.terminal == nil || time.Since(p.last) < progressPause {
 		return
 	}

@@ -24,12 +24,12 @@ func TestProgress(t *testing.T) {
 	} {
 		var terminal bytes.Buffer
 		p := Progress{Name: "a.pcap", terminal: &terminal, last: time.Now()}
-		p.Show(c.packets, c.octets, c.size)
+		p.Update(c.packets, c.octets, c.size)
 		p.Clear()
 		require.Empty(t, terminal.String())
 		p.last = time.Now().Add(-time.Hour)
-		p.Show(c.packets, c.octets, c.size)
-		p.Show(c.packets, c.octets, c.size) // too soon
+		p.Update(c.packets, c.octets, c.size)
+		p.Update(c.packets, c.octets, c.size) // too soon
 		p.Clear()
 		p.Clear()
 		require.Equal(t, c.line+"\r\x1b[K", terminal.String())
@@ -47,7 +47,7 @@ func TestNoTerminal(t *testing.T) {
 
 	p := NewProgress(null, file)
 	p.last = time.Time{}
-	p.Show(1, 1, 1)
+	p.Update(1, 1, 1)
 	p.Clear()
 	info := wiretest.Must(file.Stat())(t)
 	require.Zero(t, info.Size())

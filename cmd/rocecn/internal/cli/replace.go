@@ -65,7 +65,7 @@ func (r *Replacement) Commit() error {
 		err = os.Rename(r.Name(), r.to)
 	}
 	if err != nil {
-		r.remove()
+		r.removeTemporary()
 	}
 	r.to = ""
 	return err
@@ -74,11 +74,11 @@ func (r *Replacement) Commit() error {
 // Abandon closes the file and takes it away, unless Commit was called.
 func (r *Replacement) Abandon() {
 	r.File.Close()
-	r.remove()
+	r.removeTemporary()
 	r.to = ""
 }
 
-func (r *Replacement) remove() {
+func (r *Replacement) removeTemporary() {
 	if r.to != "" {
 		os.Remove(r.Name())
 	}

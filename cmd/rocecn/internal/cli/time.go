@@ -9,12 +9,12 @@ type Time time.Time
 func (t Time) IsZero() bool { return time.Time(t).IsZero() }
 
 // String returns the text.
-func (t Time) String() string { return string(t.append(nil)) }
+func (t Time) String() string { return string(t.appendText(nil)) }
 
 // MarshalText returns what String does.
-func (t Time) MarshalText() ([]byte, error) { return t.append(nil), nil }
+func (t Time) MarshalText() ([]byte, error) { return t.appendText(nil), nil }
 
-func (t Time) append(b []byte) []byte {
+func (t Time) appendText(b []byte) []byte {
 	layout := "2006-01-02T15:04:05.000000Z"
 	if time.Time(t).Nanosecond()%1000 != 0 {
 		layout = "2006-01-02T15:04:05.000000000Z"

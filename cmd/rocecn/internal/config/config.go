@@ -118,7 +118,7 @@ func (t *Tree) IsTOML() bool { return t.lines != nil }
 func (t *Tree) Members() (names []string, parts []*Tree, err error) {
 	o, ok := t.value.(object)
 	if !ok {
-		return nil, nil, t.At(Wrong("", "%s: want an object", given(t.value)))
+		return nil, nil, t.LocateError(Wrong("", "%s: want an object", describeValue(t.value)))
 	}
 	for _, m := range o {
 		names = append(names, m.key)
@@ -148,14 +148,16 @@ func (t *Tree) Decode(to ...any) error {
 	for i := range to {
 		structs[i] = reflect.ValueOf(to[i]).Elem()
 	}
-	return t.At(setStructs("", t.value, structs...))
+	return t.LocateError(setStructs("", t.value, structs...))
 }
 
 // Set sets the value that to points to, as Decode sets a field.
-func (t *Tree) Set(to any) error { return t.At(set("", t.value, reflect.ValueOf(to).Elem())) }
+func (t *Tree) Set(to any) error {
+	return t.LocateError(setValue("", t.value, reflect.ValueOf(to).Elem()))
+}
 
-// At returns an error with the place in the file: err is about a key below t.
-func (t *Tree) At(err error) error {
+// LocateError returns an error with the place in the file: err is about a key below t.
+func (t *Tree) LocateError(err error) error {
 	var wrong *Error
 	if t == nil || !errors.As(err, &wrong) {
 		return err
@@ -237,8 +239,8 @@ func Join(key, name string) string {
 // Index returns the key of an element of the list that key names.
 func Index(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
-// set sets v from a JSON value.
-func set(key string, value any, v reflect.Value) error {
+// setValue sets v from a JSON value.
+func setValue(key string, value any, v reflect.Value) error {
 	switch p := v.Addr().Interface().(type) {
 	case *time.Duration:
 		s, ok := value.(string)
@@ -268,7 +270,7 @@ func set(key string, value any, v reflect.Value) error {
 	case *netip.Prefix:
 		s, ok := value.(string)
 		if !ok {
-			return Wrong(key, "%s: want a prefix as text", given(value))
+			return Wrong(key, "%s: want a prefix as text", describeValue(value))
 		}
 		a, err := netip.ParsePrefix(s)
 		if err != nil || a.Addr().Is4In6() {
@@ -282,7 +284,7 @@ func set(key string, value any, v reflect.Value) error {
 			s, ok = n.String(), true
 		}
 		if !ok {
-			return Wrong(key, "%s: want text", given(value))
+			return Wrong(key, "%s: want text", describeValue(value))
 		}
 		if err := p.UnmarshalText([]byte(s)); err != nil {
 			return Wrong(key, "%v", err)
@@ -292,26 +294,26 @@ func set(key string, value any, v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		p := reflect.New(v.Type().Elem())
-		if err := set(key, value, p.Elem()); err != nil {
+		if err := setValue(key, value, p.Elem()); err != nil {
 			return err
 		}
 		v.Set(p)
 	case reflect.Bool:
 		b, ok := value.(bool)
 		if !ok {
-			return Wrong(key, "%s: want true or false", given(value))
+			return Wrong(key, "%s: want true or false", describeValue(value))
 		}
 		v.SetBool(b)
 	case reflect.String:
 		s, ok := value.(string)
 		if !ok {
-			return Wrong(key, "%s: want text", given(value))
+			return Wrong(key, "%s: want text", describeValue(value))
 		}
 		v.SetString(s)
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		n, ok := value.(json.Number)
 		if !ok {
-			return Wrong(key, "%s: want a number", given(value))
+			return Wrong(key, "%s: want a number", describeValue(value))
 		}
 		u, err := strconv.ParseUint(n.String(), 10, v.Type().Bits())
 		if err != nil {
@@ -321,7 +323,7 @@ func set(key string, value any, v reflect.Value) error {
 	case reflect.Int:
 		n, ok := value.(json.Number)
 		if !ok {
-			return Wrong(key, "%s: want a number", given(value))
+			return Wrong(key, "%s: want a number", describeValue(value))
 		}
 		i, err := strconv.ParseInt(n.String(), 10, 32)
 		if err != nil || i < 0 {
@@ -331,7 +333,7 @@ func set(key string, value any, v reflect.Value) error {
 	case reflect.Float64:
 		n, ok := value.(json.Number)
 		if !ok {
-			return Wrong(key, "%s: want a number", given(value))
+			return Wrong(key, "%s: want a number", describeValue(value))
 		}
 		f, err := n.Float64()
 		if err != nil || f < 0 {
@@ -341,11 +343,11 @@ func set(key string, value any, v reflect.Value) error {
 	case reflect.Slice:
 		list, ok := value.([]any)
 		if !ok {
-			return Wrong(key, "%s: want a list", given(value))
+			return Wrong(key, "%s: want a list", describeValue(value))
 		}
 		all := reflect.MakeSlice(v.Type(), len(list), len(list))
 		for i := range list {
-			if err := set(Index(key, i), list[i], all.Index(i)); err != nil {
+			if err := setValue(Index(key, i), list[i], all.Index(i)); err != nil {
 				return err
 			}
 		}
@@ -355,7 +357,7 @@ func set(key string, value any, v reflect.Value) error {
 		switch {
 		case !ok: // one for all of them
 			for i := range v.Len() {
-				if err := set(key, value, v.Index(i)); err != nil {
+				if err := setValue(key, value, v.Index(i)); err != nil {
 					return err
 				}
 			}
@@ -364,7 +366,7 @@ func set(key string, value any, v reflect.Value) error {
 			return Wrong(key, "a list of %d: want one value or a list of %d", len(list), v.Len())
 		}
 		for i := range list {
-			if err := set(Index(key, i), list[i], v.Index(i)); err != nil {
+			if err := setValue(Index(key, i), list[i], v.Index(i)); err != nil {
 				return err
 			}
 		}
@@ -376,8 +378,8 @@ func set(key string, value any, v reflect.Value) error {
 	return nil
 }
 
-// given returns a value as an error names it.
-func given(value any) string {
+// describeValue returns a value as an error names it.
+func describeValue(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return "null"
@@ -395,21 +397,21 @@ func given(value any) string {
 func setStructs(key string, value any, structs ...reflect.Value) error {
 	o, ok := value.(object)
 	if !ok {
-		return Wrong(key, "%s: want an object", given(value))
+		return Wrong(key, "%s: want an object", describeValue(value))
 	}
 	for _, m := range o {
 		var f reflect.Value
 		for i := 0; i < len(structs) && !f.IsValid(); i++ {
-			f = field(structs[i], m.key)
+			f = findField(structs[i], m.key)
 		}
 		if !f.IsValid() {
 			var known []string
 			for _, v := range structs {
-				known = append(known, keys(v.Type())...)
+				known = append(known, fieldKeys(v.Type())...)
 			}
 			return Wrong(Join(key, m.key), "unknown key; known are %s", strings.Join(known, ", "))
 		}
-		if err := set(Join(key, m.key), m.value, f); err != nil {
+		if err := setValue(Join(key, m.key), m.value, f); err != nil {
 			return err
 		}
 	}
@@ -423,13 +425,13 @@ func setStructs(key string, value any, structs ...reflect.Value) error {
 	return nil
 }
 
-// field returns the field of a struct that has this key, the zero Value when
+// findField returns the field of a struct that has this key, the zero Value when
 // none has.
-func field(v reflect.Value, key string) reflect.Value {
+func findField(v reflect.Value, key string) reflect.Value {
 	for i := range v.NumField() {
 		switch t := v.Type().Field(i); {
 		case t.Anonymous:
-			if f := field(v.Field(i), key); f.IsValid() {
+			if f := findField(v.Field(i), key); f.IsValid() {
 				return f
 			}
 		case t.Tag.Get("json") == key && key != "":
@@ -445,13 +447,13 @@ func Keys(of any) []string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return keys(t)
+	return fieldKeys(t)
 }
 
-func keys(t reflect.Type) (all []string) {
+func fieldKeys(t reflect.Type) (all []string) {
 	for i := range t.NumField() {
 		if f := t.Field(i); f.Anonymous {
-			all = append(all, keys(f.Type)...)
+			all = append(all, fieldKeys(f.Type)...)
 		} else if key := f.Tag.Get("json"); key != "" {
 			all = append(all, key)
 		}

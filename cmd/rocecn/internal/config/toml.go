@@ -28,15 +28,15 @@ func readTOML(octets []byte) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := ordered(document, "", lines)
+	value, err := orderTable(document, "", lines)
 	if err != nil {
 		return nil, err
 	}
 	return &Tree{lines: lines, value: value}, nil
 }
 
-// ordered returns a value of TOML as one of JSON, with keys in the order of the file.
-func ordered(value any, key string, lines map[string]int) (any, error) {
+// orderTable returns a value of TOML as one of JSON, with keys in the order of the file.
+func orderTable(value any, key string, lines map[string]int) (any, error) {
 	if err := checkKey(key, lineOf(lines, key)); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func ordered(value any, key string, lines map[string]int) (any, error) {
 	case map[string]any:
 		o := object{}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			value, err := ordered(v[name], Join(key, name), lines)
+			value, err := orderTable(v[name], Join(key, name), lines)
 			if err != nil {
 				return nil, err
 			}
@@ -57,7 +57,7 @@ func ordered(value any, key string, lines map[string]int) (any, error) {
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
-			value, err := ordered(v[i], Index(key, i), lines)
+			value, err := orderTable(v[i], Index(key, i), lines)
 			if err != nil {
 				return nil, err
 			}

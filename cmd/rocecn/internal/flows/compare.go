@@ -23,7 +23,7 @@ import (
 func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status int) {
 	for _, name := range o.inputs.Names {
 		if err := missing(name); err != nil {
-			cli.Say(stderr, "flows", name, err)
+			cli.PrintError(stderr, "flows", name, err)
 			status = cli.Failed
 		}
 	}
@@ -52,7 +52,7 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status
 			c.Observe(at, packet, t)
 		} else if p.ended = true; p.err != nil && p.err != errUnknownLink && !p.begun {
 			// There is nothing to compare with.
-			cli.Say(stderr, "flows", o.inputs.Names[at], p.err)
+			cli.PrintError(stderr, "flows", o.inputs.Names[at], p.err)
 			return cli.Failed
 		}
 	}
@@ -61,7 +61,7 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status
 		if p.err == nil {
 			continue
 		}
-		cli.Say(stderr, "flows", o.inputs.Names[i], p.err)
+		cli.PrintError(stderr, "flows", o.inputs.Names[i], p.err)
 		if p.err != errUnknownLink {
 			status = cli.Failed
 		}

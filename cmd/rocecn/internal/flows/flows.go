@@ -237,7 +237,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return o.collect(ctx, stdout, stderr)
 	}
 	if err := o.checkPage(); err != nil {
-		cli.Say(stderr, "flows", "-html "+o.html, err)
+		cli.PrintError(stderr, "flows", "-html "+o.html, err)
 		return cli.Misused
 	}
 	page, err := o.createPage()
@@ -258,7 +258,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers,
 		packet: a.packet, idle: a.idle,
-		progress: func(octets, size int64) { a.line.Show(0, octets, size) }}
+		progress: func(octets, size int64) { a.line.Update(0, octets, size) }}
 	var live *site
 	if o.address != "" {
 		if live, err = o.listen(stderr); err != nil {
@@ -274,7 +274,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err := r.read(ctx, name)
 		a.line.Clear()
 		if r.ended.Before(before) && !r.ended.IsZero() { // files of one capture may overlap
-			cli.Say(stderr, "flows", name, fmt.Errorf("ends %v before the previous input: files are parts of one "+
+			cli.PrintError(stderr, "flows", name, fmt.Errorf("ends %v before the previous input: files are parts of one "+
 				"capture, read in the order of their names here", before.Sub(r.ended)))
 		}
 		var out cli.OutputError
@@ -282,7 +282,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		case errors.As(err, &out):
 			return cli.End(stderr, "flows", out)
 		case err != nil:
-			cli.Say(stderr, "flows", name, err)
+			cli.PrintError(stderr, "flows", name, err)
 			if err != errUnknownLink {
 				status = cli.Failed
 			}

@@ -105,7 +105,7 @@ func (o *options) collect(ctx context.Context, stdout, stderr io.Writer) (status
 		if err := c.read(ctx, name, stderr); errors.As(err, &out) {
 			return cli.End(stderr, "flows", out)
 		} else if err != nil {
-			cli.Say(stderr, "flows", name, err)
+			cli.PrintError(stderr, "flows", name, err)
 			status = cli.Failed
 		}
 	}

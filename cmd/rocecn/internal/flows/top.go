@@ -141,7 +141,7 @@ func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status i
 	case errors.As(err, &out):
 		return cli.End(stderr, "top", out)
 	case err != nil && err != errShown:
-		cli.Say(stderr, "top", reading, err)
+		cli.PrintError(stderr, "top", reading, err)
 		if err != errUnknownLink {
 			status = cli.Failed
 		}

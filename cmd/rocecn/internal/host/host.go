@@ -68,7 +68,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	for _, dir := range roots {
 		o, err := recorded(dir)
 		if err != nil {
-			cli.Say(stderr, "host", dir, err)
+			cli.PrintError(stderr, "host", dir, err)
 			return cli.Failed
 		}
 		if err := out.Encode(o); err != nil {

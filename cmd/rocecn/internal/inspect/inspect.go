@@ -113,7 +113,7 @@ func (i *inspector) read(ctx context.Context, name string) error {
 			return cli.Output(err)
 		}
 		if frame%1024 == 0 {
-			i.progress.Show(frame, i.octets, in.Size)
+			i.progress.Update(frame, i.octets, in.Size)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (i *inspector) beforeRead(octets int64) error {
 func (i *inspector) message(name string, err error) {
 	i.progress.Clear()
 	i.flush()
-	cli.Say(i.stderr, "inspect", name, err)
+	cli.PrintError(i.stderr, "inspect", name, err)
 }
 
 func (i *inspector) flush() error {

@@ -37,12 +37,12 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	case *count < 0:
 		return cli.Misuse(stderr, "listen", fmt.Errorf("-n %d is below 0", *count))
 	}
-	return cli.End(stderr, "listen", receive(ctx, addresses[0], *as, *count, stdout, stderr))
+	return cli.End(stderr, "listen", receiveDatagrams(ctx, addresses[0], *as, *count, stdout, stderr))
 }
 
-// receive prints what arrives until ctx ends or, unless count is 0, that many
+// receiveDatagrams prints what arrives until ctx ends or, unless count is 0, that many
 // datagrams have come, and says how many more came than it could print in time.
-func receive(ctx context.Context, address, as string, count int, stdout, stderr io.Writer) error {
+func receiveDatagrams(ctx context.Context, address, as string, count int, stdout, stderr io.Writer) error {
 	in, err := netio.ListenUDP(address)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func receive(ctx context.Context, address, as string, count int, stdout, stderr 
 			}
 			from := netip.AddrPortFrom(d.Src, d.SrcPort)
 			if _, err := fmt.Fprintf(stdout, "%v (to %v, dscp %d, ecn %d, hop limit %d): %s\n",
-				from, d.Dst, d.DSCP(), d.ECN(), d.HopLimit, describe(kind, d.Data)); err != nil {
+				from, d.Dst, d.DSCP(), d.ECN(), d.HopLimit, describeMessage(kind, d.Data)); err != nil {
 				return err
 			}
 			if n++; n == count {
@@ -99,8 +99,8 @@ func kindOf(as string, port uint16) (string, error) {
 		port, fcn.Port, proxymsg.Port)
 }
 
-// describe says in a line what a datagram holds.
-func describe(kind string, data []byte) string {
+// describeMessage says in a line what a datagram holds.
+func describeMessage(kind string, data []byte) string {
 	if kind == "fcn" {
 		var m fcn.Message
 		if err := m.Decode(data); err != nil {

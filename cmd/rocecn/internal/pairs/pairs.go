@@ -33,7 +33,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	r.outer, r.table = *outer, newTable(r.inputs.Seed())
 	for _, name := range r.inputs.Names {
 		if err := r.read(ctx, name); err != nil {
-			cli.Say(stderr, "pairs", name, err)
+			cli.PrintError(stderr, "pairs", name, err)
 			status = cli.Failed
 		}
 	}

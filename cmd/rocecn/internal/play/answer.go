@@ -74,14 +74,17 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 		flags.Usage()
 		return cli.Misused
 	}
-	if err := a.start(cfg); err != nil {
+	if err := a.configureRole(cfg); err != nil {
 		fmt.Fprintln(stderr, "rocecn answer:", err)
 		return cli.Misused
 	}
 	p := player{command: "answer", answers: &a, output: files[1]}
-	p.drive(&a)
-	p.unsupported = func(uint32) { a.skip("of a link type not supported") }
-	return p.take(ctx, files[0], files[1], stdin, stdout, stderr, func() { a.print(stderr, p.summary.frames) })
+	p.setRole(&a)
+	p.unsupported = func(uint32) { a.countSkipped("of a link type not supported") }
+	return p.readInput(ctx, files[0], files[1], stdin, stdout, stderr, func() {
+		a.printSummary(stderr,
+			p.summary.frames)
+	})
 }
 
 // An answerer is the congested switch. It counts the packets by outcome.
@@ -98,8 +101,8 @@ type answerer struct {
 	skipped map[string]int // by the reason
 }
 
-// start makes the agent, with Fast CNPs for all senders over IPv6. The error says which flag is wrong.
-func (a *answerer) start(cfg congested.Config) (err error) {
+// configureRole makes the agent, with Fast CNPs for all senders over IPv6. The error says which flag is wrong.
+func (a *answerer) configureRole(cfg congested.Config) (err error) {
 	switch source := cfg.Self6; {
 	case !source.IsValid():
 		return errors.New("-source is not set: want the IPv6 address of the switch")
@@ -138,10 +141,10 @@ func (a *answerer) Receive(out []byte, f *rocev2.Frame, e node.Event) (packet []
 	if sender, marked, ok := roles.Data(f, &a.message); ok {
 		switch {
 		case !sender.Is6():
-			a.skip("IPv4")
+			a.countSkipped("IPv4")
 			return
 		case a.onlyCE && !marked:
-			a.skip("not marked CE")
+			a.countSkipped("not marked CE")
 			return
 		}
 		a.matched++
@@ -154,15 +157,15 @@ func (a *answerer) Receive(out []byte, f *rocev2.Frame, e node.Event) (packet []
 	e.Level = 0
 	out, d := a.Role.Receive(out, f, e)
 	if d.Action != node.ActionSent {
-		a.skip(skipped(&d))
+		a.countSkipped(skipReason(&d))
 		return
 	}
 	a.written[d.Option]++
 	return out, node.Decision{}
 }
 
-// skipped returns the reason why there is no Fast CNP, for the summary.
-func skipped(d *node.Decision) string {
+// skipReason returns the reason why there is no Fast CNP, for the summary.
+func skipReason(d *node.Decision) string {
 	switch {
 	case d.Action == node.ActionLearned:
 		return "ICMPv6 error of a sender that is not capable"
@@ -182,13 +185,13 @@ func skipped(d *node.Decision) string {
 	return d.Reason.String()
 }
 
-func (a *answerer) skip(why string) { a.skipped[why]++ }
+func (a *answerer) countSkipped(why string) { a.skipped[why]++ }
 
-// print writes the summary, the most frequent reasons first:
+// printSummary writes the summary, the most frequent reasons first:
 //
 //	packets: 253 read, 72 matched; Fast CNPs: 70 with option 1, 2 with option 2
 //	skipped: 159 not RoCEv2, 22 ack
-func (a *answerer) print(w io.Writer, read int) {
+func (a *answerer) printSummary(w io.Writer, read int) {
 	fmt.Fprintf(w, "packets: %d read, %d matched; Fast CNPs: %d with option 1, %d with option 2\n",
 		read, a.matched, a.written[1], a.written[2])
 	if len(a.skipped) == 0 {

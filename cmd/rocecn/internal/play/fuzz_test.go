@@ -117,16 +117,16 @@ func played(t *testing.T, name string, r node.Role, record *capture.Record) (
 	t.Helper()
 	var printed, packets bytes.Buffer
 	p := player{name: name, cause: record, lines: bufio.NewWriter(&printed), out: bufio.NewWriter(&packets)}
-	p.drive(r)
+	p.setRole(r)
 	p.summary.frames++
 	p.Receive(record, node.Event{Level: roles.UnknownLevel})
-	require.NoError(t, p.end())
+	require.NoError(t, p.closeOutput())
 	for l := range bytes.Lines(printed.Bytes()) {
 		var m map[string]any
 		require.NoError(t, json.Unmarshal(l, &m))
 		lines = append(lines, m)
 	}
-	p.summary.print(io.Discard)
+	p.summary.printTo(io.Discard)
 	return lines, records(t, packets.Bytes())
 }
 

@@ -65,7 +65,7 @@ func TestNothingSent(t *testing.T) {
 			// LINKTYPE_RAW, LINKTYPE_ETHERNET
 			var out bytes.Buffer
 			p := player{lines: bufio.NewWriter(io.Discard), out: bufio.NewWriter(&out), answers: c.answers}
-			require.NoError(t, p.end())
+			require.NoError(t, p.closeOutput())
 			require.Len(t, out.Bytes(), 24)
 			require.Equal(t, c.want, binary.LittleEndian.Uint32(out.Bytes()[20:]))
 		})
@@ -94,6 +94,6 @@ func TestSkipped(t *testing.T) {
 			Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonAddress,
 		}},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.name, skipped(&c.d)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.name, skipReason(&c.d)) })
 	}
 }

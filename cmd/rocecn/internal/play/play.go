@@ -55,7 +55,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		flags.Usage()
 		return cli.Misused
 	}
-	say := func(what string, err error) { cli.Say(stderr, "play", what, err) }
+	say := func(what string, err error) { cli.PrintError(stderr, "play", what, err) }
 	if kind, _, _ := strings.Cut(*name, "["); roles.All[kind] == nil {
 		say("-role", fmt.Errorf("%q: want %s", *name, names))
 		return cli.Misused
@@ -64,7 +64,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		say("-config", errors.New("not set: want a configuration in JSON or TOML"))
 		return cli.Misused
 	}
-	role, err := configured(*name, *file)
+	role, err := readRole(*name, *file)
 	if err != nil {
 		say("-config "+*file, err)
 		return cli.Misused
@@ -76,7 +76,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.Misused
 	}
 	p := player{command: "play", name: *name, output: "output", lines: bufio.NewWriterSize(stdout, 64<<10)}
-	p.drive(role)
+	p.setRole(role)
 	seen := map[uint32]bool{}
 	p.unsupported = func(l uint32) {
 		if !seen[l] {
@@ -84,11 +84,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			say(from, fmt.Errorf("link type %v is not supported: its frames are not looked at", l))
 		}
 	}
-	return p.take(ctx, from, to, stdin, stdout, stderr, func() { p.summary.print(stderr) })
+	return p.readInput(ctx, from, to, stdin, stdout, stderr, func() { p.summary.printTo(stderr) })
 }
 
-// configured returns the role of this name as the file configures it.
-func configured(name, file string) (node.Role, error) {
+// readRole returns the role of this name as the file configures it.
+func readRole(name, file string) (node.Role, error) {
 	octets, err := config.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -116,22 +116,22 @@ type player struct {
 	answers     *answerer    // of the command answer, nil otherwise
 }
 
-// drive sets the role.
-func (p *player) drive(r node.Role) { p.Role, p.Report = r, p.report }
+// setRole sets the role.
+func (p *player) setRole(r node.Role) { p.Role, p.Report = r, p.reportDecision }
 
-// take runs the role on the capture named from, and writes the one named to if that is not empty (- for
+// readInput runs the role on the capture named from, and writes the one named to if that is not empty (- for
 // standard output). At the end it prints the summary, and returns the exit status.
-func (p *player) take(
+func (p *player) readInput(
 	ctx context.Context, from, to string, stdin io.Reader, stdout, stderr io.Writer, report func(),
 ) (status int) {
-	say := func(what string, err error) { cli.Say(stderr, p.command, what, err) }
+	say := func(what string, err error) { cli.PrintError(stderr, p.command, what, err) }
 	if to != "" && to != "-" && cli.Same(from, stdin, to) {
 		say(to, errors.New("the capture that is read cannot be written"))
 		return cli.Misused
 	}
 	p.out = bufio.NewWriterSize(io.Discard, 64<<10)
 	// Flush before a read that waits, so that the answers to a live capture do not stay in a buffer.
-	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flush() })
+	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flushOutput() })
 	if err != nil {
 		say(from, err)
 		return cli.Failed
@@ -149,8 +149,8 @@ func (p *player) take(
 		}
 		p.out.Reset(file)
 	}
-	err = p.run(in)
-	broken := p.end()
+	err = p.playFrames(in)
+	broken := p.closeOutput()
 	if file != nil {
 		broken = cmp.Or(broken, file.Close())
 	}
@@ -168,8 +168,8 @@ func (p *player) take(
 	return status
 }
 
-// run passes the frames of a capture to the role. The error is one of reading or of flush.
-func (p *player) run(in capture.Reader) error {
+// playFrames passes the frames of a capture to the role. The error is one of reading or of flush.
+func (p *player) playFrames(in capture.Reader) error {
 	var r capture.Record
 	for {
 		if err := in.Next(&r); err == io.EOF {
@@ -180,7 +180,7 @@ func (p *player) run(in capture.Reader) error {
 		p.summary.frames++
 		switch {
 		case p.answers != nil && p.pcap != nil && p.answers.link != linkOf(&r):
-			p.answers.skip("of another link type")
+			p.answers.countSkipped("of another link type")
 		case !r.Supported():
 			p.unsupported(r.Link)
 		default:
@@ -190,16 +190,16 @@ func (p *player) run(in capture.Reader) error {
 	}
 }
 
-// report writes the decision of a role about a frame.
-func (p *player) report(d *node.Decision, packet []byte, _ bool) {
+// reportDecision writes the decision of a role about a frame.
+func (p *player) reportDecision(d *node.Decision, packet []byte, _ bool) {
 	if len(packet) > 0 {
-		p.write(packet, p.cause)
+		p.writePacket(packet, p.cause)
 	}
 	if d.Action == node.NoAction || p.answers != nil {
 		return
 	}
 	l := roles.NewLine(p.name, p.Role, d, p.summary.frames, p.cause.Time)
-	p.summary.add(&l)
+	p.summary.addLine(&l)
 	octets, err := json.Marshal(&l)
 	if err != nil {
 		panic(err) // cannot happen: a line has only numbers and text
@@ -207,10 +207,10 @@ func (p *player) report(d *node.Decision, packet []byte, _ bool) {
 	p.lines.Write(append(octets, '\n'))
 }
 
-// write writes a packet that a frame caused.
-func (p *player) write(packet []byte, cause *capture.Record) {
+// writePacket writes a packet that a frame caused.
+func (p *player) writePacket(packet []byte, cause *capture.Record) {
 	p.summary.written++
-	p.begin(linkOf(cause), cause.Unit)
+	p.beginOutput(linkOf(cause), cause.Unit)
 	r := capture.Record{Data: packet, Time: cause.Time}
 	if p.answers == nil { // an answer is whole, and maybe a frame
 		r.OrigLen = originalLen(packet, cause)
@@ -218,9 +218,9 @@ func (p *player) write(packet []byte, cause *capture.Record) {
 	p.pcap.Write(&r)
 }
 
-// begin begins OUT, unless it has begun. The first packet determines its link type, of answer alone, and the unit of
-// time, because a pcap capture has only one of each.
-func (p *player) begin(link uint32, unit time.Duration) {
+// beginOutput begins OUT, unless it has begun. The first packet determines its link type, of answer alone, and the
+// unit of time, because a pcap capture has only one of each.
+func (p *player) beginOutput(link uint32, unit time.Duration) {
 	switch {
 	case p.pcap != nil:
 		return
@@ -245,16 +245,16 @@ func originalLen(packet []byte, cause *capture.Record) uint32 {
 	return uint32(n)
 }
 
-// flush flushes both outputs, and returns their errors.
-func (p *player) flush() error {
+// flushOutput flushes both outputs, and returns their errors.
+func (p *player) flushOutput() error {
 	if p.answers != nil {
 		return p.out.Flush()
 	}
 	return errors.Join(p.lines.Flush(), p.out.Flush())
 }
 
-// end is the last flush. OUT becomes a capture also without packets.
-func (p *player) end() error {
-	p.begin(capture.Ethernet, time.Microsecond)
-	return p.flush()
+// closeOutput is the last flush. OUT becomes a capture also without packets.
+func (p *player) closeOutput() error {
+	p.beginOutput(capture.Ethernet, time.Microsecond)
+	return p.flushOutput()
 }

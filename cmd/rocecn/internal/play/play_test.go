@@ -182,7 +182,7 @@ func (r *recorder) Receive(_ []byte, _ *rocev2.Frame, e node.Event) (packet []by
 func TestNoTime(t *testing.T) {
 	r := new(recorder)
 	p := player{lines: bufio.NewWriter(io.Discard), out: bufio.NewWriter(io.Discard)}
-	p.drive(r)
+	p.setRole(r)
 	p.Receive(&capture.Record{}, node.Event{})
 	p.Receive(&capture.Record{Time: time.Unix(7, 0)}, node.Event{})
 	p.Receive(&capture.Record{}, node.Event{})

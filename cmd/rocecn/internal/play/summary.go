@@ -19,19 +19,19 @@ type summary struct {
 	lines   map[roles.Line]int // by action and reason
 }
 
-func (s *summary) add(l *roles.Line) {
+func (s *summary) addLine(l *roles.Line) {
 	if s.lines == nil {
 		s.lines = map[roles.Line]int{}
 	}
 	s.lines[roles.Line{Action: l.Action, Reason: l.Reason}]++
 }
 
-// print writes the summary, each action on a line of its own:
+// printTo writes the summary, each action on a line of its own:
 //
 //	frames: 253 read, 72 packets written
 //	sent: 70
 //	refused: 22 acknowledgement, 2 limited
-func (s *summary) print(w io.Writer) {
+func (s *summary) printTo(w io.Writer) {
 	fmt.Fprintf(w, "frames: %d read, %s written\n", s.frames, cli.Count(s.written, "packet"))
 	all := slices.SortedFunc(maps.Keys(s.lines), func(a, b roles.Line) int {
 		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Reason, b.Reason))

@@ -21,7 +21,7 @@ func (c *BorderConfig) Rules() (b filter.Border, err error) {
 	if len(c.Options) > 0 && len(c.OptionTypes) > 0 {
 		return b, config.Wrong("options", "option_types are given as well: they are the same list")
 	}
-	messages, err := c.message()
+	messages, err := c.messageConfig()
 	if err != nil {
 		return b, err
 	}
@@ -42,8 +42,8 @@ func (c *BorderConfig) Apply(old node.Role) (node.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := again[Border](old)
-	return r, apply(&r.Role, border.New, border.Config{Enabled: c.Enabled, Border: rules})
+	r := oldOrNew[Border](old)
+	return r, configureRole(&r.Role, border.New, border.Config{Enabled: c.Enabled, Border: rules})
 }
 
 // A Border forwards the packets that may cross, whatever they are, if they are IP packets: those under MPLS labels

@@ -36,8 +36,8 @@ func (c *common) Rehearse(seed uint64) { c.seed = seed }
 // On implements [Config].
 func (c *common) On() bool { return c.Enabled }
 
-// message returns what the deployment chose.
-func (c *common) message() (m message.Config, err error) {
+// messageConfig returns what the deployment chose.
+func (c *common) messageConfig() (m message.Config, err error) {
 	if m.CodePoints, err = codePoints("option_types", c.OptionTypes); err != nil {
 		return m, err
 	}
@@ -100,9 +100,9 @@ func (t *optionType) UnmarshalText(text []byte) error {
 // ownAddresses are a node's own addresses, one a family.
 type ownAddresses []netip.Addr
 
-// families returns those of a role that is on, by family; what is missing is the zero Addr. There must be one at least,
-// and each must be one that others can reach.
-func (own ownAddresses) families(key string, on bool) (v4, v6 netip.Addr, err error) {
+// splitFamilies returns those of a role that is on, by family; what is missing is the zero Addr. There must be one
+// at least, and each must be one that others can reach.
+func (own ownAddresses) splitFamilies(key string, on bool) (v4, v6 netip.Addr, err error) {
 	if !on {
 		return v4, v6, nil
 	}
@@ -139,33 +139,33 @@ func (r *rate) Check(key string) error {
 	return nil
 }
 
-// every returns the rate of one packet in an interval; none for 0.
-func every(interval time.Duration) (r node.Rate) {
+// rateOfInterval returns the rate of one packet in an interval; none for 0.
+func rateOfInterval(interval time.Duration) (r node.Rate) {
 	if interval > 0 { // rounded up, so that one passes exactly an interval later
 		r.PerSecond = math.Nextafter(float64(time.Second)/float64(interval), math.Inf(1))
 	}
 	return r
 }
 
-// A given is a key, and whether it is there.
-type given struct {
-	key   string
-	there bool
+// A presentKey is a key, and whether it is there.
+type presentKey struct {
+	key     string
+	present bool
 }
 
-// refuse refuses the first key that is there.
-func refuse(why string, keys []given) error {
+// rejectKeys refuses the first key that is there.
+func rejectKeys(why string, keys []presentKey) error {
 	for _, k := range keys {
-		if k.there {
+		if k.present {
 			return config.Wrong(k.key, "%s", why)
 		}
 	}
 	return nil
 }
 
-// word refuses a value that is neither of two words, of which the usual one is meant
+// checkWord refuses a value that is neither of two words, of which the usual one is meant
 // where there is none.
-func word(key, value, usual, other string) error {
+func checkWord(key, value, usual, other string) error {
 	if value != "" && value != usual && value != other {
 		return config.Wrong(key, "%q is neither %s nor %s", value, usual, other)
 	}
@@ -178,16 +178,16 @@ type configurer[C any] interface {
 	Configure(C) error
 }
 
-// again returns the old role, or an empty one if there is none of its type.
-func again[R any](old node.Role) *R {
+// oldOrNew returns the old role, or an empty one if there is none of its type.
+func oldOrNew[R any](old node.Role) *R {
 	if r, ok := any(old).(*R); ok {
 		return r
 	}
 	return new(R)
 }
 
-// apply configures the role that there is, or makes one.
-func apply[R configurer[C], C any](r *R, make func(C) (R, error), cfg C) (err error) {
+// configureRole configures the role that there is, or makes one.
+func configureRole[R configurer[C], C any](r *R, make func(C) (R, error), cfg C) (err error) {
 	var none R
 	if *r != none {
 		return (*r).Configure(cfg)

@@ -153,7 +153,7 @@ func TestCommon(t *testing.T) {
 		t.Run(c.octets, func(t *testing.T) {
 			var got common
 			require.NoError(t, decode([]byte(c.octets), &got))
-			_, err := got.message()
+			_, err := got.messageConfig()
 			if c.message == "" {
 				require.NoError(t, err)
 			} else {
@@ -183,7 +183,7 @@ func TestOwnAddresses(t *testing.T) {
 				Self ownAddresses `json:"self"`
 			}
 			require.NoError(t, decode([]byte(`{"self": `+c.octets+`}`), &got))
-			_, _, err := got.Self.families("self", true)
+			_, _, err := got.Self.splitFamilies("self", true)
 			if c.message == "" {
 				require.NoError(t, err)
 			} else {
@@ -195,12 +195,12 @@ func TestOwnAddresses(t *testing.T) {
 
 // An interval is the rate at which one passes exactly that much later, and not a nanosecond before.
 func TestEvery(t *testing.T) {
-	require.Zero(t, every(0))
+	require.Zero(t, rateOfInterval(0))
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, longest := range []int64{100, 1e6, 1e9, 3600e9} {
 		for range 2000 {
 			interval := time.Duration(1 + random.Int64N(longest))
-			bucket := limit.NewBucket(limit.Rate(every(interval)))
+			bucket := limit.NewBucket(limit.Rate(rateOfInterval(interval)))
 			require.True(t, bucket.Ready(noon))
 			bucket.Take(noon)
 			require.False(t, bucket.Ready(noon.Add(interval-1)), interval)

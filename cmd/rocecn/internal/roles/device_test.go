@@ -19,8 +19,8 @@ func TestDevicePairs(t *testing.T) {
 	h := newHostPairs(newPairs(nil, false, 3, qpmap.Config{}), netip.Addr{}, here)
 	now := time.Unix(1e9, 0)
 	qp := func(n uint32) *uint32 { return &n }
-	require.NoError(t, h.give([]hostPair{{there, qp(17), qp(99)}, {there, qp(30), qp(98)}}))
-	require.NoError(t, h.use(func() error { return nil }))
+	require.NoError(t, h.addConfigured([]hostPair{{there, qp(17), qp(99)}, {there, qp(30), qp(98)}}))
+	require.NoError(t, h.applyGiven(func() error { return nil }))
 	sent := func(src, dst netip.Addr, destQP uint32) (uint32, error) {
 		p, err := h.SourceQP(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: destQP}}, now)
 		return p.SrcQP, err

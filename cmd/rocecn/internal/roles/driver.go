@@ -35,7 +35,7 @@ func (v *Driver) Receive(r *capture.Record, e node.Event) {
 	e.Now = v.now
 	v.frame.Decode(r.Data, r.Options()) // the role reports errors of the frame
 	var packet []byte
-	packet, v.decision = v.Role.Receive(v.buffer(), &v.frame, e)
+	packet, v.decision = v.Role.Receive(v.packetBuffer(), &v.frame, e)
 	v.Report(&v.decision, packet, false)
 }
 
@@ -43,16 +43,16 @@ func (v *Driver) Receive(r *capture.Record, e node.Event) {
 func (v *Driver) Due(now time.Time) {
 	for {
 		var packet []byte
-		if packet, v.decision = v.Role.Due(v.buffer(), now); v.decision.Action == node.NoAction {
+		if packet, v.decision = v.Role.Due(v.packetBuffer(), now); v.decision.Action == node.NoAction {
 			return
 		}
 		v.Report(&v.decision, packet, true)
 	}
 }
 
-// buffer returns a buffer for a packet. It is longer than any packet that has an IPv6 header and tunnels in front of
-// it.
-func (v *Driver) buffer() []byte {
+// packetBuffer returns a buffer for a packet. It is longer than any packet that has an IPv6 header and tunnels in
+// front of it.
+func (v *Driver) packetBuffer() []byte {
 	if v.buf == nil {
 		v.buf = make([]byte, 0, 68<<10)
 	}

@@ -42,28 +42,28 @@ const maxLearned = 2 << 16
 // already.
 func newHostPairs(p *pairs, self4, self6 netip.Addr) *hostPairs {
 	h := &hostPairs{pairs: p, self4: self4, self6: self6, given: map[ownQP]bool{}}
-	h.renew()
+	h.rebuildIndex()
 	return h
 }
 
-// renew makes what is known by number again.
-func (h *hostPairs) renew() {
-	h.forget()
+// rebuildIndex makes what is known by number again.
+func (h *hostPairs) rebuildIndex() {
+	h.clearLearned()
 	for k, pair := range h.All() {
-		h.record(k.FlowKey, pair.SrcQP)
+		h.recordPair(k.FlowKey, pair.SrcQP)
 	}
 }
 
-// forget leaves what was given.
-func (h *hostPairs) forget() {
+// clearLearned leaves what was given.
+func (h *hostPairs) clearLearned() {
 	h.own, h.learned, h.last = map[uint32]bool{}, map[ownQP][4]uint32{}, map[uint32][4]reaction.FlowID{}
 	for q := range h.given {
 		h.own[q.qp] = true
 	}
 }
 
-// give takes the pairs of the configuration.
-func (h *hostPairs) give(all []hostPair) error {
+// addConfigured takes the pairs of the configuration.
+func (h *hostPairs) addConfigured(all []hostPair) error {
 	if err := h.giveHost(all, h.self4, h.self6); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (h *hostPairs) give(all []hostPair) error {
 		if q.Dst.Is4() {
 			k.Src = h.self4
 		}
-		h.record(k, *q.QP)
+		h.recordPair(k, *q.QP)
 	}
 	return nil
 }
@@ -88,16 +88,16 @@ func (h *hostPairs) Observe(packet *rocev2.Packet, domain uint32, now time.Time)
 		return 0
 	}
 	if len(h.learned) >= maxLearned {
-		h.renew()
+		h.rebuildIndex()
 	}
 	for k, pair := range h.Learned() {
-		h.record(k.FlowKey, pair.SrcQP)
+		h.recordPair(k.FlowKey, pair.SrcQP)
 	}
 	return n
 }
 
-// record keeps which queue pair sends a flow, if the host does.
-func (h *hostPairs) record(k rocev2.FlowKey, qp uint32) {
+// recordPair keeps which queue pair sends a flow, if the host does.
+func (h *hostPairs) recordPair(k rocev2.FlowKey, qp uint32) {
 	if !h.isOwn(k) {
 		return
 	}
@@ -165,9 +165,9 @@ func newDevicePairs(all []DevicePair) *devicePairs {
 	return d
 }
 
-// of returns the queue pair that sends a flow of the host: the only one that is connected to this one at the other end,
-// by what is known of where that is.
-func (d *devicePairs) of(k *rocev2.FlowKey) (qp uint32, err error) {
+// lookUpQP returns the queue pair that sends a flow of the host: the only one that is connected to this one at the
+// other end, by what is known of where that is.
+func (d *devicePairs) lookUpQP(k *rocev2.FlowKey) (qp uint32, err error) {
 	n := 0
 	for _, p := range d.byRemote[k.DestQP] {
 		if p.Remote == k.Dst {
@@ -192,7 +192,7 @@ func (h *hostPairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	if h.device == nil || !h.isOwn(k.FlowKey) {
 		return h.pairs.SourceQP(k, now)
 	}
-	qp, wrong := h.device.of(&k.FlowKey)
+	qp, wrong := h.device.lookUpQP(&k.FlowKey)
 	pair, err := h.pairs.SourceQP(k, now)
 	switch {
 	case wrong == nil && (err != nil || pair.SrcQP != qp):

@@ -77,15 +77,15 @@ func (c *IngressConfig) Lacks() error {
 
 // Apply implements [Config].
 func (c *IngressConfig) Apply(old node.Role) (node.Role, error) {
-	messages, err := c.message()
+	messages, err := c.messageConfig()
 	if err != nil {
 		return nil, err
 	}
-	if err := word("labels", c.Labels, "assign", "learn"); err != nil {
+	if err := checkWord("labels", c.Labels, "assign", "learn"); err != nil {
 		return nil, err
 	}
-	before := again[Ingress](old)
-	pairs := newPairs(before.pairs, true, 0, c.learning(c.LearnPort))
+	before := oldOrNew[Ingress](old)
+	pairs := newPairs(before.pairs, true, 0, c.qpmapConfig(c.LearnPort))
 	pe := &Ingress{Role: before.Role, pairs: pairs}
 	cfg := ingress.Config{
 		Enabled: c.Enabled, WAN: c.Tunnel.Src, Port: messages.FCNPort, Accept: acl.New(c.Accept...),
@@ -93,29 +93,29 @@ func (c *IngressConfig) Apply(old node.Role) (node.Role, error) {
 		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInFrom),
 	}
 	if c.Enabled {
-		if err := c.enabled(&cfg, pe); err != nil {
+		if err := c.setEnabled(&cfg, pe); err != nil {
 			return nil, err
 		}
 	}
-	return pe, apply(&pe.Role, ingress.New, cfg)
+	return pe, configureRole(&pe.Role, ingress.New, cfg)
 }
 
 // Learns reports whether others encapsulate, and give the labels.
 func (c *IngressConfig) Learns() bool { return c.Labels == "learn" }
 
-// enabled sets the keys that a role may lack while it is off.
-func (c *IngressConfig) enabled(cfg *ingress.Config, pe *Ingress) (err error) {
+// setEnabled sets the keys that a role may lack while it is off.
+func (c *IngressConfig) setEnabled(cfg *ingress.Config, pe *Ingress) (err error) {
 	switch t := &c.Tunnel; {
-	case !usable(t.Src):
+	case !isUsable(t.Src):
 		err = config.Wrong("tunnel.src", notUsable)
 	case !c.Learns():
-		err = t.set(cfg, pe)
+		err = t.configureTunnel(cfg, pe)
 	case c.Quarantine != nil:
 		err = config.Wrong("quarantine", `labels rest that the role gives: not with labels "learn"`)
 	case c.Seed != nil:
 		err = config.Wrong("seed", `it is for labels that the role gives: not with labels "learn"`)
 	default: // only where the tunnel begins is to be known
-		err = refuse(`others encapsulate with labels "learn": src is enough`, []given{
+		err = rejectKeys(`others encapsulate with labels "learn": src is enough`, []presentKey{
 			{"tunnel.type", t.Type != ""}, {"tunnel.dst", t.Dst.IsValid()}, {"tunnel.segments", t.Segments != nil},
 			{"tunnel.vni", t.VNI != 0}, {"tunnel.reduced", t.Reduced},
 		})
@@ -123,7 +123,7 @@ func (c *IngressConfig) enabled(cfg *ingress.Config, pe *Ingress) (err error) {
 	if err != nil {
 		return err
 	}
-	if cfg.Self4, cfg.Self6, err = c.CNP.families("cnp", len(c.CNP) > 0); err != nil {
+	if cfg.Self4, cfg.Self6, err = c.CNP.splitFamilies("cnp", len(c.CNP) > 0); err != nil {
 		return err
 	}
 	if c.Idle != nil {
@@ -144,19 +144,19 @@ func (c *IngressConfig) enabled(cfg *ingress.Config, pe *Ingress) (err error) {
 	return nil
 }
 
-// usable reports whether an address can be an end of a tunnel.
-func usable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == nil }
+// isUsable reports whether an address can be an end of a tunnel.
+func isUsable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == nil }
 
 const notUsable = "an IPv6 unicast address that others can reach needed"
 
-// set makes the tunnel of the PE.
-func (t *tunnel) set(cfg *ingress.Config, pe *Ingress) error {
+// configureTunnel makes the tunnel of the PE.
+func (t *tunnel) configureTunnel(cfg *ingress.Config, pe *Ingress) error {
 	switch {
 	case len(t.Segments) > 0 && t.Type != "srv6":
 		return config.Wrong("tunnel.segments", "only srv6 has segments")
 	case len(t.Segments) > 0 && t.Dst.IsValid():
 		return config.Wrong("tunnel.dst", "segments say where the tunnel goes")
-	case len(t.Segments) == 0 && !usable(t.Dst):
+	case len(t.Segments) == 0 && !isUsable(t.Dst):
 		return config.Wrong("tunnel.dst", notUsable)
 	case len(t.Segments) > 127:
 		return config.Wrong("tunnel.segments", "more than 127")
@@ -164,7 +164,7 @@ func (t *tunnel) set(cfg *ingress.Config, pe *Ingress) error {
 		return config.Wrong("tunnel.vni", "%d: 0 to %d allowed", t.VNI, 0xFFFFFF)
 	}
 	for i, s := range t.Segments {
-		if !usable(s) {
+		if !isUsable(s) {
 			return config.Wrong(config.Index("tunnel.segments", i), notUsable)
 		}
 	}

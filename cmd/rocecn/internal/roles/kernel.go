@@ -33,12 +33,12 @@ const notInKernel = `the kernel cannot do that: mode "agent" can`
 // Kernel returns what the kernel needs to know, or says which key it knows nothing
 // of.
 func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
-	messages, err := c.message()
+	messages, err := c.messageConfig()
 	if err != nil {
 		return k, err
 	}
 	k = KernelSwitch{PerFlow: c.PerFlow, CodePoints: messages.CodePoints, Marks: c.Marks()}
-	if err := refuse(notInKernel, []given{
+	if err := rejectKeys(notInKernel, []presentKey{
 		{"rate", c.Rate != rate{}}, {"own_record", c.OwnRecord != nil}, {"inner_source", c.InnerSource},
 		{"level", c.Level != nil}, {"levels", c.Levels != nil}, {"congested", c.Congested == "ce"},
 		{"fallback", c.Fallback != congested.NoMethod}, {"proxies", c.Proxies != nil}, {"pe", c.PE != nil},
@@ -47,7 +47,7 @@ func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 	}); err != nil {
 		return k, err
 	}
-	if _, k.Self, err = c.Self.families("self", true); err != nil {
+	if _, k.Self, err = c.Self.splitFamilies("self", true); err != nil {
 		return k, err
 	}
 	methods, err := byPrefix[congested.Method]("methods", c.Methods)
@@ -70,23 +70,23 @@ func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 			return k, config.Wrong("self", "Fast CNPs need an IPv6 address")
 		}
 	}
-	for _, p := range slices.Concat(prefixes(methods), prefixes(capable)) {
+	for _, p := range slices.Concat(prefixesOf(methods), prefixesOf(capable)) {
 		if !slices.ContainsFunc(k.Senders, func(s KernelSender) bool { return s.Prefix == p }) {
-			k.Senders = append(k.Senders, KernelSender{p, around(p, methods), around(p, capable)})
+			k.Senders = append(k.Senders, KernelSender{p, lookUpAround(p, methods), lookUpAround(p, capable)})
 		}
 	}
 	return k, nil
 }
 
-func prefixes[V any](rules []acl.Entry[V]) (all []netip.Prefix) {
+func prefixesOf[V any](rules []acl.Entry[V]) (all []netip.Prefix) {
 	for _, r := range rules {
 		all = append(all, r.Prefix)
 	}
 	return all
 }
 
-// around returns what the rule of the longest prefix says in which all of p is.
-func around[V any](p netip.Prefix, rules []acl.Entry[V]) (value V) {
+// lookUpAround returns what the rule of the longest prefix says in which all of p is.
+func lookUpAround[V any](p netip.Prefix, rules []acl.Entry[V]) (value V) {
 	longest := -1
 	for _, r := range rules {
 		if n := r.Prefix.Bits(); n > longest && n <= p.Bits() && r.Prefix.Contains(p.Addr()) {
@@ -108,11 +108,11 @@ type KernelTranslator struct {
 
 // Kernel returns what the kernel needs to know, or says which key it knows nothing of.
 func (c *SenderConfig) Kernel() (k KernelTranslator, err error) {
-	messages, err := c.message()
+	messages, err := c.messageConfig()
 	if err != nil {
 		return k, err
 	}
-	if err := refuse(notInKernel, []given{
+	if err := rejectKeys(notInKernel, []presentKey{
 		{"rate", c.Rate != rate{}}, {"per_source", c.PerSource != 0}, {"allow_tunnel", c.AllowTunnel},
 		{"reaction", c.Reaction != nil},
 	}); err != nil {
@@ -121,7 +121,7 @@ func (c *SenderConfig) Kernel() (k KernelTranslator, err error) {
 	if c.As != "cnp" {
 		return k, config.Wrong("as", `%q: want "cnp", since the kernel makes CNPs alone`, c.As)
 	}
-	if _, k.Host, err = c.Self.families("self", true); err != nil {
+	if _, k.Host, err = c.Self.splitFamilies("self", true); err != nil {
 		return k, err
 	}
 	if !k.Host.IsValid() {

@@ -37,8 +37,8 @@ type ownSnapshot struct {
 	Data   octets `json:"data"`
 }
 
-// node returns the record with the fields that are known.
-func (r *ownRecord) node() (*ioam.Node, error) {
+// newNode returns the record with the fields that are known.
+func (r *ownRecord) newNode() (*ioam.Node, error) {
 	switch s := r.Snapshot; {
 	case r.NodeID != nil && *r.NodeID > 1<<24-1:
 		return nil, config.Wrong("own_record.node_id", "%d: want 24 bits at most", *r.NodeID)
@@ -51,23 +51,23 @@ func (r *ownRecord) node() (*ioam.Node, error) {
 	}
 	n := &ioam.Node{}
 	if r.HopLimit != nil || r.NodeID != nil {
-		n.SetNode(or(r.HopLimit, 1<<8-1), or(r.NodeID, 1<<24-1))
+		n.SetNode(valueOr(r.HopLimit, 1<<8-1), valueOr(r.NodeID, 1<<24-1))
 	}
-	set(n.SetIngress, r.IngressIf)
-	set(n.SetEgress, r.EgressIf)
-	set(n.SetSeconds, r.Seconds)
-	set(n.SetFraction, r.Fraction)
-	set(n.SetTransitDelay, r.TransitDelay)
-	set(n.SetNamespaceData, r.NamespaceData)
-	set(n.SetQueueDepth, r.QueueDepth)
-	set(n.SetChecksumComplement, r.ChecksumComplement)
+	setKnown(n.SetIngress, r.IngressIf)
+	setKnown(n.SetEgress, r.EgressIf)
+	setKnown(n.SetSeconds, r.Seconds)
+	setKnown(n.SetFraction, r.Fraction)
+	setKnown(n.SetTransitDelay, r.TransitDelay)
+	setKnown(n.SetNamespaceData, r.NamespaceData)
+	setKnown(n.SetQueueDepth, r.QueueDepth)
+	setKnown(n.SetChecksumComplement, r.ChecksumComplement)
 	if r.WideHopLimit != nil || r.WideNodeID != nil {
-		n.SetWideNode(or(r.WideHopLimit, 1<<8-1), or(r.WideNodeID, 1<<56-1))
+		n.SetWideNode(valueOr(r.WideHopLimit, 1<<8-1), valueOr(r.WideNodeID, 1<<56-1))
 	}
-	set(n.SetWideIngress, r.WideIngressIf)
-	set(n.SetWideEgress, r.WideEgressIf)
-	set(n.SetWideNamespaceData, (*uint64)(r.WideNamespaceData))
-	set(n.SetBufferOccupancy, r.BufferOccupancy)
+	setKnown(n.SetWideIngress, r.WideIngressIf)
+	setKnown(n.SetWideEgress, r.WideEgressIf)
+	setKnown(n.SetWideNamespaceData, (*uint64)(r.WideNamespaceData))
+	setKnown(n.SetBufferOccupancy, r.BufferOccupancy)
 	if r.Snapshot != nil {
 		n.SetSnapshot(ioam.Snapshot{SchemaID: r.Snapshot.Schema, Data: r.Snapshot.Data})
 	}
@@ -77,15 +77,15 @@ func (r *ownRecord) node() (*ioam.Node, error) {
 	return n, nil
 }
 
-// set sets a field of a record if its value is known.
-func set[T any](setter func(T), known *T) {
+// setKnown sets a field of a record if its value is known.
+func setKnown[T any](setter func(T), known *T) {
 	if known != nil {
 		setter(*known)
 	}
 }
 
-// or returns the value if it is known, otherwise the one that stands for unavailable.
-func or[T any](known *T, unavailable T) T {
+// valueOr returns the value if it is known, otherwise the one that stands for unavailable.
+func valueOr[T any](known *T, unavailable T) T {
 	if known != nil {
 		return *known
 	}

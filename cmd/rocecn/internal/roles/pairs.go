@@ -14,7 +14,7 @@ import (
 type pairs struct {
 	*qpmap.Map
 	learn  bool
-	how    qpmap.Config
+	config qpmap.Config
 	given  map[rocev2.FlowKey]uint32
 	in     *map[rocev2.FlowKey]uint32 // those in the table that were given, by whichever pairs that share it
 	order  []rocev2.FlowKey           // of those that are given
@@ -32,20 +32,22 @@ func (p *pairs) Expire(now time.Time) int {
 	return p.Map.Expire(now)
 }
 
-// learning returns how a role learns; with ports the UDP source port may decide a tie of votes.
-func (c *common) learning(ports bool) qpmap.Config { return qpmap.Config{Ports: ports, Seed: c.seed} }
+// qpmapConfig returns how a role learns; with ports the UDP source port may decide a tie of votes.
+func (c *common) qpmapConfig(ports bool) qpmap.Config {
+	return qpmap.Config{Ports: ports, Seed: c.seed}
+}
 
 // newPairs returns pairs of which none is given. They know what the old ones have
 // learned in the same way, if there are such, and go on learning.
 func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
 	p := &pairs{
-		learn: learn, how: how, given: map[rocev2.FlowKey]uint32{}, in: new(map[rocev2.FlowKey]uint32),
+		learn: learn, config: how, given: map[rocev2.FlowKey]uint32{}, in: new(map[rocev2.FlowKey]uint32),
 		either: map[rocev2.FlowKey]bool{},
 	}
 	switch {
 	case !learn:
 		p.Map = qpmap.New(qpmap.Config{MaxPairs: max(given, 2), MaxPending: 1, MaxOpen: 1})
-	case old != nil && old.learn && old.how == how:
+	case old != nil && old.learn && old.config == how:
 		p.Map, p.in = old.Map, old.in
 	default:
 		p.Map = qpmap.New(how)
@@ -53,8 +55,8 @@ func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
 	return p
 }
 
-// give takes a pair of a configuration.
-func (p *pairs) give(k rocev2.FlowKey, qp uint32) {
+// addGiven takes a pair of a configuration.
+func (p *pairs) addGiven(k rocev2.FlowKey, qp uint32) {
 	if other, ok := p.given[k]; ok && other != qp {
 		p.either[k] = true
 	}
@@ -62,11 +64,11 @@ func (p *pairs) give(k rocev2.FlowKey, qp uint32) {
 	p.order = append(p.order, k)
 }
 
-// use puts the given pairs into the table, in place of those given before, and calls
+// applyGiven puts the given pairs into the table, in place of those given before, and calls
 // configure. With an error it puts back what was there.
-func (p *pairs) use(configure func() error) (err error) {
+func (p *pairs) applyGiven(configure func() error) (err error) {
 	before := *p.in
-	replace(p.Map, before, p.given)
+	removeReplaced(p.Map, before, p.given)
 	for i, k := range p.order {
 		if qp, ok := before[k]; ok && qp == p.given[k] {
 			continue
@@ -83,7 +85,7 @@ func (p *pairs) use(configure func() error) (err error) {
 		*p.in = p.given
 		return nil
 	}
-	replace(p.Map, p.given, before)
+	removeReplaced(p.Map, p.given, before)
 	for k, qp := range before {
 		if now, ok := p.given[k]; !ok || now != qp {
 			_ = p.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: qp}) // there was room for it
@@ -92,8 +94,8 @@ func (p *pairs) use(configure func() error) (err error) {
 	return err
 }
 
-// replace removes the pairs that others replace.
-func replace(m *qpmap.Map, those, others map[rocev2.FlowKey]uint32) {
+// removeReplaced removes the pairs that others replace.
+func removeReplaced(m *qpmap.Map, those, others map[rocev2.FlowKey]uint32) {
 	for k, qp := range those {
 		if other, ok := others[k]; !ok || other != qp {
 			m.Remove(qpmap.Key{FlowKey: k})
@@ -126,7 +128,7 @@ func (p *pairs) giveHost(all []hostPair, self4, self6 netip.Addr) error {
 		if q.Dst.Is4() {
 			k.Src = self4
 		}
-		p.give(k, qp)
+		p.addGiven(k, qp)
 	}
 	return nil
 }

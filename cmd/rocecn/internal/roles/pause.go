@@ -32,28 +32,28 @@ func (c *PauseConfig) Lacks() error {
 
 // Apply implements [Config].
 func (c *PauseConfig) Apply(old node.Role) (node.Role, error) {
-	if _, err := c.message(); err != nil {
+	if _, err := c.messageConfig(); err != nil {
 		return nil, err
 	}
 	cfg := pause.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause,
 		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInFrom),
 	}
-	r := again[Pause](old)
-	configure := func() error { return apply(&r.Role, pause.New, cfg) }
+	r := oldOrNew[Pause](old)
+	configure := func() error { return configureRole(&r.Role, pause.New, cfg) }
 	if !c.Enabled {
 		return r, configure()
 	}
 	var err error
-	if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
+	if cfg.Self4, cfg.Self6, err = c.Self.splitFamilies("self", true); err != nil {
 		return nil, err
 	}
-	qps := newPairs(nil, false, len(c.QPs), c.learning(false))
+	qps := newPairs(nil, false, len(c.QPs), c.qpmapConfig(false))
 	if err := qps.giveHost(c.QPs, cfg.Self4, cfg.Self6); err != nil {
 		return nil, err
 	}
 	cfg.QPs = qps
-	return r, qps.use(configure)
+	return r, qps.applyGiven(configure)
 }
 
 // A Pause is the role of a host or an ingress that PPFC stops.

@@ -46,19 +46,19 @@ func (c *ProxyConfig) Lacks() error {
 
 // Apply implements [Config].
 func (c *ProxyConfig) Apply(old node.Role) (node.Role, error) {
-	messages, err := c.message()
+	messages, err := c.messageConfig()
 	if err != nil {
 		return nil, err
 	}
-	if err := word("cnp_source", c.CNPSource, "self", "destination"); err != nil {
+	if err := checkWord("cnp_source", c.CNPSource, "self", "destination"); err != nil {
 		return nil, err
 	}
 	family := proxymsg.Family(c.Family)
 	if family != 0 && family != proxymsg.IPv4 && family != proxymsg.IPv6 {
 		return nil, config.Wrong("family", "%d is neither 4 nor 6", c.Family)
 	}
-	before := again[Proxy](old)
-	r := &Proxy{before.Role, newPairs(before.pairs, true, 0, c.learning(c.LearnPort))}
+	before := oldOrNew[Proxy](old)
+	r := &Proxy{before.Role, newPairs(before.pairs, true, 0, c.qpmapConfig(c.LearnPort))}
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort, Family: family,
 		FromReceiver: c.CNPSource == "destination", QPs: r.pairs.Map,
@@ -68,7 +68,7 @@ func (c *ProxyConfig) Apply(old node.Role) (node.Role, error) {
 		Pause:      ppfc.Extension{Type: ppfc.Stop, Pause: 100 * time.Microsecond},
 	}
 	if c.Enabled {
-		if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
+		if cfg.Self4, cfg.Self6, err = c.Self.splitFamilies("self", true); err != nil {
 			return nil, err
 		}
 		senders, err := byPrefix[proxy.Answer]("senders", c.Senders)
@@ -77,7 +77,7 @@ func (c *ProxyConfig) Apply(old node.Role) (node.Role, error) {
 		}
 		cfg.Senders = acl.NewMap(senders...)
 	}
-	return r, apply(&r.Role, proxy.New, cfg)
+	return r, configureRole(&r.Role, proxy.New, cfg)
 }
 
 // A Proxy is the proxy node, which learns queue pairs.

@@ -37,12 +37,12 @@ const (
 	maxFlows = 1 << 16
 )
 
-// table returns what the reaction points are made of, one that is off where none is asked for.
-func (c *reactionConfig) table() (t reaction.TableConfig, err error) {
+// tableConfig returns what the reaction points are made of, one that is off where none is asked for.
+func (c *reactionConfig) tableConfig() (t reaction.TableConfig, err error) {
 	if c == nil {
 		return t, nil
 	}
-	if err := word("reaction.kind", c.Kind, "paper", "connectx"); err != nil {
+	if err := checkWord("reaction.kind", c.Kind, "paper", "connectx"); err != nil {
 		return t, err
 	}
 	t = reaction.TableConfig{
@@ -91,13 +91,13 @@ var reactionKeys = map[string]string{
 	"Idle": "idle", "MaxPause": "max_pause",
 }
 
-// react lets the reaction points react to a decision, and sets the rate that comes of it.
-func (s *Sender) react(d *node.Decision, f *rocev2.Frame, now time.Time) {
+// updateRates lets the reaction points react to a decision, and sets the rate that comes of it.
+func (s *Sender) updateRates(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	switch {
 	case s.rates == nil:
 		return
 	case d.Action != node.ActionAccepted:
-		s.count(d, f, now)
+		s.countOctets(d, f, now)
 		return
 	case !d.KnownQP: // a PPFC about a port
 		return
@@ -119,8 +119,8 @@ func (s *Sender) react(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	s.rate, s.rated = rate, len(flows) > 0
 }
 
-// count counts a packet that the host has sent for the reaction points, unless the kernel counts them.
-func (s *Sender) count(d *node.Decision, f *rocev2.Frame, now time.Time) {
+// countOctets counts a packet that the host has sent for the reaction points, unless the kernel counts them.
+func (s *Sender) countOctets(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	if s.counted {
 		return
 	}

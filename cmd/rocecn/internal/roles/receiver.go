@@ -39,16 +39,16 @@ func (c *ReceiverConfig) Lacks() error {
 
 // Apply implements [Config].
 func (c *ReceiverConfig) Apply(old node.Role) (node.Role, error) {
-	if _, err := c.message(); err != nil {
+	if _, err := c.messageConfig(); err != nil {
 		return nil, err
 	}
 	cfg := receiver.Config{Enabled: c.Enabled, PerFlow: c.Interval, Out: node.Rate(c.Rate)}
 	var err error
-	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {
+	if cfg.Self4, cfg.Self6, err = c.Self.splitFamilies("self", c.Enabled); err != nil {
 		return nil, err
 	}
-	before := again[Receiver](old)
-	pairs := newPairs(before.pairs, c.Learn && c.Enabled, len(c.QPs), c.learning(c.LearnPort))
+	before := oldOrNew[Receiver](old)
+	pairs := newPairs(before.pairs, c.Learn && c.Enabled, len(c.QPs), c.qpmapConfig(c.LearnPort))
 	for i, q := range c.QPs {
 		if !c.Enabled {
 			break
@@ -64,11 +64,11 @@ func (c *ReceiverConfig) Apply(old node.Role) (node.Role, error) {
 		if err != nil {
 			return nil, err
 		}
-		pairs.give(rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: destQP}, srcQP)
+		pairs.addGiven(rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: destQP}, srcQP)
 	}
 	r := &Receiver{before.Role, pairs}
 	cfg.QPs = pairs
-	return r, pairs.use(func() error { return apply(&r.Role, receiver.New, cfg) })
+	return r, pairs.applyGiven(func() error { return configureRole(&r.Role, receiver.New, cfg) })
 }
 
 // A Receiver is the notification point, which learns queue pairs.

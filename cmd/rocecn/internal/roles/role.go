@@ -68,11 +68,11 @@ func (i *Instance) Apply(old node.Role) (node.Role, error) {
 	if wrong := (*config.Error)(nil); err != nil && !errors.As(err, &wrong) && i.tree.IsTOML() {
 		err = config.Wrong("", "%v", err)
 	}
-	return r, i.At(err)
+	return r, i.LocateError(err)
 }
 
-// At returns an error about a key of the instance with its place in the file.
-func (i *Instance) At(err error) error { return i.tree.At(err) }
+// LocateError returns an error about a key of the instance with its place in the file.
+func (i *Instance) LocateError(err error) error { return i.tree.LocateError(err) }
 
 // Instances returns all roles of a file's table role.
 func Instances(table *config.Tree) (all []*Instance, err error) {
@@ -90,7 +90,7 @@ func Instances(table *config.Tree) (all []*Instance, err error) {
 			if len(several) > 1 {
 				instance.Name = config.Index(name, n)
 			}
-			if err := instance.decode(); err != nil {
+			if err := instance.decodeConfig(); err != nil {
 				return nil, err
 			}
 			all = append(all, instance)
@@ -99,9 +99,9 @@ func Instances(table *config.Tree) (all []*Instance, err error) {
 	return all, nil
 }
 
-func (i *Instance) decode() error {
+func (i *Instance) decodeConfig() error {
 	if All[i.Role] == nil {
-		return i.At(config.Wrong("", "no such role; known are %s", strings.Join(Names(), ", ")))
+		return i.LocateError(config.Wrong("", "no such role; known are %s", strings.Join(Names(), ", ")))
 	}
 	i.Config = All[i.Role]()
 	if err := i.tree.Decode(i.Config, &i.Agent); err != nil {
@@ -118,7 +118,7 @@ func (i *Instance) decode() error {
 		{"interfaces", i.Agent.Interfaces != nil, []string{"border", "sender"}},
 	} {
 		if key.given && !slices.Contains(key.roles, i.Role) {
-			return i.At(config.Wrong(key.name, "is for the role %s", strings.Join(key.roles, " or ")))
+			return i.LocateError(config.Wrong(key.name, "is for the role %s", strings.Join(key.roles, " or ")))
 		}
 	}
 	return nil
@@ -133,7 +133,7 @@ func Read(octets []byte, name string) (*Instance, error) {
 	}
 	if !tree.IsTOML() {
 		i := &Instance{Name: name, Role: name, tree: tree}
-		return i, i.decode()
+		return i, i.decodeConfig()
 	}
 	names, parts, err := tree.Members()
 	if err != nil {
@@ -166,5 +166,5 @@ var Tables = []string{"agent", "source", "sink", "role"}
 
 // UnknownTable is the error about what is none of them.
 func UnknownTable(t *config.Tree) error {
-	return t.At(config.Wrong("", "unknown key; known are %s", strings.Join(Tables, ", ")))
+	return t.LocateError(config.Wrong("", "unknown key; known are %s", strings.Join(Tables, ", ")))
 }

@@ -53,7 +53,7 @@ func TestIngressLargest(t *testing.T) {
 		c := IngressConfig{Tunnel: tunnel{
 			Type: "ipip", Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"),
 		}, MaxFlows: &maxFlows}
-		return c.enabled(&ingress.Config{}, &Ingress{})
+		return c.setEnabled(&ingress.Config{}, &Ingress{})
 	}
 	require.NoError(t, with(1))
 	require.NoError(t, with(1<<20-1))
@@ -63,7 +63,7 @@ func TestIngressLargest(t *testing.T) {
 		through := tunnel{
 			Type: "vxlan", VNI: n, Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"),
 		}
-		return through.set(&ingress.Config{}, &Ingress{})
+		return through.configureTunnel(&ingress.Config{}, &Ingress{})
 	}
 	require.NoError(t, vni(1<<24-1))
 	require.ErrorContains(t, vni(1<<24), "tunnel.vni: 16777216: 0 to 16777215")
@@ -73,7 +73,7 @@ func TestIngressLargest(t *testing.T) {
 			Type: "srv6", Src: netip.MustParseAddr("2001:db8::1"),
 			Segments: slices.Repeat([]netip.Addr{netip.MustParseAddr("fc00::1")}, n),
 		}
-		return through.set(&ingress.Config{}, &Ingress{})
+		return through.configureTunnel(&ingress.Config{}, &Ingress{})
 	}
 	require.NoError(t, segments(127))
 	require.ErrorContains(t, segments(128), "tunnel.segments: more than 127")
@@ -96,14 +96,14 @@ func TestOwnRecordLargest(t *testing.T) {
 		{"own_record.snapshot.data", ownRecord{Snapshot: snapshot(1, 1020)}, ownRecord{Snapshot: snapshot(1, 1024)}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			n, err := row.right.node()
+			n, err := row.right.newNode()
 			require.NoError(t, err)
 			require.IsType(t, &ioam.Node{}, n)
-			_, err = row.wrong.node()
+			_, err = row.wrong.newNode()
 			require.ErrorContains(t, err, row.name)
 		})
 	}
-	_, err := (&ownRecord{Snapshot: snapshot(1, 1022)}).node()
+	_, err := (&ownRecord{Snapshot: snapshot(1, 1022)}).newNode()
 	require.ErrorContains(t, err, "own_record.snapshot.data")
 }
 
@@ -135,7 +135,7 @@ func TestFell(t *testing.T) {
 		{0, ms, false}, {0, 2*ms - 1, false}, {0, 2 * ms, true}, {2*ms - 1, 2 * ms, true}, {2 * ms, 2 * ms, false},
 		{2 * ms, 9 * ms, false}, {2*ms - 1, 9 * ms, true}, {3 * ms, 9 * ms, false},
 	} {
-		require.Equal(t, c.want, l.fell(c.after, c.upTo), c)
+		require.Equal(t, c.want, l.fellToZero(c.after, c.upTo), c)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestHostPairsTakenOver(t *testing.T) {
 func TestHostPairsForget(t *testing.T) {
 	h := newHostPairs(newPairs(nil, true, 0, qpmap.Config{}), senderIPv4, senderAddr)
 	dest, qp := uint32(17), uint32(34)
-	require.NoError(t, h.give([]hostPair{{Dst: receiverIPv4, DestQP: &dest, QP: &qp}}))
+	require.NoError(t, h.addConfigured([]hostPair{{Dst: receiverIPv4, DestQP: &dest, QP: &qp}}))
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(packet(t, opcode(bth.UDSendOnly))))
 	for i := range uint32(maxLearned + 10) {

@@ -37,37 +37,37 @@ type SenderConfig struct {
 
 // Apply implements [Config].
 func (c *SenderConfig) Apply(old node.Role) (node.Role, error) {
-	messages, err := c.message()
+	messages, err := c.messageConfig()
 	if err != nil {
 		return nil, err
 	}
-	if err := word("as", c.As, "log", "cnp"); err != nil {
+	if err := checkWord("as", c.As, "log", "cnp"); err != nil {
 		return nil, err
 	}
 	if err := c.checkAct(); err != nil {
 		return nil, err
 	}
-	rates, err := c.Reaction.table()
+	rates, err := c.Reaction.tableConfig()
 	if err != nil {
 		return nil, err
 	}
 	cfg := sender.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
 		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
-		AcceptedPerSource: every(c.PerSource), Accepted: node.Rate(c.Rate), Window: c.Window,
+		AcceptedPerSource: rateOfInterval(c.PerSource), Accepted: node.Rate(c.Rate), Window: c.Window,
 		CodePoints: messages.CodePoints,
 	}
-	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {
+	if cfg.Self4, cfg.Self6, err = c.Self.splitFamilies("self", c.Enabled); err != nil {
 		return nil, err
 	}
 	before, ok := old.(*Sender)
 	if !ok {
 		before = &Sender{pairs: &hostPairs{}}
 	}
-	known := newPairs(before.pairs.pairs, c.Learn && c.Enabled, len(c.QPs), c.learning(c.LearnPort))
+	known := newPairs(before.pairs.pairs, c.Learn && c.Enabled, len(c.QPs), c.qpmapConfig(c.LearnPort))
 	pairs := newHostPairs(known, cfg.Self4, cfg.Self6)
 	if c.Enabled {
-		if err := pairs.give(c.QPs); err != nil {
+		if err := pairs.addConfigured(c.QPs); err != nil {
 			return nil, err
 		}
 	}
@@ -76,10 +76,10 @@ func (c *SenderConfig) Apply(old node.Role) (node.Role, error) {
 	s := &Sender{
 		Role: before.Role, pairs: pairs, translates: c.As == "cnp", counted: before.counted && c.Shapes(),
 	}
-	return s, pairs.use(func() error {
-		err := apply(&s.Role, sender.New, cfg)
+	return s, pairs.applyGiven(func() error {
+		err := configureRole(&s.Role, sender.New, cfg)
 		if err == nil && c.Enabled && rates.Enabled {
-			err = apply(&before.rates, reaction.NewTable, rates)
+			err = configureRole(&before.rates, reaction.NewTable, rates)
 			s.rates = before.rates
 		}
 		return err
@@ -88,7 +88,7 @@ func (c *SenderConfig) Apply(old node.Role) (node.Role, error) {
 
 // checkAct refuses what does not go together with rates.
 func (c *SenderConfig) checkAct() error {
-	switch err := word("act", c.Act, "report", "shape"); {
+	switch err := checkWord("act", c.Act, "report", "shape"); {
 	case err != nil:
 		return err
 	case c.Act == "shape" && c.Reaction == nil:
@@ -125,11 +125,11 @@ type Sender struct {
 func (s *Sender) Receive(out []byte, f *rocev2.Frame, e node.Event) ([]byte, node.Decision) {
 	out, d := s.Role.Receive(out, f, e)
 	if s.rated = false; f != nil {
-		s.react(&d, f, e.Now)
+		s.updateRates(&d, f, e.Now)
 	}
 	if s.translates && d.KnownQP && (d.Request == node.RequestStop || d.Request == node.RequestSlowDown &&
 		d.Message != message.CNP) {
-		out = s.translate(out, &d, e.Now)
+		out = s.appendCNP(out, &d, e.Now)
 	}
 	return out, d
 }
@@ -140,8 +140,8 @@ func (s *Sender) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 	return s.Role.Due(out, now)
 }
 
-// translate appends the CNP that the flow's receiver would send.
-func (s *Sender) translate(out []byte, d *node.Decision, now time.Time) []byte {
+// appendCNP appends the CNP that the flow's receiver would send.
+func (s *Sender) appendCNP(out []byte, d *node.Decision, now time.Time) []byte {
 	pair, err := s.pairs.SourceQP(d.Flow, now)
 	if err != nil {
 		return out

@@ -64,17 +64,17 @@ type pauseFrom struct {
 
 // Apply implements [Config].
 func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
-	messages, err := c.message()
+	messages, err := c.messageConfig()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.words(); err != nil {
+	if err := c.checkWords(); err != nil {
 		return nil, err
 	}
-	next := *again[Switch](old)
+	next := *oldOrNew[Switch](old)
 	s := &next
 	s.port = c.Port
-	if s.levels, err = c.levels(); err != nil {
+	if s.levels, err = c.parseLevels(); err != nil {
 		return nil, err
 	}
 	cfg := congested.Config{
@@ -87,7 +87,7 @@ func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 		cfg.Pause = time.Duration(*c.PauseUS) * time.Microsecond
 	}
 	if c.OwnRecord != nil {
-		if cfg.Own, err = c.OwnRecord.node(); err != nil {
+		if cfg.Own, err = c.OwnRecord.newNode(); err != nil {
 			return nil, err
 		}
 	}
@@ -99,11 +99,11 @@ func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 	cfg.FastCNP.CodePoints, cfg.FastCNP.Long = messages.CodePoints, fastcnp.LongTraceFallBack
 	cfg.FCN.Port, cfg.Proxy.Port = messages.FCNPort, messages.ProxyPort
 	if c.Enabled {
-		if err := c.enabled(&cfg); err != nil {
+		if err := c.setEnabled(&cfg); err != nil {
 			return nil, err
 		}
 	}
-	return s, apply(&s.Role, congested.New, cfg)
+	return s, configureRole(&s.Role, congested.New, cfg)
 }
 
 // Marks reports whether the node is to mark packets.
@@ -120,11 +120,12 @@ func (c *SwitchConfig) Lacks() error {
 	return nil
 }
 
-// words checks the keys that have one of a few words.
-func (c *SwitchConfig) words() error {
+// checkWords checks the keys that have one of a few words.
+func (c *SwitchConfig) checkWords() error {
 	err := cmp.Or(
-		word("congested", c.Congested, "all", "ce"), word("ppfc_address", c.PPFCAddress, "destination", "node"),
-		word("ppfc_to", c.PPFCTo, "sender", "ingress"), word("marking", c.Marking, "self", "elsewhere"))
+		checkWord("congested", c.Congested, "all", "ce"), checkWord("ppfc_address", c.PPFCAddress, "destination",
+			"node"),
+		checkWord("ppfc_to", c.PPFCTo, "sender", "ingress"), checkWord("marking", c.Marking, "self", "elsewhere"))
 	if err != nil {
 		return err
 	}
@@ -139,8 +140,8 @@ func (c *SwitchConfig) words() error {
 	return nil
 }
 
-// levels returns the level of the queue over the time.
-func (c *SwitchConfig) levels() (levels levelsOverTime, err error) {
+// parseLevels returns the level of the queue over the time.
+func (c *SwitchConfig) parseLevels() (levels levelsOverTime, err error) {
 	if c.Levels == nil {
 		if c.Level != nil {
 			levels.fixed = *c.Level
@@ -210,9 +211,9 @@ func (c *SwitchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 	return from, nil
 }
 
-// enabled sets the keys that a role may lack while it is off.
-func (c *SwitchConfig) enabled(cfg *congested.Config) (err error) {
-	if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
+// setEnabled sets the keys that a role may lack while it is off.
+func (c *SwitchConfig) setEnabled(cfg *congested.Config) (err error) {
+	if cfg.Self4, cfg.Self6, err = c.Self.splitFamilies("self", true); err != nil {
 		return err
 	}
 	methods, err := byPrefix[congested.Method]("methods", c.Methods)
@@ -250,8 +251,8 @@ type step struct {
 	level uint8
 }
 
-// at returns the level at a time.
-func (l *levelsOverTime) at(t time.Duration) uint8 {
+// levelAt returns the level at a time.
+func (l *levelsOverTime) levelAt(t time.Duration) uint8 {
 	level := l.fixed
 	for _, s := range l.steps {
 		if s.at > t {
@@ -262,8 +263,8 @@ func (l *levelsOverTime) at(t time.Duration) uint8 {
 	return level
 }
 
-// fell reports whether the queue fell to level 0 after one time and up to another.
-func (l *levelsOverTime) fell(after, upTo time.Duration) bool {
+// fellToZero reports whether the queue fell to level 0 after one time and up to another.
+func (l *levelsOverTime) fellToZero(after, upTo time.Duration) bool {
 	for _, s := range l.steps {
 		if s.level == 0 && after < s.at && s.at <= upTo {
 			return true
@@ -286,7 +287,7 @@ type Switch struct {
 func (s *Switch) Receive(out []byte, f *rocev2.Frame, e node.Event) ([]byte, node.Decision) {
 	if e.Port = s.port; f != nil {
 		if s.known = e.Level != UnknownLevel; !s.known {
-			e.Level = s.levels.at(s.elapsed)
+			e.Level = s.levels.levelAt(s.elapsed)
 		}
 	}
 	return s.Role.Receive(out, f, e)
@@ -298,7 +299,7 @@ func (s *Switch) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 		s.start = now
 	}
 	before := s.elapsed
-	if s.elapsed = now.Sub(s.start); !s.known && s.levels.fell(before, s.elapsed) {
+	if s.elapsed = now.Sub(s.start); !s.known && s.levels.fellToZero(before, s.elapsed) {
 		s.Role.Receive(nil, nil, node.Event{Port: s.port, Now: now})
 	}
 	return s.Role.Due(out, now)

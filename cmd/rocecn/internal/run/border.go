@@ -120,7 +120,7 @@ func (f *file) buildBorderRules() (rules borderRules, err error) {
 func formatBorderTable(r *roles.Instance, table string) (string, error) {
 	border, err := r.Config.(*roles.BorderConfig).Rules()
 	if err != nil {
-		return "", r.At(err)
+		return "", r.LocateError(err)
 	}
 	const policy = "policy accept;\n"
 	text := border.NFT(table)

@@ -135,7 +135,7 @@ func parseFile(octets []byte) (*file, error) {
 		switch names[i] {
 		case "agent":
 			if err = part.Decode(&f.agent); err == nil {
-				err = part.At(f.agent.check())
+				err = part.LocateError(f.agent.check())
 			}
 		case "source":
 			err = f.readSources(part)
@@ -166,7 +166,7 @@ func (f *file) readSources(table *config.Tree) error {
 			return err
 		}
 		if err := s.check(); err != nil {
-			return part.At(err)
+			return part.LocateError(err)
 		}
 		f.sources[s.name] = s
 	}
@@ -182,7 +182,7 @@ func (f *file) readSinks(table *config.Tree) error {
 			return err
 		}
 		if err := s.check(); err != nil {
-			return part.At(err)
+			return part.LocateError(err)
 		}
 		f.sinks[s.name] = s
 	}
@@ -197,13 +197,13 @@ func decodeTyped[T any](table *config.Tree, types map[string]func() T, common an
 	}
 	at := slices.Index(names, "type")
 	if at < 0 {
-		return table.At(config.Wrong("type", "missing"))
+		return table.LocateError(config.Wrong("type", "missing"))
 	}
 	if err := parts[at].Set(kind); err != nil {
 		return err
 	}
 	if types[*kind] == nil {
-		return parts[at].At(config.Wrong("", "%q is not one of %s", *kind, strings.Join(sortedKeys(types), ", ")))
+		return parts[at].LocateError(config.Wrong("", "%q is not one of %s", *kind, strings.Join(sortedKeys(types), ", ")))
 	}
 	*is = types[*kind]()
 	return table.Decode(common, *is)
@@ -220,18 +220,18 @@ func (f *file) check() error {
 				key := config.Index(list.key, i)
 				switch {
 				case f.sources[name] == nil:
-					return r.At(config.Wrong(key, "there is no [source.%s]", name))
+					return r.LocateError(config.Wrong(key, "there is no [source.%s]", name))
 				case slices.Contains(list.names[:i], name):
-					return r.At(config.Wrong(key, "%s is named twice", name))
+					return r.LocateError(config.Wrong(key, "%s is named twice", name))
 				case list.key == "observe" && slices.Contains(r.Agent.Sources, name):
-					return r.At(config.Wrong(key, "%s is one of sources", name))
+					return r.LocateError(config.Wrong(key, "%s is one of sources", name))
 				}
 			}
 		}
 		if name := r.Agent.Sink; name != "" && f.sinks[name] == nil {
-			return r.At(config.Wrong("sink", "there is no [sink.%s]", name))
+			return r.LocateError(config.Wrong("sink", "there is no [sink.%s]", name))
 		}
-		if err := r.At(f.checkRole(r)); err != nil {
+		if err := r.LocateError(f.checkRole(r)); err != nil {
 			return err
 		}
 		if r.Agent.Mode == "kernel" {
@@ -261,7 +261,7 @@ func (f *file) checkTaken() (err error) {
 				continue
 			}
 			if other := of[in.key]; other != "" && err == nil {
-				err = s.tree.At(config.Wrong(key, "source.%s has %s already", other, in.label))
+				err = s.tree.LocateError(config.Wrong(key, "source.%s has %s already", other, in.label))
 			}
 			of[in.key] = s.name
 		}

@@ -23,7 +23,7 @@ func (f *file) checkFiles(name string) error {
 		its := locateFile("sink."+name, sink.File)
 		for _, other := range taken {
 			if its.overwrites(other) {
-				return f.sinks[name].tree.At(config.Wrong("file", "the file is already used by %s", other.owner))
+				return f.sinks[name].tree.LocateError(config.Wrong("file", "the file is already used by %s", other.owner))
 			}
 		}
 		taken = append(taken, its)

@@ -56,7 +56,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if errors.Is(err, context.Canceled) {
 		return 0
 	} else if err != nil {
-		cli.Say(stderr, "run", "-config "+*name, err)
+		cli.PrintError(stderr, "run", "-config "+*name, err)
 		return cli.Misused
 	}
 	s := &server{name: *name, dry: *dry, stderr: stderr, log: newLogger(&f.agent, stderr), wake: make(chan struct{}, 1)}
@@ -175,7 +175,7 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	if errors.Is(err, context.Canceled) {
 		return cli.Failed
 	} else if err != nil {
-		cli.Say(stderr, "check", "-config "+*name, err)
+		cli.PrintError(stderr, "check", "-config "+*name, err)
 		return cli.Misused
 	}
 	warnings, err := f.listWarnings(), error(nil)

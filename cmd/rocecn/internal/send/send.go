@@ -94,22 +94,22 @@ func (o *options) sendFCN(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return o.send(o.fcn, stdout, func(netip.Addr) ([]byte, error) { return data, nil })
+	return o.sendDatagrams(o.fcn, stdout, func(netip.Addr) ([]byte, error) { return data, nil })
 }
 
 func (o *options) sendProxy(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	m, err := o.message(ctx, stdin)
+	m, err := o.buildMessage(ctx, stdin)
 	if err != nil {
 		return err
 	}
-	return o.send(o.proxy, stdout, func(proxy netip.Addr) ([]byte, error) {
+	return o.sendDatagrams(o.proxy, stdout, func(proxy netip.Addr) ([]byte, error) {
 		m.Cut(proxy)
 		return m.AppendBinary(nil)
 	})
 }
 
-// send sends one datagram with the DSCP and hop limit asked for.
-func (o *options) send(address string, stdout io.Writer, data func(to netip.Addr) ([]byte, error)) error {
+// sendDatagrams sends one datagram with the DSCP and hop limit asked for.
+func (o *options) sendDatagrams(address string, stdout io.Writer, data func(to netip.Addr) ([]byte, error)) error {
 	out, err := netio.DialUDP(address, uint8(o.dscp), uint8(o.hops))
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func (o *options) send(address string, stdout io.Writer, data func(to netip.Addr
 	return err
 }
 
-// message returns the proxy message about the packet that -capture and -frame name.
-func (o *options) message(ctx context.Context, stdin io.Reader) (m proxymsg.Message, err error) {
+// buildMessage returns the proxy message about the packet that -capture and -frame name.
+func (o *options) buildMessage(ctx context.Context, stdin io.Reader) (m proxymsg.Message, err error) {
 	in, err := cli.Open(ctx, o.capture, stdin, func(int64) error { return nil })
 	if err != nil {
 		return m, fmt.Errorf("%s: %w", o.capture, err)
