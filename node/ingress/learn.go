@@ -70,7 +70,7 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 		pe.counters.Inc(node.Count{Effect: node.EffectNotECNCapable})
 	}
 	t := pe.clock.At(now)
-	pe.release(t)
+	pe.releaseLabels(t)
 	d.Flow.FlowKey, d.Flow.Domain, d.Label = role.PacketKey(p), domain, label
 	k := role.TableKey(&d.Flow)
 	at := hashLabel(&label, pe.learned.Seed)

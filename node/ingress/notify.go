@@ -166,7 +166,7 @@ func (pe *Role) notifyOfOwn(
 	case p.ECN() == rocev2.NotECT:
 		return out, node.ReasonNotCapable
 	}
-	pe.expire(e.Now)
+	pe.expireFlows(e.Now)
 	d.Flow.FlowKey, d.Flow.Domain = role.PacketKey(p), e.Domain
 	k := role.TableKey(&d.Flow)
 	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
