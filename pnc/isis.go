@@ -35,7 +35,7 @@ var (
 
 	errLSPHeader = wireerr.New("pnc", "IS-IS LSP header", lspHeaderLen, "truncated: shorter than 27 octets",
 		wireerr.Truncated)
-	errLSPTruncated = wireerr.New("pnc", "IS-IS LSP", 0, "truncated: shorter than its PDU length", wireerr.Truncated)
+	errLSPTruncated = wireerr.New("pnc", "IS-IS LSP", 0, "shorter than its PDU length", wireerr.Truncated)
 	errPDULength    = wireerr.New("pnc", "IS-IS PDU length", 0, "less than the 27 octets of the header",
 		wireerr.Malformed)
 	errTLV          = wireerr.New("pnc", "IS-IS TLV", 0, "length exceeds the LSP", wireerr.Malformed)

@@ -14,7 +14,7 @@ var (
 
 	errLSAHeader = wireerr.New("pnc", "OSPF LSA header", lsaHeaderLen, "truncated: shorter than 20 octets",
 		wireerr.Truncated)
-	errLSATruncated = wireerr.New("pnc", "OSPF LSA", 0, "truncated: shorter than its length", wireerr.Truncated)
+	errLSATruncated = wireerr.New("pnc", "OSPF LSA", 0, "shorter than its length", wireerr.Truncated)
 	errLSALength    = wireerr.New("pnc", "OSPF LSA length", 0, "less than the 20 octets of the header",
 		wireerr.Malformed)
 	errOSPFTLV   = wireerr.New("pnc", "OSPF TLV", 0, "length exceeds the enclosing data", wireerr.Malformed)
