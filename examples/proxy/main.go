@@ -1,8 +1,9 @@
-// Proxy is a proxy node: it watches the traffic of its senders, and when a congested
-// node tells it of one of their flows, it tells the sender with a CNP. Who is whose it
-// learns from the traffic: that of an interface, or of a capture.
+// Proxy is a proxy node. It watches the traffic of its senders, on an interface or
+// in a capture, and learns their queue pairs. When a congested node sends it a
+// message about one of their flows, it sends a CNP to the sender.
 //
-//	go run ./examples/proxy -self 10.77.0.254 -accept 192.0.2.0/24 -senders 10.77.0.0/24 <IN.pcap >OUT.pcap
+//	go run ./examples/proxy -self 10.77.0.254 -accept 192.0.2.0/24 -senders 10.77.0.0/24 \
+//		<examples/proxy/testdata/messages.pcap | go run ./cmd/rocecn -
 //	go run ./examples/proxy -self 10.77.0.254 -accept 192.0.2.0/24 -senders 10.77.0.0/24 -i eth1
 package main
 
@@ -34,11 +35,11 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// run answers the messages, and learns from everything else. What it sends is IP.
+// run answers the messages, and learns from all other packets. It sends IP packets without a link-layer header.
 func run(ctx context.Context, p *proxy.Role, out netio.Sink, sources ...netio.Source) error {
 	var f rocev2.Frame
 	return netio.Run(ctx, out, func(b []byte, _ int, packet *netio.Packet) []byte {
-		f.Decode(packet.Data, packet.Options()) // the proxy says what it is
+		f.Decode(packet.Data, packet.Options())
 		b, d := p.Receive(b, &f, node.Event{Now: packet.Time})
 		switch d.Action {
 		case node.ActionRefused:
@@ -79,8 +80,8 @@ func main() {
 		messages := must(netio.ListenUDP(fmt.Sprint(":", proxymsg.Port)))
 		err = run(ctx, p, must(netio.OpenRaw("")), traffic, messages)
 	}
-	for what, n := range p.Counters().All() {
-		log.Print(what, " ", n)
+	for count, n := range p.Counters().All() {
+		log.Print(count, " ", n)
 	}
 	if err != nil {
 		log.Fatal(err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -32,7 +31,6 @@ func TestLive(t *testing.T) {
 	ends := []string{"192.0.2.5/24", "10.77.0.1/24", "10.77.0.2/24"}
 	wiretest.Link(t, wiretest.End{Host: s, Device: "s0", Addresses: ends},
 		wiretest.End{Host: p, Device: "p0", Addresses: []string{"192.0.2.254/24", "10.77.0.254/24"}})
-	self, congested := netip.MustParseAddr("10.77.0.254"), netip.MustParseAddr("192.0.2.5")
 	t.Setenv(isProxy, "yes")
 	p.Start(t, "/proc/self/exe", "-i", "p0", "-self", "10.77.0.254",
 		"-accept", "192.0.2.0/24", "-senders", "10.77.0.0/24")

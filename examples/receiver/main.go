@@ -1,8 +1,9 @@
-// Receiver answers the packets of a capture that arrived with CE: a CNP for each
-// flow, at most one every 50 microseconds. Which queue pair sends a flow it learns
-// from the capture itself. What it sends is IP.
+// Receiver answers the packets of a capture that arrived with CE: it sends a CNP
+// for each flow, at most one every 50 microseconds. It learns the queue pairs of
+// the senders from the capture itself. It writes IP packets without a link-layer
+// header.
 //
-//	go run ./examples/receiver -self6 2001:db8:4::e <IN.pcap >OUT.pcap
+//	go run ./examples/receiver -self6 fd77::1 <examples/receiver/testdata/marked.pcap | go run ./cmd/rocecn -
 package main
 
 import (
@@ -22,11 +23,11 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// run answers what is marked, and says why where it does not.
+// run answers packets marked CE, and logs the reason if it cannot.
 func run(in netio.Source, out netio.Sink, host *receiver.Role) error {
 	var f rocev2.Frame
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
-		f.Decode(p.Data, p.Options()) // the receiver says what it is
+		f.Decode(p.Data, p.Options())
 		b, d := host.Receive(b, &f, node.Event{Now: p.Time})
 		if d.Action == node.ActionRefused {
 			log.Printf("%v: %v", d.Flow, d.Reason)
