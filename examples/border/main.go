@@ -1,7 +1,7 @@
-// Border writes those frames of a capture that may cross the border of a domain,
-// in either direction, and says what it kept from crossing.
+// Border writes the frames of a capture that may cross the border of a domain, in
+// either direction, and prints the number of frames that it dropped.
 //
-//	go run ./examples/border <IN.pcap >OUT.pcap
+//	go run ./examples/border <testdata/tour.pcap | go run ./cmd/rocecn -
 //
 // A router does the same in the kernel: rocecn filter border | nft -f -
 package main
@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"time"
@@ -20,8 +21,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// run forwards frames.
-func run(in capture.Reader, out *capture.Writer, b *border.Role) error {
+// forwardFrames writes the frames that b lets through.
+func forwardFrames(in capture.Reader, out *capture.Writer, b *border.Role) error {
 	var f rocev2.Frame
 	for r, err := range capture.All(in) {
 		if err != nil {
@@ -38,10 +39,17 @@ func run(in capture.Reader, out *capture.Writer, b *border.Role) error {
 	return nil
 }
 
+// printCounters prints the number of frames for each decision.
+func printCounters(w io.Writer, b *border.Role) {
+	for count, n := range b.Counters().All() {
+		fmt.Fprintln(w, count, n)
+	}
+}
+
 func main() {
 	cfg := border.Config{Enabled: true}
-	flag.BoolVar(&cfg.CNP, "cnp", false, "CNPs do not cross either")
-	flag.BoolVar(&cfg.PPFC, "ppfc", false, "PPFC notifications do not cross either")
+	flag.BoolVar(&cfg.CNP, "cnp", false, "drop CNPs as well")
+	flag.BoolVar(&cfg.PPFC, "ppfc", false, "drop PPFC notifications as well")
 	flag.Parse()
 	b, wrong := border.New(cfg)
 	in, unreadable := capture.Open(os.Stdin)
@@ -49,10 +57,8 @@ func main() {
 	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(in, out, b); err != nil {
+	if err := forwardFrames(in, out, b); err != nil {
 		log.Fatal(err)
 	}
-	for what, n := range b.Counters().All() {
-		fmt.Fprintln(os.Stderr, what, n)
-	}
+	printCounters(os.Stderr, b)
 }

@@ -62,3 +62,15 @@ func TestTshark(t *testing.T) {
 	require.Contains(t, out.String(), fmt.Sprintf("FastCNP about 2001:db8:1::a > 2001:db8:4::e qp 0x000012: %d, mean ", want))
 	require.Contains(t, out.String(), "broken: 0 wrong ICRC: 0\n")
 }
+
+// The command in the documentation, with the capture that it names.
+func TestTour(t *testing.T) {
+	f := wiretest.Must(os.Open(wiretest.Path(t, "tour.pcap")))(t)
+	defer f.Close()
+	var out strings.Builder
+	require.NoError(t, print(f, &out))
+	require.Equal(t, `CNP to 2001:db8:1::1 qp 0x000011: 2, mean 6666.7/s, peak 2/s
+FastCNP about 2001:db8:1::1 > 2001:db8:4::e qp 0x000012: 2, mean 40000.0/s, peak 2/s
+broken: 1 wrong ICRC: 0
+`, out.String())
+}

@@ -20,6 +20,13 @@ Fast CNP about 2001:db8:1::1 > 2001:db8:4::e qp 0x000011: 4
 broken: 7
 `, out.String())
 
+	out.Reset()
+	require.NoError(t, count(wiretest.Path(t, "tour.pcap"), &out))
+	require.Equal(t, `CNP to 2001:db8:1::1 qp 0x000011: 2
+Fast CNP about 2001:db8:1::1 > 2001:db8:4::e qp 0x000012: 2
+broken: 1
+`, out.String())
+
 	octets := wiretest.Must(os.ReadFile(whole))(t)
 	for _, c := range []struct {
 		name   string

@@ -1,7 +1,7 @@
 // Gopacket prints the messages of a pcap file, read through gopacket: all
 // layers with NewPacket, and once more with a Stack, which allocates nothing.
 //
-//	go run ./examples/gopacket <testdata/messages.pcap
+//	go run ./examples/gopacket <testdata/tour.pcap
 package main
 
 import (

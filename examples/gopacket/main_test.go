@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +10,10 @@ import (
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
+
+const golden = "testdata/tour.txt"
+
+var update = flag.Bool("update", false, "write "+golden)
 
 // Both ways see the same messages, of every kind.
 func TestRead(t *testing.T) {
@@ -37,6 +42,19 @@ func TestRead(t *testing.T) {
 	} {
 		require.Contains(t, out.String(), line)
 	}
+}
+
+// The command in the documentation, with the capture that it names.
+func TestOutput(t *testing.T) {
+	register()
+	f := wiretest.Must(os.Open(wiretest.Path(t, "tour.pcap")))(t)
+	defer f.Close()
+	var out strings.Builder
+	require.NoError(t, read(&out, f))
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(out.String()), 0o644))
+	}
+	require.Equal(t, string(wiretest.Must(os.ReadFile(golden))(t)), out.String())
 }
 
 func TestReadNoCapture(t *testing.T) {

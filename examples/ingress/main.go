@@ -1,10 +1,10 @@
-// Ingress is an ingress PE: it sends the packets of a capture into the WAN, those
-// of each RoCEv2 flow in an IPv6 tunnel under a flow label of its own. When a node
-// of the WAN says in an FCN that the flow of a label meets congestion, it tells the
-// flow's sender with a CNP. Queue pairs it learns from the capture itself.
+// Ingress is an ingress PE: it sends the packets of a capture into the WAN, each
+// RoCEv2 flow in an IPv6 tunnel with a flow label of its own. When a node of the
+// WAN reports congestion of a label in an FCN, it sends a CNP to the sender of the
+// flow. It learns the queue pairs from the capture itself.
 //
 //	go run ./examples/ingress -self 2001:db8:fe::1 -egress 2001:db8:fe::9 -cnp 2001:db8:1::fe \
-//		-accept 2001:db8:fe::/48 <IN.pcap >OUT.pcap
+//		-accept 2001:db8:fe::/48 <testdata/rxe-ucmatose4.pcap | go run ./cmd/rocecn -outer -all -
 package main
 
 import (
@@ -25,12 +25,12 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// run forwards what comes without a tunnel, learns from what comes out of one, and
-// turns FCN into CNPs. What it sends is IP.
+// run forwards packets without a tunnel, learns from packets that leave a tunnel, and translates FCNs to CNPs. It sends
+// IP packets without a link-layer header.
 func run(in netio.Source, out netio.Sink, pe *ingress.Role) error {
 	var f rocev2.Frame
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
-		f.Decode(p.Data, p.Options()) // the PE says what it is
+		f.Decode(p.Data, p.Options())
 		b, d := pe.Receive(b, &f, node.Event{Now: p.Time})
 		switch {
 		case d.Action == node.ActionSent:

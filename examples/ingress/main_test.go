@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -105,4 +106,41 @@ func TestIngress(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cnp.New(0x11, 0xFFFF), c)
 	require.Equal(t, requester, p.Dst)
+}
+
+// The capture that the documentation names: each packet passes the WAN in a tunnel unchanged. Each RoCEv2 flow has a
+// label of its own, and other packets have label 0.
+func TestCapture(t *testing.T) {
+	var frames [][]byte
+	captured := wiretest.Capture(t, "rxe-ucmatose4.pcap")
+	for _, c := range captured {
+		frames = append(frames, c.Data)
+	}
+	var in, out rocev2.Frame
+	labels := map[rocev2.FlowKey]uint32{}
+	sent := play(t, frames)
+	for _, frame := range frames {
+		in.Decode(frame, rocev2.DecodeOptions{})
+		if in.Outer().IP() == nil {
+			continue
+		}
+		require.NotEmpty(t, sent)
+		out.Decode(sent[0], rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		sent = sent[1:]
+		require.Equal(t, []netip.Addr{self, egress}, []netip.Addr{out.Outer().Src(), out.Outer().Dst()})
+		require.Equal(t, in.Outer().IP(), out.Inner().IP())
+		var p rocev2.Packet
+		var flow rocev2.FlowKey
+		if in.Outer().Packet(&p) == nil {
+			flow, _ = p.FlowKey()
+		}
+		if label, ok := labels[flow]; ok {
+			require.Equal(t, label, out.Outer().FlowLabel())
+		}
+		labels[flow] = out.Outer().FlowLabel()
+	}
+	require.Empty(t, sent)
+	require.Zero(t, labels[rocev2.FlowKey{}])
+	require.Len(t, labels, 7, "3 queue pairs in each direction, and other packets")
+	require.Len(t, slices.Compact(slices.Sorted(maps.Values(labels))), len(labels))
 }
