@@ -123,7 +123,7 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	if err != nil {
 		return cli.Misuse(stderr, "filter", err)
 	}
-	text, err := o.text()
+	text, err := o.formatFilter()
 	if err != nil {
 		return cli.Misuse(stderr, "filter", err)
 	}
@@ -131,8 +131,8 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	return cli.End(stderr, "filter", err)
 }
 
-// text returns the filter.
-func (o *options) text() (string, error) {
+// formatFilter returns the filter.
+func (o *options) formatFilter() (string, error) {
 	link, err := o.linkType()
 	if err != nil {
 		return "", err
@@ -162,15 +162,15 @@ func (o *options) text() (string, error) {
 	}
 	switch o.kind {
 	case "border":
-		return o.border(link, messages)
+		return o.borderRules(link, messages)
 	case "host":
-		return o.host()
+		return o.hostRules()
 	}
-	return o.capture(link, messages)
+	return o.captureRules(link, messages)
 }
 
-// host returns the rules that capture the traffic to a host, or to hosts reached through it.
-func (o *options) host() (string, error) {
+// hostRules returns the rules that capture the traffic to a host, or to hosts reached through it.
+func (o *options) hostRules() (string, error) {
 	if o.tcpdump || o.bpf || o.ip6tables {
 		return "", errors.New("host: only nftables can log for an agent")
 	}
@@ -198,7 +198,7 @@ func (o *options) linkType() (rocev2.LinkType, error) {
 	return 0, fmt.Errorf("-link: %q is not one of ethernet, ip, sll, sll2", o.link)
 }
 
-func (o *options) border(link rocev2.LinkType, messages message.Config) (string, error) {
+func (o *options) borderRules(link rocev2.LinkType, messages message.Config) (string, error) {
 	b := filter.Border{CodePoints: messages.CodePoints, FCNPort: messages.FCNPort,
 		ProxyPort: messages.ProxyPort, CNP: o.cnp, PPFC: o.ppfc}
 	switch {
@@ -212,7 +212,7 @@ func (o *options) border(link rocev2.LinkType, messages message.Config) (string,
 	return b.NFT(o.table), nil
 }
 
-func (o *options) capture(link rocev2.LinkType, messages message.Config) (string, error) {
+func (o *options) captureRules(link rocev2.LinkType, messages message.Config) (string, error) {
 	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort}
 	if err := c.Selection.UnmarshalText([]byte(o.kind)); err != nil {
 		const kinds = "rocev2, notifications, ce, qp, ours, pairs, flows, border, host"

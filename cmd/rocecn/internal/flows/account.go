@@ -43,9 +43,9 @@ type accountant struct {
 	hostErr error // of reading the files of -host
 }
 
-func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
+func (a *accountant) countPacket(p *flows.Packet, frame uint64, t time.Time) error {
 	if a.interval > 0 {
-		if err := a.reach(t); err != nil {
+		if err := a.advanceTo(t); err != nil {
 			return err
 		}
 		a.last = t
@@ -66,12 +66,12 @@ func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
 // not captured in order. If a packet is older, the clock has jumped.
 const stepBack = time.Second
 
-// reach prints the interval that ends before or at t. A clock that jumps ends it,
+// advanceTo prints the interval that ends before or at t. A clock that jumps ends it,
 // too.
-func (a *accountant) reach(t time.Time) error {
+func (a *accountant) advanceTo(t time.Time) error {
 	back := a.from.Sub(t) > stepBack
 	switch {
-	case !a.begun():
+	case !a.hasInterval():
 	case t.Before(a.to) && !back:
 		return nil
 	default:
@@ -86,19 +86,19 @@ func (a *accountant) reach(t time.Time) error {
 	return nil
 }
 
-// begun reports whether there is a present interval.
-func (a *accountant) begun() bool { return !a.to.IsZero() }
+// hasInterval reports whether there is a present interval.
+func (a *accountant) hasInterval() bool { return !a.to.IsZero() }
 
 // longestGap is the time without packets after which the next interval begins with a packet, instead of a multiple of
 // the interval after the last one.
 const longestGap = 100 * 365 * 24 * time.Hour
 
-// idle is reach for a live capture of which nothing came for so long.
-func (a *accountant) idle(d time.Duration) error {
-	if !a.begun() {
+// advanceIdle is reach for a live capture of which nothing came for so long.
+func (a *accountant) advanceIdle(d time.Duration) error {
+	if !a.hasInterval() {
 		return nil
 	}
-	return a.reach(a.last.Add(d))
+	return a.advanceTo(a.last.Add(d))
 }
 
 // printInterval prints the changes in the present interval.
@@ -111,31 +111,31 @@ func (a *accountant) printInterval() error {
 			f.Peak = max(f.Peak, f.Mean)
 		}
 	}
-	during := &intervalLine{stamp(a.from), stamp(a.to)}
+	during := &intervalLine{formatTime(a.from), formatTime(a.to)}
 	a.choice.apply(changed)
 	if a.show != nil {
 		return a.show(changed)
 	}
 	a.order.sort(changed.Flows)
-	return a.print(changed, during)
+	return a.printSnapshot(changed, during)
 }
 
 // finish prints the rest, and returns which rules are broken.
 func (a *accountant) finish() (broken []verdict, err error) {
-	if a.begun() {
+	if a.hasInterval() {
 		if err := a.printInterval(); err != nil {
 			return nil, err
 		}
 	}
 	all := a.table.Snapshot()
 	a.joined, a.hostErr = a.joinHosts(all, a.begin, a.end) // of all flows, chosen or not
-	a.judge(all)
-	broken = check(a.rules, all.Flows, all.Unpaired)
+	a.judgeSnapshot(all)
+	broken = checkRules(a.rules, all.Flows, all.Unpaired)
 	if a.form == "human" {
 		err = a.printVerdicts()
 	}
 	if err == nil && a.interval == 0 {
-		err = a.print(all, nil)
+		err = a.printSnapshot(all, nil)
 	}
 	if err == nil && a.form == "json" {
 		err = a.printVerdicts()
@@ -152,18 +152,19 @@ func (a *accountant) finish() (broken []verdict, err error) {
 	return broken, err
 }
 
-// judge finds the verdicts of a snapshot, and reduces the snapshot to the flows that are printed, in their order.
-func (a *accountant) judge(all *flows.Snapshot) {
+// judgeSnapshot finds the verdicts of a snapshot, and reduces the snapshot to the flows that are printed, in their
+// order.
+func (a *accountant) judgeSnapshot(all *flows.Snapshot) {
 	a.verdicts, a.crowded = triage.Explain(all), all.Evicted.Flows > 0 // of all flows, chosen or not
 	a.blind = len(all.Flows) == 0
 	a.choice.apply(all)
-	a.choose(all)
+	a.chooseVerdicts(all)
 	a.order.sort(all.Flows)
 }
 
-// print prints a snapshot, of its flows the first by -top.
-func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
-	s := a.first(all)
+// printSnapshot prints a snapshot, of its flows the first by -top.
+func (a *accountant) printSnapshot(all *flows.Snapshot, during *intervalLine) error {
+	s := a.firstFlows(all)
 	var err error
 	switch a.form {
 	case "json":
@@ -177,7 +178,7 @@ func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
 	case "prometheus":
 		a.out.Write(appendPrometheus(nil, s))
 	default:
-		table := a.human.append(nil, s)
+		table := a.human.appendTable(nil, s)
 		if during != nil && len(table) > 0 {
 			fmt.Fprintf(a.out, "%s to %s\n", during.From, during.To)
 		}
@@ -186,8 +187,8 @@ func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
 	return cli.Output(cmp.Or(err, a.out.Flush())) // reports whether all of it was written
 }
 
-// first returns a snapshot with the first flows alone, by -top.
-func (o *options) first(all *flows.Snapshot) *flows.Snapshot {
+// firstFlows returns a snapshot with the first flows alone, by -top.
+func (o *options) firstFlows(all *flows.Snapshot) *flows.Snapshot {
 	s := *all
 	if o.top > 0 {
 		s.Flows = s.Flows[:min(len(s.Flows), o.top)]
@@ -207,7 +208,7 @@ func (a *accountant) eachLine(s *flows.Snapshot, during *intervalLine, put func(
 		}
 	}
 	for i := range s.Flows {
-		write(a.explained(lineOf(&s.Flows[i], during), &s.Flows[i]))
+		write(a.addExplanation(lineOf(&s.Flows[i], during), &s.Flows[i]))
 	}
 	for i := range s.Unpaired {
 		write(unpairedLineOf(&s.Unpaired[i], during))
@@ -221,8 +222,8 @@ func (a *accountant) eachLine(s *flows.Snapshot, during *intervalLine, put func(
 	return err
 }
 
-// summary prints the number of packets of each kind.
-func (a *accountant) summary(w io.Writer, r *reader) {
+// printSummary prints the number of packets of each kind.
+func (a *accountant) printSummary(w io.Writer, r *reader) {
 	s := a.table.Stats()
 	fmt.Fprint(w, cli.Count(s.Packets, "packet"))
 	for _, c := range []struct {

@@ -37,7 +37,7 @@ func intervalsOf(t *testing.T, steps ...time.Duration) (packets []float64, froms
 	require.NoError(t, f.Close())
 	for _, l := range lines(t, "-interval", "1s", path) {
 		packets = append(packets, l["packets"].(float64))
-		froms = append(froms, at(l, "interval", "from").(string)[11:19])
+		froms = append(froms, valueAt(l, "interval", "from").(string)[11:19])
 	}
 	return packets, froms
 }
@@ -87,14 +87,14 @@ func TestIdle(t *testing.T) {
 	a := accountant{table: flows.New(flows.Config{}), out: bufio.NewWriter(&out)}
 	a.options = &options{form: "json", interval: time.Second}
 	a.order, _ = orderOf("trouble")
-	require.NoError(t, a.idle(time.Hour), "before the first packet there is no time")
+	require.NoError(t, a.advanceIdle(time.Hour), "before the first packet there is no time")
 	begin := time.Unix(1e9, 0)
-	require.NoError(t, a.packet(new(flows.Packet), 1, begin))
+	require.NoError(t, a.countPacket(new(flows.Packet), 1, begin))
 	for i := range time.Duration(15) {
-		require.NoError(t, a.idle((i+1)*200*time.Millisecond))
+		require.NoError(t, a.advanceIdle((i+1)*200*time.Millisecond))
 	}
 	require.Equal(t, begin.Add(3*time.Second), a.from)
-	require.NoError(t, a.packet(new(flows.Packet), 2, begin.Add(3100*time.Millisecond)))
+	require.NoError(t, a.countPacket(new(flows.Packet), 2, begin.Add(3100*time.Millisecond)))
 	require.Equal(t, begin.Add(3*time.Second), a.from)
 	require.Equal(t, begin.Add(3100*time.Millisecond), a.last)
 }
@@ -112,8 +112,8 @@ func TestLongestGap(t *testing.T) {
 			a.options = &options{form: "json", interval: step}
 			a.order, _ = orderOf("trouble")
 			begin := time.Unix(1e9, 0)
-			require.NoError(t, a.reach(begin))
-			require.NoError(t, a.reach(begin.Add(step+c.pause)))
+			require.NoError(t, a.advanceTo(begin))
+			require.NoError(t, a.advanceTo(begin.Add(step+c.pause)))
 			require.Equal(t, c.from, a.from.Sub(begin.Add(step)), c.pause)
 		})
 	}
@@ -126,14 +126,14 @@ func TestIntervalIsWritten(t *testing.T) {
 	a.options = &options{form: "prometheus", interval: time.Second}
 	a.order, _ = orderOf("trouble")
 	begin := time.Unix(1e9, 0)
-	require.NoError(t, a.packet(new(flows.Packet), 1, begin))
-	require.NoError(t, a.idle(time.Second-1))
+	require.NoError(t, a.countPacket(new(flows.Packet), 1, begin))
+	require.NoError(t, a.advanceIdle(time.Second-1))
 	require.Empty(t, out.String())
-	require.NoError(t, a.idle(time.Second))
+	require.NoError(t, a.advanceIdle(time.Second))
 	require.Contains(t, out.String(), "rocecn_evicted_flows_total 0\n")
 	broken := accountant{table: a.table, options: a.options, out: bufio.NewWriter(refusing{})}
-	require.NoError(t, broken.packet(new(flows.Packet), 1, begin))
-	require.ErrorIs(t, broken.idle(time.Second), errEnough)
+	require.NoError(t, broken.countPacket(new(flows.Packet), 1, begin))
+	require.ErrorIs(t, broken.advanceIdle(time.Second), errEnough)
 }
 
 type refusing struct{}
@@ -181,7 +181,7 @@ func TestShort(t *testing.T) {
 		{1e18 - 1, "277777h46m40s"},
 	} {
 		t.Run(fmt.Sprint(c.d), func(t *testing.T) {
-			got := short(c.d)
+			got := formatDuration(c.d)
 			if len(c.want) > 6 && c.d != 90*time.Second { // in words of hours: within a part in a hundred
 				parsed := wiretest.Must(time.ParseDuration(got))(t)
 				require.InEpsilon(t, float64(c.d), float64(parsed), 0.006, got)

@@ -39,8 +39,8 @@ var comparisons = map[string]func(n, value float64) bool{
 // and percent.
 var ruleSyntax = regexp.MustCompile(`^(total\.)?([^<>=!]*)([<>=!]=|[<>=])(.*?)(%?)$`)
 
-// rules reads a list with commas between.
-func rules(list string) (all []rule, err error) {
+// parseRules reads a list with commas between.
+func parseRules(list string) (all []rule, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
@@ -94,9 +94,9 @@ func (v verdict) String() string {
 	return fmt.Sprintf("rule %s is broken: %s has %s %v", v.rule.text, v.where, v.rule.metric.name, v.value)
 }
 
-// check returns the flows that break rules. Rules do not apply to the queue pairs of management, nor to metrics that
-// were not measured. Totals include unpaired answers.
-func check(rules []rule, all []flows.Flow, unpaired []flows.Unpaired) (broken []verdict) {
+// checkRules returns the flows that break rules. Rules do not apply to the queue pairs of management, nor to metrics
+// that were not measured. Totals include unpaired answers.
+func checkRules(rules []rule, all []flows.Flow, unpaired []flows.Unpaired) (broken []verdict) {
 	for i := range rules {
 		r := &rules[i]
 		var total float64

@@ -21,38 +21,38 @@ type choice struct {
 	trouble   bool           // there is something to look into
 }
 
-func (c *choice) flow(f *flows.Flow) bool {
+func (c *choice) choosesFlow(f *flows.Flow) bool {
 	srcQP := f.SrcQPFrom != 0 && slices.Contains(c.qps, f.SrcQP)
-	return c.addressed(f.Src, f.Dst) &&
+	return c.choosesAddresses(f.Src, f.Dst) &&
 		(len(c.qps) == 0 || srcQP || slices.Contains(c.qps, f.DestQP)) &&
 		(c.dscps == 0 || f.DSCP&c.dscps != 0) &&
 		(!c.trouble || f.Trouble() > 0)
 }
 
-// any reports whether the choice excludes anything.
-func (c *choice) any() bool {
+// isPartial reports whether the choice excludes anything.
+func (c *choice) isPartial() bool {
 	return len(c.addresses) > 0 || len(c.qps) > 0 || c.dscps != 0 || c.trouble
 }
 
-// unpaired reports whether unpaired answers are chosen. Their DSCP is unknown. They are chosen with -trouble if they
-// report trouble.
-func (c *choice) unpaired(u *flows.Unpaired) bool {
-	return c.addressed(u.Src, u.Dst) && c.dscps == 0 &&
+// choosesUnpaired reports whether unpaired answers are chosen. Their DSCP is unknown. They are chosen with -trouble if
+// they report trouble.
+func (c *choice) choosesUnpaired(u *flows.Unpaired) bool {
+	return c.choosesAddresses(u.Src, u.Dst) && c.dscps == 0 &&
 		(len(c.qps) == 0 || u.WithQP && slices.Contains(c.qps, u.DestQP)) &&
 		(!c.trouble || u.Total() > u.ACKs)
 }
 
-func (c *choice) sampled(s *flows.Sampled) bool {
-	return c.addressed(s.Src, s.Dst) && (c.dscps == 0 || s.DSCP&c.dscps != 0) &&
+func (c *choice) choosesSampled(s *flows.Sampled) bool {
+	return c.choosesAddresses(s.Src, s.Dst) && (c.dscps == 0 || s.DSCP&c.dscps != 0) &&
 		(len(c.qps) == 0 || s.WithQP && slices.Contains(c.qps, s.DestQP)) &&
 		(!c.trouble || s.ECN[rocev2.CE]+s.Answers.Total() > s.ACKs)
 }
 
-func (c *choice) link(l *flows.Link) bool {
+func (c *choice) choosesLink(l *flows.Link) bool {
 	return len(c.addresses) == 0 && len(c.qps) == 0 && c.dscps == 0
 }
 
-func (c *choice) addressed(src, dst netip.Addr) bool {
+func (c *choice) choosesAddresses(src, dst netip.Addr) bool {
 	return len(c.addresses) == 0 || slices.ContainsFunc(c.addresses, func(p netip.Prefix) bool {
 		return p.Contains(src) || p.Contains(dst)
 	})
@@ -60,13 +60,13 @@ func (c *choice) addressed(src, dst netip.Addr) bool {
 
 // apply reduces a snapshot to the chosen flows.
 func (c *choice) apply(s *flows.Snapshot) {
-	s.Flows = slices.DeleteFunc(s.Flows, func(f flows.Flow) bool { return !c.flow(&f) })
-	s.Unpaired = slices.DeleteFunc(s.Unpaired, func(u flows.Unpaired) bool { return !c.unpaired(&u) })
-	s.Links = slices.DeleteFunc(s.Links, func(l flows.Link) bool { return !c.link(&l) })
+	s.Flows = slices.DeleteFunc(s.Flows, func(f flows.Flow) bool { return !c.choosesFlow(&f) })
+	s.Unpaired = slices.DeleteFunc(s.Unpaired, func(u flows.Unpaired) bool { return !c.choosesUnpaired(&u) })
+	s.Links = slices.DeleteFunc(s.Links, func(l flows.Link) bool { return !c.choosesLink(&l) })
 }
 
 func (c *choice) addAddress(list string) error {
-	return each(list, func(word string) error {
+	return parseEach(list, func(word string) error {
 		p, err := netip.ParsePrefix(word)
 		if a, err2 := netip.ParseAddr(word); err2 == nil {
 			p, err = netip.PrefixFrom(a, a.BitLen()), nil
@@ -88,7 +88,7 @@ func (c *choice) addDSCP(list string) error {
 }
 
 func eachNumber(list string, bits int, what string, add func(n uint64)) error {
-	return each(list, func(word string) error {
+	return parseEach(list, func(word string) error {
 		n, err := strconv.ParseUint(word, 0, bits)
 		if err != nil {
 			return fmt.Errorf("%q is not %s", word, what)
@@ -98,7 +98,7 @@ func eachNumber(list string, bits int, what string, add func(n uint64)) error {
 	})
 }
 
-func each(list string, add func(word string) error) error {
+func parseEach(list string, add func(word string) error) error {
 	for word := range strings.SplitSeq(list, ",") {
 		if err := add(strings.TrimSpace(word)); err != nil {
 			return err

@@ -52,12 +52,12 @@ var flowColumns = []column{
 	{"TR", "Transport", "transport service", "text", func(f *flows.Flow) cell {
 		return cell{Text: f.Transport.String(), value: f.Transport.String()}
 	}},
-	{"PACKETS", "Packets", "requests, repeats included", "count", counted("packets", "")},
+	{"PACKETS", "Packets", "requests, repeats included", "count", countColumn("packets", "")},
 	{"BIT/S", "bit/s", "mean rate of IP packets", "rate", func(f *flows.Flow) cell {
 		if f.Mean <= 0 {
 			return cell{Text: none}
 		}
-		return cell{Text: scaled(f.Mean), value: math.Round(f.Mean)}
+		return cell{Text: formatScaled(f.Mean), value: math.Round(f.Mean)}
 	}},
 	{"MISSING", "Missing", "PSNs that were passed over and never came", "count", func(f *flows.Flow) cell {
 		colour := yellow // by the capture
@@ -66,11 +66,11 @@ var flowColumns = []column{
 		}
 		return countCell(float64(f.PSN.NeverSeen()), f.Sequenced, colour)
 	}},
-	{"", "Lost", "missing, and no answer covers them", "count", counted("psn.lost", red)},
+	{"", "Lost", "missing, and no answer covers them", "count", countColumn("psn.lost", red)},
 	{"REORDER", "Reorder", "requests that came after later ones, and had not been seen", "count",
-		counted("psn.late", yellow)},
-	{"REPEATS", "Repeats", "retransmitted requests", "count", counted("psn.repeats", red)},
-	{"", "Copies", "requests that a network copied", "count", counted("psn.copies", "")},
+		countColumn("psn.late", yellow)},
+	{"REPEATS", "Repeats", "retransmitted requests", "count", countColumn("psn.repeats", red)},
+	{"", "Copies", "requests that a network copied", "count", countColumn("psn.copies", "")},
 	{"CE", "CE", "requests with Congestion Experienced", "share", func(f *flows.Flow) cell {
 		n := f.ECN[rocev2.CE]
 		if n == 0 {
@@ -79,20 +79,20 @@ var flowColumns = []column{
 		share := 100 * float64(n) / float64(max(f.Packets, 1))
 		return cell{Text: fmt.Sprintf("%.1f%%", share), value: math.Round(1000*share) / 1000, colour: yellow}
 	}},
-	{"CNP", "CNP", "CNPs of receivers, and Fast CNPs", "count", counted("cnps", yellow)},
-	{"NAK", "NAK", "NAKs of all kinds", "count", counted("naks", red)},
-	{"RNR", "RNR", "RNR NAKs", "count", counted("rnr_naks", red)},
+	{"CNP", "CNP", "CNPs of receivers, and Fast CNPs", "count", countColumn("cnps", yellow)},
+	{"NAK", "NAK", "NAKs of all kinds", "count", countColumn("naks", red)},
+	{"RNR", "RNR", "RNR NAKs", "count", countColumn("rnr_naks", red)},
 	{"RTT P99", "RTT p99", "99th percentile of the round trip time", "time", func(f *flows.Flow) cell {
 		if f.RTT.Count() == 0 {
 			return cell{Text: none}
 		}
 		d := f.RTT.Percentile(0.99)
-		return cell{Text: short(d), value: int64(d)}
+		return cell{Text: formatDuration(d), value: int64(d)}
 	}},
 }
 
-// counted returns the cells of a metric that is a count.
-func counted(name, colour string) func(f *flows.Flow) cell {
+// countColumn returns the cells of a metric that is a count.
+func countColumn(name, colour string) func(f *flows.Flow) cell {
 	m := mustMetric(name)
 	return func(f *flows.Flow) cell {
 		n, ok := m.of(f)
@@ -109,7 +109,7 @@ func countCell(n float64, ok bool, colour string) cell {
 	case n == 0:
 		colour = ""
 	}
-	return cell{Text: fmt.Sprintf("%.0f", n), short: scaled(n), value: n, colour: colour}
+	return cell{Text: fmt.Sprintf("%.0f", n), short: formatScaled(n), value: n, colour: colour}
 }
 
 // queuePair writes a queue pair as inspect and pairs do.

@@ -19,10 +19,10 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// compare is -compare A B: the same packets at two points.
-func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status int) {
+// comparePoints is -compare A B: the same packets at two points.
+func (o *options) comparePoints(ctx context.Context, stdout, stderr io.Writer) (status int) {
 	for _, name := range o.inputs.Names {
-		if err := missing(name); err != nil {
+		if err := checkReadable(name); err != nil {
 			cli.PrintError(stderr, "flows", name, err)
 			status = cli.Failed
 		}
@@ -34,7 +34,7 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status
 	var points [2]*point
 	for i, name := range o.inputs.Names {
 		p := new(point)
-		p.next, p.stop = iter.Pull2(p.read(ctx, name, reader{inputs: o.inputs, decoder: o.decoder, workers: 1}))
+		p.next, p.stop = iter.Pull2(p.readPackets(ctx, name, reader{inputs: o.inputs, decoder: o.decoder, workers: 1}))
 		defer p.stop()
 		points[i] = p
 	}
@@ -79,8 +79,8 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status
 	return status
 }
 
-// missing says why a file cannot be read, as far as that shows before it is.
-func missing(name string) error {
+// checkReadable says why a file cannot be read, as far as that shows before it is.
+func checkReadable(name string) error {
 	if name == "-" {
 		return nil
 	}
@@ -104,8 +104,8 @@ type point struct {
 	err   error // reason for the end, or nil at the end of the file; set when ended
 }
 
-// read yields the packets of a capture.
-func (p *point) read(ctx context.Context, name string, r reader) iter.Seq2[*flows.Packet, time.Time] {
+// readPackets yields the packets of a capture.
+func (p *point) readPackets(ctx context.Context, name string, r reader) iter.Seq2[*flows.Packet, time.Time] {
 	return func(yield func(*flows.Packet, time.Time) bool) {
 		r.packet = func(packet *flows.Packet, _ uint64, t time.Time) error {
 			if !yield(packet, t) {
@@ -113,7 +113,7 @@ func (p *point) read(ctx context.Context, name string, r reader) iter.Seq2[*flow
 			}
 			return nil
 		}
-		p.err = r.read(ctx, name)
+		p.err = r.readCapture(ctx, name)
 	}
 }
 
@@ -159,20 +159,20 @@ func comparedLineOf(f *flows.Compared) *comparedLine {
 	l := &comparedLine{Compare: true,
 		Packets: pointsLine{f.Packets[0], f.Packets[1]}, Same: f.Same, Lost: f.Lost, Outside: f.Outside, Added: f.Added,
 		Duplicated: pointsLine{f.Duplicated[0], f.Duplicated[1]},
-		DSCP:       changes(f.DSCP, func(v uint8) string { return fmt.Sprint(v) }),
-		ECN:        changes(f.ECN, func(v uint8) string { return ecnNames[v&3] }),
+		DSCP:       formatChanges(f.DSCP, func(v uint8) string { return fmt.Sprint(v) }),
+		ECN:        formatChanges(f.ECN, func(v uint8) string { return ecnNames[v&3] }),
 	}
 	if f.Src.IsValid() {
 		l.Src, l.Dst, l.DestQP = &f.Src, &f.Dst, &f.DestQP
 	}
 	if d := &f.Delay; d.Count() > 0 {
-		l.Delay = &delayLine{timesOf(d), micros(d.Max())}
+		l.Delay = &delayLine{timesOf(d), toMicroseconds(d.Max())}
 	}
 	return l
 }
 
-// changes formats changes as "from>to".
-func changes(all flows.Rewrites, name func(uint8) string) map[string]uint64 {
+// formatChanges formats changes as "from>to".
+func formatChanges(all flows.Rewrites, name func(uint8) string) map[string]uint64 {
 	named := map[string]uint64{}
 	for change, n := range all {
 		named[name(change[0])+">"+name(change[1])] = n
@@ -182,7 +182,7 @@ func changes(all flows.Rewrites, name func(uint8) string) map[string]uint64 {
 
 func printComparisonJSON(w io.Writer, c *flows.Comparison, o *options) error {
 	out := json.NewEncoder(w)
-	for _, f := range o.compared(c) {
+	for _, f := range o.printComparison(c) {
 		if err := out.Encode(comparedLineOf(f)); err != nil {
 			return err
 		}
@@ -192,22 +192,22 @@ func printComparisonJSON(w io.Writer, c *flows.Comparison, o *options) error {
 	l.Total, l.Evicted = true, c.Evicted()
 	l.Clocks = &clocksLine{Known: clocks.Basis.String()}
 	if clocks.Basis == flows.ClocksBothWays {
-		l.Clocks.Offset, l.Clocks.Delay = new(micros(clocks.Offset)), new(micros(clocks.Delay))
+		l.Clocks.Offset, l.Clocks.Delay = new(toMicroseconds(clocks.Offset)), new(toMicroseconds(clocks.Delay))
 	}
 	return out.Encode(l)
 }
 
-// compared returns the flows that are shown.
-func (o *options) compared(c *flows.Comparison) []*flows.Compared {
-	all := slices.DeleteFunc(c.Flows(), func(f *flows.Compared) bool { return !o.choice.compared(f) })
+// printComparison returns the flows that are shown.
+func (o *options) printComparison(c *flows.Comparison) []*flows.Compared {
+	all := slices.DeleteFunc(c.Flows(), func(f *flows.Compared) bool { return !o.choice.choosesComparison(f) })
 	if o.top > 0 {
 		all = all[:min(len(all), o.top)]
 	}
 	return all
 }
 
-func (c *choice) compared(f *flows.Compared) bool {
-	return c.addressed(f.Src, f.Dst) && (len(c.qps) == 0 || slices.Contains(c.qps, f.DestQP)) &&
+func (c *choice) choosesComparison(f *flows.Compared) bool {
+	return c.choosesAddresses(f.Src, f.Dst) && (len(c.qps) == 0 || slices.Contains(c.qps, f.DestQP)) &&
 		(!c.trouble || f.Lost+f.Added+f.Duplicated[0]+f.Duplicated[1] > 0 || len(f.DSCP)+len(f.ECN) > 0)
 }
 
@@ -226,9 +226,9 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) {
 		}
 		p50, p99 := "-", "-"
 		if d := &f.Delay; d.Count() > 0 {
-			p50, p99 = short(d.Percentile(0.5)), short(d.Percentile(0.99))
+			p50, p99 = formatDuration(d.Percentile(0.5)), formatDuration(d.Percentile(0.99))
 		}
-		count := func(n uint64) string { return scaled(float64(n)) }
+		count := func(n uint64) string { return formatScaled(float64(n)) }
 		fmt.Fprintf(out, row, name, key, count(f.Packets[0]), count(f.Packets[1]), count(f.Same), count(f.Lost),
 			count(f.Added),
 			count(f.Duplicated[0]+f.Duplicated[1]), p50, p99)
@@ -248,11 +248,11 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) {
 		if f.Outside > 0 {
 			said = append(said, fmt.Sprintf("%d of the lost when B did not capture", f.Outside))
 		}
-		for _, words := range wrap(said, columns-2) {
+		for _, words := range wrapParts(said, columns-2) {
 			fmt.Fprintf(out, "  %s\n", words)
 		}
 	}
-	for _, f := range o.compared(c) {
+	for _, f := range o.printComparison(c) {
 		line(f.FlowKey.String(), f)
 	}
 	total := c.Total()
@@ -272,8 +272,8 @@ func clocksText(c flows.Clocks) string {
 		return "No packet was captured at both points."
 	case c.Offset.Abs() <= c.Delay:
 		return fmt.Sprintf("The clocks agree to about %v: packets of one direction are always later at B, those of "+
-			"the other at A.", short(c.Offset.Abs()))
+			"the other at A.", formatDuration(c.Offset.Abs()))
 	}
 	return fmt.Sprintf("B's clock is about %v ahead of A's, as the two directions together show: without that, the "+
-		"least delay is %v.", short(c.Offset), short(c.Delay))
+		"least delay is %v.", formatDuration(c.Offset), formatDuration(c.Delay))
 }

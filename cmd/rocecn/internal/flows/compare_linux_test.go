@@ -14,7 +14,7 @@ func TestMissingOpensNoPipe(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(name, 0o600))
 	said := make(chan error, 1)
-	go func() { said <- missing(name) }()
+	go func() { said <- checkReadable(name) }()
 	select {
 	case err := <-said:
 		require.NoError(t, err)

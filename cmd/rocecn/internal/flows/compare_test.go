@@ -63,16 +63,16 @@ func TestCompare(t *testing.T) {
 		require.Equal(t, true, last["compare"])
 		if last["total"] != true {
 			sum += last["lost"].(float64)
-			n, _ := at(last, "dscp_changed", "26>10").(float64)
+			n, _ := valueAt(last, "dscp_changed", "26>10").(float64)
 			changed += n
-			require.EqualValues(t, 40, at(last, "delay_us", "min"))
-			require.EqualValues(t, 40, at(last, "delay_us", "p99"))
+			require.EqualValues(t, 40, valueAt(last, "delay_us", "min"))
+			require.EqualValues(t, 40, valueAt(last, "delay_us", "p99"))
 		}
 	}
 	require.EqualValues(t, lost, sum)
 	require.EqualValues(t, lost, last["lost"])
 	require.EqualValues(t, remarked, changed)
-	require.Equal(t, "one way", at(last, "clocks", "known"))
+	require.Equal(t, "one way", valueAt(last, "clocks", "known"))
 
 	_, out, _ = run(t, nil, "-compare", "-top", "2", a, b)
 	require.Contains(t, out, "DSCP 26 to 10: ")
@@ -161,7 +161,7 @@ func TestCompareInterrupt(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		var total map[string]any
 		require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &total))
-		require.EqualValues(t, 88, at(total, "packets", "b"), "all that the pipe was given")
+		require.EqualValues(t, 88, valueAt(total, "packets", "b"), "all that the pipe was given")
 	}
 }
 

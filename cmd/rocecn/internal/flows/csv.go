@@ -28,12 +28,12 @@ func writeCSV(out *csv.Writer, s *flows.Snapshot, during *intervalLine) {
 			srcQP, from = fmt.Sprint(f.SrcQP), f.SrcQPFrom.String()
 		}
 		row := []string{during.From, during.To, f.Src.String(), f.Dst.String(), fmt.Sprint(f.DestQP), srcQP, from,
-			f.Transport.String(), stamp(f.First), stamp(f.Last), orEmpty(f.VLAN != 0, uint64(f.VLAN)),
+			f.Transport.String(), formatTime(f.First), formatTime(f.Last), orEmpty(f.VLAN != 0, uint64(f.VLAN)),
 			strings.Trim(fmt.Sprint(setBits(f.DSCP)), "[]"),
 			orEmpty(f.Sequenced, uint64(f.PSN.First)), orEmpty(f.Sequenced, uint64(f.PSN.Last)),
 			orEmpty(f.FirstTrouble != 0, f.FirstTrouble), orEmpty(f.Queue.Known, f.Queue.Node),
 			strings.Trim(fmt.Sprint(setBits(uint64(f.PCP))), "[]"), f.SrcMAC.String(), f.DstMAC.String(),
-			strings.Join(varies(&f.Varies), " ")}
+			strings.Join(varyingFields(&f.Varies), " ")}
 		for _, m := range metrics {
 			text := ""
 			if n, ok := m.of(f); ok {

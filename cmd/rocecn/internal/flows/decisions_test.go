@@ -189,9 +189,9 @@ func TestCheckOf(t *testing.T) {
 		{"total.gaps=0,total.packets<1", "the total has packets 40"}, // nothing here has PSNs
 	} {
 		t.Run(c.rules, func(t *testing.T) {
-			rules := wiretest.Must(rules(c.rules))(t)
+			rules := wiretest.Must(parseRules(c.rules))(t)
 			var got []string
-			for _, v := range check(rules, all, unpaired) {
+			for _, v := range checkRules(rules, all, unpaired) {
 				_, where, _ := strings.Cut(v.String(), " is broken: ")
 				got = append(got, where)
 			}
@@ -240,12 +240,12 @@ func TestChoiceOf(t *testing.T) {
 					got = append(got, name)
 				}
 			}
-			add("flow", c.flow(&f))
-			add("troubled", c.flow(&troubled))
-			add("unknown", c.flow(&unknown))
-			add("acks", c.unpaired(&acks))
-			add("naks", c.unpaired(&naks))
-			add("nameless", c.unpaired(&nameless))
+			add("flow", c.choosesFlow(&f))
+			add("troubled", c.choosesFlow(&troubled))
+			add("unknown", c.choosesFlow(&unknown))
+			add("acks", c.choosesUnpaired(&acks))
+			add("naks", c.choosesUnpaired(&naks))
+			add("nameless", c.choosesUnpaired(&nameless))
 			for _, x := range []struct {
 				name string
 				set  func(f *flows.Compared)
@@ -260,10 +260,10 @@ func TestChoiceOf(t *testing.T) {
 				t.Run(x.name, func(t *testing.T) {
 					compared := same
 					x.set(&compared)
-					add(x.name, c.compared(&compared))
+					add(x.name, c.choosesComparison(&compared))
 				})
 			}
-			add("link", c.link(&s.Links[0]))
+			add("link", c.choosesLink(&s.Links[0]))
 			require.Equal(t, row.want, strings.Join(got, " "), row.name)
 			c.apply(&s)
 			inTable := 0
@@ -417,10 +417,10 @@ func TestComparedTrouble(t *testing.T) {
 		{"lost, copied A", &flows.Compared{Lost: 2, Duplicated: [2]uint64{2, 0}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			require.True(t, c.compared(row.f), row.name)
+			require.True(t, c.choosesComparison(row.f), row.name)
 		})
 	}
-	require.False(t, c.compared(&flows.Compared{Packets: [2]uint64{5, 5}, Same: 5}))
+	require.False(t, c.choosesComparison(&flows.Compared{Packets: [2]uint64{5, 5}, Same: 5}))
 }
 
 // A name that is as wide as its column stands in it, one that is wider on a line of its own; copies of both
@@ -481,5 +481,5 @@ func TestIntervalCSV(t *testing.T) {
 }
 
 func TestShortAtTheEnd(t *testing.T) {
-	require.Equal(t, time.Duration(math.MaxInt64).Truncate(1e16).String(), short(math.MaxInt64))
+	require.Equal(t, time.Duration(math.MaxInt64).Truncate(1e16).String(), formatDuration(math.MaxInt64))
 }

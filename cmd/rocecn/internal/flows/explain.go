@@ -46,7 +46,7 @@ const maxKeys = 64
 
 func verdictLineOf(v *triage.Verdict) *verdictLine {
 	l := &verdictLine{Verdict: true, Cause: v.Cause.String(), Party: v.Party, Flows: []keyLine{},
-		Since: stamp(v.Since), Until: stamp(v.Until), Text: v.Text, Next: v.Next, Frames: []frameLine{},
+		Since: formatTime(v.Since), Until: formatTime(v.Until), Text: v.Text, Next: v.Next, Frames: []frameLine{},
 		Filter: v.Filter, More: max(len(v.Flows)-maxKeys, 0)}
 	for _, k := range v.Flows[:len(v.Flows)-l.More] {
 		l.Flows = append(l.Flows, keyLine{k.Src.String(), k.Dst.String(), k.DestQP})
@@ -83,9 +83,9 @@ func controlLineOf(f *flows.Flow) *controlLine {
 	return l
 }
 
-// controlled describes the effect of CNPs on a flow, their DSCP, and the retransmission timeout of the sender, as far
-// as there is evidence.
-func controlled(f *flows.Flow) (all []string) {
+// formatControl describes the effect of CNPs on a flow, their DSCP, and the retransmission timeout of the sender, as
+// far as there is evidence.
+func formatControl(f *flows.Flow) (all []string) {
 	if f.Evidence == nil {
 		return nil
 	}
@@ -93,35 +93,36 @@ func controlled(f *flows.Flow) (all []string) {
 	if c.Judged > 0 {
 		text := fmt.Sprintf("slowed down after %d of %s", c.Slowed, cli.Count(c.Judged, "CNP"))
 		if c.Slowed > 0 {
-			text += fmt.Sprintf(" (%sbit/s before, %sbit/s after, on average)", scaled(c.Before), scaled(c.After))
+			text += fmt.Sprintf(" (%sbit/s before, %sbit/s after, on average)", formatScaled(c.Before),
+				formatScaled(c.After))
 		}
 		if c.Recovery.Count() > 0 {
-			text += fmt.Sprintf(" and was back after %s", short(c.Recovery.Percentile(0.5)))
+			text += fmt.Sprintf(" and was back after %s", formatDuration(c.Recovery.Percentile(0.5)))
 		}
 		all = append(all, text)
 	}
 	if f.Spacing >= 0 {
-		all = append(all, "CNPs "+short(f.Spacing)+" apart at least")
+		all = append(all, "CNPs "+formatDuration(f.Spacing)+" apart at least")
 	}
 	if set := f.Evidence.CNPDSCP; set != 0 {
-		text := "CNPs with DSCP " + numbered(setBits(set))
+		text := "CNPs with DSCP " + joinNumbers(setBits(set))
 		if pcp := f.Evidence.CNPPCP; pcp != 0 {
-			text += " and PCP " + numbered(setBits(uint64(pcp)))
+			text += " and PCP " + joinNumbers(setBits(uint64(pcp)))
 		}
 		all = append(all, text)
 	}
 	if e := f.Evidence; e.MaxTimeout > 0 && f.Causes.Timeout > 0 {
-		text := "silent for " + short(e.MinTimeout)
+		text := "silent for " + formatDuration(e.MinTimeout)
 		if e.MaxTimeout > e.MinTimeout {
-			text += " to " + short(e.MaxTimeout)
+			text += " to " + formatDuration(e.MaxTimeout)
 		}
 		all = append(all, text+" before a repeat after a timeout")
 	}
 	return all
 }
 
-// numbered writes a list of numbers.
-func numbered(all []int) string {
+// joinNumbers writes a list of numbers.
+func joinNumbers(all []int) string {
 	words := make([]string, len(all))
 	for i, n := range all {
 		words[i] = fmt.Sprint(n)
@@ -146,8 +147,8 @@ func ackTimeoutOf(d time.Duration) (exponent int) {
 	return exponent
 }
 
-// choose leaves out the verdicts that are about other flows than those chosen.
-func (a *accountant) choose(chosen *flows.Snapshot) {
+// chooseVerdicts leaves out the verdicts that are about other flows than those chosen.
+func (a *accountant) chooseVerdicts(chosen *flows.Snapshot) {
 	shown := map[rocev2.FlowKey]bool{}
 	for i := range chosen.Flows {
 		shown[chosen.Flows[i].FlowKey] = true
@@ -185,7 +186,7 @@ func (a *accountant) printVerdicts() error {
 		a.out.WriteString("nothing to explain\n")
 	}
 	for i := range a.verdicts {
-		a.out.Write(a.human.verdict(&a.verdicts[i]))
+		a.out.Write(a.human.appendVerdict(&a.verdicts[i]))
 	}
 	a.out.WriteString("\n")
 	return cli.Output(a.out.Flush())
@@ -201,13 +202,13 @@ func (a *accountant) eachVerdict(put func(line any) error) error {
 	return nil
 }
 
-// verdict writes one for people.
-func (h *human) verdict(v *triage.Verdict) []byte {
+// appendVerdict writes one for people.
+func (h *human) appendVerdict(v *triage.Verdict) []byte {
 	colour := red
 	if v.Cause.IsSymptom() {
 		colour = yellow
 	}
-	b := h.coloured(nil, v.Cause.String(), colour)
+	b := h.colourText(nil, v.Cause.String(), colour)
 	if v.Party != "" {
 		b = fmt.Appendf(b, ": %s", v.Party)
 	}
@@ -224,7 +225,7 @@ func (h *human) verdict(v *triage.Verdict) []byte {
 	if len(words) > 0 {
 		words[0] = "frames " + words[0]
 	}
-	for _, line := range wrap(words, columns-2) {
+	for _, line := range wrapParts(words, columns-2) {
 		b = fmt.Appendf(b, "  %s\n", line)
 	}
 	return fmt.Appendf(b, "  %s\n", v.Filter)
@@ -247,14 +248,15 @@ func wrapText(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// explained adds the results of -explain to the line of a flow.
-func (a *accountant) explained(l *flowLine, f *flows.Flow) *flowLine {
+// addExplanation adds the results of -explain to the line of a flow.
+func (a *accountant) addExplanation(l *flowLine, f *flows.Flow) *flowLine {
 	if f.Evidence == nil || !a.explains {
 		return l
 	}
 	l.Verdicts, l.Control = a.causes[f.FlowKey], controlLineOf(f)
 	if e := f.Evidence; e.MaxTimeout > 0 {
-		l.Silence = &silenceLine{micros(e.MinTimeout), micros(e.MaxTimeout), e.AlreadyAcknowledged, ackTimeoutOf(e.MinTimeout)}
+		l.Silence = &silenceLine{toMicroseconds(e.MinTimeout), toMicroseconds(e.MaxTimeout), e.AlreadyAcknowledged,
+			ackTimeoutOf(e.MinTimeout)}
 	}
 	return l
 }

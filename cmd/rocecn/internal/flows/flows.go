@@ -88,7 +88,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.BoolVar(&o.choice.trouble, "trouble", false, "only flows in trouble")
 	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0",
 		func(list string) error {
-			more, err := rules(list)
+			more, err := parseRules(list)
 			if o.rules = append(o.rules, more...); err == nil && len(more) == 0 {
 				err = errors.New("no rule")
 			}
@@ -108,11 +108,11 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8),
 		"number of goroutines that decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard",
-		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
+		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.parseShard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0,
 		"maximum number of `flows` in the table (0: 131072, with -listen 16384)")
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
-	codePoints := o.flags(flags)
+	codePoints := o.defineFlags(flags)
 	o.inputs.Without = func() bool { return o.sflow != "" }
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return nil, status
@@ -175,8 +175,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	return o, 0
 }
 
-// flags defines the flags for inputs and the choice of flows. The code points are valid after parsing.
-func (o *options) flags(flags *flag.FlagSet) *cli.CodePoints {
+// defineFlags defines the flags for inputs and the choice of flows. The code points are valid after parsing.
+func (o *options) defineFlags(flags *flag.FlagSet) *cli.CodePoints {
 	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
 	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
 	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
@@ -194,7 +194,7 @@ const (
 	maxWorkers = 128
 )
 
-func (o *options) shard(text string) error {
+func (o *options) parseShard(text string) error {
 	part, of, ok := strings.Cut(text, "/")
 	i, err1 := strconv.Atoi(part)
 	n, err2 := strconv.Atoi(of)
@@ -231,10 +231,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return status
 	}
 	if o.twoPoint {
-		return o.compare(ctx, stdout, stderr)
+		return o.comparePoints(ctx, stdout, stderr)
 	}
 	if o.sflow != "" {
-		return o.collect(ctx, stdout, stderr)
+		return o.collectSamples(ctx, stdout, stderr)
 	}
 	if err := o.checkPage(); err != nil {
 		cli.PrintError(stderr, "flows", "-html "+o.html, err)
@@ -257,11 +257,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		line:  cli.NewProgress(stdout, stderr),
 	}
 	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers,
-		packet: a.packet, idle: a.idle,
+		packet: a.countPacket, idle: a.advanceIdle,
 		progress: func(octets, size int64) { a.line.Update(0, octets, size) }}
 	var live *site
 	if o.address != "" {
-		if live, err = o.listen(stderr); err != nil {
+		if live, err = o.startSite(stderr); err != nil {
 			return cli.End(stderr, "flows", err)
 		}
 		defer live.close()
@@ -271,7 +271,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		a.line.Name = name
 		before := r.ended
 		r.ended = time.Time{}
-		err := r.read(ctx, name)
+		err := r.readCapture(ctx, name)
 		a.line.Clear()
 		if r.ended.Before(before) && !r.ended.IsZero() { // files of one capture may overlap
 			cli.PrintError(stderr, "flows", name, fmt.Errorf("ends %v before the previous input: files are parts of one "+
@@ -289,7 +289,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	if live != nil && (status == 0 || r.frames > 0) { // packets from before the error
-		live.wait(ctx)
+		live.waitForEnd(ctx)
 	}
 	broken, err := a.finish()
 	if err != nil {
@@ -299,7 +299,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		status = cli.End(stderr, "flows", a.hostErr)
 	}
 	if status == 0 || a.table.Stats().Packets > 0 {
-		a.summary(stderr, &r)
+		a.printSummary(stderr, &r)
 	}
 	for _, v := range broken {
 		fmt.Fprintln(stderr, "rocecn flows:", v)

@@ -51,8 +51,8 @@ func lines(t *testing.T, args ...string) (all []map[string]any) {
 	return all
 }
 
-// at returns the value at a path of keys.
-func at(v any, keys ...string) any {
+// valueAt returns the value at a path of keys.
+func valueAt(v any, keys ...string) any {
 	for _, k := range keys {
 		m, _ := v.(map[string]any)
 		v = m[k]
@@ -100,12 +100,12 @@ func TestCaptures(t *testing.T) {
 					require.Equal(t, "UD", l["transport"])
 					continue
 				}
-				gaps += at(l, "psn", "gaps").(float64)
-				missing += at(l, "psn", "missing").(float64)
-				repeats += at(l, "psn", "repeats").(float64)
-				rnr += at(l, "repeats_by", "rnr").(float64)
-				if at(l, "psn", "repeats").(float64) > 0 {
-					require.EqualValues(t, 243, at(l, "psn", "first_trouble_frame"))
+				gaps += valueAt(l, "psn", "gaps").(float64)
+				missing += valueAt(l, "psn", "missing").(float64)
+				repeats += valueAt(l, "psn", "repeats").(float64)
+				rnr += valueAt(l, "repeats_by", "rnr").(float64)
+				if valueAt(l, "psn", "repeats").(float64) > 0 {
+					require.EqualValues(t, 243, valueAt(l, "psn", "first_trouble_frame"))
 					require.Nil(t, l["src_qp"])
 				}
 				if c.name == "rxe-vlan4.pcap" {
@@ -176,7 +176,7 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, []string{"invalid RD request", "invalid request", "remote access", "remote operational",
 		"sequence"}, keys(got["naks"]))
 	require.Equal(t, strings.Fields("after_ce_us fast min_spacing_us receiver"), keys(got["cnps"]))
-	require.Equal(t, strings.Fields("p50 p99"), keys(at(got, "cnps", "after_ce_us")))
+	require.Equal(t, strings.Fields("p50 p99"), keys(valueAt(got, "cnps", "after_ce_us")))
 	require.Equal(t, strings.Fields("min p50 p99 samples"), keys(got["rtt_us"]))
 	require.Equal(t, strings.Fields("depth node"), keys(got["worst_queue"]))
 	require.Equal(t, strings.Fields("mean peak"), keys(got["rate_bps"]))
@@ -402,7 +402,7 @@ func TestHuman(t *testing.T) {
 		Sequenced: true}}}
 	long.Flows[0].PSN = flows.PSN{Gaps: 1, Missing: 12, Late: 7, Unseen: 1, Lost: 4}
 	h := human{colour: true}
-	out := string(h.append(nil, &long))
+	out := string(h.appendTable(nil, &long))
 	require.Contains(t, out, red+"5"+plain, "what stayed missing")
 	require.Contains(t, out, yellow+"7"+plain)
 	require.Contains(t, out, ", 7 out of order\n")
@@ -417,21 +417,21 @@ func TestHumanReordered(t *testing.T) {
 	f := flows.Flow{Sequenced: true, Requests: flows.Requests{Packets: 9000},
 		PSN: flows.PSN{Gaps: 900, Missing: 1811, Late: 1811}}
 	h := human{colour: true}
-	out := string(h.append(nil, &flows.Snapshot{Flows: []flows.Flow{f}}))
+	out := string(h.appendTable(nil, &flows.Snapshot{Flows: []flows.Flow{f}}))
 	require.Regexp(t, `\s0\s+\S+1811\S+\s+0\s`, out)
 	require.Contains(t, out, "1811 out of order, none lost")
 	require.NotContains(t, out, red)
 	require.Zero(t, f.Trouble())
 	// Packets that the capture missed are not lost in the network.
 	f.PSN.Late, f.PSN.Unseen = 1800, 11
-	out = string(h.append(nil, &flows.Snapshot{Flows: []flows.Flow{f}}))
+	out = string(h.appendTable(nil, &flows.Snapshot{Flows: []flows.Flow{f}}))
 	require.Contains(t, out, yellow+"11"+plain)
 	require.Contains(t, out, "11 not captured, 1800 out of order\n")
 	require.NotContains(t, out, red)
 	// Late ones may have been lost before the capture, where something is repeated.
 	f.PSN.Retransmitted, f.Causes.NAK, f.PSN.Copies = 3, 3, 2
 	require.Equal(t, []string{"gaps: 900", "11 not captured", "1800 out of order or retransmitted",
-		"3 repeated after NAKs", "2 copied by the network"}, remarks(&f))
+		"3 repeated after NAKs", "2 copied by the network"}, formatRemarks(&f))
 }
 
 // Where there is too little for a number, there is none.
@@ -458,14 +458,14 @@ func TestPause(t *testing.T) {
 	require.Equal(t, []string{
 		"priority 3: 2 XOFF, 1 XON, paused 12.5µs",
 		"all priorities: 0 XOFF, 1 XON, paused 0s",
-	}, said(&l))
+	}, formatPauses(&l))
 	h := human{}
 	require.Equal(t, "PFC  02:00:00:00:00:01 (100 Gbit/s assumed):\n"+
 		"  priority 3: 2 XOFF, 1 XON, paused 12.5µs\n  all priorities: 0 XOFF, 1 XON, paused 0s\n",
-		string(h.append(nil, &flows.Snapshot{Links: []flows.Link{l}})))
+		string(h.appendTable(nil, &flows.Snapshot{Links: []flows.Link{l}})))
 	l.Assumed, l.Rate = false, 25e9
 	require.NotContains(t, string(jsonOf(t, pfcLineOf(&l, nil))), "assumed")
-	require.Equal(t, "priority 3: 2 XOFF, 1 XON, paused 12.5µs", said(&l)[0])
+	require.Equal(t, "priority 3: 2 XOFF, 1 XON, paused 12.5µs", formatPauses(&l)[0])
 
 	// The page of messages.pcap has a pause of 65535 quanta.
 	for _, c := range []struct {
@@ -506,12 +506,12 @@ func TestInterval(t *testing.T) {
 			id := fmt.Sprint(l["src"], l["dst"], l["dest_qp"])
 			for _, keys := range [][]string{{"packets"}, {"ip_octets"}, {"psn", "repeats"}, {"psn", "late"}, {"acks"},
 				{"ecn", "ce"}} {
-				n, _ := at(l, keys...).(float64)
+				n, _ := valueAt(l, keys...).(float64)
 				all[id+strings.Join(keys, ".")] += n
 			}
 			if len(args) > 0 {
-				from, _ := time.Parse(time.RFC3339Nano, at(l, "interval", "from").(string))
-				to, _ := time.Parse(time.RFC3339Nano, at(l, "interval", "to").(string))
+				from, _ := time.Parse(time.RFC3339Nano, valueAt(l, "interval", "from").(string))
+				to, _ := time.Parse(time.RFC3339Nano, valueAt(l, "interval", "to").(string))
 				require.Equal(t, 500*time.Microsecond, to.Sub(from))
 			}
 		}

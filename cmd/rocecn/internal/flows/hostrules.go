@@ -91,8 +91,8 @@ type growth struct {
 
 func (c growth) String() string { return fmt.Sprintf("%s +%d", c.name, c.n) }
 
-// counter returns the first counter of these names that the port has.
-func (j *judge) counter(names []string) (c growth, ok bool) {
+// findCounter returns the first counter of these names that the port has.
+func (j *judge) findCounter(names []string) (c growth, ok bool) {
 	for _, name := range names {
 		if n, ok := j.line.Changes[name]; ok {
 			return growth{name, n}, true
@@ -101,8 +101,8 @@ func (j *judge) counter(names []string) (c growth, ok bool) {
 	return growth{}, false
 }
 
-// say adds a finding: captured packets, counters and their meaning.
-func (j *judge) say(capture, meaning string, counters ...growth) {
+// addFinding adds a finding: captured packets, counters and their meaning.
+func (j *judge) addFinding(capture, meaning string, counters ...growth) {
 	f := finding{Counters: map[string]uint64{}}
 	parts := []string{}
 	if capture != "" {
@@ -116,48 +116,48 @@ func (j *judge) say(capture, meaning string, counters ...growth) {
 	j.line.Says = append(j.line.Says, f)
 }
 
-func (j *judge) judge() {
-	j.receiver()
-	j.sender()
-	j.agrees(outOfSeqNames, j.seen.missing, "missing to it",
+func (j *judge) compareAll() {
+	j.compareReceiver()
+	j.compareSender()
+	j.compareCounter(outOfSeqNames, j.seen.missing, "missing to it",
 		"the host saw no gap, the capture may have lost them", "the host saw gaps, too")
-	j.agrees(timeoutNames, j.seen.timeouts, "repeated after a timeout",
+	j.compareCounter(timeoutNames, j.seen.timeouts, "repeated after a timeout",
 		"no timer of the host ran out, something that the capture does not have made it repeat",
 		"timers of the host ran out")
-	j.notReady()
-	j.pauses()
+	j.compareNotReady()
+	j.comparePauses()
 }
 
-// receiver checks whether the host answers marks with CNPs.
-func (j *judge) receiver() {
-	sent, ok := j.counter(cnpsSentNames)
+// compareReceiver checks whether the host answers marks with CNPs.
+func (j *judge) compareReceiver() {
+	sent, ok := j.findCounter(cnpsSentNames)
 	if !ok || j.seen.ce == 0 {
 		return
 	}
 	capture := fmt.Sprintf("%d CE in the capture", j.seen.ce)
-	marks, _ := j.counter(marksGotNames)
+	marks, _ := j.findCounter(marksGotNames)
 	switch {
 	case sent.n == 0 && j.seen.cnpsFrom > 0:
-		j.say(capture+" and "+cli.Count(j.seen.cnpsFrom, "CNP")+" from its address",
+		j.addFinding(capture+" and "+cli.Count(j.seen.cnpsFrom, "CNP")+" from its address",
 			"the card did not send them, another node did in its name", sent)
 	case sent.n == 0 && j.seen.fast > 0:
-		j.say(capture+" and "+cli.Count(j.seen.fast, "Fast CNP"),
+		j.addFinding(capture+" and "+cli.Count(j.seen.fast, "Fast CNP"),
 			"the card sent no CNP, and Fast CNPs are the network's or not counted", sent)
 	case sent.n == 0 && marks.n > 0:
-		j.say(capture, "the receiver's ECN is off, it saw marks and answered none", marks, sent)
+		j.addFinding(capture, "the receiver's ECN is off, it saw marks and answered none", marks, sent)
 	case sent.n == 0 && j.seen.answered > 0:
-		j.say(capture, "the receiver's ECN is off", sent)
+		j.addFinding(capture, "the receiver's ECN is off", sent)
 	case sent.n == 0:
-		j.say(capture, "the receiver's ECN is off, or the marked packets did not reach it", sent)
+		j.addFinding(capture, "the receiver's ECN is off, or the marked packets did not reach it", sent)
 	case j.seen.cnpsFrom == 0 && j.whole:
-		j.say(capture+" and no CNP", "the receiver sends CNPs, the capture does not have them", sent)
+		j.addFinding(capture+" and no CNP", "the receiver sends CNPs, the capture does not have them", sent)
 	}
 }
 
-// sender checks whether the host obeys CNPs.
-func (j *judge) sender() {
-	got, ok := j.counter(cnpsGotNames)
-	ignored, _ := j.counter(ignoredNames)
+// compareSender checks whether the host obeys CNPs.
+func (j *judge) compareSender() {
+	got, ok := j.findCounter(cnpsGotNames)
+	ignored, _ := j.findCounter(ignoredNames)
 	if j.seen.cnpsTo == 0 {
 		return
 	}
@@ -168,27 +168,27 @@ func (j *judge) sender() {
 		if ok {
 			counters = append(counters, got)
 		}
-		j.say(capture, "the sender ignores CNPs, its ECN is off for some of its traffic", counters...)
+		j.addFinding(capture, "the sender ignores CNPs, its ECN is off for some of its traffic", counters...)
 	case ok && got.n == 0:
-		j.say(capture, "they did not reach the sender, or its ECN is off", got)
+		j.addFinding(capture, "they did not reach the sender, or its ECN is off", got)
 	}
 }
 
-// agrees checks whether a counter of the host grew, if the capture has n of the counted events.
-func (j *judge) agrees(names []string, n uint64, what, none, some string) {
-	c, ok := j.counter(names)
+// compareCounter checks whether a counter of the host grew, if the capture has n of the counted events.
+func (j *judge) compareCounter(names []string, n uint64, what, none, some string) {
+	c, ok := j.findCounter(names)
 	switch capture := fmt.Sprintf("%d %s in the capture", n, what); {
 	case !ok || n == 0:
 	case c.n == 0:
-		j.say(capture, none, c)
+		j.addFinding(capture, none, c)
 	default:
-		j.say(capture, some, c)
+		j.addFinding(capture, some, c)
 	}
 }
 
-// notReady names the queue pairs without a buffer for a message.
-func (j *judge) notReady() {
-	c, ok := j.counter(notReadyNames)
+// compareNotReady names the queue pairs without a buffer for a message.
+func (j *judge) compareNotReady() {
+	c, ok := j.findCounter(notReadyNames)
 	if j.seen.rnrFrom == 0 || !(ok && c.n > 0 || len(j.programs) > 0) {
 		return
 	}
@@ -200,11 +200,13 @@ func (j *judge) notReady() {
 	if ok {
 		counters = append(counters, c)
 	}
-	j.say(cli.Count(j.seen.rnrFrom, "RNR NAK")+" from it in the capture", who+" posts too few receives", counters...)
+	j.addFinding(cli.Count(j.seen.rnrFrom, "RNR NAK")+" from it in the capture", who+" posts too few receives",
+		counters...)
 }
 
-// pauses names the side that paused the host's link. PFC does not pass a link: a capture elsewhere cannot contain it.
-func (j *judge) pauses() {
+// comparePauses names the side that paused the host's link. PFC does not pass a link: a capture elsewhere cannot
+// contain it.
+func (j *judge) comparePauses() {
 	var got, sent []growth
 	for _, name := range slices.Sorted(maps.Keys(j.line.Changes)) {
 		switch n := j.line.Changes[name]; {
@@ -220,10 +222,10 @@ func (j *judge) pauses() {
 		where = "no pause in the capture"
 	}
 	if len(got) > 0 {
-		j.say(where, "the network stopped the host", got...)
+		j.addFinding(where, "the network stopped the host", got...)
 	}
 	if len(sent) > 0 {
-		j.say(where, "the host stopped the network, it took data too slowly", sent...)
+		j.addFinding(where, "the host stopped the network, it took data too slowly", sent...)
 	}
 }
 

@@ -60,7 +60,7 @@ func (o *options) joinHosts(s *flows.Snapshot, from, to time.Time) (lines []host
 		for i := range w.To.Ports {
 			p := &w.To.Ports[i]
 			l := hostLine{HostSide: true, Host: w.To.Host, Device: p.Device, Port: p.Port, Covers: w.Covers,
-				From: stamp(w.From.Time.UTC()), To: stamp(w.To.Time.UTC()),
+				From: formatTime(w.From.Time.UTC()), To: formatTime(w.To.Time.UTC()),
 				Changes: map[string]uint64{}, Says: []finding{}}
 			for _, a := range p.Addresses {
 				if inCapture[a] && !slices.Contains(l.Addresses, a) {
@@ -75,18 +75,18 @@ func (o *options) joinHosts(s *flows.Snapshot, from, to time.Time) (lines []host
 			if len(lines) == maxHostPorts {
 				return errHostPorts
 			}
-			l.change(old.Counters, p.Counters)
-			l.change(old.HW, p.HW)
-			l.change(w.From.Device(p.Device), beside(w.To.Device(p.Device), p))
+			l.addChange(old.Counters, p.Counters)
+			l.addChange(old.HW, p.HW)
+			l.addChange(w.From.Device(p.Device), portCounters(w.To.Device(p.Device), p))
 			for _, name := range p.Interfaces {
-				l.change(w.From.Interface(name), w.To.Interface(name))
+				l.addChange(w.From.Interface(name), w.To.Interface(name))
 			}
 			slices.Sort(l.Reset)
 			if w.Covers {
 				j := judge{line: &l, seen: seenOf(s, l.Addresses),
 					whole: !anyEvicted(&s.Evicted), links: len(s.Links) > 0}
-				j.programs = programs(w.To, p, j.seen.rnrQPs)
-				j.judge()
+				j.programs = namePrograms(w.To, p, j.seen.rnrQPs)
+				j.compareAll()
 			}
 			lines = append(lines, l)
 		}
@@ -128,8 +128,8 @@ func addressesOf(s *flows.Snapshot) map[netip.Addr]bool {
 	return all
 }
 
-// change records the growth of counters. A counter that decreased was reset, and has no growth.
-func (l *hostLine) change(old, now map[string]uint64) {
+// addChange records the growth of counters. A counter that decreased was reset, and has no growth.
+func (l *hostLine) addChange(old, now map[string]uint64) {
 	for name, n := range now {
 		switch was, ok := old[name]; {
 		case ok && n >= was:
@@ -140,8 +140,8 @@ func (l *hostLine) change(old, now map[string]uint64) {
 	}
 }
 
-// beside returns the counters of a device that its port has not got itself.
-func beside(device map[string]uint64, p *host.Port) map[string]uint64 {
+// portCounters returns the counters of a device that its port has not got itself.
+func portCounters(device map[string]uint64, p *host.Port) map[string]uint64 {
 	others := map[string]uint64{}
 	for name, n := range device {
 		if _, ok := p.Counter(name); !ok {
@@ -151,8 +151,8 @@ func beside(device map[string]uint64, p *host.Port) map[string]uint64 {
 	return others
 }
 
-// programs names the programs that have these queue pairs of a port.
-func programs(o *host.Observation, p *host.Port, qps map[uint32]bool) []string {
+// namePrograms names the programs that have these queue pairs of a port.
+func namePrograms(o *host.Observation, p *host.Port, qps map[uint32]bool) []string {
 	names := map[string]bool{}
 	for i := range o.QPs {
 		q := &o.QPs[i]
@@ -177,13 +177,13 @@ func (a *accountant) printHosts() (err error) {
 		return cli.Output(cmp.Or(err, a.out.Flush()))
 	}
 	for i := range a.joined {
-		a.out.Write(a.joined[i].text())
+		a.out.Write(a.joined[i].formatText())
 	}
 	return cli.Output(a.out.Flush())
 }
 
-// text returns the text form: findings, then other changes. Names are untrusted.
-func (l *hostLine) text() []byte {
+// formatText returns the text form: findings, then other changes. Names are untrusted.
+func (l *hostLine) formatText() []byte {
 	var addresses []string
 	for _, a := range l.Addresses {
 		addresses = append(addresses, a.String())
@@ -193,14 +193,14 @@ func (l *hostLine) text() []byte {
 	for _, f := range l.Says {
 		b = fmt.Appendf(b, "  %s\n", cli.Printable(f.Text))
 	}
-	for _, text := range wrap(l.changes(), columns-2) {
+	for _, text := range wrapParts(l.formatChanges(), columns-2) {
 		b = fmt.Appendf(b, "  %s\n", text)
 	}
 	return b
 }
 
-// changes lists the counters that have grown, and those that were reset.
-func (l *hostLine) changes() (all []string) {
+// formatChanges lists the counters that have grown, and those that were reset.
+func (l *hostLine) formatChanges() (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(l.Changes)) {
 		if n := l.Changes[name]; n > 0 {
 			all = append(all, fmt.Sprintf("%s +%d", cli.Printable(name), n))

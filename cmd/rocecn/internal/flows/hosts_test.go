@@ -39,15 +39,15 @@ func hostFile(t *testing.T, lines ...string) (name string) {
 	return name
 }
 
-// says returns the sentences of the lines of hosts, for a capture and a file.
-func says(t *testing.T, capture, file string) (texts []string) {
+// findingsOf returns the sentences of the lines of hosts, for a capture and a file.
+func findingsOf(t *testing.T, capture, file string) (texts []string) {
 	t.Helper()
 	for _, l := range lines(t, "-host", file, wiretest.Path(t, strings.Split(capture, "/")...)) {
 		if l["host_side"] != true {
 			continue
 		}
 		for _, f := range l["says"].([]any) {
-			texts = append(texts, at(f, "text").(string))
+			texts = append(texts, valueAt(f, "text").(string))
 		}
 	}
 	return texts
@@ -72,7 +72,7 @@ func TestHostDeviceCounts(t *testing.T) {
 			file := hostFile(t,
 				with(observation("h2", "21:37:20", receiver, was, ``), `"np_cnp_sent":7`),
 				with(observation("h2", "21:37:25", receiver, c.name, ``), `"np_cnp_sent":7`))
-			require.Equal(t, c.want, says(t, marked, file))
+			require.Equal(t, c.want, findingsOf(t, marked, file))
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestHostSays(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			file := hostFile(t, observation("h", "2000-01-01T00:00:00", row.address, row.was, row.paused),
 				observation("h", "2100-01-01T00:00:00", row.address, row.is, row.pauses))
-			require.Equal(t, row.want, says(t, row.capture, file))
+			require.Equal(t, row.want, findingsOf(t, row.capture, file))
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestHostSays(t *testing.T) {
 func TestHostOtherPort(t *testing.T) {
 	const counters = `"np_cnp_sent":5`
 	before, behind := "21:37:20", "21:37:25"
-	require.Empty(t, says(t, marked, hostFile(t, observation("localhost", before, sender, counters, ""),
+	require.Empty(t, findingsOf(t, marked, hostFile(t, observation("localhost", before, sender, counters, ""),
 		observation("localhost", behind, receiver, counters, ""))))
 }
 
@@ -152,12 +152,12 @@ func TestHostNotSeen(t *testing.T) {
 		for _, at := range times {
 			all = append(all, look("h", strings.TrimSuffix(at, "Z")))
 		}
-		require.Equal(t, not, says(t, marked, hostFile(t, all...)), "%v", times)
+		require.Equal(t, not, findingsOf(t, marked, hostFile(t, all...)), "%v", times)
 	}
 	two := "another port has one of its addresses, too: nothing is concluded"
-	require.Equal(t, []string{two, two}, says(t, marked,
+	require.Equal(t, []string{two, two}, findingsOf(t, marked,
 		hostFile(t, look("h", "21:00:00"), look("i", "21:00:00"), look("h", "22:00:00"), look("i", "22:00:00"))))
-	require.Empty(t, says(t, marked, hostFile(t, observation("h", "21:00:00", "10.9.9.9", counters, ""),
+	require.Empty(t, findingsOf(t, marked, hostFile(t, observation("h", "21:00:00", "10.9.9.9", counters, ""),
 		observation("h", "22:00:00", "10.9.9.9", counters, ""))), "of no address in the capture")
 }
 
@@ -234,7 +234,7 @@ func TestHostRules(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			l := hostLine{Changes: row.changes}
-			(&judge{line: &l, seen: row.seen, whole: true}).judge()
+			(&judge{line: &l, seen: row.seen, whole: true}).compareAll()
 			require.Len(t, l.Says, 1)
 			require.Equal(t, row.name, l.Says[0].Text)
 		})
@@ -251,7 +251,7 @@ func TestHostRules(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			l := hostLine{Changes: row.changes}
-			(&judge{line: &l, seen: row.seen}).judge()
+			(&judge{line: &l, seen: row.seen}).compareAll()
 			require.Empty(t, l.Says)
 		})
 	}

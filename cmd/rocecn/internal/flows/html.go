@@ -137,8 +137,8 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 	return nil
 }
 
-// script returns the script of the page.
-func script() template.JS {
+// readScript returns the script of the page.
+func readScript() template.JS {
 	var all strings.Builder
 	for _, name := range []string{"format", "series", "view", "lanes", "kinds", "table", "main"} {
 		text, err := pageScripts.ReadFile("page/" + name + ".js")
@@ -151,7 +151,7 @@ func script() template.JS {
 }
 
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
-	p := &page{Style: template.CSS(pageStyle), Script: script(), Flows: len(s.Flows), Packets: s.Stats.Packets,
+	p := &page{Style: template.CSS(pageStyle), Script: readScript(), Flows: len(s.Flows), Packets: s.Stats.Packets,
 		Evicted: s.Evicted.Flows}
 	for _, name := range a.inputs.Names {
 		p.Files = append(p.Files, cli.Printable(filepath.Base(name)))
@@ -163,9 +163,9 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	}
 	p.Data = a.pageData(s)
 	p.Rows = len(p.Data.Rows)
-	p.Partly = a.choice.any() || p.Rows < p.Flows
+	p.Partly = a.choice.isPartial() || p.Rows < p.Flows
 	if first, last := bounds(s); !first.IsZero() {
-		p.From, p.Span = stamp(first), short(last.Sub(first))
+		p.From, p.Span = formatTime(first), formatDuration(last.Sub(first))
 	}
 	rows := map[rocev2.FlowKey]int{}
 	for i := range p.Rows {
@@ -174,7 +174,7 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	p.Level, p.Headline, p.Under = headline(s, p.Trouble, len(a.verdicts))
 	all := a.onPage(rows)
 	p.Verdicts, p.Further = all[:min(len(all), shownVerdicts)], all[min(len(all), shownVerdicts):]
-	for _, q := range questions(s, a.table.Series, p.Files) {
+	for _, q := range answerQuestions(s, a.table.Series, p.Files) {
 		on := pageQuestion{question: q}
 		if q.Flow != nil {
 			on.Row = rowOrNil(rows, q.Flow.FlowKey)
@@ -191,11 +191,11 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 			to = ", to QP " + queuePair(u.DestQP)
 		}
 		p.Unpaired = append(p.Unpaired, fmt.Sprintf("%v → %v%s: %s", u.Src, u.Dst, to,
-			strings.Join(answered(&u.Answers), ", ")))
+			strings.Join(formatAnswers(&u.Answers), ", ")))
 	}
 	for i := range s.Links {
 		l := &s.Links[i]
-		for _, text := range said(l) {
+		for _, text := range formatPauses(l) {
 			p.Links = append(p.Links, linkName(l)+", "+text)
 		}
 	}
@@ -235,8 +235,8 @@ func headline(s *flows.Snapshot, trouble, verdicts int) (l level, sentence, unde
 	case trouble > 0 && verdicts > 0:
 		return bad, cli.Count(verdicts, "finding") + "; " + some, ""
 	case trouble > 0:
-		f := worst(s, func(f *flows.Flow) float64 { return float64(f.Trouble()) })
-		return bad, some, "most of it " + flowName(f) + ": " + strings.Join(remarks(f), ", ")
+		f := worstFlow(s, func(f *flows.Flow) float64 { return float64(f.Trouble()) })
+		return bad, some, "most of it " + flowName(f) + ": " + strings.Join(formatRemarks(f), ", ")
 	case verdicts > 0:
 		return notable, cli.Count(verdicts, "finding") + "; no flow is in trouble", ""
 	case len(s.Flows) == 0:
@@ -249,7 +249,7 @@ func headline(s *flows.Snapshot, trouble, verdicts int) (l level, sentence, unde
 // bounds returns when the first request and the last packet of a flow came.
 func bounds(s *flows.Snapshot) (first, last time.Time) {
 	for i := range s.Flows {
-		first, last = earlier(first, s.Flows[i].First), later(last, s.Flows[i].Last)
+		first, last = earlierTime(first, s.Flows[i].First), laterTime(last, s.Flows[i].Last)
 	}
 	return first, last
 }
@@ -257,11 +257,11 @@ func bounds(s *flows.Snapshot) (first, last time.Time) {
 // onPage returns the line for a page. Names are from outside.
 func (l *hostLine) onPage() pageHost {
 	h := pageHost{Name: cli.Printable(fmt.Sprintf("%s, %s port %d", l.Host, l.Device, l.Port)),
-		Grown: strings.Join(l.changes(), ", ")}
+		Grown: strings.Join(l.formatChanges(), ", ")}
 	for _, f := range l.Says {
 		h.Says = append(h.Says, cli.Printable(f.Text))
 	}
 	return h
 }
 
-func arrow(f *flows.Flow) string { return f.Src.String() + " → " + f.Dst.String() }
+func formatArrow(f *flows.Flow) string { return f.Src.String() + " → " + f.Dst.String() }

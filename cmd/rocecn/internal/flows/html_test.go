@@ -345,16 +345,16 @@ func TestPageCharts(t *testing.T) {
 		{Flows: []rocev2.FlowKey{{DestQP: 1}}}, // which is not shown
 		{Flows: []rocev2.FlowKey{s.Flows[180].FlowKey, s.Flows[170].FlowKey}},
 	}}
-	rows := a.charted(s.Flows)
+	rows := a.chartedRows(s.Flows)
 	require.Len(t, rows, maxCharts)
 	require.Equal(t, 48, rows[maxCharts-2])
 	require.Equal(t, 170, rows[maxCharts-1])
-	require.Equal(t, []int{0, 1, 2}, a.charted(s.Flows[:3]))
+	require.Equal(t, []int{0, 1, 2}, a.chartedRows(s.Flows[:3]))
 	for i := range s.Flows {
 		a.verdicts = append(a.verdicts, triage.Verdict{Flows: []rocev2.FlowKey{s.Flows[len(s.Flows)-1-i].FlowKey}})
 	}
-	require.Len(t, a.charted(s.Flows), maxCharts)
-	require.Equal(t, 0, a.charted(s.Flows)[0], "the worst have charts, too")
+	require.Len(t, a.chartedRows(s.Flows), maxCharts)
+	require.Equal(t, 0, a.chartedRows(s.Flows)[0], "the worst have charts, too")
 }
 
 // Of many priorities those that were paused longest are drawn.

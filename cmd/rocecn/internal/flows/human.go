@@ -27,8 +27,8 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// append appends the table of a snapshot, the flows in their order.
-func (h *human) append(b []byte, s *flows.Snapshot) []byte {
+// appendTable appends the table of a snapshot, the flows in their order.
+func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 	// The cells stand in rows, of which the first has the headings.
 	rows := make([][]cell, 1+len(s.Flows))
 	widths := []int{}
@@ -47,7 +47,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		room -= width + 1
 	}
 	for i := range s.Flows {
-		names = max(names, len(pair(&s.Flows[i])))
+		names = max(names, len(formatPair(&s.Flows[i])))
 	}
 	name := max(min(names, room), len("FLOW"))
 	line := func(text string, row []cell) {
@@ -58,7 +58,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		b = fmt.Appendf(b, "%-*s", name, text)
 		for i, c := range row {
 			b = append(b, strings.Repeat(" ", 1+widths[i]-c.width())...)
-			b = h.coloured(b, c.inTerminal(), c.colour)
+			b = h.colourText(b, c.inTerminal(), c.colour)
 		}
 		b = append(b, '\n')
 	}
@@ -66,12 +66,12 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		line("FLOW", rows[0])
 	}
 	for i := range s.Flows {
-		line(pair(&s.Flows[i]), rows[1+i])
-		words := remarks(&s.Flows[i])
+		line(formatPair(&s.Flows[i]), rows[1+i])
+		words := formatRemarks(&s.Flows[i])
 		if h.explains {
-			words = append(words, controlled(&s.Flows[i])...)
+			words = append(words, formatControl(&s.Flows[i])...)
 		}
-		for _, text := range wrap(words, columns-2) {
+		for _, text := range wrapParts(words, columns-2) {
 			b = fmt.Appendf(b, "  %s\n", text)
 		}
 	}
@@ -81,37 +81,37 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		if u.WithQP {
 			to = " qp " + queuePair(u.DestQP)
 		}
-		b = h.coloured(b, "unpaired", yellow)
-		b = fmt.Appendf(b, "  %v > %v%s: %s\n", u.Src, u.Dst, to, strings.Join(answered(&u.Answers), ", "))
+		b = h.colourText(b, "unpaired", yellow)
+		b = fmt.Appendf(b, "  %v > %v%s: %s\n", u.Src, u.Dst, to, strings.Join(formatAnswers(&u.Answers), ", "))
 	}
 	for i := range s.Links {
 		l := &s.Links[i]
-		text := fmt.Sprintf("PFC  %s: %s", linkName(l), strings.Join(said(l), "; "))
+		text := fmt.Sprintf("PFC  %s: %s", linkName(l), strings.Join(formatPauses(l), "; "))
 		if utf8.RuneCountInString(text) > columns {
-			text = fmt.Sprintf("PFC  %s:\n  %s", linkName(l), strings.Join(said(l), "\n  "))
+			text = fmt.Sprintf("PFC  %s:\n  %s", linkName(l), strings.Join(formatPauses(l), "\n  "))
 		}
 		b = append(append(b, text...), '\n')
 	}
 	if e := &s.Evicted; anyEvicted(e) {
-		b = h.coloured(b, "evicted", yellow)
+		b = h.colourText(b, "evicted", yellow)
 		b = fmt.Appendf(b, "  there was no room for %s with %s, %s: -max-flows\n",
 			cli.Count(e.Flows, "more flow"), cli.Count(e.Packets, "packet"), cli.Count(e.IPOctets, "octet"))
 	}
 	return b
 }
 
-// coloured appends a text in a colour, if there are any.
-func (h *human) coloured(b []byte, text, colour string) []byte {
+// colourText appends a text in a colour, if there are any.
+func (h *human) colourText(b []byte, text, colour string) []byte {
 	if !h.colour || colour == "" {
 		return append(b, text...)
 	}
 	return append(append(append(b, colour...), text...), plain...)
 }
 
-func pair(f *flows.Flow) string { return f.Src.String() + " > " + f.Dst.String() }
+func formatPair(f *flows.Flow) string { return f.Src.String() + " > " + f.Dst.String() }
 
-// scaled writes a number with at most four digits.
-func scaled(n float64) string {
+// formatScaled writes a number with at most four digits.
+func formatScaled(n float64) string {
 	if n < 10000 {
 		return fmt.Sprintf("%.0f", n)
 	}
@@ -128,10 +128,10 @@ func scaled(n float64) string {
 	return fmt.Sprintf("%.0fP", n/1000)
 }
 
-// short writes a time with three digits.
-func short(d time.Duration) string {
+// formatDuration writes a time with three digits.
+func formatDuration(d time.Duration) string {
 	if d < 0 {
-		return "-" + short(-max(d, -math.MaxInt64))
+		return "-" + formatDuration(-max(d, -math.MaxInt64))
 	}
 	digit := time.Duration(1)
 	for d/1000 >= digit {
@@ -143,8 +143,8 @@ func short(d time.Duration) string {
 	return d.Round(digit).String()
 }
 
-// remarks describes in words the values of a flow that have no column.
-func remarks(f *flows.Flow) (all []string) {
+// formatRemarks describes in words the values of a flow that have no column.
+func formatRemarks(f *flows.Flow) (all []string) {
 	add := func(n uint64, format string) {
 		if n > 0 {
 			all = append(all, fmt.Sprintf(format, n))
@@ -174,7 +174,7 @@ func remarks(f *flows.Flow) (all []string) {
 	}
 	more := f.Answers
 	more.ACKs, more.RNRNAKs, more.CNPs = 0, 0, 0 // the table has columns for RNR NAKs and CNPs; ACKs are no trouble
-	all = append(all, answered(&more)...)
+	all = append(all, formatAnswers(&more)...)
 	add(f.ICRCWrong, "%d wrong ICRC")
 	if f.Queue.Known && f.Queue.Depth > 0 {
 		all = append(all, fmt.Sprintf("deepest queue %d at node %d", f.Queue.Depth, f.Queue.Node))
@@ -182,8 +182,8 @@ func remarks(f *flows.Flow) (all []string) {
 	return all
 }
 
-// answered says which answers were counted.
-func answered(a *flows.Answers) (all []string) {
+// formatAnswers says which answers were counted.
+func formatAnswers(a *flows.Answers) (all []string) {
 	add := func(n uint64, what string) {
 		if n > 0 {
 			all = append(all, fmt.Sprint(n, " ", what))
@@ -204,8 +204,8 @@ func answered(a *flows.Answers) (all []string) {
 	return all
 }
 
-// wrap joins words with commas into lines of this width.
-func wrap(words []string, width int) (lines []string) {
+// wrapParts joins words with commas into lines of this width.
+func wrapParts(words []string, width int) (lines []string) {
 	for _, word := range words {
 		last := len(lines) - 1
 		if last >= 0 && len(lines[last])+2+len(word) <= width {

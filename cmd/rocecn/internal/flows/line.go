@@ -121,10 +121,10 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 	l := &flowLine{
 		Src: f.Src, Dst: f.Dst, DestQP: f.DestQP,
 		Transport: f.Transport.String(),
-		First:     stamp(f.First), Last: stamp(f.Last), Interval: during,
+		First:     formatTime(f.First), Last: formatTime(f.Last), Interval: during,
 		VLAN: f.VLAN, PCP: setBits(uint64(f.PCP)), DSCP: setBits(f.DSCP),
 		SrcMAC: f.SrcMAC.String(), DstMAC: f.DstMAC.String(),
-		SrcPort: f.SrcPort, SharedPort: f.SharedPort, Varies: varies(&f.Varies),
+		SrcPort: f.SrcPort, SharedPort: f.SharedPort, Varies: varyingFields(&f.Varies),
 		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
 		Rate:    rateLine{bitRate(f.Mean), bitRate(f.Peak)},
 		MTU:     f.MTU,
@@ -145,7 +145,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		l.Lives, l.PSN, l.RepeatsBy = f.PSN.Lives, &psnLine{f.PSN, f.FirstTrouble}, &f.Causes
 	}
 	if f.Spacing >= 0 {
-		l.CNPs.Spacing = new(micros(f.Spacing))
+		l.CNPs.Spacing = new(toMicroseconds(f.Spacing))
 	}
 	if h := f.AfterCE; h.Count() > 0 {
 		l.CNPs.AfterCE = new(percentilesOf(h))
@@ -181,11 +181,11 @@ type times interface {
 }
 
 func percentilesOf(h times) percentilesLine {
-	return percentilesLine{micros(h.Percentile(0.5)), micros(h.Percentile(0.99))}
+	return percentilesLine{toMicroseconds(h.Percentile(0.5)), toMicroseconds(h.Percentile(0.99))}
 }
 
 func timesOf(h times) timesLine {
-	return timesLine{h.Count(), micros(h.Min()), percentilesOf(h)}
+	return timesLine{h.Count(), toMicroseconds(h.Min()), percentilesOf(h)}
 }
 
 // An unpairedLine is the JSON object of packets that are about no known flow.
@@ -223,14 +223,14 @@ type priorityLine struct {
 
 func pfcLineOf(link *flows.Link, during *intervalLine) *pfcLine {
 	l := &pfcLine{true, link.Src.String(), during, map[string]priorityLine{}, link.Assumed}
-	for name, p := range priorities(link) {
-		l.Priorities[name] = priorityLine{p.XOFF, p.XON, micros(p.Paused)}
+	for name, p := range eachPriority(link) {
+		l.Priorities[name] = priorityLine{p.XOFF, p.XON, toMicroseconds(p.Paused)}
 	}
 	return l
 }
 
-// priorities yields the counts of each priority, and of all together.
-func priorities(l *flows.Link) iter.Seq2[string, *flows.Priority] {
+// eachPriority yields the counts of each priority, and of all together.
+func eachPriority(l *flows.Link) iter.Seq2[string, *flows.Priority] {
 	return func(yield func(string, *flows.Priority) bool) {
 		for i := range l.Priorities {
 			if p := &l.Priorities[i]; *p != (flows.Priority{}) && !yield(fmt.Sprint(i), p) {
@@ -251,9 +251,9 @@ func linkName(l *flows.Link) string {
 	return l.Src.String()
 }
 
-// said describes the pauses of priorities, one string each.
-func said(l *flows.Link) (all []string) {
-	for name, p := range priorities(l) {
+// formatPauses describes the pauses of priorities, one string each.
+func formatPauses(l *flows.Link) (all []string) {
+	for name, p := range eachPriority(l) {
 		all = append(all, fmt.Sprintf("%s: %d XOFF, %d XON, paused %v", priorityName(name), p.XOFF, p.XON, p.Paused))
 	}
 	return all
@@ -282,8 +282,8 @@ func evictedLineOf(e *flows.Evicted) *evictedLine {
 	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, countedLineOf(&e.Answers)}
 }
 
-// varies names the fields that differ between the requests of a flow.
-func varies(v *flows.Varies) (names []string) {
+// varyingFields names the fields that differ between the requests of a flow.
+func varyingFields(v *flows.Varies) (names []string) {
 	for _, n := range []struct {
 		name   string
 		varies bool
@@ -311,5 +311,5 @@ func (r bitRate) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, math.Round(float64(r)), 'f', -1, 64), nil
 }
 
-// stamp writes a time.
-func stamp(t time.Time) string { return cli.Time(t).String() }
+// formatTime writes a time.
+func formatTime(t time.Time) string { return cli.Time(t).String() }

@@ -33,7 +33,7 @@ func newMetrics() []metric {
 	}
 	percentiles := func(name string, of func(f *flows.Flow) *flows.Histogram) {
 		at := func(p float64) func(f *flows.Flow) (float64, bool) {
-			return func(f *flows.Flow) (float64, bool) { return micros(of(f).Percentile(p)), of(f).Count() > 0 }
+			return func(f *flows.Flow) (float64, bool) { return toMicroseconds(of(f).Percentile(p)), of(f).Count() > 0 }
 		}
 		value(name+".p50", at(0.5))
 		value(name+".p99", at(0.99))
@@ -69,7 +69,7 @@ func newMetrics() []metric {
 	sequence("repeats_by.read", func(f *flows.Flow) uint64 { return f.Causes.Read })
 	sequence("repeats_by.timeout", func(f *flows.Flow) uint64 { return f.Causes.Timeout })
 	count("acks", func(f *flows.Flow) uint64 { return f.ACKs })
-	count("naks", func(f *flows.Flow) uint64 { return naks(&f.Answers) })
+	count("naks", func(f *flows.Flow) uint64 { return countNAKs(&f.Answers) })
 	for code := range new(flows.Answers).NAKs() {
 		count("naks."+nakNames[code], func(f *flows.Flow) uint64 { return *f.NAK(code) })
 	}
@@ -77,13 +77,16 @@ func newMetrics() []metric {
 	count("cnps", func(f *flows.Flow) uint64 { return f.CNPs + f.FastCNPs })
 	count("cnps.receiver", func(f *flows.Flow) uint64 { return f.CNPs })
 	count("cnps.fast", func(f *flows.Flow) uint64 { return f.FastCNPs })
-	value("cnps.min_spacing_us", func(f *flows.Flow) (float64, bool) { return micros(f.Spacing), f.Spacing >= 0 })
+	value("cnps.min_spacing_us", func(f *flows.Flow) (float64, bool) {
+		return toMicroseconds(f.Spacing),
+			f.Spacing >= 0
+	})
 	percentiles("cnps.after_ce_us", func(f *flows.Flow) *flows.Histogram { return f.AfterCE })
 	count("ppfc", func(f *flows.Flow) uint64 { return f.PPFC })
 	count("fcn", func(f *flows.Flow) uint64 { return f.FCN })
 	count("proxy", func(f *flows.Flow) uint64 { return f.Proxy })
 	count("rtt_us.samples", func(f *flows.Flow) uint64 { return f.RTT.Count() })
-	value("rtt_us.min", func(f *flows.Flow) (float64, bool) { return micros(f.RTT.Min()), f.RTT.Count() > 0 })
+	value("rtt_us.min", func(f *flows.Flow) (float64, bool) { return toMicroseconds(f.RTT.Min()), f.RTT.Count() > 0 })
 	percentiles("rtt_us", func(f *flows.Flow) *flows.Histogram { return f.RTT })
 	value("worst_queue.depth", func(f *flows.Flow) (float64, bool) { return float64(f.Queue.Depth), f.Queue.Known })
 	count("icrc_wrong", func(f *flows.Flow) uint64 { return f.ICRCWrong })
@@ -135,18 +138,18 @@ func metricNames() (names []string) {
 	return names
 }
 
-// micros returns a duration in microseconds, with the nanoseconds as fraction.
-func micros(d time.Duration) float64 { return float64(d) / 1000 }
+// toMicroseconds returns a duration in microseconds, with the nanoseconds as fraction.
+func toMicroseconds(d time.Duration) float64 { return float64(d) / 1000 }
 
-func sum(counts []uint64) (n uint64) {
+func sumCounts(counts []uint64) (n uint64) {
 	for _, c := range counts {
 		n += c
 	}
 	return n
 }
 
-// naks returns the number of NAKs of all codes.
-func naks(a *flows.Answers) (n uint64) {
+// countNAKs returns the number of NAKs of all codes.
+func countNAKs(a *flows.Answers) (n uint64) {
 	for _, c := range a.NAKs() {
 		n += c
 	}

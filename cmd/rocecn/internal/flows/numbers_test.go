@@ -37,7 +37,8 @@ func everything() flows.Flow {
 		SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}, SharedPort: 160,
 		Mean: 110.5, Peak: 111.5,
 		Sequenced: true,
-		PSN: flows.PSN{First: 130, Last: 131, Lives: 132, Gaps: 133, Missing: 134, Late: 135, Retransmitted: 136, Copies: 137,
+		PSN: flows.PSN{First: 130, Last: 131, Lives: 132, Gaps: 133, Missing: 134, Late: 135, Retransmitted: 136,
+			Copies: 137,
 			Unseen: 138, Lost: 139, Unjudged: 140},
 		Causes: flows.Retransmissions{NAK: 141, RNR: 142, Read: 143, Timeout: 144},
 		Answers: flows.Answers{ACKs: 146, RNRNAKs: 152, CNPs: 153, FastCNPs: 154,
@@ -303,6 +304,6 @@ func TestScaled(t *testing.T) {
 		{1e7, "10.0M"}, {1e8, "100M"}, {1e9, "1.00G"}, {1e12, "1.00T"}, {999e12, "999T"}, {1e15, "1P"},
 		{123e15, "123P"},
 	} {
-		t.Run(fmt.Sprint(c.n), func(t *testing.T) { require.Equal(t, c.want, scaled(c.n), "%v", c.n) })
+		t.Run(fmt.Sprint(c.n), func(t *testing.T) { require.Equal(t, c.want, formatScaled(c.n), "%v", c.n) })
 	}
 }

@@ -92,12 +92,12 @@ func (a *accountant) pageData(s *flows.Snapshot) *pageData {
 	start, end := bounds(s)
 	totals, pauses := a.table.Totals(), a.table.Pauses()
 	if totals != nil {
-		start, end = earlier(start, totals.Start), later(end, totals.End)
+		start, end = earlierTime(start, totals.Start), laterTime(end, totals.End)
 	}
 	for _, p := range pauses {
-		start, end = earlier(start, p.From), later(end, p.To)
+		start, end = earlierTime(start, p.From), laterTime(end, p.To)
 	}
-	d.Start, d.Span = stamp(start), int64(end.Sub(start))
+	d.Start, d.Span = formatTime(start), int64(end.Sub(start))
 	numbers := map[netip.Addr]int{}
 	number := func(a netip.Addr) int {
 		n, ok := numbers[a]
@@ -111,23 +111,23 @@ func (a *accountant) pageData(s *flows.Snapshot) *pageData {
 		f := &shown[i]
 		d.Rows = append(d.Rows, pageRowOf(f, number(f.Src), number(f.Dst), start))
 	}
-	for _, row := range a.charted(shown) {
+	for _, row := range a.chartedRows(shown) {
 		f := &shown[row]
 		if series := a.table.Series(f.FlowKey); series != nil {
 			d.Charts = append(d.Charts, chartOf(row, f, series, start))
 		}
 	}
 	if totals != nil {
-		all := packed(totals, start)
+		all := packSeries(totals, start)
 		d.Totals = &all
 	}
 	d.Pauses = pauseLanes(pauses, start)
 	return d
 }
 
-// charted returns the rows that have charts, in their order: of each of the first
+// chartedRows returns the rows that have charts, in their order: of each of the first
 // verdicts the first flow that is there, and the first rows.
-func (a *accountant) charted(shown []flows.Flow) (rows []int) {
+func (a *accountant) chartedRows(shown []flows.Flow) (rows []int) {
 	byKey := map[rocev2.FlowKey]int{}
 	for i := range shown {
 		byKey[shown[i].FlowKey] = i
@@ -154,14 +154,14 @@ func firstRow(rows map[rocev2.FlowKey]int, keys []rocev2.FlowKey) (first int, ok
 	return first, ok
 }
 
-func earlier(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b
 	}
 	return a
 }
 
-func later(a, b time.Time) time.Time {
+func laterTime(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}
@@ -188,9 +188,10 @@ func pageRowOf(f *flows.Flow, src, dst int, start time.Time) pageRow {
 }
 
 func chartOf(row int, f *flows.Flow, s *flows.Series, start time.Time) pageChart {
-	c := pageChart{Row: row, Remarks: strings.Join(remarks(f), ", "), pageSeries: packed(s, start), More: s.DroppedMarks}
+	c := pageChart{Row: row, Remarks: strings.Join(formatRemarks(f), ", "), pageSeries: packSeries(s, start),
+		More: s.DroppedMarks}
 	if f.Sequenced {
-		c.PSN = psns(s)
+		c.PSN = packPSNs(s)
 	}
 	for i := range s.Marks {
 		m := &s.Marks[i]
@@ -211,7 +212,7 @@ func chartOf(row int, f *flows.Flow, s *flows.Series, start time.Time) pageChart
 	return c
 }
 
-func packed(s *flows.Series, start time.Time) pageSeries {
+func packSeries(s *flows.Series, start time.Time) pageSeries {
 	p := pageSeries{From: int64(s.Start.Sub(start))}
 	for i := range s.Bins {
 		width := int64(s.Bins[i].To - s.Bins[i].From)
@@ -221,7 +222,7 @@ func packed(s *flows.Series, start time.Time) pageSeries {
 			p.Widths = append(p.Widths, [2]int64{width, 1})
 		}
 	}
-	p.Octets = trimmed(s.Bins, func(b *flows.Bin) uint64 { return b.IPOctets })
+	p.Octets = trimZeros(s.Bins, func(b *flows.Bin) uint64 { return b.IPOctets })
 	for _, of := range []struct {
 		to *[]uint32
 		n  func(b *flows.Bin) uint32
@@ -235,13 +236,13 @@ func packed(s *flows.Series, start time.Time) pageSeries {
 		{&p.PPFC, func(b *flows.Bin) uint32 { return b.PPFC }},
 		{&p.RTT, func(b *flows.Bin) uint32 { return b.RTT }},
 	} {
-		*of.to = trimmed(s.Bins, of.n)
+		*of.to = trimZeros(s.Bins, of.n)
 	}
 	return p
 }
 
-// trimmed returns a number of each bin, without zeros at the end.
-func trimmed[T uint32 | uint64](bins []flows.Bin, of func(b *flows.Bin) T) (all []T) {
+// trimZeros returns a number of each bin, without zeros at the end.
+func trimZeros[T uint32 | uint64](bins []flows.Bin, of func(b *flows.Bin) T) (all []T) {
 	for i := range bins {
 		if n := of(&bins[i]); n > 0 {
 			all = append(append(all, make([]T, i-len(all))...), n)
@@ -250,7 +251,7 @@ func trimmed[T uint32 | uint64](bins []flows.Bin, of func(b *flows.Bin) T) (all 
 	return all
 }
 
-func psns(s *flows.Series) (all []*int64) {
+func packPSNs(s *flows.Series) (all []*int64) {
 	for i := range s.Bins {
 		if b := &s.Bins[i]; b.Sequenced {
 			all = append(all, &b.First, &b.Last)

@@ -118,7 +118,7 @@ func (a *accountant) printPaths(s *flows.Snapshot) error {
 		return cli.Output(a.out.Flush())
 	}
 	for i := range all {
-		a.out.Write(a.human.paths(&all[i]))
+		a.out.Write(a.human.appendPaths(&all[i]))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(a.out, "paths: no two hosts have two flows")
@@ -126,13 +126,13 @@ func (a *accountant) printPaths(s *flows.Snapshot) error {
 	return cli.Output(a.out.Flush())
 }
 
-// paths formats the paths of a pair of hosts.
-func (h *human) paths(l *pathsLine) []byte {
+// appendPaths formats the paths of a pair of hosts.
+func (h *human) appendPaths(l *pathsLine) []byte {
 	colour := ""
 	if len(l.Shared) > 0 {
 		colour = yellow
 	}
-	b := h.coloured(nil, "paths", colour)
+	b := h.colourText(nil, "paths", colour)
 	b = fmt.Appendf(b, "  %v > %v: %s, ", l.Src, l.Dst, cli.Count(l.Flows, "flow"))
 	if l.Varying > 0 {
 		b = fmt.Appendf(b, "%d of them by several UDP source ports, the others ", l.Varying)
@@ -147,7 +147,7 @@ func (h *human) paths(l *pathsLine) []byte {
 			names = append(names, fmt.Sprintf("and %d more", more))
 		}
 		text := fmt.Sprintf("%d flows have port %d, %s of the octets: one to ECMP by addresses and ports: QP %s",
-			p.Flows, p.SrcPort, percent(p.IPOctets, l.IPOctets), strings.Join(names, " "))
+			p.Flows, p.SrcPort, formatPercent(p.IPOctets, l.IPOctets), strings.Join(names, " "))
 		for _, line := range wrapText(text, columns-2) {
 			b = fmt.Appendf(b, "  %s\n", line)
 		}

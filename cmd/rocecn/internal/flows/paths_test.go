@@ -25,8 +25,8 @@ func TestPaths(t *testing.T) {
 	require.EqualValues(t, 2, paths[0]["src_ports"])
 	shared := paths[0]["shared"].([]any)
 	require.Len(t, shared, 1)
-	require.EqualValues(t, 58177, at(shared[0], "src_port"))
-	require.Equal(t, []any{17.0, 18.0, 20.0, 21.0, 22.0, 23.0}, at(shared[0], "dest_qps"))
+	require.EqualValues(t, 58177, valueAt(shared[0], "src_port"))
+	require.Equal(t, []any{17.0, 18.0, 20.0, 21.0, 22.0, 23.0}, valueAt(shared[0], "dest_qps"))
 	_, out, _ := run(t, nil, "-paths", "-top", "1", verbs)
 	require.Contains(t, out, "paths  fd77::2 > fd77::1: 7 flows, by 2 UDP source ports\n  6 flows have port 58177, ")
 	_, out, _ = run(t, nil, "-paths", "-qp", "23", verbs)
@@ -73,6 +73,7 @@ func TestPathsOf(t *testing.T) {
 	require.Equal(t, pathsLine{Paths: true, Src: c, Dst: b, Flows: 2, Ports: 2, IPOctets: 35,
 		Shared: []pathLine{}}, all[2])
 	h := human{}
-	require.Contains(t, string(h.paths(&all[0])), "and 6 more\n")
-	require.Contains(t, string(h.paths(&all[1])), "4 flows, 1 of them by several UDP source ports, the others by 2 UDP")
+	require.Contains(t, string(h.appendPaths(&all[0])), "and 6 more\n")
+	require.Contains(t, string(h.appendPaths(&all[1])),
+		"4 flows, 1 of them by several UDP source ports, the others by 2 UDP")
 }

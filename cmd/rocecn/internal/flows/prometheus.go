@@ -28,49 +28,51 @@ var families = []family{
 		}
 		add(1, labels...)
 	}},
-	{"packets_total", "Requests captured, repeats included.", number("packets")},
-	{"ip_bytes_total", "Octets of IP packets, by their length fields.", number("ip_octets")},
-	{"payload_bytes_total", "Octets of payload, without pad.", number("payload_octets")},
-	{"ecn_packets_total", "Requests by ECN field.", numbers("ecn", "ecn.", ecnNames[:]...)},
+	{"packets_total", "Requests captured, repeats included.", numberSamples("packets")},
+	{"ip_bytes_total", "Octets of IP packets, by their length fields.", numberSamples("ip_octets")},
+	{"payload_bytes_total", "Octets of payload, without pad.", numberSamples("payload_octets")},
+	{"ecn_packets_total", "Requests by ECN field.", labelledSamples("ecn", "ecn.", ecnNames[:]...)},
 	{"messages_begun_total", "Messages with a captured first packet.",
-		operations(func(m flows.Messages) uint64 { return m.Begun })},
+		operationSamples(func(m flows.Messages) uint64 { return m.Begun })},
 	{"messages_complete_total", "Messages with a captured last packet.",
-		operations(func(m flows.Messages) uint64 { return m.Complete })},
-	{"lives_total", "Connections of the flow.", number("lives")},
-	{"gaps_total", "Gaps in the PSNs.", number("psn.gaps")},
-	{"missing_packets_total", "PSNs that were passed over.", number("psn.missing")},
-	{"late_packets_total", "Requests that filled a gap later.", number("psn.late")},
+		operationSamples(func(m flows.Messages) uint64 { return m.Complete })},
+	{"lives_total", "Connections of the flow.", numberSamples("lives")},
+	{"gaps_total", "Gaps in the PSNs.", numberSamples("psn.gaps")},
+	{"missing_packets_total", "PSNs that were passed over.", numberSamples("psn.missing")},
+	{"late_packets_total", "Requests that filled a gap later.", numberSamples("psn.late")},
 	{"repeats_total", "Requests that were repeated, by cause.",
-		numbers("cause", "repeats_by.", "nak", "rnr", "read", "timeout")},
+		labelledSamples("cause", "repeats_by.", "nak", "rnr", "read", "timeout")},
 	{"missing_packets", "PSNs that nothing filled, by fate.",
-		numbers("fate", "psn.", "unseen", "lost", "unjudged")},
-	{"acks_total", "Acknowledgements.", number("acks")},
-	{"naks_total", "NAKs by code.", numbers("code", "naks.", nakNames[:]...)},
-	{"rnr_naks_total", "RNR NAKs.", number("rnr_naks")},
-	{"cnps_total", "CNPs, of the receiver and with a Fast CNP option.", numbers("kind", "cnps.", "receiver", "fast")},
-	{"ppfc_total", "PPFC messages.", number("ppfc")},
-	{"fcn_total", "FCN messages.", number("fcn")},
-	{"proxy_messages_total", "Messages to a proxy.", number("proxy")},
+		labelledSamples("fate", "psn.", "unseen", "lost", "unjudged")},
+	{"acks_total", "Acknowledgements.", numberSamples("acks")},
+	{"naks_total", "NAKs by code.", labelledSamples("code", "naks.", nakNames[:]...)},
+	{"rnr_naks_total", "RNR NAKs.", numberSamples("rnr_naks")},
+	{"cnps_total", "CNPs, of the receiver and with a Fast CNP option.", labelledSamples("kind", "cnps.", "receiver",
+		"fast")},
+	{"ppfc_total", "PPFC messages.", numberSamples("ppfc")},
+	{"fcn_total", "FCN messages.", numberSamples("fcn")},
+	{"proxy_messages_total", "Messages to a proxy.", numberSamples("proxy")},
 	{"rtt_seconds", "Round trip time as seen at the capture point.",
-		quantiles(func(f *flows.Flow) *flows.Histogram { return f.RTT })},
+		quantileSamples(func(f *flows.Flow) *flows.Histogram { return f.RTT })},
 	{"cnp_after_ce_seconds", "From the first CE to the CNP.",
-		quantiles(func(f *flows.Flow) *flows.Histogram { return f.AfterCE })},
-	{"worst_queue_depth", "The deepest queue in an IOAM trace, in the unit of the node.", number("worst_queue.depth")},
+		quantileSamples(func(f *flows.Flow) *flows.Histogram { return f.AfterCE })},
+	{"worst_queue_depth", "The deepest queue in an IOAM trace, in the unit of the node.",
+		numberSamples("worst_queue.depth")},
 	{"worst_queue_info", "The node that has this queue.", func(f *flows.Flow, add func(float64, ...string)) {
 		if f.Queue.Known {
 			add(1, "node", fmt.Sprint(f.Queue.Node))
 		}
 	}},
-	{"icrc_wrong_total", "Requests with a wrong ICRC.", number("icrc_wrong")},
-	{"truncated_packets_total", "Requests that the capture cut.", number("truncated")},
+	{"icrc_wrong_total", "Requests with a wrong ICRC.", numberSamples("icrc_wrong")},
+	{"truncated_packets_total", "Requests that the capture cut.", numberSamples("truncated")},
 	{"last_seen_timestamp_seconds", "When the last packet was captured.",
 		func(f *flows.Flow, add func(float64, ...string)) {
 			add(float64(f.Last.UnixNano()) / float64(time.Second))
 		}},
 }
 
-// number is one of the metrics.
-func number(name string) samples {
+// numberSamples is one of the metrics.
+func numberSamples(name string) samples {
 	m := mustMetric(name)
 	return func(f *flows.Flow, add func(float64, ...string)) {
 		if n, ok := m.of(f); ok {
@@ -79,11 +81,11 @@ func number(name string) samples {
 	}
 }
 
-// numbers are metrics with a common prefix of their names and the value of a label as the end.
-func numbers(label, prefix string, values ...string) samples {
+// labelledSamples are metrics with a common prefix of their names and the value of a label as the end.
+func labelledSamples(label, prefix string, values ...string) samples {
 	all := make([]samples, len(values))
 	for i, value := range values {
-		all[i] = number(prefix + value)
+		all[i] = numberSamples(prefix + value)
 	}
 	return func(f *flows.Flow, add func(float64, ...string)) {
 		for i, value := range values {
@@ -92,8 +94,8 @@ func numbers(label, prefix string, values ...string) samples {
 	}
 }
 
-// operations are counts of messages, of the kinds that there were.
-func operations(of func(m flows.Messages) uint64) samples {
+// operationSamples are counts of messages, of the kinds that there were.
+func operationSamples(of func(m flows.Messages) uint64) samples {
 	return func(f *flows.Flow, add func(float64, ...string)) {
 		for kind, m := range f.Messages() {
 			if n := of(m); n > 0 {
@@ -103,7 +105,7 @@ func operations(of func(m flows.Messages) uint64) samples {
 	}
 }
 
-func quantiles(of func(f *flows.Flow) *flows.Histogram) func(*flows.Flow, func(float64, ...string)) {
+func quantileSamples(of func(f *flows.Flow) *flows.Histogram) func(*flows.Flow, func(float64, ...string)) {
 	return func(f *flows.Flow, add func(float64, ...string)) {
 		if h := of(f); h.Count() > 0 {
 			add(h.Percentile(0.5).Seconds(), "quantile", "0.5")
@@ -133,7 +135,8 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		for _, c := range []struct {
 			kind string
 			n    uint64
-		}{{"ack", u.ACKs}, {"nak", naks(&u.Answers)}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp", u.FastCNPs},
+		}{{"ack", u.ACKs}, {"nak", countNAKs(&u.Answers)}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp",
+			u.FastCNPs},
 			{"ppfc", u.PPFC}, {"fcn", u.FCN}, {"proxy", u.Proxy}} {
 			if c.n > 0 {
 				text.Sample(float64(c.n), append(key, "kind", c.kind)...)
@@ -144,7 +147,7 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		text.Family("rocecn_pfc_"+name, help)
 		for i := range s.Links {
 			l := &s.Links[i]
-			for priority, p := range priorities(l) {
+			for priority, p := range eachPriority(l) {
 				text.Sample(of(p), "src_mac", l.Src.String(), "priority", priority)
 			}
 		}

@@ -30,16 +30,17 @@ const (
 	unknown level = "unknown" // this capture cannot say
 )
 
-// questions are asked of the flows that are chosen, the charts of the first of them,
+// answerQuestions are asked of the flows that are chosen, the charts of the first of them,
 // and the links.
-func questions(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series, files []string) []question {
+func answerQuestions(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series, files []string) []question {
 	return []question{
-		loss(s), congested(s), notified(s, series), paused(s), queued(s), compared(files),
+		answerLoss(s), answerCongestion(s), answerNotifications(s, series), answerPauses(s), answerQueues(s),
+		answerComparison(files),
 	}
 }
 
-// worst returns the flow of which something is the most; nil if there is none of it.
-func worst(s *flows.Snapshot, of func(f *flows.Flow) float64) (found *flows.Flow) {
+// worstFlow returns the flow of which something is the most; nil if there is none of it.
+func worstFlow(s *flows.Snapshot, of func(f *flows.Flow) float64) (found *flows.Flow) {
 	most := 0.0
 	for i := range s.Flows {
 		if n := of(&s.Flows[i]); n > most {
@@ -49,8 +50,8 @@ func worst(s *flows.Snapshot, of func(f *flows.Flow) float64) (found *flows.Flow
 	return found
 }
 
-// loss answers with the lost requests, according to the answers to them.
-func loss(s *flows.Snapshot) question {
+// answerLoss answers with the lost requests, according to the answers to them.
+func answerLoss(s *flows.Snapshot) question {
 	q := question{Asked: "Is it loss, or is it the capture?"}
 	var p flows.PSN
 	var c flows.Retransmissions
@@ -65,7 +66,7 @@ func loss(s *flows.Snapshot) question {
 		c.NAK, c.RNR = c.NAK+f.Causes.NAK, c.RNR+f.Causes.RNR
 		c.Read, c.Timeout = c.Read+f.Causes.Read, c.Timeout+f.Causes.Timeout
 	}
-	q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.PSN.NeverSeen()) })
+	q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.PSN.NeverSeen()) })
 	switch {
 	case p.Lost > 0:
 		q.Answer, q.Level = cli.Count(p.Lost, "packet")+" lost", bad
@@ -77,7 +78,7 @@ func loss(s *flows.Snapshot) question {
 		q.Answer, q.Level = "Not to be said: no flow has PSNs that follow one another", unknown
 	default:
 		q.Answer, q.Level = "Nothing is missing", good
-		q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.PSN.Retransmitted) })
+		q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.PSN.Retransmitted) })
 	}
 	if p.Retransmitted > 0 && q.Level != bad {
 		q.Level = notable
@@ -101,13 +102,13 @@ func loss(s *flows.Snapshot) question {
 	add(c.Read, " for the rest of a READ")
 	add(c.Timeout, " after a timeout")
 	if len(more) > 0 {
-		q.Detail = joined(q.Detail, "repeated "+strings.Join(more, ", "))
+		q.Detail = joinTexts(q.Detail, "repeated "+strings.Join(more, ", "))
 	}
 	return q
 }
 
-// congested answers with the marked flows.
-func congested(s *flows.Snapshot) question {
+// answerCongestion answers with the marked flows.
+func answerCongestion(s *flows.Snapshot) question {
 	q := question{Asked: "Is there congestion?"}
 	var ce, capable, marked uint64
 	for i := range s.Flows {
@@ -128,7 +129,7 @@ func congested(s *flows.Snapshot) question {
 		q.Answer, q.Level = "None: no packet is marked", good
 	default:
 		share := func(f *flows.Flow) float64 { return 100 * float64(f.ECN[rocev2.CE]) / float64(max(f.Packets, 1)) }
-		f := worst(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
+		f := worstFlow(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
 		q.Answer, q.Level = "The way to "+f.Dst.String(), bad
 		q.Flow, q.Detail = f, fmt.Sprintf("%.1f%% of %s are marked; in all %d CE in %s", share(f), flowName(f), ce,
 			cli.Count(marked, "flow"))
@@ -136,8 +137,8 @@ func congested(s *flows.Snapshot) question {
 	return q
 }
 
-// notified answers by the CNPs of flows with marks, and their rates.
-func notified(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) question {
+// answerNotifications answers by the CNPs of flows with marks, and their rates.
+func answerNotifications(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) question {
 	q := question{Asked: "Do CNPs arrive, does the sender slow down?"}
 	var cnps, marked, told, stray uint64
 	for i := range s.Flows {
@@ -169,22 +170,22 @@ func notified(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) ques
 		q.Answer, q.Level = cli.Count(cnps+stray, "CNP"), notable
 	}
 	if stray > 0 {
-		q.Detail = joined(q.Detail, fmt.Sprintf("%d of flows that are not known", stray))
+		q.Detail = joinTexts(q.Detail, fmt.Sprintf("%d of flows that are not known", stray))
 	}
-	q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.CNPs + f.FastCNPs) })
+	q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.CNPs + f.FastCNPs) })
 	if q.Flow == nil {
-		q.Flow = worst(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
+		q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
 		return q
 	}
-	if before, behind, ok := slowed(series(q.Flow.FlowKey)); ok {
-		q.Detail = joined(q.Detail, fmt.Sprintf("%s went from %sbit/s to %s with its first CNP", flowName(q.Flow),
-			scaled(before), scaled(behind)))
+	if before, behind, ok := ratesAroundCNP(series(q.Flow.FlowKey)); ok {
+		q.Detail = joinTexts(q.Detail, fmt.Sprintf("%s went from %sbit/s to %s with its first CNP", flowName(q.Flow),
+			formatScaled(before), formatScaled(behind)))
 	}
 	return q
 }
 
-// slowed returns the rates before and after the first CNP, if there is time before and after it.
-func slowed(s *flows.Series) (before, behind float64, ok bool) {
+// ratesAroundCNP returns the rates before and after the first CNP, if there is time before and after it.
+func ratesAroundCNP(s *flows.Series) (before, behind float64, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}
@@ -212,19 +213,19 @@ func slowed(s *flows.Series) (before, behind float64, ok bool) {
 	return rate(0), rate(1), true
 }
 
-// paused answers by PFC and PAUSE frames, which end at their link.
-func paused(s *flows.Snapshot) question {
+// answerPauses answers by PFC and PAUSE frames, which end at their link.
+func answerPauses(s *flows.Snapshot) question {
 	q := question{Asked: "Is PFC pausing me?", Answer: "Not seen here", Level: unknown,
 		Detail: "no PFC or PAUSE frame in the capture: they stay on their link, capture there"}
 	var most time.Duration
 	lines := 0
 	for i := range s.Links {
 		l := &s.Links[i]
-		for name, p := range priorities(l) {
+		for name, p := range eachPriority(l) {
 			lines++
 			if p.Paused > most {
 				most = p.Paused
-				q.Answer, q.Level = fmt.Sprintf("Yes: %s for %s", priorityName(name), short(p.Paused)), bad
+				q.Answer, q.Level = fmt.Sprintf("Yes: %s for %s", priorityName(name), formatDuration(p.Paused)), bad
 				q.Detail = fmt.Sprintf("by %s, %s", linkName(l), cli.Count(p.XOFF, "XOFF"))
 			}
 		}
@@ -239,15 +240,15 @@ func paused(s *flows.Snapshot) question {
 	return q
 }
 
-// queued answers by IOAM traces.
-func queued(s *flows.Snapshot) question {
+// answerQueues answers by IOAM traces.
+func answerQueues(s *flows.Snapshot) question {
 	q := question{Asked: "Which queue?", Answer: "Not known", Level: unknown,
 		Detail: "no IOAM trace with a depth in the capture"}
 	known := false
 	for i := range s.Flows {
 		known = known || s.Flows[i].Queue.Known
 	}
-	if f := worst(s, func(f *flows.Flow) float64 { return float64(f.Queue.Depth) }); f != nil {
+	if f := worstFlow(s, func(f *flows.Flow) float64 { return float64(f.Queue.Depth) }); f != nil {
 		q.Answer, q.Level = fmt.Sprintf("That of node %d", f.Queue.Node), notable
 		q.Flow, q.Detail = f, fmt.Sprintf("it was %d deep", f.Queue.Depth)
 	} else if known {
@@ -256,8 +257,8 @@ func queued(s *flows.Snapshot) question {
 	return q
 }
 
-// compared says how to answer: a page is of one point.
-func compared(files []string) question {
+// answerComparison says how to answer: a page is of one point.
+func answerComparison(files []string) question {
 	q := question{Asked: "Changes between two points?", Answer: "This is one point", Level: unknown,
 		Detail: "rocecn flows -compare A B"}
 	if len(files) == 1 {
@@ -266,7 +267,7 @@ func compared(files []string) question {
 	return q
 }
 
-func joined(a, b string) string {
+func joinTexts(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
 	}
@@ -274,4 +275,4 @@ func joined(a, b string) string {
 }
 
 // flowName names a flow in a sentence.
-func flowName(f *flows.Flow) string { return arrow(f) + " QP " + queuePair(f.DestQP) }
+func flowName(f *flows.Flow) string { return formatArrow(f) + " QP " + queuePair(f.DestQP) }

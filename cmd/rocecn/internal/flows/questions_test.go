@@ -79,10 +79,10 @@ func TestQuestions(t *testing.T) {
 		if c.unpaired > 0 {
 			s.Unpaired = []flows.Unpaired{{Answers: flows.Answers{CNPs: c.unpaired}}}
 		}
-		q := questions(s, func(rocev2.FlowKey) *flows.Series { return nil }, []string{"a.pcap"})[c.asked]
+		q := answerQuestions(s, func(rocev2.FlowKey) *flows.Series { return nil }, []string{"a.pcap"})[c.asked]
 		require.Equal(t, []string{c.answer, c.detail, string(c.level)}, []string{q.Answer, q.Detail, string(q.Level)})
 	}
-	q := questions(&flows.Snapshot{}, nil, []string{"a.pcap", "b.pcap"})
+	q := answerQuestions(&flows.Snapshot{}, nil, []string{"a.pcap", "b.pcap"})
 	require.Equal(t, []level{unknown, unknown, unknown, unknown, unknown, unknown},
 		[]level{q[0].Level, q[1].Level, q[2].Level, q[3].Level, q[4].Level, q[5].Level})
 	require.Equal(t, "rocecn flows -compare A B", q[points].Detail)
@@ -103,16 +103,16 @@ func TestSlowed(t *testing.T) {
 		s.Marks = []flows.Mark{{Kind: flows.MarkGap, Time: s.Start}, {Kind: flows.MarkCNP, Time: s.Start.Add(at)}}
 		return s
 	}
-	before, behind, ok := slowed(series(4 * time.Millisecond))
+	before, behind, ok := ratesAroundCNP(series(4 * time.Millisecond))
 	require.True(t, ok)
 	require.EqualValues(t, []float64{8e6, 4e6}, []float64{before, behind})
-	_, _, ok = slowed(series(0))
+	_, _, ok = ratesAroundCNP(series(0))
 	require.False(t, ok, "nothing is before it")
-	_, _, ok = slowed(series(10 * time.Millisecond))
+	_, _, ok = ratesAroundCNP(series(10 * time.Millisecond))
 	require.False(t, ok, "nothing is behind it")
-	_, _, ok = slowed(&flows.Series{})
+	_, _, ok = ratesAroundCNP(&flows.Series{})
 	require.False(t, ok)
-	_, _, ok = slowed(nil)
+	_, _, ok = ratesAroundCNP(nil)
 	require.False(t, ok)
 }
 

@@ -37,8 +37,8 @@ type reader struct {
 	asks     chan func()                                            // functions to call between packets
 }
 
-// lost returns the number of packets that the kernel dropped so far.
-func (r *reader) lost() uint64 { return r.dropped + r.present }
+// droppedPackets returns the number of packets that the kernel dropped so far.
+func (r *reader) droppedPackets() uint64 { return r.dropped + r.present }
 
 // errUnknownLink says that some packets could not be looked at.
 var errUnknownLink = errors.New("packets of a link type that is not supported are counted as others")
@@ -46,8 +46,8 @@ var errUnknownLink = errors.New("packets of a link type that is not supported ar
 // waiting is the number of batches that may wait to be counted.
 const waiting = 4
 
-// read hands on the packets of one file, or of an interface.
-func (r *reader) read(ctx context.Context, name string) error {
+// readCapture hands on the packets of one file, or of an interface.
+func (r *reader) readCapture(ctx context.Context, name string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a goroutine that waits for input wakes up
 	s := &source{
@@ -61,11 +61,11 @@ func (r *reader) read(ctx context.Context, name string) error {
 		return err
 	}
 	s.in, s.copies = in, r.inputs.Live
-	go s.find()
+	go s.findPackets()
 	for range r.workers {
 		go func(d flows.Decoder) {
 			for b := range s.found {
-				s.decode(b, &d)
+				s.decodeBatches(b, &d)
 			}
 		}(r.decoder)
 	}
@@ -109,7 +109,7 @@ func (r *reader) read(ctx context.Context, name string) error {
 		r.present = b.dropped
 		unknown, last = unknown || b.unknown, time.Now()
 		if b.err != nil {
-			r.dropped, r.present = r.lost(), 0
+			r.dropped, r.present = r.droppedPackets(), 0
 		}
 		switch {
 		case b.err == nil:
@@ -170,21 +170,21 @@ type source struct {
 	batch   *batch // packets found in the block, or nil
 }
 
-// find passes on all packets, until the file ends or no more are wanted. The last batch has the error that ended the
-// file.
-func (s *source) find() {
+// findPackets passes on all packets, until the file ends or no more are wanted. The last batch has the error that ended
+// the file.
+func (s *source) findPackets() {
 	var r capture.Record
 	for !s.stopped {
 		err := s.in.Next(&r)
 		if err != nil {
-			b := s.begin()
+			b := s.beginBatch()
 			b.err = err
 			break
 		}
 		if s.copies {
-			r.Data = s.keep(r.Data)
+			r.Data = s.copyToBlock(r.Data)
 		}
-		b := s.begin()
+		b := s.beginBatch()
 		if !r.Supported() {
 			b.unknown = true
 			r.Data = nil
@@ -199,8 +199,8 @@ func (s *source) find() {
 	close(s.found)
 }
 
-// begin returns the batch that packets are put into.
-func (s *source) begin() *batch {
+// beginBatch returns the batch that packets are put into.
+func (s *source) beginBatch() *batch {
 	if s.batch == nil {
 		b, _ := s.batches.Get().(*batch)
 		if b == nil {
@@ -254,8 +254,8 @@ func (s *source) beforeRead(octets int64) error {
 	return nil
 }
 
-// keep returns a copy of a packet, in the block.
-func (s *source) keep(data []byte) []byte {
+// copyToBlock returns a copy of a packet, in the block.
+func (s *source) copyToBlock(data []byte) []byte {
 	if s.block == nil || len(s.block.octets)-s.used < len(data) {
 		s.nextBlock()
 		s.used = 0
@@ -265,8 +265,8 @@ func (s *source) keep(data []byte) []byte {
 	return s.block.octets[s.used-n : s.used : s.used]
 }
 
-// decode decodes the packets of a batch, and lets go of its block.
-func (s *source) decode(b *batch, d *flows.Decoder) {
+// decodeBatches decodes the packets of a batch, and lets go of its block.
+func (s *source) decodeBatches(b *batch, d *flows.Decoder) {
 	b.packets = slices.Grow(b.packets[:0], len(b.records))[:len(b.records)]
 	for i := range b.records {
 		r := &b.records[i]

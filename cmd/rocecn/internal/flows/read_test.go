@@ -63,7 +63,7 @@ func TestStopped(t *testing.T) {
 					}
 					r := reader{workers: workers, inputs: cli.Inputs{Stdin: in}, packet: (&stopper{packets}).packet,
 						idle: awake}
-					require.ErrorIs(t, r.read(t.Context(), name), errEnough)
+					require.ErrorIs(t, r.readCapture(t.Context(), name), errEnough)
 					in.Close()
 					<-written
 					out.Close()
@@ -96,7 +96,7 @@ func TestFileIsNeverIdle(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, append(octets, bytes.Repeat(octets[24:], 4<<20/len(octets))...), 0o600))
 	var d dawdler
 	r := reader{workers: 2, packet: d.packet, progress: d.progress, idle: d.idle}
-	require.NoError(t, r.read(t.Context(), path))
+	require.NoError(t, r.readCapture(t.Context(), path))
 	require.Greater(t, d.batches, 6)
 	require.Zero(t, d.idled)
 }
@@ -113,7 +113,7 @@ func TestPipeIsIdle(t *testing.T) {
 	r := reader{workers: 2, inputs: cli.Inputs{Stdin: in}, packet: (&stopper{1 << 20}).packet,
 		idle: func(time.Duration) error { return errEnough }}
 	ended := make(chan error, 1)
-	go func() { ended <- r.read(t.Context(), "-") }()
+	go func() { ended <- r.readCapture(t.Context(), "-") }()
 	select {
 	case err := <-ended:
 		require.ErrorIs(t, err, errEnough)
@@ -127,7 +127,7 @@ func TestKeep(t *testing.T) {
 	const block = 256 << 10
 	var s source
 	keep := func(data []byte) []byte {
-		kept := s.keep(data)
+		kept := s.copyToBlock(data)
 		s.block.users.Add(1) // as a batch does
 		return kept
 	}
@@ -185,5 +185,5 @@ func TestPartsOutOfOrder(t *testing.T) {
 	require.NotContains(t, messages, "ends")
 	status, _, messages = run(t, nil, "-json", two, one)
 	require.Zero(t, status)
-	require.Regexp(t, `^rocecn flows: .*1\.pcap: ends [0-9.]+m?s before what was read before it`, messages)
+	require.Regexp(t, `^rocecn flows: .*1\.pcap: ends [0-9.]+m?s before the previous input: files are parts`, messages)
 }

@@ -39,13 +39,13 @@ type answer struct {
 }
 
 var answers = []answer{
-	{"/{$}", "text/html; charset=utf-8", (*site).html},
-	{"/flows.json", "application/json", (*site).json},
-	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", (*site).metrics},
+	{"/{$}", "text/html; charset=utf-8", (*site).answerHTML},
+	{"/flows.json", "application/json", (*site).answerJSON},
+	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", (*site).answerMetrics},
 }
 
-// listen begins to serve, and says where.
-func (o *options) listen(stderr io.Writer) (*site, error) {
+// startSite begins to serve, and says where.
+func (o *options) startSite(stderr io.Writer) (*site, error) {
 	l, err := web.Listen(o.address)
 	if err != nil {
 		return nil, fmt.Errorf("-listen: %w", err)
@@ -91,8 +91,8 @@ func (s *site) close() {
 	s.server.Close()
 }
 
-// wait answers until ctx ends: the capture has been read.
-func (s *site) wait(ctx context.Context) {
+// waitForEnd answers until ctx ends: the capture has been read.
+func (s *site) waitForEnd(ctx context.Context) {
 	for {
 		select {
 		case do := <-s.asks:
@@ -103,8 +103,8 @@ func (s *site) wait(ctx context.Context) {
 	}
 }
 
-// ask lets the goroutine that has the table do something, and waits until it has.
-func (s *site) ask(ctx context.Context, do func()) error {
+// askTable lets the goroutine that has the table do something, and waits until it has.
+func (s *site) askTable(ctx context.Context, do func()) error {
 	done := make(chan struct{})
 	select {
 	case s.asks <- func() { do(); close(done) }:
@@ -117,23 +117,23 @@ func (s *site) ask(ctx context.Context, do func()) error {
 	}
 }
 
-func (s *site) metrics(ctx context.Context) (b []byte, err error) {
+func (s *site) answerMetrics(ctx context.Context) (b []byte, err error) {
 	var all *flows.Snapshot
 	var dropped uint64
-	if err := s.ask(ctx, func() { all, dropped = s.of.table.Snapshot(), s.reader.lost() }); err != nil {
+	if err := s.askTable(ctx, func() { all, dropped = s.of.table.Snapshot(), s.reader.droppedPackets() }); err != nil {
 		return nil, err
 	}
 	return appendTotals(nil, all, dropped), nil
 }
 
-// json returns an array with the objects of -json, of the chosen flows in their order.
-func (s *site) json(ctx context.Context) ([]byte, error) {
+// answerJSON returns an array with the objects of -json, of the chosen flows in their order.
+func (s *site) answerJSON(ctx context.Context) ([]byte, error) {
 	var all *flows.Snapshot
 	var now accountant
-	if err := s.ask(ctx, func() { all, now = s.of.table.Snapshot(), *s.of }); err != nil {
+	if err := s.askTable(ctx, func() { all, now = s.of.table.Snapshot(), *s.of }); err != nil {
 		return nil, err
 	}
-	now.judge(all)
+	now.judgeSnapshot(all)
 	b := bytes.NewBufferString("[")
 	separator := ""
 	put := func(line any) error {
@@ -143,7 +143,7 @@ func (s *site) json(ctx context.Context) ([]byte, error) {
 		separator = ",\n"
 		return err
 	}
-	err := now.eachLine(now.first(all), nil, put)
+	err := now.eachLine(now.firstFlows(all), nil, put)
 	if err == nil && now.explains {
 		err = now.eachVerdict(put)
 	}
@@ -151,17 +151,17 @@ func (s *site) json(ctx context.Context) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// html returns the page of -html, of the first flows.
-func (s *site) html(ctx context.Context) ([]byte, error) {
+// answerHTML returns the page of -html, of the first flows.
+func (s *site) answerHTML(ctx context.Context) ([]byte, error) {
 	var b bytes.Buffer
 	var err error
-	asked := s.ask(ctx, func() { // which has series from the table
+	asked := s.askTable(ctx, func() { // which has series from the table
 		all, now, o := s.of.table.Snapshot(), *s.of, *s.of.options
 		if o.top == 0 {
 			o.top = liveRows
 		}
 		now.options = &o
-		now.judge(all)
+		now.judgeSnapshot(all)
 		err = pageTemplate.Execute(&b, now.pageOf(all))
 	})
 	return b.Bytes(), cmp.Or(asked, err)

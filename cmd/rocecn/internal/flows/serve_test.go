@@ -221,7 +221,7 @@ func TestTotals(t *testing.T) {
 // Errors while serving are reported like all others.
 func TestListenSays(t *testing.T) {
 	var stderr strings.Builder
-	s := wiretest.Must((&options{address: "127.0.0.1:0"}).listen(&stderr))(t)
+	s := wiretest.Must((&options{address: "127.0.0.1:0"}).startSite(&stderr))(t)
 	defer s.close()
 	s.server.ErrorLog.Print("http: Accept error")
 	require.Contains(t, stderr.String(), "\nrocecn flows: http: Accept error\n")

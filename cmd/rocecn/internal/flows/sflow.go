@@ -84,9 +84,9 @@ const (
 // longLate is the maximum age difference in milliseconds of a datagram that is out of order.
 const longLate = 10_000
 
-// collect is -sflow ADDR: datagrams that come to a socket, or those in captures that
+// collectSamples is -sflow ADDR: datagrams that come to a socket, or those in captures that
 // go to its port.
-func (o *options) collect(ctx context.Context, stdout, stderr io.Writer) (status int) {
+func (o *options) collectSamples(ctx context.Context, stdout, stderr io.Writer) (status int) {
 	_, port, _ := strings.Cut(o.sflow[strings.LastIndexByte(o.sflow, ':'):], ":")
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
@@ -98,11 +98,11 @@ func (o *options) collect(ctx context.Context, stdout, stderr io.Writer) (status
 		human:  human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""},
 		counts: sflowCounts{Sampled: true, Total: true}}
 	if len(o.inputs.Names) == 0 {
-		err = c.receive(ctx, stderr)
+		err = c.receiveDatagrams(ctx, stderr)
 	}
 	for _, name := range o.inputs.Names {
 		var out cli.OutputError
-		if err := c.read(ctx, name, stderr); errors.As(err, &out) {
+		if err := c.readCapture(ctx, name, stderr); errors.As(err, &out) {
 			return cli.End(stderr, "flows", out)
 		} else if err != nil {
 			cli.PrintError(stderr, "flows", name, err)
@@ -110,7 +110,7 @@ func (o *options) collect(ctx context.Context, stdout, stderr io.Writer) (status
 		}
 	}
 	if err == nil {
-		err = c.print()
+		err = c.printSamples()
 	}
 	if err != nil {
 		return cli.End(stderr, "flows", err)
@@ -118,8 +118,8 @@ func (o *options) collect(ctx context.Context, stdout, stderr io.Writer) (status
 	return status
 }
 
-// receive counts the datagrams to a socket, until an interrupt.
-func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
+// receiveDatagrams counts the datagrams to a socket, until an interrupt.
+func (c *collector) receiveDatagrams(ctx context.Context, stderr io.Writer) error {
 	in, err := netio.ListenUDP(c.sflow)
 	if err != nil {
 		return fmt.Errorf("-sflow: %w", err)
@@ -146,24 +146,24 @@ func (c *collector) receive(ctx context.Context, stderr io.Writer) error {
 		for i := range packets {
 			var d rocev2.Datagram
 			if d.DecodeIP(packets[i].Data) == nil {
-				if err := c.datagram(d.Data, packets[i].Time); err != nil {
+				if err := c.countDatagram(d.Data, packets[i].Time); err != nil {
 					return err
 				}
 			}
 		}
 		if len(packets) == 0 && c.interval > 0 {
-			if err := c.reach(time.Now()); err != nil {
+			if err := c.advanceTo(time.Now()); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// read counts the datagrams in a capture, or on an interface.
-func (c *collector) read(ctx context.Context, name string, stderr io.Writer) error {
+// readCapture counts the datagrams in a capture, or on an interface.
+func (c *collector) readCapture(ctx context.Context, name string, stderr io.Writer) error {
 	in, err := c.inputs.Open(ctx, name, func(int64) error {
 		if c.inputs.Live && c.interval > 0 { // nothing comes
-			return c.reach(time.Now())
+			return c.advanceTo(time.Now())
 		}
 		return nil
 	}, nil)
@@ -188,17 +188,17 @@ func (c *collector) read(ctx context.Context, name string, stderr io.Writer) err
 		if v := f.Outer(); v.Mirrored() || v.Datagram(&d, c.port) != nil {
 			continue
 		}
-		if err := c.datagram(d.Data, r.Time); err != nil {
+		if err := c.countDatagram(d.Data, r.Time); err != nil {
 			return err
 		}
 	}
 }
 
-// datagram counts the samples of a datagram that came at a time: when they were taken
+// countDatagram counts the samples of a datagram that came at a time: when they were taken
 // it does not say.
-func (c *collector) datagram(b []byte, at time.Time) error {
+func (c *collector) countDatagram(b []byte, at time.Time) error {
 	if c.interval > 0 {
-		if err := c.reach(at); err != nil {
+		if err := c.advanceTo(at); err != nil {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (c *collector) datagram(b []byte, at time.Time) error {
 		c.counts.Broken++
 		return nil
 	}
-	a, place := c.agent(&d, maphash.Bytes(hashSeed, b))
+	a, place := c.lookUpAgent(&d, maphash.Bytes(hashSeed, b))
 	if place == again {
 		c.counts.Repeated++
 		return nil
@@ -227,7 +227,7 @@ func (c *collector) datagram(b []byte, at time.Time) error {
 		c.counts.Samples++
 		point := flows.SamplePoint{Agent: d.Agent, Type: s.SourceType, Index: s.SourceIndex}
 		switch {
-		case a == nil || !c.point(a, point, s.Drops, place):
+		case a == nil || !c.admitPoint(a, point, s.Drops, place):
 			c.counts.Refused++
 		case s.Rate == 0:
 		case s.Header == nil:
@@ -249,9 +249,9 @@ const (
 	again                // that of one that has come, and it is the same
 )
 
-// agent returns the agent of a datagram, or nil if there is no room, and the place of the datagram. It counts the
+// lookUpAgent returns the agent of a datagram, or nil if there is no room, and the place of the datagram. It counts the
 // datagrams that are lost before it.
-func (c *collector) agent(d *sflow.Datagram, hash uint64) (*agent, place) {
+func (c *collector) lookUpAgent(d *sflow.Datagram, hash uint64) (*agent, place) {
 	k := agentKey{d.Agent, d.SubAgent}
 	a := c.agents[k]
 	if a == nil {
@@ -278,8 +278,8 @@ func (c *collector) agent(d *sflow.Datagram, hash uint64) (*agent, place) {
 	return a, inOrder
 }
 
-// point reports whether there is room for a point, and counts the packets that the agent dropped.
-func (c *collector) point(a *agent, p flows.SamplePoint, drops uint32, at place) bool {
+// admitPoint reports whether there is room for a point, and counts the packets that the agent dropped.
+func (c *collector) admitPoint(a *agent, p flows.SamplePoint, drops uint32, at place) bool {
 	was, known := a.drops[p]
 	switch {
 	case !known && c.counts.Points == maxPoints:
@@ -295,13 +295,13 @@ func (c *collector) point(a *agent, p flows.SamplePoint, drops uint32, at place)
 	return true
 }
 
-// reach prints the interval that ends before or at t, and begins the next.
-func (c *collector) reach(t time.Time) error {
+// advanceTo prints the interval that ends before or at t, and begins the next.
+func (c *collector) advanceTo(t time.Time) error {
 	if !c.to.IsZero() && t.Before(c.to) && c.from.Sub(t) <= stepBack {
 		return nil
 	}
 	if !c.to.IsZero() {
-		if err := c.print(); err != nil {
+		if err := c.printSamples(); err != nil {
 			return err
 		}
 		c.samples = flows.NewSamples(c.table.MaxFlows)
@@ -311,12 +311,12 @@ func (c *collector) reach(t time.Time) error {
 	return nil
 }
 
-// print prints the samples of the present interval, or all of them.
-func (c *collector) print() error {
-	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool { return !c.choice.sampled(&s) })
+// printSamples prints the samples of the present interval, or all of them.
+func (c *collector) printSamples() error {
+	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool { return !c.choice.choosesSampled(&s) })
 	slices.SortStableFunc(all, func(a, b flows.Sampled) int {
-		return cmp.Or(cmp.Compare(b.ECN[rocev2.CE]+noticed(&b), a.ECN[rocev2.CE]+noticed(&a)),
-			cmp.Compare(most(&b).Packets, most(&a).Packets))
+		return cmp.Or(cmp.Compare(b.ECN[rocev2.CE]+countNotifications(&b), a.ECN[rocev2.CE]+countNotifications(&a)),
+			cmp.Compare(busiestPoint(&b).Packets, busiestPoint(&a).Packets))
 	})
 	rest := 0
 	if c.top > 0 && len(all) > c.top {
@@ -333,32 +333,32 @@ func (c *collector) print() error {
 	out := json.NewEncoder(c.out)
 	var err error
 	for i := range all {
-		err = cmp.Or(err, out.Encode(sampledLineOf(&all[i], c.during())))
+		err = cmp.Or(err, out.Encode(sampledLineOf(&all[i], c.intervalLine())))
 	}
 	return cli.Output(cmp.Or(err, out.Encode(struct {
 		Interval *intervalLine `json:"interval,omitempty"`
 		sflowCounts
-	}{c.during(), total}), c.out.Flush()))
+	}{c.intervalLine(), total}), c.out.Flush()))
 }
 
-// during returns the present interval, nil if there is none.
-func (c *collector) during() *intervalLine {
+// intervalLine returns the present interval, nil if there is none.
+func (c *collector) intervalLine() *intervalLine {
 	if c.to.IsZero() {
 		return nil
 	}
-	return &intervalLine{stamp(c.from.UTC()), stamp(c.to.UTC())}
+	return &intervalLine{formatTime(c.from.UTC()), formatTime(c.to.UTC())}
 }
 
-// noticed returns the number of sampled notifications.
-func noticed(s *flows.Sampled) (n uint64) {
-	for _, of := range notices(&s.Answers) {
+// countNotifications returns the number of sampled notifications.
+func countNotifications(s *flows.Sampled) (n uint64) {
+	for _, of := range countNotices(&s.Answers) {
 		n += of
 	}
 	return n
 }
 
-// most returns the point that shows most.
-func most(s *flows.Sampled) flows.PointSamples {
+// busiestPoint returns the point that shows most.
+func busiestPoint(s *flows.Sampled) flows.PointSamples {
 	return slices.MaxFunc(s.Points, func(a, b flows.PointSamples) int { return cmp.Compare(a.Packets, b.Packets) })
 }
 
@@ -414,7 +414,7 @@ type (
 
 func sampledLineOf(s *flows.Sampled, during *intervalLine) *sampledLine {
 	counted := countedLineOf(&s.Answers)
-	l := &sampledLine{Sampled: true, Src: s.Src, Dst: s.Dst, First: stamp(s.First), Last: stamp(s.Last),
+	l := &sampledLine{Sampled: true, Src: s.Src, Dst: s.Dst, First: formatTime(s.First), Last: formatTime(s.Last),
 		Interval: during, Elsewhere: s.OtherPoints, Points: []sampledPointLine{},
 		Answers: sampledAnswers{
 			s.Responses, s.ACKs, counted.NAKs, s.RNRNAKs, s.CNPs, s.FastCNPs, s.PPFC, s.FCN, s.Proxy,
@@ -427,7 +427,8 @@ func sampledLineOf(s *flows.Sampled, during *intervalLine) *sampledLine {
 	}
 	if s.Requests.Packets > 0 {
 		l.Transport, l.VLAN, l.PCP, l.SrcPort = s.Transport.String(), s.VLAN, setBits(uint64(s.PCP)), s.SrcPort
-		l.SrcMAC, l.DstMAC, l.Varies, l.DSCP = s.SrcMAC.String(), s.DstMAC.String(), varies(&s.Varies), setBits(s.DSCP)
+		l.SrcMAC, l.DstMAC, l.Varies, l.DSCP = s.SrcMAC.String(), s.DstMAC.String(), varyingFields(&s.Varies),
+			setBits(s.DSCP)
 		l.Requests = &sampledRequests{s.Requests.Packets, s.IPOctets, ecnLine{s.ECN[0], s.ECN[2], s.ECN[1], s.ECN[3]}}
 	}
 	for _, p := range s.Points {
@@ -442,7 +443,7 @@ func sourceOf(p flows.SamplePoint) string { return fmt.Sprintf("%d:%d", p.Type, 
 
 // printTable prints samples for people.
 func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts) {
-	if d := c.during(); d != nil {
+	if d := c.intervalLine(); d != nil {
 		fmt.Fprintf(c.out, "%s to %s\n", d.From, d.To)
 	}
 	const unknown = "gaps, losses, repeats, round trip times and pairs of queue pairs are unknown"
@@ -454,14 +455,15 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	names := []string{"FROM AND TO"}
 	var remarks [][]string
 	for i := range all {
-		s, p := &all[i], most(&all[i])
+		s, p := &all[i], busiestPoint(&all[i])
 		qp, transport, ce, port := none, none, cell{Text: none}, none
 		if s.WithQP {
 			qp = queuePair(s.DestQP)
 		}
 		if s.Requests.Packets > 0 {
 			transport, port = s.Transport.String(), strconv.Itoa(int(s.SrcPort))
-			ce = alarming(float64(s.ECN[rocev2.CE]), yellow, "%s", percent(s.ECN[rocev2.CE], s.Requests.Packets))
+			ce = alarmingPart(float64(s.ECN[rocev2.CE]), yellow, "%s", formatPercent(s.ECN[rocev2.CE],
+				s.Requests.Packets))
 		}
 		if s.Varies.SrcPort {
 			port = "varies"
@@ -470,11 +472,12 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		for _, q := range s.Points {
 			n += q.Samples
 		}
-		rows = append(rows, []cell{{Text: qp}, {Text: transport}, {Text: scaled(float64(n + s.OtherPoints))}, ce,
-			{Text: "~" + scaled(float64(p.Packets))}, {Text: "~" + scaled(float64(p.IPOctets))}, {Text: port},
+		rows = append(rows, []cell{{Text: qp}, {Text: transport}, {Text: formatScaled(float64(n + s.OtherPoints))}, ce,
+			{Text: "~" + formatScaled(float64(p.Packets))}, {Text: "~" + formatScaled(float64(p.IPOctets))},
+			{Text: port},
 			{Text: fmt.Sprintf("%v %s", p.Agent, sourceOf(p.SamplePoint))}})
 		names = append(names, fmt.Sprintf("%v > %v", s.Src, s.Dst))
-		words := answered(&s.Answers)
+		words := formatAnswers(&s.Answers)
 		if s.Responses > 0 {
 			words = append(words, cli.Count(s.Responses, "response"))
 		}
@@ -484,7 +487,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		remarks = append(remarks, words)
 	}
 	if len(all) > 0 {
-		c.align(names, rows, remarks)
+		c.printAligned(names, rows, remarks)
 	}
 	if rest > 0 {
 		fmt.Fprintf(c.out, "and %s\n", cli.Count(rest, "more line"))
@@ -504,13 +507,13 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 			parts = append(parts, cli.Count(n.n, n.what)+n.then)
 		}
 	}
-	for _, line := range wrap(parts, columns) {
+	for _, line := range wrapParts(parts, columns) {
 		fmt.Fprintln(c.out, line)
 	}
 }
 
-// align prints rows after names, and remarks below each except the first.
-func (c *collector) align(names []string, rows [][]cell, remarks [][]string) {
+// printAligned prints rows after names, and remarks below each except the first.
+func (c *collector) printAligned(names []string, rows [][]cell, remarks [][]string) {
 	widths := make([]int, len(rows[0]))
 	name := 0
 	for i, row := range rows {
@@ -523,11 +526,11 @@ func (c *collector) align(names []string, rows [][]cell, remarks [][]string) {
 		line := []byte(names[i] + strings.Repeat(" ", name-utf8.RuneCountInString(names[i])))
 		for j, cell := range row {
 			line = append(line, strings.Repeat(" ", 1+widths[j]-cell.width())...)
-			line = c.human.coloured(line, cell.Text, cell.colour)
+			line = c.human.colourText(line, cell.Text, cell.colour)
 		}
 		c.out.Write(append(line, '\n'))
 		if i > 0 {
-			for _, text := range wrap(remarks[i-1], columns-2) {
+			for _, text := range wrapParts(remarks[i-1], columns-2) {
 				fmt.Fprintf(c.out, "  %s\n", text)
 			}
 		}

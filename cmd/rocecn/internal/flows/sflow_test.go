@@ -53,11 +53,11 @@ func TestSFlow(t *testing.T) {
 	for _, l := range all[:len(all)-1] {
 		require.Equal(t, true, l["sampled"])
 		for _, p := range l["points"].([]any) {
-			n := at(p, "samples").(float64)
-			require.Equal(t, 4*n, at(p, "estimated_packets"))
-			require.EqualValues(t, 4, at(p, "sampling_rate"))
-			require.Equal(t, "2:1000", at(p, "source"))
-			require.Equal(t, "127.0.0.1", at(p, "agent"))
+			n := valueAt(p, "samples").(float64)
+			require.Equal(t, 4*n, valueAt(p, "estimated_packets"))
+			require.EqualValues(t, 4, valueAt(p, "sampling_rate"))
+			require.Equal(t, "2:1000", valueAt(p, "source"))
+			require.Equal(t, "127.0.0.1", valueAt(p, "agent"))
 			got["0x"+strings.TrimPrefix(queuePair(uint32(l["dest_qp"].(float64))), "0x")] += uint64(n)
 		}
 		for _, unknown := range []string{
@@ -84,10 +84,10 @@ func TestSFlow(t *testing.T) {
 	intervals := lines(t, "-sflow", ":6343", "-interval", "1ms", path)
 	sum := 0.0
 	for _, l := range intervals {
-		require.NotEmpty(t, at(l, "interval", "from"))
+		require.NotEmpty(t, valueAt(l, "interval", "from"))
 		if p, ok := l["points"].([]any); ok {
 			for i := range p {
-				sum += at(p[i], "samples").(float64)
+				sum += valueAt(p[i], "samples").(float64)
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func TestSFlowLost(t *testing.T) {
 	one := datagrams(t)[2] // flow samples alone
 	c := collected(t)
 	numbered := func(n, at uint32) {
-		require.NoError(t, c.datagram(changed(changed(one, sequence, n), uptime, at), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(changed(one, sequence, n), uptime, at), time.Unix(100, 0)))
 	}
 	numbered(1<<32-2, 50000)
 	numbered(1<<32-1, 50000)
@@ -171,7 +171,7 @@ func TestSFlowLost(t *testing.T) {
 	c = collected(t)
 	for _, n := range []struct{ number, drops uint32 }{{1, 1000}, {2, 1007}, {3, 3}, {5, 13}, {4, 8}, {6, 18}} {
 		b := changed(changed(one, 24, 1), drops, n.drops) // one sample
-		require.NoError(t, c.datagram(changed(b, sequence, n.number), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(b, sequence, n.number), time.Unix(100, 0)))
 	}
 	require.EqualValues(t, 7+15, c.counts.Drops)
 	require.Equal(t, 1, c.counts.Points)
@@ -184,7 +184,7 @@ func TestSFlowRepeated(t *testing.T) {
 	one := datagrams(t)[2] // 8 flow samples
 	c := collected(t)
 	for _, n := range []uint32{1, 2, 2, 7, 7, 7, 2, 6, 6} {
-		require.NoError(t, c.datagram(changed(one, sequence, n), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(one, sequence, n), time.Unix(100, 0)))
 	}
 	require.EqualValues(t, 9, c.counts.Datagrams)
 	require.EqualValues(t, 5, c.counts.Repeated)
@@ -193,7 +193,7 @@ func TestSFlowRepeated(t *testing.T) {
 	require.EqualValues(t, 4*8, c.samples.Stats().Packets)
 	c = collected(t)
 	for n := range uint32(3) {
-		require.NoError(t, c.datagram(changed(changed(one, sequence, 0), uptime, n), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(changed(one, sequence, 0), uptime, n), time.Unix(100, 0)))
 	}
 	require.Zero(t, c.counts.Repeated+c.counts.Lost)
 	require.EqualValues(t, 3*8, c.counts.Samples)
@@ -230,23 +230,23 @@ func TestSFlowRoom(t *testing.T) {
 	c := collected(t)
 	n := uint64(8) // samples of each
 	for i := range uint32(maxAgents + 100) {
-		require.NoError(t, c.datagram(changed(one, agent, i), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(one, agent, i), time.Unix(100, 0)))
 	}
 	require.Len(t, c.agents, maxAgents)
 	require.Equal(t, 100*n, c.counts.Refused)
 	c = collected(t)
 	for i := range uint32(maxPoints + 100) {
-		require.NoError(t, c.datagram(changed(one, source, i), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(one, source, i), time.Unix(100, 0)))
 	}
 	require.Equal(t, maxPoints, c.counts.Points)
 	require.EqualValues(t, 101, c.counts.Refused, "the others of each are of one more point")
 	c = collected(t)
-	require.NoError(t, c.datagram(changed(one, samplingRate, 0), time.Unix(100, 0)))
+	require.NoError(t, c.countDatagram(changed(one, samplingRate, 0), time.Unix(100, 0)))
 	require.EqualValues(t, 1, c.counts.Broken, "one packet in none")
 	for at := samplingRate; at+32 < len(one); at += 8 + int(binary.BigEndian.Uint32(one[at-12:])) {
 		one = changed(one, at, 0)
 	}
-	require.NoError(t, c.datagram(one, time.Unix(100, 0)))
+	require.NoError(t, c.countDatagram(one, time.Unix(100, 0)))
 	require.EqualValues(t, 2, c.counts.Broken, "none of its samples is one of any")
 }
 
@@ -289,7 +289,7 @@ func TestSFlowAnswers(t *testing.T) {
 		datagram = word(datagram, w)
 	}
 	c := collected(t)
-	require.NoError(t, c.datagram(append(datagram, records...), time.Unix(100, 0)))
+	require.NoError(t, c.countDatagram(append(datagram, records...), time.Unix(100, 0)))
 	require.EqualValues(t, n, c.counts.Samples)
 	sums := sampledAnswers{}
 	for _, s := range c.samples.Snapshot() {

@@ -70,7 +70,7 @@ func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		"equal flows are sorted by the others, in this order")
 	flags.IntVar(&w.rows, "top", 20, "show the first `N` flows, on a terminal at most as many as fit")
 	flags.IntVar(&o.table.MaxFlows, "max-flows", liveFlows, "maximum number of `flows` in the table")
-	codePoints := o.flags(flags)
+	codePoints := o.defineFlags(flags)
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return status
 	}
@@ -99,8 +99,8 @@ func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status int) {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	a := accountant{options: o, table: flows.New(o.table), show: w.show}
-	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers, packet: a.packet, idle: a.idle}
+	a := accountant{options: o, table: flows.New(o.table), show: w.showInterval}
+	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers, packet: a.countPacket, idle: a.advanceIdle}
 	w.interval, w.reader, w.of = o.interval, &r, &a
 	if w.terminal = terminal.Open(o.inputs.Stdin, w.out); w.terminal != nil {
 		w.colour = os.Getenv("NO_COLOR") == ""
@@ -118,7 +118,7 @@ func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status i
 				}
 			}
 		})
-		defer w.leave()
+		defer w.restoreTerminal()
 		w.name = filepath.Base(o.inputs.Names[0])
 		w.last = a.table.Snapshot()
 		w.draw()
@@ -127,15 +127,15 @@ func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status i
 	reading := ""
 	for _, reading = range o.inputs.Names {
 		w.name = filepath.Base(reading)
-		if err = r.read(ctx, reading); err != nil {
+		if err = r.readCapture(ctx, reading); err != nil {
 			break
 		}
 	}
 	// On a terminal an interrupt is the end of it all, elsewhere that of the input.
-	if a.begun() && (err == nil || err == errUnknownLink) && (w.terminal == nil || ctx.Err() == nil) {
+	if a.hasInterval() && (err == nil || err == errUnknownLink) && (w.terminal == nil || ctx.Err() == nil) {
 		err = cmp.Or(a.printInterval(), err)
 	}
-	w.leave()
+	w.restoreTerminal()
 	var out cli.OutputError
 	switch {
 	case errors.As(err, &out):
@@ -146,24 +146,24 @@ func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status i
 			status = cli.Failed
 		}
 	}
-	a.summary(stderr, &r)
+	a.printSummary(stderr, &r)
 	return status
 }
 
-// leave restores the terminal, and leaves the last output on it.
-func (w *watch) leave() {
+// restoreTerminal restores the terminal, and leaves the last output on it.
+func (w *watch) restoreTerminal() {
 	if w.terminal != nil {
 		width, height := w.terminal.Size()
 		w.terminal.Close()
 		w.terminal = nil
-		w.out.Write(w.block(width, height-1))
+		w.out.Write(w.formatBlock(width, height-1))
 	}
 }
 
-// show shows an interval.
-func (w *watch) show(s *flows.Snapshot) error {
+// showInterval shows an interval.
+func (w *watch) showInterval(s *flows.Snapshot) error {
 	w.last, w.from, w.to = s, w.of.from, w.of.to
-	w.remember(s)
+	w.rememberQuiet(s)
 	err := w.draw()
 	if w.screens--; err == nil && w.screens == 0 {
 		err = errShown
@@ -171,8 +171,8 @@ func (w *watch) show(s *flows.Snapshot) error {
 	return err
 }
 
-// remember keeps flows that were in trouble and of which nothing comes now.
-func (w *watch) remember(s *flows.Snapshot) {
+// rememberQuiet keeps flows that were in trouble and of which nothing comes now.
+func (w *watch) rememberQuiet(s *flows.Snapshot) {
 	for i := range s.Flows {
 		delete(w.quiet, s.Flows[i].FlowKey)
 	}
@@ -192,11 +192,11 @@ func (w *watch) remember(s *flows.Snapshot) {
 func (w *watch) draw() error {
 	var err error
 	if w.terminal == nil {
-		_, err = w.out.Write(append([]byte(w.separator), w.block(columns, 0)...))
+		_, err = w.out.Write(append([]byte(w.separator), w.formatBlock(columns, 0)...))
 		w.separator = "\n"
 	} else {
 		width, height := w.terminal.Size()
-		err = w.terminal.Frame(w.block(width, height))
+		err = w.terminal.Frame(w.formatBlock(width, height))
 	}
 	return cli.Output(err)
 }

@@ -115,7 +115,7 @@ func TestTopOrder(t *testing.T) {
 		t.Run(fmt.Sprint(c.order), func(t *testing.T) {
 			w.order = c.order
 			var got []uint32
-			for _, r := range w.worst() {
+			for _, r := range w.worstRows() {
 				got = append(got, r.flow.DestQP)
 			}
 			require.Equal(t, c.want, got, topOrders[c.order])
@@ -136,7 +136,7 @@ func TestTopFits(t *testing.T) {
 	for _, w.colour = range []bool{false, true} {
 		for width := 1; width < 140; width += 6 {
 			for height := 1; height < 60; height += 7 {
-				block := string(w.block(width, height))
+				block := string(w.formatBlock(width, height))
 				lines := strings.Split(strings.TrimSuffix(block, "\n"), "\n")
 				require.LessOrEqual(t, len(lines), height)
 				for _, line := range lines {
@@ -159,8 +159,8 @@ func TestTopSilent(t *testing.T) {
 	w.out = io.Discard
 	at := func(second int64, all ...flows.Flow) string {
 		w.of.from, w.of.to = time.Unix(second-1, 0), time.Unix(second, 0)
-		require.NoError(t, w.show(&flows.Snapshot{Flows: all}))
-		return string(w.block(columns, 0))
+		require.NoError(t, w.showInterval(&flows.Snapshot{Flows: all}))
+		return string(w.formatBlock(columns, 0))
 	}
 	trouble := flowOf(17, func(f *flows.Flow) { f.PSN.Retransmitted = 1 })
 	well := flowOf(18, func(f *flows.Flow) {})
@@ -205,7 +205,7 @@ func TestTopLost(t *testing.T) {
 	w := watched()
 	w.reader.dropped, w.reader.present = 5, 7
 	w.last.Stats = flows.Stats{Truncated: 3, Broken: 4}
-	require.Contains(t, string(w.block(columns, 0)), "not seen since the start: 12 dropped by the kernel, "+
+	require.Contains(t, string(w.formatBlock(columns, 0)), "not seen since the start: 12 dropped by the kernel, "+
 		"0 flows without room, 3 truncated by the snapshot length, 4 broken\n")
 	path, _ := made(t, 1, traffic.Options{Connections: 40})
 	_, out, stderr := top(t, nil, "-max-flows", "16", "-interval", "1h", path)

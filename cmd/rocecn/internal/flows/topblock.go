@@ -45,9 +45,9 @@ func rowOf(f *flows.Flow) topRow {
 	return r
 }
 
-// worst returns the rows in order: by the number that was asked for, then by the
+// worstRows returns the rows in order: by the number that was asked for, then by the
 // others.
-func (w *watch) worst() []topRow {
+func (w *watch) worstRows() []topRow {
 	var all []topRow
 	for i := range w.last.Flows {
 		all = append(all, rowOf(&w.last.Flows[i]))
@@ -70,16 +70,16 @@ func (w *watch) worst() []topRow {
 // A topLine is a line of a block, of parts that may have colours.
 type topLine []cell
 
-// block returns the output, in lines up to a width. With a height of 0 it has the number of flows of -top, otherwise at
-// most that many lines.
-func (w *watch) block(width, height int) (b []byte) {
-	lines := append(w.head(), topLine{})
-	rows := w.worst()
+// formatBlock returns the output, in lines up to a width. With a height of 0 it has the number of flows of -top,
+// otherwise at most that many lines.
+func (w *watch) formatBlock(width, height int) (b []byte) {
+	lines := append(w.headLines(), topLine{})
+	rows := w.worstRows()
 	room := w.rows
 	if height > 0 {
 		room = max(height-len(lines)-1, 0) // and the headings
 	}
-	table := w.table(rows[:min(len(rows), room)], width)
+	table := w.tableLines(rows[:min(len(rows), room)], width)
 	if height > 0 && len(lines)+len(table)+1 > height { // some take two lines
 		table = table[:max(height-len(lines)-1, 0)]
 	}
@@ -105,13 +105,13 @@ func (w *watch) appendLine(b []byte, l topLine, width int) []byte {
 			text = string([]rune(text)[:width])
 		}
 		width -= utf8.RuneCountInString(text)
-		b = h.coloured(b, text, c.colour)
+		b = h.colourText(b, text, c.colour)
 	}
 	return b
 }
 
-// alarming is a part that has a colour unless its number is 0.
-func alarming(n float64, colour, format string, args ...any) cell {
+// alarmingPart is a part that has a colour unless its number is 0.
+func alarmingPart(n float64, colour, format string, args ...any) cell {
 	c := cell{Text: fmt.Sprintf(format, args...)}
 	if n > 0 {
 		c.colour = colour
@@ -119,65 +119,65 @@ func alarming(n float64, colour, format string, args ...any) cell {
 	return c
 }
 
-// head returns the lines above the flows.
-func (w *watch) head() (lines []topLine) {
+// headLines returns the lines above the flows.
+func (w *watch) headLines() (lines []topLine) {
 	t := totalsOf(&flows.Snapshot{Flows: w.last.Flows, Unpaired: w.last.Unpaired})
 	second := func(n uint64) string { return perSecond(n, w.interval) }
 	first := "rocecn top " + cli.Printable(w.name)
 	if w.to.IsZero() {
 		first += ", no packet yet"
 	} else {
-		first += fmt.Sprintf(", %v from %s", w.interval, stamp(w.from))
+		first += fmt.Sprintf(", %v from %s", w.interval, formatTime(w.from))
 	}
 	first += ", the worst by " + topOrders[w.order]
 	lines = append(lines, topLine{{Text: first}})
 	bits := uint64(float64(t.ipOctets) * 8)
 	lines = append(lines, topLine{
 		{Text: fmt.Sprintf("%s, ", cli.Count(t.flows, "flow"))},
-		alarming(float64(t.trouble), yellow, "%d in trouble", t.trouble),
-		{Text: ", "}, alarming(float64(len(w.silent)), red, "%d silent since in trouble", len(w.silent)),
+		alarmingPart(float64(t.trouble), yellow, "%d in trouble", t.trouble),
+		{Text: ", "}, alarmingPart(float64(len(w.silent)), red, "%d silent since in trouble", len(w.silent)),
 		{Text: fmt.Sprintf("; a second: %s requests, %s bit", second(t.packets), second(bits))},
 	})
 	n := t.answers.notices
 	notified := n[0] + n[1] + n[2] + n[3] + n[4]
 	lines = append(lines, topLine{
-		{Text: "notifications a second: "}, alarming(float64(notified), yellow, "%s", second(notified)),
+		{Text: "notifications a second: "}, alarmingPart(float64(notified), yellow, "%s", second(notified)),
 		{Text: fmt.Sprintf(" (CNP %s, Fast CNP %s, PPFC %s, FCN %s, proxy %s)",
 			second(n[0]), second(n[1]), second(n[2]), second(n[3]), second(n[4]))},
 	})
 	c := &t.causes
-	repeats, naks := c.NAK+c.RNR+c.Read+c.Timeout, sum(t.answers.naks[:])
+	repeats, naks := c.NAK+c.RNR+c.Read+c.Timeout, sumCounts(t.answers.naks[:])
 	lines = append(lines, topLine{
-		alarming(float64(repeats), red, "repeats %d", repeats), {Text: ", "},
-		alarming(float64(c.Timeout), red, "%d after a timeout", c.Timeout), {Text: "; "},
-		alarming(float64(naks), red, "NAK %d", naks), {Text: ", "},
-		alarming(float64(t.answers.rnr), red, "RNR NAK %d", t.answers.rnr), {Text: "; "},
-		alarming(float64(t.ecn[rocev2.CE]), yellow, "CE %s", percent(t.ecn[rocev2.CE], t.packets)),
+		alarmingPart(float64(repeats), red, "repeats %d", repeats), {Text: ", "},
+		alarmingPart(float64(c.Timeout), red, "%d after a timeout", c.Timeout), {Text: "; "},
+		alarmingPart(float64(naks), red, "NAK %d", naks), {Text: ", "},
+		alarmingPart(float64(t.answers.rnr), red, "RNR NAK %d", t.answers.rnr), {Text: "; "},
+		alarmingPart(float64(t.ecn[rocev2.CE]), yellow, "CE %s", formatPercent(t.ecn[rocev2.CE], t.packets)),
 	})
-	lines = append(lines, w.pauses()...)
+	lines = append(lines, w.pauseLines()...)
 	s := w.last.Stats
-	lost, evicted := w.reader.lost(), w.of.table.Evicted().Flows
+	lost, evicted := w.reader.droppedPackets(), w.of.table.Evicted().Flows
 	return append(lines, topLine{
 		{Text: "not seen since the start: "},
-		alarming(float64(lost), red, "%d dropped by the kernel", lost), {Text: ", "},
-		alarming(float64(evicted), yellow, "%s without room", cli.Count(evicted, "flow")), {Text: ", "},
-		alarming(float64(s.Truncated), yellow, "%d truncated by the snapshot length", s.Truncated), {Text: ", "},
-		alarming(float64(s.Broken), yellow, "%d broken", s.Broken),
+		alarmingPart(float64(lost), red, "%d dropped by the kernel", lost), {Text: ", "},
+		alarmingPart(float64(evicted), yellow, "%s without room", cli.Count(evicted, "flow")), {Text: ", "},
+		alarmingPart(float64(s.Truncated), yellow, "%d truncated by the snapshot length", s.Truncated), {Text: ", "},
+		alarmingPart(float64(s.Broken), yellow, "%d broken", s.Broken),
 	})
 }
 
 // maxPauses is the number of priorities shown.
 const maxPauses = 4
 
-// pauses returns lines for the paused priorities, the longest pauses first.
-func (w *watch) pauses() (lines []topLine) {
+// pauseLines returns lines for the paused priorities, the longest pauses first.
+func (w *watch) pauseLines() (lines []topLine) {
 	type pause struct {
 		name string
 		of   flows.Priority
 	}
 	var all []pause
 	for i := range w.last.Links {
-		for priority, p := range priorities(&w.last.Links[i]) {
+		for priority, p := range eachPriority(&w.last.Links[i]) {
 			what := ", priority " + priority
 			if priority == "all" {
 				what = ", all priorities"
@@ -190,8 +190,8 @@ func (w *watch) pauses() (lines []topLine) {
 	})
 	for _, p := range all[:min(len(all), maxPauses)] {
 		const format = "paused by %s: %s of the time, %d XOFF, %d XON"
-		lines = append(lines, topLine{alarming(float64(p.of.Paused), yellow, format, p.name,
-			percent(uint64(p.of.Paused), uint64(w.interval)), p.of.XOFF, p.of.XON)})
+		lines = append(lines, topLine{alarmingPart(float64(p.of.Paused), yellow, format, p.name,
+			formatPercent(uint64(p.of.Paused), uint64(w.interval)), p.of.XOFF, p.of.XON)})
 	}
 	switch more := len(all) - maxPauses; {
 	case len(all) == 0:
@@ -208,10 +208,10 @@ func perSecond(n uint64, during time.Duration) string {
 	if n > 0 && rate < 10 {
 		return fmt.Sprintf("%.1f", rate)
 	}
-	return scaled(rate)
+	return formatScaled(rate)
 }
 
-func percent(n, of uint64) string {
+func formatPercent(n, of uint64) string {
 	if of == 0 {
 		return none
 	}
@@ -225,27 +225,27 @@ type topColumn struct {
 }
 
 var topColumns = []topColumn{
-	{"QP", shown("QP")},
+	{"QP", metricColumn("QP")},
 	{"NOTIF", func(f *flows.Flow) cell {
 		return countCell(rowOf(f).by[byNotifications], true, yellow)
 	}},
-	{"REPEATS", shown("REPEATS")},
-	{"TIMEOUT", counted("repeats_by.timeout", red)},
-	{"MISSING", shown("MISSING")},
-	{"NAK", func(f *flows.Flow) cell { return countCell(float64(naks(&f.Answers)+f.RNRNAKs), true, red) }},
-	{"CE", shown("CE")},
-	{"RTT P99", shown("RTT P99")},
-	{"BIT/S", shown("BIT/S")},
+	{"REPEATS", metricColumn("REPEATS")},
+	{"TIMEOUT", countColumn("repeats_by.timeout", red)},
+	{"MISSING", metricColumn("MISSING")},
+	{"NAK", func(f *flows.Flow) cell { return countCell(float64(countNAKs(&f.Answers)+f.RNRNAKs), true, red) }},
+	{"CE", metricColumn("CE")},
+	{"RTT P99", metricColumn("RTT P99")},
+	{"BIT/S", metricColumn("BIT/S")},
 }
 
-// shown returns the cells of a column of the table of rocecn flows.
-func shown(name string) func(f *flows.Flow) cell {
+// metricColumn returns the cells of a column of the table of rocecn flows.
+func metricColumn(name string) func(f *flows.Flow) cell {
 	return flowColumns[slices.IndexFunc(flowColumns, func(c column) bool { return c.short == name })].of
 }
 
-// table returns headings and flows. A name that a line has no room for has one of its
+// tableLines returns headings and flows. A name that a line has no room for has one of its
 // own.
-func (w *watch) table(rows []topRow, width int) (lines []topLine) {
+func (w *watch) tableLines(rows []topRow, width int) (lines []topLine) {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -264,13 +264,13 @@ func (w *watch) table(rows []topRow, width int) (lines []topLine) {
 				made = cell{Text: none} // its former trouble is over
 			}
 			if r.silent > 0 && c.name == "BIT/S" {
-				made = cell{Text: "silent " + short(r.silent), colour: red}
+				made = cell{Text: "silent " + formatDuration(r.silent), colour: red}
 			}
 			row = append(row, cell{Text: made.inTerminal(), colour: made.colour})
 			widths[i] = max(widths[i], row[i].width())
 		}
 		cells = append(cells, row)
-		names = max(names, len(pair(r.flow)))
+		names = max(names, len(formatPair(r.flow)))
 	}
 	room := width
 	for _, n := range widths {
@@ -280,7 +280,7 @@ func (w *watch) table(rows []topRow, width int) (lines []topLine) {
 	for i, row := range cells {
 		text := "FLOW"
 		if i > 0 {
-			text = pair(rows[i-1].flow)
+			text = formatPair(rows[i-1].flow)
 		}
 		if len(text) > name {
 			lines = append(lines, topLine{{Text: text}})

@@ -31,7 +31,7 @@ type answerSums struct {
 
 var noticeNames = [5]string{"cnp", "fast_cnp", "ppfc", "fcn", "proxy"}
 
-func notices(a *flows.Answers) [5]uint64 {
+func countNotices(a *flows.Answers) [5]uint64 {
 	return [5]uint64{a.CNPs, a.FastCNPs, a.PPFC, a.FCN, a.Proxy}
 }
 
@@ -41,7 +41,7 @@ func (s *answerSums) add(a *flows.Answers) {
 	for i, n := range a.NAKs() {
 		s.naks[i] += n
 	}
-	for i, n := range notices(a) {
+	for i, n := range countNotices(a) {
 		s.notices[i] += n
 	}
 }
@@ -77,7 +77,7 @@ func totalsOf(s *flows.Snapshot) *totals {
 		t.answers.add(&s.Unpaired[i].Answers)
 	}
 	for i := range s.Links {
-		for name, p := range priorities(&s.Links[i]) {
+		for name, p := range eachPriority(&s.Links[i]) {
 			sum := t.priorities[name]
 			t.priorities[name] = flows.Priority{XOFF: sum.XOFF + p.XOFF, XON: sum.XON + p.XON,
 				Paused: sum.Paused + p.Paused}
@@ -107,7 +107,8 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	one("packets_total", "Packets read, of any kind.", s.Stats.Packets)
 	one("other_packets_total", "Of these, neither RoCEv2 nor about congestion.", s.Stats.Others)
 	one("broken_packets_total", "Packets of RoCEv2 or about congestion that do not parse.", s.Stats.Broken)
-	one("cut_packets_total", "Packets truncated by the snapshot length before the end of the headers.", s.Stats.Truncated)
+	one("cut_packets_total", "Packets truncated by the snapshot length before the end of the headers.",
+		s.Stats.Truncated)
 	one("dropped_packets_total", "Packets that came too fast, and were not read.", dropped)
 	one("flows", "Flows that are held.", t.flows)
 	one("flows_in_trouble", "Of these, those in trouble since they began.", t.trouble)

@@ -26,13 +26,13 @@ const (
 
 const infiniband = "sys/class/infiniband"
 
-// ports reads the ports of all RDMA devices below a root. Unreadable files, such as counters that a driver does not
+// readPorts reads the ports of all RDMA devices below a root. Unreadable files, such as counters that a driver does not
 // have, are omitted. more is true if the limit was reached.
-func ports(root fs.FS) (all []Port, more bool) {
-	devices := entries(root, infiniband)
-	for _, device := range first(devices, maxDevices) {
+func readPorts(root fs.FS) (all []Port, more bool) {
+	devices := readEntries(root, infiniband)
+	for _, device := range firstLine(devices, maxDevices) {
 		folder := path.Join(infiniband, device, "ports")
-		for _, name := range first(entries(root, folder), maxPorts) {
+		for _, name := range firstLine(readEntries(root, folder), maxPorts) {
 			port, err := strconv.ParseUint(name, 10, 8)
 			if err != nil {
 				continue
@@ -42,9 +42,10 @@ func ports(root fs.FS) (all []Port, more bool) {
 			}
 			at := path.Join(folder, name)
 			p := Port{Device: device, Port: int(port), Addresses: []netip.Addr{}, Interfaces: []string{},
-				Counters: counters(root, path.Join(at, "counters")), HW: counters(root, path.Join(at, "hw_counters"))}
-			for _, index := range first(entries(root, path.Join(at, "gids")), maxGIDs) {
-				gid, ok := value(root, path.Join(at, "gids", index))
+				Counters: readCounters(root, path.Join(at, "counters")), HW: readCounters(root, path.Join(at,
+					"hw_counters"))}
+			for _, index := range firstLine(readEntries(root, path.Join(at, "gids")), maxGIDs) {
+				gid, ok := readValue(root, path.Join(at, "gids", index))
 				a, err := netip.ParseAddr(gid)
 				if !ok || err != nil || a.IsUnspecified() {
 					continue
@@ -52,7 +53,7 @@ func ports(root fs.FS) (all []Port, more bool) {
 				if a = a.Unmap(); !slices.Contains(p.Addresses, a) { // RoCE version 1 and 2 have the same
 					p.Addresses = append(p.Addresses, a)
 				}
-				dev, ok := value(root, path.Join(at, "gid_attrs/ndevs", index))
+				dev, ok := readValue(root, path.Join(at, "gid_attrs/ndevs", index))
 				if ok && isName(dev) && !slices.Contains(p.Interfaces, dev) {
 					p.Interfaces = append(p.Interfaces, dev)
 				}
@@ -65,10 +66,10 @@ func ports(root fs.FS) (all []Port, more bool) {
 	return all, len(devices) > maxDevices
 }
 
-// devices reads the counters of devices as a whole, of those that have any.
-func devices(root fs.FS) (all []Device) {
-	for _, name := range first(entries(root, infiniband), maxDevices) {
-		if hw := counters(root, path.Join(infiniband, name, "hw_counters")); len(hw) > 0 {
+// readDevices reads the counters of devices as a whole, of those that have any.
+func readDevices(root fs.FS) (all []Device) {
+	for _, name := range firstLine(readEntries(root, infiniband), maxDevices) {
+		if hw := readCounters(root, path.Join(infiniband, name, "hw_counters")); len(hw) > 0 {
 			all = append(all, Device{name, hw})
 		}
 	}
@@ -81,11 +82,11 @@ func isName(text string) bool {
 		text[0] != '-'
 }
 
-// counters reads a folder of files with a number each.
-func counters(root fs.FS, folder string) map[string]uint64 {
+// readCounters reads a folder of files with a number each.
+func readCounters(root fs.FS, folder string) map[string]uint64 {
 	all := map[string]uint64{}
-	for _, name := range first(entries(root, folder), maxCounters) {
-		if text, ok := value(root, path.Join(folder, name)); ok {
+	for _, name := range firstLine(readEntries(root, folder), maxCounters) {
+		if text, ok := readValue(root, path.Join(folder, name)); ok {
 			if n, err := strconv.ParseUint(text, 10, 64); err == nil { // lifespan is one, too
 				all[name] = n
 			}
@@ -95,8 +96,8 @@ func counters(root fs.FS, folder string) map[string]uint64 {
 	return all
 }
 
-// entries returns the names in a folder in their order, numbers by their value.
-func entries(root fs.FS, folder string) (names []string) {
+// readEntries returns the names in a folder in their order, numbers by their value.
+func readEntries(root fs.FS, folder string) (names []string) {
 	f, err := root.Open(folder)
 	if err != nil {
 		return nil
@@ -121,18 +122,19 @@ func entries(root fs.FS, folder string) (names []string) {
 	return names
 }
 
-func first(names []string, n int) []string { return names[:min(n, len(names))] }
+func firstLine(names []string, n int) []string { return names[:min(n, len(names))] }
 
-// value reads a short file, without the space around it and without the zeros with which tar fills files of sysfs up.
-func value(root fs.FS, name string) (string, bool) {
-	text, err := content(root, name, maxValue)
+// readValue reads a short file, without the space around it and without the zeros with which tar fills files of sysfs
+// up.
+func readValue(root fs.FS, name string) (string, bool) {
+	text, err := readFile(root, name, maxValue)
 	return strings.Trim(text, " \t\r\n\x00"), err == nil
 }
 
 var errNoFile = errors.New("no regular file")
 
-// content reads up to most octets of a regular file. It does not open anything else, as a pipe could block.
-func content(root fs.FS, name string, most int64) (string, error) {
+// readFile reads up to most octets of a regular file. It does not open anything else, as a pipe could block.
+func readFile(root fs.FS, name string, most int64) (string, error) {
 	if info, err := fs.Stat(root, name); err != nil {
 		return "", err
 	} else if !info.Mode().IsRegular() {
@@ -147,8 +149,8 @@ func content(root fs.FS, name string, most int64) (string, error) {
 	return string(text), err
 }
 
-// pauses returns the pause counters in the output of ethtool -S: lines of a name, a colon and a number.
-func pauses(text string) map[string]uint64 {
+// parsePauses returns the pause counters in the output of ethtool -S: lines of a name, a colon and a number.
+func parsePauses(text string) map[string]uint64 {
 	all := map[string]uint64{}
 	for line := range strings.Lines(text) {
 		name, number, ok := strings.Cut(line, ":")
@@ -167,8 +169,8 @@ func isPause(name string) bool {
 		strings.Contains(name, "pfc")
 }
 
-// interfaces returns the names of the interfaces of ports, each once.
-func interfaces(ports []Port) []string {
+// readInterfaces returns the names of the interfaces of ports, each once.
+func readInterfaces(ports []Port) []string {
 	names := map[string]bool{}
 	for i := range ports {
 		for _, name := range ports[i].Interfaces {

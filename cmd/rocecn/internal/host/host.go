@@ -44,7 +44,8 @@ const (
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	flags := cli.Flags("host", usage, stderr)
 	var roots []string
-	flags.Func("root", "read `DIR`, recorded on another machine, instead of this one; may be repeated, in order of time",
+	flags.Func("root",
+		"read `DIR`, recorded on another machine, instead of this one; may be repeated, in order of time",
 		func(dir string) error {
 			roots = append(roots, dir)
 			return nil
@@ -66,7 +67,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	}
 	out := json.NewEncoder(stdout)
 	for _, dir := range roots {
-		o, err := recorded(dir)
+		o, err := readRecorded(dir)
 		if err != nil {
 			cli.PrintError(stderr, "host", dir, err)
 			return cli.Failed
@@ -78,14 +79,14 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if len(roots) > 0 {
 		return 0
 	}
-	if err := observe(ctx, out, stderr, *interval, *count); err != nil {
+	if err := observeHost(ctx, out, stderr, *interval, *count); err != nil {
 		return cli.End(stderr, "host", err)
 	}
 	return 0
 }
 
-// observe writes observations of this host: one, or one each interval.
-func observe(ctx context.Context, out *json.Encoder, stderr io.Writer, interval time.Duration, count int) error {
+// observeHost writes observations of this host: one, or one each interval.
+func observeHost(ctx context.Context, out *json.Encoder, stderr io.Writer, interval time.Duration, count int) error {
 	if interval == 0 {
 		count = 1
 	}
@@ -93,7 +94,7 @@ func observe(ctx context.Context, out *json.Encoder, stderr io.Writer, interval 
 	defer ticks.Stop()
 	said := map[string]bool{}
 	for n := 1; ; n++ {
-		o, err := live(ctx)
+		o, err := observeLive(ctx)
 		if err != nil || ctx.Err() != nil { // an interrupt ends the programs that were asked, too
 			return err
 		}
@@ -117,8 +118,8 @@ func observe(ctx context.Context, out *json.Encoder, stderr io.Writer, interval 
 	}
 }
 
-// live observes this host.
-func live(ctx context.Context) (*Observation, error) {
+// observeLive observes this host.
+func observeLive(ctx context.Context) (*Observation, error) {
 	root, err := os.OpenRoot("/")
 	if err != nil {
 		return nil, err
@@ -129,21 +130,21 @@ func live(ctx context.Context) (*Observation, error) {
 		return nil, err
 	}
 	o := &Observation{Time: time.Now().UTC(), Host: name}
-	o.readCounters(root.FS(), func(name string) (string, error) { return ethtool(ctx, name) })
+	o.readCounters(root.FS(), func(name string) (string, error) { return runEthtool(ctx, name) })
 	o.Until = time.Now().UTC()
 	o.readQPs(func() (string, error) { return rdma.QueuePairs(ctx) })
 	return o, nil
 }
 
-// recorded reads the recorded files of a machine. It does not follow links that lead out of the folder.
-func recorded(dir string) (*Observation, error) {
+// readRecorded reads the recorded files of a machine. It does not follow links that lead out of the folder.
+func readRecorded(dir string) (*Observation, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
 	files := root.FS()
-	text, ok := value(files, "time")
+	text, ok := readValue(files, "time")
 	if !ok {
 		return nil, errors.New("no file time, which says when this was recorded: date -u +%FT%TZ >time")
 	}
@@ -151,18 +152,18 @@ func recorded(dir string) (*Observation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("time: %w", err)
 	}
-	name, _ := value(files, "hostname")
+	name, _ := readValue(files, "hostname")
 	o := &Observation{Time: t.UTC(), Host: cmp.Or(name, dir)}
-	o.readCounters(files, func(name string) (string, error) { return content(files, "ethtool/"+name, maxOutput) })
-	o.readQPs(func() (string, error) { return content(files, "rdma/qp", maxOutput) })
+	o.readCounters(files, func(name string) (string, error) { return readFile(files, "ethtool/"+name, maxOutput) })
+	o.readQPs(func() (string, error) { return readFile(files, "rdma/qp", maxOutput) })
 	return o, nil
 }
 
 // readCounters reads ports and the pauses of their interfaces.
 func (o *Observation) readCounters(root fs.FS, ethtool func(name string) (string, error)) {
-	all, more := ports(root)
+	all, more := readPorts(root)
 	o.Ports, o.Interfaces = append([]Port{}, all...), []Interface{}
-	o.Devices = devices(root)
+	o.Devices = readDevices(root)
 	if len(o.Ports) == 0 {
 		o.Missing = append(o.Missing, "no RDMA device in /"+infiniband)
 	}
@@ -170,13 +171,13 @@ func (o *Observation) readCounters(root fs.FS, ethtool func(name string) (string
 		o.Missing = append(o.Missing, fmt.Sprintf("RDMA devices beyond the first %d, or ports beyond the first %d",
 			maxDevices, maxAllPorts))
 	}
-	for _, name := range interfaces(o.Ports) {
+	for _, name := range readInterfaces(o.Ports) {
 		text, err := ethtool(name)
 		if err != nil {
 			o.Missing = append(o.Missing, "pauses of "+name+": "+oneLine(err))
 			continue
 		}
-		o.Interfaces = append(o.Interfaces, Interface{name, pauses(text)})
+		o.Interfaces = append(o.Interfaces, Interface{name, parsePauses(text)})
 	}
 }
 
@@ -202,8 +203,8 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", " ")
 }
 
-// ethtool returns the output of the program ethtool for an interface.
-func ethtool(ctx context.Context, name string) (string, error) {
+// runEthtool returns the output of the program ethtool for an interface.
+func runEthtool(ctx context.Context, name string) (string, error) {
 	ctx, cancel := programs.WithTimeout(ctx)
 	defer cancel()
 	cmd := programs.Command(ctx, "ethtool", "-S", name)

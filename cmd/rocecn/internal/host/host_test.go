@@ -91,8 +91,8 @@ var mlx5 = map[string]string{
 `,
 }
 
-// one decodes the only line.
-func one(t *testing.T, out string) (o Observation) {
+// parseOne decodes the only line.
+func parseOne(t *testing.T, out string) (o Observation) {
 	t.Helper()
 	require.Equal(t, 1, strings.Count(out, "\n"), out)
 	require.NoError(t, json.Unmarshal([]byte(out), &o))
@@ -113,14 +113,14 @@ func TestSoftRoCE(t *testing.T) {
 			{Device: "rxe0", Port: 1, QP: 17, RemoteQP: 18, Type: "RC", State: "RTS", PID: 412, Comm: "ib_write_bw"},
 			{Device: "rxe0", Port: 1, QP: 1, Type: "GSI", State: "RTS", Comm: "[ib_core]"},
 		},
-	}, one(t, out))
+	}, parseOne(t, out))
 }
 
 func TestHardware(t *testing.T) {
 	dir := folder(t, mlx5)
 	status, out, stderr := run(t, "-root", dir)
 	require.Zero(t, status, stderr)
-	o := one(t, out)
+	o := parseOne(t, out)
 	require.Equal(t, dir, o.Host)
 	require.Equal(t, time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC), o.Time)
 	require.Len(t, o.Ports, 2)
@@ -198,16 +198,16 @@ func TestEthtool(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "ethtool"), []byte("#!/bin/sh\n"+text), 0o755))
 	}
 	program(`echo "$@"`)
-	text, err := ethtool(context.Background(), "eth0")
+	text, err := runEthtool(context.Background(), "eth0")
 	require.NoError(t, err)
 	require.Equal(t, "-S eth0\n", text)
 	program("echo no stats available >&2; exit 94")
-	_, err = ethtool(context.Background(), "eth0")
+	_, err = runEthtool(context.Background(), "eth0")
 	require.EqualError(t, err, "ethtool: exit status 94: no stats available")
 	program(wiretest.Lingering(t))
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, programs.ErrNoAnswer)
 	defer cancel()
-	_, err = ethtool(ctx, "eth0")
+	_, err = runEthtool(ctx, "eth0")
 	require.EqualError(t, err, "ethtool: no answer within 5s")
 }
 
@@ -223,7 +223,7 @@ func TestManyDevices(t *testing.T) {
 		}
 		status, out, stderr := run(t, "-root", folder(t, files))
 		require.Zero(t, status, stderr)
-		o := one(t, out)
+		o := parseOne(t, out)
 		require.Len(t, o.Ports, c.read)
 		var missing []string
 		if c.more {

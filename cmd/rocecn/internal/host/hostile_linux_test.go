@@ -27,7 +27,7 @@ func TestHostileFolder(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, hw, "a_pipe"), 0o644))
 	status, out, stderr := run(t, "-root", dir)
 	require.Zero(t, status, stderr)
-	got := one(t, out).Ports[0].HW
+	got := parseOne(t, out).Ports[0].HW
 	require.Len(t, got, maxCounters-5, "without a_link, a_pipe, completer_retry_err, lifespan and long")
 	require.NotContains(t, got, "a_link")
 	require.NotContains(t, got, "long")

@@ -149,7 +149,7 @@ func (r *Reader) Read(in io.Reader) error {
 		if len(s.Bytes()) == 0 {
 			continue
 		}
-		if err := r.add(s.Bytes()); err != nil {
+		if err := r.addLine(s.Bytes()); err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
@@ -159,7 +159,7 @@ func (r *Reader) Read(in io.Reader) error {
 	return nil
 }
 
-func (r *Reader) add(text []byte) error {
+func (r *Reader) addLine(text []byte) error {
 	var head struct {
 		Time  time.Time `json:"time"`
 		Until time.Time `json:"until"`
@@ -184,10 +184,10 @@ func (r *Reader) add(text []byte) error {
 	if head.Until.After(until) {
 		until = head.Until // a counter that had been read by then may have been read before
 	}
-	if h.from.text == nil || closer(r.from.Sub(until), r.from.Sub(h.from.time)) {
+	if h.from.text == nil || isPreferable(r.from.Sub(until), r.from.Sub(h.from.time)) {
 		r.keep(&h.from, until, text)
 	}
-	if h.to.text == nil || closer(head.Time.Sub(r.to), h.to.time.Sub(r.to)) {
+	if h.to.text == nil || isPreferable(head.Time.Sub(r.to), h.to.time.Sub(r.to)) {
 		r.keep(&h.to, head.Time, text)
 	}
 	if r.octets > maxKept {
@@ -196,9 +196,9 @@ func (r *Reader) add(text []byte) error {
 	return nil
 }
 
-// closer reports whether an observation at distance a from the period is preferable to one at distance than. Distances
-// inside the period are below 0. An observation outside is preferable to one inside, and then the closer one.
-func closer(a, than time.Duration) bool {
+// isPreferable reports whether an observation at distance a from the period is preferable to one at distance than.
+// Distances inside the period are below 0. An observation outside is preferable to one inside, and then the closer one.
+func isPreferable(a, than time.Duration) bool {
 	if a >= 0 && than >= 0 {
 		return a < than
 	}
@@ -216,8 +216,8 @@ func (r *Reader) Windows(yield func(w Window) error) error {
 		h := r.hosts[name]
 		w := Window{Covers: !h.from.time.After(r.from) && !h.to.time.Before(r.to)}
 		var err error
-		if w.From, err = decode(h.from.text); err == nil {
-			w.To, err = decode(h.to.text)
+		if w.From, err = decodeObservation(h.from.text); err == nil {
+			w.To, err = decodeObservation(h.to.text)
 		}
 		if err == nil {
 			err = yield(w)
@@ -229,8 +229,8 @@ func (r *Reader) Windows(yield func(w Window) error) error {
 	return nil
 }
 
-// decode decodes an observation. It rejects lists longer than any host has, as lookups are linear.
-func decode(text []byte) (*Observation, error) {
+// decodeObservation decodes an observation. It rejects lists longer than any host has, as lookups are linear.
+func decodeObservation(text []byte) (*Observation, error) {
 	o := &Observation{}
 	if err := json.Unmarshal(text, o); err != nil {
 		return nil, err

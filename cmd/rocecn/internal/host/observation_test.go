@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func at(seconds int) time.Time {
+func timeOf(seconds int) time.Time {
 	return time.Unix(1000, 0).UTC().Add(time.Duration(seconds) * time.Second)
 }
 
@@ -17,7 +17,7 @@ func at(seconds int) time.Time {
 func observed(name string, seconds ...int) string {
 	var b strings.Builder
 	for _, s := range seconds {
-		fmt.Fprintf(&b, "{\"time\":%q,\"host\":%q}\n", at(s).Format(time.RFC3339), name)
+		fmt.Fprintf(&b, "{\"time\":%q,\"host\":%q}\n", timeOf(s).Format(time.RFC3339), name)
 	}
 	return b.String()
 }
@@ -38,13 +38,13 @@ func TestWindows(t *testing.T) {
 		{[]int{5}, 5, 5, false},
 		{[]int{30, 40}, 30, 30, false},
 	} {
-		r := NewReader(at(10), at(20))
+		r := NewReader(timeOf(10), timeOf(20))
 		require.NoError(t, r.Read(strings.NewReader(observed("b", 0)+observed("a", c.seconds...))))
 		var hosts []string
 		require.NoError(t, r.Windows(func(w Window) error {
 			if hosts = append(hosts, w.From.Host); w.From.Host == "a" {
-				require.Equal(t, at(c.from), w.From.Time, "%v", c.seconds)
-				require.Equal(t, at(c.to), w.To.Time, "%v", c.seconds)
+				require.Equal(t, timeOf(c.from), w.From.Time, "%v", c.seconds)
+				require.Equal(t, timeOf(c.to), w.To.Time, "%v", c.seconds)
 				require.Equal(t, c.covers, w.Covers, "%v", c.seconds)
 			}
 			return nil
@@ -55,8 +55,8 @@ func TestWindows(t *testing.T) {
 
 // An observation that was still in progress when the capture began is not from before the capture.
 func TestUntil(t *testing.T) {
-	r := NewReader(at(10), at(20))
-	until := fmt.Sprintf(`,"until":%q,"host"`, at(11).Format(time.RFC3339))
+	r := NewReader(timeOf(10), timeOf(20))
+	until := fmt.Sprintf(`,"until":%q,"host"`, timeOf(11).Format(time.RFC3339))
 	text := strings.Replace(observed("a", 9), `,"host"`, until, 1)
 	require.NoError(t, r.Read(strings.NewReader(text+observed("a", 20))))
 	require.NoError(t, r.Windows(func(w Window) error {
@@ -78,11 +78,11 @@ func TestRefused(t *testing.T) {
 		{strings.Repeat(" ", maxLine+1), "line 1: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.ErrorContains(t, NewReader(at(0), at(1)).Read(strings.NewReader(c.name)), c.want)
+			require.ErrorContains(t, NewReader(timeOf(0), timeOf(1)).Read(strings.NewReader(c.name)), c.want)
 		})
 	}
 	many := `"ports":[` + strings.Repeat("{},", maxAllPorts) + "{}]}\n"
-	r := NewReader(at(0), at(1))
+	r := NewReader(timeOf(0), timeOf(1))
 	require.NoError(t, r.Read(strings.NewReader(strings.Replace(observed("a", 0), "}\n", ","+many, 1))))
 	require.ErrorContains(t, r.Windows(func(Window) error { return nil }), "more than 512 ports")
 }

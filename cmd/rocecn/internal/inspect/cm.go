@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// decoded returns the CM message M in octets, which are all that follow the header.
-func decoded[M any, P interface {
+// decodeMessage returns the CM message M in octets, which are all that follow the header.
+func decodeMessage[M any, P interface {
 	*M
 	Decode([]byte) ([]byte, error)
 }](octets []byte) (m M) {
@@ -19,9 +19,9 @@ func decoded[M any, P interface {
 	return m
 }
 
-// cmTexts returns the text and the JSON object for the CM message in a packet, if it carries one. A truncated message
+// formatCM returns the text and the JSON object for the CM message in a packet, if it carries one. A truncated message
 // has only the fields that the capture kept; if that does not include the queue pair, only its name is returned.
-func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
+func formatCM(p *rocev2.Packet) (text, object string, ok bool) {
 	h, there, ok := cm.DecodePayload(&p.BTH, p.Payload, p.PayloadLen())
 	if !ok {
 		return "", "", false
@@ -33,12 +33,12 @@ func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
 	}
 	octets := whole[:]
 	// Those that answer another message begin with the communication IDs of both sides. RTU has nothing else.
-	ids := decoded[cm.RTU](octets)
+	ids := decodeMessage[cm.RTU](octets)
 	text = fmt.Sprintf("CM %v id=0x%08x to 0x%08x", h.Attribute, ids.LocalCommID, ids.RemoteCommID)
 	object = fmt.Sprintf(`,"local_comm_id":"0x%08x","remote_comm_id":"0x%08x"`, ids.LocalCommID, ids.RemoteCommID)
 	switch h.Attribute {
 	case cm.AttributeREQ:
-		m := decoded[cm.REQ](octets)
+		m := decodeMessage[cm.REQ](octets)
 		gids, members := "", ""
 		local, remote := m.Primary.LocalGID.Unmap(), m.Primary.RemoteGID.Unmap()
 		if !p.Truncated || !local.IsUnspecified() {
@@ -52,27 +52,27 @@ func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
 			`,"transport":"%s","pkey":"0x%04x","mtu":%d%s%s`, m.LocalCommID,
 			uint64(m.ServiceID), m.LocalQPN, m.StartingPSN, transportName(&m), m.PKey, m.MTU(), members, ip)
 	case cm.AttributeREP:
-		m := decoded[cm.REP](octets)
+		m := decodeMessage[cm.REP](octets)
 		qp := cmp.Or(m.LocalQPN, m.LocalEECN) // for XRC the second one
 		text = fmt.Sprintf("CM REP from qp=0x%06x expects psn=%d first  id=0x%08x answers 0x%08x", qp,
 			m.StartingPSN, m.LocalCommID, m.RemoteCommID)
 		object += fmt.Sprintf(`,"local_qp":%d,"starting_psn":%d`, qp, m.StartingPSN)
 	case cm.AttributeREJ:
-		m := decoded[cm.REJ](octets)
+		m := decodeMessage[cm.REJ](octets)
 		text += "  " + m.Reason.String()
 		object += fmt.Sprintf(`,"reason":%d,"reason_name":"%v"`, m.Reason, m.Reason)
 	case cm.AttributeDREQ:
-		m := decoded[cm.DREQ](octets)
+		m := decodeMessage[cm.DREQ](octets)
 		text += fmt.Sprintf("  ends qp=0x%06x", m.RemoteQPN)
 		object += fmt.Sprintf(`,"remote_qp":%d`, m.RemoteQPN)
 	case cm.AttributeSIDRREQ:
-		m := decoded[cm.SIDRREQ](octets)
+		m := decodeMessage[cm.SIDRREQ](octets)
 		who, ip := ipData(m.ServiceID, m.PrivateData[:])
 		text = fmt.Sprintf("CM SIDR_REQ id=0x%08x %v%s", m.RequestID, m.ServiceID, who)
 		object = fmt.Sprintf(`,"request_id":"0x%08x","service_id":"0x%016x","pkey":"0x%04x"%s`, m.RequestID,
 			uint64(m.ServiceID), m.PKey, ip)
 	case cm.AttributeSIDRREP:
-		m := decoded[cm.SIDRREP](octets)
+		m := decodeMessage[cm.SIDRREP](octets)
 		text = fmt.Sprintf("CM SIDR_REP id=0x%08x %v %v qp=0x%06x qkey=0x%08x", m.RequestID, m.Status, m.ServiceID,
 			m.QPN, m.QKey)
 		object = fmt.Sprintf(`,"request_id":"0x%08x","service_id":"0x%016x","status":%d,"status_name":"%v","qp":%d`+

@@ -112,7 +112,7 @@ func TestREPOfXRC(t *testing.T) {
 	p := rocev2.Packet{Payload: payload}
 	p.BTH.Opcode, p.BTH.DestQP = bth.UDSendOnly, cm.QP
 	p.BTH.DETH.SrcQP, p.BTH.DETH.QKey = cm.QP, cm.QKey
-	text, object, ok := cmTexts(&p)
+	text, object, ok := formatCM(&p)
 	require.True(t, ok)
 	require.Contains(t, text, "CM REP from qp=0x001234 expects psn=5 first")
 	require.Contains(t, object, `"local_qp":4660`)

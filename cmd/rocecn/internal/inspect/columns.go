@@ -22,7 +22,7 @@ const (
 
 const spaces = "                                                                                            "
 
-func (c *columns) begin() { c.line, c.next, c.start = c.line[:0], 0, 0 }
+func (c *columns) beginLine() { c.line, c.next, c.start = c.line[:0], 0, 0 }
 
 // endCell ends a column.
 func (c *columns) endCell() {
@@ -40,26 +40,26 @@ func (c *columns) endWord() {
 	c.start = len(c.line)
 }
 
-// cell prints a column of text.
-func (c *columns) cell(text string) {
+// addCell prints a column of text.
+func (c *columns) addCell(text string) {
 	c.line = append(c.line, text...)
 	c.endCell()
 }
 
-// word prints a formatted text after the columns.
-func (c *columns) word(format string, args ...any) {
+// addFormatted prints a formatted text after the columns.
+func (c *columns) addFormatted(format string, args ...any) {
 	c.line = fmt.Appendf(c.line, format, args...)
 	c.endWord()
 }
 
-// text prints a text after the columns.
-func (c *columns) text(text string) {
+// addText prints a text after the columns.
+func (c *columns) addText(text string) {
 	c.line = append(c.line, text...)
 	c.endWord()
 }
 
-// end writes the line without trailing spaces.
-func (c *columns) end(w io.Writer) error {
+// writeLine writes the line without trailing spaces.
+func (c *columns) writeLine(w io.Writer) error {
 	c.line = append(bytes.TrimRight(c.line, " "), '\n')
 	_, err := w.Write(c.line)
 	return err

@@ -28,12 +28,12 @@ func (p *humanPrinter) print(f *finding) error {
 	if f.kind == message.Other && !p.all {
 		return nil
 	}
-	p.begin()
+	p.beginLine()
 	if f.file != "" {
-		p.cell(cli.Printable(f.file))
+		p.addCell(cli.Printable(f.file))
 	}
-	p.frame(f.frame)
-	p.time(f)
+	p.printFrameNumber(f.frame)
+	p.printTime(f)
 	flow, other := "-", ""
 	if f.kind == message.Other || f.kind == message.Broken {
 		flow, other = otherName(f)
@@ -48,46 +48,46 @@ func (p *humanPrinter) print(f *finding) error {
 	p.endCell()
 	switch f.kind {
 	case message.Other:
-		p.cell(other)
+		p.addCell(other)
 		if f.needed != 0 {
-			p.text(f.err.Error())
+			p.addText(f.err.Error())
 		}
 	case message.Broken:
-		p.cell("ERROR")
+		p.addCell("ERROR")
 		if f.needed != 0 {
-			p.text(f.err.Error())
+			p.addText(f.err.Error())
 		} else {
-			p.text(reason(f.err))
+			p.addText(errorReason(f.err))
 		}
 	case message.FCN:
-		p.fcn(f)
+		p.printFCN(f)
 	case message.Proxy:
-		p.proxy(f)
+		p.printProxy(f)
 	case message.PFC:
-		p.pfc(f)
+		p.printPFC(f)
 	case message.Pause:
-		p.cell("PAUSE")
-		p.text(quantaText(f.message.Pause.Quanta))
+		p.addCell("PAUSE")
+		p.addText(quantaText(f.message.Pause.Quanta))
 	default:
-		p.transport(f)
+		p.printTransport(f)
 	}
 	if f.truncated && f.packet == nil {
-		p.text("truncated")
+		p.addText("truncated")
 	}
 	for i := range f.ioam {
-		p.text(f.ioam[i].String())
+		p.addText(f.ioam[i].String())
 	}
 	if f.optionsError != nil {
-		p.word("BROKEN options: %s", reason(f.optionsError))
+		p.addFormatted("BROKEN options: %s", errorReason(f.optionsError))
 	}
 	if f.tunnels.Len() > 0 {
-		p.word("in %v", f.tunnels)
+		p.addFormatted("in %v", f.tunnels)
 	}
-	return p.end(p.w)
+	return p.writeLine(p.w)
 }
 
-// frame prints the number of the frame, the shorter ones on the right.
-func (p *humanPrinter) frame(n int) {
+// printFrameNumber prints the number of the frame, the shorter ones on the right.
+func (p *humanPrinter) printFrameNumber(n int) {
 	for width := 10_000; n < width; width /= 10 {
 		p.line = append(p.line, ' ')
 	}
@@ -95,7 +95,7 @@ func (p *humanPrinter) frame(n int) {
 	p.endCell()
 }
 
-func (p *humanPrinter) time(f *finding) {
+func (p *humanPrinter) printTime(f *finding) {
 	if t := f.record.Time; t.IsZero() {
 		p.line = append(p.line, '-')
 	} else {
@@ -105,44 +105,44 @@ func (p *humanPrinter) time(f *finding) {
 	p.endCell()
 }
 
-// transport prints the packet from its BTH on.
-func (p *humanPrinter) transport(f *finding) {
+// printTransport prints the packet from its BTH on.
+func (p *humanPrinter) printTransport(f *finding) {
 	h := &f.packet.BTH
 	switch f.kind { // the opcode does not tell the notifications apart
 	case message.FastCNP:
-		p.cell("Fast CNP")
+		p.addCell("Fast CNP")
 	case message.UnknownOption:
-		p.cell("unknown option")
+		p.addCell("unknown option")
 	case message.PPFC:
-		p.cell("PPFC " + f.message.PPFC.Type.String())
+		p.addCell("PPFC " + f.message.PPFC.Type.String())
 	default:
-		p.cell(p.names.name(h.Opcode))
+		p.addCell(p.names.name(h.Opcode))
 	}
 	p.line = appendHex(p.line, "qp=0x", uint64(h.DestQP), 6)
-	p.sourceQP(f)
+	p.printSourceQP(f)
 	p.line = appendUint(p.line, " psn=", h.PSN)
 	p.endCell()
 	p.line = appendUint(p.line, "payload=", uint(f.packet.PayloadLen()))
 	p.endCell()
 	switch {
 	case f.truncated:
-		p.cell("truncated")
+		p.addCell("truncated")
 	case !f.icrcOK:
-		p.cell("icrc BAD")
+		p.addCell("icrc BAD")
 	case f.coverage != icrc.AsSent:
-		p.text("icrc ok (" + coverageText(f.coverage) + ")")
+		p.addText("icrc ok (" + coverageText(f.coverage) + ")")
 	default:
-		p.cell("icrc ok")
+		p.addCell("icrc ok")
 	}
 	for x := range h.Present.All() {
-		p.header(x, h)
+		p.printHeader(x, h)
 	}
-	if text, _, ok := cmTexts(f.packet); ok {
-		p.text(text)
+	if text, _, ok := formatCM(f.packet); ok {
+		p.addText(text)
 	}
-	p.notification(f)
-	p.marks(f.datagram, &h.Header)
-	p.deviations(f)
+	p.printNotification(f)
+	p.printMarks(f.datagram, &h.Header)
+	p.printDeviations(f)
 }
 
 // coverageText describes a coverage other than [icrc.AsSent].
@@ -153,17 +153,17 @@ func coverageText(c icrc.Coverage) string {
 	return "computed over everything except extension headers"
 }
 
-// header prints one extended header.
-func (p *humanPrinter) header(x bth.HeaderSet, h *bth.Headers) {
+// printHeader prints one extended header.
+func (p *humanPrinter) printHeader(x bth.HeaderSet, h *bth.Headers) {
 	switch x {
 	case bth.HasRDETH:
-		p.word("RDETH ee=%d", h.RDETH.EEContext)
+		p.addFormatted("RDETH ee=%d", h.RDETH.EEContext)
 	case bth.HasDETH:
-		p.word("DETH srcqp=0x%06x qkey=0x%08x", h.DETH.SrcQP, h.DETH.QKey)
+		p.addFormatted("DETH srcqp=0x%06x qkey=0x%08x", h.DETH.SrcQP, h.DETH.QKey)
 	case bth.HasXRCETH:
-		p.word("XRCETH srq=%d", h.XRCETH.SRQ)
+		p.addFormatted("XRCETH srq=%d", h.XRCETH.SRQ)
 	case bth.HasFETH:
-		p.word("FETH selectivity=%d placement=%d", h.FETH.Selectivity, h.FETH.Placement)
+		p.addFormatted("FETH selectivity=%d placement=%d", h.FETH.Selectivity, h.FETH.Placement)
 	case bth.HasRETH:
 		p.line = appendHex(p.line, "RETH va=0x", h.RETH.VirtualAddress, 16)
 		p.line = appendHex(p.line, " rkey=0x", uint64(h.RETH.RKey), 8)
@@ -171,23 +171,24 @@ func (p *humanPrinter) header(x bth.HeaderSet, h *bth.Headers) {
 		p.endWord()
 	case bth.HasAtomicETH:
 		a := &h.AtomicETH
-		p.word("AtomicETH va=0x%016x rkey=0x%08x swap/add=0x%x compare=0x%x", a.VirtualAddress, a.RKey, a.SwapAdd,
+		p.addFormatted("AtomicETH va=0x%016x rkey=0x%08x swap/add=0x%x compare=0x%x", a.VirtualAddress, a.RKey,
+			a.SwapAdd,
 			a.Compare)
 	case bth.HasAETH:
-		p.syndrome(h.AETH.Syndrome)
+		p.printSyndrome(h.AETH.Syndrome)
 		p.line = appendUint(p.line, " msn=", h.AETH.MSN)
 		p.endWord()
 	case bth.HasAtomicAckETH:
-		p.word("original=0x%x", h.AtomicAckETH.Original)
+		p.addFormatted("original=0x%x", h.AtomicAckETH.Original)
 	case bth.HasImmDt:
 		p.line = appendHex(p.line, "imm=0x", uint64(h.ImmDt.Data), 8)
 		p.endWord()
 	case bth.HasIETH:
-		p.word("invalidate rkey=0x%08x", h.IETH.RKey)
+		p.addFormatted("invalidate rkey=0x%08x", h.IETH.RKey)
 	}
 }
 
-func (p *humanPrinter) syndrome(s bth.Syndrome) {
+func (p *humanPrinter) printSyndrome(s bth.Syndrome) {
 	if s.Type() == bth.SyndromeRNRNAK {
 		p.line = fmt.Appendf(p.line, "RNR NAK timer=%v", s.Timer())
 	} else if n, ok := s.Credits(); ok {
@@ -197,9 +198,9 @@ func (p *humanPrinter) syndrome(s bth.Syndrome) {
 	}
 }
 
-// marks prints congestion marks and fields with unusual values. It omits the BECN of CNPs, as all of them have it. h is
-// nil for packets without a BTH.
-func (p *humanPrinter) marks(d *rocev2.Datagram, h *bth.Header) {
+// printMarks prints congestion marks and fields with unusual values. It omits the BECN of CNPs, as all of them have it.
+// h is nil for packets without a BTH.
+func (p *humanPrinter) printMarks(d *rocev2.Datagram, h *bth.Header) {
 	if h == nil {
 		h = &bth.Header{PKey: 0xFFFF}
 	}
@@ -214,7 +215,7 @@ func (p *humanPrinter) marks(d *rocev2.Datagram, h *bth.Header) {
 		{h.AckReq, "ackreq"},
 	} {
 		if mark.set {
-			p.text(mark.text)
+			p.addText(mark.text)
 		}
 	}
 	if d.DSCP() != 0 {
@@ -231,8 +232,8 @@ func (p *humanPrinter) marks(d *rocev2.Datagram, h *bth.Header) {
 	}
 }
 
-// reason is the text of an error without the package that it comes from.
-func reason(err error) string { return withoutPackage(err.Error()) }
+// errorReason is the text of an error without the package that it comes from.
+func errorReason(err error) string { return withoutPackage(err.Error()) }
 
 func withoutPackage(text string) string {
 	if _, rest, ok := strings.Cut(text, ": "); ok {

@@ -35,12 +35,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return status
 	}
 	var err error
-	if i.looker.config, err = codePoints.Config(); err != nil {
+	if i.decoder.config, err = codePoints.Config(); err != nil {
 		return cli.Misuse(stderr, "inspect", err)
 	}
-	i.looker.outer = *outer
+	i.decoder.outer = *outer
 	if *pairs {
-		i.looker.pairs = qpmap.New(qpmap.Config{Seed: i.inputs.Seed()})
+		i.decoder.pairs = qpmap.New(qpmap.Config{Seed: i.inputs.Seed()})
 	}
 	i.printer = &humanPrinter{w: i.out, all: *all}
 	if *asJSON {
@@ -53,13 +53,13 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if n > 0 && ctx.Err() != nil {
 			break // the interrupt was the end of the file before
 		}
-		err := i.read(ctx, name)
+		err := i.readCapture(ctx, name)
 		var broken cli.OutputError
 		switch {
 		case errors.As(err, &broken):
 			return cli.End(stderr, "inspect", broken)
 		case err != nil:
-			i.message(name, err)
+			i.reportError(name, err)
 			status = cli.Failed
 		}
 	}
@@ -75,14 +75,14 @@ type inspector struct {
 	out      *bufio.Writer
 	stderr   io.Writer
 	printer  interface{ print(*finding) error }
-	looker   looker
+	decoder  recordDecoder
 	summary  summary
 	progress cli.Progress
 	octets   int64 // of the file, read so far
 }
 
-// read prints the packets of a capture.
-func (i *inspector) read(ctx context.Context, name string) error {
+// readCapture prints the packets of a capture.
+func (i *inspector) readCapture(ctx context.Context, name string) error {
 	i.progress.Name = name
 	defer i.progress.Clear()
 	in, err := i.inputs.Open(ctx, name, i.beforeRead, nil)
@@ -99,14 +99,14 @@ func (i *inspector) read(ctx context.Context, name string) error {
 		} else if err != nil {
 			return errors.Join(err, i.flush())
 		}
-		f := i.looker.look(&r)
+		f := i.decoder.decodeRecord(&r)
 		f.frame = frame
 		if len(i.inputs.Names) > 1 {
 			f.file = name
 		}
 		if f.err == errLinkType && !links[r.Link] {
 			links[r.Link] = true
-			i.message(name, fmt.Errorf("link type %v is not supported: its packets are counted as other", r.Link))
+			i.reportError(name, fmt.Errorf("link type %v is not supported: its packets are counted as other", r.Link))
 		}
 		i.summary.add(f)
 		if err := i.printer.print(f); err != nil {
@@ -124,8 +124,8 @@ func (i *inspector) beforeRead(octets int64) error {
 	return i.flush()
 }
 
-// message tells the user something about a file.
-func (i *inspector) message(name string, err error) {
+// reportError tells the user something about a file.
+func (i *inspector) reportError(name string, err error) {
 	i.progress.Clear()
 	i.flush()
 	cli.PrintError(i.stderr, "inspect", name, err)

@@ -25,8 +25,8 @@ type ioamOption struct {
 	proofOfTransit ioam.ProofOfTransit
 }
 
-// options decodes IOAM options.
-func (l *looker) options(all iter.Seq2[rocev2.IOAMOption, error]) []ioamOption {
+// decodeOptions decodes IOAM options.
+func (l *recordDecoder) decodeOptions(all iter.Seq2[rocev2.IOAMOption, error]) []ioamOption {
 	l.ioam = l.ioam[:0]
 	for o, err := range all {
 		l.ioam = append(l.ioam, ioamOption{kind: o.Type, data: o.Data, option: o.Option, err: err})
@@ -57,11 +57,11 @@ func (o *ioamOption) decode() {
 func (o *ioamOption) String() string {
 	switch {
 	case o.err != nil:
-		return fmt.Sprintf("IOAM in option %v BROKEN: %s", o.kind, reason(o.err))
+		return fmt.Sprintf("IOAM in option %v BROKEN: %s", o.kind, errorReason(o.err))
 	case o.isTrace():
 		return "IOAM " + traceText(&o.trace)
 	}
-	text, _ := o.texts()
+	text, _ := o.formatFields()
 	return "IOAM " + text
 }
 
@@ -70,73 +70,73 @@ func (o *ioamOption) isTrace() bool {
 	return o.option.Type == ioam.OptTypePreallocated || o.option.Type == ioam.OptTypeIncremental
 }
 
-// texts returns the text and the JSON members of an option other than a trace.
-func (o *ioamOption) texts() (text, members string) {
-	say := func(format string, args ...any) { text += fmt.Sprintf(format, args...) }
-	member := func(format string, args ...any) { members += fmt.Sprintf(format, args...) }
+// formatFields returns the text and the JSON members of an option other than a trace.
+func (o *ioamOption) formatFields() (text, members string) {
+	addText := func(format string, args ...any) { text += fmt.Sprintf(format, args...) }
+	addMember := func(format string, args ...any) { members += fmt.Sprintf(format, args...) }
 	switch o.option.Type {
 	case ioam.OptTypeProofOfTransit:
 		p := &o.proofOfTransit
-		say("proof of transit ns=%d", p.Namespace)
-		member(`,"namespace":%d,"pot_type":%d`, p.Namespace, p.Type)
+		addText("proof of transit ns=%d", p.Namespace)
+		addMember(`,"namespace":%d,"pot_type":%d`, p.Namespace, p.Type)
 		if p.Type == 0 {
-			say(" pktid=0x%x cumulative=0x%x", p.PktID, p.Cumulative)
-			member(`,"pkt_id":"0x%016x","cumulative":"0x%016x"`, p.PktID, p.Cumulative)
+			addText(" pktid=0x%x cumulative=0x%x", p.PktID, p.Cumulative)
+			addMember(`,"pkt_id":"0x%016x","cumulative":"0x%016x"`, p.PktID, p.Cumulative)
 		} else {
-			say(" type=%d", p.Type)
+			addText(" type=%d", p.Type)
 		}
 		if len(p.Data) > 0 {
-			say(" data=%x", p.Data)
-			member(`,"data":"%x"`, p.Data)
+			addText(" data=%x", p.Data)
+			addMember(`,"data":"%x"`, p.Data)
 		}
 	case ioam.OptTypeEdgeToEdge:
 		e := &o.edgeToEdge
-		say("edge-to-edge ns=%d", e.Namespace)
-		member(`,"namespace":%d,"e2e_type":"0x%04x"`, e.Namespace, uint16(e.Type))
+		addText("edge-to-edge ns=%d", e.Namespace)
+		addMember(`,"namespace":%d,"e2e_type":"0x%04x"`, e.Namespace, uint16(e.Type))
 		key := "sequence"
 		if e.Type&ioam.E2ESequence64 != 0 {
-			say(" seq=%d", e.Sequence64)
-			member(`,"sequence":"0x%016x"`, e.Sequence64)
+			addText(" seq=%d", e.Sequence64)
+			addMember(`,"sequence":"0x%016x"`, e.Sequence64)
 			key = "sequence_32"
 		}
 		if e.Type&ioam.E2ESequence32 != 0 {
-			say(" seq=%d", e.Sequence32)
-			member(`,"%s":%d`, key, e.Sequence32)
+			addText(" seq=%d", e.Sequence32)
+			addMember(`,"%s":%d`, key, e.Sequence32)
 		}
 		if e.Type&ioam.E2ESeconds != 0 {
-			member(`,"ts_sec":%d`, e.Seconds)
+			addMember(`,"ts_sec":%d`, e.Seconds)
 		}
 		if e.Type&ioam.E2EFraction != 0 {
-			member(`,"ts_frac":%d`, e.Fraction)
+			addMember(`,"ts_frac":%d`, e.Fraction)
 		}
 		if len(e.Rest) > 0 {
-			say(" unknown=%x", e.Rest)
-			member(`,"unknown":"%x"`, e.Rest)
+			addText(" unknown=%x", e.Rest)
+			addMember(`,"unknown":"%x"`, e.Rest)
 		}
 	case ioam.OptTypeDirectExport:
 		d := &o.directExport
-		say("direct export ns=%d", d.Namespace)
-		member(`,"namespace":%d,"trace_type":"0x%06x"`, d.Namespace, uint32(d.Type))
+		addText("direct export ns=%d", d.Namespace)
+		addMember(`,"namespace":%d,"trace_type":"0x%06x"`, d.Namespace, uint32(d.Type))
 		if d.ExtensionFlags&ioam.ExtensionFlowID != 0 {
-			say(" flow=%d", d.FlowID)
-			member(`,"flow_id":%d`, d.FlowID)
+			addText(" flow=%d", d.FlowID)
+			addMember(`,"flow_id":%d`, d.FlowID)
 		}
 		if d.ExtensionFlags&ioam.ExtensionSequence != 0 {
-			say(" seq=%d", d.Sequence)
-			member(`,"sequence":%d`, d.Sequence)
+			addText(" seq=%d", d.Sequence)
+			addMember(`,"sequence":%d`, d.Sequence)
 		}
 		if words, n := d.UndefinedExtensions(); n > 0 {
-			say(" flags=0x%02x unknown=0x%08x", uint8(d.ExtensionFlags), words[0])
-			member(`,"extension_flags":"0x%02x","unknown_extensions":["0x%08x"`, uint8(d.ExtensionFlags), words[0])
+			addText(" flags=0x%02x unknown=0x%08x", uint8(d.ExtensionFlags), words[0])
+			addMember(`,"extension_flags":"0x%02x","unknown_extensions":["0x%08x"`, uint8(d.ExtensionFlags), words[0])
 			for _, w := range words[1:n] {
-				say(",0x%08x", w)
-				member(`,"0x%08x"`, w)
+				addText(",0x%08x", w)
+				addMember(`,"0x%08x"`, w)
 			}
 			members += "]"
 		}
 	default:
-		say("type %d, %d octets", o.option.Type, len(o.option.Data))
-		member(`,"data":"%x"`, o.option.Data) // octets after the type
+		addText("type %d, %d octets", o.option.Type, len(o.option.Data))
+		addMember(`,"data":"%x"`, o.option.Data) // octets after the type
 	}
 	return text, members
 }

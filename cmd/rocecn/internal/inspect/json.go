@@ -26,13 +26,13 @@ type jsonPrinter struct {
 }
 
 func (p *jsonPrinter) print(f *finding) error {
-	p.line = append(p.append(p.line[:0], f), '\n')
+	p.line = append(p.appendLine(p.line[:0], f), '\n')
 	_, err := p.w.Write(p.line)
 	return err
 }
 
-// append appends a line. Keys without a value are absent.
-func (p *jsonPrinter) append(b []byte, f *finding) []byte {
+// appendLine appends a line. Keys without a value are absent.
+func (p *jsonPrinter) appendLine(b []byte, f *finding) []byte {
 	b = append(b, '{')
 	if f.file != "" {
 		b = append(appendString(b, `"file":"`, f.file), ',')
@@ -56,7 +56,7 @@ func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 	}
 	if f.packet != nil {
 		b = p.appendTransport(b, f)
-		if _, object, ok := cmTexts(f.packet); ok {
+		if _, object, ok := formatCM(f.packet); ok {
 			b = append(append(b, `,"cm":`...), object...)
 		}
 		b = appendSourceQP(b, f)
@@ -92,7 +92,7 @@ func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 }
 
 func appendIP(b []byte, d *rocev2.Datagram) []byte {
-	b = append(append(b, `,"ip":{"version":`...), version(d.Src)...)
+	b = append(append(b, `,"ip":{"version":`...), ipVersion(d.Src)...)
 	b = appendAddr(b, `,"src":"`, d.Src)
 	b = appendAddr(b, `,"dst":"`, d.Dst)
 	b = appendUint(b, `,"dscp":`, d.DSCP())
@@ -256,8 +256,8 @@ func appendHex(b []byte, key string, v uint64, digits int) []byte {
 	return b
 }
 
-// version returns the version of IP that has such addresses.
-func version(a netip.Addr) string {
+// ipVersion returns the version of IP that has such addresses.
+func ipVersion(a netip.Addr) string {
 	if a.Is6() {
 		return "6"
 	}

@@ -23,7 +23,7 @@ func appendIOAM(b []byte, o *ioamOption) []byte {
 	if o.isTrace() {
 		b = appendTrace(b, &o.trace)
 	} else {
-		_, members := o.texts()
+		_, members := o.formatFields()
 		b = append(b, members...)
 	}
 	return append(b, '}')

@@ -31,7 +31,7 @@ func appendFCN(b []byte, m *fcn.Message) []byte {
 }
 
 func appendProxy(b []byte, m *proxymsg.Message, d *rocev2.Datagram) []byte {
-	b = append(append(b, `,"proxy":{"family":`...), version(m.Src)...)
+	b = append(append(b, `,"proxy":{"family":`...), ipVersion(m.Src)...)
 	b = appendAddr(b, `,"src":"`, m.Src)
 	b = appendAddr(b, `,"dst":"`, m.Dst)
 	b = appendUint(b, `,"protocol":`, m.Protocol)

@@ -18,7 +18,7 @@ type finding struct {
 	frame  int    // from 1
 	record *capture.Record
 	kind   message.Kind
-	err    error // rule that a packet of kind error breaks, or reason why one of kind other is neither RoCEv2 nor a message
+	err    error // rule that a packet of kind error breaks, or reason for kind other
 
 	// truncated: the snap length cut the packet, and the ICRC is not there. A
 	// frame that only lost its Ethernet padding is whole.
@@ -43,8 +43,8 @@ type finding struct {
 	tunnels      rocev2.Tunnels // that the packet came in; none for kind other
 }
 
-// A looker looks at packets one by one.
-type looker struct {
+// A recordDecoder looks at packets one by one.
+type recordDecoder struct {
 	config message.Config
 	outer  bool       // decode the outer packet of mirrors and overlays
 	pairs  *qpmap.Map // nil without -pairs
@@ -57,8 +57,8 @@ type looker struct {
 
 var errLinkType = errors.New("link type not supported")
 
-// look decodes a packet of a capture. It keeps the fields file and frame of the finding.
-func (l *looker) look(r *capture.Record) *finding {
+// decodeRecord decodes a packet of a capture. It keeps the fields file and frame of the finding.
+func (l *recordDecoder) decodeRecord(r *capture.Record) *finding {
 	f := &l.finding
 	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message}
 	if !r.Supported() {
@@ -104,14 +104,14 @@ func (l *looker) look(r *capture.Record) *finding {
 	}
 	if !plain {
 		f.optionsError = f.walked.OptionsError()
-		f.ioam = l.options(f.walked.IOAM())
+		f.ioam = l.decodeOptions(f.walked.IOAM())
 	}
-	l.learn(f)
+	l.learnPairs(f)
 	return f
 }
 
-// ip returns the packet from its innermost IP header on, nil when there is none.
-func (f *finding) ip() (ip []byte) {
+// innermostIP returns the packet from its innermost IP header on, nil when there is none.
+func (f *finding) innermostIP() (ip []byte) {
 	switch {
 	case f.walked == nil:
 		return nil
@@ -123,7 +123,7 @@ func (f *finding) ip() (ip []byte) {
 
 // passTunnels decodes the packet inside tunnels. If that is neither RoCEv2 nor a congestion message, the finding
 // describes the outer packet and has no tunnels.
-func (l *looker) passTunnels() {
+func (l *recordDecoder) passTunnels() {
 	f, m := &l.finding, &l.message
 	if l.outer || l.frame.Tunnels().Len() == 0 {
 		return

@@ -105,7 +105,8 @@ func samples(t testing.TB) []sample {
 		{"ppfc, alarm, IPv4", pause(switch4, sender4, switch4, ppfc.Alarm, 0)},
 		{"ppfc, hold, IPv4 in IPv6", pause(switch6, sender6, switch4, ppfc.Hold, ppfc.MaxPause)},
 		{"fcn", whole(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, switch6, sender6, fcns))},
-		{"fcn, IPv4", whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, switch4, sender4, fcns))},
+		{"fcn, IPv4", whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, switch4, sender4,
+			fcns))},
 		{"proxy", whole(proxymsg.AppendFor(nil, &flow6, switch6, proxy6, 3, proxies))},
 		{"proxy, IPv4", whole(proxymsg.AppendFor(nil, &flow4, switch4, proxy4, 0, proxies))},
 		{"other", udp(9, "00")},
@@ -186,7 +187,8 @@ func TestOptionTypes(t *testing.T) {
 		want := line(t, s.octets)
 		number := want["fast_cnp.option"]
 		usual := map[string]ipv6opt.Type{"1": fastcnp.Option1Type, "2": fastcnp.Option2Type}[number]
-		at := 42 + bytes.IndexByte(s.octets[42:], uint8(usual)) // after the IPv6 header and the first two octets of the options header
+		// after the IPv6 header and the first two octets of the options header
+		at := 42 + bytes.IndexByte(s.octets[42:], uint8(usual))
 		s.octets[at] = map[string]byte{"1": 0x83, "2": 0x84}[number]
 		require.Equal(t, "unknown_option", line(t, s.octets)["kind"])
 		for _, c := range []struct{ name, kind string }{

@@ -11,20 +11,20 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// notification prints the contents of a notification that the columns do not show.
-func (p *humanPrinter) notification(f *finding) {
+// printNotification prints the contents of a notification that the columns do not show.
+func (p *humanPrinter) printNotification(f *finding) {
 	switch f.kind {
 	case message.FastCNP:
 		n := &f.message.FastCNP
-		p.word("from the %v: %v > %v is congested", n.Origin(), n.Dst, n.Option.OriginalDst)
+		p.addFormatted("from the %v: %v > %v is congested", n.Origin(), n.Dst, n.Option.OriginalDst)
 		if n.Option.Number == 2 {
-			p.text(traceText(&n.Option.Trace))
+			p.addText(traceText(&n.Option.Trace))
 		}
 	case message.UnknownOption:
-		p.word("option type %v is not known: maybe a Fast CNP, and qp another host's", unknownOption(f.packet))
+		p.addFormatted("option type %v is not known: maybe a Fast CNP, and qp another host's", unknownOption(f.packet))
 	case message.PPFC:
 		n := &f.message.PPFC
-		p.word("address=%v port=%d pause=%v", n.Congested, n.Port, n.Pause)
+		p.addFormatted("address=%v port=%d pause=%v", n.Congested, n.Port, n.Pause)
 	}
 }
 
@@ -48,31 +48,31 @@ func unknownOption(p *rocev2.Packet) ipv6opt.Type {
 	return 0
 }
 
-func (p *humanPrinter) fcn(f *finding) {
+func (p *humanPrinter) printFCN(f *finding) {
 	m := &f.message.FCN
-	p.cell("FCN")
-	p.cell(fmt.Sprintf("label=0x%05x level=%d", m.FlowLabel, m.Level))
-	p.marks(f.datagram, nil)
-	p.deviations(f)
+	p.addCell("FCN")
+	p.addCell(fmt.Sprintf("label=0x%05x level=%d", m.FlowLabel, m.Level))
+	p.printMarks(f.datagram, nil)
+	p.printDeviations(f)
 }
 
-func (p *humanPrinter) proxy(f *finding) {
+func (p *humanPrinter) printProxy(f *finding) {
 	m := &f.message.Proxy
-	p.cell("Proxy message")
+	p.addCell("Proxy message")
 	if h, err := m.BTH(); err == nil {
-		p.cell(fmt.Sprintf("qp=0x%06x level=%d", h.DestQP, m.Level))
+		p.addCell(fmt.Sprintf("qp=0x%06x level=%d", h.DestQP, m.Level))
 	} else {
-		p.cell(fmt.Sprintf("level=%d", m.Level))
+		p.addCell(fmt.Sprintf("level=%d", m.Level))
 	}
-	p.word("%s is congested", flowText(m))
-	p.word("invoking=%d", invokingLen(m, f.datagram))
-	p.marks(f.datagram, nil)
-	p.deviations(f)
+	p.addFormatted("%s is congested", flowText(m))
+	p.addFormatted("invoking=%d", invokingLen(m, f.datagram))
+	p.printMarks(f.datagram, nil)
+	p.printDeviations(f)
 }
 
-func (p *humanPrinter) pfc(f *finding) {
+func (p *humanPrinter) printPFC(f *finding) {
 	m := &f.message.PFC
-	p.cell("PFC")
+	p.addCell("PFC")
 	var all []string
 	for priority, quanta := range m.All() {
 		all = append(all, fmt.Sprintf("priority %d %s", priority, quantaText(quanta)))
@@ -80,8 +80,8 @@ func (p *humanPrinter) pfc(f *finding) {
 	if all == nil {
 		all = []string{"no priority"}
 	}
-	p.text(strings.Join(all, ", "))
-	p.deviations(f)
+	p.addText(strings.Join(all, ", "))
+	p.printDeviations(f)
 }
 
 // quantaText formats a pause time.
@@ -101,8 +101,8 @@ func flowText(m *proxymsg.Message) string {
 		netip.AddrPortFrom(m.Dst, m.DstPort))
 }
 
-// deviations prints deviations from the specification of a message.
-func (p *humanPrinter) deviations(f *finding) {
+// printDeviations prints deviations from the specification of a message.
+func (p *humanPrinter) printDeviations(f *finding) {
 	var err error
 	switch m := f.message; f.kind {
 	case message.CNP:
@@ -125,5 +125,5 @@ func (p *humanPrinter) deviations(f *finding) {
 	for i, deviation := range all {
 		all[i] = withoutPackage(deviation)
 	}
-	p.word("deviates: %s", strings.Join(all, ", "))
+	p.addFormatted("deviates: %s", strings.Join(all, ", "))
 }

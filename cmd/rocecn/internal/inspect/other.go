@@ -10,7 +10,7 @@ import (
 // otherName returns addresses and upper protocol of an IP packet without UDP, or "-" for frames without IP addresses.
 // For fragments and undecodable packets, the name is the reason why it is neither RoCEv2 nor a congestion message.
 func otherName(f *finding) (flow, name string) {
-	ip := f.ip()
+	ip := f.innermostIP()
 	var protocol string
 	switch {
 	case len(ip) >= 20 && ip[0]>>4 == 4:
@@ -28,10 +28,10 @@ func otherName(f *finding) (flow, name string) {
 	case f.needed != 0:
 		return "-", "other"
 	default:
-		return "-", "other: " + reason(f.err)
+		return "-", "other: " + errorReason(f.err)
 	}
 	if f.err == rocev2.ErrFragment {
-		protocol = reason(f.err)
+		protocol = errorReason(f.err)
 	}
 	return flow, "other: " + protocol
 }

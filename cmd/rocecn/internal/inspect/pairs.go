@@ -6,9 +6,9 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-// learn updates the known queue pairs with a packet, and finds the sender's queue pair of this packet: from the DETH,
-// or from earlier packets.
-func (l *looker) learn(f *finding) {
+// learnPairs updates the known queue pairs with a packet, and finds the sender's queue pair of this packet: from the
+// DETH, or from earlier packets.
+func (l *recordDecoder) learnPairs(f *finding) {
 	if l.pairs == nil || f.packet == nil || f.kind != message.Data && f.kind != message.Ack {
 		return
 	}
@@ -22,8 +22,8 @@ func (l *looker) learn(f *finding) {
 	f.source, f.sourceErr = l.pairs.SourceQP(qpmap.Key{FlowKey: flow}, f.record.Time)
 }
 
-// sourceQP prints the sender's queue pair and how it is known.
-func (p *humanPrinter) sourceQP(f *finding) {
+// printSourceQP prints the sender's queue pair and how it is known.
+func (p *humanPrinter) printSourceQP(f *finding) {
 	switch {
 	case f.source.From != 0:
 		p.line = appendHex(p.line, " from=0x", uint64(f.source.SrcQP), 6)

@@ -94,10 +94,11 @@ func (s *summary) print(w io.Writer) {
 		right, how, s.wrong, s.truncated, s.kinds[message.Broken]-s.cut)
 	switch {
 	case s.cut > 0:
-		fmt.Fprintf(w, "truncated before the end of the headers: %d, and possibly other traffic; capture with -s %d or more\n", s.cut,
-			s.needed)
+		fmt.Fprintf(w, "truncated before the end of the headers: %d, and possibly other traffic; "+
+			"capture with -s %d or more\n", s.cut, s.needed)
 	case s.needed > 0:
-		fmt.Fprintf(w, "other traffic may be truncated before the end of its headers; capture with -s %d or more\n", s.needed)
+		fmt.Fprintf(w, "other traffic may be truncated before the end of its headers; capture with -s %d or more\n",
+			s.needed)
 	}
 	if s.live {
 		fmt.Fprintf(w, "dropped by the kernel: %d\n", s.dropped)

@@ -32,7 +32,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	r.outer, r.table = *outer, newTable(r.inputs.Seed())
 	for _, name := range r.inputs.Names {
-		if err := r.read(ctx, name); err != nil {
+		if err := r.readCapture(ctx, name); err != nil {
 			cli.PrintError(stderr, "pairs", name, err)
 			status = cli.Failed
 		}
@@ -42,7 +42,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *asJSON {
 		write = writeJSON
 	}
-	err := write(out, r.table.all())
+	err := write(out, r.table.sortedRows())
 	if err == nil {
 		err = out.Flush()
 	}
@@ -50,10 +50,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.End(stderr, "pairs", err)
 	}
 	if status == 0 || r.packets > 0 {
-		r.table.summary(stderr, r.packets)
+		r.table.printSummary(stderr, r.packets)
 	}
 	if r.cut > 0 {
-		fmt.Fprintf(stderr, "truncated before the end of the headers: %d; capture with -s %d or more\n", r.cut, r.needed)
+		fmt.Fprintf(stderr, "truncated before the end of the headers: %d; capture with -s %d or more\n", r.cut,
+			r.needed)
 	}
 	if r.inputs.Live {
 		fmt.Fprintf(stderr, "dropped by the kernel: %d\n", r.dropped)
@@ -75,8 +76,8 @@ type reader struct {
 	packet rocev2.Packet
 }
 
-// read prints the table of a file, or of an interface until ctx ends.
-func (r *reader) read(ctx context.Context, name string) error {
+// readCapture prints the table of a file, or of an interface until ctx ends.
+func (r *reader) readCapture(ctx context.Context, name string) error {
 	in, err := r.inputs.Open(ctx, name, func(int64) error { return nil }, nil)
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func (r *reader) read(ctx context.Context, name string) error {
 			return err
 		}
 		r.packets++
-		if r.decode(&record) {
+		if r.decodeRecord(&record) {
 			r.table.observe(&r.packet, record.Time)
 		} else if record.Supported() {
 			if need := message.SnapLength(&r.frame, message.Config{NoFCN: true, NoProxy: true}); need > 0 {
@@ -101,8 +102,8 @@ func (r *reader) read(ctx context.Context, name string) error {
 	}
 }
 
-// decode reports whether the record is a RoCEv2 packet, or contains one in a tunnel.
-func (r *reader) decode(record *capture.Record) bool {
+// decodeRecord reports whether the record is a RoCEv2 packet, or contains one in a tunnel.
+func (r *reader) decodeRecord(record *capture.Record) bool {
 	if !record.Supported() {
 		return false
 	}

@@ -97,14 +97,14 @@ func TestLives(t *testing.T) {
 		now = now.Add(2 * time.Second) // the next life is believed when this one has fallen silent
 	}
 	var got []uint32
-	for _, r := range tab.all() {
+	for _, r := range tab.sortedRows() {
 		if r.flow.DestQP == 0x31 {
 			got = append(got, r.srcQP)
 		}
 	}
 	require.Equal(t, []uint32{0, 0x21, 0x22}, got) // includes packets from before the votes were sufficient
 	var out strings.Builder
-	require.NoError(t, writeTable(&out, tab.all()))
+	require.NoError(t, writeTable(&out, tab.sortedRows()))
 	require.Contains(t, out.String(), "10.0.0.1 > 10.0.0.2  0x000031  0x000022  votes")
 	require.Contains(t, out.String(), "0x8001")
 }

@@ -102,7 +102,7 @@ func (s *script) packet(from int, op bth.Opcode, port uint16, qp, psn uint32) *r
 	return p
 }
 
-func (s *script) put(p *rocev2.Packet) *script {
+func (s *script) addPacket(p *rocev2.Packet) *script {
 	s.now = s.now.Add(time.Millisecond)
 	s.table.observe(p, s.now)
 	return s
@@ -110,12 +110,13 @@ func (s *script) put(p *rocev2.Packet) *script {
 
 // exchange is a request to queue pair 0x31 and its answer to one of the source.
 func (s *script) exchange(srcQP, psn uint32) *script {
-	return s.put(s.packet(0, bth.RCSendOnly, 0, 0x31, psn)).put(s.packet(1, bth.RCAcknowledge, 0, srcQP, psn))
+	return s.addPacket(s.packet(0, bth.RCSendOnly, 0, 0x31, psn)).addPacket(s.packet(1, bth.RCAcknowledge, 0, srcQP,
+		psn))
 }
 
 // requests returns the rows of the requests.
 func (s *script) requests() (rows []*row) {
-	for _, r := range s.table.all() {
+	for _, r := range s.table.sortedRows() {
 		if r.flow.DestQP == 0x31 {
 			rows = append(rows, r)
 		}
@@ -160,20 +161,21 @@ func TestAfterThePairWasForgotten(t *testing.T) {
 func TestAmbiguous(t *testing.T) {
 	s := newScript()
 	for psn := range uint32(4) {
-		s.exchange(0x21, 100+psn).put(s.packet(1, bth.RCAcknowledge, 0, 0x22, 100+psn))
+		s.exchange(0x21, 100+psn).addPacket(s.packet(1, bth.RCAcknowledge, 0, 0x22, 100+psn))
 	}
 	rows := s.requests()
 	require.Len(t, rows, 1)
 	require.Zero(t, rows[0].pair.From)
-	require.Equal(t, "ambiguous", rows[0].from())
+	require.Equal(t, "ambiguous", rows[0].evidenceText())
 }
 
 // Notifications, management and unknown opcodes make no row.
 func TestNoRow(t *testing.T) {
 	s := newScript()
-	s.put(s.packet(0, bth.CNP, 0, 0x31, 0)).put(s.packet(0, bth.Opcode(0x1F), 0, 0x31, 0)).put(s.packet(0,
+	s.addPacket(s.packet(0, bth.CNP, 0, 0x31, 0)).addPacket(s.packet(0, bth.Opcode(0x1F), 0, 0x31,
+		0)).addPacket(s.packet(0,
 		bth.UDSendOnly, 0, 1, 0))
-	require.Empty(t, s.table.all())
+	require.Empty(t, s.table.sortedRows())
 }
 
 // A datagram says itself where it comes from: each
@@ -184,9 +186,9 @@ func TestDatagrams(t *testing.T) {
 		p := s.packet(0, bth.UDSendOnly, 0, 0x31, 7)
 		p.BTH.Present = bth.HasDETH
 		p.BTH.DETH.SrcQP = srcQP
-		s.put(p)
+		s.addPacket(p)
 	}
-	s.put(s.packet(0, bth.RCSendOnly, 0, 0x32, 7)) // none to say so
+	s.addPacket(s.packet(0, bth.RCSendOnly, 0, 0x32, 7)) // none to say so
 	rows := s.requests()
 	require.Len(t, rows, 2)
 	require.EqualValues(t, []uint64{2, 1}, []uint64{rows[0].packets, rows[1].packets})
@@ -205,12 +207,12 @@ func TestSummary(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.from), func(t *testing.T) {
 			for srcQP := range c.n {
-				tab.row(rocev2.FlowKey{DestQP: uint32(c.from)}, qpmap.Pair{SrcQP: srcQP, From: c.from}, time.Time{})
+				tab.rowOf(rocev2.FlowKey{DestQP: uint32(c.from)}, qpmap.Pair{SrcQP: srcQP, From: c.from}, time.Time{})
 			}
 		})
 	}
 	var out strings.Builder
-	tab.summary(&out, 3)
+	tab.printSummary(&out, 3)
 	require.Equal(t,
 		"3 packets; 15 pairs: 1 by connection management, 2 by votes, 4 by votes and the UDP source port, "+
 			"8 in datagrams; 0 flows without one\n",

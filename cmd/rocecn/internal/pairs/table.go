@@ -44,7 +44,7 @@ func newTable(seed uint64) *table {
 func (t *table) observe(p *rocev2.Packet, now time.Time) {
 	t.qps.Observe(p, 0, now)
 	for k, pair := range t.qps.Learned() {
-		t.row(k.FlowKey, pair, now)
+		t.rowOf(k.FlowKey, pair, now)
 	}
 	k, ok := p.FlowKey()
 	if !ok || k.DestQP <= 1 || !p.BTH.Opcode.IsKnown() {
@@ -52,10 +52,10 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 	}
 	var r *row
 	if p.BTH.Present.Has(bth.HasDETH) {
-		r = t.row(k, qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport(),
+		r = t.rowOf(k, qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport(),
 			From: qpmap.BasisUD}, now)
 	} else if pair, err := t.qps.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil {
-		r = t.row(k, pair, now)
+		r = t.rowOf(k, pair, now)
 	} else {
 		if r = t.unknown[k]; r == nil {
 			r = &row{rowKey: rowKey{flow: k}, pair: qpmap.Pair{PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport()},
@@ -68,8 +68,8 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 	r.last = now
 }
 
-// row returns the row of a flow and its pair.
-func (t *table) row(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
+// rowOf returns the row of a flow and its pair.
+func (t *table) rowOf(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
 	key := rowKey{k, pair.SrcQP}
 	r := t.rows[key]
 	if r == nil {
@@ -80,10 +80,10 @@ func (t *table) row(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
 	return r
 }
 
-// all returns the rows, those of one direction together. A flow without a pair
+// sortedRows returns the rows, those of one direction together. A flow without a pair
 // has a row when it never had one; packets from before it was known, or from
 // after it was forgotten, belong to the one that it has.
-func (t *table) all() []*row {
+func (t *table) sortedRows() []*row {
 	var all []*row
 	known := map[rocev2.FlowKey]int{}
 	for key, r := range t.rows {
@@ -110,8 +110,8 @@ func (t *table) all() []*row {
 	return all
 }
 
-// summary prints the number of known flows by evidence.
-func (t *table) summary(w io.Writer, packets int) {
+// printSummary prints the number of known flows by evidence.
+func (t *table) printSummary(w io.Writer, packets int) {
 	by := map[qpmap.Basis]int{}
 	for _, r := range t.rows {
 		by[r.pair.From]++

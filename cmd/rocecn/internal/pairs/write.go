@@ -11,8 +11,8 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 )
 
-// from returns the evidence for the pair, or the reason why there is none.
-func (r *row) from() string {
+// evidenceText returns the evidence for the pair, or the reason why there is none.
+func (r *row) evidenceText() string {
 	switch {
 	case r.pair.From != 0:
 		return r.pair.From.String()
@@ -38,12 +38,13 @@ func writeTable(w io.Writer, rows []*row) error {
 			mtu = fmt.Sprint(r.pair.MTU)
 		}
 		fmt.Fprintf(table, "%v > %v\t0x%06x\t%s\t%s\t%v\t%s\t0x%04x\t%d\t%s\t%s\n", r.flow.Src, r.flow.Dst,
-			r.flow.DestQP, from, r.from(), r.pair.Transport, mtu, r.pair.PKey, r.packets, clock(r.first), clock(r.last))
+			r.flow.DestQP, from, r.evidenceText(), r.pair.Transport, mtu, r.pair.PKey, r.packets, formatTime(r.first),
+			formatTime(r.last))
 	}
 	return table.Flush()
 }
 
-func clock(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
@@ -71,7 +72,7 @@ func writeJSON(w io.Writer, rows []*row) error {
 	for _, r := range rows {
 		l := line{
 			Src: r.flow.Src, Dst: r.flow.Dst, DestQP: r.flow.DestQP, Transport: r.pair.Transport.String(),
-			SrcQPFrom: r.from(), MTU: r.pair.MTU, PKey: fmt.Sprintf("0x%04x", r.pair.PKey), Packets: r.packets,
+			SrcQPFrom: r.evidenceText(), MTU: r.pair.MTU, PKey: fmt.Sprintf("0x%04x", r.pair.PKey), Packets: r.packets,
 			First: cli.Time(r.first), Last: cli.Time(r.last),
 		}
 		if r.pair.From != 0 {

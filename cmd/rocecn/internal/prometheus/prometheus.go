@@ -22,22 +22,22 @@ func (t *Text) Family(name, help string) {
 	if strings.HasSuffix(name, "_total") {
 		kind = "counter"
 	}
-	t.begin(name, help, kind)
+	t.beginFamily(name, help, kind)
 }
 
-func (t *Text) begin(name, help, kind string) {
+func (t *Text) beginFamily(name, help, kind string) {
 	t.name = name
 	t.Octets = append(t.Octets, "# HELP "+name+" "+help+"\n# TYPE "+name+" "+kind+"\n"...)
 }
 
 // Sample writes a value of the family, with names and values of labels by turns.
-func (t *Text) Sample(value float64, labels ...string) { t.sample("", value, labels) }
+func (t *Text) Sample(value float64, labels ...string) { t.appendSample("", value, labels) }
 
-func (t *Text) sample(suffix string, value float64, labels []string) {
+func (t *Text) appendSample(suffix string, value float64, labels []string) {
 	b := append(append(t.Octets, t.name...), suffix...)
 	for i := 0; i < len(labels); i += 2 {
 		b = append(b, "{,"[min(i, 1)])
-		b = append(append(append(b, labels[i]...), '='), quoted(labels[i+1])...)
+		b = append(append(append(b, labels[i]...), '='), quoteLabel(labels[i+1])...)
 	}
 	if len(labels) > 0 {
 		b = append(b, '}')
@@ -46,8 +46,8 @@ func (t *Text) sample(suffix string, value float64, labels []string) {
 	t.Octets = append(b, '\n')
 }
 
-// quoted returns the value of a label, in which three characters are escaped.
-func quoted(s string) string {
+// quoteLabel returns the value of a label, in which three characters are escaped.
+func quoteLabel(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
@@ -82,7 +82,7 @@ func (h *Histogram) Count() (n uint64) {
 }
 
 // Histograms begins a family of histograms.
-func (t *Text) Histograms(name, help string) { t.begin(name, help, "histogram") }
+func (t *Text) Histograms(name, help string) { t.beginFamily(name, help, "histogram") }
 
 // Histogram writes one of the family.
 func (t *Text) Histogram(h *Histogram, labels ...string) {
@@ -93,8 +93,8 @@ func (t *Text) Histogram(h *Histogram, labels ...string) {
 		if i < len(bounds) {
 			le = strconv.FormatFloat(bounds[i].Seconds(), 'g', -1, 64)
 		}
-		t.sample("_bucket", float64(n), append(labels[:len(labels):len(labels)], "le", le))
+		t.appendSample("_bucket", float64(n), append(labels[:len(labels):len(labels)], "le", le))
 	}
-	t.sample("_sum", time.Duration(h.sum.Load()).Seconds(), labels)
-	t.sample("_count", float64(n), labels)
+	t.appendSample("_sum", time.Duration(h.sum.Load()).Seconds(), labels)
+	t.appendSample("_count", float64(n), labels)
 }

@@ -135,7 +135,7 @@ func (s *Sample) decode(body []byte, expanded bool) error {
 		format, length := r.word(), r.word()
 		record := r.octets(length)
 		if format == rawHeader && !r.short && s.Header == nil {
-			if err := s.header(record); err != nil {
+			if err := s.readHeader(record); err != nil {
 				return err
 			}
 		}
@@ -146,8 +146,8 @@ func (s *Sample) decode(body []byte, expanded bool) error {
 	return nil
 }
 
-// header sets the begin of the packet from a record of the type sampled_header.
-func (s *Sample) header(record []byte) error {
+// readHeader sets the begin of the packet from a record of the type sampled_header.
+func (s *Sample) readHeader(record []byte) error {
 	r := reader{rest: record}
 	protocol, length, stripped := r.word(), r.word(), r.word()
 	header := r.octets(r.word())
