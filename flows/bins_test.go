@@ -53,7 +53,7 @@ func TestOnset(t *testing.T) {
 }
 
 // An answer from before the onset is counted once, even if its flow becomes known later.
-func TestBeforeOnset(t *testing.T) {
+func TestAnswerBeforeOnset(t *testing.T) {
 	s := newSeries()
 	s.beginOnset(50_000_000)
 	for range 3 {
@@ -68,7 +68,7 @@ func TestBeforeOnset(t *testing.T) {
 
 // The bins before and after the narrow ones have the rest of the counts, divided by the time, and
 // their PSNs are continuous.
-func TestAround(t *testing.T) {
+func TestSurround(t *testing.T) {
 	whole := Bin{0, 100, Tally{IPOctets: 1000, CE: 12, RTT: 9, First: 5, Last: 50, Sequenced: true}}
 	inside := []Bin{
 		{20, 22, Tally{IPOctets: 300, CE: 1, RTT: 7}},
@@ -84,7 +84,7 @@ func TestAround(t *testing.T) {
 	require.Len(t, got, 3)
 	require.Equal(t, Tally{IPOctets: 600, CE: 10, First: 20, Last: 50, Sequenced: true}, got[2].Tally)
 	got = surround(&Bin{20, 24, whole.Tally}, inside)
-	require.Len(t, got, 2, "nowhere else is room")
+	require.Len(t, got, 2, "all lists are full")
 	require.EqualValues(t, 900, got[0].IPOctets)
 }
 
@@ -153,7 +153,7 @@ func TestTotals(t *testing.T) {
 }
 
 // Flows over the limit have wider bins, and no onset bins.
-func TestSeriesRoom(t *testing.T) {
+func TestSeriesLimits(t *testing.T) {
 	all := seriesPools{maxFine: 1}
 	ids := make([]uint32, 2)
 	for i := range ids {

@@ -54,7 +54,7 @@ func TestCaptures(t *testing.T) {
 }
 
 // Pairs learned from PSNs are the same as those learned from connection management.
-func TestVotesAlone(t *testing.T) {
+func TestLearningWithoutCM(t *testing.T) {
 	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-rping6.pcap"} {
 		with, without := observeFile(t, name), New(Config{})
 		var d Decoder

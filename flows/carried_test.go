@@ -12,7 +12,7 @@ import (
 )
 
 // VLAN tags, MAC addresses and UDP ports agree with tshark, by destination queue pair.
-func TestCarriedAgreesWithTshark(t *testing.T) {
+func TestHeadersAgreeWithTshark(t *testing.T) {
 	for _, name := range []string{"rxe-vlan4.pcap", "rxe-perf4.pcap", "rxe-rping6.pcap", "rxe-udaddy6.pcap"} {
 		var frames [][]byte
 		for _, p := range wiretest.Capture(t, name) {

@@ -48,7 +48,7 @@ func TestChanges(t *testing.T) {
 }
 
 // The time of Changes depends on the number of changed flows, and its memory on the limit.
-func TestChangesOfFew(t *testing.T) {
+func TestChangesCost(t *testing.T) {
 	const n = 1000
 	table := New(Config{MaxFlows: n})
 	s := newScript(t)
@@ -104,7 +104,7 @@ func TestUnpairedOnce(t *testing.T) {
 }
 
 // Times before 1970 and after 2242 count as 1970, so that differences fit.
-func TestFarTimes(t *testing.T) {
+func TestTimeRange(t *testing.T) {
 	for _, c := range []struct {
 		year int
 		want bool

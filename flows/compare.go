@@ -269,7 +269,7 @@ func (c *Comparison) countDelay(g *group, r *remembered) {
 	f.Delay.addDelay(d)
 }
 
-// countMissing counts a packet that the other point does not have.
+// countMissing counts a packet without counterpart as lost, added or a copy.
 func (c *Comparison) countMissing(at Point, g *group, t int64) {
 	f := g.flow
 	copied := false
@@ -317,13 +317,13 @@ func (c *Comparison) Finish() {
 // identifications counts at one point whether the IPv4 Identifications of a flow vary.
 type identifications struct {
 	variety
-	psn    uint32 // of the packet before
+	psn    uint32 // PSN of the previous packet
 	opcode bth.Opcode
 }
 
 func (i *identifications) observePacket(p *Packet) {
 	if p.pkt.Flow.QP&overIPv4 == 0 || i.set && i.psn == p.pkt.PSN && i.opcode == p.pkt.Opcode && i.last == p.ident {
-		return // of IPv6, or a copy, if anything
+		return // IPv6, or a copy
 	}
 	i.addIdent(p.ident)
 	i.psn, i.opcode = p.pkt.PSN, p.pkt.Opcode

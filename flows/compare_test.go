@@ -255,7 +255,7 @@ const copyTime2 = time.Duration(copyTime) + 1
 
 // With full windows of unmatched packets at both points, Next alternates, and common packets are
 // still matched.
-func TestCompareTurns(t *testing.T) {
+func TestCompareAlternates(t *testing.T) {
 	const window = 64
 	for _, before := range [][2]int{{3 * window, 3 * window}, {window * 7 / 8, 0}, {0, window * 7 / 8}, {1, 1}} {
 		c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window})
@@ -293,7 +293,7 @@ func TestCompareTurns(t *testing.T) {
 
 // Equal packets take no more time than others, and memory is that of the window, which is allocated
 // on demand.
-func TestCompareEqual(t *testing.T) {
+func TestCompareEqualPackets(t *testing.T) {
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
 	for range DefaultWindow {
 		c.observeAt(PointA, bth.CNP, 0, 0)
@@ -318,7 +318,7 @@ func TestCompareEqual(t *testing.T) {
 
 // Flows over the limit are evicted once none of their packets is remembered, and Total includes
 // them.
-func TestCompareEvicts(t *testing.T) {
+func TestCompareEviction(t *testing.T) {
 	const window, flows, n = 50, 100, 20_000
 	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window, MaxFlows: flows})
 	for qp := range uint32(n) {
@@ -385,7 +385,7 @@ func TestCompareOutside(t *testing.T) {
 	}
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
 	require.EqualValues(t, 1, c.observeAt(PointA, bth.RCSendOnly, 1, 1).requireOneFlow(t).Outside,
-		"B has nothing at all")
+		"B has no packets")
 }
 
 // Percentiles of delays of both signs are correct for few and many values.
@@ -430,7 +430,7 @@ func TestCompareCopyTime(t *testing.T) {
 
 // The losses of a flow without delays are judged by the delays of all flows; one delay of its own
 // is enough.
-func TestCompareOutsideOfFew(t *testing.T) {
+func TestCompareOutsideWithoutDelays(t *testing.T) {
 	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
 	begin := c.now
 	for ms := range uint32(40) {
@@ -448,7 +448,7 @@ func TestCompareOutsideOfFew(t *testing.T) {
 	c.Finish()
 	total := c.Total()
 	require.EqualValues(t, 79, total.Lost)
-	require.EqualValues(t, 2, total.Outside, "the last two, behind the last packet that B has")
+	require.EqualValues(t, 2, total.Outside, "the last two, after B's last packet")
 }
 
 // Identifications distinguish packets if most differ from the previous one, copies aside.
@@ -474,7 +474,7 @@ func TestIdentifications(t *testing.T) {
 		want    bool
 	}{
 		{"counted", counted, true}, {"each one twice", twice, true}, {"none", zero, false}, {"few", few, false},
-		{"acknowledgements again", acks, true}, {"nearly half", halves, false}, {"one", counted[:1], false},
+		{"retransmitted acknowledgements", acks, true}, {"nearly half", halves, false}, {"one", counted[:1], false},
 		{"two opcodes", []packet{{1, bth.RCSendOnly, 3}, {1, bth.RCAcknowledge, 3}, {1, bth.RCSendOnly, 4}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

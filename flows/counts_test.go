@@ -188,17 +188,17 @@ func TestCopies(t *testing.T) {
 		{"a copy that comes later, twice",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12, 13, 14).sendID(8, op, 11).sendID(8, op, 11),
 			PSN{First: 10, Last: 14, Lives: 1, Copies: 2}, Retransmissions{}},
-		{"a repeat",
+		{"a retransmission",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a repeat, a copy of it and one of the first",
+		{"a retransmission, a copy of it and one of the original",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1, Copies: 2}, Retransmissions{Timeout: 1}},
-		{"a copy among what a NAK explains",
+		{"a copy among retransmissions after a NAK",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).answerNAK(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11,
 				op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2, Copies: 1}, Retransmissions{NAK: 2}},
-		{"a copy of what came late",
+		{"a copy of a late request",
 			newPaired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Retransmissions{}},
 		{"UC",
@@ -207,16 +207,16 @@ func TestCopies(t *testing.T) {
 		{"all Identifications are 0",
 			newPaired(t, 10).sendOnly(10, 11, 12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"all Identifications are 0 but for one",
+		{"all Identifications except one are 0",
 			newPaired(t, 10).sendOnly(10, 11).sendID(9, op, 12).sendOnly(13, 14, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"another PSN",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(8, op, 10),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a PSN of the life before",
+		{"a PSN of the previous life",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 900_000, 900_001).sendID(9, op, 12, 13),
 			PSN{First: 10, Last: 13, Lives: 3}, Retransmissions{}},
-		{"IPv6 has none",
+		{"IPv6 has no Identification",
 			v6(newScript(t)).sendID(7, op, 10, 11, 12).sendID(9, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 	} {
@@ -250,7 +250,7 @@ func TestWholeMessages(t *testing.T) {
 		of     Messages
 	}{
 		{"whole", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(last, 12), Messages{1, 1}},
-		{"out of order", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).sendOp(middle, 11).sendOp(only, 13),
+		{"reordered", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).sendOp(middle, 11).sendOp(only, 13),
 			Messages{2, 2}},
 		{"the first comes last",
 			newPaired(t, 10).sendOp(only, 10).sendOp(middle, 12).sendOp(last, 13).sendOp(first, 11),
@@ -258,7 +258,7 @@ func TestWholeMessages(t *testing.T) {
 		{"the last comes last",
 			newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(first, 13).sendOp(last, 14).sendOp(last, 12),
 			Messages{2, 2}},
-		{"the middle is missing, of UC",
+		{"the middle is missing, UC",
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 12).sendOp(uc(only), 13),
 			Messages{2, 1}},
 		{"the middle is missing, received", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).answerACK(12),
@@ -270,16 +270,16 @@ func TestWholeMessages(t *testing.T) {
 			Messages{1, 1}},
 		{"the last is missing", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(only, 13).
 			answerACK(13), Messages{2, 1}},
-		{"two are missing, of one",
+		{"two are missing, of one message",
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(middle), 12).sendOp(uc(last), 14),
 			Messages{1, 0}},
-		{"two are missing, one comes",
+		{"two are missing, one is late",
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(middle), 12).sendOp(uc(last), 14).sendOp(uc(middle), 13),
 			Messages{1, 0}},
-		{"two are missing, both come",
+		{"two are missing, both are late",
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(middle), 12).sendOp(uc(last), 14).sendOp(uc(middle), 13, 11),
 			Messages{1, 1}},
-		{"a gap over the end of one and the beginning of another",
+		{"a gap from the end of a message to the beginning of the next",
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 14).sendOp(uc(only), 15),
 			Messages{2, 1}},
 		{"… of which the beginning comes",
@@ -304,10 +304,10 @@ func TestWholeMessages(t *testing.T) {
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 12).sendOp(uc(first), 900_000).sendOp(uc(last),
 				900_001),
 			Messages{2, 1}},
-		{"another life in a message",
+		{"a new life within a message",
 			newScript(t).sendOp(uc(only), 10).sendOp(uc(last), 900_001).sendOp(uc(only), 900_002),
 			Messages{2, 2}},
-		{"repeats count nothing again",
+		{"retransmissions begin no messages",
 			newPaired(t, 10).sendOp(first, 10).sendOp(last, 11).sendOp(first, 10).sendOp(last, 11),
 			Messages{1, 1}},
 	} {
@@ -356,12 +356,12 @@ func TestRates(t *testing.T) {
 	}
 	rates := func(s *script) [2]float64 { f := s.onlyFlow(); return [2]float64{f.Mean, f.Peak} }
 	s := send(send(newScript(t), 0, 1000), 1, 1000)
-	require.Equal(t, [2]float64{}, rates(s), "two say nothing")
+	require.Equal(t, [2]float64{}, rates(s), "two are not enough")
 	require.Equal(t, [2]float64{3000 * 8 / 4e-6, 3000 * 8 / 4e-6}, rates(send(s, 4, 1000)), "shorter than a window")
 	s = send(send(send(newScript(t), 0, 1000), 0, 1000), 0, 1000)
 	require.Equal(t, [2]float64{}, rates(s), "no time between")
 	s = send(send(send(newScript(t), 0, 1000), 99_999, 9000), 100_000, 10_000)
-	require.Equal(t, [2]float64{20_000 * 8 / 0.1, 20_000 * 8 / 0.1}, rates(s), "two windows, hardly longer than one")
+	require.Equal(t, [2]float64{20_000 * 8 / 0.1, 20_000 * 8 / 0.1}, rates(s), "two windows, only just longer than one")
 	s = send(send(send(newScript(t), 0, 1000), 250_000, 9000), 400_000, 2000)
 	require.Equal(t, [2]float64{12_000 * 8 / 0.4, 9000 * 8 / 0.1}, rates(s))
 }

@@ -13,7 +13,7 @@ import (
 
 // Stats.SnapLength is the snapshot length that a truncated capture would have needed: with that
 // length nothing is truncated.
-func TestCutCaptures(t *testing.T) {
+func TestTruncatedCaptures(t *testing.T) {
 	stats := func(name string, snap int) Stats {
 		table := New(Config{})
 		var d Decoder
@@ -68,7 +68,7 @@ func TestCutCaptures(t *testing.T) {
 }
 
 // Complete packets, and packets that cannot be RoCEv2, need no other snapshot length.
-func TestNeeds(t *testing.T) {
+func TestSnapLength(t *testing.T) {
 	var d Decoder
 	var p Packet
 	v6 := func(next byte, rest ...byte) []byte {

@@ -79,7 +79,7 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
-func TestWhatCounts(t *testing.T) {
+func TestCountedFields(t *testing.T) {
 	table := New(Config{})
 	var d Decoder
 	var p Packet

@@ -45,15 +45,15 @@ func TestLastResponses(t *testing.T) {
 		script *script
 		want   Messages
 	}{
-		{"the READ's", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 12), Messages{1, 1}},
-		{"beyond the READ", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 14), Messages{1, 0}},
-		{"of a life before", newPaired(t, 10).sendRead(10, 3000).exchangeCM(8, 10, 1024).sendOnly(10, 11, 12).
+		{"of the READ", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 12), Messages{1, 1}},
+		{"after the READ", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 14), Messages{1, 0}},
+		{"of a previous life", newPaired(t, 10).sendRead(10, 3000).exchangeCM(8, 10, 1024).sendOnly(10, 11, 12).
 			answerOp(last, 0, 12),
 			Messages{1, 0}},
-		{"MTU not known, the next READ tells",
+		{"MTU unknown, the next READ shows it",
 			newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).sendRead(14, 4096).answerOp(last, 0, 15, 13),
 			Messages{2, 2}},
-		{"MTU not known, the READ was late", newScript(t).exchangeCM(7, 10, 0).sendOnly(10, 20).sendRead(11, 4096).
+		{"MTU unknown, the READ was late", newScript(t).exchangeCM(7, 10, 0).sendOnly(10, 20).sendRead(11, 4096).
 			answerOp(last, 0,
 				14),
 			Messages{1, 1}},
@@ -86,7 +86,7 @@ func TestForgottenMessages(t *testing.T) {
 }
 
 // Requests that are no longer pending make room for others.
-func TestTimesGoOn(t *testing.T) {
+func TestPendingTimesAreReused(t *testing.T) {
 	s := newPaired(t, 0)
 	for psn := range uint32(3 * maxMarks) {
 		s.sendOnly(psn).answerACK(psn)
@@ -120,7 +120,7 @@ func TestNoHistory(t *testing.T) {
 }
 
 // A dropped stream returns all its values to the pools once.
-func TestPoolsGetAllBack(t *testing.T) {
+func TestPoolsAreReleased(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
 	const n = poolBlock + 6
@@ -162,7 +162,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 			require.ElementsMatch(t, all, row.free)
 		})
 	}
-	require.EqualValues(t, n, s.Evicted().Flows, "streams of answers are no flows")
+	require.EqualValues(t, n, s.Evicted().Flows, "streams of answers are not flows")
 	require.EqualValues(t, 3*n, s.Evicted().Packets)
 	var one pool[int]
 	var id uint32
@@ -207,7 +207,7 @@ func TestDropAnswers(t *testing.T) {
 }
 
 // A configured pair takes precedence over learned ones and over earlier configured ones.
-func TestGivenPairs(t *testing.T) {
+func TestConfiguredPairs(t *testing.T) {
 	s := newScript(t).sendOnly(10, 11, 12).answerACK(10, 11, 12)
 	require.Equal(t, qpmap.BasisVotes, s.onlyFlow().SrcQPFrom)
 	require.Equal(t, qpmap.BasisGiven, s.pairFlow().onlyFlow().SrcQPFrom)
@@ -244,7 +244,7 @@ func TestDeepestQueue(t *testing.T) {
 	var p priorityState
 	p.recordFrame(1500, 1, 100, nil)
 	p.countUntil(101)
-	require.Equal(t, []int64{1, 0}, []int64{int64(p.Paused), p.rest}, "a nanosecond passed, no more")
+	require.Equal(t, []int64{1, 0}, []int64{int64(p.Paused), p.rest}, "one nanosecond passed")
 	var h Histogram
 	for _, d := range []time.Duration{10, 33, 100} {
 		h.Add(d)
@@ -267,7 +267,7 @@ func TestCompareTimes(t *testing.T) {
 }
 
 // Flows with remembered packets are kept, others up to the limit.
-func TestCompareKeeps(t *testing.T) {
+func TestCompareKeepsRememberedFlows(t *testing.T) {
 	observe := func(c *Comparison, points []Point, qps uint32) {
 		for _, point := range points {
 			for qp := range qps {

@@ -96,7 +96,7 @@ func TestScanLeavesConnections(t *testing.T) {
 }
 
 // Packets of an evicted flow that returns are not counted for another flow.
-func TestGivenUpAndBack(t *testing.T) {
+func TestEvictedFlowReturns(t *testing.T) {
 	table := New(Config{MaxFlows: 16})
 	random := uint32(1)
 	for i := range wiretest.Rounds(20_000) {

@@ -141,13 +141,15 @@ func TestControl(t *testing.T) {
 		name string
 		f    func(s *script)
 	}{
-		{"few before", func(s *script) { s.sendPaced(&psn, 10, 15, 2).notifyFastCNP().sendPaced(&psn, 10, 32, 2) }},
+		{"few requests before", func(s *script) {
+			s.sendPaced(&psn, 10, 15, 2).notifyFastCNP().sendPaced(&psn, 10, 32, 2)
+		}},
 		{"a pause", func(s *script) {
 			s.sendPaced(&psn, 10, 20, 2)
 			s.now = s.now.Add(time.Millisecond)
 			s.notifyFastCNP().sendPaced(&psn, 10, 32, 2)
 		}},
-		{"few behind", func(s *script) {
+		{"few requests after", func(s *script) {
 			s.sendPaced(&psn, 10, 20, 2).notifyFastCNP().sendPaced(&psn, 10, 7, 2).notifyFastCNP()
 		}},
 	} {
@@ -184,9 +186,9 @@ func TestUnheeded(t *testing.T) {
 	}
 	require.Zero(t, s.onlyFlow().Evidence.Control.Unheeded)
 
-	require.Zero(t, run(40, 15, 10, 2).Unheeded, "so many in 6 ms slow the gentlest down by 13 % only")
+	require.Zero(t, run(40, 15, 10, 2).Unheeded, "32 in 6 ms slow the slowest adapter down by 13 % only")
 	require.NotZero(t, run(95, 15, 10, 2).Unheeded, "and 95 of them by 32 %")
-	require.Zero(t, run(100, 5, 10, 3).Unheeded, "behind a queue 5 ms say nothing")
+	require.Zero(t, run(100, 5, 10, 3).Unheeded, "after a queue, 5 ms are not enough")
 	require.NotZero(t, run(210, 5, 10, 3).Unheeded, "10 ms do")
 }
 

@@ -64,7 +64,7 @@ func TestQueues(t *testing.T) {
 
 // A message without a flow counts for its sender. A message with a flow counts for that flow, even
 // if its sender has flows of its own.
-func TestNoticeNamesNone(t *testing.T) {
+func TestNoticeWithoutFlow(t *testing.T) {
 	for _, kind := range []kind{proxyKind, ppfcKind, fastKind} {
 		table := New(Config{})
 		s := newScript(t)
@@ -99,7 +99,7 @@ func TestSpacing(t *testing.T) {
 		{"two", []time.Duration{5, 55}, 50},
 		{"the first one at 0", []time.Duration{0, 50}, 50},
 		{"narrower, then wider", []time.Duration{0, 50, 80, 180}, 30},
-		{"at once", []time.Duration{7, 7}, 0},
+		{"at the same time", []time.Duration{7, 7}, 0},
 		{"back", []time.Duration{100, 40}, -1},
 		{"back, and on", []time.Duration{100, 40, 60}, 20},
 	} {

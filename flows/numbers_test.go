@@ -58,7 +58,7 @@ func answersOf(n uint64) Answers {
 }
 
 // Changes are the difference of each count, or 0 if it fell.
-func TestSinceOfEverything(t *testing.T) {
+func TestSinceCounters(t *testing.T) {
 	snapshot := func(n uint64) *Snapshot {
 		link := Link{Src: []byte{1}}
 		link.Priorities[5] = Priority{XOFF: n, XON: 2 * n, Paused: time.Duration(3 * n)}
@@ -126,7 +126,7 @@ func TestSinceOfEverything(t *testing.T) {
 }
 
 // Unmatched answers are ordered by key, those without a queue pair first, and merged.
-func TestOrderOfUnpaired(t *testing.T) {
+func TestUnpairedOrder(t *testing.T) {
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	u := func(src netip.Addr, qp uint32, with bool, acks uint64) Unpaired {
 		return Unpaired{FlowKey: rocev2.FlowKey{Src: src, Dst: b, DestQP: qp}, WithQP: with,

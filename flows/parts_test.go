@@ -18,7 +18,7 @@ func newSeries() *series {
 }
 
 // Consecutive retransmissions with the same cause share a mark.
-func TestMarksOfRepeats(t *testing.T) {
+func TestMarksOfRetransmissions(t *testing.T) {
 	repeat := func(psn uint32, c RetransmissionCause) Mark {
 		return Mark{Kind: MarkRetransmission, Cause: c, PSN: psn, Count: 1}
 	}
@@ -28,12 +28,12 @@ func TestMarksOfRepeats(t *testing.T) {
 		counts []uint32
 	}{
 		{"in order", []Mark{repeat(5, CauseRNR), repeat(6, CauseRNR), repeat(7, CauseRNR)}, []uint32{3}},
-		{"round the end", []Mark{repeat(bth.MaxPSN, CauseRNR), repeat(0, CauseRNR)}, []uint32{2}},
+		{"after the wrap", []Mark{repeat(bth.MaxPSN, CauseRNR), repeat(0, CauseRNR)}, []uint32{2}},
 		{"another cause", []Mark{repeat(5, CauseRNR), repeat(6, CauseTimeout)}, []uint32{1, 1}},
 		{"the same PSN", []Mark{repeat(5, CauseRNR), repeat(5, CauseRNR)}, []uint32{1, 1}},
-		{"one left out", []Mark{repeat(5, CauseRNR), repeat(7, CauseRNR)}, []uint32{1, 1}},
-		{"behind a gap", []Mark{{Kind: MarkGap, PSN: 5, Count: 1}, repeat(6, CauseTimeout)}, []uint32{1, 1}},
-		{"a gap behind", []Mark{repeat(5, CauseTimeout), {Kind: MarkGap, PSN: 6, Count: 2}}, []uint32{1, 2}},
+		{"one omitted", []Mark{repeat(5, CauseRNR), repeat(7, CauseRNR)}, []uint32{1, 1}},
+		{"after a gap", []Mark{{Kind: MarkGap, PSN: 5, Count: 1}, repeat(6, CauseTimeout)}, []uint32{1, 1}},
+		{"a gap after it", []Mark{repeat(5, CauseTimeout), {Kind: MarkGap, PSN: 6, Count: 2}}, []uint32{1, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSeries()
@@ -83,7 +83,7 @@ func TestWiden(t *testing.T) {
 	recordDepth(s, QueueDepth{2, 3, true}, 1)
 	require.Equal(t, 10, s.bins.n)
 	require.Zero(t, *at(seriesBins - 1))
-	require.EqualValues(t, 1000, s.bins.width, "the last that there is room for")
+	require.EqualValues(t, 1000, s.bins.width, "the last one within the limit")
 	require.EqualValues(t, seriesBins/2, s.binAt(100+1000*seriesBins))
 	require.EqualValues(t, 2000, s.bins.width)
 	require.Equal(t, seriesBins/2+1, s.bins.n)
@@ -124,7 +124,7 @@ func TestWiden(t *testing.T) {
 }
 
 // Answers end a round trip or only remove the request.
-func TestMarksOfTimes(t *testing.T) {
+func TestTimeAnswer(t *testing.T) {
 	type step func(m *pendingTimes, h *Histogram)
 	add := func(psn uint32, at int64) step {
 		return func(m *pendingTimes, _ *Histogram) { m.addRequest(psn, false, at) }
@@ -150,16 +150,16 @@ func TestMarksOfTimes(t *testing.T) {
 	}{
 		{"one", []step{add(5, 10), ack(5, 13)}, []time.Duration{3}, 0},
 		{"not yet", []step{add(5, 10), ack(4, 13)}, nil, 1},
-		{"two at once", []step{add(5, 10), add(6, 11), add(7, 12), ack(6, 13)}, []time.Duration{2, 3}, 1},
-		{"round the end", []step{add(bth.MaxPSN, 10), add(0, 11), ack(0, 13)}, []time.Duration{2, 3}, 0},
+		{"two at the same time", []step{add(5, 10), add(6, 11), add(7, 12), ack(6, 13)}, []time.Duration{2, 3}, 1},
+		{"after the wrap", []step{add(bth.MaxPSN, 10), add(0, 11), ack(0, 13)}, []time.Duration{2, 3}, 0},
 		{"a NAK", []step{add(5, 10), add(6, 11), nak(5, 13), ack(6, 14)}, []time.Duration{3}, 0},
-		{"out of order", []step{add(6, 10), add(5, 11), add(6, 12), ack(6, 13)}, []time.Duration{3}, 0},
-		{"repeated", []step{add(5, 10), add(6, 11), add(7, 12), again(6), ack(7, 13)}, []time.Duration{1, 3}, 0},
+		{"reordered", []step{add(6, 10), add(5, 11), add(6, 12), ack(6, 13)}, []time.Duration{3}, 0},
+		{"retransmitted", []step{add(5, 10), add(6, 11), add(7, 12), again(6), ack(7, 13)}, []time.Duration{1, 3}, 0},
 		{"a READ", []step{read(5, 10), response(5, 14)}, []time.Duration{4}, 0},
-		{"a READ repeated", []step{read(5, 10), again(5), response(5, 14)}, nil, 0},
+		{"a retransmitted READ", []step{read(5, 10), again(5), response(5, 14)}, nil, 0},
 		{"a READ, its first response lost", []step{read(5, 10), response(6, 14)}, nil, 0},
 		{"a READ, an ACK", []step{read(5, 10), ack(5, 14), response(5, 15)}, nil, 0},
-		{"a READ behind a WRITE", []step{add(4, 9), read(5, 10), response(5, 14)}, []time.Duration{4, 5}, 0},
+		{"a READ after a WRITE", []step{add(4, 9), read(5, 10), response(5, 14)}, []time.Duration{4, 5}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m pendingTimes
@@ -187,7 +187,7 @@ func TestMarksOfTimes(t *testing.T) {
 
 // An ATOMIC Acknowledge completes no READ and a response no ATOMIC; the last 128 requests are
 // remembered.
-func TestAsked(t *testing.T) {
+func TestCompleteMessage(t *testing.T) {
 	s := newPaired(t, 10).sendRead(10, 1024).sendOp(bth.RCFetchAdd, 11).answerOp(bth.RCAtomicAcknowledge, 0x1F, 10)
 	s.answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 11)
 	f := s.onlyFlow()
@@ -214,7 +214,7 @@ func TestAsked(t *testing.T) {
 }
 
 // Clocks uses the pair of addresses with the most samples in both directions.
-func TestClocksOfRoads(t *testing.T) {
+func TestClocksOfSeveralPaths(t *testing.T) {
 	s := newScript(t)
 	other := s.keyAB()
 	other.Dst[15] = 99
@@ -230,27 +230,31 @@ func TestClocksOfRoads(t *testing.T) {
 		want  Clocks
 	}{
 		{"nothing", nil, Clocks{}},
-		{"no packet at both", []delayed{flow(ab, 1)}, Clocks{}},
+		{"no common packet", []delayed{flow(ab, 1)}, Clocks{}},
 		{"one way", []delayed{flow(ab, 1, 100), flow(ab, 2, 50)}, Clocks{Basis: ClocksOneWay}},
-		{"two roads", []delayed{flow(ab, 1, 100), flow(other, 2, -50)}, Clocks{Basis: ClocksOneWay}},
+		{"two pairs of addresses", []delayed{flow(ab, 1, 100), flow(other, 2, -50)}, Clocks{Basis: ClocksOneWay}},
 		{"both ways", []delayed{flow(ab, 1, 120, 100, 110), flow(ab, 2, 90), flow(ba, 1, -60, -50, -70)},
 			Clocks{Basis: ClocksBothWays, Offset: 20, Delay: 70}},
-		{"the other way round", []delayed{flow(ba, 1, 120, 100, 110), flow(ba, 2, 90), flow(ab, 1, -60, -50, -70)},
+		{"in reverse", []delayed{flow(ba, 1, 120, 100, 110), flow(ba, 2, 90), flow(ab, 1, -60, -50, -70)},
 			Clocks{Basis: ClocksBothWays, Offset: 20, Delay: 70}},
 		{"a clock far ahead", []delayed{flow(ab, 1, 1010), flow(ba, 1, 990, 980)},
 			Clocks{Basis: ClocksBothWays, Offset: 1000, Delay: 10}},
 		{"extremes of an earlier flow",
 			[]delayed{flow(ab, 1, 90), flow(ab, 2, 110, 100), flow(ba, 1, -50), flow(ba, 2, -70, -60)},
 			Clocks{Basis: ClocksBothWays, Offset: 20, Delay: 70}},
-		{"medians that are equal", []delayed{flow(ab, 1, 0, 10, 20), flow(ba, 1, 2, 10, 40)},
+		{"equal medians", []delayed{flow(ab, 1, 0, 10, 20), flow(ba, 1, 2, 10, 40)},
 			Clocks{Basis: ClocksBothWays, Offset: 20, Delay: -20}},
-		{"roads that are equal",
+		{"equal pairs of addresses",
 			[]delayed{flow(ab, 1, 30), flow(ba, 1, -10), flow(other, 1, 50), flow(other.Reversed(1), 1, -10)},
 			Clocks{Basis: ClocksBothWays, Offset: 10, Delay: 20}},
 		// The direction is that of the flow with the most samples.
-		{"a flow that disagrees", []delayed{flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100)},
+		{"a flow with the opposite result", []delayed{
+			flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100),
+		},
 			Clocks{Basis: ClocksBothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halved towards 0
-		{"a flow that disagrees, with as many", []delayed{flow(ab, 1, 100), flow(ab, 2, -900), flow(ba, 1, -100)},
+		{"a flow with the opposite result and as many samples", []delayed{
+			flow(ab, 1, 100), flow(ab, 2, -900), flow(ba, 1, -100),
+		},
 			Clocks{Basis: ClocksBothWays, Offset: -500, Delay: -400}},
 		{"the most samples", []delayed{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20),
 			flow(other.Reversed(1), 1, -10, -20)},
@@ -352,7 +356,7 @@ func TestLinksInShards(t *testing.T) {
 	require.Equal(t, n, sum)
 	var before []byte
 	for _, l := range whole.Snapshot().Links {
-		require.Less(t, string(before), string(l.Src), "in their order")
+		require.Less(t, string(before), string(l.Src), "in order")
 		before = l.Src
 	}
 }
@@ -377,7 +381,7 @@ func TestLateMiddle(t *testing.T) {
 	const first, middle, last = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast
 	s := newScript(t).sendOp(middle, 10).sendOp(last, 12).sendOp(first, 13).sendOp(middle, 11)
 	require.Equal(t, Messages{1, 0}, s.onlyFlow().messages[MessageSend],
-		"of the one that ends its beginning is not there")
+		"the beginning of the last message is missing")
 	require.Equal(t, Messages{2, 1}, s.sendOp(first, 9).onlyFlow().messages[MessageSend])
 	s = newScript(t).sendOp(middle, 10).sendOp(middle, 12).sendOp(middle, 11).sendOp(last, 13).sendOp(first, 14)
 	require.Equal(t, Messages{1, 0}, s.onlyFlow().messages[MessageSend])
@@ -389,7 +393,7 @@ func TestLateMiddle(t *testing.T) {
 
 // Answers from before a connection belong to the previous one, and both directions begin as
 // announced by CM.
-func TestBeforeTheExchange(t *testing.T) {
+func TestAnswersBeforeConnection(t *testing.T) {
 	s := newScript(t).answerACK(12).exchangeCM(7, 10, 1024).sendOnly(10)
 	require.Equal(t, PSN{First: 10, Last: 10, Lives: 1}, s.onlyFlow().PSN)
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
@@ -402,7 +406,7 @@ func TestBeforeTheExchange(t *testing.T) {
 }
 
 // A retransmission after PSNs acknowledged meanwhile is caused by the NAK.
-func TestRepeatBehindWhatIsCovered(t *testing.T) {
+func TestRetransmissionAfterCovered(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15).answerNAK(11).answerACK(12).sendOnly(13, 14, 15)
 	require.Equal(t, Retransmissions{NAK: 3}, s.onlyFlow().Causes)
 	s = newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15).answerNAK(11).answerACK(12).sendOnly(12, 13)
@@ -452,7 +456,7 @@ func TestCNPOfDatagrams(t *testing.T) {
 }
 
 // Notifications that name an unseen flow count for their senders.
-func TestNoticesOfTwo(t *testing.T) {
+func TestTwoNotifiers(t *testing.T) {
 	s := newScript(t)
 	from := s.keyBA()
 	for n := range byte(2) {
@@ -462,7 +466,7 @@ func TestNoticesOfTwo(t *testing.T) {
 	all := s.Snapshot().Unpaired
 	require.Len(t, all, 2)
 	require.EqualValues(t, []uint64{1, 1}, []uint64{all[0].FastCNPs, all[1].FastCNPs})
-	require.EqualValues(t, 2, s.sendOnly(10).onlyFlow().FastCNPs+all[1].FastCNPs, "the first one's is the flow's")
+	require.EqualValues(t, 2, s.sendOnly(10).onlyFlow().FastCNPs+all[1].FastCNPs, "the first one counts for the flow")
 
 	// Two notifiers of a known flow are counted for it.
 	s = newScript(t).sendOnly(10)
@@ -487,7 +491,7 @@ func TestEarlyMTU(t *testing.T) {
 
 // First and middle packets give the path MTU in both directions; other packets of that length do
 // not.
-func TestMTUOf(t *testing.T) {
+func TestLearnMTU(t *testing.T) {
 	for _, c := range []struct {
 		op      bth.Opcode
 		payload uint32
@@ -519,7 +523,7 @@ func TestReservedSyndromes(t *testing.T) {
 }
 
 // A copy has the PSN and the Identification of its original.
-func TestTwins(t *testing.T) {
+func TestIsCopy(t *testing.T) {
 	var i idents
 	for psn := range uint32(10) {
 		i.add(psn, uint16(100+psn))
@@ -540,11 +544,11 @@ func TestTwins(t *testing.T) {
 	for psn := range uint32(10) {
 		i.add(psn, 7)
 	}
-	require.False(t, i.isCopy(5, 7), "a sender that has one for all")
+	require.False(t, i.isCopy(5, 7), "a sender with a constant Identification")
 }
 
 // Flows are ordered by their trouble, each kind of which counts.
-func TestOrderOfCompared(t *testing.T) {
+func TestComparedOrder(t *testing.T) {
 	change := Rewrites{{0, 3}: 4, {1, 3}: 3}
 	s := newScript(t)
 	var want []uint32

@@ -81,21 +81,21 @@ func TestPause(t *testing.T) {
 			Priority{1, 1, 335_539}},
 		{"the rate is assumed", newPauses(t, 0).observeFrame(0, off3).observeFrame(1000*us, on3),
 			Priority{1, 1, 335_539}},
-		{"XOFF again goes on", newPauses(t, 100*g).observeFrame(0, off3).observeFrame(10*us, off3).
+		{"another XOFF extends the pause", newPauses(t, 100*g).observeFrame(0, off3).observeFrame(10*us, off3).
 			observeFrame(30*us, on3), Priority{2, 1, 30 * us}},
-		{"XOFF again, shorter",
+		{"another XOFF, shorter",
 			newPauses(t, 100*g).observeFrame(0, off3).observeFrame(10*us, off3by10).observeFrame(30*us, on3),
 			Priority{2, 1, 10*us + 51}},
-		{"XOFF again after a while",
+		{"another XOFF after a while",
 			newPauses(t, 100*g).observeFrame(0, off3by10).observeFrame(10*us, off3by10).observeFrame(30*us, on3),
 			Priority{2, 1, 102}},
-		{"XON alone",
+		{"only XON",
 			newPauses(t, 100*g).observeFrame(0, on3).observeFrame(10*us, off3).observeFrame(20*us, on3).
 				observeFrame(30*us, on3),
 			Priority{1, 3, 10 * us}},
 		{"up to the last packet", newPauses(t, 100*g).observeFrame(0, off3).observeOther(7 * us),
 			Priority{1, 0, 7 * us}},
-		{"up to the last packet, which came out of order",
+		{"up to the last packet, which is reordered",
 			newPauses(t, 100*g).observeFrame(0, off3).observeOther(7 * us).observeOther(3 * us),
 			Priority{1, 0, 7 * us}},
 		{"not beyond the quanta", newPauses(t, 100*g).observeFrame(0, off3).observeOther(900 * us),
@@ -147,17 +147,17 @@ func TestPauseStorm(t *testing.T) {
 }
 
 // Fractions of a nanosecond add up.
-func TestPauseOfOneQuantum(t *testing.T) {
+func TestPauseFractions(t *testing.T) {
 	s := newPauses(t, 400_000_000_000)
 	for i := range int64(1000) {
 		s.observeFrame(i*1000, off3by1)
 	}
-	require.Equal(t, Priority{XOFF: 1000, Paused: 1280 - 2}, s.onlyLink().Priorities[3], "but for the last")
+	require.Equal(t, Priority{XOFF: 1000, Paused: 1280 - 2}, s.onlyLink().Priorities[3], "except for the last one")
 	require.Equal(t, Priority{XOFF: 1000, Paused: 1280}, s.observeOther(2_000_000).onlyLink().Priorities[3])
 }
 
 // PAUSE frames affect the whole link.
-func TestWholePause(t *testing.T) {
+func TestLinkPause(t *testing.T) {
 	s := newPauses(t, 100_000_000_000).observeFrame(0, offAll).observeFrame(10_000, offAll).observeFrame(10_300, onAll)
 	l := s.onlyLink()
 	require.Equal(t, Priority{XOFF: 2, XON: 1, Paused: 812}, l.All)

@@ -137,9 +137,9 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
 		{"gap over the wrap", newPaired(t, 0xFFFFFE).sendOnly(0xFFFFFE, 1).answerACK(1),
 			PSN{First: 0xFFFFFE, Last: 1, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"gap, nothing came back", newScript(t).sendOnly(10, 13),
+		{"gap, no answers", newScript(t).sendOnly(10, 13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Retransmissions{}},
-		{"gap, a NAK covers what is before", newPaired(t, 10).sendOnly(10, 13).answerNAK(12),
+		{"gap, a NAK covers earlier PSNs", newPaired(t, 10).sendOnly(10, 13).answerNAK(12),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
 		{"gap, READ response covers", newPaired(t, 10).sendOnly(10).sendRead(12, 1).
 			answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 12),
@@ -147,48 +147,48 @@ func TestPSNRules(t *testing.T) {
 		{"gap, ATOMIC Acknowledge covers", newPaired(t, 10).sendOnly(10).sendOp(bth.RCFetchAdd,
 			12).answerOp(bth.RCAtomicAcknowledge, 0x1F, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
-		{"the first one that CM named is missing", newPaired(t, 10).sendOnly(12).answerACK(12),
+		{"the first one announced by CM is missing", newPaired(t, 10).sendOnly(12).answerACK(12),
 			PSN{First: 12, Last: 12, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"the last ones, covered", newPaired(t, 10).sendOnly(10).answerACK(12),
+		{"the last ones, acknowledged", newPaired(t, 10).sendOnly(10).answerACK(12),
 			PSN{First: 10, Last: 10, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"late", newPaired(t, 10).sendOnly(10, 12, 11).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
 		{"late in the middle of a hole", newPaired(t, 10).sendOnly(10, 15, 12).answerACK(15),
 			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Retransmissions{}},
-		{"late twice is a repeat", newPaired(t, 10).sendOnly(10, 12, 11, 11).answerACK(12),
+		{"late twice is a retransmission", newPaired(t, 10).sendOnly(10, 12, 11, 11).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1},
 			Retransmissions{Timeout: 1}},
 		{"65,536 ahead is a gap", newScript(t).sendOnly(10, 11+65536),
 			PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
 		{"65,537 ahead is a new life", newScript(t).sendOnly(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2},
 			Retransmissions{}},
-		{"65,536 behind is a repeat", newScript(t).sendOnly(100_000, 100_001-65536),
+		{"65,536 before is a retransmission", newScript(t).sendOnly(100_000, 100_001-65536),
 			PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"65,537 behind is a new life", newScript(t).sendOnly(100_000, 100_000-65536),
+		{"65,537 before is a new life", newScript(t).sendOnly(100_000, 100_000-65536),
 			PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Retransmissions{}},
-		{"a hole of the life before", newPaired(t, 10).sendOnly(10, 12).answerACK(10).
+		{"a hole of the previous life", newPaired(t, 10).sendOnly(10, 12).answerACK(10).
 			sendOnly(500_000, 11, 500_001).answerACK(500_001),
 			PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 
-		{"CM names it anew", newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).
+		{"CM announces a new life", newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).
 			sendOnly(900, 901).answerACK(901),
 			PSN{First: 10, Last: 901, Lives: 2}, Retransmissions{}},
-		{"CM names it anew, the first is missing",
+		{"CM announces a new life, the first request is missing",
 			newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).sendOnly(902).answerACK(902),
 			PSN{First: 10, Last: 902, Lives: 2, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"CM names it anew, from the same PSN",
+		{"CM announces a new life with the same PSN",
 			newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 10, 1024).sendOnly(10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 2}, Retransmissions{}},
 		{"CM retransmits", newPaired(t, 10).exchangeCM(7, 10, 1024).sendOnly(10).exchangeCM(7, 10, 1024).
 			sendOnly(11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
-		{"a REQ alone", newPaired(t, 10).sendOnly(10).forgeREP(7).sendOnly(11).answerREP(7, 10).sendOnly(12).
+		{"only a REQ", newPaired(t, 10).sendOnly(10).forgeREP(7).sendOnly(11).answerREP(7, 10).sendOnly(12).
 			answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
-		{"a forged exchange, and then a gap", newPaired(t, 10).sendOnly(10).exchangeCM(9, 12, 1024).
+		{"a forged CM exchange, and then a gap", newPaired(t, 10).sendOnly(10).exchangeCM(9, 12, 1024).
 			sendOnly(11, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
-		{"a forged exchange", newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024).sendOnly(11, 12).answerACK(12),
+		{"a forged CM exchange", newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024).sendOnly(11, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
 
 		{"NAK", newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).sendOnly(11, 12).answerACK(12),
@@ -196,34 +196,34 @@ func TestPSNRules(t *testing.T) {
 		{"NAK, and a request that crosses it",
 			newPaired(t, 10).sendOnly(10, 11).answerNAK(11).sendOnly(12, 11, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
-		{"NAK, and what was sent after the sender went back",
+		{"NAK, and requests sent after the sender went back",
 			newPaired(t, 10).sendOnly(10, 11).answerNAK(11).sendOnly(11, 12, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
-		{"NAK, and an ACK that crosses what is repeated",
+		{"NAK, and an ACK that crosses the retransmission",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).answerACK(11, 12).sendOnly(11, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
-		{"a NAK for what was not sent yet", newPaired(t, 10).sendOnly(10).answerNAK(11).sendOnly(11, 11),
+		{"a NAK for a PSN not sent yet", newPaired(t, 10).sendOnly(10).answerNAK(11).sendOnly(11, 11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a NAK of which all was received", newPaired(t, 10).sendOnly(10, 11).answerNAK(11).answerACK(11).
+		{"a NAK for PSNs acknowledged meanwhile", newPaired(t, 10).sendOnly(10, 11).answerNAK(11).answerACK(11).
 			sendOnly(12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a NAK, and an ACK of what is before it", newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).
+		{"a NAK, and an ACK for earlier PSNs", newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).
 			answerACK(10).sendOnly(11),
 			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"three come before the one that they changed places with",
+		{"three requests reordered before another",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 13, 14, 15, 12),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 5}},
-		{"four come, and the sender goes back",
+		{"four later requests, and the sender goes back",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 13, 14, 15, 16, 12),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 6}, Retransmissions{NAK: 5, Timeout: 1}},
-		{"NAK, and the one that it names comes late after all",
+		{"NAK, and its PSN is late",
 			newPaired(t, 10).sendOnly(10, 12).answerNAK(11).sendOnly(11, 13, 11, 12, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 3},
 			Retransmissions{NAK: 3}},
-		{"three come before the one that the NAK names",
+		{"three requests before the PSN of the NAK",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 11),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
-		{"four come: it was lost, and the sender went back again",
+		{"four later requests: it was lost, and the sender went back again",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 15, 11),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 4, Timeout: 1}},
 		{"what a run before passed over",
@@ -236,26 +236,26 @@ func TestPSNRules(t *testing.T) {
 		{"NAK, and a timeout before it is acted upon",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).sendOnly(11, 12, 13, 12, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 2, Timeout: 3}},
-		{"NAK, selective repeat",
+		{"NAK, selective retransmission",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerNAK(11).sendOnly(11, 15, 13, 16).answerACK(16),
 			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
-		{"NAK until something covers: not what begins elsewhere",
+		{"NAK not covered yet, retransmission from another PSN",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).answerACK(12).sendOnly(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"two NAKs on their way",
+		{"two NAKs under way",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(11, 13).sendOnly(11, 12, 13, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
-		{"a run that a new packet interrupts",
+		{"a run interrupted by a new packet",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(11).sendOnly(11, 12, 14, 13).answerACK(14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
-		{"the NAKed one was not captured and comes late",
+		{"the NAKed request was not captured and is late",
 			newPaired(t, 10).sendOnly(10, 12, 13).answerNAK(11).sendOnly(11, 12, 13).answerACK(13),
 			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2},
 			Retransmissions{NAK: 2}},
-		{"a run whose packets change places",
+		{"a reordered run",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerACK(10).sendOnly(11, 13, 12, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{Timeout: 4}},
-		{"a NAKed run whose packets change places",
+		{"a reordered run after a NAK",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerNAK(11).answerACK(14).sendOnly(11, 13, 12, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"RNR NAK", newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).
@@ -270,17 +270,18 @@ func TestPSNRules(t *testing.T) {
 		{"the sender goes back for both",
 			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).answerNAK(10).sendOnly(10, 11, 10, 11).answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
-		{"RNR NAK, and then a NAK for what was lost",
+		{"RNR NAK, and then a NAK for a lost packet",
 			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerNAK(10).sendOnly(10, 11).
 				answerACK(11),
 			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 2, NAK: 2}},
 		{"the newer NAK",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(10, 12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
-		{"the newer NAK of those that may explain",
+		{"the newer of two possible NAKs",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(12).answerACK(12),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
-		{"other NAKs explain nothing", newPaired(t, 10).sendOnly(10).answerOp(bth.RCAcknowledge, 0x62, 10).sendOnly(10),
+		{"other NAKs cause no retransmission",
+			newPaired(t, 10).sendOnly(10).answerOp(bth.RCAcknowledge, 0x62, 10).sendOnly(10),
 			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"timeout", newPaired(t, 10).sendOnly(10, 10), PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1},
 			Retransmissions{Timeout: 1}},
@@ -296,54 +297,54 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Late: 1}, Retransmissions{}},
 		{"rest of a READ", newPaired(t, 10).sendRead(10, 3000).sendRead(11, 1976).sendRead(12, 952),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{Read: 2}},
-		{"all of a READ again", newPaired(t, 10).sendRead(10, 3000).sendRead(10, 3000),
+		{"a retransmitted READ, whole", newPaired(t, 10).sendRead(10, 3000).sendRead(10, 3000),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"no READ inside a READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(11),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a NAK newer than the READ", newPaired(t, 10).sendRead(10, 3000).answerNAK(11).sendRead(11, 1976),
 			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
 
-		{"MTU not known: a READ takes what follows shows", newScript(t).sendRead(10, 4096).sendOnly(14),
+		{"MTU unknown: the next PSN shows the length of the READ", newScript(t).sendRead(10, 4096).sendOnly(14),
 			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
-		{"MTU not known: at most what 256 octets take", newScript(t).sendRead(10, 4096).sendOnly(26),
+		{"MTU unknown: at most the PSNs for 256 octets", newScript(t).sendRead(10, 4096).sendOnly(26),
 			PSN{First: 10, Last: 26, Lives: 1}, Retransmissions{}},
-		{"MTU not known: beyond that is a gap", newScript(t).sendRead(10, 4096).sendOnly(27),
+		{"MTU unknown: beyond that is a gap", newScript(t).sendRead(10, 4096).sendOnly(27),
 			PSN{First: 10, Last: 27, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
-		{"MTU not known: at least one", newScript(t).sendRead(10, 4096).sendOnly(10),
+		{"MTU unknown: at least one", newScript(t).sendRead(10, 4096).sendOnly(10),
 			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"MTU from a First packet", newScript(t).sendFirst(1024, 10).sendOnly(11).sendRead(12, 4096).sendOnly(17),
 			PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
-		{"MTU from a First packet behind the READ", newScript(t).sendRead(10, 4096).sendFirst(1024, 14),
+		{"MTU from a First packet after the READ", newScript(t).sendRead(10, 4096).sendFirst(1024, 14),
 			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
 		{"MTU from a response", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
 			answerOp(bth.RCRDMAReadResponseFirst, 0x1F,
 				10).sendOnly(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
-		{"the last response tells", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
+		{"the last response shows it", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
 			answerOp(bth.RCRDMAReadResponseLast, 0x1F,
 				13).sendOnly(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
-		{"responses are no packets that were not seen",
+		{"responses do not reveal missing requests",
 			newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).answerOp(bth.RCRDMAReadResponseLast, 0x1F, 13),
 			PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
 
-		{"MTU not known: the READ again", newScript(t).sendRead(10, 4096).sendRead(10, 4096).sendOnly(14),
+		{"MTU unknown: the READ retransmitted", newScript(t).sendRead(10, 4096).sendRead(10, 4096).sendOnly(14),
 			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"MTU not known: one response tells", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
+		{"MTU unknown: one response shows it", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
 			answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 10).sendOnly(12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 		{"the newer of two NAKs for a PSN",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerRNR(12).sendOnly(10).answerNAK(12).sendOnly(15, 12),
 			PSN{First: 10, Last: 15, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
-		{"a run that begins with one that was not captured",
+		{"a run with a first packet that was not captured",
 			newPaired(t, 10).sendOnly(10, 12, 13, 14).answerRNR(11).answerNAK(13).sendOnly(11, 13, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2},
 			Retransmissions{RNR: 2}},
-		{"a connection as far on as one life goes",
+		{"a connection with a PSN at lifeDistance",
 			newPaired(t, 10).sendOnly(10).exchangeCM(8, 900, 1024).sendOnly(900 + 65536),
 			PSN{First: 10, Last: 900 + 65536, Lives: 2, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
 
 		{"UC: gap", newScript(t).sendOp(bth.UCSendOnly, 10, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
-		{"UC: late, and no repeats", newScript(t).sendOp(bth.UCSendOnly, 10, 12, 11, 11, 10),
+		{"UC: late, no retransmissions", newScript(t).sendOp(bth.UCSendOnly, 10, 12, 11, 11, 10),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
 		{"XRC", newScript(t).sendOp(bth.TransportXRC.Opcode(bth.OpSendOnly), 10, 12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1},
@@ -351,7 +352,7 @@ func TestPSNRules(t *testing.T) {
 		{"RD", newScript(t).sendOp(bth.TransportRD.Opcode(bth.OpSendOnly), 10, 12, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1},
 			Retransmissions{Timeout: 1}},
-		{"answers that came before the votes decide", newScript(t).sendOnly(10, 12).answerACK(10).sendOnly(13, 14).
+		{"answers from before the votes decide", newScript(t).sendOnly(10, 12).answerACK(10).sendOnly(13, 14).
 			answerACK(13, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 	} {
@@ -429,7 +430,7 @@ func TestPairs(t *testing.T) {
 	s := newScript(t).sendOnly(10, 11, 12, 13).answerACK(10, 11)
 	require.Equal(t, pair{}, of(s))
 	require.EqualValues(t, 2, strays(s))
-	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.answerACK(12)), "answers seen before belong to it")
+	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.answerACK(12)), "earlier answers belong to it")
 	require.Zero(t, strays(s))
 
 	s.qpA = 99 // half as many votes, then more
@@ -445,7 +446,7 @@ func TestPairs(t *testing.T) {
 	require.EqualValues(t, 3, strays(s))
 
 	s = newPaired(t, 10).sendOnly(10, 11).forgeREP(7).answerACK(11).forgeREP(8)
-	require.Equal(t, pair{17, qpmap.BasisCM, 1}, of(s), "a REQ alone changes nothing")
+	require.Equal(t, pair{17, qpmap.BasisCM, 1}, of(s), "a REQ without REP changes nothing")
 
 	s = newPaired(t, 10).sendOnly(10).answerACK(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
@@ -686,7 +687,7 @@ func TestNoAllocs(t *testing.T) {
 }
 
 // A queue pair is used again with another one: each flow keeps its own source.
-func TestUsedAgain(t *testing.T) {
+func TestReusedQueuePair(t *testing.T) {
 	s := newScript(t)
 	s.sendOnly(10, 11, 12).answerACK(10, 11, 12) // 17 sends to 18
 	require.EqualValues(t, 17, s.onlyFlow().SrcQP)

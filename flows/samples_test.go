@@ -54,7 +54,7 @@ func TestSamples(t *testing.T) {
 }
 
 // Limits are kept, and every packet is counted somewhere.
-func TestSamplesRoom(t *testing.T) {
+func TestSamplesLimits(t *testing.T) {
 	made := traffic.Generate(3, traffic.Options{Connections: 8})
 	s := NewSamples(4)
 	var d Decoder

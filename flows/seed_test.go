@@ -27,7 +27,7 @@ func (t *Table) longestProbe() (most int) {
 }
 
 // Keys that collide in one table do not collide in another: they cannot be chosen without its seed.
-func TestChosenKeys(t *testing.T) {
+func TestCollidingKeys(t *testing.T) {
 	n := wiretest.Rounds(1000)
 	pair := key{Src: netip.MustParseAddr("2001:db8::1").As16(), Dst: netip.MustParseAddr("2001:db8::2").As16()}
 	queuePair := func(i uint64) key { k := pair; k.QP = uint32(i); return k }
@@ -64,7 +64,7 @@ func TestChosenKeys(t *testing.T) {
 }
 
 // Votes belong to the addresses of a response, even if other addresses have the same hash.
-func TestVotesOfOtherAddresses(t *testing.T) {
+func TestVotesWithCollidingAddresses(t *testing.T) {
 	s := newScript(t)
 	here := netip.MustParseAddr("2001:db8:1::641d:76a0:2f64:bd78") // road 0 leads there from anywhere
 	there := netip.MustParseAddr("2001:db8:2:0:641d:76a0:2f64:bd78")

@@ -29,7 +29,7 @@ func TestCovers(t *testing.T) {
 		{"farther", []uint32{next + 65537}, PSN{}},
 		{"less after more", []uint32{next + 4, next + 2}, PSN{Gaps: 1, Missing: 5, Unseen: 5}},
 		{"more after less", []uint32{next + 2, next + 4}, PSN{Gaps: 1, Missing: 5, Unseen: 5}},
-		{"far behind", []uint32{next - 65537}, PSN{}},
+		{"far before", []uint32{next - 65537}, PSN{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sequence{begun: true, next: next}
@@ -62,7 +62,7 @@ func TestCovers(t *testing.T) {
 }
 
 // A response takes PSNs that a READ of unknown path MTU may have taken.
-func TestSlack(t *testing.T) {
+func TestReadSlack(t *testing.T) {
 	for _, c := range []struct {
 		covers, next, slack uint32
 	}{{10, 11, 4}, {11, 12, 3}, {14, 15, 0}, {15, 11, 4}, {9, 11, 4}} {
@@ -90,7 +90,7 @@ func TestSlack(t *testing.T) {
 }
 
 // Packets from before the first one seen complete its message, or show that it cannot be complete.
-func TestPrecedes(t *testing.T) {
+func TestRequestsBeforeFirstSeen(t *testing.T) {
 	const first, middle, last, only = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast, bth.RCSendOnly
 	type packet struct {
 		op  bth.Opcode
@@ -104,16 +104,16 @@ func TestPrecedes(t *testing.T) {
 		{"without its beginning", []packet{{middle, 12}, {last, 13}}, 0, 0},
 		{"its beginning after its end", []packet{{middle, 12}, {last, 13}, {first, 11}}, 1, 1},
 		{"its beginning before its end", []packet{{middle, 12}, {first, 11}, {last, 13}}, 1, 1},
-		{"something missing between", []packet{{middle, 12}, {last, 13}, {first, 10}}, 1, 0},
+		{"with a gap between", []packet{{middle, 12}, {last, 13}, {first, 10}}, 1, 0},
 		{"the same, before its end", []packet{{middle, 12}, {first, 10}, {last, 13}}, 1, 0},
-		{"another one before", []packet{{middle, 12}, {last, 13}, {only, 11}}, 1, 1},
-		{"an end before, and a whole one behind",
+		{"another flow before", []packet{{middle, 12}, {last, 13}, {only, 11}}, 1, 1},
+		{"the end of a message, then a complete one",
 			[]packet{{middle, 12}, {last, 13}, {last, 11}, {first, 14}, {last, 15}}, 1, 1},
-		{"two whole ones behind", []packet{{last, 13}, {only, 14}, {only, 15}}, 2, 2},
+		{"two complete ones after it", []packet{{last, 13}, {only, 14}, {only, 15}}, 2, 2},
 		{"the last one first", []packet{{only, 13}, {last, 12}, {first, 11}}, 2, 2},
 		{"backwards", []packet{{last, 13}, {middle, 12}, {first, 11}}, 1, 1},
-		{"backwards, something missing", []packet{{last, 13}, {middle, 11}, {first, 10}}, 1, 0},
-		{"backwards, another one between", []packet{{last, 13}, {only, 12}, {first, 11}}, 2, 1},
+		{"backwards, with a gap", []packet{{last, 13}, {middle, 11}, {first, 10}}, 1, 0},
+		{"backwards, with another one between", []packet{{last, 13}, {only, 12}, {first, 11}}, 2, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScript(t)
@@ -136,7 +136,7 @@ func TestLongerRepeat(t *testing.T) {
 }
 
 // A hole that is out of reach stays dropped after the PSNs wrap around.
-func TestHoleAfterTheRound(t *testing.T) {
+func TestHoleAfterWrap(t *testing.T) {
 	s := newPaired(t, 0).sendOnly(0, 2) // 1 is missing
 	next := uint32(3)
 	for next != 1 {
@@ -151,7 +151,7 @@ func TestHoleAfterTheRound(t *testing.T) {
 
 // The last 16 answers from before the pair was known are kept; older ones cover PSNs, but give no
 // times.
-func TestManyEarly(t *testing.T) {
+func TestEarlyReplies(t *testing.T) {
 	give := func(s *script) Flow {
 		s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 		return s.onlyFlow()
@@ -234,7 +234,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}}})
 	s.sendOnly(11).answerACK(11)
-	require.EqualValues(t, 2, s.onlyFlow().ACKs, "on its way")
+	require.EqualValues(t, 2, s.onlyFlow().ACKs, "under way")
 	s.sendOnly(500_000).answerACK(500_000)
 	f := s.onlyFlow()
 	require.EqualValues(t, 2, f.PSN.Lives)
@@ -295,9 +295,10 @@ func TestDoubtfulREQ(t *testing.T) {
 		{"another one", newScript(t).exchangeAt(7, 66, 0).exchangeAt(7, 17, minute), false},
 		{"and the first again", newScript(t).exchangeAt(7, 17, 0).exchangeAt(7, 66, 1).exchangeAt(7, 17, 2), false},
 		{"after a minute", newScript(t).exchangeAt(7, 66, 0).exchangeAt(7, 17, minute+1), true},
-		{"a minute after the doubt", newScript(t).exchangeAt(7, 66, 0).exchangeAt(7, 67, 1).exchangeAt(7, 17, minute+2),
+		{"a minute after the conflict",
+			newScript(t).exchangeAt(7, 66, 0).exchangeAt(7, 67, 1).exchangeAt(7, 17, minute+2),
 			true},
-		{"of another id", newScript(t).exchangeAt(7, 17, 0).exchangeAt(8, 66, 1), true},
+		{"of another ID", newScript(t).exchangeAt(7, 17, 0).exchangeAt(8, 66, 1), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.script.answerREP(7, 10).sendOnly(12)
@@ -317,7 +318,7 @@ func TestDoubtfulREQ(t *testing.T) {
 }
 
 // skipLearning skips 48 packets in order, or 100 ms.
-func TestSkips(t *testing.T) {
+func TestSkipLearning(t *testing.T) {
 	p := pairing{with: ref{1, 1}, shown: 1000}
 	for range 48 {
 		require.True(t, p.skipLearning(1000))
@@ -333,7 +334,7 @@ func TestSkips(t *testing.T) {
 		one  pairing
 	}{
 		{"no partner", pairing{shown: 1000}}, {"ended", pairing{with: ref{1, 1}, shown: 1000, ended: true}},
-		{"another one announced", pairing{with: ref{1, 1}, shown: 1000, next: connection{with: ref{2, 2}}}},
+		{"another connection announced", pairing{with: ref{1, 1}, shown: 1000, next: connection{with: ref{2, 2}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.False(t, c.one.skipLearning(1000)) })
 	}

@@ -10,7 +10,7 @@ import (
 // Once a pair is known, only packets with new information are passed to the map: READs, requests
 // out of order, and answers about no request of this life. The first request and the first answer
 // in order are passed as well. Before, all are passed.
-func TestShownToTheMap(t *testing.T) {
+func TestPacketsLearned(t *testing.T) {
 	known := func() *script {
 		s := newScript(t).sendOnly(10, 11, 12).answerACK(10, 11, 12).sendOnly(13).answerACK(13)
 		require.NotZero(t, s.onlyFlow().SrcQPFrom)
@@ -25,8 +25,8 @@ func TestShownToTheMap(t *testing.T) {
 		{"answer to an unknown pair", newScript(t).sendOnly(10).answerACK(10, 11), 11},
 		{"the first answer to a known pair", known(), 13},
 		{"requests in order", known().sendOnly(14, 15), 13},
-		{"behind a gap", known().sendOnly(14, 16), 16},
-		{"in order behind it", known().sendOnly(14, 16, 17), 16},
+		{"after a gap", known().sendOnly(14, 16), 16},
+		{"in order after it", known().sendOnly(14, 16, 17), 16},
 		{"again", known().sendOnly(14, 15, 12), 12},
 		{"READ", known().sendOnly(14).sendRead(15, 100), 15},
 		{"answers in order", known().sendOnly(14).answerACK(14), 13},

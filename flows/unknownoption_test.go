@@ -23,7 +23,7 @@ func TestUnknownOption(t *testing.T) {
 	var p Packet
 	require.True(t, d.Decode(&p, b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	require.Equal(t, fastKind, p.kind)
-	require.NotZero(t, p.about.QP&withoutQP, "nobody knows about which flow")
+	require.NotZero(t, p.about.QP&withoutQP, "its flow is unknown")
 	d.Config = message.Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}
 	require.True(t, d.Decode(&p, b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	require.Equal(t, keyOf(rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 18}), p.about)

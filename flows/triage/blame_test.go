@@ -38,7 +38,7 @@ func withMarks(f flows.Flow) flows.Flow {
 }
 
 // A receiver that sends CNPs to another sender has ECN on, and is not named.
-func TestReceiverThatNotifiesOthersIsNotBlamed(t *testing.T) {
+func TestReceiverThatNotifiesOthersIsNotNamed(t *testing.T) {
 	a, b := withMarks(flowOf(2, 26, 100)), withMarks(flowOf(3, 26, 100))
 	require.Equal(t, []string{"no CNP 10.0.0.1"}, causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{a, b}})))
 	b.CNPs, *b.Evidence.Sign(flows.SignCNP) = 5, signOf(5)
@@ -49,7 +49,7 @@ func TestReceiverThatNotifiesOthersIsNotBlamed(t *testing.T) {
 
 // One loss in a hundred thousand packets is no evidence against a DSCP if the usual one has two
 // hundred packets.
-func TestFewLossesDoNotConvictADSCP(t *testing.T) {
+func TestFewLossesNameNoDSCP(t *testing.T) {
 	of := func(packets, naks uint64) []string {
 		f := flowOf(4, 0, packets)
 		f.Causes.NAK, *f.Evidence.Sign(flows.SignNAK) = naks, signOf(naks)
@@ -62,7 +62,7 @@ func TestFewLossesDoNotConvictADSCP(t *testing.T) {
 
 // If two addresses pause each other, neither is named: the first pause may be from before the
 // capture.
-func TestPausesOfSeveralConvictNobody(t *testing.T) {
+func TestSeveralPausersNameNoParty(t *testing.T) {
 	link := func(last byte) flows.Link {
 		l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, last}}
 		l.PauseSigns[3] = flows.PauseSign{Sign: signOf(20), Longest: time.Millisecond}
@@ -76,7 +76,7 @@ func TestPausesOfSeveralConvictNobody(t *testing.T) {
 }
 
 // In a capture that contains each packet twice, half of the notifications are close.
-func TestCopiesOfNotificationsConvictNobody(t *testing.T) {
+func TestCopiedNotificationsNameNoParty(t *testing.T) {
 	of := func(near uint64) []string {
 		f := flowOf(2, 26, 100)
 		*f.Evidence.Sign(flows.SignNotification) = signOf(10)
@@ -110,7 +110,7 @@ func TestCongestionNamesTheDeepestQueue(t *testing.T) {
 
 // CNPs between the two hosts are counter-evidence against "no CNP", even if they could not be
 // matched.
-func TestUnpairedCNPsSpeakForTheReceiver(t *testing.T) {
+func TestUnpairedCNPsAreCounterEvidence(t *testing.T) {
 	a, b := withMarks(flowOf(2, 26, 100)), withMarks(flowOf(2, 26, 100))
 	b.DestQP++
 	s := flows.Snapshot{Flows: []flows.Flow{a, b}}

@@ -90,7 +90,7 @@ func TestPartialCaptures(t *testing.T) {
 }
 
 // Texts about losses contain no count of 0 and no unknown loss.
-func TestLossIsSaidAsKnown(t *testing.T) {
+func TestTextsAboutLoss(t *testing.T) {
 	all := verdictsOf(t, "real/w4-uc-loss2.eth1.pcap.gz")
 	require.Len(t, all, 1)
 	require.Contains(t, all[0].Text, ": 4 packets did not arrive, and without answers it is unknown")
