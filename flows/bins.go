@@ -146,20 +146,20 @@ func surround(whole *Bin, inside []Bin) (all []Bin) {
 		rest.RTT = whole.RTT
 	}
 	before := Bin{From: whole.From, To: inside[0].From}
-	behind := Bin{From: inside[len(inside)-1].To, To: whole.To}
-	wide, wider := before.To-before.From, behind.To-behind.From
+	after := Bin{From: inside[len(inside)-1].To, To: whole.To}
+	widthBefore, widthAfter := before.To-before.From, after.To-after.From
 	switch {
-	case wide+wider == 0:
+	case widthBefore+widthAfter == 0:
 		inside[0].Tally.addNext(&rest)
 		return inside
 	default:
 		before.Tally = rest
-		behind.Tally = before.Tally.divideByTime(wide, wider)
+		after.Tally = before.Tally.divideByTime(widthBefore, widthAfter)
 	}
-	before.Sequenced = wide > 0 && whole.Sequenced
-	behind.Sequenced = wider > 0 && whole.Sequenced
-	before.First, behind.Last = whole.First, whole.Last
-	before.Last, behind.First = whole.First, whole.Last
+	before.Sequenced = widthBefore > 0 && whole.Sequenced
+	after.Sequenced = widthAfter > 0 && whole.Sequenced
+	before.First, after.Last = whole.First, whole.Last
+	before.Last, after.First = whole.First, whole.Last
 	for i := range inside { // PSN distances at the borders of the narrow bins
 		if inside[i].Sequenced {
 			before.Last = inside[i].First
@@ -168,15 +168,15 @@ func surround(whole *Bin, inside []Bin) (all []Bin) {
 	}
 	for i := range inside {
 		if inside[i].Sequenced {
-			behind.First = inside[i].Last
+			after.First = inside[i].Last
 		}
 	}
-	if wide > 0 {
+	if widthBefore > 0 {
 		all = append(all, before)
 	}
 	all = append(all, inside...)
-	if wider > 0 {
-		all = append(all, behind)
+	if widthAfter > 0 {
+		all = append(all, after)
 	}
 	return all
 }
@@ -193,8 +193,8 @@ func (a *Tally) subtractPart(part *Tally) {
 
 // divideByTime divides a between two intervals of the given widths: a keeps the share of the first,
 // the share of the second is returned.
-func (a *Tally) divideByTime(wide, wider time.Duration) (other Tally) {
-	share := float64(wide) / float64(wide+wider)
+func (a *Tally) divideByTime(first, second time.Duration) (other Tally) {
+	share := float64(first) / float64(first+second)
 	other = *a
 	a.IPOctets = uint64(share * float64(a.IPOctets))
 	other.IPOctets -= a.IPOctets

@@ -179,6 +179,7 @@ func TestSeriesMemory(t *testing.T) {
 	require.LessOrEqual(t, flow, uintptr(17<<10))
 	require.LessOrEqual(t, trouble, uintptr(25<<10))
 	require.LessOrEqual(t, unsafe.Sizeof(series{})+coarseBins*tally, uintptr(3<<10))
-	room := maxFine*(flow+seriesBins*tally) + maxMarked*seriesMarks*mark + maxQueued*unsafe.Sizeof(queues{})
+	room := maxFineSeries*(flow+seriesBins*tally) + maxMarkedSeries*seriesMarks*mark +
+		maxQueueSeries*unsafe.Sizeof(queues{})
 	require.LessOrEqual(t, room, uintptr(450<<20))
 }

@@ -25,7 +25,7 @@ func (t *Table) recordCM(p *Packet) {
 func (t *Table) recordAccepted(rep *Packet, c *qplearn.Connection) {
 	forth := rep.pkt.Flow.Reversed(c.Responder.QP)
 	ids := [2]uint32{c.Requester.CommID, c.Responder.CommID}
-	if s := t.findStream(&forth); s != nil && (s.pairing.ids == ids || s.pairing.next.ids == ids) {
+	if s := t.findStream(&forth); s != nil && (s.pairing.ids == ids || s.pairing.announced.ids == ids) {
 		return // retransmission of REQ and REP
 	}
 	back := forth.Reversed(c.Requester.QP)
@@ -34,8 +34,8 @@ func (t *Table) recordAccepted(rep *Packet, c *qplearn.Connection) {
 	if a == b { // a host that connects its queue pair to itself
 		return
 	}
-	a.pairing.next = connection{b.ref(), c.Responder.PSN, ids, c.MTU}
-	b.pairing.next = connection{a.ref(), c.Requester.PSN, ids, c.MTU}
+	a.pairing.announced = connection{b.ref(), c.Responder.PSN, ids, c.MTU}
+	b.pairing.announced = connection{a.ref(), c.Requester.PSN, ids, c.MTU}
 	if !a.flow.sequence.seen && !b.flow.sequence.seen {
 		t.beginConnection(a)
 	}
@@ -43,24 +43,24 @@ func (t *Table) recordAccepted(rep *Packet, c *qplearn.Connection) {
 
 // A connection is the part of a REQ and its REP that concerns one stream.
 type connection struct {
-	with ref    // stream of the other direction
-	psn  uint32 // first PSN
-	ids  [2]uint32
-	mtu  uint16 // path MTU; 0 if unknown
+	stream ref    // stream of the other direction
+	psn    uint32 // first PSN
+	ids    [2]uint32
+	mtu    uint16 // path MTU; 0 if unknown
 }
 
 // checkAnnounced checks a request with PSN p against the connection announced by CM. If it belongs
 // to that connection, a new life of the flow begins. If it continues the previous one, the
 // announcement is discarded as forged.
 func (t *Table) checkAnnounced(s *stream, p uint32) {
-	c, q := &s.pairing.next, &s.flow.sequence
+	c, q := &s.pairing.announced, &s.flow.sequence
 	goesOn := q.seen && p == q.next
 	switch d := bth.ComparePSN(p, c.psn); {
 	case d == 0 || d > 0 && d <= lifeDistance && !goesOn:
 		t.beginConnection(s)
 	case goesOn:
-		if with := t.streamByRef(c.with); with != nil && with.pairing.next.ids == c.ids {
-			with.pairing.next = connection{}
+		if with := t.streamByRef(c.stream); with != nil && with.pairing.announced.ids == c.ids {
+			with.pairing.announced = connection{}
 		}
 		*c = connection{}
 	}
@@ -69,15 +69,15 @@ func (t *Table) checkAnnounced(s *stream, p uint32) {
 // beginConnection begins the connection announced for s: a new life begins in both directions,
 // unless another connection was announced for the other direction meanwhile.
 func (t *Table) beginConnection(s *stream) {
-	c := s.pairing.next
-	with := t.streamByRef(c.with)
+	c := s.pairing.announced
+	with := t.streamByRef(c.stream)
 	if with == nil {
-		s.pairing.next = connection{}
+		s.pairing.announced = connection{}
 		return
 	}
 	same := t.partnerOf(s) == with
 	t.beginAnnouncedLife(s)
-	if with.pairing.next.ids == c.ids {
+	if with.pairing.announced.ids == c.ids {
 		t.beginAnnouncedLife(with)
 	}
 	if same { // the same queue pairs were connected again
@@ -94,11 +94,11 @@ func (t *Table) beginAnnouncedLife(s *stream) {
 	t.unpairStream(s)
 	t.dropEarly(s)
 	p, f := &s.pairing, &s.flow
-	p.ids = p.next.ids
+	p.ids = p.announced.ids
 	f.MTU = 0
 	f.opening.set = false
-	f.sequence.beginLife(p.next.psn, t.histories.lookUp(f.history))
-	p.next = connection{}
+	f.sequence.beginLife(p.announced.psn, t.histories.lookUp(f.history))
+	p.announced = connection{}
 }
 
 // recordEnded records the end of a connection. Answers under way still belong to it.
@@ -107,7 +107,7 @@ func (t *Table) recordEnded(k *key) {
 	if s == nil {
 		return
 	}
-	if with := t.streamByRef(s.pairing.with); with != nil {
+	if with := t.streamByRef(s.pairing.partner); with != nil {
 		s.pairing.ended, with.pairing.ended = true, true
 	}
 }

@@ -224,14 +224,14 @@ func TestForgedExchange(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024)
 	k := s.keyBA()
 	back := s.findStream(&k)
-	require.NotEqual(t, connection{}, back.pairing.next)
+	require.NotEqual(t, connection{}, back.pairing.announced)
 	s.sendOnly(11)
-	require.Equal(t, connection{}, back.pairing.next)
+	require.Equal(t, connection{}, back.pairing.announced)
 	s = newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024)
 	back = s.findStream(&k)
-	back.pairing.next.ids[0]++
+	back.pairing.announced.ids[0]++
 	s.sendOnly(11)
-	require.NotEqual(t, connection{}, back.pairing.next)
+	require.NotEqual(t, connection{}, back.pairing.announced)
 }
 
 // Of equally deep queues the first counts.

@@ -11,11 +11,11 @@ import (
 // stream of the other direction. The [qplearn.Map] decides it. Earlier answers are stored and
 // counted afterwards.
 type pairing struct {
-	with  ref // stream to the other queue pair of the connection
-	from  qplearn.Basis
-	ended bool       // a DREQ ended the connection
-	ids   [2]uint32  // communication IDs of the CM exchange, the requester's first
-	next  connection // connection announced by CM, until data packets use it
+	partner   ref // stream to the other queue pair of the connection
+	basis     qplearn.Basis
+	ended     bool       // a DREQ ended the connection
+	ids       [2]uint32  // communication IDs of the CM exchange, the requester's first
+	announced connection // connection announced by CM, until data packets use it
 
 	// State of skipLearning.
 	skipped uint8
@@ -39,7 +39,8 @@ type pairing struct {
 // capture losses.
 func (p *pairing) skipLearning(at int64) bool {
 	const few, soon = 48, 100_000_000
-	if p.with.id == 0 || p.ended || p.next.with.id != 0 || p.skipped >= few || at-p.shown > soon || at < p.shown {
+	if p.partner.id == 0 || p.ended || p.announced.stream.id != 0 || p.skipped >= few ||
+		at-p.shown > soon || at < p.shown {
 		p.skipped, p.shown = 0, at
 		return false
 	}
@@ -70,8 +71,8 @@ func (t *Table) learnPacket(p *Packet, at int64) {
 func (t *Table) pairStreams(forth *key, pair *qplearn.Entry) {
 	back := forth.Reversed(pair.SrcQP)
 	a := t.streamOf(forth)
-	if with := t.streamByRef(a.pairing.with); with != nil && *t.keyOfStream(with) == back &&
-		a.pairing.from == pair.From {
+	if with := t.streamByRef(a.pairing.partner); with != nil && *t.keyOfStream(with) == back &&
+		a.pairing.basis == pair.From {
 		return
 	}
 	b := t.streamSparing(a, &back)
@@ -84,7 +85,7 @@ func (t *Table) pairStreams(forth *key, pair *qplearn.Entry) {
 // sentBy records the source queue pair of a flow.
 func (t *Table) sentBy(s *stream, pair *qplearn.Entry) {
 	p := &s.pairing
-	known := p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.from == pair.From && p.with.id != 0
+	known := p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.basis == pair.From && p.partner.id != 0
 	if known || pair.From == qplearn.BasisUD {
 		return
 	}
@@ -93,12 +94,12 @@ func (t *Table) sentBy(s *stream, pair *qplearn.Entry) {
 }
 
 // partnerOf returns the stream to the other queue pair of the connection, or nil if it is unknown.
-func (t *Table) partnerOf(s *stream) *stream { return t.streamByRef(s.pairing.with) }
+func (t *Table) partnerOf(s *stream) *stream { return t.streamByRef(s.pairing.partner) }
 
 // streamAbout returns the stream of the flow that the answers in s are about, or nil if it is
 // unknown.
 func (t *Table) streamAbout(s *stream) *stream {
-	if with := t.streamByRef(s.pairing.with); with != nil {
+	if with := t.streamByRef(s.pairing.partner); with != nil {
 		return with
 	}
 	if s.pairing.manyFlows {
@@ -121,7 +122,7 @@ func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 	}
 	for _, of := range both {
 		s, p := of[0], &of[0].pairing
-		p.with, p.from, p.ended = of[1].ref(), from, false
+		p.partner, p.basis, p.ended = of[1].ref(), from, false
 		if s.flow.Packets > 0 && from != qplearn.BasisCM {
 			p.srcQP, p.srcQPBy = t.keyOfStream(of[1]).QP&maxQP, from
 		}
@@ -140,9 +141,9 @@ func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 
 // unpairStream removes a stream's partner. Answers that are not settled count for the next partner.
 func (t *Table) unpairStream(s *stream) {
-	for _, one := range [...]*stream{t.streamByRef(s.pairing.with), s} {
+	for _, one := range [...]*stream{t.streamByRef(s.pairing.partner), s} {
 		if one != nil {
-			one.pairing.with, one.pairing.from, one.pairing.ended = ref{}, 0, false
+			one.pairing.partner, one.pairing.basis, one.pairing.ended = ref{}, 0, false
 		}
 	}
 }
@@ -159,7 +160,7 @@ func (t *Table) settleAnswers(s *stream) {
 // ownerOf returns the stream of the flow that the answers in s count for, or nil if it is
 // unknown or the partner was evicted.
 func (t *Table) ownerOf(s *stream) *stream {
-	if s.pairing.from == 0 { // possibly datagrams
+	if s.pairing.basis == 0 { // possibly datagrams
 		return t.streamAbout(s)
 	}
 	return t.partnerOf(s)

@@ -41,7 +41,7 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
 	f, q, r := &s.flow, &s.flow.sequence, &roles[p.pkt.Opcode]
 	t.learnMTU(s, p.pkt.Opcode.PathMTU(p.pkt.Payload))
-	if s.pairing.next.with.id != 0 {
+	if s.pairing.announced.stream.id != 0 {
 		t.checkAnnounced(s, p.pkt.PSN)
 	}
 	if p.pkt.PSN != q.next || r.asks || s.pairing.srcQPBy == 0 || !s.pairing.skipLearning(at) {

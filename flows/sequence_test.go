@@ -319,7 +319,7 @@ func TestDoubtfulREQ(t *testing.T) {
 
 // skipLearning skips 48 packets in order, or 100 ms.
 func TestSkipLearning(t *testing.T) {
-	p := pairing{with: ref{1, 1}, shown: 1000}
+	p := pairing{partner: ref{1, 1}, shown: 1000}
 	for range 48 {
 		require.True(t, p.skipLearning(1000))
 	}
@@ -333,8 +333,9 @@ func TestSkipLearning(t *testing.T) {
 		name string
 		one  pairing
 	}{
-		{"no partner", pairing{shown: 1000}}, {"ended", pairing{with: ref{1, 1}, shown: 1000, ended: true}},
-		{"another connection announced", pairing{with: ref{1, 1}, shown: 1000, next: connection{with: ref{2, 2}}}},
+		{"no partner", pairing{shown: 1000}}, {"ended", pairing{partner: ref{1, 1}, shown: 1000, ended: true}},
+		{"another connection announced",
+			pairing{partner: ref{1, 1}, shown: 1000, announced: connection{stream: ref{2, 2}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.False(t, c.one.skipLearning(1000)) })
 	}

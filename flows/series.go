@@ -76,9 +76,9 @@ const (
 
 // Limits for all flows; Config.Series documents the memory.
 const (
-	maxFine   = 1 << 13
-	maxMarked = 1 << 14
-	maxQueued = 1 << 10
+	maxFineSeries   = 1 << 13
+	maxMarkedSeries = 1 << 14
+	maxQueueSeries  = 1 << 10
 )
 
 // seriesPools are the series of all flows.
@@ -327,7 +327,7 @@ func (s *series) addMark(m Mark) bool {
 			return true
 		}
 	}
-	if s.marksID == 0 && s.pools.marks.countUsed() < maxMarked {
+	if s.marksID == 0 && s.pools.marks.countUsed() < maxMarkedSeries {
 		s.marks = s.pools.marks.allocate(&s.marksID)[:0]
 	}
 	if len(s.marks) == cap(s.marks) {
@@ -348,7 +348,7 @@ type queues struct {
 
 // recordDepths records the queue depths in a packet.
 func (s *series) recordDepths(p *Packet, at int64) {
-	if p.nHops == 0 || s.queuesID == 0 && s.pools.queues.countUsed() >= maxQueued {
+	if p.nHops == 0 || s.queuesID == 0 && s.pools.queues.countUsed() >= maxQueueSeries {
 		return
 	}
 	i := s.binAt(at)

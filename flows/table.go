@@ -99,7 +99,7 @@ func New(c Config) *Table {
 	}
 	return &Table{
 		config: c, streams: flowtable.New[key, stream](c.MaxFlows, true, (*key).Hash),
-		serieses: seriesPools{maxFine: maxFine}, labels: newLabels(), links: map[[6]byte]*link{},
+		serieses: seriesPools{maxFine: maxFineSeries}, labels: newLabels(), links: map[[6]byte]*link{},
 		pauses: map[pauseKey]*pauses{}, assumed: assumed,
 		pairs: qplearn.New(qplearn.Config{
 			MaxPairs: 2 * c.MaxFlows, MaxOpen: min(2*c.MaxFlows, 1<<12), Grow: true,

@@ -48,8 +48,8 @@ func findCNPMissing(v *view) {
 	}
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool { return marked(f) && seen(f) }) {
 		marks, answers := sumSigns(g.flows, flows.SignCE), sumSigns(g.flows, flows.SignAnswerAfterCE)
-		party, reason := g.of.String(), "ECN is off there, or its CNPs take another path than its ACKs."
-		if notifies[g.of] {
+		party, reason := g.address.String(), "ECN is off there, or its CNPs take another path than its ACKs."
+		if notifies[g.address] {
 			party = ""
 			reason = "It sends CNPs to other senders: those to this one may take another path, or be limited in total."
 		}
@@ -57,11 +57,11 @@ func findCNPMissing(v *view) {
 			Cause: CauseCNPMissing, Party: party, Since: marks.Since, Until: marks.Until,
 			Text: fmt.Sprintf("%s to %v had CE, from %s on, and %v sent no CNP, although %s from it came "+
 				"after the first mark. %s",
-				formatCount(marks.Count, "packet"), g.of, formatStart(marks), g.of, formatCount(answers.Count,
+				formatCount(marks.Count, "packet"), g.address, formatStart(marks), g.address, formatCount(answers.Count,
 					"answer"), reason),
 			Next:   "Turn on the notification point (NP) for this priority on the receiver, and check its np_cnp_sent.",
 			Frames: evidenceFrames(g.flows, flows.SignCE),
-			Filter: joinAnd(filterRequests(g.flows), filterECN(g.of, 3)),
+			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 3)),
 		}, g.flows)
 	}
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
@@ -72,10 +72,10 @@ func findCNPMissing(v *view) {
 			Cause: CauseCNPMissing, Since: marks.Since, Until: marks.Until,
 			Text: fmt.Sprintf("%s to %v had CE, from %s on, and the capture contains no CNP and no other answer "+
 				"of these flows. It is unknown whether the receiver sends CNPs.",
-				formatCount(marks.Count, "packet"), g.of, formatStart(marks)),
+				formatCount(marks.Count, "packet"), g.address, formatStart(marks)),
 			Next:   "Capture the other direction as well, at the same place.",
 			Frames: evidenceFrames(g.flows, flows.SignCE),
-			Filter: joinAnd(filterRequests(g.flows), filterECN(g.of, 3)),
+			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 3)),
 		}, g.flows)
 	}
 }

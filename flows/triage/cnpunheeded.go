@@ -28,15 +28,15 @@ func findCNPUnheeded(v *view) {
 			shown = append(shown, Frame{c.Unheeded.First, "CNP"}, Frame{c.Unheeded.Last, "CNP"})
 		}
 		v.addVerdict(Verdict{
-			Cause: CauseCNPUnheeded, Party: g.of.String(), Since: run.Since, Until: run.Until,
+			Cause: CauseCNPUnheeded, Party: g.address.String(), Since: run.Since, Until: run.Until,
 			Text: fmt.Sprintf("%v did not slow down: %s about its flows came within %s, from %s on, and after them it "+
-				"still sent %s per flow. ECN is off there, or CNPs are lost on their way to it.", g.of,
+				"still sent %s per flow. ECN is off there, or CNPs are lost on their way to it.", g.address,
 				formatCount(run.Count, "CNP"), formatDuration(run.Until.Sub(run.Since)), formatStart(run),
 				formatRate(rates/float64(len(g.flows)))),
 			Next: "Turn on the reaction point (RP) for this priority on the sender, and check its rp_cnp_handled and " +
 				"rp_cnp_ignored.",
 			Frames: limitFrames(shown),
-			Filter: joinAnd(filterAddress("dst", g.of), anyCNP),
+			Filter: joinAnd(filterAddress("dst", g.address), anyCNP),
 		}, g.flows)
 	}
 }

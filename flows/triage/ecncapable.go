@@ -17,7 +17,7 @@ func findNotECNCapable(v *view) {
 	marked := func(all groups) map[string]flows.Sign {
 		out := map[string]flows.Sign{}
 		for _, g := range all {
-			out[g.of.String()] = sumSigns(g.flows, flows.SignCE)
+			out[g.address.String()] = sumSigns(g.flows, flows.SignCE)
 		}
 		return out
 	}
@@ -42,15 +42,15 @@ func findNotECNCapable(v *view) {
 		}
 		not := sumSigns(g.flows, flows.SignNotECT)
 		v.addVerdict(Verdict{
-			Cause: CauseNotECNCapable, Party: g.of.String(), Since: not.Since, Until: not.Until,
+			Cause: CauseNotECNCapable, Party: g.address.String(), Since: not.Since, Until: not.Until,
 			Text: fmt.Sprintf("%v sends without ECN: all %s of %s are Not-ECT, from %s on. At the same time %s of "+
 				"other flows had CE. Where switches mark those, they drop these, and no CNP tells the sender.",
-				g.of, formatCount(not.Count, "packet"), formatCount(len(g.flows), "flow"), formatStart(not),
+				g.address, formatCount(not.Count, "packet"), formatCount(len(g.flows), "flow"), formatStart(not),
 				formatCount(others.Count, "packet")),
 			Next: "Set ECT(0) on the sender: the ECN bits of its traffic class, in the settings of rdma_cm or of " +
 				"the adapter.",
 			Frames: evidenceFrames(g.flows, flows.SignNotECT),
-			Filter: joinAnd(filterRequests(g.flows), filterECN(g.of, 0)),
+			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 0)),
 		}, g.flows)
 	}
 }

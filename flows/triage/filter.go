@@ -52,7 +52,8 @@ func filterRequests(all []*flows.Flow) string {
 			for _, f := range g.flows {
 				qps = append(qps, filterQP(f.DestQP))
 			}
-			terms = append(terms, joinAnd(filterAddress("src", g.of), filterAddress("dst", to.of), joinOr(qps...)))
+			terms = append(terms, joinAnd(
+				filterAddress("src", g.address), filterAddress("dst", to.address), joinOr(qps...)))
 		}
 	}
 	if len(terms) == 1 {

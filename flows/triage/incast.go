@@ -43,7 +43,7 @@ func findIncast(v *view) {
 		if countSources(at) < minSenders {
 			continue
 		}
-		c := candidate{group: group{g.of, at}}
+		c := candidate{group: group{g.address, at}}
 		var total uint64
 		c.hits, total = congestionSpan(at)
 		spared := map[netip.Addr]bool{}
@@ -56,7 +56,7 @@ func findIncast(v *view) {
 			continue
 		}
 		all = append(all, c)
-		of[g.of] = true
+		of[g.address] = true
 	}
 	for i := range all {
 		c := &all[i]
@@ -76,8 +76,8 @@ func findIncast(v *view) {
 			continue
 		}
 		v.addVerdict(Verdict{
-			Cause: CauseIncast, Party: c.of.String(), Since: c.hits.Since, Until: c.hits.Until,
-			Text: fmt.Sprintf("%d senders sent to %v at the same time, in %s, from %s on: %s", len(from), c.of,
+			Cause: CauseIncast, Party: c.address.String(), Since: c.hits.Since, Until: c.hits.Until,
+			Text: fmt.Sprintf("%d senders sent to %v at the same time, in %s, from %s on: %s", len(from), c.address,
 				formatCount(len(c.flows), "flow"), formatStart(c.hits), describeCongestion(c.flows)),
 			Next: "Check the queue of the last switch's port to this receiver, and the application that makes all " +
 				"of them send at the same time.",

@@ -15,18 +15,18 @@ func findNotReady(v *view) {
 		return f.Evidence.Sign(flows.SignRNR).Count > 0 && f.RNRNAKs+f.Causes.RNR > 0
 	}) {
 		naks, repeats := sumSigns(g.flows, flows.SignRNR), sumSigns(g.flows, flows.SignAfterRNR)
-		text := fmt.Sprintf("%v was not ready: it had no receive posted and answered with RNR NAKs, from %s on.", g.of,
-			formatStart(naks))
+		text := fmt.Sprintf("%v was not ready: it had no receive posted and answered with RNR NAKs, from %s on.",
+			g.address, formatStart(naks))
 		if repeats.Count > 0 {
 			text += fmt.Sprintf(" %s retransmitted for that reason.", formatCountWas(repeats.Count, "packet"))
 		}
 		v.addVerdict(Verdict{
-			Cause: CauseNotReady, Party: g.of.String(), Since: naks.Since, Until: naks.Until,
+			Cause: CauseNotReady, Party: g.address.String(), Since: naks.Since, Until: naks.Until,
 			Text: text,
 			Next: "The program there should post more receives, or post them earlier. " +
 				"Its RNR timer is the time that senders wait.",
 			Frames: evidenceFrames(g.flows, flows.SignRNR),
-			Filter: joinAnd(filterAddress("src", g.of), rnrNAK),
+			Filter: joinAnd(filterAddress("src", g.address), rnrNAK),
 		}, g.flows)
 	}
 }

@@ -56,11 +56,11 @@ func findOnePath(v *view) {
 // splitByCongestion returns the congested flows between two hosts, and the flows without congestion
 // for which it was expected. Both are nil if a source port has flows of both kinds.
 func splitByCongestion(all []*flows.Flow) (hit, spared []*flows.Flow) {
-	its, ports := map[*flows.Flow]bool{}, map[uint16]bool{} // of the congested flows
+	hitFlows, ports := map[*flows.Flow]bool{}, map[uint16]bool{} // of the congested flows
 	for _, f := range all {
 		if f.Sequenced && !f.Varies.SrcPort && congestionSign(f).Count >= minMarks {
 			hit = append(hit, f)
-			its[f], ports[f.SrcPort] = true, true
+			hitFlows[f], ports[f.SrcPort] = true, true
 		}
 	}
 	if len(hit) == 0 {
@@ -70,7 +70,7 @@ func splitByCongestion(all []*flows.Flow) (hit, spared []*flows.Flow) {
 	var expected uint64 // multiplied by requests
 	for _, f := range all {
 		switch {
-		case its[f]:
+		case hitFlows[f]:
 		case ports[f.SrcPort]:
 			return nil, nil
 		case f.Sequenced && !f.Varies.SrcPort && f.DSCP == hit[0].DSCP && congestionSign(f).Count == 0 &&

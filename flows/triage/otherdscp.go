@@ -30,16 +30,16 @@ func findOtherDSCP(v *view) {
 		}
 	}
 	for _, g := range groupBy(lossy, sourceOf) {
-		lost, usual := sumSigns(g.flows, lossSigns...), found[g.of]
+		lost, usual := sumSigns(g.flows, lossSigns...), found[g.address]
 		var set uint64
 		for _, f := range g.flows {
 			set |= f.DSCP
 		}
 		v.addVerdict(Verdict{
-			Cause: CauseOtherDSCP, Party: g.of.String(), Since: lost.Since, Until: lost.Until,
+			Cause: CauseOtherDSCP, Party: g.address.String(), Since: lost.Since, Until: lost.Until,
 			Text: fmt.Sprintf("%v sends with DSCP %s, and its packets are lost, from %s on. The flows to the same "+
 				"receiver with DSCP %d have no losses: that DSCP is lossless here, and this one is not.",
-				g.of, formatList(bitNumbers(set), 4), formatStart(lost), usual),
+				g.address, formatList(bitNumbers(set), 4), formatStart(lost), usual),
 			Next:   fmt.Sprintf("Set the traffic class on the sender so that it sends with DSCP %d.", usual),
 			Frames: evidenceFrames(g.flows, lossSigns...),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(lost)),

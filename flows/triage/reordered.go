@@ -38,7 +38,7 @@ func findReordered(v *view) {
 		v.addVerdict(Verdict{
 			Cause: CauseReordered, Since: late.Since, Until: late.Until,
 			Text: fmt.Sprintf("%d of %s to %v were reordered, from %s on, and none was lost. %s", late.Count,
-				formatCount(total.Count, "packet"), g.of, formatStart(late), reason),
+				formatCount(total.Count, "packet"), g.address, formatStart(late), reason),
 			Next: "This is normal if packets are sprayed and the receiver can reorder them; otherwise turn off " +
 				"spraying for this traffic.",
 			Frames: evidenceFrames(g.flows, flows.SignReordered),

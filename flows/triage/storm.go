@@ -36,7 +36,7 @@ func findStorm(v *view) {
 			Cause: CauseStorm, Since: again.Since, Until: again.Until,
 			Text: fmt.Sprintf("%d of %s to %v are retransmissions (%s), from %s on, after %s: for each packet that "+
 				"the receiver misses, everything outstanding is retransmitted.", again.Count,
-				formatCount(total.Count, "packet"), g.of,
+				formatCount(total.Count, "packet"), g.address,
 				formatShare(again.Count, total.Count), formatStart(again), formatCount(naks.Count, "NAK")),
 			Next: "Find out why packets are missing: drops in queues on the path, a DSCP that is not lossless, or " +
 				"reordering. Compare two points with -compare.",

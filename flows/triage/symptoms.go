@@ -46,7 +46,7 @@ func findLost(v *view) {
 			parts = append(parts, formatCount(unjudged, "packet")+" did not arrive, and without answers it is unknown "+
 				"whether the network or the capture lost them")
 		}
-		text := fmt.Sprintf("To %v, from %s on: %s.", g.of, formatStart(seen), strings.Join(parts, "; "))
+		text := fmt.Sprintf("To %v, from %s on: %s.", g.address, formatStart(seen), strings.Join(parts, "; "))
 		cause := CauseLost
 		if missing+unjudged+asked == 0 {
 			cause = CauseRetransmitted
@@ -85,7 +85,7 @@ func findCongested(v *view) {
 			judged += f.Evidence.Control.Judged
 			cut += f.Evidence.Control.Slowed
 		}
-		text := fmt.Sprintf("The path to %v was congested, from %s on: %s", g.of, formatStart(hits),
+		text := fmt.Sprintf("The path to %v was congested, from %s on: %s", g.address, formatStart(hits),
 			describeCongestion(g.flows))
 		if judged > 0 {
 			text += fmt.Sprintf(" Senders slowed down after %d of %s.", cut, formatCount(judged, "CNP"))
@@ -122,11 +122,12 @@ func findRefused(v *view) {
 		v.addVerdict(Verdict{
 			Cause: CauseRefused, Since: naks.Since, Until: naks.Until,
 			Text: fmt.Sprintf("%v refused %s with NAKs other than PSN sequence errors, from %s on: requests that are "+
-				"not allowed, or that it cannot carry out. That ends the connection.", g.of, formatCount(naks.Count,
-				"request"), formatStart(naks)),
+				"not allowed, or that it cannot carry out. That ends the connection.",
+				g.address, formatCount(naks.Count,
+					"request"), formatStart(naks)),
 			Next:   "The code of the NAK is the reason: check the keys, addresses and lengths of the two programs.",
 			Frames: evidenceFrames(g.flows, flows.SignRefused),
-			Filter: joinAnd(filterAddress("src", g.of), "infiniband.aeth.syndrome >= 0x61"),
+			Filter: joinAnd(filterAddress("src", g.address), "infiniband.aeth.syndrome >= 0x61"),
 		}, g.flows)
 	}
 }
@@ -138,7 +139,7 @@ func findCorrupt(v *view) {
 		v.addVerdict(Verdict{
 			Cause: CauseCorrupt, Since: wrong.Since, Until: wrong.Until,
 			Text: fmt.Sprintf("%s from %v had a wrong ICRC, from %s on. Receivers drop them.",
-				formatCount(wrong.Count, "packet"), g.of, formatStart(wrong)),
+				formatCount(wrong.Count, "packet"), g.address, formatStart(wrong)),
 			Next: "A node on the path changes fields that it must not change, " +
 				"or the sender computes the ICRC incorrectly.",
 			Frames: evidenceFrames(g.flows, flows.SignWrongICRC),
@@ -161,7 +162,7 @@ func findNotCaptured(v *view) {
 		v.addVerdict(Verdict{
 			Cause: CauseNotCaptured, Since: gaps.Since, Until: gaps.Until,
 			Text: fmt.Sprintf("%v acknowledged %s that were not captured, from %s on: the capture lost them, not the "+
-				"network.", g.of, formatCount(unseen, "packet"), formatStart(gaps)),
+				"network.", g.address, formatCount(unseen, "packet"), formatStart(gaps)),
 			Next:   "Reduce the load of the capture: only headers (-s), a filter, a faster disk.",
 			Frames: limitFrames([]Frame{{gaps.First, "after the first gap"}, {gaps.Last, "after the last gap"}}),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(gaps)),

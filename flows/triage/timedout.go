@@ -45,7 +45,7 @@ func findTimedOut(v *view) {
 			Cause: CauseTimedOut, Since: again.Since, Until: again.Until,
 			Text: fmt.Sprintf("The retransmission timer of %v expired, after %s at most, and it retransmitted %s, "+
 				"from %s on. %s",
-				g.of, formatDuration(longest), formatCount(again.Count, "packet"), formatStart(again), reason),
+				g.address, formatDuration(longest), formatCount(again.Count, "packet"), formatStart(again), reason),
 			Next: "If the last packet of a message is lost, there is no gap and no NAK: look for drops on the path, " +
 				"and for ACKs dropped on the way back.",
 			Frames: evidenceFrames(g.flows, flows.SignAfterTimeout),

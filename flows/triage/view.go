@@ -27,8 +27,8 @@ type pair struct{ src, dst netip.Addr }
 type groups []group
 
 type group struct {
-	of    netip.Addr
-	flows []*flows.Flow
+	address netip.Addr
+	flows   []*flows.Flow
 }
 
 func newView(s *flows.Snapshot) *view {
@@ -56,24 +56,26 @@ func (v *view) assignUnpaired() {
 		addr netip.Addr
 		qp   uint32
 	}
-	of, only := map[end][]int{}, map[pair][]int{}
+	bySource, between := map[end][]int{}, map[pair][]int{} // indexes in v.flows
 	for i, f := range v.flows {
-		only[pair{f.Src, f.Dst}] = append(only[pair{f.Src, f.Dst}], i)
+		between[pair{f.Src, f.Dst}] = append(between[pair{f.Src, f.Dst}], i)
 		if f.SrcQPFrom != 0 {
-			of[end{f.Src, f.SrcQP}] = append(of[end{f.Src, f.SrcQP}], i)
+			bySource[end{f.Src, f.SrcQP}] = append(bySource[end{f.Src, f.SrcQP}], i)
 		}
 	}
 	for i := range v.Unpaired {
 		u := &v.Unpaired[i]
-		its, of := of[end{u.Dst, u.DestQP}], only[pair{u.Dst, u.Src}]
-		if len(of) > 0 {
-			its = of
+		candidates, ofReceiver := bySource[end{u.Dst, u.DestQP}], between[pair{u.Dst, u.Src}]
+		if len(ofReceiver) > 0 {
+			candidates = ofReceiver
 		}
-		if u.CNP.Count == 0 || !u.WithQP || len(its) != 1 || len(of) == 1 && v.flows[of[0]].SrcQPFrom != 0 {
+		if u.CNP.Count == 0 || !u.WithQP || len(candidates) != 1 ||
+			len(ofReceiver) == 1 && v.flows[ofReceiver[0]].SrcQPFrom != 0 {
 			continue
 		}
-		f, e := *v.flows[its[0]], *v.flows[its[0]].Evidence
-		if len(of) == 1 {
+		only := candidates[0]
+		f, e := *v.flows[only], *v.flows[only].Evidence
+		if len(ofReceiver) == 1 {
 			*e.Sign(flows.SignCNP) = addSigns(*e.Sign(flows.SignCNP), u.CNP)
 		} else {
 			*e.Sign(flows.SignNotification) = addSigns(*e.Sign(flows.SignNotification), u.CNP)
@@ -81,7 +83,7 @@ func (v *view) assignUnpaired() {
 				flows.Notifier{From: u.Src, Kind: flows.NoticeProxied, Sign: u.CNP})
 		}
 		f.Evidence = &e
-		v.flows[its[0]] = &f
+		v.flows[only] = &f
 	}
 }
 
@@ -94,7 +96,7 @@ func groupBy(all []*flows.Flow, by func(*flows.Flow) netip.Addr) (out groups) {
 		if !ok {
 			i = len(out)
 			at[a] = i
-			out = append(out, group{of: a})
+			out = append(out, group{address: a})
 		}
 		out[i].flows = append(out[i].flows, f)
 	}
