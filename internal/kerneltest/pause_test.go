@@ -22,7 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pausing is a host whose queue pair 17 sends through its own class, whose token bucket follows PPFC.
+// A pausing is a host. Its queue pair 17 sends through a class of its own, and the token bucket of the class follows
+// PPFC.
 //
 //	host ── congested
 type pausing struct {

@@ -23,7 +23,7 @@ var (
 	coreAddr = netip.MustParseAddr("2001:db8:2::3")
 )
 
-// An edge is a network whose tunnels begin at pe.
+// An edge is a network with tunnels that begin at pe.
 //
 //	sender ── pe ── core
 type edge struct {

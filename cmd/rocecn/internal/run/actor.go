@@ -32,7 +32,7 @@ type actor struct {
 	frames int
 	now    time.Time   // time on this host
 	stamp  time.Time   // time stamp of the packet
-	stamps []time.Time // time stamps of packets whose answers are not flushed
+	stamps []time.Time // time stamps of packets with answers that are not flushed
 	budget int         // decisions that may still be logged in this second
 	second time.Time
 

@@ -115,7 +115,7 @@ func (a *agent) get(path string) (text string) {
 	return text
 }
 
-// metric returns the sum of all samples of a metric whose labels contain these parts.
+// metric returns the sum of all samples of a metric that contain these parts in their labels.
 func (a *agent) metric(name string, labels ...string) (sum float64) {
 	for _, m := range regexp.MustCompile(`(?m)^`+name+`(\{.*\})? (\S+)$`).FindAllStringSubmatch(a.get("/metrics"), -1) {
 		has := true

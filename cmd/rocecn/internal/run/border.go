@@ -24,7 +24,7 @@ const firstTable = "rocecn"
 // numberedTable matches the tables of further borders.
 var numberedTable = regexp.MustCompile(`(?m)^table inet (` + firstTable + `_[0-9]+)$`)
 
-// listBorders returns the borders whose rules the agent installs.
+// listBorders returns the borders with rules that the agent installs.
 func (f *file) listBorders() (all []*roles.Instance) {
 	for _, r := range f.roles {
 		if r.Role == "border" && r.Agent.Install == "nft" {
@@ -143,7 +143,7 @@ func runNFT(rules string, args ...string) (string, error) {
 	cmd.Stdin = strings.NewReader(rules)
 	out, err := cmd.CombinedOutput()
 	switch {
-	case err == nil || errors.Is(err, exec.ErrWaitDelay): // nft has done its work, though a child process holds its output
+	case err == nil || errors.Is(err, exec.ErrWaitDelay): // a child process holds its output
 		return string(out), nil
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("nft: no answer within %v", nftTimeout)

@@ -26,8 +26,8 @@ func edge(t *testing.T) *wiretest.Host {
 	return h
 }
 
-// refusing makes agents use a program nft that rejects rules while a file of this name exists.
-func refusing(t *testing.T) (name string) {
+// rejectRules makes agents use a program nft that rejects rules while a file of this name exists.
+func rejectRules(t *testing.T) (name string) {
 	t.Helper()
 	nft := wiretest.Must(exec.LookPath("nft"))(t)
 	name = filepath.Join(t.TempDir(), "refused")
@@ -37,7 +37,7 @@ func refusing(t *testing.T) (name string) {
 	return name
 }
 
-// Nothing waits for children that nft leaves behind, whether nft was killed or has ended.
+// Nothing waits for children of nft after nft was killed or has ended.
 func TestNFTLeavesBehind(t *testing.T) {
 	folder := t.TempDir()
 	child, ended := filepath.Join(folder, "child"), filepath.Join(folder, "ended")
@@ -141,7 +141,7 @@ enabled = true
 install = "nft"
 interfaces = ["wan0"]
 `
-	refused := refusing(t)
+	refused := rejectRules(t)
 	second := strings.Replace(first, "wan0", "wan1", 1) + "cnp = true\nfcn_port = 2021\n"
 	h.Run(t, "add table inet rocecn_1\nadd chain inet rocecn_1 old\nadd table inet rocecn_7\n"+
 		"add table inet rocecn_x\nadd table ip rocecn_7", "nft", "-f", "-")
@@ -216,7 +216,7 @@ func TestBorderMissing(t *testing.T) {
 func TestBorderChanged(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h := edge(t)
-	refused := refusing(t)
+	refused := rejectRules(t)
 	agent := start(t, h, "[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\"]\n")
 	rules := func() string { return h.Run(t, "", "nft", "-s", "list", "table", "inet", "rocecn") }
 	want := rules()

@@ -19,7 +19,7 @@ type file struct {
 	sources map[string]*sourceEntry
 	sinks   map[string]*sinkEntry
 	roles   []*roles.Instance       // enabled roles
-	kernels map[string]kernelConfig // by the names of roles that the kernel plays or whose flows it paces
+	kernels map[string]kernelConfig // by the names of roles that the kernel plays or paces
 	octets  []byte
 }
 
@@ -189,7 +189,7 @@ func (f *file) readSinks(table *config.Tree) error {
 	return err
 }
 
-// decodeTyped decodes a table whose key type determines its other keys.
+// decodeTyped decodes a table. Its key type determines the other keys.
 func decodeTyped[T any](table *config.Tree, types map[string]func() T, common any, kind *string, is *T) error {
 	names, parts, err := table.Members()
 	if err != nil {
@@ -314,7 +314,7 @@ func (f *file) checkRole(r *roles.Instance) error {
 	}
 	if c, ok := r.Config.(*roles.IngressConfig); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "no source of packets that leave in tunnels: want one of type packet without "+
-			"filter whose direction is not in, or one of type qdisc with tunnels, to learn labels from")
+			"filter and with direction both or out, or one of type qdisc with tunnels, to learn labels from")
 	}
 	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].source.isLive() })
 	translates, ok := r.Config.(*roles.SenderConfig)
@@ -378,7 +378,7 @@ func (f *file) isLimited(r *roles.Instance) bool {
 	return !sends || c.Limited() || r.Agent.Limits == "none" || sink != nil && sink.PerSecond > 0
 }
 
-// listQueueWarnings returns a warning for each queue whose depth cannot be watched at present.
+// listQueueWarnings returns a warning for each queue without a known depth at present.
 func (f *file) listQueueWarnings() (all []string) {
 	said := map[string]bool{}
 	for _, r := range f.roles {

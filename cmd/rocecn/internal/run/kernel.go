@@ -14,7 +14,7 @@ import (
 	"github.com/rocecn/rocecn/node"
 )
 
-// A kernelRole is a role with mode kernel, or whose flows the kernel paces.
+// A kernelRole is a role that the kernel plays, or a sender with flows that the kernel paces.
 type kernelRole struct {
 	name      string // name of the role
 	config    kernelConfig

@@ -57,7 +57,7 @@ func fast(t *testing.T, about []byte) []byte {
 	return b
 }
 
-// The router in front of a Linux host translates Fast CNPs to CNPs in its kernel, for flows whose queue pairs the
+// The router in front of a Linux host translates Fast CNPs to CNPs in its kernel, for flows with queue pairs that the
 // agent has learned. The host receives no Fast CNP that it would reject.
 func TestKernelTranslator(t *testing.T) {
 	a, r, b, in := network(t)

@@ -37,7 +37,8 @@ func (f *file) buildKernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 		s := f.sources[name]
 		q, ok := s.source.(*qdiscSource)
 		if !ok {
-			return nil, config.Wrong(config.Index("sources", i), "type %s: want qdisc, since the kernel only watches queues", s.Type)
+			return nil, config.Wrong(config.Index("sources", i),
+				"type %s: want qdisc, since the kernel only watches queues", s.Type)
 		}
 		for _, port := range q.Interfaces {
 			c.Ports = append(c.Ports, fastpath.Port{Name: port, Levels: s.levelThresholds()})
@@ -167,7 +168,7 @@ func (p *switchProgram) setIncapable(host netip.Addr, until time.Time) error {
 	return p.SetSender(netip.PrefixFrom(host, host.BitLen()), choosePolicy(s.KernelSender, p.config.marks))
 }
 
-// syncRole removes hosts whose rejection has expired.
+// syncRole removes expired rejections.
 func (p *switchProgram) syncRole(_ node.Role, now time.Time) {
 	for host, until := range p.rejected {
 		if now.Before(until) {

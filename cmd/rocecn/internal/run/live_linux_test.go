@@ -302,7 +302,7 @@ func TestDeadNeighbour(t *testing.T) {
 	agent.terminate(t)
 }
 
-// forNobody returns a copy of the agent and a configuration that user nobody can run and read.
+// forNobody returns a copy of the agent and a configuration that user `nobody` can run and read.
 func forNobody(t *testing.T, text string) (program, config string) {
 	t.Helper()
 	dir := wiretest.Must(os.MkdirTemp("", "agent"))(t)
@@ -315,7 +315,7 @@ func forNobody(t *testing.T, text string) (program, config string) {
 	return program, config
 }
 
-// User nobody can run the agent with the capabilities that check prints, and not without them.
+// User `nobody` can run the agent with the capabilities that check prints, and not without them.
 func TestCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, r, b, in := network(t)
@@ -503,14 +503,15 @@ func TestReloadAgent(t *testing.T) {
 	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
 	agent.awaitLog(t, "reason=unknown_qp")
 	signal(syscall.SIGUSR1)
-	agent.awaitLog(t, fmt.Sprintf("msg=status source=messages type=udp input=[2001:db8:2::1]:%d up=true packets=1 lost=0 "+
-		"reopened=0", proxymsg.Port))
+	agent.awaitLog(t, fmt.Sprintf(
+		"msg=status source=messages type=udp input=[2001:db8:2::1]:%d up=true packets=1 lost=0 "+
+			"reopened=0", proxymsg.Port))
 	agent.awaitLog(t, "msg=status role=proxy pairs=0 ignored=0 sent=0 marked=0")
 	agent.awaitLog(t, "msg=status sink=net role=proxy up=true packets=0 no_route=0")
 	agent.terminate(t)
 }
 
-// A sink is down with its interface, and sends again by another interface of the same name.
+// A sink is down with its interface, and continues by another interface of the same name.
 func TestSinkDevice(t *testing.T) {
 	a, r, b, in := network(t)
 	in.Close()

@@ -67,7 +67,7 @@ func (l *sharedLimit) takeToken(now time.Time) bool {
 	return true
 }
 
-// maintain opens a closed sink, and closes a sink whose interface is down, gone or replaced.
+// maintain opens a closed sink, and closes a sink when its interface is down, gone or replaced.
 func (o *outlet) maintain(now time.Time, log *slog.Logger) {
 	device := o.entry.sink.deviceName()
 	if o.sink != nil {
@@ -242,7 +242,7 @@ func (o *outlet) countNeighbourFates(now time.Time, log *slog.Logger) {
 	switch {
 	case deaf && (rerouted || o.trial.sent || now.Sub(o.failedAt) >= unhealthyTime):
 		o.unhealthy.Store(false)
-		log.Info("sink may send again")
+		log.Info("sink is tried again")
 	case now.Sub(o.trial.began) < trialTime:
 		return
 	case !deaf && o.trial.failed && !o.trial.sent:

@@ -125,7 +125,8 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("`(rocecn_[a-z_]+)").FindAllSubmatch(octets, -1) {
 		if name := string(m[1]); name != "rocecn_host" {
-			require.Contains(t, string(prepared(t, "[role.border]\nenabled = true\ninstall = \"nft\"").formatMetrics()), name)
+			border := prepared(t, "[role.border]\nenabled = true\ninstall = \"nft\"")
+			require.Contains(t, string(border.formatMetrics()), name)
 		}
 	}
 }

@@ -237,7 +237,8 @@ func (f *file) formatSummary() string {
 		}
 	}
 	add(f.agent.requiredCapabilities())
-	idle := f.visitUsed(func(s *sourceEntry) { add(s.source.requiredCapabilities()) }, func(s *sinkEntry) { add(s.sink.requiredCapabilities()) })
+	idle := f.visitUsed(func(s *sourceEntry) { add(s.source.requiredCapabilities()) },
+		func(s *sinkEntry) { add(s.sink.requiredCapabilities()) })
 	for _, r := range f.roles {
 		_, inKernel := f.kernels[r.Name]
 		if r.Agent.Install == "nft" || inKernel {

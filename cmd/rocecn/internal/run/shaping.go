@@ -36,7 +36,8 @@ func (f *file) buildKernelShaper(r *roles.Instance) (c kernelConfig, err error) 
 	}
 	for i, name := range a.Interfaces {
 		if name == "any" {
-			return c, config.Wrong(config.Index("interfaces", i), "any: want names of interfaces, where flows are paced")
+			return c, config.Wrong(config.Index("interfaces", i),
+				"any: want names of interfaces, where flows are paced")
 		}
 		for _, other := range f.roles {
 			if other == r {
@@ -102,7 +103,7 @@ func (c *kernelShaper) formatSummary() string {
 	return what
 }
 
-// listWarnings returns a warning for each interface whose qdisc does not pace packets. If fq is to be installed,
+// listWarnings returns a warning for each interface with a qdisc that does not pace packets. If fq is to be installed,
 // an obstacle is an error instead.
 func (c *kernelShaper) listWarnings(role string) (all []string) {
 	if c.install {
@@ -123,7 +124,7 @@ type shaperProgram struct {
 	*shape.Shaper
 	config *kernelShaper
 	fq     map[int]func() error // removes fq again, by interface index
-	rates  *reaction.Table      // the table whose orders the kernel has
+	rates  *reaction.Table      // source of the orders in the kernel
 
 	countedAt, leasedAt time.Time
 }

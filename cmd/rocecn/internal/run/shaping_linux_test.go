@@ -63,7 +63,7 @@ func egressOf(t *testing.T, h *wiretest.Host, name string) (ids []ebpf.ProgramID
 }
 
 // Flows of a host slow down individually when they are notified. All packets arrive, a reload keeps rates, and
-// nothing stays behind.
+// no program is left.
 func TestShape(t *testing.T) {
 	a, _, b, _ := network(t)
 	agent := start(t, a, theShaper)
@@ -163,7 +163,7 @@ sources`, 1))
 	require.Empty(t, egressOf(t, a, "later"))
 }
 
-// A killed agent leaves nothing behind: the kernel removes the program.
+// A killed agent leaves no program: the kernel removes the program.
 func TestShapeKilled(t *testing.T) {
 	a, _, _, _ := network(t)
 	agent := start(t, a, theShaper)
@@ -171,7 +171,7 @@ func TestShapeKilled(t *testing.T) {
 	require.Len(t, ids, 1)
 	require.NoError(t, agent.Process.Kill())
 	<-agent.ended
-	if ids[0] == 0 { // before Linux 6.6 a filter stays, whose orders expire; the next agent replaces it
+	if ids[0] == 0 { // before Linux 6.6 a filter stays, and its orders expire; the next agent replaces it
 		agent = start(t, a, theShaper)
 		require.Len(t, egressOf(t, a, "a0"), 1)
 		agent.terminate(t)
@@ -209,7 +209,7 @@ func TestShapeTried(t *testing.T) {
 	require.Contains(t, said, "role.sender: a7: "+netio.ErrNoInterface.Error())
 	require.Empty(t, egressOf(t, a, "a0"))
 
-	// The agent does not start, and leaves nothing behind.
+	// The agent does not start, and leaves no program.
 	self := wiretest.Must(os.Executable())(t)
 	agent := startAs(t, a, written(t, "agent.toml", installs), self)
 	require.Error(t, <-agent.ended)
@@ -217,7 +217,7 @@ func TestShapeTried(t *testing.T) {
 	require.Empty(t, egressOf(t, a, "a0"))
 }
 
-// User nobody can run the agent with the capabilities that check prints.
+// User `nobody` can run the agent with the capabilities that check prints.
 func TestShapeCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, _, b, _ := network(t)

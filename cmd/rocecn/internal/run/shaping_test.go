@@ -26,9 +26,10 @@ reaction = { line = 1_000_000_000, rtt = "1ms" }
 	f, err := parseFile([]byte(good))
 	require.NoError(t, err)
 	require.Empty(t, f.listWarnings())
-	require.Contains(t, f.formatSummary(), "role.sender: the kernel slows flows down that leave by eth0, eth1, where fq "+
-		"is installed unless another qdisc was configured\nnot used: sink.b\n"+
-		"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
+	require.Contains(t, f.formatSummary(),
+		"role.sender: the kernel slows flows down that leave by eth0, eth1, where fq "+
+			"is installed unless another qdisc was configured\nnot used: sink.b\n"+
+			"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
 	const keys = `sources = ["a"]
 self = ["2001:db8::a"]
 reaction = { line = 1_000_000_000, rtt = "1ms" }

@@ -22,7 +22,7 @@ import (
 	"github.com/rocecn/rocecn/node/level"
 )
 
-// A source is a table [source.NAME] of one type: a struct whose json tags are the keys of the type.
+// A source is a table [source.NAME] of one type: a struct with the keys of the type as json tags.
 type source interface {
 	check() error
 	// isLive reports whether packets arrive in real time, and not from a file.
@@ -82,7 +82,8 @@ func (s *sourceEntry) check() error {
 		case up == 0 || i > 0 && up <= c.Levels[i-1]:
 			return config.Wrong(config.Index("levels", i), "%d: want rising depths", up)
 		case c.Down != nil && c.Down[i] > up:
-			return config.Wrong(config.Index("down", i), "%d: want at most the depth at which the level rises", c.Down[i])
+			return config.Wrong(config.Index("down", i),
+				"%d: want at most the depth at which the level rises", c.Down[i])
 		case c.Down != nil && i > 0 && c.Down[i] <= c.Down[i-1]:
 			return config.Wrong(config.Index("down", i), "%d: want rising depths", c.Down[i])
 		}
@@ -164,7 +165,8 @@ func (s *packetSource) check() error {
 		return err
 	}
 	if i := slices.Index(s.Interfaces, "any"); i >= 0 && len(s.Interfaces) > 1 {
-		return config.Wrong(config.Index("interfaces", i), "any: want no other interface with it, as packets would come twice")
+		return config.Wrong(config.Index("interfaces", i),
+			"any: want no other interface with it, as packets would come twice")
 	}
 	if _, ok := directions[s.Direction]; !ok {
 		return config.Wrong("direction", "%q: want both, in or out", s.Direction)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prepared is an agent whose sinks discard packets, and that has opened nothing.
+// prepared is an agent that discards all packets and has opened nothing.
 func prepared(t *testing.T, config string) *server {
 	t.Helper()
 	f := wiretest.Must(parseFile([]byte(config)))(t)
@@ -25,7 +25,7 @@ func prepared(t *testing.T, config string) *server {
 	return s
 }
 
-// No packet causes an allocation, whatever its outcome.
+// No packet causes an allocation.
 func TestNoAllocations(t *testing.T) {
 	for role, keys := range everyRole {
 		role, _, _ := strings.Cut(role, " ")
@@ -185,7 +185,8 @@ sources = ["in"]
 	require.Zero(t, lines("source not open", 100, nil))
 	require.True(t, w.handleSourceError(p, netio.ErrNoInterface))
 	require.Contains(t, said.String(), "source lost")
-	require.Zero(t, lines("source not open", 100, netio.ErrNoInterface), "it was logged that it is lost, with the reason")
+	require.Zero(t, lines("source not open", 100, netio.ErrNoInterface),
+		"it was logged that it is lost, with the reason")
 	require.Equal(t, 1, lines("source is back", 100, nil))
 	w.handleSourceError(p, netio.ErrNoInterface)
 	require.Contains(t, said.String(), "source lost")

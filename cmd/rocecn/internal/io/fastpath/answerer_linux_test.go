@@ -254,7 +254,7 @@ func newRole(t *testing.T, cfg fastcnp.Config) *congested.Role {
 
 // counterOf returns the kernel's counter for a decision of the role about a packet, or nil.
 func counterOf(n *Answered, d *node.Decision, ip []byte) *uint64 {
-	if ip[0]>>4 == 6 && (ip[6] == 4 || ip[6] == 41) { // a tunnel, whose inner packet the program does not see
+	if ip[0]>>4 == 6 && (ip[6] == 4 || ip[6] == 41) { // a tunnel: the program does not see the inner packet
 		return nil
 	}
 	switch d.Reason {

@@ -107,7 +107,7 @@ type TranslatorConfig struct {
 	// Interfaces are the Ethernet interfaces where Fast CNPs arrive.
 	Interfaces []string
 	CodePoints fastcnp.CodePoints
-	// Host is the IPv6 address of the host whose Fast CNPs are translated. The zero Addr stands for every host.
+	// Host is the destination of the Fast CNPs to translate, an IPv6 address. The zero Addr stands for every host.
 	Host netip.Addr
 	// Receivers makes the translator accept Fast CNPs from the receiver of their flow, in addition to accepted
 	// sources.
@@ -120,7 +120,7 @@ type TranslatorConfig struct {
 	CNP cnp.Config
 }
 
-// A Pair identifies a flow whose sending queue pair can be learned.
+// A Pair identifies a flow. Its sending queue pair can be learned.
 type Pair struct {
 	Host, Receiver netip.Addr // IPv6
 	ReceiverQP     uint32     // DestQP of the flow, 24 bits

@@ -32,7 +32,7 @@ var (
 	stranger  = netip.MustParseAddr("2001:db8:1::d")
 )
 
-// A bottleneck is a router whose queue to the receiver sends an octet per second until it is drained.
+// A bottleneck is a router. Its queue to the receiver sends an octet per second until it is drained.
 //
 //	sender ── in  node  out ── receiver
 type bottleneck struct {
@@ -301,11 +301,11 @@ func TestAnswererBehindAQueue(t *testing.T) {
 	}
 }
 
-// A flow is answered once within the limit, and marked in any case. A packet whose checksum the device completes
+// A flow is answered once within the limit, and marked in any case. A packet with a checksum that the device completes
 // is not answered; one with a complete checksum is.
 func TestAnswererLimits(t *testing.T) { testLimits(t) }
 
-// With qdisc clsact, as before Linux 6.6; a filter left behind is replaced.
+// With qdisc clsact, as before Linux 6.6; a leftover filter is replaced.
 func TestAnswererWithoutTCX(t *testing.T) {
 	tc.WithTCX = false
 	defer func() { tc.WithTCX = true }()

@@ -47,7 +47,9 @@ func newFastCNPTemplate(self netip.Addr, c fastcnp.Config) (t *fastCNPTemplate, 
 }
 
 // fillTables clears octets of a packet, and returns the ICRC of the result and a table for each of these octets.
-func fillTables(packet []byte, places []octetRange, tables [][256]uint32, coverage icrc.Coverage) (sum uint32, err error) {
+func fillTables(packet []byte, places []octetRange, tables [][256]uint32, coverage icrc.Coverage) (
+	sum uint32, err error,
+) {
 	for _, p := range places {
 		clear(packet[p.at:][:p.octets])
 	}

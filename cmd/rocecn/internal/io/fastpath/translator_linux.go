@@ -165,7 +165,7 @@ func (t *Translator) Watch(interfaces []string) error {
 	return wrong
 }
 
-// attachProgram attaches the program to the driver of an interface. If the driver refuses it, as many do at the
+// attachProgram attaches the program to the driver of an interface. If the driver rejects it, as many do at the
 // MTU of jumbo frames, it uses generic XDP.
 func (t *Translator) attachProgram(index int) (link.Link, error) {
 	o := link.XDPOptions{Program: t.objects.Translator, Interface: index}

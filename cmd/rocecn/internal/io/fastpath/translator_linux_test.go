@@ -186,7 +186,7 @@ func TestTranslatorRefuses(t *testing.T) {
 	require.ErrorIs(t, tr.Accept(netip.Prefix{}), errPrefix)
 }
 
-// Fast CNPs for a host arrive as CNPs, whatever the host's driver supports.
+// Fast CNPs for a host arrive as CNPs, with and without XDP in the host's driver.
 func TestTranslatorInFrontOfAHost(t *testing.T) { testInFront(t, "1500") }
 
 // The driver has no XDP for jumbo frames, like many others.

@@ -47,7 +47,7 @@ var (
 type line struct {
 	sender, node *wiretest.Host
 	raw          *netio.RawSink
-	back         *netio.Poll // what comes to the sender
+	back         *netio.Poll // packets that arrive at the sender
 	packet       []byte
 }
 

@@ -45,7 +45,7 @@ type Watch struct {
 	system
 	destinations map[netip.Addr]*neighbour // next hop by destination
 	hops         map[hop]*neighbour
-	unresolved   []netip.Addr // destinations whose route has not been looked up
+	unresolved   []netip.Addr // destinations without a route lookup so far
 }
 
 // RecordSent records that a packet is passed to the kernel, and reports whether it may have to wait for its

@@ -147,7 +147,7 @@ func decodeNeighbour(b []byte) (h hop, state uint16, ok bool) {
 func (w *Watch) resolveDestination(to netip.Addr, f *Fate) {
 	n := w.destinations[to]
 	h, found := w.lookUpRoute(to)
-	if !found { // no event will come for it, nor for a packet whose route has gone since
+	if !found { // no event will come for it, nor for a packet that has lost its route since
 		f.settleNeighbour(n, true)
 		return
 	}

@@ -103,10 +103,13 @@ func TestDead(t *testing.T) {
 			r.b.Run(t, "", "ip", "addr", "add", c.address, "dev", "eth0")
 			r.becomes(2, 0)
 			require.Zero(t, r.sends(7, c.dead)) // it is known now
-			wiretest.NoAllocs(t, "Sent", func() { r.RecordSent(ip(c.dead), packets(1)); r.RecordUnsent(ip(c.dead), packets(1)) })
+			wiretest.NoAllocs(t, "RecordSent", func() {
+				r.RecordSent(ip(c.dead), packets(1))
+				r.RecordUnsent(ip(c.dead), packets(1))
+			})
 			r.becomes(0, 0)
 
-			// Losing its address removes the route to the hosts behind that address.
+			// Losing its address removes the route by that address.
 			other := map[string]string{"IPv4": "198.51.100.1", "IPv6": "2001:db8:2::1"}[c.name]
 			r.a.Run(t, "", "ip", "route", "add", other, "via", c.dead)
 			wiretest.Await(t, "the route", func() bool {
@@ -165,7 +168,7 @@ func TestNobodyToAsk(t *testing.T) {
 	require.False(t, r.RecordUnsent(ip("2001:db8:5::2"), packets(1)))
 }
 
-// A neighbour whose entry has expired before the query, as happens when there are too many, counts as not found.
+// A neighbour entry that has expired before the query, as happens when there are too many, counts as not found.
 // Packets that the kernel rejected cause no query.
 func TestLetGo(t *testing.T) {
 	r := newRig(t)

@@ -3,7 +3,7 @@ package netlink
 import "sync/atomic"
 
 // Losses counts lost messages of a numbered sequence. An overrun of the socket counts as one loss until the
-// numbers show how many there were. A message that arrives late, since two CPUs send at the same time, no longer
+// numbers show the exact count. A message that arrives late, since two CPUs send at the same time, no longer
 // counts as lost. Total may be called by any goroutine.
 type Losses struct {
 	total    atomic.Uint64

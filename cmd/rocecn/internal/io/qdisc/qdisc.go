@@ -10,7 +10,7 @@ package qdisc
 
 import "time"
 
-// An Interface is an interface whose queue is watched.
+// An Interface is an interface with a watched queue.
 type Interface struct {
 	Name string
 	// Threshold is the queue depth in bytes, including the packet, from which on packets are reported.

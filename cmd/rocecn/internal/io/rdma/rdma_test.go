@@ -40,7 +40,7 @@ lqpn 50 rqpn 86 type RC
 	require.Empty(t, parsePairs("", "", ""))
 }
 
-// Pairs works for one device or all. Error output is an error, whatever the exit status.
+// Pairs works for one device or all. Error output is an error with any exit status.
 func TestPairs(t *testing.T) {
 	dir := t.TempDir()
 	program := func(text string) {

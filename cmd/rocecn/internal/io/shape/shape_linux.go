@@ -15,7 +15,7 @@ import (
 )
 
 // A Shaper paces flows. It needs CAP_BPF and CAP_NET_ADMIN. It ends with Close or with the process. Before Linux
-// 6.6 a crashed process leaves a filter behind, whose orders end with their lease. It is for one goroutine, except
+// 6.6 a crashed process leaves a filter, and its orders end with their lease. It is for one goroutine, except
 // Counters.
 type Shaper struct {
 	objects struct {

@@ -357,7 +357,7 @@ func TestForget(t *testing.T) {
 	require.Equal(t, map[Flow]uint64{id(2): 7, id(3): 7}, sent)
 }
 
-// pair returns a host with eth0, whose other end is eth1.
+// pair returns a host with eth0 and its other end, eth1.
 func pair(t *testing.T) (eth0, eth1 int) {
 	t.Helper()
 	wiretest.Namespace(t, `link set lo up
@@ -401,7 +401,7 @@ func programs(t *testing.T, index int) int {
 	return n + strings.Count(string(out), "rocecn")
 }
 
-// Real packets all arrive in order, the clocks count them, and no program stays behind.
+// Real packets all arrive in order, the clocks count them, and no program is left.
 func TestLive(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -510,7 +510,7 @@ func TestFQ(t *testing.T) {
 		require.Equal(t, []int{0x18 - n/5, n % 5}, []int{int(qp), int(i)})
 	}
 
-	// A crashed process leaves fq behind, and the next one takes it over.
+	// A crashed process leaves fq, and the next one takes it over.
 	_, err = InstallFQ("eth0")
 	require.NoError(t, err)
 	require.NoError(t, remove())

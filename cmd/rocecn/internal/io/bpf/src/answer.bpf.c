@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A congested node in the kernel: RoCEv2 data packets that leave by a port whose
- * queue is long are answered by a Fast CNP with option 1, marked, or both, by what is
- * known of the sender.
+ * A congested node in the kernel: RoCEv2 data packets that leave by a port with a long queue
+ * are answered by a Fast CNP with option 1, marked, or both, depending on the sender.
  *
- * enqueue, dequeue and reset note how long the queues are. egress sees a packet before
- * its queue, and sends a copy of one that is to be answered to the loopback interface,
- * which costs no copy of its octets. There answer makes the Fast CNP of it, by a
- * template: CRC-32 is affine, so the ICRC is that of the template and of what each
- * octet changes, which are tables.
+ * enqueue, dequeue and reset record the queue depths. egress processes a packet before its
+ * queue. If the packet is to be answered, egress sends a copy to the loopback interface, which
+ * does not copy its octets. There answer turns the copy into the Fast CNP by a template.
+ * CRC-32 is affine, so the ICRC is that of the template and the changes by each octet, which
+ * are in tables.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -22,24 +21,24 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum {
 	AF_INET6 = 10,
-	TC_ACT_UNSPEC = -1, /* go on as if there were no program */
+	TC_ACT_UNSPEC = -1, /* continue as without a program */
 	TC_ACT_SHOT = 2,
 
 	ETHERNET = 14, /* octets */
 	FAST_CNP = 104,
 
-	LEVELS = 7, /* of congestion, above 0: none */
+	LEVELS = 7, /* above level 0, no congestion */
 
 	DEFAULT_PKEY = 0xFFFF, /* sent for a P_Key of 0 */
 
-	STALE = 10, /* s: a depth that nobody has noted for so long is none */
+	STALE = 10, /* s: an older depth counts as 0 */
 
 	MAX_PORTS = 1024,
 	MAX_SENDERS = 1 << 16, /* prefixes */
 	MAX_FLOWS = 1 << 16,
 };
 
-/* Where the octets stand in a Fast CNP that come out of the congested packet. */
+/* Offsets in a Fast CNP of the octets from the congested packet. */
 enum {
 	AT_DESTINATION = 24,
 	AT_ORIGINAL = 44,
@@ -49,7 +48,7 @@ enum {
 	AT_ICRC = 100,
 };
 
-/* The tables of these octets, one for each octet. */
+/* The first table of these octets. Each octet has one. */
 enum {
 	OF_DESTINATION = 0,
 	OF_ORIGINAL = 16,
@@ -59,14 +58,14 @@ enum {
 	TABLES = 39,
 };
 
-/* What is set before the programs are loaded. */
+/* Set before the programs are loaded. */
 volatile const __u32 namespace;	    /* inode number of the network namespace */
-volatile const __u32 loopback;	    /* number of its interface */
-volatile const __u32 token;	    /* the mark of copies on their way to answer */
-volatile const __u64 intervals[LEVELS + 1]; /* by level: ns between two Fast CNPs about a flow, 0 for none */
-volatile const __u8 remember;	    /* who reads what was sent wants to know all of it */
-volatile const __u8 fixed_port;	    /* the source port is the template's */
-volatile const __u8 __attribute__((aligned(8))) fast_cnp[FAST_CNP]; /* with zeros where the congested packet's go */
+volatile const __u32 loopback;	    /* its interface index */
+volatile const __u32 token;	    /* mark of copies on their way to answer */
+volatile const __u64 intervals[LEVELS + 1]; /* by level: least ns between two Fast CNPs about a flow; 0: no limit */
+volatile const __u8 remember;	    /* remember flows without a limit as well */
+volatile const __u8 fixed_port;	    /* use the source port of the template */
+volatile const __u8 __attribute__((aligned(8))) fast_cnp[FAST_CNP]; /* with zeros for octets of the congested packet */
 volatile const __u32 icrc;		    /* of the template */
 volatile const __u32 tables[TABLES][256];
 
@@ -74,22 +73,22 @@ struct port {
 	__u64 up[LEVELS], down[LEVELS]; /* octets at which the level rises, and below which it falls */
 	__u64 depth;
 	__u64 level;
-	__u64 noted; /* when the depth was, ns since the start */
+	__u64 noted; /* time of the depth, ns since boot */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_PORTS);
-	__type(key, __u32); /* number of the interface */
+	__type(key, __u32); /* interface index */
 	__type(value, struct port);
 } ports SEC(".maps");
 
-/* What is to be done for a sender. */
+/* The reaction to congested packets of a sender. */
 enum policy {
 	NOTHING,
-	NOTIFY_AND_MARK, /* it is not known whether it understands Fast CNPs */
-	NOTIFY,		 /* it does: FAST section 4 forbids both */
-	MARK,		 /* it does not */
+	NOTIFY_AND_MARK, /* for senders of unknown capability */
+	NOTIFY,		 /* for senders that understand Fast CNPs: FAST section 4 forbids to mark as well */
+	MARK,		 /* for senders that do not */
 };
 
 struct prefix {
@@ -112,7 +111,7 @@ struct flow {
 
 /* The last Fast CNP about a flow. */
 struct told {
-	__u64 at; /* ns since the start */
+	__u64 at; /* ns since boot */
 	__be16 port, pkey;
 	__u32 unused;
 };
@@ -125,30 +124,30 @@ struct {
 } flows SEC(".maps");
 
 /*
- * Counters. Each congested RoCEv2 packet counts as CONGESTED and as one of BROKEN_PACKET
- * to NOT_COPIED, and as MARKED besides if it was.
+ * Counters. Each congested RoCEv2 packet counts in CONGESTED and in one of BROKEN_PACKET to
+ * NOT_COPIED, and also in MARKED if it was marked.
  */
 enum {
 	CONGESTED,	 /* all of them */
 	BROKEN_PACKET,
 	ACKNOWLEDGEMENT,
 	NOTIFICATION,
-	NO_METHOD,	 /* a sender with no policy, or none for IPv4 */
+	NO_METHOD,	 /* no policy for the sender, or none that IPv4 supports */
 	OWN_ADDRESS,
-	ADDRESS,	 /* the sender's cannot be answered */
-	ROUTED,		 /* a Routing header: what the destination is takes more to find */
-	NOT_CAPABLE,	 /* of Fast CNP, and the packet not of ECN */
+	ADDRESS,	 /* the sender's address cannot be answered */
+	ROUTED,		 /* has a Routing header: its final destination is not evaluated */
+	NOT_CAPABLE,	 /* neither the sender supports Fast CNPs nor the packet ECN */
 	LIMITED,
 	MARKED_ONLY,	 /* the sender does not understand Fast CNPs */
-	COPIED,		 /* to answer */
-	NOT_COPIED,	 /* the kernel had no room for it */
+	COPIED,		 /* copied to answer */
+	NOT_COPIED,	 /* the kernel had no memory */
 
-	MARKED,		 /* of any of those above */
+	MARKED,		 /* of all counters above */
 
-	/* Each copy counts as one of these. */
+	/* Each copy counts in one of these. */
 	SENT,
 	NO_ROUTE,
-	CHECKSUM,	 /* the device was to compute the UDP checksum, and would where none is */
+	CHECKSUM,	 /* the device was to compute the UDP checksum, and would do so in the Fast CNP */
 	FAILED,
 	COUNTERS,
 };
@@ -167,7 +166,7 @@ static __always_inline int load(const struct octets *from, __u32 at, void *to, _
 
 #include "rocev2.h"
 
-/* note notes how long the queue of a device is. */
+/* note records the depth of the queue of a device. */
 static __always_inline void note(const struct net_device *device, __u64 depth)
 {
 	__u32 interface = device->ifindex;
@@ -193,7 +192,7 @@ int BPF_PROG(dequeue, struct Qdisc *qdisc, const struct netdev_queue *txq)
 	return 0;
 }
 
-/* A qdisc that is taken away leaves no queue behind. */
+/* A reset qdisc has an empty queue. */
 SEC("tp_btf/qdisc_reset")
 int BPF_PROG(reset, struct Qdisc *qdisc)
 {
@@ -226,8 +225,8 @@ static __always_inline int reachable4(__u32 address)
 }
 
 /*
- * level_of is level.Thresholds.Of. Before Linux 6.6 egress stays if the process dies, and
- * what notes the depth goes: the last one would count for ever.
+ * level_of is level.Thresholds.Of. Before Linux 6.6, egress stays if the process dies, but the
+ * programs that record the depth end: without STALE the last depth would count for ever.
  */
 static __always_inline __u32 level_of(struct port *port)
 {
@@ -248,7 +247,7 @@ static __always_inline __u32 level_of(struct port *port)
 	return level;
 }
 
-/* ready says whether there may be a Fast CNP about a flow now, and notes that there is. */
+/* ready reports whether a Fast CNP about a flow may be sent now, and records it. */
 static __always_inline int ready(const struct packet *p, __u32 level)
 {
 	__u64 interval = intervals[level & 7];
@@ -275,21 +274,21 @@ static __always_inline int ready(const struct packet *p, __u32 level)
 }
 
 /*
- * own_address returns a word of the node's own address, the source of the template. Not
- * by memcpy: without volatile the compiler takes the template for zeros.
+ * own_address returns a word of the node's own address, the source of the template. It does
+ * not use memcpy: without volatile the compiler assumes that the template is zero.
  */
 static __always_inline __u32 own_address(int word)
 {
 	return ((const volatile __u32 *)fast_cnp)[2 + word];
 }
 
-/* policy_of says what is to be done for the sender of a packet, or counts why nothing is. */
+/* policy_of returns the policy for the sender of a packet, or counts why there is none. */
 static __always_inline enum policy policy_of(const struct packet *p)
 {
 	struct prefix sender = { .length = 128 };
 	__u32 *policy;
 
-	if (p->version != 6) { /* there is no Fast CNP: packets are marked, or not */
+	if (p->version != 6) { /* IPv4 has no Fast CNP */
 		if (!reachable4(p->src[3]) || bpf_ntohl(p->dst[3]) >> 28 == 0xE) {
 			count(ADDRESS);
 			return NOTHING;
@@ -380,16 +379,16 @@ int egress(struct __sk_buff *skb)
 		count(bpf_clone_redirect(skb, loopback, BPF_F_INGRESS) ? NOT_COPIED : COPIED);
 		skb->mark = was;
 	}
-	/* Limits are none of marks: a sender that only knows ECN would hear nothing. */
+	/* Limits do not apply to marks, which a sender that only supports ECN needs. */
 	if (policy == NOTIFY_AND_MARK)
 		mark(skb);
 	return TC_ACT_UNSPEC;
 }
 
 /*
- * partial says that the UDP checksum is that of the pseudo-header only: the device is
- * to add the rest, and would write it into the Fast CNP. Of other checksums one in
- * 65,536 looks the same.
+ * partial reports whether the UDP checksum is only that of the pseudo-header. The device is to
+ * add the rest, and would write it into the Fast CNP. One in 65,536 complete checksums looks
+ * the same.
  */
 static __always_inline int partial(const struct packet *p)
 {
@@ -406,7 +405,7 @@ static __always_inline int partial(const struct packet *p)
 	return p->udp.checksum && bpf_ntohs(p->udp.checksum) == (sum & 0xFFFF);
 }
 
-/* put writes n octets into a Fast CNP, and returns what they change of its ICRC. */
+/* put writes n octets into a Fast CNP, and returns the change of its ICRC. */
 static __always_inline __u32 put(__u8 *to, const void *octets, int n, int table)
 {
 	const __u8 *from = octets;
@@ -420,7 +419,7 @@ static __always_inline __u32 put(__u8 *to, const void *octets, int n, int table)
 	return sum;
 }
 
-/* A Fast CNP in a frame, in words, so that it is copied by them. */
+/* A Fast CNP as words, by which it is copied. */
 union frame {
 	__u64 words[FAST_CNP / 8];
 	__u8 octets[FAST_CNP];
@@ -476,7 +475,10 @@ int answer(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	}
 	build(&f, &p);
-	/* A packet that left by a VLAN has its tag beside it still, and the way to the sender is another one. */
+	/*
+	 * A packet that left by a VLAN still has its tag, but the Fast CNP leaves by another
+	 * interface.
+	 */
 	if ((skb->vlan_present && bpf_skb_vlan_pop(skb)) ||
 	    bpf_skb_change_tail(skb, ETHERNET + FAST_CNP, 0) ||
 	    bpf_skb_store_bytes(skb, ETHERNET, &f, sizeof(f), BPF_F_INVALIDATE_HASH)) {

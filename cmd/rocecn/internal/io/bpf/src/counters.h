@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The counters of a program, a number each.
+ * The counters of a program, one number each.
  *
- * Who includes this defines COUNTERS before it, how many there are.
+ * The including file defines COUNTERS, their number, before.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

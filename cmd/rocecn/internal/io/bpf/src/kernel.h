@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * As much of the kernel's types as the programs look at. Where the members stand is
- * found when a program is loaded, by the BTF of the kernel that runs.
+ * The parts of the kernel's types that the programs use. The offsets of the members are found
+ * when a program is loaded, by the BTF of the running kernel.
  */
 #ifndef KERNEL_H
 #define KERNEL_H

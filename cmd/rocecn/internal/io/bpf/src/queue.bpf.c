@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What waits in the queues of this host: of each RoCEv2 data packet that a qdisc has
- * taken into a queue of some length or more, the depth of the queue and the first
- * octets go into a ring buffer.
+ * Reports packets that wait in queues of this host. For each RoCEv2 data packet that a qdisc
+ * adds to a queue of at least some depth, the depth and the first octets of the packet go into
+ * a ring buffer.
  *
- * The tracepoint is called for every packet of the machine, so what is cheap comes
- * first. A size that a helper gets is compared in 64 bits, right before the call:
- * else the verifier of Linux 6.1 does not see its bounds.
+ * The tracepoint is called for every packet of the machine, so cheap checks come first. A size
+ * that a helper receives is compared in 64 bits, right before the call: otherwise the verifier
+ * of Linux 6.1 does not know its bounds.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -25,15 +25,15 @@ enum {
 	RING = 4 << 20,
 };
 
-/* What is set before the program is loaded. */
+/* Set before the program is loaded. */
 volatile const __u32 namespace;	 /* inode number of the network namespace */
-volatile const __u64 interval;	 /* ns between two events of a flow, 0 for none */
-volatile const __u8 tunnels;	 /* tunnels are events, too */
+volatile const __u64 interval;	 /* least ns between two events of a flow; 0: no limit */
+volatile const __u8 tunnels;	 /* report tunnels as well */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_INTERFACES);
-	__type(key, __u32);   /* number of the interface */
+	__type(key, __u32);   /* interface index */
 	__type(value, __u64); /* octets in the queue from which on it is congested */
 } thresholds SEC(".maps");
 
@@ -41,7 +41,7 @@ struct {
 struct event {
 	__u64 time; /* ns, CLOCK_MONOTONIC */
 	__u32 interface;
-	__u32 depth;  /* octets in the queue, the packet included */
+	__u32 depth;  /* octets in the queue, including the packet */
 	__u32 length; /* of the packet, from its IP header on */
 	__u32 snap;   /* of data */
 	__u8 data[SNAP];
@@ -65,12 +65,12 @@ struct {
 	__type(value, __u64); /* time of the last event */
 } flows SEC(".maps");
 
-/* Counters, each for packets above the threshold. */
+/* Counters of packets above the threshold. */
 enum {
 	GIVEN,
-	LIMITED,  /* the flow had an event a short time ago */
+	LIMITED,  /* the flow had an event within interval */
 	LOST,	  /* no room in the ring buffer */
-	UNKNOWN,  /* not above: the qdisc counts by CPU, so that nobody knows its depth */
+	UNKNOWN,  /* not known whether above: the qdisc counts by CPU */
 	COUNTERS,
 };
 
@@ -91,7 +91,7 @@ static __always_inline int load(const struct octets *from, __u32 at, void *to, _
 
 #include "rocev2.h"
 
-/* ready says whether the flow may have an event now, and notes that it has. */
+/* ready reports whether the flow may have an event now, and records it. */
 static __always_inline int ready(const struct packet *p, enum kind kind, __u32 interface, __u64 now)
 {
 	struct flow flow = { .interface = interface };
@@ -136,7 +136,7 @@ int BPF_PROG(enqueue, struct Qdisc *qdisc, const struct netdev_queue *txq, struc
 		return 0;
 	from.begin = skb->head + skb->network_header;
 	from.n = (__u64)(skb->data + (skb->len - skb->data_len)) - (__u64)from.begin;
-	if (from.n > 1 << 16) /* also where the IP header is not among the linear octets */
+	if (from.n > 1 << 16) /* or the IP header is not among the linear octets */
 		return 0;
 	kind = parse(&from, skb->protocol, &p);
 	if (kind != DATA && !(kind == TUNNEL && tunnels))

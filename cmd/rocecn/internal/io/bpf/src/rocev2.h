@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * RoCEv2 packets as programs in the kernel see them.
+ * RoCEv2 packets as programs in the kernel process them.
  *
- * Who includes this defines before it
+ * The including file defines before
  *
  *	static int load(const struct octets *from, __u32 at, void *to, __u32 n);
  *
- * which copies n octets of the packet, from its IP header on, and returns 0 if they
- * are there.
+ * which copies n octets of the packet, counted from its IP header, and returns 0 if they
+ * exist.
  */
 #ifndef ROCEV2_H
 #define ROCEV2_H
@@ -30,7 +30,7 @@ enum {
 
 	OPCODE_CNP = 0x81,
 
-	MAX_EXTENSIONS = 6, /* headers; the rest of such a packet is not looked at */
+	MAX_EXTENSIONS = 6, /* headers; packets with more are skipped */
 };
 
 struct ipv6 {
@@ -59,31 +59,31 @@ struct bth {
 	__be32 psn;
 };
 
-/* What a packet is. */
+/* The kind of a packet. */
 enum kind {
 	OTHER,	  /* neither RoCEv2 nor a tunnel */
 	DATA,	  /* RoCEv2 that may be answered */
-	ACK,	  /* RoCEv2: an acknowledgement */
-	NOTICE,	  /* RoCEv2: a notification */
-	TUNNEL,	  /* something that may carry RoCEv2 */
-	BROKEN,	  /* RoCEv2 that breaks off, or with lengths that are wrong */
+	ACK,	  /* RoCEv2 acknowledgement */
+	NOTICE,	  /* RoCEv2 notification */
+	TUNNEL,	  /* may carry RoCEv2 in a tunnel */
+	BROKEN,	  /* RoCEv2, truncated or with invalid lengths */
 };
 
 struct packet {
 	struct udp udp;
 	struct bth bth;
-	__u32 src[4], dst[4]; /* IPv4: in the last word, the others are 0 */
+	__u32 src[4], dst[4]; /* IPv4: in the last word, after zeros */
 	__u32 label;	      /* the flow label of IPv6, big-endian */
-	__u32 transport;      /* where what follows IP begins */
+	__u32 transport;      /* offset of the header after IP */
 	__u8 version;
 	__u8 ecn;
 	__u8 extended; /* has options or extension headers */
-	__u8 routed;   /* has a Routing header: dst need not be the last one */
+	__u8 routed;   /* has a Routing header: dst may not be the final destination */
 };
 
 /*
- * acknowledges is Acknowledge and ATOMIC Acknowledge of RC, RD and XRC: 0x11, 0x12,
- * 0x51, 0x52, 0xB1, 0xB2.
+ * acknowledges reports whether an opcode is Acknowledge or ATOMIC Acknowledge of RC, RD or
+ * XRC: 0x11, 0x12, 0x51, 0x52, 0xB1, 0xB2.
  */
 static __always_inline int acknowledges(__u8 opcode)
 {
@@ -92,7 +92,7 @@ static __always_inline int acknowledges(__u8 opcode)
 	return (transport == 0x00 || transport == 0x40 || transport == 0xA0) && (operation == 0x11 || operation == 0x12);
 }
 
-/* parse_ipv6 reads the IPv6 header and steps over its extension headers. */
+/* parse_ipv6 decodes the IPv6 header and skips its extension headers. */
 static __always_inline enum kind parse_ipv6(const struct octets *from, struct packet *p, __u32 *end, __u8 *proto)
 {
 	struct ipv6 ip;
@@ -144,7 +144,7 @@ static __always_inline enum kind parse_ipv4(const struct octets *from, struct pa
 	return DATA;
 }
 
-/* parse says what the packet is, and what is in it if it is RoCEv2 or a tunnel. */
+/* parse returns the kind of a packet, and decodes RoCEv2 and tunnels. */
 static __always_inline enum kind parse(const struct octets *from, __be16 ether, struct packet *p)
 {
 	enum kind kind = OTHER;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Flows of RoCEv2 that this host sends are slowed down: a packet of one is given the time
- * at which it may leave, and qdisc fq behind this program keeps it until then.
+ * Paces RoCEv2 flows of this host. Each packet of a flow with an order gets the earliest time
+ * at which it may leave, and qdisc fq, which follows this program, keeps it until then.
  *
- * Data leaves in order, a packet no earlier than the octets of those before it take at
- * the flow's rate. Acknowledgements do not wait for that, nor for the end of a stop, but
- * stay behind the read responses before them. CNPs do not wait.
+ * Data leaves in order, and no packet earlier than the octets before it take at the flow's
+ * rate. Acknowledgements wait neither for that nor for the end of a stop, but stay after
+ * earlier read responses. CNPs do not wait.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>
@@ -14,7 +14,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum {
-	TC_ACT_UNSPEC = -1, /* go on as if there were no program */
+	TC_ACT_UNSPEC = -1, /* continue as without a program */
 
 	ETHER_IPV4 = 0x0800,
 	ETHER_IPV6 = 0x86DD,
@@ -23,30 +23,30 @@ enum {
 	OPCODE_CNP = 0x81,
 
 	FRACTION = 24, /* bits */
-	LONGEST = 1 << 16, /* octets of a packet that count */
+	LONGEST = 1 << 16, /* octets of a packet that count at most */
 };
 
 /*
- * How far ahead a packet's time may be, ns. fq has 10 s where nothing else is said. What a
- * sender that pays no heed to its queue has made wait beyond that is not owed.
+ * Largest distance of a packet's time from now, ns. The default of fq is 10 s. The delay
+ * beyond the horizon of a sender that ignores its queue is not owed.
  */
 #define HORIZON 9000000000ULL
 
 struct flow {
-	__u32 dst[4]; /* IPv4-mapped where it is IPv4 */
+	__u32 dst[4]; /* IPv4-mapped for IPv4 */
 	__be32 qp;
 };
 
 struct order {
 	__u64 cost; /* of an octet, 2^-24 ns, below 2^47; 0: full rate */
-	__u64 stop; /* ns since the start: until then nothing leaves */
+	__u64 stop; /* ns since boot: until then nothing leaves */
 	__u32 slot;
 	__u32 unused;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* set before it is loaded, as that of clocks */
+	__uint(max_entries, 1); /* set before the program is loaded, like that of clocks */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct flow);
 	__type(value, struct order);
@@ -55,8 +55,8 @@ struct {
 struct clock {
 	struct bpf_spin_lock lock;
 	__u32 fraction;	 /* of next, 2^-24 ns */
-	__u64 next;	 /* ns since the start: when the next packet with data may leave */
-	__u64 responded; /* when the last read response leaves */
+	__u64 next;	 /* ns since boot: time at which the next packet with data may leave */
+	__u64 responded; /* time at which the last read response leaves */
 	__u64 octets;	 /* of data, with all headers */
 };
 
@@ -67,7 +67,7 @@ struct {
 	__type(value, struct clock);
 } clocks SEC(".maps");
 
-/* Until when orders count, ns since the start: the agent goes on setting it. */
+/* End of the validity of orders, ns since boot. The agent renews it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -75,12 +75,12 @@ struct {
 	__type(value, __u64);
 } lease SEC(".maps");
 
-/* Counters, of packets of flows that have an order. */
+/* Counters of packets of flows with an order. */
 enum {
-	PASSED,	 /* at once */
+	PASSED,	 /* left without delay */
 	DELAYED,
-	STOPPED, /* until a stop is over */
-	CAPPED,	 /* would wait beyond the horizon */
+	STOPPED, /* delayed until the end of a stop */
+	CAPPED,	 /* limited by the horizon */
 	COUNTERS,
 };
 
@@ -108,7 +108,7 @@ struct transport {
 	__be32 qp; /* with 8 other bits */
 };
 
-/* read sets the flow and the opcode of a packet of RoCEv2, and says whether it is one. */
+/* read sets the flow and the opcode of a RoCEv2 packet, and reports whether it is one. */
 static __always_inline int read(struct __sk_buff *skb, struct flow *flow, __u8 *opcode)
 {
 	struct transport t;
@@ -124,7 +124,7 @@ static __always_inline int read(struct __sk_buff *skb, struct flow *flow, __u8 *
 	} else if (skb->protocol == bpf_htons(ETHER_IPV4)) {
 		struct ipv4 h;
 
-		/* Fragments, the first one included, are not what soft-RoCE sends. */
+		/* soft-RoCE sends no fragments, so they are skipped, including the first one. */
 		if (bpf_skb_load_bytes_relative(skb, 0, &h, sizeof(h), BPF_HDR_START_NET) || h.protocol != PROTO_UDP ||
 		    h.fragment & bpf_htons(0x3FFF))
 			return 0;
@@ -180,7 +180,7 @@ int shape(struct __sk_buff *skb)
 			at = now;
 	} else {
 		at = c->next;
-		if (at < now || at > limit) { /* nothing is owed, or that is no time that was set here */
+		if (at < now || at > limit) { /* nothing is owed, or the time was not set here */
 			at = now;
 			c->fraction = 0;
 		}
@@ -203,7 +203,10 @@ int shape(struct __sk_buff *skb)
 	if (what == PASSED && at > now)
 		what = DELAYED;
 	count(what);
-	/* Those that may leave at once have a time as well: else fq would give them a later one than those behind them. */
+	/*
+	 * Packets that may leave immediately also get a time: otherwise fq would give them a
+	 * later one than packets after them.
+	 */
 	if (skb->tstamp < at)
 		skb->tstamp = at;
 	return TC_ACT_UNSPEC;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A translator in front of hosts that understand CNPs only: a Fast CNP becomes the CNP
- * that the flow's receiver would send, from the receiver's address to the host's own
- * queue pair.
+ * A translator in front of hosts that only understand CNPs. A Fast CNP becomes the CNP that
+ * the flow's receiver would send, from the receiver's address to the host's own queue pair.
  *
- * It knows Fast CNPs as nodes are to make them, the option where the draft's figures
- * have it. Others go on to the host's or the agent's own eyes.
+ * It knows Fast CNPs in the form that nodes are to send, with the option at the place of the
+ * draft's figures. It passes others on to the host or the agent.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>
@@ -40,14 +39,14 @@ enum {
 	MAX_PAIRS = 1 << 18,
 };
 
-/* What is set before the program is loaded. */
+/* Set before the program is loaded. */
 volatile const __u8 option1, option2;	/* option types */
-volatile const __u32 only[4];		/* the host, all of them if 0 */
-volatile const __u8 receivers;		/* a flow's receiver is believed, on the list or not */
-volatile const __u8 drop;		/* what cannot be translated goes no further */
-volatile const __u64 window;		/* ns from a report of a flow on in which others say nothing new */
-volatile const __u32 cnp[CNP / 4];	/* with zeros where the Fast CNP's octets go */
-volatile const __u32 crc[4][256];	/* CRC-32 of an octet with 0 to 3 octets behind it */
+volatile const __u32 only[4];		/* the only host; 0: all hosts */
+volatile const __u8 receivers;		/* accept a Fast CNP from the receiver of its flow, in addition to switches */
+volatile const __u8 drop;		/* drop packets that cannot be translated */
+volatile const __u64 window;		/* ns after a CNP in which further Fast CNPs about the flow are dropped */
+volatile const __u32 cnp[CNP / 4];	/* with zeros for octets of the Fast CNP and the pair */
+volatile const __u32 crc[4][256];	/* CRC-32 of an octet with 0 to 3 octets after it */
 
 struct prefix {
 	__u32 length;
@@ -59,7 +58,7 @@ struct {
 	__uint(max_entries, MAX_SWITCHES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct prefix);
-	__type(value, __u32); /* means nothing */
+	__type(value, __u32); /* unused */
 } switches SEC(".maps");
 
 struct flow {
@@ -68,7 +67,7 @@ struct flow {
 };
 
 struct pair {
-	__u64 at;  /* ns since the start: the report that began the window */
+	__u64 at;  /* ns since boot: beginning of the window; 0: none */
 	__be32 qp; /* the host's queue pair */
 	__be16 port; /* UDP source port of CNPs */
 	__u16 unused;
@@ -82,15 +81,15 @@ struct {
 	__type(value, struct pair);
 } pairs SEC(".maps");
 
-/* Counters. Each packet that may be a Fast CNP counts as one. */
+/* Counters. Each packet that may be a Fast CNP counts in one of them. */
 enum {
 	TRANSLATED,
-	DENIED,	    /* dropped: the source is not on the list */
-	ICRC_WRONG, /* dropped */
-	ADDRESS,    /* dropped: a CNP can come from or go to no such address */
-	UNKNOWN_QP, /* passed on as it is, or dropped: no queue pair is known */
-	PASSED,	    /* on, as it is, or dropped: something about it is unusual */
-	AGAIN,	    /* dropped: the flow had a CNP within the window */
+	DENIED,	    /* dropped: source not in switches */
+	ICRC_WRONG, /* dropped: invalid ICRC */
+	ADDRESS,    /* dropped: a CNP cannot have such an address */
+	UNKNOWN_QP, /* passed on, or dropped with drop: no queue pair is known */
+	PASSED,	    /* passed on, or dropped with drop: unusual form */
+	AGAIN,	    /* dropped: within the window of the flow */
 	COUNTERS,
 };
 
@@ -132,7 +131,7 @@ static __always_inline int same(const __u32 *a, const volatile __u32 *b)
 	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
 }
 
-enum { CRC_START = 0xDEBB20E3 }; /* the register after the 8 octets of ones in front */
+enum { CRC_START = 0xDEBB20E3 }; /* the register after the 8 octets of ones at the beginning */
 
 /* reachable is rocev2.Answerable for IPv6. */
 static __always_inline int reachable(const __u32 *address)
@@ -150,8 +149,8 @@ static __always_inline int reachable(const __u32 *address)
 }
 
 /*
- * A packet, of which the ICRC's masks are then made ones: as the masks of a packet, not
- * of a loop, they cost the verifier nothing.
+ * A packet, whose fields masked by the ICRC are then set to ones. Masking once before the
+ * loop, instead of in it, costs the verifier nothing.
  */
 struct scratch {
 	__u32 words[128];
@@ -164,7 +163,7 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* mask makes ones of the fields that change on the way. At transport begins UDP. */
+/* mask sets the fields to ones that change on the path. UDP begins at word transport. */
 static __always_inline void mask(__u32 *words, __u32 transport)
 {
 	words[0] |= bpf_htonl(0x0FFFFFFF);		      /* traffic class, flow label */
