@@ -96,14 +96,23 @@ func (f *Frame) flow() (*way, error) {
 }
 
 // MayAnswer is the rule of [Packet.MayAnswer] for messages to another node than the flow's source, about the flow of
-// the innermost packet, of any protocol. Tunnels do not matter here. Of RoCEv2 it refuses notifications and
-// acknowledgements; a frame without a flow gets the error of FiveTuple.
-func (f *Frame) MayAnswer() error {
+// the innermost packet, of any protocol. Tunnels do not matter here. It rejects RoCEv2 notifications and
+// acknowledgements, and UDP datagrams to these ports, which carry other notifications, with [ErrNotification]. A frame
+// without a flow gets the error of FiveTuple.
+func (f *Frame) MayAnswer(ports ...uint16) error {
 	w, err := f.flow()
 	switch {
 	case err != nil:
 		return err
-	case w.proto != wire.ProtoUDP, w.port != Port, min(w.end, w.stop) <= w.udp+8:
+	case w.proto != wire.ProtoUDP:
+		return nil
+	}
+	for _, port := range ports {
+		if w.port == port {
+			return ErrNotification
+		}
+	}
+	if w.port != Port || min(w.end, w.stop) <= w.udp+8 {
 		return nil // other traffic, or the capture does not show the opcode
 	}
 	return answersOpcode(bth.Opcode(f.octets[w.udp+8]))
