@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ioam"
@@ -126,7 +127,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	points := cfg.CodePoints.withDefaults()
 	report := Report{Option: 1}
 	o := header{typ: points.Option1, original: congested.FinalDst()}
-	if rocev2.CheckAnswerable(o.original) != nil {
+	if !o.original.Is6() || !ipudp.Reachable6(ipudp.Halves(&o.original)) { // CheckAnswerable, inlined
 		return b, Report{}, rocev2.ErrNotReachable
 	}
 	if cfg.mayFindTrace(congested) {

@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -66,24 +67,28 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {
 		return b, err
 	}
-	if rocev2.CheckAnswerable(e.Congested) != nil {
+	fields := e.fields()
+	a.Octets[0] |= Bit << 24
+	reachable := false
+	switch {
+	case e.Congested.Is6():
+		high, low := ipudp.Halves(&e.Congested)
+		reachable = ipudp.Reachable6(high, low)
+		a.Octets[1], a.Octets[2] = high>>32, high<<32|low>>32
+		a.Octets[3], a.Octets[4] = low<<32|fields>>32, fields<<32
+		a.Len = bth.Size + SizeIPv6
+	case e.Congested.Is4():
+		octets := e.Congested.As4()
+		address := binary.BigEndian.Uint32(octets[:])
+		reachable = ipudp.Reachable4(address)
+		a.Octets[1], a.Octets[2] = uint64(address), fields
+		a.Len = bth.Size + SizeIPv4
+	}
+	if !reachable {
 		return b, rocev2.ErrNotReachable
 	}
 	if err := e.fits(); err != nil {
 		return b, err
-	}
-	fields := e.fields()
-	a.Octets[0] |= Bit << 24
-	if e.Congested.Is4() {
-		octets := e.Congested.As4()
-		a.Octets[1], a.Octets[2] = uint64(binary.BigEndian.Uint32(octets[:])), fields
-		a.Len = bth.Size + SizeIPv4
-	} else {
-		octets := e.Congested.AsSlice()
-		high, low := binary.BigEndian.Uint64(octets), binary.BigEndian.Uint64(octets[8:])
-		a.Octets[1], a.Octets[2] = high>>32, high<<32|low>>32
-		a.Octets[3], a.Octets[4] = low<<32|fields>>32, fields<<32
-		a.Len = bth.Size + SizeIPv6
 	}
 	return a.Append(b, &src, &congested.Src, 0, &cfg.Carriage, icrc.AsSent)
 }

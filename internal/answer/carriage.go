@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"cmp"
 	"math/bits"
 	"net/netip"
 
@@ -22,11 +21,9 @@ var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
 // addresses that [rocev2.CheckAnswerable] rejects, and two of different families.
 // On error d is unchanged.
 func Carry(d *rocev2.Datagram, src, dst netip.Addr, c *rocev2.Carriage) error {
-	if rocev2.CheckAnswerable(src) != nil || rocev2.CheckAnswerable(dst) != nil {
-		return rocev2.ErrNotReachable
-	}
-	if src.Is4() != dst.Is4() {
-		return wireerr.Addresses
+	port, err := checkAddresses(&src, &dst, c.SrcPort)
+	if err != nil {
+		return err
 	}
 	class, hopLimit, err := IPFields(c)
 	if err != nil {
@@ -38,26 +35,46 @@ func Carry(d *rocev2.Datagram, src, dst netip.Addr, c *rocev2.Carriage) error {
 	if c.MayFragment {
 		d.Flags = 0
 	}
-	d.SrcPort, d.Checksum = cmp.Or(c.SrcPort, sourcePort(src, dst)), 0
+	d.SrcPort, d.Checksum = port, 0
 	if c.Checksum {
 		d.Checksum = 0xFFFF
 	}
 	return nil
 }
 
-// sourcePort returns the UDP source port of the messages between two addresses
-// if none is configured: 49152 to 65535, always the same for the same addresses,
-// so that no message overtakes an earlier one.
-func sourcePort(src, dst netip.Addr) uint16 {
-	if src.Is4() {
+// checkAddresses rejects addresses that others cannot reach, and two of different
+// families. It returns the UDP source port, which is port unless that is 0.
+func checkAddresses(src, dst *netip.Addr, port uint16) (uint16, error) {
+	switch {
+	case src.Is6() && dst.Is6():
+		src1, src2 := ipudp.Halves(src)
+		dst1, dst2 := ipudp.Halves(dst)
+		if !ipudp.Reachable6(src1, src2) || !ipudp.Reachable6(dst1, dst2) {
+			return 0, rocev2.ErrNotReachable
+		}
+		if port == 0 {
+			port = sourcePort6(src1, src2, dst1, dst2)
+		}
+	case src.Is4() && dst.Is4():
 		s, d := src.As4(), dst.As4()
-		return sourcePort4(be.Uint32(s[:]), be.Uint32(d[:]))
+		from, to := be.Uint32(s[:]), be.Uint32(d[:])
+		if !ipudp.Reachable4(from) || !ipudp.Reachable4(to) {
+			return 0, rocev2.ErrNotReachable
+		}
+		if port == 0 {
+			port = sourcePort4(from, to)
+		}
+	case rocev2.CheckAnswerable(*src) != nil || rocev2.CheckAnswerable(*dst) != nil:
+		return 0, rocev2.ErrNotReachable
+	default:
+		return 0, wireerr.Addresses
 	}
-	src1, src2 := ipudp.Halves(&src)
-	dst1, dst2 := ipudp.Halves(&dst)
-	return sourcePort6(src1, src2, dst1, dst2)
+	return port, nil
 }
 
+// sourcePort4 and sourcePort6 return the UDP source port of the messages between
+// two addresses if none is configured: 49152 to 65535, always the same for the
+// same addresses, so that no message overtakes an earlier one.
 func sourcePort4(src, dst uint32) uint16 { return portOf(mix(uint64(src), uint64(dst))) }
 
 func sourcePort6(src1, src2, dst1, dst2 uint64) uint16 {
@@ -73,7 +90,12 @@ func mix(a, b uint64) uint64 {
 }
 
 // PKey returns the P_Key that a builder sends for this one.
-func PKey(pKey uint16) uint16 { return cmp.Or(pKey, bth.DefaultPKey) }
+func PKey(pKey uint16) uint16 {
+	if pKey == 0 {
+		return bth.DefaultPKey
+	}
+	return pKey
+}
 
 // IPFields returns Traffic Class and Hop Limit, over IPv4 TOS and TTL, as they
 // are sent. A field of the Carriage that is out of its range is an error.
