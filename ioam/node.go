@@ -30,10 +30,9 @@ const DelayOverflow = 0x80000000
 
 // Node is the record of one node in a trace (RFC 9197 section 4.4.2). In the packet the newest node is first.
 //
-// A record has the fields that the trace's type names, but a node fills fields with all ones if it does not know their
-// values. Therefore each value is read by a method that also reports whether the node gave it, and is 0 if not. The
-// Set methods build a record of one's own for [AddNode]; a field that is not set is recorded as unavailable. The zero
-// Node has no fields.
+// A record has the fields of the trace's type. A node that does not know a value writes all ones. Each method that reads
+// a value therefore also reports whether it is available; if not, the value is 0. The Set methods build a record for
+// [AddNode], which writes all ones for fields that are not set. The zero Node has no fields.
 type Node struct {
 	typ TraceType
 
