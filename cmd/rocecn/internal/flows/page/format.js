@@ -1,7 +1,7 @@
 "use strict";
-// How numbers are written: as rocecn flows prints them.
+// Numbers in the formats of rocecn flows.
 
-// duration writes nanoseconds as Go does.
+// duration formats nanoseconds as Go does.
 function duration(ns) {
   const trim = n => String(Number(n.toPrecision(12)));
   if (ns < 1e3) return trim(ns) + "ns";
@@ -12,7 +12,7 @@ function duration(ns) {
   return (hours ? hours + "h" : "") + minutes % 60 + "m" + trim((ns - minutes * 60e9) / 1e9) + "s";
 }
 
-// shortTime writes nanoseconds with three digits, sometimes four.
+// shortTime formats nanoseconds with three digits, sometimes four.
 function shortTime(ns) {
   if (ns < 0) return "-" + shortTime(-ns);
   let digit = 1;
@@ -20,7 +20,7 @@ function shortTime(ns) {
   return duration(Math.round(ns / digit) * digit);
 }
 
-// scaled writes a number with at most four digits.
+// scaled formats a number with at most four digits.
 function scaled(n) {
   if (n < 10000) return n.toFixed(0);
   for (const unit of "kMGT") {
@@ -32,7 +32,7 @@ function scaled(n) {
 
 const none = "–";
 
-// formats are how the cells of a column are written, by its kind.
+// formats are the formats of cells, by the kind of their column.
 const formats = {
   text: String,
   number: String,
@@ -45,7 +45,7 @@ const formats = {
 
 const written = (kind, value) => (value === null ? none : formats[kind](value));
 
-// element makes an element with properties, and what is in it.
+// element makes an element with properties and children.
 function element(name, properties = {}, ...children) {
   const e = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {

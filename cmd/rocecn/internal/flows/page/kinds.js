@@ -1,6 +1,6 @@
-// The kinds of lanes: what each draws, and what it has at a time.
+// The kinds of lanes: drawing, and values at a time.
 
-// rateLane draws the bits a second.
+// rateLane draws the bits per second.
 const rateLane = series => ({
   name: "Rate", unit: "bit/s", kind: "rate", tall: true,
   draw() {
@@ -15,8 +15,7 @@ const rateLane = series => ({
   },
 });
 
-// countLane draws how many of some kinds there were: [field, name, class]. Without any
-// there is no lane.
+// countLane draws the counts of some fields: [field, name, class]. It returns no lane if all are 0.
 function countLane(name, series, kinds) {
   const there = kinds.filter(([field]) => series[field]);
   if (!there.length) return null;
@@ -38,7 +37,7 @@ function countLane(name, series, kinds) {
   };
 }
 
-// rttLane draws the longest round trips.
+// rttLane draws the longest round trip times.
 function rttLane(series) {
   if (!series.rtt) return null;
   return {
@@ -63,7 +62,7 @@ const ofKind = (marks, kind) => marks.filter(mark => mark[0] === kind);
 
 const psnKinds = [["gap", "passed over"], ["late", "out of order"], ["repeat", "repeated"], ["life", "new life"]];
 
-// psnLane draws how far the PSNs came, and what they showed on the way.
+// psnLane draws the progress of the PSNs, with events on it.
 function psnLane(chart) {
   if (!chart.psn) return null;
   const marks = (chart.marks ?? []).filter(([kind]) => psnKinds.some(one => one[0] === kind));
@@ -88,7 +87,7 @@ function psnLane(chart) {
   };
 }
 
-// psnPath goes from the first PSN of each part to the last, and begins anew with a life.
+// psnPath goes from the first PSN of each part to the last, and starts again with a new connection.
 function psnPath(list, lives, height) {
   return list.map(({ from, to, line }, i) => {
     if (i && lives.some(([, time]) => list[i - 1].from <= time && time < to)) return `M${x(to)} ${height(line[1])}`;
@@ -103,8 +102,8 @@ function psnMark(mark, height) {
   return stroke(kind, time, height(first) + longer, height(last) - longer, title);
 }
 
-// eventLane draws what came, [kind, name, field], a row each, at exact times, and where
-// there was no room for all, in which bins there were some.
+// eventLane draws events, [kind, name, field], a row each: at exact times, or, if there were too
+// many, as the bins that contain some.
 function eventLane(chart, kinds) {
   const marks = chart.marks ?? [];
   const there = kinds.filter(([kind, , field]) => chart[field] || ofKind(marks, kind).length);
@@ -154,20 +153,20 @@ function queueLane(nodes) {
   };
 }
 
-// Pauses are [from, to, how much of that, XOFF frames, the first of them].
+// Pauses are [from, to, paused time, XOFF frames, first of these frames].
 const pauseInView = ([from, to]) => to >= view.from && from <= view.to;
 const pauseText = ([from, to, paused, frames]) =>
   `paused ${shortTime(paused)}${paused < to - from ? " of " + shortTime(to - from) : ""} by ${frames} XOFF`;
 const pauseTitle = pause => `from frame ${pause[4]} on, +${shortTime(pause[0])}: ${pauseText(pause)}`;
 
-// pauseBox is as high as the part of the time that was paused.
+// pauseBox has a height in proportion to the paused time.
 function pauseBox(from, to, part) {
   const height = y(Math.max(Math.min(part, 1) * 0.9, 0.12), 1);
   return `M${x(from)} 100V${height}H${Math.max(x(to), x(from) + 1.5)}V100Z`;
 }
 
-// pauseLane draws when a priority of a link was paused: each pause that can be told
-// apart, and of others how much of the time they are together.
+// pauseLane draws the pauses of a priority of a link: single pauses if they are wide enough,
+// otherwise the paused part of the time.
 const pauseLane = ({ name, pauses }) => ({
   name: "Paused", unit: name, kind: "pauses",
   draw() {
@@ -204,7 +203,7 @@ const sequenceKinds = [
 ];
 const refusalKinds = [["naks", "NAK", "nak"], ["rnrs", "RNR NAK", "rnr"], ["ppfc", "PPFC", "ppfc"]];
 
-// flowLanes are those of a flow.
+// flowLanes returns the lanes of a flow.
 function flowLanes(chart) {
   const nodes = chart.nodes?.map(node => ({ ...node, from: chart.from }));
   return [
@@ -214,14 +213,14 @@ function flowLanes(chart) {
   ];
 }
 
-// totalLanes are those of all flows together, and of links.
+// totalLanes returns the lanes of all flows together, and of links.
 function totalLanes(totals) {
   return [
     ...(totals ? [
       rateLane(totals),
       countLane("Congestion", totals, congestionKinds),
       countLane("Sequence", totals, sequenceKinds),
-      countLane("Refused, stopped", totals, refusalKinds),
+      countLane("NAKs, PPFC", totals, refusalKinds),
       rttLane(totals),
     ] : []),
     ...(data.pauses ?? []).map(pauseLane),

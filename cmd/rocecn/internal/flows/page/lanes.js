@@ -1,11 +1,11 @@
-// A lane is one thing over the time that is shown: a picture 1000 wide and 100 high,
-// whatever size it has on the screen, ticks at its side, and what is at the cursor.
+// A lane draws one value over the visible time: a picture 1000 wide and 100 high in any size on the
+// screen, with ticks at its side and the value at the cursor.
 
 const columns = { area: 150, bar: 400 }; // how many parts of a picture are told apart
 const x = time => +(Math.min(Math.max(share(time), -0.01), 1.01) * 1000).toFixed(2);
 const y = (n, top) => +(100 - (100 * n) / (top || 1)).toFixed(2);
 
-// steps draws values as an area whose top has steps.
+// steps draws values as an area with a stepped top.
 function steps(parts) {
   let path = "";
   parts.forEach(({ from, to, height }, i) => {
@@ -15,7 +15,7 @@ function steps(parts) {
   return path && path + "V100";
 }
 
-// bars draws each value as a bar, that of one kind beside those of the others.
+// bars draws each value as a bar, with the kinds side by side.
 function bars(parts, place, of, top) {
   let path = "";
   for (const { from, to, values } of parts) {
@@ -30,16 +30,16 @@ function bars(parts, place, of, top) {
 const drawn = (kind, path, title) =>
   path ? `<path class="${kind}" d="${path}">${title ? `<title>${escaped(title)}</title>` : ""}</path>` : "";
 
-// parts are the groups of bins that the view has, with what of gives of each.
+// parts returns the visible groups of bins, each with its value by of.
 const parts = (series, of, many = columns.bar) => groups(series.edges, view, many)
   .map(group => ({ from: series.edges[group[0]], to: series.edges[group[1]], ...of(group) }));
 
-// groupAt returns the group of bins at a time, as it is drawn.
+// groupAt returns the drawn group of bins at a time.
 function groupAt(series, time, many = columns.bar) {
   return groups(series.edges, view, many).find(([i, j]) => series.edges[i] <= time && time < series.edges[j]);
 }
 
-// tickMarks returns the lines at an axis and what is written there.
+// tickMarks returns the lines at an axis with their labels.
 function tickMarks({ low = 0, top, write, entire }) {
   if (!(top > low)) return { lines: "", labels: [] };
   const at = ticks(low, top, entire ? Math.min(3, top - low) : 3).filter(n => n > low || n === 0);
@@ -49,12 +49,12 @@ function tickMarks({ low = 0, top, write, entire }) {
   };
 }
 
-// timeLines are those of the ticks of the time.
+// timeLines returns the lines at the ticks of the time.
 const timeLines = () => timeTicks().map(time => `<path class="grid" d="M${x(time)} 0V100"/>`).join("");
 const sinceStart = time => (time > 0 ? "+" + duration(Math.round(time)) : "0");
 const timeTicks = () => ticks(view.from, view.to, innerWidth < 640 ? 3 : 8);
 
-// drawLane makes what shows a lane, and draws it; with is what it belongs to.
+// drawLane makes the elements of a lane, and draws it; with is passed to the lane.
 function drawLane(lane, belongs) {
   const says = element("span", { class: "value" }), legend = element("span", { class: "legend" });
   for (const [kind, name, n] of lane.legend ?? []) {
@@ -81,7 +81,7 @@ function drawLane(lane, belongs) {
   return { node, draw, read };
 }
 
-// drawLanes draws several, and keeps them as the view is, until they are given up.
+// drawLanes draws several lanes, and redraws them with the view until they are removed.
 function drawLanes(lanes, belongs) {
   const all = lanes.filter(lane => lane).map(lane => drawLane(lane, belongs));
   const node = element("div", { class: "lanes" }, ...all.map(one => one.node));

@@ -1,12 +1,12 @@
-// What the page does when it opens.
+// Initialization of the page.
 
 const overview = document.querySelector("#overview");
 const brush = document.querySelector("#brush");
 const axis = document.querySelector("#axis");
 const range = document.querySelector("#range");
 
-// drawOverview draws all of the time: the rate, and where anything was missing,
-// repeated or refused.
+// drawOverview draws the complete time: the rate, and bins with missing or retransmitted requests,
+// or NAKs.
 function drawOverview() {
   const totals = data.totals && unpacked(data.totals);
   if (!totals) return;
@@ -26,7 +26,7 @@ function drawOverview() {
   Object.assign(view, now);
 }
 
-// drawAxis says which part of the time is shown.
+// drawAxis draws the visible part of the time.
 function drawAxis() {
   brush.style.left = (view.from / whole.to) * 100 + "%";
   brush.style.width = ((view.to - view.from) / whole.to) * 100 + "%";
@@ -46,7 +46,7 @@ function readCursor() {
 
 const drawStrips = () => document.querySelectorAll(".strip .plot").forEach(plot => plot.draw());
 
-// openFirst opens the first flows with charts, for paper.
+// openFirst opens the first flows with charts, for printing.
 function openFirst(count) {
   rows.slice(0, count).filter(row => row.chart && !state.open.has(row)).forEach(turn);
 }

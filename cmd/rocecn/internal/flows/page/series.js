@@ -1,4 +1,4 @@
-// What happened over time: bins of any width, one after another.
+// Values over time: consecutive bins of any width.
 
 // unpacked returns a series with the edges of its bins.
 function unpacked(series) {
@@ -9,7 +9,7 @@ function unpacked(series) {
   return { ...series, edges };
 }
 
-// binAt returns the number of the bin of a time; before the first it is below 0.
+// binAt returns the index of the bin at a time, below 0 before the first bin.
 function binAt(edges, time) {
   let low = -1, high = edges.length;
   while (high - low > 1) {
@@ -20,9 +20,9 @@ function binAt(edges, time) {
   return low;
 }
 
-// groups returns which bins are drawn as one: [first, behind the last], all that a view
-// has, each as wide as one of so many columns if its bins are narrower. What is left at
-// the end, or before a wide bin, belongs to the group before: a rate needs some time.
+// groups returns the bins to draw as one: [first, end], for the whole view. Narrow bins are grouped
+// to the width of one of so many columns. A rest at the end, or before a wide bin, belongs to the
+// group before, as a rate needs some time.
 function groups(edges, view, columns) {
   const least = (view.to - view.from) / columns, bins = edges.length - 1, list = [];
   let i = Math.max(binAt(edges, view.from), 0);
@@ -37,24 +37,24 @@ function groups(edges, view, columns) {
   return list;
 }
 
-// sum adds what some bins have.
+// sum returns the sum of some bins.
 function sum(values, [from, to]) {
   let n = 0;
   for (let i = from; i < to && i < (values?.length ?? 0); i++) n += values[i];
   return n;
 }
 
-// most returns the most that some bins have.
+// most returns the maximum of some bins.
 function most(values, [from, to]) {
   let n = 0;
   for (let i = from; i < to && i < (values?.length ?? 0); i++) n = Math.max(n, values[i]);
   return n;
 }
 
-// rate returns the bits a second of some bins.
+// rate returns the bits per second of some bins.
 const rate = (series, [from, to]) => (sum(series.octets, [from, to]) * 8e9) / (series.edges[to] - series.edges[from]);
 
-// psns returns the first PSN and the last of some bins, null without.
+// psns returns the first and the last PSN of some bins, or null.
 function psns(series, [from, to]) {
   let first = null, last = null;
   for (let i = from; i < to; i++) {
@@ -71,7 +71,7 @@ function nice(n) {
   return power * [1, 2, 5, 10].find(factor => factor * power >= n * 0.9999);
 }
 
-// ticks returns what stands at an axis from one number to another, so many at most.
+// ticks returns the labels of an axis from one number to another, at most so many.
 function ticks(from, to, count) {
   const step = nice((to - from) / count), list = [];
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) list.push(at);

@@ -1,5 +1,5 @@
-// The table of flows: filtered, sorted, by receiver, each with a strip over time, and
-// opened with its lanes.
+// The table of flows: filtered, sorted, grouped by receiver. Each row has a strip over time, and
+// opens with its lanes.
 
 const rowTimes = 2, rowColours = 4, firstCell = 5;
 const charts = new Map((data.charts ?? []).map(chart => [chart.row, unpacked(chart)]));
@@ -8,14 +8,14 @@ const rows = data.rows.map((row, number) => ({
 }));
 const nameOf = ({ src, dst }) => src + " → " + dst;
 
-// Columns in which there is nothing but 0, or the same everywhere, are left out, and named below the table.
+// Columns with only zeros or only one value are omitted, and named below the table.
 const allColumns = data.columns.map((column, i) => ({ ...column, i }));
 const isEmpty = ({ kind, i }) => kind === "count" && rows.every(({ row }) => !row[firstCell + i]);
 const isSame = ({ kind, i }) => ["text", "number"].includes(kind) && rows.length > 1 &&
   rows.every(({ row }) => row[firstCell + i] === rows[0].row[firstCell + i]);
 const shownColumns = allColumns.filter(column => !isEmpty(column) && !isSame(column));
 
-// leftOut says which columns are left out.
+// leftOut reports the omitted columns.
 function leftOut() {
   const empty = allColumns.filter(isEmpty).map(({ name }) => name);
   const same = allColumns.filter(isSame)
@@ -37,13 +37,13 @@ const byTime = { name: "Over time", kind: "time", help: "since its first request
 const byColumn = column => ({ ...column, key: ({ row }) => row[firstCell + column.i] });
 const headings = [byName, byTime, ...shownColumns.map(byColumn)];
 
-// ranks returns the place of each text among all there are: numbers are compared sooner.
+// ranks returns the rank of each text, as numbers are faster to compare.
 function ranks(texts) {
   const order = [...new Set(texts)].sort(new Intl.Collator("en", { numeric: true }).compare);
   return new Map(order.map((text, place) => [text, place]));
 }
 
-// sorted returns rows by a column; what has no value comes last.
+// sorted returns rows sorted by a column, rows without a value last.
 function sorted(list) {
   if (!state.column) return list;
   const { kind, key } = state.column, sign = state.up ? 1 : -1;
@@ -53,7 +53,7 @@ function sorted(list) {
   return list.toSorted((a, b) => order * (keys.get(a) - keys.get(b)) || a.number - b.number);
 }
 
-// The words of the filter: one that compares a column, as in ce>1, or any text of a row.
+// The words of the filter: a comparison with a column, as in ce>1, or a text in a row.
 const comparisons = { "<": (a, b) => a < b, ">": (a, b) => a > b, "=": (a, b) => a === b };
 
 function condition(word) {
@@ -70,7 +70,7 @@ function condition(word) {
   return row => searched(row).includes(word);
 }
 
-// searched returns the text of a row that a filter looks at.
+// searched returns the text of a row that the filter searches.
 function searched(row) {
   row.text ??= [nameOf(row), ...data.columns.map(({ kind }, i) => ["qp", "text", "number"].includes(kind) ?
     written(kind, row.row[firstCell + i]) : "")].join(" ").toLowerCase();
@@ -82,7 +82,7 @@ function filtered(list) {
   return conditions.length ? list.filter(row => conditions.every(holds => holds(row))) : list;
 }
 
-// groupsOf divides rows by their receiver, in the order of the first of each.
+// groupsOf groups rows by their receiver, in the order of the first row of each.
 function groupsOf(list) {
   const byReceiver = new Map();
   for (const row of list) {
@@ -92,7 +92,7 @@ function groupsOf(list) {
   return byReceiver;
 }
 
-// together writes what the cells of a column are together: a sum, or the most.
+// together formats the total of a column: a sum, or the maximum.
 function together(list, { kind, i }) {
   const values = list.map(({ row }) => row[firstCell + i]).filter(value => value !== null);
   if (!values.length) return "";
@@ -133,7 +133,8 @@ function flowRow(row, inGroup) {
     element("th", { scope: "row" }, toggle), element("td", { class: "strip" }, strip(row)), ...cells);
 }
 
-// strip draws a flow in the table: its rate and its trouble, or from when to when it was there.
+// strip draws a flow in the table: its rate and its trouble, or the period from its first to its
+// last packet.
 function strip(row) {
   const box = element("div", { class: "plot" });
   follow(box);
@@ -158,7 +159,7 @@ function stripPaths({ row, chart }) {
   return drawn("rate", steps(list)) + drawn("cnp", at(["cnp", "fast"])) + drawn("gap", at(trouble));
 }
 
-// lookInto returns the row with a flow's lanes, and what happened frame by frame.
+// lookInto returns the row with a flow's lanes and its events, frame by frame.
 function lookInto(row) {
   const cell = element("div", {});
   const detail = element("tr", { class: "detail" }, element("td", { colspan: headings.length }, cell));
@@ -183,7 +184,7 @@ function eventList(chart) {
   return element("details", {}, element("summary", {}, says), list);
 }
 
-// turn opens a flow, or shuts it.
+// turn opens or closes a flow.
 function turn(row) {
   const open = state.open.get(row);
   if (open) {
@@ -200,7 +201,7 @@ function toggleFlow(row) {
   table.querySelector(`[data-flow="${row.number}"] button`)?.focus();
 }
 
-// openFlow opens a flow, and goes there.
+// openFlow opens a flow, and scrolls to it.
 function openFlow(number) {
   const row = rows[number];
   filterBox.value = "";
@@ -218,7 +219,7 @@ function filteredRows() {
   return grouped.checked ? [...groupsOf(list).values()].flat() : list;
 }
 
-// render shows the first rows of what is left by the filter, in their order.
+// render shows the first of the filtered rows, in their order.
 function render() {
   const list = sorted(filtered(rows)), bodies = [];
   let room = state.limit, shut = 0;
@@ -258,7 +259,7 @@ function sortBy(heading, cell) {
   render();
 }
 
-// head makes the headings, which sort.
+// head makes the headings, which sort on a click.
 function head() {
   table.append(element("thead", {}, element("tr", {}, ...headings.map(heading => {
     const cell = element("th", { scope: "col", title: heading.help });

@@ -1,5 +1,4 @@
-// The one axis of time: what of it is shown, and where the cursor is. All times are
-// nanoseconds since the beginning.
+// The common axis of time: visible part, and cursor. Times are nanoseconds since the beginning.
 
 const data = JSON.parse(document.querySelector("#data").textContent);
 const whole = { from: 0, to: Math.max(data.span, 1000) };
@@ -8,7 +7,7 @@ const view = { ...whole };
 let cursor = null;
 const watchers = { view: new Set(), cursor: new Set() };
 
-// soon calls a function once before the next picture, however often it is asked to.
+// soon calls a function once before the next redraw, for any number of calls.
 function soon(call) {
   let asked = false;
   return () => {
@@ -26,11 +25,11 @@ const cursorChanged = soon(() => {
   watchers.cursor.forEach(call => call());
 });
 
-// share says where in the view a time is, from 0 to 1.
+// share returns the position of a time in the view, from 0 to 1.
 const share = time => (time - view.from) / (view.to - view.from);
 const timeAt = part => view.from + part * (view.to - view.from);
 
-// show shows a part of the time, as far as there is one.
+// show shows a part of the time, limited to the capture.
 function show(from, to) {
   const width = Math.min(Math.max(to - from, narrowest), whole.to);
   view.from = Math.min(Math.max(from, 0), whole.to - width);
@@ -39,7 +38,7 @@ function show(from, to) {
   cursorChanged();
 }
 
-// zoom makes what is shown so many times as wide; the time stays where it is.
+// zoom multiplies the width of the visible part; the given time keeps its position.
 function zoom(factor, around = (view.from + view.to) / 2) {
   const width = Math.min(Math.max((view.to - view.from) * factor, narrowest), whole.to);
   const from = around - share(around) * width;
@@ -54,21 +53,21 @@ function point(time) {
   cursorChanged();
 }
 
-// reach points at a time, and shows it if it is not shown.
+// reach moves the cursor to a time, and makes it visible.
 function reach(time) {
   const width = view.to - view.from;
   if (time < view.from || time > view.to) show(time - width / 2, time + width / 2);
   point(time);
 }
 
-// look shows what is around an event.
+// look shows the surroundings of an event.
 function look(time) {
   const width = Math.min(view.to - view.from, Math.max(whole.to / 50, 40 * narrowest));
   show(time - width / 2, time + width / 2);
   point(time);
 }
 
-// keys are what the keyboard does where the axis has the focus.
+// keys are the keys that the axis handles when it has the focus.
 const keys = {
   ArrowLeft: big => reach((cursor ?? view.to) - (view.to - view.from) / (big ? 10 : 100)),
   ArrowRight: big => reach((cursor ?? view.from) + (view.to - view.from) / (big ? 10 : 100)),
@@ -83,7 +82,7 @@ const keys = {
   p: () => next(-1),
 };
 
-// next goes to the next event of the flows with charts, or the one before.
+// next moves to the next or previous event of the flows with charts.
 function next(direction) {
   const now = cursor ?? (direction > 0 ? -1 : whole.to + 1);
   const later = events.filter(time => direction * (time - now) > 0.5);
@@ -100,8 +99,8 @@ function onKey(event) {
   event.preventDefault();
 }
 
-// follow lets a pointer move the cursor, and select what to show; at says which time is
-// where, as a part of the width.
+// follow lets a pointer move the cursor, and select a part; at returns the time at a position, as a
+// part of the width.
 function follow(plot, at = timeAt) {
   let began = null, chosen = null;
   const part = event => {
