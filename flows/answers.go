@@ -139,8 +139,8 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 		mtu: p.pkt.Opcode.PathMTU(p.pkt.Payload), frame: frame, class: p.trafficClass, pcp: p.pcp}
 	t.countTotal(p, at)
 	t.learnMTU(s, r.mtu)
-	with := t.partnerOf(s)
-	doubted := p.kind == answerKind && with != nil && with.pairing.srcQPBy != 0 && !with.expectsAnswer(r.psn)
+	partner := t.partnerOf(s)
+	doubted := p.kind == answerKind && partner != nil && partner.pairing.srcQPBy != 0 && !partner.expectsAnswer(r.psn)
 	a := &s.answers
 	if doubted {
 		a = &s.doubted
@@ -149,15 +149,16 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 		s.doubted = Answers{}
 	}
 	a.countPacket(p, at)
-	if p.kind == answerKind && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skipLearning(at)) {
+	if p.kind == answerKind &&
+		(partner == nil || doubted || partner.pairing.srcQPBy == 0 || !s.pairing.skipLearning(at)) {
 		t.learnPacket(p, at)
-		if with = t.partnerOf(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.Packets > 0 {
-			if pair, _ := t.pairs.Sender(t.keyOfStream(with)); pair != nil {
-				t.sentBy(with, pair) // this answer may have completed the evidence
+		if partner = t.partnerOf(s); partner != nil && partner.pairing.srcQPBy == 0 && partner.flow.Packets > 0 {
+			if pair, _ := t.pairs.Sender(t.keyOfStream(partner)); pair != nil {
+				t.sentBy(partner, pair) // this answer may have completed the evidence
 			}
 		}
 	}
-	if about := t.streamAbout(s); about != nil && (!doubted || about != with) {
+	if about := t.streamAbout(s); about != nil && (!doubted || about != partner) {
 		t.recordReply(about, &r)
 	} else {
 		t.earlies.allocate(&s.early).keepReply(&r)

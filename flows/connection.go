@@ -59,8 +59,8 @@ func (t *Table) checkAnnounced(s *stream, p uint32) {
 	case d == 0 || d > 0 && d <= lifeDistance && !goesOn:
 		t.beginConnection(s)
 	case goesOn:
-		if with := t.streamByRef(c.stream); with != nil && with.pairing.announced.ids == c.ids {
-			with.pairing.announced = connection{}
+		if partner := t.streamByRef(c.stream); partner != nil && partner.pairing.announced.ids == c.ids {
+			partner.pairing.announced = connection{}
 		}
 		*c = connection{}
 	}
@@ -70,21 +70,21 @@ func (t *Table) checkAnnounced(s *stream, p uint32) {
 // unless another connection was announced for the other direction meanwhile.
 func (t *Table) beginConnection(s *stream) {
 	c := s.pairing.announced
-	with := t.streamByRef(c.stream)
-	if with == nil {
+	partner := t.streamByRef(c.stream)
+	if partner == nil {
 		s.pairing.announced = connection{}
 		return
 	}
-	same := t.partnerOf(s) == with
+	same := t.partnerOf(s) == partner
 	t.beginAnnouncedLife(s)
-	if with.pairing.announced.ids == c.ids {
-		t.beginAnnouncedLife(with)
+	if partner.pairing.announced.ids == c.ids {
+		t.beginAnnouncedLife(partner)
 	}
 	if same { // the same queue pairs were connected again
-		t.joinStreams(s, with, qplearn.BasisCM)
+		t.joinStreams(s, partner, qplearn.BasisCM)
 	}
 	if c.mtu != 0 {
-		s.flow.MTU, with.flow.MTU = c.mtu, c.mtu
+		s.flow.MTU, partner.flow.MTU = c.mtu, c.mtu
 	}
 }
 
@@ -107,7 +107,7 @@ func (t *Table) recordEnded(k *key) {
 	if s == nil {
 		return
 	}
-	if with := t.streamByRef(s.pairing.partner); with != nil {
-		s.pairing.ended, with.pairing.ended = true, true
+	if partner := t.streamByRef(s.pairing.partner); partner != nil {
+		s.pairing.ended, partner.pairing.ended = true, true
 	}
 }

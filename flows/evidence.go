@@ -199,11 +199,11 @@ func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause Retr
 		e.covered++
 	}
 	if timeout && !e.timingOut && e.previous != 0 {
-		silence := max(at-e.previous, 1)
-		if e.minTimeout == 0 || silence < e.minTimeout {
-			e.minTimeout = silence
+		pause := max(at-e.previous, 1)
+		if e.minTimeout == 0 || pause < e.minTimeout {
+			e.minTimeout = pause
 		}
-		e.maxTimeout = max(e.maxTimeout, silence)
+		e.maxTimeout = max(e.maxTimeout, pause)
 	}
 	e.timingOut, e.previous = timeout, at
 }

@@ -61,8 +61,8 @@ func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
 	// it).
 	k := about.Reversed(about.QP & maxQP)
 	if s := t.findStream(&k); s != nil {
-		if with := t.partnerOf(s); with != nil && with.flow.Packets > 0 {
-			return with
+		if partner := t.partnerOf(s); partner != nil && partner.flow.Packets > 0 {
+			return partner
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ func (t *Table) learnPacket(p *Packet, at int64) {
 func (t *Table) pairStreams(forth *key, pair *qplearn.Entry) {
 	back := forth.Reversed(pair.SrcQP)
 	a := t.streamOf(forth)
-	if with := t.streamByRef(a.pairing.partner); with != nil && *t.keyOfStream(with) == back &&
+	if partner := t.streamByRef(a.pairing.partner); partner != nil && *t.keyOfStream(partner) == back &&
 		a.pairing.basis == pair.From {
 		return
 	}
@@ -99,8 +99,8 @@ func (t *Table) partnerOf(s *stream) *stream { return t.streamByRef(s.pairing.pa
 // streamAbout returns the stream of the flow that the answers in s are about, or nil if it is
 // unknown.
 func (t *Table) streamAbout(s *stream) *stream {
-	if with := t.streamByRef(s.pairing.partner); with != nil {
-		return with
+	if partner := t.streamByRef(s.pairing.partner); partner != nil {
+		return partner
 	}
 	if s.pairing.manyFlows {
 		return nil
@@ -114,7 +114,7 @@ func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 	again := t.partnerOf(a) == b
 	both := [...][2]*stream{{a, b}, {b, a}}
 	for _, of := range both {
-		if s, with := of[0], t.partnerOf(of[0]); with != nil && with != of[1] {
+		if s, partner := of[0], t.partnerOf(of[0]); partner != nil && partner != of[1] {
 			t.settleAnswers(s)
 			t.unpairStream(s)
 			s.answers, s.doubted = s.doubted, Answers{}
@@ -151,8 +151,8 @@ func (t *Table) unpairStream(s *stream) {
 // settleAnswers assigns the answers in s, and those about its flow, to the flows known now.
 func (t *Table) settleAnswers(s *stream) {
 	owner := t.ownerOf(s)
-	if with := t.partnerOf(s); with != nil {
-		with.moveAnswers(s)
+	if partner := t.partnerOf(s); partner != nil {
+		partner.moveAnswers(s)
 	}
 	s.moveAnswers(owner)
 }

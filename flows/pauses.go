@@ -107,9 +107,9 @@ func (t *Table) Pauses() (all []Pause) {
 		now := t.links[k.mac][k.priority]
 		before := now.Paused
 		now.countUntil(t.latest)
-		with := pauses{all: slices.Clone(p.all)}
-		with.extendLast(now.since, now.Paused-before)
-		for _, s := range with.all {
+		list := pauses{all: slices.Clone(p.all)}
+		list.extendLast(now.since, now.Paused-before)
+		for _, s := range list.all {
 			all = append(all, Pause{bytes.Clone(k.mac[:]), int(k.priority), timeOf(s.from), timeOf(s.to),
 				time.Duration(s.paused), s.xoff, s.frame})
 		}

@@ -209,9 +209,9 @@ func (t *Table) reportFlow(s *stream) Flow {
 			m.Complete = min(m.Complete-min(m.Complete, uint64(n)), m.Begun)
 		}
 	}
-	p, with := &s.pairing, t.partnerOf(s)
-	if with != nil {
-		out.Answers.addCounts(&with.answers)
+	p, partner := &s.pairing, t.partnerOf(s)
+	if partner != nil {
+		out.Answers.addCounts(&partner.answers)
 	}
 	switch {
 	case p.srcQPBy != 0:
@@ -223,7 +223,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 			out.Answers.addCounts(&back.answers)
 		}
 	}
-	if h := t.histograms.lookUp(f.rtt); h.Count() > 0 && (with != nil || s.settled.any) {
+	if h := t.histograms.lookUp(f.rtt); h.Count() > 0 && (partner != nil || s.settled.any) {
 		out.RTT = h.clone()
 	}
 	last := f.last

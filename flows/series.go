@@ -399,13 +399,13 @@ func (t *Table) seriesOf(f *flow) *series {
 // Series returns the series of a flow, or nil if the flow is unknown or Config.Series is not set.
 func (t *Table) Series(k rocev2.FlowKey) *Series {
 	id := keyOf(k)
-	with := t.findStream(&id)
-	if with == nil || with.flow.series == 0 {
+	found := t.findStream(&id)
+	if found == nil || found.flow.series == 0 {
 		return nil
 	}
-	s := t.seriesOf(&with.flow)
+	s := t.seriesOf(&found.flow)
 	out := s.toSeries()
-	if f := t.reportFlow(with); f.CNPs+f.FastCNPs == 0 { // CNPs of a pair that is uncertain again
+	if f := t.reportFlow(found); f.CNPs+f.FastCNPs == 0 { // CNPs of a pair that is uncertain again
 		for i := range out.Bins {
 			out.Bins[i].CNPs = 0
 		}

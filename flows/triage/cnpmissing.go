@@ -57,8 +57,8 @@ func findCNPMissing(v *view) {
 			Cause: CauseCNPMissing, Party: party, Since: marks.Since, Until: marks.Until,
 			Text: fmt.Sprintf("%s to %v had CE, from %s on, and %v sent no CNP, although %s from it came "+
 				"after the first mark. %s",
-				formatCount(marks.Count, "packet"), g.address, formatStart(marks), g.address, formatCount(answers.Count,
-					"answer"), reason),
+				formatCount(marks.Count, "packet"), g.address, formatStart(marks), g.address,
+				formatCount(answers.Count, "answer"), reason),
 			Next:   "Turn on the notification point (NP) for this priority on the receiver, and check its np_cnp_sent.",
 			Frames: evidenceFrames(g.flows, flows.SignCE),
 			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 3)),

@@ -14,11 +14,11 @@ func findNotReady(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return f.Evidence.Sign(flows.SignRNR).Count > 0 && f.RNRNAKs+f.Causes.RNR > 0
 	}) {
-		naks, repeats := sumSigns(g.flows, flows.SignRNR), sumSigns(g.flows, flows.SignAfterRNR)
+		naks, retransmitted := sumSigns(g.flows, flows.SignRNR), sumSigns(g.flows, flows.SignAfterRNR)
 		text := fmt.Sprintf("%v was not ready: it had no receive posted and answered with RNR NAKs, from %s on.",
 			g.address, formatStart(naks))
-		if repeats.Count > 0 {
-			text += fmt.Sprintf(" %s retransmitted for that reason.", formatCountWas(repeats.Count, "packet"))
+		if retransmitted.Count > 0 {
+			text += fmt.Sprintf(" %s retransmitted for that reason.", formatCountWas(retransmitted.Count, "packet"))
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseNotReady, Party: g.address.String(), Since: naks.Since, Until: naks.Until,

@@ -20,25 +20,25 @@ func findReordered(v *view) {
 			(f.PSN.NeverSeen()+f.Causes.Timeout)*8 <= f.PSN.Late && f.Evidence.MaxTimeout < minTimeout
 	}) {
 		late, total := sumSigns(g.flows, flows.SignReordered), sumSigns(g.flows, flows.SignRequest)
-		sprays, repeats := 0, uint64(0)
+		sprays, retransmitted := 0, uint64(0)
 		for _, f := range g.flows {
 			if f.Varies.SrcPort {
 				sprays++
 			}
-			repeats += f.Causes.NAK
+			retransmitted += f.Causes.NAK
 		}
 		reason := "Their UDP source port is constant: a node on the path sends packets of one flow over several paths."
 		if sprays > 0 {
 			reason = "The sender sprays them: their UDP source port varies."
 		}
-		if repeats > 0 {
+		if retransmitted > 0 {
 			reason += fmt.Sprintf(" The receiver mistook it for loss: %s retransmitted without need.",
-				formatCountWas(repeats, "packet"))
+				formatCountWas(retransmitted, "packet"))
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseReordered, Since: late.Since, Until: late.Until,
-			Text: fmt.Sprintf("%d of %s to %v were reordered, from %s on, and none was lost. %s", late.Count,
-				formatCount(total.Count, "packet"), g.address, formatStart(late), reason),
+			Text: fmt.Sprintf("%d of %s to %v were reordered, from %s on, and none needed retransmission. %s",
+				late.Count, formatCount(total.Count, "packet"), g.address, formatStart(late), reason),
 			Next: "This is normal if packets are sprayed and the receiver can reorder them; otherwise turn off " +
 				"spraying for this traffic.",
 			Frames: evidenceFrames(g.flows, flows.SignReordered),

@@ -29,19 +29,20 @@ func findStorm(v *view) {
 		asked := f.Evidence.Sign(flows.SignNAK).Count + f.Causes.NAK + f.Causes.Read
 		return asked > 0 && n >= stormRepeats && n*stormPart >= f.Packets
 	}) {
-		again := sumSigns(g.flows, flows.SignAfterNAK, flows.SignReadRest, flows.SignAfterTimeout)
+		retransmitted := sumSigns(g.flows, flows.SignAfterNAK, flows.SignReadRest, flows.SignAfterTimeout)
 		total := sumSigns(g.flows, flows.SignRequest)
 		naks := sumSigns(g.flows, flows.SignNAK)
 		v.addVerdict(Verdict{
-			Cause: CauseStorm, Since: again.Since, Until: again.Until,
+			Cause: CauseStorm, Since: retransmitted.Since, Until: retransmitted.Until,
 			Text: fmt.Sprintf("%d of %s to %v are retransmissions (%s), from %s on, after %s: for each packet that "+
-				"the receiver misses, everything outstanding is retransmitted.", again.Count,
+				"the receiver misses, everything outstanding is retransmitted.", retransmitted.Count,
 				formatCount(total.Count, "packet"), g.address,
-				formatShare(again.Count, total.Count), formatStart(again), formatCount(naks.Count, "NAK")),
+				formatShare(retransmitted.Count, total.Count), formatStart(retransmitted),
+				formatCount(naks.Count, "NAK")),
 			Next: "Find out why packets are missing: drops in queues on the path, a DSCP that is not lossless, or " +
 				"reordering. Compare two points with -compare.",
 			Frames: evidenceFrames(g.flows, flows.SignNAK, flows.SignAfterNAK, flows.SignReadRest),
-			Filter: joinAnd(filterHosts(g.flows), filterFrames(addSigns(naks, again))),
+			Filter: joinAnd(filterHosts(g.flows), filterFrames(addSigns(naks, retransmitted))),
 		}, g.flows)
 	}
 }

@@ -20,27 +20,27 @@ func findLost(v *view) {
 		seen := sumSigns(g.flows, append([]flows.SignKind{flows.SignReadRest}, lossSigns...)...)
 		answers := sumSigns(g.flows, flows.SignAnswer).Count
 		asked := sumSigns(g.flows, flows.SignNAK, flows.SignAfterNAK, flows.SignReadRest).Count
-		var silence time.Duration
-		var missing, unjudged, repeats uint64
+		var longest time.Duration
+		var missing, unjudged, retransmitted uint64
 		for _, f := range g.flows {
 			missing += f.PSN.Lost
 			unjudged += f.PSN.Unjudged
-			repeats += f.PSN.Retransmitted
-			silence = max(silence, f.Evidence.MaxTimeout)
+			retransmitted += f.PSN.Retransmitted
+			longest = max(longest, f.Evidence.MaxTimeout)
 		}
 		var parts []string
 		if missing > 0 {
 			parts = append(parts, formatCountWas(missing, "packet")+" lost (no answer covers the gap)")
 		}
-		if repeats > 0 {
+		if retransmitted > 0 {
 			reason := "earlier packets or answers were lost or late"
 			switch {
 			case answers == 0:
 				reason = "the cause is unknown because " + v.describeUnmatched(g.flows)
-			case asked == 0 && silence < minTimeout:
+			case asked == 0 && longest < minTimeout:
 				reason = "no NAK asked for it and no timeout came before, so the capture may contain packets twice"
 			}
-			parts = append(parts, formatCountWas(repeats, "packet")+" retransmitted ("+reason+")")
+			parts = append(parts, formatCountWas(retransmitted, "packet")+" retransmitted ("+reason+")")
 		}
 		if unjudged > 0 {
 			parts = append(parts, formatCount(unjudged, "packet")+" did not arrive, and without answers it is unknown "+
@@ -123,8 +123,7 @@ func findRefused(v *view) {
 			Cause: CauseRefused, Since: naks.Since, Until: naks.Until,
 			Text: fmt.Sprintf("%v refused %s with NAKs other than PSN sequence errors, from %s on: requests that are "+
 				"not allowed, or that it cannot carry out. That ends the connection.",
-				g.address, formatCount(naks.Count,
-					"request"), formatStart(naks)),
+				g.address, formatCount(naks.Count, "request"), formatStart(naks)),
 			Next:   "The code of the NAK is the reason: check the keys, addresses and lengths of the two programs.",
 			Frames: evidenceFrames(g.flows, flows.SignRefused),
 			Filter: joinAnd(filterAddress("src", g.address), "infiniband.aeth.syndrome >= 0x61"),

@@ -26,7 +26,7 @@ func findTimedOut(v *view) {
 		return f.Causes.Timeout > 0 && e.MaxTimeout >= minTimeout && e.Sign(flows.SignAnswer).Count > 0 &&
 			(rnr.Count == 0 || rnr.First < e.Sign(flows.SignAfterTimeout).Last)
 	}) {
-		again := sumSigns(g.flows, flows.SignAfterTimeout)
+		retransmitted := sumSigns(g.flows, flows.SignAfterTimeout)
 		var longest time.Duration
 		var covered uint64
 		for _, f := range g.flows {
@@ -35,21 +35,22 @@ func findTimedOut(v *view) {
 		}
 		reason := "None of these had been acknowledged: they were lost, or their ACKs were lost before this point."
 		switch {
-		case covered*2 >= again.Count:
+		case covered*2 >= retransmitted.Count:
 			reason = fmt.Sprintf("Of these, %d had been acknowledged before: the ACKs were lost on their way to the "+
 				"sender, or the timer is too short.", covered)
 		case covered > 0:
 			reason = fmt.Sprintf("Of these, %d had been acknowledged before, the others not.", covered)
 		}
 		v.addVerdict(Verdict{
-			Cause: CauseTimedOut, Since: again.Since, Until: again.Until,
+			Cause: CauseTimedOut, Since: retransmitted.Since, Until: retransmitted.Until,
 			Text: fmt.Sprintf("The retransmission timer of %v expired, after %s at most, and it retransmitted %s, "+
 				"from %s on. %s",
-				g.address, formatDuration(longest), formatCount(again.Count, "packet"), formatStart(again), reason),
+				g.address, formatDuration(longest), formatCount(retransmitted.Count, "packet"),
+				formatStart(retransmitted), reason),
 			Next: "If the last packet of a message is lost, there is no gap and no NAK: look for drops on the path, " +
 				"and for ACKs dropped on the way back.",
 			Frames: evidenceFrames(g.flows, flows.SignAfterTimeout),
-			Filter: joinAnd(filterHosts(g.flows), filterFrames(again)),
+			Filter: joinAnd(filterHosts(g.flows), filterFrames(retransmitted)),
 		}, g.flows)
 	}
 }
