@@ -11,8 +11,8 @@ import (
 // A Count names one of the [Counters]: of Decisions by Action, or of an Effect.
 type Count struct {
 	Action  Action
-	Message message.Kind // of the notification: with Sent, Accepted and Dropped
-	Reason  Reason       // with Refused
+	Message message.Kind // kind of the notification, with ActionSent, ActionAccepted and ActionDropped
+	Reason  Reason       // with ActionRefused
 	Effect  Effect       // alone
 }
 
@@ -59,17 +59,17 @@ var effectTexts = [effects]string{
 // String returns the effect in lower case.
 func (e Effect) String() string { return enumtext.Name(e, effectTexts[:], "Effect") }
 
-// Counters count what a role did. Any goroutine may read them while the role works. The zero Counters can be used with
-// [Counters.Add].
+// Counters count the decisions and effects of a role. Any goroutine may read them while the role works. The zero
+// Counters can be used with [Counters.Add].
 type Counters struct {
 	n       [actions][columns]atomic.Uint64
 	effects [effects]atomic.Uint64
 }
 
-// columns is how many reasons there are; there are fewer kinds of messages.
+// columns is the number of reasons; there are fewer kinds of messages.
 const columns = reasons
 
-// counterFor returns the counter of a Count. Refused is counted by reason, the other actions by kind; for other
+// counterFor returns the counter of a Count. ActionRefused is counted by reason, the other actions by kind; for other
 // Counts it returns a counter that is thrown away.
 func (c *Counters) counterFor(k Count) *atomic.Uint64 {
 	if k.Effect != 0 {
@@ -132,7 +132,7 @@ func (c *Counters) Add(others *Counters) {
 func (c *Counters) Inc(k Count) { c.counterFor(k).Add(1) }
 
 // Settle counts a Decision by its Action and by its Reason, which a packet that was forwarded or marked can have as
-// well. If it has a Reason, and nothing was done, its Action becomes Refused first. It is for roles.
+// well. If it has a Reason, and nothing was done, its Action becomes ActionRefused first. It is for roles.
 func (c *Counters) Settle(d *Decision) {
 	if d.Reason != NoReason && d.Action == NoAction {
 		d.Action, d.Message = ActionRefused, message.Other

@@ -14,7 +14,7 @@ import (
 // An Action is the action of a role on a packet.
 type Action uint8
 
-// The actions. Nothing, the zero value, is for traffic that the role does not handle.
+// The actions. NoAction, the zero value, is for traffic that the role does not handle.
 const (
 	NoAction        Action = iota
 	ActionSent             // a notification was appended, for the sender or on its behalf
@@ -33,7 +33,7 @@ var actionTexts = [actions]string{
 	"", "sent", "marked", "forwarded", "learned", "accepted", "dropped", "passed", "refused",
 }
 
-// String returns the action in lower case, as `rocecn play` prints it; the empty string for Nothing.
+// String returns the action in lower case, as `rocecn play` prints it; the empty string for NoAction.
 func (a Action) String() string {
 	if a == NoAction {
 		return ""
@@ -49,12 +49,12 @@ func (a *Action) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(a, text, "node", "action")
 }
 
-// A Decision is what a role decided about a frame, or what was due. Fields that do not apply are zero.
+// A Decision is the decision of a role about a frame, or an action that was due. Fields that do not apply are zero.
 type Decision struct {
 	Action  Action
 	Reason  Reason       // NoReason, or why no more was done
-	Request Request      // what an accepted notification asks for
-	Packet  message.Kind // what the packet is, as far as the role has decoded it
+	Request Request      // request of an accepted notification
+	Packet  message.Kind // kind of the packet, as far as the role has decoded it
 	Message message.Kind // of the notification that was appended, accepted or dropped; Other for none
 
 	// Origin is the node that sent an accepted notification: the receiver of the flow, or a node of the network.
@@ -79,17 +79,17 @@ type Decision struct {
 	Label uint32 // flow label of the outer header that the flow has, or is to have (ingress); 0 for none
 
 	// SrcQP is the queue pair that sends the flow, if KnownQP. An appended CNP names it; for an accepted notification
-	// it is the host's own; with Learned it is the one learned.
+	// it is the host's own; with ActionLearned it is the one learned.
 	SrcQP uint32
 
-	Pause time.Duration // how long an accepted PPFC asks to stop or hold; 0 with Resume
+	Pause time.Duration // duration for which an accepted PPFC asks to stop or hold; 0 with RequestResume
 
 	// Trace is that of an accepted Fast CNP with option 2, else nil. It aliases the frame.
 	Trace *ioam.Trace
 
 	To netip.Addr // destination of the packet that was appended
 
-	// From is the source of a message that the role acts on, even if it is refused: of a notification (sender,
+	// From is the source of a message that the role acts on, even if it is rejected: of a notification (sender,
 	// pause), an FCN (ingress), a proxy message, or an ICMPv6 Parameter Problem (congested). It is the zero Addr for
 	// other packets, always for receiver and border, and if the headers of the message cannot be read.
 	From netip.Addr

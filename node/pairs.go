@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Pairs say which queue pair sends a flow. A *[qpmap.Map] implements them. If they also have the Map's method
+// Pairs return the queue pair that sends a flow. A *[qpmap.Map] implements them. If they also have the Map's method
 // SourceQPOf, roles call it for the sender of an earlier packet, such as the one in a proxy message.
 type Pairs interface {
 	SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error)
@@ -17,7 +17,7 @@ type Pairs interface {
 // A Learner is Pairs that learn from the packets that a role sees. A *[qpmap.Map] is one.
 type Learner interface {
 	Pairs
-	// Observe learns from a packet, and returns how many pairs it has learned.
+	// Observe learns from a packet, and returns the number of pairs that it has learned.
 	Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int)
 	// Learned yields the pairs that the last Observe learned.
 	Learned() iter.Seq2[qpmap.Key, qpmap.Pair]

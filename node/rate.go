@@ -1,8 +1,8 @@
 package node
 
-// A Rate is how many packets may pass. The zero Rate sets no limit. The limit is a token bucket: it holds Burst
-// packets, starts full, and fills at PerSecond. Configure refuses what is negative or not finite, and a Burst without
-// PerSecond.
+// A Rate is a limit on the number of packets. The zero Rate sets no limit. The limit is a token bucket: it holds Burst
+// packets, starts full, and fills at PerSecond. Configure rejects values that are negative or not finite, and a
+// Burst without PerSecond.
 type Rate struct {
 	PerSecond float64 // packets a second on average
 	Burst     int     // packets at the same time, after a pause; 0 stands for 1

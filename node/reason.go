@@ -7,10 +7,11 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// A Reason says why a role refused a packet. It is not an error, as NoReason is a Reason, too: see [Reason.Err].
+// A Reason is the reason why a role rejected a packet. It is not an error, as NoReason is a Reason, too: see
+// [Reason.Err].
 type Reason uint8
 
-// The reasons. NoReason, the zero value, means that nothing was refused.
+// The reasons. NoReason, the zero value, means that nothing was rejected.
 const (
 	NoReason              Reason = iota
 	ReasonDisabled               // the role is off
@@ -58,7 +59,7 @@ func (r Reason) String() string {
 }
 
 // Err returns nil for NoReason, otherwise the error "node: " and the text of String. It
-// returns the same value each time, so errors.Is can compare with node.Limited.Err(),
+// returns the same value each time, so errors.Is can compare with node.ReasonLimited.Err(),
 // and does not allocate.
 func (r Reason) Err() error {
 	return errs[r]

@@ -2,12 +2,12 @@ package node
 
 import "github.com/rocecn/rocecn/internal/enumtext"
 
-// A Request is the request of an accepted notification. The Action [Accepted] does not imply that a flow has to
+// A Request is the request of an accepted notification. ActionAccepted does not imply that a flow has to
 // become slower: a PPFC that lets it run again is accepted as well.
 type Request uint8
 
-// The requests. NoRequest, the zero value, is for every Decision whose Action is not Accepted, and for a notification
-// that repeats an earlier one (Decision.Repeated).
+// The requests. NoRequest, the zero value, is for every Decision whose Action is not ActionAccepted, and for a
+// notification that repeats an earlier one (Decision.Repeated).
 const (
 	NoRequest       Request = iota
 	RequestSlowDown         // reduce the rate of the flow (CNP, Fast CNP)

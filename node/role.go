@@ -24,11 +24,11 @@ type Role interface {
 	// not overlap the frame. Pointers and slices of the Decision alias the frame and are valid until the next Receive.
 	//
 	// Checks come in the order of their cost: whether the role is on, then the source of the message and the limits on
-	// messages, then the contents. A message that is refused is not charged to the limits that are checked later.
+	// messages, then the contents. A message that is rejected is not charged to the limits that are checked later.
 	Receive(out []byte, f *rocev2.Frame, e Event) ([]byte, Decision)
 
 	// Due performs the actions that are due without a frame: it appends one packet to out, if there is one to send, and
-	// forgets expired state. Call it until the Action is Nothing, before each frame or from time to time. Only
+	// forgets expired state. Call it until the Action is NoAction, before each frame or from time to time. Only
 	// package congested sends something: the PPFCs that let flows run again.
 	Due(out []byte, now time.Time) ([]byte, Decision)
 

@@ -7,7 +7,7 @@
 // rocecn -h lists the commands, rocecn COMMAND -h prints the usage of one.
 //
 // An interrupt is the end of the input: what was read is finished, summaries
-// are printed, and the exit status is 0. A closed pipe, as behind head, ends a
+// are printed, and the exit status is 0. A closed pipe, as with head, ends a
 // command quietly. The exit status is 1 when something failed, 2 when the
 // arguments are wrong.
 package main
@@ -36,7 +36,7 @@ import (
 	"github.com/rocecn/rocecn/internal/build"
 )
 
-// A command is one of the tool's. Run gets the arguments behind the command's
+// A command is one of the tool's. Run gets the arguments after the command's
 // name and returns the exit status; the end of ctx is an interrupt.
 type command struct {
 	name, help string
@@ -63,7 +63,7 @@ func main() {
 }
 
 // interruptContext returns a context that the first interrupt ends. One that comes
-// a second later or more ends the program at once; sooner, it is the same
+// a second later or more ends the program immediately; sooner, it is the same
 // interrupt, which timeout and some shells send to a process and to its group.
 // A closed pipe becomes an error of the write; without that it ends the program
 // by a signal, of which go run complains.

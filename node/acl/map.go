@@ -26,8 +26,8 @@ type rule[V any] struct {
 
 const none = -1
 
-// NewMap returns the Map of these entries. Of entries with the same prefix the
-// first one counts. Entries whose prefix is invalid have no addresses.
+// NewMap returns the Map of these entries. The first of several entries
+// with the same prefix counts. Entries with an invalid prefix have no addresses.
 func NewMap[V any](entries ...Entry[V]) *Map[V] {
 	m, sorted := &Map[V]{}, slices.Clone(entries)
 	for i := range sorted {
@@ -50,7 +50,7 @@ func (m *Map[V]) Lookup(a netip.Addr) (v V, ok bool) {
 		return v, false
 	}
 	r, n := *m.rulesFor(a), numberOf(a)
-	low, high := 0, len(r) // those before low begin at n or before, those from high on behind it
+	low, high := 0, len(r) // those before low begin at n or before, those from high on after it
 	for low < high {
 		if middle := int(uint(low+high) >> 1); n.isLess(r[middle].first) {
 			high = middle
@@ -72,7 +72,7 @@ func (m *Map[V]) rulesFor(a netip.Addr) *rules[V] {
 	return &m.six
 }
 
-// withEntry adds an entry whose prefix is masked, and not before any other in their order.
+// withEntry adds an entry with a masked prefix, which is not before any other in their order.
 func (r rules[V]) withEntry(e Entry[V]) rules[V] {
 	n := rule[V]{first: numberOf(e.Prefix.Addr()), value: e.Value}
 	host := uint(e.Prefix.Addr().BitLen() - e.Prefix.Bits())   // bits that the prefix leaves open

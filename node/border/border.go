@@ -37,7 +37,7 @@ func New(cfg Config) (*Role, error) {
 	return role.New(&Role{}, cfg)
 }
 
-// Configure changes the rules. What [filter.Border.Validate] refuses is an error where the Role is enabled, and
+// Configure changes the rules. An enabled Role returns the error of [filter.Border.Validate], and
 // changes nothing.
 func (b *Role) Configure(cfg Config) error {
 	if cfg.Enabled {
@@ -53,7 +53,8 @@ func (b *Role) Configure(cfg Config) error {
 // neither RoCEv2 nor a message.
 func (b *Role) Counters() *node.Counters { return &b.counters }
 
-// Receive decides whether a packet may cross, in either direction: all packets may whose Action is not node.Dropped.
+// Receive decides whether a packet may cross, in either direction. A packet may cross unless its Action
+// is node.ActionDropped.
 // Packets that are neither RoCEv2 nor a congestion message have node.NoAction, as all have with Event.Observe; while
 // the Role is not enabled, the others have node.ActionRefused with node.ReasonDisabled, and cross. Receive appends
 // nothing to out, ignores domain and time, and works on frames that a capture has truncated.

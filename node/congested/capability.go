@@ -13,10 +13,10 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// answerTime is how long after a Fast CNP was sent an ICMPv6 error about it is accepted.
+// answerTime is the time after a Fast CNP was sent in which an ICMPv6 error about it is accepted.
 const answerTime = time.Minute
 
-// lookUpCapability returns what is known about a sender. A rejected Fast CNP overrides the configuration.
+// lookUpCapability returns the capability of a sender. A rejected Fast CNP overrides the configuration.
 func (a *Role) lookUpCapability(sender netip.Addr, domain uint32, now time.Time) Capability {
 	if !a.rejected.Ready(a.hashAddr(sender, domain), a.cfg.RejectedFor, now) {
 		return Incapable

@@ -49,7 +49,7 @@ type Config struct {
 	Enabled bool
 
 	// Self4 and Self6 must be addresses that others can reach (FAST section 4). Neither is needed: a notification whose
-	// source address is not set here is not sent, node.NoMethod.
+	// source address is not set here is not sent, node.ReasonNoMethod.
 	Self4, Self6 netip.Addr
 
 	// OnlyMarked: data that is not marked CE in its outermost IP header has met no congestion.
@@ -62,7 +62,7 @@ type Config struct {
 
 	// CannotMark: the node sees packets but cannot change them, such as an agent at a mirror port. Then no Decision has
 	// MarkECN. Packets that need a mark (of senders that do not support Fast CNP, or with Method Mark) are answered by
-	// Fallback instead: Proxy, FCN, PPFC, or Nothing, which gives node.NotCapable.
+	// Fallback instead: Proxy, FCN, PPFC, or Nothing, which gives node.ReasonNotCapable.
 	CannotMark bool
 	Fallback   Method
 

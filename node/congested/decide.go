@@ -20,10 +20,11 @@ import (
 // whole IP packet, to out, which must not overlap the frame; with a free capacity of 1,280 octets nothing is allocated.
 //
 // Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not marked
-// with Config.OnlyMarked, the Action is node.Nothing. For the rest the first of these reasons is given: Disabled;
-// Broken; Fragment; ReasonNotOurs (a notification to another node); Acknowledgement; Notification; ReasonOwnAddress
-// (the node has sent the packet itself); Address (the sender's address cannot be answered); those of the method;
-// Limited. A refused packet is not charged to any limit.
+// with Config.OnlyMarked, the Action is node.NoAction. For the rest the first of these reasons is given:
+// ReasonDisabled; ReasonBroken; ReasonFragment; ReasonNotOurs (a notification to another node);
+// ReasonAcknowledgement; ReasonNotification; ReasonOwnAddress (the node has sent the packet itself); ReasonAddress
+// (the sender's address cannot be answered); those of the method; ReasonLimited. A rejected packet is not charged to
+// any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
@@ -32,17 +33,18 @@ import (
 //	Mark      any       marked                  ReasonNotCapable
 //
 // Limits do not apply to marks: if a limit withholds a Fast CNP from a sender whose capability is unknown, the reason
-// is Limited, and the packet is marked all the same: the Action is node.Marked. Otherwise a refused packet is not
-// marked. For a node that cannot mark see [Config].
+// is ReasonLimited, and the packet is marked all the same: the Action is node.ActionMarked. Otherwise a rejected
+// packet is not marked. For a node that cannot mark see [Config].
 //
-// FastCNP and PPFC refuse packets from a tunnel with Tunnelled (D17); FCN, and PPFC to the ingress PE, refuse all
-// others with ReasonNotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
+// FastCNP and PPFC reject packets from a tunnel with ReasonTunnelled (D17); FCN, and PPFC to the ingress PE, reject all
+// others with ReasonNotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is
+// node.NoAction.
 //
 // From every packet, also with Event.Observe, the role learns which hosts do not support Fast CNP: the Action is
 // node.ActionLearned for an ICMPv6 Parameter Problem in which a host rejects a Fast CNP of this node, and the host
 // counts as not capable for Config.RejectedFor. The packet may be a frame, or a message of a raw ICMPv6 socket,
-// which has verified its checksum. Any other Parameter Problem to the node is Refused as Denied, and so is one to
-// another node about a Fast CNP; if the role is off, as Disabled.
+// which has verified its checksum. Any other Parameter Problem to the node is Refused as ReasonDenied, and so is one to
+// another node about a Fast CNP; if the role is off, as ReasonDisabled.
 //
 // With a nil frame, the Event only tells that the queue of Event.Port has reached Event.Level: at level 0 the flows
 // that were stopped or held because of that port are due, see [Role.Due].

@@ -7,7 +7,7 @@ type Method uint8
 
 // The methods.
 const (
-	NoMethod      Method = iota // the sender is not told
+	NoMethod      Method = iota // the sender is not notified
 	MethodFastCNP               // to the sender (FAST)
 	MethodProxy                 // to the sender's proxy (PROXY)
 	MethodFCN                   // to the ingress PE of the tunnel that the packet came in (FCN)
@@ -17,7 +17,7 @@ const (
 
 var methods = []string{"none", "fastcnp", "proxy", "fcn", "ppfc", "mark"}
 
-// String returns the method in lower case, "none" for Nothing.
+// String returns the method in lower case, "none" for NoMethod.
 func (m Method) String() string { return enumtext.Name(m, methods, "Method") }
 
 // MarshalText returns the text of String.
@@ -26,8 +26,8 @@ func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 // UnmarshalText sets m from the text of String.
 func (m *Method) UnmarshalText(text []byte) error { return enumtext.OneOf(m, text, methods) }
 
-// A Capability is what a node knows of a sender: whether it understands Fast
-// CNPs. How it knows is out of the draft's scope (FAST section 4).
+// A Capability is the knowledge of a node about the support of Fast CNP by a sender. The draft does not define the
+// source of that knowledge (FAST section 4).
 type Capability uint8
 
 // The capabilities.

@@ -88,9 +88,9 @@ func (a *Role) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte
 }
 
 // Due appends a PPFC that lets one flow run again, a whole IP packet, to out: call it again while the Action is
-// node.Sent. Flows are due once the queue of the port because of which they were stopped or held has level 0; Receive
-// learns that from an Event without a frame. Each such flow gets one, even if its pause may have ended, as the node
-// does not know when the sender began it. Flow is that flow, and Packet its data.
+// node.ActionSent. Flows are due once the queue of the port because of which they were stopped or held has level 0;
+// Receive learns that from an Event without a frame. Each such flow gets one, even if its pause may have ended, as
+// the node does not know when the sender began it. Flow is that flow, and Packet its data.
 //
 // Flows that were evicted (Config.MaxPaused) get none: they run when their pause ends. So do those for which the node
 // no longer has an own address, which are counted as node.EffectForgotten here. A role that is off keeps its flows
@@ -128,13 +128,13 @@ func (a *Role) resumeFlow(out []byte) (sent []byte, d node.Decision) {
 // table of fixed size: a fifth flow in a set evicts the one paused longest ago.
 type pausedFlows struct {
 	sets  flowtable.Sets[pausedFlow]
-	ports [1024]uint32 // how many flows of a port are in the table, by the lower bits of the port
+	ports [1024]uint32 // number of flows of a port in the table, by the lower bits of the port
 	turn  uint64       // number of the last PPFC
-	due   int          // how many flows are released
+	due   int          // number of flows that are released
 	next  int          // index of the flow at which nextReleased continues
 }
 
-// A pausedFlow has what its resuming PPFC needs: 88 octets, without pointers.
+// A pausedFlow has the fields of the PPFC that lets the flow run again: 88 octets, without pointers.
 type pausedFlow struct {
 	turn                uint64 // when it was paused last; 0: free
 	flow                flowtable.Key

@@ -45,7 +45,7 @@ type Config struct {
 	WAN  netip.Addr
 	Port uint16 // of FCN; 0 stands for fcn.Port
 	// Self4 and Self6 are the PE's addresses towards senders, the sources of its CNPs. Neither is needed: senders of a
-	// family without one are told nothing, node.NoMethod.
+	// family without one are told nothing, node.ReasonNoMethod.
 	Self4, Self6 netip.Addr
 	Accept       *acl.List // nodes of the WAN
 
@@ -57,14 +57,15 @@ type Config struct {
 
 	QPs node.Pairs // learned; without them no CNP is sent
 
-	// MaxFlows is how many flows the table holds: 64 octets each and 11 to 22 for the index. The default is 65,536, or
-	// the number of the instance's labels if that is lower, which is also the maximum. A full table evicts no flow.
+	// MaxFlows is the number of flows that the table holds: 64 octets each and 11 to 22 for the index. The default
+	// is 65,536, or the number of the instance's labels if that is lower, which is also the maximum. A full table
+	// evicts no flow.
 	MaxFlows int
-	// Idle is how long a flow is silent before it leaves the table; 0 stands for a minute. A flow that comes back later
-	// gets a new label.
+	// Idle is the time without a packet after which a flow leaves the table; 0 stands for a minute. A flow that
+	// comes back later gets a new label.
 	Idle time.Duration
-	// Quarantine is how long the label of a flow that has left is given to no other flow, as an FCN about it may be on
-	// its way; 0 stands for 5 seconds.
+	// Quarantine is the time for which the label of a flow that has left is given to no other flow, as an FCN about
+	// it may be on its way; 0 stands for 5 seconds.
 	Quarantine time.Duration
 
 	In, InPerSource node.Rate     // of FCN
@@ -80,7 +81,7 @@ type Config struct {
 	// packets in tunnels from WAN which flow has which. Linux takes a label from a hash of addresses and ports, or
 	// copies the packet's own: so two flows may have the same, and while both are live no CNP is sent about either.
 	// MaxFlows is then how many labels the table holds, 80 octets each and 11 to 22 for the index. Quarantine means
-	// nothing: a label that goes from one flow to another is nobody's for Idle.
+	// nothing: a label that goes from one flow to another belongs to no flow for Idle.
 	LearnLabels bool
 
 	// Instance is the number of this instance, from 0, of Instances; 0 Instances stand for one. Each instance has a
@@ -90,7 +91,7 @@ type Config struct {
 	Instance, Instances int
 }
 
-// maxFlows is how many flows the table holds where Config does not say.
+// maxFlows is the default of Config.MaxFlows.
 const maxFlows = 1 << 16
 
 // setDefaults sets the defaults, and returns an error if something is wrong.
@@ -186,7 +187,7 @@ func (pe *Role) allocateTables(cfg *Config) error {
 // Counters returns the counters. Any goroutine may read it.
 func (pe *Role) Counters() *node.Counters { return &pe.counters }
 
-// Len returns how many flows have a label; with LearnLabels, how many labels are known.
+// Len returns the number of flows that have a label; with LearnLabels, the number of known labels.
 func (pe *Role) Len() int { return pe.table.Len() + pe.learned.Len() }
 
 // Free returns for how many flows more there is a label and room, as of the last packet or call of Due: a label that

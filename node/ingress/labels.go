@@ -52,12 +52,12 @@ func newLabels(instance, instances int, seed uint64) labels {
 	return l
 }
 
-// labelsPerInstance returns how many numbers of 20 bits an instance has, 0 among them.
+// labelsPerInstance returns the number of labels of an instance, label 0 included.
 func labelsPerInstance(instance, instances int) int {
 	return (maxLabel + instances - instance) / instances
 }
 
-// countFree returns how many labels are free, after those whose quarantine is over by now became so.
+// countFree ends the quarantines that are over, and returns the number of free labels.
 func (l *labels) countFree(now int64) int {
 	for l.waiting > 0 && now-l.state[l.ring[l.slotIndex(l.free)]] >= l.quarantine {
 		l.free++
@@ -97,7 +97,7 @@ func (l *labels) slotOf(label uint32) int64 {
 	return l.state[label/l.instances]
 }
 
-// slotIndex returns the place in the ring that is i behind the first.
+// slotIndex returns the place in the ring that is i after the first.
 func (l *labels) slotIndex(i int) int {
 	i += l.first
 	if i >= len(l.ring) {

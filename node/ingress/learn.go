@@ -15,7 +15,8 @@ import (
 // flow may have several labels: packets of one that changes its UDP source port do.
 type learned = flowtable.Table[uint32, lesson]
 
-// A lesson is what is known of a label, with the label and the links of the table 80 octets without pointers.
+// A lesson has the flow that was learned for a label: with the label and the links of the table 80 octets without
+// pointers.
 type lesson struct {
 	flow   flowtable.Key // that had it last
 	seen   int64         // when it had

@@ -14,30 +14,31 @@ import (
 
 // Receive decides about a packet. If Event.Level is above 0, the PE itself is congested: the packet, which is to enter
 // the WAN, waits in a queue of the PE, and Receive appends to out the CNP for its sender (FCN section 4.1). It is for
-// the program to show the packet again when it leaves the queue. The reasons for no CNP come in this order: Disabled;
-// Broken; ReasonNotOurs (other traffic); Tunnelled; Acknowledgement; Notification; ReasonNotCapable (the packet is not
-// ECN-capable); then as for an FCN, from Address on.
+// the program to show the packet again when it leaves the queue. The reasons for no CNP come in this order:
+// ReasonDisabled; ReasonBroken; ReasonNotOurs (other traffic); ReasonTunnelled; ReasonAcknowledgement;
+// ReasonNotification; ReasonNotCapable (the packet is not ECN-capable); then as for an FCN, from Address on.
 //
 // To an FCN, Receive appends the CNP for the sender of the flow whose label it names; Event.Domain does not matter:
 // Flow.Domain is the VPN into which the CNP is to be sent. If there is none, the first of these reasons is given:
-// Disabled; Fragment or Broken (the message is not complete); ReasonNotOurs (to another node); Tunnelled; Denied;
-// Limited (InPerSource or In); Broken (a capture has truncated the message); Checksum; Broken; ReasonUnknownLabel;
-// ReasonAmbiguousLabel; Acknowledgement (the flow has no data packets); Address; ReasonOwnAddress; ReasonNoMethod;
-// ReasonUnknownQP; ReasonAmbiguousQP; Limited (PerFlow or Out).
+// ReasonDisabled; ReasonFragment or ReasonBroken (the message is not complete); ReasonNotOurs (to another node);
+// ReasonTunnelled; ReasonDenied; ReasonLimited (InPerSource or In); ReasonBroken (a capture has truncated the
+// message); ReasonChecksum; ReasonBroken; ReasonUnknownLabel; ReasonAmbiguousLabel; ReasonAcknowledgement (the flow
+// has no data packets); ReasonAddress; ReasonOwnAddress; ReasonNoMethod; ReasonUnknownQP; ReasonAmbiguousQP;
+// ReasonLimited (PerFlow or Out).
 //
 // RoCEv2 in a tunnel that ends at Config.WAN is the other direction of the flows: it teaches queue pairs, in the domain
-// that the tunnel belongs to. If it did, the Action is node.Learned. If hardware opens the tunnels, show the packets in
-// them to QPs.
+// that the tunnel belongs to. If it did, the Action is node.ActionLearned. If hardware opens the tunnels, show the
+// packets in them to QPs.
 //
 // Any other IP packet enters the WAN from the VPN that is Event.Domain. Receive learns from it and appends it to out,
 // unchanged in the outer header of Config.Tunnel, with the label of its flow. For RoCEv2 the Action is
 // node.ActionForwarded; a flow without a label gets one. If a packet is forwarded with label 0 all the same, this is
-// the reason: ReasonTableFull (there is no room for another flow, or no free label); Broken (the packet cannot be
-// decoded); Tunnelled (it came inside another IP header, so its source may be out of reach, D17). Other traffic is
-// appended with label 0, and the Action is node.Nothing. Not appended are packets to the PE itself; packets that a
-// capture has truncated, whose flows get labels all the same; and packets that are too long for the tunnel or end in
-// their IP header, of which RoCEv2 is Refused as Broken. A PE that is off forwards nothing: RoCEv2 is Refused as
-// Disabled.
+// the reason: ReasonTableFull (there is no room for another flow, or no free label); ReasonBroken (the packet cannot be
+// decoded); ReasonTunnelled (it came inside another IP header, so its source may be out of reach, D17). Other
+// traffic is appended with label 0, and the Action is node.NoAction. Not appended are packets to the PE itself;
+// packets that a capture has truncated, whose flows get labels all the same; and packets that are too long for the
+// tunnel or end in their IP header, of which RoCEv2 is Refused as ReasonBroken. A PE that is off forwards nothing:
+// RoCEv2 is Refused as ReasonDisabled.
 //
 // With Config.LearnLabels nothing is forwarded. RoCEv2 in a tunnel that begins at Config.WAN teaches: if something was
 // learned, the Action is node.ActionLearned, and the Decision has the flow, its label, and the queue pair if that

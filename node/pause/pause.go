@@ -1,5 +1,5 @@
-// Package pause is what PPFC makes an ingress or a host do (PPFC section 3): it decides which notifications to accept,
-// and remembers what they ask for until that ends.
+// Package pause is the state of a host or an ingress that receives PPFCs (PPFC section 3): it decides which
+// notifications to accept, and keeps the state of each target until it ends.
 //
 //	stop    send nothing until resume, or for Pause Duration
 //	hold    do not send faster than now, until resume, or for Pause Duration
@@ -31,10 +31,10 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A State is whether a target may send.
+// A State is the permission of a target to send.
 type State uint8
 
-// The states. If a target is in several at once, the first of Stopped, Held, Alarmed is reported.
+// The states. If a target is in several states, the first of StateStopped, StateHeld and StateAlarmed is reported.
 const (
 	StateRunning State = iota
 	StateStopped
@@ -55,8 +55,9 @@ func (s *State) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(s, text, "pause", "state")
 }
 
-// A Target is what a notification is about. The draft calls the address in it both the congested destination and the
-// address of the congested node, and does not say which host's queue pair DestQP is (D15). So a notification can mean:
+// A Target is the flow or the port that a notification names. The draft calls the address in it both the congested
+// destination and the address of the congested node, and does not say which host's queue pair DestQP is (D15). So a
+// notification can mean:
 //
 //   - a flow, by the destination of its data packets and their DestQP, as a Fast CNP does;
 //   - a port of the congested node, if the address is that of the notification's sender and the host has no such flow.
@@ -86,8 +87,8 @@ type Config struct {
 
 	In, InPerSource node.Rate
 	MaxSources      int // for InPerSource, 24 octets each; 4,096 by default
-	// MaxTargets is how many targets are kept, 64 octets each; 65,536 by default. When the table is full, a new target
-	// evicts the one whose state ends first, which then runs.
+	// MaxTargets is the number of targets that are kept, 64 octets each; 65,536 by default. When the table is full,
+	// a new target evicts the one whose state ends first, which then runs.
 	MaxTargets int
 	Seed       uint64
 }
@@ -140,10 +141,11 @@ func (t *Role) Configure(cfg Config) error {
 // Counters returns the counters. Any goroutine may read it.
 func (t *Role) Counters() *node.Counters { return &t.counters }
 
-// Receive decides about a packet, and does what it asks for. It appends nothing to out. For a packet that is no PPFC
+// Receive decides about a packet, and applies its request. It appends nothing to out. For a packet that is no PPFC
 // the Action is node.NoAction, as it is for all with Event.Observe. If a PPFC is not accepted, the first of these
-// reasons is given: Disabled; ReasonNotOurs (to another node); Tunnelled (access list and border saw only the outer
-// header, D17); Denied; Limited; Broken (octets are missing, or there are too many); ICRC.
+// reasons is given: ReasonDisabled; ReasonNotOurs (to another node); ReasonTunnelled (access list and border saw
+// only the outer header, D17); ReasonDenied; ReasonLimited; ReasonBroken (octets are missing, or there are too
+// many); ReasonICRC.
 //
 // If it is accepted, Decision.Request is the request, which holds for Pause, at most MaxPause: a target that has to
 // stop does so even if a later request is to hold or an alarm. [Role.Target] is the target; if KnownQP, it is a flow of
@@ -168,7 +170,7 @@ func (t *Role) Target() Target { return t.target }
 
 func (t *Role) receivePPFC(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) node.Reason {
 	p := &t.packet
-	// A packet that a capture has truncated is refused after the list and the limits, not here.
+	// A packet that a capture has truncated is rejected after the list and the limits, not here.
 	v := f.Outer()
 	v.Cut = true
 	if v.Mirrored() || v.Packet(p) != nil || !ppfc.Is(p) {
@@ -274,5 +276,5 @@ func (t *Role) Next(now time.Time) (time.Time, bool) {
 	return now.Add(time.Duration(until - at)), true
 }
 
-// Len returns how many targets are not running.
+// Len returns the number of targets that are not running.
 func (t *Role) Len() int { return t.targets.entries.Len() }

@@ -26,14 +26,14 @@ type Config struct {
 	MaxAdvertisements int // 0 stands for 65,536
 }
 
-// defaultMax is how many advertisements a table holds unless told otherwise.
+// defaultMax is the default of Config.MaxAdvertisements.
 const defaultMax = 1 << 16
 
-// MaxPerPrefix is how many advertisements of one prefix a table holds, as the time of Insert and Withdraw grows with
+// MaxPerPrefix is the maximum number of advertisements of one prefix, as the time of Insert and Withdraw grows with
 // them.
 const MaxPerPrefix = 256
 
-// What Insert refuses.
+// The errors of Insert.
 var (
 	errPrefix = wireerr.New("proxies", "prefix", 0, "not valid, or IPv4-mapped", wireerr.Range)
 	errProxy  = wireerr.New("proxies", "proxy", 0, "not a unicast address that others can reach", wireerr.Range)
@@ -41,9 +41,9 @@ var (
 		"no room: it has the maximum of advertisements, or MaxPerPrefix of this prefix", wireerr.Range)
 )
 
-// A Table has the proxies of senders by prefix. When it has the maximum of advertisements, it refuses more; nothing is
-// evicted. It is not safe for concurrent use: the goroutine that looks up also inserts, or each has a table of its own.
-// A nil Table has no proxies.
+// A Table has the proxies of senders by prefix. When it has the maximum of advertisements, it rejects others;
+// nothing is evicted. It is not safe for concurrent use: the goroutine that looks up also inserts, or each has a
+// table of its own. A nil Table has no proxies.
 //
 // Of several advertisements of one prefix the one with the lowest metric is used, of those with the same metric the one
 // with the lowest address (D16; IPv4 before IPv6). One that an operator configures is treated alike: its metric is 0
@@ -75,7 +75,7 @@ type Stats struct {
 	Refused        Refused
 }
 
-// Refused are counters of what Insert refused, by reason.
+// Refused counts the advertisements that Insert rejected, by reason.
 type Refused struct {
 	Prefix uint64 // not valid, or IPv4-mapped
 	Proxy  uint64 // none, or not a unicast address that others can reach
@@ -111,9 +111,9 @@ func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// Insert adds an advertisement. It replaces one of the same prefix, origin and proxy, whatever its metric. Others of
+// Insert adds an advertisement. It replaces one of the same prefix, origin and proxy, of any metric. Others of
 // the same origin stay, as a prefix may have several proxies: in a protocol where a new one replaces the old one,
-// withdraw first. It refuses, with an error of rocecn.ErrRange, what [Refused] counts.
+// withdraw first. It rejects, with an error of rocecn.ErrRange, advertisements that [Refused] counts.
 func (t *Table) Insert(a pnc.Advertisement) error {
 	switch {
 	case !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6():
@@ -141,7 +141,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 	return nil
 }
 
-// Withdraw removes what an origin advertised of one prefix, and reports whether there was anything.
+// Withdraw removes the advertisements of one prefix by an origin, and reports whether there was one.
 func (t *Table) Withdraw(o pnc.Originator, p netip.Prefix) bool {
 	if !p.IsValid() || p.Addr().Is4In6() {
 		return false
@@ -158,8 +158,8 @@ func (t *Table) Withdraw(o pnc.Originator, p netip.Prefix) bool {
 	return found
 }
 
-// Replace replaces all that an origin advertised before by what it advertises now; a nil iterator, like one that yields
-// nothing, withdraws everything. It returns how many advertisements were inserted. The others, those of another origin,
+// Replace replaces all advertisements of an origin by new ones; a nil iterator, like one that yields
+// nothing, withdraws everything. It returns the number of advertisements inserted. The others, those of another origin,
 // and errors of the iterator are counted in Stats and otherwise ignored: a broken TLV does not invalidate its
 // neighbours.
 func (t *Table) Replace(o pnc.Originator, advertisements iter.Seq2[pnc.Advertisement, error]) (taken int) {
@@ -281,7 +281,7 @@ func (t *Table) lengthsFor(a netip.Addr) *lengths {
 
 // lengths are the prefix lengths that are in use: a look-up tries no others.
 type lengths struct {
-	prefixes [129]uint32 // how many of each length
+	prefixes [129]uint32 // number of prefixes of each length
 	inUse    []int       // the longest first
 }
 

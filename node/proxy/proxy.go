@@ -46,7 +46,7 @@ const (
 
 var answers = []string{"none", "cnp", "fastcnp", "ppfc", "other"}
 
-// String returns the answer in lower case, "none" for Nothing.
+// String returns the answer in lower case, "none" for NoAnswer.
 func (a Answer) String() string { return enumtext.Name(a, answers, "Answer") }
 
 // MarshalText returns the text of String.
@@ -60,12 +60,12 @@ type Config struct {
 	Enabled bool
 
 	// Self4 and Self6 are where messages are sent to, and the sources of what the proxy sends. Senders of a family
-	// without one are told nothing from it: node.NoMethod.
+	// without one are not notified: node.ReasonNoMethod.
 	Self4, Self6 netip.Addr
 	Port         uint16    // of the messages; 0 stands for proxymsg.Port
 	Accept       *acl.List // the congested nodes
-	// Senders say by prefix what a sender understands. Only these senders are sent anything, whatever a message says;
-	// a sender without an entry is node.NoMethod.
+	// Senders have, by prefix, the message that a sender understands. No other senders get a message;
+	// a sender without an entry is node.ReasonNoMethod.
 	Senders *acl.Map[Answer]
 	// FromReceiver: CNPs come from the address of the flow's receiver, as ordinary ones do, and not from the proxy's
 	// own.
@@ -84,9 +84,9 @@ type Config struct {
 	// Family is that of the five-tuples in messages; 0: inferred (D8).
 	Family proxymsg.Family
 
-	Carriage   rocev2.Carriage // of what is sent
+	Carriage   rocev2.Carriage // of the messages sent
 	CodePoints fastcnp.CodePoints
-	Pause      ppfc.Extension // what a PPFC says; the zero one: stop, for 0 µs
+	Pause      ppfc.Extension // extension of a PPFC; the zero value: stop, for 0 µs
 }
 
 // A Role is a proxy node.
@@ -131,12 +131,12 @@ func (p *Role) Configure(cfg Config) error {
 	return nil
 }
 
-// fastCNP is how Fast CNPs are built.
+// fastCNP returns the configuration of Fast CNPs.
 func (c *Config) fastCNP() fastcnp.Config {
 	return fastcnp.Config{Carriage: c.Carriage, CodePoints: c.CodePoints, Long: fastcnp.LongTraceFallBack}
 }
 
-// checkPause returns an error for what no PPFC can say.
+// checkPause returns an error for an extension that no PPFC can have.
 func checkPause(e ppfc.Extension) error {
 	switch {
 	case !e.Congested.IsValid():

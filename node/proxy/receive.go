@@ -17,18 +17,19 @@ import (
 )
 
 // Receive decides about a packet that the proxy sees. RoCEv2 in either direction teaches queue pairs: if it did, the
-// Action is node.Learned. Packets inside another IP header teach nothing, as their addresses may be those of a VPN.
-// With Event.Observe nothing else happens.
+// Action is node.ActionLearned. Packets inside another IP header teach nothing, as their addresses may be those of a
+// VPN. With Event.Observe nothing else happens.
 //
 // If the Action is node.ActionAccepted, the sender's Answer is Other: nothing was appended, and the program is to
 // notify the sender, see [Role.Message]. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
 //
 // To a message of a congested node it appends the notification for the sender, a whole IP packet. If there is none, the
-// first of these reasons is given: Disabled; Fragment or Broken (the message is incomplete); ReasonNotOurs (to
-// another node); Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the message); Checksum;
-// Broken (also if the invoking packet does not name the flow); ReasonTupleMismatch (also for a flow that is not
-// RoCEv2, unless the Answer to its sender is Other); Fragment, Acknowledgement or Notification (the invoking packet
-// is one); Address; ReasonOwnAddress; ReasonNoMethod; ReasonUnknownQP; ReasonAmbiguousQP; Limited (PerFlow or Out).
+// first of these reasons is given: ReasonDisabled; ReasonFragment or ReasonBroken (the message is incomplete);
+// ReasonNotOurs (to another node); ReasonTunnelled; ReasonDenied; ReasonLimited (InPerSource or In); ReasonBroken (a
+// capture has cut the message); ReasonChecksum; ReasonBroken (also if the invoking packet does not name the flow);
+// ReasonTupleMismatch (also for a flow that is not RoCEv2, unless the Answer to its sender is Other);
+// ReasonFragment, ReasonAcknowledgement or ReasonNotification (the invoking packet is one); ReasonAddress;
+// ReasonOwnAddress; ReasonNoMethod; ReasonUnknownQP; ReasonAmbiguousQP; ReasonLimited (PerFlow or Out).
 func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f == nil {
 		return out, d
@@ -122,7 +123,7 @@ func (p *Role) appendAnswer(out []byte, e *node.Event, d *node.Decision) ([]byte
 }
 
 // decodeInvoking checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet
-// up to the BTH; what follows may be missing.
+// up to the BTH; the rest may be missing.
 func (p *Role) decodeInvoking(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	p.invoking.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 	tuple, err := p.invoking.FiveTuple()

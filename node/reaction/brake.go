@@ -6,7 +6,7 @@ import (
 	"github.com/rocecn/rocecn/node/pause"
 )
 
-// A Brake is what PPFC asks of one queue pair, laid over the rate of its reaction
+// A Brake limits the rate of one queue pair as a PPFC requests, on top of its reaction
 // point: stop, or go no faster than when that was said. Which notifications count, and
 // how long they last at most, is decided by [pause.Role]; tell the Brake its state
 // when a notification came, and again when the time of Next has come, as a hold may

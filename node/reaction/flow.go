@@ -57,7 +57,7 @@ func (f *DCQCNFlow) nextEvent() int64 {
 	return at
 }
 
-// maxStages is how many stages one Advance makes up for. Those before the last
+// maxStages is the maximum number of stages that one Advance executes. Those before the last
 // ones of a longer silence are left out.
 const maxStages = 1 << 12
 
@@ -137,7 +137,7 @@ func (f *DCQCNFlow) decayAlpha(now int64) {
 // raiseAlpha is α = (1−g)α + g.
 func (f *DCQCNFlow) raiseAlpha() { f.alpha = multiplyFraction(f.alpha, fraction-f.d.gain) + f.d.gain }
 
-// cutRate is what a notification does: R_T = R_C, R_C = R_C(1−α/2), and then α.
+// cutRate applies a notification: R_T = R_C, R_C = R_C(1−α/2), and then α.
 func (f *DCQCNFlow) cutRate(at int64) {
 	f.decayAlpha(at)
 	if !f.d.cfg.KeepTarget || f.timerStages > 0 || !f.limited {
@@ -167,7 +167,7 @@ func (f *DCQCNFlow) Sent(octets uint64, now time.Time) {
 	}
 }
 
-// increaseRate is what the end of a stage does.
+// increaseRate applies the end of a stage.
 func (f *DCQCNFlow) increaseRate() {
 	cfg := &f.d.cfg
 	both := min(f.timerStages, f.byteStages)

@@ -41,10 +41,10 @@ func (c *HPCCConfig) checkFields() error {
 	return nil
 }
 
-// MaxHops is how many hops of a path are looked at; those behind them are not.
+// MaxHops is the maximum number of hops of a path that count; later ones are ignored.
 const MaxHops = 8
 
-// A Hop is what a port says when a packet leaves it, under the names of HPCC++.
+// A Hop is the state of a port when a packet leaves it, under the names of HPCC++.
 type Hop struct {
 	B       uint64        // bandwidth, bits a second
 	QLen    uint64        // octets that wait
@@ -102,7 +102,7 @@ type HPCCFlow struct {
 // Rate returns the rate that the flow may send at, in bits a second.
 func (f *HPCCFlow) Rate() uint64 { return f.rate }
 
-// Window returns how many octets may be on the way: rate times T, at least one
+// Window returns the number of octets that may be on the way: rate times T, at least one
 // packet of that size. There is no limit where HPCC is off.
 func (f *HPCCFlow) Window(packet int) uint64 {
 	if !f.h.cfg.Enabled {
@@ -113,7 +113,7 @@ func (f *HPCCFlow) Window(packet int) uint64 {
 	return max(octets, uint64(packet))
 }
 
-// Use returns the estimate of how much the busiest link is used: U, 1 being all
+// Use returns the estimated use of the busiest link: U, 1 being all
 // of it, more where packets wait.
 func (f *HPCCFlow) Use() float64 { return f.u }
 
@@ -162,7 +162,7 @@ func (f *HPCCFlow) measureInflight(hops []Hop) bool {
 	return true
 }
 
-// averageUse moves U by what was measured over a time.
+// averageUse moves U towards the use measured over a time.
 func (f *HPCCFlow) averageUse(u, tau float64) {
 	t := f.h.cfg.BaseRTT.Seconds()
 	tau = min(tau, t)
@@ -231,7 +231,7 @@ func (f *HPCCFlow) isTimed() bool { return f.noticed && f.known == 0 && f.rate <
 
 func (f *HPCCFlow) nextDue() int64 { return max(f.noticeAt, f.updated) + int64(f.h.cfg.BaseRTT) }
 
-// Advance adds what is due: R_AI for each T without a notification.
+// Advance adds the increase that is due: R_AI for each T without a notification.
 func (f *HPCCFlow) Advance(now time.Time) {
 	f.last = max(f.last, now.UnixNano())
 	if !f.isTimed() || f.last < f.nextDue() {

@@ -1,7 +1,7 @@
 // Package reaction is the reaction point: how a sender's queue pair slows down
 // when it is notified, and speeds up again.
 //
-// The drafts leave this open. What is here:
+// The drafts leave this open. The package has:
 //
 //	[DCQCN]  to CNPs and Fast CNPs alike: to when one comes, not to what it says
 //	[HPCC]   to what the ports on the way say, by acknowledgements or in the trace of a Fast CNP
@@ -42,7 +42,7 @@ import (
 type DCQCNConfig struct {
 	Enabled bool
 	Line    uint64 // the rate of the port, at which each flow starts
-	Min     uint64 // what no cut goes below
+	Min     uint64 // lowest rate after a cut
 
 	// Gain is g: how far one update moves α, above 0 and below 1. FirstAlpha is α
 	// before the first notification, from 0 to 1.
@@ -70,7 +70,7 @@ type DCQCNConfig struct {
 	ByteCounter uint64
 	Stages      uint32 // F
 
-	// Additive is by how much the target rate rises in a stage after those: R_AI.
+	// Additive is the increase of the target rate in a stage after those: R_AI.
 	// Hyper is that when timer and byte counter have both passed them, or the
 	// timer one stage more where it is alone: R_HAI. Where HyperGrows is set, it is
 	// multiplied by how many stages both have behind fast recovery. 0 Hyper: it stays
@@ -106,13 +106,13 @@ func ConnectX(line uint64) DCQCNConfig {
 // maxLine is the highest rate of a port, in bits a second.
 const maxLine = 1 << 50
 
-// A ConfigError says which setting is wrong, and what it has to be.
+// A ConfigError names the setting that is wrong, and the value wanted.
 type ConfigError struct{ Key, Want string }
 
-// Error returns the package, the key and what its value should be.
+// Error returns the package, the key and the value wanted.
 func (e *ConfigError) Error() string { return fmt.Sprintf("reaction: %s: %s", e.Key, e.Want) }
 
-// checkFields returns what is wrong with a DCQCNConfig, nil where nothing is.
+// checkFields returns the first error of a DCQCNConfig, or nil.
 func (c *DCQCNConfig) checkFields() error {
 	for _, wrong := range []struct {
 		is        bool

@@ -20,16 +20,16 @@ type TableConfig struct {
 	// DCQCN reacts to CNPs and Fast CNPs. Its Line is that of the table.
 	DCQCN DCQCNConfig
 
-	// HPCC, where it is on, reacts to the Fast CNPs whose trace says how long queues are, in place of DCQCN. The slower
+	// HPCC, where it is on, reacts to the Fast CNPs whose trace has the depth of queues, in place of DCQCN. The slower
 	// of the two counts.
 	HPCC HPCCConfig
 	// Bandwidth is that of each port in a trace, in bits a second, as IOAM has no field for it. 0 stands for Line.
 	Bandwidth uint64
 
-	// MaxFlows is how many flows are kept, 1,024 by default. A new one in a full table evicts the one that was notified
-	// longest ago, which then sends at full rate.
+	// MaxFlows is the number of flows that are kept, 1,024 by default. A new one in a full table evicts the one that
+	// was notified longest ago, which then sends at full rate.
 	MaxFlows int
-	// Idle is after how long without a packet or a notification a flow is forgotten; 0 stands for 10 s.
+	// Idle is the time without a packet or a notification after which a flow is removed; 0 stands for 10 s.
 	Idle time.Duration
 	// MaxPause: no stop or hold lasts longer; 0 stands for [ppfc.MaxPause], the longest that a PPFC asks for.
 	MaxPause time.Duration
@@ -60,13 +60,13 @@ func (c *TableConfig) checkFields() error {
 	return nil
 }
 
-// A FlowID is what a flow of the host is known by: where it goes, and the queue pair there, 24 bits.
+// A FlowID identifies a flow of the host: its destination, and the queue pair there, 24 bits.
 type FlowID struct {
 	Dst    netip.Addr
 	DestQP uint32
 }
 
-// An Order is what a flow may do now.
+// An Order is the rate or the pause of a flow.
 type Order struct {
 	Flow FlowID
 	Rate uint64        // bits a second, that of the line where nothing slows the flow
@@ -103,14 +103,14 @@ type reacting struct {
 	told          bool // by Changes, once at least
 }
 
-// TableStats are what a Table has counted, and how it is.
+// TableStats are the counters and the state of a Table.
 type TableStats struct {
 	Flows  int    // that are kept
 	Slowed int    // of these, the ones that are stopped or below the line
 	Least  uint64 // the lowest of their rates, bits a second, 0 where one is stopped; the line's where none is slowed
 
-	Cuts    uint64 // how often a rate fell
-	Stops   uint64 // how often a flow was stopped
+	Cuts    uint64 // number of times that a rate fell
+	Stops   uint64 // number of times that a flow was stopped
 	Evicted uint64 // flows that others took the place of
 }
 
@@ -169,7 +169,7 @@ func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 // React carries out the request of a decision about a flow of the host: [node.RequestSlowDown] as React of a
 // [DCQCNFlow] and of an [HPCCFlow] do, [node.RequestStop], [node.RequestHold] and [node.RequestResume] by a [Brake].
 // It reports whether the decision asks for any of these. The caller names the flow, as a CNP does not; a decision
-// that was refused, or whose queue pair is not known, is about none.
+// that was rejected, or whose queue pair is not known, is about none.
 func (t *Table) React(d *node.Decision, flow FlowID, now time.Time) bool {
 	pauses := d.KnownQP && (d.Request == node.RequestStop || d.Request == node.RequestHold ||
 		d.Request == node.RequestResume)
@@ -252,7 +252,7 @@ func (t *Table) notifyFlow(q *reacting, d *node.Decision, at int64) {
 	q.dcqcn.Notified(unixTime(at))
 }
 
-// pauseFlow does what a PPFC asks for.
+// pauseFlow applies the request of a PPFC.
 func (t *Table) pauseFlow(q *reacting, d *node.Decision, at int64) {
 	until := at + int64(min(d.Pause, t.cfg.MaxPause))
 	switch d.Request {
@@ -305,7 +305,7 @@ func (t *Table) updateOrder(q *reacting, at int64) {
 	t.next = min(t.next, next, q.used+int64(t.cfg.Idle))
 }
 
-// Sent tells of octets that a flow has sent since that was told last. What is sent by flows that are not in the table
+// Sent counts octets that a flow has sent since the last call. The octets of flows that are not in the table
 // is of no interest.
 func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
 	_, q, _ := t.findFlow(flow)
@@ -323,8 +323,8 @@ func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
 	t.updateOrder(q, at)
 }
 
-// Advance does what is due: rates rise, stops end, and idle flows are forgotten. The time that it takes is linear in
-// the flows that are kept, and short before Next.
+// Advance executes the changes that are due: rates rise, stops end, and idle flows are forgotten. The time that it
+// takes is linear in the flows that are kept, and short before Next.
 func (t *Table) Advance(now time.Time) { t.advanceFlows(t.clock.At(now)) }
 
 func (t *Table) advanceFlows(at int64) {
@@ -355,7 +355,7 @@ func (t *Table) Next(now time.Time) (time.Time, bool) {
 	return now.Add(time.Duration(max(t.next-at, 0))), true
 }
 
-// Now returns what a flow may do. Of one that is not kept that is everything.
+// Now returns the order of a flow. A flow that is not in the table is not limited.
 func (t *Table) Now(flow FlowID, now time.Time) Order {
 	t.Advance(now)
 	_, q, _ := t.findFlow(flow)
@@ -409,7 +409,7 @@ func (t *Table) All() iter.Seq[Order] {
 	}
 }
 
-// Stats returns what has been counted, and how the flows are at the latest time that was told.
+// Stats returns the counters, and the state of the flows at the latest time given.
 func (t *Table) Stats() TableStats {
 	s := t.stats
 	s.Flows, s.Least = t.flows.Len(), t.Line()

@@ -38,7 +38,7 @@ type Config struct {
 	MaxFlows int       // for PerFlow, 16 octets each; 65,536 by default
 	Seed     uint64
 
-	// CNP and FastCNP are the parameters of the messages. Packets in tunnels get none, whatever InnerSource says.
+	// CNP and FastCNP are the parameters of the messages. Packets in tunnels get none, even with InnerSource.
 	CNP cnp.Config
 
 	// Fast: answer IPv6 packets with Fast CNPs, which receivers may send as well (FAST section 4). A Fast CNP names
@@ -86,12 +86,13 @@ func (r *Role) Counters() *node.Counters { return &r.counters }
 
 // Receive decides about a packet, and appends the CNP to send, a whole IP packet, to out, which must not overlap the
 // octets of f. RoCEv2 packets of either direction also teach QPs: if a packet only did that, the Action is
-// node.Learned. With Event.Observe it can do no more.
+// node.ActionLearned. With Event.Observe it can do no more.
 //
-// Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given: Disabled;
-// Broken (it may be marked data but cannot be decoded); ReasonNotOurs (to another host); Tunnelled; Address (the
-// sender's address cannot be answered); ReasonUnknownQP or ReasonAmbiguousQP (a CNP for a guessed queue pair could
-// slow down the wrong flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
+// Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given:
+// ReasonDisabled; ReasonBroken (it may be marked data but cannot be decoded); ReasonNotOurs (to another host);
+// ReasonTunnelled; ReasonAddress (the sender's address cannot be answered); ReasonUnknownQP or ReasonAmbiguousQP (a
+// CNP for a guessed queue pair could slow down the wrong flow); ReasonLimited (PerFlow or Out); ReasonICRC, which is
+// checked last as it costs the most.
 func (r *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f != nil {
 		e.Now = r.latest.Or(e.Now)
@@ -142,7 +143,7 @@ func isMarked(ip []byte) bool {
 func (r *Role) appendAnswer(
 	b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time,
 ) ([]byte, node.Reason) {
-	d.Action, d.SrcQP, d.KnownQP = node.NoAction, 0, false // what was learned is not the answer
+	d.Action, d.SrcQP, d.KnownQP = node.NoAction, 0, false // the learned pair is not the answer
 	d.Flow.FlowKey, d.Flow.Domain = role.PacketKey(p), domain
 	switch {
 	case !r.self.Has(p.Dst):
@@ -177,8 +178,8 @@ func (r *Role) appendAnswer(
 	return out, node.NoReason
 }
 
-// senderKey returns the key of the limits, which is what the notification names: for a CNP the sender's address and
-// queue pair, whatever queue pair of this host the data went to; for a Fast CNP the flow.
+// senderKey returns the key of the limits, by the fields that the notification names: for a CNP the sender's address
+// and queue pair, whatever queue pair of this host the data went to; for a Fast CNP the flow.
 func (r *Role) senderKey(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
 	if fast {
 		return role.Hash(&d.Flow, r.memory.Seed())

@@ -33,9 +33,9 @@ type Detour struct {
 }
 
 const (
-	// tried is how many ports of a flow are kept.
+	// tried is the number of ports kept for each flow.
 	tried = 16
-	// hopeless is how many ports of a flow a switch reports before the flow stops trying to avoid it.
+	// maxReportedPorts is the number of ports of a flow that a switch reports before the flow stops trying to avoid it.
 	maxReportedPorts = 4
 
 	// The ports to choose from, 49152 to 65535: the dynamic ports (RFC 6335
@@ -51,16 +51,16 @@ type detoured struct {
 	reports [tried]report
 }
 
-// report says that a port's path was congested.
+// report is a report that the path of a port was congested.
 type report struct {
 	at   int64
 	by   uint32 // hash of the switch's address; 0: no report
 	port uint16
 }
 
-// DetourConfig says how long ports are avoided, and of how many flows.
+// DetourConfig has the time for which ports are avoided, and the maximum number of flows.
 type DetourConfig struct {
-	Hold     time.Duration // how long a reported port is avoided; 0: not at all
+	Hold     time.Duration // time for which a reported port is avoided; 0: not at all
 	MaxFlows int           // rounded up to a power of two; 0 stands for 4,096
 	Seed     uint64        // of the hashes; 0 is a random one
 }
@@ -74,7 +74,7 @@ func NewDetour(cfg DetourConfig) *Detour {
 		sets: flowtable.NewSets[detoured](cmp.Or(cfg.MaxFlows, 1<<12))}
 }
 
-// Report says that a switch reports congestion on the path that this source port
+// Report records that a switch has reported congestion on the path that this source port
 // of the flow takes.
 func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.Time) {
 	at := d.clock.At(now)
@@ -126,7 +126,7 @@ func (f *detoured) findReport(port uint16, since int64) *report {
 	return nil
 }
 
-// countReports returns how many ports of a flow a switch has reported after a time.
+// countReports returns the number of ports of a flow that a switch has reported after a time.
 func (f *detoured) countReports(by uint32, since int64) (n int) {
 	for i := range f.reports {
 		if r := &f.reports[i]; r.by == by && r.at > since {

@@ -1,6 +1,6 @@
-// Package sender is the host whose traffic causes congestion: it decides which notifications to believe and says
-// which of its queue pairs each one is about (FAST sections 3 to 5). How that queue pair then slows down is out of
-// the drafts' scope.
+// Package sender is the host with the traffic that causes congestion: it decides which notifications to accept, and
+// returns which of its queue pairs each one is about (FAST sections 3 to 5). How that queue pair then slows down is
+// out of the drafts' scope.
 //
 // Three messages reach a sender. They name its flow in different ways:
 //
@@ -58,9 +58,9 @@ type Config struct {
 	// notification is not charged.
 	Accepted, AcceptedPerSource node.Rate
 
-	// Window is how long, after a first report about a queue pair, further reports count as the same congestion
-	// (Decision.Repeated). A switch that does not know the sender's capability sends a Fast CNP and marks ECN as well,
-	// and the mark makes the receiver send a CNP (FAST section 4). With 0 every report counts.
+	// Window is the time, after a first report about a queue pair, in which further reports count as the same
+	// congestion (Decision.Repeated). A switch that does not know the sender's capability sends a Fast CNP and marks
+	// ECN as well, and the mark makes the receiver send a CNP (FAST section 4). With 0 every report counts.
 	Window time.Duration
 
 	CodePoints fastcnp.CodePoints
@@ -104,7 +104,7 @@ func New(cfg Config) (*Role, error) {
 	return role.New(&Role{}, cfg)
 }
 
-// Configure changes the rules. What was reported, and where datagrams go, stays.
+// Configure changes the rules. The reports and the destinations of datagrams stay.
 func (s *Role) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
@@ -139,11 +139,12 @@ func (s *Role) Counters() *node.Counters { return &s.counters }
 // through Port.
 //
 // Any host can send notifications, so cheap checks come before expensive ones, and the source is checked before the
-// contents. The first of these reasons is given: Disabled; Broken (it may be a notification but cannot be decoded);
-// ReasonNotOurs (to another host); Tunnelled; for a source that is neither on the access list nor the flow's
-// destination Denied, ReasonUnknownQP (no such queue pair is known) or ReasonAmbiguousQP; Limited (Accepted or
-// AcceptedPerSource); Broken (options beyond Limits, or a malformed message) or ReasonUnknownOption; ICRC; for a
-// source on the list ReasonUnknownQP or ReasonAmbiguousQP. A refused packet is not charged to any limit.
+// contents. The first of these reasons is given: ReasonDisabled; ReasonBroken (it may be a notification but cannot
+// be decoded); ReasonNotOurs (to another host); ReasonTunnelled; for a source that is neither on the access list nor
+// the flow's destination ReasonDenied, ReasonUnknownQP (no such queue pair is known) or ReasonAmbiguousQP;
+// ReasonLimited (Accepted or AcceptedPerSource); ReasonBroken (options beyond Limits, or a malformed message) or
+// ReasonUnknownOption; ReasonICRC; for a source on the list ReasonUnknownQP or ReasonAmbiguousQP. A rejected packet
+// is not charged to any limit.
 func (s *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if f == nil {
 		return out, d

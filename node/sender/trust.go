@@ -14,8 +14,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// trust tells which kinds of message are accepted from a packet's source, before any
-// option is decoded: each returns NoReason, or the reason for refusing it.
+// trust has, for each kind of message, NoReason if it is accepted from a packet's source, or the reason for its
+// rejection. It is known before any option is decoded.
 type trust struct {
 	cnp   node.Reason // a CNP: the queue pair that it names must send to the source
 	fast  node.Reason // a receiver's Fast CNP: the source must be the destination of the named flow
@@ -56,7 +56,7 @@ func (s *Role) checkSource(p *rocev2.Packet, domain uint32, now time.Time) trust
 	return t
 }
 
-// remembered is how long after a datagram its queue pair counts as sending to its
+// remembered is the time after a datagram in which its queue pair counts as sending to its
 // destination.
 const remembered = 10 * time.Minute
 
@@ -109,8 +109,8 @@ func (s *Role) checkSends(qp uint32, self, dst netip.Addr, domain uint32, now ti
 	return reason
 }
 
-// untrustedReason returns the reason for refusing a packet of a source without any trust.
-// The packet is refused in any case; its options only select the reason.
+// untrustedReason returns the reason for the rejection of a packet of a source without any trust.
+// The packet is rejected in any case; its options only select the reason.
 func (s *Role) untrustedReason(p *rocev2.Packet, t trust) node.Reason {
 	if len(p.Ext) == 0 {
 		return t.cnp

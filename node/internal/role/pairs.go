@@ -53,7 +53,8 @@ func (q *Pairs) Find(d *node.Decision, now time.Time) {
 	d.KnownQP = d.Reason == node.NoReason
 }
 
-// FindOf is Find for the queue pair that has sent a packet with this BTH, whatever the flow has sent since.
+// FindOf is Find for the queue pair that has sent a packet with this BTH, even if another queue pair has sent the
+// flow since.
 func (q *Pairs) FindOf(d *node.Decision, h *bth.Header, now time.Time) {
 	if q.sent == nil {
 		q.Find(d, now)

@@ -1,4 +1,4 @@
-// Package role is what the roles have in common beside their contract: their own addresses, the checks of their
+// Package role has the common parts of the roles: their own addresses, the checks of their
 // configurations, and the two places at which they charge limits, before a message is looked at and before one is sent.
 package role
 
@@ -35,7 +35,7 @@ func New[C any, R interface{ Configure(C) error }](r R, cfg C) (R, error) {
 	return r, nil
 }
 
-// KindOf returns what a RoCEv2 packet is, by its opcode alone: Data, Ack, or CNP for every notification.
+// KindOf returns the kind of a RoCEv2 packet by its opcode: Data, Ack, or CNP for every notification.
 func KindOf(op bth.Opcode) message.Kind {
 	switch {
 	case op == bth.CNP:
@@ -67,7 +67,7 @@ func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 }
 
 // Decode decodes the RoCEv2 packet in a frame, through IP in IP but no other tunnel, and returns its kind. If there is
-// no such packet, the reason is ReasonNotOurs; if it cannot be decoded, the kind and the reason are Broken.
+// no such packet, the reason is ReasonNotOurs; if it cannot be decoded, the kind and the reason are ReasonBroken.
 func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	v := f.Outer()
 	if v.Mirrored() { // a copy of a packet that was sent to another node
@@ -133,7 +133,7 @@ func TableKey(k *qpmap.Key) flowtable.Key { return flowtable.KeyOf(k.Src, k.Dst,
 // FlowOf is the inverse of TableKey.
 func FlowOf(k *flowtable.Key) qpmap.Key { return qpmap.Key{FlowKey: k.FlowKey(), Domain: k.Domain} }
 
-// Self are a node's own addresses, one a family. What is missing is the zero Addr.
+// Self are a node's own addresses, one a family, each the zero Addr if the node has none.
 type Self struct{ V4, V6 netip.Addr }
 
 // Has reports whether an address is one of them.
@@ -308,7 +308,7 @@ func (m *Memory) Size(i int) int { return m.sizes[i] }
 // Seed returns the seed.
 func (m *Memory) Seed() uint64 { return m.seed }
 
-// A Size is how many entries a table has. An N of 0 stands for the default.
+// A Size is the number of entries that a table has. An N of 0 stands for the default.
 type Size struct {
 	Name       string // in the Config
 	N, Default int
@@ -327,7 +327,7 @@ type Intake struct {
 	all    *limit.Bucket
 }
 
-// Configure sets the rules. What the limits hold stays.
+// Configure sets the rules. The state of the limits stays.
 func (i *Intake) Configure(accept *acl.List, all, perSource node.Rate, maxSources int, seed uint64) {
 	i.accept, i.seed = accept, seed
 	i.from, i.all = i.from.With(limit.Rate(perSource), maxSources), i.all.With(limit.Rate(all))
@@ -370,8 +370,8 @@ func (i *Intake) Check(d *node.Decision, q *rocev2.Datagram, now time.Time) {
 	}
 }
 
-// Admit returns Denied or Limited for a message that is not to be read; otherwise NoReason, and the message is charged
-// to its source and to all. What one limit refuses takes nothing from the other.
+// Admit returns ReasonDenied or Limited for a message that is not to be read; otherwise NoReason, and the message is
+// charged to its source and to all. A message that one limit rejects is not charged to the other.
 func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	if !i.accept.Contains(src) {
 		return node.ReasonDenied
@@ -388,8 +388,8 @@ func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	return node.NoReason
 }
 
-// A Pace is what stands before what a role sends, or lets count: the least time between two of the same key, and the
-// rate of all. Only what Take is told of takes from them.
+// A Pace limits the messages that a role sends or accepts: it has the least time between two of the same key, and the
+// rate of all. Only Charge charges a message to them.
 type Pace struct {
 	each *limit.Every // by key
 	all  *limit.Bucket

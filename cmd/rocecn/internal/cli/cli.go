@@ -1,5 +1,5 @@
-// Package cli holds what the commands share: their flags and input, how far it is
-// read, what they say of errors, and their end by a closed pipe and by an
+// Package cli has the common parts of the commands: their flags and input, the progress of
+// reading, the text of errors, and their end by a closed pipe and by an
 // interrupt.
 package cli
 
@@ -70,19 +70,19 @@ func Unparsed(err error) int {
 	return Misused
 }
 
-// Misuse says what is wrong with the arguments of a command, and returns the exit
+// Misuse prints an error of the arguments of a command, and returns the exit
 // status for that.
 func Misuse(stderr io.Writer, command string, err error) int {
 	fmt.Fprintf(stderr, "rocecn %s: %s\n", command, printableError(err))
 	return Misused
 }
 
-// PrintError prints an error of a command about a file, or about what else has a name.
+// PrintError prints an error of a command about a file or another named object.
 func PrintError(stderr io.Writer, command, name string, err error) {
 	fmt.Fprintf(stderr, "rocecn %s: %s: %s\n", command, Printable(name), printableError(withoutPath(err)))
 }
 
-// SayDropped says how many datagrams or packets came too fast for a command, if any did.
+// SayDropped prints the number of datagrams or packets that the kernel dropped, if it is not 0.
 func SayDropped(stderr io.Writer, command string, n uint64, what string) {
 	if n > 0 {
 		fmt.Fprintf(stderr, "rocecn %s: %s dropped by the kernel\n", command, Count(n, what))
@@ -130,8 +130,8 @@ func End(stderr io.Writer, command string, err error) int {
 	return Failed
 }
 
-// Closed says that err comes of writing to a pipe that nobody reads any more,
-// as behind head: who read there has seen enough, and the command ends quietly.
+// Closed reports whether err means that the reader of a pipe has closed it,
+// as head does: then the command ends without a message.
 func Closed(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }

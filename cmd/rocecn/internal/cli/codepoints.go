@@ -15,8 +15,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// CodePoints are, as flags, what IANA has not assigned yet: the types of Fast CNP's options, and the UDP ports of FCN
-// and proxy messages. Where messages are read, the address family in proxy messages is one more.
+// CodePoints are flags for the numbers that IANA has not assigned yet: the types of Fast CNP's options, and the UDP
+// ports of FCN and proxy messages. Where messages are read, the address family in proxy messages is one more.
 type CodePoints struct {
 	options    fastcnp.CodePoints
 	fcn, proxy portFlag
@@ -66,7 +66,7 @@ func (p *portFlag) Set(s string) error {
 
 // CheckPort says why a UDP port cannot be that of messages.
 func CheckPort(port uint16) error {
-	const vxlan, geneve, mpls = 4789, 6081, 6635 // what goes there is looked into
+	const vxlan, geneve, mpls = 4789, 6081, 6635 // UDP ports of tunnels
 	switch port {
 	case 0:
 		return errors.New("1 to 65535 allowed")
@@ -78,7 +78,7 @@ func CheckPort(port uint16) error {
 	return nil
 }
 
-// Config returns what the flags say. Every port belongs to one kind of message.
+// Config returns the configuration by the flags. Every port belongs to one kind of message.
 func (c *CodePoints) Config() (message.Config, error) {
 	if c.fcn == c.proxy {
 		return message.Config{}, fmt.Errorf("-fcn-port, -proxy-port: both are %d", c.fcn)

@@ -2,7 +2,7 @@ package cli
 
 import "fmt"
 
-// Count writes a number of things, whose name takes an s unless it is one.
+// Count returns a number and a noun, with an s unless the number is 1.
 func Count[N int | uint64](n N, what string) string {
 	if n != 1 {
 		what += "s"

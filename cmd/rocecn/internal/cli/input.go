@@ -13,7 +13,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 )
 
-// Inputs are what a command reads: captures, or an interface.
+// Inputs are the inputs of a command: captures, or an interface.
 type Inputs struct {
 	Names []string
 	Live  bool // the only name is that of an interface
@@ -53,8 +53,8 @@ func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool)
 // is always the same.
 const FileSeed = 1
 
-// Seed returns FileSeed for files, and 0, a random one, for what an interface sees: there
-// somebody may choose packets.
+// Seed returns FileSeed for files, and 0, a random one, for an interface: there
+// an attacker may choose packets.
 func (i *Inputs) Seed() uint64 {
 	if i.Live {
 		return 0
@@ -188,10 +188,10 @@ func (s *stopped) Read(b []byte) (int, error) {
 	return s.r.Read(b)
 }
 
-// grace is how long a pipe may go on after the interrupt; tests change it.
+// grace is the time that a pipe may go on after the interrupt; tests change it.
 var grace = time.Second
 
-// pipeInput returns what r gives. It ends with ctx even while a Read of r waits, as
+// pipeInput returns a reader of the same octets as r. It ends with ctx even while a Read of r waits, as
 // another goroutine reads r. That one ends once the result is closed.
 func pipeInput(ctx context.Context, r io.Reader) *io.PipeReader {
 	from, to := io.Pipe()

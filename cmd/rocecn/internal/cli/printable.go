@@ -8,7 +8,7 @@ import (
 )
 
 // Printable returns a name from outside, such as that of a file, as it can be
-// shown: what is not printable, an escape sequence above all, is escaped as Go
+// shown: octets that are not printable, such as escape sequences, are escaped as Go
 // does it.
 func Printable(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {

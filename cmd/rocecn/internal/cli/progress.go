@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Progress shows on a terminal how far a long file is read. Its zero value
+// A Progress shows the progress of reading a long file on a terminal. Its zero value
 // shows nothing.
 type Progress struct {
 	Name string // of the file
@@ -29,7 +29,7 @@ func NewProgress(stdout, stderr io.Writer) Progress {
 	return p
 }
 
-// Update says how many packets and octets of the file are read. What is 0 is not
+// Update shows the number of packets and octets read. A number that is 0 is not
 // known: it does not speak of packets then, nor of the part of the size.
 func (p *Progress) Update(packets int, octets, size int64) {
 	if p.terminal == nil || time.Since(p.last) < progressPause {

@@ -11,7 +11,7 @@ import (
 
 // A Replacement is a file that is written beside the one whose name it gets with
 // Commit: until then, and where something fails, that one stays as it was.
-// What is no regular file, such as a pipe, is written itself.
+// A file that is not regular, such as a pipe, is written directly.
 type Replacement struct {
 	*os.File
 	to string // empty where the file itself is written

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Same says whether the file of one name, or standard input for -, is that of
+// Same reports whether the file of one name, or standard input for -, is that of
 // another: what is read cannot be written.
 func Same(from string, stdin io.Reader, to string) bool {
 	var a os.FileInfo

@@ -5,13 +5,13 @@ import "time"
 // Time is a time in UTC as text: with microseconds, with nanoseconds where there are any.
 type Time time.Time
 
-// IsZero says whether there is no time.
+// IsZero reports whether t is the zero Time.
 func (t Time) IsZero() bool { return time.Time(t).IsZero() }
 
 // String returns the text.
 func (t Time) String() string { return string(t.appendText(nil)) }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (t Time) MarshalText() ([]byte, error) { return t.appendText(nil), nil }
 
 func (t Time) appendText(b []byte) []byte {

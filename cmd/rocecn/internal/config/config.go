@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// An Error is what is wrong with a configuration, and where.
+// An Error is an error of a configuration, with its place.
 type Error struct {
 	Key  string // as in methods[0].senders; empty for the configuration as a whole
 	Why  string
@@ -48,18 +48,18 @@ func Wrong(key, format string, args ...any) error {
 // given to a struct.
 type Tree struct {
 	key   string // where it stands in the file
-	value any    // nil, bool, json.Number, string, []any, object, or what only TOML has
+	value any    // nil, bool, json.Number, string, []any, object, or a type that only TOML has
 	lines map[string]int
 }
 
-// maxSize and maxKey are how many octets a file may have, and a key of it, written from the top on: keys that are
+// maxSize and maxKey are the maximum numbers of octets of a file, and of a key, written from the top on: keys that are
 // nested are kept with all that is around them.
 const (
 	maxSize = 4 << 20
 	maxKey  = 512
 )
 
-// ReadFile returns what is in the file of this name, if it is not too much for a configuration.
+// ReadFile returns the content of the file of this name, or an error if it is too long for a configuration.
 func ReadFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -73,7 +73,7 @@ func ReadFile(name string) ([]byte, error) {
 	return octets, err
 }
 
-// checkKey refuses a key, written from the top on, that is too long.
+// checkKey rejects a key, written from the top on, that is too long.
 func checkKey(key string, line int) error {
 	if len(key) <= maxKey {
 		return nil
@@ -111,7 +111,7 @@ func ReadJSON(octets []byte) (*Tree, error) {
 	return &Tree{value: value}, nil
 }
 
-// IsTOML says whether the file was TOML.
+// IsTOML reports whether the file was TOML.
 func (t *Tree) IsTOML() bool { return t.lines != nil }
 
 // Members returns the parts of an object by their names, in the order of the file.
@@ -127,7 +127,7 @@ func (t *Tree) Members() (names []string, parts []*Tree, err error) {
 	return names, parts, nil
 }
 
-// Elements returns the parts of a list, and false for what is none.
+// Elements returns the parts of a list, and false for other values.
 func (t *Tree) Elements() (parts []*Tree, ok bool) {
 	list, ok := t.value.([]any)
 	for i, e := range list {
@@ -140,7 +140,7 @@ func (t *Tree) Elements() (parts []*Tree, ok bool) {
 //
 // A field is a bool, a number, a string, a [time.Duration] (written as Go
 // writes it, never negative), a [netip.Addr] (without zone, not IPv4-mapped), a
-// [netip.Prefix], whatever else unmarshals text, a struct, a pointer to, a slice
+// [netip.Prefix], other types that unmarshal text, a struct, a pointer to, a slice
 // or an array of any of these; one value is one for all elements of an array.
 // Fields of an embedded struct count as the struct's own.
 func (t *Tree) Decode(to ...any) error {
@@ -172,7 +172,7 @@ func (t *Tree) LocateError(err error) error {
 	return at
 }
 
-// lineOf returns the line of a key or of what is around it.
+// lineOf returns the line of a key, or of the table around it.
 func lineOf(lines map[string]int, key string) int {
 	for {
 		if line, ok := lines[key]; ok || key == "" {
@@ -190,7 +190,7 @@ type member struct {
 	value any // nil, bool, json.Number, string, []any or object
 }
 
-// readValue reads the value of a key out of JSON whose syntax is right.
+// readValue reads the value of a key out of JSON with valid syntax.
 func readValue(d *json.Decoder, key string) (any, error) {
 	if err := checkKey(key, 0); err != nil {
 		return nil, err
@@ -393,7 +393,7 @@ func describeValue(value any) string {
 	return fmt.Sprint(value)
 }
 
-// setStructs sets structs from an object, each of whose keys is one of one of them.
+// setStructs sets structs from an object; each of its keys belongs to one of them.
 func setStructs(key string, value any, structs ...reflect.Value) error {
 	o, ok := value.(object)
 	if !ok {

@@ -40,8 +40,8 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	return cli.End(stderr, "listen", receiveDatagrams(ctx, addresses[0], *as, *count, stdout, stderr))
 }
 
-// receiveDatagrams prints what arrives until ctx ends or, unless count is 0, that many
-// datagrams have come, and says how many more came than it could print in time.
+// receiveDatagrams prints the datagrams that arrive until ctx ends or, unless count is 0, that many
+// datagrams have arrived, and prints the number of datagrams that the kernel dropped.
 func receiveDatagrams(ctx context.Context, address, as string, count int, stdout, stderr io.Writer) error {
 	in, err := netio.ListenUDP(address)
 	if err != nil {
@@ -85,7 +85,7 @@ func receiveDatagrams(ctx context.Context, address, as string, count int, stdout
 	}
 }
 
-// kindOf says what arrives on a port.
+// kindOf returns the kind of the messages that arrive on a port.
 func kindOf(as string, port uint16) (string, error) {
 	switch {
 	case as != "":
@@ -99,7 +99,7 @@ func kindOf(as string, port uint16) (string, error) {
 		port, fcn.Port, proxymsg.Port)
 }
 
-// describeMessage says in a line what a datagram holds.
+// describeMessage returns a line about the message in a datagram.
 func describeMessage(kind string, data []byte) string {
 	if kind == "fcn" {
 		var m fcn.Message

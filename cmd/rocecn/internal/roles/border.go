@@ -16,7 +16,7 @@ type BorderConfig struct {
 	PPFC    bool         `json:"ppfc"`    // nor PPFC notifications
 }
 
-// Rules returns what must not cross.
+// Rules returns the rules of the border.
 func (c *BorderConfig) Rules() (b filter.Border, err error) {
 	if len(c.Options) > 0 && len(c.OptionTypes) > 0 {
 		return b, config.Wrong("options", "option_types are given as well: they are the same list")
@@ -46,7 +46,7 @@ func (c *BorderConfig) Apply(old node.Role) (node.Role, error) {
 	return r, configureRole(&r.Role, border.New, border.Config{Enabled: c.Enabled, Border: rules})
 }
 
-// A Border forwards the packets that may cross, whatever they are, if they are IP packets: those under MPLS labels
+// A Border forwards the packets of any kind that may cross, if they are IP packets: those under MPLS labels
 // without the labels. RoCEv2 and messages have a line.
 type Border struct{ *border.Role }
 

@@ -36,7 +36,7 @@ func (c *common) Rehearse(seed uint64) { c.seed = seed }
 // On implements [Config].
 func (c *common) On() bool { return c.Enabled }
 
-// messageConfig returns what the deployment chose.
+// messageConfig returns the option types and ports that the deployment uses.
 func (c *common) messageConfig() (m message.Config, err error) {
 	if m.CodePoints, err = codePoints("option_types", c.OptionTypes); err != nil {
 		return m, err
@@ -64,8 +64,8 @@ func (c *common) messageConfig() (m message.Config, err error) {
 	return m, nil
 }
 
-// codePoints returns the option types of Fast CNP, whose act bits are 10 and
-// whose chg bit is 0 (FAST section 4).
+// codePoints returns the option types of Fast CNP. Their act bits must be 10 and
+// their chg bit 0 (FAST section 4).
 func codePoints(key string, types []optionType) (c fastcnp.CodePoints, err error) {
 	for i, t := range types {
 		if t>>5 != 0b100 {
@@ -100,8 +100,8 @@ func (t *optionType) UnmarshalText(text []byte) error {
 // ownAddresses are a node's own addresses, one a family.
 type ownAddresses []netip.Addr
 
-// splitFamilies returns those of a role that is on, by family; what is missing is the zero Addr. There must be one
-// at least, and each must be one that others can reach.
+// splitFamilies returns those of a role that is on, by family; the address of a missing family is the zero Addr.
+// There must be one at least, and each must be one that others can reach.
 func (own ownAddresses) splitFamilies(key string, on bool) (v4, v6 netip.Addr, err error) {
 	if !on {
 		return v4, v6, nil
@@ -131,7 +131,7 @@ type rate struct {
 	Burst     int     `json:"burst"` // 0: 1
 }
 
-// check refuses a burst that would limit nothing.
+// Check rejects a burst that would limit nothing.
 func (r *rate) Check(key string) error {
 	if r.Burst > 0 && r.PerSecond == 0 {
 		return config.Wrong(config.Join(key, "per_second"), "missing: burst alone limits nothing")
@@ -153,7 +153,7 @@ type presentKey struct {
 	present bool
 }
 
-// rejectKeys refuses the first key that is there.
+// rejectKeys rejects the first key that is there.
 func rejectKeys(why string, keys []presentKey) error {
 	for _, k := range keys {
 		if k.present {
@@ -163,7 +163,7 @@ func rejectKeys(why string, keys []presentKey) error {
 	return nil
 }
 
-// checkWord refuses a value that is neither of two words, of which the usual one is meant
+// checkWord rejects a value that is neither of two words, of which the usual one is meant
 // where there is none.
 func checkWord(key, value, usual, other string) error {
 	if value != "" && value != usual && value != other {
@@ -196,7 +196,7 @@ func configureRole[R configurer[C], C any](r *R, make func(C) (R, error), cfg C)
 	return err
 }
 
-// byPrefix returns what a list of rules says by prefix. A rule is a struct of a prefix and a pointer to a value:
+// byPrefix returns the values of a list of rules by prefix. A rule is a struct of a prefix and a pointer to a value:
 // neither may be missing, and no prefix be there twice.
 func byPrefix[V any](list string, rules any) (entries []acl.Entry[V], err error) {
 	all, seen := reflect.ValueOf(rules), map[netip.Prefix]bool{}

@@ -34,7 +34,7 @@ type ownQP struct {
 	dst netip.Addr
 }
 
-// maxLearned is how many entries learned has at most. A table of pairs holds half
+// maxLearned is the maximum number of entries of learned. A table of pairs holds half
 // as many: so half of them are out of date when it is made again.
 const maxLearned = 2 << 16
 
@@ -46,7 +46,7 @@ func newHostPairs(p *pairs, self4, self6 netip.Addr) *hostPairs {
 	return h
 }
 
-// rebuildIndex makes what is known by number again.
+// rebuildIndex builds the index by number again.
 func (h *hostPairs) rebuildIndex() {
 	h.clearLearned()
 	for k, pair := range h.All() {
@@ -54,7 +54,7 @@ func (h *hostPairs) rebuildIndex() {
 	}
 }
 
-// clearLearned leaves what was given.
+// clearLearned removes all pairs except the given ones.
 func (h *hostPairs) clearLearned() {
 	h.own, h.learned, h.last = map[uint32]bool{}, map[ownQP][4]uint32{}, map[uint32][4]reaction.FlowID{}
 	for q := range h.given {
@@ -166,7 +166,7 @@ func newDevicePairs(all []DevicePair) *devicePairs {
 }
 
 // lookUpQP returns the queue pair that sends a flow of the host: the only one that is connected to this one at the
-// other end, by what is known of where that is.
+// other end, by the known address of that end.
 func (d *devicePairs) lookUpQP(k *rocev2.FlowKey) (qp uint32, err error) {
 	n := 0
 	for _, p := range d.byRemote[k.DestQP] {
@@ -186,7 +186,7 @@ func (d *devicePairs) lookUpQP(k *rocev2.FlowKey) (qp uint32, err error) {
 	return 0, qpmap.ErrAmbiguous
 }
 
-// SourceQP returns what is known of the sender of a flow: by the device, if it knows, else by what was given or
+// SourceQP returns the queue pair that sends a flow: by the device, if it knows, else by what was given or
 // learned.
 func (h *hostPairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	if h.device == nil || !h.isOwn(k.FlowKey) {

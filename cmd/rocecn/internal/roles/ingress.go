@@ -20,8 +20,9 @@ import (
 // IngressConfig is the configuration of the ingress PE.
 type IngressConfig struct {
 	common
-	Tunnel     tunnel         `json:"tunnel"`
-	Labels     string         `json:"labels"` // assign, the default, or learn: from what the kernel encapsulates
+	Tunnel tunnel `json:"tunnel"`
+	// assign, the default, or learn: from packets that the kernel encapsulates
+	Labels     string         `json:"labels"`
 	CNP        ownAddresses   `json:"cnp"`    // towards senders
 	Accept     []netip.Prefix `json:"accept"` // nodes of the WAN
 	Idle       *time.Duration `json:"idle"`
@@ -30,12 +31,12 @@ type IngressConfig struct {
 	PerFlow    time.Duration  `json:"per_flow"`
 	Rate       rate           `json:"rate"`
 	LearnPort  bool           `json:"learn_port"`     // whether the UDP source port may decide a tie of votes
-	RateIn     rate           `json:"rate_in"`        // of FCN, whatever becomes of them
+	RateIn     rate           `json:"rate_in"`        // of all FCNs, accepted or not
 	RateInFrom rate           `json:"rate_in_source"` // of those of one node
 	Seed       *seed          `json:"seed"`           // absent: labels differ from run to run
 }
 
-// A tunnel is what packets go through the WAN in.
+// A tunnel is the tunnel of packets through the WAN.
 type tunnel struct {
 	Type     string       `json:"type"` // ipip, vxlan or srv6
 	Src      netip.Addr   `json:"src"`  // the PE's own address in the WAN
@@ -62,7 +63,7 @@ func (s *seed) UnmarshalText(text []byte) error {
 // Limited implements [Sending].
 func (c *IngressConfig) Limited() bool { return c.PerFlow != 0 || c.Rate != rate{} }
 
-// Lacks implements [Lacking]. Where the role gives labels it encapsulates, whoever is answered.
+// Lacks implements [Lacking]. If the role gives labels, it encapsulates all senders' packets.
 func (c *IngressConfig) Lacks() error {
 	switch {
 	case !c.Learns():

@@ -20,8 +20,8 @@ type KernelSwitch struct {
 	Senders    []KernelSender
 }
 
-// A KernelSender says what is done for the senders in a prefix, of several around an
-// address in the longest.
+// A KernelSender has the method for the senders in a prefix. The longest of several prefixes of an address
+// applies.
 type KernelSender struct {
 	Prefix  netip.Prefix
 	Method  congested.Method // FastCNP, Mark or Nothing
@@ -85,7 +85,7 @@ func prefixesOf[V any](rules []acl.Entry[V]) (all []netip.Prefix) {
 	return all
 }
 
-// lookUpAround returns what the rule of the longest prefix says in which all of p is.
+// lookUpAround returns the value of the longest prefix that contains p.
 func lookUpAround[V any](p netip.Prefix, rules []acl.Entry[V]) (value V) {
 	longest := -1
 	for _, r := range rules {

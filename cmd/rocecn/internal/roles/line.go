@@ -28,8 +28,8 @@ type Line struct {
 	QP        *uint32 `json:"qp,omitempty"`       // learned, accepted: the queue pair
 	Origin    string  `json:"origin,omitempty"`   // accepted: network or receiver
 	Again     *bool   `json:"again,omitempty"`    // accepted by the sender: reported before
-	State     string  `json:"state,omitempty"`    // accepted PPFC: what the flow is now
-	PauseUS   *uint32 `json:"pause_us,omitempty"` // accepted PPFC: for how long
+	State     string  `json:"state,omitempty"`    // accepted PPFC: state of the flow
+	PauseUS   *uint32 `json:"pause_us,omitempty"` // accepted PPFC: duration
 	RateBPS   *uint64 `json:"rate_bps,omitempty"` // accepted by the sender: bits a second, 0 while stopped
 }
 

@@ -37,7 +37,7 @@ func (c *common) qpmapConfig(ports bool) qpmap.Config {
 	return qpmap.Config{Ports: ports, Seed: c.seed}
 }
 
-// newPairs returns pairs of which none is given. They know what the old ones have
+// newPairs returns pairs of which none is given. They know the pairs that the old ones have
 // learned in the same way, if there are such, and go on learning.
 func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
 	p := &pairs{
@@ -65,7 +65,7 @@ func (p *pairs) addGiven(k rocev2.FlowKey, qp uint32) {
 }
 
 // applyGiven puts the given pairs into the table, in place of those given before, and calls
-// configure. With an error it puts back what was there.
+// configure. With an error it restores the pairs before.
 func (p *pairs) applyGiven(configure func() error) (err error) {
 	before := *p.in
 	removeReplaced(p.Map, before, p.given)
@@ -133,7 +133,7 @@ func (p *pairs) giveHost(all []hostPair, self4, self6 netip.Addr) error {
 	return nil
 }
 
-// SourceQP returns what is known of the sender of a flow.
+// SourceQP returns the queue pair that sends a flow.
 func (p *pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	if p.either[k.FlowKey] {
 		return qpmap.Pair{}, qpmap.ErrAmbiguous

@@ -14,11 +14,11 @@ import (
 type PauseConfig struct {
 	common
 	Self     ownAddresses   `json:"self"`
-	Accept   []netip.Prefix `json:"accept"`    // the nodes whose notifications count
+	Accept   []netip.Prefix `json:"accept"`    // nodes that may notify
 	MaxPause time.Duration  `json:"max_pause"` // no state lasts longer; 0: as long as a notification asks for
 	QPs      []hostPair     `json:"qps"`
 
-	RateIn     rate `json:"rate_in"`        // of notifications, whatever becomes of them
+	RateIn     rate `json:"rate_in"`        // of all notifications, accepted or not
 	RateInFrom rate `json:"rate_in_source"` // of those of one node
 }
 

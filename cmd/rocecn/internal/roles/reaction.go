@@ -20,8 +20,8 @@ type reactionConfig struct {
 	Kind       string        `json:"kind"`        // paper, the default, or connectx
 	Line       uint64        `json:"line"`        // of the port
 	Min        uint64        `json:"min"`         // 0: 1 Mbit/s
-	Additive   uint64        `json:"additive"`    // 0, as of timer: what the kind has
-	Hyper      *uint64       `json:"hyper"`       // absent: what the kind has
+	Additive   uint64        `json:"additive"`    // 0: value of the kind, as for timer
+	Hyper      *uint64       `json:"hyper"`       // absent: value of the kind
 	Timer      time.Duration `json:"timer"`       // of increase
 	AlphaTimer time.Duration `json:"alpha_timer"` // of α
 	RTT        time.Duration `json:"rtt"`         // of HPCC, for Fast CNPs with a trace; 0: DCQCN hears them as well
@@ -31,13 +31,13 @@ type reactionConfig struct {
 	MaxPause   time.Duration `json:"max_pause"`   // 0: as long as a PPFC asks for
 }
 
-// minRate is the least rate of a flow, and maxFlows how many there may be.
+// minRate is the least rate of a flow, maxFlows the maximum number of flows.
 const (
 	minRate  = 1000
 	maxFlows = 1 << 16
 )
 
-// tableConfig returns what the reaction points are made of, one that is off where none is asked for.
+// tableConfig returns the configuration of the reaction points, which is off without the key.
 func (c *reactionConfig) tableConfig() (t reaction.TableConfig, err error) {
 	if c == nil {
 		return t, nil
@@ -84,7 +84,7 @@ func (c *reactionConfig) tableConfig() (t reaction.TableConfig, err error) {
 	return t, err
 }
 
-// reactionKeys are the keys by what package reaction calls them.
+// reactionKeys are the keys by their names in package reaction.
 var reactionKeys = map[string]string{
 	"DCQCN.Line": "line", "HPCC.Line": "line", "Line": "line", "Min": "min", "Additive": "additive", "RAI": "additive",
 	"Hyper": "hyper", "Timer": "timer", "AlphaTimer": "alpha_timer", "BaseRTT": "rtt", "Bandwidth": "bandwidth",
@@ -148,7 +148,7 @@ func (s *Sender) SetCountedByOthers(byOthers bool) { s.counted = byOthers }
 // Shapes reports whether the rates are made real.
 func (c *SenderConfig) Shapes() bool { return c.Enabled && c.Act == "shape" }
 
-// MaxFlows returns how many flows have a rate of their own.
+// MaxFlows returns the maximum number of flows that have a rate of their own.
 func (c *SenderConfig) MaxFlows() int {
 	if c.Reaction == nil || c.Reaction.MaxFlows == 0 {
 		return 1024
@@ -156,7 +156,8 @@ func (c *SenderConfig) MaxFlows() int {
 	return c.Reaction.MaxFlows
 }
 
-// maxTo is how many flows of one queue pair slow down by one CNP: of datagrams there may be several.
+// maxTo is the maximum number of flows of one queue pair that one CNP slows down: a queue pair of datagrams may have
+// several.
 const maxTo = 5
 
 // flowsOf appends the flows of one of the host's queue pairs that a CNP is about, as far as is known: those to where it

@@ -20,8 +20,8 @@ type Config interface {
 	// Rehearse makes the role learn the same from the same frames, with a public seed. It must come
 	// before Apply.
 	Rehearse(seed uint64)
-	// Apply checks what decoding cannot, and returns the role. If there is an old one, of the same type, it keeps
-	// what that one knows, and takes its place; with an error the old one stays as it was.
+	// Apply checks what decoding cannot, and returns the role. If there is an old one, of the same type, the new one
+	// keeps its state, and takes its place; with an error the old one stays as it was.
 	Apply(old node.Role) (node.Role, error)
 }
 
@@ -42,11 +42,11 @@ func Names() []string { return slices.Sorted(maps.Keys(All)) }
 // Agent are the keys of a role that say where the agent gets packets and sends them.
 // A rehearsal reads them, as it reads the same file, and does nothing with them.
 type Agent struct {
-	Sources    []string `json:"sources"`    // names of sources: what they give is for the role
+	Sources    []string `json:"sources"`    // names of sources of packets for the role
 	Observe    []string `json:"observe"`    // likewise: only to be learned from
-	Sink       string   `json:"sink"`       // the name of the sink for what it sends
-	Mode       string   `json:"mode"`       // switch, sender: who acts, agent, the default, or kernel
-	Limits     string   `json:"limits"`     // none: that nothing limits what it sends is meant
+	Sink       string   `json:"sink"`       // name of the sink for packets that it sends
+	Mode       string   `json:"mode"`       // switch, sender: agent, the default, or kernel
+	Limits     string   `json:"limits"`     // none: the role is meant to send without limits
 	RDMA       string   `json:"rdma"`       // sender: the host's RDMA device, any for all, that has its queue pairs
 	Install    string   `json:"install"`    // border: nft, sender: fq, or none, the default
 	Interfaces []string `json:"interfaces"` // border: of nft; sender: by which flows leave that are slowed down
@@ -164,7 +164,7 @@ func Read(octets []byte, name string) (*Instance, error) {
 // Tables are the tables of a file of the agent.
 var Tables = []string{"agent", "source", "sink", "role"}
 
-// UnknownTable is the error about what is none of them.
+// UnknownTable returns the error about another table.
 func UnknownTable(t *config.Tree) error {
 	return t.LocateError(config.Wrong("", "unknown key; known are %s", strings.Join(Tables, ", ")))
 }

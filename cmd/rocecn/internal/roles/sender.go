@@ -29,9 +29,9 @@ type SenderConfig struct {
 	Window      time.Duration `json:"window"`
 	AllowTunnel bool          `json:"allow_tunnel"`
 	Receivers   *bool         `json:"receivers"` // whether Fast CNPs of receivers count; absent: they do
-	As          string        `json:"as"`        // what becomes of a notification: log, the default, or cnp
+	As          string        `json:"as"`        // use of a notification: log, the default, or cnp
 
-	Act      string          `json:"act"`      // what becomes of rates: report, the default, or shape
+	Act      string          `json:"act"`      // use of rates: report, the default, or shape
 	Reaction *reactionConfig `json:"reaction"` // absent: there are no rates
 }
 
@@ -86,7 +86,7 @@ func (c *SenderConfig) Apply(old node.Role) (node.Role, error) {
 	})
 }
 
-// checkAct refuses what does not go together with rates.
+// checkAct rejects keys that do not go together with rates.
 func (c *SenderConfig) checkAct() error {
 	switch err := checkWord("act", c.Act, "report", "shape"); {
 	case err != nil:
@@ -99,7 +99,7 @@ func (c *SenderConfig) checkAct() error {
 	return nil
 }
 
-// Translates reports whether it sends CNPs to the host behind it.
+// Translates reports whether it sends CNPs to the host that it serves.
 func (c *SenderConfig) Translates() bool { return c.As == "cnp" }
 
 // Limited reports whether it bounds the CNPs that it sends to that host.
@@ -114,7 +114,7 @@ type Sender struct {
 	pairs      *hostPairs
 	translates bool            // it stands in front of a host that only knows CNPs
 	rates      *reaction.Table // nil: none
-	counted    bool            // others count what flows have sent
+	counted    bool            // others count the octets that flows send
 	packet     rocev2.Packet
 
 	rate  uint64 // bits a second that the flow of the last decision may send; 0 while it is stopped

@@ -31,11 +31,11 @@ type SwitchConfig struct {
 		Senders netip.Prefix `json:"senders"`
 		Proxy   *netip.Addr  `json:"proxy"`
 	} `json:"proxies"`
-	PE          []netip.Prefix   `json:"pe"`       // ingress PEs, whom FCNs and PPFCs may go to
+	PE          []netip.Prefix   `json:"pe"`       // ingress PEs that FCNs and PPFCs may go to
 	Level       *uint8           `json:"level"`    // of every congested frame; absent: 0
 	Levels      []levelFrom      `json:"levels"`   // over the time, instead of level
-	PauseUS     *uint16          `json:"pause_us"` // what a PPFC asks for; absent: 100
-	Port        uint16           `json:"port"`     // what a PPFC says of where
+	PauseUS     *uint16          `json:"pause_us"` // pause of a PPFC; absent: 100
+	Port        uint16           `json:"port"`     // port that a PPFC names
 	PPFC        *pauseFrom       `json:"ppfc"`
 	PPFCAddress string           `json:"ppfc_address"` // destination, the default, or node (D15)
 	PPFCTo      string           `json:"ppfc_to"`      // sender, the default, or ingress

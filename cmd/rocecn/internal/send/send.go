@@ -148,7 +148,7 @@ func (o *options) buildMessage(ctx context.Context, stdin io.Reader) (m proxymsg
 		return m, fmt.Errorf("%s, frame %d: link type %v is not supported", o.capture, o.frame, r.Link)
 	}
 	var f rocev2.Frame
-	f.Decode(r.Data, r.Options()) // For says what its error would
+	f.Decode(r.Data, r.Options()) // For returns the error about the frame
 	// r is not read into again: m may alias it.
 	if m, err = proxymsg.For(&f, uint8(o.level)); err != nil {
 		return m, fmt.Errorf("%s, frame %d: %w", o.capture, o.frame, err)
