@@ -30,9 +30,9 @@ const DelayOverflow = 0x80000000
 
 // Node is the record of one node in a trace (RFC 9197 section 4.4.2). In the packet the newest node is first.
 //
-// A record has the fields of the trace's type. A node that does not know a value writes all ones. Each method that reads
-// a value therefore also reports whether it is available; if not, the value is 0. The Set methods build a record for
-// [AddNode], which writes all ones for fields that are not set. The zero Node has no fields.
+// A record has the fields of the trace's type. A node that does not know a value writes all ones. Each method that
+// reads a value therefore also reports whether it is available; if not, the value is 0. The Set methods build a record
+// for [AddNode], which writes all ones for fields that are not set. The zero Node has no fields.
 type Node struct {
 	typ TraceType
 
