@@ -202,7 +202,8 @@ func TestHostPairsTakenOver(t *testing.T) {
 			require.Equal(t, c.want, [2]bool{sends, known})
 		})
 	}
-	require.NoError(t, h.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Src, Dst: p.FinalDst(), DestQP: p.BTH.DestQP}}, qpmap.Pair{SrcQP: 35}))
+	k := rocev2.FlowKey{Src: p.Src, Dst: p.FinalDst(), DestQP: p.BTH.DestQP}
+	require.NoError(t, h.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 35}))
 	sends, known := h.Sends(34, receiverAddr, noon)
 	require.Equal(t, [2]bool{false, true}, [2]bool{sends, known})
 }
