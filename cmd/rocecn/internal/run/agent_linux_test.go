@@ -48,7 +48,7 @@ type agent struct {
 	config  string
 	monitor string // address of its HTTP server
 	mu      sync.Mutex
-	said    bytes.Buffer
+	output  bytes.Buffer
 	ended   chan error
 }
 
@@ -78,7 +78,7 @@ func (a *agent) run(t *testing.T) {
 	go func() {
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			a.mu.Lock()
-			fmt.Fprintln(&a.said, lines.Text())
+			fmt.Fprintln(&a.output, lines.Text())
 			a.mu.Unlock()
 		}
 		a.ended <- a.Wait()
@@ -94,7 +94,7 @@ func (a *agent) run(t *testing.T) {
 func (a *agent) log() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.said.String()
+	return a.output.String()
 }
 
 // get returns the agent's answer at a path, or "" if it cannot be reached.
@@ -161,13 +161,13 @@ func (a *agent) reload(t *testing.T, config string) {
 // checks returns the output of check -system for the agent's file, which is valid.
 func (a *agent) checks(t *testing.T) string {
 	t.Helper()
-	var said bytes.Buffer
+	var output bytes.Buffer
 	a.host.Do(t, func() error {
 		args := []string{"-config", a.config, "-system"}
-		require.Zero(t, Check(t.Context(), args, nil, io.Discard, &said), said.String())
+		require.Zero(t, Check(t.Context(), args, nil, io.Discard, &output), output.String())
 		return nil
 	})
-	return said.String()
+	return output.String()
 }
 
 // terminate ends the agent by SIGTERM.

@@ -44,21 +44,21 @@ func TestNFTLeavesBehind(t *testing.T) {
 	t.Setenv("PATH", folder+":/usr/bin:/bin")
 	was := nftTimeout
 	defer func() { nftTimeout = was }()
-	leaves := func(then string) (said string, err error) {
+	leaves := func(then string) (output string, err error) {
 		script := fmt.Sprintf("#!/bin/sh\n(sleep 60; : >%s) &\necho $! >%s\n%s\n", ended, child, then)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "nft"), []byte(script), 0o700))
-		said, err = runNFT("")
+		output, err = runNFT("")
 		require.NoFileExists(t, ended, "the child was waited for")
 		octets, wrong := os.ReadFile(child)
 		require.NoError(t, wrong)
 		pid, wrong := strconv.Atoi(strings.TrimSpace(string(octets)))
 		require.NoError(t, wrong)
 		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
-		return said, err
+		return output, err
 	}
-	said, err := leaves("echo the table")
+	output, err := leaves("echo the table")
 	require.NoError(t, err)
-	require.Equal(t, "the table\n", said)
+	require.Equal(t, "the table\n", output)
 	for _, c := range []struct{ name, want string }{
 		{"exit 3", "nft: exit status 3"},
 		{"echo no such; exit 3", "nft: exit status 3: no such"},

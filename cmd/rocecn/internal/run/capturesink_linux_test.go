@@ -55,8 +55,8 @@ func disk(t *testing.T, names ...string) (files []*os.File) {
 // there is space again.
 func TestFullDisk(t *testing.T) {
 	files := disk(t, "sent.pcap", "filler")
-	var said bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&said, nil))
+	var output bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&output, nil))
 	to := &sharedCapture{file: files[0], log: func() *slog.Logger { return log }}
 	defer to.Close()
 	filler := files[1]
@@ -98,8 +98,8 @@ func TestFullDisk(t *testing.T) {
 	more, failed := sends(5)
 	require.Equal(t, []uint64{5, 0}, []uint64{more, failed})
 	require.True(t, o.canSend())
-	require.Equal(t, 2, strings.Count(said.String(), "its file cannot be written"))
-	require.Equal(t, 2, strings.Count(said.String(), "its file can be written again"))
+	require.Equal(t, 2, strings.Count(output.String(), "its file cannot be written"))
+	require.Equal(t, 2, strings.Count(output.String(), "its file can be written again"))
 
 	octets := make([]byte, 1<<16)
 	n, _ := files[0].ReadAt(octets, 0)

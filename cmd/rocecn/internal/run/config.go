@@ -380,7 +380,7 @@ func (f *file) isLimited(r *roles.Instance) bool {
 
 // listQueueWarnings returns a warning for each queue without a known depth at present.
 func (f *file) listQueueWarnings() (all []string) {
-	said := map[string]bool{}
+	listed := map[string]bool{}
 	for _, r := range f.roles {
 		if c, ok := f.kernels[r.Name].part.(*kernelShaper); ok {
 			all = append(all, c.listWarnings(r.Name)...)
@@ -392,18 +392,18 @@ func (f *file) listQueueWarnings() (all []string) {
 			}
 			for _, port := range q.Interfaces {
 				kind, err := qdisc.Kind(port)
-				what := ""
+				problem := ""
 				switch {
 				case err != nil: // missing interfaces are reported elsewhere
 				case kind == "noqueue":
-					what = "nothing waits there (noqueue): give it a qdisc"
+					problem = "nothing waits there (noqueue): give it a qdisc"
 				case kind == "pfifo_fast":
-					what = "the length of its pfifo_fast is not known: give it another qdisc"
+					problem = "the length of its pfifo_fast is not known: give it another qdisc"
 				case kind == "mq" && r.Agent.Mode == "kernel":
-					what = "of its several queues (mq) the kernel knows only the one that moved last"
+					problem = "of its several queues (mq) the kernel knows only the one that moved last"
 				}
-				if warning := fmt.Sprintf("source.%s: %s: %s", name, port, what); what != "" && !said[warning] {
-					said[warning] = true
+				if warning := fmt.Sprintf("source.%s: %s: %s", name, port, problem); problem != "" && !listed[warning] {
+					listed[warning] = true
 					all = append(all, warning)
 				}
 			}

@@ -378,7 +378,7 @@ accept = ["::/0"]
 func TestCheckCaptureSink(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "sent.pcap")
 	check := func() (status int, stderr string) {
-		var said bytes.Buffer
+		var output bytes.Buffer
 		config := written(t, "agent.toml", fmt.Sprintf(`
 [source.in]
 type = "capture"
@@ -391,8 +391,8 @@ enabled = true
 sources = ["in"]
 sink = "out"
 %s`, wiretest.Path(t, "messages.pcap"), name, everyRole["receiver"]))
-		status = Check(t.Context(), []string{"-config", config, "-system"}, nil, io.Discard, &said)
-		return status, said.String()
+		status = Check(t.Context(), []string{"-config", config, "-system"}, nil, io.Discard, &output)
+		return status, output.String()
 	}
 	status, stderr := check()
 	require.Zero(t, status, stderr)

@@ -64,9 +64,9 @@ var (
 
 // wrongIn returns the metrics and labels of a query, shown with this legend, that do not exist.
 func wrongIn(query, legend string, labels map[string][]string) (wrong []string) {
-	asked := []string{}
+	usedLabels := []string{}
 	if m := labelQuery.FindStringSubmatch(query); m != nil {
-		query, asked = m[1], append(asked, m[2])
+		query, usedLabels = m[1], append(usedLabels, m[2])
 	}
 	names := selector.FindAllStringSubmatch(query, -1)
 	if names == nil {
@@ -74,7 +74,7 @@ func wrongIn(query, legend string, labels map[string][]string) (wrong []string) 
 	}
 	left := shownLabel.FindAllStringSubmatch(legend, -1)
 	for _, l := range left {
-		asked = append(asked, l[1])
+		usedLabels = append(usedLabels, l[1])
 	}
 	if m := grouping.FindStringSubmatch(query); m != nil { // the grouping removes the others
 		by := strings.Split(m[1], ", ")
@@ -83,7 +83,7 @@ func wrongIn(query, legend string, labels map[string][]string) (wrong []string) 
 				wrong = append(wrong, l[1])
 			}
 		}
-		asked = append(asked, by...)
+		usedLabels = append(usedLabels, by...)
 	}
 	for _, m := range names {
 		has, ok := labels[m[1]]
@@ -91,7 +91,7 @@ func wrongIn(query, legend string, labels map[string][]string) (wrong []string) 
 			wrong = append(wrong, m[1])
 			continue
 		}
-		of := asked
+		of := usedLabels
 		for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {
 			of = append(of, l[1])
 		}
@@ -108,12 +108,12 @@ func wrongIn(query, legend string, labels map[string][]string) (wrong []string) 
 func captured(t *testing.T) map[string][]string {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
-	said, says := io.Pipe()
+	output, says := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
 		done <- flows.Run(ctx, []string{"-listen", "127.0.0.1:0", wiretest.Path(t, "tour.pcap")}, nil, io.Discard, says)
 	}()
-	lines := bufio.NewReader(said)
+	lines := bufio.NewReader(output)
 	first := wiretest.Must(lines.ReadString('\n'))(t)
 	go io.Copy(io.Discard, lines)
 	answer := wiretest.Must(http.Get(regexp.MustCompile(`http://\S+`).FindString(first) + "metrics"))(t)

@@ -31,18 +31,18 @@ func readDevicePairs(ctx context.Context, device string) ([]roles.DevicePair, er
 // pollDevice queries an RDMA device every deviceInterval until ctx ends, and sends its queue pairs to a channel.
 // Each list replaces the one before; after an error the list is empty.
 func pollDevice(ctx context.Context, device string, to chan<- []roles.DevicePair, log *slog.Logger) {
-	said := false
+	failed := false
 	for {
 		all, err := readDevicePairs(ctx, device)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err != nil && !said:
+		case err != nil && !failed:
 			log.Warn("queue pairs of the RDMA device cannot be read", "error", err)
-		case err == nil && said:
+		case err == nil && failed:
 			log.Info("queue pairs of the RDMA device can be read again")
 		}
-		said = err != nil
+		failed = err != nil
 		select {
 		case <-ctx.Done():
 			return

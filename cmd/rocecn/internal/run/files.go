@@ -9,10 +9,10 @@ import (
 
 // checkFiles rejects sinks that would overwrite the configuration with this name, a source or another sink.
 func (f *file) checkFiles(name string) error {
-	taken := []fileLocation{locateFile("this configuration", name)}
+	used := []fileLocation{locateFile("this configuration", name)}
 	for _, name := range sortedKeys(f.sources) {
 		if source, ok := f.sources[name].source.(*captureSource); ok {
-			taken = append(taken, locateFile("source."+name, source.File))
+			used = append(used, locateFile("source."+name, source.File))
 		}
 	}
 	for _, name := range sortedKeys(f.sinks) {
@@ -20,13 +20,13 @@ func (f *file) checkFiles(name string) error {
 		if !ok {
 			continue
 		}
-		its := locateFile("sink."+name, sink.File)
-		for _, other := range taken {
-			if its.overwrites(other) {
+		location := locateFile("sink."+name, sink.File)
+		for _, other := range used {
+			if location.overwrites(other) {
 				return f.sinks[name].tree.LocateError(config.Wrong("file", "the file is already used by %s", other.owner))
 			}
 		}
-		taken = append(taken, its)
+		used = append(used, location)
 	}
 	return nil
 }

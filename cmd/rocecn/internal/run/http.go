@@ -58,8 +58,8 @@ func (s *server) newHTTPServer() *http.Server {
 		return "ok", true
 	})
 	plain("/readyz", func() (string, bool) {
-		if what := s.findMissing(); what != "" {
-			return "not ready: " + what, false
+		if missing := s.findMissing(); missing != "" {
+			return "not ready: " + missing, false
 		}
 		return "ready", true
 	})
@@ -248,13 +248,13 @@ func (s *server) formatMetrics() []byte {
 	ofSinks("rocecn_sink_bytes_total", "Octets of the packets that were sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.bytes), l...) })
 	ofSinks("rocecn_sink_errors_total", "Packets that could not be sent.", func(o *outlet, l ...string) {
-		for why := range o.errors {
-			t.Sample(count(&o.errors[why]), append(l, "error", failureNames[why])...)
+		for failure := range o.errors {
+			t.Sample(count(&o.errors[failure]), append(l, "error", failureNames[failure])...)
 		}
 	})
 	s.visitKernelSinks(func(role string, in *kernelCounts) {
-		for why, n := range in.errors {
-			t.Sample(float64(n), "sink", "kernel", "role", role, "error", failureNames[why])
+		for failure, n := range in.errors {
+			t.Sample(float64(n), "sink", "kernel", "role", role, "error", failureNames[failure])
 		}
 	})
 	return t.Octets
@@ -340,8 +340,8 @@ func (s *server) logStatus() {
 		attrs = []any{
 			"sink", a.out.entry.name, "role", a.instance.Name, "up", a.out.canSend(), "packets", a.out.packets.Load(),
 		}
-		for why := range a.out.errors {
-			attrs = append(attrs, failureNames[why], a.out.errors[why].Load())
+		for failure := range a.out.errors {
+			attrs = append(attrs, failureNames[failure], a.out.errors[failure].Load())
 		}
 		s.log.Info("status", attrs...)
 	}

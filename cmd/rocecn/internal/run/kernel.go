@@ -155,18 +155,18 @@ func (f *file) formatKernelSummary(r *roles.Instance) string {
 	if c, ok := c.part.(*kernelShaper); ok {
 		return fmt.Sprintf("role.%s: the kernel %s\n", r.Name, c.formatSummary())
 	}
-	what := "answers at "
+	summary := "answers at "
 	if _, ok := c.part.(*kernelTranslator); ok {
-		what = "translates Fast CNPs at "
+		summary = "translates Fast CNPs at "
 	}
-	what += strings.Join(c.portNames(), ", ")
+	summary += strings.Join(c.portNames(), ", ")
 	switch t, ok := c.part.(*kernelTranslator); {
 	case ok && t.Drop:
-		what += fmt.Sprintf(", and drops those it cannot; PPFC go on to %v", t.Host)
+		summary += fmt.Sprintf(", and drops those it cannot; PPFC go on to %v", t.Host)
 	case ok:
-		what += "; others, and PPFC, are the agent's"
+		summary += "; others, and PPFC, are the agent's"
 	}
-	return fmt.Sprintf("role.%s: the kernel %s\n", r.Name, what)
+	return fmt.Sprintf("role.%s: the kernel %s\n", r.Name, summary)
 }
 
 // listInterfaces returns the interfaces of a source that the kernel can read.

@@ -273,8 +273,8 @@ func (s *soak) adds(arrived *atomic.Int64) {
 	} {
 		require.Positive(s, of(what[0], what[1]), what)
 	}
-	for _, why := range []string{"no_route", "no_neighbour", "limited"} {
-		s.Log(why, s.metric("rocecn_sink_errors_total", `error="`+why+`"`))
+	for _, reason := range []string{"no_route", "no_neighbour", "limited"} {
+		s.Log(reason, s.metric("rocecn_sink_errors_total", `error="`+reason+`"`))
 	}
 	require.Positive(s, s.metric("rocecn_sink_errors_total", `error="no_neighbour"`))
 	require.Positive(s, s.metric("rocecn_sink_errors_total", `error="limited"`))

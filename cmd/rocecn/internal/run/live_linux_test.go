@@ -543,10 +543,10 @@ func TestInterruptedFile(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(name, 0o600))
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	var said bytes.Buffer
-	require.Zero(t, Run(ctx, []string{"-config", name}, nil, &said, &said))
-	require.Equal(t, 1, Check(ctx, []string{"-config", name}, nil, &said, &said), "the file has not been checked")
-	require.Empty(t, said.String())
+	var output bytes.Buffer
+	require.Zero(t, Run(ctx, []string{"-config", name}, nil, &output, &output))
+	require.Equal(t, 1, Check(ctx, []string{"-config", name}, nil, &output, &output), "the file has not been checked")
+	require.Empty(t, output.String())
 }
 
 // A dry run on live packets prints each decision immediately.

@@ -181,15 +181,15 @@ func (o *outlet) recordUnsent(packet []byte, err error) {
 }
 
 // countErrors counts packets that were not sent.
-func (o *outlet) countErrors(why sendFailure, n uint64) {
+func (o *outlet) countErrors(failure sendFailure, n uint64) {
 	if n == 0 {
 		return
 	}
-	o.errors[why].Add(n)
-	if why == linkDown {
+	o.errors[failure].Add(n)
+	if failure == linkDown {
 		o.checkedAt = time.Time{} // check the interface again
 	}
-	o.trial.failed = o.trial.failed || why == noRoute || why == linkDown
+	o.trial.failed = o.trial.failed || failure == noRoute || failure == linkDown
 }
 
 // flush sends the accepted packets. Packets that wait for a neighbour are counted once their fate is known.
@@ -235,17 +235,17 @@ func (o *outlet) countNeighbourFates(now time.Time, log *slog.Logger) {
 		log.Warn("neighbours are no longer watched", "error", err)
 		o.closeWatch()
 	}
-	deaf := o.unhealthy.Load()
+	unhealthy := o.unhealthy.Load()
 	if o.trial.failed && !o.trial.sent {
 		o.failedAt = now
 	}
 	switch {
-	case deaf && (rerouted || o.trial.sent || now.Sub(o.failedAt) >= unhealthyTime):
+	case unhealthy && (rerouted || o.trial.sent || now.Sub(o.failedAt) >= unhealthyTime):
 		o.unhealthy.Store(false)
 		log.Info("sink is tried again")
 	case now.Sub(o.trial.began) < trialTime:
 		return
-	case !deaf && o.trial.failed && !o.trial.sent:
+	case !unhealthy && o.trial.failed && !o.trial.sent:
 		o.unhealthy.Store(true)
 		log.Warn("sink sends nothing: no packet has a route")
 	}

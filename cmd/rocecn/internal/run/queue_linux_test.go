@@ -254,15 +254,15 @@ methods = [{ senders = "::/0", method = "fastcnp" }]
 	require.Contains(t, check(good, unix.CAP_NET_ADMIN), "role.switch.mode: fastpath: permission denied: CAP_BPF, ")
 
 	ctx, stop := context.WithCancel(t.Context())
-	said, says := io.Pipe()
+	output, says := io.Pipe()
 	go func() {
 		Run(ctx, []string{"-dry-run", "-config", written(t, "agent.toml", good)}, nil, io.Discard, says)
 		says.Close()
 	}()
-	lines := bufio.NewScanner(said)
+	lines := bufio.NewScanner(output)
 	for lines.Scan() && !strings.Contains(lines.Text(), "decides nothing in a dry run") {
 	}
 	require.NotEmpty(t, lines.Text())
 	stop()
-	io.Copy(io.Discard, said)
+	io.Copy(io.Discard, output)
 }

@@ -90,7 +90,7 @@ func sinkOf(role string) string {
 // On a capture, the agent decides as play does, line for line, and sends the same packets.
 func TestSameAsPlay(t *testing.T) {
 	played := map[string]bool{}
-	said := map[string]bool{}
+	seen := map[string]bool{}
 	for _, in := range append(wiretest.Captures(t, "*.pcap"), "tour.pcap") {
 		in = wiretest.Path(t, in)
 		for _, role := range slices.Sorted(maps.Keys(everyRole)) {
@@ -120,7 +120,7 @@ sink = "out"
 			for line := range strings.Lines(want.String()) {
 				_, rest, _ := strings.Cut(line, `"action":"`)
 				action, _, _ := strings.Cut(rest, `"`)
-				said[role+" "+action] = true
+				seen[role+" "+action] = true
 			}
 
 			require.Equal(t, status, Run(t.Context(), []string{"-config", config}, nil, new(bytes.Buffer), stderr))
@@ -128,12 +128,12 @@ sink = "out"
 		}
 	}
 	require.Len(t, played, len(roles.Names()))
-	for _, what := range []string{
+	for _, wanted := range []string{
 		"switch sent", "switch refused", "receiver sent", "receiver learned", "sender accepted", "sender refused",
 		"proxy sent", "proxy refused", "ingress forwarded", "ingress refused", "border dropped", "border passed",
 		"pause accepted", "pause refused",
 	} {
-		require.True(t, said[what], "%s: %v", what, said)
+		require.True(t, seen[wanted], "%s: %v", wanted, seen)
 	}
 }
 

@@ -358,16 +358,16 @@ func (s *server) findMissing() string {
 			return fmt.Sprintf("role.%s: %s", k.name, k.config.portNames()[max(i, 0)])
 		}
 	}
-	what := ""
+	missing := ""
 	if s.border.problem != "" {
 		return s.border.problem
 	}
 	s.visitKernelPorts(func(p kernelPort, up bool) {
-		if what == "" && p.required && !up {
-			what = fmt.Sprintf("source.%s: %s", p.source, p.name)
+		if missing == "" && p.required && !up {
+			missing = fmt.Sprintf("source.%s: %s", p.source, p.name)
 		}
 	})
-	return what
+	return missing
 }
 
 // areWorkersAlive reports whether every running worker has completed a round within the given time.

@@ -96,11 +96,11 @@ func (c *kernelShaper) open(kernelProgram) (kernelProgram, error) {
 
 // formatSummary returns a description of the shaper for the summary.
 func (c *kernelShaper) formatSummary() string {
-	what := "slows flows down that leave by " + strings.Join(c.Interfaces, ", ")
+	summary := "slows flows down that leave by " + strings.Join(c.Interfaces, ", ")
 	if c.install {
-		what += ", where fq is installed unless another qdisc was configured"
+		summary += ", where fq is installed unless another qdisc was configured"
 	}
-	return what
+	return summary
 }
 
 // listWarnings returns a warning for each interface with a qdisc that does not pace packets. If fq is to be installed,
@@ -268,11 +268,11 @@ func (s *server) rateMetrics(t *prometheus.Text) {
 			continue
 		}
 		n := p.Counters()
-		for _, how := range []struct {
+		for _, delay := range []struct {
 			name string
 			n    uint64
 		}{{"nothing", n.Passed}, {"rate", n.Delayed}, {"stop", n.Stopped}, {"horizon", n.Capped}} {
-			t.Sample(float64(how.n), "role", k.name, "wait", how.name)
+			t.Sample(float64(delay.n), "role", k.name, "wait", delay.name)
 		}
 	}
 }

@@ -184,7 +184,7 @@ func TestShapeTried(t *testing.T) {
 	a, _, _, _ := network(t)
 	a.Run(t, "", "tc", "qdisc", "add", "dev", "a0", "root", "handle", "7:", "tbf",
 		"rate", "1gbit", "burst", "10k", "limit", "10k")
-	check := func(config string) (status int, said string) {
+	check := func(config string) (status int, output string) {
 		var out, stderr bytes.Buffer
 		a.Do(t, func() error {
 			args := []string{"-config", written(t, "agent.toml", config), "-system"}
@@ -193,20 +193,20 @@ func TestShapeTried(t *testing.T) {
 		})
 		return status, out.String() + stderr.String()
 	}
-	status, said := check(theShaper)
+	status, output := check(theShaper)
 	require.Zero(t, status)
-	require.Contains(t, said, "warning: role.sender: a0: its qdisc is tbf, and only fq keeps packets until their time")
-	require.Contains(t, said, "role.sender: the kernel slows flows down that leave by a0\n")
-	require.Contains(t, said, "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
+	require.Contains(t, output, "warning: role.sender: a0: its qdisc is tbf, and only fq keeps packets until their time")
+	require.Contains(t, output, "role.sender: the kernel slows flows down that leave by a0\n")
+	require.Contains(t, output, "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
 	installs := strings.Replace(theShaper, `act =`, "install = \"fq\"\nact =", 1)
-	status, said = check(installs)
+	status, output = check(installs)
 	require.Equal(t, 1, status)
-	require.Contains(t, said, "role.sender.act: shape: a0: qdisc tbf was configured: remove it, or replace it with fq")
-	require.NotContains(t, said, "installs it")
+	require.Contains(t, output, "role.sender.act: shape: a0: qdisc tbf was configured: remove it, or replace it with fq")
+	require.NotContains(t, output, "installs it")
 	const at = "interfaces = [\"a0\"]\nsources"
-	status, said = check(strings.Replace(theShaper, at, strings.Replace(at, "a0", "a7", 1), 1))
+	status, output = check(strings.Replace(theShaper, at, strings.Replace(at, "a0", "a7", 1), 1))
 	require.Equal(t, 1, status)
-	require.Contains(t, said, "role.sender: a7: "+netio.ErrNoInterface.Error())
+	require.Contains(t, output, "role.sender: a7: "+netio.ErrNoInterface.Error())
 	require.Empty(t, egressOf(t, a, "a0"))
 
 	// The agent does not start, and leaves no program.
@@ -253,16 +253,16 @@ func TestShapeInstalls(t *testing.T) {
 		return remove()
 	})
 	require.Equal(t, "noqueue", root())
-	var said bytes.Buffer
+	var output bytes.Buffer
 	a.Do(t, func() error {
 		args := []string{"-config", written(t, "agent.toml", installs), "-system"}
-		require.Equal(t, err == nil, Check(t.Context(), args, nil, io.Discard, &said) == 0, said.String())
+		require.Equal(t, err == nil, Check(t.Context(), args, nil, io.Discard, &output) == 0, output.String())
 		return nil
 	})
-	require.NotContains(t, said.String(), "installs it")
+	require.NotContains(t, output.String(), "installs it")
 	require.Equal(t, "noqueue", root())
 	if errors.Is(err, unix.ENOENT) { // no module sch_fq
-		require.Contains(t, said.String(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
+		require.Contains(t, output.String(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
 		self := wiretest.Must(os.Executable())(t)
 		agent := startAs(t, a, written(t, "agent.toml", installs), self)
 		require.Error(t, <-agent.ended)

@@ -336,10 +336,10 @@ func (p *part) mustReopen() bool {
 }
 
 // logError logs why no packets come. It logs an error once, as opening is retried.
-func (p *part) logError(what string, err error, s *server) {
-	if why := err.Error(); p.lastError != why {
-		p.lastError = why
-		s.log.Warn(what, "source", p.entry.name, "input", p.label, "error", err)
+func (p *part) logError(event string, err error, s *server) {
+	if text := err.Error(); p.lastError != text {
+		p.lastError = text
+		s.log.Warn(event, "source", p.entry.name, "input", p.label, "error", err)
 	}
 }
 

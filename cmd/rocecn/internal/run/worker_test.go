@@ -162,8 +162,8 @@ group = 1
 enabled = true
 sources = ["in"]
 `+everyRole["pause"])
-	var said bytes.Buffer
-	s.log = slog.New(slog.NewTextHandler(&said, nil))
+	var output bytes.Buffer
+	s.log = slog.New(slog.NewTextHandler(&output, nil))
 	w, p := &worker{server: s, parts: s.parts, actors: s.actors}, s.parts[0]
 	now := time.Unix(1e9, 0)
 	lines := func(message string, beats int, err error) int {
@@ -173,23 +173,23 @@ sources = ["in"]
 			}
 			return nil, err
 		}
-		said.Reset()
+		output.Reset()
 		for range beats {
 			now = now.Add(housekeepingInterval)
 			w.maintainPart(p, now)
 		}
-		return strings.Count(said.String(), message)
+		return strings.Count(output.String(), message)
 	}
 	require.Equal(t, 1, lines("source not open", 100, netio.ErrNoInterface))
 	require.Equal(t, 1, lines("source not open", 100, netio.ErrDown))
 	require.Zero(t, lines("source not open", 100, nil))
 	require.True(t, w.handleSourceError(p, netio.ErrNoInterface))
-	require.Contains(t, said.String(), "source lost")
+	require.Contains(t, output.String(), "source lost")
 	require.Zero(t, lines("source not open", 100, netio.ErrNoInterface),
 		"it was logged that it is lost, with the reason")
 	require.Equal(t, 1, lines("source is back", 100, nil))
 	w.handleSourceError(p, netio.ErrNoInterface)
-	require.Contains(t, said.String(), "source lost")
+	require.Contains(t, output.String(), "source lost")
 }
 
 // Stopped flows are counted while they are stopped.

@@ -98,16 +98,16 @@ func hasXDP(index int) (has bool, err error) {
 			return
 		}
 		xdp, _ := findAttribute(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_XDP)
-		how, ok := findAttribute(xdp, unix.IFLA_XDP_ATTACHED)
-		has = ok && len(how) == 1 && how[0] != 0 // not XDP_ATTACHED_NONE
+		mode, ok := findAttribute(xdp, unix.IFLA_XDP_ATTACHED)
+		has = ok && len(mode) == 1 && mode[0] != 0 // not XDP_ATTACHED_NONE
 	})
 	return has, err
 }
 
 // findAttribute returns the data of the first attribute of a kind.
 func findAttribute(b []byte, kind uint16) (data []byte, ok bool) {
-	for what, data, b, ok := netlink.CutAttribute(b); ok; what, data, b, ok = netlink.CutAttribute(b) {
-		if what == kind {
+	for attr, data, b, ok := netlink.CutAttribute(b); ok; attr, data, b, ok = netlink.CutAttribute(b) {
+		if attr == kind {
 			return data, true
 		}
 	}

@@ -15,7 +15,7 @@ var ne = binary.NativeEndian
 type system struct {
 	events, requests *netlink.Socket
 	device           int32
-	asked            time.Time // last request for neighbours with waiting packets
+	requestedAt      time.Time // last request for neighbours with waiting packets
 }
 
 // Open opens a watch for packets that leave by the interface or VRF with this index, or by any route if it is 0.
@@ -57,7 +57,7 @@ func (w *Watch) Poll(now time.Time) (f Fate, rerouted bool, err error) {
 	if rerouted || len(w.destinations) >= maxDestinations {
 		w.forgetRoutes()
 	}
-	for asked := 0; len(w.unresolved) > 0 && asked < maxRequests; {
+	for requested := 0; len(w.unresolved) > 0 && requested < maxRequests; {
 		to := w.unresolved[len(w.unresolved)-1]
 		w.unresolved = w.unresolved[:len(w.unresolved)-1]
 		if w.destinations[to].waiting.Packets == 0 { // the kernel rejected all of them
@@ -65,10 +65,10 @@ func (w *Watch) Poll(now time.Time) (f Fate, rerouted bool, err error) {
 			continue
 		}
 		w.resolveDestination(to, &f)
-		asked++
+		requested++
 	}
-	if now.Sub(w.asked) >= time.Second { // in case an event was lost
-		w.asked = now
+	if now.Sub(w.requestedAt) >= time.Second { // in case an event was lost
+		w.requestedAt = now
 		for h, n := range w.hops {
 			if n.waiting.Packets > 0 {
 				w.requestNeighbour(h, n, &f)
@@ -87,7 +87,7 @@ func (w *Watch) readEvents(f *Fate) (rerouted bool, err error) {
 		case err == unix.EAGAIN:
 			return rerouted, nil
 		case err == unix.ENOBUFS: // an unknown event was lost
-			rerouted, w.asked = true, time.Time{}
+			rerouted, w.requestedAt = true, time.Time{}
 			continue
 		case err == unix.EINTR:
 			continue

@@ -17,12 +17,12 @@ type Losses struct {
 // last, starts a new sequence.
 func (l *Losses) Number(n uint32) {
 	gap := n - l.next
-	behind := l.next - 1 - n
+	age := l.next - 1 - n
 	switch {
 	case !l.started:
 		l.received = 0
-	case behind < 64 && l.received>>behind&1 == 0: // out of order
-		l.received |= 1 << behind
+	case age < 64 && l.received>>age&1 == 0: // out of order
+		l.received |= 1 << age
 		if l.total.Load() > 0 {
 			l.total.Add(^uint64(0))
 		}

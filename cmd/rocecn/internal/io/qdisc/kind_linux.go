@@ -28,8 +28,8 @@ func Kind(name string) (kind string, err error) {
 			return
 		}
 		b := m.Data[unix.SizeofIfInfomsg:]
-		for what, data, b, ok := netlink.CutAttribute(b); ok; what, data, b, ok = netlink.CutAttribute(b) {
-			if what == unix.IFLA_QDISC {
+		for attr, data, b, ok := netlink.CutAttribute(b); ok; attr, data, b, ok = netlink.CutAttribute(b) {
+			if attr == unix.IFLA_QDISC {
 				kind = strings.TrimRight(string(data), "\x00")
 			}
 		}

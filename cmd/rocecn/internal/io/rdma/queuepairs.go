@@ -33,8 +33,8 @@ func QueuePairs(ctx context.Context) (string, error) {
 func ParseQueuePairs(text string, most int) (all []QueuePair) {
 	for line := range strings.Lines(text) {
 		f := splitFields(line)
-		device, behind, _ := strings.Cut(f["link"], "/")
-		port, err := strconv.ParseUint(behind, 10, 8)
+		device, portText, _ := strings.Cut(f["link"], "/")
+		port, err := strconv.ParseUint(portText, 10, 8)
 		qp, ok := parseNumber(f["lqpn"])
 		if err != nil || !ok || device == "" || f["type"] == "" || f["state"] == "" {
 			continue

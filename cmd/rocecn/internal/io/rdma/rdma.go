@@ -96,13 +96,13 @@ func parsePairs(qps, ids, device string) (all []Pair) {
 func splitFields(line string) map[string]string {
 	m := map[string]string{}
 	words := strings.Fields(line)
-	behind := false
+	afterComm := false
 	for i := 0; i+1 < len(words); i++ {
 		key, value := words[i], words[i+1]
 		switch {
 		case key == "comm":
-			behind = true
-		case !behind:
+			afterComm = true
+		case !afterComm:
 			m[key] = value
 			i++
 		case key == "dst-addr":

@@ -44,8 +44,8 @@ func listDisciplines(index int) (all []discipline, err error) {
 		}
 		d := discipline{handle: word(2), parent: word(3)}
 		b := m.Data[tcmsgSize:]
-		for what, data, b, ok := netlink.CutAttribute(b); ok; what, data, b, ok = netlink.CutAttribute(b) {
-			if what == tc.Kind {
+		for attr, data, b, ok := netlink.CutAttribute(b); ok; attr, data, b, ok = netlink.CutAttribute(b) {
+			if attr == tc.Kind {
 				d.kind = strings.TrimRight(string(data), "\x00")
 			}
 		}
