@@ -30,8 +30,8 @@ func fastCNPLayers(t testing.TB) (layerList, *rocelayers.BTH, *rocelayers.FastCN
 	return layerList{ip, header, udp(0), l, fast}, l, fast
 }
 
-// What one layer says and another one writes is the same, or nothing is
-// written: with checksums and without, with an ICRC layer behind the BTH too.
+// Fields that two layers repeat must agree, or nothing is written: with and without checksums, and also with an ICRC
+// layer after the BTH.
 func TestSerializeAgree(t *testing.T) {
 	headerOf := func(h bth.Header) *rocelayers.BTH {
 		return &rocelayers.BTH{Headers: bth.Headers{Header: h}}
@@ -80,7 +80,7 @@ func TestSerializeAgree(t *testing.T) {
 					}
 					require.ErrorIs(t, err, wireerr.Range)
 					require.Zero(t, len(buf.Bytes()))
-					// gopacket's function sees what lies behind the BTH, too.
+					// gopacket's function also sees the layer after the BTH.
 					if c.err != rocelayers.ErrHeader && !opts.ComputeChecksums {
 						require.ErrorIs(t, gopacket.SerializeLayers(buf, opts, ls...), c.err)
 					}
@@ -88,7 +88,7 @@ func TestSerializeAgree(t *testing.T) {
 			}
 		})
 	}
-	// Nothing lies behind the BTH but an ICRC.
+	// Only an ICRC follows the BTH.
 	for _, opts := range []gopacket.SerializeOptions{fix, complete} {
 		require.NoError(t, rocelayers.SerializeLayers(dirty(t), opts, ipv6(), udp(0), headerOf(bth.Header{}),
 			new(rocelayers.ICRC)))
@@ -181,7 +181,7 @@ func TestSerializeFastCNPAgrees(t *testing.T) {
 			}
 		})
 	}
-	// Where IP is somebody else's to write, so is the option.
+	// If the caller writes the IP header, it also writes the option.
 	ls, _, _ := fastCNPLayers(t)
 	require.NoError(t, rocelayers.SerializeLayers(dirty(t), fix, ls[2:]...))
 }

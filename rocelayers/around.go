@@ -8,13 +8,12 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The packet around a BTH: its ICRC covers it, and its extension headers tell
-// a Fast CNP from a CNP. The BTH layer finds it through its IP layers.
+// The packet around a BTH: the ICRC covers it, and its extension headers distinguish a Fast CNP from a CNP. The BTH
+// layer finds the packet through its IP layers.
 //
-// In a parser, which decodes into the same layers again and again, an IP layer
-// may be left over from a packet before. Its slices then show whatever that
-// buffer holds by now. So a layer is believed only if the octets that it was
-// decoded from lead, header by header, to the very octets of the BTH.
+// A parser decodes into the same layers again and again, so an IP layer may be left over from an earlier packet. Its
+// slices then show the present content of that buffer. So a layer is used only if the octets that it was decoded from
+// lead, header by header, to the very octets of the BTH.
 
 // VerifyICRC checks the ICRC of the packet that l was decoded from and returns
 // the coverage that matches (D1): as sent; without extension headers, as when
@@ -44,10 +43,9 @@ func (l *BTH) verifyICRC() (icrc.Coverage, error) {
 	return icrc.Verify(ip)
 }
 
-// VerifyICRC checks the ICRC of a decoded packet, as [BTH.VerifyICRC] of its
-// BTH layer does, but sets nothing: goroutines may share a packet of gopacket's.
-// A packet without a BTH is an error; one behind a [Proxy] is that of another
-// packet.
+// VerifyICRC checks the ICRC of a decoded packet, as [BTH.VerifyICRC] of its BTH layer does, but sets nothing, so that
+// goroutines may share a packet of gopacket. A packet without a BTH is an error. A BTH after a [Proxy] is not used,
+// because it belongs to another packet.
 func VerifyICRC(p gopacket.Packet) (icrc.Coverage, error) {
 	for _, l := range p.Layers() {
 		switch l := l.(type) {
@@ -60,9 +58,8 @@ func VerifyICRC(p gopacket.Packet) (icrc.Coverage, error) {
 	return icrc.AsSent, errNoBTH
 }
 
-// around returns the innermost IP packet around the octets of a BTH, as far as
-// it was captured, perhaps with octets behind its end. Where that has IPv4
-// options or IPv6 extension headers, it sets d.
+// around returns the innermost IP packet around the octets of a BTH, as far as it was captured, possibly with octets
+// after its end. It sets d if the packet has IPv4 options or IPv6 extension headers.
 func (l *BTH) around(octets []byte, d *rocev2.Datagram) ([]byte, error) {
 	if len(octets) == 0 {
 		return nil, errNoIP // nothing was decoded
@@ -82,8 +79,8 @@ func (l *BTH) around(octets []byte, d *rocev2.Datagram) ([]byte, error) {
 	return nil, errNoIP
 }
 
-// plain6 and plain4 tell whether an IP packet without extension headers or
-// options leads to the UDP data that begins at an octet.
+// plain6 and plain4 report whether an IP packet without extension headers or options leads to the UDP data that begins
+// at an octet.
 func plain6(ip []byte, at *byte) bool {
 	return len(ip) > 40+8 && ip[0]>>4 == 6 && ip[6] == uint8(layers.IPProtocolUDP) && &ip[40+8] == at
 }
@@ -92,8 +89,8 @@ func plain4(ip []byte, at *byte) bool {
 	return len(ip) > 20+8 && ip[0] == 0x45 && ip[9] == uint8(layers.IPProtocolUDP) && &ip[20+8] == at
 }
 
-// reach sets d to the datagram in an IP packet of this version, by the walk of
-// package rocev2, and tells whether its data begins at the octet at.
+// reach decodes an IP packet of this version into d, with the walk of package rocev2, and reports whether the UDP data
+// begins at the octet at.
 func reach(ip []byte, version uint8, at *byte, d *rocev2.Datagram) bool {
 	return len(ip) > 0 && ip[0]>>4 == version &&
 		d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) == nil &&
@@ -114,10 +111,9 @@ func (l *BTH) packet(p *rocev2.Packet) error {
 	return p.DecodeDatagram(&p.Datagram)
 }
 
-// octets4 and octets6 return the IP packet that a layer was decoded from, as
-// far as it was there, perhaps with octets behind its end; nil without any.
-// gopacket cuts layers out of one frame, so the octets behind an IP header lie
-// in the capacity of its Contents.
+// octets4 and octets6 return the IP packet that a layer was decoded from, as far as it was captured, possibly with
+// octets after its end, or nil without a layer. gopacket slices layers out of one frame, so the octets after an IP
+// header are in the capacity of its Contents.
 func octets4(ip *layers.IPv4) []byte {
 	if ip == nil {
 		return nil

@@ -35,7 +35,7 @@ func oneBuffer(s *rocelayers.Stack) (stack, parser func(frame []byte) error) {
 		func(frame []byte) error { return p.DecodeLayers(into(frame), &s.Decoded) }
 }
 
-// A damaged packet is damaged, whatever an IP layer holds of the one before.
+// A damaged packet is reported as damaged even if an IP layer still holds the packet before it.
 func TestVerifyICRCOfThisPacket(t *testing.T) {
 	ip4, ip6 := wiretest.Hex(t, cnp4), built(t)[5].frame
 	damaged4, damaged6 := with(ip4, 60, 1), with(ip6, 80, 1)
@@ -69,9 +69,8 @@ func TestVerifyICRCOfThisPacket(t *testing.T) {
 	require.ErrorIs(t, err, rocelayers.ErrNoIP)
 }
 
-// A packet whose ICRC leaves out what a node on the way has inserted comes out
-// as it was once its ICRC is verified, and until then a packet that goroutines
-// share is not written to.
+// If the ICRC of a packet leaves out an option that a node on the way inserted, the packet is serialized unchanged
+// after its ICRC is verified. Verification does not write to a packet that goroutines share.
 func TestVerifyICRCKeepsCoverage(t *testing.T) {
 	inserted := options(t, 17, ioam.IPv6MayChange, ioamData(t, trace(t, 3)))
 	frame := withICRC(t, message0x81(t, 0, 0, inserted, make([]byte, 16)), icrc.Without)
@@ -101,8 +100,7 @@ func TestVerifyICRCKeepsCoverage(t *testing.T) {
 	require.Equal(t, icrc.Skipped, s.BTH.ICRC.Coverage)
 }
 
-// What an IPv4 packet is to BTH.FastCNP does not depend on the packet before
-// it in the buffer.
+// The result of BTH.FastCNP for an IPv4 packet does not depend on the packet before it in the buffer.
 func TestFastCNPOfThisPacket(t *testing.T) {
 	fast, plain6 := built(t)[0].frame, built(t)[5].frame
 	var s rocelayers.Stack

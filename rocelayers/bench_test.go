@@ -20,8 +20,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// BenchmarkLayers takes a frame of every message, Ethernet/IPv6/UDP, through
-// what a Go program may read it with: the codecs, parsers, NewPacket.
+// BenchmarkLayers decodes a frame of every message, over Ethernet, IPv6 and UDP, with each way to read it: the codecs,
+// parsers and NewPacket.
 func BenchmarkLayers(b *testing.B) {
 	var p rocev2.Packet
 	var d rocev2.Datagram

@@ -14,13 +14,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// BTH is the Base Transport Header with the extended headers that its opcode
-// calls for, and what the transport puts behind the payload:
+// BTH is the Base Transport Header with the extended headers of its opcode, and the octets that the transport appends
+// to the payload:
 //
 //	Headers | Payload | Padding | ICRC
 //
-// Contents is the headers; Payload is what stands between them and the pad, of
-// an unknown opcode everything up to the ICRC.
+// Contents is the headers; Payload is the octets between them and the pad. For an unknown opcode Payload is everything
+// up to the ICRC.
 //
 // NewPacket adds the layers in this order: BTH, then [CNP], [FastCNP], [PPFC], [CM]
 // or a gopacket.Payload unless the payload is empty, then the [ICRC]. A [Stack]
@@ -36,13 +36,12 @@ type BTH struct {
 	Truncated  bool // as in rocev2.Packet; ICRC is zero then
 	ICRC       ICRC
 
-	// The layers that carry the BTH, set by NewPacket and by [Stack]: nobody
-	// else needs to. NewPacket sets one of IPv4 and IPv6, the innermost; a Stack
-	// sets both, of which one may be left over from an earlier packet: [Stack.IP]
-	// says which is this one's.
+	// The layers that carry the BTH. NewPacket and [Stack] set them; other callers need not. NewPacket sets one of IPv4
+	// and IPv6, the innermost. A Stack sets both, of which one may be left over from an earlier packet: [Stack.IP]
+	// returns the one of this packet.
 	//
-	// The length of UDP tells a cut packet from a whole one. The IP layers tell a
-	// Fast CNP from a CNP, and have what the ICRC covers.
+	// The length of UDP distinguishes a truncated packet from a complete one. The IP layers distinguish a Fast CNP from
+	// a CNP, and contain the headers that the ICRC covers.
 	UDP  *layers.UDP
 	IPv4 *layers.IPv4
 	IPv6 *layers.IPv6
@@ -80,17 +79,14 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 	return LayerTypeCNP
 }
 
-// DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
-// those of [rocev2.Packet.Decode], and for opcode 0x81 without anything behind
-// the BTH that of a CNP or PPFC notification of another length. A packet that
-// the capture cut decodes if its headers are whole and UDP is set: gopacket
-// has nothing else to tell cut packets from those whose length fields are
-// wrong. Without UDP the octets are taken for the whole data, unless gopacket
-// says that they are cut. On error l is unchanged.
+// DecodeFromBytes sets l from the UDP data, which it aliases. The errors are those of [rocev2.Packet.Decode], and for
+// opcode 0x81 with no octets after the BTH the error of a CNP or PPFC notification of another length. A packet that the
+// capture truncated decodes if its headers are complete and UDP is set: only UDP distinguishes truncated packets from
+// those with wrong length fields. Without UDP the octets are taken for the whole data, unless gopacket reports that
+// they are truncated. On error l is unchanged.
 //
-// Opcode 0x81 is refused where the IP layers are not known: the octets of a
-// CNP alone do not show whether it is a Fast CNP, whose DestQP is the queue
-// pair of another node.
+// Opcode 0x81 is rejected if the IP layers are not known: the octets of a CNP alone do not show whether it is a Fast
+// CNP, in which DestQP is the queue pair of another node.
 func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	length, err := udpLength(l.UDP, l.config, LayerTypeBTH, data, df)
 	if err != nil {
@@ -190,23 +186,19 @@ func add[T any, P layer[T]](decoded *BTH, p gopacket.PacketBuilder) error {
 	return nil
 }
 
-// decodeAlone is for the types of layers that only come behind a BTH.
+// decodeAlone is for the types of layers that only follow a BTH.
 func decodeAlone([]byte, gopacket.PacketBuilder) error { return errNoBTH }
 
-// SerializeTo prepends the headers to the payload in b and puts pad and ICRC
-// behind it. With FixLengths it sets Pad to what makes the payload a multiple
-// of 4, for those opcodes that have a pad; without, Padding must have as many
-// octets as Pad says, or be nil. A CNP and an unknown opcode have no Padding,
-// whatever Pad says: any is an error. The ICRC is that of an ICRC layer given
-// behind the payload, or else l.ICRC.
+// SerializeTo prepends the headers to the payload in b and appends pad and ICRC. With FixLengths it sets Pad so that
+// the length of the payload is a multiple of 4, for opcodes that have a pad. Without FixLengths, Padding must have Pad
+// octets, or be nil. A CNP and an unknown opcode have no Padding, regardless of Pad: any Padding is an error. The ICRC
+// is that of an ICRC layer after the payload if there is one, otherwise l.ICRC.
 //
-// Of b.Layers the last one lies behind the BTH: with a [CNP], [FastCNP] or
-// [PPFC], another OpCode than bth.CNP is an error, and with a PPFC also a Resv6
-// without ppfc.Bit.
+// The last entry of b.Layers is the layer after the BTH. If it is a [CNP], [FastCNP] or [PPFC], another OpCode than
+// bth.CNP is an error; if it is a PPFC, a Resv6 without ppfc.Bit is an error too.
 //
-// With ComputeChecksums it returns an error, because the ICRC covers what is
-// not yet in b: [SerializeLayers] is the way. Of a Truncated packet nothing
-// can be written.
+// With ComputeChecksums it returns an error, because the ICRC covers headers that are not yet in b: use
+// [SerializeLayers]. A Truncated packet cannot be written.
 func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	switch {
 	case opts.ComputeChecksums:
@@ -244,8 +236,7 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	return err
 }
 
-// padded tells whether the opcode has a pad: an unknown one has nothing that
-// is known, and a CNP has no pad.
+// padded reports whether the opcode has a pad. The headers of an unknown opcode are not known, and a CNP has no pad.
 func (l *BTH) padded() bool { return l.Opcode.IsKnown() && l.Opcode != bth.CNP }
 
 // fixPad makes Pad and Padding right for so many octets of payload.

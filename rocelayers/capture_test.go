@@ -38,8 +38,8 @@ func eachPacket(t *testing.T, pattern string, f func(t *testing.T, frame []byte,
 	}
 }
 
-// ourTypes returns the layer types from the BTH on that a packet must have,
-// without the ICRC, and what ends its decoding.
+// ourTypes returns the layer types from the BTH on that a packet must have, without the ICRC, and the error that ends
+// its decoding.
 func ourTypes(frame []byte) ([]gopacket.LayerType, error) {
 	var m message.Message
 	err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{SkipVerify: true})
@@ -75,8 +75,8 @@ func typesFrom(first gopacket.LayerType, p gopacket.Packet) (types []gopacket.La
 	return types
 }
 
-// Every packet of every capture, the IOAM ones with their extension headers
-// included, is to the layers what it is to package rocev2.
+// The layers agree with package rocev2 about every packet of every capture, including the IOAM captures with their
+// extension headers.
 func TestCaptures(t *testing.T) {
 	s, own := newStack(), newOwnStack()
 	eachPacket(t, "*.pcap", func(t *testing.T, frame []byte, p *rocev2.Packet) {
@@ -139,9 +139,8 @@ func TestOtherTraffic(t *testing.T) {
 	require.False(t, s.has(rocelayers.LayerTypeBTH))
 }
 
-// What NewPacket decodes, and what the parser decodes, comes out of
-// SerializeLayers as it went in: computed where the ICRC is right, as given in
-// any case.
+// SerializeLayers writes each packet that NewPacket or the parser decoded, unchanged: always with the given ICRC, and
+// with a computed one if the ICRC is right.
 func TestCapturesSerialize(t *testing.T) {
 	s, buf := newOwnStack(), gopacket.NewSerializeBuffer()
 	eachPacket(t, "*.pcap", func(t *testing.T, frame []byte, p *rocev2.Packet) {
@@ -153,7 +152,7 @@ func TestCapturesSerialize(t *testing.T) {
 		}
 
 		if s.decode(frame) != nil {
-			return // a Fast CNP of somebody else's
+			return // a Fast CNP with another option type
 		}
 		var packet gopacket.Packet
 		override(func() { packet = gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default) })

@@ -114,7 +114,7 @@ func TestCMMessages(t *testing.T) {
 		rocelayers.ErrCMAttribute)
 }
 
-// Who connects to whom, and with which queue pairs.
+// Print the addresses and queue pairs of connections.
 func ExampleCM() {
 	rocelayers.Register()
 	for _, frame := range cmFrames() {

@@ -9,14 +9,12 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// CNP is a Congestion Notification Packet (IBTA annex A17.9.3): the queue pair
-// that is to slow down is DestQP. Its own octets are the 16 reserved ones
-// behind the BTH; the Header is that of the [BTH] layer before it. Validate
+// CNP is a Congestion Notification Packet (IBTA annex A17.9.3). DestQP is the queue pair that is to slow down. The
+// layer's own octets are the 16 reserved ones after the BTH; the Header is that of the [BTH] layer before it. Validate
 // names every deviation from the annex.
 //
-// A packet with a Fast CNP option is none; it has a [FastCNP] layer instead.
-// Nor is one with another option that a host which does not know it must not
-// skip: its 16 octets are a gopacket.Payload, and [BTH.CNP] says why.
+// A packet with a Fast CNP option has a [FastCNP] layer instead. If a packet has another option that a host must not
+// skip unless it knows it, its 16 octets are a gopacket.Payload; the error of [BTH.CNP] gives the reason.
 type CNP struct {
 	layers.BaseLayer
 	cnp.CNP
@@ -24,12 +22,10 @@ type CNP struct {
 	inBTH
 }
 
-// CNP returns the CNP that the packet of a decoded BTH is, for a host to act
-// on. Where the Destination Options hold an option that a host which does not
-// know it must not skip, the error is [cnp.ErrOption]: it may be a Fast CNP with
-// an option type that is not configured here, whose DestQP is the queue pair of
-// another node. Other errors are those of [cnp.FromPacket], and one where the IP
-// layers of the packet are not known. It allocates nothing.
+// CNP returns the decoded packet as a CNP, for a host to act on. If the Destination Options hold an option that a host
+// must not skip unless it knows it, the error is [cnp.ErrOption]: the packet may be a Fast CNP with an option type that
+// is not configured here, in which DestQP is the queue pair of another node. Other errors are those of
+// [cnp.FromPacket], and an error if the IP layers of the packet are not known. CNP allocates nothing.
 func (l *BTH) CNP() (cnp.CNP, error) {
 	var p rocev2.Packet
 	if err := l.packet(&p); err != nil {
@@ -54,8 +50,8 @@ func (l *CNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// SerializeTo prepends the reserved octets. Header is for the BTH layer to write;
-// [SerializeLayers] refuses one that is neither zero nor that of the BTH.
+// SerializeTo prepends the reserved octets. The BTH layer writes Header; [SerializeLayers] rejects a Header that is
+// neither zero nor that of the BTH.
 func (l *CNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	return prepend(b, l.Reserved[:], nil)
 }

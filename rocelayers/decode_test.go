@@ -20,8 +20,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// wrap puts octets into an IPv6 packet with this next header, behind an
-// Ethernet header.
+// wrap puts octets into an IPv6 packet with this next header, after an Ethernet header.
 func wrap(next uint8, inner []byte) []byte {
 	frame := make([]byte, 54)
 	frame[12], frame[13], frame[14] = 0x86, 0xDD, 0x60
@@ -79,9 +78,8 @@ func TestCNP(t *testing.T) {
 	require.ErrorIs(t, err, rocecn.ErrICRC)
 }
 
-// The octets that Ethernet puts behind a short packet, or that anything puts
-// behind any packet, belong to no layer. gopacket's IPv6 hands them on when
-// there is a Hop-by-Hop header.
+// Octets after the end of the IP packet, such as Ethernet padding, belong to no layer. gopacket's IPv6 layer passes
+// them on if there is a Hop-by-Hop header.
 func TestOctetsBehindThePacket(t *testing.T) {
 	udp := wiretest.Hex(t, send6)[54:]
 	hopByHop := []byte{17, 0, 1, 4, 0, 0, 0, 0}
@@ -123,7 +121,7 @@ func TestOctetsBehindThePacket(t *testing.T) {
 				check(&s.BTH, got, err)
 			}
 
-			err = blind.decode(c.frame) // gopacket takes what has a Hop-by-Hop header for cut
+			err = blind.decode(c.frame) // gopacket treats a packet with a Hop-by-Hop header as truncated
 			require.Equal(t, blind.parser.Truncated, err != nil)
 			if blind.parser.Truncated {
 				require.ErrorIs(t, err, rocelayers.ErrCut)
@@ -186,8 +184,7 @@ func TestPadIsNoPayload(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Cut at every octet, a packet is to the layers what it is to package rocev2
-// with the word that it is cut.
+// If a packet is truncated at any octet, the layers agree with package rocev2, called with the option Cut.
 func TestCut(t *testing.T) {
 	s, blind := newStack(), newStack()
 	blind.BTH.UDP = nil
@@ -222,7 +219,7 @@ func TestCut(t *testing.T) {
 				if want == nil {
 					require.NoError(t, err)
 					requireSame(t, &p, &s.BTH)
-					// What lies behind the frame in its buffer is not looked at.
+					// The octets after the frame in its buffer are not read.
 					require.NoError(t, s.decode(c.frame[:n]))
 					_, err = s.BTH.VerifyICRC()
 					require.ErrorIs(t, err, wireerr.Truncated)

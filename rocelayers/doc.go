@@ -1,11 +1,10 @@
-// Package rocelayers has the library's codecs as layers of
-// [github.com/google/gopacket], for programs that read or write packets with
-// gopacket. Others need only the codecs: package message tells what a frame is.
+// Package rocelayers has the library's codecs as layers of [github.com/google/gopacket], for programs that read or
+// write packets with gopacket. Other programs need only the codecs: package message recognizes the message in a frame.
 //
 //	Ethernet | VLAN tags | IPv4 or IPv6 | HopByHop, Routing, DestinationOptions | UDP
 //	UDP | BTH | CNP, FastCNP, PPFC, CM or Payload | ICRC
 //	UDP | FCN
-//	UDP | Proxy | the packet that met congestion
+//	UDP | Proxy | the packet that experienced congestion
 //	Ethernet | FlowControl
 //
 // There are two ways to decode, and they have the same layers: NewPacket makes
@@ -63,10 +62,9 @@
 //		}
 //	}
 //
-// Stack.Layers gives these layers to a parser of one's own, which may begin
-// with another layer than Ethernet or have more layers. Always take them from
-// there: they know each other. A BTH alone cannot tell a Fast CNP from a CNP, nor
-// find what its ICRC covers, and says so with an error.
+// Stack.Layers returns these layers for another parser, which may begin with another layer than Ethernet or have more
+// layers. Always take them from a Stack, because they refer to each other. A BTH without the other layers returns an
+// error: it cannot distinguish a Fast CNP from a CNP, nor find the headers that its ICRC covers.
 //
 // A Stack ends at the payload, so the trailer is in the BTH layer: Padding and
 // ICRC. It also ends at a proxy message; the packet that this is about is a
@@ -86,13 +84,11 @@
 //	err := rocelayers.SerializeLayers(buf, opts,
 //		&eth, &ip6, &udp, &bth, &rocelayers.CNP{CNP: notification})
 //
-// [CNP], [FastCNP] and [PPFC] repeat the Header of the BTH, and a FastCNP the
-// option before UDP, but it is the BTH and the options header that are written.
-// To change a field of a decoded packet, set it in both, or the repeated Header
-// to zero: SerializeLayers refuses layers that contradict each other.
+// [CNP], [FastCNP] and [PPFC] repeat the Header of the BTH, and a FastCNP the option before UDP, but only the BTH and
+// the options header are written. To change a field of a decoded packet, set it in both layers, or set the repeated
+// Header to zero: SerializeLayers rejects layers that contradict each other.
 //
-// gopacket's own function refuses to compute an ICRC, with an error that says
-// so. It is as good where nothing is to be computed.
+// gopacket's own function returns an error instead of computing an ICRC. It is enough if no checksum is to be computed.
 //
 // # IPv6 options and IOAM
 //
@@ -106,34 +102,28 @@
 //
 // # Where packets end
 //
-// The UDP length says where a packet ends: Ethernet padding is in no layer. A
-// packet that the capture cut decodes as far as it goes, if its headers are
-// whole; the BTH then is Truncated and there is no ICRC.
+// The UDP length determines the end of a packet: Ethernet padding is in no layer. A packet that the capture truncated
+// decodes as far as it goes, if its headers are complete; the BTH then is Truncated and there is no ICRC.
 //
-// The packet's Truncated is gopacket's. google/gopacket sets it falsely where
-// there is a Hop-by-Hop header, and not where the capture cut that: there is only
-// an ErrorLayer then. Both gopackets set it for a whole [Proxy] message if the
-// packet that this is about was cut to fit (D9), and what they cannot decode of
-// that packet is an ErrorLayer. A message is whole if Contents and Payload of the
-// Proxy layer have as many octets as UDP says.
+// The packet's Truncated is set by gopacket. google/gopacket sets it falsely if there is a Hop-by-Hop header, and does
+// not set it if that header is truncated: there is only an ErrorLayer then. Both versions of gopacket set it for a
+// complete [Proxy] message if its invoking packet was shortened to fit (D9), and add an ErrorLayer for the part of that
+// packet that they cannot decode. A message is complete if Contents and Payload of the Proxy layer have together the
+// length in the UDP header.
 //
-// # What gopacket cannot do
+// # Limits of gopacket
 //
-// The layers below UDP are gopacket's, and so are their limits. VLAN tags of
-// type 0x9100 end a packet. In NewPacket so does an option that overruns its
-// Hop-by-Hop header, with google/gopacket also a Routing header of another type
-// than 0; no decoder is called for a UDP message without any data. google/gopacket
-// writes each Pad1 of an IPv6HopByHop or IPv6Destination as two octets, mostly an
-// error of its length, sometimes another header: put a [HopByHop] or
-// [DestinationOptions] with what [OptionsOf] returns in its place. Of a packet
-// whose IP length is wrong gopacket sets Truncated. Package rocev2 has none
-// of these limits.
+// The layers below UDP are those of gopacket, with its limits. VLAN tags of type 0x9100 end a packet. In NewPacket an
+// option that overruns its Hop-by-Hop header also ends it, and with google/gopacket a Routing header of another type
+// than 0; no decoder is called for a UDP message without any data. google/gopacket writes each Pad1 of an IPv6HopByHop
+// or IPv6Destination as two octets, which mostly causes an error of its length, sometimes another header: replace it by
+// a [HopByHop] or [DestinationOptions] with the header that [OptionsOf] returns. gopacket sets Truncated for a packet
+// with a wrong IP length. Package rocev2 has none of these limits.
 //
 // # The two gopackets
 //
-// The package is there twice, made from one source: rocecn/rocelayers is for
-// google/gopacket, whose last release is of 2020, rocecn/rocelayers/fork/rocelayers for
-// gopacket/gopacket, the fork that is being kept.
+// The package exists twice, made from one source: rocecn/rocelayers is for google/gopacket, last released in 2020, and
+// rocecn/rocelayers/fork/rocelayers is for gopacket/gopacket, the maintained fork.
 package rocelayers
 
 //go:generate go run ./genfork

@@ -3,7 +3,7 @@ package rocelayers
 import "github.com/rocecn/rocecn/internal/wireerr"
 
 var (
-	// In the packet whose ICRC is to be verified, or before the layer that is to be decoded.
+	// The packet with the ICRC has no BTH, or no BTH precedes the layer to decode.
 	errNoBTH = wireerr.New("rocelayers", "BTH", 0, "no such layer in the packet", wireerr.Other)
 
 	errRawIP = wireerr.New("rocelayers", "Ethernet", 0, "absent: the octets are an IP packet, want a frame",
@@ -18,10 +18,10 @@ var (
 
 	errCMAttribute = wireerr.New("rocelayers", "CM", 0, "Attribute or Message not one of package cm", wireerr.Other)
 
-	// Of writing.
-	errNoCNP = wireerr.New("rocelayers", "BTH", 0, "OpCode not 0x81, with a CNP, FastCNP or PPFC layer behind it",
+	// Errors of serialization.
+	errNoCNP = wireerr.New("rocelayers", "BTH", 0, "OpCode not 0x81, with a CNP, FastCNP or PPFC layer after it",
 		wireerr.Range)
-	errNoPPFC = wireerr.New("rocelayers", "BTH", 0, "P not set, with a PPFC layer behind it", wireerr.Range)
+	errNoPPFC = wireerr.New("rocelayers", "BTH", 0, "P not set, with a PPFC layer after it", wireerr.Range)
 	errHeader = wireerr.New("rocelayers", "CNP, FastCNP or PPFC", 0,
 		"Header neither zero nor that of the BTH layer before it", wireerr.Range)
 	errNoOption = wireerr.New("rocelayers", "FastCNP", 0,
@@ -38,7 +38,7 @@ var (
 	errTruncated   = wireerr.New("rocelayers", "BTH", 0, "Truncated, its octets are not all there", wireerr.Truncated)
 	errPaddingSize = wireerr.New("rocelayers", "BTH", 0,
 		"Padding must have as many octets as Pad says, and none in CNPs and unknown opcodes", wireerr.Range)
-	errICRCOrder = wireerr.New("rocelayers", "ICRC", 0, "the layer belongs behind the BTH's payload", wireerr.Range)
+	errICRCOrder = wireerr.New("rocelayers", "ICRC", 0, "the layer belongs after the BTH's payload", wireerr.Range)
 	errLengths   = wireerr.New("rocelayers", "IP and UDP", 0,
 		"their lengths do not end the packet where the message ends", wireerr.Range)
 )

@@ -52,8 +52,7 @@ func TestFastCNP(t *testing.T) {
 	}
 }
 
-// What is around the IPv6 header does not matter, and of IP in IP the header
-// around UDP counts.
+// The headers around the IPv6 header do not matter. With IP in IP the header around UDP counts.
 func TestFastCNPAround(t *testing.T) {
 	fast := built(t)[0].frame
 	address := dst6far.As16()
@@ -77,8 +76,7 @@ func TestFastCNPAround(t *testing.T) {
 	}
 }
 
-// A parser whose frames come in one buffer never takes the headers of one
-// packet for those of another.
+// A parser that decodes all frames from one buffer never takes the headers of one packet for those of another.
 func TestFastCNPThenOthers(t *testing.T) {
 	fast := built(t)[0].frame
 	hopByHop := message0x81(t, 0, 0, fast[54:78], make([]byte, 16)) // the same octets, but Hop-by-Hop

@@ -25,9 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzBTHLayer decodes any UDP data, cut by so many octets. The layers say of
-// it what package rocev2 says, with NewPacket and with a parser, and
-// serialize it as it was.
+// FuzzBTHLayer decodes any UDP data, truncated by a number of octets. NewPacket and a parser agree with package rocev2,
+// and serialize the data unchanged.
 func FuzzBTHLayer(f *testing.F) {
 	f.Add(wiretest.Hex(f, cnp4)[42:], uint16(0))
 	f.Add(wiretest.Capture(f, "rxe-ucmatose4.pcap")[27].Data[42:], uint16(0)) // a REQ
@@ -90,10 +89,9 @@ func FuzzBTHLayer(f *testing.F) {
 	})
 }
 
-// FuzzMessages decodes any UDP data to one of our ports, over IPv6 with any
-// options, cut by so many octets. The layers say of it what package message
-// says, in every way, and what package ioam says of the options. A parser's
-// layers serialize it as it was.
+// FuzzMessages decodes any UDP data to one of our ports, over IPv6 with any options, truncated by a number of octets.
+// All ways of decoding agree with package message, and with package ioam about the options. The layers of a parser are
+// serialized unchanged.
 func FuzzMessages(f *testing.F) {
 	ports := []uint16{rocev2.Port, fcn.Port, proxymsg.Port}
 	for _, c := range append(built(f), broken(f)...) {
@@ -152,12 +150,12 @@ func FuzzFrame(f *testing.F) {
 	f.Add(wrap(4, wiretest.Hex(f, cnp4)[14:]))
 	f.Add(vlan(wiretest.Hex(f, send6), 2))
 	empty := wrap(17, wiretest.Hex(f, "c000 12b7 0018 0000 81400000 00000000 00000000 00000000"))
-	f.Add(empty[:len(empty)-3]) // a CNP that ends behind the BTH, cut in the ICRC
+	f.Add(empty[:len(empty)-3]) // a CNP that ends after the BTH, truncated in the ICRC
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var m message.Message
 		err := m.Decode(frame, rocev2.DecodeOptions{Cut: true}, message.Config{SkipVerify: true})
 		p := &m.Packet
-		// What lies behind the UDP length, the layers do not know to be cut.
+		// The layers do not detect truncation of octets after the UDP length.
 		roce := m.Reach == message.ReachTransport && p.Truncated == (len(p.Data) < int(p.Length)-8)
 		check := func(s *rocelayers.Stack, failure error) {
 			if roce && s.Layer(rocelayers.LayerTypeBTH) != nil {
@@ -198,8 +196,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzTwoFrames decodes two frames one after the other, in one buffer, into
-// one Stack. The second is what it would be without the first.
+// FuzzTwoFrames decodes two frames one after the other, in one buffer, into one Stack. The result for the second does
+// not depend on the first.
 func FuzzTwoFrames(f *testing.F) {
 	var frames [][]byte
 	for _, c := range append(built(f), broken(f)...) {
@@ -258,9 +256,8 @@ func FuzzTwoFrames(f *testing.F) {
 	})
 }
 
-// FuzzBuild builds a packet out of layers with any BTH, options and payload.
-// What SerializeLayers returns no error for, package rocev2 builds octet for
-// octet, and reads with a right ICRC.
+// FuzzBuild builds a packet out of layers with any BTH, options and payload. If SerializeLayers returns no error,
+// package rocev2 builds the same octets, and reads the packet with a right ICRC.
 func FuzzBuild(f *testing.F) {
 	f.Add(wiretest.Hex(f, "8100ffff4000011800000000"), []byte(nil), make([]byte, 16), uint8(0))
 	f.Add(wiretest.Hex(f, "0400ffff0000001180fffff0"), []byte(nil), []byte("hello"), uint8(1))
@@ -318,7 +315,7 @@ func requireNoPanicOfOurs(t *testing.T, p gopacket.Packet) {
 	if failure, ok := p.ErrorLayer().(*gopacket.DecodeFailure); ok {
 		_, stack, _ := strings.Cut(failure.Dump(), "\npanic(")
 		for line := range strings.SplitSeq(stack, "\n") {
-			if strings.HasPrefix(line, "github.com/") { // the innermost, but for the runtime's
+			if strings.HasPrefix(line, "github.com/") { // the innermost function outside the runtime
 				require.NotContains(t, line, "rocecn/rocecn")
 				return
 			}

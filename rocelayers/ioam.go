@@ -34,9 +34,8 @@ type IOAM struct {
 	EdgeToEdge     ioam.EdgeToEdge
 	DirectExport   ioam.DirectExport
 
-	// Err is what is wrong with the option, [ipv6opt.ErrOverrun] or an error of
-	// package ioam. Others use IPv6 option type 0x11, too, for formats of their
-	// own.
+	// Err is the error in the option, [ipv6opt.ErrOverrun] or an error of package ioam, or nil. IPv6 option type 0x11
+	// is also used by others, for their own formats.
 	Err error
 }
 
@@ -90,9 +89,8 @@ func (l *IOAM) decode(data []byte) error {
 	return nil
 }
 
-// DecodeFromBytes sets l from the IPv6 option at the start of data, which it
-// aliases. An option of another type or one that is not whole is an error and
-// leaves l unchanged; what is wrong inside the option is in Err.
+// DecodeFromBytes sets l from the IPv6 option at the start of data, which it aliases. An incomplete option or one of
+// another type is an error and leaves l unchanged; an error inside the option is in Err.
 func (l *IOAM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	h := ipv6opt.Header{Options: data}
 	for o, err := range h.All() {
@@ -116,8 +114,7 @@ func (l *IOAM) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 	return nil
 }
 
-// String returns the types, and of a trace what its header says and the number
-// of nodes.
+// String returns the types, and for a trace the fields of its header and the number of nodes.
 func (l *IOAM) String() string {
 	s := l.OptionType.String()
 	switch t := &l.Trace; {

@@ -95,12 +95,12 @@ func requireIOAM(t *testing.T, frame []byte) {
 	}
 }
 
-// The IOAM of every capture is to the layers what it is to package ioam.
+// The layers agree with package ioam about the IOAM of every capture.
 func TestIOAMCaptures(t *testing.T) {
 	seen := 0
 	eachPacket(t, "ioam-*.pcap", func(t *testing.T, frame []byte, p *rocev2.Packet) {
 		if newOwnStack().decode(frame) != nil {
-			return // a Fast CNP of somebody else's
+			return // a Fast CNP with another option type
 		}
 		requireIOAM(t, frame)
 		seen += len(plainIOAM(frame))

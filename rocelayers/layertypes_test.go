@@ -76,10 +76,9 @@ func TestLayerTypes(t *testing.T) {
 	}
 }
 
-// Of what NewPacket allocates, our layers are one object a message: BTH,
-// message and ICRC together. gopacket puts the number of a layer type into an
-// interface, which is one more, and has room for six layers, beyond which it
-// makes another. Without our layers it makes a Payload instead.
+// Our layers are one allocation of NewPacket for each message: BTH, message and ICRC together. gopacket converts the
+// number of a layer type to an interface, which is one more, and has space for six layers, beyond which it allocates
+// again. Without our layers it allocates a Payload instead.
 func TestNewPacketAllocations(t *testing.T) {
 	claim := func(bth, fcns, proxies gopacket.LayerType) {
 		layers.RegisterUDPPortLayerType(rocev2.Port, bth)

@@ -223,8 +223,7 @@ func requireMessage(t *testing.T, name string, frame []byte) {
 	})
 }
 
-// requireMessageIn is requireMessage for one way: get returns a layer that was
-// decoded, failure is what went wrong.
+// requireMessageIn is requireMessage for one way of decoding: get returns a decoded layer, failure is the error.
 func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket.LayerType) gopacket.Layer,
 	failure error) {
 	t.Helper()
@@ -289,7 +288,7 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 	}
 }
 
-// failureOf returns what stopped the decoding of a packet.
+// failureOf returns the error that stopped the decoding of a packet.
 func failureOf(p gopacket.Packet) error {
 	if l := p.ErrorLayer(); l != nil {
 		return l.Error()
@@ -327,8 +326,8 @@ func eachParser(frame []byte, f func(way string, get func(gopacket.LayerType) go
 	}
 }
 
-// refused tells whether gopacket refused a packet because of an IPv6 option:
-// one that runs beyond the packet, or a jumbogram's.
+// refused reports whether gopacket rejected a packet because of an IPv6 option: one that runs beyond the packet, or a
+// jumbogram's.
 func refused(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "TLV") ||
 		strings.Contains(strings.ToLower(err.Error()), "jumbo"))
@@ -346,7 +345,7 @@ func override(f func()) {
 	f()
 }
 
-// Every message is to the layers what it is to package message.
+// The layers agree with package message about every message.
 func TestMessages(t *testing.T) {
 	for _, c := range slices.Concat(built(t), broken(t)) {
 		requireMessage(t, c.name, c.frame)
@@ -364,8 +363,7 @@ func TestMessagesCut(t *testing.T) {
 	}
 }
 
-// A parser allocates nothing, whatever comes: with our IPv6 layer not even
-// where there is a Hop-by-Hop header.
+// A parser allocates nothing for any packet. With our IPv6 layer this includes packets with a Hop-by-Hop header.
 func TestMessagesNoAllocations(t *testing.T) {
 	own, theirs := newOwnStack(), newStack()
 	for _, c := range slices.Concat(built(t), broken(t)) {
@@ -383,8 +381,8 @@ func TestMessagesNoAllocations(t *testing.T) {
 	}
 }
 
-// Opcode 0x81 with nothing behind the BTH is broken, though gopacket calls no
-// decoder for nothing; also where the capture cut the ICRC.
+// A packet with opcode 0x81 and no octets after the BTH is an error, though gopacket calls no decoder for an empty
+// payload. The same holds if the capture truncated the ICRC.
 func TestEmptyCNP(t *testing.T) {
 	for _, c := range []struct {
 		header bth.Header

@@ -59,8 +59,7 @@ func TestOptionsPadding(t *testing.T) {
 	}
 }
 
-// The layers behind an options header are found, with both flows, packet after
-// packet; its options do not accumulate.
+// The layers after an options header are found, with both flows, packet after packet; its options do not accumulate.
 func TestDestinationOptions(t *testing.T) {
 	s := newStack()
 	for range 3 {
@@ -89,8 +88,7 @@ func TestDestinationOptions(t *testing.T) {
 	require.Equal(t, want, s.DestinationOptions.String())
 }
 
-// With the override the layers are ours, without it what they show is there
-// all the same.
+// With the override the layers are ours; without it they contain the same fields.
 func TestOverride(t *testing.T) {
 	c := built(t)[1]
 	packet := gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default)
@@ -116,8 +114,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// What cannot be a header is cut, for the parser and for NewPacket, and leaves
-// the layer as it was.
+// The parser and NewPacket treat octets that are too short for a header as truncated, and leave the layer unchanged.
 func TestOptionsTruncated(t *testing.T) {
 	frame := message0x81(t, 0, 0, append(options(t, 60, 0x1E, []byte{1}), options(t, 17, type2, make([]byte, 30))...),
 		nil)
@@ -148,8 +145,8 @@ func TestOptionsTruncated(t *testing.T) {
 	}
 }
 
-// Our IPv6 layer shows of every packet what gopacket's shows, but for what
-// gopacket's has wrong with a Hop-by-Hop header.
+// Our IPv6 layer has the same fields as gopacket's for every packet, except for gopacket's errors in Hop-by-Hop
+// headers.
 func TestIPv6(t *testing.T) {
 	check := func(frame []byte) {
 		theirs, ours := newStack(), newOwnStack()
@@ -177,7 +174,7 @@ func TestIPv6(t *testing.T) {
 	}
 	eachPacket(t, "*.pcap", func(_ *testing.T, frame []byte, _ *rocev2.Packet) { check(frame) }, check)
 
-	// An option that runs beyond the packet is for those who read the options.
+	// An option that runs beyond the packet is an error only for readers of the options.
 	frame := message0x81(t, 0, 0, []byte{17, 0, 0x31, 200, 0, 0, 0, 0}, make([]byte, 16))
 	s := newOwnStack()
 	require.NoError(t, s.decode(frame))
@@ -268,7 +265,7 @@ func TestSerializeHopByHop(t *testing.T) {
 	}
 }
 
-// What google/gopacket cannot write again: Pad1.
+// google/gopacket cannot serialize Pad1 unchanged.
 func TestSerializePad1(t *testing.T) {
 	for _, next := range []uint8{0, ipv6opt.DestinationOptions} {
 		for n := range 9 {

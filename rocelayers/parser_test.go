@@ -38,14 +38,14 @@ func capturedFrame(t testing.TB, capture string, at int, opcode uint8) []byte {
 	return nil
 }
 
-// stack is a Stack with a parser that shows what it thinks of the frame.
+// stack is a Stack with a parser, for tests that look at the state of the parser.
 type stack struct {
 	rocelayers.Stack
 	ipv6   gopacket.NetworkLayer // the parser's
 	parser *gopacket.DecodingLayerParser
 }
 
-// newStack returns a stack whose parser has gopacket's IPv6 and UDP layers.
+// newStack returns a stack with a parser for gopacket's IPv6 and UDP layers.
 func newStack() *stack {
 	s := new(stack)
 	s.ipv6 = &s.IPv6.IPv6
@@ -54,7 +54,7 @@ func newStack() *stack {
 	return s
 }
 
-// newOwnStack returns a stack whose parser has our IPv6 and UDP layers.
+// newOwnStack returns a stack with a parser for our IPv6 and UDP layers.
 func newOwnStack() *stack {
 	s := new(stack)
 	s.ipv6 = &s.IPv6

@@ -10,9 +10,8 @@ import (
 	"github.com/rocecn/rocecn/pfc"
 )
 
-// FlowControl is Ethernet flow control: a PFC or PAUSE frame from behind the
-// EtherType on. [RegisterFlowControl] claims the EtherType. Its payload is
-// padding.
+// FlowControl is Ethernet flow control: a PFC or PAUSE frame without its Ethernet header. [RegisterFlowControl] claims
+// the EtherType. The payload is padding.
 type FlowControl struct {
 	layers.BaseLayer
 	final
@@ -21,16 +20,15 @@ type FlowControl struct {
 	Pause  pfc.Pause // the whole link
 }
 
-// DecodeFromBytes sets l from what follows the EtherType, which it aliases. The
-// errors are those of package pfc, of rocecn.ErrOther for other MAC control
-// frames. On error l is unchanged.
+// DecodeFromBytes sets l from the octets after the EtherType, which it aliases. The errors are those of package pfc;
+// for other MAC control frames the error is of rocecn.ErrOther. On error l is unchanged.
 func (l *FlowControl) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	opcode, err := pfc.Opcode(data)
 	next, rest := FlowControl{Opcode: opcode}, data
 	if err == nil && opcode == pfc.OpcodePause {
 		rest, err = next.Pause.Decode(data)
 	} else if err == nil {
-		rest, err = next.PFC.Decode(data) // or refuses the opcode
+		rest, err = next.PFC.Decode(data) // or an error about the opcode
 	}
 	if err != nil {
 		return refuse(err, df)

@@ -48,8 +48,8 @@ func (l *PPFC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 // ppfcHeader is the least that makes a BTH that of a notification.
 var ppfcHeader = bth.Header{Opcode: bth.CNP, Resv6: ppfc.Bit}
 
-// SerializeTo prepends the extension. Header is for the BTH layer to write;
-// [SerializeLayers] refuses one that is neither zero nor that of the BTH.
+// SerializeTo prepends the extension. The BTH layer writes Header; [SerializeLayers] rejects a Header that is neither
+// zero nor that of the BTH.
 func (l *PPFC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	n := l.Notification
 	n.Header = ppfcHeader

@@ -12,11 +12,10 @@ import (
 // the five-tuple of a congested flow, its congestion level, and a packet of it.
 // [RegisterProxy] claims its UDP port.
 //
-// NewPacket goes on with the layers of the invoking packet, as far as it was
-// sent: where that is not all of it, gopacket calls the whole packet Truncated.
-// These layers show what the congested node saw: a BTH behind a Proxy is not one of
-// this packet. A [Stack], whose layers are those of one packet, leaves the invoking
-// packet to a Payload; Invoking may be decoded with another Stack.
+// NewPacket continues with the layers of the invoking packet, as far as the message contains it: if it is incomplete,
+// gopacket sets Truncated for the whole packet. These layers belong to the packet that the congested node saw: a BTH
+// after a Proxy is not part of the carrying packet. A [Stack], which holds the layers of one packet, leaves the
+// invoking packet to a Payload; Invoking may be decoded with another Stack.
 type Proxy struct {
 	layers.BaseLayer
 	proxymsg.Message
@@ -61,11 +60,9 @@ func (l *Proxy) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// SerializeTo prepends the message to what is in b, the layers of the invoking
-// packet; with nothing in b, Invoking is that packet. Cut shortens Invoking to
-// what may be sent (D9), but no layers: give a packet that is to be cut as
-// Invoking. With ComputeChecksums [SerializeLayers] refuses a message that is too
-// long.
+// SerializeTo prepends the message to the layers of the invoking packet, which are in b; if b is empty, Invoking is
+// that packet. Cut shortens Invoking to the permitted length (D9), but does not shorten layers: give a packet that is
+// to be shortened as Invoking. With ComputeChecksums [SerializeLayers] rejects a message that is too long.
 func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	m := l.Message
 	if len(b.Bytes()) > 0 {

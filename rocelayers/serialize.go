@@ -12,36 +12,28 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// SerializeLayers is gopacket.SerializeLayers for packets that have an ICRC,
-// and for the other messages of this package. The layers stand in wire order,
-// from the outermost to the payload, an [ICRC] layer behind it or not.
+// SerializeLayers is gopacket.SerializeLayers for packets that have an ICRC, and for the other messages of this
+// package. The layers are in wire order, from the outermost to the payload, with or without an [ICRC] layer at the end.
 //
-// With ComputeChecksums it computes the ICRC in the Coverage that the ICRC
-// layer asks for, by default AsSent, and then the checksum of the UDP layer
-// around the BTH, which covers the ICRC. A UDP Checksum of 0 stays 0, which is
-// what RoCEv2 senders send, unless SetNetworkLayerForChecksum was called. The
-// ICRC layer's Value, the BTH's ICRC and the Checksum are set to what was
-// written.
+// With ComputeChecksums it computes the ICRC in the Coverage of the ICRC layer, by default AsSent, and then the
+// checksum of the UDP layer around the BTH, which covers the ICRC. A UDP Checksum of 0 stays 0, as RoCEv2 senders send
+// it, unless SetNetworkLayerForChecksum was called. It sets the ICRC layer's Value, the BTH's ICRC and the Checksum to
+// the values written.
 //
-// Around an [FCN] or a [Proxy] it always computes the UDP checksum, without
-// SetNetworkLayerForChecksum, and never as 0, which would stand for none. The IP
-// packet of a Proxy may have 576 octets over IPv4 and 1280 over IPv6 (D9); a
-// longer one is of rocecn.ErrRange.
+// Around an [FCN] or a [Proxy] it always computes the UDP checksum, without SetNetworkLayerForChecksum, and never
+// writes 0, which would mean no checksum. The IP packet of a Proxy may have 576 octets over IPv4 and 1280 over IPv6
+// (D9); a longer one is of rocecn.ErrRange.
 //
-// The lengths of IP and UDP must be right then, by FixLengths or as they are
-// given: checksums that end elsewhere than the packet are an error. So is a
-// packet too long for the length of an IPv4 or UDP header before it, outer ones
-// of tunnels among them, which FixLengths would cut to 16 bits, and a message
-// that only a jumbogram could carry: rocecn.ErrRange. On error nothing is in w.
+// The lengths of IP and UDP must be right then, by FixLengths or as given. Lengths that do not end the packet at the
+// end of the message are an error. So are, with rocecn.ErrRange, a packet that is too long for an IPv4 or UDP header
+// before it, including outer headers of tunnels, for which FixLengths would truncate the length to 16 bits, and a
+// message that only a jumbogram could carry. On error nothing is in w.
 //
-// Fields of one layer that another one writes must agree with that one. A [CNP],
-// [FastCNP] or [PPFC] repeats the Header of the BTH, or has a zero one; the
-// Option of a FastCNP stands in a Destination Options layer, too. Where they
-// differ, as when only one of the two was set anew, it is an error of
-// rocecn.ErrRange.
+// Fields that one layer repeats from another must agree with it. A [CNP], [FastCNP] or [PPFC] repeats the Header of the
+// BTH, or has a zero one; the Option of a FastCNP is also in a Destination Options layer. If they differ, for example
+// because only one of the two was changed, the error is of rocecn.ErrRange.
 //
-// Without ComputeChecksums, and for everything else, it does what gopacket's
-// does.
+// Without ComputeChecksums, and for all other layers, it does the same as gopacket's function.
 func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions,
 	ls ...gopacket.SerializableLayer) error {
 	err := agree(ls)
@@ -91,9 +83,9 @@ func serialize(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls []
 	return nil
 }
 
-// wrapped tells whether a layer, which octets begin with, has cut its length to
-// the 16 bits of its field: one around the message, too, such as the outer IPv4
-// header of a tunnel. A length of 0 is that of a jumbogram (RFC 2675).
+// wrapped reports whether a layer at the start of octets had its length truncated to the 16 bits of its field. This
+// includes layers around the message, such as the outer IPv4 header of a tunnel. A length of 0 is that of a jumbogram
+// (RFC 2675).
 func wrapped(l gopacket.SerializableLayer, octets []byte) bool {
 	if len(octets) <= 0xFFFF {
 		return false
@@ -107,7 +99,7 @@ func wrapped(l gopacket.SerializableLayer, octets []byte) bool {
 	return false
 }
 
-// prepend puts octets before what is in b, unless there is an error already.
+// prepend puts octets before the contents of b, unless err is set.
 func prepend(b gopacket.SerializeBuffer, octets []byte, err error) error {
 	if err != nil {
 		return err
@@ -117,8 +109,7 @@ func prepend(b gopacket.SerializeBuffer, octets []byte, err error) error {
 	return err
 }
 
-// isMessage tells whether a layer is a message whose checksums gopacket cannot
-// compute.
+// isMessage reports whether a layer is a message with checksums that gopacket cannot compute.
 func isMessage(l gopacket.SerializableLayer) bool {
 	switch l.(type) {
 	case *BTH, *FCN, *Proxy:
@@ -206,8 +197,8 @@ func (c *carriage) putChecksums(ip []byte) error {
 	return nil
 }
 
-// proxyLimit returns how many octets the IP packet of a message to a proxy may
-// have, IP header and extension headers among them (D9).
+// proxyLimit returns the maximum length of the IP packet of a message to a proxy, including the IP header and extension
+// headers (D9).
 func proxyLimit(ip []byte) int {
 	if ip[0]>>4 == 4 {
 		return answer.ProxyIPv4
@@ -215,7 +206,7 @@ func proxyLimit(ip []byte) int {
 	return answer.ProxyIPv6
 }
 
-// wantsChecksum tells whether the UDP checksum is to be computed.
+// wantsChecksum reports whether the UDP checksum is to be computed.
 func wantsChecksum(udp *layers.UDP) bool {
 	if udp.Checksum != 0 {
 		return true

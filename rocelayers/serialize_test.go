@@ -51,7 +51,7 @@ func cnpHeader() *rocelayers.BTH {
 	return l
 }
 
-// dirty returns a buffer whose free octets are not zero.
+// dirty returns a buffer in which the free octets are not zero.
 func dirty(t testing.TB) gopacket.SerializeBuffer {
 	buf := gopacket.NewSerializeBuffer()
 	for _, grow := range []func(int) ([]byte, error){buf.PrependBytes, buf.AppendBytes} {
@@ -63,8 +63,8 @@ func dirty(t testing.TB) gopacket.SerializeBuffer {
 	return buf
 }
 
-// What the layers write is what package cnp writes, over IPv4 and IPv6, with
-// the UDP checksum and without, with an ICRC layer and without.
+// The layers write the same octets as package cnp, over IPv4 and IPv6, with and without the UDP checksum, with and
+// without an ICRC layer.
 func TestSerializeCNP(t *testing.T) {
 	c := cnp.New(0x118, 0xFFFF)
 	for _, checksum := range []uint16{0, 1} {
@@ -110,7 +110,7 @@ func TestSerializeCNP(t *testing.T) {
 	}
 }
 
-// Whatever stands around the innermost IP packet, its ICRC is right.
+// The ICRC is right with any headers around the innermost IP packet.
 func TestSerializeAround(t *testing.T) {
 	eth := func(t layers.EthernetType) *layers.Ethernet {
 		mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
@@ -339,8 +339,8 @@ func TestSerializeLengths(t *testing.T) {
 	}
 }
 
-// The longest packet over IPv6 has 65535 octets behind the IPv6 header. gopacket
-// makes a jumbogram of what is longer, to which it adds a Hop-by-Hop header.
+// The longest packet over IPv6 has 65535 octets after the IPv6 header. gopacket makes a jumbogram of a longer one, to
+// which it adds a Hop-by-Hop header.
 func TestSerializeLongest(t *testing.T) {
 	for _, header := range [][]byte{nil, options(t, 17, 0x1E, []byte{1, 2, 3, 4})} {
 		longest := 0xFFFF - len(header) - 8 - bth.Size - 4
@@ -370,7 +370,7 @@ func TestSerializeLongest(t *testing.T) {
 	}
 }
 
-// An ICRC layer is found wherever it stands behind the BTH.
+// An ICRC layer is found at any place after the BTH.
 func TestSerializeICRCBeforePayload(t *testing.T) {
 	l, trailer := new(rocelayers.BTH), &rocelayers.ICRC{Coverage: icrc.Without}
 	l.Opcode = bth.RCSendOnly
@@ -394,8 +394,8 @@ func TestSerializeExtendedHeaders(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Around a packet that fits there may be headers whose length it does not fit
-// into: that is an error, and nothing is written with a length cut to 16 bits.
+// A packet that fits its own headers may be too long for the length field of outer headers: that is an error, and
+// nothing is written with a length truncated to 16 bits.
 func TestSerializeOuterTooLong(t *testing.T) {
 	for _, c := range []struct {
 		name  string

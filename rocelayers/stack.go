@@ -31,12 +31,10 @@ import (
 //		}
 //	}
 //
-// Only the layers whose types are in Decoded belong to the frame; what the
-// others hold is left over from frames before. They alias the frame. Where a
-// type is in Decoded more than once (VLAN tags, IP in IP, two headers with
-// Destination Options), its layer is the innermost one. IP returns the innermost
-// IP layer, and Packet what the other packages of this library work on: qpmap,
-// the roles, the builders of answers.
+// Only the layers with a type in Decoded belong to the frame; the contents of others are left over from earlier frames.
+// The layers alias the frame. If a type is in Decoded more than once (VLAN tags, IP in IP, two headers with Destination
+// Options), its layer is the innermost one. IP returns the innermost IP layer. Packet returns the packet for the other
+// packages of this library: qpmap, the roles, the builders of answers.
 //
 // A Stack is not safe for concurrent use, and not to be copied while in use.
 type Stack struct {
@@ -92,7 +90,7 @@ func (s *Stack) Decode(frame []byte) error {
 		s.parser.SetDecodingLayerContainer(all)
 		s.parser.IgnoreUnsupported = true
 	}
-	// What frames before have left is no part of this one.
+	// Contents left over from earlier frames are no part of this one.
 	s.IPv4.Contents, s.IPv6.Contents, s.BTH.Contents = nil, nil, nil
 	s.IOAM = s.IOAM[:0]
 	s.octets, s.walked = frame, false
@@ -134,12 +132,12 @@ func (s *Stack) IP() gopacket.NetworkLayer {
 	return nil
 }
 
-// Frame returns the frame that Decode was called with last, for what works on a rocev2.Frame: the roles
-// of package node. The first call walks it; the Frame is valid as long as the layers are.
+// Frame returns the last frame that Decode was called with as a rocev2.Frame, for example for the roles of package
+// node. The first call walks it; the Frame is valid as long as the layers are.
 func (s *Stack) Frame() *rocev2.Frame {
 	if !s.walked {
 		cut := slices.Contains(s.Decoded, LayerTypeBTH) && s.BTH.Truncated
-		s.frame.Decode(s.octets, rocev2.DecodeOptions{Cut: cut}) // the layers say what its error would
+		s.frame.Decode(s.octets, rocev2.DecodeOptions{Cut: cut}) // the layers report the same error
 		s.walked = true
 	}
 	return &s.frame
@@ -153,14 +151,13 @@ func (s *Stack) Packet() *rocev2.Packet {
 	}
 	v := s.Frame().Outer()
 	if v.Mirrored() || v.Packet(&s.packet) != nil || len(s.BTH.Contents) == 0 || &s.packet.Data[0] != &s.BTH.Contents[0] {
-		return nil // what gopacket's layers have found is another packet
+		return nil // gopacket's layers describe another packet
 	}
 	return &s.packet
 }
 
-// decodeControl decodes what follows the EtherType of MAC control frames, of
-// which [RegisterFlowControl] alone tells gopacket. Other frames than PFC and
-// PAUSE are other traffic.
+// decodeControl decodes the octets after the EtherType of MAC control frames, which gopacket knows only after
+// [RegisterFlowControl]. Frames other than PFC and PAUSE are other traffic.
 func (s *Stack) decodeControl() error {
 	var control []byte
 	switch last := s.Decoded[max(len(s.Decoded)-1, 0):]; {

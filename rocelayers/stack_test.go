@@ -30,8 +30,7 @@ func kindOf(k message.Kind) gopacket.LayerType {
 	}[k]
 }
 
-// To one Stack every packet of every capture is what it is to package message.
-// Other traffic is no error.
+// A Stack agrees with package message about every packet of every capture. Other traffic is no error.
 func TestStackCaptures(t *testing.T) {
 	var s rocelayers.Stack
 	kinds := make(map[message.Kind]int)
@@ -71,8 +70,7 @@ func TestStackCopied(t *testing.T) {
 	require.EqualValues(t, 0x111111, s.FastCNP.CNP.DestQP)
 }
 
-// The configuration says what a port leads to, as in package message, and may
-// change from one frame to the next.
+// The configuration sets the message of each port, as in package message, and may change from one frame to the next.
 func TestStackConfig(t *testing.T) {
 	address := dst6far.As16()
 	frames := []named{

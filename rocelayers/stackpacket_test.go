@@ -61,8 +61,7 @@ func send(t *testing.T, payload int) []byte {
 	return wiretest.Must(p.AppendBinary(bytes.Clone(ether6)))(t)
 }
 
-// The IP layer of a frame is the innermost one that it has, whatever the other
-// one holds.
+// The IP layer of a frame is its innermost one, regardless of the contents of the other one.
 func TestStackIP(t *testing.T) {
 	var s rocelayers.Stack
 	require.Nil(t, s.IP())
@@ -147,8 +146,7 @@ func tail(types []gopacket.LayerType, from gopacket.LayerType) []gopacket.LayerT
 	return nil
 }
 
-// Flow control is to a Stack what it is to package message, with VLAN tags and
-// without, and without RegisterFlowControl.
+// A Stack agrees with package message about flow control, with and without VLAN tags, and without RegisterFlowControl.
 func TestStackFlowControl(t *testing.T) {
 	const mac = "0180c2000001 001122334455"
 	pause := "8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000"

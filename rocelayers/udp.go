@@ -25,8 +25,8 @@ type UDP struct {
 	config *message.Config // of the Stack; nil outside one
 }
 
-// NextLayerType returns the type that the destination port leads to, and for
-// ports that mean nothing here what gopacket's layer returns.
+// NextLayerType returns the type that the destination port leads to, and for unknown ports the type that gopacket's
+// layer returns.
 func (l *UDP) NextLayerType() gopacket.LayerType {
 	if t := leadsTo(l.config, l.DstPort); t != gopacket.LayerTypePayload {
 		return t
@@ -38,9 +38,8 @@ func (l *UDP) NextLayerType() gopacket.LayerType {
 	return t
 }
 
-// leadsTo returns the type of the layers behind a UDP destination port: in a
-// Stack by its configuration, otherwise by what Register and its like have told
-// gopacket.
+// leadsTo returns the type of the layers after a UDP header with a destination port: in a Stack according to its
+// configuration, otherwise according to Register and the similar functions.
 func leadsTo(c *message.Config, port layers.UDPPort) gopacket.LayerType {
 	if c == nil {
 		return port.LayerType()
@@ -59,13 +58,12 @@ func leadsTo(c *message.Config, port layers.UDPPort) gopacket.LayerType {
 	return gopacket.LayerTypePayload
 }
 
-// isOurs tells whether layers of this type are those of this package to which UDP
-// ports lead.
+// isOurs reports whether UDP ports lead to layers of this type and this package defines the type.
 func isOurs(t gopacket.LayerType) bool {
 	return t == LayerTypeBTH || t == LayerTypeFCN || t == LayerTypeProxy
 }
 
-// inUDP is in the layers whose message is all of a UDP datagram's data.
+// inUDP is embedded in the layers of messages that fill the data of a UDP datagram.
 type inUDP struct {
 	udp    *layers.UDP     // the layer that carries the message; nil: data is the whole UDP data
 	config *message.Config // of the Stack; nil for the defaults, as in NewPacket
@@ -86,8 +84,8 @@ func decodeInUDP[T any, P interface {
 	return decodeInto(l, data, p)
 }
 
-// udpLength returns the length field of the UDP header before data, or what it
-// must be when there is none to look at. The layer is of type t.
+// udpLength returns the length field of the UDP header before data, or the value that it must have if there is no
+// header. The layer is of type t.
 func udpLength(udp *layers.UDP, c *message.Config, t gopacket.LayerType, data []byte,
 	df gopacket.DecodeFeedback) (uint16, error) {
 	n := len(data) + 8
@@ -106,13 +104,13 @@ func udpLength(udp *layers.UDP, c *message.Config, t gopacket.LayerType, data []
 	return udp.Length, nil
 }
 
-// fromOurPort tells whether gopacket came to a layer of type t by the source
-// port: other traffic that happens to come from one of our ports.
+// fromOurPort reports whether gopacket found a layer of type t by the source port: other traffic that happens to come
+// from one of our ports.
 func fromOurPort(udp *layers.UDP, t gopacket.LayerType) bool {
 	return udp != nil && udp.DstPort.LayerType() != t
 }
 
-// truncated tells whether a layer before has found the packet cut.
+// truncated reports whether an earlier layer found the packet truncated.
 func truncated(df gopacket.DecodeFeedback) bool {
 	switch df := df.(type) {
 	case *gopacket.DecodingLayerParser:

@@ -105,8 +105,8 @@ func TestSerializeUDPMessages(t *testing.T) {
 	require.Equal(t, 2, zero)
 }
 
-// D9: the IP packet of a message has at most 576 octets over IPv4 and 1280 over
-// IPv6, whatever carries that, with the invoking packet as octets or as layers.
+// D9: the IP packet of a message has at most 576 octets over IPv4 and 1280 over IPv6, with any lower layers, and with
+// the invoking packet as octets or as layers.
 func TestSerializeProxyLimit(t *testing.T) {
 	tuple := rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791}
 	tunnel := ipv6()
@@ -150,7 +150,7 @@ func TestSerializeProxyLimit(t *testing.T) {
 	}
 }
 
-// The invoking packet may be given as layers, whose ICRC is computed, too.
+// The invoking packet may be given as layers. Its ICRC is then computed too.
 func TestSerializeInvoking(t *testing.T) {
 	want := wiretest.Hex(t, send6)[14:]
 	m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791},
@@ -252,7 +252,7 @@ func TestMessagesAlone(t *testing.T) {
 	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), wireerr.Range)
 	require.Equal(t, netip.IPv6Unspecified(), s.PPFC.Congested)
 
-	// Cut, or taken for cut by gopacket, nobody knows without the UDP layer.
+	// Without the UDP layer it is unknown whether the packet is truncated or gopacket only treats it as truncated.
 	hopByHop := append(bytes.Clone(frame[:54]), options(t, 17, 0x1E, []byte{1})...)
 	hopByHop = with(append(hopByHop, frame[54:]...), 18, 0, uint8(len(frame)-54+8), 0)
 	require.NoError(t, s.decode(hopByHop))

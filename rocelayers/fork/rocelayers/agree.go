@@ -13,13 +13,12 @@ import (
 	"github.com/rocecn/rocecn/ppfc"
 )
 
-// A CNP, FastCNP or PPFC layer repeats what other layers write: the Header of
-// the BTH, the option in the Destination Options. Decoded, the two agree. Who
-// sets one of them must not send the other, and a Fast CNP without its option
-// would be a CNP, whose DestQP is another host's.
+// A CNP, FastCNP or PPFC layer repeats fields of other layers: the Header of the BTH, and the option in the Destination
+// Options. In a decoded packet the two agree. A program that changes only one of them must not send the packet: a Fast
+// CNP without its option would be a CNP with the DestQP of another host.
 
-// leads returns an error where the opcode or the P bit is not that of the layer
-// behind the BTH: the last one in a buffer, but for an ICRC.
+// leads returns an error if the opcode or the P bit does not match the layer after the BTH. That layer is the last one
+// in the buffer, apart from an ICRC.
 func (l *BTH) leads(written []gopacket.LayerType) error {
 	if n := len(written); n > 0 && written[n-1] == LayerTypeICRC {
 		written = written[:n-1]
@@ -70,9 +69,8 @@ func agree(ls []gopacket.SerializableLayer) error {
 	return nil
 }
 
-// hasOption returns an error unless Option is in a Destination Options layer
-// between IP and the BTH, which these layers lead to. Without an IP layer that
-// is somebody else's to write.
+// hasOption returns an error unless Option is in a Destination Options layer between IP and the BTH, the last of these
+// layers. Without an IP layer the caller writes the option.
 func (l *FastCNP) hasOption(before []gopacket.SerializableLayer) error {
 	var buf [0xFF]byte
 	if l.Option.Number == 0 {

@@ -21,9 +21,8 @@ type CM struct {
 	final
 	cm.Header
 
-	// Message is what Attribute names: a *cm.REQ, *cm.MRA, *cm.REJ, *cm.REP,
-	// *cm.RTU, *cm.DREQ, *cm.DREP, *cm.SIDRREQ or *cm.SIDRREP. Decoded, it is part of
-	// the layer and valid as long.
+	// Message is the message of the type that Attribute names: a *cm.REQ, *cm.MRA, *cm.REJ, *cm.REP, *cm.RTU, *cm.DREQ,
+	// *cm.DREP, *cm.SIDRREQ or *cm.SIDRREP. A decoded Message is part of the layer and valid as long as the layer.
 	Message encoding.BinaryAppender
 
 	req     cm.REQ
@@ -37,8 +36,7 @@ type CM struct {
 	sidrRep cm.SIDRREP
 }
 
-// carriesCM tells whether the payload of l is a message of connection management
-// that package cm knows.
+// carriesCM reports whether the payload of l is a message of connection management that package cm knows.
 func (l *BTH) carriesCM() bool {
 	h, _, ok := cm.DecodePayload(&l.Headers, l.Payload, len(l.Payload))
 	return ok && h.Attribute.IsKnown()
@@ -72,8 +70,7 @@ func (l *CM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// SerializeTo prepends the header and Message, which must be what Attribute
-// names.
+// SerializeTo prepends the header and Message, which must be of the type that Attribute names.
 func (l *CM) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	switch a := attribute(l.Message); {
 	case a == 0:
@@ -89,7 +86,7 @@ func (l *CM) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpti
 	return prepend(b, octets, err)
 }
 
-// attribute returns the Attribute that names a message, 0 for what is none.
+// attribute returns the Attribute that names a message, or 0 for another type.
 func attribute(message encoding.BinaryAppender) cm.Attribute {
 	switch message.(type) {
 	case *cm.REQ:

@@ -17,15 +17,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// FastCNP is a Fast CNP (FAST section 4). It stands where a [CNP] would, behind
-// the [BTH], and like that its own octets are the 16 reserved ones. The option
-// that makes it a Fast CNP stands in the Destination Options.
+// FastCNP is a Fast CNP (FAST section 4). It follows the [BTH] in place of a [CNP]. Like a CNP, its own octets are the
+// 16 reserved ones. The option that makes it a Fast CNP is in the Destination Options.
 //
-// The original destination and the trace are in Option, the queue pair is
-// CNP.DestQP, and Origin tells a switch on the way from the receiver.
+// Option holds the original destination and the trace, CNP.DestQP is the queue pair, and Origin distinguishes a switch
+// on the way from the receiver.
 //
-// The option types (D2) are those of the [Stack]'s Config; NewPacket goes by
-// the default ones, and [BTH.FastCNP] by any.
+// The option types (D2) are those of the [Stack]'s Config. NewPacket uses the default ones, and [BTH.FastCNP] those of
+// its argument.
 type FastCNP struct {
 	layers.BaseLayer
 	fastcnp.Notification
@@ -54,10 +53,9 @@ func (f *foundFastCNP) look(p *rocev2.Packet, points fastcnp.CodePoints) {
 	}
 }
 
-// FastCNP returns the Fast CNP that the packet of a decoded BTH is with options
-// of these types, whatever types decoding looked for. The errors are those of
-// [fastcnp.CodePoints.FromPacket], and one where the IP layers of the packet are
-// not known. The trace aliases the packet. It allocates nothing.
+// FastCNP returns the decoded packet as a Fast CNP with options of these types, which may differ from those used for
+// decoding. The errors are those of [fastcnp.CodePoints.FromPacket], and an error if the IP layers of the packet are
+// not known. The trace aliases the packet. FastCNP allocates nothing.
 func (l *BTH) FastCNP(points fastcnp.CodePoints) (fastcnp.Notification, error) {
 	var p rocev2.Packet
 	if err := l.packet(&p); err != nil {
@@ -66,9 +64,8 @@ func (l *BTH) FastCNP(points fastcnp.CodePoints) (fastcnp.Notification, error) {
 	return points.FromPacket(&p)
 }
 
-// DecodeFromBytes sets l to what the BTH layer before it has found; data is the
-// payload of that, and l aliases both. The errors are those of [BTH.FastCNP],
-// and one without a BTH layer. On error l is unchanged.
+// DecodeFromBytes sets l to the notification found by the BTH layer before it. data is the payload of the BTH layer,
+// and l aliases both. The errors are those of [BTH.FastCNP], and an error without a BTH layer. On error l is unchanged.
 func (l *FastCNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	switch {
 	case l.bth == nil:
@@ -83,12 +80,10 @@ func (l *FastCNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error
 	return nil
 }
 
-// DestinationOptions returns the header that a packet with this layer has in
-// front of the UDP layer, with Option in it, of OptionType or, where that is
-// 0, fastcnp.Option1Type or fastcnp.Option2Type.
+// DestinationOptions returns the header to serialize before the UDP layer, with Option in it. The option type is
+// OptionType or, if that is 0, fastcnp.Option1Type or fastcnp.Option2Type.
 //
-// D3: option 1 stands at 4n+2, right behind the first two octets of the
-// header; option 2 at 4n, behind a PadN of 2.
+// D3: option 1 begins at 4n+2, directly after the first two octets of the header; option 2 at 4n, after a PadN of 2.
 func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 	data, err := l.Option.AppendBinary(nil)
 	if err != nil {
@@ -118,16 +113,14 @@ func (l *FastCNP) optionType() ipv6opt.Type {
 	return cmp.Or(l.OptionType, fastcnp.Option2Type)
 }
 
-// SerializeTo prepends the reserved octets, CNP.Reserved. The rest of the
-// notification is for other layers to write: the one that DestinationOptions
-// returns, the BTH with the header of CNP, IPv6. [SerializeLayers] refuses a
-// CNP.Header that is neither zero nor that of the BTH, and an Option that is not
-// in a Destination Options layer before UDP.
+// SerializeTo prepends the reserved octets, CNP.Reserved. Other layers write the rest of the notification: the one that
+// DestinationOptions returns, the BTH with the header of CNP, and IPv6. [SerializeLayers] rejects a CNP.Header that is
+// neither zero nor that of the BTH, and an Option that is not in a Destination Options layer before UDP.
 func (l *FastCNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	return prepend(b, l.CNP.Reserved[:], nil)
 }
 
-// String returns what the notification says, in a line.
+// String returns the contents of the notification in one line.
 func (l *FastCNP) String() string {
 	s := fmt.Sprintf("Option %d OriginalDst %v DestQP 0x%06x Origin %v",
 		l.Option.Number, l.Option.OriginalDst, l.CNP.DestQP, l.Origin())

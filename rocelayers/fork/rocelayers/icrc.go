@@ -15,8 +15,8 @@ import (
 
 const icrcSize = 4
 
-// ICRC is the invariant CRC, the last four octets of the UDP data (IBTA annex
-// A17, section A17.3.3). [BTH.VerifyICRC] tells whether it is right.
+// ICRC is the invariant CRC, the last four octets of the UDP data (IBTA annex A17, section A17.3.3). [BTH.VerifyICRC]
+// reports whether it is right.
 type ICRC struct {
 	layers.BaseLayer
 	final

@@ -9,13 +9,12 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// IPv6 is gopacket's IPv6 layer for a DecodingLayerParser, but that it leaves
-// a Hop-by-Hop Options header to the next layer, [HopByHop]. gopacket's decodes
-// the header inside the IPv6 layer: it allocates an object for each option and
-// refuses a packet because of an option that overruns the header; that of
-// google/gopacket also takes the packet for cut and hands octets behind it on.
+// IPv6 is gopacket's IPv6 layer for a DecodingLayerParser, except that it leaves a Hop-by-Hop Options header to the
+// next layer, [HopByHop]. gopacket's layer decodes the header itself: it allocates an object for each option and
+// rejects a packet because of an option that overruns the header. The layer of google/gopacket also treats such a
+// packet as truncated and passes on the octets after its end.
 //
-// Where gopacket asks for a *layers.IPv6, that is &l.IPv6.
+// Pass &l.IPv6 where gopacket expects a *layers.IPv6.
 type IPv6 struct {
 	layers.IPv6
 }

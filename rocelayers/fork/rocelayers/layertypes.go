@@ -49,7 +49,7 @@ func register(t gopacket.LayerType, name string, decode gopacket.DecodeFunc) {
 	gopacket.RegisterLayerType(int(t), gopacket.LayerTypeMetadata{Name: name, Decoder: decode})
 }
 
-// What gopacket asks every layer.
+// Methods of gopacket.Layer and gopacket.DecodingLayer.
 
 func (l *BTH) LayerType() gopacket.LayerType                { return LayerTypeBTH }
 func (l *CM) LayerType() gopacket.LayerType                 { return LayerTypeCM }
@@ -79,8 +79,8 @@ func (l *PPFC) CanDecode() gopacket.LayerClass               { return l.LayerTyp
 func (l *Proxy) CanDecode() gopacket.LayerClass              { return l.LayerType() }
 func (l *Routing) CanDecode() gopacket.LayerClass            { return l.LayerType() }
 
-// final is in the layers that no layer follows; behind those of a BTH only the
-// ICRC does, which the BTH layer has.
+// final is embedded in the layers that no other layer follows. Only the ICRC follows those of a BTH, and it is in the
+// BTH layer.
 type final struct{}
 
 // NextLayerType returns LayerTypeZero.
@@ -94,7 +94,7 @@ type inBTH struct {
 
 func (l *inBTH) setBTH(before *BTH) { l.bth = before }
 
-// layer is what NewPacket takes and a parser decodes into.
+// layer is the constraint for layers that NewPacket returns and a parser decodes into.
 type layer[T any] interface {
 	*T
 	gopacket.Layer
@@ -117,8 +117,7 @@ func decodeInto[T any, P layer[T]](l P, data []byte, p gopacket.PacketBuilder) e
 	return nil
 }
 
-// refuse returns the error of decoding, of which gopacket is told if the octets
-// are too few.
+// refuse returns the error of decoding, and reports it to gopacket as truncation if the octets are too few.
 func refuse(err error, df gopacket.DecodeFeedback) error {
 	if errors.Is(err, wireerr.Truncated) {
 		df.SetTruncated()
@@ -137,15 +136,14 @@ var claimPort = sync.OnceFunc(func() {
 	layers.RegisterUDPPortLayerType(rocev2.Port, LayerTypeBTH)
 })
 
-// RegisterFCN makes a UDP port lead to the [FCN]: fcn.Port, or what the
-// deployment uses. Like Register, call it before decoding starts.
+// RegisterFCN makes a UDP port lead to the [FCN]: fcn.Port, or the port of the deployment. Like Register, call it
+// before decoding starts.
 func RegisterFCN(port uint16) {
 	layers.RegisterUDPPortLayerType(layers.UDPPort(port), LayerTypeFCN)
 }
 
-// RegisterProxy makes a UDP port lead to the [Proxy] notification:
-// proxymsg.Port, or what the deployment uses. Like Register, call it before
-// decoding starts.
+// RegisterProxy makes a UDP port lead to the [Proxy] notification: proxymsg.Port, or the port of the deployment. Like
+// Register, call it before decoding starts.
 func RegisterProxy(port uint16) {
 	layers.RegisterUDPPortLayerType(layers.UDPPort(port), LayerTypeProxy)
 }
@@ -154,12 +152,10 @@ func RegisterProxy(port uint16) {
 // with [DestinationOptions] where gopacket's own layers.IPv6Destination would
 // stand, for the whole program. Call it before decoding starts.
 //
-// It breaks code, also that of other packages, that takes the layer of type
-// layers.LayerTypeIPv6Destination for a *layers.IPv6Destination: the type
-// assertion fails, and panics where it is not checked. Nothing here needs the
-// override: [OptionsOf] and [IOAMOf] read gopacket's layer as well, and the
-// [FastCNP] is found without it. It is for programs that want the options of
-// a header that gopacket refuses, or its octets serialized as they were.
+// It breaks code, including that of other packages, that takes the layer of type layers.LayerTypeIPv6Destination for a
+// *layers.IPv6Destination: the type assertion fails, and panics if it is not checked. Nothing here needs the override:
+// [OptionsOf] and [IOAMOf] read gopacket's layer as well, and the [FastCNP] is found without it. It is for programs
+// that read the options of a header that gopacket rejects, or serialize its octets unchanged.
 //
 // A DecodingLayerParser needs no override: give it a DestinationOptions.
 func OverrideDestinationOptions() {

@@ -18,9 +18,8 @@ import (
 // after [OverrideDestinationOptions]. Its type is gopacket's,
 // layers.LayerTypeIPv6Destination.
 //
-// NextHeader and Options are fields, All and Find read the options; decoding
-// does not look at them. To write a header, build it with [ipv6opt.Builder]
-// and Decode what that made:
+// NextHeader and Options are fields; All and Find read the options, decoding does not. To write a header, build it with
+// [ipv6opt.Builder] and decode the result:
 //
 //	w := ipv6opt.Begin(nil, uint8(layers.IPProtocolUDP))
 //	err := w.Add(0x9E, 4, 2, data)
@@ -57,9 +56,8 @@ func (l *DestinationOptions) DecodeFromBytes(data []byte, df gopacket.DecodeFeed
 	return nil
 }
 
-// SerializeTo prepends the header, with the Hdr Ext Len that Options calls
-// for. With FixLengths it first pads Options to what makes the header a
-// multiple of 8 octets; without, another length is an error.
+// SerializeTo prepends the header, with the Hdr Ext Len of the length of Options. With FixLengths it first pads Options
+// so that the length of the header is a multiple of 8 octets; without, another length is an error.
 func (l *DestinationOptions) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	if opts.FixLengths {
 		l.Options = padded(l.Options)
@@ -88,16 +86,14 @@ func (l *DestinationOptions) String() string {
 	return s.String()
 }
 
-// HopByHop is an IPv6 Hop-by-Hop Options header (RFC 8200 section 4.3), in
-// all else like [DestinationOptions]. Its type is gopacket's,
-// layers.LayerTypeIPv6HopByHop.
+// HopByHop is an IPv6 Hop-by-Hop Options header (RFC 8200 section 4.3), otherwise like [DestinationOptions]. Its type
+// is gopacket's, layers.LayerTypeIPv6HopByHop.
 //
-// gopacket decodes the header inside layers.IPv6, so a DecodingLayerParser
-// comes to this layer only behind an [IPv6] of this package; [OptionsOf] and
-// [IOAMOf] read the header out of gopacket's.
+// gopacket decodes the header inside layers.IPv6, so a DecodingLayerParser reaches this layer only after an [IPv6] of
+// this package; [OptionsOf] and [IOAMOf] read the header out of gopacket's.
 //
-// To write a packet with the header, put the layer behind an IPv6 layer whose
-// NextHeader is layers.IPProtocolIPv6HopByHop.
+// To write a packet with the header, put the layer after an IPv6 layer with the NextHeader
+// layers.IPProtocolIPv6HopByHop.
 type HopByHop DestinationOptions
 
 // NextLayerType returns the type that NextHeader leads to.
@@ -127,11 +123,10 @@ func decodeDestinationOptions(data []byte, p gopacket.PacketBuilder) error {
 	return p.NextDecoder(layers.IPProtocol(l.NextHeader))
 }
 
-// OptionsOf returns the IPv6 options header in a layer, parsed by package
-// ipv6opt: that of a [HopByHop] or [DestinationOptions], of gopacket's
-// layers.IPv6HopByHop or layers.IPv6Destination, and the Hop-by-Hop header
-// behind an IPv6 layer, gopacket's or ours. ok is false for everything else,
-// nil among it. It aliases what the layer does, and allocates nothing.
+// OptionsOf returns the IPv6 options header in a layer, parsed by package ipv6opt: that of a [HopByHop] or
+// [DestinationOptions], of gopacket's layers.IPv6HopByHop or layers.IPv6Destination, and the Hop-by-Hop header that
+// follows an IPv6 layer of either package. ok is false for all other layers and for nil. The header aliases the same
+// memory as the layer. OptionsOf allocates nothing.
 func OptionsOf(l gopacket.Layer) (h ipv6opt.Header, ok bool) {
 	var octets []byte
 	switch l := l.(type) {
@@ -159,7 +154,7 @@ func OptionsOf(l gopacket.Layer) (h ipv6opt.Header, ok bool) {
 // padded returns the options with the end padding that their header needs.
 func padded(options []byte) []byte {
 	missing := -(2 + len(options)) & 7
-	options = options[:len(options):len(options)] // what lies behind is not ours
+	options = options[:len(options):len(options)] // appending must not overwrite octets after the options
 	switch missing {
 	case 0:
 		return options
