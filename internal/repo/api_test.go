@@ -65,8 +65,8 @@ func released(t *testing.T) bool {
 	return !strings.Contains(string(text), "## 1.0.0 – unreleased")
 }
 
-// notRevised returns the lost facts that must stay. A fact that names packages of drafts may go with the revision of one
-// of them. The method of a layer does not name the type from which it is promoted, and may go with any revision.
+// notRevised returns the lost facts that must stay. A fact that names packages of drafts may go with the revision of
+// one of them. The method of a layer does not name the type from which it is promoted, and may go with any revision.
 func notRevised(lost []string) []string {
 	var revised []string
 	for _, line := range lost {

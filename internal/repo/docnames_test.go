@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Go names on pages exist: `package.Name` and its members between backquotes and in blocks of Go, names of tests, and on
-// the pages of roles any exported name.
+// Go names on pages exist: `package.Name` and its members between backquotes and in blocks of Go, names of tests, and
+// on the pages of roles any exported name.
 func TestPagesNameWhatExists(t *testing.T) {
 	wiretest.Once(t)
 	all := goNames(t)

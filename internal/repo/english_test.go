@@ -33,7 +33,8 @@ var englishRules = []englishRule{
 	{"how", regexp.MustCompile(`(?i)\bhow (often|long|many|much|far|deep|late|large|big|fast|old)\b`),
 		`name the quantity: interval, number, depth, size, age`},
 	{"whether", regexp.MustCompile(`(?i)\b(says?|said|tells?|told) whether\b`), `"reports whether"`},
-	{"order", regexp.MustCompile(`(?:^|[.:] )(Of (the|a|an|these|those|all|each|\w+s)|That (the|a|an|these|no|some|it|they)) `),
+	{"order", regexp.MustCompile(`(?:^|[.:] )(Of (the|a|an|these|those|all|each|\w+s)|` +
+		`That (the|a|an|these|no|some|it|they)) `),
 		`begin with the subject`},
 	{"interface", regexp.MustCompile(`(?i)\bis (that|those) of \[`), `"X implements Y."`},
 	{"metaphor", regexp.MustCompile(`(?i)\b(deaf|patience|last words|hopeless|blindly|convict(s|ed)?|audiences?|` +
@@ -179,7 +180,8 @@ func readTexts(t *testing.T) (all []textBlock) {
 }
 
 // notWords is code font, a quotation, a link's address, a doc link or a directive: it may contain any words.
-var notWords = regexp.MustCompile("`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|\\]\\([^)]*\\)|\\[[\\w.]+\\]|//(go|lint|nolint)[^\n]*")
+var notWords = regexp.MustCompile("`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|" +
+	"\\]\\([^)]*\\)|\\[[\\w.]+\\]|//(go|lint|nolint)[^\n]*")
 
 // goTexts returns the comments of a file, and outside tests the texts of at least three words.
 func goTexts(file string, f goFile) (all []textBlock) {
