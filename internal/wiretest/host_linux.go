@@ -159,15 +159,18 @@ type End struct {
 // Link joins two hosts by a pair of devices until the test ends.
 func Link(t testing.TB, a, b End) {
 	t.Helper()
-	// Of a pair with the same number on both hosts, Linux may take a second to
-	// notice that the other end is up.
+	// Linux may notice the state of the peer a second late if both devices have the same index.
 	n := devices.Add(2) + 100
 	a.Host.Run(t, fmt.Sprintf("link add %s index %d type veth peer name %s index %d netns %s\n", a.Device, n, b.Device,
 		n+1, b.Host.path), "ip", "-batch", "-")
 	t.Cleanup(func() { a.Host.Run(t, "", "ip", "link", "del", a.Device) })
 	for _, e := range []End{a, b} {
 		for _, addr := range e.Addresses {
-			e.Host.Run(t, "", "ip", "addr", "add", addr, "dev", e.Device)
+			args := []string{"addr", "add", addr, "dev", e.Device}
+			if strings.Contains(addr, ":") {
+				args = append(args, "nodad") // usable from the start, not tentative until the peer is up
+			}
+			e.Host.Run(t, "", "ip", args...)
 		}
 		e.Host.Run(t, "", "ip", "link", "set", e.Device, "up")
 	}
