@@ -72,27 +72,27 @@ const (
 // the outer headers take from it: its version as a protocol number and as an
 // EtherType, and the traffic class.
 func cutPacket(inner []byte) (packet []byte, proto uint8, ether uint16, class uint8, err error) {
-	n := 0
-	switch {
-	case len(inner) >= wire.IPv4Size && inner[0]>>4 == wire.IPv4:
-		proto, ether, class = wire.ProtoIPv4, wire.EtherIPv4, inner[1]
-		n = int(binary.BigEndian.Uint16(inner[2:]))
-		if header := 4 * int(inner[0]&0xF); header < 20 || n < header {
+	version := wire.Version(inner)
+	if version == 0 {
+		return nil, 0, 0, 0, errInner
+	}
+	n := wire.Length(inner)
+	switch version {
+	case wire.IPv4:
+		proto = wire.ProtoIPv4
+		if header := wire.HeaderLen(inner); header < wire.IPv4Size || n < header {
 			return nil, 0, 0, 0, errInnerLength
 		}
-	case len(inner) >= wire.IPv6Size && inner[0]>>4 == wire.IPv6:
-		proto, ether, class = wire.ProtoIPv6, wire.EtherIPv6, uint8(binary.BigEndian.Uint16(inner)>>4)
-		n = wire.IPv6Size + int(binary.BigEndian.Uint16(inner[4:]))
+	case wire.IPv6:
+		proto = wire.ProtoIPv6
 		if n == wire.IPv6Size && inner[6] != wire.NoNextHeader { // a jumbogram, or the length was not set
 			return nil, 0, 0, 0, errInnerLength
 		}
-	default:
-		return nil, 0, 0, 0, errInner
 	}
 	if n > len(inner) {
 		return nil, 0, 0, 0, errInnerCut
 	}
-	return inner[:n], proto, ether, class, nil
+	return inner[:n], proto, wire.VersionEther(version), wire.TrafficClass(inner), nil
 }
 
 // check returns why an outer IPv6 header cannot have these values, with n octets

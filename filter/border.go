@@ -85,11 +85,13 @@ func (b *Border) withDefaults() Border {
 func (b *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	c := b.withDefaults()
 	ip := f.BorderPacket()
-	switch {
-	case len(ip) == 0:
-	case ip[0]>>4 == 4:
+	if len(ip) == 0 {
+		return message.Other, false
+	}
+	switch wire.VersionField(ip) {
+	case wire.IPv4:
 		return c.matchUDP(udpInIPv4(ip))
-	case ip[0]>>4 == 6:
+	case wire.IPv6:
 		return c.matchUDP(udpInIPv6(ip, &c.CodePoints))
 	}
 	return message.Other, false

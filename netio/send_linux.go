@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rocecn/rocecn/internal/wire"
 )
 
 // A sender sends packets by a socket, many at once.
@@ -158,15 +160,15 @@ func (s *sender) close() error {
 
 // Send is that of [Sink].
 func (r *RawSink) Send(packet []byte) error {
-	switch {
-	case len(packet) >= 20 && packet[0]>>4 == 4:
+	switch wire.Version(packet) {
+	case wire.IPv4:
 		to, err := r.v4.take(packet)
 		if to != nil { // family 16, port 16, address
 			ne.PutUint16(to, unix.AF_INET)
 			copy(to[4:], packet[16:20])
 		}
 		return err
-	case len(packet) >= 40 && packet[0]>>4 == 6:
+	case wire.IPv6:
 		to, err := r.v6.take(packet)
 		if to != nil { // family 16, port 16, flow label 32, address, interface of a link-local one
 			ne.PutUint16(to, unix.AF_INET6)
@@ -237,9 +239,9 @@ func (p *PortSink) Send(packet []byte) error {
 	ether := uint16(unix.ETH_P_IP)
 	switch {
 	case p.frames:
-	case len(packet) > 0 && packet[0]>>4 == 6:
+	case len(packet) > 0 && wire.IsIPv6(packet):
 		ether = unix.ETH_P_IPV6
-	case len(packet) == 0 || packet[0]>>4 != 4:
+	case len(packet) == 0 || wire.VersionField(packet) != wire.IPv4:
 		p.fail(packet, errNotIP)
 		return errNotIP
 	}

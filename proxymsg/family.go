@@ -2,10 +2,10 @@ package proxymsg
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -109,12 +109,14 @@ func plausible(b []byte, sent, size int) bool {
 		return false
 	}
 	ip, sent := b[size:], sent-size
-	switch ip[0] >> 4 {
-	case 4:
-		header := int(ip[0]&0x0F) * 4
-		return header >= 20 && len(ip) >= header && int(binary.BigEndian.Uint16(ip[2:])) >= sent
-	case 6:
-		return len(ip) >= 40 && 40+int(binary.BigEndian.Uint16(ip[4:])) >= sent
+	switch wire.Version(ip) {
+	case wire.IPv4:
+		if header := wire.HeaderLen(ip); header < wire.IPv4Size || len(ip) < header {
+			return false
+		}
+	case wire.IPv6:
+	default:
+		return false
 	}
-	return false
+	return wire.Length(ip) >= sent
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -82,7 +83,7 @@ func (l *BTH) around(octets []byte, d *rocev2.Datagram) ([]byte, error) {
 // plain6 and plain4 report whether an IP packet without extension headers or options leads to the UDP data that begins
 // at an octet.
 func plain6(ip []byte, at *byte) bool {
-	return len(ip) > 40+8 && ip[0]>>4 == 6 && ip[6] == uint8(layers.IPProtocolUDP) && &ip[40+8] == at
+	return len(ip) > 40+8 && wire.IsIPv6(ip) && ip[6] == uint8(layers.IPProtocolUDP) && &ip[40+8] == at
 }
 
 func plain4(ip []byte, at *byte) bool {
@@ -92,7 +93,7 @@ func plain4(ip []byte, at *byte) bool {
 // reach decodes an IP packet of this version into d, with the walk of package rocev2, and reports whether the UDP data
 // begins at the octet at.
 func reach(ip []byte, version uint8, at *byte, d *rocev2.Datagram) bool {
-	return len(ip) > 0 && ip[0]>>4 == version &&
+	return len(ip) > 0 && wire.VersionField(ip) == version &&
 		d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) == nil &&
 		len(d.Data) > 0 && &d.Data[0] == at
 }

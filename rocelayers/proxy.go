@@ -4,6 +4,7 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -30,10 +31,10 @@ func (l *Proxy) NextLayerType() gopacket.LayerType {
 	if l.config != nil {
 		return gopacket.LayerTypePayload
 	}
-	if len(l.Invoking) >= 20 && l.Invoking[0]>>4 == 4 {
+	switch wire.Version(l.Invoking) {
+	case wire.IPv4:
 		return layers.LayerTypeIPv4
-	}
-	if len(l.Invoking) >= 40 && l.Invoking[0]>>4 == 6 {
+	case wire.IPv6:
 		return layers.LayerTypeIPv6
 	}
 	return gopacket.LayerTypePayload

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -200,7 +201,7 @@ func (c *carriage) putChecksums(ip []byte) error {
 // proxyLimit returns the maximum length of the IP packet of a message to a proxy, including the IP header and extension
 // headers (D9).
 func proxyLimit(ip []byte) int {
-	if ip[0]>>4 == 4 {
+	if !wire.IsIPv6(ip) {
 		return answer.ProxyIPv4
 	}
 	return answer.ProxyIPv6

@@ -1,6 +1,10 @@
 package crc
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+
+	"github.com/rocecn/rocecn/internal/wire"
+)
 
 const (
 	folding     = tablesOnly + 1 + iota // carry-less multiplication of 128 bits: SSE4.1, PCLMULQDQ
@@ -54,8 +58,8 @@ func Plain(b []byte) uint32 {
 	case Use == tablesOnly || len(b)&3 != 0:
 		return plainTables(b)
 	case Use == folding && len(b) < 64:
-		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-plainLen(b)])
-	case b[0]>>4 == 6:
+		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-wire.FixedSize(b)])
+	case wire.IsIPv6(b):
 		return long(prefixed, b, &maskPlainIPv6)
 	default:
 		return long(prefixed, b, &maskPlainIPv4)

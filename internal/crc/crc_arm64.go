@@ -1,5 +1,7 @@
 package crc
 
+import "github.com/rocecn/rocecn/internal/wire"
+
 // instructions is the way by the instructions for CRC-32, which are optional
 // in ARMv8.0 and in every CPU since ARMv8.1.
 //
@@ -23,7 +25,7 @@ func Plain(b []byte) uint32 {
 	switch {
 	case Use == tablesOnly:
 		return plainTables(b)
-	case b[0]>>4 == 6:
+	case wire.IsIPv6(b):
 		return updateCRC32(prefixed, b, &maskPlainIPv6)
 	default:
 		return updateCRC32(prefixed, b, &maskPlainIPv4)

@@ -27,7 +27,7 @@ func DatagramSum(ip []byte, udp int) uint64 {
 	datagram := ip[udp:]
 	s := uint64(len(datagram)) + wire.ProtoUDP
 	switch {
-	case ip[0]>>4 == 4:
+	case !wire.IsIPv6(ip):
 		s = Sum(s, ip[12:20])
 	case udp == 40:
 		s = Sum(s, ip[8:40])

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"cmp"
+	"encoding/binary"
 	"math/bits"
 	"net/netip"
 
@@ -493,11 +494,8 @@ func (c *connection) frame(p *rocev2.Packet) *Frame {
 
 // framed puts an Ethernet header before an IP packet.
 func framed(ip []byte) *Frame {
-	ether := []byte{0x08, 0x00}
-	if ip[0]>>4 == 6 {
-		ether = []byte{0x86, 0xDD}
-	}
-	b := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}, ether...)
+	b := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}
+	b = binary.BigEndian.AppendUint16(b, wire.VersionEther(wire.VersionField(ip)))
 	b = append(b, ip...)
 	return &Frame{Data: b, Orig: len(b)}
 }

@@ -37,14 +37,7 @@ func (f Frames) Tagged(b []byte, tags int, ip []byte) []byte {
 		b = binary.BigEndian.AppendUint16(b, OneOf[uint16](f, 0x8100, 0x88A8, 0x9100))
 		b = append(b, f.Octets(2)...)
 	}
-	return append(binary.BigEndian.AppendUint16(b, etherType(ip)), ip...)
-}
-
-func etherType(ip []byte) uint16 {
-	if ip[0]>>4 == 4 {
-		return wire.EtherIPv4
-	}
-	return wire.EtherIPv6
+	return append(binary.BigEndian.AppendUint16(b, wire.VersionEther(wire.VersionField(ip))), ip...)
 }
 
 // IP returns an IPv4 or IPv6 packet.

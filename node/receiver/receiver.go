@@ -18,6 +18,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
@@ -137,7 +138,7 @@ func (r *Role) receiveFrame(b []byte, f *rocev2.Frame, e *node.Event, d *node.De
 // isMarked reports whether the ECN field of an IP packet, of which octets may be missing, is CE.
 func isMarked(ip []byte) bool {
 	const ce = uint8(rocev2.CE)
-	return len(ip) > 1 && (ip[0]>>4 == 4 && ip[1]&3 == ce || ip[0]>>4 == 6 && ip[1]>>4&3 == ce)
+	return len(ip) > 1 && wire.TrafficClass(ip)&3 == ce
 }
 
 func (r *Role) appendAnswer(

@@ -3,12 +3,12 @@
 package rocelayers
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -111,13 +111,7 @@ func (s *Stack) Decode(frame []byte) error {
 
 // isIP reports whether octets are an IP packet of exactly the length that its header gives.
 func isIP(b []byte) bool {
-	switch {
-	case len(b) >= 40 && b[0]>>4 == 6:
-		return len(b) == 40+int(binary.BigEndian.Uint16(b[4:]))
-	case len(b) >= 20 && b[0]>>4 == 4:
-		return len(b) == int(binary.BigEndian.Uint16(b[2:]))
-	}
-	return false
+	return wire.Version(b) != 0 && wire.Length(b) == len(b)
 }
 
 // IP returns the innermost IP layer of the frame, &s.IPv4 or &s.IPv6.IPv6, and

@@ -1,9 +1,9 @@
 package inspect
 
 import (
-	"net/netip"
 	"strconv"
 
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -12,13 +12,11 @@ import (
 func otherName(f *finding) (flow, name string) {
 	ip := f.innermostIP()
 	var protocol string
-	switch {
-	case len(ip) >= 20 && ip[0]>>4 == 4:
-		flow = netip.AddrFrom4([4]byte(ip[12:16])).String() + " > " + netip.AddrFrom4([4]byte(ip[16:20])).String()
-		protocol = protocolName(ip[9])
-	case len(ip) >= 40 && ip[0]>>4 == 6:
-		flow = netip.AddrFrom16([16]byte(ip[8:24])).String() + " > " + netip.AddrFrom16([16]byte(ip[24:40])).String()
-		next := ip[6]
+	switch version := wire.Version(ip); {
+	case version == wire.IPv4:
+		protocol = protocolName(wire.Protocol(ip))
+	case version == wire.IPv6:
+		next := wire.Protocol(ip)
 		var inside rocev2.Frame
 		inside.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true, Outer: true})
 		for _, extension := range inside.Extensions() {
@@ -30,6 +28,8 @@ func otherName(f *finding) (flow, name string) {
 	default:
 		return "-", "other: " + errorReason(f.err)
 	}
+	src, dst := wire.Addresses(ip)
+	flow = src.String() + " > " + dst.String()
 	if f.err == rocev2.ErrFragment {
 		protocol = errorReason(f.err)
 	}

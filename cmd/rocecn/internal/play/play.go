@@ -17,7 +17,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +29,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node"
 )
 
@@ -236,11 +236,8 @@ func (p *player) beginOutput(link uint32, unit time.Duration) {
 // frame, the capture has cut it too.
 func originalLen(packet []byte, cause *capture.Record) uint32 {
 	n := len(packet)
-	switch cut := int(cause.OrigLen) > len(cause.Data); {
-	case cut && n >= 20 && packet[0]>>4 == 4:
-		n = max(n, int(binary.BigEndian.Uint16(packet[2:])))
-	case cut && n >= 40 && packet[0]>>4 == 6:
-		n = max(n, 40+int(binary.BigEndian.Uint16(packet[4:])))
+	if int(cause.OrigLen) > len(cause.Data) && wire.Version(packet) != 0 {
+		n = max(n, wire.Length(packet))
 	}
 	return uint32(n)
 }

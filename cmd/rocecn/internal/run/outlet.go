@@ -12,6 +12,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/neighbour"
 	"github.com/rocecn/rocecn/internal/limit"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/netio"
 )
 
@@ -161,13 +162,8 @@ func (o *outlet) sendPacket(packet []byte, now time.Time) bool {
 
 // readDestination returns the destination address of an IP packet, or the zero Addr.
 func readDestination(ip []byte) netip.Addr {
-	if len(ip) >= 40 && ip[0]>>4 == 6 {
-		return netip.AddrFrom16([16]byte(ip[24:]))
-	}
-	if len(ip) >= 20 {
-		return netip.AddrFrom4([4]byte(ip[16:]))
-	}
-	return netip.Addr{}
+	_, dst := wire.Addresses(ip)
+	return dst
 }
 
 // recordUnsent counts a packet that the kernel rejected.
