@@ -95,7 +95,7 @@ func (d *Datagram) decodePlain(b []byte, ip, udp, end int, ports []uint16) error
 	case udp+length > end:
 		return errUDPBeyondIP
 	}
-	d.set(b, ip, ip, ip, udp, end)
+	d.set(b, ip, udp, end)
 	return nil
 }
 
@@ -111,15 +111,17 @@ func (d *Datagram) fromWalk(b []byte, w *walk, cut bool, ports []uint16) error {
 	if err := w.checkLength(cut); err != nil {
 		return err
 	}
-	d.set(b[:w.stop], w.link, w.outer, w.ip, w.udp, w.end)
+	b = b[:w.stop]
+	d.set(b, w.ip, w.udp, w.end)
+	d.setLink(b, w.link, w.outer, w.ip)
 	return nil
 }
 
 // set sets d from a datagram in b at these offsets, which mean the same as in a walk; b ends at its stop. Data may be
-// truncated.
-func (d *Datagram) set(b []byte, link, outer, ip, udp, end int) {
+// truncated. The link-layer header is everything before the IP header, until setLink is called.
+func (d *Datagram) set(b []byte, ip, udp, end int) {
 	ipEnd := min(end, len(b))
-	d.setParts(b, link, outer, ip, ipEnd)
+	d.Link, d.Outer, d.IP = b[:ip:ip], nil, b[ip:ipEnd:ipEnd]
 	if wire.IsIPv6(b[ip:]) {
 		h := (*[wire.IPv6Size]byte)(b[ip:])
 		d.Src, d.Dst = netip.AddrFrom16([16]byte(h[8:24])), netip.AddrFrom16([16]byte(h[24:40]))
@@ -139,15 +141,15 @@ func (d *Datagram) set(b []byte, link, outer, ip, udp, end int) {
 	d.Data = b[udp+wire.UDPSize : dataEnd : dataEnd]
 }
 
-// The functions below set the fields of one header each. They are small enough to be inlined into set and Packet.set,
-// which would take a third longer with a call for each.
-
-func (d *Datagram) setParts(b []byte, link, outer, ip, end int) {
-	d.Link, d.Outer, d.IP = b[:link:link], nil, b[ip:end:end]
-	if ip > outer {
+// setLink sets the link-layer header and the headers between it and the IP header.
+func (d *Datagram) setLink(b []byte, link, outer, ip int) {
+	if d.Link = b[:link:link]; ip > outer {
 		d.Outer = b[outer:ip:ip]
 	}
 }
+
+// The functions below set the fields of one header each. They are small enough to be inlined into setPacket, which
+// would take a third longer with a call for each.
 
 func (d *Datagram) setIPv6(h *[wire.IPv6Size]byte) {
 	first := be.Uint64(h[:])

@@ -54,14 +54,14 @@ func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Lin
 // TVer, reserved bits or AETH syndromes, nor a payload that the opcode does not
 // have or that is, with its pad, not a multiple of 4 octets.
 func (p *Packet) Decode(b []byte, o DecodeOptions) error {
-	if o.Link == LinkEthernet && len(b) >= wire.EthernetSize+2 { // what firstBranch does first, without the call
+	if o.Link == LinkEthernet && len(b) >= wire.EthernetSize+2 { // the first part of firstBranch, inlined
 		const ip = wire.EthernetSize
 		if udp, end := plainUDP(b, ip, be.Uint32(b[12:])); end <= len(b) && end >= udp+wire.UDPSize {
-			return p.set(b, ip, ip, ip, udp, end)
+			return setPacket[[ip]byte](p, b, ip, udp, end)
 		}
 	}
 	if ip, udp, end := firstBranch(b, o.Link); udp != 0 {
-		return p.set(b, ip, ip, ip, udp, end)
+		return p.setPlain(b, ip, udp, end)
 	}
 	var w walk
 	if err := w.from(b, o); err != nil {
@@ -81,27 +81,49 @@ func (p *Packet) fromWalk(b []byte, w *walk, cut bool) error {
 	if err := w.checkLength(cut); err != nil {
 		return err
 	}
-	return p.set(b[:w.stop], w.link, w.outer, w.ip, w.udp, w.end)
+	b = b[:w.stop]
+	if err := setPacket[[anywhere]byte](p, b, w.ip, w.udp, w.end); err != nil {
+		return err
+	}
+	p.setLink(b, w.link, w.outer, w.ip)
+	return nil
 }
 
-// set sets p from the datagram in b at these offsets, which mean the same as in a walk; b ends at its stop. It sets the
-// fields that Datagram.set and setTransport set.
-func (p *Packet) set(b []byte, link, outer, ip, udp, end int) error {
-	u := (*[wire.UDPSize]byte)(b[udp:])
-	if wire.DstPort(u[:]) != Port {
-		return ErrPort
+// setPlain sets p from a plain frame with the offsets that firstBranch returns.
+func (p *Packet) setPlain(b []byte, ip, udp, end int) error {
+	if ip == 0 {
+		return setPacket[[0]byte](p, b, ip, udp, end)
 	}
-	length, data := int(wire.UDPLength(u[:]))-wire.UDPSize, b[udp+wire.UDPSize:]
-	if length < minData || length > len(data) || end > len(b) || udp+wire.UDPSize+length > end {
-		return p.setTruncated(b, link, outer, ip, udp, end)
+	return setPacket[[wire.EthernetSize]byte](p, b, ip, udp, end)
+}
+
+// A start is the type parameter for the offset of the IP header: an array of so many octets, or of anywhere.
+type start interface {
+	[0]byte | [wire.EthernetSize]byte | [anywhere]byte
+}
+
+const anywhere = 0xFF
+
+// setPacket sets p from the datagram in b at these offsets, which mean the same as in a walk; b ends at its stop. It
+// sets the fields that Datagram.set and setTransport set. It is compiled for each L: a constant offset of the IP header
+// and a UDP offset of 16 bits need fewer checks, which makes plain frames a tenth faster.
+func setPacket[L start](p *Packet, b []byte, ip, udp, end int) error {
+	var at L
+	if len(at) != anywhere {
+		ip, udp = len(at), int(uint16(udp))
 	}
-	data = data[:length:length]
-	l := layoutOf(data[0], data[1], length)
-	if l.headers > l.payload {
-		return l.misfit(length)
+	if end > len(b) || end < udp+wire.UDPSize+minData {
+		return p.setTruncated(b, ip, udp, end)
+	}
+	b = b[:end:end]
+	u := (*[wire.UDPSize + minData]byte)(b[udp:])
+	length := int(wire.UDPLength(u[:])) - wire.UDPSize
+	l := layoutOf(u[wire.UDPSize], u[wire.UDPSize+1], length)
+	if wire.DstPort(u[:]) != Port || udp+wire.UDPSize+length > end || l.headers > l.payload {
+		return p.setTruncated(b, ip, udp, end)
 	}
 	d := &p.Datagram
-	d.setParts(b, link, outer, ip, end)
+	d.Link, d.Outer, d.IP = b[:ip:ip], nil, b[ip:end:end]
 	if wire.IsIPv6(b[ip:]) {
 		h := (*[wire.IPv6Size]byte)(b[ip:])
 		d.Src, d.Dst = netip.AddrFrom16([16]byte(h[8:24])), netip.AddrFrom16([16]byte(h[24:40]))
@@ -113,7 +135,8 @@ func (p *Packet) set(b []byte, link, outer, ip, udp, end int) error {
 		d.setIPv4(h)
 		d.setExt(b, ip+wire.IPv4Size, udp)
 	}
-	d.setUDP(u)
+	d.setUDP((*[wire.UDPSize]byte)(u[:]))
+	data := b[udp+wire.UDPSize : udp+wire.UDPSize+length : udp+wire.UDPSize+length]
 	d.Data, d.Truncated = data, false
 
 	rest, _ := p.BTH.Decode(data) // cannot fail: the headers are there
@@ -122,10 +145,13 @@ func (p *Packet) set(b []byte, link, outer, ip, udp, end int) error {
 	return nil
 }
 
-// setTruncated is set for a datagram with wrong lengths or missing octets. It is not called for a wrong port.
-func (p *Packet) setTruncated(b []byte, link, outer, ip, udp, end int) error {
-	length := int(wire.UDPLength(b[udp:]))
+// setTruncated is setPacket for a datagram with a wrong port, wrong lengths or missing octets.
+func (p *Packet) setTruncated(b []byte, ip, udp, end int) error {
+	u := b[udp : udp+wire.UDPSize]
+	length := int(wire.UDPLength(u))
 	switch {
+	case wire.DstPort(u) != Port:
+		return ErrPort
 	case length < wire.UDPSize:
 		return errUDPLength
 	case udp+length > end:
@@ -135,7 +161,7 @@ func (p *Packet) setTruncated(b []byte, link, outer, ip, udp, end int) error {
 	if err != nil {
 		return err
 	}
-	p.Datagram.set(b, link, outer, ip, udp, end)
+	p.Datagram.set(b, ip, udp, end)
 	p.setTransport(l)
 	return nil
 }

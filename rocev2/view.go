@@ -46,7 +46,7 @@ func (v View) plain() bool { return v.frame.udp != 0 && (!v.inner || v.frame.sin
 func (v View) Packet(p *Packet) error {
 	f := v.frame
 	if v.plain() {
-		return p.set(f.octets, f.ip, f.ip, f.ip, f.udp, f.end)
+		return p.setPlain(f.octets, f.ip, f.udp, f.end)
 	}
 	w, err := v.walk()
 	if err != nil {

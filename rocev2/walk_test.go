@@ -90,7 +90,7 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 		(len(walked.Ext) == 0 || isExtended(&walked))
 	var plain Packet
 	ip, udp, end := firstBranch(frame, LinkEthernet)
-	taken := udp != 0 && plain.set(frame, ip, ip, ip, udp, end) == nil
+	taken := udp != 0 && plain.setPlain(frame, ip, udp, end) == nil
 	require.Equal(t, isPlain, taken, "%x", frame)
 	requireWalked(t, frame, DecodeOptions{})
 	if len(frame) >= 14 {
