@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is a deployment's choice for the CNPs that it sends.
+// Config has the choices of a deployment for the CNPs that it sends.
 type Config struct {
 	// Carriage has the fields of IP and UDP. Its zero value gives DSCP 48, hop limit 64 and UDP checksum 0, as
 	// hardware sends; unlike hardware, the ECN field is 00 and the UDP source port is not 0.
@@ -41,9 +41,9 @@ func (c CNP) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, er
 // the data was sent.
 //
 // The caller checks whether data was marked (data.ECN() == rocev2.CE) and is of a
-// transport for which CNPs are meant. AppendFor rejects what
-// rocev2.Packet.MayAnswer rejects, addresses that others cannot reach,
-// rocev2.ErrNotReachable, and a src of another family.
+// transport that reacts to CNPs. AppendFor rejects packets that
+// rocev2.Packet.MayAnswer rejects, unreachable addresses (rocev2.ErrNotReachable)
+// and a src of another family.
 func AppendFor(b []byte, data *rocev2.Packet, src netip.Addr, senderQP uint32, cfg Config) ([]byte, error) {
 	var a answer.Answer
 	if err := a.To(data, senderQP, cfg.InnerSource); err != nil {

@@ -3,14 +3,14 @@
 // its sender to slow down. Decoding does not verify the ICRC:
 // rocev2.Packet.VerifyICRC or package message does.
 //
-// To take a CNP out of a packet call [FromPacket], to answer a marked packet
-// [AppendFor], to send one of your own [New] and [CNP.AppendPacket].
+// [FromPacket] returns the CNP in a packet, [AppendFor] answers a marked packet,
+// and [New] with [CNP.AppendPacket] builds any other CNP.
 //
 //	sender ── data, marked CE by a switch ──> receiver
 //	sender <── CNP: the sender's queue pair ── receiver
 //
-// The data packet does not say which queue pair that is: [github.com/rocecn/rocecn/qpmap]
-// learns it. [github.com/rocecn/rocecn/node/receiver] is the whole role.
+// The data packet does not carry the sender's queue pair: [github.com/rocecn/rocecn/qpmap]
+// learns it. [github.com/rocecn/rocecn/node/receiver] is the complete role.
 package cnp
 
 import (
@@ -27,7 +27,7 @@ import (
 // Size is the length of a CNP from the BTH up to the ICRC.
 const Size = bth.Size + ReservedSize
 
-// ReservedSize is the number of reserved octets behind the BTH.
+// ReservedSize is the number of reserved octets after the BTH.
 const ReservedSize = 16
 
 // A CNP is a Congestion Notification Packet from its BTH up to the ICRC (IBTA
@@ -45,16 +45,16 @@ const ReservedSize = 16
 //	|                                                               |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// Decoding fixes none of the constant fields; Validate names those that are
-// not as the annex has them.
+// Decoding accepts any value of the constant fields. Validate names those that
+// differ from the annex.
 type CNP struct {
 	bth.Header
 	Reserved [ReservedSize]byte // zero on send, ignored on receipt, kept
 }
 
-// ErrOption: the packet carries a destination option that a host which does
-// not know it must not skip (RFC 8200 section 4.2). It may be a Fast CNP,
-// whose DestQP is another queue pair than a CNP's.
+// ErrOption means that the packet carries a destination option that a host must
+// not skip if it does not know it (RFC 8200 section 4.2). It may be a Fast CNP,
+// in which DestQP is the queue pair of the receiver and not of the sender.
 var ErrOption = wireerr.New("cnp", "Destination Options", 0, "an option that must not be skipped: maybe a Fast CNP",
 	wireerr.Other)
 
@@ -68,17 +68,17 @@ func New(destQP uint32, pKey uint16) CNP {
 	return CNP{Header: bth.Header{Opcode: bth.CNP, PKey: cmp.Or(pKey, bth.DefaultPKey), BECN: true, DestQP: destQP}}
 }
 
-// Decode sets c from the octets that begin with the BTH and returns those
-// behind the reserved octets. On error c is unchanged.
+// Decode sets c from b, which begins with the BTH, and returns the octets after
+// the reserved ones. On error c is unchanged. The error matches rocecn.ErrOther
+// if b is another message.
 //
-// Where b goes on behind the reserved octets, a P bit makes it a PPFC
-// notification; where it ends there it is a CNP whose bit is kept, as reserved
-// bits are ignored on receipt (D18). What is not a CNP is of rocecn.ErrOther.
+// If b is longer than a CNP, a P bit makes it a PPFC notification. Otherwise the
+// bit is kept, because reserved bits are ignored on receipt (D18).
 func (c *CNP) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
 		return nil, errTruncated
 	}
-	if err := recognise(bth.Opcode(b[0]), b[4], len(b)-bth.Size); err != nil {
+	if err := checkKind(bth.Opcode(b[0]), b[4], len(b)-bth.Size); err != nil {
 		return nil, err
 	}
 	rest, err = c.Header.Decode(b)
@@ -92,9 +92,9 @@ func (c *CNP) Decode(b []byte) (rest []byte, err error) {
 // ppfcBit is the bit P of Resv6, which is ppfc.Bit.
 const ppfcBit = 0x20
 
-// recognise tells a CNP from other opcodes and from PPFC: octet 4 of the BTH is
-// F, B and Resv6, n is how many octets stand between BTH and ICRC.
-func recognise(op bth.Opcode, octet4 uint8, n int) error {
+// checkKind rejects other opcodes and PPFC. octet4 of the BTH has F, B and Resv6;
+// n is the number of octets between BTH and ICRC.
+func checkKind(op bth.Opcode, octet4 uint8, n int) error {
 	switch {
 	case op != bth.CNP:
 		return wireerr.NotCNP
@@ -104,20 +104,19 @@ func recognise(op bth.Opcode, octet4 uint8, n int) error {
 	return nil
 }
 
-// FromPacket returns the CNP in a decoded packet. The error is of
-// rocecn.ErrOther for packets of another kind, of rocecn.ErrMalformed for a
-// broken CNP. OpCode 0x81 with the P bit and exactly 16 octets is a CNP whose
-// bit is kept (D18). Of a truncated packet, reserved octets that are missing are
-// zero. The pad count is ignored: a CNP has no pad.
+// FromPacket returns the CNP in a decoded packet. The error matches
+// rocecn.ErrOther for packets of another kind and rocecn.ErrMalformed for an
+// invalid CNP. OpCode 0x81 with the P bit and exactly 16 octets is a CNP, and the
+// bit is kept (D18). Missing reserved octets of a truncated packet are zero. The
+// pad count is ignored, because a CNP has no pad.
 //
-// A CNP with a Destination Options header that holds an option whose act bits
-// are not 00 is ErrOption: a host that does not know the option must discard the
-// packet, and a Fast CNP must not pass for a CNP. The CNP is returned all the
-// same, for those who only classify. An option that overruns the header is
-// [ipv6opt.ErrOverrun] (D19).
+// If a Destination Options header holds an option with act bits other than 00,
+// FromPacket returns the CNP with ErrOption: a host that does not know the option
+// must discard the packet, and a Fast CNP must not be taken for a CNP. An option
+// that overruns the header is [ipv6opt.ErrOverrun] (D19).
 func FromPacket(p *rocev2.Packet) (c CNP, err error) {
 	n := p.PayloadLen()
-	if err := recognise(p.BTH.Opcode, p.BTH.Resv6, n); err != nil {
+	if err := checkKind(p.BTH.Opcode, p.BTH.Resv6, n); err != nil {
 		return CNP{}, err
 	}
 	if n != ReservedSize {
@@ -137,7 +136,7 @@ func FromPacket(p *rocev2.Packet) (c CNP, err error) {
 	return c, err
 }
 
-// checkOptions looks for an option that must not be skipped.
+// checkOptions returns ErrOption if there is an option that must not be skipped.
 func checkOptions(p *rocev2.Packet) error {
 	for next, octets := range p.Extensions() {
 		var h ipv6opt.Header
@@ -159,7 +158,7 @@ func checkOptions(p *rocev2.Packet) error {
 	return nil
 }
 
-// String returns the BTH's fields, and the reserved octets where they are not
+// String returns the fields of the BTH, and the reserved octets unless they are
 // zero.
 func (c CNP) String() string {
 	s := c.Header.String()

@@ -111,8 +111,8 @@ func TestNotACNP(t *testing.T) {
 	}
 }
 
-// OpCode 0x81 with P = 1 and exactly 16 octets is a CNP, whose bit is kept: the
-// bit is reserved in the annex. With anything behind, Decode cannot know.
+// OpCode 0x81 with P = 1 and exactly 16 octets is a CNP, and the bit is kept: the
+// annex reserves it. If more octets follow, Decode rejects it.
 func TestPBit(t *testing.T) {
 	b := wiretest.Hex(t, hardware)
 	b[32] |= ppfcBit
@@ -132,8 +132,8 @@ func TestPBit(t *testing.T) {
 	require.ErrorIs(t, err, wireerr.IsPPFC)
 }
 
-// A host that does not know a destination option whose act bits are not 00
-// discards the packet. It may be a Fast CNP, whose queue pair is another.
+// A host discards a packet with a destination option that it does not know and
+// that has act bits other than 00. It may be a Fast CNP, with another queue pair.
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		ext string

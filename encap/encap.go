@@ -10,7 +10,7 @@
 //	outer, err := tunnel.Append(buf[:0], packet, label)
 //
 // The outer hop limit is 64. Nothing is fragmented: the path must have room for the
-// outer headers, whose length is the tunnel's Overhead. [Decapsulate] is the other
+// outer headers; their length is the Overhead of the tunnel. [Decapsulate] is the other
 // end of a tunnel.
 package encap
 

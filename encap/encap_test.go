@@ -30,7 +30,7 @@ const (
 	s2Octets     = "fc000002000000000000000000000000"
 	s3Octets     = "fc0000030000000000000000000000d6"
 
-	// DSCP 26, ECN 2, flow label 12345, nothing behind the header.
+	// DSCP 26, ECN 2, flow label 12345, nothing after the header.
 	six = "66a12345 0000 3b 40 20010db8000100000000000000000001 20010db8000200000000000000000002"
 	// DSCP 26, ECN 1, protocol 253, four octets.
 	four = "45690018 00004000 40fd0000 0a000101 0a000401 deadbeef"
@@ -194,7 +194,7 @@ func ofLength(t *testing.T, n int) []byte {
 	return b
 }
 
-// What fits and one more: 65535 octets behind the IPv6 header, 24 bits of VNI.
+// Largest values, and one more: 65535 octets after the IPv6 header, 24 bits of VNI.
 func TestMost(t *testing.T) {
 	for _, tunnel := range tunnels() {
 		n := wire.IPv6Size + 0xFFFF - tunnel.Overhead()
@@ -210,7 +210,7 @@ func TestMost(t *testing.T) {
 	require.Equal(t, wire.IPv6Size, (&SRv6{Src: pe, Reduced: true}).Overhead(), "no segments")
 }
 
-// What comes out of a tunnel is what went in, as the library's own walk finds it.
+// The walk of rocev2 finds the same packet in a tunnel as was encapsulated.
 func FuzzAppend(f *testing.F) {
 	for i := range tunnels() {
 		for _, name := range []string{"rxe-perf4.pcap", "rxe-rping6.pcap", "ioam-linux618-two.pcap"} {

@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is a deployment's choice for the FCNs that it sends. The UDP checksum is
-// always computed, whatever Carriage has.
+// Config has the choices of a deployment for the FCNs that it sends. The UDP checksum is
+// always computed; Carriage does not change that.
 type Config struct {
 	Carriage rocev2.Carriage
 	Port     uint16 // UDP destination port; 0 stands for Port

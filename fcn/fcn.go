@@ -8,9 +8,8 @@
 //	               │ <────── FCN: L, level ──────┘
 //	sender <─ CNP ─┘
 //
-// The congested node calls [AppendFor] on the tunnelled packet, the PE [FromDatagram] on what it receives on
-// its port. The whole nodes are in [github.com/rocecn/rocecn/node/congested] and
-// [github.com/rocecn/rocecn/node/ingress].
+// The congested node calls [AppendFor] on the tunnelled packet, the PE [FromDatagram] on the datagrams to its port. The
+// complete roles are [github.com/rocecn/rocecn/node/congested] and [github.com/rocecn/rocecn/node/ingress].
 //
 // Experimental: this package may change in a minor release.
 package fcn
@@ -115,7 +114,7 @@ func (m Message) fits() error {
 }
 
 // Validate returns nil for a message that follows the draft, otherwise an error
-// that names every deviation: what AppendBinary refuses, reserved bits that are
+// that names every deviation: values out of range, reserved bits that are
 // not 0, and a flow label of 0. Level may be 0: the field is optional.
 func (m Message) Validate() error {
 	return errors.Join(

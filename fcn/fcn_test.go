@@ -136,7 +136,7 @@ func TestUDPLength(t *testing.T) {
 }
 
 // congested is a packet that an ingress PE encapsulated: flow label BEEF5, ECN
-// 10; what it carries does not matter.
+// 10; its payload does not matter.
 const congested = `602beef50020043f 20010db8ffff00000000000000000001 20010db8ffff00000000000000000009` + inner
 
 // inner is an acknowledgement over IPv4.

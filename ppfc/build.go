@@ -11,16 +11,15 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is a deployment's choice for the notifications that it sends.
+// Config has the choices of a deployment for the notifications that it sends.
 type Config struct {
 	// Carriage has the fields of IP and UDP. Its zero value gives DSCP 48, hop limit 64 and UDP checksum 0.
 	Carriage rocev2.Carriage
 
-	// NodeAddress sets Congested, if the Extension has none, to the address of
-	// the congested node, as the draft explains the field; an ingress that pauses
-	// the traffic of a port needs it. Without NodeAddress it is the destination of
-	// the flow, after which the draft names the field; a host finds its own queue
-	// pair by that and DestQP alone (D15).
+	// NodeAddress sets Congested, if the Extension has none, to the address of the
+	// congested node (D15). An ingress that pauses the traffic of a port needs it.
+	// Without NodeAddress it is the destination of the flow, from which a host
+	// finds its own queue pair together with DestQP.
 	NodeAddress bool
 
 	// InnerSource lets AppendFor also answer packets inside another IP header (D17); see rocev2.Packet.MayAnswer.
@@ -52,9 +51,9 @@ func (n Notification) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([
 // congested packet, as a complete IP packet with its ICRC, with the packet's queue
 // pair and P_Key (bth.DefaultPKey for 0). If e.Congested is not set, it becomes the
 // packet's final destination, so that the notification names the flow as its sender
-// knows it, or src if cfg.NodeAddress is set (D15). AppendFor rejects what
-// rocev2.Packet.MayAnswer rejects, addresses, e.Congested included, that others
-// cannot reach, rocev2.ErrNotReachable, and a src of another family.
+// knows it, or src if cfg.NodeAddress is set (D15). AppendFor rejects packets that
+// rocev2.Packet.MayAnswer rejects, unreachable addresses, e.Congested included
+// (rocev2.ErrNotReachable), and a src of another family.
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, cfg Config) ([]byte, error) {
 	switch {
 	case e.Congested.IsValid():
@@ -67,7 +66,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 	if err := a.To(congested, congested.BTH.DestQP, cfg.InnerSource); err != nil {
 		return b, err
 	}
-	fields := e.fields()
+	fields := e.packFields()
 	a.Octets[0] |= Bit << 24
 	reachable := false
 	switch {
@@ -87,7 +86,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 	if !reachable {
 		return b, rocev2.ErrNotReachable
 	}
-	if err := e.fits(); err != nil {
+	if err := e.rangeError(); err != nil {
 		return b, err
 	}
 	return a.Append(b, &src, &congested.Src, 0, &cfg.Carriage, icrc.AsSent)

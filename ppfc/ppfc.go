@@ -1,14 +1,14 @@
 // Package ppfc encodes and decodes the Precise Priority-based Flow Control
 // notification (PPFC section 3, draft-xz-rtgwg-ppfc-rocv2-00): an extension
-// after the BTH with which a congested node tells the ingress of the network, or
-// the sender itself, to stop, to resume, to take heed or to hold. Decoding does
+// after the BTH with which a congested node asks the ingress of the network, or
+// the sender itself, to stop or resume sending, or reports an alarm or a hold. Decoding does
 // not verify the ICRC: rocev2.Packet.VerifyICRC or package message does.
 //
 //	sender <───────── ingress <───────── congested node ─ ─ ─> receiver
-//	       stop, resume, alarm, hold: for how long, and whom it is about
+//	       stop, resume, alarm, hold, with duration and flow
 //
-// The congested node calls [AppendFor] on the packet, whoever is to pause [FromPacket]
-// and then a clock, which is [github.com/rocecn/rocecn/node/pause].
+// The congested node calls [AppendFor] on the packet. The ingress or sender calls
+// [FromPacket] and keeps the time: [github.com/rocecn/rocecn/node/pause] is that role.
 //
 // Experimental: this package may change in a minor release.
 package ppfc
@@ -40,7 +40,7 @@ const (
 // MaxPause is the longest pause that a notification can ask for.
 const MaxPause = 0xFFFF * time.Microsecond
 
-// Type says what the ingress or the sender is to do.
+// Type is the action that the ingress or the sender is asked for.
 type Type uint8
 
 // The types (PPFC section 3).
@@ -56,7 +56,7 @@ func (t Type) String() string { return enumtext.Name(t, types[:], "Type") }
 
 var types = [...]string{"stop", "resume", "alarm", "hold"}
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (t Type) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText sets t to the type that String returns the text for.
@@ -79,24 +79,23 @@ func (t *Type) UnmarshalText(text []byte) error {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
 // D10: no field names the address family. 12 octets between BTH and ICRC are
-// an IPv4 extension, 24 an IPv6 one, whatever carries the packet; any other
+// an IPv4 extension, 24 an IPv6 one, independent of the IP header; any other
 // length is an error.
 //
-// D11: the extension stands in the place of a CNP's 16 reserved octets. Flags
-// and reserved bits are kept on decode and written as given. The P bit, like
-// all of octet 4, is masked in the ICRC.
+// D11: the extension replaces the 16 reserved octets of a CNP. Flags and reserved
+// bits are kept on decode and written as given. The ICRC masks octet 4, with the
+// P bit.
 type Notification struct {
 	bth.Header
 	Extension
 }
 
-// An Extension is what a notification says: the octets behind its BTH (PPFC
-// section 3).
+// An Extension is the part of a notification after its BTH (PPFC section 3).
 type Extension struct {
 	// Congested is the Congested Destination IP; a zone is not sent. The draft
 	// names it after the flow's destination and explains it as the address of
-	// the congested node. AppendFor puts the flow's destination in unless its
-	// Config says otherwise; a receiver must be ready for both (D15).
+	// the congested node. AppendFor writes the flow's destination unless
+	// Config.NodeAddress is set; a receiver must accept both (D15).
 	Congested netip.Addr
 	Flags     uint16        // 14 bits
 	Type      Type          // PT, 2 bits
@@ -105,7 +104,7 @@ type Extension struct {
 	Pause     time.Duration // Pause Duration: whole microseconds, 0 to 65535
 }
 
-// What decoding and encoding refuse. The root of what is another message is rocecn.ErrOther.
+// Errors of decoding and encoding. Those about another message match rocecn.ErrOther.
 var (
 	errTruncated = wireerr.New("ppfc", "notification", 24,
 		"truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
@@ -131,7 +130,7 @@ func (n *Notification) Decode(b []byte) error {
 	if len(b) < bth.Size+SizeIPv4 {
 		return errTruncated
 	}
-	if err := recognise(bth.Opcode(b[0]), b[4], len(b)-bth.Size); err != nil {
+	if err := checkKind(bth.Opcode(b[0]), b[4], len(b)-bth.Size); err != nil {
 		return err
 	}
 	if len(b) != bth.Size+SizeIPv4 && len(b) != bth.Size+SizeIPv6 {
@@ -141,23 +140,23 @@ func (n *Notification) Decode(b []byte) error {
 	if err != nil {
 		return err
 	}
-	n.set(extension)
+	n.readFields(extension)
 	return nil
 }
 
-// Is tells whether a decoded packet is a notification, broken or not: OpCode
+// Is reports whether a decoded packet is a notification, valid or not: OpCode
 // 0x81, the P bit, and not the length of a CNP (D18).
 func Is(p *rocev2.Packet) bool {
-	return recognise(p.BTH.Opcode, p.BTH.Resv6, p.PayloadLen()) == nil
+	return checkKind(p.BTH.Opcode, p.BTH.Resv6, p.PayloadLen()) == nil
 }
 
-// FromPacket returns the notification in a decoded packet. It returns
-// an error of rocecn.ErrOther for packets of another kind, rocecn.ErrMalformed for a broken
-// notification, rocecn.ErrTruncated for one that the capture cut.
+// FromPacket returns the notification in a decoded packet. The error matches
+// rocecn.ErrOther for packets of another kind, rocecn.ErrMalformed for an invalid
+// notification, and rocecn.ErrTruncated for one that the capture truncated.
 func FromPacket(p *rocev2.Packet) (Notification, error) {
 	var n Notification
 	size := p.PayloadLen()
-	if err := recognise(p.BTH.Opcode, p.BTH.Resv6, size); err != nil {
+	if err := checkKind(p.BTH.Opcode, p.BTH.Resv6, size); err != nil {
 		return n, err
 	}
 	if size != SizeIPv4 && size != SizeIPv6 {
@@ -166,15 +165,15 @@ func FromPacket(p *rocev2.Packet) (Notification, error) {
 		return n, errTruncated
 	}
 	n.Header = p.BTH.Header
-	n.set(p.Payload)
+	n.readFields(p.Payload)
 	return n, nil
 }
 
-// recognise tells a notification from other opcodes and from a CNP: octet 4 of
-// the BTH is F, B, and Resv6, whose top bit is P; n octets stand between BTH and
-// ICRC. With 16 of them it is a CNP whatever the bit says, since reserved bits
-// are ignored on receipt (D18).
-func recognise(op bth.Opcode, octet4 uint8, n int) error {
+// checkKind rejects other opcodes and CNPs. octet4 of the BTH has F, B and Resv6
+// with P as its top bit; n is the number of octets between BTH and ICRC. With 16
+// octets it is a CNP even if P is set, since reserved bits are ignored on receipt
+// (D18).
+func checkKind(op bth.Opcode, octet4 uint8, n int) error {
 	switch {
 	case op != bth.CNP:
 		return errNotPPFC
@@ -184,11 +183,11 @@ func recognise(op bth.Opcode, octet4 uint8, n int) error {
 	return nil
 }
 
-// cnpReserved is how many octets a CNP has there.
+// cnpReserved is the number of octets between BTH and ICRC in a CNP.
 const cnpReserved = 16
 
-// set reads an extension of one of the two lengths.
-func (e *Extension) set(extension []byte) {
+// readFields sets e from an extension of one of the two lengths.
+func (e *Extension) readFields(extension []byte) {
 	fields := (*[8]byte)(extension[len(extension)-8:])
 	if len(extension) == SizeIPv4 {
 		e.Congested = netip.AddrFrom4([4]byte(extension))
@@ -205,7 +204,7 @@ func (e *Extension) set(extension []byte) {
 // AppendBinary appends BTH and extension, without the ICRC. A value that does
 // not fit its field, another opcode and a P bit that is not set are errors.
 func (n Notification) AppendBinary(b []byte) ([]byte, error) {
-	if err := n.recognise(); err != nil {
+	if err := n.headerError(); err != nil {
 		return b, err
 	}
 	out, err := n.Header.AppendBinary(slices.Grow(b, bth.Size+SizeIPv6))
@@ -218,11 +217,11 @@ func (n Notification) AppendBinary(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// recognise says what keeps the BTH from being a notification's.
-func (n *Notification) recognise() error { return recognise(n.Opcode, n.Resv6, SizeIPv4) }
+// headerError returns an error if the BTH is not that of a notification.
+func (n *Notification) headerError() error { return checkKind(n.Opcode, n.Resv6, SizeIPv4) }
 
-// fits says what keeps the extension from being encoded.
-func (e *Extension) fits() error {
+// rangeError returns an error if a value does not fit its field.
+func (e *Extension) rangeError() error {
 	switch {
 	case !e.Congested.IsValid():
 		return errCongested
@@ -243,7 +242,7 @@ func (e *Extension) pauseFits() bool {
 // AppendBinary appends the 12 or 24 octets of the extension. A value that does
 // not fit its field is an error.
 func (e *Extension) AppendBinary(b []byte) ([]byte, error) {
-	if err := e.fits(); err != nil {
+	if err := e.rangeError(); err != nil {
 		return b, err
 	}
 	if e.Congested.Is4() {
@@ -254,19 +253,19 @@ func (e *Extension) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.BigEndian.AppendUint64(b, binary.BigEndian.Uint64(a))
 		b = binary.BigEndian.AppendUint64(b, binary.BigEndian.Uint64(a[8:]))
 	}
-	return binary.BigEndian.AppendUint64(b, e.fields()), nil
+	return binary.BigEndian.AppendUint64(b, e.packFields()), nil
 }
 
-// fields returns the 8 octets behind the address.
-func (e *Extension) fields() uint64 {
+// packFields returns the 8 octets after the address.
+func (e *Extension) packFields() uint64 {
 	return uint64(e.Flags)<<50 | uint64(e.Type)<<48 | uint64(e.Port)<<32 |
 		uint64(e.Reserved)<<16 | uint64(e.Pause/time.Microsecond)
 }
 
-// String returns the extension's fields, then the BTH's.
+// String returns the fields of the extension, then those of the BTH.
 func (n Notification) String() string { return n.Extension.String() + "; " + n.Header.String() }
 
-// String returns the fields, those that mean nothing yet where they are not 0.
+// String returns the fields, and Flags and Reserved unless they are 0.
 func (e Extension) String() string {
 	s := fmt.Sprintf("%v %v port %d of %v", e.Type, e.Pause, e.Port, e.Congested)
 	if e.Flags != 0 || e.Reserved != 0 {

@@ -262,7 +262,7 @@ func TestMapped(t *testing.T) {
 	out, err = AppendFor([]byte{1}, &p, p.Dst, n.Extension, Config{})
 	require.Equal(t, rocev2.ErrNotReachable, err)
 	require.Equal(t, []byte{1}, out)
-	p.Src, p.Dst = addr("2001:db8::1"), n.Congested // as somebody may have sent it
+	p.Src, p.Dst = addr("2001:db8::1"), n.Congested // as a faulty node may have sent it
 	out, err = AppendFor([]byte{1}, &p, addr("2001:db8::5"), Extension{}, Config{})
 	require.Equal(t, rocev2.ErrNotReachable, err)
 	require.Equal(t, []byte{1}, out)

@@ -14,10 +14,11 @@ var (
 	errReservedSet = wireerr.New("ppfc", "Reserved", 0, "not 0", wireerr.Malformed)
 )
 
-// Validate returns nil for a notification as the draft has it, otherwise an
-// error that names every deviation: what AppendBinary refuses, and reserved
-// bits, flags, version and queue pair that are not as they must be. An address that
-// AppendPacket rejects, rocev2.ErrNotReachable, is none: a node may receive one.
+// Validate returns nil for a notification that follows the draft, otherwise an
+// error that names every deviation: values that do not fit their fields, reserved
+// bits and flags that are set, and an invalid version or queue pair. It accepts an
+// address that AppendPacket rejects with rocev2.ErrNotReachable, because a node may
+// receive one.
 func (n Notification) Validate() error {
 	header := n.Header
 	header.Resv6 &^= Bit

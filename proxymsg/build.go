@@ -8,7 +8,7 @@ import (
 )
 
 // Config is a deployment's choice for the messages that it sends. The UDP checksum
-// is always computed, whatever Carriage has.
+// is always computed; Carriage does not change that.
 type Config struct {
 	Carriage rocev2.Carriage
 	Port     uint16 // UDP destination port; 0 stands for Port
@@ -20,7 +20,7 @@ type Config struct {
 // included (D9). It rejects addresses, those of the five-tuple included, that
 // rocev2.CheckAnswerable rejects, with rocev2.ErrNotReachable.
 func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
-	if err := m.check(); err != nil {
+	if err := m.rangeError(); err != nil {
 		return b, err
 	}
 	if rocev2.CheckAnswerable(m.Src) != nil || rocev2.CheckAnswerable(m.Dst) != nil {
@@ -63,7 +63,7 @@ func (m *Message) Cut(dst netip.Addr) {
 // leaves this open.
 //
 // Cut the message before you send it through a UDP socket. The flow may be of any
-// protocol. For rejects what [rocev2.Frame.MayAnswer] rejects, and FCN and proxy
+// protocol. For rejects packets that [rocev2.Frame.MayAnswer] rejects, and FCN and proxy
 // messages to the experimental ports, with rocev2.ErrNotification.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	return about(congested, level, 0)

@@ -241,7 +241,7 @@ func longFrame(tb testing.TB) []byte {
 	return out
 }
 
-// What is cut for a socket is what AppendPacket sends.
+// Cut leaves the same octets as AppendPacket sends.
 func TestCut(t *testing.T) {
 	for _, tuple := range []rocev2.FiveTuple{
 		{Src: addr("192.0.2.1"), Dst: addr("192.0.2.2")},

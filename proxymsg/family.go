@@ -40,7 +40,7 @@ func (f Family) String() string {
 	return fmt.Sprintf("Family(%d)", uint8(f))
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (f Family) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // UnmarshalText sets f to the family that String returns the text for.
@@ -48,23 +48,23 @@ func (f *Family) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(f, text, "proxymsg", "family")
 }
 
-// errFamily says that a message shows no family, or both (D8): see [Family].
+// errFamily means that neither family, or both, match a message (D8): see [Family].
 var (
 	errFamily = wireerr.New("proxymsg", "addresses", 0,
 		"the message does not show whether they are IPv4 or IPv6: the family must be given", wireerr.Malformed)
 	errFamilyRange = wireerr.New("proxymsg", "Family", 0, "neither IPv4 nor IPv6", wireerr.Range)
 )
 
-// infer returns the family of a message (D8). sent octets were sent, b are
-// those that are there.
-func infer(b []byte, sent int) (Family, error) {
+// inferFamily returns the family of a message of which sent octets were sent and b
+// was captured (D8).
+func inferFamily(b []byte, sent int) (Family, error) {
 	if len(b) < SizeIPv4 {
 		return 0, errTruncatedIPv4
 	}
-	if f := theOne(sameAddresses(b, IPv4), sameAddresses(b, IPv6)); f != 0 {
+	if f := onlyFamily(hasSameAddresses(b, IPv4), hasSameAddresses(b, IPv6)); f != 0 {
 		return f, nil
 	}
-	if f := theOne(plausible(b, sent, SizeIPv4), plausible(b, sent, SizeIPv6)); f != 0 {
+	if f := onlyFamily(hasPlausibleHeader(b, sent, SizeIPv4), hasPlausibleHeader(b, sent, SizeIPv6)); f != 0 {
 		return f, nil
 	}
 	switch sent {
@@ -76,8 +76,8 @@ func infer(b []byte, sent int) (Family, error) {
 	return 0, errFamily
 }
 
-// theOne returns the only family that passed a test, otherwise 0.
-func theOne(v4, v6 bool) Family {
+// onlyFamily returns the only family that passed a test, otherwise 0.
+func onlyFamily(v4, v6 bool) Family {
 	switch {
 	case v4 && !v6:
 		return IPv4
@@ -87,9 +87,9 @@ func theOne(v4, v6 bool) Family {
 	return 0
 }
 
-// sameAddresses says whether an IP header of the same family with the same
+// hasSameAddresses reports whether an IP header of the same family with the same
 // addresses follows a fixed part of this family.
-func sameAddresses(b []byte, f Family) bool {
+func hasSameAddresses(b []byte, f Family) bool {
 	l, at, n := &layout4, 12, 4 // the addresses in the IP header, n octets each
 	if f == IPv6 {
 		l, at, n = &layout6, 8, 16
@@ -101,10 +101,10 @@ func sameAddresses(b []byte, f Family) bool {
 	return bytes.Equal(b[l.src:l.src+n], b[at:at+n]) && bytes.Equal(b[l.dst:l.dst+n], b[at+n:at+2*n])
 }
 
-// plausible says whether a complete IP header follows a fixed part of this
+// hasPlausibleHeader reports whether a complete IP header follows a fixed part of this
 // size, with a length field that covers at least the octets sent after the
 // fixed part.
-func plausible(b []byte, sent, size int) bool {
+func hasPlausibleHeader(b []byte, sent, size int) bool {
 	if len(b) <= size {
 		return false
 	}

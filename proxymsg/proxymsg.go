@@ -9,8 +9,8 @@
 //	       <─ CNP ─      <─ UDP: five-tuple, level, invoking packet
 //
 // The congested node calls [AppendFor] on the packet, the proxy [FromDatagram] and [Message.FlowKey].
-// [github.com/rocecn/rocecn/node/proxy] turns a message into a CNP; [github.com/rocecn/rocecn/node/proxies] has
-// the proxy of each sender.
+// [github.com/rocecn/rocecn/node/proxy] translates messages to CNPs; [github.com/rocecn/rocecn/node/proxies] finds
+// the proxy of a sender.
 //
 // Experimental: this package may change in a minor release.
 package proxymsg
@@ -62,9 +62,8 @@ const (
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|                        Invoking packet                        :
 //
-// D7: the layout is reconstructed from the text of revision -03 of the draft:
-// the fields in the order in which the text has them, padded to a 32-bit
-// boundary as in the related FCN.
+// D7: revision -03 of the draft has no picture. The fields are in the order of its
+// text, padded to a 32-bit boundary as in the related FCN.
 type Message struct {
 	// FiveTuple is that of the congested flow, inside any tunnel; its addresses
 	// are both IPv4 or both IPv6. Src is the sender that should slow down.
@@ -73,8 +72,8 @@ type Message struct {
 	Reserved uint32 // 21 bits: zero on send, ignored on receipt, kept
 
 	// Invoking is a packet of the flow, from its outermost IP header on, as the
-	// congested node received it; it may be cut, or empty. It is not checked
-	// before BTH is called, and may be anything.
+	// congested node received it. It may be truncated or empty. Decode does not
+	// check it; BTH does.
 	Invoking []byte
 }
 
@@ -102,9 +101,9 @@ var (
 	errReservedRange = wireerr.New("proxymsg", "Reserved", 0, "over 21 bits", wireerr.Range)
 )
 
-// Decode sets m from b, the data of a UDP datagram; m aliases b. The message
-// does not say whether its addresses are IPv4 or IPv6: f does, or 0 for the
-// rules of [Family]. On error m is unchanged.
+// Decode sets m from b, the data of a UDP datagram; m aliases b. The message does
+// not carry the family of its addresses: f is the family, or 0 for the rules of
+// [Family]. On error m is unchanged.
 func (m *Message) Decode(b []byte, f Family) error { return m.decode(b, len(b), f) }
 
 // FromDatagram returns the message in a decoded UDP datagram, which it aliases.
@@ -116,11 +115,11 @@ func FromDatagram(d *rocev2.Datagram, f Family) (Message, error) {
 	return m, err
 }
 
-// decode decodes a message; sent octets were sent, b are those that are there.
+// decode decodes a message of which sent octets were sent and b was captured.
 func (m *Message) decode(b []byte, sent int, f Family) error {
 	if f == 0 {
 		var err error
-		if f, err = infer(b, sent); err != nil {
+		if f, err = inferFamily(b, sent); err != nil {
 			return err
 		}
 	}
@@ -154,14 +153,14 @@ func (m *Message) decode(b []byte, sent int, f Family) error {
 // AppendBinary appends the message, without its UDP header and with all of
 // Invoking. A value that does not fit its field is an error.
 func (m *Message) AppendBinary(b []byte) ([]byte, error) {
-	if err := m.check(); err != nil {
+	if err := m.rangeError(); err != nil {
 		return b, err
 	}
 	l := m.layout()
 	out := slices.Grow(b, l.size+len(m.Invoking))[:len(b)+l.size]
 	h := out[len(b):]
-	putAddr(h[l.src:], m.Src)
-	putAddr(h[l.dst:], m.Dst)
+	writeAddr(h[l.src:], m.Src)
+	writeAddr(h[l.dst:], m.Dst)
 	h[l.protocol] = m.Protocol
 	binary.BigEndian.PutUint16(h[l.srcPort:], m.SrcPort)
 	binary.BigEndian.PutUint16(h[l.dstPort:], m.DstPort)
@@ -170,9 +169,10 @@ func (m *Message) AppendBinary(b []byte) ([]byte, error) {
 	return append(out, m.Invoking...), nil
 }
 
-func (m *Message) check() error {
+// rangeError returns an error if a value does not fit its field.
+func (m *Message) rangeError() error {
 	switch {
-	case !m.oneFamily():
+	case !m.isOneFamily():
 		return errAddress
 	case m.Level > MaxLevel:
 		return errLevelRange
@@ -182,8 +182,8 @@ func (m *Message) check() error {
 	return nil
 }
 
-// oneFamily says whether both addresses are IPv4 or both are IPv6.
-func (m *Message) oneFamily() bool {
+// isOneFamily reports whether both addresses are IPv4 or both are IPv6.
+func (m *Message) isOneFamily() bool {
 	return m.Src.Is4() && m.Dst.Is4() || m.Src.Is6() && m.Dst.Is6()
 }
 
@@ -194,7 +194,7 @@ func (m *Message) layout() *layout {
 	return &layout6
 }
 
-func putAddr(b []byte, a netip.Addr) {
+func writeAddr(b []byte, a netip.Addr) {
 	if a.Is4() {
 		octets := a.As4()
 		copy(b, octets[:])

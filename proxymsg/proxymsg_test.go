@@ -229,7 +229,7 @@ func TestValidate(t *testing.T) {
 }
 
 // An IPv4-mapped address is kept where it was received, but not sent: with it the
-// fixed part is that of IPv6 (D7), and the flow one that nobody has.
+// fixed part is that of IPv6 (D7), and the flow does not exist.
 func TestMapped(t *testing.T) {
 	for _, tuple := range []rocev2.FiveTuple{
 		{Src: addr("::ffff:192.0.2.1"), Dst: addr("fd77::1")}, {Src: addr("fd77::1"), Dst: addr("::ffff:192.0.2.1")},
@@ -244,11 +244,11 @@ func TestMapped(t *testing.T) {
 }
 
 // The queue pair out of the invoking packet: through tunnels, and from the
-// first octet behind the BTH on without any of those that follow.
+// first octet after the BTH on without any of those that follow.
 func TestBTH(t *testing.T) {
 	for _, c := range []struct {
 		name, invoking string
-		behind         int // octets behind the BTH
+		behind         int // octets after the BTH
 		opcode         bth.Opcode
 		destQP         uint32
 	}{

@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Deviations of a message from what a conforming node sends.
+// Deviations of a message from the draft.
 var (
 	errReservedSet = wireerr.New("proxymsg", "Reserved", 0, "not 0", wireerr.Malformed)
 	errTooLong     = wireerr.New("proxymsg", "message", 0, "over 1232 octets, more than fit into a packet",
@@ -23,7 +23,7 @@ var (
 // rocecn.ErrRange, others of rocecn.ErrMalformed. A message without an invoking packet is valid.
 func (m *Message) Validate() error {
 	return errors.Join(
-		wireerr.If(!m.oneFamily(), errAddress),
+		wireerr.If(!m.isOneFamily(), errAddress),
 		cmp.Or(rocev2.CheckAnswerable(m.Src), rocev2.CheckAnswerable(m.Dst)),
 		wireerr.If(m.Level > MaxLevel, errLevelRange),
 		wireerr.If(m.Reserved > maxReserved, errReservedRange),
