@@ -20,14 +20,19 @@
 //
 // # Why not gopacket/pcapgo
 //
-// Captures come from strangers, and the readers of pcapgo 1.1.19 suffer from
-// damage: NgReader returns io.EOF for a file cut anywhere, allocates whatever a
-// length field says up to 4 GiB, divides by zero on a time resolution of 2^-64,
-// and rounds binary resolutions; Reader refuses packets longer than the snap
-// length, panics on 32-bit machines when a length is negative there, and returns
-// io.EOF for a file cut right behind a record header; both keep 8 bits of the link
-// type, and each format has its own. With its writer come gopacket's layers, which
-// take 2.7 ms at each start of a program.
+// A capture is untrusted input, and the readers of pcapgo 1.1.19 do not withstand
+// a damaged one:
+//
+//   - NgReader returns io.EOF for a file truncated anywhere, allocates up to the
+//     4 GiB of a length field, divides by zero on a time resolution of 2^-64, and
+//     rounds binary resolutions.
+//   - Reader rejects packets longer than the snap length, panics on 32-bit machines
+//     if a length is negative there, and returns io.EOF for a file truncated right
+//     after a record header.
+//   - Both keep only 8 bits of the link type, and each reads one format only.
+//
+// Its writer imports the layers of gopacket, which add 2.7 ms to the start of each
+// program.
 package capture
 
 import (
@@ -44,11 +49,11 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// maxPacket is the longest packet that a capture may hold, in octets: libpcap
-// and Wireshark draw the line there too. A longer one is a damaged length.
+// maxPacket is the largest length of a packet in octets, as in libpcap and Wireshark.
+// A larger length is damaged.
 const maxPacket = 256 << 10
 
-// What is wrong with a capture, apart from errors of reading it.
+// Errors of a capture, apart from errors of reading it.
 var (
 	errEmpty      = errors.New("empty file")
 	errNotCapture = errors.New("neither a pcap nor a pcapng capture")
@@ -59,26 +64,26 @@ var (
 
 // A Record is one packet of a capture.
 type Record struct {
-	Data    []byte        // what was captured
-	OrigLen uint32        // its octets on the wire
-	Time    time.Time     // in UTC; the zero time when the capture does not say
+	Data    []byte        // octets that were captured
+	OrigLen uint32        // length on the wire, in octets
+	Time    time.Time     // in UTC; the zero time if the capture has none
 	Unit    time.Duration // of Time: time.Microsecond, or time.Nanosecond where the capture is finer
-	Link    uint32        // what Data begins with: LINKTYPE_ of https://www.tcpdump.org/linktypes.html
-	// Packets in ERF records (LINKTYPE_ERF), as capture cards of Endace write them, have the link type of what the
-	// record holds, Ethernet or Raw, and Data and OrigLen are those of the packet. OrigLen then counts the frame check
-	// sequence, and Data may end with it.
+	Link    uint32        // link type of Data: LINKTYPE_ of https://www.tcpdump.org/linktypes.html
+	// A packet in an ERF record (LINKTYPE_ERF), as capture cards of Endace write them, has the link type of the packet,
+	// Ethernet or Raw, and Data and OrigLen are those of the packet. OrigLen then counts the frame check sequence, and
+	// Data may end with it.
 }
 
-// Link types that captures are written with.
+// Link types for writing captures.
 const (
 	Ethernet uint32 = 1
 	Raw      uint32 = 101 // bare IP packets
 )
 
-// Cut tells whether Data is less than was on the wire: the snap length cut it. See rocev2.DecodeOptions.
+// Cut reports whether the snap length truncated Data. See rocev2.DecodeOptions.
 func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 
-// Supported tells whether package rocev2 can decode packets of this link type:
+// Supported reports whether package rocev2 can decode packets of this link type:
 // Ethernet, IP, or the pseudo-header of a Linux cooked or BSD loopback capture. Ethernet and IP in ERF records are
 // Ethernet and IP.
 func (r *Record) Supported() bool {
@@ -86,9 +91,9 @@ func (r *Record) Supported() bool {
 	return ok
 }
 
-// Options returns what the Decode methods of packages rocev2 and message must know
-// of Data: its link type, and whether the snap length cut it. Of a packet that is
-// not [Record.Supported] they say that there is no such link type.
+// Options returns the options for the Decode methods of packages rocev2 and message:
+// the link type, and whether the snap length truncated Data. If the link type is not
+// [Record.Supported], decoding with them fails.
 func (r *Record) Options() rocev2.DecodeOptions {
 	link, ok := rocev2.LinkTypeOf(r.Link)
 	if !ok {
@@ -97,11 +102,11 @@ func (r *Record) Options() rocev2.DecodeOptions {
 	return rocev2.DecodeOptions{Link: link, Cut: r.Cut()}
 }
 
-// A Reader yields packets one by one: those of a capture, or of an interface.
+// A Reader returns the packets of a capture or an interface one by one.
 type Reader interface {
-	// Next reads the next packet into r, whose Data is valid until Next is
-	// called again. At the end the error is io.EOF; any other one says where the
-	// capture is damaged. After an error the Reader must not be used again.
+	// Next reads the next packet into r. r.Data is valid until the next call. At the
+	// end the error is io.EOF; any other error names the place of the damage. After
+	// an error the Reader must not be used again.
 	Next(r *Record) error
 }
 
@@ -189,17 +194,17 @@ func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
 	return nil, errNotCapture
 }
 
-// octets reads a capture and knows where it is.
+// octets reads a capture and counts octets and records.
 type octets struct {
 	in       *window
-	unpacked bool  // positions are those behind gzip
+	unpacked bool  // positions are those in the unpacked data
 	at       int64 // octets read so far
 	records  int   // records begun so far
 	start    int64 // where the last of them began
 }
 
-// begin takes the first n octets of the next record. It returns io.EOF only
-// when the capture ends right before them.
+// begin returns the first n octets of the next record. It returns io.EOF only if
+// the capture ends right before them.
 func (o *octets) begin(n int) ([]byte, error) {
 	o.records++
 	o.start = o.at
@@ -210,12 +215,12 @@ func (o *octets) begin(n int) ([]byte, error) {
 	if err != nil {
 		return nil, o.fail(err)
 	}
-	return o.take(n)
+	return o.readOctets(n)
 }
 
-// take returns the next n octets, a packet at most, valid until the next call of
-// anything.
-func (o *octets) take(n int) ([]byte, error) {
+// readOctets returns the next n octets, at most the length of a packet. They are valid
+// until the next call of any method.
+func (o *octets) readOctets(n int) ([]byte, error) {
 	b, err := o.in.Peek(n)
 	if err != nil {
 		o.at += int64(len(b))
@@ -230,7 +235,7 @@ func (o *octets) take(n int) ([]byte, error) {
 func (o *octets) skip(n int64) error {
 	for n > 0 {
 		some := min(n, blockSize)
-		if _, err := o.take(int(some)); err != nil {
+		if _, err := o.readOctets(int(some)); err != nil {
 			return err
 		}
 		n -= some

@@ -74,7 +74,7 @@ func TestPcap(t *testing.T) {
 			unit  time.Duration
 		}{{0xA1B2C3D4, time.Microsecond}, {0xA1B23C4D, time.Nanosecond}} {
 			t.Run(fmt.Sprint(c.magic), func(t *testing.T) {
-				const fcs = 1<<28 | 1<<26 // says how long the frame check sequence is
+				const fcs = 1<<28 | 1<<26 // length of the frame check sequence
 				capture := words(order, c.magic, uint16(2), uint16(4), 0, 0, 65535, fcs|228,
 					1795254649, 488050, 4, 9, []byte("abcd"),
 					uint32(0xFFFFFFFF), 999999, 0, 0)
@@ -164,11 +164,11 @@ func TestPcapngTime(t *testing.T) {
 		{0x80, 0, 5, time.Unix(5, 0)},
 		{0x80 | 63, 0, math.MaxUint64, time.Unix(1, 999_999_999)},
 	} {
-		i := pcapngInterface{units: resolution(c.resolution), offset: c.offset}
+		i := pcapngInterface{units: unitsPerSecond(c.resolution), offset: c.offset}
 		require.Equal(t, c.want.UTC(), i.time(c.ticks), "%+v", c)
 	}
 	for _, unheardOf := range []uint8{20, 127, 0x80 | 64, 0xFF} {
-		require.Zero(t, resolution(unheardOf))
+		require.Zero(t, unitsPerSecond(unheardOf))
 	}
 }
 
@@ -185,8 +185,8 @@ func TestAgreesWithOtherReader(t *testing.T) {
 	}
 }
 
-// Wireshark's editcap as the other opinion: what it writes in another format,
-// or cut to a snap length, is what was in the capture.
+// editcap of Wireshark agrees: converted to another format or truncated to a snap
+// length, a capture has the same packets.
 func TestAgreesWithEditcap(t *testing.T) {
 	editcap := wiretest.Tool(t, "editcap")
 	for _, format := range []string{"pcap", "nsecpcap", "pcapng"} {
@@ -216,7 +216,7 @@ func TestAgreesWithEditcap(t *testing.T) {
 func TestCutAnywhere(t *testing.T) {
 	pcap := octetsOf(t, "ioam-linux618-hpcc.pcap")
 	packets := wiretest.Must(read(pcap))(t)
-	pcapEnds := map[int]int{24: 0} // where a record ends, and how many packets there are then
+	pcapEnds := map[int]int{24: 0} // number of packets by the offset where a record ends
 	at := 24
 	ng := section(le)
 	ngEnds := map[int]int{len(ng): 0}

@@ -12,8 +12,8 @@ import "encoding/binary"
 //	12  2  lctr, packets lost before it, or a color
 //	14  2  wlen, octets of the packet on the wire, with the frame check sequence
 //
-// An extension header has 8 octets, of which the first is again a type whose top
-// bit says that one more follows. Before an Ethernet frame stand 2 octets of pad.
+// An extension header has 8 octets. The first is again a type, and its top bit means
+// that another extension header follows. 2 octets of padding precede an Ethernet frame.
 const erf uint32 = 197
 
 const (
@@ -23,8 +23,8 @@ const (
 	erfMore          = 0x80 // in a type: an extension header follows
 )
 
-// Types of records that hold what package rocev2 decodes, and the type of those
-// that say something about the capture.
+// Types of records with packets that package rocev2 decodes, and the type of records
+// about the capture itself.
 const (
 	erfEthernet          = 2
 	erfColorEthernet     = 11

@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/message"
 )
 
-// What is in a capture, by kind.
+// Count the messages of a capture by kind.
 func ExampleFile() {
 	kinds := map[message.Kind]int{}
 	var m message.Message // reusable

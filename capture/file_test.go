@@ -23,14 +23,14 @@ func TestFile(t *testing.T) {
 		n++
 	}
 	require.Equal(t, len(want), n)
-	for range File(name) { // nobody has to read to the end
+	for range File(name) { // a loop may stop before the end
 		n++
 		break
 	}
 	require.Equal(t, len(want)+1, n)
 }
 
-// What is wrong with a file comes last, with its name.
+// The error of a file comes last, with the name of the file.
 func TestFileErrors(t *testing.T) {
 	whole := octetsOf(t, "rxe-verbs6.pcap")
 	for _, c := range []struct {

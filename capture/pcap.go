@@ -23,7 +23,7 @@ type pcap struct {
 
 // newPcap reads the file header.
 func newPcap(o octets, order binary.ByteOrder, unit time.Duration) (*pcap, error) {
-	head, err := o.take(24)
+	head, err := o.readOctets(24)
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +31,8 @@ func newPcap(o octets, order binary.ByteOrder, unit time.Duration) (*pcap, error
 		return nil, errVersion
 	}
 	// The snap length, head[16:20], promises nothing: files of merged
-	// captures and of some tools hold longer packets. Above the link type
-	// stands whether and how long frame check sequences are.
+	// captures and of some tools hold longer packets. The bits above the link type
+	// are about frame check sequences.
 	link := order.Uint32(head[20:]) & 0x03FFFFFF
 	return &pcap{
 		octets: o, swapped: order == binary.ByteOrder(binary.BigEndian),
@@ -69,7 +69,7 @@ func (p *pcap) Next(r *Record) error {
 	if captured > maxPacket {
 		return p.fail(errTooLong)
 	}
-	if r.Data, err = p.take(int(captured)); r.Link == erf {
+	if r.Data, err = p.readOctets(int(captured)); r.Link == erf {
 		r.unwrap()
 	}
 	return err

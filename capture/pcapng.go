@@ -25,11 +25,11 @@ const (
 	optionOffset     = 14 // if_tsoffset
 )
 
-// maxInterfaces is how many interfaces a section may have: their memory grows
-// with the file.
+// maxInterfaces is the largest number of interfaces in a section. It limits the memory
+// that a file can occupy.
 const maxInterfaces = 1 << 16
 
-// What is wrong with a pcapng capture.
+// Errors of a pcapng capture.
 var (
 	errBlockLength = errors.New("damaged: block length below 12, no multiple of 4, or not the same at both ends")
 	errBlockShort  = errors.New("damaged: block too short for what it holds")
@@ -41,13 +41,13 @@ var (
 
 // pcapng reads the newer format (draft-ietf-opsawg-pcapng). Sections may differ
 // in byte order, interfaces in link type and time resolution. Blocks other than
-// packets and what they need are skipped.
+// packets, sections and interfaces are skipped.
 type pcapng struct {
 	octets
 	order      binary.ByteOrder
 	interfaces []pcapngInterface
 	length     uint32 // of the present block
-	left       uint32 // what is not read yet of its body
+	left       uint32 // octets of its body that are not read yet
 }
 
 type pcapngInterface struct {
@@ -86,8 +86,8 @@ func (p *pcapng) Next(r *Record) error {
 	}
 }
 
-// beginBlock reads type and length of a block. The byte order is that of the
-// section, which the section's own header says behind its length.
+// beginBlock reads type and length of a block. The byte order is that of the section,
+// and the header of the section gives it after its length.
 func (p *pcapng) beginBlock() (kind uint32, err error) {
 	head, err := p.begin(8)
 	if err != nil {
@@ -118,12 +118,12 @@ func (p *pcapng) beginBlock() (kind uint32, err error) {
 	return kind, nil
 }
 
-// endBlock skips the rest of the body and checks the length behind it.
+// endBlock skips the rest of the body and checks the length after it.
 func (p *pcapng) endBlock() error {
 	if err := p.skip(int64(p.left)); err != nil {
 		return err
 	}
-	tail, err := p.take(4)
+	tail, err := p.readOctets(4)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (p *pcapng) body(n uint32) ([]byte, error) {
 		return nil, p.fail(errBlockShort)
 	}
 	p.left -= n
-	return p.take(int(n))
+	return p.readOctets(int(n))
 }
 
 func (p *pcapng) section() error {
@@ -175,7 +175,7 @@ func (p *pcapng) describe() error {
 		case err != nil:
 			return err
 		case code == optionResolution && n == 1:
-			if i.units = resolution(value[0]); i.units == 0 {
+			if i.units = unitsPerSecond(value[0]); i.units == 0 {
 				return p.fail(errResolution)
 			}
 		case code == optionOffset && n == 8:
@@ -189,9 +189,9 @@ func (p *pcapng) describe() error {
 	return nil
 }
 
-// resolution returns how many units of an if_tsresol are one second, 0 when
-// they are too many.
-func resolution(value uint8) uint64 {
+// unitsPerSecond returns the number of units of an if_tsresol in a second, or 0 if it
+// does not fit.
+func unitsPerSecond(value uint8) uint64 {
 	exponent := value & 0x7F
 	if value != exponent {
 		return 1 << exponent // 0 from 64 on
@@ -258,11 +258,11 @@ func (p *pcapng) data(r *Record, captured uint32) (err error) {
 	}
 	p.left -= captured
 	if whole := uint64(captured) + uint64(p.left) + 4; whole <= blockSize {
-		p.in.Peek(int(whole)) // so that what follows in the block does not move the packet
-		r.Data, err = p.take(int(captured))
+		p.in.Peek(int(whole)) // so that reading the rest of the block does not move the packet
+		r.Data, err = p.readOctets(int(captured))
 		return err
 	}
-	r.Data, err = p.take(int(captured))
+	r.Data, err = p.readOctets(int(captured))
 	r.Data = bytes.Clone(r.Data)
 	return err
 }

@@ -14,7 +14,7 @@ import (
 //	eth, err := w.AddInterface(capture.Interface{Link: capture.Ethernet, Name: "eth0"})
 //	err = w.Write(eth, record, "the first CNP of this flow")
 //
-// Each call writes its block at once, in one Write of the underlying writer.
+// Each call writes its block in one Write of the underlying writer.
 type PcapngWriter struct {
 	w          io.Writer
 	interfaces []int64 // units of time stamps in nanoseconds

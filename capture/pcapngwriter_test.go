@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writePcapng writes what TestPcapngWriter has in octets.
+// writePcapng writes the capture that TestPcapngWriter has in octets.
 func writePcapng(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -2,18 +2,17 @@ package capture
 
 import "io"
 
-// blockSize is how many octets are read at once.
+// blockSize is the number of octets of one read.
 const blockSize = 256 << 10
 
-// A window is a buffered reader that lends out what it read instead of copying
-// it, as bufio.Reader's Peek does, and that may go on in another block of memory
-// instead of using its own again.
+// A window is a buffered reader that returns parts of its buffer without a copy, as
+// Peek of bufio.Reader does, and that can continue in another block of memory.
 type window struct {
 	src   io.Reader
 	block []byte // unread is block[r:w]
 	r, w  int
 	err   error         // of src, to be returned when everything is read
-	next  func() []byte // returns the block to go on in; nil: the same one
+	next  func() []byte // returns the block to continue in, or nil to use the same one again
 }
 
 // Peek returns the next n octets without stepping over them, valid until the
@@ -31,13 +30,13 @@ func (w *window) Peek(n int) ([]byte, error) {
 	return w.block[w.r : w.r+n : w.r+n], nil
 }
 
-// move makes room for n octets behind the first unread one.
+// move makes room for n octets after the first unread one.
 func (w *window) move(n int) {
 	rest := w.block[w.r:w.w]
 	switch {
 	case w.next != nil && len(w.block)-w.w < n-len(rest):
 		w.block = w.next()
-	case w.next != nil: // others may still look at what is before the rest
+	case w.next != nil: // the octets before the rest may still be in use
 		return
 	}
 	if len(w.block) < n {
@@ -47,7 +46,7 @@ func (w *window) move(n int) {
 	w.r, w.w = 0, len(rest)
 }
 
-// fill reads once what src has.
+// fill calls Read of src until it returns octets or an error.
 func (w *window) fill() {
 	for range 100 { // as bufio does: not for ever without an octet
 		n, err := w.src.Read(w.block[w.w:])

@@ -15,15 +15,14 @@ type Writer struct {
 	buf  []byte
 }
 
-// What cannot be written.
+// Errors of writing.
 var (
 	errUnit   = errors.New("time stamps of pcap are in microseconds or nanoseconds")
 	errPacket = errors.New("packet over 256 KiB")
 )
 
-// NewWriter returns a Writer whose time stamps are in units of unit,
-// time.Microsecond or time.Nanosecond, and writes the file header. There is no pcap
-// of other units: they are an error.
+// NewWriter returns a Writer and writes the file header. unit is the unit of the time
+// stamps: time.Microsecond or time.Nanosecond. Any other unit is an error.
 func NewWriter(w io.Writer, link uint32, unit time.Duration) (*Writer, error) {
 	magic := pcapMicro
 	switch unit {
@@ -45,10 +44,9 @@ func NewWriter(w io.Writer, link uint32, unit time.Duration) (*Writer, error) {
 
 var le = binary.LittleEndian
 
-// Write writes a packet, whose Link and Unit do not matter. An OrigLen below the
-// length of Data, such as 0, stands for that. A time that pcap has no room for,
-// before 1970 or after 2106, is written as 0. Data of more than 256 KiB, which no
-// reader takes, are an error, and nothing is written.
+// Write writes a packet and ignores its Link and Unit. An OrigLen below the length of
+// Data, such as 0, stands for that length. A time before 1970 or after 2106 is written
+// as 0. If Data has more than 256 KiB, Write returns an error and writes nothing.
 func (w *Writer) Write(r *Record) error {
 	if len(r.Data) > maxPacket {
 		return errPacket

@@ -36,7 +36,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// What pcap has no place for, and what no reader would take, is refused; what is written can be read.
+// A Writer rejects values that pcap cannot represent. A Reader accepts everything that it writes.
 func TestWriterRefuses(t *testing.T) {
 	for _, unit := range []time.Duration{0, -1, time.Millisecond, time.Second} {
 		var b bytes.Buffer

@@ -80,7 +80,7 @@ func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Me
 	if err := answer.CheckFrame(congested, port); err != nil {
 		return Message{}, err
 	}
-	return m, m.fits()
+	return m, m.rangeError()
 }
 
 // AppendFor appends the message of [For] as a complete IP packet, from the node

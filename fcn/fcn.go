@@ -95,13 +95,14 @@ func FromDatagram(d *rocev2.Datagram) (Message, error) {
 // AppendBinary appends the message, without its UDP header. A value that does
 // not fit its field is an error.
 func (m Message) AppendBinary(b []byte) ([]byte, error) {
-	if err := m.fits(); err != nil {
+	if err := m.rangeError(); err != nil {
 		return b, err
 	}
 	return binary.BigEndian.AppendUint32(b, m.FlowLabel<<12|uint32(m.Level)<<9|uint32(m.Reserved)), nil
 }
 
-func (m Message) fits() error {
+// rangeError returns an error if a value does not fit its field.
+func (m Message) rangeError() error {
 	switch {
 	case m.FlowLabel > MaxFlowLabel:
 		return errFlowLabelRange

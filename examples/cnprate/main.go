@@ -48,7 +48,7 @@ func (r *rate) String() string {
 	return fmt.Sprintf("%d, mean %s, peak %d/s", r.n, mean, r.peak)
 }
 
-func print(in io.Reader, out io.Writer) error {
+func printRates(in io.Reader, out io.Writer) error {
 	r, err := pcapgo.NewReader(in)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func print(in io.Reader, out io.Writer) error {
 }
 
 func main() {
-	if err := print(os.Stdin, os.Stdout); err != nil {
+	if err := printRates(os.Stdin, os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }

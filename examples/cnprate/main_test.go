@@ -37,10 +37,10 @@ func TestRates(t *testing.T) {
 		require.NoError(t, w.Write(&capture.Record{Data: c.frame, OrigLen: uint32(len(c.frame)), Time: at}))
 	}
 	var out strings.Builder
-	require.NoError(t, print(&in, &out))
+	require.NoError(t, printRates(&in, &out))
 	require.Equal(t, "CNP to 192.0.2.1 qp 0x000021: 5, mean 1.7/s, peak 4/s\nbroken: 0 wrong ICRC: 2\n",
 		out.String())
-	require.Error(t, print(strings.NewReader("no capture"), &out))
+	require.Error(t, printRates(strings.NewReader("no capture"), &out))
 }
 
 // tshark finds as many of them, all about one flow.
@@ -58,7 +58,7 @@ func TestTshark(t *testing.T) {
 	f := wiretest.Must(os.Open(wiretest.Path(t, "fastcnp.pcap")))(t)
 	defer f.Close()
 	var out strings.Builder
-	require.NoError(t, print(f, &out))
+	require.NoError(t, printRates(f, &out))
 	require.Contains(t, out.String(), fmt.Sprintf("FastCNP about 2001:db8:1::a > 2001:db8:4::e qp 0x000012: %d, mean ", want))
 	require.Contains(t, out.String(), "broken: 0 wrong ICRC: 0\n")
 }
@@ -68,7 +68,7 @@ func TestTour(t *testing.T) {
 	f := wiretest.Must(os.Open(wiretest.Path(t, "tour.pcap")))(t)
 	defer f.Close()
 	var out strings.Builder
-	require.NoError(t, print(f, &out))
+	require.NoError(t, printRates(f, &out))
 	require.Equal(t, `CNP to 2001:db8:1::1 qp 0x000011: 2, mean 6666.7/s, peak 2/s
 FastCNP about 2001:db8:1::1 > 2001:db8:4::e qp 0x000012: 2, mean 40000.0/s, peak 2/s
 broken: 1 wrong ICRC: 0

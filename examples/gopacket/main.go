@@ -20,21 +20,21 @@ import (
 )
 
 func main() {
-	register()
-	if err := read(os.Stdout, os.Stdin); err != nil {
+	registerPorts()
+	if err := printFrames(os.Stdout, os.Stdin); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// register tells NewPacket the ports, before decoding starts.
-func register() {
+// registerPorts registers the UDP ports for NewPacket, before decoding starts.
+func registerPorts() {
 	rocelayers.Register()
 	rocelayers.RegisterFCN(fcn.Port)
 	rocelayers.RegisterProxy(proxymsg.Port)
 }
 
-// read prints every frame of a capture, decoded in both ways.
-func read(w io.Writer, capture io.Reader) error {
+// printFrames prints every frame of a capture, decoded in both ways.
+func printFrames(w io.Writer, capture io.Reader) error {
 	r, err := pcapgo.NewReader(capture)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func read(w io.Writer, capture io.Reader) error {
 		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 		fmt.Fprintf(w, "frame %d, NewPacket:\n", n)
 		for _, l := range packet.Layers() {
-			show(w, l)
+			printLayer(w, l)
 		}
 		if failure := packet.ErrorLayer(); failure != nil {
 			fmt.Fprintln(w, "  ", failure.Error())
@@ -59,7 +59,7 @@ func read(w io.Writer, capture io.Reader) error {
 		fmt.Fprintf(w, "frame %d, Stack:\n", n)
 		err = s.Decode(frame)
 		for _, t := range s.Decoded {
-			show(w, s.Layer(t))
+			printLayer(w, s.Layer(t))
 		}
 		if err != nil {
 			fmt.Fprintln(w, "  ", err)
@@ -67,8 +67,8 @@ func read(w io.Writer, capture io.Reader) error {
 	}
 }
 
-// show prints a layer, if it is one of a message.
-func show(w io.Writer, l gopacket.Layer) {
+// printLayer prints a layer if it is one of a message.
+func printLayer(w io.Writer, l gopacket.Layer) {
 	switch l := l.(type) {
 	case *rocelayers.BTH:
 		coverage, err := l.VerifyICRC()
@@ -76,7 +76,7 @@ func show(w io.Writer, l gopacket.Layer) {
 	case *rocelayers.CNP:
 		fmt.Fprintf(w, "   CNP: slow down queue pair %#x\n", l.DestQP)
 	case *rocelayers.FastCNP:
-		fmt.Fprintf(w, "   Fast CNP of the %v: slow down what goes to %v\n", l.Origin(), l.FlowKey())
+		fmt.Fprintf(w, "   Fast CNP of the %v: slow down flow %v\n", l.Origin(), l.FlowKey())
 		for node := range l.Option.Trace.Nodes() {
 			id, known := node.ID()
 			if depth, ok := node.QueueDepth(); ok && known {

@@ -17,11 +17,11 @@ var update = flag.Bool("update", false, "write "+golden)
 
 // Both ways see the same messages, of every kind.
 func TestRead(t *testing.T) {
-	register()
+	registerPorts()
 	f := wiretest.Must(os.Open(wiretest.Path(t, "messages.pcap")))(t)
 	defer f.Close()
 	var out strings.Builder
-	require.NoError(t, read(&out, f))
+	require.NoError(t, printFrames(&out, f))
 
 	ways := strings.Split(out.String(), "frame ")[1:]
 	for i := 0; i < len(ways); i += 2 {
@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 	}
 	for _, line := range []string{
 		"   CNP: slow down queue pair 0x21\n",
-		"   Fast CNP of the network: slow down what goes to 2001:db8:1::1 > 2001:db8:4::e qp 0x000011\n      node " +
+		"   Fast CNP of the network: slow down flow 2001:db8:1::1 > 2001:db8:4::e qp 0x000011\n      node " +
 			"0xd4, queue 64\n",
 		"   Fast CNP of the receiver: ",
 		"   PPFC: stop 100µs port 7 of 2001:db8:ffff::5",
@@ -46,11 +46,11 @@ func TestRead(t *testing.T) {
 
 // The command in the documentation, with the capture that it names.
 func TestOutput(t *testing.T) {
-	register()
+	registerPorts()
 	f := wiretest.Must(os.Open(wiretest.Path(t, "tour.pcap")))(t)
 	defer f.Close()
 	var out strings.Builder
-	require.NoError(t, read(&out, f))
+	require.NoError(t, printFrames(&out, f))
 	if *update {
 		require.NoError(t, os.WriteFile(golden, []byte(out.String()), 0o644))
 	}
@@ -58,5 +58,5 @@ func TestOutput(t *testing.T) {
 }
 
 func TestReadNoCapture(t *testing.T) {
-	require.Error(t, read(&strings.Builder{}, strings.NewReader("no capture")))
+	require.Error(t, printFrames(&strings.Builder{}, strings.NewReader("no capture")))
 }

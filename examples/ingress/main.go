@@ -25,9 +25,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// run forwards packets without a tunnel, learns from packets that leave a tunnel, and translates FCNs to CNPs. It sends
+// forwardPackets forwards packets without a tunnel, learns from packets that leave a tunnel, and translates FCNs to CNPs. It sends
 // IP packets without a link-layer header.
-func run(in netio.Source, out netio.Sink, pe *ingress.Role) error {
+func forwardPackets(in netio.Source, out netio.Sink, pe *ingress.Role) error {
 	var f rocev2.Frame
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
 		f.Decode(p.Data, p.Options())
@@ -61,7 +61,7 @@ func main() {
 	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(in, out, pe); err != nil {
+	if err := forwardPackets(in, out, pe); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -51,7 +51,7 @@ func play(t *testing.T, frames [][]byte) (sent [][]byte) {
 		Tunnel: &encap.IPInIPv6{Src: self, Dst: egress}, IgnoreTunnels: true,
 	})
 	require.NoError(t, err)
-	require.NoError(t, run(in, out, pe))
+	require.NoError(t, forwardPackets(in, out, pe))
 	r, err := pcapgo.NewReader(&written)
 	require.NoError(t, err)
 	for {
@@ -63,9 +63,9 @@ func play(t *testing.T, frames [][]byte) (sent [][]byte) {
 	}
 }
 
-// A captured connection has its requester here and its responder behind the WAN.
-// The FCN about the label of its data becomes the CNP to the requester's queue
-// pair.
+// A captured connection has its requester here and its responder on the other side of the
+// WAN. The FCN about the label of its data becomes a CNP to the queue pair of the
+// requester.
 func TestIngress(t *testing.T) {
 	ethernet := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD}
 	var frames [][]byte

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two flows are stopped. One is resumed, the other runs again when its time is
-// over; a stranger stops nothing.
+// Two flows are stopped. One is resumed, the other runs again when its pause is
+// over. A node outside the accepted prefix stops nothing.
 func TestPause(t *testing.T) {
 	self, node := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:ffff::5")
 	start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -54,8 +54,8 @@ func TestPause(t *testing.T) {
 	var out bytes.Buffer
 	table, err := pause.New(pause.Config{Enabled: true, Self6: self, Accept: acl.New(netip.PrefixFrom(node, 48))})
 	require.NoError(t, err)
-	h := host{table: table, told: map[pause.Target]pause.State{}, out: &out}
-	require.NoError(t, h.run(in))
+	h := host{table: table, last: map[pause.Target]pause.State{}, out: &out}
+	require.NoError(t, h.readCapture(in))
 	require.Equal(t, `09:00:00.000000 2001:db8:4::e queue pair 0x11: stopped
 09:00:00.000010 2001:db8:4::e queue pair 0x12: stopped
 refused: denied
@@ -78,8 +78,8 @@ func TestTour(t *testing.T) {
 		Self6: netip.MustParseAddr("2001:db8:1::1"), Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48"))})
 	require.NoError(t, err)
 	var out bytes.Buffer
-	h := host{table: table, told: map[pause.Target]pause.State{}, out: &out}
-	require.NoError(t, h.run(in))
+	h := host{table: table, last: map[pause.Target]pause.State{}, out: &out}
+	require.NoError(t, h.readCapture(in))
 	require.Equal(t, `09:00:00.000175 2001:db8:4::e queue pair 0x12: stopped
 09:00:00.000200 2001:db8:4::e queue pair 0x12: running
 `, out.String())

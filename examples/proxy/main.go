@@ -35,8 +35,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// run answers the messages, and learns from all other packets. It sends IP packets without a link-layer header.
-func run(ctx context.Context, p *proxy.Role, out netio.Sink, sources ...netio.Source) error {
+// answerMessages answers the messages, and learns from all other packets. It sends IP packets without a link-layer header.
+func answerMessages(ctx context.Context, p *proxy.Role, out netio.Sink, sources ...netio.Source) error {
 	var f rocev2.Frame
 	return netio.Run(ctx, out, func(b []byte, _ int, packet *netio.Packet) []byte {
 		f.Decode(packet.Data, packet.Options())
@@ -57,7 +57,7 @@ func main() {
 	name := flag.String("i", "", "`interface` that sees both directions, instead of a capture")
 	flag.TextVar(&self, "self", netip.Addr{}, "own `address`")
 	flag.TextVar(&accept, "accept", netip.Prefix{}, "`prefix` of congested nodes")
-	flag.TextVar(&senders, "senders", netip.Prefix{}, "`prefix` of the senders behind the proxy")
+	flag.TextVar(&senders, "senders", netip.Prefix{}, "`prefix` of the senders that use the proxy")
 	flag.Parse()
 	cfg := proxy.Config{
 		Enabled: true, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(accept), // off is the default
@@ -73,12 +73,12 @@ func main() {
 	var err error
 	if *name == "" {
 		in := must(netio.OpenFile(os.Stdin))
-		err = run(ctx, p, must(in.Sink(os.Stdout, capture.Raw)), in)
+		err = answerMessages(ctx, p, must(in.Sink(os.Stdout, capture.Raw)), in)
 	} else {
 		roce := &filter.Capture{Selection: filter.RoCEv2}
 		traffic := must(netio.OpenPackets(netio.PacketConfig{Interface: *name, Filter: roce}))
 		messages := must(netio.ListenUDP(fmt.Sprint(":", proxymsg.Port)))
-		err = run(ctx, p, must(netio.OpenRaw("")), traffic, messages)
+		err = answerMessages(ctx, p, must(netio.OpenRaw("")), traffic, messages)
 	}
 	for count, n := range p.Counters().All() {
 		log.Print(count, " ", n)

@@ -87,7 +87,7 @@ func TestProxy(t *testing.T) {
 	log.SetFlags(0)
 	defer log.SetFlags(log.LstdFlags)
 	defer log.SetOutput(os.Stderr)
-	require.NoError(t, run(t.Context(), p, out, in))
+	require.NoError(t, answerMessages(t.Context(), p, out, in))
 	require.Equal(t, `10.77.0.1 > 10.77.0.2 qp 0x000011 is congested: cnp to queue pair 17
 10.77.0.1 > 10.77.0.2 qp 0x000012 is congested: cnp to queue pair 18
 `, logged.String())

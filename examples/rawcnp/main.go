@@ -1,4 +1,5 @@
-// Rawcnp sends a CNP in the name of the receiver. Linux leaves it as it is, so that its ICRC stays right.
+// Rawcnp sends a CNP with the address of the receiver as its source. Linux does not
+// change it, so its ICRC stays right.
 package main
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-func send(out netio.Sink, qp uint32, receiver, sender netip.Addr, as rocev2.Carriage) error {
+func sendCNP(out netio.Sink, qp uint32, receiver, sender netip.Addr, as rocev2.Carriage) error {
 	c := cnp.New(qp, 0xFFFF)
 	packet, err := c.AppendPacket(nil, receiver, sender, cnp.Config{Carriage: as})
 	if err != nil {
@@ -29,7 +30,7 @@ func main() {
 	flag.Parse()
 	out, err := netio.OpenRaw("")
 	if err == nil {
-		err = send(out, uint32(*qp), receiver, sender, rocev2.Carriage{})
+		err = sendCNP(out, uint32(*qp), receiver, sender, rocev2.Carriage{})
 	}
 	if err != nil {
 		log.Fatal(err)

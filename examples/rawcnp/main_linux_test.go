@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The ICRC is right where the CNP arrives, but for an IPv4 packet that may be
-// fragmented and has no Identification: Linux gives it one.
+// The ICRC is right where the CNP arrives, except in an IPv4 packet that may be
+// fragmented and has no Identification, because Linux sets it.
 func TestSend(t *testing.T) {
 	a, b := wiretest.NewHost(t, "a"), wiretest.NewHost(t, "b")
 	wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"192.0.2.2/24", "2001:db8:1::b/64"}},
@@ -46,7 +46,7 @@ func TestSend(t *testing.T) {
 		{"2001:db8:1::b", "2001:db8:1::a", rocev2.Carriage{}, true},
 	} {
 		receiver, sender := netip.MustParseAddr(c.receiver), netip.MustParseAddr(c.sender)
-		require.NoError(t, send(out, 0x11, receiver, sender, c.as))
+		require.NoError(t, sendCNP(out, 0x11, receiver, sender, c.as))
 		_, packets, err := poll.Next(wiretest.Patience)
 		require.NoError(t, err)
 		require.Len(t, packets, 1)
@@ -60,6 +60,6 @@ func TestSend(t *testing.T) {
 			require.Error(t, err, "%+v", c)
 		}
 	}
-	require.Error(t, send(out, 0x11, netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.1"),
+	require.Error(t, sendCNP(out, 0x11, netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.1"),
 		rocev2.Carriage{}))
 }

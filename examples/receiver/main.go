@@ -23,8 +23,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// run answers packets marked CE, and logs the reason if it cannot.
-func run(in netio.Source, out netio.Sink, host *receiver.Role) error {
+// answerPackets answers packets marked CE, and logs the reason if it cannot.
+func answerPackets(in netio.Source, out netio.Sink, host *receiver.Role) error {
 	var f rocev2.Frame
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
 		f.Decode(p.Data, p.Options())
@@ -47,7 +47,7 @@ func main() {
 	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(in, out, host); err != nil {
+	if err := answerPackets(in, out, host); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -56,7 +56,7 @@ func TestReceiver(t *testing.T) {
 	out := wiretest.Must(in.Sink(&written, capture.Raw))(t)
 	r := wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: netip.MustParseAddr("fd77::1"),
 		QPs: qpmap.New(qpmap.Config{}), PerFlow: 50 * time.Microsecond}))(t)
-	require.NoError(t, run(in, out, r))
+	require.NoError(t, answerPackets(in, out, r))
 
 	var lines strings.Builder
 	for r, err := range capture.All(wiretest.Must(capture.Open(&written))(t)) {

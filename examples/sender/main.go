@@ -1,7 +1,7 @@
-// Sender prints which of a host's queue pairs have to slow down, to stop or may
-// run again, from the notifications in a capture that are to be believed, and
-// which UDP source port leads around the switch that sent a Fast CNP. It learns
-// its own queue pairs from the capture itself.
+// Sender prints the queue pairs of a host that have to slow down or stop, or may
+// resume, because of notifications from accepted sources in a capture, and a UDP
+// source port that avoids the switch that sent a Fast CNP. It learns its own queue
+// pairs from the capture itself.
 //
 //	go run ./examples/sender -self 2001:db8:1::1 -accept 2001:db8:ffff::/48 <testdata/tour.pcap
 package main
@@ -26,8 +26,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// run prints a line for each notification.
-func run(in capture.Reader, out io.Writer, s *sender.Role) error {
+// printRequests prints a line for each notification.
+func printRequests(in capture.Reader, out io.Writer, s *sender.Role) error {
 	detour := sender.NewDetour(sender.DetourConfig{Hold: time.Second, Seed: 1})
 	var f rocev2.Frame
 	for r, err := range capture.All(in) {
@@ -70,7 +70,7 @@ func main() {
 	cfg := sender.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{}), Window: 100 * time.Microsecond}
 	flag.TextVar(&cfg.Self6, "self", netip.Addr{}, "own IPv6 `address`")
 	var accept netip.Prefix
-	flag.TextVar(&accept, "accept", netip.Prefix{}, "`prefix` of switches to believe")
+	flag.TextVar(&accept, "accept", netip.Prefix{}, "accepted `prefix` of switches")
 	flag.Parse()
 	cfg.Accept = acl.New(accept)
 	s, wrong := sender.New(cfg)
@@ -78,7 +78,7 @@ func main() {
 	if err := cmp.Or(wrong, err); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(in, os.Stdout, s); err != nil {
+	if err := printRequests(in, os.Stdout, s); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -62,7 +62,7 @@ func TestSender(t *testing.T) {
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
 	}))(t)
 	var out strings.Builder
-	require.NoError(t, run(in, &out, s))
+	require.NoError(t, printRequests(in, &out, s))
 	require.Regexp(t, `^queue pair 0x22: slow down, by fastcnp from 2001:db8:ffff::5 \(network\)
   from now on: UDP source port \d+
   node 7: queue 9
@@ -84,7 +84,7 @@ func TestTour(t *testing.T) {
 		Self6: netip.MustParseAddr("2001:db8:1::1"), Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48"))})
 	require.NoError(t, err)
 	var out bytes.Buffer
-	require.NoError(t, run(in, &out, s))
+	require.NoError(t, printRequests(in, &out, s))
 	require.Equal(t, `refused: unknown_qp
 refused: unknown_qp
 refused: unknown_qp

@@ -1,6 +1,6 @@
-// Sflow prints the RoCEv2 packets that switches sample: it takes sFlow version 5
-// datagrams, of which each sample has the first octets of a frame, and says which
-// queue pairs they are about and where congestion was marked.
+// Sflow prints the RoCEv2 packets that switches sample. It receives sFlow version 5
+// datagrams, in which each sample has the first octets of a frame, and prints the
+// flow, and CE marks.
 //
 //	go run ./examples/sflow -listen :6343
 package main
@@ -21,8 +21,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// samples prints a line for each sampled RoCEv2 packet or message in a datagram.
-func samples(w io.Writer, datagram []byte, c message.Config) error {
+// printSamples prints a line for each sampled RoCEv2 packet or message in a datagram.
+func printSamples(w io.Writer, datagram []byte, c message.Config) error {
 	p := gopacket.NewPacket(datagram, layers.LayerTypeSFlow, gopacket.NoCopy)
 	flow, ok := p.Layer(layers.LayerTypeSFlow).(*layers.SFlowDatagram)
 	if !ok {
@@ -36,7 +36,7 @@ func samples(w io.Writer, datagram []byte, c message.Config) error {
 			}
 			header := raw.Header.Data()
 			header = header[:min(len(header), int(raw.HeaderLength))] // without padding
-			if line := describe(header, raw.FrameLength-raw.PayloadRemoved > raw.HeaderLength, c); line != "" {
+			if line := describeFrame(header, raw.FrameLength-raw.PayloadRemoved > raw.HeaderLength, c); line != "" {
 				if _, err := fmt.Fprintf(w, "switch %v, port %d, one of %d: %s\n", flow.AgentAddress, s.InputInterface,
 					s.SamplingRate, line); err != nil {
 					return err
@@ -47,9 +47,9 @@ func samples(w io.Writer, datagram []byte, c message.Config) error {
 	return nil
 }
 
-// describe says what the first octets of a frame show, nothing for other
-// traffic. cut says that there were more.
-func describe(header []byte, cut bool, c message.Config) string {
+// describeFrame returns a description of a frame from its first octets, or "" for other
+// traffic. cut reports whether the frame had more octets.
+func describeFrame(header []byte, cut bool, c message.Config) string {
 	var m message.Message
 	o := rocev2.DecodeOptions{Cut: cut}
 	err := m.Decode(header, o, c)
@@ -85,7 +85,7 @@ func main() {
 	log.Fatal(netio.Run(context.Background(), nil, func(b []byte, _ int, packet *netio.Packet) []byte {
 		var d rocev2.Datagram
 		_ = d.DecodeIP(packet.Data) // as ListenUDP has made it
-		if err := samples(os.Stdout, d.Data, message.Config{}); err != nil {
+		if err := printSamples(os.Stdout, d.Data, message.Config{}); err != nil {
 			log.Printf("%v: %v", d.Src, err)
 		}
 		return b

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The recording has the experimental numbers, whatever the present ones are.
+// The recording has the experimental numbers.
 var recorded = message.Config{
 	FCNPort:    fcn.ExperimentalPort,
 	ProxyPort:  proxymsg.ExperimentalPort,
@@ -46,7 +46,7 @@ func TestOpenVSwitch(t *testing.T) {
 	var out bytes.Buffer
 	all, _ := datagrams(t)
 	for _, datagram := range all {
-		require.NoError(t, samples(&out, datagram, recorded))
+		require.NoError(t, printSamples(&out, datagram, recorded))
 	}
 	const data = "2001:db8:1::1 > 2001:db8:4::e qp 0x000012"
 	const cut = "not read: rocev2: BTH: cut before the end of it and its extended headers: 12 octets and those of " +
@@ -84,7 +84,7 @@ func TestTshark(t *testing.T) {
 	found := 0
 	for i, row := range wiretest.TsharkFields(t, []string{"infiniband.bth.destqp"}, frames...) {
 		var out bytes.Buffer
-		require.NoError(t, samples(&out, all[i], recorded))
+		require.NoError(t, printSamples(&out, all[i], recorded))
 		var qps []string
 		for line := range strings.Lines(out.String()) {
 			if _, qp, ok := strings.Cut(line, " qp "); ok {
@@ -108,12 +108,12 @@ func TestCut(t *testing.T) {
 		lines := 0
 		for n := range datagram {
 			var out bytes.Buffer
-			_ = samples(&out, datagram[:n], recorded)
+			_ = printSamples(&out, datagram[:n], recorded)
 			require.GreaterOrEqual(t, strings.Count(out.String(), "\n"), 0)
 			lines = max(lines, strings.Count(out.String(), "\n"))
 		}
 		require.LessOrEqual(t, lines, 7)
 	}
-	require.Error(t, samples(&bytes.Buffer{}, nil, recorded))
-	require.Error(t, samples(&bytes.Buffer{}, []byte("not sFlow at all, but long enough to be some"), recorded))
+	require.Error(t, printSamples(&bytes.Buffer{}, nil, recorded))
+	require.Error(t, printSamples(&bytes.Buffer{}, []byte("not sFlow at all, but long enough to be some"), recorded))
 }

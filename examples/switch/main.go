@@ -1,7 +1,7 @@
-// Switch is a live switch agent: it watches the packets that leave by an interface of
-// a Linux router, and while the queue there is long, it sends their senders Fast CNPs, or
-// stops them by PPFC and lets them run again when the queue is short. What it counts is
-// at /metrics.
+// Switch is a live switch agent. It watches the packets that leave by an interface of
+// a Linux router. While the queue there is long, it sends Fast CNPs to their senders, or
+// stops them by PPFC and resumes them when the queue is short. Its counters are at
+// /metrics.
 //
 //	go run ./examples/switch -i eth1 -self 2001:db8:ffff::5 -senders 2001:db8:1::/48
 package main
@@ -34,8 +34,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// watch keeps an eye on how many octets wait in the queue of an interface.
-func watch(name string, depth *atomic.Uint64) {
+// watchQueue stores the number of octets in the queue of an interface, every 20 ms.
+func watchQueue(name string, depth *atomic.Uint64) {
 	for ; ; time.Sleep(20 * time.Millisecond) {
 		var queues []struct{ Backlog uint64 }
 		out, err := exec.Command("tc", "-s", "-j", "qdisc", "show", "dev", name).Output()
@@ -66,7 +66,7 @@ func main() {
 	icmp := must(netio.ListenICMPv6(self, 4)) // parameter problems: hosts that do not understand Fast CNPs
 	out := must(netio.OpenRaw(""))
 	var depth atomic.Uint64
-	go watch(*name, &depth)
+	go watchQueue(*name, &depth)
 
 	http.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "rocecn_queue_octets %d\nrocecn_lost_total %d\nrocecn_send_failed_total %d\n",
@@ -81,13 +81,13 @@ func main() {
 	var now uint8
 	var frame rocev2.Frame
 	receive := func(b []byte, source int, p *netio.Packet) []byte {
-		frame.Decode(p.Data, p.Options()) // the agent says what it is
+		frame.Decode(p.Data, p.Options())
 		now = thresholds.Level(depth.Load(), now)
 		b, _ = agent.Receive(b, &frame, node.Event{Level: now, Observe: source == 1 || now == 0, Now: p.Time})
 		return b
 	}
 	var run []byte
-	resume := func(at time.Time) { // those that were stopped, even if no packet leaves any longer
+	resume := func(at time.Time) { // resumes stopped senders, even if no packet leaves
 		now = thresholds.Level(depth.Load(), now)
 		agent.Receive(nil, nil, node.Event{Level: now, Now: at})
 		for {

@@ -59,7 +59,7 @@ func write(to io.Writer) (err error) {
 	}
 
 	first, second := data(bth.RCRDMAWriteFirst, 42, rocev2.ECT0), data(bth.RCRDMAWriteLast, 43, rocev2.CE)
-	second.Coverage = icrc.Without // the nodes changed the header behind the sender's ICRC
+	second.Coverage = icrc.Without // the nodes changed the header after the sender computed the ICRC
 	second.Ext, _ = hex.DecodeString(trace)
 	octets := packet(first.AppendBinary(nil))
 	packet(second.AppendBinary(nil))

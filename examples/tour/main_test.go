@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write testdata/tour.pcap anew")
+var update = flag.Bool("update", false, "write testdata/tour.pcap")
 
-// The capture of the README is what the program writes.
+// The program writes the capture that README uses.
 func TestTour(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, write(&out))
