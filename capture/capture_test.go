@@ -211,8 +211,8 @@ func TestAgreesWithEditcap(t *testing.T) {
 	}
 }
 
-// Cut after every octet: what is whole is read, and unless the cut is between
-// two records, the error says where the file breaks off.
+// Truncated after any octet: complete records are read. Unless the file ends between
+// two records, the error names the place where it ends.
 func TestCutAnywhere(t *testing.T) {
 	pcap := octetsOf(t, "ioam-linux618-hpcc.pcap")
 	packets := wiretest.Must(read(pcap))(t)
@@ -374,8 +374,8 @@ func TestRandomDamage(t *testing.T) {
 	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/rounds, uint64(2<<20), "octets a round")
 }
 
-// What is read can be written, and is the same when it is read again, as far
-// as pcap has room for it.
+// Records that are read can be written, and are the same when they are read again,
+// as far as pcap can represent them.
 func FuzzReader(f *testing.F) {
 	f.Add(pack(octetsOf(f, "ioam-linux618-dex.pcap")))
 	f.Fuzz(func(t *testing.T, file []byte) {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// erfRecord lays out an ERF record: a type, so many extension headers, pad and the
-// packet, with so many octets behind it.
+// erfRecord returns an ERF record: a type, this number of extension headers, pad and the
+// packet, with this number of octets after it.
 func erfRecord(kind byte, extensions int, pad []byte, packet []byte, wire, behind int) []byte {
 	b := words(le, uint32(0x80000000), uint32(1795254649)) // half a second, seconds
 	if extensions > 0 {

@@ -32,7 +32,7 @@ const maxInterfaces = 1 << 16
 // Errors of a pcapng capture.
 var (
 	errBlockLength = errors.New("damaged: block length below 12, no multiple of 4, or not the same at both ends")
-	errBlockShort  = errors.New("damaged: block too short for what it holds")
+	errBlockShort  = errors.New("damaged: block too short for its fields")
 	errByteOrder   = errors.New("damaged: byte order of the section is neither of the two")
 	errInterface   = errors.New("damaged: packet of an interface that the section does not have")
 	errInterfaces  = errors.New("damaged: more than 65536 interfaces")

@@ -28,8 +28,8 @@ func ExampleAppendFor() {
 	// Output: 80 <nil>
 }
 
-// A sender takes a CNP. A Fast CNP, whose queue pair is another, is not one to
-// act on as a CNP.
+// A sender decodes a CNP. It must not act on a Fast CNP as on a CNP, because that names
+// another queue pair.
 func ExampleFromPacket() {
 	packet, _ := hex.DecodeString("6c00000000281140" + "20010db8000200000000000000000002" +
 		"20010db8000100000000000000000001" +

@@ -149,8 +149,8 @@ func checkEthernet(h []byte) error {
 	return nil
 }
 
-// appendFrame appends an Ethernet frame: header h, whose EtherType becomes that
-// of the packet.
+// appendFrame appends an Ethernet frame: header h with the EtherType ether, and the
+// packet.
 func appendFrame(b, h []byte, ether uint16, packet []byte) []byte {
 	b = append(b, h[:len(h)-2]...)
 	b = binary.BigEndian.AppendUint16(b, ether)

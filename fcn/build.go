@@ -84,10 +84,10 @@ func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Me
 }
 
 // AppendFor appends the message of [For] as a complete IP packet, from the node
-// at src to the source of the packet's outer IPv6 header, the ingress PE. That
-// must not be the node itself, an error of rocecn.ErrOther, and others must be
-// able to reach both addresses, rocev2.ErrNotReachable. It rejects what For
-// rejects, and messages to cfg.Port.
+// at src to the source of the packet's outer IPv6 header, the ingress PE. If the
+// ingress PE is the node itself, the error matches rocecn.ErrOther; if an address is
+// unreachable, it is rocev2.ErrNotReachable. AppendFor also returns the errors of For,
+// and rejects messages to cfg.Port.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	pe := congested.Outer().Src()
 	m, err := about(congested, pe, level, cfg.Port)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A packet in an SR-MPLS tunnel has no outer IPv6 header, so no label and nobody
-// to tell: there is no FCN about it, whatever the labels carry.
+// A packet in an SR-MPLS tunnel has no outer IPv6 header, so it has no flow label and
+// no ingress address: AppendFor rejects it.
 func TestSRMPLS(t *testing.T) {
 	const macs = `020000000002 020000000001`
 	ipv6 := `60200000 0028 1140 20010db8000100000000000000000001 20010db8000400000000000000000001` +

@@ -265,7 +265,7 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 		m.Kind = CNP
 		_, err = m.CNP.Decode(p.Data[:size])
 		return err
-	case ppfc.Is(p):
+	case ppfc.IsNotification(p):
 		if c.NoPPFC {
 			return wireerr.CNPLength
 		}

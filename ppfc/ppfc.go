@@ -144,9 +144,9 @@ func (n *Notification) Decode(b []byte) error {
 	return nil
 }
 
-// Is reports whether a decoded packet is a notification, valid or not: OpCode
+// IsNotification reports whether a decoded packet is a notification, valid or not: OpCode
 // 0x81, the P bit, and not the length of a CNP (D18).
-func Is(p *rocev2.Packet) bool {
+func IsNotification(p *rocev2.Packet) bool {
 	return checkKind(p.BTH.Opcode, p.BTH.Resv6, p.PayloadLen()) == nil
 }
 

@@ -183,11 +183,11 @@ func TestPackets(t *testing.T) {
 			frames = append(frames, append(wiretest.Hex(t, ethernet), out...))
 
 			p.BTH.Resv6 &^= Bit
-			require.False(t, Is(&p))
+			require.False(t, IsNotification(&p))
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, errCNP)
 			p.BTH.Opcode = bth.RCSendOnly
-			require.False(t, Is(&p))
+			require.False(t, IsNotification(&p))
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, errNotPPFC)
 		}
@@ -216,7 +216,7 @@ func TestBrokenPackets(t *testing.T) {
 		out, err := p.AppendBinary(nil)
 		require.NoError(t, err)
 		require.NoError(t, p.DecodeIP(out))
-		require.Equal(t, size != 16, Is(&p))
+		require.Equal(t, size != 16, IsNotification(&p))
 		_, err = FromPacket(&p)
 		if size == SizeIPv4 || size == SizeIPv6 {
 			require.NoError(t, err)

@@ -79,9 +79,9 @@ func about(congested *rocev2.Frame, level uint8, port uint16) (Message, error) {
 }
 
 // AppendFor appends the message of [For] as a complete IP packet, from the
-// congested node at src to a proxy. Others must be able to reach all four
-// addresses, those of the flow included: rocev2.ErrNotReachable. It rejects what
-// For rejects, and messages to cfg.Port.
+// congested node at src to a proxy. If one of the four addresses,
+// those of the flow included, is unreachable, the error is rocev2.ErrNotReachable.
+// AppendFor also returns the errors of For, and rejects messages to cfg.Port.
 func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := about(congested, level, cfg.Port)
 	if err != nil {

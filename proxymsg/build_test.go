@@ -64,8 +64,8 @@ func TestAppendFor(t *testing.T) {
 	}
 }
 
-// The tuple is taken below the tunnels, the invoking packet is the one around
-// them, without what stood before its IP header.
+// The five-tuple is that of the innermost packet. The invoking packet begins with the
+// outermost IP header.
 func TestAppendForTunnel(t *testing.T) {
 	for _, c := range []struct {
 		name, link, tunnel, flow, fixed string
@@ -182,8 +182,8 @@ func TestChecksumIsNever0(t *testing.T) {
 	require.Positive(t, seen)
 }
 
-// A capture that cut the message: what is missing is no part of Invoking, and
-// the family is told from what was sent.
+// The capture truncated the message: Invoking has only the captured octets, and the
+// family is inferred from the length that was sent.
 func TestTruncatedDatagram(t *testing.T) {
 	packet := wiretest.Hex(t, send6Over6+send6Fixed+send6)
 	for n := 48; n < len(packet); n++ {

@@ -96,7 +96,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// D8, and what of it stands in the godoc of Family.
+// The rules of D8, as in the godoc of Family.
 func TestFamily(t *testing.T) {
 	const garbage = `0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20`
 	for _, c := range []struct {
@@ -302,9 +302,9 @@ func TestString(t *testing.T) {
 		fmt.Sprint(m))
 }
 
-// FuzzMessage decodes any octets, the family given or inferred: what decodes
-// is appended again octet for octet, and an inferred family gives what the
-// same family given does.
+// FuzzMessage decodes any octets, with the family given or inferred. A decoded message
+// is appended again octet for octet. An inferred family gives the same message as the
+// same family given.
 func FuzzMessage(f *testing.F) {
 	for _, octets := range []string{
 		write4Fixed + write4, send6Fixed + send6, tcp4Fixed + tcp4, write4Fixed, write4Fixed + inIPv6 + write4,

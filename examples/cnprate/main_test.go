@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Five CNPs in 2.3 seconds, four of them in one second of the clock; then one whose
-// ICRC is wrong, and one without its last octet.
+// Five CNPs in 2.3 seconds, four of them in one second of the clock; then one with a
+// wrong ICRC, and one without its last octet.
 func TestRates(t *testing.T) {
 	cnps := slices.DeleteFunc(wiretest.Capture(t, "messages.pcap"), func(c wiretest.Packet) bool {
 		var p rocev2.Packet

@@ -173,7 +173,7 @@ func (t *Role) receivePPFC(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	// A packet that a capture has truncated is rejected after the list and the limits, not here.
 	v := f.Outer()
 	v.Cut = true
-	if v.Mirrored() || v.Packet(p) != nil || !ppfc.Is(p) {
+	if v.Mirrored() || v.Packet(p) != nil || !ppfc.IsNotification(p) {
 		return node.NoReason
 	}
 	d.Packet = message.PPFC

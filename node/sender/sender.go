@@ -256,7 +256,7 @@ func (s *Role) withinLimits(p *rocev2.Packet) bool {
 // decodeMessage decodes the notification into d.
 func (s *Role) decodeMessage(p *rocev2.Packet, d *node.Decision) node.Reason {
 	d.Flow.Src = p.Dst
-	if ppfc.Is(p) {
+	if ppfc.IsNotification(p) {
 		n, err := ppfc.FromPacket(p)
 		if err != nil {
 			return node.ReasonBroken

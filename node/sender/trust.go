@@ -45,7 +45,7 @@ func (s *Role) checkSource(p *rocev2.Packet, domain uint32, now time.Time) trust
 		return trust{}
 	}
 	t := trust{cnp: node.ReasonDenied, fast: node.ReasonDenied, other: node.ReasonDenied}
-	if ppfc.Is(p) {
+	if ppfc.IsNotification(p) {
 		return t
 	}
 	t.cnp = s.checkSends(p.BTH.DestQP, p.Dst, p.Src, domain, now)
