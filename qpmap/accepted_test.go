@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a message says of the connection is there after that message alone: the first
-// REP to a REQ that nothing contradicts accepts, and whatever has the communication
-// ids of the pair ends it.
+// A pair is known immediately after the message that makes it: the first REP to an uncontradicted
+// REQ accepts the connection, and any message with the communication ids of the pair ends it.
 func TestAcceptedAndEnded(t *testing.T) {
 	c := &connection{A: netip.MustParseAddr("10.0.0.1"), B: netip.MustParseAddr("10.0.0.2"), a: 17, b: 18,
 		psnA: 100, psnB: 200, commA: 7, commB: 8, mtu: 3}

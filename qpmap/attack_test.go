@@ -97,7 +97,7 @@ func TestForgedCMChangesNoLivePair(t *testing.T) {
 				observe(m, start, row.packets...)
 				requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 				requirePair(t, m, c.back(), c.b, qpmap.BasisCM)
-				for n := range uint32(200) { // nor does what the forger said come true later
+				for n := range uint32(200) { // nor do the forged messages take effect later
 					observe(m, start.Add(time.Duration(n)*time.Millisecond), c.request(3+n))
 					requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 				}
@@ -274,8 +274,8 @@ func TestForgedResponses(t *testing.T) {
 	}
 }
 
-// What a forged datagram says of its sender is not said of a connection's packets, which anybody may ask about, and the
-// other way round.
+// A forged datagram names no sender for packets of a connection, in SourceQPOf either, and a
+// connection names none for datagrams.
 func TestForgedDatagram(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
@@ -293,8 +293,9 @@ func TestForgedDatagram(t *testing.T) {
 	require.ErrorIs(t, err, qpmap.ErrUnknown)
 }
 
-// A pair whose requests were never seen, as it was learned from the other direction, has sent none of the requests that
-// anybody asks about: those that were seen may be another's, and the other direction forged.
+// A pair without any captured request, as it was learned from the other direction, is not the
+// sender of the requests given to SourceQPOf: captured requests may belong to another pair, and the
+// other direction may be forged.
 func TestForgedOtherDirection(t *testing.T) {
 	for _, op := range []bth.Opcode{bth.RCSendOnly, bth.UCSendOnly} {
 		c := live()
@@ -312,8 +313,8 @@ func TestForgedOtherDirection(t *testing.T) {
 	}
 }
 
-// A pair that somebody makes up after a flow's last packet, by forging only CM messages or the other direction, is not
-// said of that packet.
+// A pair that is forged after a flow's last packet, by CM messages alone or by the other direction,
+// is not the sender of that packet.
 func TestForgedAfterTheLastPacket(t *testing.T) {
 	c := live()
 	uc := *c
@@ -404,8 +405,8 @@ func TestOneDirection(t *testing.T) {
 	require.Equal(t, qpmap.Stats{Open: 1}, m.Stats())
 }
 
-// What comes later than a second after the request answers another one, unless
-// all packets are seconds apart.
+// A response later than a second after a request answers another request, unless all packets are
+// seconds apart.
 func TestVotesAreFresh(t *testing.T) {
 	c, other := live(), live()
 	other.A = netip.MustParseAddr("2001:db8::c")
@@ -458,8 +459,8 @@ func TestTwoREQs(t *testing.T) {
 	requireNone(t, m, forged.back(), qpmap.ErrUnknown)
 }
 
-// Three packets that name a victim, as often as somebody likes between ten real
-// ones, change nothing: REQ, REP and a request, with and without the answer.
+// Three forged packets that name a victim change nothing, also if they are repeated between every
+// ten real packets: REQ, REP and a request, with and without the answer.
 func TestThreeForgedPackets(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		c := live()
@@ -507,7 +508,7 @@ func TestNothingMovesWhatIsGiven(t *testing.T) {
 		require.Equal(t, c.a, got.SrcQP)
 		require.Equal(t, qpmap.BasisGiven, got.From)
 	}
-	requireNone(t, m, other.back(), qpmap.ErrUnknown) // nor is the other direction of what it excludes learned
+	requireNone(t, m, other.back(), qpmap.ErrUnknown) // nor is the other direction of an excluded pair learned
 }
 
 // Connections that begin with the same PSN and run in lockstep tie, unless the
@@ -549,10 +550,11 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Two connections between the same hosts use the same PSNs, and somebody has forged a third one, from the sender of the
-// one to the receiver of the other, with requests and answers elsewhere. Where the capture has lost the requests of the
-// one, its answers seem to be those of the other's requests. They do not carry the forged connection there: CM says who
-// sends these requests, or nearly as many answers speak for a connection that is true, the one or the other.
+// Two connections between the same hosts use the same PSNs. A forger has made up a third one, from
+// the sender of the first to the receiver of the second, with requests and answers elsewhere. If
+// the capture has lost the requests of the first, its answers seem to be those to requests of the
+// second. They do not continue the forged connection there: CM names the sender of these requests,
+// or nearly as many answers are votes for one of the two true connections.
 func TestForgedDoesNotGoOn(t *testing.T) {
 	for _, speaks := range []string{"CM", "one", "other"} {
 		withCM := speaks == "CM"
@@ -595,8 +597,8 @@ func TestForgedDoesNotGoOn(t *testing.T) {
 	}
 }
 
-// Somebody has forged a connection, with requests and answers, and at last a READ of 2 GiB. A response of another
-// connection that has a PSN of those that the READ spans is not the forged connection's.
+// A forged connection has requests and answers, and at last a READ of 2 GiB. A response of another
+// connection with a PSN that the READ spans does not belong to the forged connection.
 func TestForgedREADExplainsNothing(t *testing.T) {
 	for _, mtu := range []uint8{0, 1, 5} { // not known, 256, 4,096
 		forged := live()
@@ -629,11 +631,12 @@ func TestForgedREADsExplainNothing(t *testing.T) {
 	}
 }
 
-// Somebody has forged a connection before its queue pairs are in use, and a READ that ends a little beyond the PSNs
-// that they will use. Without any answer it spans their requests no more than with one.
+// A forged connection exists before its queue pairs are in use, with a READ that ends a little
+// after the PSNs that they will use. It spans their requests no more without an answer than with
+// one.
 func TestForgedREADUnanswered(t *testing.T) {
 	for _, x := range []struct {
-		beyond uint32 // how far beyond the first real request the READ ends
+		beyond uint32 // distance from the first real request to the end of the READ
 		known  bool   // it is believed to be the forger's, as it may be late
 	}{{2048, true}, {2049, false}, {30_000, false}, {60_000, false}} {
 		c := live()
@@ -650,8 +653,8 @@ func TestForgedREADUnanswered(t *testing.T) {
 	}
 }
 
-// Of a connection in use the capture has one direction alone. Nobody ends it by what he sends in the other: a datagram,
-// or the first request of a connection that he has announced.
+// The capture has one direction of a connection in use. Forged packets in the other direction do
+// not end it: a datagram, or the first request of a connection that was announced.
 func TestForgedInTheOtherDirection(t *testing.T) {
 	for _, transport := range []uint8{cm.TransportTypeRC, cm.TransportTypeUC} {
 		for _, what := range []string{"datagram", "connection"} {
@@ -679,8 +682,9 @@ func TestForgedInTheOtherDirection(t *testing.T) {
 	}
 }
 
-// Nor does he after a flood of exchanges that nobody answers, with requests in a row: answered or not, the direction in
-// which nothing has passed for a second is in use as the other one is.
+// A flood of exchanges without answers, with requests in a row, does not end it either. With and
+// without answers to the requests, a direction without packets for a second is in use as long as
+// the other one is.
 func TestFloodInTheOtherDirection(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		c := live()
@@ -736,8 +740,8 @@ func TestVotesInTheOtherDirection(t *testing.T) {
 	}
 }
 
-// Somebody announces a connection, ends it himself, and announces it again. That makes the flow's last packet not his,
-// and takes no votes from others.
+// A forger announces a connection, ends it and announces it again. The flow's last packet is not
+// attributed to it, and the votes for other pairs stay.
 func TestForgedAndEnded(t *testing.T) {
 	c, forged := live(), live()
 	forged.a, forged.psnA, forged.psnB, forged.commA, forged.commB = 0x77, 0x400000, 0x500000, 77, 78

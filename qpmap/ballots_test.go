@@ -55,7 +55,7 @@ func TestWhatIsAVote(t *testing.T) {
 	}
 }
 
-// Votes count together whose PSNs are at most 16,384 apart.
+// Votes count together if their PSNs are at most 16,384 apart.
 func TestVotesOfOneStretch(t *testing.T) {
 	for _, x := range []struct {
 		apart int
@@ -185,8 +185,8 @@ func TestUCInUse(t *testing.T) {
 	requireSource(t, m, c.forth(), later, other.a)
 }
 
-// An answer to somebody else about requests of a connection is a guess. Two that follow
-// one another, or one that a CM exchange agrees with, make them ambiguous.
+// An answer to another queue pair about requests of a connection may be a guess. Two that follow
+// one another, or one that a CM exchange agrees with, make the requests ambiguous.
 func TestContested(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		c := live()
@@ -211,7 +211,7 @@ func TestContested(t *testing.T) {
 	}
 }
 
-// Answers find the other direction of what is given.
+// Answers find the other direction of a given pair.
 func TestVotesBesideGiven(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
@@ -263,7 +263,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// READ responses show the path MTU of what is not known yet, and acknowledgements show none.
+// READ responses show the path MTU of a pair that is not known yet, and acknowledgements show none.
 func TestMTUOfVotes(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})

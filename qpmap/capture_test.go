@@ -27,8 +27,8 @@ func captured(t testing.TB, name string, withCM bool) []sent {
 	return all
 }
 
-// learn shows packets to a Map and returns what it said of each flow last that
-// was an answer; a wrong one ends the test.
+// learn shows packets to a Map and returns the last pair that it gave for each flow; a wrong pair
+// ends the test.
 func learn(t testing.TB, m *qpmap.Map, packets []sent) map[rocev2.FlowKey]qpmap.Pair {
 	t.Helper()
 	known := map[rocev2.FlowKey]qpmap.Pair{}
@@ -49,8 +49,8 @@ func learn(t testing.TB, m *qpmap.Map, packets []sent) map[rocev2.FlowKey]qpmap.
 	return known
 }
 
-// What CM says, and what votes say where CM is taken out, is the same; what is
-// learned of every capture, how often and from what.
+// CM and, without the CM packets, votes give the same pairs; the table has the numbers of pairs of
+// every capture by their basis.
 func TestCaptures(t *testing.T) {
 	for _, c := range []struct {
 		name          string

@@ -31,9 +31,9 @@ func TestTimeGoesBack(t *testing.T) {
 	}
 }
 
-// How long an answer may take follows the shortest time between packets, which grows by
-// a quarter of itself, and a nanosecond, with each packet: after 1 ms sixteen times it is
-// over 1.1 s with the 19th packet, after 1 ns with the 76th.
+// The permitted delay of an answer follows the shortest time between packets, which grows by a
+// quarter of itself, and a nanosecond, with each packet: after sixteen times 1 ms it is over 1.1 s
+// with the 19th packet, after 1 ns with the 76th.
 func TestSlowAnswers(t *testing.T) {
 	for _, x := range []struct {
 		apart time.Duration
@@ -111,8 +111,8 @@ func TestTwoSourcesOfDatagrams(t *testing.T) {
 	require.ErrorIs(t, err, qpmap.ErrAmbiguous)
 }
 
-// Whose a packet is that came before: an answer is one side's if it is to requests of the
-// other, for what is given every packet will do, for what a datagram said every datagram.
+// The sender of an earlier packet: an answer is from a pair if it is to requests of the other
+// direction. A given pair explains every packet, and a pair from a datagram every datagram.
 func TestSourceQPOfAnswers(t *testing.T) {
 	c := live()
 	of := func(m *qpmap.Map, turned bool, op bth.Opcode, psn uint32) uint32 {
@@ -145,8 +145,8 @@ func TestSourceQPOfAnswers(t *testing.T) {
 	require.Zero(t, of(m, true, bth.RCAcknowledge, 0x555555))
 }
 
-// While a flow has requests that follow one another, an exchange whose first PSN these
-// have passed by more than 2,048, or not reached, is not believed.
+// While a flow has requests that follow one another, an exchange is not believed if they have
+// passed its first PSN by more than 2,048, or have not reached it.
 func TestFlowUnderWay(t *testing.T) {
 	for _, x := range []struct {
 		requests []int
@@ -180,8 +180,8 @@ func TestFlowUnderWay(t *testing.T) {
 	}
 }
 
-// Answers make a pair if they are to requests next to each other. Next to a READ is what
-// has the PSN after its last one, and what has the PSN before it.
+// Answers make a pair if they are to adjacent requests. A READ is adjacent to the request with the
+// PSN after its last one, and to the one with the PSN before it.
 func TestNextToEachOther(t *testing.T) {
 	for _, x := range []struct {
 		first, octets, second uint32
@@ -202,7 +202,7 @@ func TestNextToEachOther(t *testing.T) {
 	}
 }
 
-// What answers make has the path MTU that requests showed before.
+// Pairs from votes have the path MTU that requests showed before.
 func TestMTUBeforeThePair(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
@@ -271,7 +271,7 @@ func TestSilentOnesMakeRoom(t *testing.T) {
 	}
 }
 
-// An answer of the pair's own ends what was counted for another one.
+// An answer to the pair's own queue pair discards the votes for another one.
 func TestAnswerRefutesVotes(t *testing.T) {
 	for _, refuted := range []bool{false, true} {
 		c := live()
@@ -294,7 +294,7 @@ func TestAnswerRefutesVotes(t *testing.T) {
 	}
 }
 
-// The same queue pairs connected anew are the same pairs, and not learned again.
+// The same queue pairs, connected again, are the same pairs and not learned again.
 func TestSamePairsAnew(t *testing.T) {
 	for _, x := range []struct {
 		after        time.Duration
@@ -342,8 +342,8 @@ func TestVotesAfterCM(t *testing.T) {
 	requirePair(t, m, c.back(), c.b, qpmap.BasisVotes)
 }
 
-// Votes for a pair that votes made, where that of the other direction was forgotten, leave
-// what is known of its life as it is.
+// If the pair of the other direction was forgotten, votes for a pair from votes do not change its
+// life.
 func TestVotesAgain(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
@@ -351,7 +351,7 @@ func TestVotesAgain(t *testing.T) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
 	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
-	const far = 600 // further than what an answer alone explains
+	const far = 600 // too far for an answer alone to explain
 	for n := uint32(3); n < far; n++ {
 		observe(m, start, c.request(n))
 	}
@@ -365,15 +365,15 @@ func TestVotesAgain(t *testing.T) {
 	require.Equal(t, c.a, got.SrcQP)
 }
 
-// Where CM says who sends what comes to a queue pair, and its requests have the PSN that CM
-// announced, no votes make it the source of what another one receives.
+// If CM names the sender of the requests to a queue pair, and these have the PSN that CM announced,
+// no votes make the queue pair the source of another receiver's flow.
 func TestCMOfTheOtherDirection(t *testing.T) {
 	for _, cm := range []bool{false, true} {
 		c := live()
 		other := *c // the sender to c.a, by CM
 		other.b = 0x77
 		m := qpmap.New(qpmap.Config{})
-		if cm { // it contradicts what is given of the other direction, and so has no pair
+		if cm { // it contradicts the given pair of the other direction, and so has no pair
 			require.NoError(t, m.Add(qpmap.Key{FlowKey: other.forth()}, qpmap.Pair{SrcQP: 0x99}))
 			observe(m, start, other.req(), other.rep())
 		}
@@ -449,8 +449,8 @@ func TestIdleInBothDirections(t *testing.T) {
 	requireSource(t, m, c.back(), at, c.b)
 }
 
-// As long as one direction is not idle the other is not, to the nanosecond. Of a pair that is given the other direction
-// may be idle, and is forgotten alone.
+// As long as one direction is not idle the other is not either, to the nanosecond. The other
+// direction of a given pair may be idle, and is then forgotten alone.
 func TestIdleTogether(t *testing.T) {
 	c := live()
 	for _, given := range []bool{false, true} {
@@ -577,8 +577,9 @@ func TestFullOfOneDirection(t *testing.T) {
 	stays()
 }
 
-// Another connection of a queue pair begins with the same PSNs. Whose a response is nobody knows, neither of the last
-// packet nor of an earlier one, until one answers a request that the first connection alone has sent since.
+// Another connection of a queue pair begins with the same PSNs. The sender of a response is not
+// known, neither of the last packet nor of an earlier one, until a response answers a request that
+// only the first connection has sent since.
 func TestSourceQPOfTheSamePSNs(t *testing.T) {
 	c := live()
 	m := established(c, true)

@@ -8,8 +8,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A proxy learns from what passes, and can then tell whose queue pair a CNP has
-// to name.
+// A proxy learns from passing packets, and then knows the queue pair that a CNP has to name.
 func Example() {
 	m := qpmap.New(qpmap.Config{})
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)

@@ -14,8 +14,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A forger is not on the path: it knows addresses and queue pairs, but neither the PSNs that two hosts use nor their
-// communication ids. A script says what it sends, six octets a packet.
+// A forger is not on the path: it knows addresses and queue pairs, but neither the PSNs that two
+// hosts use nor their communication ids. The script gives the packets to send, six octets a packet.
 type forger struct {
 	script []byte
 	used   map[rocev2.FlowKey][]uint32 // PSNs between two hosts
@@ -29,7 +29,7 @@ func between(p *rocev2.Packet) rocev2.FlowKey {
 	return rocev2.FlowKey{Src: p.Dst, Dst: p.Src}
 }
 
-// far is how far from those that the hosts use a PSN is that is wrong.
+// far is the distance of a wrong PSN from those that the hosts use.
 const far = 100_000
 
 // guess returns a PSN that is wrong: far from those that the hosts of a packet use.
@@ -53,8 +53,8 @@ func (f *forger) near(about *rocev2.Packet, psn uint32, far int32) (used uint32,
 	return 0, false
 }
 
-// length returns how long a READ from this PSN on is, this long at most: none that ends near a PSN that the hosts use
-// at any path MTU, as its end would be a guess that is right.
+// length returns a length for a READ from this PSN on, at most length: none that ends, at any path
+// MTU, near a PSN that the hosts use, as its end would be a correct guess.
 func (f *forger) length(about *rocev2.Packet, psn, length uint32) uint32 {
 	near := func(mtu uint32) bool {
 		_, near := f.near(about, psn+length/mtu, far/2)
@@ -116,11 +116,11 @@ func (f *forger) next(about *rocev2.Packet) []rocev2.Packet {
 	return nil
 }
 
-// Real connections, of which the capture has lost, swapped and repeated packets, between them those of a forger, and
-// tables that may be too small: of each real packet a Map says who has sent it, or that it does not know. No two of the
-// connections use the same PSNs: where they do and the capture has lost the requests of one, its answers look as if
-// they were the other's, and what a forger adds can make that the better explanation. TestNeverAWrongPair has the same
-// PSNs.
+// Real connections, with packets that the capture has lost, swapped and duplicated, are mixed with
+// those of a forger, and tables may be too small. For each real packet a Map names the true sender,
+// or none. No two of the connections use the same PSNs: if they did and the capture had lost the
+// requests of one, its answers would look like those of the other, and forged packets could make
+// that the better explanation. TestNeverAWrongPair has the same PSNs.
 func FuzzForged(f *testing.F) {
 	for what := range byte(11) {
 		for _, turn := range []byte{0, 0x20, 0x40} {
@@ -136,7 +136,8 @@ func FuzzForged(f *testing.F) {
 	})
 }
 
-// The same with random scripts, which finds more in this order of packets than what is led by coverage.
+// The same with random scripts, which finds more in this order of packets than a search guided by
+// coverage.
 func TestForgedAtRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(77, 99))
 	for n := range wiretest.Rounds(1000) {
@@ -148,7 +149,7 @@ func TestForgedAtRandom(t *testing.T) {
 		for i := range script {
 			script[i] = byte(r.Uint32())
 		}
-		for s := script; n%3 == 2 && len(s) > 0; s = s[6:] { // all of what the forger can do, about few queue pairs
+		for s := script; n%3 == 2 && len(s) > 0; s = s[6:] { // all actions of the forger, about few queue pairs
 			s[0], s[1], s[4], s[5] = s[0]&0x70|byte(r.IntN(11)), s[1]%8, s[4]%32, s[5]%4
 		}
 		t.Run(fmt.Sprint(n), func(t *testing.T) { requireRight(t, seed, n%2 == 0, false, script) })
@@ -166,8 +167,8 @@ func TestSamePSNs(t *testing.T) {
 	}
 }
 
-// requireRight plays twelve connections, in an order and with losses that seed chooses, and a forger who acts by a
-// script, to a Map that is small or not.
+// requireRight plays to a Map, small or not, twelve connections in an order and with losses that
+// seed chooses, and a forger that acts by a script.
 func requireRight(t *testing.T, seed uint64, small, samePSN bool, script []byte) {
 	r := rand.New(rand.NewPCG(seed, 17))
 	all := impair(r, generate(r, 12, seed%3 > 0, samePSN))

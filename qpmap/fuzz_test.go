@@ -42,8 +42,8 @@ func play(script []byte, each func(p *rocev2.Packet, now time.Time)) {
 	}
 }
 
-// Whatever passes: no panic, no table beyond its maximum, and no pair in one
-// direction that says something else in the other.
+// Any packets cause no panic, no table beyond its maximum, and no pair in one direction that
+// contradicts the other.
 func FuzzObserve(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		m := qpmap.New(qpmap.Config{MaxPairs: 8, MaxPending: 2, MaxOpen: 4, Idle: time.Minute})

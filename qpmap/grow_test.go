@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// twins are two Maps of which one takes its memory as it is needed. Whatever they
-// are shown, they say the same.
+// twins are two Maps; one of them allocates memory as needed. They return the same for any packets.
 type twins struct{ fixed, growing *qpmap.Map }
 
 func newTwins(c qpmap.Config) twins {

@@ -75,8 +75,8 @@ func TestCMEndsWithBothIDs(t *testing.T) {
 	}
 }
 
-// The first PSN of the requester is in the REP, that of the responder in the
-// REQ: requests that begin with the other one are somebody else's.
+// The first PSN of the requester is in the REP, that of the responder in the REQ: requests that
+// begin with the other one belong to another connection.
 func TestFirstPSNs(t *testing.T) {
 	for _, turn := range []bool{false, true} {
 		for _, right := range []bool{false, true} {
@@ -124,7 +124,7 @@ func TestRatio(t *testing.T) {
 		c, second := live(), live()
 		second.a = 0x22
 		m := qpmap.New(qpmap.Config{MinVotes: 4})
-		for n := range uint32(3) { // somebody else's
+		for n := range uint32(3) { // those of another queue pair
 			observe(m, start, c.request(n), second.ack(n))
 		}
 		for n := range x.own {
@@ -161,8 +161,8 @@ func TestLostCandidates(t *testing.T) {
 	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 }
 
-// What is given for one direction says whose the other one is not, and stays
-// when CM and data say something else.
+// A given pair of one direction excludes other senders in the other direction, and stays when CM
+// and data contradict it.
 func TestGivenOtherDirection(t *testing.T) {
 	for _, withCM := range []bool{false, true} {
 		c := live()
@@ -181,22 +181,22 @@ func TestGivenOtherDirection(t *testing.T) {
 	}
 }
 
-// A response that answers nothing that the other side sent says nothing.
+// A response to no request of the peer gives no information.
 func TestAnswersToNothing(t *testing.T) {
 	c := live()
 	m := established(c, true)
 	for n := range uint32(10) {
 		observe(m, start, c.ack(0x400000+n))
 		_, err := m.SourceQP(qpmap.Key{FlowKey: c.back()}, start)
-		require.Error(t, err) // the last packet of that flow was nobody's that is known
+		require.Error(t, err) // the sender of that flow's last packet is not known
 	}
 	requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 	observe(m, start, c.request(3), c.ack(3))
 	requirePair(t, m, c.back(), c.b, qpmap.BasisCM)
 }
 
-// What was crowded stays crowded: with more flows that used a PSN than can be
-// told apart, none gets a vote, whichever of them came last.
+// A crowded PSN stays crowded: if more flows used it than can be distinguished, none gets a vote,
+// in any order of flows.
 func TestCrowdedStaysCrowded(t *testing.T) {
 	m := qpmap.New(qpmap.Config{MinVotes: 1})
 	c := live()
@@ -213,8 +213,8 @@ func TestCrowdedStaysCrowded(t *testing.T) {
 	require.Empty(t, slices.Collect(m.QPs().Asked()))
 }
 
-// Moments are modulo 2^32, about 50 days: nothing of what is never wrong, or is
-// known, depends on how long a Map has been there.
+// Ages are modulo 2^32, about 50 days: neither the correctness nor the number of known pairs
+// depends on the age of a Map.
 func TestLongUptime(t *testing.T) {
 	for _, days := range []int{24, 25, 26, 49, 50, 75} {
 		c, old := live(), live()
@@ -229,8 +229,8 @@ func TestLongUptime(t *testing.T) {
 			got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at))(t)
 			require.Equal(t, c.a, got.SrcQP)
 		}
-		// Another exchange announces what the life began with: now nobody knows
-		// whose requests these are. An answer to what was sent before says nothing.
+		// Another exchange announces the first PSN of the life: the sender of these requests is now
+		// unknown. An answer to earlier requests gives no information.
 		rival := *c
 		rival.a, rival.commA, rival.commB, rival.psnB = 0x66, 6, 66, 0x777777
 		sent := c.request(20)

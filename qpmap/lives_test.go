@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How far from the last request another one may be: each line is shown to a Map of its
-// own, and tells whether it is known whose the last request was.
+// The distance of a request from the last one: each line is shown to a Map of its own, and gives
+// whether the sender of the last request is known.
 func TestHowFarRequestsGo(t *testing.T) {
 	c := live()
 	unknownMTU := live()
@@ -77,7 +77,7 @@ func TestHowFarRequestsGo(t *testing.T) {
 	}
 }
 
-// Behind the longest READs the next request is expected, whatever the path MTU is.
+// After the longest READs the next request is expected, for any path MTU.
 func TestLongREAD(t *testing.T) {
 	for _, octets := range []uint32{1 << 30, 5 << 28, 1 << 31} {
 		for _, mtu := range []uint32{4096, 2048, 1024, 512, 256} {
@@ -109,8 +109,8 @@ func TestREADAgain(t *testing.T) {
 	}
 }
 
-// The first response of a READ has the READ's PSN. It is known also where the capture has lost all responses of one
-// before, and so are those behind it.
+// The first response of a READ has the READ's PSN. Its sender is known even if the capture has lost
+// all responses of an earlier READ, and so is that of the responses after it.
 func TestLostResponses(t *testing.T) {
 	c := live()
 	m := established(c, true)
@@ -135,8 +135,8 @@ func TestLostResponses(t *testing.T) {
 	}
 }
 
-// In a long network many requests are under way. All of them may be sent again, and an answer may be about any, also
-// where the capture has lost those that asked for it.
+// In a long network many requests are in flight. All of them may be retransmitted, and an answer
+// may be about any, also if the capture has lost the requests for it.
 func TestManyAgain(t *testing.T) {
 	c := live()
 	c.psnA = 0xFFF000
@@ -174,8 +174,8 @@ func TestManyREADs(t *testing.T) {
 	}
 }
 
-// A sender knows of an acknowledgement within eight seconds, and does not repeat what
-// was acknowledged before.
+// A sender knows of an acknowledgement within eight seconds, and then retransmits nothing that was
+// acknowledged before.
 func TestHorizon(t *testing.T) {
 	for _, x := range []struct {
 		acked, again uint32
@@ -202,8 +202,8 @@ func TestHorizon(t *testing.T) {
 	}
 }
 
-// Which answers are to requests of a connection that were seen. What is asked for is
-// who sends the answers.
+// The table has answers that do and do not match requests of a connection. The test asks for the
+// sender of the answers.
 func TestWhichAnswersCount(t *testing.T) {
 	for _, x := range []struct {
 		what  string
@@ -304,7 +304,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// It goes on with three answers as well if its requests alone were silent, whatever requests pass the other way.
+// The connection continues after three answers, even if only its requests were silent, with any
+// requests in the other direction.
 func TestGoesOnInOneDirection(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
@@ -406,7 +407,8 @@ func TestWhatTellsTheMTU(t *testing.T) {
 	}
 }
 
-// Of a connection known by votes the other direction begins with READs, of which some are under way at once.
+// The other direction of a connection known by votes begins with READs; several of them are in
+// flight at the same time.
 func TestBeginsWithREADs(t *testing.T) {
 	const responses, underWay, octets = 200, 16, 200 * 1024
 	c := live()

@@ -23,8 +23,8 @@ type lockstep struct {
 	queue    events
 	packets  []sent
 	truth    map[rocev2.FlowKey]uint32
-	loss     float64       // of requests, behind the capture
-	coalesce float64       // how many requests have no ACK of their own
+	loss     float64       // of requests, after the capture point
+	coalesce float64       // share of requests without an ACK of their own
 	kinds    []bth.Opcode  // of requests
 	pause    time.Duration // between requests of a queue pair, on average
 	rtt      time.Duration
@@ -175,8 +175,8 @@ func (l *lockstep) connect(c *connection, port uint16, messages int) {
 	l.at(at, func() { send(at) })
 }
 
-// learn shows the traffic to a Map and returns whom it names for each packet, 0 for
-// nobody. What is named must be right.
+// learn shows the traffic to a Map and returns the named sender of each packet, or 0 for none. A
+// named sender must be right.
 func (l *lockstep) learn(t testing.TB, m *qpmap.Map) (named []uint32) {
 	t.Helper()
 	for i := range l.packets {
@@ -195,9 +195,8 @@ func (l *lockstep) learn(t testing.TB, m *qpmap.Map) (named []uint32) {
 	return named
 }
 
-// Of queue pairs that all use the same PSNs none is named that is not the sender's, also
-// where there is no room for what all of them have under way. The same seed gives the
-// same.
+// Among queue pairs that all use the same PSNs no wrong sender is named, even if the tables are too
+// small for all requests in flight. The same seed gives the same result.
 func TestLockstep(t *testing.T) {
 	var packets, known [3]int
 	for seed := range uint64(wiretest.Rounds(40)) {

@@ -17,38 +17,35 @@
 //
 // # When there is no pair
 //
-// A wrong pair is worse than none, so contradictory evidence gives none. Votes must
-// win in both directions: among all queue pairs that could be the flow's source, and
-// among all flows whose source the queue pair could be. So flows that use the same
-// PSNs at the same time tie, and have no pair. UC has no responses and so no votes.
-// If more than four flows have used a PSN, its responses are no votes, and where more
-// than four queue pairs could be the other end, a pair needs twice as many votes as any
-// of them may have. The pairs of both directions of a connection are learned together.
-// "Has just used" means within a second, or up to a minute where packets are seconds
-// apart. The UDP source port counts only if [Config] says so.
+// A wrong pair is worse than none, so contradictory evidence gives none. Votes must win in both
+// directions: among all queue pairs that could be the flow's source, and among all flows that could
+// have the queue pair as their source. So flows that use the same PSNs at the same time tie, and
+// have no pair. UC has no responses and so no votes. If more than four flows have used a PSN, its
+// responses are no votes, and if more than four queue pairs could be the source, a pair needs twice
+// as many votes as any of them may have. The pairs of both directions of a connection are learned
+// together. "Has just used" means within a second, or up to a minute where packets are seconds
+// apart. The UDP source port counts only if [Config] selects it.
 //
 // # Lives
 //
-// Hosts reuse queue pairs, so a pair holds for one life of its flow: a run of
-// requests whose PSNs follow one another. Retransmissions belong to it, however many,
-// and gaps of up to 2,048 packets that the capture lost. Responses belong to it that
-// have the PSN of a request seen just now, or of one among those that followed one
-// another. A READ uses millions of PSNs that no request shows: of these, responses
-// and retransmissions belong to the life up to 2,048 beyond the last response. For a
-// packet outside the life the sender is not known ([ErrUnknown]); the next packet in
-// the life has the pair again.
+// Hosts reuse queue pairs, so a pair holds for one life of its flow: a run of requests with
+// consecutive PSNs. It includes any number of retransmissions, and gaps of up to 2,048 packets that
+// the capture lost. It also includes responses with the PSN of a recent request, or of one in an
+// uninterrupted run of requests. A READ uses millions of PSNs that no request shows: of these,
+// responses and retransmissions belong to the life up to 2,048 after the last response. For a
+// packet outside the life the sender is not known ([ErrUnknown]); the next packet in the life has
+// the pair again.
 //
-// A new life replaces the old one only when it has been answered and the old one has
-// been silent for a second, was ended by CM, or was answered less often than the new
-// one has been since. So an attacker who is not on the path cannot displace a
-// connection in use by forged CM messages, data and answers: he has to guess PSNs, and
-// wrong guesses belong to other lives. If two exchanges announce the same first PSN,
-// neither is believed until answers decide.
+// A new life replaces the old one only when it has been answered and the old one has been silent
+// for a second, was ended by CM, or was answered less often than the new one since the new one
+// began. So an attacker outside the path cannot displace a connection in use by forged CM messages,
+// data and answers: it has to guess PSNs, and wrong guesses belong to other lives. If two exchanges
+// announce the same first PSN, neither is believed until answers decide.
 //
-// A life without CM messages that begins among the PSNs of the previous one is
-// recognized only by its responses. And where two connections between the same hosts
-// use the same PSNs, the capture has lost packets of them, and an attacker makes up more
-// of the same queue pairs, the wrong one of the two can be believed for a while.
+// A life without CM messages that begins among the PSNs of the previous one is recognized only by
+// its responses. If two connections between the same hosts use the same PSNs, the capture has lost
+// packets of them, and an attacker forges more connections of the same queue pairs, a Map can
+// believe the wrong one of the two for a while.
 //
 // # Time and memory
 //
@@ -142,9 +139,9 @@ func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned i
 // otherwise those of both directions. The loop must not change the Map.
 func (m *Map) Learned() iter.Seq2[Key, Pair] { return m.each(m.qps.Learned()) }
 
-// SourceQP returns what is known of the sender of the flow's last packet, or before the
-// first one of a connection that CM announces, of its sender. It returns [ErrUnknown] or
-// [ErrAmbiguous] when there is no pair, and allocates nothing.
+// SourceQP returns the sender of the flow's last packet or, before the first packet of a connection
+// that CM announces, the announced sender. It returns [ErrUnknown] or [ErrAmbiguous] when there is
+// no pair, and allocates nothing.
 //
 // The sender of the flow's packets, or of the announcement of a connection before there were
 // any, is their sender also if they are forged. A pair that was learned after the flow's
@@ -179,8 +176,7 @@ func missing(ambiguous bool) error {
 	return ErrUnknown
 }
 
-// Add adds a pair that was not learned here, in the place of what was known of the
-// flow.
+// Add adds a pair that was not learned here, and replaces the pair of the flow.
 //
 // With From 0 or [BasisGiven] the operator vouches for the pair: it does not age, only
 // [Map.Remove] and another Add end it, and Seen is ignored. With any other From it
@@ -223,8 +219,8 @@ func (m *Map) each(pairs iter.Seq2[*flowtable.Key, *qplearn.Entry]) iter.Seq2[Ke
 	}
 }
 
-// Expire forgets all entries that have been idle for Config.Idle, and returns how many
-// pairs these were. Calling it is optional: it only makes room early.
+// Expire forgets all entries that have been idle for Config.Idle, and returns the number of these
+// pairs. Calling it is optional: it only frees space early.
 func (m *Map) Expire(now time.Time) int { return m.qps.Expire(now) }
 
 // Stats returns the counters.

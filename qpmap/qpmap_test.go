@@ -130,8 +130,7 @@ func TestCutCM(t *testing.T) {
 	}
 }
 
-// What is no CM message, or names a queue pair that no connection has, is passed
-// over.
+// A packet that is not a CM message, or names a queue pair that no connection has, is ignored.
 func TestNoCM(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
@@ -199,9 +198,9 @@ func TestNewLives(t *testing.T) {
 	}
 }
 
-// The same without CM: a packet out of the sequence is of nobody known, and does
-// no harm to the life before. The next life is believed once it has been
-// answered and that one has said nothing for a while.
+// The same without CM: the sender of a packet out of the sequence is unknown, and the packet does
+// not affect the previous life. The next life is believed once it has been answered and the
+// previous one has been silent for a while.
 func TestNewLivesWithoutCM(t *testing.T) {
 	c, next := live(), live()
 	next.a, next.psnA = 0x22, 0x800000
@@ -219,7 +218,7 @@ func TestNewLivesWithoutCM(t *testing.T) {
 		requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	}
 	of, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 5}, start)
-	require.NoError(t, err) // what is asked is of whom, not of when
+	require.NoError(t, err) // the question is the sender, not the time
 	require.Equal(t, c.a, of.SrcQP)
 	later := start.Add(1100 * time.Millisecond)
 	for n := range uint32(5) {
@@ -262,8 +261,7 @@ func TestManyUnderWay(t *testing.T) {
 	}
 }
 
-// PSNs go on from 0xffffff with 0, and are sent again when packets were lost, as
-// often as the sender likes.
+// PSNs continue from 0xffffff with 0, and are retransmitted any number of times after packet loss.
 func TestPSNs(t *testing.T) {
 	c := live()
 	c.psnA = 0xFFFFFE
@@ -272,7 +270,7 @@ func TestPSNs(t *testing.T) {
 		observe(m, start, c.request(n))
 	}
 	for range 5 {
-		for n := range uint32(10) { // all over again, what was acknowledged, too
+		for n := range uint32(10) { // all requests again, including acknowledged ones
 			observe(m, start, c.request(n))
 			requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 		}
@@ -289,7 +287,7 @@ func TestPSNs(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Where the capture lost fewer packets than 2,048, the life goes on at once.
+// If the capture lost fewer packets than 2,048, the life continues immediately.
 func TestCaptureLoses(t *testing.T) {
 	c := live()
 	m := established(c, true)
@@ -486,7 +484,7 @@ func TestManyOpenFlows(t *testing.T) {
 	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 }
 
-// How many votes decide can be chosen.
+// The number of deciding votes is configurable.
 func TestConfig(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{MinVotes: 1})
@@ -543,8 +541,7 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// The memory that New takes is what the documentation says, and with Grow next
-// to none.
+// New allocates the documented amount of memory, and with Grow next to none.
 func TestMemory(t *testing.T) {
 	size := func(c qpmap.Config) uint64 {
 		var before, after runtime.MemStats

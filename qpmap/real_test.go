@@ -33,8 +33,7 @@ type host struct {
 	truth   map[rocev2.FlowKey]uint32
 }
 
-// readHost reads one of the two captures of a case, "eth0" before the queue or
-// "eth1" behind it.
+// readHost reads one of the two captures of a case, "eth0" before the queue or "eth1" after it.
 func readHost(t testing.TB, name, at string) host {
 	t.Helper()
 	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "real", name+".truth.json")))(t)
@@ -65,7 +64,7 @@ func readHost(t testing.TB, name, at string) host {
 	for _, p := range truth.CM {
 		pair(p.FromQP, p.ToQP)
 	}
-	if name == "w4-reddrop-q4" { // whose client was stopped before it could print them: both ends count up
+	if name == "w4-reddrop-q4" { // the client was stopped before it could print them: both ends count up
 		for qp := range uint32(4) {
 			pair(0x15+qp, 0x39+qp)
 		}
@@ -82,9 +81,8 @@ func readHost(t testing.TB, name, at string) host {
 // come after the pair's CM exchange, or after the third answer with another PSN.
 type score struct{ due, known int }
 
-// play shows the packets of real hosts to a Map, with whatever forge sends before
-// each of them, and asks after each request who sent it. A wrong answer ends the
-// test.
+// play shows the packets of real hosts to a Map, with the packets of forge before each of them, and
+// asks for the sender after each request. A wrong answer ends the test.
 func (h *host) play(t testing.TB, m *qpmap.Map, forge func(now time.Time)) score {
 	t.Helper()
 	var total score
@@ -140,8 +138,8 @@ func (h *host) play(t testing.TB, m *qpmap.Map, forge func(now time.Time)) score
 	return total
 }
 
-// Real hosts under loss, reordering, copies and congestion: whatever they send
-// again, and however often, it is known who sends.
+// Real hosts under loss, reordering, duplication and congestion: the sender is known after any
+// number of retransmissions.
 func TestRealHosts(t *testing.T) {
 	wiretest.Alone(t)
 	for _, name := range hosts {
@@ -151,7 +149,7 @@ func TestRealHosts(t *testing.T) {
 				s := h.play(t, qpmap.New(qpmap.Config{}), nil)
 				t.Logf("%d of %d requests", s.known, s.due)
 				require.GreaterOrEqual(t, 100*s.known, 99*s.due)
-				// UC has no answers; all of the ATOMICs are under way at once
+				// UC has no answers; all ATOMICs are in flight at the same time
 				if name != "w4-uc-loss2" && name != "atomic4" {
 					require.NotZero(t, s.due)
 				}
@@ -160,12 +158,11 @@ func TestRealHosts(t *testing.T) {
 	}
 }
 
-// The same with a million packets that somebody makes up who is not on the path:
-// addresses and queue pairs are known, PSNs and communication ids are guessed. No
-// answer is wrong, whatever they are, and single ones, and the three packets that
-// name a victim's queue pair, leave 95 % of the requests known. Whole conversations,
-// answers included, may keep a flow unknown: they are seen at ten for each real packet.
-// A short run has whole conversations alone, a tenth of them.
+// The same with a million packets forged by an attacker outside the path: it knows addresses and
+// queue pairs, and guesses PSNs and communication ids. No answer is wrong for any forged packets.
+// With single ones, and with the three packets that name a victim's queue pair, the senders of 95 %
+// of the requests stay known. Whole conversations, answers included, may keep a flow unknown: they
+// are sent ten for each real packet. A short run has only whole conversations, a tenth of them.
 func TestRealHostsUnderAttack(t *testing.T) {
 	wiretest.Alone(t)
 	const million = 1_000_000
@@ -232,12 +229,12 @@ func newAttacker(seed uint64, h *host, kinds int) *attacker {
 	return a
 }
 
-// send makes up a packet, or some that belong together, about one of the flows,
-// and returns how many that was.
+// send forges a packet, or several that belong together, about one of the flows, and returns their
+// number.
 func (a *attacker) send(now time.Time) int {
 	r := a.r
 	k := a.flows[r.IntN(len(a.flows))]
-	victim := a.flows[r.IntN(len(a.flows))].DestQP // a queue pair of somebody else
+	victim := a.flows[r.IntN(len(a.flows))].DestQP // a queue pair of another flow
 	if r.IntN(4) == 0 {
 		victim = 2 + r.Uint32N(1<<24-2)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What All yields a new Map takes as what it was, with its age.
+// A new Map takes over the pairs of All with their basis and age.
 func TestRestore(t *testing.T) {
 	byCM, byVotes := live(), live()
 	byVotes.a, byVotes.b, byVotes.psnA = 0x777, 0x888, byVotes.psnA+1<<20
@@ -33,7 +33,7 @@ func TestRestore(t *testing.T) {
 		}
 		return m
 	}
-	without := maps.Clone(saved) // of what is given the time does not matter
+	without := maps.Clone(saved) // the time of a given pair does not matter
 	delete(without, given)
 	again := restored()
 	all := maps.Collect(again.All())
@@ -52,7 +52,7 @@ func TestRestore(t *testing.T) {
 	_, err = again.SourceQP(given, late.Add(time.Hour))
 	require.NoError(t, err)
 
-	// The communication ids are not known any more: nobody can name them, and 0 are none.
+	// The communication ids are no longer known: no message can name them, and 0 is no id.
 	again = restored()
 	observe(again, start, cmPacket(byCM.A, byCM.B, cm.AttributeDREQ, &cm.DREQ{RemoteQPN: byCM.b}))
 	requirePair(t, again, byCM.forth(), byCM.a, qpmap.BasisCM)

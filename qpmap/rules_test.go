@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests have the rules of docs/decisions.md and of the comments at their edges.
-// Each number in them is worked out by hand from what such a rule says.
+// These tests check the rules of docs/decisions.md and of the comments at their limits. The numbers
+// are worked out by hand from the rules.
 
 // requireSource requires that a flow is known to have this source, or with 0 that it is not.
 func requireSource(t testing.TB, m *qpmap.Map, k rocev2.FlowKey, at time.Time, srcQP uint32, what ...any) {
@@ -94,7 +94,7 @@ func TestFloodOfExchanges(t *testing.T) {
 				m := qpmap.New(qpmap.Config{})
 				observe(m, start, c.req(), c.rep())
 				in := c
-				if turned { // requests of the other side alone
+				if turned { // requests of the peer alone
 					in = c.turned()
 				}
 				for n := range x.had {
@@ -125,7 +125,7 @@ func TestFloodOfExchanges(t *testing.T) {
 	}
 }
 
-// After an answer the exchanges are counted anew.
+// After an answer the count of exchanges begins again.
 func TestFloodEnds(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		c := live()
@@ -175,8 +175,8 @@ func TestFloodAndGiven(t *testing.T) {
 	}
 }
 
-// An exchange that says the same as what is given makes the pair of the other
-// direction, one that says something else does not.
+// An exchange that agrees with a given pair makes the pair of the other direction; one that
+// contradicts it does not.
 func TestExchangeAndGiven(t *testing.T) {
 	for _, srcQP := range []uint32{live().a, 0x77} {
 		c := live()
@@ -228,7 +228,7 @@ func TestRivals(t *testing.T) {
 			rival := *c
 			rival.psnA, rival.psnB, rival.commA, rival.commB = c.psnA+uint32(x.first), 0x700000, 6, 66
 			rival.a = 0x66
-			if side { // the exchange began at the other side
+			if side { // the peer began the exchange
 				rival = *rival.turned()
 			}
 			observe(m, start, rival.req(), rival.rep())
@@ -255,11 +255,11 @@ func TestRivalOfNoRequests(t *testing.T) {
 	requireNone(t, m, c.back(), qpmap.ErrAmbiguous)
 }
 
-// An exchange that names another sender for a flow, and for the other direction a first
-// PSN of the connection: an answer whose PSN another flow has used, too, says nothing.
+// An exchange names another sender for a flow, and for the other direction a first PSN of the
+// connection: an answer gives no information if another flow has used its PSN, too.
 func TestSharedFirstPSN(t *testing.T) {
 	for _, x := range []struct {
-		psn   uint32 // how far the rival's first PSN is from the connection's
+		psn   uint32 // distance of the rival's first PSN from the connection's
 		same  bool   // the exchange names the same sender
 		known bool
 	}{{0, false, false}, {64, false, false}, {65, false, true}, {0x100000, false, true}, {0, true, true}} {
@@ -310,7 +310,7 @@ func TestSamePSNAnnounced(t *testing.T) {
 	}
 }
 
-// What an exchange announced holds for Idle.
+// An announcement holds for Idle.
 func TestAnnouncementAges(t *testing.T) {
 	for _, x := range []struct {
 		after time.Duration

@@ -96,7 +96,7 @@ func (c *connection) rej() rocev2.Packet {
 		&cm.REJ{LocalCommID: c.commB, RemoteCommID: c.commA, Reason: cm.RejectConsumer})
 }
 
-// forth is the key of what A sends, back of what B sends.
+// forth is the key of the packets that A sends, back of those that B sends.
 func (c *connection) forth() rocev2.FlowKey { return rocev2.FlowKey{Src: c.A, Dst: c.B, DestQP: c.b} }
 func (c *connection) back() rocev2.FlowKey  { return rocev2.FlowKey{Src: c.B, Dst: c.A, DestQP: c.a} }
 
@@ -119,9 +119,9 @@ func (c *connection) turned() *connection {
 		transport: c.transport, mtu: c.mtu}
 }
 
-// generate returns the traffic of many connections between a few hosts, whose
-// queue pairs are used again and again.
-// With CM some connections have it; with samePSN these may begin with the same PSN as others.
+// generate returns the traffic of many connections between a few hosts that reuse their queue
+// pairs. With someCM some connections have CM; with samePSN these may begin with the same PSN as
+// others.
 func generate(r *rand.Rand, connections int, someCM, samePSN bool) []sent {
 	hosts := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"),
 		netip.MustParseAddr("10.0.0.3")}
@@ -153,9 +153,9 @@ func generate(r *rand.Rand, connections int, someCM, samePSN bool) []sent {
 		if withCM && r.IntN(4) == 0 {
 			c.transport = cm.TransportTypeUC
 		}
-		// Lives that CM shows may begin anywhere, the same PSN for many included.
-		// What no CM shows can only be seen when it begins elsewhere than what the same
-		// hosts have sent each other.
+		// Lives that CM shows may begin anywhere, including the same PSN for many. A life without
+		// CM can be recognized only if it begins at other PSNs than those that the same hosts have
+		// sent each other.
 		same := withCM && r.IntN(2) == 0 && samePSN
 		if same {
 			c.psnA, c.psnB = 1000, 1000
@@ -213,8 +213,8 @@ func apart(r *rand.Rand, psn uint32, begun []uint32) uint32 {
 	return psn
 }
 
-// exchangeRequests puts the requests that A sends, and what comes back, and
-// returns how long that takes.
+// exchangeRequests puts the requests that A sends, and the responses to them, and returns the time
+// that this takes.
 func exchangeRequests(r *rand.Rand, c *connection, rtt time.Duration,
 	put func(time.Duration, rocev2.Packet, uint32)) time.Duration {
 	mtu := uint32(128) << c.mtu
@@ -264,7 +264,7 @@ func exchangeRequests(r *rand.Rand, c *connection, rtt time.Duration,
 	return at + 3*rtt
 }
 
-// impair returns what a capture might have of the traffic.
+// impair returns the packets of the traffic that an imperfect capture contains.
 func impair(r *rand.Rand, all []sent) []sent {
 	lossForth, lossBack := r.Float64()*0.5, r.Float64()*0.5
 	if r.IntN(3) == 0 {

@@ -19,17 +19,16 @@ import (
 
 var be = binary.BigEndian
 
-// An Answer is what stands between the UDP header and the ICRC: the BTH and what
-// follows it, in words of 64 bits. If Len is not a multiple of 8, the lower half
-// of the last word is not used.
+// An Answer is the octets between the UDP header and the ICRC: the BTH and the headers and payload
+// after it, in words of 64 bits. If Len is not a multiple of 8, the lower half of the last word is
+// not used.
 type Answer struct {
 	Octets [5]uint64
 	Len    int // 24, 28 or 36
 }
 
-// To makes a, which is zero, the CNP that answers p and names this queue pair. It
-// refuses what [rocev2.Packet.MayAnswer] refuses, but with innerSource not a packet
-// in a tunnel.
+// To makes a, which must be zero, the CNP that answers p and names this queue pair. It returns the
+// errors of [rocev2.Packet.MayAnswer], except that innerSource permits a packet in a tunnel.
 func (a *Answer) To(p *rocev2.Packet, destQP uint32, innerSource bool) error {
 	if err := p.MayAnswer(); err != nil && !(innerSource && err == rocev2.ErrTunnelled) {
 		return err
@@ -49,8 +48,8 @@ func (a *Answer) To(p *rocev2.Packet, destQP uint32, innerSource bool) error {
 // the caller has already written to the free capacity of b, at its place in the
 // packet; 0 for none.
 //
-// It refuses addresses that others cannot reach, rocev2.ErrNotReachable, and two
-// of different families.
+// It returns rocev2.ErrNotReachable for addresses that other hosts cannot reach, and an error for
+// addresses of different families.
 func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carriage, coverage icrc.Coverage) ([]byte,
 	error) {
 	class, hopLimit, err := IPFields(c)
@@ -134,7 +133,7 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 		return b, wireerr.Addresses
 	}
 	if coverage == icrc.AsSent {
-		crc.Put(ip, udp) // need not look for what is known
+		crc.Put(ip, udp) // the positions of the headers are known here
 	} else if err := icrc.Put(ip, coverage); err != nil {
 		return b, err
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Answer and a Datagram with the same octets give the same octets, and
-// refuse the same.
+// An Answer and a Datagram with the same octets append the same octets and return the same errors.
 func TestAppend(t *testing.T) {
 	random := rand.New(rand.NewPCG(19, 64))
 	addresses := [][2]netip.Addr{

@@ -118,10 +118,9 @@ func IPFields(c *rocev2.Carriage) (class, hopLimit uint8, err error) {
 	return dscp<<2 | uint8(c.ECN), hopLimit, nil
 }
 
-// AppendRoCEv2 appends the IP packet of d, whose Data is the BTH and all that
-// follows it, with four octets of any value where the ICRC goes: at least 16. It is
-// for messages that are octets
-// already: a [rocev2.Packet] is large.
+// AppendRoCEv2 appends the IP packet of d. The Data of d is the BTH and everything after it, with
+// four octets of any value in place of the ICRC: at least 16 octets. Messages that are already
+// encoded use it, because a [rocev2.Packet] is large.
 //
 // d.Ext may already be at its place in the packet, in the free capacity of b.
 // It sets d's DstPort, and Checksum to 0.

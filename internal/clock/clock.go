@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// A Clock turns the times that callers give, which may jump back, into ticks, which never do: nanoseconds since the
-// first time. After a step back of up to the slack, as between the frames of two capture queues whose clocks differ,
-// the ticks stand still until the times have caught up. After a longer one, of a clock that was set, they go on from
-// where they were. The zero Time, of a packet whose time is not known, is the time of the call before.
+// A Clock converts the times that callers give, which may jump back, into ticks, which never do:
+// nanoseconds since the first time. After a step back of up to the slack, as between frames of two
+// capture queues with different clocks, the ticks stop until the times have caught up. After a
+// longer step, of a clock that was set, they continue from the current tick. The zero Time, of a
+// packet with an unknown time, is the time of the previous call.
 //
 // Times before 1678 and after 2262 count as others between these years.
 type Clock struct {
@@ -20,9 +21,9 @@ type Clock struct {
 }
 
 const (
-	// forever is where ticks end: half of what there is, so that a Duration can be added to any of them.
+	// forever is the largest tick: half of the range, so that a Duration can be added to any tick.
 	forever = math.MaxInt64 / 2
-	// zeroTime is what UnixNano returns for the zero Time.
+	// zeroTime is the value of UnixNano for the zero Time.
 	zeroTime = -6795364578871345152
 )
 

@@ -48,7 +48,8 @@ func TestLeastSlack(t *testing.T) {
 	}
 }
 
-// The zero Time is the time before, whatever comes first. Whatever years are given, ticks neither go back nor end.
+// The zero Time is the previous time, also if it is the first one. Ticks neither go back nor
+// overflow, for times of any year.
 func TestClockWithoutTime(t *testing.T) {
 	c := Clock{Slack: 100 * time.Second}
 	require.Zero(t, c.At(time.Time{}))

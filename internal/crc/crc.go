@@ -1,6 +1,6 @@
-// Package crc computes the register of CRC-32 after a packet in which ones stand
-// for what the invariant CRC of RoCEv2 does not cover. Package icrc finds out where
-// the parts of a packet are; those who have just built one know, and call Put.
+// Package crc computes the register of CRC-32 after a packet in which the fields that the invariant
+// CRC of RoCEv2 does not cover are replaced by ones. Package icrc finds the headers of a packet;
+// code that has just built a packet knows their positions and calls Put.
 package crc
 
 import (
@@ -59,7 +59,7 @@ func newTables() *tables {
 // between 64 octets of zero: loads at any shift against the octets stay inside.
 type mask [3 * 64]byte
 
-// The masks of the IP header and of what follows it.
+// The masks of the IP header and of the headers after it.
 var (
 	maskIPv4 = mask{64 + 1: 0xFF, 64 + 8: 0xFF, 64 + 10: 0xFF, 64 + 11: 0xFF}
 	maskIPv6 = mask{64: 0x0F, 64 + 1: 0xFF, 64 + 2: 0xFF, 64 + 3: 0xFF, 64 + 7: 0xFF}
@@ -84,7 +84,7 @@ func Put(ip []byte, udp int) {
 	le.PutUint32(ip[end:], ^stored(ip[:end], udp))
 }
 
-// packet returns the register after an IP packet whose UDP header is at b[udp:].
+// packet returns the register after an IP packet with its UDP header at b[udp:].
 func packet(b []byte, udp int) uint32 {
 	if udp == wire.FixedSize(b) {
 		return Plain(b)
@@ -99,7 +99,7 @@ func inParts(b []byte, udp int) uint32 { return UDP(IP(b[:udp]), b[udp:]) }
 // included if they are there.
 func IP(header []byte) uint32 { return update(prefixed, header, maskOf(header)) }
 
-// UDP returns the register r after a UDP header and what follows it.
+// UDP returns the register r after a UDP header and the octets after it.
 func UDP(r uint32, b []byte) uint32 { return update(r, b, &maskUDP) }
 
 // Step returns the register r after the 16 octets v and w, the least significant
@@ -143,12 +143,12 @@ func updateTables(r uint32, b []byte, m *mask) uint32 {
 	return slicing.update(r, b, m[64:])
 }
 
-// zeros is what a mask ends with.
+// zeros is the end of every mask.
 var zeros = maskNothing[:64]
 
-// update returns the register r after b, masked by m but for its last 64
-// octets, which are zero. From 64 octets behind those that m masks it leaves
-// to hash/crc32 what that is fast with: a multiple of 16.
+// update returns the register r after b, masked by m except for the last 64 octets of m, which are
+// zero. The octets that lie 64 or more after the last masked one go to hash/crc32 as far as their
+// number is a multiple of 16, for which it is fast.
 func (t *tables) update(r uint32, b, m []byte) uint32 {
 	for ; len(b)&3 != 0; b, m = b[1:], m[1:] {
 		r = r>>8 ^ t[0][uint8(r)^(b[0]|m[0])]
@@ -172,8 +172,8 @@ func (t *tables) update(r uint32, b, m []byte) uint32 {
 	return r
 }
 
-// step returns the register r after the 16 octets v and w. What depends on r
-// comes last: the other look-ups need not wait for the step before.
+// step returns the register r after the 16 octets v and w. The terms that depend on r come last, so
+// that the other look-ups need not wait for the previous step.
 func (t *tables) step(r uint32, v, w uint64) uint32 {
 	s := t[0][w>>56] ^ t[1][uint8(w>>48)] ^ t[2][uint8(w>>40)] ^ t[3][uint8(w>>32)] ^
 		t[4][uint8(w>>24)] ^ t[5][uint8(w>>16)] ^ t[6][uint8(w>>8)] ^ t[7][uint8(w)] ^

@@ -14,17 +14,16 @@ const (
 // Use is the way that this CPU is fastest with.
 var Use = fastest()
 
-// fastest asks the CPU, and the system where it must, what it has.
+// fastest returns the fastest method that the CPU, and where needed the operating system, supports.
 func fastest() Way
 
-// shortMax is how many octets foldShort takes at most: it has no chain of
-// multiplications to wait for, but more of them than foldLong.
+// shortMax is the largest number of octets for foldShort: it has no chain of multiplications to
+// wait for, but needs more of them than foldLong.
 const shortMax = 256
 
-// folds[n] moves a block of 128 bits over n words of 32: the bits of
-// x^(32n+32) mod P for its lower 64 bits, of x^(32n-32) mod P for the upper 64,
-// reflected and shifted left by one. What is moved over nothing stays as it is:
-// folds[0] is not used.
+// folds[n] moves a block of 128 bits over n words of 32 bits: the bits of x^(32n+32) mod P for its
+// lower 64 bits and of x^(32n-32) mod P for the upper 64, reflected and shifted left by one.
+// folds[0] is not used, because a block that is moved over no word does not change.
 //
 //lint:ignore U1000 the assembly uses it
 var folds = newFolds()
@@ -44,8 +43,8 @@ func newFolds() (f [shortMax / 4][2]uint64) {
 	return f
 }
 
-// shadow holds what masks UDP and BTH, with so many octets of zero around it
-// that it can be laid over a packet wherever its UDP header stands.
+// shadow is the mask of UDP and BTH between enough zero octets that it can be laid over a packet
+// with its UDP header at any position.
 var shadow = func() (s [shortMax + shortMax + 16]byte) {
 	copy(s[shortMax:], maskUDP[64:64+fixedLen])
 	return s
@@ -75,9 +74,8 @@ func stored(b []byte, udp int) uint32 {
 	return packet(b, udp)
 }
 
-// Extended returns the register after an IP packet with options or extension
-// headers, whose UDP header is at b[udp:], up to the ICRC. It takes one pass, not
-// two, where the packet is short.
+// Extended returns the register, up to the ICRC, after an IP packet with options or extension
+// headers and its UDP header at b[udp:]. It reads a short packet once instead of twice.
 func Extended(b []byte, udp int) uint32 {
 	if isShort(b) {
 		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-udp])
@@ -85,7 +83,7 @@ func Extended(b []byte, udp int) uint32 {
 	return inParts(b, udp)
 }
 
-// isShort says whether foldShort can take a packet.
+// isShort reports whether foldShort accepts a packet.
 func isShort(b []byte) bool { return Use != tablesOnly && len(b)&3 == 0 && len(b) <= shortMax }
 
 // update is updateTables, faster where it can.

@@ -35,8 +35,8 @@ func Plain(b []byte) uint32 {
 // stored is packet for one that has just been stored.
 func stored(b []byte, udp int) uint32 { return packet(b, udp) }
 
-// Extended returns the register after an IP packet with options or extension
-// headers, whose UDP header is at b[udp:], up to the ICRC.
+// Extended returns the register, up to the ICRC, after an IP packet with options or extension
+// headers and its UDP header at b[udp:].
 func Extended(b []byte, udp int) uint32 { return inParts(b, udp) }
 
 // update is updateTables, faster where it can.

@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// register computes the register bit by bit, from what the annex says is masked.
+// register computes the register bit by bit, with the fields masked that the annex lists.
 func register(ip []byte, udp int) uint32 {
 	masked := map[int]byte{udp + 6: 0xFF, udp + 7: 0xFF, udp + 12: 0xFF}
 	if ip[0]>>4 == 6 {

@@ -2,7 +2,7 @@
 
 package crc
 
-// What a mask does to a packet without options and extension headers.
+// The masks of a packet without options and extension headers.
 var (
 	maskPlainIPv4 = mask{64 + 1: 0xFF, 64 + 8: 0xFF, 64 + 10: 0xFF, 64 + 11: 0xFF,
 		64 + 26: 0xFF, 64 + 27: 0xFF, 64 + 32: 0xFF}

@@ -1,4 +1,4 @@
-// Package enumtext prints enumerations and reads what they print.
+// Package enumtext prints and parses enumerations.
 package enumtext
 
 import (
@@ -16,8 +16,8 @@ type Enum interface {
 	String() string
 }
 
-// Name returns the name of a value, or, where it has none, the value behind the
-// name of its type, as in "Kind(9)".
+// Name returns the name of a value. For a value without a name it returns the type's name with the
+// number, as in "Kind(9)".
 func Name[T ~uint8 | ~uint16](v T, names []string, typ string) string {
 	if int(v) < len(names) && names[v] != "" {
 		return names[v]

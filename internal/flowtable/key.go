@@ -24,8 +24,9 @@ const (
 	DstIPv4 = 1 << 30
 )
 
-// KeyOf returns the key of a flow. A qp of more than 24 bits, as no packet has, gives the key of no flow. It is
-// so short that it is inlined: a copy of what was just written in smaller words takes long.
+// KeyOf returns the key of a flow. A qp of more than 24 bits, which no packet has, gives the key of
+// no flow. KeyOf is short enough to be inlined, because the copy of a result written in smaller
+// words would be slow.
 func KeyOf(src, dst netip.Addr, qp, domain uint32) Key {
 	qp = min(qp, MaxQP+1)
 	if src.Is4() {
@@ -52,7 +53,7 @@ func (k *Key) FlowKey() rocev2.FlowKey {
 // DestQP returns the queue pair.
 func (k *Key) DestQP() uint32 { return k.QP & MaxQP }
 
-// Reversed returns the key of the opposite direction, whose destination is a queue pair at the source.
+// Reversed returns the key of the opposite direction, to the queue pair qp at the source.
 func (k *Key) Reversed(qp uint32) Key {
 	return Key{k.Dst, k.Src, k.QP&SrcIPv4>>1 | k.QP&DstIPv4<<1 | qp&MaxQP, k.Domain}
 }
@@ -71,8 +72,8 @@ func (k *Key) HashWithQP(qp uint32, seed uint64) uint64 {
 	return hash.Mix(addresses(&k.Src, &k.Dst, seed)^(uint64(k.Domain)<<32|uint64(qp)), seed^0xE7037ED1A0B428DB)
 }
 
-// addresses returns a hash of two addresses in this order. The seed is in both factors: without knowing it nobody can
-// make one of them 0, which would hide the other.
+// addresses returns a hash of two addresses in this order. The seed is in both factors: without the
+// seed an attacker cannot make one of them 0, which would hide the other.
 func addresses(src, dst *[16]byte, seed uint64) uint64 {
 	seed ^= 0xA0761D6478BD642F
 	other := seed>>32 | seed<<32

@@ -37,8 +37,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// No half of an address hides the rest, so that nobody who does not know the seed can choose keys that collide,
-// and queue pair and domain count as well.
+// No half of an address hides the rest, so that an attacker without the seed cannot choose keys
+// that collide. The queue pair and the domain count as well.
 func TestHash(t *testing.T) {
 	seed := rand.Uint64()
 	seen := map[uint64]Key{}
@@ -69,8 +69,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Whatever one half of an address is, also what makes a factor 0 for another
-// seed, all other octets count.
+// All other octets count for any value of one half of an address, including values that make a
+// factor 0 for another seed.
 func TestAddresses(t *testing.T) {
 	zeroes := []uint64{0, 1<<64 - 1, 0xA0761D6478BD642F, 0x78BD642FA0761D64} // of seed 0, in the last two
 	r := rand.New(rand.NewPCG(1, 2))

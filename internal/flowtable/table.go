@@ -41,15 +41,16 @@ type entry[K comparable, V any] struct {
 // lists is the number of lists.
 const lists = 2
 
-// The places are an index with open addressing and linear probing: an entry is at the place that the lower bits of
-// its hash give, or behind it with no free place between. At most three quarters of the places are used.
+// The places are an index with open addressing and linear probing: an entry is at the place that
+// the lower bits of its hash give, or after it with no free place between. At most three quarters
+// of the places are used.
 type place struct {
 	hash uint32 // its lower bits
 	id   uint32 // 0: free
 }
 
-// New returns a table for at most most values, whose keys are hashed by hash. It allocates all of its memory at
-// once, or with grow as it fills.
+// New returns a table for at most most values. hash hashes the keys. New allocates all memory
+// immediately, or with grow the table allocates as it fills.
 func New[K comparable, V any](most int, grow bool, hash func(k *K, seed uint64) uint64) Table[K, V] {
 	t := Table[K, V]{Seed: rand.Uint64(), hash: hash, shift: 6, most: most}
 	if !grow {
@@ -85,7 +86,7 @@ func (t *Table[K, V]) extend() uint32 {
 // At returns the value with an id. The pointer is valid until the value is removed.
 func (t *Table[K, V]) At(id uint32) *V { return &t.entry(id).value }
 
-// Holds says whether there is a value with an id.
+// Holds reports whether there is a value with an id.
 func (t *Table[K, V]) Holds(id uint32) bool {
 	return lists <= id && id < t.n && t.entry(id).older != id
 }
@@ -93,10 +94,10 @@ func (t *Table[K, V]) Holds(id uint32) bool {
 // Key returns the key of the value with an id.
 func (t *Table[K, V]) Key(id uint32) *K { return &t.entry(id).key }
 
-// Len returns how many values there are.
+// Len returns the number of values.
 func (t *Table[K, V]) Len() int { return t.len }
 
-// Full says whether there is no room for another value.
+// Full reports whether the table has no space for another value.
 func (t *Table[K, V]) Full() bool { return t.len >= t.most }
 
 // Find returns the value with a key, and its id; nil and 0 if there is none. The caller passes the key's hash: a
@@ -173,7 +174,7 @@ func (t *Table[K, V]) put(p place) {
 	t.places[i] = p
 }
 
-// Remove removes a value. Entries of the index that were pushed behind its place move up, as probing stops at a gap.
+// Remove removes a value. Entries of the index after its place move up, as probing stops at a gap.
 func (t *Table[K, V]) Remove(id uint32) {
 	e := t.entry(id)
 	mask := uint32(len(t.places) - 1)
@@ -243,7 +244,7 @@ func (t *Table[K, V]) All() iter.Seq[uint32] {
 	}
 }
 
-// Expire removes the values that are past, and returns how many.
+// Expire removes the values for which past returns true, and returns their number.
 func (t *Table[K, V]) Expire(past func(*V) bool) (n int) {
 	for id := range t.All() {
 		if past(t.At(id)) {

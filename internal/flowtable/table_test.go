@@ -12,12 +12,12 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// A collider is a key of which sixteen share each hash, whatever the seed.
+// A collider is a key that shares its hash with fifteen others, for every seed.
 type collider uint32
 
 func (c *collider) Hash(uint64) uint64 { return uint64(*c) / 16 }
 
-// A model does what a Table does, with a map and slices.
+// A model behaves as a Table, with a map and slices.
 type model[K comparable] struct {
 	most  int
 	value map[K]int
@@ -44,7 +44,7 @@ func newPair[K comparable](t testing.TB, most int, grow bool, hash func(*K, uint
 	return &pair[K]{t, New[K, int](most, grow, hash), model[K]{most: most, value: map[K]int{}}}
 }
 
-// do does one of the operations with a key, and what comes of a number.
+// do does one of the operations with a key and arguments derived from a number.
 func (p *pair[K]) do(operation uint8, k K, n int) {
 	list := uint32(n) % lists
 	v, id := p.table.find(&k)
@@ -83,7 +83,7 @@ func (p *pair[K]) do(operation uint8, k K, n int) {
 			delete(p.model.value, k)
 			p.model.unlink(k)
 		}
-	case 6: // a victim, but for the one of this key and those of an even value
+	case 6: // a victim other than the value of this key and even values
 		spare := func(k2 K) bool { return k2 == k || p.model.value[k2]%2 == 0 }
 		looks := n % 8
 		got := p.table.Victim(list, looks, func(id uint32) bool { return spare(*p.table.Key(id)) })
@@ -155,8 +155,8 @@ func (p *pair[K]) check() {
 	require.LessOrEqual(p.t, 4*taken, 3*len(p.table.places))
 }
 
-// Whatever is done, a table and its model say the same: with keys that collide and others, full or nearly, taking
-// its memory at once or as it fills.
+// After any operations a table and its model return the same: with and without keys that collide,
+// nearly full and full, with all memory allocated at the start and as the table fills.
 func TestModel(t *testing.T) {
 	for seed, c := range []struct {
 		most, keys int
@@ -193,7 +193,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// The zero Table, of what is off, is empty, and has no room.
+// The zero Table, of a feature that is off, is empty and has no space.
 func TestZeroTable(t *testing.T) {
 	var table Table[Key, int]
 	_, id := table.Find(&Key{}, 0)
@@ -208,8 +208,8 @@ func TestZeroTable(t *testing.T) {
 	}
 }
 
-// The order of eviction is that of the sweep of a clock: what was used since the hand came by has a second chance,
-// and what is spared is as new.
+// The order of eviction is that of the clock algorithm: a value that was used since the hand passed
+// gets a second chance, and a spared value is as recent as a new one.
 func TestVictim(t *testing.T) {
 	table := New[Key, bool](4, true, (*Key).Hash) // the value says that it was used
 	var ids []uint32
@@ -235,13 +235,13 @@ func TestVictim(t *testing.T) {
 	held = 0
 	require.EqualValues(t, 2, evict())
 	require.Zero(t, table.Len())
-	// Where all are spared nobody is found, and the look ends.
+	// If all values are spared, no victim is found and the search ends.
 	table.add(&Key{QP: 9}, 0)
 	require.Zero(t, table.Victim(0, 100, func(uint32) bool { return true }))
 }
 
-// Keys that make one table slow are like any others to another one: nobody can choose them who does not know the
-// seed.
+// Keys that make one table slow are like any others to another table: an attacker without the seed
+// cannot choose them.
 func TestChosenKeys(t *testing.T) {
 	const n = 1000
 	pair := KeyOf(netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), 0, 0)
@@ -257,7 +257,7 @@ func TestChosenKeys(t *testing.T) {
 	require.Greater(t, known.probes(), n/4.0)
 }
 
-// probes returns at how many places a key of the table is looked for, in the mean.
+// probes returns the mean number of places that are read to find a key of the table.
 func (t *Table[K, V]) probes() float64 {
 	mask, sum := uint32(len(t.places)-1), 0
 	for i, p := range t.places {
@@ -268,8 +268,8 @@ func (t *Table[K, V]) probes() float64 {
 	return float64(sum) / float64(t.len)
 }
 
-// A table takes 8 octets for a value and its key, and 11 to 22 for the index. One that takes them at once keeps
-// them where they are.
+// A table takes 8 octets for a value and its key, and 11 to 22 for the index. A table that
+// allocates all memory at the start does not move them.
 func TestMemory(t *testing.T) {
 	require.EqualValues(t, 40, unsafe.Sizeof(Key{}))
 	require.EqualValues(t, 40+8+16, unsafe.Sizeof(entry[Key, [2]uint64]{}))
@@ -288,7 +288,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Nothing is allocated once there was as much as there is room for, and of what takes its memory at once never.
+// A table that has once been full allocates nothing, and neither does a table that allocated all
+// memory at the start.
 func TestNoAllocations(t *testing.T) {
 	for _, grow := range []bool{false, true} {
 		table := New[Key, [4]uint64](100, grow, (*Key).Hash)

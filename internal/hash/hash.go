@@ -3,8 +3,7 @@ package hash
 
 import "math/bits"
 
-// Mix folds the 128-bit product of two words, as wyhash does. It is 0 if one
-// of them is, whatever the other is.
+// Mix folds the 128-bit product of two words, as wyhash does. It is 0 if either of them is.
 func Mix(a, b uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	return high ^ low

@@ -9,10 +9,9 @@ import (
 
 var be = binary.BigEndian
 
-// PutChecksum sets the checksum (RFC 768, RFC 8200 section 8.1) in the UDP
-// header at ip[udp:], which must be 0 before. The IP packet ends with its UDP
-// data. The pseudo-header has the final destination: with a type 4 Routing
-// header whose Segments Left is not 0 that is Segment List[0].
+// PutChecksum sets the checksum (RFC 768, RFC 8200 section 8.1) in the UDP header at ip[udp:],
+// which must be 0 before. The IP packet ends with its UDP data. The pseudo-header has the final
+// destination: with a type 4 Routing header and Segments Left other than 0 that is Segment List[0].
 func PutChecksum(ip []byte, udp int) {
 	c := ^Fold(DatagramSum(ip, udp))
 	if c == 0 { // 0 on the wire stands for no checksum

@@ -25,7 +25,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// Sum adds what RFC 1071 section 1 adds word by word, whatever the length.
+// Sum returns the sum of RFC 1071 section 1, which is computed here word by word, for any length.
 func TestSum(t *testing.T) {
 	random := rand.New(rand.NewPCG(10, 72))
 	for n := range 600 {
@@ -49,7 +49,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// Two carries at once into a sum of all ones: 2^64-1 + 2^64-1 + 1 is 1, modulo 65535.
+// Two carries in one addition to a sum of all ones: 2^64-1 + 2^64-1 + 1 is 1, modulo 65535.
 func TestSumCarries(t *testing.T) {
 	b := make([]byte, 128)
 	for _, at := range []int{64, 64 + 48} {

@@ -2,15 +2,14 @@
 // each of many keys, and an [Every] for the shortest time between two packets of the
 // same key.
 //
-// Ready says whether a packet may be sent, and Take charges it once it was sent. So a
-// packet that another limit refuses, or that cannot be built, is not charged.
+// Ready reports whether a packet may be sent, and Take charges it after it was sent. So a packet
+// that another limit holds back, or that cannot be built, is not charged.
 //
-// The time is an argument, and may jump back. After a step back of up to a second the
-// time of a limit stands still until the argument has caught up. So clocks that
-// differ a little, such as those of two capture queues, do not let more packets pass
-// than one of them alone. After a larger step a limit continues from the new time
-// with what it had.
-// The zero Time, of a packet whose time is not known, stands for the latest time.
+// The time is an argument, and may jump back. After a step back of up to a second the time of a
+// limit stops until the argument has caught up. So clocks that differ a little, such as those of
+// two capture queues, do not let more packets pass than one of them alone. After a larger step a
+// limit continues from the new time with its content unchanged. The zero Time, of a packet with an
+// unknown time, stands for the latest time.
 //
 // Nothing here is safe for concurrent use: use one instance for each core.
 package limit
@@ -22,14 +21,14 @@ import (
 	"github.com/rocecn/rocecn/internal/clock"
 )
 
-// A Rate is how many packets may be sent; configurations have a node.Rate instead. The zero
-// Rate sets no limit.
+// A Rate is the permitted rate of packets; configurations have a node.Rate instead. The zero Rate
+// sets no limit.
 type Rate struct {
 	PerSecond float64 // packets a second on average; 0, negative, infinite and NaN set no limit
-	Burst     int     // packets at once, after a pause; 0 and below stand for 1
+	Burst     int     // packets in a row after a pause; 0 and negative values stand for 1
 }
 
-// limited says whether the rate is a limit.
+// limited reports whether the rate is a limit.
 func (r Rate) limited() bool { return r.PerSecond > 0 && !math.IsInf(r.PerSecond, 1) }
 
 // A Bucket is a token bucket: it holds Burst packets, starts full, and fills at
@@ -40,10 +39,10 @@ type Bucket struct {
 	content
 }
 
-// size is what a bucket holds, and how fast it fills.
+// size is the capacity of a bucket and the rate at which it fills.
 type size struct{ perSecond, full float64 }
 
-// content is what is in a bucket.
+// content is the fill level of a bucket at a time.
 type content struct {
 	level float64 // in billionths of a packet
 	at    int64   // the time of this level, in the clock's ticks
@@ -64,7 +63,8 @@ func (s size) filled(c content, at int64) float64 {
 // take returns the bucket's content after a packet was taken out of it.
 func (s size) take(c content, at int64) content { return content{max(s.filled(c, at)-packet, 0), at} }
 
-// change returns the content of a bucket whose size changes at a time. A full bucket stays full.
+// change returns the content of a bucket after its size changes at a time. A full bucket stays
+// full.
 func (s size) change(to size, c content, at int64) content {
 	level := s.filled(c, at)
 	if level == s.full {
@@ -90,7 +90,7 @@ func (b *Bucket) With(r Rate) *Bucket {
 	return next
 }
 
-// Ready says whether a packet may be sent at this time.
+// Ready reports whether a packet may be sent at this time.
 func (b *Bucket) Ready(now time.Time) bool {
 	return b == nil || b.filled(b.content, b.clock.At(now)) >= packet
 }

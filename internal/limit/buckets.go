@@ -26,9 +26,8 @@ type bucketOf struct {
 	content
 }
 
-// newBuckets returns Buckets for this many keys at once, rounded up to a power of
-// two and to 4 at least; nil if the Rate sets no limit. It allocates all memory
-// that they will ever use.
+// newBuckets returns Buckets for this many keys, rounded up to a power of two and to 4 at least, or
+// nil if the Rate sets no limit. It allocates all memory that they will ever use.
 func newBuckets(r Rate, maxKeys int) *Buckets {
 	if !r.limited() {
 		return nil
@@ -36,8 +35,8 @@ func newBuckets(r Rate, maxKeys int) *Buckets {
 	return &Buckets{size: r.size(), sets: flowtable.NewSets[bucketOf](maxKeys)}
 }
 
-// With returns the buckets with another rate, nil if the rate sets no limit. They keep their content as [Bucket.With]
-// does. Nil Buckets are made anew for this many keys.
+// With returns the buckets with another rate, or nil if the rate sets no limit. They keep their
+// content as [Bucket.With] does. With nil Buckets it makes new ones for this many keys.
 func (b *Buckets) With(r Rate, maxKeys int) *Buckets {
 	if b == nil || !r.limited() {
 		return newBuckets(r, maxKeys)
@@ -53,7 +52,7 @@ func (b *Buckets) With(r Rate, maxKeys int) *Buckets {
 	return b
 }
 
-// Ready says whether a packet of this key may be sent at this time.
+// Ready reports whether a packet of this key may be sent at this time.
 func (b *Buckets) Ready(key uint64, now time.Time) bool {
 	if b == nil {
 		return true

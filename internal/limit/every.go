@@ -25,12 +25,12 @@ type sent struct {
 	at  int64  // in the clock's ticks
 }
 
-// NewEvery returns an Every for this many keys at once, rounded up to a power of
-// two and to 4 at least. It allocates all memory that it will ever use.
+// NewEvery returns an Every for this many keys, rounded up to a power of two and to 4 at least. It
+// allocates all memory that it will ever use.
 func NewEvery(maxKeys int) *Every { return &Every{sets: flowtable.NewSets[sent](maxKeys)} }
 
-// Ready says whether a packet of this key may be sent: the last one was sent interval
-// ago or earlier. An interval of 0 is no limit.
+// Ready reports whether a packet of this key may be sent: the last one was sent interval ago or
+// earlier. An interval of 0 is no limit.
 func (e *Every) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	if e == nil || interval <= 0 {
 		return true

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A flow gets a notification every 50 µs at most, and all flows together 1,000
-// a second, 2 of them at once.
+// A flow gets a notification every 50 µs at most, and all flows together 1,000 a second, with a
+// burst of 2.
 func Example() {
 	perFlow := NewEvery(1 << 16)
 	total := NewBucket(Rate{PerSecond: 1000, Burst: 2})

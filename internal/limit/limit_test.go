@@ -40,7 +40,7 @@ func TestBucket(t *testing.T) {
 		name string
 		rate Rate
 		at   []time.Duration // when a packet comes
-		sent string          // what becomes of it: 1 sent, 0 not
+		sent string          // result for each packet: 1 sent, 0 not sent
 	}{
 		{"starts full", Rate{PerSecond: 10, Burst: 3}, []time.Duration{0, 0, 0, 0}, "1110"},
 		{"burst 1 where none is given", Rate{PerSecond: 10}, []time.Duration{0, 0, 100e6 - 1, 100e6, 100e6}, "10010"},
@@ -110,8 +110,7 @@ func TestBuckets(t *testing.T) {
 	require.True(t, b.Ready(1, epoch.Add(-time.Hour+time.Second)))
 }
 
-// Where there is no room the fullest bucket is forgotten, so that who has spent
-// much is remembered.
+// A full set forgets the fullest bucket, so that keys that have spent much are remembered.
 func TestBucketsForgetTheFullest(t *testing.T) {
 	b := newBuckets(Rate{PerSecond: 1, Burst: 9}, 4)
 	for key, taken := range []int{5, 2, 1, 7} {
@@ -135,8 +134,8 @@ func TestBucketsForgetTheFullest(t *testing.T) {
 	require.Len(t, b.sets.All, 1)
 }
 
-// Two capture queues whose clocks differ by 200 ms take turns: no limit lets one
-// packet more pass than it would by the clock that is ahead, and none less.
+// Two capture queues with clocks that differ by 200 ms take turns: every limit lets exactly as many
+// packets pass as it would by the clock that is ahead.
 func TestTwoClocks(t *testing.T) {
 	const (
 		packets  = 10_000
@@ -300,8 +299,8 @@ func TestEveryForgets(t *testing.T) {
 	require.Len(t, e.sets.All, 256)
 }
 
-// A quarter of the keys that there is room for are all remembered, in all
-// likelihood, whatever the keys.
+// With a quarter as many keys as an Every has space for, all are remembered, in all likelihood, for
+// any keys.
 func TestEveryRemembers(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {
@@ -346,8 +345,7 @@ func TestSmallestEvery(t *testing.T) {
 	}
 }
 
-// Of a full set the key that was sent longest ago goes, wherever it stands, and
-// whatever times were given.
+// A full set drops the key that was sent longest ago, at any position and with any times.
 func TestEveryForgetsTheOldest(t *testing.T) {
 	known := func(e *Every, now time.Time) (keys []uint64) {
 		for key := range uint64(8) {
@@ -387,7 +385,7 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// A bucket with another rate keeps what it held, as far as that fits, and its clock.
+// A bucket with another rate keeps its content, up to its new capacity, and its clock.
 func TestBucketWith(t *testing.T) {
 	after := func(r Rate, taken int, other Rate, at time.Duration) (left int) {
 		b := NewBucket(r)
@@ -414,7 +412,7 @@ func TestBucketWith(t *testing.T) {
 		{three, 0, one, 0, 1},                            // no more than fits
 		{Rate{}, 0, three, 0, 3},                         // none before: full
 		{three, 3, Rate{}, 0, 99},                        // no limit
-		{three, 3, three, -2 * time.Second, 0},           // goes on from the earlier time with what it had
+		{three, 3, three, -2 * time.Second, 0},           // continues from the earlier time with its content
 		{three, 3, three, -500 * time.Millisecond, 0},    // waits out the step back, and so
 		{three, 3, five, -500 * time.Millisecond, 0},     // does the other
 		{three, 3, five, 500 * time.Millisecond, 1},      // half a second at two
@@ -425,14 +423,14 @@ func TestBucketWith(t *testing.T) {
 	}
 }
 
-// What passed before another rate was set counts at the old one.
+// The time that passed before the rate was changed counts at the old rate.
 func TestPastAtOldRate(t *testing.T) {
 	slow, fast := Rate{PerSecond: 1, Burst: 100}, Rate{PerSecond: 50, Burst: 100}
 	later := start.Add(2 * time.Second)
 	for _, row := range []struct {
 		name     string
 		old, new Rate
-		now, in  int // what is left at once, and in a second
+		now, in  int // packets left immediately, and a second later
 	}{
 		{"faster", slow, fast, 2, 52},
 		{"slower", fast, slow, 100, 100},
@@ -486,7 +484,7 @@ func TestBucketsWith(t *testing.T) {
 	require.Len(t, (*Buckets)(nil).With(Rate{PerSecond: 1}, 32).sets.All, 8)
 }
 
-// A packet whose time is not known is one of the latest time: it fills no bucket, and ends no interval.
+// A packet with an unknown time has the latest time: it fills no bucket and ends no interval.
 func TestWithoutTime(t *testing.T) {
 	e, b := NewEvery(16), NewBucket(Rate{PerSecond: 1, Burst: 2})
 	keyed := newBuckets(Rate{PerSecond: 1, Burst: 2}, 16)

@@ -114,7 +114,7 @@ type message struct {
 	packets int
 }
 
-// An incident is what happens to a message.
+// An incident is an event that affects a message.
 type incident int
 
 const (
@@ -122,15 +122,15 @@ const (
 	hidden              // the capture loses requests that arrive
 	swapped             // two requests change places
 	doubled             // a request is seen twice
-	lostBefore          // a request is lost before it is seen: NAK, and again from there
-	lostBehind          // a request is lost behind: the same
+	lostBefore          // a request is lost before the capture point: NAK, retransmission from there
+	lostBehind          // a request is lost after the capture point: the same
 	notReady            // RNR NAK, and again
 	silence             // the answer is lost: again after a timeout
 	rest                // some responses of a READ are lost: it asks for the others
 	incidents
 )
 
-// send sends a message, with what happens to it.
+// send sends a message with an incident.
 func (c *connection) send(m message, what incident) {
 	t := c.truth
 	uc := c.transport == bth.TransportUC
@@ -192,7 +192,7 @@ func (c *connection) send(m message, what incident) {
 		gap := len(c.frames)
 		complete := t.Complete
 		c.seen(m, requests[b:])
-		if a == 0 || uc || c.options.OneWay { // it was not seen to begin, or nobody says that it came whole
+		if a == 0 || uc || c.options.OneWay { // its begin was not captured, or no answer shows that it arrived complete
 			t.Complete = complete
 		}
 		if len(c.frames) > gap {
@@ -450,7 +450,7 @@ func (c *connection) exchange() {
 	rep := cm.REP{LocalCommID: c.commID + 1, RemoteCommID: c.commID, LocalQPN: c.to.qp, LocalEECN: c.to.qp,
 		StartingPSN: c.psn}
 	c.mad(c.from, c.to, cm.AttributeREQ, req.AppendBinary)
-	if c.IntN(3) == 0 { // sent again
+	if c.IntN(3) == 0 { // retransmitted
 		c.mad(c.from, c.to, cm.AttributeREQ, req.AppendBinary)
 	}
 	c.mad(c.to, c.from, cm.AttributeREP, rep.AppendBinary)

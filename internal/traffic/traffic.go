@@ -1,6 +1,5 @@
-// Package traffic makes captures of RoCEv2 traffic for tests, and knows what
-// happened in it: the truth is written down while the packets are made, not found
-// out from them afterwards.
+// Package traffic makes captures of RoCEv2 traffic for tests, together with the truth about them:
+// it is recorded while the packets are made, not derived from them afterwards.
 package traffic
 
 import (
@@ -14,16 +13,16 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Options choose what a capture is like. Incidents happen in any case.
+// Options choose the properties of a capture. Incidents happen in any case.
 type Options struct {
 	Connections int
 	NoCM        bool // no exchange of connection management was captured
-	OneWay      bool // nothing was captured of what comes back
+	OneWay      bool // the opposite direction was not captured
 	SnapLen     int  // 0: packets are whole
 	Clean       bool // nothing happens
 }
 
-// A Truth is what happened to a flow.
+// A Truth is the true history of a flow.
 type Truth struct {
 	Transport                   bth.Transport
 	SrcQP                       uint32
@@ -48,7 +47,7 @@ type Frame struct {
 	Time time.Time
 }
 
-// A Capture is frames, and what they are.
+// A Capture is a list of frames and the truth about them.
 type Capture struct {
 	Frames []*Frame
 	Flows  map[rocev2.FlowKey]*Truth

@@ -13,7 +13,7 @@ func TestCNP(t *testing.T) {
 		var c cnp.CNP
 		rest, err := c.Decode(b)
 		if err == nil && len(rest) > 0 {
-			err = wireerr.CNPLength // what FromPacket says
+			err = wireerr.CNPLength // the error of FromPacket
 		}
 		if err != nil {
 			return outcome{err: err}

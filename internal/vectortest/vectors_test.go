@@ -24,14 +24,14 @@ type vector struct {
 	Decoded json.RawMessage
 }
 
-// fields are what octets say, under the names of the vectors.
+// fields are the decoded fields of a message, under the names of the vectors.
 type fields = map[string]any
 
-// An outcome is what the library makes of octets.
+// An outcome is the result of decoding octets with the library.
 type outcome struct {
 	decoded  fields
-	deviates error  // what Validate says; nil where a format has none
-	encoded  []byte // what the encoder makes of it again; nil where a format has none
+	deviates error  // error of Validate; nil for formats without it
+	encoded  []byte // octets of the encoder for the decoded message; nil for formats without it
 	err      error
 }
 

@@ -1,5 +1,5 @@
-// Package webpage has what pages to look at have in common: each is one file that
-// fetches nothing, for screens of any width, for the dark and for paper.
+// Package webpage has the common parts of HTML pages: each page is one file that fetches nothing,
+// for screens of any width, for dark mode and for paper.
 package webpage
 
 import (
@@ -10,8 +10,8 @@ import (
 //go:embed base.css
 var style string
 
-// head is the beginning of a page's head: what a page may do, its icon, which is none,
-// and the style that all pages share.
+// head is the beginning of a page's head: the permissions of the page, an empty icon, and the style
+// that all pages share.
 const head = `{{define "head"}}<meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="` +
