@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -62,6 +63,13 @@ type allowedText struct{ file, text, reason string }
 
 var englishAllowed = []allowedText{}
 
+// englishPending are the folders whose texts and function names are still to be rewritten. None may be added.
+var englishPending = []string{}
+
+func isPending(file string) bool {
+	return slices.Contains(englishPending, path.Dir(file))
+}
+
 // TestPlainEnglish holds the rules of CONTRIBUTING.md, "Plain English", for comments and texts of Go outside tests'
 // data, and for Markdown.
 func TestPlainEnglish(t *testing.T) {
@@ -69,6 +77,9 @@ func TestPlainEnglish(t *testing.T) {
 	require.LessOrEqual(t, len(englishAllowed), 10)
 	used := make([]bool, len(englishAllowed))
 	for _, text := range readTexts(t) {
+		if isPending(text.file) {
+			continue
+		}
 		for _, rule := range englishRules {
 			for _, at := range rule.pattern.FindAllStringIndex(text.words, -1) {
 				if i := slices.IndexFunc(englishAllowed, text.isAllowedBy); i >= 0 {
@@ -81,7 +92,7 @@ func TestPlainEnglish(t *testing.T) {
 		}
 	}
 	for i, a := range englishAllowed {
-		require.True(t, used[i], "%s: %q is no longer there", a.file, a.text)
+		require.True(t, used[i], "%s: %q is no longer there (%s)", a.file, a.text, a.reason)
 	}
 }
 
@@ -97,7 +108,7 @@ func TestFunctionNames(t *testing.T) {
 				continue
 			}
 			name := fn.Name.Name
-			if slices.Contains(bareNames, strings.ToLower(name)) {
+			if slices.Contains(bareNames, strings.ToLower(name)) && !isPending(file) {
 				t.Errorf("%s:%d: func %s: name the verb and the object", file, f.files.Position(fn.Pos()).Line, name)
 			}
 			if strings.HasSuffix(file, "_test.go") || ast.IsExported(name) || name == "main" || name == "init" {
