@@ -28,10 +28,12 @@ func TestFastCNP(t *testing.T) {
 		nodes  int
 		text   string
 	}{
-		{frames[0], fastcnp.OriginNetwork, 0, "FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin network"},
+		{frames[0], fastcnp.OriginNetwork, 0,
+			"FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin network"},
 		{frames[1], fastcnp.OriginNetwork, 3,
 			"FastCNP\tOption 2 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin network Namespace 123 Nodes 3"},
-		{frames[2], fastcnp.OriginReceiver, 0, "FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin receiver"},
+		{frames[2], fastcnp.OriginReceiver, 0,
+			"FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin receiver"},
 	} {
 		eachWay(c.frame, func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
 			require.NoError(t, failure, way)

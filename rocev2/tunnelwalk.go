@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// ErrMirrored means that the packet is a copy, sent by a mirror, of a packet that passed another node. Nothing below the
-// mirror's headers is addressed to this node.
+// ErrMirrored means that the packet is a copy, sent by a mirror, of a packet that passed another node. Nothing below
+// the mirror's headers is addressed to this node.
 var ErrMirrored = wireerr.New("rocev2", "GRE header", 0, "carries a mirrored frame", ErrNotRoCEv2)
 
 // Errors of tunnels.
@@ -71,7 +71,8 @@ func (w *walk) carries() bool {
 	switch {
 	case w.err == nil:
 		return wire.IsTunnelPort(w.port)
-	case w.proto == wire.ProtoEthernet, w.proto == wire.ProtoMPLS, w.proto == wire.ProtoGRE: // looked at first: errors compare slowly
+	// looked at first: errors compare slowly
+	case w.proto == wire.ProtoEthernet, w.proto == wire.ProtoMPLS, w.proto == wire.ProtoGRE:
 		return w.err == errNotUDP || w.err == errNotIP && wire.IsMPLS(w.ether)
 	}
 	return wire.IsMPLS(w.ether) && w.err == errNotIP
@@ -273,7 +274,8 @@ func (w *way) fits(b []byte, at int) bool {
 		return false
 	}
 	switch p.proto {
-	case wire.ProtoICMP, wire.ProtoIPv4, wire.ProtoTCP, wire.ProtoUDP, wire.ProtoIPv6, wire.ProtoFragment, wire.ProtoGRE, wire.ProtoESP, wire.ProtoAH, wire.ProtoICMPv6,
+	case wire.ProtoICMP, wire.ProtoIPv4, wire.ProtoTCP, wire.ProtoUDP, wire.ProtoIPv6, wire.ProtoFragment,
+		wire.ProtoGRE, wire.ProtoESP, wire.ProtoAH, wire.ProtoICMPv6,
 		wire.ProtoSCTP, wire.ProtoMPLS, wire.ProtoEthernet:
 		return true
 	}

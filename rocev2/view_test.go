@@ -20,8 +20,12 @@ func TestViewsOfMirror(t *testing.T) {
 	copied := wiretest.Hex(t, cnp4)
 	var f Frame
 	f.Decode(frame, DecodeOptions{})
-	for name, v := range map[string]View{"outer": f.Outer(), "inner": f.Inner()} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		view View
+	}{{"outer", f.Outer()}, {"inner", f.Inner()}} {
+		t.Run(c.name, func(t *testing.T) {
+			v := c.view
 			require.True(t, v.Mirrored())
 			require.Equal(t, copied, v.IP())
 			require.Equal(t, addr("10.0.17.1"), v.Src())

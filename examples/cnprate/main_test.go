@@ -59,7 +59,8 @@ func TestTshark(t *testing.T) {
 	defer f.Close()
 	var out strings.Builder
 	require.NoError(t, printRates(f, &out))
-	require.Contains(t, out.String(), fmt.Sprintf("FastCNP about 2001:db8:1::a > 2001:db8:4::e qp 0x000012: %d, mean ", want))
+	require.Contains(t, out.String(),
+		fmt.Sprintf("FastCNP about 2001:db8:1::a > 2001:db8:4::e qp 0x000012: %d, mean ", want))
 	require.Contains(t, out.String(), "broken: 0 wrong ICRC: 0\n")
 }
 

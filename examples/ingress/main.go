@@ -25,8 +25,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// forwardPackets forwards packets without a tunnel, learns from packets that leave a tunnel, and translates FCNs to CNPs. It sends
-// IP packets without a link-layer header.
+// forwardPackets forwards packets without a tunnel, learns from packets that leave a tunnel, and translates FCNs to
+// CNPs. It sends IP packets without a link-layer header.
 func forwardPackets(in netio.Source, out netio.Sink, pe *ingress.Role) error {
 	var f rocev2.Frame
 	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {

@@ -63,8 +63,8 @@ func play(t *testing.T, frames [][]byte) (sent [][]byte) {
 	}
 }
 
-// A captured connection has its requester here and its responder beyond the WAN. The FCN about the label of its data becomes a CNP to the queue pair of the
-// requester.
+// A captured connection has its requester here and its responder beyond the WAN. The FCN about the label of its data
+// becomes a CNP to the queue pair of the requester.
 func TestIngress(t *testing.T) {
 	ethernet := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD}
 	var frames [][]byte

@@ -35,7 +35,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// answerMessages answers the messages, and learns from all other packets. It sends IP packets without a link-layer header.
+// answerMessages answers the messages, and learns from all other packets. It sends IP packets without a link-layer
+// header.
 func answerMessages(ctx context.Context, p *proxy.Role, out netio.Sink, sources ...netio.Source) error {
 	var f rocev2.Frame
 	return netio.Run(ctx, out, func(b []byte, _ int, packet *netio.Packet) []byte {

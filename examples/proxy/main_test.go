@@ -80,8 +80,10 @@ func TestProxy(t *testing.T) {
 	var written, logged bytes.Buffer
 	out := wiretest.Must(in.Sink(&written, capture.Raw))(t)
 	p := wiretest.Must(proxy.New(proxy.Config{
-		Enabled: true, Self4: self, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(netip.MustParsePrefix("192.0.2.0/24")),
-		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.AnswerCNP}),
+		Enabled: true, Self4: self, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(netip.MustParsePrefix(
+			"192.0.2.0/24")),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"),
+			Value: proxy.AnswerCNP}),
 	}))(t)
 	log.SetOutput(&logged)
 	log.SetFlags(0)

@@ -13,7 +13,8 @@ var (
 	errNoIP      = wireerr.New("rocelayers", "BTH", 0, "no IP layer leads to it: decode with NewPacket or a Stack")
 	errUDPLength = wireerr.New("rocelayers", "UDP", 0, "length field below the octets there are", wireerr.Malformed)
 	errCut       = wireerr.New("rocelayers", "UDP", 0,
-		"truncated, and no UDP layer gives the length that was sent: decode with NewPacket or a Stack", wireerr.Truncated)
+		"truncated, and no UDP layer gives the length that was sent: decode with NewPacket or a Stack",
+		wireerr.Truncated)
 	errNotIOAM  = wireerr.New("rocelayers", "IOAM", 0, "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
 	errCMSize   = wireerr.New("rocelayers", "CM", 256, "not exactly 256 octets", wireerr.Malformed)
 	errICRCSize = wireerr.New("rocelayers", "ICRC", 4, "not exactly 4 octets", wireerr.Malformed)

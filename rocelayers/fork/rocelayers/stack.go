@@ -146,7 +146,8 @@ func (s *Stack) Packet() *rocev2.Packet {
 		return nil
 	}
 	v := s.Frame().Outer()
-	if v.Mirrored() || v.Packet(&s.packet) != nil || len(s.BTH.Contents) == 0 || &s.packet.Data[0] != &s.BTH.Contents[0] {
+	if v.Mirrored() || v.Packet(&s.packet) != nil || len(s.BTH.Contents) == 0 ||
+		&s.packet.Data[0] != &s.BTH.Contents[0] {
 		return nil // gopacket's layers describe another packet
 	}
 	return &s.packet

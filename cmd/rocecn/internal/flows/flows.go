@@ -274,8 +274,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err := r.readCapture(ctx, name)
 		a.line.Clear()
 		if r.ended.Before(before) && !r.ended.IsZero() { // files of one capture may overlap
-			cli.PrintError(stderr, "flows", name, fmt.Errorf("ends %v before the previous input: files are parts of one "+
-				"capture, read in the order of their names here", before.Sub(r.ended)))
+			cli.PrintError(stderr, "flows", name, fmt.Errorf(
+				"ends %v before the previous input: files are parts of one "+
+					"capture, read in the order of their names here", before.Sub(r.ended)))
 		}
 		var out cli.OutputError
 		switch {

@@ -203,7 +203,8 @@ func decodeTyped[T any](table *config.Tree, types map[string]func() T, common an
 		return err
 	}
 	if types[*kind] == nil {
-		return parts[at].LocateError(config.Wrong("", "%q is not one of %s", *kind, strings.Join(sortedKeys(types), ", ")))
+		known := strings.Join(sortedKeys(types), ", ")
+		return parts[at].LocateError(config.Wrong("", "%q is not one of %s", *kind, known))
 	}
 	*is = types[*kind]()
 	return table.Decode(common, *is)

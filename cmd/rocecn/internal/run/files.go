@@ -23,7 +23,8 @@ func (f *file) checkFiles(name string) error {
 		location := locateFile("sink."+name, sink.File)
 		for _, other := range used {
 			if location.overwrites(other) {
-				return f.sinks[name].tree.LocateError(config.Wrong("file", "the file is already used by %s", other.owner))
+				return f.sinks[name].tree.LocateError(config.Wrong("file", "the file is already used by %s",
+					other.owner))
 			}
 		}
 		used = append(used, location)

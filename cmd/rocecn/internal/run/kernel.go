@@ -209,7 +209,8 @@ func (f *file) checkPorts(r *roles.Instance) error {
 		}
 		s := f.sources[name]
 		if key := s.agentOnlyKey(); key != "" {
-			return s.tree.LocateError(config.Wrong(key, `not supported by the kernel for role.%s: want mode = "agent"`, r.Name))
+			return s.tree.LocateError(config.Wrong(key,
+				`not supported by the kernel for role.%s: want mode = "agent"`, r.Name))
 		}
 	}
 	return nil

@@ -195,13 +195,15 @@ func TestShapeTried(t *testing.T) {
 	}
 	status, output := check(theShaper)
 	require.Zero(t, status)
-	require.Contains(t, output, "warning: role.sender: a0: its qdisc is tbf, and only fq keeps packets until their time")
+	require.Contains(t, output,
+		"warning: role.sender: a0: its qdisc is tbf, and only fq keeps packets until their time")
 	require.Contains(t, output, "role.sender: the kernel slows flows down that leave by a0\n")
 	require.Contains(t, output, "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
 	installs := strings.Replace(theShaper, `act =`, "install = \"fq\"\nact =", 1)
 	status, output = check(installs)
 	require.Equal(t, 1, status)
-	require.Contains(t, output, "role.sender.act: shape: a0: qdisc tbf was configured: remove it, or replace it with fq")
+	require.Contains(t, output,
+		"role.sender.act: shape: a0: qdisc tbf was configured: remove it, or replace it with fq")
 	require.NotContains(t, output, "installs it")
 	const at = "interfaces = [\"a0\"]\nsources"
 	status, output = check(strings.Replace(theShaper, at, strings.Replace(at, "a0", "a7", 1), 1))

@@ -25,7 +25,8 @@ type Flow struct {
 
 // An Order limits a flow.
 type Order struct {
-	// Rate is in bits per second of whole frames, without preamble and FCS. 0 is the full rate, and the least is [MinRate].
+	// Rate is in bits per second of whole frames, without preamble and FCS. 0 is the full rate, and the least is
+	// [MinRate].
 	Rate uint64
 	Stop time.Duration // time in which no packet leaves, at most [MaxStop]
 }
