@@ -71,7 +71,7 @@ func (p *program) jumpIfAny(yes label, values ...uint32) {
 // label; one is inserted after it unless there is one near.
 func (p *program) assemble() ([]bpf.RawInstruction, error) {
 	var reversed []bpf.Instruction
-	places := make([]int, p.labels+1) // by label: how many instructions follow it
+	places := make([]int, p.labels+1) // by label: number of instructions after it
 	relays := make([]int, p.labels+1) // by label: the same of the nearest jump to it
 	jump := func(to label) {
 		reversed = append(reversed, bpf.Jump{Skip: uint32(len(reversed) - places[to])})

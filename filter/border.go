@@ -63,21 +63,19 @@ func (b *Border) withDefaults() Border {
 	return c
 }
 
-// Match says which kind of packet is in a frame, and whether to drop it. It does not matter whether the capture
-// cut the frame.
+// Match returns the kind of the packet in a frame, and reports whether to drop it. The result does not depend on
+// whether the capture truncated the frame.
 //
 // Match looks into all tunnels that [rocev2.Tunnel] names except mirrors, with IP in IP at most 4 deep (D12): a packet
-// deeper than that crosses. It recognizes a Fast CNP by the type of its option, whatever the option's length, anywhere
+// deeper than that crosses. It recognizes a Fast CNP by the type of its option, for any length of the option, anywhere
 // in the Destination Options headers of a packet with OpCode 0x81, and FCN and proxy messages by their ports. Nothing
-// else needs to be right: malformed, fragmented and cut packets are dropped if the type or the port can be read. A
-// packet with the type is also dropped if it ends before its port and OpCode could show that it is not a CNP.
+// else needs to be right: malformed, fragmented and truncated packets are dropped if the type or the port can be read.
+// A packet with the type is also dropped if it ends before its port and OpCode could show that it is not a CNP.
 //
-// A first fragment, of IPv4 or IPv6, that ends before the end of its UDP header
-// or of the headers before that is always dropped: the next fragment could make
-// it any message (RFC 7112). With CNP or PPFC set, a first fragment to the port
-// of RoCEv2 must also include its OpCode. Later fragments pass, because nobody
-// can reassemble the packet without the first. Tunnels whose outer packets are
-// fragments are not looked into.
+// A first fragment, of IPv4 or IPv6, that ends before the end of its UDP header or of the headers before that is always
+// dropped: the next fragment could make it any message (RFC 7112). With CNP or PPFC set, a first fragment to the port
+// of RoCEv2 must also include its OpCode. Later fragments pass, because no host can reassemble the packet without the
+// first. Match does not look into tunnels with fragmented outer packets.
 //
 // The kind is Other for packets that are neither RoCEv2 nor a message, and
 // Broken for RoCEv2 that ends before its OpCode and for first fragments that
@@ -204,8 +202,7 @@ func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (d datagram) {
 	return d
 }
 
-// hasOption says whether the options include one of these types, as far as they
-// can be parsed.
+// hasOption reports whether the options include one of these types, as far as they can be parsed.
 func hasOption(options []byte, c *fastcnp.CodePoints) bool {
 	h := ipv6opt.Header{Options: options}
 	for o := range h.All() {

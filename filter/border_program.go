@@ -10,18 +10,15 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// selected is what a program returns for a packet that it selects. For a socket
-// it means the whole packet, for tc the class that the filter names.
+// selected is the value that a program returns for a packet that it selects. A socket keeps the whole packet then; tc
+// uses the class that the filter names.
 const selected = 1<<32 - 1
 
-// Program returns the BPF program that selects the packets that Match says to
-// drop. Its domain is packets without a tunnel, with at most two VLAN tags,
-// four IPv6 extension headers including Fragment headers, and 36 options in
-// each Destination Options header, each Pad1 octet counted. Hosts accept at
-// most 8 options and 7 octets of padding between them (RFC 8504 section 5.3).
-// In this domain it selects what Match drops. Outside it selects every packet
-// that could hide a message: all tunnels, and all packets with more tags,
-// headers or options.
+// Program returns the BPF program that selects the packets that Match drops. Its domain is packets without a tunnel,
+// with at most two VLAN tags, four IPv6 extension headers including Fragment headers, and 36 options in each
+// Destination Options header, each Pad1 octet counted. Hosts accept at most 8 options and 7 octets of padding between
+// them (RFC 8504 section 5.3). In this domain it selects the same packets as Match. Outside it selects every packet
+// that could hide a message: all tunnels, and all packets with more tags, headers or options.
 //
 // There are no programs for BSD loopback. Otherwise the error is that of Validate.
 //

@@ -16,8 +16,7 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// The numbers in the octets of these tests and of wiretest.Frames, whatever the
-// defaults are.
+// The option types in the octets of these tests and of wiretest.Frames, independent of the defaults.
 var experimental = fastcnp.CodePoints{Option1: fastcnp.ExperimentalType, Option2: fastcnp.ExperimentalType}
 
 // pinned returns a border with those of them that it does not name.
@@ -38,8 +37,8 @@ var borders = []Border{
 	pinned(Border{CodePoints: fastcnp.CodePoints{Option1: 0xC2, Option2: 0x1E}, PPFC: true}),
 }
 
-// TestProgramIsMatch runs the programs on frames at random. Inside their
-// domain they select what Match drops, outside it no less.
+// TestProgramIsMatch runs the programs on random frames. Inside their domain they select the packets that Match drops,
+// outside it at least those.
 func TestProgramIsMatch(t *testing.T) {
 	for link := range links {
 		for i := range borders {
@@ -69,8 +68,8 @@ func TestProgramIsMatch(t *testing.T) {
 	}
 }
 
-// Packets to judge: an IPv6 header with a flow label of 0, from 2001:db8::1 to
-// 2001:db8::2, whose payload has a length and a type.
+// Packets to match: an IPv6 header with a flow label of 0, from 2001:db8::1 to 2001:db8::2, with a payload that has a
+// length and a type.
 func v6(next, payload string) string {
 	return `60000000` + length(payload) + next +
 		`40 20010db8000000000000000000000001 20010db8000000000000000000000002` + payload
@@ -257,8 +256,7 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
-// FuzzMatch holds the program against Match, whatever the octets: it selects
-// at least what Match drops.
+// FuzzMatch compares the program with Match for any octets: it selects at least the packets that Match drops.
 func FuzzMatch(f *testing.F) {
 	var r Border
 	vms := map[rocev2.LinkType]*bpf.VM{}

@@ -7,12 +7,11 @@
 // or ip6tables.
 //
 //	               Capture                 Border
-//	Program        what Selection says     what Match says, or more
+//	Program        Selection               Match, or more
 //	Expression     the same, for tcpdump   –
 //	NFT, IP6Tables –                       the same, or more
 //
-// Programs and rules do not look into tunnels. Each says what it does with
-// them.
+// Programs and rules do not look into tunnels. The documentation of each describes its treatment of tunnels.
 //
 // Experimental: this package may change in a minor release.
 package filter
@@ -42,7 +41,7 @@ const (
 	QueuePair                      // RoCEv2 packets to the queue pair DestQP
 	Ours                           // FCN and proxy messages
 	Pairs                          // RoCEv2 packets that teach queue pairs: not those in a message that want no answer
-	Flows                          // what package flows counts: RoCEv2 and Ours, PFC and PAUSE frames, all in tunnels
+	Flows                          // packets that package flows counts: RoCEv2 and Ours, PFC and PAUSE frames, all in tunnels
 )
 
 var selections = [...]string{"rocev2", "notifications", "ce", "qp", "ours", "pairs", "flows"}
@@ -50,7 +49,7 @@ var selections = [...]string{"rocev2", "notifications", "ce", "qp", "ours", "pai
 // String returns the selection in lower case, "qp" for QueuePair.
 func (s Selection) String() string { return enumtext.Name(s, selections[:], "Selection") }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText sets s to the selection that String returns the text for.
@@ -58,11 +57,9 @@ func (s *Selection) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(s, text, "filter", "Selection")
 }
 
-// A Capture selects packets to capture. It recognizes packets without a tunnel,
-// with at most two VLAN tags and four IPv6 extension headers, and no fragments.
-// Flows also selects whatever is in a tunnel, without looking into it.
-// If the IP packet or the capture ends within the BTH, OpCode and queue pair
-// are not known.
+// A Capture selects packets to capture. It recognizes packets without a tunnel, with at most two VLAN tags and four
+// IPv6 extension headers, and no fragments. Flows also selects all packets in tunnels, without looking into them. If
+// the IP packet or the capture ends within the BTH, OpCode and queue pair are not known.
 type Capture struct {
 	Selection Selection
 	DestQP    uint32 // for QueuePair: 24 bits
@@ -103,15 +100,15 @@ const (
 	atPort   = 2
 	atLength = 4
 	atOpcode = wire.UDPSize
-	atPBit   = wire.UDPSize + 4 // F, B, Resv6, whose top bit is P
+	atPBit   = wire.UDPSize + 4 // F, B, Resv6; the top bit of Resv6 is P
 	atDestQP = wire.UDPSize + 4 // with those, 32 bits
 	atAckReq = wire.UDPSize + 8 // the top bit, with 7 others
 
 	transportBits, operationBits, ackReqBit = 0xE0, 0x1F, 0x80
 )
 
-// For Pairs: the transports whose messages may have several packets, and what the packets before the last one are,
-// which say nothing more. The First of a READ response is kept: it is the answer, and the Last need not come.
+// For Pairs: the transports with messages of several packets, and the types of the packets before the last one, which
+// teach nothing more. The First of a READ response is kept: it is the answer, and the Last need not come.
 var (
 	inPackets = []uint32{uint32(bth.TransportRC) << 5, uint32(bth.TransportUC) << 5, uint32(bth.TransportRD) << 5,
 		uint32(bth.TransportXRC) << 5}

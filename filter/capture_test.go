@@ -44,15 +44,15 @@ var captures = []Capture{
 	{Selection: Flows, FCNPort: 53, ProxyPort: 2000},
 }
 
-// wanted says whether a filter is to select a packet, by what packages message
-// and rocev2 make of it. It is not known of some broken packets.
+// wanted reports whether a filter is to select a packet, according to packages message and rocev2. known is false for
+// some malformed packets.
 func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 	if c.Selection == Flows {
 		var m message.Message
 		err := m.Decode(b, o, message.Config{FCNPort: c.FCNPort, ProxyPort: c.ProxyPort})
 		var f rocev2.Frame
 		f.Decode(b, o)
-		// More than is wanted is selected of what is broken or in tunnels.
+		// The filter selects malformed packets and packets in tunnels that it need not select.
 		want = m.Kind != message.Other && m.Kind != message.Broken || f.Tunnels().Len() > 0
 		return want, want || err == nil && f.Tunnels().Len() == 0 && !f.Truncated()
 	}
@@ -163,7 +163,7 @@ func TestTCPDump(t *testing.T) {
 	}
 }
 
-// What selects frames of Ethernet is no expression for another link layer, where it would select nothing.
+// tcpdump rejects an expression for Ethernet on another link layer, on which it would select nothing.
 func TestTCPDumpRefusesAnotherLink(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	for _, c := range captures {
@@ -177,7 +177,7 @@ func TestTCPDumpRefusesAnotherLink(t *testing.T) {
 	}
 }
 
-// Users can add what tcpdump knows, before and behind.
+// Users can add other terms of tcpdump, before and after the expression.
 func TestTCPDumpAdds(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	file := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
@@ -210,8 +210,8 @@ func tcpdumpSelects(t *testing.T, tcpdump string, in []byte, expression string) 
 	}
 }
 
-// TestTCPDumpCaptures has tcpdump and the programs select packets of every
-// capture in testdata: those that package message takes for what is wanted.
+// TestTCPDumpCaptures has tcpdump and the programs select packets of every capture in testdata: those that are wanted
+// according to package message.
 func TestTCPDumpCaptures(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	total := make([]int, len(captures))

@@ -28,8 +28,7 @@ func frameOf(f wiretest.Frames, link rocev2.LinkType, tags int) []byte {
 
 func isLabels(ether uint16) bool { return ether == 0x8847 || ether == 0x8848 }
 
-// inDomain says whether a frame is in the domain for which Program promises
-// to be equal to Match.
+// inDomain reports whether a frame is in the domain for which Program promises to be equal to Match.
 func inDomain(b []byte, l rocev2.LinkType) bool {
 	at := map[rocev2.LinkType]int{rocev2.LinkEthernet: 14, rocev2.LinkSLL: 16, rocev2.LinkSLL2: 20}[l]
 	if at > 0 {

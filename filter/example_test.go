@@ -49,7 +49,7 @@ func ExampleBorder_NFT() {
 	// 		udp dport { 4789, 6081, 6635 } counter drop comment "tunnels"
 	// 	}
 	//
-	// 	# First fragments. A rule that cannot read its field does not return: what ends
+	// 	# First fragments. A rule that cannot read its field does not return: a packet that ends
 	// 	# before the last of its headers is dropped (RFC 7112).
 	// 	chain first {
 	// 		meta l4proto != udp @th,0,8 >= 0 return
@@ -58,7 +58,7 @@ func ExampleBorder_NFT() {
 	// 	}
 	//
 	// 	# Packets with a Destination Options header. A rule that cannot read its field
-	// 	# does not return: what ends before its OpCode is dropped.
+	// 	# does not return: a packet that ends before its OpCode is dropped.
 	// 	chain options {
 	// 		exthdr frag exists counter drop comment "fragments"
 	// 		meta l4proto != udp return
@@ -69,7 +69,7 @@ func ExampleBorder_NFT() {
 	// }
 }
 
-// What must not cross the border, in whatever it is wrapped.
+// Drop messages that must not cross the border, in any encapsulation.
 func ExampleBorder_Match() {
 	fcn := []byte{
 		0x45, 0, 0, 52, 0, 0, 0, 0, 64, 4, 0, 0, 198, 51, 100, 1, 198, 51, 100, 2, // IP in IP

@@ -16,19 +16,19 @@ import (
 // except packets with a VLAN tag in Linux cooked captures, where tcpdump does
 // not recognize tags.
 //
-// tcpdump's own "udp dst port" does not look past IPv6 extension headers, and
-// its "protochain" cannot read fields of the header that it finds. So the
-// expression has a term for each length of the header chain, and is long. Its
-// "vlan" would make that more than the 4096 instructions that Linux takes for an
-// interface: there every load behind it needs some more. So tags are read as octets.
+// tcpdump's own "udp dst port" does not look past IPv6 extension headers, and its "protochain" cannot read fields of
+// the header that it finds. So the expression has a term for each length of the header chain, and is long. Its "vlan"
+// would make that more than the 4096 instructions that Linux accepts for an interface, because every load after it
+// needs additional instructions. So tags are read as octets.
 func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
 	}
 	switch link {
 	case rocev2.LinkEthernet:
-		// The last term selects nothing. By it tcpdump refuses the expression for any other link layer. "vlan"
-		// would do that too, but move what a user adds behind the expression, as in "and host ::1", by a tag.
+		// The last term selects nothing. It makes tcpdump reject the expression for any other link layer. "vlan" would
+		// do that too, but would shift by one tag the offsets of terms that a user adds after the expression, such as
+		// "and host ::1".
 		return or(c.expressionTags(12, maxTags), and("ether host 0:0:0:0:0:0", "less 0")), nil
 	case rocev2.LinkSLL, rocev2.LinkSLL2:
 		return c.expressionTypes("ether proto", packet{"ip", 0}, packet{"ip6", 0}), nil
@@ -51,8 +51,8 @@ func is(what string, values ...uint32) string {
 	return or(terms...)
 }
 
-// expressionTags is the part of Expression for an Ethernet frame from the
-// EtherType at this offset on, with how many tags may follow.
+// expressionTags is the part of Expression for an Ethernet frame from the EtherType at this offset on. At most more
+// tags may follow.
 func (c *Capture) expressionTags(at, more int) string {
 	etherType, ip := fmt.Sprintf("ether[%d:2] =", at), packet{"ether", at + 2}
 	e := c.expressionTypes(etherType, ip, ip)
@@ -62,7 +62,7 @@ func (c *Capture) expressionTags(at, more int) string {
 	return or(e, and(is(etherType, tags...), c.expressionTags(at+4, more-1)))
 }
 
-// expressionTypes is the part of Expression for what follows an EtherType.
+// expressionTypes is the part of Expression for the octets after an EtherType.
 func (c *Capture) expressionTypes(etherType string, ip4, ip6 packet) string {
 	e := or(and(is(etherType, wire.EtherIPv4), c.expression4(ip4)),
 		and(is(etherType, wire.EtherIPv6), c.expression6(ip6)))
@@ -72,7 +72,7 @@ func (c *Capture) expressionTypes(etherType string, ip4, ip6 packet) string {
 	return e
 }
 
-// A packet is an IP packet: octets of what tcpdump calls that, from this one on.
+// A packet is an IP packet in an expression: the octets of a protocol of tcpdump from an offset on.
 type packet struct {
 	of   string
 	from int

@@ -11,22 +11,19 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// IP6Tables returns commands for ip6tables and iptables, each in a line. They append rules to a
-// chain, FORWARD at a border, that drop what must not cross in either
-// direction. They also make a chain rocecn-options. The rules need the matches
-// bpf, multiport, dst and frag. The name of the chain is quoted for a shell if
-// necessary. The Border must be one that Validate accepts.
+// IP6Tables returns commands for ip6tables and iptables, one on each line. They append rules to a chain, FORWARD at a
+// border, that drop messages that must not cross in either direction. They also make a chain rocecn-options. The rules
+// need the matches bpf, multiport, dst and frag. The name of the chain is quoted for a shell if necessary. The Border
+// must be one that Validate accepts.
 //
 // ip6tables itself drops a packet that is too short for the headers that a rule
 // with a protocol needs. So no first fragment without all headers crosses,
 // unless its last complete header announces another protocol than UDP.
 //
-// Programs for xt_bpf have at most 64 instructions, too few to look through
-// options. So the rules also drop CNPs with other options in a Destination
-// Options header, and fragments with such a header; no node is known to send
-// any. Otherwise, for packets without a tunnel and with at most four extension
-// headers, the rules drop what Match drops. They drop all tunnels, because they
-// cannot look into them.
+// Programs for xt_bpf have at most 64 instructions, too few to look through options. So the rules also drop CNPs with
+// other options in a Destination Options header, and fragments with such a header; no node is known to send any.
+// Otherwise, for packets without a tunnel and with at most four extension headers, the rules drop the same packets as
+// Match. They drop all tunnels, because they cannot look into them.
 func (b *Border) IP6Tables(chain string) string {
 	c := b.withDefaults()
 	chain = quoted(chain)

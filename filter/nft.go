@@ -8,18 +8,15 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// NFT returns a table of this name for nftables, 1.0.6 or later. At a router on
-// the border it drops what must not cross in either direction, IPv4 and IPv6.
-// Load it with `nft -f`: it takes the place of a table of that name, with all
-// its rules. The name is not quoted: it must be a letter, followed by letters,
-// digits and underscores. The Border must be one that Validate accepts.
+// NFT returns a table of this name for nftables, 1.0.6 or later. At a router on the border it drops messages that must
+// not cross in either direction, IPv4 and IPv6. Load it with `nft -f`: it replaces a table of that name, with all its
+// rules. The name is not quoted: it must be a letter, followed by letters, digits and underscores. The Border must be
+// one that Validate accepts.
 //
-// nftables cannot distinguish destination options, so the table also drops CNPs
-// with other options in a Destination Options header, and fragments with such a
-// header; no node is known to send any. Otherwise, for packets without a
-// tunnel, the table drops what Match drops, after any number of extension
-// headers. It drops all tunnels, because it cannot look into them. Packets with
-// MPLS labels are not forwarded as IP and do not pass the table.
+// nftables cannot distinguish destination options, so the table also drops CNPs with other options in a Destination
+// Options header, and fragments with such a header; no node is known to send any. Otherwise, for packets without a
+// tunnel, the table drops the same packets as Match, after any number of extension headers. It drops all tunnels,
+// because it cannot look into them. Packets with MPLS labels are not forwarded as IP and do not pass the table.
 func (b *Border) NFT(table string) string {
 	c := b.withDefaults()
 	var ruleset strings.Builder
@@ -40,7 +37,7 @@ func (b *Border) NFT(table string) string {
 	line("\t\tudp dport { %s } counter drop comment \"tunnels\"", list(tunnelPorts))
 	line("\t}")
 	line("")
-	line("\t# First fragments. A rule that cannot read its field does not return: what ends")
+	line("\t# First fragments. A rule that cannot read its field does not return: a packet that ends")
 	line("\t# before the last of its headers is dropped (RFC 7112).")
 	line("\tchain first {")
 	line("\t\tmeta l4proto != udp @th,0,8 >= 0 return")
@@ -54,7 +51,7 @@ func (b *Border) NFT(table string) string {
 	line("\t}")
 	line("")
 	line("\t# Packets with a Destination Options header. A rule that cannot read its field")
-	line("\t# does not return: what ends before its OpCode is dropped.")
+	line("\t# does not return: a packet that ends before its OpCode is dropped.")
 	line("\tchain options {")
 	line("\t\texthdr frag exists counter drop comment \"fragments\"")
 	line("\t\tmeta l4proto != udp return")

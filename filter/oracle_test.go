@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What tshark reads in a packet says whether it may cross, in words of its own:
-// neither the walk nor the program has a part in it. Fragments and options in
-// Hop-by-Hop headers, which its fields do not tell apart, are in TestMatch.
+// The fields that tshark decodes determine whether a packet may cross, independently of the walk and the program.
+// Fragments and options in Hop-by-Hop headers, which its fields do not distinguish, are in TestMatch.
 func TestTsharkAgrees(t *testing.T) {
 	random := wiretest.NewFrames(1021)
 	var frames [][]byte
@@ -37,7 +36,7 @@ func TestTsharkAgrees(t *testing.T) {
 				continue
 			}
 			if !row.Has("udp.dstport") && !row.Has("tcp.dstport") {
-				continue // it goes no further behind some headers
+				continue // tshark decodes nothing after some headers
 			}
 			if options := row.All("ipv6.opt.type"); slices.Contains(options, "0x31") ||
 				slices.Contains(options, "0xc2") {

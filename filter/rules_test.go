@@ -28,7 +28,7 @@ func golden(t *testing.T, name, text string) {
 	require.Equal(t, string(want), text)
 }
 
-// The rules as they are printed. What they do is seen in kerneltest.
+// The rules as they are printed. Package kerneltest tests their effect.
 func TestRules(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -45,7 +45,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The name of a chain is one word of a shell, whatever it is.
+// The name of a chain is always quoted as one word of a shell.
 func TestIP6TablesQuotes(t *testing.T) {
 	for _, name := range []string{"FORWARD", "a b", "$(id)", "x; reboot", "a'b", "", "`id`\n"} {
 		commands := (&Border{}).IP6Tables(name)
@@ -71,8 +71,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestXTPrograms runs the programs for xt_bpf on what the rest of their rules
-// leaves to them.
+// TestXTPrograms runs the programs for xt_bpf on the packets that the other matches of their rules select.
 func TestXTPrograms(t *testing.T) {
 	for i, r := range []Border{{}, {CNP: true, PPFC: true}, {PPFC: true}, {CNP: true}} {
 		notCNP := i == 0
@@ -109,8 +108,7 @@ func TestXTPrograms(t *testing.T) {
 	}
 }
 
-// headers says whether a packet has a Destination Options header and whether it
-// is a fragment.
+// headers reports whether a packet has a Destination Options header and whether it is a fragment.
 func headers(ip []byte) (options, fragment bool) {
 	if ip[0]>>4 == 4 {
 		return false, binary.BigEndian.Uint16(ip[6:])&0x3FFF != 0
@@ -131,7 +129,7 @@ func headers(ip []byte) (options, fragment bool) {
 	}
 }
 
-// trimmed returns a packet without what lies behind it, as the kernel sees it.
+// trimmed returns a packet without the octets after it, as the kernel sees it.
 func trimmed(ip []byte) []byte {
 	n := int(binary.BigEndian.Uint16(ip[2:]))
 	if ip[0]>>4 == 6 {

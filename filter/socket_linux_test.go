@@ -48,8 +48,8 @@ func TestSocketRunsProgram(t *testing.T) {
 
 func init() { runtime.LockOSThread() } // wiretest.Namespace
 
-// TestLinuxTakesExpression has tcpdump compile the expressions for an interface. Linux takes the programs, as
-// tcpdump would filter by itself otherwise and lose packets; and they select what ours do.
+// TestLinuxTakesExpression has tcpdump compile the expressions for an interface. Linux must accept the programs, since
+// tcpdump would otherwise filter in user space and lose packets. They must select the same packets as our programs.
 func TestLinuxTakesExpression(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	wiretest.Namespace(t, "link set lo up")
@@ -57,7 +57,7 @@ func TestLinuxTakesExpression(t *testing.T) {
 	for _, c := range captures {
 		expression := wiretest.Must(c.Expression(rocev2.LinkEthernet))(t)
 		out := wiretest.Must(exec.Command(tcpdump, "-i", "lo", "-ddd", expression).Output())(t)
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")[1:] // behind their number
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")[1:] // after the line with their number
 		require.LessOrEqual(t, len(lines), 4096, "%v", c)
 		compiled := make([]bpf.RawInstruction, len(lines))
 		for i, line := range lines {
@@ -77,7 +77,7 @@ func TestLinuxTakesExpression(t *testing.T) {
 	}
 }
 
-// What was loaded before for another Border is gone when NFT is loaded.
+// Loading NFT replaces the rules of another Border that was loaded before.
 func TestNFTReplaces(t *testing.T) {
 	nft := wiretest.Tool(t, "nft")
 	wiretest.Namespace(t, "")
@@ -109,7 +109,7 @@ func newFiltered(t *testing.T, program []bpf.RawInstruction) *filtered {
 	return &filtered{fds[0], fds[1]}
 }
 
-// selects says whether the kernel lets a frame through to the socket.
+// selects reports whether the kernel passes a frame to the socket.
 func (f *filtered) selects(t *testing.T, frame []byte) bool {
 	t.Helper()
 	_, err := syscall.Write(f.from, frame)

@@ -121,8 +121,7 @@ func (w *walk) from(link rocev2.LinkType) error {
 	return nil
 }
 
-// etherTypes walks through VLAN tags from a header of this size, whose
-// EtherType is at the offset at.
+// etherTypes walks through VLAN tags after a header of this size, which has its EtherType at the offset at.
 func (w *walk) etherTypes(at, size uint32, ipv4, ipv6 label) {
 	for n := 0; ; n++ {
 		w.do(bpf.LoadAbsolute{Off: at, Size: 2}, bpf.LoadConstant{Dst: regX, Val: size})
@@ -153,7 +152,7 @@ func (w *walk) version(v uint32) {
 	w.jumpIf(bpf.JumpNotEqual, v, w.miss, next)
 }
 
-// end saves the end of the IP packet, whose length is in the accumulator.
+// end saves the end of the IP packet. The accumulator holds the length of the packet.
 func (w *walk) end() {
 	whole := w.label()
 	w.do(addX, keep(regA, wordEnd), keep(regX, wordHere), bpf.TAX{}, bpf.LoadExtension{Num: bpf.ExtLen})
@@ -240,8 +239,7 @@ func (w *walk) ipv6() {
 	w.jump(w.miss)
 }
 
-// extension moves past the nth extension header, whose type is in the
-// accumulator.
+// extension moves past the nth extension header. The accumulator holds the type of the header.
 func (w *walk) extension(n int) {
 	header, then, cut := w.label(), w.label(), w.cut
 	w.jumpIfAny(header, wire.ProtoHopByHop, wire.ProtoRouting)

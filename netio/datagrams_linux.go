@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Datagrams is a [Source] of what a UDP or ICMPv6 socket gets, as IP packets. Their
-// IP and UDP header are made from what the kernel tells: addresses, ports, DSCP,
-// ECN and hop limit are those of the packet that arrived, other fields are not.
+// Datagrams is a [Source] of the datagrams that a UDP or ICMPv6 socket receives, as IP packets. Their IP and UDP
+// headers are built from the metadata of the kernel: addresses, ports, DSCP, ECN and hop limit are those of the packet
+// that arrived, other fields are not.
 type Datagrams struct {
 	fd      int
 	local   netip.AddrPort
@@ -147,7 +147,7 @@ func newDatagrams(fd int, local netip.AddrPort, icmp bool) (*Datagrams, error) {
 // Local returns the address and port that datagrams are received at.
 func (d *Datagrams) Local() netip.AddrPort { return d.local }
 
-// Read is that of [Source].
+// Read implements [Source].
 func (d *Datagrams) Read() ([]Packet, error) {
 	n, err := d.in.receive()
 	if err != nil {
@@ -221,16 +221,17 @@ func addrPort(b []byte) netip.AddrPort {
 	switch ne.Uint16(b) {
 	case unix.AF_INET:
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:])), port)
-	case unix.AF_INET6: // behind the flow label
+	case unix.AF_INET6: // after the flow label
 		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:])).Unmap(), port)
 	}
 	return netip.AddrPort{}
 }
 
-// Stop is that of [Source].
+// Stop implements [Source].
 func (d *Datagrams) Stop() error {
 	d.stopped = true
-	// No datagram that is read tells what was lost behind it. From now on all that comes counts as lost there.
+	// No later datagram carries the number of those lost after the last one, so it is read here, before the filter
+	// drops further datagrams, which the kernel counts as well.
 	var info [9]uint32 // of which SK_MEMINFO_DROPS, of linux/sock_diag.h, is the last one
 	size := uint32(unsafe.Sizeof(info))
 	if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(d.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
@@ -240,15 +241,14 @@ func (d *Datagrams) Stop() error {
 	return attach(d.fd, nothing)
 }
 
-// lose sets how many were lost, unless more are known to be.
+// lose raises the number of lost datagrams to n.
 func (d *Datagrams) lose(n uint32) { d.lost.Store(max(d.lost.Load(), uint64(n))) }
 
-// FD is that of [Source].
+// FD implements [Source].
 func (d *Datagrams) FD() int { return d.fd }
 
-// Lost is that of [Source]: as many as were lost before the last one that was read, or
-// before Stop.
+// Lost implements [Source]. It counts the datagrams lost before the last one that was read, or before Stop.
 func (d *Datagrams) Lost() uint64 { return d.lost.Load() }
 
-// Close is that of [Source].
+// Close implements [Source].
 func (d *Datagrams) Close() error { return unix.Close(d.fd) }

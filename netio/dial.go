@@ -10,9 +10,8 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// A UDPSink is a [Sink] for the data of datagrams. It sends each at once, works on
-// every system, and needs no rights. That nobody listens, or that a firewall refuses
-// them, is not noticed.
+// A UDPSink is a [Sink] for the data of datagrams. It sends each immediately, works on every system, and needs no
+// rights. It does not report datagrams to a port without a socket or dropped by a firewall.
 type UDPSink struct {
 	local, remote netip.AddrPort
 	conn          *net.UDPConn
@@ -56,7 +55,7 @@ func (u *UDPSink) Local() netip.AddrPort { return u.local }
 // Remote returns those that it sends to.
 func (u *UDPSink) Remote() netip.AddrPort { return u.remote }
 
-// Send is that of [Sink].
+// Send implements [Sink].
 func (u *UDPSink) Send(data []byte) error {
 	_, err := u.conn.Write(data)
 	if err != nil { // perhaps that which a datagram before has met: this one was not sent
@@ -71,8 +70,8 @@ func (u *UDPSink) Send(data []byte) error {
 // Flush does nothing.
 func (u *UDPSink) Flush() error { return nil }
 
-// Failed is that of [Sink].
+// Failed implements [Sink].
 func (u *UDPSink) Failed() uint64 { return u.failed.Load() }
 
-// Close is that of [Sink].
+// Close implements [Sink].
 func (u *UDPSink) Close() error { return u.conn.Close() }

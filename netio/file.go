@@ -21,8 +21,7 @@ func OpenFile(r io.Reader) (*File, error) {
 	return &File{in: in}, err
 }
 
-// Read is that of [Source]. Where the capture is damaged, it ends: behind that error
-// comes io.EOF.
+// Read implements [Source]. A damaged capture ends with its error; the next call returns io.EOF.
 func (f *File) Read() ([]Packet, error) {
 	if f.stopped {
 		return nil, io.EOF
@@ -34,7 +33,7 @@ func (f *File) Read() ([]Packet, error) {
 	return f.packet[:], nil
 }
 
-// Stop is that of [Source].
+// Stop implements [Source].
 func (f *File) Stop() error {
 	f.stopped = true
 	return nil
@@ -56,15 +55,14 @@ type FileSink struct {
 	failed atomic.Uint64
 }
 
-// Sink returns a sink for what answers the packets of f: it writes a pcap capture of
-// this link type, [capture.Ethernet] or [capture.Raw], in which each packet has the
-// time of the one that f gave last.
+// Sink returns a sink for the answers to the packets of f. It writes a pcap capture of this link type,
+// [capture.Ethernet] or [capture.Raw], in which each packet has the time of the last packet that f returned.
 func (f *File) Sink(w io.Writer, link uint32) (*FileSink, error) {
 	out, err := capture.NewWriter(w, link, time.Nanosecond)
 	return &FileSink{out: out, now: &f.packet[0].Time}, err
 }
 
-// Send is that of [Sink].
+// Send implements [Sink].
 func (f *FileSink) Send(packet []byte) error {
 	err := f.out.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *f.now})
 	if err != nil {
@@ -76,7 +74,7 @@ func (f *FileSink) Send(packet []byte) error {
 // Flush does nothing.
 func (f *FileSink) Flush() error { return nil }
 
-// Failed is that of [Sink].
+// Failed implements [Sink].
 func (f *FileSink) Failed() uint64 { return f.failed.Load() }
 
 // Close does nothing.

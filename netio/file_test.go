@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A role can be rehearsed: captures are sources, and what it sends goes into one.
+// A role can run on captures: they are its sources, and the packets that it sends go into another capture.
 func TestFile(t *testing.T) {
 	frames := wiretest.Capture(t, "messages.pcap")
 	file := func() *File {
@@ -61,8 +61,8 @@ func TestFile(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-// Run gives each packet to the function and sends what that appends; it ends with the
-// sources, with one that fails, or with the context.
+// Run calls the function with each packet and sends the packets that it appends. Run ends with the sources, with a
+// source that fails, or with the context.
 func TestRun(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)
 	file := func(n int) *File {
@@ -113,7 +113,7 @@ func TestRun(t *testing.T) {
 	require.EqualValues(t, counts[0], failing.Failed())
 }
 
-// A capture ends where it is damaged: nothing is made of what stands behind.
+// A damaged capture ends at the damage: the octets after it are not read.
 func TestDamagedFileEnds(t *testing.T) {
 	var b bytes.Buffer
 	w := wiretest.Must(capture.NewWriter(&b, capture.Ethernet, time.Microsecond))(t)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atOnce is how many packets are read or sent at once.
+// atOnce is the maximum number of packets of one read or send.
 const atOnce = 64
 
 // A mmsghdr is the struct of recvmmsg(2) and sendmmsg(2).
@@ -32,7 +32,7 @@ func mmsg(call uintptr, fd int, m []mmsghdr) (n int, err error) {
 	}
 }
 
-// A receiver reads messages of a socket, with what the kernel says beside them.
+// A receiver reads messages of a socket, with the control messages of the kernel.
 type receiver struct {
 	fd       int
 	messages [atOnce]mmsghdr
@@ -41,7 +41,7 @@ type receiver struct {
 	controls [atOnce][256]byte
 	memory   []byte
 	room     int // octets that stay free in front of each message
-	slot     int // those, and what there is for the message
+	slot     int // octets for each message: the free ones and the longest message
 }
 
 // newReceiver returns a receiver of messages up to a length.
@@ -57,7 +57,7 @@ func newReceiver(fd, room, length int) *receiver {
 	return r
 }
 
-// receive reads the messages that are there and returns how many.
+// receive reads the available messages and returns their number.
 func (r *receiver) receive() (int, error) {
 	for i := range r.messages {
 		r.messages[i].msg.Namelen = uint32(len(r.froms[i]))
@@ -87,8 +87,7 @@ func (r *receiver) beside(i int, f func(level, kind int32, data []byte)) {
 
 var ne = binary.NativeEndian
 
-// timeOf returns the time in a struct timespec, whose two words have 32 or 64
-// bits.
+// timeOf returns the time in a struct timespec of two words, each of 32 or 64 bits.
 func timeOf(timespec []byte) time.Time {
 	switch len(timespec) {
 	case 8:
@@ -99,8 +98,7 @@ func timeOf(timespec []byte) time.Time {
 	return time.Time{}
 }
 
-// roomInKernel is how many octets the kernel may keep that are not read fast
-// enough.
+// roomInKernel is the size of a socket's buffer in the kernel, in bytes.
 const roomInKernel = 8 << 20
 
 // makeRoom gives a socket that room, or without CAP_NET_ADMIN as much of it as is

@@ -1,12 +1,11 @@
-// Package netio gets packets from Linux and sends them: what a program needs to
-// run the roles of node/… on real interfaces.
+// Package netio receives packets from Linux and sends them, for programs that run the roles of node/… on real
+// interfaces.
 //
-// Every [Source] gives whole packets, in the same shape as a capture file: those of
-// an interface ([OpenPackets]), of a UDP port ([ListenUDP]) or of ICMPv6
-// ([ListenICMPv6]), whose IP headers are made again from what the kernel tells, and
-// those of a file ([OpenFile]). So there is one way to decode them all. [Run], or a
-// [Poll] where the program wants to ask for packets, reads several sources in one
-// goroutine: a role, which is not safe for concurrent use, needs no mutex then.
+// Every [Source] returns complete packets, in the same form as a capture file: the packets of an interface
+// ([OpenPackets]), of a UDP port ([ListenUDP]) or of ICMPv6 ([ListenICMPv6]), with IP headers rebuilt from the metadata
+// of the kernel, and the packets of a file ([OpenFile]). So one way of decoding serves them all. [Run], or a [Poll] if
+// the program wants to ask for packets, reads several sources in one goroutine: a role, which is not safe for
+// concurrent use, then needs no mutex.
 //
 //	err := netio.Run(ctx, out, func(b []byte, _ int, p *netio.Packet) []byte {
 //		frame.Decode(p.Data, p.Options())
@@ -42,7 +41,7 @@ type Packet struct {
 	Interface int  // number of the interface where it came in or went out, 0 where that is not known
 	Outgoing  bool // this host sends it
 
-	// What a source of congested packets tells besides; those of this package leave it 0.
+	// Metadata from a source of congested packets; the sources of this package leave it 0.
 	Egress     int    // number of the interface where it goes out, 0 where that is not known
 	Depth      uint64 // octets in the queue where it waits, with DepthKnown
 	DepthKnown bool
@@ -56,7 +55,7 @@ type Why uint8
 const (
 	Seen    Why = iota // it was on an interface or in a capture, or came to a socket
 	Queued             // it waits in a queue of this host
-	Sampled            // the kernel or the switch hardware has sampled it, or it met congestion there
+	Sampled            // the kernel or the switch hardware sampled it, possibly because it experienced congestion
 	Logged             // a rule of the packet filter has logged it
 )
 
@@ -72,24 +71,22 @@ type Source interface {
 	// FD returns the file descriptor that becomes readable when there is
 	// something to read, -1 if there always is.
 	FD() int
-	// Lost returns how many packets came and could not be given, since they were
-	// not read fast enough.
+	// Lost returns the number of packets that arrived but were dropped, because they were not read fast enough.
 	Lost() uint64
 	Close() error
 }
 
-// A Sink sends packets. It never waits: what the kernel has no room for is lost,
-// since a late notification is worth nothing.
+// A Sink sends packets. It never waits: packets for which the kernel has no buffer space are lost, since a late
+// notification is worth nothing.
 type Sink interface {
 	// Send takes a packet, which may be changed as soon as it returns, and sends
 	// it at the latest when Flush is called.
 	Send(packet []byte) error
-	// Flush sends what Send has taken. A packet that cannot be sent does not keep
-	// the others back; the error is that of the first such one. Send may return
-	// it as well.
+	// Flush sends the packets that Send has accepted. A packet that cannot be sent does not keep the others back; the
+	// error is that of the first such packet. Send may return it as well.
 	Flush() error
-	// Failed returns how many packets could not be sent. Any goroutine may call
-	// it. A neighbour that does not answer is not noticed.
+	// Failed returns the number of packets that could not be sent. Any goroutine may call it. Packets to a neighbour
+	// that does not answer are not counted.
 	Failed() uint64
 	Close() error
 }
@@ -115,8 +112,8 @@ type PacketConfig struct {
 	// "any", it sees interfaces that carry Ethernet or IP only.
 	Filter    Filter
 	Direction Direction
-	// SnapLength is how many octets of each packet are given, the VLAN tag that comes
-	// beside it not counted; 0 stands for some 64 KiB, or with Blocks for 256 KiB.
+	// SnapLength is the number of octets returned of each packet, without the VLAN tag that the kernel passes in
+	// metadata; 0 stands for some 64 KiB, or with Blocks for 256 KiB.
 	SnapLength int
 	// Blocks says that throughput counts and not latency: the kernel hands over
 	// packets in blocks, at the latest after 10 ms. It loses none where a source
@@ -130,11 +127,10 @@ type Filter interface {
 	Program(rocev2.LinkType) ([]bpf.RawInstruction, error)
 }
 
-// What is wrong with an interface. Other errors are those of the system; without CAP_NET_RAW it matches
-// fs.ErrPermission.
+// Errors of an interface. Other errors are those of the system; without CAP_NET_RAW the error matches fs.ErrPermission.
 var (
 	ErrNoInterface = errors.New("no such interface")
-	// ErrDown: OpenPackets can be tried again once somebody has set it up.
+	// ErrDown: OpenPackets can be called again after the interface is set up.
 	ErrDown = errors.New("the interface is down")
 	// ErrAway ends nothing, and Run goes on: packets come again when the interface is up. If it
 	// was deleted, it must be opened again, by its name.

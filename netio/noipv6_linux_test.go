@@ -2,7 +2,7 @@
 
 package netio
 
-// On the platforms that are left out the call is socketcall, whose arguments are in memory: no filter can see them.
+// The platforms that are left out use socketcall, with arguments in memory: no filter can read them.
 
 import (
 	"testing"

@@ -19,7 +19,7 @@ func OpenPackets(PacketConfig) (*Packets, error) { return nil, errors.ErrUnsuppo
 // Up returns false.
 func (*Packets) Up() bool { return false }
 
-// Datagrams is a [Source] of what a UDP or ICMPv6 socket gets, on Linux.
+// Datagrams is a [Source] of the datagrams that a UDP or ICMPv6 socket receives, on Linux.
 type Datagrams struct{ Source }
 
 // ListenUDP returns errors.ErrUnsupported.

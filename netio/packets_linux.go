@@ -27,14 +27,13 @@ type Packets struct {
 	stopped bool
 	away    bool // the interface went down or away
 	given   uint64
-	mu      sync.Mutex    // while the kernel's counts, which begin anew when they are read, are added
+	mu      sync.Mutex    // held while the kernel's counters, which reading resets, are added
 	seen    atomic.Uint64 // by the socket, the lost ones included
 	lost    atomic.Uint64
 }
 
-// maxFrame is room for the longest packet, which on Linux can be one of many
-// segments that the network card is to cut. Without blocks there is less, since
-// each packet that is read at once needs it.
+// maxFrame is the size of the longest packet, which on Linux can be one of many segments that the network card is to
+// split. Without blocks the limit is lower, since each packet of one read needs that much memory.
 const (
 	maxFrame       = 256 << 10
 	maxSingleFrame = 64<<10 + 64
@@ -100,7 +99,7 @@ func (p *Packets) open(c *PacketConfig) error {
 	return p.bind(unix.ETH_P_ALL)
 }
 
-// snap returns how many octets of a packet are given.
+// snap returns the number of octets to return of each packet.
 func (c *PacketConfig) snap() int {
 	most := maxSingleFrame
 	if c.Blocks {
@@ -117,7 +116,7 @@ func (p *Packets) bind(ether uint8) error {
 	return unix.Bind(p.fd, &unix.SockaddrLinklayer{Protocol: ne.Uint16([]byte{0, ether}), Ifindex: p.index})
 }
 
-// Read is that of [Source].
+// Read implements [Source].
 func (p *Packets) Read() ([]Packet, error) {
 	for {
 		n, err := p.read(p.packets[:])
@@ -171,7 +170,7 @@ func (p *Packets) receive(packets []Packet) (int, error) {
 	return n, err
 }
 
-// A beside is what the kernel says beside a packet.
+// A beside is the metadata of a packet from the kernel.
 type beside struct {
 	status    uint32 // TP_STATUS_…
 	octets    uint32 // of the whole packet
@@ -209,8 +208,7 @@ func (p *Packet) set(data []byte, at time.Time, from []byte, b beside) {
 	p.OrigLen += wire.TagSize
 }
 
-// linkType returns what the packets of an interface of this type of hardware
-// (ARPHRD_…) begin with.
+// linkType returns the link type of the packets of an interface with this type of hardware (ARPHRD_…).
 func linkType(hardware uint16) (uint32, error) {
 	switch hardware {
 	case unix.ARPHRD_ETHER, unix.ARPHRD_LOOPBACK:
@@ -221,22 +219,22 @@ func linkType(hardware uint16) (uint32, error) {
 	return 0, fmt.Errorf("hardware type %d: %w", hardware, errLinkType)
 }
 
-// Stop is that of [Source].
+// Stop implements [Source].
 func (p *Packets) Stop() error {
 	p.stopped = true
 	return attach(p.fd, nothing)
 }
 
-// FD is that of [Source].
+// FD implements [Source].
 func (p *Packets) FD() int { return p.fd }
 
-// Lost is that of [Source].
+// Lost implements [Source].
 func (p *Packets) Lost() uint64 {
 	p.count()
 	return p.lost.Load()
 }
 
-// count adds what the kernel has counted since the last time.
+// count adds the kernel's counts since the last call.
 func (p *Packets) count() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +244,7 @@ func (p *Packets) count() {
 	}
 }
 
-// Up says whether the interface, whatever its name is by now, is there and up.
+// Up reports whether the interface, which may have been renamed, exists and is up.
 func (p *Packets) Up() bool {
 	var i unix.Ifreq
 	i.SetUint32(uint32(p.index))
@@ -254,7 +252,7 @@ func (p *Packets) Up() bool {
 		unix.IoctlIfreq(p.fd, unix.SIOCGIFFLAGS, &i) == nil && i.Uint16()&unix.IFF_UP != 0
 }
 
-// Close is that of [Source].
+// Close implements [Source].
 func (p *Packets) Close() error {
 	return errors.Join(p.ring.close(), unix.Close(p.fd))
 }

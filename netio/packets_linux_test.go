@@ -84,7 +84,7 @@ func poll(t *testing.T, sources ...Source) (p *Poll, stop func()) {
 	return p, stop
 }
 
-// take returns copies of the next n packets, of whatever source.
+// take returns copies of the next n packets of all sources.
 func take(t *testing.T, p *Poll, n int) (packets []Packet) {
 	t.Helper()
 	for len(packets) < n {
@@ -100,9 +100,8 @@ func take(t *testing.T, p *Poll, n int) (packets []Packet) {
 	return packets
 }
 
-// What goes in at one end of the cable comes out at the other: octets, order, VLAN
-// tags, of which the kernel hands over the outer one beside the frame. On any
-// interface it is there twice, on its way out and on its way in.
+// Frames sent into one end of the cable come out of the other with the same octets, order and VLAN tags; the kernel
+// passes the outer tag in metadata. A capture on any interface has each frame twice, on its way out and on its way in.
 func TestFrames(t *testing.T) {
 	bothWays(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
@@ -132,13 +131,13 @@ func TestFrames(t *testing.T) {
 	})
 }
 
-// The end of the context is the end of the source, behind what the kernel has by
-// then. More than a batch is read in several.
+// At the end of the context a source ends after the packets that the kernel has by then. More than a batch is read in
+// several.
 func TestEnd(t *testing.T) {
 	bothWays(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
-		// Linux hands a frame to the sockets of a device one after the other, the
-		// last one opened first: what the witness has, the other has, too.
+		// Linux passes a frame to the sockets of a device one after the other, in reverse order of opening: every
+		// packet of the witness has already reached the other socket.
 		witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
 		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
 		p, stop := poll(t, in)
@@ -164,7 +163,7 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-// What another goroutine is about to count, by Lost, is not taken for the end.
+// Packets that another goroutine is about to count, in Lost, are not taken for the end.
 func TestEndMeanwhileCounted(t *testing.T) {
 	socket := cable(t)
 	witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
@@ -184,7 +183,7 @@ func TestEndMeanwhileCounted(t *testing.T) {
 	require.Equal(t, sent, readAll(t, in))
 }
 
-// readAll reads a source up to its end, and returns how many packets it had.
+// readAll reads a source up to its end, and returns its number of packets.
 func readAll(t *testing.T, in Source) (n int) {
 	for {
 		batch, err := in.Read()
@@ -234,7 +233,7 @@ func TestDirection(t *testing.T) {
 	})
 }
 
-// tunnel makes a device that carries IP. What is written to the file comes in there.
+// tunnel makes a device that carries IP. Packets written to the file arrive at the device.
 func tunnel(t *testing.T, name string) *os.File {
 	t.Helper()
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -281,12 +280,12 @@ func TestFilterAndSnap(t *testing.T) {
 	})
 }
 
-// More than there is room for before anything is read: the kernel drops some and
-// says how many. What was read and what was lost is all there was.
+// More packets than the buffer can hold arrive before anything is read: the kernel drops some and counts them. The
+// packets read and lost add up to the packets sent.
 func TestLost(t *testing.T) {
 	bothWays(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
-		in := open(t, PacketConfig{Interface: "near", Blocks: blocks}) // sent frames are counted here at once
+		in := open(t, PacketConfig{Interface: "near", Blocks: blocks}) // sent frames are counted here immediately
 		p, stop := poll(t, in)
 		frame := append(wiretest.Hex(t, untagged), make([]byte, 1400)...)
 		const sent = 40_000 // four times as many as there is room for
@@ -303,8 +302,8 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// An interface that goes down is told behind what came before; when it is up again
-// packets come again. One that is gone stays away.
+// The error about an interface that goes down comes after its earlier packets; when it is up again packets come again.
+// An interface that was deleted stays away.
 func TestAway(t *testing.T) {
 	bothWays(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
@@ -391,7 +390,7 @@ func TestOpenErrors(t *testing.T) {
 	require.ErrorContains(t, err, "no such selection")
 }
 
-// What the kernel says beside a frame is of the kernel's own byte order.
+// The metadata of a frame is in the native byte order of the kernel.
 func TestBeside(t *testing.T) {
 	ne := binary.NativeEndian
 	at := time.Date(2026, 11, 22, 1, 2, 3, 456789012, time.UTC)

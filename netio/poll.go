@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// Run reads sources in one goroutine. It calls f with each packet, which is valid
-// until f returns, and the place of its source in the list, and sends by out what f
-// appends to b, an IP packet or a frame as out wants it; out may be nil if that is
-// nothing. What cannot be sent is counted in out, and no error.
+// Run reads sources in one goroutine. It calls f with each packet, which is valid until f returns, and the index of its
+// source in the list. It sends with out the octets that f appends to b: an IP packet or a frame, as out expects. out
+// may be nil if f appends nothing. Packets that cannot be sent are counted in out, and are no error.
 //
-// It ends with the error of a source, with nil when all sources have ended, or when
-// ctx has and what the kernel had by then is read. [ErrAway] does not end it: packets
-// come again when the interface is up. Of one that was deleted none come any more.
+// Run ends with the error of a source, with nil when all sources have ended, or after the end of ctx, when the packets
+// that the kernel had by then are read. [ErrAway] does not end it: packets come again when the interface is up. No more
+// packets come from a deleted interface.
 func Run(ctx context.Context, out Sink, f func(b []byte, source int, p *Packet) []byte, sources ...Source) error {
 	return (&Loop{Out: out, Receive: f}).Run(ctx, sources...)
 }
@@ -25,8 +24,8 @@ type Loop struct {
 	Out     Sink                                         // may be nil if nothing is sent
 	Receive func(b []byte, source int, p *Packet) []byte // is called with each packet
 
-	// Tick is called when Every has passed since the last time, at the latest after
-	// the packets that are read at once. It may send by Out. 0 stands for never.
+	// Tick is called when Every has passed since the last call, at the latest after the packets of one read. It may
+	// send with Out. If Every is 0, Tick is never called.
 	Every time.Duration
 	Tick  func(now time.Time)
 }
@@ -71,17 +70,16 @@ type Poll struct {
 	sources []Source
 	ready   []bool // there may be something to read
 	ended   []bool
-	turn    int // whose turn it is, so that a busy source does not keep the others waiting
+	turn    int // index of the next source to read; sources take turns, so that a busy one does not block the others
 	stopped bool
 	waiter
 }
 
-// lastWords is how long a source that was stopped may take to hand over what the
-// kernel has of it.
+// lastWords is the maximum time that a stopped source may take to return the packets that the kernel has for it.
 const lastWords = time.Second
 
-// NewPoll returns a Poll of these sources, which its Close does not close. The end
-// of ctx is the end of all of them: what the kernel has by then is read.
+// NewPoll returns a Poll of these sources, which its Close does not close. The end of ctx ends all of them, after the
+// packets that the kernel has by then are read.
 func NewPoll(ctx context.Context, sources ...Source) (*Poll, error) {
 	p := &Poll{ctx: ctx, sources: sources, ready: make([]bool, len(sources)), ended: make([]bool, len(sources))}
 	for i := range p.ready {
@@ -133,7 +131,7 @@ func (p *Poll) Next(limit time.Duration) (source int, packets []Packet, err erro
 	}
 }
 
-// read reads the source whose turn it is, of those that are ready.
+// read reads the next source, in turn, that is ready.
 func (p *Poll) read() (source int, packets []Packet, err error) {
 	for !p.ready[p.turn] {
 		p.turn = (p.turn + 1) % len(p.ready)

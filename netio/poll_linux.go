@@ -54,7 +54,7 @@ func (w *waiter) wait(ready []bool, limit time.Duration) (some bool, err error) 
 	return n > 0, err
 }
 
-// Close frees what the Poll needs itself.
+// Close releases the Poll's own resources.
 func (w *waiter) Close() error {
 	w.forgets()
 	return w.event.Close()

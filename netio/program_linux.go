@@ -13,8 +13,7 @@ import (
 // nothing is a program that selects no packet.
 var nothing = []bpf.RawInstruction{{Op: opReturn}}
 
-// opReturn is the instruction that ends a program with a constant: how many octets
-// of the packet are wanted.
+// opReturn is the instruction that ends a program with a constant, the number of octets to keep of the packet.
 const opReturn = 0x06
 
 // directions are the programs that end where a packet goes the wrong way.

@@ -51,8 +51,8 @@ func newRing(fd int) (*ring, error) {
 // struct tpacket3_hdr and a struct sockaddr_ll.
 const (
 	atStatus  = 8
-	atPackets = 12 // how many there are
-	atFirst   = 16 // where
+	atPackets = 12 // number of packets
+	atFirst   = 16 // offset of the first packet
 
 	atNext    = 0
 	atSeconds = 4
@@ -95,8 +95,7 @@ func (r *ring) read(packets []Packet) (n int, err error) {
 	return n, nil
 }
 
-// turn gives the block that was read back to the kernel, and says whether the next
-// one is there.
+// turn gives the block that was read back to the kernel, and reports whether the next one is ready.
 func (r *ring) turn() bool {
 	if r.block != nil {
 		atomic.StoreUint32(status(r.block), unix.TP_STATUS_KERNEL)
@@ -111,7 +110,7 @@ func (r *ring) turn() bool {
 	return true
 }
 
-// status is what says whose a block is.
+// status points to the field of a block that names its owner, the kernel or the program.
 func status(block []byte) *uint32 { return (*uint32)(unsafe.Pointer(&block[atStatus])) }
 
 func (r *ring) close() error {

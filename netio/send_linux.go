@@ -12,14 +12,14 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// A sender sends packets by a socket, many at once.
+// A sender sends packets through a socket, many in one system call.
 type sender struct {
 	fd       int
 	none     error // why there is no socket, and nothing can be sent
 	messages [atOnce]mmsghdr
 	iovecs   [atOnce]unix.Iovec
 	to       [atOnce][unix.SizeofSockaddrAny]byte
-	memory   []byte // of the packets, one behind the other
+	memory   []byte // of the packets, one after the other
 	n        int    // packets
 	failed   *atomic.Uint64
 	unsent   func(packet []byte, err error) // may be nil
@@ -28,8 +28,7 @@ type sender struct {
 // maxMemory is room for the longest IP packet in a frame.
 const maxMemory = 128 << 10
 
-// newSender returns a sender by a new socket, whose destinations have so many
-// octets.
+// newSender returns a sender with a new socket, for destination addresses of this size in bytes.
 func newSender(failed *atomic.Uint64, family, kind, protocol, size int) (*sender, error) {
 	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -74,7 +73,7 @@ func (s *sender) fail(packet []byte, err error) {
 	}
 }
 
-// flush sends what was taken.
+// flush sends the collected packets.
 func (s *sender) flush() (failed error) {
 	for i := 0; i < s.n; {
 		n, err := mmsg(unix.SYS_SENDMMSG, s.fd, s.messages[i:s.n])
@@ -107,8 +106,8 @@ type RawSink struct {
 //
 // Where the kernel has no IPv6, packets of IPv6 cannot be sent, and those of IPv4 can.
 //
-// Linux gives an IPv4 packet whose Identification is 0 and that may be fragmented
-// another one, with which its ICRC is wrong: such a packet needs Don't Fragment.
+// Linux replaces an Identification of 0 in an IPv4 packet that may be fragmented, which makes its ICRC wrong: such a
+// packet needs Don't Fragment.
 func OpenRaw(device string) (*RawSink, error) {
 	r := new(RawSink)
 	if device != "" {
@@ -158,7 +157,7 @@ func (s *sender) close() error {
 	return unix.Close(s.fd)
 }
 
-// Send is that of [Sink].
+// Send implements [Sink].
 func (r *RawSink) Send(packet []byte) error {
 	switch wire.Version(packet) {
 	case wire.IPv4:
@@ -187,7 +186,7 @@ func (r *RawSink) OnUnsent(f func(packet []byte, err error)) { r.v4.unsent, r.v6
 
 var errNotIP = errors.New("netio: neither an IPv4 nor an IPv6 packet")
 
-// Flush is that of [Sink].
+// Flush implements [Sink].
 func (r *RawSink) Flush() error {
 	err4, err6 := r.v4.flush(), r.v6.flush()
 	if err4 != nil {
@@ -196,10 +195,10 @@ func (r *RawSink) Flush() error {
 	return err6
 }
 
-// Failed is that of [Sink].
+// Failed implements [Sink].
 func (r *RawSink) Failed() uint64 { return r.failed.Load() }
 
-// Close is that of [Sink].
+// Close implements [Sink].
 func (r *RawSink) Close() error { return errors.Join(r.v4.close(), r.v6.close()) }
 
 // A PortSink is a [Sink] that sends out of one interface.
@@ -234,7 +233,7 @@ func OpenPort(name string, neighbour net.HardwareAddr) (*PortSink, error) {
 	return p, nil
 }
 
-// Send is that of [Sink].
+// Send implements [Sink].
 func (p *PortSink) Send(packet []byte) error {
 	ether := uint16(unix.ETH_P_IP)
 	switch {
@@ -257,11 +256,11 @@ func (p *PortSink) Send(packet []byte) error {
 // and Flush. It must not keep the packet.
 func (p *PortSink) OnUnsent(f func(packet []byte, err error)) { p.unsent = f }
 
-// Flush is that of [Sink].
+// Flush implements [Sink].
 func (p *PortSink) Flush() error { return p.flush() }
 
-// Failed is that of [Sink].
+// Failed implements [Sink].
 func (p *PortSink) Failed() uint64 { return p.failed.Load() }
 
-// Close is that of [Sink].
+// Close implements [Sink].
 func (p *PortSink) Close() error { return unix.Close(p.fd) }

@@ -17,8 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pair are two hosts with two cables between them. What a sends to b takes the
-// first one, unless it is told otherwise.
+// pair returns two hosts with two cables between them. Packets from a to b take the first one by default.
 func pair(t *testing.T) (a, b *wiretest.Host) {
 	t.Helper()
 	a, b = wiretest.NewHost(t, "a"), wiretest.NewHost(t, "b")
@@ -45,7 +44,7 @@ func on[T io.Closer](t *testing.T, h *wiretest.Host, f func() (T, error)) (opene
 	return opened
 }
 
-// datagram returns an IP packet with a UDP datagram from an address of nobody.
+// datagram returns an IP packet with a UDP datagram from an address that no host has.
 func datagram(t *testing.T, to string, port uint16, class, hops uint8, data string) []byte {
 	t.Helper()
 	d := rocev2.Datagram{
@@ -77,8 +76,8 @@ func icmpv6(kind uint8) []byte {
 	return ip
 }
 
-// What goes into a raw sink comes out of a UDP socket and of an ICMPv6 socket on
-// another host as it was: addresses, ports, DSCP, ECN, hop limit, checksum, data.
+// A packet sent by a raw sink comes out of a UDP socket and of an ICMPv6 socket on another host with the same
+// addresses, ports, DSCP, ECN, hop limit, checksum and data.
 func TestSockets(t *testing.T) {
 	a, b := pair(t)
 	both := on(t, b, func() (*Datagrams, error) { return ListenUDP(":0") })
@@ -137,7 +136,7 @@ func TestSockets(t *testing.T) {
 	require.Zero(t, raw.Failed())
 }
 
-// A socket at 0.0.0.0 gets IPv4 and nothing else: nobody is at that port of ::1.
+// A socket at 0.0.0.0 receives only IPv4: nothing listens at that port of ::1.
 func TestListenIPv4(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
 	in, err := ListenUDP("0.0.0.0:0")
@@ -167,7 +166,7 @@ func TestListenIPv4(t *testing.T) {
 	require.Equal(t, netip.AddrPortFrom(netip.IPv4Unspecified(), 53), named.Local())
 }
 
-// Those that were lost behind all that were read count too.
+// Datagrams lost after the last one that was read count too.
 func TestLostBehind(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
 	in := wiretest.Must(ListenUDP("127.0.0.1:0"))(t)
@@ -188,7 +187,7 @@ func TestLostBehind(t *testing.T) {
 	require.EqualValues(t, sent-read, in.Lost())
 }
 
-// That nobody listened to a datagram, or that a firewall refused it, keeps none of those back that are sent after it.
+// A datagram to a port without a listener, or one that a firewall dropped, does not keep later ones back.
 func TestDialRefused(t *testing.T) {
 	nft := wiretest.Tool(t, "nft")
 	wiretest.Namespace(t, "link set lo up")
@@ -240,8 +239,8 @@ func TestICMPv6Zone(t *testing.T) {
 	}), ErrNoInterface)
 }
 
-// A raw sink leaves a packet as it is, sends by the device that it is told, and
-// what cannot be sent does not keep others back.
+// A raw sink leaves a packet unchanged and sends it through the given device. A packet that cannot be sent does not
+// keep others back.
 func TestRaw(t *testing.T) {
 	a, b := pair(t)
 	one := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "one"}) })
@@ -298,8 +297,8 @@ func TestRaw(t *testing.T) {
 	require.Equal(t, ErrNoInterface, err)
 }
 
-// What a queue of the host has no room for could not be sent: the kernel tells, though
-// it took the packet.
+// A packet for which a queue of the host has no space counts as failed: the kernel reports it, though it accepted the
+// packet.
 func TestQueueFull(t *testing.T) {
 	wiretest.Tool(t, "tc")
 	a, b := pair(t)
@@ -326,8 +325,7 @@ func TestQueueFull(t *testing.T) {
 	require.Equal(t, map[string]int{"raw 4 " + full: 1, "raw 6 " + full: 1, "port " + full: 1}, unsent)
 }
 
-// A port sink sends to the neighbour that it is told, or whole frames, whatever the
-// routes say.
+// A port sink sends to the given neighbour, or complete frames, regardless of the routes.
 func TestPort(t *testing.T) {
 	a, b := pair(t)
 	two := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
@@ -361,8 +359,8 @@ func TestPort(t *testing.T) {
 	require.Equal(t, ErrNoInterface, err)
 }
 
-// More than a socket has room for: what was read and what was lost is all there
-// was, as the next datagram tells.
+// More datagrams than a socket can hold: those read and those lost add up to those sent, according to the next
+// datagram.
 func TestDatagramsLost(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
 	in := wiretest.Must(ListenUDP("127.0.0.1:0"))(t)
@@ -470,7 +468,7 @@ func TestSocketsAllocateNothing(t *testing.T) {
 	})
 }
 
-// port9 selects datagrams to port 9 in Ethernet frames whose tag, if any, is gone.
+// port9 selects datagrams to port 9 in Ethernet frames without a VLAN tag; the kernel has removed any.
 type port9 struct{}
 
 func (port9) Program(rocev2.LinkType) ([]bpf.RawInstruction, error) {

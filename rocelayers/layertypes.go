@@ -115,7 +115,7 @@ func decodeInto[T any, P layer[T]](l P, data []byte, p gopacket.PacketBuilder) e
 	return nil
 }
 
-// refuse returns the error of decoding, and reports it to gopacket as truncation if the octets are too few.
+// Truncation is also reported to gopacket.
 func refuse(err error, df gopacket.DecodeFeedback) error {
 	if errors.Is(err, wireerr.Truncated) {
 		df.SetTruncated()

@@ -99,12 +99,12 @@ func (l *HopByHop) NextLayerType() gopacket.LayerType {
 	return (*DestinationOptions)(l).NextLayerType()
 }
 
-// DecodeFromBytes is that of [DestinationOptions].
+// DecodeFromBytes works like the method of [DestinationOptions].
 func (l *HopByHop) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return (*DestinationOptions)(l).DecodeFromBytes(data, df)
 }
 
-// SerializeTo is that of [DestinationOptions].
+// SerializeTo works like the method of [DestinationOptions].
 func (l *HopByHop) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	return (*DestinationOptions)(l).SerializeTo(b, opts)
 }
