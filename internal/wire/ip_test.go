@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Traffic class 0xb8, flow label 0x12345, payload length 48, hop limit 63, Destination Options of 8 octets, UDP.
+const ipv6Header = "6b812345 0030 3c 3f 20010db8000000000000000000000001 20010db8000000000000000000000002" +
+	"11 00 010400000000"
+
+// TOS 0xb9, Total Length 36, Identification 0x1234, DF, TTL 62, UDP, 4 octets of options.
+const ipv4Header = "46 b9 0024 1234 4000 3e 11 0000 c0000201 c0000202 01010100"
+
+func TestIPAccessors(t *testing.T) {
+	for _, c := range []struct {
+		name, octets string
+		version      uint8
+		fixed        int
+		length       int
+		protocol     uint8
+		class        uint8
+		label        uint32
+		hops         uint8
+		src, dst     string
+	}{
+		{"IPv6", ipv6Header, 6, 40, 88, 60, 0xB8, 0x12345, 63, "2001:db8::1", "2001:db8::2"},
+		{"IPv4", ipv4Header, 4, 20, 36, 17, 0xB9, 0, 62, "192.0.2.1", "192.0.2.2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ip := octets(t, c.octets)
+			require.Equal(t, []any{c.version, c.version, c.version == 6, c.fixed, c.length},
+				[]any{Version(ip), VersionField(ip), IsIPv6(ip), FixedSize(ip), Length(ip)})
+			require.Equal(t, []any{c.protocol, c.class, c.label, c.hops},
+				[]any{Protocol(ip), TrafficClass(ip), FlowLabel(ip), HopLimit(ip)})
+			src, dst := Addresses(ip)
+			require.Equal(t, []netip.Addr{netip.MustParseAddr(c.src), netip.MustParseAddr(c.dst)}, []netip.Addr{src, dst})
+			srcOctets, dstOctets := AddressOctets(ip)
+			require.Equal(t, [][]byte{src.AsSlice(), dst.AsSlice()}, [][]byte{srcOctets, dstOctets})
+			for n := range c.fixed {
+				require.Zero(t, Version(ip[:n]), n)
+				src, dst := Addresses(ip[:n])
+				require.False(t, src.IsValid() || dst.IsValid(), n)
+			}
+		})
+	}
+	ip := octets(t, ipv4Header)
+	require.Equal(t, []any{24, uint16(0x1234), false}, []any{HeaderLen(ip), Identification(ip), IsFragment(ip)})
+	for v := range 16 {
+		if ip[0] = byte(v<<4 | 5); v != 4 {
+			require.Zero(t, Version(ip), v)
+		}
+	}
+}
+
+func TestSetTrafficClass(t *testing.T) {
+	ip := octets(t, "45000073 00004000 4011b861 c0a80001 c0a800c7")
+	SetTrafficClass(ip, 0xB8) // adds 0x00b8 to the sum, which takes as much from its complement
+	require.Equal(t, octets(t, "45b80073 00004000 4011b7a9 c0a80001 c0a800c7"), ip)
+	SetTrafficClass(ip, 0)
+	require.Equal(t, octets(t, "45000073 00004000 4011b861 c0a80001 c0a800c7"), ip)
+	ip = octets(t, ipv6Header)
+	SetTrafficClass(ip, 0x03)
+	require.Equal(t, octets(t, "60312345"), ip[:4])
+	require.Equal(t, octets(t, ipv6Header)[4:], ip[4:])
+}
+
+func TestReadIP(t *testing.T) {
+	v6 := Headers{End: 48, Limit: 88, Protocol: 17}
+	v4 := Headers{End: 24, Limit: 36, Protocol: 17}
+	for _, c := range []struct {
+		name, octets string
+		version      uint8
+		at           int  // offset of the changed octet
+		value        byte // its new value
+		want         Headers
+		fault        Fault
+	}{
+		{"IPv6", ipv6Header, 6, 0, 0x6B, v6, FaultNone},
+		{"IPv6 without extension headers", ipv6Header, 6, 6, 17, Headers{40, 88, 17, false}, FaultNone},
+		{"IPv6 with a fragment header", ipv6Header, 6, 6, 44, Headers{40, 88, 44, false}, FaultNone},
+		{"IPv6 with a Segment Routing header", "60000000 0008 2b 40 20010db8000000000000000000000001" +
+			"20010db8000000000000000000000002 3b 00 04 00 00000000", 6, 0, 0x60, Headers{48, 48, 59, true}, FaultNone},
+		{"extension header beyond the packet", ipv6Header, 6, 5, 7, Headers{40, 47, 60, false}, FaultExtension},
+		{"extension header beyond the octets", ipv6Header, 6, 41, 1, Headers{40, 88, 60, false}, FaultExtension},
+		{"version 4 announced as 6", ipv6Header, 6, 0, 0x45, Headers{End: 0, Limit: 48}, FaultVersion},
+		{"IPv4", ipv4Header, 4, 0, 0x46, v4, FaultNone},
+		{"version 6 announced as 4", ipv4Header, 4, 0, 0x66, Headers{End: 0, Limit: 24}, FaultVersion},
+		{"IHL 4", ipv4Header, 4, 0, 0x44, Headers{End: 0, Limit: 24}, FaultIHL},
+		{"options beyond the octets", ipv4Header, 4, 0, 0x47, Headers{End: 0, Limit: 24}, FaultIPv4Size},
+		{"Total Length 23", ipv4Header, 4, 3, 23, Headers{End: 0, Limit: 24}, FaultTotal},
+		{"first fragment", ipv4Header, 4, 6, 0x20, v4, FaultFragment},
+		{"last fragment", ipv4Header, 4, 7, 1, v4, FaultFragment},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := octets(t, c.octets)
+			b[c.at] = c.value
+			h, fault := ReadIP(b, 0, c.version)
+			require.Equal(t, c.fault, fault)
+			require.Equal(t, c.want, h)
+			h, fault = ReadIP(append([]byte{0xFF, 0xFF, 0xFF}, b...), 3, c.version)
+			require.Equal(t, c.fault, fault)
+			c.want.End, c.want.Limit = c.want.End+3, c.want.Limit+3
+			require.Equal(t, c.want, h)
+			require.Zero(t, testing.AllocsPerRun(10, func() { ReadIP(b, 0, c.version) }))
+		})
+	}
+}
+
+func TestReadIPPrefixes(t *testing.T) {
+	b := octets(t, ipv6Header)
+	for n := range len(b) {
+		want, wantFault := Headers{End: 0, Limit: n}, FaultIPv6Size
+		if n >= 40 {
+			want, wantFault = Headers{40, 88, 60, false}, FaultExtension
+		}
+		h, fault := ReadIP(b[:n:n], 0, 6)
+		require.Equal(t, wantFault, fault, n)
+		require.Equal(t, want, h, n)
+	}
+	b = octets(t, ipv4Header)
+	for n := range len(b) {
+		h, fault := ReadIP(b[:n:n], 0, 4)
+		require.Equal(t, FaultIPv4Size, fault, n)
+		require.Equal(t, Headers{End: 0, Limit: n}, h, n)
+	}
+}
+
+func TestSkipTags(t *testing.T) {
+	b := octets(t, "020000000001 020000000002 8100 0064 88a8 0001 86dd 60")
+	end, ether, ok := SkipTags(b, 12, EthernetSize)
+	require.Equal(t, []any{22, uint16(0x86DD), true}, []any{end, ether, ok})
+	for n := range 22 {
+		end, ether, ok := SkipTags(b[:n:n], 12, EthernetSize)
+		require.Equal(t, []any{0, uint16(0), false}, []any{end, ether, ok}, n)
+	}
+}
+
+func TestUDPAccessors(t *testing.T) {
+	udp := octets(t, "c001 12b7 0024 1a2b")
+	require.Equal(t, []uint16{0xC001, 4791, 36, 0x1A2B},
+		[]uint16{SrcPort(udp), DstPort(udp), UDPLength(udp), UDPChecksum(udp)})
+}
+
+// The offsets of headers that were read are in order and do not depend on octets after the packet.
+func FuzzReadIP(f *testing.F) {
+	for _, s := range []string{ipv6Header, ipv4Header, "", "60", "45000014", "60000000 0000 3b 40"} {
+		b := octets(f, s)
+		f.Add(b, uint8(0), uint8(6))
+		f.Add(append([]byte{0, 0}, b...), uint8(2), uint8(4))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, at, version uint8) {
+		if int(at) > len(b) {
+			return
+		}
+		h, fault := ReadIP(b, int(at), version)
+		require.GreaterOrEqual(t, h.End, int(at))
+		if fault != FaultNone {
+			return
+		}
+		require.LessOrEqual(t, h.End, h.Limit)
+		require.LessOrEqual(t, h.End, len(b))
+		again, fault := ReadIP(append(b[:len(b):len(b)], 0xFF, 0xFF), int(at), version)
+		require.Equal(t, FaultNone, fault)
+		require.Equal(t, h, again)
+	})
+}
