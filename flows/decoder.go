@@ -66,18 +66,24 @@ func (d *Decoder) decodePlain(p *Packet) bool {
 		t == bth.TransportRD {
 		return false
 	}
-	h := &d.m.Packet.BTH
-	rest, err := h.Decode(udp[wire.UDPSize:])
-	payload := length - (len(udp) - len(rest)) - int(h.Pad) - wire.ICRCSize
-	if err != nil || payload < 0 {
+	var h bth.Header
+	extended, _ := h.Decode(udp[wire.UDPSize:]) // cannot fail: the octets are there
+	payload := length - wire.UDPSize - bth.Size - op.HeaderLen() - int(h.Pad) - wire.ICRCSize
+	if payload < 0 {
 		return false
 	}
 	p.readIPHeader(ip, h.DestQP)
-	p.readBTH(&h.Header, payload)
+	p.readBTH(&h, payload)
 	p.truncated, p.pkt.SrcPort = false, wire.SrcPort(udp)
 	p.vlan, p.pcp = 0, 0
 	d.readMACs(p)
-	p.readExtended(h)
+	p.pkt.Syndrome, p.pkt.DMA, p.pkt.SrcQP = 0, 0, 0
+	switch {
+	case r.kind == answerKind && op.Headers().Has(bth.HasAETH): // the AETH is the first extended header
+		p.pkt.Syndrome = bth.Syndrome(extended[0])
+	case r.kind == requestKind && r.message == MessageRead: // the RETH is the last one and ends with the length
+		p.pkt.DMA = be.Uint32(extended[op.HeaderLen()-4:])
+	}
 	if r.kind == requestKind && !d.NoICRC {
 		_, err := icrc.Verify(ip)
 		p.icrcWrong = err != nil

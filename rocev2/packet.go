@@ -54,13 +54,17 @@ func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Lin
 // TVer, reserved bits or AETH syndromes, nor a payload that the opcode does not
 // have or that is, with its pad, not a multiple of 4 octets.
 func (p *Packet) Decode(b []byte, o DecodeOptions) error {
-	if o.Link == LinkEthernet && len(b) >= wire.EthernetSize+2 { // the first part of firstBranch, inlined
+	if o.Link == LinkEthernet && len(b) >= wire.EthernetSize+2 { // as in firstBranch, without the call
 		const ip = wire.EthernetSize
-		if udp, end := plainUDP(b, ip, be.Uint32(b[12:])); end <= len(b) && end >= udp+wire.UDPSize {
+		first := be.Uint32(b[12:])
+		udp, end := plainUDP(b, ip, first)
+		if udp == 0 {
+			udp, end = extendedUDP(b, ip, first)
+		}
+		if end <= len(b) && end >= udp+wire.UDPSize {
 			return setPacket[[ip]byte](p, b, ip, udp, end)
 		}
-	}
-	if ip, udp, end := firstBranch(b, o.Link); udp != 0 {
+	} else if ip, udp, end := firstBranch(b, o.Link); udp != 0 {
 		return p.setPlain(b, ip, udp, end)
 	}
 	var w walk
