@@ -48,8 +48,8 @@ func (c *clock) answerTime() time.Duration {
 // time returns when the clock stood at ticks.
 func (c *clock) time(ticks int64) time.Time { return c.last.Add(time.Duration(ticks - c.ticks)) }
 
-// ticksAt returns where the clock stood, or will stand, at a time. A clock that was
-// never set begins there; one that is behind goes on to it.
+// ticksAt returns the tick of the clock at a past or future time. A clock that was never set begins
+// at this time; a clock that is earlier continues to it.
 func (c *clock) ticksAt(t time.Time) int64 {
 	d := t.Sub(c.last)
 	switch {

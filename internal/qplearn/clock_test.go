@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How far apart packets are, times between them at which somebody asks do not change.
+// The pace of packets does not change if a caller asks at times between them, for any distance
+// between packets.
 func TestPace(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	c := clock{ticks: 1 << 20}

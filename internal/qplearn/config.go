@@ -21,9 +21,9 @@ type Config struct {
 	Ports bool
 	// Grow allocates memory as it is needed, up to the maxima, instead of all in New.
 	Grow bool
-	// Seed decides which of the requests under way displace one another where there are
-	// too many. With 0, a random one, nobody can choose such requests. With any other the
-	// same packets always give the same pairs.
+	// Seed decides which of the requests in flight displace one another if there are too many. With
+	// 0, for a random seed, an attacker cannot choose such requests. With any other seed the same
+	// packets always give the same pairs.
 	Seed uint64
 }
 

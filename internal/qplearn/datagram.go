@@ -1,9 +1,9 @@
 package qplearn
 
-// observeDatagram learns from a packet whose DETH names the source queue pair
-// (UD and RD). Many queue pairs may send to one: while a second source has been
-// seen within Idle, the source is ambiguous. A datagram to the receiver of a
-// connection that is in use is a stray, and does not replace its pair.
+// observeDatagram learns from a packet with a DETH, which names the source queue pair (UD and RD).
+// Many queue pairs may send to one: while a second source has been seen within Idle, the source is
+// ambiguous. A datagram to the receiver of a connection that is in use is a stray, and does not
+// replace its pair.
 func (m *Map) observeDatagram(o *Observation, k *key) {
 	e := m.find(k)
 	if e != nil && e.From != BasisUD {

@@ -53,21 +53,21 @@ func (e *Entry) list() uint32 {
 	return unsettled
 }
 
-// silent tells whether no data has confirmed a pair for the time silence.
+// silent reports whether no data has confirmed a pair for the time silence.
 func (e *Entry) silent(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
 
-// unsure tells whether it is not known whose the requests of a pair's life are.
+// unsure reports whether the sender of the requests in a pair's life is not known.
 func (e *Entry) unsure() bool { return e.life.requests > 0 && !e.sure }
 
-// agrees tells whether the flow's last packet, of which there was one, agreed with a pair.
+// agrees reports whether the flow's last packet exists and agreed with a pair.
 func (e *Entry) agrees() bool {
 	return !e.stray && (e.life.requests > 0 || e.confirmed != 0 || e.From == BasisUD)
 }
 
-// questioned tells whether there is evidence for another pair of the same flow.
+// questioned reports whether there is evidence for another pair of the same flow.
 func (e *Entry) questioned() bool { return e.contested || e.rival != 0 || e.shared }
 
-// sinceContest returns how long ago there was evidence for another pair.
+// sinceContest returns the time since the last evidence for another pair.
 func (e *Entry) sinceContest(now int32) time.Duration {
 	if e.contest == 0 {
 		return math.MaxInt64
@@ -79,8 +79,9 @@ func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.
 
 func (m *Map) idle(e *Entry) bool { return e.From != BasisGiven && m.unused(e, m.cfg.Idle) }
 
-// unused tells whether for this time no packet has agreed with a pair, nor with that of the other direction: a
-// connection is forgotten as a whole, as half of one would contradict the next connection of its queue pair.
+// unused reports whether for this time no packet has agreed with a pair, nor with that of the other
+// direction: a connection is forgotten as a whole, as half of one would contradict the next
+// connection of its queue pair.
 func (m *Map) unused(e *Entry, d time.Duration) bool {
 	since := m.clock.ticks - int64(d)
 	if e.seen >= since {
@@ -90,8 +91,8 @@ func (m *Map) unused(e *Entry, d time.Duration) bool {
 	return mate == nil || mate.seen < since
 }
 
-// quiet tells whether no data has confirmed a pair, nor that of the other direction, for the time silence: where the
-// capture has one direction alone, both are in use.
+// quiet reports whether no data has confirmed a pair, nor that of the other direction, for the time
+// silence: if the capture has only one direction, both are in use.
 func (m *Map) quiet(e *Entry) bool {
 	if !e.silent(m.now()) {
 		return false
@@ -124,14 +125,14 @@ func (m *Map) mate(e *Entry) *Entry {
 func (m *Map) drop(e *Entry) {
 	if mate := m.mate(e); mate != nil && mate != e && mate.From != BasisGiven {
 		if mate.agrees() {
-			m.openFlow(m.pairs.Key(mate.id)).pass(bth.CNP, 0) // which nothing explains, as what is forgotten
+			m.openFlow(m.pairs.Key(mate.id)).pass(bth.CNP, 0) // no pair explains the packet, as its own is forgotten
 		}
 		m.pairs.Remove(mate.id)
 	}
 	m.pairs.Remove(e.id)
 }
 
-// set writes a pair in the place of what e was.
+// set replaces the pair in e, and keeps its place.
 func (e *Entry) set(to Entry) {
 	to.id = e.id
 	*e = to
@@ -180,10 +181,9 @@ type link struct {
 	current bool // the packet that is learned from is of this flow, and of the connection
 }
 
-// strays tells whether the last packet of a flow was none of the connection that l, with
-// back in the other direction, is to be one direction of: anybody may have made up a
-// connection since. Where no packet of the flow is remembered, there was one only if
-// the flow has been answered.
+// strays reports whether the last packet of a flow was outside the connection of which l is to be
+// one direction and back the other: an attacker may have made up the connection since. If no packet
+// of the flow is remembered, there was one only if the flow has been answered.
 func (m *Map) strays(l, back *link) bool {
 	if l.current {
 		return false
@@ -238,8 +238,8 @@ func (m *Map) place(k *key, list uint32) *Entry {
 	return m.makePair(k, list)
 }
 
-// install sets a pair to what a link says. A pair that is known in the same or a
-// better way stays as it is.
+// install sets a pair to the pair of a link. A pair that is already known from the same or better
+// evidence stays.
 func (m *Map) install(e *Entry, l *link, list uint32) {
 	same := e.From != 0 && e.SrcQP == l.pair.SrcQP
 	if e.From == BasisGiven || same && l.pair.From != BasisCM && e.From <= l.pair.From {
@@ -286,8 +286,8 @@ func (m *Map) makePair(k *key, list uint32) *Entry {
 	return e
 }
 
-// remove forgets a pair that is idle or evicted, and that of the other direction unless that is given, or in use and
-// confirmed as e is not. It returns how many these were.
+// remove forgets a pair that is idle or evicted, and that of the other direction unless that is
+// given, or in use and confirmed as e is not. It returns the number of forgotten pairs.
 func (m *Map) remove(e *Entry) (pairs uint64) {
 	mate := m.mate(e)
 	if mate != nil && mate != e && mate.From != BasisGiven && (mate.list() == e.list() || m.idle(mate)) {

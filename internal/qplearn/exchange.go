@@ -8,14 +8,14 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 )
 
-// A Connection is what a REQ and the REP that accepts it say.
+// A Connection has the fields of a REQ and of the REP that accepts it.
 type Connection struct {
 	Requester, Responder End
 	PKey, MTU            uint16 // MTU: path MTU in octets, 0 when not known
 	Transport            bth.Transport
 }
 
-// An End is what one side of a [Connection] says about itself.
+// An End has the values that one end of a [Connection] announces about itself.
 type End struct {
 	CommID uint32 // communication id
 	QP     uint32
@@ -43,13 +43,13 @@ func (m *Map) Accepted() (Connection, bool) {
 	return m.pending.At(m.accepted).Connection, true
 }
 
-// Ended returns a flow whose pair the packet of the last [Map.Learn] ended, and whether
-// there is one: the pair is known from CM, and a DREQ, DREP or REJ has the communication
-// ids of its connection. The other direction has ended, too.
+// Ended returns the flow that the packet of the last [Map.Learn] ended, and whether there is one:
+// its pair is known from CM, and a DREQ, DREP or REJ has the communication ids of its connection.
+// The other direction has ended, too.
 func (m *Map) Ended() (k flowtable.Key, ok bool) { return m.ended, m.hasEnded }
 
-// exchangeTime is how long a communication id stands for one connection: a
-// different REQ with the same id is a new connection only after that.
+// exchangeTime is the time for which a communication id stands for one connection: a different REQ
+// with the same id is a new connection only after that.
 const exchangeTime = time.Minute
 
 // observeCM learns from a packet to queue pair 0 or 1. Messages other than
@@ -141,11 +141,10 @@ func (m *Map) confirmed(k *key) *Entry {
 	return nil
 }
 
-// propose makes the pairs of an exchange, unless that contradicts a pair which
-// data has confirmed, or requests of an open flow which began with another PSN.
-// CM messages can be forged by anybody who is not on the path, so they displace
-// neither. In all cases the first PSN of each direction is remembered, so that
-// data which begins there can confirm the exchange.
+// propose makes the pairs of an exchange, unless that contradicts a pair which data has confirmed,
+// or requests of an open flow which began with another PSN. Attackers outside the path can forge CM
+// messages, so these displace neither. In all cases the first PSN of each direction is remembered,
+// so that data which begins there can confirm the exchange.
 func (m *Map) propose(x *exchange, id *numbered) {
 	forth, back := x.links(id)
 	var held bool
@@ -192,9 +191,9 @@ func (e *Entry) challenge(l *link, now int32) {
 	}
 }
 
-// rivals tells whether a request of the pair's life could also be one of the
-// first requests of the rival, which a CM exchange announced. Requests that
-// continue the life in order past the rival's first PSN are certainly its own.
+// rivals reports whether a request of the pair's life could also be one of the first requests of
+// the rival, which a CM exchange announced. Requests that continue the life in order past the
+// rival's first PSN are certainly its own.
 func (e *Entry) rivals(psn uint32) bool {
 	d, ahead := distance(e.rivalPSN, psn), distance(e.life.next, psn)
 	return e.rival != 0 && 0 <= d && d <= late && (e.overlaps || ahead < 0 || d == 0 && ahead != 0)
@@ -210,7 +209,7 @@ type announcement struct {
 	doubt bool // another exchange announced the same PSN for a different queue pair
 }
 
-// announce remembers what an exchange says of one direction.
+// announce remembers the announcement of an exchange for one direction.
 func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	k := numbered{l.key, l.pair.life.next}
 	was, at := m.announced.get(&k)
@@ -229,8 +228,8 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	*m.announced.At(at) = announcement{exchange: *x, id: *id, srcQP: l.pair.SrcQP}
 }
 
-// doubtOther doubts what an exchange says of the other direction than k, where another exchange has contradicted it:
-// one connection is over, or was never there, in both directions.
+// doubtOther doubts the announcement of an exchange for the direction opposite to k, if another
+// exchange has contradicted it: one connection has ended, or never existed, in both directions.
 func (m *Map) doubtOther(x *announcement, k *numbered) {
 	forth, back := x.links(&x.id)
 	for _, l := range [...]*link{&forth, &back} {
@@ -255,8 +254,8 @@ func (m *Map) announcement(k *key, psn uint32) uint32 {
 // named returns the source queue pair of the flow that an announcement is about.
 func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 
-// links returns what an exchange says of both directions. The first PSN of the
-// requester is in the REP, that of the responder in the REQ.
+// links returns the links of an exchange in both directions. The first PSN of the requester is in
+// the REP, that of the responder in the REQ.
 func (x *exchange) links(id *numbered) (forth, back link) {
 	common := Entry{PKey: x.PKey, MTU: x.MTU, Transport: x.Transport, From: BasisCM}
 	forth = link{key: id.WithQP(x.Responder.QP), pair: common}

@@ -6,49 +6,46 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// How far a request may be from the PSN expected next and still belong to the
-// same life.
+// The largest distances of a request from the PSN expected next within the same life.
 const (
 	late = 64 // either way, and moves that: reordering, a few packets that the capture lost
 	// beyond it, once answered; only an answer moves it there, as the PSN may be an attacker's guess
 	nearby  = 1 << 11
-	repeats = 1 << 8  // before what was acknowledged, as acknowledgements may be lost after the capture point
-	window  = 1 << 16 // before it, where no answer shows what was acknowledged
+	repeats = 1 << 8  // before the acknowledged PSN, as acknowledgements may be lost after the capture point
+	window  = 1 << 16 // before it, if no answer shows the acknowledged PSN
 	span    = 1 << 22 // distances are kept below this, so that they are unambiguous modulo 2^24
 	// that of a READ of 2 GiB, the longest: 2^23 responses at a path MTU of 256, 2^19 at 4096
 	maxSlack = 1<<23 - 1<<19
 )
 
-// horizon is how long a sender may not know of an acknowledgement that the capture
-// has seen, as it was lost after the capture point: longer than a few timeouts of
-// adapters.
+// horizon is the longest time until a sender knows of an acknowledgement that was captured but lost
+// after the capture point: longer than a few timeouts of adapters.
 const horizon = 8 * time.Second
 
-// A life is a run of requests whose PSNs follow one another, modulo 2^24: what
-// one queue pair sends to another from the moment that they are connected until
-// one of them is used again.
+// A life is a run of requests with consecutive PSNs, modulo 2^24: the requests of one queue pair to
+// another from their connection until one of them is reused.
 //
 //	 floor         acked             next       next+slack
 //	-|-------------|-----------------|----------|--------
-//	 may be sent   repeats and what  in order
-//	 again         is late
+//	 may be        retransmitted     in order
+//	 retransmitted or late
 //
-// After a NAK, an RNR NAK or a timeout, a sender repeats all requests from the last
-// one that it knows to be acknowledged. Those may include some whose
-// acknowledgement the capture has seen, if it crossed a timeout or was lost. So
-// requests between floor and next are no sign of another life. A new connection
-// whose first PSN happens to fall there differs from repeats only in its answers.
+// After a NAK, an RNR NAK or a timeout, a sender retransmits all requests after the last one that
+// it knows to be acknowledged. Those may include some that were acknowledged in the capture, if the
+// acknowledgement crossed a timeout or was lost. So requests in the first two ranges are no sign of
+// another life. A new connection with a first PSN there differs from retransmissions only in its
+// answers.
 type life struct {
 	next   uint32 // expected next
-	slack  uint32 // how much further that may be: a READ uses a PSN for each response, of unknown size; see inOrder
-	floor  uint32 // the first PSN that may be sent again
+	slack  uint32 // largest distance from next to the PSN after a READ with responses of unknown size; see inOrder
+	floor  uint32 // the first PSN that may be retransmitted
 	acked  uint32 // the last PSN that an answer covers; at first the one before the first request
 	before uint32 // acked at the moment turned
 	first  uint32 // PSN of the first request
-	row    uint32 // the requests from this PSN to next were seen, but for a few: no READ spans it
+	row    uint32 // almost all requests from this PSN to next were seen: no READ spans this range
 	turned int32  // moment at which the current horizon began
 
-	requests  uint16 // requests seen, at most 65,535; 0: next is what CM announced, or is not known
+	requests  uint16 // requests seen, at most 65,535; 0: next is from CM, or is not known
 	transport bth.Transport
 	known     bool // next is set
 	answered  bool // an answer has been seen
@@ -84,8 +81,8 @@ func answered(o *Observation, f *open, now int32) life {
 	return l
 }
 
-// contains tells whether a request with this PSN may belong to the life. What a READ spans does not, unless it is near
-// the last answer or next: see nearAnswered.
+// contains reports whether a request with this PSN may belong to the life. PSNs that a READ spans
+// do not, unless they are near the last answer or next: see nearAnswered.
 func (l *life) contains(psn uint32, t bth.Transport) bool {
 	if !l.known || t != l.transport {
 		return false
@@ -97,16 +94,17 @@ func (l *life) contains(psn uint32, t bth.Transport) bool {
 	}
 }
 
-// inOrder tells whether a request this far ahead of next comes where one is expected, or no further than reach behind
-// that: at next, and after a READ where its responses may end. For each path MTU, 4096 to 256, that is one PSN, which
-// slack gives but for 15 more or less. In between is at most a READ that is tried again, from the first response that
-// is missing: were anything expected there, an attacker who has forged a long READ would make it look as if it belonged
-// to the life.
+// inOrder reports whether a request at this distance after next is at an expected PSN, or at most
+// reach after one: at next, and after a READ at the possible ends of its responses. There is one
+// possible end for each path MTU, 4096 to 256, which slack gives with an error of at most 15. In
+// between there is at most a READ that is retried, from the first response that is missing: if any
+// PSN were expected there, the requests of another connection would seem to belong to the life
+// after an attacker has forged a long READ.
 func (l *life) inOrder(d, reach int32) bool {
 	if d <= reach {
 		return true
 	}
-	for mtus := int32(1); mtus < 16 && l.slack > 0; mtus = 2*mtus + 1 { // 1, 3, 7, 15: how many times its PSNs at 4096
+	for mtus := int32(1); mtus < 16 && l.slack > 0; mtus = 2*mtus + 1 { // 1, 3, 7, 15 times its PSNs at 4096
 		if end := int32(l.slack) / 15 * mtus; end-late <= d && d <= end+reach {
 			return true
 		}
@@ -114,8 +112,8 @@ func (l *life) inOrder(d, reach int32) bool {
 	return false
 }
 
-// lowest returns how far from next the first request is that may be sent again,
-// a negative distance.
+// lowest returns the distance from next to the first request that may be retransmitted, a negative
+// number.
 func (l *life) lowest() int32 {
 	if l.transport == bth.TransportUC { // UC does not retransmit
 		return max(distance(l.next, l.floor), -late)
@@ -151,23 +149,26 @@ func (l *life) take(o *Observation, mtu uint16, now int32) {
 	}
 }
 
-// nearAnswered tells whether the PSN this far from next is not far beyond the last that an answer covers. A READ spans
-// up to eight million PSNs, none of which was seen: an attacker who has forged one would make what is anywhere among
-// them look as if it belonged to the life. Real responses follow one another, and so do repeats of requests, from the
-// last answer on. Its distance from there may be more than half of all PSNs, which only a sum of two can be.
+// nearAnswered reports whether the PSN at this distance from next is at most nearby after the last
+// PSN that an answer covers. A READ spans up to eight million PSNs, none of which was seen: with a
+// forged READ, packets anywhere among them would seem to belong to the life. Real responses have
+// consecutive PSNs, and so do retransmitted requests, from the last answer on. The distance from
+// the last answer may be more than half of all PSNs, which only a sum of two distances can express.
 func (l *life) nearAnswered(d int32) bool { return distance(l.acked, l.next)+d <= nearby }
 
-// seen tells whether the PSN this far from next is among requests that were seen, as no READ spans it. In a long
-// network many of these are under way, and all of them may be sent again.
+// seen reports whether the PSN at this distance from next is among requests that were seen, as no
+// READ spans it. In a long network many of these are in flight, and all of them may be
+// retransmitted.
 func (l *life) seen(d int32) bool { return distance(l.next, l.row) <= d && d < 0 }
 
-// answers tells whether an answer with this PSN is about requests of the life that were seen, or near the last answer.
+// answers reports whether an answer with this PSN is about requests of the life that were seen, or
+// near the last answer.
 func (l *life) answers(psn uint32, t bth.Transport) bool {
 	d := distance(l.next, psn)
 	return l.spans(psn, t) && (l.seen(d) || l.nearAnswered(d))
 }
 
-// spans tells whether an answer with this PSN is about requests of the life, seen or not.
+// spans reports whether an answer with this PSN is about requests of the life, seen or not.
 func (l *life) spans(psn uint32, t bth.Transport) bool {
 	if l.requests == 0 || t != l.transport {
 		return false
@@ -176,15 +177,15 @@ func (l *life) spans(psn uint32, t bth.Transport) bool {
 	return d < int32(l.slack) && d >= l.lowest()-1
 }
 
-// ahead tells whether an answer with this PSN is about requests of the life beyond
-// next, which the nearby limit kept from moving it.
+// ahead reports whether an answer with this PSN is about requests of the life after next, if the
+// nearby limit kept them from moving next.
 func (l *life) ahead(psn uint32, t bth.Transport) bool {
 	d := distance(l.next, psn)
 	return l.requests > 0 && t == l.transport && 0 <= d && d <= nearby
 }
 
-// answer records what an answer acknowledges: all up to its PSN, or for a NAK all
-// before it.
+// answer records the PSNs that an answer acknowledges: all up to its PSN, or for a NAK all before
+// it.
 func (l *life) answer(o *Observation) {
 	psn := o.PSN
 	if o.refuses() {
@@ -200,5 +201,5 @@ func (l *life) answer(o *Observation) {
 
 const psnMask = bth.MaxPSN
 
-// distance returns how far PSN b is beyond a: -2^23 to 2^23-1.
+// distance returns the distance from PSN a to b: -2^23 to 2^23-1.
 func distance(a, b uint32) int32 { return int32(bth.ComparePSN(b, a)) }

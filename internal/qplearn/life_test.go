@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After a READ of 1 MiB, of which the path MTU is not known, the next request has the PSN behind its 256, 512, 1,024,
-// 2,048 or 4,096 responses, or a little more where some were lost. A READ that is tried again may begin a little
-// before.
+// After a READ of 1 MiB with an unknown path MTU, the next request has the PSN after its 256, 512,
+// 1,024, 2,048 or 4,096 responses, or a slightly higher one if some were lost. A READ that is
+// retried may begin slightly earlier.
 func TestInOrderAfterRead(t *testing.T) {
 	const psn = 0xFFFF00 // of the READ
 	l := announce(psn, bth.TransportRC)
@@ -31,7 +31,7 @@ func TestInOrderAfterRead(t *testing.T) {
 	require.True(t, l.spans((psn+3000)&psnMask, bth.TransportRC), "a response may be anywhere")
 }
 
-// Whatever a READ's length and the path MTU are, the next request comes where it is expected.
+// For any length of a READ and any path MTU, the next request has an expected PSN.
 func TestInOrderAfterAnyRead(t *testing.T) {
 	const psn = 0xFFFF00
 	for _, octets := range []uint32{0, 1, 256, 257, 4095, 4096, 4097, 1 << 20, 1<<31 - 1, 1 << 31} {
@@ -47,7 +47,7 @@ func TestInOrderAfterAnyRead(t *testing.T) {
 	}
 }
 
-// Where a READ may end is not moved by what is sent again from among its responses.
+// Retransmissions from among the responses of a READ do not move its possible ends.
 func TestReadEndStays(t *testing.T) {
 	const psn = 0xFFFF00
 	l := announce(psn, bth.TransportRC)
@@ -60,7 +60,8 @@ func TestReadEndStays(t *testing.T) {
 	require.Equal(t, []uint32{next, slack}, []uint32{l.next, l.slack})
 }
 
-// Of the PSNs that a READ spans, a response has one near the last answer, and so has a request that is sent again.
+// Among the PSNs that a READ spans, responses and retransmitted requests have one near the last
+// answer.
 func TestNearAnswered(t *testing.T) {
 	const psn, responses = 0xFFFF00, 8192 // of the READ
 	l := announce(psn, bth.TransportRC)
@@ -82,8 +83,8 @@ func TestNearAnswered(t *testing.T) {
 	require.False(t, l.answers((psn+2*nearby+1)&psnMask, bth.TransportRC))
 }
 
-// READs of 2 GiB whose path MTU is not known, one behind the other, may span more than half of all PSNs from the last
-// answer on. What is far along is not near it, as it would be seen from the other side.
+// Successive READs of 2 GiB with an unknown path MTU may span more than half of all PSNs from the
+// last answer on. A PSN at their far end is not near the last answer, although it is modulo 2^24.
 func TestNearAnsweredBeyondHalf(t *testing.T) {
 	const psn, octets = 0xFFFF00, 1 << 31
 	l := announce(psn, bth.TransportRC)
@@ -103,8 +104,8 @@ func TestNearAnsweredBeyondHalf(t *testing.T) {
 	}
 }
 
-// Requests that follow one another were seen, but for gaps of up to 64 packets. What a READ spans was not, nor what is
-// before it.
+// Requests with consecutive PSNs were seen, except for gaps of up to 64 packets. PSNs that a READ
+// spans were not, nor those before it.
 func TestSeen(t *testing.T) {
 	const psn = 0xFFFF00
 	l := announce(psn, bth.TransportRC)
@@ -132,7 +133,8 @@ func TestSeen(t *testing.T) {
 	require.False(t, seen(behind-1))
 }
 
-// Behind a READ whose path MTU is not known the next request is further than expected: what it skips was not seen.
+// After a READ with an unknown path MTU the next request is further than expected: the skipped PSNs
+// were not seen.
 func TestSeenAfterRead(t *testing.T) {
 	const psn = 0xFFFF00
 	l := announce(psn, bth.TransportRC)

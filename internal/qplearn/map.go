@@ -12,7 +12,7 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 )
 
-// Map is what has been learned. Make one with [New].
+// A Map has the learned pairs. Make one with [New].
 type Map struct {
 	cfg   Config
 	clock clock
@@ -76,8 +76,7 @@ func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
 	return int(m.learnedCount)
 }
 
-// requestsPerFlow is how many requests are remembered for each of MaxOpen flows, on
-// average.
+// requestsPerFlow is the average number of remembered requests for each of MaxOpen flows.
 const requestsPerFlow = 16
 
 // managementQP is the higher of the two queue pairs, 0 and 1, that carry only
@@ -87,8 +86,8 @@ const managementQP = 1
 // Now sets the time, which otherwise is that of the packet last learned from.
 func (m *Map) Now(now time.Time) { m.clock.set(now) }
 
-// Sender returns what is known of the sender of a flow's last packet, until the next
-// packet; nil and whether that is because several are possible.
+// Sender returns the pair of the sender of a flow's last packet, valid until the next packet.
+// Without a pair it returns nil, and reports whether several senders are possible.
 func (m *Map) Sender(k *flowtable.Key) (e *Entry, ambiguous bool) {
 	if e, ambiguous = m.lookUp(k); e != nil && e.stray {
 		return nil, false
@@ -96,8 +95,9 @@ func (m *Map) Sender(k *flowtable.Key) (e *Entry, ambiguous bool) {
 	return e, ambiguous
 }
 
-// SenderOf is [Map.Sender] for the packet with this BTH instead of the flow's last one. A response is nobody's while
-// there is evidence for another pair: of two connections that use the same PSNs only the last packet shows whose it is.
+// SenderOf is [Map.Sender] for the packet with this BTH instead of the flow's last one. A response
+// has no known sender while there is evidence for another pair: if two connections use the same
+// PSNs, only the last packet shows its sender.
 func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Entry, ambiguous bool) {
 	if e, ambiguous = m.lookUp(k); e != nil {
 		forth := k.Reversed(e.SrcQP)
@@ -110,10 +110,10 @@ func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Entry, ambiguous boo
 	return e, ambiguous
 }
 
-// explains tells whether a packet may belong to a pair's connection: a request to the
-// life of its flow, a response to that of the other direction, whose pair is back, nil
-// if there is none. A datagram belongs to none, and what a datagram said holds for
-// datagrams alone.
+// explains reports whether a packet may belong to a pair's connection: a request to the life of its
+// flow, a response to that of the other direction. The pair of the other direction is back, or nil
+// if there is none. A datagram belongs to no connection, and a pair from a datagram holds only for
+// datagrams.
 func (e *Entry) explains(back *Entry, op bth.Opcode, psn uint32) bool {
 	t, datagram := op.Transport(), op.Headers().Has(bth.HasDETH)
 	switch {
@@ -128,8 +128,7 @@ func (e *Entry) explains(back *Entry, op bth.Opcode, psn uint32) bool {
 	}
 }
 
-// response tells whether an opcode is a response: an acknowledgement or a READ
-// response.
+// response reports whether an opcode is a response: an acknowledgement or a READ response.
 func response(op bth.Opcode) bool {
 	return op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge
 }
@@ -150,8 +149,8 @@ func (m *Map) lookUp(k *key) (e *Entry, ambiguous bool) {
 	return e, false
 }
 
-// Add adds a pair in the place of what was known of the flow, and reports whether there was
-// room: one of From [BasisGiven], whose Seen is ignored, or one that another Map learned.
+// Add replaces the pair of the flow, and reports whether there was space for the new one: a pair
+// from [BasisGiven], with Seen ignored, or one that another Map learned.
 func (m *Map) Add(k *flowtable.Key, p Pair) bool {
 	added := Entry{
 		SrcQP: p.SrcQP, PKey: p.PKey, MTU: p.MTU, Transport: p.Transport, From: p.From, seen: m.clock.ticks,
@@ -172,7 +171,7 @@ func (m *Map) Add(k *flowtable.Key, p Pair) bool {
 	return true
 }
 
-// Remove forgets the pair of a flow, also a given one, and tells whether there was one.
+// Remove forgets the pair of a flow, also a given one, and reports whether there was one.
 func (m *Map) Remove(k *flowtable.Key) bool { return m.pairs.remove(k) }
 
 // All yields the pairs that [Map.Sender] would return, in no particular order. The loop
@@ -213,8 +212,8 @@ func (m *Map) Asked() iter.Seq[uint32] {
 	}
 }
 
-// Expire forgets all entries that have been idle for Config.Idle, and returns how many
-// pairs these were. Calling it is optional: it only makes room early.
+// Expire forgets all entries that have been idle for Config.Idle, and returns the number of these
+// pairs. Calling it is optional: it only frees space early.
 func (m *Map) Expire(now time.Time) int {
 	m.clock.set(now)
 	pairs := m.pairs.Expire(m.idle)

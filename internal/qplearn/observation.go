@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Observation is what a Map can learn from a packet. It has no pointers.
+// An Observation has the fields of a packet that a Map can learn from. It has no pointers.
 type Observation struct {
 	Flow     flowtable.Key // the packet's own
 	SrcPort  uint16        // UDP
@@ -38,8 +38,8 @@ func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 	}
 }
 
-// An Exchange is what a message of connection management says about queue pairs.
-// The zero value stands for a packet that is none of these messages.
+// An Exchange has the fields of a message of connection management that describe queue pairs. The
+// zero value stands for a packet that is none of these messages.
 type Exchange struct {
 	Attribute cm.Attribute // REQ, REP, DREQ, DREP or REJ; 0: none of these
 	Local     uint32       // communication id of the message's sender
@@ -52,9 +52,9 @@ type Exchange struct {
 	Transport bth.Transport
 }
 
-// Set fills x if the packet carries such a message, and tells whether it does. It
-// also reads packets that the capture cut, as far as they go: a REQ needs the
-// first 138 octets of an Ethernet frame over IPv4, 158 over IPv6.
+// Set fills x if the packet carries such a message, and reports whether it does. It also reads
+// truncated packets, as far as they go: a REQ needs the first 138 octets of an Ethernet frame over
+// IPv4, 158 over IPv6.
 func (x *Exchange) Set(p *rocev2.Packet) bool {
 	*x = Exchange{}
 	sent := len(p.Payload)
@@ -112,9 +112,9 @@ func (x *Exchange) setREQ(message []byte) bool {
 	return true
 }
 
-// psns returns how many PSNs a request uses: a READ uses one for each response
-// packet, whose size is the path MTU. With mtu 0, not known, it returns the least
-// and the most that is possible.
+// psns returns the number of PSNs that a request uses: a READ uses one for each response packet,
+// and these have the size of the path MTU. With mtu 0, not known, it returns the smallest and the
+// largest possible number.
 func (o *Observation) psns(mtu uint16) (least, most uint32) {
 	if o.Opcode.Operation() != bth.OpRDMAReadRequest {
 		return 1, 1
@@ -126,7 +126,7 @@ func (o *Observation) psns(mtu uint16) (least, most uint32) {
 	return bth.ReadPSNs(o.DMA, 4096), bth.ReadPSNs(o.DMA, 256)
 }
 
-// asks tells whether a request requires a response.
+// asks reports whether a request requires a response.
 func (o *Observation) asks() bool {
 	switch o.Opcode.Operation() {
 	case bth.OpRDMAReadRequest, bth.OpCmpSwap, bth.OpFetchAdd:
@@ -135,14 +135,14 @@ func (o *Observation) asks() bool {
 	return o.AckReq
 }
 
-// continues tells whether the packet is a response to a READ other than the first
-// or only one: its PSN is within the READ's range, but is not the READ's own.
+// continues reports whether the packet is a response to a READ other than the first or only one:
+// its PSN is within the READ's range, but is not the READ's own.
 func (o *Observation) continues() bool {
 	op := o.Opcode.Operation()
 	return op == bth.OpRDMAReadResponseMiddle || op == bth.OpRDMAReadResponseLast
 }
 
-// refuses tells whether the packet is a NAK or an RNR NAK.
+// refuses reports whether the packet is a NAK or an RNR NAK.
 func (o *Observation) refuses() bool {
 	return o.Opcode.Operation() == bth.OpAcknowledge && o.Syndrome.Type() != bth.SyndromeACK
 }

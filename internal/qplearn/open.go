@@ -10,7 +10,7 @@ type open struct {
 	seen          int64
 	requested     int32  // moment of the last request
 	next          uint32 // expected after the last requests that followed one another
-	run           uint16 // how many those were, minus the others since
+	run           uint16 // number of these requests, minus that of the others since
 	pkey, mtu     uint16
 	passed        bool       // a packet has passed that no pair explained: the last one had
 	op            bth.Opcode // this opcode
@@ -53,8 +53,8 @@ func (m *Map) openBoth(forth, back *key) (f, g *open) {
 // pass records a packet that no pair explained.
 func (f *open) pass(op bth.Opcode, psn uint32) { f.passed, f.op, f.psn = true, op, psn }
 
-// follow records a request. A single one elsewhere, such as an attacker sends who
-// guesses PSNs, does not end a run.
+// follow records a request. A single request at another PSN, as from an attacker that guesses PSNs,
+// does not end a run.
 func (f *open) follow(o *Observation, now int32) {
 	f.pass(o.Opcode, o.PSN)
 	least, _ := o.psns(f.mtu)
@@ -77,21 +77,20 @@ func (f *open) follow(o *Observation, now int32) {
 	}
 }
 
-// leads tells whether the requests that followed one another, each of which uses a
-// PSN at least, may have gone on from this PSN to next.
+// leads reports whether the requests with consecutive PSNs, each of which uses at least one PSN,
+// may have continued from this PSN to next.
 func (f *open) leads(psn uint32) bool {
 	d := distance(psn, f.next)
 	return 0 < d && (d <= int32(f.run) || f.run == maxRun && d <= span)
 }
 
-// another tells whether recent requests follow one another somewhere else than
-// from this PSN on.
+// another reports whether recent requests have consecutive PSNs that do not begin at this PSN.
 func (f *open) another(psn uint32, now int32) bool {
 	d := distance(psn, f.next)
 	return f.run > 1 && within(silence, f.requested, now) && (d < 0 || d > nearby)
 }
 
-// observeRequest learns from a request whose source queue pair is not in it.
+// observeRequest learns from a request that does not carry its source queue pair.
 func (m *Map) observeRequest(o *Observation, k *key) {
 	var mtu uint16
 	if e := m.find(k); e != nil && m.followPair(e, o) {
@@ -133,11 +132,10 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	return f.mtu
 }
 
-// begins returns the slot of the announcement whose first requests o is one of, 0
-// if there is none, and the first PSN. In a flood of exchanges, most of them
-// forged, several requests in a row are needed, as guessed PSNs do not hit several
-// in a row; run is how many were seen. The capture may have lost some of them, but
-// not two that are next to each other.
+// begins returns the slot of the announcement with o among its first requests, or 0 if there is
+// none, and the first PSN. In a flood of exchanges, most of them forged, several requests in a row
+// are needed, as guessed PSNs do not hit several in a row; run is the number of such requests seen.
+// The capture may have lost some of them, but not two that are next to each other.
 func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run uint16) {
 	start = o.PSN
 	if m.unanswered < flood {
@@ -167,14 +165,13 @@ func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run 
 	return 0, 0, 0
 }
 
-// inARow is how many requests in a row, from the announced PSN on, displace a
-// connection of one of their queue pairs that has been answered.
+// inARow is the number of requests in a row, from the announced PSN on, that displace a connection
+// of one of their queue pairs that has been answered.
 const inARow = 4
 
-// believes tells whether run requests in a row from the announced PSN on are enough
-// to believe the exchange. They are not while the flow has other requests that
-// follow one another, or a connection that has been answered and is in use: then
-// only answers can confirm the exchange.
+// believes reports whether run requests in a row from the announced PSN on are enough to believe
+// the exchange. They are not while the flow has other requests with consecutive PSNs, or a
+// connection that has been answered and is in use: then only answers can confirm the exchange.
 func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation) bool {
 	if f.another(f.start, m.now()) || m.used(k, f.start-1, o.Opcode.Transport()) {
 		return false
@@ -190,12 +187,12 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 	return m.yields(e, run) && m.yields(m.find(&back), run)
 }
 
-// flood is how many exchanges, without one that was answered, contradict pairs in
-// use before they count as forged.
+// flood is the number of exchanges in a row without an answer, contradicting pairs in use, from
+// which they count as forged.
 const flood = 16
 
-// yields tells whether, in a flood of exchanges, a pair (if there is one) is replaced
-// by another connection that has had run requests in a row but no answer.
+// yields reports whether, in a flood of exchanges, a pair (if there is one) is replaced by another
+// connection that has had run requests in a row but no answer.
 func (m *Map) yields(e *Entry, run uint16) bool {
 	switch {
 	case e == nil:
@@ -215,21 +212,21 @@ func (m *Map) yields(e *Entry, run uint16) bool {
 	return run > requests || m.quiet(e)
 }
 
-// followPair records a request of a flow that has a pair, and tells whether it
-// belongs to the pair's life.
+// followPair records a request of a flow that has a pair, and reports whether it belongs to the
+// pair's life.
 func (m *Map) followPair(e *Entry, o *Observation) bool {
 	t := o.Opcode.Transport()
 	switch {
 	case e.From == BasisGiven:
 		return true
 	case !e.life.known && t == e.Transport:
-		e.life, e.sure = begin(o, e.MTU, m.now()), false // an answer must show whose requests these are
+		e.life, e.sure = begin(o, e.MTU, m.now()), false // an answer must show the sender of these requests
 	case !e.life.contains(o.PSN, t):
 		e.stray = true
 		return false
 	default:
 		if !e.contested && e.rivals(o.PSN) {
-			e.contested, e.contest = true, m.now() // only an answer can show whose request it is
+			e.contested, e.contest = true, m.now() // only an answer can show the sender of the request
 		}
 		if e.life.requests == 0 && e.From == BasisCM {
 			// They begin with the announced PSN, unless the request before it was seen, too.

@@ -8,11 +8,11 @@ import (
 	"github.com/rocecn/rocecn/internal/hash"
 )
 
-// recent remembers the requests of the last seconds by addresses, domain and PSN, to
-// find the flows that used the PSN of a response. A new request replaces the oldest
-// of the four in its set. If an answer to that one may still come, the set remembers
-// that it does not know all flows any more that used its PSN: for the last four such
-// PSNs, so that nobody can make it useless by requests of many.
+// recent remembers the requests of the last seconds by addresses, domain and PSN, to find the flows
+// that used the PSN of a response. A new request replaces the oldest of the four in its set. If an
+// answer to that one may still come, the set remembers that it no longer knows all flows that used
+// its PSN. It does so for the last four such PSNs, so that an attacker cannot make the set useless
+// by requests of many PSNs.
 type recent struct {
 	seed uint64
 	sets flowtable.Sets[request]
@@ -32,8 +32,8 @@ func octets(n uint32) [3]byte { return [3]byte{byte(n), byte(n >> 8), byte(n >> 
 
 func number(b [3]byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
 
-// mark returns what stands for the requests of all flows between the same addresses with
-// the same PSN: two others have the same in one of 65,535 cases.
+// mark returns a mark for the requests of all flows between the same addresses with the same PSN:
+// two others have the same mark in one of 65,535 cases.
 func (q *request) mark() uint16 {
 	return max(uint16((q.flow^number(q.psn))*0x9E3779B1>>16), 1)
 }
@@ -41,7 +41,7 @@ func (q *request) mark() uint16 {
 // moment turns ticks into units of 2^20 ns, about a millisecond, modulo 2^32.
 func moment(ticks int64) int32 { return int32(ticks >> 20) }
 
-// within tells whether the moment then is at most d before now.
+// within reports whether the moment then is at most d before now.
 func within(d time.Duration, then, now int32) bool { return uint64(uint32(now-then)) <= uint64(d>>20) }
 
 // newRecent returns a recent for this many requests; with lazy it allocates at the
@@ -88,8 +88,8 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32
 	*victim = q
 }
 
-// lose remembers that the oldest request of a set is replaced while an answer may still
-// come. If none may, it cannot for what was replaced before either.
+// lose remembers that the oldest request of a set is replaced while an answer may still come. If
+// none may, none may for the requests that were replaced before either.
 func lose(set *[ways]request, oldest *request, missed bool) {
 	mark, at := oldest.mark(), oldest
 	for i := range set {
@@ -128,12 +128,12 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 	return qps, n, all
 }
 
-// used tells whether a flow used a PSN so recently that an answer may still come.
+// used reports whether a flow used a PSN so recently that an answer may still come.
 func (m *Map) used(k *key, psn uint32, t bth.Transport) bool {
 	return m.recent.has(k, psn&psnMask, t, m.now(), m.clock.answerTime())
 }
 
-// has tells whether k's flow used a PSN at most long ago.
+// has reports whether k's flow used a PSN at most long ago.
 func (r *recent) has(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) bool {
 	flow, set := r.find(k, psn, t, 0)
 	own, qp := octets(psn), octets(k.DestQP())

@@ -42,7 +42,7 @@ func (t *table[V]) remove(k *key) (removed bool) {
 	return id != 0
 }
 
-// An exchanges is a [flowtable.Table] of what CM messages said.
+// An exchanges is a [flowtable.Table] of the contents of CM messages.
 type exchanges[V any] struct{ flowtable.Table[numbered, V] }
 
 func newExchanges[V any](entries int, grow bool) exchanges[V] {

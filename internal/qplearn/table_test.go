@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No half of an address hides the others, so that nobody who does not know the
-// seed can choose keys that collide.
+// No half of an address hides the others, so that an attacker without the seed cannot choose keys
+// that collide.
 func TestHash(t *testing.T) {
 	seed := rand.Uint64()
 	seen := map[uint64]numbered{}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of the candidates the one with the fewest votes makes room, of those with as many one
-// whose requests have no neighbours. Its votes are remembered, and so is one for which there was no room.
+// The candidate with the fewest votes is evicted; among equals, one without requests next to each
+// other. Its votes are remembered, and so is a vote that found no free place.
 func TestWhoMakesRoom(t *testing.T) {
 	type c = candidate
 	for _, x := range []struct {
@@ -44,8 +44,8 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 }
 
-// Who was evicted comes back with as many votes as it may have had: those of the candidates beside it, at most. What an
-// attacker makes up elsewhere does not count for it, nor against it.
+// An evicted candidate returns with as many votes as it may have had: at most those of the other
+// candidates. Votes that an attacker forges elsewhere count neither for nor against it.
 func TestComesBack(t *testing.T) {
 	var votes tally
 	for n := range uint32(5) { // the last evicts the first, which comes back and evicts the last, and so on
@@ -102,7 +102,8 @@ func TestVotesThatAreNotSure(t *testing.T) {
 	}
 }
 
-// What speaks for another in the other tally of a flow counts against a candidate, and what speaks for it there for it.
+// Votes for another candidate in the other tally of a flow count against a candidate, and votes for
+// it there count for it.
 func TestBothTallies(t *testing.T) {
 	config := Config{MinVotes: 3, Ratio: 2}
 	for _, x := range []struct {

@@ -8,13 +8,13 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// Ballots are the votes for the queue pairs that could be at the other end of a flow. A
-// vote is a response with the PSN of a request, and counts once for each of the two. For
-// the flow of the response they must not be mixed with what its own requests show: only
-// of the responses to one queue pair it is certain that each counts for the right flow.
+// Ballots are the votes for the queue pairs that could be the opposite end of a flow. A vote is a
+// response with the PSN of a request, and counts once for each of the two flows. The votes of the
+// response's flow must not be mixed with the evidence of its own requests: only the responses to
+// one queue pair certainly count for the right flow.
 type ballots struct {
 	senders tally // of its requests
-	asked   tally // queue pairs whose requests its responses may answer
+	asked   tally // queue pairs with requests that its responses may answer
 }
 
 func (b *ballots) forget(qp uint32) {
@@ -22,8 +22,8 @@ func (b *ballots) forget(qp uint32) {
 	b.asked.forget(qp)
 }
 
-// elected tells whether both candidates of a vote have won: the source of a flow's
-// requests, and the flow that the responses to that source answer.
+// elected reports whether both candidates of a vote have won: the source of a flow's requests, and
+// the flow that the responses to that source answer.
 func (m *Map) elected(forth, back *ballots, source, flow *candidate, alone bool) bool {
 	return forth.senders.elects(source, &forth.asked, alone, &m.cfg) &&
 		back.asked.elects(flow, &back.senders, alone, &m.cfg)
@@ -37,18 +37,18 @@ type tally struct {
 	lost uint16 // the most votes that a queue pair may have which is no candidate, as it was evicted
 }
 
-// stride is how far apart requests that follow one another may be: a READ of 16 MB
-// uses this many PSNs at a path MTU of 1,024 octets.
+// stride is the largest distance between PSNs of successive requests: a READ of 16 MB uses this
+// many PSNs at a path MTU of 1,024 octets.
 const stride = 1 << 14
 
-// A candidate is a queue pair with votes for PSNs that follow one another. Votes for
-// a PSN far from those are counted as another candidate: an attacker who guesses PSNs
-// hits some request now and then, but not its neighbours as well.
+// A candidate is a queue pair with votes for PSNs that follow one another. Votes for a PSN far from
+// those are counted as another candidate: an attacker that guesses PSNs hits some request now and
+// then, but not its neighbours as well.
 type candidate struct {
 	qp    uint32 // 0: free
 	last  uint32 // PSN of the last vote, and neighbour
 	votes uint16
-	maybe uint16 // how many more it may have, from before it was evicted, or of doubtful ones
+	maybe uint16 // votes that it may have in addition: from before it was evicted, or doubtful ones
 }
 
 // neighbour marks a candidate if that of one of the requests was seen, too.
@@ -122,10 +122,10 @@ func (t *tally) forget(qp uint32) {
 	}
 }
 
-// elects tells whether a candidate has won: for requests that follow one another it has
-// Ratio times the votes that any other may have, and so it has together with the other
-// tally of the same ballots. MinVotes it needs here, or together if the last vote was for
-// it alone: otherwise the votes of the same response for others are still to come.
+// elects reports whether a candidate has won. For requests with consecutive PSNs it needs Ratio
+// times the votes that any other may have, in this tally and together with the other tally of the
+// same ballots. It needs MinVotes in this tally, or in both together if the last vote was only for
+// it: otherwise the votes of the same response for others are still to come.
 func (t *tally) elects(own *candidate, other *tally, alone bool, c *Config) bool {
 	if own == nil || !own.follows() && c.MinVotes > 1 {
 		return false
@@ -139,7 +139,8 @@ func (t *tally) elects(own *candidate, other *tally, alone bool, c *Config) bool
 	return votes >= max(needed, c.Ratio*rivals) && votes+more >= c.Ratio*(rivals+others)
 }
 
-// result returns how many votes a queue pair has, and how many any other may have.
+// result returns the number of votes of a queue pair, and the largest number that any other may
+// have.
 func (t *tally) result(qp uint32) (votes, rivals int) {
 	rivals = int(t.lost)
 	for i := range t.of {
@@ -152,8 +153,8 @@ func (t *tally) result(qp uint32) (votes, rivals int) {
 	return votes, rivals
 }
 
-// undecided tells whether some candidate may have MinVotes votes. Since there is no pair
-// all the same, there is more than one.
+// undecided reports whether some candidate may have MinVotes votes. Since there is no pair all the
+// same, there is more than one.
 func (t *tally) undecided(c *Config) bool {
 	for i := range t.of {
 		if int(t.of[i].most()) >= c.MinVotes {
@@ -163,9 +164,9 @@ func (t *tally) undecided(c *Config) bool {
 	return false
 }
 
-// silence is how long a connection must be silent before a new life of its queue pairs
-// is believed without a DREQ. So an attacker who forges both sides of a connection
-// cannot displace one in use.
+// silence is the time for which a connection must be silent before a new life of its queue pairs is
+// believed without a DREQ. So an attacker that forges both directions of a connection cannot
+// displace one in use.
 const silence = time.Second
 
 // observeResponse learns from a response. It is a vote for its destination queue pair
@@ -219,8 +220,8 @@ func (m *Map) observePort(o *Observation, k *key, users []uint32) {
 	}
 }
 
-// confirms tells whether a response to a pair's receiver answers the flow of the other
-// direction, and if so records that.
+// confirms reports whether a response to a pair's receiver answers the flow of the other direction,
+// and if so records that.
 func (m *Map) confirms(e *Entry, o *Observation) bool {
 	f := m.mate(e)
 	now, long := m.now(), m.clock.answerTime()
@@ -245,7 +246,7 @@ func (m *Map) confirms(e *Entry, o *Observation) bool {
 	}
 	if f.From == BasisCM && f.answered == 0 {
 		m.unanswered = 0
-		e.voted, f.voted = true, true // what votes there are may be from before the connection: confirm forgets them
+		e.voted, f.voted = true, true // the votes may be from before the connection: confirm forgets them
 	}
 	f.contested = false
 	f.sure, f.answered, f.weight = true, now, min(f.weight, 1<<15)+1
@@ -253,9 +254,9 @@ func (m *Map) confirms(e *Entry, o *Observation) bool {
 	return true
 }
 
-// asked tells whether a response answers a request of a pair's flow: one of its life,
-// or one a little beyond that was seen recently. A life that is unsure may have begun
-// with a forged READ of millions of PSNs: of that only those count that were seen.
+// asked reports whether a response answers a request of a pair's flow: one of its life, or one
+// slightly after it that was seen recently. A life that is unsure may have begun with a forged READ
+// of millions of PSNs: of its PSNs only those count that were seen.
 func (m *Map) asked(e *Entry, o *Observation) bool {
 	t := o.Opcode.Transport()
 	if e.life.answers(o.PSN, t) && !e.unsure() {
@@ -264,9 +265,8 @@ func (m *Map) asked(e *Entry, o *Observation) bool {
 	return (e.life.spans(o.PSN, t) || e.life.ahead(o.PSN, t)) && m.used(m.pairs.Key(e.id), o.PSN, t)
 }
 
-// alone tells whether the flow of the pair to is the only one that used the PSN of a
-// response recently, and did so at most since ago. e is the pair that the response
-// belongs to.
+// alone reports whether the flow of the pair to is the only one that used the PSN of a response
+// recently, and did so at most since ago. e is the pair that the response belongs to.
 func (m *Map) alone(e, to *Entry, o *Observation, since time.Duration) bool {
 	k, t, now := m.pairs.Key(e.id), o.Opcode.Transport(), m.now()
 	users, n, _ := m.recent.users(k, o.PSN, t, 0, now, since)
@@ -288,7 +288,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if known && alone {
 		return m.goesOn(a, b, o)
 	}
-	if a != nil && a.From == BasisGiven && a.SrcQP != srcQP { // no votes replace what the operator has given
+	if a != nil && a.From == BasisGiven && a.SrcQP != srcQP { // no votes replace a pair given by the operator
 		return false
 	}
 	f, g := m.openBoth(forth, back)
@@ -332,8 +332,8 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	return true
 }
 
-// follows tells whether a neighbour of a response's request was seen: the request just
-// before or just after it, or a READ that ends there.
+// follows reports whether a neighbour of a response's request was seen: the request immediately
+// before or after it, or a READ that ends there.
 func (m *Map) follows(forth *key, f *open, o *Observation) bool {
 	t := o.Opcode.Transport()
 	if d := distance(o.PSN, f.next); f.run > 1 && 0 < d && d <= nearby {
@@ -342,9 +342,9 @@ func (m *Map) follows(forth *key, f *open, o *Observation) bool {
 	return m.used(forth, o.PSN-1, t) || m.used(forth, o.PSN+1, t)
 }
 
-// votePort counts a vote of a response that has also the UDP source port of the
-// request, and makes the pairs as vote does. Any better evidence replaces them. Flows
-// that have a pair make none, but their votes count: who they are for is in doubt.
+// votePort counts a vote of a response that has also the UDP source port of the request, and makes
+// the pairs as vote does. Any better evidence replaces them. Flows that have a pair make none, but
+// their votes count, because their candidate is in doubt.
 func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 	f, g := m.openBoth(forth, back)
 	if f == nil {
@@ -378,13 +378,12 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 	m.connect(to, other, settled)
 }
 
-// goesOn counts a response to the pair's own queue pair about requests outside the life
-// of the flow, as after a gap in the capture. With enough of these the life continues
-// there, if it had no answer yet, has been silent, or was answered less often than
-// those requests have been since: an attacker who forges requests and answers with
-// guessed PSNs gets a few that follow one another, but not many. As in an election, no
-// other pair of either direction may have nearly as many: the pair may be forged, and
-// the answers another connection's that uses the same PSNs.
+// goesOn counts a response to the pair's own queue pair about requests outside the life of the
+// flow, as after a gap in the capture. With enough of these the life continues there, if it had no
+// answer yet, has been silent, or was answered less often than those requests have been since: an
+// attacker that forges requests and answers with guessed PSNs gets a few that follow one another,
+// but not many. As in an election, no other pair of either direction may have nearly as many: the
+// pair may be forged, and the answers may belong to another connection that uses the same PSNs.
 func (m *Map) goesOn(e, other *Entry, o *Observation) bool {
 	k, back := *m.pairs.Key(e.id), *m.pairs.Key(other.id)
 	f, g := m.openBoth(&k, &back)
@@ -406,7 +405,7 @@ func (m *Map) goesOn(e, other *Entry, o *Observation) bool {
 		return false // CM says that another queue pair sends these requests
 	}
 	if next != 0 && (other.answered == 0 || other.silent(m.now())) {
-		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
+		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected again
 		return true
 	}
 	unsure := e.unsure()
@@ -422,8 +421,8 @@ func (m *Map) goesOn(e, other *Entry, o *Observation) bool {
 	return true
 }
 
-// few is how many answers in a row are always enough for goesOn, however often the life
-// was answered before.
+// few is the number of answers in a row that is always enough for goesOn, for any number of earlier
+// answers in the life.
 const few = 64
 
 // begun returns the slot of the announcement that the requests of an open flow up to
@@ -456,13 +455,13 @@ func (m *Map) question(e *Entry, c *candidate, o *Observation) {
 	}
 }
 
-// wasAnswered tells whether a pair, if there is one, has been answered.
+// wasAnswered reports whether a pair, if there is one, has been answered.
 func (e *Entry) wasAnswered() bool { return e != nil && e.answered != 0 }
 
-// gone tells whether a pair, if there is one, may be replaced by a connection that has
-// answers: the pair has the same source or is weak evidence (UD, Port), its connection
-// was never answered although its transport has answers, is silent, or was answered
-// less often than the new one has been since.
+// gone reports whether a pair, if there is one, may be replaced by a connection that has answers:
+// the pair has the same source or is weak evidence (UD, Port), its connection was never answered
+// although its transport has answers, is silent, or was answered less often than the new one has
+// been since.
 func (m *Map) gone(e *Entry, srcQP uint32, c *candidate) bool {
 	if e == nil {
 		return true

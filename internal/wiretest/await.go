@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come: routing protocols take
-// their time to find each other.
+// Patience is the longest time that a test waits for an event: routing protocols take time to find
+// their peers.
 const Patience = 90 * time.Second
 
 // Await asks again and again, more and more seldom, until the answer is yes.

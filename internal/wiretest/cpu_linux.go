@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// CPUTime returns how much time of processors the program has had: on a machine that
-// is shared, what a benchmark should go by.
+// CPUTime returns the processor time used by the program: the right measure for a benchmark on a
+// shared machine.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

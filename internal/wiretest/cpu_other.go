@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// CPUTime returns how long the program has run, where nothing better is known.
+// CPUTime returns the time since the program began, as no better measure is known here.
 func CPUTime() time.Duration { return time.Since(began) }

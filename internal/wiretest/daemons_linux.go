@@ -15,7 +15,7 @@ type Router struct {
 	shell []string // which takes commands
 }
 
-// Show returns what a command prints.
+// Show returns the output of a command.
 func (r *Router) Show(t testing.TB, command string) string {
 	t.Helper()
 	return r.host.Run(t, "", r.shell[0], append(r.shell[1:len(r.shell):len(r.shell)], command)...)
@@ -30,7 +30,7 @@ func StartFRR(t testing.TB, h *Host, daemons ...Daemon) *Router {
 		Missing(t, "FRRouting is not installed")
 	}
 	dir := socketDir(t)
-	frr, err := user.Lookup("frr") // whom the daemons run as
+	frr, err := user.Lookup("frr") // user of the daemons
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func StartBIRD(t testing.TB, h *Host, config string) *Router {
 	return &Router{h, []string{"birdc", "-s", socket}}
 }
 
-// socketDir returns a folder whose name is short enough for sockets.
+// socketDir returns a folder with a name that is short enough for sockets.
 func socketDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "r")

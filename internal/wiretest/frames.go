@@ -8,9 +8,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// Frames makes frames at random for whoever walks them: RoCEv2 most often, CNPs
-// most of these, behind any IPv6 extension headers, with options of all sorts,
-// and something wrong in many.
+// Frames makes random frames for tests of decoders: mostly RoCEv2, and most of these CNPs, after
+// any IPv6 extension headers, with options of all sorts, and many of them malformed.
 type Frames struct{ *rand.Rand }
 
 // NewFrames returns a source that makes the same for the same seed.
@@ -28,10 +27,10 @@ func (f Frames) Octets(n int) []byte {
 	return b
 }
 
-// Ethernet puts an IP packet behind an Ethernet header and VLAN tags.
+// Ethernet puts an IP packet after an Ethernet header and VLAN tags.
 func (f Frames) Ethernet(tags int, ip []byte) []byte { return f.Tagged(f.Octets(12), tags, ip) }
 
-// Tagged puts an IP packet behind octets, VLAN tags and an EtherType.
+// Tagged puts an IP packet after octets, VLAN tags and an EtherType.
 func (f Frames) Tagged(b []byte, tags int, ip []byte) []byte {
 	for range tags {
 		b = binary.BigEndian.AppendUint16(b, OneOf[uint16](f, 0x8100, 0x88A8, 0x9100))
@@ -92,8 +91,7 @@ func (f Frames) IPv6() []byte {
 	return append(h, b...)
 }
 
-// options returns an options header, some of whose options have the types of
-// Fast CNPs.
+// options returns an options header. Some of its options have the types of Fast CNPs.
 func (f Frames) options() []byte {
 	h := []byte{0, 0}
 	for range f.IntN(4) {

@@ -37,9 +37,8 @@ func OwnNetwork(m *testing.M) {
 	os.Exit(1)
 }
 
-// A Host is a network namespace. It has neither name nor file and ends with the
-// thread that keeps it, its devices and programs with it: nothing stays behind,
-// whatever becomes of the test.
+// A Host is a network namespace. It has neither name nor file and ends with its thread, together
+// with its devices and programs: nothing is left after the test, whether it passes or fails.
 type Host struct {
 	Name string
 
@@ -79,7 +78,7 @@ func newHost(t testing.TB, name string, flags int) *Host {
 	if err := <-started; err != nil {
 		Missing(t, "no new network namespace: "+err.Error())
 	}
-	h.Do(t, func() error { // no second of asking who else has an address
+	h.Do(t, func() error { // no delay of a second for duplicate address detection
 		return os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0)
 	})
 	h.Run(t, "", "ip", "link", "set", "lo", "up")
@@ -94,14 +93,14 @@ func (h *Host) Do(t testing.TB, f func() error) {
 	}
 }
 
-// Try is Do for what may fail.
+// Try is Do for functions that may fail.
 func (h *Host) Try(f func() error) error {
 	done := make(chan error)
 	h.jobs <- func() { done <- f() }
 	return <-done
 }
 
-// TryRun runs a program in the namespace and returns what it prints.
+// TryRun runs a program in the namespace and returns its output.
 func (h *Host) TryRun(stdin, program string, args ...string) (output string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
@@ -118,7 +117,7 @@ func (h *Host) TryRun(stdin, program string, args ...string) (output string, err
 	return output, err
 }
 
-// Run is TryRun for what must not fail.
+// Run is TryRun for programs that must not fail.
 func (h *Host) Run(t testing.TB, stdin, program string, args ...string) string {
 	t.Helper()
 	output, err := h.TryRun(stdin, program, args...)
@@ -128,8 +127,8 @@ func (h *Host) Run(t testing.TB, stdin, program string, args ...string) string {
 	return output
 }
 
-// Start starts a program that runs until the test ends. What it prints is shown
-// when the test has failed.
+// Start starts a program that runs until the test ends. Its output is shown when the test has
+// failed.
 func (h *Host) Start(t testing.TB, program string, args ...string) {
 	t.Helper()
 	var output bytes.Buffer // of both: package exec writes one at a time to the same writer

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// NotInKernel ends a test that the kernel refused what it needs, an option of its
-// configuration as in CONFIG_GENEVE. The test is skipped, in CI too, if the
-// configuration says that the kernel was built without the option: no tool that
-// could be installed brings it. Otherwise the test ends as [Missing] says.
+// NotInKernel ends a test after the kernel rejected an operation for lack of an option of its
+// configuration, as in CONFIG_GENEVE. The test is skipped, in CI too, if the configuration shows
+// that the kernel was built without the option: no installable tool could provide it. Otherwise the
+// test ends as [Missing] describes.
 func NotInKernel(t testing.TB, option, reason string) {
 	t.Helper()
 	if config, ok := kernelConfig(); ok && !builtWith(config, option) {
@@ -18,8 +18,7 @@ func NotInKernel(t testing.TB, option, reason string) {
 	Missing(t, reason+"; the kernel's configuration does not say that it lacks "+option)
 }
 
-// builtWith says whether a kernel's configuration has an option, built in or as a
-// module.
+// builtWith reports whether a kernel's configuration has an option, built in or as a module.
 func builtWith(config, option string) bool {
 	for line := range strings.Lines(config) {
 		if line = strings.TrimSpace(line); line == option+"=y" || line == option+"=m" {

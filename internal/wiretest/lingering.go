@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Lingering returns lines of a shell script that waits until the test has ended. Where the shell is ended before, what
-// it has begun stays until then, and has its output.
+// Lingering returns lines of a shell script that waits until the test has ended. If the shell ends
+// earlier, the programs that it started run until then, and keep its output open.
 func Lingering(t testing.TB) string {
 	t.Helper()
 	hold := filepath.Join(t.TempDir(), "hold")

@@ -6,8 +6,8 @@ import (
 	"github.com/rocecn/rocecn"
 )
 
-// Names says whether err is, or joins, an error of this package about this
-// field: what tests of other packages know an error by that is not exported.
+// Names reports whether err is, or joins, an error of the named package about this field. Tests of
+// other packages need it because the error type is not exported.
 func Names(err error, pkg, field string) bool {
 	switch e := err.(type) {
 	case *rocecn.Error:

@@ -9,13 +9,12 @@ import (
 	"testing"
 )
 
-// Namespace moves the test, and the programs that it starts, into a network
-// namespace of its own, in which only these commands of ip, one a line, have
-// been run. It stays on its thread and ends with it. Where that cannot be the
-// test ends as [Missing] says.
+// Namespace moves the test, and the programs that it starts, into a network namespace of its own,
+// in which only these commands of ip, one a line, have been run. It stays on its thread and ends
+// with it. If that is not possible, the test ends as [Missing] describes.
 //
-// The main thread does not end: a package whose tests call this keeps them off
-// it by runtime.LockOSThread in an init function.
+// The main thread does not end: a package with tests that call this keeps them off it by
+// runtime.LockOSThread in an init function.
 func Namespace(t testing.TB, commands string) {
 	t.Helper()
 	ip := Tool(t, "ip")
@@ -26,7 +25,7 @@ func Namespace(t testing.TB, commands string) {
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
 		Missing(t, "no new network namespace: "+err.Error())
 	}
-	// Without IPv6 nobody speaks there unless the test does.
+	// Without IPv6 the only packets there are those of the test.
 	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0); err != nil &&
 		!os.IsNotExist(err) {
 		t.Fatal(err)
@@ -39,10 +38,9 @@ func Namespace(t testing.TB, commands string) {
 	AwaitCarriers(t)
 }
 
-// AwaitCarriers waits until Linux reports state UP for every veth device of the
-// test's namespace on which "ip link set … up" was called. It does so in its own
-// time, a second late if it has much to do, and until then drops what is sent; at
-// first the state is UNKNOWN.
+// AwaitCarriers waits until Linux reports state UP for every veth device of the test's namespace on
+// which "ip link set … up" was called. Linux does so with a delay, of up to a second under load,
+// and until then drops all packets that are sent; at first the state is UNKNOWN.
 func AwaitCarriers(t testing.TB) {
 	t.Helper()
 	Await(t, "every end of a pair is up", func() bool {

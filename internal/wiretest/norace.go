@@ -2,5 +2,5 @@
 
 package wiretest
 
-// Race says whether the race detector is on.
+// Race reports whether the race detector is on.
 const Race = false

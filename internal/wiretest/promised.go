@@ -12,9 +12,9 @@ import (
 
 var promise = flag.Bool("promise", false, "add new facts to the files of api about the tool")
 
-// Promised holds that what docs/stability.md promises, as a file of api lists it, a fact a line, is still
-// there. With -promise it adds the facts that are new. From 1.0.0 on no line leaves such a file, but by hand what the
-// revision of a draft takes along.
+// Promised requires that all promises of docs/stability.md still hold, as a file of api lists them,
+// a fact a line. With -promise it adds the facts that are new. From 1.0.0 on no line leaves such a
+// file, except by hand for facts that the revision of a draft removes.
 func Promised(t testing.TB, file string, facts map[string]bool) {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(Path(t)), "api", file)
@@ -25,7 +25,7 @@ func Promised(t testing.TB, file string, facts map[string]bool) {
 	all := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 	for _, fact := range all {
 		if !facts[fact] {
-			t.Errorf("api/%s promises what is no more: %s", file, fact)
+			t.Errorf("api/%s promises a fact that no longer holds: %s", file, fact)
 		}
 	}
 	if !*promise {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Rejection returns the Parameter Problem by which a host rejects a Fast CNP, whose option is at octet 42 and not known
-// to it (RFC 4443 section 3.4).
+// Rejection returns the Parameter Problem by which a host rejects a Fast CNP with an option at
+// octet 42 that the host does not know (RFC 4443 section 3.4).
 func Rejection(src, dst netip.Addr, quoted []byte) []byte {
 	const next, hopLimit = 58, 64
 	b := binary.BigEndian.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(8+len(quoted)))

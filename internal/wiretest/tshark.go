@@ -13,15 +13,15 @@ import (
 	"testing"
 )
 
-// Row is what tshark reads in one packet. testdata/tshark/README.md says which
-// fields there are and how to read their values. A field that the row does not
-// have, not even empty, is a mistake in the test, and panics.
+// Row is the result of tshark for one packet. testdata/tshark/README.md lists the fields and the
+// meaning of their values. A field that the row does not have, not even empty, is a mistake in the
+// test, and panics.
 type Row struct {
 	columns map[string]int
 	values  []string
 }
 
-// Has tells whether the packet has the field.
+// Has reports whether the packet has the field.
 func (r Row) Has(field string) bool { return r.value(field) != "" }
 
 // All returns the values of a field that stands more than once, in the order
@@ -73,8 +73,8 @@ func (r Row) value(field string) string {
 	return r.values[i]
 }
 
-// Golden returns what tshark reads in a capture of testdata, a row for each
-// packet, from the file that is committed for it.
+// Golden returns the rows of tshark for a capture of testdata, one for each packet, from the file
+// that is committed for it.
 func Golden(t testing.TB, capture string) []Row {
 	t.Helper()
 	b, err := os.ReadFile(Path(t, "tshark", strings.TrimSuffix(capture, ".pcap")+".tsv"))
@@ -84,8 +84,8 @@ func Golden(t testing.TB, capture string) []Row {
 	return rows(t, b)
 }
 
-// Tshark returns what tshark reads in these Ethernet frames, a row for each,
-// with the fields of all lists. Without tshark the test ends as [Missing] says.
+// Tshark returns the rows of tshark for these Ethernet frames, one for each, with the fields of all
+// lists. Without tshark the test ends as [Missing] describes.
 func Tshark(t testing.TB, frames ...[]byte) []Row {
 	t.Helper()
 	Tool(t, "tshark")
@@ -99,8 +99,8 @@ func TsharkFields(t testing.TB, fields []string, frames ...[]byte) []Row {
 	return TsharkAs(t, nil, fields, frames...)
 }
 
-// TsharkAs is [TsharkFields] with rules, as in "mpls.label==16,pwethcw", for
-// what no frame says of itself.
+// TsharkAs is [TsharkFields] with rules, as in "mpls.label==16,pwethcw", for properties that no
+// frame carries itself.
 func TsharkAs(t testing.TB, rules, fields []string, frames ...[]byte) []Row {
 	t.Helper()
 	tshark := Tool(t, "tshark")
@@ -118,7 +118,7 @@ func TsharkAs(t testing.TB, rules, fields []string, frames ...[]byte) []Row {
 	return rowsOf(t, cmd, len(frames))
 }
 
-// rowsOf returns what tshark prints of so many frames.
+// rowsOf returns the rows that tshark prints for this number of frames.
 func rowsOf(t testing.TB, cmd *exec.Cmd, frames int) []Row {
 	t.Helper()
 	var stderr strings.Builder

@@ -1,5 +1,5 @@
-// Package wiretest holds what the tests of several packages share: octets out
-// of hex, packets out of captures, and the checks that every codec must pass.
+// Package wiretest has the common parts of the tests of several packages: octets from hex, packets
+// from captures, and the checks that every codec must pass.
 package wiretest
 
 import (
@@ -139,7 +139,7 @@ func NoAllocs(t *testing.T, what string, f func()) {
 	}
 }
 
-// Allocated returns how many octets f allocates.
+// Allocated returns the number of octets that f allocates.
 func Allocated(f func()) uint64 {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // nothing else runs meanwhile
 	var before, after runtime.MemStats
@@ -168,8 +168,8 @@ func appendAllocs(appendTo func([]byte) ([]byte, error)) float64 {
 // appended is no local variable, so that it is allocated.
 var appended []byte
 
-// Prefixes hands every proper prefix of msg to decode, each in a slice with no
-// octets behind it, and fails the test unless every one is refused as truncated.
+// Prefixes hands every proper prefix of msg to decode, each in a slice with no octets after it, and
+// fails the test unless every one is rejected as truncated.
 func Prefixes(t *testing.T, msg []byte, decode func([]byte) error) {
 	t.Helper()
 	for n := range msg {
@@ -179,9 +179,8 @@ func Prefixes(t *testing.T, msg []byte, decode func([]byte) error) {
 	}
 }
 
-// Encodes checks an AppendBinary: it must give want, behind whatever the
-// buffer holds already and over whatever lies in its free capacity, and leave
-// alone what it does not need of that.
+// Encodes checks an AppendBinary: it must append want, after any octets that the buffer holds
+// already and over any octets in its free capacity, and must not change the rest of that capacity.
 func Encodes(t *testing.T, want []byte, appendTo func([]byte) ([]byte, error)) {
 	t.Helper()
 	for _, spare := range []int{0, len(want) + 2048} {
@@ -192,19 +191,20 @@ func Encodes(t *testing.T, want []byte, appendTo func([]byte) ([]byte, error)) {
 			return
 		}
 		if !bytes.Equal(got[:3], []byte{0xA5, 0xA5, 0xA5}) {
-			t.Errorf("append changed what was in the buffer: %x", got[:3])
+			t.Errorf("append changed the content of the buffer: %x", got[:3])
 		}
 		if !bytes.Equal(got[3:], want) {
 			t.Errorf("append with %d octets of room\n got %x\nwant %x", spare, got[3:], want)
 		}
 		if behind := bytes.Trim(buf[:cap(buf)][min(len(got), cap(buf)):], "\xa5"); len(behind) > 0 {
-			t.Errorf("append changed what lies behind: %x", behind)
+			t.Errorf("append changed octets after its own: %x", behind)
 		}
 	}
 }
 
-// Alone skips a test under the race detector: one with one goroutine, or whose goroutines a shorter test has as well.
-// The detector sees nothing new in it, and makes simulated networks ten times slower.
+// Alone skips a test under the race detector: one with one goroutine, or one with goroutines that a
+// shorter test has as well. The detector sees nothing new in it, and makes simulated networks ten
+// times slower.
 func Alone(t *testing.T) {
 	t.Helper()
 	if Race {

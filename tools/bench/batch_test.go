@@ -17,14 +17,14 @@ import (
 // batch is so many frames at a time.
 const batch = 64
 
-// worker has what a core needs to answer frames. Nothing of it is shared.
+// worker has the state that a core needs to answer frames. Cores share none of it.
 type worker struct {
 	p      rocev2.Packet
 	out    []byte
 	answer func(b []byte, congested *rocev2.Packet) ([]byte, error)
 }
 
-// do answers every frame of a batch, one behind the other in w.out.
+// do answers every frame of a batch, and appends the answers to w.out.
 func (w *worker) do(frames [][]byte) error {
 	w.out = w.out[:0]
 	for _, frame := range frames {

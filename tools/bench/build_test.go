@@ -17,9 +17,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// BenchmarkBuild builds every message as a whole IPv6 packet, out of the
-// congested packet that it answers, which is decoded already. The floors are
-// the ICRC of the packet built, where it has one, and a copy of that packet.
+// BenchmarkBuild builds every message as a whole IPv6 packet, from the congested packet that it
+// answers, which is decoded already. The lower bounds are the ICRC of the packet built, if it has
+// one, and a copy of that packet.
 func BenchmarkBuild(b *testing.B) {
 	data, traced := congested(b, 0), congested(b, 4)
 

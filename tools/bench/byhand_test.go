@@ -10,9 +10,8 @@ var (
 	le = binary.LittleEndian
 )
 
-// byHand is what a program for one kind of frame would do, Ethernet, IPv6
-// without extension headers, UDP and a CNP: check, read every field of IP, UDP,
-// BTH and ICRC, keep nothing else.
+// byHand does the work of a program for one kind of frame, Ethernet, IPv6 without extension
+// headers, UDP and a CNP: check, read every field of IP, UDP, BTH and ICRC, keep nothing else.
 type byHand struct {
 	src, dst               netip.Addr
 	trafficClass, hopLimit uint8

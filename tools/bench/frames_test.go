@@ -25,8 +25,8 @@ func frame(b testing.TB, ip []byte, err error) []byte {
 	return append([]byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xDD}, ip...)
 }
 
-// congestion is the type of a trace that says where, when and how long the
-// queue was: 5 words a node.
+// congestion is the type of a trace with the place, the time and the length of the queue: 5 words a
+// node.
 const congestion = ioam.BitNode | ioam.BitInterfaces | ioam.BitSeconds | ioam.BitFraction | ioam.BitQueueDepth
 
 // trace returns the data of an IOAM option with the trace of so many nodes.
@@ -71,7 +71,7 @@ func congested(b testing.TB, nodes int) *rocev2.Packet {
 	return &p
 }
 
-// run runs a benchmark that says what it allocates.
+// run runs a benchmark that reports its allocations.
 func run(b *testing.B, name string, f func(b *testing.B)) {
 	b.Run(name, func(b *testing.B) {
 		b.ReportAllocs()
@@ -79,7 +79,7 @@ func run(b *testing.B, name string, f func(b *testing.B)) {
 	})
 }
 
-// check fails a benchmark that does not do what it says.
+// check fails a benchmark after an error.
 func check(b *testing.B, err error) {
 	if err != nil {
 		b.Fatal(err)

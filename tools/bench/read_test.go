@@ -15,10 +15,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// BenchmarkRead reads the frame of every message, Ethernet/IPv6/UDP, with
-// whatever a Go program may read it with. The ICRC is verified only where the
-// row says so. The floors are hash/crc32 over the octets that the ICRC covers,
-// or the IP packet where it has none, and a copy of the frame.
+// BenchmarkRead reads the frame of every message, Ethernet/IPv6/UDP, with each available Go
+// decoder. The ICRC is verified only in rows with that name. The lower bounds are hash/crc32 over
+// the octets that the ICRC covers, or over the IP packet if it has none, and a copy of the frame.
 func BenchmarkRead(b *testing.B) {
 	as := rocev2.Carriage{SrcPort: 49152}
 
@@ -134,7 +133,7 @@ func readDatagram(b *testing.B, name string, frame []byte, port uint16, fromData
 	readMessage(b, name, frame)
 }
 
-// readMessage reads a message of which only package message knows what it is.
+// readMessage reads a message of a kind that only package message recognizes.
 func readMessage(b *testing.B, name string, frame []byte) {
 	run(b, name+"message.Decode", func(b *testing.B) {
 		var m message.Message

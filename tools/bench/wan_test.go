@@ -32,7 +32,7 @@ var (
 	noon           = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
-// flowCounts are how many flows a table holds.
+// flowCounts are the numbers of flows in a table.
 var flowCounts = []int{1000, 65_536, 1_000_000}
 
 func flowsName(n int) string {
@@ -43,8 +43,7 @@ func flowsName(n int) string {
 	return s + " flows"
 }
 
-// A border is what a core needs to send packets into the WAN. Nothing of it is
-// shared.
+// A border is the state that a core needs to send packets into the WAN. Cores share none of it.
 type border struct {
 	frame  rocev2.Frame
 	pe     *ingress.Role
@@ -99,11 +98,10 @@ func (w *border) forward(n int) (labels uint32) {
 	return labels
 }
 
-// BenchmarkForward sends packets of 1,098-octet frames into the WAN: parse, look
-// up the label, encapsulate. Each is of another flow than the one before, in
-// random order. Two cores are two instances with half of the flows and labels
-// each; an op is a packet. The last column is what the same look-ups cost if they
-// were nothing but memory.
+// BenchmarkForward sends packets of 1,098-octet frames into the WAN: parse, look up the label,
+// encapsulate. Each is of another flow than the previous one, in random order. Two cores are two
+// instances with half of the flows and labels each; an op is a packet. The last column is the cost
+// of the same look-ups if they only read memory.
 func BenchmarkForward(b *testing.B) {
 	for cores := 1; cores <= min(2, runtime.GOMAXPROCS(0)); cores++ {
 		plural := "s"[:min(cores-1, 1)]
@@ -260,7 +258,7 @@ func BenchmarkNotify(b *testing.B) {
 	}
 }
 
-// Nothing of it allocates, whatever the number of flows; names of rows show it.
+// Forwarding allocates nothing for any number of flows; the names of the rows give it.
 func TestForwardAllocatesNothing(t *testing.T) {
 	w := newBorder(t, 0, 1, 1000, qpmap.New(qpmap.Config{}))
 	require.NotZero(t, w.forward(1))

@@ -70,7 +70,7 @@ func TestShorter(t *testing.T) {
 	}
 }
 
-// What go test says at the end of a run.
+// The output of go test at the end of a run.
 func TestProgress(t *testing.T) {
 	const report = "fuzz: elapsed: 3s, execs: 5625 (1875/sec), new interesting: 0 (total: 276)\n" +
 		"fuzz: elapsed: 5s, execs: 14443 (4152/sec), new interesting: 7 (total: 283)\n"
@@ -127,8 +127,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Of a corpus those inputs are kept that reach code of their own, or whose name
-// somebody has chosen. What f.Add gives counts, too.
+// Minimizing keeps the inputs of a corpus that reach code of their own, and those with a name that
+// a person has chosen. Code reached by inputs of f.Add counts as reached.
 func TestMinimize(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)

@@ -24,7 +24,7 @@ type record struct {
 	ok         bool
 }
 
-// header is the first line of a log: what its columns are.
+// header is the first line of a log, with the names of its columns.
 const header = "time\tcommit\ttarget\tseconds\texecutions\tnew\tcorpus\tresult\n"
 
 // String returns the line.
@@ -81,7 +81,7 @@ func readLog(name string) (runs []record, err error) {
 	return runs, s.Err()
 }
 
-// appendLog adds a run to a log. Several programs may do so at once.
+// appendLog adds a run to a log. Several programs may do so at the same time.
 func appendLog(name string, r record) error {
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -96,7 +96,7 @@ func appendLog(name string, r record) error {
 	return err
 }
 
-// writeSummary writes a table of what was done, in Markdown.
+// writeSummary writes a table of the runs, in Markdown.
 func writeSummary(w io.Writer, runs []record) error {
 	sums := map[string]*record{}
 	var order []string

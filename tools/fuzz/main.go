@@ -1,7 +1,7 @@
-// Fuzz runs the fuzz targets of packages for a time each, one after the other, and
-// keeps what they find: inputs that fail go where go test puts them, testdata/fuzz of
-// their package; inputs that reach new code stay in the build cache, and with -grow
-// up to N of each target, the smallest first, are copied into the committed corpus.
+// Fuzz runs the fuzz targets of packages for a time each, one after the other, and keeps the inputs
+// that they find: inputs that fail go where go test puts them, testdata/fuzz of their package;
+// inputs that reach new code stay in the build cache, and with -grow up to N of each target, the
+// smallest first, are copied into the committed corpus.
 //
 //	tools/fuzz.sh [-t 20m] [-share I/N] [-parallel N] [-grow N] [-log FILE] [FOLDER …]
 //	tools/fuzz.sh -total 20m -log FILE [-t 2m] [-for 1h] …
@@ -10,12 +10,12 @@
 //
 // -t is a time or, as 20000x, a number of inputs.
 //
-// -log appends a line for each run, and -total goes on where the log ends: it runs the
-// target that has had the least processor time, for -t, but where -t is a time for no
-// longer than that target still lacks; then the next one, until each has had the total
-// or the time of -for is over. So many hours can be done in portions, on several
-// machines at once if each takes a -share of the targets and a log of its own: put
-// together, logs are one. -summary prints a log as a table.
+// -log appends a line for each run. -total continues at the end of the log: it runs the target that
+// has had the least processor time, for -t, but not longer than the time that this target still
+// lacks if -t is a time; then the next one, until each has had the total or the time of -for is
+// over. So many hours can be done in portions, also on several machines at the same time if each
+// takes a -share of the targets and a log of its own: such logs can be concatenated. -summary
+// prints a log as a table.
 //
 // -minimize removes committed inputs that reach no code which smaller ones do not.
 package main
@@ -61,13 +61,13 @@ type settings struct {
 
 func run(ctx context.Context) error {
 	var s settings
-	flag.StringVar(&s.time, "t", "20m", "how long a target runs: a `time`, or a number of inputs as 20000x")
+	flag.StringVar(&s.time, "t", "20m", "run time of a target: a `time`, or a number of inputs as 20000x")
 	flag.DurationVar(&s.total, "total", 0, "go on until each target has had this `time` of a processor by the log")
 	flag.DurationVar(&s.lasting, "for", 0, "stop after this `time`")
 	flag.StringVar(&s.share, "share", "1/1", "run one of N shares of the targets: `I/N`")
-	flag.IntVar(&s.parallel, "parallel", 0, "how many inputs are tried at a time: 0 for one a processor")
+	flag.IntVar(&s.parallel, "parallel", 0, "number of inputs tried at a time: 0 for one a processor")
 	flag.IntVar(&s.grow, "grow", 0, "copy up to `N` new inputs of each target into its corpus")
-	flag.StringVar(&s.log, "log", "", "append what was done to this `file`")
+	flag.StringVar(&s.log, "log", "", "append a line for each run to this `file`")
 	summary := flag.String("summary", "", "print the log in this `file` as a table")
 	minimized := flag.Bool("minimize", false, "remove inputs from the corpora that reach no code of their own")
 	flag.Parse()
@@ -151,7 +151,7 @@ func fuzz(ctx context.Context, targets []target, s *settings, dir string) error 
 		if !r.ok {
 			failed = append(failed, t.String())
 		}
-		if !r.ok || s.total == 0 { // one that has failed fails again, at once
+		if !r.ok || s.total == 0 { // a target that has failed would fail again immediately
 			targets = append(targets[:next], targets[next+1:]...)
 		}
 	}
@@ -161,8 +161,8 @@ func fuzz(ctx context.Context, targets []target, s *settings, dir string) error 
 	return nil
 }
 
-// least returns the index of the target that has had the least time, and what it lacks;
-// -1 if each has had the total.
+// least returns the index of the target that has had the least time, and the time that it lacks; -1
+// if each has had the total.
 func least(targets []target, runs []record, total time.Duration) (next int, lacks time.Duration) {
 	had := map[string]time.Duration{}
 	for _, r := range runs {
@@ -191,7 +191,7 @@ func shareOf(targets []target, share string) (mine []target, err error) {
 	return mine, nil
 }
 
-// output runs a command and returns what it prints.
+// output runs a command and returns its output.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stderr = os.Stderr

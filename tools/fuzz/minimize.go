@@ -12,8 +12,7 @@ import (
 	"strconv"
 )
 
-// named are the names that go test gives to inputs. Others were given by somebody, who
-// wants them kept.
+// named are the names that go test gives to inputs. Inputs with other names are kept.
 var named = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // minimize removes inputs from the corpora that reach no code which smaller ones, or
@@ -62,8 +61,8 @@ func minimize(ctx context.Context, targets []target, dir string) error {
 
 var block = regexp.MustCompile(`(?m)^(\S+) \d+ (\d+)$`)
 
-// reach runs a target's inputs by name, adds the code that they reach, and says whether
-// any of it is new.
+// reach runs a target's inputs by name, adds the code that they reach, and reports whether any of
+// it is new.
 func (t target) reach(ctx context.Context, program, name string, reached map[string]bool) (news bool, err error) {
 	profile := program + ".cover"
 	cmd := exec.CommandContext(ctx, program, "-test.run=^"+t.name+"$/^"+name, "-test.coverprofile="+profile)

@@ -126,8 +126,8 @@ func shorter(t string, longest time.Duration) string {
 	return t
 }
 
-// onlyEnded says whether what looks like a failure is the end of the time, as it can
-// be up to Go 1.26 (golang/go#75804). A target that has found something says so.
+// onlyEnded reports whether an apparent failure is only the end of the time, as it can be up to Go
+// 1.26 (golang/go#75804). The output for a target with a finding names a failing input.
 func onlyEnded(out []byte) bool {
 	return deadline.Match(out) && !bytes.Contains(bytes.ToLower(out), []byte("failing input"))
 }
@@ -137,8 +137,8 @@ var (
 	reports  = regexp.MustCompile(`execs: (\d+) .*new interesting: (\d+) \(total: (\d+)\)`)
 )
 
-// progress returns what the last report of a run says: how many inputs were tried, how
-// many of them reached new code, and how many do so in all.
+// progress returns the numbers of a run's last report: inputs tried, inputs among them that reached
+// new code, and all inputs that do so.
 func progress(out []byte) (executions, found, corpus int) {
 	all := reports.FindAllSubmatch(out, -1)
 	if len(all) == 0 {

@@ -3,11 +3,12 @@
 //
 //	go -C tools run ./bench/arm64 >arm64.txt
 //
-// It needs qemu-aarch64-static, which executes one instruction at a time and writes a line for each. A benchmark runs
-// 100 and 1,100 times: an instruction that an operation executes k times has k*1,000 more lines then, a few more or
-// less by what the runtime does beside it, and counts k. What comes before and after is the same in both.
+// It needs qemu-aarch64-static, which executes one instruction at a time and writes a line for
+// each. A benchmark runs 100 and 1,100 times: an instruction that an operation executes k times has
+// k*1,000 more lines in the second run, with a small difference caused by the runtime, and counts
+// k. The instructions before and after the operations are the same in both runs.
 //
-// Only functions that a frame may reach have lines, as lines are what takes the time.
+// Only functions that a frame may reach have lines, because writing lines takes most of the time.
 package main
 
 import (
@@ -34,7 +35,7 @@ var measured = []string{
 	"^BenchmarkICRC$/.*/^(hash|icrc.Sum)$",
 }
 
-// reached are the functions that a frame may reach, by what their names begin with.
+// reached are the prefixes of the names of functions that a frame may reach.
 var reached = []string{"github.com/rocecn/rocecn/", "github.com/google/gopacket", "hash/crc32.", "net/netip.",
 	"runtime.memmove", "runtime.memequal", "runtime.mapaccess2_fast64", "runtime.gorecover"}
 
@@ -72,7 +73,7 @@ func run() error {
 		return err
 	}
 	first, _, _ := strings.Cut(string(version), "\n")
-	first, _, _ = strings.Cut(first, " (") // of what package
+	first, _, _ = strings.Cut(first, " (") // the package of the version
 	fmt.Printf("goos: linux\ngoarch: arm64\npkg: github.com/rocecn/rocecn/tools/bench\ncpu: emulated by %s\n", first)
 	for _, pattern := range measured {
 		if err := t.countAll(pattern); err != nil {
@@ -120,7 +121,7 @@ func ranges(path string) (string, error) {
 	return strings.Join(out, ","), nil
 }
 
-// countAll prints what each benchmark of a pattern takes.
+// countAll prints the instruction counts of each benchmark of a pattern.
 func (t *binary) countAll(pattern string) error {
 	out, err := t.command(nil, pattern, 1).Output()
 	if err != nil {
@@ -142,8 +143,8 @@ func (t *binary) countAll(pattern string) error {
 
 const few, many = 100, 1100
 
-// count returns how many instructions an operation of a benchmark takes. It looks again if something else took too many
-// to tell them from the operation's.
+// count returns the number of instructions of an operation of a benchmark. It measures again if the
+// instructions of other code are too many to separate them from those of the operation.
 func (t *binary) count(name string) (n int, err error) {
 	for range 3 {
 		less, err := t.trace(name, few)
@@ -170,7 +171,8 @@ func (t *binary) count(name string) (n int, err error) {
 	return 0, errors.New("not the same number of instructions in every operation")
 }
 
-// trace runs one benchmark and returns how often each instruction was executed, by its address.
+// trace runs one benchmark and returns the number of executions of each instruction, by its
+// address.
 func (t *binary) trace(name string, times int) (executed map[uint64]int, err error) {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {

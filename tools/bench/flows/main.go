@@ -29,9 +29,9 @@ import (
 )
 
 func main() {
-	frames := flag.Int("frames", 1_000_000, "how many frames")
-	incidents := flag.Uint64("incidents", 0, "write the small capture of this `seed`, in which things happen")
-	connections := flag.Int("connections", 64, "how many connections take turns")
+	frames := flag.Int("frames", 1_000_000, "number of frames")
+	incidents := flag.Uint64("incidents", 0, "write the small capture of this `seed`, with losses and other incidents")
+	connections := flag.Int("connections", 64, "number of connections that take turns")
 	flag.Parse()
 	if flag.NArg() != 1 || *connections < 1 || *connections > 1<<16 {
 		flag.Usage()

@@ -14,7 +14,7 @@ import (
 
 const payload = 1024 // octets of each packet that the loop needs
 
-// A load is what the file load.json says of a run.
+// A load has the fields of the file load.json of a run.
 type load struct {
 	Needed int    `json:"needed"` // packets
 	Level  int    `json:"level"`  // the depth in octets that is called congested
@@ -73,8 +73,8 @@ func loopTable(w io.Writer, cases []testCase) error {
 	return err
 }
 
-// spread says the median of what of returns, the upper one of two, and the least and the
-// most, and of how many runs where it is not of all.
+// spread returns the text with the median of the values of the runs, the upper one of two, their
+// minimum and maximum, and the number of runs with a value if some have none.
 func spread(runs []queueRun, of func(queueRun) (time.Duration, bool)) string {
 	var values []time.Duration
 	for _, q := range runs {
@@ -102,7 +102,7 @@ func quantile(values []int, percent int) int {
 	return sorted[(len(sorted)-1)*percent/100]
 }
 
-// median is that of what of returns for each run, the upper one of two.
+// median returns the median of the values of the runs, the upper one of two.
 func median[N int | float64 | time.Duration](runs []queueRun, of func(queueRun) N) N {
 	var values []N
 	for _, q := range runs {

@@ -1,6 +1,6 @@
-// Judge compares what rocecn says of the captures of a case of the testbed with
-// what others counted who saw the same: the queue its drops and its marks, the
-// programs at both ends their queue pairs.
+// Judge compares the output of rocecn for the captures of a case of the testbed with the counts of
+// other observers: the drops and marks of the queue, and the queue pairs of the programs at both
+// ends.
 //
 //	judge [-rocecn PROGRAM] FOLDER
 //
@@ -64,7 +64,7 @@ func main() {
 	}
 }
 
-// A result has what rocecn says beside what others do.
+// A result has the values of rocecn beside those of other observers.
 type result struct {
 	status, packets       int
 	lost, added, ce       int // by flows -compare
@@ -94,7 +94,7 @@ func (r result) judge() error {
 	case r.printed && r.pairsRight != r.pairs:
 		return fmt.Errorf("%d of %d pairs", r.pairsRight, r.pairs)
 	case r.printed && r.pairsElse != 0:
-		return fmt.Errorf("%d pairs that nobody printed", r.pairsElse)
+		return fmt.Errorf("%d pairs that no program printed", r.pairsElse)
 	}
 	return nil
 }
@@ -110,8 +110,8 @@ func (c testCase) read() (r result, err error) {
 	}
 	r.drops, r.marks = queueCounts(c.text("queue.txt"))
 	if m := switchMarks.FindStringSubmatch(c.text("switch.agent.metrics")); m != nil && m[1] != "0" {
-		// The kernel's switch marks what comes to a queue, and that is full at a greater
-		// depth: what is dropped was marked.
+		// The kernel's switch marks packets as they arrive at a queue, and the queue is full at a
+		// greater depth than the marking threshold: dropped packets were marked.
 		r.marks, _ = strconv.Atoi(m[1])
 		r.marks -= r.drops
 	}
@@ -120,7 +120,7 @@ func (c testCase) read() (r result, err error) {
 		if l.Total {
 			r.packets = l.Packets.A
 		}
-		if l.Dst == "fd00:2::1" { // what goes through the queue: the switch itself sends, too
+		if l.Dst == "fd00:2::1" { // only packets through the queue: the switch itself sends, too
 			r.lost += l.Lost
 			r.added += l.Added
 			r.ce += l.ECN["ect0>ce"] + l.ECN["ect1>ce"]
@@ -148,14 +148,14 @@ func (c testCase) read() (r result, err error) {
 	}
 	r.pairs, r.printed = len(truth), len(truth) > 0
 	switch commands := c.text("commands.txt"); {
-	case strings.Contains(commands, "-c UC"): // nothing answers, and nothing says who sends
+	case strings.Contains(commands, "-c UC"): // no responses, and no packet names the sender
 		r.pairs = 0
-	case strings.Contains(commands, "-c UD"): // nothing answers, but datagrams say who sends
+	case strings.Contains(commands, "-c UD"): // no responses, but datagrams name the sender
 		r.pairs /= 2
 	}
 	err = c.lines(func(l line) {
 		switch {
-		case l.DestQP <= 1 || l.SrcQP == nil: // management, and what nobody knows
+		case l.DestQP <= 1 || l.SrcQP == nil: // management, and flows with an unknown sender
 		case truth[[2]int{*l.SrcQP, l.DestQP}]:
 			r.pairsRight++
 		default:
@@ -171,7 +171,7 @@ func (c testCase) text(name string) string {
 	return string(b)
 }
 
-// A line of rocecn has of these what its command prints.
+// A line is a line of rocecn's output. Each command prints some of these fields.
 type line struct {
 	Total     bool           `json:"total"`
 	Dst       string         `json:"dst"`
@@ -222,7 +222,7 @@ var (
 	address = regexp.MustCompile(`(local|remote) address:.* QPN 0x([0-9a-f]+)`)
 )
 
-// queueCounts finds the drops and marks of the queue 10: in what tc -s prints.
+// queueCounts finds the drops and marks of the queue 10: in the output of tc -s.
 func queueCounts(tc string) (drops, marks int) {
 	tc = leaf.FindString(tc)
 	if m := dropped.FindStringSubmatch(tc); m != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What tc of iproute2 6.1 printed of a queue that has dropped and one that has marked.
+// The output of tc of iproute2 6.1 for a queue that has dropped and one that has marked.
 func TestQueueCounts(t *testing.T) {
 	const htb = "qdisc htb 1: root refcnt 2 r2q 10 default 0x2 direct_packets_stat 0 direct_qlen 1000\n" +
 		" Sent 651909 bytes 635 pkt (dropped 7, overlimits 482 requeues 0) \n backlog 0b 0p requeues 0\n"
@@ -20,7 +20,7 @@ func TestQueueCounts(t *testing.T) {
 	require.Equal(t, []int{0, 0}, []int{drops, marks}, "no queue 10:")
 }
 
-// What perftest 4.5 printed of two queue pairs.
+// The output of perftest 4.5 for two queue pairs.
 func TestPrintedPairs(t *testing.T) {
 	require.Equal(t, map[[2]int]bool{{17, 35}: true, {35, 17}: true, {18, 36}: true, {36, 18}: true}, printedPairs(
 		" local address: LID 0000 QPN 0x0011 PSN 0xf8c933 RKey 0x00028c VAddr 0x0055eec0c87710\n"+

@@ -12,7 +12,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A queueRun is what captures on both sides of a queue say of one run of a load.
+// A queueRun has the results of one run of a load, from the captures on both sides of a queue.
 type queueRun struct {
 	sent, drops   int           // packets towards the queue, and those of them that never came out
 	depths        []int         // octets in the queue, as each packet found it that came out
@@ -20,14 +20,14 @@ type queueRun struct {
 	notifications int           // towards the sender
 	congested     bool          // whether the queue was as deep as the level
 	told          bool          // whether a notification came
-	news          time.Duration // how long after that; before it, as captures are not the queue, if below 0
+	news          time.Duration // time from the queue at the level to the notification; negative if captured earlier
 	slowed        bool          // whether a packet left the sender slower
-	slower        time.Duration // how long after the queue was as deep as the level
-	within        time.Duration // how wrong slower can be, as clocks differ
+	slower        time.Duration // time from the queue at the level to that packet
+	within        time.Duration // largest error of slower, as clocks differ
 	deep          time.Duration // from when it was as deep as the level until a packet left it less deep
 }
 
-// A packet is what is kept of one in a capture.
+// A packet has the fields of a captured packet that are needed here.
 type packet struct {
 	at   time.Time
 	kind message.Kind
@@ -42,7 +42,7 @@ type packetID struct {
 	opcode  bth.Opcode
 }
 
-// readPackets reads what a capture has of RoCEv2.
+// readPackets reads the RoCEv2 packets of a capture.
 func readPackets(file string) (packets []packet, err error) {
 	var f rocev2.Frame
 	var m message.Message
@@ -61,7 +61,7 @@ func readPackets(file string) (packets []packet, err error) {
 	return packets, nil
 }
 
-// readQueue reads the captures of a run, and what the sender's agent has logged.
+// readQueue reads the captures of a run, and the log of the sender's agent.
 func (c testCase) readQueue(l load) (q queueRun, err error) {
 	var seen [3][]packet
 	for i, name := range []string{"before.pcap", "behind.pcap", "sender.pcap"} {
@@ -100,9 +100,9 @@ func begins(packets []packet, warm uint32) time.Time {
 	return time.Time{}
 }
 
-// queue follows what is in the queue, which is first in, first out: a packet that comes
-// out is the first that came in and is like it, and those before it were dropped. What
-// comes before begin is not measured. It returns when it was as deep as level first.
+// queue follows the content of the queue, which is first in, first out: a packet that leaves is the
+// first equal packet that entered, and those before it were dropped. Packets before begin are not
+// measured. It returns the time at which the queue first reached the level.
 func (q *queueRun) queue(before, behind []packet, level int, begin time.Time) (congested time.Time) {
 	var data []packet
 	var last time.Time
@@ -120,7 +120,7 @@ func (q *queueRun) queue(before, behind []packet, level int, begin time.Time) (c
 		early++
 	}
 	q.sent = len(data) - early
-	left := make([]time.Time, len(data)) // zero of what never came out
+	left := make([]time.Time, len(data)) // zero for dropped packets
 	next := 0
 	for _, p := range behind {
 		if p.kind != message.Data {

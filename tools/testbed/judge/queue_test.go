@@ -32,8 +32,8 @@ func TestQueue(t *testing.T) {
 	}, q)
 }
 
-// The load begins with the third packet of a queue pair, whatever the numbers. What was
-// before it is in the queue, and is not measured.
+// The load begins with the third packet of a queue pair, for any packet numbers. Earlier packets
+// are in the queue, and are not measured.
 func TestQueueBegins(t *testing.T) {
 	last := uint32(0xFFFFFF)
 	before := []packet{

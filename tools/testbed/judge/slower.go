@@ -30,11 +30,11 @@ func readCuts(log string, begin time.Time) (map[uint32]time.Time, error) {
 	return cuts, nil
 }
 
-// firstSlower finds in what the sender's port carried the first message that a queue pair
-// began when it had been slowed down. Until then nothing waits at the port, as the load is
-// given to it no faster than it sends: so that message is the first that is slower.
+// firstSlower finds, among the packets at the sender's port, the first message that a queue pair
+// began after it had been slowed down. Until then no packet waits at the port, as the load is given
+// to it no faster than it sends: so that message is the first that is slower.
 func firstSlower(port []packet, cuts map[uint32]time.Time) (at time.Time, ok bool) {
-	// An answer has the packet number of what it answers, and the sender's queue pair.
+	// An answer has the packet number of the request, and the sender's queue pair.
 	byNumber, cut := map[uint32]uint32{}, map[uint32]time.Time{}
 	for _, p := range port {
 		switch p.kind {
@@ -55,9 +55,9 @@ func firstSlower(port []packet, cuts map[uint32]time.Time) (at time.Time, ok boo
 	return time.Time{}, false
 }
 
-// clocks says by how much the switch's clock is ahead of the sender's at a time of the
-// sender's, and how wrong that can be: by the packets of the second before and the second
-// after which both saw. What went from one to the other needs no less than no time.
+// clocks returns the lead of the switch's clock over the sender's at a time of the sender's, and
+// the largest error of that: from the packets that both captured in the second before and the
+// second after. The travel time of a packet between them is at least 0.
 func clocks(sender, beforeQueue []packet, at time.Time) (ahead, within time.Duration, ok bool) {
 	type name struct {
 		kind message.Kind
@@ -74,7 +74,7 @@ func clocks(sender, beforeQueue []packet, at time.Time) (ahead, within time.Dura
 		there[nth(seen, p)] = p.at
 	}
 	const never = time.Duration(1 << 62)
-	least := map[bool]time.Duration{true: never, false: never} // data goes from the sender, what else to it
+	least := map[bool]time.Duration{true: never, false: never} // true: data, from the sender; false: the others, to it
 	seen = map[name]int{}
 	for _, p := range beforeQueue {
 		t, both := there[nth(seen, p)]

@@ -20,8 +20,8 @@ func answer(ms int, qp, psn uint32) packet {
 	return packet{at: at(ms), kind: message.Ack, id: packetID{qp: qp, psn: psn}}
 }
 
-// What the agent logs when it has learned a queue pair, is told of it before the load
-// begins and twice after that, and then of another one.
+// The log of the agent when it has learned a queue pair, is notified for it before the load begins
+// and twice after that, and then for another one.
 func TestReadCuts(t *testing.T) {
 	begin := time.Date(2026, 11, 23, 16, 25, 11, 700e6, time.UTC)
 	cuts, err := readCuts(`{"time":"2026-11-23T16:25:11.5Z","level":"INFO","msg":"decision","action":"learned","qp":53}

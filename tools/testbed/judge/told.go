@@ -9,8 +9,8 @@ import (
 	"github.com/rocecn/rocecn/message"
 )
 
-// checkTold says what is missing of the notifications that the case is there to show:
-// each line of its file told has who must have got one, and of which kind.
+// checkTold returns an error if notifications that the case has to show are missing: each line of
+// its file told names a receiver and the kind of notification.
 func (c testCase) checkTold() error {
 	told := strings.Fields(c.text("told"))
 	if len(told) == 0 {
