@@ -1,5 +1,5 @@
-# Bash, for the host: rocecn run in the machines, and what it is configured with.
-# shellcheck shell=bash disable=SC2016 # machines expand what stands in single quotes
+# Bash, for the host: rocecn run in the machines, and its configuration.
+# shellcheck shell=bash disable=SC2016 # machines expand the text in single quotes
 : "${work:?}" "${out:?}"
 
 # agent MACHINE CONFIGURATION [NAMESPACE] runs an agent there until agents_end.
@@ -12,7 +12,7 @@ agent() {
 		within 60 $prefix wget -qO- http://127.0.0.1:9479/readyz || { cat /run/agent${3-}.log && false; }"
 }
 
-# agents_end ends all agents, whose logs and metrics it leaves with the case.
+# agents_end ends all agents, and leaves their logs and metrics with the case.
 agents_end() {
 	local machine file
 	for machine in switch "${senders[@]}" receiver; do
@@ -36,8 +36,8 @@ http='[agent]
 http = "127.0.0.1:9479"
 '
 
-# level is the depth in octets from which on the switch tells, or marks; interval the least
-# time between two notifications of one flow.
+# level is the queue depth in octets from which on the switch notifies or marks; interval is the
+# shortest time between two notifications of one flow.
 level=10000 interval=100ms
 
 queue_source="$http
@@ -66,7 +66,7 @@ capable = [$(each_sender 'capable = "yes"')]
 per_flow = \"$interval\""
 }
 
-# switch_agent METHOD KEYS: the agent sends, by way of user space.
+# switch_agent METHOD KEYS: the agent sends, in user space.
 switch_agent() {
 	agent switch "$queue_source
 [sink.net]
@@ -100,9 +100,9 @@ learn = true
 interval = \"$interval\""
 }
 
-# sender_role hears all of them, and slows the flows down that they name. Parameters of
-# DCQCN are those of the paper, rates a twenty thousandth and times two thousand times as
-# long, but for the increase and the least rate, which would take minutes.
+# sender_role receives all of them, and slows down the flows that they name. The parameters of DCQCN
+# are those of the paper with rates divided by twenty thousand and times multiplied by two thousand,
+# except the increase and the lowest rate, which would take minutes.
 sender_role() {
 	local machine number
 	for machine in "${senders[@]}"; do

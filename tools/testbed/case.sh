@@ -1,12 +1,12 @@
-# Bash, for the host: what cases are made of. A case is a function of tools/testbed/cases/: it
-# sets the queue, begins, runs its traffic and finishes; what it leaves is in $out/CASE.
+# Bash, for the host: the parts of cases. A case is a function of tools/testbed/cases/: it sets the
+# queue, begins, runs its traffic and finishes; its results are in $out/CASE.
 #
 #	sender 10.1.0.1 fd00:1::1 ── eth0 [switch] eth1 ── receiver 10.2.0.1 fd00:2::1
 #	sender2 10.3.0.1 fd00:3::1 ── eth2 ┘
 #
-# sender2 boots when a case asks for it: senders are those that the case has.
+# sender2 boots when a case asks for it: senders are the senders of the case.
 #
-# shellcheck shell=bash disable=SC2016 # machines expand what stands in single quotes
+# shellcheck shell=bash disable=SC2016 # machines expand the text in single quotes
 : "${work:?}" "${out:?}"
 
 senders=(sender)
@@ -17,13 +17,13 @@ boot_three() {
 	start sender 1 320 connect:a:1
 	start receiver 1 320 connect:b:2
 	booted
-	# Both ends give out the same queue pair numbers: of the receiver some are used up, so
-	# that a pair which was mixed up does not look right.
+	# Both ends assign the same queue pair numbers: some numbers of the receiver are used up first,
+	# so that a confused pair does not look right.
 	on receiver 'ib_write_bw -d rxe0 -x $(gid 4) -F -q 9 -n 5 -s 64 >/dev/null 2>&1 &
 		within 60 listens 18515 && ib_write_bw -d rxe0 -x $(gid 4) -F -q 9 -n 5 -s 64 10.2.0.1 >/dev/null 2>&1; wait $!'
 }
 
-# with_two_senders runs a command with sender2, which it boots if it is not there.
+# with_two_senders runs a command with sender2, and boots it if it is not running.
 with_two_senders() {
 	local senders=(sender sender2)
 	if [[ ! ${pids[sender2]-} ]]; then
@@ -33,9 +33,9 @@ with_two_senders() {
 	"$@"
 }
 
-# queue RATE QDISC… gives RoCEv2 towards the receiver a queue of that rate and kind; all
-# else has a class of its own, so that what the queue counts is RoCEv2. Without
-# arguments there is no queue.
+# queue RATE QDISC… gives RoCEv2 towards the receiver a queue of that rate and kind; all other
+# packets have a class of their own, so that the queue counts only RoCEv2. Without arguments there
+# is no queue.
 queue() {
 	local rate=${1-}
 	on switch 'tc qdisc delete dev eth1 root 2>/dev/null; tc qdisc delete dev eth0 root 2>/dev/null; true'
@@ -49,13 +49,13 @@ queue() {
 		tc qdisc add dev eth1 parent 1:1 handle 10: $*"
 }
 
-# begin NAME starts the captures on both sides; what is counted before, is.
+# begin NAME starts the captures on both sides and saves the counters.
 begin() {
 	local machine devices=()
 	name=$1
 	echo "testbed: $name (after $SECONDS s)" >&2
 	mkdir -p "$out/$name"
-	rm -f "$out/$name/before.pcap" # the judge's, of a run before
+	rm -f "$out/$name/before.pcap" # written by the judge in a previous run
 	for machine in "${senders[@]}"; do devices+=("${ports[$machine]}"); done
 	on switch "capture 'udp port 4791 or ip6 proto 60' ${devices[*]} eth1" # 60: options, as Fast CNPs have them
 	for machine in "${senders[@]}" receiver; do
@@ -63,16 +63,16 @@ begin() {
 	done
 }
 
-# told KIND says that the case is right only if each sender got notifications of that kind.
+# told KIND requires that each sender got notifications of that kind.
 told() {
 	local machine
 	for machine in "${senders[@]}"; do echo "fd00:${networks[$machine]}::1 $1"; done >"$out/$name/told"
 }
 
-# transfer SERVER CLIENT LISTENS [FAMILY] runs a program at both ends, of several senders
-# at once, each with a server of its own. In the arguments GID stands for the index of the
-# address of that family, 6 if not given, and PORT for a port that no other sender has.
-# PATIENCE is how many seconds the clients have.
+# transfer SERVER CLIENT LISTENS [FAMILY] runs a program at both ends, for several senders at the
+# same time, each with a server of its own. In the arguments GID stands for the index of the address
+# of that family, 6 if not given, and PORT for a port that no other sender has. PATIENCE is the
+# timeout of the clients in seconds.
 transfer() {
 	local machine server client listens port=18515 gid="\$(gid ${4:-6})" status worst=0
 	printf 'server: %s\nclient: %s\n' "$1" "$2" >"$out/$name/commands.txt"
@@ -102,16 +102,16 @@ transfer() {
 	echo "$worst" >"$out/$name/client.status"
 }
 
-# perftest TOOL OPTION… runs one of perftest's programs over IPv6; the queue pairs are
-# exchanged over TCP and IPv4, whose packets have no part in it.
+# perftest TOOL OPTION… runs one of perftest's programs over IPv6; the queue pairs are exchanged
+# over TCP and IPv4, and these packets are not part of the case.
 perftest() {
 	local tool=$1
 	shift
 	transfer "$tool -d rxe0 -x GID -m 1024 -F -p PORT $*" "$tool -d rxe0 -x GID -m 1024 -F -p PORT $* 10.2.0.1" PORT
 }
 
-# finish ends the captures and puts all that is known of the case into its folder. Of
-# several senders each has its own capture before the queue.
+# finish ends the captures and puts all results of the case into its folder. With several senders
+# each has its own capture before the queue.
 finish() {
 	local machine
 	on switch 'capture_end; { tc -s qdisc show dev eth1; ip -all netns exec tc -s qdisc show; } >/share/queue.txt' >"$out/$name/capture.txt"

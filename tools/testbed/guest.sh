@@ -1,11 +1,11 @@
-# Bash, for the machines: what their scripts call.
+# Bash, for the machines: the functions that their scripts call.
 # shellcheck shell=bash disable=SC1090
 
-# argument says what the kernel's command line gives to a name.
+# argument prints the value of a name on the kernel's command line.
 argument() { sed -n "s/.*\<$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 
-# boot sets up the network, and soft-RoCE on machines that are hosts (10.N.0.1, by a
-# router 10.N.0.254).
+# boot sets up the network, and soft-RoCE on machines that are hosts (10.N.0.1, by a router
+# 10.N.0.254).
 boot() {
 	local host link number
 	host=$(argument host)
@@ -33,12 +33,12 @@ boot() {
 	cat /proc/uptime
 }
 
-# addresses gives a device those that the host has in the network of a number.
+# addresses gives a device the addresses of the host in the network of a number.
 addresses() {
 	local device=$1 number=$2 host=$3 neighbour=254 mac
 	ip address replace "10.$number.0.$host/24" dev "$device"
 	ip address replace "fd00:$number::$(printf %x "$host")/64" dev "$device" nodad
-	# A neighbour that had to be asked for first would lose packets outside the queue.
+	# A neighbour that had to be resolved first would lose packets outside the queue.
 	[[ $host == 254 ]] && neighbour=1
 	mac=52:54:00:00:0$number:$(printf %02x "$neighbour")
 	ip neighbour replace "10.$number.0.$neighbour" lladdr "$mac" dev "$device"
@@ -71,7 +71,7 @@ within() {
 	return 1
 }
 
-# gid says which entry of soft-RoCE's table has its address of a family, 4 or 6.
+# gid prints the index in soft-RoCE's table of its address of a family, 4 or 6.
 gid() {
 	local i address
 	for i in 0 1 2 3 4 5; do
@@ -82,8 +82,8 @@ gid() {
 	return 1
 }
 
-# listens says whether somebody waits for connections: at a TCP port, or by the
-# connection manager.
+# listens reports whether a program waits for connections: at a TCP port, or by the connection
+# manager.
 listens() {
 	case $1 in
 	cm) rdma resource show cm_id | grep -qi 'state LISTEN' ;;
@@ -91,8 +91,8 @@ listens() {
 	esac
 }
 
-# capture begins to write what the given interfaces carry of a filter into memory, and
-# capture_end puts it into the folder that is shared: INTERFACE.pcap.
+# capture begins to write the packets of a filter on the given interfaces into memory, and
+# capture_end moves them into the shared folder: INTERFACE.pcap.
 capture() {
 	local filter=$1 device
 	shift
@@ -108,12 +108,12 @@ capture() {
 }
 capture_end() {
 	local pid
-	sleep 1 # what is on its way
+	sleep 1 # packets in flight
 	for pid in /run/capture.*.pid; do kill -INT "$(cat "$pid")"; done
 	for pid in /run/capture.*.pid; do within 60 eval "! kill -0 $(cat "$pid")"; done
 	grep -h 'dropped by kernel' /run/capture.*.log | sort -u
 	mv /dev/shm/*.pcap /share/
 }
 
-# counters prints what soft-RoCE has counted.
+# counters prints the counters of soft-RoCE.
 counters() { (cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . ./*) | sed 's,^\./,,; s/:/ /'; }

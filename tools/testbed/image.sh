@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes what the machines boot, in the folder WORK: Debian's kernel and a root in memory,
-# out of Debian's packages alone, whatever is installed here.
+# Makes the image of the machines, in the folder WORK: Debian's kernel and a root in memory, only
+# from Debian's packages, independent of the packages installed here.
 #
 #	tools/testbed/image.sh WORK
 #
-# apt is told that nothing is installed, so that it fetches what the programs need, too.
+# apt sees an empty list of installed packages, so that it fetches the dependencies, too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(realpath "$1")
@@ -14,10 +14,10 @@ modules=(
 	virtio_pci virtio_net 9p 9pnet_virtio af_packet                     # the machine itself
 	crc32_generic rdma_rxe ib_uverbs rdma_ucm ib_umad                   # soft-RoCE: without crc32_generic it has no link
 	sch_htb sch_red sch_netem sch_tbf sch_fq sch_ingress                # queues
-	cls_flower cls_bpf cls_u32 cls_matchall act_mirred act_sample       # what goes into them
+	cls_flower cls_bpf cls_u32 cls_matchall act_mirred act_sample       # classifiers
 	act_gact act_police act_skbedit psample
 	veth dummy vrf ip6_tunnel sit esp6 xfrm_user                            # tunnels
-	nf_tables nft_log nft_limit nf_log_syslog nfnetlink_log nft_reject_inet # what the sender's agent hears
+	nf_tables nft_log nft_limit nf_log_syslog nfnetlink_log nft_reject_inet # input of the sender's agent
 	configfs null_blk nvmet nvmet-rdma nvme-rdma                        # NVMe over RDMA
 )
 
@@ -42,7 +42,7 @@ rm -rf "$root"/usr/share/{doc,locale,man,misc,info,lintian} "${root:?}/var" "$ro
 mkdir -p "$root"/{applets,dev,proc,run,share,sys,tmp,var/run}
 echo 'root:x:0:0:root:/tmp:/bin/bash' >"$root/etc/passwd"
 
-# Modules, with those that they need.
+# Modules, with their dependencies.
 version=$(ls "$work/kernel/lib/modules")
 depmod -b "$work/kernel" "$version"
 for module in "${modules[@]}"; do

@@ -1,13 +1,13 @@
-# Bash, for the host: starts machines, runs scripts in them, and ends them. $work is the
-# folder of the image; each machine has a folder there, which it sees as /share.
+# Bash, for the host: starts machines, runs scripts in them, and ends them. $work is the folder of
+# the image; each machine has a folder there, which is /share in the machine.
 # shellcheck shell=bash
 
 : "${work:?}"
 declare -A pids=() scripts=()
 
-# start boots a machine: start NAME HOST MEBIBYTES END:LINK:NUMBER…, where HOST is the
-# last part of its addresses, END is listen or connect, LINK the cable and NUMBER that
-# of its network. Who listens starts first.
+# start boots a machine: start NAME HOST MEBIBYTES END:LINK:NUMBER…, where HOST is the last part of
+# its addresses, END is listen or connect, LINK the cable and NUMBER that of its network. The
+# listening machine starts first.
 start() {
 	local name=$1 host=$2 memory=$3 end link number i=0 net='' nics=()
 	shift 3
@@ -49,7 +49,7 @@ await() {
 	done
 }
 
-# booted waits until all machines are there.
+# booted waits until all machines have booted.
 booted() {
 	local name
 	for name in "${!pids[@]}"; do
@@ -58,8 +58,8 @@ booted() {
 	done
 }
 
-# on runs commands in a machine, prints what they print and returns their status. They
-# have $PATIENCE seconds, 300 if it is not set.
+# on runs commands in a machine, prints their output and returns their status. Their timeout is
+# $PATIENCE seconds, 300 if it is not set.
 on() {
 	local name=$1 n dir=$work/$1
 	shift

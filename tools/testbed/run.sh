@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Sends RoCEv2 of Linux through a queue, in emulated machines, and judges what rocecn
-# says of it; README.md has the rest.
+# Sends RoCEv2 of Linux through a queue, in emulated machines, and judges the output of rocecn for
+# it; README.md has the rest.
 #
 #	tools/testbed/run.sh [-o FOLDER] [CASE…]
 #
-# Without -o captures are gone at the end. Cases are named as tools/testbed/run.sh -l lists
-# them; all is all of them; without any they are write-marks, write-drops and loop.
+# Without -o captures are removed at the end. tools/testbed/run.sh -l lists the names of the cases;
+# all stands for all of them; the default is write-marks, write-drops and loop.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export TZ=UTC LC_ALL=C

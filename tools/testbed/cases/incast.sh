@@ -1,16 +1,15 @@
-# Bash. Two senders write to one receiver at once. What one of them has on its way is less
-# than the queue has room for, and what both have is more. The receiver's answers are 20 ms
-# late, as in the loop.
+# Bash. Two senders write to one receiver at the same time. The packets in flight of one sender fit
+# into the queue, those of both do not. The receiver's answers are 20 ms late, as in the loop.
 # shellcheck shell=bash
 : "${out:?}"
 
-# case_incast runs with nobody who tells, with CNPs of the receiver, and with Fast CNPs.
+# case_incast runs without notifications, with CNPs of the receiver, and with Fast CNPs.
 case_incast() {
 	local how
 	for how in nothing cnp fastcnp; do with_two_senders incast "$how"; done
 }
 
-# incast HOW is one run, told as the loop's variant of that name is.
+# incast HOW is one run, with the notifications of the loop's variant of that name.
 incast() {
 	queue 4mbit bfifo limit 40000
 	on receiver 'tc qdisc replace dev eth0 root netem delay 20ms limit 10000'

@@ -1,11 +1,11 @@
-# Bash. The loop: one load that is too much for a queue, and each way to say so. What is
-# behind the switch is 20 ms away: the receiver's answers come that much later.
+# Bash. The loop: one load that exceeds the rate of a queue, with each method of notification. The
+# receiver is 20 ms away from the switch: its answers come that much later.
 # shellcheck shell=bash disable=SC2034
 : "${out:?}" "${level:?}" "${interval:?}"
 
-# Each of the queue pairs has so many messages of two packets to send, and at most as many
-# as outstanding on their way. The sender gives a message to its port so many times a second,
-# all queue pairs together, which is a port of 8 Mbit/s.
+# Each of the queue pairs has this number of messages of two packets to send, and at most
+# outstanding of them in flight. The sender gives a message to its port loop_rate times a second,
+# for all queue pairs together, which makes a port of 8 Mbit/s.
 loop_qps=4 loop_messages=480 loop_outstanding=8 loop_rate=466
 
 # loop runs the load $RUNS times, 5 if not set, with each of $VARIANTS: all have one run
@@ -18,7 +18,7 @@ case_loop() {
 			if [[ $variant == fcn ]]; then queue=wan_queue && wan_up srv6; fi
 			$queue 4mbit bfifo limit 40000
 			on receiver 'tc qdisc replace dev eth0 root netem delay 20ms limit 10000'
-			# So that what teaches the agents the queue pairs is no load yet.
+			# The packets from which the agents learn the queue pairs must not fill the queue.
 			on sender 'tc qdisc replace dev eth0 root fq maxrate 3900kbit quantum 1100 initial_quantum 1100'
 			name=loop-$variant.$run
 			mkdir -p "$out/$name"

@@ -1,8 +1,8 @@
-# Bash. A proxy beside a VPN: the hosts are in a VPN that the WAN of wan.sh carries. The core,
-# whose queue fills, sees the flow in its tunnel but has no route to its sender, which nothing
-# outside the VPN has: so it tells the PE, which is the proxy, and the PE sends CNPs into the
-# VPN, from the address of the flow's receiver, as its own mean nothing there.
-# shellcheck shell=bash disable=SC2016,SC2154 # machines expand what stands in single quotes
+# Bash. A proxy beside a VPN: the hosts are in a VPN that the WAN of wan.sh carries. The queue of
+# the core fills. The core sees the flow in its tunnel but has no route to its sender, because no
+# router outside the VPN has one: so it notifies the PE, which is the proxy. The PE sends CNPs into
+# the VPN from the address of the flow's receiver, as its own address is not known there.
+# shellcheck shell=bash disable=SC2016,SC2154 # machines expand the text in single quotes
 
 # vpn_up puts the sender's port and the tunnel of the ingress PE into a VRF.
 vpn_up() {
@@ -16,10 +16,10 @@ vpn_up() {
 		ip link set eth0 master vpn
 		ip -6 route replace fd00:2::/64 dev t0 vrf vpn
 		addresses eth0 1 254
-		# What perftest exchanges over TCP and IPv4 goes around the VPN.
+		# The TCP connection of perftest over IPv4 goes around the VPN.
 		ip route add 10.2.0.0/24 dev eth1 vrf vpn
 		ip route add 10.1.0.0/24 dev eth0'
-	# Nobody outside knows the sender, not even as far as the next router.
+	# No router outside knows the sender, not even the next one.
 	on switch '! ip -n core -6 route get fd00:1::1 2>/dev/null && ! ip -6 route get fd00:1::1 2>/dev/null'
 }
 

@@ -1,14 +1,14 @@
-# Bash. A WAN: the switch is the ingress PE, in front of it the sender, and behind it a
-# tunnel, which begins at w0 and ends in the namespace egress, the other PE; between them
-# is the namespace core, a router that knows the addresses of both PEs and no others, and
-# has the queue. What leaves the tunnel comes back to the switch, and goes to the receiver.
+# Bash. A WAN: the switch is the ingress PE. The sender is connected to it, and a tunnel that begins
+# at w0 and ends in the namespace egress, the other PE. Between the PEs is the namespace core, a
+# router that knows only the addresses of both PEs, and has the queue. Packets that leave the tunnel
+# come back to the switch, and go to the receiver.
 #
 #	eth0 [ingress fd00:fe::1] w0 ── w1 [core fd00:ff::5] c0 ── c1 [egress fd00:ee::2] e0 ── e1 [switch] eth1
 #
-# shellcheck shell=bash disable=SC2016,SC2154 # machines expand what stands in single quotes
+# shellcheck shell=bash disable=SC2016,SC2154 # machines expand the text in single quotes
 
-# wan_up KIND [DELAY] makes it: KIND of tunnel is ip6ip6, plain IPv6 in IPv6, or srv6. Each
-# way between core and egress takes DELAY.
+# wan_up KIND [DELAY] makes the WAN: KIND of tunnel is ip6ip6, plain IPv6 in IPv6, or srv6. Each
+# direction between core and egress takes DELAY.
 wan_up() {
 	on switch 'set -e
 		modprobe -a veth ip6_tunnel
@@ -40,7 +40,7 @@ wan_up() {
 		ip -6 route add fd00:ee::/64 via fd00:fe::5 dev w0
 		ip -6 route add fd00:ff::/64 via fd00:fe::5 dev w0
 		ip -n egress -6 route add fd00:fe::/64 via fd00:ee::5 dev c1
-		# What comes from a host goes through the tunnel, and what comes out of it to a host.
+		# Packets from a host go through the tunnel, and packets out of the tunnel go to a host.
 		ip -6 rule add iif eth0 table 101
 		ip -6 rule add iif e1 table 102
 		ip -6 rule add iif eth1 table 103
@@ -54,8 +54,8 @@ wan_up() {
 	fi
 }
 
-# wan_ip6ip6: a tunnel takes its label from the hash that somebody has computed of the
-# packet before, as here the steering of packets to processors.
+# wan_ip6ip6: a tunnel takes its label from a hash of the packet that was computed before, here by
+# the steering of packets to processors.
 wan_ip6ip6() {
 	on switch 'set -e
 		echo 1 >/sys/class/net/eth0/queues/rx-0/rps_cpus
@@ -78,7 +78,7 @@ wan_srv6() {
 		ip -n egress -6 route add fd00:1::/64 encap seg6 mode encap segs fd00:fe::1 via fd00:ee::5 dev c1'
 }
 
-# wan_queue RATE QDISC… is the queue of the core, through which nothing else goes.
+# wan_queue RATE QDISC… is the queue of the core. No other traffic goes through the core.
 wan_queue() {
 	local rate=$1
 	shift
@@ -97,20 +97,20 @@ wan_down() {
 		ip netns delete core; ip netns delete egress'
 }
 
-# case_wan_ip6ip6 and case_wan_srv6: the loop through a WAN whose egress PE is 10 ms away.
+# case_wan_ip6ip6 and case_wan_srv6: the loop through a WAN with the egress PE 10 ms away.
 case_wan_ip6ip6() { wan_told ip6ip6; }
 case_wan_srv6() { wan_told srv6; }
 
-# wan_told KIND: the core tells the ingress PE the label of the flow, by FCN, and the PE
-# the sender, by CNP.
+# wan_told KIND: the core sends the label of the flow to the ingress PE, by FCN, and the PE notifies
+# the sender by CNP.
 wan_told() {
 	wan_up "$1" 10ms
 	wan_case "wan-$1" loop_fcn
 	wan_down
 }
 
-# wan_case NAME AGENTS runs a load into the queue of the core, beside the agents that AGENTS
-# starts; at the end of what they do is a CNP.
+# wan_case NAME AGENTS runs a load into the queue of the core, beside the agents that AGENTS starts,
+# and requires a CNP at the sender.
 wan_case() {
 	name=$1
 	mkdir -p "$out/$name"
@@ -152,8 +152,8 @@ per_flow = \"1ms\""
 	sender_role
 }
 
-# core_role METHOD SENDERS INTERVAL KEY: the core tells of the flows of SENDERS, each once
-# in INTERVAL at most; KEY says whom.
+# core_role METHOD SENDERS INTERVAL KEY: the core notifies for the flows of SENDERS, each at most
+# once in INTERVAL; KEY gives the receiver of the notifications.
 core_role() {
 	agent switch "$http
 [source.queues]

@@ -1,7 +1,7 @@
 # Bash. RDMA WRITE through a queue that marks, and through one that drops.
 # shellcheck shell=bash disable=SC2034
 
-# A limit that is never reached: all that RED says is a mark.
+# A limit that is never reached: RED only marks.
 red='red limit 1000000 min 5000 max 20000 avpkt 1000 burst 10 bandwidth 8mbit probability 0.3'
 
 case_write_marks() {
