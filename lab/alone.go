@@ -2,14 +2,14 @@ package lab
 
 import "github.com/rocecn/rocecn/lab/sim"
 
-// Alone returns how long a message takes in a network without other traffic, from Post until its last acknowledgement
-// has arrived, at the rate of the port.
+// Alone returns the time that a message takes in a network without other traffic, from Post until the arrival of its
+// last acknowledgement, at the rate of the port.
 func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 	return n.alone(from, to, octets, from.port.rate)
 }
 
-// Alone returns the same of a message of the flow, at the most that it sends. After a silence
-// the first two packets leave at once, so that a message may take less than this, by the time of one packet.
+// Alone returns the same time for a message of the flow, at the flow's maximum rate. After a pause the first two
+// packets leave at the same time, so a message may take less than this, by the time of one packet.
 func (f *Flow) Alone(octets int64) sim.Time {
 	return f.net.alone(f.src, f.dst, octets, sim.Rate(f.line))
 }

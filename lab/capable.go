@@ -13,10 +13,10 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Capable says whether the host understands Fast CNPs.
+// Capable reports whether the host understands Fast CNPs.
 func (h *Host) Capable() bool { return h.index >= h.net.cfg.Incapable }
 
-// capable returns what switches know of the senders, all being capable or not known but those that are not.
+// capable returns the capabilities of the senders as configured in switches: all is that of every capable sender.
 func (n *Network) capable(all congested.Capability) *acl.Map[congested.Capability] {
 	if n.roles.capable != nil {
 		return n.roles.capable // all switches know the same
@@ -32,7 +32,7 @@ func (n *Network) capable(all congested.Capability) *acl.Map[congested.Capabilit
 	return n.roles.capable
 }
 
-// ignores says whether the host does not understand a notification. It may answer it.
+// ignores reports whether the host does not understand a notification. The host may answer it.
 func (h *hostRole) ignores(ip []byte) bool {
 	if h.of.Capable() {
 		return false
@@ -82,7 +82,7 @@ func (n *Network) problem(from, to netip.Addr, about []byte, pointer uint32) []b
 	return b
 }
 
-// rejected handles an ICMPv6 message to a switch, and says whether that is one.
+// rejected handles an ICMPv6 message to a switch, and reports whether the packet is one.
 func (s *Switch) rejected(k *packet) bool {
 	if len(k.ip) < wire.IPv6Size || k.ip[6] != wire.ProtoICMPv6 {
 		return false

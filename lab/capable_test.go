@@ -15,7 +15,7 @@ func half(cfg Config, rejects bool) (*Network, *Port) {
 }
 
 // Switches that know their senders send Fast CNPs to those that understand them, and mark the packets of the others,
-// which receivers answer: every sender slows down, nobody by both.
+// which receivers answer: every sender slows down, and none because of both.
 func TestKnownSenders(t *testing.T) {
 	n, out := half(dcqcn(FastCNP), true)
 	n.Until(ms)
@@ -28,7 +28,7 @@ func TestKnownSenders(t *testing.T) {
 	for i, f := range n.Flows() {
 		require.NotEqual(t, sim.Never, f.FirstCut(), i)
 		require.Equal(t, i >= 4, n.Hosts()[i].Capable())
-		if i >= 4 { // a Fast CNP is heard before a CNP
+		if i >= 4 { // a Fast CNP arrives before a CNP
 			other := n.Flows()[i-4]
 			require.Less(t, f.FirstCut()-f.Onset(), other.FirstCut()-other.Onset(), i)
 		}
@@ -48,8 +48,8 @@ func TestOracleTellsAll(t *testing.T) {
 	}
 }
 
-// Switches that do not know their senders tell all of them, and mark. Who does not understand that says so or not:
-// if so, a switch sends no second Fast CNP once it has heard it.
+// Switches that do not know their senders send Fast CNPs to all of them, and mark. A host that does not understand a
+// Fast CNP may reject it: then a switch sends no second one after the rejection has arrived.
 func TestUnknownSenders(t *testing.T) {
 	n, _ := half(dcqcn(FastCNPMarks), false)
 	n.Until(2 * ms)

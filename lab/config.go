@@ -17,8 +17,8 @@ type Variant uint8
 // random numbers which packets meet congestion.
 const (
 	None           Variant = iota // no marks and no notifications
-	CNP                           // packets are marked, the receiver sends CNPs at once
-	CNPPolled                     // the receiver looks once every interval; only for comparison with such models
+	CNP                           // packets are marked, the receiver sends CNPs immediately
+	CNPPolled                     // the receiver checks once every interval; only for comparison with such models
 	FastCNP                       // the switch sends Fast CNPs and marks nothing
 	FastCNPMarks                  // the switch does not know whether senders are capable: it sends Fast CNPs and marks
 	Oracle                        // as FastCNP, but the sender is notified without any delay
@@ -40,10 +40,10 @@ var variants = []string{
 	"hpcc", "hpcc-fastcnp", "hpcc-fastcnp-own", "hpcc-both",
 }
 
-// HPCC says whether senders use HPCC.
+// HPCC reports whether senders use HPCC.
 func (v Variant) HPCC() bool { return v >= HPCC }
 
-// byAck says whether acknowledgements carry the trace.
+// byAck reports whether acknowledgements carry the trace.
 func (v Variant) byAck() bool { return v == HPCC || v == HPCCBoth }
 
 // recordsOwn reports whether switches add their own record to the trace in a Fast CNP.
@@ -52,10 +52,10 @@ func (v Variant) recordsOwn() bool { return v == HPCCFastCNPOwn || v == HPCCBoth
 // pauses reports whether switches send PPFCs.
 func (v Variant) pauses() bool { return v == PPFC || v == PPFCAndCNP }
 
-// Decides says whether packets meet congestion by RED.
+// Decides reports whether RED decides which packets experience congestion.
 func (v Variant) Decides() bool { return v != None && v != PPFC && v != HPCC }
 
-// Answers says whether receivers answer marks with CNPs.
+// Answers reports whether receivers answer marks with CNPs.
 func (v Variant) Answers() bool {
 	switch v {
 	case CNP, CNPPolled, FastCNPMarks, FCN, PPFCAndCNP:
@@ -67,10 +67,10 @@ func (v Variant) Answers() bool {
 // String returns the name of v in scenarios.
 func (v Variant) String() string { return enumtext.Name(v, variants, "Variant") }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (v Variant) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText sets v from what String returns.
+// UnmarshalText sets v from the text that String returns.
 func (v *Variant) UnmarshalText(text []byte) error { return enumtext.OneOf(v, text, variants) }
 
 // A Point is where a switch decides whether a packet meets congestion.
@@ -79,7 +79,7 @@ type Point uint8
 // The points. A mark made at arrival waits in the queue with its packet, a
 // notification does not: results of different points must not be compared.
 const (
-	AtDeparture Point = iota // by the queue that the packet leaves behind
+	AtDeparture Point = iota // by the queue after the packet has left
 	AtArrival                // by the queue that the packet finds
 )
 
@@ -88,10 +88,10 @@ var points = []string{"departure", "arrival"}
 // String returns "departure" or "arrival".
 func (p Point) String() string { return enumtext.Name(p, points, "Point") }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (p Point) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText sets p from what String returns.
+// UnmarshalText sets p from the text that String returns.
 func (p *Point) UnmarshalText(text []byte) error { return enumtext.OneOf(p, text, points) }
 
 // RED says which packets meet congestion, by the octets in a queue: none below
@@ -115,19 +115,18 @@ type Buffer struct {
 	// Queue is the most that one queue of an egress port may have; 0 is no limit.
 	Queue int64
 
-	// PFC pauses the data class of a neighbour whose packets exceed the limit of Alpha, or XOFF if that is
-	// above 0, and resumes it when they are XON below that. For the packets that arrive until then each port
-	// has up to Headroom, and all ports together up to Pool if that is above 0. Reserve is each port's own
-	// memory, outside Total.
+	// PFC pauses the data class of a neighbour if its packets exceed the limit of Alpha, or XOFF if that is above 0,
+	// and resumes it when they are XON below that. For the packets that arrive until then each port has up to Headroom,
+	// and all ports together up to Pool if that is above 0. Reserve is each port's own memory, outside Total.
 	PFC                                bool
 	XOFF, XON, Headroom, Pool, Reserve int64
 
-	// Watchdog is how long the data class of a switch's port may be paused without a break. Then what waits there is
-	// dropped, and so is what comes until the pause ends. 0 is for ever.
+	// Watchdog is the maximum time for which the data class of a switch's port may be paused without a break. After it
+	// the waiting packets are dropped, and so are those that arrive until the pause ends. 0 is no limit.
 	Watchdog sim.Time
 }
 
-// Pausing says when switches send PPFCs, and what they ask for.
+// Pausing is the configuration of the PPFCs that switches send.
 type Pausing struct {
 	// Up and Down are the depths of a data queue, in octets, at which its
 	// congestion level rises and falls: see [level.Thresholds]. At level 0 all
@@ -135,7 +134,7 @@ type Pausing struct {
 	Up, Down []uint64
 
 	From     congested.PauseFrom // the level from which on each request is sent
-	For      time.Duration       // for how long; whole microseconds
+	For      time.Duration       // requested length of the pause; whole microseconds
 	Interval time.Duration       // the least time between two PPFCs about a flow, except those that end a pause
 	Most     time.Duration       // the longest pause that a host or a PE accepts; 0: any
 
@@ -144,8 +143,8 @@ type Pausing struct {
 	Ingress bool
 }
 
-// Config is common to all nodes of a network. Delays of 0 are none, and none is longer than an hour. [New] refuses
-// a value that cannot be, with an error that names the field.
+// Config is common to all nodes of a network. A delay of 0 is no delay; no delay is longer than an hour. [New] rejects
+// an invalid value with an error that names the field.
 type Config struct {
 	Seed    uint64
 	Variant Variant
@@ -163,8 +162,8 @@ type Config struct {
 	// packet, or 20 if acknowledgements do not carry the trace.
 	TraceHops int
 
-	// Labels is the number of flows for which an ingress PE has labels; 0 stands for all labels that exist.
-	// Idle is how long a flow without packets keeps its label; 0 stands for a minute.
+	// Labels is the number of flows for which an ingress PE has labels; 0 stands for all labels that exist. Idle is the
+	// time after which a flow without packets loses its label; 0 stands for a minute.
 	Labels int
 	Idle   time.Duration
 
@@ -186,7 +185,7 @@ type Config struct {
 	// obeys no Fast CNP about it.
 	ColdHosts bool
 
-	// Forget is how long a proxy or PE that learns remembers a queue pair of which no packet comes; 0 stands for ten
+	// Forget is the time after which a proxy or PE that learns forgets a queue pair without packets; 0 stands for ten
 	// minutes.
 	Forget time.Duration
 
@@ -205,12 +204,12 @@ type Config struct {
 	ReceiverDelay sim.Time      // of a host: from a marked packet to the CNP in its queue
 	SenderDelay   sim.Time      // of a host: from a notification to the new rate
 
-	// Window is the octets of data that a flow may have sent and are not acknowledged, rounded down to packets; 0 is no
-	// limit. It has room for AckEvery packets, or nobody would acknowledge. HPCC has a window of its own.
+	// Window is the maximum amount of unacknowledged data of a flow in octets, rounded down to packets; 0 is no limit.
+	// It must be at least AckEvery packets, since otherwise no acknowledgement would be sent. HPCC has its own window.
 	Window int64
 
 	AckEvery int      // packets; 1 where it is 0, and with HPCC. The last one of a message is always acknowledged
-	Timeout  sim.Time // of a sender: until it repeats what is not acknowledged; 0 is never
+	Timeout  sim.Time // retransmission timeout of a sender; 0 is never
 
 	DataPriority, AckPriority, NotificationPriority uint8 // 0 to 7; 7 goes first
 
@@ -222,7 +221,8 @@ type Config struct {
 	Control  func(line uint64) Control
 }
 
-// A Control is a reaction point of the caller. Its methods do what those of a [reaction.DCQCNFlow] do, which is one.
+// A Control is a reaction point of the caller. Its methods work like those of a [reaction.DCQCNFlow], which implements
+// it.
 type Control interface {
 	Rate() uint64 // bits a second; 0 counts as 1
 	Next() (at time.Time, ok bool)

@@ -8,6 +8,6 @@
 // are built when a role reads them. CNPs, Fast CNPs and PFC frames have octets
 // from sender to receiver.
 //
-// A [Network] is built once, from its seed, and runs once. Runs share nothing, so any number may run
-// concurrently. docs/laboratory.md says what is modelled and what is not.
+// A [Network] is built once, from its seed, and runs once. Runs share nothing, so any number may run concurrently.
+// docs/laboratory.md describes the model and its limits.
 package lab

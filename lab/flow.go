@@ -58,7 +58,7 @@ type Flow struct {
 	polled   packet
 
 	octets uint64   // of data delivered in order
-	met    sim.Time // when a packet first met congestion; Never if none has
+	met    sim.Time // when a packet first experienced congestion; Never if none has
 	cut    sim.Time // of the first notification that took effect; Never if none has
 }
 
@@ -153,7 +153,7 @@ func (f *Flow) Destination() *Host { return f.dst }
 // Number returns the index of the flow in the network.
 func (f *Flow) Number() int { return f.index }
 
-// Octets returns how many octets of data were delivered in order.
+// Octets returns the number of octets of data delivered in order.
 func (f *Flow) Octets() uint64 { return f.octets }
 
 // Onset returns when a switch first decided, by RED or by the level for PPFC, that a packet of the flow meets
@@ -195,8 +195,8 @@ func (f *Flow) Waiting() iter.Seq2[int64, sim.Time] {
 	}
 }
 
-// Post adds a message of this length, at least 1 octet, to be sent. What a flow has posted and is not acknowledged
-// must be fewer than 2^31 packets.
+// Post adds a message of this length, at least 1 octet, to be sent. The posted and unacknowledged data of a flow must
+// be fewer than 2^31 packets.
 func (f *Flow) Post(octets int64) {
 	payload := int64(f.net.cfg.Payload)
 	octets = max(octets, 1)
@@ -220,7 +220,7 @@ func (f *Flow) post(m posted, packets uint32) {
 	f.wake()
 }
 
-// has says whether there is something to send that the window allows.
+// has reports whether there is something to send that the window allows.
 func (f *Flow) has() bool {
 	switch {
 	case f.next == f.end || f.stopped:

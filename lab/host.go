@@ -6,9 +6,8 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A Host has one port. Notifications and acknowledgements go before data,
-// whatever their priority. Each flow is paced by its own rate; of those that
-// may send, the one that has waited longest goes first.
+// A Host has one port. Notifications and acknowledgements go before data of any priority. Each flow is paced by its own
+// rate; of the flows that may send, the one that has waited longest goes first.
 type Host struct {
 	net   *Network
 	index int

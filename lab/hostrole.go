@@ -117,7 +117,7 @@ func (h *Host) answer(r ref, k *packet) {
 	h.later(n.message(out, h.index, to, k.flow), n.cfg.ReceiverDelay)
 }
 
-// hears reads a notification, and notifies the reaction point that it is for. flow is the one that met congestion.
+// hears reads a notification, and notifies its reaction point. flow is the flow that experienced congestion.
 func (h *hostRole) hears(ip []byte, flow int32) {
 	if h.ignores(ip) {
 		return

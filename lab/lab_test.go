@@ -23,7 +23,7 @@ const (
 	ms = sim.Millisecond
 )
 
-// Networks share nothing: run at once they are what they are alone.
+// Networks share nothing: concurrent runs have the same results as separate ones.
 func TestAtOnce(t *testing.T) {
 	run := func(v Variant) uint64 {
 		cfg := dcqcn(v)
@@ -194,8 +194,8 @@ func TestLongWire(t *testing.T) {
 	require.Less(t, n.Sim.Pending(), 10)
 }
 
-// Once every flow has had what it needs, a network runs without allocating, in all
-// variants, and its packets take no more memory however long it runs.
+// After every flow has allocated its memory, a network runs without allocating, in all variants, and its packets take
+// no more memory in a longer run.
 func TestNoAllocations(t *testing.T) {
 	wiretest.Alone(t)
 	for v := range Variant(Variants) {
@@ -279,7 +279,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// So it is at the rate of a flow, whose first packets come one packet sooner if it was silent.
+// The same holds at the rate of a flow, except that its first packets arrive one packet earlier after a pause.
 func TestAloneAtRate(t *testing.T) {
 	for _, rate := range []sim.Rate{3e9, 25e9, 77e9} {
 		for _, octets := range []int64{1, 1025, 5000, 100_001} {
@@ -324,7 +324,7 @@ func TestAloneInTunnel(t *testing.T) {
 	}
 }
 
-// measured is what the variations of a network below must agree in.
+// measured returns the results in which the variations of a network below must agree.
 func measured(t *testing.T, n *Network, out *Port, end sim.Time) (peak, sent float64, c Counts) {
 	n.Until(end)
 	require.NoError(t, n.Check())
@@ -332,8 +332,7 @@ func measured(t *testing.T, n *Network, out *Port, end sim.Time) (peak, sent flo
 	return float64(out.Most()), float64(out.Sent()), n.Counts()
 }
 
-// What Check finds: a frame on a wire that is taken, a packet that is nowhere, an
-// account that is wrong.
+// Check finds a frame on a wire that was taken away, a packet that is in no queue or link, and a wrong account.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -371,7 +370,7 @@ func TestCheck(t *testing.T) {
 	require.ErrorContains(t, n.Check(), "in a pause")
 }
 
-// The print depends on every octet of what arrives, not on its length alone.
+// The print depends on every octet of the arrivals, not only on their length.
 func TestPrintOfOctets(t *testing.T) {
 	n, out := star(dcqcn(None), 1, 100*sim.Gbps, µs)
 	notice := func(ip ...byte) *packet { return &packet{kind: message, octets: 40, egress: -1, ip: ip} }
@@ -541,7 +540,7 @@ func TestSplitLink(t *testing.T) {
 	require.InEpsilon(t, sent1, sent2, 0.01)
 }
 
-// A notification without delay is what one with a small delay comes to.
+// A notification without delay is the limit of notifications with small delays.
 func TestOracleIsTheLimit(t *testing.T) {
 	wiretest.Alone(t)
 	peak := func(v Variant, delay sim.Time) float64 {
@@ -570,8 +569,7 @@ func TestOracleIsTheLimit(t *testing.T) {
 	require.InDelta(t, 0, before, 0.005, "what is left is the octets on the wire")
 }
 
-// Flows of one host: one that was cut does not slow another one, whose history is
-// its own.
+// Flows of one host: one that was cut does not slow another one, which has its own history.
 func TestTwoHistories(t *testing.T) {
 	n, _ := star(dcqcn(None), 1, 40*sim.Gbps, µs)
 	a := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
@@ -611,7 +609,7 @@ func TestPauseExpires(t *testing.T) {
 	}
 }
 
-// What is lost is sent again, and each message arrives whole and in order, whatever the window.
+// Lost packets are retransmitted, and each message arrives complete and in order, with any window.
 func TestLoss(t *testing.T) {
 	for _, window := range []int64{0, 64 * 1024} {
 		losesAndRepeats(t, window)
@@ -642,8 +640,8 @@ func losesAndRepeats(t *testing.T, window int64) {
 	require.Zero(t, n.pool.used, "the network is empty")
 }
 
-// Whose packets take so long that the timeout comes before an acknowledgement is due goes on all the same: the first
-// repeat is acknowledged, and with it all that is there.
+// A flow with packets so long that the timeout comes before an acknowledgement is due continues all the same: the first
+// retransmission is acknowledged, and with it all packets that have arrived.
 func TestSlowFlow(t *testing.T) {
 	cfg := dcqcn(None) // an acknowledgement every 16 packets of 9 ms each, a timeout of 10 ms
 	n, _ := star(cfg, 1, 100*sim.Gbps, µs)
@@ -655,7 +653,7 @@ func TestSlowFlow(t *testing.T) {
 	require.Less(t, f.draws, uint32(2*100+1), "one repeat a timeout")
 }
 
-// With a window of four packets, of which the last is acknowledged, each four take what they take alone.
+// With a window of four packets, of which the last is acknowledged, each four take the time that they take alone.
 func TestWindow(t *testing.T) {
 	cfg := dcqcn(None)
 	cfg.Window, cfg.AckEvery = 5*1024-1, 4
@@ -674,7 +672,7 @@ func TestWindow(t *testing.T) {
 	require.NoError(t, n.Check())
 }
 
-// A meter weighs each depth by how long it was.
+// A meter weighs each depth by its duration.
 func TestMeter(t *testing.T) {
 	m := Meter{since: 100, depth: 7}
 	m.to(110, 20) // 10 of depth 7
@@ -693,8 +691,7 @@ func TestHostHasOneLink(t *testing.T) {
 	require.Panics(t, func() { n.Link(h, s, sim.Gbps, 0) })
 }
 
-// An acknowledgement that comes when the sender has gone back lets it go on behind
-// what arrived.
+// An acknowledgement that arrives when the sender has gone back lets it continue after the packets that arrived.
 func TestAcknowledgedAfterGoingBack(t *testing.T) {
 	n, _ := star(dcqcn(None), 1, 100*sim.Gbps, 100*µs)
 	f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0))
@@ -708,7 +705,7 @@ func TestAcknowledgedAfterGoingBack(t *testing.T) {
 	require.EqualValues(t, 16, f.next)
 	require.Equal(t, 1, f.sending)
 	require.Equal(t, map[int64]sim.Time{10 * 1024: 0}, maps.Collect(f.Waiting()))
-	f.acknowledged(0, &packet{kind: ack, number: 21}) // beyond what was posted
+	f.acknowledged(0, &packet{kind: ack, number: 21}) // beyond the posted packets
 	require.EqualValues(t, 16, f.unacked)
 	n.Until(10 * ms)
 	require.NoError(t, n.Check())

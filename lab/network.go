@@ -62,14 +62,14 @@ type Counts struct {
 	PPFCs     uint64   // those that stop or hold a flow
 	Released  uint64   // those that end a stop or hold
 	Braked    uint64   // PPFCs that a sender obeyed
-	Unlearned uint64   // of Refused: what asked a proxy, PE or host that did not know the sender's queue pair
+	Unlearned uint64   // of Refused: requests for a proxy, PE or host that did not know the sender's queue pair
 	Unlabeled uint64   // packets of data in the WAN without their flow's own label
 	Refused   uint64   // packets that no role answered, and notifications that none accepted; mostly because of limits
 	Ignored   uint64   // Fast CNPs that reached hosts that do not understand them
 	Rejected  uint64   // of Ignored: those that were answered with ICMPv6
 	Again     uint64   // notifications that a sender counted as the same congestion
 	Notified  uint64   // notifications that reached a reaction point
-	Astray    uint64   // of Notified: those that reached that of a flow which is not the one that met congestion
+	Astray    uint64   // of Notified: those for another flow than the one that experienced congestion
 	Notice    uint64   // octets of the frames of notifications
 	Pauses    uint64   // PFC frames that pause
 	Resumes   uint64   // PFC frames that end a pause
@@ -107,8 +107,8 @@ func New(cfg Config) (*Network, error) {
 // Counts returns the counters so far.
 func (n *Network) Counts() Counts { return n.count }
 
-// Print returns a hash of all arrivals: their times, their nodes, and the octets of what arrives. Two runs with
-// the same Print are the same run.
+// Print returns a hash of all arrivals: their times, their nodes, and their octets. Two runs with the same Print are
+// the same run.
 func (n *Network) Print() uint64 { return n.print }
 
 // Hosts returns the hosts in the order in which they were made.
@@ -327,8 +327,8 @@ func (d do) Handle(uint32) { d() }
 // At runs a function at a time. It is for things that happen only a few times in a run.
 func (n *Network) At(at sim.Time, f func()) { n.Sim.At(at, sim.Application, n.Sim.Add(do(f)), 0) }
 
-// note adds an arrival to the print: its time, node and content. Of packets with octets it adds all of them, of
-// data and acknowledgements the fields from which their octets are built.
+// note adds an arrival to the print: its time, node and content. The content is all octets of a packet that has octets,
+// and for data and acknowledgements the fields from which their octets are built.
 func (n *Network) note(p *Port, k *packet) {
 	n.count.Hops++
 	x := n.print ^ uint64(n.Sim.Now())<<8 ^ uint64(p.number)<<48 ^ uint64(k.octets)<<3 ^ uint64(k.kind)

@@ -28,7 +28,7 @@ type packet struct {
 	flow   int32
 	to     int32 // the index of the destination host, or ^ of the index of a switch
 	number uint32
-	draw   uint32 // how many packets the flow had sent before: selects RED's random number
+	draw   uint32 // number of packets sent by the flow before this one: selects RED's random number
 	octets int32  // of its frame
 	in     int32  // the port of the switch that it came in by
 	hash   uint32 // of its addresses and ports: selects one of several equal paths
@@ -72,7 +72,7 @@ type pool struct {
 
 func (p *pool) at(r ref) *packet { return &p.pages[r>>pageShift][r&(1<<pageShift-1)] }
 
-// A trace is what the ports on the path have written to a packet.
+// A trace is the record that the ports on the path have written to a packet.
 type trace struct {
 	hops  [reaction.MaxHops]reaction.Hop
 	ports [reaction.MaxHops]int32

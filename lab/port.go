@@ -37,14 +37,14 @@ type Port struct {
 
 	meter *Meter
 	sent  uint64 // octets on the wire, gaps included
-	met   uint64 // packets that met congestion by RED
+	met   uint64 // number of packets marked or notified by RED
 	most  int64  // the most octets in the data queue
 	quiet sim.Time
 
 	watch sim.Alarm // of the watchdog
 	drops bool      // until the pause ends
 
-	tap  func(frame []byte) // nil: nobody looks
+	tap  func(frame []byte) // receives the frames that arrive; nil for none
 	seen []byte             // its frame
 }
 
@@ -75,28 +75,28 @@ func (p *Port) Stop() {
 	p.meter = nil
 }
 
-// Sent returns how many octets have been sent on the wire, gaps included.
+// Sent returns the number of octets that have been sent on the wire, gaps included.
 func (p *Port) Sent() uint64 { return p.sent }
 
 // Most returns the most octets that the data queue ever had.
 func (p *Port) Most() int64 { return p.most }
 
-// Congested returns how many packets of data met congestion by RED here.
+// Congested returns the number of packets of data that experienced congestion by RED here.
 func (p *Port) Congested() uint64 { return p.met }
 
-// Last says whether the link leads to a host.
+// Last reports whether the link leads to a host.
 func (p *Port) Last() bool {
 	_, host := p.peer.owner.(*Host)
 	return host
 }
 
-// Uplink says whether the link leads from a switch with hosts to another switch.
+// Uplink reports whether the link leads from a switch with hosts to another switch.
 func (p *Port) Uplink() bool {
 	s, ok := p.owner.(*Switch)
 	return ok && s.hasHost() && !p.Last()
 }
 
-// Paused returns for how long the data class was paused.
+// Paused returns the total time for which the data class was paused.
 func (p *Port) Paused() sim.Time {
 	if i := p.net.cfg.DataPriority; p.paused>>i&1 != 0 {
 		return p.quiet - max(p.ends[i]-p.net.Sim.Now(), 0)

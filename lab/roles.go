@@ -20,10 +20,10 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The roles are called only in this file, switchrole.go, hostrole.go and edge.go: this file builds what they
-// read, those carry out what they decide.
+// The roles are called only in this file, switchrole.go, hostrole.go and edge.go: this file builds their input, the
+// others carry out their decisions.
 
-// roles has what the roles of a network share, mostly buffers.
+// roles holds the shared parts of the roles of a network, mostly buffers.
 type roles struct {
 	making int // packets that a node is building or reading
 

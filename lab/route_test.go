@@ -21,8 +21,8 @@ func (c *ends) Err() error {
 	return nil
 }
 
-// An interrupt while paths are computed and roles are made ends that at the next node; whoever runs the network
-// again has the same run.
+// An interrupt during the computation of paths or the creation of roles takes effect at the next node; running the
+// network again gives the same run.
 func TestInterruptedRoute(t *testing.T) {
 	build := func() *Network {
 		n, _ := incast(dcqcn(FastCNP), 8, 100*sim.Gbps, µs)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A higher priority does not wait for what is queued with a lower one: at most for the frame on the wire.
+// A higher priority does not wait for queued packets of a lower one: at most for the frame on the wire.
 func TestStrictPriority(t *testing.T) {
 	wait := func(priority uint8) (took sim.Time) {
 		cfg := dcqcn(None)
@@ -32,7 +32,8 @@ func TestStrictPriority(t *testing.T) {
 	require.Less(t, wait(1)-1, sim.Time(0), "below it: it never comes")
 }
 
-// A queue may have alpha times what is free: of B octets alpha·B/(1+alpha), and each of two queues alpha·B/(1+2·alpha).
+// A queue may have alpha times the free octets: of B octets alpha·B/(1+alpha), and each of two queues
+// alpha·B/(1+2·alpha).
 func TestDynamicThreshold(t *testing.T) {
 	const whole, frame = 600_000, 1106
 	for _, c := range []struct {
@@ -106,7 +107,7 @@ func TestSpreadTwice(t *testing.T) {
 	}
 }
 
-// A receiver says at once what is missing: without any timeout a message arrives whole.
+// A receiver reports missing packets immediately: without any timeout a message arrives complete.
 func TestNAK(t *testing.T) {
 	cfg := dcqcn(None)
 	cfg.Timeout, cfg.Buffer = 0, Buffer{Total: 1_000_000, Alpha: 1, Queue: 10_000}
@@ -192,7 +193,7 @@ func TestWatchdog(t *testing.T) {
 	require.NoError(t, n.Check())
 }
 
-// A notification that reaches the reaction point of another flow than the one that met congestion is counted.
+// A notification for another flow than the one that experienced congestion is counted.
 func TestAstray(t *testing.T) {
 	n, _ := incast(dcqcn(CNP), 2, 100*sim.Gbps, µs)
 	n.Until(200 * µs)

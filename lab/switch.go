@@ -200,7 +200,7 @@ func (s *Switch) look(out *Port, r ref, k *packet) {
 // tunnelOctets is the length that a tunnel adds: an IPv6 header.
 const tunnelOctets = 40
 
-// wrap puts a packet into a tunnel if it needs one, and says whether it did.
+// wrap puts a packet into a tunnel if it needs one, and reports whether it did.
 func (s *Switch) wrap(k *packet) bool {
 	to := int32(-1)
 	if k.to >= 0 {
@@ -262,7 +262,7 @@ func (s *Switch) way(k *packet) *Port {
 	return ways[(x^x>>32)%uint64(len(ways))]
 }
 
-// meets says whether a packet meets congestion.
+// meets reports whether a packet experiences congestion.
 func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 	switch {
 	case queue < red.Min:
@@ -274,8 +274,8 @@ func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 	return float64(draws.Of(uint64(uint32(k.flow)), uint64(k.draw))>>11)/(1<<53) < p
 }
 
-// admit reserves buffer for a packet that is to join a queue, and says whether there was enough. in is nil for
-// the switch's own packets.
+// admit reserves buffer for a packet that is to join a queue, and reports whether there was enough. in is nil for the
+// switch's own packets.
 func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 	b, octets := &s.net.cfg.Buffer, int64(k.octets)
 	queued := q.octets + octets
@@ -327,7 +327,7 @@ func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 	return fits
 }
 
-// lossless says whether a packet is counted in the account of its ingress port.
+// lossless reports whether a packet is counted in the account of its ingress port.
 func (s *Switch) lossless(k *packet) bool {
 	return s.net.cfg.Buffer.PFC && k.in >= 0 && k.prio == s.net.cfg.DataPriority
 }

@@ -25,15 +25,15 @@ import (
 type switchRole struct {
 	of       *Switch
 	addr     netip.Addr
-	agent    *congested.Role // of packets that meet congestion by RED
-	pauser   *congested.Role // of packets at a port whose level is above 0; nil without PPFC
+	agent    *congested.Role // of packets that experience congestion by RED
+	pauser   *congested.Role // of packets at a port with a level above 0; nil without PPFC
 	levels   level.Thresholds
 	proxy    *proxy.Role
 	pe       *ingress.Role
 	learns   bool        // whether it learns from passing packets
 	pause    *pause.Role // of a PE that stops flows itself; nil for others
 	valves   []*valve    // by flow
-	draining int         // how many of them drain
+	draining int         // number of valves that drain
 	ready    sim.ID
 }
 
@@ -136,7 +136,7 @@ func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	return numbered(switchPrefix, s.proxy().index), true
 }
 
-// hasHost says whether the switch has a link to a host.
+// hasHost reports whether the switch has a link to a host.
 func (s *Switch) hasHost() bool {
 	for _, p := range s.ports {
 		if _, ok := p.peer.owner.(*Host); ok {
@@ -193,7 +193,7 @@ func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait s
 	s.later(n.message(cnp, n.place(s.of), to, flow), wait)
 }
 
-// unlearned counts a refusal for want of a queue pair.
+// unlearned counts a rejection for want of a queue pair.
 func (n *Network) unlearned(reason node.Reason) {
 	if reason == node.ReasonUnknownQP || reason == node.ReasonAmbiguousQP {
 		n.count.Unlearned++
@@ -233,7 +233,7 @@ func (n *Network) onset(k *packet) {
 	n.count.Onset, f.met = min(n.count.Onset, now), min(f.met, now)
 }
 
-// pauses handles a packet at a port whose level is above 0.
+// pauses handles a packet at a port with a level above 0.
 func (s *Switch) pauses(out *Port, r ref, k *packet) {
 	n := s.net
 	n.onset(k)

@@ -8,7 +8,7 @@ package lab
 // It changes nothing in the run: Print stays the same.
 func (p *Port) Tap(see func(frame []byte)) { p.tap = see }
 
-// tapped shows a packet to who taps the port that it arrives at.
+// tapped passes a packet to the tap of the port at which it arrives.
 func (p *Port) tapped(r ref, k *packet) {
 	if k.kind == control {
 		p.tap(k.ip)

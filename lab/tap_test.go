@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A tap sees what arrives, in octets that are right, and changes nothing.
+// A tap receives the arriving packets with correct octets, and changes nothing.
 func TestTap(t *testing.T) {
 	run := func(taps bool) (print uint64, seen map[string]int) {
 		seen = map[string]int{}

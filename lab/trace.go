@@ -38,7 +38,7 @@ func (c *Config) traceHops() int {
 	return c.TraceHops
 }
 
-// traceHeader returns the Hop-by-Hop header of a packet, with what the ports have written so far.
+// traceHeader returns the Hop-by-Hop header of a packet, with the records written by ports so far.
 func (n *Network) traceHeader(r ref, k *packet) []byte {
 	t := ioam.Trace{OptType: ioam.OptTypePreallocated, Namespace: namespace, Type: n.cfg.traceType()}
 	words := n.cfg.TraceHops * t.Type.NodeLen()

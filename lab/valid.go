@@ -14,7 +14,7 @@ import (
 	"github.com/rocecn/rocecn/ppfc"
 )
 
-// A ConfigError says which field of a [Config] is wrong, such as Buffer.Alpha, and what it has to be.
+// A ConfigError names an invalid field of a [Config], such as Buffer.Alpha, and describes the valid values.
 type ConfigError struct{ Key, Want string }
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("lab: %s: %s", e.Key, e.Want) }
@@ -50,7 +50,7 @@ func (c *Config) check() error {
 			fmt.Sprintf("%d depths at most needed, above 0, each above the one before", level.Max)},
 		{len(p.Down) > len(p.Up) || !slices.IsSorted(p.Down) || below(p.Up, p.Down), "Pausing.Down",
 			"no more depths than in Pausing.Up, none above its own there, in ascending order"},
-		{c.Variant == CNPPolled && c.Interval == 0, "Interval", "above 0 needed, how often the receiver looks"},
+		{c.Variant == CNPPolled && c.Interval == 0, "Interval", "above 0 needed, the polling interval of the receiver"},
 		{c.TraceHops < 0 || c.TraceHops > reaction.MaxHops, "TraceHops", fmt.Sprintf("from 0 to %d needed",
 			reaction.MaxHops)},
 		{c.Labels < 0 || c.Labels > fcn.MaxFlowLabel, "Labels", fmt.Sprintf("from 0 to %d needed", fcn.MaxFlowLabel)},
@@ -144,7 +144,7 @@ func (c *Config) checkAmounts() error {
 // within is false for NaN.
 func within(x, low, high float64) bool { return x >= low && x <= high }
 
-// below says whether a depth at which a level begins is below that at which it ends.
+// below reports whether the depth at which a level begins is below the depth at which it ends.
 func below(up, down []uint64) bool {
 	for i := range min(len(up), len(down)) {
 		if up[i] < down[i] {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is wrong in a Config, the error names the field; nothing panics.
+// The error about an invalid Config names the field; nothing panics.
 func TestWrongConfig(t *testing.T) {
 	wrong := map[string][]func(*Config){
 		"Variant": {func(c *Config) { c.Variant = Variant(Variants) }},
@@ -187,7 +187,7 @@ func fill(v reflect.Value, octets *[]byte) {
 	}
 }
 
-// No Config panics: New refuses it, or the network runs and adds up.
+// No Config panics: New rejects it, or the network runs and its counts add up.
 func FuzzConfig(f *testing.F) {
 	for v := range byte(Variants) {
 		f.Add([]byte{1, v, 14, 15, 3}, v)

@@ -67,7 +67,7 @@ func (v *valve) rateNow() uint64 { return v.brake.Rate(fully, v.pe.of.net.Sim.No
 // fully is above every rate of a hold.
 const fully = 1 << 62
 
-// shut says whether a packet must be stored: the flow is stopped, held and not due, or has packets that wait.
+// shut reports whether a packet must be stored: the flow is stopped, held and not due, or has packets that wait.
 func (v *valve) shut() bool {
 	rate := v.rateNow()
 	return v.stored.head != 0 || rate == 0 || rate != fully && v.pe.of.net.Sim.Now() < v.next

@@ -18,8 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wan is hosts, a switch, PE, router, PE, a switch, as many hosts; the link behind
-// the router is slow.
+// wan is hosts, a switch, PE, router, PE, a switch, as many hosts; the link after the router is slow.
 func wan(cfg Config, hosts int, slow sim.Rate, delay sim.Time) (*Network, *Port) {
 	n := must(New(cfg))
 	leaf := []*Switch{n.Switch(), n.Switch()}
@@ -75,8 +74,7 @@ func TestFCN(t *testing.T) {
 	require.Less(t, first[FastCNP], first[FCN])
 }
 
-// What a node of the WAN sees is the packet in the tunnel: the octets that another
-// decoder finds in it are those that were put in.
+// A node of the WAN sees the packet in the tunnel: another decoder finds in it the octets that were put in.
 func TestTunnelOctets(t *testing.T) {
 	cfg := dcqcn(FCN)
 	n, _ := wan(cfg, 1, 100*sim.Gbps, µs)
@@ -102,8 +100,8 @@ func TestTunnelOctets(t *testing.T) {
 	require.EqualValues(t, fcn.MaxFlowLabel, 1<<20-1)
 }
 
-// An ingress PE that has labels for two flows of three: the others go without, nobody
-// is cut for them, and the sums are right.
+// An ingress PE that has labels for two flows of three: no flow is cut because of packets without a label, and the sums
+// are right.
 func TestFewLabels(t *testing.T) {
 	wiretest.Alone(t)
 	cfg := dcqcn(FCN)
@@ -179,14 +177,14 @@ func TestBrake(t *testing.T) {
 	n.Until(2 * ms)
 	require.InDelta(t, float64(b.Octets())-20e9/8*(stop+100*µs).Seconds(), float64(a.Octets()), 100_000)
 
-	// Held at half the rate: what the reaction point gives back counts after the hold.
+	// Held at half the rate: the rate that the reaction point returns counts after the hold.
 	a.braked(pause.StateHeld, (3 * ms).Clock())
 	require.Equal(t, 20*sim.Gbps, a.Rate())
 	require.Len(t, n.Hosts()[0].due.heap, 2, "each flow once")
 }
 
-// With PPFC alone the queue stays near its thresholds, nothing is lost, and who is not
-// in the way goes on; a resume that is lost costs no more than the pause.
+// With PPFC alone the queue stays near its thresholds, nothing is lost, and flows that do not pass the congested port
+// continue; a lost resume costs no more than the pause.
 func TestPPFC(t *testing.T) {
 	wiretest.Alone(t)
 	run := func(change func(*Config)) (*Network, *Port) {
@@ -216,8 +214,8 @@ func TestPPFC(t *testing.T) {
 	}
 }
 
-// The trace that a sender reads out of a Fast CNP is what the ports said, with the
-// congested one's own record first where it adds one.
+// The trace that a sender reads out of a Fast CNP has the records of the ports, with the congested node's own record
+// first if the node adds one.
 func TestTrace(t *testing.T) {
 	for _, v := range []Variant{HPCCFastCNP, HPCCFastCNPOwn, HPCCBoth} {
 		cfg := dcqcn(v)
@@ -289,8 +287,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// The buffer: a queue's own limit, what a switch sends itself, the pool of headroom
-// and the reserve of a port are all accounted for.
+// The buffer: a queue's own limit, the switch's own packets, the pool of headroom and the reserve of a port are all
+// accounted for.
 func TestBuffers(t *testing.T) {
 	cfg := dcqcn(FastCNP)
 	cfg.Buffer = Buffer{Total: 1_000_000, Alpha: 1, Queue: 150_000}
@@ -319,7 +317,7 @@ func TestBuffers(t *testing.T) {
 	}
 	require.Positive(t, reserved)
 
-	// A pool that is smaller than what all ports need together loses packets.
+	// A pool that is smaller than the sum of the headroom of all ports loses packets.
 	cfg.Buffer.Pool = 2 * needed
 	n, _ = incast(cfg, 8, 100*sim.Gbps, µs)
 	n.Until(ms)
@@ -328,8 +326,8 @@ func TestBuffers(t *testing.T) {
 	require.LessOrEqual(t, n.Switches()[0].over, cfg.Buffer.Pool)
 }
 
-// A neighbour that is over its limit is paused even if there is no headroom for what it sends: it loses the packets on
-// their way, and no more. One of which no packet waits is not, as none would leave to resume it.
+// A neighbour that is over its limit is paused even if there is no headroom for its packets: it loses the packets on
+// their way, and no more. A neighbour without waiting packets is not paused, as none would leave to resume it.
 func TestPauseWithoutHeadroom(t *testing.T) {
 	cfg := dcqcn(None)
 	cfg.Timeout = 100 * µs
@@ -392,9 +390,8 @@ func TestNoticeLoss(t *testing.T) {
 	require.Greater(t, float64(out.Sent()-sent), 0.5*float64((100*sim.Gbps).Octets(5*ms)))
 }
 
-// A link of the WAN may as well be two of half its delay with a router between them that
-// takes next to no time; and an FCN that takes no time to make, to carry and to translate is
-// what an oracle is.
+// A link of the WAN is equivalent to two of half its delay with a router between them that takes next to no time. An
+// FCN that is made, carried and translated without delay is equivalent to an oracle.
 func TestSplitWAN(t *testing.T) {
 	wiretest.Alone(t)
 	build := func(v Variant, split bool, delay sim.Time) (*Network, *Port) {
@@ -446,7 +443,7 @@ func TestCold(t *testing.T) {
 			cfg := dcqcn(v)
 			cfg.Cold = cold
 			n, _ := wan(cfg, 3, 100*sim.Gbps, 10*µs)
-			beside := n.Switch() // a proxy that a mirror shows what passes
+			beside := n.Switch() // a proxy that receives the passing packets from a mirror
 			n.Link(n.Switches()[0], beside, 100*sim.Gbps, µs)
 			n.ProxyAt(n.Switches()[0], beside)
 			n.Until(5 * ms)
@@ -527,9 +524,9 @@ func TestAckOctets(t *testing.T) {
 	}
 }
 
-// Where routers ask the ingress PE, that stores what it stops, and senders hear nothing: the router's queue stays near
-// its thresholds, nothing is lost or out of order, and once no more is sent all arrives. With PFC and a buffer that has
-// an end the PE pauses who sends to it.
+// Routers send PPFCs to the ingress PE, which stores the packets of stopped flows, and senders are not notified: the
+// router's queue stays near its thresholds, nothing is lost or out of order, and at the end all packets arrive. With
+// PFC and a limited buffer the PE pauses its neighbours.
 func TestPausingPE(t *testing.T) {
 	wiretest.Alone(t)
 	run := func(change func(*Config)) (*Network, *Port) {

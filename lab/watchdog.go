@@ -20,7 +20,7 @@ func (p *Port) guard(was uint16) {
 // storm handles a pause that has lasted for too long: it empties the data queue.
 func (p *Port) storm() {
 	n, s, q := p.net, p.owner.(*Switch), p.dataQueue()
-	if q.head == 0 { // nobody waits: it looks again
+	if q.head == 0 { // no packet waits: check again later
 		p.watch.Set(&n.Sim, n.Sim.Now()+n.cfg.Buffer.Watchdog)
 		return
 	}

@@ -22,7 +22,7 @@ import (
 // A Row is one comparison.
 type Row struct {
 	Check    string  // A1 and so on
-	What     string  // what was measured, and where
+	What     string  // the measured quantity and its place
 	Unit     string  // of the figures
 	Expected float64 // by the closed form, the model, the measurement
 	Low      float64 // the bounds of the measured figure
@@ -35,14 +35,14 @@ type Row struct {
 	From, To float64
 }
 
-// OK says whether the measured figure is within the bounds.
+// OK reports whether the measured figure is within the bounds.
 func (r *Row) OK() bool { return r.Measured >= r.Low && r.Measured <= r.High }
 
 // A Check compares one kind of result.
 type Check struct {
 	ID    string
 	Title string
-	Rows  int  // how many rows it has
+	Rows  int  // number of rows
 	Quick bool // takes about a second, and is also run as a test
 	run   func(t *trial) ([]Row, error)
 }
@@ -113,7 +113,7 @@ func within(what, unit string, expected, share float64, measured ...float64) Row
 	return Between(what, unit, expected, expected-d, expected+d, measured...)
 }
 
-// exactly returns a row whose bounds are both the expected figure.
+// exactly returns a row with the expected figure as both bounds.
 func exactly(what, unit string, expected, measured float64) Row {
 	return within(what, unit, expected, 0, measured)
 }
@@ -209,7 +209,7 @@ func Run(ctx context.Context, checks []Check, progress func(c Check, done bool))
 	return flat, err
 }
 
-// Missing lists the checks with missing rows and how many: "A6, 12 of 36 rows".
+// Missing lists the checks with missing rows and their number: "A6, 12 of 36 rows".
 func Missing(checks []Check, rows []Row) (missing []string) {
 	for _, c := range checks {
 		there := 0

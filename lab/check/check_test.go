@@ -19,7 +19,8 @@ import (
 // The quick checks are within their bounds.
 func TestQuick(t *testing.T) {
 	for _, c := range All() {
-		// Two at once show whether checks share anything. What they compute is the same on every machine: TestPrints.
+		// Two checks that run at the same time show whether they share state. Their results are the same on every
+		// machine: TestPrints.
 		if !c.Quick || (wiretest.Race || testing.Short()) && c.ID != "A1" && c.ID != "A4" {
 			continue
 		}
@@ -71,7 +72,7 @@ func TestBound(t *testing.T) {
 	right(t, []Row{Between("ten flows and one more", "ms", 33.84, m.Joining(alpha)*1000/2, 33.84, took)})
 }
 
-// As the proof of convergence has it, the rate rises from what the cut left, by R_AI in each 55 µs, while α falls.
+// As in the proof of convergence, the rate rises from its value after the cut, by R_AI in each 55 µs, while α falls.
 func TestProofFlow(t *testing.T) {
 	f := proven(1).Control(40e9)
 	start := sim.Time(0).Clock()
@@ -124,7 +125,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, []Row{{Check: "1", What: "a"}, {Check: "1", What: "b"}, {Check: "2", What: "c"}}, rows)
 	require.Equal(t, 6, said)
 
-	// Who waits for a long check hears that it goes on.
+	// The progress of a long check is reported.
 	long := Check{ID: "4", Rows: 1, run: func(t *trial) ([]Row, error) {
 		n, _ := t.star(quiet(), 1, 400e9, 0)
 		if err := incast(n, 1, 0); err != nil {
@@ -171,7 +172,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A check whose networks were not all looked at, or which has other rows than it says, is an error.
+// A check that did not examine all its networks, or has another number of rows than Rows, is an error.
 func TestUnchecked(t *testing.T) {
 	c := Check{Rows: 1, run: func(t *trial) ([]Row, error) {
 		t.star(quiet(), 1, 1e9, 0)

@@ -131,8 +131,8 @@ func pacing(t *trial) (rows []Row, err error) {
 		return rows, err
 	}
 	for i, rate := range rates {
-		// The k-th packet is due k intervals after the start. Of those that could have arrived, the last one may have
-		// waited for packets of other flows, and still be on its way.
+		// The k-th packet is due k intervals after the start. The last packet that could have arrived may have waited
+		// for packets of other flows, and still be on its way.
 		const packet = 1024 + header + gap
 		onTheWay := 2*µs + 2*line.Time(packet)
 		expected := float64((length-onTheWay-sim.Time(i)*stagger)/rate.Time(packet) + 1)
@@ -184,9 +184,9 @@ func pacing(t *trial) (rows []Row, err error) {
 //	the pause      while it is sent
 //	response       of the paused one
 //
-// Headroom is filled by whole frames, so the sum is rounded up to the next one. It needs the worst case: a frame whose
-// transmission has just begun at the switch that pauses. So the first run finds the moment of the pause, and in the
-// others a frame begins right before it.
+// Headroom is filled by whole frames, so the sum is rounded up to the next one. It needs the worst case: a frame that
+// has just begun at the switch that pauses. So the first run finds the moment of the pause, and in the others a frame
+// begins directly before it.
 func headroom(t *trial) (rows []Row, err error) {
 	const fast, stalled = 40 * sim.Gbps, 10 * sim.Gbps / 1000
 	const frame = 1024 + header
@@ -206,7 +206,7 @@ func headroom(t *trial) (rows []Row, err error) {
 			return rows, err
 		}
 		place := fmt.Sprintf("%d km, ", km)
-		again := 1 + int64((end-moment)/(fast.Time(64*0xFFFF)/2)) // a pause is sent again when half of it is over
+		again := 1 + int64((end-moment)/(fast.Time(64*0xFFFF)/2)) // a pause is repeated when half of it is over
 		rows = append(rows,
 			exactly(place+"headroom used", "octets", float64(needs), float64(n.Switches()[1].Headroom())),
 			exactly(place+"lost with that", "packets", 0, float64(n.Counts().Lost)),
@@ -264,7 +264,7 @@ func (t *trial) longPFC() (rows []Row, err error) {
 	return rows, nil
 }
 
-// A pfcLink is a link between two switches, with PFC, and a slower one to the receiver behind it.
+// A pfcLink is a link between two switches, with PFC, and a slower link from the second one to the receiver.
 type pfcLink struct {
 	fast, slow      sim.Rate
 	delay           sim.Time

@@ -64,12 +64,12 @@ func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to
 	return s, t.ends(n)
 }
 
-// A5: HPCC's flows at one port estimate its use as U = η + N·R_AI/C, and no queue stands. Where that would exceed 1, U
-// is η·R/(R−R_AI), and the queue is what exceeds 1, of a round trip T. So says the closed form, of a fluid. Packets of
-// N flows meet by chance: where all are sent in equal intervals and fill the link, √(πN/8) of them wait on average
-// (the mean of the greatest value of a Brownian bridge). U counts them, as q÷(C·T), and the link is used less by as
-// much. A window must hold some packets, and what meets by chance must be short beside C·T, so with many flows the
-// packets are small.
+// A5: HPCC's flows at one port estimate its use as U = η + N·R_AI/C, without a standing queue. If that exceeds 1, U is
+// η·R/(R−R_AI), and the queue is the excess over 1, in units of a round trip T. This is the closed form for a fluid.
+// Packets of N flows coincide at random: if all are sent in equal intervals and fill the link, √(πN/8) of them wait on
+// average (the mean of the greatest value of a Brownian bridge). U includes them, as q÷(C·T), and the use of the link
+// is lower by the same amount. A window must hold some packets, and the random queue must be short compared with C·T,
+// so with many flows the packets are small.
 func hpcc(t *trial) (rows []Row, err error) {
 	const rate, rtt, off = 100 * sim.Gbps, 13 * time.Microsecond, 0.5
 	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 256}, {64, 256}, {100, 128},
@@ -103,9 +103,9 @@ func hpcc(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// A6: queue, p, α and CNPs of equal flows. The model describes a receiver that polls; one that answers at once
-// gives higher values. At 100 Gbit/s the ramp is so steep that the fixed point is close to KMin, and stable
-// only in a short loop.
+// A6: queue, p, α and CNPs of equal flows. The model describes a receiver that polls; one that answers immediately
+// gives higher values. At 100 Gbit/s the ramp is so steep that the fixed point is close to KMin, and stable only in a
+// short loop.
 func fixedPoint(t *trial) (rows []Row, err error) {
 	const seeds = 9
 	for _, flows := range []int{2, 4, 8} {
@@ -166,9 +166,9 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 			within(place+"polled, p", "", at.P, 0.1, polled.marks...),
 			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
 			within(place+"polled, α, falling at the end of whole intervals", "", m.PolledAlpha(), 0.1, polled.alpha...),
-			Between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
-			Between(place+"at once, p", "", at.P*1.3, at.P*1.2, at.P*1.4, once.marks...),
-			Between(place+"at once, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
+			Between(place+"answered immediately, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
+			Between(place+"answered immediately, p", "", at.P*1.3, at.P*1.2, at.P*1.4, once.marks...),
+			Between(place+"answered immediately, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
 	}
 	if flows == 4 { // with 2 flows α falls in steps that are too large
 		rows = append(rows, within(place+"polled, α", "", at.Alpha, 0.1, polled.alpha...))
@@ -178,13 +178,13 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 		ratio[i] = once.queue[i] / polled.queue[i]
 	}
 	if flows <= 4 {
-		rows = append(rows, Between(place+"queue at once ÷ polled", "", 1.35, 1.2, 1.5, ratio...))
+		rows = append(rows, Between(place+"queue, answered immediately ÷ polled", "", 1.35, 1.2, 1.5, ratio...))
 	} else { // polled, they oscillate, and the mean is below the fixed point
 		expected, err := t.plainRatio(flows, end)
 		if err != nil {
 			return rows, err
 		}
-		rows = append(rows, within(place+"queue at once ÷ polled, by packets", "", expected, 0.05, ratio...))
+		rows = append(rows, within(place+"queue, answered immediately ÷ polled, by packets", "", expected, 0.05, ratio...))
 	}
 	return append(rows,
 		Between(place+"Jain's index, the least", "", 1, 0.99, 1,
@@ -211,9 +211,9 @@ func (t *trial) plainRatio(flows int, end sim.Time) (ratio float64, err error) {
 	return ratio, nil
 }
 
-// steepOf returns the rows for this many flows at 100 Gbit/s with a ramp from 100 to 400 KB, 20 %. With a
-// receiver that answers at once the fixed point of the loop is stable, and packets oscillate about it. One that
-// polls is 25 µs later on average: then the fluid model oscillates as well, and is integrated over time.
+// steepOf returns the rows for this many flows at 100 Gbit/s with a ramp from 100 to 400 KB, 20 %. With a receiver that
+// answers immediately the fixed point of the loop is stable, and packets oscillate about it. One that polls is 25 µs
+// later on average: then the fluid model oscillates as well, and is integrated over time.
 func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) {
 	m := fluid.Paper(flows)
 	m.Packet, m.Rate, m.KMin, m.KMax, m.PMax = 1002, 100e9, 100e3, 400e3, 0.2
@@ -237,8 +237,8 @@ func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) 
 	at := m.Fixed()
 	place := fmt.Sprintf("%d flows at 100 Gbit/s, ", flows)
 	return []Row{
-		within(place+"at once, queue, fixed point", "octets", at.Queue, 0.12, soon.queue...),
-		within(place+"at once, queue, by packets", "octets", packets.mean, 0.03, soon.queue...),
+		within(place+"answered immediately, queue, fixed point", "octets", at.Queue, 0.12, soon.queue...),
+		within(place+"answered immediately, queue, by packets", "octets", packets.mean, 0.03, soon.queue...),
 		within(fmt.Sprintf("%spolled, queue, fluid model, its phase margin being %.0f°", place, m.Margin(loop+wait)),
 			"octets", swinging, 0.2, late.queue...),
 	}, nil
@@ -282,8 +282,8 @@ const (
 	window = 2 * ms
 )
 
-// shared returns after how many milliseconds the means of the flows over the seeds differ by less than a tenth
-// of the fair share, in windows of 2 ms.
+// shared returns the number of milliseconds after which the means of the flows over the seeds differ by less than a
+// tenth of the fair share, in windows of 2 ms.
 func (t *trial) shared(cfg lab.Config, flows int, seeds uint64) (took float64, err error) {
 	const windows = 60
 	networks := make([]*lab.Network, seeds)
@@ -444,8 +444,7 @@ func modelled(m fluid.Params, loop, from, to float64) (use, queue float64) {
 	return use / n * 100, queue / n
 }
 
-// A9: when the first cut happens, with congestion at each hop of a path, and
-// how much shorter the queue stays.
+// A9: the time of the first cut, with congestion at each hop of a path, and the resulting reduction of the queue.
 func saved(t *trial) (rows []Row, err error) {
 	const fast = 100 * sim.Gbps
 	const hops = 6
@@ -515,7 +514,7 @@ func saved(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// elsewhere says who is notified if it is not the variant's default.
+// elsewhere is the destination of notifications, if it is not the variant's default.
 type elsewhere struct {
 	ingress bool // PPFCs go to the ingress PE
 	proxy   int  // links between the first switch and the proxy
@@ -660,11 +659,11 @@ func sums(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// B1: two flows to one host, of round trips of 2 µs and 1.77 ms (80 km), as Microsoft measured them with
+// B1: two flows to one host, with round trips of 2 µs and 1.77 ms (80 km), as Microsoft measured them with
 // first-generation network cards ("Empowering Azure Storage with RDMA", NSDI 2023, appendix B): about 17 Gbit/s each,
-// the queue up to 1.36 MB. These cards have the receiver that the paper describes. How they speed up is not said there:
-// here it is as their vendor documents it. With the increase of the paper, a parameter of no card, what comes out is
-// held against a model by packets.
+// the queue up to 1.36 MB. These cards have the receiver that the paper describes. The paper does not describe their
+// increase of the rate: here it is the one that their vendor documents. With the increase of the DCQCN paper, which no
+// card implements, the result is compared with a model by packets.
 func azure(t *trial) (rows []Row, err error) {
 	for i, c := range []struct {
 		name   string
@@ -710,14 +709,14 @@ const azurePayload = 1024 // a path MTU of queue pairs
 var azureRED = lab.RED{Min: 1_000_000, Max: 2_000_000, Probability: 0.05}
 
 // documented is DCQCN of the paper with the increase that NVIDIA documents for its network cards, without the byte
-// counter, whose unit is not documented.
+// counter, because the unit of that is not documented.
 func documented(line uint64) reaction.DCQCNConfig {
 	c, card := reaction.PaperDCQCN(line), reaction.ConnectX(line)
 	c.Timer, c.ByteCounter, c.Stages, c.Additive, c.Hyper = card.Timer, 0, card.Stages, card.Additive, card.Hyper
 	return c
 }
 
-// roundTrips has what two flows of different round trips got, by seed.
+// roundTrips holds the results for two flows of different round trips, by seed.
 type roundTrips struct{ near, far, ratio, queue []float64 }
 
 // twoRoundTrips runs the network of B1. Each host has up to 160 writes of 64 KB under way.

@@ -53,8 +53,8 @@ func (t *trial) uneven(cfg lab.Config, senders int, rate sim.Rate, delay, leg si
 	return n, out
 }
 
-// wan is star with a WAN between: the senders at a PE, and a router, whose port to the PE of the receiver is
-// returned.
+// wan is star with a WAN in between: the senders at a PE, and a router. It returns the router's port to the PE of the
+// receiver.
 func (t *trial) wan(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) (*lab.Network, *lab.Port) {
 	n := t.network(cfg)
 	near, router, far := n.PE(), n.Router(), n.PE()

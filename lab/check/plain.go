@@ -31,7 +31,7 @@ func loop(flows int, line uint64, red lab.RED, delay time.Duration) *plain {
 	return m
 }
 
-// plainly is what a plain model measures.
+// plainly holds the results of a plain model.
 type plainly struct {
 	use, mean, deviation float64   // of the link, from 0 to 1; of the queue, in octets
 	shares               []float64 // of the link, of each flow

@@ -10,13 +10,13 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// C1: five switches in a row, ten senders, one receiver. The congested port is that behind one of the switches, whose
-// link is as slow as those of the hosts; behind the last switch it is the link of the receiver.
+// C1: five switches in a row, ten senders, one receiver. The congested port is the egress port of one of the switches.
+// Its link is as slow as those of the hosts; at the last switch it is the link of the receiver.
 var positions = Experiment{
 	ID: "C1", Quick: true,
 	Title: "position and distance",
 	Asks: "Where on the path does a faster notification help, and how does that change with its length? Ten senders" +
-		" of 40 Gbit/s to one receiver through five switches; the port behind one of them is the narrow one.",
+		" of 40 Gbit/s to one receiver through five switches; the egress port of one of them is the narrow one.",
 	shown: []Shown{{firstCut, -1}, {use, 1}, {later, -1}, {peak, -1}, {jain, 1}},
 	cases: func(s Size) (cases []Case) {
 		ways := []scenario.Time{10 * µs, 100 * µs, ms, 10 * ms}
@@ -58,13 +58,13 @@ var positions = Experiment{
 			}
 			cnp, fast := r.Values(c, lab.CNP, firstCut), r.Values(c, lab.FastCNP, firstCut)
 			if len(cnp) > 0 && len(fast) > 0 {
-				// What is left of the path is one link: a packet and the CNP on it. The receiver takes as long as the
-				// switch. But the CNP is shorter than the Fast CNP on the links on which both travel, of which the last
-				// is slow.
+				// The remaining path is one link: a packet and the CNP on it. The receiver takes as long as the switch.
+				// But the CNP is shorter than the Fast CNP on the links on which both travel, of which the last is
+				// slow.
 				longer := func(rate sim.Rate) sim.Time { return rate.Time(fastWire) - rate.Time(cnpWire) }
 				want := µsOf(2*link + (40 * sim.Gbps).Time(dataWire) + (40 * sim.Gbps).Time(cnpWire) + pipeline -
 					longer(40*sim.Gbps) - (lineSwitches-1)*longer(1600*sim.Gbps))
-				rows = append(rows, check.Between(c.Name+": what a Fast CNP is sooner at the last hop", "µs",
+				rows = append(rows, check.Between(c.Name+": lead of a Fast CNP at the last hop", "µs",
 					want, want-1e-6, want+1e-6, cnp[0]-fast[0]))
 			}
 		}
@@ -81,16 +81,16 @@ const (
 	pipeline     = 600 * sim.Nanosecond
 )
 
-// reactionTime returns how long it is from the decision at a hop of the line until the sender's rate changes: the sum
-// of the links' delays, of the frames on them and of what nodes take.
+// reactionTime returns the time from the decision at a hop of the line until the sender's rate changes: the sum of the
+// delays of the links, of the frames on them and of the nodes.
 func reactionTime(hop int, link sim.Time, direct bool) sim.Time {
-	rate := func(i int) sim.Rate { // of the link behind switch i; 0 is that of the sender
+	rate := func(i int) sim.Rate { // of the link after switch i; 0 is that of the sender
 		if i == 0 || i == hop || i == lineSwitches {
 			return 40 * sim.Gbps
 		}
 		return 1600 * sim.Gbps
 	}
-	back := func(from int, octets int64) (t sim.Time) { // from the link behind a switch to the sender
+	back := func(from int, octets int64) (t sim.Time) { // from the link after a switch to the sender
 		for i := from; i >= 0; i-- {
 			t += rate(i).Time(octets) + link
 			if i > 0 { // it ends at a switch
@@ -114,8 +114,8 @@ func reactionTime(hop int, link sim.Time, direct bool) sim.Time {
 
 func µsOf(t sim.Time) float64 { return float64(t) / float64(sim.Microsecond) }
 
-// row appends the comparison of a figure with what is expected of it, within a share. Share 0 is to the picosecond,
-// or what is lost of it in floating point.
+// row appends the comparison of a figure with the expected value, within a relative tolerance. Tolerance 0 is exact to
+// the picosecond, apart from rounding in floating point.
 func (r *Results) row(rows []check.Row, c *CaseText, v lab.Variant, figure string, want, share float64) []check.Row {
 	values := r.Values(c, v, figure)
 	if len(values) == 0 {
@@ -131,8 +131,8 @@ func (r *Results) row(rows []check.Row, c *CaseText, v lab.Variant, figure strin
 var model = Experiment{
 	ID: "C1a", Quick: true,
 	Title: "position, against a model of one bottleneck",
-	Asks: "Does the laboratory agree with a separate model, of one queue and packets of 1,000 octets, about what " +
-		"the position of the bottleneck is worth? Ten senders of 40 Gbit/s, paper's parameters, steady state.",
+	Asks: "Does the laboratory agree with a separate model, of one queue and packets of 1,000 octets, about the " +
+		"effect of the position of the bottleneck? Ten senders of 40 Gbit/s, paper's parameters, steady state.",
 	shown: []Shown{{use, 1}, {later, -1}, {firstCut, -1}},
 	cases: func(s Size) (cases []Case) {
 		for _, way := range []scenario.Time{100 * µs, ms} {
@@ -170,7 +170,7 @@ var model = Experiment{
 	},
 }
 
-// modelled is what the model gave: use of the link in percent, and the peak of the queue in KB.
+// modelled holds the results of the model: use of the link in percent, and the peak of the queue in KB.
 var modelled = []struct {
 	way  float64 // µs
 	v    lab.Variant

@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/lab/scenario"
 )
 
-// C14: not one set of thresholds but many, so that what the signal is worth is told apart from what tuning is worth.
+// C14: many sets of thresholds, to separate the benefit of the signal from the benefit of tuning.
 var frontiers = Experiment{
 	ID: "C14", Long: true,
 	Title: "frontiers over thresholds",
@@ -53,7 +53,7 @@ var frontiers = Experiment{
 // networks are those of C14.
 var networks = []string{"incast", "WAN near", "WAN middle", "WAN far"}
 
-// A Point is what a variant reaches with one set of thresholds.
+// A Point is the result of a variant with one set of thresholds.
 type Point struct {
 	Case *CaseText
 	Use  float64 // of the link, percent

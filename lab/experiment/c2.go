@@ -12,7 +12,7 @@ import (
 var incast = Experiment{
 	ID: "C2", Quick: true,
 	Title: "incast, the peak of the queue",
-	Asks: "What is a Fast CNP worth where the congestion is at the last hop? Endless flows of 100 Gbit/s to one " +
+	Asks: "Does a Fast CNP help if the congestion is at the last hop? Endless flows of 100 Gbit/s to one " +
 		"host, links of 1 µs, nodes without delay, no end to the buffer: peak of the first 5 ms.",
 	shown: []Shown{{peak, -1}, {firstCut, -1}, {notified, 0}, {octets, 0}},
 	cases: func(s Size) (cases []Case) {

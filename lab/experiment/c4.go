@@ -12,7 +12,7 @@ import (
 var longHaul = Experiment{
 	ID: "C4", Quick: true, Long: true,
 	Title: "between two data centres",
-	Asks: "What is it worth over tens to thousands of kilometres, by the place of the congested router? Hosts of " +
+	Asks: "Which gain does it have over tens to thousands of kilometres, by place of the congested router? Hosts of " +
 		"one data centre send to those of the other through leaves, spines, PE, P and PE; RED is sparse, as an " +
 		"operator of long links sets it.",
 	shown: []Shown{

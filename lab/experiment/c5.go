@@ -18,8 +18,8 @@ const (
 var mixed = Experiment{
 	ID:    "C5",
 	Title: "short and long round trips at one port",
-	Asks: "What do flows that stay in a data centre have of the others' being told sooner? As many of each share a " +
-		"port: either in the data centre of the senders, where the long flows leave for a WAN, or in the other " +
+	Asks: "How does earlier notification of other flows affect flows that stay in a data centre? As many of each " +
+		"share a port: either in the data centre of the senders, where the long flows leave for a WAN, or in the other " +
 		"one; or that of a router, from which a near and a far PE are reached.",
 	shown: []Shown{{firstGoodput, 0}, {secondGoodput, 0}, {jain, 1}, {use, 1}, {later, -1}, {mean, 0}},
 	cases: func(s Size) (cases []Case) {
@@ -119,8 +119,8 @@ func silent(s Size) (cases []Case) {
 var labels = Experiment{
 	ID:    "C6",
 	Title: "more flows over a WAN than labels, and flows that are forgotten",
-	Asks: "What happens to flows for which the ingress PE has no label? Their FCNs name label 0, which is nobody's;" +
-		" the flows that have one pay for all.",
+	Asks: "How do flows fare for which the ingress PE has no label? Their FCNs name label 0, which belongs to" +
+		" no flow; the flows that have a label pay for all.",
 	shown: []Shown{{goodput, 1}, {use, 1}, {later, -1}, {jain, 1}, {unlabelled, 0}, {notified, 0}, {firstCut, -1},
 		{astray, -1}, {unlearned, -1}, {"FCNs", 0}, {"messages to proxies", 0}},
 	cases: func(s Size) (cases []Case) {
@@ -151,8 +151,8 @@ var labels = Experiment{
 var proxies = Experiment{
 	ID:    "C7",
 	Title: "the proxy: its place and what it knows",
-	Asks: "What does it cost that the congested switch tells a proxy and not the sender, that the proxy is not on " +
-		"the path, and that it knows no queue pairs at first?",
+	Asks: "Does it matter that the congested switch notifies a proxy and not the sender, that the proxy is not " +
+		"on the path, and that it knows no queue pairs at first?",
 	shown: []Shown{
 		{firstCut, -1}, {"onset to a flow's first cut, median", -1}, {peak, -1}, {unlearned, -1}, {notified, 0},
 		{octets, -1},
@@ -188,7 +188,7 @@ var several = Experiment{
 	ID:    "C12",
 	Title: "several congested ports in a row",
 	Asks: "A receiver answers the marks of all switches once in an interval; switches do not know of each other. " +
-		"How often is a flow cut that passes several congested ports, and what does it keep? Each port has one " +
+		"Is a flow that passes several congested ports cut several times, and which rate remains? Each port has one " +
 		"other flow.",
 	shown: []Shown{{firstGoodput, 1}, {secondGoodput, 0}, {notified, -1}, {jain, 1}, {use, 1}, {later, -1}},
 	cases: func(s Size) (cases []Case) {

@@ -12,8 +12,8 @@ var pausing = Experiment{
 	ID:    "C8",
 	Title: "PPFC beside PFC: a victim, and a resume that is lost",
 	Asks: "PFC pauses a port with all its flows. Does PPFC, which pauses a flow at its sender, spare a flow that " +
-		"only shares a path with an incast? And what do lost PPFCs cost, by the length of the pause? traffic[0] " +
-		"is the incast, traffic[1] the victim.",
+		"only shares a path with an incast? How does the cost of lost PPFCs depend on the length of the pause? " +
+		"traffic[0] is the incast, traffic[1] the victim.",
 	shown: []Shown{
 		{secondGoodput, 1}, {firstGoodput, 1}, {peak, -1}, {pauses, -1}, {"paused, all ports", -1}, {lost, -1},
 		{"PPFCs that ask to wait", 0}, {octets, -1},
@@ -50,7 +50,7 @@ var circle = Experiment{
 	Title: "deadlock in a circle",
 	Asks: "Five switches in a circle, each of which has a host that sends to one two switches on: so each waits for" +
 		" the next one. Where does PFC lock them up for good, and does it help to tell the senders? Small buffers" +
-		" pause sooner. The watchdog drops what a pause holds for 1 ms (200 ms are usual). Goodput is that of the" +
+		" pause sooner. The watchdog drops packets that a pause holds for 1 ms (200 ms are usual). Goodput is that of the" +
 		" second half: 0 is a deadlock.",
 	shown: []Shown{
 		{goodput, 1}, {jain, 1}, {peak, -1}, {pauses, -1}, {"paused, all ports", -1}, {lost, -1},
@@ -116,7 +116,7 @@ var sins = Experiment{
 	ID:    "B3",
 	Title: "the faults of PFC: a victim, and unfairness by port",
 	Asks: "With PFC alone a flow suffers from an incast that it does not meet, the more senders, the more; and " +
-		"senders behind a port of their own get more than those that share one. DCQCN heals both.",
+		"senders with a port of their own get more than those that share one. DCQCN heals both.",
 	shown: []Shown{{secondGoodput, 1}, {firstGoodput, 1}, {jain, 1}, {pauses, -1}, {peak, -1}},
 	cases: func(s Size) (cases []Case) {
 		for _, others := range []int{0, 2, 4} {
@@ -136,7 +136,7 @@ var sins = Experiment{
 				continue
 			}
 			// The sign alone is known: DCQCN gives the victim more.
-			rows = change(rows, c.Name+": what the victim gains by DCQCN",
+			rows = change(rows, c.Name+": gain of the victim by DCQCN",
 				r.pairs(c, lab.CNP, c, lab.None, secondGoodput), 100, 10, 10_000)
 		}
 		return rows

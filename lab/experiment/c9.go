@@ -11,7 +11,7 @@ import (
 var byTrace = Experiment{
 	ID:    "C9",
 	Title: "HPCC by Fast CNP",
-	Asks: "Can option 2 of a Fast CNP carry what HPCC needs? The trace that arrived has the ports before the " +
+	Asks: "Can option 2 of a Fast CNP carry the data for HPCC? The trace that arrived has the ports before the " +
 		"congested one; with the switch's own record it has that, too; and no Fast CNP says that a port has room.",
 	shown: []Shown{
 		{use, 1}, {mean, 0}, {high, 0}, {peak, -1}, {goodput, 1}, {firstCut, -1}, {jain, 1}, {octets, -1},
@@ -102,8 +102,8 @@ var deployment = Experiment{
 var limits = Experiment{
 	ID: "C10", Long: true,
 	Title: "cost and limits of notifications",
-	Asks: "Drafts demand limits of what a switch sends. At which limit, interval or loss is a Fast CNP no better " +
-		"than a CNP? Incast of many senders, 100 Gbit/s; each case changes one thing.",
+	Asks: "Drafts demand limits for the notifications of a switch. At which limit, interval or loss is a Fast CNP no " +
+		"better than a CNP? Incast of many senders, 100 Gbit/s; each case changes one thing.",
 	shown: []Shown{
 		{peak, -1}, {later, -1}, {use, 1}, {jain, 1}, {"onset to a flow's first cut, median", -1}, {notified, 0},
 		{octets, -1}, {"congested packets", 0},
@@ -128,7 +128,7 @@ var limits = Experiment{
 				[]scenario.Time{4 * µs, ms}) {
 				add(n, length("interval of a flow", every), func(t *scenario.Scenario) { t.Host.Interval = every })
 			}
-			// A limit of one node, whoever it is: the switch for Fast CNPs, the receiver for CNPs.
+			// A limit of one node: the switch for Fast CNPs, the receiver for CNPs.
 			for _, most := range choose(s, []float64{1e5, 3e5, 1e6, 3e6, 1e7}, []float64{1e5, 1e6}) {
 				add(n, number("notifications of a node", most, "a second"), func(t *scenario.Scenario) {
 					t.Switch.NotifyLimit, t.Host.CNPLimit = most, most
@@ -142,8 +142,8 @@ var limits = Experiment{
 				add(n, length("a switch takes", wait), func(t *scenario.Scenario) { t.Switch.NotifyDelay = wait })
 			}
 			add(n, word("priority", "of data", 3), func(t *scenario.Scenario) { t.Host.NotificationPriority = 3 })
-			// The way back to each sender is loaded, too, by two flows from other hosts: notifications wait behind
-			// them if they have the priority of data.
+			// The way back to each sender is loaded, too, by two flows from other hosts: notifications wait after their
+			// packets if they have the priority of data.
 			for priority, name := range []string{3: "of data", 6: "above data"} {
 				if name == "" {
 					continue

@@ -1,9 +1,8 @@
-// Package experiment measures what faster notification is worth: networks whose
-// variants differ in nothing but how senders hear of congestion, with the
-// same random numbers in all variants, and at least ten seeds at full size.
+// Package experiment measures the benefit of faster notification: networks with variants that differ only in the
+// notification of senders, with the same random numbers in all variants, and at least ten seeds at full size.
 //
-// An [Experiment] has cases; a [Case] is a scenario with its variants and seeds. A run of one variant with one
-// seed is independent of all others, so the runs of a [Plan] can be shared among machines and put together.
+// An [Experiment] has cases; a [Case] is a scenario with its variants and seeds. A run of one variant with one seed is
+// independent of all others, so the runs of a [Plan] can be shared among machines and merged.
 package experiment
 
 import (
@@ -16,12 +15,12 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A Size says how large an experiment is.
+// A Size is the size of an experiment.
 type Size uint8
 
 // The sizes.
 const (
-	Full  Size = iota // as the documents say, with ten seeds, or five of what takes long
+	Full  Size = iota // as documented, with ten seeds, or five for long experiments
 	Quick             // smaller networks, fewer points, shorter, with three seeds
 )
 
@@ -59,7 +58,7 @@ type Experiment struct {
 
 	cases func(s Size) []Case
 	shown []Shown                      // the figures of its table
-	rows  func(r *Results) []check.Row // what is known beforehand; nil for nothing
+	rows  func(r *Results) []check.Row // expected results; nil for none
 }
 
 // A Case is one point of an experiment: a scenario, and where it stands.

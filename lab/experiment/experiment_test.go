@@ -52,7 +52,7 @@ func small() []Case {
 	return e.Cases(Quick, 5)
 }
 
-// Shares that are put together are the whole, in whatever order they come.
+// Merged shares equal the whole experiment, in any order.
 func TestShares(t *testing.T) {
 	run := func(share, of int) *Results {
 		p := Plan{Cases: small(), Share: share, Of: of}
@@ -134,7 +134,8 @@ func TestRatios(t *testing.T) {
 	require.Equal(t, "2 (1 of 4 seeds)", cell)
 }
 
-// Beside figures of the messages that ended stands how many did not, and a quantile that they may hide is none.
+// Figures of finished messages are accompanied by the number of unfinished ones. A quantile that unfinished messages
+// may change is omitted.
 func TestOpen(t *testing.T) {
 	var c Case
 	for _, c = range incastMessages.Cases(Quick, 1) {
@@ -178,7 +179,7 @@ func TestOtherMessages(t *testing.T) {
 	require.Equal(t, "50 (3 unfinished)", cell)
 }
 
-// What has runs of different seeds, as in a share of a plan, is not compared.
+// Results with different seeds, as in a share of a plan, are not compared.
 func TestOtherSeeds(t *testing.T) {
 	r := &Results{}
 	for _, at := range []lab.Point{lab.AtDeparture, lab.AtArrival} {
@@ -209,8 +210,8 @@ func TestOtherSeeds(t *testing.T) {
 	require.EqualValues(t, -5, x)
 }
 
-// What is known beforehand is met at a small size: the reaction times of C1 to the picosecond, the model of one
-// bottleneck, the peaks of an incast.
+// The expected results hold at a small size: the reaction times of C1 to the picosecond, the model of one bottleneck,
+// the peaks of an incast.
 func TestRows(t *testing.T) {
 	wiretest.Once(t)
 	wiretest.Alone(t)
@@ -262,7 +263,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, 10, r.Missing())
 }
 
-// The files of a page have what it shows: the places of the map, and the verdicts in numbers, each with its line.
+// The files of a page have its contents: the places of the map, and the verdicts in numbers, each with its line.
 func TestFiles(t *testing.T) {
 	r := &Results{Commit: "c0ffee", Size: "quick"}
 	for _, c := range positions.Cases(Quick, 1) {
@@ -328,7 +329,7 @@ func TestFrontier(t *testing.T) {
 	require.Empty(t, r.Frontier("WAN far", lab.CNP))
 }
 
-// What is shown over time are scenarios without an error, too.
+// The scenarios shown over time are valid too.
 func TestMovings(t *testing.T) {
 	for _, m := range movings() {
 		short, err := Short(m.scenario)

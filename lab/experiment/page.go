@@ -22,7 +22,7 @@ var pageText string
 
 var pageTemplate = webpage.New(pageText)
 
-// A page is what the template shows.
+// A page is the data of the template.
 type page struct {
 	Commit, Size   string
 	Runs, Missing  int
@@ -54,7 +54,7 @@ type heatRow struct {
 	Cells []heatCell
 }
 
-// A heatCell is coloured by how much better or worse it is.
+// A heatCell is coloured by its gain or loss.
 type heatCell struct {
 	Text, Title string
 	Class       string // better, worse or same
@@ -103,7 +103,7 @@ type moment struct {
 	Data       momentData
 }
 
-// momentData is what the script of the page reads.
+// momentData is the data of the script of the page.
 type momentData struct {
 	Every    float64     `json:"every"`
 	Variants []string    `json:"variants"`
@@ -147,16 +147,16 @@ func (r *pageRow) Bounds() string {
 	return scenario.Figure(r.Low) + " … " + scenario.Figure(r.High)
 }
 
-// Figures returns what was expected and measured, in words.
+// Figures returns the expected and the measured figure as text.
 func (r *pageRow) Figures() [2]string {
 	return [2]string{scenario.Figure(r.Expected), scenario.Figure(r.Measured)}
 }
 
-// A verdict is what a Fast CNP changed in a case, beside a CNP: a figure, in percent, seed by seed.
+// A verdict is the change of a figure in a case by Fast CNPs, compared with CNPs: in percent, seed by seed.
 type verdict struct {
 	Experiment, Case, Figure string
 	change, from, to         float64
-	gain                     float64 // what is better of it
+	gain                     float64 // the change, positive for an improvement
 	seeds                    int     // that have the figure
 	all                      int
 	of                       *CaseText
@@ -367,7 +367,7 @@ func middle(values []float64) (float64, bool) {
 	return m, true
 }
 
-// difference returns the median of what a Fast CNP has more than a CNP.
+// difference returns the median difference of a figure between Fast CNPs and CNPs.
 func difference(r *Results, c *CaseText, figure string) (float64, bool) {
 	var all []float64
 	for _, p := range r.pairs(c, lab.FastCNP, c, lab.CNP, figure) {
@@ -539,8 +539,8 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 	return p
 }
 
-// gains returns by how much a figure of a variant is better than with CNPs, in percent, seed by seed, with bounds. What
-// is of other messages is not compared.
+// gains returns the improvement of a figure of a variant over CNPs, in percent, seed by seed, with bounds. Figures that
+// leave out unfinished messages are not compared.
 func (r *Results) gains(c *CaseText, v lab.Variant, s Shown) (m, from, to float64, ok bool) {
 	ratios := r.Ratios(c, v, lab.CNP, s.Figure)
 	_, fewer := r.without(c, v, s.Figure)
@@ -558,7 +558,7 @@ func (r *Results) gains(c *CaseText, v lab.Variant, s Shown) (m, from, to float6
 // enough is the gain, in percent, that counts as one.
 const enough = 5
 
-// against returns better or worse where all bounds are by more than what counts; nothing otherwise.
+// against returns better or worse if both bounds exceed enough, otherwise nothing.
 func (r *Results) against(c *CaseText, v lab.Variant, s Shown) string {
 	if v == lab.CNP {
 		return ""
@@ -574,7 +574,7 @@ func (r *Results) against(c *CaseText, v lab.Variant, s Shown) string {
 }
 
 // verdicts returns the cases in which no figure is better with Fast CNPs than with CNPs, and the figures that are
-// worse. The time of the first cut does not count: it is the signal's, not what comes of it.
+// worse. The time of the first cut does not count: it is a property of the signal, not a result of it.
 func (r *Results) verdicts() (nothing, worse []verdict) {
 	for _, e := range All() {
 		if e.ID == frontiers.ID {

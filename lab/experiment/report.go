@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/lab/scenario"
 )
 
-// Rows returns what was known beforehand of the experiments, beside what was measured.
+// Rows returns the expected results of the experiments with the measured ones.
 func (r *Results) Rows() (rows []check.Row) {
 	for _, e := range All() {
 		if e.rows != nil && len(r.In(e.ID)) > 0 {
@@ -49,7 +49,7 @@ func (r *Results) Print(w io.Writer) error {
 	return err
 }
 
-// conditions returns the lines of all variants, and what they have in common once.
+// conditions returns the lines of all variants, with their common part once.
 func (c *CaseText) conditions() string {
 	var lines []string
 	for _, v := range c.Variants {
@@ -58,7 +58,7 @@ func (c *CaseText) conditions() string {
 	if len(lines) == 0 {
 		return ""
 	}
-	end := lines[0] // what all have at their ends
+	end := lines[0] // common end of all lines
 	for _, line := range lines[1:] {
 		for !strings.HasSuffix(line, end) {
 			_, end, _ = strings.Cut(end, "; ")
@@ -71,7 +71,7 @@ func (c *CaseText) conditions() string {
 	return out + scenario.Wrapped(end)
 }
 
-// Cell returns a figure as tables have it, with what stands beside it, and whether it is not 0.
+// Cell returns a figure as tables show it, with its bounds and counts, and reports whether it is not 0.
 func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, some bool) {
 	m, from, to, ok := r.Median(c, v, figure)
 	text = "–"
@@ -84,8 +84,8 @@ func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, 
 	return text, m != 0 || to != 0
 }
 
-// beside returns the bounds of the median of a figure if they differ, of how many seeds it is if some have none, and
-// how many messages it leaves out.
+// beside returns the bounds of the median of a figure if they differ, the number of seeds if some lack the figure, and
+// the number of unfinished messages that it leaves out.
 func (r *Results) beside(c *CaseText, v lab.Variant, figure string, from, to float64) string {
 	var parts []string
 	if from != to {
@@ -100,7 +100,7 @@ func (r *Results) beside(c *CaseText, v lab.Variant, figure string, from, to flo
 	return strings.Join(parts, ", ")
 }
 
-// without returns how many messages a figure says nothing of, as they have not ended, and whether there are some in any
+// without returns the number of unfinished messages that a figure leaves out, and reports whether there are some in any
 // run.
 func (r *Results) without(c *CaseText, v lab.Variant, figure string) (n float64, some bool) {
 	if figure != meanTime && figure != lastTime && figure != ended {

@@ -17,7 +17,7 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// Figures are what a run measured, by name.
+// Figures are the measurements of a run, by name.
 type Figures map[string]float64
 
 // The figures that reports of scenarios do not have.
@@ -89,7 +89,7 @@ type Run struct {
 	Events     uint64      `json:"events"`
 }
 
-// Results are what is known of the cases of some experiments. They are written as JSON.
+// Results are the results of the cases of some experiments. They are written as JSON.
 type Results struct {
 	Commit string     `json:"commit"` // of the program; after Merge those of the cases, with commas
 	Size   string     `json:"size"`
@@ -102,7 +102,7 @@ type Results struct {
 	index map[key][]int // of runs, by seed
 }
 
-// A CaseText is a case in words: what is needed to repeat and to quote it.
+// A CaseText is the description of a case: everything needed to repeat and to quote it.
 type CaseText struct {
 	Experiment string            `json:"experiment"`
 	Name       string            `json:"name"`
@@ -222,7 +222,7 @@ func (c *Case) text() (CaseText, error) {
 	return t, err
 }
 
-// Short returns the JSON of a scenario, without what is as by default. [scenario.Read] returns the same scenario.
+// Short returns the JSON of a scenario without default values. [scenario.Read] returns the same scenario.
 func Short(s *scenario.Scenario) (json.RawMessage, error) {
 	full, err := plain(s)
 	if err != nil {
@@ -357,7 +357,7 @@ func Merge(all []*Results) (*Results, error) {
 	return m, nil
 }
 
-// Missing returns how many runs of the cases are missing.
+// Missing returns the number of missing runs of the cases.
 func (r *Results) Missing() int {
 	all := 0
 	for i := range r.Cases {
@@ -403,8 +403,8 @@ func (r *Results) Median(c *CaseText, v lab.Variant, figure string) (m, from, to
 	return m, from, to, true
 }
 
-// isQuantile says whether a figure is a quantile of messages. A run in which it is one of those that have not ended
-// does not have it: the other runs alone would look better than all.
+// isQuantile reports whether a figure is a quantile of messages. A run has no such figure if an unfinished message may
+// be the quantile: the remaining runs would then look better than all of them.
 func isQuantile(figure string) bool { return strings.HasSuffix(figure, " %") }
 
 // Ratios returns a figure of a variant divided by the same of another one, seed by seed.

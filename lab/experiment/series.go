@@ -17,7 +17,7 @@ type Series struct {
 	Seed     uint64          `json:"seed"`
 	Line     string          `json:"line"`
 	Scenario json.RawMessage `json:"scenario"`
-	Port     string          `json:"port"`   // whose queue it is
+	Port     string          `json:"port"`   // the port with this queue
 	Every    float64         `json:"every"`  // µs
 	Queue    []float64       `json:"queue"`  // KB, the most in the interval
 	Use      []float64       `json:"use"`    // percent of the port's link
@@ -31,7 +31,7 @@ type moving struct {
 	every    sim.Time
 }
 
-// movings returns what is shown over time.
+// movings returns the scenarios shown over time.
 func movings() []moving {
 	star := scenario.Default()
 	star.Name = "an incast of 32 senders, 100 Gbit/s, links of 1 µs"

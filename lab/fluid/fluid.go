@@ -63,7 +63,7 @@ type Point struct {
 	OnRamp bool // P is at most PMax, so that there is such a queue
 }
 
-// perPacket returns p/((1−p)^−n − 1): how often, per packet, a stage of n packets ends without a mark.
+// perPacket returns p/((1−p)^−n − 1): the number of times, per packet, that a stage of n packets ends without a mark.
 func perPacket(p, n float64) float64 { return p / math.Expm1(-n*math.Log1p(-p)) }
 
 // none returns the probability that n packets have no mark.

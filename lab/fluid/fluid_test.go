@@ -83,7 +83,7 @@ func TestPublished(t *testing.T) {
 	require.Equal(t, 3, wrong)
 }
 
-// What others have read off the same figures at 100 Gbit/s.
+// Values that others have read off the same figures at 100 Gbit/s.
 func TestPublishedAt100G(t *testing.T) {
 	for _, c := range []struct {
 		flows int

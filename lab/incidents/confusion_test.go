@@ -26,8 +26,8 @@ var (
 
 const (
 	incidents = 200
-	quiet     = 12 // of these, where nothing is wrong
-	doubles   = 50 // two at once
+	quiet     = 12 // of these, without a fault
+	doubles   = 50 // two faults at the same time
 )
 
 // judgedSeed is that of the incidents that rules are judged by.
@@ -92,7 +92,7 @@ func makeIncident(n int, judged bool) incident {
 
 var epoch = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-// explain says what triage makes of an incident.
+// explain returns the verdicts of triage for an incident.
 func explain(in *incident) []triage.Verdict {
 	table := flows.New(flows.Config{Evidence: true})
 	d := flows.Decoder{NoICRC: true}
@@ -104,9 +104,9 @@ func explain(in *incident) []triage.Verdict {
 	return triage.Explain(table.Snapshot())
 }
 
-// A judgement is what became of an incident.
+// A judgement is the comparison of the verdicts with an incident.
 type judgement struct {
-	found truth // causes without symptoms, and whom they blame
+	found truth // causes without symptoms, and the parties that they name
 	right bool
 	wrong []string // parties that had nothing to do with it
 }
@@ -136,7 +136,7 @@ func judge(in *incident, verdicts []triage.Verdict) (j judgement) {
 	return j
 }
 
-// TestDevelopment shows what is said of incidents that are not judged: -development 60 -v.
+// TestDevelopment prints the verdicts for incidents that are not judged: -development 60 -v.
 func TestDevelopment(t *testing.T) {
 	right := 0
 	all := max(*dev, wiretest.Rounds(20))
@@ -194,7 +194,7 @@ func TestConfusion(t *testing.T) {
 
 const none = "nothing"
 
-// confuse counts what was found for what is true. What was found besides counts for nothing.
+// confuse counts the causes found for each true cause. Additional causes do not count.
 func confuse(counts map[[2]string]int, in *incident, j *judgement) {
 	var besides []string
 	for c := range j.found {
@@ -224,7 +224,7 @@ func confuse(counts map[[2]string]int, in *incident, j *judgement) {
 	}
 }
 
-// confusion writes the table: a row for what is true, a column for what was said.
+// confusion writes the table: a row for each true cause, a column for each verdict.
 func confusion(counts map[[2]string]int) string {
 	var names []string
 	for c := range triage.CauseLost {
@@ -267,7 +267,7 @@ func requireDocumented(t *testing.T, text string) {
 	require.Equal(t, text, is, "go test -run TestConfusion ./incidents -update, in lab")
 }
 
-// requireEvidence checks that each verdict names frames of the capture, and that they are what it says.
+// requireEvidence checks that each verdict names frames of the capture, and that they are the claimed evidence.
 func requireEvidence(t *testing.T, in *incident, verdicts []triage.Verdict) {
 	t.Helper()
 	for _, v := range verdicts {

@@ -13,7 +13,7 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// A truth is what happened: the causes, and of each who is to blame; empty: nobody.
+// A truth is the true causes of an incident, each with the parties that caused it, or with none.
 type truth map[triage.Cause][]string
 
 // An incident is a capture of something that is known.
@@ -38,8 +38,8 @@ func of[T any](s *setting, development, judged []T) T {
 	return development[s.IntN(len(development))]
 }
 
-// A maker makes something happen on a wire, which it runs, or in the laboratory, which gives frames; either adds what
-// is true.
+// A maker simulates an incident, on a wire, which it runs, or in the laboratory, which returns frames; either adds the
+// true causes.
 type maker struct {
 	cause triage.Cause
 	wire  func(s *setting, w *wire, t truth)
@@ -69,7 +69,7 @@ var makers = []maker{
 	{cause: triage.CauseReordered, wire: sprayed},
 }
 
-// blame adds what is true.
+// blame adds a true cause with its parties.
 func (t truth) blame(c triage.Cause, parties ...string) { t[c] = append(t[c], parties...) }
 
 // some returns true with a probability.
@@ -282,7 +282,7 @@ func sprayed(s *setting, w *wire, t truth) {
 
 // The laboratory.
 
-// config is what all have in common.
+// config is the common configuration of all incidents.
 func config(s *setting, v lab.Variant, react bool) lab.Config {
 	c := lab.Config{
 		Seed: s.Uint64(), Variant: v,
@@ -316,7 +316,7 @@ func newRun(c lab.Config) *run {
 	return &run{Network: n}
 }
 
-// tap captures what arrives at a port.
+// tap captures the packets that arrive at ports.
 func (r *run) tap(ports ...*lab.Port) {
 	for _, p := range ports {
 		p.Tap(func(octets []byte) {
@@ -384,7 +384,7 @@ func manyToOne(s *setting, t truth) []frame {
 		senders = append(senders, p, h.Port())
 		hosts = append(hosts, h)
 	}
-	spare := r.Host() // somebody else's flow, that meets nothing
+	spare := r.Host() // another flow, without congestion
 	_, p := r.Link(spare, leaf, rate, sim.Microsecond)
 	for _, h := range hosts {
 		r.flow(s, h, receiver, 0)
@@ -415,7 +415,7 @@ func collision(s *setting, t truth) []frame {
 			slow = rate * sim.Rate(pairs) / sim.Rate(2*spines)
 		}
 		fast := 2 * rate * sim.Rate(pairs)
-		if s.judged { // behind the spine
+		if s.judged { // between the spine and the receivers
 			r.Link(near, spine, fast, sim.Microsecond)
 			p, _ := r.Link(spine, far, slow, sim.Microsecond)
 			slowest = append(slowest, p)
@@ -459,7 +459,7 @@ func deafSenders(s *setting, t truth) []frame {
 	v := of(s, []lab.Variant{lab.CNP, lab.FastCNP}, []lab.Variant{lab.CNP, lab.FastCNP})
 	r := newRun(config(s, v, false))
 	rate := rates(s) / 2
-	long := v == lab.CNP && s.IntN(2) == 0 // captured behind the queue
+	long := v == lab.CNP && s.IntN(2) == 0 // captured after the queue
 	if long {
 		rate = sim.Rate(of(s, []int{2, 3, 4}, []int{2, 5})) * sim.Gbps
 	}

@@ -34,7 +34,7 @@ func each(n int) func() bool {
 	return func() bool { i++; return i%n == 0 }
 }
 
-// What speaks against a verdict prevents it: each case is one with evidence, and the same with something against it.
+// Counter-evidence prevents a verdict: each case has the evidence, once alone and once with a contradiction.
 func TestCounterEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -149,7 +149,7 @@ func TestCounterEvidence(t *testing.T) {
 	}
 }
 
-// Who has too little to go by says nothing.
+// With too little evidence there is no verdict.
 func TestNothingToGoBy(t *testing.T) {
 	w := newWire(2)
 	c := w.conn(w.host(true), w.host(true))
@@ -175,7 +175,7 @@ func TestNothingToGoBy(t *testing.T) {
 	}
 }
 
-// Whatever frames come in whatever order: no rule panics, and what is named is there.
+// For any frames in any order: no rule panics, and every frame that a verdict names exists.
 func FuzzExplain(f *testing.F) {
 	var pool [][]byte
 	for n := quiet; n < quiet+wiretest.Rounds(40); n++ {

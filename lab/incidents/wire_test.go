@@ -13,8 +13,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A wire is a small simulation of connections that pass the point where they are captured: for what the laboratory has
-// no knob for. It knows nothing of verdicts.
+// A wire is a small simulation of connections that pass a capture point, for faults that the laboratory cannot
+// configure. It knows nothing of verdicts.
 type wire struct {
 	*rand.Rand
 	now    time.Duration
@@ -67,7 +67,7 @@ func (w *wire) until(end time.Duration) {
 	w.now = end
 }
 
-// host returns an address that nobody has yet.
+// host returns an unused address.
 func (w *wire) host(v6 bool) netip.Addr {
 	w.hosts++
 	if v6 {
@@ -98,9 +98,9 @@ type conn struct {
 	timeout  time.Duration
 	tailOnly bool // a message begins when the one before is acknowledged
 
-	// What happens to packets: n is how many were sent before, repeats included.
-	lostBefore, lostBehind func(n int, psn uint32, again bool) bool // before the capture and behind it
-	ackLost                func() bool                              // behind the capture, on the way to the sender
+	// Functions that decide about packets: n is the number of packets sent before, including retransmissions.
+	lostBefore, lostBehind func(n int, psn uint32, again bool) bool // before and after the capture
+	ackLost                func() bool                              // after the capture, on the way to the sender
 	mark                   func() bool
 	late                   func() time.Duration
 	spray                  bool // by the UDP source port
@@ -231,7 +231,7 @@ func (c *conn) again(d time.Duration) {
 	}
 }
 
-// setTimer starts the timer anew.
+// setTimer restarts the timer.
 func (c *conn) setTimer() {
 	if c.timeout == 0 {
 		return
@@ -328,7 +328,7 @@ func (c *conn) goBack(p uint32) {
 	}
 }
 
-// answer sends what comes back.
+// answer sends an answer.
 func (c *conn) answer(op bth.Opcode, syndrome uint8, psn uint32, then func()) {
 	c.w.after(c.far+time.Duration(c.w.IntN(500)), func() {
 		class, payload := c.dscp<<2, 0

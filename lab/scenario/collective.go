@@ -7,7 +7,7 @@ import (
 
 // A piece of a collective counts as received when it is acknowledged, half a round trip later.
 
-// ranks returns how many hosts are in a ring.
+// ranks returns the number of hosts in a ring.
 func (t *Traffic) ranks(top *Topology) int {
 	if t.Order == "rails" {
 		return top.Leaves
@@ -15,7 +15,7 @@ func (t *Traffic) ranks(top *Topology) int {
 	return top.hosts()
 }
 
-// pieces returns how many pieces each host of a ring sends for the whole all-reduce.
+// pieces returns the number of pieces that each host of a ring sends for the whole all-reduce.
 func (t *Traffic) pieces(top *Topology) int { return 2 * (t.ranks(top) - 1) }
 
 // around returns, for each host, to which one it sends in its ring.

@@ -74,7 +74,7 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 	return nil
 }
 
-// wanted says what a key of this kind has.
+// wanted describes the value of a key of this kind.
 func wanted(kind reflect.Kind) string {
 	switch kind {
 	case reflect.Bool:
@@ -183,7 +183,7 @@ func (r Rate) String() string {
 	return strconv.FormatUint(uint64(r), 10)
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // A Size is written as "64KB", "10MB", in octets; K is 1,000.
@@ -205,7 +205,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 // MarshalText returns the octets.
 func (s Size) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(s), 10), nil }
 
-// whole says whether a number is whole, but for what an inexact product such as 1.001·1000 is off.
+// whole reports whether a number is whole, apart from the rounding error of a product such as 1.001·1000.
 func whole(n float64) bool { return math.Abs(n-math.Round(n)) <= max(1e-3, n*1e-15) }
 
 // quantity reads digits, perhaps with a point, and K, M, G or T for thousands.
@@ -249,7 +249,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 
 var part = regexp.MustCompile(`([0-9.]+)([^0-9.]+)`)
 
-// exact says whether a duration is what its text says: [time.ParseDuration] drops fractions of a nanosecond.
+// exact reports whether a duration equals its text: [time.ParseDuration] drops fractions of a nanosecond.
 func exact(text string, d time.Duration) bool {
 	said := new(big.Rat)
 	for _, p := range part.FindAllStringSubmatch(text, -1) {

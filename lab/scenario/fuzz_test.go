@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// Whatever a scenario says, it is refused with an error, or its networks run and add up. Only the size of what runs
-// is bounded here: a small network, each variant for some microseconds and events.
+// Every scenario is either rejected with an error, or its networks run and their counts add up. Only the size of the
+// runs is bounded here: a small network, each variant for some microseconds and events.
 func FuzzScenario(f *testing.F) {
 	files, err := filepath.Glob("../docs/scenarios/*.json")
 	if err != nil || len(files) == 0 {
@@ -52,7 +52,7 @@ func FuzzScenario(f *testing.F) {
 				continue
 			}
 			ctx, end := context.WithCancel(context.Background())
-			r.through(ctx, s, func(float64) { end() }) // 100,000 events before and behind the warmup
+			r.through(ctx, s, func(float64) { end() }) // 100,000 events before and after the end of the warmup
 			end()
 			if r.result.Err != nil {
 				t.Fatalf("%v: %v", v, r.result.Err)

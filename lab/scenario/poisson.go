@@ -18,7 +18,7 @@ type poisson struct {
 	idle                   map[[2]int][]*lab.Flow
 	mine                   map[*lab.Flow][2]int
 
-	burst int   // hosts that send to one at once; 0: a message at a time
+	burst int   // hosts that send to one at the same time; 0: a message at a time
 	size  int64 // of their messages
 }
 

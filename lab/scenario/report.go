@@ -240,8 +240,8 @@ func Wrapped(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// cell returns a metric of a variant, with its bounds, and of how many seeds it is if some have none; and whether it is
-// not 0. Where it is without end in a seed, as a [Result.Quantile] may be, the others alone would look better than all.
+// cell returns a metric of a variant, with its bounds and the number of seeds if some lack it, and reports whether it
+// is not 0. If it is infinite in a seed, as a [Result.Quantile] may be, the others alone would look better than all.
 func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) {
 	var values []float64
 	runs := 0

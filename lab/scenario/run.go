@@ -16,7 +16,7 @@ import (
 type run struct {
 	net    *lab.Network
 	fixed  int   // flows that exist from the start; those of poisson and bursts come later
-	ends   []int // of these, how many there are after each traffic
+	ends   []int // of these, the number after each traffic
 	later  []int // the numbers of the traffics of those that come later
 	done   []func(*lab.Flow)
 	ports  []*lab.Port // of switches
@@ -24,8 +24,8 @@ type run struct {
 	result Result
 
 	upward    bool               // there are uplinks
-	endless   map[*lab.Flow]bool // those whose message has no end
-	sent      []uint64           // of each port, before what is measured
+	endless   map[*lab.Flow]bool // flows with an endless message
+	sent      []uint64           // of each port, before the measurement
 	delivered []uint64           // of each flow
 }
 
@@ -37,14 +37,14 @@ func binOf(octets int64) int {
 	return slices.IndexFunc(Bins, func(most int64) bool { return octets <= most })
 }
 
-// A Result is what a run measured.
+// A Result holds the measurements of a run.
 type Result struct {
 	Variant lab.Variant
 	Seed    uint64
 	Ended   sim.Time // before the scenario's duration if the run was interrupted
 	Err     error    // why the run ended, or which counters are inconsistent
 
-	// The switch port whose data queue was the deepest in the whole run; the first one of several.
+	// The switch port with the deepest data queue in the whole run; the first one of several.
 	Port    string        // from which node to which
 	Peak    int64         // octets, the most in this queue
 	Queue   lab.Histogram // its octets, after the warmup
@@ -60,7 +60,7 @@ type Result struct {
 	Jain     float64    // of the flows that existed from the start, after the warmup; 0 without any
 	Goodput  float64    // Gbit/s of data delivered to all, after the warmup
 	Goodputs []float64  // the same by traffic
-	AtHosts  uint64     // packets that met congestion at a port to a host
+	AtHosts  uint64     // packets that experienced congestion at a port to a host
 	Uplinks  []uint64   // those of each port from a leaf to a spine, or in a fat tree from an edge switch
 
 	Finished   int // messages, of the whole run
@@ -126,7 +126,7 @@ func (r *run) measure() {
 	}
 }
 
-// deepest returns the index of the port whose data queue was the deepest; of several the first.
+// deepest returns the index of the port with the deepest data queue; of several the first.
 func (r *run) deepest() (deepest int) {
 	for i, p := range r.ports {
 		if p.Most() > r.ports[deepest].Most() {
@@ -269,7 +269,7 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 			progress(done)
 			lock.Unlock()
 		})
-		result := r.result // alone: what is kept of a run must not keep its network
+		result := r.result // a copy, so that the results of a run do not keep its network in memory
 		results[i] = &result
 	})
 	var there []Result
@@ -297,7 +297,7 @@ func (r *run) through(ctx context.Context, s *Scenario, step func(share float64)
 	}
 	if n.Run(ctx, from, say) == nil && r.result.Err == nil {
 		r.measure()
-		_ = n.Run(ctx, end, say) // the result says how far it came
+		_ = n.Run(ctx, end, say) // the result has the time that was reached
 	}
 	r.end(from)
 }

@@ -84,7 +84,7 @@ type Switch struct {
 	EdgeDelay   Time      `json:"edge_delay"`
 	Labels      int       `json:"labels"`
 	LabelIdle   Time      `json:"label_idle"`
-	Cold        bool      `json:"cold"` // proxies and PEs have to learn queue pairs from what passes
+	Cold        bool      `json:"cold"` // proxies and PEs have to learn queue pairs from passing packets
 	PairIdle    Time      `json:"pair_idle"`
 	TraceHops   int       `json:"trace_hops"`
 	PPFC        PPFC      `json:"ppfc"`
@@ -275,7 +275,7 @@ func (t *Topology) known() bool {
 	return false
 }
 
-// wan says whether the topology has a WAN.
+// wan reports whether the topology has a WAN.
 func (t *Topology) wan() bool { return t.Kind == "wan" || t.Kind == "two-dc" || t.Kind == "fork" }
 
 func (t *Topology) leaved() bool { return t.Kind == "leaf-spine" || t.Kind == "two-dc" }
@@ -301,7 +301,7 @@ func (t *Topology) hosts() int {
 	return t.Hosts
 }
 
-// ascends says whether Resume is below the depths that are set, and the depths are different.
+// ascends reports whether Resume is below the depths that are set, and the depths are different.
 func (p *PPFC) ascends() bool {
 	up := p.depths()
 	return len(up) > 0 && up[0] > uint64(p.Resume) && len(slices.Compact(slices.Clone(up))) == len(up)
@@ -496,7 +496,7 @@ func (r *Reaction) additive() string {
 	return fmt.Sprintf(", R_AI %s", r.Additive)
 }
 
-// buffer describes the buffer of switches, PFC and what else is not as by default.
+// buffer describes the buffer of switches, PFC and other settings that differ from the defaults.
 func (s *Scenario) buffer() string {
 	sw, h := &s.Switch, &s.Host
 	text := fmt.Sprintf("PFC %v", sw.PFC)

@@ -26,8 +26,7 @@ func read(t *testing.T, text string) *Scenario {
 	return wiretest.Must(Read([]byte(text)))(t)
 }
 
-// The runs of these scenarios stay what they are: any change of an arrival at any
-// node shows.
+// The runs of these scenarios are fixed: any change of an arrival at any node changes the print.
 func TestPrints(t *testing.T) {
 	wiretest.Alone(t)
 	const file = "testdata/prints.txt"
@@ -53,7 +52,7 @@ func TestPrints(t *testing.T) {
 	require.Equal(t, string(want), all.String(), "if this is meant: go test ./lab/scenario -run TestPrints -update")
 }
 
-// Whatever is wrong, the error names the key.
+// Every error names the key.
 func TestWrongKeys(t *testing.T) {
 	const (
 		star    = `"topology": {"kind": "star", "hosts": 9}`
@@ -98,7 +97,7 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,` + incast + `,"switch": {"queue": "1.1KB"}`,
 			"switch.queue: room for a frame, 1146 octets, needed"},
 		{seconds + `,` + star + `,` + incast + `,"variants": ["cnp-polled"],"host": {"interval": "0s"}`,
-			"host.interval: above 0 needed, how often the receiver looks"},
+			"host.interval: above 0 needed, the polling interval of the receiver"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"pause": "1.5us"}}`,
 			"switch.ppfc.pause: whole microseconds up to 65.535ms needed"},
 		{seconds + `,` + star + `,` + incast + `,"host": {"window": "16KB"}`,
@@ -428,7 +427,7 @@ func TestDeepest(t *testing.T) {
 	require.Contains(t, out.String(), "none, seed 3: deepest queue from switch 1 to host 7; ")
 }
 
-// How long messages take is told, and not only beside how long they take alone.
+// The report has the completion times of messages as such, not only relative to the times of lone messages.
 func TestCompletion(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "topology": {"kind": "star", "hosts": 2},
 		"traffic": [{"kind": "incast", "senders": 1, "size": "500KB"}]}`)
@@ -452,7 +451,7 @@ func TestSlowdownAtRate(t *testing.T) {
 	require.EqualValues(t, 100, results[0].Slowdown[1].Max())
 }
 
-// A quantile of which the messages that have not ended may be is not printed; how many those are is.
+// A quantile is not printed if an unfinished message may be the quantile; the number of unfinished messages is printed.
 func TestOpen(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "100us", "warmup": "1us", "topology": {"kind": "star", "hosts": 9},
 		"traffic": [{"kind": "pairs", "pairs": [[0, 1], [2, 3], [4, 5]], "size": "100KB", "at": "2us"},
@@ -616,7 +615,7 @@ func TestBursts(t *testing.T) {
 	require.Greater(t, whole, 100)
 }
 
-// What meets congestion does so at an uplink of a leaf, at a spine or at a last hop.
+// Packets experience congestion at an uplink of a leaf, at a spine or at a last hop.
 func TestUplinks(t *testing.T) {
 	run := func(top, pairs string) Result {
 		s := read(t, `{"variants": ["cnp"], "duration": "300us", `+top+`,
@@ -650,7 +649,7 @@ func TestRing(t *testing.T) {
 	require.InEpsilon(t, float64(6*piece), float64(results[0].Last), 0.01)
 }
 
-// Who sends to whom in a ring, and how many pieces: of neighbours, drawn by lot, and one for each host of a leaf.
+// The neighbours in a ring, and the number of pieces: of neighbours, in random order, and one for each host of a leaf.
 func TestRingOrders(t *testing.T) {
 	for _, c := range []struct {
 		keys  string
@@ -675,7 +674,7 @@ func TestRingOrders(t *testing.T) {
 					require.Same(t, r.net.Hosts()[(i+2)%8], f.Destination())
 				}
 			}
-			rings := map[*lab.Host]int{} // how many hosts until a host comes again
+			rings := map[*lab.Host]int{} // number of hosts until a host comes again
 			for _, h := range r.net.Hosts() {
 				n := 1
 				for at := to[h]; at != h; at = to[at] {
@@ -702,8 +701,8 @@ func TestRingOrders(t *testing.T) {
 	require.NotEqual(t, scattered(1), scattered(2))
 }
 
-// In a circle of five switches, each of whose hosts sends to one two switches on, PFC alone locks all up: each switch
-// waits for the next. A watchdog ends that, for a time, at the price of packets.
+// In a circle of five switches, in which each host sends to the host two switches on, PFC alone locks all up: each
+// switch waits for the next. A watchdog ends that, for a time, at the price of packets.
 func TestCircle(t *testing.T) {
 	text := `{"variants": ["none"], "duration": "4ms", "warmup": "2ms",
 		"topology": {"kind": "circle", "switches": 5, "hosts": 2, "rate": "40G"},
@@ -779,7 +778,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// An interrupt ends the runs, and what there is is printed and said to be less.
+// An interrupt ends the runs. The results so far are printed, with a note that they are incomplete.
 func TestInterrupt(t *testing.T) {
 	s := read(t, `{"name": "long", "duration": "1h", "variants": ["none"], "seeds": [1, 2, 3, 4],
 		"topology": {"kind": "star", "hosts": 3}, "traffic": [{"kind": "incast", "senders": 2, "size": "64MB"}]}`)
@@ -825,8 +824,8 @@ func TestUnfinished(t *testing.T) {
 	require.Equal(t, 2*101, results[0].Unfinished)
 }
 
-// The first cut of queue pairs that carry message after message stays what it was, however long the run; and each
-// counts from a decision about itself.
+// The first cut of queue pairs that carry message after message does not depend on the length of the run, and each is
+// counted from a decision about its own packet.
 func TestFirstCut(t *testing.T) {
 	wiretest.Alone(t)
 	for _, v := range []string{"oracle", "fastcnp"} {
@@ -851,7 +850,7 @@ func TestFirstCut(t *testing.T) {
 	}
 }
 
-// What is wrong with the file as a whole.
+// Errors of the file as a whole.
 func TestWrongFiles(t *testing.T) {
 	const right = `{"duration": "1ms", "topology": {"kind": "star", "hosts": 9},
 		"traffic": [{"kind": "incast", "senders": 8, "size": "1.001KB"}]}`
@@ -870,7 +869,7 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
-// What is kept of a run is its results, not its network.
+// The results of a run do not keep its network in memory.
 func TestMemory(t *testing.T) {
 	wiretest.Alone(t)
 	s := read(t, `{"variants": ["none"], "seeds": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
@@ -894,7 +893,7 @@ func TestMemory(t *testing.T) {
 	require.Less(t, after, network*3, "%d octets at first, %d at the end", network, after)
 }
 
-// The line says what is not by default, and nothing that has no effect.
+// The line has the settings that differ from the defaults, and nothing that has no effect.
 func TestLine(t *testing.T) {
 	const network = `"duration": "1ms", "topology": {"kind": "star", "hosts": 9},
 		"traffic": [{"kind": "incast", "senders": 8}]`
@@ -938,9 +937,9 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// Two flows from the first switch of a row, and one from the second: each flow goes where it is sent, and what they
-// get is counted by traffic. Congestion is at the link behind the second switch, or, when that is not slow, at the
-// host to which all send.
+// Two flows from the first switch of a row, and one from the second: each flow goes to its destination, and its octets
+// are counted by traffic. Congestion is at the link after the second switch, or, if that is not slow, at the common
+// receiver.
 func TestPairs(t *testing.T) {
 	const text = `{"variants": ["fastcnp"], "duration": "2ms", "warmup": "1ms",
 		"topology": {"kind": "line", "hosts": 2, "switches": 3, "between": 1, "trunk": "400G"%s},
@@ -1028,8 +1027,8 @@ func TestSeries(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Of eight senders three do not understand Fast CNPs: their packets are marked, and only theirs, and receivers answer.
-// A switch that does not know who understands marks all, and the three take no Fast CNP.
+// Three of eight senders do not understand Fast CNPs: only their packets are marked, and receivers answer. A switch
+// that does not know the capabilities marks all packets, and the three ignore Fast CNPs.
 func TestIncapable(t *testing.T) {
 	const text = `{"variants": ["fastcnp", "fastcnp-marks"], "duration": "1ms", "host": {"incapable": %d},
 		"topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8, "jitter": "1us"}]}`
@@ -1046,7 +1045,7 @@ func TestIncapable(t *testing.T) {
 	require.Equal(t, unknown.Congested, unknown.Marked)
 	require.Less(t, unknown.Notified, unknown.FastCNPs+unknown.CNPs-3, "some are not understood")
 
-	// What a host does not understand does not join what it does.
+	// Notifications that a host does not understand are not joined with those that it understands.
 	s := read(t, fmt.Sprintf(strings.Replace(text, `"incapable"`, `"join": "40us", "incapable"`, 1), 8))
 	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.NotZero(t, results[1].Counts.FastCNPs)

@@ -10,15 +10,15 @@ import (
 // A Series is a run over time, in intervals.
 type Series struct {
 	Every  sim.Time // the length of an interval
-	Port   string   // the port of a switch whose data queue was the deepest in the whole run
+	Port   string   // the port of the switch with the deepest data queue in the whole run
 	Queue  []int64  // octets, the most that the queue had in the interval
 	Use    []float64
-	Rate   []float64 // bits a second, the sum of what the reaction points of all flows allow at its end
+	Rate   []float64 // bits a second, the sum of the rates of all flows at its end
 	Notice []uint64  // notifications that reached reaction points in it
 }
 
-// Series runs one variant with one seed, and returns what happened in intervals of this length. The error is that of
-// ctx if that has ended, or says which counters are inconsistent.
+// Series runs one variant with one seed, and returns its measurements in intervals of this length. The error is that of
+// ctx if ctx has ended, or names the inconsistent counters.
 func (s *Scenario) Series(ctx context.Context, v lab.Variant, seed uint64, every sim.Time) (*Series, error) {
 	r, err := s.prepare(v, seed)
 	if err != nil {

@@ -151,8 +151,8 @@ func (b *builder) twoDC() {
 	b.overWAN(near, far)
 }
 
-// fork builds three sites: from the first one to both others everything goes over one link between two routers, whose
-// rate is SlowRate, if that is set.
+// fork builds three sites: from the first one to both others everything goes over one link between two routers, at
+// SlowRate if that is set.
 func (b *builder) fork() {
 	p, q := b.net.Router(), b.net.Router()
 	b.net.Link(p, q, b.slow(), b.delay)

@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// Traffic says what hosts send.
+// Traffic is one kind of traffic between hosts.
 //
 //	incast       the first Senders hosts to the last host
 //	across       each host of the first half to its counterpart in the second: through a line or WAN
@@ -20,7 +20,7 @@ import (
 //	tree         all-reduce: to the root of a binary tree and back, n pieces, each when it has come from all children
 //	pairs        from one host to another, by their numbers from 0; the same pair again is another flow
 //	poisson      messages between random hosts, at random times
-//	bursts       from Senders random hosts to another one at once, at random times
+//	bursts       from Senders random hosts to another one at the same time, at random times
 type Traffic struct {
 	Kind    string   `json:"kind"`
 	Senders int      `json:"senders"`
@@ -101,7 +101,7 @@ func (t *Traffic) check(key string, s *Scenario) error {
 	return nil
 }
 
-// late returns by how many seconds the last of the packets that one acknowledgement is for leaves after the first.
+// late returns the time in seconds between the first and the last of the packets that one acknowledgement confirms.
 func (t *Traffic) late(s *Scenario) float64 {
 	packets := int64(s.Host.AckEvery)
 	if n := t.packets(s); n > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/lab"
 )
 
-// useless returns an error for the first given key that has no effect in the scenario: whoever wrote it means
+// useless returns an error for the first given key that has no effect in the scenario: the author probably means
 // another scenario.
 func (s *Scenario) useless(given []string) error {
 	rules := s.rules()
@@ -30,11 +30,11 @@ func (s *Scenario) useless(given []string) error {
 	return nil
 }
 
-// A rule says whether keys have an effect.
+// A rule is a condition under which keys have an effect.
 type rule struct {
 	keys    string
 	heard   bool
-	kinds   []string // instead of heard: the kinds of traffic for which they have
+	kinds   []string // instead of `heard`: the kinds of traffic for which the keys have an effect
 	without string
 }
 
@@ -121,10 +121,10 @@ func (s *Scenario) rules() []rule {
 	}
 }
 
-// fast says whether switches send Fast CNPs without a trace.
+// fast reports whether switches send Fast CNPs without a trace.
 func fast(v lab.Variant) bool { return v == lab.FastCNP || v == lab.FastCNPMarks }
 
-// switchSends says whether switches send notifications that take time.
+// switchSends reports whether switches send notifications that take time.
 func switchSends(v lab.Variant) bool {
 	return slices.Contains([]lab.Variant{lab.FastCNP, lab.FastCNPMarks, lab.Proxy, lab.FCN, lab.PPFC, lab.PPFCAndCNP,
 		lab.HPCCFastCNP, lab.HPCCFastCNPOwn, lab.HPCCBoth}, v)

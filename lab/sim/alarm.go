@@ -25,8 +25,8 @@ func (a *Alarm) Set(s *Sim, at Time) {
 	}
 }
 
-// Rings says whether the event that runs is the alarm. Call it once in each
-// event of the alarm. Then the alarm is no longer set.
+// Rings reports whether the current event is the alarm. Call it once in each event of the alarm. Then the alarm is no
+// longer set.
 func (a *Alarm) Rings(s *Sim) bool {
 	if s.now != a.pending {
 		return false // this event was replaced by an earlier one

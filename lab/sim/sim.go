@@ -58,7 +58,7 @@ type Rate uint64
 // Gbps is 10^9 bits a second.
 const Gbps Rate = 1e9
 
-// Time returns how long these octets take, rounded down; Never at a rate of 0.
+// Time returns the time that these octets take, rounded down; Never at a rate of 0.
 func (r Rate) Time(octets int64) Time {
 	hi, lo := bits.Mul64(uint64(octets), 8*uint64(Second))
 	if hi >= uint64(r) {
@@ -68,7 +68,7 @@ func (r Rate) Time(octets int64) Time {
 	return Time(min(t, uint64(Never)))
 }
 
-// Octets returns how many whole octets pass in a time.
+// Octets returns the number of whole octets that pass in a time.
 func (r Rate) Octets(t Time) int64 {
 	hi, lo := bits.Mul64(uint64(t), uint64(r))
 	if hi >= 8*uint64(Second) {
@@ -81,8 +81,7 @@ func (r Rate) Octets(t Time) int64 {
 // A Class orders events at the same time.
 type Class uint8
 
-// The classes: timers see what arrives at the same time, and departures see
-// both.
+// The classes, in order: timers run after arrivals at the same time, and departures after both.
 const (
 	Arrival Class = iota
 	Timer
@@ -90,7 +89,7 @@ const (
 	Application
 )
 
-// A Handler runs events. The argument is what the event was scheduled with.
+// A Handler runs events. The argument is the one with which the event was scheduled.
 type Handler interface{ Handle(arg uint32) }
 
 // An ID identifies a Handler in the events of one Sim.
@@ -115,10 +114,10 @@ func (s *Sim) Add(h Handler) ID {
 // Now returns the time of the event that runs.
 func (s *Sim) Now() Time { return s.now }
 
-// Events returns how many events have run.
+// Events returns the number of events that have run.
 func (s *Sim) Events() uint64 { return s.run }
 
-// Pending returns how many events are pending.
+// Pending returns the number of pending events.
 func (s *Sim) Pending() int { return s.heap.len() }
 
 // At schedules an event, which must not be in the past.
@@ -153,8 +152,8 @@ func (s *Sim) Stop() { s.stopped = true }
 // one. After Stop the current time is that of the last event.
 func (s *Sim) Until(end Time) { s.Part(end, math.MaxUint64) }
 
-// Part is Until, but ends after so many events at the latest, and says whether more may be left. Then, and after
-// Stop, the current time is that of the last event.
+// Part is Until with a limit on the number of events, and reports whether more may be left. If so, and after Stop, the
+// current time is that of the last event.
 func (s *Sim) Part(end Time, most uint64) (more bool) {
 	s.stopped = false
 	last := s.run + min(most, math.MaxUint64-s.run)

@@ -2,9 +2,9 @@ package sim
 
 import "math"
 
-// A Stream is a sequence of random numbers for one purpose: SplitMix64 (Steele, Lea and Flood, 2014), whose
-// n-th number can be computed without those before it. Each purpose has its own stream, so the numbers that one
-// part of a run draws do not change those of another, and two variants of a scenario see the same numbers.
+// A Stream is a sequence of random numbers for one purpose: SplitMix64 (Steele, Lea and Flood, 2014). Its n-th number
+// can be computed without those before it. Each purpose has its own stream, so the numbers that one part of a run draws
+// do not change those of another, and two variants of a scenario see the same numbers.
 type Stream struct{ key, n uint64 }
 
 const golden = 0x9E3779B97F4A7C15
@@ -25,7 +25,7 @@ func (s *Stream) Uint64() uint64 {
 	return mix(s.key + s.n*golden)
 }
 
-// Of returns the number for a pair of keys, whatever was drawn before.
+// Of returns the number for a pair of keys, independent of the numbers drawn before.
 func (s *Stream) Of(a, b uint64) uint64 { return mix(mix(s.key^a) + b*golden) }
 
 // Below returns a number from 0 to n-1.

@@ -17,7 +17,7 @@ import (
 	"github.com/rocecn/rocecn/lab/experiment"
 )
 
-// outputs are what becomes of results.
+// outputs are the options for printing results.
 type outputs struct {
 	json bool   // instead of tables
 	page string // the file of a page; empty for none
@@ -31,7 +31,7 @@ func outputsOf(f *flag.FlagSet) *outputs {
 	return o
 }
 
-// options are what run is asked for.
+// options are the options of run.
 type options struct {
 	*outputs
 	quick bool
@@ -87,7 +87,7 @@ func (o *options) experiments(ctx context.Context, names []string, stdout, stder
 	return 0
 }
 
-// others adds what is no experiment: runs over time, and the checks of the laboratory.
+// others adds the results that are no experiments: runs over time, and the checks of the laboratory.
 func (o *options) others(ctx context.Context, r *experiment.Results, names []string) error {
 	asked := func(name string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return n == name || n == "quick" || n == "all" })

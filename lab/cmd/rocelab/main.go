@@ -1,15 +1,13 @@
-// Command rocelab runs the laboratory: networks in which the congestion signals
-// of RoCEv2 are real octets.
+// Command rocelab runs the laboratory: networks in which the congestion signals of RoCEv2 are real octets.
 //
-//	rocelab run FILE…     run scenarios, and print what was measured
+//	rocelab run FILE…     run scenarios, and print the measurements
 //	rocelab run NAME…     run experiments: C1, C2 and so on, quick, all
-//	rocelab merge FILE…   put together what shares of experiments measured
-//	rocelab check [ID…]   hold the laboratory against what is known without it
-//	rocelab version       say which version this is
+//	rocelab merge FILE…   merge the results of shares of experiments
+//	rocelab check [ID…]   compare the laboratory with independent results
+//	rocelab version       print the version
 //
-// An interrupt ends the runs; what there is is printed, and what is missing said. The exit status is then 130.
-// It is 1 when something failed or a check is wrong, 2 when the arguments are
-// wrong.
+// An interrupt ends the runs; the results so far are printed, with a list of the missing ones. The exit status is then
+// 130. It is 1 if something failed or a check is wrong, 2 if the arguments are wrong.
 package main
 
 import (
@@ -52,11 +50,11 @@ usage: rocelab run [-json] FILE…    run scenarios; - is standard input
        rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-share I/N] NAME…
                                     run experiments: C1 and so on, quick, all, time, checks
        rocelab merge [-json] [-html PAGE] FILE…
-                                    put together what shares of experiments measured
-       rocelab check [-quick] [ID…] hold the laboratory against what is known without it
-       rocelab version              say which version this is
+                                    merge the results of shares of experiments
+       rocelab check [-quick] [ID…] compare the laboratory with independent results
+       rocelab version              print the version
 
-docs/laboratory.md says what a scenario has, docs/results.md what the experiments are.
+docs/laboratory.md describes scenarios, docs/results.md the experiments.
 `
 
 // command is main with everything that it touches as an argument.
@@ -275,8 +273,7 @@ func checks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// progress prints how far something is, when it takes long: after 3 s, then after twice as long each time, up to half
-// a minute.
+// progress prints the progress of a long run: after 3 s, then after twice as long each time, up to half a minute.
 type progress struct {
 	w    io.Writer
 	pace time.Duration

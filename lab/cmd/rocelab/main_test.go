@@ -137,7 +137,7 @@ func TestCheck(t *testing.T) {
 	require.NotContains(t, out, "\nB1 ", "it is not quick")
 }
 
-// After an interrupt what there is is printed.
+// After an interrupt the results so far are printed.
 func TestInterrupt(t *testing.T) {
 	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer end()
