@@ -142,7 +142,6 @@ func (o *Observation) continues() bool {
 	return op == bth.OpRDMAReadResponseMiddle || op == bth.OpRDMAReadResponseLast
 }
 
-// refuses reports whether the packet is a NAK or an RNR NAK.
-func (o *Observation) refuses() bool {
+func (o *Observation) refuses() bool { // reports whether the packet is a NAK or an RNR NAK
 	return o.Opcode.Operation() == bth.OpAcknowledge && o.Syndrome.Type() != bth.SyndromeACK
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Patience is the longest time that a test waits for an event: routing protocols take time to find
+// The longest time that a test waits for an event: routing protocols take time to find
 // their peers.
 const Patience = 90 * time.Second
 
